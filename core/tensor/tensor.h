@@ -1,0 +1,109 @@
+// A strided tensor over a reference-counted, resizable storage: what the C++ API takes and returns and what the evaluator
+// computes on. A Tensor is a handle: copies of it are the same tensor (its geometry, too, is shared, as PyTorch's are, so that
+// t_() through one handle is seen through the other); View() makes another tensor over the same storage.
+//
+//   Tensor x = Tensor::Empty(DType::kFloat32, {4, 8});
+//   Tensor column = x.View({{4}, {8}, 0});
+//   column.storage() == x.storage()
+//
+// Not thread-safe beyond what shared_ptr gives.
+#ifndef SMELT_CORE_TENSOR_TENSOR_H_
+#define SMELT_CORE_TENSOR_TENSOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "smelt/core/tensor/dtype.h"
+
+namespace smelt {
+
+// Sizes, strides and offset in elements.
+struct Geometry {
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  int64_t offset = 0;
+
+  static Geometry Contiguous(absl::Span<const int64_t> sizes, int64_t offset = 0);
+  int rank() const { return static_cast<int>(sizes.size()); }
+  int64_t NumElements() const;  // CHECKs against overflow: geometry from a file is validated before it gets here
+  bool IsContiguous() const;    // row-major, dims of size 1 ignored; an empty tensor is contiguous
+  // First and one past the last element reachable; {offset, offset} if empty.
+  std::pair<int64_t, int64_t> Span() const;
+  bool operator==(const Geometry& o) const { return sizes == o.sizes && strides == o.strides && offset == o.offset; }
+  std::string ToString() const;  // "[4, 8] strides [8, 1] offset 0"
+};
+
+// Bytes that tensors share. Owns them, or borrows them from a caller that promises to outlive it.
+class Storage {
+ public:
+  static std::shared_ptr<Storage> Allocate(int64_t bytes);                // zeroed? no: uninitialized; 64-byte aligned
+  static std::shared_ptr<Storage> Borrow(void* data, int64_t bytes);      // resizable only downwards
+  // Keeps `owner` alive as long as the storage (a file mapping, say).
+  static std::shared_ptr<Storage> Adopt(void* data, int64_t bytes, std::shared_ptr<void> owner);
+  ~Storage();
+  char* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+  // Keeps the first min(old, new) bytes; data() may change. An error if it cannot grow.
+  absl::Status Resize(int64_t bytes);
+
+ private:
+  Storage() = default;
+  char* data_ = nullptr;
+  int64_t bytes_ = 0;
+  int64_t capacity_ = 0;
+  bool owned_ = false;
+  std::shared_ptr<void> owner_;
+};
+
+class Tensor {
+ public:
+  Tensor() = default;  // undefined
+  Tensor(std::shared_ptr<Storage> storage, DType dtype, Geometry geometry);
+  static Tensor Empty(DType dtype, absl::Span<const int64_t> sizes);  // contiguous, uninitialized
+  static Tensor EmptyStrided(DType dtype, absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides);
+
+  bool defined() const { return impl_ != nullptr; }
+  DType dtype() const { return impl_->dtype; }
+  const Geometry& geometry() const { return impl_->geometry; }
+  absl::Span<const int64_t> sizes() const { return impl_->geometry.sizes; }
+  absl::Span<const int64_t> strides() const { return impl_->geometry.strides; }
+  int64_t offset() const { return impl_->geometry.offset; }
+  int rank() const { return impl_->geometry.rank(); }
+  int64_t NumElements() const { return impl_->geometry.NumElements(); }
+  const std::shared_ptr<Storage>& storage() const { return impl_->storage; }
+  void* data() const { return impl_->storage->data() + impl_->geometry.offset * ItemSize(impl_->dtype); }
+  template <typename T>
+  T* data_as() const {
+    return static_cast<T*>(data());
+  }
+
+  Tensor View(Geometry geometry) const;              // another tensor, same storage and dtype
+  Tensor ViewAs(DType dtype, Geometry geometry) const;
+  void SetGeometry(Geometry geometry) { impl_->geometry = std::move(geometry); }       // t_, squeeze_, resize_
+  void SetStorage(std::shared_ptr<Storage> s) { impl_->storage = std::move(s); }       // set_
+  void SetDType(DType dtype) { impl_->dtype = dtype; }
+  bool IsSame(const Tensor& o) const { return impl_ == o.impl_; }                      // the same tensor, not just equal
+  const void* identity() const { return impl_.get(); }
+  // Whether every reachable element lies inside the storage.
+  bool InBounds() const;
+
+  // A dense copy with the same sizes (contiguous), of the elements.
+  Tensor Clone() const;
+
+ private:
+  struct Impl {
+    std::shared_ptr<Storage> storage;
+    DType dtype;
+    Geometry geometry;
+  };
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_CORE_TENSOR_TENSOR_H_
