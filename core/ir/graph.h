@@ -104,6 +104,9 @@ struct InputInfo {
   enum class Kind { kUser, kWeight };
   Kind kind = Kind::kUser;
   int weight = -1;  // index into Graph::weights
+  // A user's argument whose value was baked in at export: the caller must pass this very value.
+  bool is_constant = false;
+  Attribute constant;
 };
 
 // Told of every edit, after it happened unless it says otherwise. Keep a listener registered only as long as it lives.
