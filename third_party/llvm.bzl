@@ -1,0 +1,83 @@
+"""@llvm-project from Debian's llvm-22-dev and liblld-22-dev, as asked of llvm-config."""
+
+# What smelt uses of LLVM, for the static link.
+_COMPONENTS = ["x86codegen", "x86asmparser", "nvptxcodegen", "orcjit", "passes", "linker", "bitreader", "bitwriter", "irreader", "target"]
+
+# What lld's ELF driver uses besides: link time optimization, whichever target.
+_LLD_COMPONENTS = ["lto", "option", "debuginfodwarf", "object", "demangle", "support", "binaryformat", "targetparser"]
+
+_BUILD = """\
+load("@rules_cc//cc:defs.bzl", "cc_library")
+
+package(default_visibility = ["//visibility:public"])
+
+cc_library(
+    name = "headers",
+    hdrs = glob(["include/**/*.h", "include/**/*.def", "include/**/*.inc"]),
+    includes = ["include"],
+)
+
+# The one shared library with every target in it: for development, links fast.
+cc_library(
+    name = "llvm",
+    linkopts = ["-L{libdir}", "-lLLVM-{major}"],
+    deps = [":headers"],
+)
+
+# lld as a library, over the shared LLVM.
+cc_library(
+    name = "lld_elf",
+    linkopts = ["-L{libdir}", "-llldELF", "-llldCommon", "-lzstd", "-lz"],
+    deps = [":llvm"],
+)
+
+# The static archives of the components smelt uses, X86 and NVPTX alone: for releases.
+cc_library(
+    name = "llvm_static",
+    linkopts = {static},
+    deps = [":headers"],
+)
+
+# LLVM and lld, both static. Instead of :llvm_static, not beside it.
+cc_library(
+    name = "lld_elf_static",
+    linkopts = ["-L{libdir}", "-llldELF", "-llldCommon"] + {lld_static},
+    deps = [":headers"],
+)
+"""
+
+def _llvm_config(ctx, *args):
+    program = "llvm-config-" + ctx.attr.major
+    if not ctx.which(program):
+        fail("@{}: apt-get install llvm-{}-dev liblld-{}-dev".format(ctx.name, ctx.attr.major, ctx.attr.major))
+    result = ctx.execute([program] + list(args))
+    if result.return_code:
+        fail("@{}: {} {}: {}".format(ctx.name, program, " ".join(args), result.stderr))
+    return result.stdout.strip().replace("\n", " ")
+
+def _static_linkopts(ctx, components):
+    options = " ".join([_llvm_config(ctx, "--link-static", flag, *components) for flag in ["--ldflags", "--libs", "--system-libs"]])
+
+    # llvm-config names z3's library by its path.
+    return ["-lz3" if option.endswith("libz3.so") else option for option in options.split(" ") if option]
+
+def _system_llvm_impl(ctx):
+    include = _llvm_config(ctx, "--includedir")
+    for folder in ["llvm", "llvm-c", "lld"]:
+        if not ctx.path(include + "/" + folder).exists:
+            fail("@{}: {}/{} is not there; apt-get install llvm-{}-dev liblld-{}-dev".format(ctx.name, include, folder, ctx.attr.major, ctx.attr.major))
+        ctx.symlink(include + "/" + folder, "include/" + folder)
+    ctx.file("WORKSPACE", "workspace(name = \"{}\")\n".format(ctx.name))
+    ctx.file("BUILD.bazel", _BUILD.format(
+        libdir = _llvm_config(ctx, "--libdir"),
+        major = ctx.attr.major,
+        static = repr(_static_linkopts(ctx, _COMPONENTS)),
+        lld_static = repr(_static_linkopts(ctx, _COMPONENTS + _LLD_COMPONENTS)),
+    ))
+
+system_llvm = repository_rule(
+    implementation = _system_llvm_impl,
+    attrs = {"major": attr.string(default = "22")},
+    local = True,
+    configure = True,
+)
