@@ -3,9 +3,6 @@
 # What smelt uses of LLVM, for the static link.
 _COMPONENTS = ["x86codegen", "x86asmparser", "nvptxcodegen", "orcjit", "passes", "linker", "bitreader", "bitwriter", "irreader", "target"]
 
-# What lld's ELF driver uses besides: link time optimization, whichever target.
-_LLD_COMPONENTS = ["lto", "option", "debuginfodwarf", "object", "demangle", "support", "binaryformat", "targetparser"]
-
 _BUILD = """\
 load("@rules_cc//cc:defs.bzl", "cc_library")
 
@@ -24,7 +21,7 @@ cc_library(
     deps = [":headers"],
 )
 
-# lld as a library, over the shared LLVM.
+# lld as a library, over the shared LLVM; over the static one it would pull in every target, as it initializes them all.
 cc_library(
     name = "lld_elf",
     linkopts = ["-L{libdir}", "-llldELF", "-llldCommon", "-lzstd", "-lz"],
@@ -35,13 +32,6 @@ cc_library(
 cc_library(
     name = "llvm_static",
     linkopts = {static},
-    deps = [":headers"],
-)
-
-# LLVM and lld, both static. Instead of :llvm_static, not beside it.
-cc_library(
-    name = "lld_elf_static",
-    linkopts = ["-L{libdir}", "-llldELF", "-llldCommon"] + {lld_static},
     deps = [":headers"],
 )
 """
@@ -55,8 +45,12 @@ def _llvm_config(ctx, *args):
         fail("@{}: {} {}: {}".format(ctx.name, program, " ".join(args), result.stderr))
     return result.stdout.strip().replace("\n", " ")
 
-def _static_linkopts(ctx, components):
-    options = " ".join([_llvm_config(ctx, "--link-static", flag, *components) for flag in ["--ldflags", "--libs", "--system-libs"]])
+def _static_linkopts(ctx):
+    options = " ".join([
+        _llvm_config(ctx, "--ldflags"),
+        _llvm_config(ctx, "--link-static", "--libs", *_COMPONENTS),
+        _llvm_config(ctx, "--link-static", "--system-libs", *_COMPONENTS),
+    ])
 
     # llvm-config names z3's library by its path.
     return ["-lz3" if option.endswith("libz3.so") else option for option in options.split(" ") if option]
@@ -71,8 +65,7 @@ def _system_llvm_impl(ctx):
     ctx.file("BUILD.bazel", _BUILD.format(
         libdir = _llvm_config(ctx, "--libdir"),
         major = ctx.attr.major,
-        static = repr(_static_linkopts(ctx, _COMPONENTS)),
-        lld_static = repr(_static_linkopts(ctx, _COMPONENTS + _LLD_COMPONENTS)),
+        static = repr(_static_linkopts(ctx)),
     ))
 
 system_llvm = repository_rule(
