@@ -1,0 +1,100 @@
+"""The repositories that are taken from the system, for deps.bzl (WORKSPACE) and extensions.bzl (MODULE.bazel).
+
+`declare` is called as declare(rule, name, **attributes): the two differ in who may override what.
+"""
+
+load("//third_party:cuda.bzl", "system_cuda")
+load("//third_party:llvm.bzl", "system_llvm")
+load("//third_party:system.bzl", "system_cc_repository")
+
+# Rule sets that Debian's Bazel would download otherwise.
+TOOLING = {
+    "bazel_skylib": "/usr/share/bazel/tools/skylib",
+    "platforms": "/usr/share/bazel/tools/platforms",
+    "rules_java": "/usr/share/bazel/rules/java",
+}
+
+def declare_debian_libraries(declare):
+    """What a newer Bazel takes from its central registry instead."""
+    declare(
+        system_cc_repository,
+        "com_google_googletest",
+        build_file = Label("//third_party:googletest.BUILD"),
+        debian_package = "googletest",
+        paths = {
+            "googlemock": "/usr/src/googletest/googlemock",
+            "googletest": "/usr/src/googletest/googletest",
+        },
+    )
+    declare(
+        system_cc_repository,
+        "com_github_google_benchmark",
+        build_file = Label("//third_party:benchmark.BUILD"),
+        debian_package = "libbenchmark-dev",
+        paths = {
+            "include/benchmark": "/usr/include/benchmark",
+        },
+    )
+
+def declare_system_libraries(declare):
+    """What comes from the system whatever the Bazel."""
+    declare(
+        system_cc_repository,
+        "com_github_google_flatbuffers",
+        build_file = Label("//third_party:flatbuffers.BUILD"),
+        debian_package = "flatbuffers-compiler libflatbuffers-dev",
+        paths = {
+            "bin/flatc": "/usr/bin/flatc",
+            "include/flatbuffers": "/usr/include/flatbuffers",
+        },
+    )
+    declare(
+        system_cc_repository,
+        "libzip",
+        build_file = Label("//third_party:libzip.BUILD"),
+        debian_package = "libzip-dev",
+        paths = {
+            "include/zip.h": "/usr/include/zip.h",
+            "include/zipconf.h": "/usr/include/zipconf.h",
+        },
+    )
+    declare(
+        system_cc_repository,
+        "nlohmann_json",
+        build_file = Label("//third_party:nlohmann_json.BUILD"),
+        debian_package = "nlohmann-json3-dev",
+        paths = {
+            "include/nlohmann": "/usr/include/nlohmann",
+        },
+    )
+    declare(
+        system_cc_repository,
+        "onednn",
+        build_file = Label("//third_party:onednn.BUILD"),
+        debian_package = "libdnnl-dev",
+        paths = {
+            "include/oneapi": "/usr/include/oneapi",
+        },
+    )
+    declare(
+        system_cc_repository,
+        "openssl",
+        build_file = Label("//third_party:openssl.BUILD"),
+        debian_package = "libssl-dev",
+        paths = {
+            "arch/openssl": "/usr/include/{multiarch}/openssl",
+            "include/openssl": "/usr/include/openssl",
+        },
+    )
+    declare(
+        system_cc_repository,
+        "zlib",
+        build_file = Label("//third_party:zlib.BUILD"),
+        debian_package = "zlib1g-dev",
+        paths = {
+            "include/zconf.h": "/usr/include/zconf.h",
+            "include/zlib.h": "/usr/include/zlib.h",
+        },
+    )
+    declare(system_llvm, "llvm-project")
+    declare(system_cuda, "cuda")
