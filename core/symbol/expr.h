@@ -5,17 +5,24 @@
 //   bytes == Expr(4) * n * 8           // true: expressions are kept in a canonical form
 //   FloorDiv(bytes, 32) == n           // true
 //
-// An Expr is an immutable value, cheap to copy; a constant allocates nothing. Sums and products are kept as a polynomial with
-// integer coefficients over atoms (symbols, and the results of FloorDiv, Mod, Min, Max that do not simplify), so that two
-// expressions that are equal as polynomials compare equal. Arithmetic that overflows int64 while simplifying gives the
-// poison expression: IsPoison(), which evaluates to an error.
+// An Expr is an immutable value, cheap to copy; a constant allocates nothing. Sums and products are kept as a
+// polynomial with integer coefficients over atoms (symbols, and the results of FloorDiv, Mod, Min, Max that do not
+// simplify), so that two expressions that are equal as polynomials compare equal. A division is taken to be by
+// something other than zero (FloorDiv(n, n) is 1). Arithmetic that overflows int64 while simplifying, a division by the
+// constant zero, and an expression that grows beyond any use (thousands of terms) give the poison expression:
+// IsPoison(), which evaluates to an error.
+//
+// The names of symbols are identifiers, possibly with dots ("s0", "x.stride0"); others work but do not survive printing
+// and parsing. "poison" is reserved.
 #ifndef SMELT_CORE_SYMBOL_EXPR_H_
 #define SMELT_CORE_SYMBOL_EXPR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -33,8 +40,8 @@ class Expr {
 
   bool IsConstant() const { return node_ == nullptr; }
   bool IsPoison() const;
-  bool IsSymbol() const;                   // a lone symbol
-  std::string SymbolName() const;          // of a lone symbol
+  bool IsSymbol() const;           // a lone symbol
+  std::string SymbolName() const;  // of a lone symbol
   std::optional<int64_t> Constant() const { return IsConstant() ? std::optional<int64_t>(constant_) : std::nullopt; }
 
   // The symbols that occur, sorted, each once.
@@ -46,7 +53,8 @@ class Expr {
   // Replaces symbols by expressions.
   Expr Substitute(const absl::flat_hash_map<std::string, Expr>& symbols) const;
 
-  // "4*s0*s1 + s0 + 3", "floordiv(s0, 2)", "mod(s0, 2)", "min(a, b)", "max(a, b)". Parse reads that and the same with parentheses.
+  // "4*s0*s1 + s0 + 3", "floordiv(s0, 2)", "mod(s0, 2)", "min(a, b)", "max(a, b)". Parse reads that and the same with
+  // parentheses.
   std::string ToString() const;
   static absl::StatusOr<Expr> Parse(absl::string_view text);
 
@@ -69,7 +77,8 @@ class Expr {
     return H::combine(std::move(h), e.HashCode());
   }
 
-  // The expression as a tree, for encoders: see ExprVisitor in expr.cc's Decompose().
+  // The expression as a tree, for encoders: building it again from the operands gives an equal expression. Poison is 1
+  // / 0.
   enum class Op { kConstant, kSymbol, kAdd, kMul, kFloorDiv, kMod, kMin, kMax };
   struct View {
     Op op;
@@ -82,13 +91,20 @@ class Expr {
   struct Node;  // private to expr.cc
 
  private:
+  friend struct ExprAccess;  // expr.cc
+  explicit Expr(std::shared_ptr<const Node> node);
   size_t HashCode() const;
   int64_t constant_;
   std::shared_ptr<const Node> node_;
 };
 
-// The known range of each symbol, and what follows from it for expressions. Sizes that PyTorch's export calls dynamic are
-// usually in [2, inf) or [0, inf).
+Expr FloorDiv(const Expr& a, const Expr& b);
+Expr Mod(const Expr& a, const Expr& b);
+Expr Min(const Expr& a, const Expr& b);
+Expr Max(const Expr& a, const Expr& b);
+
+// The known range of each symbol, and what follows from it for expressions. Sizes that PyTorch's export calls dynamic
+// are usually in [2, inf) or [0, inf).
 class SymbolRanges {
  public:
   static constexpr int64_t kInfinity = INT64_MAX;

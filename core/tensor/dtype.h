@@ -26,17 +26,19 @@ enum class DType : uint8_t {
 };
 inline constexpr int kNumDTypes = 12;
 
-int ItemSize(DType t);                                       // bytes
-absl::string_view Name(DType t);                             // "float32", "bool": PyTorch's names
-absl::string_view ScalarTypeName(DType t);                   // "Float", "Long": as TorchScript's text form prints a tensor type
-std::optional<DType> ParseDType(absl::string_view name);     // either of the two names, and "float", "double", "half", "int", "long"
-std::optional<DType> DTypeFromScalarType(int64_t code);      // PyTorch's c10::ScalarType (0 uint8, 1 int8, ... 6 float32, 11 bool, 15 bfloat16)
-int64_t ScalarTypeOf(DType t);                               // the inverse
-bool IsFloating(DType t);   // real floating point
-bool IsIntegral(DType t);   // integers, not bool
+int ItemSize(DType t);                      // bytes
+absl::string_view Name(DType t);            // "float32", "bool": PyTorch's names
+absl::string_view ScalarTypeName(DType t);  // "Float", "Long": as TorchScript's text form prints a tensor type
+std::optional<DType> ParseDType(
+    absl::string_view name);  // either of the two names, and "float", "double", "half", "int", "long"
+std::optional<DType> DTypeFromScalarType(
+    int64_t code);              // PyTorch's c10::ScalarType (0 uint8, 1 int8, ... 6 float32, 11 bool, 15 bfloat16)
+int64_t ScalarTypeOf(DType t);  // the inverse
+bool IsFloating(DType t);       // real floating point
+bool IsIntegral(DType t);       // integers, not bool
 bool IsComplex(DType t);
 bool IsSigned(DType t);
-DType RealOf(DType t);      // complex64 -> float32, else itself
+DType RealOf(DType t);                 // complex64 -> float32, else itself
 DType PromoteTypes(DType a, DType b);  // torch.promote_types
 DType OpMathType(DType t);  // what PyTorch's kernels compute in: float32 for float16 and bfloat16, else itself
 

@@ -4,9 +4,9 @@
 //   Region b = Region::Strided(/*offset=*/9, {4, 4}, {9, 1}, /*item_bytes=*/4);
 //   Compare(a, b, ranges).answer;   // Overlap::kSome: they share 12 elements
 //
-// Offsets and strides are in elements of `item_bytes`; both regions must be of one storage. Comparing costs O(rank), never
-// O(elements), apart from a small bounded search. kUnknown is an answer too: then the caller must assume an overlap, or test
-// at run time with OverlapsConcrete on the geometry it then has.
+// Offsets and strides are in elements of `item_bytes`; both regions must be of one storage. Comparing costs O(rank),
+// never O(elements), apart from a small bounded search. kUnknown is an answer too: then the caller must assume an
+// overlap, or test at run time with OverlapsConcrete on the geometry it then has.
 #ifndef SMELT_CORE_TENSOR_REGION_H_
 #define SMELT_CORE_TENSOR_REGION_H_
 
@@ -19,7 +19,8 @@
 
 namespace smelt {
 
-// kSame: the same elements at the same index (equal geometry up to dims of size 1). kCovers / kCoveredBy: proven containment.
+// kSame: the same elements at the same index (equal geometry up to dims of size 1). kCovers / kCoveredBy: proven
+// containment.
 enum class Overlap { kDisjoint, kSame, kSome, kUnknown };
 
 class Region {
@@ -49,8 +50,8 @@ Overlap Compare(const Region& a, const Region& b, const SymbolRanges& ranges);
 // Whether every byte of `inner` is a byte of `outer`; false also where it is not known.
 bool Covers(const Region& outer, const Region& inner, const SymbolRanges& ranges);
 
-// For concrete geometries, without allocating; offsets are absolute in one storage. Exact unless it says kUnknown (a bounded
-// search gave up, rank > 8). Used by the run-time prologue: < 25 ns for ranks up to 4 in the common cases.
+// For concrete geometries, without allocating; offsets are absolute in one storage. Exact unless it says kUnknown (a
+// bounded search gave up, rank > 8). Used by the run-time prologue: < 25 ns for ranks up to 4 in the common cases.
 Overlap OverlapsConcrete(const Geometry& a, int a_item_bytes, const Geometry& b, int b_item_bytes);
 bool OverlapsItselfConcrete(const Geometry& g);  // conservative: true where it cannot tell
 

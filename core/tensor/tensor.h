@@ -1,6 +1,7 @@
-// A strided tensor over a reference-counted, resizable storage: what the C++ API takes and returns and what the evaluator
-// computes on. A Tensor is a handle: copies of it are the same tensor (its geometry, too, is shared, as PyTorch's are, so that
-// t_() through one handle is seen through the other); View() makes another tensor over the same storage.
+// A strided tensor over a reference-counted, resizable storage: what the C++ API takes and returns and what the
+// evaluator computes on. A Tensor is a handle: copies of it are the same tensor (its geometry, too, is shared, as
+// PyTorch's are, so that t_() through one handle is seen through the other); View() makes another tensor over the same
+// storage.
 //
 //   Tensor x = Tensor::Empty(DType::kFloat32, {4, 8});
 //   Tensor column = x.View({{4}, {8}, 0});
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -41,11 +43,14 @@ struct Geometry {
 // Bytes that tensors share. Owns them, or borrows them from a caller that promises to outlive it.
 class Storage {
  public:
-  static std::shared_ptr<Storage> Allocate(int64_t bytes);                // zeroed? no: uninitialized; 64-byte aligned
-  static std::shared_ptr<Storage> Borrow(void* data, int64_t bytes);      // resizable only downwards
+  // Uninitialized, 64-byte aligned. Ends the program if there is no such memory.
+  static std::shared_ptr<Storage> Allocate(int64_t bytes);
+  static std::shared_ptr<Storage> Borrow(void* data, int64_t bytes);  // never grows beyond these bytes
   // Keeps `owner` alive as long as the storage (a file mapping, say).
   static std::shared_ptr<Storage> Adopt(void* data, int64_t bytes, std::shared_ptr<void> owner);
   ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
   // Keeps the first min(old, new) bytes; data() may change. An error if it cannot grow.
@@ -82,12 +87,12 @@ class Tensor {
     return static_cast<T*>(data());
   }
 
-  Tensor View(Geometry geometry) const;              // another tensor, same storage and dtype
+  Tensor View(Geometry geometry) const;  // another tensor, same storage and dtype
   Tensor ViewAs(DType dtype, Geometry geometry) const;
-  void SetGeometry(Geometry geometry) { impl_->geometry = std::move(geometry); }       // t_, squeeze_, resize_
-  void SetStorage(std::shared_ptr<Storage> s) { impl_->storage = std::move(s); }       // set_
+  void SetGeometry(Geometry geometry) { impl_->geometry = std::move(geometry); }  // t_, squeeze_, resize_
+  void SetStorage(std::shared_ptr<Storage> s) { impl_->storage = std::move(s); }  // set_
   void SetDType(DType dtype) { impl_->dtype = dtype; }
-  bool IsSame(const Tensor& o) const { return impl_ == o.impl_; }                      // the same tensor, not just equal
+  bool IsSame(const Tensor& o) const { return impl_ == o.impl_; }  // the same tensor, not just equal
   const void* identity() const { return impl_.get(); }
   // Whether every reachable element lies inside the storage.
   bool InBounds() const;

@@ -1,0 +1,233 @@
+#include "smelt/core/tensor/tensor.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "smelt/core/base/check.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+// nullptr if there is no such memory.
+char* AllocateAligned(int64_t bytes) {
+  const int64_t rounded = (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  return static_cast<char*>(std::aligned_alloc(kAlignment, static_cast<size_t>(rounded)));
+}
+
+// Copies elements of `bytes` bytes from a strided source to a dense destination, in row-major order.
+template <int kBytes>
+void CopyToDense(const char* source, const Geometry& g, char* destination) {
+  const int rank = g.rank();
+  if (rank == 0) {
+    std::memcpy(destination, source, kBytes);
+    return;
+  }
+  std::vector<int64_t> index(rank, 0);
+  const int64_t inner = g.sizes[rank - 1];
+  const int64_t step = g.strides[rank - 1];
+  const int64_t rows = g.NumElements() / inner;
+  for (int64_t row = 0; row < rows; ++row) {
+    if (step == 1) {
+      std::memcpy(destination, source, static_cast<size_t>(inner) * kBytes);
+    } else {
+      for (int64_t i = 0; i < inner; ++i) std::memcpy(destination + i * kBytes, source + i * step * kBytes, kBytes);
+    }
+    destination += inner * kBytes;
+    for (int d = rank - 2; d >= 0; --d) {
+      if (++index[d] < g.sizes[d]) {
+        source += g.strides[d] * kBytes;
+        break;
+      }
+      source -= (g.sizes[d] - 1) * g.strides[d] * kBytes;
+      index[d] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+Geometry Geometry::Contiguous(absl::Span<const int64_t> sizes, int64_t offset) {
+  Geometry g;
+  g.sizes.assign(sizes.begin(), sizes.end());
+  g.strides.resize(sizes.size());
+  g.offset = offset;
+  int64_t stride = 1;
+  for (int d = g.rank() - 1; d >= 0; --d) {
+    g.strides[d] = stride;
+    // PyTorch counts a size of 0 as 1 here.
+    SMELT_CHECK(!__builtin_mul_overflow(stride, std::max<int64_t>(sizes[d], 1), &stride))
+        << "strides of [" << absl::StrJoin(sizes, ", ") << "] are no int64";
+  }
+  return g;
+}
+
+int64_t Geometry::NumElements() const {
+  int64_t n = 1;
+  for (int64_t s : sizes) {
+    if (s == 0) return 0;
+  }
+  for (int64_t s : sizes) {
+    SMELT_CHECK(!__builtin_mul_overflow(n, s, &n)) << "the elements of " << ToString() << " are no int64";
+  }
+  return n;
+}
+
+bool Geometry::IsContiguous() const {
+  int64_t expected = 1;
+  bool contiguous = true;
+  for (int d = rank() - 1; d >= 0; --d) {
+    if (sizes[d] == 0) return true;
+    if (sizes[d] == 1) continue;
+    if (contiguous && strides[d] != expected) contiguous = false;
+    if (__builtin_mul_overflow(expected, sizes[d], &expected)) contiguous = false;
+  }
+  return contiguous;
+}
+
+std::pair<int64_t, int64_t> Geometry::Span() const {
+  int64_t low = offset, high = offset;
+  for (int d = 0; d < rank(); ++d) {
+    if (sizes[d] == 0) return {offset, offset};
+    int64_t reach;
+    SMELT_CHECK(!__builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) &&
+                !__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high))
+        << "the extent of " << ToString() << " is no int64";
+  }
+  return {low, high + 1};
+}
+
+std::string Geometry::ToString() const {
+  return absl::StrCat("[", absl::StrJoin(sizes, ", "), "] strides [", absl::StrJoin(strides, ", "), "] offset ",
+                      offset);
+}
+
+std::shared_ptr<Storage> Storage::Allocate(int64_t bytes) {
+  SMELT_CHECK_GE(bytes, 0);
+  SMELT_CHECK_LE(bytes, std::numeric_limits<int64_t>::max() - kAlignment);
+  auto storage = std::shared_ptr<Storage>(new Storage());
+  storage->data_ = AllocateAligned(bytes);
+  SMELT_CHECK(storage->data_ != nullptr) << "no memory for " << bytes << " bytes";
+  storage->bytes_ = bytes;
+  storage->capacity_ = bytes;
+  storage->owned_ = true;
+  return storage;
+}
+
+std::shared_ptr<Storage> Storage::Borrow(void* data, int64_t bytes) { return Adopt(data, bytes, nullptr); }
+
+std::shared_ptr<Storage> Storage::Adopt(void* data, int64_t bytes, std::shared_ptr<void> owner) {
+  SMELT_CHECK_GE(bytes, 0);
+  auto storage = std::shared_ptr<Storage>(new Storage());
+  storage->data_ = static_cast<char*>(data);
+  storage->bytes_ = bytes;
+  storage->capacity_ = bytes;
+  storage->owner_ = std::move(owner);
+  return storage;
+}
+
+Storage::~Storage() {
+  if (owned_) std::free(data_);
+}
+
+absl::Status Storage::Resize(int64_t bytes) {
+  if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("a storage cannot have ", bytes, " bytes"));
+  if (bytes <= capacity_) {
+    bytes_ = bytes;
+    return absl::OkStatus();
+  }
+  if (!owned_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a storage over memory of the caller has ", capacity_, " bytes and cannot grow to ", bytes));
+  }
+  char* data = bytes > std::numeric_limits<int64_t>::max() - kAlignment ? nullptr : AllocateAligned(bytes);
+  if (data == nullptr)
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for a storage of ", bytes, " bytes"));
+  std::memcpy(data, data_, static_cast<size_t>(bytes_));
+  std::free(data_);
+  data_ = data;
+  bytes_ = bytes;
+  capacity_ = bytes;
+  return absl::OkStatus();
+}
+
+Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Geometry geometry)
+    : impl_(std::make_shared<Impl>(Impl{std::move(storage), dtype, std::move(geometry)})) {
+  SMELT_DCHECK_EQ(impl_->geometry.sizes.size(), impl_->geometry.strides.size());
+}
+
+Tensor Tensor::Empty(DType dtype, absl::Span<const int64_t> sizes) {
+  Geometry g = Geometry::Contiguous(sizes);
+  int64_t bytes;
+  SMELT_CHECK(!__builtin_mul_overflow(g.NumElements(), static_cast<int64_t>(ItemSize(dtype)), &bytes))
+      << g.ToString() << " of " << Name(dtype) << " is too large";
+  return Tensor(Storage::Allocate(bytes), dtype, std::move(g));
+}
+
+Tensor Tensor::EmptyStrided(DType dtype, absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides) {
+  SMELT_CHECK_EQ(sizes.size(), strides.size());
+  Geometry g;
+  g.sizes.assign(sizes.begin(), sizes.end());
+  g.strides.assign(strides.begin(), strides.end());
+  const auto [low, high] = g.Span();
+  SMELT_CHECK_GE(low, 0) << "negative strides: " << g.ToString();
+  int64_t bytes;
+  SMELT_CHECK(!__builtin_mul_overflow(high, static_cast<int64_t>(ItemSize(dtype)), &bytes))
+      << g.ToString() << " of " << Name(dtype) << " is too large";
+  return Tensor(Storage::Allocate(bytes), dtype, std::move(g));
+}
+
+Tensor Tensor::View(Geometry geometry) const { return Tensor(impl_->storage, impl_->dtype, std::move(geometry)); }
+
+Tensor Tensor::ViewAs(DType dtype, Geometry geometry) const {
+  return Tensor(impl_->storage, dtype, std::move(geometry));
+}
+
+bool Tensor::InBounds() const {
+  const Geometry& g = impl_->geometry;
+  for (int64_t s : g.sizes) {
+    if (s == 0) return true;
+  }
+  int64_t low = g.offset, high = g.offset;
+  for (int d = 0; d < g.rank(); ++d) {
+    int64_t reach;
+    if (g.sizes[d] < 0 || __builtin_mul_overflow(g.sizes[d] - 1, g.strides[d], &reach)) return false;
+    if (__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) return false;
+  }
+  return low >= 0 && high < impl_->storage->bytes() / ItemSize(impl_->dtype);
+}
+
+Tensor Tensor::Clone() const {
+  Tensor out = Empty(dtype(), sizes());
+  if (out.NumElements() == 0) return out;
+  const char* source = static_cast<const char*>(data());
+  char* destination = static_cast<char*>(out.data());
+  switch (ItemSize(dtype())) {
+    case 1:
+      CopyToDense<1>(source, geometry(), destination);
+      break;
+    case 2:
+      CopyToDense<2>(source, geometry(), destination);
+      break;
+    case 4:
+      CopyToDense<4>(source, geometry(), destination);
+      break;
+    case 8:
+      CopyToDense<8>(source, geometry(), destination);
+      break;
+    case 16:
+      CopyToDense<16>(source, geometry(), destination);
+      break;
+    default:
+      SMELT_UNREACHABLE() << ItemSize(dtype());
+  }
+  return out;
+}
+
+}  // namespace smelt
