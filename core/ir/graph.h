@@ -1,5 +1,5 @@
-// The graph: SSA values, nodes in ordered blocks, blocks inside nodes (If, Loop, cond, while_loop). Owns everything in arenas;
-// ids are generational, so an id of something erased is detected, never dangling.
+// The graph: SSA values, nodes in ordered blocks, blocks inside nodes (If, Loop, cond, while_loop). Owns everything in
+// arenas; ids are generational, so an id of something erased is detected, never dangling.
 //
 //   Graph g;
 //   ValueId x = g.AddInput("x", Type::Tensor(DType::kFloat32, {4}));
@@ -7,7 +7,8 @@
 //   g.AddOutput(g.node(n).outputs[0]);
 //
 // Conventions:
-// - A block has a parameter node (op prim::Param; its outputs are the block's parameters) and a return node (op prim::Return;
+// - A block has a parameter node (op prim::Param; its outputs are the block's parameters) and a return node (op
+// prim::Return;
 //   its inputs are the block's results). Both exist from the block's creation; neither is in the node list.
 // - An argument that is a constant is a value made by `prim::Constant` with the attribute "value" (none: no attribute).
 // - Arguments are in the order of the operator's schema, **all** of them, defaults filled in (as TorchScript has them).
@@ -17,19 +18,22 @@
 #ifndef SMELT_CORE_IR_GRAPH_H_
 #define SMELT_CORE_IR_GRAPH_H_
 
-#include <cstdint>
 #include <complex>
-#include <deque>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "smelt/core/base/strong_id.h"
+#include "smelt/core/ir/arena.h"
 #include "smelt/core/ir/op_name.h"
 #include "smelt/core/ir/type.h"
 #include "smelt/core/tensor/tensor.h"
@@ -41,10 +45,17 @@ using ValueId = StrongId<struct ValueTag>;
 using NodeId = StrongId<struct NodeTag>;
 using BlockId = StrongId<struct BlockTag>;
 
+// What a text form showed of a constant that it did not contain: `<Tensor>`, a tuple, a dictionary, an object. Kept as
+// written.
+struct OpaqueAttribute {
+  std::string text;
+  bool operator==(const OpaqueAttribute& o) const { return text == o.text; }
+};
+
 // An attribute. Tensors are held by handle (a small constant); weights are not attributes, see Weight.
-using Attribute = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>, std::vector<double>, std::vector<bool>,
-                               std::vector<std::string>, Expr, std::vector<Expr>, Tensor, Type, std::shared_ptr<Graph>,
-                               std::complex<double>>;
+using Attribute = std::variant<int64_t, double, bool, std::string, std::vector<int64_t>, std::vector<double>,
+                               std::vector<bool>, std::vector<std::string>, Expr, std::vector<Expr>, Tensor, Type,
+                               std::shared_ptr<Graph>, std::complex<double>, OpaqueAttribute>;
 
 struct Use {
   NodeId user;
@@ -52,11 +63,11 @@ struct Use {
 };
 
 struct Value {
-  std::string name;  // without %, unique in its graph
+  std::string name;  // without %, unique in its graph; a number, unless it was given one
   Type type;
-  NodeId def;               // the node that makes it (a block's parameter: the block's param node)
+  NodeId def;  // the node that makes it (a block's parameter: the block's param node)
   uint32_t def_index = 0;
-  std::vector<Use> uses;    // in no particular order
+  absl::InlinedVector<Use, 1> uses;  // in no particular order
   // The value of an int that is known as an expression over symbols (a constant, a size, arithmetic on sizes).
   std::optional<Expr> expr;
 };
@@ -65,19 +76,20 @@ struct Value {
 struct SourceLocation {
   std::string file;  // "model.py"
   int line = 0;
-  std::string text;  // the innermost line of source, if known
+  std::string text;              // the innermost line of source, if known
   std::string ToString() const;  // "model.py:41", or "" if unknown
 };
 
 struct Node {
   OpName op;
-  std::vector<ValueId> inputs;
-  std::vector<ValueId> outputs;
-  std::vector<BlockId> blocks;
+  absl::InlinedVector<ValueId, 3> inputs;
+  absl::InlinedVector<ValueId, 2> outputs;
+  absl::InlinedVector<BlockId, 2> blocks;
   std::vector<std::pair<std::string, Attribute>> attributes;  // sorted by name
   BlockId parent;
-  NodeId prev, next;       // neighbours in the parent's list; invalid at its ends
-  uint64_t order = 0;      // the order-maintenance label
+  NodeId prev, next;                               // neighbours in the parent's list; invalid at its ends
+  uint64_t order = 0;                              // the order-maintenance label; changes when others are inserted
+  absl::InlinedVector<uint32_t, 4> use_positions;  // where inputs[i] keeps this use in its Value::uses; Graph's own
   std::shared_ptr<const SourceLocation> source;
 
   const Attribute* FindAttribute(absl::string_view name) const;
@@ -110,18 +122,23 @@ struct InputInfo {
 };
 
 // Told of every edit, after it happened unless it says otherwise. Keep a listener registered only as long as it lives.
+// Erasing a node with blocks: first OnNodeErasing of what is inside, last node first (a block's return node loses its
+// inputs through OnInputRemoved before), then of the node itself, its inputs still there. Replacing uses, several
+// outputs of one edit: one call each. A listener may not edit the graph.
 class GraphListener {
  public:
   virtual ~GraphListener() = default;
   virtual void OnNodeInserted(NodeId) {}
-  virtual void OnNodeErasing(NodeId) {}                                     // before; its outputs have no uses
+  virtual void OnNodeErasing(NodeId) {}  // before; its outputs have no uses
   virtual void OnNodeMoved(NodeId, BlockId /*old_parent*/) {}
-  virtual void OnInputChanged(NodeId, uint32_t /*index*/, ValueId /*old*/) {}  // also inputs added (old invalid)
+  virtual void OnInputChanged(NodeId, uint32_t /*index*/, ValueId /*old*/) {
+  }  // also inputs added (old invalid), also SetOp
   virtual void OnInputRemoved(NodeId, uint32_t /*index*/, ValueId /*old*/) {}
-  virtual void OnOutputAdded(NodeId, uint32_t /*index*/) {}                 // block parameters too
+  virtual void OnOutputAdded(NodeId, uint32_t /*index*/) {}  // block parameters too
   virtual void OnOutputErasing(NodeId, uint32_t /*index*/) {}
   virtual void OnBlockAdded(NodeId, BlockId) {}
   virtual void OnTypeChanged(ValueId) {}
+  virtual void OnAttributeChanged(NodeId, absl::string_view /*name*/) {}  // set or removed
 };
 
 class Graph {
@@ -130,59 +147,75 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   ~Graph();
-  std::unique_ptr<Graph> Clone() const;  // ids are kept
+  // Ids are kept; listeners are not. Subgraphs in attributes are cloned too; tensors and weight storages are shared.
+  std::unique_ptr<Graph> Clone() const;
 
   std::string name = "main";
   // The calling surface.
   std::vector<Weight> weights;
   std::vector<std::shared_ptr<Storage>> weight_storages;
-  std::vector<InputInfo> input_infos;      // parallel to inputs()
-  std::vector<std::string> output_names;   // parallel to outputs()
-  SymbolRanges symbols;                    // ranges of the size symbols
+  std::vector<InputInfo> input_infos;                      // parallel to inputs()
+  std::vector<std::string> output_names;                   // parallel to outputs()
+  SymbolRanges symbols;                                    // ranges of the size symbols
   absl::flat_hash_map<std::string, int64_t> symbol_hints;  // the sizes of the example that was exported
 
   // --- reading ---
   BlockId top() const { return top_; }
-  bool IsLive(ValueId v) const;
-  bool IsLive(NodeId n) const;
-  const Value& value(ValueId v) const;   // CHECKs that the id is live
-  const Node& node(NodeId n) const;
-  const Block& block(BlockId b) const;
+  bool IsLive(ValueId v) const { return values_.IsLive(v); }
+  bool IsLive(NodeId n) const { return nodes_.IsLive(n); }
+  bool IsLive(BlockId b) const { return blocks_.IsLive(b); }
+  // These CHECK that the id is live. The reference stays valid until its object is erased, whatever else is edited.
+  const Value& value(ValueId v) const { return values_.Get(v); }
+  const Node& node(NodeId n) const { return nodes_.Get(n); }
+  const Block& block(BlockId b) const { return blocks_.Get(b); }
   absl::Span<const ValueId> inputs() const { return node(block(top_).param_node).outputs; }
   absl::Span<const ValueId> outputs() const { return node(block(top_).return_node).inputs; }
   absl::Span<const ValueId> params(BlockId b) const { return node(block(b).param_node).outputs; }
   absl::Span<const ValueId> results(BlockId b) const { return node(block(b).return_node).inputs; }
-  bool IsParam(NodeId n) const;    // is a block's param node
+  bool IsParam(NodeId n) const;  // is a block's param node
   bool IsReturn(NodeId n) const;
   ValueId FindValue(absl::string_view name) const;  // invalid if there is none
-  // a before b in their common block; both must be in one block. O(1). Param nodes are before, return nodes after all others.
+  // a before b in their common block; both must be in one block. O(1). Param nodes are before, return nodes after all
+  // others.
   bool IsBefore(NodeId a, NodeId b) const;
-  std::vector<NodeId> Nodes(BlockId b) const;   // in order, without blocks inside
-  std::vector<NodeId> AllNodes() const;         // pre-order, blocks' nodes included
+  std::vector<NodeId> Nodes(BlockId b) const;        // in order, without blocks inside
+  std::vector<NodeId> AllNodes() const;              // pre-order, blocks' nodes included
   int64_t num_nodes() const { return live_nodes_; }  // without param and return nodes
+  // All indices of ids ever handed out are below these: sizes for side tables indexed by id.index.
+  uint32_t value_index_bound() const { return values_.size(); }
+  uint32_t node_index_bound() const { return nodes_.size(); }
+  uint32_t block_index_bound() const { return blocks_.size(); }
 
   // --- editing ---
+  // Inputs of an edit must be live; that they dominate their use is VerifyGraph's to check. Inserting costs O(inputs +
+  // outputs) (the order label: amortised, O(log n) at worst), erasing and replacing what they touch.
   ValueId AddInput(absl::string_view name, Type type, InputInfo info = {});
   void AddOutput(ValueId v, absl::string_view name = "");
   void SetOutput(int index, ValueId v);
   NodeId Append(BlockId b, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types);
   NodeId InsertBefore(NodeId anchor, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types);
   NodeId InsertAfter(NodeId anchor, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types);
+  // With attributes (in any order), which listeners see from the start.
+  using Attributes = std::vector<std::pair<std::string, Attribute>>;
+  NodeId Append(BlockId b, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types,
+                Attributes attributes);
+  NodeId InsertBefore(NodeId anchor, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types,
+                      Attributes attributes);
   BlockId AddBlock(NodeId n);
   ValueId AddParam(BlockId b, Type type, absl::string_view name = "");
   void AddResult(BlockId b, ValueId v);
-  void EraseParam(BlockId b, int index);   // without uses
+  void EraseParam(BlockId b, int index);  // without uses
   void EraseResult(BlockId b, int index);
   ValueId AddNodeOutput(NodeId n, Type type, absl::string_view name = "");
   void EraseNodeOutput(NodeId n, int index);  // without uses
   void SetInput(NodeId n, uint32_t index, ValueId v);
   void AddNodeInput(NodeId n, ValueId v);
   void RemoveInput(NodeId n, uint32_t index);
-  void ReplaceAllUses(ValueId from, ValueId to);
-  void MoveBefore(NodeId n, NodeId anchor);  // also across blocks
+  void ReplaceAllUses(ValueId from, ValueId to);  // from == to: nothing; `to`'s own node is replaced in as well
+  void MoveBefore(NodeId n, NodeId anchor);       // also across blocks
   void MoveAfter(NodeId n, NodeId anchor);
   void MoveToEnd(NodeId n, BlockId b);
-  void Erase(NodeId n);                      // CHECKs that its outputs have no uses; blocks inside go too
+  void Erase(NodeId n);  // CHECKs that its outputs have no uses; blocks inside go too
   void SetAttribute(NodeId n, absl::string_view name, Attribute value);
   void RemoveAttribute(NodeId n, absl::string_view name);
   void SetType(ValueId v, Type type);
@@ -196,18 +229,42 @@ class Graph {
 
  private:
   friend class GraphTestPeer;
-  struct Impl;
-  // Arenas, free lists, name table, order labels: see graph.cc.
+  struct Names;  // the table from names to values
+  NodeId NewNode(OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types);
+  BlockId NewBlock(NodeId owner);
+  ValueId NewValue(NodeId def, uint32_t index, Type type, absl::string_view name);
+  void FreeValue(ValueId v);
+  void FreeBlock(BlockId b);
+  // Links n into b right before `next` (invalid: at the end) and gives it a label.
+  void Link(NodeId n, BlockId b, NodeId next);
+  void Unlink(NodeId n);
+  uint64_t MakeLabel(NodeId prev, NodeId next);
+  void Relabel(NodeId around);
+  void AddUse(NodeId n, ValueId v);
+  void DropUse(NodeId n, uint32_t index);
+  void MoveTo(NodeId n, BlockId b, NodeId next);
+  NodeId InsertNode(BlockId b, NodeId next, OpName op, absl::Span<const ValueId> inputs,
+                    absl::Span<const Type> output_types, Attributes attributes = {});
+  template <typename F>
+  void Notify(const F& f) const {
+    for (GraphListener* l : listeners_) f(l);
+  }
+
+  Arena<Value, ValueId> values_;
+  Arena<Node, NodeId> nodes_;
+  Arena<Block, BlockId> blocks_;
+  std::unique_ptr<Names> names_;
+  std::vector<GraphListener*> listeners_;
   BlockId top_;
   int64_t live_nodes_ = 0;
-  std::unique_ptr<Impl> impl_;
 };
 
-// --- constants -----------------------------------------------------------------------------------------------------------------
+// --- constants
+// -----------------------------------------------------------------------------------------------------------------
 
 // A constant as prim::Constant holds it. Monostate is None.
-using ConstantValue = std::variant<std::monostate, int64_t, double, bool, std::string, std::vector<int64_t>, std::vector<double>,
-                                   std::vector<bool>, Tensor, std::complex<double>>;
+using ConstantValue = std::variant<std::monostate, int64_t, double, bool, std::string, std::vector<int64_t>,
+                                   std::vector<double>, std::vector<bool>, Tensor, std::complex<double>>;
 // Makes a prim::Constant before `anchor` (a return node as anchor: at the block's end). Its Int outputs carry `expr`.
 ValueId InsertConstant(Graph& g, NodeId anchor, const ConstantValue& v);
 // The constant behind a value, if it is one.
@@ -218,8 +275,8 @@ std::optional<Expr> GetIntExpr(const Graph& g, ValueId v);
 std::optional<std::vector<Expr>> GetIntListExpr(const Graph& g, ValueId v);
 std::optional<std::vector<ValueId>> GetListElements(const Graph& g, ValueId v);  // of prim::ListConstruct
 
-// Checks ids, uses, order labels, names, block structure, dominance; and, where op schemas are registered with the verifier
-// (core/op), argument counts. An error names the node.
+// Checks ids, uses, order labels, names, block structure, dominance, the tables of weights and inputs. An error names
+// the node. Linear. Arguments are checked against the operators' schemas by core/op/verify.h.
 absl::Status VerifyGraph(const Graph& g);
 
 }  // namespace smelt

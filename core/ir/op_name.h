@@ -23,7 +23,9 @@ class OpName {
   const std::string& overload() const { return rep_->overload; }  // "" for the default one
   bool operator==(OpName o) const { return rep_ == o.rep_; }
   bool operator!=(OpName o) const { return rep_ != o.rep_; }
-  bool operator==(absl::string_view full_name) const { return rep_ != nullptr && absl::string_view(rep_->full) == full_name; }
+  bool operator==(absl::string_view full_name) const {
+    return rep_ != nullptr && absl::string_view(rep_->full) == full_name;
+  }
   explicit operator bool() const { return rep_ != nullptr; }
   template <typename H>
   friend H AbslHashValue(H h, OpName o) {

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "smelt/core/symbol/expr.h"
 #include "smelt/core/tensor/dtype.h"
@@ -19,11 +21,11 @@ namespace smelt {
 
 enum class TypeKind {
   kTensor,
-  kInt,       // also SymInt, ScalarType, MemoryFormat, Layout: integers in PyTorch
+  kInt,  // also SymInt, ScalarType, MemoryFormat, Layout: integers in PyTorch
   kFloat,
   kBool,
   kComplex,
-  kNumber,    // Scalar: int, float, bool or complex
+  kNumber,  // Scalar: int, float, bool or complex
   kString,
   kNone,
   kDevice,
@@ -38,12 +40,13 @@ enum class TypeKind {
   kAny,
 };
 
-// What is known of a tensor: each part may be missing (TorchScript's `Tensor` knows nothing).
+// What is known of a tensor: each part may be missing (TorchScript's `Tensor` knows nothing). A size or stride that is
+// not known while the rank is, `Float(*, 4)`, is Expr::Poison().
 struct TensorType {
   std::optional<DType> dtype;
   std::optional<std::vector<Expr>> sizes;
   std::optional<std::vector<Expr>> strides;  // elements; only with sizes
-  bool IsComplete() const { return dtype && sizes && strides; }
+  bool IsComplete() const;                   // all is known; sizes and strides may be symbolic
   int rank() const { return sizes ? static_cast<int>(sizes->size()) : -1; }
 };
 
@@ -70,20 +73,24 @@ class Type {
   static Type Dict(Type key, Type value);
   static Type Future(Type element);
   static Type Union(std::vector<Type> elements);
+  // A class, or any type that is only a name here: `__torch__.Net`, `Stream`, the type variable `t` of a schema.
   static Type Class(std::string name);
 
   TypeKind kind() const { return kind_; }
   bool IsTensor() const { return kind_ == TypeKind::kTensor; }
-  const TensorType& tensor() const;               // CHECKs IsTensor
-  const Type& element() const;                    // of List, Optional, Future
-  absl::Span<const Type> elements() const;        // of Tuple, Dict, Union
-  const std::string& class_name() const;          // of Class
+  const TensorType& tensor() const;         // CHECKs IsTensor
+  const Type& element() const;              // of List, Optional, Future
+  absl::Span<const Type> elements() const;  // of Tuple, Dict, Union
+  const std::string& class_name() const;    // of Class
 
   bool operator==(const Type& o) const;
   bool operator!=(const Type& o) const { return !(*this == o); }
-  // As TorchScript prints it: "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)" is read; printed without the last two.
-  // An unknown size prints as *, a symbolic one as its expression: "Float(s0, 8, strides=[8, 1])".
+  // As TorchScript prints it: "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)" is read; printed without the
+  // last two. An unknown size prints as *, a symbolic one as its expression: "Float(s0, 8, strides=[8, 1])".
   std::string ToString() const;
+  // Every type that PyTorch prints, in graphs (`Future[Tensor]`, `Float(*, 4)`, `__torch__.Net`) and in schemas
+  // (`int[2]`, `Tensor?`, `t[]`). "Future(T)" and Python's "List[T]" are read too. An error says where and what was
+  // expected.
   static absl::StatusOr<Type> Parse(absl::string_view text);
 
  private:

@@ -1,0 +1,96 @@
+// Storage for the things that ids name: chunked, so that references stay valid while others are added and nothing is
+// copied when it grows; freed slots are used again, last freed first, with the next generation, so that an id of what
+// was freed is told. Private to core/ir.
+#ifndef SMELT_CORE_IR_ARENA_H_
+#define SMELT_CORE_IR_ARENA_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "smelt/core/base/check.h"
+
+namespace smelt {
+
+template <typename T, typename Id>
+class Arena {
+ public:
+  Arena() = default;
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  Id Allocate() {
+    uint32_t index;
+    if (!free_.empty()) {
+      index = free_.back();
+      free_.pop_back();
+    } else {
+      SMELT_CHECK(size_ != UINT32_MAX) << "more than 2^32 objects in one graph";
+      index = size_++;
+      if ((index & (kChunk - 1)) == 0) chunks_.push_back(std::make_unique<Slot[]>(kChunk));
+    }
+    Slot& slot = SlotAt(index);
+    slot.is_live = true;
+    ++live_;
+    return Id(index, slot.generation);
+  }
+
+  // The object is replaced by a new one at once, so that its memory goes.
+  void Free(Id id) {
+    Slot& slot = SlotAt(id.index);
+    slot.object = T();
+    slot.is_live = false;
+    --live_;
+    // A slot whose generations are used up is never used again: 16 bytes-odd lost in 2^32 reuses.
+    if (++slot.generation != 0) free_.push_back(id.index);
+  }
+
+  bool IsLive(Id id) const {
+    return id.index < size_ && SlotAt(id.index).generation == id.generation && SlotAt(id.index).is_live;
+  }
+  T& Get(Id id) {
+    SMELT_CHECK(IsLive(id)) << "stale or invalid id " << id;
+    return SlotAt(id.index).object;
+  }
+  const T& Get(Id id) const {
+    SMELT_CHECK(IsLive(id)) << "stale or invalid id " << id;
+    return SlotAt(id.index).object;
+  }
+  T& At(uint32_t index) { return SlotAt(index).object; }
+  const T& At(uint32_t index) const { return SlotAt(index).object; }
+  Id IdAt(uint32_t index) const { return Id(index, SlotAt(index).generation); }
+  bool IsLiveAt(uint32_t index) const { return SlotAt(index).is_live; }
+
+  uint32_t size() const { return size_; }  // slots, free ones included
+  uint32_t live() const { return live_; }
+
+  void CopyFrom(const Arena& o) {
+    chunks_.clear();
+    for (size_t c = 0; c < o.chunks_.size(); ++c) {
+      chunks_.push_back(std::make_unique<Slot[]>(kChunk));
+      for (uint32_t i = 0; i < kChunk; ++i) chunks_[c][i] = o.chunks_[c][i];
+    }
+    free_ = o.free_;
+    size_ = o.size_;
+    live_ = o.live_;
+  }
+
+ private:
+  static constexpr uint32_t kChunk = 256;
+  struct Slot {
+    T object;
+    uint32_t generation = 1;
+    bool is_live = false;
+  };
+  Slot& SlotAt(uint32_t index) { return chunks_[index / kChunk][index % kChunk]; }
+  const Slot& SlotAt(uint32_t index) const { return chunks_[index / kChunk][index % kChunk]; }
+
+  std::vector<std::unique_ptr<Slot[]>> chunks_;
+  std::vector<uint32_t> free_;
+  uint32_t size_ = 0;
+  uint32_t live_ = 0;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_CORE_IR_ARENA_H_

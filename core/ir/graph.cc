@@ -1,0 +1,981 @@
+#include "smelt/core/ir/graph.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/check.h"
+
+namespace smelt {
+
+namespace {
+
+// Labels of the nodes of a block lie between those of its param and its return node.
+constexpr uint64_t kParamOrder = 0;
+constexpr uint64_t kReturnOrder = UINT64_MAX;
+constexpr uint64_t kFirstOrder = uint64_t{1} << 62;
+constexpr uint64_t kOrderStep = uint64_t{1} << 24;  // room for 2^38 appended nodes
+
+// "0", "17": what an automatic name can be. nullopt for all else, "007" included.
+std::optional<uint32_t> AsNumber(absl::string_view name) {
+  if (name.empty() || name.size() > 9 || (name[0] == '0' && name.size() > 1)) return std::nullopt;
+  uint32_t value = 0;
+  for (char c : name) {
+    if (c < '0' || c > '9') return std::nullopt;
+    value = value * 10 + (c - '0');
+  }
+  return value;
+}
+
+}  // namespace
+
+// Most values are named by a number, counted up: a table indexed by it costs 4 bytes each. Other names are found by
+// hash; the set keeps only the value's index, the name lives in the value.
+struct Graph::Names {
+  explicit Names(const Arena<Value, ValueId>& values) : table(0, Hash{&values}, Equal{&values}) {}
+
+  struct Hash {
+    using is_transparent = void;
+    const Arena<Value, ValueId>* values;
+    size_t operator()(absl::string_view s) const { return absl::Hash<absl::string_view>()(s); }
+    size_t operator()(uint32_t index) const { return (*this)(values->At(index).name); }
+  };
+  struct Equal {
+    using is_transparent = void;
+    const Arena<Value, ValueId>* values;
+    absl::string_view Name(absl::string_view s) const { return s; }
+    absl::string_view Name(uint32_t index) const { return values->At(index).name; }
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return Name(a) == Name(b);
+    }
+  };
+
+  static constexpr uint32_t kNone = UINT32_MAX;
+  std::vector<uint32_t> by_number;  // the value's index, or kNone
+  uint32_t next_number = 0;
+  absl::flat_hash_set<uint32_t, Hash, Equal> table;
+  absl::flat_hash_map<std::string, int64_t> next_suffix;  // of "x" in x.1, x.2, ...
+
+  // A number from a file may be huge: those beyond what a dense table would hold go into the hash.
+  bool IsDense(uint32_t number) const { return number < by_number.size() + 1024 + by_number.size() / 2; }
+
+  uint32_t Find(absl::string_view name) const {
+    if (auto number = AsNumber(name); number && *number < by_number.size() && by_number[*number] != kNone) {
+      return by_number[*number];
+    }
+    auto it = table.find(name);
+    return it == table.end() ? kNone : *it;
+  }
+  // The value at `index` has its name already.
+  void Insert(uint32_t index, absl::string_view name) {
+    if (auto number = AsNumber(name); number && IsDense(*number)) {
+      if (*number >= by_number.size()) by_number.resize(*number + 1, kNone);
+      by_number[*number] = index;
+    } else {
+      table.insert(index);
+    }
+  }
+  void Remove(uint32_t index, absl::string_view name) {
+    if (auto number = AsNumber(name); number && *number < by_number.size() && by_number[*number] == index) {
+      by_number[*number] = kNone;
+    } else {
+      table.erase(index);
+    }
+  }
+  // A number that no value has as its name.
+  uint32_t NextNumber() {
+    for (;; ++next_number) {
+      if (next_number < by_number.size() && by_number[next_number] != kNone) continue;
+      if (!table.empty() && Find(absl::StrCat(next_number)) != kNone) continue;
+      return next_number++;
+    }
+  }
+  // `name` itself if it is free, else with the suffix ".1", ".2", ... (its own such suffix taken off first, as
+  // TorchScript does).
+  std::string MakeUnique(absl::string_view name) {
+    if (Find(name) == kNone) return std::string(name);
+    absl::string_view base = name;
+    size_t dot = base.rfind('.');
+    if (dot != absl::string_view::npos && dot > 0 && dot + 1 < base.size() &&
+        base.find_first_not_of("0123456789", dot + 1) == absl::string_view::npos) {
+      base = base.substr(0, dot);
+    }
+    int64_t& next = next_suffix[base];
+    for (;;) {
+      std::string candidate = absl::StrCat(base, ".", ++next);
+      if (Find(candidate) == kNone) return candidate;
+    }
+  }
+};
+
+std::string SourceLocation::ToString() const {
+  if (file.empty()) return "";
+  return absl::StrCat(file, ":", line);
+}
+
+const Attribute* Node::FindAttribute(absl::string_view name) const {
+  for (const auto& [key, value] : attributes) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+Graph::Graph() : names_(std::make_unique<Names>(values_)) { top_ = NewBlock(NodeId()); }
+Graph::~Graph() = default;
+
+std::unique_ptr<Graph> Graph::Clone() const {
+  auto g = std::make_unique<Graph>();
+  g->name = name;
+  g->weights = weights;
+  g->weight_storages = weight_storages;
+  g->input_infos = input_infos;
+  g->output_names = output_names;
+  g->symbols = symbols;
+  g->symbol_hints = symbol_hints;
+  g->values_.CopyFrom(values_);
+  g->nodes_.CopyFrom(nodes_);
+  g->blocks_.CopyFrom(blocks_);
+  g->top_ = top_;
+  g->live_nodes_ = live_nodes_;
+  g->names_ = std::make_unique<Names>(g->values_);
+  g->names_->by_number = names_->by_number;
+  g->names_->next_number = names_->next_number;
+  g->names_->next_suffix = names_->next_suffix;
+  g->names_->table.reserve(names_->table.size());
+  for (uint32_t index : names_->table) g->names_->table.insert(index);
+  for (uint32_t i = 0; i < g->nodes_.size(); ++i) {
+    for (auto& [key, attribute] : g->nodes_.At(i).attributes) {
+      if (auto* subgraph = std::get_if<std::shared_ptr<Graph>>(&attribute);
+          subgraph != nullptr && *subgraph != nullptr) {
+        *subgraph = (*subgraph)->Clone();
+      }
+    }
+  }
+  return g;
+}
+
+// --- reading
+// -------------------------------------------------------------------------------------------------------------------
+
+bool Graph::IsParam(NodeId n) const { return block(node(n).parent).param_node == n; }
+bool Graph::IsReturn(NodeId n) const { return block(node(n).parent).return_node == n; }
+
+ValueId Graph::FindValue(absl::string_view name) const {
+  uint32_t index = names_->Find(name);
+  return index == Names::kNone ? ValueId() : values_.IdAt(index);
+}
+
+bool Graph::IsBefore(NodeId a, NodeId b) const {
+  const Node &x = node(a), &y = node(b);
+  SMELT_CHECK(x.parent == y.parent) << "IsBefore asked of nodes in different blocks";
+  return x.order < y.order;
+}
+
+std::vector<NodeId> Graph::Nodes(BlockId b) const {
+  std::vector<NodeId> result;
+  for (NodeId n = block(b).first; n.valid(); n = node(n).next) result.push_back(n);
+  return result;
+}
+
+std::vector<NodeId> Graph::AllNodes() const {
+  std::vector<NodeId> result;
+  result.reserve(live_nodes_);
+  std::vector<NodeId> stack = {block(top_).first};
+  while (!stack.empty()) {
+    NodeId n = stack.back();
+    stack.pop_back();
+    if (!n.valid()) continue;
+    result.push_back(n);
+    stack.push_back(node(n).next);
+    absl::Span<const BlockId> blocks = node(n).blocks;
+    for (size_t i = blocks.size(); i-- > 0;) stack.push_back(block(blocks[i]).first);
+  }
+  return result;
+}
+
+// --- making and freeing
+// --------------------------------------------------------------------------------------------------------
+
+ValueId Graph::NewValue(NodeId def, uint32_t index, Type type, absl::string_view name) {
+  std::string unique;
+  uint32_t number = 0;
+  if (name.empty()) {
+    number = names_->NextNumber();
+  } else {
+    unique = names_->MakeUnique(name);
+  }
+  ValueId v = values_.Allocate();
+  Value& value = values_.At(v.index);
+  value.type = std::move(type);
+  value.def = def;
+  value.def_index = index;
+  if (name.empty()) {
+    char buffer[16];
+    auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), number);
+    value.name.assign(buffer, end);
+  } else {
+    value.name = std::move(unique);
+  }
+  names_->Insert(v.index, value.name);
+  return v;
+}
+
+void Graph::FreeValue(ValueId v) {
+  names_->Remove(v.index, values_.At(v.index).name);
+  values_.Free(v);
+}
+
+BlockId Graph::NewBlock(NodeId owner) {
+  static const OpName kParam = OpName::Get("prim::Param");
+  static const OpName kReturn = OpName::Get("prim::Return");
+  BlockId b = blocks_.Allocate();
+  NodeId param = nodes_.Allocate();
+  NodeId ret = nodes_.Allocate();
+  Block& block = blocks_.At(b.index);
+  block.owner = owner;
+  block.param_node = param;
+  block.return_node = ret;
+  Node& p = nodes_.At(param.index);
+  p.op = kParam;
+  p.parent = b;
+  p.order = kParamOrder;
+  Node& r = nodes_.At(ret.index);
+  r.op = kReturn;
+  r.parent = b;
+  r.order = kReturnOrder;
+  return b;
+}
+
+// Its nodes, results and uses of its params are gone already.
+void Graph::FreeBlock(BlockId b) {
+  NodeId param = blocks_.At(b.index).param_node, ret = blocks_.At(b.index).return_node;
+  for (ValueId v : nodes_.At(param.index).outputs) {
+    SMELT_CHECK(values_.Get(v).uses.empty()) << "%" << values_.Get(v).name << " is used outside its block";
+    FreeValue(v);
+  }
+  nodes_.Free(param);
+  nodes_.Free(ret);
+  blocks_.Free(b);
+}
+
+NodeId Graph::NewNode(OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types) {
+  NodeId n = nodes_.Allocate();
+  Node& node = nodes_.At(n.index);
+  node.op = op;
+  node.inputs.reserve(inputs.size());
+  node.use_positions.reserve(inputs.size());
+  for (ValueId v : inputs) AddUse(n, v);
+  node.outputs.reserve(output_types.size());
+  for (const Type& type : output_types) {
+    uint32_t index = static_cast<uint32_t>(node.outputs.size());
+    node.outputs.push_back(NewValue(n, index, type, ""));
+  }
+  return n;
+}
+
+// --- uses
+// ----------------------------------------------------------------------------------------------------------------------
+
+void Graph::AddUse(NodeId n, ValueId v) {
+  Node& node = nodes_.At(n.index);
+  auto& uses = values_.Get(v).uses;
+  node.use_positions.push_back(static_cast<uint32_t>(uses.size()));
+  uses.push_back({n, static_cast<uint32_t>(node.inputs.size())});
+  node.inputs.push_back(v);
+}
+
+// Takes the use out of the value's list, in O(1); node.inputs stays as it is.
+void Graph::DropUse(NodeId n, uint32_t index) {
+  Node& node = nodes_.At(n.index);
+  auto& uses = values_.Get(node.inputs[index]).uses;
+  uint32_t position = node.use_positions[index];
+  if (position + 1 != uses.size()) {
+    uses[position] = uses.back();
+    nodes_.At(uses[position].user.index).use_positions[uses[position].index] = position;
+  }
+  uses.pop_back();
+}
+
+// --- order
+// ---------------------------------------------------------------------------------------------------------------------
+
+uint64_t Graph::MakeLabel(NodeId prev, NodeId next) {
+  if (!prev.valid() && !next.valid()) return kFirstOrder;
+  if (!next.valid()) {
+    uint64_t last = nodes_.At(prev.index).order;
+    if (last < kReturnOrder - kOrderStep) return last + kOrderStep;
+    return last + (kReturnOrder - last) / 2;  // equal to `last` where there is no room: the caller relabels
+  }
+  uint64_t after = nodes_.At(next.index).order;
+  uint64_t before = prev.valid() ? nodes_.At(prev.index).order : kParamOrder;
+  if (!prev.valid() && after > kOrderStep) return after - kOrderStep;
+  return before + (after - before) / 2;
+}
+
+// Spreads the labels around a node: the smallest aligned range of labels that holds it and is sparse enough (the
+// density allowed falls by 3/4 with every doubling) is filled evenly. Amortised O(log n) an insertion, whatever the
+// order of insertions (Bender et al., "Two simplified algorithms for maintaining order in a list").
+void Graph::Relabel(NodeId around) {
+  const Block& block = blocks_.At(nodes_.At(around.index).parent.index);
+  uint64_t center = nodes_.At(around.index).order;
+  NodeId first = around, last = around;
+  uint64_t count = 1;
+  double threshold = 1;
+  for (int bits = 1; bits < 64; ++bits) {
+    uint64_t size = uint64_t{1} << bits;
+    uint64_t low = center & ~(size - 1);
+    uint64_t high = low + (size - 1);
+    for (NodeId p = nodes_.At(first.index).prev; p.valid() && nodes_.At(p.index).order >= low;
+         p = nodes_.At(p.index).prev) {
+      first = p;
+      ++count;
+    }
+    for (NodeId p = nodes_.At(last.index).next; p.valid() && nodes_.At(p.index).order <= high;
+         p = nodes_.At(p.index).next) {
+      last = p;
+      ++count;
+    }
+    threshold *= 0.75;
+    // Room for one more between any two, and none at the labels of the param and return nodes.
+    uint64_t step = size / (count + 1);
+    if (step < 4 || static_cast<double>(count) > threshold * static_cast<double>(size)) continue;
+    uint64_t label = low;
+    for (NodeId p = first;; p = nodes_.At(p.index).next) {
+      label += step;
+      nodes_.At(p.index).order = label;
+      if (p == last) break;
+    }
+    return;
+  }
+  SMELT_CHECK(false) << "no room for order labels in a block; first node " << block.first;
+}
+
+void Graph::Link(NodeId n, BlockId b, NodeId next) {
+  Block& block = blocks_.Get(b);
+  Node& node = nodes_.At(n.index);
+  NodeId prev = next.valid() ? nodes_.At(next.index).prev : block.last;
+  uint64_t label = MakeLabel(prev, next);
+  for (;;) {
+    uint64_t before = prev.valid() ? nodes_.At(prev.index).order : kParamOrder;
+    uint64_t after = next.valid() ? nodes_.At(next.index).order : kReturnOrder;
+    if (label > before && label < after) break;
+    Relabel(prev.valid() ? prev : next);
+    before = prev.valid() ? nodes_.At(prev.index).order : kParamOrder;
+    after = next.valid() ? nodes_.At(next.index).order : kReturnOrder;
+    label = before + (after - before) / 2;
+  }
+  node.parent = b;
+  node.order = label;
+  node.prev = prev;
+  node.next = next;
+  (prev.valid() ? nodes_.At(prev.index).next : block.first) = n;
+  (next.valid() ? nodes_.At(next.index).prev : block.last) = n;
+}
+
+void Graph::Unlink(NodeId n) {
+  Node& node = nodes_.At(n.index);
+  Block& block = blocks_.At(node.parent.index);
+  (node.prev.valid() ? nodes_.At(node.prev.index).next : block.first) = node.next;
+  (node.next.valid() ? nodes_.At(node.next.index).prev : block.last) = node.prev;
+  node.prev = node.next = NodeId();
+}
+
+// --- editing
+// -------------------------------------------------------------------------------------------------------------------
+
+ValueId Graph::AddInput(absl::string_view name, Type type, InputInfo info) {
+  input_infos.resize(inputs().size());
+  input_infos.push_back(std::move(info));
+  NodeId param = block(top_).param_node;
+  uint32_t index = static_cast<uint32_t>(node(param).outputs.size());
+  ValueId v = NewValue(param, index, std::move(type), name);
+  nodes_.At(param.index).outputs.push_back(v);
+  Notify([&](GraphListener* l) { l->OnOutputAdded(param, index); });
+  return v;
+}
+
+void Graph::AddOutput(ValueId v, absl::string_view name) {
+  output_names.resize(outputs().size());
+  output_names.emplace_back(name);
+  AddNodeInput(block(top_).return_node, v);
+}
+
+void Graph::SetOutput(int index, ValueId v) { SetInput(block(top_).return_node, static_cast<uint32_t>(index), v); }
+
+NodeId Graph::InsertNode(BlockId b, NodeId next, OpName op, absl::Span<const ValueId> inputs,
+                         absl::Span<const Type> output_types, Attributes attributes) {
+  SMELT_CHECK(static_cast<bool>(op)) << "a node needs an operator";
+  NodeId n = NewNode(op, inputs, output_types);
+  if (!attributes.empty()) {
+    std::sort(attributes.begin(), attributes.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    nodes_.At(n.index).attributes = std::move(attributes);
+  }
+  Link(n, b, next);
+  ++live_nodes_;
+  Notify([&](GraphListener* l) { l->OnNodeInserted(n); });
+  return n;
+}
+
+NodeId Graph::Append(BlockId b, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types) {
+  return InsertNode(b, NodeId(), op, inputs, output_types);
+}
+
+NodeId Graph::Append(BlockId b, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types,
+                     Attributes attributes) {
+  return InsertNode(b, NodeId(), op, inputs, output_types, std::move(attributes));
+}
+
+NodeId Graph::InsertBefore(NodeId anchor, OpName op, absl::Span<const ValueId> inputs,
+                           absl::Span<const Type> output_types) {
+  return InsertBefore(anchor, op, inputs, output_types, {});
+}
+
+NodeId Graph::InsertBefore(NodeId anchor, OpName op, absl::Span<const ValueId> inputs,
+                           absl::Span<const Type> output_types, Attributes attributes) {
+  SMELT_CHECK(!IsParam(anchor)) << "nothing can be before a block's parameters";
+  return InsertNode(node(anchor).parent, IsReturn(anchor) ? NodeId() : anchor, op, inputs, output_types,
+                    std::move(attributes));
+}
+
+NodeId Graph::InsertAfter(NodeId anchor, OpName op, absl::Span<const ValueId> inputs,
+                          absl::Span<const Type> output_types) {
+  SMELT_CHECK(!IsReturn(anchor)) << "nothing can be after a block's results";
+  const Node& a = node(anchor);
+  return InsertNode(a.parent, IsParam(anchor) ? block(a.parent).first : a.next, op, inputs, output_types);
+}
+
+BlockId Graph::AddBlock(NodeId n) {
+  SMELT_CHECK(!IsParam(n) && !IsReturn(n)) << "param and return nodes have no blocks";
+  BlockId b = NewBlock(n);
+  nodes_.At(n.index).blocks.push_back(b);
+  Notify([&](GraphListener* l) { l->OnBlockAdded(n, b); });
+  return b;
+}
+
+ValueId Graph::AddParam(BlockId b, Type type, absl::string_view name) {
+  if (b == top_) return AddInput(name, std::move(type));
+  return AddNodeOutput(block(b).param_node, std::move(type), name);
+}
+
+void Graph::AddResult(BlockId b, ValueId v) {
+  if (b == top_) return AddOutput(v);
+  AddNodeInput(block(b).return_node, v);
+}
+
+void Graph::EraseParam(BlockId b, int index) {
+  EraseNodeOutput(block(b).param_node, index);
+  if (b == top_ && index < static_cast<int>(input_infos.size())) input_infos.erase(input_infos.begin() + index);
+}
+
+void Graph::EraseResult(BlockId b, int index) {
+  RemoveInput(block(b).return_node, static_cast<uint32_t>(index));
+  if (b == top_ && index < static_cast<int>(output_names.size())) output_names.erase(output_names.begin() + index);
+}
+
+ValueId Graph::AddNodeOutput(NodeId n, Type type, absl::string_view name) {
+  uint32_t index = static_cast<uint32_t>(node(n).outputs.size());
+  ValueId v = NewValue(n, index, std::move(type), name);
+  nodes_.At(n.index).outputs.push_back(v);
+  Notify([&](GraphListener* l) { l->OnOutputAdded(n, index); });
+  return v;
+}
+
+void Graph::EraseNodeOutput(NodeId n, int index) {
+  Node& node = nodes_.Get(n);
+  SMELT_CHECK(index >= 0 && index < static_cast<int>(node.outputs.size()));
+  ValueId v = node.outputs[index];
+  SMELT_CHECK(value(v).uses.empty()) << "%" << value(v).name << " still has " << value(v).uses.size() << " uses";
+  Notify([&](GraphListener* l) { l->OnOutputErasing(n, static_cast<uint32_t>(index)); });
+  node.outputs.erase(node.outputs.begin() + index);
+  for (size_t i = index; i < node.outputs.size(); ++i)
+    values_.At(node.outputs[i].index).def_index = static_cast<uint32_t>(i);
+  FreeValue(v);
+}
+
+void Graph::SetInput(NodeId n, uint32_t index, ValueId v) {
+  Node& node = nodes_.Get(n);
+  SMELT_CHECK_LT(index, node.inputs.size());
+  ValueId old = node.inputs[index];
+  if (old == v) return;
+  auto& uses = values_.Get(v).uses;
+  DropUse(n, index);
+  node.inputs[index] = v;
+  node.use_positions[index] = static_cast<uint32_t>(uses.size());
+  uses.push_back({n, index});
+  Notify([&](GraphListener* l) { l->OnInputChanged(n, index, old); });
+}
+
+void Graph::AddNodeInput(NodeId n, ValueId v) {
+  uint32_t index = static_cast<uint32_t>(node(n).inputs.size());
+  AddUse(n, v);
+  Notify([&](GraphListener* l) { l->OnInputChanged(n, index, ValueId()); });
+}
+
+void Graph::RemoveInput(NodeId n, uint32_t index) {
+  Node& node = nodes_.Get(n);
+  SMELT_CHECK_LT(index, node.inputs.size());
+  ValueId old = node.inputs[index];
+  DropUse(n, index);
+  node.inputs.erase(node.inputs.begin() + index);
+  node.use_positions.erase(node.use_positions.begin() + index);
+  for (size_t i = index; i < node.inputs.size(); ++i) {
+    values_.At(node.inputs[i].index).uses[node.use_positions[i]].index = static_cast<uint32_t>(i);
+  }
+  Notify([&](GraphListener* l) { l->OnInputRemoved(n, index, old); });
+}
+
+void Graph::ReplaceAllUses(ValueId from, ValueId to) {
+  SMELT_CHECK(IsLive(to)) << "stale or invalid id " << to;
+  if (from == to) return;
+  const Value& value = values_.Get(from);
+  // From the back: SetInput takes each out in O(1).
+  while (!value.uses.empty()) {
+    Use use = value.uses.back();
+    SetInput(use.user, use.index, to);
+  }
+}
+
+void Graph::MoveTo(NodeId n, BlockId b, NodeId next) {
+  SMELT_CHECK(!IsParam(n) && !IsReturn(n)) << "param and return nodes do not move";
+  BlockId old = node(n).parent;
+  if (n == next) return;
+  if (old != b) {
+    for (BlockId up = b; block(up).owner.valid(); up = node(block(up).owner).parent) {
+      SMELT_CHECK(block(up).owner != n) << "a node cannot move into its own block";
+    }
+  }
+  // The node's own place counts as free.
+  if (old == b && node(n).next == next) return;
+  Unlink(n);
+  Link(n, b, next);
+  Notify([&](GraphListener* l) { l->OnNodeMoved(n, old); });
+}
+
+void Graph::MoveBefore(NodeId n, NodeId anchor) {
+  SMELT_CHECK(!IsParam(anchor)) << "nothing can be before a block's parameters";
+  MoveTo(n, node(anchor).parent, IsReturn(anchor) ? NodeId() : anchor);
+}
+
+void Graph::MoveAfter(NodeId n, NodeId anchor) {
+  SMELT_CHECK(!IsReturn(anchor)) << "nothing can be after a block's results";
+  if (n == anchor) return;
+  const Node& a = node(anchor);
+  NodeId next = IsParam(anchor) ? block(a.parent).first : a.next;
+  if (next == n) return;  // is there already
+  MoveTo(n, a.parent, next);
+}
+
+void Graph::MoveToEnd(NodeId n, BlockId b) { MoveTo(n, b, NodeId()); }
+
+void Graph::Erase(NodeId root) {
+  SMELT_CHECK(!IsParam(root) && !IsReturn(root)) << "param and return nodes go with their block";
+  // Pre-order with the blocks' return nodes at each block's end, so that, backwards, uses go before what they use.
+  std::vector<NodeId> order = {root};
+  std::vector<NodeId> stack;
+  auto push_blocks = [&](NodeId n) {
+    absl::Span<const BlockId> blocks = node(n).blocks;
+    for (size_t i = blocks.size(); i-- > 0;) {
+      stack.push_back(block(blocks[i]).return_node);
+      if (block(blocks[i]).first.valid()) stack.push_back(block(blocks[i]).first);
+    }
+  };
+  push_blocks(root);
+  while (!stack.empty()) {
+    NodeId n = stack.back();
+    stack.pop_back();
+    order.push_back(n);
+    if (IsReturn(n)) continue;
+    if (node(n).next.valid()) stack.push_back(node(n).next);
+    push_blocks(n);
+  }
+  for (size_t i = order.size(); i-- > 0;) {
+    NodeId n = order[i];
+    Node& node = nodes_.At(n.index);
+    if (IsReturn(n)) {
+      for (size_t k = node.inputs.size(); k-- > 0;) RemoveInput(n, static_cast<uint32_t>(k));
+      continue;
+    }
+    for (ValueId v : node.outputs) {
+      const Value& value = values_.Get(v);
+      SMELT_CHECK(value.uses.empty()) << "cannot erase " << node.op.full() << ": %" << value.name << " still has "
+                                      << value.uses.size() << " uses";
+    }
+    Notify([&](GraphListener* l) { l->OnNodeErasing(n); });
+    for (BlockId b : node.blocks) FreeBlock(b);
+    for (size_t k = node.inputs.size(); k-- > 0;) DropUse(n, static_cast<uint32_t>(k));
+    for (ValueId v : node.outputs) FreeValue(v);
+    Unlink(n);
+    nodes_.Free(n);
+    --live_nodes_;
+  }
+}
+
+void Graph::SetAttribute(NodeId n, absl::string_view name, Attribute value) {
+  auto& attributes = nodes_.Get(n).attributes;
+  auto it = std::lower_bound(attributes.begin(), attributes.end(), name,
+                             [](const auto& entry, absl::string_view key) { return entry.first < key; });
+  if (it != attributes.end() && it->first == name) {
+    it->second = std::move(value);
+  } else {
+    attributes.emplace(it, std::string(name), std::move(value));
+  }
+  Notify([&](GraphListener* l) { l->OnAttributeChanged(n, name); });
+}
+
+void Graph::RemoveAttribute(NodeId n, absl::string_view name) {
+  auto& attributes = nodes_.Get(n).attributes;
+  for (auto it = attributes.begin(); it != attributes.end(); ++it) {
+    if (it->first != name) continue;
+    attributes.erase(it);
+    Notify([&](GraphListener* l) { l->OnAttributeChanged(n, name); });
+    return;
+  }
+}
+
+void Graph::SetType(ValueId v, Type type) {
+  values_.Get(v).type = std::move(type);
+  Notify([&](GraphListener* l) { l->OnTypeChanged(v); });
+}
+
+void Graph::SetExpr(ValueId v, std::optional<Expr> expr) { values_.Get(v).expr = std::move(expr); }
+
+void Graph::SetName(ValueId v, absl::string_view name) {
+  Value& value = values_.Get(v);
+  if (value.name == name) return;
+  names_->Remove(v.index, value.name);
+  value.name = name.empty() ? absl::StrCat(names_->NextNumber()) : names_->MakeUnique(name);
+  names_->Insert(v.index, value.name);
+}
+
+void Graph::SetOp(NodeId n, OpName op) {
+  Node& node = nodes_.Get(n);
+  node.op = op;
+  ValueId old = node.inputs.empty() ? ValueId() : node.inputs[0];
+  Notify([&](GraphListener* l) { l->OnInputChanged(n, 0, old); });
+}
+
+void Graph::SetSource(NodeId n, std::shared_ptr<const SourceLocation> source) {
+  nodes_.Get(n).source = std::move(source);
+}
+
+void Graph::AddListener(GraphListener* l) { listeners_.push_back(l); }
+
+void Graph::RemoveListener(GraphListener* l) {
+  auto it = std::find(listeners_.begin(), listeners_.end(), l);
+  SMELT_CHECK(it != listeners_.end()) << "the listener is not registered";
+  listeners_.erase(it);
+}
+
+// --- constants
+// -----------------------------------------------------------------------------------------------------------------
+
+ValueId InsertConstant(Graph& g, NodeId anchor, const ConstantValue& v) {
+  static const OpName kConstant = OpName::Get("prim::Constant");
+  struct Described {
+    Type type;
+    std::optional<Attribute> attribute;
+  };
+  auto described = std::visit(
+      [](const auto& x) -> Described {
+        using T = std::decay_t<decltype(x)>;
+        if constexpr (std::is_same_v<T, std::monostate>) return {Type::None(), std::nullopt};
+        if constexpr (std::is_same_v<T, int64_t>) return {Type::Int(), x};
+        if constexpr (std::is_same_v<T, double>) return {Type::Float(), x};
+        if constexpr (std::is_same_v<T, bool>) return {Type::Bool(), x};
+        if constexpr (std::is_same_v<T, std::string>) return {Type::String(), x};
+        if constexpr (std::is_same_v<T, std::vector<int64_t>>) return {Type::List(Type::Int()), x};
+        if constexpr (std::is_same_v<T, std::vector<double>>) return {Type::List(Type::Float()), x};
+        if constexpr (std::is_same_v<T, std::vector<bool>>) return {Type::List(Type::Bool()), x};
+        if constexpr (std::is_same_v<T, std::complex<double>>) return {Type(TypeKind::kComplex), x};
+        if constexpr (std::is_same_v<T, Tensor>) {
+          const Geometry& geometry = x.geometry();
+          return {Type::Tensor(x.dtype(), std::vector<Expr>(geometry.sizes.begin(), geometry.sizes.end()),
+                               std::vector<Expr>(geometry.strides.begin(), geometry.strides.end())),
+                  x};
+        }
+      },
+      v);
+  Graph::Attributes attributes;
+  if (described.attribute) attributes.emplace_back("value", *std::move(described.attribute));
+  NodeId n = g.InsertBefore(anchor, kConstant, {}, {described.type}, std::move(attributes));
+  ValueId out = g.node(n).outputs[0];
+  if (const int64_t* i = std::get_if<int64_t>(&v)) g.SetExpr(out, Expr(*i));
+  return out;
+}
+
+std::optional<ConstantValue> GetConstant(const Graph& g, ValueId v) {
+  static const OpName kConstant = OpName::Get("prim::Constant");
+  const Value& value = g.value(v);
+  const Node& node = g.node(value.def);
+  if (node.op != kConstant) return std::nullopt;
+  const Attribute* attribute = node.FindAttribute("value");
+  if (attribute == nullptr) return ConstantValue();
+  return std::visit(
+      [&](const auto& x) -> std::optional<ConstantValue> {
+        using T = std::decay_t<decltype(x)>;
+        if constexpr (std::is_same_v<T, int64_t>) {
+          if (value.type.kind() == TypeKind::kBool) return ConstantValue(x != 0);
+          if (value.type.kind() == TypeKind::kFloat) return ConstantValue(static_cast<double>(x));
+          return ConstantValue(x);
+        } else if constexpr (std::is_same_v<T, Expr>) {
+          if (std::optional<int64_t> c = x.Constant()) return ConstantValue(*c);
+          return std::nullopt;
+        } else if constexpr (std::is_same_v<T, std::vector<Expr>>) {
+          std::vector<int64_t> constants;
+          for (const Expr& e : x) {
+            if (!e.IsConstant()) return std::nullopt;
+            constants.push_back(*e.Constant());
+          }
+          return ConstantValue(std::move(constants));
+        } else if constexpr (std::is_constructible_v<ConstantValue, std::in_place_type_t<T>, T>) {
+          return ConstantValue(std::in_place_type<T>, x);
+        } else {
+          return std::nullopt;
+        }
+      },
+      *attribute);
+}
+
+std::optional<Expr> GetIntExpr(const Graph& g, ValueId v) {
+  const Value& value = g.value(v);
+  if (value.expr) return value.expr;
+  static const OpName kConstant = OpName::Get("prim::Constant");
+  const Node& node = g.node(value.def);
+  if (node.op != kConstant) return std::nullopt;
+  const Attribute* attribute = node.FindAttribute("value");
+  if (attribute == nullptr) return std::nullopt;
+  if (const int64_t* i = std::get_if<int64_t>(attribute)) return Expr(*i);
+  if (const Expr* e = std::get_if<Expr>(attribute)) return *e;
+  return std::nullopt;
+}
+
+std::optional<std::vector<Expr>> GetIntListExpr(const Graph& g, ValueId v) {
+  if (std::optional<std::vector<ValueId>> elements = GetListElements(g, v)) {
+    std::vector<Expr> result;
+    for (ValueId element : *elements) {
+      std::optional<Expr> e = GetIntExpr(g, element);
+      if (!e) return std::nullopt;
+      result.push_back(*std::move(e));
+    }
+    return result;
+  }
+  static const OpName kConstant = OpName::Get("prim::Constant");
+  const Node& node = g.node(g.value(v).def);
+  if (node.op != kConstant) return std::nullopt;
+  const Attribute* attribute = node.FindAttribute("value");
+  if (attribute == nullptr) return std::nullopt;
+  if (const auto* ints = std::get_if<std::vector<int64_t>>(attribute))
+    return std::vector<Expr>(ints->begin(), ints->end());
+  if (const auto* exprs = std::get_if<std::vector<Expr>>(attribute)) return *exprs;
+  return std::nullopt;
+}
+
+std::optional<std::vector<ValueId>> GetListElements(const Graph& g, ValueId v) {
+  static const OpName kListConstruct = OpName::Get("prim::ListConstruct");
+  const Node& node = g.node(g.value(v).def);
+  if (node.op != kListConstruct) return std::nullopt;
+  return std::vector<ValueId>(node.inputs.begin(), node.inputs.end());
+}
+
+// --- verification
+// --------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string Describe(const Graph& g, NodeId n) {
+  const Node& node = g.node(n);
+  std::string out;
+  for (ValueId v : node.outputs)
+    absl::StrAppend(&out, out.empty() ? "" : ", ", "%", g.IsLive(v) ? g.value(v).name : "?");
+  if (!out.empty()) out += " = ";
+  absl::StrAppend(&out, node.op ? node.op.full() : std::string("(no operator)"));
+  if (node.source != nullptr && !node.source->file.empty()) absl::StrAppend(&out, " (", node.source->ToString(), ")");
+  return out;
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const Graph& g) : g_(g) {}
+
+  absl::Status Run() {
+    if (g_.input_infos.size() != g_.inputs().size()) {
+      return absl::InternalError(absl::StrCat("expected an InputInfo for each of ", g_.inputs().size(),
+                                              " inputs, found ", g_.input_infos.size()));
+    }
+    if (g_.output_names.size() != g_.outputs().size()) {
+      return absl::InternalError(absl::StrCat("expected a name (or \"\") for each of ", g_.outputs().size(),
+                                              " outputs, found ", g_.output_names.size()));
+    }
+    for (size_t i = 0; i < g_.input_infos.size(); ++i) {
+      const InputInfo& info = g_.input_infos[i];
+      if (info.kind == InputInfo::Kind::kWeight &&
+          (info.weight < 0 || info.weight >= static_cast<int>(g_.weights.size()))) {
+        return absl::InternalError(absl::StrCat("input ", i, " is weight ", info.weight, " of ", g_.weights.size()));
+      }
+    }
+    for (const Weight& w : g_.weights) {
+      if (w.storage < 0 || w.storage >= static_cast<int>(g_.weight_storages.size())) {
+        return absl::InternalError(
+            absl::StrCat("weight \"", w.name, "\" is in storage ", w.storage, " of ", g_.weight_storages.size()));
+      }
+      if (w.geometry.sizes.size() != w.geometry.strides.size()) {
+        return absl::InternalError(absl::StrCat("weight \"", w.name, "\" has ", w.geometry.sizes.size(), " sizes and ",
+                                                w.geometry.strides.size(), " strides"));
+      }
+    }
+    visible_.assign(g_.value_index_bound(), false);
+    struct Frame {
+      BlockId block;
+      NodeId next;
+      size_t defined;  // visible_values_ at entry
+    };
+    std::vector<Frame> stack;
+    auto enter = [&](BlockId b) -> absl::Status {
+      size_t defined = defined_.size();
+      absl::Status status = EnterBlock(b);
+      if (status.ok()) stack.push_back({b, g_.block(b).first, defined});
+      return status;
+    };
+    absl::Status status = enter(g_.top());
+    if (!status.ok()) return status;
+    if (g_.block(g_.top()).owner.valid()) return absl::InternalError("the top block has an owner");
+    // A node's own outputs become visible after its blocks: outputs_pending holds the nodes whose blocks are being
+    // visited.
+    struct Pending {
+      NodeId node;
+      size_t block = 0;
+      size_t depth = 0;
+    };
+    std::vector<Pending> pending;
+    while (!stack.empty()) {
+      if (!pending.empty() && pending.back().depth == stack.size()) {
+        Pending& p = pending.back();
+        const Node& node = g_.node(p.node);
+        if (p.block < node.blocks.size()) {
+          BlockId b = node.blocks[p.block++];
+          if (!g_.IsLive(b) || g_.block(b).owner != p.node) return Fail(p.node, "a block whose owner is another node");
+          if (!(status = enter(b)).ok()) return status;
+        } else {
+          NodeId n = p.node;
+          pending.pop_back();
+          if (!(status = Define(n)).ok()) return status;
+        }
+        continue;
+      }
+      Frame& frame = stack.back();
+      if (!frame.next.valid()) {
+        NodeId ret = g_.block(frame.block).return_node;
+        if (!(status = CheckInputs(ret)).ok()) return status;
+        for (size_t i = frame.defined; i < defined_.size(); ++i) visible_[defined_[i].index] = false;
+        defined_.resize(frame.defined);
+        stack.pop_back();
+        continue;
+      }
+      NodeId n = frame.next;
+      frame.next = g_.node(n).next;
+      if (!(status = CheckNode(n, frame.block)).ok()) return status;
+      if (g_.node(n).blocks.empty()) {
+        if (!(status = Define(n)).ok()) return status;
+      } else {
+        pending.push_back({n, 0, stack.size()});
+      }
+    }
+    if (nodes_ != g_.num_nodes()) {
+      return absl::InternalError(absl::StrCat("found ", nodes_, " nodes in blocks, expected ", g_.num_nodes()));
+    }
+    if (uses_ != inputs_)
+      return absl::InternalError(absl::StrCat("values have ", uses_, " uses, nodes have ", inputs_, " inputs"));
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Fail(NodeId n, absl::string_view what) const {
+    return absl::InternalError(absl::StrCat("node ", n.ToString(), ", ", Describe(g_, n), ": ", what));
+  }
+
+  absl::Status EnterBlock(BlockId b) {
+    const Block& block = g_.block(b);
+    if (!g_.IsLive(block.param_node) || !g_.IsLive(block.return_node)) {
+      return absl::InternalError("a block without a live param or return node");
+    }
+    if (g_.node(block.param_node).parent != b || g_.node(block.return_node).parent != b) {
+      return absl::InternalError("a block's param or return node belongs to another block");
+    }
+    if (!g_.node(block.param_node).inputs.empty()) return Fail(block.param_node, "a param node has inputs");
+    if (!g_.node(block.return_node).outputs.empty()) return Fail(block.return_node, "a return node has outputs");
+    NodeId previous;
+    for (NodeId n = block.first; n.valid(); n = g_.node(n).next) {
+      if (!g_.IsLive(n)) return absl::InternalError(absl::StrCat("a block lists the stale node ", n.ToString()));
+      const Node& node = g_.node(n);
+      if (node.parent != b) return Fail(n, "its parent is another block");
+      if (node.prev != previous) return Fail(n, "its neighbour before does not lead to it");
+      uint64_t before = previous.valid() ? g_.node(previous).order : kParamOrder;
+      if (node.order <= before || node.order >= kReturnOrder) return Fail(n, "its order label is out of order");
+      previous = n;
+    }
+    if (block.last != previous) return absl::InternalError("a block's last node is not the end of its list");
+    return Define(block.param_node);
+  }
+
+  absl::Status CheckNode(NodeId n, BlockId b) {
+    ++nodes_;
+    const Node& node = g_.node(n);
+    if (!node.op) return Fail(n, "no operator");
+    for (size_t i = 1; i < node.attributes.size(); ++i) {
+      if (!(node.attributes[i - 1].first < node.attributes[i].first))
+        return Fail(n, "attributes are not sorted by name");
+    }
+    return CheckInputs(n);
+  }
+
+  absl::Status CheckInputs(NodeId n) {
+    const Node& node = g_.node(n);
+    if (node.use_positions.size() != node.inputs.size()) return Fail(n, "its inputs and their uses differ in number");
+    inputs_ += static_cast<int64_t>(node.inputs.size());
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      ValueId v = node.inputs[i];
+      if (!g_.IsLive(v)) return Fail(n, absl::StrCat("input ", i, " is a value that was erased"));
+      const Value& value = g_.value(v);
+      uint32_t position = node.use_positions[i];
+      if (position >= value.uses.size() || value.uses[position].user != n || value.uses[position].index != i) {
+        return Fail(n, absl::StrCat("input ", i, ", %", value.name, ", does not list this use"));
+      }
+      if (!visible_[v.index]) {
+        return Fail(
+            n, absl::StrCat("input ", i, ", %", value.name, ", is not defined before, in this block or one around it"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Define(NodeId n) {
+    const Node& node = g_.node(n);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      ValueId v = node.outputs[i];
+      if (!g_.IsLive(v)) return Fail(n, absl::StrCat("output ", i, " is a value that was erased"));
+      const Value& value = g_.value(v);
+      if (value.def != n || value.def_index != i)
+        return Fail(n, absl::StrCat("output ", i, ", %", value.name, ", is another node's"));
+      if (g_.FindValue(value.name) != v)
+        return Fail(n, absl::StrCat("the name %", value.name, " leads to another value"));
+      uses_ += static_cast<int64_t>(value.uses.size());
+      visible_[v.index] = true;
+      defined_.push_back(v);
+    }
+    return absl::OkStatus();
+  }
+
+  const Graph& g_;
+  std::vector<bool> visible_;
+  std::vector<ValueId> defined_;
+  int64_t nodes_ = 0, uses_ = 0, inputs_ = 0;
+};
+
+}  // namespace
+
+absl::Status VerifyGraph(const Graph& g) { return Verifier(g).Run(); }
+
+}  // namespace smelt

@@ -1,0 +1,39 @@
+#include "smelt/core/ir/op_name.h"
+
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+
+namespace smelt {
+
+OpName OpName::Get(absl::string_view full) {
+  // Never destroyed: names outlive every static that may hold one.
+  static absl::Mutex& mutex = *new absl::Mutex;
+  static auto& table = *new absl::flat_hash_map<absl::string_view, std::unique_ptr<const Rep>>;
+  OpName result;
+  {
+    absl::ReaderMutexLock lock(&mutex);
+    auto it = table.find(full);
+    if (it != table.end()) {
+      result.rep_ = it->second.get();
+      return result;
+    }
+  }
+  auto rep = std::make_unique<Rep>();
+  rep->full = std::string(full);
+  size_t colons = full.rfind("::");
+  size_t dot = full.find('.', colons == absl::string_view::npos ? 0 : colons);
+  if (colons == absl::string_view::npos || dot == absl::string_view::npos) {
+    rep->name = rep->full;
+  } else {
+    rep->name = std::string(full.substr(0, dot));
+    rep->overload = std::string(full.substr(dot + 1));
+  }
+  absl::MutexLock lock(&mutex);
+  absl::string_view key = rep->full;
+  result.rep_ = table.try_emplace(key, std::move(rep)).first->second.get();
+  return result;
+}
+
+}  // namespace smelt

@@ -1,0 +1,26 @@
+// The parser behind Type::Parse, for parsers that meet types within other text. Private to core/ir and core/op.
+#ifndef SMELT_CORE_IR_TYPE_PARSER_H_
+#define SMELT_CORE_IR_TYPE_PARSER_H_
+
+#include "absl/status/statusor.h"
+#include "smelt/core/ir/alias_info.h"
+#include "smelt/core/ir/cursor.h"
+#include "smelt/core/ir/type.h"
+
+namespace smelt {
+
+struct TypeParseOptions {
+  int max_depth = 200;
+  // Null: parentheses after a tensor type are its geometry, `Float(4, 8)`. Else they are an alias annotation as in
+  // schemas, `Tensor(a!)`, and what they say is stored here.
+  AliasInfo* alias = nullptr;
+  // Counts the sets of annotations that are a lone '!'. May be null.
+  int* fresh_sets = nullptr;
+};
+
+// Reads one type from the cursor's position, and no further.
+absl::StatusOr<Type> ParseType(Cursor& cursor, const TypeParseOptions& options = {});
+
+}  // namespace smelt
+
+#endif  // SMELT_CORE_IR_TYPE_PARSER_H_
