@@ -1,0 +1,21 @@
+// Composite operators in terms of simpler ones.
+//
+//   bool changed = *Decompose(graph, node);   // aten::linear -> aten::t, aten::addmm; the node is erased
+//
+// One step: what comes out may decompose further. Results have the types PyTorch's own operator gives, and values round
+// where its kernel rounds: a bfloat16 softmax converts to float32 first and back at its end.
+#ifndef SMELT_CORE_OP_DECOMPOSE_H_
+#define SMELT_CORE_OP_DECOMPOSE_H_
+
+#include "absl/status/statusor.h"
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+// Replaces `n` by what it means, inserted at its place; uses of its outputs are redirected. False: it has no
+// decomposition (or none for these arguments), nothing was changed. The types of n's tensor arguments must be complete.
+absl::StatusOr<bool> Decompose(Graph& g, NodeId n);
+
+}  // namespace smelt
+
+#endif  // SMELT_CORE_OP_DECOMPOSE_H_

@@ -1,0 +1,36 @@
+// Types of results from types of arguments: dtype, sizes and the strides eager PyTorch gives them.
+//
+//   InferNode(graph, node);   // sets the types of the node's outputs, and Value::expr of integers
+//   InferTypes(graph);        // of every node, in order, blocks included: what a text model needs after parsing
+#ifndef SMELT_CORE_OP_INFER_H_
+#define SMELT_CORE_OP_INFER_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/core/op/op_info.h"
+
+namespace smelt {
+
+struct InferredOutput {
+  Type type;
+  std::optional<Expr> expr;  // of integers known from sizes
+  // Of lists of tensors: each element.
+  std::vector<Type> elements;
+};
+
+// The results of a call. An error names the operator, where it comes from and what does not fit.
+absl::StatusOr<std::vector<InferredOutput>> InferCall(const OpCall& call, const SymbolRanges& ranges);
+
+absl::Status InferNode(Graph& g, NodeId n);
+absl::Status InferTypes(Graph& g);
+
+// Differences between the types the graph has and those that inference gives, a line each: empty if none. Operators
+// without a rule are skipped.
+std::vector<std::string> CheckTypes(const Graph& g);
+
+}  // namespace smelt
+
+#endif  // SMELT_CORE_OP_INFER_H_
