@@ -1,11 +1,12 @@
-// The scalar meaning of pointwise operators and of the insides of kernels: a straight-line program over typed scalars. The
-// evaluator runs it, both backends emit it; nobody writes `gelu` twice.
+// The scalar meaning of pointwise operators and of the insides of kernels: a straight-line program over typed scalars.
+// The evaluator runs it, both backends emit it; nobody writes `gelu` twice.
 //
-//   ScalarFn f = *ParseScalarFn("(x: f32) -> { h = x * 0.5; t = erf(x * 0.70710678118654752); return h * (t + 1.0); }");
-//   f.ToString() parses to an equal function.
+//   ScalarFn f = *ParseScalarFn("(x: f32) -> { h = x * 0.5; t = erf(x * 0.70710678118654752); return h * (t + 1.0);
+//   }"); f.ToString() parses to an equal function.
 //
-// Rounding: every instruction rounds to its own type. float16 and bfloat16 occur only as the type of kArg, kConst and kCast:
-// arithmetic is done in float32 and cast back where PyTorch's kernel rounds. There is no contraction: kFma only where written.
+// Rounding: every instruction rounds to its own type. float16 and bfloat16 occur only as the type of kArg, kConst and
+// kCast: arithmetic is done in float32 and cast back where PyTorch's kernel rounds. There is no contraction: kFma only
+// where written.
 #ifndef SMELT_CORE_OP_SCALAR_H_
 #define SMELT_CORE_OP_SCALAR_H_
 
@@ -24,31 +25,79 @@ namespace smelt {
 enum class ScalarOp : uint8_t {
   kArg,    // argument number `imm.i`
   kConst,  // imm (i for integers and bool, f for floating point), of the instruction's type
-  kCast,   // to the instruction's type, as static_cast does in PyTorch: float->int truncates (saturation is undefined in PyTorch;
-           // here: LLVM fptosi after clamping, NaN -> INT_MIN), anything->bool is != 0
+  kCast,  // to the instruction's type, as static_cast does in PyTorch: float->int truncates (saturation is undefined in
+          // PyTorch; here: LLVM fptosi after clamping, NaN -> INT_MIN), anything->bool is != 0
   // Arithmetic; both operands of the instruction's type.
-  kAdd, kSub, kMul,
+  kAdd,
+  kSub,
+  kMul,
   kDiv,       // floating point
   kDivTrunc,  // integers: C's division; the divisor 0 sets the kernel's status and gives 0
   kDivFloor,  // integers: Python's //; same
   kRemTrunc,  // C's fmod / %
   kRemFloor,  // Python's %: the sign of the divisor (floating point too)
-  kNeg, kAbs,
-  kMin, kMax,      // NaN if either is NaN (torch.minimum)
-  kFMin, kFMax,    // the other operand if one is NaN (torch.fmin)
-  kPow, kFma,      // kFma: three operands, one rounding
-  kAtan2, kHypot, kCopysign, kNextAfter,
+  kNeg,
+  kAbs,
+  kMin,
+  kMax,  // NaN if either is NaN (torch.minimum)
+  kFMin,
+  kFMax,  // the other operand if one is NaN (torch.fmin)
+  kPow,
+  kFma,  // kFma: three operands, one rounding
+  kAtan2,
+  kHypot,
+  kCopysign,
+  kNextAfter,
   // Bits; integers and bool.
-  kAnd, kOr, kXor, kNot, kShl, kShr,
+  kAnd,
+  kOr,
+  kXor,
+  kNot,
+  kShl,
+  kShr,
   // Comparisons: operands of one type, result kBool. Ordered, except kNe (true for NaN).
-  kEq, kNe, kLt, kLe, kGt, kGe,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
   kSelect,  // (condition: bool, a, b)
-  kIsNan, kIsInf, kSignbit,
+  kIsNan,
+  kIsInf,
+  kSignbit,
   // Rounding to an integer, in floating point.
-  kFloor, kCeil, kTrunc, kRound,  // kRound: half to even
+  kFloor,
+  kCeil,
+  kTrunc,
+  kRound,  // kRound: half to even
   // Functions, floating point.
-  kSqrt, kRsqrt, kExp, kExp2, kExpm1, kLog, kLog2, kLog10, kLog1p, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh, kTanh,
-  kAsinh, kAcosh, kAtanh, kErf, kErfc, kErfinv, kLgamma, kDigamma,
+  kSqrt,
+  kRsqrt,
+  kExp,
+  kExp2,
+  kExpm1,
+  kLog,
+  kLog2,
+  kLog10,
+  kLog1p,
+  kSin,
+  kCos,
+  kTan,
+  kAsin,
+  kAcos,
+  kAtan,
+  kSinh,
+  kCosh,
+  kTanh,
+  kAsinh,
+  kAcosh,
+  kAtanh,
+  kErf,
+  kErfc,
+  kErfinv,
+  kLgamma,
+  kDigamma,
   kSigmoid,  // 1 / (1 + exp(-x)), one function so that it can be done well at the extremes
   kNumOps,
 };
@@ -63,7 +112,7 @@ struct ScalarImm {
 
 struct ScalarInstr {
   ScalarOp op = ScalarOp::kConst;
-  DType type = DType::kFloat32;  // of the result
+  DType type = DType::kFloat32;                // of the result
   std::array<int, 3> operands = {-1, -1, -1};  // indices of earlier instructions
   ScalarImm imm;
 };
@@ -96,14 +145,16 @@ class ScalarBuilder {
 absl::StatusOr<ScalarFn> ParseScalarFn(absl::string_view text);
 absl::Status VerifyScalarFn(const ScalarFn& f);
 
-// One scalar at run time: integers and bool in i, real floating point in f (float32 values are exactly representable floats).
+// One scalar at run time: integers and bool in i, real floating point in f (float32 values are exactly representable
+// floats).
 union ScalarValue {
   int64_t i;
   double f;
 };
-// Evaluates with correctly rounded arithmetic per type and libm in double for functions (then rounded to the type). Slow.
-// division_by_zero is set if an integer was divided by zero.
-std::vector<ScalarValue> EvaluateScalarFn(const ScalarFn& f, const std::vector<ScalarValue>& args, bool* division_by_zero);
+// Evaluates with correctly rounded arithmetic per type and libm in double for functions (then rounded to the type).
+// Slow. division_by_zero is set if an integer was divided by zero.
+std::vector<ScalarValue> EvaluateScalarFn(const ScalarFn& f, const std::vector<ScalarValue>& args,
+                                          bool* division_by_zero);
 
 }  // namespace smelt
 
