@@ -235,52 +235,72 @@ def spaced(t):
 # Reading -------------------------------------------------------------------------------------------------------------
 
 
-def check(path):
-    """Runs every entry of a table again, from nothing but what is in the file; returns the differences, a line each."""
+def read_table(path):
     tensors, _ = read_safetensors(path)
-    data, doc, found = tensors["data"][2], json.loads(tensors["entries"][2]), []
+    return tensors["data"][2], json.loads(tensors["entries"][2])
+
+
+class Call:
+    """One entry of a table, made again from nothing but what is in the file: `op`, `args`, and their `storages`."""
+
+    def __init__(self, entry, data):
+        self.op = find_operator(entry["op"].removeprefix("aten::"))
+        self.storages = [make_storage(data[at:at + n]) for at, n in entry["storages"]]
+        self.made = {}
+        self.args = [self.value(w) for w in entry["args"]]
+
+    def value(self, w):
+        if "storage" in w:
+            return self.made.setdefault(json.dumps(w), tensor_of(w, self.storages))
+        (kind, v), = w.items()
+        convert = {"none": lambda v: None, "list": lambda v: [self.value(x) for x in v], "scalar_type": DTYPES.get,
+                   "memory_format": lambda v: getattr(torch, v), "layout": lambda v: getattr(torch, v),
+                   "device": torch.device, "complex": lambda v: complex(*v)}
+        return convert.get(kind, lambda v: v)(v)
+
+    def split(self):
+        """(positional arguments, keyword arguments)"""
+        schema = self.op._schema.arguments
+        return ([v for v, a in zip(self.args, schema) if not a.kwarg_only],
+                {a.name: v for v, a in zip(self.args, schema) if a.kwarg_only})
+
+
+def tensor_of(w, storages):
+    return make_tensor(storages[w["storage"]], DTYPES[w["dtype"]], w["sizes"], w["strides"], w["offset"])
+
+
+def check(path):
+    """Runs every entry of a table again; returns the differences, a line each."""
+    data, doc = read_table(path)
+    found = []
     for e in doc["entries"]:
-        before = [data[at:at + n] for at, n in e["storages"]]
-        after = [data[slice(at, at + n)] for at, n in (e.get("after", {}).get(str(k), s) for k, s in enumerate(e["storages"]))]
-        storages, made = [make_storage(b) for b in before], {}
-
-        def tensor(w, storages):
-            return make_tensor(storages[w["storage"]], DTYPES[w["dtype"]], w["sizes"], w["strides"], w["offset"])
-
-        def value(w):
-            if "storage" in w:
-                return made.setdefault(json.dumps(w), tensor(w, storages))
-            (kind, v), = w.items()
-            convert = {"none": lambda v: None, "list": lambda v: [value(x) for x in v], "scalar_type": DTYPES.get,
-                       "memory_format": lambda v: getattr(torch, v), "layout": lambda v: getattr(torch, v),
-                       "device": torch.device, "complex": lambda v: complex(*v)}
-            return convert.get(kind, lambda v: v)(v)
+        call, name = Call(e, data), e["op"]
+        places = {**dict(enumerate(e["storages"])), **{int(k): place for k, place in e.get("after", {}).items()}}
+        after = [data[at:at + n] for _, (at, n) in sorted(places.items())]
 
         def compare(where, got, want):
             if "list" in want:
                 for x, w in zip(got, want["list"], strict=True):
                     compare(where, x, w)
             elif "storage" not in want:
-                v = value(want)
+                v = call.value(want)
                 same = got == v or got != got and v != v or isinstance(v, float) and abs(got - v) <= 1e-6 * abs(v)
-                same or found.append(f"{e['op']} {where}: {got} instead of {v}")
+                if not same:
+                    found.append(f"{name} {where}: {got} instead of {v}")
             else:
-                w = tensor(want, [make_storage(b) for b in after])
+                w = tensor_of(want, [make_storage(b) for b in after])
                 rtol, atol = doc["tolerance"].get(want["dtype"], [1e-5, 1e-5]) if e["compare"] == CLOSE else (0, 0)
-                geometry = got.dtype == w.dtype and got.size() == w.size() and (got.stride() == w.stride())
+                geometry = got.dtype == w.dtype and got.size() == w.size() and got.stride() == w.stride()
                 if not geometry or not is_close(got, w, rtol, atol):
-                    found.append(f"{e['op']} {where}: differs")
+                    found.append(f"{name} {where}: differs")
 
-        op = find_operator(e["op"].removeprefix("aten::"))
-        args = [value(w) for w in e["args"]]
-        flags = [a.kwarg_only for a in op._schema.arguments]
-        got = op(*(v for v, f in zip(args, flags) if not f),
-                 **{a.name: v for v, a in zip(args, op._schema.arguments) if a.kwarg_only})
+        args, kwargs = call.split()
+        got = call.op(*args, **kwargs)
         for k, (x, w) in enumerate(zip(got if len(e["outputs"]) > 1 else [got], e["outputs"])):
             compare(f"output {k}", x, w)
         for w in e.get("after_args", []):
-            compare(f"argument {w['arg']}", args[w["arg"]], w)
-        for k in e.get("after", {}):
-            if e["compare"] == BITS and get_bytes(storages[int(k)]) != after[int(k)]:
-                found.append(f"{e['op']}: storage {k} differs")
+            compare(f"argument {w['arg']}", call.args[w["arg"]], w)
+        for k in map(int, e.get("after", {})):
+            if e["compare"] == BITS and get_bytes(call.storages[k]) != after[k]:
+                found.append(f"{name}: storage {k} differs")
     return found

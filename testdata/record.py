@@ -359,9 +359,11 @@ def read_case(path):
     return json.loads(metadata["smelt.case"]), {k: v[2] for k, v in tensors.items()}
 
 
-# Of an installed file's path in a stack trace only what follows site-packages/ stays, of another's its name.
-PATHS = [(re.compile(rb'/[^"\\ ]*?/((?:site|dist)-packages/)'), rb"\1"),
-         (re.compile(rb'(File \\")/[^"\\]*/([^/"\\]+\\")'), rb"\1\2")]
+# What depends on the machine or the run. Of an installed file's path in a stack trace only what follows site-packages/
+# stays, of another's its name.
+REPLACED = [(re.compile(rb'/[^"\\ ]*?/((?:site|dist)-packages/)'), rb"\1"),
+            (re.compile(rb'(File \\")/[^"\\]*/([^/"\\]+\\")'), rb"\1\2"),
+            (re.compile(rb'(\\"graph_id\\": )\d+'), rb"\g<1>0")]  # an address in memory
 
 
 def clean_archive(path):
@@ -372,7 +374,7 @@ def clean_archive(path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as z:
         for name, data in entries:
             if name.endswith(".json"):
-                for pattern, replacement in PATHS:
+                for pattern, replacement in REPLACED:
                     data = pattern.sub(replacement, data)
             if name.endswith("/.data/serialization_id"):  # PyTorch's is a checksum of what was there before
                 data = b"%040d" % checksum
