@@ -20,8 +20,11 @@ def main():
     aten = [s for s in schemas if s.name.startswith("aten::")]
     writing = sum(any(a.alias_info is not None and a.alias_info.is_write for a in s.arguments) for s in aten)
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "aten_schemas.txt"), "w") as f:
-        f.write(HEADER.format(version=torch.__version__.split("+")[0], aten=len(aten), writing=writing,
-                              prim=len(schemas) - len(aten)))
+        f.write(
+            HEADER.format(version=torch.__version__.split("+")[0],
+                          aten=len(aten),
+                          writing=writing,
+                          prim=len(schemas) - len(aten)))
         for line in sorted({str(s) for s in schemas}):
             f.write(line + "\n")
 

@@ -26,7 +26,8 @@ from record import get_bytes, identity
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRIES, MORE_TRIES, OP_SECONDS = 160, 4000, 20
 # They write files, end the process, or change PyTorch's own settings.
-LEFT_OUT = ("aten::from_file", "aten::save", "aten::_assert", "aten::manual_seed", "aten::seed", "aten::wait", "aten::_sobol")
+LEFT_OUT = ("aten::from_file", "aten::save", "aten::_assert", "aten::manual_seed", "aten::seed", "aten::wait",
+            "aten::_sobol")
 
 HEADER = """\
 # Operators whose memory effects go beyond their schema, seen in PyTorch {version} by testdata/find_hidden_effects.py. Do not edit.
@@ -39,7 +40,6 @@ HEADER = """\
 # Operators that are not listed have been run and did no more than their schema says. Operators without tensors are not looked at.
 # {run} operators run, {hidden} with hidden effects, {missed} not run.
 """
-
 
 # Watching ------------------------------------------------------------------------------------------------------------
 
@@ -80,7 +80,8 @@ def declared(schema):
 
 def tensors_of(v):
     if isinstance(v, torch.Tensor):
-        return [v] if type(v) in (torch.Tensor, torch.nn.Parameter) and v.layout == torch.strided and v.device.type == "cpu" else []
+        return [v] if type(v) in (torch.Tensor,
+                                  torch.nn.Parameter) and v.layout == torch.strided and v.device.type == "cpu" else []
     return [t for x in v for t in tensors_of(x)] if isinstance(v, (list, tuple)) else []
 
 
@@ -138,7 +139,8 @@ class Watch:
                     found.add(f"writes input {i}")
                 if identity(t) != geometry[0]:
                     for j, others in enumerate(before):
-                        if j != i and any(identity(t) == o[0][0] and o[1] for o in others) and not said(in_sets[i], in_sets[j]):
+                        if j != i and any(
+                                identity(t) == o[0][0] and o[1] for o in others) and not said(in_sets[i], in_sets[j]):
                             found.add(f"input {i} may alias input {j}")
         return result
 
@@ -192,7 +194,6 @@ def run_samples(watch, info):
 
 # Arguments made from a schema ----------------------------------------------------------------------------------------
 
-
 SHAPES = [(2, 3), (3, 3), (4,), (1,), (), (2, 3, 4), (1, 2, 4, 4), (2, 2, 2)]
 DTYPES = [torch.float32] * 4 + [torch.int64, torch.bool, torch.complex64, torch.float64, torch.uint8]
 
@@ -241,17 +242,29 @@ class Maker:
             if "Tensor" in inner:
                 return [self.value(inner) for _ in range(r.choice([1, 1, 2, 3, 4]))]
             if inner in ("int", "SymInt"):
-                return r.choice([[0], [1], [0, 1], [1, 0], [2, 2], [1, 1], [0, 0], list(self.shape), list(self.shape), [2], [-1], [],
-                                 list(torch.empty(self.shape).stride()), [1] * len(self.shape), list(range(len(self.shape)))])
+                return r.choice([[0], [1], [0, 1], [1, 0], [2, 2], [1, 1], [0, 0],
+                                 list(self.shape),
+                                 list(self.shape), [2], [-1], [],
+                                 list(torch.empty(self.shape).stride()), [1] * len(self.shape),
+                                 list(range(len(self.shape)))])
             return [self.value(inner) for _ in range(r.choice([0, 1, 2, 3]))]
         if kind == "Tensor" or kind == "t":
             return self.tensor()
         choices = {
-            "int": [0, 1, 1, 2, -1, 3, 4], "SymInt": [0, 1, 1, 2, -1, 3], "float": [0.0, 0.5, 1.0], "bool": [False, True],
-            "number": [0, 1, 2, 0.5, 1.0], "Scalar": [0, 1, 2, 0.5, 1.0], "Device": [torch.device("cpu")], "Layout": [torch.strided],
-            "ScalarType": [self.dtype, self.dtype, torch.float64, torch.int64], "MemoryFormat": [torch.contiguous_format, torch.preserve_format],
-            "str": ["sum", "mean", "none", "constant", "floor", "ij", "ij->ij", "replicate", "linear", "tanh", "left"], "Generator": [None],
-            "complex": [1 + 1j], "Any": [1],
+            "int": [0, 1, 1, 2, -1, 3, 4],
+            "SymInt": [0, 1, 1, 2, -1, 3],
+            "float": [0.0, 0.5, 1.0],
+            "bool": [False, True],
+            "number": [0, 1, 2, 0.5, 1.0],
+            "Scalar": [0, 1, 2, 0.5, 1.0],
+            "Device": [torch.device("cpu")],
+            "Layout": [torch.strided],
+            "ScalarType": [self.dtype, self.dtype, torch.float64, torch.int64],
+            "MemoryFormat": [torch.contiguous_format, torch.preserve_format],
+            "str": ["sum", "mean", "none", "constant", "floor", "ij", "ij->ij", "replicate", "linear", "tanh", "left"],
+            "Generator": [None],
+            "complex": [1 + 1j],
+            "Any": [1],
         }
         if kind not in choices:
             raise LookupError(kind)
@@ -295,12 +308,28 @@ DIRECT = [  # what neither comes upon, though it matters
     lambda aten, x, s: aten.rrelu(x, 0.1, 0.3, False),
     lambda aten, x, s: aten.pad(x, [0, 0], "constant", 0.0),
     lambda aten, x, s: aten.pin_memory(x),
-    lambda aten, x, s: aten.convolution(x[None], torch.rand(2, 3, 1, 1), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1),
-    lambda aten, x, s: aten._convolution(x[None], torch.rand(2, 3, 1, 1), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, False, False, False, False),
+    lambda aten, x, s: aten.convolution(x[None], torch.rand(2, 3, 1, 1), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+                                       ),
+    lambda aten, x, s: aten._convolution(x[None], torch.rand(2, 3, 1, 1), None, [1, 1], [0, 0], [1, 1], False, [0, 0],
+                                         1, False, False, False, False),
     lambda aten, x, s: aten._convolution_mode(x[None], torch.rand(2, 3, 1, 1), None, [1, 1], "same", [1, 1], 1),
     lambda aten, x, s: aten._embedding_bag(torch.rand(4, 3), torch.tensor([0, 1, 2]), torch.tensor([0, 2])),
-    lambda aten, x, s: aten._fused_adam_([s[0]], [s[1]], [s[2]], [s[3]], [], [torch.ones(())], lr=0.1, beta1=0.9, beta2=0.99, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False),
-    lambda aten, x, s: aten._fused_sgd_([s[0]], [s[1]], [s[2]], weight_decay=0.0, momentum=0.9, lr=0.1, dampening=0.0, nesterov=False, maximize=False, is_first_step=False),
+    lambda aten, x, s: aten._fused_adam_([s[0]], [s[1]], [s[2]], [s[3]], [], [torch.ones(())],
+                                         lr=0.1,
+                                         beta1=0.9,
+                                         beta2=0.99,
+                                         weight_decay=0.0,
+                                         eps=1e-8,
+                                         amsgrad=False,
+                                         maximize=False),
+    lambda aten, x, s: aten._fused_sgd_([s[0]], [s[1]], [s[2]],
+                                        weight_decay=0.0,
+                                        momentum=0.9,
+                                        lr=0.1,
+                                        dampening=0.0,
+                                        nesterov=False,
+                                        maximize=False,
+                                        is_first_step=False),
     lambda aten, x, s: aten._batch_norm_no_update(x, s[0], s[1], s[2], s[3], 0.1, 1e-5),
     lambda aten, x, s: aten._batch_norm_with_update_functional(x, s[0], s[1], s[2], s[3], 0.1, 1e-5),
     lambda aten, x, s: aten._cummax_helper(s[0], s[1], torch.zeros(3, dtype=torch.int64), 0),
@@ -323,7 +352,9 @@ def run_direct(watch):
                     packet = getattr(torch.ops.aten, name)
 
                     def run(*args, **kwargs):
-                        op = packet.default if "default" in packet.overloads() else getattr(packet, packet.overloads()[0])
+                        op = packet.default if "default" in packet.overloads() else getattr(
+                            packet,
+                            packet.overloads()[0])
                         if mode is None:
                             return watch.run(op, args, kwargs)
                         with enable_python_dispatcher(), mode(watch):
@@ -421,7 +452,11 @@ def main():
         elif effects[name]:
             lines.append("\t".join([name, *sorted(effects[name])]) + "\n")
     with open(os.path.join(HERE, "hidden_effects.txt"), "w") as f:
-        f.write(HEADER.format(version=torch.__version__.split("+")[0], run=len(every) - missed, hidden=len(lines) - missed, missed=missed))
+        f.write(
+            HEADER.format(version=torch.__version__.split("+")[0],
+                          run=len(every) - missed,
+                          hidden=len(lines) - missed,
+                          missed=missed))
         f.writelines(lines)
     print(f"{len(every)} operators, {missed} not run, {len(lines) - missed} with hidden effects")
 

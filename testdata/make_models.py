@@ -210,7 +210,9 @@ def mutate_and_transpose_shared():
         (torch.randn(4, 6), torch.randn(4, 6)),
         (base[:24].view(4, 6), base[12:36].view(4, 6)),
         (other.view(4, 6), other.view(4, 6)),
-    ], {"example": (torch.randn(4, 6), torch.randn(4, 6))}
+    ], {
+        "example": (torch.randn(4, 6), torch.randn(4, 6))
+    }
 
 
 @model

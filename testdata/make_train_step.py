@@ -88,9 +88,9 @@ def main():
     after = {"after." + name: getattr(module, name) for name in module.names}
     names = {torch.float32: "F32", torch.int64: "I64", torch.uint8: "U8"}
     tensors = {"images": images, "labels": labels, "batches": batches, "losses": losses, **after}
-    write_safetensors(os.path.join(HERE, "digits_train.safetensors"),
-                      {k: (names[t.dtype], t.shape, t.numpy().tobytes()) for k, t in tensors.items()},
-                      {"source": "scikit-learn's load_digits; losses and parameters are PyTorch's"})
+    write_safetensors(os.path.join(HERE, "digits_train.safetensors"), {
+        k: (names[t.dtype], t.shape, t.numpy().tobytes()) for k, t in tensors.items()
+    }, {"source": "scikit-learn's load_digits; losses and parameters are PyTorch's"})
 
 
 if __name__ == "__main__":

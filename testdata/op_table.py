@@ -74,8 +74,13 @@ class Table:
         def word(t):
             if t.dtype not in DTYPE_NAMES:
                 raise NotImplementedError(f"the table cannot say {t.dtype}")
-            return {"storage": numbers[identity(t)], "dtype": DTYPE_NAMES[t.dtype], "sizes": list(t.size()),
-                    "strides": list(t.stride()), "offset": t.storage_offset()}
+            return {
+                "storage": numbers[identity(t)],
+                "dtype": DTYPE_NAMES[t.dtype],
+                "sizes": list(t.size()),
+                "strides": list(t.stride()),
+                "offset": t.storage_offset()
+            }
 
         def describe(v, kind=""):
             if isinstance(v, torch.Tensor):
@@ -117,8 +122,10 @@ class Table:
         for t in inputs:
             if number(t):
                 blobs.append(get_bytes(t.untyped_storage()))
-        entry = {"op": schema.name + ("." + schema.overload_name if schema.overload_name else ""),
-                 "args": [describe(v, str(a.real_type)) for v, a in zip(args, schema.arguments)]}
+        entry = {
+            "op": schema.name + ("." + schema.overload_name if schema.overload_name else ""),
+            "args": [describe(v, str(a.real_type)) for v, a in zip(args, schema.arguments)]
+        }
         before = [word(t) for t in inputs]
 
         positional = [v for v, a in zip(args, schema.arguments) if not a.kwarg_only]
@@ -159,8 +166,12 @@ class Table:
 
         outputs = [output(v, str(r.real_type)) for v, r in zip(results, schema.returns)]
         entry["outputs"] = outputs
-        moved = [{"arg": i, **output(a, "")} for i, a in enumerate(args) if isinstance(a, torch.Tensor)
-                 and word(a) != next(b for b, t in zip(before, inputs) if t is a)]
+        moved = [{
+            "arg": i,
+            **output(a, "")
+        }
+                 for i, a in enumerate(args)
+                 if isinstance(a, torch.Tensor) and word(a) != next(b for b, t in zip(before, inputs) if t is a)]
         for m in moved:
             m.pop("same_as_arg", None)
         if moved:
@@ -171,19 +182,37 @@ class Table:
         return entry, (blobs, after)
 
     def write(self, path):
-        text = json.dumps({"version": 1, "torch": torch.__version__.split("+")[0], "tolerance": TOLERANCE,
-                           "entries": self.entries}, separators=(",", ":")).encode()
-        write_safetensors(path, {"data": ("U8", [len(self.data)], bytes(self.data)), "entries": ("U8", [len(text)], text)},
-                          {"smelt.op_answers": "1"})
+        text = json.dumps(
+            {
+                "version": 1,
+                "torch": torch.__version__.split("+")[0],
+                "tolerance": TOLERANCE,
+                "entries": self.entries
+            },
+            separators=(",", ":")).encode()
+        write_safetensors(path, {
+            "data": ("U8", [len(self.data)], bytes(self.data)),
+            "entries": ("U8", [len(text)], text)
+        }, {"smelt.op_answers": "1"})
 
 
 TOLERANCE = {"float64": [1e-9, 1e-12], "float32": [1.3e-6, 1e-5], "float16": [1e-3, 1e-5], "bfloat16": [1.6e-2, 1e-5]}
 
-
 # Arguments -----------------------------------------------------------------------------------------------------------
 
-
 GENERATOR = torch.Generator()
+
+TABLE = Table()
+
+
+def add(name, *args, **kwargs):
+    """Adds a call of aten::NAME to the table; the random arguments of the next ones depend on their place only."""
+    GENERATOR.manual_seed(zlib.crc32(f"{name} {len(TABLE.entries)}".encode()))
+    return TABLE.add(name, *args, **kwargs)
+
+
+def has(name):
+    return find_operator(name) is not None
 
 
 def rand(*sizes, dtype=F32, low=-3.0, high=3.0):
@@ -209,12 +238,15 @@ def special(dtype):
     if dtype.is_complex:
         return torch.tensor([0j, 1 + 0j, 1j, -1 - 2j, 0.5 + 3j, -2.5 + 0.25j, 3 - 4j], dtype=dtype)
     if not dtype.is_floating_point:
-        return torch.tensor([0, 1, 2, 3, 7, 100, 127] if dtype == U8 else [0, 1, 2, -1, -2, 7, -7, 100, 127, -128], dtype=dtype)
+        return torch.tensor([0, 1, 2, 3, 7, 100, 127] if dtype == U8 else [0, 1, 2, -1, -2, 7, -7, 100, 127, -128],
+                            dtype=dtype)
     info = torch.finfo(dtype)
     smallest = {F64: 5e-324, F32: 1.4e-45, F16: 6e-8, BF16: 9.2e-41}[dtype]
-    values = [NAN, INF, -INF, 0.0, -0.0, smallest, -3 * smallest, info.tiny, -info.tiny / 4, info.max, info.min, info.eps,
-              0.5, -0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 0.49999997, 3.1415927, -1.5707964, 6.5, -6.5, 12.0, -20.0, 89.0, -104.0,
-              1e-3, -1e-3, 0.9999999, 255.0, 60000.0]
+    values = [
+        NAN, INF, -INF, 0.0, -0.0, smallest, -3 * smallest, info.tiny, -info.tiny / 4, info.max, info.min, info.eps,
+        0.5, -0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 0.49999997, 3.1415927, -1.5707964, 6.5, -6.5, 12.0, -20.0, 89.0, -104.0,
+        1e-3, -1e-3, 0.9999999, 255.0, 60000.0
+    ]
     return torch.tensor(values, dtype=F64).to(dtype)
 
 
@@ -253,16 +285,23 @@ class Call:
         if "storage" in w:
             return self.made.setdefault(json.dumps(w), tensor_of(w, self.storages))
         (kind, v), = w.items()
-        convert = {"none": lambda v: None, "list": lambda v: [self.value(x) for x in v], "scalar_type": DTYPES.get,
-                   "memory_format": lambda v: getattr(torch, v), "layout": lambda v: getattr(torch, v),
-                   "device": torch.device, "complex": lambda v: complex(*v)}
+        convert = {
+            "none": lambda v: None,
+            "list": lambda v: [self.value(x) for x in v],
+            "scalar_type": DTYPES.get,
+            "memory_format": lambda v: getattr(torch, v),
+            "layout": lambda v: getattr(torch, v),
+            "device": torch.device,
+            "complex": lambda v: complex(*v)
+        }
         return convert.get(kind, lambda v: v)(v)
 
     def split(self):
         """(positional arguments, keyword arguments)"""
         schema = self.op._schema.arguments
-        return ([v for v, a in zip(self.args, schema) if not a.kwarg_only],
-                {a.name: v for v, a in zip(self.args, schema) if a.kwarg_only})
+        return ([v for v, a in zip(self.args, schema) if not a.kwarg_only], {
+            a.name: v for v, a in zip(self.args, schema) if a.kwarg_only
+        })
 
 
 def tensor_of(w, storages):

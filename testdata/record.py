@@ -29,9 +29,8 @@ warnings.filterwarnings("ignore")
 logging.disable(logging.WARNING)
 
 DTYPE_NAMES = {
-    getattr(torch, n): n
-    for n in ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool",
-              "complex64", "complex128")
+    getattr(torch, n): n for n in ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8",
+                                   "uint8", "bool", "complex64", "complex128")
 }
 DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 
@@ -112,13 +111,20 @@ def describe_scalar(v):
 def describe_geometry(t, storage, offset):
     if t.dtype not in DTYPE_NAMES or t.is_conj() or t.is_neg():
         raise NotRecordable(f"a case cannot say {t.dtype}, conj {t.is_conj()}, neg {t.is_neg()}")
-    return {"storage": storage, "dtype": DTYPE_NAMES[t.dtype], "sizes": list(t.size()), "strides": list(t.stride()),
-            "offset": offset}
+    return {
+        "storage": storage,
+        "dtype": DTYPE_NAMES[t.dtype],
+        "sizes": list(t.size()),
+        "strides": list(t.stride()),
+        "offset": offset
+    }
 
 
 def get_state(module):
-    return {**dict(module.named_parameters(remove_duplicate=False)),
-            **dict(module.named_buffers(remove_duplicate=False))}
+    return {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False))
+    }
 
 
 class Observer:
@@ -407,14 +413,18 @@ def run_calls(module, calls, names):
 
 
 def disagreements(a, a_files, b, b_files, rtol, atol):
-    return [f"call {c}: {line}" for c, (x, y) in enumerate(zip(a, b))
-            for line in Comparison(x, a_files, y, b_files, rtol, atol).found]
+    return [
+        f"call {c}: {line}" for c, (x, y) in enumerate(zip(a, b))
+        for line in Comparison(x, a_files, y, b_files, rtol, atol).found
+    ]
 
 
 def export_archive(module, example, path, dynamic_shapes=None, decompose=False):
     """Writes PATH.pt2, training IR unless `decompose`; returns the user inputs' names."""
     with torch.no_grad():
-        program = torch.export.export(copy.deepcopy(module), clone_tree(example), dynamic_shapes=dynamic_shapes,
+        program = torch.export.export(copy.deepcopy(module),
+                                      clone_tree(example),
+                                      dynamic_shapes=dynamic_shapes,
                                       strict=False)
         if decompose:
             program = program.run_decompositions()
@@ -423,7 +433,16 @@ def export_archive(module, example, path, dynamic_shapes=None, decompose=False):
     return [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
 
 
-def record(f, calls, path, *, example=None, dynamic_shapes=None, decompose=False, rtol=1.3e-6, atol=1e-5, text=None,
+def record(f,
+           calls,
+           path,
+           *,
+           example=None,
+           dynamic_shapes=None,
+           decompose=False,
+           rtol=1.3e-6,
+           atol=1e-5,
+           text=None,
            source=None):
     """Writes PATH.pt2 and PATH.case.safetensors; returns how the exported program differs from eager (normally []).
 
@@ -460,8 +479,14 @@ def record(f, calls, path, *, example=None, dynamic_shapes=None, decompose=False
             a["name"] = real[names.index(a["name"])]
     if source is None:
         source = textwrap.dedent(inspect.getsource(type(f) if isinstance(f, torch.nn.Module) else f))
-    doc = {"version": 1, "model": os.path.basename(path) + (".pt2" if text is None else ".ir"), "rtol": rtol,
-           "atol": atol, "calls": calls_json, "source": source}
+    doc = {
+        "version": 1,
+        "model": os.path.basename(path) + (".pt2" if text is None else ".ir"),
+        "rtol": rtol,
+        "atol": atol,
+        "calls": calls_json,
+        "source": source
+    }
     write_case(path + ".case.safetensors", doc, files)
     return [] if text is not None else check(path + ".pt2", path + ".case.safetensors")
 

@@ -44,8 +44,11 @@ def main():
     right = int((predictions == labels).sum())
     print(f"{right} of {HELD_OUT} held-out images right, {train_right:.2%} of the others, last loss {float(loss):.4f}")
 
-    found = record(net, [(images[:7].clone(),), (images[7:40].clone(),), (images[:1].clone(),)], os.path.join(HERE, "digits"),
-                   dynamic_shapes={"images": {0: torch.export.Dim("batch", min=1, max=4096)}},
+    found = record(net, [(images[:7].clone(),), (images[7:40].clone(),), (images[:1].clone(),)],
+                   os.path.join(HERE, "digits"),
+                   dynamic_shapes={"images": {
+                       0: torch.export.Dim("batch", min=1, max=4096)
+                   }},
                    example=(images[:7].clone(),))
     print("\n".join(found))
     write_safetensors(

@@ -1,0 +1,340 @@
+"""Calls for make_op_answers.py: reductions, norms, matrix products, convolutions, recurrent cells, losses, gradients."""
+
+import torch
+
+from op_table import BF16, BITS, BOOL, C64, CLOSE, EQUAL, F16, F32, F64, FLOATS
+from op_table import I32, I64, INF, NAN, U8, add, ints, rand, spaced, special, transposed
+
+
+def reductions():
+    for dtype in (F32, F64, F16, BF16, I64, I32, U8, BOOL):
+        x = rand(3, 5, dtype=dtype, low=0.5, high=4)
+        kinds = (x, transposed(x), spaced(x), x[1], x[0, 0]) if dtype in (F32, I64) else (x,)
+        for t in kinds:
+            for name in ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "amax", "amin"):
+                add(name, t, compare=EQUAL if name not in ("sum", "prod") else CLOSE)
+            if dtype.is_floating_point:
+                add("mean", t)
+        for dims, keep in (([0], False), ([1], True), ([0, 1], False), ([-1], False), ([], False)):
+            add("sum.dim_IntList", x, dims, keep)
+            if dtype != BOOL:
+                add("amax", x, dims, keep, compare=EQUAL)
+                add("amin", x, dims, keep, compare=EQUAL)
+            add("any.dims", x, dims, keep, compare=BITS)
+            add("all.dims", x, dims, keep, compare=BITS)
+            if dtype in FLOATS:
+                add("mean.dim", x, dims, keep)
+                add("logsumexp", x, dims or [0], keep)
+                add("nansum", x, dims, keep)
+                add("nanmean", x, dims, keep)
+                if dims:
+                    add("var.correction", x, dims, correction=1, keepdim=keep)
+                    add("std.correction", x, dims, correction=0, keepdim=keep)
+                    add("var_mean.correction", x, dims, correction=2, keepdim=keep)
+                    add("std_mean.correction", x, dims, correction=1, keepdim=keep)
+                    add("var.dim", x, dims, True, keep)
+                    add("linalg_vector_norm", x, 2, dims, keep)
+                    add("norm.ScalarOpt_dim", x, 1, dims, keep)
+        for dim in (0, -1):
+            for name in ("max.dim", "min.dim", "any.dim", "all.dim", "argmax", "argmin"):
+                add(name, x, dim, True, compare=EQUAL)
+            for name in ("cumsum", "cumprod"):
+                add(name, x, dim)
+                add(name, transposed(x), dim)
+            if dtype != BOOL:
+                add("cummax", x, dim, compare=EQUAL)
+                add("cummin", x, dim, compare=EQUAL)
+                add("sort.stable", x, stable=True, dim=dim, compare=EQUAL)
+                add("argsort.stable", x, stable=True, dim=dim, compare=EQUAL)
+                add("prod.dim_int", x, dim)
+            add("sum.dim_IntList", x[:, :0], [dim])
+            add("count_nonzero.dim_IntList", x, [dim], compare=BITS)
+        add("nonzero", x.to(I32) % 2, compare=BITS)
+        add("sum.IntList_out" if False else "sum.dim_IntList", x, None, dtype=F64)
+    careful = special(F32)
+    for name in ("sum", "max", "min", "argmax", "argmin", "nansum", "amax", "aminmax", "any", "all", "mean", "prod"):
+        add(name, careful, compare=EQUAL)
+        add(name, careful[3:], compare=EQUAL if name not in ("sum", "nansum", "mean", "prod") else CLOSE)
+    x = rand(2, 3, 4)
+    for p in (0, 1, 2, 3, INF, -INF, 0.5):
+        add("linalg_vector_norm", x, p, [1, 2])
+    add("linalg_vector_norm", x)
+    add("norm.Scalar", x)
+    add("norm.ScalarOpt_dim", x, None, [1])
+    for dim in (0, 1, 2):
+        add("logcumsumexp", x, dim)
+        add("topk", x, 2, dim, compare=BITS)
+        add("topk", x, 2, dim, False, compare=BITS)
+        add("median.dim", x, dim, compare=BITS)
+        add("kthvalue", x, 2, dim, compare=BITS)
+        add("mode", ints(2, 3, 4, high=2), dim, compare=BITS) if dim == 2 else None
+        add("diff", x, 1, dim)
+        add("sort", x, dim, True, compare=BITS)
+        add("argsort", x, dim, True, compare=BITS)
+        add("flip", x, [dim], compare=BITS)
+    add("median", x, compare=BITS)
+    add("var", x)
+    add("std", x)
+    add("std", x, False)
+    add("count_nonzero", ints(3, 4, high=2), compare=BITS)
+    add("nonzero", ints(3, 4, high=2), compare=BITS)
+    add("trace", x[0])
+    add("cumsum", ints(3, 4), 1, dtype=F64)
+    add("cumsum_", rand(3, 4), 1)
+    add("cumprod_", rand(3, 4), 0)
+    add("sum.IntList_out", x, [1], out=torch.empty(0))
+    add("sum.IntList_out", x, [1], out=transposed(torch.zeros(2, 4)))
+    add("amax.out", x, [1], out=torch.zeros(2, 4))
+    add("max.dim_max", x, 1, max=torch.empty(0), max_values=torch.empty(0, dtype=I64), compare=BITS)
+    add("mean.out", x, [0], out=torch.zeros(3, 4))
+    add("cumsum.out", x, 1, out=torch.empty(0))
+    add("aminmax", x, dim=1, compare=BITS)
+    add("bincount", ints(9, high=5), compare=BITS)
+    add("searchsorted.Tensor",
+        torch.tensor([1.0, 2.0, 4.0, 4.0, 8.0]),
+        torch.tensor([0.5, 4.0, 9.0]),
+        right=True,
+        compare=BITS)
+    add("bucketize.Tensor", torch.tensor([0.5, 4.0, 9.0]), torch.tensor([1.0, 2.0, 4.0]), compare=BITS)
+    add("cumulative_trapezoid.dx", x)
+    add("trapezoid.dx", x)
+    add("unique_consecutive", torch.tensor([1, 1, 2, 2, 3, 1]), True, True, compare=BITS)
+    add("_unique2", torch.tensor([3, 1, 2, 2, 3, 1]), True, True, True, compare=BITS)
+    add("is_same_size", x, x)
+    add("equal", x, x.clone())
+    add("allclose", x, x + 1)
+    add("isclose", x, x + 1e-6, compare=BITS)
+
+
+def norms():
+    for dtype in (F32, F64, BF16, F16):
+        x = rand(2, 3, 4, dtype=dtype)
+        for dim in (0, 1, -1):
+            for name in ("_softmax", "_log_softmax"):
+                add(name, x, dim, False)
+            add("softmax.int", x, dim)
+            add("log_softmax.int", transposed(x), dim)
+        add("softmax.int", x, 1, F32)
+        add("layer_norm", x, [4], rand(4, dtype=dtype), rand(4, dtype=dtype))
+        add("layer_norm", transposed(x), [3, 4], eps=1e-3)
+        add("native_layer_norm", x, [4], rand(4, dtype=dtype), rand(4, dtype=dtype), 1e-5)
+        add("native_layer_norm", x, [3, 4], None, None, 1e-5)
+        add("rms_norm", x, [4], rand(4, dtype=dtype), 1e-5)
+        add("rms_norm", x, [4])
+        if dtype in (F32, F64):
+            weight, bias, mean, var = (rand(3, dtype=dtype, low=0.5, high=2) for _ in range(4))
+            for training in (True, False):
+                add("batch_norm", x, weight, bias, mean.clone(), var.clone(), training, 0.1, 1e-5, True)
+                add("native_batch_norm", x, weight, bias, mean.clone(), var.clone(), training, 0.1, 1e-5)
+                add("_native_batch_norm_legit", x, weight, bias, mean.clone(), var.clone(), training, 0.1, 1e-5)
+            add("batch_norm", x, None, None, None, None, True, 0.1, 1e-5, False)
+            add("batch_norm", rand(4, 3, dtype=dtype), weight, None, mean, var, True, 0.3, 1e-3, False)
+            add("_native_batch_norm_legit.no_stats", x, weight, bias, True, 0.1, 1e-5)
+            add("_native_batch_norm_legit_no_training", x, weight, bias, mean, var, 0.1, 1e-5)
+            add("_native_batch_norm_legit_functional", x, weight, bias, mean, var, True, 0.1, 1e-5)
+            add("_batch_norm_with_update", x, weight, bias, mean.clone(), var.clone(), 0.1, 1e-5)
+            add("_batch_norm_no_update", x, weight, bias, mean.clone(), var.clone(), 0.1, 1e-5)
+            add("instance_norm", x, weight, bias, mean.clone(), var.clone(), True, 0.1, 1e-5, False)
+            add("instance_norm", x, weight, bias, mean.clone(), var.clone(), False, 0.1, 1e-5, False)
+            y = rand(2, 6, 3, dtype=dtype)
+            add("group_norm", y, 3, rand(6, dtype=dtype), rand(6, dtype=dtype))
+            add("native_group_norm", y, rand(6, dtype=dtype), None, 2, 6, 3, 3, 1e-5)
+            saved = rand(3, dtype=dtype, low=0.5, high=2), rand(3, dtype=dtype, low=0.5, high=2)
+            for mask in ([True, True, True], [False, True, False]):
+                add("native_batch_norm_backward", x, rand(2, 3, 4, dtype=dtype), weight, mean, var, *saved, True, 1e-5,
+                    mask)
+                add("native_batch_norm_backward", x, rand(2, 3, 4, dtype=dtype), weight, mean, var, *saved, False, 1e-5,
+                    mask)
+                add("native_layer_norm_backward", x, rand(2, 3, 4, dtype=dtype), [4], rand(2, 3, 1, dtype=dtype),
+                    rand(2, 3, 1, dtype=dtype), rand(4, dtype=dtype), rand(4, dtype=dtype), mask)
+                add("native_group_norm_backward", y, rand(2, 6, 3, dtype=dtype), rand(2, 3, dtype=dtype),
+                    rand(2, 3, dtype=dtype), rand(6, dtype=dtype), 2, 6, 3, 3, mask)
+    add("softmax.int", torch.tensor([[-INF, 0.0, 1.0], [1000.0, 999.0, -INF], [NAN, 0.0, 1.0]]), 1)
+    add("softmax.int", torch.full((2, 2), -INF), 1)
+    add("log_softmax.int", torch.tensor([[-INF, 0.0, 1.0], [1000.0, 999.0, 0.0]]), 1)
+    add("_safe_softmax", torch.tensor([[-INF, -INF], [0.0, 1.0]]), 1)
+    add("softmax.int", torch.tensor(2.0), 0)
+    add("dropout", rand(4), 0.5, False, compare=BITS)
+    add("dropout_", rand(4), 0.5, False, compare=BITS)
+    add("feature_dropout", rand(2, 3, 4), 0.5, False, compare=BITS)
+    add("cosine_similarity", rand(3, 4), rand(3, 4))
+    add("pairwise_distance", rand(3, 4), rand(3, 4))
+
+
+def algebra():
+    for dtype in (F32, F64, BF16, I64, C64):
+        low = 0.5 if dtype == BF16 else -3
+        a, b = rand(3, 4, dtype=dtype, low=low), rand(4, 5, dtype=dtype, low=low)
+        add("mm", a, b)
+        add("mm", transposed(a), transposed(b))
+        add("mm", a[:, :0], b[:0])
+        add("matmul", a, b)
+        add("mv", a, b[:, 0])
+        add("dot", a[0], b[:, 1])
+        add("outer", a[0], b[0])
+        add("addmm", b[0], a, b)
+        add("addmm", rand(3, 5, dtype=dtype, low=low), a, b, beta=2, alpha=3)
+        add("addmv", rand(3, dtype=dtype, low=low), a, b[:, 2])
+        add("bmm", rand(2, 3, 4, dtype=dtype, low=low), rand(2, 4, 2, dtype=dtype, low=low))
+        add("baddbmm",
+            rand(2, 3, 2, dtype=dtype, low=low),
+            rand(2, 3, 4, dtype=dtype, low=low),
+            rand(2, 4, 2, dtype=dtype, low=low),
+            beta=2)
+        add("linear", rand(2, 3, 4, dtype=dtype, low=low), rand(5, 4, dtype=dtype, low=low),
+            rand(5, dtype=dtype, low=low))
+        add("linear", rand(4, dtype=dtype, low=low), rand(5, 4, dtype=dtype, low=low))
+    for x, y in (((4,), (4,)), ((4,), (4, 3)), ((3, 4), (4,)), ((2, 3, 4), (4,)), ((4,), (2, 4, 3)),
+                 ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)), ((2, 1, 3, 4), (5, 4, 2)), ((0, 4), (4, 3)), ((2, 0), (0,
+                                                                                                                  3))):
+        add("matmul", rand(*x), rand(*y))
+    add("addbmm", rand(3, 2), rand(2, 3, 4), rand(2, 4, 2))
+    add("addr", rand(3, 2), rand(3), rand(2), beta=0.5, alpha=2)
+    add("addmm_", rand(3, 5), rand(3, 4), rand(4, 5), alpha=0.5)
+    add("baddbmm_", rand(2, 3, 2), rand(2, 3, 4), rand(2, 4, 2))
+    add("mm.out", rand(3, 4), rand(4, 5), out=torch.empty(0))
+    add("mm.out", rand(3, 4), rand(4, 5), out=transposed(torch.zeros(3, 5)))
+    add("matmul.out", rand(2, 3, 4), rand(4, 5), out=torch.empty(0))
+    add("addmm", torch.full((3, 5), NAN), rand(3, 4), rand(4, 5), beta=0)
+    add("einsum", "bij,bjk->bik", [rand(2, 3, 4), rand(2, 4, 2)])
+    add("einsum", "ij,kj->ik", [rand(3, 4), rand(2, 4)])
+    add("tensordot", rand(2, 3, 4), rand(3, 4, 5), [1, 2], [0, 1])
+    add("kron", rand(2, 3), rand(3, 2))
+    add("cdist", rand(3, 4), rand(2, 4))
+    add("linalg_cross", rand(2, 3), rand(2, 3))
+    add("vdot", rand(3), rand(3))
+    add("inner", rand(2, 3), rand(4, 3))
+
+    x1, x2, x3 = rand(2, 4, 9), rand(2, 4, 7, 6), rand(1, 2, 4, 5, 4)
+    add("conv1d", x1, rand(6, 4, 3), rand(6), [2], [1], [2])
+    add("conv1d.padding", x1, rand(6, 4, 3), None, [1], "same")
+    add("conv2d", x2, rand(6, 4, 3, 3), rand(6))
+    add("conv2d", x2, rand(6, 4, 3, 2), None, [2, 1], [1, 2], [2, 1])
+    add("conv2d", x2, rand(8, 2, 3, 3), rand(8), [1, 1], [1, 1], [1, 1], 2)
+    add("conv2d", x2, rand(4, 1, 3, 3), rand(4), [1, 1], [1, 1], [1, 1], 4)
+    add("conv2d", x2.contiguous(memory_format=torch.channels_last), rand(6, 4, 3, 3), rand(6))
+    add("conv2d", x2[0], rand(6, 4, 3, 3))
+    add("conv2d", x2.double(), rand(6, 4, 1, 1).double())
+    add("conv2d", rand(1, 2, 4, 4, low=0.5).bfloat16(), rand(3, 2, 3, 3, low=0.5).bfloat16())
+    add("conv2d.padding", x2, rand(6, 4, 3, 2), rand(6), [1, 1], "same", [1, 2])
+    add("conv2d.padding", x2, rand(6, 4, 3, 2), None, [2, 2], "valid")
+    add("conv3d", x3, rand(3, 2, 2, 3, 2), rand(3), [1, 2, 1], [0, 1, 0])
+    add("conv_transpose1d", x1, rand(4, 3, 3), rand(3), [2], [1], [1])
+    add("conv_transpose2d.input", x2, rand(4, 3, 3, 3), rand(3), [2, 2], [1, 1], [1, 0])
+    add("conv_transpose2d.input", x2, rand(4, 3, 3, 3), None, [1, 1], [0, 0], [0, 0], 2, [2, 2])
+    add("convolution", x2, rand(6, 4, 3, 3), rand(6), [1, 2], [1, 0], [1, 1], False, [0, 0], 1)
+    add("convolution", x2, rand(4, 3, 2, 2), None, [2, 2], [0, 0], [1, 1], True, [1, 1], 1)
+    for mask in ([True, True, True], [False, True, False]):
+        add("convolution_backward", rand(2, 6, 5, 4), x2, rand(6, 4, 3, 3), [6], [1, 1], [0, 0], [1, 1], False, [0, 0],
+            1, mask)
+        add("convolution_backward", rand(2, 6, 4, 3), x2, rand(6, 2, 3, 3), [6], [2, 2], [1, 1], [1, 1], False, [0, 0],
+            2, mask)
+    for dtype in (F32, F64, BF16):
+        y = rand(1, 2, 6, 7, dtype=dtype)
+        for args in (([2, 2],), ([3, 3], [2, 2], [1, 1]), ([2, 3], [1, 2], [0, 1], [2, 1]), ([3, 2], [2, 2], [1, 1],
+                                                                                             [1, 1], True)):
+            add("max_pool2d", y, *args, compare=BITS)
+            add("max_pool2d_with_indices", y, *args, compare=BITS)
+        for args in (([2, 2],), ([3, 3], [2, 2], [1, 1]), ([3, 3], [2, 2], [1, 1], True),
+                     ([3, 3], [2, 2], [1, 1], False, False), ([2, 2], [], [0, 0], False, True, 3)):
+            add("avg_pool2d", y, *args)
+        add("adaptive_avg_pool2d", y, [3, 2])
+        add("_adaptive_avg_pool2d", y, [1, 1])
+        add("_adaptive_avg_pool2d", y, [4, 5])
+        add("adaptive_max_pool2d", y, [3, 4], compare=BITS)
+        add("upsample_nearest2d", y, [12, 9], compare=BITS)
+        add("upsample_nearest2d.vec", y, None, [2.0, 1.5], compare=BITS)
+        if dtype != BF16:
+            add("upsample_bilinear2d", y, [9, 5], False)
+            add("upsample_bilinear2d.vec", y, [9, 5], True, None)
+    y = rand(2, 3, 8)
+    add("max_pool1d", y, [3], [2], [1], compare=BITS)
+    add("avg_pool1d", y, [3], [2], [1])
+    add("adaptive_avg_pool1d", y, [3])
+    add("max_pool3d", x3, [2, 2, 2], compare=BITS)
+    add("avg_pool3d", x3, [2, 2, 2])
+    add("max_pool2d", rand(3, 6, 6), [2, 2], compare=BITS)
+    add("max_pool2d", torch.tensor([[[[1.0, NAN], [2.0, 3.0]]]]), [2, 2], compare=BITS)
+    add("upsample_nearest1d", y, [5], compare=BITS)
+    add("pixel_shuffle", rand(1, 8, 2, 3), 2, compare=BITS)
+    add("pixel_unshuffle", rand(1, 2, 4, 6), 2, compare=BITS)
+    add("im2col", rand(1, 2, 5, 5), [3, 2], [1, 1], [1, 0], [2, 1], compare=BITS)
+    add("col2im", rand(1, 8, 9), [4, 4], [2, 2], [1, 1], [0, 0], [1, 1])
+    add("channel_shuffle", rand(1, 6, 2, 2), 3, compare=BITS)
+
+    q, k, v = rand(2, 3, 4, 8), rand(2, 3, 5, 8), rand(2, 3, 5, 6)
+    add("scaled_dot_product_attention", q, k, v)
+    add("scaled_dot_product_attention", q, k, v, is_causal=True)
+    add("scaled_dot_product_attention", q, k, v, rand(4, 5))
+    add("scaled_dot_product_attention", q, k, v, torch.ones(4, 5, dtype=BOOL).tril(), scale=0.3)
+    add("scaled_dot_product_attention", q[:, :2], k[:, :1], v[:, :1], enable_gqa=True)
+    width, hidden = 5, 4
+    weights = [rand(4 * hidden, width), rand(4 * hidden, hidden), rand(4 * hidden), rand(4 * hidden)]
+    add("lstm.input", rand(3, 2, width), [rand(1, 2, hidden), rand(1, 2, hidden)], weights, True, 1, 0.0, False, False,
+        False)
+    add("lstm.input", rand(2, 3, width), [rand(1, 2, hidden), rand(1, 2, hidden)], weights, True, 1, 0.0, False, False,
+        True)
+    add("lstm_cell", rand(2, width), [rand(2, hidden), rand(2, hidden)], *weights)
+    weights = [rand(3 * hidden, width), rand(3 * hidden, hidden), rand(3 * hidden), rand(3 * hidden)]
+    add("gru.input", rand(3, 2, width), rand(1, 2, hidden), weights, True, 1, 0.0, False, False, False)
+    add("gru_cell", rand(2, width), rand(2, hidden), *weights)
+    weights = [rand(hidden, width), rand(hidden, hidden), rand(hidden), rand(hidden)]
+    add("rnn_tanh.input", rand(3, 2, width), rand(1, 2, hidden), weights, True, 1, 0.0, False, False, False)
+
+
+def losses():
+    for dtype in (F32, F64):
+        x, target = rand(5, 4, dtype=dtype), ints(5, high=4)
+        logp = torch.log_softmax(x, 1)
+        weight = rand(4, dtype=dtype, low=0.5)
+        for reduction in (0, 1, 2):
+            add("nll_loss_forward", logp, target, None, reduction, -100)
+            add("nll_loss_forward", logp, target, weight, reduction, 2)
+            add("nll_loss", logp, target, weight, reduction)
+            add("cross_entropy_loss", x, target, None, reduction)
+            add("mse_loss", x, rand(5, 4, dtype=dtype), reduction)
+            add("l1_loss", x, rand(5, 4, dtype=dtype), reduction)
+            add("smooth_l1_loss", x, rand(5, 4, dtype=dtype), reduction, 0.7)
+            add("huber_loss", x, rand(5, 4, dtype=dtype), reduction, 0.7)
+            add("binary_cross_entropy", rand(5, dtype=dtype, low=0.05, high=0.95), rand(5, dtype=dtype, low=0, high=1),
+                None, reduction)
+            add("binary_cross_entropy_with_logits", x, rand(5, 4, dtype=dtype, low=0, high=1), weight, None, reduction)
+            add("kl_div", logp, torch.softmax(x.flip(0), 1), reduction)
+            add("mse_loss_backward", rand(*([5, 4] if reduction == 0 else []), dtype=dtype), x, rand(5, 4, dtype=dtype),
+                reduction)
+            total = weight[target].sum() if reduction == 1 else torch.zeros((), dtype=dtype)
+            add("nll_loss_backward", rand(*([5] if reduction == 0 else []), dtype=dtype), logp, target, weight,
+                reduction, -100, total)
+        add("cross_entropy_loss", x, torch.softmax(x, 1), None, 1, -100, 0.1)
+        add("cross_entropy_loss", x, target, weight, 1, 2, 0.2)
+        g = rand(5, 4, dtype=dtype)
+        add("_log_softmax_backward_data", g, logp, 1, dtype)
+        add("_softmax_backward_data", g, torch.softmax(x, 1), 1, dtype)
+        add("threshold_backward", g, x, 0, compare=BITS)
+        add("threshold_backward", g, x, 0.5, compare=BITS)
+        add("gelu_backward", g, x)
+        add("gelu_backward", g, x, approximate="tanh")
+        add("silu_backward", g, x)
+        add("sigmoid_backward", g, torch.sigmoid(x))
+        add("tanh_backward", g, torch.tanh(x))
+        add("hardtanh_backward", g, x, -1, 1)
+        add("hardsigmoid_backward", g, x)
+        add("hardswish_backward", g, x)
+        add("leaky_relu_backward", g, x, 0.1, False)
+        add("elu_backward", g, 1.0, 1.0, 1.0, False, x)
+        add("softplus_backward", g, x, 1, 20)
+        add("logit_backward", g, torch.sigmoid(x))
+        add("embedding_dense_backward", g, ints(5, high=7), 7, -1, False)
+        add("embedding_dense_backward", g, ints(5, high=7), 7, 2, True)
+        images = rand(1, 2, 6, 6, dtype=dtype)
+        out, where = torch.ops.aten.max_pool2d_with_indices(images, [2, 2])
+        add("max_pool2d_with_indices_backward", rand(*out.shape, dtype=dtype), images, [2, 2], [], [0, 0], [1, 1],
+            False, where)
+        add("avg_pool2d_backward", rand(1, 2, 3, 3, dtype=dtype), images, [3, 3], [2, 2], [1, 1], False, True, None)
+        add("_adaptive_avg_pool2d_backward", rand(1, 2, 2, 3, dtype=dtype), images)
+        add("upsample_nearest2d_backward", rand(1, 2, 12, 12, dtype=dtype), [12, 12], [1, 2, 6, 6])
+        add("select_backward", rand(3, dtype=dtype), [4, 3], 0, 1, compare=BITS)
+        add("slice_backward", rand(2, 3, dtype=dtype), [5, 3], 0, 0, 4, 2, compare=BITS)
+        add("diagonal_backward", rand(3, dtype=dtype), [3, 4], 0, 0, 1, compare=BITS)
+        add("unfold_backward", rand(3, 2, dtype=dtype), [6], 0, 2, 2)
+        add("native_dropout_backward", g, x > 0, 2.0)

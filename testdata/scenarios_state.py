@@ -1,0 +1,489 @@
+"""Scenarios for make_scenarios.py: state, the functional dialect, control flow, hidden aliases, refusals."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from scenario_kit import one, over, randn, scenario, slices, two
+
+# State ---------------------------------------------------------------------------------------------------------------
+
+
+class counter_in_a_buffer(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        self.count.add_(1)
+        return x * self.count
+
+
+scenario(one(3), one(3))(counter_in_a_buffer)
+
+
+class row_of_a_buffer_written_at_a_position(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(6, 4))
+
+    def forward(self, x, position):
+        self.cache.index_copy_(0, position, x)
+        return self.cache.sum(0)
+
+
+scenario(*[(lambda p=p: (randn(1, 4), torch.tensor([p]))) for p in (0, 3, 3)])(row_of_a_buffer_written_at_a_position)
+
+
+class slice_of_a_buffer_written(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(6, 4))
+
+    def forward(self, x):
+        self.cache[2:4] = x
+        self.cache[:, 3].add_(1)
+        return self.cache[1:3] * 2
+
+
+scenario(one(2, 4), one(2, 4))(slice_of_a_buffer_written)
+
+
+class buffer_returned(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("state", torch.arange(6.0).view(2, 3))
+
+    def forward(self, x):
+        self.state.add_(x)
+        return self.state, self.state[1]
+
+
+scenario(one(2, 3), one(2, 3))(buffer_returned)
+
+
+class returned_buffer_passed_back(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("state", torch.arange(6.0))
+
+    def forward(self, x):
+        x.mul_(2)
+        self.state.add_(1)
+        return self.state[:6], x + self.state
+
+
+scenario(one(6), lambda earlier: (earlier[0][1][0],), lambda earlier: (earlier[0][1][1],), earlier=True,
+         example=one(6))(returned_buffer_passed_back)
+
+
+class buffers_that_share_a_storage(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        base = torch.arange(12.0)
+        self.register_buffer("left", base[:8])
+        self.register_buffer("right", base[4:].view(2, 4))
+
+    def forward(self, x):
+        self.left.mul_(2)
+        self.right.t()[0].add_(x)
+        return self.left + 1
+
+
+scenario(one(2), one(2))(buffers_that_share_a_storage)
+
+
+class tied_parameters_one_written(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4, bias=False)
+        self.b = nn.Linear(4, 4, bias=False)
+        self.b.weight = self.a.weight
+
+    def forward(self, x):
+        y = self.a(x)
+        self.b.weight.mul_(0.5)
+        return self.a(y)
+
+
+scenario(one(2, 4), one(2, 4))(tied_parameters_one_written)
+
+
+class transposed_weight_kept_transposed(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randn(4, 3).t())
+
+    def forward(self, x):
+        self.weight[0].add_(1)
+        return x @ self.weight
+
+
+scenario(one(2, 3), one(2, 3))(transposed_weight_kept_transposed)
+
+
+class buffer_that_is_not_saved(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scratch", torch.ones(3), persistent=False)
+
+    def forward(self, x):
+        self.scratch.mul_(x)
+        return self.scratch + 1
+
+
+scenario(one(3), one(3))(buffer_that_is_not_saved)
+
+
+class batch_norm_in_training(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm2d(3)
+
+    def forward(self, x):
+        return F.relu(self.norm(x), inplace=True)
+
+
+scenario(one(2, 3, 4, 4),
+         one(3, 3, 4, 4),
+         example=one(2, 3, 4, 4),
+         dynamic_shapes={"x": {
+             0: torch.export.Dim("n", min=2, max=9)
+         }},
+         train=True)(batch_norm_in_training)
+
+
+class parameters_updated_in_place(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 4))
+
+    def forward(self, x):
+        y = F.linear(x, self.weight)
+        self.weight.sub_(0.1 * (y.t() @ x))
+        return y.sum()
+
+
+scenario(one(5, 4), one(5, 4))(parameters_updated_in_place)
+
+
+class ring_buffer(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("ring", torch.zeros(4, 3))
+        self.register_buffer("at", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, x):
+        self.ring.index_copy_(0, self.at, x.unsqueeze(0))
+        self.at.add_(1).remainder_(4)
+        return self.ring.clone()
+
+
+scenario(*[one(3)] * 5)(ring_buffer)
+
+# The functional dialect: after run_decompositions, mutations stand in the signature only -----------------------------------
+
+
+@scenario(one(4, 6), decompose=True)
+def decomposed_input_written(x):
+    x[1].mul_(2)
+    return x.sum(1)
+
+
+@scenario(lambda: (randn(4, 6), randn(4, 6), torch.tensor([0, 2])), decompose=True)
+def decomposed_column_and_index_written(x, y, index):
+    y = y + 3
+    y[:, 0] = x[:, 0]
+    y[index] = 7.0
+    return y.t().contiguous()
+
+
+@scenario(one(3, 4), decompose=True)
+def decomposed_softmax_and_layer_norm(x):
+    return F.softmax(F.layer_norm(x, (4,)), 1)
+
+
+class decomposed_batch_norm_in_training(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return F.gelu(self.linear(self.norm(x)))
+
+
+scenario(one(5, 4), one(5, 4), decompose=True, train=True)(decomposed_batch_norm_in_training)
+
+
+class decomposed_buffer_written(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(6, 4))
+
+    def forward(self, x, position):
+        self.cache.index_copy_(0, position, x)
+        return self.cache.sum(0)
+
+
+scenario(*[(lambda p=p: (randn(1, 4), torch.tensor([p]))) for p in (0, 3)], decompose=True)(decomposed_buffer_written)
+
+
+class decomposed_attention(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+        self.out = nn.Linear(8, 8)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).view(2, 5, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(2, 5, 8))
+
+
+scenario(one(2, 5, 8), decompose=True)(decomposed_attention)
+
+
+class decomposed_convolution(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, 3, padding=1)
+
+    def forward(self, x):
+        return F.avg_pool2d(F.max_pool2d(F.relu(self.conv(x), inplace=True), 2), 2)
+
+
+scenario(one(2, 2, 8, 8), decompose=True)(decomposed_convolution)
+
+# Control flow --------------------------------------------------------------------------------------------------------
+
+
+@scenario(lambda: (torch.tensor(True), randn(4)), lambda: (torch.tensor(False), randn(4)))
+def cond_then_written(p, x):
+    y = torch.cond(p, lambda x: x + 1, lambda x: x * 2, (x,))
+    y.mul_(3)
+    x.add_(1)
+    return y
+
+
+@scenario(lambda: (randn(4, 4).abs(),), lambda: (-randn(4, 4).abs(),))
+def cond_on_a_value_over_a_view(x):
+    v = x[1:]
+    y = torch.cond(x.sum() > 0, lambda v: (v.sin(), v.sum()), lambda v: (v.cos(), v.mean()), (v,))
+    v.zero_()
+    return y
+
+
+@scenario(lambda: (torch.tensor(True), torch.tensor(False), randn(3)), lambda:
+          (torch.tensor(False), torch.tensor(True), randn(3)), lambda:
+          (torch.tensor(True), torch.tensor(True), randn(3)))
+def cond_nested(p, q, x):
+
+    def inner(x):
+        return torch.cond(q, lambda x: x.exp(), lambda x: x - 1, (x,))
+
+    return torch.cond(p, inner, lambda x: x.neg(), (x,))
+
+
+@scenario(lambda: (torch.tensor(5), randn(3)), lambda: (torch.tensor(0), randn(3)))
+def while_loop_carries_tensors(n, x):
+    i, y = torch._higher_order_ops.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y * 1.5 + i), (torch.zeros(
+        (), dtype=torch.int64), x.clone()))
+    y.add_(1)
+    return i, y
+
+
+@scenario(lambda: (torch.tensor(7), randn(2, 3), randn(2, 3)))
+def while_loop_rotates(n, x, y):
+    _, a, b = torch._higher_order_ops.while_loop(lambda i, a, b: i < n, lambda i, a, b: (i + 1, b.clone(), a + b),
+                                                 (torch.zeros((), dtype=torch.int64), x.clone(), y.clone()))
+    x.copy_(a)
+    return b
+
+
+# TorchScript's If and Loop, as text --------------------------------------------------------------------------------------
+
+
+@scenario(lambda: (randn(4), True), lambda: (randn(4), False), script=True)
+def script_write_in_a_branch(x: torch.Tensor, p: bool):
+    y = x + 1
+    if p:
+        y.mul_(2)
+        x.zero_()
+    else:
+        y[1:].add_(1)
+    return y
+
+
+@scenario(lambda: (randn(4, 3), 3), lambda: (randn(4, 3), 0), script=True)
+def script_write_in_a_loop(x: torch.Tensor, n: int):
+    y = x * 2
+    for i in range(n):
+        y[i].add_(i)
+        x[:, 0].add_(y[i, 0])
+    return y
+
+
+@scenario(lambda: (randn(3), randn(3), randn(3), 4), script=True)
+def script_loop_rotation(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, n: int):
+    # Every carried value may be every argument after some rounds: a write to one is a write to all of them.
+    for i in range(n):
+        t = a
+        a = c
+        c = b
+        b = t
+        a.add_(1)
+    return a + 0, b, c
+
+
+@scenario(lambda: (randn(3), randn(3), True), lambda: (randn(3), randn(3), False), script=True)
+def script_either_argument_is_written(a: torch.Tensor, b: torch.Tensor, p: bool):
+    c = a
+    if p:
+        c = b
+    c.mul_(2)
+    return c, a + b
+
+
+@scenario(lambda: (randn(4), randn(4)), script=True)
+def script_list_of_tensors_written(a: torch.Tensor, b: torch.Tensor):
+    tensors = [a, b + 1]
+    tensors.append(a[1:])
+    for t in tensors:
+        t.mul_(2)
+    return tensors[1], tensors[2]
+
+
+@scenario(lambda: (randn(5), 10), lambda: (randn(5) * 100, 10), script=True)
+def script_while_with_a_condition_that_is_written(x: torch.Tensor, limit: int):
+    n = 0
+    y = x.abs()
+    while bool(y.sum() > 1) and n < limit:
+        y.mul_(0.5)
+        n += 1
+    return y, n
+
+
+@scenario(lambda: (randn(4, 4), 2), script=True)
+def script_nested_loops_over_views(x: torch.Tensor, n: int):
+    for i in range(n):
+        row = x[i]
+        for j in range(i + 1):
+            row[j] = row[j] + x[j, i]
+        if i > 0:
+            x[i - 1].copy_(row)
+    return x.sum()
+
+
+@scenario(lambda: (randn(3, 4), True), lambda: (randn(3, 4), False), script=True)
+def script_branch_returns_a_view_or_a_copy(x: torch.Tensor, p: bool):
+    if p:
+        y = x[1]
+    else:
+        y = x[1].clone()
+    y.add_(10)
+    return y * 2
+
+
+# Operators that may return their argument -----------------------------------------------------------------------------------------------------
+
+
+@scenario(one(6))
+def dropout_in_inference_is_its_argument(x):
+    y = F.dropout(x, 0.5, training=False)
+    y.add_(1)
+    return y
+
+
+@scenario(two(6))
+def type_as_may_be_its_argument(x, y):
+    z = x.type_as(y)
+    z.add_(1)
+    return z
+
+
+@scenario(lambda: (randn(3, 4), randn(4, 3).t()))
+def contiguous_may_be_its_argument(x, y):
+    a, b = x.contiguous(), y.contiguous()
+    a.add_(1)
+    b.mul_(2)
+    return a, b
+
+
+@scenario(lambda: (randn(4), randn(4, dtype=torch.float64)))
+def to_may_be_its_argument(x, y):
+    a, b = x.to(torch.float32), y.to(torch.float32)
+    a.add_(1)
+    b.add_(1)
+    return a, b
+
+
+@scenario(lambda: (randn(3, 4), randn(4, 3).t()))
+def reshape_may_copy(x, y):
+    a, b = x.reshape(12), y.reshape(12)
+    a.add_(1)
+    b.add_(1)
+    return a, b
+
+
+@scenario(lambda: (randn(3), randn(1, 3)))
+def expand_as_and_broadcast_tensors_are_views(x, y):
+    a, b = torch.broadcast_tensors(x, y)
+    x.add_(1)
+    y.mul_(2)
+    return a, b, x.expand_as(y)
+
+
+# What PyTorch refuses --------------------------------------------------------------------------------------------------
+
+
+@scenario(lambda: (randn(3, 4),), lambda: (randn(1, 4).expand(3, 4),), example=one(3, 4))
+def refused_write_to_expanded_memory(x):
+    return x.add_(1)
+
+
+@scenario(one(3, 3), lambda: (over(0, (3, 3), (2, 1), randn(9)),), example=one(3, 3))
+def refused_write_to_overlapping_windows(x):
+    x.mul_(2)
+
+
+@scenario(two(8), slices(12, (0, 8), (4, 8)), example=two(8))
+def refused_partly_overlapping_operands(x, y):
+    x.add_(y)
+
+
+@scenario(two(8), slices(12, (0, 8), (4, 8)), example=two(8))
+def refused_after_a_write(x, y):
+    x.mul_(2)
+    y.add_(x)
+
+
+@scenario(two(8), slices(12, (0, 8), (4, 8)), example=two(8))
+def refused_partly_overlapping_out(x, y):
+    torch.mul(x, 2, out=y)
+
+
+@scenario(lambda: (randn(4), torch.tensor([0, 3])), lambda: (randn(4), torch.tensor([0, 4])))
+def refused_index_out_of_range(x, index):
+    return x[index]
+
+
+@scenario(lambda: (randn(4), torch.tensor([0, 3])), lambda: (randn(4), torch.tensor([0, 4])))
+def refused_index_out_of_range_written(x, index):
+    x[index] = 1.0
+    return x
