@@ -466,7 +466,10 @@ Expr Extremum(Kind kind, const Expr& a, const Expr& b) {
     if (!dominated) kept.push_back(all[i]);
   }
   if (kept.size() == 1) return kept[0];
-  std::sort(kept.begin(), kept.end(), [](const Expr& x, const Expr& y) { return Expr::StableCompare(x, y) < 0; });
+  std::sort(kept.begin(), kept.end(), [](const Expr& x, const Expr& y) {
+    if (x.IsConstant() != y.IsConstant()) return y.IsConstant();
+    return Expr::StableCompare(x, y) < 0;
+  });
   return FromAtom(MakeAtom(kind, "", std::move(kept)));
 }
 
