@@ -821,10 +821,9 @@ class Verifier {
         return absl::InternalError(
             absl::StrCat("weight \"", w.name, "\" is in storage ", w.storage, " of ", g_.weight_storages.size()));
       }
-      if (w.geometry.sizes.size() != w.geometry.strides.size()) {
-        return absl::InternalError(absl::StrCat("weight \"", w.name, "\" has ", w.geometry.sizes.size(), " sizes and ",
-                                                w.geometry.strides.size(), " strides"));
-      }
+      const std::shared_ptr<Storage>& storage = g_.weight_storages[w.storage];
+      absl::Status status = CheckWeight(w, storage == nullptr ? 0 : storage->bytes());
+      if (!status.ok()) return absl::InternalError(status.message());
     }
     visible_.assign(g_.value_index_bound(), false);
     struct Frame {
@@ -975,6 +974,33 @@ class Verifier {
 };
 
 }  // namespace
+
+absl::Status CheckWeight(const Weight& w, int64_t storage_bytes) {
+  const Geometry& g = w.geometry;
+  auto fail = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("weight \"", w.name, "\", ", Name(w.dtype), " ", g.ToString(),
+                                                   " in ", storage_bytes, " bytes: ", what));
+  };
+  if (g.sizes.size() != g.strides.size()) return fail("expected as many strides as sizes");
+  if (g.sizes.size() > 64) return fail("expected at most 64 dimensions");
+  if (g.offset < 0) return fail("expected an offset >= 0");
+  int64_t elements = ItemSize(w.dtype), last = g.offset;
+  bool is_empty = false;
+  for (size_t i = 0; i < g.sizes.size(); ++i) {
+    if (g.sizes[i] < 0) return fail("expected sizes >= 0");
+    if (g.strides[i] < 0) return fail("expected strides >= 0");
+    is_empty = is_empty || g.sizes[i] == 0;
+    if (__builtin_mul_overflow(elements, std::max<int64_t>(g.sizes[i], 1), &elements))
+      return fail("its size is no int64");
+    int64_t reach;
+    if (__builtin_mul_overflow(std::max<int64_t>(g.sizes[i] - 1, 0), g.strides[i], &reach) ||
+        __builtin_add_overflow(last, reach, &last)) {
+      return fail("its extent is no int64");
+    }
+  }
+  if (!is_empty && last >= storage_bytes / ItemSize(w.dtype)) return fail("it does not lie inside its storage");
+  return absl::OkStatus();
+}
 
 absl::Status VerifyGraph(const Graph& g) { return Verifier(g).Run(); }
 

@@ -76,6 +76,7 @@ struct Value {
 struct SourceLocation {
   std::string file;  // "model.py"
   int line = 0;
+  int column = 0;
   std::string text;              // the innermost line of source, if known
   std::string ToString() const;  // "model.py:41", or "" if unknown
 };
@@ -153,6 +154,8 @@ class Graph {
   std::string name = "main";
   // The calling surface.
   std::vector<Weight> weights;
+  // A storage without data() but with bytes() > 0: the contents are elsewhere (a graph read from text, which only
+  // refers to them).
   std::vector<std::shared_ptr<Storage>> weight_storages;
   std::vector<InputInfo> input_infos;                      // parallel to inputs()
   std::vector<std::string> output_names;                   // parallel to outputs()
@@ -274,6 +277,10 @@ std::optional<Expr> GetIntExpr(const Graph& g, ValueId v);
 // The elements of a list value: made by prim::ListConstruct, or a constant list of ints (as exprs).
 std::optional<std::vector<Expr>> GetIntListExpr(const Graph& g, ValueId v);
 std::optional<std::vector<ValueId>> GetListElements(const Graph& g, ValueId v);  // of prim::ListConstruct
+
+// Whether a weight's geometry is one (as many sizes as strides, none negative, no product that overflows) and lies
+// inside its storage of `storage_bytes` bytes. For what comes from files, before anything computes with it.
+absl::Status CheckWeight(const Weight& w, int64_t storage_bytes);
 
 // Checks ids, uses, order labels, names, block structure, dominance, the tables of weights and inputs. An error names
 // the node. Linear. Arguments are checked against the operators' schemas by core/op/verify.h.

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -29,7 +30,11 @@ struct ParseOptions {
   std::function<absl::StatusOr<OpName>(absl::string_view name, absl::Span<const Type> argument_types)> resolve_overload;
   int max_depth = 200;  // nesting of blocks and types
 };
+// Exactly one graph.
 absl::StatusOr<std::unique_ptr<Graph>> ParseGraph(absl::string_view text, const ParseOptions& options = {});
+// One or more, `graph @f(...): ...`, with different names.
+absl::StatusOr<std::vector<std::unique_ptr<Graph>>> ParseGraphs(absl::string_view text,
+                                                                const ParseOptions& options = {});
 std::string PrintGraph(const Graph& g);
 std::string PrintNode(const Graph& g, NodeId n);  // one line, blocks elided
 

@@ -188,13 +188,7 @@ namespace {
 void AppendExprs(const std::vector<Expr>& exprs, std::string& out) {
   for (size_t i = 0; i < exprs.size(); ++i) {
     if (i > 0) out += ", ";
-    if (exprs[i].IsConstant()) {
-      absl::StrAppend(&out, *exprs[i].Constant());
-    } else if (exprs[i].IsPoison()) {
-      out += "*";
-    } else {
-      out += exprs[i].ToString();
-    }
+    out += SizeToText(exprs[i]);
   }
 }
 
@@ -444,7 +438,7 @@ class TypeParser {
         std::vector<Expr> strides;
         for (c_.SkipSpaces(); c_.Peek() != ']'; c_.SkipSpaces()) {
           if (!strides.empty()) SMELT_RETURN_IF_ERROR(c_.Consume(","));
-          SMELT_ASSIGN_OR_RETURN(Expr e, ParseExpr());
+          SMELT_ASSIGN_OR_RETURN(Expr e, ParseSizeExpr(c_));
           strides.push_back(std::move(e));
         }
         c_.Skip();
@@ -468,7 +462,7 @@ class TypeParser {
         }
       } else {
         if (any_keyword) return c_.Expected("')', requires_grad= or device=");
-        SMELT_ASSIGN_OR_RETURN(Expr e, ParseExpr());
+        SMELT_ASSIGN_OR_RETURN(Expr e, ParseSizeExpr(c_));
         sizes.push_back(std::move(e));
         if (sizes.size() > 64) return c_.Error("expected at most 64 dimensions");
       }
@@ -484,45 +478,6 @@ class TypeParser {
     absl::string_view t = c_.text().substr(start);
     t = t.substr(0, t.find('('));
     return t.size() >= 6 && t.substr(t.size() - 6) == "Tensor";
-  }
-
-  absl::StatusOr<Expr> ParseExpr() {
-    c_.SkipSpaces();
-    size_t start = c_.pos();
-    int depth = 0;
-    while (!c_.AtLineEnd()) {
-      char ch = c_.Peek();
-      if (depth == 0 && (ch == ',' || ch == ')' || ch == ']')) break;
-      if (ch == '(') ++depth;
-      if (ch == ')') --depth;
-      c_.Skip();
-      if (depth > 64 || c_.pos() - start > 4096) return c_.ErrorAt(start, "expected a shorter expression");
-    }
-    absl::string_view text = c_.Since(start);
-    while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-    if (text.empty()) return c_.Expected("a size");
-    if (text == "*") return Expr::Poison();
-    bool is_number = true;
-    for (size_t i = 0; i < text.size(); ++i) is_number = is_number && (IsDigit(text[i]) || (i == 0 && text[i] == '-'));
-    if (is_number) {
-      size_t end = c_.pos();
-      c_.Seek(start);
-      SMELT_ASSIGN_OR_RETURN(int64_t value, c_.Integer());
-      c_.Seek(end);
-      return Expr(value);
-    }
-    // PyTorch's own symbols: SS(-2).
-    if (text.substr(0, 3) == "SS(" && text.back() == ')') {
-      absl::string_view number = text.substr(3, text.size() - 4);
-      if (!number.empty() && number[0] == '-') number.remove_prefix(1);
-      for (char ch : number) {
-        if (!IsDigit(ch)) return c_.ErrorAt(start, "expected a number in SS(...)");
-      }
-      return Expr::Symbol(absl::StrCat("SS", number));
-    }
-    absl::StatusOr<Expr> e = Expr::Parse(text);
-    if (!e.ok()) return c_.ErrorAt(start, absl::StrCat("expected an expression: ", e.status().message()));
-    return e;
   }
 
   // An annotation after a tuple or dictionary must not lose what its elements said.
@@ -607,6 +562,50 @@ class TypeParser {
 };
 
 }  // namespace
+
+absl::StatusOr<Expr> ParseSizeExpr(Cursor& c) {
+  c.SkipSpaces();
+  size_t start = c.pos();
+  int depth = 0;
+  while (!c.AtLineEnd()) {
+    char ch = c.Peek();
+    if (depth == 0 && (ch == ',' || ch == ')' || ch == ']')) break;
+    if (ch == '(') ++depth;
+    if (ch == ')') --depth;
+    c.Skip();
+    if (depth > 250 || c.pos() - start > (1 << 20)) return c.ErrorAt(start, "expected a shorter expression");
+  }
+  absl::string_view text = c.Since(start);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  if (text.empty()) return c.Expected("a size");
+  if (text == "*") return Expr::Poison();
+  bool is_number = true;
+  for (size_t i = 0; i < text.size(); ++i) is_number = is_number && (IsDigit(text[i]) || (i == 0 && text[i] == '-'));
+  if (is_number) {
+    size_t end = c.pos();
+    c.Seek(start);
+    SMELT_ASSIGN_OR_RETURN(int64_t value, c.Integer());
+    c.Seek(end);
+    return Expr(value);
+  }
+  // PyTorch's own symbols: SS(-2).
+  if (text.substr(0, 3) == "SS(" && text.back() == ')') {
+    absl::string_view number = text.substr(3, text.size() - 4);
+    if (!number.empty() && number[0] == '-') number.remove_prefix(1);
+    for (char ch : number) {
+      if (!IsDigit(ch)) return c.ErrorAt(start, "expected a number in SS(...)");
+    }
+    return Expr::Symbol(absl::StrCat("SS", number));
+  }
+  absl::StatusOr<Expr> e = Expr::Parse(text);
+  if (!e.ok()) return c.ErrorAt(start, absl::StrCat("expected an expression: ", e.status().message()));
+  return e;
+}
+
+std::string SizeToText(const Expr& e) {
+  if (e.IsConstant()) return absl::StrCat(*e.Constant());
+  return e.IsPoison() ? "*" : e.ToString();
+}
 
 absl::StatusOr<Type> ParseType(Cursor& cursor, const TypeParseOptions& options) {
   return TypeParser(cursor, options).Parse(options.alias, 0);

@@ -21,6 +21,11 @@ struct TypeParseOptions {
 // Reads one type from the cursor's position, and no further.
 absl::StatusOr<Type> ParseType(Cursor& cursor, const TypeParseOptions& options = {});
 
+// A size: "4", "*" (poison), "2*s0 + 1", "SS(-2)"; up to the ',', ')' or ']' that ends it.
+absl::StatusOr<Expr> ParseSizeExpr(Cursor& cursor);
+// As a size is printed, "*" for poison.
+std::string SizeToText(const Expr& e);
+
 }  // namespace smelt
 
 #endif  // SMELT_CORE_IR_TYPE_PARSER_H_

@@ -5,8 +5,8 @@
 //   s->IsMutable();                                                             // true
 //   ResolveOverload("aten::add", {Type::Tensor(), Type::Tensor(), Type::Int()});  // aten::add.Tensor
 //
-// All schemas are in the binary; each is parsed when it is first asked for. A schema says less than the truth for some operators
-// (reshape, _unsafe_view, _foreach_add_, ...): traits of the operator (core/op) correct it. Thread-safe.
+// All schemas are in the binary; each is parsed when it is first asked for. A schema says less than the truth for some
+// operators (reshape, _unsafe_view, _foreach_add_, ...): traits of the operator (core/op) correct it. Thread-safe.
 #ifndef SMELT_CORE_OP_SCHEMA_H_
 #define SMELT_CORE_OP_SCHEMA_H_
 
@@ -27,12 +27,14 @@
 namespace smelt {
 
 struct Argument {
-  std::string name;                            // may be empty for results
-  Type type;                                   // type variables are Type::Class("t")
-  std::optional<ConstantValue> default_value;  // of the type's kind: `Scalar alpha=1` is an int64_t, `float p=1` a double
+  std::string name;  // may be empty for results
+  Type type;         // type variables are Type::Class("t")
+  std::optional<ConstantValue>
+      default_value;  // of the type's kind: `Scalar alpha=1` is an int64_t, `float p=1` a double
   bool kw_only = false;
-  AliasInfo alias;         // IsEmpty() if nothing is said
-  std::string type_text;   // the type as the schema has it: "MemoryFormat?", "SymInt[2]", "ScalarType": Type knows only ints
+  AliasInfo alias;  // IsEmpty() if nothing is said
+  std::string
+      type_text;  // the type as the schema has it: "MemoryFormat?", "SymInt[2]", "ScalarType": Type knows only ints
 };
 
 struct FunctionSchema {
@@ -42,38 +44,40 @@ struct FunctionSchema {
   bool is_vararg = false;  // "...": any number of arguments of any type follow
   bool is_varret = false;  // "-> ...": any number of results of any type
 
-  bool IsMutable() const;                                   // writes to some argument
-  int FindArgument(absl::string_view name) const;           // -1 if there is none
-  int NumRequired() const;                                  // arguments without default
-  std::string ToString() const;                             // PyTorch's text
+  bool IsMutable() const;                          // writes to some argument
+  int FindArgument(absl::string_view name) const;  // -1 if there is none
+  int NumRequired() const;                         // arguments without default
+  std::string ToString() const;                    // PyTorch's text
 };
 
 absl::StatusOr<FunctionSchema> ParseSchema(absl::string_view text);
 
 // nullptr if there is none. The pointer stays valid.
 const FunctionSchema* FindSchema(OpName op);
-// All overloads of "aten::add", in the order PyTorch registers... sorted by overload name. Empty if the name is not known.
+// All overloads of "aten::add", in the order PyTorch registers... sorted by overload name. Empty if the name is not
+// known.
 std::vector<const FunctionSchema*> FindOverloads(absl::string_view name);
 // Every operator's full name, sorted.
 std::vector<absl::string_view> AllSchemaNames();
 
-// Whether a value of type `actual` can be passed for a formal type, as TorchScript does it: a subtype (a tensor of known shape is
-// a Tensor, a T is a T?, None is a T?), or, with allow_conversions, implicitly converted: an int or float or complex to Scalar, a
-// Tensor to int, float or Scalar is *not* allowed, T to T[] where `is_broadcasting_list` (int[2]). Type variables match anything
-// (callers check that they match consistently through MatchesSchema).
+// Whether a value of type `actual` can be passed for a formal type, as TorchScript does it: a subtype (a tensor of
+// known shape is a Tensor, a T is a T?, None is a T?), or, with allow_conversions, implicitly converted: an int or
+// float or complex to Scalar, a Tensor to int, float or Scalar is *not* allowed, T to T[] where `is_broadcasting_list`
+// (int[2]). Type variables match anything (callers check that they match consistently through MatchesSchema).
 bool IsSubtype(const Type& actual, const Type& formal);
 
-// Chooses the overload for an operator's name without its overload name, as TorchScript would for positional arguments: schemas that
-// match without implicit conversions first, then with them. A name that has an overload ("aten::add.Tensor") is looked up and
-// returned if it exists. NotFound: no schema has that name. InvalidArgument: none of the schemas fits; the message lists them.
+// Chooses the overload for an operator's name without its overload name, as TorchScript would for positional arguments:
+// schemas that match without implicit conversions first, then with them. A name that has an overload
+// ("aten::add.Tensor") is looked up and returned if it exists. NotFound: no schema has that name. InvalidArgument: none
+// of the schemas fits; the message lists them.
 absl::StatusOr<OpName> ResolveOverload(absl::string_view name, absl::Span<const Type> argument_types);
 
-// The full argument list in the schema's order: given positional arguments and keyword arguments, filled up with defaults.
-// An entry is an index into `positional`, into `keyword`, or a default.
+// The full argument list in the schema's order: given positional arguments and keyword arguments, filled up with
+// defaults. An entry is an index into `positional`, into `keyword`, or a default.
 struct FilledArgument {
   enum class Kind { kPositional, kKeyword, kDefault };
   Kind kind = Kind::kDefault;
-  int index = 0;              // of kPositional, kKeyword
+  int index = 0;                // of kPositional, kKeyword
   ConstantValue default_value;  // of kDefault
 };
 absl::StatusOr<std::vector<FilledArgument>> FillDefaults(const FunctionSchema& schema, int num_positional,
