@@ -48,7 +48,8 @@ enum class ScalarOp : uint8_t {
   kHypot,
   kCopysign,
   kNextAfter,
-  // Bits; integers and bool.
+  // Bits; integers and bool. A shift by less than 0 or by the type's width or more gives 0, kShr of a negative number
+  // -1.
   kAnd,
   kOr,
   kXor,
