@@ -81,12 +81,12 @@ Assumption Simplified(const Expr& a, Assumption::Relation relation, const Expr& 
 
 }  // namespace
 
-SymbolicGeometry SymbolicGeometry::Of(const Geometry& g) {
+ExprGeometry ExprGeometry::Of(const Geometry& g) {
   return {std::vector<Expr>(g.sizes.begin(), g.sizes.end()), std::vector<Expr>(g.strides.begin(), g.strides.end()),
           g.offset};
 }
 
-std::string SymbolicGeometry::ToString() const {
+std::string ExprGeometry::ToString() const {
   return absl::StrCat("[", absl::StrJoin(sizes, ", ", kAppend), "] strides [", absl::StrJoin(strides, ", ", kAppend),
                       "] offset ", offset.ToString());
 }

@@ -2,7 +2,7 @@
 //
 // A rule (view_rules.h) is a template over a policy D with
 //   D::Index      int64_t or Expr
-//   D::Geometry   Geometry or SymbolicGeometry
+//   D::Geometry   Geometry or ExprGeometry
 //   Equal, Less, LessOrEqual(a, b)         the answer
 //   Add, Sub, Mul, FloorDiv, Mod, Min, Max
 //   status()      the first thing that went wrong: an overflow, a decision that nothing decides. From then on the
@@ -14,7 +14,7 @@
 // assumptions hold, which is for the caller to check at run time or to refuse.
 //
 //   SymbolicDecide decide(&ranges, {{"s0", 16}});
-//   absl::StatusOr<SymbolicGeometry> out = view_rules::View(decide, in, {Expr(-1), Expr(4)});
+//   absl::StatusOr<ExprGeometry> out = view_rules::View(decide, in, {Expr(-1), Expr(4)});
 //   for (const Assumption& a : decide.assumptions()) ...   // "mod(s0, 4) == 0"
 #ifndef SMELT_CORE_TENSOR_DECIDE_H_
 #define SMELT_CORE_TENSOR_DECIDE_H_
@@ -35,14 +35,14 @@
 namespace smelt {
 
 // Geometry over expressions.
-struct SymbolicGeometry {
+struct ExprGeometry {
   std::vector<Expr> sizes;
   std::vector<Expr> strides;
   Expr offset;
 
-  static SymbolicGeometry Of(const Geometry& g);
+  static ExprGeometry Of(const Geometry& g);
   int rank() const { return static_cast<int>(sizes.size()); }
-  bool operator==(const SymbolicGeometry& o) const {
+  bool operator==(const ExprGeometry& o) const {
     return sizes == o.sizes && strides == o.strides && offset == o.offset;
   }
   std::string ToString() const;  // as Geometry's
@@ -104,7 +104,7 @@ class ConcreteDecide {
 class SymbolicDecide {
  public:
   using Index = Expr;
-  using Geometry = SymbolicGeometry;
+  using Geometry = ExprGeometry;
 
   // `ranges` must outlive this.
   explicit SymbolicDecide(const SymbolRanges* ranges, absl::flat_hash_map<std::string, int64_t> hints = {})

@@ -103,7 +103,7 @@ struct Evaluator {
     return out;
   }
   Geometry operator()(const Geometry& g) const { return g; }
-  Geometry operator()(const SymbolicGeometry& g) const {
+  Geometry operator()(const ExprGeometry& g) const {
     return {(*this)(g.sizes), (*this)(g.strides), (*this)(g.offset)};
   }
 };
@@ -329,19 +329,19 @@ TEST(ViewRulesTest, WhatTheRangesDecideNeedsNoAssumption) {
   SymbolRanges ranges;
   ranges.Set("s0", {2, SymbolRanges::kInfinity});
   const Expr s0 = Expr::Symbol("s0");
-  const SymbolicGeometry g{{s0, 4, 8}, {32, 8, 1}, 0};
+  const ExprGeometry g{{s0, 4, 8}, {32, 8, 1}, 0};
   SymbolicDecide decide(&ranges);
-  absl::StatusOr<SymbolicGeometry> flat = view_rules::View(decide, g, {s0, Expr(-1)});
+  absl::StatusOr<ExprGeometry> flat = view_rules::View(decide, g, {s0, Expr(-1)});
   ASSERT_TRUE(flat.ok()) << flat.status();
   EXPECT_EQ(flat->ToString(), "[s0, 32] strides [32, 1] offset 0");
-  absl::StatusOr<SymbolicGeometry> all = view_rules::View(decide, g, {Expr(-1)});
+  absl::StatusOr<ExprGeometry> all = view_rules::View(decide, g, {Expr(-1)});
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(all->ToString(), "[32*s0] strides [1] offset 0");
-  absl::StatusOr<SymbolicGeometry> head =
+  absl::StatusOr<ExprGeometry> head =
       view_rules::Slice(decide, g, 0, std::optional<Expr>(0), std::optional<Expr>(10), Expr(1));
   ASSERT_TRUE(head.ok()) << head.status();
   EXPECT_EQ(head->ToString(), "[min(s0, 10), 4, 8] strides [32, 8, 1] offset 0");
-  absl::StatusOr<SymbolicGeometry> last = view_rules::Select(decide, g, 0, Expr(-1));
+  absl::StatusOr<ExprGeometry> last = view_rules::Select(decide, g, 0, Expr(-1));
   ASSERT_TRUE(last.ok()) << last.status();
   EXPECT_EQ(last->ToString(), "[4, 8] strides [8, 1] offset 32*s0 - 32");
   EXPECT_THAT(decide.assumptions(), testing::IsEmpty());
@@ -350,8 +350,8 @@ TEST(ViewRulesTest, WhatTheRangesDecideNeedsNoAssumption) {
 TEST(ViewRulesTest, WhatNothingDecidesIsAnErrorThatSaysWhat) {
   SymbolRanges ranges;
   SymbolicDecide decide(&ranges);
-  const SymbolicGeometry g{{Expr::Symbol("s0"), 4}, {4, 1}, 0};
-  absl::StatusOr<SymbolicGeometry> out = view_rules::View(decide, g, {Expr(8), Expr(-1)});
+  const ExprGeometry g{{Expr::Symbol("s0"), 4}, {4, 1}, 0};
+  absl::StatusOr<ExprGeometry> out = view_rules::View(decide, g, {Expr(8), Expr(-1)});
   ASSERT_FALSE(out.ok());
   EXPECT_THAT(std::string(out.status().message()), testing::HasSubstr("whether mod(s0, 2) == 0 is not known"));
   SymbolicDecide with_hint(&ranges, {{"s0", 6}});
