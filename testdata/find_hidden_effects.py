@@ -182,14 +182,50 @@ def run_samples(watch, info):
                 break
             for f in (info.op, info.inplace_variant, info.method_variant):
                 for mode in (WholeMode, PlainMode):
-                    if f is None:
-                        continue
-                    try:
-                        s = sample.transform(lambda t: t.clone() if isinstance(t, torch.Tensor) else t)
-                        with torch.no_grad(), enable_python_dispatcher(), mode(watch):
-                            f(s.input, *s.args, **s.kwargs)
-                    except Exception:  # many samples do not suit every variant
-                        pass
+                    if f is not None:
+                        run_sample(watch, sample, f, mode)
+            if info.supports_out:
+                run_sample_out(watch, sample, info.op)
+        if dtype == torch.float32 and info.supports_autograd:
+            for n, sample in enumerate(info.sample_inputs("cpu", dtype, requires_grad=True)):
+                if n == 25:
+                    break
+                run_sample_backward(watch, sample, info.op)
+
+
+def fresh(sample):
+    return sample.transform(lambda t: t.detach().clone().requires_grad_(t.requires_grad)
+                            if isinstance(t, torch.Tensor) else t)
+
+
+def run_sample(watch, sample, f, mode):
+    s = fresh(sample)
+    try:
+        with torch.no_grad(), enable_python_dispatcher(), mode(watch):
+            f(s.input, *s.args, **s.kwargs)
+    except Exception:  # many samples do not suit every variant
+        pass
+
+
+def run_sample_out(watch, sample, f):
+    s = fresh(sample)
+    try:
+        with torch.no_grad():
+            out = f(s.input, *s.args, **s.kwargs)
+            with PlainMode(watch):
+                f(s.input, *s.args, **s.kwargs, out=torch.utils._pytree.tree_map(torch.empty_like, out))
+    except Exception:
+        pass
+
+
+def run_sample_backward(watch, sample, f):
+    s = fresh(sample)
+    try:
+        out = [t for t in tensors_of(f(s.input, *s.args, **s.kwargs)) if t.requires_grad]
+        with PlainMode(watch):
+            torch.autograd.backward([t.sum() for t in out])
+    except Exception:
+        pass
 
 
 # Arguments made from a schema ----------------------------------------------------------------------------------------
@@ -308,11 +344,11 @@ DIRECT = [  # what neither comes upon, though it matters
     lambda aten, x, s: aten.rrelu(x, 0.1, 0.3, False),
     lambda aten, x, s: aten.pad(x, [0, 0], "constant", 0.0),
     lambda aten, x, s: aten.pin_memory(x),
-    lambda aten, x, s: aten.convolution(x[None], torch.rand(2, 3, 1, 1), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+    lambda aten, x, s: aten.convolution(x[None], torch.rand(3, 2, 1, 1), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1
                                        ),
-    lambda aten, x, s: aten._convolution(x[None], torch.rand(2, 3, 1, 1), None, [1, 1], [0, 0], [1, 1], False, [0, 0],
+    lambda aten, x, s: aten._convolution(x[None], torch.rand(3, 2, 1, 1), None, [1, 1], [0, 0], [1, 1], False, [0, 0],
                                          1, False, False, False, False),
-    lambda aten, x, s: aten._convolution_mode(x[None], torch.rand(2, 3, 1, 1), None, [1, 1], "same", [1, 1], 1),
+    lambda aten, x, s: aten._convolution_mode(x[None], torch.rand(3, 2, 1, 1), None, [1, 1], "same", [1, 1], 1),
     lambda aten, x, s: aten._embedding_bag(torch.rand(4, 3), torch.tensor([0, 1, 2]), torch.tensor([0, 2])),
     lambda aten, x, s: aten._fused_adam_([s[0]], [s[1]], [s[2]], [s[3]], [], [torch.ones(())],
                                          lr=0.1,
