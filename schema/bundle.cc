@@ -1,0 +1,717 @@
+#include "smelt/schema/bundle.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "flatbuffers/flatbuffers.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/dtype.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kMaxMetadataBytes = int64_t{1} << 30;
+constexpr int kMaxBlockDepth = 64;
+constexpr int kMaxRank = 64;
+
+// Counts what unpacking would allocate. A hostile table can refer to one large vector a million times: the verifier,
+// which sees each of them as valid, does not mind.
+class UnpackBudget {
+ public:
+  explicit UnpackBudget(size_t bytes) : left_(static_cast<int64_t>(bytes) * 16 + (1 << 20)) {}
+  bool exhausted() const { return left_ < 0; }
+
+  void Add(const fb::Bundle& b) {
+    Table();
+    Str(b.model_name());
+    Vec(b.exprs());
+    Str(b.graph_text());
+    Str(b.refused_patterns());
+    Each(b.symbols(), [&](const fb::SymbolDef& s) { Str(s.name()); });
+    Each(b.args(), [&](const fb::ArgDef& a) {
+      Str(a.name());
+      Str(a.string_value());
+      Vec(a.sizes());
+      Vec(a.strides());
+    });
+    Each(b.outputs(), [&](const fb::OutputDef& o) { Str(o.name()); });
+    Each(b.storages(), [](const fb::StateStorage&) {});
+    Each(b.states(), [&](const fb::StateTensor& s) {
+      Str(s.name());
+      Vec(s.sizes());
+      Vec(s.strides());
+    });
+    Each(b.kernels(), [&](const fb::Kernel& k) {
+      Str(k.key());
+      Str(k.spec());
+    });
+    Each(b.targets(), [&](const fb::TargetCode& t) {
+      Str(t.name());
+      Str(t.triple());
+      Strs(t.features());
+      Each(t.kernels(), [](const fb::TargetKernel&) {});
+    });
+    Each(b.plans(), [&](const fb::Plan& p) { Add(p); });
+  }
+
+ private:
+  void Add(const fb::Plan& p) {
+    if (const fb::Convention* c = p.convention()) {
+      Table();
+      if (c->duplicates()) Table(), Vec(c->duplicates()->inner_of_outer());
+      if (c->overlaps()) Table(), Each(c->overlaps()->groups(), [&](const fb::OverlapGroup& g) { Vec(g.members()); });
+      if (c->mutated()) Table(), Each(c->mutated()->inputs(), [&](const fb::MutatedInput& m) { Vec(m.written()); });
+      if (c->outputs()) Table(), Each(c->outputs()->outputs(), [](const fb::OutputRef&) {});
+    }
+    Each(p.guards(), [&](const fb::Guard& g) { Str(g.message()), Str(g.source()); });
+    Each(p.slots(), [](const fb::Slot&) {});
+    Each(p.views(), [&](const fb::View& v) { Vec(v.sizes()), Vec(v.strides()); });
+    Each(p.prologue_checks(), [&](const fb::Check& c) { Str(c.message()), Str(c.source()); });
+    Vec(p.written_args());
+    Vec(p.written_states());
+    Each(p.blocks(), [&](const fb::Block& b) {
+      Each(b.steps(), [&](const fb::Step& s) {
+        Str(s.source());
+        Table();
+        if (const fb::Launch* l = s.step_as_Launch()) Vec(l->words()), Vec(l->reads()), Vec(l->writes());
+        if (const fb::LibraryCall* l = s.step_as_LibraryCall()) {
+          Str(l->op());
+          Vec(l->inputs()), Vec(l->outputs()), Vec(l->ints()), Vec(l->floats());
+          Strs(l->strings());
+        }
+        if (const fb::Check* c = s.step_as_Check()) Str(c->message()), Str(c->source());
+      });
+    });
+  }
+  void Table() { left_ -= 128; }
+  void Str(const flatbuffers::String* s) {
+    if (s) left_ -= s->size();
+  }
+  template <typename T>
+  void Vec(const flatbuffers::Vector<T>* v) {
+    if (v) left_ -= static_cast<int64_t>(v->size()) * 24;
+  }
+  void Strs(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* v) {
+    if (!v) return;
+    for (const flatbuffers::String* s : *v) {
+      if (exhausted()) return;
+      Table();
+      Str(s);
+    }
+  }
+  template <typename T, typename F>
+  void Each(const flatbuffers::Vector<flatbuffers::Offset<T>>* v, F f) {
+    if (!v) return;
+    for (const T* t : *v) {
+      if (exhausted()) return;
+      Table();
+      f(*t);
+    }
+  }
+
+  int64_t left_;
+};
+
+absl::Status Bad(absl::string_view what) { return absl::DataLossError(std::string(what)); }
+
+// `index` of `count` things called `what`.
+absl::Status InRange(int64_t index, size_t count, absl::string_view what) {
+  if (index >= 0 && index < static_cast<int64_t>(count)) return absl::OkStatus();
+  return Bad(absl::StrCat(what, " is ", index, ", of ", count));
+}
+absl::Status InRangeOrNone(int64_t index, size_t count, absl::string_view what) {
+  return index == -1 ? absl::OkStatus() : InRange(index, count, what);
+}
+
+template <typename T, typename F>
+absl::Status EachOf(const std::vector<T>& items, absl::string_view what, F verify) {
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (absl::Status s = verify(items[i]); !s.ok()) return Annotate(s, absl::StrCat(what, " ", i));
+  }
+  return absl::OkStatus();
+}
+
+class Verifier {
+ public:
+  Verifier(const fb::BundleT& b, const Container* c) : b_(b), c_(c) {}
+
+  absl::Status Run() {
+    if (b_.format > kBundleFormat) {
+      return absl::UnimplementedError(
+          absl::StrCat("has bundle format ", b_.format, "; this program reads up to ", kBundleFormat));
+    }
+    if (b_.format < 1) return Bad("bundle format is 0");
+    if (b_.abi != kKernelAbi) {
+      return absl::UnimplementedError(absl::StrCat("has kernel ABI ", b_.abi, "; this program has ", kKernelAbi));
+    }
+    SMELT_RETURN_IF_ERROR(Exprs());
+    SMELT_RETURN_IF_ERROR(EachOf(b_.symbols, "symbol", [&](const auto& s) { return Symbol(*s); }));
+    SMELT_RETURN_IF_ERROR(EachOf(b_.args, "argument", [&](const auto& a) { return Arg(*a); }));
+    SMELT_RETURN_IF_ERROR(EachOf(b_.outputs, "output", [&](const auto& o) {
+      return o->kind <= fb::ArgKind::MAX ? absl::OkStatus() : Bad("its kind is unknown");
+    }));
+    SMELT_RETURN_IF_ERROR(EachOf(b_.storages, "state storage", [&](const auto& s) { return Storage(*s); }));
+    SMELT_RETURN_IF_ERROR(EachOf(b_.states, "state", [&](const auto& s) { return State(*s); }));
+    SMELT_RETURN_IF_ERROR(EachOf(b_.kernels, "kernel", [&](const auto& k) {
+      return k->num_words >= 0 && k->num_words <= 1 << 20 ? absl::OkStatus()
+                                                          : Bad(absl::StrCat("num_words is ", k->num_words));
+    }));
+    SMELT_RETURN_IF_ERROR(EachOf(b_.targets, "target", [&](const auto& t) { return Target(*t); }));
+    return EachOf(b_.plans, "plan", [&](const auto& p) { return Plan(*p); });
+  }
+
+ private:
+  absl::Status Expr(int e, absl::string_view what) const {
+    return InRange(e, b_.exprs.size(), absl::StrCat(what, " (expression)"));
+  }
+  absl::Status Exprs(const std::vector<int>& list, absl::string_view what) const {
+    for (int e : list) SMELT_RETURN_IF_ERROR(Expr(e, what));
+    return absl::OkStatus();
+  }
+
+  absl::Status Exprs() {
+    // depends_on_data_: whether a Data symbol occurs, known only while the plan runs.
+    depends_on_data_.resize(b_.exprs.size());
+    for (size_t i = 0; i < b_.exprs.size(); ++i) {
+      const fb::ExprNode& n = b_.exprs[i];
+      const std::string where = absl::StrCat("expression ", i);
+      if (n.op() > fb::ExprOp::MAX) return Bad(absl::StrCat(where, ": its op is unknown"));
+      if (n.op() == fb::ExprOp::Constant) continue;
+      if (n.op() == fb::ExprOp::Symbol) {
+        SMELT_RETURN_IF_ERROR(Annotate(InRange(n.a(), b_.symbols.size(), "symbol"), where));
+        depends_on_data_[i] = b_.symbols[n.a()]->source == fb::SymbolSource::Data;
+        continue;
+      }
+      const auto operand = [&](int o) {
+        if (o >= 0 && o < static_cast<int>(i)) {
+          if (depends_on_data_[o]) depends_on_data_[i] = true;
+          return absl::OkStatus();
+        }
+        return Bad(absl::StrCat(where, ": operand ", o, " is no earlier expression"));
+      };
+      SMELT_RETURN_IF_ERROR(operand(n.a()));
+      if (n.op() != fb::ExprOp::Not) SMELT_RETURN_IF_ERROR(operand(n.b()));
+      if (n.op() == fb::ExprOp::Select) SMELT_RETURN_IF_ERROR(operand(n.c()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status DTypeOf(uint8_t dtype) const {
+    return dtype < kNumDTypes ? absl::OkStatus() : Bad(absl::StrCat("dtype is ", int{dtype}));
+  }
+
+  absl::Status Symbol(const fb::SymbolDefT& s) const {
+    using S = fb::SymbolSource;
+    if (s.source > S::MAX) return Bad("its source is unknown");
+    if (s.min > s.max) return Bad(absl::StrCat(s.name, ": its range is empty"));
+    if (s.scale == 0) return Bad(absl::StrCat(s.name, ": scale is 0"));
+    if (s.source == S::Data) return absl::OkStatus();
+    if (s.source == S::StateOffset) return InRange(s.arg, b_.states.size(), absl::StrCat(s.name, ": state"));
+    SMELT_RETURN_IF_ERROR(InRange(s.arg, b_.args.size(), absl::StrCat(s.name, ": argument")));
+    const fb::ArgDefT& a = *b_.args[s.arg];
+    if (s.source == S::ArgInt) {
+      return a.kind == fb::ArgKind::Int || a.kind == fb::ArgKind::Bool
+                 ? absl::OkStatus()
+                 : Bad(absl::StrCat(s.name, ": argument ", s.arg, " is no integer"));
+    }
+    if (a.kind != fb::ArgKind::Tensor) return Bad(absl::StrCat(s.name, ": argument ", s.arg, " is no tensor"));
+    if (s.source == S::ArgSize || s.source == S::ArgStride) {
+      return InRange(s.dim, a.sizes.size(), absl::StrCat(s.name, ": dim"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Arg(const fb::ArgDefT& a) const {
+    if (a.kind > fb::ArgKind::MAX) return Bad("its kind is unknown");
+    if (a.kind != fb::ArgKind::Tensor) return absl::OkStatus();
+    SMELT_RETURN_IF_ERROR(DTypeOf(a.dtype));
+    if (a.sizes.size() > kMaxRank) return Bad(absl::StrCat("its rank is ", a.sizes.size()));
+    if (a.strides.size() != a.sizes.size()) return Bad("it has not as many strides as sizes");
+    SMELT_RETURN_IF_ERROR(Exprs(a.sizes, "size"));
+    SMELT_RETURN_IF_ERROR(Exprs(a.strides, "stride"));
+    for (const std::vector<int>* list : {&a.sizes, &a.strides}) {
+      for (int e : *list) {
+        if (depends_on_data_[e]) return Bad("its type depends on data");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Storage(const fb::StateStorageT& s) const {
+    if (s.bytes < 0 || s.segment_offset < 0) return Bad("its bytes or offset are negative");
+    if (s.bytes == 0 || c_ == nullptr) return absl::OkStatus();
+    SMELT_RETURN_IF_ERROR(InRange(s.segment, c_->segments().size(), "segment"));
+    const Segment& segment = c_->segments()[s.segment];
+    if (segment.kind != SegmentKind::kWeights) return Bad(absl::StrCat("segment ", s.segment, " holds no weights"));
+    if (s.segment_offset > segment.size || s.bytes > segment.size - s.segment_offset) {
+      return Bad(absl::StrCat(s.bytes, " bytes at ", s.segment_offset, " do not lie in segment ", s.segment, " of ",
+                              segment.size, " bytes"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status State(const fb::StateTensorT& s) const {
+    const std::string who = absl::StrCat("\"", s.name, "\"");
+    if (s.kind > fb::StateKind::MAX) return Bad(absl::StrCat(who, ": its kind is unknown"));
+    SMELT_RETURN_IF_ERROR(DTypeOf(s.dtype));
+    SMELT_RETURN_IF_ERROR(Annotate(InRange(s.storage, b_.storages.size(), "storage"), who));
+    if (s.sizes.size() != s.strides.size() || s.sizes.size() > kMaxRank) return Bad(absl::StrCat(who, ": bad rank"));
+    // In bounds, counted in elements; all by checked arithmetic.
+    int64_t elements = 1, low = s.offset, high = s.offset;
+    bool empty = false;
+    for (size_t d = 0; d < s.sizes.size(); ++d) {
+      if (s.sizes[d] < 0) return Bad(absl::StrCat(who, ": size ", d, " is ", s.sizes[d]));
+      if (s.sizes[d] == 0) empty = true;
+    }
+    for (size_t d = 0; !empty && d < s.sizes.size(); ++d) {
+      int64_t reach;
+      if (__builtin_mul_overflow(elements, s.sizes[d], &elements) ||
+          __builtin_mul_overflow(s.sizes[d] - 1, s.strides[d], &reach) ||
+          __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) {
+        return Bad(absl::StrCat(who, ": its geometry overflows"));
+      }
+    }
+    const int64_t limit = b_.storages[s.storage]->bytes / ItemSize(static_cast<DType>(s.dtype));
+    if (empty ? s.offset < 0 : low < 0 || high >= limit) {
+      return Bad(absl::StrCat(who, ": it reaches elements ", low, " to ", high, " of storage ", s.storage,
+                              ", which has ", limit));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Target(const fb::TargetCodeT& t) const {
+    if (t.kernels.size() != b_.kernels.size()) {
+      return Bad(absl::StrCat(t.name, ": it has ", t.kernels.size(), " kernels, the bundle ", b_.kernels.size()));
+    }
+    if (t.features.size() > 1000) return Bad(absl::StrCat(t.name, ": too many features"));
+    if (c_ == nullptr) return absl::OkStatus();
+    int64_t image = 0;
+    if (!t.kernels.empty()) {
+      SMELT_RETURN_IF_ERROR(InRange(t.image_segment, c_->segments().size(), absl::StrCat(t.name, ": image segment")));
+      const Segment& segment = c_->segments()[t.image_segment];
+      if (segment.kind != SegmentKind::kCode) {
+        return Bad(absl::StrCat(t.name, ": segment ", t.image_segment, " holds no code"));
+      }
+      image = segment.size;
+    }
+    return EachOf(t.kernels, absl::StrCat(t.name, ": kernel"), [&](const auto& k) {
+      if (k->offset < 0 || k->size <= 0 || k->offset >= image || k->size > image - k->offset) {
+        return Bad(absl::StrCat(k->size, " bytes at ", k->offset, " do not lie in the image of ", image, " bytes"));
+      }
+      return absl::OkStatus();
+    });
+  }
+
+  absl::Status Plan(const fb::PlanT& p) {
+    if (p.variant > fb::VariantKind::MAX) return Bad("its variant is unknown");
+    if (p.num_registers < 0 || p.num_registers > 1 << 20) {
+      return Bad(absl::StrCat("it has ", p.num_registers, " registers"));
+    }
+    SMELT_RETURN_IF_ERROR(Convention(p));
+    SMELT_RETURN_IF_ERROR(EachOf(p.guards, "guard", [&](const auto& g) {
+      SMELT_RETURN_IF_ERROR(Expr(g->expr, "condition"));
+      return depends_on_data_[g->expr] ? Bad("its condition depends on data") : absl::OkStatus();
+    }));
+    SMELT_RETURN_IF_ERROR(EachOf(p.slots, "slot", [&](const auto& s) { return Slot(p, *s); }));
+    SMELT_RETURN_IF_ERROR(EachOf(p.views, "view", [&](const auto& v) {
+      SMELT_RETURN_IF_ERROR(InRange(v->slot, p.slots.size(), "slot"));
+      SMELT_RETURN_IF_ERROR(DTypeOf(v->dtype));
+      if (v->sizes.size() != v->strides.size() || v->sizes.size() > kMaxRank) return Bad("bad rank");
+      SMELT_RETURN_IF_ERROR(Exprs(v->sizes, "size"));
+      SMELT_RETURN_IF_ERROR(Exprs(v->strides, "stride"));
+      return Expr(v->offset, "offset");
+    }));
+    if (p.convention->mutated != nullptr) {
+      for (const auto& m : p.convention->mutated->inputs) {
+        if (m->final_view >= 0 && p.slots[p.views[m->final_view]->slot]->kind == fb::SlotKind::Arena) {
+          return Bad(absl::StrCat("mutated input ", m->arg, " ends in the arena, which the next call overwrites"));
+        }
+      }
+    }
+    SMELT_RETURN_IF_ERROR(EachOf(p.prologue_checks, "prologue check", [&](const auto& c) { return Check(p, *c); }));
+    SMELT_RETURN_IF_ERROR(Expr(p.arena_bytes, "arena bytes"));
+    if (depends_on_data_[p.arena_bytes]) return Bad("the arena's size depends on data");
+    for (int a : p.written_args) {
+      SMELT_RETURN_IF_ERROR(InRange(a, b_.args.size(), "written argument"));
+      if (b_.args[a]->kind != fb::ArgKind::Tensor) return Bad(absl::StrCat("written argument ", a, " is no tensor"));
+    }
+    for (int s : p.written_states) {
+      SMELT_RETURN_IF_ERROR(InRange(s, b_.storages.size(), "written state"));
+      if (!b_.storages[s]->is_mutated) return Bad(absl::StrCat("written state ", s, " is not marked as mutated"));
+    }
+    if (p.blocks.empty()) return Bad("it has no block");
+    entered_.assign(p.blocks.size(), false);
+    return Block(p, 0, 1);
+  }
+
+  absl::Status Convention(const fb::PlanT& p) const {
+    if (p.convention == nullptr) return Bad("it has no calling convention");
+    const fb::ConventionT& c = *p.convention;
+    size_t inner = b_.args.size();
+    if (c.duplicates != nullptr && !c.duplicates->inner_of_outer.empty()) {
+      const std::vector<int>& map = c.duplicates->inner_of_outer;
+      if (map.size() != b_.args.size()) {
+        return Bad(absl::StrCat("the duplicates layer has ", map.size(), " arguments, the signature ", b_.args.size()));
+      }
+      int next = 0;
+      std::vector<int> first;
+      for (size_t i = 0; i < map.size(); ++i) {
+        if (map[i] < 0 || map[i] > next)
+          return Bad(absl::StrCat("the duplicates layer maps argument ", i, " to ", map[i]));
+        if (map[i] == next) {
+          ++next;
+          first.push_back(static_cast<int>(i));
+        } else if (b_.args[i]->kind != fb::ArgKind::Tensor || b_.args[first[map[i]]]->kind != fb::ArgKind::Tensor) {
+          return Bad(absl::StrCat("the duplicates layer joins argument ", i, ", which is no tensor"));
+        }
+      }
+      inner = static_cast<size_t>(next);
+    }
+    if (c.overlaps != nullptr) {
+      SMELT_RETURN_IF_ERROR(EachOf(c.overlaps->groups, "overlap group", [&](const auto& g) {
+        for (int m : g->members) SMELT_RETURN_IF_ERROR(InRange(m, inner, "member"));
+        return absl::OkStatus();
+      }));
+    }
+    if (c.mutated != nullptr) {
+      SMELT_RETURN_IF_ERROR(EachOf(c.mutated->inputs, "mutated input", [&](const auto& m) {
+        SMELT_RETURN_IF_ERROR(InRange(m->arg, m->is_state ? b_.states.size() : inner, "index"));
+        if (m->is_state && !b_.storages[b_.states[m->arg]->storage]->is_mutated) {
+          return Bad(absl::StrCat("the storage of state ", m->arg, " is not marked as mutated"));
+        }
+        if (!m->is_state && ArgOfInner(c, m->arg).kind != fb::ArgKind::Tensor) return Bad("it is no tensor");
+        if (m->flags > 15) return Bad(absl::StrCat("flags are ", int{m->flags}));
+        const bool needs_view = (m->flags & ~static_cast<int>(fb::MutationKind::Data)) != 0;
+        SMELT_RETURN_IF_ERROR(needs_view ? InRange(m->final_view, p.views.size(), "final view")
+                                         : InRangeOrNone(m->final_view, p.views.size(), "final view"));
+        if (m->flags & static_cast<int>(fb::MutationKind::Resized)) {
+          SMELT_RETURN_IF_ERROR(Expr(m->final_bytes, "final bytes"));
+          if (depends_on_data_[m->final_bytes]) return Bad("final bytes depend on data");
+        }
+        for (int v : m->written) SMELT_RETURN_IF_ERROR(InRange(v, p.views.size(), "written view"));
+        return absl::OkStatus();
+      }));
+    }
+    if (c.outputs == nullptr || c.outputs->outputs.size() != b_.outputs.size()) {
+      return Bad(absl::StrCat("the outputs layer has ", c.outputs == nullptr ? 0 : c.outputs->outputs.size(),
+                              " outputs, the signature ", b_.outputs.size()));
+    }
+    return EachOf(c.outputs->outputs, "output", [&](const auto& o) {
+      using K = fb::OutputKind;
+      switch (o->kind) {
+        case K::IsArg:
+          return InRange(o->index, b_.args.size(), "argument");
+        case K::IsState:
+          SMELT_RETURN_IF_ERROR(InRange(o->index, b_.states.size(), "state"));
+          return b_.storages[b_.states[o->index]->storage]->is_mutated
+                     ? absl::OkStatus()
+                     : Bad("the state it hands out is not marked as mutated");
+        case K::AliasOfArg:
+        case K::AliasOfState:
+        case K::AliasOfIntermediate:
+        case K::Fresh: {
+          SMELT_RETURN_IF_ERROR(InRange(o->view, p.views.size(), "view"));
+          const int slot = p.views[o->view]->slot;
+          if (slot < 0 || slot >= static_cast<int>(p.slots.size())) return absl::OkStatus();  // reported with the view
+          const fb::SlotT& s = *p.slots[slot];
+          if (s.kind == fb::SlotKind::Arena) return Bad("it lives in the arena, which the next call overwrites");
+          if (s.kind == fb::SlotKind::StateStorage && s.index >= 0 && s.index < static_cast<int>(b_.storages.size()) &&
+              !b_.storages[s.index]->is_mutated) {
+            return Bad("the state it lives in is not marked as mutated");
+          }
+          return absl::OkStatus();
+        }
+        case K::Scalar:
+          if (o->scalar_kind != fb::ArgKind::Int && o->scalar_kind != fb::ArgKind::Float &&
+              o->scalar_kind != fb::ArgKind::Bool) {
+            return Bad("its scalar kind is none of int, float, bool");
+          }
+          return o->expr >= 0 ? Expr(o->expr, "value") : InRange(o->index, p.num_registers, "register");
+        case K::None:
+          return absl::OkStatus();
+      }
+      return Bad("its kind is unknown");
+    });
+  }
+
+  const fb::ArgDefT& ArgOfInner(const fb::ConventionT& c, int inner) const {
+    if (c.duplicates != nullptr && !c.duplicates->inner_of_outer.empty()) {
+      const std::vector<int>& map = c.duplicates->inner_of_outer;
+      return *b_.args[std::find(map.begin(), map.end(), inner) - map.begin()];
+    }
+    return *b_.args[inner];
+  }
+
+  absl::Status Slot(const fb::PlanT& p, const fb::SlotT& s) const {
+    using K = fb::SlotKind;
+    switch (s.kind) {
+      case K::ArgStorage: {
+        const auto& d = p.convention->duplicates;
+        size_t inner = b_.args.size();
+        if (d != nullptr && !d->inner_of_outer.empty()) {
+          inner = static_cast<size_t>(*std::max_element(d->inner_of_outer.begin(), d->inner_of_outer.end())) + 1;
+        }
+        SMELT_RETURN_IF_ERROR(InRange(s.index, inner, "argument"));
+        return ArgOfInner(*p.convention, s.index).kind == fb::ArgKind::Tensor
+                   ? absl::OkStatus()
+                   : Bad(absl::StrCat("argument ", s.index, " is no tensor"));
+      }
+      case K::StateStorage:
+        return InRange(s.index, b_.storages.size(), "storage");
+      case K::Arena:
+        SMELT_RETURN_IF_ERROR(Expr(s.offset, "offset"));
+        SMELT_RETURN_IF_ERROR(Expr(s.bytes, "bytes"));
+        if (depends_on_data_[s.offset] || depends_on_data_[s.bytes])
+          return Bad("its place in the arena depends on data");
+        return absl::OkStatus();
+      case K::Fresh:
+      case K::Heap:
+        return Expr(s.bytes, "bytes");
+    }
+    return Bad("its kind is unknown");
+  }
+
+  absl::Status View(const fb::PlanT& p, int v, absl::string_view what) const {
+    return InRange(v, p.views.size(), what);
+  }
+  // A view that is written must not lie in a state that is mapped read-only.
+  absl::Status Written(const fb::PlanT& p, int v, absl::string_view what) const {
+    SMELT_RETURN_IF_ERROR(View(p, v, what));
+    const fb::SlotT& s = *p.slots[p.views[v]->slot];
+    if (s.kind == fb::SlotKind::StateStorage && !b_.storages[s.index]->is_mutated) {
+      return Bad(absl::StrCat(what, " ", v, " lies in state storage ", s.index, ", which is not marked as mutated"));
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Register(const fb::PlanT& p, int r, absl::string_view what = "register") const {
+    return InRange(r, p.num_registers, what);
+  }
+
+  absl::Status Check(const fb::PlanT& p, const fb::CheckT& c) const {
+    using K = fb::CheckKind;
+    switch (c.kind) {
+      case K::NotZero:
+        return Expr(c.a, "condition");
+      case K::NoPartialOverlap:
+        SMELT_RETURN_IF_ERROR(View(p, c.b, "view"));
+        return View(p, c.a, "view");
+      case K::NoInternalOverlap:
+      case K::InBounds:
+        return View(p, c.a, "view");
+      case K::DataTrue:
+        return Register(p, c.a);
+    }
+    return Bad("its kind is unknown");
+  }
+
+  // Each block has one parent: a tree, so that a run of it is bounded by its loops.
+  absl::Status Block(const fb::PlanT& p, int index, int depth) {
+    if (depth > kMaxBlockDepth) return Bad(absl::StrCat("blocks are nested deeper than ", kMaxBlockDepth));
+    if (entered_[index]) return Bad(absl::StrCat("block ", index, " is entered from two places"));
+    entered_[index] = true;
+    const auto& steps = p.blocks[index]->steps;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (absl::Status s = Step(p, *steps[i], depth); !s.ok()) {
+        return Annotate(s, absl::StrCat("block ", index, ": step ", i));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Child(const fb::PlanT& p, int index, int depth, absl::string_view what) {
+    if (index == -1) return absl::OkStatus();
+    SMELT_RETURN_IF_ERROR(InRange(index, p.blocks.size(), what));
+    return Block(p, index, depth + 1);
+  }
+
+  absl::Status Step(const fb::PlanT& p, const fb::StepT& step, int depth) {
+    using U = fb::StepUnion;
+    switch (step.step.type) {
+      case U::NONE:
+        break;
+      case U::Launch: {
+        const fb::LaunchT& l = *step.step.AsLaunch();
+        SMELT_RETURN_IF_ERROR(InRange(l.kernel, b_.kernels.size(), "kernel"));
+        if (l.words.size() != static_cast<size_t>(b_.kernels[l.kernel]->num_words)) {
+          return Bad(absl::StrCat("launch of kernel ", l.kernel, " has ", l.words.size(), " words, the kernel takes ",
+                                  b_.kernels[l.kernel]->num_words));
+        }
+        for (const fb::Word& w : l.words) SMELT_RETURN_IF_ERROR(Word(p, w));
+        SMELT_RETURN_IF_ERROR(Expr(l.tiles, "tiles"));
+        SMELT_RETURN_IF_ERROR(Expr(l.bytes, "bytes"));
+        for (int v : l.reads) SMELT_RETURN_IF_ERROR(View(p, v, "read view"));
+        for (int v : l.writes) SMELT_RETURN_IF_ERROR(Written(p, v, "written view"));
+        return absl::OkStatus();
+      }
+      case U::LibraryCall: {
+        const fb::LibraryCallT& l = *step.step.AsLibraryCall();
+        for (int v : l.inputs) SMELT_RETURN_IF_ERROR(InRangeOrNone(v, p.views.size(), "input"));
+        for (int v : l.outputs) {
+          if (v != -1) SMELT_RETURN_IF_ERROR(Written(p, v, "output"));
+        }
+        return Exprs(l.ints, "attribute");
+      }
+      case U::Copy: {
+        const fb::CopyT& c = *step.step.AsCopy();
+        SMELT_RETURN_IF_ERROR(View(p, c.src, "source"));
+        SMELT_RETURN_IF_ERROR(Written(p, c.dst, "destination"));
+        if (p.views[c.src]->dtype != p.views[c.dst]->dtype) return Bad("a copy between two dtypes");
+        if (p.views[c.src]->sizes.size() != p.views[c.dst]->sizes.size()) return Bad("a copy between two ranks");
+        return absl::OkStatus();
+      }
+      case U::Check:
+        return Check(p, *step.step.AsCheck());
+      case U::ReadScalar: {
+        const fb::ReadScalarT& r = *step.step.AsReadScalar();
+        SMELT_RETURN_IF_ERROR(View(p, r.view, "view"));
+        SMELT_RETURN_IF_ERROR(Register(p, r.register_));
+        if (r.symbol == -1) return absl::OkStatus();
+        SMELT_RETURN_IF_ERROR(InRange(r.symbol, b_.symbols.size(), "symbol"));
+        return b_.symbols[r.symbol]->source == fb::SymbolSource::Data
+                   ? absl::OkStatus()
+                   : Bad(absl::StrCat("symbol ", r.symbol, " does not come from data"));
+      }
+      case U::Alloc: {
+        const int slot = step.step.AsAlloc()->slot;
+        SMELT_RETURN_IF_ERROR(InRange(slot, p.slots.size(), "slot"));
+        const fb::SlotKind kind = p.slots[slot]->kind;
+        return kind == fb::SlotKind::Heap || kind == fb::SlotKind::Fresh
+                   ? absl::OkStatus()
+                   : Bad(absl::StrCat("slot ", slot, " cannot be allocated by a step"));
+      }
+      case U::If: {
+        const fb::IfT& f = *step.step.AsIf();
+        SMELT_RETURN_IF_ERROR(Register(p, f.predicate, "predicate"));
+        SMELT_RETURN_IF_ERROR(Child(p, f.then_block, depth, "then block"));
+        return Child(p, f.else_block, depth, "else block");
+      }
+      case U::While: {
+        const fb::WhileT& w = *step.step.AsWhile();
+        SMELT_RETURN_IF_ERROR(InRangeOrNone(w.predicate, p.num_registers, "predicate"));
+        SMELT_RETURN_IF_ERROR(InRangeOrNone(w.counter, p.num_registers, "counter"));
+        SMELT_RETURN_IF_ERROR(InRangeOrNone(w.max_trips, b_.exprs.size(), "trip limit"));
+        if (w.predicate == -1 && w.max_trips == -1) return Bad("a loop without predicate and limit never ends");
+        SMELT_RETURN_IF_ERROR(Child(p, w.cond_block, depth, "condition block"));
+        return Child(p, w.body_block, depth, "body block");
+      }
+      case U::Random: {
+        const fb::RandomT& r = *step.step.AsRandom();
+        if (r.kind > fb::RandomKind::MAX) return Bad("its distribution is unknown");
+        SMELT_RETURN_IF_ERROR(Written(p, r.out, "output"));
+        SMELT_RETURN_IF_ERROR(InRangeOrNone(r.p0_register, p.num_registers, "p0"));
+        SMELT_RETURN_IF_ERROR(InRangeOrNone(r.p1_register, p.num_registers, "p1"));
+        return InRangeOrNone(r.probabilities, p.views.size(), "probabilities");
+      }
+      case U::SetRegister: {
+        const fb::SetRegisterT& s = *step.step.AsSetRegister();
+        SMELT_RETURN_IF_ERROR(Register(p, s.register_));
+        SMELT_RETURN_IF_ERROR(InRangeOrNone(s.expr, b_.exprs.size(), "expression"));
+        if (s.arg == -1) return absl::OkStatus();
+        SMELT_RETURN_IF_ERROR(InRange(s.arg, b_.args.size(), "argument"));
+        return IsScalar(s.arg);
+      }
+    }
+    return Bad("its kind is unknown");
+  }
+
+  absl::Status IsScalar(int arg) const {
+    const fb::ArgKind k = b_.args[arg]->kind;
+    return k == fb::ArgKind::Int || k == fb::ArgKind::Float || k == fb::ArgKind::Bool
+               ? absl::OkStatus()
+               : Bad(absl::StrCat("argument ", arg, " is no number"));
+  }
+
+  absl::Status Word(const fb::PlanT& p, const fb::Word& w) const {
+    using K = fb::WordKind;
+    switch (w.kind()) {
+      case K::Expr:
+        return Expr(w.a(), "word");
+      case K::Address:
+        SMELT_RETURN_IF_ERROR(InRange(w.a(), p.slots.size(), "slot of an address"));
+        return Expr(w.b(), "offset of an address");
+      case K::IntConst:
+      case K::FloatConst:
+        return absl::OkStatus();
+      case K::ArgScalar:
+        SMELT_RETURN_IF_ERROR(InRange(w.a(), b_.args.size(), "argument of a word"));
+        return IsScalar(w.a());
+      case K::DataScalar:
+        return Register(p, w.a(), "register of a word");
+    }
+    return Bad("the kind of a word is unknown");
+  }
+
+  const fb::BundleT& b_;
+  const Container* c_;
+  std::vector<bool> depends_on_data_;
+  std::vector<bool> entered_;
+};
+
+}  // namespace
+
+std::string EncodeBundle(const fb::BundleT& bundle) {
+  flatbuffers::FlatBufferBuilder builder(1 << 16);
+  fb::FinishBundleBuffer(builder, fb::Bundle::Pack(builder, &bundle));
+  return std::string(reinterpret_cast<const char*>(builder.GetBufferPointer()), builder.GetSize());
+}
+
+absl::StatusOr<std::unique_ptr<fb::BundleT>> DecodeBundle(absl::Span<const uint8_t> bytes) {
+  // The verifier asserts on sizes that its offsets cannot express, so the size comes first.
+  if (bytes.size() < 16) return Bad(absl::StrCat("the metadata has ", bytes.size(), " bytes, too few"));
+  if (static_cast<int64_t>(bytes.size()) > kMaxMetadataBytes) {
+    return Bad(absl::StrCat("the metadata has ", bytes.size(), " bytes; at most ", kMaxMetadataBytes, " are possible"));
+  }
+  if (!fb::BundleBufferHasIdentifier(bytes.data()))
+    return Bad("the metadata is not of a bundle: its identifier differs");
+  // Bundle > Plan > Block > Step > Launch, or > Convention > layer > entry: 6 deep. A table takes at least 8 bytes.
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), /*max_depth=*/10,
+                                 /*max_tables=*/static_cast<flatbuffers::uoffset_t>(bytes.size() / 4 + 16));
+  if (!fb::VerifyBundleBuffer(verifier)) return Bad("the metadata is not a well-formed FlatBuffer");
+  const fb::Bundle* root = fb::GetBundle(bytes.data());
+  UnpackBudget budget(bytes.size());
+  budget.Add(*root);
+  if (budget.exhausted()) return Bad("the metadata refers to the same bytes over and over");
+  return std::unique_ptr<fb::BundleT>(root->UnPack());
+}
+
+absl::Status VerifyBundle(const fb::BundleT& bundle, const Container* container) {
+  // Vectors of tables: an absent element cannot come from UnPack, but can from a builder.
+  const auto complete = [](const auto& v) {
+    return std::all_of(v.begin(), v.end(), [](const auto& p) { return p != nullptr; });
+  };
+  bool whole = complete(bundle.symbols) && complete(bundle.args) && complete(bundle.outputs) &&
+               complete(bundle.storages) && complete(bundle.states) && complete(bundle.plans) &&
+               complete(bundle.kernels) && complete(bundle.targets);
+  for (size_t i = 0; whole && i < bundle.plans.size(); ++i) {
+    const fb::PlanT& p = *bundle.plans[i];
+    whole = complete(p.slots) && complete(p.views) && complete(p.blocks) && complete(p.guards) &&
+            complete(p.prologue_checks);
+    for (size_t k = 0; whole && k < p.blocks.size(); ++k) whole = complete(p.blocks[k]->steps);
+    // A union whose type is set but whose table is missing.
+    for (size_t k = 0; whole && k < p.blocks.size(); ++k) {
+      for (const auto& s : p.blocks[k]->steps) whole = whole && s->step.value != nullptr;
+    }
+    if (whole && p.convention != nullptr) {
+      const fb::ConventionT& c = *p.convention;
+      if (c.overlaps) whole = whole && complete(c.overlaps->groups);
+      if (c.mutated) whole = whole && complete(c.mutated->inputs);
+      if (c.outputs) whole = whole && complete(c.outputs->outputs);
+    }
+  }
+  for (size_t i = 0; whole && i < bundle.targets.size(); ++i) whole = complete(bundle.targets[i]->kernels);
+  if (!whole) return Bad("a table is missing where one is listed");
+  return Verifier(bundle, container).Run();
+}
+
+absl::StatusOr<std::unique_ptr<fb::BundleT>> LoadBundle(const Container& container) {
+  const int metadata = container.Find(SegmentKind::kMetadata);
+  if (metadata < 0) return absl::DataLossError(absl::StrCat(container.name(), ": has no metadata segment"));
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<fb::BundleT> bundle,
+                         Annotate(DecodeBundle(container.bytes(metadata)), container.name()));
+  SMELT_RETURN_IF_ERROR(Annotate(VerifyBundle(*bundle, &container), container.name()));
+  return bundle;
+}
+
+}  // namespace smelt
