@@ -60,16 +60,22 @@ std::vector<const FunctionSchema*> FindOverloads(absl::string_view name);
 // Every operator's full name, sorted.
 std::vector<absl::string_view> AllSchemaNames();
 
-// Whether a value of type `actual` can be passed for a formal type, as TorchScript does it: a subtype (a tensor of
-// known shape is a Tensor, a T is a T?, None is a T?), or, with allow_conversions, implicitly converted: an int or
-// float or complex to Scalar, a Tensor to int, float or Scalar is *not* allowed, T to T[] where `is_broadcasting_list`
-// (int[2]). Type variables match anything (callers check that they match consistently through MatchesSchema).
+// Whether a value of type `actual` can stand where `formal` is asked for without conversion, as in TorchScript: a
+// tensor of known shape is a Tensor; an int, float or complex is a Scalar; a T, and None, is a T?; everything is Any.
+// Lists and dictionaries must be of the same elements (tensors of any geometry are the same). A type variable (`t`)
+// takes anything.
 bool IsSubtype(const Type& actual, const Type& formal);
 
-// Chooses the overload for an operator's name without its overload name, as TorchScript would for positional arguments:
-// schemas that match without implicit conversions first, then with them. A name that has an overload
-// ("aten::add.Tensor") is looked up and returned if it exists. NotFound: no schema has that name. InvalidArgument: none
-// of the schemas fits; the message lists them.
+// Whether a node of this operator may have inputs of these types, one for each argument, with the conversions named
+// below.
+bool TakesTypes(const FunctionSchema& schema, absl::Span<const Type> argument_types);
+
+// Chooses the overload for an operator's name without overload, from the types of a node's inputs, in the schema's
+// order, keyword arguments included (as TorchScript prints a node). Schemas that take exactly these are preferred to
+// those whose last arguments would be defaults; matches without conversion to those with (int or bool to float or
+// Scalar, int to int[2], T? to T); then the closest types; then the default overload, then by name. A name that has an
+// overload is looked up. NotFound: no schema has that name. InvalidArgument: none of its schemas takes these types; the
+// message lists them.
 absl::StatusOr<OpName> ResolveOverload(absl::string_view name, absl::Span<const Type> argument_types);
 
 // The full argument list in the schema's order: given positional arguments and keyword arguments, filled up with
