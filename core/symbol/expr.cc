@@ -1076,6 +1076,9 @@ class Ranger {
  public:
   explicit Ranger(const SymbolRanges& ranges) : ranges_(ranges) {}
 
+  // Without refinements: most questions are decided by this.
+  Range Quick(const Expr& e) { return Of(e, kMaxRefine); }
+
   Range Of(const Expr& e, int depth) {
     if (e.IsConstant()) return {*e.Constant(), *e.Constant()};
     const Expr::Node* n = NodeOf(e);
@@ -1090,11 +1093,19 @@ class Ranger {
   }
 
  private:
-  static constexpr int kMaxRefine = 4;
-  int budget_ = 100;  // refinements: each asks for several ranges
+  static constexpr int kMaxRefine = 3;
 
-  Range OfAtom(const Atom& a, int depth) {
-    if (a.kind == Kind::kSymbol) return ranges_.Get(a.name);
+  Range OfAtom(const AtomPtr& a, int depth) {
+    if (a->kind == Kind::kSymbol) return ranges_.Get(a->name);
+    for (const auto& [atom, range] : known_) {
+      if (atom == a) return range;
+    }
+    const Range range = OfFunction(*a, depth);
+    known_.push_back({a, range});
+    return range;
+  }
+
+  Range OfFunction(const Atom& a, int depth) {
     std::vector<Range> r;
     for (const Expr& o : a.operands) r.push_back(Of(o, depth + 1));
     switch (a.kind) {
@@ -1145,7 +1156,7 @@ class Ranger {
       for (size_t i = 0; i < t.factors.size();) {
         size_t power = 1;
         while (i + power < t.factors.size() && CompareAtoms(t.factors[i], t.factors[i + power]) == 0) ++power;
-        const Range f = OfAtom(*t.factors[i], depth);
+        const Range f = OfAtom(t.factors[i], depth);
         Range factor{1, 1};
         for (size_t k = 0; k < power; ++k) factor = MulRange(factor, f);
         if (power % 2 == 0) factor.min = std::max<int64_t>(factor.min, 0);
@@ -1175,7 +1186,7 @@ class Ranger {
           if (atom == f.get() || CompareAtoms(AtomPtr(AtomPtr(), atom), f) == 0) found = &replacement;
         }
         if (found == nullptr) {
-          const Range r = OfAtom(*f, depth);
+          const Range r = OfAtom(f, depth);
           const std::string name = absl::StrCat("\x01", count++);
           Expr replacement = Expr::Symbol(name);
           if (IsFinite(r.min)) {
@@ -1286,11 +1297,52 @@ class Ranger {
   }
 
   const SymbolRanges& ranges_;
+  int budget_ = 24;  // refinements: each asks for several ranges
+  std::vector<std::pair<AtomPtr, Range>> known_;
 };
 
 }  // namespace
 
 SymbolRanges::Range SymbolRanges::Of(const Expr& e) const { return Ranger(*this).Of(e, 0); }
+
+Expr SymbolRanges::Simplify(const Expr& e) const {
+  return Rebuild(e, [this](const Atom& a) -> std::optional<Expr> {
+    if (a.kind == Kind::kSymbol) {
+      const Range r = Get(a.name);
+      if (r.min == r.max && IsFinite(r.min)) return Expr(r.min);
+      return std::nullopt;
+    }
+    std::vector<Expr> operands;
+    for (const Expr& o : a.operands) operands.push_back(Simplify(o));
+    if (a.kind == Kind::kMin || a.kind == Kind::kMax) {
+      std::vector<Expr> kept;
+      for (const Expr& o : operands) {
+        bool dominated = false;
+        for (Expr& k : kept) {
+          const bool min = a.kind == Kind::kMin;
+          if (LessOrEqual(min ? k : o, min ? o : k) == true) {
+            dominated = true;
+          } else if (LessOrEqual(min ? o : k, min ? k : o) == true) {
+            k = o;
+            dominated = true;
+          }
+        }
+        if (!dominated) kept.push_back(o);
+      }
+      return Apply(a.kind, kept);
+    }
+    const Expr& dividend = operands[0];
+    const Expr& divisor = operands[1];
+    const Expr plain = Apply(a.kind, operands);
+    if (plain.IsPoison()) return plain;
+    const Range r = Of(plain);
+    if (r.min == r.max && IsFinite(r.min)) return Expr(r.min);
+    if (a.kind == Kind::kMod && LessOrEqual(0, dividend) == true && Less(dividend, divisor) == true) return dividend;
+    if (a.kind == Kind::kFloorDiv && LessOrEqual(0, dividend) == true && Less(dividend, divisor) == true)
+      return Expr(0);
+    return plain;
+  });
+}
 
 std::optional<bool> SymbolRanges::Equal(const Expr& a, const Expr& b) const {
   if (AnyPoison(a, b)) return std::nullopt;
@@ -1305,9 +1357,11 @@ std::optional<bool> SymbolRanges::Equal(const Expr& a, const Expr& b) const {
     if (!t.factors.empty()) gcd = std::gcd(gcd, Magnitude(t.coefficient));
   }
   if (gcd > 1 && Magnitude(ConstantTerm(terms)) % gcd != 0) return false;
-  const Range r = Of(difference);
-  if (r.min > 0 || r.max < 0) return false;
-  if (r.min == 0 && r.max == 0) return true;
+  for (bool quick : {true, false}) {
+    const Range r = quick ? Ranger(*this).Quick(difference) : Of(difference);
+    if (r.min > 0 || r.max < 0) return false;
+    if (r.min == 0 && r.max == 0) return true;
+  }
   return std::nullopt;
 }
 
@@ -1315,9 +1369,11 @@ std::optional<bool> SymbolRanges::LessOrEqual(const Expr& a, const Expr& b) cons
   if (AnyPoison(a, b)) return std::nullopt;
   const Expr difference = b - a;
   if (difference.IsPoison()) return std::nullopt;
-  const Range r = Of(difference);
-  if (r.min >= 0) return true;
-  if (r.max < 0) return false;
+  for (bool quick : {true, false}) {
+    const Range r = quick ? Ranger(*this).Quick(difference) : Of(difference);
+    if (r.min >= 0) return true;
+    if (r.max < 0) return false;
+  }
   return std::nullopt;
 }
 

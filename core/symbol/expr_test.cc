@@ -292,6 +292,34 @@ TEST(SymbolRangesTest, RandomRangesHoldAndDecisionsAreRight) {
   EXPECT_GT(decided, total / 5);
 }
 
+TEST(SymbolRangesTest, SimplifyKeepsTheValueWithinTheRanges) {
+  Random r;
+  int shorter = 0;
+  for (int i = 0; i < 2000; ++i) {
+    SymbolRanges ranges;
+    std::vector<Values> at(8);
+    for (const char* s : {"s0", "s1", "s2"}) {
+      const int64_t lo = r.Int(-2, 4), width = r.Int(0, 5);
+      ranges.Set(s, {lo, lo + width});
+      for (Values& v : at) v.symbols[s] = r.Int(lo, lo + width);
+    }
+    const Checked c = RandomExpr(r, at, 3);
+    const Expr simple = ranges.Simplify(c.e);
+    shorter += simple.ToString().size() < c.e.ToString().size();
+    SCOPED_TRACE(c.e.ToString() + " -> " + simple.ToString());
+    for (size_t k = 0; k < at.size(); ++k) {
+      if (!c.values[k].has_value() || c.e.IsPoison() || simple.IsPoison()) continue;
+      absl::StatusOr<int64_t> value = simple.Evaluate(at[k].symbols);
+      ASSERT_TRUE(value.ok()) << value.status();
+      ASSERT_EQ(*value, *c.values[k]);
+    }
+  }
+  EXPECT_GT(shorter, 100);
+  SymbolRanges ranges;
+  ranges.Set("s0", {8, SymbolRanges::kInfinity});
+  EXPECT_EQ(ranges.Simplify(E("min(s0, 4) + floordiv(3, s0) + mod(3, s0)")), Expr(7));
+}
+
 TEST(SymbolRangesTest, DecidesWhatShapesAsk) {
   SymbolRanges ranges;
   ranges.Set("s0", {2, SymbolRanges::kInfinity});

@@ -10,17 +10,19 @@
 #ifndef SMELT_CORE_TENSOR_REGION_H_
 #define SMELT_CORE_TENSOR_REGION_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "smelt/core/symbol/expr.h"
 #include "smelt/core/tensor/tensor.h"
 
 namespace smelt {
 
-// kSame: the same elements at the same index (equal geometry up to dims of size 1). kCovers / kCoveredBy: proven
-// containment.
+// kDisjoint: no common byte. kSame: the same elements at the same index (equal geometry up to dims of size 1; where the
+// sizes are symbols, both may be empty). kSome: at least one common byte. kUnknown: none of these is proven.
 enum class Overlap { kDisjoint, kSame, kSome, kUnknown };
 
 class Region {
@@ -45,15 +47,24 @@ class Region {
   int item_bytes_ = 1;
 };
 
+absl::string_view Name(Overlap o);  // "disjoint", "same", "some", "unknown"
+
 // The answer for all values of the symbols within their ranges.
 Overlap Compare(const Region& a, const Region& b, const SymbolRanges& ranges);
 // Whether every byte of `inner` is a byte of `outer`; false also where it is not known.
 bool Covers(const Region& outer, const Region& inner, const SymbolRanges& ranges);
 
-// For concrete geometries, without allocating; offsets are absolute in one storage. Exact unless it says kUnknown (a
-// bounded search gave up, rank > 8). Used by the run-time prologue: < 25 ns for ranks up to 4 in the common cases.
+// For concrete geometries, without allocating; offsets are absolute in one storage. Exact unless it says kUnknown: a
+// bounded search gave up, more than 8 dims matter, or numbers near the end of int64. Some tens of nanoseconds for ranks
+// up to 4, less where the spans are disjoint or the geometries equal.
 Overlap OverlapsConcrete(const Geometry& a, int a_item_bytes, const Geometry& b, int b_item_bytes);
-bool OverlapsItselfConcrete(const Geometry& g);  // conservative: true where it cannot tell
+// Whether two indices reach one element; nullopt where it gave up, as above.
+std::optional<bool> SelfOverlap(const Geometry& g);
+// The same, true where it is not known.
+bool OverlapsItselfConcrete(const Geometry& g);
+// Whether every byte of `inner` is a byte of `outer`. False also where it is not known: proving costs at most some
+// thousand steps.
+bool CoversConcrete(const Geometry& outer, int outer_item_bytes, const Geometry& inner, int inner_item_bytes);
 
 }  // namespace smelt
 
