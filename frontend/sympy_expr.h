@@ -1,0 +1,16 @@
+// Reads an integer expression as SymPy prints it in a .pt2: "Mul(Integer(8), Symbol('s97', positive=True, integer=True))".
+#ifndef SMELT_FRONTEND_SYMPY_EXPR_H_
+#define SMELT_FRONTEND_SYMPY_EXPR_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "smelt/core/symbol/expr.h"
+
+namespace smelt {
+
+// Unimplemented for functions that are no integer arithmetic (relations, logarithms); InvalidArgument for bad syntax.
+absl::StatusOr<Expr> ParseSympyExpr(absl::string_view text);
+
+}  // namespace smelt
+
+#endif  // SMELT_FRONTEND_SYMPY_EXPR_H_
