@@ -1,0 +1,40 @@
+// Makes a graph pure: after it no node writes into memory, and what the caller can observe is said by a Convention.
+//
+//   SMELT_RETURN_IF_ERROR(OpenComposites(graph));                       // ops tell the truth about memory from here on
+//   SMELT_ASSIGN_OR_RETURN(Convention c, Functionalize(graph, {}));
+//   SMELT_RETURN_IF_ERROR(VerifyFunctional(graph));
+//
+// The pass walks the program once, in order, with an abstract memory (memory.h): every view becomes geometry over a storage, every
+// write a new version of the storage's contents (a rename where it covers all of it, else smelt::write_region). Linear in the number of
+// nodes. docs/architecture.md says what the pure form means.
+//
+// Errors: Unimplemented, naming the op and its source line, for what cannot be made pure (a branch that returns one tensor or
+// another, and a write to it afterwards); FailedPrecondition where PyTorch would refuse the program (a write to expanded memory).
+#ifndef SMELT_FUNCTIONALIZE_FUNCTIONALIZE_H_
+#define SMELT_FUNCTIONALIZE_FUNCTIONALIZE_H_
+
+#include "absl/status/statusor.h"
+#include "smelt/core/convention/convention.h"
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+struct FunctionalizeOptions {
+  // Which arguments are the same tensor (by position among the user's arguments). Empty: all distinct.
+  DuplicatesLayer duplicates;
+};
+
+struct FunctionalizeResult {
+  Convention convention;
+  int mutations_removed = 0;  // nodes that wrote into memory
+};
+
+// The graph's inputs become: the distinct user arguments and the weights, in the original order. Its outputs: as the convention says.
+absl::StatusOr<FunctionalizeResult> Functionalize(Graph& g, const FunctionalizeOptions& options);
+
+// No node writes, and no output or block result is a view.
+absl::Status VerifyFunctional(const Graph& g);
+
+}  // namespace smelt
+
+#endif  // SMELT_FUNCTIONALIZE_FUNCTIONALIZE_H_

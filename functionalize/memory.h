@@ -1,0 +1,51 @@
+// The abstract memory of a program while functionalization walks it: which storage each tensor lives in, through which geometry,
+// and which SSA value stands for the storage's present contents.
+//
+// A *memory* is a storage. A *tensor* is a handle on one: what PyTorch calls a tensor object, whose geometry `t_` changes and
+// whose identity an in-place op returns. Contents are pure values: writing replaces a memory's version, nothing else.
+#ifndef SMELT_FUNCTIONALIZE_MEMORY_H_
+#define SMELT_FUNCTIONALIZE_MEMORY_H_
+
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "smelt/core/convention/convention.h"
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+using MemoryId = int;
+using TensorId = int;
+
+struct MemoryState {
+  enum class Origin { kArgument, kState, kFresh };
+  Origin origin = Origin::kFresh;
+  int index = -1;            // MemoryIndex of arguments; weight storage of states
+  ValueId version;           // the contents now
+  ValueId initial;           // the contents when the program began
+  int generation = 0;        // counts writes
+  SymbolicGeometry nominal;  // the geometry of `version`'s type over this storage
+  std::vector<SymbolicGeometry> written;
+  // Contents that were copied although the program may share them (a branch's result): a later write to one of the two would
+  // be seen through the other, so it is refused.
+  std::vector<MemoryId> may_share;
+  bool resized = false;
+};
+
+struct TensorState {
+  MemoryId memory = -1;
+  SymbolicGeometry geometry;
+};
+
+bool SameGeometry(const SymbolicGeometry& a, const SymbolicGeometry& b);
+// The geometry that a complete tensor type states, at offset 0.
+SymbolicGeometry GeometryOf(const TensorType& type);
+Type TypeOf(const SymbolicGeometry& g);
+Expr NumElements(const SymbolicGeometry& g);
+// Whether the geometry is a permutation of a contiguous one, so that it covers its span exactly once.
+bool IsDense(const SymbolicGeometry& g, const SymbolRanges& ranges);
+
+}  // namespace smelt
+
+#endif  // SMELT_FUNCTIONALIZE_MEMORY_H_

@@ -1,0 +1,54 @@
+// Turns a group of the pure graph into a kernel: what it computes (KernelSpec) and how a launch addresses its operands.
+//
+// A group is a node `smelt::FusionGroup` (attribute "Subgraph"), or any single node that is a kernel by itself. Operands are values
+// outside of the group. The caller says where each lies: by default a value lies alone in its memory, with its type's strides.
+#ifndef SMELT_FUSER_LOWER_GROUP_H_
+#define SMELT_FUSER_LOWER_GROUP_H_
+
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "smelt/core/convention/convention.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/fuser/kernel_spec.h"
+
+namespace smelt {
+
+struct LoweredKernel {
+  KernelSpec spec;
+  std::vector<Expr> sizes;  // of the P+Q dims
+  struct Param {
+    ValueId value;              // an operand of the node, or one of its outputs
+    bool is_output = false;
+    int output = -1;            // which output of the node; several params may write one output (regions of it)
+    Expr offset;                // elements of the param's dtype from the start of the memory the value lies in
+    std::vector<Expr> strides;  // elements, one a dim (P+Q); 0 where the class is kZero
+  };
+  std::vector<Param> params;    // parallel to spec.params
+  struct Scalar {
+    // Exactly one of: a constant, an expression over sizes, a value of the graph that is an int, float or bool.
+    bool is_constant = false;
+    double constant = 0;
+    int64_t int_constant = 0;   // for integral dtypes
+    bool is_expr = false;
+    Expr expr;
+    ValueId value;
+  };
+  std::vector<Scalar> scalars;  // parallel to spec.scalars
+  Expr bytes;                   // moved by a launch, for slicing among threads
+};
+
+// Where a value's contents lie: geometry (strides, offset in elements) of the value over the memory it shares. For the result of
+// smelt::write_region it is where the *whole* contents lie (those of its base).
+using LayoutFn = std::function<SymbolicGeometry(ValueId)>;
+SymbolicGeometry DefaultLayout(const Graph& g, ValueId v);  // its type's strides, offset 0
+
+// Unimplemented, naming the op and its source, if the node is no kernel.
+absl::StatusOr<LoweredKernel> LowerGroup(const Graph& g, NodeId n, const LayoutFn& layout);
+// Whether LowerGroup can do it alone (used to list unsupported operators before anything is compiled).
+bool IsKernelNode(const Graph& g, NodeId n);
+
+}  // namespace smelt
+
+#endif  // SMELT_FUSER_LOWER_GROUP_H_
