@@ -1,0 +1,93 @@
+#include "smelt/functionalize/functional_counterpart.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace smelt {
+namespace {
+
+// In-place names whose pure form is not the name without its underscore.
+const absl::flat_hash_map<std::string, std::string>& Renamed() {
+  static const auto* const kMap = new absl::flat_hash_map<std::string, std::string>{
+      {"aten::normal_", "aten::normal_functional"}, {"aten::__iand__", "aten::__and__"}, {"aten::__ior__", "aten::__or__"},
+      {"aten::__ixor__", "aten::__xor__"},          {"aten::__ilshift__", "aten::__lshift__"},
+      {"aten::__irshift__", "aten::__rshift__"},    {"aten::_index_put_impl_", "aten::_index_put_impl"},
+  };
+  return *kMap;
+}
+
+// Operators that read elsewhere than they write: partial overlap of other operands with the written one is not refused by PyTorch's
+// elementwise check.
+bool IsElementwise(const std::string& name) {
+  static const auto* const kOthers = new absl::flat_hash_set<std::string>{
+      "aten::index_put_", "aten::_index_put_impl_", "aten::scatter_", "aten::scatter_add_", "aten::scatter_reduce_", "aten::index_add_",
+      "aten::index_copy_", "aten::index_fill_", "aten::masked_scatter_", "aten::cumsum_", "aten::cumprod_", "aten::addmm_", "aten::addmv_",
+      "aten::addbmm_", "aten::baddbmm_", "aten::addr_", "aten::tril_", "aten::triu_", "aten::put_", "aten::renorm_", "aten::index_reduce_"};
+  return !kOthers->contains(name);
+}
+
+bool SameArguments(const std::vector<const Argument*>& a, const std::vector<Argument>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < b.size(); ++i) {
+    if (a[i]->name != b[i].name || a[i]->type != b[i].type) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSchema& schema) {
+  const std::string& name = schema.name.name();
+  std::vector<int> out_args;   // arguments that only receive a result
+  std::vector<int> self_args;  // arguments that are read and written
+  const bool in_place_name = absl::EndsWith(name, "_") || Renamed().contains(name);
+  for (size_t i = 0; i < schema.arguments.size(); ++i) {
+    if (!schema.arguments[i].IsWritten()) continue;
+    (in_place_name ? self_args : out_args).push_back(static_cast<int>(i));
+  }
+  FunctionalCounterpart f;
+  std::vector<const Argument*> wanted;
+  std::vector<int> positions;
+  for (size_t i = 0; i < schema.arguments.size(); ++i) {
+    if (!in_place_name && schema.arguments[i].IsWritten()) continue;
+    wanted.push_back(&schema.arguments[i]);
+    positions.push_back(static_cast<int>(i));
+  }
+  std::string pure = name;
+  if (auto it = Renamed().find(name); it != Renamed().end()) {
+    pure = it->second;
+  } else if (in_place_name) {
+    pure = std::string(absl::StripSuffix(name, "_"));
+  }
+  std::vector<std::string> names = {pure};
+  if (in_place_name) names.push_back(pure + "_functional");
+  for (const std::string& candidate_name : names) {
+    for (const FunctionSchema* candidate : SchemaRegistry::Get().Overloads(candidate_name)) {
+      if (candidate->IsMutable() || !SameArguments(wanted, candidate->arguments)) continue;
+      const std::vector<int>& targets = in_place_name ? self_args : out_args;
+      if (candidate->returns.size() < targets.size()) continue;
+      f.op = candidate->name;
+      f.arguments = positions;
+      f.elementwise = IsElementwise(name);
+      for (size_t r = 0; r < candidate->returns.size(); ++r) {
+        FunctionalCounterpart::Result result;
+        if (r < targets.size()) {
+          result.argument = targets[r];
+          result.may_resize = !in_place_name;
+        }
+        f.results.push_back(result);
+      }
+      for (size_t o = 0; o < schema.returns.size(); ++o) f.result_of_output.push_back(static_cast<int>(o < f.results.size() ? o : 0));
+      return f;
+    }
+  }
+  return absl::UnimplementedError(absl::StrCat(schema.name.full(), ": no pure form is known"));
+}
+
+}  // namespace smelt

@@ -1,0 +1,498 @@
+#include "smelt/functionalize/open_composites.h"
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/functionalize/memory.h"
+
+namespace smelt {
+namespace {
+
+class Opener {
+ public:
+  explicit Opener(Graph& g) : g_(g) {}
+
+  absl::Status Run() {
+    for (NodeId n : g_.AllNodes()) {
+      if (!g_.IsLive(n)) continue;
+      absl::Status s = Open(n);
+      if (!s.ok()) {
+        const Node& node = g_.node(n);
+        return Annotate(s, node.source ? absl::StrCat(node.op.full(), " (", node.source->ToString(), ")") : node.op.full());
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  using Rule = absl::Status (Opener::*)(NodeId);
+
+  static const absl::flat_hash_map<std::string, Rule>& Rules() {
+    static const auto* const kRules = new absl::flat_hash_map<std::string, Rule>{
+        {"aten::reshape", &Opener::Reshape},
+        {"aten::_unsafe_view", &Opener::Reshape},
+        {"aten::flatten", &Opener::Reshape},
+        {"aten::ravel", &Opener::Reshape},
+        {"aten::unflatten", &Opener::Reshape},
+        {"aten::reshape_as", &Opener::Reshape},
+        {"aten::view_as", &Opener::Reshape},
+        {"aten::expand_as", &Opener::ExpandAs},
+        {"aten::contiguous", &Opener::Contiguous},
+        {"aten::to", &Opener::To},
+        {"aten::type_as", &Opener::To},
+        {"aten::float", &Opener::To},
+        {"aten::_autocast_to_reduced_precision", &Opener::To},
+        {"aten::_autocast_to_full_precision", &Opener::To},
+        {"aten::dropout", &Opener::Dropout},
+        {"aten::dropout_", &Opener::Dropout},
+        {"aten::feature_dropout", &Opener::Dropout},
+        {"aten::feature_dropout_", &Opener::Dropout},
+        {"aten::alpha_dropout", &Opener::Dropout},
+        {"aten::alpha_dropout_", &Opener::Dropout},
+        {"aten::feature_alpha_dropout", &Opener::Dropout},
+        {"aten::resolve_conj", &Opener::Identity},
+        {"aten::resolve_neg", &Opener::Identity},
+        {"aten::detach_", &Opener::Identity},
+        {"aten::requires_grad_", &Opener::Identity},
+        {"aten::positive", &Opener::Alias},
+        {"aten::lift", &Opener::Identity},
+        {"aten::lift_fresh", &Opener::Identity},
+        {"aten::batch_norm", &Opener::BatchNorm},
+        {"aten::native_batch_norm", &Opener::BatchNorm},
+        {"aten::_native_batch_norm_legit", &Opener::BatchNorm},
+        {"aten::instance_norm", &Opener::InstanceNorm},
+        {"aten::broadcast_tensors", &Opener::BroadcastTensors},
+        {"aten::unsafe_split", &Opener::UnsafeSplit},
+        {"aten::unsafe_chunk", &Opener::UnsafeSplit},
+        {"aten::unsafe_split_with_sizes", &Opener::UnsafeSplit},
+        {"aten::sum_to_size", &Opener::SumToSize},
+        {"aten::fill_diagonal_", &Opener::FillDiagonal},
+        {"aten::atleast_1d", &Opener::AtLeast},
+        {"aten::atleast_2d", &Opener::AtLeast},
+        {"aten::atleast_3d", &Opener::AtLeast},
+        {"aten::rrelu", &Opener::Nothing},
+    };
+    return *kRules;
+  }
+
+  absl::Status Open(NodeId n) {
+    const std::string& name = g_.node(n).op.name();
+    if (absl::StartsWith(name, "aten::_foreach_")) return Foreach(n);
+    auto it = Rules().find(name);
+    return it == Rules().end() ? absl::OkStatus() : (this->*it->second)(n);
+  }
+
+  // --- helpers ---
+  ValueId In(NodeId n, int i) const { return g_.node(n).inputs[i]; }
+  const TensorType& TypeOfValue(ValueId v) const { return g_.value(v).type.tensor(); }
+  absl::StatusOr<int> ArgumentIndex(NodeId n, absl::string_view name) const {
+    const FunctionSchema* schema = SchemaRegistry::Get().Find(g_.node(n).op);
+    if (schema != nullptr) {
+      for (size_t i = 0; i < schema->arguments.size(); ++i) {
+        if (schema->arguments[i].name == name) return static_cast<int>(i);
+      }
+    }
+    return absl::InternalError(absl::StrCat("no argument ", name));
+  }
+  ValueId None(NodeId anchor) { return InsertConstant(g_, anchor, std::monostate()); }
+
+  absl::StatusOr<std::vector<ValueId>> Insert(NodeId anchor, absl::string_view op, std::vector<ValueId> args, size_t outputs = 1) {
+    NodeId n = g_.InsertBefore(anchor, OpName::Get(op), args, std::vector<Type>(outputs, Type::Tensor()));
+    g_.SetSource(n, g_.node(anchor).source);
+    SMELT_RETURN_IF_ERROR(InferNode(g_, n));
+    return std::vector<ValueId>(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+  }
+  void ReplaceWith(NodeId n, ValueId v) {
+    const ValueId out = g_.node(n).outputs[0];
+    g_.ReplaceAllUses(out, v);
+    g_.Erase(n);
+  }
+
+  // A list of sizes as a value: constants, or the expressions of ints made for the purpose.
+  ValueId IntList(NodeId anchor, const std::vector<Expr>& sizes) {
+    std::vector<int64_t> constants;
+    for (const Expr& e : sizes) {
+      if (e.IsConstant()) constants.push_back(*e.Constant());
+    }
+    if (constants.size() == sizes.size()) return InsertConstant(g_, anchor, constants);
+    std::vector<ValueId> elements;
+    for (const Expr& e : sizes) {
+      if (e.IsConstant()) {
+        elements.push_back(InsertConstant(g_, anchor, *e.Constant()));
+        continue;
+      }
+      NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::size"), {}, {Type::Int()});
+      g_.SetAttribute(n, "value", e);
+      g_.SetExpr(g_.node(n).outputs[0], e);
+      elements.push_back(g_.node(n).outputs[0]);
+    }
+    NodeId list = g_.InsertBefore(anchor, OpName::Get("prim::ListConstruct"), elements, {Type::List(Type::Int())});
+    return g_.node(list).outputs[0];
+  }
+
+  // --- rules ---
+  absl::Status Nothing(NodeId) { return absl::OkStatus(); }
+
+  absl::Status Identity(NodeId n) {
+    ReplaceWith(n, In(n, 0));
+    return absl::OkStatus();
+  }
+  absl::Status Alias(NodeId n) {
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::alias", {In(n, 0)}));
+    ReplaceWith(n, v[0]);
+    return absl::OkStatus();
+  }
+
+  // reshape, flatten, …: the output's sizes are known from its type; only alias or copy is to be decided.
+  absl::Status Reshape(NodeId n) {
+    const ValueId self = In(n, 0);
+    const TensorType from = TypeOfValue(self);
+    const TensorType to = TypeOfValue(g_.node(n).outputs[0]);
+    if (!from.IsComplete() || !to.sizes) return absl::InvalidArgumentError("incomplete types");
+    const std::string& name = g_.node(n).op.name();
+    if (name == "aten::flatten" && *from.sizes == *to.sizes) return Identity(n);  // PyTorch returns the tensor itself
+    const ValueId list = IntList(n, *to.sizes);
+    ValueId base = self;
+    if (!IsViewable(from, *to.sizes)) {
+      SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {self, InsertConstant(g_, n, int64_t{0})}));
+      base = copy[0];
+      // PyTorch hands out the copy's view; nobody else can see the copy.
+    }
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::view", {base, list}));
+    ReplaceWith(n, v[0]);
+    return absl::OkStatus();
+  }
+
+  // PyTorch's computeStride: can `sizes` be laid over these strides?
+  bool IsViewable(const TensorType& from, const std::vector<Expr>& sizes) const {
+    const std::vector<Expr>& old_sizes = *from.sizes;
+    const std::vector<Expr>& old_strides = *from.strides;
+    for (const Expr& s : old_sizes) {
+      if (s == Expr(0)) return true;
+    }
+    int view_d = static_cast<int>(sizes.size()) - 1;
+    if (old_sizes.empty()) return true;
+    Expr chunk_base = old_strides.back(), tensor_numel = 1, view_numel = 1;
+    for (int d = static_cast<int>(old_sizes.size()) - 1; d >= 0; --d) {
+      tensor_numel = tensor_numel * old_sizes[d];
+      const bool end = d == 0 || (old_sizes[d - 1] != Expr(1) && old_strides[d - 1] != tensor_numel * chunk_base);
+      if (!end) continue;
+      while (view_d >= 0 && (view_numel != tensor_numel) && (Hint(view_numel) < Hint(tensor_numel) || sizes[view_d] == Expr(1))) {
+        view_numel = view_numel * sizes[view_d];
+        --view_d;
+      }
+      while (view_d >= 0 && sizes[view_d] == Expr(1)) --view_d;
+      if (view_numel != tensor_numel) return false;
+      if (d > 0) {
+        chunk_base = old_strides[d - 1];
+        tensor_numel = 1;
+        view_numel = 1;
+      }
+    }
+    return view_d == -1;
+  }
+  int64_t Hint(const Expr& e) const {
+    absl::flat_hash_map<std::string, int64_t> values;
+    for (const std::string& s : e.Symbols()) {
+      auto it = g_.symbol_hints.find(s);
+      values[s] = it == g_.symbol_hints.end() ? 4 : it->second;
+    }
+    auto v = e.Evaluate(values);
+    return v.ok() ? *v : INT64_MAX;
+  }
+
+  absl::Status ExpandAs(NodeId n) {
+    const std::vector<Expr> sizes = *TypeOfValue(In(n, 1)).sizes;
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::expand", {In(n, 0), IntList(n, sizes), InsertConstant(g_, n, false)}));
+    ReplaceWith(n, v[0]);
+    return absl::OkStatus();
+  }
+
+  bool HasFormat(const TensorType& t, int64_t memory_format) const {
+    const std::vector<Expr>& s = *t.sizes;
+    std::vector<Expr> expected(s.size());
+    if (memory_format == 0) {
+      expected = ContiguousStrides(s);
+    } else {
+      // Channels last: NHWC, NDHWC.
+      const int rank = static_cast<int>(s.size());
+      if (rank < 4) return false;
+      Expr stride = 1;
+      expected[1] = stride;
+      stride = stride * s[1];
+      for (int d = rank - 1; d >= 2; --d) {
+        expected[d] = stride;
+        stride = stride * s[d];
+      }
+      expected[0] = stride;
+    }
+    for (size_t d = 0; d < s.size(); ++d) {
+      if (s[d] == Expr(0)) return true;
+      if (s[d] != Expr(1) && (*t.strides)[d] != expected[d]) return false;
+    }
+    return true;
+  }
+
+  absl::Status Contiguous(NodeId n) {
+    std::optional<Expr> format = GetIntExpr(g_, In(n, 1));
+    const int64_t code = format && format->IsConstant() ? *format->Constant() : 0;
+    if (code == 1) return absl::InvalidArgumentError("preserve memory format is unsupported by the contiguous operator");
+    if (HasFormat(TypeOfValue(In(n, 0)), code)) return Identity(n);
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::clone", {In(n, 0), InsertConstant(g_, n, code)}));
+    ReplaceWith(n, v[0]);
+    return absl::OkStatus();
+  }
+
+  // to.dtype, to.device, to.dtype_layout, to.other, type_as: nothing to do returns the tensor itself, else _to_copy.
+  absl::Status To(NodeId n) {
+    const TensorType from = TypeOfValue(In(n, 0));
+    const TensorType to = TypeOfValue(g_.node(n).outputs[0]);
+    bool copy = false;
+    int64_t format = 1;  // preserve
+    if (auto i = ArgumentIndex(n, "copy"); i.ok()) {
+      auto c = GetConstant(g_, In(n, *i));
+      copy = c && std::holds_alternative<bool>(*c) && std::get<bool>(*c);
+    }
+    if (auto i = ArgumentIndex(n, "memory_format"); i.ok()) {
+      auto c = GetConstant(g_, In(n, *i));
+      if (c && std::holds_alternative<int64_t>(*c)) format = std::get<int64_t>(*c);
+    }
+    if (!copy && *from.dtype == *to.dtype && (format == 1 || HasFormat(from, format))) return Identity(n);
+    ValueId none = None(n);
+    NodeId fresh = g_.InsertBefore(n, OpName::Get("aten::_to_copy"),
+                                   {In(n, 0), InsertConstant(g_, n, ScalarTypeOf(*to.dtype)), none, none, none, InsertConstant(g_, n, false),
+                                    InsertConstant(g_, n, format)},
+                                   {g_.value(g_.node(n).outputs[0]).type});
+    g_.SetSource(fresh, g_.node(n).source);
+    ReplaceWith(n, g_.node(fresh).outputs[0]);
+    return absl::OkStatus();
+  }
+
+  absl::Status Dropout(NodeId n) {
+    SMELT_ASSIGN_OR_RETURN(int p, ArgumentIndex(n, "p"));
+    SMELT_ASSIGN_OR_RETURN(int train, ArgumentIndex(n, "train"));
+    auto training = GetConstant(g_, In(n, train));
+    auto rate = GetConstant(g_, In(n, p));
+    if (!training || !std::holds_alternative<bool>(*training) || !rate || !std::holds_alternative<double>(*rate)) {
+      return absl::UnimplementedError("dropout whose mode or rate is known only at run time");
+    }
+    const double drop = std::get<double>(*rate);
+    if (!std::get<bool>(*training) || drop == 0) return Identity(n);
+    const std::string name = g_.node(n).op.name();
+    if (name != "aten::dropout" && name != "aten::dropout_") return absl::UnimplementedError("feature and alpha dropout in training mode");
+    // x * bernoulli(1 - p) / (1 - p), as PyTorch computes it on the CPU.
+    ValueId none = None(n);
+    const ValueId self = In(n, 0);
+    SMELT_ASSIGN_OR_RETURN(auto noise, Insert(n, "aten::empty_like", {self, none, none, none, none, none}));
+    SMELT_ASSIGN_OR_RETURN(auto drawn, Insert(n, "aten::bernoulli_.float", {noise[0], InsertConstant(g_, n, 1 - drop), none}));
+    SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::div_.Scalar", {drawn[0], InsertConstant(g_, n, 1 - drop)}));
+    SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, name == "aten::dropout" ? "aten::mul.Tensor" : "aten::mul_.Tensor", {self, scaled[0]}));
+    ReplaceWith(n, out[0]);
+    return absl::OkStatus();
+  }
+
+  // Training: the functional form, then the running statistics are written.
+  absl::Status BatchNorm(NodeId n) {
+    const std::string name = g_.node(n).op.name();
+    SMELT_ASSIGN_OR_RETURN(int t, ArgumentIndex(n, "training"));
+    auto training = GetConstant(g_, In(n, t));
+    if (!training || !std::holds_alternative<bool>(*training)) return absl::UnimplementedError("batch_norm whose mode is known only at run time");
+    auto is_none = [&](ValueId v) {
+      auto c = GetConstant(g_, v);
+      return c && std::holds_alternative<std::monostate>(*c);
+    };
+    if (!std::get<bool>(*training)) return absl::OkStatus();
+    const bool no_stats_overload = g_.node(n).op.overload() == "no_stats";
+    if (no_stats_overload) return absl::OkStatus();
+    const ValueId mean = In(n, 3), var = In(n, 4);
+    SMELT_ASSIGN_OR_RETURN(int m, ArgumentIndex(n, "momentum"));
+    SMELT_ASSIGN_OR_RETURN(int e, ArgumentIndex(n, "eps"));
+    if (is_none(mean) || is_none(var)) {
+      SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::_native_batch_norm_legit.no_stats", {In(n, 0), In(n, 1), In(n, 2), In(n, t), In(n, m), In(n, e)}, 3));
+      return ReplaceOutputs(n, v);
+    }
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::_native_batch_norm_legit_functional", {In(n, 0), In(n, 1), In(n, 2), mean, var, In(n, t), In(n, m), In(n, e)}, 5));
+    SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {mean, v[3], InsertConstant(g_, n, false)}).status());
+    SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {var, v[4], InsertConstant(g_, n, false)}).status());
+    return ReplaceOutputs(n, v);
+  }
+  absl::Status ReplaceOutputs(NodeId n, const std::vector<ValueId>& with) {
+    const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+    for (size_t i = 0; i < outputs.size(); ++i) g_.ReplaceAllUses(outputs[i], with[i]);
+    g_.Erase(n);
+    return absl::OkStatus();
+  }
+
+  // instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, …): without running statistics it is pure.
+  absl::Status InstanceNorm(NodeId n) {
+    auto is_none = [&](ValueId v) {
+      auto c = GetConstant(g_, v);
+      return c && std::holds_alternative<std::monostate>(*c);
+    };
+    if (is_none(In(n, 3)) && is_none(In(n, 4))) return absl::OkStatus();
+    auto use = GetConstant(g_, In(n, 5));
+    if (use && std::holds_alternative<bool>(*use) && !std::get<bool>(*use)) return absl::OkStatus();
+    return absl::UnimplementedError("instance_norm that updates running statistics");
+  }
+
+  absl::Status BroadcastTensors(NodeId n) {
+    std::optional<std::vector<ValueId>> elements = GetListElements(g_, In(n, 0));
+    if (!elements) return absl::UnimplementedError("a list that is not made in place");
+    // The common shape is that of any result; it is found from the operands.
+    size_t rank = 0;
+    for (ValueId v : *elements) rank = std::max(rank, TypeOfValue(v).sizes->size());
+    std::vector<Expr> sizes(rank, Expr(1));
+    for (ValueId v : *elements) {
+      const std::vector<Expr>& s = *TypeOfValue(v).sizes;
+      for (size_t d = 0; d < s.size(); ++d) {
+        Expr& out = sizes[rank - s.size() + d];
+        if (out == Expr(1)) out = s[d];
+      }
+    }
+    std::vector<ValueId> results;
+    for (ValueId v : *elements) {
+      SMELT_ASSIGN_OR_RETURN(auto e, Insert(n, "aten::expand", {v, IntList(n, sizes), InsertConstant(g_, n, false)}));
+      results.push_back(e[0]);
+    }
+    return ReplaceList(n, results);
+  }
+
+  absl::Status ReplaceList(NodeId n, const std::vector<ValueId>& results) {
+    NodeId list = g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), results, {Type::List(Type::Tensor())});
+    g_.SetSource(list, g_.node(n).source);
+    ReplaceWith(n, g_.node(list).outputs[0]);
+    return absl::OkStatus();
+  }
+
+  absl::Status UnsafeSplit(NodeId n) {
+    // They do share memory, whatever their schema says.
+    const std::string name = g_.node(n).op.full();
+    std::string safe = absl::StrCat("aten::", absl::StripPrefix(name, "aten::unsafe_"));
+    const std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+    NodeId fresh = g_.InsertBefore(n, OpName::Get(safe), args, {Type::List(Type::Tensor())});
+    g_.SetSource(fresh, g_.node(n).source);
+    ReplaceWith(n, g_.node(fresh).outputs[0]);
+    return absl::OkStatus();
+  }
+
+  absl::Status SumToSize(NodeId n) {
+    const TensorType from = TypeOfValue(In(n, 0));
+    const TensorType to = TypeOfValue(g_.node(n).outputs[0]);
+    if (*from.sizes == *to.sizes) return Identity(n);
+    return absl::OkStatus();
+  }
+
+  absl::Status FillDiagonal(NodeId n) {
+    const TensorType t = TypeOfValue(In(n, 0));
+    auto wrap = GetConstant(g_, In(n, 2));
+    if (t.rank() != 2 || (wrap && std::holds_alternative<bool>(*wrap) && std::get<bool>(*wrap))) {
+      return absl::UnimplementedError("fill_diagonal_ of rank other than 2, or wrapped");
+    }
+    SMELT_ASSIGN_OR_RETURN(auto d, Insert(n, "aten::diagonal", {In(n, 0), InsertConstant(g_, n, int64_t{0}), InsertConstant(g_, n, int64_t{0}), InsertConstant(g_, n, int64_t{1})}));
+    SMELT_RETURN_IF_ERROR(Insert(n, "aten::fill_.Scalar", {d[0], In(n, 1)}).status());
+    ReplaceWith(n, In(n, 0));
+    return absl::OkStatus();
+  }
+
+  absl::Status AtLeast(NodeId n) {
+    if (!g_.value(g_.node(n).outputs[0]).type.IsTensor()) return absl::UnimplementedError("a list of tensors");
+    if (*TypeOfValue(In(n, 0)).sizes == *TypeOfValue(g_.node(n).outputs[0]).sizes) return Identity(n);
+    return Reshape(n);
+  }
+
+  // _foreach_OP(_).OVERLOAD: one OP a tensor. Lists among the arguments are walked together; other arguments go to each.
+  absl::Status Foreach(NodeId n) {
+    const FunctionSchema* schema = SchemaRegistry::Get().Find(g_.node(n).op);
+    if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
+    const std::string base = absl::StrCat("aten::", absl::StripPrefix(schema->name.name(), "aten::_foreach_"));
+    const std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+    std::vector<std::optional<std::vector<ValueId>>> lists;
+    size_t count = 0;
+    for (size_t i = 0; i < args.size(); ++i) {
+      const Type& t = schema->arguments[i].type;
+      const bool list = t.kind() == TypeKind::kList;
+      lists.push_back(std::nullopt);
+      if (!list) continue;
+      lists.back() = GetListElements(g_, args[i]);
+      if (!lists.back()) {
+        // A constant list of numbers.
+        auto c = GetConstant(g_, args[i]);
+        std::vector<ValueId> elements;
+        if (c && std::holds_alternative<std::vector<double>>(*c)) {
+          for (double d : std::get<std::vector<double>>(*c)) elements.push_back(InsertConstant(g_, n, d));
+        } else if (c && std::holds_alternative<std::vector<int64_t>>(*c)) {
+          for (int64_t d : std::get<std::vector<int64_t>>(*c)) elements.push_back(InsertConstant(g_, n, d));
+        } else {
+          return absl::UnimplementedError("a list that is not made in place");
+        }
+        lists.back() = std::move(elements);
+      }
+      count = std::max(count, lists.back()->size());
+    }
+    std::vector<ValueId> results;
+    for (size_t k = 0; k < count; ++k) {
+      std::vector<ValueId> call;
+      std::vector<Type> types;
+      for (size_t i = 0; i < args.size(); ++i) {
+        if (lists[i] && k >= lists[i]->size()) return absl::InvalidArgumentError("lists of different lengths");
+        call.push_back(lists[i] ? (*lists[i])[k] : args[i]);
+        types.push_back(g_.value(call.back()).type);
+      }
+      SMELT_ASSIGN_OR_RETURN(OpName op, ResolveOverload(base, types));
+      const FunctionSchema* single = SchemaRegistry::Get().Find(op);
+      SMELT_RETURN_IF_ERROR(FitArguments(n, *schema, *single, call));
+      SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, op.full(), call, single->returns.size()));
+      if (!v.empty()) results.push_back(v[0]);
+    }
+    if (g_.node(n).outputs.empty()) {
+      g_.Erase(n);
+      return absl::OkStatus();
+    }
+    return ReplaceList(n, results);
+  }
+  // By name where names agree, else by position; missing ones take their defaults.
+  absl::Status FitArguments(NodeId anchor, const FunctionSchema& from, const FunctionSchema& to, std::vector<ValueId>& call) {
+    std::vector<ValueId> out(to.arguments.size());
+    std::vector<bool> used(call.size(), false);
+    for (size_t k = 0; k < to.arguments.size(); ++k) {
+      for (size_t i = 0; i < call.size(); ++i) {
+        if (!used[i] && (from.arguments[i].name == to.arguments[k].name) && !g_.IsLive(out[k])) {
+          out[k] = call[i];
+          used[i] = true;
+        }
+      }
+    }
+    size_t next = 0;
+    for (size_t k = 0; k < to.arguments.size(); ++k) {
+      if (g_.IsLive(out[k])) continue;
+      while (next < call.size() && used[next]) ++next;
+      if (next < call.size()) {
+        out[k] = call[next];
+        used[next] = true;
+      } else if (to.arguments[k].default_value) {
+        out[k] = InsertConstant(g_, anchor, *to.arguments[k].default_value);
+      } else {
+        return absl::UnimplementedError(absl::StrCat("no value for argument ", to.arguments[k].name));
+      }
+    }
+    call = std::move(out);
+    return absl::OkStatus();
+  }
+
+  Graph& g_;
+};
+
+}  // namespace
+
+absl::Status OpenComposites(Graph& g) { return Opener(g).Run(); }
+
+}  // namespace smelt
