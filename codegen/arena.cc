@@ -17,10 +17,11 @@ int64_t RoundUp(int64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 ArenaLayout PackArena(const std::vector<ArenaBuffer>& buffers) {
   ArenaLayout layout;
   layout.offsets.resize(buffers.size());
-  // Constant sizes. Buffers are placed in order of their beginning into the lowest gap among those alive: first fit by time, which for
-  // the stack-like lives of tensor programs is near the best and costs O(n * alive).
+  // Constant sizes. Buffers are placed in order of their beginning into the lowest gap among those alive: first fit by
+  // time, which for the stack-like lives of tensor programs is near the best and costs O(n * alive).
   std::vector<int> fixed, symbolic;
-  for (int i = 0; i < static_cast<int>(buffers.size()); ++i) (buffers[i].bytes.IsConstant() ? fixed : symbolic).push_back(i);
+  for (int i = 0; i < static_cast<int>(buffers.size()); ++i)
+    (buffers[i].bytes.IsConstant() ? fixed : symbolic).push_back(i);
   std::stable_sort(fixed.begin(), fixed.end(), [&](int a, int b) { return buffers[a].begin < buffers[b].begin; });
   struct Placed {
     int64_t begin, end;  // bytes
@@ -29,7 +30,8 @@ ArenaLayout PackArena(const std::vector<ArenaBuffer>& buffers) {
   std::vector<Placed> alive;  // sorted by begin
   int64_t top = 0;
   for (int i : fixed) {
-    alive.erase(std::remove_if(alive.begin(), alive.end(), [&](const Placed& p) { return p.dies < buffers[i].begin; }), alive.end());
+    alive.erase(std::remove_if(alive.begin(), alive.end(), [&](const Placed& p) { return p.dies < buffers[i].begin; }),
+                alive.end());
     const int64_t need = RoundUp(std::max<int64_t>(*buffers[i].bytes.Constant(), 1));
     // The tightest gap that holds it.
     int64_t best = -1, best_slack = INT64_MAX, at = 0;
@@ -44,7 +46,9 @@ ArenaLayout PackArena(const std::vector<ArenaBuffer>& buffers) {
     layout.offsets[i] = best;
     top = std::max(top, best + need);
     Placed placed{best, best + need, buffers[i].end};
-    alive.insert(std::upper_bound(alive.begin(), alive.end(), placed, [](const Placed& a, const Placed& b) { return a.begin < b.begin; }), placed);
+    alive.insert(std::upper_bound(alive.begin(), alive.end(), placed,
+                                  [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
+                 placed);
   }
   // Symbolic sizes follow, each class of equal size on its own places.
   Expr total = top;

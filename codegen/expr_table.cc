@@ -27,12 +27,24 @@ int ExprTable::Add(const Expr& e) {
       index = Push(fb::ExprNode(fb::ExprOp::Symbol, s->second, 0, 0, 0));
       break;
     }
-    case Expr::Op::kAdd: binary(fb::ExprOp::Add); break;
-    case Expr::Op::kMul: binary(fb::ExprOp::Mul); break;
-    case Expr::Op::kFloorDiv: binary(fb::ExprOp::FloorDiv); break;
-    case Expr::Op::kMod: binary(fb::ExprOp::Mod); break;
-    case Expr::Op::kMin: binary(fb::ExprOp::Min); break;
-    case Expr::Op::kMax: binary(fb::ExprOp::Max); break;
+    case Expr::Op::kAdd:
+      binary(fb::ExprOp::Add);
+      break;
+    case Expr::Op::kMul:
+      binary(fb::ExprOp::Mul);
+      break;
+    case Expr::Op::kFloorDiv:
+      binary(fb::ExprOp::FloorDiv);
+      break;
+    case Expr::Op::kMod:
+      binary(fb::ExprOp::Mod);
+      break;
+    case Expr::Op::kMin:
+      binary(fb::ExprOp::Min);
+      break;
+    case Expr::Op::kMax:
+      binary(fb::ExprOp::Max);
+      break;
   }
   known_.emplace(e, index);
   return index;

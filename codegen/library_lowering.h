@@ -15,7 +15,7 @@ namespace smelt {
 // One call of the runtime's library; docs/bundle_format.md lists the ops and the order of their attributes.
 struct LibraryNode {
   std::string op;
-  std::vector<ValueId> inputs;   // an invalid id for an absent one
+  std::vector<ValueId> inputs;  // an invalid id for an absent one
   std::vector<ValueId> outputs;
   std::vector<Expr> ints;
   std::vector<double> floats;

@@ -103,6 +103,11 @@ class PlanBuilder {
   // --- inputs ---
   void BindInputs() {
     int distinct = 0;
+    for (int m = 0; m < c_.overlaps.num_argument_memories; ++m) {
+      int members = 0;
+      for (MemoryIndex i : c_.overlaps.memory_of) members += i.value() == m;
+      grouped_ = grouped_ || members > 1;
+    }
     caller_of_distinct_.assign(c_.duplicates.inner_of_outer.size(), -1);
     for (size_t i = 0; i < c_.duplicates.inner_of_outer.size(); ++i) {
       int& caller = caller_of_distinct_[c_.duplicates.inner_of_outer[i].value()];
@@ -138,7 +143,8 @@ class PlanBuilder {
   std::string ArgName(int caller) const {
     int k = 0;
     for (size_t i = 0; i < b_.signature.inputs().size(); ++i) {
-      if (b_.signature.input_infos[i].kind == InputInfo::Kind::kUser && k++ == caller) return b_.signature.value(b_.signature.inputs()[i]).name;
+      if (b_.signature.input_infos[i].kind == InputInfo::Kind::kUser && k++ == caller)
+        return b_.signature.value(b_.signature.inputs()[i]).name;
     }
     return "";
   }
@@ -184,7 +190,8 @@ class PlanBuilder {
     }
   }
 
-  // A value that is used inside a loop but made outside lives to the loop's end. `loops` is the chain of enclosing loops' blocks.
+  // A value that is used inside a loop but made outside lives to the loop's end. `loops` is the chain of enclosing
+  // loops' blocks.
   void Use(ValueId v, int position) {
     const ValueId r = Root(v);
     if (!g_.value(r).type.IsTensor()) {
@@ -197,7 +204,8 @@ class PlanBuilder {
     for (auto it = loops_.rbegin(); it != loops_.rend(); ++it) {
       const NodeId loop = *it;
       const NodeId def = g_.value(r).def;
-      const int made = g_.IsParam(def) ? (g_.node(def).parent == g_.top() ? 0 : block_begin_.at(g_.node(def).parent)) : begin_.at(def);
+      const int made = g_.IsParam(def) ? (g_.node(def).parent == g_.top() ? 0 : block_begin_.at(g_.node(def).parent))
+                                       : begin_.at(def);
       if (made < begin_.at(loop)) position = std::max(position, end_.at(loop));
     }
     int& last = last_use_.try_emplace(r, 0).first->second;
@@ -222,7 +230,8 @@ class PlanBuilder {
     return it == last_use_.end() ? 0 : it->second;
   }
 
-  // The contents that `v` is a partial rewrite of, or an invalid id: v is the result of a smelt::write_region, alone or in a group.
+  // The contents that `v` is a partial rewrite of, or an invalid id: v is the result of a smelt::write_region, alone or
+  // in a group.
   ValueId RegionBase(ValueId v) const {
     const NodeId def = g_.value(v).def;
     if (g_.IsParam(def)) return ValueId();
@@ -244,7 +253,9 @@ class PlanBuilder {
     }
     return region ? node.inputs[sub.value(inner).def_index] : ValueId();
   }
-  static bool IsRegionOp(OpName op) { return op == "smelt::write_region" || absl::StartsWith(op.name(), "smelt::inplace_"); }
+  static bool IsRegionOp(OpName op) {
+    return op == "smelt::write_region" || absl::StartsWith(op.name(), "smelt::inplace_");
+  }
 
   // --- destinations ---
   // Decides which values are made right where the caller will look for them.
@@ -329,11 +340,13 @@ class PlanBuilder {
       if (o.kind == OutputInfo::Kind::kAliasOfIntermediate) want_fresh(o.memory.value(), o.contents);
     }
     for (const MutatedInput& in : c_.mutations.inputs) {
-      if (in.storage && in.final_source == MutatedInput::Source::kGraphOutput) want_fresh(SharedKey(in.final_output), in.final_output);
+      if (in.storage && in.final_source == MutatedInput::Source::kGraphOutput)
+        want_fresh(SharedKey(in.final_output), in.final_output);
     }
     return absl::OkStatus();
   }
-  // The key of the fresh storage that holds a graph output: that of an output which shows the same memory, if there is one.
+  // The key of the fresh storage that holds a graph output: that of an output which shows the same memory, if there is
+  // one.
   int SharedKey(GraphOutputIndex contents) const {
     for (const OutputInfo& o : c_.outputs.outputs) {
       if (o.kind == OutputInfo::Kind::kAliasOfIntermediate && o.contents == contents) return o.memory.value();
@@ -351,7 +364,8 @@ class PlanBuilder {
     b_.state_mutated[storage] = true;
   }
   ValueId StateInitial(int storage) const {
-    // The weight that stands for the storage's contents is the one that the graph rewrites; any weight of the storage has its slot.
+    // The weight that stands for the storage's contents is the one that the graph rewrites; any weight of the storage
+    // has its slot.
     ValueId widest;
     int64_t bytes = -1;
     for (size_t i = 0; i < g_.inputs().size(); ++i) {
@@ -529,7 +543,8 @@ class PlanBuilder {
       absl::Status s = EmitNode(n);
       if (!s.ok()) {
         const Node& node = g_.node(n);
-        return Annotate(s, node.source ? absl::StrCat(node.op.full(), " (", node.source->ToString(), ")") : node.op.full());
+        return Annotate(
+            s, node.source ? absl::StrCat(node.op.full(), " (", node.source->ToString(), ")") : node.op.full());
       }
     }
     return absl::OkStatus();
@@ -538,12 +553,14 @@ class PlanBuilder {
   absl::Status EmitNode(NodeId n) {
     const Node& node = g_.node(n);
     const std::string& name = node.op.name();
-    if (name == "prim::Constant" || name == "prim::ListConstruct" || name == "prim::TupleConstruct" || name == "smelt::view" || name == "smelt::size") {
+    if (name == "prim::Constant" || name == "prim::ListConstruct" || name == "prim::TupleConstruct" ||
+        name == "smelt::view" || name == "smelt::size") {
       return absl::OkStatus();
     }
     if (name == "prim::If" || name == "smelt::cond") return EmitIf(n);
     if (name == "smelt::while_loop" || name == "prim::Loop") return EmitLoop(n);
-    if (name == "aten::item" || name == "aten::_local_scalar_dense" || name == "aten::Int" || name == "aten::Float" || name == "aten::Bool") {
+    if (name == "aten::item" || name == "aten::_local_scalar_dense" || name == "aten::Int" || name == "aten::Float" ||
+        name == "aten::Bool") {
       if (!node.inputs.empty() && g_.value(node.inputs[0]).type.IsTensor()) return EmitReadScalar(n);
     }
     if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return EmitAssert(n);
@@ -612,6 +629,9 @@ class PlanBuilder {
     std::vector<Location> where(k.params.size());
     for (size_t i = 0; i < k.params.size(); ++i) {
       SMELT_ASSIGN_OR_RETURN(where[i], Locate(k.params[i].value));
+      if (const Attribute* home = g_.node(n).FindAttribute("argument"); home != nullptr && k.params[i].is_output) {
+        where[i] = locations_.at(argument_value_.at(static_cast<int>(std::get<int64_t>(*home))));
+      }
     }
     absl::flat_hash_map<ValueId, Location> snapshots;
     for (size_t i = 0; i < k.params.size(); ++i) {
@@ -636,7 +656,9 @@ class PlanBuilder {
     auto launch = std::make_unique<fb::LaunchT>();
     launch->kernel = b_.AddKernel(k.spec);
     used_kernels_.push_back(launch->kernel);
-    auto word = [&](fb::WordKind kind, int a, int b = 0, int64_t constant = 0) { launch->words.push_back(fb::Word(kind, a, b, constant)); };
+    auto word = [&](fb::WordKind kind, int a, int b = 0, int64_t constant = 0) {
+      launch->words.push_back(fb::Word(kind, a, b, constant));
+    };
     for (const Expr& s : k.sizes) word(fb::WordKind::Expr, b_.exprs.Add(s));
     for (size_t i = 0; i < k.params.size(); ++i) {
       const KernelParam& spec = k.spec.params[i];
@@ -701,15 +723,22 @@ class PlanBuilder {
   }
 
   // Whether the read of param i and the write of param j may share their slot.
-  bool Harmless(const LoweredKernel& k, const std::vector<bool>& irregular, const std::vector<Location>& where, size_t i, size_t j) {
+  bool Harmless(const LoweredKernel& k, const std::vector<bool>& irregular, const std::vector<Location>& where,
+                size_t i, size_t j) {
     const int item_i = ItemSize(k.spec.params[i].dtype), item_j = ItemSize(k.spec.params[j].dtype);
     if (where[i].origin == where[j].origin) {
-      if (!irregular[i] && !irregular[j] && item_i == item_j && k.params[i].strides == k.params[j].strides && k.params[i].offset == k.params[j].offset) {
+      if (!irregular[i] && !irregular[j] && item_i == item_j && k.params[i].strides == k.params[j].strides &&
+          k.params[i].offset == k.params[j].offset) {
         return k.spec.reduction_rank == 0;
       }
-      const SymbolicGeometry gi = irregular[i] ? where[i].geometry : SymbolicGeometry{k.spec.params[i].dtype, k.sizes, k.params[i].strides, k.params[i].offset};
-      const SymbolicGeometry gj = irregular[j] ? where[j].geometry : SymbolicGeometry{k.spec.params[j].dtype, k.sizes, k.params[j].strides, k.params[j].offset};
-      return Compare(Region::Strided(gi.offset, gi.sizes, gi.strides, item_i), Region::Strided(gj.offset, gj.sizes, gj.strides, item_j), g_.symbols) == Overlap::kDisjoint;
+      const SymbolicGeometry gi =
+          irregular[i] ? where[i].geometry
+                       : SymbolicGeometry{k.spec.params[i].dtype, k.sizes, k.params[i].strides, k.params[i].offset};
+      const SymbolicGeometry gj =
+          irregular[j] ? where[j].geometry
+                       : SymbolicGeometry{k.spec.params[j].dtype, k.sizes, k.params[j].strides, k.params[j].offset};
+      return Compare(Region::Strided(gi.offset, gi.sizes, gi.strides, item_i),
+                     Region::Strided(gj.offset, gj.sizes, gj.strides, item_j), g_.symbols) == Overlap::kDisjoint;
     }
     return false;
   }
@@ -914,7 +943,8 @@ class PlanBuilder {
       for (BlockId b : g_.node(n).blocks) locations_[g_.params(b)[first_param + i]] = l;
     }
     for (BlockId b : g_.node(n).blocks) {
-      // In-place rewrites of a carried place would destroy what the body's end still reads: they get places of their own.
+      // In-place rewrites of a carried place would destroy what the body's end still reads: they get places of their
+      // own.
       for (ValueId p : g_.params(b)) last_use_[p] = end_.at(n);
     }
     auto step = std::make_unique<fb::WhileT>();
@@ -932,7 +962,8 @@ class PlanBuilder {
       std::optional<Expr> trips = GetIntExpr(g_, g_.node(n).inputs[0]);
       if (!trips) return absl::UnimplementedError("a loop whose trip count is computed at run time");
       step->max_trips = b_.exprs.Add(*trips);
-      if (!g_.value(g_.params(g_.node(n).blocks[0])[0]).uses.empty()) return absl::UnimplementedError("a loop whose index is used as a number");
+      if (!g_.value(g_.params(g_.node(n).blocks[0])[0]).uses.empty())
+        return absl::UnimplementedError("a loop whose index is used as a number");
     }
     const BlockId body = g_.node(n).blocks.back();
     block_ = step->body_block = NewBlock();
@@ -949,7 +980,8 @@ class PlanBuilder {
       SMELT_ASSIGN_OR_RETURN(int next, Predicate(g_.results(body)[0], n));
       if (next != step->predicate) {
         auto c = GetConstant(g_, g_.results(body)[0]);
-        if (!c || !std::holds_alternative<bool>(*c) || !std::get<bool>(*c)) return absl::UnimplementedError("a loop with a condition of its own");
+        if (!c || !std::holds_alternative<bool>(*c) || !std::get<bool>(*c))
+          return absl::UnimplementedError("a loop with a condition of its own");
       }
     }
     block_ = outer;
@@ -963,7 +995,9 @@ class PlanBuilder {
     for (const auto& [from, to] : copies) written.insert(to.slot);
     std::vector<std::pair<Location, Location>> now;
     for (const auto& [from, to] : copies) {
-      if (from.slot == to.slot && SameLayout(from.geometry, to.geometry) && from.geometry.offset == to.geometry.offset && from.origin == to.origin) continue;
+      if (from.slot == to.slot && SameLayout(from.geometry, to.geometry) &&
+          from.geometry.offset == to.geometry.offset && from.origin == to.origin)
+        continue;
       if (!written.contains(from.slot)) {
         now.push_back({from, to});
         continue;
@@ -985,7 +1019,8 @@ class PlanBuilder {
     conv->overlaps = std::make_unique<fb::OverlapsLayerT>();
     absl::flat_hash_map<int, std::vector<int>> groups;
     for (size_t d = 0; d < c_.overlaps.memory_of.size(); ++d) {
-      if (c_.overlaps.memory_of[d].value() >= 0) groups[c_.overlaps.memory_of[d].value()].push_back(static_cast<int>(d));
+      if (c_.overlaps.memory_of[d].value() >= 0)
+        groups[c_.overlaps.memory_of[d].value()].push_back(static_cast<int>(d));
     }
     for (int m = 0; m < c_.overlaps.num_argument_memories; ++m) {
       if (groups[m].size() < 2) continue;
@@ -1007,14 +1042,16 @@ class PlanBuilder {
         home = locations_.at(argument_value_.at(DistinctOfMemory(m.memory.value())));
       }
       if (from.slot == home.slot || grouped_) continue;
-      const ValueId initial = is_state ? StateInitial(m.memory.value() - c_.overlaps.num_argument_memories) : argument_value_.at(DistinctOfMemory(m.memory.value()));
+      const ValueId initial = is_state ? StateInitial(m.memory.value() - c_.overlaps.num_argument_memories)
+                                       : argument_value_.at(DistinctOfMemory(m.memory.value()));
       (void)initial;
       std::vector<SymbolicGeometry> regions;
       for (const SymbolicGeometry& r : m.written) {
         bool known = false;
         for (const SymbolicGeometry& k : regions) {
           known = known || (k.offset == r.offset && k.dtype == r.dtype && SameLayout(k, r)) ||
-                  Covers(Region::Strided(k.offset, k.sizes, k.strides, ItemSize(k.dtype)), Region::Strided(r.offset, r.sizes, r.strides, ItemSize(r.dtype)), g_.symbols);
+                  Covers(Region::Strided(k.offset, k.sizes, k.strides, ItemSize(k.dtype)),
+                         Region::Strided(r.offset, r.sizes, r.strides, ItemSize(r.dtype)), g_.symbols);
         }
         if (!known) regions.push_back(r);
       }
@@ -1101,7 +1138,9 @@ class PlanBuilder {
         if (c_.overlaps.memory_of[d] != m.memory) continue;
         fb::MutatedInputT& in = entry(static_cast<int>(d), false);
         in.flags |= static_cast<uint8_t>(fb::MutationKind::Data);
-        for (const SymbolicGeometry& r : m.written) {
+        for (size_t i = 0; i < m.written.size(); ++i) {
+          const SymbolicGeometry& r = m.written[i];
+          if (i < m.written_from.size() && m.written_from[i].value() != static_cast<int>(d)) continue;
           Location l = locations_.at(argument_value_.at(static_cast<int>(d)));
           l.geometry = r;
           in.written.push_back(AddView(l));
@@ -1121,7 +1160,8 @@ class PlanBuilder {
       if (m.storage) in.flags |= static_cast<uint8_t>(fb::MutationKind::Storage);
       Location l;
       if (!m.storage) {
-        l = m.is_state ? Location{StateSlot(g_.weights[m.state].storage), Expr(0), {}} : locations_.at(argument_value_.at(m.arg.value()));
+        l = m.is_state ? Location{StateSlot(g_.weights[m.state].storage), Expr(0), {}}
+                       : locations_.at(argument_value_.at(m.arg.value()));
       } else if (m.final_source == MutatedInput::Source::kGraphOutput) {
         l.slot = fresh_slot_.at(SharedKey(m.final_output));
       } else {
@@ -1134,7 +1174,8 @@ class PlanBuilder {
     return absl::OkStatus();
   }
   Location MemoryHome(MemoryIndex m) {
-    if (m.value() < c_.overlaps.num_argument_memories) return locations_.at(argument_value_.at(DistinctOfMemory(m.value())));
+    if (m.value() < c_.overlaps.num_argument_memories)
+      return locations_.at(argument_value_.at(DistinctOfMemory(m.value())));
     const int storage = m.value() - c_.overlaps.num_argument_memories;
     MarkMutated(storage);
     return {StateSlot(storage), Expr(0), {}};
@@ -1161,7 +1202,8 @@ class PlanBuilder {
           l = locations_.at(argument_value_.at(d));
         }
         l.geometry = o.geometry;
-        out->kind = o.memory.value() < c_.overlaps.num_argument_memories ? fb::OutputKind::AliasOfArg : fb::OutputKind::AliasOfState;
+        out->kind = o.memory.value() < c_.overlaps.num_argument_memories ? fb::OutputKind::AliasOfArg
+                                                                         : fb::OutputKind::AliasOfState;
         out->index = plan_->slots[l.slot]->index;
         out->view = AddView(l);
         break;
@@ -1179,7 +1221,9 @@ class PlanBuilder {
         const ValueId v = g_.outputs()[o.contents.value()];
         out->kind = fb::OutputKind::Scalar;
         const TypeKind t = g_.value(v).type.kind();
-        out->scalar_kind = t == TypeKind::kInt ? fb::ArgKind::Int : t == TypeKind::kBool ? fb::ArgKind::Bool : fb::ArgKind::Float;
+        out->scalar_kind = t == TypeKind::kInt    ? fb::ArgKind::Int
+                           : t == TypeKind::kBool ? fb::ArgKind::Bool
+                                                  : fb::ArgKind::Float;
         if (auto it = registers_.find(v); it != registers_.end()) {
           out->index = it->second;
         } else if (g_.value(v).expr) {
@@ -1262,7 +1306,8 @@ class PlanBuilder {
 BundleBuilder::BundleBuilder(const Graph& signature) : impl_(std::make_unique<Impl>(signature)) {}
 BundleBuilder::~BundleBuilder() = default;
 
-absl::StatusOr<PlanStats> BundleBuilder::AddPlan(const Graph& pure, const Convention& convention, const PlanOptions& options) {
+absl::StatusOr<PlanStats> BundleBuilder::AddPlan(const Graph& pure, const Convention& convention,
+                                                 const PlanOptions& options) {
   return PlanBuilder(*impl_, pure, convention, options).Build();
 }
 
@@ -1305,7 +1350,8 @@ absl::StatusOr<fb::BundleT> BundleBuilder::Finish() {
         break;
       case TypeKind::kString:
         a->kind = fb::ArgKind::String;
-        if (const auto* c = std::get_if<std::string>(&info.constant); info.is_constant && c != nullptr) a->string_value = *c;
+        if (const auto* c = std::get_if<std::string>(&info.constant); info.is_constant && c != nullptr)
+          a->string_value = *c;
         break;
       case TypeKind::kNone:
         a->kind = fb::ArgKind::None;
@@ -1367,7 +1413,8 @@ absl::StatusOr<fb::BundleT> BundleBuilder::Finish() {
           if (sizes[d].Symbols() != std::vector<std::string>{name}) continue;
           const bool lone = sizes[d].IsSymbol();
           if (pass == 0 && !lone) continue;
-          auto at0 = sizes[d].Evaluate({{name, 0}}), at1 = sizes[d].Evaluate({{name, 1}}), at7 = sizes[d].Evaluate({{name, 7}});
+          auto at0 = sizes[d].Evaluate({{name, 0}}), at1 = sizes[d].Evaluate({{name, 1}}),
+               at7 = sizes[d].Evaluate({{name, 7}});
           if (!at0.ok() || !at1.ok() || !at7.ok()) continue;
           const int64_t scale = *at1 - *at0;
           if (scale <= 0 || *at7 != *at0 + 7 * scale) continue;
@@ -1380,7 +1427,8 @@ absl::StatusOr<fb::BundleT> BundleBuilder::Finish() {
         }
       }
     }
-    if (!found) return absl::InvalidArgumentError(absl::StrCat("the size symbol ", name, " is determined by no argument"));
+    if (!found)
+      return absl::InvalidArgumentError(absl::StrCat("the size symbol ", name, " is determined by no argument"));
     bundle.symbols.push_back(std::move(def));
   }
   bundle.exprs = impl_->exprs.nodes();
@@ -1397,7 +1445,9 @@ absl::StatusOr<fb::BundleT> BundleBuilder::Finish() {
   for (const Weight& w : g.weights) {
     auto out = std::make_unique<fb::StateTensorT>();
     out->name = w.name;
-    out->kind = w.kind == Weight::Kind::kParameter ? fb::StateKind::Parameter : w.kind == Weight::Kind::kBuffer ? fb::StateKind::Buffer : fb::StateKind::Constant;
+    out->kind = w.kind == Weight::Kind::kParameter ? fb::StateKind::Parameter
+                : w.kind == Weight::Kind::kBuffer  ? fb::StateKind::Buffer
+                                                   : fb::StateKind::Constant;
     out->storage = w.storage;
     out->dtype = static_cast<uint8_t>(w.dtype);
     out->sizes = w.geometry.sizes;

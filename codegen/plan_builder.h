@@ -5,9 +5,9 @@
 //   for (const KernelSpec& spec : builder.kernels()) ...   // to be compiled, each once
 //   fb::BundleT bundle = builder.Finish();                 // but for targets and segments
 //
-// Writing in place is decided here: a smelt::write_region whose base dies there writes into the base's memory; a result that is to be an
-// argument's final contents is computed right into the argument where no one still needs the old contents, else copied back at the
-// end, region by region. VerifyPlan (schema/) checks the outcome.
+// Writing in place is decided here: a smelt::write_region whose base dies there writes into the base's memory; a result
+// that is to be an argument's final contents is computed right into the argument where no one still needs the old
+// contents, else copied back at the end, region by region. VerifyPlan (schema/) checks the outcome.
 #ifndef SMELT_CODEGEN_PLAN_BUILDER_H_
 #define SMELT_CODEGEN_PLAN_BUILDER_H_
 
@@ -52,11 +52,13 @@ class BundleBuilder {
 
   const std::vector<KernelSpec>& kernels() const;
   const std::vector<int>& kernel_uses() const;
-  // The bundle without targets, storages' segments and kernels' keys. Errors: a size symbol that no argument determines.
+  // The bundle without targets, storages' segments and kernels' keys. Errors: a size symbol that no argument
+  // determines.
   absl::StatusOr<fb::BundleT> Finish();
 
+  struct Impl;  // private to plan_builder.cc
+
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -26,7 +26,8 @@ constexpr int kMaxJsonDepth = 400;
 constexpr int kSupportedMajor = 8;
 constexpr int kMaxRank = 64;
 
-// --- JSON with errors instead of exceptions ------------------------------------------------------------------------------
+// --- JSON with errors instead of exceptions
+// ------------------------------------------------------------------------------
 
 absl::StatusOr<Json> ParseJson(absl::string_view text, absl::string_view where) {
   bool too_deep = false;
@@ -40,8 +41,10 @@ absl::StatusOr<Json> ParseJson(absl::string_view text, absl::string_view where) 
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (in_string) {
-      if (c == '\\') ++i;
-      else if (c == '"') in_string = false;
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        in_string = false;
     } else if (c == '"') {
       in_string = true;
     } else if (c == '[' || c == '{') {
@@ -105,18 +108,21 @@ absl::StatusOr<std::string> GetString(const Json& object, const char* key) {
   return s;
 }
 
-// The key and value of a one-key union such as {"as_int": 3}. "as_none" among the keys of an optional counts like any other.
+// The key and value of a one-key union such as {"as_int": 3}. "as_none" among the keys of an optional counts like any
+// other.
 absl::StatusOr<std::pair<std::string, const Json*>> AsUnion(const Json& j) {
   if (!j.is_object() || j.size() != 1) return Expected("an object with one key (a union)");
   return std::make_pair(j.begin().key(), &*j.begin());
 }
 
-// --- enumerations of the schema -------------------------------------------------------------------------------------------
+// --- enumerations of the schema
+// -------------------------------------------------------------------------------------------
 
 absl::StatusOr<int64_t> C10ScalarType(int64_t pt2) {
   if (pt2 >= 1 && pt2 <= 12) return pt2 - 1;
   if (pt2 == 13) return 15;  // bfloat16
-  return absl::UnimplementedError(absl::StrCat("dtype code ", pt2, " (uint16, uint32, uint64 and float8 are not supported)"));
+  return absl::UnimplementedError(
+      absl::StrCat("dtype code ", pt2, " (uint16, uint32, uint64 and float8 are not supported)"));
 }
 
 absl::StatusOr<DType> ToDType(int64_t pt2) {
@@ -128,15 +134,20 @@ absl::StatusOr<DType> ToDType(int64_t pt2) {
 
 absl::StatusOr<int64_t> C10MemoryFormat(int64_t pt2) {
   switch (pt2) {
-    case 1: return 0;  // contiguous
-    case 2: return 2;  // channels last
-    case 3: return 3;  // channels last 3d
-    case 4: return 1;  // preserve
+    case 1:
+      return 0;  // contiguous
+    case 2:
+      return 2;  // channels last
+    case 3:
+      return 3;  // channels last 3d
+    case 4:
+      return 1;  // preserve
   }
   return absl::InvalidArgumentError(absl::StrCat("memory format ", pt2, ", 1 to 4 expected"));
 }
 
-// --- the reader -----------------------------------------------------------------------------------------------------------
+// --- the reader
+// -----------------------------------------------------------------------------------------------------------
 
 // The values by name of one graph, and the metadata that the archive has for them.
 struct Scope {
@@ -165,20 +176,23 @@ class Reader {
       const std::vector<std::string> parts = absl::StrSplit(name, '/');
       if (parts.size() == 3 && parts[1] == "models" && absl::EndsWith(parts[2], ".json")) {
         if (!model_entry_.empty()) {
-          return absl::UnimplementedError(absl::StrCat(zip_.path(), ": two programs (", model_entry_, " and ", name, "), one expected"));
+          return absl::UnimplementedError(
+              absl::StrCat(zip_.path(), ": two programs (", model_entry_, " and ", name, "), one expected"));
         }
         model_entry_ = name;
         root_ = parts[0];
       }
     }
     if (model_entry_.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(zip_.path(), ": no entry TOP/models/NAME.json, so this is no PyTorch export archive"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(zip_.path(), ": no entry TOP/models/NAME.json, so this is no PyTorch export archive"));
     }
     const std::string order = root_ + "/byteorder";
     if (zip_.Contains(order)) {
       SMELT_ASSIGN_OR_RETURN(std::string value, zip_.Read(order, 64));
       if (absl::StripAsciiWhitespace(value) != "little") {
-        return absl::UnimplementedError(absl::StrCat(zip_.path(), ": ", order, ": byte order \"", value.substr(0, 20), "\", \"little\" expected"));
+        return absl::UnimplementedError(
+            absl::StrCat(zip_.path(), ": ", order, ": byte order \"", value.substr(0, 20), "\", \"little\" expected"));
       }
     }
     return absl::OkStatus();
@@ -193,7 +207,8 @@ class Reader {
 
   absl::StatusOr<std::vector<int64_t>> ConcreteInts(const Json& list) {
     if (!list.is_array()) return Expected("a list");
-    if (list.size() > kMaxRank) return absl::InvalidArgumentError(absl::StrCat("rank ", list.size(), ", at most ", kMaxRank, " expected"));
+    if (list.size() > kMaxRank)
+      return absl::InvalidArgumentError(absl::StrCat("rank ", list.size(), ", at most ", kMaxRank, " expected"));
     std::vector<int64_t> out;
     for (const Json& e : list) {
       SMELT_ASSIGN_OR_RETURN(const Json* v, Get(e, "as_int"));
@@ -206,8 +221,10 @@ class Reader {
   absl::StatusOr<WeightEntry> ReadWeightEntry(const Json& entry, const std::string& folder) {
     WeightEntry w;
     SMELT_ASSIGN_OR_RETURN(w.path, GetString(entry, "path_name"));
-    if (const Json* pickled = Find(entry, "use_pickle"); pickled != nullptr && pickled->is_boolean() && pickled->get<bool>()) {
-      return absl::UnimplementedError("use_pickle: the tensor is pickled, and unpickling runs code; save it as raw bytes");
+    if (const Json* pickled = Find(entry, "use_pickle");
+        pickled != nullptr && pickled->is_boolean() && pickled->get<bool>()) {
+      return absl::UnimplementedError(
+          "use_pickle: the tensor is pickled, and unpickling runs code; save it as raw bytes");
     }
     w.path = absl::StrCat(root_, "/data/", folder, "/", w.path);
     SMELT_ASSIGN_OR_RETURN(const Json* meta, Get(entry, "tensor_meta"));
@@ -281,7 +298,8 @@ class Reader {
       if (c == constants_.end()) {
         auto bad = bad_weights_.find(name);
         if (bad != bad_weights_.end()) return bad->second;
-        return absl::InvalidArgumentError(absl::StrCat("the signature names \"", name, "\", which neither the weights nor the constants hold"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("the signature names \"", name, "\", which neither the weights nor the constants hold"));
       }
       it = c;
     }
@@ -300,7 +318,8 @@ class Reader {
     const int64_t have = g_->weight_storages[out.storage]->bytes();
     const int64_t need = out.geometry.Span().second * ItemSize(out.dtype);
     if (out.geometry.NumElements() > 0 && need > have) {
-      return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" reaches byte ", need, " of ", w.path, ", which has ", have));
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", name, "\" reaches byte ", need, " of ", w.path, ", which has ", have));
     }
     g_->weights.push_back(std::move(out));
     return static_cast<int>(g_->weights.size()) - 1;
@@ -312,9 +331,11 @@ class Reader {
     SMELT_ASSIGN_OR_RETURN(const Json* major, Get(*version, "major"));
     SMELT_ASSIGN_OR_RETURN(int64_t major_number, AsInt(*major));
     if (major_number != kSupportedMajor) {
-      return absl::UnimplementedError(absl::StrCat("schema_version.major is ", major_number, ", ", kSupportedMajor, " expected"));
+      return absl::UnimplementedError(
+          absl::StrCat("schema_version.major is ", major_number, ", ", kSupportedMajor, " expected"));
     }
-    if (const Json* t = Find(program, "torch_version"); t != nullptr && t->is_string()) torch_version_ = t->get<std::string>();
+    if (const Json* t = Find(program, "torch_version"); t != nullptr && t->is_string())
+      torch_version_ = t->get<std::string>();
     SMELT_RETURN_IF_ERROR(ReadWeightConfig("weights", "model_weights_config.json", weights_));
     SMELT_RETURN_IF_ERROR(ReadWeightConfig("constants", "model_constants_config.json", constants_));
 
@@ -347,7 +368,8 @@ class Reader {
         auto v = AsInt(*max);
         if (v.ok()) r.max = *v;
       }
-      if (r.min > r.max) return absl::InvalidArgumentError(absl::StrCat("range_constraints: ", it.key(), " has an empty range"));
+      if (r.min > r.max)
+        return absl::InvalidArgumentError(absl::StrCat("range_constraints: ", it.key(), " has an empty range"));
       g_->symbols.Set(e->SymbolName(), r);
     }
     return absl::OkStatus();
@@ -363,7 +385,8 @@ class Reader {
     if (u.first != "as_expr") return Expected("as_int or as_expr");
     SMELT_ASSIGN_OR_RETURN(std::string text, GetString(*u.second, "expr_str"));
     SMELT_ASSIGN_OR_RETURN(Expr e, ParseSympyExpr(text));
-    if (e.IsPoison()) return absl::InvalidArgumentError(absl::StrCat("\"", text.substr(0, 200), "\" overflows 64 bits"));
+    if (e.IsPoison())
+      return absl::InvalidArgumentError(absl::StrCat("\"", text.substr(0, 200), "\" overflows 64 bits"));
     const Json* hint = Find(*u.second, "hint");
     if (hint != nullptr && hint->is_object()) {
       if (const Json* v = Find(*hint, "as_int"); v != nullptr && v->is_number_integer()) NoteHint(e, v->get<int64_t>());
@@ -387,7 +410,8 @@ class Reader {
 
   absl::StatusOr<std::vector<Expr>> ReadSizes(const Json& list) {
     if (!list.is_array()) return Expected("a list");
-    if (list.size() > kMaxRank) return absl::InvalidArgumentError(absl::StrCat("rank ", list.size(), ", at most ", kMaxRank, " expected"));
+    if (list.size() > kMaxRank)
+      return absl::InvalidArgumentError(absl::StrCat("rank ", list.size(), ", at most ", kMaxRank, " expected"));
     std::vector<Expr> out;
     for (const Json& e : list) {
       SMELT_ASSIGN_OR_RETURN(Expr x, ReadSize(e));
@@ -444,7 +468,8 @@ class Reader {
       const Json* n = Find(*u.second, "as_name");
       if (n != nullptr) return AsString(*n);
     }
-    if (u.first == "as_custom_obj") return absl::UnimplementedError("custom objects (TorchBind classes) among the inputs");
+    if (u.first == "as_custom_obj")
+      return absl::UnimplementedError("custom objects (TorchBind classes) among the inputs");
     return std::string();  // a constant
   }
 
@@ -523,7 +548,8 @@ class Reader {
       SMELT_ASSIGN_OR_RETURN(info.weight, AddWeight(weight, kind));
       info.kind = InputInfo::Kind::kWeight;
     }
-    SMELT_ASSIGN_OR_RETURN(ValueId v, DeclareInput(input, name, scope, [&](Type t) { return g_->AddInput(name, std::move(t), info); }));
+    SMELT_ASSIGN_OR_RETURN(
+        ValueId v, DeclareInput(input, name, scope, [&](Type t) { return g_->AddInput(name, std::move(t), info); }));
     if (!weight.empty()) {
       const Weight& w = g_->weights[info.weight];
       std::vector<Expr> sizes(w.geometry.sizes.begin(), w.geometry.sizes.end());
@@ -536,7 +562,8 @@ class Reader {
   // Gives the value its type, by metadata, through `add`, and enters it in the scope.
   template <typename Add>
   absl::StatusOr<ValueId> DeclareInput(const Json& input, const std::string& name, Scope& scope, Add add) {
-    if (scope.values.contains(name)) return absl::InvalidArgumentError(absl::StrCat("two values are named \"", name, "\""));
+    if (scope.values.contains(name))
+      return absl::InvalidArgumentError(absl::StrCat("two values are named \"", name, "\""));
     SMELT_ASSIGN_OR_RETURN(auto u, AsUnion(input));
     ValueId v;
     if (u.first == "as_tensor") {
@@ -587,13 +614,16 @@ class Reader {
         } else {
           for (size_t k = 0; k < g_->input_infos.size(); ++k) {
             const InputInfo& info = g_->input_infos[k];
-            if (info.kind == InputInfo::Kind::kWeight && g_->weights[info.weight].name == target) destination = g_->inputs()[k];
+            if (info.kind == InputInfo::Kind::kWeight && g_->weights[info.weight].name == target)
+              destination = g_->inputs()[k];
           }
         }
-        if (!g_->IsLive(destination)) return absl::InvalidArgumentError(absl::StrCat(u.first, " names \"", target, "\", which is no input"));
+        if (!g_->IsLive(destination))
+          return absl::InvalidArgumentError(absl::StrCat(u.first, " names \"", target, "\", which is no input"));
         NodeId anchor = g_->block(g_->top()).return_node;
         ValueId non_blocking = InsertConstant(*g_, anchor, false);
-        g_->InsertBefore(anchor, OpName::Get("aten::copy_"), {destination, v, non_blocking}, {g_->value(destination).type});
+        g_->InsertBefore(anchor, OpName::Get("aten::copy_"), {destination, v, non_blocking},
+                         {g_->value(destination).type});
         return absl::OkStatus();
       };
       absl::Status s = read();
@@ -613,8 +643,10 @@ class Reader {
         const Json* name = Find(node, "name");
         std::string where = name != nullptr && name->is_string() ? name->get<std::string>() : absl::StrCat("#", i);
         auto source = ReadSource(node);
-        if (source) absl::StrAppend(&where, "\" (", source->ToString(), ")");
-        else absl::StrAppend(&where, "\"");
+        if (source)
+          absl::StrAppend(&where, "\" (", source->ToString(), ")");
+        else
+          absl::StrAppend(&where, "\"");
         return Annotate(s, absl::StrCat("node \"", where));
       }
     }
@@ -644,7 +676,8 @@ class Reader {
       const bool library = absl::StrContains(file, "<") || absl::StrContains(file, "site-packages/");
       if (library && !best.file.empty()) continue;
       const std::vector<absl::string_view> parts = absl::StrSplit(file, '/');
-      best.file = std::string(absl::StrContains(file, "site-packages/") ? file.substr(file.rfind("site-packages/") + 14) : parts.back());
+      best.file = std::string(absl::StrContains(file, "site-packages/") ? file.substr(file.rfind("site-packages/") + 14)
+                                                                        : parts.back());
       best.line = number;
       best.text = i + 1 < lines.size() ? std::string(absl::StripAsciiWhitespace(lines[i + 1])) : "";
     }
@@ -658,9 +691,11 @@ class Reader {
       const std::vector<std::string> parts = absl::StrSplit(target.substr(10), '.');
       if (parts.size() == 2) return OpName::Get(absl::StrCat(parts[0], "::", parts[1]));
       if (parts.size() == 3) {
-        return OpName::Get(parts[2] == "default" ? absl::StrCat(parts[0], "::", parts[1]) : absl::StrCat(parts[0], "::", parts[1], ".", parts[2]));
+        return OpName::Get(parts[2] == "default" ? absl::StrCat(parts[0], "::", parts[1])
+                                                 : absl::StrCat(parts[0], "::", parts[1], ".", parts[2]));
       }
-      return absl::InvalidArgumentError(absl::StrCat("target \"", target, "\": torch.ops.NAMESPACE.NAME.OVERLOAD expected"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("target \"", target, "\": torch.ops.NAMESPACE.NAME.OVERLOAD expected"));
     }
     // Arithmetic on symbolic numbers. Floats among the operands choose the float overload.
     bool is_float = false;
@@ -669,14 +704,18 @@ class Reader {
       if (arg != nullptr && (arg->contains("as_float") || arg->contains("as_sym_float"))) is_float = true;
     }
     static const auto* const kNames = new std::map<std::string, std::string>{
-        {"_operator.add", "aten::add"},           {"_operator.sub", "aten::sub"},       {"_operator.mul", "aten::mul"},
-        {"_operator.floordiv", "aten::floordiv"}, {"_operator.mod", "aten::remainder"}, {"_operator.neg", "aten::neg"},
-        {"_operator.eq", "aten::eq"},             {"_operator.ne", "aten::ne"},         {"_operator.lt", "aten::lt"},
-        {"_operator.le", "aten::le"},             {"_operator.gt", "aten::gt"},         {"_operator.ge", "aten::ge"},
-        {"_operator.truediv", "aten::div"},       {"torch.sym_max", "prim::max"},       {"torch.sym_min", "prim::min"},
-        {"torch.sym_not", "aten::__not__"},       {"_operator.and_", "aten::__and__"},  {"_operator.or_", "aten::__or__"},
-        {"_operator.pow", "aten::pow"},           {"math.floor", "aten::floor"},        {"math.ceil", "aten::ceil"},
-        {"torch.sym_float", "aten::Float.Scalar"}, {"torch.sym_int", "aten::Int.Scalar"}};
+        {"_operator.add", "aten::add"},       {"_operator.sub", "aten::sub"},
+        {"_operator.mul", "aten::mul"},       {"_operator.floordiv", "aten::floordiv"},
+        {"_operator.mod", "aten::remainder"}, {"_operator.neg", "aten::neg"},
+        {"_operator.eq", "aten::eq"},         {"_operator.ne", "aten::ne"},
+        {"_operator.lt", "aten::lt"},         {"_operator.le", "aten::le"},
+        {"_operator.gt", "aten::gt"},         {"_operator.ge", "aten::ge"},
+        {"_operator.truediv", "aten::div"},   {"torch.sym_max", "prim::max"},
+        {"torch.sym_min", "prim::min"},       {"torch.sym_not", "aten::__not__"},
+        {"_operator.and_", "aten::__and__"},  {"_operator.or_", "aten::__or__"},
+        {"_operator.pow", "aten::pow"},       {"math.floor", "aten::floor"},
+        {"math.ceil", "aten::ceil"},          {"torch.sym_float", "aten::Float.Scalar"},
+        {"torch.sym_int", "aten::Int.Scalar"}};
     std::string key = target;
     if (absl::StartsWith(key, "operator.")) key = "_" + key;
     if (absl::StartsWith(key, "torch._sym_")) key = "torch.sym_" + key.substr(11);
@@ -706,7 +745,7 @@ class Reader {
     }
     const NodeId anchor = g_->block(block).return_node;
     std::vector<ValueId> args;
-    const FunctionSchema* schema = SchemaRegistry::Get().Find(op);
+    const FunctionSchema* schema = FindSchema(op);
     if (schema == nullptr) {
       // An operator of somebody's own library. It is kept under its name, so that it can be listed as unsupported.
       for (const Json& input : *inputs) {
@@ -738,16 +777,22 @@ class Reader {
       }
       if (slot == n && !keyword) slot = position;
       if (slot >= n) {
-        return absl::InvalidArgumentError(absl::StrCat("argument ", name != nullptr ? name->dump() : std::to_string(position), " is not one of ", schema.name.full()));
+        return absl::InvalidArgumentError(absl::StrCat("argument ",
+                                                       name != nullptr ? name->dump() : std::to_string(position),
+                                                       " is not one of ", schema.op.full()));
       }
-      if (given[slot] != nullptr) return absl::InvalidArgumentError(absl::StrCat("argument \"", schema.arguments[slot].name, "\" is given twice"));
+      if (given[slot] != nullptr)
+        return absl::InvalidArgumentError(
+            absl::StrCat("argument \"", schema.arguments[slot].name, "\" is given twice"));
       given[slot] = arg;
       ++position;
     }
     for (size_t k = 0; k < n; ++k) {
       const Argument& a = schema.arguments[k];
       if (given[k] == nullptr) {
-        if (!a.default_value) return absl::InvalidArgumentError(absl::StrCat("argument \"", a.name, "\" of ", schema.name.full(), " is missing"));
+        if (!a.default_value)
+          return absl::InvalidArgumentError(
+              absl::StrCat("argument \"", a.name, "\" of ", schema.op.full(), " is missing"));
         args.push_back(Constant(anchor, *a.default_value, a.type));
         continue;
       }
@@ -763,10 +808,12 @@ class Reader {
     ValueId v;
     if (base.kind() == TypeKind::kFloat && std::holds_alternative<int64_t>(c)) {
       v = InsertConstant(*g_, anchor, static_cast<double>(std::get<int64_t>(c)));
-    } else if (base.kind() == TypeKind::kList && base.element().kind() == TypeKind::kFloat && std::holds_alternative<std::vector<int64_t>>(c)) {
+    } else if (base.kind() == TypeKind::kList && base.element().kind() == TypeKind::kFloat &&
+               std::holds_alternative<std::vector<int64_t>>(c)) {
       const auto& ints = std::get<std::vector<int64_t>>(c);
       v = InsertConstant(*g_, anchor, std::vector<double>(ints.begin(), ints.end()));
-    } else if (base.kind() == TypeKind::kList && base.element().kind() == TypeKind::kInt && std::holds_alternative<int64_t>(c)) {
+    } else if (base.kind() == TypeKind::kList && base.element().kind() == TypeKind::kInt &&
+               std::holds_alternative<int64_t>(c)) {
       v = InsertConstant(*g_, anchor, std::vector<int64_t>{std::get<int64_t>(c)});
     } else {
       v = InsertConstant(*g_, anchor, c);
@@ -777,7 +824,8 @@ class Reader {
 
   absl::StatusOr<ValueId> Lookup(const Scope& scope, const std::string& name) {
     auto it = scope.values.find(name);
-    if (it == scope.values.end()) return absl::InvalidArgumentError(absl::StrCat("value \"", name, "\" is not defined before its use"));
+    if (it == scope.values.end())
+      return absl::InvalidArgumentError(absl::StrCat("value \"", name, "\" is not defined before its use"));
     return it->second;
   }
 
@@ -846,7 +894,8 @@ class Reader {
     return ReadList(kind, v, scope, anchor, type);
   }
 
-  absl::StatusOr<ValueId> ReadList(const std::string& kind, const Json& v, const Scope& scope, NodeId anchor, const Type& type) {
+  absl::StatusOr<ValueId> ReadList(const std::string& kind, const Json& v, const Scope& scope, NodeId anchor,
+                                   const Type& type) {
     if (!v.is_array()) return Expected(absl::StrCat("a list in \"", kind, "\""));
     const Type& base = type.kind() == TypeKind::kOptional ? type.element() : type;
     const bool floats = base.kind() == TypeKind::kList && base.element().kind() == TypeKind::kFloat;
@@ -954,7 +1003,8 @@ class Reader {
 
   absl::Status Define(const OutputDecl& d, ValueId v, Scope& scope) {
     if (d.name.empty()) return absl::OkStatus();
-    if (!scope.values.emplace(d.name, v).second) return absl::InvalidArgumentError(absl::StrCat("two values are named \"", d.name, "\""));
+    if (!scope.values.emplace(d.name, v).second)
+      return absl::InvalidArgumentError(absl::StrCat("two values are named \"", d.name, "\""));
     g_->SetName(v, d.name);
     if (d.expr) g_->SetExpr(v, d.expr);
     return absl::OkStatus();
@@ -968,10 +1018,12 @@ class Reader {
       if (!d.ok()) return Annotate(d.status(), absl::StrCat("outputs[", i, "]"));
       declared.push_back(*std::move(d));
     }
-    // An operator that returns a tuple has as many declared outputs; one that returns nothing may still be listed as as_none.
+    // An operator that returns a tuple has as many declared outputs; one that returns nothing may still be listed as
+    // as_none.
     if (schema != nullptr && schema->returns.empty()) declared.clear();
     if (schema != nullptr) {
-      if (declared.size() > schema->returns.size() && schema->returns.size() == 1 && schema->returns[0].type.kind() == TypeKind::kList) {
+      if (declared.size() > schema->returns.size() && schema->returns.size() == 1 &&
+          schema->returns[0].type.kind() == TypeKind::kList) {
         OutputDecl list;
         list.is_list = true;
         list.type = Type::List(Type::Tensor());
@@ -979,7 +1031,8 @@ class Reader {
         declared = {std::move(list)};
       }
       if (declared.size() > schema->returns.size()) {
-        return absl::InvalidArgumentError(absl::StrCat(declared.size(), " outputs, but ", op.full(), " has ", schema->returns.size()));
+        return absl::InvalidArgumentError(
+            absl::StrCat(declared.size(), " outputs, but ", op.full(), " has ", schema->returns.size()));
       }
     }
     std::vector<Type> types;
@@ -1020,7 +1073,8 @@ class Reader {
     for (const Json& input : *inputs) {
       SMELT_ASSIGN_OR_RETURN(std::string name, InputName(input));
       if (name.empty()) return absl::UnimplementedError("a subgraph's input that is a constant");
-      SMELT_RETURN_IF_ERROR(DeclareInput(input, name, scope, [&](Type t) { return g_->AddParam(block, std::move(t), name); }).status());
+      SMELT_RETURN_IF_ERROR(
+          DeclareInput(input, name, scope, [&](Type t) { return g_->AddParam(block, std::move(t), name); }).status());
     }
     SMELT_RETURN_IF_ERROR(ReadNodes(*graph, block, scope, depth + 1));
     for (const Json& output : *outputs) {
@@ -1071,7 +1125,8 @@ class Reader {
     return Get(inputs[i], "arg");
   }
 
-  absl::Status ReadHigherOrder(const std::string& name, const Json& inputs, const Json& outputs, BlockId block, Scope& scope, int depth) {
+  absl::Status ReadHigherOrder(const std::string& name, const Json& inputs, const Json& outputs, BlockId block,
+                               Scope& scope, int depth) {
     const NodeId anchor = g_->block(block).return_node;
     auto source = current_source_;
     auto define_outputs = [&](NodeId n) -> absl::Status {
@@ -1106,7 +1161,8 @@ class Reader {
       for (const Json* branch : {on_true, on_false}) {
         BlockId b = g_->AddBlock(n);
         SMELT_RETURN_IF_ERROR(ReadSubgraph(*branch, b, depth));
-        if (g_->params(b).size() + 1 != args.size()) return absl::InvalidArgumentError("cond: a branch takes another number of operands than are given");
+        if (g_->params(b).size() + 1 != args.size())
+          return absl::InvalidArgumentError("cond: a branch takes another number of operands than are given");
       }
       if (g_->results(g_->node(n).blocks[0]).size() != g_->results(g_->node(n).blocks[1]).size()) {
         return absl::InvalidArgumentError("cond: the branches return different numbers of values");
@@ -1131,9 +1187,11 @@ class Reader {
       for (const Json* graph : {cond, body}) {
         BlockId b = g_->AddBlock(n);
         SMELT_RETURN_IF_ERROR(ReadSubgraph(*graph, b, depth));
-        if (g_->params(b).size() != args.size()) return absl::InvalidArgumentError("while_loop: a subgraph takes another number of operands than are given");
+        if (g_->params(b).size() != args.size())
+          return absl::InvalidArgumentError("while_loop: a subgraph takes another number of operands than are given");
       }
-      if (g_->results(g_->node(n).blocks[0]).size() != 1) return absl::InvalidArgumentError("while_loop: its condition must return one value");
+      if (g_->results(g_->node(n).blocks[0]).size() != 1)
+        return absl::InvalidArgumentError("while_loop: its condition must return one value");
       if (static_cast<int64_t>(g_->results(g_->node(n).blocks[1]).size()) != num_carried) {
         return absl::InvalidArgumentError("while_loop: its body must return what is carried");
       }
@@ -1159,12 +1217,14 @@ class Reader {
 
   absl::Status CheckResults(NodeId n, size_t expected) {
     for (BlockId b : g_->node(n).blocks) {
-      if (g_->results(b).size() != expected) return absl::InvalidArgumentError("a branch returns another number of values than the node has outputs");
+      if (g_->results(b).size() != expected)
+        return absl::InvalidArgumentError("a branch returns another number of values than the node has outputs");
     }
     return absl::OkStatus();
   }
 
-  absl::Status InlineSubgraph(const Json& arg, const std::vector<ValueId>& args, const Json& outputs, BlockId block, Scope& outer, int depth) {
+  absl::Status InlineSubgraph(const Json& arg, const std::vector<ValueId>& args, const Json& outputs, BlockId block,
+                              Scope& outer, int depth) {
     if (depth > 50) return absl::InvalidArgumentError("subgraphs are nested deeper than 50 levels");
     SMELT_ASSIGN_OR_RETURN(const Json* as_graph, Get(arg, "as_graph"));
     SMELT_ASSIGN_OR_RETURN(const Json* graph, Get(*as_graph, "graph"));
@@ -1189,7 +1249,8 @@ class Reader {
         declared.push_back(std::move(d));
       }
     }
-    if (declared.size() != results->size()) return absl::InvalidArgumentError("a subgraph returns another number of values than the node has outputs");
+    if (declared.size() != results->size())
+      return absl::InvalidArgumentError("a subgraph returns another number of values than the node has outputs");
     for (size_t i = 0; i < declared.size(); ++i) {
       SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue((*results)[i], scope, g_->block(block).return_node, Type()));
       if (!declared[i].name.empty() && !outer.values.emplace(declared[i].name, v).second) {

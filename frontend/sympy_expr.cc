@@ -26,8 +26,8 @@ class Parser {
 
  private:
   absl::Status Bad(absl::string_view expected) const {
-    return absl::InvalidArgumentError(absl::StrCat("expression \"", text_.substr(0, 200), "\", position ", at_, ": expected ",
-                                                   expected));
+    return absl::InvalidArgumentError(
+        absl::StrCat("expression \"", text_.substr(0, 200), "\", position ", at_, ": expected ", expected));
   }
   void SkipSpace() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -41,7 +41,9 @@ class Parser {
   absl::string_view Word() {
     SkipSpace();
     const size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.')) ++at_;
+    while (at_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.'))
+      ++at_;
     return text_.substr(begin, at_ - begin);
   }
   absl::StatusOr<int64_t> Number() {
@@ -129,7 +131,8 @@ class Parser {
       for (int64_t i = 0; i < n; ++i) e = e * args[0];
       return e;
     }
-    return absl::UnimplementedError(absl::StrCat("function ", name, " in the size expression \"", text_.substr(0, 200), "\""));
+    return absl::UnimplementedError(
+        absl::StrCat("function ", name, " in the size expression \"", text_.substr(0, 200), "\""));
   }
 
   absl::string_view text_;

@@ -1,4 +1,5 @@
-// Reads an integer expression as SymPy prints it in a .pt2: "Mul(Integer(8), Symbol('s97', positive=True, integer=True))".
+// Reads an integer expression as SymPy prints it in a .pt2: "Mul(Integer(8), Symbol('s97', positive=True,
+// integer=True))".
 #ifndef SMELT_FRONTEND_SYMPY_EXPR_H_
 #define SMELT_FRONTEND_SYMPY_EXPR_H_
 

@@ -47,7 +47,8 @@ absl::StatusOr<std::unique_ptr<ZipArchive>> ZipArchive::Open(const std::string& 
   archive->path_ = path;
   archive->zip_ = zip;
   const zip_int64_t n = zip_get_num_entries(zip, 0);
-  if (n > kMaxEntries) return absl::InvalidArgumentError(absl::StrCat(path, ": ", n, " entries, more than ", kMaxEntries));
+  if (n > kMaxEntries)
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", n, " entries, more than ", kMaxEntries));
   absl::flat_hash_set<std::string> seen;
   for (zip_int64_t i = 0; i < n; ++i) {
     const char* name = zip_get_name(zip, i, ZIP_FL_ENC_RAW);
@@ -83,8 +84,8 @@ absl::Status ZipArchive::ReadInto(absl::string_view name, int64_t max_bytes, cha
   }
   // PyTorch stores entries uncompressed; a compressed one may be a bomb, so its ratio is limited.
   if ((stat.valid & ZIP_STAT_COMP_SIZE) && stat.size > (1 << 20) && stat.size / 200 > stat.comp_size) {
-    return absl::InvalidArgumentError(absl::StrCat(path_, ": entry \"", name, "\" inflates from ", stat.comp_size, " to ",
-                                                   stat.size, " bytes, which looks like a zip bomb"));
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": entry \"", name, "\" inflates from ", stat.comp_size,
+                                                   " to ", stat.size, " bytes, which looks like a zip bomb"));
   }
   zip_file_t* file = zip_fopen_index(zip, index, 0);
   if (file == nullptr) {
@@ -103,7 +104,8 @@ absl::Status ZipArchive::ReadInto(absl::string_view name, int64_t max_bytes, cha
   const int closed = zip_fclose(file);
   if (at != stat.size || more != 0 || closed != 0) {
     return absl::InvalidArgumentError(absl::StrCat(path_, ": entry \"", name, "\" is corrupt: ", at, " of ", stat.size,
-                                                   " bytes read", at == stat.size ? ", checksum or length differs" : ""));
+                                                   " bytes read",
+                                                   at == stat.size ? ", checksum or length differs" : ""));
   }
   return absl::OkStatus();
 }

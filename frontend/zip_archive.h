@@ -18,7 +18,8 @@ namespace smelt {
 
 class ZipArchive {
  public:
-  // Fails for what is no zip, for two entries of one name, and for names that leave the archive ("..", absolute, backslashes).
+  // Fails for what is no zip, for two entries of one name, and for names that leave the archive ("..", absolute,
+  // backslashes).
   static absl::StatusOr<std::unique_ptr<ZipArchive>> Open(const std::string& path);
   ~ZipArchive();
 
@@ -33,7 +34,8 @@ class ZipArchive {
 
  private:
   ZipArchive() = default;
-  absl::Status ReadInto(absl::string_view name, int64_t max_bytes, char* (*allocate)(void*, int64_t), void* context) const;
+  absl::Status ReadInto(absl::string_view name, int64_t max_bytes, char* (*allocate)(void*, int64_t),
+                        void* context) const;
   std::string path_;
   std::vector<std::string> names_;
   void* zip_ = nullptr;

@@ -15,20 +15,41 @@ namespace {
 // In-place names whose pure form is not the name without its underscore.
 const absl::flat_hash_map<std::string, std::string>& Renamed() {
   static const auto* const kMap = new absl::flat_hash_map<std::string, std::string>{
-      {"aten::normal_", "aten::normal_functional"}, {"aten::__iand__", "aten::__and__"}, {"aten::__ior__", "aten::__or__"},
-      {"aten::__ixor__", "aten::__xor__"},          {"aten::__ilshift__", "aten::__lshift__"},
-      {"aten::__irshift__", "aten::__rshift__"},    {"aten::_index_put_impl_", "aten::_index_put_impl"},
+      {"aten::normal_", "aten::normal_functional"},
+      {"aten::__iand__", "aten::__and__"},
+      {"aten::__ior__", "aten::__or__"},
+      {"aten::__ixor__", "aten::__xor__"},
+      {"aten::__ilshift__", "aten::__lshift__"},
+      {"aten::__irshift__", "aten::__rshift__"},
+      {"aten::_index_put_impl_", "aten::_index_put_impl"},
   };
   return *kMap;
 }
 
-// Operators that read elsewhere than they write: partial overlap of other operands with the written one is not refused by PyTorch's
-// elementwise check.
+// Operators that read elsewhere than they write: partial overlap of other operands with the written one is not refused
+// by PyTorch's elementwise check.
 bool IsElementwise(const std::string& name) {
-  static const auto* const kOthers = new absl::flat_hash_set<std::string>{
-      "aten::index_put_", "aten::_index_put_impl_", "aten::scatter_", "aten::scatter_add_", "aten::scatter_reduce_", "aten::index_add_",
-      "aten::index_copy_", "aten::index_fill_", "aten::masked_scatter_", "aten::cumsum_", "aten::cumprod_", "aten::addmm_", "aten::addmv_",
-      "aten::addbmm_", "aten::baddbmm_", "aten::addr_", "aten::tril_", "aten::triu_", "aten::put_", "aten::renorm_", "aten::index_reduce_"};
+  static const auto* const kOthers = new absl::flat_hash_set<std::string>{"aten::index_put_",
+                                                                          "aten::_index_put_impl_",
+                                                                          "aten::scatter_",
+                                                                          "aten::scatter_add_",
+                                                                          "aten::scatter_reduce_",
+                                                                          "aten::index_add_",
+                                                                          "aten::index_copy_",
+                                                                          "aten::index_fill_",
+                                                                          "aten::masked_scatter_",
+                                                                          "aten::cumsum_",
+                                                                          "aten::cumprod_",
+                                                                          "aten::addmm_",
+                                                                          "aten::addmv_",
+                                                                          "aten::addbmm_",
+                                                                          "aten::baddbmm_",
+                                                                          "aten::addr_",
+                                                                          "aten::tril_",
+                                                                          "aten::triu_",
+                                                                          "aten::put_",
+                                                                          "aten::renorm_",
+                                                                          "aten::index_reduce_"};
   return !kOthers->contains(name);
 }
 
@@ -42,20 +63,28 @@ bool SameArguments(const std::vector<const Argument*>& a, const std::vector<Argu
 
 }  // namespace
 
+bool IsWritten(const Argument& a) {
+  if (a.alias.is_write) return true;
+  for (const AliasInfo& c : a.alias.contained) {
+    if (c.is_write) return true;
+  }
+  return false;
+}
+
 absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSchema& schema) {
-  const std::string& name = schema.name.name();
+  const std::string& name = schema.op.name();
   std::vector<int> out_args;   // arguments that only receive a result
   std::vector<int> self_args;  // arguments that are read and written
   const bool in_place_name = absl::EndsWith(name, "_") || Renamed().contains(name);
   for (size_t i = 0; i < schema.arguments.size(); ++i) {
-    if (!schema.arguments[i].IsWritten()) continue;
+    if (!IsWritten(schema.arguments[i])) continue;
     (in_place_name ? self_args : out_args).push_back(static_cast<int>(i));
   }
   FunctionalCounterpart f;
   std::vector<const Argument*> wanted;
   std::vector<int> positions;
   for (size_t i = 0; i < schema.arguments.size(); ++i) {
-    if (!in_place_name && schema.arguments[i].IsWritten()) continue;
+    if (!in_place_name && IsWritten(schema.arguments[i])) continue;
     wanted.push_back(&schema.arguments[i]);
     positions.push_back(static_cast<int>(i));
   }
@@ -68,11 +97,11 @@ absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSc
   std::vector<std::string> names = {pure};
   if (in_place_name) names.push_back(pure + "_functional");
   for (const std::string& candidate_name : names) {
-    for (const FunctionSchema* candidate : SchemaRegistry::Get().Overloads(candidate_name)) {
+    for (const FunctionSchema* candidate : FindOverloads(candidate_name)) {
       if (candidate->IsMutable() || !SameArguments(wanted, candidate->arguments)) continue;
       const std::vector<int>& targets = in_place_name ? self_args : out_args;
       if (candidate->returns.size() < targets.size()) continue;
-      f.op = candidate->name;
+      f.op = candidate->op;
       f.arguments = positions;
       f.elementwise = IsElementwise(name);
       for (size_t r = 0; r < candidate->returns.size(); ++r) {
@@ -83,11 +112,12 @@ absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSc
         }
         f.results.push_back(result);
       }
-      for (size_t o = 0; o < schema.returns.size(); ++o) f.result_of_output.push_back(static_cast<int>(o < f.results.size() ? o : 0));
+      for (size_t o = 0; o < schema.returns.size(); ++o)
+        f.result_of_output.push_back(static_cast<int>(o < f.results.size() ? o : 0));
       return f;
     }
   }
-  return absl::UnimplementedError(absl::StrCat(schema.name.full(), ": no pure form is known"));
+  return absl::UnimplementedError(absl::StrCat(schema.op.full(), ": no pure form is known"));
 }
 
 }  // namespace smelt

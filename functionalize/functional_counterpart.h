@@ -9,16 +9,20 @@
 
 namespace smelt {
 
+// Whether the operator writes this argument, or tensors that it holds.
+bool IsWritten(const Argument& a);
+
 struct FunctionalCounterpart {
   OpName op;
   std::vector<int> arguments;  // for each argument of `op`: which argument of the writing operator (-1: None)
   struct Result {
-    int argument = -1;         // the argument of the writing operator that receives this result; -1: it is not written
-    bool may_resize = false;   // out=: the argument takes the result's sizes
+    int argument = -1;        // the argument of the writing operator that receives this result; -1: it is not written
+    bool may_resize = false;  // out=: the argument takes the result's sizes
   };
   std::vector<Result> results;        // for each result of `op`
   std::vector<int> result_of_output;  // for each output of the writing operator
-  bool elementwise = true;            // reads and writes index by index, so partial overlap of operands is refused as PyTorch does
+  bool elementwise =
+      true;  // reads and writes index by index, so partial overlap of operands is refused as PyTorch does
 };
 
 // E.g. aten::add_.Tensor -> aten::add.Tensor; aten::max.dim_max -> aten::max.dim. Unimplemented if none is known.

@@ -23,10 +23,26 @@ namespace smelt {
 namespace {
 
 constexpr char kOverlapMessage[] =
-    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the "
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
+    "clone() the "
     "tensor before performing the operation.";
 
 Region RegionOf(const SymbolicGeometry& g) { return Region::Strided(g.offset, g.sizes, g.strides, ItemSize(g.dtype)); }
+
+bool IsViewOp(const Graph& g, NodeId n) {
+  const OpKind kind = GetOpInfo(g.node(n).op).kind;
+  return kind == OpKind::kView && g.node(n).op != "smelt::view";
+}
+bool IsInPlaceView(OpName op) { return GetOpInfo(op).kind == OpKind::kInplaceView; }
+bool IsRandom(OpName op) { return GetOpInfo(op).kind == OpKind::kRandom; }
+
+// The geometries that a view operator, or an in-place one, gives over `base`.
+absl::StatusOr<ViewMeaning> ViewsOf(const Graph& g, NodeId n, const SymbolicGeometry& base) {
+  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
+  const OpInfo& info = GetOpInfo(call.op());
+  if (info.kind == OpKind::kInplaceView && info.functional) call = OpCall(info.functional, call.args());
+  return BuildView(call, base, g.symbols);
+}
 
 class Functionalizer {
  public:
@@ -64,7 +80,8 @@ class Functionalizer {
       for (size_t i = 0; i < user.size(); ++i) duplicates.inner_of_outer.push_back(DistinctIndex(static_cast<int>(i)));
     }
     if (duplicates.inner_of_outer.size() != user.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("the duplicates layer has ", duplicates.inner_of_outer.size(), " arguments, the graph ", user.size()));
+      return absl::InvalidArgumentError(absl::StrCat("the duplicates layer has ", duplicates.inner_of_outer.size(),
+                                                     " arguments, the graph ", user.size()));
     }
     std::vector<ValueId> distinct;
     std::vector<int> erase;
@@ -81,7 +98,6 @@ class Functionalizer {
     }
     for (auto it = erase.rbegin(); it != erase.rend(); ++it) {
       g_.EraseParam(g_.top(), *it);
-      g_.input_infos.erase(g_.input_infos.begin() + *it);
     }
 
     // Layer 2: each distinct tensor argument has its own memory; states' storages follow.
@@ -93,15 +109,27 @@ class Functionalizer {
         tensor_of_distinct_.push_back(-1);
         continue;
       }
-      if (!value.type.tensor().IsComplete()) return absl::InvalidArgumentError(absl::StrCat("input %", value.name, " has no complete type"));
-      MemoryState m;
-      m.origin = MemoryState::Origin::kArgument;
-      m.index = overlaps.num_memories++;
-      overlaps.memory_of.push_back(MemoryIndex(m.index));
-      m.nominal = GeometryOf(value.type.tensor());
-      m.version = m.initial = distinct[d];
-      memory_of_argument_.push_back(NewMemory(std::move(m)));
-      tensor_of_distinct_.push_back(NewTensor(memory_of_argument_.back(), GeometryOf(value.type.tensor())));
+      if (!value.type.tensor().IsComplete())
+        return absl::InvalidArgumentError(absl::StrCat("input %", value.name, " has no complete type"));
+      SymbolicGeometry geometry = GeometryOf(value.type.tensor());
+      if (options_.overlapping && options_.symbolic_strides) {
+        for (size_t k = 0; k < geometry.strides.size(); ++k) {
+          geometry.strides[k] = Expr::Symbol(absl::StrCat(value.name, ".stride", k));
+        }
+      }
+      const int home = options_.overlapping ? static_cast<int>(d) : -1;
+      if (!options_.overlapping || memory_of_argument_.empty()) {
+        MemoryState m;
+        m.origin = MemoryState::Origin::kArgument;
+        m.index = overlaps.num_memories++;
+        m.nominal = geometry;
+        m.version = m.initial = distinct[d];
+        m.shared = options_.overlapping;
+        memory_of_argument_.push_back(NewMemory(std::move(m)));
+      }
+      overlaps.memory_of.push_back(MemoryIndex(overlaps.num_memories - 1));
+      tensor_of_distinct_.push_back(NewTensor(memory_of_argument_.back(), geometry, home));
+      initial_geometry_[static_cast<int>(d)] = std::move(geometry);
       tensor_of_[distinct[d]] = tensor_of_distinct_.back();
     }
     overlaps.num_argument_memories = overlaps.num_memories;
@@ -151,12 +179,13 @@ class Functionalizer {
     return g;
   }
 
-  // Where the program addresses storages absolutely, an argument's memory may be read outside the argument: then its contents are
-  // never renamed to a value that holds the argument alone.
+  // Where the program addresses storages absolutely, an argument's memory may be read outside the argument: then its
+  // contents are never renamed to a value that holds the argument alone.
   void FindAbsoluteAccess() {
     for (NodeId n : g_.AllNodes()) {
       const std::string& name = g_.node(n).op.name();
-      if (absl::StrContains(name, "as_strided") || name == "aten::set_" || name == "aten::resize_" || name == "aten::resize_as_") {
+      if (absl::StrContains(name, "as_strided") || name == "aten::set_" || name == "aten::resize_" ||
+          name == "aten::resize_as_") {
         absolute_access_ = true;
       }
     }
@@ -172,8 +201,8 @@ class Functionalizer {
     memories_.push_back(std::move(m));
     return static_cast<int>(memories_.size()) - 1;
   }
-  TensorId NewTensor(MemoryId m, SymbolicGeometry geometry) {
-    tensors_.push_back({m, std::move(geometry)});
+  TensorId NewTensor(MemoryId m, SymbolicGeometry geometry, int home = -1) {
+    tensors_.push_back({m, home, std::move(geometry)});
     return static_cast<int>(tensors_.size()) - 1;
   }
   void BindFresh(ValueId v) {
@@ -185,7 +214,8 @@ class Functionalizer {
   }
   absl::StatusOr<TensorId> TensorOf(ValueId v) const {
     auto it = tensor_of_.find(v);
-    if (it == tensor_of_.end()) return absl::InternalError(absl::StrCat("%", g_.value(v).name, " is no tensor that functionalization knows"));
+    if (it == tensor_of_.end())
+      return absl::InternalError(absl::StrCat("%", g_.value(v).name, " is no tensor that functionalization knows"));
     return it->second;
   }
 
@@ -206,22 +236,42 @@ class Functionalizer {
   ValueId Read(TensorId t, NodeId anchor) {
     const TensorState& tensor = tensors_[t];
     const MemoryState& m = memories_[tensor.memory];
-    if (SameGeometry(tensor.geometry, m.nominal)) return m.version;
+    if (!m.shared && SameGeometry(tensor.geometry, m.nominal)) return m.version;
     // One view a version and geometry, as long as control flow dominates.
     const std::vector<CachedView>& cache = view_cache_[tensor.memory];
     for (auto c = cache.rbegin(); c != cache.rend() && c->version == m.version; ++c) {
-      if (SameGeometry(c->geometry, tensor.geometry)) return c->view;
+      if (c->home == tensor.home && SameGeometry(c->geometry, tensor.geometry)) return c->view;
     }
-    const ValueId v = g_.node(InsertView(anchor, m.version, tensor.geometry)).outputs[0];
-    view_cache_[tensor.memory].push_back({m.version, tensor.geometry, v});
+    const NodeId view = InsertView(anchor, m.version, tensor.geometry);
+    if (m.shared) g_.SetAttribute(view, "argument", static_cast<int64_t>(tensor.home));
+    const ValueId v = g_.node(view).outputs[0];
+    view_cache_[tensor.memory].push_back({m.version, tensor.geometry, v, tensor.home});
     cache_log_.push_back(tensor.memory);
     return v;
   }
 
+  // Whether `v` may stand for a memory of its own: it is no view of another one, and counts from its first element.
+  bool IsOwner(ValueId v) const {
+    const NodeId def = g_.value(v).def;
+    if (!g_.IsParam(def)) return g_.node(def).op != "smelt::view";
+    if (g_.node(def).parent != g_.top()) return true;
+    const InputInfo& info = g_.input_infos[g_.value(v).def_index];
+    if (info.kind == InputInfo::Kind::kWeight) return g_.weights[info.weight].geometry.offset == 0 && !absolute_access_;
+    return !absolute_access_;
+  }
+  // The same elements as contents of a memory of their own, in the layout `strides`.
+  ValueId Own(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
+    return IsOwner(v) ? Materialize(anchor, v, strides) : ForceMaterialize(anchor, v, strides);
+  }
   ValueId Materialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
     const TensorType& t = g_.value(v).type.tensor();
     if (SameGeometry({*t.dtype, *t.sizes, strides, 0}, GeometryOf(t))) return v;
-    NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::materialize"), {v}, {Type::Tensor(*t.dtype, *t.sizes, strides)});
+    return ForceMaterialize(anchor, v, strides);
+  }
+  ValueId ForceMaterialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
+    const TensorType t = g_.value(v).type.tensor();
+    NodeId n =
+        g_.InsertBefore(anchor, OpName::Get("smelt::materialize"), {v}, {Type::Tensor(*t.dtype, *t.sizes, strides)});
     g_.SetAttribute(n, "strides", strides);
     g_.SetSource(n, source_);
     return g_.node(n).outputs[0];
@@ -230,20 +280,21 @@ class Functionalizer {
   // `v` in the layout `strides`: where a node of ours has just made it for this purpose, it is told to make it so.
   ValueId WithLayout(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
     const Value& value = g_.value(v);
-    const TensorType& t = value.type.tensor();
-    if (SameGeometry({*t.dtype, *t.sizes, strides, 0}, GeometryOf(t))) return v;
+    const TensorType t = value.type.tensor();
+    if (IsOwner(v) && SameGeometry({*t.dtype, *t.sizes, strides, 0}, GeometryOf(t))) return v;
     if (own_.contains(v) && value.uses.empty()) {
       g_.SetType(v, Type::Tensor(*t.dtype, *t.sizes, strides));
       return v;
     }
-    return Materialize(anchor, v, strides);
+    return Own(anchor, v, strides);
   }
 
   ValueId Cast(NodeId anchor, ValueId v, DType to) {
     const TensorType t = g_.value(v).type.tensor();
     if (*t.dtype == to) return v;
     std::vector<ValueId> args = {v, InsertConstant(g_, anchor, ScalarTypeOf(to))};
-    NodeId n = g_.InsertBefore(anchor, OpName::Get("prims::convert_element_type"), args, {Type::Tensor(to, *t.sizes, *t.strides)});
+    NodeId n = g_.InsertBefore(anchor, OpName::Get("prims::convert_element_type"), args,
+                               {Type::Tensor(to, *t.sizes, *t.strides)});
     g_.SetSource(n, source_);
     const ValueId out = g_.node(n).outputs[0];
     own_.insert(out);
@@ -256,7 +307,8 @@ class Functionalizer {
     const int lead = static_cast<int>(sizes.size()) - t.rank();
     if (lead < 0) {
       // PyTorch lets copy_ drop leading dims of size 1? No: it refuses.
-      return absl::FailedPreconditionError(absl::StrCat("a value of rank ", t.rank(), " cannot be broadcast to rank ", sizes.size()));
+      return absl::FailedPreconditionError(
+          absl::StrCat("a value of rank ", t.rank(), " cannot be broadcast to rank ", sizes.size()));
     }
     SymbolicGeometry g{*t.dtype, sizes, std::vector<Expr>(sizes.size(), Expr(0)), 0};
     for (int d = 0; d < t.rank(); ++d) {
@@ -264,8 +316,9 @@ class Functionalizer {
       if (have == sizes[lead + d]) {
         g.strides[lead + d] = (*t.strides)[d];
       } else if (have != Expr(1)) {
-        return absl::FailedPreconditionError(absl::StrCat("The expanded size of the tensor (", sizes[lead + d].ToString(), ") must match the existing size (",
-                                                          have.ToString(), ") at non-singleton dimension ", d));
+        return absl::FailedPreconditionError(
+            absl::StrCat("The expanded size of the tensor (", sizes[lead + d].ToString(),
+                         ") must match the existing size (", have.ToString(), ") at non-singleton dimension ", d));
       }
     }
     return g_.node(InsertView(anchor, v, g)).outputs[0];
@@ -284,23 +337,28 @@ class Functionalizer {
     v = Cast(anchor, v, geometry.dtype);
     SMELT_ASSIGN_OR_RETURN(v, Broadcast(anchor, v, geometry.sizes));
     MemoryState& m = memories_[id];
-    const bool keep_outside = (absolute_access_ && m.origin != MemoryState::Origin::kFresh) || shared_states_.contains(id);
+    const bool keep_outside =
+        (absolute_access_ && m.origin != MemoryState::Origin::kFresh) || shared_states_.contains(id) || m.shared;
     if (SameGeometry(geometry, m.nominal) && !keep_outside) {
       m.version = WithLayout(anchor, v, m.nominal.strides);
-    } else if (!keep_outside && geometry.dtype == m.nominal.dtype && geometry.offset == m.nominal.offset && NumElements(geometry) == NumElements(m.nominal) &&
-               IsDense(geometry, g_.symbols) && IsDense(m.nominal, g_.symbols)) {
+    } else if (!keep_outside && geometry.dtype == m.nominal.dtype && geometry.offset == m.nominal.offset &&
+               NumElements(geometry) == NumElements(m.nominal) && IsDense(geometry, g_.symbols) &&
+               IsDense(m.nominal, g_.symbols)) {
       // All of the storage, in another order of dims: the same bytes seen through the nominal geometry.
       ValueId laid_out = WithLayout(anchor, v, geometry.strides);
       SymbolicGeometry nominal = m.nominal;
       nominal.offset = 0;
       m.version = g_.node(InsertView(anchor, laid_out, nominal)).outputs[0];
     } else {
-      NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::write_region"), {m.version, v}, {g_.value(m.version).type});
+      NodeId n =
+          g_.InsertBefore(anchor, OpName::Get("smelt::write_region"), {m.version, v}, {g_.value(m.version).type});
       SetGeometry(n, geometry);
+      if (m.shared) g_.SetAttribute(n, "argument", static_cast<int64_t>(tensors_[t].home));
       m.version = g_.node(n).outputs[0];
     }
     ++m.generation;
     m.written.push_back(geometry);
+    m.written_home.push_back(tensors_[t].home);
     return absl::OkStatus();
   }
 
@@ -309,6 +367,7 @@ class Functionalizer {
     ValueId version;
     SymbolicGeometry geometry;
     ValueId view;
+    int home = -1;
   };
 
   absl::Status ProcessBlock(BlockId b) {
@@ -332,7 +391,8 @@ class Functionalizer {
   absl::Status ProcessResultsOf(BlockId) { return absl::OkStatus(); }
 
   static bool IsTensorList(const Type& t) {
-    return t.kind() == TypeKind::kList && (t.element().IsTensor() || (t.element().kind() == TypeKind::kOptional && t.element().element().IsTensor()));
+    return t.kind() == TypeKind::kList &&
+           (t.element().IsTensor() || (t.element().kind() == TypeKind::kOptional && t.element().element().IsTensor()));
   }
 
   absl::Status ProcessNode(NodeId n) {
@@ -347,7 +407,7 @@ class Functionalizer {
     if (name == "smelt::cond" || name == "prim::If") return ProcessIf(n);
     if (name == "smelt::while_loop" || name == "prim::Loop") return ProcessLoop(n);
     if (!g_.node(n).blocks.empty()) return absl::UnimplementedError("control flow of this kind");
-    const FunctionSchema* schema = SchemaRegistry::Get().Find(op);
+    const FunctionSchema* schema = FindSchema(op);
     if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
     if (IsInPlaceView(op)) return ProcessInPlaceView(n);
     if (name == "aten::set_") return ProcessSet(n);
@@ -361,12 +421,16 @@ class Functionalizer {
     const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
     const ValueId list = g_.node(n).inputs[0];
     if (auto it = tensor_lists_.find(list); it != tensor_lists_.end()) {
-      if (it->second.size() != outputs.size()) return absl::InvalidArgumentError(absl::StrCat("a list of ", it->second.size(), " is unpacked into ", outputs.size()));
+      if (it->second.size() != outputs.size())
+        return absl::InvalidArgumentError(
+            absl::StrCat("a list of ", it->second.size(), " is unpacked into ", outputs.size()));
       for (size_t i = 0; i < outputs.size(); ++i) tensor_of_[outputs[i]] = it->second[i];
       return absl::OkStatus();
     }
     if (auto it = lists_.find(list); it != lists_.end()) {
-      if (it->second.size() != outputs.size()) return absl::InvalidArgumentError(absl::StrCat("a list of ", it->second.size(), " is unpacked into ", outputs.size()));
+      if (it->second.size() != outputs.size())
+        return absl::InvalidArgumentError(
+            absl::StrCat("a list of ", it->second.size(), " is unpacked into ", outputs.size()));
       for (size_t i = 0; i < outputs.size(); ++i) {
         const ValueId e = it->second[i];
         if (tensor_of_.contains(e)) {
@@ -385,29 +449,30 @@ class Functionalizer {
 
   absl::Status ProcessView(NodeId n) {
     SMELT_ASSIGN_OR_RETURN(TensorId base, TensorOf(g_.node(n).inputs[0]));
-    SMELT_ASSIGN_OR_RETURN(std::vector<SymbolicGeometry> views, ViewGeometries(g_, n, tensors_[base].geometry));
+    SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOf(g_, n, tensors_[base].geometry));
     const ValueId out = g_.node(n).outputs[0];
     const MemoryId m = tensors_[base].memory;
     if (g_.value(out).type.IsTensor()) {
-      tensor_of_[out] = NewTensor(m, std::move(views[0]));
+      tensor_of_[out] = NewTensor(m, std::move(views.outputs[0]), tensors_[base].home);
     } else {
       std::vector<TensorId>& list = tensor_lists_[out];
-      for (SymbolicGeometry& v : views) list.push_back(NewTensor(m, std::move(v)));
+      for (SymbolicGeometry& v : views.outputs) list.push_back(NewTensor(m, std::move(v), tensors_[base].home));
     }
     return absl::OkStatus();
   }
 
   absl::Status ProcessInPlaceView(NodeId n) {
     SMELT_ASSIGN_OR_RETURN(TensorId t, TensorOf(g_.node(n).inputs[0]));
-    SMELT_ASSIGN_OR_RETURN(std::vector<SymbolicGeometry> views, ViewGeometries(g_, n, tensors_[t].geometry));
+    SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOf(g_, n, tensors_[t].geometry));
     if (block_depth_ > 0) return absl::UnimplementedError("a change of geometry inside a branch or loop");
-    tensors_[t].geometry = std::move(views[0]);
+    tensors_[t].geometry = std::move(views.outputs[0]);
     ++result_.mutations_removed;
     if (!g_.node(n).outputs.empty()) tensor_of_[g_.node(n).outputs[0]] = t;
     return absl::OkStatus();
   }
 
-  // set_.source_Tensor(self, source); set_.source_Tensor_storage_offset(self, source, offset, size, stride); set_(self).
+  // set_.source_Tensor(self, source); set_.source_Tensor_storage_offset(self, source, offset, size, stride);
+  // set_(self).
   absl::Status ProcessSet(NodeId n) {
     const Node& node = g_.node(n);
     if (block_depth_ > 0) return absl::UnimplementedError("set_ inside a branch or loop");
@@ -431,7 +496,7 @@ class Functionalizer {
       MemoryState m;
       m.nominal = empty;
       m.version = FreshContents(n, empty);
-      tensors_[self] = {NewMemory(std::move(m)), empty};
+      tensors_[self] = {NewMemory(std::move(m)), -1, empty};
     } else {
       return absl::UnimplementedError("set_ from a storage");
     }
@@ -534,12 +599,13 @@ class Functionalizer {
     SMELT_RETURN_IF_ERROR(ReadInputs(n, n));
     const std::string& name = g_.node(n).op.name();
     // A copy is a value that already is: contents are immutable. Only its layout may need work.
-    if (name == "aten::clone" || name == "aten::lift_fresh_copy" || name == "aten::contiguous" || name == "aten::alias_copy" || name == "aten::detach_copy") {
+    if (name == "aten::clone" || name == "aten::lift_fresh_copy" || name == "aten::contiguous" ||
+        name == "aten::alias_copy" || name == "aten::detach_copy") {
       const ValueId out = g_.node(n).outputs[0];
       const SymbolicGeometry g = GeometryOf(g_.value(out).type.tensor());
       MemoryState m;
       m.nominal = g;
-      m.version = m.initial = Materialize(n, g_.node(n).inputs[0], g.strides);
+      m.version = m.initial = Own(n, g_.node(n).inputs[0], g.strides);
       tensor_of_[out] = NewTensor(NewMemory(std::move(m)), g);
       return absl::OkStatus();
     }
@@ -547,7 +613,8 @@ class Functionalizer {
     for (ValueId v : outputs) {
       const Type& t = g_.value(v).type;
       if (t.IsTensor()) {
-        if (!t.tensor().IsComplete()) return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
+        if (!t.tensor().IsComplete())
+          return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
         BindFresh(v);
       }
     }
@@ -557,7 +624,7 @@ class Functionalizer {
   // In-place and out= operators: the functional counterpart, then the write.
   absl::Status ProcessWrite(NodeId n, const FunctionSchema& schema) {
     ++result_.mutations_removed;
-    const std::string& name = schema.name.name();
+    const std::string& name = schema.op.name();
     const std::vector<ValueId> inputs(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
     if (name == "aten::copy_") {
       SMELT_ASSIGN_OR_RETURN(TensorId self, TensorOf(inputs[0]));
@@ -602,7 +669,9 @@ class Functionalizer {
     }
     std::vector<Type> types;
     for (size_t i = 0; i < counterpart.results.size(); ++i) {
-      types.push_back(written[i] >= 0 ? Type::Tensor(tensors_[written[i]].geometry.dtype, tensors_[written[i]].geometry.sizes) : Type::Tensor());
+      types.push_back(written[i] >= 0
+                          ? Type::Tensor(tensors_[written[i]].geometry.dtype, tensors_[written[i]].geometry.sizes)
+                          : Type::Tensor());
     }
     NodeId f = g_.InsertBefore(n, counterpart.op, args, types);
     g_.SetSource(f, source_);
@@ -633,11 +702,14 @@ class Functionalizer {
   absl::Status CheckPartialOverlap(TensorId written, TensorId read) {
     if (tensors_[written].memory != tensors_[read].memory || written == read) return absl::OkStatus();
     if (SameGeometry(tensors_[written].geometry, tensors_[read].geometry)) return absl::OkStatus();
-    if (Compare(RegionOf(tensors_[written].geometry), RegionOf(tensors_[read].geometry), g_.symbols) == Overlap::kSome) {
+    if (Compare(RegionOf(tensors_[written].geometry), RegionOf(tensors_[read].geometry), g_.symbols) ==
+        Overlap::kSome) {
       // PyTorch's fast path for a tensor over itself through other strides is no overlap check for 1 element.
-      if (NumElements(tensors_[read].geometry) == Expr(1) && NumElements(tensors_[written].geometry) == Expr(1)) return absl::OkStatus();
+      if (NumElements(tensors_[read].geometry) == Expr(1) && NumElements(tensors_[written].geometry) == Expr(1))
+        return absl::OkStatus();
       return absl::FailedPreconditionError(
-          "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+          "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+          "location. "
           "Please clone() the tensor before performing the operation.");
     }
     return absl::OkStatus();
@@ -649,7 +721,8 @@ class Functionalizer {
     size_t num_tensors;
   };
 
-  // Processes a branch or body whose parameters stand for known tensors; returns the memories (of before) whose contents it changed.
+  // Processes a branch or body whose parameters stand for known tensors; returns the memories (of before) whose
+  // contents it changed.
   absl::Status ProcessInner(BlockId b) {
     ++block_depth_;
     absl::Status s = ProcessBlock(b);
@@ -715,7 +788,8 @@ class Functionalizer {
         // Its value is not needed as a result; any value will do.
         continue;
       }
-      if (t0 < 0 || t1 < 0) return absl::UnimplementedError("a branch's result that is no tensor functionalization knows");
+      if (t0 < 0 || t1 < 0)
+        return absl::UnimplementedError("a branch's result that is no tensor functionalization knows");
       const TensorType& declared = g_.value(outputs[k]).type.tensor();
       SymbolicGeometry geometry = declared.IsComplete() ? GeometryOf(declared) : tensors_[t0].geometry;
       geometry.offset = 0;
@@ -744,7 +818,8 @@ class Functionalizer {
       for (MemoryId m : changed) g_.AddResult(blocks[i], after[i][m].version);
     }
     for (MemoryId m : changed) {
-      if (!SameGeometry(after[0][m].nominal, before[m].nominal) || !SameGeometry(after[1][m].nominal, before[m].nominal)) {
+      if (!SameGeometry(after[0][m].nominal, before[m].nominal) ||
+          !SameGeometry(after[1][m].nominal, before[m].nominal)) {
         return absl::UnimplementedError("memory resized inside a branch");
       }
       ValueId out = g_.AddNodeOutput(n, g_.value(before[m].version).type);
@@ -752,7 +827,10 @@ class Functionalizer {
       memory.version = out;
       ++memory.generation;
       for (const auto& a : after) {
-        memory.written.insert(memory.written.end(), a[m].written.begin() + before[m].written.size(), a[m].written.end());
+        memory.written.insert(memory.written.end(), a[m].written.begin() + before[m].written.size(),
+                              a[m].written.end());
+        memory.written_home.insert(memory.written_home.end(),
+                                   a[m].written_home.begin() + before[m].written_home.size(), a[m].written_home.end());
       }
     }
     return absl::OkStatus();
@@ -770,10 +848,10 @@ class Functionalizer {
   void CollectWritten(BlockId b, absl::flat_hash_set<MemoryId>& out) {
     for (NodeId n : g_.Nodes(b)) {
       for (BlockId inner : g_.node(n).blocks) CollectWritten(inner, out);
-      const FunctionSchema* schema = SchemaRegistry::Get().Find(g_.node(n).op);
+      const FunctionSchema* schema = FindSchema(g_.node(n).op);
       if (schema == nullptr || !schema->IsMutable()) continue;
       for (size_t i = 0; i < schema->arguments.size() && i < g_.node(n).inputs.size(); ++i) {
-        if (!schema->arguments[i].IsWritten()) continue;
+        if (!IsWritten(schema->arguments[i])) continue;
         ValueId v = g_.node(n).inputs[i];
         // Up through views and in-place results to something defined outside.
         while (!tensor_of_.contains(v)) {
@@ -791,14 +869,14 @@ class Functionalizer {
     }
   }
   bool IsMutableNode(NodeId n) const {
-    const FunctionSchema* schema = SchemaRegistry::Get().Find(g_.node(n).op);
+    const FunctionSchema* schema = FindSchema(g_.node(n).op);
     return schema != nullptr && schema->IsMutable();
   }
 
   absl::Status ProcessLoop(NodeId n) {
     const bool is_while = g_.node(n).op.name() == "smelt::while_loop";
-    // smelt::while_loop(carried..., additional...) {cond(all), body(all) -> carried}; prim::Loop(trips, condition, carried...) {body(i, carried...) ->
-    // condition, carried...}.
+    // smelt::while_loop(carried..., additional...) {cond(all), body(all) -> carried}; prim::Loop(trips, condition,
+    // carried...) {body(i, carried...) -> condition, carried...}.
     const std::vector<BlockId> blocks(g_.node(n).blocks.begin(), g_.node(n).blocks.end());
     const BlockId body = blocks.back();
     const int first_input = is_while ? 0 : 2;
@@ -812,14 +890,16 @@ class Functionalizer {
           g_.EraseParam(b, i);
         }
       }
-      while (static_cast<int>(g_.node(n).inputs.size()) > num_carried) g_.RemoveInput(n, static_cast<uint32_t>(g_.node(n).inputs.size()) - 1);
+      while (static_cast<int>(g_.node(n).inputs.size()) > num_carried)
+        g_.RemoveInput(n, static_cast<uint32_t>(g_.node(n).inputs.size()) - 1);
     }
     // What is written in the body and lives outside is carried too.
     absl::flat_hash_set<MemoryId> written_set;
     for (int i = 0; i < num_carried; ++i) {
       for (BlockId b : blocks) {
         if (!is_while || b == body || b == blocks[0]) {
-          // Parameters are not known yet, so that a write to one is not followed to an outer memory; it is refused below.
+          // Parameters are not known yet, so that a write to one is not followed to an outer memory; it is refused
+          // below.
           (void)b;
         }
       }
@@ -839,8 +919,10 @@ class Functionalizer {
       geometry.offset = 0;
       if (!IsDense(geometry, g_.symbols)) geometry.strides = ContiguousStrides(geometry.sizes);
       const TensorType& declared = g_.value(out).type.tensor();
-      if (declared.IsComplete() && IsDense(GeometryOf(declared), g_.symbols) && *declared.sizes == geometry.sizes) geometry = GeometryOf(declared);
-      if (declared.dtype && *declared.dtype != geometry.dtype) return absl::UnimplementedError("a loop-carried tensor that changes its dtype");
+      if (declared.IsComplete() && IsDense(GeometryOf(declared), g_.symbols) && *declared.sizes == geometry.sizes)
+        geometry = GeometryOf(declared);
+      if (declared.dtype && *declared.dtype != geometry.dtype)
+        return absl::UnimplementedError("a loop-carried tensor that changes its dtype");
       layouts[i] = geometry;
       g_.SetInput(n, first_input + i, Materialize(n, Read(init, n), geometry.strides));
       g_.SetType(out, TypeOf(geometry));
@@ -848,7 +930,8 @@ class Functionalizer {
     }
     if (!is_while) {
       for (int i = 0; i < 2; ++i) {
-        if (auto it = tensor_of_.find(g_.node(n).inputs[i]); it != tensor_of_.end()) g_.SetInput(n, i, Read(it->second, n));
+        if (auto it = tensor_of_.find(g_.node(n).inputs[i]); it != tensor_of_.end())
+          g_.SetInput(n, i, Read(it->second, n));
       }
     }
     const std::vector<MemoryState> before = memories_;
@@ -875,7 +958,8 @@ class Functionalizer {
       }
       SMELT_RETURN_IF_ERROR(ProcessInner(b));
       for (MemoryId m : own) {
-        if (memories_[m].generation > 0) return absl::UnimplementedError("a loop's body writes into a carried tensor itself");
+        if (memories_[m].generation > 0)
+          return absl::UnimplementedError("a loop's body writes into a carried tensor itself");
       }
       const NodeId ret = g_.block(b).return_node;
       for (size_t k = 0; k < g_.results(b).size(); ++k) {
@@ -885,7 +969,8 @@ class Functionalizer {
         ValueId now = Read(it->second, ret);
         const int carried = is_while ? (b == body ? static_cast<int>(k) : -1) : static_cast<int>(k) - 1;
         if (carried >= 0) {
-          if (tensors_[it->second].geometry.sizes != layouts[carried].sizes) return absl::UnimplementedError("a loop-carried tensor that changes its size");
+          if (tensors_[it->second].geometry.sizes != layouts[carried].sizes)
+            return absl::UnimplementedError("a loop-carried tensor that changes its size");
           now = Materialize(ret, now, layouts[carried].strides);
         }
         g_.SetInput(ret, static_cast<uint32_t>(k), now);
@@ -899,11 +984,13 @@ class Functionalizer {
           }
         }
         for (MemoryId m : written) {
-          if (!SameGeometry(memories_[m].nominal, before[m].nominal)) return absl::UnimplementedError("memory resized inside a loop");
+          if (!SameGeometry(memories_[m].nominal, before[m].nominal))
+            return absl::UnimplementedError("memory resized inside a loop");
         }
       } else {
         for (size_t m = 0; m < num_before; ++m) {
-          if (memories_[m].generation != before[m].generation) return absl::UnimplementedError("a loop's condition that writes to memory");
+          if (memories_[m].generation != before[m].generation)
+            return absl::UnimplementedError("a loop's condition that writes to memory");
         }
       }
       if (b != body) continue;
@@ -911,6 +998,7 @@ class Functionalizer {
       for (MemoryId m : written) {
         MemoryState state = before[m];
         state.written = memories_[m].written;
+        state.written_home = memories_[m].written_home;
         state.generation = memories_[m].generation + 1;
         after_loop_[m] = state;
       }
@@ -940,7 +1028,8 @@ class Functionalizer {
     for (const MemoryState& m : memories_) {
       if (m.origin == MemoryState::Origin::kFresh || m.version == m.initial) continue;
       MutatedMemory mutated;
-      mutated.memory = MemoryIndex(m.origin == MemoryState::Origin::kArgument ? m.index : c.overlaps.num_argument_memories + m.index);
+      mutated.memory = MemoryIndex(
+          m.origin == MemoryState::Origin::kArgument ? m.index : c.overlaps.num_argument_memories + m.index);
       mutated.contents = Output(m.version);
       mutated.resized = m.resized;
       if (m.resized) {
@@ -948,6 +1037,9 @@ class Functionalizer {
         mutated.written.push_back(m.nominal);
       } else {
         mutated.written = m.written;
+        if (m.shared) {
+          for (int home : m.written_home) mutated.written_from.push_back(DistinctIndex(home));
+        }
       }
       c.mutations.memories.push_back(std::move(mutated));
     }
@@ -998,9 +1090,7 @@ class Functionalizer {
   MemoryId ArgumentMemory(int distinct) const {
     return memory_of_argument_[result_.convention.overlaps.memory_of[distinct].value()];
   }
-  SymbolicGeometry InitialGeometry(int distinct) const {
-    return GeometryOf(g_.value(memories_[ArgumentMemory(distinct)].initial).type.tensor());
-  }
+  const SymbolicGeometry& InitialGeometry(int distinct) const { return initial_geometry_.at(distinct); }
 
   void NoteInput(TensorId t, MemoryId own, const SymbolicGeometry& initial, MutatedInput in) {
     const TensorState& now = tensors_[t];
@@ -1021,10 +1111,13 @@ class Functionalizer {
     result_.convention.mutations.inputs.push_back(std::move(in));
   }
   MemoryIndex ConventionMemory(const MemoryState& m) const {
-    return MemoryIndex(m.origin == MemoryState::Origin::kArgument ? m.index : result_.convention.overlaps.num_argument_memories + m.index);
+    return MemoryIndex(m.origin == MemoryState::Origin::kArgument
+                           ? m.index
+                           : result_.convention.overlaps.num_argument_memories + m.index);
   }
 
-  absl::Status NoteOutput(ValueId v, const absl::flat_hash_map<MemoryId, int>& shown, const absl::flat_hash_map<TensorId, int>& caller_tensor,
+  absl::Status NoteOutput(ValueId v, const absl::flat_hash_map<MemoryId, int>& shown,
+                          const absl::flat_hash_map<TensorId, int>& caller_tensor,
                           const absl::flat_hash_map<TensorId, int>& state_tensor) {
     OutputInfo out;
     const Value& value = g_.value(v);
@@ -1035,7 +1128,8 @@ class Functionalizer {
       } else if (value.type.kind() == TypeKind::kInt && GetIntExpr(g_, v) && !HasDataSymbols(*GetIntExpr(g_, v))) {
         out.kind = OutputInfo::Kind::kConstant;
         out.constant = *GetIntExpr(g_, v);
-      } else if (value.type.kind() == TypeKind::kInt || value.type.kind() == TypeKind::kFloat || value.type.kind() == TypeKind::kBool) {
+      } else if (value.type.kind() == TypeKind::kInt || value.type.kind() == TypeKind::kFloat ||
+                 value.type.kind() == TypeKind::kBool) {
         out.kind = OutputInfo::Kind::kScalar;
         out.contents = Output(v);
       } else {
@@ -1049,7 +1143,9 @@ class Functionalizer {
     const MemoryState& m = memories_[tensor.memory];
     for (MemoryId other : m.may_share) {
       const bool other_visible = memories_[other].origin != MemoryState::Origin::kFresh || shown.contains(other);
-      if (other_visible) return absl::UnimplementedError("an output that may, by a branch, share memory with an argument or another output");
+      if (other_visible)
+        return absl::UnimplementedError(
+            "an output that may, by a branch, share memory with an argument or another output");
     }
     out.geometry = tensor.geometry;
     if (auto c = caller_tensor.find(t); c != caller_tensor.end()) {
@@ -1061,12 +1157,14 @@ class Functionalizer {
     } else if (m.origin != MemoryState::Origin::kFresh) {
       out.kind = OutputInfo::Kind::kAliasOfMemory;
       out.memory = ConventionMemory(m);
+      if (tensor.home >= 0) out.argument = CallerIndex(caller_of_distinct_[tensor.home]);
     } else {
       out.contents = Output(m.version);
       const bool whole = SameGeometry(tensor.geometry, m.nominal) && shown.at(tensor.memory) == 1;
       out.kind = whole ? OutputInfo::Kind::kFresh : OutputInfo::Kind::kAliasOfIntermediate;
       if (!whole) {
-        // Two memories may hold one and the same value; as storages they differ. Whoever refers to this one refers by this number.
+        // Two memories may hold one and the same value; as storages they differ. Whoever refers to this one refers by
+        // this number.
         auto [index, fresh] = storage_output_.try_emplace(tensor.memory, out.contents.value());
         (void)fresh;
         out.memory = MemoryIndex(result_.convention.overlaps.num_memories + tensor.memory);
@@ -1093,7 +1191,7 @@ class Functionalizer {
     if (absl::StartsWith(name, "prim::")) return name != "prim::Print" && name != "prim::RaiseException";
     if (absl::StartsWith(name, "aten::_assert") || node.outputs.empty()) {
       // Writes were replaced; what has no outputs otherwise is a check.
-      const FunctionSchema* schema = SchemaRegistry::Get().Find(node.op);
+      const FunctionSchema* schema = FindSchema(node.op);
       return schema != nullptr && schema->IsMutable();
     }
     return !IsRandom(node.op);
@@ -1101,7 +1199,8 @@ class Functionalizer {
   void EraseDead(BlockId b) {
     std::vector<NodeId> nodes = g_.Nodes(b);
     for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
-      for (BlockId inner : std::vector<BlockId>(g_.node(*it).blocks.begin(), g_.node(*it).blocks.end())) EraseDead(inner);
+      for (BlockId inner : std::vector<BlockId>(g_.node(*it).blocks.begin(), g_.node(*it).blocks.end()))
+        EraseDead(inner);
       bool used = false;
       for (ValueId v : g_.node(*it).outputs) used = used || !g_.value(v).uses.empty();
       if (!used && IsRemovable(*it)) g_.Erase(*it);
@@ -1114,14 +1213,15 @@ class Functionalizer {
   std::vector<MemoryState> memories_;
   std::vector<TensorState> tensors_;
   absl::flat_hash_map<ValueId, TensorId> tensor_of_;
-  absl::flat_hash_map<ValueId, std::vector<ValueId>> lists_;            // prim::ListConstruct
-  absl::flat_hash_map<ValueId, std::vector<TensorId>> tensor_lists_;    // lists of views
-  absl::flat_hash_set<ValueId> own_;                                    // made here, layout free to choose
+  absl::flat_hash_map<ValueId, std::vector<ValueId>> lists_;          // prim::ListConstruct
+  absl::flat_hash_map<ValueId, std::vector<TensorId>> tensor_lists_;  // lists of views
+  absl::flat_hash_set<ValueId> own_;                                  // made here, layout free to choose
   std::vector<TensorId> tensor_of_distinct_;
   std::vector<int> caller_of_distinct_;
-  std::vector<MemoryId> memory_of_argument_;  // by MemoryIndex
-  std::vector<MemoryId> memory_of_storage_;   // by weight storage
-  std::vector<std::pair<int, TensorId>> states_;                        // weight, its tensor
+  std::vector<MemoryId> memory_of_argument_;      // by MemoryIndex
+  absl::flat_hash_map<int, SymbolicGeometry> initial_geometry_;  // by DistinctIndex
+  std::vector<MemoryId> memory_of_storage_;       // by weight storage
+  std::vector<std::pair<int, TensorId>> states_;  // weight, its tensor
   absl::flat_hash_set<MemoryId> shared_states_;
   bool absolute_access_ = false;
   absl::flat_hash_map<MemoryId, std::vector<CachedView>> view_cache_;
@@ -1139,9 +1239,12 @@ class Functionalizer {
 absl::Status VerifyBlock(const Graph& g, BlockId b) {
   for (NodeId n : g.Nodes(b)) {
     const Node& node = g.node(n);
-    const FunctionSchema* schema = SchemaRegistry::Get().Find(node.op);
-    if (schema != nullptr && schema->IsMutable()) return absl::InternalError(absl::StrCat("after functionalization ", PrintNodeForError(g, n), " still writes"));
-    if (IsViewOp(g, n)) return absl::InternalError(absl::StrCat("after functionalization ", PrintNodeForError(g, n), " still makes a view"));
+    const FunctionSchema* schema = FindSchema(node.op);
+    if (schema != nullptr && schema->IsMutable())
+      return absl::InternalError(absl::StrCat("after functionalization ", node.op.full(), " still writes"));
+    if (IsViewOp(g, n))
+      return absl::InternalError(
+          absl::StrCat("after functionalization ", node.op.full(), " still makes a view"));
     for (BlockId inner : node.blocks) SMELT_RETURN_IF_ERROR(VerifyBlock(g, inner));
   }
   return absl::OkStatus();
@@ -1149,7 +1252,9 @@ absl::Status VerifyBlock(const Graph& g, BlockId b) {
 
 }  // namespace
 
-absl::StatusOr<FunctionalizeResult> Functionalize(Graph& g, const FunctionalizeOptions& options) { return Functionalizer(g, options).Run(); }
+absl::StatusOr<FunctionalizeResult> Functionalize(Graph& g, const FunctionalizeOptions& options) {
+  return Functionalizer(g, options).Run();
+}
 
 absl::Status VerifyFunctional(const Graph& g) { return VerifyBlock(g, g.top()); }
 

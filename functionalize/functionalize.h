@@ -4,12 +4,13 @@
 //   SMELT_ASSIGN_OR_RETURN(Convention c, Functionalize(graph, {}));
 //   SMELT_RETURN_IF_ERROR(VerifyFunctional(graph));
 //
-// The pass walks the program once, in order, with an abstract memory (memory.h): every view becomes geometry over a storage, every
-// write a new version of the storage's contents (a rename where it covers all of it, else smelt::write_region). Linear in the number of
-// nodes. docs/architecture.md says what the pure form means.
+// The pass walks the program once, in order, with an abstract memory (memory.h): every view becomes geometry over a
+// storage, every write a new version of the storage's contents (a rename where it covers all of it, else
+// smelt::write_region). Linear in the number of nodes. docs/architecture.md says what the pure form means.
 //
-// Errors: Unimplemented, naming the op and its source line, for what cannot be made pure (a branch that returns one tensor or
-// another, and a write to it afterwards); FailedPrecondition where PyTorch would refuse the program (a write to expanded memory).
+// Errors: Unimplemented, naming the op and its source line, for what cannot be made pure (a branch that returns one
+// tensor or another, and a write to it afterwards); FailedPrecondition where PyTorch would refuse the program (a write
+// to expanded memory).
 #ifndef SMELT_FUNCTIONALIZE_FUNCTIONALIZE_H_
 #define SMELT_FUNCTIONALIZE_FUNCTIONALIZE_H_
 
@@ -22,6 +23,12 @@ namespace smelt {
 struct FunctionalizeOptions {
   // Which arguments are the same tensor (by position among the user's arguments). Empty: all distinct.
   DuplicatesLayer duplicates;
+  // Any two arguments may share memory, in any way. Then all live in one memory; each tensor's geometry counts from its own argument,
+  // nodes that touch that memory say which by an attribute "argument" (a DistinctIndex), and every write goes into the arguments in
+  // program order.
+  bool overlapping = false;
+  // With `overlapping`: strides of arguments are the symbols NAME.strideD instead of those of their types.
+  bool symbolic_strides = false;
 };
 
 struct FunctionalizeResult {
@@ -29,7 +36,8 @@ struct FunctionalizeResult {
   int mutations_removed = 0;  // nodes that wrote into memory
 };
 
-// The graph's inputs become: the distinct user arguments and the weights, in the original order. Its outputs: as the convention says.
+// The graph's inputs become: the distinct user arguments and the weights, in the original order. Its outputs: as the
+// convention says.
 absl::StatusOr<FunctionalizeResult> Functionalize(Graph& g, const FunctionalizeOptions& options);
 
 // No node writes, and no output or block result is a view.

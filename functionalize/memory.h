@@ -1,8 +1,9 @@
-// The abstract memory of a program while functionalization walks it: which storage each tensor lives in, through which geometry,
-// and which SSA value stands for the storage's present contents.
+// The abstract memory of a program while functionalization walks it: which storage each tensor lives in, through which
+// geometry, and which SSA value stands for the storage's present contents.
 //
-// A *memory* is a storage. A *tensor* is a handle on one: what PyTorch calls a tensor object, whose geometry `t_` changes and
-// whose identity an in-place op returns. Contents are pure values: writing replaces a memory's version, nothing else.
+// A *memory* is a storage. A *tensor* is a handle on one: what PyTorch calls a tensor object, whose geometry `t_`
+// changes and whose identity an in-place op returns. Contents are pure values: writing replaces a memory's version,
+// nothing else.
 #ifndef SMELT_FUNCTIONALIZE_MEMORY_H_
 #define SMELT_FUNCTIONALIZE_MEMORY_H_
 
@@ -27,14 +28,18 @@ struct MemoryState {
   int generation = 0;        // counts writes
   SymbolicGeometry nominal;  // the geometry of `version`'s type over this storage
   std::vector<SymbolicGeometry> written;
-  // Contents that were copied although the program may share them (a branch's result): a later write to one of the two would
-  // be seen through the other, so it is refused.
+  // Contents that were copied although the program may share them (a branch's result): a later write to one of the two
+  // would be seen through the other, so it is refused.
   std::vector<MemoryId> may_share;
+  std::vector<int> written_home;  // parallel to `written`, of shared memories
   bool resized = false;
+  bool shared = false;  // by several arguments, at offsets known only at run time
 };
 
 struct TensorState {
   MemoryId memory = -1;
+  // Of a memory that several arguments share: which of them (DistinctIndex) the geometry counts from.
+  int home = -1;
   SymbolicGeometry geometry;
 };
 

@@ -27,7 +27,8 @@ class Opener {
       absl::Status s = Open(n);
       if (!s.ok()) {
         const Node& node = g_.node(n);
-        return Annotate(s, node.source ? absl::StrCat(node.op.full(), " (", node.source->ToString(), ")") : node.op.full());
+        return Annotate(
+            s, node.source ? absl::StrCat(node.op.full(), " (", node.source->ToString(), ")") : node.op.full());
       }
     }
     return absl::OkStatus();
@@ -95,7 +96,7 @@ class Opener {
   ValueId In(NodeId n, int i) const { return g_.node(n).inputs[i]; }
   const TensorType& TypeOfValue(ValueId v) const { return g_.value(v).type.tensor(); }
   absl::StatusOr<int> ArgumentIndex(NodeId n, absl::string_view name) const {
-    const FunctionSchema* schema = SchemaRegistry::Get().Find(g_.node(n).op);
+    const FunctionSchema* schema = FindSchema(g_.node(n).op);
     if (schema != nullptr) {
       for (size_t i = 0; i < schema->arguments.size(); ++i) {
         if (schema->arguments[i].name == name) return static_cast<int>(i);
@@ -105,7 +106,8 @@ class Opener {
   }
   ValueId None(NodeId anchor) { return InsertConstant(g_, anchor, std::monostate()); }
 
-  absl::StatusOr<std::vector<ValueId>> Insert(NodeId anchor, absl::string_view op, std::vector<ValueId> args, size_t outputs = 1) {
+  absl::StatusOr<std::vector<ValueId>> Insert(NodeId anchor, absl::string_view op, std::vector<ValueId> args,
+                                              size_t outputs = 1) {
     NodeId n = g_.InsertBefore(anchor, OpName::Get(op), args, std::vector<Type>(outputs, Type::Tensor()));
     g_.SetSource(n, g_.node(anchor).source);
     SMELT_RETURN_IF_ERROR(InferNode(g_, n));
@@ -186,7 +188,8 @@ class Opener {
       tensor_numel = tensor_numel * old_sizes[d];
       const bool end = d == 0 || (old_sizes[d - 1] != Expr(1) && old_strides[d - 1] != tensor_numel * chunk_base);
       if (!end) continue;
-      while (view_d >= 0 && (view_numel != tensor_numel) && (Hint(view_numel) < Hint(tensor_numel) || sizes[view_d] == Expr(1))) {
+      while (view_d >= 0 && (view_numel != tensor_numel) &&
+             (Hint(view_numel) < Hint(tensor_numel) || sizes[view_d] == Expr(1))) {
         view_numel = view_numel * sizes[view_d];
         --view_d;
       }
@@ -212,7 +215,8 @@ class Opener {
 
   absl::Status ExpandAs(NodeId n) {
     const std::vector<Expr> sizes = *TypeOfValue(In(n, 1)).sizes;
-    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::expand", {In(n, 0), IntList(n, sizes), InsertConstant(g_, n, false)}));
+    SMELT_ASSIGN_OR_RETURN(auto v,
+                           Insert(n, "aten::expand", {In(n, 0), IntList(n, sizes), InsertConstant(g_, n, false)}));
     ReplaceWith(n, v[0]);
     return absl::OkStatus();
   }
@@ -245,7 +249,8 @@ class Opener {
   absl::Status Contiguous(NodeId n) {
     std::optional<Expr> format = GetIntExpr(g_, In(n, 1));
     const int64_t code = format && format->IsConstant() ? *format->Constant() : 0;
-    if (code == 1) return absl::InvalidArgumentError("preserve memory format is unsupported by the contiguous operator");
+    if (code == 1)
+      return absl::InvalidArgumentError("preserve memory format is unsupported by the contiguous operator");
     if (HasFormat(TypeOfValue(In(n, 0)), code)) return Identity(n);
     SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::clone", {In(n, 0), InsertConstant(g_, n, code)}));
     ReplaceWith(n, v[0]);
@@ -269,8 +274,8 @@ class Opener {
     if (!copy && *from.dtype == *to.dtype && (format == 1 || HasFormat(from, format))) return Identity(n);
     ValueId none = None(n);
     NodeId fresh = g_.InsertBefore(n, OpName::Get("aten::_to_copy"),
-                                   {In(n, 0), InsertConstant(g_, n, ScalarTypeOf(*to.dtype)), none, none, none, InsertConstant(g_, n, false),
-                                    InsertConstant(g_, n, format)},
+                                   {In(n, 0), InsertConstant(g_, n, ScalarTypeOf(*to.dtype)), none, none, none,
+                                    InsertConstant(g_, n, false), InsertConstant(g_, n, format)},
                                    {g_.value(g_.node(n).outputs[0]).type});
     g_.SetSource(fresh, g_.node(n).source);
     ReplaceWith(n, g_.node(fresh).outputs[0]);
@@ -288,14 +293,17 @@ class Opener {
     const double drop = std::get<double>(*rate);
     if (!std::get<bool>(*training) || drop == 0) return Identity(n);
     const std::string name = g_.node(n).op.name();
-    if (name != "aten::dropout" && name != "aten::dropout_") return absl::UnimplementedError("feature and alpha dropout in training mode");
+    if (name != "aten::dropout" && name != "aten::dropout_")
+      return absl::UnimplementedError("feature and alpha dropout in training mode");
     // x * bernoulli(1 - p) / (1 - p), as PyTorch computes it on the CPU.
     ValueId none = None(n);
     const ValueId self = In(n, 0);
     SMELT_ASSIGN_OR_RETURN(auto noise, Insert(n, "aten::empty_like", {self, none, none, none, none, none}));
-    SMELT_ASSIGN_OR_RETURN(auto drawn, Insert(n, "aten::bernoulli_.float", {noise[0], InsertConstant(g_, n, 1 - drop), none}));
+    SMELT_ASSIGN_OR_RETURN(auto drawn,
+                           Insert(n, "aten::bernoulli_.float", {noise[0], InsertConstant(g_, n, 1 - drop), none}));
     SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::div_.Scalar", {drawn[0], InsertConstant(g_, n, 1 - drop)}));
-    SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, name == "aten::dropout" ? "aten::mul.Tensor" : "aten::mul_.Tensor", {self, scaled[0]}));
+    SMELT_ASSIGN_OR_RETURN(
+        auto out, Insert(n, name == "aten::dropout" ? "aten::mul.Tensor" : "aten::mul_.Tensor", {self, scaled[0]}));
     ReplaceWith(n, out[0]);
     return absl::OkStatus();
   }
@@ -305,7 +313,8 @@ class Opener {
     const std::string name = g_.node(n).op.name();
     SMELT_ASSIGN_OR_RETURN(int t, ArgumentIndex(n, "training"));
     auto training = GetConstant(g_, In(n, t));
-    if (!training || !std::holds_alternative<bool>(*training)) return absl::UnimplementedError("batch_norm whose mode is known only at run time");
+    if (!training || !std::holds_alternative<bool>(*training))
+      return absl::UnimplementedError("batch_norm whose mode is known only at run time");
     auto is_none = [&](ValueId v) {
       auto c = GetConstant(g_, v);
       return c && std::holds_alternative<std::monostate>(*c);
@@ -317,10 +326,12 @@ class Opener {
     SMELT_ASSIGN_OR_RETURN(int m, ArgumentIndex(n, "momentum"));
     SMELT_ASSIGN_OR_RETURN(int e, ArgumentIndex(n, "eps"));
     if (is_none(mean) || is_none(var)) {
-      SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::_native_batch_norm_legit.no_stats", {In(n, 0), In(n, 1), In(n, 2), In(n, t), In(n, m), In(n, e)}, 3));
+      SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::_native_batch_norm_legit.no_stats",
+                                            {In(n, 0), In(n, 1), In(n, 2), In(n, t), In(n, m), In(n, e)}, 3));
       return ReplaceOutputs(n, v);
     }
-    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::_native_batch_norm_legit_functional", {In(n, 0), In(n, 1), In(n, 2), mean, var, In(n, t), In(n, m), In(n, e)}, 5));
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::_native_batch_norm_legit_functional",
+                                          {In(n, 0), In(n, 1), In(n, 2), mean, var, In(n, t), In(n, m), In(n, e)}, 5));
     SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {mean, v[3], InsertConstant(g_, n, false)}).status());
     SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {var, v[4], InsertConstant(g_, n, false)}).status());
     return ReplaceOutputs(n, v);
@@ -332,7 +343,8 @@ class Opener {
     return absl::OkStatus();
   }
 
-  // instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, …): without running statistics it is pure.
+  // instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, …): without running statistics it is
+  // pure.
   absl::Status InstanceNorm(NodeId n) {
     auto is_none = [&](ValueId v) {
       auto c = GetConstant(g_, v);
@@ -397,7 +409,9 @@ class Opener {
     if (t.rank() != 2 || (wrap && std::holds_alternative<bool>(*wrap) && std::get<bool>(*wrap))) {
       return absl::UnimplementedError("fill_diagonal_ of rank other than 2, or wrapped");
     }
-    SMELT_ASSIGN_OR_RETURN(auto d, Insert(n, "aten::diagonal", {In(n, 0), InsertConstant(g_, n, int64_t{0}), InsertConstant(g_, n, int64_t{0}), InsertConstant(g_, n, int64_t{1})}));
+    SMELT_ASSIGN_OR_RETURN(auto d, Insert(n, "aten::diagonal",
+                                          {In(n, 0), InsertConstant(g_, n, int64_t{0}),
+                                           InsertConstant(g_, n, int64_t{0}), InsertConstant(g_, n, int64_t{1})}));
     SMELT_RETURN_IF_ERROR(Insert(n, "aten::fill_.Scalar", {d[0], In(n, 1)}).status());
     ReplaceWith(n, In(n, 0));
     return absl::OkStatus();
@@ -409,11 +423,12 @@ class Opener {
     return Reshape(n);
   }
 
-  // _foreach_OP(_).OVERLOAD: one OP a tensor. Lists among the arguments are walked together; other arguments go to each.
+  // _foreach_OP(_).OVERLOAD: one OP a tensor. Lists among the arguments are walked together; other arguments go to
+  // each.
   absl::Status Foreach(NodeId n) {
-    const FunctionSchema* schema = SchemaRegistry::Get().Find(g_.node(n).op);
+    const FunctionSchema* schema = FindSchema(g_.node(n).op);
     if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
-    const std::string base = absl::StrCat("aten::", absl::StripPrefix(schema->name.name(), "aten::_foreach_"));
+    const std::string base = absl::StrCat("aten::", absl::StripPrefix(schema->op.name(), "aten::_foreach_"));
     const std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
     std::vector<std::optional<std::vector<ValueId>>> lists;
     size_t count = 0;
@@ -448,7 +463,7 @@ class Opener {
         types.push_back(g_.value(call.back()).type);
       }
       SMELT_ASSIGN_OR_RETURN(OpName op, ResolveOverload(base, types));
-      const FunctionSchema* single = SchemaRegistry::Get().Find(op);
+      const FunctionSchema* single = FindSchema(op);
       SMELT_RETURN_IF_ERROR(FitArguments(n, *schema, *single, call));
       SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, op.full(), call, single->returns.size()));
       if (!v.empty()) results.push_back(v[0]);
@@ -460,7 +475,8 @@ class Opener {
     return ReplaceList(n, results);
   }
   // By name where names agree, else by position; missing ones take their defaults.
-  absl::Status FitArguments(NodeId anchor, const FunctionSchema& from, const FunctionSchema& to, std::vector<ValueId>& call) {
+  absl::Status FitArguments(NodeId anchor, const FunctionSchema& from, const FunctionSchema& to,
+                            std::vector<ValueId>& call) {
     std::vector<ValueId> out(to.arguments.size());
     std::vector<bool> used(call.size(), false);
     for (size_t k = 0; k < to.arguments.size(); ++k) {

@@ -1,11 +1,12 @@
-// Replaces operators that hide a view, a write, or the very identity of their argument by what they do for the types at hand, so that
-// afterwards each node's schema tells the truth about memory:
+// Replaces operators that hide a view, a write, or the very identity of their argument by what they do for the types at
+// hand, so that afterwards each node's schema tells the truth about memory:
 //
 //   reshape     -> view, or clone + view                 to, type_as   -> the argument itself, or _to_copy
 //   contiguous  -> the argument itself, or clone         dropout(eval) -> the argument itself
 //   batch_norm in training -> its functional form and two copy_s      _foreach_add_ -> one add_ a tensor
 //
-// Every tensor value must have a complete type. Decisions that depend on symbolic strides are taken for the example's sizes.
+// Every tensor value must have a complete type. Decisions that depend on symbolic strides are taken for the example's
+// sizes.
 #ifndef SMELT_FUNCTIONALIZE_OPEN_COMPOSITES_H_
 #define SMELT_FUNCTIONALIZE_OPEN_COMPOSITES_H_
 

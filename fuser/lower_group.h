@@ -1,7 +1,8 @@
 // Turns a group of the pure graph into a kernel: what it computes (KernelSpec) and how a launch addresses its operands.
 //
-// A group is a node `smelt::FusionGroup` (attribute "Subgraph"), or any single node that is a kernel by itself. Operands are values
-// outside of the group. The caller says where each lies: by default a value lies alone in its memory, with its type's strides.
+// A group is a node `smelt::FusionGroup` (attribute "Subgraph"), or any single node that is a kernel by itself.
+// Operands are values outside of the group. The caller says where each lies: by default a value lies alone in its
+// memory, with its type's strides.
 #ifndef SMELT_FUSER_LOWER_GROUP_H_
 #define SMELT_FUSER_LOWER_GROUP_H_
 
@@ -19,18 +20,18 @@ struct LoweredKernel {
   KernelSpec spec;
   std::vector<Expr> sizes;  // of the P+Q dims
   struct Param {
-    ValueId value;              // an operand of the node, or one of its outputs
+    ValueId value;  // an operand of the node, or one of its outputs
     bool is_output = false;
     int output = -1;            // which output of the node; several params may write one output (regions of it)
     Expr offset;                // elements of the param's dtype from the start of the memory the value lies in
     std::vector<Expr> strides;  // elements, one a dim (P+Q); 0 where the class is kZero
   };
-  std::vector<Param> params;    // parallel to spec.params
+  std::vector<Param> params;  // parallel to spec.params
   struct Scalar {
     // Exactly one of: a constant, an expression over sizes, a value of the graph that is an int, float or bool.
     bool is_constant = false;
     double constant = 0;
-    int64_t int_constant = 0;   // for integral dtypes
+    int64_t int_constant = 0;  // for integral dtypes
     bool is_expr = false;
     Expr expr;
     ValueId value;
@@ -39,8 +40,8 @@ struct LoweredKernel {
   Expr bytes;                   // moved by a launch, for slicing among threads
 };
 
-// Where a value's contents lie: geometry (strides, offset in elements) of the value over the memory it shares. For the result of
-// smelt::write_region it is where the *whole* contents lie (those of its base).
+// Where a value's contents lie: geometry (strides, offset in elements) of the value over the memory it shares. For the
+// result of smelt::write_region it is where the *whole* contents lie (those of its base).
 using LayoutFn = std::function<SymbolicGeometry(ValueId)>;
 SymbolicGeometry DefaultLayout(const Graph& g, ValueId v);  // its type's strides, offset 0
 

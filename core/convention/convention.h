@@ -74,6 +74,7 @@ struct MutatedMemory {
   MemoryIndex memory;
   GraphOutputIndex contents;
   std::vector<SymbolicGeometry> written;
+  std::vector<DistinctIndex> written_from;  // of a memory with several arguments: the argument each region counts from
   bool resized = false;
   Expr final_bytes;
 };
