@@ -1,0 +1,152 @@
+#include "smelt/codegen/library_lowering.h"
+
+#include <functional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/op_info.h"
+
+namespace smelt {
+namespace {
+
+using Rule = absl::StatusOr<LibraryNode> (*)(const Graph&, NodeId, const OpCall&);
+
+std::vector<ValueId> Outputs(const Graph& g, NodeId n) {
+  return std::vector<ValueId>(g.node(n).outputs.begin(), g.node(n).outputs.end());
+}
+
+absl::StatusOr<LibraryNode> Matmul(const Graph& g, NodeId n, const OpCall&) {
+  const Node& node = g.node(n);
+  return LibraryNode{"matmul", {node.inputs[0], node.inputs[1], ValueId()}, {node.outputs[0]}, {}, {}};
+}
+
+// addmm(self, a, b, beta, alpha), baddbmm likewise: with beta = alpha = 1 self is a bias.
+absl::StatusOr<LibraryNode> MatmulWithBias(const Graph& g, NodeId n, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double beta, call.GetDoubleOr("beta", 1));
+  SMELT_ASSIGN_OR_RETURN(double alpha, call.GetDoubleOr("alpha", 1));
+  if (beta != 1 || alpha != 1) return call.Unsupported("beta or alpha other than 1");
+  const Node& node = g.node(n);
+  return LibraryNode{"matmul", {node.inputs[1], node.inputs[2], node.inputs[0]}, {node.outputs[0]}, {}, {}};
+}
+
+ValueId OptionalTensor(const OpCall& call, absl::string_view name) {
+  const OpArg* a = call.Find(name);
+  return a != nullptr && a->IsTensor() ? a->value : ValueId();
+}
+
+// A list that PyTorch lets be given as one number.
+absl::StatusOr<std::vector<Expr>> Spread(const OpCall& call, absl::string_view name, int rank) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> v, call.GetExprs(name));
+  if (static_cast<int>(v.size()) == 1) v.resize(rank, v[0]);
+  if (static_cast<int>(v.size()) != rank) return call.Error(absl::StrCat(name, " has ", v.size(), " elements, ", rank, " expected"));
+  return v;
+}
+
+absl::StatusOr<LibraryNode> Convolution(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = "convolution";
+  out.inputs = {OptionalTensor(call, "input"), OptionalTensor(call, "weight"), OptionalTensor(call, "bias")};
+  out.outputs = {g.node(n).outputs[0]};
+  SMELT_ASSIGN_OR_RETURN(TensorType weight, call.GetTensor("weight"));
+  const int rank = weight.rank() - 2;
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> stride, Spread(call, "stride", rank));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> padding, Spread(call, "padding", rank));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> dilation, Spread(call, "dilation", rank));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> output_padding, Spread(call, "output_padding", rank));
+  SMELT_ASSIGN_OR_RETURN(bool transposed, call.GetBool("transposed"));
+  SMELT_ASSIGN_OR_RETURN(Expr groups, call.GetExpr("groups"));
+  for (const auto* list : {&stride, &padding, &dilation}) out.ints.insert(out.ints.end(), list->begin(), list->end());
+  out.ints.push_back(transposed ? 1 : 0);
+  out.ints.insert(out.ints.end(), output_padding.begin(), output_padding.end());
+  out.ints.push_back(groups);
+  return out;
+}
+
+absl::StatusOr<LibraryNode> Sort(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = "sort";
+  out.inputs = {OptionalTensor(call, "self")};
+  out.outputs = Outputs(g, n);
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
+  SMELT_ASSIGN_OR_RETURN(bool descending, call.GetBoolOr("descending", false));
+  out.ints = {Expr(dim), Expr(descending ? 1 : 0), Expr(1)};
+  return out;
+}
+
+absl::StatusOr<LibraryNode> TopK(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = "topk";
+  out.inputs = {OptionalTensor(call, "self")};
+  out.outputs = Outputs(g, n);
+  SMELT_ASSIGN_OR_RETURN(Expr k, call.GetExpr("k"));
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
+  SMELT_ASSIGN_OR_RETURN(bool largest, call.GetBoolOr("largest", true));
+  SMELT_ASSIGN_OR_RETURN(bool sorted, call.GetBoolOr("sorted", true));
+  out.ints = {k, Expr(dim), Expr(largest ? 1 : 0), Expr(sorted ? 1 : 0)};
+  return out;
+}
+
+const absl::flat_hash_map<std::string, Rule>& Rules() {
+  static const auto* const kRules = new absl::flat_hash_map<std::string, Rule>{
+      {"aten::mm", Matmul},           {"aten::bmm", Matmul},         {"aten::addmm", MatmulWithBias},
+      {"aten::baddbmm", MatmulWithBias}, {"aten::convolution", Convolution}, {"aten::sort", Sort},
+      {"aten::topk", TopK},
+  };
+  return *kRules;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<LibraryNode>> LowerLibrary(const Graph& g, NodeId n) {
+  auto it = Rules().find(g.node(n).op.name());
+  if (it == Rules().end()) return std::optional<LibraryNode>();
+  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
+  SMELT_ASSIGN_OR_RETURN(LibraryNode out, it->second(g, n, call));
+  return std::optional<LibraryNode>(std::move(out));
+}
+
+absl::StatusOr<std::optional<RandomCall>> LowerRandom(const Graph& g, NodeId n) {
+  if (GetOpInfo(g.node(n).op).kind != OpKind::kRandom) return std::optional<RandomCall>();
+  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
+  const std::string& name = g.node(n).op.name();
+  RandomCall out;
+  if (name == "aten::uniform") {
+    out.kind = fb::RandomKind::Uniform;
+    SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDoubleOr("from", 0));
+    SMELT_ASSIGN_OR_RETURN(out.p1, call.GetDoubleOr("to", 1));
+  } else if (name == "aten::rand" || name == "aten::rand_like") {
+    out.kind = fb::RandomKind::Uniform;
+  } else if (name == "aten::normal_functional" || name == "aten::normal") {
+    out.kind = fb::RandomKind::Normal;
+    SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDoubleOr("mean", 0));
+    SMELT_ASSIGN_OR_RETURN(out.p1, call.GetDoubleOr("std", 1));
+  } else if (name == "aten::randn" || name == "aten::randn_like") {
+    out.kind = fb::RandomKind::Normal;
+  } else if (name == "aten::bernoulli") {
+    out.kind = fb::RandomKind::Bernoulli;
+    const OpArg* p = call.Find("p");
+    if (p != nullptr && p->IsTensor()) {
+      out.probabilities = p->value;
+    } else if (p == nullptr || p->IsNone()) {
+      out.probabilities = OptionalTensor(call, "self");
+    } else {
+      SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDouble("p"));
+    }
+  } else if (name == "aten::exponential") {
+    out.kind = fb::RandomKind::Exponential;
+    SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDoubleOr("lambd", 1));
+  } else if (name == "aten::randint" || name == "aten::randint_like") {
+    out.kind = fb::RandomKind::Randint;
+    SMELT_ASSIGN_OR_RETURN(out.p0, call.GetDoubleOr("low", 0));
+    SMELT_ASSIGN_OR_RETURN(out.p1, call.GetDouble("high"));
+  } else if (name == "aten::randperm") {
+    out.kind = fb::RandomKind::Permutation;
+  } else {
+    return call.Unsupported("this distribution");
+  }
+  return std::optional<RandomCall>(std::move(out));
+}
+
+}  // namespace smelt

@@ -58,8 +58,7 @@ constexpr int kForever = std::numeric_limits<int>::max() / 2;
 // Where a value's contents lie.
 struct Location {
   int slot = -1;
-  Expr origin;                // bytes from the slot's start to the memory's element 0
-  SymbolicGeometry geometry;  // over the memory
+  SymbolicGeometry geometry;  // over the slot; of an argument it counts from the argument's own first element
 };
 
 int64_t DoubleBits(double d) {
@@ -130,25 +129,13 @@ class PlanBuilder {
       }
       const int d = distinct++;
       if (value.type.IsTensor()) {
-        locations_[v] = {ArgSlot(d), ArgOrigin(d, *value.type.tensor().dtype), DefaultLayout(g_, v)};
+        locations_[v] = {ArgSlot(d), DefaultLayout(g_, v)};
         argument_value_[d] = v;
       } else {
         scalar_args_[v] = caller_of_distinct_[d];
       }
     }
   }
-  Expr ArgOrigin(int distinct, DType dtype) {
-    return Expr::Symbol(absl::StrCat(ArgName(caller_of_distinct_[distinct]), ".offset")) * ItemSize(dtype);
-  }
-  std::string ArgName(int caller) const {
-    int k = 0;
-    for (size_t i = 0; i < b_.signature.inputs().size(); ++i) {
-      if (b_.signature.input_infos[i].kind == InputInfo::Kind::kUser && k++ == caller)
-        return b_.signature.value(b_.signature.inputs()[i]).name;
-    }
-    return "";
-  }
-
   int AddSlot(fb::SlotKind kind, int index) {
     auto s = std::make_unique<fb::SlotT>();
     s->kind = kind;
@@ -325,7 +312,7 @@ class PlanBuilder {
         SetFreshBytes(slot, f);
         return;  // copied at the end
       }
-      destination_[owner] = {slot, Expr(0), DefaultLayout(g_, owner)};
+      destination_[owner] = {slot, DefaultLayout(g_, owner)};
       SetFreshBytes(slot, owner);
       ValueId x = f;
       while (true) {
@@ -455,7 +442,6 @@ class PlanBuilder {
       if (const Attribute* home = g_.node(def).FindAttribute("argument")) {
         const int d = static_cast<int>(std::get<int64_t>(*home));
         l.slot = ArgSlot(d);
-        l.origin = ArgOrigin(d, *g_.value(argument_value_.at(d)).type.tensor().dtype);
       }
       return l;
     }
@@ -507,13 +493,9 @@ class PlanBuilder {
     v->dtype = static_cast<uint8_t>(l.geometry.dtype);
     v->sizes = b_.exprs.AddAll(l.geometry.sizes);
     v->strides = b_.exprs.AddAll(l.geometry.strides);
-    v->offset = b_.exprs.Add(ElementOffset(l));
+    v->offset = b_.exprs.Add(l.geometry.offset);
     plan_->views.push_back(std::move(v));
     return static_cast<int>(plan_->views.size()) - 1;
-  }
-  static Expr ElementOffset(const Location& l) {
-    const int item = ItemSize(l.geometry.dtype);
-    return FloorDiv(l.origin, Expr(item)) + l.geometry.offset;
   }
   absl::StatusOr<int> ViewOf(ValueId v) {
     SMELT_ASSIGN_OR_RETURN(Location l, Locate(v));
@@ -663,7 +645,7 @@ class PlanBuilder {
     for (size_t i = 0; i < k.params.size(); ++i) {
       const KernelParam& spec = k.spec.params[i];
       const LoweredKernel::Param& p = k.params[i];
-      word(fb::WordKind::Address, where[i].slot, b_.exprs.Add(where[i].origin + p.offset * ItemSize(spec.dtype)));
+      word(fb::WordKind::Address, where[i].slot, b_.exprs.Add(p.offset * ItemSize(spec.dtype)));
       for (size_t d = 0; d < p.strides.size(); ++d) {
         if (spec.strides[d] == StrideClass::kAny) word(fb::WordKind::Expr, b_.exprs.Add(p.strides[d]));
       }
@@ -726,7 +708,6 @@ class PlanBuilder {
   bool Harmless(const LoweredKernel& k, const std::vector<bool>& irregular, const std::vector<Location>& where,
                 size_t i, size_t j) {
     const int item_i = ItemSize(k.spec.params[i].dtype), item_j = ItemSize(k.spec.params[j].dtype);
-    if (where[i].origin == where[j].origin) {
       if (!irregular[i] && !irregular[j] && item_i == item_j && k.params[i].strides == k.params[j].strides &&
           k.params[i].offset == k.params[j].offset) {
         return k.spec.reduction_rank == 0;
@@ -739,8 +720,6 @@ class PlanBuilder {
                        : SymbolicGeometry{k.spec.params[j].dtype, k.sizes, k.params[j].strides, k.params[j].offset};
       return Compare(Region::Strided(gi.offset, gi.sizes, gi.strides, item_i),
                      Region::Strided(gj.offset, gj.sizes, gj.strides, item_j), g_.symbols) == Overlap::kDisjoint;
-    }
-    return false;
   }
 
   // An elementwise kernel may write over an operand that dies there and is read at the same index.
@@ -772,7 +751,7 @@ class PlanBuilder {
       }
       if (other_read) continue;
       taken_at_[it->second.slot] = position_;
-      locations_[o] = {it->second.slot, it->second.origin, DefaultLayout(g_, o)};
+      locations_[o] = {it->second.slot, DefaultLayout(g_, o)};
       Extend(it->second.slot, LastUse(o));
       return true;
     }
@@ -996,7 +975,7 @@ class PlanBuilder {
     std::vector<std::pair<Location, Location>> now;
     for (const auto& [from, to] : copies) {
       if (from.slot == to.slot && SameLayout(from.geometry, to.geometry) &&
-          from.geometry.offset == to.geometry.offset && from.origin == to.origin)
+          from.geometry.offset == to.geometry.offset)
         continue;
       if (!written.contains(from.slot)) {
         now.push_back({from, to});
@@ -1092,7 +1071,12 @@ class PlanBuilder {
       conv->outputs->outputs.push_back(std::move(out));
     }
     plan_->convention = std::move(conv);
-    for (int d : written_args_) plan_->written_args.push_back(d);
+    for (const MutatedInput& m : c_.mutations.inputs) {
+      if (!m.is_state) written_args_.insert(m.arg.value());
+    }
+    for (size_t i = 0; i < c_.duplicates.inner_of_outer.size(); ++i) {
+      if (written_args_.contains(c_.duplicates.inner_of_outer[i].value())) plan_->written_args.push_back(static_cast<int>(i));
+    }
     for (int s : written_states_) plan_->written_states.push_back(s);
     std::sort(plan_->written_args.begin(), plan_->written_args.end());
     std::sort(plan_->written_states.begin(), plan_->written_states.end());
@@ -1147,9 +1131,7 @@ class PlanBuilder {
         }
         if (m.resized) {
           in.flags |= static_cast<uint8_t>(fb::MutationKind::Resized);
-          // The grown contents lie in a storage of their own; the argument's storage takes them over.
-          SMELT_ASSIGN_OR_RETURN(Location l, Locate(g_.outputs()[m.contents.value()]));
-          in.final_view = AddView(l);
+          in.final_bytes = b_.exprs.Add(m.final_bytes);
         }
       }
     }
@@ -1160,7 +1142,7 @@ class PlanBuilder {
       if (m.storage) in.flags |= static_cast<uint8_t>(fb::MutationKind::Storage);
       Location l;
       if (!m.storage) {
-        l = m.is_state ? Location{StateSlot(g_.weights[m.state].storage), Expr(0), {}}
+        l = m.is_state ? Location{StateSlot(g_.weights[m.state].storage), {}}
                        : locations_.at(argument_value_.at(m.arg.value()));
       } else if (m.final_source == MutatedInput::Source::kGraphOutput) {
         l.slot = fresh_slot_.at(SharedKey(m.final_output));
@@ -1178,7 +1160,7 @@ class PlanBuilder {
       return locations_.at(argument_value_.at(DistinctOfMemory(m.value())));
     const int storage = m.value() - c_.overlaps.num_argument_memories;
     MarkMutated(storage);
-    return {StateSlot(storage), Expr(0), {}};
+    return {StateSlot(storage), {}};
   }
 
   absl::StatusOr<std::unique_ptr<fb::OutputRefT>> EncodeOutput(int k) {

@@ -130,6 +130,7 @@ class Functionalizer {
       overlaps.memory_of.push_back(MemoryIndex(overlaps.num_memories - 1));
       tensor_of_distinct_.push_back(NewTensor(memory_of_argument_.back(), geometry, home));
       initial_geometry_[static_cast<int>(d)] = std::move(geometry);
+      argument_names_[static_cast<int>(d)] = value.name;
       tensor_of_[distinct[d]] = tensor_of_distinct_.back();
     }
     overlaps.num_argument_memories = overlaps.num_memories;
@@ -452,6 +453,7 @@ class Functionalizer {
     SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOf(g_, n, tensors_[base].geometry));
     const ValueId out = g_.node(n).outputs[0];
     const MemoryId m = tensors_[base].memory;
+    if (absl::StartsWith(g_.node(n).op.name(), "aten::as_strided")) CountFromArgument(n, 3, base, views.outputs[0]);
     if (g_.value(out).type.IsTensor()) {
       tensor_of_[out] = NewTensor(m, std::move(views.outputs[0]), tensors_[base].home);
     } else {
@@ -461,10 +463,31 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
+  // as_strided's offset counts from the storage's first element; an argument's geometry counts from the argument's own.
+  void CountFromArgument(NodeId n, int offset_argument, TensorId base, SymbolicGeometry& geometry) const {
+    if (memories_[tensors_[base].memory].origin != MemoryState::Origin::kArgument) return;
+    auto given = GetConstant(g_, g_.node(n).inputs[offset_argument]);
+    if (given && std::holds_alternative<std::monostate>(*given)) return;
+    geometry.offset = geometry.offset - ArgumentOffset(base);
+  }
+  Expr ArgumentOffset(TensorId t) const {
+    const MemoryState& m = memories_[tensors_[t].memory];
+    const int d = tensors_[t].home >= 0 ? tensors_[t].home : DistinctOf(m.index);
+    return Expr::Symbol(absl::StrCat(argument_names_.at(d), ".offset"));
+  }
+  int DistinctOf(int memory) const {
+    const auto& of = result_.convention.overlaps.memory_of;
+    for (size_t d = 0; d < of.size(); ++d) {
+      if (of[d].value() == memory) return static_cast<int>(d);
+    }
+    return -1;
+  }
+
   absl::Status ProcessInPlaceView(NodeId n) {
     SMELT_ASSIGN_OR_RETURN(TensorId t, TensorOf(g_.node(n).inputs[0]));
     SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOf(g_, n, tensors_[t].geometry));
     if (block_depth_ > 0) return absl::UnimplementedError("a change of geometry inside a branch or loop");
+    if (g_.node(n).op.name() == "aten::as_strided_") CountFromArgument(n, 3, t, views.outputs[0]);
     tensors_[t].geometry = std::move(views.outputs[0]);
     ++result_.mutations_removed;
     if (!g_.node(n).outputs.empty()) tensor_of_[g_.node(n).outputs[0]] = t;
@@ -487,6 +510,9 @@ class Functionalizer {
         auto strides = GetIntListExpr(g_, node.inputs[4]);
         if (!offset || !sizes) return absl::UnimplementedError("set_ with sizes known only at run time");
         state.geometry.offset = *offset;
+        if (memories_[state.memory].origin == MemoryState::Origin::kArgument) {
+          state.geometry.offset = *offset - ArgumentOffset(source);
+        }
         state.geometry.sizes = *sizes;
         state.geometry.strides = strides && strides->size() == sizes->size() ? *strides : ContiguousStrides(*sizes);
       }
@@ -1220,6 +1246,7 @@ class Functionalizer {
   std::vector<int> caller_of_distinct_;
   std::vector<MemoryId> memory_of_argument_;      // by MemoryIndex
   absl::flat_hash_map<int, SymbolicGeometry> initial_geometry_;  // by DistinctIndex
+  absl::flat_hash_map<int, std::string> argument_names_;         // by DistinctIndex
   std::vector<MemoryId> memory_of_storage_;       // by weight storage
   std::vector<std::pair<int, TensorId>> states_;  // weight, its tensor
   absl::flat_hash_set<MemoryId> shared_states_;
