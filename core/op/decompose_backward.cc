@@ -1,0 +1,249 @@
+// Gradients, as a training step's graph has them.
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/decompose_rules.h"
+
+namespace smelt {
+namespace {
+
+using Values = absl::StatusOr<std::vector<ValueId>>;
+
+Values SoftmaxBackward(Emit& e, const OpCall& call, bool log) {
+  const DType t = e.DTypeOf(call.arg(0).value);
+  ValueId grad = ToCompute(e, call.arg(0).value), out = ToCompute(e, call.arg(1).value);
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+  dim = WrapDim(dim, e.Rank(grad));
+  ValueId r = log ? e.Sub(grad, e.Mul(e.Exp(out), e.Sum(grad, {dim}, true)))
+                  : e.Mul(e.Sub(grad, e.Sum(e.Mul(grad, out), {dim}, true)), out);
+  return std::vector<ValueId>{e.Cast(r, t)};
+}
+Values LogSoftmaxBackwardData(Emit& e, const OpCall& call) { return SoftmaxBackward(e, call, true); }
+Values SoftmaxBackwardData(Emit& e, const OpCall& call) { return SoftmaxBackward(e, call, false); }
+
+// nll_loss_backward(grad, self [N, C], target [N], weight?, reduction, ignore_index, total_weight)
+Values NllLossBackward(Emit& e, const OpCall& call) {
+  ValueId grad = call.arg(0).value, self = call.arg(1).value, target = call.arg(2).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t reduction, call.GetInt("reduction"));
+  SMELT_ASSIGN_OR_RETURN(int64_t ignore, call.GetInt("ignore_index"));
+  const int64_t dim = e.Rank(self) == 1 ? 0 : 1;
+  const DType t = e.DTypeOf(self);
+  ValueId none = e.None();
+  ValueId classes =
+      e.Op("aten::arange", {e.Size(e.Sizes(self)[dim]), e.Const(ScalarTypeOf(DType::kInt64)), none, none, none});
+  std::vector<Expr> shape(e.Rank(self), Expr(1));
+  shape[dim] = e.Sizes(self)[dim];
+  ValueId wide = e.Unsqueeze(target, dim);
+  ValueId hit =
+      e.Op("aten::logical_and", {e.Op("aten::eq.Tensor", {e.View(classes, shape), wide}), e.NeInt(wide, ignore)});
+  ValueId g = e.Neg(grad);
+  if (reduction == 1) g = e.Div(g, call.arg(6).value);
+  if (reduction == 0 && e.Rank(self) > 1) g = e.Unsqueeze(g, dim);
+  if (call.arg(3).IsTensor()) g = e.Mul(e.View(call.arg(3).value, shape), g);
+  ValueId out = e.Where(hit, g, e.Scalar(t, 0));
+  return std::vector<ValueId>{e.Expand(out, e.Sizes(self))};
+}
+
+Values MseLossBackward(Emit& e, const OpCall& call) {
+  ValueId d = e.Sub(call.arg(1).value, call.arg(2).value);
+  SMELT_ASSIGN_OR_RETURN(int64_t reduction, call.GetInt("reduction"));
+  ValueId g = e.Mul(e.MulN(d, 2), call.arg(0).value);
+  if (reduction == 1) {
+    std::vector<int64_t> all;
+    for (int k = 0; k < e.Rank(d); ++k) all.push_back(k);
+    g = e.DivBy(g, e.Count(d, all));
+  }
+  return std::vector<ValueId>{g};
+}
+
+// native_batch_norm_backward(grad, input, weight?, running_mean?, running_var?, save_mean?, save_invstd?, train, eps,
+// mask)
+Values BatchNormBackward(Emit& e, const OpCall& call) {
+  const DType t = e.DTypeOf(call.arg(1).value);
+  ValueId grad = ToCompute(e, call.arg(0).value), x = ToCompute(e, call.arg(1).value);
+  SMELT_ASSIGN_OR_RETURN(bool train, call.GetBool("train"));
+  SMELT_ASSIGN_OR_RETURN(double eps, call.GetDouble("eps"));
+  const int rank = e.Rank(x);
+  std::vector<int64_t> dims;
+  for (int d = 0; d < rank; ++d) {
+    if (d != 1) dims.push_back(d);
+  }
+  const Expr channels = e.Sizes(x)[1];
+  std::vector<Expr> shape(rank, Expr(1));
+  shape[1] = channels;
+  ValueId mean, invstd;
+  if (train) {
+    mean = e.Cast(call.arg(5).value, e.DTypeOf(x));
+    invstd = e.Cast(call.arg(6).value, e.DTypeOf(x));
+  } else {
+    mean = e.Cast(call.arg(3).value, e.DTypeOf(x));
+    invstd = e.Rsqrt(e.AddN(e.Cast(call.arg(4).value, e.DTypeOf(x)), eps));
+  }
+  ValueId centered = e.Sub(x, e.View(mean, shape));
+  ValueId inv = e.View(invstd, shape);
+  ValueId grad_sum = e.Sum(grad, dims, true);
+  ValueId dot = e.Sum(e.Mul(grad, centered), dims, true);
+  ValueId w =
+      call.arg(2).IsTensor() ? e.View(e.Cast(call.arg(2).value, e.DTypeOf(x)), shape) : e.Scalar(e.DTypeOf(x), 1);
+  const Expr n = e.Count(x, dims);
+  ValueId gx;
+  if (train) {
+    ValueId a = e.DivBy(grad_sum, n);
+    ValueId b = e.Mul(e.DivBy(dot, n), e.Square(inv));
+    gx = e.Mul(e.Mul(e.Sub(e.Sub(grad, a), e.Mul(centered, b)), inv), w);
+  } else {
+    gx = e.Mul(e.Mul(grad, inv), w);
+  }
+  const DType wt = call.arg(2).IsTensor() ? e.DTypeOf(call.arg(2).value) : e.DTypeOf(x);
+  ValueId gw = e.Cast(e.View(e.Mul(dot, inv), {channels}), wt), gb = e.Cast(e.View(grad_sum, {channels}), wt);
+  return std::vector<ValueId>{e.Cast(gx, t), gw, gb};
+}
+
+// native_layer_norm_backward(grad, input, shape, mean, rstd, weight?, bias?, mask)
+Values LayerNormBackward(Emit& e, const OpCall& call) {
+  const DType t = e.DTypeOf(call.arg(1).value);
+  ValueId grad = ToCompute(e, call.arg(0).value), x = ToCompute(e, call.arg(1).value);
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> shape, call.GetExprs("normalized_shape"));
+  const int rank = e.Rank(x), inner = static_cast<int>(shape.size());
+  std::vector<int64_t> in_dims, out_dims;
+  for (int d = 0; d < rank; ++d) (d < rank - inner ? out_dims : in_dims).push_back(d);
+  ValueId mean = e.Cast(call.arg(3).value, e.DTypeOf(x)), rstd = e.Cast(call.arg(4).value, e.DTypeOf(x));
+  ValueId xhat = e.Mul(e.Sub(x, mean), rstd);
+  ValueId gw = call.arg(5).IsTensor() ? e.Mul(grad, e.Cast(call.arg(5).value, e.DTypeOf(x))) : grad;
+  const Expr n = e.Count(x, in_dims);
+  ValueId a = e.DivBy(e.Sum(gw, in_dims, true), n), b = e.DivBy(e.Sum(e.Mul(gw, xhat), in_dims, true), n);
+  ValueId gx = e.Mul(e.Sub(e.Sub(gw, a), e.Mul(xhat, b)), rstd);
+  const DType wt = call.arg(5).IsTensor() ? e.DTypeOf(call.arg(5).value) : t;
+  auto reduce = [&](ValueId v) { return out_dims.empty() ? v : e.Sum(v, out_dims, false); };
+  return std::vector<ValueId>{e.Cast(gx, t), e.Cast(reduce(e.Mul(grad, xhat)), wt), e.Cast(reduce(grad), wt)};
+}
+
+// convolution_backward(grad, input, weight, bias_sizes?, stride, padding, dilation, transposed, output_padding, groups,
+// mask)
+Values ConvolutionBackward(Emit& e, const OpCall& call) {
+  const ValueId grad = call.arg(0).value, input = call.arg(1).value, weight = call.arg(2).value;
+  SMELT_ASSIGN_OR_RETURN(bool transposed, call.GetBool("transposed"));
+  SMELT_ASSIGN_OR_RETURN(int64_t groups, call.GetInt("groups"));
+  if (transposed || groups != 1) return call.Unsupported("a transposed or grouped convolution");
+  const int rank = e.Rank(weight) - 2;
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> stride, call.GetInts("stride"));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> padding, call.GetInts("padding"));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dilation, call.GetInts("dilation"));
+  for (auto* list : {&stride, &padding, &dilation}) {
+    if (list->size() == 1) list->resize(rank, (*list)[0]);
+  }
+  const OpArg& mask = *call.Find("output_mask");
+  std::vector<ValueId> out(3);
+  if (mask.bools.size() != 3) return call.Unsupported("a mask known only at run time");
+  if (mask.bools[0]) {
+    // The transposed convolution of the gradient; what a stride leaves over at the end is output padding.
+    std::vector<int64_t> rest;
+    for (int d = 0; d < rank; ++d) {
+      const Expr in = e.Sizes(input)[d + 2], k = e.Sizes(weight)[d + 2], o = e.Sizes(grad)[d + 2];
+      const Expr r = in - ((o - 1) * stride[d] - 2 * padding[d] + dilation[d] * (k - 1) + 1);
+      if (!r.IsConstant()) return call.Unsupported("sizes known only at run time");
+      rest.push_back(*r.Constant());
+    }
+    out[0] = e.Op("aten::convolution", {grad, weight, e.None(), e.Const(stride), e.Const(padding), e.Const(dilation),
+                                        e.Const(true), e.Const(rest), e.Const(int64_t{1})});
+  }
+  if (mask.bools[1]) {
+    // Batch and channels change places: the gradient slides over the input, stride and dilation swapped.
+    ValueId x = e.Transpose(input, 0, 1), g = e.Transpose(grad, 0, 1);
+    ValueId zero = e.Const(std::vector<int64_t>(rank, 0));
+    ValueId w = e.Op("aten::convolution", {x, g, e.None(), e.Const(dilation), e.Const(padding), e.Const(stride),
+                                           e.Const(false), zero, e.Const(int64_t{1})});
+    for (int d = 0; d < rank; ++d) w = e.Slice(w, d + 2, 0, e.Sizes(weight)[d + 2]);
+    out[1] = e.Contiguous(e.Transpose(w, 0, 1));
+  }
+  if (mask.bools[2]) {
+    std::vector<int64_t> dims = {0};
+    for (int d = 0; d < rank; ++d) dims.push_back(d + 2);
+    out[2] = e.Sum(grad, dims, false);
+  }
+  if (!e.ok()) return e.status();
+  return out;
+}
+
+Values ThresholdBackward(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double threshold, call.GetDouble("threshold"));
+  ValueId grad = call.arg(0).value, self = call.arg(1).value;
+  return std::vector<ValueId>{e.Where(e.Op("aten::le.Scalar", {self, e.Const(threshold)}), e.Fill(grad, 0), grad)};
+}
+Values SigmoidBackward(Emit& e, const OpCall& call) {
+  ValueId grad = call.arg(0).value, y = call.arg(1).value;
+  return std::vector<ValueId>{e.Mul(grad, e.Mul(e.Sub(e.Fill(y, 1), y), y))};
+}
+Values TanhBackward(Emit& e, const OpCall& call) {
+  ValueId grad = call.arg(0).value, y = call.arg(1).value;
+  return std::vector<ValueId>{e.Mul(grad, e.Sub(e.Fill(y, 1), e.Square(y)))};
+}
+
+// embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
+Values EmbeddingBackward(Emit& e, const OpCall& call) {
+  ValueId grad = call.arg(0).value, indices = call.arg(1).value;
+  SMELT_ASSIGN_OR_RETURN(Expr rows, call.GetExpr("num_weights"));
+  SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetInt("padding_idx"));
+  SMELT_ASSIGN_OR_RETURN(bool scale, call.GetBool("scale_grad_by_freq"));
+  if (scale) return call.Unsupported("scale_grad_by_freq");
+  const Expr width = e.Sizes(grad).back();
+  Expr n = 1;
+  for (const Expr& s : e.Sizes(indices)) n = n * s;
+  ValueId flat = e.Reshape(indices, {n}), g = e.Reshape(grad, {n, width});
+  if (padding >= 0) g = e.Where(e.Unsqueeze(e.NeInt(flat, padding), 1), g, e.Fill(g, 0));
+  ValueId zeros = e.Full(e.DTypeOf(grad), {rows, width}, 0);
+  return std::vector<ValueId>{e.Op("aten::index_add", {zeros, e.Const(int64_t{0}), flat, g, e.Const(int64_t{1})})};
+}
+
+// SELECT_backward and SLICE_backward: the gradient in a tensor of zeros.
+Values SelectBackward(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, call.GetExprs("input_sizes"));
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+  SMELT_ASSIGN_OR_RETURN(Expr index, call.GetExpr("index"));
+  ValueId zeros = e.Full(e.DTypeOf(call.arg(0).value), sizes, 0);
+  return std::vector<ValueId>{e.Op("aten::select_scatter", {zeros, call.arg(0).value, e.Const(dim), e.Size(index)})};
+}
+Values SliceBackward(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, call.GetExprs("input_sizes"));
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+  SMELT_ASSIGN_OR_RETURN(Expr start, call.GetExpr("start"));
+  SMELT_ASSIGN_OR_RETURN(Expr end, call.GetExpr("end"));
+  SMELT_ASSIGN_OR_RETURN(Expr step, call.GetExpr("step"));
+  ValueId zeros = e.Full(e.DTypeOf(call.arg(0).value), sizes, 0);
+  return std::vector<ValueId>{
+      e.Op("aten::slice_scatter", {zeros, call.arg(0).value, e.Const(dim), e.Size(start), e.Size(end), e.Size(step)})};
+}
+
+// max_pool2d_with_indices_backward(grad, self, …, indices): scatter-add over each plane.
+Values MaxPoolBackward(Emit& e, const OpCall& call) {
+  ValueId grad = call.arg(0).value, self = call.arg(1).value;
+  ValueId indices = call.args().back().value;
+  const std::vector<Expr> s = e.Sizes(self), o = e.Sizes(grad);
+  const int rank = static_cast<int>(s.size());
+  Expr planes = 1;
+  for (int d = 0; d < rank - 2; ++d) planes = planes * s[d];
+  ValueId zeros = e.Full(e.DTypeOf(grad), {planes, s[rank - 2] * s[rank - 1]}, 0);
+  const std::vector<Expr> flat = {planes, o[rank - 2] * o[rank - 1]};
+  ValueId out =
+      e.Op("aten::scatter_add", {zeros, e.Const(int64_t{1}), e.Reshape(indices, flat), e.Reshape(grad, flat)});
+  return std::vector<ValueId>{e.View(out, s)};
+}
+
+}  // namespace
+
+void AddBackwardRules(DecompositionTable& t) {
+  t["aten::_log_softmax_backward_data"] = LogSoftmaxBackwardData;
+  t["aten::_softmax_backward_data"] = SoftmaxBackwardData;
+  t["aten::nll_loss_backward"] = t["aten::nll_loss2d_backward"] = NllLossBackward;
+  t["aten::mse_loss_backward"] = MseLossBackward;
+  t["aten::native_batch_norm_backward"] = BatchNormBackward;
+  t["aten::native_layer_norm_backward"] = LayerNormBackward;
+  t["aten::convolution_backward"] = ConvolutionBackward;
+  t["aten::threshold_backward"] = ThresholdBackward;
+  t["aten::sigmoid_backward"] = SigmoidBackward;
+  t["aten::tanh_backward"] = TanhBackward;
+  t["aten::embedding_dense_backward"] = EmbeddingBackward;
+  t["aten::select_backward"] = SelectBackward;
+  t["aten::slice_backward"] = SliceBackward;
+  t["aten::max_pool2d_with_indices_backward"] = MaxPoolBackward;
+}
+
+}  // namespace smelt

@@ -1,0 +1,341 @@
+// Products: everything becomes aten::mm, aten::bmm, aten::addmm (beta = alpha = 1) or aten::convolution.
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/decompose_rules.h"
+
+namespace smelt {
+namespace {
+
+using Values = absl::StatusOr<std::vector<ValueId>>;
+
+Expr Product(const std::vector<Expr>& v, size_t begin, size_t end) {
+  Expr n = 1;
+  for (size_t i = begin; i < end; ++i) n = n * v[i];
+  return n;
+}
+
+std::vector<Expr> Joined(std::vector<Expr> a, const std::vector<Expr>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// a and b of any rank, as torch.matmul.
+ValueId EmitMatmul(Emit& e, ValueId a, ValueId b) {
+  if (!e.ok()) return ValueId();
+  const int ra = e.Rank(a), rb = e.Rank(b);
+  if (ra == 1 && rb == 1) return e.Sum(e.Mul(a, b), {0}, false);
+  if (ra == 1) {
+    ValueId out = EmitMatmul(e, e.Unsqueeze(a, 0), b);
+    return e.Squeeze(out, -2);
+  }
+  if (rb == 1) return e.Squeeze(EmitMatmul(e, a, e.Unsqueeze(b, 1)), -1);
+  if (ra == 2 && rb == 2) return e.Mm(a, b);
+  const std::vector<Expr> sa = e.Sizes(a), sb = e.Sizes(b);
+  if (rb == 2) {
+    // The batch is part of the rows.
+    ValueId flat = e.Reshape(a, {Product(sa, 0, ra - 1), sa[ra - 1]});
+    std::vector<Expr> out(sa.begin(), sa.end() - 1);
+    out.push_back(sb[1]);
+    return e.View(e.Mm(flat, b), out);
+  }
+  // Batched: leading dims broadcast.
+  const int rank = std::max(ra, rb) - 2;
+  std::vector<Expr> batch(rank, Expr(1));
+  for (int d = 0; d < rank; ++d) {
+    const int da = d - (rank - (ra - 2)), db = d - (rank - (rb - 2));
+    const Expr x = da >= 0 ? sa[da] : Expr(1), y = db >= 0 ? sb[db] : Expr(1);
+    batch[d] = x == Expr(1) ? y : x;
+  }
+  const Expr count = Product(batch, 0, batch.size());
+  auto flat = [&](ValueId v, const std::vector<Expr>& s) {
+    const std::vector<Expr> matrix = {s[s.size() - 2], s[s.size() - 1]};
+    return e.Reshape(e.Expand(v, Joined(batch, matrix)), Joined({count}, matrix));
+  };
+  ValueId out = e.Op("aten::bmm", {flat(a, sa), flat(b, sb)});
+  return e.View(out, Joined(batch, {sa[ra - 2], sb[rb - 1]}));
+}
+
+Values Matmul(Emit& e, const OpCall& call) {
+  return std::vector<ValueId>{EmitMatmul(e, call.arg(0).value, call.arg(1).value)};
+}
+
+Values Linear(Emit& e, const OpCall& call) {
+  const ValueId input = call.arg(0).value, weight = call.arg(1).value, bias = TensorArg(call, "bias");
+  const bool has_bias = call.arg(2).IsTensor();
+  if (e.Rank(weight) == 1)
+    return std::vector<ValueId>{has_bias ? e.Add(EmitMatmul(e, input, weight), bias) : EmitMatmul(e, input, weight)};
+  const std::vector<Expr> s = e.Sizes(input);
+  if (s.empty()) return call.Error("input of rank 0");
+  ValueId flat = s.size() == 1 ? e.Unsqueeze(input, 0) : e.Reshape(input, {Product(s, 0, s.size() - 1), s.back()});
+  ValueId wt = e.Transpose(weight, 0, 1);
+  ValueId one = e.Const(int64_t{1});
+  ValueId out = has_bias ? e.Op("aten::addmm", {bias, flat, wt, one, one}) : e.Mm(flat, wt);
+  std::vector<Expr> sizes(s.begin(), s.end() - 1);
+  sizes.push_back(e.Sizes(weight)[0]);
+  return std::vector<ValueId>{s.size() == 1 ? e.Squeeze(out, 0) : e.View(out, sizes)};
+}
+
+// beta * self + alpha * (a @ b), where that is no plain bias.
+absl::StatusOr<ValueId> Scaled(Emit& e, const OpCall& call, ValueId self, ValueId product) {
+  SMELT_ASSIGN_OR_RETURN(double beta, call.GetDoubleOr("beta", 1));
+  SMELT_ASSIGN_OR_RETURN(double alpha, call.GetDoubleOr("alpha", 1));
+  auto scale = [&](ValueId v, double s) {
+    if (s == 1) return v;
+    return s == static_cast<int64_t>(s) ? e.Op("aten::mul.Scalar", {v, e.Const(static_cast<int64_t>(s))})
+                                        : e.MulN(v, s);
+  };
+  product = scale(product, alpha);
+  if (beta == 0) return product;
+  return e.Add(scale(self, beta), product);
+}
+
+Values Addmm(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double beta, call.GetDoubleOr("beta", 1));
+  SMELT_ASSIGN_OR_RETURN(double alpha, call.GetDoubleOr("alpha", 1));
+  if (beta == 1 && alpha == 1) return std::vector<ValueId>();
+  SMELT_ASSIGN_OR_RETURN(ValueId v,
+                         Scaled(e, call, call.arg(0).value, EmitMatmul(e, call.arg(1).value, call.arg(2).value)));
+  return std::vector<ValueId>{v};
+}
+Values Addmv(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(ValueId v,
+                         Scaled(e, call, call.arg(0).value, EmitMatmul(e, call.arg(1).value, call.arg(2).value)));
+  return std::vector<ValueId>{v};
+}
+Values Addr(Emit& e, const OpCall& call) {
+  ValueId outer = e.Mul(e.Unsqueeze(call.arg(1).value, 1), call.arg(2).value);
+  SMELT_ASSIGN_OR_RETURN(ValueId v, Scaled(e, call, call.arg(0).value, outer));
+  return std::vector<ValueId>{v};
+}
+Values Addbmm(Emit& e, const OpCall& call) {
+  ValueId product = e.Sum(e.Op("aten::bmm", {call.arg(1).value, call.arg(2).value}), {0}, false);
+  SMELT_ASSIGN_OR_RETURN(ValueId v, Scaled(e, call, call.arg(0).value, product));
+  return std::vector<ValueId>{v};
+}
+Values Outer(Emit& e, const OpCall& call) {
+  return std::vector<ValueId>{e.Mul(e.Unsqueeze(call.arg(0).value, 1), call.arg(1).value)};
+}
+
+Values ChainMatmul(Emit& e, const OpCall& call) {
+  ValueId out = call.arg(0).elements[0].value;
+  for (size_t i = 1; i < call.arg(0).elements.size(); ++i) out = EmitMatmul(e, out, call.arg(0).elements[i].value);
+  return std::vector<ValueId>{out};
+}
+
+// convNd, conv_transposeNd, _convolution: padding as a list or as "same" and "valid".
+Values Convolution(Emit& e, const OpCall& call, bool transposed) {
+  ValueId input = call.arg(0).value;
+  const ValueId weight = call.arg(1).value;
+  const ValueId bias = TensorArg(call, "bias");
+  const int rank = e.Rank(weight) - 2;
+  auto list = [&](absl::string_view name, int64_t fallback) -> absl::StatusOr<std::vector<int64_t>> {
+    std::vector<int64_t> v;
+    if (call.Find(name) != nullptr && !call.IsNone(name)) {
+      SMELT_ASSIGN_OR_RETURN(v, call.GetInts(name));
+    }
+    if (v.empty()) v = {fallback};
+    if (v.size() == 1) v.resize(rank, v[0]);
+    if (static_cast<int>(v.size()) != rank)
+      return call.Error(absl::StrCat(name, " has ", v.size(), " elements, ", rank, " expected"));
+    return v;
+  };
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> stride, list("stride", 1));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dilation, list("dilation", 1));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> output_padding, list("output_padding", 0));
+  std::vector<int64_t> padding(rank, 0);
+  const OpArg* p = call.Find("padding");
+  if (p != nullptr && p->kind == OpArg::Kind::kString) {
+    if (p->string == "same") {
+      std::vector<int64_t> extra;
+      bool uneven = false;
+      for (int d = 0; d < rank; ++d) {
+        const Expr k = e.Sizes(weight)[d + 2];
+        if (!k.IsConstant()) return call.Unsupported("padding \"same\" for a kernel of unknown size");
+        const int64_t total = dilation[d] * (*k.Constant() - 1);
+        padding[d] = total / 2;
+        extra.push_back(total % 2);
+        uneven = uneven || total % 2 != 0;
+      }
+      if (uneven) {
+        std::vector<int64_t> pads;
+        for (int d = rank - 1; d >= 0; --d) {
+          pads.push_back(0);
+          pads.push_back(extra[d]);
+        }
+        input = e.Op("aten::constant_pad_nd", {input, e.Const(pads), e.Const(int64_t{0})});
+      }
+    } else if (p->string != "valid") {
+      return call.Error(absl::StrCat("padding \"", p->string, "\", \"same\" or \"valid\" expected"));
+    }
+  } else {
+    SMELT_ASSIGN_OR_RETURN(padding, list("padding", 0));
+  }
+  SMELT_ASSIGN_OR_RETURN(int64_t groups, call.GetIntOr("groups", 1));
+  // An unbatched input.
+  const bool batched = e.Rank(input) == rank + 2;
+  if (!batched) input = e.Unsqueeze(input, 0);
+  ValueId b = call.Find("bias") != nullptr && call.Find("bias")->IsTensor() ? bias : e.None();
+  ValueId out = e.Op("aten::convolution", {input, weight, b, e.Const(stride), e.Const(padding), e.Const(dilation),
+                                           e.Const(transposed), e.Const(output_padding), e.Const(groups)});
+  return std::vector<ValueId>{batched ? out : e.Squeeze(out, 0)};
+}
+Values Conv(Emit& e, const OpCall& call) { return Convolution(e, call, false); }
+Values ConvTranspose(Emit& e, const OpCall& call) { return Convolution(e, call, true); }
+Values UnderscoreConvolution(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(bool transposed, call.GetBool("transposed"));
+  return Convolution(e, call, transposed);
+}
+
+// einsum by the general rule: sum out lone labels, align, one bmm a pair.
+Values Einsum(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(std::string equation, call.GetString("equation"));
+  equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
+  if (absl::StrContains(equation, "...")) return call.Unsupported("an equation with \"...\"");
+  std::vector<ValueId> operands;
+  for (const OpArg& a : call.arg(1).elements) operands.push_back(a.value);
+  const std::vector<std::string> sides = absl::StrSplit(equation, "->");
+  const std::vector<std::string> inputs = absl::StrSplit(sides[0], ',');
+  if (inputs.size() != operands.size() || sides.size() > 2)
+    return call.Error(absl::StrCat("equation \"", equation, "\" does not fit ", operands.size(), " operands"));
+  std::string output;
+  if (sides.size() == 2) {
+    output = sides[1];
+  } else {
+    std::map<char, int> count;
+    for (char c : sides[0]) {
+      if (c != ',') ++count[c];
+    }
+    for (auto [c, n] : count) {
+      if (n == 1) output.push_back(c);
+    }
+  }
+  // Every operand with its labels, repeated ones reduced to their diagonal.
+  struct Term {
+    ValueId value;
+    std::string labels;
+  };
+  std::vector<Term> terms;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Term t{operands[i], inputs[i]};
+    if (static_cast<int>(t.labels.size()) != e.Rank(t.value))
+      return call.Error("an operand's rank differs from its labels");
+    for (size_t k = 0; k < t.labels.size(); ++k) {
+      const size_t again = t.labels.find(t.labels[k], k + 1);
+      if (again == std::string::npos) continue;
+      const char c = t.labels[k];
+      t.value = e.Op("aten::diagonal", {t.value, e.Const(int64_t{0}), e.Const(static_cast<int64_t>(k)),
+                                        e.Const(static_cast<int64_t>(again))});
+      t.labels.erase(again, 1);
+      t.labels.erase(k, 1);
+      t.labels.push_back(c);
+      k = static_cast<size_t>(-1);
+    }
+    terms.push_back(std::move(t));
+  }
+  auto needed_later = [&](char c, size_t from) {
+    if (output.find(c) != std::string::npos) return true;
+    for (size_t i = from; i < terms.size(); ++i) {
+      if (terms[i].labels.find(c) != std::string::npos) return true;
+    }
+    return false;
+  };
+  auto sum_out = [&](Term& t, size_t from, const std::string& also) {
+    std::vector<int64_t> dims;
+    std::string kept;
+    for (size_t k = 0; k < t.labels.size(); ++k) {
+      if (needed_later(t.labels[k], from) || also.find(t.labels[k]) != std::string::npos) {
+        kept.push_back(t.labels[k]);
+      } else {
+        dims.push_back(static_cast<int64_t>(k));
+      }
+    }
+    if (!dims.empty()) t.value = e.Sum(t.value, dims, false);
+    t.labels = kept;
+  };
+  Term acc = terms[0];
+  sum_out(acc, 1, "");
+  for (size_t i = 1; i < terms.size(); ++i) {
+    Term b = terms[i];
+    sum_out(b, i + 1, acc.labels);
+    std::string batch, left, right, contracted;
+    for (char c : acc.labels) {
+      const bool in_b = b.labels.find(c) != std::string::npos;
+      if (in_b && needed_later(c, i + 1)) {
+        batch.push_back(c);
+      } else if (in_b) {
+        contracted.push_back(c);
+      } else {
+        left.push_back(c);
+      }
+    }
+    for (char c : b.labels) {
+      if (acc.labels.find(c) == std::string::npos) right.push_back(c);
+    }
+    std::map<char, Expr> size;
+    for (size_t k = 0; k < acc.labels.size(); ++k) size[acc.labels[k]] = e.Sizes(acc.value)[k];
+    for (size_t k = 0; k < b.labels.size(); ++k) {
+      auto [it, fresh] = size.try_emplace(b.labels[k], e.Sizes(b.value)[k]);
+      if (!fresh && it->second != e.Sizes(b.value)[k]) return call.Unsupported("operands that broadcast");
+    }
+    auto arrange = [&](const Term& t, const std::string& order, const std::vector<std::string>& groups) {
+      std::vector<int64_t> perm;
+      for (char c : order) perm.push_back(static_cast<int64_t>(t.labels.find(c)));
+      std::vector<Expr> sizes;
+      for (const std::string& g : groups) {
+        Expr n = 1;
+        for (char c : g) n = n * size[c];
+        sizes.push_back(n);
+      }
+      return e.Reshape(e.Permute(t.value, perm), sizes);
+    };
+    ValueId x = arrange(acc, batch + left + contracted, {batch, left, contracted});
+    ValueId y = arrange(b, batch + contracted + right, {batch, contracted, right});
+    std::vector<Expr> sizes;
+    acc.labels = batch + left + right;
+    for (char c : acc.labels) sizes.push_back(size[c]);
+    acc.value = e.View(e.Op("aten::bmm", {x, y}), sizes);
+  }
+  std::vector<int64_t> perm;
+  for (char c : output) {
+    const size_t at = acc.labels.find(c);
+    if (at == std::string::npos) return call.Error("an output label is in no operand");
+    perm.push_back(static_cast<int64_t>(at));
+  }
+  return std::vector<ValueId>{e.Permute(acc.value, perm)};
+}
+
+Values Bilinear(Emit& e, const OpCall& call) {
+  // out[n, k] = sum_ij x1[n, i] w[k, i, j] x2[n, j] + b[k]
+  ValueId x1 = call.arg(0).value, x2 = call.arg(1).value, w = call.arg(2).value;
+  if (e.Rank(x1) != 2) return call.Unsupported("inputs of rank other than 2");
+  const std::vector<Expr> sw = e.Sizes(w), s1 = e.Sizes(x1);
+  ValueId t = e.View(e.Mm(x1, e.Reshape(e.Permute(w, {1, 0, 2}), {sw[1], sw[0] * sw[2]})), {s1[0], sw[0], sw[2]});
+  ValueId out = e.Sum(e.Mul(t, e.Unsqueeze(x2, 1)), {2}, false);
+  if (call.arg(3).IsTensor()) out = e.Add(out, call.arg(3).value);
+  return std::vector<ValueId>{out};
+}
+
+}  // namespace
+
+void AddLinearAlgebraRules(DecompositionTable& t) {
+  t["aten::linear"] = Linear;
+  t["aten::matmul"] = t["aten::linalg_matmul"] = t["aten::mv"] = t["aten::dot"] = t["aten::vdot"] = Matmul;
+  t["aten::addmm"] = t["aten::baddbmm"] = Addmm;
+  t["aten::addmv"] = Addmv;
+  t["aten::addr"] = Addr;
+  t["aten::addbmm"] = Addbmm;
+  t["aten::outer"] = t["aten::ger"] = Outer;
+  t["aten::chain_matmul"] = t["aten::linalg_multi_dot"] = ChainMatmul;
+  t["aten::conv1d"] = t["aten::conv2d"] = t["aten::conv3d"] = Conv;
+  t["aten::conv_transpose1d"] = t["aten::conv_transpose2d"] = t["aten::conv_transpose3d"] = ConvTranspose;
+  t["aten::_convolution"] = UnderscoreConvolution;
+  t["aten::einsum"] = Einsum;
+  t["aten::bilinear"] = Bilinear;
+}
+
+}  // namespace smelt

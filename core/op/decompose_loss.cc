@@ -1,0 +1,180 @@
+// Losses.
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/decompose_rules.h"
+
+namespace smelt {
+namespace {
+
+using Values = absl::StatusOr<std::vector<ValueId>>;
+
+enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
+
+absl::StatusOr<ValueId> Reduce(Emit& e, const OpCall& call, ValueId loss) {
+  SMELT_ASSIGN_OR_RETURN(int64_t reduction, call.GetIntOr("reduction", kMean));
+  std::vector<int64_t> dims;
+  for (int d = 0; d < e.Rank(loss); ++d) dims.push_back(d);
+  if (reduction == kNone || dims.empty()) return loss;
+  return reduction == kMean ? e.Mean(loss, dims, false) : e.Sum(loss, dims, false);
+}
+
+Values Finish(Emit& e, const OpCall& call, ValueId loss, DType t) {
+  SMELT_ASSIGN_OR_RETURN(ValueId v, Reduce(e, call, loss));
+  return std::vector<ValueId>{e.Cast(v, t)};
+}
+
+Values Mse(Emit& e, const OpCall& call) {
+  ValueId d = e.Sub(call.arg(0).value, call.arg(1).value);
+  return Finish(e, call, e.Square(d), e.DTypeOf(d));
+}
+Values L1(Emit& e, const OpCall& call) {
+  ValueId d = e.Sub(call.arg(0).value, call.arg(1).value);
+  return Finish(e, call, e.Abs(d), e.DTypeOf(d));
+}
+Values SmoothL1(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double beta, call.GetDoubleOr("beta", 1));
+  ValueId d = e.Abs(e.Sub(call.arg(0).value, call.arg(1).value));
+  ValueId loss = d;
+  if (beta > 0) {
+    ValueId near = e.Op("aten::lt.Scalar", {d, e.Const(beta)});
+    loss = e.Where(near, e.DivN(e.MulN(e.Square(d), 0.5), beta), e.AddN(d, -0.5 * beta));
+  }
+  return Finish(e, call, loss, e.DTypeOf(d));
+}
+Values Huber(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double delta, call.GetDoubleOr("delta", 1));
+  ValueId d = e.Abs(e.Sub(call.arg(0).value, call.arg(1).value));
+  ValueId near = e.Op("aten::le.Scalar", {d, e.Const(delta)});
+  return Finish(e, call, e.Where(near, e.MulN(e.Square(d), 0.5), e.MulN(e.AddN(d, -0.5 * delta), delta)), e.DTypeOf(d));
+}
+Values KlDiv(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(bool log_target, call.GetBoolOr("log_target", false));
+  ValueId input = call.arg(0).value, target = call.arg(1).value;
+  ValueId loss = log_target ? e.Mul(e.Exp(target), e.Sub(target, input))
+                            : e.Sub(e.Op("aten::xlogy.Tensor", {target, target}), e.Mul(target, input));
+  return Finish(e, call, loss, e.DTypeOf(input));
+}
+Values BinaryCrossEntropy(Emit& e, const OpCall& call) {
+  ValueId x = call.arg(0).value, t = call.arg(1).value;
+  auto log = [&](ValueId v) { return e.Op("aten::clamp_min", {e.Log(v), e.Const(-100.0)}); };
+  ValueId one = e.Fill(x, 1);
+  ValueId loss = e.Neg(e.Add(e.Mul(t, log(x)), e.Mul(e.Sub(one, t), log(e.Sub(one, x)))));
+  if (call.arg(2).IsTensor()) loss = e.Mul(loss, call.arg(2).value);
+  return Finish(e, call, loss, e.DTypeOf(x));
+}
+Values BinaryCrossEntropyWithLogits(Emit& e, const OpCall& call) {
+  ValueId x = call.arg(0).value, t = call.arg(1).value;
+  ValueId one = e.Fill(x, 1);
+  ValueId log_sigmoid = e.Op("aten::log_sigmoid", {x});
+  ValueId loss;
+  if (call.arg(3).IsTensor()) {
+    ValueId log_weight = e.Add(e.Mul(e.Sub(call.arg(3).value, one), t), one);
+    loss = e.Sub(e.Mul(e.Sub(one, t), x), e.Mul(log_weight, log_sigmoid));
+  } else {
+    loss = e.Sub(e.Mul(e.Sub(one, t), x), log_sigmoid);
+  }
+  if (call.arg(2).IsTensor()) loss = e.Mul(loss, call.arg(2).value);
+  return Finish(e, call, loss, e.DTypeOf(x));
+}
+
+struct Nll {
+  ValueId loss;    // per element, 0 where ignored
+  ValueId weight;  // per element
+};
+// log probabilities [N, C, ...] (or [C]), target [N, ...] (or []).
+absl::StatusOr<Nll> NllOf(Emit& e, const OpCall& call, ValueId logp, ValueId target, ValueId weight, bool has_weight) {
+  SMELT_ASSIGN_OR_RETURN(int64_t ignore, call.GetIntOr("ignore_index", -100));
+  const int64_t dim = e.Rank(logp) == 1 ? 0 : 1;
+  ValueId valid = e.NeInt(target, ignore);
+  ValueId safe = e.Where(valid, target, e.Fill(target, 0));
+  ValueId picked = e.Squeeze(e.Op("aten::gather", {logp, e.Const(dim), e.Unsqueeze(safe, dim), e.Const(false)}), dim);
+  ValueId w;
+  if (has_weight) {
+    // weight[safe] in the shape of the target.
+    std::vector<Expr> shape = e.Sizes(safe);
+    Expr n = 1;
+    for (const Expr& s : shape) n = n * s;
+    w = e.View(e.Op("aten::index_select", {weight, e.Const(int64_t{0}), e.Reshape(safe, {n})}), shape);
+    w = e.Where(valid, w, e.Fill(w, 0));
+  } else {
+    w = e.Cast(valid, e.DTypeOf(logp));
+  }
+  return Nll{e.Neg(e.Where(valid, e.Mul(picked, w), e.Fill(picked, 0))), w};
+}
+
+absl::StatusOr<std::vector<ValueId>> ReduceNll(Emit& e, const OpCall& call, const Nll& nll) {
+  SMELT_ASSIGN_OR_RETURN(int64_t reduction, call.GetIntOr("reduction", kMean));
+  std::vector<int64_t> dims;
+  for (int d = 0; d < e.Rank(nll.loss); ++d) dims.push_back(d);
+  auto sum = [&](ValueId v) { return dims.empty() ? v : e.Sum(v, dims, false); };
+  ValueId total = sum(nll.weight);
+  if (reduction == kNone) return std::vector<ValueId>{nll.loss, total};
+  ValueId loss = sum(nll.loss);
+  return std::vector<ValueId>{reduction == kMean ? e.Div(loss, total) : loss, total};
+}
+
+Values NllLoss(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(Nll nll, NllOf(e, call, self, call.arg(1).value, call.arg(2).value, call.arg(2).IsTensor()));
+  SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> r, ReduceNll(e, call, nll));
+  const std::string& name = call.op().name();
+  if (name == "aten::nll_loss_forward" || name == "aten::nll_loss2d_forward") return r;
+  return std::vector<ValueId>{r[0]};
+}
+
+Values CrossEntropy(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value, target = call.arg(1).value;
+  SMELT_ASSIGN_OR_RETURN(double smoothing, call.GetDoubleOr("label_smoothing", 0));
+  SMELT_ASSIGN_OR_RETURN(int64_t reduction, call.GetIntOr("reduction", kMean));
+  const int64_t dim = e.Rank(self) == 1 ? 0 : 1;
+  ValueId logp = e.Op("aten::log_softmax.int", {self, e.Const(dim), e.None()});
+  const bool probabilities = IsFloating(e.DTypeOf(target));
+  if (probabilities) {
+    ValueId t = target;
+    const Expr classes = e.Sizes(self)[dim];
+    if (smoothing > 0) {
+      if (!classes.IsConstant())
+        return call.Unsupported("label smoothing over a number of classes known only at run time");
+      t = e.AddN(e.MulN(t, 1 - smoothing), smoothing / static_cast<double>(*classes.Constant()));
+    }
+    ValueId product = e.Mul(logp, t);
+    if (call.arg(2).IsTensor()) {
+      std::vector<Expr> shape(e.Rank(self), Expr(1));
+      shape[dim] = classes;
+      product = e.Mul(product, e.View(call.arg(2).value, shape));
+    }
+    ValueId loss = e.Neg(e.Sum(product, {dim}, false));
+    if (reduction == kNone) return std::vector<ValueId>{loss};
+    std::vector<int64_t> dims;
+    for (int d = 0; d < e.Rank(loss); ++d) dims.push_back(d);
+    if (dims.empty()) return std::vector<ValueId>{loss};
+    return std::vector<ValueId>{reduction == kMean ? e.Mean(loss, dims, false) : e.Sum(loss, dims, false)};
+  }
+  SMELT_ASSIGN_OR_RETURN(Nll nll, NllOf(e, call, logp, target, call.arg(2).value, call.arg(2).IsTensor()));
+  SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> r, ReduceNll(e, call, nll));
+  if (smoothing == 0) return std::vector<ValueId>{r[0]};
+  if (call.arg(2).IsTensor()) return call.Unsupported("label smoothing with class weights");
+  const Expr classes = e.Sizes(self)[dim];
+  if (!classes.IsConstant()) return call.Unsupported("label smoothing over a number of classes known only at run time");
+  Nll smooth = nll;
+  smooth.loss = e.Mul(e.Neg(e.Sum(logp, {dim}, false)), nll.weight);
+  SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> s, ReduceNll(e, call, smooth));
+  return std::vector<ValueId>{
+      e.Add(e.MulN(r[0], 1 - smoothing), e.MulN(s[0], smoothing / static_cast<double>(*classes.Constant())))};
+}
+
+}  // namespace
+
+void AddLossRules(DecompositionTable& t) {
+  t["aten::mse_loss"] = Mse;
+  t["aten::l1_loss"] = L1;
+  t["aten::smooth_l1_loss"] = SmoothL1;
+  t["aten::huber_loss"] = Huber;
+  t["aten::kl_div"] = KlDiv;
+  t["aten::binary_cross_entropy"] = BinaryCrossEntropy;
+  t["aten::binary_cross_entropy_with_logits"] = BinaryCrossEntropyWithLogits;
+  t["aten::nll_loss"] = t["aten::nll_loss_nd"] = t["aten::nll_loss2d"] = NllLoss;
+  t["aten::nll_loss_forward"] = t["aten::nll_loss2d_forward"] = NllLoss;
+  t["aten::cross_entropy_loss"] = CrossEntropy;
+}
+
+}  // namespace smelt

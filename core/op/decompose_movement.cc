@@ -1,0 +1,395 @@
+// Operators that move elements, in terms of cat, views, index arithmetic and region writes.
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/decompose_rules.h"
+
+namespace smelt {
+namespace {
+
+using Values = absl::StatusOr<std::vector<ValueId>>;
+
+std::vector<ValueId> ListArg(const OpCall& call, int i = 0) {
+  std::vector<ValueId> out;
+  for (const OpArg& a : call.arg(i).elements) out.push_back(a.value);
+  return out;
+}
+
+Values Stack(Emit& e, const OpCall& call) {
+  std::vector<ValueId> parts = ListArg(call);
+  if (parts.empty()) return call.Error("an empty list");
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", 0));
+  dim = WrapDim(dim, e.Rank(parts[0]) + 1);
+  for (ValueId& p : parts) p = e.Unsqueeze(p, dim);
+  return std::vector<ValueId>{e.Cat(parts, dim)};
+}
+Values Concat(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", 0));
+  return std::vector<ValueId>{e.Cat(ListArg(call), dim)};
+}
+ValueId AtLeast(Emit& e, ValueId v, int rank) {
+  if (e.Rank(v) == 0) v = e.View(v, {1});
+  if (rank >= 2 && e.Rank(v) == 1) v = e.Unsqueeze(v, 0);
+  if (rank >= 3 && e.Rank(v) == 2) v = e.Unsqueeze(v, 2);
+  return v;
+}
+Values Hstack(Emit& e, const OpCall& call) {
+  std::vector<ValueId> parts = ListArg(call);
+  for (ValueId& p : parts) p = AtLeast(e, p, 1);
+  return std::vector<ValueId>{e.Cat(parts, e.Rank(parts[0]) == 1 ? 0 : 1)};
+}
+Values Vstack(Emit& e, const OpCall& call) {
+  std::vector<ValueId> parts = ListArg(call);
+  for (ValueId& p : parts) p = AtLeast(e, p, 2);
+  return std::vector<ValueId>{e.Cat(parts, 0)};
+}
+Values Dstack(Emit& e, const OpCall& call) {
+  std::vector<ValueId> parts = ListArg(call);
+  for (ValueId& p : parts) p = AtLeast(e, p, 3);
+  return std::vector<ValueId>{e.Cat(parts, 2)};
+}
+Values ColumnStack(Emit& e, const OpCall& call) {
+  std::vector<ValueId> parts = ListArg(call);
+  for (ValueId& p : parts) {
+    if (e.Rank(p) <= 1) p = e.Reshape(p, {e.Rank(p) == 0 ? Expr(1) : e.Sizes(p)[0], 1});
+  }
+  return std::vector<ValueId>{e.Cat(parts, 1)};
+}
+
+// aten::pad(self, pad, mode, value)
+Values Pad(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(std::string mode, call.GetString("mode"));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> pad, call.GetExprs("pad"));
+  ValueId self = call.arg(0).value;
+  ValueId list = e.Ints(pad);
+  if (mode == "constant") {
+    SMELT_ASSIGN_OR_RETURN(double value, call.GetDoubleOr("value", 0));
+    ValueId v = value == static_cast<int64_t>(value) ? e.Const(static_cast<int64_t>(value)) : e.Const(value);
+    return std::vector<ValueId>{e.Op("aten::constant_pad_nd", {self, list, v})};
+  }
+  const std::string kind = mode == "reflect" ? "reflection" : mode == "replicate" ? "replication" : "";
+  if (!kind.empty())
+    return std::vector<ValueId>{e.Op(absl::StrCat("aten::", kind, "_pad", pad.size() / 2, "d"), {self, list})};
+  if (mode != "circular") return call.Error(absl::StrCat("mode \"", mode, "\""));
+  ValueId out = self;
+  const int rank = e.Rank(self);
+  for (size_t k = 0; k < pad.size() / 2; ++k) {
+    const int64_t d = rank - 1 - static_cast<int64_t>(k);
+    const Expr n = e.Sizes(out)[d];
+    std::vector<ValueId> parts;
+    if (pad[2 * k] != Expr(0)) parts.push_back(e.Slice(out, d, n - pad[2 * k], n));
+    parts.push_back(out);
+    if (pad[2 * k + 1] != Expr(0)) parts.push_back(e.Slice(out, d, 0, pad[2 * k + 1]));
+    if (parts.size() > 1) out = e.Cat(parts, d);
+  }
+  return std::vector<ValueId>{out};
+}
+
+Values RepeatInterleave(Emit& e, const OpCall& call) {
+  ValueId self = call.arg(0).value;
+  if (!call.arg(1).IsScalar()) return call.Unsupported("repeats given by a tensor");
+  SMELT_ASSIGN_OR_RETURN(Expr n, call.GetExpr("repeats"));
+  int64_t dim = 0;
+  if (call.IsNone("dim")) {
+    Expr count = 1;
+    for (const Expr& s : e.Sizes(self)) count = count * s;
+    self = e.Reshape(self, {count});
+  } else {
+    SMELT_ASSIGN_OR_RETURN(dim, call.GetInt("dim"));
+    dim = WrapDim(dim, e.Rank(self));
+  }
+  std::vector<Expr> s = e.Sizes(self), wide = s;
+  wide.insert(wide.begin() + dim + 1, n);
+  s[dim] = s[dim] * n;
+  return std::vector<ValueId>{e.Reshape(e.Expand(e.Unsqueeze(self, dim + 1), wide), s)};
+}
+
+Values Tile(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> dims, call.GetExprs("dims"));
+  while (static_cast<int>(dims.size()) < e.Rank(call.arg(0).value)) dims.insert(dims.begin(), Expr(1));
+  return std::vector<ValueId>{e.Op("aten::repeat", {call.arg(0).value, e.Ints(dims)})};
+}
+
+Values OneHot(Emit& e, const OpCall& call) {
+  ValueId self = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(Expr classes, call.GetExpr("num_classes"));
+  if (classes == Expr(-1)) return call.Unsupported("a number of classes that the data decides");
+  ValueId none = e.None();
+  ValueId range = e.Op("aten::arange", {e.Size(classes), e.Const(ScalarTypeOf(DType::kInt64)), none, none, none});
+  return std::vector<ValueId>{e.Cast(e.Op("aten::eq.Tensor", {e.Unsqueeze(self, e.Rank(self)), range}), DType::kInt64)};
+}
+
+Values Trace(Emit& e, const OpCall& call) {
+  return std::vector<ValueId>{
+      e.Sum(e.Op("aten::diagonal", {call.arg(0).value, e.Const(int64_t{0}), e.Const(int64_t{0}), e.Const(int64_t{1})}),
+            {0}, false)};
+}
+
+Values Glu(Emit& e, const OpCall& call) {
+  ValueId self = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
+  dim = WrapDim(dim, e.Rank(self));
+  const Expr n = e.Sizes(self)[dim], half = FloorDiv(n, Expr(2));
+  return std::vector<ValueId>{e.Mul(e.Slice(self, dim, 0, half), e.Sigmoid(e.Slice(self, dim, half, n)))};
+}
+
+Values Diff(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(int64_t order, call.GetIntOr("n", 1));
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
+  if (!call.IsNone("prepend") || !call.IsNone("append")) return call.Unsupported("prepend or append");
+  ValueId x = call.arg(0).value;
+  dim = WrapDim(dim, e.Rank(x));
+  for (int64_t i = 0; i < order; ++i) {
+    const Expr n = e.Sizes(x)[dim];
+    x = e.Sub(e.Slice(x, dim, 1, n), e.Slice(x, dim, 0, n - 1));
+  }
+  return std::vector<ValueId>{x};
+}
+
+// copy(self, src): src in self's dtype and sizes.
+Values Copy(Emit& e, const OpCall& call) {
+  ValueId self = call.arg(0).value, src = call.arg(1).value;
+  ValueId out = e.Expand(e.Cast(src, e.DTypeOf(self)), e.Sizes(self));
+  return std::vector<ValueId>{e.Op("aten::clone", {out, e.None()})};
+}
+
+// VIEW_copy: a copy of the view.
+Values ViewCopy(Emit& e, const OpCall& call) {
+  const std::string name(absl::StripSuffix(call.op().name(), "_copy"));
+  const std::string full = call.op().overload().empty() ? name : absl::StrCat(name, ".", call.op().overload());
+  std::vector<ValueId> args;
+  for (const OpArg& a : call.args()) {
+    switch (a.kind) {
+      case OpArg::Kind::kTensor:
+        args.push_back(a.value);
+        break;
+      case OpArg::Kind::kInt:
+        args.push_back(e.Size(a.expr));
+        break;
+      case OpArg::Kind::kIntList:
+        args.push_back(e.Ints(a.ints));
+        break;
+      case OpArg::Kind::kBool:
+        args.push_back(e.Const(a.number != 0));
+        break;
+      case OpArg::Kind::kNone:
+        args.push_back(e.None());
+        break;
+      default:
+        return call.Unsupported("an argument of this kind");
+    }
+  }
+  return std::vector<ValueId>{e.Op("aten::clone", {e.Op(full, args), e.None()})};
+}
+
+// select_scatter, slice_scatter, diagonal_scatter, as_strided_scatter: a copy of self with one view of it replaced.
+Values Scatter(Emit& e, const OpCall& call, const char* view) {
+  const ValueId self = call.arg(0).value;
+  ValueId base = e.Op("aten::clone", {self, e.Const(int64_t{0})});
+  std::vector<ValueId> args = {base};
+  for (size_t i = 2; i < call.args().size(); ++i) {
+    const OpArg& a = call.args()[i];
+    if (a.kind == OpArg::Kind::kIntList) {
+      args.push_back(e.Ints(a.ints));
+    } else if (a.kind == OpArg::Kind::kInt) {
+      args.push_back(e.Size(a.expr));
+    } else {
+      args.push_back(e.None());
+    }
+  }
+  if (!e.ok()) return e.status();
+  // The view's geometry over the copy is where the source goes.
+  std::vector<OpArg> view_args = {OpArg::Of(e.TypeOf(base), base)};
+  for (size_t i = 2; i < call.args().size(); ++i) view_args.push_back(call.args()[i]);
+  SymbolicGeometry g{e.DTypeOf(base), e.Sizes(base), *e.TypeOf(base).strides, 0};
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildView(OpCall(OpName::Get(view), view_args), g, SymbolRanges()));
+  return std::vector<ValueId>{
+      e.WriteRegion(base, e.Expand(e.Cast(call.arg(1).value, g.dtype), m.outputs[0].sizes), m.outputs[0])};
+}
+Values SelectScatter(Emit& e, const OpCall& call) { return Scatter(e, call, "aten::select.int"); }
+Values SliceScatter(Emit& e, const OpCall& call) { return Scatter(e, call, "aten::slice.Tensor"); }
+Values DiagonalScatter(Emit& e, const OpCall& call) { return Scatter(e, call, "aten::diagonal"); }
+Values AsStridedScatter(Emit& e, const OpCall& call) { return Scatter(e, call, "aten::as_strided"); }
+
+Values DiagEmbed(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t offset, call.GetIntOr("offset", 0));
+  SMELT_ASSIGN_OR_RETURN(int64_t d1, call.GetIntOr("dim1", -2));
+  SMELT_ASSIGN_OR_RETURN(int64_t d2, call.GetIntOr("dim2", -1));
+  const int rank = e.Rank(self) + 1;
+  d1 = WrapDim(d1, rank);
+  d2 = WrapDim(d2, rank);
+  if (d1 != rank - 2 || d2 != rank - 1) return call.Unsupported("dims other than the last two");
+  std::vector<Expr> sizes = e.Sizes(self);
+  const Expr n = sizes.back() + std::abs(offset);
+  sizes.back() = n;
+  sizes.push_back(n);
+  ValueId base = e.Full(e.DTypeOf(self), sizes, 0);
+  SymbolicGeometry g{e.DTypeOf(self), sizes, ContiguousStrides(sizes), 0};
+  OpCall view(OpName::Get("aten::diagonal"),
+              {OpArg::Of(TensorType{g.dtype, g.sizes, g.strides}), OpArg::Int(offset), OpArg::Int(d1), OpArg::Int(d2)});
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildView(view, g, SymbolRanges()));
+  return std::vector<ValueId>{e.WriteRegion(base, self, m.outputs[0])};
+}
+
+Values MaxPool(Emit& e, const OpCall& call) {
+  // Without indices: the first result of the operator that gives both.
+  const std::string with = absl::StrCat(call.op().name(), "_with_indices");
+  std::vector<ValueId> args = {call.arg(0).value};
+  for (size_t i = 1; i < call.args().size(); ++i) {
+    const OpArg& a = call.args()[i];
+    if (a.kind == OpArg::Kind::kIntList) {
+      args.push_back(e.Ints(a.ints));
+    } else if (a.kind == OpArg::Kind::kInt) {
+      args.push_back(e.Ints({a.expr}));
+    } else {
+      args.push_back(e.Const(a.number != 0));
+    }
+  }
+  if (call.op().name() == "aten::max_pool1d") {
+    // One dim more, of size 1.
+    auto widen = [&](const char* key, int64_t fill) -> absl::StatusOr<ValueId> {
+      SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> v, call.GetInts(key));
+      if (v.empty()) return e.Const(std::vector<int64_t>{});
+      return e.Const(std::vector<int64_t>{fill, v[0]});
+    };
+    SMELT_ASSIGN_OR_RETURN(ValueId kernel, widen("kernel_size", 1));
+    SMELT_ASSIGN_OR_RETURN(ValueId stride, widen("stride", 1));
+    SMELT_ASSIGN_OR_RETURN(ValueId padding, widen("padding", 0));
+    SMELT_ASSIGN_OR_RETURN(ValueId dilation, widen("dilation", 1));
+    ValueId wide = e.Unsqueeze(call.arg(0).value, e.Rank(call.arg(0).value) - 1);
+    ValueId out =
+        e.Multi("aten::max_pool2d_with_indices", {wide, kernel, stride, padding, dilation, args.back()}, 2)[0];
+    return std::vector<ValueId>{e.Squeeze(out, -2)};
+  }
+  return std::vector<ValueId>{e.Multi(with, args, 2)[0]};
+}
+
+// adaptive_avg_pool: a mean over all, or a plain pooling where the sizes divide.
+Values AdaptiveAvgPool(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> out, call.GetExprs("output_size"));
+  const int rank = e.Rank(self), spatial = static_cast<int>(out.size());
+  std::vector<int64_t> dims, kernel;
+  bool to_one = true, divides = true;
+  for (int d = 0; d < spatial; ++d) {
+    dims.push_back(rank - spatial + d);
+    const Expr n = e.Sizes(self)[dims.back()];
+    to_one = to_one && out[d] == Expr(1);
+    if (n.IsConstant() && out[d].IsConstant() && *out[d].Constant() > 0 && *n.Constant() % *out[d].Constant() == 0) {
+      kernel.push_back(*n.Constant() / *out[d].Constant());
+    } else {
+      divides = false;
+    }
+  }
+  if (to_one) return std::vector<ValueId>{e.Mean(self, dims, true)};
+  if (!divides) return std::vector<ValueId>();
+  ValueId k = e.Const(kernel), zero = e.Const(std::vector<int64_t>(spatial, 0));
+  if (spatial == 1) {
+    ValueId wide = e.Unsqueeze(self, rank - 1);
+    ValueId k2 = e.Const(std::vector<int64_t>{1, kernel[0]}), z2 = e.Const(std::vector<int64_t>{0, 0});
+    return std::vector<ValueId>{
+        e.Squeeze(e.Op("aten::avg_pool2d", {wide, k2, k2, z2, e.Const(false), e.Const(true), e.None()}), -2)};
+  }
+  return std::vector<ValueId>{
+      e.Op(absl::StrCat("aten::avg_pool", spatial, "d"), {self, k, k, zero, e.Const(false), e.Const(true), e.None()})};
+}
+
+Values AvgPool1d(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  auto widen = [&](const char* key, int64_t fill) -> absl::StatusOr<ValueId> {
+    SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> v, call.GetInts(key));
+    if (v.empty()) return e.Const(std::vector<int64_t>{});
+    return e.Const(std::vector<int64_t>{fill, v[0]});
+  };
+  SMELT_ASSIGN_OR_RETURN(ValueId kernel, widen("kernel_size", 1));
+  SMELT_ASSIGN_OR_RETURN(ValueId stride, widen("stride", 1));
+  SMELT_ASSIGN_OR_RETURN(ValueId padding, widen("padding", 0));
+  SMELT_ASSIGN_OR_RETURN(bool ceil_mode, call.GetBoolOr("ceil_mode", false));
+  SMELT_ASSIGN_OR_RETURN(bool include, call.GetBoolOr("count_include_pad", true));
+  ValueId out = e.Op("aten::avg_pool2d", {e.Unsqueeze(self, e.Rank(self) - 1), kernel, stride, padding,
+                                          e.Const(ceil_mode), e.Const(include), e.None()});
+  return std::vector<ValueId>{e.Squeeze(out, -2)};
+}
+
+Values Cross(Emit& e, const OpCall& call) {
+  ValueId a = call.arg(0).value, b = call.arg(1).value;
+  int64_t dim = -1;
+  if (!call.IsNone("dim")) {
+    SMELT_ASSIGN_OR_RETURN(dim, call.GetInt("dim"));
+  }
+  dim = WrapDim(dim, e.Rank(a));
+  auto at = [&](ValueId v, int i) { return e.Slice(v, dim, i, i + 1); };
+  auto part = [&](int i, int j) { return e.Sub(e.Mul(at(a, i), at(b, j)), e.Mul(at(a, j), at(b, i))); };
+  return std::vector<ValueId>{e.Cat({part(1, 2), part(2, 0), part(0, 1)}, dim)};
+}
+
+Values PixelShuffle(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t r, call.GetInt("upscale_factor"));
+  std::vector<Expr> s = e.Sizes(self);
+  const int rank = static_cast<int>(s.size());
+  if (rank != 4) return call.Unsupported("a rank other than 4");
+  const Expr c = FloorDiv(s[1], Expr(r * r));
+  ValueId v = e.Reshape(self, {s[0], c, r, r, s[2], s[3]});
+  return std::vector<ValueId>{e.Reshape(e.Permute(v, {0, 1, 4, 2, 5, 3}), {s[0], c, s[2] * r, s[3] * r})};
+}
+Values PixelUnshuffle(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t r, call.GetInt("downscale_factor"));
+  std::vector<Expr> s = e.Sizes(self);
+  if (s.size() != 4) return call.Unsupported("a rank other than 4");
+  const Expr h = FloorDiv(s[2], Expr(r)), w = FloorDiv(s[3], Expr(r));
+  ValueId v = e.Reshape(self, {s[0], s[1], h, r, w, r});
+  return std::vector<ValueId>{e.Reshape(e.Permute(v, {0, 1, 3, 5, 2, 4}), {s[0], s[1] * (r * r), h, w})};
+}
+Values ChannelShuffle(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t groups, call.GetInt("groups"));
+  std::vector<Expr> s = e.Sizes(self), split = s;
+  split[1] = groups;
+  split.insert(split.begin() + 2, FloorDiv(s[1], Expr(groups)));
+  std::vector<int64_t> perm;
+  for (size_t d = 0; d < split.size(); ++d) perm.push_back(static_cast<int64_t>(d));
+  std::swap(perm[1], perm[2]);
+  return std::vector<ValueId>{e.Reshape(e.Permute(e.Reshape(self, split), perm), s)};
+}
+
+}  // namespace
+
+void AddMovementRules(DecompositionTable& t) {
+  t["aten::stack"] = Stack;
+  t["aten::concat"] = t["aten::concatenate"] = Concat;
+  t["aten::hstack"] = Hstack;
+  t["aten::vstack"] = t["aten::row_stack"] = Vstack;
+  t["aten::dstack"] = Dstack;
+  t["aten::column_stack"] = ColumnStack;
+  t["aten::pad"] = Pad;
+  t["aten::repeat_interleave.self_int"] = RepeatInterleave;
+  t["aten::tile"] = Tile;
+  t["aten::one_hot"] = OneHot;
+  t["aten::trace"] = Trace;
+  t["aten::glu"] = Glu;
+  t["aten::diff"] = Diff;
+  t["aten::copy"] = Copy;
+  for (const char* view : {"view", "permute", "transpose", "t", "expand", "squeeze", "unsqueeze", "select", "slice",
+                           "diagonal", "as_strided", "detach", "alias", "unfold", "_reshape_alias"}) {
+    t[absl::StrCat("aten::", view, "_copy")] = ViewCopy;
+  }
+  t["aten::select_scatter"] = SelectScatter;
+  t["aten::slice_scatter"] = SliceScatter;
+  t["aten::diagonal_scatter"] = DiagonalScatter;
+  t["aten::as_strided_scatter"] = AsStridedScatter;
+  t["aten::diag_embed"] = DiagEmbed;
+  t["aten::max_pool1d"] = t["aten::max_pool2d"] = t["aten::max_pool3d"] = MaxPool;
+  t["aten::adaptive_avg_pool1d"] = t["aten::adaptive_avg_pool2d"] = t["aten::adaptive_avg_pool3d"] = AdaptiveAvgPool;
+  t["aten::_adaptive_avg_pool2d"] = t["aten::_adaptive_avg_pool3d"] = AdaptiveAvgPool;
+  t["aten::avg_pool1d"] = AvgPool1d;
+  t["aten::linalg_cross"] = t["aten::cross"] = Cross;
+  t["aten::pixel_shuffle"] = PixelShuffle;
+  t["aten::pixel_unshuffle"] = PixelUnshuffle;
+  t["aten::channel_shuffle"] = ChannelShuffle;
+}
+
+}  // namespace smelt

@@ -1,0 +1,373 @@
+// Softmax, normalizations, variances and norms. They compute in the compute dtype inside and round once at the end, as
+// PyTorch's kernels do.
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/match.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/decompose_rules.h"
+
+namespace smelt {
+namespace {
+
+using Values = absl::StatusOr<std::vector<ValueId>>;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Values Softmax(Emit& e, const OpCall& call, bool log, bool safe) {
+  ValueId self = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+  DType out = e.DTypeOf(self);
+  if (std::optional<DType> asked = call.GetDType("dtype")) out = *asked;
+  SMELT_ASSIGN_OR_RETURN(bool half_to_float, call.GetBoolOr("half_to_float", false));
+  if (half_to_float) out = DType::kFloat32;
+  if (call.GetDType("dtype")) self = e.Cast(self, out);
+  if (!IsFloating(out)) return call.Unsupported("a dtype that is not floating point");
+  ValueId x = e.Cast(self, OpMathType(out));
+  if (e.Rank(x) == 0) {
+    return std::vector<ValueId>{e.Cast(e.Sub(x, x), out)};
+  }
+  dim = WrapDim(dim, e.Rank(x));
+  ValueId m = e.Amax(x, {dim}, true);
+  if (safe) m = e.Where(e.EqN(m, -kInf), e.Fill(m, 0), m);
+  ValueId shifted = e.Sub(x, m);
+  ValueId exps = e.Exp(shifted);
+  ValueId sum = e.Sum(exps, {dim}, true);
+  ValueId result;
+  if (log) {
+    result = e.Sub(shifted, e.Log(sum));
+  } else if (safe) {
+    result = e.Where(e.EqN(sum, 0), e.Fill(sum, 0), e.Div(exps, sum));
+  } else {
+    result = e.Div(exps, sum);
+  }
+  return std::vector<ValueId>{e.Cast(result, out)};
+}
+Values PlainSoftmax(Emit& e, const OpCall& call) { return Softmax(e, call, false, false); }
+Values LogSoftmax(Emit& e, const OpCall& call) { return Softmax(e, call, true, false); }
+Values SafeSoftmax(Emit& e, const OpCall& call) { return Softmax(e, call, false, true); }
+Values Softmin(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+  ValueId none = e.None();
+  return std::vector<ValueId>{e.Op("aten::softmax.int", {e.Neg(call.arg(0).value), e.Const(dim), none})};
+}
+
+Values LogSumExp(Emit& e, const OpCall& call) {
+  ValueId x = call.arg(0).value;
+  if (!IsFloating(e.DTypeOf(x))) x = e.Cast(x, DType::kFloat32);
+  const DType out = e.DTypeOf(x);
+  x = ToCompute(e, x);
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(x)));
+  SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
+  ValueId m = e.Amax(x, dims, true);
+  m = e.Where(e.EqN(e.Abs(m), kInf), e.Fill(m, 0), m);
+  ValueId r = e.Add(e.Log(e.Sum(e.Exp(e.Sub(x, m)), dims, true)), m);
+  if (!keepdim) r = e.Sum(r, dims, false);  // dims of size 1
+  return std::vector<ValueId>{e.Cast(r, out)};
+}
+
+struct Moments {
+  ValueId centered, mean, var;  // mean and var keep the dims; var is the mean square
+};
+Moments MomentsOf(Emit& e, ValueId x, const std::vector<int64_t>& dims) {
+  Moments m;
+  m.mean = e.Mean(x, dims, true);
+  m.centered = e.Sub(x, m.mean);
+  m.var = e.Mean(e.Square(m.centered), dims, true);
+  return m;
+}
+
+// Weight and bias in the compute dtype of x.
+ValueId Affine(Emit& e, ValueId x, ValueId weight, ValueId bias, bool has_weight, bool has_bias) {
+  if (has_weight) x = e.Mul(x, e.Cast(weight, e.DTypeOf(x)));
+  if (has_bias) x = e.Add(x, e.Cast(bias, e.DTypeOf(x)));
+  return x;
+}
+
+Values LayerNorm(Emit& e, const OpCall& call) {
+  const ValueId input = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> shape, call.GetExprs("normalized_shape"));
+  SMELT_ASSIGN_OR_RETURN(double eps, call.GetDoubleOr("eps", 1e-5));
+  const int rank = e.Rank(input);
+  std::vector<int64_t> dims;
+  for (int d = rank - static_cast<int>(shape.size()); d < rank; ++d) dims.push_back(d);
+  ValueId x = ToCompute(e, input);
+  Moments m = MomentsOf(e, x, dims);
+  ValueId rstd = e.Rsqrt(e.AddN(m.var, eps));
+  ValueId y = Affine(e, e.Mul(m.centered, rstd), call.arg(2).value, call.arg(3).value, call.arg(2).IsTensor(),
+                     call.arg(3).IsTensor());
+  y = e.Cast(y, e.DTypeOf(input));
+  if (call.op().name() == "aten::layer_norm") return std::vector<ValueId>{y};
+  return std::vector<ValueId>{y, m.mean, rstd};
+}
+
+Values RmsNorm(Emit& e, const OpCall& call) {
+  const ValueId input = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> shape, call.GetExprs("normalized_shape"));
+  const DType t = e.DTypeOf(input);
+  const double default_eps = t == DType::kFloat64    ? std::numeric_limits<double>::epsilon()
+                             : t == DType::kFloat16  ? 0.0009765625
+                             : t == DType::kBFloat16 ? 0.0078125
+                                                     : std::numeric_limits<float>::epsilon();
+  SMELT_ASSIGN_OR_RETURN(double eps, call.GetDoubleOr("eps", default_eps));
+  const int rank = e.Rank(input);
+  std::vector<int64_t> dims;
+  for (int d = rank - static_cast<int>(shape.size()); d < rank; ++d) dims.push_back(d);
+  ValueId x = ToCompute(e, input);
+  ValueId rstd = e.Rsqrt(e.AddN(e.Mean(e.Square(x), dims, true), eps));
+  ValueId y = e.Mul(x, rstd);
+  if (call.arg(2).IsTensor()) y = e.Mul(y, e.Cast(call.arg(2).value, e.DTypeOf(y)));
+  y = e.Cast(y, t);
+  if (call.op().name() == "aten::rms_norm") return std::vector<ValueId>{y};
+  return std::vector<ValueId>{y, rstd};
+}
+
+// [C] as [1, C, 1, ...] of the given rank.
+ValueId PerChannel(Emit& e, ValueId v, int rank) {
+  std::vector<Expr> sizes(rank, Expr(1));
+  sizes[1] = e.Sizes(v)[0];
+  return e.View(v, sizes);
+}
+
+// x * (w / sqrt(var + eps)) + (b - mean * w / sqrt(var + eps)): as PyTorch's CPU kernel evaluates it.
+ValueId NormalizeByStatistics(Emit& e, ValueId x, ValueId mean, ValueId var, ValueId weight, ValueId bias,
+                              bool has_weight, bool has_bias, double eps) {
+  const DType t = e.DTypeOf(x);
+  mean = e.Cast(mean, t);
+  ValueId alpha = e.Rsqrt(e.AddN(e.Cast(var, t), eps));
+  if (has_weight) alpha = e.Mul(alpha, e.Cast(weight, t));
+  ValueId beta = e.Neg(e.Mul(mean, alpha));
+  if (has_bias) beta = e.Add(beta, e.Cast(bias, t));
+  const int rank = e.Rank(x);
+  return e.Add(e.Mul(x, PerChannel(e, alpha, rank)), PerChannel(e, beta, rank));
+}
+
+struct BatchNormArgs {
+  ValueId input, weight, bias, mean, var;
+  bool has_weight = false, has_bias = false, has_stats = false;
+  double momentum = 0.1, eps = 1e-5;
+};
+
+absl::StatusOr<BatchNormArgs> GetBatchNormArgs(const OpCall& call) {
+  BatchNormArgs a;
+  a.input = call.arg(0).value;
+  a.has_weight = call.arg(1).IsTensor();
+  a.has_bias = call.arg(2).IsTensor();
+  a.weight = call.arg(1).value;
+  a.bias = call.arg(2).value;
+  const OpArg* mean = call.Find("running_mean");
+  const OpArg* var = call.Find("running_var");
+  a.has_stats = mean != nullptr && var != nullptr && mean->IsTensor() && var->IsTensor();
+  if (a.has_stats) {
+    a.mean = mean->value;
+    a.var = var->value;
+  }
+  SMELT_ASSIGN_OR_RETURN(a.momentum, call.GetDoubleOr("momentum", 0.1));
+  SMELT_ASSIGN_OR_RETURN(a.eps, call.GetDoubleOr("eps", 1e-5));
+  return a;
+}
+
+// batch_norm and native_batch_norm with given statistics, or in training without running ones;
+// _native_batch_norm_legit_*.
+Values BatchNorm(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(BatchNormArgs a, GetBatchNormArgs(call));
+  const std::string& name = call.op().name();
+  bool training = name != "aten::_native_batch_norm_legit_no_training";
+  if (call.Find("training") != nullptr) {
+    SMELT_ASSIGN_OR_RETURN(training, call.GetBool("training"));
+  }
+  const int rank = e.Rank(a.input);
+  const DType t = e.DTypeOf(a.input);
+  ValueId x = ToCompute(e, a.input);
+  const bool single = name == "aten::batch_norm";
+  if (!training) {
+    if (!a.has_stats) return call.Error("no running statistics in evaluation mode");
+    ValueId y =
+        e.Cast(NormalizeByStatistics(e, x, a.mean, a.var, a.weight, a.bias, a.has_weight, a.has_bias, a.eps), t);
+    if (single) return std::vector<ValueId>{y};
+    ValueId empty = e.Full(e.DTypeOf(a.mean), {0}, 0);
+    if (name == "aten::_native_batch_norm_legit_functional")
+      return std::vector<ValueId>{y, empty, empty, a.mean, a.var};
+    return std::vector<ValueId>{y, empty, empty};
+  }
+  std::vector<int64_t> dims;
+  for (int d = 0; d < rank; ++d) {
+    if (d != 1) dims.push_back(d);
+  }
+  const Expr count = e.Count(x, dims);
+  Moments m = MomentsOf(e, x, dims);
+  ValueId invstd = e.Rsqrt(e.AddN(m.var, a.eps));
+  ValueId y = e.Mul(m.centered, invstd);
+  if (a.has_weight) y = e.Mul(y, e.Cast(PerChannel(e, a.weight, rank), e.DTypeOf(y)));
+  if (a.has_bias) y = e.Add(y, e.Cast(PerChannel(e, a.bias, rank), e.DTypeOf(y)));
+  y = e.Cast(y, t);
+  if (single) return std::vector<ValueId>{y};
+  const Expr channels = e.Sizes(x)[1];
+  ValueId mean = e.View(m.mean, {channels}), save_invstd = e.View(invstd, {channels});
+  if (name != "aten::_native_batch_norm_legit_functional") {
+    if (a.has_stats) return call.Unsupported("running statistics that are written");
+    return std::vector<ValueId>{y, mean, save_invstd};
+  }
+  ValueId unbiased = e.DivBy(e.Op("aten::mul.Scalar", {e.View(m.var, {channels}), e.Size(count)}), count - 1);
+  auto update = [&](ValueId running, ValueId now) {
+    const DType rt = e.DTypeOf(running);
+    return e.Cast(e.Add(e.MulN(e.Cast(running, e.DTypeOf(now)), 1 - a.momentum), e.MulN(now, a.momentum)), rt);
+  };
+  return std::vector<ValueId>{y, mean, save_invstd, update(a.mean, mean), update(a.var, unbiased)};
+}
+
+Values InstanceNorm(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(BatchNormArgs a, GetBatchNormArgs(call));
+  SMELT_ASSIGN_OR_RETURN(bool use_input, call.GetBool("use_input_stats"));
+  const int rank = e.Rank(a.input);
+  const DType t = e.DTypeOf(a.input);
+  ValueId x = ToCompute(e, a.input);
+  if (!use_input) {
+    if (!a.has_stats) return call.Error("no running statistics");
+    return std::vector<ValueId>{
+        e.Cast(NormalizeByStatistics(e, x, a.mean, a.var, a.weight, a.bias, a.has_weight, a.has_bias, a.eps), t)};
+  }
+  if (a.has_stats) return call.Unsupported("running statistics that are written");
+  std::vector<int64_t> dims;
+  for (int d = 2; d < rank; ++d) dims.push_back(d);
+  Moments m = MomentsOf(e, x, dims);
+  ValueId y = e.Mul(m.centered, e.Rsqrt(e.AddN(m.var, a.eps)));
+  if (a.has_weight) y = e.Mul(y, e.Cast(PerChannel(e, a.weight, rank), e.DTypeOf(y)));
+  if (a.has_bias) y = e.Add(y, e.Cast(PerChannel(e, a.bias, rank), e.DTypeOf(y)));
+  return std::vector<ValueId>{e.Cast(y, t)};
+}
+
+Values GroupNorm(Emit& e, const OpCall& call) {
+  const ValueId input = call.arg(0).value;
+  const bool native = call.op().name() == "aten::native_group_norm";
+  const OpArg& weight = *call.Find("weight");
+  const OpArg& bias = *call.Find("bias");
+  SMELT_ASSIGN_OR_RETURN(int64_t groups, call.GetInt(native ? "group" : "num_groups"));
+  SMELT_ASSIGN_OR_RETURN(double eps, call.GetDoubleOr("eps", 1e-5));
+  const std::vector<Expr> s = e.Sizes(input);
+  const int rank = static_cast<int>(s.size());
+  ValueId x = ToCompute(e, input);
+  Expr rest = FloorDiv(s[1], Expr(groups));
+  for (int d = 2; d < rank; ++d) rest = rest * s[d];
+  ValueId grouped = e.Reshape(x, {s[0], groups, rest});
+  Moments m = MomentsOf(e, grouped, {2});
+  ValueId rstd = e.Rsqrt(e.AddN(m.var, eps));
+  ValueId y = e.Reshape(e.Mul(m.centered, rstd), s);
+  if (weight.IsTensor()) y = e.Mul(y, e.Cast(PerChannel(e, weight.value, rank), e.DTypeOf(y)));
+  if (bias.IsTensor()) y = e.Add(y, e.Cast(PerChannel(e, bias.value, rank), e.DTypeOf(y)));
+  y = e.Cast(y, e.DTypeOf(input));
+  if (!native) return std::vector<ValueId>{y};
+  return std::vector<ValueId>{y, e.View(m.mean, {s[0], groups}), e.View(rstd, {s[0], groups})};
+}
+
+// var, std, var_mean, std_mean in all their overloads.
+Values Variance(Emit& e, const OpCall& call) {
+  const std::string& name = call.op().name();
+  const bool root = absl::StartsWith(name, "aten::std");
+  const bool with_mean = absl::EndsWith(name, "_mean");
+  const ValueId self = call.arg(0).value;
+  const DType t = e.DTypeOf(self);
+  if (!IsFloating(t)) return call.Unsupported("a dtype that is not floating point");
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(self)));
+  SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
+  double correction = 1;
+  if (call.Find("correction") != nullptr) {
+    SMELT_ASSIGN_OR_RETURN(correction, call.GetDoubleOr("correction", 1));
+  } else if (call.Find("unbiased") != nullptr) {
+    SMELT_ASSIGN_OR_RETURN(bool unbiased, call.GetBoolOr("unbiased", true));
+    correction = unbiased ? 1 : 0;
+  }
+  if (correction != static_cast<int64_t>(correction)) return call.Unsupported("a correction that is no integer");
+  ValueId x = ToCompute(e, self);
+  ValueId mean = e.Mean(x, dims, true);
+  ValueId sum = e.Sum(e.Square(e.Sub(x, mean)), dims, keepdim);
+  const Expr freedom = Max(e.Count(x, dims) - static_cast<int64_t>(correction), Expr(0));
+  ValueId var = e.DivBy(sum, freedom);
+  if (root) var = e.Sqrt(var);
+  var = e.Cast(var, t);
+  if (!with_mean) return std::vector<ValueId>{var};
+  return std::vector<ValueId>{var, e.Cast(keepdim ? mean : e.Mean(x, dims, false), t)};
+}
+
+ValueId NormOf(Emit& e, ValueId x, double p, const std::vector<int64_t>& dims, bool keepdim) {
+  if (p == 2) return e.Sqrt(e.Sum(e.Square(x), dims, keepdim));
+  ValueId a = e.Abs(x);
+  if (p == 1) return e.Sum(a, dims, keepdim);
+  if (p == kInf) return e.Amax(a, dims, keepdim);
+  if (p == -kInf) return e.Op("aten::amin", {a, e.Dims(dims), e.Const(keepdim)});
+  if (p == 0) return e.Sum(e.Cast(e.Op("aten::ne.Scalar", {x, e.Const(0.0)}), e.DTypeOf(x)), dims, keepdim);
+  return e.PowN(e.Sum(e.PowN(a, p), dims, keepdim), 1 / p);
+}
+
+Values VectorNorm(Emit& e, const OpCall& call) {
+  ValueId self = call.arg(0).value;
+  const std::string& name = call.op().name();
+  double p = 2;
+  for (const char* key : {"ord", "p"}) {
+    const OpArg* a = call.Find(key);
+    if (a != nullptr && a->IsScalar()) {
+      SMELT_ASSIGN_OR_RETURN(p, call.GetDouble(key));
+    } else if (a != nullptr && a->kind == OpArg::Kind::kString) {
+      if (a->string != "fro") return call.Unsupported("this matrix norm");
+    }
+  }
+  DType out = e.DTypeOf(self);
+  if (std::optional<DType> asked = call.GetDType("dtype")) out = *asked;
+  if (!IsFloating(out)) return call.Unsupported("a dtype that is not floating point");
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(self)));
+  if (name == "aten::linalg_norm" && call.IsNone("ord") == false && e.Rank(self) != 1 && dims.size() != 1)
+    return call.Unsupported("a matrix norm");
+  SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
+  ValueId x = e.Cast(self, OpMathType(out));
+  return std::vector<ValueId>{e.Cast(NormOf(e, x, p, dims, keepdim), out)};
+}
+
+Values CosineSimilarity(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", 1));
+  SMELT_ASSIGN_OR_RETURN(double eps, call.GetDoubleOr("eps", 1e-8));
+  ValueId a = call.arg(0).value, b = call.arg(1).value;
+  dim = WrapDim(dim, std::max(e.Rank(a), e.Rank(b)));
+  auto norm = [&](ValueId v) { return e.Op("aten::clamp_min", {NormOf(e, v, 2, {dim}, true), e.Const(eps)}); };
+  return std::vector<ValueId>{e.Sum(e.Mul(e.Div(a, norm(a)), e.Div(b, norm(b))), {dim}, false)};
+}
+
+Values PairwiseDistance(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double p, call.GetDoubleOr("p", 2));
+  SMELT_ASSIGN_OR_RETURN(double eps, call.GetDoubleOr("eps", 1e-6));
+  SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
+  ValueId d = e.AddN(e.Sub(call.arg(0).value, call.arg(1).value), eps);
+  return std::vector<ValueId>{NormOf(e, d, p, {e.Rank(d) - 1}, keepdim)};
+}
+
+Values NanToMean(Emit& e, const OpCall& call) {
+  // nanmean = nansum / count of numbers
+  ValueId x = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(x)));
+  SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
+  ValueId is_number = e.Op("aten::eq.Tensor", {x, x});
+  ValueId sum = e.Sum(e.Where(is_number, x, e.Fill(x, 0)), dims, keepdim);
+  return std::vector<ValueId>{e.Div(sum, e.Sum(e.Cast(is_number, e.DTypeOf(x)), dims, keepdim))};
+}
+
+}  // namespace
+
+void AddNormalizationRules(DecompositionTable& t) {
+  t["aten::softmax.int"] = t["aten::_softmax"] = t["aten::special_softmax"] = PlainSoftmax;
+  t["aten::log_softmax.int"] = t["aten::_log_softmax"] = t["aten::special_log_softmax"] = LogSoftmax;
+  t["aten::_safe_softmax"] = SafeSoftmax;
+  t["aten::softmin"] = Softmin;
+  t["aten::logsumexp"] = t["aten::special_logsumexp"] = LogSumExp;
+  t["aten::layer_norm"] = t["aten::native_layer_norm"] = LayerNorm;
+  t["aten::rms_norm"] = t["aten::_fused_rms_norm"] = RmsNorm;
+  t["aten::batch_norm"] = t["aten::native_batch_norm"] = t["aten::_native_batch_norm_legit"] = BatchNorm;
+  t["aten::_native_batch_norm_legit_functional"] = t["aten::_native_batch_norm_legit_no_training"] = BatchNorm;
+  t["aten::instance_norm"] = InstanceNorm;
+  t["aten::group_norm"] = t["aten::native_group_norm"] = GroupNorm;
+  t["aten::var"] = t["aten::std"] = t["aten::var_mean"] = t["aten::std_mean"] = Variance;
+  t["aten::norm"] = t["aten::linalg_vector_norm"] = t["aten::linalg_norm"] = t["aten::frobenius_norm"] = VectorNorm;
+  t["aten::cosine_similarity"] = CosineSimilarity;
+  t["aten::pairwise_distance"] = PairwiseDistance;
+  t["aten::nanmean"] = NanToMean;
+}
+
+}  // namespace smelt

@@ -1,0 +1,55 @@
+#include "smelt/core/op/decompose_rules.h"
+
+#include <numeric>
+
+#include "smelt/core/base/status_macros.h"
+
+namespace smelt {
+
+DecompositionRule FindDecomposition(OpName op) {
+  static const DecompositionTable* const kTable = [] {
+    auto* table = new DecompositionTable();
+    AddLinearAlgebraRules(*table);
+    AddNormalizationRules(*table);
+    AddAttentionRules(*table);
+    AddLossRules(*table);
+    AddMovementRules(*table);
+    AddBackwardRules(*table);
+    return table;
+  }();
+  auto it = kTable->find(op.full());
+  if (it == kTable->end()) it = kTable->find(op.name());
+  return it == kTable->end() ? nullptr : it->second;
+}
+
+ValueId TensorArg(const OpCall& call, absl::string_view name) {
+  const OpArg* a = call.Find(name);
+  return a != nullptr && a->IsTensor() ? a->value : ValueId();
+}
+
+int64_t WrapDim(int64_t d, int rank) {
+  if (rank == 0) return 0;
+  return d < 0 ? d + rank : d;
+}
+
+absl::StatusOr<std::vector<int64_t>> DimsArg(const OpCall& call, absl::string_view name, int rank) {
+  std::vector<int64_t> dims;
+  const OpArg* a = call.Find(name);
+  if (a != nullptr && a->kind == OpArg::Kind::kIntList) {
+    SMELT_ASSIGN_OR_RETURN(dims, call.GetInts(name));
+  } else if (a != nullptr && a->kind == OpArg::Kind::kInt) {
+    SMELT_ASSIGN_OR_RETURN(int64_t d, call.GetInt(name));
+    dims.push_back(d);
+  }
+  if (dims.empty()) {
+    dims.resize(rank);
+    std::iota(dims.begin(), dims.end(), 0);
+  }
+  for (int64_t& d : dims) {
+    d = WrapDim(d, rank);
+    if (rank > 0 && (d < 0 || d >= rank)) return call.Error("a dim is out of range");
+  }
+  return dims;
+}
+
+}  // namespace smelt

@@ -1,0 +1,41 @@
+// The table of decompositions. Internal to core/op; decompose.h is what others use.
+#ifndef SMELT_CORE_OP_DECOMPOSE_RULES_H_
+#define SMELT_CORE_OP_DECOMPOSE_RULES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "smelt/core/op/emit.h"
+#include "smelt/core/op/op_info.h"
+
+namespace smelt {
+
+// The values that replace the call's results; an invalid id for a result that must have no uses. Empty: not for these
+// arguments, and nothing was inserted.
+using DecompositionRule = absl::StatusOr<std::vector<ValueId>> (*)(Emit& e, const OpCall& call);
+using DecompositionTable = absl::flat_hash_map<std::string, DecompositionRule>;
+
+// By full name ("aten::var.dim") or by name for all overloads ("aten::conv2d").
+DecompositionRule FindDecomposition(OpName op);
+
+void AddLinearAlgebraRules(DecompositionTable& table);  // linear, matmul, convolutions, einsum
+void AddNormalizationRules(DecompositionTable& table);  // softmax, layer norm, batch norm, var, norms
+void AddAttentionRules(DecompositionTable& table);      // scaled_dot_product_attention, lstm, gru
+void AddLossRules(DecompositionTable& table);
+void AddMovementRules(DecompositionTable& table);  // stack, pad, repeat_interleave, one_hot, ..._copy, ..._scatter
+void AddBackwardRules(DecompositionTable& table);
+
+// --- for the rules ---
+// The value of a tensor argument; invalid if it is None or absent.
+ValueId TensorArg(const OpCall& call, absl::string_view name);
+// Dims wrapped into [0, rank); all of them for None or an empty list.
+absl::StatusOr<std::vector<int64_t>> DimsArg(const OpCall& call, absl::string_view name, int rank);
+int64_t WrapDim(int64_t d, int rank);
+// The value in what its kernel computes in: float32 for half types.
+inline ValueId ToCompute(Emit& e, ValueId v) { return e.Cast(v, OpMathType(e.DTypeOf(v))); }
+
+}  // namespace smelt
+
+#endif  // SMELT_CORE_OP_DECOMPOSE_RULES_H_
