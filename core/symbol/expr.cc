@@ -1297,7 +1297,7 @@ class Ranger {
   }
 
   const SymbolRanges& ranges_;
-  int budget_ = 24;  // refinements: each asks for several ranges
+  int budget_ = 12;  // refinements: each asks for several ranges
   std::vector<std::pair<AtomPtr, Range>> known_;
 };
 

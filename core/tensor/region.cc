@@ -75,10 +75,10 @@ struct Terms {
 // nullopt: the sign of a stride is not known.
 std::optional<Terms> TermsOf(const Region& r, int64_t scale, const SymbolRanges& ranges) {
   Terms out;
-  out.low = r.offset() * Expr(scale);
+  out.low = ranges.Simplify(r.offset()) * Expr(scale);
   for (size_t d = 0; d < r.sizes().size(); ++d) {
-    const Expr last = r.sizes()[d] - Expr(1);
-    Expr stride = r.strides()[d] * Expr(scale);
+    const Expr last = ranges.Simplify(r.sizes()[d]) - Expr(1);
+    Expr stride = ranges.Simplify(r.strides()[d]) * Expr(scale);
     if (IsTrue(ranges.Equal(last, 0)) || IsTrue(ranges.Equal(stride, 0))) continue;
     if (!IsTrue(ranges.LessOrEqual(0, stride))) {
       if (!IsTrue(ranges.LessOrEqual(stride, 0))) return std::nullopt;
@@ -130,7 +130,9 @@ class Search {
   }
 
   Tri Reaches(const Expr& distance, size_t k = 0) {
-    if (--steps_ < 0 || distance.IsPoison() || reach_[k].IsPoison()) return std::nullopt;
+    if (distance.IsPoison() || reach_[k].IsPoison()) return std::nullopt;
+    if (budget_ < 0) return std::nullopt;
+    budget_ -= 40 + static_cast<int>(distance.ToString().size());
     if (k == terms_.size()) return ranges_.Equal(distance, 0);
     const Tri from_zero = ranges_.LessOrEqual(0, distance), within = ranges_.LessOrEqual(distance, reach_[k]);
     if (IsFalse(from_zero) || IsFalse(within) || NeverCongruent(distance, k)) return false;
@@ -191,7 +193,8 @@ class Search {
   const SymbolRanges& ranges_;
   std::vector<Expr> reach_;
   std::vector<bool> full_;
-  int steps_ = 200;
+  // What deciding costs grows with the length of the expressions.
+  int budget_ = 3000;
 };
 
 // The ranges narrowed by "no size is 0", for sizes that are a symbol plus a number.
