@@ -27,6 +27,7 @@
 #include "smelt/core/convention/convention.h"
 #include "smelt/core/ir/graph.h"
 #include "smelt/core/op/scalar.h"
+#include "smelt/core/tensor/decide.h"
 
 namespace smelt {
 
@@ -222,6 +223,8 @@ struct ViewMeaning {
 // `base` is the geometry of the base argument: its type's sizes and strides with an offset the caller knows (Expr(0) if
 // none). Where an answer depends on symbols that `ranges` does not decide, an error says which comparison.
 absl::StatusOr<ViewMeaning> BuildView(const OpCall& call, const SymbolicGeometry& base, const SymbolRanges& ranges);
+// The same; what the ranges leave open is answered by `decide`'s hints, which records the assumptions it makes.
+absl::StatusOr<ViewMeaning> BuildView(const OpCall& call, const SymbolicGeometry& base, SymbolicDecide& decide);
 
 }  // namespace smelt
 
