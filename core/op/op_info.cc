@@ -24,78 +24,123 @@ struct Group {
 };
 constexpr Group kGroups[] = {
     {OpKind::kFactory,
-     "zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full scalar_tensor empty empty_like new_empty empty_strided "
-     "new_empty_strided empty_permuted arange linspace logspace eye tril_indices triu_indices hann_window hamming_window blackman_window "
+     "zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full scalar_tensor empty empty_like "
+     "new_empty empty_strided "
+     "new_empty_strided empty_permuted arange linspace logspace eye tril_indices triu_indices hann_window "
+     "hamming_window blackman_window "
      "range tensor"},
     {OpKind::kMovement,
-     "cat concat concatenate stack gather index_select embedding index _unsafe_index index_put _unsafe_index_put _index_put_impl scatter "
-     "scatter_add scatter_reduce index_add index_copy index_fill index_reduce masked_select masked_scatter take put take_along_dim "
-     "constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d roll flip "
-     "repeat repeat_interleave tile triu tril slice_scatter select_scatter diagonal_scatter as_strided_scatter slice_backward "
-     "select_backward diagonal_backward unfold_backward diag_embed upsample_nearest1d upsample_nearest2d upsample_nearest3d "
-     "upsample_bilinear2d _upsample_nearest_exact1d _upsample_nearest_exact2d one_hot nonzero nonzero_numpy argwhere fill_diagonal "
-     "embedding_dense_backward pixel_shuffle pixel_unshuffle channel_shuffle im2col col2im block_diag bincount histc view_copy "
-     "_embedding_bag grid_sampler_2d masked_select_backward max_unpool2d upsample_nearest2d_backward unique_consecutive _unique2 "
+     "cat concat concatenate stack gather index_select embedding index _unsafe_index index_put _unsafe_index_put "
+     "_index_put_impl scatter "
+     "scatter_add scatter_reduce index_add index_copy index_fill index_reduce masked_select masked_scatter take put "
+     "take_along_dim "
+     "constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
+     "replication_pad3d roll flip "
+     "repeat repeat_interleave tile triu tril slice_scatter select_scatter diagonal_scatter as_strided_scatter "
+     "slice_backward "
+     "select_backward diagonal_backward unfold_backward diag_embed upsample_nearest1d upsample_nearest2d "
+     "upsample_nearest3d "
+     "upsample_bilinear2d _upsample_nearest_exact1d _upsample_nearest_exact2d one_hot nonzero nonzero_numpy argwhere "
+     "fill_diagonal "
+     "embedding_dense_backward pixel_shuffle pixel_unshuffle channel_shuffle im2col col2im block_diag bincount histc "
+     "view_copy "
+     "_embedding_bag grid_sampler_2d masked_select_backward max_unpool2d upsample_nearest2d_backward "
+     "unique_consecutive _unique2 "
      "unique_dim upsample_linear1d upsample_bicubic2d upsample_trilinear3d upsample_bilinear2d_backward isin"},
     {OpKind::kLibrary,
-     "mm bmm addmm addbmm baddbmm matmul mv addmv dot vdot inner outer addr convolution _convolution convolution_backward "
-     "convolution_overrideable sort argsort topk msort kthvalue median nanmedian mode searchsorted bucketize max_pool2d_with_indices "
+     "mm bmm addmm addbmm baddbmm matmul mv addmv dot vdot inner outer addr convolution _convolution "
+     "convolution_backward "
+     "convolution_overrideable sort argsort topk msort kthvalue median nanmedian mode searchsorted bucketize "
+     "max_pool2d_with_indices "
      "max_pool3d_with_indices "
-     "max_pool2d_with_indices_backward avg_pool1d avg_pool2d avg_pool3d avg_pool2d_backward _adaptive_avg_pool2d _adaptive_avg_pool3d "
-     "_adaptive_avg_pool2d_backward adaptive_max_pool2d adaptive_max_pool2d_backward logcumsumexp gcd lcm cdist _cdist_forward "
-     "cholesky linalg_inv_ex linalg_cross linalg_solve_ex _linalg_det linalg_cholesky_ex triangular_solve linalg_qr polygamma "
+     "max_pool2d_with_indices_backward avg_pool1d avg_pool2d avg_pool3d avg_pool2d_backward _adaptive_avg_pool2d "
+     "_adaptive_avg_pool3d "
+     "_adaptive_avg_pool2d_backward adaptive_max_pool2d adaptive_max_pool2d_backward logcumsumexp gcd lcm cdist "
+     "_cdist_forward "
+     "cholesky linalg_inv_ex linalg_cross linalg_solve_ex _linalg_det linalg_cholesky_ex triangular_solve linalg_qr "
+     "polygamma "
      "special_erfcx complex polar linalg_eigh "
      "_thnn_fused_lstm_cell _thnn_fused_gru_cell _fft_r2c _fft_c2c _fft_c2r equal is_same_size allclose is_nonzero"},
     {OpKind::kComposite,
-     "linear layer_norm native_layer_norm native_layer_norm_backward group_norm native_group_norm native_group_norm_backward rms_norm "
+     "linear layer_norm native_layer_norm native_layer_norm_backward group_norm native_group_norm "
+     "native_group_norm_backward rms_norm "
      "_fused_rms_norm batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training "
-     "_native_batch_norm_legit_functional _batch_norm_with_update _batch_norm_with_update_functional _batch_norm_no_update "
-     "native_batch_norm_backward batch_norm_backward instance_norm softmax _softmax _safe_softmax log_softmax _log_softmax "
-     "_softmax_backward_data _log_softmax_backward_data scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu "
-     "_scaled_dot_product_attention_math einsum tensordot kron lstm lstm_cell gru gru_cell rnn_tanh rnn_relu rnn_tanh_cell rnn_relu_cell "
-     "cross_entropy_loss nll_loss nll_loss_nd nll_loss2d nll_loss_forward nll_loss2d_forward nll_loss_backward nll_loss2d_backward "
-     "mse_loss mse_loss_backward l1_loss smooth_l1_loss smooth_l1_loss_backward huber_loss huber_loss_backward binary_cross_entropy "
-     "binary_cross_entropy_backward binary_cross_entropy_with_logits kl_div cosine_similarity pairwise_distance dropout feature_dropout "
-     "alpha_dropout feature_alpha_dropout native_dropout_backward var std var_mean std_mean nanmean logsumexp adaptive_avg_pool1d "
-     "adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d max_pool1d max_pool1d_with_indices max_pool2d max_pool3d conv1d conv2d "
-     "conv3d conv_transpose1d conv_transpose2d conv_transpose3d reshape reshape_as flatten contiguous to type_as ravel expand_copy "
-     "permute_copy transpose_copy t_copy squeeze_copy unsqueeze_copy slice_copy select_copy split_copy split_with_sizes_copy unbind_copy "
-     "unfold_copy diagonal_copy as_strided_copy view_as_real_copy atleast_1d atleast_2d atleast_3d hstack vstack dstack row_stack "
-     "column_stack meshgrid cartesian_prod diag diagflat trace rot90 fliplr flipud pad _pad_enum _pad_circular diff trapezoid "
-     "cumulative_trapezoid isclose vander norm_except_dim clamp_tensor where_nonzero float_power_ logical glu glu_backward "
-     "sum_to_size numpy_T_copy upsample_nearest2d_vec _trilinear bilinear prelu _prelu_kernel rrelu multi_head_attention_forward "
-     "_native_multi_head_attention _transformer_encoder_layer_fwd cosine_embedding_loss triplet_margin_loss margin_ranking_loss "
-     "hinge_embedding_loss soft_margin_loss log_sigmoid_forward _weight_norm _weight_norm_interface celu_ resolve_ rand_like_zero "
-     "softmin addmv_ chain_matmul linalg_multi_dot linalg_norm linalg_matrix_norm frobenius_norm dist renorm swish embedding_bag "
-     "narrow_copy expand_ softmax_ unflatten_dense_tensors _shape_as_tensor _conj conj __getitem__tensor upsample_nearest "
+     "_native_batch_norm_legit_functional _batch_norm_with_update _batch_norm_with_update_functional "
+     "_batch_norm_no_update "
+     "native_batch_norm_backward batch_norm_backward instance_norm softmax _softmax _safe_softmax log_softmax "
+     "_log_softmax "
+     "_softmax_backward_data _log_softmax_backward_data scaled_dot_product_attention "
+     "_scaled_dot_product_flash_attention_for_cpu "
+     "_scaled_dot_product_attention_math einsum tensordot kron lstm lstm_cell gru gru_cell rnn_tanh rnn_relu "
+     "rnn_tanh_cell rnn_relu_cell "
+     "cross_entropy_loss nll_loss nll_loss_nd nll_loss2d nll_loss_forward nll_loss2d_forward nll_loss_backward "
+     "nll_loss2d_backward "
+     "mse_loss mse_loss_backward l1_loss smooth_l1_loss smooth_l1_loss_backward huber_loss huber_loss_backward "
+     "binary_cross_entropy "
+     "binary_cross_entropy_backward binary_cross_entropy_with_logits kl_div cosine_similarity pairwise_distance "
+     "dropout feature_dropout "
+     "alpha_dropout feature_alpha_dropout native_dropout_backward var std var_mean std_mean nanmean logsumexp "
+     "adaptive_avg_pool1d "
+     "adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d max_pool1d max_pool1d_with_indices max_pool2d "
+     "max_pool3d conv1d conv2d "
+     "conv3d conv_transpose1d conv_transpose2d conv_transpose3d reshape reshape_as flatten contiguous to type_as ravel "
+     "expand_copy "
+     "permute_copy transpose_copy t_copy squeeze_copy unsqueeze_copy slice_copy select_copy split_copy "
+     "split_with_sizes_copy unbind_copy "
+     "unfold_copy diagonal_copy as_strided_copy view_as_real_copy atleast_1d atleast_2d atleast_3d hstack vstack "
+     "dstack row_stack "
+     "column_stack meshgrid cartesian_prod diag diagflat trace rot90 fliplr flipud pad _pad_enum _pad_circular diff "
+     "trapezoid "
+     "cumulative_trapezoid isclose vander norm_except_dim clamp_tensor where_nonzero float_power_ logical glu "
+     "glu_backward "
+     "sum_to_size numpy_T_copy upsample_nearest2d_vec _trilinear bilinear prelu _prelu_kernel rrelu "
+     "multi_head_attention_forward "
+     "_native_multi_head_attention _transformer_encoder_layer_fwd cosine_embedding_loss triplet_margin_loss "
+     "margin_ranking_loss "
+     "hinge_embedding_loss soft_margin_loss log_sigmoid_forward _weight_norm _weight_norm_interface celu_ resolve_ "
+     "rand_like_zero "
+     "softmin addmv_ chain_matmul linalg_multi_dot linalg_norm linalg_matrix_norm frobenius_norm dist renorm swish "
+     "embedding_bag "
+     "narrow_copy expand_ softmax_ unflatten_dense_tensors _shape_as_tensor _conj conj __getitem__tensor "
+     "upsample_nearest "
      "_fused_dropout avg_pool1d_ linalg_matmul linalg_vecdot _assert_tensor_metadata numpy"},
     {OpKind::kRandom,
-     "rand rand_like randn randn_like randint randint_like randperm bernoulli normal multinomial native_dropout uniform exponential random "
-     "rrelu_with_noise normal_ uniform_ bernoulli_ random_ exponential_ geometric_ log_normal_ cauchy_ dropout_ feature_dropout_ "
+     "rand rand_like randn randn_like randint randint_like randperm bernoulli normal multinomial native_dropout "
+     "uniform exponential random "
+     "rrelu_with_noise normal_ uniform_ bernoulli_ random_ exponential_ geometric_ log_normal_ cauchy_ dropout_ "
+     "feature_dropout_ "
      "alpha_dropout_"},
     {OpKind::kScalar,
-     "size stride numel dim len storage_offset is_floating_point is_complex is_contiguous is_signed sym_size sym_stride sym_numel "
-     "sym_storage_offset item _local_scalar_dense Bool Int Float Complex IntImplicit FloatImplicit ScalarImplicit floordiv "
-     "__round_to_zero_floordiv __not__ __range_length __derive_index ceil floor sqrt exp log sin cos tan tanh neg abs add sub mul div "
-     "remainder fmod pow lt le gt ge eq ne __and__ __or__ __xor__ __is__ __isnot__ truediv mathremainder min max round asin acos atan "
+     "size stride numel dim len storage_offset is_floating_point is_complex is_contiguous is_signed sym_size "
+     "sym_stride sym_numel "
+     "sym_storage_offset item _local_scalar_dense Bool Int Float Complex IntImplicit FloatImplicit ScalarImplicit "
+     "floordiv "
+     "__round_to_zero_floordiv __not__ __range_length __derive_index ceil floor sqrt exp log sin cos tan tanh neg abs "
+     "add sub mul div "
+     "remainder fmod pow lt le gt ge eq ne __and__ __or__ __xor__ __is__ __isnot__ truediv mathremainder min max round "
+     "asin acos atan "
      "sinh cosh gcd factorial degrees radians isnan isinf log2 log10 log1p exp expm1 fabs is_same not_ Size "
      "sym_constrain_range sym_constrain_range_for_size _assert_async _assert_scalar"},
     {OpKind::kContainer,
-     "append extend insert pop reverse clear __getitem__ _set_item __contains__ select slice keys values items get setdefault update "
+     "append extend insert pop reverse clear __getitem__ _set_item __contains__ select slice keys values items get "
+     "setdefault update "
      "copy_dict list dict index_list count remove"},
     {OpKind::kOther, "resize_ resize_as_ set_ set copy_meta requires_grad_ retain_grad backward warn format"},
 };
 
 constexpr const char* kForeach =
-    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min copy cos cosh div erf erfc exp expm1 floor frac lerp log log10 log1p "
-    "log2 max maximum minimum mul neg norm pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc zero";
+    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min copy cos cosh div erf erfc exp expm1 floor frac "
+    "lerp log log10 log1p "
+    "log2 max maximum minimum mul neg norm pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc "
+    "zero";
 
 const absl::flat_hash_map<std::string, OpKind>& Named() {
   static const auto* const kMap = [] {
     auto* m = new absl::flat_hash_map<std::string, OpKind>();
     for (const Group& g : kGroups) {
       // The first group that names an operator has it: overloads on Python numbers are told apart by their schema.
-      for (absl::string_view n : absl::StrSplit(g.names, ' ', absl::SkipEmpty())) m->emplace(absl::StrCat("aten::", n), g.kind);
+      for (absl::string_view n : absl::StrSplit(g.names, ' ', absl::SkipEmpty()))
+        m->emplace(absl::StrCat("aten::", n), g.kind);
     }
     return m;
   }();
@@ -106,7 +151,8 @@ const absl::flat_hash_set<std::string>& NamesOf(OpKind kind) {
   static const auto* const kSets = [] {
     auto* m = new absl::flat_hash_map<OpKind, absl::flat_hash_set<std::string>>();
     for (const Group& g : kGroups) {
-      for (absl::string_view n : absl::StrSplit(g.names, ' ', absl::SkipEmpty())) (*m)[g.kind].insert(absl::StrCat("aten::", n));
+      for (absl::string_view n : absl::StrSplit(g.names, ' ', absl::SkipEmpty()))
+        (*m)[g.kind].insert(absl::StrCat("aten::", n));
     }
     return m;
   }();
@@ -142,8 +188,8 @@ OpName FunctionalOfInplace(OpName op) {
   const std::string& name = op.name();
   std::string base;
   static const auto* const kDunder = new absl::flat_hash_map<std::string, std::string>{
-      {"aten::__iand__", "aten::bitwise_and"},        {"aten::__ior__", "aten::bitwise_or"},
-      {"aten::__ixor__", "aten::bitwise_xor"},        {"aten::__ilshift__", "aten::__lshift__"},
+      {"aten::__iand__", "aten::bitwise_and"},   {"aten::__ior__", "aten::bitwise_or"},
+      {"aten::__ixor__", "aten::bitwise_xor"},   {"aten::__ilshift__", "aten::__lshift__"},
       {"aten::__irshift__", "aten::__rshift__"},
   };
   if (auto it = kDunder->find(name); it != kDunder->end()) {
@@ -174,7 +220,8 @@ OpName FunctionalOfOut(const FunctionSchema& schema) {
     }
     if (theirs.size() != kept.size()) continue;
     bool equal = true;
-    for (size_t i = 0; i < kept.size(); ++i) equal &= kept[i]->name == theirs[i]->name && kept[i]->type_text == theirs[i]->type_text;
+    for (size_t i = 0; i < kept.size(); ++i)
+      equal &= kept[i]->name == theirs[i]->name && kept[i]->type_text == theirs[i]->type_text;
     if (equal) return s->op;
   }
   return OpName();
@@ -257,7 +304,8 @@ OpInfo Describe(OpName op) {
     info.kind = OpKind::kRandom;
     return info;
   }
-  if (TakesContainer(*schema) && NamesOf(OpKind::kContainer).contains(name) && schema->arguments[0].type_text.find('t') == 0) {
+  if (TakesContainer(*schema) && NamesOf(OpKind::kContainer).contains(name) &&
+      schema->arguments[0].type_text.find('t') == 0) {
     info.kind = OpKind::kContainer;
     return info;
   }
@@ -269,8 +317,8 @@ OpInfo Describe(OpName op) {
 
   if (schema->IsMutable()) {
     static const auto* const kInplaceViews = new absl::flat_hash_set<std::string>{
-        "aten::t_", "aten::transpose_", "aten::squeeze_", "aten::unsqueeze_", "aten::as_strided_", "aten::swapaxes_", "aten::swapdims_",
-        "aten::detach_"};
+        "aten::t_",          "aten::transpose_", "aten::squeeze_",  "aten::unsqueeze_",
+        "aten::as_strided_", "aten::swapaxes_",  "aten::swapdims_", "aten::detach_"};
     if (kInplaceViews->contains(name)) {
       info.kind = OpKind::kInplaceView;
       info.functional = FunctionalOfInplace(op);
@@ -313,7 +361,8 @@ OpInfo Describe(OpName op) {
     }
   } else {
     const OpKind k = kind_of(name);
-    if (k == OpKind::kMovement || k == OpKind::kLibrary || k == OpKind::kComposite || k == OpKind::kOther) info.kind = k;
+    if (k == OpKind::kMovement || k == OpKind::kLibrary || k == OpKind::kComposite || k == OpKind::kOther)
+      info.kind = k;
     info.decomposes = k == OpKind::kComposite;
   }
   return info;
@@ -323,22 +372,38 @@ OpInfo Describe(OpName op) {
 
 const char* Name(OpKind kind) {
   switch (kind) {
-    case OpKind::kUnknown: return "unknown";
-    case OpKind::kPointwise: return "pointwise";
-    case OpKind::kReduction: return "reduction";
-    case OpKind::kView: return "view";
-    case OpKind::kInplace: return "in-place";
-    case OpKind::kOut: return "out";
-    case OpKind::kInplaceView: return "in-place view";
-    case OpKind::kFactory: return "factory";
-    case OpKind::kMovement: return "movement";
-    case OpKind::kLibrary: return "library";
-    case OpKind::kComposite: return "composite";
-    case OpKind::kControl: return "control";
-    case OpKind::kRandom: return "random";
-    case OpKind::kScalar: return "scalar";
-    case OpKind::kContainer: return "container";
-    case OpKind::kOther: return "other";
+    case OpKind::kUnknown:
+      return "unknown";
+    case OpKind::kPointwise:
+      return "pointwise";
+    case OpKind::kReduction:
+      return "reduction";
+    case OpKind::kView:
+      return "view";
+    case OpKind::kInplace:
+      return "in-place";
+    case OpKind::kOut:
+      return "out";
+    case OpKind::kInplaceView:
+      return "in-place view";
+    case OpKind::kFactory:
+      return "factory";
+    case OpKind::kMovement:
+      return "movement";
+    case OpKind::kLibrary:
+      return "library";
+    case OpKind::kComposite:
+      return "composite";
+    case OpKind::kControl:
+      return "control";
+    case OpKind::kRandom:
+      return "random";
+    case OpKind::kScalar:
+      return "scalar";
+    case OpKind::kContainer:
+      return "container";
+    case OpKind::kOther:
+      return "other";
   }
   return "unknown";
 }

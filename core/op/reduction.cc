@@ -18,8 +18,27 @@ namespace smelt {
 namespace {
 
 enum class What {
-  kSum, kMean, kProd, kAmax, kAmin, kMaxAll, kMinAll, kMaxDim, kMinDim, kArgMax, kArgMin, kAny, kAll, kNorm, kNanSum, kCountNonzero,
-  kCumSum, kCumProd, kCumMax, kCumMin, kAminmax,
+  kSum,
+  kMean,
+  kProd,
+  kAmax,
+  kAmin,
+  kMaxAll,
+  kMinAll,
+  kMaxDim,
+  kMinDim,
+  kArgMax,
+  kArgMin,
+  kAny,
+  kAll,
+  kNorm,
+  kNanSum,
+  kCountNonzero,
+  kCumSum,
+  kCumProd,
+  kCumMax,
+  kCumMin,
+  kAminmax,
 };
 
 const absl::flat_hash_map<std::string, What>& Table() {
@@ -152,7 +171,8 @@ absl::StatusOr<ReductionMeaning> BuildReduction(const OpCall& call) {
     }
     case What::kMean: {
       const DType out = asked.value_or(in);
-      if (!IsFloating(out)) return call.Error("mean(): could not infer output dtype. Input dtype must be a floating point type");
+      if (!IsFloating(out))
+        return call.Error("mean(): could not infer output dtype. Input dtype must be a floating point type");
       const DType acc = OpMathType(out);
       const int a = accumulate(Combine::kSum, acc, pre.Cast(pre.Cast(x, out), acc));
       const int n = count();

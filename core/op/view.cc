@@ -91,7 +91,8 @@ absl::Status ViewAsComplexRule(ViewCtx& c) {
 
 // One part of a complex tensor.
 absl::Status PartRule(ViewCtx& c, int64_t part) {
-  if (!IsComplex(c.dtype)) return part == 0 ? Alias(c) : c.call.Error("imag is not implemented for tensors with non-complex dtypes");
+  if (!IsComplex(c.dtype))
+    return part == 0 ? Alias(c) : c.call.Error("imag is not implemented for tensors with non-complex dtypes");
   SMELT_ASSIGN_OR_RETURN(Geo both, view_rules::ViewAsReal(c.decide, c.base, c.dtype));
   return c.Take(view_rules::Select(c.decide, both, -1, Expr(part)), RealOf(c.dtype));
 }
@@ -112,14 +113,18 @@ absl::Status TransposeRule(ViewCtx& c) {
 }
 
 absl::Status TRule(ViewCtx& c) {
-  if (c.rank() > 2) return c.call.Error(absl::StrCat("t() expects a tensor with <= 2 dimensions, but self is ", c.rank(), "D"));
+  if (c.rank() > 2)
+    return c.call.Error(absl::StrCat("t() expects a tensor with <= 2 dimensions, but self is ", c.rank(), "D"));
   if (c.rank() < 2) return Alias(c);
   return c.Take(view_rules::Transpose(c.decide, c.base, 0, 1));
 }
 
 absl::Status MatrixTRule(ViewCtx& c) {
-  if (IsComplex(c.dtype) && c.call.op().name() != "aten::mT") return c.call.Unsupported("the adjoint of complex tensors");
-  if (c.rank() < 2) return c.call.Error(absl::StrCat("tensor.mT is only supported on matrices or batches of matrices. Got ", c.rank(), "-D tensor."));
+  if (IsComplex(c.dtype) && c.call.op().name() != "aten::mT")
+    return c.call.Unsupported("the adjoint of complex tensors");
+  if (c.rank() < 2)
+    return c.call.Error(
+        absl::StrCat("tensor.mT is only supported on matrices or batches of matrices. Got ", c.rank(), "-D tensor."));
   return c.Take(view_rules::Transpose(c.decide, c.base, -2, -1));
 }
 
@@ -228,8 +233,9 @@ absl::Status SplitSizes(ViewCtx& c, int64_t dim, const std::vector<Expr>& length
   SMELT_ASSIGN_OR_RETURN(int d, view_rules::WrapDim(dim, c.rank()));
   if (c.rank() == 0) return c.call.Error("split expects at least a 1-dimensional tensor");
   if (!c.decide.Equal(at, c.base.sizes[d])) {
-    return c.call.Error(absl::StrCat("split_with_sizes expects split_sizes to sum exactly to ", c.base.sizes[d].ToString(),
-                                     " (input tensor's size at dimension ", d, "), but got ", at.ToString()));
+    return c.call.Error(absl::StrCat("split_with_sizes expects split_sizes to sum exactly to ",
+                                     c.base.sizes[d].ToString(), " (input tensor's size at dimension ", d,
+                                     "), but got ", at.ToString()));
   }
   return Parts(c, dim, starts, lengths);
 }
@@ -240,7 +246,8 @@ absl::Status SplitEvery(ViewCtx& c, int64_t dim, const Expr& every) {
   const Expr size = c.base.sizes[d];
   if (size.IsConstant() && every.IsConstant()) {
     const int64_t n = *size.Constant(), k = *every.Constant();
-    if (k < 0 || (k == 0 && n != 0)) return c.call.Error(absl::StrCat("split expects split_size be non-negative, but got split_size=", k));
+    if (k < 0 || (k == 0 && n != 0))
+      return c.call.Error(absl::StrCat("split expects split_size be non-negative, but got split_size=", k));
     std::vector<Expr> starts, lengths;
     for (int64_t at = 0; at < n || starts.empty(); at += std::max<int64_t>(k, 1)) {
       starts.push_back(at);
@@ -268,7 +275,8 @@ absl::Status SplitRule(ViewCtx& c) {
     SMELT_ASSIGN_OR_RETURN(Expr every, c.call.GetExpr("split_size"));
     return SplitEvery(c, dim, every);
   }
-  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> lengths, c.call.GetExprs(c.call.IndexOf("split_size") >= 0 ? "split_size" : "split_sizes"));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> lengths,
+                         c.call.GetExprs(c.call.IndexOf("split_size") >= 0 ? "split_size" : "split_sizes"));
   return SplitSizes(c, dim, lengths);
 }
 
@@ -289,7 +297,8 @@ absl::Status TensorSplitAt(ViewCtx& c, int64_t dim, const std::vector<Expr>& ind
   SMELT_ASSIGN_OR_RETURN(int d, view_rules::WrapDim(dim, c.rank()));
   for (size_t i = 0; i <= indices.size(); ++i) {
     const Expr end = i < indices.size() ? indices[i] : c.base.sizes[d];
-    SMELT_RETURN_IF_ERROR(c.Take(view_rules::Slice(c.decide, c.base, dim, std::optional<Expr>(start), std::optional<Expr>(end), Expr(1))));
+    SMELT_RETURN_IF_ERROR(c.Take(
+        view_rules::Slice(c.decide, c.base, dim, std::optional<Expr>(start), std::optional<Expr>(end), Expr(1))));
     start = end;
   }
   return absl::OkStatus();
@@ -359,7 +368,8 @@ absl::Status UnflattenRule(ViewCtx& c) {
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("sizes"));
   SMELT_ASSIGN_OR_RETURN(int d, view_rules::WrapDim(dim, c.rank()));
   if (c.rank() == 0) return c.call.Error("unflatten of a 0-dimensional tensor");
-  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> part, view_rules::InferSizes(c.decide, std::vector<Expr>{c.base.sizes[d]}, sizes));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> part,
+                         view_rules::InferSizes(c.decide, std::vector<Expr>{c.base.sizes[d]}, sizes));
   std::vector<Expr> all(c.base.sizes.begin(), c.base.sizes.begin() + d);
   all.insert(all.end(), part.begin(), part.end());
   all.insert(all.end(), c.base.sizes.begin() + d + 1, c.base.sizes.end());
