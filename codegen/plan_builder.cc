@@ -708,18 +708,18 @@ class PlanBuilder {
   bool Harmless(const LoweredKernel& k, const std::vector<bool>& irregular, const std::vector<Location>& where,
                 size_t i, size_t j) {
     const int item_i = ItemSize(k.spec.params[i].dtype), item_j = ItemSize(k.spec.params[j].dtype);
-      if (!irregular[i] && !irregular[j] && item_i == item_j && k.params[i].strides == k.params[j].strides &&
-          k.params[i].offset == k.params[j].offset) {
-        return k.spec.reduction_rank == 0;
-      }
-      const SymbolicGeometry gi =
-          irregular[i] ? where[i].geometry
-                       : SymbolicGeometry{k.spec.params[i].dtype, k.sizes, k.params[i].strides, k.params[i].offset};
-      const SymbolicGeometry gj =
-          irregular[j] ? where[j].geometry
-                       : SymbolicGeometry{k.spec.params[j].dtype, k.sizes, k.params[j].strides, k.params[j].offset};
-      return Compare(Region::Strided(gi.offset, gi.sizes, gi.strides, item_i),
-                     Region::Strided(gj.offset, gj.sizes, gj.strides, item_j), g_.symbols) == Overlap::kDisjoint;
+    if (!irregular[i] && !irregular[j] && item_i == item_j && k.params[i].strides == k.params[j].strides &&
+        k.params[i].offset == k.params[j].offset) {
+      return k.spec.reduction_rank == 0;
+    }
+    const SymbolicGeometry gi =
+        irregular[i] ? where[i].geometry
+                     : SymbolicGeometry{k.spec.params[i].dtype, k.sizes, k.params[i].strides, k.params[i].offset};
+    const SymbolicGeometry gj =
+        irregular[j] ? where[j].geometry
+                     : SymbolicGeometry{k.spec.params[j].dtype, k.sizes, k.params[j].strides, k.params[j].offset};
+    return Compare(Region::Strided(gi.offset, gi.sizes, gi.strides, item_i),
+                   Region::Strided(gj.offset, gj.sizes, gj.strides, item_j), g_.symbols) == Overlap::kDisjoint;
   }
 
   // An elementwise kernel may write over an operand that dies there and is read at the same index.
@@ -974,8 +974,7 @@ class PlanBuilder {
     for (const auto& [from, to] : copies) written.insert(to.slot);
     std::vector<std::pair<Location, Location>> now;
     for (const auto& [from, to] : copies) {
-      if (from.slot == to.slot && SameLayout(from.geometry, to.geometry) &&
-          from.geometry.offset == to.geometry.offset)
+      if (from.slot == to.slot && SameLayout(from.geometry, to.geometry) && from.geometry.offset == to.geometry.offset)
         continue;
       if (!written.contains(from.slot)) {
         now.push_back({from, to});
@@ -1075,7 +1074,8 @@ class PlanBuilder {
       if (!m.is_state) written_args_.insert(m.arg.value());
     }
     for (size_t i = 0; i < c_.duplicates.inner_of_outer.size(); ++i) {
-      if (written_args_.contains(c_.duplicates.inner_of_outer[i].value())) plan_->written_args.push_back(static_cast<int>(i));
+      if (written_args_.contains(c_.duplicates.inner_of_outer[i].value()))
+        plan_->written_args.push_back(static_cast<int>(i));
     }
     for (int s : written_states_) plan_->written_states.push_back(s);
     std::sort(plan_->written_args.begin(), plan_->written_args.end());
@@ -1295,6 +1295,7 @@ absl::StatusOr<PlanStats> BundleBuilder::AddPlan(const Graph& pure, const Conven
 
 const std::vector<KernelSpec>& BundleBuilder::kernels() const { return impl_->kernels; }
 const std::vector<int>& BundleBuilder::kernel_uses() const { return impl_->kernel_uses; }
+const std::vector<Tensor>& BundleBuilder::constants() const { return impl_->constants; }
 
 absl::StatusOr<fb::BundleT> BundleBuilder::Finish() {
   const Graph& g = impl_->signature;

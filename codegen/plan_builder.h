@@ -52,6 +52,8 @@ class BundleBuilder {
 
   const std::vector<KernelSpec>& kernels() const;
   const std::vector<int>& kernel_uses() const;
+  // Tensors written in the graph itself; their storages follow those of the signature's weights.
+  const std::vector<Tensor>& constants() const;
   // The bundle without targets, storages' segments and kernels' keys. Errors: a size symbol that no argument
   // determines.
   absl::StatusOr<fb::BundleT> Finish();

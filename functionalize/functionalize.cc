@@ -855,8 +855,8 @@ class Functionalizer {
       for (const auto& a : after) {
         memory.written.insert(memory.written.end(), a[m].written.begin() + before[m].written.size(),
                               a[m].written.end());
-        memory.written_home.insert(memory.written_home.end(),
-                                   a[m].written_home.begin() + before[m].written_home.size(), a[m].written_home.end());
+        memory.written_home.insert(memory.written_home.end(), a[m].written_home.begin() + before[m].written_home.size(),
+                                   a[m].written_home.end());
       }
     }
     return absl::OkStatus();
@@ -1244,11 +1244,11 @@ class Functionalizer {
   absl::flat_hash_set<ValueId> own_;                                  // made here, layout free to choose
   std::vector<TensorId> tensor_of_distinct_;
   std::vector<int> caller_of_distinct_;
-  std::vector<MemoryId> memory_of_argument_;      // by MemoryIndex
+  std::vector<MemoryId> memory_of_argument_;                     // by MemoryIndex
   absl::flat_hash_map<int, SymbolicGeometry> initial_geometry_;  // by DistinctIndex
   absl::flat_hash_map<int, std::string> argument_names_;         // by DistinctIndex
-  std::vector<MemoryId> memory_of_storage_;       // by weight storage
-  std::vector<std::pair<int, TensorId>> states_;  // weight, its tensor
+  std::vector<MemoryId> memory_of_storage_;                      // by weight storage
+  std::vector<std::pair<int, TensorId>> states_;                 // weight, its tensor
   absl::flat_hash_set<MemoryId> shared_states_;
   bool absolute_access_ = false;
   absl::flat_hash_map<MemoryId, std::vector<CachedView>> view_cache_;
@@ -1270,8 +1270,7 @@ absl::Status VerifyBlock(const Graph& g, BlockId b) {
     if (schema != nullptr && schema->IsMutable())
       return absl::InternalError(absl::StrCat("after functionalization ", node.op.full(), " still writes"));
     if (IsViewOp(g, n))
-      return absl::InternalError(
-          absl::StrCat("after functionalization ", node.op.full(), " still makes a view"));
+      return absl::InternalError(absl::StrCat("after functionalization ", node.op.full(), " still makes a view"));
     for (BlockId inner : node.blocks) SMELT_RETURN_IF_ERROR(VerifyBlock(g, inner));
   }
   return absl::OkStatus();

@@ -23,9 +23,9 @@ namespace smelt {
 struct FunctionalizeOptions {
   // Which arguments are the same tensor (by position among the user's arguments). Empty: all distinct.
   DuplicatesLayer duplicates;
-  // Any two arguments may share memory, in any way. Then all live in one memory; each tensor's geometry counts from its own argument,
-  // nodes that touch that memory say which by an attribute "argument" (a DistinctIndex), and every write goes into the arguments in
-  // program order.
+  // Any two arguments may share memory, in any way. Then all live in one memory; each tensor's geometry counts from its
+  // own argument, nodes that touch that memory say which by an attribute "argument" (a DistinctIndex), and every write
+  // goes into the arguments in program order.
   bool overlapping = false;
   // With `overlapping`: strides of arguments are the symbols NAME.strideD instead of those of their types.
   bool symbolic_strides = false;

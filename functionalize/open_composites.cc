@@ -21,6 +21,8 @@ class Opener {
  public:
   explicit Opener(Graph& g) : g_(g) {}
 
+  bool strides_decide() const { return strides_decide_; }
+
   absl::Status Run() {
     for (NodeId n : g_.AllNodes()) {
       if (!g_.IsLive(n)) continue;
@@ -162,6 +164,7 @@ class Opener {
     if (!from.IsComplete() || !to.sizes) return absl::InvalidArgumentError("incomplete types");
     const std::string& name = g_.node(n).op.name();
     if (name == "aten::flatten" && *from.sizes == *to.sizes) return Identity(n);  // PyTorch returns the tensor itself
+    strides_decide_ = true;
     const ValueId list = IntList(n, *to.sizes);
     ValueId base = self;
     if (!IsViewable(from, *to.sizes)) {
@@ -251,6 +254,7 @@ class Opener {
     const int64_t code = format && format->IsConstant() ? *format->Constant() : 0;
     if (code == 1)
       return absl::InvalidArgumentError("preserve memory format is unsupported by the contiguous operator");
+    strides_decide_ = true;
     if (HasFormat(TypeOfValue(In(n, 0)), code)) return Identity(n);
     SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::clone", {In(n, 0), InsertConstant(g_, n, code)}));
     ReplaceWith(n, v[0]);
@@ -505,10 +509,15 @@ class Opener {
   }
 
   Graph& g_;
+  bool strides_decide_ = false;
 };
 
 }  // namespace
 
-absl::Status OpenComposites(Graph& g) { return Opener(g).Run(); }
+absl::StatusOr<OpenedComposites> OpenComposites(Graph& g) {
+  Opener opener(g);
+  SMELT_RETURN_IF_ERROR(opener.Run());
+  return OpenedComposites{opener.strides_decide()};
+}
 
 }  // namespace smelt

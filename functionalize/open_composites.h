@@ -10,12 +10,17 @@
 #ifndef SMELT_FUNCTIONALIZE_OPEN_COMPOSITES_H_
 #define SMELT_FUNCTIONALIZE_OPEN_COMPOSITES_H_
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt {
 
-absl::Status OpenComposites(Graph& g);
+struct OpenedComposites {
+  // Some choice (is a reshape a view? is contiguous the tensor itself?) was made by strides, so the graph holds for
+  // these alone.
+  bool strides_decide = false;
+};
+absl::StatusOr<OpenedComposites> OpenComposites(Graph& g);
 
 }  // namespace smelt
 

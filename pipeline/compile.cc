@@ -1,0 +1,328 @@
+#include "smelt/pipeline/compile.h"
+
+#include <chrono>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "smelt/codegen/compiler.h"
+#include "smelt/codegen/plan_builder.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/functionalize/functionalize.h"
+#include "smelt/functionalize/open_composites.h"
+#include "smelt/fuser/expand_composites.h"
+#include "smelt/fuser/fuse.h"
+#include "smelt/pipeline/verify_passes.h"
+#include "smelt/schema/bundle.h"
+#include "smelt/schema/container.h"
+
+namespace smelt {
+namespace {
+
+class PhaseTimer {
+ public:
+  PhaseTimer(const CompileOptions& options, CompileStats& stats) : options_(options), stats_(stats) {}
+  void End(const std::string& phase) {
+    const auto now = std::chrono::steady_clock::now();
+    const double ms = std::chrono::duration<double, std::milli>(now - since_).count();
+    since_ = now;
+    stats_.phase_ms.push_back({phase, ms});
+    if (options_.on_phase) options_.on_phase(phase, ms);
+  }
+
+ private:
+  const CompileOptions& options_;
+  CompileStats& stats_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+};
+
+// One way to call the model, compiled.
+struct Variant {
+  fb::VariantKind kind = fb::VariantKind::Distinct;
+  FunctionalizeOptions functionalize;
+  BundleBuilder::PlanOptions plan;
+};
+
+struct UserArg {
+  ValueId value;
+  int position;  // among the user's arguments
+};
+
+std::vector<UserArg> UserArgs(const Graph& g) {
+  std::vector<UserArg> out;
+  int position = 0;
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    if (g.input_infos[i].kind == InputInfo::Kind::kUser) out.push_back({g.inputs()[i], position++});
+  }
+  return out;
+}
+
+// Whether the convention says that an argument's memory or geometry changes, or a state's.
+bool Mutates(const Convention& c) { return !c.mutations.memories.empty() || !c.mutations.inputs.empty(); }
+
+// Duplicates: each pair of arguments that can be one tensor, at most this many pairs.
+constexpr int kMaxDuplicatePairs = 6;
+
+std::vector<Variant> DuplicateVariants(const Graph& g, const Convention& distinct) {
+  std::vector<Variant> out;
+  const std::vector<UserArg> args = UserArgs(g);
+  auto written = [&](int position) {
+    for (const MutatedMemory& m : distinct.mutations.memories) {
+      if (distinct.overlaps.memory_of[position] == m.memory) return true;
+    }
+    for (const MutatedInput& m : distinct.mutations.inputs) {
+      if (!m.is_state && m.arg.value() == position) return true;
+    }
+    return false;
+  };
+  for (size_t a = 0; a < args.size(); ++a) {
+    for (size_t b = a + 1; b < args.size(); ++b) {
+      const Type& ta = g.value(args[a].value).type;
+      const Type& tb = g.value(args[b].value).type;
+      if (!ta.IsTensor() || ta != tb || (!written(args[a].position) && !written(args[b].position))) continue;
+      if (static_cast<int>(out.size()) == kMaxDuplicatePairs) return out;
+      Variant v;
+      v.kind = fb::VariantKind::Duplicate;
+      int next = 0;
+      for (size_t k = 0; k < args.size(); ++k) {
+        if (k == b) {
+          v.functionalize.duplicates.inner_of_outer.push_back(v.functionalize.duplicates.inner_of_outer[a]);
+        } else {
+          v.functionalize.duplicates.inner_of_outer.push_back(DistinctIndex(next++));
+        }
+      }
+      v.plan.variant = v.kind;
+      out.push_back(std::move(v));
+    }
+  }
+  return out;
+}
+
+// Any overlap. Strides are the caller's where the graph's own decisions (is reshape a view?) do not hang on them: then
+// only their order is assumed to be the exported one, since it decides the layout of results.
+Variant OverlapVariant(const Graph& g, bool strides_decide) {
+  Variant v;
+  v.kind = fb::VariantKind::Overlap;
+  v.functionalize.overlapping = true;
+  v.functionalize.symbolic_strides = !strides_decide;
+  v.plan.variant = v.kind;
+  v.plan.exported_strides = strides_decide;
+  if (strides_decide) return v;
+  for (const UserArg& a : UserArgs(g)) {
+    const Value& value = g.value(a.value);
+    if (!value.type.IsTensor()) continue;
+    const TensorType& t = value.type.tensor();
+    auto hint = [&](const Expr& e) -> int64_t {
+      absl::flat_hash_map<std::string, int64_t> values;
+      for (const std::string& s : e.Symbols()) {
+        auto it = g.symbol_hints.find(s);
+        values[s] = it == g.symbol_hints.end() ? 4 : it->second;
+      }
+      auto x = e.Evaluate(values);
+      return x.ok() ? *x : 0;
+    };
+    std::vector<int> dims;
+    for (int d = 0; d < t.rank(); ++d) {
+      if ((*t.sizes)[d] != Expr(1)) dims.push_back(d);
+    }
+    std::stable_sort(dims.begin(), dims.end(),
+                     [&](int x, int y) { return hint((*t.strides)[x]) > hint((*t.strides)[y]); });
+    for (size_t k = 0; k + 1 < dims.size(); ++k) {
+      v.plan.guards.push_back(
+          {Expr::Symbol(absl::StrCat(value.name, ".stride", dims[k + 1])),
+           Expr::Symbol(absl::StrCat(value.name, ".stride", dims[k])), fb::ExprOp::Le,
+           absl::StrCat("argument ", value.name, ": its dims lie in memory in another order than at export")});
+    }
+  }
+  return v;
+}
+
+struct BuiltVariant {
+  PlanStats plan;
+  FunctionalizeResult functional;
+  std::unique_ptr<Graph> pure;
+};
+
+absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& opened, const Variant& v,
+                                          const CompileOptions& options, BundleBuilder& builder, PhaseTimer* timer) {
+  BuiltVariant out;
+  out.pure = opened.Clone();
+  Graph& g = *out.pure;
+  SMELT_ASSIGN_OR_RETURN(out.functional, Functionalize(g, v.functionalize));
+  SMELT_RETURN_IF_ERROR(VerifyFunctional(g));
+  if (options.on_pass) options.on_pass("functionalize", g);
+  if (timer != nullptr) timer->End("functionalize");
+  // The evaluator can follow the plan for distinct and for duplicate arguments; shared memory is the runtime's own
+  // test.
+  const bool verify = options.verify && !v.functionalize.overlapping;
+  auto check = [&](absl::string_view pass) -> absl::Status {
+    if (!verify) return absl::OkStatus();
+    return VerifyPass(imported, g, out.functional.convention, pass);
+  };
+  SMELT_RETURN_IF_ERROR(check("functionalize"));
+  SMELT_RETURN_IF_ERROR(
+      ExpandComposites(g));  // after functionalization: a whole softmax is one node while aliasing is decided
+  if (options.on_pass) options.on_pass("expand-composites", g);
+  SMELT_RETURN_IF_ERROR(check("expand-composites"));
+  if (options.fuse) {
+    SMELT_RETURN_IF_ERROR(Fuse(g).status());
+    if (options.on_pass) options.on_pass("fuse", g);
+    SMELT_RETURN_IF_ERROR(check("fuse"));
+  }
+  if (timer != nullptr) timer->End("fuse");
+  SMELT_ASSIGN_OR_RETURN(out.plan, builder.AddPlan(g, out.functional.convention, v.plan));
+  if (timer != nullptr) timer->End("plan");
+  return out;
+}
+
+}  // namespace
+
+absl::Status CompleteTypes(Graph& g) {
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    const Value& v = g.value(g.inputs()[i]);
+    if (!v.type.IsTensor()) continue;
+    TensorType t = v.type.tensor();
+    if (t.dtype && t.sizes && !t.strides) {
+      t.strides = ContiguousStrides(*t.sizes);
+      g.SetType(g.inputs()[i], Type::Tensor(*t.dtype, *t.sizes, *t.strides));
+    } else if (!t.IsComplete()) {
+      missing.push_back(absl::StrCat("%", v.name, " : ", v.type.ToString()));
+    }
+  }
+  if (!missing.empty()) {
+    return absl::UnimplementedError(absl::StrCat(
+        "inputs without a complete type (dtype, sizes; strides where not contiguous): ", absl::StrJoin(missing, ", ")));
+  }
+  return InferTypes(g);
+}
+
+absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string& path, const CompileOptions& options) {
+  CompileStats stats;
+  PhaseTimer timer(options, stats);
+  for (NodeId n : graph.AllNodes()) stats.nodes += graph.node(n).op != "prim::Constant";
+
+  std::unique_ptr<Graph> opened = graph.Clone();
+  SMELT_ASSIGN_OR_RETURN(OpenedComposites open, OpenComposites(*opened));
+  if (options.on_pass) options.on_pass("open-composites", *opened);
+  timer.End("open");
+
+  BundleBuilder builder(graph);
+  Variant distinct;
+  SMELT_ASSIGN_OR_RETURN(BuiltVariant main, BuildVariant(graph, *opened, distinct, options, builder, &timer));
+  stats.mutations_removed = main.functional.mutations_removed;
+  stats.fusion_groups = main.plan.launches;
+  stats.distinct_kernels = main.plan.distinct_kernels;
+  stats.library_calls = main.plan.library_calls;
+  const std::vector<int> main_uses = builder.kernel_uses();
+
+  // Other alias patterns. One that cannot be compiled is refused at run time, with the reason.
+  std::vector<std::string> refused;
+  const bool wanted = options.variants == AliasVariants::kAll ||
+                      (options.variants == AliasVariants::kAuto && Mutates(main.functional.convention));
+  if (options.variants == AliasVariants::kNone) refused.push_back("compiled with --alias-variants=none");
+  if (wanted) {
+    std::vector<Variant> variants = DuplicateVariants(graph, main.functional.convention);
+    int tensors = 0;
+    for (const UserArg& a : UserArgs(graph)) tensors += graph.value(a.value).type.IsTensor();
+    if (tensors > 0) variants.push_back(OverlapVariant(graph, open.strides_decide));
+    for (const Variant& v : variants) {
+      auto built = BuildVariant(graph, *opened, v, options, builder, nullptr);
+      if (built.ok()) continue;
+      if (absl::IsInternal(built.status()) && options.verify) return built.status();
+      refused.push_back(std::string(built.status().message()));
+    }
+    timer.End("variants");
+  }
+
+  SMELT_ASSIGN_OR_RETURN(fb::BundleT bundle, builder.Finish());
+  bundle.graph_text = PrintGraph(*main.pure);
+  bundle.refused_patterns = absl::StrJoin(refused, "; ");
+
+  // Kernels, each once a target.
+  std::unique_ptr<KernelCache> own;
+  KernelCache* cache = options.cache;
+  if (cache == nullptr) {
+    SMELT_ASSIGN_OR_RETURN(own, KernelCache::Create(KernelCacheOptions{}));
+    cache = own.get();
+  }
+  const KernelCacheStats before = cache->stats();
+  SMELT_ASSIGN_OR_RETURN(ContainerWriter writer, ContainerWriter::Create(path, ContentKind::kBundle));
+  const std::vector<KernelSpec>& kernels = builder.kernels();
+  for (const Target target : options.targets) {
+    SMELT_ASSIGN_OR_RETURN(std::vector<std::shared_ptr<const KernelObject>> objects,
+                           cache->GetOrCompileAll(kernels, target, options.threads));
+    std::vector<const KernelObject*> pointers;
+    for (const auto& o : objects) pointers.push_back(o.get());
+    SMELT_ASSIGN_OR_RETURN(Image image, LinkImage(pointers));
+    auto code = std::make_unique<fb::TargetCodeT>();
+    code->name = Name(target);
+    code->triple = "x86_64-unknown-linux-gnu";
+    code->features = RequiredFeatures(target);
+    SMELT_ASSIGN_OR_RETURN(code->image_segment, writer.Add(SegmentKind::kCode, image.bytes));
+    for (const Image::Entry& e : image.entries) {
+      auto k = std::make_unique<fb::TargetKernelT>();
+      k->offset = e.offset;
+      k->size = e.size;
+      code->kernels.push_back(std::move(k));
+    }
+    bundle.targets.push_back(std::move(code));
+    if (bundle.kernels.empty()) {
+      for (size_t i = 0; i < kernels.size(); ++i) {
+        auto k = std::make_unique<fb::KernelT>();
+        k->key = objects[i]->key;
+        k->spec = kernels[i].ToString();
+        k->uses = i < main_uses.size() ? main_uses[i] : 0;
+        k->num_words = static_cast<int>(kernels[i].num_words());
+        bundle.kernels.push_back(std::move(k));
+      }
+    }
+  }
+  const KernelCacheStats after = cache->stats();
+  stats.kernels_compiled = after.compiled - before.compiled;
+  stats.kernels_from_cache = (after.memory_hits + after.disk_hits) - (before.memory_hits + before.disk_hits);
+  timer.End("kernels");
+
+  // States: one segment, storages at multiples of 64.
+  if (!bundle.storages.empty()) {
+    SMELT_RETURN_IF_ERROR(writer.Begin(SegmentKind::kWeights));
+    int64_t at = 0;
+    const std::string zeros(4096, '\0');
+    std::vector<Tensor> constants = builder.constants();
+    for (size_t s = 0; s < bundle.storages.size(); ++s) {
+      fb::StateStorageT& storage = *bundle.storages[s];
+      const char* data = s < graph.weight_storages.size()
+                             ? graph.weight_storages[s]->data()
+                             : static_cast<const char*>(constants[s - graph.weight_storages.size()].data());
+      if (storage.bytes == 0) {
+        storage.segment = -1;
+        continue;
+      }
+      // Mutable ones begin a page, so that their copy-on-write mappings are their own.
+      const int64_t align = storage.is_mutated ? 4096 : 64;
+      const int64_t pad = (align - at % align) % align;
+      auto append = [&](const char* p, int64_t n) {
+        return writer.Append(absl::Span<const uint8_t>(reinterpret_cast<const uint8_t*>(p), n));
+      };
+      SMELT_RETURN_IF_ERROR(append(zeros.data(), pad));
+      at += pad;
+      storage.segment_offset = at;
+      SMELT_RETURN_IF_ERROR(append(data, storage.bytes));
+      at += storage.bytes;
+    }
+    SMELT_ASSIGN_OR_RETURN(int segment, writer.End());
+    for (auto& storage : bundle.storages) {
+      if (storage->bytes > 0) storage->segment = segment;
+    }
+  }
+  SMELT_RETURN_IF_ERROR(VerifyBundle(bundle, nullptr));
+  SMELT_RETURN_IF_ERROR(writer.Add(SegmentKind::kMetadata, EncodeBundle(bundle)).status());
+  SMELT_RETURN_IF_ERROR(writer.Finish());
+  stats.bundle_bytes = writer.bytes_written();
+  timer.End("write");
+  return stats;
+}
+
+}  // namespace smelt

@@ -1,0 +1,19 @@
+// Runs a graph before and after passes through the evaluator and compares what a caller would see.
+#ifndef SMELT_PIPELINE_VERIFY_PASSES_H_
+#define SMELT_PIPELINE_VERIFY_PASSES_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "smelt/core/convention/convention.h"
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+// `original` run eagerly and `pure` under its convention, on the same random arguments (of the example's sizes), must
+// agree in outputs, arguments and states. Internal, naming `pass`, if they do not. Programs that eager execution
+// refuses on random data (an index out of range) are not compared.
+absl::Status VerifyPass(const Graph& original, const Graph& pure, const Convention& convention, absl::string_view pass);
+
+}  // namespace smelt
+
+#endif  // SMELT_PIPELINE_VERIFY_PASSES_H_
