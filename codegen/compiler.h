@@ -1,0 +1,55 @@
+// Machine code of kernels, and images of many kernels.
+//
+//   SMELT_ASSIGN_OR_RETURN(KernelObject object, CompileKernel(spec, Target::kX86_64_V3));
+//   SMELT_ASSIGN_OR_RETURN(Image image, LinkImage({object, ...}));   // map image.bytes readable and executable, anywhere
+//
+// CompileKernel takes 2 to 10 ms and may be called from any number of threads. Both give the same bytes for the same input,
+// whatever the machine, the thread and the order.
+#ifndef SMELT_CODEGEN_COMPILER_H_
+#define SMELT_CODEGEN_COMPILER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "smelt/codegen/target.h"
+#include "smelt/fuser/kernel_spec.h"
+
+namespace smelt {
+
+// A kernel's entry, as fuser/kernel_spec.h describes it.
+using KernelEntry = void (*)(const int64_t* words, int64_t begin, int64_t end, int64_t* status);
+
+struct KernelObject {
+  Target target = Target::kX86_64_V3;
+  std::string key;     // of KernelKey, 64 hexadecimal digits; the entry's symbol is "k_" and this
+  std::string symbol;
+  std::string bytes;   // an ELF relocatable object (CPU)
+};
+
+// Code generation refuses (Unimplemented) what a target does not have: kAtomicAdd on a CPU.
+absl::StatusOr<KernelObject> CompileKernel(const KernelSpec& spec, Target target);
+
+// The kernel as text, for people: LLVM IR or assembly.
+enum class KernelText { kLlvmIr, kAssembly };
+absl::StatusOr<std::string> PrintKernel(const KernelSpec& spec, Target target, KernelText what);
+
+// Position-independent code that imports nothing. Whoever loads it maps it, readable and executable, at a page.
+struct Image {
+  std::string bytes;  // a multiple of 4096
+  struct Entry {
+    int64_t offset = 0;  // of the kernel's first instruction
+    int64_t size = 0;
+  };
+  std::vector<Entry> entries;  // as the objects were given
+};
+
+// x86-64 only. An error names what an object asks for that an image cannot have (an undefined symbol, writable data, a
+// relocation of an unknown kind). Objects are data here: hostile ones give an error, never a crash.
+absl::StatusOr<Image> LinkImage(absl::Span<const KernelObject* const> objects);
+
+}  // namespace smelt
+
+#endif  // SMELT_CODEGEN_COMPILER_H_

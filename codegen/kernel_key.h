@@ -1,0 +1,23 @@
+// The name of a compiled kernel: equal keys mean equal machine code.
+#ifndef SMELT_CODEGEN_KERNEL_KEY_H_
+#define SMELT_CODEGEN_KERNEL_KEY_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "smelt/codegen/target.h"
+
+namespace smelt {
+
+// The digest of the code generator's own sources, and LLVM's version: "sha256:... LLVM 22.1.8".
+const std::string& CodeGeneratorIdentity();
+
+// SHA-256 over the spec's text (KernelSpec::ToString), the target and the code generator's identity: 64 hexadecimal digits.
+std::string ComputeKernelKey(absl::string_view spec_text, Target target);
+
+// What the key is the digest of, for people: lines "target ...", "generator ...", "spec ...".
+std::string KernelKeyText(absl::string_view spec_text, Target target);
+
+}  // namespace smelt
+
+#endif  // SMELT_CODEGEN_KERNEL_KEY_H_

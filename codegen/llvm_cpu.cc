@@ -1,0 +1,156 @@
+// From LLVM IR to object code.
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Triple.h"
+#include "smelt/codegen/compiler.h"
+#include "smelt/codegen/kernel_key.h"
+#include "smelt/codegen/lower_kernel.h"
+#include "smelt/core/base/status_macros.h"
+
+namespace smelt {
+namespace {
+
+struct TargetInfo {
+  const char* triple;
+  const char* features;
+  CpuFeatures cpu;
+};
+
+// The levels of the x86-64 psABI, by their features: a CPU's name would bring tuning for that CPU.
+#define SMELT_V2_FEATURES "+cx16,+sahf,+popcnt,+sse3,+ssse3,+sse4.1,+sse4.2,+crc32"
+#define SMELT_V3_FEATURES SMELT_V2_FEATURES ",+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
+#define SMELT_V4_FEATURES SMELT_V3_FEATURES ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,+evex512"
+
+TargetInfo InfoOf(Target t) {
+  constexpr const char* kLinux = "x86_64-unknown-linux-gnu";
+  switch (t) {
+    case Target::kX86_64_V2:
+      return {kLinux, SMELT_V2_FEATURES, {.vector_bits = 128}};
+    case Target::kX86_64_V3:
+      return {kLinux, SMELT_V3_FEATURES, {.vector_bits = 256, .fma = true, .f16c = true, .avx2 = true}};
+    case Target::kX86_64_V4:
+      return {kLinux, SMELT_V4_FEATURES, {.vector_bits = 512, .fma = true, .f16c = true, .avx2 = true, .avx512 = true}};
+    default:
+      return {"aarch64-unknown-linux-gnu", "+neon,+fp-armv8", {.vector_bits = 128, .fma = true, .f16c = true}};
+  }
+}
+
+void InitializeLlvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+  });
+}
+
+// A target machine is expensive to make and not to be shared by threads: each thread keeps its own.
+absl::StatusOr<llvm::TargetMachine*> MachineFor(Target target) {
+  thread_local std::map<Target, std::unique_ptr<llvm::TargetMachine>> machines;
+  std::unique_ptr<llvm::TargetMachine>& machine = machines[target];
+  if (machine) return machine.get();
+  InitializeLlvm();
+  const TargetInfo info = InfoOf(target);
+  const llvm::Triple triple(info.triple);
+  std::string error;
+  const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!found) return absl::UnimplementedError(absl::StrCat("LLVM has no target ", info.triple, ": ", error));
+  llvm::TargetOptions options;
+  // Products and sums are contracted only where the IR says fma.
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  options.FunctionSections = false;
+  machine.reset(found->createTargetMachine(triple, "", info.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                           llvm::CodeGenOptLevel::Default));
+  return machine.get();
+}
+
+struct Lowered {
+  std::unique_ptr<llvm::LLVMContext> context;
+  std::unique_ptr<llvm::Module> module;
+  llvm::TargetMachine* machine = nullptr;
+};
+
+absl::StatusOr<Lowered> Lower(const KernelSpec& spec, Target target, const std::string& symbol) {
+  SMELT_RETURN_IF_ERROR(VerifyKernelSpec(spec));
+  if (IsCuda(target)) {
+    return absl::UnimplementedError(absl::StrCat("target ", Name(target), ": kernels for it are not compiled here"));
+  }
+  Lowered out;
+  SMELT_ASSIGN_OR_RETURN(out.machine, MachineFor(target));
+  const TargetInfo info = InfoOf(target);
+  out.context = std::make_unique<llvm::LLVMContext>();
+  SMELT_ASSIGN_OR_RETURN(out.module, LowerKernel(*out.context, spec, info.cpu, symbol));
+  out.module->setTargetTriple(out.machine->getTargetTriple());
+  out.module->setDataLayout(out.machine->createDataLayout());
+  for (llvm::Function& f : *out.module) {
+    if (f.isDeclaration()) continue;
+    f.addFnAttr(llvm::Attribute::NoUnwind);
+    f.addFnAttr("no-builtins");
+    f.addFnAttr("target-features", info.features);
+    f.addFnAttr("prefer-vector-width", absl::StrCat(info.cpu.vector_bits));
+    f.addFnAttr("min-legal-vector-width", absl::StrCat(info.cpu.vector_bits));
+  }
+  return out;
+}
+
+absl::StatusOr<std::string> EmitFile(Lowered& lowered, llvm::CodeGenFileType type) {
+  llvm::SmallVector<char, 0> out;
+  llvm::raw_svector_ostream stream(out);
+  llvm::legacy::PassManager passes;
+  if (lowered.machine->addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true)) {
+    return absl::InternalError("LLVM cannot emit this kind of file");
+  }
+  passes.run(*lowered.module);
+  return std::string(out.data(), out.size());
+}
+
+}  // namespace
+
+absl::StatusOr<KernelObject> CompileKernel(const KernelSpec& spec, Target target) {
+  KernelObject object;
+  object.target = target;
+  object.key = ComputeKernelKey(spec.ToString(), target);
+  object.symbol = absl::StrCat("k_", object.key);
+  SMELT_ASSIGN_OR_RETURN(Lowered lowered, Lower(spec, target, object.symbol));
+#ifndef NDEBUG
+  std::string broken;
+  llvm::raw_string_ostream stream(broken);
+  if (llvm::verifyModule(*lowered.module, &stream)) return absl::InternalError(absl::StrCat("LLVM IR: ", broken));
+#endif
+  SMELT_ASSIGN_OR_RETURN(object.bytes, EmitFile(lowered, llvm::CodeGenFileType::ObjectFile));
+  return object;
+}
+
+absl::StatusOr<std::string> PrintKernel(const KernelSpec& spec, Target target, KernelText what) {
+  SMELT_ASSIGN_OR_RETURN(Lowered lowered, Lower(spec, target, "kernel"));
+  if (what == KernelText::kAssembly) return EmitFile(lowered, llvm::CodeGenFileType::AssemblyFile);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  lowered.module->print(stream, nullptr);
+  std::string broken;
+  llvm::raw_string_ostream broken_stream(broken);
+  if (llvm::verifyModule(*lowered.module, &broken_stream)) {
+    return absl::InternalError(absl::StrCat("LLVM IR: ", broken, "\n", text));
+  }
+  return text;
+}
+
+}  // namespace smelt

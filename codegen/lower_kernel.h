@@ -1,0 +1,30 @@
+// KernelSpec to LLVM IR with explicit vectors. Internal to codegen: includes LLVM.
+#ifndef SMELT_CODEGEN_LOWER_KERNEL_H_
+#define SMELT_CODEGEN_LOWER_KERNEL_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "smelt/fuser/kernel_spec.h"
+
+namespace smelt {
+
+// What of an instruction set changes the IR.
+struct CpuFeatures {
+  int vector_bits = 128;
+  bool fma = false;
+  bool f16c = false;
+  bool avx2 = false;
+  bool avx512 = false;  // F, BW, CD, DQ, VL
+};
+
+// A module with one function, `symbol`. The spec is valid.
+absl::StatusOr<std::unique_ptr<llvm::Module>> LowerKernel(llvm::LLVMContext& context, const KernelSpec& spec,
+                                                          const CpuFeatures& features, const std::string& symbol);
+
+}  // namespace smelt
+
+#endif  // SMELT_CODEGEN_LOWER_KERNEL_H_

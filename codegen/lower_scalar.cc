@@ -1,0 +1,374 @@
+#include "smelt/codegen/lower_scalar.h"
+
+#include <cmath>
+
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/Intrinsics.h"
+#include "smelt/codegen/math.h"
+#include "smelt/core/base/check.h"
+
+namespace smelt {
+
+using llvm::ConstantFP;
+using llvm::ConstantInt;
+using llvm::Type;
+using llvm::Value;
+
+namespace {
+
+Value* Zero(Type* t) { return llvm::Constant::getNullValue(t); }
+
+}  // namespace
+
+Type* ScalarEmitter::TypeOf(DType t) {
+  switch (t) {
+    case DType::kBool:
+      return b_.getInt1Ty();
+    case DType::kUInt8:
+    case DType::kInt8:
+      return b_.getInt8Ty();
+    case DType::kInt16:
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return b_.getInt16Ty();
+    case DType::kInt32:
+      return b_.getInt32Ty();
+    case DType::kInt64:
+      return b_.getInt64Ty();
+    case DType::kFloat32:
+      return b_.getFloatTy();
+    case DType::kFloat64:
+      return b_.getDoubleTy();
+    default:
+      SMELT_UNREACHABLE();
+      return nullptr;
+  }
+}
+
+Value* ScalarEmitter::Const(DType t, const ScalarImm& imm) {
+  if (t == DType::kFloat64) return ConstantFP::get(b_.getDoubleTy(), llvm::APFloat(imm.f));
+  if (IsFloating(t)) {
+    llvm::APFloat v(imm.f);
+    bool loses;
+    const llvm::fltSemantics& semantics = t == DType::kFloat16    ? llvm::APFloat::IEEEhalf()
+                                          : t == DType::kBFloat16 ? llvm::APFloat::BFloat()
+                                                                  : llvm::APFloat::IEEEsingle();
+    if (t != DType::kFloat32) v.convert(llvm::APFloat::IEEEsingle(), llvm::APFloat::rmNearestTiesToEven, &loses);
+    v.convert(semantics, llvm::APFloat::rmNearestTiesToEven, &loses);
+    if (t == DType::kFloat32) return ConstantFP::get(b_.getFloatTy(), v);
+    return ConstantInt::get(b_.getInt16Ty(), v.bitcastToAPInt());
+  }
+  if (t == DType::kBool) return b_.getInt1(imm.i != 0);
+  return ConstantInt::get(TypeOf(t), static_cast<uint64_t>(imm.i), /*IsSigned=*/true, /*ImplicitTrunc=*/true);
+}
+
+Value* ScalarEmitter::ToFloat(Value* bits, DType half) {
+  Type* i32 = Like(bits, b_.getInt32Ty());
+  Type* f32 = Like(bits, b_.getFloatTy());
+  if (half == DType::kBFloat16) return b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(bits, i32), 16), f32);
+  if (f_.f16c) return b_.CreateFPExt(b_.CreateBitCast(bits, Like(bits, b_.getHalfTy())), f32);
+  Value* wide = b_.CreateZExt(bits, i32);
+  Value* sign = b_.CreateShl(b_.CreateAnd(wide, ConstantInt::get(i32, 0x8000)), 16);
+  Value* magnitude = b_.CreateAnd(wide, ConstantInt::get(i32, 0x7fff));
+  Value* shifted = b_.CreateShl(magnitude, 13);
+  // Exponents move by 112; multiplying does it for denormals too.
+  Value* scaled = b_.CreateFMul(b_.CreateBitCast(shifted, f32), ConstantFP::get(f32, 0x1p112));
+  Value* special = b_.CreateOr(shifted, ConstantInt::get(i32, 0x7f800000));
+  Value* is_special = b_.CreateICmpUGE(magnitude, ConstantInt::get(i32, 0x7c00));
+  Value* r = b_.CreateSelect(is_special, special, b_.CreateBitCast(scaled, i32));
+  return b_.CreateBitCast(b_.CreateOr(r, sign), f32);
+}
+
+Value* ScalarEmitter::FromFloat(Value* v, DType half) {
+  Type* i32 = Like(v, b_.getInt32Ty());
+  Type* i16 = Like(v, b_.getInt16Ty());
+  Type* f32 = v->getType();
+  auto k = [&](uint32_t x) { return ConstantInt::get(i32, x); };
+  Value* bits = b_.CreateBitCast(v, i32);
+  Value* nan = b_.CreateFCmpUNO(v, v);
+  if (half == DType::kBFloat16) {
+    // Half to even: the bit that will be last decides about the middle.
+    Value* last = b_.CreateAnd(b_.CreateLShr(bits, 16), k(1));
+    Value* rounded = b_.CreateLShr(b_.CreateAdd(bits, b_.CreateAdd(last, k(0x7fff))), 16);
+    return b_.CreateTrunc(b_.CreateSelect(nan, k(0x7fc0), rounded), i16);
+  }
+  if (f_.f16c) return b_.CreateBitCast(b_.CreateFPTrunc(v, Like(v, b_.getHalfTy())), i16);
+  Value* sign = b_.CreateAnd(b_.CreateLShr(bits, 16), k(0x8000));
+  Value* magnitude = b_.CreateAnd(bits, k(0x7fffffff));
+  Value* odd = b_.CreateAnd(b_.CreateLShr(magnitude, 13), k(1));
+  Value* normal = b_.CreateLShr(
+      b_.CreateAdd(b_.CreateAdd(magnitude, k(0xfffu - (112u << 23))), odd), 13);
+  // Below 2^-14: adding 0.5 lets the addition round at float16's last place.
+  Value* small = b_.CreateFAdd(b_.CreateBitCast(magnitude, f32), ConstantFP::get(f32, 0.5));
+  Value* denormal = b_.CreateSub(b_.CreateBitCast(small, i32), k(0x3f000000));
+  Value* r = b_.CreateSelect(b_.CreateICmpULT(magnitude, k(0x38800000)), denormal, normal);
+  r = b_.CreateSelect(b_.CreateICmpUGE(magnitude, k(0x477ff000)), k(0x7c00), r);  // 65520 and above
+  r = b_.CreateSelect(nan, k(0x7e00), r);
+  return b_.CreateTrunc(b_.CreateOr(r, sign), i16);
+}
+
+Value* ScalarEmitter::ToInteger(Value* v, DType to) {
+  Type* type = Like(v, TypeOf(to));
+  Type* real = v->getType();
+  const unsigned bits = 8 * ItemSize(to);
+  const bool is_signed = IsSigned(to);
+  // 2^(bits - 1) or 2^bits is exact in every floating point type; the range is [low, high).
+  const double high = std::ldexp(1.0, static_cast<int>(is_signed ? bits - 1 : bits));
+  const double low = is_signed ? -high : 0;
+  Value* not_above = b_.CreateFCmpOLT(v, ConstantFP::get(real, high));
+  // What truncates into the range: above low - 1 for the types where that is exact.
+  Value* not_below = b_.CreateFCmpOGE(v, ConstantFP::get(real, low));
+  Value* inside = b_.CreateSelect(b_.CreateAnd(not_above, not_below), v, Zero(real));
+  Value* r;
+  if (bits < 32) {
+    r = b_.CreateTrunc(b_.CreateFPToSI(inside, Like(v, b_.getInt32Ty())), type);
+  } else {
+    r = b_.CreateFPToSI(inside, type);
+  }
+  llvm::APInt most = is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits);
+  llvm::APInt least = is_signed ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getMinValue(bits);
+  Value* above = b_.CreateFCmpOGE(v, ConstantFP::get(real, high));
+  r = b_.CreateSelect(above, ConstantInt::get(type, most), r);
+  Value* below = b_.CreateFCmpULT(v, ConstantFP::get(real, low));  // NaN too
+  return b_.CreateSelect(below, ConstantInt::get(type, least), r);
+}
+
+Value* ScalarEmitter::Cast(Value* v, DType from, DType to) {
+  if (from == to) return v;
+  const bool from_half = from == DType::kFloat16 || from == DType::kBFloat16;
+  const bool to_half = to == DType::kFloat16 || to == DType::kBFloat16;
+  if (from_half) return Cast(ToFloat(v, from), DType::kFloat32, to);
+  // PyTorch converts to float first, whatever the source.
+  if (to_half) return FromFloat(Cast(v, from, DType::kFloat32), to);
+  Type* type = Like(v, TypeOf(to));
+  if (to == DType::kBool) {
+    return IsFloating(from) ? b_.CreateFCmpUNE(v, Zero(v->getType())) : b_.CreateICmpNE(v, Zero(v->getType()));
+  }
+  if (IsFloating(from)) {
+    if (!IsFloating(to)) return ToInteger(v, to);
+    return to == DType::kFloat64 ? b_.CreateFPExt(v, type) : b_.CreateFPTrunc(v, type);
+  }
+  if (IsFloating(to)) return IsSigned(from) ? b_.CreateSIToFP(v, type) : b_.CreateUIToFP(v, type);
+  return IsSigned(from) ? b_.CreateSExtOrTrunc(v, type) : b_.CreateZExtOrTrunc(v, type);
+}
+
+// Integer quotients and remainders that neither trap nor depend on what the machine does at the edges.
+Value* ScalarEmitter::Divide(ScalarOp op, DType t, Value* a, Value* z) {
+  Type* type = a->getType();
+  const bool is_signed = IsSigned(t);
+  const int bits = 8 * ItemSize(t);
+  Value* one = ConstantInt::get(type, 1);
+  Value* by_zero = b_.CreateICmpEQ(z, Zero(type));
+  status_(2, by_zero);
+  Value* by_minus_one = is_signed ? b_.CreateICmpEQ(z, llvm::Constant::getAllOnesValue(type)) : nullptr;
+  Value* safe = b_.CreateSelect(by_minus_one ? b_.CreateOr(by_zero, by_minus_one) : by_zero, one, z);
+  Value* q;
+  if (bits < 64) {
+    // Exact in the next floating point type: the machine has no vector division of integers.
+    Type* real = Like(a, bits < 32 ? b_.getFloatTy() : b_.getDoubleTy());
+    Type* wide = Like(a, b_.getInt32Ty());
+    Value* x = is_signed ? b_.CreateSIToFP(a, real) : b_.CreateUIToFP(a, real);
+    Value* y = is_signed ? b_.CreateSIToFP(safe, real) : b_.CreateUIToFP(safe, real);
+    q = b_.CreateFPToSI(b_.CreateFDiv(x, y), wide);
+    if (bits < 32) q = b_.CreateTrunc(q, type);
+  } else {
+    q = b_.CreateSDiv(a, safe);
+  }
+  if (by_minus_one) q = b_.CreateSelect(by_minus_one, b_.CreateNeg(a), q);
+  // By -1 the remainder is a - (-a) * (-1) = 0, overflow or not.
+  Value* r = b_.CreateSub(a, b_.CreateMul(q, b_.CreateSelect(by_zero, one, z)));
+  Value* result;
+  Value* adjust = nullptr;
+  if (is_signed) {
+    adjust = b_.CreateAnd(b_.CreateICmpNE(r, Zero(type)), b_.CreateICmpSLT(b_.CreateXor(r, z), Zero(type)));
+  }
+  switch (op) {
+    case ScalarOp::kDivTrunc:
+      result = q;
+      break;
+    case ScalarOp::kDivFloor:
+      result = adjust ? b_.CreateSelect(adjust, b_.CreateSub(q, one), q) : q;
+      break;
+    case ScalarOp::kRemTrunc:
+      result = r;
+      break;
+    default:
+      result = adjust ? b_.CreateSelect(adjust, b_.CreateAdd(r, z), r) : r;
+      break;
+  }
+  return b_.CreateSelect(by_zero, Zero(type), result);
+}
+
+// Square and multiply, as long as some lane's exponent has bits. A negative exponent gives 1 / base, truncated, as in PyTorch.
+Value* ScalarEmitter::IntegerPower(DType t, Value* base, Value* exponent) {
+  Type* type = base->getType();
+  Value* one = ConstantInt::get(type, 1);
+  Value* minus_one = llvm::Constant::getAllOnesValue(type);
+  Value* negative = IsSigned(t) ? b_.CreateICmpSLT(exponent, Zero(type)) : nullptr;
+  Value* left = negative ? b_.CreateSelect(negative, Zero(type), exponent) : exponent;
+  llvm::Function* fn = b_.GetInsertBlock()->getParent();
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  llvm::BasicBlock* loop = llvm::BasicBlock::Create(b_.getContext(), "power", fn);
+  llvm::BasicBlock* done = llvm::BasicBlock::Create(b_.getContext(), "powered", fn);
+  b_.CreateBr(loop);
+  b_.SetInsertPoint(loop);
+  llvm::PHINode* r = b_.CreatePHI(type, 2);
+  llvm::PHINode* power = b_.CreatePHI(type, 2);
+  llvm::PHINode* e = b_.CreatePHI(type, 2);
+  Value* odd = b_.CreateICmpNE(b_.CreateAnd(e, one), Zero(type));
+  Value* next_r = b_.CreateSelect(odd, b_.CreateMul(r, power), r);
+  Value* next_power = b_.CreateMul(power, power);
+  Value* next_e = b_.CreateLShr(e, one);
+  r->addIncoming(one, before);
+  power->addIncoming(base, before);
+  e->addIncoming(left, before);
+  r->addIncoming(next_r, loop);
+  power->addIncoming(next_power, loop);
+  e->addIncoming(next_e, loop);
+  Value* more = b_.CreateICmpNE(next_e, Zero(type));
+  if (more->getType()->isVectorTy()) more = b_.CreateOrReduce(more);
+  b_.CreateCondBr(more, loop, done);
+  b_.SetInsertPoint(done);
+  if (!negative) return next_r;
+  Value* odd_exponent = b_.CreateICmpNE(b_.CreateAnd(exponent, one), Zero(type));
+  Value* of_minus_one = b_.CreateSelect(odd_exponent, minus_one, one);
+  Value* inverse = b_.CreateSelect(b_.CreateICmpEQ(base, one), one,
+                                   b_.CreateSelect(b_.CreateICmpEQ(base, minus_one), of_minus_one, Zero(type)));
+  return b_.CreateSelect(negative, inverse, next_r);
+}
+
+Value* ScalarEmitter::MinMax(ScalarOp op, DType t, Value* a, Value* z) {
+  const bool min = op == ScalarOp::kMin || op == ScalarOp::kFMin;
+  if (!IsFloating(t)) {
+    using P = llvm::CmpInst;
+    auto p = min ? (IsSigned(t) ? P::ICMP_SLT : P::ICMP_ULT) : (IsSigned(t) ? P::ICMP_SGT : P::ICMP_UGT);
+    return b_.CreateSelect(b_.CreateICmp(p, a, z), a, z);
+  }
+  Value* better = min ? b_.CreateFCmpOLT(a, z) : b_.CreateFCmpOGT(a, z);
+  // If z is NaN, nothing compares and z is chosen; a that is NaN is chosen here.
+  const bool nan_wins = op == ScalarOp::kMin || op == ScalarOp::kMax;
+  Value* special = nan_wins ? b_.CreateFCmpUNO(a, a) : b_.CreateFCmpUNO(z, z);
+  return b_.CreateSelect(b_.CreateOr(better, special), a, z);
+}
+
+Value* ScalarEmitter::Emit(ScalarOp op, DType type, const DType* types, Value* const* v, int lanes) {
+  const bool real = IsFloating(type);
+  Value* a = v[0];
+  Value* z = v[1];
+  auto unary = [&](llvm::Intrinsic::ID id) { return b_.CreateUnaryIntrinsic(id, a); };
+  auto compare = [&](llvm::CmpInst::Predicate f, llvm::CmpInst::Predicate s, llvm::CmpInst::Predicate u) {
+    if (IsFloating(types[0])) return b_.CreateFCmp(f, a, z);
+    return b_.CreateICmp(IsSigned(types[0]) ? s : u, a, z);
+  };
+  using P = llvm::CmpInst;
+  switch (op) {
+    case ScalarOp::kCast:
+      return Cast(a, types[0], type);
+    case ScalarOp::kAdd:
+      return type == DType::kBool ? b_.CreateOr(a, z) : real ? b_.CreateFAdd(a, z) : b_.CreateAdd(a, z);
+    case ScalarOp::kSub:
+      return type == DType::kBool ? b_.CreateXor(a, z) : real ? b_.CreateFSub(a, z) : b_.CreateSub(a, z);
+    case ScalarOp::kMul:
+      return type == DType::kBool ? b_.CreateAnd(a, z) : real ? b_.CreateFMul(a, z) : b_.CreateMul(a, z);
+    case ScalarOp::kDiv:
+      return b_.CreateFDiv(a, z);
+    case ScalarOp::kRemTrunc:
+      if (real) return EmitMath(b_, f_, op, a, z);
+      return Divide(op, type, a, z);
+    case ScalarOp::kRemFloor: {
+      if (!real) return Divide(op, type, a, z);
+      Value* r = EmitMath(b_, f_, ScalarOp::kRemTrunc, a, z);
+      Value* zero = Zero(r->getType());
+      Value* differ = b_.CreateICmpNE(b_.CreateFCmpOLT(z, zero), b_.CreateFCmpOLT(r, zero));
+      return b_.CreateSelect(b_.CreateAnd(b_.CreateFCmpUNE(r, zero), differ), b_.CreateFAdd(r, z), r);
+    }
+    case ScalarOp::kDivTrunc:
+    case ScalarOp::kDivFloor:
+      return Divide(op, type, a, z);
+    case ScalarOp::kNeg:
+      return type == DType::kBool ? a : real ? b_.CreateFNeg(a) : b_.CreateNeg(a);
+    case ScalarOp::kAbs:
+      if (real) return unary(llvm::Intrinsic::fabs);
+      if (!IsSigned(type)) return a;
+      return b_.CreateSelect(b_.CreateICmpSLT(a, Zero(a->getType())), b_.CreateNeg(a), a);
+    case ScalarOp::kMin:
+    case ScalarOp::kMax:
+    case ScalarOp::kFMin:
+    case ScalarOp::kFMax:
+      return MinMax(op, type, a, z);
+    case ScalarOp::kPow:
+      return real ? EmitMath(b_, f_, op, a, z) : IntegerPower(type, a, z);
+    case ScalarOp::kFma:
+      return EmitExactFma(b_, f_, a, z, v[2]);
+    case ScalarOp::kCopysign:
+      return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, a, z);
+    case ScalarOp::kAnd:
+      return b_.CreateAnd(a, z);
+    case ScalarOp::kOr:
+      return b_.CreateOr(a, z);
+    case ScalarOp::kXor:
+      return b_.CreateXor(a, z);
+    case ScalarOp::kNot:
+      return b_.CreateNot(a);
+    case ScalarOp::kShl:
+    case ScalarOp::kShr: {
+      // PyTorch: a shift by the width or more, or by a negative number, shifts everything out.
+      const unsigned bits = 8 * ItemSize(type);
+      Type* t = a->getType();
+      Value* too_far = b_.CreateICmpUGE(z, ConstantInt::get(t, bits));
+      if (op == ScalarOp::kShl) {
+        Value* safe = b_.CreateSelect(too_far, Zero(t), z);
+        return b_.CreateSelect(too_far, Zero(t), b_.CreateShl(a, safe));
+      }
+      if (!IsSigned(type)) {
+        Value* safe = b_.CreateSelect(too_far, Zero(t), z);
+        return b_.CreateSelect(too_far, Zero(t), b_.CreateLShr(a, safe));
+      }
+      return b_.CreateAShr(a, b_.CreateSelect(too_far, ConstantInt::get(t, bits - 1), z));
+    }
+    case ScalarOp::kEq:
+      return compare(P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ);
+    case ScalarOp::kNe:
+      return compare(P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE);
+    case ScalarOp::kLt:
+      return compare(P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT);
+    case ScalarOp::kLe:
+      return compare(P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE);
+    case ScalarOp::kGt:
+      return compare(P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT);
+    case ScalarOp::kGe:
+      return compare(P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE);
+    case ScalarOp::kSelect:
+      return b_.CreateSelect(a, z, v[2]);
+    case ScalarOp::kIsNan:
+      return b_.CreateFCmpUNO(a, a);
+    case ScalarOp::kIsInf:
+      return b_.CreateFCmpOEQ(unary(llvm::Intrinsic::fabs), ConstantFP::getInfinity(a->getType()));
+    case ScalarOp::kSignbit: {
+      Type* bits = Like(a, b_.getIntNTy(8 * ItemSize(types[0])));
+      return b_.CreateICmpSLT(b_.CreateBitCast(a, bits), Zero(bits));
+    }
+    case ScalarOp::kFloor:
+      return unary(llvm::Intrinsic::floor);
+    case ScalarOp::kCeil:
+      return unary(llvm::Intrinsic::ceil);
+    case ScalarOp::kTrunc:
+      return unary(llvm::Intrinsic::trunc);
+    case ScalarOp::kRound:
+      return unary(llvm::Intrinsic::roundeven);
+    case ScalarOp::kSqrt:
+      return unary(llvm::Intrinsic::sqrt);
+    case ScalarOp::kArg:
+    case ScalarOp::kConst:
+    case ScalarOp::kNumOps:
+      SMELT_UNREACHABLE();
+      return nullptr;
+    default: {
+      Value* r = EmitMath(b_, f_, op, a, z);
+      SMELT_CHECK(r != nullptr) << Name(op);
+      return r;
+    }
+  }
+}
+
+}  // namespace smelt

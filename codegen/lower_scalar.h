@@ -1,0 +1,46 @@
+// Scalar operations as LLVM IR, for scalars and vectors alike. Internal to codegen: includes LLVM.
+//
+// bool is i1; float16 and bfloat16 are their bits, i16, which only casts look into.
+#ifndef SMELT_CODEGEN_LOWER_SCALAR_H_
+#define SMELT_CODEGEN_LOWER_SCALAR_H_
+
+#include <functional>
+#include <utility>
+
+#include "llvm/IR/IRBuilder.h"
+#include "smelt/codegen/lower_kernel.h"
+#include "smelt/core/op/scalar.h"
+#include "smelt/core/tensor/dtype.h"
+
+namespace smelt {
+
+class ScalarEmitter {
+ public:
+  ScalarEmitter(llvm::IRBuilder<>& b, const CpuFeatures& features) : b_(b), f_(features) {}
+
+  // Called to report lanes where an integer is divided by zero: (2, i1 or a vector of it).
+  void SetStatusHandler(std::function<void(int, llvm::Value*)> handler) { status_ = std::move(handler); }
+
+  llvm::Type* TypeOf(DType t);
+  llvm::Value* Const(DType t, const ScalarImm& imm);  // a scalar
+  llvm::Value* Cast(llvm::Value* v, DType from, DType to);
+  // Operands are all scalars or all vectors.
+  llvm::Value* Emit(ScalarOp op, DType type, const DType* operand_types, llvm::Value* const* v, int lanes);
+
+ private:
+  llvm::Value* ToFloat(llvm::Value* bits, DType half);
+  llvm::Value* FromFloat(llvm::Value* v, DType half);
+  llvm::Value* ToInteger(llvm::Value* v, DType to);
+  llvm::Value* Divide(ScalarOp op, DType t, llvm::Value* a, llvm::Value* z);
+  llvm::Value* IntegerPower(DType t, llvm::Value* base, llvm::Value* exponent);
+  llvm::Value* MinMax(ScalarOp op, DType t, llvm::Value* a, llvm::Value* z);
+  llvm::Type* Like(llvm::Value* v, llvm::Type* element) { return v->getType()->getWithNewType(element); }
+
+  llvm::IRBuilder<>& b_;
+  const CpuFeatures& f_;
+  std::function<void(int, llvm::Value*)> status_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_CODEGEN_LOWER_SCALAR_H_

@@ -1,0 +1,56 @@
+#include "smelt/codegen/target.h"
+
+#include <iterator>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace smelt {
+namespace {
+
+constexpr const char* kNames[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "sm_80", "sm_90", "sm_100"};
+
+}  // namespace
+
+const char* Name(Target t) { return kNames[static_cast<int>(t)]; }
+
+bool IsX86(Target t) { return t <= Target::kX86_64_V4; }
+bool IsCuda(Target t) { return t >= Target::kSm80; }
+
+bool RunsHere(Target t) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  switch (t) {
+    case Target::kX86_64_V2:
+      return __builtin_cpu_supports("x86-64-v2");
+    case Target::kX86_64_V3:
+      return __builtin_cpu_supports("x86-64-v3");
+    case Target::kX86_64_V4:
+      return __builtin_cpu_supports("x86-64-v4");
+    default:
+      return false;
+  }
+#elif defined(__aarch64__)
+  return t == Target::kAArch64;
+#else
+  return false;
+#endif
+}
+
+absl::StatusOr<Target> ParseTarget(absl::string_view name) {
+  if (name == "native") {
+    for (Target t : {Target::kX86_64_V4, Target::kX86_64_V3, Target::kX86_64_V2, Target::kAArch64}) {
+      if (RunsHere(t)) return t;
+    }
+    return absl::UnimplementedError("target native: this machine is below x86-64-v2 and is not aarch64");
+  }
+  std::string known;
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    if (name == kNames[i]) return static_cast<Target>(i);
+    absl::StrAppend(&known, i ? ", " : "", kNames[i]);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("target \"", name, "\" is not known; there are ", known, " and native"));
+}
+
+}  // namespace smelt

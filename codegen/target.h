@@ -1,0 +1,25 @@
+// What kernels are compiled for: a level of an instruction set, never a machine.
+#ifndef SMELT_CODEGEN_TARGET_H_
+#define SMELT_CODEGEN_TARGET_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace smelt {
+
+enum class Target : uint8_t { kX86_64_V2, kX86_64_V3, kX86_64_V4, kAArch64, kSm80, kSm90, kSm100 };
+inline constexpr Target kX86Targets[] = {Target::kX86_64_V2, Target::kX86_64_V3, Target::kX86_64_V4};
+
+const char* Name(Target t);  // "x86-64-v3", "aarch64", "sm_90"
+// Also "native": the highest level that this machine runs, an error if it is none of them.
+absl::StatusOr<Target> ParseTarget(absl::string_view name);
+bool IsX86(Target t);
+bool IsCuda(Target t);
+// Whether this machine can run code of the level (false for CUDA: nobody looks for a device here).
+bool RunsHere(Target t);
+
+}  // namespace smelt
+
+#endif  // SMELT_CODEGEN_TARGET_H_
