@@ -1,10 +1,11 @@
 // Machine code of kernels, and images of many kernels.
 //
 //   SMELT_ASSIGN_OR_RETURN(KernelObject object, CompileKernel(spec, Target::kX86_64_V3));
-//   SMELT_ASSIGN_OR_RETURN(Image image, LinkImage({object, ...}));   // map image.bytes readable and executable, anywhere
+//   SMELT_ASSIGN_OR_RETURN(Image image, LinkImage({object, ...}));   // map image.bytes readable and executable,
+//   anywhere
 //
-// CompileKernel takes 2 to 10 ms and may be called from any number of threads. Both give the same bytes for the same input,
-// whatever the machine, the thread and the order.
+// CompileKernel takes 2 to 10 ms and may be called from any number of threads. Both give the same bytes for the same
+// input, whatever the machine, the thread and the order.
 #ifndef SMELT_CODEGEN_COMPILER_H_
 #define SMELT_CODEGEN_COMPILER_H_
 
@@ -24,9 +25,9 @@ using KernelEntry = void (*)(const int64_t* words, int64_t begin, int64_t end, i
 
 struct KernelObject {
   Target target = Target::kX86_64_V3;
-  std::string key;     // of KernelKey, 64 hexadecimal digits; the entry's symbol is "k_" and this
+  std::string key;  // of KernelKey, 64 hexadecimal digits; the entry's symbol is "k_" and this
   std::string symbol;
-  std::string bytes;   // an ELF relocatable object (CPU)
+  std::string bytes;  // an ELF relocatable object (CPU)
 };
 
 // Code generation refuses (Unimplemented) what a target does not have: kAtomicAdd on a CPU.

@@ -12,7 +12,8 @@ namespace smelt {
 // The digest of the code generator's own sources, and LLVM's version: "sha256:... LLVM 22.1.8".
 const std::string& CodeGeneratorIdentity();
 
-// SHA-256 over the spec's text (KernelSpec::ToString), the target and the code generator's identity: 64 hexadecimal digits.
+// SHA-256 over the spec's text (KernelSpec::ToString), the target and the code generator's identity: 64 hexadecimal
+// digits.
 std::string ComputeKernelKey(absl::string_view spec_text, Target target);
 
 // What the key is the digest of, for people: lines "target ...", "generator ...", "spec ...".

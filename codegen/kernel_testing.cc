@@ -94,7 +94,8 @@ class CaseMaker {
     s.sequential = Below(12) == 0;
     for (int d = 0; d < s.rank(); ++d) {
       const bool large = d == s.vector_dim;
-      c_.launch.sizes.push_back(large ? Pick({0, 1, 3, 7, 16, 31, 64, 100, 133, 257, 700}) : Pick({0, 1, 2, 3, 4, 5, 7, 17}));
+      c_.launch.sizes.push_back(large ? Pick({0, 1, 3, 7, 16, 31, 64, 100, 133, 257, 700})
+                                      : Pick({0, 1, 2, 3, 4, 5, 7, 17}));
       if (c_.launch.sizes.back() == 0 && Below(3)) c_.launch.sizes.back() = 5;
     }
     const int scalars = Below(3);
@@ -399,8 +400,9 @@ class CaseMaker {
     if (Below(4) == 0) return Cast(a, kTypes[Below(std::size(kTypes))]);
     int b = Cast(any(), t);
     if (t == DType::kBool) {
-      static constexpr ScalarOp kOps[] = {ScalarOp::kAnd, ScalarOp::kOr,  ScalarOp::kXor, ScalarOp::kEq, ScalarOp::kNe,
-                                          ScalarOp::kMin, ScalarOp::kMax, ScalarOp::kLt,  ScalarOp::kAdd, ScalarOp::kMul};
+      static constexpr ScalarOp kOps[] = {ScalarOp::kAnd, ScalarOp::kOr,  ScalarOp::kXor, ScalarOp::kEq,
+                                          ScalarOp::kNe,  ScalarOp::kMin, ScalarOp::kMax, ScalarOp::kLt,
+                                          ScalarOp::kAdd, ScalarOp::kMul};
       if (Below(6) == 0) return Scalar(ScalarOp::kNot, t, {a});
       return Scalar(kOps[Below(std::size(kOps))], t, {a, b});
     }
@@ -413,9 +415,8 @@ class CaseMaker {
       return Scalar(static_cast<ScalarOp>(op), DType::kBool, {a, b});
     }
     if (IsFloating(t)) {
-      static constexpr ScalarOp kUnary[] = {ScalarOp::kNeg,  ScalarOp::kAbs,   ScalarOp::kFloor,
-                                            ScalarOp::kCeil, ScalarOp::kTrunc, ScalarOp::kRound,
-                                            ScalarOp::kSqrt};
+      static constexpr ScalarOp kUnary[] = {ScalarOp::kNeg,   ScalarOp::kAbs,   ScalarOp::kFloor, ScalarOp::kCeil,
+                                            ScalarOp::kTrunc, ScalarOp::kRound, ScalarOp::kSqrt};
       static constexpr ScalarOp kTests[] = {ScalarOp::kIsNan, ScalarOp::kIsInf, ScalarOp::kSignbit};
       static constexpr ScalarOp kBinary[] = {ScalarOp::kAdd,      ScalarOp::kSub,      ScalarOp::kMul,
                                              ScalarOp::kDiv,      ScalarOp::kMin,      ScalarOp::kMax,
@@ -439,10 +440,10 @@ class CaseMaker {
       }
       return Scalar(op, t, {a, b});
     }
-    static constexpr ScalarOp kBinary[] = {ScalarOp::kAdd,      ScalarOp::kSub,      ScalarOp::kMul,  ScalarOp::kDivTrunc,
-                                           ScalarOp::kDivFloor, ScalarOp::kRemTrunc, ScalarOp::kRemFloor, ScalarOp::kMin,
-                                           ScalarOp::kMax,      ScalarOp::kAnd,      ScalarOp::kOr,   ScalarOp::kXor,
-                                           ScalarOp::kShl,      ScalarOp::kShr,      ScalarOp::kPow};
+    static constexpr ScalarOp kBinary[] = {
+        ScalarOp::kAdd,      ScalarOp::kSub,      ScalarOp::kMul, ScalarOp::kDivTrunc, ScalarOp::kDivFloor,
+        ScalarOp::kRemTrunc, ScalarOp::kRemFloor, ScalarOp::kMin, ScalarOp::kMax,      ScalarOp::kAnd,
+        ScalarOp::kOr,       ScalarOp::kXor,      ScalarOp::kShl, ScalarOp::kShr,      ScalarOp::kPow};
     static constexpr ScalarOp kUnary[] = {ScalarOp::kNeg, ScalarOp::kAbs, ScalarOp::kNot};
     if (Below(5) == 0) return Scalar(kUnary[Below(3)], t, {a});
     return Scalar(kBinary[Below(std::size(kBinary))], t, {a, b});

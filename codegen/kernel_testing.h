@@ -1,4 +1,5 @@
-// For tests: random kernel specs, launches whose buffers end or begin at a guard page, and comparison with the interpreter.
+// For tests: random kernel specs, launches whose buffers end or begin at a guard page, and comparison with the
+// interpreter.
 #ifndef SMELT_CODEGEN_KERNEL_TESTING_H_
 #define SMELT_CODEGEN_KERNEL_TESTING_H_
 
@@ -34,11 +35,11 @@ class GuardedBuffer {
 
 // What a launch gives a spec, besides memory.
 struct Launch {
-  std::vector<int64_t> sizes;                  // of the P+Q dims
-  std::vector<std::vector<int64_t>> strides;   // of each param, elements, every dim (0 where the class is zero)
-  std::vector<int64_t> elements;               // of each param: how many its buffer has
-  std::vector<int64_t> origin;                 // of each param: the element that its address names
-  std::vector<int64_t> scalars;                // as words
+  std::vector<int64_t> sizes;                 // of the P+Q dims
+  std::vector<std::vector<int64_t>> strides;  // of each param, elements, every dim (0 where the class is zero)
+  std::vector<int64_t> elements;              // of each param: how many its buffer has
+  std::vector<int64_t> origin;                // of each param: the element that its address names
+  std::vector<int64_t> scalars;               // as words
   // Each param's first contents; params of equal bytes start from the same random values.
   std::vector<std::vector<uint8_t>> contents;
 };
@@ -48,7 +49,8 @@ struct RandomCase {
   Launch launch;
   bool zeros_may_differ = false;  // min and max of -0 and 0
 };
-// Every op but functions whose values are approximate; sums are of small integers, so that any order gives the same bits.
+// Every op but functions whose values are approximate; sums are of small integers, so that any order gives the same
+// bits.
 RandomCase MakeRandomCase(std::mt19937_64& rng);
 
 // Words for buffers; the caller keeps them.
@@ -56,7 +58,8 @@ std::vector<int64_t> MakeWords(const KernelSpec& spec, const Launch& launch,
                                const std::vector<std::unique_ptr<GuardedBuffer>>& buffers);
 std::vector<std::unique_ptr<GuardedBuffer>> MakeBuffers(const KernelSpec& spec, const Launch& launch, Guard guard);
 
-// Runs the interpreter and the entry, the latter in `parts` ranges of tiles, and says where they differ; empty if nowhere.
+// Runs the interpreter and the entry, the latter in `parts` ranges of tiles, and says where they differ; empty if
+// nowhere.
 std::string CompareWithInterpreter(const RandomCase& c, KernelEntry entry, Guard guard, int parts);
 
 // Simple launches for a spec: row-major params over `sizes`, random contents in [-4, 4].

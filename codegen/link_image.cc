@@ -1,8 +1,9 @@
-// Objects to an image: the sections of each are laid out one after the other and the references among them are resolved.
+// Objects to an image: the sections of each are laid out one after the other and the references among them are
+// resolved.
 //
-// A linker of our own, since what a kernel's object holds is little and known: code, constants, references relative to the program
-// counter. It is deterministic, has no state, so that threads may link at once (lld as a library has globals), and it turns down
-// whatever a position-independent image that imports nothing cannot have.
+// A linker of our own, since what a kernel's object holds is little and known: code, constants, references relative to
+// the program counter. It is deterministic, has no state, so that threads may link at once (lld as a library has
+// globals), and it turns down whatever a position-independent image that imports nothing cannot have.
 #include <elf.h>
 
 #include <algorithm>
@@ -69,8 +70,8 @@ absl::Status AddObject(const KernelObject& object, std::string& image, Image::En
     sections.push_back(s);
   }
   if (header.e_shstrndx >= count) return absl::DataLossError("object: no section of section names");
-  SMELT_ASSIGN_OR_RETURN(absl::string_view names, reader.Range(sections[header.e_shstrndx].sh_offset,
-                                                               sections[header.e_shstrndx].sh_size));
+  SMELT_ASSIGN_OR_RETURN(absl::string_view names,
+                         reader.Range(sections[header.e_shstrndx].sh_offset, sections[header.e_shstrndx].sh_size));
   // Where each section is in the image; -1: not in it.
   std::vector<int64_t> place(count, -1);
   // Constants first, then code: a section's place depends on the object alone.
@@ -81,7 +82,8 @@ absl::Status AddObject(const KernelObject& object, std::string& image, Image::En
       SMELT_ASSIGN_OR_RETURN(std::string name, reader.Text(names, s.sh_name));
       if (name == ".eh_frame") continue;  // nothing unwinds through a kernel
       if (s.sh_flags & (SHF_WRITE | SHF_TLS) || s.sh_type != SHT_PROGBITS) {
-        return absl::InvalidArgumentError(absl::StrCat("section ", name, " is not constant: an image has no writable data"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("section ", name, " is not constant: an image has no writable data"));
       }
       const uint64_t align = std::max<uint64_t>(s.sh_addralign, code ? 64 : 1);
       if ((align & (align - 1)) || align > kPage) {
@@ -138,7 +140,8 @@ absl::Status AddObject(const KernelObject& object, std::string& image, Image::En
         return absl::InvalidArgumentError(absl::StrCat("imports ", symbol_names[index], ": an image imports nothing"));
       }
       if (symbol.st_shndx >= count || place[symbol.st_shndx] < 0) {
-        return absl::InvalidArgumentError(absl::StrCat("refers to ", symbol_names[index], ", which is not in the image"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("refers to ", symbol_names[index], ", which is not in the image"));
       }
       const int bytes = type == R_X86_64_PC32 || type == R_X86_64_PLT32 ? 4 : type == R_X86_64_PC64 ? 8 : 0;
       if (!bytes) return absl::InvalidArgumentError(absl::StrCat("relocation of type ", type, " is not relative"));
@@ -152,7 +155,8 @@ absl::Status AddObject(const KernelObject& object, std::string& image, Image::En
                                  r.r_addend, &value)) {
         return absl::DataLossError("object: a relocation's addend is too large");
       }
-      if (symbol.st_value > sections[symbol.st_shndx].sh_size) return absl::DataLossError("object: a symbol is outside its section");
+      if (symbol.st_value > sections[symbol.st_shndx].sh_size)
+        return absl::DataLossError("object: a symbol is outside its section");
       value -= at;
       if (bytes == 4) {
         const int32_t narrow = static_cast<int32_t>(value);
@@ -172,7 +176,8 @@ absl::StatusOr<Image> LinkImage(absl::Span<const KernelObject* const> objects) {
   Image image;
   for (const KernelObject* object : objects) {
     if (!IsX86(object->target)) {
-      return absl::UnimplementedError(absl::StrCat("images are for x86-64; ", object->symbol, " is for ", Name(object->target)));
+      return absl::UnimplementedError(
+          absl::StrCat("images are for x86-64; ", object->symbol, " is for ", Name(object->target)));
     }
     image.entries.emplace_back();
     SMELT_RETURN_IF_ERROR(Annotate(AddObject(*object, image.bytes, image.entries.back()),

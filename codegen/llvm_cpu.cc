@@ -77,8 +77,8 @@ absl::StatusOr<llvm::TargetMachine*> MachineFor(Target target) {
   // Products and sums are contracted only where the IR says fma.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   options.FunctionSections = false;
-  machine.reset(found->createTargetMachine(triple, "", info.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                           llvm::CodeGenOptLevel::Default));
+  machine.reset(found->createTargetMachine(triple, "", info.features, options, llvm::Reloc::PIC_,
+                                           llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
   return machine.get();
 }
 

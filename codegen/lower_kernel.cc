@@ -1,14 +1,15 @@
 // The loops, memory accesses and reductions of a kernel. What a scalar operation is stands in lower_scalar.cc.
 //
 // Two shapes, by where the vectorized dim is:
-//   columns: it is the last parallel dim. A chunk of U vectors of W points runs all phases; reductions accumulate per lane.
-//   rows:    it is the last reduction dim (or there is none). Outer phases are scalar code; the innermost loop of an inner phase
+//   columns: it is the last parallel dim. A chunk of U vectors of W points runs all phases; reductions accumulate per
+//   lane. rows:    it is the last reduction dim (or there is none). Outer phases are scalar code; the innermost loop of
+//   an inner phase
 //            runs over vectors, with U accumulators, combined when the phase ends.
-// A loop over the vectorized dim is an unmasked main loop of U vectors and one masked body for what is left. The masked body is
-// the same arithmetic, so a result never depends on where in a loop an element falls.
+// A loop over the vectorized dim is an unmasked main loop of U vectors and one masked body for what is left. The masked
+// body is the same arithmetic, so a result never depends on where in a loop an element falls.
 //
-// There is no IR optimization pipeline: loop-carried state lives in allocas that are promoted to registers at the end, everything
-// else is emitted as it shall be.
+// There is no IR optimization pipeline: loop-carried state lives in allocas that are promoted to registers at the end,
+// everything else is emitted as it shall be.
 #include "smelt/codegen/lower_kernel.h"
 
 #include <algorithm>
@@ -35,8 +36,8 @@ using llvm::BasicBlock;
 using llvm::Type;
 using llvm::Value;
 
-// Iterations after which a floating point sum's accumulators are added to a compensated second level: bounds the error growth of a
-// sum of any length by about this many roundings.
+// Iterations after which a floating point sum's accumulators are added to a compensated second level: bounds the error
+// growth of a sum of any length by about this many roundings.
 constexpr int kSumBlock = 64;
 // Outputs of a launch beyond this many bytes are stored past the cache.
 constexpr int64_t kNonTemporalBytes = 16 << 20;
@@ -138,7 +139,8 @@ class KernelEmitter {
     }
   }
 
-  // The width that decides how many lanes a vector has: of the floating point that is computed with, else of the widest integer.
+  // The width that decides how many lanes a vector has: of the floating point that is computed with, else of the widest
+  // integer.
   int LaneBits() const {
     bool f32 = false, f64 = false;
     int bits = 8;
@@ -160,7 +162,8 @@ class KernelEmitter {
       int c = 1;
       if (in.op == KernelOp::kScalar) c = MathCost(in.scalar);
       if ((in.op == KernelOp::kLoad || in.op == KernelOp::kStore)) {
-        const bool indirect = in.has_offset || (loop_dim_ >= 0 && s_.params[in.param].strides[loop_dim_] == StrideClass::kAny);
+        const bool indirect =
+            in.has_offset || (loop_dim_ >= 0 && s_.params[in.param].strides[loop_dim_] == StrideClass::kAny);
         c = indirect ? 4 * lanes_ : in.has_guard ? 4 : 1;
       }
       cost += c * parts;
@@ -334,9 +337,9 @@ class KernelEmitter {
     if (mask_ && bad->getType()->isVectorTy()) bad = b_.CreateAnd(bad, mask_);
     BasicBlock* yes = Block("bad");
     BasicBlock* after = Block("good");
-    llvm::MDNode* unlikely = llvm::MDNode::get(
-        c_, {llvm::MDString::get(c_, "branch_weights"), llvm::ConstantAsMetadata::get(b_.getInt32(1)),
-             llvm::ConstantAsMetadata::get(b_.getInt32(100000))});
+    llvm::MDNode* unlikely =
+        llvm::MDNode::get(c_, {llvm::MDString::get(c_, "branch_weights"), llvm::ConstantAsMetadata::get(b_.getInt32(1)),
+                               llvm::ConstantAsMetadata::get(b_.getInt32(100000))});
     b_.CreateCondBr(Any(bad), yes, after, unlikely);
     b_.SetInsertPoint(yes);
     b_.CreateAlignedStore(b_.getInt64(code), status_, llvm::Align(8));
@@ -513,8 +516,8 @@ class KernelEmitter {
       }
       auto slow = [&] { return LoadLanes(in, type, a, b_.getInt64(ItemSize(in.type)), nullptr, guard); };
       if (mask_) return FromMemory(in.type, slow());
-      return FromMemory(in.type, IfElse(
-                                     All(m), [&]() -> Value* { return b_.CreateAlignedLoad(type, a, align); }, slow));
+      return FromMemory(in.type,
+                        IfElse(All(m), [&]() -> Value* { return b_.CreateAlignedLoad(type, a, align); }, slow));
     }
     Value* a = Address(in.param, u);
     if (offset && !vector_offset) a = PlusOffset(a, in.type, offset);
@@ -646,7 +649,7 @@ class KernelEmitter {
   // ---- reductions ----
 
   struct State {
-    std::vector<AllocaInst*> acc, index;  // a copy each; index of kArgMin and kArgMax
+    std::vector<AllocaInst*> acc, index;   // a copy each; index of kArgMin and kArgMax
     std::vector<AllocaInst*> wide, error;  // of floating point sums: the compensated second level
   };
 
@@ -904,7 +907,8 @@ class KernelEmitter {
 
   // ---- loops over the vectorized dim ----
 
-  // Runs `instrs` that are equal for the whole loop before it; they are skipped in the loop. Only where the loop runs at least once.
+  // Runs `instrs` that are equal for the whole loop before it; they are skipped in the loop. Only where the loop runs
+  // at least once.
   void Hoist(const std::vector<int>& instrs, const std::vector<bool>& ready) {
     std::vector<bool> done = ready;
     hoisted_.assign(s_.instrs.size(), false);
@@ -932,8 +936,8 @@ class KernelEmitter {
     active_lanes_ = lanes;
   }
 
-  // Calls body(copies) with chunk_, mask_ and count_ set, for all of [lo, hi). `flush` after every kSumBlock iterations of the main
-  // loop. `stores`: whether the body stores to memory, so that a second, non-temporal main loop pays.
+  // Calls body(copies) with chunk_, mask_ and count_ set, for all of [lo, hi). `flush` after every kSumBlock iterations
+  // of the main loop. `stores`: whether the body stores to memory, so that a second, non-temporal main loop pays.
   void ChunkLoop(Value* lo, Value* hi, int copies, const std::function<void(int)>& body,
                  const std::function<void()>& flush, bool stores) {
     const int lanes = active_lanes_;
@@ -1020,8 +1024,8 @@ class KernelEmitter {
       b_.SetInsertPoint(done);
       return;
     }
-    // A few elements first, until stores are aligned; then one of the two main loops; then what is left. One masked body serves
-    // both ends.
+    // A few elements first, until stores are aligned; then one of the two main loops; then what is left. One masked
+    // body serves both ends.
     uses_non_temporal_ = true;
     AllocaInst* skip = Variable(i64_);
     b_.CreateStore(Min(head, b_.CreateSub(hi, lo)), skip);
@@ -1068,15 +1072,16 @@ class KernelEmitter {
     idx_[loop_dim_] = i;
   }
 
-  // Whether the loop that starts at lo may store past the cache: a launch with large outputs, whose addresses become aligned after
-  // the same number of elements, `head`.
+  // Whether the loop that starts at lo may store past the cache: a launch with large outputs, whose addresses become
+  // aligned after the same number of elements, `head`.
   void NonTemporalHead(Value* lo, Value** use, Value** head) {
     *use = *head = nullptr;
     Value* all = nullptr;
     for (size_t p = 0; p < s_.params.size(); ++p) {
       if (!nt_launch_[p]) continue;
       bool here = false;
-      for (int i : loop_instrs_) here = here || (s_.instrs[i].op == KernelOp::kStore && s_.instrs[i].param == static_cast<int>(p));
+      for (int i : loop_instrs_)
+        here = here || (s_.instrs[i].op == KernelOp::kStore && s_.instrs[i].param == static_cast<int>(p));
       if (!here) continue;
       const int item = ItemSize(s_.params[p].dtype);
       const int64_t bytes = std::min(64, active_lanes_ * item);
@@ -1127,7 +1132,8 @@ class KernelEmitter {
     addr_ = addr;
   }
 
-  // Loops over dims [from, to): body() with idx_ and addr_ set; `flush` every kSumBlock iterations of the innermost of them.
+  // Loops over dims [from, to): body() with idx_ and addr_ set; `flush` every kSumBlock iterations of the innermost of
+  // them.
   void Nest(int from, int to, const std::function<void()>& body, const std::function<void()>& flush) {
     if (from == to) return body();
     const std::vector<Value*> addr = addr_;
@@ -1172,8 +1178,7 @@ class KernelEmitter {
     loop_instrs_ = all;
     auto row = [&](Value* lo, Value* hi) {
       Hoist(outer, std::vector<bool>(s_.instrs.size(), false));
-      ChunkLoop(
-          lo, hi, copies, [&](int n) { EmitColumnChunk(n); }, nullptr, HasStores(all));
+      ChunkLoop(lo, hi, copies, [&](int n) { EmitColumnChunk(n); }, nullptr, HasStores(all));
     };
     if (s_.parallel_rank == 1) {
       row(begin_, end_);

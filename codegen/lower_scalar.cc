@@ -96,8 +96,7 @@ Value* ScalarEmitter::FromFloat(Value* v, DType half) {
   Value* sign = b_.CreateAnd(b_.CreateLShr(bits, 16), k(0x8000));
   Value* magnitude = b_.CreateAnd(bits, k(0x7fffffff));
   Value* odd = b_.CreateAnd(b_.CreateLShr(magnitude, 13), k(1));
-  Value* normal = b_.CreateLShr(
-      b_.CreateAdd(b_.CreateAdd(magnitude, k(0xfffu - (112u << 23))), odd), 13);
+  Value* normal = b_.CreateLShr(b_.CreateAdd(b_.CreateAdd(magnitude, k(0xfffu - (112u << 23))), odd), 13);
   // Below 2^-14: adding 0.5 lets the addition round at float16's last place.
   Value* small = b_.CreateFAdd(b_.CreateBitCast(magnitude, f32), ConstantFP::get(f32, 0.5));
   Value* denormal = b_.CreateSub(b_.CreateBitCast(small, i32), k(0x3f000000));
@@ -199,7 +198,8 @@ Value* ScalarEmitter::Divide(ScalarOp op, DType t, Value* a, Value* z) {
   return b_.CreateSelect(by_zero, Zero(type), result);
 }
 
-// Square and multiply, as long as some lane's exponent has bits. A negative exponent gives 1 / base, truncated, as in PyTorch.
+// Square and multiply, as long as some lane's exponent has bits. A negative exponent gives 1 / base, truncated, as in
+// PyTorch.
 Value* ScalarEmitter::IntegerPower(DType t, Value* base, Value* exponent) {
   Type* type = base->getType();
   Value* one = ConstantInt::get(type, 1);

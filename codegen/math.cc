@@ -1,6 +1,6 @@
-// How functions are computed. Those that hot loops use have float versions; the others are computed in double and rounded, which
-// makes them nearly correctly rounded for float. No function calls anything outside the module; arguments that need unbounded
-// work (sin of 1e30) leave the vector for a loop over its lanes.
+// How functions are computed. Those that hot loops use have float versions; the others are computed in double and
+// rounded, which makes them nearly correctly rounded for float. No function calls anything outside the module;
+// arguments that need unbounded work (sin of 1e30) leave the vector for a loop over its lanes.
 #include "smelt/codegen/math.h"
 
 #include <cmath>
@@ -126,7 +126,8 @@ class Math {
   Value* ExactFma(Value* x, Value* y, Value* z) {
     if (f_.fma) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {t_}, {x, y, z});
     if (!is_double_) {
-      // The product is exact in double; the sum is rounded to odd, so that rounding it again to float is as rounding once.
+      // The product is exact in double; the sum is rounded to odd, so that rounding it again to float is as rounding
+      // once.
       Type* wide = t_->getWithNewType(b_.getDoubleTy());
       Math w(b_, f_, wide);
       Value* p = w.Mul(b_.CreateFPExt(x, wide), b_.CreateFPExt(y, wide));
@@ -241,7 +242,8 @@ class Math {
   // An integral floating point value, in the integer type of its width; |n| < 2^22 (float), 2^51 (double).
   Value* ToInt(Value* n) {
     if (!is_double_) return b_.CreateFPToSI(n, bits_);
-    // No machine below AVX-512 converts vectors of double to int64: the mantissa's low bits after adding 1.5 * 2^52 are it.
+    // No machine below AVX-512 converts vectors of double to int64: the mantissa's low bits after adding 1.5 * 2^52 are
+    // it.
     return b_.CreateSub(Bits(Add(n, K(0x1.8p52))), KI(0x4338000000000000));
   }
   Value* FromInt(Value* n) {
@@ -263,10 +265,12 @@ class Math {
         auto piece = [&](Value* v) { return b_.CreateShuffleVector(v, Range(at, lanes)); };
         const bool whole = lanes == static_cast<int>(vector->getNumElements());
         const int bits = lanes;
-        parts.push_back(b_.CreateIntrinsic(
-            is_double_ ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512,
-            {}, {whole ? x : piece(x), whole ? n : piece(n), llvm::Constant::getNullValue(one),
-                 llvm::Constant::getAllOnesValue(b_.getIntNTy(bits)), b_.getInt32(4)}));
+        parts.push_back(
+            b_.CreateIntrinsic(is_double_ ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512
+                                          : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512,
+                               {},
+                               {whole ? x : piece(x), whole ? n : piece(n), llvm::Constant::getNullValue(one),
+                                llvm::Constant::getAllOnesValue(b_.getIntNTy(bits)), b_.getInt32(4)}));
       }
       return Concatenate(parts, lanes);
     }
@@ -453,7 +457,7 @@ class Math {
     Value *a, *a_low;  // 2/3 + q
     FastTwoSum(K(2.0 / 3), q, &a, &a_low);
     a_low = Add(a_low, K(2.0 / 3 * 0x1p-54));  // what 2/3 lost: 2^-53 / 3
-    Value *t, *t_low;  // z * a
+    Value *t, *t_low;                          // z * a
     TwoProduct(z, a, &t, &t_low);
     t_low = Add(t_low, Fma(z, a_low, Mul(z_low, a)));
     Value *v, *v_low;  // 2 + z * a
@@ -591,7 +595,8 @@ class Math {
     b.SetInsertPoint(llvm::BasicBlock::Create(c, "entry", fn));
     Value* bits = b.CreateBitCast(fn->getArg(0), i64);
     Value* mantissa = b.CreateOr(b.CreateAnd(bits, b.getInt64((int64_t{1} << 52) - 1)), b.getInt64(int64_t{1} << 52));
-    // a = mantissa * 2^e. Bits of 2/pi whose product with a is a multiple of 4 do not matter: those before number e - 1.
+    // a = mantissa * 2^e. Bits of 2/pi whose product with a is a multiple of 4 do not matter: those before number e
+    // - 1.
     Value* e = b.CreateSub(b.CreateAnd(b.CreateLShr(bits, 52), b.getInt64(0x7ff)), b.getInt64(1075));
     Value* first = b.CreateAdd(e, b.getInt64(62));  // in the table, which starts with 64 zeros; number 1 is bit 64
     Value* word = b.CreateLShr(first, 6);
@@ -614,7 +619,8 @@ class Math {
     Value* high = b.CreateSIToFP(b.CreateTrunc(b.CreateAShr(rest, 64), i64), f64);
     // The low word's upper half is as much as counts.
     Value* low = b.CreateSIToFP(b.CreateLShr(b.CreateTrunc(rest, i64), 1), f64);
-    Value* fraction = b.CreateFAdd(b.CreateFMul(high, ConstantFP::get(f64, 0x1p64)), b.CreateFMul(low, ConstantFP::get(f64, 2)));
+    Value* fraction =
+        b.CreateFAdd(b.CreateFMul(high, ConstantFP::get(f64, 0x1p64)), b.CreateFMul(low, ConstantFP::get(f64, 2)));
     b.CreateRet(b.CreateFMul(fraction, ConstantFP::get(f64, kPi / 2 * 0x1p-126)));
     return fn;
   }
@@ -828,8 +834,8 @@ class Math {
     return Select(Lt(a, K(0.5)), small, large);
   }
   Value* Erfinv(Value* x) {
-    // A first guess good to 2e-3 from Winitzki's formula, then Halley's iteration, whose error is cubed each time. Near +-1 the
-    // residual is taken of erfc, which does not cancel.
+    // A first guess good to 2e-3 from Winitzki's formula, then Halley's iteration, whose error is cubed each time. Near
+    // +-1 the residual is taken of erfc, which does not cancel.
     Value* a = Abs(x);
     Value* rest = Sub(K(1), a);
     Value* l = Log(Mul(rest, Add(a, K(1))));
@@ -877,7 +883,8 @@ class Math {
     return Select(b_.CreateFCmpUNO(x, y), Nan(), r);
   }
 
-  // Loops body(state) while some lane wants more; state in phis. body returns the next state and whether a lane wants more.
+  // Loops body(state) while some lane wants more; state in phis. body returns the next state and whether a lane wants
+  // more.
   void While(std::vector<Value*>& state, const std::function<Value*(std::vector<Value*>&)>& body) {
     llvm::Function* fn = b_.GetInsertBlock()->getParent();
     llvm::BasicBlock* before = b_.GetInsertBlock();
@@ -993,8 +1000,8 @@ class Math {
       product = Select(small, Mul(product, y), product);
       y = Select(small, Add(y, K(1)), y);
     }
-    static constexpr double kStirling[] = {1.0 / 12,        -1.0 / 360, 1.0 / 1260,        -1.0 / 1680,
-                                           1.0 / 1188,      -691.0 / 360360, 1.0 / 156,    -3617.0 / 122400,
+    static constexpr double kStirling[] = {1.0 / 12,         -1.0 / 360,        1.0 / 1260, -1.0 / 1680,
+                                           1.0 / 1188,       -691.0 / 360360,   1.0 / 156,  -3617.0 / 122400,
                                            43867.0 / 244188, -174611.0 / 125400};
     Value* inverse = Div(K(1), y);
     Value* z = Mul(inverse, inverse);
@@ -1029,7 +1036,8 @@ class Math {
       sum = Select(small, Add(sum, Div(K(1), y)), sum);
       y = Select(small, Add(y, K(1)), y);
     }
-    static constexpr double kSeries[] = {1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12};
+    static constexpr double kSeries[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
+                                         1.0 / 132, -691.0 / 32760, 1.0 / 12};
     Value* inverse = Div(K(1), y);
     Value* z = Mul(inverse, inverse);
     Value* r = Sub(Sub(Sub(Log(y), Mul(inverse, K(0.5))), Mul(z, Poly(z, kSeries))), sum);

@@ -1,7 +1,9 @@
-// Elementary functions as inline LLVM IR, for scalars and vectors of float and double alike. Internal to codegen: includes LLVM.
+// Elementary functions as inline LLVM IR, for scalars and vectors of float and double alike. Internal to codegen:
+// includes LLVM.
 //
-// Float functions are within 4 ULP of the correctly rounded value over all exponents (math_test measures it), treat NaN,
-// infinities, -0 and denormals as PyTorch does, and call nothing. The value of a lane does not depend on the other lanes.
+// Float functions are within 4 ULP of the correctly rounded value over all exponents (math_test measures it), treat
+// NaN, infinities, -0 and denormals as PyTorch does, and call nothing. The value of a lane does not depend on the other
+// lanes.
 #ifndef SMELT_CODEGEN_MATH_H_
 #define SMELT_CODEGEN_MATH_H_
 
@@ -11,15 +13,17 @@
 
 namespace smelt {
 
-// Emits `op` of kPow, kAtan2, kHypot, kNextAfter, kRemTrunc (fmod) or a function of one argument. x and y: float, double or
-// vectors of them, of one type. May add blocks: the builder's insertion point moves. Null if `op` is none of these.
+// Emits `op` of kPow, kAtan2, kHypot, kNextAfter, kRemTrunc (fmod) or a function of one argument. x and y: float,
+// double or vectors of them, of one type. May add blocks: the builder's insertion point moves. Null if `op` is none of
+// these.
 llvm::Value* EmitMath(llvm::IRBuilder<>& b, const CpuFeatures& features, ScalarOp op, llvm::Value* x, llvm::Value* y);
 
 // Roughly how many simple instructions a function is.
 int MathCost(ScalarOp op);
 
 // a * b + c with one rounding, whether or not the machine has it.
-llvm::Value* EmitExactFma(llvm::IRBuilder<>& b, const CpuFeatures& features, llvm::Value* x, llvm::Value* y, llvm::Value* z);
+llvm::Value* EmitExactFma(llvm::IRBuilder<>& b, const CpuFeatures& features, llvm::Value* x, llvm::Value* y,
+                          llvm::Value* z);
 
 }  // namespace smelt
 

@@ -50,7 +50,8 @@ absl::StatusOr<Target> ParseTarget(absl::string_view name) {
     if (name == kNames[i]) return static_cast<Target>(i);
     absl::StrAppend(&known, i ? ", " : "", kNames[i]);
   }
-  return absl::InvalidArgumentError(absl::StrCat("target \"", name, "\" is not known; there are ", known, " and native"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("target \"", name, "\" is not known; there are ", known, " and native"));
 }
 
 }  // namespace smelt

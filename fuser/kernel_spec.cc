@@ -373,8 +373,9 @@ absl::Status VerifyKernelSpec(const KernelSpec& spec) {
     int last = -1;
     for (int i : spec.phases[f].instrs) {
       if (i < 0 || i >= static_cast<int>(spec.instrs.size()) || phase_of[i] != -1) {
-        return Invalid(absl::StrCat("phase ", f, " names instruction %", i, ", which is ",
-                                    i < 0 || i >= static_cast<int>(spec.instrs.size()) ? "none" : "in a phase already"));
+        return Invalid(
+            absl::StrCat("phase ", f, " names instruction %", i, ", which is ",
+                         i < 0 || i >= static_cast<int>(spec.instrs.size()) ? "none" : "in a phase already"));
       }
       if (i <= last) return Invalid(absl::StrCat("phase ", f, " names %", i, " after %", last));
       last = i;
@@ -389,7 +390,8 @@ absl::Status VerifyKernelSpec(const KernelSpec& spec) {
     if (IsComplex(in.type)) return error("is complex");
     std::vector<DType> args;
     for (int o : in.operands) {
-      if (o < 0 || o >= static_cast<int>(i)) return error(absl::StrCat("operand %", o, " is not an earlier instruction"));
+      if (o < 0 || o >= static_cast<int>(i))
+        return error(absl::StrCat("operand %", o, " is not an earlier instruction"));
       const KernelInstr& arg = spec.instrs[o];
       if (arg.op == KernelOp::kStore || arg.op == KernelOp::kAtomicAdd) {
         return error(absl::StrCat("operand %", o, " has no result"));
@@ -406,8 +408,7 @@ absl::Status VerifyKernelSpec(const KernelSpec& spec) {
     auto expect_operands = [&](size_t n) {
       return args.size() == n ? absl::OkStatus() : error(absl::StrCat("has ", args.size(), " operands, expected ", n));
     };
-    const bool is_memory =
-        in.op == KernelOp::kLoad || in.op == KernelOp::kStore || in.op == KernelOp::kAtomicAdd;
+    const bool is_memory = in.op == KernelOp::kLoad || in.op == KernelOp::kStore || in.op == KernelOp::kAtomicAdd;
     if ((in.has_offset || in.has_guard) && !is_memory) return error("only loads and stores have an offset or a guard");
     switch (in.op) {
       case KernelOp::kLoad:
@@ -612,8 +613,9 @@ void WriteElement(DType t, ScalarValue v, void* at) {
   }
 }
 
-// One reduction or scan in progress. Sums and products of floating point are exact enough to be a reference: a reduction's in
-// long double, a scan's in double, in order (which is what PyTorch's cumsum does, so that scans are comparable bit for bit).
+// One reduction or scan in progress. Sums and products of floating point are exact enough to be a reference: a
+// reduction's in long double, a scan's in double, in order (which is what PyTorch's cumsum does, so that scans are
+// comparable bit for bit).
 struct Accumulator {
   bool any = false;
   ScalarValue value = {};
@@ -903,7 +905,8 @@ absl::Status InterpretKernel(const KernelSpec& spec, const int64_t* words, int64
     if (in.op == KernelOp::kAtomicAdd) return absl::UnimplementedError("kernel spec: atomic_add is not for the CPU");
   }
   if (begin < 0 || begin > end || end > NumTiles(spec, words)) {
-    return Invalid(absl::StrCat("tiles [", begin, ", ", end, ") are not within the ", NumTiles(spec, words), " there are"));
+    return Invalid(
+        absl::StrCat("tiles [", begin, ", ", end, ") are not within the ", NumTiles(spec, words), " there are"));
   }
   Interpreter interpreter(spec, words, status);
   const int p = spec.parallel_rank;

@@ -1,24 +1,28 @@
 // What a kernel computes, and nothing else: the border between fusion and code generation.
 //
-// A kernel is a loop nest over P parallel and Q reduction dimensions. All sizes, strides, offsets and lifted scalars are given at
-// launch; the spec holds what changes the code: dtypes, ranks, the stride class of each access, the program. Two groups with
-// equal specs share one kernel, wherever they are.
+// A kernel is a loop nest over P parallel and Q reduction dimensions. All sizes, strides, offsets and lifted scalars
+// are given at launch; the spec holds what changes the code: dtypes, ranks, the stride class of each access, the
+// program. Two groups with equal specs share one kernel, wherever they are.
 //
 //   for each point of the parallel dims:              phase 0 (outer): instructions run once a point
-//     for each point of the reduction dims:           phase 1 (inner): instructions run once an element; kReduce accumulates
+//     for each point of the reduction dims:           phase 1 (inner): instructions run once an element; kReduce
+//     accumulates
 //     ...                                             phase 2 (outer or inner), ...
 //
-// Elementwise kernels have Q = 0 and one outer phase. A softmax has inner(max) inner(sum of exp) inner(store). An instruction of
-// an outer phase may be used by every later phase; one of an inner phase only by its own phase, except that the result of a
-// kReduce (complete when its phase ends) is usable by later phases as an outer value.
+// Elementwise kernels have Q = 0 and one outer phase. A softmax has inner(max) inner(sum of exp) inner(store). An
+// instruction of an outer phase may be used by every later phase; one of an inner phase only by its own phase, except
+// that the result of a kReduce (complete when its phase ends) is usable by later phases as an outer value.
 //
-// Parameter block (64-bit words), in this order: sizes of the P+Q dims; for each param: its base address (bytes), then its stride
-// in elements for each dim of class kAny, in dim order; then the scalars (integers and bool as int64, floating point as double).
+// Parameter block (64-bit words), in this order: sizes of the P+Q dims; for each param: its base address (bytes), then
+// its stride in elements for each dim of class kAny, in dim order; then the scalars (integers and bool as int64,
+// floating point as double).
 //   extern "C" void kernel(const int64_t* words, int64_t begin, int64_t end, int64_t* status);
-// [begin, end) is a range of tiles: points of the parallel dims flattened row-major without the vector dim if that is parallel
-// ("rows"), or, where the vector dim is the only parallel dim, elements of it. status[0] is set non-zero by an index out of range (1) or an
-// integer division by zero (2); never cleared. The kernel writes nothing outside the elements its stores name; it assumes no alignment
-// beyond the element's and no noalias except between params of different, non-negative alias classes.
+// [begin, end) is a range of tiles: points of the parallel dims flattened row-major without the vector dim if that is
+// parallel
+// ("rows"), or, where the vector dim is the only parallel dim, elements of it. status[0] is set non-zero by an index
+// out of range (1) or an integer division by zero (2); never cleared. The kernel writes nothing outside the elements
+// its stores name; it assumes no alignment beyond the element's and no noalias except between params of different,
+// non-negative alias classes.
 #ifndef SMELT_FUSER_KERNEL_SPEC_H_
 #define SMELT_FUSER_KERNEL_SPEC_H_
 
@@ -43,42 +47,48 @@ struct KernelParam {
   DType dtype = DType::kFloat32;
   bool is_read = false, is_written = false;
   std::vector<StrideClass> strides;  // P+Q
-  // Params of equal class may touch the same bytes; -1: may touch anything. Same-index in-place updates (each element read
-  // before it is written by the same iteration, at equal addresses) are legal within a class. Partial overlap never is:
-  // whoever makes a launch guarantees that.
+  // Params of equal class may touch the same bytes; -1: may touch anything. Same-index in-place updates (each element
+  // read before it is written by the same iteration, at equal addresses) are legal within a class. Partial overlap
+  // never is: whoever makes a launch guarantees that.
   int alias_class = -1;
 };
 
 enum class KernelOp : uint8_t {
-  kScalar,      // `scalar` applied to operands
-  kLoad,        // param[index]: operands {} or {offset} or {guard} or {offset, guard}, see has_offset/has_guard; a false guard yields 0 and touches no memory
-  kStore,       // operands {value, [offset], [guard]}; no result
-  kAtomicAdd,   // not used on CPU: scatter with accumulation is `sequential` and a load + store
-  kIndex,       // the index along dim `dim`, int64
-  kScalarParam, // lifted scalar number `dim`
-  kReduce,      // inner phases only; operands {value} or {value, index}: combines over the reduction dims
-  kScan,        // inner phases only: running combination including this element (cumsum); makes the phase run in order
-  kCheckIndex,  // operands {index, size}: wraps a negative index by size; outside [-size, size) sets status 1 and yields 0 (safe)
-  kDimSize,     // the size of dim `dim`, int64
+  kScalar,     // `scalar` applied to operands
+  kLoad,       // param[index]: operands {} or {offset} or {guard} or {offset, guard}, see has_offset/has_guard; a false
+               // guard yields 0 and touches no memory
+  kStore,      // operands {value, [offset], [guard]}; no result
+  kAtomicAdd,  // not used on CPU: scatter with accumulation is `sequential` and a load + store
+  kIndex,      // the index along dim `dim`, int64
+  kScalarParam,  // lifted scalar number `dim`
+  kReduce,       // inner phases only; operands {value} or {value, index}: combines over the reduction dims
+  kScan,         // inner phases only: running combination including this element (cumsum); makes the phase run in order
+  kCheckIndex,   // operands {index, size}: wraps a negative index by size; outside [-size, size) sets status 1 and
+                 // yields 0 (safe)
+  kDimSize,      // the size of dim `dim`, int64
 };
 
 enum class ReduceKind : uint8_t {
-  kSum, kProd,
-  kMin, kMax,        // NaN wins
-  kArgMin, kArgMax,  // operands {value, index}: result is the index; first occurrence; NaN wins. Type int64
-  kAnd, kOr,         // bool
+  kSum,
+  kProd,
+  kMin,
+  kMax,  // NaN wins
+  kArgMin,
+  kArgMax,  // operands {value, index}: result is the index; first occurrence; NaN wins. Type int64
+  kAnd,
+  kOr,  // bool
 };
 
 struct KernelInstr {
   KernelOp op = KernelOp::kScalar;
-  DType type = DType::kFloat32;   // of the result. float16/bfloat16: a load yields that type; kScalar kCast converts
-  ScalarOp scalar = ScalarOp::kConst;  // of kScalar (not kArg)
-  ScalarImm imm;                  // of kScalar kConst
-  std::vector<int> operands;      // indices of instructions, earlier ones
-  int param = -1;                 // of kLoad, kStore
-  bool has_offset = false;        // operand: an extra int64 offset in elements, added to the affine address
-  bool has_guard = false;         // operand: bool
-  int dim = -1;                   // of kIndex, kDimSize, kScalarParam
+  DType type = DType::kFloat32;  // of the result. float16/bfloat16: a load yields that type; kScalar kCast converts
+  ScalarOp scalar = ScalarOp::kConst;    // of kScalar (not kArg)
+  ScalarImm imm;                         // of kScalar kConst
+  std::vector<int> operands;             // indices of instructions, earlier ones
+  int param = -1;                        // of kLoad, kStore
+  bool has_offset = false;               // operand: an extra int64 offset in elements, added to the affine address
+  bool has_guard = false;                // operand: bool
+  int dim = -1;                          // of kIndex, kDimSize, kScalarParam
   ReduceKind reduce = ReduceKind::kSum;  // of kReduce, kScan
 };
 
@@ -88,10 +98,10 @@ struct KernelPhase {
 };
 
 struct KernelSpec {
-  int parallel_rank = 0;   // may be 0: one point
+  int parallel_rank = 0;  // may be 0: one point
   int reduction_rank = 0;
-  // The dim that is vectorized: its unit-stride accesses become vector loads. -1: scalar code. Parallel dims: always the last one,
-  // P-1. A reduction dim: the last one, P+Q-1.
+  // The dim that is vectorized: its unit-stride accesses become vector loads. -1: scalar code. Parallel dims: always
+  // the last one, P-1. A reduction dim: the last one, P+Q-1.
   int vector_dim = -1;
   bool sequential = false;  // the parallel points must run in order, in one tile (scatter with duplicates)
   std::vector<KernelParam> params;
@@ -101,14 +111,16 @@ struct KernelSpec {
 
   int rank() const { return parallel_rank + reduction_rank; }
   int64_t num_words() const;
-  // A complete, stable text: two specs are equal iff their texts are. It is what the key hashes and a cache hit compares.
+  // A complete, stable text: two specs are equal iff their texts are. It is what the key hashes and a cache hit
+  // compares.
   std::string ToString() const;
 };
 
 absl::StatusOr<KernelSpec> ParseKernelSpec(absl::string_view text);
 absl::Status VerifyKernelSpec(const KernelSpec& spec);
 
-// Runs a spec slowly and obviously: the oracle for the code generators. Same ABI as a compiled kernel (addresses in `words`).
+// Runs a spec slowly and obviously: the oracle for the code generators. Same ABI as a compiled kernel (addresses in
+// `words`).
 absl::Status InterpretKernel(const KernelSpec& spec, const int64_t* words, int64_t begin, int64_t end, int64_t* status);
 // Number of tiles for given words: what `end` may be at most.
 int64_t NumTiles(const KernelSpec& spec, const int64_t* words);

@@ -166,7 +166,8 @@ TEST(KernelSpecTest, VerifySaysWhatIsWrong) {
   };
   EXPECT_THAT(error("vector=1", "vector=2"), HasSubstr("vector dim 2"));
   EXPECT_THAT(error("r [any,unit]", "r [unit]"), HasSubstr("param 0 has 1 strides, of rank 2"));
-  EXPECT_THAT(error("%3 = sub float32 %2 %1", "%3 = sub float32 %0 %1"), HasSubstr("operand %0 of phase 0 is not usable in phase 1"));
+  EXPECT_THAT(error("%3 = sub float32 %2 %1", "%3 = sub float32 %0 %1"),
+              HasSubstr("operand %0 of phase 0 is not usable in phase 1"));
   EXPECT_THAT(error("%9 = div float32 %8 %5", "%9 = div float64 %8 %5"), HasSubstr("%9"));
   EXPECT_THAT(error("store.p1", "store.p0"), HasSubstr("param 0 is not written"));
   EXPECT_THAT(error("inner 0 1", "outer 0 1"), HasSubstr("outer phase"));
@@ -176,11 +177,13 @@ TEST(KernelSpecTest, VerifySaysWhatIsWrong) {
 }
 
 TEST(KernelSpecTest, GarbageIsAnErrorNotACrash) {
-  for (const char* text : {"", "kernel", "%0 = ", "kernel parallel=1 reduction=0 vector=0 sequential=0\n%0 = load. float32",
-                           "kernel parallel=1 reduction=0 vector=0 sequential=0\nouter 5",
-                           "kernel parallel=-1 reduction=0 vector=-1 sequential=0",
-                           "kernel parallel=1 reduction=0 vector=0 sequential=0\nparam float32 r [unit] alias=0\n%0 = load.p9 float32\nouter 0",
-                           "kernel parallel=1 reduction=0 vector=0 sequential=0\n%0 = add float32 %0 %0\nouter 0"}) {
+  for (const char* text :
+       {"", "kernel", "%0 = ", "kernel parallel=1 reduction=0 vector=0 sequential=0\n%0 = load. float32",
+        "kernel parallel=1 reduction=0 vector=0 sequential=0\nouter 5",
+        "kernel parallel=-1 reduction=0 vector=-1 sequential=0",
+        "kernel parallel=1 reduction=0 vector=0 sequential=0\nparam float32 r [unit] alias=0\n%0 = load.p9 "
+        "float32\nouter 0",
+        "kernel parallel=1 reduction=0 vector=0 sequential=0\n%0 = add float32 %0 %0\nouter 0"}) {
     EXPECT_FALSE(ParseKernelSpec(text).ok()) << text;
   }
 }
