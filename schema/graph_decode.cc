@@ -27,6 +27,16 @@ size_t SizeOf(const V* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
+// An element of 8 bytes. FlatBuffers' verifier does not check the alignment of a vector's elements, only that of its
+// length.
+template <typename T>
+T Load(const flatbuffers::Vector<T>* vector, size_t i) {
+  static_assert(sizeof(T) == 8);
+  T value;
+  std::memcpy(&value, vector->Data() + i * sizeof(T), sizeof(T));
+  return flatbuffers::EndianScalar(value);
+}
+
 // An operator's name that the text form can print and read.
 bool IsOpName(absl::string_view s) {
   if (s.empty() || s.size() > 1000) return false;
@@ -134,8 +144,8 @@ class Decoder {
     Weight as_weight;  // the same rules hold
     as_weight.name = "constant";
     as_weight.dtype = dtype;
-    for (size_t i = 0; i < SizeOf(t->sizes()); ++i) as_weight.geometry.sizes.push_back(t->sizes()->Get(i));
-    for (size_t i = 0; i < SizeOf(t->strides()); ++i) as_weight.geometry.strides.push_back(t->strides()->Get(i));
+    for (size_t i = 0; i < SizeOf(t->sizes()); ++i) as_weight.geometry.sizes.push_back(Load(t->sizes(), i));
+    for (size_t i = 0; i < SizeOf(t->strides()); ++i) as_weight.geometry.strides.push_back(Load(t->strides(), i));
     absl::Status status = CheckWeight(as_weight, INT64_MAX);
     if (!status.ok()) return Bad(status.message());
     const Geometry& g = as_weight.geometry;
@@ -174,37 +184,37 @@ class Decoder {
     switch (a->kind()) {
       case fb::AttributeKind::Int:
         SMELT_RETURN_IF_ERROR(expect(1, 0));
-        return Attribute(ints->Get(0));
+        return Attribute(Load(ints, 0));
       case fb::AttributeKind::Float:
         SMELT_RETURN_IF_ERROR(expect(0, 1));
-        return Attribute(floats->Get(0));
+        return Attribute(Load(floats, 0));
       case fb::AttributeKind::Bool:
         SMELT_RETURN_IF_ERROR(expect(1, 0));
-        return Attribute(ints->Get(0) != 0);
+        return Attribute(Load(ints, 0) != 0);
       case fb::AttributeKind::String: {
         SMELT_RETURN_IF_ERROR(expect(1, 0));
-        SMELT_ASSIGN_OR_RETURN(absl::string_view s, String(ints->Get(0)));
+        SMELT_ASSIGN_OR_RETURN(absl::string_view s, String(Load(ints, 0)));
         return Attribute(std::string(s));
       }
       case fb::AttributeKind::Ints: {
         std::vector<int64_t> list;
-        for (size_t i = 0; i < SizeOf(ints); ++i) list.push_back(ints->Get(i));
+        for (size_t i = 0; i < SizeOf(ints); ++i) list.push_back(Load(ints, i));
         return Attribute(std::move(list));
       }
       case fb::AttributeKind::Floats: {
         std::vector<double> list;
-        for (size_t i = 0; i < SizeOf(floats); ++i) list.push_back(floats->Get(i));
+        for (size_t i = 0; i < SizeOf(floats); ++i) list.push_back(Load(floats, i));
         return Attribute(std::move(list));
       }
       case fb::AttributeKind::Bools: {
         std::vector<bool> list;
-        for (size_t i = 0; i < SizeOf(ints); ++i) list.push_back(ints->Get(i) != 0);
+        for (size_t i = 0; i < SizeOf(ints); ++i) list.push_back(Load(ints, i) != 0);
         return Attribute(std::move(list));
       }
       case fb::AttributeKind::Strings: {
         std::vector<std::string> list;
         for (size_t i = 0; i < SizeOf(ints); ++i) {
-          SMELT_ASSIGN_OR_RETURN(absl::string_view s, String(ints->Get(i)));
+          SMELT_ASSIGN_OR_RETURN(absl::string_view s, String(Load(ints, i)));
           // A long string named many times must not make a small file large.
           strings_copied_ += static_cast<int64_t>(s.size());
           if (strings_copied_ > kMaxConstantBytes)
@@ -215,13 +225,13 @@ class Decoder {
       }
       case fb::AttributeKind::Expr: {
         SMELT_RETURN_IF_ERROR(expect(1, 0));
-        SMELT_ASSIGN_OR_RETURN(Expr e, ExprAt(ints->Get(0)));
+        SMELT_ASSIGN_OR_RETURN(Expr e, ExprAt(Load(ints, 0)));
         return Attribute(std::move(e));
       }
       case fb::AttributeKind::Exprs: {
         std::vector<Expr> list;
         for (size_t i = 0; i < SizeOf(ints); ++i) {
-          SMELT_ASSIGN_OR_RETURN(Expr e, ExprAt(ints->Get(i)));
+          SMELT_ASSIGN_OR_RETURN(Expr e, ExprAt(Load(ints, i)));
           list.push_back(std::move(e));
         }
         return Attribute(std::move(list));
@@ -232,12 +242,12 @@ class Decoder {
       }
       case fb::AttributeKind::Type: {
         SMELT_RETURN_IF_ERROR(expect(1, 0));
-        SMELT_ASSIGN_OR_RETURN(Type t, TypeAt(ints->Get(0)));
+        SMELT_ASSIGN_OR_RETURN(Type t, TypeAt(Load(ints, 0)));
         return Attribute(std::move(t));
       }
       case fb::AttributeKind::Graph: {
         SMELT_RETURN_IF_ERROR(expect(1, 0));
-        int64_t index = ints->Get(0);
+        int64_t index = Load(ints, 0);
         if (index == -1) return Attribute(std::shared_ptr<Graph>());
         // After this one, and once each: no cycles, and no graph that is decoded again and again.
         if (index <= static_cast<int64_t>(graph) || index >= static_cast<int64_t>(graph_used_.size()) ||
@@ -250,10 +260,10 @@ class Decoder {
       }
       case fb::AttributeKind::Complex:
         SMELT_RETURN_IF_ERROR(expect(0, 2));
-        return Attribute(std::complex<double>(floats->Get(0), floats->Get(1)));
+        return Attribute(std::complex<double>(Load(floats, 0), Load(floats, 1)));
       case fb::AttributeKind::Opaque: {
         SMELT_RETURN_IF_ERROR(expect(1, 0));
-        SMELT_ASSIGN_OR_RETURN(absl::string_view s, String(ints->Get(0)));
+        SMELT_ASSIGN_OR_RETURN(absl::string_view s, String(Load(ints, 0)));
         return Attribute(OpaqueAttribute{std::string(s)});
       }
     }
@@ -400,8 +410,8 @@ class Decoder {
       if (w->storage() >= g.weight_storages.size())
         return Bad("weight ", i, " is in storage ", w->storage(), " of ", g.weight_storages.size());
       weight.storage = static_cast<int>(w->storage());
-      for (size_t d = 0; d < SizeOf(w->sizes()); ++d) weight.geometry.sizes.push_back(w->sizes()->Get(d));
-      for (size_t d = 0; d < SizeOf(w->strides()); ++d) weight.geometry.strides.push_back(w->strides()->Get(d));
+      for (size_t d = 0; d < SizeOf(w->sizes()); ++d) weight.geometry.sizes.push_back(Load(w->sizes(), d));
+      for (size_t d = 0; d < SizeOf(w->strides()); ++d) weight.geometry.strides.push_back(Load(w->strides(), d));
       weight.geometry.offset = w->offset();
       absl::Status status = CheckWeight(weight, g.weight_storages[weight.storage]->bytes());
       if (!status.ok()) return Bad(status.message());
