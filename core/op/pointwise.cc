@@ -198,7 +198,6 @@ V operator>=(V a, V b) { return Test(ScalarOp::kGe, a, b); }
 V operator<(V a, double b) { return a < K(a, b); }
 V operator<=(V a, double b) { return a <= K(a, b); }
 V operator>(V a, double b) { return a > K(a, b); }
-V operator>=(V a, double b) { return a >= K(a, b); }
 V Eq(V a, V b) { return Test(ScalarOp::kEq, a, b); }
 V Eq(V a, double b) { return Eq(a, K(a, b)); }
 V And(V a, V b) { return Op(ScalarOp::kAnd, a, b); }
