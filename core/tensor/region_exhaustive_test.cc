@@ -1,7 +1,8 @@
 // Compares the overlap engine with explicit sets of addresses.
 //
 // Every pair of small geometries up to rank 2 and a sample of larger ones by default; with SMELT_EXHAUSTIVE=1 in the
-// environment (bazel test --test_env=SMELT_EXHAUSTIVE=1) also every pair with rank 3, which takes minutes.
+// environment (bazel test --test_env=SMELT_EXHAUSTIVE=1) all pairs, with rank 3 as well: 137 million, in
+// a minute or two.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -103,9 +103,7 @@ struct Evaluator {
     return out;
   }
   Geometry operator()(const Geometry& g) const { return g; }
-  Geometry operator()(const ExprGeometry& g) const {
-    return {(*this)(g.sizes), (*this)(g.strides), (*this)(g.offset)};
-  }
+  Geometry operator()(const ExprGeometry& g) const { return {(*this)(g.sizes), (*this)(g.strides), (*this)(g.offset)}; }
 };
 
 // The result in the table's form, of a rule on converted operands.
