@@ -1,0 +1,144 @@
+// Builds a kernel value by value over an iteration domain, then puts it into canonical form.
+//
+//   Builder b(ranges);
+//   b.SetDomain({n, m}, /*parallel=*/1);
+//   auto [access, offset] = b.Address(x, /*is_output=*/false, -1, layout, {b.Dim(0), b.Dim(1)});
+//   int sum = b.Reduce(ReduceKind::kSum, b.Load(access, offset, -1), -1, false);
+//   ...
+//   LoweredKernel k = b.Finish(/*ordered=*/false);
+//
+// Equal instructions are shared while building. Finish drops dims of size 1, orders and collapses dims, splits the instructions into
+// phases and chooses an order of everything that does not depend on names, on the order of construction, or on sizes.
+#ifndef SMELT_FUSER_KERNEL_BUILDER_H_
+#define SMELT_FUSER_KERNEL_BUILDER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "smelt/core/op/scalar.h"
+#include "smelt/core/symbol/expr.h"
+#include "smelt/fuser/kernel_spec.h"
+#include "smelt/fuser/lower_group.h"
+
+namespace smelt::kernel {
+
+// An integer as a function of the loop's indices: base + sum of coef[d] * index d + sum of factor * instruction.
+struct Affine {
+  Expr base;
+  std::vector<Expr> coef;                       // one a dim of the domain
+  std::vector<std::pair<int, Expr>> dynamic;    // sorted by instruction
+  bool operator==(const Affine& o) const { return base == o.base && coef == o.coef && dynamic == o.dynamic; }
+};
+using Index = std::vector<Affine>;
+
+class Builder {
+ public:
+  explicit Builder(const SymbolRanges& ranges) : ranges_(ranges) {}
+
+  // --- domain ---
+  void SetDomain(std::vector<Expr> sizes, int parallel);
+  // Replaces dim d by dims of the given sizes, whose product is its size. Before any instruction is made.
+  void SplitDim(int d, const std::vector<Expr>& sizes);
+  static void SplitIn(Affine& a, int d, const std::vector<Expr>& sizes);  // the same in an index
+  int rank() const { return static_cast<int>(sizes_.size()); }
+  const Expr& DimSize(int d) const { return sizes_[d]; }
+
+  // --- indices ---
+  Affine Zero() const;
+  Affine Dim(int d) const;
+  Affine Dynamic(int instr) const;
+  Affine Add(const Affine& a, const Affine& b) const;
+  Affine Scale(const Affine& a, const Expr& factor) const;
+  bool UsesReduction(const Affine& a) const;
+  int LoneDim(const Affine& a) const;  // d if it is just the index of dim d, else -1
+  // What it reaches over the domain; nullopt where it depends on data or on signs that are not known.
+  std::pair<std::optional<Expr>, std::optional<Expr>> Bounds(const Affine& a) const;
+  int IndexValue(const Affine& a);  // as an int64 instruction
+
+  // --- instructions ---
+  DType TypeOf(int i) const { return ins_[i].type; }
+  int Const(DType t, double v);
+  int ConstInt(DType t, int64_t v);
+  int Op(ScalarOp op, DType t, int a, int b = -1, int c = -1);
+  int Cast(int a, DType t);
+  std::vector<int> Inline(const ScalarFn& fn, const std::vector<int>& args);
+  int ScalarParam(DType t, LoweredKernel::Scalar s);  // never shared: equal values are no reason to
+  int ExprParam(const Expr& e);                       // int64; zero is a constant
+  // Where `index` lies in `layout` of a value's memory: an access, and an offset instruction (-1: none).
+  std::pair<int, int> Address(ValueId value, bool is_output, int output, const SymbolicGeometry& layout, const Index& index);
+  int Load(int access, int offset, int guard);
+  void Store(int access, int value, int offset, int guard);
+  int Reduce(ReduceKind kind, int value, int index, bool scan);
+  int CheckIndex(int index, int size);
+
+  // `ordered`: the reduction dims run in order, so they are not vectorized.
+  LoweredKernel Finish(bool ordered);
+
+ private:
+  struct Ins {
+    KernelOp op = KernelOp::kScalar;
+    DType type = DType::kFloat32;
+    ScalarOp scalar = ScalarOp::kConst;
+    ScalarImm imm;
+    std::vector<int> operands;
+    int access = -1;
+    bool has_offset = false, has_guard = false;
+    int scalar_param = -1;
+    int dim = -1;
+    ReduceKind reduce = ReduceKind::kSum;
+    bool is_affine = false;  // IndexValue: expanded by Finish; `affine` names it
+    int affine = -1;
+    bool inner = false;  // depends on the reduction dims (and is no kReduce)
+    int depth = 0;       // kReduces in sequence below it
+  };
+  struct Access {
+    ValueId value;
+    bool is_output = false;
+    int output = -1;
+    DType dtype = DType::kFloat32;
+    Expr offset;
+    std::vector<Expr> coef;
+  };
+  struct Linear {
+    Expr base;
+    std::vector<Expr> coef;
+  };
+
+  int Add(Ins in);     // as is
+  int Share(Ins in);   // or an equal one that exists
+  std::string KeyOf(const Ins& in) const;
+  void Derive(Ins& in) const;  // inner, depth
+  bool ReductionCoef(const std::vector<Expr>& coef) const;
+
+  // Finish, in order.
+  void MarkReachable();
+  void ArrangeDims(bool ordered);
+  void ExpandAffines();
+  void Color();
+  LoweredKernel Emit(bool ordered);
+  int ChooseVectorDim(bool ordered) const;
+  bool Commutes(const Ins& in) const;
+  StrideClass ClassOf(const Access& a, int d) const;
+  int CompareStride(int a, int b) const;
+
+  const SymbolRanges& ranges_;
+  std::vector<Expr> sizes_;
+  int parallel_ = 0;
+  std::vector<Ins> ins_;
+  std::vector<int> stores_;
+  std::vector<Access> accesses_;
+  std::vector<Linear> linears_;
+  std::vector<LoweredKernel::Scalar> scalars_;
+  std::vector<DType> scalar_types_;
+  absl::flat_hash_map<std::string, int> shared_;
+  std::vector<bool> reachable_;
+  std::vector<uint64_t> color_;
+};
+
+}  // namespace smelt::kernel
+
+#endif  // SMELT_FUSER_KERNEL_BUILDER_H_
