@@ -176,7 +176,7 @@ class Expander {
       }
       const Node& node = g_.node(def);
       if (node.op == "smelt::view") {
-        out.offset = std::get<Expr>(*node.FindAttribute("offset"));
+        out.offset = RegionGeometry(node).offset;
         return out;
       }
       if (node.op != "smelt::write_region") return out;

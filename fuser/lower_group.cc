@@ -159,15 +159,6 @@ const absl::flat_hash_set<std::string>& InplaceOps() {
 
 bool IsMeta(const Node& n) { return absl::StartsWith(n.op.name(), "prim::"); }
 
-SymbolicGeometry AttributeGeometry(const Node& n) {
-  SymbolicGeometry out;
-  out.dtype = *DTypeFromScalarType(std::get<int64_t>(*n.FindAttribute("dtype")));
-  out.sizes = std::get<std::vector<Expr>>(*n.FindAttribute("sizes"));
-  out.strides = std::get<std::vector<Expr>>(*n.FindAttribute("strides"));
-  out.offset = std::get<Expr>(*n.FindAttribute("offset"));
-  return out;
-}
-
 Expr Product(absl::Span<const Expr> sizes) {
   Expr n = 1;
   for (const Expr& s : sizes) n = n * s;
@@ -284,7 +275,7 @@ class Lowering {
         r.output = k;
         if (d.op == "smelt::write_region") {
           r.value = d.inputs[1];
-          r.target = AttributeGeometry(d);
+          r.target = RegionGeometry(d);
           chain.push_back(std::move(r));
           inner = d.inputs[0];
           continue;
@@ -549,7 +540,7 @@ class Lowering {
       const ValueId base = g_->node(n).inputs[0];
       auto it = labels_.find(base);
       if (it == labels_.end() || !internal_.contains(base)) return false;
-      const SymbolicGeometry view = AttributeGeometry(g_->node(n));
+      const SymbolicGeometry view = RegionGeometry(g_->node(n));
       const TensorType& t = g_->value(base).type.tensor();
       if (view.offset != Expr(0) || view.dtype != *t.dtype) return false;
       Index label;
@@ -941,7 +932,7 @@ class Lowering {
   absl::StatusOr<Index> ViewIndex(NodeId n, const Index& index) {
     const ValueId base = g_->node(n).inputs[0];
     const TensorType& t = g_->value(base).type.tensor();
-    const SymbolicGeometry view = AttributeGeometry(g_->node(n));
+    const SymbolicGeometry view = RegionGeometry(g_->node(n));
     if (view.dtype != *t.dtype) return Unsupported(n, "a view of a group's own value through another dtype");
     const std::vector<Expr>& sizes = *t.sizes;
     const std::vector<Expr>& strides = *t.strides;
@@ -1107,7 +1098,7 @@ class Lowering {
         if (!internal_.contains(base)) {
           const ValueId outer = OuterValue(base);
           if (!outer.valid()) return Unsupported(n, "a view of a tensor that a group cannot take from outside");
-          auto [access, offset] = b_->Address(outer, false, -1, AttributeGeometry(g_->node(n)), index);
+          auto [access, offset] = b_->Address(outer, false, -1, RegionGeometry(g_->node(n)), index);
           return std::vector<int>{b_->Load(access, offset, guard)};
         }
         SMELT_ASSIGN_OR_RETURN(Index at, ViewIndex(n, index));
@@ -2100,6 +2091,31 @@ class Lowering {
 };
 
 }  // namespace
+
+SymbolicGeometry RegionGeometry(const Node& n) {
+  // Numbers may have been read from text as plain integers.
+  auto list = [&](absl::string_view name) -> std::vector<Expr> {
+    const Attribute* a = n.FindAttribute(name);
+    if (a == nullptr) return {};
+    if (const auto* e = std::get_if<std::vector<Expr>>(a)) return *e;
+    if (const auto* i = std::get_if<std::vector<int64_t>>(a)) return std::vector<Expr>(i->begin(), i->end());
+    return {};
+  };
+  SymbolicGeometry out;
+  const Attribute* dtype = n.FindAttribute("dtype");
+  const auto* code = dtype == nullptr ? nullptr : std::get_if<int64_t>(dtype);
+  const std::optional<DType> t = code == nullptr ? std::nullopt : DTypeFromScalarType(*code);
+  SMELT_CHECK(t.has_value()) << n.op.full() << " has no attribute dtype";
+  out.dtype = *t;
+  out.sizes = list("sizes");
+  out.strides = list("strides");
+  SMELT_CHECK_EQ(out.sizes.size(), out.strides.size());
+  if (const Attribute* a = n.FindAttribute("offset"); a != nullptr) {
+    if (const auto* e = std::get_if<Expr>(a)) out.offset = *e;
+    if (const auto* i = std::get_if<int64_t>(a)) out.offset = Expr(*i);
+  }
+  return out;
+}
 
 SymbolicGeometry DefaultLayout(const Graph& g, ValueId v) {
   const TensorType& t = g.value(v).type.tensor();

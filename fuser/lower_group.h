@@ -45,6 +45,9 @@ struct LoweredKernel {
 using LayoutFn = std::function<SymbolicGeometry(ValueId)>;
 SymbolicGeometry DefaultLayout(const Graph& g, ValueId v);  // its type's strides, offset 0
 
+// The region that the attributes of a smelt::view or smelt::write_region name. CHECKs that they are there.
+SymbolicGeometry RegionGeometry(const Node& n);
+
 // Unimplemented, naming the op and its source, if the node is no kernel.
 absl::StatusOr<LoweredKernel> LowerGroup(const Graph& g, NodeId n, const LayoutFn& layout);
 // Whether LowerGroup can do it alone (used to list unsupported operators before anything is compiled).
