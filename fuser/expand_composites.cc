@@ -34,7 +34,8 @@ class Expander {
       for (const auto& [op, places] : unsupported_) {
         std::string line = absl::StrCat(op, " (", places.count, places.count == 1 ? " time" : " times");
         if (!places.sources.empty()) absl::StrAppend(&line, ": ", absl::StrJoin(places.sources, ", "));
-        if (places.count > static_cast<int>(places.sources.size()) && !places.sources.empty()) absl::StrAppend(&line, ", ...");
+        if (places.count > static_cast<int>(places.sources.size()) && !places.sources.empty())
+          absl::StrAppend(&line, ", ...");
         absl::StrAppend(&line, ")");
         if (!places.reason.empty()) absl::StrAppend(&line, ": ", places.reason);
         lines.push_back(std::move(line));
@@ -113,11 +114,14 @@ class Expander {
     const std::string& name = op.name();
     if (name == "smelt::view") return ShortenView(n);
     if (absl::StartsWith(name, "prim::") || absl::StartsWith(name, "smelt::")) return Step::kKeep;
-    if (name == "aten::cat" || name == "aten::stack" || name == "aten::concat" || name == "aten::concatenate") return Cat(n);
-    if (name == "aten::clone" || name == "aten::contiguous" || name == "aten::lift_fresh_copy" || name == "aten::alias_copy" || name == "aten::detach_copy") {
+    if (name == "aten::cat" || name == "aten::stack" || name == "aten::concat" || name == "aten::concatenate")
+      return Cat(n);
+    if (name == "aten::clone" || name == "aten::contiguous" || name == "aten::lift_fresh_copy" ||
+        name == "aten::alias_copy" || name == "aten::detach_copy") {
       return Copy(n);
     }
-    if (name == "aten::select_scatter" || name == "aten::slice_scatter" || name == "aten::diagonal_scatter" || name == "aten::as_strided_scatter") {
+    if (name == "aten::select_scatter" || name == "aten::slice_scatter" || name == "aten::diagonal_scatter" ||
+        name == "aten::as_strided_scatter") {
       return ViewScatter(n);
     }
     if (IsIndexedWrite(name)) return IndexedWrite(n);
@@ -138,13 +142,16 @@ class Expander {
       case OpKind::kContainer:
         return Step::kKeep;
       case OpKind::kOther:
-        if (name == "aten::_assert_async" || name == "aten::_assert_scalar" || name == "aten::_local_scalar_dense" || name == "aten::item") return Step::kKeep;
+        if (name == "aten::_assert_async" || name == "aten::_assert_scalar" || name == "aten::_local_scalar_dense" ||
+            name == "aten::item")
+          return Step::kKeep;
         return Step::kUnsupported;
       default:
         break;
     }
     bool numbers = !g_.node(n).outputs.empty();
-    for (ValueId v : g_.node(n).outputs) numbers = numbers && !g_.value(v).type.IsTensor() && g_.value(v).expr.has_value();
+    for (ValueId v : g_.node(n).outputs)
+      numbers = numbers && !g_.value(v).type.IsTensor() && g_.value(v).expr.has_value();
     return numbers ? Step::kKeep : Step::kUnsupported;
   }
 
@@ -189,11 +196,16 @@ class Expander {
     if (!g_.IsParam(def) && g_.node(def).op == "smelt::view" && g_.node(def).FindAttribute("argument") == nullptr) {
       base = g_.node(def).inputs[0];
     }
-    return InsertRegionNode(anchor, "smelt::view", {base}, Type::Tensor(geometry.dtype, geometry.sizes, geometry.strides), geometry);
+    return InsertRegionNode(anchor, "smelt::view", {base},
+                            Type::Tensor(geometry.dtype, geometry.sizes, geometry.strides), geometry);
   }
-  NodeId InsertRegionNode(NodeId anchor, absl::string_view op, std::vector<ValueId> inputs, Type type, const SymbolicGeometry& g) {
+  NodeId InsertRegionNode(NodeId anchor, absl::string_view op, std::vector<ValueId> inputs, Type type,
+                          const SymbolicGeometry& g) {
     NodeId n = g_.InsertBefore(anchor, OpName::Get(op), inputs, {type},
-                               {{"sizes", g.sizes}, {"strides", g.strides}, {"offset", g.offset}, {"dtype", static_cast<int64_t>(ScalarTypeOf(g.dtype))}});
+                               {{"sizes", g.sizes},
+                                {"strides", g.strides},
+                                {"offset", g.offset},
+                                {"dtype", static_cast<int64_t>(ScalarTypeOf(g.dtype))}});
     g_.SetSource(n, source_);
     return n;
   }
@@ -206,7 +218,8 @@ class Expander {
     for (size_t i = 0; i < inputs.size() && base < 0; ++i) {
       if (g_.value(inputs[i]).type.IsTensor()) base = static_cast<int>(i);
     }
-    if (base < 0 || !T(inputs[base]).IsComplete()) return absl::UnimplementedError("a view of something that is no tensor of a known type");
+    if (base < 0 || !T(inputs[base]).IsComplete())
+      return absl::UnimplementedError("a view of something that is no tensor of a known type");
     SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildView(call, GeometryOf(inputs[base]), g_.symbols));
     if (m.base != base) {
       SMELT_ASSIGN_OR_RETURN(m, BuildView(call, GeometryOf(inputs[m.base]), g_.symbols));
@@ -225,7 +238,8 @@ class Expander {
   ValueId Shown(NodeId anchor, ValueId base, const SymbolicGeometry& v) {
     const SymbolicGeometry own = GeometryOf(base);
     bool same = own.dtype == v.dtype && own.sizes == v.sizes && own.offset == v.offset;
-    for (size_t d = 0; same && d < v.sizes.size(); ++d) same = own.sizes[d] == Expr(1) || own.strides[d] == v.strides[d];
+    for (size_t d = 0; same && d < v.sizes.size(); ++d)
+      same = own.sizes[d] == Expr(1) || own.strides[d] == v.strides[d];
     if (same) return base;
     return Out(InsertView(anchor, base, v));
   }
@@ -233,7 +247,8 @@ class Expander {
     const ValueId list = Out(n);
     std::vector<NodeId> unpacks;
     for (const Use& u : g_.value(list).uses) {
-      if (g_.node(u.user).op == "prim::ListUnpack" && g_.node(u.user).outputs.size() == elements.size()) unpacks.push_back(u.user);
+      if (g_.node(u.user).op == "prim::ListUnpack" && g_.node(u.user).outputs.size() == elements.size())
+        unpacks.push_back(u.user);
     }
     for (NodeId u : unpacks) {
       const std::vector<ValueId> outputs(g_.node(u).outputs.begin(), g_.node(u).outputs.end());
@@ -252,9 +267,11 @@ class Expander {
   ValueId Materialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
     const TensorType t = T(v);
     bool same = true;
-    for (size_t d = 0; d < strides.size(); ++d) same = same && ((*t.sizes)[d] == Expr(1) || (*t.strides)[d] == strides[d]);
+    for (size_t d = 0; d < strides.size(); ++d)
+      same = same && ((*t.sizes)[d] == Expr(1) || (*t.strides)[d] == strides[d]);
     if (same) return v;
-    NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::materialize"), {v}, {Type::Tensor(*t.dtype, *t.sizes, strides)}, {{"strides", strides}});
+    NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::materialize"), {v},
+                               {Type::Tensor(*t.dtype, *t.sizes, strides)}, {{"strides", strides}});
     g_.SetSource(n, source_);
     return Out(n);
   }
@@ -270,7 +287,8 @@ class Expander {
     const TensorType t = T(v);
     if (*t.dtype == to) return v;
     std::vector<ValueId> args = {v, InsertConstant(g_, anchor, ScalarTypeOf(to))};
-    NodeId n = g_.InsertBefore(anchor, OpName::Get("prims::convert_element_type"), args, {Type::Tensor(to, *t.sizes, *t.strides)});
+    NodeId n = g_.InsertBefore(anchor, OpName::Get("prims::convert_element_type"), args,
+                               {Type::Tensor(to, *t.sizes, *t.strides)});
     g_.SetSource(n, source_);
     return Out(n);
   }
@@ -296,10 +314,11 @@ class Expander {
   }
   ValueId Empty(NodeId anchor, const TensorType& t) {
     const ValueId none = InsertConstant(g_, anchor, std::monostate());
-    NodeId n = g_.InsertBefore(anchor, OpName::Get("aten::empty_strided"),
-                               {IntList(anchor, *t.sizes), IntList(anchor, *t.strides), InsertConstant(g_, anchor, ScalarTypeOf(*t.dtype)), none, none,
-                                InsertConstant(g_, anchor, false)},
-                               {Type::Tensor(*t.dtype, *t.sizes, *t.strides)});
+    NodeId n = g_.InsertBefore(
+        anchor, OpName::Get("aten::empty_strided"),
+        {IntList(anchor, *t.sizes), IntList(anchor, *t.strides), InsertConstant(g_, anchor, ScalarTypeOf(*t.dtype)),
+         none, none, InsertConstant(g_, anchor, false)},
+        {Type::Tensor(*t.dtype, *t.sizes, *t.strides)});
     g_.SetSource(n, source_);
     return Out(n);
   }
@@ -324,9 +343,11 @@ class Expander {
     std::vector<Part> parts;
     Expr offset = 0;
     for (ValueId e : *elements) {
-      if (!g_.value(e).type.IsTensor() || !T(e).IsComplete()) return absl::UnimplementedError("an element of unknown type");
+      if (!g_.value(e).type.IsTensor() || !T(e).IsComplete())
+        return absl::UnimplementedError("an element of unknown type");
       const std::vector<Expr>& sizes = *T(e).sizes;
-      if (!stack && sizes.size() == 1 && sizes[0] == Expr(0) && out.rank() != 1) continue;  // PyTorch skips an empty list of numbers
+      if (!stack && sizes.size() == 1 && sizes[0] == Expr(0) && out.rank() != 1)
+        continue;  // PyTorch skips an empty list of numbers
       Part p;
       p.value = e;
       p.region.dtype = *out.dtype;
@@ -336,7 +357,8 @@ class Expander {
       p.region.offset = offset * (*out.strides)[dim];
       offset = offset + (stack ? Expr(1) : sizes[dim]);
       if (!stack && sizes[dim] == Expr(0)) continue;
-      if (p.region.sizes.size() != p.region.strides.size()) return absl::InvalidArgumentError("elements of different ranks");
+      if (p.region.sizes.size() != p.region.strides.size())
+        return absl::InvalidArgumentError("elements of different ranks");
       parts.push_back(std::move(p));
     }
     if (parts.empty()) {
@@ -347,11 +369,14 @@ class Expander {
       ReplaceWith(n, Materialize(n, Cast(n, parts[0].value, *out.dtype), *out.strides));
       return Step::kChanged;
     }
-    // Regions are disjoint, so any order will do: that in which the parts are made lets each be written where it is made.
-    std::stable_sort(parts.begin(), parts.end(), [&](const Part& a, const Part& b) { return MadeBefore(n, a.value, b.value); });
+    // Regions are disjoint, so any order will do: that in which the parts are made lets each be written where it is
+    // made.
+    std::stable_sort(parts.begin(), parts.end(),
+                     [&](const Part& a, const Part& b) { return MadeBefore(n, a.value, b.value); });
     const Type type = Type::Tensor(*out.dtype, *out.sizes, *out.strides);
     ValueId whole = Empty(n, out);
-    for (const Part& p : parts) whole = Out(InsertRegionNode(n, "smelt::write_region", {whole, Cast(n, p.value, *out.dtype)}, type, p.region));
+    for (const Part& p : parts)
+      whole = Out(InsertRegionNode(n, "smelt::write_region", {whole, Cast(n, p.value, *out.dtype)}, type, p.region));
     ReplaceWith(n, whole);
     return Step::kChanged;
   }
@@ -370,28 +395,33 @@ class Expander {
   // select_scatter and its kin: `src` written over the region of self that the view of the same arguments shows.
   absl::StatusOr<Step> ViewScatter(NodeId n) {
     SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g_, n));
-    static const auto* const views = new std::map<std::string, std::string>{{"aten::select_scatter", "aten::select.int"},
-                                                                              {"aten::slice_scatter", "aten::slice.Tensor"},
-                                                                              {"aten::diagonal_scatter", "aten::diagonal"},
-                                                                              {"aten::as_strided_scatter", "aten::as_strided"}};
+    static const auto* const views =
+        new std::map<std::string, std::string>{{"aten::select_scatter", "aten::select.int"},
+                                               {"aten::slice_scatter", "aten::slice.Tensor"},
+                                               {"aten::diagonal_scatter", "aten::diagonal"},
+                                               {"aten::as_strided_scatter", "aten::as_strided"}};
     std::vector<OpArg> args = call.args();
     if (args.size() < 2) return Step::kUnsupported;
     args.erase(args.begin() + 1);
     const TensorType out = T(Out(n));
     const ValueId self = g_.node(n).inputs[0], src = g_.node(n).inputs[1];
     const SymbolicGeometry base{*out.dtype, *out.sizes, *out.strides, Expr(0)};
-    SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildView(OpCall(OpName::Get(views->at(g_.node(n).op.name())), std::move(args)), base, g_.symbols));
+    SMELT_ASSIGN_OR_RETURN(
+        ViewMeaning m,
+        BuildView(OpCall(OpName::Get(views->at(g_.node(n).op.name())), std::move(args)), base, g_.symbols));
     // The copy that is written into; in place where self dies here.
     const ValueId whole = Materialize(n, self, *out.strides);
-    ReplaceWith(n, Out(InsertRegionNode(n, "smelt::write_region", {whole, Cast(n, src, *out.dtype)}, Type::Tensor(*out.dtype, *out.sizes, *out.strides), m.outputs[0])));
+    ReplaceWith(n, Out(InsertRegionNode(n, "smelt::write_region", {whole, Cast(n, src, *out.dtype)},
+                                        Type::Tensor(*out.dtype, *out.sizes, *out.strides), m.outputs[0])));
     return Step::kChanged;
   }
 
   // --- writes at indices from data ---
   static bool IsIndexedWrite(const std::string& name) {
     static const auto* const names = new absl::flat_hash_set<std::string>{
-        "aten::scatter",   "aten::scatter_add", "aten::scatter_reduce",      "aten::index_add",       "aten::index_copy", "aten::index_fill",
-        "aten::index_put", "aten::put",         "aten::_unsafe_index_put",   "aten::_index_put_impl"};
+        "aten::scatter",           "aten::scatter_add",    "aten::scatter_reduce", "aten::index_add",
+        "aten::index_copy",        "aten::index_fill",     "aten::index_put",      "aten::put",
+        "aten::_unsafe_index_put", "aten::_index_put_impl"};
     return names->contains(name);
   }
   absl::StatusOr<Step> IndexedWrite(NodeId n) {
@@ -439,15 +469,18 @@ class Expander {
     }
     ValueId condition = Cast(n, rest > 0 ? Out(InsertView(n, list[0], m)) : list[0], DType::kBool);
     ValueId value = inputs[2];
-    if (values.rank() > self.rank()) value = Out(InsertView(n, value, {*values.dtype, {}, {}, GeometryOf(value).offset}));
-    NodeId where = g_.InsertBefore(n, OpName::Get("aten::where.self"), {condition, Cast(n, value, *self.dtype), inputs[0]}, {g_.value(Out(n)).type});
+    if (values.rank() > self.rank())
+      value = Out(InsertView(n, value, {*values.dtype, {}, {}, GeometryOf(value).offset}));
+    NodeId where = g_.InsertBefore(n, OpName::Get("aten::where.self"),
+                                   {condition, Cast(n, value, *self.dtype), inputs[0]}, {g_.value(Out(n)).type});
     g_.SetSource(where, source_);
     ReplaceWith(n, Out(where));
     return Step::kChanged;
   }
 
   // --- matmul ---
-  // beta * self + alpha * (a @ b) with factors other than 1 (or integers): the library multiplies, a kernel does the rest.
+  // beta * self + alpha * (a @ b) with factors other than 1 (or integers): the library multiplies, a kernel does the
+  // rest.
   absl::StatusOr<Step> AddMatmul(NodeId n) {
     if (!g_.node(n).op.overload().empty()) return Step::kUnsupported;
     const std::vector<ValueId> in(g_.node(n).inputs.begin(), g_.node(n).inputs.end());

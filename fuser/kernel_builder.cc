@@ -74,7 +74,8 @@ Affine Builder::Add(const Affine& a, const Affine& b) const {
   out.base = out.base + b.base;
   for (size_t d = 0; d < out.coef.size(); ++d) out.coef[d] = out.coef[d] + b.coef[d];
   for (const auto& [i, f] : b.dynamic) {
-    auto it = std::lower_bound(out.dynamic.begin(), out.dynamic.end(), i, [](const auto& x, int v) { return x.first < v; });
+    auto it =
+        std::lower_bound(out.dynamic.begin(), out.dynamic.end(), i, [](const auto& x, int v) { return x.first < v; });
     if (it != out.dynamic.end() && it->first == i) {
       it->second = it->second + f;
       if (it->second == Expr(0)) out.dynamic.erase(it);
@@ -297,8 +298,8 @@ std::pair<int, int> Builder::Address(ValueId value, bool is_output, int output, 
   const int offset = dynamic.dynamic.empty() ? -1 : IndexValue(dynamic);
   for (size_t i = 0; i < accesses_.size(); ++i) {
     const Access& x = accesses_[i];
-    if (x.value == value && x.is_output == is_output && x.output == output && x.dtype == layout.dtype && x.offset == a.base &&
-        x.coef == a.coef) {
+    if (x.value == value && x.is_output == is_output && x.output == output && x.dtype == layout.dtype &&
+        x.offset == a.base && x.coef == a.coef) {
       return {static_cast<int>(i), offset};
     }
   }
@@ -372,8 +373,8 @@ void Builder::MarkReachable() {
   }
 }
 
-// -1: dim a belongs before b, 1: after, 0: no preference. The accesses vote in order, stores first; the first that tells them
-// apart decides.
+// -1: dim a belongs before b, 1: after, 0: no preference. The accesses vote in order, stores first; the first that
+// tells them apart decides.
 int Builder::CompareStride(int a, int b) const {
   auto vote = [&](const std::vector<Expr>& coef) {
     if (coef[a] == Expr(0) || coef[b] == Expr(0) || coef[a] == coef[b]) return 0;
@@ -528,8 +529,9 @@ StrideClass Builder::ClassOf(const Access& a, int d) const {
   return StrideClass::kAny;
 }
 
-// A color per instruction that depends on what it computes and on what is made of it, not on where it stands. Equal colors are
-// (but for chance) instructions that a renaming of the kernel exchanges, so that any order of them gives the same kernel.
+// A color per instruction that depends on what it computes and on what is made of it, not on where it stands. Equal
+// colors are (but for chance) instructions that a renaming of the kernel exchanges, so that any order of them gives the
+// same kernel.
 void Builder::Color() {
   const size_t n = ins_.size();
   std::vector<uint64_t> base(n);
@@ -603,12 +605,14 @@ LoweredKernel Builder::Emit(bool ordered) {
 
   // Places: 2 * depth for the outer phase before the reductions of that depth, 2 * depth + 1 for the inner one.
   std::vector<int> roots = stores_;
-  auto place_of_root = [&](int i) { return 2 * ins_[i].depth + (ins_[i].inner || ins_[i].op == KernelOp::kReduce ? 1 : 0); };
+  auto place_of_root = [&](int i) {
+    return 2 * ins_[i].depth + (ins_[i].inner || ins_[i].op == KernelOp::kReduce ? 1 : 0);
+  };
   std::stable_sort(roots.begin(), roots.end(), [&](int a, int b) {
     const int pa = place_of_root(a), pb = place_of_root(b);
     return pa != pb ? pa < pb : color_[a] < color_[b];
   });
-  std::map<int, std::vector<int>> places;  // instructions by place, in order
+  std::map<int, std::vector<int>> places;              // instructions by place, in order
   absl::flat_hash_map<std::pair<int, int>, int> seen;  // (instruction, place)
   auto place_for = [&](int i, int requested) {
     const Ins& in = ins_[i];

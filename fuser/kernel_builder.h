@@ -7,8 +7,9 @@
 //   ...
 //   LoweredKernel k = b.Finish(/*ordered=*/false);
 //
-// Equal instructions are shared while building. Finish drops dims of size 1, orders and collapses dims, splits the instructions into
-// phases and chooses an order of everything that does not depend on names, on the order of construction, or on sizes.
+// Equal instructions are shared while building. Finish drops dims of size 1, orders and collapses dims, splits the
+// instructions into phases and chooses an order of everything that does not depend on names, on the order of
+// construction, or on sizes.
 #ifndef SMELT_FUSER_KERNEL_BUILDER_H_
 #define SMELT_FUSER_KERNEL_BUILDER_H_
 
@@ -29,8 +30,8 @@ namespace smelt::kernel {
 // An integer as a function of the loop's indices: base + sum of coef[d] * index d + sum of factor * instruction.
 struct Affine {
   Expr base;
-  std::vector<Expr> coef;                       // one a dim of the domain
-  std::vector<std::pair<int, Expr>> dynamic;    // sorted by instruction
+  std::vector<Expr> coef;                     // one a dim of the domain
+  std::vector<std::pair<int, Expr>> dynamic;  // sorted by instruction
   bool operator==(const Affine& o) const { return base == o.base && coef == o.coef && dynamic == o.dynamic; }
 };
 using Index = std::vector<Affine>;
@@ -69,7 +70,8 @@ class Builder {
   int ScalarParam(DType t, LoweredKernel::Scalar s);  // never shared: equal values are no reason to
   int ExprParam(const Expr& e);                       // int64; zero is a constant
   // Where `index` lies in `layout` of a value's memory: an access, and an offset instruction (-1: none).
-  std::pair<int, int> Address(ValueId value, bool is_output, int output, const SymbolicGeometry& layout, const Index& index);
+  std::pair<int, int> Address(ValueId value, bool is_output, int output, const SymbolicGeometry& layout,
+                              const Index& index);
   int Load(int access, int offset, int guard);
   void Store(int access, int value, int offset, int guard);
   int Reduce(ReduceKind kind, int value, int index, bool scan);
@@ -108,8 +110,8 @@ class Builder {
     std::vector<Expr> coef;
   };
 
-  int Add(Ins in);     // as is
-  int Share(Ins in);   // or an equal one that exists
+  int Add(Ins in);    // as is
+  int Share(Ins in);  // or an equal one that exists
   std::string KeyOf(const Ins& in) const;
   void Derive(Ins& in) const;  // inner, depth
   bool ReductionCoef(const std::vector<Expr>& coef) const;

@@ -145,13 +145,13 @@ const absl::flat_hash_map<std::string, Special>& SpecialOps() {
   return *table;
 }
 
-// Operators that write elements chosen by data into memory that holds their first argument's contents already. In the graph they are
-// pure: `smelt::inplace_X` is aten::X.
+// Operators that write elements chosen by data into memory that holds their first argument's contents already. In the
+// graph they are pure: `smelt::inplace_X` is aten::X.
 const absl::flat_hash_set<std::string>& InplaceOps() {
   static const auto* const table = new absl::flat_hash_set<std::string>{
-      "smelt::inplace_scatter",    "smelt::inplace_scatter_add", "smelt::inplace_scatter_reduce",
-      "smelt::inplace_index_add",  "smelt::inplace_index_copy",  "smelt::inplace_index_fill",
-      "smelt::inplace_index_put",  "smelt::inplace_put",         "smelt::inplace__unsafe_index_put",
+      "smelt::inplace_scatter",         "smelt::inplace_scatter_add", "smelt::inplace_scatter_reduce",
+      "smelt::inplace_index_add",       "smelt::inplace_index_copy",  "smelt::inplace_index_fill",
+      "smelt::inplace_index_put",       "smelt::inplace_put",         "smelt::inplace__unsafe_index_put",
       "smelt::inplace__index_put_impl",
   };
   return *table;
@@ -332,12 +332,8 @@ class Lowering {
     if (it == SpecialOps().end()) return std::nullopt;
     return it->second;
   }
-  bool IsPointwise(NodeId n) const {
-    return !SpecialOf(n) && GetOpInfo(g_->node(n).op).kind == OpKind::kPointwise;
-  }
-  bool IsReduction(NodeId n) const {
-    return !SpecialOf(n) && GetOpInfo(g_->node(n).op).kind == OpKind::kReduction;
-  }
+  bool IsPointwise(NodeId n) const { return !SpecialOf(n) && GetOpInfo(g_->node(n).op).kind == OpKind::kPointwise; }
+  bool IsReduction(NodeId n) const { return !SpecialOf(n) && GetOpInfo(g_->node(n).op).kind == OpKind::kReduction; }
   const std::vector<Expr>& Sizes(ValueId v) const { return *g_->value(v).type.tensor().sizes; }
   DType Dt(ValueId v) const { return *g_->value(v).type.tensor().dtype; }
   ValueId Out(NodeId n, int k = 0) const { return g_->node(n).outputs[k]; }
@@ -354,9 +350,10 @@ class Lowering {
   struct Site {
     NodeId node;
     std::vector<Expr> reduced;
-    std::vector<Expr> kept;    // the parallel dims it implies
-    ValueId input;             // of a plain reduction
-    std::vector<int> where;    // of a plain reduction: for each input dim: k >= 0 the kept dim k, else -1-j the reduced dim j
+    std::vector<Expr> kept;  // the parallel dims it implies
+    ValueId input;           // of a plain reduction
+    std::vector<int>
+        where;  // of a plain reduction: for each input dim: k >= 0 the kept dim k, else -1-j the reduced dim j
   };
   absl::StatusOr<std::optional<Site>> SiteOf(NodeId n) {
     Site s;
@@ -695,13 +692,27 @@ class Lowering {
     DType type = t.dtype();
     switch (type) {
       case DType::kBool:
-      case DType::kUInt8: s.int_constant = as(uint8_t{}); break;
-      case DType::kInt8: s.int_constant = as(int8_t{}); break;
-      case DType::kInt16: s.int_constant = as(int16_t{}); break;
-      case DType::kInt32: s.int_constant = as(int32_t{}); break;
-      case DType::kInt64: s.int_constant = as(int64_t{}); break;
-      case DType::kFloat32: s.constant = as(float{}); break;
-      case DType::kFloat64: s.constant = as(double{}); break;
+      case DType::kUInt8:
+        s.int_constant = as(uint8_t{});
+        break;
+      case DType::kInt8:
+        s.int_constant = as(int8_t{});
+        break;
+      case DType::kInt16:
+        s.int_constant = as(int16_t{});
+        break;
+      case DType::kInt32:
+        s.int_constant = as(int32_t{});
+        break;
+      case DType::kInt64:
+        s.int_constant = as(int64_t{});
+        break;
+      case DType::kFloat32:
+        s.constant = as(float{});
+        break;
+      case DType::kFloat64:
+        s.constant = as(double{});
+        break;
       case DType::kBFloat16: {
         const uint32_t bits = static_cast<uint32_t>(as(uint16_t{})) << 16;
         float f;
@@ -716,7 +727,8 @@ class Lowering {
         s.constant = h >> 15 ? -f : f;
         break;
       }
-      default: break;
+      default:
+        break;
     }
     return b_->ScalarParam(type, std::move(s));
   }
@@ -741,7 +753,10 @@ class Lowering {
         if (a.kind == OpArg::Kind::kFloat && !IsFloating(t)) {
           // A number beyond what fits converts as C++ would clamp it.
           const double v = a.number;
-          s.int_constant = t == DType::kBool ? v != 0 : v >= 9.2e18 ? INT64_MAX : v <= -9.2e18 ? INT64_MIN : static_cast<int64_t>(v);
+          s.int_constant = t == DType::kBool ? v != 0
+                           : v >= 9.2e18     ? INT64_MAX
+                           : v <= -9.2e18    ? INT64_MIN
+                                             : static_cast<int64_t>(v);
         }
       }
       return b_->ScalarParam(t, std::move(s));
@@ -807,14 +822,22 @@ class Lowering {
 
   static ReduceKind KindOf(Combine c) {
     switch (c) {
-      case Combine::kSum: return ReduceKind::kSum;
-      case Combine::kProd: return ReduceKind::kProd;
-      case Combine::kMin: return ReduceKind::kMin;
-      case Combine::kMax: return ReduceKind::kMax;
-      case Combine::kArgMin: return ReduceKind::kArgMin;
-      case Combine::kArgMax: return ReduceKind::kArgMax;
-      case Combine::kAnd: return ReduceKind::kAnd;
-      case Combine::kOr: return ReduceKind::kOr;
+      case Combine::kSum:
+        return ReduceKind::kSum;
+      case Combine::kProd:
+        return ReduceKind::kProd;
+      case Combine::kMin:
+        return ReduceKind::kMin;
+      case Combine::kMax:
+        return ReduceKind::kMax;
+      case Combine::kArgMin:
+        return ReduceKind::kArgMin;
+      case Combine::kArgMax:
+        return ReduceKind::kArgMax;
+      case Combine::kAnd:
+        return ReduceKind::kAnd;
+      case Combine::kOr:
+        return ReduceKind::kOr;
     }
     return ReduceKind::kSum;
   }
@@ -1069,13 +1092,15 @@ class Lowering {
     SMELT_ASSIGN_OR_RETURN(const OpCall* call, CallOf(n));
     return call->GetExprs(name);
   }
-  absl::StatusOr<std::vector<Expr>> ExprsOr(NodeId n, absl::string_view name, size_t rank, std::vector<Expr> otherwise) {
+  absl::StatusOr<std::vector<Expr>> ExprsOr(NodeId n, absl::string_view name, size_t rank,
+                                            std::vector<Expr> otherwise) {
     SMELT_ASSIGN_OR_RETURN(const OpCall* call, CallOf(n));
     if (call->IsNone(name)) return otherwise;
     SMELT_ASSIGN_OR_RETURN(std::vector<Expr> v, call->GetExprs(name));
     if (v.empty()) return otherwise;
     if (v.size() == 1 && rank > 1) v.assign(rank, v[0]);
-    if (v.size() != rank) return Unsupported(n, absl::StrCat("argument ", name, " has ", v.size(), " elements for ", rank, " dims"));
+    if (v.size() != rank)
+      return Unsupported(n, absl::StrCat("argument ", name, " has ", v.size(), " elements for ", rank, " dims"));
     return v;
   }
   absl::StatusOr<int> DimArg(NodeId n, absl::string_view name, int rank) {
@@ -1115,7 +1140,8 @@ class Lowering {
       case Special::kEye: {
         const DType t = Dt(Out(n));
         Affine difference = b_->Add(index[0], b_->Scale(index[1], Expr(-1)));
-        const int equal = b_->Op(ScalarOp::kEq, DType::kBool, b_->IndexValue(difference), b_->ConstInt(DType::kInt64, 0));
+        const int equal =
+            b_->Op(ScalarOp::kEq, DType::kBool, b_->IndexValue(difference), b_->ConstInt(DType::kInt64, 0));
         return std::vector<int>{Select(equal, Number(t, 1), Number(t, 0))};
       }
       case Special::kTriangle: {
@@ -1298,7 +1324,9 @@ class Lowering {
         SMELT_ASSIGN_OR_RETURN(int v, Eval(a->value, {}, -1));
         return Convert(v, t);
       }
-      const DType own = a->kind == OpArg::Kind::kFloat ? DType::kFloat64 : a->kind == OpArg::Kind::kBool ? DType::kBool : DType::kInt64;
+      const DType own = a->kind == OpArg::Kind::kFloat  ? DType::kFloat64
+                        : a->kind == OpArg::Kind::kBool ? DType::kBool
+                                                        : DType::kInt64;
       if (a->known) return ScalarArg(n, *a, t);
       SMELT_ASSIGN_OR_RETURN(int v, ScalarArg(n, *a, own));
       return Convert(v, t);
@@ -1319,7 +1347,8 @@ class Lowering {
     int v = b_->IndexValue(index[0]);
     if (c == DType::kFloat64) v = b_->Cast(v, c);
     const bool unit = step == nullptr || step->IsNone() || (step->known && step->number == 1);
-    const bool from_zero = start == nullptr || start->IsNone() || (start->known && start->kind == OpArg::Kind::kInt && start->expr == Expr(0));
+    const bool from_zero = start == nullptr || start->IsNone() ||
+                           (start->known && start->kind == OpArg::Kind::kInt && start->expr == Expr(0));
     if (!unit) {
       SMELT_ASSIGN_OR_RETURN(int s, ScalarArg(n, *step, c));
       v = b_->Op(ScalarOp::kMul, c, v, s);
@@ -1430,7 +1459,8 @@ class Lowering {
     Expr offset = 0;
     for (const OpArg& e : list->elements) {
       const std::vector<Expr>& sizes = Sizes(e.value);
-      if (!stack && sizes.size() == 1 && sizes[0] == Expr(0) && index.size() != 1) continue;  // legacy: an empty list of numbers
+      if (!stack && sizes.size() == 1 && sizes[0] == Expr(0) && index.size() != 1)
+        continue;  // legacy: an empty list of numbers
       Index at = index;
       at[dim].base = at[dim].base - offset;
       const Expr length = stack ? Expr(1) : sizes[dim];
@@ -1516,7 +1546,8 @@ class Lowering {
     } else {
       SMELT_ASSIGN_OR_RETURN(std::vector<Expr> stride, ExprsOr(n, "stride", spatial, window));
       SMELT_ASSIGN_OR_RETURN(std::vector<Expr> padding, ExprsOr(n, "padding", spatial, std::vector<Expr>(spatial, 0)));
-      SMELT_ASSIGN_OR_RETURN(std::vector<Expr> dilation, ExprsOr(n, "dilation", spatial, std::vector<Expr>(spatial, 1)));
+      SMELT_ASSIGN_OR_RETURN(std::vector<Expr> dilation,
+                             ExprsOr(n, "dilation", spatial, std::vector<Expr>(spatial, 1)));
       bool include_pad = true;
       SMELT_ASSIGN_OR_RETURN(bool ceil_mode, call->GetBoolOr("ceil_mode", false));
       bool fixed = false;
@@ -1534,7 +1565,8 @@ class Lowering {
         at[d].base = at[d].base - padding[k];
         inside = And(inside, InRange(at[d], sizes[d]));
         if (!average || fixed) continue;
-        // How much of the window counts: with padding counted, what overhangs the padded input (ceil_mode) still does not.
+        // How much of the window counts: with padding counted, what overhangs the padded input (ceil_mode) still does
+        // not.
         int length;
         if ((include_pad && !ceil_mode) || (padding[k] == Expr(0) && !ceil_mode)) {
           length = Size(window[k]);
@@ -1653,7 +1685,8 @@ class Lowering {
       block.push_back(quotient);
     }
     Index at(index.begin(), index.begin() + lead);
-    at.push_back(b_->Add(b_->Scale(index[lead], kernel[0] * kernel[1]), b_->Add(b_->Scale(q_index_[0], kernel[1]), q_index_[1])));
+    at.push_back(b_->Add(b_->Scale(index[lead], kernel[0] * kernel[1]),
+                         b_->Add(b_->Scale(q_index_[0], kernel[1]), q_index_[1])));
     at.push_back(b_->Add(b_->Scale(block[0], blocks[1]), block[1]));
     SMELT_ASSIGN_OR_RETURN(int v, Eval(self, at, And(guard, inside)));
     const DType t = Dt(Out(n)), c = OpMathType(t);
@@ -1759,7 +1792,10 @@ class Lowering {
       const int i = b_->Cast(b_->IndexValue(index[d]), c);
       int x;
       if (corners) {
-        x = out == Expr(1) ? b_->Const(c, 0) : b_->Op(ScalarOp::kMul, c, b_->Op(ScalarOp::kDiv, c, b_->Cast(Size(in - 1), c), b_->Cast(Size(out - 1), c)), i);
+        x = out == Expr(1)
+                ? b_->Const(c, 0)
+                : b_->Op(ScalarOp::kMul, c,
+                         b_->Op(ScalarOp::kDiv, c, b_->Cast(Size(in - 1), c), b_->Cast(Size(out - 1), c)), i);
       } else {
         SMELT_ASSIGN_OR_RETURN(int ratio, Ratio(n, c, in, out, k, spatial));
         x = b_->Op(ScalarOp::kMul, c, ratio, b_->Op(ScalarOp::kAdd, c, i, b_->Const(c, 0.5)));
@@ -1782,7 +1818,8 @@ class Lowering {
     for (size_t k = spatial; k-- > 0;) {
       std::vector<int> next;
       for (size_t j = 0; j < values.size(); j += 2) {
-        next.push_back(b_->Op(ScalarOp::kAdd, c, b_->Op(ScalarOp::kMul, c, weight[k][0], values[j]), b_->Op(ScalarOp::kMul, c, weight[k][1], values[j + 1])));
+        next.push_back(b_->Op(ScalarOp::kAdd, c, b_->Op(ScalarOp::kMul, c, weight[k][0], values[j]),
+                              b_->Op(ScalarOp::kMul, c, weight[k][1], values[j + 1])));
       }
       values = std::move(next);
     }
@@ -1804,7 +1841,8 @@ class Lowering {
     for (size_t d = 0; d < values.size(); ++d) {
       const ValueId v = values[d];
       if (!v.valid() || !g_->value(v).type.IsTensor()) continue;
-      if (Dt(v) == DType::kBool || Dt(v) == DType::kUInt8) return Unsupported(n, "a mask as index: the number of elements is in the data");
+      if (Dt(v) == DType::kBool || Dt(v) == DType::kUInt8)
+        return Unsupported(n, "a mask as index: the number of elements is in the data");
       out.at[d] = v;
       if (begin < 0) begin = static_cast<int>(d);
       together = together && (end < 0 || end == static_cast<int>(d));
@@ -1846,7 +1884,9 @@ class Lowering {
   struct ActionDomain {
     std::vector<Expr> parallel, ordered;
   };
-  static std::string ActionName(const Node& node) { return std::string(absl::StripPrefix(node.op.name(), "smelt::inplace_")); }
+  static std::string ActionName(const Node& node) {
+    return std::string(absl::StripPrefix(node.op.name(), "smelt::inplace_"));
+  }
   absl::StatusOr<int> ActionDim(NodeId n, int rank) const {
     const std::optional<Expr> d = GetIntExpr(*g_, g_->node(n).inputs[1]);
     if (!d || !d->IsConstant()) return Unsupported(n, "a dim that is not a constant");
@@ -1909,7 +1949,9 @@ class Lowering {
       }
     } else {
       const TypeKind k = g_->value(v).type.kind();
-      a.kind = k == TypeKind::kFloat ? OpArg::Kind::kFloat : k == TypeKind::kBool ? OpArg::Kind::kBool : OpArg::Kind::kInt;
+      a.kind = k == TypeKind::kFloat  ? OpArg::Kind::kFloat
+               : k == TypeKind::kBool ? OpArg::Kind::kBool
+                                      : OpArg::Kind::kInt;
     }
     return ScalarArg(n, a, t);
   }
@@ -2038,10 +2080,18 @@ class Lowering {
       ScalarOp op = ScalarOp::kAdd;
       switch (mode) {
         case Mode::kSet:
-        case Mode::kAdd: op = t == DType::kBool ? ScalarOp::kOr : ScalarOp::kAdd; break;
-        case Mode::kMul: op = t == DType::kBool ? ScalarOp::kAnd : ScalarOp::kMul; break;
-        case Mode::kMin: op = ScalarOp::kMin; break;
-        case Mode::kMax: op = ScalarOp::kMax; break;
+        case Mode::kAdd:
+          op = t == DType::kBool ? ScalarOp::kOr : ScalarOp::kAdd;
+          break;
+        case Mode::kMul:
+          op = t == DType::kBool ? ScalarOp::kAnd : ScalarOp::kMul;
+          break;
+        case Mode::kMin:
+          op = ScalarOp::kMin;
+          break;
+        case Mode::kMax:
+          op = ScalarOp::kMax;
+          break;
       }
       value = b_->Op(op, c, old, value);
     }

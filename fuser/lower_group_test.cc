@@ -76,7 +76,7 @@ TEST(LowerGroup, AddBroadcastsARow) {
   %z : Float(2, 3, strides=[3, 1]) = aten::add.Tensor(%x, %y, %a)
   return (%z)
 )",
-               {Iota({2, 3}), Floats({3}, {10, 20, 30})});
+                   {Iota({2, 3}), Floats({3}, {10, 20, 30})});
   EXPECT_EQ(Elements(r[0]), (std::vector<float>{10, 21, 32, 13, 24, 35}));
 }
 
@@ -86,7 +86,7 @@ TEST(LowerGroup, ATransposedOperandIsReadInPlace) {
   %z : Float(2, 3, strides=[3, 1]) = aten::mul.Tensor(%x, %t)
   return (%z)
 )",
-               {Iota({2, 3}), Iota({3, 2})});
+                   {Iota({2, 3}), Iota({3, 2})});
   EXPECT_EQ(Elements(r[0]), (std::vector<float>{0, 2, 8, 3, 12, 25}));
 }
 
@@ -119,7 +119,7 @@ TEST(LowerGroup, ArgmaxGivesTheFirstOfEquals) {
   %z : Long(2, strides=[1]) = aten::argmax(%x, %d, %k)
   return (%z)
 )",
-               {Floats({2, 4}, {1, 5, 5, 2, NAN, 1, NAN, 3})});
+                   {Floats({2, 4}, {1, 5, 5, 2, NAN, 1, NAN, 3})});
   EXPECT_EQ(Elements<int64_t>(r[0]), (std::vector<int64_t>{1, 0}));
 }
 
@@ -130,7 +130,7 @@ TEST(LowerGroup, CumsumRunsAlongItsDim) {
   %z : Float(2, 3, strides=[3, 1]) = aten::cumsum(%x, %d, %n)
   return (%z)
 )",
-               {Iota({2, 3})});
+                   {Iota({2, 3})});
   EXPECT_EQ(Elements(r[0]), (std::vector<float>{0, 1, 2, 3, 5, 7}));
 }
 
@@ -139,7 +139,7 @@ TEST(LowerGroup, AWrittenRegionLeavesTheRestOfItsBase) {
   %z : Float(2, 3, strides=[3, 1]) = smelt::write_region[sizes=[2], strides=[3], offset=1, dtype=6](%x, %y)
   return (%z)
 )",
-               {Iota({2, 3}), Floats({2}, {-1, -2})});
+                   {Iota({2, 3}), Floats({2}, {-1, -2})});
   EXPECT_EQ(Elements(r[0]), (std::vector<float>{0, -1, 2, 3, -2, 5}));
 }
 
@@ -161,7 +161,7 @@ TEST(LowerGroup, ScatterAddAccumulatesDuplicates) {
   %z : Float(3, strides=[1]) = smelt::inplace_scatter_add(%x, %d, %i, %s)
   return (%z)
 )",
-               {Iota({3}), Longs({4}, {0, 2, 0, 0}), Floats({4}, {1, 10, 100, 1000})});
+                   {Iota({3}), Longs({4}, {0, 2, 0, 0}), Floats({4}, {1, 10, 100, 1000})});
   EXPECT_EQ(Elements(r[0]), (std::vector<float>{1101, 1, 12}));
 }
 
@@ -172,22 +172,24 @@ TEST(LowerGroup, PaddingReadsNothingOutside) {
   %z : Float(3, 3, strides=[3, 1]) = aten::constant_pad_nd(%x, %p, %v)
   return (%z)
 )",
-               {Iota({2, 2})});
+                   {Iota({2, 2})});
   EXPECT_EQ(Elements(r[0]), (std::vector<float>{9, 0, 1, 9, 2, 3, 9, 9, 9}));
 }
 
 TEST(LowerGroup, OneKernelForOtherSizesAndConstants) {
   auto text = [](const std::string& n, const std::string& c) {
     return "graph(%x : Float(" + n + ", 4, strides=[4, 1])):\n  %c : float = prim::Constant[value=" + c +
-           "]()\n  %a : int = prim::Constant[value=1]()\n  %z : Float(" + n + ", 4, strides=[4, 1]) = aten::add.Scalar(%x, %c, %a)\n  return (%z)\n";
+           "]()\n  %a : int = prim::Constant[value=1]()\n  %z : Float(" + n +
+           ", 4, strides=[4, 1]) = aten::add.Scalar(%x, %c, %a)\n  return (%z)\n";
   };
   EXPECT_EQ(Spec(text("3", "2.5")), Spec(text("7", "1.")));
 }
 
 TEST(LowerGroup, CommutedOperandsGiveOneKernel) {
   auto text = [](const std::string& args) {
-    return "graph(%x : Float(3, 4, strides=[4, 1]), %y : Float(4, strides=[1])):\n  %z : Float(3, 4, strides=[4, 1]) = aten::mul.Tensor(" + args +
-           ")\n  return (%z)\n";
+    return "graph(%x : Float(3, 4, strides=[4, 1]), %y : Float(4, strides=[1])):\n  %z : Float(3, 4, strides=[4, 1]) = "
+           "aten::mul.Tensor(" +
+           args + ")\n  return (%z)\n";
   };
   EXPECT_EQ(Spec(text("%x, %y")), Spec(text("%y, %x")));
 }

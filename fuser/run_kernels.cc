@@ -49,7 +49,9 @@ class Runner {
     }
     return absl::InternalError(absl::StrCat("%", g_.value(v).name, " has no tensor"));
   }
-  static bool IsRegionOp(const Node& n) { return n.op == "smelt::write_region" || absl::StartsWith(n.op.name(), "smelt::inplace_"); }
+  static bool IsRegionOp(const Node& n) {
+    return n.op == "smelt::write_region" || absl::StartsWith(n.op.name(), "smelt::inplace_");
+  }
   // The value whose contents the memory of `v` holds already, or an invalid id.
   ValueId RegionBase(ValueId v) const {
     const Node& node = g_.node(g_.value(v).def);
@@ -154,14 +156,16 @@ class Runner {
         SMELT_ASSIGN_OR_RETURN(v, Number(s.expr));
       } else {
         auto it = options_.numbers.find(g_.value(s.value).name);
-        if (it == options_.numbers.end()) return absl::InvalidArgumentError(absl::StrCat("no value for %", g_.value(s.value).name));
+        if (it == options_.numbers.end())
+          return absl::InvalidArgumentError(absl::StrCat("no value for %", g_.value(s.value).name));
         d = it->second;
         v = static_cast<int64_t>(it->second);
       }
       if (floating) std::memcpy(&v, &d, sizeof v);
       words.push_back(v);
     }
-    if (static_cast<int64_t>(words.size()) != k.spec.num_words()) return absl::InternalError("the number of words is not the spec's");
+    if (static_cast<int64_t>(words.size()) != k.spec.num_words())
+      return absl::InternalError("the number of words is not the spec's");
     int64_t status = 0;
     SMELT_RETURN_IF_ERROR(InterpretKernel(k.spec, words.data(), 0, NumTiles(k.spec, words.data()), &status));
     if (status != 0) return absl::OutOfRangeError(absl::StrCat(node.op.full(), ": the kernel's status is ", status));
@@ -176,7 +180,8 @@ class Runner {
 
 }  // namespace
 
-absl::StatusOr<RunKernelsResult> RunKernels(const Graph& g, const std::vector<Tensor>& inputs, const RunKernelsOptions& options) {
+absl::StatusOr<RunKernelsResult> RunKernels(const Graph& g, const std::vector<Tensor>& inputs,
+                                            const RunKernelsOptions& options) {
   return Runner(g, options).Run(inputs);
 }
 

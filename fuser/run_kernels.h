@@ -1,5 +1,5 @@
-// For tests: runs a pure graph, its kernels lowered and interpreted one by one, over memory of its own. Library calls, control flow and
-// random draws are left to `library`.
+// For tests: runs a pure graph, its kernels lowered and interpreted one by one, over memory of its own. Library calls,
+// control flow and random draws are left to `library`.
 #ifndef SMELT_FUSER_RUN_KERNELS_H_
 #define SMELT_FUSER_RUN_KERNELS_H_
 
@@ -26,7 +26,8 @@ struct RunKernelsResult {
   std::vector<std::string> specs;  // of each launch, in order
 };
 
-absl::StatusOr<RunKernelsResult> RunKernels(const Graph& g, const std::vector<Tensor>& inputs, const RunKernelsOptions& options = {});
+absl::StatusOr<RunKernelsResult> RunKernels(const Graph& g, const std::vector<Tensor>& inputs,
+                                            const RunKernelsOptions& options = {});
 
 }  // namespace smelt
 

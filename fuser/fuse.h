@@ -1,0 +1,54 @@
+// Forms fusion groups: kernels that do the work of several nodes, without memory in between.
+//
+//   SMELT_ASSIGN_OR_RETURN(FusionReport report, Fuse(graph));    // after ExpandComposites
+//   SMELT_RETURN_IF_ERROR(VerifyFusionPlan(graph));
+//   report.edges[0]   // {"aten::mul.Tensor %5", "aten::add.Tensor %6", true, "same loop"}
+//
+// A group is a node smelt::FusionGroup with the attributes "Subgraph" (its inputs are the node's, in order) and "name".
+// The pass walks each block once; a group costs what its nodes and operands cost.
+//
+// Decisions: a node joins the group of what it reads, or a group joins those that read it, where the one loop nest does
+// both, memory traffic shrinks, and nothing is computed twice that costs more than reading it. A group stands where all
+// it reads is ready and nothing outside yet needs it; the readers of a memory's old contents stay before the
+// smelt::write_region that replaces them.
+#ifndef SMELT_FUSER_FUSE_H_
+#define SMELT_FUSER_FUSE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+struct FuseOptions {
+  bool explain = false;  // fill FusionReport::edges
+  int max_group_nodes = 128;
+  int max_group_operands = 48;
+};
+
+// Why a value did or did not stay inside a kernel.
+struct FusionEdge {
+  std::string producer, consumer;  // "aten::mul.Tensor %5"
+  bool fused = false;
+  std::string reason;
+};
+
+struct FusionReport {
+  int groups = 0;          // of two nodes or more
+  int fused_nodes = 0;     // inside them
+  int single_kernels = 0;  // nodes that stay kernels by themselves
+  std::vector<FusionEdge> edges;
+};
+
+absl::StatusOr<FusionReport> Fuse(Graph& g, const FuseOptions& options = {});
+
+// That every smelt::FusionGroup fits its subgraph, is pure, has a kernel, and does not read memory that it writes at
+// other indices; and that no node reads a memory's old contents after the region write that takes it over.
+absl::Status VerifyFusionPlan(const Graph& g);
+
+}  // namespace smelt
+
+#endif  // SMELT_FUSER_FUSE_H_
