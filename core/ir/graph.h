@@ -67,7 +67,7 @@ struct Value {
   Type type;
   NodeId def;  // the node that makes it (a block's parameter: the block's param node)
   uint32_t def_index = 0;
-  absl::InlinedVector<Use, 1> uses;  // in no particular order
+  absl::InlinedVector<Use, 2> uses;  // in no particular order
   // The value of an int that is known as an expression over symbols (a constant, a size, arithmetic on sizes).
   std::optional<Expr> expr;
 };
