@@ -12,6 +12,9 @@
 
 namespace smelt {
 
+// Whether Decompose knows the operator (for some arguments at least).
+bool HasDecomposition(OpName op);
+
 // Replaces `n` by what it means, inserted at its place; uses of its outputs are redirected. False: it has no
 // decomposition (or none for these arguments), nothing was changed. The types of n's tensor arguments must be complete.
 absl::StatusOr<bool> Decompose(Graph& g, NodeId n);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
+#include "smelt/core/op/decompose.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/tables.h"
 
@@ -327,7 +328,7 @@ OpInfo Describe(OpName op) {
     // Composites that write buffers.
     if (kind_of(name) == OpKind::kComposite && !absl::StrContains(op.overload(), "out")) {
       info.kind = OpKind::kComposite;
-      info.decomposes = true;
+      info.decomposes = HasDecomposition(op);
       return info;
     }
     const bool first_written = !schema->arguments.empty() && Writes(schema->arguments[0]);
@@ -352,18 +353,19 @@ OpInfo Describe(OpName op) {
     info.kind = OpKind::kPointwise;
   } else if (op.full() == "aten::max.other" || op.full() == "aten::min.other" || op.full() == "aten::where") {
     info.kind = OpKind::kComposite;
-    info.decomposes = true;
+    info.decomposes = HasDecomposition(op);
   } else if (absl::StartsWith(name, "aten::_foreach_")) {
     static const auto* const kNames = new absl::flat_hash_set<std::string>(absl::StrSplit(kForeach, ' '));
     if (kNames->contains(name.substr(15))) {
       info.kind = OpKind::kComposite;
-      info.decomposes = true;
+      info.decomposes = HasDecomposition(op);
     }
   } else {
     const OpKind k = kind_of(name);
     if (k == OpKind::kMovement || k == OpKind::kLibrary || k == OpKind::kComposite || k == OpKind::kOther)
       info.kind = k;
-    info.decomposes = k == OpKind::kComposite;
+    info.decomposes = HasDecomposition(op);
+    if (info.kind == OpKind::kUnknown && info.decomposes) info.kind = OpKind::kComposite;
   }
   return info;
 }

@@ -10,7 +10,6 @@ namespace smelt::op_internal {
 bool HasPointwise(OpName op);
 bool HasReduction(OpName op);
 bool HasView(OpName op);
-bool HasDecomposition(OpName op);
 bool HasTypeRule(OpName op);
 
 // A number as PyTorch lifts it: kBool, kInt64, kFloat64 or kComplex128.

@@ -1,0 +1,103 @@
+#include "smelt/core/op/infer.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/core/op/schema.h"
+
+namespace smelt {
+namespace {
+
+std::unique_ptr<Graph> Infer(absl::string_view text) {
+  ParseOptions options;
+  options.resolve_overload = ResolveOverload;
+  auto g = ParseGraph(text, options);
+  SMELT_CHECK_OK(g.status());
+  SMELT_CHECK_OK(InferTypes(**g));
+  return *std::move(g);
+}
+
+std::string TypeOf(const Graph& g, absl::string_view name) { return g.value(g.FindValue(name)).type.ToString(); }
+
+TEST(InferTest, APointwiseResultPromotesAndBroadcastsAsPyTorchDoes) {
+  auto g = Infer(R"(graph(%x : Half(4, 1, strides=[1, 1]), %y : Float(3, strides=[1])):
+    %1 : int = prim::Constant[value=1]()
+    %z : Tensor = aten::add(%x, %y, %1)
+    %b : Tensor = aten::lt(%z, %1)
+    return (%b))");
+  EXPECT_EQ(TypeOf(*g, "z"), "Float(4, 3, strides=[3, 1])");
+  EXPECT_EQ(TypeOf(*g, "b"), "Bool(4, 3, strides=[3, 1])");
+}
+
+TEST(InferTest, SizesAreCarriedAsExpressions) {
+  auto g = Infer(R"(graph(%x : Float(s0, 8, strides=[8, 1])):
+    %0 : int = prim::Constant[value=0]()
+    %2 : int = prim::Constant[value=2]()
+    %none : NoneType = prim::Constant()
+    %n : int = aten::size(%x, %0)
+    %m : int = aten::floordiv(%n, %2)
+    %s : Tensor = aten::slice(%x, %0, %none, %m, %2)
+    %sizes : int[] = prim::ListConstruct(%n, %2, %m)
+    %z : Tensor = aten::zeros(%sizes, %none, %none, %none, %none)
+    return (%s, %z))");
+  EXPECT_EQ(g->value(g->FindValue("m")).expr->ToString(), "floordiv(s0, 2)");
+  EXPECT_EQ(TypeOf(*g, "z"),
+            "Float(s0, 2, floordiv(s0, 2), strides=[2*max(floordiv(s0, 2), 1), max(floordiv(s0, 2), 1), 1])");
+}
+
+TEST(InferTest, ACompositeHasTheTypesOfWhatItDecomposesInto) {
+  auto g = Infer(R"(graph(%x : BFloat16(2, 8, strides=[8, 1]), %w : BFloat16(3, 8, strides=[8, 1])):
+    %none : NoneType = prim::Constant()
+    %1 : int = prim::Constant[value=-1]()
+    %y : Tensor = aten::linear(%x, %w, %none)
+    %z : Tensor = aten::softmax(%y, %1, %none)
+    return (%z))");
+  EXPECT_EQ(TypeOf(*g, "y"), "BFloat16(2, 3, strides=[3, 1])");
+  EXPECT_EQ(TypeOf(*g, "z"), "BFloat16(2, 3, strides=[3, 1])");
+}
+
+TEST(InferTest, TheElementsOfASplitHaveTheirOwnTypes) {
+  auto g = Infer(R"(graph(%x : Float(7, 2, strides=[2, 1])):
+    %3 : int = prim::Constant[value=3]()
+    %0 : int = prim::Constant[value=0]()
+    %l : Tensor[] = aten::split(%x, %3, %0)
+    %a : Tensor, %b : Tensor, %c : Tensor = prim::ListUnpack(%l)
+    return (%c))");
+  EXPECT_EQ(TypeOf(*g, "a"), "Float(3, 2, strides=[2, 1])");
+  EXPECT_EQ(TypeOf(*g, "c"), "Float(1, 2, strides=[2, 1])");
+}
+
+TEST(InferTest, ALoopForgetsWhatChangesFromRoundToRound) {
+  auto g = Infer(R"(graph(%x : Float(2, 3, strides=[3, 1]), %n : int):
+    %true : bool = prim::Constant[value=1]()
+    %0 : int = prim::Constant[value=0]()
+    %y : Tensor, %s : Tensor = prim::Loop(%n, %true, %x, %x)
+      block0(%i : int, %a : Tensor, %b : Tensor):
+        %l : Tensor[] = prim::ListConstruct(%a, %a)
+        %c : Tensor = aten::cat(%l, %0)
+        %d : Tensor = aten::relu(%b)
+        -> (%true, %c, %d)
+    return (%y, %s))");
+  EXPECT_EQ(TypeOf(*g, "s"), "Float(2, 3, strides=[3, 1])");
+  EXPECT_EQ(g->value(g->FindValue("y")).type.tensor().dtype, DType::kFloat32);
+  EXPECT_FALSE(g->value(g->FindValue("y")).type.tensor().IsComplete());
+}
+
+TEST(InferTest, AnErrorNamesTheOperatorAndWhatDoesNotFit) {
+  ParseOptions options;
+  options.resolve_overload = ResolveOverload;
+  auto g = *ParseGraph(R"(graph(%x : Float(2, 3, strides=[3, 1]), %y : Float(4, 5, strides=[5, 1])):
+    %z : Tensor = aten::mm(%x, %y) # model.py:7:0
+    return (%z))",
+                       options);
+  absl::Status s = InferTypes(*g);
+  EXPECT_THAT(std::string(s.message()), testing::HasSubstr("aten::mm"));
+  EXPECT_THAT(std::string(s.message()), testing::HasSubstr("model.py:7"));
+  EXPECT_THAT(std::string(s.message()), testing::HasSubstr("3 and 4"));
+}
+
+}  // namespace
+}  // namespace smelt
