@@ -546,6 +546,11 @@ class PlanBuilder {
       if (!node.inputs.empty() && g_.value(node.inputs[0]).type.IsTensor()) return EmitReadScalar(n);
     }
     if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return EmitAssert(n);
+    if (name == "aten::empty" || name == "aten::empty_strided" || name == "aten::empty_like" || name == "aten::new_empty" ||
+        name == "aten::new_empty_strided" || name == "aten::empty_permuted") {
+      Place(node.outputs[0]);  // contents nobody has written yet
+      return absl::OkStatus();
+    }
     bool all_known = !node.outputs.empty();
     for (ValueId v : node.outputs) all_known = all_known && g_.value(v).expr.has_value();
     if (all_known) return absl::OkStatus();

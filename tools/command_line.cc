@@ -1,0 +1,82 @@
+#include "smelt/tools/command_line.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "smelt/core/base/file.h"
+#include "smelt/core/base/status_macros.h"
+
+namespace smelt {
+
+absl::StatusOr<CommandLine> CommandLine::Parse(const std::vector<std::string>& args,
+                                               const std::vector<std::string>& options,
+                                               const std::vector<std::string>& flags) {
+  CommandLine out;
+  auto known = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string& a = args[i];
+    if (a.size() < 2 || a[0] != '-') {
+      out.positional_.push_back(a);
+      continue;
+    }
+    const bool is_long = a[1] == '-';
+    const size_t equals = a.find('=');
+    const std::string name =
+        a.substr(is_long ? 2 : 1, equals == std::string::npos ? std::string::npos : equals - (is_long ? 2 : 1));
+    if (known(flags, name) && equals == std::string::npos) {
+      out.values_[name] = "true";
+    } else if (known(options, name)) {
+      if (equals != std::string::npos) {
+        out.values_[name] = a.substr(equals + 1);
+      } else if (i + 1 < args.size()) {
+        out.values_[name] = args[++i];
+      } else {
+        return absl::InvalidArgumentError(absl::StrCat("option ", a, " needs a value"));
+      }
+    } else {
+      std::vector<std::string> all = options;
+      all.insert(all.end(), flags.begin(), flags.end());
+      return absl::InvalidArgumentError(absl::StrCat("unknown option ", a, "; known: --", absl::StrJoin(all, ", --")));
+    }
+  }
+  return out;
+}
+
+std::string CommandLine::Get(absl::string_view name, absl::string_view fallback) const {
+  auto it = values_.find(std::string(name));
+  return it == values_.end() ? std::string(fallback) : it->second;
+}
+
+absl::StatusOr<int64_t> CommandLine::GetInt(absl::string_view name, int64_t fallback, int64_t min, int64_t max) const {
+  auto it = values_.find(std::string(name));
+  if (it == values_.end()) return fallback;
+  int64_t v;
+  if (!absl::SimpleAtoi(it->second, &v) || v < min || v > max) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", name, "=", it->second, ": a whole number from ", min, " to ", max, " expected"));
+  }
+  return v;
+}
+
+absl::StatusOr<std::vector<std::string>> ExpandParamsFiles(int argc, char** argv) {
+  std::vector<std::string> out;
+  for (int i = 1; i < argc; ++i) {
+    const std::string a = argv[i];
+    if (a.size() < 2 || a[0] != '@') {
+      out.push_back(a);
+      continue;
+    }
+    SMELT_ASSIGN_OR_RETURN(std::string text, ReadFile(a.substr(1)));
+    for (absl::string_view line : absl::StrSplit(text, '\n')) {
+      if (!line.empty()) out.push_back(std::string(line));
+    }
+  }
+  return out;
+}
+
+}  // namespace smelt

@@ -1,0 +1,38 @@
+// Options of smelt's commands: --name=value, --name value, --flag; @FILE stands for the file's lines, one argument
+// each.
+#ifndef SMELT_TOOLS_COMMAND_LINE_H_
+#define SMELT_TOOLS_COMMAND_LINE_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace smelt {
+
+class CommandLine {
+ public:
+  // `options` are the names that take a value, `flags` those that do not. InvalidArgument names what is not known, and
+  // what is.
+  static absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& args,
+                                           const std::vector<std::string>& options,
+                                           const std::vector<std::string>& flags);
+  const std::vector<std::string>& positional() const { return positional_; }
+  bool Has(absl::string_view name) const { return values_.count(std::string(name)) != 0; }
+  std::string Get(absl::string_view name, absl::string_view fallback = "") const;
+  // InvalidArgument if it is no whole number in [min, max].
+  absl::StatusOr<int64_t> GetInt(absl::string_view name, int64_t fallback, int64_t min, int64_t max) const;
+
+ private:
+  std::vector<std::string> positional_;
+  std::map<std::string, std::string> values_;
+};
+
+// argv[1..] with @FILE replaced by the lines of FILE.
+absl::StatusOr<std::vector<std::string>> ExpandParamsFiles(int argc, char** argv);
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_COMMAND_LINE_H_

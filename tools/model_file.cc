@@ -1,0 +1,39 @@
+#include "smelt/tools/model_file.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/file.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/core/op/verify.h"
+#include "smelt/frontend/pt2.h"
+#include "smelt/pipeline/compile.h"
+
+namespace smelt {
+
+absl::StatusOr<std::unique_ptr<Graph>> ReadModel(const std::string& path, bool complete) {
+  std::string stem = path.substr(path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1);
+  stem = stem.substr(0, stem.rfind('.'));
+  if (absl::EndsWith(path, ".pt2")) {
+    SMELT_ASSIGN_OR_RETURN(Pt2Model model, ReadPt2(path));
+    model.graph->name = stem;
+    return std::move(model.graph);
+  }
+  if (absl::EndsWith(path, ".ir")) {
+    SMELT_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+    ParseOptions options;
+    options.file_name = path;
+    options.resolve_overload = ResolveOverload;
+    SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> g, ParseGraph(text, options));
+    g->name = stem;
+    if (complete) {
+      absl::Status s = CompleteTypes(*g);
+      if (!s.ok()) return Annotate(s, path);
+    }
+    return g;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(path, ": a file that ends in .pt2, .ir or .smg expected"));
+}
+
+}  // namespace smelt
