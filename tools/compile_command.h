@@ -1,0 +1,15 @@
+// smelt compile MODEL -o OUT.smb
+#ifndef SMELT_TOOLS_COMPILE_COMMAND_H_
+#define SMELT_TOOLS_COMPILE_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+namespace smelt {
+
+extern const char kCompileHelp[];
+int RunCompile(const std::vector<std::string>& args);  // an exit code
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_COMPILE_COMMAND_H_

@@ -1,0 +1,49 @@
+// The command line: smelt COMMAND ... ; each command is in its own file.
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "smelt/tools/command_line.h"
+#include "smelt/tools/compile_command.h"
+#include "smelt/tools/exit_codes.h"
+#include "smelt/tools/inspect_command.h"
+#include "smelt/tools/run_command.h"
+
+namespace {
+
+constexpr char kHelp[] =
+    "smelt compiles PyTorch model files to bundles of kernels, and runs them.\n\n"
+    "  smelt compile MODEL -o OUT.smb    a model (.pt2, .ir, .smg) to a bundle\n"
+    "  smelt run BUNDLE --case=FILE      run a case and check what a caller sees\n"
+    "  smelt inspect FILE                what a model or bundle holds\n\n"
+    "smelt COMMAND --help says more. @FILE among the arguments stands for its lines.\n\n"
+    "exit codes: 0 well; 1 the result differs from what was expected; 2 wrong usage, or arguments that do not fit the "
+    "model;\n"
+    "  3 the input cannot be read or is corrupt; 4 something in it is not supported (all of it is listed); 5 this "
+    "machine does not\n"
+    "  match the bundle's target; 6 the output cannot be written, or a resource is exhausted; 7 the call is refused, "
+    "as PyTorch\n"
+    "  would refuse it; 8 some models of a batch failed; 70 a bug in smelt\n";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  auto args = smelt::ExpandParamsFiles(argc, argv);
+  if (!args.ok()) {
+    std::fprintf(stderr, "smelt: %s\n", std::string(args.status().message()).c_str());
+    return smelt::kExitUsage;
+  }
+  if (args->empty() || (*args)[0] == "--help" || (*args)[0] == "help") {
+    std::fputs(kHelp, args->empty() ? stderr : stdout);
+    return args->empty() ? smelt::kExitUsage : smelt::kExitOk;
+  }
+  const std::string command = (*args)[0];
+  const std::vector<std::string> rest(args->begin() + 1, args->end());
+  if (command == "compile") return smelt::RunCompile(rest);
+  if (command == "inspect") return smelt::RunInspect(rest);
+  if (command == "run") return smelt::RunRun(rest);
+  std::fprintf(stderr, "smelt: unknown command \"%s\"; known: compile, run, inspect\n%s", command.c_str(), kHelp);
+  return smelt::kExitUsage;
+}
