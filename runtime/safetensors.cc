@@ -1,0 +1,117 @@
+#include "smelt/runtime/safetensors.h"
+
+#include <cstring>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "smelt/core/base/file.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/json_text.h"
+
+namespace smelt {
+namespace {
+
+constexpr struct {
+  const char* name;
+  DType dtype;
+} kDTypes[] = {{"BOOL", DType::kBool},   {"U8", DType::kUInt8},      {"I8", DType::kInt8},
+               {"I16", DType::kInt16},   {"I32", DType::kInt32},     {"I64", DType::kInt64},
+               {"F16", DType::kFloat16}, {"BF16", DType::kBFloat16}, {"F32", DType::kFloat32},
+               {"F64", DType::kFloat64}, {"C64", DType::kComplex64}, {"C128", DType::kComplex128}};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Read(const std::string& path) {
+  auto file = std::make_unique<SafetensorsFile>();
+  file->path_ = path;
+  SMELT_ASSIGN_OR_RETURN(file->data_, ReadFile(path));
+  const std::string& data = file->data_;
+  auto bad = [&](absl::string_view what) { return absl::DataLossError(absl::StrCat(path, ": ", what)); };
+  if (data.size() < 8) return bad("no safetensors file: shorter than its header's length");
+  uint64_t header = 0;
+  std::memcpy(&header, data.data(), 8);
+  if (header > data.size() - 8)
+    return bad(absl::StrCat("the header is said to have ", header, " bytes, the file has ", data.size() - 8));
+  SMELT_ASSIGN_OR_RETURN(nlohmann::json json,
+                         ParseJsonText(absl::string_view(data).substr(8, header), absl::StrCat(path, ": header")));
+  if (!json.is_object()) return bad("the header is no JSON object");
+  const uint64_t body = data.size() - 8 - header;
+  for (auto it = json.begin(); it != json.end(); ++it) {
+    if (it.key() == "__metadata__") {
+      if (!it->is_object()) return bad("__metadata__ is no object");
+      for (auto m = it->begin(); m != it->end(); ++m) {
+        if (!m->is_string()) return bad(absl::StrCat("__metadata__ \"", m.key(), "\" is no string"));
+        file->metadata_[m.key()] = m->get<std::string>();
+      }
+      continue;
+    }
+    auto entry_bad = [&](absl::string_view what) { return bad(absl::StrCat("entry \"", it.key(), "\": ", what)); };
+    if (!it->is_object() || !it->contains("dtype") || !(*it)["dtype"].is_string() || !it->contains("shape") ||
+        !(*it)["shape"].is_array() || !it->contains("data_offsets") || !(*it)["data_offsets"].is_array() ||
+        (*it)["data_offsets"].size() != 2) {
+      return entry_bad("dtype, shape and two data_offsets expected");
+    }
+    Entry e;
+    e.dtype = (*it)["dtype"].get<std::string>();
+    for (const auto& d : (*it)["shape"]) {
+      if (!d.is_number_unsigned() || d.get<uint64_t>() > (uint64_t{1} << 48)) return entry_bad("a bad shape");
+      e.shape.push_back(d.get<int64_t>());
+    }
+    const auto& offsets = (*it)["data_offsets"];
+    if (!offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) return entry_bad("bad data_offsets");
+    const uint64_t begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
+    if (begin > end || end > body) return entry_bad(absl::StrCat("bytes ", begin, " to ", end, " of ", body));
+    e.bytes = absl::string_view(data).substr(8 + header + begin, end - begin);
+    file->entries_[it.key()] = std::move(e);
+  }
+  return file;
+}
+
+absl::StatusOr<Tensor> SafetensorsFile::ReadTensor(absl::string_view name) const {
+  auto it = entries_.find(std::string(name));
+  if (it == entries_.end()) return absl::InvalidArgumentError(absl::StrCat(path_, ": no tensor \"", name, "\""));
+  std::optional<DType> dtype;
+  for (const auto& d : kDTypes) {
+    if (it->second.dtype == d.name) dtype = d.dtype;
+  }
+  if (!dtype) return absl::UnimplementedError(absl::StrCat(path_, ": \"", name, "\" has dtype ", it->second.dtype));
+  int64_t bytes = ItemSize(*dtype);
+  for (int64_t d : it->second.shape) {
+    if (__builtin_mul_overflow(bytes, d, &bytes))
+      return absl::DataLossError(absl::StrCat(path_, ": \"", name, "\" has an absurd shape"));
+  }
+  if (bytes != static_cast<int64_t>(it->second.bytes.size())) {
+    return absl::DataLossError(
+        absl::StrCat(path_, ": \"", name, "\" has ", it->second.bytes.size(), " bytes, its shape needs ", bytes));
+  }
+  Tensor t = Tensor::Empty(*dtype, it->second.shape);
+  if (bytes > 0) std::memcpy(t.data(), it->second.bytes.data(), bytes);
+  return t;
+}
+
+absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, Tensor>& tensors) {
+  nlohmann::json header = nlohmann::json::object();
+  std::string body;
+  for (const auto& [name, t] : tensors) {
+    const Tensor dense = t.Clone();
+    const size_t begin = body.size();
+    body.append(static_cast<const char*>(dense.data()), dense.NumElements() * ItemSize(dense.dtype()));
+    const char* dtype = "U8";
+    for (const auto& d : kDTypes) {
+      if (d.dtype == t.dtype()) dtype = d.name;
+    }
+    header[name] = {{"dtype", dtype},
+                    {"shape", std::vector<int64_t>(t.sizes().begin(), t.sizes().end())},
+                    {"data_offsets", {begin, body.size()}}};
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const uint64_t size = text.size();
+  std::string out(reinterpret_cast<const char*>(&size), 8);
+  out += text;
+  out += body;
+  return WriteFileAtomically(path, out);
+}
+
+}  // namespace smelt
