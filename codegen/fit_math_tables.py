@@ -132,6 +132,9 @@ emit("kErfc64", erfc_of, one, -1, mpf(24) / 32, 22)
 # tanh in float32: |x| small.
 emit("kTanh32", safe(lambda z: (m.tanh(m.sqrt(z)) / m.sqrt(z) - 1) / z, -mpf(1) / 3), lambda z: max(z, mpf("1e-5")), 0, mpf("0.36"), 4)
 
+# lgamma(1 + t) = t * P(t)
+emit("kLgamma64", safe(lambda t: m.loggamma(1 + t) / t, -m.euler), one, mpf("-0.3"), mpf("0.3"), 20)
+
 words = 24
 mp.prec = 64 * words + 200
 scaled = int(m.floor(2 / m.pi * mpf(2) ** (64 * (words - 1))))

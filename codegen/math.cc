@@ -526,7 +526,8 @@ class Math {
   Value* Acosh(Value* x) {
     Value* t = Sub(x, K(1));
     Value* y = Log1p(Add(t, Sqrt(Fma(t, t, Add(t, t)))));
-    return Select(Gt(x, K(0x1p28)), Add(Log(x), K(kLn2)), y);
+    y = Select(Gt(x, K(0x1p28)), Add(Log(x), K(kLn2)), y);
+    return Select(b_.CreateFCmpULT(x, K(1)), Nan(), y);
   }
   Value* Atanh(Value* x) {
     Value* a = Abs(x);
@@ -1007,9 +1008,8 @@ class Math {
     Value* z = Mul(inverse, inverse);
     Value* series = Mul(inverse, Poly(z, kStirling));
     Value* l = Log(y);
+    // (y - 1/2)(log y - 1) + (log(2 pi) - 1) / 2 + ...
     Value* r = Add(Fma(Sub(y, K(0.5)), Sub(l, K(1)), K(0.418938533204672741780329736406)), series);
-    // (y - 1/2)(log y - 1) - 1/2 + ...
-    r = Sub(r, K(0.5));
     return Sub(r, Log(product));
   }
   Value* Lgamma(Value* x) {
@@ -1022,6 +1022,12 @@ class Math {
     Value* pole = And(b_.CreateFCmpOLE(x, K(0)), Eq(Floor(x), x));
     r = Select(pole, Inf(), r);
     r = Select(Eq(a, Inf()), Inf(), r);
+    // Around its zeros at 1 and 2 the value is small: from there, lgamma(2 + t) = log(1 + t) + lgamma(1 + t).
+    Value* second = Gt(x, K(1.5));
+    Value* t = Sub(x, Select(second, K(2), K(1)));
+    Value* near = Mul(t, Poly2(t, kLgamma64));
+    near = Select(second, Add(Log1p(t), near), near);
+    r = Select(Lt(Abs(t), K(0.3)), Add(near, K(0)), r);  // + 0: not -0
     // Near 0, -log(a) is all of it.
     r = Select(Lt(a, K(0x1p-60)), Neg(Log(a)), r);
     return Select(IsNan(x), x, r);

@@ -1,0 +1,448 @@
+#include "smelt/codegen/kernel_cache.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <future>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "smelt/codegen/kernel_key.h"
+#include "smelt/core/base/file.h"
+#include "smelt/core/base/sha256.h"
+#include "smelt/core/base/status_macros.h"
+
+namespace smelt {
+namespace {
+
+constexpr absl::string_view kMagic = "smelt kernel 1";
+constexpr absl::string_view kSuffix = ".kernel";
+constexpr absl::string_view kTemporary = ".tmp.";
+// What a process that died has left behind.
+constexpr int64_t kStaleSeconds = 3600;
+
+int64_t Nanoseconds(const timespec& t) { return static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec; }
+
+// An entry: a line "smelt kernel 1 DIGEST KEYTEXT-BYTES OBJECT-BYTES", the key's text, the object. The digest is of all
+// that follows the line.
+std::string EncodeEntry(absl::string_view key_text, absl::string_view object) {
+  Sha256Hasher hasher;
+  hasher.Update(key_text);
+  hasher.Update(object);
+  return absl::StrCat(kMagic, " ", ToHex(hasher.Finish()), " ", key_text.size(), " ", object.size(), "\n", key_text,
+                      object);
+}
+
+struct DecodedEntry {
+  absl::string_view key_text, object;
+};
+absl::StatusOr<DecodedEntry> DecodeEntry(absl::string_view bytes) {
+  const size_t end = bytes.substr(0, 256).find('\n');
+  if (end == absl::string_view::npos) return absl::DataLossError("has no header");
+  absl::string_view header = bytes.substr(0, end);
+  absl::string_view payload = bytes.substr(end + 1);
+  if (!absl::ConsumePrefix(&header, kMagic)) return absl::DataLossError("is of another kind or version");
+  std::vector<absl::string_view> words = absl::StrSplit(header, ' ', absl::SkipEmpty());
+  uint64_t text_size, object_size;
+  if (words.size() != 3 || !absl::SimpleAtoi(words[1], &text_size) || !absl::SimpleAtoi(words[2], &object_size)) {
+    return absl::DataLossError("has a damaged header");
+  }
+  if (text_size > payload.size() || payload.size() - text_size != object_size) {
+    return absl::DataLossError(
+        absl::StrCat("has ", payload.size(), " bytes, expected ", text_size, " + ", object_size));
+  }
+  if (ToHex(Sha256(payload)) != words[0]) return absl::DataLossError("does not fit its digest");
+  return DecodedEntry{payload.substr(0, text_size), payload.substr(text_size)};
+}
+
+absl::Status MakeDirectories(const std::string& path) {
+  for (size_t at = 1; at <= path.size(); ++at) {
+    if (at != path.size() && path[at] != '/') continue;
+    const std::string part = path.substr(0, at);
+    if (mkdir(part.c_str(), 0755) != 0 && errno != EEXIST && errno != EISDIR) {
+      return absl::UnavailableError(absl::StrCat(part, ": mkdir: ", strerror(errno)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<CacheMode> ParseCacheMode(absl::string_view text) {
+  if (text == "read-write") return CacheMode::kReadWrite;
+  if (text == "read-only") return CacheMode::kReadOnly;
+  if (text == "off") return CacheMode::kOff;
+  return absl::InvalidArgumentError(absl::StrCat("cache mode \"", text, "\" is not read-write, read-only or off"));
+}
+
+class KernelCache::Impl {
+ public:
+  using Result = absl::StatusOr<std::shared_ptr<const KernelObject>>;
+
+  explicit Impl(Options options) : options_(std::move(options)) {}
+
+  void Warn(absl::string_view what) const {
+    if (options_.warn) {
+      std::lock_guard<std::mutex> lock(warn_mutex_);
+      options_.warn(what);
+      return;
+    }
+    std::fprintf(stderr, "smelt: kernel cache: %.*s\n", static_cast<int>(what.size()), what.data());
+  }
+
+  Result Get(const KernelSpec& spec, Target target) {
+    const std::string spec_text = spec.ToString();
+    const std::string key_text = KernelKeyText(spec_text, target);
+    std::promise<Result> promise;
+    std::shared_future<Result> future;
+    bool mine = false;
+    {
+      // Kernels are found by the whole text of their key, not by its digest: a hit is equal in everything.
+      std::lock_guard<std::mutex> lock(mutex_);
+      auto [it, inserted] = kernels_.try_emplace(key_text);
+      if (inserted) {
+        it->second = promise.get_future().share();
+        mine = true;
+      } else {
+        ++stats_.memory_hits;
+      }
+      future = it->second;
+    }
+    if (!mine) return future.get();
+    Result result = LoadOrCompile(spec, target, spec_text, key_text);
+    if (!result.ok()) {
+      // Those who wait get the error; who comes later tries again.
+      std::lock_guard<std::mutex> lock(mutex_);
+      kernels_.erase(key_text);
+    }
+    promise.set_value(result);
+    return result;
+  }
+
+  Stats stats() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return stats_;
+  }
+  const Options& options() const { return options_; }
+
+  absl::StatusOr<std::vector<EntryInfo>> List() const {
+    std::vector<EntryInfo> out;
+    if (options_.mode == CacheMode::kOff) return out;
+    SMELT_ASSIGN_OR_RETURN(std::vector<EntryInfo> files, Scan(nullptr));
+    for (EntryInfo& e : files) {
+      absl::StatusOr<std::string> bytes = ReadFile(PathOf(e.key));
+      if (!bytes.ok()) continue;  // gone meanwhile
+      absl::StatusOr<DecodedEntry> entry = DecodeEntry(*bytes);
+      if (entry.ok() && ToHex(Sha256(entry->key_text)) == e.key) e.key_text = std::string(entry->key_text);
+      out.push_back(std::move(e));
+    }
+    return out;
+  }
+
+  absl::Status Clear() {
+    if (options_.mode != CacheMode::kReadWrite) {
+      return absl::FailedPreconditionError("the kernel cache is not opened for writing");
+    }
+    std::vector<std::string> temporaries;
+    SMELT_ASSIGN_OR_RETURN(std::vector<EntryInfo> files, Scan(&temporaries));
+    for (const EntryInfo& e : files) temporaries.push_back(PathOf(e.key));
+    for (const std::string& path : temporaries) {
+      if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+        return absl::UnavailableError(absl::StrCat(path, ": unlink: ", strerror(errno)));
+      }
+    }
+    std::lock_guard<std::mutex> lock(disk_mutex_);
+    bytes_on_disk_ = 0;
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string PathOf(absl::string_view key) const { return absl::StrCat(options_.directory, "/", key, kSuffix); }
+
+  Result LoadOrCompile(const KernelSpec& spec, Target target, const std::string& spec_text,
+                       const std::string& key_text) {
+    const std::string key = ComputeKernelKey(spec_text, target);
+    if (options_.mode != CacheMode::kOff) {
+      if (std::shared_ptr<const KernelObject> found = Load(key, key_text, target)) return found;
+    }
+    SMELT_ASSIGN_OR_RETURN(KernelObject object, CompileKernel(spec, target));
+    auto result = std::make_shared<const KernelObject>(std::move(object));
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      ++stats_.compiled;
+    }
+    if (options_.mode == CacheMode::kReadWrite) Store(key, key_text, result->bytes);
+    return result;
+  }
+
+  std::shared_ptr<const KernelObject> Load(const std::string& key, const std::string& key_text, Target target) {
+    const std::string path = PathOf(key);
+    absl::StatusOr<std::string> bytes = ReadFile(path);
+    if (!bytes.ok()) {
+      if (!absl::IsNotFound(bytes.status())) Warn(bytes.status().message());
+      return nullptr;
+    }
+    absl::StatusOr<DecodedEntry> entry = DecodeEntry(*bytes);
+    absl::Status status = entry.status();
+    if (status.ok() && entry->key_text != key_text) status = absl::DataLossError("holds another kernel");
+    if (!status.ok()) {
+      Warn(absl::StrCat(path, " ", status.message(), "; compiling the kernel anew"));
+      std::lock_guard<std::mutex> lock(mutex_);
+      ++stats_.damaged;
+      return nullptr;
+    }
+    auto object = std::make_shared<KernelObject>();
+    object->target = target;
+    object->key = key;
+    object->symbol = absl::StrCat("k_", key);
+    object->bytes = std::string(entry->object);
+    // The time of last use, for eviction. A failure costs the entry its place, no more.
+    if (options_.mode == CacheMode::kReadWrite) utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++stats_.disk_hits;
+    return object;
+  }
+
+  void Store(const std::string& key, const std::string& key_text, const std::string& object) {
+    const std::string entry = EncodeEntry(key_text, object);
+    const absl::Status status = Publish(PathOf(key), entry);
+    if (!status.ok()) {
+      // One warning is enough for a full or read-only disk.
+      if (!warned_of_writing_.exchange(true)) Warn(absl::StrCat(status.message(), "; kernels are not kept"));
+      return;
+    }
+    std::lock_guard<std::mutex> lock(disk_mutex_);
+    if (bytes_on_disk_) *bytes_on_disk_ += static_cast<int64_t>(entry.size());
+    if (!bytes_on_disk_ || *bytes_on_disk_ > options_.max_bytes) Evict();
+  }
+
+  // Whole or not at all. Not synced to the disk: after a crash of the machine an entry may be damaged, which its digest
+  // tells.
+  absl::Status Publish(const std::string& path, absl::string_view bytes) {
+    static std::atomic<uint64_t> counter = 0;
+    const std::string temporary = absl::StrCat(path, kTemporary, getpid(), ".", counter++);
+    const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0) return absl::UnavailableError(absl::StrCat(temporary, ": create: ", strerror(errno)));
+    absl::Status status;
+    for (absl::string_view rest = bytes; !rest.empty() && status.ok();) {
+      const ssize_t n = write(fd, rest.data(), rest.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) {
+        status = absl::UnavailableError(absl::StrCat(temporary, ": write: ", strerror(errno)));
+      } else {
+        rest.remove_prefix(static_cast<size_t>(n));
+      }
+    }
+    if (close(fd) != 0 && status.ok()) {
+      status = absl::UnavailableError(absl::StrCat(temporary, ": close: ", strerror(errno)));
+    }
+    if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
+      status = absl::UnavailableError(absl::StrCat(path, ": rename: ", strerror(errno)));
+    }
+    if (!status.ok()) unlink(temporary.c_str());
+    return status;
+  }
+
+  // Entries by key; temporary files that nobody writes any more go to `stale`.
+  absl::StatusOr<std::vector<EntryInfo>> Scan(std::vector<std::string>* stale) const {
+    DIR* dir = opendir(options_.directory.c_str());
+    if (!dir) return absl::UnavailableError(absl::StrCat(options_.directory, ": opendir: ", strerror(errno)));
+    std::vector<EntryInfo> out;
+    while (const dirent* e = readdir(dir)) {
+      absl::string_view name = e->d_name;
+      const bool temporary = absl::StrContains(name, kTemporary);
+      if (!temporary && !absl::EndsWith(name, kSuffix)) continue;
+      struct stat info;
+      if (fstatat(dirfd(dir), e->d_name, &info, 0) != 0) continue;
+      if (temporary) {
+        if (stale && time(nullptr) - info.st_mtim.tv_sec > kStaleSeconds) {
+          stale->push_back(absl::StrCat(options_.directory, "/", name));
+        }
+        continue;
+      }
+      EntryInfo entry;
+      entry.key = std::string(absl::StripSuffix(name, kSuffix));
+      entry.bytes = info.st_size;
+      entry.used_ns = Nanoseconds(info.st_mtim);
+      out.push_back(std::move(entry));
+    }
+    closedir(dir);
+    std::sort(out.begin(), out.end(), [](const EntryInfo& a, const EntryInfo& b) { return a.key < b.key; });
+    return out;
+  }
+
+  // Counts what is there, and while it is too much, removes what was used longest ago: to nine tenths, so that it is
+  // not done for every kernel. Other processes may do the same; what one removed is gone for the other.
+  void Evict() {
+    std::vector<std::string> stale;
+    absl::StatusOr<std::vector<EntryInfo>> files = Scan(&stale);
+    if (!files.ok()) return;
+    for (const std::string& path : stale) unlink(path.c_str());
+    int64_t total = 0;
+    for (const EntryInfo& e : *files) total += e.bytes;
+    if (total > options_.max_bytes) {
+      std::sort(files->begin(), files->end(), [](const EntryInfo& a, const EntryInfo& b) {
+        return std::tie(a.used_ns, a.key) < std::tie(b.used_ns, b.key);
+      });
+      for (const EntryInfo& e : *files) {
+        if (total <= options_.max_bytes / 10 * 9) break;
+        if (unlink(PathOf(e.key).c_str()) != 0) continue;
+        total -= e.bytes;
+        std::lock_guard<std::mutex> lock(mutex_);
+        ++stats_.evicted;
+      }
+    }
+    bytes_on_disk_ = total;
+  }
+
+  const Options options_;
+  mutable std::mutex warn_mutex_;
+  std::atomic<bool> warned_of_writing_ = false;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, std::shared_future<Result>> kernels_;  // finished and in the making, by the key's text
+  Stats stats_;
+
+  std::mutex disk_mutex_;
+  std::optional<int64_t> bytes_on_disk_;  // not counted before the first write
+};
+
+KernelCache::KernelCache(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+KernelCache::~KernelCache() = default;
+
+std::string KernelCache::DefaultDirectory() {
+  // The XDG specification: a relative path is to be ignored.
+  const char* xdg = std::getenv("XDG_CACHE_HOME");
+  if (xdg && xdg[0] == '/') return absl::StrCat(xdg, "/smelt/kernels");
+  const char* home = std::getenv("HOME");
+  if (home && home[0] == '/') return absl::StrCat(home, "/.cache/smelt/kernels");
+  return "";
+}
+
+absl::StatusOr<std::unique_ptr<KernelCache>> KernelCache::Create(Options options) {
+  if (options.max_bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("kernel cache: a size cap of ", options.max_bytes, " bytes"));
+  }
+  std::string warning;
+  if (options.mode != CacheMode::kOff) {
+    if (options.directory.empty()) options.directory = DefaultDirectory();
+    if (options.directory.empty()) {
+      // A build sandbox has no home: that is no reason to fail.
+      options.mode = CacheMode::kOff;
+    } else if (options.mode == CacheMode::kReadWrite) {
+      const absl::Status made = MakeDirectories(options.directory);
+      if (!made.ok()) {
+        warning = absl::StrCat(made.message(), "; going on without a cache on disk");
+        options.mode = CacheMode::kOff;
+      }
+    }
+  }
+  auto cache = std::unique_ptr<KernelCache>(new KernelCache(std::make_unique<Impl>(std::move(options))));
+  if (!warning.empty()) cache->impl_->Warn(warning);
+  return cache;
+}
+
+absl::StatusOr<std::shared_ptr<const KernelObject>> KernelCache::GetOrCompile(const KernelSpec& spec, Target target) {
+  return impl_->Get(spec, target);
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<const KernelObject>>> KernelCache::GetOrCompileAll(
+    absl::Span<const Request> requests, int threads) {
+  std::vector<absl::StatusOr<std::shared_ptr<const KernelObject>>> results(
+      requests.size(), absl::StatusOr<std::shared_ptr<const KernelObject>>(absl::UnknownError("not asked for")));
+  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  threads = static_cast<int>(std::min<size_t>(threads, requests.size()));
+  // Equal kernels once: else a thread would wait for another's compilation.
+  std::map<std::string, size_t> first;
+  std::vector<size_t> source(requests.size()), work;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    auto [it, inserted] =
+        first.try_emplace(absl::StrCat(Name(requests[i].target), "\n", requests[i].spec->ToString()), i);
+    source[i] = it->second;
+    if (inserted) work.push_back(i);
+  }
+  std::atomic<size_t> next = 0;
+  auto run = [&] {
+    for (size_t k; (k = next++) < work.size();) {
+      const Request& r = requests[work[k]];
+      results[work[k]] = impl_->Get(*r.spec, r.target);
+    }
+  };
+  std::vector<std::thread> pool;
+  for (int t = 1; t < threads; ++t) pool.emplace_back(run);
+  run();
+  for (std::thread& t : pool) t.join();
+  std::vector<std::shared_ptr<const KernelObject>> out;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (!results[source[i]].ok()) return results[source[i]].status();
+    out.push_back(*results[source[i]]);
+  }
+  return out;
+}
+
+KernelCache::Stats KernelCache::stats() const { return impl_->stats(); }
+const std::string& KernelCache::directory() const { return impl_->options().directory; }
+
+absl::StatusOr<std::vector<KernelCache::EntryInfo>> KernelCache::List() const { return impl_->List(); }
+
+absl::StatusOr<std::vector<std::string>> KernelCache::Verify() const {
+  SMELT_ASSIGN_OR_RETURN(std::vector<EntryInfo> entries, impl_->List());
+  std::vector<std::string> damaged;
+  for (const EntryInfo& e : entries) {
+    if (e.key_text.empty()) damaged.push_back(e.key);
+  }
+  return damaged;
+}
+
+absl::Status KernelCache::Clear() { return impl_->Clear(); }
+
+absl::StatusOr<std::string> KernelCache::Explain(const KernelSpec& spec, Target target) const {
+  SMELT_ASSIGN_OR_RETURN(std::vector<EntryInfo> entries, impl_->List());
+  const std::string wanted_text = KernelKeyText(spec.ToString(), target);
+  const std::vector<std::string> wanted = absl::StrSplit(wanted_text, '\n');
+  std::string best;
+  size_t best_distance = 0;
+  for (const EntryInfo& e : entries) {
+    if (e.key_text.empty()) continue;
+    if (e.key_text == wanted_text) return "hit";
+    // Line by line, by position where both have it: a spec that differs in one instruction differs in one line.
+    const std::vector<std::string> have = absl::StrSplit(e.key_text, '\n');
+    std::string difference;
+    size_t distance = 0;
+    for (size_t i = 0; i < std::max(wanted.size(), have.size()); ++i) {
+      const absl::string_view w = i < wanted.size() ? absl::string_view(wanted[i]) : "";
+      const absl::string_view h = i < have.size() ? absl::string_view(have[i]) : "";
+      if (w == h) continue;
+      ++distance;
+      if (!h.empty()) absl::StrAppend(&difference, "  cached: ", h, "\n");
+      if (!w.empty()) absl::StrAppend(&difference, "  wanted: ", w, "\n");
+    }
+    if (best.empty() || distance < best_distance) {
+      best_distance = distance;
+      best = absl::StrCat("miss; the nearest entry, ", e.key.substr(0, 12), ", differs in ", distance, " lines:\n",
+                          difference);
+    }
+  }
+  return best.empty() ? "miss; the cache has no entry" : best;
+}
+
+}  // namespace smelt

@@ -1,0 +1,89 @@
+// Compiled kernels, kept: in the process and on disk.
+//
+//   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<KernelCache> cache, KernelCache::Create({}));
+//   SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const KernelObject> kernel, cache->GetOrCompile(spec, Target::kX86_64_V3));
+//
+// Safe to use from any number of threads: equal kernels that are asked for at once are compiled once. Safe among
+// processes: entries are published whole, by rename. What cannot be read or does not fit its own digest is a miss with
+// a warning, and is replaced. A disk that fails (full, read-only) costs a warning and the benefit, never the kernel.
+#ifndef SMELT_CODEGEN_KERNEL_CACHE_H_
+#define SMELT_CODEGEN_KERNEL_CACHE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "smelt/codegen/compiler.h"
+
+namespace smelt {
+
+enum class CacheMode {
+  kReadWrite,
+  kReadOnly,  // entries are used, none is written, touched or removed
+  kOff,       // nothing is read or written on disk; kernels are still kept in the process
+};
+// "read-write", "read-only", "off"
+absl::StatusOr<CacheMode> ParseCacheMode(absl::string_view text);
+
+class KernelCache {
+ public:
+  struct Options {
+    CacheMode mode = CacheMode::kReadWrite;
+    std::string directory;                        // empty: DefaultDirectory()
+    int64_t max_bytes = int64_t{1} << 30;         // on disk; the least recently used entries go first
+    std::function<void(absl::string_view)> warn;  // null: standard error
+  };
+  struct Stats {
+    int64_t memory_hits = 0, disk_hits = 0, compiled = 0;
+    int64_t damaged = 0;  // entries on disk that were of no use
+    int64_t evicted = 0;
+  };
+  struct Request {
+    const KernelSpec* spec;
+    Target target;
+  };
+  // An entry on disk.
+  struct EntryInfo {
+    std::string key;
+    int64_t bytes = 0;
+    int64_t used_ns = 0;   // time of last use, since the epoch
+    std::string key_text;  // KernelKeyText, empty if the entry is damaged
+  };
+
+  // Creates the directory if it is not there. Fails only where the options make no sense.
+  static absl::StatusOr<std::unique_ptr<KernelCache>> Create(Options options);
+  ~KernelCache();
+
+  // $XDG_CACHE_HOME/smelt/kernels, else $HOME/.cache/smelt/kernels; empty if neither is set.
+  static std::string DefaultDirectory();
+
+  absl::StatusOr<std::shared_ptr<const KernelObject>> GetOrCompile(const KernelSpec& spec, Target target);
+  // All of them, on `threads` threads (0: one a core), in the order of the requests. The first error in that order is
+  // returned.
+  absl::StatusOr<std::vector<std::shared_ptr<const KernelObject>>> GetOrCompileAll(absl::Span<const Request> requests,
+                                                                                   int threads);
+
+  Stats stats() const;
+  const std::string& directory() const;
+
+  // For `smelt cache`: entries on disk, by key. Verify removes nothing: it names the damaged ones.
+  absl::StatusOr<std::vector<EntryInfo>> List() const;
+  absl::StatusOr<std::vector<std::string>> Verify() const;
+  absl::Status Clear();
+  // Why this kernel is not in the cache: how its key differs from the nearest entry's, line by line. "hit" if it is.
+  absl::StatusOr<std::string> Explain(const KernelSpec& spec, Target target) const;
+
+ private:
+  class Impl;
+  explicit KernelCache(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_CODEGEN_KERNEL_CACHE_H_

@@ -1,0 +1,307 @@
+#include "smelt/codegen/kernel_cache.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "smelt/codegen/kernel_key.h"
+#include "smelt/core/base/file.h"
+
+namespace smelt {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr Target kTarget = Target::kX86_64_V3;
+
+// x * constant + constant, a kernel each.
+KernelSpec Spec(double constant) {
+  absl::StatusOr<KernelSpec> spec = ParseKernelSpec(absl::StrReplaceAll(R"(
+kernel parallel=1 reduction=0 vector=0 sequential=0
+param float32 r [unit] alias=-1
+param float32 w [unit] alias=-1
+%0 = load.p0 float32
+%1 = const float32 $C
+%2 = mul float32 %0 %1
+%3 = add float32 %2 %1
+%4 = store.p1 float32 %3
+outer 0 1 2 3 4
+)",
+                                                                        {{"$C", absl::StrCat(constant)}}));
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return *spec;
+}
+
+class KernelCacheTest : public testing::Test {
+ protected:
+  KernelCacheTest() {
+    std::string pattern = absl::StrCat(testing::TempDir(), "/cache.XXXXXX");
+    directory_ = mkdtemp(pattern.data());
+  }
+
+  std::unique_ptr<KernelCache> Open(CacheMode mode = CacheMode::kReadWrite, int64_t max_bytes = 1 << 30) {
+    KernelCache::Options options;
+    options.mode = mode;
+    options.directory = directory_;
+    options.max_bytes = max_bytes;
+    options.warn = [this](absl::string_view what) { warnings_.emplace_back(what); };
+    absl::StatusOr<std::unique_ptr<KernelCache>> cache = KernelCache::Create(options);
+    EXPECT_TRUE(cache.ok()) << cache.status();
+    return *std::move(cache);
+  }
+  std::string PathOf(const KernelSpec& spec) {
+    return absl::StrCat(directory_, "/", ComputeKernelKey(spec.ToString(), kTarget), ".kernel");
+  }
+  std::string BytesOf(KernelCache& cache, const KernelSpec& spec) {
+    auto kernel = cache.GetOrCompile(spec, kTarget);
+    EXPECT_TRUE(kernel.ok()) << kernel.status();
+    return kernel.ok() ? (*kernel)->bytes : "";
+  }
+
+  std::string directory_;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(KernelCacheTest, AKernelIsCompiledOnceAProcess) {
+  auto cache = Open();
+  const std::string bytes = BytesOf(*cache, Spec(2));
+  EXPECT_EQ(BytesOf(*cache, Spec(2)), bytes);
+  EXPECT_EQ(cache->stats().compiled, 1);
+  EXPECT_EQ(cache->stats().memory_hits, 1);
+}
+
+TEST_F(KernelCacheTest, TenThreadsThatAskAtOnceCompileOnce) {
+  auto cache = Open();
+  std::vector<std::thread> threads;
+  std::set<const KernelObject*> objects;
+  std::mutex mutex;
+  for (int i = 0; i < 10; ++i) {
+    threads.emplace_back([&] {
+      auto kernel = cache->GetOrCompile(Spec(3), kTarget);
+      ASSERT_TRUE(kernel.ok());
+      std::lock_guard<std::mutex> lock(mutex);
+      objects.insert(kernel->get());
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(cache->stats().compiled, 1);
+  EXPECT_THAT(objects, SizeIs(1));
+}
+
+TEST_F(KernelCacheTest, ANewProcessFindsTheSameBytesOnDisk) {
+  const std::string bytes = BytesOf(*Open(), Spec(2));
+  auto cache = Open();
+  EXPECT_EQ(BytesOf(*cache, Spec(2)), bytes);
+  EXPECT_EQ(cache->stats().disk_hits, 1);
+  EXPECT_EQ(cache->stats().compiled, 0);
+}
+
+TEST_F(KernelCacheTest, OtherConstantsAndOtherTargetsAreOtherKernels) {
+  auto cache = Open();
+  BytesOf(*cache, Spec(2));
+  BytesOf(*cache, Spec(2.5));
+  ASSERT_TRUE(cache->GetOrCompile(Spec(2), Target::kX86_64_V2).ok());
+  EXPECT_EQ(cache->stats().compiled, 3);
+}
+
+TEST_F(KernelCacheTest, EveryDamagedEntryIsAMissWithAWarningAndIsReplaced) {
+  const KernelSpec spec = Spec(2);
+  const std::string bytes = BytesOf(*Open(), spec);
+  const std::string entry = *ReadFile(PathOf(spec));
+  std::vector<std::string> damaged = {"",
+                                      "x",
+                                      entry.substr(0, 20),
+                                      entry.substr(0, entry.size() - 1),
+                                      entry + "x",
+                                      std::string(entry.size(), '\0'),
+                                      absl::StrReplaceAll(entry, {{"smelt kernel 1", "smelt kernel 2"}})};
+  for (size_t at = 0; at < entry.size(); at += entry.size() / 50) {
+    damaged.push_back(entry);
+    damaged.back()[at] ^= 1;
+  }
+  for (const std::string& d : damaged) {
+    ASSERT_EQ(WriteFileAtomically(PathOf(spec), d), absl::OkStatus());
+    warnings_.clear();
+    auto cache = Open();
+    EXPECT_EQ(BytesOf(*cache, spec), bytes);
+    EXPECT_EQ(cache->stats().compiled, 1);
+    EXPECT_EQ(cache->stats().damaged, 1);
+    EXPECT_THAT(warnings_, ElementsAre(HasSubstr("compiling the kernel anew")));
+    EXPECT_EQ(*ReadFile(PathOf(spec)), entry);
+  }
+}
+
+TEST_F(KernelCacheTest, AnEntryOfAnotherKernelIsNotUsed) {
+  // As if two keys had one digest.
+  BytesOf(*Open(), Spec(2));
+  ASSERT_EQ(rename(PathOf(Spec(2)).c_str(), PathOf(Spec(3)).c_str()), 0);
+  auto cache = Open();
+  BytesOf(*cache, Spec(3));
+  EXPECT_EQ(cache->stats().compiled, 1);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("holds another kernel")));
+}
+
+TEST_F(KernelCacheTest, ReadOnlyUsesEntriesAndWritesNothing) {
+  BytesOf(*Open(), Spec(2));
+  auto cache = Open(CacheMode::kReadOnly);
+  BytesOf(*cache, Spec(2));
+  BytesOf(*cache, Spec(3));
+  EXPECT_EQ(cache->stats().disk_hits, 1);
+  EXPECT_EQ(cache->stats().compiled, 1);
+  EXPECT_THAT(*Open()->List(), SizeIs(1));
+  EXPECT_EQ(cache->Clear().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(KernelCacheTest, OffTouchesNoDisk) {
+  auto cache = Open(CacheMode::kOff);
+  BytesOf(*cache, Spec(2));
+  EXPECT_EQ(cache->stats().compiled, 1);
+  EXPECT_THAT(*Open()->List(), IsEmpty());
+}
+
+TEST_F(KernelCacheTest, TheLeastRecentlyUsedEntriesGoFirst) {
+  BytesOf(*Open(), Spec(1));
+  const int64_t entry = (*Open()->List())[0].bytes;
+  // Room for four, of which a tenth must stay free.
+  auto age = [&](double c, int seconds) {
+    const timespec times[2] = {{1000000 - seconds, 0}, {1000000 - seconds, 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, PathOf(Spec(c)).c_str(), times, 0), 0);
+  };
+  {
+    auto cache = Open();
+    BytesOf(*cache, Spec(2));
+    BytesOf(*cache, Spec(3));
+    BytesOf(*cache, Spec(4));
+  }
+  age(1, 10);
+  age(2, 40);
+  age(3, 30);
+  age(4, 20);
+  BytesOf(*Open(), Spec(2));  // used just now
+  auto cache = Open(CacheMode::kReadWrite, entry * 4 + entry * 3 / 4);
+  BytesOf(*cache, Spec(5));
+  EXPECT_EQ(cache->stats().evicted, 1);
+  EXPECT_FALSE(ReadFile(PathOf(Spec(3))).ok());
+  for (double c : {1, 2, 4, 5}) EXPECT_TRUE(ReadFile(PathOf(Spec(c))).ok()) << c;
+}
+
+TEST_F(KernelCacheTest, AFolderThatCannotBeMadeCostsAWarningOnly) {
+  std::ofstream(directory_ + "/file") << "x";
+  directory_ += "/file/below";
+  auto cache = Open();
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("without a cache on disk")));
+  EXPECT_NE(BytesOf(*cache, Spec(2)), "");
+}
+
+TEST_F(KernelCacheTest, AFullDiskCostsOneWarning) {
+  // /dev/full cannot be a folder; a folder that vanishes fails in the same place.
+  auto cache = Open();
+  ASSERT_EQ(rmdir(directory_.c_str()), 0);
+  EXPECT_NE(BytesOf(*cache, Spec(2)), "");
+  EXPECT_NE(BytesOf(*cache, Spec(3)), "");
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("kernels are not kept")));
+}
+
+TEST_F(KernelCacheTest, ProcessesKilledWhileWritingLeaveWholeEntriesOnly) {
+  for (int round = 0; round < 12; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      auto cache = Open();
+      for (int k = 0; k < 1000; ++k) (void)cache->GetOrCompile(Spec(round * 1000 + k), kTarget);
+      _exit(0);
+    }
+    usleep(20000 + round * 7000);
+    kill(child, SIGKILL);
+    int status;
+    waitpid(child, &status, 0);
+  }
+  auto cache = Open();
+  EXPECT_THAT(*cache->Verify(), IsEmpty());
+  EXPECT_THAT(*cache->List(), testing::Not(IsEmpty()));
+}
+
+TEST_F(KernelCacheTest, ManyAtOnceComeInTheOrderOfTheRequestsWhateverTheThreads) {
+  std::vector<KernelSpec> specs;
+  for (int i = 0; i < 12; ++i) specs.push_back(Spec(i % 7));
+  std::vector<KernelCache::Request> requests;
+  for (const KernelSpec& s : specs) requests.push_back({&s, kTarget});
+  std::vector<std::string> keys[2];
+  std::vector<std::string> bytes[2];
+  for (int threads : {1, 4}) {
+    auto cache = Open(CacheMode::kOff);
+    auto kernels = cache->GetOrCompileAll(requests, threads);
+    ASSERT_TRUE(kernels.ok()) << kernels.status();
+    EXPECT_EQ(cache->stats().compiled, 7);
+    for (const auto& k : *kernels) {
+      keys[threads == 4].push_back(k->key);
+      bytes[threads == 4].push_back(k->bytes);
+    }
+  }
+  EXPECT_EQ(keys[0], keys[1]);
+  EXPECT_EQ(bytes[0], bytes[1]);
+}
+
+TEST_F(KernelCacheTest, AnErrorIsTheFirstRequestsAndIsNotKept) {
+  KernelSpec bad = Spec(1);
+  bad.instrs[4].op = KernelOp::kAtomicAdd;
+  const KernelSpec good = Spec(1);
+  auto cache = Open();
+  EXPECT_EQ(cache->GetOrCompileAll({{&good, kTarget}, {&bad, kTarget}}, 2).status().code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_FALSE(cache->GetOrCompile(bad, kTarget).ok());
+}
+
+TEST_F(KernelCacheTest, ExplainNamesTheLineThatDiffers) {
+  auto cache = Open();
+  EXPECT_THAT(*cache->Explain(Spec(2), kTarget), HasSubstr("no entry"));
+  BytesOf(*cache, Spec(2));
+  EXPECT_EQ(*cache->Explain(Spec(2), kTarget), "hit");
+  EXPECT_THAT(*cache->Explain(Spec(3), kTarget),
+              HasSubstr("cached: %1 = const float32 2\n  wanted: %1 = const float32 3"));
+  EXPECT_THAT(*cache->Explain(Spec(2), Target::kX86_64_V4), HasSubstr("wanted: target x86-64-v4"));
+}
+
+TEST_F(KernelCacheTest, ClearRemovesAllEntriesAndNothingElse) {
+  auto cache = Open();
+  BytesOf(*cache, Spec(2));
+  std::ofstream(directory_ + "/mine") << "x";
+  ASSERT_EQ(cache->Clear(), absl::OkStatus());
+  EXPECT_THAT(*cache->List(), IsEmpty());
+  EXPECT_TRUE(ReadFile(directory_ + "/mine").ok());
+}
+
+TEST(KernelKeyTest, IsTheDigestOfSpecTargetAndGenerator) {
+  const std::string key = ComputeKernelKey("spec", Target::kX86_64_V3);
+  EXPECT_EQ(key.size(), 64);
+  EXPECT_EQ(key, ComputeKernelKey("spec", Target::kX86_64_V3));
+  EXPECT_NE(key, ComputeKernelKey("spec", Target::kX86_64_V4));
+  EXPECT_NE(key, ComputeKernelKey("spec ", Target::kX86_64_V3));
+  EXPECT_THAT(CodeGeneratorIdentity(), HasSubstr("LLVM 22."));
+}
+
+TEST(CacheModeTest, ParsesItsThreeNames) {
+  EXPECT_EQ(*ParseCacheMode("read-write"), CacheMode::kReadWrite);
+  EXPECT_EQ(*ParseCacheMode("read-only"), CacheMode::kReadOnly);
+  EXPECT_EQ(*ParseCacheMode("off"), CacheMode::kOff);
+  EXPECT_THAT(ParseCacheMode("on").status().message(), HasSubstr("read-only"));
+}
+
+}  // namespace
+}  // namespace smelt
