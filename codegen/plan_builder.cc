@@ -1298,6 +1298,25 @@ absl::StatusOr<PlanStats> BundleBuilder::AddPlan(const Graph& pure, const Conven
   return PlanBuilder(*impl_, pure, convention, options).Build();
 }
 
+void BundleBuilder::AddRefusal(const std::string& message, const std::string& source) {
+  auto plan = std::make_unique<fb::PlanT>();
+  auto check = std::make_unique<fb::CheckT>();
+  check->kind = fb::CheckKind::NotZero;
+  check->a = impl_->exprs.Add(Expr(0));
+  check->message = message;
+  check->source = source;
+  plan->prologue_checks.push_back(std::move(check));
+  plan->arena_bytes = impl_->exprs.Add(Expr(0));
+  plan->blocks.push_back(std::make_unique<fb::BlockT>());
+  plan->convention = std::make_unique<fb::ConventionT>();
+  plan->convention->outputs = std::make_unique<fb::OutputsLayerT>();
+  for (size_t k = 0; k < impl_->signature.outputs().size(); ++k) {
+    plan->convention->outputs->outputs.push_back(std::make_unique<fb::OutputRefT>());
+    plan->convention->outputs->outputs.back()->kind = fb::OutputKind::None;
+  }
+  impl_->plans.push_back(std::move(plan));
+}
+
 const std::vector<KernelSpec>& BundleBuilder::kernels() const { return impl_->kernels; }
 const std::vector<int>& BundleBuilder::kernel_uses() const { return impl_->kernel_uses; }
 const std::vector<Tensor>& BundleBuilder::constants() const { return impl_->constants; }

@@ -50,6 +50,9 @@ class BundleBuilder {
   };
   absl::StatusOr<PlanStats> AddPlan(const Graph& pure, const Convention& convention, const PlanOptions& options);
 
+  // A plan that refuses every call: PyTorch refuses the program itself.
+  void AddRefusal(const std::string& message, const std::string& source);
+
   const std::vector<KernelSpec>& kernels() const;
   const std::vector<int>& kernel_uses() const;
   // Tensors written in the graph itself; their storages follow those of the signature's weights.

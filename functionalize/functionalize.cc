@@ -40,7 +40,10 @@ bool IsRandom(OpName op) { return GetOpInfo(op).kind == OpKind::kRandom; }
 absl::StatusOr<ViewMeaning> ViewsOf(const Graph& g, NodeId n, const SymbolicGeometry& base) {
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
   const OpInfo& info = GetOpInfo(call.op());
-  if (info.kind == OpKind::kInplaceView && info.functional) call = OpCall(info.functional, call.args());
+  if (info.kind == OpKind::kInplaceView) {
+    SMELT_ASSIGN_OR_RETURN(FunctionalCounterpart view, FindFunctionalCounterpart(*FindSchema(call.op())));
+    call = OpCall(view.op, call.args());
+  }
   return BuildView(call, base, g.symbols);
 }
 
@@ -399,7 +402,7 @@ class Functionalizer {
   absl::Status ProcessNode(NodeId n) {
     const OpName op = g_.node(n).op;
     const std::string& name = op.name();
-    if (name == "prim::Constant") return absl::OkStatus();
+    if (name == "prim::Constant" || name == "smelt::size") return absl::OkStatus();
     if (name == "prim::ListConstruct" || name == "prim::TupleConstruct") {
       lists_[g_.node(n).outputs[0]] = std::vector<ValueId>(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
       return absl::OkStatus();

@@ -211,7 +211,17 @@ absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string
 
   BundleBuilder builder(graph);
   Variant distinct;
-  SMELT_ASSIGN_OR_RETURN(BuiltVariant main, BuildVariant(graph, *opened, distinct, options, builder, &timer));
+  auto built_main = BuildVariant(graph, *opened, distinct, options, builder, &timer);
+  // PyTorch itself refuses the program (a write to expanded memory, say): so does the bundle, when it is called.
+  const bool refuses = absl::IsFailedPrecondition(built_main.status());
+  BuiltVariant main;
+  if (refuses) {
+    builder.AddRefusal(std::string(built_main.status().message()), "");
+    main.pure = graph.Clone();
+  } else {
+    SMELT_RETURN_IF_ERROR(built_main.status());
+    main = *std::move(built_main);
+  }
   stats.mutations_removed = main.functional.mutations_removed;
   stats.fusion_groups = main.plan.launches;
   stats.distinct_kernels = main.plan.distinct_kernels;
@@ -220,8 +230,8 @@ absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string
 
   // Other alias patterns. One that cannot be compiled is refused at run time, with the reason.
   std::vector<std::string> refused;
-  const bool wanted = options.variants == AliasVariants::kAll ||
-                      (options.variants == AliasVariants::kAuto && Mutates(main.functional.convention));
+  const bool wanted = !refuses && (options.variants == AliasVariants::kAll ||
+                      (options.variants == AliasVariants::kAuto && Mutates(main.functional.convention)));
   if (options.variants == AliasVariants::kNone) refused.push_back("compiled with --alias-variants=none");
   if (wanted) {
     std::vector<Variant> variants = DuplicateVariants(graph, main.functional.convention);
@@ -245,15 +255,17 @@ absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string
   std::unique_ptr<KernelCache> own;
   KernelCache* cache = options.cache;
   if (cache == nullptr) {
-    SMELT_ASSIGN_OR_RETURN(own, KernelCache::Create(KernelCacheOptions{}));
+    SMELT_ASSIGN_OR_RETURN(own, KernelCache::Create(KernelCache::Options{.mode = CacheMode::kOff}));
     cache = own.get();
   }
-  const KernelCacheStats before = cache->stats();
+  const KernelCache::Stats before = cache->stats();
   SMELT_ASSIGN_OR_RETURN(ContainerWriter writer, ContainerWriter::Create(path, ContentKind::kBundle));
   const std::vector<KernelSpec>& kernels = builder.kernels();
   for (const Target target : options.targets) {
+    std::vector<KernelCache::Request> requests;
+    for (const KernelSpec& spec : kernels) requests.push_back({&spec, target});
     SMELT_ASSIGN_OR_RETURN(std::vector<std::shared_ptr<const KernelObject>> objects,
-                           cache->GetOrCompileAll(kernels, target, options.threads));
+                           cache->GetOrCompileAll(requests, options.threads));
     std::vector<const KernelObject*> pointers;
     for (const auto& o : objects) pointers.push_back(o.get());
     SMELT_ASSIGN_OR_RETURN(Image image, LinkImage(pointers));
@@ -280,7 +292,7 @@ absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string
       }
     }
   }
-  const KernelCacheStats after = cache->stats();
+  const KernelCache::Stats after = cache->stats();
   stats.kernels_compiled = after.compiled - before.compiled;
   stats.kernels_from_cache = (after.memory_hits + after.disk_hits) - (before.memory_hits + before.disk_hits);
   timer.End("kernels");

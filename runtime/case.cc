@@ -145,10 +145,9 @@ class CaseRunner {
     rtol_ = doc_.contains("rtol") ? Number(doc_["rtol"]).value_or(1.3e-6) : 1.3e-6;
     atol_ = doc_.contains("atol") ? Number(doc_["atol"]).value_or(1e-5) : 1e-5;
     SMELT_ASSIGN_OR_RETURN(instance_, Instance::Create(program_));
-    SaveState();
     for (int round = 0; round < options_.repeat; ++round) {
       first_round_ = round == 0;
-      if (!first_round_) SMELT_RETURN_IF_ERROR(RestoreState());
+      if (!first_round_) SMELT_RETURN_IF_ERROR(instance_->ResetStates());
       live_.clear();
       for (size_t c = 0; c < doc_["calls"].size(); ++c) {
         call_ = static_cast<int>(c);
@@ -184,29 +183,6 @@ class CaseRunner {
     }
     return out;
   }
-  void SaveState() {
-    if (options_.repeat > 1) initial_ = Snapshot();
-  }
-  absl::Status RestoreState() {
-    bool same = true;
-    for (size_t i = 0; i < initial_.size(); ++i) {
-      const Tensor t = instance_->state(static_cast<int>(i));
-      same = same && t.storage() == initial_[i].storage && t.geometry() == initial_[i].geometry &&
-             t.storage()->bytes() == static_cast<int64_t>(initial_[i].bytes.size());
-    }
-    if (!same) {
-      SMELT_ASSIGN_OR_RETURN(instance_, Instance::Create(program_));
-      initial_ = Snapshot();
-      return absl::OkStatus();
-    }
-    for (const SavedState& s : initial_) {
-      // Read-only mappings have not changed; writing equal bytes to them would fault.
-      if (std::memcmp(s.storage->data(), s.bytes.data(), s.bytes.size()) != 0)
-        std::memcpy(s.storage->data(), s.bytes.data(), s.bytes.size());
-    }
-    return absl::OkStatus();
-  }
-
   // --- storages ---
   absl::StatusOr<absl::string_view> FileBytes(const std::string& name) const {
     auto it = file_->entries().find(name);
@@ -309,7 +285,7 @@ class CaseRunner {
     if (a.contains("float")) {
       if (auto v = Number(a["float"])) return Value(*v);
     }
-    if (a.contains("string") && a["string"].is_string()) return Value::OfString(a["string"].get<std::string>());
+    if (a.contains("string") && a["string"].is_string()) return Value(a["string"].get<std::string>());
     if (a.contains("complex")) return absl::UnimplementedError(absl::StrCat(at, ": complex numbers as arguments"));
     return Bad(at, "a tensor, int, float, bool, string or none expected");
   }
@@ -592,7 +568,6 @@ class CaseRunner {
   Json doc_;
   double rtol_ = 0, atol_ = 0;
   std::unique_ptr<Instance> instance_;
-  std::vector<SavedState> initial_;
   bool first_round_ = true;
   int call_ = 0;
   std::map<std::string, std::shared_ptr<Storage>> live_;

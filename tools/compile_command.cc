@@ -38,7 +38,7 @@ int Fail(const std::string& model, const absl::Status& s) {
   return ExitCodeOf(s);
 }
 
-absl::Status ReadOptions(const CommandLine& line, CompileOptions& options, KernelCacheOptions& cache) {
+absl::Status ReadOptions(const CommandLine& line, CompileOptions& options, KernelCache::Options& cache) {
   if (line.Has("target")) {
     options.targets.clear();
     for (absl::string_view name : absl::StrSplit(line.Get("target"), ',')) {
@@ -62,16 +62,7 @@ absl::Status ReadOptions(const CommandLine& line, CompileOptions& options, Kerne
   options.verify = line.Has("verify");
   options.fuse = !line.Has("no-fuse");
   cache.directory = line.Get("cache-dir");
-  const std::string mode = line.Get("cache-mode", "read-write");
-  if (mode == "read-write") {
-    cache.mode = CacheMode::kReadWrite;
-  } else if (mode == "read-only") {
-    cache.mode = CacheMode::kReadOnly;
-  } else if (mode == "off") {
-    cache.mode = CacheMode::kOff;
-  } else {
-    return absl::InvalidArgumentError(absl::StrCat("--cache-mode=", mode, ": read-write, read-only or off expected"));
-  }
+  SMELT_ASSIGN_OR_RETURN(cache.mode, ParseCacheMode(line.Get("cache-mode", "read-write")));
   if (line.Has("stats") && line.Get("stats") != "json") return absl::InvalidArgumentError("--stats=json expected");
   return absl::OkStatus();
 }
@@ -87,7 +78,7 @@ int RunCompile(const std::vector<std::string>& args) {
     return kExitOk;
   }
   CompileOptions options;
-  KernelCacheOptions cache_options;
+  KernelCache::Options cache_options;
   absl::Status usage = line.status();
   if (usage.ok() && (line->positional().size() != 1 || !line->Has("o")))
     usage = absl::InvalidArgumentError("one model and -o OUT.smb expected");

@@ -28,7 +28,7 @@ const char kRunHelp[] =
 namespace {
 
 ExitCode LoadExitCode(const absl::Status& s) {
-  return s.code() == absl::StatusCode::kAborted ? kExitWrongMachine : ExitCodeOf(s);
+  return s.code() == absl::StatusCode::kFailedPrecondition ? kExitWrongMachine : ExitCodeOf(s);
 }
 
 int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine& line, int repeat) {
@@ -76,7 +76,7 @@ int RunPlain(const std::shared_ptr<const Program>& program, const CommandLine& l
     std::map<std::string, Tensor> written;
     std::vector<std::string> before;
     for (const auto& a : program->args()) {
-      if (a.kind != fb::ArgKind::Tensor) {
+      if (a.kind != ValueKind::kTensor) {
         if (!a.has_constant)
           return absl::InvalidArgumentError(
               absl::StrCat("input ", a.name, " is a number; --case can give it, --inputs cannot"));
