@@ -1380,7 +1380,7 @@ absl::StatusOr<fb::BundleT> BundleBuilder::Finish() {
     auto def = std::make_unique<fb::SymbolDefT>();
     def->name = name;
     const SymbolRanges::Range range = g.symbols.Get(name);
-    def->min = range.min;
+    def->min = range.accepted_min >= 0 ? range.accepted_min : range.min;
     def->max = range.max;
     bool found = impl_->data_symbols.contains(name);
     if (found) {

@@ -370,6 +370,11 @@ class Reader {
       }
       if (r.min > r.max)
         return absl::InvalidArgumentError(absl::StrCat("range_constraints: ", it.key(), " has an empty range"));
+      auto hint = g_->symbol_hints.find(e->SymbolName());
+      if (hint != g_->symbol_hints.end() && hint->second >= 2 && r.min < 2 && r.max >= 2) {
+        r.accepted_min = r.min;
+        r.min = 2;
+      }
       g_->symbols.Set(e->SymbolName(), r);
     }
     return absl::OkStatus();
