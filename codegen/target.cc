@@ -15,6 +15,19 @@ constexpr const char* kNames[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch6
 
 const char* Name(Target t) { return kNames[static_cast<int>(t)]; }
 
+// The levels of the x86-64 psABI.
+std::vector<std::string> RequiredFeatures(Target t) {
+  if (!IsX86(t)) return {};
+  std::vector<std::string> out = {"cx16", "sahf", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2", "crc32"};
+  if (t >= Target::kX86_64_V3) {
+    for (const char* f : {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}) out.push_back(f);
+  }
+  if (t >= Target::kX86_64_V4) {
+    for (const char* f : {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}) out.push_back(f);
+  }
+  return out;
+}
+
 bool IsX86(Target t) { return t <= Target::kX86_64_V4; }
 bool IsCuda(Target t) { return t >= Target::kSm80; }
 

@@ -3,6 +3,8 @@
 #define SMELT_CODEGEN_TARGET_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -15,6 +17,8 @@ inline constexpr Target kX86Targets[] = {Target::kX86_64_V2, Target::kX86_64_V3,
 const char* Name(Target t);  // "x86-64-v3", "aarch64", "sm_90"
 // Also "native": the highest level that this machine runs, an error if it is none of them.
 absl::StatusOr<Target> ParseTarget(absl::string_view name);
+// The instruction-set features, by LLVM's names, that a machine must have to run the target's code. Never tuning flags.
+std::vector<std::string> RequiredFeatures(Target t);
 bool IsX86(Target t);
 bool IsCuda(Target t);
 // Whether this machine can run code of the level (false for CUDA: nobody looks for a device here).
