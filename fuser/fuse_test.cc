@@ -1,0 +1,370 @@
+#include "smelt/fuser/fuse.h"
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/fuser/lower_group.h"
+#include "smelt/fuser/run_kernels.h"
+
+namespace smelt {
+namespace {
+
+std::unique_ptr<Graph> Parse(const std::string& text) {
+  auto g = ParseGraph(text);
+  if (!g.ok()) {
+    ADD_FAILURE() << g.status() << "\n" << text;
+    return std::make_unique<Graph>();
+  }
+  return *std::move(g);
+}
+
+Tensor Noise(DType dtype, const std::vector<int64_t>& sizes, int seed) {
+  Tensor t = Tensor::Empty(dtype, sizes);
+  uint64_t state = 88172645463325252ull + seed;
+  for (int64_t i = 0; i < t.NumElements(); ++i) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    const float f = static_cast<float>(state % 4001) / 1000 - 2;
+    if (dtype == DType::kFloat32) t.data_as<float>()[i] = f;
+    if (dtype == DType::kInt64) t.data_as<int64_t>()[i] = static_cast<int64_t>(state % 3);
+    if (dtype == DType::kBFloat16) {
+      uint32_t bits;
+      std::memcpy(&bits, &f, sizeof bits);
+      t.data_as<uint16_t>()[i] = static_cast<uint16_t>(bits >> 16);
+    }
+  }
+  return t;
+}
+
+std::vector<Tensor> InputsOf(const Graph& g) {
+  std::vector<Tensor> out;
+  for (ValueId v : g.inputs()) {
+    const TensorType& t = g.value(v).type.tensor();
+    std::vector<int64_t> sizes;
+    for (const Expr& e : *t.sizes) sizes.push_back(*e.Constant());
+    out.push_back(Noise(*t.dtype, sizes, static_cast<int>(out.size()) * 1000));
+  }
+  return out;
+}
+
+// A matmul of sorts for graphs with library calls in them.
+absl::StatusOr<std::vector<Tensor>> Library(const Graph& g, NodeId n, const std::vector<Tensor>& args) {
+  if (g.node(n).op != "aten::mm") return absl::UnimplementedError(g.node(n).op.full());
+  const Tensor a = args[0].Clone(), b = args[1].Clone();
+  const int64_t rows = a.sizes()[0], inner = a.sizes()[1], columns = b.sizes()[1];
+  Tensor out = Tensor::Empty(DType::kFloat32, std::vector<int64_t>{rows, columns});
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      float sum = 0;
+      for (int64_t k = 0; k < inner; ++k)
+        sum += a.data_as<float>()[i * inner + k] * b.data_as<float>()[k * columns + j];
+      out.data_as<float>()[i * columns + j] = sum;
+    }
+  }
+  return std::vector<Tensor>{out};
+}
+
+struct Fused {
+  std::unique_ptr<Graph> graph;
+  FusionReport report;
+  std::vector<std::string> specs;
+
+  std::vector<std::string> groups() const {
+    std::vector<std::string> out;
+    for (NodeId n : graph->AllNodes()) {
+      if (graph->node(n).op == "smelt::FusionGroup")
+        out.push_back(std::get<std::string>(*graph->node(n).FindAttribute("name")));
+    }
+    return out;
+  }
+  std::set<std::string> distinct() const { return std::set<std::string>(specs.begin(), specs.end()); }
+  std::string Edges() const {
+    std::string s;
+    for (const FusionEdge& e : report.edges)
+      absl::StrAppend(&s, e.producer, " -> ", e.consumer, e.fused ? ": fused, " : ": not fused, ", e.reason, "\n");
+    return s;
+  }
+};
+
+// Fuses, and checks that the graph still computes the same, bit for bit.
+Fused FuseText(const std::string& text, float tolerance = 0) {
+  Fused out;
+  out.graph = Parse(text);
+  const std::vector<Tensor> inputs = InputsOf(*out.graph);
+  RunKernelsOptions run;
+  run.library = Library;
+  auto before = RunKernels(*out.graph, inputs, run);
+  EXPECT_TRUE(before.ok()) << before.status();
+  FuseOptions options;
+  options.explain = true;
+  auto report = Fuse(*out.graph, options);
+  EXPECT_TRUE(report.ok()) << report.status();
+  if (report.ok()) out.report = *report;
+  EXPECT_TRUE(VerifyGraph(*out.graph).ok()) << VerifyGraph(*out.graph) << PrintGraph(*out.graph);
+  EXPECT_TRUE(VerifyFusionPlan(*out.graph).ok()) << VerifyFusionPlan(*out.graph);
+  auto after = RunKernels(*out.graph, inputs, run);
+  EXPECT_TRUE(after.ok()) << after.status() << PrintGraph(*out.graph);
+  if (!before.ok() || !after.ok()) return out;
+  out.specs = after->specs;
+  EXPECT_EQ(before->outputs.size(), after->outputs.size());
+  for (size_t i = 0; i < before->outputs.size(); ++i) {
+    const Tensor a = before->outputs[i].Clone(), b = after->outputs[i].Clone();
+    EXPECT_EQ(a.geometry().sizes, b.geometry().sizes);
+    if (tolerance == 0) {
+      EXPECT_EQ(std::memcmp(a.data(), b.data(), a.NumElements() * ItemSize(a.dtype())), 0) << "output " << i << "\n"
+                                                                                           << PrintGraph(*out.graph);
+    } else {
+      for (int64_t k = 0; k < a.NumElements(); ++k)
+        EXPECT_NEAR(a.data_as<float>()[k], b.data_as<float>()[k], tolerance);
+    }
+  }
+  return out;
+}
+
+TEST(Fuse, AChainOfPointwiseNodesIsOneKernel) {
+  Fused f =
+      FuseText(R"(graph(%a : Float(4, 6, strides=[6, 1]), %b : Float(6, strides=[1]), %c : Float(4, 6, strides=[6, 1])):
+  %one : int = prim::Constant[value=1]()
+  %p : Float(4, 6, strides=[6, 1]) = aten::mul.Tensor(%a, %b)
+  %s : Float(4, 6, strides=[6, 1]) = aten::add.Tensor(%p, %c, %one)
+  %t : Float(4, 6, strides=[6, 1]) = aten::tanh(%s)
+  %g : Float(4, 6, strides=[6, 1]) = aten::sigmoid(%a)
+  %z : Float(4, 6, strides=[6, 1]) = aten::mul.Tensor(%t, %g)
+  return (%z)
+)");
+  EXPECT_EQ(f.groups(), (std::vector<std::string>{"mul_add_tanh_sigmoid_mul"})) << f.Edges();
+  EXPECT_EQ(f.specs.size(), 1);
+}
+
+TEST(Fuse, HalfPrecisionRoundsWhereEachKernelDid) {
+  Fused f = FuseText(R"(graph(%a : BFloat16(64, strides=[1]), %b : BFloat16(64, strides=[1])):
+  %one : int = prim::Constant[value=1]()
+  %s : BFloat16(64, strides=[1]) = aten::add.Tensor(%a, %b, %one)
+  %z : BFloat16(64, strides=[1]) = aten::mul.Tensor(%s, %b)
+  return (%z)
+)");
+  EXPECT_EQ(f.specs.size(), 1);
+}
+
+// softmax as it is decomposed.
+TEST(Fuse, SoftmaxIsOneKernelARow) {
+  Fused f = FuseText(R"(graph(%x : Float(4, 16, strides=[16, 1])):
+  %one : int = prim::Constant[value=1]()
+  %d : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=1]()
+  %n : NoneType = prim::Constant()
+  %m : Float(4, 1, strides=[1, 1]) = aten::amax(%x, %d, %k)
+  %c : Float(4, 16, strides=[16, 1]) = aten::sub.Tensor(%x, %m, %one)
+  %e : Float(4, 16, strides=[16, 1]) = aten::exp(%c)
+  %s : Float(4, 1, strides=[1, 1]) = aten::sum.dim_IntList(%e, %d, %k, %n)
+  %z : Float(4, 16, strides=[16, 1]) = aten::div.Tensor(%e, %s)
+  return (%z)
+)");
+  EXPECT_EQ(f.specs.size(), 1) << f.Edges();
+}
+
+TEST(Fuse, LayerNormWithResidualIsOneKernelARow) {
+  Fused f = FuseText(
+      R"(graph(%x : Float(4, 16, strides=[16, 1]), %r : Float(4, 16, strides=[16, 1]), %w : Float(16, strides=[1]), %b : Float(16, strides=[1])):
+  %one : int = prim::Constant[value=1]()
+  %eps : float = prim::Constant[value=1e-05]()
+  %d : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=1]()
+  %n : NoneType = prim::Constant()
+  %h : Float(4, 16, strides=[16, 1]) = aten::add.Tensor(%x, %r, %one)
+  %m : Float(4, 1, strides=[1, 1]) = aten::mean.dim(%h, %d, %k, %n)
+  %c : Float(4, 16, strides=[16, 1]) = aten::sub.Tensor(%h, %m, %one)
+  %q : Float(4, 16, strides=[16, 1]) = aten::mul.Tensor(%c, %c)
+  %v : Float(4, 1, strides=[1, 1]) = aten::mean.dim(%q, %d, %k, %n)
+  %ve : Float(4, 1, strides=[1, 1]) = aten::add.Scalar(%v, %eps, %one)
+  %i : Float(4, 1, strides=[1, 1]) = aten::rsqrt(%ve)
+  %y : Float(4, 16, strides=[16, 1]) = aten::mul.Tensor(%c, %i)
+  %yw : Float(4, 16, strides=[16, 1]) = aten::mul.Tensor(%y, %w)
+  %z : Float(4, 16, strides=[16, 1]) = aten::add.Tensor(%yw, %b, %one)
+  return (%z, %h)
+)");
+  EXPECT_EQ(f.specs.size(), 1) << f.Edges();
+}
+
+TEST(Fuse, AReductionWithoutKeepdimIsUnsqueezedInsideTheKernel) {
+  Fused f = FuseText(R"(graph(%x : Float(4, 16, strides=[16, 1])):
+  %d : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=0]()
+  %m : Float(4, strides=[1]) = aten::amax(%x, %d, %k)
+  %u : Float(4, 1, strides=[1, 1]) = smelt::view[sizes=[4, 1], strides=[1, 1], offset=0, dtype=6](%m)
+  %z : Float(4, 16, strides=[16, 1]) = aten::div.Tensor(%x, %u)
+  return (%z, %m)
+)");
+  EXPECT_EQ(f.specs.size(), 1) << f.Edges();
+}
+
+TEST(Fuse, ReductionsOverDifferentDimsAreTwoKernels) {
+  Fused f = FuseText(R"(graph(%x : Float(4, 16, strides=[16, 1])):
+  %d0 : int[] = prim::Constant[value=[0]]()
+  %d1 : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=1]()
+  %n : NoneType = prim::Constant()
+  %e : Float(4, 16, strides=[16, 1]) = aten::exp(%x)
+  %a : Float(1, 16, strides=[16, 1]) = aten::sum.dim_IntList(%e, %d0, %k, %n)
+  %b : Float(4, 1, strides=[1, 1]) = aten::sum.dim_IntList(%e, %d1, %k, %n)
+  return (%a, %b)
+)");
+  EXPECT_EQ(f.specs.size(), 2) << f.Edges();
+}
+
+TEST(Fuse, ALibraryCallEndsAKernel) {
+  Fused f = FuseText(R"(graph(%x : Float(4, 4, strides=[4, 1]), %w : Float(4, 4, strides=[4, 1])):
+  %a : Float(4, 4, strides=[4, 1]) = aten::tanh(%x)
+  %b : Float(4, 4, strides=[4, 1]) = aten::neg(%a)
+  %m : Float(4, 4, strides=[4, 1]) = aten::mm(%b, %w)
+  %c : Float(4, 4, strides=[4, 1]) = aten::mul.Tensor(%m, %a)
+  %d : Float(4, 4, strides=[4, 1]) = aten::neg(%c)
+  return (%d)
+)");
+  EXPECT_EQ(f.groups(), (std::vector<std::string>{"tanh_neg", "mul_neg"})) << f.Edges();
+}
+
+TEST(Fuse, ChunksOfASumAreComputedWhereTheyAreRead) {
+  Fused f = FuseText(R"(graph(%x : Float(3, 8, strides=[8, 1]), %y : Float(3, 8, strides=[8, 1])):
+  %one : int = prim::Constant[value=1]()
+  %s : Float(3, 8, strides=[8, 1]) = aten::add.Tensor(%x, %y, %one)
+  %a : Float(3, 4, strides=[8, 1]) = smelt::view[sizes=[3, 4], strides=[8, 1], offset=0, dtype=6](%s)
+  %b : Float(3, 4, strides=[8, 1]) = smelt::view[sizes=[3, 4], strides=[8, 1], offset=4, dtype=6](%s)
+  %t : Float(3, 4, strides=[4, 1]) = aten::sigmoid(%a)
+  %u : Float(3, 4, strides=[4, 1]) = aten::tanh(%b)
+  %z : Float(3, 4, strides=[4, 1]) = aten::mul.Tensor(%t, %u)
+  return (%z)
+)");
+  EXPECT_EQ(f.specs.size(), 1) << f.Edges();
+}
+
+TEST(Fuse, ARowThatIsCheapIsComputedInsideTheBroadcastLoop) {
+  Fused f = FuseText(R"(graph(%x : Float(3, 8, strides=[8, 1]), %w : Float(8, strides=[1])):
+  %one : int = prim::Constant[value=1]()
+  %v : Float(8, strides=[1]) = aten::add.Scalar(%w, %one, %one)
+  %z : Float(3, 8, strides=[8, 1]) = aten::mul.Tensor(%x, %v)
+  return (%z)
+)");
+  EXPECT_EQ(f.specs.size(), 1) << f.Edges();
+}
+
+TEST(Fuse, ARowThatIsCostlyIsNotComputedAgainForEachRow) {
+  Fused f = FuseText(R"(graph(%x : Float(3, 8, strides=[8, 1]), %w : Float(8, strides=[1])):
+  %v : Float(8, strides=[1]) = aten::exp(%w)
+  %z : Float(3, 8, strides=[8, 1]) = aten::mul.Tensor(%x, %v)
+  return (%z)
+)");
+  EXPECT_EQ(f.specs.size(), 2) << f.Edges();
+}
+
+TEST(Fuse, ARegionWriteIsTheStoreOfTheKernelThatMakesItsValue) {
+  Fused f = FuseText(R"(graph(%x : Float(4, 3, strides=[3, 1]), %y : Float(4, strides=[1])):
+  %three : int = prim::Constant[value=3]()
+  %one : int = prim::Constant[value=1]()
+  %a : Float(4, 3, strides=[3, 1]) = aten::add.Scalar(%x, %three, %one)
+  %v : Float(4, strides=[1]) = aten::neg(%y)
+  %w : Float(4, 3, strides=[3, 1]) = smelt::write_region[sizes=[4], strides=[3], offset=0, dtype=6](%a, %v)
+  return (%w)
+)");
+  EXPECT_EQ(f.groups(), (std::vector<std::string>{"neg_write_region"})) << f.Edges();
+}
+
+TEST(Fuse, AKernelDoesNotWriteWhatItReadsAtOtherIndices) {
+  // x[1:] = -x[:-1]
+  Fused f = FuseText(R"(graph(%x : Float(8, strides=[1])):
+  %r : Float(7, strides=[1]) = smelt::view[sizes=[7], strides=[1], offset=0, dtype=6](%x)
+  %v : Float(7, strides=[1]) = aten::neg(%r)
+  %w : Float(8, strides=[1]) = smelt::write_region[sizes=[7], strides=[1], offset=1, dtype=6](%x, %v)
+  return (%w)
+)");
+  EXPECT_EQ(f.report.groups, 0) << f.Edges();
+}
+
+TEST(Fuse, AKernelMayRewriteTheElementsItReads) {
+  Fused f = FuseText(R"(graph(%x : Float(8, strides=[1])):
+  %r : Float(7, strides=[1]) = smelt::view[sizes=[7], strides=[1], offset=1, dtype=6](%x)
+  %v : Float(7, strides=[1]) = aten::neg(%r)
+  %w : Float(8, strides=[1]) = smelt::write_region[sizes=[7], strides=[1], offset=1, dtype=6](%x, %v)
+  return (%w)
+)");
+  EXPECT_EQ(f.report.groups, 1) << f.Edges();
+}
+
+TEST(Fuse, AReaderOfOldContentsStaysBeforeTheWriteThatReplacesThem) {
+  Fused f = FuseText(R"(graph(%x : Float(8, strides=[1]), %y : Float(4, strides=[1])):
+  %a : Float(8, strides=[1]) = aten::neg(%x)
+  %w : Float(8, strides=[1]) = smelt::write_region[sizes=[4], strides=[1], offset=0, dtype=6](%x, %y)
+  %b : Float(8, strides=[1]) = aten::mul.Tensor(%a, %w)
+  return (%b, %w)
+)");
+  // neg reads x; fused with mul it would stand after the write.
+  EXPECT_EQ(f.report.groups, 0) << f.Edges();
+}
+
+std::string Lstm(int steps, bool swapped) {
+  std::string t =
+      "graph(%h0 : Float(4, 8, strides=[8, 1]), %c0 : Float(4, 8, strides=[8, 1]), %w : Float(8, 32, strides=[32, 1])";
+  for (int i = 0; i < steps; ++i) absl::StrAppend(&t, ", %x", i, " : Float(4, 32, strides=[32, 1])");
+  t += "):\n  %one : int = prim::Constant[value=1]()\n  %false : bool = prim::Constant[value=0]()\n  %none : NoneType "
+       "= prim::Constant()\n";
+  absl::StrAppend(&t, "  %size : int[] = prim::Constant[value=[", steps,
+                  ", 4, 8]]()\n  %stride : int[] = prim::Constant[value=[32, 8, 1]]()\n");
+  t += "  %dt : int = prim::Constant[value=6]()\n";
+  std::string hs = "Float(4, 8, strides=[8, 1])";
+  for (int i = 0; i < steps; ++i) {
+    absl::StrAppend(&t, "  %m", i, " : Float(4, 32, strides=[32, 1]) = aten::mm(%h", i, ", %w)\n");
+    absl::StrAppend(&t, "  %s", i, " : Float(4, 32, strides=[32, 1]) = aten::add.Tensor(",
+                    swapped && i % 2 ? absl::StrCat("%m", i, ", %x", i) : absl::StrCat("%x", i, ", %m", i),
+                    ", %one)\n");
+    const char* names[] = {"i", "f", "g", "o"};
+    for (int k = 0; k < 4; ++k) {
+      absl::StrAppend(&t, "  %", names[k], "v", i,
+                      " : Float(4, 8, strides=[32, 1]) = smelt::view[sizes=[4, 8], strides=[32, 1], offset=", 8 * k,
+                      ", dtype=6](%s", i, ")\n");
+    }
+    absl::StrAppend(&t, "  %f", i, " : ", hs, " = aten::sigmoid(%fv", i, ")\n  %fc", i, " : ", hs,
+                    " = aten::mul.Tensor(%f", i, ", %c", i, ")\n");
+    absl::StrAppend(&t, "  %i", i, " : ", hs, " = aten::sigmoid(%iv", i, ")\n  %g", i, " : ", hs, " = aten::tanh(%gv",
+                    i, ")\n");
+    absl::StrAppend(&t, "  %ig", i, " : ", hs, " = aten::mul.Tensor(%i", i, ", %g", i, ")\n");
+    absl::StrAppend(&t, "  %c", i + 1, " : ", hs, " = aten::add.Tensor(%fc", i, ", %ig", i, ", %one)\n");
+    absl::StrAppend(&t, "  %o", i, " : ", hs, " = aten::sigmoid(%ov", i, ")\n  %tc", i, " : ", hs, " = aten::tanh(%c",
+                    i + 1, ")\n");
+    absl::StrAppend(&t, "  %h", i + 1, " : ", hs, " = aten::mul.Tensor(%o", i, ", %tc", i, ")\n");
+  }
+  absl::StrAppend(&t, "  %e : Float(", steps,
+                  ", 4, 8, strides=[32, 8, 1]) = aten::empty_strided(%size, %stride, %dt, %none, %none, %false)\n");
+  std::string base = "%e";
+  for (int i = 0; i < steps; ++i) {
+    absl::StrAppend(&t, "  %y", i, " : Float(", steps,
+                    ", 4, 8, strides=[32, 8, 1]) = smelt::write_region[sizes=[4, 8], strides=[8, 1], offset=", 32 * i,
+                    ", dtype=6](", base, ", %h", i + 1, ")\n");
+    base = absl::StrCat("%y", i);
+  }
+  absl::StrAppend(&t, "  return (", base, ", %h", steps, ", %c", steps, ")\n");
+  return t;
+}
+
+TEST(Fuse, AnLstmsCellIsOneKernelForAllSteps) {
+  Fused f = FuseText(Lstm(5, false));
+  EXPECT_EQ(f.report.groups, 5) << f.Edges();
+  // One kernel a step, and the fresh memory's.
+  EXPECT_EQ(f.specs.size(), 6);
+  EXPECT_EQ(f.distinct().size(), 2);
+}
+
+TEST(Fuse, AnLstmsCellIsOneKernelWithOperandsSwapped) {
+  Fused f = FuseText(Lstm(4, true));
+  EXPECT_EQ(f.distinct().size(), 2);
+}
+
+}  // namespace
+}  // namespace smelt
