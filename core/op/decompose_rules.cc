@@ -15,6 +15,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddLossRules(*table);
     AddMovementRules(*table);
     AddBackwardRules(*table);
+    AddForeachRules(*table);
     return table;
   }();
   auto it = kTable->find(op.full());

@@ -26,6 +26,10 @@ void AddAttentionRules(DecompositionTable& table);      // scaled_dot_product_at
 void AddLossRules(DecompositionTable& table);
 void AddMovementRules(DecompositionTable& table);  // stack, pad, repeat_interleave, one_hot, ..._copy, ..._scatter
 void AddBackwardRules(DecompositionTable& table);
+void AddForeachRules(DecompositionTable& table);
+
+// An argument as a value: its own, or a constant made in front of the node.
+ValueId ValueOf(Emit& e, const OpArg& arg);
 
 // --- for the rules ---
 // The value of a tensor argument; invalid if it is None or absent.

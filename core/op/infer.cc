@@ -118,6 +118,8 @@ bool WrapsNumbers(OpName op) {
   return kNames->contains(op.name());
 }
 
+absl::Status KeepStrides(Ctx& c);
+
 // dtypes of the results, complex numbers included.
 absl::StatusOr<std::vector<DType>> PointwiseDTypes(const OpCall& call) {
   auto m = BuildPointwise(call);
@@ -149,7 +151,8 @@ absl::Status InferPointwise(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(std::vector<DType> dtypes, PointwiseDTypes(c.call));
   const std::string& name = c.call.op().name();
   // Results that take the form of their first argument.
-  if (name == "aten::copy" || name == "aten::fill" || name == "aten::zero") {
+  if (name == "aten::copy") return KeepStrides(c);
+  if (name == "aten::fill" || name == "aten::zero") {
     SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
     AddLike(c, dtypes[0], self, Format::kPreserve);
     return absl::OkStatus();
@@ -174,7 +177,9 @@ absl::Status InferPointwise(Ctx& c) {
     }
   }
   if (operands.empty()) return c.call.Error("no tensor argument");
-  if (name == "aten::masked_fill" || name == "aten::lift_fresh_copy") {
+  if (name == "aten::rsub" && operands.size() == 2) std::swap(operands[0], operands[1]);
+  if (name == "aten::masked_fill" || name == "aten::lift_fresh_copy" || name == "aten::log_sigmoid" ||
+      name == "aten::detach_copy" || name == "aten::alias_copy") {
     SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, view_rules::BroadcastSizes<SymbolicDecide>(c.decide, shapes));
     c.Add(dtypes[0], sizes);
     return absl::OkStatus();
@@ -197,6 +202,7 @@ absl::Status InferReduction(Ctx& c) {
     args[0].tensor.dtype = RealOf(*self.dtype);
     SMELT_ASSIGN_OR_RETURN(m, BuildReduction(OpCall(c.call.op(), args)));
     for (DType& t : m.results) {
+      if (c.call.GetDType("dtype")) continue;
       if (IsFloating(t) && !absl::StrContains(c.call.op().name(), "norm")) t = *self.dtype;
     }
   } else {
@@ -1099,6 +1105,215 @@ absl::Status IsIn(Ctx& c) {
   return absl::OkStatus();
 }
 
+// --- composites whose types would be lost, or that need not be taken apart for them ---
+
+// Of the input, contiguous, in the dtype asked for.
+absl::Status Softmax(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(int64_t to_float, c.call.GetIntOr("half_to_float", 0));
+  c.Add(to_float != 0 ? DType::kFloat32 : DTypeOr(c, *x.dtype), *x.sizes);
+  return absl::OkStatus();
+}
+
+absl::Status NativeLayerNorm(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> shape, c.call.GetExprs("normalized_shape"));
+  if (static_cast<int>(shape.size()) > x.rank()) return c.call.Error("normalized_shape has more dims than the input");
+  std::vector<Expr> stats = *x.sizes;
+  for (size_t i = stats.size() - shape.size(); i < stats.size(); ++i) {
+    if (!c.decide.Equal(stats[i], shape[i - (stats.size() - shape.size())])) {
+      return c.call.Error("the last dims of the input are not normalized_shape");
+    }
+    stats[i] = 1;
+  }
+  c.Add(*x.dtype, *x.sizes);
+  if (c.call.op().name() == "aten::layer_norm") return absl::OkStatus();
+  // Parameters in float32 with a half input: statistics in float32.
+  DType t = *x.dtype;
+  for (const char* n : {"weight", "bias"}) {
+    const OpArg* a = c.call.Find(n);
+    if (a != nullptr && a->IsTensor() && a->tensor.dtype) t = *a->tensor.dtype;
+  }
+  c.Add(t, stats);
+  c.Add(t, stats);
+  return absl::OkStatus();
+}
+
+// What view operators of the same name give, copied densely.
+absl::Status ViewCopy(Ctx& c) {
+  const std::string name(c.call.op().name().substr(0, c.call.op().name().size() - 5));
+  const OpName view =
+      OpName::Get(c.call.op().overload().empty() ? name : absl::StrCat(name, ".", c.call.op().overload()));
+  if (name == "aten::view" && c.call.op().overload().empty()) {
+    SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+    SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("size"));
+    auto r = view_rules::InferSizes(c.decide, *x.sizes, sizes);
+    if (!r.ok()) return c.call.Error(r.status().message());
+    c.Add(*x.dtype, *r);
+    return absl::OkStatus();
+  }
+  const OpCall call(view, c.call.args());
+  Ctx v{call, c.decide, {}};
+  SMELT_RETURN_IF_ERROR(InferView(v));
+  for (InferredOutput& o : v.out) {
+    if (o.type.IsTensor()) {
+      c.Add(*o.type.tensor().dtype, *o.type.tensor().sizes);
+    } else {
+      for (Type& e : o.elements) {
+        const std::vector<Expr> sizes = *e.tensor().sizes;
+        e = Type::Tensor(*e.tensor().dtype, sizes, view_rules::ContiguousStrides(c.decide, sizes));
+      }
+      c.out.push_back(o);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddReshaped(Ctx& c, const TensorType& x, const std::vector<Expr>& sizes) {
+  auto r = view_rules::Reshape(c.decide, GeoOf(c.decide, x), sizes);
+  if (!r.ok()) return c.call.Error(r.status().message());
+  c.AddStrided(*x.dtype, r->geometry.sizes, r->geometry.strides);
+  return absl::OkStatus();
+}
+
+absl::Status Reshape(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  std::vector<Expr> sizes;
+  const std::string& n = c.call.op().name();
+  if (n == "aten::reshape_as") {
+    SMELT_ASSIGN_OR_RETURN(TensorType other, c.call.GetTensor("other"));
+    sizes = *other.sizes;
+  } else if (n == "aten::ravel") {
+    sizes = {Expr(-1)};
+  } else if (n == "aten::flatten") {
+    SMELT_ASSIGN_OR_RETURN(int64_t start, c.call.GetIntOr("start_dim", 0));
+    SMELT_ASSIGN_OR_RETURN(int64_t end, c.call.GetIntOr("end_dim", -1));
+    auto f = view_rules::FlattenedSizes(c.decide, *x.sizes, start, end);
+    if (!f.ok()) return c.call.Error(f.status().message());
+    sizes = *f;
+    if (sizes == *x.sizes) {
+      const Geo g = GeoOf(c.decide, x);
+      c.AddStrided(*x.dtype, g.sizes, g.strides);
+      return absl::OkStatus();
+    }
+  } else {
+    SMELT_ASSIGN_OR_RETURN(sizes, c.call.GetExprs("shape"));
+  }
+  return AddReshaped(c, x, sizes);
+}
+
+absl::Status Atleast(Ctx& c) {
+  if (!c.call.arg(0).IsTensor()) return c.call.Unsupported("a list of tensors");
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  if (x.rank() > 0 || c.call.op().name() != "aten::atleast_1d") {
+    if (c.call.op().name() != "aten::atleast_1d") return c.call.Unsupported("has no rule for its types");
+    const Geo g = GeoOf(c.decide, x);
+    c.AddStrided(*x.dtype, g.sizes, g.strides);
+    return absl::OkStatus();
+  }
+  return AddReshaped(c, x, {Expr(1)});
+}
+
+// The tensor itself where it already is as asked, else a copy.
+absl::Status Contiguous(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(Format f, FormatArg(c, Format::kContiguous));
+  const Geo g = GeoOf(c.decide, x);
+  const bool already =
+      f == Format::kContiguous ? view_rules::IsContiguous(c.decide, g) : view_rules::IsChannelsLast(c.decide, g);
+  if (already) {
+    c.AddStrided(*x.dtype, g.sizes, g.strides);
+  } else {
+    c.Add(*x.dtype, *x.sizes, f);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status To(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  DType t = DTypeOr(c, *x.dtype);
+  const OpArg* other = c.call.Find("other");
+  if (other != nullptr && other->IsTensor() && other->tensor.dtype) t = *other->tensor.dtype;
+  SMELT_ASSIGN_OR_RETURN(bool copy, c.call.GetBoolOr("copy", false));
+  SMELT_ASSIGN_OR_RETURN(Format f, FormatArg(c, Format::kPreserve));
+  const Geo g = GeoOf(c.decide, x);
+  bool same = t == *x.dtype && !copy;
+  if (same && f == Format::kContiguous) same = view_rules::IsContiguous(c.decide, g);
+  if (same && f == Format::kChannelsLast) same = view_rules::IsChannelsLast(c.decide, g);
+  if (same) {
+    c.AddStrided(t, g.sizes, g.strides);
+  } else {
+    AddLike(c, t, x, f);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Dropout(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(bool train, c.call.GetBoolOr("train", false));
+  const Geo g = GeoOf(c.decide, x);
+  if (!train || false) {
+    c.AddStrided(*x.dtype, g.sizes, g.strides);
+  } else {
+    AddLike(c, *x.dtype, x, Format::kPreserve);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AdaptiveAvgPool(Ctx& c) {
+  const int n = c.call.op().name() == "aten::adaptive_avg_pool1d"   ? 1
+                : c.call.op().name() == "aten::adaptive_avg_pool2d" ? 2
+                                                                    : 3;
+  return AdaptivePool(n, false)(c);
+}
+
+absl::Status Isclose(Ctx& c) {
+  SMELT_RETURN_IF_ERROR(Elementwise(c));
+  TensorType t = c.out[0].type.tensor();
+  t.dtype = DType::kBool;
+  c.out[0].type = Type::Tensor(t);
+  return absl::OkStatus();
+}
+
+absl::Status Rot90(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(int64_t k, c.call.GetIntOr("k", 1));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, c.call.GetInts("dims"));
+  if (dims.size() != 2) return c.call.Error("expected total rotation dims == 2");
+  SMELT_ASSIGN_OR_RETURN(int a, view_rules::WrapDim(dims[0], x.rank()));
+  SMELT_ASSIGN_OR_RETURN(int b, view_rules::WrapDim(dims[1], x.rank()));
+  const Geo g = GeoOf(c.decide, x);
+  if ((k % 4 + 4) % 4 == 0) {
+    c.Add(*x.dtype, g.sizes);
+    return absl::OkStatus();
+  }
+  AddLike(c, *x.dtype, x, Format::kPreserve);  // flip
+  if (k % 2 == 0) return absl::OkStatus();
+  TensorType t = c.out[0].type.tensor();
+  std::vector<Expr> sizes = *t.sizes, strides = *t.strides;
+  std::swap(sizes[a], sizes[b]);
+  std::swap(strides[a], strides[b]);
+  c.out[0].type = Type::Tensor(*x.dtype, sizes, strides);
+  return absl::OkStatus();
+}
+
+// Every element of a list as ForeachCalls says.
+absl::Status ForeachRule(Ctx& c) {
+  const FunctionSchema* schema = FindSchema(c.call.op());
+  if (schema == nullptr || schema->returns.empty()) return absl::OkStatus();
+  SMELT_ASSIGN_OR_RETURN(std::vector<OpCall> calls, ForeachCalls(c.call));
+  InferredOutput list;
+  list.type = Type::List(Type::Tensor());
+  const SymbolRanges ranges;
+  for (const OpCall& call : calls) {
+    SMELT_ASSIGN_OR_RETURN(Outputs out, InferCall(call, ranges));
+    if (out.empty()) return c.call.Unsupported("has no rule for its types");
+    list.elements.push_back(out[0].type);
+  }
+  c.out.push_back(std::move(list));
+  return absl::OkStatus();
+}
+
 // --- Python numbers ---
 
 absl::StatusOr<Expr> NumElements(Ctx& c) {
@@ -1270,6 +1485,20 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     add("native_dropout", NativeDropout);
     add("bernoulli", PreserveOf("self"));
     add("linalg_cross", Elementwise);
+    add("softmax _softmax _safe_softmax log_softmax _log_softmax", Softmax);
+    add("layer_norm native_layer_norm", NativeLayerNorm);
+    add("expand_copy permute_copy transpose_copy t_copy squeeze_copy unsqueeze_copy slice_copy select_copy split_copy "
+        "split_with_sizes_copy unbind_copy unfold_copy diagonal_copy as_strided_copy view_as_real_copy view_copy",
+        ViewCopy);
+    add("reshape reshape_as flatten ravel", Reshape);
+    add("atleast_1d", Atleast);
+    add("contiguous", Contiguous);
+    add("to type_as", To);
+    add("dropout feature_dropout alpha_dropout feature_alpha_dropout", Dropout);
+    add("adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d", AdaptiveAvgPool);
+    add("isclose", Isclose);
+    add("rot90", Rot90);
+    add("fill_diagonal_", KeepStrides);
     add("equal is_same_size allclose is_nonzero", [](Ctx& c) -> absl::Status {
       c.out.push_back({Type::Bool(), std::nullopt, {}});
       return absl::OkStatus();
@@ -1349,6 +1578,10 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
 
 const Rule* FindRule(OpName op) {
   const auto& rules = Rules();
+  if (absl::StartsWith(op.name(), "aten::_foreach_")) {
+    static const Rule* const kForeach = new Rule(ForeachRule);
+    return kForeach;
+  }
   if (auto it = rules.find(op.full()); it != rules.end()) return &it->second;
   auto it = rules.find(op.name());
   return it == rules.end() ? nullptr : &it->second;

@@ -92,19 +92,19 @@ constexpr Group kGroups[] = {
      "dstack row_stack "
      "column_stack meshgrid cartesian_prod diag diagflat trace rot90 fliplr flipud pad _pad_enum _pad_circular diff "
      "trapezoid "
-     "cumulative_trapezoid isclose vander norm_except_dim clamp_tensor where_nonzero float_power_ logical glu "
+     "cumulative_trapezoid isclose vander norm_except_dim     glu "
      "glu_backward "
-     "sum_to_size numpy_T_copy upsample_nearest2d_vec _trilinear bilinear prelu _prelu_kernel rrelu "
+     "sum_to_size    bilinear prelu _prelu_kernel rrelu "
      "multi_head_attention_forward "
      "_native_multi_head_attention _transformer_encoder_layer_fwd cosine_embedding_loss triplet_margin_loss "
      "margin_ranking_loss "
-     "hinge_embedding_loss soft_margin_loss log_sigmoid_forward _weight_norm _weight_norm_interface celu_ resolve_ "
-     "rand_like_zero "
-     "softmin addmv_ chain_matmul linalg_multi_dot linalg_norm linalg_matrix_norm frobenius_norm dist renorm swish "
+     "hinge_embedding_loss soft_margin_loss log_sigmoid_forward _weight_norm _weight_norm_interface   "
+     " "
+     "softmin  chain_matmul linalg_multi_dot linalg_norm linalg_matrix_norm frobenius_norm dist renorm  "
      "embedding_bag "
-     "narrow_copy expand_ softmax_ unflatten_dense_tensors _shape_as_tensor _conj conj __getitem__tensor "
-     "upsample_nearest "
-     "_fused_dropout avg_pool1d_ linalg_matmul linalg_vecdot _assert_tensor_metadata numpy"},
+     "narrow_copy   unflatten_dense_tensors _shape_as_tensor    "
+     " "
+     " linalg_matmul linalg_vecdot _assert_tensor_metadata "},
     {OpKind::kRandom,
      "rand rand_like randn randn_like randint randint_like randperm bernoulli normal multinomial native_dropout "
      "uniform exponential random "
@@ -120,7 +120,7 @@ constexpr Group kGroups[] = {
      "add sub mul div "
      "remainder fmod pow lt le gt ge eq ne __and__ __or__ __xor__ __is__ __isnot__ truediv mathremainder min max round "
      "asin acos atan "
-     "sinh cosh gcd factorial degrees radians isnan isinf log2 log10 log1p exp expm1 fabs is_same not_ Size "
+     "sinh cosh gcd factorial degrees radians isnan isinf log2 log10 log1p exp expm1 fabs is_same   "
      "sym_constrain_range sym_constrain_range_for_size _assert_async _assert_scalar"},
     {OpKind::kContainer,
      "append extend insert pop reverse clear __getitem__ _set_item __contains__ select slice keys values items get "
@@ -200,8 +200,21 @@ OpName FunctionalOfInplace(OpName op) {
   } else {
     return OpName();
   }
-  const OpName f = OpName::Get(op.overload().empty() ? base : absl::StrCat(base, ".", op.overload()));
-  return FindSchema(f) != nullptr ? f : OpName();
+  // Overload names may differ: pow_.Scalar is pow.Tensor_Scalar, transpose_ is transpose.int.
+  const FunctionSchema* schema = FindSchema(op);
+  const FunctionSchema* found = nullptr;
+  for (const FunctionSchema* f : FindOverloads(base)) {
+    if (f->IsMutable() || f->arguments.size() != schema->arguments.size()) continue;
+    bool equal = true;
+    for (size_t i = 0; i < f->arguments.size(); ++i) {
+      const Argument &a = f->arguments[i], &b = schema->arguments[i];
+      // Scalar? and Tensor? differ; names may (axis0, dim0).
+      equal &= a.type == b.type && (i == 0 || a.name == b.name || base.find("transpose") != std::string::npos);
+    }
+    if (!equal) continue;
+    if (found == nullptr || f->op.overload() == op.overload()) found = f;
+  }
+  return found != nullptr ? found->op : OpName();
 }
 
 // The overload with the same arguments that writes none.
@@ -316,13 +329,23 @@ OpInfo Describe(OpName op) {
     return info;
   }
 
+  if (absl::StartsWith(name, "aten::_foreach_") && !absl::StrContains(op.overload(), "out")) {
+    static const auto* const kNames = new absl::flat_hash_set<std::string>(absl::StrSplit(kForeach, ' '));
+    if (kNames->contains(name.substr(15)) ||
+        (name.back() == '_' && kNames->contains(name.substr(15, name.size() - 16)))) {
+      info.kind = OpKind::kComposite;
+      info.decomposes = HasDecomposition(op);
+    }
+    return info;
+  }
+
   if (schema->IsMutable()) {
     static const auto* const kInplaceViews = new absl::flat_hash_set<std::string>{
         "aten::t_",          "aten::transpose_", "aten::squeeze_",  "aten::unsqueeze_",
         "aten::as_strided_", "aten::swapaxes_",  "aten::swapdims_", "aten::detach_"};
     if (kInplaceViews->contains(name)) {
-      info.kind = OpKind::kInplaceView;
       info.functional = FunctionalOfInplace(op);
+      if (info.functional) info.kind = OpKind::kInplaceView;
       return info;
     }
     // Composites that write buffers.
@@ -354,12 +377,6 @@ OpInfo Describe(OpName op) {
   } else if (op.full() == "aten::max.other" || op.full() == "aten::min.other" || op.full() == "aten::where") {
     info.kind = OpKind::kComposite;
     info.decomposes = HasDecomposition(op);
-  } else if (absl::StartsWith(name, "aten::_foreach_")) {
-    static const auto* const kNames = new absl::flat_hash_set<std::string>(absl::StrSplit(kForeach, ' '));
-    if (kNames->contains(name.substr(15))) {
-      info.kind = OpKind::kComposite;
-      info.decomposes = HasDecomposition(op);
-    }
   } else {
     const OpKind k = kind_of(name);
     if (k == OpKind::kMovement || k == OpKind::kLibrary || k == OpKind::kComposite || k == OpKind::kOther)

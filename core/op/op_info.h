@@ -226,6 +226,12 @@ absl::StatusOr<ViewMeaning> BuildView(const OpCall& call, const SymbolicGeometry
 // The same; what the ranges leave open is answered by `decide`'s hints, which records the assumptions it makes.
 absl::StatusOr<ViewMeaning> BuildView(const OpCall& call, const SymbolicGeometry& base, SymbolicDecide& decide);
 
+// --- Lists
+// -------------------------------------------------------------------------------------------------------------------
+
+// What aten::_foreach_X does to each element of its lists, in order: aten::X or, in place, aten::X_.
+absl::StatusOr<std::vector<OpCall>> ForeachCalls(const OpCall& call);
+
 }  // namespace smelt
 
 #endif  // SMELT_CORE_OP_OP_INFO_H_

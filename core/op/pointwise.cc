@@ -1,4 +1,5 @@
 // The scalar meaning of pointwise operators.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -158,12 +159,28 @@ class Ctx {
   // An operand first rounded to the common dtype, as TensorIterator does, then in the type computed in.
   V Common(int i, DType common) { return To(In(i, common), OpMathType(common)); }
   void Return(V v, DType result) {
+    if (IsComplex(result)) {
+      Fail(call.Unsupported("complex numbers have no scalar function"));
+      result = DType::kFloat32;
+    }
     results_.push_back(To(v, result).id);
     m.results.push_back(result);
   }
   absl::StatusOr<PointwiseMeaning> Finish() {
     SMELT_RETURN_IF_ERROR(status);
-    m.fn = b.Finish(results_);
+    ScalarFn fn = b.Finish(results_);
+    // Operands in the order of the arguments: a rule's C++ expressions ask for them in any.
+    std::vector<int> order(m.operands.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+    std::sort(order.begin(), order.end(), [this](int x, int y) { return m.operands[x].arg < m.operands[y].arg; });
+    std::vector<PointwiseOperand> operands;
+    std::vector<int> args(order.size());
+    for (int i : order) {
+      operands.push_back(m.operands[i]);
+      args[i] = b.Arg(fn.arg_types[i]);
+    }
+    m.operands = std::move(operands);
+    m.fn = b.Finish(b.Inline(fn, args));
     return std::move(m);
   }
 
@@ -271,7 +288,7 @@ V BesselI0(V x, bool scaled) {
   V a = Abs(x);
   V small = Chebyshev(a / 2 - 2, kI0A), large = Chebyshev(32 / a - 2, kI0B) / Op(ScalarOp::kSqrt, a);
   V e = Select(a <= 8, small, large);
-  return scaled ? e : Select(IsInf(a), kInf, Exp(a) * e);
+  return scaled ? e : Exp(a) * e;
 }
 V BesselI1(V x, bool scaled) {
   V a = Abs(x);
@@ -543,8 +560,7 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     };
     using S = ScalarOp;
     // Identities and conversions.
-    add("positive clone lift_fresh_copy alias_copy detach_copy resolve_conj resolve_neg",
-        [](Ctx& c) { CastRule(c, c.Raw(0).type()); });
+    add("clone lift_fresh_copy alias_copy detach_copy", [](Ctx& c) { CastRule(c, c.Raw(0).type()); });
     add("_to_copy", [](Ctx& c) { CastRule(c, c.call.GetDType("dtype").value_or(c.Raw(0).type())); });
     add("copy", [](Ctx& c) {
       const OpArg& self = c.call.arg(0);
@@ -595,7 +611,7 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     add("relu6", SameUnary([](Ctx&, V x) { return Min(Max(x, K(x, 0)), K(x, 6)); }));
     add("bitwise_not __invert__", SameUnary([](Ctx&, V x) { return Not(x); }));
     add("nan_to_num", NanToNumRule);
-    add("conj_physical conj", [](Ctx& c) { CastRule(c, c.Raw(0).type()); });
+    add("conj_physical", [](Ctx& c) { CastRule(c, c.Raw(0).type()); });
 
     // Predicates.
     add("isnan", Predicate([](Ctx& c, V x) { return IsFloating(x.type()) ? IsNan(x) : c.Const(DType::kBool, 0); }));
@@ -836,7 +852,8 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     add("hardtanh_backward", backward([](Ctx& c, V g, V x) {
           return Select(Or(x <= c.Num("min_val", x.type()), x >= c.Num("max_val", x.type())), 0, g);
         }));
-    add("hardsigmoid_backward", backward([](Ctx&, V g, V x) { return Select(And(x > -3, x < 3), g / 6, 0); }));
+    add("hardsigmoid_backward",
+        backward([](Ctx&, V g, V x) { return Select(And(x > -3, x < 3), g * static_cast<double>(1.0f / 6.0f), 0); }));
     add("hardswish_backward",
         backward([](Ctx&, V g, V x) { return Select(x <= -3, 0, Select(x < 3, g * (x / 3 + 0.5), g)); }));
     add("leaky_relu_backward",
@@ -868,6 +885,11 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
           V eps = c.Num("eps", x.type());
           return Select(Or(x < eps, x > 1 - eps), 0, d);
         }));
+    add("native_dropout_backward", [](Ctx& c) {
+      const DType t = c.Raw(0).type();
+      V g = c.Common(0, t);
+      c.Return(g * (c.In(1, g.type()) * c.Num("scale", g.type())), t);
+    });
     add("mish_backward", backward([](Ctx&, V g, V x) {
           V t = Tanh(Log1p(Exp(x)));
           return g * (t + x * Sigmoid(x) * (1 - t * t));

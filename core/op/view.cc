@@ -48,6 +48,12 @@ absl::Status Alias(ViewCtx& c) {
   return absl::OkStatus();
 }
 
+absl::Status RealAlias(ViewCtx& c) {
+  // Lazily conjugated tensors have no counterpart here.
+  if (IsComplex(c.dtype)) return c.call.Unsupported("lazy conjugation of complex tensors");
+  return Alias(c);
+}
+
 absl::Status ViewRule(ViewCtx& c) {
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("size"));
   return c.Take(view_rules::View(c.decide, c.base, sizes));
@@ -383,6 +389,11 @@ const absl::flat_hash_map<std::string, Rule>& Table() {
       {"aten::lift_fresh", Alias},
       {"aten::lift", Alias},
       {"aten::data", Alias},
+      {"aten::positive", Alias},
+      {"aten::conj", RealAlias},
+      {"aten::_conj", RealAlias},
+      {"aten::resolve_conj", Alias},
+      {"aten::resolve_neg", Alias},
       {"aten::view", ViewRule},
       {"aten::_unsafe_view", ViewRule},
       {"aten::view_as", ViewAsRule},

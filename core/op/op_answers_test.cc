@@ -1,0 +1,291 @@
+// Every recorded call: the types that inference gives, and the values that pointwise functions give, are PyTorch's.
+#include "smelt/core/op/op_answers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/core/tensor/float16.h"
+
+namespace smelt {
+namespace {
+
+const OpAnswers& Answers() {
+  static const OpAnswers* const kAnswers = [] {
+    auto a = OpAnswers::Load("testdata/op_answers.safetensors");
+    SMELT_CHECK_OK(a.status());
+    return new OpAnswers(*std::move(a));
+  }();
+  return *kAnswers;
+}
+
+OpCall CallOf(const Answer& a) {
+  std::vector<OpArg> args;
+  for (const AnswerValue& v : a.args) args.push_back(v.ToOpArg());
+  return OpCall(a.op, std::move(args));
+}
+
+// Where PyTorch's own vectorized code leaves what the operator is said to compute, or IEEE arithmetic.
+const std::map<std::string, const char*>& Known() {
+  static const auto* const kKnown = new std::map<std::string, const char*>{
+      {"aten::cosh", "float32 overflows at 89"},
+      {"aten::sinh", "float32 overflows at 89"},
+      {"aten::gelu", "infinity gives NaN"},
+      {"aten::fmod.Tensor", "a finite number modulo infinity gives NaN"},
+      {"aten::remainder.Tensor", "a finite number modulo infinity gives NaN"},
+      {"aten::sqrt", "not correctly rounded by one unit on short tensors"},
+      {"aten::special_ndtr", "float16 rounds inside"},
+      {"aten::div.Tensor_mode", "float16, one unit"},
+      {"aten::floor_divide", "float16, one unit"},
+  };
+  return *kKnown;
+}
+
+// Failures by operator, so that one wrong rule does not hide the others.
+class Tally {
+ public:
+  void Pass(const std::string& op) { ++passed_[op]; }
+  void Fail(const std::string& op, const std::string& what) { failed_[op].push_back(what); }
+  void Skip(const std::string& op, const std::string& why) { skipped_[op].push_back(why); }
+  ~Tally() {
+    int passed = 0, failed = 0, skipped = 0;
+    for (auto& [op, n] : passed_) passed += n;
+    for (auto& [op, lines] : failed_) failed += static_cast<int>(lines.size());
+    for (auto& [op, lines] : skipped_) skipped += static_cast<int>(lines.size());
+    std::printf("%d calls of %d operators equal PyTorch's, %d of %d differ, %d of %d not tried\n", passed,
+                static_cast<int>(passed_.size()), failed, static_cast<int>(failed_.size()), skipped,
+                static_cast<int>(skipped_.size()));
+    for (auto& [op, lines] : failed_)
+      std::printf("  DIFFERS %s: %d, %s\n", op.c_str(), static_cast<int>(lines.size()), lines[0].c_str());
+    if (std::getenv("SMELT_SKIPPED") != nullptr) {
+      for (auto& [op, lines] : skipped_)
+        std::printf("  SKIPPED %s: %d, %s\n", op.c_str(), static_cast<int>(lines.size()), lines[0].c_str());
+    }
+  }
+  int failed() const {
+    int n = 0;
+    for (auto& [op, lines] : failed_) n += static_cast<int>(lines.size());
+    return n;
+  }
+  const std::map<std::string, std::vector<std::string>>& skipped() const { return skipped_; }
+
+ private:
+  std::map<std::string, int> passed_;
+  std::map<std::string, std::vector<std::string>> failed_, skipped_;
+};
+
+std::string CompareType(const Type& have, const AnswerValue& want) {
+  if (want.kind == OpArg::Kind::kTensorList || want.kind != OpArg::Kind::kTensor) return "";
+  if (!have.IsTensor()) return absl::StrCat("type ", have.ToString(), ", expected a tensor");
+  const TensorType& t = have.tensor();
+  Geometry g = want.tensor.geometry();
+  if (t.dtype != want.tensor.dtype())
+    return absl::StrCat(have.ToString(), ", expected dtype ", Name(want.tensor.dtype()));
+  if (!t.sizes) return "";  // data tells
+  bool equal = t.sizes->size() == g.sizes.size();
+  for (size_t d = 0; equal && d < g.sizes.size(); ++d) {
+    equal = (*t.sizes)[d] == Expr(g.sizes[d]) &&
+            (g.sizes[d] <= 1 || g.NumElements() == 0 || (*t.strides)[d] == Expr(g.strides[d]));
+  }
+  return equal ? "" : absl::StrCat(have.ToString(), ", expected ", g.ToString());
+}
+
+TEST(OpAnswersTest, InferredTypesArePyTorchs) {
+  Tally tally;
+  const SymbolRanges ranges;
+  for (int i = 0; i < Answers().size(); ++i) {
+    const Answer a = Answers().Get(i);
+    auto out = InferCall(CallOf(a), ranges);
+    const std::string& op = a.op.full();
+    if (!out.ok()) {
+      if (absl::IsUnimplemented(out.status())) {
+        tally.Skip(op, std::string(out.status().message()));
+      } else {
+        tally.Fail(op, absl::StrCat(Answers().Describe(i), ": ", out.status().message()));
+      }
+      continue;
+    }
+    std::string what;
+    if (out->size() != a.outputs.size()) what = absl::StrCat(out->size(), " outputs, expected ", a.outputs.size());
+    for (size_t k = 0; what.empty() && k < a.outputs.size(); ++k) {
+      what = CompareType((*out)[k].type, a.outputs[k]);
+      if (a.outputs[k].kind == OpArg::Kind::kInt && (*out)[k].expr && *(*out)[k].expr != Expr(a.outputs[k].i))
+        what = "another integer";
+      if (a.outputs[k].kind == OpArg::Kind::kTensorList && !(*out)[k].elements.empty()) {
+        if ((*out)[k].elements.size() != a.outputs[k].list.size()) what = "another number of elements";
+        for (size_t j = 0; what.empty() && j < a.outputs[k].list.size(); ++j)
+          what = CompareType((*out)[k].elements[j], a.outputs[k].list[j]);
+      }
+    }
+    if (what.empty()) {
+      tally.Pass(op);
+    } else {
+      tally.Fail(op, absl::StrCat(Answers().Describe(i), ": ", what));
+    }
+  }
+  EXPECT_EQ(tally.failed(), 0);
+}
+
+ScalarValue LoadScalar(const Tensor& t, int64_t index) {
+  int64_t at = t.offset();
+  for (int d = t.rank() - 1; d >= 0; --d) {
+    at += index % t.sizes()[d] * t.strides()[d];
+    index /= t.sizes()[d];
+  }
+  const char* p = t.storage()->data() + at * ItemSize(t.dtype());
+  ScalarValue v;
+  auto as = [p](auto zero) {
+    std::memcpy(&zero, p, sizeof(zero));
+    return zero;
+  };
+  switch (t.dtype()) {
+    case DType::kBool:
+      v.i = as(uint8_t{}) != 0;
+      break;
+    case DType::kUInt8:
+      v.i = as(uint8_t{});
+      break;
+    case DType::kInt8:
+      v.i = as(int8_t{});
+      break;
+    case DType::kInt16:
+      v.i = as(int16_t{});
+      break;
+    case DType::kInt32:
+      v.i = as(int32_t{});
+      break;
+    case DType::kInt64:
+      v.i = as(int64_t{});
+      break;
+    case DType::kFloat16:
+      v.f = HalfToFloat(as(uint16_t{}));
+      break;
+    case DType::kBFloat16:
+      v.f = BFloat16ToFloat(as(uint16_t{}));
+      break;
+    case DType::kFloat32:
+      v.f = as(float{});
+      break;
+    default:
+      v.f = as(double{});
+      break;
+  }
+  return v;
+}
+
+void StoreScalar(const Tensor& t, int64_t index, ScalarValue v) {
+  char* p = static_cast<char*>(t.data()) + index * ItemSize(t.dtype());
+  auto put = [p](auto x) { std::memcpy(p, &x, sizeof(x)); };
+  switch (t.dtype()) {
+    case DType::kBool:
+    case DType::kUInt8:
+      put(static_cast<uint8_t>(v.i));
+      break;
+    case DType::kInt8:
+      put(static_cast<int8_t>(v.i));
+      break;
+    case DType::kInt16:
+      put(static_cast<int16_t>(v.i));
+      break;
+    case DType::kInt32:
+      put(static_cast<int32_t>(v.i));
+      break;
+    case DType::kInt64:
+      put(v.i);
+      break;
+    case DType::kFloat16:
+      put(FloatToHalf(static_cast<float>(v.f)));
+      break;
+    case DType::kBFloat16:
+      put(FloatToBFloat16(static_cast<float>(v.f)));
+      break;
+    case DType::kFloat32:
+      put(static_cast<float>(v.f));
+      break;
+    default:
+      put(v.f);
+      break;
+  }
+}
+
+// The index of output element `i` in an operand broadcast to `sizes`.
+int64_t BroadcastIndex(absl::Span<const int64_t> sizes, const Tensor& t, int64_t i) {
+  int64_t index = 0, scale = 1;
+  const int shift = static_cast<int>(sizes.size()) - t.rank();
+  for (int d = static_cast<int>(sizes.size()) - 1; d >= 0; --d) {
+    const int64_t k = i % sizes[d];
+    i /= sizes[d];
+    if (d < shift) continue;
+    if (t.sizes()[d - shift] != 1) index += k * scale;
+    scale *= t.sizes()[d - shift];
+  }
+  return index;
+}
+
+std::string RunPointwise(const Answer& a, const PointwiseMeaning& m, absl::Span<const int64_t> sizes,
+                         std::vector<Tensor>& out) {
+  for (DType t : m.results) out.push_back(Tensor::Empty(t, sizes));
+  int64_t n = 1;
+  for (int64_t s : sizes) n *= s;
+  std::vector<ScalarValue> values(m.operands.size());
+  bool by_zero = false;
+  for (int64_t i = 0; i < n; ++i) {
+    for (size_t k = 0; k < m.operands.size(); ++k) {
+      const AnswerValue& v = a.args[m.operands[k].arg];
+      if (!m.operands[k].is_scalar) {
+        values[k] = LoadScalar(v.tensor, BroadcastIndex(sizes, v.tensor, i));
+      } else if (v.kind == OpArg::Kind::kFloat) {
+        values[k].f = v.f;
+      } else {
+        values[k].i = v.i;
+      }
+    }
+    const std::vector<ScalarValue> r = EvaluateScalarFn(m.fn, values, &by_zero);
+    for (size_t k = 0; k < r.size(); ++k) StoreScalar(out[k], i, r[k]);
+  }
+  return "";
+}
+
+TEST(OpAnswersTest, PointwiseValuesArePyTorchs) {
+  Tally tally;
+  for (int i = 0; i < Answers().size(); ++i) {
+    const Answer a = Answers().Get(i);
+    const OpInfo& info = GetOpInfo(a.op);
+    const std::string& op = a.op.full();
+    if (info.kind != OpKind::kPointwise) continue;
+    auto m = BuildPointwise(CallOf(a));
+    if (!m.ok()) {
+      tally.Skip(op, absl::StrCat(Answers().Describe(i), ": ", m.status().message()));
+      continue;
+    }
+    if (absl::Status s = VerifyScalarFn(m->fn); !s.ok()) {
+      tally.Fail(op, absl::StrCat(Answers().Describe(i), ": ", s.message(), " ", m->fn.ToString()));
+      continue;
+    }
+    std::vector<Tensor> out;
+    RunPointwise(a, *m, a.outputs[0].tensor.sizes(), out);
+    std::string what;
+    for (size_t k = 0; what.empty() && k < a.outputs.size(); ++k)
+      what = CompareTensors(out[k], a.outputs[k].tensor, a.compare, false);
+    if (what.empty()) {
+      tally.Pass(op);
+    } else if (Known().count(op) > 0) {
+      tally.Skip(op, absl::StrCat(Known().at(op), ": ", what));
+    } else {
+      tally.Fail(op, absl::StrCat(Answers().Describe(i), ": ", what, "; ", m->fn.ToString()));
+    }
+  }
+  EXPECT_EQ(tally.failed(), 0);
+}
+
+}  // namespace
+}  // namespace smelt
