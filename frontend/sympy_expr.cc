@@ -46,6 +46,11 @@ class Parser {
       ++at_;
     return text_.substr(begin, at_ - begin);
   }
+  // "poison" is how an expression without a value prints.
+  static bool IsIdentifier(absl::string_view word) {
+    return !word.empty() && (std::isalpha(static_cast<unsigned char>(word[0])) || word[0] == '_') && word != "poison" &&
+           word.find('.') == absl::string_view::npos;
+  }
   absl::StatusOr<int64_t> Number() {
     SkipSpace();
     const size_t begin = at_;
@@ -65,7 +70,10 @@ class Parser {
     }
     const absl::string_view name = Word();
     if (name.empty()) return Bad("a function name");
-    if (!Eat('(')) return Expr::Symbol(name);
+    if (!Eat('(')) {
+      if (!IsIdentifier(name)) return Bad("a symbol");
+      return Expr::Symbol(name);
+    }
     if (name == "Integer") {
       SMELT_ASSIGN_OR_RETURN(int64_t v, Number());
       if (!Eat(')')) return Bad("')'");
@@ -74,7 +82,7 @@ class Parser {
     if (name == "Symbol") {
       if (!Eat('\'')) return Bad("a quoted symbol");
       const absl::string_view symbol = Word();
-      if (symbol.empty() || !Eat('\'')) return Bad("a quoted symbol");
+      if (!IsIdentifier(symbol) || !Eat('\'')) return Bad("a quoted symbol");
       while (Eat(',')) {  // assumptions: positive=True
         if (Word().empty() || !Eat('=') || Word().empty()) return Bad("an assumption");
       }

@@ -3,6 +3,8 @@
 #include <zip.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
@@ -41,6 +43,7 @@ absl::StatusOr<std::unique_ptr<ZipArchive>> ZipArchive::Open(const std::string& 
     std::string message = zip_error_strerror(&error);
     zip_error_fini(&error);
     if (code == ZIP_ER_NOENT) return absl::NotFoundError(absl::StrCat(path, ": ", message));
+    if (code == ZIP_ER_EXISTS) return absl::InvalidArgumentError(absl::StrCat(path, ": an entry's name occurs twice"));
     return absl::InvalidArgumentError(absl::StrCat(path, ": not a readable zip archive: ", message));
   }
   auto archive = std::unique_ptr<ZipArchive>(new ZipArchive());
@@ -49,6 +52,10 @@ absl::StatusOr<std::unique_ptr<ZipArchive>> ZipArchive::Open(const std::string& 
   const zip_int64_t n = zip_get_num_entries(zip, 0);
   if (n > kMaxEntries)
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", n, " entries, more than ", kMaxEntries));
+  std::error_code error;
+  const uint64_t file_bytes = std::filesystem::file_size(path, error);
+  if (error) return absl::InvalidArgumentError(absl::StrCat(path, ": its size is unknown: ", error.message()));
+  uint64_t packed_bytes = 0;
   absl::flat_hash_set<std::string> seen;
   for (zip_int64_t i = 0; i < n; ++i) {
     const char* name = zip_get_name(zip, i, ZIP_FL_ENC_RAW);
@@ -56,6 +63,12 @@ absl::StatusOr<std::unique_ptr<ZipArchive>> ZipArchive::Open(const std::string& 
     SMELT_RETURN_IF_ERROR(CheckName(path, name));
     if (!seen.insert(name).second) return BadName(path, name, "occurs twice");
     archive->names_.push_back(name);
+    // Entries that share their bytes could claim any number of times the file's size.
+    zip_stat_t stat;
+    if (zip_stat_index(zip, i, 0, &stat) == 0 && (stat.valid & ZIP_STAT_COMP_SIZE) &&
+        (__builtin_add_overflow(packed_bytes, stat.comp_size, &packed_bytes) || packed_bytes > file_bytes)) {
+      return BadName(path, name, "overlaps others: the entries claim more bytes than the file has");
+    }
   }
   return archive;
 }

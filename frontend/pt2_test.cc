@@ -1,0 +1,348 @@
+#include "smelt/frontend/pt2.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/frontend/pt2_testing.h"
+
+namespace smelt {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Pt2Model ReadOrDie(const std::string& path) {
+  auto model = ReadPt2(path);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return model.ok() ? *std::move(model) : Pt2Model{std::make_unique<Graph>(), ""};
+}
+Pt2Model Model(const std::string& name) { return ReadOrDie(absl::StrCat("testdata/", name, ".pt2")); }
+
+// The operators of a block in order, constants and lists left out.
+std::vector<std::string> Ops(const Graph& g, BlockId b) {
+  std::vector<std::string> out;
+  for (NodeId n : g.Nodes(b)) {
+    const std::string& op = g.node(n).op.full();
+    if (!absl::StartsWith(op, "prim::")) out.push_back(op);
+  }
+  return out;
+}
+NodeId FindNode(const Graph& g, absl::string_view op) {
+  for (NodeId n : g.AllNodes()) {
+    if (g.node(n).op == op) return n;
+  }
+  ADD_FAILURE() << "no " << std::string(op);
+  return NodeId();
+}
+std::string TypeText(const Graph& g, absl::string_view value) { return g.value(g.FindValue(value)).type.ToString(); }
+
+// The error of an archive with one thing changed.
+std::string ErrorOf(const TestArchive& archive) {
+  auto model = archive.Read();
+  EXPECT_FALSE(model.ok()) << "the archive was read";
+  return std::string(model.status().message());
+}
+std::string ErrorAfter(const std::string& model, const std::string& pointer, std::optional<absl::string_view> value,
+                       absl::string_view entry = "model.json") {
+  TestArchive archive = TestArchive::Load(model);
+  archive.Patch(pointer, value, entry);
+  return ErrorOf(archive);
+}
+
+// --- what is read -----------------------------------------------------------------------------------------------
+
+TEST(Pt2Test, InPlaceOpsOfTrainingIrStandAsWritten) {
+  Pt2Model model = Model("relu_input");
+  EXPECT_EQ(model.torch_version, "2.13.0+cpu");
+  EXPECT_THAT(Ops(*model.graph, model.graph->top()), ElementsAre("aten::relu_"));
+  EXPECT_EQ(TypeText(*model.graph, "x"), "Float(4, 8, strides=[8, 1])");
+}
+
+TEST(Pt2Test, ArgumentsThatTheArchiveLeavesOutAreTheSchemasDefaults) {
+  // y + 3 is stored as add.Tensor(self, other): alpha, 1, comes from the schema.
+  const Pt2Model model = Model("column_copy");
+  const Graph& g = *model.graph;
+  EXPECT_THAT(Ops(g, g.top()), ElementsAre("aten::add.Tensor", "aten::select.int", "aten::select.int", "aten::copy_"));
+  const Node& add = g.node(FindNode(g, "aten::add.Tensor"));
+  ASSERT_EQ(add.inputs.size(), 3);
+  EXPECT_EQ(std::get<int64_t>(*GetConstant(g, add.inputs[2])), 1);
+  const Node& copy = g.node(FindNode(g, "aten::copy_"));  // copy_(self, src, non_blocking=False)
+  ASSERT_EQ(copy.inputs.size(), 3);
+  EXPECT_EQ(std::get<bool>(*GetConstant(g, copy.inputs[2])), false);
+}
+
+TEST(Pt2Test, EveryNodeHasAsManyInputsAsItsSchema) {
+  for (const std::string& path : TestArchive::AllPaths()) {
+    const Pt2Model model = ReadOrDie(path);
+    for (NodeId n : model.graph->AllNodes()) {
+      const Node& node = model.graph->node(n);
+      const FunctionSchema* schema = FindSchema(node.op);
+      if (schema == nullptr || schema->is_vararg) continue;
+      EXPECT_EQ(node.inputs.size(), schema->arguments.size()) << path << ": " << node.op.full();
+    }
+  }
+}
+
+TEST(Pt2Test, MutationsOfDecomposedIrBecomeCopiesAtTheEnd) {
+  const Pt2Model model = ReadOrDie("testdata/scenarios/decomposed_input_written.pt2");
+  const std::vector<std::string> ops = Ops(*model.graph, model.graph->top());
+  ASSERT_FALSE(ops.empty());
+  EXPECT_EQ(ops.back(), "aten::copy_");
+  const Node& copy = model.graph->node(FindNode(*model.graph, "aten::copy_"));
+  const ValueId target = copy.inputs[0];
+  EXPECT_TRUE(model.graph->IsParam(model.graph->value(target).def)) << "the copy writes into an input";
+}
+
+TEST(Pt2Test, ParametersAndBuffersAreInputsThatNameTheirWeight) {
+  const Pt2Model model = Model("kv_cache");
+  const Graph& g = *model.graph;
+  std::vector<std::string> buffers, parameters, users;
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    const InputInfo& info = g.input_infos[i];
+    if (info.kind == InputInfo::Kind::kUser) {
+      users.push_back(g.value(g.inputs()[i]).name);
+    } else {
+      const Weight& w = g.weights[info.weight];
+      (w.kind == Weight::Kind::kBuffer ? buffers : parameters).push_back(w.name);
+    }
+  }
+  EXPECT_THAT(parameters, ElementsAre("qkv.weight", "qkv.bias", "out.weight", "out.bias"));
+  EXPECT_THAT(buffers, ElementsAre("k_cache", "v_cache"));
+  EXPECT_EQ(users[0], "x");
+}
+
+TEST(Pt2Test, BuffersOfOneStorageShareIt) {
+  const Pt2Model model = Model("shared_storage_buffers");
+  const Graph& g = *model.graph;
+  ASSERT_EQ(g.weights.size(), 2);
+  EXPECT_EQ(g.weight_storages.size(), 1);
+  EXPECT_EQ(g.weight_storages[0]->bytes(), 6 * 4 * 4);
+  EXPECT_EQ(g.weights[0].storage, g.weights[1].storage);
+  EXPECT_EQ(g.weights[1].name, "column");
+  EXPECT_EQ(g.weights[1].geometry, (Geometry{{6}, {4}, 1}));
+}
+
+TEST(Pt2Test, DynamicSizesAreExpressionsWithRangesAndHints) {
+  const Pt2Model model = Model("dynamic_batch");
+  const Graph& g = *model.graph;
+  EXPECT_EQ(TypeText(g, "x"), "Float(s77, 20, strides=[20, 1])");
+  const SymbolRanges::Range range = g.symbols.Get("s77");
+  EXPECT_EQ(range.min, 2);
+  EXPECT_EQ(range.max, 512);
+  EXPECT_TRUE(g.symbol_hints.contains("s77"));
+  const Node& size = g.node(FindNode(g, "aten::sym_size.int"));
+  ASSERT_TRUE(g.value(size.outputs[0]).expr.has_value());
+  EXPECT_EQ(*g.value(size.outputs[0]).expr, Expr::Symbol("s77"));
+}
+
+TEST(Pt2Test, CondBecomesANodeWithTwoBlocksWhoseParametersAreItsOperands) {
+  const Pt2Model model = Model("cond");
+  const Graph& g = *model.graph;
+  const Node& cond = g.node(FindNode(g, "smelt::cond"));
+  ASSERT_EQ(cond.blocks.size(), 2);
+  EXPECT_EQ(cond.inputs.size(), 2);  // the predicate and one operand
+  EXPECT_THAT(Ops(g, cond.blocks[0]), ElementsAre("aten::sin", "aten::add.Tensor"));
+  EXPECT_THAT(Ops(g, cond.blocks[1]), ElementsAre("aten::mul.Tensor", "aten::sub.Tensor"));
+  EXPECT_EQ(g.params(cond.blocks[0]).size(), 1);
+  EXPECT_EQ(g.results(cond.blocks[1]).size(), 1);
+  ASSERT_EQ(cond.outputs.size(), 1);
+  EXPECT_EQ(g.outputs()[0], cond.outputs[0]);
+}
+
+TEST(Pt2Test, WhileLoopBecomesANodeWithConditionAndBody) {
+  const Pt2Model model = ReadOrDie("testdata/scenarios/while_loop_carries_tensors.pt2");
+  const Graph& g = *model.graph;
+  const Node& loop = g.node(FindNode(g, "smelt::while_loop"));
+  ASSERT_EQ(loop.blocks.size(), 2);
+  EXPECT_EQ(g.results(loop.blocks[0]).size(), 1);
+  EXPECT_EQ(g.results(loop.blocks[1]).size(), loop.outputs.size());
+  EXPECT_EQ(g.params(loop.blocks[1]).size(), loop.inputs.size());
+  EXPECT_EQ(std::get<int64_t>(*loop.FindAttribute("num_carried")), static_cast<int64_t>(loop.outputs.size()));
+}
+
+TEST(Pt2Test, ANodesSourceIsTheInnermostLineOfTheModelsOwnFile) {
+  const Pt2Model model = Model("dynamic_batch");
+  // linear was called in make_models.py, inside of torch/nn/modules/linear.py.
+  const Node& linear = model.graph->node(FindNode(*model.graph, "aten::linear"));
+  ASSERT_NE(linear.source, nullptr);
+  EXPECT_EQ(linear.source->ToString(), "make_models.py:274");
+  EXPECT_EQ(linear.source->text, "y = torch.relu_(self.fc1(x))");
+}
+
+TEST(Pt2Test, EveryArchiveIsReadAndItsTextParsesBackToTheSame) {
+  int archives = 0;
+  for (const std::string& path : TestArchive::AllPaths()) {
+    const Pt2Model model = ReadOrDie(path);
+    const absl::Status sound = VerifyGraph(*model.graph);
+    EXPECT_TRUE(sound.ok()) << path << ": " << sound;
+    const std::string text = PrintGraph(*model.graph);
+    auto again = ParseGraph(text);
+    ASSERT_TRUE(again.ok()) << path << ": " << again.status();
+    EXPECT_EQ(PrintGraph(**again), text) << path;
+    ++archives;
+  }
+  EXPECT_GE(archives, 250);
+}
+
+TEST(Pt2Test, AnOperatorOfSomebodysLibraryIsKeptUnderItsName) {
+  TestArchive archive = TestArchive::Load("relu_input");
+  archive.Patch("/graph_module/graph/nodes/0/target", "\"torch.ops.mine.spline.default\"");
+  auto model = archive.Read();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(Ops(*model->graph, model->graph->top()), ElementsAre("mine::spline"));
+}
+
+TEST(Pt2Test, CompressedEntriesAreReadToo) {
+  TestArchive archive = TestArchive::Load("digits");
+  for (TestZipEntry& e : archive.entries) e.deflate = true;
+  auto model = archive.Read();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(PrintGraph(*model->graph), PrintGraph(*Model("digits").graph));
+}
+
+// --- errors name the entry and the field ------------------------------------------------------------------------
+
+TEST(Pt2ErrorTest, AMissingFileIsNotFound) { EXPECT_TRUE(absl::IsNotFound(ReadPt2("testdata/no_such.pt2").status())); }
+
+TEST(Pt2ErrorTest, WhatIsNoZipIsSaidToBeNone) {
+  EXPECT_THAT(std::string(ReadPt2Bytes("relu").status().message()), HasSubstr("not a readable zip archive"));
+  EXPECT_THAT(std::string(ReadPt2Bytes("").status().message()), HasSubstr("archive.pt2"));
+}
+
+TEST(Pt2ErrorTest, AZipWithoutAProgramSaysWhichEntryWasLookedFor) {
+  TestArchive archive;
+  archive.entries.push_back({.name = "model/data.pkl", .data = "x"});
+  EXPECT_THAT(ErrorOf(archive), HasSubstr("TOP/models/NAME.json"));
+}
+
+TEST(Pt2ErrorTest, AMissingWeightNamesItsEntry) {
+  TestArchive archive = TestArchive::Load("cond");
+  archive.Entry("weight_1").name = "cond/data/weights/other";
+  EXPECT_THAT(ErrorOf(archive), AllOf(HasSubstr("cond/data/weights/weight_1"), HasSubstr("is missing"),
+                                      HasSubstr("signature.input_specs[1]")));
+}
+
+TEST(Pt2ErrorTest, AWeightShorterThanItsGeometrySaysWhichByteIsMissing) {
+  TestArchive archive = TestArchive::Load("cond");
+  archive.Entry("weight_1").data.resize(20);
+  EXPECT_THAT(ErrorOf(archive), AllOf(HasSubstr("\"fc.bias\""), HasSubstr("byte 24"), HasSubstr("which has 20")));
+}
+
+TEST(Pt2ErrorTest, AWrongChecksumIsCorruption) {
+  TestArchive archive = TestArchive::Load("cond");
+  archive.Entry("weight_0").declared_crc = 1;
+  EXPECT_THAT(ErrorOf(archive), AllOf(HasSubstr("weight_0"), HasSubstr("corrupt")));
+}
+
+TEST(Pt2ErrorTest, PickledWeightsAreRefused) {
+  EXPECT_THAT(ErrorAfter("cond", "/config/fc.bias/use_pickle", "true", "model_weights_config.json"),
+              AllOf(HasSubstr("model_weights_config.json"), HasSubstr("fc.bias"), HasSubstr("use_pickle")));
+}
+
+TEST(Pt2ErrorTest, SizesThatOverflowNameTheWeight) {
+  EXPECT_THAT(ErrorAfter("cond", "/config/fc.weight/tensor_meta/sizes",
+                         R"([{"as_int": 4611686018427387904}, {"as_int": 4}])", "model_weights_config.json"),
+              AllOf(HasSubstr("fc.weight"), HasSubstr("overflow 64 bits")));
+}
+
+TEST(Pt2ErrorTest, AnUnknownDtypeNamesTheValue) {
+  EXPECT_THAT(ErrorAfter("relu_input", "/graph_module/graph/tensor_values/x/dtype", "99"),
+              AllOf(HasSubstr("model.json"), HasSubstr("tensor_values \"x\""), HasSubstr("dtype code 99")));
+}
+
+TEST(Pt2ErrorTest, ADanglingNameNamesTheNodeItsSourceAndTheArgument) {
+  EXPECT_THAT(ErrorAfter("relu_input", "/graph_module/graph/nodes/0/inputs/0/arg/as_tensor/name", "\"ghost\""),
+              AllOf(HasSubstr("node \"relu_\" (make_models.py:32)"), HasSubstr("argument \"self\""),
+                    HasSubstr("\"ghost\" is not defined")));
+}
+
+TEST(Pt2ErrorTest, AMissingFieldIsNamed) {
+  EXPECT_THAT(ErrorAfter("relu_input", "/graph_module/graph/nodes/0/target", std::nullopt),
+              AllOf(HasSubstr("node \"relu_\""), HasSubstr("\"target\"")));
+  EXPECT_THAT(ErrorAfter("relu_input", "/graph_module/signature", std::nullopt), HasSubstr("\"signature\""));
+}
+
+TEST(Pt2ErrorTest, AnArgumentOfAWrongKindNamesTheNode) {
+  EXPECT_THAT(ErrorAfter("column_copy", "/graph_module/graph/nodes/1/inputs/1/arg", R"({"as_string": "x"})"),
+              HasSubstr("aten::select.int"));
+}
+
+TEST(Pt2ErrorTest, TwoValuesOfOneNameAreAnError) {
+  EXPECT_THAT(ErrorAfter("column_copy", "/graph_module/graph/nodes/2/outputs/0/as_tensor/name", "\"add\""),
+              AllOf(HasSubstr("node \"select_1\""), HasSubstr("two values are named \"add\"")));
+}
+
+TEST(Pt2ErrorTest, AnotherSchemaVersionIsUnsupported) {
+  TestArchive archive = TestArchive::Load("relu_input");
+  archive.Patch("/schema_version/major", "9");
+  const absl::Status s = archive.Read().status();
+  EXPECT_TRUE(absl::IsUnimplemented(s)) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr("schema_version.major is 9, 8 expected"));
+}
+
+TEST(Pt2ErrorTest, JsonNestedDeeperThanSenseIsCutOff) {
+  TestArchive archive = TestArchive::Load("relu_input");
+  archive.Program() = std::string(1000000, '[');
+  EXPECT_THAT(ErrorOf(archive), AllOf(HasSubstr("model.json"), HasSubstr("nested deeper")));
+}
+
+TEST(Pt2ErrorTest, NamesThatLeaveTheArchiveAreRefused) {
+  for (const char* name : {"../x", "a/../../x", "/etc/passwd", "a\\..\\x", "m/.."}) {
+    TestArchive archive = TestArchive::Load("relu_input");
+    archive.entries.push_back({.name = name, .data = "x"});
+    EXPECT_THAT(ErrorOf(archive), HasSubstr(name));
+  }
+}
+
+TEST(Pt2ErrorTest, TwoEntriesOfOneNameAreRefused) {
+  TestArchive archive = TestArchive::Load("relu_input");
+  archive.entries.push_back(archive.Entry("model.json"));
+  EXPECT_THAT(ErrorOf(archive), HasSubstr("occurs twice"));
+}
+
+TEST(Pt2ErrorTest, ABombIsRefusedBeforeItIsInflated) {
+  TestArchive archive = TestArchive::Load("cond");
+  TestZipEntry& weight = archive.Entry("weight_0");
+  weight.data = std::string(64 << 20, '\0');
+  weight.deflate = true;
+  EXPECT_THAT(ErrorOf(archive), AllOf(HasSubstr("weight_0"), HasSubstr("bomb")));
+}
+
+TEST(Pt2ErrorTest, EntriesThatShareTheirBytesAreRefused) {
+  // A thousand entries over the same megabyte: a gigabyte from a file of one.
+  TestArchive archive = TestArchive::Load("relu_input");
+  archive.entries.push_back({.name = "relu_input/data/weights/w0", .data = std::string(1 << 20, 'x')});
+  const size_t first = archive.entries.size() - 1;
+  for (int i = 1; i < 1000; ++i) {
+    TestZipEntry e = archive.entries[first];
+    e.name = absl::StrCat("relu_input/data/weights/w", i);
+    e.same_place_as = first;
+    archive.entries.push_back(std::move(e));
+  }
+  EXPECT_FALSE(archive.Read().ok());
+}
+
+TEST(Pt2ErrorTest, DeclaredSizesBeyondTheFileAreRefused) {
+  TestArchive archive = TestArchive::Load("cond");
+  archive.Entry("weight_0").declared_size = 0xfffffff0;
+  archive.Entry("weight_0").declared_compressed_size = 0xfffffff0;
+  EXPECT_FALSE(archive.Read().ok());
+}
+
+TEST(Pt2ErrorTest, AnExpressionThatExplodesIsRefused) {
+  // ((((s+a)^16)^16)^16)...
+  std::string e = "Add(Symbol('a'), Symbol('b'), Symbol('c'), Symbol('d'))";
+  for (int i = 0; i < 20; ++i) e = absl::StrCat("Pow(", e, ", Integer(16))");
+  EXPECT_THAT(ErrorAfter("dynamic_batch", "/graph_module/graph/tensor_values/x/sizes/0/as_expr/expr_str",
+                         absl::StrCat("\"", e, "\"")),
+              HasSubstr("tensor_values \"x\""));
+}
+
+}  // namespace
+}  // namespace smelt
