@@ -755,9 +755,10 @@ class PlanBuilder {
         if (other != locations_.end() && other->second.slot == it->second.slot) other_read = true;
       }
       if (other_read) continue;
-      taken_at_[it->second.slot] = position_;
-      locations_[o] = {it->second.slot, DefaultLayout(g_, o)};
-      Extend(it->second.slot, LastUse(o));
+      const int slot = it->second.slot;  // the map grows below
+      taken_at_[slot] = position_;
+      locations_[o] = Location{slot, DefaultLayout(g_, o)};
+      Extend(slot, LastUse(o));
       return true;
     }
     (void)n;
