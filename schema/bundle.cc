@@ -383,7 +383,9 @@ class Verifier {
         }
         if (!m->is_state && ArgOfInner(c, m->arg).kind != fb::ArgKind::Tensor) return Bad("it is no tensor");
         if (m->flags > 15) return Bad(absl::StrCat("flags are ", int{m->flags}));
-        const bool needs_view = (m->flags & ~static_cast<int>(fb::MutationKind::Data)) != 0;
+        const bool needs_view =
+            (m->flags & (static_cast<int>(fb::MutationKind::Geometry) | static_cast<int>(fb::MutationKind::Storage))) !=
+            0;
         SMELT_RETURN_IF_ERROR(needs_view ? InRange(m->final_view, p.views.size(), "final view")
                                          : InRangeOrNone(m->final_view, p.views.size(), "final view"));
         if (m->flags & static_cast<int>(fb::MutationKind::Resized)) {

@@ -1,0 +1,247 @@
+// A plan with a call's sizes in it: expressions evaluated, views and words laid out, sizes checked. Kept for later
+// calls with the same sizes.
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/region.h"
+#include "smelt/runtime/executor.h"
+
+namespace smelt {
+namespace {
+
+// Plans bound to sizes seen lately; beyond that the one used longest ago goes.
+constexpr size_t kMaxBound = 64;
+// What one chunk of a launch moves: large against the cost of handing it out, small against a core's cache.
+constexpr int64_t kChunkBytes = 128 << 10;
+
+}  // namespace
+
+absl::StatusOr<BoundPlan*> Executor::Bind(int plan) {
+  auto& list = bound_plans_[plan];
+  const ExecutablePlan& p = program_->plans()[plan];
+  for (size_t i = 0; i < list.size(); ++i) {
+    bool same = true;
+    for (size_t k = 0; same && k < p.symbols.size(); ++k) same = list[i]->key[k] == symbols_[p.symbols[k]];
+    if (!same) continue;
+    if (i != 0) std::rotate(list.begin(), list.begin() + i, list.begin() + i + 1);
+    return list[0].get();
+  }
+  auto made = std::make_unique<BoundPlan>();
+  SMELT_RETURN_IF_ERROR(BindNew(plan, made.get()));
+  if (list.size() >= kMaxBound) list.pop_back();
+  list.insert(list.begin(), std::move(made));
+  return list[0].get();
+}
+
+void Executor::BindView(const ExecutablePlan& plan, int v, BoundPlan* b) {
+  const fb::ViewT& view = *plan.plan->views[v];
+  BoundView& out = b->views[v];
+  const int64_t item = ItemSize(static_cast<DType>(view.dtype));
+  out.state = BoundView::kBad;
+  out.elements = 1;
+  if (!b->values.known[view.offset]) return;
+  out.offset = b->values.value[view.offset];
+  int64_t low = out.offset, high = out.offset;
+  bool empty = false;
+  for (int d = 0; d < out.rank; ++d) {
+    if (!b->values.known[view.sizes[d]] || !b->values.known[view.strides[d]]) return;
+    out.sizes[d] = b->values.value[view.sizes[d]];
+    out.strides[d] = b->values.value[view.strides[d]];
+    if (out.sizes[d] < 0 || __builtin_mul_overflow(out.elements, out.sizes[d], &out.elements)) return;
+    empty = empty || out.sizes[d] == 0;
+  }
+  if (empty) {
+    // An offset is added to an address all the same.
+    if (out.offset < -(int64_t{1} << 58) || out.offset > int64_t{1} << 58) return;
+    out.elements = out.low = out.high = 0;
+    out.state = BoundView::kGood;
+    return;
+  }
+  for (int d = 0; d < out.rank; ++d) {
+    int64_t reach;
+    if (__builtin_mul_overflow(out.sizes[d] - 1, out.strides[d], &reach) ||
+        __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) {
+      return;
+    }
+  }
+  if (__builtin_add_overflow(high, 1, &high) || __builtin_mul_overflow(low, item, &out.low) ||
+      __builtin_mul_overflow(high, item, &out.high)) {
+    return;
+  }
+  out.state = BoundView::kGood;
+}
+
+absl::Status Executor::BindNew(int index, BoundPlan* b) {
+  const ExecutablePlan& plan = program_->plans()[index];
+  const fb::PlanT& p = *plan.plan;
+  for (int s : plan.symbols) b->key.push_back(symbols_[s]);
+  b->values.Resize(bundle_.exprs.size());
+  EvaluateExprs(bundle_.exprs, plan.exprs, symbols_, symbol_known_, &b->values);
+  const auto known = [&](int e) { return b->values.known[e] != 0; };
+
+  // Slots.
+  if (!known(p.arena_bytes) || b->values.value[p.arena_bytes] < 0 ||
+      b->values.value[p.arena_bytes] > int64_t{1} << 46) {
+    return absl::ResourceExhaustedError("the working memory for these sizes cannot be expressed");
+  }
+  b->arena_bytes = b->values.value[p.arena_bytes];
+  b->slot_bytes.assign(p.slots.size(), -1);
+  b->patched.assign(p.slots.size(), nullptr);
+  b->patches.resize(p.slots.size());
+  b->low.assign(p.slots.size(), 0);
+  b->high.assign(p.slots.size(), 0);
+  for (size_t s = 0; s < p.slots.size(); ++s) {
+    const fb::SlotT& slot = *p.slots[s];
+    if (slot.kind != fb::SlotKind::StateStorage && slot.kind != fb::SlotKind::Arena) {
+      b->call_slots.push_back(static_cast<int>(s));
+    }
+    if (plan.slot_late[s]) continue;
+    if (slot.kind == fb::SlotKind::StateStorage) b->slot_bytes[s] = storages_[slot.index]->bytes();
+    if (slot.kind != fb::SlotKind::Arena && slot.kind != fb::SlotKind::Fresh) continue;
+    const int64_t bytes = b->values.value[slot.bytes];
+    if (!known(slot.bytes) || bytes < 0 || bytes > int64_t{1} << 46) {
+      return absl::ResourceExhaustedError(absl::StrCat("slot ", s, " has no size for these arguments"));
+    }
+    b->slot_bytes[s] = bytes;
+    if (slot.kind == fb::SlotKind::Arena) {
+      const int64_t offset = b->values.value[slot.offset];
+      if (!known(slot.offset) || offset < 0 || offset > b->arena_bytes || bytes > b->arena_bytes - offset) {
+        return absl::InternalError(absl::StrCat("slot ", s, ": ", bytes, " bytes at ", offset,
+                                                " do not lie in the arena of ", b->arena_bytes));
+      }
+    }
+  }
+
+  // Views.
+  size_t total = 0;
+  for (const auto& v : p.views) total += 2 * v->sizes.size();
+  b->pool.resize(total);
+  b->views.resize(p.views.size());
+  total = 0;
+  for (size_t v = 0; v < p.views.size(); ++v) {
+    BoundView& view = b->views[v];
+    view.rank = static_cast<int>(p.views[v]->sizes.size());
+    view.sizes = b->pool.data() + total;
+    view.strides = view.sizes + view.rank;
+    total += 2 * static_cast<size_t>(view.rank);
+    if (plan.view_late[v]) continue;
+    BindView(plan, static_cast<int>(v), b);
+    if (view.state != BoundView::kGood || view.elements == 0) continue;
+    const int slot = p.views[v]->slot;
+    // Views of memory of a known size are checked here, once; an argument's with every call.
+    if (b->slot_bytes[slot] >= 0) {
+      if (view.low < 0 || view.high > b->slot_bytes[slot]) view.state = BoundView::kBad;
+    } else {
+      if (b->low[slot] == b->high[slot]) {
+        b->low[slot] = view.low;
+        b->high[slot] = view.high;
+      }
+      b->low[slot] = std::min(b->low[slot], view.low);
+      b->high[slot] = std::max(b->high[slot], view.high);
+    }
+  }
+
+  // Steps.
+  b->launches.resize(plan.num_steps);
+  b->library_ops.resize(plan.num_steps);
+  for (size_t k = 0; k < p.blocks.size(); ++k) {
+    for (size_t i = 0; i < p.blocks[k]->steps.size(); ++i) {
+      const fb::StepT& step = *p.blocks[k]->steps[i];
+      const int number = plan.first_step[k] + static_cast<int>(i);
+      if (step.step.type == fb::StepUnion::LibraryCall) {
+        const fb::LibraryCallT& call = *step.step.AsLibraryCall();
+        bool ready = true;
+        for (const auto* list : {&call.inputs, &call.outputs}) {
+          for (int v : *list) ready = ready && (v < 0 || b->views[v].state == BoundView::kGood);
+        }
+        for (int e : call.ints) ready = ready && known(e);
+        if (!ready) continue;
+        SMELT_ASSIGN_OR_RETURN(LibraryRequest request, program_->RequestOf(plan, call, b->values));
+        auto op = program_->library().Prepare(request);
+        // A branch that is not taken for these sizes may be impossible with them.
+        if (op.ok()) b->library_ops[number] = std::move(*op);
+        continue;
+      }
+      if (step.step.type != fb::StepUnion::Launch) continue;
+      const fb::LaunchT& l = *step.step.AsLaunch();
+      BoundPlan::Launch& launch = b->launches[number];
+      launch.entry = program_->kernel(l.kernel);
+      launch.first_word = static_cast<int>(b->words.size());
+      launch.num_words = static_cast<int>(l.words.size());
+      launch.sequential = l.sequential;
+      bool slow = !known(l.tiles) || !known(l.bytes);
+      for (const auto* list : {&l.reads, &l.writes}) {
+        for (int v : *list) slow = slow || b->views[v].state != BoundView::kGood;
+      }
+      for (const fb::Word& w : l.words) {
+        const int word = static_cast<int>(b->words.size());
+        int64_t value = 0;
+        switch (w.kind()) {
+          case fb::WordKind::Expr:
+            slow = slow || !known(w.a());
+            value = b->values.value[w.a()];
+            break;
+          case fb::WordKind::Address:
+            slow = slow || !known(w.b()) || plan.slot_late[w.a()];
+            b->patches[w.a()].push_back({word, b->values.value[w.b()]});
+            break;
+          case fb::WordKind::IntConst:
+          case fb::WordKind::FloatConst:
+            value = w.constant();
+            break;
+          case fb::WordKind::ArgScalar:
+            b->arg_words.push_back({word, w.a(), w.b() == 1});
+            break;
+          case fb::WordKind::DataScalar:
+            slow = true;
+            break;
+        }
+        b->words.push_back(value);
+      }
+      launch.slow = slow;
+      launch.tiles = b->values.value[l.tiles];
+      const int64_t bytes = b->values.value[l.bytes];
+      // Chunks by bytes, not by threads.
+      launch.chunks = launch.tiles;
+      if (launch.sequential) {
+        launch.chunks = std::min<int64_t>(launch.tiles, 1);
+      } else {
+        launch.chunks = std::clamp<int64_t>(bytes / kChunkBytes, 1, std::max<int64_t>(launch.tiles, 1));
+      }
+      launch.chunk = launch.chunks > 0 ? (launch.tiles + launch.chunks - 1) / launch.chunks : 0;
+      // Where tiles are elements, no two chunks share a cache line.
+      if (launch.chunk > 256) launch.chunk = (launch.chunk + 63) / 64 * 64;
+      launch.chunks = launch.chunk > 0 ? (launch.tiles + launch.chunk - 1) / launch.chunk : 0;
+    }
+  }
+  CheckSizesOnly(plan, b);
+  return absl::OkStatus();
+}
+
+// Prologue checks that need no address. The first that fails refuses every call with these sizes.
+void Executor::CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b) {
+  const auto& checks = plan.plan->prologue_checks;
+  for (size_t i = 0; i < checks.size(); ++i) {
+    const fb::CheckT& c = *checks[i];
+    bool holds = true;
+    if (c.kind == fb::CheckKind::NotZero) {
+      holds = b->values.known[c.a] && b->values.value[c.a] != 0;
+    } else if (c.kind == fb::CheckKind::NoInternalOverlap && b->views[c.a].state == BoundView::kGood) {
+      const BoundView& v = b->views[c.a];
+      Geometry g;
+      g.sizes.assign(v.sizes, v.sizes + v.rank);
+      g.strides.assign(v.strides, v.strides + v.rank);
+      holds = v.elements == 0 || !OverlapsItselfConcrete(g);
+    } else {
+      b->call_checks.push_back(static_cast<int>(i));
+    }
+    if (holds || !b->refusal.ok()) continue;
+    b->refusal = absl::FailedPreconditionError(
+        absl::StrCat(c.source.empty() ? "" : absl::StrCat(c.source, ": "),
+                     c.message.empty() ? "a check of the model's sizes fails" : c.message));
+  }
+}
+
+}  // namespace smelt

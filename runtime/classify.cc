@@ -1,0 +1,191 @@
+// Who shares memory with whom in a call, and which plan is right for it.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/core/tensor/region.h"
+#include "smelt/runtime/executor.h"
+
+namespace smelt {
+namespace {
+
+bool SameMemory(const Tensor& a, const Tensor& b) {
+  if (a.data() != b.data() || a.dtype() != b.dtype() || a.rank() != b.rank()) return false;
+  for (int d = 0; d < a.rank(); ++d) {
+    if (a.sizes()[d] != b.sizes()[d]) return false;
+    if (a.sizes()[d] > 1 && a.strides()[d] != b.strides()[d]) return false;
+  }
+  return true;
+}
+
+// Whether two tensors whose extents meet share a byte. True also where that cannot be told.
+bool ShareBytes(const Tensor& a, const Tensor& b) {
+  const int ia = ItemSize(a.dtype()), ib = ItemSize(b.dtype());
+  if (a.storage() == b.storage()) {
+    return OverlapsConcrete(a.geometry(), ia, b.geometry(), ib) != Overlap::kDisjoint;
+  }
+  // Two storages over memory of the caller's: count both offsets from one place.
+  const char* base = std::min(a.storage()->data(), b.storage()->data());
+  const int64_t da = a.storage()->data() - base, db = b.storage()->data() - base;
+  if (da % ia != 0 || db % ib != 0) return true;
+  Geometry ga = a.geometry(), gb = b.geometry();
+  ga.offset += da / ia;
+  gb.offset += db / ib;
+  return OverlapsConcrete(ga, ia, gb, ib) != Overlap::kDisjoint;
+}
+
+}  // namespace
+
+void Executor::Relate(absl::Span<const Value> args, int a, int b) {
+  if (!program_->arg_matters()[a] && !program_->arg_matters()[b]) return;
+  const Tensor &x = args[a].tensor(), &y = args[b].tensor();
+  if (a > b) std::swap(a, b);
+  if (x.IsSame(y)) {
+    sharing_.push_back({a, b, Relation::kSame});
+    return;
+  }
+  const Extent &ex = extents_[a], &ey = extents_[b];
+  if (ex.low >= ey.high || ey.low >= ex.high) return;
+  if (SameMemory(x, y)) {
+    sharing_.push_back({a, b, Relation::kSameGeometry});
+  } else if (ShareBytes(x, y)) {
+    sharing_.push_back({a, b, Relation::kOverlap});
+  }
+}
+
+void Executor::FindSharing(absl::Span<const Value> args) {
+  sharing_.clear();
+  state_sharing_.clear();
+  if (!program_->patterns_matter()) return;
+  const int n = static_cast<int>(by_address_.size());
+  if (n <= 8) {
+    for (int i = 0; i < n; ++i) {
+      for (int k = i + 1; k < n; ++k) Relate(args, by_address_[i], by_address_[k]);
+    }
+  } else {
+    // Insertion sort: the order of the last call is nearly always this call's.
+    for (int i = 1; i < n; ++i) {
+      const int x = by_address_[i];
+      int k = i;
+      for (; k > 0 && extents_[by_address_[k - 1]].low > extents_[x].low; --k) by_address_[k] = by_address_[k - 1];
+      by_address_[k] = x;
+    }
+    for (int i = 0; i < n; ++i) {
+      const Extent& e = extents_[by_address_[i]];
+      for (int k = i + 1; k < n; ++k) {
+        const Extent& f = extents_[by_address_[k]];
+        if (f.low >= e.high && f.low != e.low) break;
+        Relate(args, by_address_[i], by_address_[k]);
+      }
+    }
+  }
+  for (size_t s = 0; s < storages_.size(); ++s) {
+    if (!bundle_.storages[s]->is_mutated || storages_[s]->bytes() == 0) continue;
+    const uintptr_t low = reinterpret_cast<uintptr_t>(storages_[s]->data());
+    const uintptr_t high = low + static_cast<uintptr_t>(storages_[s]->bytes());
+    for (int a : by_address_) {
+      if (extents_[a].low >= high || extents_[a].high <= low) continue;
+      if (!program_->arg_matters()[a] && !program_->state_matters()[s]) continue;
+      for (const Tensor& state : states_) {
+        if (state.storage() == storages_[s] && ShareBytes(args[a].tensor(), state)) {
+          state_sharing_.push_back({a, static_cast<int>(s)});
+          break;
+        }
+      }
+    }
+  }
+}
+
+bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Value> args, std::string* why) const {
+  const bool any_order = plan.plan->variant == fb::VariantKind::EagerOrder;
+  const auto refuse = [&](int a, int b, absl::string_view what) {
+    *why = absl::StrCat("arguments \"", ArgName(a), "\" and \"", ArgName(b), "\" ", what);
+    return false;
+  };
+  if (plan.identifies) {
+    for (size_t i = 0; i < plan.inner_of_outer.size(); ++i) {
+      const int first = plan.outer_of_inner[plan.inner_of_outer[i]];
+      if (first == static_cast<int>(i)) continue;
+      const Tensor &a = args[first].tensor(), &b = args[i].tensor();
+      if (a.IsSame(b)) continue;
+      // Another tensor over the same memory does as well, unless its geometry is to change on its own.
+      if (!SameMemory(a, b) || plan.writes_geometry[i]) {
+        return refuse(first, static_cast<int>(i), "are not the same tensor");
+      }
+    }
+  }
+  for (const SharingArgs& s : sharing_) {
+    if (plan.inner_of_outer[s.a] == plan.inner_of_outer[s.b]) continue;
+    // A tensor given twice whose geometry changes: both names must see it.
+    if (s.relation == Relation::kSame && (plan.writes_geometry[s.a] || plan.writes_geometry[s.b])) {
+      return refuse(s.a, s.b, "are the same tensor");
+    }
+    if (any_order || (!plan.writes_data[s.a] && !plan.writes_data[s.b])) continue;
+    // An empty tensor given twice shares nothing that is written.
+    if (extents_[s.a].low == extents_[s.a].high) continue;
+    bool together = false;
+    for (int g : plan.groups_of[s.a]) {
+      const auto& other = plan.groups_of[s.b];
+      together = together || std::find(other.begin(), other.end(), g) != other.end();
+    }
+    if (!together) {
+      return refuse(s.a, s.b, s.relation == Relation::kOverlap ? "share memory" : "are the same tensor");
+    }
+  }
+  for (const SharingState& s : state_sharing_) {
+    if (any_order || (!plan.writes_data[s.arg] && !plan.writes_state[s.storage])) continue;
+    *why = absl::StrCat("argument \"", ArgName(s.arg), "\" shares memory with the model's own state");
+    return false;
+  }
+  for (const std::vector<int>& members : plan.one_storage) {
+    for (int m : members) {
+      if (args[m].tensor().storage() != args[members[0]].tensor().storage()) {
+        return refuse(members[0], m, "are not in one storage");
+      }
+    }
+  }
+  return true;
+}
+
+bool Executor::GuardsHold(int plan, const fb::GuardT** failed) {
+  const ExecutablePlan& p = program_->plans()[plan];
+  if (p.plan->guards.empty()) return true;
+  absl::StatusOr<BoundPlan*> b = Bind(plan);
+  for (const auto& g : p.plan->guards) {
+    if (b.ok() && (*b)->values.known[g->expr] && (*b)->values.value[g->expr] != 0) continue;
+    *failed = g.get();
+    return false;
+  }
+  return true;
+}
+
+absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Value> args) {
+  FindSharing(args);
+  std::string pattern;
+  absl::Status strides;
+  const fb::GuardT* guard = nullptr;
+  for (size_t i = 0; i < program_->plans().size(); ++i) {
+    const ExecutablePlan& p = program_->plans()[i];
+    if (!PatternFits(p, args, &pattern)) continue;
+    if (p.plan->needs_exported_strides) {
+      if (absl::Status s = CheckStrides(args); !s.ok()) {
+        strides = std::move(s);
+        continue;
+      }
+    }
+    if (!GuardsHold(static_cast<int>(i), &guard)) continue;
+    return static_cast<int>(i);
+  }
+  // The nearest miss is the most useful thing to say.
+  if (guard != nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        guard->source.empty() ? "" : absl::StrCat(guard->source, ": "),
+        guard->message.empty() ? "an assumption of the export does not hold for these arguments" : guard->message));
+  }
+  if (!strides.ok()) return strides;
+  if (program_->plans().empty()) return absl::FailedPreconditionError("the bundle holds no plan");
+  return absl::FailedPreconditionError(
+      absl::StrCat(pattern, ", and the bundle has no plan for that",
+                   bundle_.refused_patterns.empty() ? "" : absl::StrCat(": ", bundle_.refused_patterns)));
+}
+
+}  // namespace smelt

@@ -1,0 +1,113 @@
+#include "smelt/runtime/cpu.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include <cstdint>
+
+namespace smelt {
+namespace {
+
+struct Features {
+  uint32_t leaf1_ecx = 0, leaf1_edx = 0, leaf7_ebx = 0, leaf7_ecx = 0, leaf7_edx = 0, leaf7_1_eax = 0, ext_ecx = 0;
+  bool ymm_saved = false, zmm_saved = false;
+  bool x86 = false;
+
+  static const Features& Get() {
+    static const Features kFeatures = Read();
+    return kFeatures;
+  }
+
+  static Features Read() {
+    Features f;
+#if defined(__x86_64__)
+    f.x86 = true;
+    unsigned a, b, c, d;
+    if (__get_cpuid(1, &a, &b, &c, &d)) f.leaf1_ecx = c, f.leaf1_edx = d;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
+      f.leaf7_ebx = b, f.leaf7_ecx = c, f.leaf7_edx = d;
+      if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) f.leaf7_1_eax = a;
+    }
+    if (__get_cpuid(0x80000001, &a, &b, &c, &d)) f.ext_ecx = c;
+    if (f.leaf1_ecx & (1u << 27)) {  // OSXSAVE: XGETBV may be asked
+      uint32_t low, high;
+      __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+      f.ymm_saved = (low & 0x6) == 0x6;
+      f.zmm_saved = (low & 0xe6) == 0xe6;
+    }
+#endif
+    return f;
+  }
+};
+
+struct Bit {
+  const char* name;
+  uint32_t Features::* reg;
+  int bit;
+  enum { kNone, kYmm, kZmm } needs;
+};
+
+const Bit kBits[] = {
+    {"sse", &Features::leaf1_edx, 25, Bit::kNone},        {"sse2", &Features::leaf1_edx, 26, Bit::kNone},
+    {"fxsr", &Features::leaf1_edx, 24, Bit::kNone},       {"cmov", &Features::leaf1_edx, 15, Bit::kNone},
+    {"cx8", &Features::leaf1_edx, 8, Bit::kNone},         {"mmx", &Features::leaf1_edx, 23, Bit::kNone},
+    {"sse3", &Features::leaf1_ecx, 0, Bit::kNone},        {"pclmul", &Features::leaf1_ecx, 1, Bit::kNone},
+    {"ssse3", &Features::leaf1_ecx, 9, Bit::kNone},       {"fma", &Features::leaf1_ecx, 12, Bit::kYmm},
+    {"cx16", &Features::leaf1_ecx, 13, Bit::kNone},       {"sse4.1", &Features::leaf1_ecx, 19, Bit::kNone},
+    {"sse4.2", &Features::leaf1_ecx, 20, Bit::kNone},     {"crc32", &Features::leaf1_ecx, 20, Bit::kNone},
+    {"movbe", &Features::leaf1_ecx, 22, Bit::kNone},      {"popcnt", &Features::leaf1_ecx, 23, Bit::kNone},
+    {"aes", &Features::leaf1_ecx, 25, Bit::kNone},        {"xsave", &Features::leaf1_ecx, 26, Bit::kNone},
+    {"avx", &Features::leaf1_ecx, 28, Bit::kYmm},         {"f16c", &Features::leaf1_ecx, 29, Bit::kYmm},
+    {"bmi", &Features::leaf7_ebx, 3, Bit::kNone},         {"avx2", &Features::leaf7_ebx, 5, Bit::kYmm},
+    {"bmi2", &Features::leaf7_ebx, 8, Bit::kNone},        {"avx512f", &Features::leaf7_ebx, 16, Bit::kZmm},
+    {"avx512dq", &Features::leaf7_ebx, 17, Bit::kZmm},    {"avx512cd", &Features::leaf7_ebx, 28, Bit::kZmm},
+    {"avx512bw", &Features::leaf7_ebx, 30, Bit::kZmm},    {"avx512vl", &Features::leaf7_ebx, 31, Bit::kZmm},
+    {"avx512vbmi", &Features::leaf7_ecx, 1, Bit::kZmm},   {"avx512vnni", &Features::leaf7_ecx, 11, Bit::kZmm},
+    {"avx512bf16", &Features::leaf7_1_eax, 5, Bit::kZmm}, {"avx512fp16", &Features::leaf7_edx, 23, Bit::kZmm},
+    {"evex512", &Features::leaf7_ebx, 16, Bit::kZmm},     {"lahf_lm", &Features::ext_ecx, 0, Bit::kNone},
+    {"sahf", &Features::ext_ecx, 0, Bit::kNone},          {"lzcnt", &Features::ext_ecx, 5, Bit::kNone},
+};
+
+bool HasAll(std::initializer_list<const char*> names) {
+  for (const char* n : names) {
+    if (!CpuHas(n)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool CpuHas(absl::string_view feature) {
+  if (!feature.empty() && feature[0] == '+') feature.remove_prefix(1);
+  const Features& f = Features::Get();
+  for (const Bit& b : kBits) {
+    if (feature != b.name) continue;
+    if (b.needs == Bit::kYmm && !f.ymm_saved) return false;
+    if (b.needs == Bit::kZmm && !f.zmm_saved) return false;
+    return (f.*b.reg >> b.bit) & 1;
+  }
+  // Every x86-64 processor has these.
+  return f.x86 && (feature == "64bit" || feature == "x87");
+}
+
+std::vector<std::string> MissingFeatures(absl::Span<const std::string> required) {
+  std::vector<std::string> missing;
+  for (const std::string& name : required) {
+    if (!CpuHas(name)) missing.push_back(name);
+  }
+  return missing;
+}
+
+absl::string_view CpuLevel() {
+  static const absl::string_view kLevel = []() -> absl::string_view {
+    if (!Features::Get().x86) return "";
+    if (!HasAll({"cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"})) return "x86-64";
+    if (!HasAll({"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"})) return "x86-64-v2";
+    if (!HasAll({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})) return "x86-64-v3";
+    return "x86-64-v4";
+  }();
+  return kLevel;
+}
+
+}  // namespace smelt

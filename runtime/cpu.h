@@ -1,0 +1,25 @@
+// What this processor can run, as the levels that bundles are compiled for.
+#ifndef SMELT_RUNTIME_CPU_H_
+#define SMELT_RUNTIME_CPU_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace smelt {
+
+// Whether this machine has an instruction-set feature, by LLVM's name ("avx512bw"): the processor has it and the
+// operating system saves its registers. A name that is not known is one the machine lacks.
+bool CpuHas(absl::string_view feature);
+
+// Those of `required` that this machine lacks.
+std::vector<std::string> MissingFeatures(absl::Span<const std::string> required);
+
+// "x86-64", "x86-64-v2", "x86-64-v3" or "x86-64-v4": the highest that this machine runs; "" on another architecture.
+absl::string_view CpuLevel();
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_CPU_H_

@@ -1,0 +1,511 @@
+#include "smelt/runtime/executable.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/cpu.h"
+
+namespace smelt {
+
+const char* Name(AliasVariant v) {
+  switch (v) {
+    case AliasVariant::kDistinct:
+      return "distinct";
+    case AliasVariant::kDuplicate:
+      return "duplicate";
+    case AliasVariant::kOverlap:
+      return "overlap";
+    case AliasVariant::kEagerOrder:
+      return "eager-order";
+  }
+  return "?";
+}
+
+void EvaluateExprs(const std::vector<fb::ExprNode>& nodes, const std::vector<int>& which,
+                   const std::vector<int64_t>& symbols, const std::vector<uint8_t>& symbol_known, ExprValues* out) {
+  using Op = fb::ExprOp;
+  for (int i : which) {
+    const fb::ExprNode& n = nodes[i];
+    int64_t r = 0;
+    bool ok = false;
+    if (n.op() == Op::Constant) {
+      r = n.constant();
+      ok = true;
+    } else if (n.op() == Op::Symbol) {
+      ok = symbol_known[n.a()] != 0;
+      r = symbols[n.a()];
+    } else if (n.op() == Op::Select) {
+      const int chosen = out->value[n.a()] != 0 ? n.b() : n.c();
+      ok = out->known[n.a()] && out->known[chosen];
+      r = out->value[chosen];
+    } else if (n.op() == Op::Not) {
+      ok = out->known[n.a()];
+      r = out->value[n.a()] == 0;
+    } else {
+      const int64_t a = out->value[n.a()], b = out->value[n.b()];
+      const bool ka = out->known[n.a()], kb = out->known[n.b()];
+      if (n.op() == Op::And && ((ka && a == 0) || (kb && b == 0))) {
+        ok = true;
+        r = 0;
+      } else if (n.op() == Op::Or && ((ka && a != 0) || (kb && b != 0))) {
+        ok = true;
+        r = 1;
+      } else if (ka && kb) {
+        ok = true;
+        switch (n.op()) {
+          case Op::Add:
+            ok = !__builtin_add_overflow(a, b, &r);
+            break;
+          case Op::Sub:
+            ok = !__builtin_sub_overflow(a, b, &r);
+            break;
+          case Op::Mul:
+            ok = !__builtin_mul_overflow(a, b, &r);
+            break;
+          case Op::FloorDiv:
+          case Op::Mod: {
+            if (b == 0 || (a == std::numeric_limits<int64_t>::min() && b == -1)) {
+              ok = false;
+              break;
+            }
+            int64_t q = a / b, m = a % b;
+            if (m != 0 && (m < 0) != (b < 0)) --q, m += b;
+            r = n.op() == Op::FloorDiv ? q : m;
+            break;
+          }
+          case Op::Min:
+            r = std::min(a, b);
+            break;
+          case Op::Max:
+            r = std::max(a, b);
+            break;
+          case Op::Eq:
+            r = a == b;
+            break;
+          case Op::Lt:
+            r = a < b;
+            break;
+          case Op::Le:
+            r = a <= b;
+            break;
+          case Op::And:
+          case Op::Or:
+            r = n.op() == Op::And ? 1 : 0;  // decided above but for this
+            break;
+          default:
+            ok = false;
+        }
+      }
+    }
+    out->value[i] = r;
+    out->known[i] = ok;
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const Program>> Program::Load(absl::string_view path, const ProgramOptions& options) {
+  SMELT_ASSIGN_OR_RETURN(auto container, Container::Open(path, ContentKind::kBundle));
+  return Executable::Make(std::move(container), options);
+}
+
+absl::StatusOr<std::shared_ptr<const Program>> Program::LoadFromMemory(absl::Span<const uint8_t> bytes,
+                                                                       const ProgramOptions& options,
+                                                                       absl::string_view name) {
+  SMELT_ASSIGN_OR_RETURN(auto container, Container::FromMemory(bytes, ContentKind::kBundle, name));
+  return Executable::Make(std::move(container), options);
+}
+
+std::vector<std::string> Program::output_names() const {
+  std::vector<std::string> names;
+  for (const ResultInfo& r : results_) names.push_back(r.name);
+  return names;
+}
+
+int64_t Program::packed_weight_bytes() const { return static_cast<const Executable*>(this)->library().packed_bytes(); }
+
+absl::StatusOr<std::shared_ptr<const Program>> Executable::Make(std::shared_ptr<const Container> container,
+                                                                const ProgramOptions& options) {
+  auto p = std::shared_ptr<Executable>(new Executable());
+  p->container_ = std::move(container);
+  p->options_ = options;
+  const std::string& name = p->container_->name();
+  SMELT_ASSIGN_OR_RETURN(p->bundle_, LoadBundle(*p->container_));
+  if (options.verify_weights) {
+    for (int i = 0; i < static_cast<int>(p->container_->segments().size()); ++i) {
+      if (p->container_->segments()[i].kind == SegmentKind::kWeights) {
+        SMELT_RETURN_IF_ERROR(Annotate(p->container_->VerifyDigest(i), name));
+      }
+    }
+  }
+  SMELT_RETURN_IF_ERROR(Annotate(p->ChooseTarget(), name));
+  p->Describe();
+  p->plans_.resize(p->bundle_->plans.size());
+  for (size_t i = 0; i < p->plans_.size(); ++i) p->Prepare(*p->bundle_->plans[i], &p->plans_[i]);
+
+  p->arg_matters_.assign(p->bundle_->args.size(), 0);
+  p->state_matters_.assign(p->bundle_->storages.size(), 0);
+  for (const ExecutablePlan& plan : p->plans_) {
+    for (size_t a = 0; a < p->arg_matters_.size(); ++a) {
+      if (plan.writes_data[a] || plan.writes_geometry[a]) p->arg_matters_[a] = 1;
+      const int first = plan.outer_of_inner[plan.inner_of_outer[a]];
+      if (first != static_cast<int>(a)) p->arg_matters_[a] = p->arg_matters_[first] = 1;
+    }
+    for (size_t s = 0; s < p->state_matters_.size(); ++s) {
+      if (plan.writes_state[s]) p->state_matters_[s] = 1, p->writes_states_ = true;
+    }
+  }
+  p->patterns_matter_ =
+      p->writes_states_ || std::find(p->arg_matters_.begin(), p->arg_matters_.end(), 1) != p->arg_matters_.end();
+  SMELT_RETURN_IF_ERROR(Annotate(p->PrepareLibraryCalls(), name));
+  return std::shared_ptr<const Program>(std::move(p));
+}
+
+absl::Status Executable::ChooseTarget() {
+  if (bundle_->kernels.empty() && options_.target.empty()) return absl::OkStatus();
+  const fb::TargetCodeT* best = nullptr;
+  std::vector<std::string> names;
+  std::string why;
+  for (const auto& t : bundle_->targets) {
+    names.push_back(t->name);
+    if (!options_.target.empty() && t->name != options_.target) continue;
+#if defined(__x86_64__)
+    const bool same_machine = t->triple.empty() || t->triple.rfind("x86_64", 0) == 0;
+#else
+    const bool same_machine = false;
+#endif
+    if (!same_machine) {
+      why = absl::StrCat(t->name, " is for ", t->triple);
+      continue;
+    }
+    const std::vector<std::string> missing = MissingFeatures(t->features);
+    if (!missing.empty()) {
+      why = absl::StrCat(t->name, " needs ", absl::StrJoin(missing, ", "), ", which this machine lacks");
+      continue;
+    }
+    // More required features: the more specific target.
+    if (best == nullptr || t->features.size() > best->features.size()) best = t.get();
+  }
+  if (best == nullptr) {
+    const absl::string_view level = CpuLevel();
+    if (why.empty() && !options_.target.empty()) why = absl::StrCat("it has no target ", options_.target);
+    return absl::FailedPreconditionError(absl::StrCat(
+        why.empty() ? "it holds no code for any machine" : why, "; the bundle has targets ", absl::StrJoin(names, ", "),
+        "; compile with --target=", level.empty() || level == "x86-64" ? "a target of this machine" : level));
+  }
+  target_ = best->name;
+  if (bundle_->kernels.empty()) return absl::OkStatus();
+  SMELT_ASSIGN_OR_RETURN(const uint8_t* code, container_->MapExecutable(best->image_segment));
+  for (const auto& k : best->kernels) kernels_.push_back(reinterpret_cast<KernelEntry>(code + k->offset));
+  return absl::OkStatus();
+}
+
+void Executable::Describe() {
+  const fb::BundleT& b = *bundle_;
+  model_name_ = b.model_name;
+  late_expr_.assign(b.exprs.size(), 0);
+  for (size_t i = 0; i < b.exprs.size(); ++i) {
+    const fb::ExprNode& n = b.exprs[i];
+    using Op = fb::ExprOp;
+    if (n.op() == Op::Constant) continue;
+    if (n.op() == Op::Symbol) {
+      late_expr_[i] = b.symbols[n.a()]->source == fb::SymbolSource::Data;
+      continue;
+    }
+    late_expr_[i] = late_expr_[n.a()] | (n.op() != Op::Not ? late_expr_[n.b()] : 0) |
+                    (n.op() == Op::Select ? late_expr_[n.c()] : 0);
+  }
+  std::vector<int> roots;
+  for (const auto& a : b.args) {
+    ArgInfo info;
+    info.name = a->name;
+    info.kind = static_cast<ValueKind>(a->kind);
+    info.has_constant = a->has_constant;
+    if (a->kind == fb::ArgKind::Tensor) {
+      info.dtype = static_cast<DType>(a->dtype);
+      for (int e : a->sizes) {
+        info.sizes.push_back(b.exprs[e].op() == fb::ExprOp::Constant ? b.exprs[e].constant() : -1);
+        roots.push_back(e);
+      }
+      roots.insert(roots.end(), a->strides.begin(), a->strides.end());
+    }
+    args_.push_back(std::move(info));
+  }
+  signature_exprs_ = Closure(roots);
+  for (const auto& o : b.outputs) results_.push_back({o->name, static_cast<ValueKind>(o->kind)});
+  for (const auto& s : b.states) {
+    StateInfo info;
+    info.name = s->name;
+    info.kind = static_cast<StateInfo::Kind>(s->kind);
+    info.storage = s->storage;
+    info.dtype = static_cast<DType>(s->dtype);
+    info.geometry = Geometry{s->sizes, s->strides, s->offset};
+    info.is_mutated = b.storages[s->storage]->is_mutated;
+    states_.push_back(std::move(info));
+  }
+}
+
+std::vector<int> Executable::Closure(const std::vector<int>& roots) const {
+  std::vector<uint8_t> needed(bundle_->exprs.size(), 0);
+  int last = -1;
+  for (int r : roots) {
+    if (r < 0) continue;
+    needed[r] = 1;
+    last = std::max(last, r);
+  }
+  std::vector<int> list;
+  for (int i = last; i >= 0; --i) {
+    if (!needed[i]) continue;
+    list.push_back(i);
+    const fb::ExprNode& n = bundle_->exprs[i];
+    if (n.op() == fb::ExprOp::Constant || n.op() == fb::ExprOp::Symbol) continue;
+    needed[n.a()] = 1;
+    if (n.op() != fb::ExprOp::Not) needed[n.b()] = 1;
+    if (n.op() == fb::ExprOp::Select) needed[n.c()] = 1;
+  }
+  std::reverse(list.begin(), list.end());
+  return list;
+}
+
+void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
+  const fb::BundleT& b = *bundle_;
+  const int num_args = static_cast<int>(b.args.size());
+  out->plan = &p;
+
+  // Arguments.
+  const fb::ConventionT& c = *p.convention;
+  if (c.duplicates != nullptr) out->inner_of_outer = c.duplicates->inner_of_outer;
+  if (out->inner_of_outer.empty()) {
+    for (int i = 0; i < num_args; ++i) out->inner_of_outer.push_back(i);
+  }
+  for (int i = 0; i < num_args; ++i) {
+    if (out->inner_of_outer[i] == static_cast<int>(out->outer_of_inner.size())) {
+      out->outer_of_inner.push_back(i);
+    } else {
+      out->identifies = true;
+    }
+  }
+  out->writes_data.assign(num_args, 0);
+  out->writes_geometry.assign(num_args, 0);
+  out->writes_state.assign(b.storages.size(), 0);
+  for (int a : p.written_args) out->writes_data[a] = 1;
+  for (int s : p.written_states) out->writes_state[s] = 1;
+  if (c.mutated != nullptr) {
+    constexpr int kGeometry = static_cast<int>(fb::MutationKind::Geometry);
+    for (const auto& m : c.mutated->inputs) {
+      if (m->is_state) {
+        if (m->flags & static_cast<int>(fb::MutationKind::Data)) out->writes_state[b.states[m->arg]->storage] = 1;
+        continue;
+      }
+      for (int i = 0; i < num_args; ++i) {
+        if (out->inner_of_outer[i] != m->arg) continue;
+        // Geometry alone touches no memory: tensors that merely share bytes do not notice.
+        out->writes_data[i] = (m->flags & ~kGeometry) != 0;
+        out->writes_geometry[i] = m->flags != static_cast<int>(fb::MutationKind::Data);
+      }
+    }
+  }
+  out->groups_of.resize(num_args);
+  if (c.overlaps != nullptr) {
+    for (size_t g = 0; g < c.overlaps->groups.size(); ++g) {
+      std::vector<int> outer;
+      for (int i = 0; i < num_args; ++i) {
+        const auto& members = c.overlaps->groups[g]->members;
+        if (std::find(members.begin(), members.end(), out->inner_of_outer[i]) == members.end()) continue;
+        out->groups_of[i].push_back(static_cast<int>(g));
+        outer.push_back(i);
+      }
+      if (c.overlaps->groups[g]->same_storage) out->one_storage.push_back(std::move(outer));
+    }
+  }
+
+  // Memory.
+  const auto late = [&](int e) { return e >= 0 && late_expr_[e]; };
+  out->slot_late.assign(p.slots.size(), 0);
+  for (size_t s = 0; s < p.slots.size(); ++s) {
+    out->slot_late[s] = p.slots[s]->kind == fb::SlotKind::Heap || late(p.slots[s]->bytes);
+  }
+  for (size_t k = 0; k < p.blocks.size(); ++k) {
+    for (const auto& step : p.blocks[k]->steps) {
+      if (step->step.type == fb::StepUnion::Alloc) out->slot_late[step->step.AsAlloc()->slot] = 1;
+    }
+  }
+  out->view_late.assign(p.views.size(), 0);
+  for (size_t v = 0; v < p.views.size(); ++v) {
+    bool is_late = out->slot_late[p.views[v]->slot] || late(p.views[v]->offset);
+    for (int e : p.views[v]->sizes) is_late = is_late || late(e);
+    for (int e : p.views[v]->strides) is_late = is_late || late(e);
+    out->view_late[v] = is_late;
+  }
+  out->output_of_slot.assign(p.slots.size(), -1);
+  for (size_t k = 0; k < c.outputs->outputs.size(); ++k) {
+    const fb::OutputRefT& o = *c.outputs->outputs[k];
+    if (o.view < 0 || o.kind == fb::OutputKind::IsArg || o.kind == fb::OutputKind::IsState) continue;
+    int& user = out->output_of_slot[p.views[o.view]->slot];
+    user = user == -1 ? static_cast<int>(k) : -2;
+  }
+  if (c.mutated != nullptr) {
+    for (const auto& m : c.mutated->inputs) {
+      if (m->final_view >= 0) out->output_of_slot[p.views[m->final_view]->slot] = -2;
+    }
+  }
+
+  // Expressions.
+  std::vector<int> roots;
+  const auto add = [&](const std::vector<int>& list) { roots.insert(roots.end(), list.begin(), list.end()); };
+  roots.push_back(p.arena_bytes);
+  for (const auto& g : p.guards) roots.push_back(g->expr);
+  for (const auto& s : p.slots) roots.push_back(s->bytes), roots.push_back(s->offset);
+  for (const auto& v : p.views) add(v->sizes), add(v->strides), roots.push_back(v->offset);
+  for (const auto& k : p.prologue_checks) {
+    if (k->kind == fb::CheckKind::NotZero) roots.push_back(k->a);
+  }
+  if (c.mutated != nullptr) {
+    for (const auto& m : c.mutated->inputs) roots.push_back(m->final_bytes);
+  }
+  for (const auto& o : c.outputs->outputs) roots.push_back(o->expr);
+  for (const auto& block : p.blocks) {
+    out->first_step.push_back(out->num_steps);
+    out->num_steps += static_cast<int>(block->steps.size());
+  }
+  out->step_writes_visible.assign(out->num_steps, 0);
+  const auto visible = [&](int v) {
+    if (v < 0) return false;
+    const fb::SlotKind k = p.slots[p.views[v]->slot]->kind;
+    return k == fb::SlotKind::ArgStorage || k == fb::SlotKind::StateStorage;
+  };
+  for (size_t k = 0; k < p.blocks.size(); ++k) {
+    for (size_t i = 0; i < p.blocks[k]->steps.size(); ++i) {
+      const fb::StepT& step = *p.blocks[k]->steps[i];
+      uint8_t& writes = out->step_writes_visible[out->first_step[k] + i];
+      switch (step.step.type) {
+        case fb::StepUnion::Launch: {
+          const fb::LaunchT& l = *step.step.AsLaunch();
+          roots.push_back(l.tiles);
+          roots.push_back(l.bytes);
+          for (const fb::Word& w : l.words) {
+            if (w.kind() == fb::WordKind::Expr) roots.push_back(w.a());
+            if (w.kind() == fb::WordKind::Address) roots.push_back(w.b());
+          }
+          for (int v : l.writes) writes |= visible(v);
+          break;
+        }
+        case fb::StepUnion::LibraryCall:
+          add(step.step.AsLibraryCall()->ints);
+          for (int v : step.step.AsLibraryCall()->outputs) writes |= visible(v);
+          break;
+        case fb::StepUnion::Copy:
+          writes = visible(step.step.AsCopy()->dst);
+          break;
+        case fb::StepUnion::Random:
+          writes = visible(step.step.AsRandom()->out);
+          break;
+        case fb::StepUnion::Check:
+          if (step.step.AsCheck()->kind == fb::CheckKind::NotZero) roots.push_back(step.step.AsCheck()->a);
+          break;
+        case fb::StepUnion::While:
+          roots.push_back(step.step.AsWhile()->max_trips);
+          break;
+        case fb::StepUnion::SetRegister:
+          roots.push_back(step.step.AsSetRegister()->expr);
+          break;
+        default:
+          break;
+      }
+    }
+  }
+  std::vector<uint8_t> seen(b.symbols.size(), 0);
+  for (int e : Closure(roots)) {
+    (late_expr_[e] ? out->late_exprs : out->exprs).push_back(e);
+    if (!late_expr_[e] && b.exprs[e].op() == fb::ExprOp::Symbol) seen[b.exprs[e].a()] = 1;
+  }
+  for (size_t s = 0; s < seen.size(); ++s) {
+    if (seen[s]) out->symbols.push_back(static_cast<int>(s));
+  }
+}
+
+const char* Executable::StateBytes(int storage) const {
+  const fb::StateStorageT& s = *bundle_->storages[storage];
+  if (s.bytes == 0) return nullptr;
+  return reinterpret_cast<const char*>(container_->bytes(s.segment).data()) + s.segment_offset;
+}
+
+absl::StatusOr<LibraryRequest> Executable::RequestOf(const ExecutablePlan& plan, const fb::LibraryCallT& call,
+                                                     const ExprValues& values) const {
+  LibraryRequest r;
+  r.op = call.op;
+  bool known = true;
+  const auto value = [&](int e) {
+    if (!values.known[e]) known = false;
+    return values.value[e];
+  };
+  const auto shape = [&](int v) {
+    OperandShape o;
+    if (v < 0) return o;
+    const fb::ViewT& view = *plan.plan->views[v];
+    o.present = true;
+    o.dtype = static_cast<DType>(view.dtype);
+    for (int e : view.sizes) o.sizes.push_back(value(e));
+    for (int e : view.strides) o.strides.push_back(value(e));
+    const fb::SlotT& slot = *plan.plan->slots[view.slot];
+    // Only what nobody writes; at its place in memory, which is the file's. The bounds are checked when the plan is
+    // bound, but packing reads before that.
+    if (slot.kind == fb::SlotKind::StateStorage && !bundle_->storages[slot.index]->is_mutated) {
+      const int64_t limit = bundle_->storages[slot.index]->bytes / ItemSize(o.dtype);
+      int64_t low = value(view.offset), high = low;
+      bool inside = true;
+      for (int d = 0; d < o.rank(); ++d) {
+        int64_t reach = 0;
+        if (o.sizes[d] < 1 || __builtin_mul_overflow(o.sizes[d] - 1, o.strides[d], &reach) ||
+            __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) {
+          inside = false;
+        }
+      }
+      if (known && inside && low >= 0 && high < limit) {
+        o.constant = StateBytes(slot.index) + value(view.offset) * ItemSize(o.dtype);
+      }
+    }
+    return o;
+  };
+  for (int v : call.inputs) r.inputs.push_back(shape(v));
+  for (int v : call.outputs) r.outputs.push_back(shape(v));
+  for (int e : call.ints) r.ints.push_back(value(e));
+  r.floats = call.floats;
+  r.strings = call.strings;
+  if (!known) return absl::InternalError("sizes are not known");
+  return r;
+}
+
+// What does not depend on a call's sizes is made now, not in the first call.
+absl::Status Executable::PrepareLibraryCalls() {
+  const std::vector<int64_t> symbols(bundle_->symbols.size(), 0);
+  const std::vector<uint8_t> unknown(bundle_->symbols.size(), 0);
+  for (const ExecutablePlan& plan : plans_) {
+    ExprValues values;
+    values.Resize(bundle_->exprs.size());
+    EvaluateExprs(bundle_->exprs, plan.exprs, symbols, unknown, &values);
+    for (const auto& block : plan.plan->blocks) {
+      for (const auto& step : block->steps) {
+        if (step->step.type != fb::StepUnion::LibraryCall) continue;
+        const fb::LibraryCallT& call = *step->step.AsLibraryCall();
+        if (!IsLibraryOp(call.op)) {
+          return absl::UnimplementedError(
+              absl::StrCat("calls the library operator \"", call.op, "\", which this runtime does not have"));
+        }
+        absl::StatusOr<LibraryRequest> request = RequestOf(plan, call, values);
+        if (!request.ok()) continue;
+        const absl::Status prepared = library_.Prepare(*request).status();
+        if (prepared.code() == absl::StatusCode::kInvalidArgument) {
+          return absl::DataLossError(absl::StrCat(step->source, ": ", prepared.message()));
+        }
+        SMELT_RETURN_IF_ERROR(Annotate(prepared, step->source));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace smelt

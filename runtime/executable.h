@@ -1,0 +1,113 @@
+// A loaded bundle as the executor wants it: what can be known about a plan without a call. Immutable.
+#ifndef SMELT_RUNTIME_EXECUTABLE_H_
+#define SMELT_RUNTIME_EXECUTABLE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "smelt/runtime/library/library.h"
+#include "smelt/runtime/program.h"
+#include "smelt/schema/bundle.h"
+
+namespace smelt {
+
+using KernelEntry = void (*)(const int64_t* words, int64_t begin, int64_t end, int64_t* status);
+
+// Values of expressions: `known` is 0 where a symbol is not known yet or the arithmetic has no result (division by
+// zero, overflow). Using such a value is an error; computing it is not.
+struct ExprValues {
+  std::vector<int64_t> value;
+  std::vector<uint8_t> known;
+
+  void Resize(size_t n) {
+    value.assign(n, 0);
+    known.assign(n, 0);
+  }
+};
+
+// Evaluates the listed nodes, ascending. `symbols`, `symbol_known`: by symbol index.
+void EvaluateExprs(const std::vector<fb::ExprNode>& nodes, const std::vector<int>& which,
+                   const std::vector<int64_t>& symbols, const std::vector<uint8_t>& symbol_known, ExprValues* out);
+
+struct ExecutablePlan {
+  const fb::PlanT* plan = nullptr;
+
+  // What it needs evaluated, ascending: known before the plan runs, and known only from data.
+  std::vector<int> exprs, late_exprs;
+  std::vector<int> symbols;  // that `exprs` depend on, ascending: their values are the key of a bound plan
+
+  // --- the call patterns it is right for ---
+  std::vector<int> inner_of_outer, outer_of_inner;  // the latter: the first outer one
+  std::vector<uint8_t> writes_data;           // by outer argument: its memory is written (or its storage replaced)
+  std::vector<uint8_t> writes_geometry;       // by outer argument
+  std::vector<uint8_t> writes_state;          // by state storage
+  std::vector<std::vector<int>> groups_of;    // by outer argument: overlap groups
+  std::vector<std::vector<int>> one_storage;  // outer arguments that must be in one storage
+  bool identifies = false;                    // some outer arguments are one inner argument
+
+  // --- memory ---
+  std::vector<uint8_t> slot_late;  // allocated by a step
+  std::vector<uint8_t> view_late;  // geometry or slot known only from data
+  // Outputs that use a Fresh slot, by slot: -1 none, -2 several, else the output's index.
+  std::vector<int> output_of_slot;
+
+  // --- steps ---
+  std::vector<int> first_step;  // of each block: the number of its first step among all steps
+  int num_steps = 0;
+  std::vector<uint8_t> step_writes_visible;  // by step: it writes an argument or a state
+  std::vector<int> block_of_step;
+};
+
+class Executable : public Program {
+ public:
+  static absl::StatusOr<std::shared_ptr<const Program>> Make(std::shared_ptr<const Container> container,
+                                                             const ProgramOptions& options);
+
+  const fb::BundleT& bundle() const { return *bundle_; }
+  const Container& container() const { return *container_; }
+  std::shared_ptr<const Container> shared_container() const { return container_; }
+  const std::vector<ExecutablePlan>& plans() const { return plans_; }
+  KernelEntry kernel(int k) const { return kernels_[k]; }
+  Library& library() const { return library_; }
+  const ProgramOptions& options() const { return options_; }
+
+  // Initial contents of a state storage; null if it has no bytes.
+  const char* StateBytes(int storage) const;
+
+  // What the arguments' sizes and strides need evaluated, and the symbols they depend on.
+  const std::vector<int>& signature_exprs() const { return signature_exprs_; }
+  // Arguments and state storages that take part in choosing a plan: some plan writes them, or joins them with another.
+  const std::vector<uint8_t>& arg_matters() const { return arg_matters_; }
+  const std::vector<uint8_t>& state_matters() const { return state_matters_; }
+  bool patterns_matter() const { return patterns_matter_; }
+  bool writes_states() const { return writes_states_; }
+
+  // The request of a library call for views whose sizes are known. kInternal if one is not.
+  absl::StatusOr<LibraryRequest> RequestOf(const ExecutablePlan& plan, const fb::LibraryCallT& call,
+                                           const ExprValues& values) const;
+
+ private:
+  Executable() = default;
+  absl::Status ChooseTarget();
+  void Describe();
+  void Prepare(const fb::PlanT& plan, ExecutablePlan* out);
+  absl::Status PrepareLibraryCalls();
+  // The listed expressions and all that they refer to, ascending.
+  std::vector<int> Closure(const std::vector<int>& roots) const;
+
+  std::shared_ptr<const Container> container_;
+  std::unique_ptr<fb::BundleT> bundle_;
+  ProgramOptions options_;
+  std::vector<KernelEntry> kernels_;
+  std::vector<ExecutablePlan> plans_;
+  std::vector<uint8_t> late_expr_;
+  std::vector<int> signature_exprs_;
+  std::vector<uint8_t> arg_matters_, state_matters_;
+  bool patterns_matter_ = false, writes_states_ = false;
+  mutable Library library_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_EXECUTABLE_H_

@@ -1,0 +1,480 @@
+#include "smelt/runtime/executor.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/region.h"
+
+namespace smelt {
+namespace {
+
+// From here on memory asks for huge pages.
+constexpr int64_t kHugeFrom = 4 << 20;
+
+void AskForHugePages(char* data, int64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  if (bytes < kHugeFrom) return;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + 4095) & ~uintptr_t{4095};
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes)) & ~uintptr_t{4095};
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#endif
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> NewStorage(int64_t bytes) {
+  // Storage::Allocate takes no for an answer badly: ask first where the answer may be no.
+  if (bytes > int64_t{1} << 30) {
+    void* probe = std::malloc(static_cast<size_t>(bytes));
+    if (probe == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes"));
+    std::free(probe);
+  }
+  auto s = Storage::Allocate(bytes);
+  AskForHugePages(s->data(), bytes);
+  return s;
+}
+
+}  // namespace
+
+Register Register::Float(double v) {
+  Register r;
+  r.d = v;
+  r.i = v >= -9.2233720368547758e18 && v < 9.2233720368547758e18 ? static_cast<int64_t>(v) : INT64_MIN;
+  r.is_float = true;
+  return r;
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> OutputAllocator::Allocate(int64_t bytes) {
+  constexpr size_t kMaxKnown = 256;
+  for (auto& s : known_) {
+    if (s.use_count() != 1 || s->bytes() != bytes) continue;
+    // The last owner may have been another thread.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return s;
+  }
+  SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> made, NewStorage(bytes));
+  if (known_.size() >= kMaxKnown) {
+    // Those that nobody uses go first; if all are used, the oldest is forgotten.
+    auto end = std::remove_if(known_.begin(), known_.end(), [](const auto& s) { return s.use_count() == 1; });
+    if (end == known_.end()) --end, std::rotate(known_.begin(), known_.begin() + 1, known_.end());
+    known_.erase(end, known_.end());
+  }
+  known_.push_back(made);
+  return made;
+}
+
+absl::StatusOr<std::unique_ptr<Instance>> Instance::Create(std::shared_ptr<const Program> program,
+                                                           const InstanceOptions& options) {
+  auto made = std::make_unique<Executor>(std::static_pointer_cast<const Executable>(std::move(program)), options);
+  SMELT_RETURN_IF_ERROR(made->Init());
+  return std::unique_ptr<Instance>(std::move(made));
+}
+
+absl::StatusOr<std::vector<Value>> Instance::Run(absl::Span<const Value> args) {
+  std::vector<Value> outputs;
+  SMELT_RETURN_IF_ERROR(RunInto(args, &outputs));
+  return outputs;
+}
+
+Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options)
+    : program_(std::move(program)), bundle_(program_->bundle()), pool_(&ThreadPool::Shared()) {
+  width_ = options.threads > 0 ? options.threads : program_->options().threads;
+  if (width_ <= 0) width_ = pool_->threads();
+  generator_.seed = options.seed;
+  symbols_.resize(bundle_.symbols.size());
+  symbol_known_.resize(bundle_.symbols.size());
+  signature_.Resize(bundle_.exprs.size());
+  extents_.resize(bundle_.args.size());
+  for (size_t i = 0; i < bundle_.args.size(); ++i) {
+    if (bundle_.args[i]->kind == fb::ArgKind::Tensor) by_address_.push_back(static_cast<int>(i));
+  }
+  bound_plans_.resize(program_->plans().size());
+  // No call has these symbols: the first evaluates.
+  signature_key_.assign(bundle_.symbols.size() + 1, 0);
+}
+
+absl::Status Executor::Init() {
+  for (size_t i = 0; i < bundle_.storages.size(); ++i) {
+    const fb::StateStorageT& s = *bundle_.storages[i];
+    if (s.bytes == 0) {
+      storages_.push_back(Storage::Allocate(0));
+    } else if (s.is_mutated) {
+      SMELT_ASSIGN_OR_RETURN(Container::WritableCopy copy,
+                             program_->container().MapWritable(s.segment, s.segment_offset, s.bytes));
+      storages_.push_back(Storage::Adopt(copy.data, s.bytes, copy.owner));
+    } else {
+      char* data = const_cast<char*>(program_->StateBytes(static_cast<int>(i)));
+      storages_.push_back(
+          Storage::Adopt(data, s.bytes, std::const_pointer_cast<Container>(program_->shared_container())));
+    }
+  }
+  for (const auto& s : bundle_.states) {
+    states_.emplace_back(storages_[s->storage], static_cast<DType>(s->dtype),
+                         Geometry{s->sizes, s->strides, s->offset});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::ResetStates() {
+  for (size_t i = 0; i < bundle_.storages.size(); ++i) {
+    const fb::StateStorageT& s = *bundle_.storages[i];
+    if (s.bytes == 0 || !s.is_mutated) continue;
+    SMELT_RETURN_IF_ERROR(storages_[i]->Resize(s.bytes));
+    std::memcpy(storages_[i]->data(), program_->StateBytes(static_cast<int>(i)), static_cast<size_t>(s.bytes));
+  }
+  for (size_t i = 0; i < bundle_.states.size(); ++i) {
+    const fb::StateTensorT& s = *bundle_.states[i];
+    states_[i].SetStorage(storages_[s.storage]);
+    states_[i].SetGeometry(Geometry{s.sizes, s.strides, s.offset});
+  }
+  state_geometry_changed_ = false;
+  ++arena_generation_;
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunInto(absl::Span<const Value> args, std::vector<Value>* outputs) {
+  if (outputs->empty()) outputs->resize(bundle_.outputs.size());
+  if (outputs->size() != bundle_.outputs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model has ", bundle_.outputs.size(), " outputs, memory for ", outputs->size(), " was given"));
+  }
+  stats_ = CallStats();
+  args_ = args;
+  SMELT_RETURN_IF_ERROR(ReadArguments(args));
+  SMELT_RETURN_IF_ERROR(ReadSymbols(args));
+  SMELT_RETURN_IF_ERROR(CheckSizes(args));
+  if (state_geometry_changed_) {
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const fb::StateTensorT& s = *bundle_.states[i];
+      if (states_[i].geometry() == Geometry{s.sizes, s.strides, s.offset} &&
+          states_[i].storage() == storages_[s.storage]) {
+        continue;
+      }
+      return absl::FailedPreconditionError(
+          absl::StrCat("an earlier call gave the state \"", s.name,
+                       "\" another geometry than it had at export: ", states_[i].geometry().ToString()));
+    }
+  }
+  SMELT_ASSIGN_OR_RETURN(const int index, ChoosePlan(args));
+  plan_ = &program_->plans()[index];
+  SMELT_ASSIGN_OR_RETURN(bound_, Bind(index));
+  if (!bound_->refusal.ok()) return bound_->refusal;
+  stats_.variant = static_cast<AliasVariant>(plan_->plan->variant);
+  stats_.arena_bytes = bound_->arena_bytes;
+  absl::Cleanup release = [this] { Release(); };
+  SMELT_RETURN_IF_ERROR(SetAddresses(args, outputs));
+  written_visibly_ = false;
+  absl::Status status = RunBlock(0);
+  if (status.ok()) status = Finish(args, outputs);
+  if (status.ok() || !written_visibly_) return status;
+  // Only the data showed it, after the first write: say whose contents are now anyone's guess.
+  std::vector<std::string> names;
+  for (int a : plan_->plan->written_args) names.push_back(ArgName(a));
+  for (int s : plan_->plan->written_states) {
+    for (const auto& state : bundle_.states) {
+      if (state->storage == s) names.push_back(state->name);
+    }
+  }
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), " (may have been written: ", absl::StrJoin(names, ", "), ")"));
+}
+
+void Executor::Release() {
+  for (auto& s : storage_) s.reset();
+  args_ = {};
+}
+
+std::string Executor::SlotName(int slot) const {
+  const fb::SlotT& s = *plan_->plan->slots[slot];
+  if (s.kind == fb::SlotKind::ArgStorage)
+    return absl::StrCat("argument \"", ArgName(plan_->outer_of_inner[s.index]), "\"");
+  return absl::StrCat("slot ", slot);
+}
+
+absl::Status Executor::ReserveArena(int64_t bytes) {
+  if (arena_ != nullptr && arena_->bytes() >= bytes) return absl::OkStatus();
+  arena_.reset();
+  // Vectors that end beyond the last element do not leave the arena.
+  SMELT_ASSIGN_OR_RETURN(arena_, NewStorage(bytes + 64));
+  ++arena_generation_;
+  return absl::OkStatus();
+}
+
+absl::Status Executor::SetAddresses(absl::Span<const Value> args, std::vector<Value>* outputs) {
+  const fb::PlanT& p = *plan_->plan;
+  BoundPlan& b = *bound_;
+  const size_t num_slots = p.slots.size();
+  base_.assign(num_slots, nullptr);
+  origin_.assign(num_slots, 0);
+  storage_.resize(num_slots);
+  adopted_.assign(outputs->size(), 0);
+  SMELT_RETURN_IF_ERROR(ReserveArena(b.arena_bytes));
+  // What the data of the last call said is not known in this one.
+  for (int e : plan_->late_exprs) b.values.known[e] = 0;
+
+  // Where the arguments are, and whether all that the plan touches lies in them.
+  const auto grown = [&](int inner) -> int64_t {
+    if (p.convention->mutated == nullptr) return 0;
+    for (const auto& m : p.convention->mutated->inputs) {
+      if (m->is_state || m->arg != inner || !(m->flags & static_cast<int>(fb::MutationKind::Resized))) continue;
+      if (b.values.known[m->final_bytes]) return b.values.value[m->final_bytes];
+    }
+    return 0;
+  };
+  bool resizes = false;
+  for (int s : b.call_slots) {
+    const fb::SlotT& slot = *p.slots[s];
+    if (slot.kind != fb::SlotKind::ArgStorage) continue;
+    const Tensor& t = args[plan_->outer_of_inner[slot.index]].tensor();
+    storage_[s] = t.storage();
+    origin_[s] = slot.whole_storage ? 0 : t.offset() * ItemSize(t.dtype());
+    int64_t bytes = t.storage()->bytes();
+    if (const int64_t more = grown(slot.index); more > bytes) {
+      bytes = more;
+      resizes = true;
+    }
+    if (b.low[s] != b.high[s] && (b.low[s] < -origin_[s] || b.high[s] > bytes - origin_[s])) {
+      return absl::FailedPreconditionError(absl::StrCat(SlotName(s), ": the model reaches bytes ",
+                                                        b.low[s] + origin_[s], " to ", b.high[s] + origin_[s],
+                                                        " of its storage, which has ", bytes));
+    }
+    base_[s] = t.storage()->data() + origin_[s];
+  }
+  for (size_t s = 0; s < num_slots; ++s) {
+    const fb::SlotT& slot = *p.slots[s];
+    if (slot.kind == fb::SlotKind::StateStorage) base_[s] = storages_[slot.index]->data();
+    if (slot.kind == fb::SlotKind::Arena) base_[s] = arena_->data() + b.values.value[slot.offset];
+  }
+  SMELT_RETURN_IF_ERROR(CheckCall());
+  // Results given by the caller must fit before anything runs.
+  for (size_t k = 0; k < outputs->size(); ++k) {
+    if (!(*outputs)[k].IsTensor()) continue;
+    const fb::OutputRefT& o = *p.convention->outputs->outputs[k];
+    const Tensor& t = (*outputs)[k].tensor();
+    if (!t.defined() || !t.InBounds() || o.view < 0) {
+      if (o.kind == fb::OutputKind::IsArg || o.kind == fb::OutputKind::IsState) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("output ", k, ": the memory given for it is no tensor in its bounds"));
+    }
+    const BoundView& v = b.views[o.view];
+    if (plan_->view_late[o.view]) continue;
+    const fb::ViewT& view = *p.views[o.view];
+    if (static_cast<uint8_t>(t.dtype()) != view.dtype || t.rank() != v.rank ||
+        !std::equal(v.sizes, v.sizes + v.rank, t.sizes().begin())) {
+      return absl::InvalidArgumentError(absl::StrCat("output ", k, ": the memory given for it is ", Name(t.dtype()),
+                                                     " [", absl::StrJoin(t.sizes(), ", "), "], expected ",
+                                                     Name(static_cast<DType>(view.dtype)), " [",
+                                                     absl::StrJoin(absl::MakeSpan(v.sizes, v.rank), ", "), "]"));
+    }
+  }
+  // From here on nothing refuses but the data.
+  if (resizes) {
+    for (const auto& m : p.convention->mutated->inputs) {
+      if (m->is_state || !(m->flags & static_cast<int>(fb::MutationKind::Resized))) continue;
+      const Tensor& t = args[plan_->outer_of_inner[m->arg]].tensor();
+      const int64_t bytes = b.values.value[m->final_bytes];
+      if (bytes > t.storage()->bytes()) SMELT_RETURN_IF_ERROR(t.storage()->Resize(bytes));
+    }
+    for (int s : b.call_slots) {
+      if (p.slots[s]->kind == fb::SlotKind::ArgStorage) base_[s] = storage_[s]->data() + origin_[s];
+    }
+  }
+  for (int s : b.call_slots) {
+    if (p.slots[s]->kind != fb::SlotKind::Fresh || plan_->slot_late[s]) continue;
+    const int output = plan_->output_of_slot[s];
+    if (output >= 0 && (*outputs)[output].IsTensor() && Adopt(output, (*outputs)[output].tensor(), args)) continue;
+    SMELT_RETURN_IF_ERROR(Allocate(s));
+  }
+
+  // Into the words.
+  const auto patch = [&](int s) {
+    if (b.patched[s] == base_[s]) return;
+    for (const BoundPlan::Patch& w : b.patches[s]) {
+      b.words[w.word] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(base_[s])) + w.offset;
+    }
+    b.patched[s] = base_[s];
+  };
+  for (int s : b.call_slots) {
+    if (!plan_->slot_late[s]) patch(s);
+  }
+  if (b.arena_generation != arena_generation_) {
+    for (size_t s = 0; s < num_slots; ++s) {
+      if (p.slots[s]->kind == fb::SlotKind::Arena || p.slots[s]->kind == fb::SlotKind::StateStorage)
+        patch(static_cast<int>(s));
+    }
+    b.arena_generation = arena_generation_;
+  }
+  for (const BoundPlan::ArgWord& w : b.arg_words) {
+    const Value& v = args[w.arg];
+    const double d = v.IsFloat() ? v.as_float() : v.IsBool() ? v.as_bool() : static_cast<double>(v.as_int());
+    if (w.as_double) {
+      std::memcpy(&b.words[w.word], &d, 8);
+    } else {
+      b.words[w.word] = v.IsFloat() ? Register::Float(d).i : v.IsBool() ? v.as_bool() : v.as_int();
+    }
+  }
+  registers_.assign(p.num_registers, Register());
+  return absl::OkStatus();
+}
+
+absl::Status Executor::CheckCall() {
+  for (int i : bound_->call_checks) {
+    const fb::CheckT& c = *plan_->plan->prologue_checks[i];
+    SMELT_RETURN_IF_ERROR(StateError(RunCheck(c), c.source));
+  }
+  return absl::OkStatus();
+}
+
+bool Executor::Adopt(int output, const Tensor& t, absl::Span<const Value> args) {
+  const fb::OutputRefT& o = *plan_->plan->convention->outputs->outputs[output];
+  if (o.kind != fb::OutputKind::Fresh || plan_->view_late[o.view]) return false;
+  const BoundView& v = bound_->views[o.view];
+  if (v.state != BoundView::kGood) return false;
+  const fb::ViewT& view = *plan_->plan->views[o.view];
+  if (static_cast<uint8_t>(t.dtype()) != view.dtype || t.rank() != v.rank) return false;
+  for (int d = 0; d < v.rank; ++d) {
+    if (t.sizes()[d] != v.sizes[d] || (v.sizes[d] > 1 && t.strides()[d] != v.strides[d])) return false;
+  }
+  // All of the slot must fit around the tensor: the plan may use the gaps.
+  const int64_t item = ItemSize(t.dtype());
+  const int64_t at = (t.offset() - v.offset) * item;
+  const int64_t bytes = bound_->slot_bytes[view.slot];
+  if (at < 0 || bytes > t.storage()->bytes() - at || bytes != v.elements * item) return false;
+  const uintptr_t low = reinterpret_cast<uintptr_t>(t.storage()->data() + at),
+                  high = low + static_cast<uintptr_t>(bytes);
+  for (const Extent& e : extents_) {
+    if (e.tensor && e.low < high && low < e.high) return false;
+  }
+  for (const auto& s : storages_) {
+    const uintptr_t from = reinterpret_cast<uintptr_t>(s->data());
+    if (from < high && low < from + static_cast<uintptr_t>(s->bytes())) return false;
+  }
+  for (const auto& s : storage_) {  // of another result given by the caller
+    if (s != nullptr && s == t.storage()) return false;
+  }
+  base_[view.slot] = t.storage()->data() + at;
+  origin_[view.slot] = at;
+  storage_[view.slot] = t.storage();
+  adopted_[output] = 1;
+  return true;
+}
+
+absl::Status Executor::Allocate(int slot) {
+  const fb::SlotT& s = *plan_->plan->slots[slot];
+  SMELT_ASSIGN_OR_RETURN(const int64_t bytes, ExprValue(s.bytes));
+  if (bytes < 0) return absl::InternalError(absl::StrCat("slot ", slot, " has ", bytes, " bytes"));
+  storage_[slot].reset();  // of an earlier trip through a loop
+  SMELT_ASSIGN_OR_RETURN(storage_[slot], allocator_.Allocate(bytes));
+  base_[slot] = storage_[slot]->data();
+  origin_[slot] = 0;
+  bound_->slot_bytes[slot] = bytes;
+  return absl::OkStatus();
+}
+
+std::shared_ptr<Storage> Executor::StorageOf(int slot) const {
+  const fb::SlotT& s = *plan_->plan->slots[slot];
+  if (s.kind == fb::SlotKind::StateStorage) return storages_[s.index];
+  return storage_[slot];
+}
+
+absl::StatusOr<Tensor> Executor::TensorOf(int v) {
+  SMELT_RETURN_IF_ERROR(UseView(v));
+  const fb::ViewT& view = *plan_->plan->views[v];
+  Geometry g = GeometryOf(v);
+  const int64_t item = ItemSize(static_cast<DType>(view.dtype));
+  if (origin_[view.slot] % item != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(SlotName(view.slot), " is not aligned for ", Name(static_cast<DType>(view.dtype))));
+  }
+  return Tensor(StorageOf(view.slot), static_cast<DType>(view.dtype), std::move(g));
+}
+
+absl::Status Executor::Build(const fb::OutputRefT& o, absl::Span<const Value> args, Value* out) {
+  switch (o.kind) {
+    case fb::OutputKind::IsArg:
+      *out = args[o.index];
+      return absl::OkStatus();
+    case fb::OutputKind::IsState:
+      *out = states_[o.index];
+      return absl::OkStatus();
+    case fb::OutputKind::None:
+      *out = Value();
+      return absl::OkStatus();
+    case fb::OutputKind::Scalar: {
+      Register r;
+      if (o.expr >= 0) {
+        SMELT_ASSIGN_OR_RETURN(const int64_t v, ExprValue(o.expr));
+        r = Register::Int(v);
+      } else {
+        r = registers_[o.index];
+      }
+      if (o.scalar_kind == fb::ArgKind::Float) {
+        *out = r.d;
+      } else if (o.scalar_kind == fb::ArgKind::Bool) {
+        *out = r.is_float ? r.d != 0 : r.i != 0;
+      } else {
+        *out = r.i;
+      }
+      return absl::OkStatus();
+    }
+    default: {
+      SMELT_ASSIGN_OR_RETURN(Tensor t, TensorOf(o.view));
+      *out = std::move(t);
+      return absl::OkStatus();
+    }
+  }
+}
+
+absl::Status Executor::Finish(absl::Span<const Value> args, std::vector<Value>* outputs) {
+  const fb::ConventionT& c = *plan_->plan->convention;
+  // All of what will be seen is computed before any handle changes: views count from where the arguments were.
+  std::vector<std::pair<Tensor, Tensor>> changes;  // handle, what it becomes
+  if (c.mutated != nullptr) {
+    constexpr int kHandle = static_cast<int>(fb::MutationKind::Geometry) | static_cast<int>(fb::MutationKind::Storage) |
+                            static_cast<int>(fb::MutationKind::Resized);
+    for (const auto& m : c.mutated->inputs) {
+      if (!(m->flags & kHandle) || m->final_view < 0) continue;
+      SMELT_ASSIGN_OR_RETURN(Tensor now, TensorOf(m->final_view));
+      changes.emplace_back(m->is_state ? states_[m->arg] : args[plan_->outer_of_inner[m->arg]].tensor(),
+                           std::move(now));
+      state_geometry_changed_ = state_geometry_changed_ || m->is_state;
+    }
+  }
+  std::vector<Value> given;
+  for (size_t k = 0; k < outputs->size(); ++k) {
+    if (adopted_[k]) continue;
+    Value& out = (*outputs)[k];
+    if (out.IsTensor()) {
+      Tensor to = out.tensor();
+      Value made;
+      SMELT_RETURN_IF_ERROR(Build(*c.outputs->outputs[k], args, &made));
+      if (!made.IsTensor() || !to.defined() || made.tensor().dtype() != to.dtype() ||
+          made.tensor().sizes() != to.sizes()) {
+        return absl::InvalidArgumentError(absl::StrCat("output ", k, ": the memory given for it does not fit"));
+      }
+      const Tensor& from = made.tensor();
+      if (from.data() == to.data() && from.strides() == to.strides()) continue;
+      // It may overlap what is copied, if it lies in an argument.
+      const Tensor source = from.storage() == to.storage() ? from.Clone() : from;
+      CopyStrided(static_cast<char*>(to.data()), to.strides(), static_cast<const char*>(source.data()),
+                  source.strides(), source.sizes(), ItemSize(to.dtype()), pool_, width_);
+    } else {
+      SMELT_RETURN_IF_ERROR(Build(*c.outputs->outputs[k], args, &out));
+    }
+  }
+  for (auto& [handle, now] : changes) {
+    if (handle.storage() != now.storage()) handle.SetStorage(now.storage());
+    handle.SetDType(now.dtype());
+    handle.SetGeometry(now.geometry());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace smelt

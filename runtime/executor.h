@@ -1,0 +1,206 @@
+// The instance: binds a plan to a call's sizes, and runs it. Internal.
+//
+// A call goes: check the arguments against the signature and read the symbols (signature.cc) -> find who shares memory
+// and choose a plan (classify.cc) -> bind it to the symbols, or take the binding of an earlier call with the same
+// (bind.cc) -> set the addresses, run the steps (steps.cc), hand out the results (executor.cc).
+#ifndef SMELT_RUNTIME_EXECUTOR_H_
+#define SMELT_RUNTIME_EXECUTOR_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "smelt/runtime/executable.h"
+#include "smelt/runtime/philox.h"
+#include "smelt/runtime/program.h"
+#include "smelt/runtime/thread_pool.h"
+
+namespace smelt {
+
+// A scalar register: an integer (or bool) or a double.
+struct Register {
+  int64_t i = 0;
+  double d = 0;
+  bool is_float = false;
+
+  static Register Int(int64_t v) { return {v, static_cast<double>(v), false}; }
+  static Register Float(double v);
+};
+
+// A view with numbers in it.
+struct BoundView {
+  enum State : uint8_t { kUnbound, kGood, kBad };
+  State state = kUnbound;
+  int rank = 0;
+  int64_t* sizes = nullptr;  // `rank` each, elements
+  int64_t* strides = nullptr;
+  int64_t offset = 0;  // elements
+  int64_t elements = 0;
+  int64_t low = 0, high = 0;  // bytes it reaches, from the slot's origin; both 0 if empty
+};
+
+// A plan for one set of symbol values.
+struct BoundPlan {
+  std::vector<int64_t> key;
+  ExprValues values;
+  std::vector<int64_t> pool;  // of the views' sizes and strides
+  std::vector<BoundView> views;
+  absl::Status refusal;  // a prologue check that sizes alone decide
+
+  struct Patch {
+    int word;        // in `words`
+    int64_t offset;  // bytes
+  };
+  struct Launch {
+    KernelEntry entry = nullptr;
+    int first_word = 0, num_words = 0;
+    int64_t tiles = 0, chunk = 0, chunks = 0;
+    bool slow = false;  // words or views known only while it runs
+    bool sequential = false;
+  };
+  std::vector<int64_t> words;
+  std::vector<std::vector<Patch>> patches;  // by slot: words that hold addresses in it
+  struct ArgWord {
+    int word, arg;
+    bool as_double;
+  };
+  std::vector<ArgWord> arg_words;
+  std::vector<Launch> launches;                                // by step
+  std::vector<std::shared_ptr<const PreparedOp>> library_ops;  // by step; null: prepared when it runs
+  // By slot: where its memory was when the words were last patched; what its views reach.
+  std::vector<char*> patched;
+  std::vector<int64_t> low, high;
+  std::vector<int64_t> slot_bytes;  // Arena, Fresh; else -1
+  std::vector<int> call_slots;      // slots whose address may change from call to call
+  std::vector<int> call_checks;     // prologue checks that need addresses
+  int64_t arena_bytes = 0;
+  uint64_t arena_generation = 0;  // whose addresses the arena's and states' words hold
+};
+
+// Memory for results, used again once the caller has dropped it.
+class OutputAllocator {
+ public:
+  absl::StatusOr<std::shared_ptr<Storage>> Allocate(int64_t bytes);
+
+ private:
+  std::vector<std::shared_ptr<Storage>> known_;
+};
+
+class Executor : public Instance {
+ public:
+  Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options);
+  absl::Status Init();
+
+  absl::Status RunInto(absl::Span<const Value> args, std::vector<Value>* outputs) override;
+  Tensor state(int index) const override { return states_[index]; }
+  absl::Status ResetStates() override;
+  void Seed(uint64_t seed) override { generator_ = Generator{seed, 0}; }
+
+ private:
+  // --- signature.cc ---
+  absl::Status ReadArguments(absl::Span<const Value> args);
+  absl::Status ReadSymbols(absl::Span<const Value> args);
+  absl::Status CheckSizes(absl::Span<const Value> args);
+  absl::Status CheckStrides(absl::Span<const Value> args) const;
+
+  // --- classify.cc ---
+  enum class Relation : uint8_t { kSame, kSameGeometry, kOverlap };
+  struct SharingArgs {
+    int a, b;
+    Relation relation;
+  };
+  struct SharingState {
+    int arg, storage;
+  };
+  // The bytes that an argument reaches.
+  struct Extent {
+    uintptr_t low = 0, high = 0;  // equal: none
+    bool tensor = false;
+  };
+  void FindSharing(absl::Span<const Value> args);
+  void Relate(absl::Span<const Value> args, int a, int b);
+  bool PatternFits(const ExecutablePlan& plan, absl::Span<const Value> args, std::string* why) const;
+  absl::StatusOr<int> ChoosePlan(absl::Span<const Value> args);
+  bool GuardsHold(int plan, const fb::GuardT** failed);
+
+  // --- bind.cc ---
+  absl::StatusOr<BoundPlan*> Bind(int plan);
+  absl::Status BindNew(int plan, BoundPlan* out);
+  void BindView(const ExecutablePlan& plan, int v, BoundPlan* b);
+  void CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b);
+  absl::Status ReserveArena(int64_t bytes);
+
+  // --- steps.cc ---
+  absl::Status RunBlock(int block);
+  absl::Status RunStep(int block, int index);
+  absl::Status RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch);
+  absl::Status RunLibrary(const fb::LibraryCallT& l, int step);
+  absl::Status RunCopy(const fb::CopyT& c);
+  absl::Status RunCheck(const fb::CheckT& c);
+  absl::Status RunReadScalar(const fb::ReadScalarT& r);
+  absl::Status RunRandom(const fb::RandomT& r);
+  absl::Status Allocate(int slot);
+  // A view ready to be used: bound to the data's sizes if need be, in bounds of its slot.
+  absl::Status UseView(int v);
+  char* Address(int v) const {
+    const fb::ViewT& view = *plan_->plan->views[v];
+    return base_[view.slot] + bound_->views[v].offset * ItemSize(static_cast<DType>(view.dtype));
+  }
+  StridedSpan SpanOf(int v) const;
+  Geometry GeometryOf(int v) const;  // absolute: offset from the storage's first byte
+  absl::StatusOr<int64_t> ExprValue(int e) const;
+  absl::Status StateError(const absl::Status& s, absl::string_view source) const;
+
+  // --- executor.cc ---
+  absl::Status SetAddresses(absl::Span<const Value> args, std::vector<Value>* outputs);
+  absl::Status CheckCall();
+  // Uses a tensor of the caller's as the memory of a fresh slot, if that is possible.
+  bool Adopt(int output, const Tensor& t, absl::Span<const Value> args);
+  absl::Status Finish(absl::Span<const Value> args, std::vector<Value>* outputs);
+  absl::Status Build(const fb::OutputRefT& o, absl::Span<const Value> args, Value* out);
+  absl::StatusOr<Tensor> TensorOf(int v);
+  std::shared_ptr<Storage> StorageOf(int slot) const;
+  std::string SlotName(int slot) const;
+  void Release();
+  const std::string& ArgName(int i) const { return bundle_.args[i]->name; }
+
+  std::shared_ptr<const Executable> program_;
+  const fb::BundleT& bundle_;
+  ThreadPool* pool_;
+  int width_;
+  Generator generator_;
+  std::vector<std::shared_ptr<Storage>> storages_;
+  std::vector<Tensor> states_;
+  bool state_geometry_changed_ = false;
+
+  // Of the current call.
+  std::vector<int64_t> symbols_;
+  std::vector<uint8_t> symbol_known_;
+  std::vector<int64_t> signature_key_;
+  ExprValues signature_;
+  std::vector<Extent> extents_;
+  std::vector<int> by_address_;  // tensor arguments, nearly sorted from the last call
+  std::vector<SharingArgs> sharing_;
+  std::vector<SharingState> state_sharing_;
+  std::vector<Register> registers_;
+  absl::Span<const Value> args_;
+
+  const ExecutablePlan* plan_ = nullptr;
+  BoundPlan* bound_ = nullptr;
+  std::vector<char*> base_;                        // by slot: its origin
+  std::vector<std::shared_ptr<Storage>> storage_;  // by slot: Fresh and Heap, and arguments' (as before the call)
+  std::vector<int64_t> origin_;                    // by slot: base_ - start of its storage, bytes
+  std::vector<uint8_t> adopted_;                   // by output: computed right into the caller's tensor
+  bool written_visibly_ = false;
+  int64_t status_[8] = {};
+  std::vector<char*> inputs_, outputs_;
+
+  std::vector<std::vector<std::unique_ptr<BoundPlan>>> bound_plans_;  // by plan, the last used first
+  std::shared_ptr<Storage> arena_;
+  uint64_t arena_generation_ = 1;
+  OutputAllocator allocator_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_EXECUTOR_H_

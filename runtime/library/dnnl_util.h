@@ -1,0 +1,83 @@
+// oneDNN as this library uses it: one thread a call, scratch memory of our own, errors as values.
+#ifndef SMELT_RUNTIME_LIBRARY_DNNL_UTIL_H_
+#define SMELT_RUNTIME_LIBRARY_DNNL_UTIL_H_
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "oneapi/dnnl/dnnl.hpp"
+#include "smelt/core/tensor/dtype.h"
+#include "smelt/runtime/library/scratch.h"
+
+extern "C" {
+int omp_get_max_threads();
+void omp_set_num_threads(int);
+}
+
+namespace smelt {
+
+// oneDNN is built with OpenMP and looks at this thread's setting when a primitive is created and when it runs.
+class OneOmpThread {
+ public:
+  OneOmpThread() : before_(omp_get_max_threads()) {
+    if (before_ != 1) omp_set_num_threads(1);
+  }
+  ~OneOmpThread() {
+    if (before_ != 1) omp_set_num_threads(before_);
+  }
+  OneOmpThread(const OneOmpThread&) = delete;
+
+ private:
+  int before_;
+};
+
+inline dnnl::engine& CpuEngine() {
+  static dnnl::engine* const kEngine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *kEngine;
+}
+inline dnnl::stream& ThreadStream() {
+  thread_local dnnl::stream stream(CpuEngine());
+  return stream;
+}
+
+inline dnnl::memory::data_type DnnlType(DType t) {
+  switch (t) {
+    case DType::kFloat32:
+      return dnnl::memory::data_type::f32;
+    case DType::kBFloat16:
+      return dnnl::memory::data_type::bf16;
+    default:
+      return dnnl::memory::data_type::undef;
+  }
+}
+
+// oneDNN's own C++ interface throws where it cannot do something; here that is a nullopt.
+template <typename F>
+auto TryDnnl(F f) -> std::optional<decltype(f())> {
+  try {
+    return f();
+  } catch (const dnnl::error&) {
+    return std::nullopt;
+  }
+}
+
+inline dnnl::primitive_attr UserScratchpad() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+// Memory objects of one execution, made on the caller's stack of the call: oneDNN's handles are small but heap
+// allocated, so they are kept a thread and only their pointer is changed.
+struct AlignedFree {
+  void operator()(char* p) const { std::free(p); }
+};
+using AlignedBuffer = std::unique_ptr<char, AlignedFree>;
+inline AlignedBuffer AllocateAligned(int64_t bytes) {
+  return AlignedBuffer(static_cast<char*>(std::aligned_alloc(64, static_cast<size_t>((bytes + 63) / 64 * 64 + 64))));
+}
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_LIBRARY_DNNL_UTIL_H_

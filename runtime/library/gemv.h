@@ -1,0 +1,23 @@
+// Matrix products with at most 4 rows: bound by reading the matrix once, so plain vector loops, no library.
+#ifndef SMELT_RUNTIME_LIBRARY_GEMV_H_
+#define SMELT_RUNTIME_LIBRARY_GEMV_H_
+
+#include <cstdint>
+
+#include "smelt/core/tensor/dtype.h"
+
+namespace smelt {
+
+inline constexpr int kGemvRows = 4;
+
+// y[m, n] = sum over k of x[m, k] * w(k, n) for n in [begin, end), in float32; x and y are dense ([m, k] and rows of
+// `ldy`), w is float32, bfloat16 or float16. Transposed: w(k, n) is at w + n * ldw + k (a Linear layer's weight).
+void GemvTransposed(int m, int64_t k, const float* x, const void* w, DType dtype, int64_t ldw, int64_t begin,
+                    int64_t end, float* y, int64_t ldy);
+// Plain: w(k, n) is at w + k * ldw + n.
+void GemvPlain(int m, int64_t k, const float* x, const void* w, DType dtype, int64_t ldw, int64_t begin, int64_t end,
+               float* y, int64_t ldy);
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_LIBRARY_GEMV_H_

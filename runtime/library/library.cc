@@ -1,0 +1,120 @@
+#include "smelt/runtime/library/library.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+
+namespace smelt {
+namespace {
+
+using library_internal::MakeResult;
+
+struct Entry {
+  const char* name;
+  MakeResult (*make)(const LibraryRequest&, int64_t*);
+};
+
+const Entry kOps[] = {
+    {"matmul", library_internal::MakeMatmul},
+    {"convolution", library_internal::MakeConvolution},
+    {"convolution_backward", library_internal::MakeConvolutionBackward},
+    {"sort", library_internal::MakeSort},
+    {"topk", library_internal::MakeTopK},
+    {"searchsorted", library_internal::MakeSearchSorted},
+    {"count_nonzero", library_internal::MakeCountNonzero},
+    {"nonzero", library_internal::MakeNonzero},
+    {"masked_select", library_internal::MakeMaskedSelect},
+    {"masked_scatter", library_internal::MakeMaskedScatter},
+    {"unique_count", library_internal::MakeUniqueCount},
+    {"unique", library_internal::MakeUnique},
+    {"bincount", library_internal::MakeBincount},
+};
+
+// Sizes known only from data come and go; beyond this many the cache starts afresh.
+constexpr size_t kMaxPrepared = 8192;
+
+// Shapes may come from a hostile file: beyond these bounds products and addresses could overflow.
+absl::Status CheckShapes(const LibraryRequest& r) {
+  constexpr int64_t kMaxSize = int64_t{1} << 31, kMaxElements = int64_t{1} << 42;
+  for (const auto* list : {&r.inputs, &r.outputs}) {
+    for (const OperandShape& o : *list) {
+      int64_t elements = 1, reach = 0;
+      if (o.rank() > 16 || o.sizes.size() != o.strides.size()) {
+        return absl::InvalidArgumentError(absl::StrCat(r.op, ": an operand has rank ", o.rank()));
+      }
+      for (int d = 0; d < o.rank(); ++d) {
+        const int64_t size = o.sizes[d], stride = o.strides[d];
+        if (size < 0 || size >= kMaxSize || stride <= -kMaxElements || stride >= kMaxElements) {
+          return absl::InvalidArgumentError(absl::StrCat(r.op, ": an operand has size ", size, ", stride ", stride));
+        }
+        int64_t step;
+        if (__builtin_mul_overflow(elements, std::max<int64_t>(size, 1), &elements) || elements > kMaxElements ||
+            __builtin_mul_overflow(size, std::abs(stride), &step) || __builtin_add_overflow(reach, step, &reach)) {
+          return absl::InvalidArgumentError(absl::StrCat(r.op, ": an operand is too large"));
+        }
+      }
+      if (reach > kMaxElements) return absl::InvalidArgumentError(absl::StrCat(r.op, ": an operand reaches too far"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsLibraryOp(absl::string_view op) {
+  for (const Entry& e : kOps) {
+    if (op == e.name) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<std::shared_ptr<const PreparedOp>> Library::Prepare(const LibraryRequest& request) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto it = cache_.find(request);
+    if (it != cache_.end()) return it->second;
+  }
+  for (const Entry& e : kOps) {
+    if (request.op != e.name) continue;
+    SMELT_RETURN_IF_ERROR(CheckShapes(request));
+    int64_t packed = 0;
+    SMELT_ASSIGN_OR_RETURN(std::unique_ptr<PreparedOp> made, e.make(request, &packed));
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (cache_.size() >= kMaxPrepared) cache_.clear();
+    auto [it, fresh] = cache_.try_emplace(request, std::move(made));
+    if (fresh) packed_bytes_ += packed;
+    return it->second;
+  }
+  return absl::UnimplementedError(absl::StrCat("there is no library operator \"", request.op, "\""));
+}
+
+int64_t Library::packed_bytes() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return packed_bytes_;
+}
+
+namespace library_internal {
+
+absl::Status CheckArity(const LibraryRequest& r, int min_inputs, int max_inputs, int min_outputs, int max_outputs,
+                        int ints) {
+  const int in = static_cast<int>(r.inputs.size()), out = static_cast<int>(r.outputs.size());
+  if (in < min_inputs || in > max_inputs || out < min_outputs || out > max_outputs ||
+      (ints >= 0 && static_cast<int>(r.ints.size()) != ints)) {
+    return absl::InvalidArgumentError(absl::StrCat(r.op, ": ", in, " inputs, ", out, " outputs, ", r.ints.size(),
+                                                   " integers; expected ", min_inputs, " to ", max_inputs, ", ",
+                                                   min_outputs, " to ", max_outputs, ", ", ints));
+  }
+  for (int i = 0; i < min_inputs; ++i) {
+    if (!r.inputs[i].present) return absl::InvalidArgumentError(absl::StrCat(r.op, ": input ", i, " is missing"));
+  }
+  for (int i = 0; i < min_outputs; ++i) {
+    if (!r.outputs[i].present) return absl::InvalidArgumentError(absl::StrCat(r.op, ": output ", i, " is missing"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace library_internal
+}  // namespace smelt

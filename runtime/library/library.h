@@ -1,0 +1,137 @@
+// Operators that are called rather than generated: matrix products, convolutions, sorting, and what chooses elements by
+// their values. docs/bundle_format.md lists them with their operands and attributes.
+//
+//   Library library;                                          // a Program has one
+//   LibraryRequest request{.op = "matmul", .inputs = {a, b, {}}, .outputs = {c}};
+//   SMELT_ASSIGN_OR_RETURN(auto op, library.Prepare(request));   // once per set of sizes; creates primitives, packs
+//   constants op->Run(context, {a_data, b_data, nullptr}, {c_data});       // allocates nothing once the thread's
+//   scratch has grown
+//
+// Results do not depend on the number of threads: work is cut by sizes alone, and each piece runs on one thread.
+#ifndef SMELT_RUNTIME_LIBRARY_LIBRARY_H_
+#define SMELT_RUNTIME_LIBRARY_LIBRARY_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "smelt/core/tensor/dtype.h"
+#include "smelt/runtime/strided.h"
+#include "smelt/runtime/thread_pool.h"
+
+namespace smelt {
+
+struct OperandShape {
+  bool present = false;
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> sizes, strides;  // elements
+  // Contents that never change and outlive the Library: may be packed when the op is prepared. Null: not constant.
+  const char* constant = nullptr;
+
+  int rank() const { return static_cast<int>(sizes.size()); }
+  int64_t NumElements() const {
+    int64_t n = 1;
+    for (int64_t s : sizes) n *= s;
+    return n;
+  }
+  bool operator==(const OperandShape& o) const {
+    return present == o.present && dtype == o.dtype && sizes == o.sizes && strides == o.strides &&
+           constant == o.constant;
+  }
+};
+
+struct LibraryRequest {
+  std::string op;
+  std::vector<OperandShape> inputs, outputs;
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
+  std::vector<std::string> strings;
+
+  bool operator==(const LibraryRequest& o) const {
+    return op == o.op && inputs == o.inputs && outputs == o.outputs && ints == o.ints && floats == o.floats &&
+           strings == o.strings;
+  }
+  template <typename H>
+  friend H AbslHashValue(H h, const LibraryRequest& r) {
+    h = H::combine(std::move(h), r.op, r.ints, r.floats, r.strings);
+    for (const auto* list : {&r.inputs, &r.outputs}) {
+      for (const OperandShape& o : *list) {
+        h = H::combine(std::move(h), o.present, static_cast<int>(o.dtype), o.sizes, o.strides, o.constant);
+      }
+    }
+    return h;
+  }
+};
+
+struct LibraryContext {
+  ThreadPool* pool = nullptr;  // null: on the caller's thread
+  int width = 1;
+
+  template <typename F>
+  void For(int64_t count, F&& f) const {
+    if (pool != nullptr) return pool->For(count, width, f);
+    for (int64_t i = 0; i < count; ++i) f(i);
+  }
+};
+
+// An operator for fixed shapes. Immutable, may be run by several threads at a time.
+class PreparedOp {
+ public:
+  virtual ~PreparedOp() = default;
+  // Addresses of the operands' first elements, as in the request; null where absent. kFailedPrecondition: the data are
+  // such that PyTorch would refuse, too.
+  virtual absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
+                           absl::Span<char* const> outputs) const = 0;
+};
+
+class Library {
+ public:
+  // From the cache, or made. Thread-safe. kUnimplemented: no such op or not for these dtypes; kInvalidArgument: shapes
+  // that do not fit each other.
+  absl::StatusOr<std::shared_ptr<const PreparedOp>> Prepare(const LibraryRequest& request);
+
+  // Memory of packed constants.
+  int64_t packed_bytes() const;
+
+ private:
+  mutable std::mutex mutex_;
+  absl::flat_hash_map<LibraryRequest, std::shared_ptr<const PreparedOp>> cache_;
+  int64_t packed_bytes_ = 0;
+};
+
+// Whether an op of that name exists.
+bool IsLibraryOp(absl::string_view op);
+
+namespace library_internal {
+
+using MakeResult = absl::StatusOr<std::unique_ptr<PreparedOp>>;
+// `packed_bytes` is raised by what the op keeps.
+MakeResult MakeMatmul(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeConvolutionBackward(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeSort(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeTopK(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeSearchSorted(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeCountNonzero(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeNonzero(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeMaskedSelect(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeMaskedScatter(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeUniqueCount(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeUnique(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeBincount(const LibraryRequest& r, int64_t* packed_bytes);
+
+// How many operands and of what kind; the message names the op.
+absl::Status CheckArity(const LibraryRequest& r, int min_inputs, int max_inputs, int min_outputs, int max_outputs,
+                        int ints);
+
+}  // namespace library_internal
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_LIBRARY_LIBRARY_H_

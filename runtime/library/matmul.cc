@@ -1,0 +1,585 @@
+// "matmul": c[.., M, N] = alpha * (a[.., M, K] @ b[.., K, N]) + beta * bias.
+//
+// A product of matrices is cut into tiles by its sizes alone; each tile is one oneDNN primitive on one thread. Operands
+// are handed to oneDNN as they lie in memory where one of their strides is 1, else they are made dense in scratch
+// memory first. A constant right operand is packed once.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/float16.h"
+#include "smelt/runtime/cpu.h"
+#include "smelt/runtime/library/dnnl_exec.h"
+#include "smelt/runtime/library/gemv.h"
+#include "smelt/runtime/library/library.h"
+
+namespace smelt::library_internal {
+namespace {
+
+using dnnl::memory;
+
+// A matrix's place: strides in elements.
+struct Matrix {
+  int64_t rows = 0, cols = 0, row_stride = 0, col_stride = 0;
+
+  Matrix Transposed() const { return {cols, rows, col_stride, row_stride}; }
+  // One stride is 1 and the other steps over a whole line: what BLAS takes.
+  bool RowMajor() const { return (col_stride == 1 || cols == 1) && (rows == 1 || row_stride >= cols); }
+  bool ColMajor() const { return Transposed().RowMajor(); }
+  // With strides as they would be in a dense matrix where a dim of size 1 leaves them open.
+  Matrix Normalized() const {
+    Matrix m = *this;
+    if (RowMajor()) {
+      m.col_stride = 1;
+      if (rows == 1) m.row_stride = cols;
+    } else if (ColMajor()) {
+      m.row_stride = 1;
+      if (cols == 1) m.col_stride = rows;
+    }
+    return m;
+  }
+  memory::desc Desc(DType t) const { return memory::desc({rows, cols}, DnnlType(t), {row_stride, col_stride}); }
+};
+
+struct Problem {
+  DType dtype = DType::kFloat32;
+  int64_t m = 0, n = 0, k = 0;
+  Matrix a, b, c;
+  std::vector<int64_t> batch;                      // sizes
+  std::vector<int64_t> a_batch, b_batch, c_batch;  // strides
+  int64_t batches = 1;
+  // Of the bias, aligned to c; zero where it is broadcast.
+  bool has_bias = false;
+  std::vector<int64_t> bias_batch;
+  int64_t bias_row = 0, bias_col = 0;
+  double alpha = 1, beta = 1;
+  const char* b_constant = nullptr;
+  bool swapped = false;  // a is the second input, b the first
+
+  int64_t BatchOffset(const std::vector<int64_t>& strides, int64_t i) const {
+    int64_t offset = 0;
+    for (int d = static_cast<int>(batch.size()) - 1; d >= 0; --d) {
+      offset += i % batch[d] * strides[d];
+      i /= batch[d];
+    }
+    return offset;
+  }
+};
+
+std::string Show(const OperandShape& o) { return absl::StrCat("[", absl::StrJoin(o.sizes, ", "), "]"); }
+
+absl::StatusOr<Problem> Understand(const LibraryRequest& r) {
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 2, 3, 1, 1, 0));
+  const OperandShape &a = r.inputs[0], &b = r.inputs[1], &c = r.outputs[0];
+  const auto bad = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("matmul of ", Show(a), " and ", Show(b), " to ", Show(c), ": ", what));
+  };
+  if (a.rank() < 2 || a.rank() != b.rank() || a.rank() != c.rank())
+    return bad("the ranks must be equal and at least 2");
+  if (a.dtype != b.dtype || a.dtype != c.dtype) return bad("the dtypes differ");
+  Problem p;
+  p.dtype = a.dtype;
+  const int rank = a.rank();
+  p.m = c.sizes[rank - 2];
+  p.n = c.sizes[rank - 1];
+  p.k = a.sizes[rank - 1];
+  if (a.sizes[rank - 2] != p.m || b.sizes[rank - 2] != p.k || b.sizes[rank - 1] != p.n)
+    return bad("the sizes do not fit");
+  p.a = Matrix{p.m, p.k, a.strides[rank - 2], a.strides[rank - 1]}.Normalized();
+  p.b = Matrix{p.k, p.n, b.strides[rank - 2], b.strides[rank - 1]}.Normalized();
+  p.c = Matrix{p.m, p.n, c.strides[rank - 2], c.strides[rank - 1]}.Normalized();
+  for (int d = 0; d + 2 < rank; ++d) {
+    const int64_t size = c.sizes[d];
+    if ((a.sizes[d] != size && a.sizes[d] != 1) || (b.sizes[d] != size && b.sizes[d] != 1)) {
+      return bad("the batch sizes do not fit");
+    }
+    p.batches *= size;
+    if (size == 1) continue;
+    p.batch.push_back(size);
+    p.a_batch.push_back(a.sizes[d] == 1 ? 0 : a.strides[d]);
+    p.b_batch.push_back(b.sizes[d] == 1 ? 0 : b.strides[d]);
+    p.c_batch.push_back(c.strides[d]);
+  }
+  if (r.inputs.size() > 2 && r.inputs[2].present) {
+    const OperandShape& bias = r.inputs[2];
+    if (bias.dtype != c.dtype || bias.rank() > rank) return bad("the bias does not fit");
+    p.has_bias = true;
+    const auto stride = [&](int d) -> int64_t {  // of c's dim d
+      const int at = d - (rank - bias.rank());
+      return at < 0 || bias.sizes[at] == 1 ? 0 : bias.strides[at];
+    };
+    for (int d = rank - bias.rank(); d < rank; ++d) {
+      const int64_t size = bias.sizes[d - (rank - bias.rank())];
+      if (size != 1 && size != c.sizes[d]) return bad(absl::StrCat("the bias ", Show(bias), " does not fit"));
+    }
+    for (int d = 0; d + 2 < rank; ++d) {
+      if (c.sizes[d] != 1) p.bias_batch.push_back(stride(d));
+    }
+    p.bias_row = stride(rank - 2);
+    p.bias_col = stride(rank - 1);
+  }
+  if (r.floats.size() == 2) {
+    p.alpha = r.floats[0];
+    p.beta = r.floats[1];
+  } else if (!r.floats.empty()) {
+    return bad("expected no floating point attributes, or alpha and beta");
+  }
+  if (!p.batch.empty() && std::all_of(p.b_batch.begin(), p.b_batch.end(), [](int64_t s) { return s == 0; })) {
+    // The same right operand for all: if a's and c's batches continue their rows, it is one larger product.
+    if (p.batch.size() == 1 && p.a_batch[0] == p.m * p.a.row_stride && p.c_batch[0] == p.m * p.c.row_stride &&
+        (!p.has_bias || (p.bias_row == 0 && p.bias_batch[0] == 0) || p.bias_batch[0] == p.m * p.bias_row) &&
+        (p.m > 1 || (p.a.RowMajor() && p.c.RowMajor()))) {
+      if (p.m == 1) {
+        p.a.row_stride = p.a_batch[0];
+        p.c.row_stride = p.c_batch[0];
+        if (p.has_bias) p.bias_row = p.bias_batch[0];
+      }
+      p.m *= p.batch[0];
+      p.a.rows = p.c.rows = p.m;
+      p.a = p.a.Normalized();
+      p.c = p.c.Normalized();
+      p.batches = 1;
+      p.batch.clear();
+      p.a_batch.clear();
+      p.b_batch.clear();
+      p.c_batch.clear();
+      p.bias_batch.clear();
+    }
+  }
+  if (p.batches == 1) p.b_constant = b.constant;
+  // c by columns: compute its transpose, and everything lies as BLAS wants it.
+  if (!p.c.RowMajor() && p.c.ColMajor()) {
+    std::swap(p.m, p.n);
+    const Matrix a_before = p.a;
+    p.a = p.b.Transposed();
+    p.b = a_before.Transposed();
+    p.c = p.c.Transposed();
+    std::swap(p.a_batch, p.b_batch);
+    std::swap(p.bias_row, p.bias_col);
+    p.b_constant = p.batches == 1 ? a.constant : nullptr;
+    p.swapped = true;
+  }
+  return p;
+}
+
+// --- any dtype, obviously ---
+
+template <typename T, typename Acc>
+void NaiveProduct(const Problem& p, const T* a, const T* b, T* c, const T* bias) {
+  constexpr int64_t kBlock = 64;
+  std::vector<Acc> row(static_cast<size_t>(kBlock) * static_cast<size_t>(p.n));
+  for (int64_t i0 = 0; i0 < p.m; i0 += kBlock) {
+    const int64_t rows = std::min(kBlock, p.m - i0);
+    std::fill(row.begin(), row.end(), Acc(0));
+    for (int64_t k0 = 0; k0 < p.k; k0 += kBlock) {
+      const int64_t k1 = std::min(p.k, k0 + kBlock);
+      for (int64_t i = 0; i < rows; ++i) {
+        Acc* acc = row.data() + i * p.n;
+        for (int64_t k = k0; k < k1; ++k) {
+          const Acc x = static_cast<Acc>(a[(i0 + i) * p.a.row_stride + k * p.a.col_stride]);
+          const T* line = b + k * p.b.row_stride;
+          if (p.b.col_stride == 1) {
+            for (int64_t j = 0; j < p.n; ++j) acc[j] += x * static_cast<Acc>(line[j]);
+          } else {
+            for (int64_t j = 0; j < p.n; ++j) acc[j] += x * static_cast<Acc>(line[j * p.b.col_stride]);
+          }
+        }
+      }
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      T* out = c + (i0 + i) * p.c.row_stride;
+      for (int64_t j = 0; j < p.n; ++j) {
+        Acc v = row[static_cast<size_t>(i * p.n + j)];
+        if (p.alpha != 1) v *= static_cast<Acc>(p.alpha);
+        if (bias != nullptr) {
+          Acc add = static_cast<Acc>(bias[(i0 + i) * p.bias_row + j * p.bias_col]);
+          if (p.beta != 1) add *= static_cast<Acc>(p.beta);
+          v += add;
+        }
+        out[j * p.c.col_stride] = static_cast<T>(v);
+      }
+    }
+  }
+}
+
+class NaiveMatmul : public PreparedOp {
+ public:
+  explicit NaiveMatmul(Problem p) : p_(std::move(p)) {}
+  absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
+                   absl::Span<char* const> outputs) const override {
+    switch (p_.dtype) {
+      case DType::kFloat64:
+        return Typed<double, double>(context, inputs, outputs);
+      case DType::kFloat32:
+        return Typed<float, float>(context, inputs, outputs);
+      case DType::kInt64:
+        return Typed<uint64_t, uint64_t>(context, inputs, outputs);
+      case DType::kInt32:
+        return Typed<uint32_t, uint32_t>(context, inputs, outputs);
+      case DType::kInt16:
+        return Typed<uint16_t, uint32_t>(context, inputs, outputs);
+      case DType::kInt8:
+      case DType::kUInt8:
+        return Typed<uint8_t, uint32_t>(context, inputs, outputs);
+      case DType::kComplex64:
+        return Typed<std::complex<float>, std::complex<float>>(context, inputs, outputs);
+      default:
+        return Typed<std::complex<double>, std::complex<double>>(context, inputs, outputs);
+    }
+  }
+
+ private:
+  template <typename T, typename Acc>
+  absl::Status Typed(const LibraryContext& context, absl::Span<char* const> inputs,
+                     absl::Span<char* const> outputs) const {
+    const T* a = reinterpret_cast<const T*>(inputs[0]);
+    const T* b = reinterpret_cast<const T*>(inputs[1]);
+    if (p_.swapped) std::swap(a, b);
+    const T* bias = p_.has_bias ? reinterpret_cast<const T*>(inputs[2]) : nullptr;
+    T* c = reinterpret_cast<T*>(outputs[0]);
+    context.For(p_.batches, [&](int64_t i) {
+      NaiveProduct<T, Acc>(p_, a + p_.BatchOffset(p_.a_batch, i), b + p_.BatchOffset(p_.b_batch, i),
+                           c + p_.BatchOffset(p_.c_batch, i),
+                           bias == nullptr ? nullptr : bias + p_.BatchOffset(p_.bias_batch, i));
+    });
+    return absl::OkStatus();
+  }
+
+  Problem p_;
+};
+
+// --- float32, bfloat16, float16 ---
+
+float ToFloat(const char* p, DType t) {
+  if (t == DType::kFloat32) {
+    float v;
+    std::memcpy(&v, p, 4);
+    return v;
+  }
+  uint16_t h;
+  std::memcpy(&h, p, 2);
+  return t == DType::kBFloat16 ? BFloat16ToFloat(h) : HalfToFloat(h);
+}
+void FromFloat(char* p, DType t, float v) {
+  if (t == DType::kFloat32) {
+    std::memcpy(p, &v, 4);
+    return;
+  }
+  const uint16_t h = t == DType::kBFloat16 ? FloatToBFloat16(v) : FloatToHalf(v);
+  std::memcpy(p, &h, 2);
+}
+
+// A dense row-major float32 copy.
+void Gather(const Matrix& m, DType t, const char* src, float* dst) {
+  const int item = ItemSize(t);
+  for (int64_t i = 0; i < m.rows; ++i) {
+    for (int64_t j = 0; j < m.cols; ++j)
+      dst[i * m.cols + j] = ToFloat(src + (i * m.row_stride + j * m.col_stride) * item, t);
+  }
+}
+// A dense row-major copy of the same dtype.
+void Dense(const Matrix& m, DType t, const char* src, char* dst) {
+  const int64_t sizes[] = {m.rows, m.cols}, strides[] = {m.row_stride, m.col_stride}, dense[] = {m.cols, 1};
+  CopyStrided(dst, dense, src, strides, sizes, ItemSize(t));
+}
+
+class FloatMatmul : public PreparedOp {
+ public:
+  struct Tile {
+    int64_t m0, m, n0, n;
+    int primitive;
+    AlignedBuffer packed;  // constant right operand
+  };
+
+  static MakeResult Make(Problem p, int64_t* packed_bytes) {
+    auto op = std::unique_ptr<FloatMatmul>(new FloatMatmul());
+    op->p_ = std::move(p);
+    SMELT_RETURN_IF_ERROR(op->Plan(packed_bytes));
+    return std::unique_ptr<PreparedOp>(std::move(op));
+  }
+
+  absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
+                   absl::Span<char* const> outputs) const override {
+    const char* a = inputs[p_.swapped ? 1 : 0];
+    const char* b = inputs[p_.swapped ? 0 : 1];
+    const char* bias = p_.has_bias ? inputs[2] : nullptr;
+    char* c = outputs[0];
+    const int item = ItemSize(p_.dtype);
+    std::atomic<bool> failed = false;
+    const int64_t tiles = gemv_ ? gemv_tiles_ : static_cast<int64_t>(tiles_.size());
+    context.For(p_.batches * tiles, [&](int64_t i) {
+      const int64_t batch = i / tiles;
+      const char* ab = a + p_.BatchOffset(p_.a_batch, batch) * item;
+      const char* bb = b + p_.BatchOffset(p_.b_batch, batch) * item;
+      char* cb = c + p_.BatchOffset(p_.c_batch, batch) * item;
+      const char* biasb = bias == nullptr ? nullptr : bias + p_.BatchOffset(p_.bias_batch, batch) * item;
+      const bool ok = gemv_ ? RunGemv(i % tiles, ab, bb, cb, biasb) : RunTile(tiles_[i % tiles], ab, bb, cb, biasb);
+      if (!ok) failed.store(true, std::memory_order_relaxed);
+    });
+    return failed ? absl::ResourceExhaustedError("matmul: the library failed") : absl::OkStatus();
+  }
+
+ private:
+  absl::Status Plan(int64_t* packed_bytes) {
+    Problem& p = p_;
+    const int item = ItemSize(p.dtype);
+    gemv_ = p.m <= kGemvRows && (p.b.RowMajor() || p.b.ColMajor());
+    if (gemv_) {
+      // About 128 KiB of the matrix a tile; vectors whole.
+      gemv_columns_ = std::max<int64_t>((int64_t{128} << 10) / std::max<int64_t>(p.k * item, 1), 1);
+      gemv_columns_ = (gemv_columns_ + 31) / 32 * 32;
+      gemv_tiles_ = (p.n + gemv_columns_ - 1) / gemv_columns_;
+      return absl::OkStatus();
+    }
+    // bfloat16 needs AVX-512 in oneDNN; float16 it does not have on a CPU. They are then computed in float32 and
+    // rounded once.
+    native_ = p.dtype == DType::kFloat32 || (p.dtype == DType::kBFloat16 && CpuHas("avx512bw") && CpuHas("avx512vl"));
+    compute_ = native_ ? p.dtype : DType::kFloat32;
+    dense_a_ = !native_ || !(p.a.RowMajor() || p.a.ColMajor());
+    dense_b_ = !native_ || !(p.b.RowMajor() || p.b.ColMajor());
+    dense_c_ = !native_ || !p.c.RowMajor();
+    // A bias that is one row goes along; anything else is added to the result. So is what is to be scaled.
+    const bool plain = p.alpha == 1 && p.beta == 1;
+    library_bias_ = p.has_bias && plain && native_ && p.bias_row == 0 && p.bias_col == 1;
+    after_ = (p.has_bias && !library_bias_) || p.alpha != 1;
+    if (after_ && compute_ != DType::kFloat32) {
+      native_ = false;
+      compute_ = DType::kFloat32;
+      dense_a_ = dense_b_ = dense_c_ = true;
+    }
+    // Tiles by work: about 4 million multiplications, at most 64, of whole rows or whole columns.
+    const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+    int64_t parts = static_cast<int64_t>(std::min(64.0, std::max(1.0, work / 4e6)));
+    if (p.batches > 16) parts = 1;
+    int64_t m_step = p.m, n_step = p.n;
+    if (parts > 1 && p.m >= 4 * parts && (p.m >= p.n || p.b_constant == nullptr)) {
+      m_step = ((p.m + parts - 1) / parts + 15) / 16 * 16;
+    } else if (parts > 1) {
+      n_step = ((p.n + parts - 1) / parts + 63) / 64 * 64;
+    }
+    if (!native_) m_step = p.m, n_step = p.n;
+    for (int64_t m0 = 0; m0 < p.m; m0 += m_step) {
+      for (int64_t n0 = 0; n0 < p.n; n0 += n_step) {
+        Tile t;
+        t.m0 = m0;
+        t.n0 = n0;
+        t.m = std::min(m_step, p.m - m0);
+        t.n = std::min(n_step, p.n - n0);
+        SMELT_RETURN_IF_ERROR(MakePrimitive(t, packed_bytes));
+        tiles_.push_back(std::move(t));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Matrix PlaceA(const Tile& t) const {
+    return dense_a_ ? Matrix{t.m, p_.k, p_.k, 1} : Matrix{t.m, p_.k, p_.a.row_stride, p_.a.col_stride}.Normalized();
+  }
+  Matrix PlaceB(const Tile& t) const {
+    return dense_b_ ? Matrix{p_.k, t.n, t.n, 1} : Matrix{p_.k, t.n, p_.b.row_stride, p_.b.col_stride}.Normalized();
+  }
+  Matrix PlaceC(const Tile& t) const {
+    return dense_c_ ? Matrix{t.m, t.n, t.n, 1} : Matrix{t.m, t.n, p_.c.row_stride, p_.c.col_stride}.Normalized();
+  }
+
+  struct Primitive {
+    int64_t m, n;
+    std::unique_ptr<DnnlExec> exec;
+    memory::desc weights;
+  };
+
+  absl::Status MakePrimitive(Tile& t, int64_t* packed_bytes) {
+    OneOmpThread one;
+    const bool pack = p_.b_constant != nullptr && native_ && !dense_b_;
+    t.primitive = -1;
+    for (size_t i = 0; i < primitives_.size(); ++i) {
+      if (primitives_[i].m == t.m && primitives_[i].n == t.n) t.primitive = static_cast<int>(i);
+    }
+    if (t.primitive < 0) {
+      auto made = TryDnnl([&] {
+        const memory::desc a = PlaceA(t).Desc(compute_), c = PlaceC(t).Desc(compute_);
+        const memory::desc b =
+            pack ? memory::desc({p_.k, t.n}, DnnlType(compute_), memory::format_tag::any) : PlaceB(t).Desc(compute_);
+        const memory::desc bias({1, t.n}, DnnlType(compute_), memory::format_tag::ab);
+        const dnnl::matmul::desc d = library_bias_ ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+        const dnnl::matmul::primitive_desc pd(d, UserScratchpad(), CpuEngine());
+        std::vector<DnnlExec::Arg> args = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_DST, c}};
+        if (library_bias_) args.push_back({DNNL_ARG_BIAS, bias});
+        Primitive p{t.m, t.n, nullptr, pd.weights_desc()};
+        p.exec = std::make_unique<DnnlExec>(dnnl::matmul(pd), std::move(args), pd.scratchpad_desc());
+        return p;
+      });
+      if (!made) return absl::InternalError(absl::StrCat("oneDNN has no matmul of ", t.m, "x", p_.k, "x", t.n));
+      primitives_.push_back(std::move(*made));
+      t.primitive = static_cast<int>(primitives_.size()) - 1;
+    }
+    if (!pack) return absl::OkStatus();
+    const memory::desc& want = primitives_[t.primitive].weights;
+    t.packed = AllocateAligned(static_cast<int64_t>(want.get_size()));
+    if (t.packed == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
+    auto packed = TryDnnl([&] {
+      const char* from = p_.b_constant + t.n0 * p_.b.col_stride * ItemSize(p_.dtype);
+      memory src(PlaceB(t).Desc(compute_), CpuEngine(), const_cast<char*>(from));
+      memory dst(want, CpuEngine(), t.packed.get());
+      dnnl::reorder(src, dst).execute(ThreadStream(), src, dst);
+      ThreadStream().wait();
+      return true;
+    });
+    if (!packed) return absl::InternalError("oneDNN cannot pack the weights of a matmul");
+    *packed_bytes += static_cast<int64_t>(want.get_size());
+    return absl::OkStatus();
+  }
+
+  bool RunTile(const Tile& t, const char* a, const char* b, char* c, const char* bias) const {
+    const int item = ItemSize(p_.dtype);
+    const char* ta = a + t.m0 * p_.a.row_stride * item;
+    const char* tb = b + t.n0 * p_.b.col_stride * item;
+    char* tc = c + (t.m0 * p_.c.row_stride + t.n0 * p_.c.col_stride) * item;
+    const Matrix ma{t.m, p_.k, p_.a.row_stride, p_.a.col_stride}, mb{p_.k, t.n, p_.b.row_stride, p_.b.col_stride};
+    const void* pa = ta;
+    const void* pb = t.packed != nullptr ? t.packed.get() : tb;
+    void* pc = tc;
+    const int compute_item = ItemSize(compute_);
+    if (dense_a_) {
+      char* to = Scratch::Get(ScratchUse::kA, t.m * p_.k * compute_item);
+      native_ ? Dense(ma, p_.dtype, ta, to) : Gather(ma, p_.dtype, ta, reinterpret_cast<float*>(to));
+      pa = to;
+    }
+    if (dense_b_) {
+      char* to = Scratch::Get(ScratchUse::kB, p_.k * t.n * compute_item);
+      native_ ? Dense(mb, p_.dtype, tb, to) : Gather(mb, p_.dtype, tb, reinterpret_cast<float*>(to));
+      pb = to;
+    }
+    if (dense_c_) pc = Scratch::Get(ScratchUse::kC, t.m * t.n * compute_item);
+    const char* tbias = bias == nullptr ? nullptr : bias + (t.m0 * p_.bias_row + t.n0 * p_.bias_col) * item;
+    void* handles[] = {const_cast<void*>(pa), const_cast<void*>(pb), pc, const_cast<char*>(tbias)};
+    if (!primitives_[t.primitive].exec->Run(absl::MakeSpan(handles, library_bias_ ? 4 : 3))) return false;
+    if (!dense_c_ && !after_) return true;
+    // Scale, add, round once, and put it where it belongs.
+    if (!after_ && native_) {
+      const int64_t sizes[] = {t.m, t.n}, strides[] = {p_.c.row_stride, p_.c.col_stride}, dense[] = {t.n, 1};
+      CopyStrided(tc, strides, static_cast<char*>(pc), dense, sizes, item);
+      return true;
+    }
+    const Matrix from = PlaceC(t);
+    const float* result = static_cast<const float*>(pc);
+    for (int64_t i = 0; i < t.m; ++i) {
+      for (int64_t j = 0; j < t.n; ++j) {
+        Finish(tc + (i * p_.c.row_stride + j * p_.c.col_stride) * item,
+               result[i * from.row_stride + j * from.col_stride],
+               tbias == nullptr ? nullptr : tbias + (i * p_.bias_row + j * p_.bias_col) * item);
+      }
+    }
+    return true;
+  }
+
+  void Finish(char* to, float value, const char* bias) const {
+    if (p_.alpha != 1) value *= static_cast<float>(p_.alpha);
+    if (bias != nullptr && !library_bias_) {
+      const float add = ToFloat(bias, p_.dtype);
+      value += p_.beta == 1 ? add : add * static_cast<float>(p_.beta);
+    }
+    FromFloat(to, p_.dtype, value);
+  }
+
+  bool RunGemv(int64_t tile, const char* a, const char* b, char* c, const char* bias) const {
+    const int item = ItemSize(p_.dtype);
+    const int64_t begin = tile * gemv_columns_, end = std::min(p_.n, begin + gemv_columns_);
+    const float* x = reinterpret_cast<const float*>(a);
+    if (p_.dtype != DType::kFloat32 || p_.a.col_stride != 1 || (p_.m > 1 && p_.a.row_stride != p_.k)) {
+      float* dense = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kA, p_.m * p_.k * 4));
+      Gather(p_.a, p_.dtype, a, dense);
+      x = dense;
+    }
+    const int m = static_cast<int>(p_.m);
+    const bool direct = p_.dtype == DType::kFloat32 && p_.c.col_stride == 1 && !p_.has_bias && p_.alpha == 1;
+    const int64_t columns = end - begin;
+    float* y = direct ? reinterpret_cast<float*>(c) + begin
+                      : reinterpret_cast<float*>(Scratch::Get(ScratchUse::kC, m * columns * 4));
+    const int64_t ldy = direct ? p_.c.row_stride : columns;
+    if (p_.b.RowMajor()) {
+      GemvPlain(m, p_.k, x, b + begin * item, p_.dtype, p_.b.row_stride, 0, columns, y, ldy);
+    } else {
+      GemvTransposed(m, p_.k, x, b + begin * p_.b.col_stride * item, p_.dtype, p_.b.col_stride, 0, columns, y, ldy);
+    }
+    if (direct) return true;
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        Finish(c + (i * p_.c.row_stride + (begin + j) * p_.c.col_stride) * item, y[i * ldy + j],
+               bias == nullptr ? nullptr : bias + (i * p_.bias_row + (begin + j) * p_.bias_col) * item);
+      }
+    }
+    return true;
+  }
+
+  Problem p_;
+  bool gemv_ = false;
+  int64_t gemv_columns_ = 0, gemv_tiles_ = 0;
+  bool native_ = true;
+  DType compute_ = DType::kFloat32;
+  bool dense_a_ = false, dense_b_ = false, dense_c_ = false;
+  bool library_bias_ = false, after_ = false;
+  std::vector<Primitive> primitives_;
+  std::vector<Tile> tiles_;
+};
+
+// Nothing to add up: c = beta * bias, or 0.
+class EmptyMatmul : public PreparedOp {
+ public:
+  EmptyMatmul(LibraryRequest r, double beta) : r_(std::move(r)), beta_(beta) {}
+  absl::Status Run(const LibraryContext&, absl::Span<char* const> inputs,
+                   absl::Span<char* const> outputs) const override {
+    const OperandShape& c = r_.outputs[0];
+    const bool has_bias = r_.inputs.size() > 2 && r_.inputs[2].present;
+    std::vector<int64_t> strides(c.sizes.size(), 0);
+    if (has_bias) {
+      const OperandShape& bias = r_.inputs[2];
+      for (int d = 0; d < bias.rank(); ++d) {
+        if (bias.sizes[d] != 1) strides[c.rank() - bias.rank() + d] = bias.strides[d];
+      }
+    }
+    std::vector<int64_t> index(c.sizes.size(), 0);
+    ForEachElement({outputs[0], c.dtype, c.sizes, c.strides}, [&](char* p) {
+      if (!has_bias) {
+        StoreDouble(p, c.dtype, 0);
+      } else {
+        int64_t at = 0;
+        for (size_t d = 0; d < index.size(); ++d) at += index[d] * strides[d];
+        StoreDouble(p, c.dtype, beta_ * LoadDouble(inputs[2] + at * ItemSize(c.dtype), c.dtype));
+      }
+      for (int d = c.rank() - 1; d >= 0; --d) {
+        if (++index[d] < c.sizes[d]) break;
+        index[d] = 0;
+      }
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  LibraryRequest r_;
+  double beta_;
+};
+
+}  // namespace
+
+MakeResult MakeMatmul(const LibraryRequest& r, int64_t* packed_bytes) {
+  SMELT_ASSIGN_OR_RETURN(Problem p, Understand(r));
+  const OperandShape& c = r.outputs[0];
+  if (c.NumElements() == 0 || p.k == 0) return std::unique_ptr<PreparedOp>(new EmptyMatmul(r, p.beta));
+  switch (p.dtype) {
+    case DType::kFloat32:
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return FloatMatmul::Make(std::move(p), packed_bytes);
+    case DType::kBool:
+      return absl::UnimplementedError("matmul of bool");
+    default:
+      return std::unique_ptr<PreparedOp>(new NaiveMatmul(std::move(p)));
+  }
+}
+
+}  // namespace smelt::library_internal

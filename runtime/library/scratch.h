@@ -1,0 +1,39 @@
+// Memory for the duration of an operator's run on this thread: kept between runs, so that running at sizes already seen
+// allocates nothing.
+#ifndef SMELT_RUNTIME_LIBRARY_SCRATCH_H_
+#define SMELT_RUNTIME_LIBRARY_SCRATCH_H_
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "smelt/core/base/check.h"
+
+namespace smelt {
+
+// A few buffers a thread, by purpose, so that nested users do not meet.
+enum class ScratchUse { kA, kB, kC, kBias, kLibrary, kSource, kDestination, kWeights, kOther, kCount };
+
+class Scratch {
+ public:
+  // At least `bytes`, 64-byte aligned; valid until the next Get of the same use on this thread.
+  static char* Get(ScratchUse use, int64_t bytes) {
+    thread_local Scratch buffers[static_cast<int>(ScratchUse::kCount)];
+    Scratch& s = buffers[static_cast<int>(use)];
+    if (bytes > s.bytes_) {
+      std::free(s.data_);
+      s.bytes_ = (bytes + bytes / 4 + 4095) / 4096 * 4096;
+      s.data_ = static_cast<char*>(std::aligned_alloc(64, static_cast<size_t>(s.bytes_)));
+      SMELT_CHECK(s.data_ != nullptr) << "no memory for a scratch buffer of " << s.bytes_ << " bytes";
+    }
+    return s.data_;
+  }
+  ~Scratch() { std::free(data_); }
+
+ private:
+  char* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_LIBRARY_SCRATCH_H_

@@ -1,0 +1,257 @@
+// What chooses elements by their values: "count_nonzero", "nonzero", "masked_select", "masked_scatter", "unique",
+// "bincount". Sizes known only from data come in two calls: one that counts, and, when the result is allocated, one
+// that fills.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/library/library.h"
+
+namespace smelt::library_internal {
+namespace {
+
+bool IsNonzero(const char* p, DType t) {
+  if (IsComplex(t)) return LoadComplex(p, t) != std::complex<double>(0, 0);
+  if (IsFloating(t)) return LoadDouble(p, t) != 0;
+  return LoadInt(p, t) != 0;
+}
+
+class FunctionOp : public PreparedOp {
+ public:
+  using Body = std::function<absl::Status(absl::Span<char* const>, absl::Span<char* const>)>;
+  explicit FunctionOp(Body body) : body_(std::move(body)) {}
+  absl::Status Run(const LibraryContext&, absl::Span<char* const> inputs,
+                   absl::Span<char* const> outputs) const override {
+    return body_(inputs, outputs);
+  }
+
+ private:
+  Body body_;
+};
+
+MakeResult Make(FunctionOp::Body body) { return std::unique_ptr<PreparedOp>(new FunctionOp(std::move(body))); }
+
+StridedSpan At(const OperandShape& o, char* data) { return {data, o.dtype, o.sizes, o.strides}; }
+
+absl::Status IsCount(const LibraryRequest& r, const OperandShape& o) {
+  if (o.dtype == DType::kInt64 && o.NumElements() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(r.op, ": the count must be one int64"));
+}
+
+// Addresses of the elements in row-major order: for walks over several operands at once.
+std::vector<char*> Addresses(const OperandShape& o, char* data) {
+  std::vector<char*> list;
+  list.reserve(static_cast<size_t>(o.NumElements()));
+  ForEachElement(At(o, data), [&](char* p) { list.push_back(p); });
+  return list;
+}
+
+}  // namespace
+
+MakeResult MakeCountNonzero(const LibraryRequest& r, int64_t*) {
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 1, 1, 0));
+  SMELT_RETURN_IF_ERROR(IsCount(r, r.outputs[0]));
+  return Make([in = r.inputs[0]](auto inputs, auto outputs) {
+    int64_t n = 0;
+    ForEachElement(At(in, inputs[0]), [&](const char* p) { n += IsNonzero(p, in.dtype); });
+    std::memcpy(outputs[0], &n, 8);
+    return absl::OkStatus();
+  });
+}
+
+MakeResult MakeNonzero(const LibraryRequest& r, int64_t*) {
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 1, 1, 0));
+  const OperandShape& out = r.outputs[0];
+  if (out.rank() != 2 || out.sizes[1] != r.inputs[0].rank() || out.dtype != DType::kInt64) {
+    return absl::InvalidArgumentError("nonzero: the result must be int64 of [count, rank]");
+  }
+  return Make([in = r.inputs[0], out](auto inputs, auto outputs) -> absl::Status {
+    const int rank = in.rank();
+    std::vector<int64_t> index(static_cast<size_t>(rank), 0);
+    int64_t n = 0;
+    ForEachElement(At(in, inputs[0]), [&](const char* p) {
+      if (IsNonzero(p, in.dtype)) {
+        if (n < out.sizes[0]) {
+          for (int d = 0; d < rank; ++d) {
+            std::memcpy(outputs[0] + (n * out.strides[0] + d * out.strides[1]) * 8, &index[d], 8);
+          }
+        }
+        ++n;
+      }
+      for (int d = rank - 1; d >= 0; --d) {
+        if (++index[d] < in.sizes[d]) break;
+        index[d] = 0;
+      }
+    });
+    return n == out.sizes[0] ? absl::OkStatus() : absl::InternalError("nonzero: the count was wrong");
+  });
+}
+
+MakeResult MakeMaskedSelect(const LibraryRequest& r, int64_t*) {
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 2, 2, 1, 1, 0));
+  const OperandShape &in = r.inputs[0], &mask = r.inputs[1], &out = r.outputs[0];
+  if (mask.sizes != in.sizes || mask.dtype != DType::kBool || out.rank() != 1 || out.dtype != in.dtype) {
+    return absl::InvalidArgumentError("masked_select: the operands do not fit each other");
+  }
+  return Make([in, mask, out](auto inputs, auto outputs) -> absl::Status {
+    const int item = ItemSize(in.dtype);
+    const std::vector<char*> from = Addresses(in, inputs[0]);
+    int64_t n = 0;
+    size_t i = 0;
+    ForEachElement(At(mask, inputs[1]), [&](const char* m) {
+      const char* p = from[i++];
+      if (*m == 0) return;
+      if (n < out.sizes[0]) std::memcpy(outputs[0] + n * out.strides[0] * item, p, static_cast<size_t>(item));
+      ++n;
+    });
+    return n == out.sizes[0] ? absl::OkStatus() : absl::InternalError("masked_select: the count was wrong");
+  });
+}
+
+MakeResult MakeMaskedScatter(const LibraryRequest& r, int64_t*) {
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 3, 3, 1, 1, 0));
+  const OperandShape &in = r.inputs[0], &mask = r.inputs[1], &source = r.inputs[2], &out = r.outputs[0];
+  if (mask.sizes != in.sizes || out.sizes != in.sizes || mask.dtype != DType::kBool || source.dtype != in.dtype ||
+      out.dtype != in.dtype) {
+    return absl::InvalidArgumentError("masked_scatter: the operands do not fit each other");
+  }
+  return Make([in, mask, source, out](auto inputs, auto outputs) -> absl::Status {
+    const size_t item = static_cast<size_t>(ItemSize(in.dtype));
+    const std::vector<char*> from = Addresses(in, inputs[0]), to = Addresses(out, outputs[0]),
+                             values = Addresses(source, inputs[2]);
+    int64_t wanted = 0;
+    ForEachElement(At(mask, inputs[1]), [&](const char* m) { wanted += *m != 0; });
+    if (wanted > static_cast<int64_t>(values.size())) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "masked_scatter: expected self and source to have same dtypes and the number of elements in source "
+          "to be at least the number of ones in mask (",
+          wanted, "), but it has ", values.size()));
+    }
+    size_t i = 0, n = 0;
+    ForEachElement(At(mask, inputs[1]), [&](const char* m) {
+      std::memmove(to[i], *m != 0 ? values[n++] : from[i], item);
+      ++i;
+    });
+    return absl::OkStatus();
+  });
+}
+
+namespace {
+
+// The distinct values in ascending order, with the order of the elements; bytes as they are.
+struct Distinct {
+  std::vector<char*> addresses;
+  std::vector<int64_t> order;  // elements, sorted
+  std::vector<int64_t> group;  // of order[i]
+  int64_t count = 0;
+};
+
+Distinct FindDistinct(const OperandShape& in, char* data, bool consecutive) {
+  Distinct d;
+  d.addresses = Addresses(in, data);
+  d.order.resize(d.addresses.size());
+  for (size_t i = 0; i < d.order.size(); ++i) d.order[i] = static_cast<int64_t>(i);
+  const bool real = IsFloating(in.dtype);
+  const auto less = [&](int64_t a, int64_t b) {
+    if (real) {
+      const double x = LoadDouble(d.addresses[a], in.dtype), y = LoadDouble(d.addresses[b], in.dtype);
+      return x < y || (std::isnan(y) && !std::isnan(x));
+    }
+    return LoadInt(d.addresses[a], in.dtype) < LoadInt(d.addresses[b], in.dtype);
+  };
+  const auto equal = [&](int64_t a, int64_t b) {  // a NaN equals nothing
+    if (real) return LoadDouble(d.addresses[a], in.dtype) == LoadDouble(d.addresses[b], in.dtype);
+    return LoadInt(d.addresses[a], in.dtype) == LoadInt(d.addresses[b], in.dtype);
+  };
+  if (!consecutive) std::stable_sort(d.order.begin(), d.order.end(), less);
+  d.group.resize(d.order.size());
+  for (size_t i = 0; i < d.order.size(); ++i) {
+    if (i == 0 || !equal(d.order[i - 1], d.order[i])) ++d.count;
+    d.group[i] = d.count - 1;
+  }
+  return d;
+}
+
+}  // namespace
+
+MakeResult MakeUniqueCount(const LibraryRequest& r, int64_t*) {
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 1, 1, 1));
+  SMELT_RETURN_IF_ERROR(IsCount(r, r.outputs[0]));
+  if (IsComplex(r.inputs[0].dtype)) return absl::UnimplementedError("unique of complex numbers");
+  return Make([in = r.inputs[0], consecutive = r.ints[0] != 0](auto inputs, auto outputs) {
+    const int64_t n = FindDistinct(in, inputs[0], consecutive).count;
+    std::memcpy(outputs[0], &n, 8);
+    return absl::OkStatus();
+  });
+}
+
+MakeResult MakeUnique(const LibraryRequest& r, int64_t*) {
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 1, 3, 1));
+  LibraryRequest full = r;
+  full.outputs.resize(3);
+  const OperandShape &in = full.inputs[0], &values = full.outputs[0], &inverse = full.outputs[1],
+                     &counts = full.outputs[2];
+  if (IsComplex(in.dtype)) return absl::UnimplementedError("unique of complex numbers");
+  if (values.rank() != 1 || values.dtype != in.dtype ||
+      (inverse.present && (inverse.sizes != in.sizes || inverse.dtype != DType::kInt64)) ||
+      (counts.present && (counts.sizes != values.sizes || counts.dtype != DType::kInt64))) {
+    return absl::InvalidArgumentError("unique: the operands do not fit each other");
+  }
+  return Make([in, values, inverse, counts, consecutive = r.ints[0] != 0](auto inputs, auto outputs) -> absl::Status {
+    const Distinct d = FindDistinct(in, inputs[0], consecutive);
+    if (d.count != values.sizes[0]) return absl::InternalError("unique: the count was wrong");
+    const int item = ItemSize(in.dtype);
+    std::vector<int64_t> sizes(static_cast<size_t>(d.count), 0);
+    const std::vector<char*> to = inverse.present ? Addresses(inverse, outputs[1]) : std::vector<char*>();
+    for (size_t i = 0; i < d.order.size(); ++i) {
+      const int64_t g = d.group[i];
+      if (sizes[static_cast<size_t>(g)]++ == 0) {
+        std::memcpy(outputs[0] + g * values.strides[0] * item, d.addresses[static_cast<size_t>(d.order[i])],
+                    static_cast<size_t>(item));
+      }
+      if (inverse.present) std::memcpy(to[static_cast<size_t>(d.order[i])], &g, 8);
+    }
+    for (int64_t g = 0; counts.present && g < d.count; ++g) {
+      std::memcpy(outputs[2] + g * counts.strides[0] * 8, &sizes[static_cast<size_t>(g)], 8);
+    }
+    return absl::OkStatus();
+  });
+}
+
+MakeResult MakeBincount(const LibraryRequest& r, int64_t*) {
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 2, 1, 1, 0));
+  LibraryRequest full = r;
+  full.inputs.resize(2);
+  const OperandShape &in = full.inputs[0], &weights = full.inputs[1], &out = full.outputs[0];
+  if (in.rank() != 1 || out.rank() != 1 || !(IsIntegral(in.dtype)) || (weights.present && weights.sizes != in.sizes)) {
+    return absl::InvalidArgumentError("bincount: the operands do not fit each other");
+  }
+  return Make([in, weights, out](auto inputs, auto outputs) -> absl::Status {
+    std::vector<double> sums(weights.present ? static_cast<size_t>(out.sizes[0]) : 0, 0);
+    std::vector<int64_t> counts(static_cast<size_t>(out.sizes[0]), 0);
+    for (int64_t i = 0; i < in.sizes[0]; ++i) {
+      const int64_t bin = LoadInt(inputs[0] + i * in.strides[0] * ItemSize(in.dtype), in.dtype);
+      if (bin < 0) return absl::FailedPreconditionError("bincount only supports 1-d non-negative integral inputs.");
+      if (bin >= out.sizes[0]) return absl::InternalError("bincount: the number of bins was wrong");
+      ++counts[static_cast<size_t>(bin)];
+      if (weights.present) {
+        sums[static_cast<size_t>(bin)] +=
+            LoadDouble(inputs[1] + i * weights.strides[0] * ItemSize(weights.dtype), weights.dtype);
+      }
+    }
+    for (int64_t i = 0; i < out.sizes[0]; ++i) {
+      char* p = outputs[0] + i * out.strides[0] * ItemSize(out.dtype);
+      if (weights.present)
+        StoreDouble(p, out.dtype, sums[static_cast<size_t>(i)]);
+      else
+        StoreInt(p, out.dtype, counts[static_cast<size_t>(i)]);
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace smelt::library_internal

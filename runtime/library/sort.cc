@@ -1,0 +1,258 @@
+// "sort", "topk", "searchsorted": by comparisons, stable, NaN above all numbers as PyTorch has it.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/float16.h"
+#include "smelt/runtime/library/library.h"
+
+namespace smelt::library_internal {
+namespace {
+
+// Values as something to compare: floating point as double, the rest as int64.
+template <typename K>
+bool Less(const K& a, const K& b) {
+  if constexpr (std::is_same_v<K, double>) {
+    return a < b || (std::isnan(b) && !std::isnan(a));
+  } else {
+    return a < b;
+  }
+}
+
+template <typename K>
+K Load(const char* p, DType t) {
+  if constexpr (std::is_same_v<K, double>)
+    return LoadDouble(p, t);
+  else
+    return LoadInt(p, t);
+}
+
+// What sort and topk share: lines along one dim, each ordered on one thread.
+class LineOp : public PreparedOp {
+ public:
+  enum class Kind { kSort, kTopK };
+
+  static MakeResult Make(const LibraryRequest& r, Kind kind, int64_t dim, int64_t k, bool descending, bool sorted) {
+    const OperandShape& in = r.inputs[0];
+    if (IsComplex(in.dtype)) return absl::UnimplementedError(absl::StrCat(r.op, " of ", Name(in.dtype)));
+    auto op = std::unique_ptr<LineOp>(new LineOp());
+    op->in_ = in;
+    op->values_ = r.outputs[0];
+    if (r.outputs.size() > 1) op->indices_ = r.outputs[1];
+    op->descending_ = descending;
+    op->kind_ = kind;
+    op->sorted_ = sorted;
+    const int rank = in.rank();
+    if (rank == 0) {
+      op->in_.sizes = {1};
+      op->in_.strides = {1};
+      for (OperandShape* o : {&op->values_, &op->indices_}) {
+        if (o->present && o->rank() == 0) o->sizes = {1}, o->strides = {1};
+      }
+      dim = 0;
+    }
+    if (dim < 0) dim += op->in_.rank();
+    if (dim < 0 || dim >= op->in_.rank())
+      return absl::InvalidArgumentError(absl::StrCat(r.op, ": dim is out of range"));
+    op->dim_ = static_cast<int>(dim);
+    op->length_ = op->in_.sizes[dim];
+    op->keep_ = kind == Kind::kTopK ? k : op->length_;
+    if (op->keep_ < 0 || op->keep_ > op->length_) {
+      return absl::InvalidArgumentError(absl::StrCat(r.op, ": k is ", k, ", of ", op->length_, " elements"));
+    }
+    for (const OperandShape* o : {&op->values_, &op->indices_}) {
+      if (!o->present) continue;
+      std::vector<int64_t> want = op->in_.sizes;
+      want[dim] = op->keep_;
+      if (o->sizes != want) return absl::InvalidArgumentError(absl::StrCat(r.op, ": the outputs' sizes do not fit"));
+    }
+    if (op->values_.present && op->values_.dtype != in.dtype) {
+      return absl::InvalidArgumentError(absl::StrCat(r.op, ": the values have another dtype"));
+    }
+    if (op->indices_.present && op->indices_.dtype != DType::kInt64) {
+      return absl::InvalidArgumentError(absl::StrCat(r.op, ": the indices are not int64"));
+    }
+    return std::unique_ptr<PreparedOp>(std::move(op));
+  }
+
+  absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
+                   absl::Span<char* const> outputs) const override {
+    int64_t lines = 1;
+    for (int d = 0; d < in_.rank(); ++d) {
+      if (d != dim_) lines *= in_.sizes[d];
+    }
+    if (lines == 0 || length_ == 0) return absl::OkStatus();
+    const int64_t step = std::max<int64_t>(1, 16384 / length_);
+    context.For((lines + step - 1) / step, [&](int64_t chunk) {
+      for (int64_t line = chunk * step; line < std::min(lines, (chunk + 1) * step); ++line) {
+        int64_t rest = line, in_at = 0, values_at = 0, indices_at = 0;
+        for (int d = in_.rank() - 1; d >= 0; --d) {
+          if (d == dim_) continue;
+          const int64_t i = rest % in_.sizes[d];
+          rest /= in_.sizes[d];
+          in_at += i * in_.strides[d];
+          if (values_.present) values_at += i * values_.strides[d];
+          if (indices_.present) indices_at += i * indices_.strides[d];
+        }
+        const int item = ItemSize(in_.dtype);
+        char* values = values_.present ? outputs[0] + values_at * item : nullptr;
+        char* indices = indices_.present ? outputs[1] + indices_at * 8 : nullptr;
+        if (IsFloating(in_.dtype))
+          Line<double>(inputs[0] + in_at * item, values, indices);
+        else
+          Line<int64_t>(inputs[0] + in_at * item, values, indices);
+      }
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  template <typename K>
+  struct Entry {
+    K key;
+    int64_t index;
+  };
+
+  template <typename K>
+  void Line(const char* in, char* values, char* indices) const {
+    thread_local std::vector<Entry<K>> entries;
+    thread_local std::vector<char> raw;
+    const int item = ItemSize(in_.dtype);
+    entries.resize(static_cast<size_t>(length_));
+    raw.resize(static_cast<size_t>(length_ * item));
+    for (int64_t i = 0; i < length_; ++i) {
+      const char* p = in + i * in_.strides[dim_] * item;
+      std::memcpy(raw.data() + i * item, p, static_cast<size_t>(item));  // the values may be sorted in place
+      entries[static_cast<size_t>(i)] = {Load<K>(p, in_.dtype), i};
+    }
+    const auto before = [&](const Entry<K>& a, const Entry<K>& b) {
+      if (descending_ ? Less(b.key, a.key) : Less(a.key, b.key)) return true;
+      if (descending_ ? Less(a.key, b.key) : Less(b.key, a.key)) return false;
+      return a.index < b.index;
+    };
+    const auto middle = entries.begin() + keep_;
+    if (keep_ == length_) {
+      std::sort(entries.begin(), entries.end(), before);
+    } else {
+      std::partial_sort(entries.begin(), middle, entries.end(), before);
+    }
+    for (int64_t i = 0; i < keep_; ++i) {
+      const int64_t index = entries[static_cast<size_t>(i)].index;
+      if (values != nullptr) {
+        std::memcpy(values + i * values_.strides[dim_] * item, raw.data() + index * item, static_cast<size_t>(item));
+      }
+      if (indices != nullptr) std::memcpy(indices + i * indices_.strides[dim_] * 8, &index, 8);
+    }
+  }
+
+  OperandShape in_, values_, indices_;
+  Kind kind_ = Kind::kSort;
+  int dim_ = 0;
+  int64_t length_ = 0, keep_ = 0;
+  bool descending_ = false, sorted_ = true;
+};
+
+class SearchSorted : public PreparedOp {
+ public:
+  SearchSorted(OperandShape sorted, OperandShape values, OperandShape sorter, OperandShape out, bool right)
+      : sorted_(std::move(sorted)),
+        values_(std::move(values)),
+        sorter_(std::move(sorter)),
+        out_(std::move(out)),
+        right_(right) {}
+
+  absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
+                   absl::Span<char* const> outputs) const override {
+    const int64_t n = values_.NumElements();
+    if (n == 0) return absl::OkStatus();
+    const int64_t step = 4096;
+    std::atomic<bool> bad_sorter = false;
+    context.For((n + step - 1) / step, [&](int64_t chunk) {
+      for (int64_t i = chunk * step; i < std::min(n, (chunk + 1) * step); ++i) {
+        int64_t rest = i, value_at = 0, out_at = 0, row = 0, sorter_row = 0;
+        for (int d = values_.rank() - 1; d >= 0; --d) {
+          const int64_t x = rest % values_.sizes[d];
+          rest /= values_.sizes[d];
+          value_at += x * values_.strides[d];
+          out_at += x * out_.strides[d];
+          if (sorted_.rank() > 1 && d < sorted_.rank() - 1) {
+            row += x * sorted_.strides[d];
+            if (sorter_.present) sorter_row += x * sorter_.strides[d];
+          }
+        }
+        const bool real = IsFloating(values_.dtype) || IsFloating(sorted_.dtype);
+        const char* value = inputs[1] + value_at * ItemSize(values_.dtype);
+        const int64_t length = sorted_.sizes.back();
+        int64_t low = 0, high = length;
+        while (low < high) {
+          const int64_t middle = low + (high - low) / 2;
+          int64_t at = middle;
+          if (sorter_.present) {
+            std::memcpy(&at, inputs[2] + (sorter_row + middle * sorter_.strides.back()) * 8, 8);
+            if (at < 0 || at >= length) {
+              bad_sorter = true;
+              break;
+            }
+          }
+          const char* key = inputs[0] + (row + at * sorted_.strides.back()) * ItemSize(sorted_.dtype);
+          bool before;  // whether key lies before the place for value
+          if (real) {
+            const double k = LoadDouble(key, sorted_.dtype), v = LoadDouble(value, values_.dtype);
+            before = right_ ? !Less(v, k) : Less(k, v);
+          } else {
+            const int64_t k = LoadInt(key, sorted_.dtype), v = LoadInt(value, values_.dtype);
+            before = right_ ? k <= v : k < v;
+          }
+          if (before)
+            low = middle + 1;
+          else
+            high = middle;
+        }
+        StoreInt(outputs[0] + out_at * ItemSize(out_.dtype), out_.dtype, low);
+      }
+    });
+    return bad_sorter ? absl::FailedPreconditionError("searchsorted: the sorter holds an index out of range")
+                      : absl::OkStatus();
+  }
+
+ private:
+  OperandShape sorted_, values_, sorter_, out_;
+  bool right_;
+};
+
+}  // namespace
+
+MakeResult MakeSort(const LibraryRequest& r, int64_t*) {
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 0, 2, 3));
+  LibraryRequest full = r;
+  full.outputs.resize(2);
+  return LineOp::Make(full, LineOp::Kind::kSort, r.ints[0], 0, r.ints[1] != 0, true);
+}
+
+MakeResult MakeTopK(const LibraryRequest& r, int64_t*) {
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 0, 2, 4));
+  LibraryRequest full = r;
+  full.outputs.resize(2);
+  return LineOp::Make(full, LineOp::Kind::kTopK, r.ints[1], r.ints[0], r.ints[2] != 0, r.ints[3] != 0);
+}
+
+MakeResult MakeSearchSorted(const LibraryRequest& r, int64_t*) {
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 2, 3, 1, 1, 1));
+  const OperandShape &sorted = r.inputs[0], &values = r.inputs[1], &out = r.outputs[0];
+  const OperandShape sorter = r.inputs.size() > 2 ? r.inputs[2] : OperandShape();
+  bool fits = sorted.rank() >= 1 && out.sizes == values.sizes &&
+              (out.dtype == DType::kInt64 || out.dtype == DType::kInt32) && !IsComplex(sorted.dtype) &&
+              !IsComplex(values.dtype) &&
+              (!sorter.present || (sorter.sizes == sorted.sizes && sorter.dtype == DType::kInt64));
+  if (fits && sorted.rank() > 1) {
+    fits = sorted.rank() == values.rank();
+    for (int d = 0; fits && d + 1 < sorted.rank(); ++d) fits = sorted.sizes[d] == values.sizes[d];
+  }
+  if (!fits) return absl::InvalidArgumentError("searchsorted: the operands do not fit each other");
+  return std::unique_ptr<PreparedOp>(new SearchSorted(sorted, values, sorter, out, r.ints[0] != 0));
+}
+
+}  // namespace smelt::library_internal

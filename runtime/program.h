@@ -1,0 +1,152 @@
+// Runs bundles: the C++ API.
+//
+//   SMELT_ASSIGN_OR_RETURN(auto program, Program::Load("net.smb"));                 // once a process
+//   SMELT_ASSIGN_OR_RETURN(auto instance, Instance::Create(program));               // one a thread of the caller
+//   Tensor x = Tensor::Empty(DType::kFloat32, {4, 8});
+//   SMELT_ASSIGN_OR_RETURN(std::vector<Value> outputs, instance->Run({x}));
+//
+// What the caller sees is what eager PyTorch does: arguments that the model writes are written in place, arguments
+// whose geometry it changes (t_, resize_) have another geometry afterwards, and outputs share memory with arguments,
+// buffers and each other as they would there. An output that is an argument is that very tensor.
+//
+// A Program is immutable and shared by threads. An Instance owns what changes (buffers, working memory, the random
+// generator) and is used by one caller at a time. Loading verifies the bundle's header, metadata and code; the weights
+// are mapped and read when they are needed. Nothing in a bundle executes before the first Run; running a bundle runs
+// its code, so only trust bundles whose origin you trust.
+#ifndef SMELT_RUNTIME_PROGRAM_H_
+#define SMELT_RUNTIME_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "smelt/core/tensor/tensor.h"
+#include "smelt/runtime/value.h"
+
+namespace smelt {
+
+struct ProgramOptions {
+  int threads = 0;              // an instance uses at most so many; 0: one a core
+  bool verify_weights = false;  // read all weights and compare their digests
+  std::string target;           // "x86-64-v3": that one or an error; empty: the best that this machine runs
+};
+
+enum class ValueKind { kTensor, kInt, kFloat, kBool, kNone, kString, kComplex };
+
+struct ArgInfo {
+  std::string name;
+  ValueKind kind = ValueKind::kTensor;
+  DType dtype = DType::kFloat32;  // of a tensor
+  // Sizes that are the same in every call; -1 where they vary.
+  std::vector<int64_t> sizes;
+  bool has_constant = false;  // the value is baked in: another one is refused
+};
+
+struct ResultInfo {
+  std::string name;
+  ValueKind kind = ValueKind::kTensor;
+};
+
+struct StateInfo {
+  std::string name;
+  enum class Kind { kParameter, kBuffer, kConstant } kind = Kind::kParameter;
+  int storage = 0;  // states with the same number share memory
+  DType dtype = DType::kFloat32;
+  Geometry geometry;
+  bool is_mutated = false;  // some call writes it or hands it out
+};
+
+class Instance;
+
+class Program {
+ public:
+  // Codes: kNotFound, kPermissionDenied; kDataLoss (not a bundle, cut off, corrupt), kInvalidArgument (a graph);
+  // kUnimplemented (a newer format); kFailedPrecondition (no target of the bundle fits this machine: the message says
+  // which feature is missing); kResourceExhausted.
+  static absl::StatusOr<std::shared_ptr<const Program>> Load(absl::string_view path,
+                                                             const ProgramOptions& options = {});
+  // Copies the bytes. `name` stands for the path in messages.
+  static absl::StatusOr<std::shared_ptr<const Program>> LoadFromMemory(absl::Span<const uint8_t> bytes,
+                                                                       const ProgramOptions& options = {},
+                                                                       absl::string_view name = "(memory)");
+  virtual ~Program() = default;
+
+  const std::string& model_name() const { return model_name_; }
+  const std::string& target() const { return target_; }  // the chosen one; "" if the bundle has no kernels
+  const std::vector<ArgInfo>& args() const { return args_; }
+  const std::vector<ResultInfo>& results() const { return results_; }
+  std::vector<std::string> output_names() const;
+  const std::vector<StateInfo>& states() const { return states_; }
+  int64_t packed_weight_bytes() const;  // memory that packing took so far
+
+ protected:
+  friend class Instance;
+  Program() = default;
+
+  std::string model_name_, target_;
+  std::vector<ArgInfo> args_;
+  std::vector<ResultInfo> results_;
+  std::vector<StateInfo> states_;
+};
+
+// Which of the bundle's plans ran: it depends on which arguments share memory.
+enum class AliasVariant { kDistinct, kDuplicate, kOverlap, kEagerOrder };
+const char* Name(AliasVariant v);  // "distinct", "duplicate", "overlap", "eager-order"
+
+// Of one call.
+struct CallStats {
+  AliasVariant variant = AliasVariant::kDistinct;
+  int64_t kernel_launches = 0;
+  int64_t library_calls = 0;
+  int64_t bytes_copied_back = 0;  // into arguments and buffers, after they were computed elsewhere
+  int64_t arena_bytes = 0;
+};
+
+struct InstanceOptions {
+  int threads = 0;  // 0: the program's
+  uint64_t seed = 0;
+};
+
+class Instance {
+ public:
+  static absl::StatusOr<std::unique_ptr<Instance>> Create(std::shared_ptr<const Program> program,
+                                                          const InstanceOptions& options = {});
+  virtual ~Instance() = default;
+
+  // kInvalidArgument: the arguments do not fit the model's signature. kFailedPrecondition: PyTorch would refuse, too,
+  // or the bundle has no plan for this way of sharing memory. Both before anything is written, except where only the
+  // data decide: then the message names the arguments that may have been written. Allocates nothing but the outputs at
+  // sizes it has seen.
+  absl::StatusOr<std::vector<Value>> Run(absl::Span<const Value> args);
+  absl::StatusOr<std::vector<Value>> Run(std::initializer_list<Value> args) {
+    return Run(absl::Span<const Value>(args.begin(), args.size()));
+  }
+
+  // With memory for results from the caller: where *outputs holds a tensor, its dtype and sizes must be the result's,
+  // and the result's values are written there (right away where its layout is the result's and it shares no memory with
+  // an argument, else by a copy); where it holds None, as above. *outputs must have as many elements as the model
+  // outputs, or none.
+  virtual absl::Status RunInto(absl::Span<const Value> args, std::vector<Value>* outputs) = 0;
+
+  const CallStats& last_call() const { return stats_; }
+
+  // The very tensor: its storage is the instance's. A parameter that no call writes must not be written by the caller.
+  virtual Tensor state(int index) const = 0;
+  // Contents and geometry of all states as in the bundle, into the storages there are.
+  virtual absl::Status ResetStates() = 0;
+  // Random draws from here on are a function of the seed and of the calls.
+  virtual void Seed(uint64_t seed) = 0;
+
+ protected:
+  Instance() = default;
+  CallStats stats_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_PROGRAM_H_

@@ -1,0 +1,210 @@
+// The arguments against the signature, and the symbols that they give values to.
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/executor.h"
+
+namespace smelt {
+namespace {
+
+absl::string_view KindName(fb::ArgKind k) {
+  switch (k) {
+    case fb::ArgKind::Tensor:
+      return "a tensor";
+    case fb::ArgKind::Int:
+      return "an int";
+    case fb::ArgKind::Float:
+      return "a float";
+    case fb::ArgKind::Bool:
+      return "a bool";
+    case fb::ArgKind::None:
+      return "None";
+    case fb::ArgKind::String:
+      return "a string";
+    case fb::ArgKind::Complex:
+      return "a complex";
+  }
+  return "?";
+}
+
+// What PyTorch converts silently is taken, too.
+bool KindFits(fb::ArgKind want, const Value& v) {
+  switch (want) {
+    case fb::ArgKind::Tensor:
+      return v.IsTensor() && v.tensor().defined();
+    case fb::ArgKind::Int:
+      return v.IsInt() || v.IsBool();
+    case fb::ArgKind::Float:
+      return v.IsFloat() || v.IsInt() || v.IsBool();
+    case fb::ArgKind::Bool:
+      return v.IsBool();
+    case fb::ArgKind::None:
+      return v.IsNone();
+    case fb::ArgKind::String:
+      return v.IsString();
+    case fb::ArgKind::Complex:
+      return v.IsComplex() || v.IsFloat() || v.IsInt();
+  }
+  return false;
+}
+
+int64_t AsInt(const Value& v) { return v.IsBool() ? v.as_bool() : v.as_int(); }
+double AsDouble(const Value& v) { return v.IsFloat() ? v.as_float() : static_cast<double>(AsInt(v)); }
+
+}  // namespace
+
+absl::Status Executor::ReadArguments(absl::Span<const Value> args) {
+  const auto& defs = bundle_.args;
+  if (args.size() != defs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model takes ", defs.size(), " arguments, ", args.size(), " were given"));
+  }
+  for (size_t i = 0; i < defs.size(); ++i) {
+    const fb::ArgDefT& def = *defs[i];
+    const Value& v = args[i];
+    Extent& extent = extents_[i];
+    extent = Extent();
+    if (!KindFits(def.kind, v)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("argument \"", def.name, "\" is ", v.KindName(), ", expected ", KindName(def.kind)));
+    }
+    if (def.kind != fb::ArgKind::Tensor) {
+      if (!def.has_constant) continue;
+      const bool same = def.kind == fb::ArgKind::Float    ? AsDouble(v) == def.float_value
+                        : def.kind == fb::ArgKind::String ? v.as_string() == def.string_value
+                        : def.kind == fb::ArgKind::Int || def.kind == fb::ArgKind::Bool ? AsInt(v) == def.int_value
+                                                                                        : true;
+      if (!same) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("argument \"", def.name, "\" must have the value of the export: ",
+                         def.kind == fb::ArgKind::Float    ? absl::StrCat(def.float_value)
+                         : def.kind == fb::ArgKind::String ? absl::StrCat("\"", def.string_value, "\"")
+                                                           : absl::StrCat(def.int_value)));
+      }
+      continue;
+    }
+    const Tensor& t = v.tensor();
+    if (static_cast<uint8_t>(t.dtype()) != def.dtype) {
+      return absl::InvalidArgumentError(absl::StrCat("argument \"", def.name, "\" is of ", Name(t.dtype()),
+                                                     ", expected ", Name(static_cast<DType>(def.dtype))));
+    }
+    const Geometry& g = t.geometry();
+    if (g.sizes.size() != def.sizes.size() || g.strides.size() != g.sizes.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("argument \"", def.name, "\" has ", g.sizes.size(), " dims, expected ", def.sizes.size()));
+    }
+    // Its extent, all arithmetic checked: the caller may say anything.
+    int64_t low = g.offset, high = g.offset;
+    bool empty = false, fits = true;
+    for (int64_t s : g.sizes) {
+      if (s == 0) empty = true;
+      if (s < 0) fits = false;
+    }
+    const int64_t item = ItemSize(t.dtype()), bytes = t.storage()->bytes();
+    for (int d = 0; fits && !empty && d < g.rank(); ++d) {
+      int64_t reach;
+      fits = !__builtin_mul_overflow(g.sizes[d] - 1, g.strides[d], &reach) &&
+             !__builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high);
+    }
+    if (!fits || low < 0 || (empty ? low > INT64_MAX / 16 : high >= bytes / item)) {
+      return absl::InvalidArgumentError(absl::StrCat("argument \"", def.name, "\" of ", g.ToString(),
+                                                     " reaches outside its storage of ", bytes, " bytes"));
+    }
+    const uintptr_t start = reinterpret_cast<uintptr_t>(t.storage()->data());
+    extent.tensor = true;
+    extent.low = start + static_cast<uintptr_t>(low * item);
+    extent.high = empty ? extent.low : start + static_cast<uintptr_t>((high + 1) * item);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::ReadSymbols(absl::Span<const Value> args) {
+  const auto& defs = bundle_.symbols;
+  for (size_t i = 0; i < defs.size(); ++i) {
+    const fb::SymbolDefT& s = *defs[i];
+    int64_t v = 0;
+    switch (s.source) {
+      case fb::SymbolSource::Data:
+        symbol_known_[i] = 0;
+        continue;
+      case fb::SymbolSource::ArgSize: {
+        const int64_t size = args[s.arg].tensor().sizes()[s.dim];
+        int64_t less;
+        if (__builtin_sub_overflow(size, s.addend, &less) || (s.scale == -1 && less == INT64_MIN) ||
+            less % s.scale != 0) {
+          return absl::InvalidArgumentError(absl::StrCat("argument \"", ArgName(s.arg), "\": size ", s.dim, " is ",
+                                                         size, ", expected ", s.scale, "*", s.name, " + ", s.addend));
+        }
+        v = less / s.scale;
+        break;
+      }
+      case fb::SymbolSource::ArgStride:
+        v = args[s.arg].tensor().strides()[s.dim];
+        break;
+      case fb::SymbolSource::ArgOffset:
+        v = args[s.arg].tensor().offset();
+        break;
+      case fb::SymbolSource::ArgInt:
+        v = AsInt(args[s.arg]);
+        break;
+      case fb::SymbolSource::StateOffset:
+        v = states_[s.arg].offset();
+        break;
+      case fb::SymbolSource::ArgStorageBytes:
+        v = args[s.arg].tensor().storage()->bytes();
+        break;
+    }
+    if (v < s.min || v > s.max) {
+      const std::string who = s.source == fb::SymbolSource::StateOffset ? bundle_.states[s.arg]->name : ArgName(s.arg);
+      return absl::InvalidArgumentError(
+          absl::StrCat("argument \"", who, "\": ", s.name.empty() ? "a size" : s.name, " is ", v, ", expected ",
+                       s.max == INT64_MAX ? absl::StrCat("at least ", s.min) : absl::StrCat(s.min, " to ", s.max)));
+    }
+    symbols_[i] = v;
+    symbol_known_[i] = 1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::CheckSizes(absl::Span<const Value> args) {
+  // The same symbols as in the last call: the expressions have their values already.
+  if (signature_key_ != symbols_) {
+    EvaluateExprs(bundle_.exprs, program_->signature_exprs(), symbols_, symbol_known_, &signature_);
+    signature_key_ = symbols_;
+  }
+  for (size_t i = 0; i < bundle_.args.size(); ++i) {
+    const fb::ArgDefT& def = *bundle_.args[i];
+    if (def.kind != fb::ArgKind::Tensor) continue;
+    const absl::Span<const int64_t> sizes = args[i].tensor().sizes();
+    for (size_t d = 0; d < def.sizes.size(); ++d) {
+      if (signature_.known[def.sizes[d]] && signature_.value[def.sizes[d]] == sizes[d]) continue;
+      std::vector<std::string> want;
+      for (int e : def.sizes) want.push_back(signature_.known[e] ? absl::StrCat(signature_.value[e]) : "?");
+      return absl::InvalidArgumentError(absl::StrCat("argument \"", def.name, "\" has sizes [",
+                                                     absl::StrJoin(sizes, ", "), "], expected [",
+                                                     absl::StrJoin(want, ", "), "]"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::CheckStrides(absl::Span<const Value> args) const {
+  for (size_t i = 0; i < bundle_.args.size(); ++i) {
+    const fb::ArgDefT& def = *bundle_.args[i];
+    if (def.kind != fb::ArgKind::Tensor) continue;
+    const Tensor& t = args[i].tensor();
+    if (extents_[i].low == extents_[i].high) continue;  // empty: strides mean nothing
+    for (size_t d = 0; d < def.strides.size(); ++d) {
+      if (t.sizes()[d] == 1) continue;
+      if (signature_.known[def.strides[d]] && signature_.value[def.strides[d]] == t.strides()[d]) continue;
+      std::vector<std::string> want;
+      for (int e : def.strides) want.push_back(signature_.known[e] ? absl::StrCat(signature_.value[e]) : "?");
+      return absl::InvalidArgumentError(
+          absl::StrCat("argument \"", def.name, "\" has strides [", absl::StrJoin(t.strides(), ", "),
+                       "], expected those of the export: [", absl::StrJoin(want, ", "), "]"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace smelt

@@ -1,0 +1,383 @@
+// The steps of a plan.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/region.h"
+#include "smelt/runtime/executor.h"
+
+namespace smelt {
+
+StridedSpan Executor::SpanOf(int v) const {
+  const BoundView& view = bound_->views[v];
+  return {Address(v), static_cast<DType>(plan_->plan->views[v]->dtype),
+          absl::Span<const int64_t>(view.sizes, view.rank), absl::Span<const int64_t>(view.strides, view.rank)};
+}
+
+Geometry Executor::GeometryOf(int v) const {
+  const BoundView& view = bound_->views[v];
+  const fb::ViewT& def = *plan_->plan->views[v];
+  Geometry g;
+  g.sizes.assign(view.sizes, view.sizes + view.rank);
+  g.strides.assign(view.strides, view.strides + view.rank);
+  g.offset = view.offset + origin_[def.slot] / ItemSize(static_cast<DType>(def.dtype));
+  return g;
+}
+
+absl::StatusOr<int64_t> Executor::ExprValue(int e) const {
+  if (bound_->values.known[e]) return bound_->values.value[e];
+  return absl::FailedPreconditionError("a size cannot be computed for these arguments (overflow or division by zero)");
+}
+
+absl::Status Executor::StateError(const absl::Status& s, absl::string_view source) const {
+  if (s.ok() || source.empty()) return s;
+  return Annotate(s, source);
+}
+
+absl::Status Executor::UseView(int v) {
+  const fb::ViewT& def = *plan_->plan->views[v];
+  BoundView& view = bound_->views[v];
+  if (plan_->view_late[v]) {
+    BindView(*plan_, v, bound_);
+  } else if (view.state == BoundView::kGood) {
+    return absl::OkStatus();
+  }
+  if (base_[def.slot] == nullptr && view.elements != 0) {
+    return absl::InternalError(absl::StrCat("view ", v, " lies in ", SlotName(def.slot), ", which is not allocated"));
+  }
+  const int64_t bytes = bound_->slot_bytes[def.slot];
+  if (view.state == BoundView::kGood && view.elements != 0) {
+    const int64_t end = bytes >= 0 ? bytes : StorageOf(def.slot)->bytes() - origin_[def.slot];
+    const int64_t begin = bytes >= 0 ? 0 : -origin_[def.slot];
+    if (view.low < begin || view.high > end) view.state = BoundView::kBad;
+  }
+  if (view.state == BoundView::kGood) return absl::OkStatus();
+  std::vector<std::string> sizes;
+  for (int e : def.sizes) sizes.push_back(bound_->values.known[e] ? absl::StrCat(bound_->values.value[e]) : "?");
+  return absl::FailedPreconditionError(
+      absl::StrCat("a view of [", absl::StrJoin(sizes, ", "), "] at ",
+                   bound_->values.known[def.offset] ? absl::StrCat(bound_->values.value[def.offset]) : "?",
+                   " does not lie in ", SlotName(def.slot)));
+}
+
+absl::Status Executor::RunBlock(int block) {
+  const auto& steps = plan_->plan->blocks[block]->steps;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    absl::Status s = RunStep(block, static_cast<int>(i));
+    if (!s.ok()) {
+      // A step with blocks inside has named the place already.
+      const fb::StepUnion type = steps[i]->step.type;
+      return type == fb::StepUnion::If || type == fb::StepUnion::While ? s : StateError(s, steps[i]->source);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunStep(int block, int index) {
+  const fb::StepT& step = *plan_->plan->blocks[block]->steps[index];
+  const int number = plan_->first_step[block] + index;
+  if (plan_->step_writes_visible[number]) written_visibly_ = true;
+  switch (step.step.type) {
+    case fb::StepUnion::Launch:
+      return RunLaunch(*step.step.AsLaunch(), bound_->launches[number]);
+    case fb::StepUnion::LibraryCall:
+      return RunLibrary(*step.step.AsLibraryCall(), number);
+    case fb::StepUnion::Copy:
+      return RunCopy(*step.step.AsCopy());
+    case fb::StepUnion::Check:
+      return RunCheck(*step.step.AsCheck());
+    case fb::StepUnion::ReadScalar:
+      return RunReadScalar(*step.step.AsReadScalar());
+    case fb::StepUnion::Alloc:
+      return Allocate(step.step.AsAlloc()->slot);
+    case fb::StepUnion::If: {
+      const fb::IfT& f = *step.step.AsIf();
+      const Register& r = registers_[f.predicate];
+      const int chosen = (r.is_float ? r.d != 0 : r.i != 0) ? f.then_block : f.else_block;
+      return chosen < 0 ? absl::OkStatus() : RunBlock(chosen);
+    }
+    case fb::StepUnion::While: {
+      const fb::WhileT& w = *step.step.AsWhile();
+      int64_t limit = INT64_MAX;
+      if (w.max_trips >= 0) {
+        SMELT_ASSIGN_OR_RETURN(limit, ExprValue(w.max_trips));
+      }
+      for (int64_t trip = 0; trip < limit; ++trip) {
+        if (w.counter >= 0) registers_[w.counter] = Register::Int(trip);
+        if (w.cond_block >= 0) SMELT_RETURN_IF_ERROR(RunBlock(w.cond_block));
+        if (w.predicate >= 0) {
+          const Register& r = registers_[w.predicate];
+          if (!(r.is_float ? r.d != 0 : r.i != 0)) break;
+        }
+        if (w.body_block >= 0) SMELT_RETURN_IF_ERROR(RunBlock(w.body_block));
+      }
+      return absl::OkStatus();
+    }
+    case fb::StepUnion::Random:
+      return RunRandom(*step.step.AsRandom());
+    case fb::StepUnion::SetRegister: {
+      const fb::SetRegisterT& s = *step.step.AsSetRegister();
+      Register& r = registers_[s.register_];
+      if (s.arg >= 0) {
+        const Value& v = args_[s.arg];
+        r = v.IsFloat() ? Register::Float(v.as_float()) : Register::Int(v.IsBool() ? v.as_bool() : v.as_int());
+      } else if (s.expr >= 0) {
+        SMELT_ASSIGN_OR_RETURN(const int64_t v, ExprValue(s.expr));
+        r = Register::Int(v);
+      } else {
+        r = s.is_float ? Register::Float(s.constant) : Register::Int(Register::Float(s.constant).i);
+      }
+      return absl::OkStatus();
+    }
+    case fb::StepUnion::NONE:
+      break;
+  }
+  return absl::InternalError("a step of an unknown kind");
+}
+
+absl::Status Executor::RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch) {
+  int64_t* words = bound_->words.data() + launch.first_word;
+  int64_t tiles = launch.tiles, chunk = launch.chunk, chunks = launch.chunks;
+  if (launch.slow) {
+    for (const auto* list : {&l.reads, &l.writes}) {
+      for (int v : *list) SMELT_RETURN_IF_ERROR(UseView(v));
+    }
+    for (size_t i = 0; i < l.words.size(); ++i) {
+      const fb::Word& w = l.words[i];
+      if (w.kind() == fb::WordKind::Expr) {
+        SMELT_ASSIGN_OR_RETURN(words[i], ExprValue(w.a()));
+      } else if (w.kind() == fb::WordKind::Address) {
+        SMELT_ASSIGN_OR_RETURN(const int64_t offset, ExprValue(w.b()));
+        words[i] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(base_[w.a()])) + offset;
+      } else if (w.kind() == fb::WordKind::DataScalar) {
+        const Register& r = registers_[w.a()];
+        if (w.b() == 1) {
+          std::memcpy(&words[i], &r.d, 8);
+        } else {
+          words[i] = r.i;
+        }
+      }
+    }
+    SMELT_ASSIGN_OR_RETURN(tiles, ExprValue(l.tiles));
+    SMELT_ASSIGN_OR_RETURN(const int64_t bytes, ExprValue(l.bytes));
+    chunks = launch.sequential ? 1 : std::clamp<int64_t>(bytes / (128 << 10), 1, std::max<int64_t>(tiles, 1));
+    chunk = (tiles + chunks - 1) / chunks;
+    if (chunk > 256) chunk = (chunk + 63) / 64 * 64;
+    chunks = chunk > 0 ? (tiles + chunk - 1) / chunk : 0;
+  }
+  if (tiles <= 0) return absl::OkStatus();
+  ++stats_.kernel_launches;
+  status_[0] = 0;
+  if (chunks == 1) {
+    launch.entry(words, 0, tiles, status_);
+  } else {
+    pool_->For(chunks, width_, [&, entry = launch.entry](int64_t c) {
+      entry(words, c * chunk, std::min(tiles, (c + 1) * chunk), status_);
+    });
+  }
+  if (status_[0] == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(status_[0] == 1   ? "index out of range"
+                                       : status_[0] == 2 ? "ZeroDivisionError: integer division or modulo by zero"
+                                                         : "the kernel reported an error");
+}
+
+absl::Status Executor::RunLibrary(const fb::LibraryCallT& l, int step) {
+  inputs_.clear();
+  outputs_.clear();
+  for (int v : l.inputs) {
+    if (v >= 0) SMELT_RETURN_IF_ERROR(UseView(v));
+    inputs_.push_back(v < 0 ? nullptr : Address(v));
+  }
+  for (int v : l.outputs) {
+    if (v >= 0) SMELT_RETURN_IF_ERROR(UseView(v));
+    outputs_.push_back(v < 0 ? nullptr : Address(v));
+  }
+  ++stats_.library_calls;
+  const LibraryContext context{pool_, width_};
+  if (bound_->library_ops[step] != nullptr) return bound_->library_ops[step]->Run(context, inputs_, outputs_);
+  SMELT_ASSIGN_OR_RETURN(LibraryRequest request, program_->RequestOf(*plan_, l, bound_->values));
+  SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedOp> op, program_->library().Prepare(request));
+  return op->Run(context, inputs_, outputs_);
+}
+
+absl::Status Executor::RunCopy(const fb::CopyT& c) {
+  SMELT_RETURN_IF_ERROR(UseView(c.src));
+  SMELT_RETURN_IF_ERROR(UseView(c.dst));
+  const StridedSpan src = SpanOf(c.src), dst = SpanOf(c.dst);
+  if (src.sizes != dst.sizes) {
+    return absl::InternalError(
+        absl::StrCat("a copy from [", absl::StrJoin(src.sizes, ", "), "] to [", absl::StrJoin(dst.sizes, ", "), "]"));
+  }
+  const int64_t elements = bound_->views[c.dst].elements;
+  if (elements == 0) return absl::OkStatus();
+  if (src.data == dst.data && src.strides == dst.strides) return absl::OkStatus();
+  CopyStrided(dst.data, dst.strides, src.data, src.strides, dst.sizes, ItemSize(dst.dtype), pool_, width_);
+  if (c.copy_back) stats_.bytes_copied_back += elements * ItemSize(dst.dtype);
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunCheck(const fb::CheckT& c) {
+  bool holds = true;
+  absl::string_view what = "a check fails";
+  switch (c.kind) {
+    case fb::CheckKind::NotZero:
+      holds = bound_->values.known[c.a] && bound_->values.value[c.a] != 0;
+      break;
+    case fb::CheckKind::NoPartialOverlap: {
+      SMELT_RETURN_IF_ERROR(UseView(c.a));
+      SMELT_RETURN_IF_ERROR(UseView(c.b));
+      const BoundView &a = bound_->views[c.a], &b = bound_->views[c.b];
+      if (a.elements == 0 || b.elements == 0) break;
+      const fb::ViewT &va = *plan_->plan->views[c.a], &vb = *plan_->plan->views[c.b];
+      const char *pa = base_[va.slot], *pb = base_[vb.slot];
+      if (pa + a.high <= pb + b.low || pb + b.high <= pa + a.low) break;
+      // Count both from one place.
+      const int ia = ItemSize(static_cast<DType>(va.dtype)), ib = ItemSize(static_cast<DType>(vb.dtype));
+      const char* start = std::min(pa + a.low, pb + b.low);
+      Geometry ga = GeometryOf(c.a), gb = GeometryOf(c.b);
+      if ((pa - start) % ia != 0 || (pb - start) % ib != 0) {
+        holds = false;
+      } else {
+        ga.offset = a.offset + (pa - start) / ia;
+        gb.offset = b.offset + (pb - start) / ib;
+        const Overlap o = OverlapsConcrete(ga, ia, gb, ib);
+        holds = o == Overlap::kDisjoint || o == Overlap::kSame;
+      }
+      what =
+          "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+          "location. Please clone() the tensor before performing the operation.";
+      break;
+    }
+    case fb::CheckKind::NoInternalOverlap:
+      SMELT_RETURN_IF_ERROR(UseView(c.a));
+      holds = bound_->views[c.a].elements == 0 || !OverlapsItselfConcrete(GeometryOf(c.a));
+      what =
+          "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+          "Please clone() the tensor before performing the operation.";
+      break;
+    case fb::CheckKind::InBounds:
+      holds = UseView(c.a).ok();
+      what = "a view reaches outside its storage";
+      // A view of an argument is good by its sizes; its storage is the call's.
+      if (holds && bound_->views[c.a].elements != 0) {
+        const int slot = plan_->plan->views[c.a]->slot;
+        const BoundView& v = bound_->views[c.a];
+        if (bound_->slot_bytes[slot] < 0 && StorageOf(slot) != nullptr) {
+          holds = v.low >= -origin_[slot] && v.high <= StorageOf(slot)->bytes() - origin_[slot];
+        }
+      }
+      break;
+    case fb::CheckKind::DataTrue: {
+      const Register& r = registers_[c.a];
+      holds = r.is_float ? r.d != 0 : r.i != 0;
+      what = "an assertion of the model fails";
+      break;
+    }
+  }
+  if (holds) return absl::OkStatus();
+  return absl::FailedPreconditionError(c.message.empty() ? std::string(what) : c.message);
+}
+
+absl::Status Executor::RunReadScalar(const fb::ReadScalarT& r) {
+  SMELT_RETURN_IF_ERROR(UseView(r.view));
+  if (bound_->views[r.view].elements < 1) return absl::InternalError("a scalar is read from an empty view");
+  const DType t = static_cast<DType>(plan_->plan->views[r.view]->dtype);
+  const char* p = Address(r.view);
+  registers_[r.register_] =
+      IsFloating(t) || IsComplex(t) ? Register::Float(LoadDouble(p, t)) : Register::Int(LoadInt(p, t));
+  if (r.symbol < 0) return absl::OkStatus();
+  const fb::SymbolDefT& s = *bundle_.symbols[r.symbol];
+  const int64_t v = registers_[r.register_].i;
+  if (v < s.min || v > s.max) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a size computed from data is ", v, ", expected ",
+                     s.max == INT64_MAX ? absl::StrCat("at least ", s.min) : absl::StrCat(s.min, " to ", s.max)));
+  }
+  symbols_[r.symbol] = v;
+  symbol_known_[r.symbol] = 1;
+  EvaluateExprs(bundle_.exprs, plan_->late_exprs, symbols_, symbol_known_, &bound_->values);
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunRandom(const fb::RandomT& r) {
+  SMELT_RETURN_IF_ERROR(UseView(r.out));
+  const StridedSpan out = SpanOf(r.out);
+  const int64_t n = bound_->views[r.out].elements;
+  const double p0 = r.p0_register >= 0 ? registers_[r.p0_register].d : r.p0;
+  const double p1 = r.p1_register >= 0 ? registers_[r.p1_register].d : r.p1;
+  std::vector<double> probabilities;
+  if (r.probabilities >= 0) {
+    SMELT_RETURN_IF_ERROR(UseView(r.probabilities));
+    const StridedSpan p = SpanOf(r.probabilities);
+    if (p.sizes != out.sizes) return absl::InternalError("the probabilities have other sizes than the draws");
+    ForEachElement(p, [&](const char* at) { probabilities.push_back(LoadDouble(at, p.dtype)); });
+    for (double p : probabilities) {
+      if (!(p >= 0 && p <= 1))
+        return absl::FailedPreconditionError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.");
+    }
+  }
+  if (r.kind == fb::RandomKind::Permutation) {
+    std::vector<int64_t> order(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) order[static_cast<size_t>(i)] = i;
+    for (int64_t i = n - 1; i > 0; --i) {
+      const auto k = static_cast<int64_t>(
+          (static_cast<unsigned __int128>(generator_.At(static_cast<uint64_t>(i))) * static_cast<uint64_t>(i + 1)) >>
+          64);
+      std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(k)]);
+    }
+    generator_.next += static_cast<uint64_t>(n);
+    int64_t i = 0;
+    ForEachElement(out, [&](char* p) { StoreInt(p, out.dtype, order[static_cast<size_t>(i++)]); });
+    return absl::OkStatus();
+  }
+  if (r.kind == fb::RandomKind::Randint && !(p0 < p1)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("random_ expects 'from' to be less than 'to', but got from=", p0, " >= to=", p1));
+  }
+  if (r.kind == fb::RandomKind::Bernoulli && probabilities.empty() && r.probabilities < 0 && !(p0 >= 0 && p0 <= 1)) {
+    return absl::FailedPreconditionError(absl::StrCat("bernoulli_ expects p to be in [0, 1], but got p=", p0));
+  }
+  if (r.kind == fb::RandomKind::Normal && p1 < 0) {
+    return absl::FailedPreconditionError(absl::StrCat("normal expects std >= 0.0, but found std ", p1));
+  }
+  uint64_t i = 0;
+  ForEachElement(out, [&](char* p) {
+    const uint64_t bits = generator_.At(i);
+    switch (r.kind) {
+      case fb::RandomKind::Uniform: {
+        StoreDouble(p, out.dtype, p0 + UnitDouble(bits) * (p1 - p0));
+        // The interval is open above; rounding to the dtype may reach its end.
+        if (LoadDouble(p, out.dtype) >= p1 && p0 < p1) StoreDouble(p, out.dtype, p0);
+        break;
+      }
+      case fb::RandomKind::Normal: {
+        // Box-Muller: the radius from one half of the bits, the angle from the other.
+        const double u = (static_cast<double>(bits >> 32) + 0.5) * 0x1p-32;
+        const double angle = static_cast<double>(bits & 0xffffffffu) * 0x1p-32 * 6.283185307179586;
+        StoreDouble(p, out.dtype, p0 + p1 * std::sqrt(-2 * std::log(u)) * std::cos(angle));
+        break;
+      }
+      case fb::RandomKind::Bernoulli: {
+        const double q = r.probabilities >= 0 ? probabilities[i] : p0;
+        StoreInt(p, out.dtype, UnitDouble(bits) < q);
+        break;
+      }
+      case fb::RandomKind::Randint: {
+        const uint64_t range = static_cast<uint64_t>(p1 - p0);
+        const auto offset = static_cast<int64_t>((static_cast<unsigned __int128>(bits) * range) >> 64);
+        StoreInt(p, out.dtype, static_cast<int64_t>(p0) + offset);
+        break;
+      }
+      default:  // Exponential
+        StoreDouble(p, out.dtype, -std::log1p(-UnitDouble(bits)) / p0);
+    }
+    ++i;
+  });
+  generator_.next += i;
+  return absl::OkStatus();
+}
+
+}  // namespace smelt

@@ -1,0 +1,222 @@
+#include "smelt/runtime/strided.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "smelt/core/base/check.h"
+#include "smelt/core/tensor/float16.h"
+#include "smelt/runtime/thread_pool.h"
+
+namespace smelt {
+namespace {
+
+constexpr int kMaxDims = 64;
+constexpr int64_t kChunkBytes = 256 << 10;
+
+struct Dim {
+  int64_t size, dst, src;  // strides in bytes
+};
+
+template <int kBytes>
+void CopyRow(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
+  if (ds == kBytes && ss == kBytes) {
+    std::memmove(dst, src, static_cast<size_t>(n) * kBytes);
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) std::memcpy(dst + i * ds, src + i * ss, kBytes);
+}
+
+void CopyRow(int item, char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
+  switch (item) {
+    case 1:
+      return CopyRow<1>(dst, ds, src, ss, n);
+    case 2:
+      return CopyRow<2>(dst, ds, src, ss, n);
+    case 4:
+      return CopyRow<4>(dst, ds, src, ss, n);
+    case 8:
+      return CopyRow<8>(dst, ds, src, ss, n);
+    default:
+      return CopyRow<16>(dst, ds, src, ss, n);
+  }
+}
+
+// Rows [begin, end) of the dims but the last, which is a row.
+void CopyRows(const Dim* dims, int rank, int item, char* dst, const char* src, int64_t begin, int64_t end) {
+  int64_t index[kMaxDims];
+  int64_t rest = begin;
+  for (int d = rank - 2; d >= 0; --d) {
+    index[d] = rest % dims[d].size;
+    rest /= dims[d].size;
+    dst += index[d] * dims[d].dst;
+    src += index[d] * dims[d].src;
+  }
+  const Dim& row = dims[rank - 1];
+  for (int64_t r = begin; r < end; ++r) {
+    CopyRow(item, dst, row.dst, src, row.src, row.size);
+    for (int d = rank - 2; d >= 0; --d) {
+      dst += dims[d].dst;
+      src += dims[d].src;
+      if (++index[d] < dims[d].size) break;
+      dst -= dims[d].size * dims[d].dst;
+      src -= dims[d].size * dims[d].src;
+      index[d] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+void CopyStrided(char* dst, absl::Span<const int64_t> dst_strides, const char* src,
+                 absl::Span<const int64_t> src_strides, absl::Span<const int64_t> sizes, int item_bytes,
+                 ThreadPool* pool, int width) {
+  SMELT_CHECK_LE(sizes.size(), kMaxDims);
+  Dim dims[kMaxDims + 1];
+  int rank = 0;
+  int64_t elements = 1;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    elements *= sizes[d];
+    if (sizes[d] == 1) continue;
+    dims[rank++] = {sizes[d], dst_strides[d] * item_bytes, src_strides[d] * item_bytes};
+  }
+  if (elements == 0) return;
+  // The destination's order: its innermost dim last. Then merge what is contiguous in both.
+  std::stable_sort(dims, dims + rank, [](const Dim& a, const Dim& b) { return std::abs(a.dst) > std::abs(b.dst); });
+  int merged = 0;
+  for (int d = 0; d < rank; ++d) {
+    if (merged > 0 && dims[merged - 1].dst == dims[d].size * dims[d].dst &&
+        dims[merged - 1].src == dims[d].size * dims[d].src) {
+      dims[merged - 1] = {dims[merged - 1].size * dims[d].size, dims[d].dst, dims[d].src};
+    } else {
+      dims[merged++] = dims[d];
+    }
+  }
+  rank = merged;
+  if (rank == 0) dims[rank++] = {1, item_bytes, item_bytes};
+  const int64_t rows = elements / dims[rank - 1].size;
+  const int64_t bytes = elements * item_bytes;
+  if (pool == nullptr || bytes < 2 * kChunkBytes) {
+    CopyRows(dims, rank, item_bytes, dst, src, 0, rows);
+    return;
+  }
+  if (rows == 1) {
+    const Dim row = dims[rank - 1];
+    const int64_t step = std::max<int64_t>(kChunkBytes / item_bytes, 1);
+    pool->For((row.size + step - 1) / step, width, [&](int64_t c) {
+      CopyRow(item_bytes, dst + c * step * row.dst, row.dst, src + c * step * row.src, row.src,
+              std::min(step, row.size - c * step));
+    });
+    return;
+  }
+  const int64_t step = std::max<int64_t>(kChunkBytes / std::max<int64_t>(dims[rank - 1].size * item_bytes, 1), 1);
+  pool->For((rows + step - 1) / step, width,
+            [&](int64_t c) { CopyRows(dims, rank, item_bytes, dst, src, c * step, std::min(rows, (c + 1) * step)); });
+}
+
+namespace {
+template <typename T>
+T Read(const void* p) {
+  T v;
+  std::memcpy(&v, p, sizeof(T));
+  return v;
+}
+template <typename T>
+void Write(void* p, T v) {
+  std::memcpy(p, &v, sizeof(T));
+}
+int64_t Truncate(double v) {
+  if (!(v >= -9223372036854775808.0 && v < 9223372036854775808.0)) return INT64_MIN;
+  return static_cast<int64_t>(v);
+}
+}  // namespace
+
+double LoadDouble(const void* p, DType t) {
+  switch (t) {
+    case DType::kFloat16:
+      return HalfToFloat(Read<uint16_t>(p));
+    case DType::kBFloat16:
+      return BFloat16ToFloat(Read<uint16_t>(p));
+    case DType::kFloat32:
+    case DType::kComplex64:
+      return Read<float>(p);
+    case DType::kFloat64:
+    case DType::kComplex128:
+      return Read<double>(p);
+    default:
+      return static_cast<double>(LoadInt(p, t));
+  }
+}
+
+int64_t LoadInt(const void* p, DType t) {
+  switch (t) {
+    case DType::kBool:
+      return Read<uint8_t>(p) != 0;
+    case DType::kUInt8:
+      return Read<uint8_t>(p);
+    case DType::kInt8:
+      return Read<int8_t>(p);
+    case DType::kInt16:
+      return Read<int16_t>(p);
+    case DType::kInt32:
+      return Read<int32_t>(p);
+    case DType::kInt64:
+      return Read<int64_t>(p);
+    default:
+      return Truncate(LoadDouble(p, t));
+  }
+}
+
+std::complex<double> LoadComplex(const void* p, DType t) {
+  if (t == DType::kComplex64) {
+    return {Read<float>(p), Read<float>(static_cast<const char*>(p) + 4)};
+  }
+  if (t == DType::kComplex128) {
+    return {Read<double>(p), Read<double>(static_cast<const char*>(p) + 8)};
+  }
+  return {LoadDouble(p, t), 0};
+}
+
+void StoreDouble(void* p, DType t, double v) {
+  switch (t) {
+    case DType::kFloat16:
+      return Write<uint16_t>(p, FloatToHalf(static_cast<float>(v)));
+    case DType::kBFloat16:
+      return Write<uint16_t>(p, FloatToBFloat16(static_cast<float>(v)));
+    case DType::kFloat32:
+      return Write<float>(p, static_cast<float>(v));
+    case DType::kFloat64:
+      return Write<double>(p, v);
+    case DType::kComplex64:
+      Write<float>(p, static_cast<float>(v));
+      return Write<float>(static_cast<char*>(p) + 4, 0);
+    case DType::kComplex128:
+      Write<double>(p, v);
+      return Write<double>(static_cast<char*>(p) + 8, 0);
+    case DType::kBool:
+      return Write<uint8_t>(p, v != 0);
+    default:
+      return StoreInt(p, t, Truncate(v));
+  }
+}
+
+void StoreInt(void* p, DType t, int64_t v) {
+  switch (t) {
+    case DType::kBool:
+      return Write<uint8_t>(p, v != 0);
+    case DType::kUInt8:
+    case DType::kInt8:
+      return Write<uint8_t>(p, static_cast<uint8_t>(v));
+    case DType::kInt16:
+      return Write<uint16_t>(p, static_cast<uint16_t>(v));
+    case DType::kInt32:
+      return Write<uint32_t>(p, static_cast<uint32_t>(v));
+    case DType::kInt64:
+      return Write<int64_t>(p, v);
+    default:
+      return StoreDouble(p, t, static_cast<double>(v));
+  }
+}
+
+}  // namespace smelt

@@ -1,0 +1,67 @@
+// Walking strided memory: copies between geometries, elements as numbers.
+#ifndef SMELT_RUNTIME_STRIDED_H_
+#define SMELT_RUNTIME_STRIDED_H_
+
+#include <complex>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "smelt/core/tensor/dtype.h"
+
+namespace smelt {
+
+class ThreadPool;
+
+// Memory as an operator sees it. Strides in elements.
+struct StridedSpan {
+  char* data = nullptr;
+  DType dtype = DType::kFloat32;
+  absl::Span<const int64_t> sizes, strides;
+
+  int rank() const { return static_cast<int>(sizes.size()); }
+  int64_t NumElements() const {
+    int64_t n = 1;
+    for (int64_t s : sizes) n *= s;
+    return n;
+  }
+};
+
+// Element by element, sizes equal, `item_bytes` each; source and destination may be the same memory with the same
+// strides, but must not overlap otherwise. Large copies are spread over the pool (null: not). Rank at most 64.
+// Allocates nothing up to rank 8.
+void CopyStrided(char* dst, absl::Span<const int64_t> dst_strides, const char* src,
+                 absl::Span<const int64_t> src_strides, absl::Span<const int64_t> sizes, int item_bytes,
+                 ThreadPool* pool = nullptr, int width = 1);
+
+// Calls f(address) for every element in row-major index order.
+template <typename F>
+void ForEachElement(const StridedSpan& s, F f) {
+  const int rank = s.rank();
+  const int64_t n = s.NumElements();
+  if (n == 0) return;
+  const int item = ItemSize(s.dtype);
+  int64_t index[64] = {};
+  char* p = s.data;
+  for (int64_t i = 0; i < n; ++i) {
+    f(p);
+    for (int d = rank - 1; d >= 0; --d) {
+      p += s.strides[d] * item;
+      if (++index[d] < s.sizes[d]) break;
+      p -= s.sizes[d] * s.strides[d] * item;
+      index[d] = 0;
+    }
+  }
+}
+
+// One element as a number; complex: the real part.
+double LoadDouble(const void* p, DType t);
+int64_t LoadInt(const void* p,
+                DType t);  // floating point is truncated; NaN and what does not fit: unspecified, no trap
+std::complex<double> LoadComplex(const void* p, DType t);
+// Rounded to the dtype once; to integers by truncation, to bool by != 0.
+void StoreDouble(void* p, DType t, double v);
+void StoreInt(void* p, DType t, int64_t v);
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_STRIDED_H_

@@ -1,0 +1,102 @@
+#include "smelt/runtime/thread_pool.h"
+
+#include <algorithm>
+
+namespace smelt {
+namespace {
+
+// About 10 microseconds: longer than the gap between two launches, shorter than anyone's patience.
+constexpr int kSpins = 400;
+
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int threads) : threads_(std::max(threads, 1)) {}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+    epoch_hint_.store(~uint64_t{0}, std::memory_order_release);
+  }
+  wake_.notify_all();
+  for (std::thread& t : workers_) t.join();
+}
+
+ThreadPool& ThreadPool::Shared() {
+  // Never destroyed: a static Instance elsewhere may run until the very end.
+  static ThreadPool* const kPool = new ThreadPool(static_cast<int>(std::thread::hardware_concurrency()));
+  return *kPool;
+}
+
+void ThreadPool::Start() {
+  started_ = true;
+  for (int i = 1; i < threads_; ++i) workers_.emplace_back([this, i] { Worker(i); });
+}
+
+void ThreadPool::Drain() {
+  int64_t done = 0;
+  while (true) {
+    const int64_t i = next_.fetch_add(1, std::memory_order_relaxed);
+    if (i >= count_) break;
+    body_(context_, i);
+    ++done;
+  }
+  if (done > 0) finished_.fetch_add(done, std::memory_order_acq_rel);
+}
+
+void ThreadPool::Worker(int index) {
+  uint64_t seen = 0;
+  while (true) {
+    for (int i = 0; i < kSpins && epoch_hint_.load(std::memory_order_acquire) == seen; ++i) Pause();
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      wake_.wait(lock, [&] { return stop_ || epoch_ != seen; });
+      if (stop_) return;
+      seen = epoch_;
+      // Work may be over already, or want fewer threads.
+      if (body_ == nullptr || index >= width_) continue;
+      ++active_;
+    }
+    Drain();
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      --active_;
+    }
+    done_.notify_one();
+  }
+}
+
+void ThreadPool::Run(int64_t count, int width, Body body, void* context) {
+  std::unique_lock<std::mutex> caller(caller_, std::try_to_lock);
+  if (!caller.owns_lock()) {
+    for (int64_t i = 0; i < count; ++i) body(context, i);
+    return;
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!started_) Start();
+    body_ = body;
+    context_ = context;
+    count_ = count;
+    width_ = width;
+    next_.store(0, std::memory_order_relaxed);
+    finished_.store(0, std::memory_order_relaxed);
+    ++epoch_;
+    epoch_hint_.store(epoch_, std::memory_order_release);
+  }
+  wake_.notify_all();
+  Drain();
+  // Chunks that workers took are still running; a worker that joined late must have left before the work's data go.
+  for (int i = 0; i < kSpins && finished_.load(std::memory_order_acquire) < count; ++i) Pause();
+  std::unique_lock<std::mutex> lock(mutex_);
+  done_.wait(lock, [&] { return active_ == 0; });
+  body_ = nullptr;
+}
+
+}  // namespace smelt
