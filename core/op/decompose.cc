@@ -7,6 +7,17 @@
 #include "smelt/core/op/tables.h"
 
 namespace smelt {
+namespace {
+
+// Where elements lie; the strides of dims of size 1 do not matter.
+bool SameStrides(const TensorType& a, const TensorType& b) {
+  for (size_t d = 0; d < a.sizes->size(); ++d) {
+    if ((*a.sizes)[d] != Expr(1) && (*a.strides)[d] != (*b.strides)[d]) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 bool HasDecomposition(OpName op) { return FindDecomposition(op) != nullptr; }
 
@@ -18,22 +29,34 @@ absl::StatusOr<bool> Decompose(Graph& g, NodeId n) {
   absl::StatusOr<std::vector<ValueId>> results = rule(e, call);
   if (!results.ok()) return results.status();
   if (results->empty()) return false;
-  // Results have the operator's own dtype and strides, where a rule says them.
+  // Results have the dtype and strides that the node's types say, else those that a rule says: what follows may rely on
+  // them.
+  std::vector<InferredOutput> types;
   if (op_internal::HasTypeRule(call.op())) {
-    SMELT_ASSIGN_OR_RETURN(std::vector<InferredOutput> types, InferCall(call, g.symbols));
-    for (size_t i = 0; i < results->size() && i < types.size(); ++i) {
-      ValueId& v = (*results)[i];
-      if (!g.IsLive(v) || !g.value(v).type.IsTensor() || !types[i].type.IsTensor() ||
-          !types[i].type.tensor().IsComplete())
-        continue;
-      const TensorType& want = types[i].type.tensor();
-      v = e.Cast(v, *want.dtype);
-      if (!e.ok()) return e.status();
-      if (g.value(v).type.tensor().strides == want.strides || g.value(v).type.tensor().sizes != want.sizes) continue;
-      if (*want.strides == ContiguousStrides(*want.sizes)) v = e.Contiguous(v);
-    }
-    if (!e.ok()) return e.status();
+    auto inferred = InferCall(call, g.symbols);
+    if (inferred.ok()) types = *std::move(inferred);
   }
+  for (size_t i = 0; i < results->size() && i < g.node(n).outputs.size(); ++i) {
+    ValueId& v = (*results)[i];
+    if (!g.IsLive(v) || !g.value(v).type.IsTensor()) continue;
+    Type want = g.value(g.node(n).outputs[i]).type;
+    if (!want.IsTensor() || !want.tensor().IsComplete()) want = i < types.size() ? types[i].type : Type();
+    if (!want.IsTensor() || !want.tensor().IsComplete()) continue;
+    v = e.Cast(v, *want.tensor().dtype);
+    if (!e.ok()) return e.status();
+    const TensorType& have = g.value(v).type.tensor();
+    if (!have.IsComplete() || *have.sizes != *want.tensor().sizes) continue;
+    if (SameStrides(have, want.tensor())) continue;
+    if (*want.tensor().strides == ContiguousStrides(*want.tensor().sizes)) {
+      v = e.Contiguous(v);
+    } else {
+      const NodeId copy = g.InsertBefore(n, OpName::Get("smelt::materialize"), {v}, {want});
+      g.SetAttribute(copy, "strides", *want.tensor().strides);
+      g.SetSource(copy, g.node(n).source);
+      v = g.node(copy).outputs[0];
+    }
+  }
+  if (!e.ok()) return e.status();
   SMELT_RETURN_IF_ERROR(e.ReplaceNode(*results));
   return true;
 }

@@ -1139,6 +1139,36 @@ absl::Status NativeLayerNorm(Ctx& c) {
   return absl::OkStatus();
 }
 
+absl::Status BatchNorm(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  const std::string& n = c.call.op().name();
+  if (x.rank() < 2 && n != "aten::instance_norm")
+    return c.call.Error(absl::StrCat("expected at least a 2-d input, got ", x.rank(), "-d"));
+  c.Add(*x.dtype, *x.sizes, Suggest(c, x));
+  if (n == "aten::batch_norm" || n == "aten::instance_norm") return absl::OkStatus();
+  bool training = n == "aten::_batch_norm_with_update" || n == "aten::_batch_norm_with_update_functional";
+  if (c.call.IndexOf("training") >= 0) {
+    SMELT_ASSIGN_OR_RETURN(training, c.call.GetBool("training"));
+  }
+  // Statistics are in the parameters' dtype: float32 for half inputs with float32 parameters.
+  DType t = *x.dtype;
+  for (const char* name : {"weight", "running_mean"}) {
+    const OpArg* a = c.call.Find(name);
+    if (a != nullptr && a->IsTensor() && a->tensor.dtype) t = *a->tensor.dtype;
+  }
+  const Expr channels = training ? (*x.sizes)[1] : Expr(0);
+  c.Add(t, {channels});
+  c.Add(t, {channels});
+  if (absl::StrContains(n, "_update")) c.Add(DType::kUInt8, {Expr(0)});
+  if (absl::EndsWith(n, "_functional")) {
+    for (const char* name : {"running_mean", "running_var"}) {
+      SMELT_ASSIGN_OR_RETURN(TensorType stat, c.call.GetTensor(name));
+      c.Add(*stat.dtype, *stat.sizes);
+    }
+  }
+  return absl::OkStatus();
+}
+
 // What view operators of the same name give, copied densely.
 absl::Status ViewCopy(Ctx& c) {
   const std::string name(c.call.op().name().substr(0, c.call.op().name().size() - 5));
@@ -1487,6 +1517,11 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     add("linalg_cross", Elementwise);
     add("softmax _softmax _safe_softmax log_softmax _log_softmax", Softmax);
     add("layer_norm native_layer_norm", NativeLayerNorm);
+    add("batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training "
+        "_native_batch_norm_legit_functional _batch_norm_with_update _batch_norm_with_update_functional "
+        "_batch_norm_no_update "
+        "instance_norm",
+        BatchNorm);
     add("expand_copy permute_copy transpose_copy t_copy squeeze_copy unsqueeze_copy slice_copy select_copy split_copy "
         "split_with_sizes_copy unbind_copy unfold_copy diagonal_copy as_strided_copy view_as_real_copy view_copy",
         ViewCopy);

@@ -287,5 +287,125 @@ TEST(OpAnswersTest, PointwiseValuesArePyTorchs) {
   EXPECT_EQ(tally.failed(), 0);
 }
 
+// A reduction as ReductionMeaning says, element by element.
+std::vector<Tensor> RunReduction(const Answer& a, const ReductionMeaning& m) {
+  const Tensor& x = a.args[m.arg].tensor;
+  const int rank = x.rank();
+  auto reduced = [&](int d) { return std::find(m.dims.begin(), m.dims.end(), d) != m.dims.end(); };
+  std::vector<int64_t> sizes;
+  int64_t count = 1, points = 1;
+  for (int d = 0; d < rank; ++d) {
+    if (m.is_scan || !reduced(d)) {
+      sizes.push_back(x.sizes()[d]);
+    } else if (m.keepdim) {
+      sizes.push_back(1);
+    }
+    (reduced(d) ? count : points) *= x.sizes()[d];
+  }
+  std::vector<Tensor> out;
+  for (DType t : m.results) out.push_back(Tensor::Empty(t, sizes));
+  const int n = static_cast<int>(m.combine.size());
+  for (int64_t p = 0; p < points; ++p) {
+    std::vector<ScalarValue> acc(n), best(n);
+    for (int k = 0; k < n; ++k) {
+      acc[k].i = 0;
+      const bool real = IsFloating(m.accumulator[k]);
+      if (m.combine[k] == Combine::kProd) real ? void(acc[k].f = 1) : void(acc[k].i = 1);
+      if (m.combine[k] == Combine::kSum && real) acc[k].f = 0;
+      if (m.combine[k] == Combine::kAnd) acc[k].i = 1;
+    }
+    auto finish = [&](int64_t at) {
+      std::vector<ScalarValue> args = acc;
+      ScalarValue elements;
+      elements.i = count;
+      args.push_back(elements);
+      const std::vector<ScalarValue> r = EvaluateScalarFn(m.post, args, nullptr);
+      for (size_t k = 0; k < r.size(); ++k) StoreScalar(out[k], at, r[k]);
+    };
+    int64_t at = 0;
+    for (int64_t r = 0; r < count; ++r) {
+      int64_t index = 0, scale = 1, pi = p, ri = r;
+      for (int d = rank - 1; d >= 0; --d) {
+        int64_t& from = reduced(d) ? ri : pi;
+        index += from % x.sizes()[d] * scale;
+        from /= x.sizes()[d];
+        scale *= x.sizes()[d];
+      }
+      if (m.is_scan) at = index;
+      const std::vector<ScalarValue> v = EvaluateScalarFn(m.pre, {LoadScalar(x, index)}, nullptr);
+      for (int k = 0; k < n; ++k) {
+        const bool real = IsFloating(m.accumulator[k]);
+        const bool nan = real && std::isnan(v[k].f), had_nan = real && r > 0 && std::isnan(best[k].f);
+        const auto less = [&](ScalarValue a, ScalarValue b) { return real ? a.f < b.f : a.i < b.i; };
+        switch (m.combine[k]) {
+          case Combine::kSum:
+            real ? void(acc[k].f += v[k].f) : void(acc[k].i += v[k].i);
+            break;
+          case Combine::kProd:
+            real ? void(acc[k].f *= v[k].f) : void(acc[k].i *= v[k].i);
+            break;
+          case Combine::kAnd:
+            acc[k].i &= v[k].i;
+            break;
+          case Combine::kOr:
+            acc[k].i |= v[k].i;
+            break;
+          default: {
+            const bool min = m.combine[k] == Combine::kMin || m.combine[k] == Combine::kArgMin;
+            const bool arg = m.combine[k] == Combine::kArgMin || m.combine[k] == Combine::kArgMax;
+            bool better = r == 0 || (!had_nan && (nan || (min ? less(v[k], best[k]) : less(best[k], v[k]))));
+            // cummax takes the last of equal elements, and of NaNs.
+            if (m.is_scan && r > 0) better |= nan || (!had_nan && !less(v[k], best[k]) && !less(best[k], v[k]));
+            if (!better) break;
+            best[k] = v[k];
+            if (arg) {
+              acc[k].i = r;
+            } else {
+              acc[k] = v[k];
+            }
+          }
+        }
+      }
+      if (m.is_scan) finish(at);
+    }
+    if (!m.is_scan) finish(p);
+  }
+  return out;
+}
+
+TEST(OpAnswersTest, ReductionsGivePyTorchsValues) {
+  Tally tally;
+  for (int i = 0; i < Answers().size(); ++i) {
+    const Answer a = Answers().Get(i);
+    const std::string& op = a.op.full();
+    if (GetOpInfo(a.op).kind != OpKind::kReduction) continue;
+    auto m = BuildReduction(CallOf(a));
+    if (!m.ok()) {
+      tally.Skip(op, absl::StrCat(Answers().Describe(i), ": ", m.status().message()));
+      continue;
+    }
+    std::string what;
+    for (const ScalarFn* f : {&m->pre, &m->post}) {
+      if (absl::Status s = VerifyScalarFn(*f); !s.ok()) what = absl::StrCat(s.message(), " ", f->ToString());
+    }
+    if (what.empty()) {
+      const std::vector<Tensor> out = RunReduction(a, *m);
+      for (size_t k = 0; what.empty() && k < a.outputs.size(); ++k)
+        what = CompareTensors(out[k], a.outputs[k].tensor, a.compare, false);
+    }
+    const Tensor& x = a.args[m->arg].tensor;
+    double largest = 0;
+    for (int64_t k = 0; k < x.NumElements(); ++k) largest = std::max(largest, std::fabs(ElementAsDouble(x, k)));
+    if (what.empty()) {
+      tally.Pass(op);
+    } else if (IsFloating(x.dtype()) && largest > 1e30) {
+      tally.Skip(op, "the extremes cancel: what is left depends on the order of additions");
+    } else {
+      tally.Fail(op, absl::StrCat(Answers().Describe(i), ": ", what));
+    }
+  }
+  EXPECT_EQ(tally.failed(), 0);
+}
+
 }  // namespace
 }  // namespace smelt
