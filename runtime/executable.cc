@@ -224,6 +224,24 @@ void Executable::Describe() {
     info.name = a->name;
     info.kind = static_cast<ValueKind>(a->kind);
     info.has_constant = a->has_constant;
+    if (a->has_constant) {
+      switch (a->kind) {
+        case fb::ArgKind::Int:
+          info.constant = Value(a->int_value);
+          break;
+        case fb::ArgKind::Float:
+          info.constant = Value(a->float_value);
+          break;
+        case fb::ArgKind::Bool:
+          info.constant = Value(a->int_value != 0);
+          break;
+        case fb::ArgKind::String:
+          info.constant = Value(a->string_value);
+          break;
+        default:
+          break;
+      }
+    }
     if (a->kind == fb::ArgKind::Tensor) {
       info.dtype = static_cast<DType>(a->dtype);
       for (int e : a->sizes) {

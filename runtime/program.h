@@ -45,6 +45,7 @@ struct ArgInfo {
   // Sizes that are the same in every call; -1 where they vary.
   std::vector<int64_t> sizes;
   bool has_constant = false;  // the value is baked in: another one is refused
+  Value constant;
 };
 
 struct ResultInfo {
