@@ -227,6 +227,12 @@ int Builder::ConstInt(DType t, int64_t v) {
 }
 
 int Builder::Op(ScalarOp op, DType t, int a, int b, int c) {
+  // Where there is no NaN, and no sign bit of its own, the plain operation is meant.
+  if (!IsFloating(ins_[a].type)) {
+    if (op == ScalarOp::kFMin) op = ScalarOp::kMin;
+    if (op == ScalarOp::kFMax) op = ScalarOp::kMax;
+    if (op == ScalarOp::kSignbit) return Op(ScalarOp::kLt, DType::kBool, a, ConstInt(ins_[a].type, 0));
+  }
   Ins in;
   in.scalar = op;
   in.type = t;
