@@ -211,7 +211,9 @@ void Check(bool fuse) {
       tally.failed[name].push_back(absl::StrCat(answers.Describe(i), ": ", what));
     }
   }
-  if (std::getenv("SMELT_ONLY") == nullptr) EXPECT_GT(tally.passed.size(), 350);
+  if (std::getenv("SMELT_ONLY") == nullptr) {
+    EXPECT_GT(tally.passed.size(), 350);
+  }
 }
 
 TEST(OpKernels, GivePyTorchsAnswers) { Check(false); }
