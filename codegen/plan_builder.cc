@@ -84,6 +84,8 @@ class PlanBuilder {
     BindInputs();
     Number(g_.top());
     ComputeLastUses(g_.top(), -1);
+    // Results are read by the epilogue: what is computed elsewhere and copied back lives until then.
+    for (ValueId v : g_.outputs()) Use(v, kForever);
     SMELT_RETURN_IF_ERROR(ChooseDestinations());
     plan_->blocks.push_back(std::make_unique<fb::BlockT>());
     block_ = 0;
