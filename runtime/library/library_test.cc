@@ -1,0 +1,502 @@
+// Expected values: sums in double over the indices of the definition, written here without strides or blocks.
+#include "smelt/runtime/library/library.h"
+
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "smelt/core/tensor/tensor.h"
+#include "smelt/runtime/cpu.h"
+
+namespace smelt {
+namespace {
+
+using ::testing::ElementsAre;
+
+uint64_t g_state = 88172645463325252u;
+double Random() {  // multiples of 1/8 in [-2, 2]: exact in float16 and bfloat16
+  g_state ^= g_state << 13;
+  g_state ^= g_state >> 7;
+  g_state ^= g_state << 17;
+  return static_cast<double>(static_cast<int64_t>(g_state % 33) - 16) / 8;
+}
+
+Tensor Fill(Tensor t, const std::function<double()>& f = Random) {
+  ForEachElement({static_cast<char*>(t.data()), t.dtype(), t.sizes(), t.strides()},
+                 [&](char* p) { StoreDouble(p, t.dtype(), f()); });
+  return t;
+}
+double At(const Tensor& t, std::initializer_list<int64_t> index) {
+  int64_t at = 0;
+  int d = 0;
+  for (int64_t i : index) at += i * t.strides()[d++];
+  return LoadDouble(static_cast<char*>(t.data()) + at * ItemSize(t.dtype()), t.dtype());
+}
+OperandShape ShapeOf(const Tensor& t, bool constant = false) {
+  OperandShape o;
+  if (!t.defined()) return o;
+  o.present = true;
+  o.dtype = t.dtype();
+  o.sizes.assign(t.sizes().begin(), t.sizes().end());
+  o.strides.assign(t.strides().begin(), t.strides().end());
+  if (constant) o.constant = static_cast<const char*>(t.data());
+  return o;
+}
+
+absl::Status Call(std::string op, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
+                 std::vector<int64_t> ints = {}, std::vector<double> floats = {}, int constant_input = -1,
+                 int threads = 2) {
+  static Library* const library = new Library();
+  static ThreadPool* const pool = new ThreadPool(3);
+  LibraryRequest r;
+  r.op = std::move(op);
+  std::vector<char*> in, out;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    r.inputs.push_back(ShapeOf(inputs[i], static_cast<int>(i) == constant_input));
+    in.push_back(inputs[i].defined() ? static_cast<char*>(inputs[i].data()) : nullptr);
+  }
+  for (const Tensor& t : outputs) {
+    r.outputs.push_back(ShapeOf(t));
+    out.push_back(t.defined() ? static_cast<char*>(t.data()) : nullptr);
+  }
+  r.ints = std::move(ints);
+  r.floats = std::move(floats);
+  auto prepared = library->Prepare(r);
+  if (!prepared.ok()) return prepared.status();
+  return (*prepared)->Run(LibraryContext{pool, threads}, in, out);
+}
+
+// [m, n] in one of several layouts.
+Tensor Matrix(DType t, int64_t m, int64_t n, int layout) {
+  switch (layout) {
+    case 0:
+      return Fill(Tensor::EmptyStrided(t, {m, n}, {n, 1}));
+    case 1:
+      return Fill(Tensor::EmptyStrided(t, {m, n}, {1, m}));
+    case 2:  // rows of something wider
+      return Fill(Tensor::EmptyStrided(t, {m, n}, {n + 3, 1}));
+    default:  // neither dim contiguous
+      return Fill(Tensor::EmptyStrided(t, {m, n}, {2 * n + 1, 2}));
+  }
+}
+
+double Tolerance(DType t) {
+  return t == DType::kBFloat16 ? 1.0 / 128 : t == DType::kFloat16 ? 1.0 / 1024 : t == DType::kFloat32 ? 1e-5 : 0;
+}
+
+class MatmulTest : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(DTypes, MatmulTest,
+                         ::testing::Values(DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+TEST_P(MatmulTest, EveryLayoutOfEveryOperandGivesTheProduct) {
+  const DType t = GetParam();
+  for (auto [m, k, n] : {std::tuple{1, 7, 5}, {3, 33, 70}, {4, 64, 1}, {17, 19, 23}, {40, 96, 64}, {9, 1, 6}}) {
+    for (int layout = 0; layout < 4 * 4 * 4; ++layout) {
+      const Tensor a = Matrix(t, m, k, layout % 4), b = Matrix(t, k, n, layout / 4 % 4),
+                   c = Matrix(t, m, n, layout / 16);
+      const bool constant = layout % 3 == 0;
+      ASSERT_TRUE(Call("matmul", {a, b, Tensor()}, {c}, {}, {}, constant ? 1 : -1).ok());
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          double want = 0, size = 0;
+          for (int64_t x = 0; x < k; ++x) {
+            want += At(a, {i, x}) * At(b, {x, j});
+            size += std::abs(At(a, {i, x}) * At(b, {x, j}));
+          }
+          ASSERT_NEAR(At(c, {i, j}), want, Tolerance(t) * (std::abs(want) + size * 1e-3))
+              << m << "x" << k << "x" << n << " layout " << layout << " at " << i << ", " << j;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(MatmulTest, TheBiasIsAddedHoweverItIsBroadcastAndScaled) {
+  const DType t = GetParam();
+  for (int64_t m : {2, 20}) {
+    const int64_t k = 30, n = 24;
+    for (int layout : {0, 1, 3}) {
+      const Tensor a = Matrix(t, m, k, 0), b = Matrix(t, k, n, 1);
+      for (const Tensor& bias :
+           {Fill(Tensor::Empty(t, {n})), Matrix(t, m, n, 0), Matrix(t, m, 1, 0), Matrix(t, 1, 1, 0)}) {
+        for (bool scaled : {false, true}) {
+          const Tensor c = Matrix(t, m, n, layout);
+          const double alpha = scaled ? 0.5 : 1, beta = scaled ? -2 : 1;
+          ASSERT_TRUE(
+              Call("matmul", {a, b, bias}, {c}, {}, scaled ? std::vector<double>{alpha, beta} : std::vector<double>{})
+                  .ok());
+          for (int64_t i = 0; i < m; ++i) {
+            for (int64_t j = 0; j < n; ++j) {
+              double want = 0;
+              for (int64_t x = 0; x < k; ++x) want += At(a, {i, x}) * At(b, {x, j});
+              const double add = bias.rank() == 1
+                                     ? At(bias, {j})
+                                     : At(bias, {bias.sizes()[0] == 1 ? 0 : i, bias.sizes()[1] == 1 ? 0 : j});
+              want = alpha * want + beta * add;
+              ASSERT_NEAR(At(c, {i, j}), want, Tolerance(t) * (std::abs(want) + 0.1)) << layout;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MatmulTest, BatchesAreBroadcastAndMayBeStrided) {
+  const DType t = DType::kFloat32;
+  // Heads side by side in one matrix, as attention has them: [B, S, H, D] seen as [B, H, S, D].
+  const Tensor q = Fill(Tensor::Empty(t, {2, 10, 3, 8})).View({{2, 3, 10, 8}, {240, 8, 24, 1}, 0});
+  const Tensor k = Fill(Tensor::Empty(t, {2, 10, 3, 8})).View({{2, 3, 8, 10}, {240, 8, 1, 24}, 0});
+  const Tensor s = Tensor::Empty(t, {2, 3, 10, 10});
+  ASSERT_TRUE(Call("matmul", {q, k}, {s}).ok());
+  for (int64_t b = 0; b < 2; ++b) {
+    for (int64_t h = 0; h < 3; ++h) {
+      for (int64_t i = 0; i < 10; ++i) {
+        for (int64_t j = 0; j < 10; ++j) {
+          double want = 0;
+          for (int64_t d = 0; d < 8; ++d) want += At(q, {b, h, i, d}) * At(k, {b, h, d, j});
+          ASSERT_NEAR(At(s, {b, h, i, j}), want, 1e-4);
+        }
+      }
+    }
+  }
+  // One right operand for all: by size 1 and by stride 0.
+  const Tensor x = Fill(Tensor::Empty(t, {5, 6, 4})), w = Fill(Tensor::Empty(t, {1, 4, 7}));
+  for (const Tensor& right : {w, w.View({{5, 4, 7}, {0, 7, 1}, 0})}) {
+    for (int64_t rows : {6, 1}) {
+      const Tensor left = x.View({{5, rows, 4}, {24, 4, 1}, 0});
+      const Tensor y = Tensor::Empty(t, {5, rows, 7}), bias = Fill(Tensor::Empty(t, {7}));
+      ASSERT_TRUE(Call("matmul", {left, right, bias}, {y}).ok());
+      for (int64_t b = 0; b < 5; ++b) {
+        for (int64_t i = 0; i < rows; ++i) {
+          for (int64_t j = 0; j < 7; ++j) {
+            double want = At(bias, {j});
+            for (int64_t d = 0; d < 4; ++d) want += At(left, {b, i, d}) * At(w, {0, d, j});
+            ASSERT_NEAR(At(y, {b, i, j}), want, 1e-4);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MatmulTest, IntegersWrapAndNothingToAddIsZeroOrTheBias) {
+  Tensor a = Tensor::Empty(DType::kInt32, {1, 1}), b = Tensor::Empty(DType::kInt32, {1, 1}), c = a.Clone();
+  a.data_as<int32_t>()[0] = 65536;
+  b.data_as<int32_t>()[0] = 65537;
+  ASSERT_TRUE(Call("matmul", {a, b}, {c}).ok());
+  EXPECT_EQ(c.data_as<int32_t>()[0], 65536);  // (2^32 + 2^16) mod 2^32
+  Tensor none = Tensor::Empty(DType::kFloat32, {2, 0}), also = Tensor::Empty(DType::kFloat32, {0, 2});
+  Tensor out = Fill(Tensor::Empty(DType::kFloat32, {2, 2})), bias = Fill(Tensor::Empty(DType::kFloat32, {2}));
+  ASSERT_TRUE(Call("matmul", {none, also, bias}, {out}).ok());
+  EXPECT_EQ(At(out, {1, 1}), At(bias, {1}));
+  ASSERT_TRUE(Call("matmul", {none, also}, {out}).ok());
+  EXPECT_EQ(At(out, {0, 1}), 0);
+}
+
+TEST(MatmulTest, TheNumberOfThreadsDoesNotChangeABit) {
+  const Tensor a = Matrix(DType::kFloat32, 300, 500, 0), b = Matrix(DType::kFloat32, 500, 400, 1);
+  const Tensor c1 = Tensor::Empty(DType::kFloat32, {300, 400}), c3 = c1.Clone();
+  ASSERT_TRUE(Call("matmul", {a, b}, {c1}, {}, {}, 1, 1).ok());
+  ASSERT_TRUE(Call("matmul", {a, b}, {c3}, {}, {}, 1, 3).ok());
+  EXPECT_EQ(std::memcmp(c1.data(), c3.data(), 300 * 400 * 4), 0);
+}
+
+TEST(MatmulTest, ShapesThatDoNotFitAreRefused) {
+  const Tensor a = Matrix(DType::kFloat32, 2, 3, 0), b = Matrix(DType::kFloat32, 4, 5, 0),
+               c = Matrix(DType::kFloat32, 2, 5, 0);
+  EXPECT_EQ(Call("matmul", {a, b}, {c}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Call("matmul", {a, Matrix(DType::kFloat64, 3, 5, 0)}, {c}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Call("matmul", {a}, {c}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Call("no such op", {a}, {c}).code(), absl::StatusCode::kUnimplemented);
+}
+
+// --- convolution ---
+
+struct ConvCase {
+  int spatial;
+  int64_t n, ic, oc, groups;
+  std::vector<int64_t> in, k, stride, padding, dilation;
+  bool transposed;
+};
+
+Tensor Image(DType t, std::vector<int64_t> sizes, bool channels_last) {
+  if (!channels_last) return Fill(Tensor::Empty(t, sizes));
+  std::vector<int64_t> strides(sizes.size());
+  int64_t step = sizes[1];
+  strides[1] = 1;
+  for (int d = static_cast<int>(sizes.size()) - 1; d >= 2; --d) strides[d] = step, step *= sizes[d];
+  strides[0] = step;
+  return Fill(Tensor::EmptyStrided(t, sizes, strides));
+}
+
+// grad and all: for each pair (input element, output element, tap) of the definition.
+void ForEachTap(
+    const ConvCase& c, const std::vector<int64_t>& out,
+    const std::function<void(std::vector<int64_t> in, std::vector<int64_t> w, std::vector<int64_t> out)>& f) {
+  const int64_t icg = c.ic / c.groups, ocg = c.oc / c.groups;
+  std::vector<int64_t> small = c.transposed ? c.in : out, big = c.transposed ? out : c.in;
+  std::vector<int64_t> s(c.spatial), k(c.spatial);
+  const std::function<void(int, std::vector<int64_t>&, std::vector<int64_t>&, std::vector<int64_t>&)> walk =
+      [&](int d, std::vector<int64_t>& at_small, std::vector<int64_t>& at_big, std::vector<int64_t>& at_k) {
+        if (d == c.spatial) {
+          for (int64_t n = 0; n < c.n; ++n) {
+            for (int64_t g = 0; g < c.groups; ++g) {
+              for (int64_t i = 0; i < icg; ++i) {
+                for (int64_t o = 0; o < ocg; ++o) {
+                  std::vector<int64_t> in = {n, g * icg + i}, w, to = {n, g * ocg + o};
+                  if (c.transposed)
+                    w = {g * icg + i, o};
+                  else
+                    w = {g * ocg + o, i};
+                  const auto& at_in = c.transposed ? at_small : at_big;
+                  const auto& at_out = c.transposed ? at_big : at_small;
+                  in.insert(in.end(), at_in.begin(), at_in.end());
+                  w.insert(w.end(), at_k.begin(), at_k.end());
+                  to.insert(to.end(), at_out.begin(), at_out.end());
+                  f(in, w, to);
+                }
+              }
+            }
+          }
+          return;
+        }
+        for (at_small[d] = 0; at_small[d] < small[d]; ++at_small[d]) {
+          for (at_k[d] = 0; at_k[d] < c.k[d]; ++at_k[d]) {
+            at_big[d] = at_small[d] * c.stride[d] - c.padding[d] + at_k[d] * c.dilation[d];
+            if (at_big[d] >= 0 && at_big[d] < big[d]) walk(d + 1, at_small, at_big, at_k);
+          }
+        }
+      };
+  std::vector<int64_t> b(c.spatial);
+  walk(0, s, b, k);
+}
+
+char* Element(const Tensor& t, const std::vector<int64_t>& index) {
+  int64_t at = 0;
+  for (size_t d = 0; d < index.size(); ++d) at += index[d] * t.strides()[d];
+  return static_cast<char*>(t.data()) + at * ItemSize(t.dtype());
+}
+
+std::vector<int64_t> ConvInts(const ConvCase& c) {
+  std::vector<int64_t> ints;
+  for (const auto* l : {&c.stride, &c.padding, &c.dilation}) ints.insert(ints.end(), l->begin(), l->end());
+  ints.push_back(c.transposed);
+  ints.insert(ints.end(), c.spatial, 0);
+  ints.push_back(c.groups);
+  return ints;
+}
+
+std::vector<int64_t> OutSizes(const ConvCase& c) {
+  std::vector<int64_t> out;
+  for (int d = 0; d < c.spatial; ++d) {
+    const int64_t reach = (c.k[d] - 1) * c.dilation[d] + 1;
+    out.push_back(c.transposed ? (c.in[d] - 1) * c.stride[d] - 2 * c.padding[d] + reach
+                               : (c.in[d] + 2 * c.padding[d] - reach) / c.stride[d] + 1);
+  }
+  return out;
+}
+
+std::vector<ConvCase> ConvCases() {
+  return {
+      {2, 2, 3, 8, 1, {9, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
+      {2, 3, 16, 32, 1, {7, 7}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false},
+      {2, 1, 8, 8, 8, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},  // depthwise
+      {2, 2, 6, 4, 2, {8, 9}, {2, 3}, {2, 1}, {0, 2}, {2, 3}, false},
+      {1, 4, 5, 7, 1, {20}, {4}, {3}, {2}, {2}, false},
+      {3, 2, 2, 3, 1, {5, 4, 6}, {2, 3, 2}, {1, 2, 1}, {0, 1, 1}, {1, 1, 2}, false},
+      {2, 2, 4, 6, 1, {5, 4}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, true},
+      {2, 1, 4, 6, 2, {4, 4}, {3, 2}, {1, 2}, {0, 0}, {2, 1}, true},
+      {1, 2, 3, 5, 1, {7}, {4}, {2}, {1}, {1}, true},
+  };
+}
+
+TEST(ConvolutionTest, EveryShapeLayoutAndDtypeGivesTheSumOfItsTaps) {
+  for (DType t : {DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64, DType::kInt32}) {
+    for (const ConvCase& c : ConvCases()) {
+      for (int layout = 0; layout < 4; ++layout) {
+        std::vector<int64_t> in_sizes = {c.n, c.ic}, out_sizes = {c.n, c.oc};
+        std::vector<int64_t> w_sizes =
+            c.transposed ? std::vector<int64_t>{c.ic, c.oc / c.groups} : std::vector<int64_t>{c.oc, c.ic / c.groups};
+        const std::vector<int64_t> out = OutSizes(c);
+        in_sizes.insert(in_sizes.end(), c.in.begin(), c.in.end());
+        out_sizes.insert(out_sizes.end(), out.begin(), out.end());
+        w_sizes.insert(w_sizes.end(), c.k.begin(), c.k.end());
+        const Tensor x = Image(t, in_sizes, layout & 1), y = Image(t, out_sizes, layout & 2);
+        const Tensor w = Image(t, w_sizes, layout == 3), bias = Fill(Tensor::Empty(t, {c.oc}));
+        ASSERT_TRUE(
+            Call("convolution", {x, w, layout == 1 ? Tensor() : bias}, {y}, ConvInts(c), {}, layout & 1 ? 1 : -1).ok());
+        Tensor want = Tensor::Empty(DType::kFloat64, out_sizes);
+        std::vector<int64_t> index(out_sizes.size(), 0);
+        int64_t inner = 1;
+        for (size_t d = 2; d < out_sizes.size(); ++d) inner *= out_sizes[d];
+        for (int64_t i = 0; i < want.NumElements(); ++i) {
+          want.data_as<double>()[i] = layout == 1 ? 0 : At(bias, {i / inner % c.oc});
+        }
+        ForEachTap(c, out, [&](auto i, auto k, auto o) {
+          *reinterpret_cast<double*>(Element(want, o)) += LoadDouble(Element(x, i), t) * LoadDouble(Element(w, k), t);
+        });
+        int64_t i = 0;
+        double worst = 0;
+        ForEachElement({static_cast<char*>(y.data()), t, y.sizes(), y.strides()}, [&](const char* p) {
+          const double expected = want.data_as<double>()[i++];
+          worst = std::max(worst, std::abs(LoadDouble(p, t) - expected) / (1 + std::abs(expected)));
+        });
+        EXPECT_LE(worst, t == DType::kBFloat16  ? 0.01
+                         : t == DType::kFloat16 ? 0.002
+                                                : 1e-5)
+            << Name(t) << " groups " << c.groups << " spatial " << c.spatial << " transposed " << c.transposed
+            << " layout " << layout;
+      }
+    }
+  }
+}
+
+TEST(ConvolutionTest, TheBackwardIsTheTransposeOfEachOperand) {
+  for (const ConvCase& c : ConvCases()) {
+    for (DType t : {DType::kFloat32, DType::kFloat64}) {
+      std::vector<int64_t> in_sizes = {c.n, c.ic}, out_sizes = {c.n, c.oc};
+      std::vector<int64_t> w_sizes =
+          c.transposed ? std::vector<int64_t>{c.ic, c.oc / c.groups} : std::vector<int64_t>{c.oc, c.ic / c.groups};
+      const std::vector<int64_t> out = OutSizes(c);
+      in_sizes.insert(in_sizes.end(), c.in.begin(), c.in.end());
+      out_sizes.insert(out_sizes.end(), out.begin(), out.end());
+      w_sizes.insert(w_sizes.end(), c.k.begin(), c.k.end());
+      const Tensor x = Image(t, in_sizes, false), w = Image(t, w_sizes, false), g = Image(t, out_sizes, false);
+      const Tensor gx = Image(t, in_sizes, true), gw = Image(t, w_sizes, false), gb = Tensor::Empty(t, {c.oc});
+      ASSERT_TRUE(Call("convolution_backward", {g, x, w}, {gx, gw, gb}, ConvInts(c)).ok());
+      Tensor want_x = Fill(Tensor::Empty(DType::kFloat64, in_sizes), [] { return 0.0; });
+      Tensor want_w = Fill(Tensor::Empty(DType::kFloat64, w_sizes), [] { return 0.0; });
+      ForEachTap(c, out, [&](auto i, auto k, auto o) {
+        *reinterpret_cast<double*>(Element(want_x, i)) += LoadDouble(Element(g, o), t) * LoadDouble(Element(w, k), t);
+        *reinterpret_cast<double*>(Element(want_w, k)) += LoadDouble(Element(g, o), t) * LoadDouble(Element(x, i), t);
+      });
+      for (auto [got, want] : {std::pair{gx, want_x}, {gw, want_w}}) {
+        int64_t i = 0;
+        ForEachElement({static_cast<char*>(got.data()), t, got.sizes(), got.strides()},
+                       [&, want = want](const char* p) {
+                         const double expected = want.data_as<double>()[i++];
+                         EXPECT_NEAR(LoadDouble(p, t), expected, 1e-4 * (1 + std::abs(expected)));
+                       });
+      }
+      double bias0 = 0;
+      int64_t inner = g.NumElements() / (c.n * c.oc);
+      for (int64_t n = 0; n < c.n; ++n) {
+        for (int64_t i = 0; i < inner; ++i) {
+          bias0 += LoadDouble(static_cast<char*>(g.data()) + (n * c.oc * inner + i) * ItemSize(t), t);
+        }
+      }
+      EXPECT_NEAR(At(gb, {0}), bias0, 1e-4 * (1 + std::abs(bias0)));
+    }
+  }
+}
+
+TEST(ConvolutionTest, AttributesThatDoNotFitAreRefused) {
+  const Tensor x = Image(DType::kFloat32, {1, 2, 4, 4}, false), w = Image(DType::kFloat32, {3, 2, 3, 3}, false);
+  const Tensor y = Image(DType::kFloat32, {1, 3, 4, 4}, false);
+  EXPECT_TRUE(Call("convolution", {x, w}, {y}, {1, 1, 1, 1, 1, 1, 0, 0, 0, 1}).ok());
+  EXPECT_FALSE(Call("convolution", {x, w}, {y}, {1, 1, 0, 0, 1, 1, 0, 0, 0, 1}).ok());
+  EXPECT_FALSE(Call("convolution", {x, w}, {y}, {0, 1, 1, 1, 1, 1, 0, 0, 0, 1}).ok());
+  EXPECT_FALSE(Call("convolution", {x, w}, {y}, {1, 1, 1, 1, 1, 1, 0, 0, 0, 2}).ok());
+  EXPECT_FALSE(Call("convolution", {x, w}, {y}, {1, 1}).ok());
+}
+
+// --- sorting and choosing; the expected values are PyTorch's ---
+
+Tensor Floats(std::vector<float> v) {
+  Tensor t = Tensor::Empty(DType::kFloat32, {static_cast<int64_t>(v.size())});
+  std::copy(v.begin(), v.end(), t.data_as<float>());
+  return t;
+}
+Tensor Ints(std::vector<int64_t> v) {
+  Tensor t = Tensor::Empty(DType::kInt64, {static_cast<int64_t>(v.size())});
+  std::copy(v.begin(), v.end(), t.data_as<int64_t>());
+  return t;
+}
+std::vector<int64_t> IntsOf(const Tensor& t) { return {t.data_as<int64_t>(), t.data_as<int64_t>() + t.NumElements()}; }
+std::vector<float> FloatsOf(const Tensor& t) { return {t.data_as<float>(), t.data_as<float>() + t.NumElements()}; }
+
+TEST(SortTest, IsStableAndPutsNanLast) {
+  // torch.sort(torch.tensor([3., nan, 1., 3., -inf, 1.]), stable=True)
+  const Tensor x = Floats({3, NAN, 1, 3, -INFINITY, 1}), values = x.Clone(), indices = Ints({0, 0, 0, 0, 0, 0});
+  ASSERT_TRUE(Call("sort", {x}, {values, indices}, {0, 0, 1}).ok());
+  EXPECT_THAT(IntsOf(indices), ElementsAre(4, 2, 5, 0, 3, 1));
+  EXPECT_TRUE(std::isnan(FloatsOf(values)[5]));
+  ASSERT_TRUE(Call("sort", {x}, {Tensor(), indices}, {-1, 1, 1}).ok());
+  EXPECT_THAT(IntsOf(indices), ElementsAre(1, 0, 3, 2, 5, 4));
+}
+
+TEST(SortTest, SortsAlongAnyDimAndInPlace) {
+  Tensor x = Floats({3, 1, 2, 0, 5, 4}).View({{2, 3}, {3, 1}, 0});
+  ASSERT_TRUE(Call("sort", {x}, {x, Tensor()}, {0, 0, 1}).ok());
+  EXPECT_THAT(FloatsOf(x), ElementsAre(0, 1, 2, 3, 5, 4));
+}
+
+TEST(TopKTest, TakesTheLargestOrSmallest) {
+  const Tensor x = Ints({5, 1, 9, 9, 3}), values = Ints({0, 0, 0}), indices = Ints({0, 0, 0});
+  ASSERT_TRUE(Call("topk", {x}, {values, indices}, {3, -1, 1, 1}).ok());
+  EXPECT_THAT(IntsOf(values), ElementsAre(9, 9, 5));
+  EXPECT_THAT(IntsOf(indices), ElementsAre(2, 3, 0));
+  ASSERT_TRUE(Call("topk", {x}, {values, indices}, {3, 0, 0, 1}).ok());
+  EXPECT_THAT(IntsOf(values), ElementsAre(1, 3, 5));
+  EXPECT_FALSE(Call("topk", {x}, {values, indices}, {6, 0, 0, 1}).ok());
+}
+
+TEST(SearchSortedTest, FindsTheFirstOrTheLastPlace) {
+  const Tensor sorted = Floats({1, 3, 3, 5}), values = Floats({0, 3, 4, 6}), out = Ints({0, 0, 0, 0});
+  ASSERT_TRUE(Call("searchsorted", {sorted, values}, {out}, {0}).ok());
+  EXPECT_THAT(IntsOf(out), ElementsAre(0, 1, 3, 4));
+  ASSERT_TRUE(Call("searchsorted", {sorted, values}, {out}, {1}).ok());
+  EXPECT_THAT(IntsOf(out), ElementsAre(0, 3, 3, 4));
+  const Tensor shuffled = Floats({5, 1, 3, 3});
+  ASSERT_TRUE(Call("searchsorted", {shuffled, values, Ints({1, 2, 3, 0})}, {out}, {0}).ok());
+  EXPECT_THAT(IntsOf(out), ElementsAre(0, 1, 3, 4));
+  EXPECT_EQ(Call("searchsorted", {shuffled, values, Ints({1, 2, 9, 0})}, {out}, {0}).code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(SelectTest, NonzeroMaskedSelectAndScatterUniqueAndBincount) {
+  const Tensor x = Floats({0, 2, 0, 4, 5, 0}).View({{2, 3}, {3, 1}, 0});
+  const Tensor count = Ints({0});
+  ASSERT_TRUE(Call("count_nonzero", {x}, {count}).ok());
+  EXPECT_EQ(IntsOf(count)[0], 3);
+  const Tensor where = Tensor::Empty(DType::kInt64, {3, 2});
+  ASSERT_TRUE(Call("nonzero", {x}, {where}).ok());
+  EXPECT_THAT(IntsOf(where), ElementsAre(0, 1, 1, 0, 1, 1));
+
+  Tensor mask = Tensor::Empty(DType::kBool, {2, 3});
+  for (int i = 0; i < 6; ++i) mask.data_as<bool>()[i] = i % 2 == 0;
+  const Tensor chosen = Floats({0, 0, 0});
+  ASSERT_TRUE(Call("masked_select", {x, mask}, {chosen}).ok());
+  EXPECT_THAT(FloatsOf(chosen), ElementsAre(0, 0, 5));
+  const Tensor scattered = x.Clone();
+  ASSERT_TRUE(Call("masked_scatter", {x, mask, Floats({7, 8, 9, 10})}, {scattered}).ok());
+  EXPECT_THAT(FloatsOf(scattered), ElementsAre(7, 2, 8, 4, 9, 0));
+  EXPECT_EQ(Call("masked_scatter", {x, mask, Floats({7})}, {scattered}).code(), absl::StatusCode::kFailedPrecondition);
+
+  const Tensor many = Ints({3, 1, 3, 2, 1, 3});
+  ASSERT_TRUE(Call("unique_count", {many}, {count}, {0}).ok());
+  EXPECT_EQ(IntsOf(count)[0], 3);
+  const Tensor values = Ints({0, 0, 0}), inverse = Ints({0, 0, 0, 0, 0, 0}), counts = Ints({0, 0, 0});
+  ASSERT_TRUE(Call("unique", {many}, {values, inverse, counts}, {0}).ok());
+  EXPECT_THAT(IntsOf(values), ElementsAre(1, 2, 3));
+  EXPECT_THAT(IntsOf(inverse), ElementsAre(2, 0, 2, 1, 0, 2));
+  EXPECT_THAT(IntsOf(counts), ElementsAre(2, 1, 3));
+  const Tensor bins = Ints({9, 9, 9, 9, 9});
+  ASSERT_TRUE(Call("bincount", {many}, {bins}).ok());
+  EXPECT_THAT(IntsOf(bins), ElementsAre(0, 2, 1, 3, 0));
+}
+
+TEST(CpuTest, ALevelIsWhatItsFeaturesAre) {
+  if (CpuLevel() == "x86-64-v4") {
+    EXPECT_TRUE(CpuHas("avx512vl"));
+  }
+  EXPECT_FALSE(CpuHas("no such feature"));
+  EXPECT_THAT(MissingFeatures(std::vector<std::string>{"sse2", "avx9"}), ElementsAre("avx9"));
+}
+
+}  // namespace
+}  // namespace smelt
