@@ -1,0 +1,259 @@
+// Types of results: composites whose types would be lost, or that need not be taken apart for them.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/match.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer_rules.h"
+#include "smelt/core/op/schema.h"
+
+namespace smelt::op_internal {
+namespace {
+
+// Of the input, contiguous, in the dtype asked for.
+absl::Status Softmax(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(int64_t to_float, c.call.GetIntOr("half_to_float", 0));
+  c.Add(to_float != 0 ? DType::kFloat32 : DTypeOr(c, *x.dtype), *x.sizes);
+  return absl::OkStatus();
+}
+
+absl::Status NativeLayerNorm(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> shape, c.call.GetExprs("normalized_shape"));
+  if (static_cast<int>(shape.size()) > x.rank()) return c.call.Error("normalized_shape has more dims than the input");
+  std::vector<Expr> stats = *x.sizes;
+  for (size_t i = stats.size() - shape.size(); i < stats.size(); ++i) {
+    if (!c.decide.Equal(stats[i], shape[i - (stats.size() - shape.size())])) {
+      return c.call.Error("the last dims of the input are not normalized_shape");
+    }
+    stats[i] = 1;
+  }
+  c.Add(*x.dtype, *x.sizes);
+  if (c.call.op().name() == "aten::layer_norm") return absl::OkStatus();
+  // Parameters in float32 with a half input: statistics in float32.
+  DType t = *x.dtype;
+  for (const char* n : {"weight", "bias"}) {
+    const OpArg* a = c.call.Find(n);
+    if (a != nullptr && a->IsTensor() && a->tensor.dtype) t = *a->tensor.dtype;
+  }
+  c.Add(t, stats);
+  c.Add(t, stats);
+  return absl::OkStatus();
+}
+
+absl::Status BatchNorm(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  const std::string& n = c.call.op().name();
+  if (x.rank() < 2 && n != "aten::instance_norm")
+    return c.call.Error(absl::StrCat("expected at least a 2-d input, got ", x.rank(), "-d"));
+  c.Add(*x.dtype, *x.sizes, Suggest(c, x));
+  if (n == "aten::batch_norm" || n == "aten::instance_norm") return absl::OkStatus();
+  bool training = n == "aten::_batch_norm_with_update" || n == "aten::_batch_norm_with_update_functional";
+  if (c.call.IndexOf("training") >= 0) {
+    SMELT_ASSIGN_OR_RETURN(training, c.call.GetBool("training"));
+  }
+  // Statistics are in the parameters' dtype: float32 for half inputs with float32 parameters.
+  DType t = *x.dtype;
+  for (const char* name : {"weight", "running_mean"}) {
+    const OpArg* a = c.call.Find(name);
+    if (a != nullptr && a->IsTensor() && a->tensor.dtype) t = *a->tensor.dtype;
+  }
+  const Expr channels = training ? (*x.sizes)[1] : Expr(0);
+  c.Add(t, {channels});
+  c.Add(t, {channels});
+  if (absl::StrContains(n, "_update")) c.Add(DType::kUInt8, {Expr(0)});
+  if (absl::EndsWith(n, "_functional")) {
+    for (const char* name : {"running_mean", "running_var"}) {
+      SMELT_ASSIGN_OR_RETURN(TensorType stat, c.call.GetTensor(name));
+      c.Add(*stat.dtype, *stat.sizes);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What view operators of the same name give, copied densely.
+absl::Status ViewCopy(Ctx& c) {
+  const std::string name(c.call.op().name().substr(0, c.call.op().name().size() - 5));
+  const OpName view =
+      OpName::Get(c.call.op().overload().empty() ? name : absl::StrCat(name, ".", c.call.op().overload()));
+  if (name == "aten::view" && c.call.op().overload().empty()) {
+    SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+    SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("size"));
+    auto r = view_rules::InferSizes(c.decide, *x.sizes, sizes);
+    if (!r.ok()) return c.call.Error(r.status().message());
+    c.Add(*x.dtype, *r);
+    return absl::OkStatus();
+  }
+  const OpCall call(view, c.call.args());
+  Ctx v{call, c.decide, {}};
+  SMELT_RETURN_IF_ERROR(InferView(v));
+  for (InferredOutput& o : v.out) {
+    if (o.type.IsTensor()) {
+      c.Add(*o.type.tensor().dtype, *o.type.tensor().sizes);
+    } else {
+      for (Type& e : o.elements) {
+        const std::vector<Expr> sizes = *e.tensor().sizes;
+        e = Type::Tensor(*e.tensor().dtype, sizes, view_rules::ContiguousStrides(c.decide, sizes));
+      }
+      c.out.push_back(o);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddReshaped(Ctx& c, const TensorType& x, const std::vector<Expr>& sizes) {
+  auto r = view_rules::Reshape(c.decide, GeoOf(c.decide, x), sizes);
+  if (!r.ok()) return c.call.Error(r.status().message());
+  c.AddStrided(*x.dtype, r->geometry.sizes, r->geometry.strides);
+  return absl::OkStatus();
+}
+
+absl::Status Reshape(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  std::vector<Expr> sizes;
+  const std::string& n = c.call.op().name();
+  if (n == "aten::reshape_as") {
+    SMELT_ASSIGN_OR_RETURN(TensorType other, c.call.GetTensor("other"));
+    sizes = *other.sizes;
+  } else if (n == "aten::ravel") {
+    sizes = {Expr(-1)};
+  } else if (n == "aten::flatten") {
+    SMELT_ASSIGN_OR_RETURN(int64_t start, c.call.GetIntOr("start_dim", 0));
+    SMELT_ASSIGN_OR_RETURN(int64_t end, c.call.GetIntOr("end_dim", -1));
+    auto f = view_rules::FlattenedSizes(c.decide, *x.sizes, start, end);
+    if (!f.ok()) return c.call.Error(f.status().message());
+    sizes = *f;
+    if (sizes == *x.sizes) {
+      const Geo g = GeoOf(c.decide, x);
+      c.AddStrided(*x.dtype, g.sizes, g.strides);
+      return absl::OkStatus();
+    }
+  } else {
+    SMELT_ASSIGN_OR_RETURN(sizes, c.call.GetExprs("shape"));
+  }
+  return AddReshaped(c, x, sizes);
+}
+
+absl::Status Atleast(Ctx& c) {
+  if (!c.call.arg(0).IsTensor()) return c.call.Unsupported("a list of tensors");
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  if (x.rank() > 0 || c.call.op().name() != "aten::atleast_1d") {
+    if (c.call.op().name() != "aten::atleast_1d") return c.call.Unsupported("has no rule for its types");
+    const Geo g = GeoOf(c.decide, x);
+    c.AddStrided(*x.dtype, g.sizes, g.strides);
+    return absl::OkStatus();
+  }
+  return AddReshaped(c, x, {Expr(1)});
+}
+
+// The tensor itself where it already is as asked, else a copy.
+absl::Status Contiguous(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(Format f, FormatArg(c, Format::kContiguous));
+  const Geo g = GeoOf(c.decide, x);
+  const bool already =
+      f == Format::kContiguous ? view_rules::IsContiguous(c.decide, g) : view_rules::IsChannelsLast(c.decide, g);
+  if (already) {
+    c.AddStrided(*x.dtype, g.sizes, g.strides);
+  } else {
+    c.Add(*x.dtype, *x.sizes, f);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status To(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  DType t = DTypeOr(c, *x.dtype);
+  const OpArg* other = c.call.Find("other");
+  if (other != nullptr && other->IsTensor() && other->tensor.dtype) t = *other->tensor.dtype;
+  SMELT_ASSIGN_OR_RETURN(bool copy, c.call.GetBoolOr("copy", false));
+  SMELT_ASSIGN_OR_RETURN(Format f, FormatArg(c, Format::kPreserve));
+  const Geo g = GeoOf(c.decide, x);
+  bool same = t == *x.dtype && !copy;
+  if (same && f == Format::kContiguous) same = view_rules::IsContiguous(c.decide, g);
+  if (same && f == Format::kChannelsLast) same = view_rules::IsChannelsLast(c.decide, g);
+  if (same) {
+    c.AddStrided(t, g.sizes, g.strides);
+  } else {
+    AddLike(c, t, x, f);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Dropout(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(bool train, c.call.GetBoolOr("train", false));
+  const Geo g = GeoOf(c.decide, x);
+  if (!train || false) {
+    c.AddStrided(*x.dtype, g.sizes, g.strides);
+  } else {
+    AddLike(c, *x.dtype, x, Format::kPreserve);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AdaptiveAvgPool(Ctx& c) {
+  const int n = c.call.op().name() == "aten::adaptive_avg_pool1d"   ? 1
+                : c.call.op().name() == "aten::adaptive_avg_pool2d" ? 2
+                                                                    : 3;
+  return AdaptivePool(n, false)(c);
+}
+
+absl::Status Isclose(Ctx& c) {
+  SMELT_RETURN_IF_ERROR(Elementwise(c));
+  TensorType t = c.out[0].type.tensor();
+  t.dtype = DType::kBool;
+  c.out[0].type = Type::Tensor(t);
+  return absl::OkStatus();
+}
+
+absl::Status Rot90(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(int64_t k, c.call.GetIntOr("k", 1));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, c.call.GetInts("dims"));
+  if (dims.size() != 2) return c.call.Error("expected total rotation dims == 2");
+  SMELT_ASSIGN_OR_RETURN(int a, view_rules::WrapDim(dims[0], x.rank()));
+  SMELT_ASSIGN_OR_RETURN(int b, view_rules::WrapDim(dims[1], x.rank()));
+  const Geo g = GeoOf(c.decide, x);
+  if ((k % 4 + 4) % 4 == 0) {
+    c.Add(*x.dtype, g.sizes);
+    return absl::OkStatus();
+  }
+  AddLike(c, *x.dtype, x, Format::kPreserve);  // flip
+  if (k % 2 == 0) return absl::OkStatus();
+  TensorType t = c.out[0].type.tensor();
+  std::vector<Expr> sizes = *t.sizes, strides = *t.strides;
+  std::swap(sizes[a], sizes[b]);
+  std::swap(strides[a], strides[b]);
+  c.out[0].type = Type::Tensor(*x.dtype, sizes, strides);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddCompositeRules(RuleTable& r) {
+  AddRule(r, "softmax _softmax _safe_softmax log_softmax _log_softmax", Softmax);
+  AddRule(r, "layer_norm native_layer_norm", NativeLayerNorm);
+  AddRule(r,
+          "batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training "
+          "_native_batch_norm_legit_functional _batch_norm_with_update _batch_norm_with_update_functional "
+          "_batch_norm_no_update "
+          "instance_norm",
+          BatchNorm);
+  AddRule(
+      r,
+      "expand_copy permute_copy transpose_copy t_copy squeeze_copy unsqueeze_copy slice_copy select_copy split_copy "
+      "split_with_sizes_copy unbind_copy unfold_copy diagonal_copy as_strided_copy view_as_real_copy view_copy",
+      ViewCopy);
+  AddRule(r, "reshape reshape_as flatten ravel", Reshape);
+  AddRule(r, "atleast_1d", Atleast);
+  AddRule(r, "contiguous", Contiguous);
+  AddRule(r, "to type_as", To);
+  AddRule(r, "dropout feature_dropout alpha_dropout feature_alpha_dropout", Dropout);
+  AddRule(r, "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d", AdaptiveAvgPool);
+  AddRule(r, "isclose", Isclose);
+  AddRule(r, "rot90", Rot90);
+}
+
+}  // namespace smelt::op_internal

@@ -1,0 +1,113 @@
+// Types of results: factories.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/match.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer_rules.h"
+#include "smelt/core/op/schema.h"
+
+namespace smelt::op_internal {
+namespace {
+
+absl::Status FactorySizes(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("size"));
+  for (const Expr& e : sizes) {
+    if (e.IsConstant() && *e.Constant() < 0) {
+      return c.call.Error(absl::StrCat("Trying to create tensor with negative dimension ", *e.Constant()));
+    }
+  }
+  DType t = DTypeOr(c, DType::kFloat32);
+  const OpArg* self = c.call.Find("self");
+  if (self != nullptr && self->IsTensor() && self->tensor.dtype) t = DTypeOr(c, *self->tensor.dtype);
+  if (c.call.op().name() == "aten::full" && !c.call.GetDType("dtype")) {
+    t = NumberDType(c.call.Find("fill_value")->kind);
+    if (t == DType::kFloat64) t = DType::kFloat32;
+    if (t == DType::kComplex128) t = DType::kComplex64;
+  }
+  SMELT_ASSIGN_OR_RETURN(Format f, FormatArg(c, Format::kContiguous));
+  c.Add(t, sizes, f);
+  return absl::OkStatus();
+}
+
+absl::Status FactoryLike(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(Format f, FormatArg(c, Format::kPreserve));
+  AddLike(c, DTypeOr(c, *self.dtype), self, f);
+  return absl::OkStatus();
+}
+
+absl::Status EmptyStrided(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("size"));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> strides, c.call.GetExprs("stride"));
+  const OpArg* self = c.call.Find("self");
+  const DType d = self != nullptr && self->IsTensor() ? *self->tensor.dtype : DType::kFloat32;
+  if (sizes.size() != strides.size()) return c.call.Error("size and stride have different lengths");
+  c.AddStrided(DTypeOr(c, d), sizes, strides);
+  return absl::OkStatus();
+}
+
+absl::Status ScalarTensor(Ctx& c) {
+  c.Add(DTypeOr(c, DType::kFloat32), {});
+  return absl::OkStatus();
+}
+
+absl::Status Arange(Ctx& c) {
+  bool real = false;
+  std::vector<const OpArg*> numbers;
+  for (const char* n : {"start", "end", "step"}) {
+    const OpArg* a = c.call.Find(n);
+    numbers.push_back(a);
+    if (a != nullptr && a->kind == OpArg::Kind::kFloat) real = true;
+  }
+  const DType t = DTypeOr(c, real ? DType::kFloat32 : DType::kInt64);
+  auto expr = [&](const OpArg* a, int64_t d) { return a == nullptr ? Expr(d) : a->expr; };
+  for (const OpArg* a : numbers) {
+    if (a != nullptr && !a->known) {
+      TensorType unknown;
+      unknown.dtype = t;
+      c.AddUnknown(unknown);
+      return absl::OkStatus();
+    }
+  }
+  if (!real) {
+    const Expr start = expr(numbers[0], 0), end = expr(numbers[1], 0), step = expr(numbers[2], 1);
+    if (step == Expr(0)) return c.call.Error("step must be nonzero");
+    Expr n = FloorDiv(end - start + step - Expr(step.IsConstant() && *step.Constant() < 0 ? -1 : 1), step);
+    if (n.IsConstant() && *n.Constant() < 0)
+      return c.call.Error("upper bound and lower bound inconsistent with step sign");
+    c.Add(t, {n});
+    return absl::OkStatus();
+  }
+  auto number = [&](const OpArg* a, double d) { return a == nullptr ? d : a->number; };
+  const double n = std::ceil((number(numbers[1], 0) - number(numbers[0], 0)) / number(numbers[2], 1));
+  if (!(n >= 0) || n > 1e15) return c.call.Error("upper bound and lower bound inconsistent with step sign");
+  c.Add(t, {Expr(static_cast<int64_t>(n))});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddFactoryRules(RuleTable& r) {
+  AddRule(r, "zeros ones full empty new_zeros new_ones new_full new_empty", FactorySizes);
+  AddRule(r, "zeros_like ones_like full_like empty_like rand_like randn_like randint_like", FactoryLike);
+  AddRule(r, "empty_strided new_empty_strided", EmptyStrided);
+  AddRule(r, "empty_permuted", [](Ctx& c) -> absl::Status {
+    SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("size"));
+    SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> order, c.call.GetInts("physical_layout"));
+    std::vector<Expr> strides(sizes.size());
+    Expr s(1);
+    for (int i = static_cast<int>(order.size()) - 1; i >= 0; --i) {
+      if (order[i] < 0 || order[i] >= static_cast<int64_t>(sizes.size()))
+        return c.call.Error("physical_layout is not a permutation");
+      strides[order[i]] = s;
+      s = s * sizes[order[i]];
+    }
+    c.AddStrided(DTypeOr(c, DType::kFloat32), sizes, strides);
+    return absl::OkStatus();
+  });
+  AddRule(r, "scalar_tensor", ScalarTensor);
+  AddRule(r, "arange", Arange);
+}
+
+}  // namespace smelt::op_internal

@@ -1,0 +1,532 @@
+// Types of results: libraries and loops of their own.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/match.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer_rules.h"
+#include "smelt/core/op/schema.h"
+
+namespace smelt::op_internal {
+namespace {
+
+absl::Status MatchInner(Ctx& c, const Expr& a, const Expr& b) {
+  if (c.decide.Equal(a, b)) return absl::OkStatus();
+  return c.call.Error(
+      absl::StrCat("mat1 and mat2 shapes cannot be multiplied (", a.ToString(), " and ", b.ToString(), ")"));
+}
+
+absl::Status Mm(Ctx& c) {
+  const int i = absl::StartsWith(c.call.op().name(), "aten::add") ? 1 : 0;
+  SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, i));
+  SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, i + 1));
+  if (a.rank() != 2 || b.rank() != 2) return c.call.Error("mat1 and mat2 must be matrices");
+  SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[1], (*b.sizes)[0]));
+  if (*a.dtype != *b.dtype) {
+    return c.call.Error(
+        absl::StrCat("expected m1 and m2 to have the same dtype, but got: ", Name(*a.dtype), " != ", Name(*b.dtype)));
+  }
+  c.Add(*a.dtype, {(*a.sizes)[0], (*b.sizes)[1]});
+  return absl::OkStatus();
+}
+
+absl::Status Bmm(Ctx& c) {
+  const int i = c.call.op().name() == "aten::baddbmm" || c.call.op().name() == "aten::addbmm" ? 1 : 0;
+  SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, i));
+  SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, i + 1));
+  if (a.rank() != 3 || b.rank() != 3) return c.call.Error("batch1 and batch2 must be 3D tensors");
+  SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[2], (*b.sizes)[1]));
+  SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[0], (*b.sizes)[0]));
+  if (c.call.op().name() == "aten::addbmm") {
+    c.Add(*a.dtype, {(*a.sizes)[1], (*b.sizes)[2]});
+  } else {
+    c.Add(*a.dtype, {(*a.sizes)[0], (*a.sizes)[1], (*b.sizes)[2]});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Mv(Ctx& c) {
+  const int i = c.call.op().name() == "aten::addmv" ? 1 : 0;
+  SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, i));
+  SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, i + 1));
+  if (a.rank() != 2 || b.rank() != 1) return c.call.Error("a matrix and a vector are expected");
+  SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[1], (*b.sizes)[0]));
+  c.Add(*a.dtype, {(*a.sizes)[0]});
+  return absl::OkStatus();
+}
+
+absl::Status Dot(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, 1));
+  if (a.rank() != 1 || b.rank() != 1) return c.call.Error("1D tensors expected");
+  SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[0], (*b.sizes)[0]));
+  c.Add(*a.dtype, {});
+  return absl::OkStatus();
+}
+
+absl::Status Outer(Ctx& c) {
+  const int i = c.call.op().name() == "aten::addr" ? 1 : 0;
+  SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, i));
+  SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, i + 1));
+  if (a.rank() != 1 || b.rank() != 1) return c.call.Error("1D tensors expected");
+  c.Add(PromoteTypes(*a.dtype, *b.dtype), {(*a.sizes)[0], (*b.sizes)[0]});
+  return absl::OkStatus();
+}
+
+absl::Status Convolution(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, c.call.GetTensor("input"));
+  SMELT_ASSIGN_OR_RETURN(TensorType w, c.call.GetTensor("weight"));
+  const int n = w.rank() - 2;
+  if (n < 1 || n > 3) return c.call.Error(absl::StrCat("the weight has ", w.rank(), " dims"));
+  const bool batched = x.rank() == n + 2;
+  if (!batched && x.rank() != n + 1)
+    return c.call.Error(absl::StrCat("Expected ", n + 1, "D or ", n + 2, "D input, got ", x.rank(), "D"));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> stride, Spatial(c, "stride", n, 1));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> padding, Spatial(c, "padding", n, 0));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dilation, Spatial(c, "dilation", n, 1));
+  SMELT_ASSIGN_OR_RETURN(bool transposed, c.call.GetBoolOr("transposed", false));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> output_padding, Spatial(c, "output_padding", n, 0));
+  SMELT_ASSIGN_OR_RETURN(int64_t groups, c.call.GetIntOr("groups", 1));
+  const int first = batched ? 2 : 1;
+  if (groups <= 0) return c.call.Error("groups must be positive");
+  std::vector<Expr> sizes;
+  if (batched) sizes.push_back((*x.sizes)[0]);
+  const Expr channels = (*x.sizes)[first - 1];
+  if (!c.decide.Equal(channels, transposed ? (*w.sizes)[0] : (*w.sizes)[1] * groups)) {
+    return c.call.Error(absl::StrCat("expected input to have ", ((*w.sizes)[1] * groups).ToString(),
+                                     " channels, but got ", channels.ToString()));
+  }
+  sizes.push_back(transposed ? (*w.sizes)[1] * groups : (*w.sizes)[0]);
+  for (int d = 0; d < n; ++d) {
+    const Expr in = (*x.sizes)[first + d], k = (*w.sizes)[2 + d];
+    if (stride[d] <= 0) return c.call.Error("non-positive stride is not supported");
+    Expr o = transposed ? (in - 1) * stride[d] - Expr(2 * padding[d]) + Expr(dilation[d]) * (k - 1) +
+                              Expr(output_padding[d] + 1)
+                        : FloorDiv(in + Expr(2 * padding[d]) - Expr(dilation[d]) * (k - 1) - 1, Expr(stride[d])) + 1;
+    if (o.IsConstant() && *o.Constant() < 0) {
+      return c.call.Error(
+          "Calculated padded input size per channel is smaller than the kernel: Kernel size can't be greater than "
+          "actual input size");
+    }
+    sizes.push_back(o);
+  }
+  Format f = Suggest(c, x);
+  if (f == Format::kContiguous) f = Suggest(c, w);
+  c.Add(*x.dtype, sizes, f);
+  return absl::OkStatus();
+}
+
+absl::Status ConvolutionBackward(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType grad, c.call.GetTensor("grad_output"));
+  SMELT_ASSIGN_OR_RETURN(TensorType x, c.call.GetTensor("input"));
+  SMELT_ASSIGN_OR_RETURN(TensorType w, c.call.GetTensor("weight"));
+  Format f = Suggest(c, x);
+  if (f == Format::kContiguous) f = Suggest(c, w);
+  c.Add(*x.dtype, *x.sizes, f);
+  c.Add(*w.dtype, *w.sizes, f);
+  c.Add(*grad.dtype, {(*grad.sizes)[grad.rank() - static_cast<int>(w.rank()) + 1]});
+  return absl::OkStatus();
+}
+
+Expr PoolSize(const Expr& in, int64_t k, int64_t s, int64_t p, int64_t d, bool ceil_mode) {
+  const Expr span = in + Expr(2 * p) - Expr(d * (k - 1)) - 1;
+  Expr out = FloorDiv(span + Expr(ceil_mode ? s - 1 : 0), Expr(s)) + 1;
+  // The last window must begin inside the input or its left padding.
+  if (ceil_mode && out.IsConstant() && in.IsConstant() && (*out.Constant() - 1) * s >= *in.Constant() + p)
+    out = out - 1;
+  return out;
+}
+
+// max_pool and avg_pool over n spatial dims.
+Rule Pool(int n, bool max) {
+  return [n, max](Ctx& c) -> absl::Status {
+    SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+    SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> kernel, Spatial(c, "kernel_size", n));
+    std::vector<int64_t> stride = kernel;
+    const OpArg* s = c.call.Find("stride");
+    if (s != nullptr && !s->IsNone() && !(s->kind == OpArg::Kind::kIntList && s->ints.empty()) &&
+        !(s->kind == OpArg::Kind::kTensorList && s->elements.empty())) {
+      SMELT_ASSIGN_OR_RETURN(stride, Spatial(c, "stride", n));
+    }
+    SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> padding, Spatial(c, "padding", n, 0));
+    SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dilation, Spatial(c, "dilation", n, 1));
+    SMELT_ASSIGN_OR_RETURN(bool ceil_mode, c.call.GetBoolOr("ceil_mode", false));
+    if (x.rank() != n + 1 && x.rank() != n + 2) {
+      return c.call.Error(absl::StrCat("Expected ", n + 1, "D or ", n + 2, "D tensor, but got ", x.rank(), "D"));
+    }
+    std::vector<Expr> sizes = *x.sizes;
+    for (int d = 0; d < n; ++d) {
+      Expr& o = sizes[x.rank() - n + d];
+      if (stride[d] <= 0 || kernel[d] <= 0) return c.call.Error("kernel size and stride should be greater than zero");
+      if (padding[d] > kernel[d] / 2) return c.call.Error("pad should be at most half of effective kernel size");
+      o = PoolSize(o, kernel[d], stride[d], padding[d], dilation[d], ceil_mode);
+      if (o.IsConstant() && *o.Constant() < 1) return c.call.Error("Output size is too small");
+    }
+    const Format f = n == 1 ? Format::kContiguous : Suggest(c, x);
+    c.Add(*x.dtype, sizes, f);
+    if (max) c.Add(DType::kInt64, sizes, f);
+    return absl::OkStatus();
+  };
+}
+
+absl::Status Upsample(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  const int n = x.rank() - 2;
+  std::vector<Expr> out;
+  if (!c.call.IsNone("output_size")) {
+    SMELT_ASSIGN_OR_RETURN(out, c.call.GetExprs("output_size"));
+  } else {
+    const OpArg* f = c.call.Find("scale_factors");
+    if (f == nullptr || f->kind != OpArg::Kind::kFloatList || !f->known)
+      return c.call.Error("neither output_size nor scale_factors is given");
+    for (int d = 0; d < n && d < static_cast<int>(f->floats.size()); ++d) {
+      const Expr& s = (*x.sizes)[2 + d];
+      const double scale = f->floats[d];
+      if (s.IsConstant()) {
+        out.push_back(static_cast<int64_t>(static_cast<double>(*s.Constant()) * scale));
+      } else if (scale == std::floor(scale)) {
+        out.push_back(s * static_cast<int64_t>(scale));
+      } else {
+        return c.call.Unsupported("a fractional scale of a symbolic size");
+      }
+    }
+  }
+  if (n < 1 || static_cast<int>(out.size()) != n) return c.call.Error("output_size does not fit the input's rank");
+  std::vector<Expr> sizes = *x.sizes;
+  for (int d = 0; d < n; ++d) sizes[2 + d] = out[d];
+  c.Add(*x.dtype, sizes, Suggest(c, x));
+  return absl::OkStatus();
+}
+
+absl::Status Sort(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
+  if (c.call.op().name() != "aten::argsort") AddLike(c, *self.dtype, self, Format::kPreserve);
+  AddLike(c, DType::kInt64, self, Format::kPreserve);
+  return absl::OkStatus();
+}
+
+absl::Status Topk(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
+  SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, "dim", self.rank(), -1));
+  SMELT_ASSIGN_OR_RETURN(Expr k, c.call.GetExpr("k"));
+  std::vector<Expr> sizes = *self.sizes;
+  if (!sizes.empty()) {
+    if (k.IsConstant() && sizes[dim].IsConstant() && (*k.Constant() < 0 || *k.Constant() > *sizes[dim].Constant())) {
+      return c.call.Error("selected index k out of range");
+    }
+    sizes[dim] = k;
+  }
+  c.Add(*self.dtype, sizes);
+  c.Add(DType::kInt64, sizes);
+  return absl::OkStatus();
+}
+
+absl::Status DimReduction(Ctx& c) {  // kthvalue, median.dim, mode
+  SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
+  if (c.call.IndexOf("dim") < 0) {
+    c.Add(*self.dtype, {});
+    return absl::OkStatus();
+  }
+  SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, "dim", self.rank(), -1));
+  SMELT_ASSIGN_OR_RETURN(bool keepdim, c.call.GetBoolOr("keepdim", false));
+  std::vector<Expr> sizes = *self.sizes;
+  if (!sizes.empty()) {
+    if (keepdim) {
+      sizes[dim] = 1;
+    } else {
+      sizes.erase(sizes.begin() + dim);
+    }
+  }
+  c.Add(*self.dtype, sizes);
+  c.Add(DType::kInt64, sizes);
+  return absl::OkStatus();
+}
+
+absl::Status Bucketize(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(bool narrow, c.call.GetBoolOr("out_int32", false));
+  const OpArg* self = c.call.Find("self");
+  std::vector<Expr> sizes;
+  if (self != nullptr && self->IsTensor() && self->tensor.sizes) sizes = *self->tensor.sizes;
+  c.Add(narrow ? DType::kInt32 : DType::kInt64, sizes);
+  return absl::OkStatus();
+}
+
+absl::Status RandomSizes(Ctx& c) {
+  const std::string& n = c.call.op().name();
+  const bool integer = n == "aten::randint" || n == "aten::randperm";
+  std::vector<Expr> sizes;
+  if (n == "aten::randperm") {
+    SMELT_ASSIGN_OR_RETURN(Expr e, c.call.GetExpr("n"));
+    sizes = {e};
+  } else {
+    SMELT_ASSIGN_OR_RETURN(sizes, c.call.GetExprs("size"));
+  }
+  c.Add(DTypeOr(c, integer ? DType::kInt64 : DType::kFloat32), sizes);
+  return absl::OkStatus();
+}
+
+absl::Status NativeDropout(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  AddLike(c, *x.dtype, x, Format::kPreserve);
+  AddLike(c, DType::kBool, x, Format::kPreserve);
+  return absl::OkStatus();
+}
+
+absl::Status ComplexOfParts(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, 1));
+  std::vector<Geo> operands = {GeoOf(c.decide, a), GeoOf(c.decide, b)};
+  auto g = view_rules::PointwiseOutput<SymbolicDecide>(c.decide, operands);
+  if (!g.ok()) return c.call.Error(g.status().message());
+  c.AddStrided(*a.dtype == DType::kFloat64 ? DType::kComplex128 : DType::kComplex64, g->sizes, g->strides);
+  return absl::OkStatus();
+}
+
+absl::Status Eye(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(Expr n, c.call.GetExpr("n"));
+  Expr m = n;
+  if (!c.call.IsNone("m")) {
+    SMELT_ASSIGN_OR_RETURN(m, c.call.GetExpr("m"));
+  }
+  c.Add(DTypeOr(c, DType::kFloat32), {n, m});
+  return absl::OkStatus();
+}
+
+absl::Status Linspace(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(Expr n, c.call.GetExpr("steps"));
+  c.Add(DTypeOr(c, DType::kFloat32), {n});
+  return absl::OkStatus();
+}
+
+absl::Status Window(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(Expr n, c.call.GetExpr("window_length"));
+  c.Add(DTypeOr(c, DType::kFloat32), {n});
+  return absl::OkStatus();
+}
+
+absl::Status TriIndices(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(int64_t rows, c.call.GetInt("row"));
+  SMELT_ASSIGN_OR_RETURN(int64_t cols, c.call.GetInt("col"));
+  SMELT_ASSIGN_OR_RETURN(int64_t offset, c.call.GetIntOr("offset", 0));
+  if (rows < 0 || cols < 0 || rows > 1 << 20 || cols > 1 << 20) return c.call.Error("row and col must be in [0, 2^20]");
+  const bool lower = c.call.op().name() == "aten::tril_indices";
+  int64_t n = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t upto = std::clamp<int64_t>(r + offset + (lower ? 1 : 0), 0, cols);
+    n += lower ? upto : cols - upto;
+  }
+  c.Add(DTypeOr(c, DType::kInt64), {Expr(2), Expr(n)});
+  return absl::OkStatus();
+}
+
+absl::Status DiagEmbed(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(int64_t offset, c.call.GetIntOr("offset", 0));
+  const int rank = self.rank() + 1;
+  SMELT_ASSIGN_OR_RETURN(int d1, Dim(c, "dim1", rank, -2));
+  SMELT_ASSIGN_OR_RETURN(int d2, Dim(c, "dim2", rank, -1));
+  if (self.rank() == 0 || d1 == d2) return c.call.Error("diagonal dimensions must be two of the result's");
+  const Expr n = self.sizes->back() + std::abs(offset);
+  std::vector<Expr> sizes(self.sizes->begin(), self.sizes->end() - 1);
+  sizes.insert(sizes.begin() + std::min(d1, d2), n);
+  sizes.insert(sizes.begin() + std::max(d1, d2), n);
+  // zeros, of which the diagonal is filled: laid out as diag_embed's own dims
+  c.Add(*self.dtype, sizes);
+  return absl::OkStatus();
+}
+
+absl::Status PixelShuffle(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+  const bool up = c.call.op().name() == "aten::pixel_shuffle";
+  SMELT_ASSIGN_OR_RETURN(int64_t f, c.call.GetInt(up ? "upscale_factor" : "downscale_factor"));
+  if (self.rank() < 3 || f <= 0) return c.call.Error("expects an input with at least 3 dims and a positive factor");
+  std::vector<Expr> s = *self.sizes;
+  const int r = self.rank();
+  if (up) {
+    s[r - 3] = FloorDiv(s[r - 3], Expr(f * f));
+    s[r - 2] = s[r - 2] * f;
+    s[r - 1] = s[r - 1] * f;
+  } else {
+    s[r - 3] = s[r - 3] * (f * f);
+    s[r - 2] = FloorDiv(s[r - 2], Expr(f));
+    s[r - 1] = FloorDiv(s[r - 1], Expr(f));
+  }
+  c.Add(*self.dtype, s, Suggest(c, self));
+  return absl::OkStatus();
+}
+
+absl::Status Im2col(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> k, Spatial(c, "kernel_size", 2));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> d, Spatial(c, "dilation", 2, 1));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> p, Spatial(c, "padding", 2, 0));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> s, Spatial(c, "stride", 2, 1));
+  if (x.rank() != 3 && x.rank() != 4) return c.call.Error("Expected 3D or 4D tensor");
+  const int at = x.rank() - 3;
+  Expr blocks(1);
+  for (int i = 0; i < 2; ++i) {
+    if (s[i] <= 0) return c.call.Error("stride should be greater than zero");
+    blocks = blocks * (FloorDiv((*x.sizes)[at + 1 + i] + Expr(2 * p[i] - d[i] * (k[i] - 1) - 1), Expr(s[i])) + 1);
+  }
+  std::vector<Expr> sizes(x.sizes->begin(), x.sizes->begin() + at);
+  sizes.push_back((*x.sizes)[at] * (k[0] * k[1]));
+  sizes.push_back(blocks);
+  c.Add(*x.dtype, sizes);
+  return absl::OkStatus();
+}
+
+absl::Status Col2im(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> out, c.call.GetExprs("output_size"));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> k, Spatial(c, "kernel_size", 2));
+  if ((x.rank() != 2 && x.rank() != 3) || out.size() != 2) return c.call.Error("Expected 2D or 3D tensor");
+  std::vector<Expr> sizes;
+  if (x.rank() == 3) sizes.push_back((*x.sizes)[0]);
+  sizes.push_back(FloorDiv((*x.sizes)[x.rank() - 2], Expr(k[0] * k[1])));
+  sizes.push_back(out[0]);
+  sizes.push_back(out[1]);
+  c.Add(*x.dtype, sizes);
+  return absl::OkStatus();
+}
+
+absl::Status Cdist(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, 1));
+  if (a.rank() < 2 || b.rank() < 2) return c.call.Error("cdist only supports at least 2D tensors");
+  std::vector<std::vector<Expr>> batches = {{a.sizes->begin(), a.sizes->end() - 2},
+                                            {b.sizes->begin(), b.sizes->end() - 2}};
+  auto sizes = view_rules::BroadcastSizes<SymbolicDecide>(c.decide, batches);
+  if (!sizes.ok()) return c.call.Error(sizes.status().message());
+  sizes->push_back((*a.sizes)[a.rank() - 2]);
+  sizes->push_back((*b.sizes)[b.rank() - 2]);
+  c.Add(*a.dtype, *sizes);
+  return absl::OkStatus();
+}
+
+// How many elements there are depends on data.
+Rule DataDependent(DType d, bool own_dtype, int outputs) {
+  return [d, own_dtype, outputs](Ctx& c) -> absl::Status {
+    for (int i = 0; i < outputs; ++i) {
+      TensorType t;
+      t.dtype = own_dtype && i == 0 && c.call.arg(0).tensor.dtype ? *c.call.arg(0).tensor.dtype : d;
+      c.AddUnknown(t);
+    }
+    return absl::OkStatus();
+  };
+}
+
+absl::Status OneHot(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(int64_t n, c.call.GetIntOr("num_classes", -1));
+  if (n < 0) {
+    TensorType t;
+    t.dtype = DType::kInt64;
+    c.AddUnknown(t);
+    return absl::OkStatus();
+  }
+  std::vector<Expr> sizes = *self.sizes;
+  sizes.push_back(n);
+  c.Add(DType::kInt64, sizes);
+  return absl::OkStatus();
+}
+
+absl::Status RepeatInterleave(Ctx& c) {
+  const OpArg* self = c.call.Find("self");
+  const OpArg* repeats = c.call.Find("repeats");
+  const bool plain = self == nullptr;
+  const TensorType& x = plain ? repeats->tensor : self->tensor;
+  if (!x.dtype || !x.sizes) return c.call.Error("a tensor of known dtype and sizes is expected");
+  Expr n;
+  if (!c.call.IsNone("output_size")) {
+    SMELT_ASSIGN_OR_RETURN(n, c.call.GetExpr("output_size"));
+  } else if (!plain && repeats->kind == OpArg::Kind::kInt && repeats->known) {
+    if (c.call.IsNone("dim")) {
+      n = repeats->expr;
+      for (const Expr& s : *x.sizes) n = n * s;
+    } else {
+      SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, "dim", x.rank()));
+      n = x.rank() == 0 ? repeats->expr : (*x.sizes)[dim] * repeats->expr;
+    }
+  } else {
+    TensorType t;
+    t.dtype = plain ? DType::kInt64 : *x.dtype;
+    c.AddUnknown(t);
+    return absl::OkStatus();
+  }
+  if (plain || c.call.IsNone("dim")) {
+    c.Add(plain ? DType::kInt64 : *x.dtype, {n});
+    return absl::OkStatus();
+  }
+  SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, "dim", x.rank()));
+  std::vector<Expr> sizes = *x.sizes;
+  if (!sizes.empty()) sizes[dim] = n;
+  c.Add(*x.dtype, sizes);
+  return absl::OkStatus();
+}
+
+absl::Status IsIn(Ctx& c) {
+  const OpArg& e = c.call.arg(0);
+  c.Add(DType::kBool, e.IsTensor() && e.tensor.sizes ? *e.tensor.sizes : std::vector<Expr>{});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddLibraryRules(RuleTable& r) {
+  AddRule(r, "eye", Eye);
+  AddRule(r, "linspace logspace", Linspace);
+  AddRule(r, "hann_window hamming_window blackman_window", Window);
+  AddRule(r, "tril_indices triu_indices", TriIndices);
+  AddRule(r, "rand randn randint randperm", RandomSizes);
+  AddRule(r, "normal.float_float", RandomSizes);
+  AddRule(r, "masked_select", DataDependent(DType::kFloat32, true, 1));
+  AddRule(r, "nonzero argwhere", DataDependent(DType::kInt64, false, 1));
+  AddRule(r, "unique_consecutive _unique2 unique_dim", DataDependent(DType::kInt64, true, 3));
+  AddRule(r, "bincount", DataDependent(DType::kInt64, false, 1));
+  AddRule(r, "repeat_interleave", RepeatInterleave);
+  AddRule(r, "diag_embed", DiagEmbed);
+  AddRule(r, "one_hot", OneHot);
+  AddRule(r, "pixel_shuffle pixel_unshuffle", PixelShuffle);
+  AddRule(r, "im2col", Im2col);
+  AddRule(r, "col2im", Col2im);
+  AddRule(r,
+          "upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_bilinear2d upsample_linear1d "
+          "upsample_bicubic2d upsample_trilinear3d "
+          "_upsample_nearest_exact1d _upsample_nearest_exact2d",
+          Upsample);
+  AddRule(r, "isin", IsIn);
+  AddRule(r, "mm addmm", Mm);
+  AddRule(r, "bmm baddbmm addbmm", Bmm);
+  AddRule(r, "mv addmv", Mv);
+  AddRule(r, "dot vdot", Dot);
+  AddRule(r, "outer addr ger", Outer);
+  AddRule(r, "convolution _convolution convolution_overrideable", Convolution);
+  AddRule(r, "convolution_backward", ConvolutionBackward);
+  AddRule(r, "max_pool2d_with_indices", Pool(2, true));
+  AddRule(r, "max_pool3d_with_indices", Pool(3, true));
+  AddRule(r, "avg_pool1d", Pool(1, false));
+  AddRule(r, "avg_pool2d", Pool(2, false));
+  AddRule(r, "avg_pool3d", Pool(3, false));
+  AddRule(r, "_adaptive_avg_pool2d", AdaptivePool(2, false));
+  AddRule(r, "_adaptive_avg_pool3d", AdaptivePool(3, false));
+  AddRule(r, "adaptive_max_pool2d", AdaptivePool(2, true));
+  AddRule(r,
+          "max_pool2d_with_indices_backward avg_pool2d_backward _adaptive_avg_pool2d_backward "
+          "adaptive_max_pool2d_backward",
+          LikeInput("self"));
+  AddRule(r, "sort argsort msort", Sort);
+  AddRule(r, "topk", Topk);
+  AddRule(r, "kthvalue median nanmedian mode", DimReduction);
+  AddRule(r, "searchsorted bucketize", Bucketize);
+  AddRule(r, "gcd lcm polygamma special_erfcx", Elementwise);
+  AddRule(r, "complex polar", ComplexOfParts);
+  AddRule(r, "cdist _cdist_forward", Cdist);
+  AddRule(r, "native_dropout", NativeDropout);
+  AddRule(r, "linalg_cross", Elementwise);
+  AddRule(r, "equal is_same_size allclose is_nonzero", [](Ctx& c) -> absl::Status {
+    c.out.push_back({Type::Bool(), std::nullopt, {}});
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace smelt::op_internal

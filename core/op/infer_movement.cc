@@ -1,0 +1,304 @@
+// Types of results: what picks, places or joins elements.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/match.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer_rules.h"
+#include "smelt/core/op/schema.h"
+
+namespace smelt::op_internal {
+namespace {
+
+absl::Status Cat(Ctx& c) {
+  const OpArg& list = c.call.arg(0);
+  if (list.elements.empty()) return c.call.Error("expected a non-empty list of Tensors");
+  std::vector<PromotionOperand> p;
+  int rank = 0;
+  for (const OpArg& e : list.elements) {
+    if (!e.IsTensor() || !e.tensor.sizes || !e.tensor.dtype)
+      return c.call.Error("an element is not a tensor of known sizes");
+    p.push_back(PromotionOf(e));
+    // An empty 1-d tensor joins with anything.
+    if (!(e.tensor.rank() == 1 && (*e.tensor.sizes)[0] == Expr(0))) rank = std::max(rank, e.tensor.rank());
+    if (e.tensor.rank() == 0) return c.call.Error("zero-dimensional tensor cannot be concatenated");
+  }
+  if (rank == 0) rank = 1;
+  SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, "dim", rank));
+  std::vector<Expr> sizes;
+  std::optional<Format> format;
+  Expr total(0);
+  for (const OpArg& e : list.elements) {
+    const std::vector<Expr>& s = *e.tensor.sizes;
+    const Format f = Suggest(c, e.tensor);
+    if (s.size() == 1 && s[0] == Expr(0)) continue;
+    format = !format || *format == f ? f : Format::kContiguous;
+    if (sizes.empty()) sizes = s;
+    if (static_cast<int>(s.size()) != rank) return c.call.Error("Tensors must have same number of dimensions");
+    for (int d = 0; d < rank; ++d) {
+      if (d != dim && !c.decide.Equal(s[d], sizes[d])) {
+        return c.call.Error(absl::StrCat("Sizes of tensors must match except in dimension ", dim, ". Expected size ",
+                                         sizes[d].ToString(), " but got size ", s[d].ToString()));
+      }
+    }
+    total = total + s[dim];
+  }
+  if (sizes.empty()) sizes = {0};
+  sizes[dim] = total;
+  c.Add(ResultType(p), sizes, format.value_or(Format::kContiguous));
+  return absl::OkStatus();
+}
+
+absl::Status Stack(Ctx& c) {
+  const OpArg& list = c.call.arg(0);
+  if (list.elements.empty()) return c.call.Error("stack expects a non-empty TensorList");
+  std::vector<PromotionOperand> p;
+  for (const OpArg& e : list.elements) {
+    if (!e.IsTensor() || !e.tensor.sizes || !e.tensor.dtype)
+      return c.call.Error("an element is not a tensor of known sizes");
+    PromotionOperand o = PromotionOf(e);
+    o.category = PromotionOperand::Category::kDimensioned;
+    p.push_back(o);
+    if (e.tensor.rank() != list.elements[0].tensor.rank())
+      return c.call.Error("stack expects each tensor to be equal size");
+    for (int d = 0; d < e.tensor.rank(); ++d) {
+      if (!c.decide.Equal((*e.tensor.sizes)[d], (*list.elements[0].tensor.sizes)[d])) {
+        return c.call.Error("stack expects each tensor to be equal size");
+      }
+    }
+  }
+  std::vector<Expr> sizes = *list.elements[0].tensor.sizes;
+  SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, "dim", static_cast<int>(sizes.size()) + 1));
+  sizes.insert(sizes.begin() + dim, Expr(static_cast<int64_t>(list.elements.size())));
+  c.Add(ResultType(p), sizes);
+  return absl::OkStatus();
+}
+
+absl::Status Gather(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
+  SMELT_ASSIGN_OR_RETURN(TensorType index, c.call.GetTensor("index"));
+  c.Add(*self.dtype, *index.sizes);
+  return absl::OkStatus();
+}
+
+absl::Status IndexSelect(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
+  SMELT_ASSIGN_OR_RETURN(TensorType index, c.call.GetTensor("index"));
+  SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, "dim", self.rank()));
+  std::vector<Expr> sizes = *self.sizes;
+  const Expr n = index.rank() == 0 ? Expr(1) : (*index.sizes)[0];
+  if (!sizes.empty()) sizes[dim] = n;
+  c.Add(*self.dtype, sizes);
+  return absl::OkStatus();
+}
+
+absl::Status Embedding(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType weight, c.call.GetTensor("weight"));
+  SMELT_ASSIGN_OR_RETURN(TensorType indices, c.call.GetTensor("indices"));
+  if (weight.rank() != 2) return c.call.Error("'weight' must be 2-D");
+  std::vector<Expr> sizes = *indices.sizes;
+  sizes.push_back((*weight.sizes)[1]);
+  c.Add(*weight.dtype, sizes);
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddingBackward(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType grad, c.call.GetTensor("grad_output"));
+  SMELT_ASSIGN_OR_RETURN(Expr rows, c.call.GetExpr("num_weights"));
+  c.Add(*grad.dtype, {rows, grad.sizes->back()});
+  return absl::OkStatus();
+}
+
+// x[a, :, b]: the indexed dims are replaced by the broadcast shape of the indices, at their place if they are next to
+// each other, else in front.
+absl::Status Index(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+  const OpArg& list = c.call.arg(1);
+  const Geo g = GeoOf(c.decide, self);
+  struct Item {
+    int dim;
+    const OpArg* index;
+  };
+  std::vector<Item> items;
+  int dim = 0;
+  bool unknown = false;
+  std::vector<std::vector<Expr>> shapes;
+  for (const OpArg& e : list.elements) {
+    if (e.IsNone()) {
+      ++dim;
+      continue;
+    }
+    if (!e.IsTensor() || !e.tensor.dtype || !e.tensor.sizes)
+      return c.call.Error("an index is not a tensor of known dtype and sizes");
+    if (*e.tensor.dtype == DType::kBool || *e.tensor.dtype == DType::kUInt8) {
+      unknown = true;  // as many as are true
+      dim += e.tensor.rank();
+      continue;
+    }
+    if (dim >= self.rank()) return c.call.Error("too many indices for tensor");
+    items.push_back({dim, &e});
+    shapes.push_back(*e.tensor.sizes);
+    ++dim;
+  }
+  if (dim > self.rank())
+    return c.call.Error(absl::StrCat("too many indices for tensor of dimension ", self.rank(), " (got ", dim, ")"));
+  if (unknown) {
+    TensorType t;
+    t.dtype = self.dtype;
+    c.AddUnknown(t);
+    return absl::OkStatus();
+  }
+  if (items.empty()) {
+    AddLike(c, *self.dtype, self, Format::kPreserve);
+    return absl::OkStatus();
+  }
+  auto shape = view_rules::BroadcastSizes<SymbolicDecide>(c.decide, shapes);
+  if (!shape.ok()) return c.call.Error(shape.status().message());
+  bool adjacent = true;
+  for (size_t i = 1; i < items.size(); ++i) adjacent &= items[i].dim == items[i - 1].dim + 1;
+  std::vector<bool> indexed(self.rank(), false);
+  for (const Item& i : items) indexed[i.dim] = true;
+  const int at = adjacent ? items[0].dim : 0;
+  Geo source;
+  int before = 0;
+  for (int pass = 0; pass < 2; ++pass) {
+    for (int d = 0; d < self.rank(); ++d) {
+      if (indexed[d] || (d < at) != (pass == 0)) continue;
+      source.sizes.push_back(g.sizes[d]);
+      source.strides.push_back(g.strides[d]);
+      if (pass == 0) ++before;
+    }
+    if (pass == 0) {
+      source.sizes.insert(source.sizes.end(), shape->begin(), shape->end());
+      source.strides.insert(source.strides.end(), shape->size(), Expr(0));
+    }
+  }
+  std::vector<Geo> operands = {source};
+  const int after = source.rank() - before - static_cast<int>(shape->size());
+  for (const Item& i : items) {
+    auto expanded = view_rules::Expand(c.decide, GeoOf(c.decide, i.index->tensor), *shape);
+    if (!expanded.ok()) return c.call.Error(expanded.status().message());
+    Geo index;
+    index.sizes.assign(before, Expr(1));
+    index.strides.assign(before, Expr(0));
+    index.sizes.insert(index.sizes.end(), expanded->sizes.begin(), expanded->sizes.end());
+    index.strides.insert(index.strides.end(), expanded->strides.begin(), expanded->strides.end());
+    index.sizes.insert(index.sizes.end(), after, Expr(1));
+    index.strides.insert(index.strides.end(), after, Expr(0));
+    operands.push_back(index);
+  }
+  auto out = view_rules::PointwiseOutput<SymbolicDecide>(c.decide, operands);
+  if (!out.ok()) return c.call.Error(out.status().message());
+  c.AddStrided(*self.dtype, out->sizes, out->strides);
+  return absl::OkStatus();
+}
+
+absl::Status Take(Ctx& c) { return Gather(c); }
+
+absl::Status Pad(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> pad, c.call.GetExprs(c.call.IndexOf("pad") >= 0 ? "pad" : "padding"));
+  std::vector<Expr> sizes = *self.sizes;
+  if (pad.size() % 2 != 0 || pad.size() / 2 > sizes.size()) {
+    return c.call.Error(
+        absl::StrCat("Length of pad must be even and at most twice the number of dimensions, got ", pad.size()));
+  }
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    Expr& n = sizes[sizes.size() - 1 - i];
+    n = n + pad[2 * i] + pad[2 * i + 1];
+    if (n.IsConstant() && *n.Constant() < 0) return c.call.Error("the padding makes a size negative");
+  }
+  c.Add(*self.dtype, sizes, Suggest(c, self));
+  return absl::OkStatus();
+}
+
+absl::Status Repeat(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> repeats,
+                         c.call.GetExprs(c.call.IndexOf("repeats") >= 0 ? "repeats" : "dims"));
+  std::vector<Expr> sizes = *self.sizes;
+  if (c.call.op().name() == "aten::tile" && repeats.size() < sizes.size())
+    repeats.insert(repeats.begin(), sizes.size() - repeats.size(), Expr(1));
+  if (repeats.size() < sizes.size()) {
+    return c.call.Error("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
+  }
+  sizes.insert(sizes.begin(), repeats.size() - sizes.size(), Expr(1));
+  for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = sizes[i] * repeats[i];
+  c.Add(*self.dtype, sizes);
+  return absl::OkStatus();
+}
+
+absl::Status BackwardSizes(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType grad, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("input_sizes"));
+  c.Add(*grad.dtype, sizes);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddMovementTypeRules(RuleTable& r) {
+  AddRule(r, "cat concat concatenate", Cat);
+  AddRule(r, "stack", Stack);
+  AddRule(r, "gather take take_along_dim", Gather);
+  r["aten::take"] = Take;
+  AddRule(r, "take_along_dim", [](Ctx& c) -> absl::Status {
+    if (c.call.IsNone("dim")) {
+      SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
+      SMELT_ASSIGN_OR_RETURN(TensorType index, c.call.GetTensor("indices"));
+      Expr n(1);
+      for (const Expr& s : *index.sizes) n = n * s;
+      c.Add(*self.dtype, {n});
+      return absl::OkStatus();
+    }
+    SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
+    SMELT_ASSIGN_OR_RETURN(TensorType index, c.call.GetTensor("indices"));
+    SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, "dim", self.rank()));
+    std::vector<Expr> a = *self.sizes, b = *index.sizes;
+    if (a.size() != b.size()) return c.call.Error("input and indices should have the same number of dimensions");
+    a[dim] = 1;
+    const Expr n = b[dim];
+    b[dim] = 1;
+    auto sizes = view_rules::BroadcastSizes<SymbolicDecide>(c.decide, std::vector<std::vector<Expr>>{a, b});
+    if (!sizes.ok()) return c.call.Error(sizes.status().message());
+    (*sizes)[dim] = n;
+    c.Add(*self.dtype, *sizes);
+    return absl::OkStatus();
+  });
+  AddRule(r, "index_select", IndexSelect);
+  AddRule(r, "embedding", Embedding);
+  AddRule(r, "embedding_dense_backward", EmbeddingBackward);
+  AddRule(r, "index _unsafe_index", Index);
+  AddRule(r, "index_put _unsafe_index_put _index_put_impl index_fill put", PreserveOf("self"));
+  AddRule(r, "scatter scatter_add scatter_reduce index_add index_copy index_reduce triu tril roll logcumsumexp",
+          SameAs("self"));
+  AddRule(r, "index_reduce index_copy index_add", PreserveOf("self"));
+  AddRule(r, "masked_scatter", [](Ctx& c) -> absl::Status {
+    SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
+    SMELT_ASSIGN_OR_RETURN(TensorType mask, c.call.GetTensor("mask"));
+    auto sizes =
+        view_rules::BroadcastSizes<SymbolicDecide>(c.decide, std::vector<std::vector<Expr>>{*self.sizes, *mask.sizes});
+    if (!sizes.ok()) return c.call.Error(sizes.status().message());
+    c.Add(*self.dtype, *sizes);
+    return absl::OkStatus();
+  });
+  AddRule(r,
+          "constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
+          "replication_pad3d",
+          Pad);
+  AddRule(r, "flip", PreserveOf("self"));
+  AddRule(r, "repeat tile", Repeat);
+  AddRule(r, "slice_scatter select_scatter diagonal_scatter as_strided_scatter", KeepStrides);
+  AddRule(r, "slice_backward select_backward diagonal_backward unfold_backward", BackwardSizes);
+  AddRule(r, "channel_shuffle", LikeInput("self"));
+  AddRule(r, "upsample_nearest2d_backward upsample_bilinear2d_backward", [](Ctx& c) -> absl::Status {
+    SMELT_ASSIGN_OR_RETURN(TensorType grad, TensorArgument(c, 0));
+    SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("input_size"));
+    c.Add(*grad.dtype, sizes, Suggest(c, grad));
+    return absl::OkStatus();
+  });
+  AddRule(r, "bernoulli", PreserveOf("self"));
+  AddRule(r, "fill_diagonal_", KeepStrides);
+}
+
+}  // namespace smelt::op_internal

@@ -1,0 +1,13 @@
+// The list of described operators as docs/operators.md has it.
+#ifndef SMELT_CORE_OP_OPERATORS_DOC_H_
+#define SMELT_CORE_OP_OPERATORS_DOC_H_
+
+#include <string>
+
+namespace smelt {
+
+std::string OperatorsMarkdown();
+
+}  // namespace smelt
+
+#endif  // SMELT_CORE_OP_OPERATORS_DOC_H_
