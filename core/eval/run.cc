@@ -1,0 +1,585 @@
+// One operator on concrete values: arguments are checked against the schema, then the operator's own kernel runs, or what
+// core/op says it means.
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/eval/interpreter.h"
+#include "smelt/core/eval/kernels.h"
+#include "smelt/core/op/decompose.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/core/tensor/decide.h"
+#include "smelt/core/tensor/view_rules.h"
+
+namespace smelt::eval_internal {
+namespace {
+
+const KernelTable& Kernels() {
+  static const KernelTable* const kTable = [] {
+    auto* t = new KernelTable();
+    AddMemoryKernels(*t);
+    AddCompositeKernels(*t);
+    AddFactoryKernels(*t);
+    AddMovementKernels(*t);
+    AddIndexKernels(*t);
+    AddLinearAlgebraKernels(*t);
+    AddPoolingKernels(*t);
+    AddSortingKernels(*t);
+    AddScalarKernels(*t);
+    AddContainerKernels(*t);
+    return t;
+  }();
+  return *kTable;
+}
+
+Kernel FindKernel(OpName op, const FunctionSchema& schema) {
+  const KernelTable& table = Kernels();
+  if (auto it = table.find(op.full()); it != table.end()) return it->second;
+  if (schema.IsMutable() && !absl::EndsWith(op.name(), "_")) return nullptr;  // out=, or batch_norm and the like
+  auto it = table.find(op.name());
+  return it == table.end() ? nullptr : it->second;
+}
+
+TensorType TypeOf(const Tensor& t) {
+  TensorType type;
+  type.dtype = t.dtype();
+  type.sizes = std::vector<Expr>(t.sizes().begin(), t.sizes().end());
+  type.strides = std::vector<Expr>(t.strides().begin(), t.strides().end());
+  return type;
+}
+
+OpArg ToArg(const EvalValue& v) {
+  if (v.IsTensor()) return v.tensor().defined() ? OpArg::Of(TypeOf(v.tensor())) : OpArg();
+  if (v.IsInt()) return OpArg::Int(v.as_int());
+  if (v.IsDouble()) return OpArg::Float(v.as_double());
+  if (v.IsBool()) return OpArg::Bool(v.as_bool());
+  if (v.IsComplex()) return OpArg::Complex(v.as_complex());
+  if (v.IsString()) return OpArg::String(v.as_string());
+  if (v.IsNone()) return OpArg();
+  OpArg a;
+  a.kind = OpArg::Kind::kOther;
+  if (!v.IsList()) return a;
+  const std::vector<EvalValue>& e = v.elements();
+  auto all = [&](auto f) { return !e.empty() && std::all_of(e.begin(), e.end(), f); };
+  if (all([](const EvalValue& x) { return x.IsInt(); })) {
+    std::vector<Expr> ints;
+    for (const EvalValue& x : e) ints.push_back(x.as_int());
+    return OpArg::Ints(std::move(ints));
+  }
+  if (all([](const EvalValue& x) { return x.IsBool(); })) {
+    a.kind = OpArg::Kind::kBoolList;
+    a.known = true;
+    for (const EvalValue& x : e) a.bools.push_back(x.as_bool());
+    return a;
+  }
+  if (all([](const EvalValue& x) { return x.IsNumber() && !x.IsComplex(); })) {
+    a.kind = OpArg::Kind::kFloatList;
+    a.known = true;
+    for (const EvalValue& x : e) a.floats.push_back(ToDouble(x));
+    return a;
+  }
+  if (all([](const EvalValue& x) { return x.IsTensor() || x.IsNone(); })) {
+    a.kind = OpArg::Kind::kTensorList;
+    for (const EvalValue& x : e) a.elements.push_back(ToArg(x));
+  }
+  return a;
+}
+
+// The kind of an empty list shows only in the schema.
+OpArg EmptyList(const Type& t) {
+  const Type& list = t.kind() == TypeKind::kOptional ? t.element() : t;
+  if (list.kind() != TypeKind::kList) return ToArg(EvalValue::List({}));
+  OpArg a;
+  switch (list.element().kind()) {
+    case TypeKind::kInt:
+      return OpArg::Ints({});
+    case TypeKind::kFloat:
+    case TypeKind::kNumber:
+      a.kind = OpArg::Kind::kFloatList;
+      break;
+    case TypeKind::kBool:
+      a.kind = OpArg::Kind::kBoolList;
+      break;
+    default:
+      a.kind = OpArg::Kind::kTensorList;
+      return a;
+  }
+  a.known = true;
+  return a;
+}
+
+// Whether `v` can stand for an argument of type `t`.
+bool Fits(const EvalValue& v, const Type& t) {
+  switch (t.kind()) {
+    case TypeKind::kTensor:
+      return v.IsTensor() && v.tensor().defined();
+    case TypeKind::kInt:
+      return v.IsInt() || v.IsBool();
+    case TypeKind::kFloat:
+      return v.IsNumber() && !v.IsComplex();
+    case TypeKind::kBool:
+      return v.IsBool() || v.IsInt();
+    case TypeKind::kComplex:
+    case TypeKind::kNumber:
+      return v.IsNumber();
+    case TypeKind::kString:
+      return v.IsString();
+    case TypeKind::kNone:
+      return v.IsNone();
+    case TypeKind::kOptional:
+      return v.IsNone() || Fits(v, t.element());
+    case TypeKind::kList:
+      // An int[] or float[] may be said by one number.
+      if (!v.IsList()) return v.IsNumber() && Fits(v, t.element());
+      return std::all_of(v.elements().begin(), v.elements().end(),
+                         [&](const EvalValue& e) { return Fits(e, t.element()); });
+    default:
+      return true;
+  }
+}
+
+absl::StatusOr<int64_t> Constant(const Call& c, const Expr& e) {
+  if (!e.IsConstant()) return c.Error("a size is not known");
+  return *e.Constant();
+}
+
+absl::StatusOr<Geometry> Evaluated(const Call& c, absl::Span<const Expr> sizes, absl::Span<const Expr> strides,
+                                   const Expr& offset) {
+  Geometry g;
+  for (const Expr& e : sizes) {
+    SMELT_ASSIGN_OR_RETURN(int64_t v, Constant(c, e));
+    g.sizes.push_back(v);
+  }
+  for (const Expr& e : strides) {
+    SMELT_ASSIGN_OR_RETURN(int64_t v, Constant(c, e));
+    g.strides.push_back(v);
+  }
+  SMELT_ASSIGN_OR_RETURN(g.offset, Constant(c, offset));
+  return g;
+}
+
+// View operators: the results live in the base's storage.
+absl::StatusOr<Values> View(Call& c, OpName view) {
+  const Tensor base = c.args[0].tensor();
+  SymbolicGeometry g;
+  g.dtype = base.dtype();
+  g.sizes.assign(base.sizes().begin(), base.sizes().end());
+  g.strides.assign(base.strides().begin(), base.strides().end());
+  g.offset = base.offset();
+  const OpCall call = view == c.op.op() ? c.op : OpCall(view, c.op.args());
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildView(call, g, SymbolRanges()));
+  Values views;
+  for (const SymbolicGeometry& o : m.outputs) {
+    SMELT_ASSIGN_OR_RETURN(Geometry geometry, Evaluated(c, o.sizes, o.strides, o.offset));
+    Tensor t = base.ViewAs(o.dtype, geometry);
+    if (!t.InBounds()) {
+      return c.Error(absl::StrCat("the view ", geometry.ToString(), " of ", Name(o.dtype),
+                                  " is out of bounds for a storage of ", base.storage()->bytes(), " bytes"));
+    }
+    views.push_back(EvalValue(t));
+  }
+  if (m.is_list) return Values{EvalValue::List(std::move(views))};
+  return views;
+}
+
+absl::StatusOr<Values> InPlaceView(Call& c, OpName view) {
+  Tensor self = c.args[0].tensor();
+  if (c.name() == "aten::detach_") return Values{c.args[0]};
+  SMELT_ASSIGN_OR_RETURN(Values v, View(c, view));
+  self.SetGeometry(v[0].tensor().geometry());
+  return Values{c.args[0]};
+}
+
+// Reads all that is written of a call's arguments.
+bool IsWritten(const Argument& a) {
+  return a.alias.is_write ||
+         std::any_of(a.alias.contained.begin(), a.alias.contained.end(), [](const AliasInfo& i) { return i.is_write; });
+}
+
+// add_(self, other): add(self, other), cast and copied into self.
+absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
+  const Tensor self = c.args[0].tensor();
+  SMELT_RETURN_IF_ERROR(CheckNoInternalOverlap(c, self));
+  const bool elementwise = GetOpInfo(functional).kind == OpKind::kPointwise;
+  for (size_t i = 1; elementwise && i < c.args.size(); ++i) {
+    if (c.args[i].IsTensor()) SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, self, c.args[i].tensor()));
+  }
+  SMELT_ASSIGN_OR_RETURN(Values results, Run(*c.state, functional, c.args));
+  if (results.empty() || !results[0].IsTensor()) return c.Unsupported("its functional form returns no tensor");
+  const Tensor result = results[0].tensor();
+  if (!std::equal(result.sizes().begin(), result.sizes().end(), self.sizes().begin(), self.sizes().end())) {
+    return c.Error(absl::StrCat("output with shape ", Geometry::Contiguous(self.sizes()).ToString(),
+                                " doesn't match the broadcast shape ", Geometry::Contiguous(result.sizes()).ToString()));
+  }
+  // torch.can_cast: a float does not go into an integer, nor a number into a bool, a complex one only into a complex.
+  const DType from = result.dtype(), to = self.dtype();
+  if (elementwise && ((IsComplex(from) && !IsComplex(to)) ||
+                      ((IsFloating(from) || IsComplex(from)) && !IsFloating(to) && !IsComplex(to)) ||
+                      (from != DType::kBool && to == DType::kBool)) &&
+      functional.name() != "aten::copy" && functional.name() != "aten::fill" && functional.name() != "aten::zero") {
+    return c.Error(absl::StrCat("result type ", ScalarTypeName(from), " can't be cast to the desired output type ",
+                                ScalarTypeName(to)));
+  }
+  SMELT_RETURN_IF_ERROR(CopyInto(self, result));
+  return Values{c.args[0]};
+}
+
+// add(self, other, out=o).
+absl::StatusOr<Values> Out(Call& c, OpName functional) {
+  const FunctionSchema* f = FindSchema(functional);
+  if (f == nullptr) return c.Unsupported("has no functional form");
+  Values given;
+  std::vector<Tensor> outs;
+  for (size_t i = 0; i < c.args.size() && i < c.schema->arguments.size(); ++i) {
+    if (IsWritten(c.schema->arguments[i])) outs.push_back(c.args[i].tensor());
+  }
+  bool asks_dtype = false;
+  for (const Argument& a : f->arguments) {
+    const int i = c.schema->FindArgument(a.name);
+    if (i >= 0) {
+      given.push_back(c.args[i]);
+    } else if (a.name == "dtype" && !outs.empty()) {
+      asks_dtype = true;
+      given.push_back(EvalValue(ScalarTypeOf(outs[0].dtype())));
+    } else {
+      given.push_back(None());
+    }
+  }
+  (void)asks_dtype;
+  const bool elementwise = GetOpInfo(functional).kind == OpKind::kPointwise;
+  for (const Tensor& o : outs) {
+    SMELT_RETURN_IF_ERROR(CheckNoInternalOverlap(c, o));
+    for (const EvalValue& v : given) {
+      if (elementwise && v.IsTensor()) SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, o, v.tensor()));
+    }
+  }
+  SMELT_ASSIGN_OR_RETURN(Values results, Run(*c.state, functional, given));
+  if (results.size() != outs.size()) return c.Unsupported("its functional form returns another number of tensors");
+  Values returned;
+  for (size_t i = 0; i < outs.size(); ++i) {
+    if (!results[i].IsTensor()) return c.Unsupported("its functional form returns no tensor");
+    const Tensor& r = results[i].tensor();
+    if (!std::equal(r.sizes().begin(), r.sizes().end(), outs[i].sizes().begin(), outs[i].sizes().end())) {
+      // What is too small grows, and takes the layout that a fresh result would have.
+      Tensor resized = outs[i];
+      Geometry g = r.geometry();
+      g.offset = resized.offset();
+      const int64_t need = g.Span().second * ItemSize(resized.dtype());
+      if (g.NumElements() > 0 && need > resized.storage()->bytes()) SMELT_RETURN_IF_ERROR(resized.storage()->Resize(need));
+      resized.SetGeometry(g);
+    }
+    SMELT_RETURN_IF_ERROR(CopyInto(outs[i], r));
+  }
+  for (size_t i = 0; i < c.args.size() && i < c.schema->arguments.size(); ++i) {
+    if (IsWritten(c.schema->arguments[i]) && returned.size() < c.schema->returns.size()) returned.push_back(c.args[i]);
+  }
+  return returned;
+}
+
+// A graph of this one node, decomposed by one step and run.
+absl::StatusOr<Values> ByDecomposing(Call& c) {
+  if (c.state->depth > 60) return c.Unsupported("decomposes without end");
+  Graph g;
+  std::vector<ValueId> node_inputs;
+  std::vector<EvalValue> inputs;
+  auto input = [&](const Tensor& t) {
+    inputs.push_back(EvalValue(t));
+    return g.AddInput(absl::StrCat("x", inputs.size()), Type::Tensor(TypeOf(t)));
+  };
+  const NodeId end = g.block(g.top()).return_node;
+  // Inputs first: a constant stands before its node.
+  struct Slot {
+    std::vector<ValueId> tensors;
+    std::vector<bool> present;
+  };
+  std::vector<Slot> slots(c.args.size());
+  for (size_t i = 0; i < c.args.size(); ++i) {
+    const EvalValue& a = c.args[i];
+    if (a.IsTensor()) {
+      slots[i].tensors.push_back(input(a.tensor()));
+    } else if (a.IsList() && c.op.arg(static_cast<int>(i)).kind == OpArg::Kind::kTensorList) {
+      for (const EvalValue& e : a.elements()) {
+        slots[i].present.push_back(e.IsTensor());
+        slots[i].tensors.push_back(e.IsTensor() ? input(e.tensor()) : ValueId());
+      }
+    }
+  }
+  for (size_t i = 0; i < c.args.size(); ++i) {
+    const EvalValue& a = c.args[i];
+    const OpArg& arg = c.op.arg(static_cast<int>(i));
+    if (a.IsTensor()) {
+      node_inputs.push_back(slots[i].tensors[0]);
+      continue;
+    }
+    ConstantValue value;
+    if (a.IsInt()) value = a.as_int();
+    if (a.IsDouble()) value = a.as_double();
+    if (a.IsBool()) value = a.as_bool();
+    if (a.IsComplex()) value = a.as_complex();
+    if (a.IsString()) value = a.as_string();
+    if (a.IsList()) {
+      switch (arg.kind) {
+        case OpArg::Kind::kIntList: {
+          std::vector<int64_t> v;
+          for (const EvalValue& e : a.elements()) v.push_back(ToInt(e));
+          value = std::move(v);
+          break;
+        }
+        case OpArg::Kind::kFloatList:
+          value = arg.floats;
+          break;
+        case OpArg::Kind::kBoolList:
+          value = arg.bools;
+          break;
+        case OpArg::Kind::kTensorList: {
+          std::vector<ValueId> elements;
+          bool all = true;
+          for (size_t k = 0; k < slots[i].tensors.size(); ++k) {
+            all = all && slots[i].present[k];
+            elements.push_back(slots[i].present[k] ? slots[i].tensors[k] : InsertConstant(g, end, std::monostate()));
+          }
+          const Type element = all ? Type::Tensor() : Type::Optional(Type::Tensor());
+          node_inputs.push_back(
+              g.node(g.Append(g.top(), OpName::Get("prim::ListConstruct"), elements, {Type::List(element)})).outputs[0]);
+          continue;
+        }
+        default:
+          return c.Unsupported("is not supported with such a list");
+      }
+    }
+    node_inputs.push_back(InsertConstant(g, end, value));
+  }
+  std::vector<Type> types;
+  for (const Argument& r : c.schema->returns) types.push_back(r.type);
+  const NodeId n = g.Append(g.top(), c.op.op(), node_inputs, types);
+  for (ValueId v : std::vector<ValueId>(g.node(n).outputs.begin(), g.node(n).outputs.end())) g.AddOutput(v);
+  SMELT_ASSIGN_OR_RETURN(bool changed, Decompose(g, n));
+  if (!changed) return c.Unsupported("is not supported for these arguments");
+  ++c.state->depth;
+  absl::StatusOr<Values> results = RunGraph(*c.state, g, inputs);
+  --c.state->depth;
+  return Annotate(std::move(results), c.op.op().full());
+}
+
+}  // namespace
+
+const EvalValue& Call::Arg(absl::string_view arg_name) const {
+  static const EvalValue* const kNone = new EvalValue();
+  const int i = schema->FindArgument(arg_name);
+  return i < 0 || i >= static_cast<int>(args.size()) ? *kNone : args[i];
+}
+Tensor Call::T(absl::string_view n) const {
+  const EvalValue& v = Arg(n);
+  return v.IsTensor() ? v.tensor() : Tensor();
+}
+int64_t Call::I(absl::string_view n, int64_t d) const {
+  const EvalValue& v = Arg(n);
+  return v.IsNumber() ? ToInt(v) : d;
+}
+double Call::D(absl::string_view n, double d) const {
+  const EvalValue& v = Arg(n);
+  return v.IsNumber() ? ToDouble(v) : d;
+}
+bool Call::B(absl::string_view n, bool d) const {
+  const EvalValue& v = Arg(n);
+  return v.IsNumber() ? ToBool(v) : d;
+}
+std::vector<int64_t> Call::Ints(absl::string_view n) const {
+  const EvalValue& v = Arg(n);
+  std::vector<int64_t> out;
+  if (v.IsNumber()) out.push_back(ToInt(v));
+  if (v.IsList()) {
+    for (const EvalValue& e : v.elements()) out.push_back(ToInt(e));
+  }
+  return out;
+}
+std::vector<double> Call::Doubles(absl::string_view n) const {
+  const EvalValue& v = Arg(n);
+  std::vector<double> out;
+  if (v.IsNumber()) out.push_back(ToDouble(v));
+  if (v.IsList()) {
+    for (const EvalValue& e : v.elements()) out.push_back(ToDouble(e));
+  }
+  return out;
+}
+std::vector<Tensor> Call::Tensors(absl::string_view n) const {
+  const EvalValue& v = Arg(n);
+  std::vector<Tensor> out;
+  if (v.IsList()) {
+    for (const EvalValue& e : v.elements()) out.push_back(e.IsTensor() ? e.tensor() : Tensor());
+  }
+  return out;
+}
+std::vector<int64_t> Call::PerDim(absl::string_view n, int dims, int64_t d) const {
+  std::vector<int64_t> v = Ints(n);
+  if (v.empty()) v.push_back(d);
+  while (static_cast<int>(v.size()) < dims) v.push_back(v.back());
+  return v;
+}
+
+absl::StatusOr<int> Dim(const Call& c, int64_t dim, int rank) {
+  absl::StatusOr<int> d = view_rules::WrapDim(dim, rank);
+  if (!d.ok()) return c.Error(d.status().message());
+  return d;
+}
+
+absl::StatusOr<Tensor> NewTensor(const State& state, DType dtype, absl::Span<const int64_t> sizes,
+                                 absl::Span<const int64_t> strides) {
+  int64_t bytes = ItemSize(dtype);
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] < 0) return absl::InvalidArgumentError(absl::StrCat("a tensor's size is negative: ", sizes[d]));
+    int64_t span = 0;
+    if (sizes[d] > 0 && (__builtin_mul_overflow(sizes[d], std::max<int64_t>(strides[d], 1), &span) ||
+                         __builtin_mul_overflow(span, ItemSize(dtype), &span))) {
+      return absl::ResourceExhaustedError("a tensor's size overflows int64");
+    }
+    bytes = std::max(bytes, span);
+  }
+  if (bytes > state.options.max_tensor_bytes)
+    return absl::ResourceExhaustedError(absl::StrCat("a tensor of ", bytes, " bytes is above the limit of ",
+                                                     state.options.max_tensor_bytes));
+  Tensor t = Tensor::EmptyStrided(dtype, sizes, strides);
+  if (t.storage()->bytes() > 0) std::memset(t.storage()->data(), 0, t.storage()->bytes());
+  return t;
+}
+
+absl::StatusOr<std::vector<Tensor>> OutputsOf(const Call& c) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<InferredOutput> inferred, InferCall(c.op, SymbolRanges()));
+  std::vector<Tensor> outputs;
+  for (const InferredOutput& o : inferred) {
+    if (!o.type.IsTensor()) return c.Unsupported("a result that is no tensor");
+    const TensorType& t = o.type.tensor();
+    if (!t.dtype || !t.sizes) return c.Unsupported("a result whose sizes inference does not know");
+    SMELT_ASSIGN_OR_RETURN(Geometry g, Evaluated(c, *t.sizes, t.strides ? *t.strides : ContiguousStrides(*t.sizes), 0));
+    absl::StatusOr<Tensor> out = NewTensor(*c.state, *t.dtype, g.sizes, g.strides);
+    if (!out.ok()) return c.Error(out.status().message());
+    outputs.push_back(*std::move(out));
+  }
+  return outputs;
+}
+absl::StatusOr<Tensor> OutputOf(const Call& c) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Tensor> outputs, OutputsOf(c));
+  if (outputs.empty()) return c.Unsupported("has no result");
+  return outputs[0];
+}
+
+absl::StatusOr<Call> MakeCall(State& state, OpName op, absl::Span<const EvalValue> args) {
+  Call c;
+  c.state = &state;
+  c.schema = FindSchema(op);
+  if (c.schema == nullptr) return absl::UnimplementedError(absl::StrCat(op.full(), ": no such operator is known"));
+  c.args.assign(args.begin(), args.end());
+  const size_t n = c.schema->arguments.size();
+  if (c.args.size() > n && !c.schema->is_vararg)
+    return absl::InvalidArgumentError(
+        absl::StrCat(op.full(), ": ", c.args.size(), " arguments are given, it takes ", n));
+  for (size_t i = c.args.size(); i < n; ++i) {
+    const Argument& a = c.schema->arguments[i];
+    if (!a.default_value) return absl::InvalidArgumentError(absl::StrCat(op.full(), ": argument \"", a.name, "\" is missing"));
+    c.args.push_back(FromConstant(*a.default_value));
+  }
+  std::vector<OpArg> op_args;
+  for (size_t i = 0; i < c.args.size(); ++i) {
+    const EvalValue& v = c.args[i];
+    if (i < n && !Fits(v, c.schema->arguments[i].type)) {
+      return absl::InvalidArgumentError(absl::StrCat(op.full(), ": argument \"", c.schema->arguments[i].name, "\" is ",
+                                                     v.ToString(), ", expected ",
+                                                     c.schema->arguments[i].type.ToString()));
+    }
+    if (v.IsTensor() && !v.tensor().InBounds())
+      return absl::InvalidArgumentError(absl::StrCat(op.full(), ": argument ", i, " reaches outside its storage"));
+    op_args.push_back(i < n && v.IsList() && v.elements().empty() ? EmptyList(c.schema->arguments[i].type) : ToArg(v));
+  }
+  c.op = OpCall(op, std::move(op_args));
+  return c;
+}
+
+EvalValue FromConstant(const ConstantValue& v) {
+  struct Visitor {
+    EvalValue operator()(std::monostate) const { return EvalValue(); }
+    EvalValue operator()(int64_t i) const { return EvalValue(i); }
+    EvalValue operator()(double d) const { return EvalValue(d); }
+    EvalValue operator()(bool b) const { return EvalValue(b); }
+    EvalValue operator()(const std::string& s) const { return EvalValue(s); }
+    EvalValue operator()(std::complex<double> c) const { return EvalValue(c); }
+    EvalValue operator()(const Tensor& t) const {
+      return EvalValue(t.storage()->data() == nullptr && t.NumElements() > 0 ? t : CopyWithStrides(t, t.strides()));
+    }
+    EvalValue operator()(const std::vector<int64_t>& v) const { return EvalValue::Ints(v); }
+    EvalValue operator()(const std::vector<double>& v) const {
+      Values e;
+      for (double d : v) e.push_back(EvalValue(d));
+      return EvalValue::List(std::move(e));
+    }
+    EvalValue operator()(const std::vector<bool>& v) const {
+      Values e;
+      for (bool b : v) e.push_back(EvalValue(b));
+      return EvalValue::List(std::move(e));
+    }
+  };
+  return std::visit(Visitor(), v);
+}
+
+absl::StatusOr<Values> Run(State& state, OpName op, absl::Span<const EvalValue> args) {
+  SMELT_ASSIGN_OR_RETURN(Call c, MakeCall(state, op, args));
+  if (Kernel k = FindKernel(op, *c.schema); k != nullptr) return k(c);
+  const OpInfo& info = GetOpInfo(op);
+  switch (info.kind) {
+    case OpKind::kPointwise:
+      return Pointwise(c);
+    case OpKind::kReduction:
+      return Reduction(c);
+    case OpKind::kView:
+      return View(c, op);
+    case OpKind::kInplaceView:
+      return InPlaceView(c, info.functional);
+    case OpKind::kInplace:
+      return InPlace(c, info.functional);
+    case OpKind::kOut:
+      return Out(c, info.functional);
+    case OpKind::kScalar:
+      return Number(c);
+    default:
+      if (HasDecomposition(op)) return ByDecomposing(c);
+      return c.Unsupported("is not supported by the evaluator");
+  }
+}
+
+absl::StatusOr<Tensor> Run1(State& state, absl::string_view op, std::vector<EvalValue> args) {
+  SMELT_ASSIGN_OR_RETURN(Values v, Run(state, OpName::Get(op), args));
+  if (v.empty() || !v[0].IsTensor()) return absl::InternalError(absl::StrCat(op, " returned no tensor"));
+  return v[0].tensor();
+}
+
+absl::Status CheckNoInternalOverlap(const Call& c, const Tensor& written) {
+  for (int d = 0; d < written.rank(); ++d) {
+    if (written.sizes()[d] > 1 && written.strides()[d] == 0 && written.NumElements() > 0) {
+      return c.Error(
+          "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+          "Please clone() the tensor before performing the operation.");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNoPartialOverlap(const Call& c, const Tensor& a, const Tensor& b) {
+  // PyTorch's own approximation: exact for dense tensors, and no refusal for others.
+  if (a.IsSame(b) || a.storage() != b.storage() || a.NumElements() == 0 || b.NumElements() == 0) return absl::OkStatus();
+  ConcreteDecide decide;
+  if (!view_rules::IsNonOverlappingAndDense(decide, a.geometry()) ||
+      !view_rules::IsNonOverlappingAndDense(decide, b.geometry())) {
+    return absl::OkStatus();
+  }
+  const int64_t a0 = a.offset() * ItemSize(a.dtype()), a1 = a0 + a.NumElements() * ItemSize(a.dtype());
+  const int64_t b0 = b.offset() * ItemSize(b.dtype()), b1 = b0 + b.NumElements() * ItemSize(b.dtype());
+  const bool partial =
+      a0 == b0 && a1 == b1 ? a.strides() != b.strides() : a0 < b1 && b0 < a1;
+  if (!partial) return absl::OkStatus();
+  return c.Error(
+      "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+      "location. Please clone() the tensor before performing the operation.");
+}
+
+}  // namespace smelt::eval_internal
