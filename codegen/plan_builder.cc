@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -241,6 +242,23 @@ class PlanBuilder {
       region = true;
     }
     return region ? node.inputs[sub.value(inner).def_index] : ValueId();
+  }
+  // Of a region write into memory that several arguments share: the argument it counts from.
+  std::optional<int> HomeOf(ValueId v) const {
+    const Graph* g = &g_;
+    NodeId def = g_.value(v).def;
+    if (g_.IsParam(def)) return std::nullopt;
+    if (g_.node(def).op == "smelt::FusionGroup") {
+      const auto* subgraph = std::get_if<std::shared_ptr<Graph>>(g_.node(def).FindAttribute("Subgraph"));
+      if (subgraph == nullptr) return std::nullopt;
+      const ValueId inner = (*subgraph)->outputs()[g_.value(v).def_index];
+      g = subgraph->get();
+      def = g->value(inner).def;
+      if (g->IsParam(def)) return std::nullopt;
+    }
+    const Attribute* home = g->node(def).FindAttribute("argument");
+    if (home == nullptr) return std::nullopt;
+    return static_cast<int>(std::get<int64_t>(*home));
   }
   static bool IsRegionOp(OpName op) {
     return op == "smelt::write_region" || absl::StartsWith(op.name(), "smelt::inplace_");
@@ -618,9 +636,8 @@ class PlanBuilder {
     std::vector<Location> where(k.params.size());
     for (size_t i = 0; i < k.params.size(); ++i) {
       SMELT_ASSIGN_OR_RETURN(where[i], Locate(k.params[i].value));
-      if (const Attribute* home = g_.node(n).FindAttribute("argument"); home != nullptr && k.params[i].is_output) {
-        where[i] = locations_.at(argument_value_.at(static_cast<int>(std::get<int64_t>(*home))));
-      }
+      if (!k.params[i].is_output) continue;
+      if (std::optional<int> home = HomeOf(k.params[i].value)) where[i] = locations_.at(argument_value_.at(*home));
     }
     absl::flat_hash_map<ValueId, Location> snapshots;
     for (size_t i = 0; i < k.params.size(); ++i) {

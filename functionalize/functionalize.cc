@@ -117,7 +117,11 @@ class Functionalizer {
       SymbolicGeometry geometry = GeometryOf(value.type.tensor());
       if (options_.overlapping && options_.symbolic_strides) {
         for (size_t k = 0; k < geometry.strides.size(); ++k) {
-          geometry.strides[k] = Expr::Symbol(absl::StrCat(value.name, ".stride", k));
+          const std::string symbol = absl::StrCat(value.name, ".stride", k);
+          SymbolRanges::Range range;
+          range.hint = Hint(geometry.strides[k]);
+          g_.symbols.Set(symbol, range);
+          geometry.strides[k] = Expr::Symbol(symbol);
         }
       }
       const int home = options_.overlapping ? static_cast<int>(d) : -1;
@@ -172,6 +176,17 @@ class Functionalizer {
       states_.push_back({w, t});
     }
     return absl::OkStatus();
+  }
+
+  // The value of an expression for the example that was exported.
+  int64_t Hint(const Expr& e) const {
+    absl::flat_hash_map<std::string, int64_t> values;
+    for (const std::string& s : e.Symbols()) {
+      auto it = g_.symbol_hints.find(s);
+      values[s] = it == g_.symbol_hints.end() ? 4 : it->second;
+    }
+    auto v = e.Evaluate(values);
+    return v.ok() ? *v : -1;
   }
 
   static SymbolicGeometry WeightGeometry(const Weight& w) {

@@ -48,6 +48,7 @@ class Opener {
         {"aten::unflatten", &Opener::Reshape},
         {"aten::reshape_as", &Opener::Reshape},
         {"aten::view_as", &Opener::Reshape},
+        {"aten::view", &Opener::View},
         {"aten::expand_as", &Opener::ExpandAs},
         {"aten::contiguous", &Opener::Contiguous},
         {"aten::to", &Opener::To},
@@ -145,6 +146,11 @@ class Opener {
 
   // --- rules ---
   absl::Status Nothing(NodeId) { return absl::OkStatus(); }
+  // Whether it is legal, and its strides, hang on its argument's.
+  absl::Status View(NodeId) {
+    strides_decide_ = true;
+    return absl::OkStatus();
+  }
 
   absl::Status Identity(NodeId n) {
     ReplaceWith(n, In(n, 0));

@@ -170,6 +170,12 @@ bool SymbolicDecide::Assume(const Expr& a, Assumption::Relation relation, const 
     if (made == asked) return true;
     if (made == opposite) return false;
   }
+  for (const Expr* e : {&a, &b}) {
+    for (const std::string& s : e->Symbols()) {
+      const int64_t hint = ranges_->Get(s).hint;
+      if (hint >= 0) hints_.try_emplace(s, hint);
+    }
+  }
   absl::StatusOr<int64_t> x = a.Evaluate(hints_), y = b.Evaluate(hints_);
   if (!x.ok() || !y.ok()) {
     Fail(absl::StrCat("whether ", asked.ToString(), " is not known: the ranges of the symbols leave it open, and ",
