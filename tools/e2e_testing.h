@@ -1,0 +1,29 @@
+// A model through every stage, as the command line takes it there: for tests.
+#ifndef SMELT_TOOLS_E2E_TESTING_H_
+#define SMELT_TOOLS_E2E_TESTING_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "smelt/pipeline/compile.h"
+#include "smelt/runtime/case.h"
+
+namespace smelt {
+
+// The models of a folder (.pt2, .ir), without folder and ending, sorted.
+std::vector<std::string> ModelNames(const std::string& folder);
+// FOLDER/NAME.pt2 or FOLDER/NAME.ir, whichever there is.
+std::string ModelPath(const std::string& folder, const std::string& name);
+// A path in the test's own folder.
+std::string Scratch(const std::string& name);
+
+absl::StatusOr<CompileStats> CompileModel(const std::string& model_path, const std::string& bundle_path,
+                                          const CompileOptions& options);
+// "" if the case beside the model holds; else what is different, or the error, with the stage in front.
+std::string CompileAndRunCase(const std::string& folder, const std::string& name, const CompileOptions& options,
+                              CompileStats* stats = nullptr, CaseReport* report = nullptr);
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_E2E_TESTING_H_
