@@ -204,7 +204,7 @@ class CaseRunner {
     const std::string where = absl::StrCat(path_, ": calls[", call_, "]");
     if (!call.is_object() || !call.contains("args") || !call["args"].is_array())
       return Bad(where, "a list \"args\" expected");
-    std::vector<Value> args;
+    std::vector<Datum> args;
     std::vector<Tensor> tensors;
     std::vector<std::string> arg_storages;
     std::vector<std::pair<Stated, Tensor>> made;
@@ -213,7 +213,7 @@ class CaseRunner {
       const std::string at = absl::StrCat(where, ".args[", i, "]");
       if (!a.is_object()) return Bad(at, "an object expected");
       if (!a.contains("storage")) {
-        SMELT_ASSIGN_OR_RETURN(Value v, ReadScalarArg(a, at));
+        SMELT_ASSIGN_OR_RETURN(Datum v, ReadScalarArg(a, at));
         args.push_back(std::move(v));
         continue;
       }
@@ -235,7 +235,7 @@ class CaseRunner {
       made.push_back({s, t});
       tensors.push_back(t);
       arg_storages.push_back(s.storage);
-      args.push_back(Value(t));
+      args.push_back(Datum(t));
     }
     const bool raises = call.contains("raises");
     std::vector<std::string> before_bytes;
@@ -251,7 +251,7 @@ class CaseRunner {
       }
     }
     const auto begin = std::chrono::steady_clock::now();
-    absl::StatusOr<std::vector<Value>> result = instance_->Run(args);
+    absl::StatusOr<std::vector<Datum>> result = instance_->Run(args);
     latencies_.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
     if (first_round_) NoteStats(result.ok());
     // What later calls may name.
@@ -278,14 +278,14 @@ class CaseRunner {
     return CheckCall(call, where, tensors, arg_storages, *result, before_state);
   }
 
-  absl::StatusOr<Value> ReadScalarArg(const Json& a, const std::string& at) {
-    if (a.contains("none")) return Value();
-    if (a.contains("int") && a["int"].is_number_integer()) return Value(a["int"].get<int64_t>());
-    if (a.contains("bool") && a["bool"].is_boolean()) return Value(a["bool"].get<bool>());
+  absl::StatusOr<Datum> ReadScalarArg(const Json& a, const std::string& at) {
+    if (a.contains("none")) return Datum();
+    if (a.contains("int") && a["int"].is_number_integer()) return Datum(a["int"].get<int64_t>());
+    if (a.contains("bool") && a["bool"].is_boolean()) return Datum(a["bool"].get<bool>());
     if (a.contains("float")) {
-      if (auto v = Number(a["float"])) return Value(*v);
+      if (auto v = Number(a["float"])) return Datum(*v);
     }
-    if (a.contains("string") && a["string"].is_string()) return Value(a["string"].get<std::string>());
+    if (a.contains("string") && a["string"].is_string()) return Datum(a["string"].get<std::string>());
     if (a.contains("complex")) return absl::UnimplementedError(absl::StrCat(at, ": complex numbers as arguments"));
     return Bad(at, "a tensor, int, float, bool, string or none expected");
   }
@@ -318,7 +318,7 @@ class CaseRunner {
 
   // --- checking ---
   absl::Status CheckCall(const Json& call, const std::string& where, const std::vector<Tensor>& args,
-                         const std::vector<std::string>& arg_storages, const std::vector<Value>& outputs,
+                         const std::vector<std::string>& arg_storages, const std::vector<Datum>& outputs,
                          const std::vector<SavedState>& before_state) {
     names_.clear();
     shift_.clear();
@@ -410,7 +410,7 @@ class CaseRunner {
     }
   }
 
-  absl::Status CheckOutput(const Json& want, const std::string& at, const std::string& where, const Value& got,
+  absl::Status CheckOutput(const Json& want, const std::string& at, const std::string& where, const Datum& got,
                            const std::vector<Tensor>& args) {
     if (!want.is_object()) return Bad(where, absl::StrCat(at, ": an object expected"));
     if (want.contains("storage")) {

@@ -35,7 +35,7 @@ bool ShareBytes(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-void Executor::Relate(absl::Span<const Value> args, int a, int b) {
+void Executor::Relate(absl::Span<const Datum> args, int a, int b) {
   if (!program_->arg_matters()[a] && !program_->arg_matters()[b]) return;
   const Tensor &x = args[a].tensor(), &y = args[b].tensor();
   if (a > b) std::swap(a, b);
@@ -52,7 +52,7 @@ void Executor::Relate(absl::Span<const Value> args, int a, int b) {
   }
 }
 
-void Executor::FindSharing(absl::Span<const Value> args) {
+void Executor::FindSharing(absl::Span<const Datum> args) {
   sharing_.clear();
   state_sharing_.clear();
   if (!program_->patterns_matter()) return;
@@ -95,7 +95,7 @@ void Executor::FindSharing(absl::Span<const Value> args) {
   }
 }
 
-bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Value> args, std::string* why) const {
+bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> args, std::string* why) const {
   const bool any_order = plan.plan->variant == fb::VariantKind::EagerOrder;
   const auto refuse = [&](int a, int b, absl::string_view what) {
     *why = absl::StrCat("arguments \"", ArgName(a), "\" and \"", ArgName(b), "\" ", what);
@@ -158,7 +158,7 @@ bool Executor::GuardsHold(int plan, const fb::GuardT** failed) {
   return true;
 }
 
-absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Value> args) {
+absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
   FindSharing(args);
   std::string pattern;
   absl::Status strides;

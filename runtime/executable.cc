@@ -227,16 +227,16 @@ void Executable::Describe() {
     if (a->has_constant) {
       switch (a->kind) {
         case fb::ArgKind::Int:
-          info.constant = Value(a->int_value);
+          info.constant = Datum(a->int_value);
           break;
         case fb::ArgKind::Float:
-          info.constant = Value(a->float_value);
+          info.constant = Datum(a->float_value);
           break;
         case fb::ArgKind::Bool:
-          info.constant = Value(a->int_value != 0);
+          info.constant = Datum(a->int_value != 0);
           break;
         case fb::ArgKind::String:
-          info.constant = Value(a->string_value);
+          info.constant = Datum(a->string_value);
           break;
         default:
           break;

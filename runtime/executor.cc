@@ -77,8 +77,8 @@ absl::StatusOr<std::unique_ptr<Instance>> Instance::Create(std::shared_ptr<const
   return std::unique_ptr<Instance>(std::move(made));
 }
 
-absl::StatusOr<std::vector<Value>> Instance::Run(absl::Span<const Value> args) {
-  std::vector<Value> outputs;
+absl::StatusOr<std::vector<Datum>> Instance::Run(absl::Span<const Datum> args) {
+  std::vector<Datum> outputs;
   SMELT_RETURN_IF_ERROR(RunInto(args, &outputs));
   return outputs;
 }
@@ -139,7 +139,7 @@ absl::Status Executor::ResetStates() {
   return absl::OkStatus();
 }
 
-absl::Status Executor::RunInto(absl::Span<const Value> args, std::vector<Value>* outputs) {
+absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   if (outputs->empty()) outputs->resize(bundle_.outputs.size());
   if (outputs->size() != bundle_.outputs.size()) {
     return absl::InvalidArgumentError(
@@ -207,7 +207,7 @@ absl::Status Executor::ReserveArena(int64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::Status Executor::SetAddresses(absl::Span<const Value> args, std::vector<Value>* outputs) {
+absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   const fb::PlanT& p = *plan_->plan;
   BoundPlan& b = *bound_;
   const size_t num_slots = p.slots.size();
@@ -312,7 +312,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Value> args, std::vector<Va
     b.arena_generation = arena_generation_;
   }
   for (const BoundPlan::ArgWord& w : b.arg_words) {
-    const Value& v = args[w.arg];
+    const Datum& v = args[w.arg];
     const double d = v.IsFloat() ? v.as_float() : v.IsBool() ? v.as_bool() : static_cast<double>(v.as_int());
     if (w.as_double) {
       std::memcpy(&b.words[w.word], &d, 8);
@@ -332,7 +332,7 @@ absl::Status Executor::CheckCall() {
   return absl::OkStatus();
 }
 
-bool Executor::Adopt(int output, const Tensor& t, absl::Span<const Value> args) {
+bool Executor::Adopt(int output, const Tensor& t, absl::Span<const Datum> args) {
   const fb::OutputRefT& o = *plan_->plan->convention->outputs->outputs[output];
   if (o.kind != fb::OutputKind::Fresh || plan_->view_late[o.view]) return false;
   const BoundView& v = bound_->views[o.view];
@@ -396,7 +396,7 @@ absl::StatusOr<Tensor> Executor::TensorOf(int v) {
   return Tensor(StorageOf(view.slot), static_cast<DType>(view.dtype), std::move(g));
 }
 
-absl::Status Executor::Build(const fb::OutputRefT& o, absl::Span<const Value> args, Value* out) {
+absl::Status Executor::Build(const fb::OutputRefT& o, absl::Span<const Datum> args, Datum* out) {
   switch (o.kind) {
     case fb::OutputKind::IsArg:
       *out = args[o.index];
@@ -405,7 +405,7 @@ absl::Status Executor::Build(const fb::OutputRefT& o, absl::Span<const Value> ar
       *out = states_[o.index];
       return absl::OkStatus();
     case fb::OutputKind::None:
-      *out = Value();
+      *out = Datum();
       return absl::OkStatus();
     case fb::OutputKind::Scalar: {
       Register r;
@@ -432,7 +432,7 @@ absl::Status Executor::Build(const fb::OutputRefT& o, absl::Span<const Value> ar
   }
 }
 
-absl::Status Executor::Finish(absl::Span<const Value> args, std::vector<Value>* outputs) {
+absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   const fb::ConventionT& c = *plan_->plan->convention;
   // All of what will be seen is computed before any handle changes: views count from where the arguments were.
   std::vector<std::pair<Tensor, Tensor>> changes;  // handle, what it becomes
@@ -447,13 +447,13 @@ absl::Status Executor::Finish(absl::Span<const Value> args, std::vector<Value>* 
       state_geometry_changed_ = state_geometry_changed_ || m->is_state;
     }
   }
-  std::vector<Value> given;
+  std::vector<Datum> given;
   for (size_t k = 0; k < outputs->size(); ++k) {
     if (adopted_[k]) continue;
-    Value& out = (*outputs)[k];
+    Datum& out = (*outputs)[k];
     if (out.IsTensor()) {
       Tensor to = out.tensor();
-      Value made;
+      Datum made;
       SMELT_RETURN_IF_ERROR(Build(*c.outputs->outputs[k], args, &made));
       if (!made.IsTensor() || !to.defined() || made.tensor().dtype() != to.dtype() ||
           made.tensor().sizes() != to.sizes()) {

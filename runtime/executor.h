@@ -91,17 +91,17 @@ class Executor : public Instance {
   Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options);
   absl::Status Init();
 
-  absl::Status RunInto(absl::Span<const Value> args, std::vector<Value>* outputs) override;
+  absl::Status RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) override;
   Tensor state(int index) const override { return states_[index]; }
   absl::Status ResetStates() override;
   void Seed(uint64_t seed) override { generator_ = Generator{seed, 0}; }
 
  private:
   // --- signature.cc ---
-  absl::Status ReadArguments(absl::Span<const Value> args);
-  absl::Status ReadSymbols(absl::Span<const Value> args);
-  absl::Status CheckSizes(absl::Span<const Value> args);
-  absl::Status CheckStrides(absl::Span<const Value> args) const;
+  absl::Status ReadArguments(absl::Span<const Datum> args);
+  absl::Status ReadSymbols(absl::Span<const Datum> args);
+  absl::Status CheckSizes(absl::Span<const Datum> args);
+  absl::Status CheckStrides(absl::Span<const Datum> args) const;
 
   // --- classify.cc ---
   enum class Relation : uint8_t { kSame, kSameGeometry, kOverlap };
@@ -117,10 +117,10 @@ class Executor : public Instance {
     uintptr_t low = 0, high = 0;  // equal: none
     bool tensor = false;
   };
-  void FindSharing(absl::Span<const Value> args);
-  void Relate(absl::Span<const Value> args, int a, int b);
-  bool PatternFits(const ExecutablePlan& plan, absl::Span<const Value> args, std::string* why) const;
-  absl::StatusOr<int> ChoosePlan(absl::Span<const Value> args);
+  void FindSharing(absl::Span<const Datum> args);
+  void Relate(absl::Span<const Datum> args, int a, int b);
+  bool PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> args, std::string* why) const;
+  absl::StatusOr<int> ChoosePlan(absl::Span<const Datum> args);
   bool GuardsHold(int plan, const fb::GuardT** failed);
 
   // --- bind.cc ---
@@ -152,12 +152,12 @@ class Executor : public Instance {
   absl::Status StateError(const absl::Status& s, absl::string_view source) const;
 
   // --- executor.cc ---
-  absl::Status SetAddresses(absl::Span<const Value> args, std::vector<Value>* outputs);
+  absl::Status SetAddresses(absl::Span<const Datum> args, std::vector<Datum>* outputs);
   absl::Status CheckCall();
   // Uses a tensor of the caller's as the memory of a fresh slot, if that is possible.
-  bool Adopt(int output, const Tensor& t, absl::Span<const Value> args);
-  absl::Status Finish(absl::Span<const Value> args, std::vector<Value>* outputs);
-  absl::Status Build(const fb::OutputRefT& o, absl::Span<const Value> args, Value* out);
+  bool Adopt(int output, const Tensor& t, absl::Span<const Datum> args);
+  absl::Status Finish(absl::Span<const Datum> args, std::vector<Datum>* outputs);
+  absl::Status Build(const fb::OutputRefT& o, absl::Span<const Datum> args, Datum* out);
   absl::StatusOr<Tensor> TensorOf(int v);
   std::shared_ptr<Storage> StorageOf(int slot) const;
   std::string SlotName(int slot) const;
@@ -183,7 +183,7 @@ class Executor : public Instance {
   std::vector<SharingArgs> sharing_;
   std::vector<SharingState> state_sharing_;
   std::vector<Register> registers_;
-  absl::Span<const Value> args_;
+  absl::Span<const Datum> args_;
 
   const ExecutablePlan* plan_ = nullptr;
   BoundPlan* bound_ = nullptr;

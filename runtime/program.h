@@ -3,7 +3,7 @@
 //   SMELT_ASSIGN_OR_RETURN(auto program, Program::Load("net.smb"));                 // once a process
 //   SMELT_ASSIGN_OR_RETURN(auto instance, Instance::Create(program));               // one a thread of the caller
 //   Tensor x = Tensor::Empty(DType::kFloat32, {4, 8});
-//   SMELT_ASSIGN_OR_RETURN(std::vector<Value> outputs, instance->Run({x}));
+//   SMELT_ASSIGN_OR_RETURN(std::vector<Datum> outputs, instance->Run({x}));
 //
 // What the caller sees is what eager PyTorch does: arguments that the model writes are written in place, arguments
 // whose geometry it changes (t_, resize_) have another geometry afterwards, and outputs share memory with arguments,
@@ -45,7 +45,7 @@ struct ArgInfo {
   // Sizes that are the same in every call; -1 where they vary.
   std::vector<int64_t> sizes;
   bool has_constant = false;  // the value is baked in: another one is refused
-  Value constant;
+  Datum constant;
 };
 
 struct ResultInfo {
@@ -123,16 +123,16 @@ class Instance {
   // or the bundle has no plan for this way of sharing memory. Both before anything is written, except where only the
   // data decide: then the message names the arguments that may have been written. Allocates nothing but the outputs at
   // sizes it has seen.
-  absl::StatusOr<std::vector<Value>> Run(absl::Span<const Value> args);
-  absl::StatusOr<std::vector<Value>> Run(std::initializer_list<Value> args) {
-    return Run(absl::Span<const Value>(args.begin(), args.size()));
+  absl::StatusOr<std::vector<Datum>> Run(absl::Span<const Datum> args);
+  absl::StatusOr<std::vector<Datum>> Run(std::initializer_list<Datum> args) {
+    return Run(absl::Span<const Datum>(args.begin(), args.size()));
   }
 
   // With memory for results from the caller: where *outputs holds a tensor, its dtype and sizes must be the result's,
   // and the result's values are written there (right away where its layout is the result's and it shares no memory with
   // an argument, else by a copy); where it holds None, as above. *outputs must have as many elements as the model
   // outputs, or none.
-  virtual absl::Status RunInto(absl::Span<const Value> args, std::vector<Value>* outputs) = 0;
+  virtual absl::Status RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) = 0;
 
   const CallStats& last_call() const { return stats_; }
 

@@ -17,10 +17,10 @@ constexpr int kGeometry = static_cast<int>(fb::MutationKind::Geometry);
 constexpr int kStorage = static_cast<int>(fb::MutationKind::Storage);
 constexpr int kResized = static_cast<int>(fb::MutationKind::Resized);
 
-std::vector<Value> RunOk(Instance& i, std::vector<Value> args) {
+std::vector<Datum> RunOk(Instance& i, std::vector<Datum> args) {
   auto r = i.Run(args);
   EXPECT_TRUE(r.ok()) << r.status();
-  return r.ok() ? *std::move(r) : std::vector<Value>();
+  return r.ok() ? *std::move(r) : std::vector<Datum>();
 }
 
 // f(x): return x + 1, x of any length
@@ -89,7 +89,7 @@ TEST(ProgramTest, AResultIsComputedInTheCallersMemory) {
   AddOneModel(b);
   auto i = b.Instantiate();
   Tensor y = VectorOf({0, 0, 0});
-  std::vector<Value> outputs = {y};
+  std::vector<Datum> outputs = {y};
   ASSERT_TRUE(i->RunInto({VectorOf({1, 2, 3})}, &outputs).ok());
   EXPECT_TRUE(outputs[0].tensor().IsSame(y));
   EXPECT_THAT(FloatsOf(y), ElementsAre(2, 3, 4));
@@ -111,7 +111,7 @@ TEST(ProgramTest, WhatDoesNotFitTheSignatureIsSaidByName) {
   AddOneModel(b);
   b.raw().symbols[0]->min = 2;
   auto i = b.Instantiate();
-  const auto error = [&](std::vector<Value> args) { return i->Run(args).status(); };
+  const auto error = [&](std::vector<Datum> args) { return i->Run(args).status(); };
   EXPECT_THAT(error({}).message(), HasSubstr("takes 1 arguments, 0 were given"));
   EXPECT_THAT(error({3}).message(), HasSubstr("argument \"x\" is an int, expected a tensor"));
   EXPECT_THAT(error({Tensor::Empty(DType::kInt64, {3})}).message(), HasSubstr("is of int64, expected float32"));
@@ -234,7 +234,7 @@ TEST(AliasVariantTest, ManyArgumentsAreComparedToo) {
   }
   auto i = b.Instantiate();
   Tensor all = VectorOf(std::vector<float>(80, 0));
-  std::vector<Value> args;
+  std::vector<Datum> args;
   for (int k = 0; k < 40; ++k) args.push_back(all.View({{2}, {1}, 2 * (k * 7 % 40)}));
   RunOk(*i, args);
   EXPECT_EQ(i->last_call().variant, AliasVariant::kDistinct);

@@ -28,7 +28,7 @@ absl::string_view KindName(fb::ArgKind k) {
 }
 
 // What PyTorch converts silently is taken, too.
-bool KindFits(fb::ArgKind want, const Value& v) {
+bool KindFits(fb::ArgKind want, const Datum& v) {
   switch (want) {
     case fb::ArgKind::Tensor:
       return v.IsTensor() && v.tensor().defined();
@@ -48,12 +48,12 @@ bool KindFits(fb::ArgKind want, const Value& v) {
   return false;
 }
 
-int64_t AsInt(const Value& v) { return v.IsBool() ? v.as_bool() : v.as_int(); }
-double AsDouble(const Value& v) { return v.IsFloat() ? v.as_float() : static_cast<double>(AsInt(v)); }
+int64_t AsInt(const Datum& v) { return v.IsBool() ? v.as_bool() : v.as_int(); }
+double AsDouble(const Datum& v) { return v.IsFloat() ? v.as_float() : static_cast<double>(AsInt(v)); }
 
 }  // namespace
 
-absl::Status Executor::ReadArguments(absl::Span<const Value> args) {
+absl::Status Executor::ReadArguments(absl::Span<const Datum> args) {
   const auto& defs = bundle_.args;
   if (args.size() != defs.size()) {
     return absl::InvalidArgumentError(
@@ -61,7 +61,7 @@ absl::Status Executor::ReadArguments(absl::Span<const Value> args) {
   }
   for (size_t i = 0; i < defs.size(); ++i) {
     const fb::ArgDefT& def = *defs[i];
-    const Value& v = args[i];
+    const Datum& v = args[i];
     Extent& extent = extents_[i];
     extent = Extent();
     if (!KindFits(def.kind, v)) {
@@ -118,7 +118,7 @@ absl::Status Executor::ReadArguments(absl::Span<const Value> args) {
   return absl::OkStatus();
 }
 
-absl::Status Executor::ReadSymbols(absl::Span<const Value> args) {
+absl::Status Executor::ReadSymbols(absl::Span<const Datum> args) {
   const auto& defs = bundle_.symbols;
   for (size_t i = 0; i < defs.size(); ++i) {
     const fb::SymbolDefT& s = *defs[i];
@@ -166,7 +166,7 @@ absl::Status Executor::ReadSymbols(absl::Span<const Value> args) {
   return absl::OkStatus();
 }
 
-absl::Status Executor::CheckSizes(absl::Span<const Value> args) {
+absl::Status Executor::CheckSizes(absl::Span<const Datum> args) {
   // The same symbols as in the last call: the expressions have their values already.
   if (signature_key_ != symbols_) {
     EvaluateExprs(bundle_.exprs, program_->signature_exprs(), symbols_, symbol_known_, &signature_);
@@ -188,7 +188,7 @@ absl::Status Executor::CheckSizes(absl::Span<const Value> args) {
   return absl::OkStatus();
 }
 
-absl::Status Executor::CheckStrides(absl::Span<const Value> args) const {
+absl::Status Executor::CheckStrides(absl::Span<const Datum> args) const {
   for (size_t i = 0; i < bundle_.args.size(); ++i) {
     const fb::ArgDefT& def = *bundle_.args[i];
     if (def.kind != fb::ArgKind::Tensor) continue;

@@ -122,7 +122,7 @@ absl::Status Executor::RunStep(int block, int index) {
       const fb::SetRegisterT& s = *step.step.AsSetRegister();
       Register& r = registers_[s.register_];
       if (s.arg >= 0) {
-        const Value& v = args_[s.arg];
+        const Datum& v = args_[s.arg];
         r = v.IsFloat() ? Register::Float(v.as_float()) : Register::Int(v.IsBool() ? v.as_bool() : v.as_int());
       } else if (s.expr >= 0) {
         SMELT_ASSIGN_OR_RETURN(const int64_t v, ExprValue(s.expr));

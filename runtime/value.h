@@ -1,4 +1,4 @@
-// What a model takes and returns: a tensor, a number, or nothing.
+// What a model takes and returns: a tensor, a number, or nothing. (A Value is of a graph: core/ir/graph.h.)
 #ifndef SMELT_RUNTIME_VALUE_H_
 #define SMELT_RUNTIME_VALUE_H_
 
@@ -12,17 +12,17 @@
 
 namespace smelt {
 
-class Value {
+class Datum {
  public:
-  Value() = default;                            // None
-  Value(Tensor t) : v_(std::move(t)) {}         // NOLINT: implicit on purpose
-  Value(int64_t v) : v_(v) {}                   // NOLINT
-  Value(int v) : v_(int64_t{v}) {}              // NOLINT
-  Value(double v) : v_(v) {}                    // NOLINT
-  Value(bool v) : v_(v) {}                      // NOLINT
-  Value(std::string v) : v_(std::move(v)) {}    // NOLINT
-  Value(const char* v) : v_(std::string(v)) {}  // NOLINT: else it would be a bool
-  Value(std::complex<double> v) : v_(v) {}      // NOLINT
+  Datum() = default;                            // None
+  Datum(Tensor t) : v_(std::move(t)) {}         // NOLINT: implicit on purpose
+  Datum(int64_t v) : v_(v) {}                   // NOLINT
+  Datum(int v) : v_(int64_t{v}) {}              // NOLINT
+  Datum(double v) : v_(v) {}                    // NOLINT
+  Datum(bool v) : v_(v) {}                      // NOLINT
+  Datum(std::string v) : v_(std::move(v)) {}    // NOLINT
+  Datum(const char* v) : v_(std::string(v)) {}  // NOLINT: else it would be a bool
+  Datum(std::complex<double> v) : v_(v) {}      // NOLINT
 
   bool IsNone() const { return std::holds_alternative<std::monostate>(v_); }
   bool IsTensor() const { return std::holds_alternative<Tensor>(v_); }

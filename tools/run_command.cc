@@ -72,7 +72,7 @@ int RunPlain(const std::shared_ptr<const Program>& program, const CommandLine& l
   auto run = [&]() -> absl::Status {
     SMELT_ASSIGN_OR_RETURN(auto file, SafetensorsFile::Read(line.Get("inputs")));
     SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Instance> instance, Instance::Create(program));
-    std::vector<Value> args;
+    std::vector<Datum> args;
     std::map<std::string, Tensor> written;
     std::vector<std::string> before;
     for (const auto& a : program->args()) {
@@ -84,12 +84,12 @@ int RunPlain(const std::shared_ptr<const Program>& program, const CommandLine& l
         continue;
       }
       SMELT_ASSIGN_OR_RETURN(Tensor t, file->ReadTensor(a.name));
-      args.push_back(Value(t));
+      args.push_back(Datum(t));
     }
     std::vector<std::string> bytes;
-    for (const Value& v : args)
+    for (const Datum& v : args)
       bytes.push_back(v.IsTensor() ? std::string(v.tensor().storage()->data(), v.tensor().storage()->bytes()) : "");
-    SMELT_ASSIGN_OR_RETURN(std::vector<Value> results, instance->Run(args));
+    SMELT_ASSIGN_OR_RETURN(std::vector<Datum> results, instance->Run(args));
     std::map<std::string, Tensor> out;
     for (size_t k = 0; k < results.size(); ++k) {
       if (results[k].IsTensor()) out[program->output_names()[k]] = results[k].tensor();

@@ -165,7 +165,7 @@ absl::StatusOr<bool> RunImages(const std::string& bundle, const std::string& ima
   const int count = static_cast<int>(images.sizes()[0]);
 
   start = std::chrono::steady_clock::now();
-  SMELT_ASSIGN_OR_RETURN(std::vector<Value> outputs, instance->Run({images}));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Datum> outputs, instance->Run({images}));
   const double first = Milliseconds(start);
   double best = first;
   for (int i = 0; i < 50; ++i) {

@@ -25,10 +25,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "embed: %s\n", std::string(instance.status().message()).c_str());
     return 6;
   }
-  std::vector<smelt::Value> args;
+  std::vector<smelt::Datum> args;
   for (const smelt::ArgInfo& a : (*program)->args()) {
     if (a.kind != smelt::ValueKind::kTensor) {
-      args.push_back(smelt::Value());
+      args.push_back(smelt::Datum());
       continue;
     }
     std::vector<int64_t> sizes = a.sizes;
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "embed: %s\n", std::string(outputs.status().message()).c_str());
     return 7;
   }
-  for (const smelt::Value& v : *outputs) {
+  for (const smelt::Datum& v : *outputs) {
     if (v.IsTensor()) std::printf("returns %s\n", v.tensor().geometry().ToString().c_str());
   }
   return 0;
