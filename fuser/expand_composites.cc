@@ -42,6 +42,9 @@ class Expander {
       }
       return absl::UnimplementedError(absl::StrCat("unsupported operators: ", absl::StrJoin(lines, "; ")));
     }
+    for (NodeId n : g_.AllNodes()) {
+      if (g_.node(n).op == "smelt::view") LookThroughCopy(n);
+    }
     EraseDeadNodes(g_);
     return absl::OkStatus();
   }
@@ -167,6 +170,109 @@ class Expander {
     return Step::kChanged;
   }
 
+  // A view of a copy shows the same elements as some view of what was copied, if their strides allow it: reshape of a
+  // transposed tensor copies in eager PyTorch even where dims of size 1 alone stand in its way, and matmul's batches
+  // are made so.
+  void LookThroughCopy(NodeId n) {
+    const ValueId copy = g_.node(n).inputs[0];
+    const NodeId def = g_.value(copy).def;
+    if (g_.IsParam(def) || g_.node(def).op != "smelt::materialize" || g_.node(n).FindAttribute("argument") != nullptr)
+      return;
+    const ValueId source = g_.node(def).inputs[0];
+    const TensorType& t = T(copy);
+    const SymbolicGeometry from = GeometryOf(source);
+    if (from.dtype != *t.dtype || from.sizes != *t.sizes) return;
+    ValueId root = source;
+    const NodeId source_def = g_.value(source).def;
+    if (!g_.IsParam(source_def) && g_.node(source_def).op == "smelt::view") {
+      if (g_.node(source_def).FindAttribute("argument") != nullptr) return;
+      root = g_.node(source_def).inputs[0];
+    }
+    // A result's strides are the caller's to see, and a view's base has its storage's.
+    for (const Use& u : g_.value(Out(n)).uses) {
+      if (g_.IsReturn(u.user) || absl::StartsWith(g_.node(u.user).op.name(), "smelt::") ||
+          absl::StartsWith(g_.node(u.user).op.name(), "prim::")) {
+        return;
+      }
+    }
+    // Memory that is taken over later must be copied by someone.
+    for (const Use& u : g_.value(root).uses) {
+      if (g_.IsReturn(u.user)) continue;
+      const Node& user = g_.node(u.user);
+      if (u.index == 0 && (user.op == "smelt::write_region" || absl::StartsWith(user.op.name(), "smelt::inplace_")))
+        return;
+    }
+    SymbolicGeometry view = RegionGeometry(g_.node(n));
+    if (view.dtype != *t.dtype) return;
+    std::vector<size_t> order;  // the copy's dims, widest first
+    for (size_t j = 0; j < t.sizes->size(); ++j) {
+      if ((*t.sizes)[j] != Expr(1)) order.push_back(j);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      auto less = g_.symbols.Less((*t.strides)[b], (*t.strides)[a]);
+      return less && *less;
+    });
+    SymbolicGeometry out = view;
+    out.offset = from.offset;
+    std::vector<Expr> high(t.sizes->size(), Expr(0));
+    Expr rest = view.offset;
+    for (size_t j : order) {
+      if (rest == Expr(0)) break;
+      const Expr q = FloorDiv(rest, (*t.strides)[j]);
+      if (!rest.IsConstant() && q * (*t.strides)[j] != rest) continue;
+      high[j] = q;
+      out.offset = out.offset + q * from.strides[j];
+      rest = rest - q * (*t.strides)[j];
+    }
+    if (rest != Expr(0)) return;
+    bool unit = false;
+    for (size_t k = 0; k < view.sizes.size(); ++k) {
+      if (view.sizes[k] == Expr(1) || view.strides[k] == Expr(0)) continue;
+      bool placed = false;
+      for (size_t i = 0; i < order.size() && !placed; ++i) {
+        const size_t j = order[i];
+        const Expr q = FloorDiv(view.strides[k], (*t.strides)[j]);
+        if (q == Expr(0) || q * (*t.strides)[j] != view.strides[k]) continue;
+        const Expr reach = high[j] + q * (view.sizes[k] - 1);
+        const auto fits = g_.symbols.Less(reach, (*t.sizes)[j]);
+        if (fits && *fits) {
+          out.strides[k] = q * from.strides[j];
+          high[j] = reach;
+          placed = true;
+          break;
+        }
+        // Over this dim and those around it, if the source runs through them evenly too.
+        if (q != Expr(1) || high[j] != Expr(0)) return;
+        Expr left = view.sizes[k];
+        size_t at = i;
+        while (true) {
+          const size_t d = order[at];
+          const Expr parts = FloorDiv(left, (*t.sizes)[d]);
+          if (parts * (*t.sizes)[d] != left || high[d] != Expr(0)) return;
+          left = parts;
+          high[d] = (*t.sizes)[d] - 1;
+          if (left == Expr(1)) break;
+          if (at == 0) return;
+          const size_t outer = order[at - 1];
+          if ((*t.strides)[outer] != (*t.strides)[d] * (*t.sizes)[d] ||
+              from.strides[outer] != from.strides[d] * (*t.sizes)[d])
+            return;
+          --at;
+        }
+        out.strides[k] = from.strides[j];
+        placed = true;
+      }
+      if (!placed) return;
+      unit = unit || out.strides[k] == Expr(1);
+    }
+    // Library calls want one dim whose elements are neighbours.
+    if (!unit) return;
+    g_.SetInput(n, 0, root);
+    g_.SetAttribute(n, "strides", out.strides);
+    g_.SetAttribute(n, "offset", out.offset);
+    g_.SetType(Out(n), Type::Tensor(out.dtype, out.sizes, out.strides));
+  }
+
   // The geometry of a value over its storage; views of top-level states are absolute in theirs.
   SymbolicGeometry GeometryOf(ValueId v) const {
     const TensorType& t = T(v);
@@ -269,11 +375,21 @@ class Expander {
     bool same = true;
     for (size_t d = 0; d < strides.size(); ++d)
       same = same && ((*t.sizes)[d] == Expr(1) || (*t.strides)[d] == strides[d]);
-    if (same) return v;
+    return same ? v : Copied(anchor, v, strides);
+  }
+  ValueId Copied(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
+    const TensorType t = T(v);
     NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::materialize"), {v},
                                {Type::Tensor(*t.dtype, *t.sizes, strides)}, {{"strides", strides}});
     g_.SetSource(n, source_);
     return Out(n);
+  }
+  // A value that can be the base of a partial rewrite: all of its memory's contents, in the given layout. A view is
+  // copied.
+  ValueId Whole(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
+    const NodeId def = g_.value(v).def;
+    if (g_.IsParam(def) || g_.node(def).op != "smelt::view") return Materialize(anchor, v, strides);
+    return Copied(anchor, v, strides);
   }
   // Contents are immutable: a copy in the same layout is the value itself.
   absl::StatusOr<Step> Copy(NodeId n) {
@@ -410,7 +526,7 @@ class Expander {
         ViewMeaning m,
         BuildView(OpCall(OpName::Get(views->at(g_.node(n).op.name())), std::move(args)), base, g_.symbols));
     // The copy that is written into; in place where self dies here.
-    const ValueId whole = Materialize(n, self, *out.strides);
+    const ValueId whole = Whole(n, self, *out.strides);
     ReplaceWith(n, Out(InsertRegionNode(n, "smelt::write_region", {whole, Cast(n, src, *out.dtype)},
                                         Type::Tensor(*out.dtype, *out.sizes, *out.strides), m.outputs[0])));
     return Step::kChanged;
@@ -439,7 +555,7 @@ class Expander {
         return MaskedPut(n, *list, inputs);
       }
     }
-    const ValueId self = Materialize(n, inputs[0], *out.strides);
+    const ValueId self = Whole(n, inputs[0], *out.strides);
     if (self != inputs[0]) g_.SetInput(n, 0, self);
     g_.SetOp(n, OpName::Get(absl::StrCat("smelt::inplace_", absl::StripPrefix(name, "aten::"))));
     return Step::kChanged;
