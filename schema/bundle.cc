@@ -388,6 +388,7 @@ class Verifier {
             0;
         SMELT_RETURN_IF_ERROR(needs_view ? InRange(m->final_view, p.views.size(), "final view")
                                          : InRangeOrNone(m->final_view, p.views.size(), "final view"));
+        SMELT_RETURN_IF_ERROR(InRangeOrNone(m->final_bytes, b_.exprs.size(), "final bytes"));
         if (m->flags & static_cast<int>(fb::MutationKind::Resized)) {
           SMELT_RETURN_IF_ERROR(Expr(m->final_bytes, "final bytes"));
           if (depends_on_data_[m->final_bytes]) return Bad("final bytes depend on data");
@@ -402,6 +403,9 @@ class Verifier {
     }
     return EachOf(c.outputs->outputs, "output", [&](const auto& o) {
       using K = fb::OutputKind;
+      // Also what this kind does not use: a reader may look at it all the same.
+      SMELT_RETURN_IF_ERROR(InRangeOrNone(o->view, p.views.size(), "view"));
+      SMELT_RETURN_IF_ERROR(InRangeOrNone(o->expr, b_.exprs.size(), "value"));
       switch (o->kind) {
         case K::IsArg:
           return InRange(o->index, b_.args.size(), "argument");
@@ -448,6 +452,8 @@ class Verifier {
 
   absl::Status Slot(const fb::PlanT& p, const fb::SlotT& s) const {
     using K = fb::SlotKind;
+    SMELT_RETURN_IF_ERROR(InRangeOrNone(s.offset, b_.exprs.size(), "offset"));
+    SMELT_RETURN_IF_ERROR(InRangeOrNone(s.bytes, b_.exprs.size(), "bytes"));
     switch (s.kind) {
       case K::ArgStorage: {
         const auto& d = p.convention->duplicates;

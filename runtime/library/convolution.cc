@@ -53,7 +53,7 @@ absl::StatusOr<ConvParams> ParseParams(const LibraryRequest& r, const OperandSha
       return bad("stride, dilation or padding out of range");
     if (p.stride[i] > 1 << 20 || p.dilation[i] > 1 << 20 || p.padding[i] > 1 << 24) return bad("absurd attributes");
   }
-  if (p.groups < 1) return bad("groups must be positive");
+  if (p.groups < 1 || p.groups > input.sizes[1]) return bad("groups must be between 1 and the channels");
   const int64_t in_channels = input.sizes[1], out_channels = output.sizes[1];
   const int64_t w_in = p.transposed ? weight.sizes[0] : weight.sizes[1] * p.groups;
   const int64_t w_out = p.transposed ? weight.sizes[1] * p.groups : weight.sizes[0];

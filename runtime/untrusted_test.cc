@@ -1,0 +1,345 @@
+// Hostile bundles: whatever is in them, whose digests are right, loading gives a program or an error. No crash, no
+// hang, no memory out of proportion. (Nothing is run: running a bundle runs its code.)
+#include <cstring>
+#include <functional>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "smelt/runtime/program.h"
+#include "smelt/runtime/testing/hand_bundle.h"
+
+namespace smelt {
+namespace {
+
+using ::testing::HasSubstr;
+
+uint64_t g_state = 88172645463325252u;
+uint64_t Random() {
+  g_state ^= g_state << 13;
+  g_state ^= g_state >> 7;
+  return g_state ^= g_state << 17;
+}
+int64_t Odd() {
+  static constexpr int64_t kValues[] = {
+      0, 1, -1, 2, 7, 1 << 20, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 1ll << 33, -(1ll << 40), 3, 64};
+  return Random() % 3 == 0 ? static_cast<int64_t>(Random() % 40) : kValues[Random() % std::size(kValues)];
+}
+
+// A bundle with some of everything.
+HandBundle Everything() {
+  HandBundle b;
+  const int n = b.Symbol("n", fb::SymbolSource::ArgSize, 0, 0);
+  const int u = b.Symbol("u0", fb::SymbolSource::Data);
+  const int one = b.Const(1), two = b.Const(2);
+  b.VectorArg("x", n);
+  b.VectorArg("y", n);
+  b.ScalarArg("s", fb::ArgKind::Float);
+  b.ScalarArg("k", fb::ArgKind::Int);
+  b.State("w", {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}, false);
+  b.State("buffer", {1, 2}, true);
+  b.Output("a");
+  b.Output("b");
+  b.Output("c", fb::ArgKind::Int);
+  b.Output("d");
+  for (fb::VariantKind variant : {fb::VariantKind::Distinct, fb::VariantKind::Duplicate}) {
+    HandPlan p = b.Plan(variant);
+    const bool same = variant == fb::VariantKind::Duplicate;
+    p.raw().num_registers = 3;
+    p.raw().arena_bytes = b.Const(4096);
+    if (same)
+      p.Identify({0, 0, 1, 2});
+    else
+      p.MayOverlap({0, 1});
+    auto g = std::make_unique<fb::GuardT>();
+    g->expr = b.Node(fb::ExprOp::Le, one, b.Node(fb::ExprOp::FloorDiv, n, two));
+    p.raw().guards.push_back(std::move(g));
+    const int x = p.Vector(p.ArgSlot(0), n), y = same ? x : p.Vector(p.ArgSlot(1), n);
+    const int z = p.Vector(p.FreshSlot(b.Mul(n, b.Const(4))), n);
+    const int w = p.View(p.StateSlot(0), b.Consts({3, 6}), b.Consts({6, 1}));
+    const int a = p.View(p.ArenaSlot(b.Const(0), b.Const(96)), b.Consts({8, 3}), b.Consts({3, 1}));
+    const int c = p.View(p.ArenaSlot(b.Const(128), b.Const(192)), b.Consts({8, 6}), b.Consts({6, 1}));
+    const int image = p.View(p.ArenaSlot(b.Const(512), b.Const(200)), b.Consts({1, 2, 5, 5}), b.Consts({50, 25, 5, 1}));
+    const int kernel = p.View(p.StateSlot(0), b.Consts({1, 2, 3, 3}), b.Consts({18, 9, 3, 1}));
+    const int result =
+        p.View(p.ArenaSlot(b.Const(1024), b.Const(100)), b.Consts({1, 1, 5, 5}), b.Consts({25, 25, 5, 1}));
+    const int count = p.View(p.ArenaSlot(b.Const(2048), b.Const(8)), {}, {}, -1, DType::kInt64);
+    const int buffer = p.Vector(p.StateSlot(1), two);
+    const int heap = p.HeapSlot(b.Mul(u, b.Const(8)));
+    const int where = p.View(heap, {u, one}, {one, one}, -1, DType::kInt64);
+    p.Launch(kAddOne, n, x, z);
+    auto* l = p.Launch(kScale, n, y, y);
+    l->words.emplace_back(fb::WordKind::ArgScalar, 2, 1, 0);
+    const auto call = [&](std::string op, std::vector<int> in, std::vector<int> out, std::vector<int64_t> ints) {
+      auto* k = p.Step<fb::LibraryCallT>();
+      k->op = std::move(op);
+      k->inputs = std::move(in);
+      k->outputs = std::move(out);
+      k->ints = b.Consts(ints);
+    };
+    call("matmul", {a, w, -1}, {c}, {});
+    call("convolution", {image, kernel, -1}, {result}, {1, 1, 1, 1, 1, 1, 0, 0, 0, 1});
+    call("count_nonzero", {x}, {count}, {});
+    auto* r = p.Step<fb::ReadScalarT>();
+    r->view = count;
+    r->register_ = 0;
+    r->symbol = 1;
+    p.Step<fb::AllocT>()->slot = heap;
+    call("nonzero", {x}, {where}, {});
+    auto* loop = p.Step<fb::WhileT>();
+    loop->predicate = 0;
+    loop->counter = 1;
+    loop->max_trips = two;
+    loop->body_block = 1;
+    loop->cond_block = -1;
+    p.Launch(kAddOne, two, buffer, buffer, 1);
+    auto* f = p.Step<fb::IfT>(1);
+    f->predicate = 0;
+    f->then_block = 2;
+    f->else_block = -1;
+    auto* random = p.Step<fb::RandomT>(2);
+    random->out = buffer;
+    auto* set = p.Step<fb::SetRegisterT>(2);
+    set->register_ = 2;
+    set->expr = u;
+    p.Copy(z, x, true);
+    auto* check = p.Step<fb::CheckT>();
+    check->kind = fb::CheckKind::NoInternalOverlap;
+    check->a = x;
+    p.Mutated(0, 1)->written = {x};
+    p.Mutated(1, 3, buffer, /*is_state=*/true);
+    p.raw().written_args = same ? std::vector<int>{0, 1} : std::vector<int>{0};
+    p.raw().written_states = {1};
+    p.Output(fb::OutputKind::IsArg, 0);
+    p.Output(fb::OutputKind::Fresh, -1, z);
+    p.Output(fb::OutputKind::Scalar, 0);
+    p.Output(fb::OutputKind::IsState, 1);
+  }
+  b.raw().graph_text = "graph():\n  return ()";
+  return b;
+}
+
+absl::Status Load(const std::string& bytes) {
+  auto p = Program::LoadFromMemory(
+      absl::Span<const uint8_t>(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), {}, "bad.smb");
+  if (!p.ok()) return p.status();
+  return Instance::Create(*p).status();
+}
+
+void ExpectHandled(const absl::Status& s) {
+  using C = absl::StatusCode;
+  const bool fine = s.ok() || s.code() == C::kDataLoss || s.code() == C::kUnimplemented ||
+                    s.code() == C::kInvalidArgument || s.code() == C::kFailedPrecondition ||
+                    s.code() == C::kResourceExhausted;
+  EXPECT_TRUE(fine) << s;
+  if (!s.ok()) {
+    EXPECT_THAT(s.message(), HasSubstr("bad.smb"));
+  }
+}
+
+TEST(UntrustedTest, TheBundleThatIsMutatedIsItselfFine) {
+  const absl::Status s = Load(Everything().Pack());
+  EXPECT_TRUE(s.ok()) << s;
+}
+
+TEST(UntrustedTest, AThousandMutationsOfBytesWithTheRightDigests) {
+  const std::string good = Everything().Pack();
+  auto container = Container::FromMemory(
+      absl::Span<const uint8_t>(reinterpret_cast<const uint8_t*>(good.data()), good.size()), ContentKind::kBundle);
+  ASSERT_TRUE(container.ok());
+  const Segment metadata = (*container)->segments()[2];
+  int loaded = 0;
+  for (int round = 0; round < 1500; ++round) {
+    std::string bad = good;
+    const int changes = 1 + static_cast<int>(Random() % 4);
+    for (int k = 0; k < changes; ++k) {
+      const size_t at = static_cast<size_t>(metadata.offset) + Random() % static_cast<size_t>(metadata.size);
+      switch (Random() % 3) {
+        case 0:
+          bad[at] = static_cast<char>(Random());
+          break;
+        case 1: {
+          const int32_t v = static_cast<int32_t>(Odd());
+          if (at + 4 <= static_cast<size_t>(metadata.offset + metadata.size)) std::memcpy(&bad[at & ~size_t{3}], &v, 4);
+          break;
+        }
+        default:
+          bad[at] ^= static_cast<char>(1 << Random() % 8);
+      }
+    }
+    ResealContainer(bad);
+    const absl::Status s = Load(bad);
+    ExpectHandled(s);
+    loaded += s.ok();
+  }
+  EXPECT_GT(loaded, 0);  // else the mutations test one check only
+}
+
+TEST(UntrustedTest, AThousandMutationsOfFieldsWithTheRightDigests) {
+  int loaded = 0, refused = 0;
+  for (int round = 0; round < 1500; ++round) {
+    HandBundle hand = Everything();
+    fb::BundleT& b = hand.raw();
+    fb::PlanT& p = *b.plans[Random() % b.plans.size()];
+    const auto pick = [](auto& v) -> auto& { return v[Random() % v.size()]; };
+    const auto number = [&](std::vector<int>& v) {
+      if (!v.empty()) pick(v) = static_cast<int>(Odd());
+    };
+    fb::StepT& step = *pick(pick(p.blocks)->steps);
+    const int value = static_cast<int>(Odd());
+    switch (Random() % 26) {
+      case 0: {
+        fb::ExprNode& e = pick(b.exprs);
+        e = fb::ExprNode(static_cast<fb::ExprOp>(Random() % 20), value, static_cast<int>(Odd()),
+                         static_cast<int>(Odd()), Odd());
+        break;
+      }
+      case 1:
+      case 2:
+      case 3:
+        // Constants become strange sizes.
+        for (fb::ExprNode& e : b.exprs) {
+          if (e.op() == fb::ExprOp::Constant && Random() % 8 == 0) e = fb::ExprNode(e.op(), 0, 0, 0, Odd());
+        }
+        break;
+      case 4:
+        pick(b.symbols)->arg = value;
+        break;
+      case 5:
+        pick(b.symbols)->dim = value;
+        break;
+      case 6:
+        pick(b.symbols)->source = static_cast<fb::SymbolSource>(Random() % 9);
+        break;
+      case 7:
+        pick(b.symbols)->scale = Odd();
+        break;
+      case 8:
+        number(pick(b.args)->sizes);
+        break;
+      case 9:
+        pick(b.args)->kind = static_cast<fb::ArgKind>(Random() % 9);
+        break;
+      case 10:
+        pick(b.storages)->bytes = Odd();
+        break;
+      case 11:
+        pick(b.storages)->segment = value;
+        break;
+      case 12:
+        pick(b.storages)->segment_offset = Odd();
+        break;
+      case 13: {
+        fb::StateTensorT& s = *pick(b.states);
+        pick(s.sizes) = Odd();
+        if (Random() % 2) pick(s.strides) = Odd();
+        if (Random() % 2) s.offset = Odd();
+        break;
+      }
+      case 14:
+        pick(b.states)->storage = value;
+        break;
+      case 15:
+        pick(b.storages)->is_mutated = !pick(b.storages)->is_mutated;
+        break;
+      case 16:
+        pick(p.slots)->index = value;
+        break;
+      case 17:
+        pick(p.slots)->kind = static_cast<fb::SlotKind>(Random() % 6);
+        break;
+      case 18: {
+        fb::ViewT& v = *pick(p.views);
+        Random() % 2 ? (void)(v.slot = value) : Random() % 2 ? number(v.sizes) : (void)(v.offset = value);
+        break;
+      }
+      case 19:
+        pick(b.kernels)->num_words = value;
+        break;
+      case 20:
+        pick(b.targets[0]->kernels)->offset = Odd();
+        break;
+      case 21:
+        pick(b.targets[0]->kernels)->size = Odd();
+        break;
+      case 22:
+        if (auto* l = step.step.AsLaunch()) {
+          Random() % 2 ? (void)(l->kernel = value) : (void)(l->tiles = value);
+          if (!l->words.empty()) pick(l->words) = fb::Word(static_cast<fb::WordKind>(Random() % 7), value, value, 0);
+          number(l->writes);
+        }
+        break;
+      case 23:
+        if (auto* l = step.step.AsLibraryCall()) Random() % 2 ? number(l->inputs) : number(l->ints);
+        if (auto* w = step.step.AsWhile())
+          Random() % 2 ? w->body_block = value : w->cond_block = static_cast<int>(Random() % 3);
+        if (auto* f = step.step.AsIf()) f->then_block = static_cast<int>(Random() % 3), f->else_block = value;
+        if (auto* r = step.step.AsReadScalar()) Random() % 2 ? r->view = value : r->symbol = value;
+        break;
+      case 24: {
+        fb::OutputRefT& o = *pick(p.convention->outputs->outputs);
+        o.kind = static_cast<fb::OutputKind>(Random() % 9);
+        Random() % 2 ? o.index = value : o.view = value;
+        break;
+      }
+      default: {
+        fb::MutatedInputT& m = *pick(p.convention->mutated->inputs);
+        Random() % 2 ? (void)(m.arg = value) : (void)(m.final_view = value);
+        m.flags = static_cast<uint8_t>(Random());
+        if (p.convention->duplicates) number(p.convention->duplicates->inner_of_outer);
+        number(p.written_args);
+      }
+    }
+    const absl::Status s = Load([&] {
+      std::string bytes = hand.Pack();
+      return bytes;
+    }());
+    ExpectHandled(s);
+    (s.ok() ? loaded : refused)++;
+  }
+  EXPECT_GT(loaded, 100);
+  EXPECT_GT(refused, 300);
+}
+
+TEST(UntrustedTest, ErrorsNameThePlaceAndTheField) {
+  const auto message = [](const std::function<void(fb::BundleT&)>& change) {
+    HandBundle hand = Everything();
+    change(hand.raw());
+    return std::string(Load(hand.Pack()).message());
+  };
+  EXPECT_THAT(message([](fb::BundleT& b) { b.plans[1]->views[0]->slot = 99; }),
+              HasSubstr("bad.smb: plan 1: view 0: slot is 99, of "));
+  EXPECT_THAT(message([](fb::BundleT& b) { b.plans[0]->blocks[0]->steps[0]->step.AsLaunch()->words.pop_back(); }),
+              HasSubstr("plan 0: block 0: step 0: launch of kernel 0 has 2 words, the kernel takes 3"));
+  EXPECT_THAT(message([](fb::BundleT& b) { b.exprs[0] = fb::ExprNode(fb::ExprOp::Add, 0, 0, 0, 0); }),
+              HasSubstr("expression 0: operand 0 is no earlier expression"));
+  EXPECT_THAT(message([](fb::BundleT& b) { b.states[0]->sizes = {19}; }),
+              HasSubstr("state 0: \"w\": it reaches elements 0 to 18 of storage 0, which has 18"));
+  EXPECT_THAT(message([](fb::BundleT& b) { b.storages[1]->bytes = 4096; }), HasSubstr("do not lie in segment 1"));
+  EXPECT_THAT(message([](fb::BundleT& b) { b.targets[0]->kernels[4]->size = 4000; }),
+              HasSubstr("target 0: x86-64: kernel 4: 4000 bytes at 160 do not lie in the image"));
+  EXPECT_THAT(message([](fb::BundleT& b) { b.plans[0]->blocks[1]->steps[1]->step.AsIf()->then_block = 0; }),
+              HasSubstr("block 0 is entered from two places"));
+  EXPECT_THAT(message([](fb::BundleT& b) { b.storages[1]->is_mutated = false; }), HasSubstr("not marked as mutated"));
+  EXPECT_THAT(message([](fb::BundleT& b) { b.format = 2; }), HasSubstr("has bundle format 2"));
+}
+
+TEST(UntrustedTest, MetadataThatRefersToTheSameBytesOverAndOverIsRefused) {
+  // One View table listed 50,000 times, each of which would unpack to as many sizes.
+  flatbuffers::FlatBufferBuilder f;
+  std::vector<int> sizes(50000, 0);
+  const auto vector = f.CreateVector(sizes);
+  const auto view = fb::CreateView(f, 0, 0, vector, vector, 0);
+  const auto views = f.CreateVector(std::vector<flatbuffers::Offset<fb::View>>(50000, view));
+  fb::PlanBuilder plan(f);
+  plan.add_views(views);
+  const auto plans = f.CreateVector(std::vector<flatbuffers::Offset<fb::Plan>>(1, plan.Finish()));
+  fb::BundleBuilder bundle(f);
+  bundle.add_format(1);
+  bundle.add_plans(plans);
+  fb::FinishBundleBuffer(f, bundle.Finish());
+  const auto decoded = DecodeBundle(absl::Span<const uint8_t>(f.GetBufferPointer(), f.GetSize()));
+  EXPECT_EQ(decoded.status().code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace smelt
