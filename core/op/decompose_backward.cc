@@ -163,20 +163,6 @@ Values ConvolutionBackward(Emit& e, const OpCall& call) {
   return out;
 }
 
-Values ThresholdBackward(Emit& e, const OpCall& call) {
-  SMELT_ASSIGN_OR_RETURN(double threshold, call.GetDouble("threshold"));
-  ValueId grad = call.arg(0).value, self = call.arg(1).value;
-  return std::vector<ValueId>{e.Where(e.Op("aten::le.Scalar", {self, e.Const(threshold)}), e.Fill(grad, 0), grad)};
-}
-Values SigmoidBackward(Emit& e, const OpCall& call) {
-  ValueId grad = call.arg(0).value, y = call.arg(1).value;
-  return std::vector<ValueId>{e.Mul(grad, e.Mul(e.Sub(e.Fill(y, 1), y), y))};
-}
-Values TanhBackward(Emit& e, const OpCall& call) {
-  ValueId grad = call.arg(0).value, y = call.arg(1).value;
-  return std::vector<ValueId>{e.Mul(grad, e.Sub(e.Fill(y, 1), e.Square(y)))};
-}
-
 // embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
 Values EmbeddingBackward(Emit& e, const OpCall& call) {
   ValueId grad = call.arg(0).value, indices = call.arg(1).value;
@@ -237,9 +223,6 @@ void AddBackwardRules(DecompositionTable& t) {
   t["aten::native_batch_norm_backward"] = BatchNormBackward;
   t["aten::native_layer_norm_backward"] = LayerNormBackward;
   t["aten::convolution_backward"] = ConvolutionBackward;
-  t["aten::threshold_backward"] = ThresholdBackward;
-  t["aten::sigmoid_backward"] = SigmoidBackward;
-  t["aten::tanh_backward"] = TanhBackward;
   t["aten::embedding_dense_backward"] = EmbeddingBackward;
   t["aten::select_backward"] = SelectBackward;
   t["aten::slice_backward"] = SliceBackward;

@@ -162,6 +162,62 @@ Values CrossEntropy(Emit& e, const OpCall& call) {
       e.Add(e.MulN(r[0], 1 - smoothing), e.MulN(s[0], smoothing / static_cast<double>(*classes.Constant())))};
 }
 
+// --- backward: the gradient of each element, divided by their number for a mean ---
+
+absl::StatusOr<ValueId> Scaled(Emit& e, const OpCall& call, ValueId grad, ValueId self) {
+  SMELT_ASSIGN_OR_RETURN(int64_t reduction, call.GetIntOr("reduction", kMean));
+  if (reduction != kMean) return grad;
+  Expr n(1);
+  for (const Expr& s : e.Sizes(self)) n = n * s;
+  return e.DivBy(grad, n);
+}
+
+// Between -bound and bound `inner(d)`, outside the sign of d times `outer`.
+ValueId Clipped(Emit& e, ValueId d, double bound, ValueId inner, double outer) {
+  ValueId low = e.Op("aten::le.Scalar", {d, e.Const(-bound)}), high = e.Op("aten::ge.Scalar", {d, e.Const(bound)});
+  return e.Where(low, e.Fill(inner, -outer), e.Where(high, e.Fill(inner, outer), inner));
+}
+Values SmoothL1Backward(Emit& e, const OpCall& call) {
+  ValueId self = call.arg(1).value, d = e.Sub(self, call.arg(2).value);
+  SMELT_ASSIGN_OR_RETURN(double beta, call.GetDoubleOr("beta", 1));
+  SMELT_ASSIGN_OR_RETURN(ValueId grad, Scaled(e, call, call.arg(0).value, self));
+  ValueId slope = beta > 0 ? Clipped(e, d, beta, e.DivN(d, beta), 1) : e.Op("aten::sign", {d});
+  return std::vector<ValueId>{e.Cast(e.Mul(grad, slope), e.DTypeOf(d))};
+}
+Values HuberBackward(Emit& e, const OpCall& call) {
+  ValueId self = call.arg(1).value, d = e.Sub(self, call.arg(2).value);
+  SMELT_ASSIGN_OR_RETURN(double delta, call.GetDoubleOr("delta", 1));
+  SMELT_ASSIGN_OR_RETURN(ValueId grad, Scaled(e, call, call.arg(0).value, self));
+  return std::vector<ValueId>{e.Cast(e.Mul(grad, Clipped(e, d, delta, d, delta)), e.DTypeOf(d))};
+}
+Values BinaryCrossEntropyBackward(Emit& e, const OpCall& call) {
+  ValueId x = call.arg(1).value, t = call.arg(2).value;
+  SMELT_ASSIGN_OR_RETURN(ValueId grad, Scaled(e, call, call.arg(0).value, x));
+  ValueId slope = e.Op("aten::clamp_min", {e.Mul(e.Sub(e.Fill(x, 1), x), x), e.Const(1e-12)});
+  ValueId r = e.Div(e.Mul(grad, e.Sub(x, t)), slope);
+  if (call.arg(3).IsTensor()) r = e.Mul(r, call.arg(3).value);
+  return std::vector<ValueId>{e.Cast(r, e.DTypeOf(x))};
+}
+
+Values MarginRanking(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double margin, call.GetDoubleOr("margin", 0));
+  ValueId d = e.Mul(e.Neg(call.arg(2).value), e.Sub(call.arg(0).value, call.arg(1).value));
+  ValueId loss = e.Op("aten::clamp_min", {e.AddN(d, margin), e.Const(int64_t{0})});
+  return Finish(e, call, loss, e.DTypeOf(loss));
+}
+Values HingeEmbedding(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double margin, call.GetDoubleOr("margin", 1));
+  ValueId self = call.arg(0).value, target = call.arg(1).value;
+  ValueId far = e.Op("aten::clamp_min", {e.AddN(e.Neg(self), margin), e.Const(int64_t{0})});
+  ValueId zero = e.Fill(self, 0);
+  ValueId loss = e.Add(e.Where(e.NeInt(target, 1), far, zero), e.Where(e.NeInt(target, -1), self, zero));
+  return Finish(e, call, loss, e.DTypeOf(loss));
+}
+Values SoftMargin(Emit& e, const OpCall& call) {
+  ValueId loss = e.Op("aten::log1p", {e.Exp(e.Mul(e.Neg(call.arg(1).value), call.arg(0).value))});
+  return Finish(e, call, loss, e.DTypeOf(loss));
+}
+
 }  // namespace
 
 void AddLossRules(DecompositionTable& t) {
@@ -175,6 +231,12 @@ void AddLossRules(DecompositionTable& t) {
   t["aten::nll_loss"] = t["aten::nll_loss_nd"] = t["aten::nll_loss2d"] = NllLoss;
   t["aten::nll_loss_forward"] = t["aten::nll_loss2d_forward"] = NllLoss;
   t["aten::cross_entropy_loss"] = CrossEntropy;
+  t["aten::smooth_l1_loss_backward"] = SmoothL1Backward;
+  t["aten::huber_loss_backward"] = HuberBackward;
+  t["aten::binary_cross_entropy_backward"] = BinaryCrossEntropyBackward;
+  t["aten::margin_ranking_loss"] = MarginRanking;
+  t["aten::hinge_embedding_loss"] = HingeEmbedding;
+  t["aten::soft_margin_loss"] = SoftMargin;
 }
 
 }  // namespace smelt

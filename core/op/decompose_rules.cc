@@ -16,6 +16,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddMovementRules(*table);
     AddBackwardRules(*table);
     AddForeachRules(*table);
+    AddShapeRules(*table);
     return table;
   }();
   auto it = kTable->find(op.full());

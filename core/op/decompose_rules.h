@@ -27,6 +27,7 @@ void AddLossRules(DecompositionTable& table);
 void AddMovementRules(DecompositionTable& table);  // stack, pad, repeat_interleave, one_hot, ..._copy, ..._scatter
 void AddBackwardRules(DecompositionTable& table);
 void AddForeachRules(DecompositionTable& table);
+void AddShapeRules(DecompositionTable& table);
 
 // An argument as a value: its own, or a constant made in front of the node.
 ValueId ValueOf(Emit& e, const OpArg& arg);

@@ -200,14 +200,6 @@ absl::Status AdaptiveAvgPool(Ctx& c) {
   return AdaptivePool(n, false)(c);
 }
 
-absl::Status Isclose(Ctx& c) {
-  SMELT_RETURN_IF_ERROR(Elementwise(c));
-  TensorType t = c.out[0].type.tensor();
-  t.dtype = DType::kBool;
-  c.out[0].type = Type::Tensor(t);
-  return absl::OkStatus();
-}
-
 absl::Status Rot90(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(int64_t k, c.call.GetIntOr("k", 1));
@@ -252,7 +244,6 @@ void AddCompositeRules(RuleTable& r) {
   AddRule(r, "to type_as", To);
   AddRule(r, "dropout feature_dropout alpha_dropout feature_alpha_dropout", Dropout);
   AddRule(r, "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d", AdaptiveAvgPool);
-  AddRule(r, "isclose", Isclose);
   AddRule(r, "rot90", Rot90);
 }
 

@@ -26,107 +26,68 @@ struct Group {
 constexpr Group kGroups[] = {
     {OpKind::kFactory,
      "zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full scalar_tensor empty empty_like "
-     "new_empty empty_strided "
-     "new_empty_strided empty_permuted arange linspace logspace eye tril_indices triu_indices hann_window "
-     "hamming_window blackman_window "
-     "range tensor"},
+     "new_empty empty_strided new_empty_strided empty_permuted arange linspace logspace eye tril_indices "
+     "triu_indices hann_window hamming_window blackman_window"},
     {OpKind::kMovement,
      "cat concat concatenate stack gather index_select embedding index _unsafe_index index_put _unsafe_index_put "
-     "_index_put_impl scatter "
-     "scatter_add scatter_reduce index_add index_copy index_fill index_reduce masked_select masked_scatter take put "
-     "take_along_dim "
-     "constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
-     "replication_pad3d roll flip "
-     "repeat repeat_interleave tile triu tril slice_scatter select_scatter diagonal_scatter as_strided_scatter "
-     "slice_backward "
+     "_index_put_impl scatter scatter_add scatter_reduce index_add index_copy index_fill index_reduce "
+     "masked_select masked_scatter take put take_along_dim constant_pad_nd reflection_pad1d reflection_pad2d "
+     "reflection_pad3d replication_pad1d replication_pad2d replication_pad3d roll flip repeat repeat_interleave "
+     "tile triu tril slice_scatter select_scatter diagonal_scatter as_strided_scatter slice_backward "
      "select_backward diagonal_backward unfold_backward diag_embed upsample_nearest1d upsample_nearest2d "
-     "upsample_nearest3d "
-     "upsample_bilinear2d _upsample_nearest_exact1d _upsample_nearest_exact2d one_hot nonzero nonzero_numpy argwhere "
-     "fill_diagonal "
-     "embedding_dense_backward pixel_shuffle pixel_unshuffle channel_shuffle im2col col2im block_diag bincount histc "
-     "view_copy "
-     "_embedding_bag grid_sampler_2d masked_select_backward max_unpool2d upsample_nearest2d_backward "
-     "unique_consecutive _unique2 "
-     "unique_dim upsample_linear1d upsample_bicubic2d upsample_trilinear3d upsample_bilinear2d_backward isin"},
+     "upsample_nearest3d upsample_bilinear2d _upsample_nearest_exact1d _upsample_nearest_exact2d one_hot nonzero "
+     "argwhere fill_diagonal embedding_dense_backward pixel_shuffle pixel_unshuffle channel_shuffle im2col "
+     "col2im block_diag bincount view_copy upsample_nearest2d_backward unique_consecutive _unique2 unique_dim "
+     "upsample_linear1d upsample_bicubic2d upsample_trilinear3d upsample_bilinear2d_backward isin"},
     {OpKind::kLibrary,
-     "mm bmm addmm addbmm baddbmm matmul mv addmv dot vdot inner outer addr convolution _convolution "
-     "convolution_backward "
+     "mm bmm addmm addbmm baddbmm mv addmv dot vdot outer addr convolution _convolution convolution_backward "
      "convolution_overrideable sort argsort topk msort kthvalue median nanmedian mode searchsorted bucketize "
-     "max_pool2d_with_indices "
-     "max_pool3d_with_indices "
-     "max_pool2d_with_indices_backward avg_pool1d avg_pool2d avg_pool3d avg_pool2d_backward _adaptive_avg_pool2d "
-     "_adaptive_avg_pool3d "
-     "_adaptive_avg_pool2d_backward adaptive_max_pool2d adaptive_max_pool2d_backward logcumsumexp gcd lcm cdist "
-     "_cdist_forward "
-     "cholesky linalg_inv_ex linalg_cross linalg_solve_ex _linalg_det linalg_cholesky_ex triangular_solve linalg_qr "
-     "polygamma "
-     "special_erfcx complex polar linalg_eigh "
-     "_thnn_fused_lstm_cell _thnn_fused_gru_cell _fft_r2c _fft_c2c _fft_c2r equal is_same_size allclose is_nonzero"},
+     "max_pool2d_with_indices max_pool3d_with_indices max_pool2d_with_indices_backward avg_pool1d avg_pool2d "
+     "avg_pool3d avg_pool2d_backward _adaptive_avg_pool2d _adaptive_avg_pool3d _adaptive_avg_pool2d_backward "
+     "adaptive_max_pool2d adaptive_max_pool2d_backward logcumsumexp gcd lcm cdist _cdist_forward linalg_cross "
+     "polygamma special_erfcx complex polar equal is_same_size allclose is_nonzero"},
     {OpKind::kComposite,
-     "linear layer_norm native_layer_norm native_layer_norm_backward group_norm native_group_norm "
-     "native_group_norm_backward rms_norm "
-     "_fused_rms_norm batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training "
-     "_native_batch_norm_legit_functional _batch_norm_with_update _batch_norm_with_update_functional "
-     "_batch_norm_no_update "
-     "native_batch_norm_backward batch_norm_backward instance_norm softmax _softmax _safe_softmax log_softmax "
-     "_log_softmax "
-     "_softmax_backward_data _log_softmax_backward_data scaled_dot_product_attention "
-     "_scaled_dot_product_flash_attention_for_cpu "
+     "linear matmul inner layer_norm native_layer_norm native_layer_norm_backward group_norm native_group_norm "
+     "native_group_norm_backward rms_norm _fused_rms_norm batch_norm native_batch_norm _native_batch_norm_legit "
+     "_native_batch_norm_legit_no_training _native_batch_norm_legit_functional _batch_norm_with_update "
+     "_batch_norm_with_update_functional _batch_norm_no_update native_batch_norm_backward batch_norm_backward "
+     "instance_norm softmax _softmax _safe_softmax log_softmax _log_softmax _softmax_backward_data "
+     "_log_softmax_backward_data scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu "
      "_scaled_dot_product_attention_math einsum tensordot kron lstm lstm_cell gru gru_cell rnn_tanh rnn_relu "
-     "rnn_tanh_cell rnn_relu_cell "
-     "cross_entropy_loss nll_loss nll_loss_nd nll_loss2d nll_loss_forward nll_loss2d_forward nll_loss_backward "
-     "nll_loss2d_backward "
-     "mse_loss mse_loss_backward l1_loss smooth_l1_loss smooth_l1_loss_backward huber_loss huber_loss_backward "
-     "binary_cross_entropy "
-     "binary_cross_entropy_backward binary_cross_entropy_with_logits kl_div cosine_similarity pairwise_distance "
-     "dropout feature_dropout "
+     "rnn_tanh_cell rnn_relu_cell cross_entropy_loss nll_loss nll_loss_nd nll_loss2d nll_loss_forward "
+     "nll_loss2d_forward nll_loss_backward nll_loss2d_backward mse_loss mse_loss_backward l1_loss smooth_l1_loss "
+     "smooth_l1_loss_backward huber_loss huber_loss_backward binary_cross_entropy binary_cross_entropy_backward "
+     "binary_cross_entropy_with_logits kl_div cosine_similarity pairwise_distance dropout feature_dropout "
      "alpha_dropout feature_alpha_dropout native_dropout_backward var std var_mean std_mean nanmean logsumexp "
-     "adaptive_avg_pool1d "
-     "adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d max_pool1d max_pool1d_with_indices max_pool2d "
-     "max_pool3d conv1d conv2d "
-     "conv3d conv_transpose1d conv_transpose2d conv_transpose3d reshape reshape_as flatten contiguous to type_as ravel "
-     "expand_copy "
-     "permute_copy transpose_copy t_copy squeeze_copy unsqueeze_copy slice_copy select_copy split_copy "
-     "split_with_sizes_copy unbind_copy "
-     "unfold_copy diagonal_copy as_strided_copy view_as_real_copy atleast_1d atleast_2d atleast_3d hstack vstack "
-     "dstack row_stack "
-     "column_stack meshgrid cartesian_prod diag diagflat trace rot90 fliplr flipud pad _pad_enum _pad_circular diff "
-     "trapezoid "
-     "cumulative_trapezoid isclose vander norm_except_dim     glu "
-     "glu_backward "
-     "sum_to_size    bilinear prelu _prelu_kernel rrelu "
-     "multi_head_attention_forward "
-     "_native_multi_head_attention _transformer_encoder_layer_fwd cosine_embedding_loss triplet_margin_loss "
-     "margin_ranking_loss "
-     "hinge_embedding_loss soft_margin_loss log_sigmoid_forward _weight_norm _weight_norm_interface   "
-     " "
-     "softmin  chain_matmul linalg_multi_dot linalg_norm linalg_matrix_norm frobenius_norm dist renorm  "
-     "embedding_bag "
-     "narrow_copy   unflatten_dense_tensors _shape_as_tensor    "
-     " "
-     " linalg_matmul linalg_vecdot _assert_tensor_metadata "},
+     "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d max_pool1d "
+     "max_pool1d_with_indices max_pool2d max_pool3d conv1d conv2d conv3d conv_transpose1d conv_transpose2d "
+     "conv_transpose3d reshape reshape_as flatten contiguous to type_as ravel expand_copy permute_copy "
+     "transpose_copy t_copy squeeze_copy unsqueeze_copy slice_copy select_copy split_copy split_with_sizes_copy "
+     "unbind_copy unfold_copy diagonal_copy as_strided_copy view_as_real_copy atleast_1d atleast_2d atleast_3d "
+     "hstack vstack dstack row_stack column_stack meshgrid cartesian_prod diag diagflat trace rot90 fliplr "
+     "flipud pad _pad_enum _pad_circular diff trapezoid cumulative_trapezoid vander norm_except_dim glu "
+     "glu_backward sum_to_size bilinear prelu _prelu_kernel rrelu cosine_embedding_loss triplet_margin_loss "
+     "margin_ranking_loss hinge_embedding_loss soft_margin_loss log_sigmoid_forward _weight_norm "
+     "_weight_norm_interface softmin chain_matmul linalg_multi_dot linalg_norm linalg_matrix_norm frobenius_norm "
+     "dist narrow_copy linalg_matmul linalg_vecdot"},
     {OpKind::kRandom,
      "rand rand_like randn randn_like randint randint_like randperm bernoulli normal multinomial native_dropout "
-     "uniform exponential random "
-     "rrelu_with_noise normal_ uniform_ bernoulli_ random_ exponential_ geometric_ log_normal_ cauchy_ dropout_ "
-     "feature_dropout_ "
-     "alpha_dropout_"},
+     "uniform exponential random rrelu_with_noise normal_ uniform_ bernoulli_ random_ exponential_ geometric_ "
+     "log_normal_ cauchy_ dropout_ feature_dropout_ alpha_dropout_"},
     {OpKind::kScalar,
      "size stride numel dim len storage_offset is_floating_point is_complex is_contiguous is_signed sym_size "
-     "sym_stride sym_numel "
-     "sym_storage_offset item _local_scalar_dense Bool Int Float Complex IntImplicit FloatImplicit ScalarImplicit "
-     "floordiv "
-     "__round_to_zero_floordiv __not__ __range_length __derive_index ceil floor sqrt exp log sin cos tan tanh neg abs "
-     "add sub mul div "
-     "remainder fmod pow lt le gt ge eq ne __and__ __or__ __xor__ __is__ __isnot__ truediv mathremainder min max round "
-     "asin acos atan "
-     "sinh cosh gcd factorial degrees radians isnan isinf log2 log10 log1p exp expm1 fabs is_same   "
-     "sym_constrain_range sym_constrain_range_for_size _assert_async _assert_scalar"},
+     "sym_stride sym_numel sym_storage_offset item _local_scalar_dense Bool Int Float Complex IntImplicit "
+     "FloatImplicit ScalarImplicit floordiv __round_to_zero_floordiv __not__ __range_length __derive_index ceil "
+     "floor sqrt exp log sin cos tan tanh neg abs add sub mul div remainder fmod pow lt le gt ge eq ne __and__ "
+     "__or__ __xor__ __is__ __isnot__ truediv mathremainder min max round asin acos atan sinh cosh gcd factorial "
+     "degrees radians isnan isinf log2 log10 log1p expm1 fabs is_same sym_constrain_range "
+     "sym_constrain_range_for_size _assert_async _assert_scalar"},
     {OpKind::kContainer,
-     "append extend insert pop reverse clear __getitem__ _set_item __contains__ select slice keys values items get "
-     "setdefault update "
-     "copy_dict list dict index_list count remove"},
-    {OpKind::kOther, "resize_ resize_as_ set_ set copy_meta requires_grad_ retain_grad backward warn format"},
+     "append extend insert pop reverse clear __getitem__ _set_item __contains__ select slice keys values items "
+     "get setdefault update copy_dict list dict index_list count remove"},
+    {OpKind::kOther,
+     "resize_ resize_as_ _assert_tensor_metadata set_ set copy_meta requires_grad_ retain_grad backward warn "
+     "format"},
 };
 
 constexpr const char* kForeach =
@@ -225,7 +186,7 @@ OpName FunctionalOfOut(const FunctionSchema& schema) {
   }
   for (const FunctionSchema* s : FindOverloads(schema.op.name())) {
     if (s->op == schema.op || s->IsMutable() || s->returns.size() != schema.returns.size()) continue;
-    // dtype, layout, device and pin_memory are not arguments of the out variant: the written tensor says them.
+    // dtype, layout, device and pin_memory are not arguments of the out variant: the written  says them.
     std::vector<const Argument*> theirs;
     for (const Argument& a : s->arguments) {
       const bool implied = a.name == "dtype" || a.name == "layout" || a.name == "device" || a.name == "pin_memory";

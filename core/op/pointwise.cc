@@ -885,6 +885,22 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
           V eps = c.Num("eps", x.type());
           return Select(Or(x < eps, x > 1 - eps), 0, d);
         }));
+    add("_prelu_kernel", [](Ctx& c) {
+      const DType t = c.Promote({0, 1});
+      V x = c.Common(0, t), w = c.Common(1, t);
+      c.Return(Select(x > 0, x, w * x), t);
+    });
+    add("isclose", [](Ctx& c) {
+      const DType t = c.Promote({0, 1});
+      V a = c.Common(0, t), b = c.Common(1, t);
+      V close = Eq(a, b);
+      if (IsFloating(t) && c.Constant("equal_nan", 0) != 0) close = Or(close, And(IsNan(a), IsNan(b)));
+      const DType f = IsFloating(t) ? a.type() : DType::kFloat32;
+      a = c.To(a, f);
+      b = c.To(b, f);
+      V allowed = c.Num("atol", f, 1e-8) + Abs(c.Num("rtol", f, 1e-5) * b), actual = Abs(a - b);
+      c.Return(Or(close, And(actual < kInf, actual <= allowed)), DType::kBool);
+    });
     add("native_dropout_backward", [](Ctx& c) {
       const DType t = c.Raw(0).type();
       V g = c.Common(0, t);
