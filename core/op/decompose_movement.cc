@@ -4,6 +4,7 @@
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
+#include "smelt/core/op/infer.h"
 
 namespace smelt {
 namespace {
@@ -147,17 +148,16 @@ Values Diff(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{x};
 }
 
-// copy(self, src): src in self's dtype and sizes.
-Values Copy(Emit& e, const OpCall& call) {
-  ValueId self = call.arg(0).value, src = call.arg(1).value;
-  ValueId out = e.Expand(e.Cast(src, e.DTypeOf(self)), e.Sizes(self));
-  return std::vector<ValueId>{e.Op("aten::clone", {out, e.None()})};
-}
-
 // VIEW_copy: a copy of the view.
 Values ViewCopy(Emit& e, const OpCall& call) {
   const std::string name(absl::StripSuffix(call.op().name(), "_copy"));
   const std::string full = call.op().overload().empty() ? name : absl::StrCat(name, ".", call.op().overload());
+  if (full == "aten::view") {  // of any strides
+    const SymbolRanges ranges;
+    SMELT_ASSIGN_OR_RETURN(std::vector<InferredOutput> out, InferCall(call, ranges));
+    ValueId v = e.Reshape(call.arg(0).value, *out[0].type.tensor().sizes);
+    return std::vector<ValueId>{e.Op("aten::clone", {v, e.Const(int64_t{0})})};
+  }
   std::vector<ValueId> args;
   for (const OpArg& a : call.args()) {
     switch (a.kind) {
@@ -372,9 +372,8 @@ void AddMovementRules(DecompositionTable& t) {
   t["aten::trace"] = Trace;
   t["aten::glu"] = Glu;
   t["aten::diff"] = Diff;
-  t["aten::copy"] = Copy;
   for (const char* view : {"view", "permute", "transpose", "t", "expand", "squeeze", "unsqueeze", "select", "slice",
-                           "diagonal", "as_strided", "detach", "alias", "unfold", "_reshape_alias"}) {
+                           "diagonal", "as_strided", "unfold", "_reshape_alias"}) {
     t[absl::StrCat("aten::", view, "_copy")] = ViewCopy;
   }
   t["aten::select_scatter"] = SelectScatter;

@@ -25,7 +25,8 @@ Values Softmax(Emit& e, const OpCall& call, bool log, bool safe) {
   if (!IsFloating(out)) return call.Unsupported("a dtype that is not floating point");
   ValueId x = e.Cast(self, OpMathType(out));
   if (e.Rank(x) == 0) {
-    return std::vector<ValueId>{e.Cast(e.Sub(x, x), out)};
+    ValueId zero = e.Sub(x, x);
+    return std::vector<ValueId>{e.Cast(log ? zero : e.Exp(zero), out)};
   }
   dim = WrapDim(dim, e.Rank(x));
   ValueId m = e.Amax(x, {dim}, true);

@@ -2,7 +2,9 @@
 
 #include <numeric>
 
+#include "absl/strings/match.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/schema.h"
 
 namespace smelt {
 
@@ -20,8 +22,13 @@ DecompositionRule FindDecomposition(OpName op) {
     return table;
   }();
   auto it = kTable->find(op.full());
-  if (it == kTable->end()) it = kTable->find(op.name());
-  return it == kTable->end() ? nullptr : it->second;
+  if (it != kTable->end()) return it->second;
+  // A rule for all overloads does not write: out variants are their functional operator's matter.
+  if (absl::StrContains(op.overload(), "out")) return nullptr;
+  it = kTable->find(op.name());
+  if (it == kTable->end()) return nullptr;
+  const FunctionSchema* schema = FindSchema(op);
+  return schema != nullptr && schema->IsMutable() ? nullptr : it->second;
 }
 
 ValueId TensorArg(const OpCall& call, absl::string_view name) {

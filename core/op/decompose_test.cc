@@ -1,0 +1,178 @@
+// A composite taken apart gives what PyTorch's own operator gives: every recorded call, decomposed as far as it goes
+// and run by the evaluator.
+#include "smelt/core/op/decompose.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/eval/evaluator.h"
+#include "smelt/core/op/op_answers.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/core/op/verify.h"
+
+namespace smelt {
+namespace {
+
+// An argument as a value of the graph; tensors become inputs.
+ValueId Add(Graph& g, const AnswerValue& v, const Type& formal, std::vector<EvalValue>& inputs) {
+  const NodeId end = g.block(g.top()).return_node;
+  switch (v.kind) {
+    case OpArg::Kind::kTensor: {
+      inputs.push_back(EvalValue(v.tensor));
+      return g.AddInput(
+          "", Type::Tensor(*v.ToOpArg().tensor.dtype, *v.ToOpArg().tensor.sizes, *v.ToOpArg().tensor.strides));
+    }
+    case OpArg::Kind::kTensorList: {
+      std::vector<ValueId> elements;
+      for (const AnswerValue& x : v.list) elements.push_back(Add(g, x, Type(), inputs));
+      return g.node(g.InsertBefore(end, OpName::Get("prim::ListConstruct"), elements, {Type::List(Type::Tensor())}))
+          .outputs[0];
+    }
+    case OpArg::Kind::kInt:
+      if (formal.kind() == TypeKind::kFloat) return InsertConstant(g, end, static_cast<double>(v.i));
+      return InsertConstant(g, end, v.i);
+    case OpArg::Kind::kFloat:
+      return InsertConstant(g, end, v.f);
+    case OpArg::Kind::kBool:
+      return InsertConstant(g, end, v.i != 0);
+    case OpArg::Kind::kComplex:
+      return InsertConstant(g, end, v.c);
+    case OpArg::Kind::kString:
+      return InsertConstant(g, end, v.string);
+    case OpArg::Kind::kIntList:
+      return InsertConstant(g, end, v.ints);
+    case OpArg::Kind::kFloatList:
+      return InsertConstant(g, end, v.floats);
+    case OpArg::Kind::kBoolList:
+      return InsertConstant(g, end, v.bools);
+    default:
+      return InsertConstant(g, end, std::monostate());
+  }
+}
+
+// Rounding more often than PyTorch's kernel does, or in another order: what is allowed for all tensors of a composite.
+bool Near(const Tensor& have, const Tensor& want) {
+  double largest = 1;
+  for (int64_t i = 0; i < want.NumElements(); ++i) {
+    const double w = std::fabs(ElementAsDouble(want, i));
+    if (std::isfinite(w)) largest = std::max(largest, w);
+  }
+  const DType t = RealOf(want.dtype());
+  const double unit = t == DType::kFloat64 ? 1e-9 : t == DType::kFloat32 ? 1e-5 : t == DType::kFloat16 ? 2e-3 : 1.6e-2;
+  for (int64_t i = 0; i < want.NumElements(); ++i) {
+    const double a = ElementAsDouble(have, i), b = ElementAsDouble(want, i);
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    if (!(std::fabs(a - b) <= unit * largest)) return false;
+  }
+  return true;
+}
+
+TEST(DecomposeTest, CompositesGivePyTorchsAnswers) {
+  auto loaded = OpAnswers::Load("testdata/op_answers.safetensors");
+  SMELT_CHECK_OK(loaded.status());
+  const OpAnswers& answers = *loaded;
+  std::map<std::string, int> passed;
+  std::map<std::string, std::vector<std::string>> failed, skipped;
+  for (int i = 0; i < answers.size(); ++i) {
+    const Answer a = answers.Get(i);
+    const std::string& op = a.op.full();
+    if (!HasDecomposition(a.op)) continue;
+    const FunctionSchema* schema = FindSchema(a.op);
+    Graph g;
+    std::vector<EvalValue> inputs;
+    std::vector<ValueId> args;
+    for (size_t k = 0; k < a.args.size(); ++k) {
+      Type formal = schema->arguments[k].type;
+      if (formal.kind() == TypeKind::kOptional) formal = formal.element();
+      args.push_back(Add(g, a.args[k], formal, inputs));
+    }
+    std::vector<Type> types;
+    for (const AnswerValue& v : a.outputs) {
+      types.push_back(v.kind == OpArg::Kind::kTensorList ? Type::List(Type::Tensor()) : Type::Tensor());
+    }
+    const NodeId n = g.Append(g.top(), a.op, args, types);
+    for (ValueId v : g.node(n).outputs) g.AddOutput(v);
+    auto changed = Decompose(g, n);
+    if (!changed.ok() || !*changed) {
+      std::string why = changed.ok() ? "not for these arguments" : std::string(changed.status().message());
+      if (!changed.ok() && !absl::IsUnimplemented(changed.status())) {
+        failed[op].push_back(absl::StrCat(answers.Describe(i), ": ", why));
+      } else {
+        skipped[op].push_back(why);
+      }
+      continue;
+    }
+    // As far as it goes.
+    std::string error;
+    for (int round = 0; round < 10; ++round) {
+      bool again = false;
+      for (NodeId m : g.Nodes(g.top())) {
+        if (!g.IsLive(m)) continue;
+        const OpInfo& info = GetOpInfo(g.node(m).op);
+        if (info.kind != OpKind::kComposite || !info.decomposes) continue;
+        auto deeper = Decompose(g, m);
+        if (!deeper.ok()) error = std::string(deeper.status().message());
+        again |= deeper.ok() && *deeper;
+      }
+      if (!again) break;
+    }
+    if (error.empty()) {
+      if (absl::Status s = VerifyGraph(g); !s.ok()) error = std::string(s.message());
+    }
+    if (!error.empty()) {
+      failed[op].push_back(absl::StrCat(answers.Describe(i), ": ", error));
+      continue;
+    }
+    auto r = EvaluateGraph(g, inputs);
+    if (!r.ok()) {
+      (absl::IsUnimplemented(r.status()) ? skipped : failed)[op].push_back(
+          absl::StrCat(answers.Describe(i), ": ", r.status().message()));
+      continue;
+    }
+    auto compare = [&](const EvalValue& have, const AnswerValue& want) -> std::string {
+      if (!have.IsTensor()) return "not a tensor";
+      std::string what = CompareTensors(have.tensor(), want.tensor, a.compare, true);
+      // PyTorch's order of additions is not the evaluator's.
+      if (what.substr(0, 7) == "element" && Near(have.tensor(), want.tensor)) what.clear();
+      return what;
+    };
+    for (size_t k = 0; error.empty() && k < a.outputs.size(); ++k) {
+      const EvalValue& have = r->outputs[k];
+      if (a.outputs[k].kind == OpArg::Kind::kTensorList) {
+        if (!have.IsList() || have.elements().size() != a.outputs[k].list.size()) {
+          error = "a list of another length";
+          continue;
+        }
+        for (size_t j = 0; error.empty() && j < a.outputs[k].list.size(); ++j)
+          error = compare(have.elements()[j], a.outputs[k].list[j]);
+      } else if (a.outputs[k].kind == OpArg::Kind::kTensor) {
+        error = compare(have, a.outputs[k]);
+      }
+    }
+    if (error.empty()) {
+      ++passed[op];
+    } else {
+      failed[op].push_back(absl::StrCat(answers.Describe(i), ": ", error));
+    }
+  }
+  int n = 0;
+  for (auto& [op, count] : passed) n += count;
+  std::printf("%d calls of %d operators equal PyTorch's\n", n, static_cast<int>(passed.size()));
+  for (auto& [op, lines] : failed)
+    std::printf("  DIFFERS %s: %d, %s\n", op.c_str(), static_cast<int>(lines.size()), lines[0].c_str());
+  for (auto& [op, lines] : skipped)
+    std::printf("  SKIPPED %s: %d, %s\n", op.c_str(), static_cast<int>(lines.size()), lines[0].c_str());
+  EXPECT_TRUE(failed.empty());
+}
+
+}  // namespace
+}  // namespace smelt
