@@ -15,6 +15,7 @@
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/fuser/lower_group.h"
+#include "smelt/fuser/merge_matmuls.h"
 
 namespace smelt {
 namespace {
@@ -995,6 +996,7 @@ ValueId RootOf(const Graph& g, ValueId v) {
 
 absl::StatusOr<FusionReport> Fuse(Graph& g, const FuseOptions& options) {
   FusionReport report;
+  report.merged_matmuls = MergeMatmuls(g);
   SMELT_RETURN_IF_ERROR(BlockFuser(g, g.top(), options, report).Run());
   // Leaves that every reader now makes itself, views of what is gone.
   std::vector<NodeId> nodes = g.AllNodes();

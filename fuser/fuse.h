@@ -40,6 +40,7 @@ struct FusionReport {
   int groups = 0;          // of two nodes or more
   int fused_nodes = 0;     // inside them
   int single_kernels = 0;  // nodes that stay kernels by themselves
+  int merged_matmuls = 0;  // that became part of another
   std::vector<FusionEdge> edges;
 };
 

@@ -366,5 +366,22 @@ TEST(Fuse, AnLstmsCellIsOneKernelWithOperandsSwapped) {
   EXPECT_EQ(f.distinct().size(), 2);
 }
 
+TEST(Fuse, MatmulsOfRowsThatFollowEachOtherAreOne) {
+  Fused f = FuseText(R"(graph(%x : Float(3, 2, 4, strides=[8, 4, 1]), %w : Float(4, 5, strides=[5, 1])):
+  %a : Float(2, 4, strides=[4, 1]) = smelt::view[sizes=[2, 4], strides=[4, 1], offset=0, dtype=6](%x)
+  %p : Float(2, 5, strides=[5, 1]) = aten::mm(%a, %w)
+  %s : Float(2, 5, strides=[5, 1]) = aten::tanh(%p)
+  %b : Float(2, 4, strides=[4, 1]) = smelt::view[sizes=[2, 4], strides=[4, 1], offset=8, dtype=6](%x)
+  %q : Float(2, 5, strides=[5, 1]) = aten::mm(%b, %w)
+  %t : Float(2, 5, strides=[5, 1]) = aten::mul.Tensor(%q, %s)
+  %c : Float(2, 4, strides=[4, 1]) = smelt::view[sizes=[2, 4], strides=[4, 1], offset=16, dtype=6](%x)
+  %r : Float(2, 5, strides=[5, 1]) = aten::mm(%c, %w)
+  %l : Float(2, 3, strides=[5, 1]) = smelt::view[sizes=[2, 3], strides=[5, 1], offset=2, dtype=6](%r)
+  %u : Float(2, 3, strides=[3, 1]) = aten::neg(%l)
+  return (%t, %u)
+)");
+  EXPECT_EQ(f.report.merged_matmuls, 2);
+}
+
 }  // namespace
 }  // namespace smelt
