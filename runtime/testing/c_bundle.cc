@@ -1,0 +1,26 @@
+#include "smelt/runtime/testing/c_bundle.h"
+
+#include "smelt/runtime/testing/hand_bundle.h"
+
+const void* c_test_bundle(size_t* size) {
+  static const std::string* const kBytes = [] {
+    using namespace smelt;  // NOLINT: everything here is
+    HandBundle b;
+    const int n = b.Const(4);
+    b.VectorArg("x", n);
+    b.State("unused", {5, 6}, false);
+    b.Output("x");
+    b.Output("y");
+    HandPlan p = b.Plan();
+    const int x = p.Vector(p.ArgSlot(0), n), y = p.Vector(p.FreshSlot(b.Const(16)), n);
+    p.Launch(kRelu, n, x, x);
+    p.Launch(kAddOne, n, x, y);
+    p.Mutated(0, 1)->written = {x};
+    p.raw().written_args = {0};
+    p.Output(fb::OutputKind::IsArg, 0);
+    p.Output(fb::OutputKind::Fresh, -1, y);
+    return new std::string(b.Pack());
+  }();
+  *size = kBytes->size();
+  return kBytes->data();
+}
