@@ -1,0 +1,821 @@
+// Which bytes of its storage a handle covers: exactly, through the view rules, where sizes and strides are known; and as a box in
+// the index space of what it is a view of, where they are not.
+#include <algorithm>
+#include <limits>
+
+#include "smelt/alias/state.h"
+#include "smelt/core/op/op_info.h"
+
+namespace smelt {
+
+using alias_internal::Geom;
+using alias_internal::Interval;
+using alias_internal::IsOld;
+using alias_internal::ObjectOf;
+using alias_internal::SetPool;
+
+namespace {
+
+// Pseudo-dimensions, apart from all real ones.
+constexpr int64_t kNoKey = INT64_MIN;
+constexpr int64_t kFromEnd = int64_t{1} << 20;     // + dimension: counted from the end
+constexpr int64_t kDiagonal = int64_t{1} << 24;    // + 4096 * dim1 + dim2: column minus row
+constexpr int64_t kPart = int64_t{1} << 30;        // real or imaginary part
+constexpr int64_t kPieces = int64_t{1} << 40;      // + list object or node
+
+const Type& UnwrapOptional(const Type& t) {
+  const Type* p = &t;
+  while (p->kind() == TypeKind::kOptional) p = &p->element();
+  return *p;
+}
+
+Interval* FindKey(Geom* g, int64_t key) {
+  for (Interval& i : g->box) {
+    if (i.key == key) return &i;
+  }
+  return nullptr;
+}
+
+int64_t KeyOf(const Geom& g, int64_t dim) {
+  if (g.lost) return kNoKey;
+  if (dim < 0 && g.rank >= 0) dim += g.rank;
+  if (dim < 0) return g.negative_ok ? dim : kNoKey;
+  if (g.rank >= 0 && dim >= g.rank) return kNoKey;
+  if (dim < static_cast<int64_t>(g.front.size())) return g.front[dim];
+  if (g.rank >= 0) return kNoKey;
+  return dim + g.rest;
+}
+
+std::optional<Expr> SizeOf(const Geom& g, int64_t dim) {
+  if (!g.has_sizes) return std::nullopt;
+  if (dim < 0) dim += g.rank;
+  if (dim < 0 || dim >= g.rank) return std::nullopt;
+  return g.sizes[dim];
+}
+
+// Limits dimension `dim` to [lo, hi) in steps, all in the handle's own indices; nullopt: not limited there.
+void Limit(Geom* g, int64_t dim, std::optional<Expr> lo, std::optional<Expr> hi, int64_t step) {
+  const int64_t key = KeyOf(*g, dim);
+  if (key == kNoKey || step <= 0) return;
+  Interval* old = FindKey(g, key);
+  if (old == nullptr) {
+    Interval i;
+    i.key = key;
+    i.lo = lo ? lo : std::optional<Expr>(Expr(0));
+    i.hi = hi;
+    i.step = step;
+    g->box.push_back(std::move(i));
+    return;
+  }
+  if (!old->lo) return;
+  if (__builtin_mul_overflow_p(old->step, step, int64_t{0})) return;
+  const Expr base = *old->lo;
+  if (hi) {
+    Expr end = base + *hi * old->step;
+    old->hi = old->hi ? Min(*old->hi, end) : end;
+  }
+  if (lo) old->lo = base + *lo * old->step;
+  old->step *= step;
+}
+
+void LimitFromEnd(Geom* g, int64_t dim, std::optional<Expr> lo, std::optional<Expr> hi) {
+  const int64_t key = KeyOf(*g, dim);
+  if (key == kNoKey || FindKey(g, key) != nullptr || FindKey(g, kFromEnd + key) != nullptr) return;
+  Interval i;
+  i.key = kFromEnd + key;
+  i.lo = lo;
+  i.hi = hi;
+  g->box.push_back(std::move(i));
+}
+
+void Point(Geom* g, int64_t key, int64_t at) {
+  if (FindKey(g, key) != nullptr) return;
+  Interval i;
+  i.key = key;
+  i.lo = Expr(at);
+  i.hi = Expr(at + 1);
+  g->box.push_back(std::move(i));
+}
+
+// Makes front[0..count) explicit.
+void Materialize(Geom* g, int64_t count) {
+  while (static_cast<int64_t>(g->front.size()) < count) g->front.push_back(static_cast<int64_t>(g->front.size()) + g->rest);
+}
+
+void RemoveDim(Geom* g, int64_t dim) {
+  if (g->lost) return;
+  if (g->rank >= 0) {
+    if (dim < 0) dim += g->rank;
+    if (dim < 0 || dim >= g->rank) {
+      g->lost = true;
+      return;
+    }
+    Materialize(g, g->rank);
+    g->front.erase(g->front.begin() + dim);
+    if (g->has_sizes) g->sizes.erase(g->sizes.begin() + dim);
+    --g->rank;
+    return;
+  }
+  if (dim < 0) {
+    g->lost = true;
+    return;
+  }
+  Materialize(g, dim + 1);
+  g->front.erase(g->front.begin() + dim);
+  ++g->rest;
+  if (dim != 0) g->negative_ok = false;
+}
+
+void Lose(Geom* g) {
+  g->lost = true;
+  g->has_sizes = false;
+  g->rank = -1;
+  g->front.clear();
+}
+
+void Permute(Geom* g, const std::vector<int64_t>& dims) {
+  const int64_t rank = static_cast<int64_t>(dims.size());
+  if (g->lost) return;
+  if (g->rank >= 0 && g->rank != rank) {
+    Lose(g);
+    return;
+  }
+  if (g->rank < 0) {
+    g->rank = static_cast<int>(rank);
+    g->negative_ok = false;
+    g->has_sizes = false;
+  }
+  Materialize(g, rank);
+  std::vector<int64_t> front;
+  std::vector<Expr> sizes;
+  for (int64_t d : dims) {
+    if (d < 0) d += rank;
+    if (d < 0 || d >= rank) {
+      Lose(g);
+      return;
+    }
+    front.push_back(g->front[d]);
+    if (g->has_sizes) sizes.push_back(g->sizes[d]);
+  }
+  g->front = std::move(front);
+  if (g->has_sizes) g->sizes = std::move(sizes);
+}
+
+void TakeSizes(const Type& type, Geom* out) {
+  const Type& t = UnwrapOptional(type);
+  if (!t.IsTensor()) return;
+  if (t.tensor().dtype) out->dtype = t.tensor().dtype;
+  if (!t.tensor().sizes) return;
+  if (out->rank >= 0 && out->rank != t.tensor().rank()) return;
+  out->rank = t.tensor().rank();
+  out->sizes = *t.tensor().sizes;
+  out->has_sizes = true;
+}
+
+}  // namespace
+
+const Geom& AliasDb::State::GeomOf(uint32_t object) {
+  // A chain of views may be long: its start first, without recursion.
+  std::vector<uint32_t> todo = {object};
+  while (!todo.empty()) {
+    uint32_t o = todo.back();
+    if (geoms.contains(o)) {
+      todo.pop_back();
+      continue;
+    }
+    const Object& obj = objects[o];
+    uint32_t base = 0;
+    if ((obj.kind == Kind::kView || obj.kind == Kind::kPiece) && obj.def.valid() && g.IsLive(obj.def) &&
+        SetPool::IsSingle(obj.storage) && !geometry_changes.contains(o)) {
+      const Value& value = g.value(obj.def);
+      const Node& node = g.node(value.def);
+      uint64_t mask = 1;
+      if (OpOf(node).kind != EffectKind::kConstantChunk) {
+        OpEffects e = EffectsOf(node);
+        const ResultEffects& r = e.result(value.def_index);
+        mask = obj.kind == Kind::kPiece ? r.elements_view : r.view;
+      }
+      for (size_t i = 0; i < node.inputs.size() && i < 64 && base == 0; ++i) {
+        if (!(mask & (uint64_t{1} << i))) continue;
+        SetId p = PointsTo(node.inputs[i]);
+        if (SetPool::IsSingle(p)) base = ObjectOf(SetPool::SingleRef(p));
+        if (mask != (uint64_t{1} << i)) base = 0;
+      }
+    }
+    if (base != 0 && base != o && !geoms.contains(base) && todo.size() < objects.size() + 1) {
+      todo.push_back(base);
+      continue;
+    }
+    todo.pop_back();
+    auto geom = std::make_unique<Geom>();
+    if (base != 0 && base != o && objects[base].storage == obj.storage) {
+      const Value& value = g.value(obj.def);
+      ApplyView(o, value.def, *geoms[base], base, geom.get());
+    } else {
+      *geom = MakeGeom(o);
+    }
+    geoms[o] = std::move(geom);
+  }
+  return *geoms[object];
+}
+
+// Of what is no view of something known.
+Geom AliasDb::State::MakeGeom(uint32_t object) {
+  Geom out;
+  const Object& o = objects[object];
+  if (!SetPool::IsSingle(o.storage) || !o.tensor) return out;
+  const uint32_t storage = ObjectOf(SetPool::SingleRef(o.storage));
+  out.storage = storage;
+  if (objects[storage].kind == Kind::kUnknown || objects[storage].kind == Kind::kSummary) {
+    out.storage = 0;
+    return out;
+  }
+  if (geometry_changes.contains(object)) return out;  // anywhere in its storage
+  const bool whole = storage == object;
+  Type type = TypeOfObject(object);
+  if (o.kind == Kind::kInput && objects[storage].kind == Kind::kWeight) {
+    const size_t index = g.value(o.def).def_index;
+    const Weight& w = g.weights[g.input_infos[index].weight];
+    out.exact = true;
+    out.geometry.dtype = w.dtype;
+    for (int64_t s : w.geometry.sizes) out.geometry.sizes.push_back(Expr(s));
+    for (int64_t s : w.geometry.strides) out.geometry.strides.push_back(Expr(s));
+    out.geometry.offset = Expr(w.geometry.offset);
+  } else if (whole && (o.kind == Kind::kInput || o.kind == Kind::kTensor || o.kind == Kind::kConstant || o.kind == Kind::kElement)) {
+    const Type& t = UnwrapOptional(type);
+    if (t.IsTensor() && t.tensor().IsComplete()) {
+      out.exact = true;
+      out.geometry.dtype = *t.tensor().dtype;
+      out.geometry.sizes = *t.tensor().sizes;
+      out.geometry.strides = *t.tensor().strides;
+      out.geometry.offset = Expr(0);
+    }
+  } else if (!whole) {
+    return out;
+  }
+  out.space = object;
+  TakeSizes(type, &out);
+  if (out.rank >= 0) Materialize(&out, out.rank);
+  const bool fresh = o.kind == Kind::kTensor || o.kind == Kind::kConstant || (o.kind == Kind::kPiece && whole);
+  out.injective = fresh;
+  if (!fresh) {
+    const Type& t = UnwrapOptional(type);
+    if (out.exact) {
+      Region r = Region::Strided(out.geometry.offset, out.geometry.sizes, out.geometry.strides, ItemSize(out.geometry.dtype));
+      out.injective = r.OverlapsItself(g.symbols) == false;
+    } else if (t.IsTensor() && t.tensor().sizes && t.tensor().strides) {
+      Region r = Region::Strided(Expr(0), *t.tensor().sizes, *t.tensor().strides, 1);
+      out.injective = r.OverlapsItself(g.symbols) == false;
+    }
+  }
+  out.space_injective = out.injective;
+  return out;
+}
+
+void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int base_object, Geom* out) {
+  const Object& o = objects[object];
+  const Node& node = g.node(n);
+  const std::string& name = node.op.name();
+  const EffectKind kind = OpOf(node).kind;
+  const size_t output = g.value(o.def).def_index;
+  int piece = -1;
+  if (o.kind == Kind::kPiece) piece = o.slot;
+  if (kind == EffectKind::kConstantChunk) piece = static_cast<int>(output);
+  *out = base;
+  out->exact = false;
+  out->geometry = SymbolicGeometry();
+  const bool changes = geometry_changes.contains(base_object);
+
+  // Exactly.
+  if (base.exact && !changes && kind != EffectKind::kConstantChunk) {
+    absl::StatusOr<OpCall> call = OpCall::Of(g, n);
+    if (call.ok()) {
+      absl::StatusOr<ViewMeaning> meaning = absl::UnimplementedError("");
+      if (node.op.full() == "smelt::view") {
+        meaning = ViewMeaning();
+        SymbolicGeometry s;
+        const Attribute *sizes = node.FindAttribute("sizes"), *strides = node.FindAttribute("strides"),
+                        *offset = node.FindAttribute("offset");
+        auto exprs = [](const Attribute* a) {
+          std::vector<Expr> out;
+          if (a == nullptr) return out;
+          if (const auto* e = std::get_if<std::vector<Expr>>(a)) return *e;
+          if (const auto* i = std::get_if<std::vector<int64_t>>(a)) out.assign(i->begin(), i->end());
+          return out;
+        };
+        s.sizes = exprs(sizes);
+        s.strides = exprs(strides);
+        const Type& t = UnwrapOptional(g.value(o.def).type);
+        s.dtype = t.IsTensor() && t.tensor().dtype ? *t.tensor().dtype : base.geometry.dtype;
+        bool ok = offset != nullptr && s.sizes.size() == s.strides.size();
+        if (offset != nullptr) {
+          if (const auto* e = std::get_if<Expr>(offset)) {
+            s.offset = *e;
+          } else if (const auto* i = std::get_if<int64_t>(offset)) {
+            s.offset = Expr(*i);
+          } else {
+            ok = false;
+          }
+        }
+        if (ok) {
+          meaning->outputs.push_back(std::move(s));
+        } else {
+          meaning = absl::UnimplementedError("");
+        }
+      } else {
+        meaning = BuildView(*call, base.geometry, g.symbols);
+      }
+      if (meaning.ok()) {
+        const size_t which = piece >= 0 ? piece : meaning->is_list ? SIZE_MAX : output;
+        if (which < meaning->outputs.size()) {
+          out->exact = true;
+          out->geometry = meaning->outputs[which];
+          out->rank = static_cast<int>(out->geometry.sizes.size());
+        }
+      }
+    }
+  }
+
+  // In the base's index space.
+  if (out->space == 0) return;
+  auto constant = [&](size_t i) { return i < node.inputs.size() ? ConstantInt(node.inputs[i]) : std::nullopt; };
+  auto expr = [&](size_t i) -> std::optional<Expr> {
+    return i < node.inputs.size() ? GetIntExpr(g, node.inputs[i]) : std::nullopt;
+  };
+  auto is_none = [&](size_t i) {
+    return i >= node.inputs.size() || g.value(node.inputs[i]).type.kind() == TypeKind::kNone ||
+           (GetConstant(g, node.inputs[i]) && std::holds_alternative<std::monostate>(*GetConstant(g, node.inputs[i])));
+  };
+  // The new handle is an index space of its own; what is known of the base holds for all of it.
+  auto new_space = [&](bool injective) {
+    out->space = object;
+    out->space_parent = base_object;
+    out->box.clear();
+    out->injective = injective && base.injective;
+    out->space_injective = out->injective;
+    out->lost = false;
+    out->front.clear();
+    out->rest = 0;
+    out->rank = -1;
+    out->negative_ok = true;
+    out->has_sizes = false;
+    out->dtype = std::nullopt;
+    if (o.kind != Kind::kPiece) TakeSizes(g.value(o.def).type, out);
+    if (out->exact && out->rank < 0) {
+      out->rank = static_cast<int>(out->geometry.sizes.size());
+      out->sizes = out->geometry.sizes;
+      out->has_sizes = true;
+    }
+    if (out->rank >= 0) Materialize(out, out->rank);
+  };
+  if (changes) {
+    // The base's dimensions mean different things at different times.
+    out->space = 0;
+    out->box.clear();
+    return;
+  }
+  if (piece >= 0 && OpOf(node).result(output).partition) {
+    Point(out, kPieces + objects[object].parent, piece);
+  }
+  if (kind == EffectKind::kConstantChunk) {
+    Point(out, kPieces * 2 + n.index, piece);
+    out->has_sizes = false;
+    if (out->rank < 0) out->negative_ok = false;
+    Lose(out);
+    return;
+  }
+  if (name == "aten::select") {
+    std::optional<int64_t> dim = constant(1);
+    std::optional<Expr> index = expr(2);
+    if (!dim) {
+      Lose(out);
+      return;
+    }
+    if (index) {
+      std::optional<Expr> size = SizeOf(*out, *dim);
+      if (g.symbols.LessOrEqual(Expr(0), *index) == true) {
+        Limit(out, *dim, *index, *index + 1, 1);
+      } else if (g.symbols.Less(*index, Expr(0)) == true) {
+        if (size) {
+          Limit(out, *dim, *size + *index, *size + *index + 1, 1);
+        } else {
+          LimitFromEnd(out, *dim, *index, *index + 1);
+        }
+      }
+    }
+    RemoveDim(out, *dim);
+    return;
+  }
+  if (name == "aten::slice" || name == "aten::narrow") {
+    std::optional<int64_t> dim = constant(1);
+    if (!dim) return;
+    std::optional<Expr> size = SizeOf(*out, *dim);
+    std::optional<Expr> lo, hi;
+    int64_t step = 1;
+    bool from_end = false;
+    std::optional<Expr> end_lo, end_hi;
+    auto nonnegative = [&](const Expr& e) { return g.symbols.LessOrEqual(Expr(0), e) == true; };
+    auto negative = [&](const Expr& e) { return g.symbols.Less(e, Expr(0)) == true; };
+    if (name == "aten::slice") {
+      if (!is_none(2)) {
+        std::optional<Expr> start = expr(2);
+        if (!start) {
+          lo = std::nullopt;
+        } else if (nonnegative(*start)) {
+          lo = start;
+        } else if (negative(*start)) {
+          if (size) {
+            lo = Max(Expr(0), *size + *start);
+          } else {
+            from_end = true;
+            end_lo = start;
+          }
+        }
+      } else {
+        lo = Expr(0);
+      }
+      if (!is_none(3)) {
+        std::optional<Expr> end = expr(3);
+        if (end && end->Constant() == std::numeric_limits<int64_t>::max()) {
+        } else if (end && nonnegative(*end)) {
+          hi = end;
+        } else if (end && negative(*end)) {
+          if (size) {
+            hi = Max(Expr(0), *size + *end);
+          } else {
+            from_end = true;
+            end_hi = end;
+          }
+        }
+      }
+      std::optional<int64_t> s = constant(4);
+      step = s && *s > 0 ? *s : 1;
+      // A step says something only from a known start.
+      if (!lo) step = 1;
+    } else {
+      std::optional<Expr> start = expr(2), length = expr(3);
+      if (start && negative(*start)) start = size ? std::optional<Expr>(*size + *start) : std::nullopt;
+      if (start && nonnegative(*start)) {
+        lo = start;
+        if (length) hi = *start + *length;
+      }
+    }
+    if (lo || hi) Limit(out, *dim, lo, hi, step);
+    if (from_end && !lo) LimitFromEnd(out, *dim, end_lo, end_hi);
+    if (from_end && lo && !hi) LimitFromEnd(out, *dim, std::nullopt, end_hi);
+    if (!lo && !from_end && name == "aten::slice" && !is_none(2)) {
+      // An unknown start: nested indices cannot be placed.
+      const int64_t key = KeyOf(*out, *dim);
+      if (key != kNoKey && out->rank < 0) Lose(out);
+    }
+    if (out->has_sizes) {
+      int64_t d = *dim < 0 ? *dim + out->rank : *dim;
+      const Type& t = UnwrapOptional(g.value(o.def).type);
+      if (out->exact) {
+        out->sizes = out->geometry.sizes;
+      } else if (o.kind != Kind::kPiece && t.IsTensor() && t.tensor().sizes && t.tensor().rank() == out->rank) {
+        out->sizes = *t.tensor().sizes;
+      } else {
+        out->has_sizes = false;
+      }
+      (void)d;
+    }
+    // A start that is not known, or counted from the end, hides where nested indices are.
+    if (!lo) {
+      const int64_t key = KeyOf(*out, *dim);
+      int64_t d = *dim;
+      if (key != kNoKey) {
+        if (d < 0 && out->rank >= 0) d += out->rank;
+        if (d >= 0) {
+          Materialize(out, d + 1);
+          out->front[d] = kNoKey;
+          if (out->rank < 0) out->negative_ok = false;
+        } else {
+          out->negative_ok = false;
+        }
+      }
+    }
+    return;
+  }
+  if (name == "aten::unbind" || name == "aten::split" || name == "aten::split_with_sizes" || name == "aten::chunk" ||
+      name == "aten::tensor_split" || name == "aten::unsafe_split" || name == "aten::unsafe_split_with_sizes" ||
+      name == "aten::unsafe_chunk" || name == "aten::hsplit" || name == "aten::vsplit" || name == "aten::dsplit") {
+    if (name == "aten::unbind") {
+      std::optional<int64_t> dim = constant(1);
+      if (dim && piece >= 0) Limit(out, *dim, Expr(piece), Expr(piece) + 1, 1);
+      if (dim) {
+        RemoveDim(out, *dim);
+      } else {
+        Lose(out);
+      }
+      return;
+    }
+    std::optional<int64_t> dim = constant(2);
+    std::optional<Expr> lo, hi;
+    if (piece >= 0 && dim && (name == "aten::split" || name == "aten::split_with_sizes" || name == "aten::unsafe_split" ||
+                              name == "aten::unsafe_split_with_sizes")) {
+      if (std::optional<Expr> size = expr(1); size && node.op.overload() == "Tensor") {
+        lo = *size * piece;
+        hi = *size * (piece + 1);
+      } else if (std::optional<std::vector<Expr>> list = GetIntListExpr(g, node.inputs[1]); list) {
+        Expr at(0);
+        for (int i = 0; i < piece && i < static_cast<int>(list->size()); ++i) at = at + (*list)[i];
+        if (piece < static_cast<int>(list->size())) {
+          lo = at;
+          hi = at + (*list)[piece];
+        }
+      }
+    }
+    if (lo) {
+      Limit(out, *dim, lo, hi, 1);
+    } else if (dim) {
+      int64_t d = *dim;
+      if (d < 0 && out->rank >= 0) d += out->rank;
+      if (d >= 0 && (out->rank < 0 || d < out->rank) && !out->lost) {
+        Materialize(out, d + 1);
+        out->front[d] = kNoKey;
+      }
+      out->negative_ok = false;
+    } else {
+      Lose(out);
+    }
+    out->has_sizes = false;
+    return;
+  }
+  if (name == "aten::transpose" || name == "aten::swapaxes" || name == "aten::swapdims") {
+    std::optional<int64_t> a = constant(1), b = constant(2);
+    if (!a || !b) {
+      Lose(out);
+    } else if (out->rank >= 0) {
+      std::vector<int64_t> dims;
+      for (int i = 0; i < out->rank; ++i) dims.push_back(i);
+      int64_t x = *a < 0 ? *a + out->rank : *a, y = *b < 0 ? *b + out->rank : *b;
+      if (x >= 0 && y >= 0 && x < out->rank && y < out->rank) std::swap(dims[x], dims[y]);
+      Permute(out, dims);
+    } else if (*a >= 0 && *b >= 0) {
+      Materialize(out, std::max(*a, *b) + 1);
+      if (!out->lost) std::swap(out->front[*a], out->front[*b]);
+      out->negative_ok = false;
+    } else {
+      Lose(out);
+    }
+    return;
+  }
+  if (name == "aten::t" || name == "aten::numpy_T") {
+    if (out->rank < 0) {
+      Lose(out);
+    } else {
+      std::vector<int64_t> dims;
+      for (int i = out->rank; i-- > 0;) dims.push_back(i);
+      Permute(out, dims);
+    }
+    return;
+  }
+  if (name == "aten::permute") {
+    std::optional<std::vector<Expr>> list =
+        node.inputs.size() > 1 ? GetIntListExpr(g, node.inputs[1]) : std::nullopt;
+    std::vector<int64_t> dims;
+    if (list) {
+      for (const Expr& e : *list) {
+        if (e.IsConstant()) dims.push_back(*e.Constant());
+      }
+    }
+    if (list && dims.size() == list->size()) {
+      Permute(out, dims);
+    } else {
+      Lose(out);
+    }
+    return;
+  }
+  if (name == "aten::unsqueeze") {
+    std::optional<int64_t> dim = constant(1);
+    if (!dim || (*dim < 0 && out->rank < 0)) {
+      Lose(out);
+      return;
+    }
+    int64_t d = *dim < 0 ? *dim + out->rank + 1 : *dim;
+    if (out->rank >= 0) Materialize(out, out->rank);
+    if (out->rank < 0) Materialize(out, d);
+    if (d > static_cast<int64_t>(out->front.size())) {
+      Lose(out);
+      return;
+    }
+    if (!out->lost) out->front.insert(out->front.begin() + d, kNoKey);
+    if (out->rank >= 0) {
+      ++out->rank;
+      if (out->has_sizes) out->sizes.insert(out->sizes.begin() + d, Expr(1));
+    } else {
+      --out->rest;
+      if (d != 0) out->negative_ok = false;
+    }
+    return;
+  }
+  if (name == "aten::alias" || name == "aten::detach" || name == "aten::lift_fresh" || name == "aten::conj" ||
+      name == "aten::_conj" || name == "aten::_neg_view" || name == "aten::data" || name == "prim::data" ||
+      name == "aten::view_as" || name == "aten::positive") {
+    if (name == "aten::view_as") new_space(true);
+    return;
+  }
+  if (name == "aten::real" || name == "aten::imag") {
+    if (name == "aten::imag" || (base.dtype && IsComplex(*base.dtype))) Point(out, kPart, name == "aten::imag" ? 1 : 0);
+    out->dtype = std::nullopt;
+    return;
+  }
+  if (name == "aten::diagonal" || name == "aten::linalg_diagonal") {
+    std::optional<int64_t> offset = constant(1), d1 = constant(2), d2 = constant(3);
+    if (offset && d1 && d2) {
+      int64_t k1 = KeyOf(*out, *d1), k2 = KeyOf(*out, *d2);
+      const bool limited = FindKey(out, k1) != nullptr || FindKey(out, k2) != nullptr;
+      if (k1 != kNoKey && k2 != kNoKey && !limited && k1 >= 0 && k2 >= 0 && k1 < 64 && k2 < 64 && k1 != k2) {
+        if (k1 > k2) {
+          std::swap(k1, k2);
+          offset = -*offset;
+        }
+        Point(out, kDiagonal + 64 * k1 + k2, *offset);
+      }
+    }
+    Lose(out);
+    return;
+  }
+  if (name == "aten::as_strided" || name == "aten::_reshape_alias" || node.op.full() == "smelt::view" ||
+      name == "aten::_nested_view_from_buffer") {
+    // Reaches anywhere in the storage.
+    out->box.clear();
+    out->space = 0;
+    return;
+  }
+  if (name == "aten::expand" || name == "aten::expand_as" || name == "aten::broadcast_to" || name == "aten::unfold" ||
+      name == "aten::broadcast_tensors" || name == "aten::meshgrid") {
+    out->injective = false;
+    Lose(out);
+    return;
+  }
+  if (name == "aten::view" || name == "aten::reshape" || name == "aten::_unsafe_view" || name == "aten::flatten" ||
+      name == "aten::ravel" || name == "aten::unflatten" || name == "aten::reshape_as" || name == "aten::view_as_real" ||
+      name == "aten::view_as_complex") {
+    new_space(true);
+    return;
+  }
+  if (name == "aten::squeeze") {
+    if (out->rank >= 0 && out->has_sizes) {
+      std::optional<int64_t> dim = constant(1);
+      if (node.op.overload() == "dim" && dim) {
+        std::optional<Expr> size = SizeOf(*out, *dim);
+        if (size && size->Constant() == 1) {
+          RemoveDim(out, *dim);
+          return;
+        }
+        if (size && size->IsConstant()) return;
+      }
+    }
+    Lose(out);
+    return;
+  }
+  Lose(out);
+}
+
+bool AliasDb::State::IsEmpty(uint32_t object) {
+  const Object& o = objects[object];
+  if (o.kind == Kind::kUnknown || o.kind == Kind::kSummary || geometry_changes.contains(object)) return false;
+  if (o.kind == Kind::kInput || o.kind == Kind::kTensor || o.kind == Kind::kView || o.kind == Kind::kConstant) {
+    const Type& t = UnwrapOptional(g.value(o.def).type);
+    if (!t.IsTensor() || !t.tensor().sizes) return false;
+    for (const Expr& e : *t.tensor().sizes) {
+      if (e.Constant() == 0) return true;
+    }
+  }
+  return false;
+}
+
+Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b) {
+  const SetId sa = objects[a].storage, sb = objects[b].storage;
+  if (!SetPool::IsSingle(sa) || !SetPool::IsSingle(sb)) return Overlap::kUnknown;
+  if (ObjectOf(SetPool::SingleRef(sa)) != ObjectOf(SetPool::SingleRef(sb))) return Overlap::kUnknown;
+  if (a == b) return Overlap::kSame;
+  GeomOf(a);
+  const Geom& y = GeomOf(b);
+  const Geom& x = GeomOf(a);
+  if (x.exact && y.exact) {
+    Region rx = Region::Strided(x.geometry.offset, x.geometry.sizes, x.geometry.strides, ItemSize(x.geometry.dtype));
+    Region ry = Region::Strided(y.geometry.offset, y.geometry.sizes, y.geometry.strides, ItemSize(y.geometry.dtype));
+    Overlap o = Compare(rx, ry, g.symbols);
+    if (o != Overlap::kUnknown) return o;
+  }
+  if (x.space == 0 || y.space == 0) return Overlap::kUnknown;
+  // Up the spaces of one, to the first that the other has too.
+  struct Level {
+    uint32_t space;
+    const Geom* geom;
+  };
+  absl::InlinedVector<Level, 4> up;
+  const Geom* at = &x;
+  for (int i = 0; i < 64 && at != nullptr && at->space != 0; ++i) {
+    up.push_back({at->space, at});
+    at = at->space_parent != 0 ? &GeomOf(at->space_parent) : nullptr;
+  }
+  at = &y;
+  for (int i = 0; i < 64 && at != nullptr && at->space != 0; ++i) {
+    for (const Level& level : up) {
+      if (level.space != at->space) continue;
+      if (!at->space_injective) return Overlap::kUnknown;
+      for (const Interval& p : level.geom->box) {
+        for (const Interval& q : at->box) {
+          if (p.key != q.key) continue;
+          auto before = [&](const Interval& s, const Interval& t) {
+            return s.hi && t.lo && g.symbols.LessOrEqual(*s.hi, *t.lo) == true;
+          };
+          if (before(p, q) || before(q, p)) return Overlap::kDisjoint;
+          if (p.step > 1 && q.step > 1 && p.lo && q.lo) {
+            int64_t s = p.step, t = q.step;
+            while (t != 0) std::swap(s %= t, t);
+            Expr apart = *p.lo - *q.lo;
+            if (s > 1 && apart.IsConstant() && *apart.Constant() % s != 0) return Overlap::kDisjoint;
+          }
+        }
+      }
+      return Overlap::kUnknown;
+    }
+    at = at->space_parent != 0 ? &GeomOf(at->space_parent) : nullptr;
+  }
+  return Overlap::kUnknown;
+}
+
+bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
+  if (a == b) return true;
+  if (depth > 16) return false;
+  SetId p = PointsTo(a), q = PointsTo(b);
+  if (p != 0 || q != 0) {
+    std::optional<std::vector<ValueId>> x = GetListElements(g, a), y = GetListElements(g, b);
+    if (x && y) {
+      if (x->size() != y->size()) return false;
+      for (size_t i = 0; i < x->size(); ++i) {
+        if (!SameArgument((*x)[i], (*y)[i], depth + 1)) return false;
+      }
+      // Nobody may change the lists between.
+      return !Written(a, false) && !Written(b, false);
+    }
+    if (SetPool::IsSingle(p) && SetPool::IsSingle(q) && !IsOld(SetPool::SingleRef(p)) && !IsOld(SetPool::SingleRef(q))) {
+      uint32_t i = ObjectOf(SetPool::SingleRef(p)), j = ObjectOf(SetPool::SingleRef(q));
+      if (i == j && (objects[i].kind == Kind::kUnknown || objects[i].kind == Kind::kSummary)) return false;
+      if (i == j && objects[i].slot < 0 && (objects[i].kind == Kind::kElement || objects[i].kind == Kind::kPiece)) return false;
+      return i == j || SameByStructure(i, j, depth + 1);
+    }
+    return false;
+  }
+  std::optional<ConstantValue> x = GetConstant(g, a), y = GetConstant(g, b);
+  if (x && y && x->index() == y->index()) {
+    return std::visit(
+        [&](const auto& v) {
+          using T = std::decay_t<decltype(v)>;
+          if constexpr (std::is_same_v<T, smelt::Tensor>) {
+            return false;
+          } else {
+            return v == std::get<T>(*y);
+          }
+        },
+        *x);
+  }
+  return false;
+}
+
+// Two views made alike of the same thing.
+bool AliasDb::State::SameByStructure(uint32_t a, uint32_t b, int depth) {
+  if (a == b) return true;
+  if (depth > 16 || objects[a].kind != objects[b].kind) return false;
+  if (geometry_changes.contains(a) || geometry_changes.contains(b)) return false;
+  if (objects[a].kind == Kind::kPiece) {
+    return objects[a].slot >= 0 && objects[a].slot == objects[b].slot && SetPool::IsSingle(objects[a].storage) &&
+           objects[a].storage == objects[b].storage && ObjectOf(SetPool::SingleRef(objects[a].storage)) != a &&
+           [&] {
+             const Value &x = g.value(objects[a].def), &y = g.value(objects[b].def);
+             const Node &m = g.node(x.def), &n = g.node(y.def);
+             if (m.op != n.op || x.def_index != y.def_index || m.inputs.size() != n.inputs.size()) return false;
+             for (size_t i = 0; i < m.inputs.size(); ++i) {
+               if (!SameArgument(m.inputs[i], n.inputs[i], depth + 1)) return false;
+             }
+             return true;
+           }();
+  }
+  if (objects[a].kind != Kind::kView || !SetPool::IsSingle(objects[a].storage) || objects[a].storage != objects[b].storage) {
+    return false;
+  }
+  const Value &x = g.value(objects[a].def), &y = g.value(objects[b].def);
+  const Node &m = g.node(x.def), &n = g.node(y.def);
+  if (m.op != n.op || x.def_index != y.def_index || m.inputs.size() != n.inputs.size() ||
+      !m.attributes.empty() || !n.attributes.empty()) {
+    return false;
+  }
+  for (size_t i = 0; i < m.inputs.size(); ++i) {
+    if (!SameArgument(m.inputs[i], n.inputs[i], depth + 1)) return false;
+  }
+  // The base's geometry must be the same at both.
+  if (!m.inputs.empty()) {
+    SetId p = PointsTo(m.inputs[0]);
+    bool changes = false;
+    sets.ForEach(p, [&](Ref r) { changes |= geometry_changes.contains(ObjectOf(r)); });
+    if (changes) return false;
+  }
+  return true;
+}
+
+}  // namespace smelt

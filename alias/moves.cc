@@ -1,0 +1,225 @@
+// Topological moves: paths of dependences, found through uses and through the write index, not by walking the block.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/alias/state.h"
+
+namespace smelt {
+
+using alias_internal::kGeometryRead;
+using alias_internal::kGeometryWrite;
+using alias_internal::kRead;
+using alias_internal::kWrite;
+using alias_internal::ObjectOf;
+using alias_internal::SetPool;
+
+std::string AliasDb::State::DescribeNode(NodeId n) const {
+  const Node& node = g.node(n);
+  std::string out = node.op.name();
+  if (!node.outputs.empty()) absl::StrAppend(&out, " (%", g.value(node.outputs[0]).name, ")");
+  if (node.source != nullptr && !node.source->file.empty()) absl::StrAppend(&out, " at ", node.source->ToString());
+  return out;
+}
+
+// Nodes of n's block that depend on n (forward) or that n depends on, strictly beyond n and up to `limit` inclusive.
+void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bool want_why, std::vector<Edge>* out) {
+  const BlockId block = g.node(n).parent;
+  const uint64_t mine = g.node(n).order, end = g.node(limit).order;
+  auto within = [&](NodeId m) {
+    if (!m.valid() || m == n) return false;
+    const uint64_t o = g.node(m).order;
+    return forward ? o > mine && o <= end : o < mine && o >= end;
+  };
+  auto add = [&](NodeId m, auto&& why) { out->push_back({m, want_why ? why() : std::string()}); };
+  // Values.
+  if (forward) {
+    for (ValueId v : g.node(n).outputs) {
+      for (const Use& u : g.value(v).uses) {
+        NodeId m = AncestorIn(block, u.user);
+        if (within(m)) add(m, [&] { return absl::StrCat(DescribeNode(m), " uses %", g.value(v).name); });
+      }
+    }
+  }
+  std::vector<NodeId> inside = {n};
+  for (size_t i = 0; i < inside.size(); ++i) {
+    for (BlockId b : g.node(inside[i]).blocks) {
+      for (NodeId m = g.block(b).first; m.valid(); m = g.node(m).next) inside.push_back(m);
+      if (!forward) {
+        for (ValueId v : g.results(b)) {
+          NodeId m = AncestorIn(block, g.value(v).def);
+          if (within(m)) add(m, [&] { return absl::StrCat(DescribeNode(n), " uses %", g.value(v).name); });
+        }
+      }
+    }
+  }
+  for (NodeId x : inside) {
+    if (!forward) {
+      for (ValueId v : g.node(x).inputs) {
+        NodeId m = AncestorIn(block, g.value(v).def);
+        if (within(m)) add(m, [&] { return absl::StrCat(DescribeNode(n), " uses %", g.value(v).name); });
+      }
+    }
+    // Memory.
+    auto against = [&](const Access& a, const alias_internal::AccessIndex& index) {
+      for (uint32_t i = index.Head(a.list); i != 0; i = index.at(i).next) {
+        const Access b = index.at(i);
+        if (b.node == x) continue;
+        const bool data = ((a.bits & kWrite) && (b.bits & (kRead | kWrite))) || ((a.bits & kRead) && (b.bits & kWrite));
+        const bool geometry = (a.bits & kGeometryWrite) || (b.bits & kGeometryWrite);
+        if (!data && !geometry) continue;
+        NodeId m = AncestorIn(block, b.node);
+        if (!within(m)) continue;
+        const bool ignore_age = x != n || b.node != m;
+        bool hit = false;
+        const Kind kind = objects[ObjectOf(a.storage)].kind;
+        if (kind == Kind::kRandom || kind == Kind::kWorld) {
+          hit = a.storage == b.storage;
+        } else {
+          if (data) hit = AccessHits(b, a.object, SetPool::Single(a.storage), ignore_age);
+          if (!hit && geometry) hit = HandlesMayBeSame(a.object, b.object, ignore_age);
+        }
+        if (!hit) continue;
+        add(m, [&] {
+          if (kind == Kind::kRandom) {
+            return absl::StrCat(DescribeNode(n), " and ", DescribeNode(m), " both draw random numbers");
+          }
+          if (kind == Kind::kWorld) return absl::StrCat(DescribeNode(n), " and ", DescribeNode(m), " both have side effects");
+          auto through = [&](const Access& y) -> std::string {
+            const Node& node = g.node(y.node);
+            return y.arg < node.inputs.size() ? absl::StrCat("%", g.value(node.inputs[y.arg]).name) : "unknown memory";
+          };
+          const bool b_writes = b.bits & (kWrite | kGeometryWrite);
+          const Access &writer = b_writes ? b : a, &other = b_writes ? a : b;
+          const char* verb = writer.bits & kWrite ? "written" : "given another geometry";
+          std::string what = through(other), by = through(writer);
+          return absl::StrCat(what, " is ", verb, " by ", DescribeNode(writer.node), what == by ? "" : ", through its alias ",
+                              what == by ? "" : by);
+        });
+      }
+    };
+    for (uint32_t i = RecordOf(x).first_write; i != 0;) {
+      const Access a = writes.at(i);
+      i = a.node_next;
+      against(a, writes);
+      against(a, reads);
+    }
+    for (uint32_t i = RecordOf(x).first_read; i != 0;) {
+      const Access a = reads.at(i);
+      i = a.node_next;
+      against(a, writes);
+    }
+  }
+}
+
+// Whether `to` depends on `from`, which stands before it; with skip_direct, by way of another node.
+bool AliasDb::State::Path(NodeId from, NodeId to, bool skip_direct, std::string* why) {
+  absl::flat_hash_set<uint32_t> seen = {from.index};
+  std::vector<NodeId> todo = {from};
+  absl::flat_hash_map<uint32_t, std::string> reasons;
+  std::vector<Edge> edges;
+  while (!todo.empty()) {
+    NodeId n = todo.back();
+    todo.pop_back();
+    edges.clear();
+    Neighbours(n, from, to, true, why != nullptr, &edges);
+    for (Edge& e : edges) {
+      if (e.to == to) {
+        if (n == from && skip_direct) continue;
+        if (why != nullptr) *why = n == from ? e.why : absl::StrCat(reasons[n.index], "; ", e.why);
+        return true;
+      }
+      if (!seen.insert(e.to.index).second) continue;
+      if (why != nullptr) reasons[e.to.index] = n == from ? e.why : absl::StrCat(reasons[n.index], "; ", e.why);
+      todo.push_back(e.to);
+    }
+  }
+  return false;
+}
+
+// The nodes strictly between n and limit that n's move takes along, in program order.
+std::vector<NodeId> AliasDb::State::Moving(NodeId n, NodeId limit, bool forward) {
+  absl::flat_hash_set<uint32_t> seen = {n.index};
+  std::vector<NodeId> todo = {n}, out;
+  std::vector<Edge> edges;
+  while (!todo.empty()) {
+    NodeId x = todo.back();
+    todo.pop_back();
+    edges.clear();
+    Neighbours(x, n, limit, forward, false, &edges);
+    for (const Edge& e : edges) {
+      if (e.to == limit || !seen.insert(e.to.index).second) continue;
+      out.push_back(e.to);
+      todo.push_back(e.to);
+    }
+  }
+  std::sort(out.begin(), out.end(), [&](NodeId a, NodeId b) { return g.node(a).order < g.node(b).order; });
+  return out;
+}
+
+namespace {
+
+bool Check(AliasDb::State& s, NodeId n, NodeId m, bool before, std::string* why) {
+  const Graph& g = s.g;
+  if (n == m) {
+    if (why != nullptr) *why = "a node cannot move beside itself";
+    return false;
+  }
+  if (g.node(n).parent != g.node(m).parent) {
+    if (why != nullptr) *why = "the nodes are in different blocks";
+    return false;
+  }
+  if (g.IsParam(n) || g.IsReturn(n) || g.IsParam(m) || g.IsReturn(m)) {
+    if (why != nullptr) *why = "a block's parameters and results do not move";
+    return false;
+  }
+  s.ActivateReads();
+  if (g.IsBefore(n, m)) return !s.Path(n, m, before, why);
+  return !s.Path(m, n, !before, why);
+}
+
+}  // namespace
+
+bool AliasDb::CanMoveBefore(NodeId n, NodeId m, std::string* why) const { return Check(Flushed(), n, m, true, why); }
+bool AliasDb::CanMoveAfter(NodeId n, NodeId m, std::string* why) const { return Check(Flushed(), n, m, false, why); }
+
+absl::Status AliasDb::MoveBefore(NodeId n, NodeId m) {
+  std::string why;
+  if (!CanMoveBefore(n, m, &why)) return absl::FailedPreconditionError(why);
+  State& s = *state_;
+  const bool forward = s.g.IsBefore(n, m);
+  std::vector<NodeId> along = s.Moving(n, m, forward);
+  if (forward) {
+    NodeId at = m;
+    for (NodeId x : along) {
+      s.g.MoveAfter(x, at);
+      at = x;
+    }
+    s.g.MoveBefore(n, m);
+  } else {
+    for (NodeId x : along) s.g.MoveBefore(x, m);
+    s.g.MoveBefore(n, m);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AliasDb::MoveAfter(NodeId n, NodeId m) {
+  std::string why;
+  if (!CanMoveAfter(n, m, &why)) return absl::FailedPreconditionError(why);
+  State& s = *state_;
+  const bool forward = s.g.IsBefore(n, m);
+  std::vector<NodeId> along = s.Moving(n, m, forward);
+  if (forward) {
+    s.g.MoveAfter(n, m);
+    NodeId at = n;
+    for (NodeId x : along) {
+      s.g.MoveAfter(x, at);
+      at = x;
+    }
+  } else {
+    for (NodeId x : along) s.g.MoveBefore(x, m);
+    s.g.MoveAfter(n, m);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace smelt

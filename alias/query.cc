@@ -1,0 +1,781 @@
+// The questions: aliasing, writes, reachability.
+#include <algorithm>
+
+#include "smelt/alias/state.h"
+
+namespace smelt {
+
+using alias_internal::AccessIndex;
+using alias_internal::IsOld;
+using alias_internal::kAsync;
+using alias_internal::kGeometryWrite;
+using alias_internal::kRead;
+using alias_internal::kWrite;
+using alias_internal::MakeRef;
+using alias_internal::ObjectOf;
+using alias_internal::SetPool;
+
+namespace {
+
+const Type& UnwrapOptional(const Type& t) {
+  const Type* p = &t;
+  while (p->kind() == TypeKind::kOptional) p = &p->element();
+  return *p;
+}
+
+// Whether one object can be of both types.
+bool TypesMeet(const Type& a, const Type& b) {
+  const Type &x = UnwrapOptional(a), &y = UnwrapOptional(b);
+  auto open = [](const Type& t) {
+    return t.kind() == TypeKind::kAny || t.kind() == TypeKind::kUnion || t.kind() == TypeKind::kNumber;
+  };
+  if (open(x) || open(y)) return true;
+  if (x.kind() != y.kind()) return false;
+  switch (x.kind()) {
+    case TypeKind::kList:
+    case TypeKind::kFuture:
+      return TypesMeet(x.element(), y.element());
+    case TypeKind::kDict:
+      return TypesMeet(x.elements()[0], y.elements()[0]) && TypesMeet(x.elements()[1], y.elements()[1]);
+    case TypeKind::kTuple: {
+      if (x.elements().size() != y.elements().size()) return false;
+      for (size_t i = 0; i < x.elements().size(); ++i) {
+        if (!TypesMeet(x.elements()[i], y.elements()[i])) return false;
+      }
+      return true;
+    }
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+const char* Name(AliasAnswer a) {
+  switch (a) {
+    case AliasAnswer::kNo:
+      return "no";
+    case AliasAnswer::kMay:
+      return "may";
+    case AliasAnswer::kMust:
+      return "must";
+  }
+  return "?";
+}
+
+NodeId AliasDb::State::AncestorIn(BlockId b, NodeId n) const {
+  while (n.valid()) {
+    const Node& node = g.node(n);
+    if (node.parent == b) return n;
+    n = g.block(node.parent).owner;
+  }
+  return NodeId();
+}
+
+bool AliasDb::State::InScopeTogether(ValueId a, ValueId b) const {
+  if (a == b) return true;
+  const NodeId da = g.value(a).def, db = g.value(b).def;
+  const Node &na = g.node(da), &nb = g.node(db);
+  if (na.parent == nb.parent) return true;
+  // The outer one must be there before the inner one's block begins.
+  if (NodeId x = AncestorIn(na.parent, db); x.valid()) return x != da && na.order < g.node(x).order;
+  if (NodeId x = AncestorIn(nb.parent, da); x.valid()) return x != db && nb.order < g.node(x).order;
+  return false;
+}
+
+bool AliasDb::State::StoragesMayOverlap(Ref a, Ref b, bool ignore_age) const {
+  const uint32_t x = Find(ObjectOf(a)), y = Find(ObjectOf(b));
+  const Object &p = objects[x], &q = objects[y];
+  if (x == y) {
+    if (p.kind == Kind::kSummary || p.external || ignore_age) return true;
+    return IsOld(a) == IsOld(b);
+  }
+  if (p.external && q.external) {
+    if (p.kind == Kind::kWeight && q.kind == Kind::kWeight) return false;
+    if (options.distinct_inputs && x != kUnknown && y != kUnknown) {
+      // What hangs on one input only overlaps within it.
+      auto root = [&](uint32_t o) {
+        while (objects[o].kind == Kind::kElement) o = objects[o].parent;
+        return o;
+      };
+      return root(x) == root(y);
+    }
+    return true;
+  }
+  if (x == kUnknown) return q.escaped;
+  if (y == kUnknown) return p.escaped;
+  if (p.kind == Kind::kPiece && q.kind == Kind::kPiece && p.parent == q.parent) {
+    return p.slot < 0 || q.slot < 0;
+  }
+  return false;
+}
+
+bool AliasDb::State::HandlesMayBeSame(Ref a, Ref b, bool ignore_age) const {
+  const uint32_t x = Find(ObjectOf(a)), y = Find(ObjectOf(b));
+  const Object &p = objects[x], &q = objects[y];
+  if (x == y) return p.kind == Kind::kSummary || p.external || ignore_age || IsOld(a) == IsOld(b);
+  if (p.external && q.external) {
+    const bool wx = p.kind == Kind::kInput && !SetPool::IsSingle(p.storage), wy = false;
+    (void)wx;
+    (void)wy;
+    return true;
+  }
+  if (x == kUnknown) return q.escaped;
+  if (y == kUnknown) return p.escaped;
+  if (p.kind == Kind::kPiece && q.kind == Kind::kPiece && p.parent == q.parent) return p.slot < 0 || q.slot < 0;
+  return false;
+}
+
+bool AliasDb::State::RefsMayAlias(Ref a, Ref b, bool ignore_age) {
+  const Object &x = objects[ObjectOf(a)], &y = objects[ObjectOf(b)];
+  if (x.tensor && y.tensor) {
+    if (a == b) {
+      if (!IsEmpty(ObjectOf(a))) return true;
+    } else {
+      const SetId s = Storages(a), t = Storages(b);
+      bool meet = false;
+      if (SetPool::IsSingle(s) && SetPool::IsSingle(t)) {
+        meet = StoragesMayOverlap(SetPool::SingleRef(s), SetPool::SingleRef(t), ignore_age);
+      } else {
+        sets.ForEach(s, [&](Ref p) {
+          sets.ForEach(t, [&](Ref q) { meet = meet || StoragesMayOverlap(p, q, ignore_age); });
+        });
+      }
+      if (meet && s == t && CompareObjects(ObjectOf(a), ObjectOf(b)) == Overlap::kDisjoint) meet = false;
+      if (meet && s != t && SetPool::IsSingle(s) && SetPool::IsSingle(t) &&
+          ObjectOf(SetPool::SingleRef(s)) == ObjectOf(SetPool::SingleRef(t)) &&
+          CompareObjects(ObjectOf(a), ObjectOf(b)) == Overlap::kDisjoint) {
+        meet = false;
+      }
+      if (meet && (IsEmpty(ObjectOf(a)) || IsEmpty(ObjectOf(b)))) meet = false;
+      if (meet) return true;
+    }
+  }
+  if (objects[ObjectOf(a)].container && objects[ObjectOf(b)].container) {
+    if (StoragesMayOverlap(a, b, ignore_age)) {
+      if (ObjectOf(a) == ObjectOf(b)) return true;
+      return TypesMeet(TypeOfObject(ObjectOf(a)), TypeOfObject(ObjectOf(b)));
+    }
+  }
+  return false;
+}
+
+bool AliasDb::State::SetsMayAlias(SetId a, SetId b, bool ignore_age) {
+  if (a == 0 || b == 0) return false;
+  if (SetPool::IsSingle(a) && SetPool::IsSingle(b)) {
+    return RefsMayAlias(SetPool::SingleRef(a), SetPool::SingleRef(b), ignore_age);
+  }
+  absl::InlinedVector<Ref, 8> x = sets.Refs(a), y = sets.Refs(b);
+  for (Ref p : x) {
+    for (Ref q : y) {
+      if (RefsMayAlias(p, q, ignore_age)) return true;
+    }
+  }
+  return false;
+}
+
+bool AliasDb::State::AccessHits(const Access& w, Ref object, SetId storages, bool ignore_age) {
+  bool meet = false;
+  if (SetPool::IsSingle(storages)) {
+    meet = StoragesMayOverlap(SetPool::SingleRef(storages), w.storage, ignore_age);
+  } else {
+    sets.ForEach(storages, [&](Ref s) { meet = meet || StoragesMayOverlap(s, w.storage, ignore_age); });
+  }
+  if (!meet) return false;
+  const Object &x = objects[ObjectOf(object)], &y = objects[ObjectOf(w.object)];
+  // A list is no tensor.
+  const bool tensors = x.tensor && y.tensor, containers = x.container && y.container;
+  if (!tensors && !containers) return false;
+  if (!tensors) {
+    return ObjectOf(object) == ObjectOf(w.object) || TypesMeet(TypeOfObject(ObjectOf(object)), TypeOfObject(ObjectOf(w.object)));
+  }
+  if (object == w.object || containers) return true;
+  return CompareObjects(ObjectOf(object), ObjectOf(w.object)) != Overlap::kDisjoint;
+}
+
+bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
+  const SetId p = PointsTo(v);
+  if (p == 0) return false;
+  const NodeId def = g.value(v).def;
+  const Node& def_node = g.node(def);
+  const BlockId block = def_node.parent;
+  const bool is_param = g.block(block).param_node == def;
+  auto in_scope = [&](const Access& w) {
+    if (!in_scope_only || (w.bits & kAsync)) return true;
+    const NodeId x = AncestorIn(block, w.node);
+    if (!x.valid()) return false;
+    return x == def || is_param || g.node(x).order > def_node.order;
+  };
+  const SetId saved = p;
+  absl::InlinedVector<Ref, 8> refs = sets.Refs(saved);
+  for (Ref r : refs) {
+    const Object& o = objects[ObjectOf(r)];
+    const SetId storages = o.tensor ? Storages(r) : SetPool::Single(r);
+    if (o.tensor && IsEmpty(ObjectOf(r))) continue;
+    absl::InlinedVector<uint32_t, 4> lists;
+    auto add_list = [&](Ref s) {
+      uint32_t list = ListOf(ObjectOf(s));
+      if (std::find(lists.begin(), lists.end(), list) == lists.end()) lists.push_back(list);
+    };
+    sets.ForEach(storages, add_list);
+    if (o.container) add_list(r);
+    for (uint32_t list : lists) {
+      // From the end: in program order the last writer is after most definitions.
+      for (uint32_t i = writes.Tail(list); i != 0; i = writes.at(i).prev) {
+        const Access& w = writes.at(i);
+        if (!(w.bits & kWrite)) continue;
+        if (!in_scope(w)) continue;
+        if (AccessHits(w, r, storages, !in_scope_only) ||
+            (o.container && o.tensor && AccessHits(w, r, SetPool::Single(r), !in_scope_only))) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+template <typename F>
+void AliasDb::State::ForEachAccess(NodeId n, bool read_too, const F& f) {
+  std::vector<NodeId> todo = {n};
+  while (!todo.empty()) {
+    NodeId x = todo.back();
+    todo.pop_back();
+    const alias_internal::NodeRecord& r = RecordOf(x);
+    for (uint32_t i = r.first_write; i != 0; i = writes.at(i).node_next) f(writes.at(i));
+    if (read_too) {
+      for (uint32_t i = RecordOf(x).first_read; i != 0; i = reads.at(i).node_next) f(reads.at(i));
+    }
+    for (BlockId b : g.node(x).blocks) {
+      for (NodeId m = g.block(b).first; m.valid(); m = g.node(m).next) todo.push_back(m);
+    }
+  }
+}
+
+void AliasDb::State::FillOutputs() {
+  if (outputs_known) return;
+  output_refs.clear();
+  for (ValueId out : g.outputs()) {
+    SetId reach = Reach(PointsTo(out));
+    for (Ref r : sets.Refs(reach)) {
+      const Object& o = objects[ObjectOf(r)];
+      auto add = [&](uint32_t key) {
+        std::vector<Ref>& list = output_refs[Find(key)];
+        if (std::find(list.begin(), list.end(), r) == list.end()) list.push_back(r);
+      };
+      if (o.container) add(ObjectOf(r));
+      sets.ForEach(o.storage, [&](Ref s) { add(ObjectOf(s)); });
+    }
+  }
+  outputs_known = true;
+}
+
+bool AliasDb::State::ReachableByCaller(ValueId v) {
+  const SetId reach = Reach(PointsTo(v));
+  if (reach == 0) return false;
+  FillOutputs();
+  for (Ref r : sets.Refs(reach)) {
+    const Object o = objects[ObjectOf(r)];
+    if (o.external || o.escaped) return true;
+    auto hit = [&](uint32_t storage) {
+      const Object& s = objects[Find(storage)];
+      if (s.external || s.escaped) return true;
+      auto it = output_refs.find(Find(storage));
+      if (it == output_refs.end()) return false;
+      std::vector<Ref> others = it->second;
+      for (Ref other : others) {
+        if (RefsMayAlias(r, other, true)) return true;
+      }
+      return false;
+    };
+    if (o.container && hit(ObjectOf(r))) return true;
+    for (Ref s : sets.Refs(o.storage)) {
+      if (hit(ObjectOf(s))) return true;
+      if (objects[ObjectOf(s)].kind == Kind::kPiece) {
+        for (uint32_t sibling : elements_of[objects[ObjectOf(s)].parent]) {
+          if (hit(sibling)) return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+// --- the interface
+// ---------------------------------------------------------------------------------------------------------------
+
+AliasDb::AliasDb(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+AliasDb::~AliasDb() { state_->g.RemoveListener(this); }
+
+std::unique_ptr<AliasDb> AliasDb::Build(Graph& graph, Options options) {
+  auto state = std::make_unique<State>(graph, options);
+  state->Build();
+  std::unique_ptr<AliasDb> db(new AliasDb(std::move(state)));
+  graph.AddListener(db.get());
+  return db;
+}
+
+AliasDb::State& AliasDb::Flushed() const {
+  State& s = *state_;
+  const bool pending = !s.queue.empty() || s.needs_rebuild || !s.resolve_loops.empty() || !s.pending_free.empty();
+  if (pending || s.dirty) {
+    s.Flush();
+    if (s.dirty) {
+      s.geoms.clear();
+      s.outputs_known = false;
+      s.output_refs.clear();
+      s.dirty = false;
+    }
+    if (pending && s.options.verify_edits) {
+      absl::Status status = Verify();
+      SMELT_CHECK(status.ok()) << status.ToString();
+    }
+  }
+  return s;
+}
+
+const Graph& AliasDb::graph() const { return state_->g; }
+const AliasDb::Options& AliasDb::options() const { return state_->options; }
+
+bool AliasDb::MayAlias(ValueId a, ValueId b) const {
+  State& s = Flushed();
+  const State::SetId p = s.PointsTo(a), q = s.PointsTo(b);
+  if (p == 0 || q == 0) {
+    // Stale ids are told here too.
+    SMELT_CHECK(s.g.IsLive(a) && s.g.IsLive(b)) << "stale value id";
+    return false;
+  }
+  if (!s.SetsMayAlias(p, q, false)) return false;
+  if (!s.InScopeTogether(a, b)) return false;
+  return a == b || TypesMeet(s.g.value(a).type, s.g.value(b).type);
+}
+
+bool AliasDb::MustAlias(ValueId a, ValueId b) const {
+  State& s = Flushed();
+  const State::SetId p = s.PointsTo(a), q = s.PointsTo(b);
+  if (p == 0 || q == 0) return false;
+  if (a == b) return true;
+  if (!SetPool::IsSingle(p) || !SetPool::IsSingle(q)) return false;
+  if (!s.InScopeTogether(a, b)) return false;
+  const State::Ref x = SetPool::SingleRef(p), y = SetPool::SingleRef(q);
+  if (IsOld(x) || IsOld(y)) return false;
+  auto singular = [&](uint32_t o) {
+    const State::Object& object = s.objects[o];
+    switch (object.kind) {
+      case State::Kind::kUnknown:
+      case State::Kind::kSummary:
+        return false;
+      case State::Kind::kElement:
+        for (uint32_t e = o; s.objects[e].kind == State::Kind::kElement; e = s.objects[e].parent) {
+          if (s.objects[e].slot < 0) return false;
+        }
+        return true;
+      case State::Kind::kPiece:
+        return object.slot >= 0;
+      default:
+        return object.group == 0;
+    }
+  };
+  const uint32_t i = ObjectOf(x), j = ObjectOf(y);
+  if (!singular(i) || !singular(j)) return false;
+  if (i == j) return true;
+  const State::Object o = s.objects[i], other = s.objects[j];
+  if (!o.tensor || !other.tensor) return false;
+  if (s.geometry_changes.contains(i) || s.geometry_changes.contains(j)) return false;
+  if (!SetPool::IsSingle(o.storage) || o.storage != other.storage) return false;
+  const uint32_t storage = ObjectOf(SetPool::SingleRef(o.storage));
+  if (IsOld(SetPool::SingleRef(o.storage)) || !(singular(storage) || s.objects[storage].kind == State::Kind::kWeight)) return false;
+  s.GeomOf(i);
+  s.GeomOf(j);
+  const alias_internal::Geom &u = s.GeomOf(i), &w = s.GeomOf(j);
+  if (u.exact && w.exact && u.geometry.sizes == w.geometry.sizes && ItemSize(u.geometry.dtype) == ItemSize(w.geometry.dtype) &&
+      s.CompareObjects(i, j) == Overlap::kSame) {
+    return true;
+  }
+  // alias and detach: the base's own bytes at its own geometry.
+  auto through = [&](uint32_t object) {
+    for (int k = 0; k < 1000; ++k) {
+      const State::Object& v = s.objects[object];
+      if (v.kind != State::Kind::kView || !v.def.valid()) return object;
+      const Node& n = s.g.node(s.g.value(v.def).def);
+      const std::string& name = n.op.name();
+      if (name != "aten::detach" && name != "aten::alias" && name != "aten::lift_fresh" && name != "prim::data" &&
+          name != "aten::data") {
+        return object;
+      }
+      const State::SetId base = s.PointsTo(n.inputs[0]);
+      if (!SetPool::IsSingle(base) || IsOld(SetPool::SingleRef(base))) return object;
+      if (s.geometry_changes.contains(ObjectOf(SetPool::SingleRef(base)))) return object;
+      if (!singular(ObjectOf(SetPool::SingleRef(base)))) return object;
+      object = ObjectOf(SetPool::SingleRef(base));
+    }
+    return object;
+  };
+  const uint32_t bi = through(i), bj = through(j);
+  return bi == bj || s.SameByStructure(bi, bj, 0);
+}
+
+AliasAnswer AliasDb::Alias(ValueId a, ValueId b) const {
+  if (MustAlias(a, b)) return AliasAnswer::kMust;
+  return MayAlias(a, b) ? AliasAnswer::kMay : AliasAnswer::kNo;
+}
+
+bool AliasDb::MayContainAlias(ValueId a, ValueId b) const {
+  State& s = Flushed();
+  if (!s.InScopeTogether(a, b)) return false;
+  const State::SetId p = s.PointsTo(a), q = s.PointsTo(b);
+  if (p == 0 || q == 0) return false;
+  if (IsTensorType(s.g.value(a).type) && IsTensorType(s.g.value(b).type)) return MayAlias(a, b);
+  return s.SetsMayAlias(s.Reach(p), s.Reach(q), false);
+}
+
+bool AliasDb::MayContainAlias(absl::Span<const ValueId> a, absl::Span<const ValueId> b) const {
+  for (ValueId x : a) {
+    for (ValueId y : b) {
+      if (MayContainAlias(x, y)) return true;
+    }
+  }
+  return false;
+}
+
+ValueMemory AliasDb::Memory(ValueId v) const {
+  State& s = Flushed();
+  ValueMemory m;
+  const State::SetId p = s.PointsTo(v);
+  State::SetId storages = 0;
+  bool changes = false;
+  for (State::Ref r : s.sets.Refs(p)) {
+    const State::Object& o = s.objects[ObjectOf(r)];
+    storages = s.Join(storages, o.tensor ? s.Storages(r) : SetPool::Single(r));
+    changes |= s.geometry_changes.contains(ObjectOf(r));
+  }
+  m.geometry_changes = changes;
+  std::vector<uint32_t> seen;
+  s.sets.ForEach(storages, [&](State::Ref r) {
+    uint32_t o = s.Find(ObjectOf(r));
+    if (std::find(seen.begin(), seen.end(), o) == seen.end()) seen.push_back(o);
+  });
+  std::sort(seen.begin(), seen.end());
+  for (uint32_t o : seen) m.locations.push_back(LocationId(o));
+  if (SetPool::IsSingle(p) && !changes) {
+    const uint32_t o = ObjectOf(SetPool::SingleRef(p));
+    if (s.objects[o].tensor) {
+      const alias_internal::Geom& geom = s.GeomOf(o);
+      if (geom.exact) {
+        m.region = Region::Strided(geom.geometry.offset, geom.geometry.sizes, geom.geometry.strides, ItemSize(geom.geometry.dtype));
+      }
+    }
+  }
+  return m;
+}
+
+Location AliasDb::Describe(LocationId l) const {
+  State& s = Flushed();
+  Location out;
+  if (l.index >= s.objects.size()) return out;
+  const State::Object& o = s.objects[l.index];
+  out.value = o.def;
+  out.caller_owned = o.external;
+  out.escaped = o.escaped;
+  out.name = s.ObjectName(l.index);
+  switch (o.kind) {
+    case State::Kind::kInput:
+      out.kind = o.tensor ? Location::Kind::kInput : Location::Kind::kContainer;
+      break;
+    case State::Kind::kElement:
+      out.kind = Location::Kind::kElement;
+      break;
+    case State::Kind::kWeight:
+      out.kind = Location::Kind::kWeight;
+      out.weight_storage = o.slot;
+      break;
+    case State::Kind::kConstant:
+      out.kind = Location::Kind::kConstant;
+      break;
+    case State::Kind::kContainer:
+      out.kind = Location::Kind::kContainer;
+      break;
+    case State::Kind::kUnknown:
+      out.kind = Location::Kind::kUnknown;
+      break;
+    case State::Kind::kSummary:
+      out.kind = Location::Kind::kSummary;
+      break;
+    default:
+      out.kind = Location::Kind::kFresh;
+  }
+  return out;
+}
+
+Overlap AliasDb::CompareRegions(ValueId a, ValueId b) const {
+  State& s = Flushed();
+  const State::SetId p = s.PointsTo(a), q = s.PointsTo(b);
+  if (!SetPool::IsSingle(p) || !SetPool::IsSingle(q)) return Overlap::kUnknown;
+  return s.CompareObjects(ObjectOf(SetPool::SingleRef(p)), ObjectOf(SetPool::SingleRef(q)));
+}
+
+bool AliasDb::ReachableByCaller(ValueId v) const { return Flushed().ReachableByCaller(v); }
+
+bool AliasDb::HasWriters(ValueId v) const { return Flushed().Written(v, true); }
+bool AliasDb::IsEverWritten(ValueId v) const { return Flushed().Written(v, false); }
+
+bool AliasDb::WritesTo(NodeId n, ValueId v) const {
+  State& s = Flushed();
+  const State::SetId p = s.PointsTo(v);
+  if (p == 0) return false;
+  absl::InlinedVector<State::Ref, 8> refs = s.sets.Refs(p);
+  bool hit = false;
+  s.ForEachAccess(n, false, [&](const State::Access& w) {
+    if (hit || !(w.bits & kWrite)) return;
+    const State::Access copy = w;
+    for (State::Ref r : refs) {
+      const State::Object o = s.objects[ObjectOf(r)];
+      if (o.tensor && s.IsEmpty(ObjectOf(r))) continue;
+      const State::SetId storages = o.tensor ? s.Storages(r) : SetPool::Single(r);
+      hit = hit || s.AccessHits(copy, r, storages, true) ||
+            (o.tensor && o.container && s.AccessHits(copy, r, SetPool::Single(r), true));
+    }
+  });
+  return hit;
+}
+
+std::vector<Writer> AliasDb::Writers(ValueId v, bool geometry_too) const {
+  State& s = Flushed();
+  std::vector<Writer> out;
+  absl::flat_hash_set<NodeId> nodes;
+  for (State::Ref r : s.sets.Refs(s.PointsTo(v))) {
+    const State::Object o = s.objects[ObjectOf(r)];
+    const State::SetId storages = o.tensor ? s.Storages(r) : SetPool::Single(r);
+    absl::InlinedVector<uint32_t, 4> lists;
+    s.sets.ForEach(storages, [&](State::Ref x) { lists.push_back(s.ListOf(ObjectOf(x))); });
+    if (o.container) lists.push_back(s.ListOf(ObjectOf(r)));
+    for (uint32_t list : lists) {
+      for (uint32_t i = s.writes.Head(list); i != 0; i = s.writes.at(i).next) {
+        const State::Access w = s.writes.at(i);
+        const bool data = w.bits & kWrite;
+        if (!data && !geometry_too) continue;
+        if (data ? !s.AccessHits(w, r, storages, true) : !s.HandlesMayBeSame(r, w.object, true)) continue;
+        if (!nodes.insert(w.node).second) continue;
+        Writer writer;
+        writer.node = w.node;
+        writer.geometry_only = !data;
+        const Node& n = s.g.node(w.node);
+        if (w.arg < n.inputs.size()) writer.through = n.inputs[w.arg];
+        out.push_back(writer);
+      }
+    }
+  }
+  if (out.size() > 1) {
+    absl::flat_hash_map<NodeId, size_t> order;
+    size_t k = 0;
+    for (NodeId n : s.g.AllNodes()) order[n] = k++;
+    std::sort(out.begin(), out.end(), [&](const Writer& a, const Writer& b) { return order[a.node] < order[b.node]; });
+  }
+  return out;
+}
+
+NodeId AliasDb::LastWriterBefore(ValueId v, NodeId n) const {
+  State& s = Flushed();
+  const BlockId block = s.g.node(n).parent;
+  NodeId best;
+  for (State::Ref r : s.sets.Refs(s.PointsTo(v))) {
+    const State::Object o = s.objects[ObjectOf(r)];
+    const State::SetId storages = o.tensor ? s.Storages(r) : SetPool::Single(r);
+    absl::InlinedVector<uint32_t, 4> lists;
+    s.sets.ForEach(storages, [&](State::Ref x) { lists.push_back(s.ListOf(ObjectOf(x))); });
+    for (uint32_t list : lists) {
+      for (uint32_t i = s.writes.Tail(list); i != 0; i = s.writes.at(i).prev) {
+        const State::Access w = s.writes.at(i);
+        if (!(w.bits & kWrite)) continue;
+        const NodeId x = s.AncestorIn(block, w.node);
+        if (!x.valid() || s.g.node(x).order >= s.g.node(n).order) continue;
+        if (best.valid() && s.g.node(x).order <= s.g.node(best).order) continue;
+        if (s.AccessHits(w, r, storages, true)) best = x;
+      }
+    }
+  }
+  return best;
+}
+
+std::vector<NodeId> AliasDb::ReadersAfter(ValueId v, NodeId n) const {
+  State& s = Flushed();
+  s.ActivateReads();
+  const BlockId block = s.g.node(n).parent;
+  std::vector<NodeId> out;
+  for (State::Ref r : s.sets.Refs(s.PointsTo(v))) {
+    const State::Object o = s.objects[ObjectOf(r)];
+    const State::SetId storages = o.tensor ? s.Storages(r) : SetPool::Single(r);
+    absl::InlinedVector<uint32_t, 4> lists;
+    s.sets.ForEach(storages, [&](State::Ref x) { lists.push_back(s.ListOf(ObjectOf(x))); });
+    for (uint32_t list : lists) {
+      for (uint32_t i = s.reads.Head(list); i != 0; i = s.reads.at(i).next) {
+        const State::Access w = s.reads.at(i);
+        if (!(w.bits & kRead)) continue;
+        const NodeId x = s.AncestorIn(block, w.node);
+        if (!x.valid() || s.g.node(x).order <= s.g.node(n).order) continue;
+        if (s.AccessHits(w, r, storages, true)) out.push_back(x);
+      }
+    }
+  }
+  std::sort(out.begin(), out.end(), [&](NodeId a, NodeId b) { return s.g.node(a).order < s.g.node(b).order; });
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+bool AliasDb::SafeToChangeAliasing(ValueId a, ValueId b) const {
+  State& s = Flushed();
+  auto changes = [&](ValueId v) {
+    bool any = s.Written(v, false);
+    s.sets.ForEach(s.PointsTo(v), [&](State::Ref r) { any |= s.geometry_changes.contains(ObjectOf(r)); });
+    return any;
+  };
+  if (changes(a) || changes(b)) return false;
+  return !(s.ReachableByCaller(a) && s.ReachableByCaller(b));
+}
+
+AliasDb::Stats AliasDb::GetStats() const {
+  State& s = Flushed();
+  Stats out;
+  out.objects = static_cast<int64_t>(s.objects.size());
+  out.write_records = s.writes.live();
+  out.sets = s.sets.size();
+  out.summarised = s.summarised;
+  out.rebuilds = s.rebuilds;
+  out.evaluations = s.evaluations;
+  out.bytes = s.values.capacity() * sizeof(State::ValueRecord) + s.objects.capacity() * sizeof(State::Object) +
+              s.nodes.capacity() * sizeof(State::NodeRecord) + s.writes.bytes() + s.reads.bytes() + s.sets.bytes();
+  return out;
+}
+
+// --- following edits
+// ---------------------------------------------------------------------------------------------------------------
+
+void AliasDb::OnNodeInserted(NodeId n) {
+  State& s = *state_;
+  State::NodeRecord& r = s.RecordOf(n);
+  r.flags = State::NodeRecord::kEvaluated | State::NodeRecord::kQueued;
+  s.queue.push_back(n);
+}
+
+void AliasDb::OnNodeErasing(NodeId n) {
+  State& s = *state_;
+  State::NodeRecord& r = s.RecordOf(n);
+  if (r.flags & (State::NodeRecord::kEscapes | State::NodeRecord::kMovesStorage)) s.needs_rebuild = true;
+  if (r.flags & State::NodeRecord::kGeometry) {
+    if (--s.geometry_writers == 0) s.needs_rebuild = true;
+    s.dirty = true;
+  }
+  s.Forget(n, r);
+  r = State::NodeRecord();
+  const Node& node = s.g.node(n);
+  for (ValueId v : node.outputs) s.FreeOwn(v);
+  if (!node.blocks.empty()) s.loop_of_node.erase(n.index);
+}
+
+void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
+  State& s = *state_;
+  // What stores or reads contents depends on the order; what is allocated, on the loops around.
+  State::NodeRecord& r = s.RecordOf(n);
+  s.Push(n);
+  if (r.flags & State::NodeRecord::kStores) {
+    if (auto it = s.stores_of_node.find(n.index); it != s.stores_of_node.end()) {
+      std::vector<uint32_t> holders = it->second;
+      for (uint32_t o : holders) s.PushReaders(o);
+    }
+  }
+  const Node& node = s.g.node(n);
+  if (node.parent != old_parent && !node.blocks.empty()) s.needs_rebuild = true;
+  if (node.parent != old_parent) {
+    // Into or out of a loop: who holds what it allocates asks again.
+    for (ValueId v : node.outputs) s.PushUsers(v);
+    if (s.OutermostLoop(n).valid()) s.resolve_loops.insert(s.OutermostLoop(n).index);
+    if (s.g.IsLive(old_parent) && s.g.block(old_parent).owner.valid()) {
+      if (NodeId loop = s.OutermostLoop(s.g.block(old_parent).owner); loop.valid()) {
+        s.resolve_loops.insert(loop.index);
+        s.needs_rebuild = true;
+      }
+    }
+  }
+  if (!node.blocks.empty()) {
+    // Stores inside move along.
+    std::vector<NodeId> todo;
+    auto push_inside = [&](NodeId x) {
+      for (BlockId b : s.g.node(x).blocks) {
+        for (NodeId m = s.g.block(b).first; m.valid(); m = s.g.node(m).next) todo.push_back(m);
+      }
+    };
+    push_inside(n);
+    while (!todo.empty()) {
+      NodeId m = todo.back();
+      todo.pop_back();
+      push_inside(m);
+      s.Push(m);
+      if (auto it = s.stores_of_node.find(m.index); it != s.stores_of_node.end()) {
+        std::vector<uint32_t> holders = it->second;
+        for (uint32_t o : holders) s.PushReaders(o);
+      }
+    }
+  }
+  s.dirty = true;
+}
+
+void AliasDb::OnInputChanged(NodeId n, uint32_t, ValueId) { state_->Push(n); }
+
+void AliasDb::OnInputRemoved(NodeId n, uint32_t, ValueId) {
+  state_->Push(n);
+  if (state_->g.IsReturn(n)) state_->dirty = true;
+}
+
+void AliasDb::OnOutputAdded(NodeId n, uint32_t index) {
+  State& s = *state_;
+  if (s.g.IsParam(n)) {
+    const BlockId b = s.g.node(n).parent;
+    if (b == s.g.top()) {
+      s.EvaluateInputs();
+      s.dirty = true;
+    } else {
+      s.Push(s.g.block(b).owner);
+    }
+    return;
+  }
+  s.Push(n);
+}
+
+void AliasDb::OnOutputErasing(NodeId n, uint32_t index) {
+  State& s = *state_;
+  s.FreeOwn(s.g.node(n).outputs[index]);
+  if (!s.g.IsParam(n)) s.Push(n);
+  s.dirty = true;
+}
+
+void AliasDb::OnBlockAdded(NodeId n, BlockId b) { state_->Push(n); }
+
+void AliasDb::OnTypeChanged(ValueId v) {
+  State& s = *state_;
+  s.dirty = true;
+  const NodeId def = s.g.value(v).def;
+  if (s.g.IsParam(def)) {
+    if (s.g.node(def).parent == s.g.top()) {
+      s.needs_rebuild = true;
+    } else {
+      s.Push(s.g.block(s.g.node(def).parent).owner);
+    }
+  } else {
+    s.Push(def);
+  }
+  // Types of arguments decide what reshape, to and others do.
+  s.PushUsers(v);
+}
+
+void AliasDb::OnAttributeChanged(NodeId n, absl::string_view) {
+  State& s = *state_;
+  if (s.g.IsParam(n) || s.g.IsReturn(n)) return;
+  s.dirty = true;
+  s.Push(n);
+  s.summaries.clear();
+  // A constant's value decides what its users do.
+  for (ValueId v : s.g.node(n).outputs) s.PushUsers(v);
+}
+
+}  // namespace smelt

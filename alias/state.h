@@ -1,0 +1,374 @@
+// The inside of AliasDb: objects, sets, contents, the write index, and their evaluation. Private to alias/.
+#ifndef SMELT_ALIAS_STATE_H_
+#define SMELT_ALIAS_STATE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "smelt/alias/alias_db.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/convention/convention.h"
+#include "smelt/core/op/effects.h"
+
+namespace smelt {
+namespace alias_internal {
+
+// An object, or the older instances of one that is allocated in a loop: what an earlier iteration allocated.
+using Ref = uint32_t;  // object << 1 | old
+inline uint32_t ObjectOf(Ref r) { return r >> 1; }
+inline bool IsOld(Ref r) { return r & 1; }
+inline Ref MakeRef(uint32_t object, bool old = false) { return object << 1 | (old ? 1 : 0); }
+
+// A set of refs: 0 is empty, an odd number a single ref, an even one an entry of SetPool.
+using SetId = uint32_t;
+
+// Sets are kept sorted, each once: equal sets have equal ids.
+class SetPool {
+ public:
+  SetPool() { entries_.push_back({0, 0}); }
+  static SetId Single(Ref r) { return r << 1 | 1; }
+  static bool IsSingle(SetId s) { return s & 1; }
+  static Ref SingleRef(SetId s) { return s >> 1; }
+  SetId Make(std::vector<Ref> refs);  // any order, duplicates allowed
+  SetId Union(SetId a, SetId b);
+  // Valid until the pool grows for IsSingle sets; then as long as the pool.
+  absl::InlinedVector<Ref, 8> Refs(SetId s) const;
+  template <typename F>
+  void ForEach(SetId s, const F& f) const {
+    if (s == 0) return;
+    if (s & 1) {
+      f(static_cast<Ref>(s >> 1));
+      return;
+    }
+    const Entry e = entries_[s >> 1];
+    for (uint32_t i = 0; i < e.size; ++i) f(pool_[e.begin + i]);
+  }
+  bool Contains(SetId s, Ref r) const;
+  bool Includes(SetId outer, SetId inner) const;
+  size_t Size(SetId s) const { return s == 0 ? 0 : (s & 1) ? 1 : entries_[s >> 1].size; }
+  int64_t size() const { return static_cast<int64_t>(entries_.size()) - 1; }
+  int64_t bytes() const { return pool_.capacity() * 4 + entries_.capacity() * 8 + index_.capacity() * 12; }
+
+ private:
+  struct Entry {
+    uint32_t begin, size;
+  };
+  std::vector<Ref> pool_;
+  std::vector<Entry> entries_;
+  absl::flat_hash_map<uint64_t, absl::InlinedVector<uint32_t, 1>> index_;
+};
+
+enum class ObjectKind : uint8_t {
+  kFree,
+  kTensor,     // storage of its own (and others': a result that may be a view or a copy)
+  kView,       // a handle over others' storages
+  kContainer,  // made by the graph
+  kInput,      // a top-level input
+  kElement,    // inside a caller's container: parent, slot
+  kPiece,      // inside a container that an operator made: parent, slot
+  kConstant,
+  kWeight,     // a weight's storage
+  kUnknown,
+  kSummary,
+  kRandom,     // pseudo locations: the generator, the world
+  kWorld,
+};
+
+struct Object {
+  ValueId def;           // the value whose node makes it
+  SetId storage = 0;     // of tensors: storages (refs to objects)
+  uint32_t parent = 0;   // of kElement, kPiece
+  int32_t slot = -1;     // of those; -1: any. Of weights: the index
+  uint32_t loop = 0;     // the innermost loop it is allocated in; an index into loops, 0: none
+  uint32_t group = 0;    // the summary it is a member of
+  ObjectKind kind = ObjectKind::kFree;
+  bool tensor = false, container = false;
+  bool external = false;  // caller owned
+  bool escaped = false;
+};
+
+// One access of a node to a location.
+enum AccessBits : uint8_t {
+  kRead = 1,
+  kWrite = 2,
+  kGeometryRead = 4,
+  kGeometryWrite = 8,
+  kAsync = 16,  // by a fork: at any time from here on
+};
+struct Access {
+  NodeId node;
+  Ref object = 0;
+  Ref storage = 0;
+  uint32_t prev = 0, next = 0;    // in its location's list
+  uint32_t node_next = 0;         // in its node's list
+  uint32_t list = 0;
+  uint16_t arg = 0;
+  uint8_t bits = 0;
+};
+
+// All accesses of one kind (writes, or reads), by location and by node. Entry 0 is none.
+class AccessIndex {
+ public:
+  AccessIndex() { records_.emplace_back(); }
+  void Add(uint32_t list, const Access& a, uint32_t* node_head);
+  void RemoveNode(uint32_t* node_head);
+  void MoveList(uint32_t from, uint32_t to);
+  uint32_t Head(uint32_t list) const { return list < heads_.size() ? heads_[list].head : 0; }
+  uint32_t Tail(uint32_t list) const { return list < heads_.size() ? heads_[list].tail : 0; }
+  const Access& at(uint32_t i) const { return records_[i]; }
+  int64_t live() const { return live_; }
+  int64_t bytes() const { return records_.capacity() * sizeof(Access) + heads_.capacity() * 8; }
+  void Clear() {
+    records_.resize(1);
+    free_.clear();
+    heads_.clear();
+    live_ = 0;
+  }
+
+ private:
+  struct Ends {
+    uint32_t head = 0, tail = 0;
+  };
+  std::vector<Access> records_;
+  std::vector<uint32_t> free_;
+  std::vector<Ends> heads_;
+  int64_t live_ = 0;
+};
+
+struct NodeRecord {
+  enum Flags : uint8_t { kEvaluated = 1, kQueued = 2, kEscapes = 4, kGeometry = 8, kStores = 16, kMovesStorage = 32 };
+  uint32_t generation = 0;
+  uint32_t first_write = 0, first_read = 0;
+  uint8_t flags = 0;
+};
+
+// What stores into a container have put there.
+struct Store {
+  NodeId node;
+  ValueId value;
+  int32_t slot = -1;
+  bool elements = false;  // the elements of `value`
+};
+struct Contents {
+  std::vector<Store> stores;
+  std::vector<NodeId> shuffles;
+  std::vector<NodeId> readers;  // nodes whose evaluation looked inside
+  // The union over the first `summed` stores: reads in program order cost O(1) each, not O(stores).
+  SetId sum = 0;
+  uint32_t summed = 0;
+};
+
+struct Loop {
+  NodeId node;
+  uint32_t parent = 0;
+  uint32_t depth = 0;
+};
+
+// Where a handle's bytes lie: exactly, as a geometry over its one storage, and as a box in the index space of some object, for
+// which no sizes are needed. Both hold at once; either may be missing.
+struct Interval {
+  int64_t key = 0;  // a dimension of the space, or a pseudo-dimension (which piece of a split)
+  std::optional<Expr> lo, hi;
+  int64_t step = 1;
+};
+struct Geom {
+  uint32_t storage = 0;  // its only storage; 0: it may live in several, or anywhere in them
+  bool exact = false;
+  SymbolicGeometry geometry;  // if exact
+  uint32_t space = 0;         // the object whose index space the box is in; 0: nothing is known
+  uint32_t space_parent = 0;  // the object that the space's object is a view of; 0: it is the root
+  bool space_injective = false;
+  bool injective = false;  // different indices of the handle are different bytes
+  std::vector<Interval> box;
+  // This handle's dimensions, as keys of the space. Beyond `front`: the key is dimension + rest. With `lost` none is known.
+  int rank = -1;
+  bool lost = false;
+  bool negative_ok = true;  // rank unknown: dimension -k is the space's -k
+  std::vector<int64_t> front;
+  int64_t rest = 0;
+  std::vector<Expr> sizes;  // if rank >= 0 and they are known
+  bool has_sizes = false;
+  std::optional<DType> dtype;
+};
+
+}  // namespace alias_internal
+
+struct AliasDb::State {
+  using SetId = alias_internal::SetId;
+  using Ref = alias_internal::Ref;
+  using Object = alias_internal::Object;
+  using Access = alias_internal::Access;
+  using Kind = alias_internal::ObjectKind;
+  using NodeRecord = alias_internal::NodeRecord;
+
+  static constexpr uint32_t kUnknown = 1, kRandom = 2, kWorld = 3, kFirstObject = 4;
+
+  State(Graph& graph, Options o) : g(graph), options(o) {}
+
+  Graph& g;
+  Options options;
+  alias_internal::SetPool sets;
+
+  struct ValueRecord {
+    uint32_t generation = 0;
+    SetId points_to = 0;
+    uint32_t own = 0;  // the object that the value's node makes for it
+  };
+  std::vector<ValueRecord> values;
+  std::vector<Object> objects;
+  std::vector<uint32_t> free_objects, pending_free;
+  std::vector<NodeRecord> nodes;
+  std::vector<alias_internal::Loop> loops;
+  absl::flat_hash_map<uint32_t, uint32_t> loop_of_node;  // node index
+  absl::flat_hash_map<uint32_t, alias_internal::Contents> contents;
+  absl::flat_hash_map<std::pair<uint32_t, int32_t>, uint32_t> elements;  // (container, slot) -> object
+  absl::flat_hash_map<uint32_t, std::vector<uint32_t>> elements_of;      // container -> objects
+  absl::flat_hash_map<std::string, int32_t> attribute_slots;
+  absl::flat_hash_map<uint32_t, std::vector<Ref>> members;               // of summaries
+  absl::flat_hash_map<uint32_t, SetId> moved_storage;                    // by set_
+  absl::flat_hash_map<int, uint32_t> weight_storages;
+  absl::flat_hash_map<const Graph*, std::unique_ptr<OpEffects>> summaries;
+  absl::flat_hash_set<const Graph*> summarising;
+  std::vector<NodeId> external_readers;
+  bool external_stores = false;
+  absl::flat_hash_map<uint32_t, std::vector<uint32_t>> stores_of_node;   // node index -> containers
+  absl::flat_hash_map<uint32_t, int32_t> geometry_changes;               // object -> nodes that change its geometry
+  int64_t geometry_writers = 0;
+  int64_t summarised = 0, rebuilds = 0, evaluations = 0;
+
+  alias_internal::AccessIndex writes, reads;
+  bool reads_active = false;
+
+  // --- pending work ---
+  std::vector<NodeId> queue;
+  std::vector<uint32_t> stale_lists;
+  bool needs_rebuild = false;
+  bool options_distrusted = false;  // some node changes a geometry: types of arguments do not tell what a view is
+  bool monotone = false;  // sets only grow: while building, and while a loop is solved again
+  bool dirty = false;  // something changed since the caches below were filled
+  uint32_t walk_loop = 0;
+  absl::flat_hash_set<uint32_t> touched;
+  uint64_t touched_epoch = 0;
+  absl::flat_hash_map<uint32_t, uint64_t> forced;
+  absl::flat_hash_set<uint32_t> resolve_loops;  // outermost loops to solve again
+
+  // --- caches, dropped when dirty ---
+  absl::flat_hash_map<uint32_t, std::unique_ptr<alias_internal::Geom>> geoms;
+  bool outputs_known = false;
+  absl::flat_hash_map<uint32_t, std::vector<Ref>> output_refs;  // storage (or container) -> objects outputs reach
+
+  // --- evaluation (build.cc) ---
+  void Build();
+  void Reset();
+  void Flush();
+  void Propagate();
+  void Push(NodeId n);
+  void PushUsers(ValueId v);
+  void PushReaders(uint32_t object);
+  void WalkBlock(BlockId b);
+  void WalkNode(NodeId n);
+  void Evaluate(NodeId n, bool first);
+  void EvaluateInputs();
+  void EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, bool first);
+  void EvaluateBlockNode(NodeId n, const Node& node, EffectKind kind, bool first);
+  void Forget(NodeId n, NodeRecord& r);  // its accesses and stores
+  void RefreshPieces(uint32_t container);
+  SetId ResultSet(NodeId n, const Node& node, const OpEffects& e, size_t k);
+  void AddAccesses(NodeId n, absl::Span<const ValueId> inputs, const OpEffects& e, uint8_t extra_bits);
+  void AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, size_t arg);
+  void AddStores(NodeId n, const Node& node, const OpEffects& e);
+  void Escape(SetId set);
+  void EscapeObject(uint32_t object);
+  void ResolveLoop(NodeId loop);
+  OpEffects EffectsOf(const Node& node);
+  const OpEffects& OpOf(const Node& node);
+  const OpEffects& SummaryOf(Graph& sub);
+
+  SetId PointsTo(ValueId v) const {
+    if (v.index >= values.size()) return 0;
+    const ValueRecord& r = values[v.index];
+    return r.generation == v.generation ? r.points_to : 0;
+  }
+  ValueRecord& RecordOf(ValueId v);
+  NodeRecord& RecordOf(NodeId n);
+  void SetPointsTo(ValueId v, SetId s, NodeId by, bool first);
+  uint32_t Own(ValueId v, Kind kind, bool tensor, bool container);
+  void SetStorage(uint32_t object, SetId storage);
+  uint32_t NewObject(Kind kind, ValueId def);
+  void FreeOwn(ValueId v);
+  uint32_t ElementObject(uint32_t parent, int32_t slot, bool tensor, bool container, Kind kind);
+  uint32_t LoopOf(NodeId n);
+  uint32_t LoopIndex(NodeId loop_node, uint32_t parent);
+  bool LoopWithin(uint32_t inner, uint32_t outer) const;  // inner == outer or inside
+  NodeId OutermostLoop(NodeId n) const;
+  SetId Join(SetId a, SetId b);
+  SetId Summarise(SetId s);
+  uint32_t Find(uint32_t object) const;  // its summary, or itself
+  SetId Shift(SetId s, uint32_t loop);
+  SetId OldContents(SetId s, uint32_t holder_loop);
+  SetId Storages(Ref r);
+  SetId StoragesOfSet(SetId s);
+  SetId ContentOf(Ref holder, int32_t slot, NodeId reader);
+  SetId ContentOfSet(SetId s, int32_t slot, NodeId reader);
+  SetId BaseContent(uint32_t object, int32_t slot, int32_t* count);
+  SetId PieceStorage(uint32_t container, uint32_t piece);
+  Type TypeOfElement(uint32_t container, int32_t slot);
+  Type TypeOfObject(uint32_t object, int depth = 0);
+  SetId Reach(SetId s);
+  int Precedes(NodeId a, NodeId b) const;  // 1: a before b; 0: b not after a (or neither); within one run of their common block
+  uint32_t ListOf(uint32_t storage) const;
+  std::optional<int64_t> ConstantInt(ValueId v) const;
+  int32_t AttributeSlot(const Node& node);
+
+  // --- queries (query.cc) ---
+  bool StoragesMayOverlap(Ref a, Ref b, bool ignore_age) const;
+  bool HandlesMayBeSame(Ref a, Ref b, bool ignore_age) const;
+  bool RefsMayAlias(Ref a, Ref b, bool ignore_age);
+  bool SetsMayAlias(SetId a, SetId b, bool ignore_age);
+  bool AccessHits(const Access& w, Ref object, SetId storages, bool ignore_age);
+  bool Written(ValueId v, bool in_scope_only);
+  bool InScopeTogether(ValueId a, ValueId b) const;
+  NodeId AncestorIn(BlockId b, NodeId n) const;  // n or the node around it that is in b; invalid if there is none
+  bool ReachableByCaller(ValueId v);
+  void FillOutputs();
+  template <typename F>
+  void ForEachAccess(NodeId n, bool read_too, const F& f);  // of n and the nodes in its blocks
+  void ActivateReads();
+
+  // --- geometry (geometry.cc) ---
+  const alias_internal::Geom& GeomOf(uint32_t object);
+  alias_internal::Geom MakeGeom(uint32_t object);
+  void ApplyView(uint32_t object, NodeId n, const alias_internal::Geom& base, int piece, alias_internal::Geom* out);
+  enum class Disjointness { kDisjoint, kSame, kOverlap, kUnknown };
+  Overlap CompareObjects(uint32_t a, uint32_t b);
+  bool SameByStructure(uint32_t a, uint32_t b, int depth);
+  bool SameArgument(ValueId a, ValueId b, int depth);
+  bool IsEmpty(uint32_t object);
+
+  // --- moves (moves.cc) ---
+  struct Edge {
+    NodeId to;
+    std::string why;
+  };
+  void Neighbours(NodeId n, NodeId low, NodeId high, bool forward, bool want_why, std::vector<Edge>* out);
+  bool Path(NodeId from, NodeId to, bool skip_direct, std::string* why);
+  std::vector<NodeId> Moving(NodeId n, NodeId limit, bool forward);
+  std::string DescribeNode(NodeId n) const;
+
+  // --- printing (print.cc) ---
+  std::string ObjectName(uint32_t object) const;
+  std::string RefName(Ref r) const;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_ALIAS_STATE_H_
