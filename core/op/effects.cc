@@ -359,6 +359,7 @@ void DescribeContainers(const FunctionSchema& s, OpEffects* e) {
       if (name == "aten::get") out.element |= 1;
       continue;
     }
+    out.fresh = false;
     if (name == "aten::popitem") {
       out.fresh = true;
       out.elements_element = containers;

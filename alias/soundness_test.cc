@@ -1,0 +1,166 @@
+// What happened when random programs ran must have been predicted; a move that is allowed changes nothing. How many
+// programs: SMELT_ALIAS_PROGRAMS in the environment (a million takes some hours).
+#include <cstdlib>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/alias/alias_db.h"
+#include "smelt/alias/random_program.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/core/op/effects.h"
+#include "smelt/core/op/schema.h"
+
+namespace smelt {
+namespace {
+
+std::unique_ptr<Graph> Parse(const std::string& text) {
+  ParseOptions o;
+  o.resolve_overload = [](absl::string_view name, absl::Span<const Type> types) { return ResolveOverload(name, types); };
+  absl::StatusOr<std::unique_ptr<Graph>> g = ParseGraph(text, o);
+  EXPECT_TRUE(g.ok()) << g.status().ToString() << "\n" << text;
+  return g.ok() ? *std::move(g) : nullptr;
+}
+
+struct Share {
+  int64_t said = 0, happened = 0;
+};
+
+int64_t NumPrograms() {
+  const char* n = std::getenv("SMELT_ALIAS_PROGRAMS");
+  return n != nullptr ? std::atoll(n) : 1500;
+}
+
+TEST(AliasSoundnessTest, WhatHappensWasPredicted) {
+  Share alias, writers;
+  int64_t failures = 0;
+  const int64_t programs = NumPrograms();
+  const char* start = std::getenv("SMELT_ALIAS_SEED");
+  const int64_t first = start != nullptr ? std::atoll(start) : 1;
+  for (int64_t seed = first; seed < first + programs && failures < 5; ++seed) {
+    RandomProgramOptions o;
+    o.nodes = seed % 50 == 0 ? 150 : 3 + static_cast<int>(seed % 25);
+    o.typed_inputs = seed % 3 == 0;
+    o.geometry_changes = seed % 4 == 0;
+    const std::string text = RandomProgram(static_cast<uint64_t>(seed), o);
+    std::unique_ptr<Graph> g = Parse(text);
+    ASSERT_NE(g, nullptr);
+    Observed seen;
+    for (int run = 0; run < 12; ++run) RunProgram(*g, static_cast<uint64_t>(seed * 100 + run), true, &seen);
+    std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+    bool failed = false;
+    auto fail = [&](const std::string& what) {
+      if (!failed) ADD_FAILURE() << "seed " << seed << ": " << what << "\n" << text << db->ToString();
+      failed = true;
+    };
+    std::vector<ValueId> values;
+    for (ValueId v : g->inputs()) values.push_back(v);
+    for (NodeId n : g->AllNodes()) {
+      for (ValueId v : g->node(n).outputs) values.push_back(v);
+      for (BlockId b : g->node(n).blocks) {
+        for (ValueId v : g->params(b)) values.push_back(v);
+      }
+    }
+    auto name = [&](ValueId v) { return absl::StrCat("%", g->value(v).name); };
+    for (ValueId a : values) {
+      if (!IsAliasingType(g->value(a).type)) continue;
+      for (ValueId b : values) {
+        if (!IsAliasingType(g->value(b).type)) continue;
+        const bool happened = seen.alias.contains({a, b});
+        const bool may = db->MayAlias(a, b);
+        if (happened && !may) fail(absl::StrCat(name(a), " and ", name(b), " shared memory, but may not"));
+        if (seen.together.contains({a, b}) && may && a != b) {
+          ++alias.said;
+          alias.happened += happened;
+        }
+        if (seen.contain.contains({a, b}) && !db->MayContainAlias(a, b)) {
+          fail(absl::StrCat(name(a), " and ", name(b), " contained shared memory, but may not"));
+        }
+        const bool tuple = g->value(a).type.kind() == TypeKind::kTuple || g->value(b).type.kind() == TypeKind::kTuple;
+        if (!tuple && seen.not_same.contains({a, b}) && db->MustAlias(a, b)) {
+          fail(absl::StrCat(name(a), " and ", name(b), " must be the same, but were not"));
+        }
+      }
+      const bool written = seen.written.contains(a), may = db->HasWriters(a);
+      if (written && !may) fail(absl::StrCat(name(a), " was written, but has no writers"));
+      if (may && seen.together.contains({a, a})) {
+        ++writers.said;
+        writers.happened += written;
+      }
+      for (NodeId n : g->AllNodes()) {
+        if (seen.writes.contains({n, a}) && !db->WritesTo(n, a)) {
+          fail(absl::StrCat(PrintNode(*g, n), " wrote ", name(a), ", but does not"));
+        }
+      }
+    }
+    failures += failed;
+  }
+  std::printf("pairs that may alias: %lld, of which did: %lld; values with writers: %lld, of which were written: %lld\n",
+              static_cast<long long>(alias.said), static_cast<long long>(alias.happened),
+              static_cast<long long>(writers.said), static_cast<long long>(writers.happened));
+}
+
+TEST(AliasSoundnessTest, AMoveThatIsAllowedChangesNoResult) {
+  int64_t failures = 0, moves = 0;
+  const int64_t programs = NumPrograms() / 3;
+  for (int64_t seed = 1; seed <= programs && failures < 5; ++seed) {
+    RandomProgramOptions o;
+    o.nodes = 3 + static_cast<int>(seed % 14);
+    o.geometry_changes = seed % 3 == 0;
+    o.typed_inputs = seed % 2 == 0;
+    const std::string text = RandomProgram(static_cast<uint64_t>(seed) + (1u << 30), o);
+    std::unique_ptr<Graph> original = Parse(text);
+    ASSERT_NE(original, nullptr);
+    std::mt19937_64 rng(static_cast<uint64_t>(seed));
+    std::vector<NodeId> nodes = original->AllNodes();
+    std::vector<NodeId> movable;
+    for (NodeId n : nodes) {
+      if (original->node(n).op.name() != "prim::Constant") movable.push_back(n);
+    }
+    if (movable.size() < 2) continue;
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      NodeId n = movable[rng() % movable.size()], m = movable[rng() % movable.size()];
+      if (n == m || original->node(n).parent != original->node(m).parent) continue;
+      std::unique_ptr<Graph> g = original->Clone();
+      std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+      const bool before = rng() % 2 == 0;
+      const bool can = before ? db->CanMoveBefore(n, m) : db->CanMoveAfter(n, m);
+      absl::Status moved = before ? db->MoveBefore(n, m) : db->MoveAfter(n, m);
+      ASSERT_EQ(can, moved.ok());
+      if (!can) continue;
+      ++moves;
+      bool bad = false;
+      ASSERT_TRUE(before ? g->node(n).next == m : g->node(m).next == n) << text;
+      absl::Status valid = VerifyGraph(*g);
+      if (!valid.ok()) {
+        ADD_FAILURE() << "seed " << seed << ": " << valid << "\n" << text << "after\n" << PrintGraph(*g);
+        ++failures;
+        break;
+      }
+      absl::Status verified = db->Verify();
+      if (!verified.ok()) {
+        ADD_FAILURE() << "seed " << seed << ": " << verified << "\n" << text << "after\n" << PrintGraph(*g);
+        ++failures;
+        break;
+      }
+      for (int run = 0; run < 6 && !bad; ++run) {
+        Observed was, is;
+        RunProgram(*original, static_cast<uint64_t>(seed * 100 + run), false, &was);
+        RunProgram(*g, static_cast<uint64_t>(seed * 100 + run), false, &is);
+        if (was.complete != is.complete || (was.complete && was.result != is.result)) {
+          ADD_FAILURE() << "seed " << seed << ": moving " << PrintNode(*original, n) << (before ? " before " : " after ")
+                        << PrintNode(*original, m) << "\n" << text << "after\n" << PrintGraph(*g) << db->ToString();
+          bad = true;
+        }
+      }
+      if (bad) {
+        ++failures;
+        break;
+      }
+    }
+  }
+  std::printf("%lld moves\n", static_cast<long long>(moves));
+}
+
+}  // namespace
+}  // namespace smelt

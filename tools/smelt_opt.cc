@@ -1,0 +1,167 @@
+// smelt-opt: a pass at a time over a graph in text.
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "smelt/alias/alias_db.h"
+#include "smelt/alias/query_text.h"
+#include "smelt/core/base/file.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/schema/graph_codec.h"
+#include "smelt/tools/command_line.h"
+#include "smelt/tools/exit_codes.h"
+#include "smelt/tools/pass_registry.h"
+
+namespace smelt {
+namespace {
+
+constexpr char kUsage[] =
+    "usage: smelt-opt GRAPH [--pass=NAME[,NAME...]] [-o OUT] [--alias-queries=FILE] [--timing[=json]] [--quiet]\n"
+    "                 [--json] [--dot] [--html=FILE] [--list-passes]\n"
+    "GRAPH and OUT are text (.ir) or smelt's own form (.smg); \"-\" is standard input or output.\n";
+
+// As TorchScript chooses; what fits no overload exactly (a text written by hand) takes the first that has room for the arguments.
+absl::StatusOr<OpName> Resolve(absl::string_view name, absl::Span<const Type> types) {
+  absl::StatusOr<OpName> exact = ResolveOverload(name, types);
+  if (exact.ok() || absl::IsNotFound(exact.status())) return exact;
+  const FunctionSchema* best = nullptr;
+  int best_fit = -1;
+  for (const FunctionSchema* s : FindOverloads(name)) {
+    if (s->arguments.size() < types.size()) continue;
+    int fit = 0;
+    for (size_t i = 0; i < types.size(); ++i) fit += IsSubtype(types[i], s->arguments[i].type) ? 2 : 0;
+    if (s->NumRequired() <= static_cast<int>(types.size())) ++fit;
+    if (fit > best_fit) {
+      best_fit = fit;
+      best = s;
+    }
+  }
+  if (best != nullptr) return best->op;
+  return OpName::Get(name);
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path) {
+  if (absl::EndsWith(path, ".smg")) return ReadGraphFile(path);
+  absl::StatusOr<std::string> text = ReadFile(path == "-" ? "/dev/stdin" : path);
+  if (!text.ok()) return text.status();
+  ParseOptions options;
+  options.file_name = path == "-" ? "<stdin>" : path;
+  options.resolve_overload = Resolve;
+  return ParseGraph(*text, options);
+}
+
+int Fail(const absl::Status& s, int code) {
+  std::fprintf(stderr, "smelt-opt: %s\n", std::string(s.message()).c_str());
+  return code;
+}
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int Main(int argc, char** argv) {
+  RegisterAliasPasses();
+  std::vector<std::string> args;
+  for (int i = 1; i < argc; ++i) {
+    std::string a = argv[i];
+    // -o is short for --out; a switch without a value may be written with one.
+    if (a == "-o") a = "--out";
+    if (a == "--timing=json") a = "--timing";
+    args.push_back(a);
+  }
+  absl::StatusOr<CommandLine> parsed = CommandLine::Parse(args, {"pass", "out", "alias-queries", "html"},
+                                                          {"timing", "quiet", "list-passes", "json", "dot", "help"});
+  if (!parsed.ok()) {
+    std::fprintf(stderr, "smelt-opt: %s\n%s", std::string(parsed.status().message()).c_str(), kUsage);
+    return kExitUsage;
+  }
+  const CommandLine& line = *parsed;
+  if (line.Has("help")) {
+    std::fputs(kUsage, stdout);
+    return kExitOk;
+  }
+  if (line.Has("list-passes")) {
+    for (const Pass& p : Passes()) std::printf("%-24s %s\n", p.name.c_str(), p.description.c_str());
+    return kExitOk;
+  }
+  if (line.positional().size() != 1) {
+    std::fprintf(stderr, "smelt-opt: expected one graph, got %d\n%s", static_cast<int>(line.positional().size()), kUsage);
+    return kExitUsage;
+  }
+  std::vector<const Pass*> passes;
+  for (absl::string_view name : absl::StrSplit(line.Get("pass"), ',', absl::SkipEmpty())) {
+    const Pass* p = FindPass(std::string(name));
+    if (p == nullptr) {
+      return Fail(absl::InvalidArgumentError(absl::StrCat("there is no pass \"", name, "\"; --list-passes names them")), kExitUsage);
+    }
+    passes.push_back(p);
+  }
+  PassContext context;
+  context.json = line.Has("json");
+  context.dot = line.Has("dot");
+  context.html = line.Get("html");
+  std::vector<std::pair<std::string, double>> times;
+  double start = Now();
+  absl::StatusOr<std::unique_ptr<Graph>> graph = Read(line.positional()[0]);
+  if (!graph.ok()) return Fail(graph.status(), ExitCodeOf(graph.status()));
+  context.graph = *std::move(graph);
+  times.push_back({"read", Now() - start});
+
+  bool only_analyses = true;
+  for (const Pass* p : passes) {
+    context.output.clear();
+    start = Now();
+    absl::Status s = p->run(context);
+    times.push_back({p->name, Now() - start});
+    if (!s.ok()) {
+      return Fail(absl::Status(s.code(), absl::StrCat("pass ", p->name, ": ", s.message())), ExitCodeOf(s));
+    }
+    if (!line.Has("quiet")) std::fputs(context.output.c_str(), stdout);
+    only_analyses &= p->is_analysis;
+  }
+  if (line.Has("alias-queries")) {
+    const std::string path = line.Get("alias-queries");
+    absl::StatusOr<std::string> queries = ReadFile(path == "-" ? "/dev/stdin" : path);
+    if (!queries.ok()) return Fail(queries.status(), ExitCodeOf(queries.status()));
+    start = Now();
+    std::unique_ptr<AliasDb> db = AliasDb::Build(*context.graph);
+    times.push_back({"build alias database", Now() - start});
+    start = Now();
+    std::string answers = AnswerAliasQueries(*db, *queries);
+    times.push_back({"alias queries", Now() - start});
+    std::fputs(answers.c_str(), stdout);
+  }
+  if (line.Has("out")) {
+    const std::string path = line.Get("out");
+    absl::Status s;
+    if (path == "-") {
+      std::fputs(PrintGraph(*context.graph).c_str(), stdout);
+    } else if (absl::EndsWith(path, ".smg")) {
+      s = WriteGraphFile(*context.graph, path);
+    } else {
+      s = WriteFileAtomically(path, absl::string_view(PrintGraph(*context.graph)));
+    }
+    if (!s.ok()) return Fail(s, kExitCannotWrite);
+  } else if (!line.Has("quiet") && !line.Has("alias-queries") && (passes.empty() || !only_analyses)) {
+    std::fputs(PrintGraph(*context.graph).c_str(), stdout);
+  }
+  if (line.Has("timing")) {
+    std::string json = "{";
+    for (size_t i = 0; i < times.size(); ++i) {
+      absl::StrAppend(&json, i == 0 ? "" : ", ", "\"", times[i].first, "\": ", times[i].second);
+    }
+    std::fprintf(stderr, "%s}\n", json.c_str());
+  }
+  return kExitOk;
+}
+
+}  // namespace
+}  // namespace smelt
+
+int main(int argc, char** argv) { return smelt::Main(argc, argv); }
