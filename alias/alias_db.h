@@ -1,5 +1,5 @@
-// Which values of a graph share memory, and who writes it. Live: it listens to the graph's edits and follows each at the
-// cost of what the edit touches; it is never rebuilt from scratch in between.
+// Which values of a graph share memory, and who writes it. Live: it listens to the graph's edits and follows each at
+// the cost of what the edit touches; it is never rebuilt from scratch in between.
 //
 //   std::unique_ptr<AliasDb> db = AliasDb::Build(graph);
 //   db->Alias(a, b);                       // AliasAnswer::kNo, kMay or kMust
@@ -8,15 +8,16 @@
 //   graph.Erase(n);                        // db follows
 //   db->CanMoveBefore(n, m, &reason);
 //
-// How it works. Values hold *objects*: tensor handles, lists, dictionaries, tuples, objects of classes. A tensor handle lives in
-// one or more *locations* (storages); a view is a handle of its own over its base's locations, with the region of bytes it covers.
-// Aliasing is a set of constraints over values, back edges and zero-trip edges of loops included, solved in one pass over the
-// program plus what the back edges change. What was allocated in an earlier iteration is told from what this one allocated.
-// Writes are a separate index: for each location its writers, with the region each writes.
+// How it works. Values hold *objects*: tensor handles, lists, dictionaries, tuples, objects of classes. A tensor handle
+// lives in one or more *locations* (storages); a view is a handle of its own over its base's locations, with the region
+// of bytes it covers. Aliasing is a set of constraints over values, back edges and zero-trip edges of loops included,
+// solved in one pass over the program plus what the back edges change. What was allocated in an earlier iteration is
+// told from what this one allocated. Writes are a separate index: for each location its writers, with the region each
+// writes.
 //
-// Answers: kNo and kMust are proven; kMay is all else. "Share memory" means a common byte while both are in scope; lists,
-// dictionaries and objects: being one object. A tensor that changes geometry (t_, resize_, set_) counts as living in the whole of
-// its locations. Inputs may overlap in any way, unless Options::distinct_inputs.
+// Answers: kNo and kMust are proven; kMay is all else. "Share memory" means a common byte while both are in scope;
+// lists, dictionaries and objects: being one object. A tensor that changes geometry (t_, resize_, set_) counts as
+// living in the whole of its locations. Inputs may overlap in any way, unless Options::distinct_inputs.
 // docs/alias_database.md says what each query costs. Not thread-safe, not even queries: they finish pending updates.
 #ifndef SMELT_ALIAS_ALIAS_DB_H_
 #define SMELT_ALIAS_ALIAS_DB_H_
@@ -51,7 +52,7 @@ struct Location {
     kUnknown,    // anything that has escaped or is the caller's
     kSummary,    // many locations in one, where sets grew beyond Options::max_set
   } kind = Kind::kFresh;
-  ValueId value;       // that creates it; the input; invalid for kUnknown, kWeight, kSummary
+  ValueId value;  // that creates it; the input; invalid for kUnknown, kWeight, kSummary
   int weight_storage = -1;
   bool caller_owned = false;  // may overlap every other caller-owned location
   bool escaped = false;       // something outside the graph, or an unknown operator, may hold it
@@ -61,8 +62,8 @@ struct Location {
 // Where a tensor value lives.
 struct ValueMemory {
   std::vector<LocationId> locations;  // more than one: one of them
-  // Proven: offset, sizes and strides over the only location. For inputs relative to the input's own first element, for weights
-  // to the storage. Absent where it is not known, and where the handle's geometry is changed by some node.
+  // Proven: offset, sizes and strides over the only location. For inputs relative to the input's own first element, for
+  // weights to the storage. Absent where it is not known, and where the handle's geometry is changed by some node.
   std::optional<Region> region;
   bool geometry_changes = false;  // some node changes sizes, strides or storage of the handle
 };
@@ -112,8 +113,8 @@ class AliasDb : public GraphListener {
   bool ReachableByCaller(ValueId v) const;
 
   // --- writes ---
-  // Some node writes v's bytes (of a list: the list itself) while v is in scope, or is the node that defines v. Changing a
-  // geometry is no write.
+  // Some node writes v's bytes (of a list: the list itself) while v is in scope, or is the node that defines v.
+  // Changing a geometry is no write.
   bool HasWriters(ValueId v) const;
   // The same anywhere in the graph, in scope or not.
   bool IsEverWritten(ValueId v) const;
@@ -124,12 +125,14 @@ class AliasDb : public GraphListener {
   NodeId LastWriterBefore(ValueId v, NodeId n) const;
   // Nodes after n, in n's block, that may read v's bytes, in order.
   std::vector<NodeId> ReadersAfter(ValueId v, NodeId n) const;
-  // Nothing writes a or b, through any alias, and not both are reachable by the caller: whether they share memory can change.
+  // Nothing writes a or b, through any alias, and not both are reachable by the caller: whether they share memory can
+  // change.
   bool SafeToChangeAliasing(ValueId a, ValueId b) const;
 
   // --- topological moves, within one block ---
-  // Whether some legal order of the block has n right before (after) m, what depends on n or n depends on moving along where
-  // it lies in between, all other nodes staying. False across blocks and for n == m. *why says what is in the way.
+  // Whether some legal order of the block has n right before (after) m, what depends on n or n depends on moving along
+  // where it lies in between, all other nodes staying. False across blocks and for n == m. *why says what is in the
+  // way.
   bool CanMoveBefore(NodeId n, NodeId m, std::string* why = nullptr) const;
   bool CanMoveAfter(NodeId n, NodeId m, std::string* why = nullptr) const;
   // Does it. The graph is untouched on failure; the error is the reason. The graph must be the one it was built with.
@@ -148,8 +151,8 @@ class AliasDb : public GraphListener {
 
   struct Stats {
     int64_t objects = 0, write_records = 0, sets = 0, summarised = 0;
-    int64_t rebuilds = 0;       // edits that had to start again: those that take an escape or a set_ away
-    int64_t evaluations = 0;    // nodes evaluated since construction
+    int64_t rebuilds = 0;     // edits that had to start again: those that take an escape or a set_ away
+    int64_t evaluations = 0;  // nodes evaluated since construction
     int64_t bytes = 0;
   };
   Stats GetStats() const;

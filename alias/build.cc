@@ -189,8 +189,8 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
     escaped |= objects[f].escaped;
     objects[group].tensor |= objects[f].tensor;
     objects[group].container |= objects[f].container;
-    writes.MoveList(ListOf(f), group);
-    if (reads_active) reads.MoveList(ListOf(f), group);
+    writes.MoveList(ListOf(f), 2 * group);
+    if (reads_active) reads.MoveList(ListOf(f), 2 * group);
     objects[f].group = group;
     if (objects[f].kind == Kind::kSummary) {
       std::vector<Ref> moved = std::move(members[f]);
@@ -208,8 +208,8 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
     sets.ForEach(storages, [&](Ref storage) { add(ObjectOf(storage)); });
   }
   if ((external || escaped) && !(objects[group].external || objects[group].escaped)) {
-    writes.MoveList(group, kUnknown);
-    if (reads_active) reads.MoveList(group, kUnknown);
+    writes.MoveList(2 * group, 2 * kUnknown);
+    if (reads_active) reads.MoveList(2 * group, 2 * kUnknown);
   }
   objects[group].external = external;
   objects[group].escaped = escaped;
@@ -261,9 +261,7 @@ AliasDb::State::SetId AliasDb::State::Shift(SetId s, uint32_t loop) {
   sets.ForEach(s, [&](Ref r) { any |= !IsOld(r) && LoopWithin(objects[ObjectOf(r)].loop, loop); });
   if (!any) return s;
   std::vector<Ref> out;
-  sets.ForEach(s, [&](Ref r) {
-    out.push_back(LoopWithin(objects[ObjectOf(r)].loop, loop) ? r | 1 : r);
-  });
+  sets.ForEach(s, [&](Ref r) { out.push_back(LoopWithin(objects[ObjectOf(r)].loop, loop) ? r | 1 : r); });
   return sets.Make(std::move(out));
 }
 
@@ -406,7 +404,7 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
   if (o.kind == Kind::kPiece) {
     // A container inside a container that an operator made: whatever the operator's arguments reach.
     SetId out = 0;
-    for (ValueId v : node.inputs) out = Join(out, Reach(ContentOfSet(PointsTo(v), kAnySlot, value.def)));
+    for (ValueId v : node.inputs) out = Join(out, Reach(ContentOfSet(PointsTo(v), kAnySlot, value.def), value.def));
     return out;
   }
   if (o.kind == Kind::kConstant) {
@@ -475,6 +473,17 @@ int AliasDb::State::Precedes(NodeId a, NodeId b) const {
   return 0;
 }
 
+// Whether what node a does to a container allocated in holder_loop may have happened when b looks at it. b invalid:
+// always.
+bool AliasDb::State::MayComeBefore(NodeId a, NodeId b, uint32_t holder_loop) {
+  if (!b.valid() || Precedes(a, b) == 1) return true;
+  const uint32_t saved = walk_loop;
+  walk_loop = UINT32_MAX;
+  const uint32_t l = LoopOf(a);
+  walk_loop = saved;
+  return l != 0 && !LoopWithin(holder_loop, l);
+}
+
 AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId reader) {
   const uint32_t o = ObjectOf(holder);
   if (o == kUnknown) return SetPool::Single(MakeRef(kUnknown));
@@ -493,7 +502,14 @@ AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId
   if (!objects[o].container) return 0;
   const Contents* c = nullptr;
   if (auto it = contents.find(o); it != contents.end()) c = &it->second;
-  if (c != nullptr && !c->shuffles.empty()) slot = kAnySlot;
+  if (c != nullptr && slot >= 0) {
+    for (NodeId n : c->shuffles) {
+      if (MayComeBefore(n, reader, objects[o].loop)) {
+        slot = kAnySlot;
+        break;
+      }
+    }
+  }
   int32_t count;
   SetId out = BaseContent(o, slot < 0 ? kAnySlot : slot, &count);
   if (IsOld(holder)) out = OldContents(out, objects[o].loop);
@@ -543,7 +559,8 @@ AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId
         // What earlier iterations of the loops around the store have put there.
         uint32_t saved_walk = walk_loop;
         walk_loop = UINT32_MAX;
-        for (uint32_t l = LoopOf(s.node); l != 0 && !LoopWithin(holder_loop, l); l = alias_internal::Loop(loops[l]).parent) {
+        for (uint32_t l = LoopOf(s.node); l != 0 && !LoopWithin(holder_loop, l);
+             l = alias_internal::Loop(loops[l]).parent) {
           seen = Join(seen, Shift(stored, l));
         }
         walk_loop = saved_walk;
@@ -554,7 +571,8 @@ AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId
     }
   }
   if (objects[o].external) {
-    if (reader.valid() && (external_readers.empty() || external_readers.back() != reader)) external_readers.push_back(reader);
+    if (reader.valid() && (external_readers.empty() || external_readers.back() != reader))
+      external_readers.push_back(reader);
     if (external_stores) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
   }
   if (objects[o].escaped) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
@@ -569,7 +587,7 @@ AliasDb::State::SetId AliasDb::State::ContentOfSet(SetId s, int32_t slot, NodeId
 }
 
 // The set and everything its containers reach.
-AliasDb::State::SetId AliasDb::State::Reach(SetId s) {
+AliasDb::State::SetId AliasDb::State::Reach(SetId s, NodeId reader) {
   SetId all = s;
   absl::flat_hash_set<Ref> done;
   absl::InlinedVector<Ref, 8> todo = sets.Refs(s);
@@ -578,7 +596,7 @@ AliasDb::State::SetId AliasDb::State::Reach(SetId s) {
     todo.pop_back();
     if (!done.insert(r).second) continue;
     if (!objects[ObjectOf(r)].container || ObjectOf(r) == kUnknown) continue;
-    SetId inside = ContentOf(r, kAnySlot, NodeId());
+    SetId inside = ContentOf(r, kAnySlot, reader);
     all = Join(all, inside);
     sets.ForEach(inside, [&](Ref e) {
       if (!done.contains(e)) todo.push_back(e);
@@ -821,9 +839,10 @@ void AliasDb::State::AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, 
 uint32_t AliasDb::State::ListOf(uint32_t storage) const {
   uint32_t f = Find(storage);
   const Object* o = &objects[f];
-  if (o->external || o->escaped) return kUnknown;
-  if (o->kind == Kind::kPiece) return o->parent;
-  return f;
+  if (o->external || o->escaped) return 2 * kUnknown;
+  // The pieces of one container share a list, apart from the container's own.
+  if (o->kind == Kind::kPiece) return 2 * o->parent + 1;
+  return 2 * f;
 }
 
 void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, const OpEffects& e, uint8_t extra) {
@@ -842,7 +861,10 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
         SetId storages = Storages(r);
         if (w != 0) {
           for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, w | extra, i);
-          if (b & kWritesGeometry) ++geometry_changes[ObjectOf(r)];
+          if (b & kWritesGeometry) {
+            ++geometry_changes[ObjectOf(r)];
+            if (o.external && ObjectOf(r) != kUnknown) ++geometry_changes[kUnknown];
+          }
         }
         if (reads_active && rd != 0) {
           for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, rd | extra, i);
@@ -859,7 +881,7 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
       for (Ref r : sets.Refs(p)) {
         if (objects[ObjectOf(r)].container) inside = Join(inside, ContentOf(r, kAnySlot, n));
       }
-      inside = Reach(inside);
+      inside = Reach(inside, n);
       for (Ref r : sets.Refs(inside)) {
         if (!objects[ObjectOf(r)].tensor) {
           if (reads_active) AddAccess(n, r, r, kRead | extra, i);
@@ -874,6 +896,7 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
   }
   const Ref unknown = MakeRef(kUnknown);
   if (e.kind == EffectKind::kUnknown) {
+    ++geometry_changes[kUnknown];
     AddAccess(n, unknown, unknown, kWrite | kGeometryWrite | extra, UINT16_MAX);
     if (reads_active) AddAccess(n, unknown, unknown, kRead | kGeometryRead | extra, UINT16_MAX);
   }
@@ -893,17 +916,18 @@ void AliasDb::State::EscapeObject(uint32_t object) {
   if (f != object && !objects[f].escaped) {
     const uint32_t group_list = ListOf(f);
     objects[f].escaped = true;
-    writes.MoveList(group_list, kUnknown);
-    if (reads_active) reads.MoveList(group_list, kUnknown);
+    writes.MoveList(group_list, 2 * kUnknown);
+    if (reads_active) reads.MoveList(group_list, 2 * kUnknown);
   }
-  if (list != kUnknown && (o.kind != Kind::kPiece)) {
-    writes.MoveList(list, kUnknown);
-    if (reads_active) reads.MoveList(list, kUnknown);
-  } else if (o.kind == Kind::kPiece && list != kUnknown) {
-    // The pieces of one container share a list: they all go, which costs only time.
-    writes.MoveList(list, kUnknown);
-    if (reads_active) reads.MoveList(list, kUnknown);
-    for (uint32_t sibling : elements_of[o.parent]) {
+  if (list == 2 * kUnknown) return;
+  writes.MoveList(list, 2 * kUnknown);
+  if (reads_active) reads.MoveList(list, 2 * kUnknown);
+  if (o.kind == Kind::kPiece) {
+    // They share a list: they all go, which costs only precision.
+    std::vector<uint32_t> siblings = elements_of[o.parent];
+    const uint32_t object_parent = o.parent;
+    (void)object_parent;
+    for (uint32_t sibling : siblings) {
       if (sibling != object) EscapeObject(sibling);
     }
   }
@@ -928,14 +952,61 @@ void AliasDb::State::Escape(SetId set) {
   }
 }
 
-void AliasDb::State::Forget(NodeId n, NodeRecord& r) {
+std::vector<std::pair<uint32_t, Store>> AliasDb::State::StoresOf(NodeId n) {
+  std::vector<std::pair<uint32_t, Store>> out;
+  auto it = stores_of_node.find(n.index);
+  if (it == stores_of_node.end()) return out;
+  std::vector<uint32_t> holders = it->second;
+  std::sort(holders.begin(), holders.end());
+  holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
+  for (uint32_t o : holders) {
+    auto c = contents.find(o);
+    if (c == contents.end()) continue;
+    // From the end: it is usually the last one.
+    const auto& stores = c->second.stores;
+    for (size_t i = stores.size(); i-- > 0;) {
+      if (stores[i].node == n) {
+        out.push_back({o, stores[i]});
+      } else if (monotone) {
+        break;
+      }
+    }
+    if (!c->second.shuffles.empty() &&
+        std::find(c->second.shuffles.begin(), c->second.shuffles.end(), n) != c->second.shuffles.end()) {
+      out.push_back({o, Store()});
+    }
+  }
+  return out;
+}
+
+void AliasDb::State::ContainerMade(uint32_t own, uint64_t made_of) {
+  Contents& c = contents[own];
+  if (c.made_of == made_of) return;
+  c.made_of = made_of;
+  dirty = true;
+  PushReaders(own);
+  if (objects[own].escaped) Escape(ContentOf(MakeRef(own), kAnySlot, NodeId()));
+}
+
+void AliasDb::State::Forget(NodeId n, NodeRecord& r, bool push) {
   if (r.first_write != 0) {
     if (r.flags & NodeRecord::kGeometry) {
       for (uint32_t i = r.first_write; i != 0; i = writes.at(i).node_next) {
         const Access& w = writes.at(i);
         if (!(w.bits & kGeometryWrite)) continue;
-        auto it = geometry_changes.find(ObjectOf(w.object));
-        if (it != geometry_changes.end() && --it->second <= 0) geometry_changes.erase(it);
+        // Counted once an object and argument, recorded once a storage.
+        bool again = false;
+        for (uint32_t k = r.first_write; k != i; k = writes.at(k).node_next) {
+          const Access& x = writes.at(k);
+          again |= (x.bits & kGeometryWrite) && x.object == w.object && x.arg == w.arg && x.bits == w.bits;
+        }
+        if (again) continue;
+        auto drop = [&](uint32_t o) {
+          auto it = geometry_changes.find(o);
+          if (it != geometry_changes.end() && --it->second <= 0) geometry_changes.erase(it);
+        };
+        drop(ObjectOf(w.object));
+        if (ObjectOf(w.object) != kUnknown && objects[ObjectOf(w.object)].external) drop(kUnknown);
       }
     }
     writes.RemoveNode(&r.first_write);
@@ -954,7 +1025,9 @@ void AliasDb::State::Forget(NodeId n, NodeRecord& r) {
                      stores.end());
         auto& shuffles = c->second.shuffles;
         shuffles.erase(std::remove(shuffles.begin(), shuffles.end(), n), shuffles.end());
-        PushReaders(o);
+        c->second.summed = 0;
+        c->second.sum = 0;
+        if (push) PushReaders(o);
       }
     }
     r.flags &= ~NodeRecord::kStores;
@@ -1018,12 +1091,15 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
         s.elements = (c & kStoresElements) != 0;
         if (is_set_attribute) {
           s.slot = AttributeSlot(node);
-        } else if (node.op.name() == "aten::append" || node.op.name() == "aten::extend" || node.op.name() == "aten::add_") {
+        } else if (node.op.name() == "aten::append" || node.op.name() == "aten::extend" ||
+                   node.op.name() == "aten::add_") {
           s.slot = kAppended;
-        } else if (node.op.name() == "aten::_set_item" && UnwrapOptional(g.value(node.inputs[i]).type).kind() == TypeKind::kList) {
+        } else if (node.op.name() == "aten::_set_item" &&
+                   UnwrapOptional(g.value(node.inputs[i]).type).kind() == TypeKind::kList) {
           std::optional<int64_t> at = ConstantInt(node.inputs[1]);
           s.slot = at && *at >= 0 && *at < INT32_MAX ? static_cast<int32_t>(*at) : kAnySlot;
         }
+        s.last = s.elements ? ContentOfSet(p, kAnySlot, n) : p;
         contents[o].stores.push_back(s);
         stored_any = true;
       }
@@ -1035,8 +1111,6 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
         if (stored_any) {
           nodes[n.index].flags |= NodeRecord::kStores;
           stores_of_node[n.index].push_back(o);
-          // Straight-line code that is walked for the first time has no reader this could reach.
-          if (!monotone || walk_loop != 0) PushReaders(o);
         }
       }
     }
@@ -1068,7 +1142,14 @@ AliasDb::State::SetId AliasDb::State::ResultSet(NodeId n, const Node& node, cons
               uint32_t o = alias_internal::ObjectOf(SetPool::SingleRef(p));
               auto c = contents.find(o);
               int32_t count;
-              if (c == contents.end() || (c->second.stores.empty() && c->second.shuffles.empty())) {
+              bool untouched = true;
+              if (c != contents.end()) {
+                for (const Store& st : c->second.stores) untouched &= !MayComeBefore(st.node, n, objects[o].loop);
+                for (NodeId sh : c->second.shuffles) untouched &= !MayComeBefore(sh, n, objects[o].loop);
+              }
+              // A change of the list may come to be before: then this is asked again.
+              contents[o].readers.push_back(n);
+              if (untouched) {
                 BaseContent(o, kAnySlot, &count);
                 if (count >= 0 && *at + count >= 0) slot = static_cast<int32_t>(*at + count);
               }
@@ -1116,8 +1197,8 @@ void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects
     const uint32_t own = RecordOf(out).own;
     if (own != 0 && !first && objects[own].container) {
       RefreshPieces(own);
-      PushReaders(own);
-      if (objects[own].escaped) Escape(ContentOf(MakeRef(own), kAnySlot, NodeId()));
+      int32_t count;
+      ContainerMade(own, BaseContent(own, kAnySlot, &count));
     }
     SetPointsTo(out, s, n, first);
   }
@@ -1126,9 +1207,9 @@ void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects
   if (e.geometry_from >= 0 || e.storage_unknown) {
     // set_: the handle moves to another storage.
     SetId target = e.storage_unknown ? SetPool::Single(MakeRef(kUnknown))
-                                     : e.geometry_from < static_cast<int>(node.inputs.size())
-                                           ? StoragesOfSet(PointsTo(node.inputs[e.geometry_from]))
-                                           : 0;
+                   : e.geometry_from < static_cast<int>(node.inputs.size())
+                       ? StoragesOfSet(PointsTo(node.inputs[e.geometry_from]))
+                       : 0;
     if (target != 0 && !node.inputs.empty()) {
       nodes[n.index].flags |= NodeRecord::kMovesStorage;
       for (Ref r : sets.Refs(PointsTo(node.inputs[0]))) {
@@ -1136,9 +1217,15 @@ void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects
         if (o == kUnknown || !objects[o].tensor || objects[o].kind == Kind::kSummary) continue;
         SetId moved = Join(moved_storage[o], target);
         moved_storage[o] = moved;
-        SetStorage(o, objects[o].storage);
+        if (objects[o].external) {
+          external_moved = true;
+          Escape(target);
+        }
+        const SetId before = objects[o].storage;
+        SetStorage(o, before);
         // Whoever holds it: its definition's users, and theirs.
-        if (objects[o].def.valid()) {
+        if (objects[o].storage != before && objects[o].def.valid()) {
+          dirty = true;
           PushUsers(objects[o].def);
           uint64_t& epoch = forced[objects[o].def.index];
           epoch = touched_epoch;
@@ -1259,7 +1346,9 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
   ++evaluations;
   const OpEffects& op = OpOf(node);
   const uint8_t had = record.flags;
-  if (!first || had != 0) Forget(n, record);
+  std::vector<std::pair<uint32_t, Store>> had_stores;
+  if (had & NodeRecord::kStores) had_stores = StoresOf(n);
+  if (!first || had != 0) Forget(n, record, false);
   record.flags = (record.flags | NodeRecord::kEvaluated) &
                  ~(NodeRecord::kEscapes | NodeRecord::kMovesStorage | NodeRecord::kGeometry);
   // The fast road: new memory, reads only.
@@ -1275,7 +1364,8 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
         }
         SetPointsTo(out, SetPool::Single(MakeRef(own)), n, first);
       } else if (IsAliasingType(type)) {
-        const uint32_t own = Own(out, MayBeTensor(type) ? Kind::kTensor : Kind::kContainer, MayBeTensor(type), IsContainerType(type));
+        const uint32_t own =
+            Own(out, MayBeTensor(type) ? Kind::kTensor : Kind::kContainer, MayBeTensor(type), IsContainerType(type));
         objects[own].storage = SetPool::Single(MakeRef(own));
         SetPointsTo(out, SetPool::Single(MakeRef(own)), n, first);
       } else if (!first) {
@@ -1313,10 +1403,13 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
           const uint32_t own = Own(out, Kind::kContainer, false, true);
           objects[own].storage = SetPool::Single(MakeRef(own));
           if (!first) {
-            PushReaders(own);
-            if (objects[own].escaped) Escape(ContentOf(MakeRef(own), kAnySlot, NodeId()));
-            // What it holds changed: whoever looks through several levels asks again.
-            if (touched.insert(own).second) ++touched_epoch;
+            uint64_t made_of = 1;
+            for (ValueId v : node.inputs) made_of = made_of * 0x9e3779b97f4a7c15u + PointsTo(v) + 1;
+            if (op.kind == EffectKind::kTupleSlice) {
+              int32_t count;
+              made_of += BaseContent(own, kAnySlot, &count);
+            }
+            ContainerMade(own, made_of);
           }
           SetPointsTo(out, SetPool::Single(MakeRef(own)), n, first);
         }
@@ -1421,9 +1514,20 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
     }
   }
   NodeRecord& after = nodes[n.index];
+  // Straight-line code that is walked for the first time has no reader that a store could reach.
+  if (((had | after.flags) & NodeRecord::kStores) && !(first && walk_loop == 0)) {
+    std::vector<std::pair<uint32_t, Store>> has_stores;
+    if (after.flags & NodeRecord::kStores) has_stores = StoresOf(n);
+    if (has_stores != had_stores) {
+      dirty = true;
+      for (const auto& [o, store] : had_stores) PushReaders(o);
+      for (const auto& [o, store] : has_stores) PushReaders(o);
+    }
+  }
   if (after.first_write != 0) {
     bool geometry = false;
-    for (uint32_t i = after.first_write; i != 0; i = writes.at(i).node_next) geometry |= (writes.at(i).bits & kGeometryWrite) != 0;
+    for (uint32_t i = after.first_write; i != 0; i = writes.at(i).node_next)
+      geometry |= (writes.at(i).bits & kGeometryWrite) != 0;
     if (geometry) after.flags |= NodeRecord::kGeometry;
   }
   const int64_t change = ((after.flags & NodeRecord::kGeometry) ? 1 : 0) - ((had & NodeRecord::kGeometry) ? 1 : 0);
@@ -1493,6 +1597,7 @@ void AliasDb::State::Reset() {
   summaries.clear();
   external_readers.clear();
   external_stores = false;
+  external_moved = false;
   stores_of_node.clear();
   geometry_changes.clear();
   geometry_writers = 0;
@@ -1554,7 +1659,7 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
     if (auto it = stores_of_node.find(n.index); it != stores_of_node.end()) {
       holders.insert(holders.end(), it->second.begin(), it->second.end());
     }
-    Forget(n, nodes[n.index]);
+    Forget(n, nodes[n.index], false);
     if (r.flags & NodeRecord::kGeometry) --geometry_writers;
     r.flags &= NodeRecord::kQueued;
     for (ValueId v : g.node(n).outputs) RecordOf(v).points_to = 0;

@@ -1,5 +1,5 @@
-// Which bytes of its storage a handle covers: exactly, through the view rules, where sizes and strides are known; and as a box in
-// the index space of what it is a view of, where they are not.
+// Which bytes of its storage a handle covers: exactly, through the view rules, where sizes and strides are known; and
+// as a box in the index space of what it is a view of, where they are not.
 #include <algorithm>
 #include <limits>
 
@@ -18,10 +18,10 @@ namespace {
 
 // Pseudo-dimensions, apart from all real ones.
 constexpr int64_t kNoKey = INT64_MIN;
-constexpr int64_t kFromEnd = int64_t{1} << 20;     // + dimension: counted from the end
-constexpr int64_t kDiagonal = int64_t{1} << 24;    // + 4096 * dim1 + dim2: column minus row
-constexpr int64_t kPart = int64_t{1} << 30;        // real or imaginary part
-constexpr int64_t kPieces = int64_t{1} << 40;      // + list object or node
+constexpr int64_t kFromEnd = int64_t{1} << 20;   // + dimension: counted from the end
+constexpr int64_t kDiagonal = int64_t{1} << 24;  // + 4096 * dim1 + dim2: column minus row
+constexpr int64_t kPart = int64_t{1} << 30;      // real or imaginary part
+constexpr int64_t kPieces = int64_t{1} << 40;    // + list object or node
 
 const Type& UnwrapOptional(const Type& t) {
   const Type* p = &t;
@@ -47,7 +47,7 @@ int64_t KeyOf(const Geom& g, int64_t dim) {
 }
 
 std::optional<Expr> SizeOf(const Geom& g, int64_t dim) {
-  if (!g.has_sizes) return std::nullopt;
+  if (!g.has_sizes || static_cast<int>(g.sizes.size()) != g.rank) return std::nullopt;
   if (dim < 0) dim += g.rank;
   if (dim < 0 || dim >= g.rank) return std::nullopt;
   return g.sizes[dim];
@@ -99,7 +99,8 @@ void Point(Geom* g, int64_t key, int64_t at) {
 
 // Makes front[0..count) explicit.
 void Materialize(Geom* g, int64_t count) {
-  while (static_cast<int64_t>(g->front.size()) < count) g->front.push_back(static_cast<int64_t>(g->front.size()) + g->rest);
+  while (static_cast<int64_t>(g->front.size()) < count)
+    g->front.push_back(static_cast<int64_t>(g->front.size()) + g->rest);
 }
 
 void RemoveDim(Geom* g, int64_t dim) {
@@ -112,7 +113,11 @@ void RemoveDim(Geom* g, int64_t dim) {
     }
     Materialize(g, g->rank);
     g->front.erase(g->front.begin() + dim);
-    if (g->has_sizes) g->sizes.erase(g->sizes.begin() + dim);
+    if (g->has_sizes && static_cast<int>(g->sizes.size()) == g->rank) {
+      g->sizes.erase(g->sizes.begin() + dim);
+    } else {
+      g->has_sizes = false;
+    }
     --g->rank;
     return;
   }
@@ -146,6 +151,7 @@ void Permute(Geom* g, const std::vector<int64_t>& dims) {
     g->has_sizes = false;
   }
   Materialize(g, rank);
+  if (g->has_sizes && static_cast<int64_t>(g->sizes.size()) != rank) g->has_sizes = false;
   std::vector<int64_t> front;
   std::vector<Expr> sizes;
   for (int64_t d : dims) {
@@ -186,7 +192,7 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
     const Object& obj = objects[o];
     uint32_t base = 0;
     if ((obj.kind == Kind::kView || obj.kind == Kind::kPiece) && obj.def.valid() && g.IsLive(obj.def) &&
-        SetPool::IsSingle(obj.storage) && !geometry_changes.contains(o)) {
+        SetPool::IsSingle(obj.storage) && !GeometryChanges(o)) {
       const Value& value = g.value(obj.def);
       const Node& node = g.node(value.def);
       uint64_t mask = 1;
@@ -230,7 +236,7 @@ Geom AliasDb::State::MakeGeom(uint32_t object) {
     out.storage = 0;
     return out;
   }
-  if (geometry_changes.contains(object)) return out;  // anywhere in its storage
+  if (GeometryChanges(object)) return out;  // anywhere in its storage
   const bool whole = storage == object;
   Type type = TypeOfObject(object);
   if (o.kind == Kind::kInput && objects[storage].kind == Kind::kWeight) {
@@ -241,7 +247,8 @@ Geom AliasDb::State::MakeGeom(uint32_t object) {
     for (int64_t s : w.geometry.sizes) out.geometry.sizes.push_back(Expr(s));
     for (int64_t s : w.geometry.strides) out.geometry.strides.push_back(Expr(s));
     out.geometry.offset = Expr(w.geometry.offset);
-  } else if (whole && (o.kind == Kind::kInput || o.kind == Kind::kTensor || o.kind == Kind::kConstant || o.kind == Kind::kElement)) {
+  } else if (whole && (o.kind == Kind::kInput || o.kind == Kind::kTensor || o.kind == Kind::kConstant ||
+                       o.kind == Kind::kElement)) {
     const Type& t = UnwrapOptional(type);
     if (t.IsTensor() && t.tensor().IsComplete()) {
       out.exact = true;
@@ -261,7 +268,8 @@ Geom AliasDb::State::MakeGeom(uint32_t object) {
   if (!fresh) {
     const Type& t = UnwrapOptional(type);
     if (out.exact) {
-      Region r = Region::Strided(out.geometry.offset, out.geometry.sizes, out.geometry.strides, ItemSize(out.geometry.dtype));
+      Region r =
+          Region::Strided(out.geometry.offset, out.geometry.sizes, out.geometry.strides, ItemSize(out.geometry.dtype));
       out.injective = r.OverlapsItself(g.symbols) == false;
     } else if (t.IsTensor() && t.tensor().sizes && t.tensor().strides) {
       Region r = Region::Strided(Expr(0), *t.tensor().sizes, *t.tensor().strides, 1);
@@ -284,7 +292,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int 
   *out = base;
   out->exact = false;
   out->geometry = SymbolicGeometry();
-  const bool changes = geometry_changes.contains(base_object);
+  const bool changes = GeometryChanges(base_object);
 
   // Exactly.
   if (base.exact && !changes && kind != EffectKind::kConstantChunk) {
@@ -330,7 +338,6 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int 
         if (which < meaning->outputs.size()) {
           out->exact = true;
           out->geometry = meaning->outputs[which];
-          out->rank = static_cast<int>(out->geometry.sizes.size());
         }
       }
     }
@@ -512,8 +519,9 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int 
     }
     std::optional<int64_t> dim = constant(2);
     std::optional<Expr> lo, hi;
-    if (piece >= 0 && dim && (name == "aten::split" || name == "aten::split_with_sizes" || name == "aten::unsafe_split" ||
-                              name == "aten::unsafe_split_with_sizes")) {
+    if (piece >= 0 && dim &&
+        (name == "aten::split" || name == "aten::split_with_sizes" || name == "aten::unsafe_split" ||
+         name == "aten::unsafe_split_with_sizes")) {
       if (std::optional<Expr> size = expr(1); size && node.op.overload() == "Tensor") {
         lo = *size * piece;
         hi = *size * (piece + 1);
@@ -572,8 +580,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int 
     return;
   }
   if (name == "aten::permute") {
-    std::optional<std::vector<Expr>> list =
-        node.inputs.size() > 1 ? GetIntListExpr(g, node.inputs[1]) : std::nullopt;
+    std::optional<std::vector<Expr>> list = node.inputs.size() > 1 ? GetIntListExpr(g, node.inputs[1]) : std::nullopt;
     std::vector<int64_t> dims;
     if (list) {
       for (const Expr& e : *list) {
@@ -602,8 +609,12 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int 
     }
     if (!out->lost) out->front.insert(out->front.begin() + d, kNoKey);
     if (out->rank >= 0) {
+      if (out->has_sizes && static_cast<int>(out->sizes.size()) == out->rank) {
+        out->sizes.insert(out->sizes.begin() + d, Expr(1));
+      } else {
+        out->has_sizes = false;
+      }
       ++out->rank;
-      if (out->has_sizes) out->sizes.insert(out->sizes.begin() + d, Expr(1));
     } else {
       --out->rest;
       if (d != 0) out->negative_ok = false;
@@ -651,8 +662,8 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int 
     return;
   }
   if (name == "aten::view" || name == "aten::reshape" || name == "aten::_unsafe_view" || name == "aten::flatten" ||
-      name == "aten::ravel" || name == "aten::unflatten" || name == "aten::reshape_as" || name == "aten::view_as_real" ||
-      name == "aten::view_as_complex") {
+      name == "aten::ravel" || name == "aten::unflatten" || name == "aten::reshape_as" ||
+      name == "aten::view_as_real" || name == "aten::view_as_complex") {
     new_space(true);
     return;
   }
@@ -676,7 +687,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int 
 
 bool AliasDb::State::IsEmpty(uint32_t object) {
   const Object& o = objects[object];
-  if (o.kind == Kind::kUnknown || o.kind == Kind::kSummary || geometry_changes.contains(object)) return false;
+  if (o.kind == Kind::kUnknown || o.kind == Kind::kSummary || GeometryChanges(object)) return false;
   if (o.kind == Kind::kInput || o.kind == Kind::kTensor || o.kind == Kind::kView || o.kind == Kind::kConstant) {
     const Type& t = UnwrapOptional(g.value(o.def).type);
     if (!t.IsTensor() || !t.tensor().sizes) return false;
@@ -754,10 +765,12 @@ bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
       // Nobody may change the lists between.
       return !Written(a, false) && !Written(b, false);
     }
-    if (SetPool::IsSingle(p) && SetPool::IsSingle(q) && !IsOld(SetPool::SingleRef(p)) && !IsOld(SetPool::SingleRef(q))) {
+    if (SetPool::IsSingle(p) && SetPool::IsSingle(q) && !IsOld(SetPool::SingleRef(p)) &&
+        !IsOld(SetPool::SingleRef(q))) {
       uint32_t i = ObjectOf(SetPool::SingleRef(p)), j = ObjectOf(SetPool::SingleRef(q));
       if (i == j && (objects[i].kind == Kind::kUnknown || objects[i].kind == Kind::kSummary)) return false;
-      if (i == j && objects[i].slot < 0 && (objects[i].kind == Kind::kElement || objects[i].kind == Kind::kPiece)) return false;
+      if (i == j && objects[i].slot < 0 && (objects[i].kind == Kind::kElement || objects[i].kind == Kind::kPiece))
+        return false;
       return i == j || SameByStructure(i, j, depth + 1);
     }
     return false;
@@ -782,11 +795,10 @@ bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
 bool AliasDb::State::SameByStructure(uint32_t a, uint32_t b, int depth) {
   if (a == b) return true;
   if (depth > 16 || objects[a].kind != objects[b].kind) return false;
-  if (geometry_changes.contains(a) || geometry_changes.contains(b)) return false;
+  if (GeometryChanges(a) || GeometryChanges(b)) return false;
   if (objects[a].kind == Kind::kPiece) {
     return objects[a].slot >= 0 && objects[a].slot == objects[b].slot && SetPool::IsSingle(objects[a].storage) &&
-           objects[a].storage == objects[b].storage && ObjectOf(SetPool::SingleRef(objects[a].storage)) != a &&
-           [&] {
+           objects[a].storage == objects[b].storage && ObjectOf(SetPool::SingleRef(objects[a].storage)) != a && [&] {
              const Value &x = g.value(objects[a].def), &y = g.value(objects[b].def);
              const Node &m = g.node(x.def), &n = g.node(y.def);
              if (m.op != n.op || x.def_index != y.def_index || m.inputs.size() != n.inputs.size()) return false;
@@ -796,13 +808,14 @@ bool AliasDb::State::SameByStructure(uint32_t a, uint32_t b, int depth) {
              return true;
            }();
   }
-  if (objects[a].kind != Kind::kView || !SetPool::IsSingle(objects[a].storage) || objects[a].storage != objects[b].storage) {
+  if (objects[a].kind != Kind::kView || !SetPool::IsSingle(objects[a].storage) ||
+      objects[a].storage != objects[b].storage) {
     return false;
   }
   const Value &x = g.value(objects[a].def), &y = g.value(objects[b].def);
   const Node &m = g.node(x.def), &n = g.node(y.def);
-  if (m.op != n.op || x.def_index != y.def_index || m.inputs.size() != n.inputs.size() ||
-      !m.attributes.empty() || !n.attributes.empty()) {
+  if (m.op != n.op || x.def_index != y.def_index || m.inputs.size() != n.inputs.size() || !m.attributes.empty() ||
+      !n.attributes.empty()) {
     return false;
   }
   for (size_t i = 0; i < m.inputs.size(); ++i) {
@@ -812,7 +825,7 @@ bool AliasDb::State::SameByStructure(uint32_t a, uint32_t b, int depth) {
   if (!m.inputs.empty()) {
     SetId p = PointsTo(m.inputs[0]);
     bool changes = false;
-    sets.ForEach(p, [&](Ref r) { changes |= geometry_changes.contains(ObjectOf(r)); });
+    sets.ForEach(p, [&](Ref r) { changes |= GeometryChanges(ObjectOf(r)); });
     if (changes) return false;
   }
   return true;

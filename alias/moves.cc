@@ -83,7 +83,8 @@ void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bo
           if (kind == Kind::kRandom) {
             return absl::StrCat(DescribeNode(n), " and ", DescribeNode(m), " both draw random numbers");
           }
-          if (kind == Kind::kWorld) return absl::StrCat(DescribeNode(n), " and ", DescribeNode(m), " both have side effects");
+          if (kind == Kind::kWorld)
+            return absl::StrCat(DescribeNode(n), " and ", DescribeNode(m), " both have side effects");
           auto through = [&](const Access& y) -> std::string {
             const Node& node = g.node(y.node);
             return y.arg < node.inputs.size() ? absl::StrCat("%", g.value(node.inputs[y.arg]).name) : "unknown memory";
@@ -92,8 +93,8 @@ void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bo
           const Access &writer = b_writes ? b : a, &other = b_writes ? a : b;
           const char* verb = writer.bits & kWrite ? "written" : "given another geometry";
           std::string what = through(other), by = through(writer);
-          return absl::StrCat(what, " is ", verb, " by ", DescribeNode(writer.node), what == by ? "" : ", through its alias ",
-                              what == by ? "" : by);
+          return absl::StrCat(what, " is ", verb, " by ", DescribeNode(writer.node),
+                              what == by ? "" : ", through its alias ", what == by ? "" : by);
         });
       }
     };

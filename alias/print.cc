@@ -164,7 +164,8 @@ std::string AliasDb::ToString() const {
     std::vector<std::string> lines;
     for (uint32_t i = s.RecordOf(n).first_write; i != 0; i = s.writes.at(i).node_next) {
       const State::Access& w = s.writes.at(i);
-      lines.push_back(absl::StrCat((w.bits & kWrite) ? "" : "geometry of ", s.RefName(w.object), " in ", s.RefName(w.storage)));
+      lines.push_back(
+          absl::StrCat((w.bits & kWrite) ? "" : "geometry of ", s.RefName(w.object), " in ", s.RefName(w.storage)));
     }
     std::sort(lines.begin(), lines.end());
     lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
@@ -183,8 +184,9 @@ std::string AliasDb::ToJson() const {
   auto location = [&](uint32_t o) {
     if (!listed.insert(o).second) return;
     Location l = Describe(LocationId(o));
-    absl::StrAppend(&out, first ? "\n" : ",\n", "  {\"id\": ", o, ", \"name\": ", Json(l.name), ", \"kind\": ",
-                    Json(KindName(s.objects[o].kind)), ", \"caller_owned\": ", l.caller_owned ? "true" : "false",
+    absl::StrAppend(&out, first ? "\n" : ",\n", "  {\"id\": ", o, ", \"name\": ", Json(l.name),
+                    ", \"kind\": ", Json(KindName(s.objects[o].kind)),
+                    ", \"caller_owned\": ", l.caller_owned ? "true" : "false",
                     ", \"escaped\": ", l.escaped ? "true" : "false", "}");
     first = false;
   };
@@ -197,8 +199,8 @@ std::string AliasDb::ToJson() const {
   ForEachValue(s.g, [&](ValueId v) {
     const State::SetId p = s.PointsTo(v);
     if (p == 0) return;
-    absl::StrAppend(&out, first ? "\n" : ",\n", "  {\"value\": ", Json(absl::StrCat("%", s.g.value(v).name)), ", \"type\": ",
-                    Json(s.g.value(v).type.ToString()), ", \"objects\": [");
+    absl::StrAppend(&out, first ? "\n" : ",\n", "  {\"value\": ", Json(absl::StrCat("%", s.g.value(v).name)),
+                    ", \"type\": ", Json(s.g.value(v).type.ToString()), ", \"objects\": [");
     std::vector<std::string> names = Names(s, p);
     for (std::string& n : names) n = Json(n);
     absl::StrAppend(&out, absl::StrJoin(names, ", "), "], \"locations\": [");
@@ -230,8 +232,9 @@ std::string AliasDb::ToJson() const {
       std::sort(list->begin(), list->end());
       list->erase(std::unique(list->begin(), list->end()), list->end());
     }
-    absl::StrAppend(&out, first ? "\n" : ",\n", "  {\"index\": ", k++, ", \"node\": ", Json(s.DescribeNode(n)), ", \"writes\": [",
-                    absl::StrJoin(writes, ", "), "], \"reads\": [", absl::StrJoin(reads, ", "), "]}");
+    absl::StrAppend(&out, first ? "\n" : ",\n", "  {\"index\": ", k++, ", \"node\": ", Json(s.DescribeNode(n)),
+                    ", \"writes\": [", absl::StrJoin(writes, ", "), "], \"reads\": [", absl::StrJoin(reads, ", "),
+                    "]}");
     first = false;
   }
   return out + "\n ]\n}\n";
@@ -250,7 +253,8 @@ std::string AliasDb::ToDot() const {
   std::vector<std::string> edges;
   auto draw = [&](uint32_t o) {
     if (!drawn.insert(o).second) return;
-    absl::StrAppend(&out, "  o", o, " [shape=box, label=", Json(absl::StrCat(s.ObjectName(o), "\n", KindName(s.objects[o].kind))),
+    absl::StrAppend(&out, "  o", o,
+                    " [shape=box, label=", Json(absl::StrCat(s.ObjectName(o), "\n", KindName(s.objects[o].kind))),
                     written.contains(o) ? ", style=filled, fillcolor=\"#f4c7c3\"" : "", "];\n");
   };
   ForEachValue(s.g, [&](ValueId v) {
@@ -290,7 +294,8 @@ std::string AliasDb::ToDot() const {
 std::string AliasDb::ToHtml() const {
   State& s = Flushed();
   std::string out =
-      "<!doctype html>\n<meta charset=\"utf-8\"><title>alias database</title>\n<style>body{font-family:sans-serif;display:flex;"
+      "<!doctype html>\n<meta charset=\"utf-8\"><title>alias "
+      "database</title>\n<style>body{font-family:sans-serif;display:flex;"
       "gap:2em}pre{line-height:1.5}.w{background:#f4c7c3}.v{cursor:default;border-bottom:1px dotted #888}"
       "td{font-family:monospace;padding:0 .6em;vertical-align:top}</style>\n<div><h3>graph</h3><pre>";
   absl::flat_hash_map<std::string, bool> writers;
@@ -338,9 +343,9 @@ std::string AliasDb::ToHtml() const {
     }
   }
   for (size_t i = 0; i < rows.size(); ++i) {
-    absl::StrAppend(&out, "<text x=\"4\" y=\"", 22 * i + 20, "\"", s.Written(rows[i].first, true) ? " fill=\"#c00\"" : "", ">%",
-                    Html(s.g.value(rows[i].first).name), "<title>", Html(absl::StrJoin(Names(s, s.PointsTo(rows[i].first)), ", ")),
-                    "</title></text>\n");
+    absl::StrAppend(&out, "<text x=\"4\" y=\"", 22 * i + 20, "\"",
+                    s.Written(rows[i].first, true) ? " fill=\"#c00\"" : "", ">%", Html(s.g.value(rows[i].first).name),
+                    "<title>", Html(absl::StrJoin(Names(s, s.PointsTo(rows[i].first)), ", ")), "</title></text>\n");
   }
   for (size_t i = 0; i < places.size(); ++i) {
     absl::StrAppend(&out, "<text x=\"408\" y=\"", 22 * i + 20, "\">", Html(s.ObjectName(places[i])), " (",
@@ -509,7 +514,8 @@ absl::Status AliasDb::Verify() const {
     bool escaped = false, escaped_fresh = false;
     s.sets.ForEach(s.PointsTo(v), [&](State::Ref r) { escaped |= s.objects[ObjectOf(r)].escaped; });
     fresh.sets.ForEach(fresh.PointsTo(v), [&](State::Ref r) { escaped_fresh |= fresh.objects[ObjectOf(r)].escaped; });
-    if (escaped != escaped_fresh) fail(absl::StrCat("%", s.g.value(v).name, escaped ? " escapes" : " does not escape", " here"));
+    if (escaped != escaped_fresh)
+      fail(absl::StrCat("%", s.g.value(v).name, escaped ? " escapes" : " does not escape", " here"));
   });
   if (summarised) return result;
   for (NodeId n : s.g.AllNodes()) {
@@ -517,7 +523,8 @@ absl::Status AliasDb::Verify() const {
       std::vector<std::string> out;
       for (uint32_t i = state.RecordOf(n).first_write; i != 0; i = state.writes.at(i).node_next) {
         const State::Access& w = state.writes.at(i);
-        out.push_back(absl::StrCat(static_cast<int>(w.bits), " ", state.RefName(w.object), " in ", state.RefName(w.storage)));
+        out.push_back(
+            absl::StrCat(static_cast<int>(w.bits), " ", state.RefName(w.object), " in ", state.RefName(w.storage)));
         if (w.list != state.ListOf(ObjectOf(w.storage))) out.push_back("in the wrong list");
       }
       std::sort(out.begin(), out.end());

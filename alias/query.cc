@@ -102,8 +102,8 @@ bool AliasDb::State::StoragesMayOverlap(Ref a, Ref b, bool ignore_age) const {
     }
     return true;
   }
-  if (x == kUnknown) return q.escaped;
-  if (y == kUnknown) return p.escaped;
+  if (x == kUnknown || (external_moved && p.external)) return q.escaped;
+  if (y == kUnknown || (external_moved && q.external)) return p.escaped;
   if (p.kind == Kind::kPiece && q.kind == Kind::kPiece && p.parent == q.parent) {
     return p.slot < 0 || q.slot < 0;
   }
@@ -137,9 +137,8 @@ bool AliasDb::State::RefsMayAlias(Ref a, Ref b, bool ignore_age) {
       if (SetPool::IsSingle(s) && SetPool::IsSingle(t)) {
         meet = StoragesMayOverlap(SetPool::SingleRef(s), SetPool::SingleRef(t), ignore_age);
       } else {
-        sets.ForEach(s, [&](Ref p) {
-          sets.ForEach(t, [&](Ref q) { meet = meet || StoragesMayOverlap(p, q, ignore_age); });
-        });
+        sets.ForEach(
+            s, [&](Ref p) { sets.ForEach(t, [&](Ref q) { meet = meet || StoragesMayOverlap(p, q, ignore_age); }); });
       }
       if (meet && s == t && CompareObjects(ObjectOf(a), ObjectOf(b)) == Overlap::kDisjoint) meet = false;
       if (meet && s != t && SetPool::IsSingle(s) && SetPool::IsSingle(t) &&
@@ -187,7 +186,8 @@ bool AliasDb::State::AccessHits(const Access& w, Ref object, SetId storages, boo
   const bool tensors = x.tensor && y.tensor, containers = x.container && y.container;
   if (!tensors && !containers) return false;
   if (!tensors) {
-    return ObjectOf(object) == ObjectOf(w.object) || TypesMeet(TypeOfObject(ObjectOf(object)), TypeOfObject(ObjectOf(w.object)));
+    return ObjectOf(object) == ObjectOf(w.object) ||
+           TypesMeet(TypeOfObject(ObjectOf(object)), TypeOfObject(ObjectOf(w.object)));
   }
   if (object == w.object || containers) return true;
   return CompareObjects(ObjectOf(object), ObjectOf(w.object)) != Overlap::kDisjoint;
@@ -382,15 +382,16 @@ bool AliasDb::MustAlias(ValueId a, ValueId b) const {
   if (i == j) return true;
   const State::Object o = s.objects[i], other = s.objects[j];
   if (!o.tensor || !other.tensor) return false;
-  if (s.geometry_changes.contains(i) || s.geometry_changes.contains(j)) return false;
+  if (s.GeometryChanges(i) || s.GeometryChanges(j)) return false;
   if (!SetPool::IsSingle(o.storage) || o.storage != other.storage) return false;
   const uint32_t storage = ObjectOf(SetPool::SingleRef(o.storage));
-  if (IsOld(SetPool::SingleRef(o.storage)) || !(singular(storage) || s.objects[storage].kind == State::Kind::kWeight)) return false;
+  if (IsOld(SetPool::SingleRef(o.storage)) || !(singular(storage) || s.objects[storage].kind == State::Kind::kWeight))
+    return false;
   s.GeomOf(i);
   s.GeomOf(j);
   const alias_internal::Geom &u = s.GeomOf(i), &w = s.GeomOf(j);
-  if (u.exact && w.exact && u.geometry.sizes == w.geometry.sizes && ItemSize(u.geometry.dtype) == ItemSize(w.geometry.dtype) &&
-      s.CompareObjects(i, j) == Overlap::kSame) {
+  if (u.exact && w.exact && u.geometry.sizes == w.geometry.sizes &&
+      ItemSize(u.geometry.dtype) == ItemSize(w.geometry.dtype) && s.CompareObjects(i, j) == Overlap::kSame) {
     return true;
   }
   // alias and detach: the base's own bytes at its own geometry.
@@ -406,7 +407,7 @@ bool AliasDb::MustAlias(ValueId a, ValueId b) const {
       }
       const State::SetId base = s.PointsTo(n.inputs[0]);
       if (!SetPool::IsSingle(base) || IsOld(SetPool::SingleRef(base))) return object;
-      if (s.geometry_changes.contains(ObjectOf(SetPool::SingleRef(base)))) return object;
+      if (s.GeometryChanges(ObjectOf(SetPool::SingleRef(base)))) return object;
       if (!singular(ObjectOf(SetPool::SingleRef(base)))) return object;
       object = ObjectOf(SetPool::SingleRef(base));
     }
@@ -448,7 +449,7 @@ ValueMemory AliasDb::Memory(ValueId v) const {
   for (State::Ref r : s.sets.Refs(p)) {
     const State::Object& o = s.objects[ObjectOf(r)];
     storages = s.Join(storages, o.tensor ? s.Storages(r) : SetPool::Single(r));
-    changes |= s.geometry_changes.contains(ObjectOf(r));
+    changes |= s.GeometryChanges(ObjectOf(r));
   }
   m.geometry_changes = changes;
   std::vector<uint32_t> seen;
@@ -463,7 +464,8 @@ ValueMemory AliasDb::Memory(ValueId v) const {
     if (s.objects[o].tensor) {
       const alias_internal::Geom& geom = s.GeomOf(o);
       if (geom.exact) {
-        m.region = Region::Strided(geom.geometry.offset, geom.geometry.sizes, geom.geometry.strides, ItemSize(geom.geometry.dtype));
+        m.region = Region::Strided(geom.geometry.offset, geom.geometry.sizes, geom.geometry.strides,
+                                   ItemSize(geom.geometry.dtype));
       }
     }
   }
@@ -627,7 +629,7 @@ bool AliasDb::SafeToChangeAliasing(ValueId a, ValueId b) const {
   State& s = Flushed();
   auto changes = [&](ValueId v) {
     bool any = s.Written(v, false);
-    s.sets.ForEach(s.PointsTo(v), [&](State::Ref r) { any |= s.geometry_changes.contains(ObjectOf(r)); });
+    s.sets.ForEach(s.PointsTo(v), [&](State::Ref r) { any |= s.GeometryChanges(ObjectOf(r)); });
     return any;
   };
   if (changes(a) || changes(b)) return false;
@@ -666,7 +668,7 @@ void AliasDb::OnNodeErasing(NodeId n) {
     if (--s.geometry_writers == 0) s.needs_rebuild = true;
     s.dirty = true;
   }
-  s.Forget(n, r);
+  s.Forget(n, r, true);
   r = State::NodeRecord();
   const Node& node = s.g.node(n);
   for (ValueId v : node.outputs) s.FreeOwn(v);

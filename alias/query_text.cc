@@ -22,9 +22,11 @@ class Queries {
     for (absl::string_view w : absl::StrSplit(line, absl::ByAnyChar(" \t,"), absl::SkipEmpty())) words.push_back(w);
     const absl::string_view op = words[0];
     const bool one = op == "has_writers";
-    const bool on_values = op == "may_alias" || op == "may_contain_alias" || op == "must_alias" || op == "safe_to_change_aliasing";
+    const bool on_values =
+        op == "may_alias" || op == "may_contain_alias" || op == "must_alias" || op == "safe_to_change_aliasing";
     const bool moves = op == "can_move_before" || op == "can_move_after";
-    if (!one && !on_values && !moves && op != "writes_to_alias_of") return absl::StrCat("error: unknown query \"", op, "\"");
+    if (!one && !on_values && !moves && op != "writes_to_alias_of")
+      return absl::StrCat("error: unknown query \"", op, "\"");
     if (words.size() != (one ? 2 : 3)) {
       return absl::StrCat("error: ", op, " takes ", one ? "one argument" : "two arguments", ", not ", words.size() - 1);
     }
@@ -58,7 +60,8 @@ class Queries {
 
   absl::StatusOr<ValueId> FindValue(absl::string_view name) const {
     absl::string_view bare = name;
-    if (!absl::ConsumePrefix(&bare, "%")) return absl::InvalidArgumentError(absl::StrCat("expected a value such as %x, found \"", name, "\""));
+    if (!absl::ConsumePrefix(&bare, "%"))
+      return absl::InvalidArgumentError(absl::StrCat("expected a value such as %x, found \"", name, "\""));
     if (bare.size() >= 2 && bare.front() == '"' && bare.back() == '"') bare = bare.substr(1, bare.size() - 2);
     ValueId v = g_.FindValue(bare);
     if (!v.valid()) return absl::NotFoundError(absl::StrCat("there is no value ", name));

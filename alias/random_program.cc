@@ -90,8 +90,8 @@ class Generator {
         case 3:
         case 4: {
           static const char* const kBounds[] = {"none", "k0", "k1", "k2", "km1"};
-          line("%", v, " : Tensor = aten::slice(%", x, ", %", Below(3) == 0 ? "k1" : "k0", ", %", kBounds[Below(5)], ", %",
-               kBounds[Below(5)], ", %", Below(3) == 0 ? "k2" : "k1", ")");
+          line("%", v, " : Tensor = aten::slice(%", x, ", %", Below(3) == 0 ? "k1" : "k0", ", %", kBounds[Below(5)],
+               ", %", kBounds[Below(5)], ", %", Below(3) == 0 ? "k2" : "k1", ")");
           break;
         }
         case 5:
@@ -289,8 +289,9 @@ class Generator {
       lists_.push_back(v);
     }
     absl::StrAppend(out, pad, absl::StrJoin(outs, ", "), " = prim::Loop(%", Below(2) == 0 ? "n" : "m", ", %true, ",
-                    absl::StrJoin(inits, ", "), ")\n", pad, "  block0(%", index, " : int, ", absl::StrJoin(params, ", "),
-                    "):\n", body, pad, "    -> (%true, ", absl::StrJoin(results, ", "), ")\n");
+                    absl::StrJoin(inits, ", "), ")\n", pad, "  block0(%", index, " : int, ",
+                    absl::StrJoin(params, ", "), "):\n", body, pad, "    -> (%true, ", absl::StrJoin(results, ", "),
+                    ")\n");
   }
 
   std::mt19937_64 rng_;
@@ -453,7 +454,8 @@ class Runner {
     }
     bool same = false;
     if (a.tensor && b.tensor) {
-      same = a.tensor->storage == b.tensor->storage && a.tensor->sizes == b.tensor->sizes && a.tensor->Places() == b.tensor->Places();
+      same = a.tensor->storage == b.tensor->storage && a.tensor->sizes == b.tensor->sizes &&
+             a.tensor->Places() == b.tensor->Places();
     } else if (a.list && b.list) {
       same = a.list == b.list;
     }
@@ -664,7 +666,10 @@ class Runner {
       int64_t y = op == "aten::add_" ? Sum(*in(1).tensor) : 0;
       for (int64_t p : x.Places()) {
         int64_t& v = x.storage->data[p];
-        v = op == "aten::add_" ? (v * 5 + y) % 1000003 : op == "aten::mul_" ? (v * 2 + 1) % 1000003 : op == "aten::zero_" ? 0 : std::max<int64_t>(v, 0);
+        v = op == "aten::add_"    ? (v * 5 + y) % 1000003
+            : op == "aten::mul_"  ? (v * 2 + 1) % 1000003
+            : op == "aten::zero_" ? 0
+                                  : std::max<int64_t>(v, 0);
       }
       Any a = in(0);
       out(a);
@@ -795,7 +800,9 @@ class Runner {
 
 }  // namespace
 
-std::string RandomProgram(uint64_t seed, const RandomProgramOptions& options) { return Generator(seed, options).Make(); }
+std::string RandomProgram(uint64_t seed, const RandomProgramOptions& options) {
+  return Generator(seed, options).Make();
+}
 
 void RunProgram(const Graph& g, uint64_t seed, bool watch, Observed* seen) { Runner(g, seed, watch, seen).Run(); }
 

@@ -1,6 +1,6 @@
-// Random programs over views, in-place operators, lists, tuples, Ifs and Loops, and a small executor that runs them and watches the
-// memory: the test of the alias database by what really happens. The arithmetic is the executor's own; what is PyTorch's is which
-// bytes each operator reads and writes and which memory its results share.
+// Random programs over views, in-place operators, lists, tuples, Ifs and Loops, and a small executor that runs them and
+// watches the memory: the test of the alias database by what really happens. The arithmetic is the executor's own; what
+// is PyTorch's is which bytes each operator reads and writes and which memory its results share.
 #ifndef SMELT_ALIAS_RANDOM_PROGRAM_H_
 #define SMELT_ALIAS_RANDOM_PROGRAM_H_
 
@@ -21,7 +21,7 @@ namespace smelt {
 
 struct RandomProgramOptions {
   int nodes = 20;
-  int max_depth = 3;       // of blocks
+  int max_depth = 3;          // of blocks
   bool typed_inputs = false;  // inputs with sizes and strides
   bool geometry_changes = true;
 };
@@ -30,8 +30,9 @@ std::string RandomProgram(uint64_t seed, const RandomProgramOptions& options);
 // What a run observed, by the values' and nodes' ids in the graph.
 struct Observed {
   absl::flat_hash_set<std::pair<ValueId, ValueId>> alias, contain;  // both orders
-  absl::flat_hash_set<std::pair<ValueId, ValueId>> not_same;        // at some time both in scope, but not the same bytes or geometry
-  absl::flat_hash_set<std::pair<ValueId, ValueId>> together;        // in scope together at some time
+  absl::flat_hash_set<std::pair<ValueId, ValueId>>
+      not_same;  // at some time both in scope, but not the same bytes or geometry
+  absl::flat_hash_set<std::pair<ValueId, ValueId>> together;  // in scope together at some time
   absl::flat_hash_set<ValueId> written;
   absl::flat_hash_set<std::pair<NodeId, ValueId>> writes;
   std::vector<int64_t> result;  // outputs, inputs' final bytes, prints, random draws: what a caller sees

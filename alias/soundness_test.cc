@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "gtest/gtest.h"
 #include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/random_program.h"
 #include "smelt/core/ir/text.h"
@@ -16,7 +16,9 @@ namespace {
 
 std::unique_ptr<Graph> Parse(const std::string& text) {
   ParseOptions o;
-  o.resolve_overload = [](absl::string_view name, absl::Span<const Type> types) { return ResolveOverload(name, types); };
+  o.resolve_overload = [](absl::string_view name, absl::Span<const Type> types) {
+    return ResolveOverload(name, types);
+  };
   absl::StatusOr<std::unique_ptr<Graph>> g = ParseGraph(text, o);
   EXPECT_TRUE(g.ok()) << g.status().ToString() << "\n" << text;
   return g.ok() ? *std::move(g) : nullptr;
@@ -95,9 +97,10 @@ TEST(AliasSoundnessTest, WhatHappensWasPredicted) {
     }
     failures += failed;
   }
-  std::printf("pairs that may alias: %lld, of which did: %lld; values with writers: %lld, of which were written: %lld\n",
-              static_cast<long long>(alias.said), static_cast<long long>(alias.happened),
-              static_cast<long long>(writers.said), static_cast<long long>(writers.happened));
+  std::printf(
+      "pairs that may alias: %lld, of which did: %lld; values with writers: %lld, of which were written: %lld\n",
+      static_cast<long long>(alias.said), static_cast<long long>(alias.happened), static_cast<long long>(writers.said),
+      static_cast<long long>(writers.happened));
 }
 
 TEST(AliasSoundnessTest, AMoveThatIsAllowedChangesNoResult) {
@@ -148,8 +151,10 @@ TEST(AliasSoundnessTest, AMoveThatIsAllowedChangesNoResult) {
         RunProgram(*original, static_cast<uint64_t>(seed * 100 + run), false, &was);
         RunProgram(*g, static_cast<uint64_t>(seed * 100 + run), false, &is);
         if (was.complete != is.complete || (was.complete && was.result != is.result)) {
-          ADD_FAILURE() << "seed " << seed << ": moving " << PrintNode(*original, n) << (before ? " before " : " after ")
-                        << PrintNode(*original, m) << "\n" << text << "after\n" << PrintGraph(*g) << db->ToString();
+          ADD_FAILURE() << "seed " << seed << ": moving " << PrintNode(*original, n)
+                        << (before ? " before " : " after ") << PrintNode(*original, m) << "\n"
+                        << text << "after\n"
+                        << PrintGraph(*g) << db->ToString();
           bad = true;
         }
       }

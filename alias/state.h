@@ -76,20 +76,20 @@ enum class ObjectKind : uint8_t {
   kElement,    // inside a caller's container: parent, slot
   kPiece,      // inside a container that an operator made: parent, slot
   kConstant,
-  kWeight,     // a weight's storage
+  kWeight,  // a weight's storage
   kUnknown,
   kSummary,
-  kRandom,     // pseudo locations: the generator, the world
+  kRandom,  // pseudo locations: the generator, the world
   kWorld,
 };
 
 struct Object {
-  ValueId def;           // the value whose node makes it
-  SetId storage = 0;     // of tensors: storages (refs to objects)
-  uint32_t parent = 0;   // of kElement, kPiece
-  int32_t slot = -1;     // of those; -1: any. Of weights: the index
-  uint32_t loop = 0;     // the innermost loop it is allocated in; an index into loops, 0: none
-  uint32_t group = 0;    // the summary it is a member of
+  ValueId def;          // the value whose node makes it
+  SetId storage = 0;    // of tensors: storages (refs to objects)
+  uint32_t parent = 0;  // of kElement, kPiece
+  int32_t slot = -1;    // of those; -1: any. Of weights: the index
+  uint32_t loop = 0;    // the innermost loop it is allocated in; an index into loops, 0: none
+  uint32_t group = 0;   // the summary it is a member of
   ObjectKind kind = ObjectKind::kFree;
   bool tensor = false, container = false;
   bool external = false;  // caller owned
@@ -108,8 +108,8 @@ struct Access {
   NodeId node;
   Ref object = 0;
   Ref storage = 0;
-  uint32_t prev = 0, next = 0;    // in its location's list
-  uint32_t node_next = 0;         // in its node's list
+  uint32_t prev = 0, next = 0;  // in its location's list
+  uint32_t node_next = 0;       // in its node's list
   uint32_t list = 0;
   uint16_t arg = 0;
   uint8_t bits = 0;
@@ -157,6 +157,10 @@ struct Store {
   ValueId value;
   int32_t slot = -1;
   bool elements = false;  // the elements of `value`
+  SetId last = 0;         // what that was when the node was evaluated
+  bool operator==(const Store& o) const {
+    return node == o.node && value == o.value && slot == o.slot && elements == o.elements && last == o.last;
+  }
 };
 struct Contents {
   std::vector<Store> stores;
@@ -165,6 +169,7 @@ struct Contents {
   // The union over the first `summed` stores: reads in program order cost O(1) each, not O(stores).
   SetId sum = 0;
   uint32_t summed = 0;
+  uint64_t made_of = 0;  // a hash of the elements it was made with
 };
 
 struct Loop {
@@ -173,8 +178,8 @@ struct Loop {
   uint32_t depth = 0;
 };
 
-// Where a handle's bytes lie: exactly, as a geometry over its one storage, and as a box in the index space of some object, for
-// which no sizes are needed. Both hold at once; either may be missing.
+// Where a handle's bytes lie: exactly, as a geometry over its one storage, and as a box in the index space of some
+// object, for which no sizes are needed. Both hold at once; either may be missing.
 struct Interval {
   int64_t key = 0;  // a dimension of the space, or a pseudo-dimension (which piece of a split)
   std::optional<Expr> lo, hi;
@@ -189,7 +194,8 @@ struct Geom {
   bool space_injective = false;
   bool injective = false;  // different indices of the handle are different bytes
   std::vector<Interval> box;
-  // This handle's dimensions, as keys of the space. Beyond `front`: the key is dimension + rest. With `lost` none is known.
+  // This handle's dimensions, as keys of the space. Beyond `front`: the key is dimension + rest. With `lost` none is
+  // known.
   int rank = -1;
   bool lost = false;
   bool negative_ok = true;  // rank unknown: dimension -k is the space's -k
@@ -233,15 +239,16 @@ struct AliasDb::State {
   absl::flat_hash_map<std::pair<uint32_t, int32_t>, uint32_t> elements;  // (container, slot) -> object
   absl::flat_hash_map<uint32_t, std::vector<uint32_t>> elements_of;      // container -> objects
   absl::flat_hash_map<std::string, int32_t> attribute_slots;
-  absl::flat_hash_map<uint32_t, std::vector<Ref>> members;               // of summaries
-  absl::flat_hash_map<uint32_t, SetId> moved_storage;                    // by set_
+  absl::flat_hash_map<uint32_t, std::vector<Ref>> members;  // of summaries
+  absl::flat_hash_map<uint32_t, SetId> moved_storage;       // by set_
   absl::flat_hash_map<int, uint32_t> weight_storages;
   absl::flat_hash_map<const Graph*, std::unique_ptr<OpEffects>> summaries;
   absl::flat_hash_set<const Graph*> summarising;
   std::vector<NodeId> external_readers;
   bool external_stores = false;
-  absl::flat_hash_map<uint32_t, std::vector<uint32_t>> stores_of_node;   // node index -> containers
-  absl::flat_hash_map<uint32_t, int32_t> geometry_changes;               // object -> nodes that change its geometry
+  bool external_moved = false;  // set_ on a handle of the caller's: any of its handles may be that one
+  absl::flat_hash_map<uint32_t, std::vector<uint32_t>> stores_of_node;  // node index -> containers
+  absl::flat_hash_map<uint32_t, int32_t> geometry_changes;              // object -> nodes that change its geometry
   int64_t geometry_writers = 0;
   int64_t summarised = 0, rebuilds = 0, evaluations = 0;
 
@@ -253,8 +260,8 @@ struct AliasDb::State {
   std::vector<uint32_t> stale_lists;
   bool needs_rebuild = false;
   bool options_distrusted = false;  // some node changes a geometry: types of arguments do not tell what a view is
-  bool monotone = false;  // sets only grow: while building, and while a loop is solved again
-  bool dirty = false;  // something changed since the caches below were filled
+  bool monotone = false;            // sets only grow: while building, and while a loop is solved again
+  bool dirty = false;               // something changed since the caches below were filled
   uint32_t walk_loop = 0;
   absl::flat_hash_set<uint32_t> touched;
   uint64_t touched_epoch = 0;
@@ -280,7 +287,9 @@ struct AliasDb::State {
   void EvaluateInputs();
   void EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, bool first);
   void EvaluateBlockNode(NodeId n, const Node& node, EffectKind kind, bool first);
-  void Forget(NodeId n, NodeRecord& r);  // its accesses and stores
+  void Forget(NodeId n, NodeRecord& r, bool push);  // its accesses and stores; push: who reads the containers
+  std::vector<std::pair<uint32_t, alias_internal::Store>> StoresOf(NodeId n);
+  void ContainerMade(uint32_t own, uint64_t made_of);
   void RefreshPieces(uint32_t container);
   SetId ResultSet(NodeId n, const Node& node, const OpEffects& e, size_t k);
   void AddAccesses(NodeId n, absl::Span<const ValueId> inputs, const OpEffects& e, uint8_t extra_bits);
@@ -323,9 +332,17 @@ struct AliasDb::State {
   SetId PieceStorage(uint32_t container, uint32_t piece);
   Type TypeOfElement(uint32_t container, int32_t slot);
   Type TypeOfObject(uint32_t object, int depth = 0);
-  SetId Reach(SetId s);
-  int Precedes(NodeId a, NodeId b) const;  // 1: a before b; 0: b not after a (or neither); within one run of their common block
+  SetId Reach(SetId s, NodeId reader = NodeId());
+  int Precedes(NodeId a,
+               NodeId b) const;  // 1: a before b; 0: b not after a (or neither); within one run of their common block
+  bool MayComeBefore(NodeId a, NodeId b, uint32_t holder_loop);
   uint32_t ListOf(uint32_t storage) const;
+  // Some node changes the handle's geometry; handles of the caller's may all be one.
+  bool GeometryChanges(uint32_t object) const {
+    if (geometry_changes.empty()) return false;
+    return geometry_changes.contains(object) ||
+           ((objects[object].external || objects[object].escaped) && geometry_changes.contains(kUnknown));
+  }
   std::optional<int64_t> ConstantInt(ValueId v) const;
   int32_t AttributeSlot(const Node& node);
 

@@ -2,7 +2,8 @@
 //
 //   RegisterPass({"functionalize", "writes become values", [](PassContext& c) { return Functionalize(c.graph); }});
 //
-// A file that registers passes has one function for it, which smelt_opt.cc calls: nothing is registered by static objects.
+// A file that registers passes has one function for it, which smelt_opt.cc calls: nothing is registered by static
+// objects.
 #ifndef SMELT_TOOLS_PASS_REGISTRY_H_
 #define SMELT_TOOLS_PASS_REGISTRY_H_
 

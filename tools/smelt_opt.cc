@@ -26,7 +26,8 @@ constexpr char kUsage[] =
     "                 [--json] [--dot] [--html=FILE] [--list-passes]\n"
     "GRAPH and OUT are text (.ir) or smelt's own form (.smg); \"-\" is standard input or output.\n";
 
-// As TorchScript chooses; what fits no overload exactly (a text written by hand) takes the first that has room for the arguments.
+// As TorchScript chooses; what fits no overload exactly (a text written by hand) takes the first that has room for the
+// arguments.
 absl::StatusOr<OpName> Resolve(absl::string_view name, absl::Span<const Type> types) {
   absl::StatusOr<OpName> exact = ResolveOverload(name, types);
   if (exact.ok() || absl::IsNotFound(exact.status())) return exact;
@@ -61,9 +62,7 @@ int Fail(const absl::Status& s, int code) {
   return code;
 }
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 int Main(int argc, char** argv) {
   RegisterAliasPasses();
@@ -91,14 +90,16 @@ int Main(int argc, char** argv) {
     return kExitOk;
   }
   if (line.positional().size() != 1) {
-    std::fprintf(stderr, "smelt-opt: expected one graph, got %d\n%s", static_cast<int>(line.positional().size()), kUsage);
+    std::fprintf(stderr, "smelt-opt: expected one graph, got %d\n%s", static_cast<int>(line.positional().size()),
+                 kUsage);
     return kExitUsage;
   }
   std::vector<const Pass*> passes;
   for (absl::string_view name : absl::StrSplit(line.Get("pass"), ',', absl::SkipEmpty())) {
     const Pass* p = FindPass(std::string(name));
     if (p == nullptr) {
-      return Fail(absl::InvalidArgumentError(absl::StrCat("there is no pass \"", name, "\"; --list-passes names them")), kExitUsage);
+      return Fail(absl::InvalidArgumentError(absl::StrCat("there is no pass \"", name, "\"; --list-passes names them")),
+                  kExitUsage);
     }
     passes.push_back(p);
   }

@@ -37,101 +37,274 @@ uint64_t Bit(size_t i) { return i < 64 ? uint64_t{1} << i : 0; }
 
 // Change the geometry (or only what autograd and names know of) of their first argument, never its bytes.
 const NameSet& GeometryWriters() {
-  static const NameSet* const kNames = new NameSet{
-      "aten::t_",          "aten::transpose_",  "aten::swapaxes_",       "aten::swapdims_",
-      "aten::squeeze_",    "aten::unsqueeze_",  "aten::as_strided_",     "aten::resize_",
-      "aten::resize_as_",  "aten::set_",        "aten::set",             "aten::_resize_output_",
-      "aten::detach_",     "aten::rename_",     "aten::requires_grad_",  "aten::set_data",
-      "aten::resize_as_sparse_", "aten::sparse_resize_", "aten::sparse_resize_and_clear_", "aten::_coalesced_",
-      "aten::retain_grad", "aten::resize",      "aten::resize_as",       "aten::retain_grad_",
-      "aten::_backward",   "aten::backward"};
+  static const NameSet* const kNames = new NameSet{"aten::t_",
+                                                   "aten::transpose_",
+                                                   "aten::swapaxes_",
+                                                   "aten::swapdims_",
+                                                   "aten::squeeze_",
+                                                   "aten::unsqueeze_",
+                                                   "aten::as_strided_",
+                                                   "aten::resize_",
+                                                   "aten::resize_as_",
+                                                   "aten::set_",
+                                                   "aten::set",
+                                                   "aten::_resize_output_",
+                                                   "aten::detach_",
+                                                   "aten::rename_",
+                                                   "aten::requires_grad_",
+                                                   "aten::set_data",
+                                                   "aten::resize_as_sparse_",
+                                                   "aten::sparse_resize_",
+                                                   "aten::sparse_resize_and_clear_",
+                                                   "aten::_coalesced_",
+                                                   "aten::retain_grad",
+                                                   "aten::resize",
+                                                   "aten::resize_as",
+                                                   "aten::retain_grad_",
+                                                   "aten::_backward",
+                                                   "aten::backward"};
   return *kNames;
 }
 
 // Look at sizes, strides, dtype or the handle; not at bytes.
 const NameSet& GeometryReaders() {
-  static const NameSet* const kNames = new NameSet{
-      "aten::size", "aten::sym_size", "aten::stride", "aten::sym_stride", "aten::numel", "aten::sym_numel",
-      "aten::storage_offset", "aten::sym_storage_offset", "aten::dim", "aten::ndimension", "aten::len",
-      "aten::element_size", "aten::get_device", "aten::is_complex", "aten::is_conj", "aten::is_contiguous",
-      "aten::sym_is_contiguous", "aten::is_floating_point", "aten::is_inference", "aten::is_leaf", "aten::is_neg",
-      "aten::is_non_overlapping_and_dense", "aten::is_pinned", "aten::is_same_size", "aten::is_set_to",
-      "aten::is_signed", "aten::is_strides_like_format", "aten::is_distributed", "aten::is_coalesced",
-      "aten::output_nr", "aten::qscheme", "aten::result_type", "aten::retains_grad", "aten::sparse_dim",
-      "aten::dense_dim", "aten::_dimI", "aten::_dimV", "aten::_version", "aten::_has_same_storage_numel",
-      "aten::_has_compatible_shallow_copy_type", "aten::_debug_has_internal_overlap", "aten::_is_zerotensor",
-      "aten::cudnn_is_acceptable", "aten::_fused_sdp_choice", "aten::__is__", "aten::__isnot__",
-      "aten::_assert_tensor_metadata", "aten::_nested_get_ragged_idx", "aten::q_scale", "aten::q_zero_point",
-      "aten::q_per_channel_axis", "aten::empty_like", "aten::full_like", "aten::zeros_like", "aten::ones_like",
-      "aten::rand_like", "aten::randn_like", "aten::randint_like", "aten::new_empty", "aten::new_empty_strided",
-      "aten::new_full", "aten::new_ones", "aten::new_zeros", "aten::_new_zeros_with_same_feature_meta",
-      "prim::device", "prim::dtype", "prim::is_cpu", "prim::is_cuda", "prim::is_ipu", "prim::is_maia",
-      "prim::is_meta", "prim::is_mkldnn", "prim::is_mps", "prim::is_mtia", "prim::is_nested", "prim::is_quantized",
-      "prim::is_sparse", "prim::is_sparse_csr", "prim::is_vulkan", "prim::is_xla", "prim::is_xpu",
-      "prim::itemsize", "prim::layout", "prim::name", "prim::nbytes", "prim::requires_grad", "aten::requires_grad",
-      "aten::_shape_as_tensor", "aten::can_cast", "prim::isinstance", "aten::_size_if_not_equal"};
+  static const NameSet* const kNames = new NameSet{"aten::size",
+                                                   "aten::sym_size",
+                                                   "aten::stride",
+                                                   "aten::sym_stride",
+                                                   "aten::numel",
+                                                   "aten::sym_numel",
+                                                   "aten::storage_offset",
+                                                   "aten::sym_storage_offset",
+                                                   "aten::dim",
+                                                   "aten::ndimension",
+                                                   "aten::len",
+                                                   "aten::element_size",
+                                                   "aten::get_device",
+                                                   "aten::is_complex",
+                                                   "aten::is_conj",
+                                                   "aten::is_contiguous",
+                                                   "aten::sym_is_contiguous",
+                                                   "aten::is_floating_point",
+                                                   "aten::is_inference",
+                                                   "aten::is_leaf",
+                                                   "aten::is_neg",
+                                                   "aten::is_non_overlapping_and_dense",
+                                                   "aten::is_pinned",
+                                                   "aten::is_same_size",
+                                                   "aten::is_set_to",
+                                                   "aten::is_signed",
+                                                   "aten::is_strides_like_format",
+                                                   "aten::is_distributed",
+                                                   "aten::is_coalesced",
+                                                   "aten::output_nr",
+                                                   "aten::qscheme",
+                                                   "aten::result_type",
+                                                   "aten::retains_grad",
+                                                   "aten::sparse_dim",
+                                                   "aten::dense_dim",
+                                                   "aten::_dimI",
+                                                   "aten::_dimV",
+                                                   "aten::_version",
+                                                   "aten::_has_same_storage_numel",
+                                                   "aten::_has_compatible_shallow_copy_type",
+                                                   "aten::_debug_has_internal_overlap",
+                                                   "aten::_is_zerotensor",
+                                                   "aten::cudnn_is_acceptable",
+                                                   "aten::_fused_sdp_choice",
+                                                   "aten::__is__",
+                                                   "aten::__isnot__",
+                                                   "aten::_assert_tensor_metadata",
+                                                   "aten::_nested_get_ragged_idx",
+                                                   "aten::q_scale",
+                                                   "aten::q_zero_point",
+                                                   "aten::q_per_channel_axis",
+                                                   "aten::empty_like",
+                                                   "aten::full_like",
+                                                   "aten::zeros_like",
+                                                   "aten::ones_like",
+                                                   "aten::rand_like",
+                                                   "aten::randn_like",
+                                                   "aten::randint_like",
+                                                   "aten::new_empty",
+                                                   "aten::new_empty_strided",
+                                                   "aten::new_full",
+                                                   "aten::new_ones",
+                                                   "aten::new_zeros",
+                                                   "aten::_new_zeros_with_same_feature_meta",
+                                                   "prim::device",
+                                                   "prim::dtype",
+                                                   "prim::is_cpu",
+                                                   "prim::is_cuda",
+                                                   "prim::is_ipu",
+                                                   "prim::is_maia",
+                                                   "prim::is_meta",
+                                                   "prim::is_mkldnn",
+                                                   "prim::is_mps",
+                                                   "prim::is_mtia",
+                                                   "prim::is_nested",
+                                                   "prim::is_quantized",
+                                                   "prim::is_sparse",
+                                                   "prim::is_sparse_csr",
+                                                   "prim::is_vulkan",
+                                                   "prim::is_xla",
+                                                   "prim::is_xpu",
+                                                   "prim::itemsize",
+                                                   "prim::layout",
+                                                   "prim::name",
+                                                   "prim::nbytes",
+                                                   "prim::requires_grad",
+                                                   "aten::requires_grad",
+                                                   "aten::_shape_as_tensor",
+                                                   "aten::can_cast",
+                                                   "prim::isinstance",
+                                                   "aten::_size_if_not_equal"};
   return *kNames;
 }
 
 // Say `(a)` or hide an alias, and may copy instead, or return the argument itself.
 const NameSet& MayCopy() {
-  static const NameSet* const kNames = new NameSet{
-      "aten::reshape", "aten::reshape_as", "aten::contiguous", "aten::to", "aten::flatten", "aten::ravel",
-      "aten::cpu", "aten::cuda", "aten::as_tensor", "aten::pin_memory", "aten::coalesce", "aten::resolve_conj",
-      "aten::resolve_neg", "aten::_autocast_to_full_precision", "aten::_autocast_to_reduced_precision",
-      "aten::_grad_sum_to_size", "aten::_sparse_broadcast_to", "aten::slice_inverse", "aten::positive"};
+  static const NameSet* const kNames = new NameSet{"aten::reshape",
+                                                   "aten::reshape_as",
+                                                   "aten::contiguous",
+                                                   "aten::to",
+                                                   "aten::flatten",
+                                                   "aten::ravel",
+                                                   "aten::cpu",
+                                                   "aten::cuda",
+                                                   "aten::as_tensor",
+                                                   "aten::pin_memory",
+                                                   "aten::coalesce",
+                                                   "aten::resolve_conj",
+                                                   "aten::resolve_neg",
+                                                   "aten::_autocast_to_full_precision",
+                                                   "aten::_autocast_to_reduced_precision",
+                                                   "aten::_grad_sum_to_size",
+                                                   "aten::_sparse_broadcast_to",
+                                                   "aten::slice_inverse",
+                                                   "aten::positive"};
   return *kNames;
 }
 
 // Hide an alias, and never copy: their results are views, always.
 const NameSet& HiddenPureViews() {
-  static const NameSet* const kNames = new NameSet{
-      "aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk",
-      "aten::broadcast_tensors", "aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d", "aten::data",
-      "aten::meshgrid", "aten::_remove_batch_dim", "aten::unflatten_dense_tensors"};
+  static const NameSet* const kNames =
+      new NameSet{"aten::_unsafe_view", "aten::unsafe_split",      "aten::unsafe_split_with_sizes",
+                  "aten::unsafe_chunk", "aten::broadcast_tensors", "aten::atleast_1d",
+                  "aten::atleast_2d",   "aten::atleast_3d",        "aten::data",
+                  "aten::meshgrid",     "aten::_remove_batch_dim", "aten::unflatten_dense_tensors"};
   return *kNames;
 }
 
 // Views whose result is never the argument's own handle.
 const NameSet& NewHandles() {
-  static const NameSet* const kNames = new NameSet{"aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_chunk",
-                                                   "aten::unsafe_split_with_sizes", "aten::unflatten_dense_tensors",
-                                                   "aten::reshape_as", "aten::slice_inverse", "aten::data"};
+  static const NameSet* const kNames = new NameSet{"aten::_unsafe_view",
+                                                   "aten::unsafe_split",
+                                                   "aten::unsafe_chunk",
+                                                   "aten::unsafe_split_with_sizes",
+                                                   "aten::unflatten_dense_tensors",
+                                                   "aten::reshape_as",
+                                                   "aten::slice_inverse",
+                                                   "aten::data"};
   return *kNames;
 }
 
 const NameSet& Partitions() {
-  static const NameSet* const kNames = new NameSet{
-      "aten::split", "aten::split_with_sizes", "aten::chunk", "aten::unbind", "aten::tensor_split", "aten::hsplit",
-      "aten::vsplit", "aten::dsplit", "aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk",
-      "aten::unflatten_dense_tensors", "aten::nonzero_numpy", "aten::where"};
+  static const NameSet* const kNames = new NameSet{"aten::split",         "aten::split_with_sizes",
+                                                   "aten::chunk",         "aten::unbind",
+                                                   "aten::tensor_split",  "aten::hsplit",
+                                                   "aten::vsplit",        "aten::dsplit",
+                                                   "aten::unsafe_split",  "aten::unsafe_split_with_sizes",
+                                                   "aten::unsafe_chunk",  "aten::unflatten_dense_tensors",
+                                                   "aten::nonzero_numpy", "aten::where"};
   return *kNames;
 }
 
 const NameSet& SideEffects() {
-  static const NameSet* const kNames = new NameSet{
-      "prim::Print", "prim::RaiseException", "aten::warn", "aten::save", "aten::manual_seed", "prim::AddStatValue",
-      "prim::TimePoint", "prim::CallFunction", "prim::CallMethod", "prim::PythonOp", "prim::IgnoredPythonOp",
-      "prim::rpc_async", "prim::rpc_sync", "prim::rpc_remote", "prim::Enter", "prim::Exit", "cuda::set_stream",
-      "cuda::_set_device", "cuda::_current_device", "cuda::synchronize", "aten::_assert_async", "aten::backward",
-      "aten::_backward", "aten::set_grad_enabled", "aten::_print", "aten::_functional_assert_async",
-      "aten::wait", "aten::awaitable_wait", "aten::is_owner", "aten::to_here", "aten::seed", "aten::initial_seed",
-      "aten::get_gradients", "aten::dist_backward", "aten::_assert_scalar", "aten::_functional_assert_scalar"};
+  static const NameSet* const kNames = new NameSet{"prim::Print",
+                                                   "prim::RaiseException",
+                                                   "aten::warn",
+                                                   "aten::save",
+                                                   "aten::manual_seed",
+                                                   "prim::AddStatValue",
+                                                   "prim::TimePoint",
+                                                   "prim::CallFunction",
+                                                   "prim::CallMethod",
+                                                   "prim::PythonOp",
+                                                   "prim::IgnoredPythonOp",
+                                                   "prim::rpc_async",
+                                                   "prim::rpc_sync",
+                                                   "prim::rpc_remote",
+                                                   "prim::Enter",
+                                                   "prim::Exit",
+                                                   "cuda::set_stream",
+                                                   "cuda::_set_device",
+                                                   "cuda::_current_device",
+                                                   "cuda::synchronize",
+                                                   "aten::_assert_async",
+                                                   "aten::backward",
+                                                   "aten::_backward",
+                                                   "aten::set_grad_enabled",
+                                                   "aten::_print",
+                                                   "aten::_functional_assert_async",
+                                                   "aten::wait",
+                                                   "aten::awaitable_wait",
+                                                   "aten::is_owner",
+                                                   "aten::to_here",
+                                                   "aten::seed",
+                                                   "aten::initial_seed",
+                                                   "aten::get_gradients",
+                                                   "aten::dist_backward",
+                                                   "aten::_assert_scalar",
+                                                   "aten::_functional_assert_scalar"};
   return *kNames;
 }
 
 const NameSet& RandomNames() {
-  static const NameSet* const kNames = new NameSet{
-      "aten::dropout", "aten::dropout_", "aten::alpha_dropout", "aten::alpha_dropout_", "aten::feature_dropout",
-      "aten::feature_dropout_", "aten::feature_alpha_dropout", "aten::feature_alpha_dropout_", "aten::native_dropout",
-      "aten::_fused_dropout", "aten::rrelu", "aten::rrelu_", "aten::rrelu_with_noise", "aten::rrelu_with_noise_",
-      "aten::rand", "aten::randn", "aten::randint", "aten::randperm", "aten::rand_like", "aten::randn_like",
-      "aten::randint_like", "aten::bernoulli", "aten::bernoulli_", "aten::multinomial", "aten::normal",
-      "aten::poisson", "aten::binomial", "aten::_standard_gamma", "aten::_sample_dirichlet",
-      "aten::scaled_dot_product_attention", "aten::_scaled_dot_product_flash_attention",
-      "aten::_scaled_dot_product_efficient_attention", "aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu",
-      "aten::_cudnn_rnn", "aten::manual_seed", "aten::seed", "aten::_fill_mem_eff_dropout_mask_",
-      "aten::gumbel_softmax", "aten::fractional_max_pool2d", "aten::kaiming_uniform_", "aten::pca_lowrank"};
+  static const NameSet* const kNames = new NameSet{"aten::dropout",
+                                                   "aten::dropout_",
+                                                   "aten::alpha_dropout",
+                                                   "aten::alpha_dropout_",
+                                                   "aten::feature_dropout",
+                                                   "aten::feature_dropout_",
+                                                   "aten::feature_alpha_dropout",
+                                                   "aten::feature_alpha_dropout_",
+                                                   "aten::native_dropout",
+                                                   "aten::_fused_dropout",
+                                                   "aten::rrelu",
+                                                   "aten::rrelu_",
+                                                   "aten::rrelu_with_noise",
+                                                   "aten::rrelu_with_noise_",
+                                                   "aten::rand",
+                                                   "aten::randn",
+                                                   "aten::randint",
+                                                   "aten::randperm",
+                                                   "aten::rand_like",
+                                                   "aten::randn_like",
+                                                   "aten::randint_like",
+                                                   "aten::bernoulli",
+                                                   "aten::bernoulli_",
+                                                   "aten::multinomial",
+                                                   "aten::normal",
+                                                   "aten::poisson",
+                                                   "aten::binomial",
+                                                   "aten::_standard_gamma",
+                                                   "aten::_sample_dirichlet",
+                                                   "aten::scaled_dot_product_attention",
+                                                   "aten::_scaled_dot_product_flash_attention",
+                                                   "aten::_scaled_dot_product_efficient_attention",
+                                                   "aten::lstm",
+                                                   "aten::gru",
+                                                   "aten::rnn_tanh",
+                                                   "aten::rnn_relu",
+                                                   "aten::_cudnn_rnn",
+                                                   "aten::manual_seed",
+                                                   "aten::seed",
+                                                   "aten::_fill_mem_eff_dropout_mask_",
+                                                   "aten::gumbel_softmax",
+                                                   "aten::fractional_max_pool2d",
+                                                   "aten::kaiming_uniform_",
+                                                   "aten::pca_lowrank"};
   return *kNames;
 }
 
@@ -260,9 +433,15 @@ bool MakeSpecial(absl::string_view name, OpEffects* e) {
     }
     return true;
   }
-  static const NameSet* const kSelf0 =
-      new NameSet{"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional", "prim::profile",
-                  "prim::profile_ivalue", "prim::BailOut", "prim::Guard", "aten::Size", "prim::annotate"};
+  static const NameSet* const kSelf0 = new NameSet{"prim::unchecked_cast",
+                                                   "prim::unchecked_unwrap_optional",
+                                                   "aten::_unwrap_optional",
+                                                   "prim::profile",
+                                                   "prim::profile_ivalue",
+                                                   "prim::BailOut",
+                                                   "prim::Guard",
+                                                   "aten::Size",
+                                                   "prim::annotate"};
   if (kSelf0->contains(name)) {
     e->results.resize(1);
     e->results[0].self = 1;
@@ -296,10 +475,20 @@ bool MakeSpecial(absl::string_view name, OpEffects* e) {
     e->results[0].element = 1;
     return true;
   }
-  static const NameSet* const kUnknownNames =
-      new NameSet{"prim::PythonOp", "prim::IgnoredPythonOp", "prim::CallFunction", "prim::CallMethod", "prim::rpc_async",
-                  "prim::rpc_sync", "prim::rpc_remote", "prim::Closure", "prim::Enter", "prim::Exit",
-                  "prim::StaticRuntimeCopyOuts", "aten::to_here", "aten::local_value", "aten::get_gradients"};
+  static const NameSet* const kUnknownNames = new NameSet{"prim::PythonOp",
+                                                          "prim::IgnoredPythonOp",
+                                                          "prim::CallFunction",
+                                                          "prim::CallMethod",
+                                                          "prim::rpc_async",
+                                                          "prim::rpc_sync",
+                                                          "prim::rpc_remote",
+                                                          "prim::Closure",
+                                                          "prim::Enter",
+                                                          "prim::Exit",
+                                                          "prim::StaticRuntimeCopyOuts",
+                                                          "aten::to_here",
+                                                          "aten::local_value",
+                                                          "aten::get_gradients"};
   if (kUnknownNames->contains(name)) {
     *e = Unknown();
     return true;
@@ -327,8 +516,8 @@ void DescribeContainers(const FunctionSchema& s, OpEffects* e) {
     if (a.alias.is_write) {
       written |= Bit(i);
       e->args[i] |= kWritesContainer | kReadsContainer;
-      static const NameSet* const kKeepPlaces =
-          new NameSet{"aten::append", "aten::_set_item", "aten::extend", "aten::add_", "aten::setdefault", "aten::update"};
+      static const NameSet* const kKeepPlaces = new NameSet{"aten::append", "aten::_set_item",  "aten::extend",
+                                                            "aten::add_",   "aten::setdefault", "aten::update"};
       if (!kKeepPlaces->contains(name)) e->args[i] |= kShufflesContainer;
     }
   }
@@ -385,10 +574,10 @@ bool IsContainerOp(const FunctionSchema& s) {
       if (a.alias.is_write && !Unwrap(u.element()).IsTensor()) return true;
     }
   }
-  static const NameSet* const kNames =
-      new NameSet{"aten::sort", "aten::reverse", "aten::remove", "aten::sorted", "aten::list", "aten::copy", "aten::append",
-                  "aten::insert", "aten::extend", "aten::clear", "aten::pop", "aten::slice", "aten::__getitem__",
-                  "aten::_set_item", "aten::Delete", "aten::index", "aten::count", "aten::__contains__"};
+  static const NameSet* const kNames = new NameSet{
+      "aten::sort",        "aten::reverse",   "aten::remove", "aten::sorted", "aten::list",  "aten::copy",
+      "aten::append",      "aten::insert",    "aten::extend", "aten::clear",  "aten::pop",   "aten::slice",
+      "aten::__getitem__", "aten::_set_item", "aten::Delete", "aten::index",  "aten::count", "aten::__contains__"};
   if (has_container && kNames->contains(s.op.name()) && !s.arguments.empty() && IsElementContainer(s.arguments[0].type))
     return true;
   return has_type_variable && s.op.name() != "aten::as_tensor" && s.op.name() != "aten::tensor";
@@ -410,7 +599,8 @@ void ApplyHidden(OpEffects* e, absl::string_view line, const FunctionSchema& s) 
       e->writes = true;
     } else if (w.size() == 6 && w[0] == "output" && w[4] == "input") {
       int k = number(1), i = number(5);
-      if (k < 0 || k >= static_cast<int>(e->results.size()) || i < 0 || i >= static_cast<int>(s.arguments.size())) continue;
+      if (k < 0 || k >= static_cast<int>(e->results.size()) || i < 0 || i >= static_cast<int>(s.arguments.size()))
+        continue;
       ResultEffects& r = e->results[k];
       bool list_result = IsElementContainer(s.returns[k].type), list_arg = IsElementContainer(s.arguments[i].type);
       bool may_be_self = !NewHandles().contains(name);
@@ -439,7 +629,8 @@ void ApplyHidden(OpEffects* e, absl::string_view line, const FunctionSchema& s) 
       }
     } else if (w.size() == 6 && w[0] == "outputs") {
       int k = number(1), l = number(3);
-      if (k < 0 || l < 0 || k >= static_cast<int>(e->results.size()) || l >= static_cast<int>(e->results.size())) continue;
+      if (k < 0 || l < 0 || k >= static_cast<int>(e->results.size()) || l >= static_cast<int>(e->results.size()))
+        continue;
       if (k == l) {
         if (!Partitions().contains(name)) e->results[k].elements_overlap = true;
       } else {
@@ -594,9 +785,9 @@ OpEffects FromSchema(const FunctionSchema& s) {
         e.by = OpEffects::By::kTraining;
         e.by_arg = i;
         for (absl::string_view stat : {"running_mean", "running_var"}) {
-          if (int8_t k = argument(stat); k >= 0 && !absl::StrContains(name, "no_training") &&
-                                         !absl::StrContains(name, "backward") && !absl::StrContains(name, "functional") &&
-                                         !absl::StrContains(name, "no_stats")) {
+          if (int8_t k = argument(stat);
+              k >= 0 && !absl::StrContains(name, "no_training") && !absl::StrContains(name, "backward") &&
+              !absl::StrContains(name, "functional") && !absl::StrContains(name, "no_stats")) {
             e.args[k] |= kWritesData;
             e.writes = true;
           }
@@ -850,7 +1041,8 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
     }
     case OpEffects::By::kTypeAs: {
       if (n.inputs.size() == 2 && IsTensorType(g.value(n.inputs[0]).type) && IsTensorType(g.value(n.inputs[1]).type)) {
-        const TensorType &a = Unwrap(g.value(n.inputs[0]).type).tensor(), &b = Unwrap(g.value(n.inputs[1]).type).tensor();
+        const TensorType &a = Unwrap(g.value(n.inputs[0]).type).tensor(),
+                         &b = Unwrap(g.value(n.inputs[1]).type).tensor();
         if (a.dtype && b.dtype) {
           if (*a.dtype == *b.dtype) {
             SelfOnly(&e);
@@ -894,8 +1086,8 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
         std::optional<Expr> start = has(1) ? GetIntExpr(g, n.inputs[1]) : std::nullopt;
         std::optional<Expr> end = has(2) ? GetIntExpr(g, n.inputs[2]) : std::nullopt;
         if (!start || !end || !start->IsConstant() || !end->IsConstant()) break;
-        absl::StatusOr<std::vector<Expr>> flat =
-            view_rules::FlattenedSizes(decide, absl::MakeConstSpan(geometry.sizes), *start->Constant(), *end->Constant());
+        absl::StatusOr<std::vector<Expr>> flat = view_rules::FlattenedSizes(decide, absl::MakeConstSpan(geometry.sizes),
+                                                                            *start->Constant(), *end->Constant());
         if (!flat.ok()) break;
         sizes = *flat;
         if (sizes.size() == geometry.sizes.size() && !sizes.empty()) {

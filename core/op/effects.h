@@ -1,6 +1,6 @@
 // What an operator does to memory: which arguments' bytes and geometry it reads and writes, where its results live. The
-// schema's annotations, corrected by what PyTorch was seen to do (testdata/hidden_effects.txt) and, for containers, control
-// flow and the operators that decide by a constant argument (batch_norm's training, to's copy), by hand.
+// schema's annotations, corrected by what PyTorch was seen to do (testdata/hidden_effects.txt) and, for containers,
+// control flow and the operators that decide by a constant argument (batch_norm's training, to's copy), by hand.
 //
 //   const OpEffects& e = GetOpEffects(OpName::Get("aten::add_.Tensor"));
 //   e.arg(0) & kWritesData;        // yes
@@ -21,39 +21,39 @@ namespace smelt {
 
 // What happens to one argument.
 enum ArgEffect : uint16_t {
-  kReadsData = 1,           // the bytes of a tensor
-  kReadsGeometry = 2,       // sizes, strides, storage of a tensor handle (every use of a tensor but an identity test)
-  kWritesData = 4,          // some of the tensor's bytes
-  kWritesGeometry = 8,      // t_, resize_, set_, out= of another size: the handle changes, not the bytes
-  kReadsElements = 16,      // the bytes of the tensors that a container reaches
-  kWritesElements = 32,     // _foreach_add_
-  kReadsContainer = 64,     // the list, dictionary or object itself
-  kWritesContainer = 128,   // append
-  kShufflesContainer = 256, // with kWritesContainer: afterwards elements are at other places (insert, sort, pop)
-  kStored = 512,            // becomes an element of the containers that the node writes
-  kStoresElements = 1024,   // its elements become elements of the containers that the node writes (extend)
-  kEscapes = 2048,          // may be kept by somebody this graph knows nothing of
+  kReadsData = 1,            // the bytes of a tensor
+  kReadsGeometry = 2,        // sizes, strides, storage of a tensor handle (every use of a tensor but an identity test)
+  kWritesData = 4,           // some of the tensor's bytes
+  kWritesGeometry = 8,       // t_, resize_, set_, out= of another size: the handle changes, not the bytes
+  kReadsElements = 16,       // the bytes of the tensors that a container reaches
+  kWritesElements = 32,      // _foreach_add_
+  kReadsContainer = 64,      // the list, dictionary or object itself
+  kWritesContainer = 128,    // append
+  kShufflesContainer = 256,  // with kWritesContainer: afterwards elements are at other places (insert, sort, pop)
+  kStored = 512,             // becomes an element of the containers that the node writes
+  kStoresElements = 1024,    // its elements become elements of the containers that the node writes (extend)
+  kEscapes = 2048,           // may be kept by somebody this graph knows nothing of
 };
 
 // Where a result may live. Masks are over the arguments.
 struct ResultEffects {
-  uint64_t self = 0;      // the very argument (the same tensor handle, the same list)
-  uint64_t view = 0;      // another tensor over the argument's storage
-  uint64_t element = 0;   // an element of the argument
+  uint64_t self = 0;          // the very argument (the same tensor handle, the same list)
+  uint64_t view = 0;          // another tensor over the argument's storage
+  uint64_t element = 0;       // an element of the argument
   uint64_t element_view = 0;  // a tensor over the storage of an element of the argument
-  bool fresh = false;     // new memory
-  bool unknown = false;   // anything that has escaped or is the caller's
-  int8_t slot_arg = -1;   // the argument that says which element, for `element`
+  bool fresh = false;         // new memory
+  bool unknown = false;       // anything that has escaped or is the caller's
+  int8_t slot_arg = -1;       // the argument that says which element, for `element`
   // Elements of a result that is a new container.
   uint64_t elements_self = 0;          // the arguments themselves
   uint64_t elements_view = 0;          // tensors over the arguments' storages
   uint64_t elements_element = 0;       // the elements of the arguments
   uint64_t elements_element_view = 0;  // tensors over storages of the arguments' elements
   bool elements_fresh = false;
-  bool elements_deep = false;      // containers that hold what the arguments reach (items, dict)
-  bool elements_overlap = false;   // two elements may share memory with each other beyond what the arguments say
-  bool partition = false;          // the k-th element is the k-th of disjoint pieces along a dimension (split, chunk, unbind)
-  uint32_t overlaps_results = 0;   // earlier results this one may share memory with
+  bool elements_deep = false;     // containers that hold what the arguments reach (items, dict)
+  bool elements_overlap = false;  // two elements may share memory with each other beyond what the arguments say
+  bool partition = false;  // the k-th element is the k-th of disjoint pieces along a dimension (split, chunk, unbind)
+  uint32_t overlaps_results = 0;  // earlier results this one may share memory with
 };
 
 enum class EffectKind : uint8_t {
@@ -87,14 +87,23 @@ struct OpEffects {
   uint16_t more_args = 0;  // those beyond `args`
   std::vector<ResultEffects> results;
   ResultEffects more_results;
-  bool random = false;        // draws from the generator
-  bool side_effect = false;   // prints, raises, waits: keeps its place among its like
-  bool writes = false;        // some argument's data, geometry, elements or container
-  bool pure = false;          // no writes, side effects, random state; results fresh or without memory, arguments read
-  int geometry_from = -1;     // set_: afterwards argument 0 lives in this argument's storage
+  bool random = false;       // draws from the generator
+  bool side_effect = false;  // prints, raises, waits: keeps its place among its like
+  bool writes = false;       // some argument's data, geometry, elements or container
+  bool pure = false;         // no writes, side effects, random state; results fresh or without memory, arguments read
+  int geometry_from = -1;    // set_: afterwards argument 0 lives in this argument's storage
   bool storage_unknown = false;  // set_(Storage)
   // What NodeEffects looks at.
-  enum class By : uint8_t { kNothing, kTraining, kDropout, kTo, kContiguous, kReshape, kTypeAs, kOut } by = By::kNothing;
+  enum class By : uint8_t {
+    kNothing,
+    kTraining,
+    kDropout,
+    kTo,
+    kContiguous,
+    kReshape,
+    kTypeAs,
+    kOut
+  } by = By::kNothing;
   int8_t by_arg = -1, by_arg2 = -1;
 
   uint16_t arg(size_t i) const { return i < args.size() ? args[i] : more_args; }
@@ -107,7 +116,9 @@ const OpEffects& GetOpEffects(OpName op);
 
 // For this node: constant flags and, where trust_types, the types of its arguments decide what they can. O(arguments).
 OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& e, bool trust_types);
-inline OpEffects NodeEffects(const Graph& g, NodeId n) { return NodeEffects(g, g.node(n), GetOpEffects(g.node(n).op), true); }
+inline OpEffects NodeEffects(const Graph& g, NodeId n) {
+  return NodeEffects(g, g.node(n), GetOpEffects(g.node(n).op), true);
+}
 
 // Whether values of the type can share memory: tensors, lists, dictionaries, objects, futures, and what holds them.
 bool IsAliasingType(const Type& t);
