@@ -1,6 +1,7 @@
 #include "smelt/fuser/kernel_builder.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -601,6 +602,33 @@ int Builder::ChooseVectorDim(bool ordered) const {
   return p > 0 ? p - 1 : r - 1;
 }
 
+// Dearer than a store and a load from the nearest cache.
+bool Builder::IsCostly(const Ins& in) {
+  return in.op == KernelOp::kScalar &&
+         (in.scalar >= ScalarOp::kExp || in.scalar == ScalarOp::kPow || in.scalar == ScalarOp::kAtan2);
+}
+
+// A result of instruction `i`'s type, at each point of the loops an element of its own, whose stores all come after
+// place `first` and which nothing else is kept in; -1: there is none.
+int Builder::FindRoom(int i, int first, const std::vector<std::pair<int, int>>& roots,
+                      const absl::flat_hash_map<int, std::pair<int, int>>& kept) const {
+  for (const auto& [root, place] : roots) {
+    const Ins& store = ins_[root];
+    const Access& a = accesses_[store.access];
+    if (a.dtype != ins_[i].type || store.has_offset || store.has_guard || !store.inner || place <= first) continue;
+    bool whole = true;
+    for (const Expr& c : a.coef) whole = whole && c != Expr(0);
+    if (!whole) continue;
+    int users = 0;  // other instructions at that memory
+    for (size_t k = 0; k < ins_.size(); ++k) {
+      if (ins_[k].access >= 0 && accesses_[ins_[k].access].is_output && accesses_[ins_[k].access].output == a.output)
+        ++users;
+    }
+    if (users == 1) return store.access;
+  }
+  return -1;
+}
+
 LoweredKernel Builder::Emit(bool ordered) {
   LoweredKernel out;
   KernelSpec& spec = out.spec;
@@ -610,16 +638,9 @@ LoweredKernel Builder::Emit(bool ordered) {
   out.sizes = sizes_;
 
   // Places: 2 * depth for the outer phase before the reductions of that depth, 2 * depth + 1 for the inner one.
-  std::vector<int> roots = stores_;
   auto place_of_root = [&](int i) {
     return 2 * ins_[i].depth + (ins_[i].inner || ins_[i].op == KernelOp::kReduce ? 1 : 0);
   };
-  std::stable_sort(roots.begin(), roots.end(), [&](int a, int b) {
-    const int pa = place_of_root(a), pb = place_of_root(b);
-    return pa != pb ? pa < pb : color_[a] < color_[b];
-  });
-  std::map<int, std::vector<int>> places;              // instructions by place, in order
-  absl::flat_hash_map<std::pair<int, int>, int> seen;  // (instruction, place)
   auto place_for = [&](int i, int requested) {
     const Ins& in = ins_[i];
     if (in.op == KernelOp::kReduce) return 2 * in.depth + 1;
@@ -636,23 +657,85 @@ LoweredKernel Builder::Emit(bool ordered) {
     std::vector<int> operands;
     size_t next = 0;
   };
-  for (int root : roots) {
-    std::vector<Frame> stack;
-    auto push = [&](int i, int place) {
-      if (seen.contains({i, place})) return;
-      seen[{i, place}] = -1;
-      stack.push_back({i, place, ordered_operands(i)});
-    };
-    push(root, place_of_root(root));
-    while (!stack.empty()) {
-      if (stack.back().next < stack.back().operands.size()) {
-        const int o = stack.back().operands[stack.back().next++];
-        push(o, place_for(o, stack.back().place));
-      } else {
-        places[stack.back().place].push_back(stack.back().instr);
-        stack.pop_back();
+  // Kept[i] = (the first place of i, a load of what was stored there): see KeepCostly.
+  absl::flat_hash_map<int, std::pair<int, int>> kept;
+  auto resolve = [&](int i, int place) {
+    auto it = kept.find(i);
+    return it != kept.end() && place > it->second.first ? it->second.second : i;
+  };
+  std::map<int, std::vector<int>> places;              // instructions by place, in order
+  absl::flat_hash_map<std::pair<int, int>, int> seen;  // (instruction, place)
+  auto walk = [&](const std::vector<std::pair<int, int>>& roots) {
+    places.clear();
+    seen.clear();
+    for (const auto& [root, root_place] : roots) {
+      std::vector<Frame> stack;
+      auto push = [&](int i, int place) {
+        if (seen.contains({i, place})) return;
+        seen[{i, place}] = -1;
+        stack.push_back({i, place, ordered_operands(i)});
+      };
+      push(root, root_place);
+      while (!stack.empty()) {
+        if (stack.back().next < stack.back().operands.size()) {
+          const int here = stack.back().place;
+          const int o = resolve(stack.back().operands[stack.back().next++], here);
+          push(o, place_for(o, here));
+        } else {
+          places[stack.back().place].push_back(stack.back().instr);
+          stack.pop_back();
+        }
       }
     }
+  };
+  std::vector<std::pair<int, int>> roots;  // instruction, place
+  for (int i : stores_) roots.push_back({i, place_of_root(i)});
+  std::stable_sort(roots.begin(), roots.end(), [&](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second < b.second : color_[a.first] < color_[b.first];
+  });
+  walk(roots);
+  // A costly value that several passes over the row need is kept where a result will stand that is stored later: the
+  // exponentials of a softmax. Nothing else is in that memory: a kernel that reduces never writes over what it reads.
+  for (bool again = true; again;) {
+    again = false;
+    int best = -1, first = 0;
+    for (const auto& [place, list] : places) {
+      if (place % 2 == 0) continue;
+      for (int i : list) {
+        if (!IsCostly(ins_[i]) || !ins_[i].inner || kept.contains(i)) continue;
+        int later = 0;
+        for (const auto& [other, unused] : places) later += other > place && seen.contains({i, other});
+        if (later > 0 && best < 0) {
+          best = i;
+          first = place;
+        }
+      }
+      if (best >= 0) break;
+    }
+    if (best < 0) break;
+    const int access = FindRoom(best, first, roots, kept);
+    if (access < 0) {
+      kept[best] = {INT_MAX, -1};  // not asked again
+      again = true;
+      continue;
+    }
+    Ins store;
+    store.op = KernelOp::kStore;
+    store.type = ins_[best].type;
+    store.access = access;
+    store.operands = {best};
+    const int s = Add(std::move(store));
+    Ins load;
+    load.op = KernelOp::kLoad;
+    load.type = ins_[best].type;
+    load.access = access;
+    const int l = Add(std::move(load));
+    color_.resize(ins_.size(), color_[best] ^ 0x5bd1e995);
+    kept[best] = {first, l};
+    roots.push_back({s, first});
+    std::stable_sort(roots.begin(), roots.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    walk(roots);
+    again = true;
   }
 
   std::vector<int> param_of(accesses_.size(), -1), scalar_of(scalars_.size(), -1);
@@ -670,7 +753,10 @@ LoweredKernel Builder::Emit(bool ordered) {
       k.has_guard = in.has_guard;
       k.dim = in.dim;
       k.reduce = in.reduce;
-      for (int o : ordered_operands(i)) k.operands.push_back(seen.at({o, place_for(o, place)}));
+      for (int o : ordered_operands(i)) {
+        const int r = resolve(o, place);
+        k.operands.push_back(seen.at({r, place_for(r, place)}));
+      }
       if (in.access >= 0) {
         const Access& a = accesses_[in.access];
         int& p = param_of[in.access];

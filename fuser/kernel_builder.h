@@ -122,6 +122,9 @@ class Builder {
   void ExpandAffines();
   void Color();
   LoweredKernel Emit(bool ordered);
+  static bool IsCostly(const Ins& in);
+  int FindRoom(int i, int first, const std::vector<std::pair<int, int>>& roots,
+               const absl::flat_hash_map<int, std::pair<int, int>>& kept) const;
   int ChooseVectorDim(bool ordered) const;
   bool Commutes(const Ins& in) const;
   StrideClass ClassOf(const Access& a, int d) const;
