@@ -14,6 +14,7 @@
 #include "smelt/functionalize/open_composites.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/pipeline/unsupported.h"
 
 #include "smelt/schema/bundle.h"
 #include "smelt/schema/container.h"
@@ -196,10 +197,11 @@ absl::Status CompleteTypes(Graph& g) {
     return absl::UnimplementedError(absl::StrCat(
         "inputs without a complete type (dtype, sizes; strides where not contiguous): ", absl::StrJoin(missing, ", ")));
   }
-  return InferTypes(g);
+  return WithAllUnsupported(g, InferTypes(g));
 }
 
-absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string& path, const CompileOptions& options) {
+static absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::string& path,
+                                            const CompileOptions& options) {
   CompileStats stats;
   PhaseTimer timer(options, stats);
   for (NodeId n : graph.AllNodes()) stats.nodes += graph.node(n).op != "prim::Constant";
@@ -334,6 +336,12 @@ absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string
   SMELT_RETURN_IF_ERROR(writer.Finish());
   stats.bundle_bytes = writer.bytes_written();
   timer.End("write");
+  return stats;
+}
+
+absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string& path, const CompileOptions& options) {
+  auto stats = Compile(graph, path, options);
+  if (!stats.ok()) return WithAllUnsupported(graph, stats.status());
   return stats;
 }
 

@@ -239,6 +239,11 @@ absl::StatusOr<ContainerWriter> ContainerWriter::Create(absl::string_view path, 
   ContainerWriter w;
   w.content_ = content;
   w.path_ = std::string(path);
+  // The file at `path` is replaced: a device or a folder must not be.
+  struct stat existing;
+  if (stat(w.path_.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
+    return absl::UnavailableError(absl::StrCat(path, ": is there already and is no regular file"));
+  }
   do {
     w.temporary_ = absl::StrCat(path, ".tmp.", getpid(), ".", counter++);
     w.fd_ = open(w.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);

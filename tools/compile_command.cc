@@ -109,7 +109,7 @@ int RunCompile(const std::vector<std::string>& args) {
   auto stats = CompileToFile(**graph, out, options);
   if (!stats.ok()) {
     std::fprintf(stderr, "smelt compile: %s: %s\n", model.c_str(), std::string(stats.status().message()).c_str());
-    return ExitCodeOf(stats.status());
+    return WriteExitCodeOf(stats.status());
   }
   if (line->Has("stats")) {
     nlohmann::ordered_json j;

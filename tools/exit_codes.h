@@ -19,7 +19,7 @@ enum ExitCode {
   kExitBug = 70,          // a bug in smelt
 };
 
-// For a status that came from reading or compiling a model.
+// For a status that came from reading or running something. Where a file was to be written, see WriteExitCodeOf.
 inline ExitCode ExitCodeOf(const absl::Status& s) {
   switch (s.code()) {
     case absl::StatusCode::kOk:
@@ -28,17 +28,30 @@ inline ExitCode ExitCodeOf(const absl::Status& s) {
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnavailable:
       return kExitUnreadable;
     case absl::StatusCode::kUnimplemented:
       return kExitUnsupported;
     case absl::StatusCode::kFailedPrecondition:
       return kExitRefused;
-    case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kUnavailable:
       return kExitCannotWrite;
     default:
       return kExitBug;
+  }
+}
+
+// For a status that came from something whose inputs have been read: files that cannot be reached are those to be
+// written.
+inline ExitCode WriteExitCodeOf(const absl::Status& s) {
+  switch (s.code()) {
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnavailable:
+      return kExitCannotWrite;
+    default:
+      return ExitCodeOf(s);
   }
 }
 

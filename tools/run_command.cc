@@ -69,6 +69,7 @@ int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine&
 }
 
 int RunPlain(const std::shared_ptr<const Program>& program, const CommandLine& line) {
+  bool writing = false;
   auto run = [&]() -> absl::Status {
     SMELT_ASSIGN_OR_RETURN(auto file, SafetensorsFile::Read(line.Get("inputs")));
     SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Instance> instance, Instance::Create(program));
@@ -100,11 +101,13 @@ int RunPlain(const std::shared_ptr<const Program>& program, const CommandLine& l
       if (std::string(s.data(), s.bytes()) != bytes[i])
         out[absl::StrCat(program->args()[i].name, ".after")] = args[i].tensor();
     }
+    writing = true;
     return WriteSafetensors(line.Get("outputs"), out);
   };
   absl::Status s = run();
   if (s.ok()) return kExitOk;
   std::fprintf(stderr, "smelt run: %s\n", std::string(s.message()).c_str());
+  if (writing) return kExitCannotWrite;
   if (absl::IsInvalidArgument(s)) return kExitUsage;
   return ExitCodeOf(s);
 }

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# The command line from outside: exit codes as in docs/exit_codes.md, the fields of docs/json.md.
+set -u
+smelt=$PWD/$1
+models=$PWD/testdata
+cd "${TEST_TMPDIR:?}" || exit 1
+failed=0
+
+# expect CODE PATTERN COMMAND...: the exit code, and a pattern that the output (both streams) has.
+expect() {
+  local code=$1 pattern=$2 got=0 output
+  shift 2
+  output=$("$@" 2>&1 | tr -d "\0"; exit "${PIPESTATUS[0]}") || got=$?
+  if [[ $got != "$code" ]]; then
+    echo "exit $got, expected $code: $*: $output"
+    failed=1
+  elif ! grep -qE -- "$pattern" <<<"$output"; then
+    echo "no \"$pattern\" in the output of $*: $output"
+    failed=1
+  fi
+}
+# has_fields JSON FIELD...
+has_fields() {
+  local json=$1 field
+  shift
+  for field; do
+    [[ $json == *"\"$field\":"* ]] || { echo "no field $field in $json"; failed=1; }
+  done
+}
+compile() { "$smelt" compile "$@" --cache-mode=off --target=x86-64-v2; }
+
+expect 0 'exit codes: 0 well' "$smelt" --help
+expect 2 'unknown command' "$smelt" frobnicate
+expect 2 'one model and -o' "$smelt" compile "$models/relu_input.pt2"
+expect 2 'unknown option --bogus' compile "$models/relu_input.pt2" -o a.smb --bogus
+expect 2 'x86-64-v9' "$smelt" compile "$models/relu_input.pt2" -o a.smb --target=x86-64-v9
+expect 3 'No such file' compile no_such.pt2 -o a.smb
+head -c 2000 "$models/relu_input.pt2" >cut.pt2
+expect 3 'not a readable zip' compile cut.pt2 -o a.smb
+expect 3 'not a readable zip' "$smelt" inspect cut.pt2
+expect 6 'no_such_folder' compile "$models/relu_input.pt2" -o no_such_folder/a.smb
+expect 6 'no regular file' compile "$models/relu_input.pt2" -o /dev/null
+
+# All that is missing is named, with counts and places.
+cat >unsupported.ir <<'EOF'
+graph(%x : Float(4, 8)):
+  %a : Tensor = mine::spline(%x) # net.py:3:0
+  %b : Tensor = yours::warp(%a) # net.py:4:0
+  %c : Tensor = mine::spline(%b) # net.py:5:0
+  return (%c)
+EOF
+expect 4 'mine::spline \(2 times: net.py:3, net.py:5\); yours::warp \(1 time: net.py:4\)' compile unsupported.ir -o a.smb
+echo 'graph(%x : Tensor, %y : Float(2)): %z : Tensor = aten::relu(%x) return (%z)' >incomplete.ir
+expect 4 '%x : Tensor' compile incomplete.ir -o a.smb
+
+stats=$(compile "$models/relu_input.pt2" -o a.smb --stats=json) || failed=1
+has_fields "$stats" model bundle nodes mutations_removed fusion_groups distinct_kernels kernels_compiled kernels_from_cache bundle_bytes phase_ms
+[[ $stats == *'"nodes":1,"mutations_removed":1,"fusion_groups":1,"distinct_kernels":1'* ]] || { echo "$stats"; failed=1; }
+
+case=$models/relu_input.case.safetensors
+expect 0 '^ok' "$smelt" run a.smb "--case=$case" --repeat=3 --threads=1
+report=$("$smelt" run a.smb "--case=$case" --json) || failed=1
+has_fields "$report" ok failures max_abs_err max_rel_err latency_ms min median kernel_launches library_calls bytes_copied_back alias_variant arena_bytes
+# Another model's case: the call is refused where it should not be.
+other=$("$smelt" run a.smb "--case=$models/lstm_100.case.safetensors" --json) && { echo "exit 0 for another model's case"; failed=1; }
+[[ $other == *'"ok":false'*'"failures":[{"call":0,'* ]] || { echo "$other"; failed=1; }
+expect 1 'refused' "$smelt" run a.smb "--case=$models/lstm_100.case.safetensors"
+expect 3 'No such file' "$smelt" run a.smb --case=no_such
+expect 2 'either --case' "$smelt" run a.smb
+expect 3 'cannot map' "$smelt" run <(cat a.smb) "--case=$case"
+head -c 3000 a.smb >cut.smb
+expect 3 'cut off' "$smelt" inspect cut.smb
+printf '\377' | dd of=a.smb bs=1 seek=4200 conv=notrunc 2>/dev/null
+expect 3 '' "$smelt" inspect a.smb
+
+compile "$models/kv_cache.pt2" -o kv.smb >/dev/null || failed=1
+inspected=$("$smelt" inspect kv.smb --json --digests) || failed=1
+has_fields "$inspected" signature convention plans kernels key spec target bytes uses weights arena_bytes segments sha256
+
+# Plain tensors: x is written by the model.
+printf '\x4c\0\0\0\0\0\0\0{"x":{"dtype":"F32","shape":[4,8],"data_offsets":[0,128]}}                  ' >in.safetensors
+head -c 128 /dev/zero | tr '\0' '\277' >>in.safetensors # -1.5 or so
+compile "$models/relu_input.pt2" -o relu.smb >/dev/null || failed=1
+expect 0 '' "$smelt" run relu.smb --inputs=in.safetensors --outputs=out.safetensors
+expect 0 'relu_.*x.after' head -c 200 out.safetensors
+expect 6 'no_such_folder' "$smelt" run relu.smb --inputs=in.safetensors --outputs=no_such_folder/out
+expect 2 'no tensor' "$smelt" run kv.smb --inputs=in.safetensors --outputs=out.safetensors
+exit $failed
