@@ -55,8 +55,10 @@ absl::StatusOr<std::shared_ptr<Storage>> OutputAllocator::Allocate(int64_t bytes
   constexpr size_t kMaxKnown = 256;
   for (auto& s : known_) {
     if (s.use_count() != 1 || s->bytes() != bytes) continue;
-    // The last owner may have been another thread.
+    // The last owner may have been another thread. (ThreadSanitizer does not know fences.)
+#if !defined(__SANITIZE_THREAD__)
     std::atomic_thread_fence(std::memory_order_acquire);
+#endif
     return s;
   }
   SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> made, NewStorage(bytes));
@@ -447,7 +449,6 @@ absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* 
       state_geometry_changed_ = state_geometry_changed_ || m->is_state;
     }
   }
-  std::vector<Datum> given;
   for (size_t k = 0; k < outputs->size(); ++k) {
     if (adopted_[k]) continue;
     Datum& out = (*outputs)[k];

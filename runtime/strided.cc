@@ -83,7 +83,13 @@ void CopyStrided(char* dst, absl::Span<const int64_t> dst_strides, const char* s
   }
   if (elements == 0) return;
   // The destination's order: its innermost dim last. Then merge what is contiguous in both.
-  std::stable_sort(dims, dims + rank, [](const Dim& a, const Dim& b) { return std::abs(a.dst) > std::abs(b.dst); });
+  // By insertion: std::stable_sort allocates.
+  for (int i = 1; i < rank; ++i) {
+    const Dim dim = dims[i];
+    int k = i;
+    for (; k > 0 && std::abs(dims[k - 1].dst) < std::abs(dim.dst); --k) dims[k] = dims[k - 1];
+    dims[k] = dim;
+  }
   int merged = 0;
   for (int d = 0; d < rank; ++d) {
     if (merged > 0 && dims[merged - 1].dst == dims[d].size * dims[d].dst &&
