@@ -85,6 +85,7 @@ class PlanBuilder {
     BindInputs();
     Number(g_.top());
     ComputeLastUses(g_.top(), -1);
+    for (ValueId v : g_.outputs()) Use(v, kForever);  // the epilogue reads them
     // Results are read by the epilogue: what is computed elsewhere and copied back lives until then.
     for (ValueId v : g_.outputs()) Use(v, kForever);
     SMELT_RETURN_IF_ERROR(ChooseDestinations());
