@@ -442,7 +442,7 @@ class PlanBuilder {
     if (!g_.IsParam(def) && g_.node(def).op == "smelt::view") return ViewGeometryOf(def);
     if (auto it = locations_.find(v); it != locations_.end()) return it->second.geometry;
     const ValueId base = RegionBase(v);
-    if (g_.IsLive(base)) return LayoutOf(Root(base));
+    if (g_.IsLive(base)) return LayoutOf(base);
     return DefaultLayout(g_, v);
   }
   SymbolicGeometry ViewGeometryOf(NodeId n) const {
