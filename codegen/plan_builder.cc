@@ -567,6 +567,23 @@ class PlanBuilder {
       if (!node.inputs.empty() && g_.value(node.inputs[0]).type.IsTensor()) return EmitReadScalar(n);
     }
     if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return EmitAssert(n);
+    if (name == "smelt::assert_no_internal_overlap") {
+      auto check = std::make_unique<fb::CheckT>();
+      check->kind = fb::CheckKind::NoInternalOverlap;
+      SMELT_ASSIGN_OR_RETURN(check->a, ViewOf(node.inputs[0]));
+      if (node.source) check->source = node.source->ToString();
+      plan_->prologue_checks.push_back(std::move(check));
+      return absl::OkStatus();
+    }
+    if (name == "smelt::assert_no_partial_overlap") {
+      auto check = std::make_unique<fb::CheckT>();
+      check->kind = fb::CheckKind::NoPartialOverlap;
+      SMELT_ASSIGN_OR_RETURN(check->a, ViewOf(node.inputs[0]));
+      SMELT_ASSIGN_OR_RETURN(check->b, ViewOf(node.inputs[1]));
+      if (node.source) check->source = node.source->ToString();
+      plan_->prologue_checks.push_back(std::move(check));
+      return absl::OkStatus();
+    }
     if (name == "aten::empty" || name == "aten::empty_strided" || name == "aten::empty_like" || name == "aten::new_empty" ||
         name == "aten::new_empty_strided" || name == "aten::empty_permuted") {
       Place(node.outputs[0]);  // contents nobody has written yet

@@ -347,8 +347,17 @@ class Functionalizer {
   absl::Status Write(TensorId t, ValueId v, NodeId anchor) {
     const SymbolicGeometry geometry = tensors_[t].geometry;
     const MemoryId id = tensors_[t].memory;
-    const std::optional<bool> self_overlap = RegionOf(geometry).OverlapsItself(g_.symbols);
-    if (self_overlap.has_value() && *self_overlap) return absl::FailedPreconditionError(kOverlapMessage);
+    for (size_t d = 0; d < geometry.sizes.size(); ++d) {
+      // PyTorch refuses expanded memory; overlapping windows it writes in order.
+      const std::optional<bool> several = g_.symbols.Less(Expr(1), geometry.sizes[d]);
+      if (geometry.strides[d] == Expr(0) && several.has_value() && *several) {
+        return absl::FailedPreconditionError(kOverlapMessage);
+      }
+    }
+    if (memories_[id].shared && options_.symbolic_strides && checked_.insert({t, t}).second) {
+      NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_internal_overlap"), {Read(t, anchor)}, {});
+      g_.SetSource(n, source_);
+    }
     for (MemoryId other : memories_[id].may_share) {
       (void)other;
       return absl::UnimplementedError("a write to memory that a branch's result may share");
@@ -605,6 +614,14 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
+  bool HasDuplicates() const {
+    const auto& inner = options_.duplicates.inner_of_outer;
+    for (size_t i = 0; i < inner.size(); ++i) {
+      if (inner[i].value() != static_cast<int>(i)) return true;
+    }
+    return false;
+  }
+
   // Makes the inputs of a pure node values.
   absl::Status ReadInputs(NodeId n, NodeId anchor) {
     for (uint32_t i = 0; i < g_.node(n).inputs.size(); ++i) {
@@ -641,6 +658,8 @@ class Functionalizer {
 
   absl::Status ProcessPure(NodeId n) {
     SMELT_RETURN_IF_ERROR(ReadInputs(n, n));
+    // Tensors that are one may have other geometries than the types say: what was transposed through one name is through the other.
+    if (HasDuplicates()) SMELT_RETURN_IF_ERROR(InferNode(g_, n));
     const std::string& name = g_.node(n).op.name();
     // A copy is a value that already is: contents are immutable. Only its layout may need work.
     if (name == "aten::clone" || name == "aten::lift_fresh_copy" || name == "aten::contiguous" ||
@@ -674,7 +693,7 @@ class Functionalizer {
       SMELT_ASSIGN_OR_RETURN(TensorId self, TensorOf(inputs[0]));
       SMELT_ASSIGN_OR_RETURN(TensorId source, TensorOf(inputs[1]));
       // Reading and writing the very same elements changes nothing but is still a write.
-      SMELT_RETURN_IF_ERROR(CheckPartialOverlap(self, source));
+      SMELT_RETURN_IF_ERROR(CheckPartialOverlap(self, source, n));
       SMELT_RETURN_IF_ERROR(Write(self, Read(source, n), n));
       if (!g_.node(n).outputs.empty()) tensor_of_[g_.node(n).outputs[0]] = self;
       return absl::OkStatus();
@@ -707,7 +726,7 @@ class Functionalizer {
       for (TensorId t : written) {
         for (ValueId v : inputs) {
           auto it = tensor_of_.find(v);
-          if (t >= 0 && it != tensor_of_.end()) SMELT_RETURN_IF_ERROR(CheckPartialOverlap(t, it->second));
+          if (t >= 0 && it != tensor_of_.end()) SMELT_RETURN_IF_ERROR(CheckPartialOverlap(t, it->second, n));
         }
       }
     }
@@ -743,20 +762,26 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  absl::Status CheckPartialOverlap(TensorId written, TensorId read) {
+  // PyTorch's elementwise kernels refuse operands that overlap the written tensor, unless they are the same elements; it looks only at
+  // tensors that cover their span (assert_no_partial_overlap).
+  absl::Status CheckPartialOverlap(TensorId written, TensorId read, NodeId anchor) {
     if (tensors_[written].memory != tensors_[read].memory || written == read) return absl::OkStatus();
-    if (SameGeometry(tensors_[written].geometry, tensors_[read].geometry)) return absl::OkStatus();
-    if (Compare(RegionOf(tensors_[written].geometry), RegionOf(tensors_[read].geometry), g_.symbols) ==
-        Overlap::kSome) {
-      // PyTorch's fast path for a tensor over itself through other strides is no overlap check for 1 element.
-      if (NumElements(tensors_[read].geometry) == Expr(1) && NumElements(tensors_[written].geometry) == Expr(1))
-        return absl::OkStatus();
-      return absl::FailedPreconditionError(
-          "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-          "location. "
-          "Please clone() the tensor before performing the operation.");
+    const SymbolicGeometry &a = tensors_[written].geometry, &b = tensors_[read].geometry;
+    const bool same_home = tensors_[written].home == tensors_[read].home;
+    if (same_home && SameGeometry(a, b)) return absl::OkStatus();
+    if (memories_[tensors_[written].memory].shared && (!same_home || options_.symbolic_strides)) {
+      // Where the arguments lie is known at the call.
+      const std::pair<TensorId, TensorId> key(written, read);
+      if (!checked_.insert(key).second) return absl::OkStatus();
+      NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_partial_overlap"), {Read(written, anchor), Read(read, anchor)}, {});
+      g_.SetSource(n, source_);
+      return absl::OkStatus();
     }
-    return absl::OkStatus();
+    if (!IsDense(a, g_.symbols) || !IsDense(b, g_.symbols)) return absl::OkStatus();
+    if (Compare(RegionOf(a), RegionOf(b), g_.symbols) != Overlap::kSome) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+        "Please clone() the tensor before performing the operation.");
   }
 
   // --- control flow ---
@@ -1268,6 +1293,7 @@ class Functionalizer {
   std::vector<MemoryId> memory_of_storage_;                      // by weight storage
   std::vector<std::pair<int, TensorId>> states_;                 // weight, its tensor
   absl::flat_hash_set<MemoryId> shared_states_;
+  absl::flat_hash_set<std::pair<TensorId, TensorId>> checked_;  // for partial overlap, at run time
   bool absolute_access_ = false;
   absl::flat_hash_map<MemoryId, std::vector<CachedView>> view_cache_;
   std::vector<MemoryId> cache_log_;

@@ -416,6 +416,10 @@ class Opener {
     }
     std::vector<ValueId> results;
     for (ValueId v : *elements) {
+      if (*TypeOfValue(v).sizes == sizes) {  // PyTorch hands back the tensor itself
+        results.push_back(v);
+        continue;
+      }
       SMELT_ASSIGN_OR_RETURN(auto e, Insert(n, "aten::expand", {v, IntList(n, sizes), InsertConstant(g_, n, false)}));
       results.push_back(e[0]);
     }

@@ -647,6 +647,7 @@ bool HasEffect(const Graph& g, NodeId n) {
     return node.op == "smelt::while_loop" || node.op == "prim::Loop";  // it may not end
   }
   const std::string& name = node.op.name();
+  if (absl::StartsWith(name, "smelt::assert_")) return true;
   if (absl::StartsWith(name, "prim::")) return name == "prim::RaiseException" || name == "prim::Print";
   if (absl::StartsWith(name, "smelt::")) return false;
   if (absl::StrContains(name, "assert")) return true;

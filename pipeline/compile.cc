@@ -103,7 +103,7 @@ std::vector<Variant> DuplicateVariants(const Graph& g, const Convention& distinc
 
 // Any overlap. Strides are the caller's where the graph's own decisions (is reshape a view?) do not hang on them: then
 // only their order is assumed to be the exported one, since it decides the layout of results.
-Variant OverlapVariant(const Graph& g, bool strides_decide) {
+Variant OverlapVariant(const Graph& g, bool strides_decide, const Convention& distinct) {
   Variant v;
   v.kind = fb::VariantKind::Overlap;
   v.functionalize.overlapping = true;
@@ -111,6 +111,14 @@ Variant OverlapVariant(const Graph& g, bool strides_decide) {
   v.plan.variant = v.kind;
   v.plan.exported_strides = strides_decide;
   if (strides_decide) return v;
+  // The order of strides shows only in the layout of fresh results.
+  bool fresh_matrix = false;
+  for (const OutputInfo& o : distinct.outputs.outputs) {
+    const bool fresh = o.kind == OutputInfo::Kind::kFresh || o.kind == OutputInfo::Kind::kAliasOfIntermediate;
+    fresh_matrix = fresh_matrix || (fresh && o.geometry.sizes.size() > 1);
+  }
+  for (const MutatedInput& m : distinct.mutations.inputs) fresh_matrix = fresh_matrix || m.storage;
+  if (!fresh_matrix) return v;
   for (const UserArg& a : UserArgs(g)) {
     const Value& value = g.value(a.value);
     if (!value.type.IsTensor()) continue;
@@ -239,7 +247,7 @@ static absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::strin
     std::vector<Variant> variants = DuplicateVariants(graph, main.functional.convention);
     int tensors = 0;
     for (const UserArg& a : UserArgs(graph)) tensors += graph.value(a.value).type.IsTensor();
-    if (tensors > 0) variants.push_back(OverlapVariant(graph, open.strides_decide));
+    if (tensors > 0) variants.push_back(OverlapVariant(graph, open.strides_decide, main.functional.convention));
     for (const Variant& v : variants) {
       auto built = BuildVariant(graph, *opened, v, options, builder, nullptr);
       if (built.ok()) continue;

@@ -10,6 +10,31 @@
 #include "smelt/runtime/executor.h"
 
 namespace smelt {
+namespace {
+
+// Each element of [first, last] reached once: a permutation of a contiguous layout.
+bool CoversItsSpan(const Geometry& g) {
+  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
+  for (int d = 0; d < g.rank(); ++d) {
+    if (g.sizes[d] != 1) dims.push_back({g.strides[d], g.sizes[d]});
+  }
+  std::sort(dims.begin(), dims.end());
+  int64_t expected = 1;
+  for (const auto& [stride, size] : dims) {
+    if (stride != expected) return false;
+    expected *= size;
+  }
+  return true;
+}
+
+bool IsExpanded(const Geometry& g) {
+  for (int d = 0; d < g.rank(); ++d) {
+    if (g.sizes[d] > 1 && g.strides[d] == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 StridedSpan Executor::SpanOf(int v) const {
   const BoundView& view = bound_->views[v];
@@ -231,6 +256,8 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
       SMELT_RETURN_IF_ERROR(UseView(c.b));
       const BoundView &a = bound_->views[c.a], &b = bound_->views[c.b];
       if (a.elements == 0 || b.elements == 0) break;
+      // PyTorch looks only at tensors that cover their span.
+      if (!CoversItsSpan(GeometryOf(c.a)) || !CoversItsSpan(GeometryOf(c.b))) break;
       const fb::ViewT &va = *plan_->plan->views[c.a], &vb = *plan_->plan->views[c.b];
       const char *pa = base_[va.slot], *pb = base_[vb.slot];
       if (pa + a.high <= pb + b.low || pb + b.high <= pa + a.low) break;
@@ -253,7 +280,8 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
     }
     case fb::CheckKind::NoInternalOverlap:
       SMELT_RETURN_IF_ERROR(UseView(c.a));
-      holds = bound_->views[c.a].elements == 0 || !OverlapsItselfConcrete(GeometryOf(c.a));
+      // PyTorch refuses an expanded dim; overlapping windows it writes in order.
+      holds = bound_->views[c.a].elements == 0 || !IsExpanded(GeometryOf(c.a));
       what =
           "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
           "Please clone() the tensor before performing the operation.";
