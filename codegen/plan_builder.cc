@@ -570,6 +570,9 @@ class PlanBuilder {
     if (name == "smelt::assert_no_internal_overlap") {
       auto check = std::make_unique<fb::CheckT>();
       check->kind = fb::CheckKind::NoInternalOverlap;
+      check->message =
+          "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
+          "clone() the tensor before performing the operation.";
       SMELT_ASSIGN_OR_RETURN(check->a, ViewOf(node.inputs[0]));
       if (node.source) check->source = node.source->ToString();
       plan_->prologue_checks.push_back(std::move(check));
@@ -578,6 +581,9 @@ class PlanBuilder {
     if (name == "smelt::assert_no_partial_overlap") {
       auto check = std::make_unique<fb::CheckT>();
       check->kind = fb::CheckKind::NoPartialOverlap;
+      check->message =
+          "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+          "location. Please clone() the tensor before performing the operation.";
       SMELT_ASSIGN_OR_RETURN(check->a, ViewOf(node.inputs[0]));
       SMELT_ASSIGN_OR_RETURN(check->b, ViewOf(node.inputs[1]));
       if (node.source) check->source = node.source->ToString();

@@ -16,6 +16,7 @@
 #include "smelt/fuser/fuse.h"
 #include "smelt/pipeline/unsupported.h"
 
+#include "smelt/pipeline/verify_passes.h"
 #include "smelt/schema/bundle.h"
 #include "smelt/schema/container.h"
 
@@ -168,7 +169,7 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
   const bool verify = options.verify && !v.functionalize.overlapping;
   auto check = [&](absl::string_view pass) -> absl::Status {
     if (!verify) return absl::OkStatus();
-    return absl::UnimplementedError("--verify is not built in yet");
+    return VerifyPass(imported, g, out.functional.convention, pass);
   };
   SMELT_RETURN_IF_ERROR(check("functionalize"));
   SMELT_RETURN_IF_ERROR(

@@ -7,6 +7,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/runtime/executor.h"
+#include "smelt/runtime/strided.h"
 
 namespace smelt {
 namespace {
@@ -233,7 +234,7 @@ void Executor::CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b) {
       Geometry g;
       g.sizes.assign(v.sizes, v.sizes + v.rank);
       g.strides.assign(v.strides, v.strides + v.rank);
-      holds = v.elements == 0 || !OverlapsItselfConcrete(g);
+      holds = v.elements == 0 || !IsExpanded(g);
     } else {
       b->call_checks.push_back(static_cast<int>(i));
     }

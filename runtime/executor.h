@@ -201,6 +201,14 @@ class Executor : public Instance {
   OutputAllocator allocator_;
 };
 
+// Some dim of several elements has stride 0: what PyTorch refuses to write (overlapping windows it writes in order).
+inline bool IsExpanded(const Geometry& g) {
+  for (int d = 0; d < g.rank(); ++d) {
+    if (g.sizes[d] > 1 && g.strides[d] == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace smelt
 
 #endif  // SMELT_RUNTIME_EXECUTOR_H_

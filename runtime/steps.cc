@@ -8,6 +8,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/runtime/executor.h"
+#include "smelt/runtime/strided.h"
 
 namespace smelt {
 namespace {
@@ -25,13 +26,6 @@ bool CoversItsSpan(const Geometry& g) {
     expected *= size;
   }
   return true;
-}
-
-bool IsExpanded(const Geometry& g) {
-  for (int d = 0; d < g.rank(); ++d) {
-    if (g.sizes[d] > 1 && g.strides[d] == 0) return true;
-  }
-  return false;
 }
 
 }  // namespace
