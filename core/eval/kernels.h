@@ -198,6 +198,8 @@ void AddScalarKernels(KernelTable& t);
 void AddContainerKernels(KernelTable& t);
 absl::StatusOr<Values> Pointwise(Call& c);
 absl::StatusOr<Values> Reduction(Call& c);
+// By core/op's decomposition: a graph of this one node, decomposed by one step and run.
+absl::StatusOr<Values> RunDecomposed(Call& c);
 absl::StatusOr<Values> Number(Call& c);  // arithmetic of Python numbers
 
 // PyTorch's refusals to write.

@@ -66,6 +66,10 @@ absl::StatusOr<Values> Clone(Call& c) {
   return Values{EvalValue(CopyWithStrides(self, strides))};
 }
 
+absl::StatusOr<Values> ContiguousCopy(Call& c) {
+  return Values{EvalValue(CopyWithStrides(c.T("self"), ContiguousStridesOf(c.T("self").sizes())))};
+}
+
 absl::StatusOr<Values> ToCopy(Call& c) {
   const Tensor self = c.T("self");
   const DType dtype = c.op.GetDType("dtype").value_or(self.dtype());
@@ -224,7 +228,8 @@ absl::StatusOr<Values> SetFunctional(Call& c) {
 void AddMemoryKernels(KernelTable& t) {
   t["aten::copy_"] = Copy_;
   t["aten::fill_.Scalar"] = t["aten::fill_.Tensor"] = t["aten::zero_"] = Fill_;
-  t["aten::clone"] = t["aten::lift_fresh_copy"] = t["aten::detach_copy"] = t["aten::alias_copy"] = Clone;
+  t["aten::clone"] = Clone;
+  t["aten::lift_fresh_copy"] = t["aten::detach_copy"] = t["aten::alias_copy"] = ContiguousCopy;
   t["aten::_to_copy"] = ToCopy;
   t["aten::contiguous"] = Contiguous;
   t["aten::to.device"] = t["aten::to.dtype"] = t["aten::to.dtype_layout"] = t["aten::to.other"] = t["aten::type_as"] =

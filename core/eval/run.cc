@@ -37,6 +37,7 @@ const KernelTable& Kernels() {
 Kernel FindKernel(OpName op, const FunctionSchema& schema) {
   const KernelTable& table = Kernels();
   if (auto it = table.find(op.full()); it != table.end()) return it->second;
+  if (op.full() == "aten::where") return table.at("aten::nonzero_numpy");  // its other overloads are pointwise
   if (schema.IsMutable() && !absl::EndsWith(op.name(), "_")) return nullptr;  // out=, or batch_norm and the like
   auto it = table.find(op.name());
   return it == table.end() ? nullptr : it->second;
@@ -278,8 +279,9 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
   return returned;
 }
 
-// A graph of this one node, decomposed by one step and run.
-absl::StatusOr<Values> ByDecomposing(Call& c) {
+}  // namespace
+
+absl::StatusOr<Values> RunDecomposed(Call& c) {
   if (c.state->depth > 60) return c.Unsupported("decomposes without end");
   Graph g;
   std::vector<ValueId> node_inputs;
@@ -360,10 +362,13 @@ absl::StatusOr<Values> ByDecomposing(Call& c) {
   ++c.state->depth;
   absl::StatusOr<Values> results = RunGraph(*c.state, g, inputs);
   --c.state->depth;
+  // A gradient that was not asked for is None.
+  const std::vector<int64_t> mask = c.Ints("output_mask");
+  for (size_t i = 0; results.ok() && i < mask.size() && i < results->size(); ++i) {
+    if (mask[i] == 0) (*results)[i] = None();
+  }
   return Annotate(std::move(results), c.op.op().full());
 }
-
-}  // namespace
 
 const EvalValue& Call::Arg(absl::string_view arg_name) const {
   static const EvalValue* const kNone = new EvalValue();
@@ -542,7 +547,7 @@ absl::StatusOr<Values> Run(State& state, OpName op, absl::Span<const EvalValue> 
     case OpKind::kScalar:
       return Number(c);
     default:
-      if (HasDecomposition(op)) return ByDecomposing(c);
+      if (HasDecomposition(op)) return RunDecomposed(c);
       return c.Unsupported("is not supported by the evaluator");
   }
 }

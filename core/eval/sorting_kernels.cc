@@ -1,4 +1,268 @@
+// Sorting and what is found by order.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/kernels.h"
+
 namespace smelt::eval_internal {
-void AddSortingKernels(KernelTable&) {}
+namespace {
+
+using Index = std::vector<int64_t>;
+
+// NaN is the greatest.
+template <typename T>
+bool Less(T a, T b) {
+  if constexpr (std::is_same_v<T, double>) {
+    if (std::isnan(a)) return false;
+    if (std::isnan(b)) return true;
+  }
+  return a < b;
+}
+template <typename T>
+bool IsNan(T a) {
+  return a != a;
+}
+
+// Calls f(a line along dim as positions in row-major order, the line's number) for each line.
+template <typename F>
+void ForEachLine(const std::vector<int64_t>& sizes, int dim, F f) {
+  const std::vector<int64_t> strides = ContiguousStridesOf(sizes);
+  std::vector<int64_t> outer = sizes;
+  outer[dim] = 1;
+  ForEachIndex(outer, [&](const Index& index, int64_t number) {
+    int64_t at = 0;
+    for (size_t d = 0; d < index.size(); ++d) at += index[d] * strides[d];
+    std::vector<int64_t> line;
+    for (int64_t i = 0; i < sizes[dim]; ++i) line.push_back(at + i * strides[dim]);
+    f(line, number);
+  });
+}
+std::vector<int64_t> SizesOf(const Tensor& t) {
+  std::vector<int64_t> s(t.sizes().begin(), t.sizes().end());
+  if (s.empty()) s.push_back(1);
+  return s;
+}
+
+// The order of a line's elements.
+template <typename T>
+std::vector<int64_t> Order(const std::vector<T>& x, const std::vector<int64_t>& line, bool descending) {
+  std::vector<int64_t> order(line.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return descending ? Less(x[line[b]], x[line[a]]) : Less(x[line[a]], x[line[b]]);
+  });
+  return order;
+}
+
+// Runs f on the numbers of a real tensor.
+template <typename F>
+absl::StatusOr<Values> WithReal(Call& c, const Tensor& t, F f) {
+  if (IsComplex(t.dtype())) return c.Error("sorting complex numbers");
+  if (IsFloating(t.dtype())) return f(double());
+  return f(int64_t());
+}
+
+absl::StatusOr<Values> Sort(Call& c) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Tensor> outs, OutputsOf(c));
+  const Tensor self = c.T("self");
+  SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, c.I("dim", c.name() == "aten::msort" ? 0 : -1), self.rank()));
+  const bool indices_only = c.name() == "aten::argsort";
+  return WithReal(c, self, [&](auto tag) -> absl::StatusOr<Values> {
+    using T = decltype(tag);
+    const std::vector<T> x = Read<T>(self);
+    std::vector<T> values(x.size());
+    std::vector<int64_t> where(x.size());
+    ForEachLine(SizesOf(self), dim, [&](const std::vector<int64_t>& line, int64_t) {
+      const std::vector<int64_t> order = Order(x, line, c.B("descending"));
+      for (size_t i = 0; i < line.size(); ++i) {
+        values[line[i]] = x[line[order[i]]];
+        where[line[i]] = order[i];
+      }
+    });
+    Values r;
+    for (size_t i = 0; i < outs.size(); ++i) {
+      if (indices_only || i == 1) {
+        Write(outs[i], where);
+      } else {
+        Write(outs[i], values);
+      }
+      r.push_back(EvalValue(outs[i]));
+    }
+    return r;
+  });
+}
+
+absl::StatusOr<Values> Topk(Call& c) {
+  const Tensor self = c.T("self");
+  SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, c.I("dim", -1), self.rank()));
+  const int64_t k = c.I("k");
+  if (k < 0 || k > SizesOf(self)[dim]) return c.Error("selected index k out of range");
+  SMELT_ASSIGN_OR_RETURN(std::vector<Tensor> outs, OutputsOf(c));
+  if (outs.size() != 2) return c.Unsupported("has another number of results");
+  return WithReal(c, self, [&](auto tag) -> absl::StatusOr<Values> {
+    using T = decltype(tag);
+    const std::vector<T> x = Read<T>(self);
+    std::vector<int64_t> sizes = SizesOf(self);
+    sizes[dim] = k;
+    std::vector<T> values(Product(sizes));
+    std::vector<int64_t> where(values.size());
+    std::vector<std::vector<int64_t>> to;
+    ForEachLine(sizes, dim, [&](const std::vector<int64_t>& line, int64_t) { to.push_back(line); });
+    ForEachLine(SizesOf(self), dim, [&](const std::vector<int64_t>& line, int64_t number) {
+      const std::vector<int64_t> order = Order(x, line, c.B("largest", true));
+      for (int64_t i = 0; i < k; ++i) {
+        values[to[number][i]] = x[line[order[i]]];
+        where[to[number][i]] = order[i];
+      }
+    });
+    Write(outs[0], values);
+    Write(outs[1], where);
+    return Values{EvalValue(outs[0]), EvalValue(outs[1])};
+  });
+}
+
+// One element of each line: kthvalue, median, nanmedian, mode.
+absl::StatusOr<Values> Pick(Call& c) {
+  const std::string& n = c.name();
+  const Tensor self = c.T("self");
+  const bool whole = !c.Has("dim") && n != "aten::kthvalue" && n != "aten::mode";
+  std::vector<int64_t> sizes = whole ? std::vector<int64_t>{self.NumElements()} : SizesOf(self);
+  int dim = 0;
+  if (!whole) {
+    SMELT_ASSIGN_OR_RETURN(dim, Dim(c, c.I("dim", -1), self.rank()));
+  }
+  const int64_t k = c.I("k", 1);
+  if (n == "aten::kthvalue" && (k < 1 || k > sizes[dim])) return c.Error("selected number k out of range for dimension");
+  std::vector<Tensor> outs;
+  if (whole) {
+    SMELT_ASSIGN_OR_RETURN(Tensor t, NewTensor(*c.state, self.dtype(), {}, {}));
+    outs.push_back(t);
+  } else {
+    SMELT_ASSIGN_OR_RETURN(outs, OutputsOf(c));
+    if (sizes[dim] == 0) return c.Error("Expected reduction dim to have non-zero size");
+  }
+  return WithReal(c, self, [&](auto tag) -> absl::StatusOr<Values> {
+    using T = decltype(tag);
+    const std::vector<T> x = Read<T>(self);
+    std::vector<T> values;
+    std::vector<int64_t> where;
+    ForEachLine(sizes, dim, [&](const std::vector<int64_t>& line, int64_t) {
+      if (line.empty()) {
+        values.push_back(static_cast<T>(std::is_same_v<T, double> ? NAN : std::numeric_limits<int64_t>::min()));
+        where.push_back(0);
+        return;
+      }
+      const std::vector<int64_t> order = Order(x, line, false);
+      const int64_t size = static_cast<int64_t>(line.size());
+      int64_t nans = 0;
+      for (int64_t i : line) nans += IsNan(x[i]) ? 1 : 0;
+      int64_t at = order[0];
+      if (n == "aten::kthvalue") {
+        at = order[k - 1];
+      } else if (n == "aten::median") {
+        at = nans > 0 ? order[size - nans] : order[(size - 1) / 2];
+      } else if (n == "aten::nanmedian") {
+        at = nans == size ? order[0] : order[(size - nans - 1) / 2];
+      } else {
+        // mode: the most frequent, the smallest of those; its last place.
+        std::map<T, std::pair<int64_t, int64_t>> seen;
+        for (int64_t i = 0; i < size; ++i) {
+          auto& [count, last] = seen[x[line[i]]];
+          ++count;
+          last = i;
+        }
+        int64_t most = 0;
+        for (const auto& [v, e] : seen) {
+          if (e.first > most) {
+            most = e.first;
+            at = e.second;
+          }
+        }
+      }
+      values.push_back(x[line[at]]);
+      where.push_back(at);
+    });
+    if (whole && values.empty()) values.push_back(static_cast<T>(std::is_same_v<T, double> ? NAN : 0));
+    Write(outs[0], values);
+    Values r = {EvalValue(outs[0])};
+    if (outs.size() > 1) {
+      Write(outs[1], where);
+      r.push_back(EvalValue(outs[1]));
+    }
+    return r;
+  });
+}
+
+absl::StatusOr<Values> SearchSorted(Call& c) {
+  const bool bucketize = c.name() == "aten::bucketize";
+  SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
+  const Tensor sorted = bucketize ? c.T("boundaries") : c.T("sorted_sequence");
+  if (!sorted.defined() || sorted.rank() < 1) return c.Error("boundaries are expected");
+  const std::string side = c.Arg("side").IsString() ? c.Arg("side").as_string() : "";
+  const bool right = c.B("right") || side == "right";
+  std::vector<double> b = Read<double>(sorted);
+  const EvalValue& self = c.Arg("self");
+  const std::vector<double> x = self.IsTensor() ? Read<double>(self.tensor()) : std::vector<double>{ToDouble(self)};
+  const int64_t width = sorted.sizes()[sorted.rank() - 1];
+  const int64_t rows = sorted.rank() == 1 ? 1 : width == 0 ? 0 : sorted.NumElements() / width;
+  if (c.Has("sorter")) {
+    const std::vector<int64_t> order = Read<int64_t>(c.T("sorter"));
+    std::vector<double> permuted(b.size());
+    for (size_t i = 0; i < b.size() && i < order.size(); ++i) {
+      if (order[i] < 0 || order[i] >= width) return c.Error("sorter index out of range");
+      permuted[i] = b[static_cast<int64_t>(i) / width * width + order[i]];
+    }
+    b = permuted;
+  }
+  std::vector<int64_t> r;
+  const int64_t per_row = rows > 1 ? static_cast<int64_t>(x.size()) / rows : static_cast<int64_t>(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const int64_t row = rows > 1 && per_row > 0 ? static_cast<int64_t>(i) / per_row : 0;
+    auto begin = b.begin() + row * width, end = begin + width;
+    // NaN comes after all.
+    auto it = right ? std::upper_bound(begin, end, x[i], Less<double>) : std::lower_bound(begin, end, x[i], Less<double>);
+    r.push_back(it - begin);
+  }
+  Write(out, r);
+  return Values{EvalValue(out)};
+}
+
+absl::StatusOr<Values> LogCumSumExp(Call& c) {
+  SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
+  const Tensor self = c.T("self");
+  SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, c.I("dim"), self.rank()));
+  std::vector<double> x = Read<double>(self);
+  ForEachLine(SizesOf(self), dim, [&](const std::vector<int64_t>& line, int64_t) {
+    double so_far = -INFINITY;
+    for (int64_t i : line) {
+      const double m = std::max(so_far, x[i]);
+      if (std::isnan(x[i]) || std::isnan(so_far)) {
+        so_far = NAN;
+      } else if (!std::isinf(m)) {
+        so_far = m + std::log1p(std::exp(-std::abs(so_far - x[i])));
+      } else {
+        so_far = m;
+      }
+      x[i] = so_far;
+    }
+  });
+  Write(out, x);
+  return Values{EvalValue(out)};
+}
+
+}  // namespace
+
+void AddSortingKernels(KernelTable& t) {
+  t["aten::sort"] = t["aten::argsort"] = t["aten::msort"] = Sort;
+  t["aten::topk"] = Topk;
+  t["aten::kthvalue"] = t["aten::median"] = t["aten::nanmedian"] = t["aten::mode"] = Pick;
+  t["aten::searchsorted"] = t["aten::bucketize"] = SearchSorted;
+  t["aten::logcumsumexp"] = LogCumSumExp;
+}
+
 }  // namespace smelt::eval_internal
