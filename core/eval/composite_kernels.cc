@@ -24,17 +24,15 @@ absl::StatusOr<Values> BatchNorm(Call& c) {
   Tensor reserve = Tensor::Empty(DType::kUInt8, {0});
   if (!training || !c.Has("running_mean")) {
     if (!no_update) return Decomposed(c);
-    SMELT_ASSIGN_OR_RETURN(
-        Values r, Run(*c.state, OpName::Get("aten::_native_batch_norm_legit_no_training"),
-                      {c.args[0], c.args[1], c.args[2], c.Arg("running_mean"), c.Arg("running_var"), c.Arg("momentum"),
-                       c.Arg("eps")}));
+    SMELT_ASSIGN_OR_RETURN(Values r, Run(*c.state, OpName::Get("aten::_native_batch_norm_legit_no_training"),
+                                         {c.args[0], c.args[1], c.args[2], c.Arg("running_mean"), c.Arg("running_var"),
+                                          c.Arg("momentum"), c.Arg("eps")}));
     r.push_back(EvalValue(reserve));
     return r;
   }
-  SMELT_ASSIGN_OR_RETURN(
-      Values r, Run(*c.state, OpName::Get("aten::_native_batch_norm_legit_functional"),
-                    {c.args[0], c.args[1], c.args[2], c.Arg("running_mean"), c.Arg("running_var"), EvalValue(true),
-                     c.Arg("momentum"), c.Arg("eps")}));
+  SMELT_ASSIGN_OR_RETURN(Values r, Run(*c.state, OpName::Get("aten::_native_batch_norm_legit_functional"),
+                                       {c.args[0], c.args[1], c.args[2], c.Arg("running_mean"), c.Arg("running_var"),
+                                        EvalValue(true), c.Arg("momentum"), c.Arg("eps")}));
   if (r.size() != 5) return c.Unsupported("its functional form returns another number of tensors");
   SMELT_RETURN_IF_ERROR(CopyInto(c.T("running_mean"), r[3].tensor()));
   SMELT_RETURN_IF_ERROR(CopyInto(c.T("running_var"), r[4].tensor()));
@@ -117,7 +115,8 @@ absl::StatusOr<Values> GroupNormBackward(Call& c) {
   if (mask[0]) r[0] = EvalValue(gx);
   for (int i : {1, 2}) {
     if (!mask[i]) continue;
-    SMELT_ASSIGN_OR_RETURN(Tensor t, NewTensor(*c.state, c.T(c.Has("weight") ? "weight" : "input").dtype(), {channels}, {1}));
+    SMELT_ASSIGN_OR_RETURN(Tensor t,
+                           NewTensor(*c.state, c.T(c.Has("weight") ? "weight" : "input").dtype(), {channels}, {1}));
     Write(t, i == 1 ? dw : db);
     r[i] = EvalValue(t);
   }
@@ -132,8 +131,9 @@ absl::StatusOr<Values> CrossEntropy(Call& c) {
   const int dim = self.rank() == 1 ? 0 : 1;
   const int64_t classes = self.sizes()[dim];
   SMELT_ASSIGN_OR_RETURN(Tensor log, Op(c, "aten::log_softmax.int", {EvalValue(self), Val(dim)}));
-  SMELT_ASSIGN_OR_RETURN(Tensor nll, Op(c, "aten::nll_loss_nd", {EvalValue(log), EvalValue(target), EvalValue(weight),
-                                                                  Val(reduction), Val(ignore)}));
+  SMELT_ASSIGN_OR_RETURN(
+      Tensor nll,
+      Op(c, "aten::nll_loss_nd", {EvalValue(log), EvalValue(target), EvalValue(weight), Val(reduction), Val(ignore)}));
   std::vector<int64_t> shape(self.rank(), 1);
   shape[dim] = classes;
   SMELT_ASSIGN_OR_RETURN(Tensor w, Op(c, "aten::reshape", {EvalValue(weight), EvalValue::Ints(shape)}));
@@ -156,8 +156,8 @@ absl::StatusOr<Values> CrossEntropy(Call& c) {
     SMELT_ASSIGN_OR_RETURN(smooth, Op(c, "aten::div.Scalar", {EvalValue(smooth), Val(total)}));
   }
   SMELT_ASSIGN_OR_RETURN(nll, Op(c, "aten::mul.Scalar", {EvalValue(nll), Val(1 - smoothing)}));
-  SMELT_ASSIGN_OR_RETURN(smooth, Op(c, "aten::mul.Scalar",
-                                    {EvalValue(smooth), Val(smoothing / static_cast<double>(classes))}));
+  SMELT_ASSIGN_OR_RETURN(smooth,
+                         Op(c, "aten::mul.Scalar", {EvalValue(smooth), Val(smoothing / static_cast<double>(classes))}));
   SMELT_ASSIGN_OR_RETURN(Tensor out, Op(c, "aten::add.Tensor", {EvalValue(nll), EvalValue(smooth)}));
   return Values{EvalValue(out)};
 }
@@ -360,7 +360,8 @@ absl::StatusOr<Values> Trapezoid(Call& c) {
   SMELT_ASSIGN_OR_RETURN(int d, Dim(c, c.I("dim", -1), y.rank()));
   const int64_t n = y.rank() == 0 ? 1 : y.sizes()[d];
   SMELT_ASSIGN_OR_RETURN(Tensor right, Op(c, "aten::slice.Tensor", {EvalValue(y), Val(d), Val(1), Val(n), Val(1)}));
-  SMELT_ASSIGN_OR_RETURN(Tensor left, Op(c, "aten::slice.Tensor", {EvalValue(y), Val(d), Val(0), Val(std::max<int64_t>(n - 1, 0)), Val(1)}));
+  SMELT_ASSIGN_OR_RETURN(Tensor left, Op(c, "aten::slice.Tensor",
+                                         {EvalValue(y), Val(d), Val(0), Val(std::max<int64_t>(n - 1, 0)), Val(1)}));
   SMELT_ASSIGN_OR_RETURN(Tensor sum, Op(c, "aten::add.Tensor", {EvalValue(left), EvalValue(right)}));
   if (cumulative) {
     SMELT_ASSIGN_OR_RETURN(sum, Op(c, "aten::cumsum", {EvalValue(sum), Val(d)}));
@@ -432,7 +433,8 @@ absl::StatusOr<Values> Other(Call& c) {
 }
 
 absl::StatusOr<Values> Itself(Call& c) {
-  if (c.args[0].tensor().dtype() == DType::kBool) return c.Error("The `+` operator, on a bool tensor is not supported.");
+  if (c.args[0].tensor().dtype() == DType::kBool)
+    return c.Error("The `+` operator, on a bool tensor is not supported.");
   return Values{c.args[0]};
 }
 
@@ -440,7 +442,8 @@ absl::StatusOr<Values> Itself(Call& c) {
 
 void AddCompositeKernels(KernelTable& t) {
   t["aten::batch_norm"] = BatchNorm;
-  for (const char* n : {"native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update", "_batch_norm_no_update"})
+  for (const char* n :
+       {"native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update", "_batch_norm_no_update"})
     t[absl::StrCat("aten::", n)] = BatchNorm;
   t["aten::instance_norm"] = InstanceNorm;
   t["aten::native_group_norm_backward"] = GroupNormBackward;

@@ -139,7 +139,9 @@ void WriteBytes(const Tensor& t, const std::vector<char>& bytes) {
   });
 }
 
-std::vector<int64_t> ContiguousStridesOf(absl::Span<const int64_t> sizes) { return Geometry::Contiguous(sizes).strides; }
+std::vector<int64_t> ContiguousStridesOf(absl::Span<const int64_t> sizes) {
+  return Geometry::Contiguous(sizes).strides;
+}
 
 int64_t Product(absl::Span<const int64_t> sizes) {
   int64_t n = 1;
@@ -163,8 +165,8 @@ absl::StatusOr<Geometry> Broadcasted(const Geometry& g, absl::Span<const int64_t
     } else if (g.sizes[d] == 1) {
       continue;
     }
-    return absl::InvalidArgumentError(absl::StrCat("a tensor ", g.ToString(), " cannot be broadcast to ",
-                                                   Geometry::Contiguous(sizes).ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor ", g.ToString(), " cannot be broadcast to ", Geometry::Contiguous(sizes).ToString()));
   }
   return out;
 }

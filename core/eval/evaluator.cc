@@ -28,8 +28,8 @@ State MakeState(const EvalOptions& options) {
 absl::StatusOr<std::vector<Tensor>> WeightsOf(const Graph& g, const EvalOptions& options) {
   if (!options.weights.empty()) {
     if (options.weights.size() != g.weights.size())
-      return absl::InvalidArgumentError(absl::StrCat("the graph has ", g.weights.size(), " weights, ",
-                                                     options.weights.size(), " are given"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the graph has ", g.weights.size(), " weights, ", options.weights.size(), " are given"));
     return options.weights;
   }
   std::vector<Tensor> weights;
@@ -111,8 +111,7 @@ class ConventionRun {
         return absl::InvalidArgumentError("the duplicates layer is not in order");
       } else if (args_[i].IsTensor()) {
         const Tensor &a = distinct_[d].tensor(), &b = args_[i].tensor();
-        if (!a.IsSame(b) &&
-            (a.storage() != b.storage() || a.dtype() != b.dtype() || !(a.geometry() == b.geometry())))
+        if (!a.IsSame(b) && (a.storage() != b.storage() || a.dtype() != b.dtype() || !(a.geometry() == b.geometry())))
           return absl::FailedPreconditionError(
               absl::StrCat("argument ", i, " must be the same tensor as an earlier one"));
       }
@@ -159,8 +158,7 @@ class ConventionRun {
       int64_t total = 0;
       for (size_t d = 0; d < distinct_.size(); ++d) {
         if (c_.overlaps.memory_of[d].value() != m) continue;
-        if (!distinct_[d].IsTensor())
-          return absl::InvalidArgumentError(absl::StrCat("argument ", d, " is no tensor"));
+        if (!distinct_[d].IsTensor()) return absl::InvalidArgumentError(absl::StrCat("argument ", d, " is no tensor"));
         const Storage* s = distinct_[d].tensor().storage().get();
         if (begin.try_emplace(s, total).second) total += (s->bytes() + 63) / 64 * 64;
       }
@@ -288,7 +286,8 @@ class ConventionRun {
       const Tensor handle = in.is_state ? weights_[index] : distinct_[index].tensor();
       Place place;
       if (!in.storage) {
-        place = in.is_state ? Place{before_weights_[index].first, 0} : Place{before_[index].first, before_[index].second};
+        place =
+            in.is_state ? Place{before_weights_[index].first, 0} : Place{before_[index].first, before_[index].second};
       } else if (in.final_source == MutatedInput::Source::kMemory) {
         SMELT_ASSIGN_OR_RETURN(place, PlaceOf(in.final_memory, -1));
       } else {
@@ -323,8 +322,8 @@ class ConventionRun {
           break;
         case OutputInfo::Kind::kAliasOfMemory: {
           const int caller = o.argument.value();
-          SMELT_ASSIGN_OR_RETURN(
-              Place place, PlaceOf(o.memory, caller >= 0 ? c_.duplicates.inner_of_outer[caller].value() : -1));
+          SMELT_ASSIGN_OR_RETURN(Place place,
+                                 PlaceOf(o.memory, caller >= 0 ? c_.duplicates.inner_of_outer[caller].value() : -1));
           SMELT_ASSIGN_OR_RETURN(Tensor t, TensorAt(place, o.geometry));
           if (!t.InBounds()) return absl::InternalError("an output lies outside the memory it aliases");
           result.outputs.push_back(EvalValue(t));

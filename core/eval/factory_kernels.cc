@@ -66,8 +66,8 @@ absl::StatusOr<Values> Linspace(Call& c) {
   std::vector<double> v;
   for (int64_t i = 0; i < n; ++i) {
     // From both ends, so that the last element is exact.
-    const double x = i < n / 2 || n == 1 ? start + step * static_cast<double>(i)
-                                         : end - step * static_cast<double>(n - 1 - i);
+    const double x =
+        i < n / 2 || n == 1 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
     v.push_back(log ? std::pow(base, x) : x);
   }
   Write(out, v);
@@ -157,7 +157,7 @@ absl::StatusOr<Values> Random(Call& c) {
   } else if (absl::StartsWith(n, "aten::randint") || n == "aten::random_" || n == "aten::random") {
     const bool plain = n == "aten::random_" || n == "aten::random";
     const int64_t low = plain ? c.I("from", 0) : c.I("low", 0);
-    const int64_t limit = IsFloating(out.dtype()) ? (int64_t{1} << 24)
+    const int64_t limit = IsFloating(out.dtype())      ? (int64_t{1} << 24)
                           : ItemSize(out.dtype()) == 8 ? std::numeric_limits<int64_t>::max()
                                                        : (int64_t{1} << (8 * ItemSize(out.dtype()) - 1));
     const int64_t high = plain ? c.I("to", limit) : c.I("high", limit);
@@ -253,9 +253,9 @@ absl::StatusOr<Values> Dropout(Call& c) {
 }  // namespace
 
 void AddFactoryKernels(KernelTable& t) {
-  for (const char* n : {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like",
-                        "new_full", "scalar_tensor", "empty", "empty_like", "new_empty", "empty_strided",
-                        "new_empty_strided", "empty_permuted"}) {
+  for (const char* n :
+       {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like", "new_full",
+        "scalar_tensor", "empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"}) {
     t[absl::StrCat("aten::", n)] = Filled;
   }
   t["aten::arange"] = Arange;
@@ -264,9 +264,9 @@ void AddFactoryKernels(KernelTable& t) {
   t["aten::tril_indices"] = t["aten::triu_indices"] = TriIndices;
   t["aten::hann_window"] = t["aten::hamming_window"] = t["aten::blackman_window"] = Window;
   for (const char* n :
-       {"rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "bernoulli_",
-        "normal", "normal_", "normal_functional", "uniform", "uniform_", "exponential", "exponential_", "random",
-        "random_", "geometric_", "log_normal_", "cauchy_"}) {
+       {"rand",        "rand_like",    "randn",  "randn_like", "randint",           "randint_like", "randperm",
+        "bernoulli",   "bernoulli_",   "normal", "normal_",    "normal_functional", "uniform",      "uniform_",
+        "exponential", "exponential_", "random", "random_",    "geometric_",        "log_normal_",  "cauchy_"}) {
     t[absl::StrCat("aten::", n)] = Random;
   }
   for (const char* n : {"dropout", "dropout_", "feature_dropout", "feature_dropout_", "native_dropout"})

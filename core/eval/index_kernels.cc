@@ -156,8 +156,7 @@ absl::StatusOr<Picked> PickByIndices(const Call& c, const Tensor& self, const Va
     int64_t k = 0, at = 0;
     for (size_t d = 0; d < common.size(); ++d) k += index[before + d] * common_strides[d];
     for (size_t i = 0; i < indexed.size(); ++i) at += values[i][k] * strides[indexed[i]];
-    for (size_t i = 0; i < others.size(); ++i)
-      at += index[i < before ? i : i + common.size()] * strides[others[i]];
+    for (size_t i = 0; i < others.size(); ++i) at += index[i < before ? i : i + common.size()] * strides[others[i]];
     out.positions.push_back(at);
   });
   return out;
@@ -180,7 +179,8 @@ absl::StatusOr<Values> IndexTensor(Call& c) {
   // Inference knows the layout, but not what a mask picks: it is asked with the masks' indices.
   SMELT_ASSIGN_OR_RETURN(Call plain, MakeCall(*c.state, c.op.op(), {c.args[0], EvalValue::List(indices)}));
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(plain));
-  if (absl::MakeSpan(picked.sizes) != out.sizes()) return absl::InternalError("aten::index: inference gives other sizes");
+  if (absl::MakeSpan(picked.sizes) != out.sizes())
+    return absl::InternalError("aten::index: inference gives other sizes");
   Take(out, self, picked.positions);
   return Values{EvalValue(out)};
 }
@@ -232,16 +232,16 @@ absl::StatusOr<Values> IndexSelect(Call& c) {
   const std::vector<int64_t> strides = ContiguousStridesOf(sizes);
   std::vector<int64_t> to = sizes, positions;
   to[d] = static_cast<int64_t>(index.size());
-  ForEachIndex(to, [&](const Index& i, int64_t) {
-    positions.push_back(Flat(i, strides) + (index[i[d]] - i[d]) * strides[d]);
-  });
+  ForEachIndex(
+      to, [&](const Index& i, int64_t) { positions.push_back(Flat(i, strides) + (index[i[d]] - i[d]) * strides[d]); });
   if (static_cast<int64_t>(positions.size()) != out.NumElements()) return c.Error("the index does not fit");
   Take(out, self, positions);
   return Values{EvalValue(out)};
 }
 
 // gather, and the places that scatter writes: position of self for each element of index.
-absl::StatusOr<std::vector<int64_t>> GatherPositions(const Call& c, const Tensor& self, const Tensor& index, int64_t dim) {
+absl::StatusOr<std::vector<int64_t>> GatherPositions(const Call& c, const Tensor& self, const Tensor& index,
+                                                     int64_t dim) {
   const std::vector<int64_t> sizes = SizesOf(self), strides = ContiguousStridesOf(sizes), is = SizesOf(index);
   SMELT_ASSIGN_OR_RETURN(int d, Dim(c, dim, self.rank()));
   if (index.dtype() != DType::kInt64 && index.dtype() != DType::kInt32)
@@ -251,7 +251,8 @@ absl::StatusOr<std::vector<int64_t>> GatherPositions(const Call& c, const Tensor
   if (is.size() != sizes.size()) return c.Error("Index tensor must have the same number of dimensions as input tensor");
   for (size_t k = 0; k < is.size(); ++k) {
     if (static_cast<int>(k) != d && is[k] > sizes[k])
-      return c.Error(absl::StrCat("Size does not match at dimension ", k, ": expected index to be no larger than self"));
+      return c.Error(
+          absl::StrCat("Size does not match at dimension ", k, ": expected index to be no larger than self"));
   }
   const std::vector<int64_t> v = Read<int64_t>(index);
   absl::Status status;
@@ -309,7 +310,8 @@ absl::StatusOr<Values> ScatterInto(Call& c) {
     if (src.dtype() != self.dtype()) return c.Error("scatter(): Expected self.dtype to be equal to src.dtype");
     // As much of src as index has.
     Geometry g = src.geometry();
-    if (g.rank() != index.rank() && index.NumElements() > 0) return c.Error("Index tensor must have the same number of dimensions as src tensor");
+    if (g.rank() != index.rank() && index.NumElements() > 0)
+      return c.Error("Index tensor must have the same number of dimensions as src tensor");
     for (int d = 0; d < g.rank() && index.NumElements() > 0; ++d) {
       if (index.sizes()[d] > g.sizes[d]) return c.Error("Expected index to be no larger than src");
       g.sizes[d] = index.sizes()[d];
@@ -414,7 +416,8 @@ absl::StatusOr<Values> TakeOrPut(Call& c) {
   std::vector<int64_t> positions = Read<int64_t>(c.T("index"));
   const int64_t n = self.NumElements();
   for (int64_t& i : positions) {
-    if (i < -n || i >= n) return c.Error(absl::StrCat("out of range: tried to access index ", i, " on a tensor of ", n, " elements."));
+    if (i < -n || i >= n)
+      return c.Error(absl::StrCat("out of range: tried to access index ", i, " on a tensor of ", n, " elements."));
     if (i < 0) i += n;
   }
   if (c.name() == "aten::take") {
@@ -425,8 +428,8 @@ absl::StatusOr<Values> TakeOrPut(Call& c) {
   const Tensor source = c.T("source");
   if (source.NumElements() != static_cast<int64_t>(positions.size()))
     return c.Error("put_(): Expected source and index to have the same number of elements");
-  const Tensor flat = CopyWithStrides(source, ContiguousStridesOf(source.sizes()))
-                          .View(Geometry::Contiguous({source.NumElements()}));
+  const Tensor flat =
+      CopyWithStrides(source, ContiguousStridesOf(source.sizes())).View(Geometry::Contiguous({source.NumElements()}));
   SMELT_RETURN_IF_ERROR(PutAt(c, out, positions, flat, {static_cast<int64_t>(positions.size())},
                               c.B("accumulate") ? Meet::kAdd : Meet::kSet));
   return Values{EvalValue(out)};
@@ -453,7 +456,8 @@ absl::StatusOr<Values> EmbeddingBackward(Call& c) {
   const int64_t width = grad.rank() > 0 ? grad.sizes()[grad.rank() - 1] : 0;
   const std::vector<int64_t> index = Read<int64_t>(c.T("indices"));
   const std::vector<double> g = Read<double>(grad);
-  if (static_cast<int64_t>(index.size()) * width != grad.NumElements()) return c.Error("the gradient does not fit the indices");
+  if (static_cast<int64_t>(index.size()) * width != grad.NumElements())
+    return c.Error("the gradient does not fit the indices");
   std::vector<double> sum(rows * width);
   std::vector<int64_t> count(rows, 0);
   for (int64_t i : index) {
@@ -482,8 +486,7 @@ absl::StatusOr<Values> MaskedSelect(Call& c) {
   for (size_t i = 0; i < m.size(); ++i) {
     if (m[i] != 0) positions.push_back(static_cast<int64_t>(i));
   }
-  SMELT_ASSIGN_OR_RETURN(Tensor out,
-                         NewTensor(*c.state, self.dtype(), {static_cast<int64_t>(positions.size())}, {1}));
+  SMELT_ASSIGN_OR_RETURN(Tensor out, NewTensor(*c.state, self.dtype(), {static_cast<int64_t>(positions.size())}, {1}));
   Take(out, both, positions);
   return Values{EvalValue(out)};
 }
@@ -519,7 +522,8 @@ absl::StatusOr<Values> Nonzero(Call& c) {
     for (int d = 0; d < self.rank(); ++d) found[d].push_back(index[d]);
   });
   // Column by column, as PyTorch lays it out.
-  SMELT_ASSIGN_OR_RETURN(Tensor out, NewTensor(*c.state, DType::kInt64, {n, self.rank()}, {1, std::max<int64_t>(n, 1)}));
+  SMELT_ASSIGN_OR_RETURN(Tensor out,
+                         NewTensor(*c.state, DType::kInt64, {n, self.rank()}, {1, std::max<int64_t>(n, 1)}));
   for (int d = 0; d < self.rank(); ++d) Write(out.View(Geometry{{n}, {1}, d * std::max<int64_t>(n, 1)}), found[d]);
   if (c.name() == "aten::where" || c.name() == "aten::nonzero_numpy") {
     Values columns;
@@ -548,16 +552,14 @@ absl::StatusOr<Values> RepeatInterleave(Call& c) {
   std::vector<int64_t> counts = Read<int64_t>(repeats), index;
   const int64_t n = self.rank() == 0 ? 1 : self.sizes()[dim];
   if (counts.size() == 1) counts.assign(n, counts[0]);
-  if (static_cast<int64_t>(counts.size()) != n)
-    return c.Error("repeats must have the same size as input along dim");
+  if (static_cast<int64_t>(counts.size()) != n) return c.Error("repeats must have the same size as input along dim");
   for (int64_t i = 0; i < n; ++i) {
     if (counts[i] < 0) return c.Error("repeats can not be negative");
     index.insert(index.end(), counts[i], i);
   }
   Tensor at = Tensor::Empty(DType::kInt64, {static_cast<int64_t>(index.size())});
   Write(at, index);
-  SMELT_ASSIGN_OR_RETURN(Tensor out,
-                         Run1(*c.state, "aten::index_select", {EvalValue(self), Val(dim), EvalValue(at)}));
+  SMELT_ASSIGN_OR_RETURN(Tensor out, Run1(*c.state, "aten::index_select", {EvalValue(self), Val(dim), EvalValue(at)}));
   return Values{EvalValue(out)};
 }
 
@@ -570,7 +572,9 @@ absl::StatusOr<Values> Bincount(Call& c) {
   }
   if (n > (int64_t{1} << 32)) return c.Error("too many bins");
   const Tensor weights = c.T("weights");
-  const DType t = !weights.defined() ? DType::kInt64 : weights.dtype() == DType::kFloat32 ? DType::kFloat32 : DType::kFloat64;
+  const DType t = !weights.defined()                   ? DType::kInt64
+                  : weights.dtype() == DType::kFloat32 ? DType::kFloat32
+                                                       : DType::kFloat64;
   SMELT_ASSIGN_OR_RETURN(Tensor out, NewTensor(*c.state, t, {n}, {1}));
   std::vector<double> sum(n);
   const std::vector<double> w = weights.defined() ? Read<double>(weights) : std::vector<double>(v.size(), 1);

@@ -97,8 +97,8 @@ class Interpreter {
     Observe(n, args);
     SMELT_ASSIGN_OR_RETURN(Values results, Compute(node, args));
     if (results.size() < node.outputs.size())
-      return absl::InternalError(absl::StrCat(node.op.full(), " gave ", results.size(), " results, the node has ",
-                                              node.outputs.size()));
+      return absl::InternalError(
+          absl::StrCat(node.op.full(), " gave ", results.size(), " results, the node has ", node.outputs.size()));
     if (pure_ && name != "smelt::view") SMELT_RETURN_IF_ERROR(OwnMemory(node, args, results));
     Bind(node.outputs, results);
     return absl::OkStatus();
@@ -128,8 +128,7 @@ class Interpreter {
     if (name == "prim::Uninitialized") return Values(node.outputs.size());
     if (name == "prim::Print") return Values();
     if (name == "prim::RaiseException") {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the model raises: ", args.empty() ? "" : args[0].ToString()));
+      return absl::FailedPreconditionError(absl::StrCat("the model raises: ", args.empty() ? "" : args[0].ToString()));
     }
     if (name == "prim::unchecked_cast" || name == "prim::unchecked_unwrap_optional") return Values{args[0]};
     if (name == "prim::TupleSlice") {
@@ -309,7 +308,8 @@ class Interpreter {
 
   // --- control flow ---
   absl::StatusOr<Values> RunInner(BlockId b, absl::Span<const EvalValue> params) {
-    if (g_.params(b).size() > params.size()) return absl::InvalidArgumentError("a block takes more values than it gets");
+    if (g_.params(b).size() > params.size())
+      return absl::InvalidArgumentError("a block takes more values than it gets");
     Bind(g_.params(b), params);
     SMELT_RETURN_IF_ERROR(RunBlock(b));
     return Get(g_.results(b));
@@ -326,11 +326,13 @@ class Interpreter {
     const std::vector<BlockId> blocks(node.blocks.begin(), node.blocks.end());
     Values results;
     if (name == "prim::If" || name == "smelt::cond") {
-      if (blocks.size() != 2 || args.empty()) return absl::InvalidArgumentError(absl::StrCat(name, " needs two blocks"));
+      if (blocks.size() != 2 || args.empty())
+        return absl::InvalidArgumentError(absl::StrCat(name, " needs two blocks"));
       SMELT_ASSIGN_OR_RETURN(bool which, Condition(args[0]));
       SMELT_ASSIGN_OR_RETURN(results, RunInner(blocks[which ? 0 : 1], absl::MakeSpan(args).subspan(1)));
     } else if (name == "prim::Loop") {
-      if (blocks.size() != 1 || args.size() < 2) return absl::InvalidArgumentError("prim::Loop needs a block and bounds");
+      if (blocks.size() != 1 || args.size() < 2)
+        return absl::InvalidArgumentError("prim::Loop needs a block and bounds");
       const int64_t trips = ToInt(args[0]);
       SMELT_ASSIGN_OR_RETURN(bool go, Condition(args[1]));
       Values carried(args.begin() + 2, args.end());
@@ -380,11 +382,11 @@ class Interpreter {
                                name == "aten::set_" || name == "aten::resize_" || name == "aten::resize_as_" ||
                                absl::StartsWith(name, "prim::");
     for (size_t i = 0; !geometry_only && i < args.size(); ++i) {
-      const bool writes =
-          schema != nullptr && i < schema->arguments.size() &&
-          (schema->arguments[i].alias.is_write ||
-           std::any_of(schema->arguments[i].alias.contained.begin(), schema->arguments[i].alias.contained.end(),
-                       [](const AliasInfo& a) { return a.is_write; }));
+      const bool writes = schema != nullptr && i < schema->arguments.size() &&
+                          (schema->arguments[i].alias.is_write ||
+                           std::any_of(
+                               schema->arguments[i].alias.contained.begin(), schema->arguments[i].alias.contained.end(),
+                               [](const AliasInfo& a) { return a.is_write; }));
       const bool only_written = writes && (schema->arguments[i].kw_only || name == "aten::copy_" ||
                                            name == "aten::fill_" || name == "aten::zero_");
       if (writes) Collect(args[i], written);
@@ -405,8 +407,8 @@ class Interpreter {
 absl::Status BindSymbols(const Graph& g, absl::Span<const EvalValue> inputs,
                          absl::flat_hash_map<std::string, int64_t>& symbols) {
   if (inputs.size() != g.inputs().size())
-    return absl::InvalidArgumentError(absl::StrCat("the graph takes ", g.inputs().size(), " inputs, ", inputs.size(),
-                                                   " are given"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph takes ", g.inputs().size(), " inputs, ", inputs.size(), " are given"));
   for (int pass = 0; pass < 2; ++pass) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Value& v = g.value(g.inputs()[i]);

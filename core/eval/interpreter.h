@@ -15,13 +15,14 @@ namespace smelt::eval_internal {
 
 EvalValue FromConstant(const ConstantValue& v);
 
-// `inputs` are parallel to g.inputs(), weights included. `symbols` are bound beforehand; more are taken from the inputs.
+// `inputs` are parallel to g.inputs(), weights included. `symbols` are bound beforehand; more are taken from the
+// inputs.
 absl::StatusOr<std::vector<EvalValue>> RunGraph(State& state, const Graph& g, absl::Span<const EvalValue> inputs,
                                                 absl::flat_hash_map<std::string, int64_t> symbols = {},
                                                 absl::flat_hash_map<std::string, int64_t>* symbols_after = nullptr);
 
-// The values of size symbols that inputs show: those of tensors' sizes and of integers. An error if an input does not fit
-// its type.
+// The values of size symbols that inputs show: those of tensors' sizes and of integers. An error if an input does not
+// fit its type.
 absl::Status BindSymbols(const Graph& g, absl::Span<const EvalValue> inputs,
                          absl::flat_hash_map<std::string, int64_t>& symbols);
 

@@ -1,8 +1,8 @@
 // The insides of the evaluator: elements of strided tensors, and operators on concrete values. Private to core/eval.
 //
 // An operator's kernel reads its arguments by the schema's names and makes its results with OutputsOf, which asks
-// inference for dtype, sizes and strides; it fills them in row-major order of their elements. Kernels compute in double,
-// int64_t or complex<double> and round once, when they write.
+// inference for dtype, sizes and strides; it fills them in row-major order of their elements. Kernels compute in
+// double, int64_t or complex<double> and round once, when they write.
 #ifndef SMELT_CORE_EVAL_KERNELS_H_
 #define SMELT_CORE_EVAL_KERNELS_H_
 
@@ -98,7 +98,8 @@ void Write(const Tensor& t, const std::vector<T>& values) {
   Walk(t.sizes(), {std::vector<int64_t>(t.strides().begin(), t.strides().end())},
        [&](const std::vector<int64_t>& o) { StoreAs<T>(base + o[0] * item, dtype, values[i++]); });
 }
-// Calls f with a value of the type that holds the dtype's numbers exactly: double, int64_t (bool too) or complex<double>.
+// Calls f with a value of the type that holds the dtype's numbers exactly: double, int64_t (bool too) or
+// complex<double>.
 template <typename F>
 auto WithNumber(DType t, F f) {
   if (IsComplex(t)) return f(Cx());

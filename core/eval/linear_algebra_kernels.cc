@@ -63,8 +63,8 @@ absl::StatusOr<Values> MatrixProduct(Call& c) {
   const int rank = batched ? 3 : 2;
   if (a.rank() != rank || b.rank() != rank) return c.Error(absl::StrCat("the factors must be ", rank, "-D tensors"));
   if (a.dtype() != b.dtype())
-    return c.Error(absl::StrCat("expected m1 and m2 to have the same dtype, but got: ", Name(a.dtype()), " != ",
-                                Name(b.dtype())));
+    return c.Error(
+        absl::StrCat("expected m1 and m2 to have the same dtype, but got: ", Name(a.dtype()), " != ", Name(b.dtype())));
   const int64_t batches = batched ? a.sizes()[0] : 1;
   const int64_t rows = a.sizes()[rank - 2], inner = a.sizes()[rank - 1], columns = b.sizes()[rank - 1];
   if (b.sizes()[rank - 2] != inner || (batched && b.sizes()[0] != batches)) {
@@ -78,8 +78,7 @@ absl::StatusOr<Values> MatrixProduct(Call& c) {
     const std::vector<T> x = Read<T>(a), y = Read<T>(b);
     std::vector<T> product;
     for (int64_t i = 0; i < batches; ++i) {
-      std::vector<T> p =
-          Multiply(x.data() + i * rows * inner, y.data() + i * inner * columns, rows, inner, columns);
+      std::vector<T> p = Multiply(x.data() + i * rows * inner, y.data() + i * inner * columns, rows, inner, columns);
       if (absl::StartsWith(n, "aten::addbmm") && i > 0) {
         for (size_t k = 0; k < p.size(); ++k) product[k] += p[k];
       } else {
@@ -221,7 +220,8 @@ absl::StatusOr<Values> Convolution(Call& c) {
                                 ") should be the same"));
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
   SMELT_ASSIGN_OR_RETURN(ConvolutionShape s, ShapeOf(c, input, weight, out.sizes()));
-  if (bias.defined() && (bias.rank() != 1 || bias.sizes()[0] != out.sizes()[1])) return c.Error("the bias does not fit");
+  if (bias.defined() && (bias.rank() != 1 || bias.sizes()[0] != out.sizes()[1]))
+    return c.Error("the bias does not fit");
   WithNumber(out.dtype(), [&](auto tag) {
     using T = decltype(tag);
     const std::vector<T> x = Read<T>(input), w = Read<T>(weight);
@@ -253,7 +253,8 @@ absl::StatusOr<Values> ConvolutionBackward(Call& c) {
   const std::vector<double>* values[] = {&gx, &gw, &gb};
   for (size_t i = 0; i < 3; ++i) {
     if (i >= mask.size() || mask[i] == 0 || i >= outs.size()) continue;
-    if (outs[i].NumElements() != static_cast<int64_t>(values[i]->size())) return c.Error("inference gives another size");
+    if (outs[i].NumElements() != static_cast<int64_t>(values[i]->size()))
+      return c.Error("inference gives another size");
     Write(outs[i], *values[i]);
     results[i] = EvalValue(outs[i]);
   }

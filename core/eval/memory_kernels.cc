@@ -20,8 +20,8 @@ absl::StatusOr<std::vector<int64_t>> StridesFor(const Call& c, const Tensor& t, 
   if (format == kPreserveFormat) return view_rules::PreservedStrides(decide, t.geometry());
   if (format == kChannelsLast || format == kChannelsLast3d) {
     if (t.rank() != (format == kChannelsLast ? 4 : 5))
-      return c.Error(absl::StrCat("required rank ", format == kChannelsLast ? 4 : 5,
-                                  " tensor to use channels_last format"));
+      return c.Error(
+          absl::StrCat("required rank ", format == kChannelsLast ? 4 : 5, " tensor to use channels_last format"));
     return view_rules::ChannelsLastStrides<ConcreteDecide>(decide, sizes);
   }
   return view_rules::ContiguousStrides<ConcreteDecide>(decide, sizes);
@@ -218,8 +218,8 @@ absl::StatusOr<Values> SetFunctional(Call& c) {
   Tensor copy = self.View(self.geometry());
   Values args = c.args;
   args[0] = EvalValue(copy);
-  return Run(*c.state, OpName::Get(absl::StrCat("aten::set_", c.op.op().overload().empty() ? "" : ".",
-                                                c.op.op().overload())),
+  return Run(*c.state,
+             OpName::Get(absl::StrCat("aten::set_", c.op.op().overload().empty() ? "" : ".", c.op.op().overload())),
              args);
 }
 

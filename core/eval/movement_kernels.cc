@@ -58,8 +58,7 @@ absl::StatusOr<Values> Pad(Call& c) {
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
   const Tensor self = c.T("self");
   const std::vector<int64_t> sizes = SizesOf(self), strides = ContiguousStridesOf(sizes);
-  const std::vector<int64_t> pad =
-      c.schema->FindArgument("pad") >= 0 ? c.Ints("pad") : c.Ints("padding");
+  const std::vector<int64_t> pad = c.schema->FindArgument("pad") >= 0 ? c.Ints("pad") : c.Ints("padding");
   const bool reflect = absl::StartsWith(c.name(), "aten::reflection");
   const bool constant = c.name() == "aten::constant_pad_nd";
   const int rank = self.rank();
@@ -68,26 +67,27 @@ absl::StatusOr<Values> Pad(Call& c) {
     if (pad[2 * k] >= n || pad[2 * k + 1] >= n)
       return c.Error("Padding size should be less than the corresponding input dimension");
   }
-  Pick(out, self,
-       [&](const Index& index) -> int64_t {
-         int64_t at = 0;
-         for (int d = 0; d < rank; ++d) {
-           const size_t k = rank - 1 - d;
-           int64_t i = index[d] - (2 * k < pad.size() ? pad[2 * k] : 0);
-           const int64_t n = sizes[d];
-           if (i < 0 || i >= n) {
-             if (constant) return -1;
-             if (reflect) {
-               i = i < 0 ? -i : 2 * (n - 1) - i;
-             } else {
-               i = std::clamp<int64_t>(i, 0, n - 1);
-             }
-           }
-           at += i * strides[d];
-         }
-         return at;
-       },
-       constant && c.Has("value") ? c.Arg("value") : EvalValue(int64_t{0}));
+  Pick(
+      out, self,
+      [&](const Index& index) -> int64_t {
+        int64_t at = 0;
+        for (int d = 0; d < rank; ++d) {
+          const size_t k = rank - 1 - d;
+          int64_t i = index[d] - (2 * k < pad.size() ? pad[2 * k] : 0);
+          const int64_t n = sizes[d];
+          if (i < 0 || i >= n) {
+            if (constant) return -1;
+            if (reflect) {
+              i = i < 0 ? -i : 2 * (n - 1) - i;
+            } else {
+              i = std::clamp<int64_t>(i, 0, n - 1);
+            }
+          }
+          at += i * strides[d];
+        }
+        return at;
+      },
+      constant&& c.Has("value") ? c.Arg("value") : EvalValue(int64_t{0}));
   return Values{EvalValue(out)};
 }
 
@@ -128,8 +128,7 @@ absl::StatusOr<Values> Roll(Call& c) {
   }
   Pick(out, self, [&](const Index& index) {
     int64_t at = 0;
-    for (int d = 0; d < self.rank(); ++d)
-      at += (((index[d] - by[d]) % sizes[d] + sizes[d]) % sizes[d]) * strides[d];
+    for (int d = 0; d < self.rank(); ++d) at += (((index[d] - by[d]) % sizes[d] + sizes[d]) % sizes[d]) * strides[d];
     return at;
   });
   return Values{EvalValue(out)};
@@ -140,7 +139,8 @@ absl::StatusOr<Values> Repeat(Call& c) {
   const Tensor self = c.T("self");
   const std::vector<int64_t> sizes = SizesOf(self), strides = ContiguousStridesOf(sizes);
   const int lead = out.rank() - self.rank();
-  if (lead < 0) return c.Error("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
+  if (lead < 0)
+    return c.Error("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor");
   Pick(out, self, [&](const Index& index) {
     int64_t at = 0;
     for (int d = 0; d < self.rank(); ++d) at += index[lead + d] % sizes[d] * strides[d];
@@ -187,14 +187,13 @@ absl::StatusOr<Values> ViewBackward(Call& c) {
   }
   Tensor view;
   if (c.name() == "aten::slice_backward") {
-    SMELT_ASSIGN_OR_RETURN(
-        view, Run1(*c.state, "aten::slice.Tensor",
-                   {o, Val(c.I("dim")), Val(c.I("start")), Val(c.I("end")), Val(c.I("step"))}));
+    SMELT_ASSIGN_OR_RETURN(view, Run1(*c.state, "aten::slice.Tensor",
+                                      {o, Val(c.I("dim")), Val(c.I("start")), Val(c.I("end")), Val(c.I("step"))}));
   } else if (c.name() == "aten::select_backward") {
     SMELT_ASSIGN_OR_RETURN(view, Run1(*c.state, "aten::select.int", {o, Val(c.I("dim")), Val(c.I("index"))}));
   } else {
-    SMELT_ASSIGN_OR_RETURN(view, Run1(*c.state, "aten::diagonal",
-                                      {o, Val(c.I("offset")), Val(c.I("dim1")), Val(c.I("dim2"))}));
+    SMELT_ASSIGN_OR_RETURN(
+        view, Run1(*c.state, "aten::diagonal", {o, Val(c.I("offset")), Val(c.I("dim1")), Val(c.I("dim2"))}));
   }
   SMELT_RETURN_IF_ERROR(CopyInto(view, grad));
   return Values{o};
@@ -213,11 +212,11 @@ absl::StatusOr<Values> Scatter(Call& c) {
   } else if (c.name() == "aten::select_scatter") {
     SMELT_ASSIGN_OR_RETURN(view, Run1(*c.state, "aten::select.int", {o, Val(c.I("dim")), Val(c.I("index"))}));
   } else if (c.name() == "aten::diagonal_scatter") {
-    SMELT_ASSIGN_OR_RETURN(view, Run1(*c.state, "aten::diagonal",
-                                      {o, Val(c.I("offset")), Val(c.I("dim1")), Val(c.I("dim2"))}));
+    SMELT_ASSIGN_OR_RETURN(
+        view, Run1(*c.state, "aten::diagonal", {o, Val(c.I("offset")), Val(c.I("dim1")), Val(c.I("dim2"))}));
   } else {
-    SMELT_ASSIGN_OR_RETURN(view, Run1(*c.state, "aten::as_strided",
-                                      {o, c.Arg("size"), c.Arg("stride"), c.Arg("storage_offset")}));
+    SMELT_ASSIGN_OR_RETURN(
+        view, Run1(*c.state, "aten::as_strided", {o, c.Arg("size"), c.Arg("stride"), c.Arg("storage_offset")}));
   }
   if (view.sizes() != src.sizes()) return c.Error("expected src to have the sizes of the slice");
   SMELT_RETURN_IF_ERROR(CopyInto(view, src));
@@ -231,7 +230,8 @@ absl::StatusOr<Values> FillDiagonal_(Call& c) {
   int64_t smallest = self.sizes()[0], sum = 0;
   for (int d = 0; d < self.rank(); ++d) {
     smallest = std::min(smallest, self.sizes()[d]);
-    if (self.rank() > 2 && self.sizes()[d] != self.sizes()[0]) return c.Error("all dimensions of input must be of equal length");
+    if (self.rank() > 2 && self.sizes()[d] != self.sizes()[0])
+      return c.Error("all dimensions of input must be of equal length");
     sum += self.strides()[d];
   }
   std::vector<Geometry> lines = {{{smallest}, {sum}, self.offset()}};
@@ -249,8 +249,9 @@ absl::StatusOr<Values> FillDiagonal_(Call& c) {
 
 absl::StatusOr<Values> DiagEmbed(Call& c) {
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
-  SMELT_ASSIGN_OR_RETURN(Tensor d, Run1(*c.state, "aten::diagonal",
-                                        {EvalValue(out), Val(c.I("offset")), Val(c.I("dim1", -2)), Val(c.I("dim2", -1))}));
+  SMELT_ASSIGN_OR_RETURN(Tensor d,
+                         Run1(*c.state, "aten::diagonal",
+                              {EvalValue(out), Val(c.I("offset")), Val(c.I("dim1", -2)), Val(c.I("dim2", -1))}));
   SMELT_RETURN_IF_ERROR(CopyInto(d, c.T("self")));
   return Values{EvalValue(out)};
 }
@@ -279,7 +280,8 @@ std::vector<Tap> TapsOf(Interpolation how, int64_t i, int64_t in, int64_t out, d
     return {{std::min<int64_t>(static_cast<int64_t>(std::floor(x)), in - 1), 1}};
   }
   const double x = Source(i, in, out, scale, align, how == Interpolation::kCubic);
-  const int64_t low = std::min<int64_t>(static_cast<int64_t>(std::floor(x)), how == Interpolation::kCubic ? in : in - 1);
+  const int64_t low =
+      std::min<int64_t>(static_cast<int64_t>(std::floor(x)), how == Interpolation::kCubic ? in : in - 1);
   const double t = x - std::floor(x);
   if (how == Interpolation::kLinear) {
     const double l = std::clamp(x - static_cast<double>(low), 0.0, 1.0);
@@ -423,9 +425,8 @@ void AddMovementKernels(KernelTable& t) {
   t["aten::fill_diagonal_"] = FillDiagonal_;
   t["aten::diag_embed"] = DiagEmbed;
   for (const char* n : {"upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
-                        "_upsample_nearest_exact2d", "upsample_linear1d", "upsample_bilinear2d",
-                        "upsample_trilinear3d", "upsample_bicubic2d", "upsample_nearest2d_backward",
-                        "upsample_bilinear2d_backward"}) {
+                        "_upsample_nearest_exact2d", "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d",
+                        "upsample_bicubic2d", "upsample_nearest2d_backward", "upsample_bilinear2d_backward"}) {
     t[absl::StrCat("aten::", n)] = Upsample;
   }
   t["aten::im2col"] = t["aten::col2im"] = Im2Col;

@@ -148,14 +148,14 @@ absl::StatusOr<Values> ComplexPointwise(Call& c) {
     }
   }
   absl::Status status;
-  // complex64 is computed in its own precision where a kernel's intermediate overflow would show; here double is enough.
+  // complex64 is computed in its own precision where a kernel's intermediate overflow would show; here double is
+  // enough.
   Walk(out.sizes(), strides, [&](const std::vector<int64_t>& o) {
     std::vector<Cx> x;
     for (size_t k = 0; k < operands.size(); ++k) {
       const Tensor& t = operands[k].tensor;
-      x.push_back(t.defined()
-                      ? LoadAs<Cx>(static_cast<char*>(t.data()) + o[k + 1] * ItemSize(t.dtype()), t.dtype())
-                      : operands[k].number);
+      x.push_back(t.defined() ? LoadAs<Cx>(static_cast<char*>(t.data()) + o[k + 1] * ItemSize(t.dtype()), t.dtype())
+                              : operands[k].number);
     }
     absl::StatusOr<Cx> r = ComplexFunction(c, f, x);
     if (!r.ok()) {
@@ -267,10 +267,10 @@ absl::StatusOr<Values> ComplexReduction(Call& c) {
   const bool norm = f == "linalg_vector_norm" || f == "norm";
   if (!scan && !logical && !norm && f != "sum" && f != "prod" && f != "mean" && f != "nansum" && f != "count_nonzero")
     return c.Unsupported("is not supported for complex numbers");
-  const DType dtype = logical ? DType::kBool
+  const DType dtype = logical                ? DType::kBool
                       : f == "count_nonzero" ? DType::kInt64
-                      : norm  ? RealOf(self.dtype())
-                              : asked.value_or(self.dtype());
+                      : norm                 ? RealOf(self.dtype())
+                                             : asked.value_or(self.dtype());
   std::vector<bool> reduced(self.rank(), false);
   std::vector<int64_t> dims = c.Ints("dim");
   if (dims.empty()) {
@@ -287,7 +287,8 @@ absl::StatusOr<Values> ComplexReduction(Call& c) {
     if (!reduced[d] || scan || c.B("keepdim")) sizes.push_back(kept.back());
   }
   SMELT_ASSIGN_OR_RETURN(Tensor out, NewTensor(*c.state, dtype, sizes, ContiguousStridesOf(sizes)));
-  const std::vector<Cx> x = Read<Cx>(self);
+  // A dtype that is asked for converts the elements first.
+  const std::vector<Cx> x = asked && !logical ? Read<Cx>(Converted(self, *asked)) : Read<Cx>(self);
   const std::vector<int64_t> strides = ContiguousStridesOf(kept);
   const bool product = f == "prod" || f == "cumprod" || f == "all";
   std::vector<Cx> acc(Product(kept), product ? Cx(1) : Cx(0)), result = acc;
@@ -421,7 +422,9 @@ absl::StatusOr<Values> Reduction(Call& c) {
   }
   const int64_t count = Product(inner);
   if (m.needs_elements && count == 0 && Product(outer) > 0)
-    return c.Error("Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+    return c.Error(
+        "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' "
+        "argument.");
   std::vector<ScalarValue> numbers;
   for (size_t k = 0; k < m.scalars.size(); ++k)
     numbers.push_back(NumberAs(c.args[m.scalars[k]], m.pre.arg_types[1 + k]));

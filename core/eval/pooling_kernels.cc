@@ -23,11 +23,13 @@ struct Pool {
   int dims = 0;
   bool batched = false;
   int64_t planes = 1;
-  std::vector<int64_t> in, out;               // the last `dims` sizes
-  std::vector<std::vector<Window>> windows;   // by dim and output position
+  std::vector<int64_t> in, out;              // the last `dims` sizes
+  std::vector<std::vector<Window>> windows;  // by dim and output position
 };
 
-int DimsOf(const std::string& name) { return absl::StrContains(name, "3d") ? 3 : absl::StrContains(name, "1d") ? 1 : 2; }
+int DimsOf(const std::string& name) {
+  return absl::StrContains(name, "3d") ? 3 : absl::StrContains(name, "1d") ? 1 : 2;
+}
 
 absl::StatusOr<Pool> PoolOf(const Call& c, const Tensor& input, absl::Span<const int64_t> output) {
   Pool p;
@@ -44,7 +46,8 @@ absl::StatusOr<Pool> PoolOf(const Call& c, const Tensor& input, absl::Span<const
   const std::vector<int64_t> padding = c.PerDim("padding", p.dims, 0), dilation = c.PerDim("dilation", p.dims, 1);
   for (int d = 0; d < p.dims; ++d) {
     std::vector<Window> windows;
-    if (!adaptive && (stride[d] < 1 || kernel[d] < 1)) return c.Error("stride and kernel_size should be greater than zero");
+    if (!adaptive && (stride[d] < 1 || kernel[d] < 1))
+      return c.Error("stride and kernel_size should be greater than zero");
     for (int64_t o = 0; o < p.out[d]; ++o) {
       Window w;
       if (adaptive) {
@@ -142,7 +145,8 @@ absl::StatusOr<Values> MaxPoolBackward(Call& c) {
   std::vector<double> sum(out.NumElements());
   for (size_t k = 0; k < g.size(); ++k) {
     const int64_t at = static_cast<int64_t>(k) / out_area * in_area + index[k];
-    if (index[k] < 0 || index[k] >= in_area || at >= static_cast<int64_t>(sum.size())) return c.Error("an index is out of range");
+    if (index[k] < 0 || index[k] >= in_area || at >= static_cast<int64_t>(sum.size()))
+      return c.Error("an index is out of range");
     sum[at] += g[k];
   }
   Write(out, sum);

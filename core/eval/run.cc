@@ -1,5 +1,5 @@
-// One operator on concrete values: arguments are checked against the schema, then the operator's own kernel runs, or what
-// core/op says it means.
+// One operator on concrete values: arguments are checked against the schema, then the operator's own kernel runs, or
+// what core/op says it means.
 #include <algorithm>
 #include <cstring>
 
@@ -37,7 +37,7 @@ const KernelTable& Kernels() {
 Kernel FindKernel(OpName op, const FunctionSchema& schema) {
   const KernelTable& table = Kernels();
   if (auto it = table.find(op.full()); it != table.end()) return it->second;
-  if (op.full() == "aten::where") return table.at("aten::nonzero_numpy");  // its other overloads are pointwise
+  if (op.full() == "aten::where") return table.at("aten::nonzero_numpy");     // its other overloads are pointwise
   if (schema.IsMutable() && !absl::EndsWith(op.name(), "_")) return nullptr;  // out=, or batch_norm and the like
   auto it = table.find(op.name());
   return it == table.end() ? nullptr : it->second;
@@ -212,13 +212,15 @@ absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
   const Tensor result = results[0].tensor();
   if (!std::equal(result.sizes().begin(), result.sizes().end(), self.sizes().begin(), self.sizes().end())) {
     return c.Error(absl::StrCat("output with shape ", Geometry::Contiguous(self.sizes()).ToString(),
-                                " doesn't match the broadcast shape ", Geometry::Contiguous(result.sizes()).ToString()));
+                                " doesn't match the broadcast shape ",
+                                Geometry::Contiguous(result.sizes()).ToString()));
   }
   // torch.can_cast: a float does not go into an integer, nor a number into a bool, a complex one only into a complex.
   const DType from = result.dtype(), to = self.dtype();
-  if (elementwise && ((IsComplex(from) && !IsComplex(to)) ||
-                      ((IsFloating(from) || IsComplex(from)) && !IsFloating(to) && !IsComplex(to)) ||
-                      (from != DType::kBool && to == DType::kBool)) &&
+  if (elementwise &&
+      ((IsComplex(from) && !IsComplex(to)) ||
+       ((IsFloating(from) || IsComplex(from)) && !IsFloating(to) && !IsComplex(to)) ||
+       (from != DType::kBool && to == DType::kBool)) &&
       functional.name() != "aten::copy" && functional.name() != "aten::fill" && functional.name() != "aten::zero") {
     return c.Error(absl::StrCat("result type ", ScalarTypeName(from), " can't be cast to the desired output type ",
                                 ScalarTypeName(to)));
@@ -268,7 +270,8 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
       Geometry g = r.geometry();
       g.offset = resized.offset();
       const int64_t need = g.Span().second * ItemSize(resized.dtype());
-      if (g.NumElements() > 0 && need > resized.storage()->bytes()) SMELT_RETURN_IF_ERROR(resized.storage()->Resize(need));
+      if (g.NumElements() > 0 && need > resized.storage()->bytes())
+        SMELT_RETURN_IF_ERROR(resized.storage()->Resize(need));
       resized.SetGeometry(g);
     }
     SMELT_RETURN_IF_ERROR(CopyInto(outs[i], r));
@@ -344,7 +347,8 @@ absl::StatusOr<Values> RunDecomposed(Call& c) {
           }
           const Type element = all ? Type::Tensor() : Type::Optional(Type::Tensor());
           node_inputs.push_back(
-              g.node(g.Append(g.top(), OpName::Get("prim::ListConstruct"), elements, {Type::List(element)})).outputs[0]);
+              g.node(g.Append(g.top(), OpName::Get("prim::ListConstruct"), elements, {Type::List(element)}))
+                  .outputs[0]);
           continue;
         }
         default:
@@ -443,8 +447,8 @@ absl::StatusOr<Tensor> NewTensor(const State& state, DType dtype, absl::Span<con
     bytes = std::max(bytes, span);
   }
   if (bytes > state.options.max_tensor_bytes)
-    return absl::ResourceExhaustedError(absl::StrCat("a tensor of ", bytes, " bytes is above the limit of ",
-                                                     state.options.max_tensor_bytes));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a tensor of ", bytes, " bytes is above the limit of ", state.options.max_tensor_bytes));
   Tensor t = Tensor::EmptyStrided(dtype, sizes, strides);
   if (t.storage()->bytes() > 0) std::memset(t.storage()->data(), 0, t.storage()->bytes());
   return t;
@@ -482,7 +486,8 @@ absl::StatusOr<Call> MakeCall(State& state, OpName op, absl::Span<const EvalValu
         absl::StrCat(op.full(), ": ", c.args.size(), " arguments are given, it takes ", n));
   for (size_t i = c.args.size(); i < n; ++i) {
     const Argument& a = c.schema->arguments[i];
-    if (!a.default_value) return absl::InvalidArgumentError(absl::StrCat(op.full(), ": argument \"", a.name, "\" is missing"));
+    if (!a.default_value)
+      return absl::InvalidArgumentError(absl::StrCat(op.full(), ": argument \"", a.name, "\" is missing"));
     c.args.push_back(FromConstant(*a.default_value));
   }
   std::vector<OpArg> op_args;
@@ -571,7 +576,8 @@ absl::Status CheckNoInternalOverlap(const Call& c, const Tensor& written) {
 
 absl::Status CheckNoPartialOverlap(const Call& c, const Tensor& a, const Tensor& b) {
   // PyTorch's own approximation: exact for dense tensors, and no refusal for others.
-  if (a.IsSame(b) || a.storage() != b.storage() || a.NumElements() == 0 || b.NumElements() == 0) return absl::OkStatus();
+  if (a.IsSame(b) || a.storage() != b.storage() || a.NumElements() == 0 || b.NumElements() == 0)
+    return absl::OkStatus();
   ConcreteDecide decide;
   if (!view_rules::IsNonOverlappingAndDense(decide, a.geometry()) ||
       !view_rules::IsNonOverlappingAndDense(decide, b.geometry())) {
@@ -579,8 +585,7 @@ absl::Status CheckNoPartialOverlap(const Call& c, const Tensor& a, const Tensor&
   }
   const int64_t a0 = a.offset() * ItemSize(a.dtype()), a1 = a0 + a.NumElements() * ItemSize(a.dtype());
   const int64_t b0 = b.offset() * ItemSize(b.dtype()), b1 = b0 + b.NumElements() * ItemSize(b.dtype());
-  const bool partial =
-      a0 == b0 && a1 == b1 ? a.strides() != b.strides() : a0 < b1 && b0 < a1;
+  const bool partial = a0 == b0 && a1 == b1 ? a.strides() != b.strides() : a0 < b1 && b0 < a1;
   if (!partial) return absl::OkStatus();
   return c.Error(
       "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "

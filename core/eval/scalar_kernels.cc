@@ -141,7 +141,8 @@ absl::StatusOr<EvalValue> Binary(const Call& c, const std::string& f, const Eval
   if (f == "__and__") return EvalValue(i & j);
   if (f == "__or__") return EvalValue(i | j);
   if (f == "__xor__") return EvalValue(i ^ j);
-  if (f == "__lshift__") return EvalValue(j < 0 || j > 63 ? int64_t{0} : static_cast<int64_t>(static_cast<uint64_t>(i) << j));
+  if (f == "__lshift__")
+    return EvalValue(j < 0 || j > 63 ? int64_t{0} : static_cast<int64_t>(static_cast<uint64_t>(i) << j));
   if (f == "__rshift__") return EvalValue(j < 0 || j > 63 ? int64_t{0} : i >> j);
   if (f == "gcd") {
     int64_t u = std::abs(i), v = std::abs(j);
@@ -183,10 +184,10 @@ absl::StatusOr<EvalValue> Unary(const Call& c, const std::string& f, const EvalV
     return EvalValue(r);
   }
   const std::pair<const char*, double (*)(double)> functions[] = {
-      {"sqrt", std::sqrt},   {"exp", std::exp},     {"expm1", std::expm1}, {"log", std::log},     {"log2", std::log2},
-      {"log10", std::log10}, {"log1p", std::log1p}, {"sin", std::sin},     {"cos", std::cos},     {"tan", std::tan},
-      {"asin", std::asin},   {"acos", std::acos},   {"atan", std::atan},   {"sinh", std::sinh},   {"cosh", std::cosh},
-      {"tanh", std::tanh},   {"asinh", std::asinh}, {"acosh", std::acosh}, {"atanh", std::atanh}, {"erf", std::erf},
+      {"sqrt", std::sqrt},   {"exp", std::exp},      {"expm1", std::expm1},  {"log", std::log},     {"log2", std::log2},
+      {"log10", std::log10}, {"log1p", std::log1p},  {"sin", std::sin},      {"cos", std::cos},     {"tan", std::tan},
+      {"asin", std::asin},   {"acos", std::acos},    {"atan", std::atan},    {"sinh", std::sinh},   {"cosh", std::cosh},
+      {"tanh", std::tanh},   {"asinh", std::asinh},  {"acosh", std::acosh},  {"atanh", std::atanh}, {"erf", std::erf},
       {"erfc", std::erfc},   {"gamma", std::tgamma}, {"lgamma", std::lgamma}};
   for (const auto& [name, function] : functions) {
     if (f == name) return EvalValue(function(x));
@@ -199,7 +200,8 @@ absl::StatusOr<EvalValue> Unary(const Call& c, const std::string& f, const EvalV
 // Arithmetic of Python numbers: overloads without tensors.
 absl::StatusOr<Values> Number(Call& c) {
   const std::string f = Bare(c.name());
-  if ((f == "eq" || f == "ne") && c.args.size() == 2) return Values{EvalValue(Equal(c.args[0], c.args[1]) == (f == "eq"))};
+  if ((f == "eq" || f == "ne") && c.args.size() == 2)
+    return Values{EvalValue(Equal(c.args[0], c.args[1]) == (f == "eq"))};
   if (!c.args.empty() && c.args[0].IsList()) {
     if ((f == "max" || f == "min") && !c.args[0].elements().empty()) {
       EvalValue best = c.args[0].elements()[0];
@@ -483,15 +485,18 @@ void AddScalarKernels(KernelTable& t) {
   t["aten::truediv"] = t["aten::mathremainder"] = t["aten::factorial"] = t["aten::degrees"] = t["aten::radians"] =
       t["aten::fabs"] = Number;
   t["aten::__and__.bool"] = t["aten::__or__.bool"] = t["aten::__xor__.bool"] = Number;
-  for (const char* n : {"int", "float", "float_int", "int_float", "complex", "int_int", "int_list", "str", "enum",
-                        "bool_list", "float_list", "str_list", "bool", "device", "Scalar_mode_int", "int_to_int",
-                        "int_complex", "complex_int", "float_complex", "complex_float", "int.Scalar"}) {
+  for (const char* n : {"int",        "float",       "float_int",   "int_float",     "complex",
+                        "int_int",    "int_list",    "str",         "enum",          "bool_list",
+                        "float_list", "str_list",    "bool",        "device",        "Scalar_mode_int",
+                        "int_to_int", "int_complex", "complex_int", "float_complex", "complex_float",
+                        "int.Scalar"}) {
     for (const char* f :
-         {"add", "sub", "mul", "div", "remainder", "fmod", "pow", "lt", "le", "gt", "ge", "eq", "ne", "neg", "abs",
-          "ceil", "floor", "round", "sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
-          "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "isnan", "isinf", "isfinite",
-          "__and__", "__or__", "__xor__", "__lshift__", "__rshift__", "gcd", "atan2", "copysign", "erf", "erfc",
-          "gamma", "lgamma"}) {
+         {"add",   "sub",   "mul",      "div",      "remainder", "fmod",   "pow",     "lt",         "le",
+          "gt",    "ge",    "eq",       "ne",       "neg",       "abs",    "ceil",    "floor",      "round",
+          "sqrt",  "exp",   "expm1",    "log",      "log2",      "log10",  "log1p",   "sin",        "cos",
+          "tan",   "asin",  "acos",     "atan",     "sinh",      "cosh",   "tanh",    "asinh",      "acosh",
+          "atanh", "isnan", "isinf",    "isfinite", "__and__",   "__or__", "__xor__", "__lshift__", "__rshift__",
+          "gcd",   "atan2", "copysign", "erf",      "erfc",      "gamma",  "lgamma"}) {
       t[absl::StrCat("aten::", f, ".", n)] = Number;
     }
     t[absl::StrCat("prim::min.", n)] = t[absl::StrCat("prim::max.", n)] = Number;
@@ -506,9 +511,9 @@ void AddScalarKernels(KernelTable& t) {
 }
 
 void AddContainerKernels(KernelTable& t) {
-  for (const char* n : {"append", "extend", "insert", "pop", "reverse", "clear", "__getitem__", "_set_item",
-                        "__contains__", "len", "count", "keys", "values", "items", "get", "setdefault", "Delete",
-                        "__delitem__", "list", "dict"}) {
+  for (const char* n : {"append",    "extend",       "insert", "pop",         "reverse", "clear",  "__getitem__",
+                        "_set_item", "__contains__", "len",    "count",       "keys",    "values", "items",
+                        "get",       "setdefault",   "Delete", "__delitem__", "list",    "dict"}) {
     t[absl::StrCat("aten::", n)] = Container;
   }
   t["prim::TupleIndex"] = Container;

@@ -137,7 +137,8 @@ absl::StatusOr<Values> Pick(Call& c) {
     SMELT_ASSIGN_OR_RETURN(dim, Dim(c, c.I("dim", -1), self.rank()));
   }
   const int64_t k = c.I("k", 1);
-  if (n == "aten::kthvalue" && (k < 1 || k > sizes[dim])) return c.Error("selected number k out of range for dimension");
+  if (n == "aten::kthvalue" && (k < 1 || k > sizes[dim]))
+    return c.Error("selected number k out of range for dimension");
   std::vector<Tensor> outs;
   if (whole) {
     SMELT_ASSIGN_OR_RETURN(Tensor t, NewTensor(*c.state, self.dtype(), {}, {}));
@@ -225,7 +226,8 @@ absl::StatusOr<Values> SearchSorted(Call& c) {
     const int64_t row = rows > 1 && per_row > 0 ? static_cast<int64_t>(i) / per_row : 0;
     auto begin = b.begin() + row * width, end = begin + width;
     // NaN comes after all.
-    auto it = right ? std::upper_bound(begin, end, x[i], Less<double>) : std::lower_bound(begin, end, x[i], Less<double>);
+    auto it =
+        right ? std::upper_bound(begin, end, x[i], Less<double>) : std::lower_bound(begin, end, x[i], Less<double>);
     r.push_back(it - begin);
   }
   Write(out, r);

@@ -107,7 +107,8 @@ absl::StatusOr<std::vector<ValueId>> ReduceNll(Emit& e, const OpCall& call, cons
   for (int d = 0; d < e.Rank(nll.loss); ++d) dims.push_back(d);
   auto sum = [&](ValueId v) { return dims.empty() ? v : e.Sum(v, dims, false); };
   ValueId total = sum(nll.weight);
-  if (reduction == kNone) return std::vector<ValueId>{nll.loss, total};
+  // Without a reduction PyTorch leaves the total weight 0.
+  if (reduction == kNone) return std::vector<ValueId>{nll.loss, e.Fill(total, 0)};
   ValueId loss = sum(nll.loss);
   return std::vector<ValueId>{reduction == kMean ? e.Div(loss, total) : loss, total};
 }
