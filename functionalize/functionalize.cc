@@ -365,8 +365,8 @@ class Functionalizer {
     v = Cast(anchor, v, geometry.dtype);
     SMELT_ASSIGN_OR_RETURN(v, Broadcast(anchor, v, geometry.sizes));
     MemoryState& m = memories_[id];
-    const bool keep_outside =
-        (absolute_access_ && m.origin != MemoryState::Origin::kFresh) || shared_states_.contains(id) || m.shared;
+    const bool keep_outside = (absolute_access_ && m.origin != MemoryState::Origin::kFresh) ||
+                              shared_states_.contains(id) || m.shared || m.nominal.offset != Expr(0);
     if (SameGeometry(geometry, m.nominal) && !keep_outside) {
       m.version = WithLayout(anchor, v, m.nominal.strides);
     } else if (!keep_outside && geometry.dtype == m.nominal.dtype && geometry.offset == m.nominal.offset &&
@@ -658,7 +658,8 @@ class Functionalizer {
 
   absl::Status ProcessPure(NodeId n) {
     SMELT_RETURN_IF_ERROR(ReadInputs(n, n));
-    // Tensors that are one may have other geometries than the types say: what was transposed through one name is through the other.
+    // Tensors that are one may have other geometries than the types say: what was transposed through one name is
+    // through the other.
     if (HasDuplicates()) SMELT_RETURN_IF_ERROR(InferNode(g_, n));
     const std::string& name = g_.node(n).op.name();
     // A copy is a value that already is: contents are immutable. Only its layout may need work.
@@ -762,8 +763,8 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // PyTorch's elementwise kernels refuse operands that overlap the written tensor, unless they are the same elements; it looks only at
-  // tensors that cover their span (assert_no_partial_overlap).
+  // PyTorch's elementwise kernels refuse operands that overlap the written tensor, unless they are the same elements;
+  // it looks only at tensors that cover their span (assert_no_partial_overlap).
   absl::Status CheckPartialOverlap(TensorId written, TensorId read, NodeId anchor) {
     if (tensors_[written].memory != tensors_[read].memory || written == read) return absl::OkStatus();
     const SymbolicGeometry &a = tensors_[written].geometry, &b = tensors_[read].geometry;
@@ -773,14 +774,16 @@ class Functionalizer {
       // Where the arguments lie is known at the call.
       const std::pair<TensorId, TensorId> key(written, read);
       if (!checked_.insert(key).second) return absl::OkStatus();
-      NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_partial_overlap"), {Read(written, anchor), Read(read, anchor)}, {});
+      NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_partial_overlap"),
+                                 {Read(written, anchor), Read(read, anchor)}, {});
       g_.SetSource(n, source_);
       return absl::OkStatus();
     }
     if (!IsDense(a, g_.symbols) || !IsDense(b, g_.symbols)) return absl::OkStatus();
     if (Compare(RegionOf(a), RegionOf(b), g_.symbols) != Overlap::kSome) return absl::OkStatus();
     return absl::FailedPreconditionError(
-        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+        "location. "
         "Please clone() the tensor before performing the operation.");
   }
 

@@ -9,6 +9,7 @@
 #include "smelt/core/op/verify.h"
 #include "smelt/frontend/pt2.h"
 #include "smelt/pipeline/compile.h"
+#include "smelt/schema/graph_codec.h"
 
 namespace smelt {
 
@@ -31,6 +32,11 @@ absl::StatusOr<std::unique_ptr<Graph>> ReadModel(const std::string& path, bool c
       absl::Status s = CompleteTypes(*g);
       if (!s.ok()) return Annotate(s, path);
     }
+    return g;
+  }
+  if (absl::EndsWith(path, ".smg")) {
+    SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> g, ReadGraphFile(path));
+    g->name = stem;
     return g;
   }
   return absl::InvalidArgumentError(absl::StrCat(path, ": a file that ends in .pt2, .ir or .smg expected"));

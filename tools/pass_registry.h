@@ -23,6 +23,7 @@ struct PassContext {
   bool json = false;             // --json
   bool dot = false;              // --dot
   std::string html;              // --html=FILE
+  bool explain = false;          // --explain
 };
 
 struct Pass {
@@ -37,6 +38,7 @@ const std::vector<Pass>& Passes();  // in order of registration
 const Pass* FindPass(const std::string& name);
 
 void RegisterAliasPasses();
+void RegisterPipelinePasses();
 
 }  // namespace smelt
 

@@ -66,6 +66,7 @@ double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 int Main(int argc, char** argv) {
   RegisterAliasPasses();
+  RegisterPipelinePasses();
   std::vector<std::string> args;
   for (int i = 1; i < argc; ++i) {
     std::string a = argv[i];
@@ -74,8 +75,9 @@ int Main(int argc, char** argv) {
     if (a == "--timing=json") a = "--timing";
     args.push_back(a);
   }
-  absl::StatusOr<CommandLine> parsed = CommandLine::Parse(args, {"pass", "out", "alias-queries", "html"},
-                                                          {"timing", "quiet", "list-passes", "json", "dot", "help"});
+  absl::StatusOr<CommandLine> parsed =
+      CommandLine::Parse(args, {"pass", "out", "alias-queries", "html"},
+                         {"timing", "quiet", "list-passes", "json", "dot", "explain", "help"});
   if (!parsed.ok()) {
     std::fprintf(stderr, "smelt-opt: %s\n%s", std::string(parsed.status().message()).c_str(), kUsage);
     return kExitUsage;
@@ -107,6 +109,7 @@ int Main(int argc, char** argv) {
   context.json = line.Has("json");
   context.dot = line.Has("dot");
   context.html = line.Get("html");
+  context.explain = line.Has("explain");
   std::vector<std::pair<std::string, double>> times;
   double start = Now();
   absl::StatusOr<std::unique_ptr<Graph>> graph = Read(line.positional()[0]);
@@ -153,11 +156,12 @@ int Main(int argc, char** argv) {
     std::fputs(PrintGraph(*context.graph).c_str(), stdout);
   }
   if (line.Has("timing")) {
-    std::string json = "{";
-    for (size_t i = 0; i < times.size(); ++i) {
-      absl::StrAppend(&json, i == 0 ? "" : ", ", "\"", times[i].first, "\": ", times[i].second);
+    // The first is the reading of the graph. Milliseconds.
+    std::string json = absl::StrCat("{\"parse\": ", times[0].second * 1e3, ", \"passes\": {");
+    for (size_t i = 1; i < times.size(); ++i) {
+      absl::StrAppend(&json, i == 1 ? "" : ", ", "\"", times[i].first, "\": ", times[i].second * 1e3);
     }
-    std::fprintf(stderr, "%s}\n", json.c_str());
+    std::fprintf(stderr, "%s}}\n", json.c_str());
   }
   return kExitOk;
 }

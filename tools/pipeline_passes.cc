@@ -1,0 +1,57 @@
+// The passes of the pipeline, in its order. Each wants complete types: infer-types completes those of a text.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/functionalize/functionalize.h"
+#include "smelt/functionalize/open_composites.h"
+#include "smelt/fuser/expand_composites.h"
+#include "smelt/fuser/fuse.h"
+#include "smelt/pipeline/compile.h"
+#include "smelt/tools/pass_registry.h"
+
+namespace smelt {
+namespace {
+
+void Add(std::string name, std::string description, std::function<absl::Status(PassContext&)> run) {
+  Pass pass;
+  pass.name = std::move(name);
+  pass.description = std::move(description);
+  pass.run = std::move(run);
+  RegisterPass(std::move(pass));
+}
+
+}  // namespace
+
+void RegisterPipelinePasses() {
+  Add("infer-types", "completes the types of values from those of the inputs",
+      [](PassContext& c) { return CompleteTypes(*c.graph); });
+  Add("open-composites", "operators that hide a view or a write become what they do",
+      [](PassContext& c) { return OpenComposites(*c.graph).status(); });
+  Add("functionalize", "open-composites, then writes become values; what a caller sees is printed as a convention",
+      [](PassContext& c) -> absl::Status {
+        SMELT_RETURN_IF_ERROR(CompleteTypes(*c.graph));
+        SMELT_RETURN_IF_ERROR(OpenComposites(*c.graph).status());
+        SMELT_ASSIGN_OR_RETURN(FunctionalizeResult result, Functionalize(*c.graph, {}));
+        SMELT_RETURN_IF_ERROR(VerifyFunctional(*c.graph));
+        if (c.explain) c.output = result.convention.ToString();
+        return absl::OkStatus();
+      });
+  Add("expand-composites", "operators become kernels and library calls",
+      [](PassContext& c) { return ExpandComposites(*c.graph); });
+  Add("fuse", "forms groups that are one kernel each (--explain says of each edge why it fused or did not)",
+      [](PassContext& c) -> absl::Status {
+        FuseOptions options;
+        options.explain = c.explain;
+        SMELT_RETURN_IF_ERROR(ExpandComposites(*c.graph));
+        SMELT_ASSIGN_OR_RETURN(FusionReport report, Fuse(*c.graph, options));
+        SMELT_RETURN_IF_ERROR(VerifyFusionPlan(*c.graph));
+        for (const FusionEdge& e : report.edges) {
+          absl::StrAppend(&c.output, "# ", e.producer, " -> ", e.consumer, ": ",
+                          e.fused ? "fused: " : "not fused: ", e.reason, "\n");
+        }
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace smelt
