@@ -40,7 +40,8 @@ ValueId OptionalTensor(const OpCall& call, absl::string_view name) {
 absl::StatusOr<std::vector<Expr>> Spread(const OpCall& call, absl::string_view name, int rank) {
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> v, call.GetExprs(name));
   if (static_cast<int>(v.size()) == 1) v.resize(rank, v[0]);
-  if (static_cast<int>(v.size()) != rank) return call.Error(absl::StrCat(name, " has ", v.size(), " elements, ", rank, " expected"));
+  if (static_cast<int>(v.size()) != rank)
+    return call.Error(absl::StrCat(name, " has ", v.size(), " elements, ", rank, " expected"));
   return v;
 }
 
@@ -90,8 +91,12 @@ absl::StatusOr<LibraryNode> TopK(const Graph& g, NodeId n, const OpCall& call) {
 
 const absl::flat_hash_map<std::string, Rule>& Rules() {
   static const auto* const kRules = new absl::flat_hash_map<std::string, Rule>{
-      {"aten::mm", Matmul},           {"aten::bmm", Matmul},         {"aten::addmm", MatmulWithBias},
-      {"aten::baddbmm", MatmulWithBias}, {"aten::convolution", Convolution}, {"aten::sort", Sort},
+      {"aten::mm", Matmul},
+      {"aten::bmm", Matmul},
+      {"aten::addmm", MatmulWithBias},
+      {"aten::baddbmm", MatmulWithBias},
+      {"aten::convolution", Convolution},
+      {"aten::sort", Sort},
       {"aten::topk", TopK},
   };
   return *kRules;

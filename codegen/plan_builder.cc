@@ -571,7 +571,8 @@ class PlanBuilder {
       auto check = std::make_unique<fb::CheckT>();
       check->kind = fb::CheckKind::NoInternalOverlap;
       check->message =
-          "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
+          "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+          "Please "
           "clone() the tensor before performing the operation.";
       SMELT_ASSIGN_OR_RETURN(check->a, ViewOf(node.inputs[0]));
       if (node.source) check->source = node.source->ToString();
@@ -590,8 +591,8 @@ class PlanBuilder {
       plan_->prologue_checks.push_back(std::move(check));
       return absl::OkStatus();
     }
-    if (name == "aten::empty" || name == "aten::empty_strided" || name == "aten::empty_like" || name == "aten::new_empty" ||
-        name == "aten::new_empty_strided" || name == "aten::empty_permuted") {
+    if (name == "aten::empty" || name == "aten::empty_strided" || name == "aten::empty_like" ||
+        name == "aten::new_empty" || name == "aten::new_empty_strided" || name == "aten::empty_permuted") {
       Place(node.outputs[0]);  // contents nobody has written yet
       return absl::OkStatus();
     }

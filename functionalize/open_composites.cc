@@ -363,7 +363,8 @@ class Opener {
     if (is_none(In(n, 3)) && is_none(In(n, 4))) return absl::OkStatus();
     auto use = GetConstant(g_, In(n, 5));
     if (use && std::holds_alternative<bool>(*use) && !std::get<bool>(*use)) return absl::OkStatus();
-    // PyTorch's own way: the batch norm of one sample with batch * channels channels, its running statistics averaged over the batch.
+    // PyTorch's own way: the batch norm of one sample with batch * channels channels, its running statistics averaged
+    // over the batch.
     const std::vector<Expr> s = *TypeOfValue(In(n, 0)).sizes;
     const Expr batch = s[0], channels = s[1];
     std::vector<Expr> flat = s;
@@ -387,13 +388,16 @@ class Opener {
     SMELT_ASSIGN_OR_RETURN(ValueId bias, repeat(In(n, 2)));
     SMELT_ASSIGN_OR_RETURN(ValueId mean, repeat(In(n, 3)));
     SMELT_ASSIGN_OR_RETURN(ValueId var, repeat(In(n, 4)));
-    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::_native_batch_norm_legit_functional",
-                                          {x, weight, bias, mean, var, InsertConstant(g_, n, true), In(n, 6), In(n, 7)}, 5));
+    SMELT_ASSIGN_OR_RETURN(auto v,
+                           Insert(n, "aten::_native_batch_norm_legit_functional",
+                                  {x, weight, bias, mean, var, InsertConstant(g_, n, true), In(n, 6), In(n, 7)}, 5));
     for (int k = 0; k < 2; ++k) {
       SMELT_ASSIGN_OR_RETURN(ValueId rows, view(v[3 + k], {batch, channels}));
-      SMELT_ASSIGN_OR_RETURN(auto average, Insert(n, "aten::mean.dim", {rows, InsertConstant(g_, n, std::vector<int64_t>{0}),
-                                                                       InsertConstant(g_, n, false), None(n)}));
-      SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {In(n, 3 + k), average[0], InsertConstant(g_, n, false)}).status());
+      SMELT_ASSIGN_OR_RETURN(auto average, Insert(n, "aten::mean.dim",
+                                                  {rows, InsertConstant(g_, n, std::vector<int64_t>{0}),
+                                                   InsertConstant(g_, n, false), None(n)}));
+      SMELT_RETURN_IF_ERROR(
+          Insert(n, "aten::copy_", {In(n, 3 + k), average[0], InsertConstant(g_, n, false)}).status());
     }
     SMELT_ASSIGN_OR_RETURN(ValueId out, view(v[0], s));
     ReplaceWith(n, out);

@@ -15,7 +15,6 @@
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
 #include "smelt/pipeline/unsupported.h"
-
 #include "smelt/pipeline/verify_passes.h"
 #include "smelt/schema/bundle.h"
 #include "smelt/schema/container.h"
@@ -242,7 +241,7 @@ static absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::strin
   // Other alias patterns. One that cannot be compiled is refused at run time, with the reason.
   std::vector<std::string> refused;
   const bool wanted = !refuses && (options.variants == AliasVariants::kAll ||
-                      (options.variants == AliasVariants::kAuto && Mutates(main.functional.convention)));
+                                   (options.variants == AliasVariants::kAuto && Mutates(main.functional.convention)));
   if (options.variants == AliasVariants::kNone) refused.push_back("compiled with --alias-variants=none");
   if (wanted) {
     std::vector<Variant> variants = DuplicateVariants(graph, main.functional.convention);

@@ -1,10 +1,12 @@
-// What a caller of a functionalized graph sees beyond plain results, as a stack of layers. Each layer hides one problem from all
-// below it and has its own index type, so that an argument position of one layer cannot be used in another by mistake.
+// What a caller of a functionalized graph sees beyond plain results, as a stack of layers. Each layer hides one problem
+// from all below it and has its own index type, so that an argument position of one layer cannot be used in another by
+// mistake.
 //
-//   caller's arguments   --duplicates-->  distinct tensors  --overlaps-->  memories  --mutations, outputs-->  the pure graph
+//   caller's arguments   --duplicates-->  distinct tensors  --overlaps-->  memories  --mutations, outputs-->  the pure
+//   graph
 //
-// The pure graph's outputs are: first the mutated memories' final contents, then what the outputs layer refers to, each once.
-// This is data: functionalize/ writes it, schema/ stores it, the evaluator and the runtime run it.
+// The pure graph's outputs are: first the mutated memories' final contents, then what the outputs layer refers to, each
+// once. This is data: functionalize/ writes it, schema/ stores it, the evaluator and the runtime run it.
 #ifndef SMELT_CORE_CONVENTION_CONVENTION_H_
 #define SMELT_CORE_CONVENTION_CONVENTION_H_
 
@@ -31,13 +33,13 @@ class LayerIndex {
  private:
   int i_ = -1;
 };
-using CallerIndex = LayerIndex<struct CallerTag>;       // a user argument, as the caller counts them
-using DistinctIndex = LayerIndex<struct DistinctTag>;   // after duplicates are dropped
-using MemoryIndex = LayerIndex<struct MemoryTag>;       // a storage: of one or several distinct arguments, or of states
+using CallerIndex = LayerIndex<struct CallerTag>;      // a user argument, as the caller counts them
+using DistinctIndex = LayerIndex<struct DistinctTag>;  // after duplicates are dropped
+using MemoryIndex = LayerIndex<struct MemoryTag>;      // a storage: of one or several distinct arguments, or of states
 using GraphOutputIndex = LayerIndex<struct GraphOutputTag>;
 
-// Geometry over a memory, in elements of dtype; the offset is relative to the argument's own data (memories of one argument) or
-// absolute (states).
+// Geometry over a memory, in elements of dtype; the offset is relative to the argument's own data (memories of one
+// argument) or absolute (states).
 struct SymbolicGeometry {
   DType dtype = DType::kFloat32;
   std::vector<Expr> sizes, strides;
@@ -59,10 +61,10 @@ struct OverlapsLayer {
 // Layer 3. What has happened to arguments (and states) when the call returns. Geometry first, then data.
 struct MutatedInput {
   bool is_state = false;
-  DistinctIndex arg;          // if not is_state
-  int state = -1;             // index into Graph::weights, if is_state
-  bool geometry = false;      // t_, squeeze_, resize_…: final_geometry holds afterwards
-  bool storage = false;       // set_: it lives in `final_source` afterwards
+  DistinctIndex arg;      // if not is_state
+  int state = -1;         // index into Graph::weights, if is_state
+  bool geometry = false;  // t_, squeeze_, resize_…: final_geometry holds afterwards
+  bool storage = false;   // set_: it lives in `final_source` afterwards
   SymbolicGeometry final_geometry;
   // For storage: where it now lives.
   enum class Source { kOwn, kMemory, kGraphOutput } final_source = Source::kOwn;

@@ -110,8 +110,8 @@ class SymbolRanges {
   static constexpr int64_t kInfinity = INT64_MAX;
   struct Range {
     int64_t min = 0, max = kInfinity;
-    // What a caller may pass, where that is less than `min`: PyTorch's export reasons about dynamic sizes as if they were at least 2
-    // (a size of 1 broadcasts), and accepts 1 all the same. -1: min.
+    // What a caller may pass, where that is less than `min`: PyTorch's export reasons about dynamic sizes as if they
+    // were at least 2 (a size of 1 broadcasts), and accepts 1 all the same. -1: min.
     int64_t accepted_min = -1;
     // The example's value, by which a question is decided that the range leaves open. -1: unknown.
     int64_t hint = -1;

@@ -46,8 +46,8 @@ OperandShape ShapeOf(const Tensor& t, bool constant = false) {
 }
 
 absl::Status Call(std::string op, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
-                 std::vector<int64_t> ints = {}, std::vector<double> floats = {}, int constant_input = -1,
-                 int threads = 2) {
+                  std::vector<int64_t> ints = {}, std::vector<double> floats = {}, int constant_input = -1,
+                  int threads = 2) {
   static Library* const library = new Library();
   static ThreadPool* const pool = new ThreadPool(3);
   LibraryRequest r;
