@@ -141,6 +141,11 @@ class Interpreter {
       const int64_t hi = std::clamp<int64_t>(std::get<int64_t>(*end), lo, e.size());
       return Values{EvalValue::Tuple(Values(e.begin() + lo, e.begin() + hi))};
     }
+    if (name == "prims::convert_element_type" && args.size() == 2) {
+      return eval_internal::Run(
+          state_, OpName::Get("aten::_to_copy"),
+          Values{args[0], args[1], EvalValue(), EvalValue(), EvalValue(), EvalValue(false), EvalValue()});
+    }
     return eval_internal::Run(state_, node.op, args);
   }
 
@@ -275,6 +280,11 @@ class Interpreter {
       absl::StatusOr<Values> results = RunGraph(state_, **sub, args, symbols_);
       state_.pure = before;
       return results;
+    }
+    if (absl::StartsWith(name, "smelt::inplace_")) {
+      // The pure operator; that the result may take over its first argument's memory is the plan's business.
+      return eval_internal::Run(
+          state_, OpName::Get(absl::StrCat("aten::", node.op.full().substr(sizeof("smelt::inplace_") - 1))), args);
     }
     return absl::UnimplementedError(absl::StrCat(node.op.full(), " is not supported by the evaluator"));
   }
