@@ -27,6 +27,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "smelt/codegen/kernel_key.h"
+#include "smelt/codegen/key_difference.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/sha256.h"
 #include "smelt/core/base/status_macros.h"
@@ -85,6 +86,29 @@ absl::Status MakeDirectories(const std::string& path) {
   return absl::OkStatus();
 }
 
+std::string ExplainAmong(absl::Span<const KernelCache::EntryInfo> entries, const std::string& wanted) {
+  const KernelCache::EntryInfo* nearest = nullptr;
+  std::vector<KeyDifference> best;
+  const std::string key = ToHex(Sha256(wanted));
+  for (const KernelCache::EntryInfo& e : entries) {
+    if (e.key_text.empty() && e.key == key) return "miss; its entry is damaged";
+    if (e.key_text.empty()) continue;
+    if (e.key_text == wanted) return "hit";
+    std::vector<KeyDifference> differences = CompareKeys(wanted, e.key_text);
+    if (nearest != nullptr && differences.size() >= best.size()) continue;
+    nearest = &e;
+    best = std::move(differences);
+  }
+  if (nearest == nullptr) return "miss; the cache has no entry";
+  // Far from everything: a list of all that differs would say less than its length does.
+  constexpr size_t kShown = 8;
+  std::string out = absl::StrCat("miss; the nearest entry, ", nearest->key.substr(0, 12), ", differs in ", best.size(),
+                                 best.size() == 1 ? " part:" : " parts:");
+  for (size_t i = 0; i < std::min(best.size(), kShown); ++i) absl::StrAppend(&out, "\n  ", best[i].ToString());
+  if (best.size() > kShown) absl::StrAppend(&out, "\n  and ", best.size() - kShown, " more");
+  return out;
+}
+
 }  // namespace
 
 absl::StatusOr<CacheMode> ParseCacheMode(absl::string_view text) {
@@ -98,7 +122,10 @@ class KernelCache::Impl {
  public:
   using Result = absl::StatusOr<std::shared_ptr<const KernelObject>>;
 
-  explicit Impl(Options options) : options_(std::move(options)) {}
+  explicit Impl(Options options) : options_(std::move(options)) {
+    if (!options_.explain_misses) return;
+    if (absl::StatusOr<std::vector<EntryInfo>> entries = List(); entries.ok()) known_ = *std::move(entries);
+  }
 
   void Warn(absl::string_view what) const {
     if (options_.warn) {
@@ -141,6 +168,13 @@ class KernelCache::Impl {
   Stats stats() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return stats_;
+  }
+  std::vector<Miss> misses() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<Miss> out = misses_;
+    std::sort(out.begin(), out.end(),
+              [](const Miss& a, const Miss& b) { return std::tie(a.target, a.key) < std::tie(b.target, b.key); });
+    return out;
   }
   const Options& options() const { return options_; }
 
@@ -189,6 +223,11 @@ class KernelCache::Impl {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       ++stats_.compiled;
+      if (options_.explain_misses) {
+        misses_.push_back(
+            {key, target, absl::StrCat(spec.params.size(), " params, ", spec.instrs.size(), " operations"),
+             options_.mode == CacheMode::kOff ? "miss; there is no cache on disk" : ExplainAmong(known_, key_text)});
+      }
     }
     if (options_.mode == CacheMode::kReadWrite) Store(key, key_text, result->bytes);
     return result;
@@ -265,6 +304,7 @@ class KernelCache::Impl {
   // Entries by key; temporary files that nobody writes any more go to `stale`.
   absl::StatusOr<std::vector<EntryInfo>> Scan(std::vector<std::string>* stale) const {
     DIR* dir = opendir(options_.directory.c_str());
+    if (!dir && errno == ENOENT) return std::vector<EntryInfo>();
     if (!dir) return absl::UnavailableError(absl::StrCat(options_.directory, ": opendir: ", strerror(errno)));
     std::vector<EntryInfo> out;
     while (const dirent* e = readdir(dir)) {
@@ -321,7 +361,9 @@ class KernelCache::Impl {
   mutable std::mutex mutex_;
   std::map<std::string, std::shared_future<Result>> kernels_;  // finished and in the making, by the key's text
   Stats stats_;
+  std::vector<Miss> misses_;
 
+  std::vector<EntryInfo> known_;  // what explains misses
   std::mutex disk_mutex_;
   std::optional<int64_t> bytes_on_disk_;  // not counted before the first write
 };
@@ -400,6 +442,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const KernelObject>>> KernelCache::Ge
 }
 
 KernelCache::Stats KernelCache::stats() const { return impl_->stats(); }
+std::vector<KernelCache::Miss> KernelCache::misses() const { return impl_->misses(); }
 const std::string& KernelCache::directory() const { return impl_->options().directory; }
 
 absl::StatusOr<std::vector<KernelCache::EntryInfo>> KernelCache::List() const { return impl_->List(); }
@@ -417,32 +460,7 @@ absl::Status KernelCache::Clear() { return impl_->Clear(); }
 
 absl::StatusOr<std::string> KernelCache::Explain(const KernelSpec& spec, Target target) const {
   SMELT_ASSIGN_OR_RETURN(std::vector<EntryInfo> entries, impl_->List());
-  const std::string wanted_text = KernelKeyText(spec.ToString(), target);
-  const std::vector<std::string> wanted = absl::StrSplit(wanted_text, '\n');
-  std::string best;
-  size_t best_distance = 0;
-  for (const EntryInfo& e : entries) {
-    if (e.key_text.empty()) continue;
-    if (e.key_text == wanted_text) return "hit";
-    // Line by line, by position where both have it: a spec that differs in one instruction differs in one line.
-    const std::vector<std::string> have = absl::StrSplit(e.key_text, '\n');
-    std::string difference;
-    size_t distance = 0;
-    for (size_t i = 0; i < std::max(wanted.size(), have.size()); ++i) {
-      const absl::string_view w = i < wanted.size() ? absl::string_view(wanted[i]) : "";
-      const absl::string_view h = i < have.size() ? absl::string_view(have[i]) : "";
-      if (w == h) continue;
-      ++distance;
-      if (!h.empty()) absl::StrAppend(&difference, "  cached: ", h, "\n");
-      if (!w.empty()) absl::StrAppend(&difference, "  wanted: ", w, "\n");
-    }
-    if (best.empty() || distance < best_distance) {
-      best_distance = distance;
-      best = absl::StrCat("miss; the nearest entry, ", e.key.substr(0, 12), ", differs in ", distance, " lines:\n",
-                          difference);
-    }
-  }
-  return best.empty() ? "miss; the cache has no entry" : best;
+  return ExplainAmong(entries, KernelKeyText(spec.ToString(), target));
 }
 
 }  // namespace smelt

@@ -37,6 +37,7 @@ class KernelCache {
     std::string directory;                        // empty: DefaultDirectory()
     int64_t max_bytes = int64_t{1} << 30;         // on disk; the least recently used entries go first
     std::function<void(absl::string_view)> warn;  // null: standard error
+    bool explain_misses = false;                  // keep misses(); costs a reading of the whole cache
   };
   struct Stats {
     int64_t memory_hits = 0, disk_hits = 0, compiled = 0;
@@ -46,6 +47,13 @@ class KernelCache {
   struct Request {
     const KernelSpec* spec;
     Target target;
+  };
+  // A kernel that had to be compiled.
+  struct Miss {
+    std::string key;
+    Target target;
+    std::string summary;      // "2 params, 5 operations"
+    std::string explanation;  // see Explain
   };
   // An entry on disk.
   struct EntryInfo {
@@ -69,13 +77,16 @@ class KernelCache {
                                                                                    int threads);
 
   Stats stats() const;
+  // With Options::explain_misses: by target and key, against what was on disk when the cache was opened.
+  std::vector<Miss> misses() const;
   const std::string& directory() const;
 
   // For `smelt cache`: entries on disk, by key. Verify removes nothing: it names the damaged ones.
   absl::StatusOr<std::vector<EntryInfo>> List() const;
   absl::StatusOr<std::vector<std::string>> Verify() const;
   absl::Status Clear();
-  // Why this kernel is not in the cache: how its key differs from the nearest entry's, line by line. "hit" if it is.
+  // Why this kernel is not in the cache: the parts of its key that differ from the nearest entry's, a line each. "hit"
+  // if it is.
   absl::StatusOr<std::string> Explain(const KernelSpec& spec, Target target) const;
 
  private:

@@ -77,6 +77,34 @@ compile "$models/kv_cache.pt2" -o kv.smb >/dev/null || failed=1
 inspected=$("$smelt" inspect kv.smb --json --digests) || failed=1
 has_fields "$inspected" signature convention plans kernels key spec target bytes uses weights arena_bytes segments sha256
 
+# The kernel cache.
+cached() { "$smelt" compile "$models/relu_input.pt2" -o a.smb --cache-dir=cache --alias-variants=none "$@"; }
+expect 2 'stats, explain, verify or clear' "$smelt" cache
+expect 2 '"extra" is not expected' "$smelt" cache stats extra
+expect 0 '"entries":0' "$smelt" cache stats --json --cache-dir=cache
+[[ -e cache ]] && { echo "stats made the cache's folder"; failed=1; }
+expect 0 'for x86-64-v2 .*: miss; the cache has no entry' cached --target=x86-64-v2 --explain-cache
+expect 0 'target: x86-64-v3, cached x86-64-v2' cached --target=x86-64-v3 --explain-cache
+[[ -z $(cached --target=x86-64-v3 --explain-cache 2>&1) ]] || { echo "a hit is explained as a miss"; failed=1; }
+stats=$("$smelt" cache stats --cache-dir=cache --json) || failed=1
+has_fields "$stats" directory entries bytes damaged current_generator generator targets
+[[ $stats == *'"entries":2'*'"damaged":0,"current_generator":2'*'"targets":{"x86-64-v2":1,"x86-64-v3":1}'* ]] || { echo "$stats"; failed=1; }
+expect 0 'x86-64-v2 .*load.p0' "$smelt" cache explain --cache-dir=cache
+entry=$(ls cache | head -n 1)
+expect 0 'target: x86-64-v[23] here, x86-64-v[23] there' "$smelt" cache explain "${entry:0:16}" --cache-dir=cache
+expect 2 'no entry' "$smelt" cache explain zz --cache-dir=cache
+expect 0 '2 entries, 0 damaged' "$smelt" cache verify --cache-dir=cache
+printf 'x' | dd of="cache/$entry" bs=1 seek=200 conv=notrunc 2>/dev/null
+expect 3 "\"damaged\":\[\"${entry%.kernel}\"\]" "$smelt" cache verify --cache-dir=cache --json
+expect 0 'compiling the kernel anew' cached --target=x86-64-v2,x86-64-v3
+expect 0 '2 entries, 0 damaged' "$smelt" cache verify --cache-dir=cache
+expect 0 '2 entries removed' "$smelt" cache clear --cache-dir=cache
+expect 0 '"entries":0' "$smelt" cache stats --json --cache-dir=cache
+
+# A disk that is full (a file may have 4 KB): the bundle cannot be written, nothing is left of it.
+expect 6 'a_full.smb' bash -c 'ulimit -f 4; "$0" compile "$1" -o a_full.smb --cache-mode=off --target=x86-64-v2' "$smelt" "$models/lstm_100.pt2"
+[[ -e a_full.smb ]] && { echo "a bundle that could not be written is left"; failed=1; }
+
 # Plain tensors: x is written by the model.
 printf '\x4c\0\0\0\0\0\0\0{"x":{"dtype":"F32","shape":[4,8],"data_offsets":[0,128]}}                  ' >in.safetensors
 head -c 128 /dev/zero | tr '\0' '\277' >>in.safetensors # -1.5 or so

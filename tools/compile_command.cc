@@ -24,6 +24,7 @@ const char kCompileHelp[] =
     "  --alias-variants=auto|none|all  which calls besides distinct arguments are compiled ahead (default auto)\n"
     "  --cache-dir=DIR             kernel cache (default $XDG_CACHE_HOME/smelt)\n"
     "  --cache-mode=read-write|read-only|off\n"
+    "  --explain-cache             say of each kernel that is compiled how it differs from the nearest in the cache\n"
     "  --threads=N                 of kernel compilation (default: one a core)\n"
     "  --no-fuse                   one kernel an operator\n"
     "  --verify                    run the graph through the evaluator around each pass; a difference is exit 70\n"
@@ -63,6 +64,7 @@ absl::Status ReadOptions(const CommandLine& line, CompileOptions& options, Kerne
   options.fuse = !line.Has("no-fuse");
   cache.directory = line.Get("cache-dir");
   SMELT_ASSIGN_OR_RETURN(cache.mode, ParseCacheMode(line.Get("cache-mode", "read-write")));
+  cache.explain_misses = line.Has("explain-cache");
   if (line.Has("stats") && line.Get("stats") != "json") return absl::InvalidArgumentError("--stats=json expected");
   return absl::OkStatus();
 }
@@ -72,7 +74,7 @@ absl::Status ReadOptions(const CommandLine& line, CompileOptions& options, Kerne
 int RunCompile(const std::vector<std::string>& args) {
   auto line = CommandLine::Parse(
       args, {"o", "target", "alias-variants", "cache-dir", "cache-mode", "threads", "stats", "dump-after"},
-      {"verify", "no-fuse", "help"});
+      {"verify", "no-fuse", "explain-cache", "help"});
   if (line.ok() && line->Has("help")) {
     std::fputs(kCompileHelp, stdout);
     return kExitOk;
@@ -110,6 +112,10 @@ int RunCompile(const std::vector<std::string>& args) {
   if (!stats.ok()) {
     std::fprintf(stderr, "smelt compile: %s: %s\n", model.c_str(), std::string(stats.status().message()).c_str());
     return WriteExitCodeOf(stats.status());
+  }
+  for (const KernelCache::Miss& m : (*cache)->misses()) {
+    std::fprintf(stderr, "kernel %s for %s (%s): %s\n", m.key.substr(0, 12).c_str(), Name(m.target), m.summary.c_str(),
+                 m.explanation.c_str());
   }
   if (line->Has("stats")) {
     nlohmann::ordered_json j;

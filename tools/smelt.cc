@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "smelt/tools/cache_command.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/compile_command.h"
 #include "smelt/tools/exit_codes.h"
@@ -16,7 +17,8 @@ constexpr char kHelp[] =
     "smelt compiles PyTorch model files to bundles of kernels, and runs them.\n\n"
     "  smelt compile MODEL -o OUT.smb    a model (.pt2, .ir, .smg) to a bundle\n"
     "  smelt run BUNDLE --case=FILE      run a case and check what a caller sees\n"
-    "  smelt inspect FILE                what a model or bundle holds\n\n"
+    "  smelt inspect FILE                what a model or bundle holds\n"
+    "  smelt cache stats|explain|verify|clear   the kernels kept on disk\n\n"
     "smelt COMMAND --help says more. @FILE among the arguments stands for its lines.\n\n"
     "exit codes: 0 well; 1 the result differs from what was expected; 2 wrong usage, or arguments that do not fit the "
     "model;\n"
@@ -30,6 +32,7 @@ constexpr char kHelp[] =
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond its limit is an error of writing, not an end
   auto args = smelt::ExpandParamsFiles(argc, argv);
   if (!args.ok()) {
     std::fprintf(stderr, "smelt: %s\n", std::string(args.status().message()).c_str());
@@ -44,6 +47,8 @@ int main(int argc, char** argv) {
   if (command == "compile") return smelt::RunCompile(rest);
   if (command == "inspect") return smelt::RunInspect(rest);
   if (command == "run") return smelt::RunRun(rest);
-  std::fprintf(stderr, "smelt: unknown command \"%s\"; known: compile, run, inspect\n%s", command.c_str(), kHelp);
+  if (command == "cache") return smelt::RunCache(rest);
+  std::fprintf(stderr, "smelt: unknown command \"%s\"; known: compile, run, inspect, cache\n%s", command.c_str(),
+               kHelp);
   return smelt::kExitUsage;
 }
