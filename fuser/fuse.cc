@@ -135,10 +135,12 @@ class BlockFuser {
     }
     return At(i);
   }
-  // The first position outside of groups a and b at which a value is needed.
-  int Needed(ValueId v, int a, int b) const {
+  // The first position outside of groups a and b at which a value is needed. Ends early at one that is at most
+  // `enough`: a value may have very many uses.
+  int Needed(ValueId v, int a, int b, int enough = INT_MIN) const {
     int first = kNever;
     for (const Use& u : g_.value(v).uses) {
+      if (first <= enough) return first;
       if (g_.IsReturn(u.user)) {
         if (g_.node(u.user).parent != block_) {
           const int i = PlaceOf(g_.block(g_.node(u.user).parent).owner);
@@ -150,7 +152,7 @@ class BlockFuser {
       if (i == INT_MIN) continue;
       if (group_of_[i] >= 0 && (group_of_[i] == a || group_of_[i] == b)) continue;
       if (nodes_[i] == u.user && IsTransparent(N(i))) {
-        for (ValueId o : N(i).outputs) first = std::min(first, Needed(o, a, b));
+        for (ValueId o : N(i).outputs) first = std::min(first, Needed(o, a, b, enough));
         continue;
       }
       first = std::min(first, At(i));
@@ -296,9 +298,9 @@ class BlockFuser {
   std::string Describe(int i) const {
     return absl::StrCat(N(i).op.full(), " %", N(i).outputs.empty() ? "" : g_.value(N(i).outputs[0]).name);
   }
-  void Explain(int producer, int consumer, bool fused, absl::string_view reason) {
-    if (!options_.explain) return;
-    report_.edges.push_back({Describe(producer), Describe(consumer), fused, std::string(reason)});
+  // The last word on an edge holds; ReportEdges says it.
+  void Explain(int producer, int consumer, absl::string_view reason) {
+    if (options_.explain) reasons_[{producer, consumer}] = std::string(reason);
   }
 
   absl::Status Visit(int i) {
@@ -309,13 +311,6 @@ class BlockFuser {
     }
     std::optional<Shape> shape = ShapeOf(i);
     if (!shape) {
-      if (options_.explain && !IsTransparent(N(i)) && !IsAllocation(N(i))) {
-        ForOperands(i, [&](ValueId v) {
-          const int p = IsTensor(v) ? DefPlace(Root(v)) : kBefore;
-          if (p >= 0 && group_of_[p] >= 0)
-            Explain(p, i, false, "the consumer is a library call, a random draw or control flow");
-        });
-      }
       return absl::OkStatus();
     }
     const int own = static_cast<int>(groups_.size());
@@ -353,7 +348,7 @@ class BlockFuser {
       const int p = DefPlace(Root(at));
       if (p < 0 || group_of_[p] < 0) continue;
       if (!simple) {
-        Explain(p, i, false, "read through a view that slices or reshapes; see whether it is pulled in later");
+        Explain(p, i, "it is read through a view that slices or reshapes it");
         continue;
       }
       candidates.push_back({p, at, std::move(l)});
@@ -367,13 +362,10 @@ class BlockFuser {
     std::stable_sort(candidates.begin(), candidates.end(),
                      [&](const Candidate& a, const Candidate& b) { return At(a.producer) > At(b.producer); });
     for (const Candidate& c : candidates) {
-      if (group_of_[c.producer] == group_of_[i]) {
-        Explain(c.producer, i, true, "already in one kernel");
-        continue;
-      }
+      if (group_of_[c.producer] == group_of_[i]) continue;
       std::string reason;
-      const bool ok = Join(group_of_[i], group_of_[c.producer], c.value, c.label, i, &reason);
-      Explain(c.producer, i, ok, reason);
+      Join(group_of_[i], group_of_[c.producer], c.value, c.label, i, &reason);
+      Explain(c.producer, i, reason);
     }
     return absl::OkStatus();
   }
@@ -542,7 +534,7 @@ class BlockFuser {
     const int first = groups_[early].at, last = groups_[late].at;
     bool ok = true;
     for (int m : groups_[early].members) {
-      for (ValueId o : N(m).outputs) ok = ok && Needed(o, a, b) > last;
+      for (ValueId o : N(m).outputs) ok = ok && Needed(o, a, b, last) > last;
       if (!ok) break;
       ForOperands(m, [&](ValueId v) {
         if (!IsTensor(v)) return;
@@ -561,6 +553,8 @@ class BlockFuser {
       return true;
     }
     ok = true;
+    int obstacle = -1;
+    bool by_memory = false;
     for (int m : groups_[late].members) {
       ForOperands(m, [&](ValueId v) {
         const int p = DefPlace(v);
@@ -568,14 +562,19 @@ class BlockFuser {
         const ValueId root = IsTensor(v) ? Root(v) : v;
         const int q = DefPlace(root);
         if (q >= 0 && (group_of_[q] == a || group_of_[q] == b)) return;
-        if (Ready(v) >= first) ok = false;
+        if (Ready(v) < first) return;
+        ok = false;
+        obstacle = q;
       });
       if (!ok) break;
       if (IsRegionOp(N(m))) {
         ForReaders(Root(N(m).inputs[0]), [&](int r) {
           if (group_of_[r] >= 0 && (group_of_[r] == a || group_of_[r] == b)) return;
           const int p = At(r);
-          if (p > first && p < last) ok = false;
+          if (p <= first || p >= last) return;
+          ok = false;
+          obstacle = r;
+          by_memory = true;
         });
       }
       if (!ok) break;
@@ -584,8 +583,9 @@ class BlockFuser {
       *at = first;
       return true;
     }
-    *reason =
-        "something between the two needs the one and is needed by the other, or takes over memory that is still read";
+    *reason = absl::StrCat(
+        obstacle >= 0 ? Describe(obstacle) : "a node", ", between the two, ",
+        by_memory ? "reads memory that the consumer's kernel takes over" : "needs the one and is needed by the other");
     return false;
   }
 
@@ -683,11 +683,37 @@ class BlockFuser {
     return 20;
   }
 
+  // How often node i's loop computes the operand v if it is made there: at each point of the loop, but once a row where
+  // v runs over none of the dims that the row is reduced over. (A view in between hides what it runs over.)
+  Expr Evaluations(ValueId v, int i, const Frame& frame) const {
+    Expr rows = 1, points = 1;
+    for (size_t d = 0; d < frame.sizes.size(); ++d) {
+      points = points * frame.sizes[d];
+      if (!frame.reduced[d]) rows = rows * frame.sizes[d];
+    }
+    auto label = labels_.find(N(i).outputs[0]);
+    if (label == labels_.end() || GetOpInfo(N(i).op).kind != OpKind::kPointwise) return points;
+    // The consumer itself may run over fewer dims than its kernel.
+    bool reduced = false;
+    for (int d : label->second) reduced = reduced || (d >= 0 && frame.reduced[d]);
+    if (!reduced) return rows;
+    if (!IsTensor(v)) return rows;
+    const std::vector<Expr>& own = *T(v).sizes;
+    if (std::find(N(i).inputs.begin(), N(i).inputs.end(), v) == N(i).inputs.end()) return points;
+    const size_t lead = label->second.size() - own.size();
+    for (size_t d = 0; d < own.size(); ++d) {
+      const int at = label->second[lead + d];
+      if (own[d] != Expr(1) && at >= 0 && frame.reduced[at]) return points;
+    }
+    return rows;
+  }
+
   // Group k, all of whose results are read by one other group, becomes part of it even where that reads slices,
   // reshapes or broadcasts of them, if that computes nothing twice, or only what is cheaper than reading it.
   void Pull(int k) {
     if (groups_[k].members.empty() || !groups_[k].pullable) return;
     int into = -1;
+    absl::string_view obstacle;
     Expr evaluations = 0, elements = 0;
     bool ok = true;
     std::vector<std::pair<int, int>> edges;
@@ -696,6 +722,7 @@ class BlockFuser {
         if (!ok) return;
         const int i = g_.IsReturn(u.user) ? INT_MIN : PlaceOf(u.user);
         if (i == INT_MIN || nodes_[i] != u.user) {
+          obstacle = "its result leaves the block, so it is stored anyway";
           ok = false;
           return;
         }
@@ -705,23 +732,20 @@ class BlockFuser {
         }
         const int g = group_of_[i];
         if (g == k) continue;
+        edges.push_back({DefPlace(Root(v)), i});
         if (g < 0 || (into >= 0 && g != into) || (IsRegionOp(N(i)) && u.index == 0)) {
+          obstacle = g < 0 ? "a library call, a random draw or control flow reads it too, so it is stored anyway"
+                     : g != into && into >= 0 ? "several kernels read it, so it is stored once"
+                                              : "it is the memory that a region is written into";
           ok = false;
           return;
         }
         into = g;
-        edges.push_back({DefPlace(Root(v)), i});
-        // A kernel's loop runs over its frame; along reduced dims that the value lacks it is computed once.
-        Expr count = 1;
-        if (IsTensor(v)) count = Product(*T(v).sizes);
+        Expr count = IsTensor(v) ? Product(*T(v).sizes) : Expr(1);
         if (!IsAction(N(i)) && IsTensor(N(i).outputs[0]) && groups_[g].open) {
-          const std::vector<Expr>& frame = groups_[g].frame.sizes;
-          Expr whole = 1;
-          for (size_t d = 0; d < frame.size(); ++d) {
-            if (!groups_[g].frame.reduced[d]) whole = whole * frame[d];
-          }
-          const std::optional<bool> fewer = g_.symbols.Less(count, whole);
-          if (!fewer || *fewer) count = whole;
+          const Expr points = Evaluations(v, i, groups_[g].frame);
+          const std::optional<bool> fewer = g_.symbols.Less(count, points);
+          if (!fewer || *fewer) count = points;
         }
         evaluations = evaluations + count;
       }
@@ -730,24 +754,25 @@ class BlockFuser {
     for (int m : groups_[k].members) {
       cost += CostOf(m);
       for (ValueId o : N(m).outputs) {
-        const bool outside = Needed(o, k, k) != kNever;
+        const bool outside = Needed(o, k, k, kNever - 1) != kNever;
         visit(visit, o);
         if (outside) elements = elements + Product(*T(o).sizes);
       }
     }
-    if (!ok || into < 0 || into == k) return;
+    auto explain = [&](absl::string_view why) {
+      for (auto [p, c] : edges) Explain(p, c, why);
+    };
+    if (!ok) return explain(obstacle);
+    if (into < 0 || into == k) return;
     Group& target = groups_[into];
-    if (static_cast<int>(target.members.size() + groups_[k].members.size()) > options_.max_group_nodes ||
-        target.at <= groups_[k].at)
-      return;
+    if (static_cast<int>(target.members.size() + groups_[k].members.size()) > options_.max_group_nodes)
+      return explain("the kernel would grow too large");
+    if (target.at <= groups_[k].at) return explain("the consumer's kernel stands before it");
     std::string reason;
     const std::optional<bool> once = g_.symbols.LessOrEqual(evaluations, elements);
     const bool free = cost <= kFree && elements != Expr(0);
-    if (!(once && *once) && !free) {
-      for (auto [p, c] : edges)
-        Explain(p, c, false, "it would be computed again for each use, which costs more than reading it");
-      return;
-    }
+    if (!(once && *once) && !free)
+      return explain("it would be computed again for each use, which costs more than reading it");
     // At the consumer's place, past which no memory that it reads is taken over.
     for (int m : groups_[k].members) {
       ForOperands(m, [&](ValueId v) {
@@ -760,9 +785,9 @@ class BlockFuser {
         }
       });
     }
-    if (!ok) return;
+    if (!ok) return explain("memory that it reads is taken over before the consumer runs");
     // Reads at other indices than its writes are no longer the same index.
-    if (!MemoryAllows(into, k, true, &reason)) return;
+    if (!MemoryAllows(into, k, true, &reason)) return explain(reason);
     for (int m : groups_[k].members) group_of_[m] = into;
     std::vector<int> members;
     std::merge(target.members.begin(), target.members.end(), groups_[k].members.begin(), groups_[k].members.end(),
@@ -770,11 +795,53 @@ class BlockFuser {
     target.members = std::move(members);
     groups_[k] = Group();
     groups_[k].open = false;
-    for (auto [p, c] : edges) Explain(p, c, true, "computed where it is read");
+    explain("computed where it is read");
+  }
+
+  // Each edge between two nodes that are no mere views, numbers or lists, once, in the order of consumers.
+  void ReportEdges() {
+    if (!options_.explain) return;
+    for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
+      if (IsTransparent(N(i)) || IsAllocation(N(i))) continue;
+      absl::flat_hash_set<int> seen;
+      ForOperands(i, [&](ValueId v) {
+        const int p = IsTensor(v) ? DefPlace(Root(v)) : kBefore;
+        if (p < 0 || IsTransparent(N(p)) || !seen.insert(p).second) return;
+        const bool fused = group_of_[p] >= 0 && group_of_[p] == group_of_[i];
+        auto it = reasons_.find({p, i});
+        std::string reason = it != reasons_.end() ? it->second : DefaultReason(p, i, fused);
+        edge_groups_.push_back(fused ? group_of_[i] : -1);
+        report_.edges.push_back({Describe(p), Describe(i), fused, std::move(reason)});
+      });
+    }
+  }
+  // Where no step of the pass met the edge.
+  std::string DefaultReason(int p, int i, bool fused) const {
+    if (fused) return "already in one kernel by another edge";
+    if (IsLeaf(N(p))) return "a constant fill: a kernel that needs it makes it itself";
+    if (IsAllocation(N(p))) return "memory without contents";
+    if (group_of_[i] < 0) return "the consumer is a library call, a random draw or control flow";
+    if (group_of_[p] < 0) return "the producer is a library call, a random draw or control flow";
+    if (IsRegionOp(N(i)) && Root(N(i).inputs[0]) == Root(N(p).outputs[0]))
+      return "it is the memory that a region is written into";
+    if (!groups_[group_of_[p]].pullable)
+      return "it is read at other indices than it is made, and a reduction or a write is made once";
+    return "it is read at other indices than it is made";
+  }
+  // A group that has no kernel after all.
+  void ReportSplit(int k, absl::string_view why) {
+    for (size_t e = 0; e < edge_groups_.size(); ++e) {
+      if (edge_groups_[e] != k) continue;
+      FusionEdge& edge = report_.edges[first_edge_ + e];
+      edge.fused = false;
+      edge.reason = absl::StrCat("the group has no kernel: ", why);
+    }
   }
 
   // --- the groups' nodes ---
   absl::Status Emit() {
+    first_edge_ = report_.edges.size();
+    ReportEdges();
     for (int k = 0; k < static_cast<int>(groups_.size()); ++k) {
       if (groups_[k].members.empty()) continue;
       SMELT_ASSIGN_OR_RETURN(bool made, EmitGroup(k));
@@ -947,12 +1014,7 @@ class BlockFuser {
     if (!lowered.ok()) {
       g_.Erase(node);
       if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
-      if (options_.explain) {
-        for (size_t m = 1; m < group.members.size(); ++m) {
-          Explain(group.members[m - 1], group.members[m], false,
-                  absl::StrCat("the group has no kernel: ", lowered.status().message()));
-        }
-      }
+      ReportSplit(k, lowered.status().message());
       return false;
     }
     for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(results[i], g_.node(node).outputs[i]);
@@ -982,6 +1044,10 @@ class BlockFuser {
   std::vector<Group> groups_;
   absl::flat_hash_map<ValueId, Label> labels_;
   absl::flat_hash_map<ValueId, std::vector<int>> writers_;  // by the memory's root: nodes that take it over
+  // With FuseOptions::explain: by producer and consumer; of the block's edges the group that holds both ends, or -1.
+  absl::flat_hash_map<std::pair<int, int>, std::string> reasons_;
+  std::vector<int> edge_groups_;
+  size_t first_edge_ = 0;
 };
 
 ValueId RootOf(const Graph& g, ValueId v) {

@@ -270,6 +270,53 @@ TEST(Fuse, ARowThatIsCostlyIsNotComputedAgainForEachRow) {
   EXPECT_EQ(f.specs.size(), 2) << f.Edges();
 }
 
+TEST(Fuse, AColumnThatIsCostlyIsNotComputedAgainForEachRowOfAReduction) {
+  const std::string text = R"(graph(%x : Float(4, 8, strides=[8, 1]), %v : Float(8, strides=[1])):
+  %d : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=1]()
+  %n : NoneType = prim::Constant()
+  %e : Float(8, strides=[1]) = aten::exp(%v)
+  %c : Float(4, 8, strides=[8, 1]) = aten::mul.Tensor(%x, %e)
+  %s : Float(4, 1, strides=[1, 1]) = aten::sum.dim_IntList(%c, %d, %k, %n)
+  %z : Float(4, 8, strides=[8, 1]) = aten::div.Tensor(%c, %s)
+  return (%z)
+)";
+  EXPECT_EQ(FuseText(text).specs.size(), 2) << FuseText(text).Edges();
+}
+
+// The words of each edge, once, whatever steps of the pass met it.
+TEST(Fuse, EveryEdgeIsExplained) {
+  Fused f =
+      FuseText(R"(graph(%x : Float(4, 8, strides=[8, 1]), %w : Float(8, 8, strides=[8, 1]), %v : Float(8, strides=[1])):
+  %one : int = prim::Constant[value=1]()
+  %d : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=1]()
+  %n : NoneType = prim::Constant()
+  %a : Float(4, 8, strides=[8, 1]) = aten::tanh(%x)
+  %m : Float(4, 8, strides=[8, 1]) = aten::mm(%a, %w)
+  %b : Float(4, 8, strides=[8, 1]) = aten::add.Tensor(%m, %a, %one)
+  %e : Float(8, strides=[1]) = aten::exp(%v)
+  %c : Float(4, 8, strides=[8, 1]) = aten::mul.Tensor(%b, %e)
+  %s : Float(4, 1, strides=[1, 1]) = aten::sum.dim_IntList(%c, %d, %k, %n)
+  %z : Float(4, 8, strides=[8, 1]) = aten::div.Tensor(%c, %s)
+  return (%z)
+)");
+  EXPECT_EQ(
+      f.Edges(),
+      "aten::tanh %a -> aten::mm %m: not fused, a library call, a random draw or control flow reads it too, so it "
+      "is stored anyway\n"
+      "aten::mm %m -> aten::add.Tensor %b: not fused, the producer is a library call, a random draw or control "
+      "flow\n"
+      "aten::tanh %a -> aten::add.Tensor %b: not fused, aten::mm %m, between the two, needs the one and is needed "
+      "by the other\n"
+      "aten::add.Tensor %b -> aten::mul.Tensor %c: fused, the same loop\n"
+      "aten::exp %e -> aten::mul.Tensor %c: not fused, it would be computed again for each use, which costs more "
+      "than reading it\n"
+      "aten::mul.Tensor %c -> aten::sum.dim_IntList %s: fused, the same loop\n"
+      "aten::mul.Tensor %c -> aten::div.Tensor %z: fused, one kernel a row\n"
+      "aten::sum.dim_IntList %s -> aten::div.Tensor %z: fused, already in one kernel by another edge\n");
+}
+
 TEST(Fuse, ARegionWriteIsTheStoreOfTheKernelThatMakesItsValue) {
   Fused f = FuseText(R"(graph(%x : Float(4, 3, strides=[3, 1]), %y : Float(4, strides=[1])):
   %three : int = prim::Constant[value=3]()

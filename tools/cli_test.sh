@@ -77,6 +77,13 @@ compile "$models/kv_cache.pt2" -o kv.smb >/dev/null || failed=1
 inspected=$("$smelt" inspect kv.smb --json --digests) || failed=1
 has_fields "$inspected" signature convention plans kernels key spec target bytes uses weights arena_bytes segments sha256
 
+# A page with each step, its bytes and the kernels; nothing is loaded from elsewhere.
+expect 0 '' "$smelt" inspect kv.smb --html=kv.html
+expect 0 'Plan for distinct arguments' cat kv.html
+expect 0 'reads [0-9.]+ K?B, writes [0-9.]+ K?B' cat kv.html
+grep -qE 'src=|href=|http' kv.html && { echo "the page loads something"; failed=1; }
+expect 2 'draws bundles' "$smelt" inspect "$models/kv_cache.pt2" --html=kv.html
+
 # The kernel cache.
 cached() { "$smelt" compile "$models/relu_input.pt2" -o a.smb --cache-dir=cache --alias-variants=none "$@"; }
 expect 2 'stats, explain, verify or clear' "$smelt" cache

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "smelt/core/base/file.h"
 #include "smelt/core/base/sha256.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
@@ -14,14 +15,16 @@
 #include "smelt/schema/container.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/exit_codes.h"
+#include "smelt/tools/inspect_html.h"
 #include "smelt/tools/model_file.h"
 
 namespace smelt {
 
 const char kInspectHelp[] =
-    "smelt inspect FILE.{pt2,ir,smg,smb} [--json] [--digests]\n"
+    "smelt inspect FILE.{pt2,ir,smg,smb} [--json] [--digests] [--html=PAGE]\n"
     "  the graph in text, or the bundle's signature, calling convention, plans, kernels, weights and digests\n"
-    "  --digests   also read the weights and check their digest\n";
+    "  --digests   also read the weights and check their digest\n"
+    "  --html=PAGE of a bundle: draws the plans' steps, the memory that goes between them, bytes and kernels\n";
 
 namespace {
 
@@ -344,7 +347,7 @@ int Fail(const std::string& path, const absl::Status& s) {
 }  // namespace
 
 int RunInspect(const std::vector<std::string>& args) {
-  auto line = CommandLine::Parse(args, {}, {"json", "digests", "help"});
+  auto line = CommandLine::Parse(args, {"html"}, {"json", "digests", "help"});
   if (line.ok() && line->Has("help")) {
     std::fputs(kInspectHelp, stdout);
     return kExitOk;
@@ -356,6 +359,10 @@ int RunInspect(const std::vector<std::string>& args) {
   }
   const std::string path = line->positional()[0];
   if (!absl::EndsWith(path, ".smb")) {
+    if (line->Has("html")) {
+      std::fprintf(stderr, "smelt inspect: --html draws bundles (.smb)\n");
+      return kExitUsage;
+    }
     auto g = ReadModel(path, /*complete=*/false);
     if (!g.ok()) return Fail(path, g.status());
     const std::string text = PrintGraph(**g);
@@ -377,6 +384,14 @@ int RunInspect(const std::vector<std::string>& args) {
     }
   }
   const Json j = Inspector(**bundle, **file).Run();
+  if (line->Has("html")) {
+    const absl::Status s = WriteFileAtomically(line->Get("html"), absl::string_view(BundlePage(j)));
+    if (!s.ok()) {
+      std::fprintf(stderr, "smelt inspect: %s\n", std::string(s.message()).c_str());
+      return kExitCannotWrite;
+    }
+    if (!line->Has("json")) return kExitOk;
+  }
   if (line->Has("json")) {
     std::printf("%s\n", j.dump().c_str());
   } else {
