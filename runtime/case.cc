@@ -15,6 +15,7 @@
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/float16.h"
+#include "smelt/runtime/guarded_storage.h"
 #include "smelt/runtime/json_text.h"
 #include "smelt/runtime/safetensors.h"
 
@@ -146,7 +147,7 @@ class CaseRunner {
       return absl::UnimplementedError(absl::StrCat(path_, ": version ", doc_["version"].dump()));
     rtol_ = doc_.contains("rtol") ? Number(doc_["rtol"]).value_or(1.3e-6) : 1.3e-6;
     atol_ = doc_.contains("atol") ? Number(doc_["atol"]).value_or(1e-5) : 1e-5;
-    SMELT_ASSIGN_OR_RETURN(instance_, Instance::Create(program_));
+    SMELT_ASSIGN_OR_RETURN(instance_, Instance::Create(program_, InstanceOptions{.guard = options_.guard}));
     for (int round = 0; round < options_.repeat; ++round) {
       first_round_ = round == 0;
       if (!first_round_) SMELT_RETURN_IF_ERROR(instance_->ResetStates());
@@ -195,7 +196,13 @@ class CaseRunner {
     auto it = live_.find(name);
     if (it != live_.end()) return it->second;
     SMELT_ASSIGN_OR_RETURN(absl::string_view bytes, FileBytes(name));
-    std::shared_ptr<Storage> s = Storage::Allocate(static_cast<int64_t>(bytes.size()));
+    const int64_t size = static_cast<int64_t>(bytes.size());
+    std::shared_ptr<Storage> s;
+    if (options_.guard == GuardPages::kNone) {
+      s = Storage::Allocate(size);
+    } else {
+      SMELT_ASSIGN_OR_RETURN(s, GuardedStorage(size, options_.guard));
+    }
     if (!bytes.empty()) std::memcpy(s->data(), bytes.data(), bytes.size());
     live_[name] = s;
     return s;

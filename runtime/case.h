@@ -17,6 +17,8 @@ namespace smelt {
 
 struct CaseOptions {
   int repeat = 1;  // rounds; arguments and state are restored before each
+  // For tests: the arguments' storages and all of the instance's memory end or begin at pages that nobody may touch.
+  GuardPages guard = GuardPages::kNone;
 };
 
 struct CaseFailure {

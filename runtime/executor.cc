@@ -13,6 +13,7 @@
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/region.h"
+#include "smelt/runtime/guarded_storage.h"
 
 namespace smelt {
 namespace {
@@ -61,6 +62,7 @@ absl::StatusOr<std::shared_ptr<Storage>> OutputAllocator::Allocate(int64_t bytes
 #endif
     return s;
   }
+  if (guard_ != GuardPages::kNone) return GuardedStorage(bytes, guard_);
   SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> made, NewStorage(bytes));
   if (known_.size() >= kMaxKnown) {
     // Those that nobody uses go first; if all are used, the oldest is forgotten.
@@ -86,7 +88,11 @@ absl::StatusOr<std::vector<Datum>> Instance::Run(absl::Span<const Datum> args) {
 }
 
 Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOptions& options)
-    : program_(std::move(program)), bundle_(program_->bundle()), pool_(&ThreadPool::Shared()) {
+    : program_(std::move(program)),
+      bundle_(program_->bundle()),
+      pool_(&ThreadPool::Shared()),
+      guard_(options.guard),
+      allocator_(options.guard) {
   width_ = options.threads > 0 ? options.threads : program_->options().threads;
   if (width_ <= 0) width_ = pool_->threads();
   generator_.seed = options.seed;
@@ -107,6 +113,10 @@ absl::Status Executor::Init() {
     const fb::StateStorageT& s = *bundle_.storages[i];
     if (s.bytes == 0) {
       storages_.push_back(Storage::Allocate(0));
+    } else if (guard_ != GuardPages::kNone) {
+      SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> copy, GuardedStorage(s.bytes, guard_));
+      std::memcpy(copy->data(), program_->StateBytes(static_cast<int>(i)), static_cast<size_t>(s.bytes));
+      storages_.push_back(std::move(copy));
     } else if (s.is_mutated) {
       SMELT_ASSIGN_OR_RETURN(Container::WritableCopy copy,
                              program_->container().MapWritable(s.segment, s.segment_offset, s.bytes));
@@ -201,6 +211,15 @@ std::string Executor::SlotName(int slot) const {
 }
 
 absl::Status Executor::ReserveArena(int64_t bytes) {
+  if (guard_ != GuardPages::kNone) {
+    guarded_.assign(plan_->plan->slots.size(), nullptr);
+    for (size_t s = 0; s < guarded_.size(); ++s) {
+      if (plan_->plan->slots[s]->kind != fb::SlotKind::Arena) continue;
+      SMELT_ASSIGN_OR_RETURN(guarded_[s], GuardedStorage(bound_->slot_bytes[s], guard_));
+    }
+    ++arena_generation_;
+    return absl::OkStatus();
+  }
   if (arena_ != nullptr && arena_->bytes() >= bytes) return absl::OkStatus();
   arena_.reset();
   // Vectors that end beyond the last element do not leave the arena.
@@ -252,7 +271,9 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
   for (size_t s = 0; s < num_slots; ++s) {
     const fb::SlotT& slot = *p.slots[s];
     if (slot.kind == fb::SlotKind::StateStorage) base_[s] = storages_[slot.index]->data();
-    if (slot.kind == fb::SlotKind::Arena) base_[s] = arena_->data() + b.values.value[slot.offset];
+    if (slot.kind == fb::SlotKind::Arena) {
+      base_[s] = guard_ == GuardPages::kNone ? arena_->data() + b.values.value[slot.offset] : guarded_[s]->data();
+    }
   }
   SMELT_RETURN_IF_ERROR(CheckCall());
   // Results given by the caller must fit before anything runs.

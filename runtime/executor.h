@@ -80,9 +80,11 @@ struct BoundPlan {
 // Memory for results, used again once the caller has dropped it.
 class OutputAllocator {
  public:
+  explicit OutputAllocator(GuardPages guard) : guard_(guard) {}
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int64_t bytes);
 
  private:
+  GuardPages guard_;
   std::vector<std::shared_ptr<Storage>> known_;
 };
 
@@ -196,7 +198,9 @@ class Executor : public Instance {
   std::vector<char*> inputs_, outputs_;
 
   std::vector<std::vector<std::unique_ptr<BoundPlan>>> bound_plans_;  // by plan, the last used first
+  GuardPages guard_;
   std::shared_ptr<Storage> arena_;
+  std::vector<std::shared_ptr<Storage>> guarded_;  // with guard pages: each arena slot's own
   uint64_t arena_generation_ = 1;
   OutputAllocator allocator_;
 };

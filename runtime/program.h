@@ -108,9 +108,14 @@ struct CallStats {
   int64_t arena_bytes = 0;
 };
 
+// For tests: where memory meets a page that nobody may touch.
+enum class GuardPages { kNone, kEnd, kBegin };
+
 struct InstanceOptions {
   int threads = 0;  // 0: the program's
   uint64_t seed = 0;
+  // Every buffer of the instance (results, working memory by slot, states) ends or begins at such a page. Slow.
+  GuardPages guard = GuardPages::kNone;
 };
 
 class Instance {

@@ -38,21 +38,50 @@ absl::StatusOr<CompileStats> CompileModel(const std::string& model_path, const s
   return CompileToFile(*graph, bundle_path, options);
 }
 
-std::string CompileAndRunCase(const std::string& folder, const std::string& name, const CompileOptions& options,
-                              CompileStats* stats, CaseReport* report) {
-  const std::string bundle = Scratch(name + ".smb");
-  auto compiled = CompileModel(ModelPath(folder, name), bundle, options);
-  if (!compiled.ok()) return absl::StrCat("compile: ", compiled.status().ToString());
-  if (stats != nullptr) *stats = *compiled;
-  auto program = Program::Load(bundle);
-  if (!program.ok()) return absl::StrCat("load: ", program.status().ToString());
-  auto ran = RunCase(*program, absl::StrCat(folder, "/", name, ".case.safetensors"), {});
+namespace {
+
+// "" if the case holds.
+std::string RunCaseOf(const std::shared_ptr<const Program>& program, const std::string& folder, const std::string& name,
+                      const CaseOptions& options, CaseReport* report = nullptr) {
+  auto ran = RunCase(program, absl::StrCat(folder, "/", name, ".case.safetensors"), options);
   if (!ran.ok()) return absl::StrCat("case: ", ran.status().ToString());
   if (report != nullptr) *report = *ran;
   if (ran->ok) return "";
   std::string out = "run:";
   for (const CaseFailure& f : ran->failures) absl::StrAppend(&out, " [call ", f.call, "] ", f.where, ": ", f.what, ";");
   return out;
+}
+
+absl::StatusOr<std::shared_ptr<const Program>> CompileAndLoad(const std::string& folder, const std::string& name,
+                                                              const CompileOptions& options, CompileStats* stats) {
+  const std::string bundle = Scratch(name + ".smb");
+  auto compiled = CompileModel(ModelPath(folder, name), bundle, options);
+  if (!compiled.ok()) return Annotate(compiled.status(), "compile");
+  if (stats != nullptr) *stats = *compiled;
+  auto program = Program::Load(bundle);
+  if (!program.ok()) return Annotate(program.status(), "load");
+  return program;
+}
+
+}  // namespace
+
+std::string CompileAndRunCase(const std::string& folder, const std::string& name, const CompileOptions& options,
+                              CompileStats* stats, CaseReport* report) {
+  auto program = CompileAndLoad(folder, name, options, stats);
+  if (!program.ok()) return program.status().ToString();
+  return RunCaseOf(*program, folder, name, {}, report);
+}
+
+std::string CompileAndRunGuardedCase(const std::string& folder, const std::string& name,
+                                     const CompileOptions& options) {
+  auto program = CompileAndLoad(folder, name, options, nullptr);
+  if (!program.ok()) return program.status().ToString();
+  for (const GuardPages guard : {GuardPages::kEnd, GuardPages::kBegin}) {
+    const std::string different = RunCaseOf(*program, folder, name, CaseOptions{.guard = guard});
+    if (!different.empty())
+      return absl::StrCat(guard == GuardPages::kEnd ? "guards at ends: " : "guards at begins: ", different);
+  }
+  return "";
 }
 
 }  // namespace smelt

@@ -47,6 +47,7 @@ TEST_P(ScenarioTest, TheCallerSeesWhatPyTorchShows) {
     return;
   }
   EXPECT_EQ(different, "");
+  EXPECT_EQ(CompileAndRunGuardedCase("testdata/scenarios", GetParam(), options), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Scenarios, ScenarioTest, ::testing::ValuesIn(ModelNames("testdata/scenarios")),

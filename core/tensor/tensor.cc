@@ -142,7 +142,7 @@ absl::Status Storage::Resize(int64_t bytes) {
     bytes_ = bytes;
     return absl::OkStatus();
   }
-  if (!owned_) {
+  if (!owned_ && owner_ == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("a storage over memory of the caller has ", capacity_, " bytes and cannot grow to ", bytes));
   }
@@ -150,7 +150,9 @@ absl::Status Storage::Resize(int64_t bytes) {
   if (data == nullptr)
     return absl::ResourceExhaustedError(absl::StrCat("no memory for a storage of ", bytes, " bytes"));
   std::memcpy(data, data_, static_cast<size_t>(bytes_));
-  std::free(data_);
+  if (owned_) std::free(data_);
+  owner_.reset();
+  owned_ = true;
   data_ = data;
   bytes_ = bytes;
   capacity_ = bytes;

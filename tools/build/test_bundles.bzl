@@ -1,0 +1,27 @@
+"""Bundles for tests, compiled by this configuration's own compiler (defs.bzl builds one for the machine that builds)."""
+
+def _test_bundles_impl(ctx):
+    models = {f.basename[:-len(".pt2")]: f for f in ctx.files.models if f.extension == "pt2"}
+    bundles = []
+    for name in ctx.attr.names:
+        bundle = ctx.actions.declare_file(ctx.label.name + "/" + name + ".smb")
+        ctx.actions.run(
+            executable = ctx.executable._smelt,
+            arguments = ["compile", models[name].path, "-o", bundle.path, "--target=x86-64-v3", "--cache-mode=off", "--threads=1"],
+            inputs = [models[name]],
+            outputs = [bundle],
+            mnemonic = "SmeltTestBundle",
+            progress_message = "Compiling model {} for tests".format(name),
+        )
+        bundles.append(bundle)
+    return DefaultInfo(files = depset(bundles), runfiles = ctx.runfiles(files = bundles))
+
+test_bundles = rule(
+    implementation = _test_bundles_impl,
+    doc = "Compiles the models called NAMES among the files of MODELS to NAME_OF_RULE/NAME.smb.",
+    attrs = {
+        "models": attr.label_list(allow_files = True, mandatory = True),
+        "names": attr.string_list(mandatory = True),
+        "_smelt": attr.label(default = Label("//tools:smelt"), executable = True, cfg = "target"),
+    },
+)
