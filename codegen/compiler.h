@@ -27,7 +27,7 @@ struct KernelObject {
   Target target = Target::kX86_64_V3;
   std::string key;  // of KernelKey, 64 hexadecimal digits; the entry's symbol is "k_" and this
   std::string symbol;
-  std::string bytes;  // an ELF relocatable object (CPU)
+  std::string bytes;  // an ELF relocatable object (CPU), or PTX
 };
 
 // Code generation refuses (Unimplemented) what a target does not have: kAtomicAdd on a CPU.
@@ -47,7 +47,7 @@ struct Image {
   std::vector<Entry> entries;  // as the objects were given
 };
 
-// x86-64 only. An error names what an object asks for that an image cannot have (an undefined symbol, writable data, a
+// For CPUs. An error names what an object asks for that an image cannot have (an undefined symbol, writable data, a
 // relocation of an unknown kind). Objects are data here: hostile ones give an error, never a crash.
 absl::StatusOr<Image> LinkImage(absl::Span<const KernelObject* const> objects);
 

@@ -2,19 +2,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "llvm/Config/llvm-config.h"
+#include "smelt/codegen/cuda_tools.h"
 #include "smelt/codegen/generator_digest.h"
+#include "smelt/core/base/file.h"
 #include "smelt/core/base/sha256.h"
 
 namespace smelt {
 
-const std::string& CodeGeneratorIdentity() {
-  static const std::string* identity =
+const std::string& CodeGeneratorIdentity(Target target) {
+  static const std::string* const cpu =
       new std::string(absl::StrCat("sha256:", kGeneratorDigest, " LLVM ", LLVM_VERSION_STRING));
-  return *identity;
+  if (!IsCuda(target)) return *cpu;
+  static const std::string* const cuda = [] {
+    const absl::StatusOr<std::string> libdevice = ReadFile(FindCudaTools().libdevice);
+    return new std::string(
+        absl::StrCat(*cpu, " libdevice ", libdevice.ok() ? ToHex(Sha256(*libdevice)).substr(0, 16) : "none"));
+  }();
+  return *cuda;
 }
 
 std::string KernelKeyText(absl::string_view spec_text, Target target) {
-  return absl::StrCat("target ", Name(target), "\ngenerator ", CodeGeneratorIdentity(), "\nspec\n", spec_text);
+  return absl::StrCat("target ", Name(target), "\ngenerator ", CodeGeneratorIdentity(target), "\nspec\n", spec_text);
 }
 
 std::string ComputeKernelKey(absl::string_view spec_text, Target target) {

@@ -55,13 +55,84 @@ class ObjectReader {
   absl::string_view bytes_;
 };
 
+// One reference, to be written into the image at `at`.
+struct Reference {
+  uint32_t type = 0;
+  int64_t at = 0;      // in the image, which begins at a page
+  int64_t target = 0;  // in the image, addend included
+};
+
+// How many bytes of the section a relocation changes; 0: it is none that an image can have.
+int BytesOf(bool x86, uint32_t type) {
+  if (x86) {
+    return type == R_X86_64_PC32 || type == R_X86_64_PLT32 ? 4 : type == R_X86_64_PC64 ? 8 : 0;
+  }
+  switch (type) {
+    case R_AARCH64_PREL64:
+      return 8;
+    case R_AARCH64_PREL32:
+    case R_AARCH64_ADR_PREL_PG_HI21:
+    case R_AARCH64_ADD_ABS_LO12_NC:
+    case R_AARCH64_LDST8_ABS_LO12_NC:
+    case R_AARCH64_LDST16_ABS_LO12_NC:
+    case R_AARCH64_LDST32_ABS_LO12_NC:
+    case R_AARCH64_LDST64_ABS_LO12_NC:
+    case R_AARCH64_LDST128_ABS_LO12_NC:
+    case R_AARCH64_CALL26:
+    case R_AARCH64_JUMP26:
+      return 4;
+    default:
+      return 0;
+  }
+}
+
+absl::Status Apply(bool x86, const Reference& r, std::string& image) {
+  const int64_t distance = r.target - r.at;
+  char* to = &image[r.at];
+  if (BytesOf(x86, r.type) == 8) {
+    std::memcpy(to, &distance, 8);
+    return absl::OkStatus();
+  }
+  const bool word = x86 || r.type == R_AARCH64_PREL32;
+  const int64_t reach = word ? int64_t{1} << 31 : r.type == R_AARCH64_ADR_PREL_PG_HI21 ? int64_t{1} << 32 : 1 << 27;
+  const bool page_offset =
+      !word && r.type >= R_AARCH64_ADD_ABS_LO12_NC && r.type != R_AARCH64_CALL26 && r.type != R_AARCH64_JUMP26;
+  if (!page_offset && (distance < -reach || distance >= reach)) {
+    return absl::InvalidArgumentError(absl::StrCat("a reference is beyond ", reach, " bytes"));
+  }
+  uint32_t bits;
+  std::memcpy(&bits, to, 4);
+  if (word) {
+    bits = static_cast<uint32_t>(distance);
+  } else if (r.type == R_AARCH64_ADR_PREL_PG_HI21) {
+    // ADRP counts pages from the instruction's own.
+    const uint32_t pages = static_cast<uint32_t>((r.target >> 12) - (r.at >> 12));
+    bits = (bits & 0x9f00001f) | (pages & 3) << 29 | (pages >> 2 & 0x7ffff) << 5;
+  } else if (page_offset) {
+    // The offset within the page, counted in what a load or store moves.
+    const int shift = r.type == R_AARCH64_LDST16_ABS_LO12_NC    ? 1
+                      : r.type == R_AARCH64_LDST32_ABS_LO12_NC  ? 2
+                      : r.type == R_AARCH64_LDST64_ABS_LO12_NC  ? 3
+                      : r.type == R_AARCH64_LDST128_ABS_LO12_NC ? 4
+                                                                : 0;
+    const uint32_t offset = static_cast<uint32_t>(r.target & 0xfff);
+    if (offset & ((1u << shift) - 1)) return absl::InvalidArgumentError("a reference is not aligned to what it loads");
+    bits = (bits & 0xffc003ff) | offset >> shift << 10;
+  } else {
+    bits = (bits & 0xfc000000) | (static_cast<uint32_t>(distance >> 2) & 0x3ffffff);
+  }
+  std::memcpy(to, &bits, 4);
+  return absl::OkStatus();
+}
+
 absl::Status AddObject(const KernelObject& object, std::string& image, Image::Entry& entry) {
   ObjectReader reader(object.bytes);
+  const bool x86 = IsX86(object.target);
   SMELT_ASSIGN_OR_RETURN(Elf64_Ehdr header, reader.Read<Elf64_Ehdr>(0));
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-      header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_type != ET_REL || header.e_machine != EM_X86_64 ||
-      header.e_shentsize != sizeof(Elf64_Shdr)) {
-    return absl::InvalidArgumentError("not a relocatable object of x86-64");
+      header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_type != ET_REL ||
+      header.e_machine != (x86 ? EM_X86_64 : EM_AARCH64) || header.e_shentsize != sizeof(Elf64_Shdr)) {
+    return absl::InvalidArgumentError(absl::StrCat("not a relocatable object of ", x86 ? "x86-64" : "aarch64"));
   }
   const int count = header.e_shnum;
   std::vector<Elf64_Shdr> sections;
@@ -90,7 +161,8 @@ absl::Status AddObject(const KernelObject& object, std::string& image, Image::En
         return absl::InvalidArgumentError(absl::StrCat("section ", name, " wants alignment ", align));
       }
       SMELT_ASSIGN_OR_RETURN(absl::string_view bytes, reader.Range(s.sh_offset, s.sh_size));
-      image.resize(AlignUp(static_cast<int64_t>(image.size()), static_cast<int64_t>(align)), code ? '\xcc' : '\0');
+      image.resize(AlignUp(static_cast<int64_t>(image.size()), static_cast<int64_t>(align)),
+                   code && x86 ? '\xcc' : '\0');
       if (static_cast<int64_t>(image.size() + bytes.size()) > kMaxImage) {
         return absl::ResourceExhaustedError("the image is beyond 1 GiB");
       }
@@ -127,7 +199,7 @@ absl::Status AddObject(const KernelObject& object, std::string& image, Image::En
   if (!found) return absl::InvalidArgumentError(absl::StrCat("no function ", object.symbol));
   for (int i = 0; i < count; ++i) {
     const Elf64_Shdr& s = sections[i];
-    if (s.sh_type == SHT_REL) return absl::InvalidArgumentError("relocations without addends are not of x86-64");
+    if (s.sh_type == SHT_REL) return absl::InvalidArgumentError("relocations without addends are of no kernel");
     if (s.sh_type != SHT_RELA || s.sh_info >= static_cast<uint32_t>(count) || place[s.sh_info] < 0) continue;
     SMELT_RETURN_IF_ERROR(reader.Range(s.sh_offset, s.sh_size));
     for (uint64_t k = 0; k < s.sh_size / sizeof(Elf64_Rela); ++k) {
@@ -143,7 +215,7 @@ absl::Status AddObject(const KernelObject& object, std::string& image, Image::En
         return absl::InvalidArgumentError(
             absl::StrCat("refers to ", symbol_names[index], ", which is not in the image"));
       }
-      const int bytes = type == R_X86_64_PC32 || type == R_X86_64_PLT32 ? 4 : type == R_X86_64_PC64 ? 8 : 0;
+      const int bytes = BytesOf(x86, type);
       if (!bytes) return absl::InvalidArgumentError(absl::StrCat("relocation of type ", type, " is not relative"));
       const uint64_t size = sections[s.sh_info].sh_size;
       if (r.r_offset > size || size - r.r_offset < static_cast<uint64_t>(bytes)) {
@@ -157,14 +229,7 @@ absl::Status AddObject(const KernelObject& object, std::string& image, Image::En
       }
       if (symbol.st_value > sections[symbol.st_shndx].sh_size)
         return absl::DataLossError("object: a symbol is outside its section");
-      value -= at;
-      if (bytes == 4) {
-        const int32_t narrow = static_cast<int32_t>(value);
-        if (narrow != value) return absl::InvalidArgumentError("a reference is beyond 2 GiB");
-        std::memcpy(&image[at], &narrow, 4);
-      } else {
-        std::memcpy(&image[at], &value, 8);
-      }
+      SMELT_RETURN_IF_ERROR(Apply(x86, {type, at, value}, image));
     }
   }
   return absl::OkStatus();
@@ -175,9 +240,9 @@ absl::Status AddObject(const KernelObject& object, std::string& image, Image::En
 absl::StatusOr<Image> LinkImage(absl::Span<const KernelObject* const> objects) {
   Image image;
   for (const KernelObject* object : objects) {
-    if (!IsX86(object->target)) {
+    if (IsCuda(object->target)) {
       return absl::UnimplementedError(
-          absl::StrCat("images are for x86-64; ", object->symbol, " is for ", Name(object->target)));
+          absl::StrCat("images are for CPUs; ", object->symbol, " is for ", Name(object->target)));
     }
     image.entries.emplace_back();
     SMELT_RETURN_IF_ERROR(Annotate(AddObject(*object, image.bytes, image.entries.back()),

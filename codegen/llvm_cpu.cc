@@ -16,6 +16,7 @@
 #include "llvm/TargetParser/Triple.h"
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/kernel_key.h"
+#include "smelt/codegen/llvm_cuda.h"
 #include "smelt/codegen/lower_kernel.h"
 #include "smelt/core/base/status_macros.h"
 
@@ -23,7 +24,6 @@ namespace smelt {
 namespace {
 
 struct TargetInfo {
-  const char* triple;
   const char* features;
   CpuFeatures cpu;
 };
@@ -34,16 +34,16 @@ struct TargetInfo {
 #define SMELT_V4_FEATURES SMELT_V3_FEATURES ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,+evex512"
 
 TargetInfo InfoOf(Target t) {
-  constexpr const char* kLinux = "x86_64-unknown-linux-gnu";
   switch (t) {
     case Target::kX86_64_V2:
-      return {kLinux, SMELT_V2_FEATURES, {.vector_bits = 128}};
+      return {SMELT_V2_FEATURES, {.vector_bits = 128, .non_temporal = true}};
     case Target::kX86_64_V3:
-      return {kLinux, SMELT_V3_FEATURES, {.vector_bits = 256, .fma = true, .f16c = true, .avx2 = true}};
+      return {SMELT_V3_FEATURES, {.vector_bits = 256, .fma = true, .f16c = true, .avx2 = true, .non_temporal = true}};
     case Target::kX86_64_V4:
-      return {kLinux, SMELT_V4_FEATURES, {.vector_bits = 512, .fma = true, .f16c = true, .avx2 = true, .avx512 = true}};
+      return {SMELT_V4_FEATURES,
+              {.vector_bits = 512, .fma = true, .f16c = true, .avx2 = true, .avx512 = true, .non_temporal = true}};
     default:
-      return {"aarch64-unknown-linux-gnu", "+neon,+fp-armv8", {.vector_bits = 128, .fma = true, .f16c = true}};
+      return {"+neon,+fp-armv8", {.vector_bits = 128, .fma = true, .f16c = true}};
   }
 }
 
@@ -69,10 +69,10 @@ absl::StatusOr<llvm::TargetMachine*> MachineFor(Target target) {
   if (machine) return machine.get();
   InitializeLlvm();
   const TargetInfo info = InfoOf(target);
-  const llvm::Triple triple(info.triple);
+  const llvm::Triple triple(Triple(target));
   std::string error;
   const llvm::Target* found = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!found) return absl::UnimplementedError(absl::StrCat("LLVM has no target ", info.triple, ": ", error));
+  if (!found) return absl::UnimplementedError(absl::StrCat("LLVM has no target ", Triple(target), ": ", error));
   llvm::TargetOptions options;
   // Products and sums are contracted only where the IR says fma.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
@@ -90,9 +90,6 @@ struct Lowered {
 
 absl::StatusOr<Lowered> Lower(const KernelSpec& spec, Target target, const std::string& symbol) {
   SMELT_RETURN_IF_ERROR(VerifyKernelSpec(spec));
-  if (IsCuda(target)) {
-    return absl::UnimplementedError(absl::StrCat("target ", Name(target), ": kernels for it are not compiled here"));
-  }
   Lowered out;
   SMELT_ASSIGN_OR_RETURN(out.machine, MachineFor(target));
   const TargetInfo info = InfoOf(target);
@@ -129,6 +126,10 @@ absl::StatusOr<KernelObject> CompileKernel(const KernelSpec& spec, Target target
   object.target = target;
   object.key = ComputeKernelKey(spec.ToString(), target);
   object.symbol = absl::StrCat("k_", object.key);
+  if (IsCuda(target)) {
+    SMELT_ASSIGN_OR_RETURN(object.bytes, CompileToPtx(spec, target, object.symbol));
+    return object;
+  }
   SMELT_ASSIGN_OR_RETURN(Lowered lowered, Lower(spec, target, object.symbol));
 #ifndef NDEBUG
   std::string broken;
@@ -140,6 +141,9 @@ absl::StatusOr<KernelObject> CompileKernel(const KernelSpec& spec, Target target
 }
 
 absl::StatusOr<std::string> PrintKernel(const KernelSpec& spec, Target target, KernelText what) {
+  if (IsCuda(target)) {
+    return what == KernelText::kLlvmIr ? PrintCudaIr(spec, "kernel") : CompileToPtx(spec, target, "kernel");
+  }
   SMELT_ASSIGN_OR_RETURN(Lowered lowered, Lower(spec, target, "kernel"));
   if (what == KernelText::kAssembly) return EmitFile(lowered, llvm::CodeGenFileType::AssemblyFile);
   std::string text;

@@ -224,7 +224,8 @@ class KernelEmitter {
 
   bool MayBeNonTemporal(int param) const {
     const KernelParam& p = s_.params[param];
-    if (lanes_ == 1 || loop_dim_ < 0 || p.strides[loop_dim_] != StrideClass::kUnit || p.is_read) return false;
+    if (!f_.non_temporal || lanes_ == 1 || loop_dim_ < 0 || p.strides[loop_dim_] != StrideClass::kUnit || p.is_read)
+      return false;
     if (8 * ItemSize(p.dtype) * lanes_ < 128) return false;
     // A class shared with a param that is read: the cache holds the lines already.
     for (const KernelParam& q : s_.params) {

@@ -18,7 +18,8 @@ struct CpuFeatures {
   bool fma = false;
   bool f16c = false;
   bool avx2 = false;
-  bool avx512 = false;  // F, BW, CD, DQ, VL
+  bool avx512 = false;        // F, BW, CD, DQ, VL
+  bool non_temporal = false;  // stores past the cache, ended by x86's fence
 };
 
 // A module with one function, `symbol`. The spec is valid.

@@ -251,6 +251,11 @@ Value* ScalarEmitter::MinMax(ScalarOp op, DType t, Value* a, Value* z) {
   return b_.CreateSelect(b_.CreateOr(better, special), a, z);
 }
 
+Value* ScalarEmitter::Math(ScalarOp op, Value* x, Value* y) {
+  Value* r = math_ ? math_(op, x, y) : nullptr;
+  return r ? r : EmitMath(b_, f_, op, x, y);
+}
+
 Value* ScalarEmitter::Emit(ScalarOp op, DType type, const DType* types, Value* const* v, int lanes) {
   const bool real = IsFloating(type);
   Value* a = v[0];
@@ -273,11 +278,11 @@ Value* ScalarEmitter::Emit(ScalarOp op, DType type, const DType* types, Value* c
     case ScalarOp::kDiv:
       return b_.CreateFDiv(a, z);
     case ScalarOp::kRemTrunc:
-      if (real) return EmitMath(b_, f_, op, a, z);
+      if (real) return Math(op, a, z);
       return Divide(op, type, a, z);
     case ScalarOp::kRemFloor: {
       if (!real) return Divide(op, type, a, z);
-      Value* r = EmitMath(b_, f_, ScalarOp::kRemTrunc, a, z);
+      Value* r = Math(ScalarOp::kRemTrunc, a, z);
       Value* zero = Zero(r->getType());
       Value* differ = b_.CreateICmpNE(b_.CreateFCmpOLT(z, zero), b_.CreateFCmpOLT(r, zero));
       return b_.CreateSelect(b_.CreateAnd(b_.CreateFCmpUNE(r, zero), differ), b_.CreateFAdd(r, z), r);
@@ -297,7 +302,7 @@ Value* ScalarEmitter::Emit(ScalarOp op, DType type, const DType* types, Value* c
     case ScalarOp::kFMax:
       return MinMax(op, type, a, z);
     case ScalarOp::kPow:
-      return real ? EmitMath(b_, f_, op, a, z) : IntegerPower(type, a, z);
+      return real ? Math(op, a, z) : IntegerPower(type, a, z);
     case ScalarOp::kFma:
       return EmitExactFma(b_, f_, a, z, v[2]);
     case ScalarOp::kCopysign:
@@ -364,7 +369,7 @@ Value* ScalarEmitter::Emit(ScalarOp op, DType type, const DType* types, Value* c
       SMELT_UNREACHABLE();
       return nullptr;
     default: {
-      Value* r = EmitMath(b_, f_, op, a, z);
+      Value* r = Math(op, a, z);
       SMELT_CHECK(r != nullptr) << Name(op);
       return r;
     }

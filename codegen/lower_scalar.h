@@ -21,6 +21,11 @@ class ScalarEmitter {
   // Called to report lanes where an integer is divided by zero: (2, i1 or a vector of it).
   void SetStatusHandler(std::function<void(int, llvm::Value*)> handler) { status_ = std::move(handler); }
 
+  // Functions of another library: null where it has none, then they are inline.
+  void SetMathHandler(std::function<llvm::Value*(ScalarOp, llvm::Value*, llvm::Value*)> handler) {
+    math_ = std::move(handler);
+  }
+
   llvm::Type* TypeOf(DType t);
   llvm::Value* Const(DType t, const ScalarImm& imm);  // a scalar
   llvm::Value* Cast(llvm::Value* v, DType from, DType to);
@@ -34,11 +39,13 @@ class ScalarEmitter {
   llvm::Value* Divide(ScalarOp op, DType t, llvm::Value* a, llvm::Value* z);
   llvm::Value* IntegerPower(DType t, llvm::Value* base, llvm::Value* exponent);
   llvm::Value* MinMax(ScalarOp op, DType t, llvm::Value* a, llvm::Value* z);
+  llvm::Value* Math(ScalarOp op, llvm::Value* x, llvm::Value* y);
   llvm::Type* Like(llvm::Value* v, llvm::Type* element) { return v->getType()->getWithNewType(element); }
 
   llvm::IRBuilder<>& b_;
   const CpuFeatures& f_;
   std::function<void(int, llvm::Value*)> status_;
+  std::function<llvm::Value*(ScalarOp, llvm::Value*, llvm::Value*)> math_;
 };
 
 }  // namespace smelt

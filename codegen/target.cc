@@ -28,6 +28,9 @@ std::vector<std::string> RequiredFeatures(Target t) {
   return out;
 }
 
+const char* Triple(Target t) {
+  return IsX86(t) ? "x86_64-unknown-linux-gnu" : IsCuda(t) ? "nvptx64-nvidia-cuda" : "aarch64-unknown-linux-gnu";
+}
 bool IsX86(Target t) { return t <= Target::kX86_64_V4; }
 bool IsCuda(Target t) { return t >= Target::kSm80; }
 

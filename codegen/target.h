@@ -19,6 +19,7 @@ const char* Name(Target t);  // "x86-64-v3", "aarch64", "sm_90"
 absl::StatusOr<Target> ParseTarget(absl::string_view name);
 // The instruction-set features, by LLVM's names, that a machine must have to run the target's code. Never tuning flags.
 std::vector<std::string> RequiredFeatures(Target t);
+const char* Triple(Target t);  // LLVM's: "x86_64-unknown-linux-gnu"
 bool IsX86(Target t);
 bool IsCuda(Target t);
 // Whether this machine can run code of the level (false for CUDA: nobody looks for a device here).

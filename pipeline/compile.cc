@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/codegen/compiler.h"
+#include "smelt/codegen/llvm_cuda.h"
 #include "smelt/codegen/plan_builder.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
@@ -278,10 +279,21 @@ static absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::strin
                            cache->GetOrCompileAll(requests, options.threads));
     std::vector<const KernelObject*> pointers;
     for (const auto& o : objects) pointers.push_back(o.get());
-    SMELT_ASSIGN_OR_RETURN(Image image, LinkImage(pointers));
+    Image image;
+    if (IsCuda(target)) {
+      SMELT_ASSIGN_OR_RETURN(CudaImage cuda, LinkCudaImage(pointers));
+      image = std::move(cuda.image);
+      if (!pointers.empty() && !cuda.is_cubin) {
+        stats.notes.push_back(absl::StrCat("target ", Name(target),
+                                           ": ptxas is not found; the bundle holds PTX and no cubin, so the driver will "
+                                           "assemble it at each load"));
+      }
+    } else {
+      SMELT_ASSIGN_OR_RETURN(image, LinkImage(pointers));
+    }
     auto code = std::make_unique<fb::TargetCodeT>();
     code->name = Name(target);
-    code->triple = "x86_64-unknown-linux-gnu";
+    code->triple = Triple(target);
     code->features = RequiredFeatures(target);
     SMELT_ASSIGN_OR_RETURN(code->image_segment, writer.Add(SegmentKind::kCode, image.bytes));
     for (const Image::Entry& e : image.entries) {

@@ -56,6 +56,7 @@ struct CompileStats {
   int64_t kernels_from_cache = 0;
   int64_t bundle_bytes = 0;
   std::vector<std::pair<std::string, double>> phase_ms;  // in order
+  std::vector<std::string> notes;                        // what was left out, and why: a sentence each
 };
 
 absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string& path, const CompileOptions& options);

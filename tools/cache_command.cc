@@ -13,6 +13,7 @@
 #include "smelt/codegen/kernel_cache.h"
 #include "smelt/codegen/kernel_key.h"
 #include "smelt/codegen/key_difference.h"
+#include "smelt/codegen/target.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/exit_codes.h"
 
@@ -39,7 +40,10 @@ std::string LineOf(const EntryInfo& e, absl::string_view word) {
   }
   return "";
 }
-bool IsCurrent(const EntryInfo& e) { return LineOf(e, "generator") == CodeGeneratorIdentity(); }
+bool IsCurrent(const EntryInfo& e) {
+  const absl::StatusOr<Target> target = ParseTarget(LineOf(e, "target"));
+  return target.ok() && LineOf(e, "generator") == CodeGeneratorIdentity(*target);
+}
 
 Json StatsOf(const KernelCache& cache, const std::vector<EntryInfo>& entries) {
   Json j;
@@ -56,7 +60,7 @@ Json StatsOf(const KernelCache& cache, const std::vector<EntryInfo>& entries) {
   j["bytes"] = bytes;
   j["damaged"] = damaged;
   j["current_generator"] = current;
-  j["generator"] = CodeGeneratorIdentity();
+  j["generator"] = CodeGeneratorIdentity(Target::kX86_64_V3);
   j["targets"] = Json::object();
   for (const auto& [name, count] : targets) j["targets"][name] = count;
   return j;

@@ -84,6 +84,17 @@ expect 0 'reads [0-9.]+ K?B, writes [0-9.]+ K?B' cat kv.html
 grep -qE 'src=|href=|http' kv.html && { echo "the page loads something"; failed=1; }
 expect 2 'draws bundles' "$smelt" inspect "$models/kv_cache.pt2" --html=kv.html
 
+# Several targets in one bundle; this machine takes its own.
+expect 0 '' "$smelt" compile "$models/relu_input.pt2" -o many.smb --cache-mode=off --target=aarch64,x86-64-v2,sm_90
+expect 0 '^ok' "$smelt" run many.smb "--case=$case"
+expect 0 '"name":"aarch64","triple":"aarch64-unknown-linux-gnu"' "$smelt" inspect many.smb --json
+expect 0 '"name":"sm_90","triple":"nvptx64-nvidia-cuda"' "$smelt" inspect many.smb --json
+expect 0 '' "$smelt" compile "$models/relu_input.pt2" -o arm.smb --cache-mode=off --target=aarch64
+expect 5 'aarch64 is for aarch64-unknown-linux-gnu' "$smelt" run arm.smb "--case=$case"
+# Without a toolkit PTX is all there is, and it is said.
+expect 0 'sm_80: ptxas is not found; the bundle holds PTX' env CUDA_HOME=/nowhere "$smelt" compile "$models/relu_input.pt2" -o ptx.smb --cache-mode=off --target=sm_80
+expect 4 'libdevice.10.bc, which is not found' env CUDA_HOME=/nowhere "$smelt" compile "$models/lstm_100.pt2" -o ptx.smb --cache-mode=off --target=sm_80
+
 # The kernel cache.
 cached() { "$smelt" compile "$models/relu_input.pt2" -o a.smb --cache-dir=cache --alias-variants=none "$@"; }
 expect 2 'stats, explain, verify or clear' "$smelt" cache

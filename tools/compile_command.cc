@@ -20,7 +20,8 @@ namespace smelt {
 
 const char kCompileHelp[] =
     "smelt compile MODEL.{pt2,ir,smg} -o OUT.smb [options]\n"
-    "  --target=LEVEL[,LEVEL...]   x86-64-v2, x86-64-v3, x86-64-v4, native (default x86-64-v3,x86-64-v4)\n"
+    "  --target=LEVEL[,LEVEL...]   x86-64-v2, x86-64-v3, x86-64-v4, aarch64, sm_80, sm_90, sm_100, native\n"
+    "                              (default x86-64-v3,x86-64-v4)\n"
     "  --alias-variants=auto|none|all  which calls besides distinct arguments are compiled ahead (default auto)\n"
     "  --cache-dir=DIR             kernel cache (default $XDG_CACHE_HOME/smelt)\n"
     "  --cache-mode=read-write|read-only|off\n"
@@ -44,8 +45,6 @@ absl::Status ReadOptions(const CommandLine& line, CompileOptions& options, Kerne
     options.targets.clear();
     for (absl::string_view name : absl::StrSplit(line.Get("target"), ',')) {
       SMELT_ASSIGN_OR_RETURN(Target t, ParseTarget(name));
-      if (!IsX86(t))
-        return absl::InvalidArgumentError(absl::StrCat("--target=", name, ": bundles hold x86-64 targets"));
       if (std::find(options.targets.begin(), options.targets.end(), t) == options.targets.end())
         options.targets.push_back(t);
     }
@@ -113,6 +112,7 @@ int RunCompile(const std::vector<std::string>& args) {
     std::fprintf(stderr, "smelt compile: %s: %s\n", model.c_str(), std::string(stats.status().message()).c_str());
     return WriteExitCodeOf(stats.status());
   }
+  for (const std::string& note : stats->notes) std::fprintf(stderr, "smelt compile: %s\n", note.c_str());
   for (const KernelCache::Miss& m : (*cache)->misses()) {
     std::fprintf(stderr, "kernel %s for %s (%s): %s\n", m.key.substr(0, 12).c_str(), Name(m.target), m.summary.c_str(),
                  m.explanation.c_str());

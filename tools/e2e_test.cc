@@ -23,7 +23,8 @@ TEST_P(ModelTest, KernelsStayInTheirBuffers) { EXPECT_EQ(CompileAndRunGuardedCas
 TEST_P(ModelTest, EveryPassKeepsTheMeaning) {
   CompileOptions options;
   options.verify = true;
-  options.targets = {Target::kX86_64_V3};
+  // Between them the three tests run each level: on a machine with AVX-512 the first one runs x86-64-v4.
+  options.targets = {Target::kX86_64_V2};
   const std::string different = CompileAndRunCase("testdata", GetParam(), options);
   EXPECT_EQ(different, "");
 }

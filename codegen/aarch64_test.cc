@@ -1,0 +1,200 @@
+// Objects and images for AArch64, by disassembly: nothing here runs them.
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "llvm/MC/MCAsmInfo.h"
+#include "llvm/MC/MCContext.h"
+#include "llvm/MC/MCDisassembler/MCDisassembler.h"
+#include "llvm/MC/MCInst.h"
+#include "llvm/MC/MCInstPrinter.h"
+#include "llvm/MC/MCInstrInfo.h"
+#include "llvm/MC/MCRegisterInfo.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/MCTargetOptions.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "smelt/codegen/compiler.h"
+#include "smelt/codegen/kernel_testing.h"
+
+namespace smelt {
+namespace {
+
+using testing::AnyOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class Disassembler {
+ public:
+  Disassembler() {
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64Disassembler();
+    std::string error;
+    const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple_, error);
+    registers_.reset(target->createMCRegInfo(triple_));
+    llvm::MCTargetOptions options;
+    info_.reset(target->createMCAsmInfo(*registers_, triple_, options));
+    instructions_.reset(target->createMCInstrInfo());
+    // What the target promises to need and no more.
+    features_.reset(target->createMCSubtargetInfo(triple_, "generic", "+neon,+fp-armv8"));
+    context_ = std::make_unique<llvm::MCContext>(triple_, info_.get(), registers_.get(), features_.get());
+    disassembler_.reset(target->createMCDisassembler(*features_, *context_));
+    printer_.reset(
+        target->createMCInstPrinter(triple_, info_->getAssemblerDialect(), *info_, *instructions_, *registers_));
+  }
+
+  // One line an instruction; "?" for what is none. Addresses count from `address`.
+  std::vector<std::string> Lines(absl::string_view code, uint64_t address) {
+    std::vector<std::string> out;
+    for (size_t at = 0; at + 4 <= code.size(); at += 4) {
+      llvm::MCInst instruction;
+      uint64_t size;
+      const llvm::ArrayRef<uint8_t> bytes(reinterpret_cast<const uint8_t*>(code.data()) + at, 4);
+      const bool ok = disassembler_->getInstruction(instruction, size, bytes, address + at, llvm::nulls()) ==
+                      llvm::MCDisassembler::Success;
+      std::string line;
+      llvm::raw_string_ostream stream(line);
+      if (ok) printer_->printInst(&instruction, address + at, "", *features_, stream);
+      out.push_back(ok ? absl::StrReplaceAll(line, {{"\t", " "}}) : "?");
+    }
+    return out;
+  }
+
+ private:
+  llvm::Triple triple_{"aarch64-unknown-linux-gnu"};
+  std::unique_ptr<llvm::MCRegisterInfo> registers_;
+  std::unique_ptr<llvm::MCAsmInfo> info_;
+  std::unique_ptr<llvm::MCInstrInfo> instructions_;
+  std::unique_ptr<llvm::MCSubtargetInfo> features_;
+  std::unique_ptr<llvm::MCContext> context_;
+  std::unique_ptr<llvm::MCDisassembler> disassembler_;
+  std::unique_ptr<llvm::MCInstPrinter> printer_;
+};
+
+Image ImageOf(const KernelSpec& spec) {
+  absl::StatusOr<KernelObject> object = CompileKernel(spec, Target::kAArch64);
+  EXPECT_TRUE(object.ok()) << object.status();
+  if (!object.ok()) return {};
+  absl::StatusOr<Image> image = LinkImage({&*object});
+  EXPECT_TRUE(image.ok()) << image.status();
+  return image.ok() ? *std::move(image) : Image();
+}
+std::vector<std::string> LinesOf(const Image& image) {
+  const Image::Entry& e = image.entries[0];
+  return Disassembler().Lines(absl::string_view(image.bytes).substr(e.offset, e.size), e.offset);
+}
+KernelSpec ParseOrDie(absl::string_view text) {
+  absl::StatusOr<KernelSpec> spec = ParseKernelSpec(text);
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return *spec;
+}
+
+TEST(AArch64Test, AProductAndASumAreVectorInstructionsThatAreNotContracted) {
+  const std::vector<std::string> lines = LinesOf(ImageOf(ParseOrDie(R"(
+kernel parallel=1 reduction=0 vector=0 sequential=0
+param float32 r [unit] alias=-1
+param float32 r [unit] alias=-1
+param float32 w [unit] alias=-1
+%0 = load.p0 float32
+%1 = load.p1 float32
+%2 = mul float32 %0 %1
+%3 = add float32 %2 %1
+%4 = store.p2 float32 %3
+outer 0 1 2 3 4
+)")));
+  EXPECT_THAT(lines, Contains(AnyOf(HasSubstr("fmul v"), HasSubstr("fmul.4s"))));
+  EXPECT_THAT(lines, Contains(AnyOf(HasSubstr("fadd v"), HasSubstr("fadd.4s"))));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("fmla"))));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("fmadd"))));
+  EXPECT_THAT(lines, Contains(HasSubstr("ret")));
+}
+
+TEST(AArch64Test, HalvesAreConvertedByTheMachine) {
+  EXPECT_THAT(LinesOf(ImageOf(ParseOrDie(R"(
+kernel parallel=1 reduction=0 vector=0 sequential=0
+param float16 r [unit] alias=-1
+param float32 w [unit] alias=-1
+%0 = load.p0 float16
+%1 = cast float32 %0
+%2 = store.p1 float32 %1
+outer 0 1 2
+)"))),
+              Contains(HasSubstr("fcvtl")));
+}
+
+// A page's address and an offset in it, as ADRP and the load behind it say, must meet at the constant.
+TEST(AArch64Test, ReferencesToConstantsAreResolved) {
+  const Image image = ImageOf(ParseOrDie(R"(
+kernel parallel=1 reduction=0 vector=0 sequential=0
+param int64 w [unit] alias=-1
+%0 = index.d0 int64
+%1 = store.p0 int64 %0
+outer 0 1
+)"));
+  ASSERT_EQ(image.entries.size(), 1);
+  const Image::Entry& e = image.entries[0];
+  int pairs = 0;
+  for (int64_t at = e.offset; at + 4 <= e.offset + e.size; at += 4) {
+    uint32_t adrp;
+    std::memcpy(&adrp, &image.bytes[at], 4);
+    if ((adrp & 0x9f000000) != 0x90000000) continue;
+    const int64_t pages = static_cast<int32_t>(((adrp >> 5 & 0x7ffff) << 2 | (adrp >> 29 & 3)) << 11) >> 11;
+    const int64_t page = (at & ~int64_t{0xfff}) + pages * 4096;
+    // The next instruction that uses the register: an addition or a load with an unsigned offset.
+    for (int64_t next = at + 4; next + 4 <= e.offset + e.size; next += 4) {
+      uint32_t use;
+      std::memcpy(&use, &image.bytes[next], 4);
+      if ((use >> 5 & 31) != (adrp & 31)) continue;
+      const bool add = (use & 0xffc00000) == 0x91000000, load = (use & 0x3b400000) == 0x39400000;
+      if (!add && !load) continue;
+      int scale = add ? 0 : static_cast<int>(use >> 30);
+      if (load && (use & 0x04800000) == 0x04800000) scale = 4;
+      const int64_t address = page + (static_cast<int64_t>(use >> 10 & 0xfff) << scale);
+      // Constants lie before the code.
+      ASSERT_GE(address, 0);
+      ASSERT_LT(address, e.offset);
+      // The lanes' own numbers, which are added to the index.
+      const int64_t lanes[2] = {0, 1};
+      pairs += std::memcmp(&image.bytes[address], lanes, sizeof lanes) == 0;
+      break;
+    }
+  }
+  EXPECT_GT(pairs, 0) << "the constant is not where the code looks for it";
+}
+
+TEST(AArch64Test, EveryRandomKernelIsInstructionsOfTheBaseline) {
+  Disassembler disassembler;
+  for (int seed = 1; seed <= 60; ++seed) {
+    std::mt19937_64 rng(seed);
+    const RandomCase c = MakeRandomCase(rng);
+    SCOPED_TRACE(absl::StrCat("seed ", seed, "\n", c.spec.ToString()));
+    const Image image = ImageOf(c.spec);
+    ASSERT_EQ(image.entries.size(), 1);
+    const Image::Entry& e = image.entries[0];
+    ASSERT_GT(e.size, 0);
+    const std::vector<std::string> lines =
+        disassembler.Lines(absl::string_view(image.bytes).substr(e.offset, e.size), e.offset);
+    EXPECT_THAT(lines, Not(Contains("?")));
+    EXPECT_THAT(lines, Contains(HasSubstr("ret")));
+    // Imports nothing: no call leaves the image.
+    EXPECT_THAT(lines, Not(Contains(StartsWith(" bl "))));
+  }
+}
+
+TEST(AArch64Test, TheSameBytesTwice) {
+  std::mt19937_64 rng(7);
+  const RandomCase c = MakeRandomCase(rng);
+  EXPECT_EQ(ImageOf(c.spec).bytes, ImageOf(c.spec).bytes);
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,270 @@
+// Kernels for CUDA without a GPU: the very LLVM IR that goes to NVPTX, run on the CPU, against the interpreter of
+// specs.
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "smelt/codegen/cuda_emulation.h"
+#include "smelt/codegen/kernel_testing.h"
+#include "smelt/codegen/llvm_cuda.h"
+#include "smelt/codegen/lower_cuda.h"
+
+namespace smelt {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+KernelSpec ParseOrDie(absl::string_view text) {
+  absl::StatusOr<KernelSpec> spec = ParseKernelSpec(text);
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return *spec;
+}
+std::unique_ptr<CudaEmulation> Emulate(const KernelSpec& spec) {
+  auto kernel = CudaEmulation::Create(spec);
+  EXPECT_TRUE(kernel.ok()) << kernel.status();
+  return kernel.ok() ? *std::move(kernel) : nullptr;
+}
+int64_t Word(const void* p) { return reinterpret_cast<int64_t>(p); }
+// tanh(a * b + c).
+constexpr char kPointwise[] = R"(
+kernel parallel=1 reduction=0 vector=0 sequential=0
+param float32 r [unit] alias=-1
+param float32 r [unit] alias=-1
+param float32 r [unit] alias=-1
+param float32 w [unit] alias=-1
+%0 = load.p0 float32
+%1 = load.p1 float32
+%2 = mul float32 %0 %1
+%3 = load.p2 float32
+%4 = add float32 %2 %3
+%5 = tanh float32 %4
+%6 = store.p3 float32 %5
+outer 0 1 2 3 4 5 6
+)";
+constexpr char kSoftmax[] = R"(
+kernel parallel=1 reduction=1 vector=1 sequential=0
+param float32 r [any,unit] alias=-1
+param float32 w [any,unit] alias=-1
+%0 = load.p0 float32
+%1 = reduce.max float32 %0
+%2 = load.p0 float32
+%3 = sub float32 %2 %1
+%4 = exp float32 %3
+%5 = store.p1 float32 %4
+%6 = reduce.sum float32 %4
+%7 = load.p0 float32
+%8 = sub float32 %7 %1
+%9 = exp float32 %8
+%10 = div float32 %9 %6
+%11 = store.p1 float32 %10
+inner 0 1
+inner 2 3 4 5 6
+inner 7 8 9 10 11
+)";
+constexpr char kColumnSum[] = R"(
+kernel parallel=1 reduction=1 vector=0 sequential=0
+param float32 r [unit,any] alias=-1
+param float32 w [unit,zero] alias=-1
+%0 = load.p0 float32
+%1 = reduce.sum float32 %0
+%2 = store.p1 float32 %1
+inner 0 1
+outer 2
+)";
+
+CudaEmulation* current = nullptr;
+// More blocks than one, so that tiles are shared among them.
+void Entry(const int64_t* words, int64_t begin, int64_t end, int64_t* status) {
+  current->Launch(/*grid=*/2, words, begin, end, status);
+}
+
+TEST(CudaTest, EveryRandomKernelEqualsTheInterpreter) {
+  int kinds[3] = {}, vectors = 0;
+  for (int seed = 1; seed <= 90; ++seed) {
+    std::mt19937_64 rng(seed);
+    const RandomCase c = MakeRandomCase(rng);
+    SCOPED_TRACE(absl::StrCat("seed ", seed, "\n", c.spec.ToString()));
+    auto kernel = Emulate(c.spec);
+    ASSERT_NE(kernel, nullptr);
+    current = kernel.get();
+    ASSERT_EQ(CompareWithInterpreter(c, Entry, Guard::kEnd, 1), "");
+    ASSERT_EQ(CompareWithInterpreter(c, Entry, Guard::kBegin, 2), "");
+    ++kinds[CudaScheduleFor(c.spec).kind];
+    vectors += CudaScheduleFor(c.spec).vector > 1;
+  }
+  // All schedules were met.
+  EXPECT_GT(kinds[CudaSchedule::kPoints], 10);
+  EXPECT_GT(kinds[CudaSchedule::kRows], 10);
+  EXPECT_GT(kinds[CudaSchedule::kSerial], 0);
+  EXPECT_GT(vectors, 10);
+}
+
+// Runs both with the same words and gives the largest difference, relative to `scale`.
+void ExpectNear(const KernelSpec& spec, std::vector<int64_t> words, size_t out_word, std::vector<float>& out, int grid,
+                float tolerance) {
+  std::vector<float> expected(out.size());
+  std::vector<int64_t> interpreted = words;
+  interpreted[out_word] = Word(expected.data());
+  words[out_word] = Word(out.data());
+  int64_t status = 0;
+  const int64_t tiles = NumTiles(spec, words.data());
+  ASSERT_EQ(InterpretKernel(spec, interpreted.data(), 0, tiles, &status), absl::OkStatus());
+  auto kernel = Emulate(spec);
+  kernel->Launch(grid, words.data(), 0, tiles, &status);
+  EXPECT_EQ(status, 0);
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (std::isnan(expected[i])) {
+      ASSERT_TRUE(std::isnan(out[i])) << i;
+    } else if (std::isinf(expected[i])) {
+      ASSERT_EQ(out[i], expected[i]) << i;
+    } else {
+      ASSERT_NEAR(out[i], expected[i], tolerance * std::max(1.0f, std::fabs(expected[i]))) << i;
+    }
+  }
+}
+
+TEST(CudaTest, PointsAreSharedByThreadsAndBlocksWhateverTheSizeAndTheAlignment) {
+  const KernelSpec spec = ParseOrDie(kPointwise);
+  EXPECT_EQ(CudaScheduleFor(spec).vector, 4);
+  for (int n : {0, 1, 3, 4, 257, 1023, 4100}) {
+    for (int shift : {0, 1}) {
+      std::vector<float> a(n + 1), b(n + 1), c(n + 1), out(n);
+      for (int i = 0; i <= n; ++i) a[i] = 0.01f * i - 1, b[i] = 0.5f, c[i] = -0.25f;
+      ExpectNear(spec, {n, Word(a.data() + shift), Word(b.data() + shift), Word(c.data() + shift), 0}, 4, out, 3,
+                 1e-6f);
+    }
+  }
+}
+
+TEST(CudaTest, ARowIsABlocksWork) {
+  const KernelSpec spec = ParseOrDie(kSoftmax);
+  EXPECT_EQ(CudaScheduleFor(spec).kind, CudaSchedule::kRows);
+  for (int n : {1, 31, 256, 700}) {
+    const int rows = 5;
+    std::vector<float> x(rows * n), out(rows * n);
+    for (int i = 0; i < rows * n; ++i) x[i] = std::sin(0.1f * i) * 20;
+    ExpectNear(spec, {rows, n, Word(x.data()), n, 0, n}, 4, out, 2, 1e-6f);
+  }
+}
+
+TEST(CudaTest, NanAndInfinityGoThroughARowsReductions) {
+  const KernelSpec spec = ParseOrDie(R"(
+kernel parallel=1 reduction=1 vector=1 sequential=0
+param float32 r [any,unit] alias=-1
+param float32 w [unit,zero] alias=-1
+%0 = load.p0 float32
+%1 = reduce.sum float32 %0
+%2 = store.p1 float32 %1
+inner 0 1
+outer 2
+)");
+  const int n = 300;
+  std::vector<float> x(4 * n, 1.0f), out(4);
+  x[0 * n + 7] = INFINITY;
+  x[1 * n + 7] = INFINITY, x[1 * n + 90] = -INFINITY;
+  x[2 * n + 299] = NAN;
+  ExpectNear(spec, {4, n, Word(x.data()), n, 0}, 4, out, 1, 0);
+  EXPECT_EQ(out[0], INFINITY);
+  EXPECT_TRUE(std::isnan(out[1]));
+  EXPECT_TRUE(std::isnan(out[2]));
+  EXPECT_EQ(out[3], 300);
+}
+
+TEST(CudaTest, TheErrorOfALongSumDoesNotGrow) {
+  const KernelSpec spec = ParseOrDie(kColumnSum);
+  EXPECT_EQ(CudaScheduleFor(spec).kind, CudaSchedule::kPoints);
+  // 0.1 added 100,000 times in float32 is off by 1e-3 of its value.
+  const int n = 100000;
+  std::vector<float> x(2 * n, 0.1f), out(2);
+  ExpectNear(spec, {2, n, Word(x.data()), 2, 0}, 4, out, 1, 1e-7f);
+}
+
+TEST(CudaTest, TheBitsDoNotDependOnTheGrid) {
+  const KernelSpec spec = ParseOrDie(kSoftmax);
+  const int rows = 7, n = 500;
+  std::vector<float> x(rows * n), one(rows * n), many(rows * n);
+  for (int i = 0; i < rows * n; ++i) x[i] = std::sin(0.37f * i) * 5;
+  auto kernel = Emulate(spec);
+  int64_t status = 0;
+  for (auto [grid, out] : {std::pair(1, &one), std::pair(5, &many)}) {
+    const int64_t words[] = {rows, n, Word(x.data()), n, Word(out->data()), n};
+    kernel->Launch(grid, words, 0, rows, &status);
+  }
+  EXPECT_EQ(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)), 0);
+}
+
+TEST(CudaTest, AnIndexOutOfRangeSetsTheStatus) {
+  const KernelSpec spec = ParseOrDie(R"(
+kernel parallel=1 reduction=0 vector=0 sequential=0
+param int64 r [unit] alias=-1
+param float32 r [zero] alias=-1
+param float32 w [unit] alias=-1
+%0 = load.p0 int64
+%1 = const int64 3
+%2 = check_index int64 %0 %1
+%3 = load.p1 float32 %2 +offset
+%4 = store.p2 float32 %3
+outer 0 1 2 3 4
+)");
+  const int64_t index[] = {2, -1, -3, 3};
+  const float table[] = {10, 20, 30};
+  float out[4] = {};
+  const int64_t words[] = {4, Word(index), Word(table), Word(out)};
+  int64_t status = 0;
+  auto kernel = Emulate(spec);
+  kernel->Launch(1, words, 0, 3, &status);
+  EXPECT_EQ(status, 0);
+  kernel->Launch(1, words, 3, 4, &status);
+  EXPECT_EQ(status, 1);
+  EXPECT_THAT(out, testing::ElementsAre(30, 30, 10, 10));
+}
+
+TEST(CudaTest, BarriersAndShufflesAreThereWhereThreadsShareAPoint) {
+  const std::string rows = *PrintCudaIr(ParseOrDie(kSoftmax), "kernel");
+  EXPECT_THAT(rows, HasSubstr("llvm.nvvm.shfl.sync.down.i32"));
+  EXPECT_THAT(rows, HasSubstr("llvm.nvvm.barrier.cta.sync.aligned.all"));
+  EXPECT_THAT(rows, HasSubstr("__nv_expf"));
+  const std::string points = *PrintCudaIr(ParseOrDie(kColumnSum), "kernel");
+  EXPECT_THAT(points, Not(HasSubstr("shfl")));
+  EXPECT_THAT(points, Not(HasSubstr("barrier")));
+}
+
+// What needs no libdevice is compiled on any machine.
+TEST(CudaTest, AProductIsPtxOfEachArchitecture) {
+  const KernelSpec spec = ParseOrDie(R"(
+kernel parallel=1 reduction=0 vector=0 sequential=0
+param float32 r [unit] alias=0
+param float32 w [unit] alias=1
+%0 = load.p0 float32
+%1 = mul float32 %0 %0
+%2 = add float32 %1 %0
+%3 = store.p1 float32 %2
+outer 0 1 2 3
+)");
+  for (Target t : {Target::kSm80, Target::kSm90, Target::kSm100}) {
+    auto ptx = CompileToPtx(spec, t, "k");
+    ASSERT_TRUE(ptx.ok()) << ptx.status();
+    EXPECT_THAT(*ptx, HasSubstr(absl::StrCat(".target ", Name(t))));
+    EXPECT_THAT(*ptx, HasSubstr(".visible .entry k("));
+    EXPECT_THAT(*ptx, HasSubstr(".reqntid 256"));
+    // Four at once where they are aligned; past the coherent cache: nothing writes what param 0 shows.
+    EXPECT_THAT(*ptx, ContainsRegex("ld\\.global\\.(nc\\.)?v4\\.b32"));
+    EXPECT_THAT(*ptx, HasSubstr("ld.global.nc"));
+    EXPECT_THAT(*ptx, HasSubstr("st.global.v4"));
+    // Not contracted.
+    EXPECT_THAT(*ptx, HasSubstr("mul.rn.f32"));
+    EXPECT_THAT(*ptx, Not(HasSubstr("fma.rn.f32")));
+    EXPECT_EQ(*ptx, *CompileToPtx(spec, t, "k"));
+  }
+}
+
+}  // namespace
+}  // namespace smelt
