@@ -1,11 +1,16 @@
-"""Rules for BUILD files that use smelt.
+"""Rules for BUILD files that use smelt. docs/bazel.md describes them with examples.
 
-  load("@smelt//:defs.bzl", "smelt_bundle", "smelt_run_test")
+  load("@smelt//:defs.bzl", "smelt_bundle", "smelt_cc_library", "smelt_run_test")
 
   smelt_bundle(
       name = "mobilenet",
       model = "mobilenet.pt2",
       targets = ["x86-64-v3"],
+  )
+
+  smelt_cc_library(
+      name = "mobilenet_cc",
+      bundle = ":mobilenet",
   )
 
   smelt_run_test(
@@ -15,74 +20,280 @@
   )
 """
 
+load("@rules_cc//cc:defs.bzl", "cc_library")
+
 SmeltBundleInfo = provider(
     doc = "A compiled model.",
     fields = {
         "bundle": "File: the bundle, .smb",
+        "stats": "File: what the compilation did, as JSON; the same bytes wherever it is made",
         "targets": "list of strings: the machines it was compiled for, as given to the compiler",
     },
 )
 
-# Both rules run the command line where actions run. One configuration of it serves both, so it is built once.
+_MODEL_FILES = [".ir", ".pt2", ".smg"]
+
+# All rules run the command line where actions run. One configuration of it serves all, so it is built once.
 _SMELT = attr.label(
-    default = Label("//tools:smelt"),
+    default = Label("//tools:compiler"),
     executable = True,
     cfg = "exec",
 )
 
-def _smelt_bundle_impl(ctx):
-    bundle = ctx.actions.declare_file(ctx.label.name + ".smb")
+_COMPILE_ATTRS = {
+    "options": attr.string_list(doc = "Further arguments of `smelt compile`, such as --verify."),
+    "targets": attr.string_list(
+        doc = "The machines to compile for; the best that fits is chosen when the bundle is loaded. \"native\" makes the " +
+              "result depend on the machine that builds, which Bazel does not see.",
+        allow_empty = False,
+        default = ["x86-64-v3", "x86-64-v4"],
+    ),
+    "_smelt": _SMELT,
+}
+
+def _run_smelt(ctx, command, mnemonic, progress_message, inputs, outputs):
+    """One run of the command line, its arguments in a params file."""
     arguments = ctx.actions.args()
-
-    # Long option lists go through a file.
-    arguments.use_param_file("@%s")
+    arguments.use_param_file("@%s", use_always = True)
     arguments.set_param_file_format("multiline")
-    arguments.add("compile")
-    arguments.add(ctx.file.model)
-    arguments.add("-o", bundle)
-    arguments.add("--target=" + ",".join(ctx.attr.targets))
-
-    # An action's result depends on its inputs alone: Bazel has caches of its own.
-    arguments.add("--cache-mode=off")
-
-    # Bazel runs as many actions as there are cores.
-    arguments.add("--threads=1")
-    arguments.add_all(ctx.attr.options)
+    arguments.add_all(command)
     ctx.actions.run(
         executable = ctx.executable._smelt,
         arguments = [arguments],
-        inputs = [ctx.file.model],
-        outputs = [bundle],
+        inputs = inputs,
+        outputs = outputs,
+        mnemonic = mnemonic,
+        progress_message = progress_message,
+    )
+
+def _compile_options(ctx):
+    # An action's result depends on its inputs alone: Bazel has caches of its own, and runs as many actions as there are cores.
+    return ["--target=" + ",".join(ctx.attr.targets), "--cache-mode=off", "--threads=1"] + ctx.attr.options
+
+def _report(ctx, bundles):
+    """The report of these bundles; an action that runs only where its output is asked for."""
+    report = ctx.actions.declare_file(ctx.label.name + ".html")
+    _run_smelt(
+        ctx,
+        command = ["report", "-o", report] + bundles,
+        mnemonic = "SmeltReport",
+        progress_message = "Reporting on {}".format(ctx.label),
+        inputs = bundles,
+        outputs = [report],
+    )
+    return report
+
+# --- one model ---
+
+def _smelt_bundle_impl(ctx):
+    bundle = ctx.actions.declare_file(ctx.label.name + ".smb")
+    stats = ctx.actions.declare_file(ctx.label.name + ".stats.json")
+    _run_smelt(
+        ctx,
+        command = ["compile", ctx.file.model, "-o", bundle, "--stats-file", stats] + _compile_options(ctx),
         mnemonic = "SmeltCompile",
         progress_message = "Compiling model {} for {}".format(ctx.file.model.short_path, ", ".join(ctx.attr.targets)),
+        inputs = [ctx.file.model],
+        outputs = [bundle, stats],
     )
     return [
         DefaultInfo(
-            files = depset([bundle]),
+            files = depset([bundle, stats]),
             runfiles = ctx.runfiles(files = [bundle]),
         ),
-        SmeltBundleInfo(bundle = bundle, targets = ctx.attr.targets),
+        OutputGroupInfo(
+            bundle = depset([bundle]),
+            report = depset([_report(ctx, [bundle])]),
+            stats = depset([stats]),
+        ),
+        SmeltBundleInfo(bundle = bundle, stats = stats, targets = ctx.attr.targets),
     ]
 
 smelt_bundle = rule(
     implementation = _smelt_bundle_impl,
-    doc = "Compiles a model into NAME.smb, a bundle that smelt's runtime maps and runs.",
-    attrs = {
-        "model": attr.label(
+    doc = "Compiles a model into NAME.smb, a bundle that smelt's runtime maps and runs, and NAME.stats.json. With " +
+          "--output_groups=report, a page about it, NAME.html.",
+    attrs = dict(
+        _COMPILE_ATTRS,
+        model = attr.label(
             doc = "What torch.export saved (.pt2), or a graph as text (.ir) or binary (.smg).",
-            allow_single_file = [".ir", ".pt2", ".smg"],
+            allow_single_file = _MODEL_FILES,
             mandatory = True,
         ),
-        "options": attr.string_list(doc = "Further arguments of `smelt compile`, such as --verify."),
-        "targets": attr.string_list(
-            doc = "The machines to compile for; the best that fits is chosen when the bundle is loaded. \"native\" makes the " +
-                  "result depend on the machine that builds, which Bazel does not see.",
-            allow_empty = False,
-            default = ["x86-64-v3", "x86-64-v4"],
+    ),
+)
+
+# --- many models, equal kernels compiled once ---
+
+def _smelt_bundles_impl(ctx):
+    models = {}
+    for file in ctx.files.models:
+        name = file.basename[:-len(file.extension) - 1]
+        if name in models:
+            fail("two models are called {}: {} and {}".format(name, models[name].short_path, file.short_path))
+        models[name] = file
+    options = _compile_options(ctx)
+
+    # The kernels that each model needs.
+    plans = []
+    for name, model in models.items():
+        plan = ctx.actions.declare_file("{}/{}.specs".format(ctx.label.name, name))
+        _run_smelt(
+            ctx,
+            command = ["kernels", "plan", model, "-o", plan] + options,
+            mnemonic = "SmeltPlan",
+            progress_message = "Planning model {}".format(model.short_path),
+            inputs = [model],
+            outputs = [plan],
+        )
+        plans.append(plan)
+
+    # Each once, in the shard that its key says.
+    shards = [ctx.actions.declare_file("{}/shard_{}.specs".format(ctx.label.name, i)) for i in range(ctx.attr.shards)]
+    picked = ctx.actions.args()
+    picked.use_param_file("@%s", use_always = True)
+    picked.set_param_file_format("multiline")
+    picked.add_all(["kernels", "pick"])
+    picked.add_all(plans)
+    picked.add_joined("-o", shards, join_with = ",")
+    ctx.actions.run(
+        executable = ctx.executable._smelt,
+        arguments = [picked],
+        inputs = plans,
+        outputs = shards,
+        mnemonic = "SmeltPick",
+        progress_message = "Picking the kernels of {}".format(ctx.label),
+    )
+    archives = []
+    for i, shard in enumerate(shards):
+        archive = ctx.actions.declare_file("{}/shard_{}.kernels".format(ctx.label.name, i))
+        _run_smelt(
+            ctx,
+            command = ["kernels", "compile", shard, "-o", archive, "--cache-mode=off", "--threads=1"],
+            mnemonic = "SmeltKernels",
+            progress_message = "Compiling kernels of {}, shard {}".format(ctx.label, i),
+            inputs = [shard],
+            outputs = [archive],
+        )
+        archives.append(archive)
+
+    bundles = []
+    for name, model in models.items():
+        bundle = ctx.actions.declare_file("{}/{}.smb".format(ctx.label.name, name))
+        stats = ctx.actions.declare_file("{}/{}.stats.json".format(ctx.label.name, name))
+        linked = ctx.actions.args()
+        linked.use_param_file("@%s", use_always = True)
+        linked.set_param_file_format("multiline")
+        linked.add_all(["compile", model, "-o", bundle, "--stats-file", stats])
+        linked.add_all(options)
+        linked.add_joined("--kernels", archives, join_with = ",")
+        ctx.actions.run(
+            executable = ctx.executable._smelt,
+            arguments = [linked],
+            inputs = [model] + archives,
+            outputs = [bundle, stats],
+            mnemonic = "SmeltLink",
+            progress_message = "Linking model {}".format(model.short_path),
+        )
+        bundles.append(bundle)
+    return [
+        DefaultInfo(
+            files = depset(bundles),
+            runfiles = ctx.runfiles(files = bundles),
         ),
+        OutputGroupInfo(report = depset([_report(ctx, bundles)])),
+    ]
+
+smelt_bundles = rule(
+    implementation = _smelt_bundles_impl,
+    doc = "Compiles many models into NAME/MODEL.smb each, the same bytes as smelt_bundle makes, but kernels that are equal " +
+          "among them are compiled once. With --output_groups=report, a page about all, NAME.html.",
+    attrs = dict(
+        _COMPILE_ATTRS,
+        models = attr.label_list(
+            doc = "As smelt_bundle's model, each of another name.",
+            allow_files = _MODEL_FILES,
+            mandatory = True,
+        ),
+        shards = attr.int(
+            doc = "Into how many actions the distinct kernels are divided, by their keys.",
+            default = 16,
+        ),
+    ),
+)
+
+# --- C++ ---
+
+def _smelt_cc_sources_impl(ctx):
+    bundle = ctx.attr.bundle[SmeltBundleInfo].bundle
+    outputs = [ctx.outputs.header, ctx.outputs.source]
+    command = [
+        "cc",
+        bundle,
+        "--namespace=" + ctx.attr.namespace,
+        "--include={}/{}".format(ctx.label.package, ctx.outputs.header.basename) if ctx.label.package else "--include=" + ctx.outputs.header.basename,
+        "--bundle-path=" + bundle.short_path,
+        "--header",
+        ctx.outputs.header,
+        "--source",
+        ctx.outputs.source,
+    ]
+    if ctx.outputs.object:
+        command += ["--object", ctx.outputs.object]
+        outputs.append(ctx.outputs.object)
+    _run_smelt(
+        ctx,
+        command = command,
+        mnemonic = "SmeltCc",
+        progress_message = "Writing C++ for {}".format(bundle.short_path),
+        inputs = [bundle],
+        outputs = outputs,
+    )
+    return [DefaultInfo(files = depset(outputs))]
+
+_smelt_cc_sources = rule(
+    implementation = _smelt_cc_sources_impl,
+    attrs = {
+        "bundle": attr.label(mandatory = True, providers = [SmeltBundleInfo]),
+        "namespace": attr.string(mandatory = True),
+        "header": attr.output(mandatory = True),
+        "source": attr.output(mandatory = True),
+        "object": attr.output(),
         "_smelt": _SMELT,
     },
 )
+
+def smelt_cc_library(name, bundle, namespace = None, embed = True, **kwargs):
+    """C++ for one bundle: PACKAGE/NAME.h declares NAMESPACE::Inputs, Outputs, Model and Session, typed for this very model.
+
+    Args:
+      name: of the library and its header.
+      bundle: a smelt_bundle.
+      namespace: what the header declares is in it; name, unless given.
+      embed: True links the bundle into the program (up to about 1 GB); False leaves it beside, among the runfiles.
+      **kwargs: of the cc_library: visibility, tags, testonly...
+    """
+    _smelt_cc_sources(
+        name = name + "_sources",
+        bundle = bundle,
+        header = name + ".h",
+        namespace = namespace or name,
+        object = name + "_bundle.o" if embed else None,
+        source = name + ".cc",
+        tags = kwargs.get("tags"),
+        testonly = kwargs.get("testonly"),
+    )
+    cc_library(
+        name = name,
+        srcs = [name + ".cc"] + ([name + "_bundle.o"] if embed else []),
+        hdrs = [name + ".h"],
+        data = kwargs.pop("data", []) + ([] if embed else [bundle]),
+        linkstatic = True,
+        deps = kwargs.pop("deps", []) + [str(Label("//runtime:typed"))],
+        **kwargs
+    )
+
+# --- tests ---
 
 def _smelt_run_test_impl(ctx):
     script = ctx.actions.declare_file(ctx.label.name + ".sh")

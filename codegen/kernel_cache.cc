@@ -27,6 +27,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "smelt/codegen/kernel_key.h"
+#include "smelt/codegen/kernel_record.h"
 #include "smelt/codegen/key_difference.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/sha256.h"
@@ -35,45 +36,12 @@
 namespace smelt {
 namespace {
 
-constexpr absl::string_view kMagic = "smelt kernel 1";
 constexpr absl::string_view kSuffix = ".kernel";
 constexpr absl::string_view kTemporary = ".tmp.";
 // What a process that died has left behind.
 constexpr int64_t kStaleSeconds = 3600;
 
 int64_t Nanoseconds(const timespec& t) { return static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec; }
-
-// An entry: a line "smelt kernel 1 DIGEST KEYTEXT-BYTES OBJECT-BYTES", the key's text, the object. The digest is of all
-// that follows the line.
-std::string EncodeEntry(absl::string_view key_text, absl::string_view object) {
-  Sha256Hasher hasher;
-  hasher.Update(key_text);
-  hasher.Update(object);
-  return absl::StrCat(kMagic, " ", ToHex(hasher.Finish()), " ", key_text.size(), " ", object.size(), "\n", key_text,
-                      object);
-}
-
-struct DecodedEntry {
-  absl::string_view key_text, object;
-};
-absl::StatusOr<DecodedEntry> DecodeEntry(absl::string_view bytes) {
-  const size_t end = bytes.substr(0, 256).find('\n');
-  if (end == absl::string_view::npos) return absl::DataLossError("has no header");
-  absl::string_view header = bytes.substr(0, end);
-  absl::string_view payload = bytes.substr(end + 1);
-  if (!absl::ConsumePrefix(&header, kMagic)) return absl::DataLossError("is of another kind or version");
-  std::vector<absl::string_view> words = absl::StrSplit(header, ' ', absl::SkipEmpty());
-  uint64_t text_size, object_size;
-  if (words.size() != 3 || !absl::SimpleAtoi(words[1], &text_size) || !absl::SimpleAtoi(words[2], &object_size)) {
-    return absl::DataLossError("has a damaged header");
-  }
-  if (text_size > payload.size() || payload.size() - text_size != object_size) {
-    return absl::DataLossError(
-        absl::StrCat("has ", payload.size(), " bytes, expected ", text_size, " + ", object_size));
-  }
-  if (ToHex(Sha256(payload)) != words[0]) return absl::DataLossError("does not fit its digest");
-  return DecodedEntry{payload.substr(0, text_size), payload.substr(text_size)};
-}
 
 absl::Status MakeDirectories(const std::string& path) {
   for (size_t at = 1; at <= path.size(); ++at) {
@@ -108,6 +76,40 @@ std::string ExplainAmong(absl::Span<const KernelCache::EntryInfo> entries, const
   if (best.size() > kShown) absl::StrAppend(&out, "\n  and ", best.size() - kShown, " more");
   return out;
 }
+
+// Among processes, too, a kernel is compiled once: who comes second waits until the first has stored it. A help, not a
+// guarantee: nobody waits for much longer than it takes to compile a kernel, whatever the other does. A turn is a lock
+// on one byte of the file, at a place that the key says.
+class Turn {
+ public:
+  // None is taken without a path.
+  Turn(const std::string& path, absl::string_view key) {
+    uint64_t place;
+    if (path.empty() || !absl::SimpleHexAtoi(key.substr(0, 15), &place)) return;
+    fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = static_cast<off_t>(place);
+    lock.l_len = 1;
+    constexpr int kMaxWaits = 1000;  // of a millisecond
+    for (int i = 0; fd_ >= 0 && i < kMaxWaits && fcntl(fd_, F_OFD_SETLK, &lock) != 0; ++i) {
+      if (errno != EAGAIN && errno != EACCES) break;
+      waited_ = true;
+      usleep(1000);
+    }
+  }
+  ~Turn() {
+    if (fd_ >= 0) close(fd_);  // gives the lock up; so does the end of the process
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  bool waited() const { return waited_; }
+
+ private:
+  int fd_ = -1;
+  bool waited_ = false;
+};
 
 }  // namespace
 
@@ -185,7 +187,7 @@ class KernelCache::Impl {
     for (EntryInfo& e : files) {
       absl::StatusOr<std::string> bytes = ReadFile(PathOf(e.key));
       if (!bytes.ok()) continue;  // gone meanwhile
-      absl::StatusOr<DecodedEntry> entry = DecodeEntry(*bytes);
+      absl::StatusOr<KernelRecord> entry = DecodeKernelRecord(*bytes);
       if (entry.ok() && ToHex(Sha256(entry->key_text)) == e.key) e.key_text = std::string(entry->key_text);
       out.push_back(std::move(e));
     }
@@ -218,6 +220,23 @@ class KernelCache::Impl {
     if (options_.mode != CacheMode::kOff) {
       if (std::shared_ptr<const KernelObject> found = Load(key, key_text, target)) return found;
     }
+    const Turn turn(options_.mode == CacheMode::kReadWrite ? absl::StrCat(options_.directory, "/turns") : "", key);
+    if (turn.waited()) {
+      if (std::shared_ptr<const KernelObject> found = Load(key, key_text, target)) return found;
+    }
+    if (options_.store) {
+      std::optional<std::string> record = options_.store->Get(key);
+      std::shared_ptr<const KernelObject> found =
+          record ? Accept(*record, key, key_text, target, "the entry of the shared cache") : nullptr;
+      if (found) {
+        Count(&Stats::store_hits);
+        if (options_.mode == CacheMode::kReadWrite) Store(key, *record);
+        return found;
+      }
+    }
+    if (!options_.may_compile) {
+      return absl::DataLossError(absl::StrCat("kernel ", key, " is in none of the files given"));
+    }
     SMELT_ASSIGN_OR_RETURN(KernelObject object, CompileKernel(spec, target));
     auto result = std::make_shared<const KernelObject>(std::move(object));
     {
@@ -229,8 +248,36 @@ class KernelCache::Impl {
              options_.mode == CacheMode::kOff ? "miss; there is no cache on disk" : ExplainAmong(known_, key_text)});
       }
     }
-    if (options_.mode == CacheMode::kReadWrite) Store(key, key_text, result->bytes);
+    if (options_.mode == CacheMode::kReadWrite || (options_.store && options_.mode != CacheMode::kReadOnly)) {
+      const std::string record = EncodeKernelRecord(key_text, result->bytes);
+      if (options_.mode == CacheMode::kReadWrite) Store(key, record);
+      if (options_.store) options_.store->Put(key, record);
+    }
     return result;
+  }
+
+  void Count(int64_t Stats::* counter) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++(stats_.*counter);
+  }
+
+  // The kernel of a record, if it is the one wanted; else a warning.
+  std::shared_ptr<const KernelObject> Accept(const std::string& record, const std::string& key,
+                                             const std::string& key_text, Target target, absl::string_view where) {
+    absl::StatusOr<KernelRecord> entry = DecodeKernelRecord(record);
+    absl::Status status = entry.status();
+    if (status.ok() && entry->key_text != key_text) status = absl::DataLossError("holds another kernel");
+    if (!status.ok()) {
+      Warn(absl::StrCat(where, " ", status.message(), "; compiling the kernel anew"));
+      Count(&Stats::damaged);
+      return nullptr;
+    }
+    auto object = std::make_shared<KernelObject>();
+    object->target = target;
+    object->key = key;
+    object->symbol = absl::StrCat("k_", key);
+    object->bytes = std::string(entry->object);
+    return object;
   }
 
   std::shared_ptr<const KernelObject> Load(const std::string& key, const std::string& key_text, Target target) {
@@ -240,29 +287,15 @@ class KernelCache::Impl {
       if (!absl::IsNotFound(bytes.status())) Warn(bytes.status().message());
       return nullptr;
     }
-    absl::StatusOr<DecodedEntry> entry = DecodeEntry(*bytes);
-    absl::Status status = entry.status();
-    if (status.ok() && entry->key_text != key_text) status = absl::DataLossError("holds another kernel");
-    if (!status.ok()) {
-      Warn(absl::StrCat(path, " ", status.message(), "; compiling the kernel anew"));
-      std::lock_guard<std::mutex> lock(mutex_);
-      ++stats_.damaged;
-      return nullptr;
-    }
-    auto object = std::make_shared<KernelObject>();
-    object->target = target;
-    object->key = key;
-    object->symbol = absl::StrCat("k_", key);
-    object->bytes = std::string(entry->object);
+    std::shared_ptr<const KernelObject> object = Accept(*bytes, key, key_text, target, path);
+    if (!object) return nullptr;
     // The time of last use, for eviction. A failure costs the entry its place, no more.
     if (options_.mode == CacheMode::kReadWrite) utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
-    std::lock_guard<std::mutex> lock(mutex_);
-    ++stats_.disk_hits;
+    Count(&Stats::disk_hits);
     return object;
   }
 
-  void Store(const std::string& key, const std::string& key_text, const std::string& object) {
-    const std::string entry = EncodeEntry(key_text, object);
+  void Store(const std::string& key, const std::string& entry) {
     const absl::Status status = Publish(PathOf(key), entry);
     if (!status.ok()) {
       // One warning is enough for a full or read-only disk.

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,16 @@ enum class CacheMode {
 // "read-write", "read-only", "off"
 absl::StatusOr<CacheMode> ParseCacheMode(absl::string_view text);
 
+// Where kernels may be besides this machine's disk: a server that machines share, a file. The cache verifies what comes
+// from it, by digest and by the whole text of the key. Safe to use from any number of threads.
+class KernelStore {
+ public:
+  virtual ~KernelStore() = default;
+  // A record (kernel_record.h), or nothing, for whatever reason: that is no error.
+  virtual std::optional<std::string> Get(const std::string& key) = 0;
+  virtual void Put(const std::string& key, const std::string& record) = 0;
+};
+
 class KernelCache {
  public:
   struct Options {
@@ -38,10 +49,13 @@ class KernelCache {
     int64_t max_bytes = int64_t{1} << 30;         // on disk; the least recently used entries go first
     std::function<void(absl::string_view)> warn;  // null: standard error
     bool explain_misses = false;                  // keep misses(); costs a reading of the whole cache
+    // Asked for what the disk does not have. Given what was compiled, but in read-only mode.
+    std::shared_ptr<KernelStore> store;
+    bool may_compile = true;  // false: a kernel that is nowhere is an error, kDataLoss
   };
   struct Stats {
-    int64_t memory_hits = 0, disk_hits = 0, compiled = 0;
-    int64_t damaged = 0;  // entries on disk that were of no use
+    int64_t memory_hits = 0, disk_hits = 0, store_hits = 0, compiled = 0;
+    int64_t damaged = 0;  // entries that were of no use
     int64_t evicted = 0;
   };
   struct Request {

@@ -9,8 +9,8 @@
 
 namespace smelt {
 
-// The digest of the code generator's own sources, and LLVM's version: "sha256:... LLVM 22.1.8". For CUDA also the
-// digest of the libdevice that is linked in.
+// The digest of the code generator's own sources, LLVM's version, and the build id of its shared library:
+// "sha256:... LLVM 22.1.8 build 7c0e...". For CUDA also the digest of the libdevice that is linked in.
 const std::string& CodeGeneratorIdentity(Target target);
 
 // SHA-256 over the spec's text (KernelSpec::ToString), the target and the code generator's identity: 64 hexadecimal

@@ -16,6 +16,8 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kMaxEntries = 1 << 20;
+// Storages of fewer bytes are read: a mapping keeps the file open to changes by others.
+constexpr uint64_t kMappedBytes = 1 << 20;
 
 absl::Status BadName(const std::string& path, absl::string_view name, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": entry \"", name.substr(0, 200), "\" ", why));
@@ -138,6 +140,13 @@ absl::StatusOr<std::string> ZipArchive::Read(absl::string_view name, int64_t max
 
 absl::StatusOr<std::shared_ptr<Storage>> ZipArchive::ReadStorage(absl::string_view name, int64_t max_bytes) const {
   std::shared_ptr<Storage> out;
+  zip_stat_t stat;
+  constexpr zip_uint64_t kNeeded = ZIP_STAT_SIZE | ZIP_STAT_CRC;
+  if (zip_stat(static_cast<zip_t*>(zip_), std::string(name).c_str(), ZIP_FL_ENC_RAW, &stat) == 0 &&
+      (stat.valid & kNeeded) == kNeeded && stat.size >= kMappedBytes && stat.size <= static_cast<uint64_t>(max_bytes)) {
+    if (!stored_) stored_ = StoredEntries::Find(path_);
+    if ((out = stored_->Map(name, stat.size, stat.crc))) return out;
+  }
   SMELT_RETURN_IF_ERROR(ReadInto(
       name, max_bytes,
       [](void* context, int64_t bytes) {

@@ -7,12 +7,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "smelt/core/tensor/tensor.h"
+#include "smelt/frontend/zip_stored.h"
 
 namespace smelt {
 
@@ -29,7 +31,8 @@ class ZipArchive {
 
   // The whole entry. More than `max_bytes`, an entry shorter than declared, or a wrong checksum is an error.
   absl::StatusOr<std::string> Read(absl::string_view name, int64_t max_bytes) const;
-  // The same into a fresh storage.
+  // The same as a storage. Large entries that are stored uncompressed are mapped, privately: what is written to the
+  // storage does not reach the file.
   absl::StatusOr<std::shared_ptr<Storage>> ReadStorage(absl::string_view name, int64_t max_bytes) const;
 
  private:
@@ -39,6 +42,7 @@ class ZipArchive {
   std::string path_;
   std::vector<std::string> names_;
   void* zip_ = nullptr;
+  mutable std::optional<StoredEntries> stored_;  // found when first needed
 };
 
 }  // namespace smelt

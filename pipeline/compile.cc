@@ -209,10 +209,18 @@ absl::Status CompleteTypes(Graph& g) {
   return WithAllUnsupported(g, InferTypes(g));
 }
 
-static absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::string& path,
-                                            const CompileOptions& options) {
-  CompileStats stats;
-  PhaseTimer timer(options, stats);
+namespace {
+
+struct Planned {
+  std::unique_ptr<Graph> pure;  // of the plan for distinct arguments
+  std::vector<int> main_uses;   // of each kernel, in that plan
+  std::vector<std::string> refused;
+};
+
+// All plans of the bundle, up to its kernels, which the builder then knows.
+absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& options, BundleBuilder& builder,
+                                   CompileStats& stats, PhaseTimer& timer) {
+  Planned out;
   for (NodeId n : graph.AllNodes()) stats.nodes += graph.node(n).op != "prim::Constant";
 
   std::unique_ptr<Graph> opened = graph.Clone();
@@ -220,7 +228,6 @@ static absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::strin
   if (options.on_pass) options.on_pass("open-composites", *opened);
   timer.End("open");
 
-  BundleBuilder builder(graph);
   Variant distinct;
   auto built_main = BuildVariant(graph, *opened, distinct, options, builder, &timer);
   // PyTorch itself refuses the program (a write to expanded memory, say): so does the bundle, when it is called.
@@ -237,13 +244,12 @@ static absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::strin
   stats.fusion_groups = main.plan.launches;
   stats.distinct_kernels = main.plan.distinct_kernels;
   stats.library_calls = main.plan.library_calls;
-  const std::vector<int> main_uses = builder.kernel_uses();
+  out.main_uses = builder.kernel_uses();
 
   // Other alias patterns. One that cannot be compiled is refused at run time, with the reason.
-  std::vector<std::string> refused;
   const bool wanted = !refuses && (options.variants == AliasVariants::kAll ||
                                    (options.variants == AliasVariants::kAuto && Mutates(main.functional.convention)));
-  if (options.variants == AliasVariants::kNone) refused.push_back("compiled with --alias-variants=none");
+  if (options.variants == AliasVariants::kNone) out.refused.push_back("compiled with --alias-variants=none");
   if (wanted) {
     std::vector<Variant> variants = DuplicateVariants(graph, main.functional.convention);
     int tensors = 0;
@@ -253,14 +259,22 @@ static absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::strin
       auto built = BuildVariant(graph, *opened, v, options, builder, nullptr);
       if (built.ok()) continue;
       if (absl::IsInternal(built.status()) && options.verify) return built.status();
-      refused.push_back(std::string(built.status().message()));
+      out.refused.push_back(std::string(built.status().message()));
     }
     timer.End("variants");
   }
+  out.pure = std::move(main.pure);
+  return out;
+}
 
+absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::string& path, const CompileOptions& options) {
+  CompileStats stats;
+  PhaseTimer timer(options, stats);
+  BundleBuilder builder(graph);
+  SMELT_ASSIGN_OR_RETURN(Planned planned, BuildPlans(graph, options, builder, stats, timer));
   SMELT_ASSIGN_OR_RETURN(fb::BundleT bundle, builder.Finish());
-  bundle.graph_text = PrintGraph(*main.pure);
-  bundle.refused_patterns = absl::StrJoin(refused, "; ");
+  bundle.graph_text = PrintGraph(*planned.pure);
+  bundle.refused_patterns = absl::StrJoin(planned.refused, "; ");
 
   // Kernels, each once a target.
   std::unique_ptr<KernelCache> own;
@@ -308,7 +322,7 @@ static absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::strin
         auto k = std::make_unique<fb::KernelT>();
         k->key = objects[i]->key;
         k->spec = kernels[i].ToString();
-        k->uses = i < main_uses.size() ? main_uses[i] : 0;
+        k->uses = i < planned.main_uses.size() ? planned.main_uses[i] : 0;
         k->num_words = static_cast<int>(kernels[i].num_words());
         bundle.kernels.push_back(std::move(k));
       }
@@ -316,7 +330,8 @@ static absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::strin
   }
   const KernelCache::Stats after = cache->stats();
   stats.kernels_compiled = after.compiled - before.compiled;
-  stats.kernels_from_cache = (after.memory_hits + after.disk_hits) - (before.memory_hits + before.disk_hits);
+  stats.kernels_from_cache = (after.memory_hits + after.disk_hits + after.store_hits) -
+                             (before.memory_hits + before.disk_hits + before.store_hits);
   timer.End("kernels");
 
   // States: one segment, storages at multiples of 64.
@@ -357,6 +372,17 @@ static absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::strin
   stats.bundle_bytes = writer.bytes_written();
   timer.End("write");
   return stats;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<KernelSpec>> PlanKernels(const Graph& graph, const CompileOptions& options) {
+  CompileStats stats;
+  PhaseTimer timer(options, stats);
+  BundleBuilder builder(graph);
+  auto planned = BuildPlans(graph, options, builder, stats, timer);
+  if (!planned.ok()) return WithAllUnsupported(graph, planned.status());
+  return builder.kernels();
 }
 
 absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string& path, const CompileOptions& options) {

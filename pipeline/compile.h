@@ -21,6 +21,7 @@
 #include "smelt/codegen/kernel_cache.h"
 #include "smelt/codegen/target.h"
 #include "smelt/core/ir/graph.h"
+#include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
 
@@ -60,6 +61,9 @@ struct CompileStats {
 };
 
 absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string& path, const CompileOptions& options);
+
+// The kernels that CompileToFile would ask the cache for, for each target, in that order; nothing is compiled.
+absl::StatusOr<std::vector<KernelSpec>> PlanKernels(const Graph& graph, const CompileOptions& options);
 
 // Completes the types of a graph that was written as text. InvalidArgument names every input without a complete type.
 absl::Status CompleteTypes(Graph& graph);

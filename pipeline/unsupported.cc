@@ -12,32 +12,38 @@
 
 namespace smelt {
 
+std::vector<UnsupportedOperator> FindUnsupported(const Graph& graph) {
+  std::map<std::string, UnsupportedOperator> unknown;
+  for (NodeId n : graph.AllNodes()) {
+    const Node& node = graph.node(n);
+    if (GetOpInfo(node.op).kind != OpKind::kUnknown) continue;
+    UnsupportedOperator& u = unknown[node.op.full()];
+    ++u.count;
+    const std::string source = node.source == nullptr ? "" : node.source->ToString();
+    if (!source.empty() && u.sources.size() < 5 &&
+        std::find(u.sources.begin(), u.sources.end(), source) == u.sources.end())
+      u.sources.push_back(source);
+  }
+  std::vector<UnsupportedOperator> out;
+  for (auto& [name, u] : unknown) {
+    u.name = name;
+    out.push_back(std::move(u));
+  }
+  return out;
+}
+
 absl::Status WithAllUnsupported(const Graph& graph, const absl::Status& error) {
   // That list is complete.
   constexpr char kList[] = "unsupported operators: ";
   if (!absl::IsUnimplemented(error) || absl::StartsWith(error.message(), kList)) return error;
-  struct Places {
-    int count = 0;
-    std::vector<std::string> sources;  // the first few, each once
-  };
-  std::map<std::string, Places> unknown;
-  for (NodeId n : graph.AllNodes()) {
-    const Node& node = graph.node(n);
-    if (GetOpInfo(node.op).kind != OpKind::kUnknown) continue;
-    Places& p = unknown[node.op.full()];
-    ++p.count;
-    const std::string source = node.source == nullptr ? "" : node.source->ToString();
-    if (!source.empty() && p.sources.size() < 5 &&
-        std::find(p.sources.begin(), p.sources.end(), source) == p.sources.end())
-      p.sources.push_back(source);
-  }
+  const std::vector<UnsupportedOperator> unknown = FindUnsupported(graph);
   if (unknown.empty()) return error;
   std::vector<std::string> lines;
   bool contains_error = false;
-  for (const auto& [op, p] : unknown) {
-    lines.push_back(absl::StrCat(op, " (", p.count, p.count == 1 ? " time" : " times", p.sources.empty() ? "" : ": ",
-                                 absl::StrJoin(p.sources, ", "), ")"));
-    contains_error = contains_error || absl::StartsWith(error.message(), op);
+  for (const UnsupportedOperator& u : unknown) {
+    lines.push_back(absl::StrCat(u.name, " (", u.count, u.count == 1 ? " time" : " times",
+                                 u.sources.empty() ? "" : ": ", absl::StrJoin(u.sources, ", "), ")"));
+    contains_error = contains_error || absl::StartsWith(error.message(), u.name);
   }
   if (!contains_error) lines.push_back(std::string(error.message()));
   return absl::UnimplementedError(absl::StrCat(kList, absl::StrJoin(lines, "; ")));

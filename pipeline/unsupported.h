@@ -2,10 +2,22 @@
 #ifndef SMELT_PIPELINE_UNSUPPORTED_H_
 #define SMELT_PIPELINE_UNSUPPORTED_H_
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt {
+
+// An operator that smelt has no description of.
+struct UnsupportedOperator {
+  std::string name;
+  int count = 0;
+  std::vector<std::string> sources;  // the first few lines of the model's source, each once
+};
+// By name.
+std::vector<UnsupportedOperator> FindUnsupported(const Graph& graph);
 
 // `error` is why `graph`, as imported, could not be compiled. If it is Unimplemented, operators that smelt has no
 // description of are added: each with how often it occurs and the lines of the model's source. Other errors come back

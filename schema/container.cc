@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -26,6 +27,8 @@ constexpr int64_t kDigested = 64;  // of the header
 constexpr int64_t kEntryBytes = 64;
 constexpr uint32_t kMaxSegments = 1 << 16;
 constexpr size_t kFlushBytes = 1 << 20;
+// From so many bytes on, a piece is hashed while it is written.
+constexpr size_t kHashedAside = 8 << 20;
 
 uint32_t Load32(const uint8_t* p) {
   return uint32_t{p[0]} | uint32_t{p[1]} << 8 | uint32_t{p[2]} << 16 | uint32_t{p[3]} << 24;
@@ -319,9 +322,15 @@ absl::Status ContainerWriter::Begin(SegmentKind kind) {
 
 absl::Status ContainerWriter::Append(absl::Span<const uint8_t> bytes) {
   SMELT_CHECK(open_segment_);
-  hasher_.Update(bytes);
   current_.size += static_cast<int64_t>(bytes.size());
-  return Write(bytes.data(), static_cast<int64_t>(bytes.size()));
+  if (bytes.size() < kHashedAside) {
+    hasher_.Update(bytes);
+    return Write(bytes.data(), static_cast<int64_t>(bytes.size()));
+  }
+  std::thread hashing([&] { hasher_.Update(bytes); });
+  const absl::Status written = Write(bytes.data(), static_cast<int64_t>(bytes.size()));
+  hashing.join();
+  return written;
 }
 
 absl::StatusOr<int> ContainerWriter::End() {

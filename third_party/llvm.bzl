@@ -17,6 +17,8 @@ cc_library(
 # The one shared library with every target in it: for development, links fast.
 cc_library(
     name = "llvm",
+    # What a program that is linked so reads when it runs: an input of the actions and tests that run it.
+    data = ["lib/libLLVM.so"],
     linkopts = ["-L{libdir}", "-lLLVM-{major}"],
     deps = [":headers"],
 )
@@ -61,6 +63,7 @@ def _system_llvm_impl(ctx):
         if not ctx.path(include + "/" + folder).exists:
             fail("@{}: {}/{} is not there; apt-get install llvm-{}-dev liblld-{}-dev".format(ctx.name, include, folder, ctx.attr.major, ctx.attr.major))
         ctx.symlink(include + "/" + folder, "include/" + folder)
+    ctx.symlink(_llvm_config(ctx, "--link-shared", "--libfiles"), "lib/libLLVM.so")
     ctx.file("WORKSPACE", "workspace(name = \"{}\")\n".format(ctx.name))
     ctx.file("BUILD.bazel", _BUILD.format(
         libdir = _llvm_config(ctx, "--libdir"),

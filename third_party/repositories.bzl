@@ -50,6 +50,15 @@ def declare_system_libraries(declare):
     )
     declare(
         system_cc_repository,
+        "curl",
+        build_file = Label("//third_party:curl.BUILD"),
+        debian_package = "libcurl4-openssl-dev",
+        paths = {
+            "include/curl": "/usr/include/{multiarch}/curl",
+        },
+    )
+    declare(
+        system_cc_repository,
         "libzip",
         build_file = Label("//third_party:libzip.BUILD"),
         debian_package = "libzip-dev",

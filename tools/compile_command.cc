@@ -7,75 +7,45 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
+#include "smelt/codegen/archive_store.h"
 #include "smelt/codegen/kernel_cache.h"
-#include "smelt/codegen/target.h"
-#include "smelt/core/base/status_macros.h"
+#include "smelt/core/base/file.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/pipeline/compile.h"
 #include "smelt/tools/command_line.h"
+#include "smelt/tools/compile_options.h"
 #include "smelt/tools/exit_codes.h"
 #include "smelt/tools/model_file.h"
+#include "smelt/tools/stats.h"
 
 namespace smelt {
-
-const char kCompileHelp[] =
-    "smelt compile MODEL.{pt2,ir,smg} -o OUT.smb [options]\n"
-    "  --target=LEVEL[,LEVEL...]   x86-64-v2, x86-64-v3, x86-64-v4, aarch64, sm_80, sm_90, sm_100, native\n"
-    "                              (default x86-64-v3,x86-64-v4)\n"
-    "  --alias-variants=auto|none|all  which calls besides distinct arguments are compiled ahead (default auto)\n"
-    "  --cache-dir=DIR             kernel cache (default $XDG_CACHE_HOME/smelt)\n"
-    "  --cache-mode=read-write|read-only|off\n"
-    "  --explain-cache             say of each kernel that is compiled how it differs from the nearest in the cache\n"
-    "  --threads=N                 of kernel compilation (default: one a core)\n"
-    "  --no-fuse                   one kernel an operator\n"
-    "  --verify                    run the graph through the evaluator around each pass; a difference is exit 70\n"
-    "  --stats=json                one JSON object on standard output (docs/json.md)\n"
-    "  --dump-after=PASS           print the graph after a pass to standard error (all: after each)\n";
-
 namespace {
 
-int Fail(const std::string& model, const absl::Status& s) {
+int Fail(const absl::Status& s) {
   std::fprintf(stderr, "smelt compile: %s\n", std::string(s.message()).c_str());
-  (void)model;
   return ExitCodeOf(s);
-}
-
-absl::Status ReadOptions(const CommandLine& line, CompileOptions& options, KernelCache::Options& cache) {
-  if (line.Has("target")) {
-    options.targets.clear();
-    for (absl::string_view name : absl::StrSplit(line.Get("target"), ',')) {
-      SMELT_ASSIGN_OR_RETURN(Target t, ParseTarget(name));
-      if (std::find(options.targets.begin(), options.targets.end(), t) == options.targets.end())
-        options.targets.push_back(t);
-    }
-  }
-  const std::string variants = line.Get("alias-variants", "auto");
-  if (variants == "none") {
-    options.variants = AliasVariants::kNone;
-  } else if (variants == "all") {
-    options.variants = AliasVariants::kAll;
-  } else if (variants != "auto") {
-    return absl::InvalidArgumentError(absl::StrCat("--alias-variants=", variants, ": auto, none or all expected"));
-  }
-  SMELT_ASSIGN_OR_RETURN(int64_t threads, line.GetInt("threads", 0, 0, 1024));
-  options.threads = static_cast<int>(threads);
-  options.verify = line.Has("verify");
-  options.fuse = !line.Has("no-fuse");
-  cache.directory = line.Get("cache-dir");
-  SMELT_ASSIGN_OR_RETURN(cache.mode, ParseCacheMode(line.Get("cache-mode", "read-write")));
-  cache.explain_misses = line.Has("explain-cache");
-  if (line.Has("stats") && line.Get("stats") != "json") return absl::InvalidArgumentError("--stats=json expected");
-  return absl::OkStatus();
 }
 
 }  // namespace
 
+const std::string& CompileHelp() {
+  static const std::string* help = new std::string(absl::StrCat(
+      "smelt compile MODEL.{pt2,ir,smg} -o OUT.smb [options]\n", kCompileOptionsHelp,
+      "  --explain-cache             say of each kernel that is compiled how it differs from the nearest in the "
+      "cache\n"
+      "  --threads=N                 of kernel compilation (default: one a core)\n"
+      "  --kernels=FILE[,FILE...]    all kernels come from these files (smelt kernels compile)\n"
+      "  --stats=json                one JSON object on standard output (docs/json.md)\n"
+      "  --stats-file=FILE           the part of it that is the same everywhere, to a file\n"
+      "  --dump-after=PASS           print the graph after a pass to standard error (all: after each)\n"));
+  return *help;
+}
+
 int RunCompile(const std::vector<std::string>& args) {
-  auto line = CommandLine::Parse(
-      args, {"o", "target", "alias-variants", "cache-dir", "cache-mode", "threads", "stats", "dump-after"},
-      {"verify", "no-fuse", "explain-cache", "help"});
+  auto line = CommandLine::Parse(args, CompileOptionNames({"o", "stats", "stats-file", "dump-after", "kernels"}),
+                                 CompileFlagNames({"explain-cache"}));
   if (line.ok() && line->Has("help")) {
-    std::fputs(kCompileHelp, stdout);
+    std::fputs(CompileHelp().c_str(), stdout);
     return kExitOk;
   }
   CompileOptions options;
@@ -83,16 +53,26 @@ int RunCompile(const std::vector<std::string>& args) {
   absl::Status usage = line.status();
   if (usage.ok() && (line->positional().size() != 1 || !line->Has("o")))
     usage = absl::InvalidArgumentError("one model and -o OUT.smb expected");
-  if (usage.ok()) usage = ReadOptions(*line, options, cache_options);
+  if (usage.ok()) usage = ReadCompileOptions(*line, options, cache_options);
+  cache_options.explain_misses = usage.ok() && line->Has("explain-cache");
+  if (usage.ok() && line->Has("stats") && line->Get("stats") != "json")
+    usage = absl::InvalidArgumentError("--stats=json expected");
   if (!usage.ok()) {
-    std::fprintf(stderr, "smelt compile: %s\n%s", std::string(usage.message()).c_str(), kCompileHelp);
+    std::fprintf(stderr, "smelt compile: %s\n%s", std::string(usage.message()).c_str(), CompileHelp().c_str());
     return kExitUsage;
   }
   const std::string model = line->positional()[0], out = line->Get("o");
   const auto begin = std::chrono::steady_clock::now();
   auto graph = ReadModel(model, /*complete=*/true);
-  if (!graph.ok()) return Fail(model, graph.status());
+  if (!graph.ok()) return Fail(graph.status());
   const double import_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  if (line->Has("kernels")) {
+    auto archives = OpenArchives(absl::StrSplit(line->Get("kernels"), ','));
+    if (!archives.ok()) return Fail(archives.status());
+    cache_options.store = *archives;
+    cache_options.mode = CacheMode::kOff;
+    cache_options.may_compile = false;
+  }
   auto cache = KernelCache::Create(cache_options);
   if (!cache.ok()) {
     std::fprintf(stderr, "smelt compile: %s\n", std::string(cache.status().message()).c_str());
@@ -116,6 +96,15 @@ int RunCompile(const std::vector<std::string>& args) {
   for (const KernelCache::Miss& m : (*cache)->misses()) {
     std::fprintf(stderr, "kernel %s for %s (%s): %s\n", m.key.substr(0, 12).c_str(), Name(m.target), m.summary.c_str(),
                  m.explanation.c_str());
+  }
+  if (line->Has("stats-file")) {
+    auto bundle = ReadBundle(out);
+    if (!bundle.ok()) return Fail(bundle.status());
+    absl::Status written = WriteFileAtomically(line->Get("stats-file"), StableStats(*stats, **bundle).dump(1) + "\n");
+    if (!written.ok()) {
+      std::fprintf(stderr, "smelt compile: %s\n", std::string(written.message()).c_str());
+      return WriteExitCodeOf(written);
+    }
   }
   if (line->Has("stats")) {
     nlohmann::ordered_json j;

@@ -7,7 +7,7 @@
 
 namespace smelt {
 
-extern const char kCompileHelp[];
+const std::string& CompileHelp();
 int RunCompile(const std::vector<std::string>& args);  // an exit code
 
 }  // namespace smelt

@@ -5,10 +5,14 @@
 #include <vector>
 
 #include "smelt/tools/cache_command.h"
+#include "smelt/tools/cc_command.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/compile_command.h"
+#include "smelt/tools/convert_command.h"
 #include "smelt/tools/exit_codes.h"
 #include "smelt/tools/inspect_command.h"
+#include "smelt/tools/kernels_command.h"
+#include "smelt/tools/report.h"
 #include "smelt/tools/run_command.h"
 
 namespace {
@@ -16,8 +20,12 @@ namespace {
 constexpr char kHelp[] =
     "smelt compiles PyTorch model files to bundles of kernels, and runs them.\n\n"
     "  smelt compile MODEL -o OUT.smb    a model (.pt2, .ir, .smg) to a bundle\n"
+    "  smelt convert MODELS --out-dir=DIR  many models, once each\n"
     "  smelt run BUNDLE --case=FILE      run a case and check what a caller sees\n"
     "  smelt inspect FILE                what a model or bundle holds\n"
+    "  smelt cc BUNDLE ...               a typed C++ header for a bundle\n"
+    "  smelt report BUNDLES -o FILE.html a page about bundles\n"
+    "  smelt kernels STEP ...            the steps of compile, for builds that share kernels among models\n"
     "  smelt cache stats|explain|verify|clear   the kernels kept on disk\n\n"
     "smelt COMMAND --help says more. @FILE among the arguments stands for its lines.\n\n"
     "exit codes: 0 well; 1 the result differs from what was expected; 2 wrong usage, or arguments that do not fit the "
@@ -48,7 +56,12 @@ int main(int argc, char** argv) {
   if (command == "inspect") return smelt::RunInspect(rest);
   if (command == "run") return smelt::RunRun(rest);
   if (command == "cache") return smelt::RunCache(rest);
-  std::fprintf(stderr, "smelt: unknown command \"%s\"; known: compile, run, inspect, cache\n%s", command.c_str(),
-               kHelp);
+  if (command == "cc") return smelt::RunCc(rest);
+  if (command == "convert") return smelt::RunConvert(rest);
+  if (command == "report") return smelt::RunReport(rest);
+  if (command == "kernels") return smelt::RunKernels(rest);
+  std::fprintf(stderr,
+               "smelt: unknown command \"%s\"; known: compile, convert, run, inspect, cc, kernels, report, cache\n%s",
+               command.c_str(), kHelp);
   return smelt::kExitUsage;
 }

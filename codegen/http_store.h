@@ -1,0 +1,58 @@
+// Kernels on a server that machines share: Bazel's HTTP cache protocol, so that any server that serves Bazel (nginx
+// with DAV, bazel-remote) serves here, too.
+//
+//   SMELT_ASSIGN_OR_RETURN(options.store, HttpStore::Create({.url = "http://cache.example:8080/smelt"}));
+//
+// GET and PUT of URL/ac/KEY, an ActionResult that names one output by its SHA-256, and of URL/cas/SHA-256, the record.
+// What is fetched is compared with that digest, and the kernel cache compares the record's own digest and its whole
+// key.
+//
+// A server that is dead, slow or wrong is never worse than none: nothing here fails, a wait is bounded, and after a
+// connection that fails or kMaxFailures wrong answers the store says so once and is off for the rest of the process.
+#ifndef SMELT_CODEGEN_HTTP_STORE_H_
+#define SMELT_CODEGEN_HTTP_STORE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "smelt/codegen/kernel_cache.h"
+
+namespace smelt {
+
+class HttpStore : public KernelStore {
+ public:
+  static constexpr int kMaxFailures = 3;
+  struct Options {
+    std::string url;                              // http:// or https://
+    int connect_ms = 1000;                        // at most, to connect
+    int request_ms = 5000;                        // at most, for one request in all
+    std::function<void(absl::string_view)> warn;  // null: standard error
+  };
+  // InvalidArgument for what is no such URL. Nothing is sent yet.
+  static absl::StatusOr<std::shared_ptr<HttpStore>> Create(Options options);
+  ~HttpStore() override;
+
+  std::optional<std::string> Get(const std::string& key) override;
+  void Put(const std::string& key, const std::string& record) override;
+
+ private:
+  class Impl;
+  explicit HttpStore(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// The messages of the protocol (protocol buffers, as in Bazel's remote_execution.proto), for tests.
+std::string EncodeActionResult(absl::string_view path, absl::string_view sha256, int64_t bytes);
+struct ActionOutput {
+  std::string sha256;
+  int64_t bytes = 0;
+};
+// The first output; nothing if there is none or the bytes are no such message.
+std::optional<ActionOutput> DecodeActionResult(absl::string_view message);
+
+}  // namespace smelt
+
+#endif  // SMELT_CODEGEN_HTTP_STORE_H_

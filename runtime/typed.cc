@@ -1,0 +1,52 @@
+#include "smelt/runtime/typed.h"
+
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "smelt/core/tensor/dtype.h"
+
+namespace smelt {
+namespace typed_internal {
+
+absl::Status CheckTensor(const Tensor& t, DType dtype, absl::Span<const int64_t> sizes) {
+  if (!t.defined()) return absl::InvalidArgumentError("a tensor without memory");
+  bool fits = t.dtype() == dtype && t.sizes().size() == sizes.size();
+  for (size_t d = 0; fits && d < sizes.size(); ++d) fits = sizes[d] == kAnySize || sizes[d] == t.sizes()[d];
+  if (fits) return absl::OkStatus();
+  auto name = [](DType type, absl::Span<const int64_t> s) {
+    return absl::StrCat(Name(type), " [",
+                        absl::StrJoin(s, ", ",
+                                      [](std::string* out, int64_t n) {
+                                        absl::StrAppend(out, n == kAnySize ? "any" : absl::StrCat(n));
+                                      }),
+                        "]");
+  };
+  return absl::InvalidArgumentError(absl::StrCat(name(t.dtype(), t.sizes()), ", expected ", name(dtype, sizes)));
+}
+
+absl::Status CheckNumResults(size_t got, size_t want) {
+  if (got == want) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the model returned ", got, " results, ", want, " expected"));
+}
+
+}  // namespace typed_internal
+
+absl::StatusOr<std::shared_ptr<const Program>> LoadBundleFile(absl::string_view path, absl::string_view header_digest,
+                                                              const ProgramOptions& options) {
+  // The header's digest covers the table of all segments and their digests: the file's identity (container.h).
+  char header[96] = {};
+  const std::string name(path);
+  std::FILE* file = std::fopen(name.c_str(), "rbe");
+  const size_t got = file == nullptr ? 0 : std::fread(header, 1, sizeof header, file);
+  if (file != nullptr) std::fclose(file);
+  if (got == sizeof header && absl::BytesToHexString(absl::string_view(header + 64, 32)) != header_digest) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " is another bundle than the one this program was built with"));
+  }
+  return Program::Load(path, options);  // says why a file cannot be read
+}
+
+}  // namespace smelt

@@ -1,0 +1,377 @@
+#include "smelt/tools/cc_header.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/dtype.h"
+
+namespace smelt {
+namespace {
+
+// As C++ says them, by DType.
+const char* const kElements[kNumDTypes] = {"bool",
+                                           "uint8_t",
+                                           "int8_t",
+                                           "int16_t",
+                                           "int32_t",
+                                           "int64_t",
+                                           "smelt::Float16",
+                                           "smelt::BFloat16",
+                                           "float",
+                                           "double",
+                                           "std::complex<float>",
+                                           "std::complex<double>"};
+
+const std::set<std::string>& Keywords() {
+  static const auto* words = new std::set<std::string>{
+      "alignas",      "alignof",   "and",           "asm",         "auto",       "bitand",       "bitor",
+      "bool",         "break",     "case",          "catch",       "char",       "class",        "compl",
+      "concept",      "const",     "continue",      "default",     "delete",     "do",           "double",
+      "else",         "enum",      "explicit",      "export",      "extern",     "false",        "float",
+      "for",          "friend",    "goto",          "if",          "inline",     "int",          "long",
+      "mutable",      "namespace", "new",           "noexcept",    "not",        "nullptr",      "operator",
+      "or",           "private",   "protected",     "public",      "register",   "requires",     "return",
+      "short",        "signed",    "sizeof",        "static",      "struct",     "switch",       "template",
+      "this",         "throw",     "true",          "try",         "typedef",    "typeid",       "typename",
+      "union",        "unsigned",  "using",         "virtual",     "void",       "volatile",     "while",
+      "xor",          "std",       "smelt",         "absl",        "int64_t",    "uint8_t",      "int8_t",
+      "int16_t",      "int32_t",   "decltype",      "co_await",    "co_yield",   "co_return",    "char8_t",
+      "char16_t",     "char32_t",  "consteval",     "constexpr",   "constinit",  "and_eq",       "not_eq",
+      "or_eq",        "xor_eq",    "static_assert", "static_cast", "const_cast", "dynamic_cast", "reinterpret_cast",
+      "thread_local", "wchar_t"};
+  return *words;
+}
+
+// A member's name: letters, digits and single underscores, no keyword, each once.
+std::string Identifier(const std::string& name, std::set<std::string>& taken) {
+  std::string out;
+  for (char c : name) {
+    const char next = isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+    if (next == '_' && !out.empty() && out.back() == '_') continue;  // two are reserved
+    out.push_back(next);
+  }
+  if (out.empty() || isdigit(static_cast<unsigned char>(out[0])) != 0 || out[0] == '_') out = "v" + out;
+  if (Keywords().count(out) != 0) out += "_";
+  std::string unique = out;
+  for (int n = 2; !taken.insert(unique).second; ++n) unique = absl::StrCat(out, "_", n);
+  return unique;
+}
+
+class Maker {
+ public:
+  Maker(const fb::BundleT& bundle, absl::string_view file, const CcOptions& options)
+      : b_(bundle), file_(file), options_(options) {}
+
+  absl::StatusOr<CcFiles> Run() {
+    SMELT_RETURN_IF_ERROR(Inputs());
+    SMELT_RETURN_IF_ERROR(Outputs());
+    CcFiles out;
+    out.header = Header();
+    out.source = Source();
+    if (options_.embed) out.object = MakeDataObject(file_, Symbol());
+    return out;
+  }
+
+ private:
+  struct Member {
+    std::string name, type, comment;
+    bool tensor = false;
+    fb::ArgKind kind = fb::ArgKind::Tensor;
+  };
+
+  std::optional<int64_t> Constant(int e) const {
+    if (e < 0 || b_.exprs[e].op() != fb::ExprOp::Constant) return std::nullopt;
+    return b_.exprs[e].constant();
+  }
+  std::string TensorType(int dtype, const std::vector<int>& sizes) const {
+    std::string out = absl::StrCat("smelt::TensorOf<", kElements[dtype]);
+    for (int e : sizes) {
+      const std::optional<int64_t> n = Constant(e);
+      absl::StrAppend(&out, ", ", n ? absl::StrCat(*n) : "smelt::kAnySize");
+    }
+    return out + ">";
+  }
+  static const char* ScalarType(fb::ArgKind kind) {
+    switch (kind) {
+      case fb::ArgKind::Int:
+        return "int64_t";
+      case fb::ArgKind::Float:
+        return "double";
+      case fb::ArgKind::Bool:
+        return "bool";
+      case fb::ArgKind::Complex:
+        return "std::complex<double>";
+      case fb::ArgKind::String:
+        return "std::string";
+      default:
+        return nullptr;
+    }
+  }
+
+  absl::Status Inputs() {
+    std::set<std::string> taken;
+    for (const auto& a : b_.args) {
+      Member m;
+      m.kind = a->kind;
+      if (a->kind == fb::ArgKind::None || (a->kind != fb::ArgKind::Tensor && a->has_constant)) {
+        // Baked in: the caller has nothing to say.
+        const std::string value = a->kind == fb::ArgKind::None    ? "smelt::Datum()"
+                                  : a->kind == fb::ArgKind::Int   ? absl::StrCat("int64_t{", a->int_value, "}")
+                                  : a->kind == fb::ArgKind::Bool  ? (a->int_value != 0 ? "true" : "false")
+                                  : a->kind == fb::ArgKind::Float ? absl::StrFormat("%a", a->float_value)
+                                  : a->kind == fb::ArgKind::String
+                                      ? absl::StrCat("\"", absl::CHexEscape(a->string_value), "\"")
+                                      : "";
+        if (value.empty()) return absl::UnimplementedError(absl::StrCat("input ", a->name, " is a complex constant"));
+        arguments_.push_back(absl::StrCat("smelt::Datum(", value, ")"));
+        continue;
+      }
+      m.name = Identifier(a->name, taken);
+      m.tensor = a->kind == fb::ArgKind::Tensor;
+      m.type = m.tensor ? TensorType(a->dtype, a->sizes) : ScalarType(a->kind);
+      arguments_.push_back(absl::StrCat("smelt::Datum(in.", m.name, m.tensor ? ".tensor())" : ")"));
+      inputs_.push_back(std::move(m));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Outputs() {
+    // Plans differ in where results are, not in what they are.
+    const fb::PlanT* plan = nullptr;
+    for (const auto& p : b_.plans) {
+      if (p->convention && p->convention->outputs && p->convention->outputs->outputs.size() == b_.outputs.size()) {
+        plan = p.get();
+        break;
+      }
+    }
+    if (plan == nullptr)
+      return absl::UnimplementedError("the model refuses every call: it has no outputs to give types");
+    const fb::ConventionT& c = *plan->convention;
+    // What an argument or state is after the call.
+    auto final_view = [&](bool state, int index) -> int {
+      if (!c.mutated) return -1;
+      if (!state && c.duplicates && !c.duplicates->inner_of_outer.empty()) index = c.duplicates->inner_of_outer[index];
+      for (const auto& m : c.mutated->inputs) {
+        if (m->is_state == state && m->arg == index) return m->final_view;
+      }
+      return -1;
+    };
+    std::set<std::string> taken;
+    for (size_t i = 0; i < b_.outputs.size(); ++i) {
+      const fb::OutputRefT& o = *c.outputs->outputs[i];
+      Member m;
+      m.name = Identifier(b_.outputs[i]->name, taken);
+      int view = o.view;
+      switch (o.kind) {
+        case fb::OutputKind::IsArg: {
+          view = final_view(false, o.index);
+          const fb::ArgDefT& a = *b_.args[o.index];
+          m.tensor = a.kind == fb::ArgKind::Tensor;
+          m.kind = a.kind;
+          if (view < 0 && a.kind != fb::ArgKind::None) {
+            m.type = m.tensor ? TensorType(a.dtype, a.sizes) : ScalarType(a.kind);
+          }
+          m.comment = absl::StrCat("the argument ", a.name, " itself");
+          break;
+        }
+        case fb::OutputKind::IsState: {
+          view = final_view(true, o.index);
+          const fb::StateTensorT& s = *b_.states[o.index];
+          m.tensor = true;
+          if (view < 0) m.type = StateType(s);
+          m.comment = absl::StrCat("the model's own ", s.name);
+          break;
+        }
+        case fb::OutputKind::Scalar:
+          m.kind = o.scalar_kind;
+          m.type = ScalarType(o.scalar_kind);
+          break;
+        case fb::OutputKind::None:
+          break;
+        case fb::OutputKind::AliasOfArg:
+        case fb::OutputKind::AliasOfState:
+          m.comment = "shares memory with an argument or the model's state";
+          break;
+        default:
+          break;
+      }
+      if (view >= 0) {
+        const fb::ViewT& v = *plan->views[view];
+        m.tensor = true;
+        m.kind = fb::ArgKind::Tensor;
+        m.type = TensorType(v.dtype, v.sizes);
+      }
+      outputs_.push_back(std::move(m));
+    }
+    return absl::OkStatus();
+  }
+  static std::string StateType(const fb::StateTensorT& s) {
+    std::string out = absl::StrCat("smelt::TensorOf<", kElements[s.dtype]);
+    for (int64_t n : s.sizes) absl::StrAppend(&out, ", ", n);
+    return out + ">";
+  }
+
+  std::string Symbol() const {
+    return absl::StrCat("smelt_bundle_", absl::StrReplaceAll(options_.cc_namespace, {{"::", "_"}}));
+  }
+  std::string HeaderDigest() const { return absl::BytesToHexString(file_.substr(64, 32)); }
+
+  static std::string Struct(const char* name, const std::vector<Member>& members) {
+    std::string out = absl::StrCat("struct ", name, " {\n");
+    for (const Member& m : members) {
+      if (m.type.empty()) continue;  // None
+      absl::StrAppend(&out, "  ", m.type, " ", m.name, ";", m.comment.empty() ? "" : "  // ", m.comment, "\n");
+    }
+    return out + "};\n";
+  }
+
+  std::string Header() const {
+    std::string guard;
+    for (char c : options_.header) guard.push_back(isalnum(static_cast<unsigned char>(c)) != 0 ? toupper(c) : '_');
+    guard += "_";
+    const std::string load =
+        options_.embed ? "  // The bundle that is linked into the program.\n"
+                         "  static absl::StatusOr<Model> Load(const smelt::ProgramOptions& options = {});\n"
+                       : absl::StrCat(
+                             "  // Where a program that Bazel runs finds the bundle.\n"
+                             "  static constexpr char kBundlePath[] = \"",
+                             absl::CHexEscape(options_.bundle_path),
+                             "\";\n"
+                             "  // InvalidArgument if it is another bundle than the one this header was made of.\n"
+                             "  static absl::StatusOr<Model> Load(absl::string_view path = kBundlePath,\n"
+                             "                                    const smelt::ProgramOptions& options = {});\n");
+    return absl::StrCat("// Made by smelt of the model \"", absl::CHexEscape(b_.model_name), "\".\n#ifndef ", guard,
+                        "\n#define ", guard,
+                        R"(
+
+#include <complex>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "smelt/runtime/typed.h"
+
+namespace )",
+                        options_.cc_namespace, " {\n\n// Each by its name: Inputs{.x = x}.\n",
+                        Struct("Inputs", inputs_), "\n", Struct("Outputs", outputs_), R"(
+// One caller at a time; see smelt::Instance.
+class Session {
+ public:
+  // What the caller sees is what eager PyTorch does: inputs that the model writes are written.
+  absl::StatusOr<Outputs> Run(const Inputs& in);
+  smelt::Instance& instance() const { return *instance_; }
+
+ private:
+  friend class Model;
+  explicit Session(std::unique_ptr<smelt::Instance> instance) : instance_(std::move(instance)) {}
+  std::unique_ptr<smelt::Instance> instance_;
+};
+
+// Immutable, shared by threads; copies share it.
+class Model {
+ public:
+)",
+                        load, R"(
+  absl::StatusOr<Session> NewSession(const smelt::InstanceOptions& options = {}) const;
+  const std::shared_ptr<const smelt::Program>& program() const { return program_; }
+
+ private:
+  explicit Model(std::shared_ptr<const smelt::Program> program) : program_(std::move(program)) {}
+  std::shared_ptr<const smelt::Program> program_;
+};
+
+}  // namespace )",
+                        options_.cc_namespace, "\n\n#endif  // ", guard, "\n");
+  }
+
+  std::string Source() const {
+    std::string run;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const Member& m = outputs_[i];
+      if (!m.tensor || m.type.empty()) continue;
+      absl::StrAppend(&run, "  auto o", i, " = ", m.type, "::From((*results)[", i, "].tensor());\n  if (!o", i,
+                      ".ok()) return o", i, ".status();\n");
+    }
+    std::vector<std::string> fields;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const Member& m = outputs_[i];
+      if (m.type.empty()) continue;
+      const std::string result = absl::StrCat("(*results)[", i, "]");
+      fields.push_back(absl::StrCat(".", m.name, " = ",
+                                    m.tensor                        ? absl::StrCat("*std::move(o", i, ")")
+                                    : m.kind == fb::ArgKind::Int    ? result + ".as_int()"
+                                    : m.kind == fb::ArgKind::Float  ? result + ".as_float()"
+                                    : m.kind == fb::ArgKind::Bool   ? result + ".as_bool()"
+                                    : m.kind == fb::ArgKind::String ? result + ".as_string()"
+                                                                    : result + ".as_complex()"));
+    }
+    const std::string load =
+        options_.embed ? absl::StrCat(
+                             "absl::StatusOr<Model> Model::Load(const smelt::ProgramOptions& options) {\n"
+                             "  auto program = smelt::Program::LoadFromMemory(\n"
+                             "      {",
+                             Symbol(), ", static_cast<size_t>(", Symbol(), "_end - ", Symbol(), ")}, options, \"",
+                             absl::CHexEscape(b_.model_name), "\");\n")
+                       : absl::StrCat(
+                             "absl::StatusOr<Model> Model::Load(absl::string_view path, const smelt::ProgramOptions& "
+                             "options) {\n"
+                             "  auto program = smelt::LoadBundleFile(path, \"",
+                             HeaderDigest(), "\", options);\n");
+    return absl::StrCat(
+        "#include \"", options_.header, "\"\n\n",
+        options_.embed ? absl::StrCat("extern \"C\" const uint8_t ", Symbol(), "[], ", Symbol(), "_end[];\n\n") : "",
+        "namespace ", options_.cc_namespace, " {\n\n", load,
+        "  if (!program.ok()) return program.status();\n"
+        "  return Model(*std::move(program));\n"
+        "}\n\n"
+        "absl::StatusOr<Session> Model::NewSession(const smelt::InstanceOptions& options) const {\n"
+        "  auto instance = smelt::Instance::Create(program_, options);\n"
+        "  if (!instance.ok()) return instance.status();\n"
+        "  return Session(*std::move(instance));\n"
+        "}\n\n"
+        "absl::StatusOr<Outputs> Session::Run([[maybe_unused]] const Inputs& in) {\n"
+        "  auto results = instance_->Run({",
+        absl::StrJoin(arguments_, ", "),
+        "});\n"
+        "  if (!results.ok()) return results.status();\n"
+        "  if (absl::Status s = smelt::typed_internal::CheckNumResults(results->size(), ",
+        outputs_.size(), "); !s.ok()) return s;\n", run, "  return Outputs{", absl::StrJoin(fields, ", "),
+        "};\n}\n\n}  // namespace ", options_.cc_namespace, "\n");
+  }
+
+  const fb::BundleT& b_;
+  const absl::string_view file_;
+  const CcOptions& options_;
+  std::vector<Member> inputs_, outputs_;
+  std::vector<std::string> arguments_;  // of Instance::Run, baked-in ones too
+};
+
+bool IsNamespace(const std::string& name) {
+  for (absl::string_view part : absl::StrSplit(name, "::")) {
+    std::set<std::string> none;
+    if (part.empty() || Identifier(std::string(part), none) != part) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<CcFiles> MakeCc(const fb::BundleT& bundle, absl::string_view file, const CcOptions& options) {
+  if (!IsNamespace(options.cc_namespace)) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", options.cc_namespace, "\" is no name of a C++ namespace"));
+  }
+  return Maker(bundle, file, options).Run();
+}
+
+}  // namespace smelt

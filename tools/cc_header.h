@@ -1,0 +1,34 @@
+// C++ for one bundle: a header with its inputs and outputs as types, and what stands behind it.
+//
+//   SMELT_ASSIGN_OR_RETURN(CcFiles files, MakeCc(bundle, container, {.cc_namespace = "digits", .header =
+//   "m/digits.h"}));
+#ifndef SMELT_TOOLS_CC_HEADER_H_
+#define SMELT_TOOLS_CC_HEADER_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "smelt/schema/bundle.h"
+#include "smelt/schema/container.h"
+
+namespace smelt {
+
+struct CcOptions {
+  std::string cc_namespace;  // of what the header declares: "digits", "my::models::digits"
+  std::string header;        // as it is included
+  std::string bundle_path;   // where a program finds the bundle, if it is not linked in
+  bool embed = true;         // the bundle is linked in
+};
+struct CcFiles {
+  std::string header, source;
+  std::string object;  // ELF, the bundle's bytes; if embedded
+};
+// Unimplemented for a model that refuses every call. `container_bytes`: the bundle's file.
+absl::StatusOr<CcFiles> MakeCc(const fb::BundleT& bundle, absl::string_view container_bytes, const CcOptions& options);
+
+// A relocatable object for x86-64 with `bytes` as read-only data at a page, from the symbol NAME to NAME_end.
+std::string MakeDataObject(absl::string_view bytes, const std::string& name);
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_CC_HEADER_H_

@@ -1,0 +1,70 @@
+#include "smelt/tools/compile_options.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "smelt/codegen/http_store.h"
+#include "smelt/codegen/target.h"
+#include "smelt/core/base/status_macros.h"
+
+namespace smelt {
+
+const char kCompileOptionsHelp[] =
+    "  --target=LEVEL[,LEVEL...]   x86-64-v2, x86-64-v3, x86-64-v4, aarch64, sm_80, sm_90, sm_100, native\n"
+    "                              (default x86-64-v3,x86-64-v4)\n"
+    "  --alias-variants=auto|none|all  which calls besides distinct arguments are compiled ahead (default auto)\n"
+    "  --cache-dir=DIR             kernel cache (default $XDG_CACHE_HOME/smelt)\n"
+    "  --cache-mode=read-write|read-only|off\n"
+    "  --remote-cache=URL          kernels from and to a server of Bazel's HTTP cache protocol\n"
+    "  --no-fuse                   one kernel an operator\n"
+    "  --verify                    run the graph through the evaluator around each pass; a difference is exit 70\n";
+
+std::vector<std::string> CompileOptionNames(std::vector<std::string> more) {
+  more.insert(more.end(), {"target", "alias-variants", "cache-dir", "cache-mode", "remote-cache", "threads"});
+  return more;
+}
+std::vector<std::string> CompileFlagNames(std::vector<std::string> more) {
+  more.insert(more.end(), {"verify", "no-fuse", "help"});
+  return more;
+}
+
+absl::Status ReadCompileOptions(const CommandLine& line, CompileOptions& options, KernelCache::Options& cache) {
+  if (line.Has("target")) {
+    options.targets.clear();
+    for (absl::string_view name : absl::StrSplit(line.Get("target"), ',')) {
+      SMELT_ASSIGN_OR_RETURN(Target t, ParseTarget(name));
+      if (std::find(options.targets.begin(), options.targets.end(), t) == options.targets.end())
+        options.targets.push_back(t);
+    }
+  }
+  const std::string variants = line.Get("alias-variants", "auto");
+  if (variants == "none") {
+    options.variants = AliasVariants::kNone;
+  } else if (variants == "all") {
+    options.variants = AliasVariants::kAll;
+  } else if (variants != "auto") {
+    return absl::InvalidArgumentError(absl::StrCat("--alias-variants=", variants, ": auto, none or all expected"));
+  }
+  SMELT_ASSIGN_OR_RETURN(int64_t threads, line.GetInt("threads", 0, 0, 1024));
+  options.threads = static_cast<int>(threads);
+  options.verify = line.Has("verify");
+  options.fuse = !line.Has("no-fuse");
+  cache.directory = line.Get("cache-dir");
+  SMELT_ASSIGN_OR_RETURN(cache.mode, ParseCacheMode(line.Get("cache-mode", "read-write")));
+  if (line.Has("remote-cache")) {
+    SMELT_ASSIGN_OR_RETURN(cache.store, HttpStore::Create({.url = line.Get("remote-cache")}));
+  }
+  return absl::OkStatus();
+}
+
+std::string Describe(const CompileOptions& options) {
+  const char* const variants[] = {"auto", "none", "all"};
+  return absl::StrCat(
+      "targets ",
+      absl::StrJoin(options.targets, ",", [](std::string* out, Target t) { absl::StrAppend(out, Name(t)); }),
+      " variants ", variants[static_cast<int>(options.variants)], options.fuse ? " fuse" : " no-fuse");
+}
+
+}  // namespace smelt

@@ -1,0 +1,27 @@
+// The options that compile, convert and kernels share.
+#ifndef SMELT_TOOLS_COMPILE_OPTIONS_H_
+#define SMELT_TOOLS_COMPILE_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "smelt/codegen/kernel_cache.h"
+#include "smelt/pipeline/compile.h"
+#include "smelt/tools/command_line.h"
+
+namespace smelt {
+
+extern const char kCompileOptionsHelp[];
+// Names of those that take a value, and of the flags, with `more` of the command's own.
+std::vector<std::string> CompileOptionNames(std::vector<std::string> more);
+std::vector<std::string> CompileFlagNames(std::vector<std::string> more);
+
+absl::Status ReadCompileOptions(const CommandLine& line, CompileOptions& options, KernelCache::Options& cache);
+
+// What a bundle's bytes depend on besides the model and the compiler: "targets x86-64-v3,x86-64-v4 variants auto fuse".
+std::string Describe(const CompileOptions& options);
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_COMPILE_OPTIONS_H_

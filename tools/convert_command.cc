@@ -1,0 +1,337 @@
+#include "smelt/tools/convert_command.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "smelt/core/base/file.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/tools/command_line.h"
+#include "smelt/tools/compile_options.h"
+#include "smelt/tools/convert_inputs.h"
+#include "smelt/tools/convert_model.h"
+#include "smelt/tools/exit_codes.h"
+#include "smelt/tools/forked_workers.h"
+
+namespace smelt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// As a shell reports a process that SIGINT ended.
+constexpr int kExitInterrupted = 130;
+
+std::string Help() {
+  return absl::StrCat(
+      "smelt convert MODEL|FOLDER|@LIST ... --out-dir=DIR [options]\n"
+      "  FOLDER stands for all models in it; outputs mirror the inputs' relative paths\n"
+      "  --jobs=N                    models at a time (default: one a core)\n"
+      "  --keep-going                go on after a model that failed\n"
+      "  --report=FILE.html          a page about all models\n"
+      "  --log=FILE.jsonl            one JSON object a model (docs/json.md)\n",
+      kCompileOptionsHelp,
+      "  Models already converted are skipped, by content. Interrupted, the same command goes on where it was.\n"
+      "  exit 8 if some model failed, 130 if interrupted\n");
+}
+
+// What is said while it runs: one line that changes on a terminal, else a line a model.
+class Progress {
+ public:
+  Progress(size_t models) : models_(models), terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+  void Ended(const ConvertRecord& r) {
+    ++done_;
+    failed_ += r.status == "failed";
+    converted_ += r.status == "converted";
+    compiled_ += r.kernels_compiled;
+    reused_ += r.kernels_from_cache;
+    if (terminal_) {
+      if (r.status == "failed") {
+        Clear();
+        std::fprintf(stderr, "smelt convert: %s\n", r.error.c_str());
+      }
+      return Draw();
+    }
+    if (r.status == "failed") {
+      std::fprintf(stderr, "smelt convert: %s\n", r.error.c_str());
+      std::printf("[%zu/%zu] %s: failed (exit code %d)\n", done_, models_, r.model.c_str(), r.exit_code);
+    } else {
+      std::printf("[%zu/%zu] %s: %s, %s bytes, %.0f ms\n", done_, models_, r.model.c_str(), r.status.c_str(),
+                  absl::StrCat(r.bundle_bytes).c_str(), r.milliseconds);
+    }
+    std::fflush(stdout);
+  }
+
+  void Draw() {
+    if (!terminal_) return;
+    std::string left = "";
+    if (done_ > 0 && done_ < models_) {
+      const int64_t s = static_cast<int64_t>(Seconds() / done_ * (models_ - done_) + 0.5);
+      left = absl::StrFormat(", about %d:%02d left", s / 60, s % 60);
+    }
+    std::printf("\r\x1b[K%zu of %zu models, %zu failed; kernels: %lld compiled, %lld reused%s", done_, models_, failed_,
+                static_cast<long long>(compiled_), static_cast<long long>(reused_), left.c_str());
+    std::fflush(stdout);
+  }
+
+  void Summary() {
+    Clear();
+    const double s = Seconds();
+    const int64_t kernels = compiled_ + reused_;
+    std::printf(
+        "%zu models: %zu converted, %zu skipped, %zu failed%s; kernels: %lld compiled, %lld reused%s; %.1f s, "
+        "%.1f models/s\n",
+        models_, converted_, done_ - converted_ - failed_, failed_,
+        done_ < models_ ? absl::StrCat(", ", models_ - done_, " not begun").c_str() : "",
+        static_cast<long long>(compiled_), static_cast<long long>(reused_),
+        kernels > 0 ? absl::StrFormat(" (%.1f%%)", 100.0 * reused_ / kernels).c_str() : "", s, done_ / s);
+  }
+
+ private:
+  void Clear() {
+    if (terminal_) std::printf("\r\x1b[K");
+  }
+  double Seconds() const {
+    return std::max(1e-3, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count());
+  }
+
+  const size_t models_;
+  const bool terminal_;
+  size_t done_ = 0, failed_ = 0, converted_ = 0;
+  int64_t compiled_ = 0, reused_ = 0;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+class Batch {
+ public:
+  absl::Status ReadArguments(const CommandLine& line) {
+    if (line.positional().empty() || !line.Has("out-dir"))
+      return absl::InvalidArgumentError("models and --out-dir=DIR expected");
+    SMELT_RETURN_IF_ERROR(ReadCompileOptions(line, options_, cache_options_));
+    if (options_.threads == 0) options_.threads = 1;  // models are what is done side by side
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    SMELT_ASSIGN_OR_RETURN(jobs_, line.GetInt("jobs", cores, 1, 1024));
+    keep_going_ = line.Has("keep-going");
+    report_ = line.Get("report");
+    log_path_ = line.Get("log");
+    out_dir_ = fs::path(line.Get("out-dir")).lexically_normal().string();
+    while (out_dir_.size() > 1 && absl::EndsWith(out_dir_, "/")) out_dir_.pop_back();
+    return absl::OkStatus();
+  }
+
+  // Before the first model. FailedPrecondition: another batch is at work in the folder.
+  absl::Status Prepare(const std::vector<std::string>& paths) {
+    SMELT_ASSIGN_OR_RETURN(inputs_, FindConvertInputs(paths));
+    for (const ConvertInput& i : inputs_) places_.push_back(PlacesOf(out_dir_, i));
+    results_.resize(inputs_.size());
+    identity_ = ConvertIdentity(options_);
+    return absl::OkStatus();
+  }
+
+  absl::Status OpenOutputs() {
+    std::error_code error;
+    fs::create_directories(out_dir_ + "/.smelt", error);
+    if (error) return absl::UnavailableError(absl::StrCat(out_dir_, ": ", error.message()));
+    const std::string lock = out_dir_ + "/.smelt/lock";
+    lock_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (lock_ < 0) return absl::UnavailableError(absl::StrCat(lock, ": ", strerror(errno)));
+    if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+      return absl::UnavailableError(absl::StrCat(out_dir_, ": another smelt convert is at work there"));
+    }
+    RemoveLeftovers();
+    if (!log_path_.empty()) {
+      log_ = std::fopen(log_path_.c_str(), "we");
+      if (log_ == nullptr) return absl::UnavailableError(absl::StrCat(log_path_, ": ", strerror(errno)));
+    }
+    return absl::OkStatus();
+  }
+
+  int Run() {
+    sigset_t stops;
+    sigemptyset(&stops);
+    for (int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, s);
+    sigprocmask(SIG_BLOCK, &stops, nullptr);
+    const int stop_fd = signalfd(-1, &stops, SFD_CLOEXEC | SFD_NONBLOCK);
+
+    // The largest first: else one of them could be alone at the end.
+    std::vector<int> order(inputs_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return inputs_[a].bytes > inputs_[b].bytes; });
+
+    Progress progress(inputs_.size());
+    std::optional<ForkedWorkers> workers(std::in_place, [this] { return StartWorker(); });
+    size_t next = 0;
+    bool stop = false;  // begin no more
+    absl::Status broken;
+    while (workers->busy() > 0 || (next < order.size() && !stop)) {
+      while (!stop && next < order.size() && workers->busy() < jobs_) {
+        broken = workers->Give(order[next]);
+        if (!broken.ok()) {
+          stop = true;
+          break;
+        }
+        ++next;
+      }
+      for (const ForkedWorkers::Outcome& o : workers->Wait(500, stop_fd)) {
+        const ConvertRecord r = ResultOf(o);
+        progress.Ended(r);
+        Log(r);
+        stop = stop || (r.status == "failed" && !keep_going_);
+        results_[o.item] = r;
+      }
+      progress.Draw();
+      signalfd_siginfo info;
+      if (read(stop_fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+        workers.reset();  // kills those at work: outputs are whole or absent
+        RemoveLeftovers();
+        progress.Summary();
+        std::fprintf(stderr, "smelt convert: interrupted; the same command goes on where it was\n");
+        return kExitInterrupted;
+      }
+    }
+    progress.Summary();
+    if (!broken.ok()) {
+      std::fprintf(stderr, "smelt convert: %s\n", std::string(broken.message()).c_str());
+      return kExitCannotWrite;
+    }
+    return WriteReport();
+  }
+
+  ~Batch() {
+    if (log_ != nullptr) std::fclose(log_);
+    if (lock_ >= 0) close(lock_);
+  }
+
+ private:
+  // In the worker's process.
+  ForkedWorkers::Work StartWorker() {
+    auto cache = KernelCache::Create(cache_options_);
+    std::shared_ptr<KernelCache> shared = cache.ok() ? std::move(*cache) : nullptr;
+    return [this, shared, options = options_](int item) mutable {
+      options.cache = shared.get();
+      return Encode(ConvertModel(inputs_[item], places_[item], options, identity_));
+    };
+  }
+
+  ConvertRecord ResultOf(const ForkedWorkers::Outcome& o) const {
+    ConvertRecord r;
+    if (!o.ended && Decode(o.answer, r)) return r;
+    r = ConvertRecord();
+    r.model = inputs_[o.item].path;
+    r.bundle = places_[o.item].bundle;
+    r.model_bytes = inputs_[o.item].bytes;
+    r.status = "failed";
+    // The system kills what takes all memory.
+    r.exit_code = o.signal == SIGKILL ? kExitCannotWrite : kExitBug;
+    r.error = absl::StrCat(r.model, ": the process that converted it ",
+                           o.signal == SIGKILL ? "was killed (out of memory?)"
+                           : o.signal != 0     ? absl::StrCat("was ended by signal ", o.signal, ": a bug in smelt")
+                                               : "ended: a bug in smelt");
+    return r;
+  }
+
+  void Log(const ConvertRecord& r) {
+    if (log_ == nullptr) return;
+    const std::string line = LogLine(r).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    std::fwrite(line.data(), 1, line.size(), log_);
+    std::fflush(log_);
+  }
+
+  // Temporary files of a run that was killed (NAME.tmp.PID.N): while the lock is ours, nobody writes them.
+  void RemoveLeftovers() const {
+    std::set<std::string> ours, folders;
+    for (const ConvertPlaces& p : places_) {
+      for (const std::string& path : {p.bundle, p.record}) {
+        ours.insert(path);
+        folders.insert(fs::path(path).parent_path().string());
+      }
+    }
+    for (const std::string& folder : folders) {
+      std::error_code error;
+      for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+        const std::string path = it->path().string();
+        const size_t at = path.rfind(".tmp.");
+        std::error_code ignored;
+        if (at != std::string::npos && ours.count(path.substr(0, at)) != 0) fs::remove(it->path(), ignored);
+      }
+    }
+  }
+
+  int WriteReport() {
+    std::vector<ReportModel> models;
+    for (size_t i = 0; i < results_.size(); ++i) {
+      if (results_[i]) {
+        models.push_back(ToReport(*results_[i], inputs_[i].relative));
+      } else {
+        models.emplace_back().name = inputs_[i].relative;
+        models.back().status = "not begun";
+      }
+    }
+    if (!report_.empty()) {
+      const absl::Status s = WriteFileAtomically(report_, RenderReport("smelt: converted models", models));
+      if (!s.ok()) {
+        std::fprintf(stderr, "smelt convert: %s\n", std::string(s.message()).c_str());
+        return kExitCannotWrite;
+      }
+    }
+    const bool failed =
+        std::any_of(results_.begin(), results_.end(), [](const auto& r) { return !r || r->status == "failed"; });
+    return failed ? kExitSomeFailed : kExitOk;
+  }
+
+  CompileOptions options_;
+  KernelCache::Options cache_options_;
+  int64_t jobs_ = 1;
+  bool keep_going_ = false;
+  std::string out_dir_, report_, log_path_, identity_;
+  std::vector<ConvertInput> inputs_;
+  std::vector<ConvertPlaces> places_;
+  std::vector<std::optional<ConvertRecord>> results_;
+  std::FILE* log_ = nullptr;
+  int lock_ = -1;
+};
+
+}  // namespace
+
+int RunConvert(const std::vector<std::string>& args) {
+  auto line = CommandLine::Parse(args, CompileOptionNames({"out-dir", "jobs", "report", "log"}),
+                                 CompileFlagNames({"keep-going"}));
+  if (line.ok() && line->Has("help")) {
+    std::fputs(Help().c_str(), stdout);
+    return kExitOk;
+  }
+  Batch batch;
+  absl::Status s = line.status();
+  if (s.ok()) s = batch.ReadArguments(*line);
+  if (!s.ok()) {
+    std::fprintf(stderr, "smelt convert: %s\n%s", std::string(s.message()).c_str(), Help().c_str());
+    return kExitUsage;
+  }
+  auto fail = [](const absl::Status& status, int code) {
+    std::fprintf(stderr, "smelt convert: %s\n", std::string(status.message()).c_str());
+    return code;
+  };
+  if (s = batch.Prepare(line->positional()); !s.ok()) {
+    return fail(s, absl::IsInvalidArgument(s) ? kExitUsage : ExitCodeOf(s));
+  }
+  if (s = batch.OpenOutputs(); !s.ok()) return fail(s, kExitCannotWrite);
+  return batch.Run();
+}
+
+}  // namespace smelt

@@ -1,0 +1,27 @@
+// Which models a batch converts, and where each goes.
+#ifndef SMELT_TOOLS_CONVERT_INPUTS_H_
+#define SMELT_TOOLS_CONVERT_INPUTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace smelt {
+
+struct ConvertInput {
+  std::string path;      // of the model
+  std::string relative;  // of the bundle within the output folder, without ".smb"
+  int64_t bytes = 0;
+};
+
+// A folder stands for all models in it, at any depth, with their paths in the folder; a file for itself, with the path
+// as given (an absolute one, or one that leaves the working directory: with its name). Ordered by `relative`.
+// NotFound for what is not there; InvalidArgument for two models that would go to one bundle, naming both, and for a
+// file of another kind.
+absl::StatusOr<std::vector<ConvertInput>> FindConvertInputs(const std::vector<std::string>& paths);
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_CONVERT_INPUTS_H_

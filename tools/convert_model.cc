@@ -1,0 +1,161 @@
+#include "smelt/tools/convert_model.h"
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/codegen/kernel_key.h"
+#include "smelt/core/base/blocks.h"
+#include "smelt/core/base/file.h"
+#include "smelt/core/base/sha256.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/pipeline/unsupported.h"
+#include "smelt/tools/compile_options.h"
+#include "smelt/tools/exit_codes.h"
+#include "smelt/tools/model_file.h"
+#include "smelt/tools/stats.h"
+
+namespace smelt {
+namespace {
+
+// The header's digest of a bundle on disk, with its size; "" if there is none.
+std::string BundleDigest(const std::string& path, int64_t& bytes) {
+  char header[96];
+  std::FILE* file = std::fopen(path.c_str(), "rbe");
+  const size_t got = file == nullptr ? 0 : std::fread(header, 1, sizeof header, file);
+  if (file != nullptr) std::fclose(file);
+  std::error_code error;
+  bytes = static_cast<int64_t>(std::filesystem::file_size(path, error));
+  if (got != sizeof header || error) return "";
+  return absl::BytesToHexString(absl::string_view(header + 64, 32));
+}
+
+// As bytes: the digests of the content's blocks, one after the other.
+std::string ContentDigest(absl::Span<const uint8_t> bytes) {
+  constexpr size_t kBlock = 16 << 20;
+  std::vector<Sha256Digest> blocks((bytes.size() + kBlock - 1) / kBlock);
+  ForEachBlock(static_cast<int64_t>(blocks.size()),
+               [&](int64_t i) { blocks[i] = Sha256(bytes.subspan(static_cast<size_t>(i) * kBlock, kBlock)); });
+  std::string out;
+  for (const Sha256Digest& d : blocks) out.append(reinterpret_cast<const char*>(d.data()), d.size());
+  return out;
+}
+
+struct Made {
+  CompileStats stats;
+  absl::Status status;
+  bool writing = false;  // when it failed
+  std::vector<UnsupportedOperator> unsupported;
+};
+Made Make(const ConvertInput& input, const std::string& bundle, const CompileOptions& options) {
+  Made out;
+  auto graph = ReadModel(input.path, /*complete=*/true);
+  if (!graph.ok()) {
+    out.status = graph.status();
+    if (!absl::IsUnimplemented(out.status)) return out;
+    // A text model's operators are known missing before its types are complete.
+    auto incomplete = ReadModel(input.path, /*complete=*/false);
+    if (incomplete.ok()) out.unsupported = FindUnsupported(**incomplete);
+    return out;
+  }
+  auto stats = CompileToFile(**graph, bundle, options);
+  if (stats.ok()) {
+    out.stats = *stats;
+    return out;
+  }
+  out.status = Annotate(stats.status(), input.path);
+  out.writing = true;
+  if (absl::IsUnimplemented(out.status)) out.unsupported = FindUnsupported(**graph);
+  return out;
+}
+
+absl::Status MakeFolderOf(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) return absl::UnavailableError(absl::StrCat(folder.string(), ": ", error.message()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ConvertPlaces PlacesOf(const std::string& out_dir, const ConvertInput& input) {
+  return {absl::StrCat(out_dir, "/", input.relative, ".smb"),
+          absl::StrCat(out_dir, "/.smelt/", input.relative, ".json")};
+}
+
+std::string ConvertIdentity(const CompileOptions& options) {
+  auto program = MapFile("/proc/self/exe");
+  std::string out =
+      absl::StrCat("smelt convert 1\nprogram ",
+                   program.ok() ? ToHex(Sha256(program->bytes())) : std::string(program.status().message()), "\n",
+                   Describe(options), "\n");
+  // Libraries that the program is linked to.
+  for (Target t : options.targets) absl::StrAppend(&out, CodeGeneratorIdentity(t), "\n");
+  return out;
+}
+
+ConvertRecord ConvertModel(const ConvertInput& input, const ConvertPlaces& places, const CompileOptions& options,
+                           const std::string& identity) {
+  const auto begin = std::chrono::steady_clock::now();
+  ConvertRecord out;
+  out.model = input.path;
+  out.bundle = places.bundle;
+  out.model_bytes = input.bytes;
+  auto finish = [&](const char* status, int exit_code, absl::string_view error) {
+    out.status = status;
+    out.exit_code = exit_code;
+    out.error = std::string(error);
+    const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - begin;
+    out.milliseconds = ms.count();
+    return out;
+  };
+
+  {
+    auto model = MapFile(input.path);
+    if (!model.ok()) return finish("failed", ExitCodeOf(model.status()), model.status().message());
+    Sha256Hasher hasher;
+    hasher.Update(identity);
+    // The bundle holds the model's name.
+    hasher.Update(absl::StrCat("name ", std::filesystem::path(input.path).stem().string(), "\n"));
+    hasher.Update(ContentDigest(model->bytes()));
+    out.input_digest = ToHex(hasher.Finish());
+    out.model_bytes = static_cast<int64_t>(model->size());
+  }
+  ConvertRecord before;
+  int64_t bytes = 0;
+  if (auto text = ReadFile(places.record);
+      text.ok() && Decode(*text, before) && before.input_digest == out.input_digest &&
+      before.bundle_digest == BundleDigest(places.bundle, bytes) && before.bundle_bytes == bytes) {
+    out.bundle_bytes = bytes;
+    out.bundle_digest = before.bundle_digest;
+    out.kernels = before.kernels;
+    return finish("skipped", kExitOk, "");
+  }
+
+  for (const std::string& path : {places.bundle, places.record}) {
+    if (absl::Status s = MakeFolderOf(path); !s.ok()) return finish("failed", kExitCannotWrite, s.message());
+  }
+  Made made = Make(input, places.bundle, options);
+  for (const UnsupportedOperator& u : made.unsupported) out.unsupported.push_back({u.name, u.count});
+  if (!made.status.ok()) {
+    return finish("failed", made.writing ? WriteExitCodeOf(made.status) : ExitCodeOf(made.status),
+                  made.status.message());
+  }
+  out.kernels_compiled = made.stats.kernels_compiled;
+  out.kernels_from_cache = made.stats.kernels_from_cache;
+  auto bundle = ReadBundle(places.bundle);
+  if (!bundle.ok()) return finish("failed", kExitBug, bundle.status().message());
+  out.kernels = KernelsOf(**bundle);
+  out.bundle_digest = BundleDigest(places.bundle, out.bundle_bytes);
+  finish("converted", kExitOk, "");
+  if (absl::Status s = WriteFileAtomically(places.record, Encode(out)); !s.ok()) {
+    return finish("failed", WriteExitCodeOf(s), s.message());
+  }
+  return out;
+}
+
+}  // namespace smelt

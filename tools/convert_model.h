@@ -1,0 +1,29 @@
+// One model of a batch: converted, or skipped because it was converted before.
+#ifndef SMELT_TOOLS_CONVERT_MODEL_H_
+#define SMELT_TOOLS_CONVERT_MODEL_H_
+
+#include <string>
+
+#include "smelt/pipeline/compile.h"
+#include "smelt/tools/convert_inputs.h"
+#include "smelt/tools/convert_record.h"
+
+namespace smelt {
+
+struct ConvertPlaces {
+  std::string bundle;  // OUT/RELATIVE.smb
+  std::string record;  // OUT/.smelt/RELATIVE.json: what the bundle was made of
+};
+ConvertPlaces PlacesOf(const std::string& out_dir, const ConvertInput& input);
+
+// What a bundle depends on besides its model: the options, and the bytes of this very program.
+std::string ConvertIdentity(const CompileOptions& options);
+
+// A model is skipped if a record says that this content, with these options and this compiler, became the bundle that
+// is there. The record is written after the bundle, both whole or not at all.
+ConvertRecord ConvertModel(const ConvertInput& input, const ConvertPlaces& places, const CompileOptions& options,
+                           const std::string& identity);
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_CONVERT_MODEL_H_

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Batches from outside (docs/batch.md): what is mirrored, refused, skipped, logged, and what a killed run leaves behind.
+set -u
+smelt=$PWD/$1
+models=$PWD/testdata
+cd "${TEST_TMPDIR:?}" || exit 1
+failed=0
+fail() { echo "$*"; failed=1; }
+
+# expect CODE PATTERN COMMAND...: the exit code, and a pattern that the output (both streams) has.
+expect() {
+  local code=$1 pattern=$2 got=0 output
+  shift 2
+  output=$("$@" 2>&1) || got=$?
+  [[ $got == "$code" ]] || fail "exit $got, expected $code: $*: $output"
+  grep -qE -- "$pattern" <<<"$output" || fail "no \"$pattern\" in the output of $*: $output"
+}
+convert() { "$smelt" convert "$@" --target=x86-64-v2 --cache-dir="$PWD/cache"; }
+# statuses LOG: "converted skipped failed" as counts.
+statuses() {
+  local s
+  for s in converted skipped failed; do grep -c "\"status\":\"$s\"" "$1"; done | paste -sd' '
+}
+leftovers() { find "$1" -name '*.tmp.*'; }
+
+mkdir -p in/deep/er
+cp "$models"/{relu_input,digits}.pt2 in/
+cp "$models/kv_cache.pt2" in/deep/er/
+echo 'graph(%x : Float(4, 8)): %y : Tensor = aten::relu(%x) return (%y)' >in/deep/text.ir
+
+# Paths are mirrored; the bytes are those of compile; one line a model.
+expect 0 '4 models: 4 converted, 0 skipped, 0 failed' convert in --out-dir=out --jobs=2 --log=log.jsonl --report=report.html
+for name in relu_input digits deep/er/kv_cache deep/text; do
+  model=in/$name.pt2
+  [[ -e $model ]] || model=in/$name.ir
+  "$smelt" compile "$model" -o one.smb --target=x86-64-v2 --cache-mode=off || failed=1
+  cmp one.smb "out/$name.smb" || failed=1
+done
+[[ $(statuses log.jsonl) == "4 0 0" ]] || fail "$(cat log.jsonl)"
+for field in model bundle status exit_code ms model_bytes bundle_bytes kernels_compiled kernels_from_cache unsupported; do
+  [[ $(grep -c "\"$field\":" log.jsonl) == 4 ]] || fail "field $field: $(cat log.jsonl)"
+done
+# A page of its own: nothing is fetched.
+grep -q 'deep/er/kv_cache' report.html || fail "no kv_cache in the report"
+grep -E '(https?:|src=|<script|<link|@import|url\()' report.html && failed=1
+
+# Skipped by content, not by date.
+touch in/*.pt2
+expect 0 '0 converted, 4 skipped' convert in --out-dir=out --log=log.jsonl
+[[ $(statuses log.jsonl) == "0 4 0" ]] || fail "$(cat log.jsonl)"
+echo 'graph(%x : Float(4, 8)): %y : Tensor = aten::neg(%x) return (%y)' >in/deep/text.ir
+touch -d '2001-01-01' in/deep/text.ir
+expect 0 '1 converted, 3 skipped' convert in --out-dir=out
+# Another option is another bundle; a bundle that was lost or damaged is made again.
+expect 0 '4 converted' convert in --out-dir=out --no-fuse
+expect 0 '4 converted' convert in --out-dir=out
+rm out/digits.smb
+truncate -s -1 out/relu_input.smb
+printf 'x' | dd of=out/deep/text.smb bs=1 seek=70 conv=notrunc 2>/dev/null
+expect 0 '3 converted, 1 skipped' convert in --out-dir=out
+cmp one.smb out/deep/text.smb && fail "the other text model's bundle"
+
+# A list; a file alone; names that collide.
+printf '%s\n' in/relu_input.pt2 in/deep >list
+expect 0 '3 models: 3 converted' convert @list --out-dir=listed
+[[ -e listed/in/relu_input.smb && -e listed/er/kv_cache.smb && -e listed/text.smb ]] || fail "$(find listed)"
+expect 0 '1 models: 1 converted' convert "$PWD/in/digits.pt2" --out-dir=alone
+[[ -e alone/digits.smb ]] || fail "$(find alone)"
+cp in/deep/text.ir in/digits.ir
+expect 2 'in/digits.(ir|pt2) and in/digits.(ir|pt2) would both become digits.smb' convert in --out-dir=collide
+[[ ! -e collide/digits.smb ]] || fail "a collision was converted"
+rm in/digits.ir
+expect 2 'expected' convert in
+expect 2 'ends in .pt2' convert list --out-dir=x
+expect 3 'No such file' convert no_such.pt2 --out-dir=x
+: >out.txt
+expect 6 'out.txt' convert in --out-dir=out.txt/x
+
+# A bad model harms no other; all failures are told.
+head -c 3000 in/digits.pt2 >in/cut.pt2
+echo 'graph(%x : Float(4, 8)): %a : Tensor = mine::spline(%x) %b : Tensor = mine::spline(%a) return (%b)' >in/unknown.ir
+expect 8 '6 models: 4 converted, 0 skipped, 2 failed' convert in --out-dir=some --keep-going --log=log.jsonl --report=report.html
+[[ $(statuses log.jsonl) == "4 0 2" ]] || fail "$(cat log.jsonl)"
+grep -q '"model":"in/cut.pt2".*"status":"failed","exit_code":3' log.jsonl || fail "$(cat log.jsonl)"
+grep -q '"model":"in/unknown.ir".*"exit_code":4.*"unsupported":\[{"operator":"mine::spline","count":2}\]' log.jsonl || fail "$(cat log.jsonl)"
+grep -q 'mine::spline' report.html || fail "no mine::spline in the report"
+expect 8 'not begun' convert in --out-dir=first --jobs=1
+rm in/cut.pt2 in/unknown.ir
+
+# On a terminal one line that changes; elsewhere none.
+script -qec "'$smelt' convert in --out-dir=seen --target=x86-64-v2 --cache-mode=off" /dev/null >seen.txt
+grep -q $'\r' seen.txt && grep -qE 'of 4 models, 0 failed; kernels: [0-9]+ compiled' seen.txt || fail "$(cat seen.txt)"
+convert in --out-dir=out | grep -q $'\r' && fail "a carriage return in a pipe"
+
+# Killed in the middle, by force and by Ctrl-C: what is there is whole, and the next run goes on.
+mkdir many
+for i in $(seq 40); do sed "s/8/$((8 + i))/" <<<'graph(%x : Float(4, 8)): %y : Tensor = aten::relu(%x) return (%y)' >"many/m$i.ir"; done
+for i in $(seq 20); do cp "$models/transformer_encoder.pt2" "many/t$i.pt2"; done
+for how in KILL INT; do
+  rm -rf killed
+  "$smelt" convert many --out-dir=killed --jobs=2 --target=x86-64-v2 --cache-mode=off >killed.txt 2>&1 &
+  pid=$!
+  for _ in $(seq 600); do
+    (($(find killed -name '*.smb' 2>/dev/null | wc -l) >= 3)) && break
+    sleep 0.02
+  done
+  kill -"$how" $pid
+  status=0
+  wait $pid 2>/dev/null || status=$?
+  [[ $how == KILL && $status == 137 || $how == INT && $status == 130 ]] || fail "$how: exit $status: $(cat killed.txt)"
+  for _ in $(seq 100); do flock -n killed/.smelt/lock true && break; sleep 0.05; done  # the workers end, too
+  [[ $how == KILL || -z $(leftovers killed) ]] || fail "left behind: $(leftovers killed)"
+  before=$(find killed -name '*.smb' | wc -l)
+  ((before >= 3 && before < 60)) || fail "$how: $before bundles were there"
+  find killed -name '*.smb' -print0 | xargs -0 -n1 "$smelt" inspect >/dev/null || fail "$how: a bundle is not whole"
+  expect 0 "60 models: [0-9]+ converted, ($((before - 2))|$((before - 1))|$before) skipped, 0 failed" convert many --out-dir=killed --jobs=2
+  [[ -z $(leftovers killed) ]] || fail "left behind: $(leftovers killed)"
+  [[ $(find killed -name '*.smb' | wc -l) == 60 ]] || fail "$how: not all bundles"
+done
+
+# Two at once in one folder.
+(
+  flock 9
+  expect 6 'another smelt convert is at work' convert in --out-dir=out
+  exit $failed
+) 9>out/.smelt/lock || failed=1
+
+# However many at a time: the same bytes.
+convert many --out-dir=single --jobs=1 >/dev/null || failed=1
+diff -r -x .smelt killed single || fail "the number of jobs shows"
+exit $failed

@@ -1,0 +1,58 @@
+// Work on numbered items in processes of their own, so that one that crashes or is killed harms no other.
+//
+//   ForkedWorkers workers([] { auto state = Prepare(); return [state](int item) { return Work(state, item); }; });
+//   workers.Give(7);
+//   for (const ForkedWorkers::Outcome& o : workers.Wait(/*milliseconds=*/100, /*wake=*/-1)) Use(o.item, o.answer);
+//
+// Processes are forked from the caller, which must have no other thread, and are used again for further items. They end
+// with the caller, however it ends.
+#ifndef SMELT_TOOLS_FORKED_WORKERS_H_
+#define SMELT_TOOLS_FORKED_WORKERS_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace smelt {
+
+class ForkedWorkers {
+ public:
+  using Work = std::function<std::string(int item)>;
+  struct Outcome {
+    int item = 0;
+    bool ended = false;  // the process ended instead of answering
+    int signal = 0;      // by which, if by one
+    std::string answer;
+  };
+  // `start` is called once in each new process.
+  explicit ForkedWorkers(std::function<Work()> start) : start_(std::move(start)) {}
+  ~ForkedWorkers();  // kills those that are at work
+  ForkedWorkers(const ForkedWorkers&) = delete;
+  ForkedWorkers& operator=(const ForkedWorkers&) = delete;
+
+  int busy() const;
+  // To an idle process, else to a new one. ResourceExhausted if there can be none.
+  absl::Status Give(int item);
+  // Waits until something has an outcome, `milliseconds` have passed, or the descriptor `wake` can be read.
+  std::vector<Outcome> Wait(int milliseconds, int wake);
+
+ private:
+  struct Worker {
+    pid_t pid = 0;
+    int fd = -1;    // a socket to it
+    int item = -1;  // -1: idle
+    std::string in;
+  };
+  [[noreturn]] void RunChild(int fd);
+
+  std::function<Work()> start_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_FORKED_WORKERS_H_

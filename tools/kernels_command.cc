@@ -1,0 +1,153 @@
+#include "smelt/tools/kernels_command.h"
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "nlohmann/json.hpp"
+#include "smelt/codegen/kernel_cache.h"
+#include "smelt/codegen/kernel_key.h"
+#include "smelt/codegen/kernel_record.h"
+#include "smelt/core/base/file.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/pipeline/compile.h"
+#include "smelt/tools/command_line.h"
+#include "smelt/tools/compile_options.h"
+#include "smelt/tools/exit_codes.h"
+#include "smelt/tools/model_file.h"
+
+namespace smelt {
+namespace {
+
+constexpr char kHelp[] =
+    "smelt kernels plan MODEL.{pt2,ir,smg} -o OUT.specs [options of compile]\n"
+    "smelt kernels pick A.specs B.specs ... -o OUT0.specs,OUT1.specs,...\n"
+    "smelt kernels compile IN.specs -o OUT.kernels\n"
+    "  plan     the kernels that a model needs, not compiled; one JSON object a line\n"
+    "  pick     the distinct kernels of many models, each in one of the files, by its key\n"
+    "  compile  their machine code, for smelt compile --kernels=FILE,FILE,...\n";
+
+// A line: {"key":..., "target":..., "spec":...}. Keys order the lines, so equal sets are equal bytes.
+using Lines = std::map<std::string, std::string>;
+
+void AddLine(Lines& lines, const KernelSpec& spec, Target target) {
+  const std::string text = spec.ToString();
+  const std::string key = ComputeKernelKey(text, target);
+  lines[key] = nlohmann::ordered_json{{"key", key}, {"target", Name(target)}, {"spec", text}}.dump();
+}
+
+absl::Status Write(const std::string& path, const Lines& lines) {
+  std::string out;
+  for (const auto& [key, line] : lines) absl::StrAppend(&out, line, "\n");
+  return WriteFileAtomically(path, out);
+}
+
+// Calls `use(line, key, target, spec)` for each line.
+template <typename F>
+absl::Status ForEachLine(const std::string& path, F use) {
+  SMELT_ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    if (line.empty()) continue;
+    auto bad = [&](absl::string_view why) { return absl::DataLossError(absl::StrCat(path, ":", number, ": ", why)); };
+    const auto j = nlohmann::json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+    auto field = [&](const char* name) {
+      return j.is_object() && j.contains(name) && j[name].is_string() ? j[name].get<std::string>() : std::string();
+    };
+    auto target = ParseTarget(field("target"));
+    auto spec = ParseKernelSpec(field("spec"));
+    if (!target.ok()) return bad(target.status().message());
+    if (!spec.ok()) return bad(spec.status().message());
+    if (absl::Status s = VerifyKernelSpec(*spec); !s.ok()) return bad(s.message());
+    SMELT_RETURN_IF_ERROR(use(*spec, *target));
+  }
+  return absl::OkStatus();
+}
+
+// Sets `writing` when the inputs have been read.
+absl::Status Plan(const CommandLine& line, const CompileOptions& options, bool& writing) {
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, ReadModel(line.positional()[1], /*complete=*/true));
+  auto specs = PlanKernels(*graph, options);
+  if (!specs.ok()) return Annotate(specs.status(), line.positional()[1]);
+  Lines lines;
+  for (Target t : options.targets) {
+    for (const KernelSpec& s : *specs) AddLine(lines, s, t);
+  }
+  writing = true;
+  return Write(line.Get("o"), lines);
+}
+
+absl::Status Pick(const CommandLine& line, bool& writing) {
+  const std::vector<std::string> outs = absl::StrSplit(line.Get("o"), ',');
+  std::vector<Lines> shards(outs.size());
+  for (size_t i = 1; i < line.positional().size(); ++i) {
+    SMELT_RETURN_IF_ERROR(ForEachLine(line.positional()[i], [&](const KernelSpec& spec, Target target) {
+      // By the key's first digits: where a kernel goes does not depend on what else there is.
+      const std::string key = ComputeKernelKey(spec.ToString(), target);
+      AddLine(shards[std::stoul(key.substr(0, 8), nullptr, 16) % outs.size()], spec, target);
+      return absl::OkStatus();
+    }));
+  }
+  writing = true;
+  for (size_t i = 0; i < outs.size(); ++i) SMELT_RETURN_IF_ERROR(Write(outs[i], shards[i]));
+  return absl::OkStatus();
+}
+
+absl::Status Compile(const CommandLine& line, KernelCache& cache, int threads, bool& writing) {
+  std::vector<std::unique_ptr<KernelSpec>> specs;
+  std::vector<KernelCache::Request> requests;
+  SMELT_RETURN_IF_ERROR(ForEachLine(line.positional()[1], [&](const KernelSpec& spec, Target target) {
+    specs.push_back(std::make_unique<KernelSpec>(spec));
+    requests.push_back({specs.back().get(), target});
+    return absl::OkStatus();
+  }));
+  SMELT_ASSIGN_OR_RETURN(auto objects, cache.GetOrCompileAll(requests, threads));
+  std::string out;
+  for (size_t i = 0; i < objects.size(); ++i) {
+    absl::StrAppend(&out,
+                    EncodeKernelRecord(KernelKeyText(specs[i]->ToString(), requests[i].target), objects[i]->bytes));
+  }
+  writing = true;
+  return WriteFileAtomically(line.Get("o"), out);
+}
+
+}  // namespace
+
+int RunKernels(const std::vector<std::string>& args) {
+  auto line = CommandLine::Parse(args, CompileOptionNames({"o"}), CompileFlagNames({}));
+  if (line.ok() && line->Has("help")) {
+    std::fputs(kHelp, stdout);
+    return kExitOk;
+  }
+  CompileOptions options;
+  KernelCache::Options cache_options;
+  absl::Status usage = line.status();
+  if (usage.ok()) usage = ReadCompileOptions(*line, options, cache_options);
+  const std::string step = usage.ok() && !line->positional().empty() ? line->positional()[0] : "";
+  if (usage.ok() && ((step != "plan" && step != "pick" && step != "compile") || line->positional().size() < 2 ||
+                     (step != "pick" && line->positional().size() != 2) || !line->Has("o"))) {
+    usage = absl::InvalidArgumentError("plan, pick or compile, an input and -o expected");
+  }
+  if (!usage.ok()) {
+    std::fprintf(stderr, "smelt kernels: %s\n%s", std::string(usage.message()).c_str(), kHelp);
+    return kExitUsage;
+  }
+  bool writing = false;
+  auto run = [&]() -> absl::Status {
+    if (step == "plan") return Plan(*line, options, writing);
+    if (step == "pick") return Pick(*line, writing);
+    SMELT_ASSIGN_OR_RETURN(std::unique_ptr<KernelCache> cache, KernelCache::Create(std::move(cache_options)));
+    return Compile(*line, *cache, options.threads, writing);
+  };
+  const absl::Status s = run();
+  if (s.ok()) return kExitOk;
+  std::fprintf(stderr, "smelt kernels: %s\n", std::string(s.message()).c_str());
+  return writing ? WriteExitCodeOf(s) : ExitCodeOf(s);
+}
+
+}  // namespace smelt

@@ -1,0 +1,14 @@
+// smelt kernels: the steps of a compilation, one at a time, so that a build compiles equal kernels of many models once.
+#ifndef SMELT_TOOLS_KERNELS_COMMAND_H_
+#define SMELT_TOOLS_KERNELS_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+namespace smelt {
+
+int RunKernels(const std::vector<std::string>& args);  // an exit code
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_KERNELS_COMMAND_H_

@@ -1,0 +1,194 @@
+#include "smelt/tools/report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "smelt/core/base/file.h"
+#include "smelt/schema/container.h"
+#include "smelt/tools/command_line.h"
+#include "smelt/tools/exit_codes.h"
+
+namespace smelt {
+namespace {
+
+std::string Escape(absl::string_view text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out.push_back(c);
+    }
+  }
+  return out;
+}
+
+std::string Bytes(std::optional<int64_t> n) {
+  if (!n) return "–";
+  if (*n < 10000) return absl::StrCat(*n, " B");
+  const char* const units[] = {"kB", "MB", "GB", "TB"};
+  double v = static_cast<double>(*n) / 1000;
+  int unit = 0;
+  for (; v >= 1000 && unit < 3; ++unit) v /= 1000;
+  return absl::StrFormat(v < 100 ? "%.1f %s" : "%.0f %s", v, units[unit]);
+}
+
+// Which of the models use a kernel.
+struct Use {
+  int models = 0;
+  int64_t launches = 0;
+  std::vector<std::string> names;  // the first few
+};
+
+constexpr char kStyle[] =
+    "body{font:14px/1.45 system-ui,sans-serif;margin:2em auto;max-width:72em;padding:0 1em;color:#222}"
+    "table{border-collapse:collapse;width:100%;margin:.5em 0 2em}"
+    "th,td{text-align:left;padding:.25em .6em;border-bottom:1px solid #ddd;vertical-align:top}"
+    "th{border-bottom:2px solid #888}td.n,th.n{text-align:right;white-space:nowrap}"
+    "code{font-size:12px;overflow-wrap:anywhere}"
+    ".converted,.bundle{color:#176f2c}.skipped{color:#555}.failed{color:#b3261e;font-weight:600}";
+
+}  // namespace
+
+std::vector<ReportKernel> KernelsOf(const fb::BundleT& bundle) {
+  std::vector<ReportKernel> out;
+  for (const auto& k : bundle.kernels) out.push_back({k->key, k->uses});
+  return out;
+}
+
+std::string RenderReport(const std::string& title, const std::vector<ReportModel>& models) {
+  std::map<std::string, Use> uses;
+  std::map<std::string, std::pair<int, int64_t>> unsupported;  // models, occurrences
+  int failed = 0;
+  int64_t bundle_bytes = 0, asked = 0;
+  bool timed = false;
+  for (const ReportModel& m : models) {
+    failed += m.status == "failed";
+    bundle_bytes += m.bundle_bytes.value_or(0);
+    timed = timed || m.milliseconds.has_value();
+    for (const ReportKernel& k : m.kernels) {
+      Use& u = uses[k.key];
+      ++u.models;
+      ++asked;
+      u.launches += k.launches;
+      if (u.names.size() < 4) u.names.push_back(m.name);
+    }
+    for (const ReportOperator& o : m.unsupported) {
+      ++unsupported[o.name].first;
+      unsupported[o.name].second += o.count;
+    }
+  }
+  std::string out =
+      absl::StrCat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", Escape(title),
+                   "</title><style>", kStyle, "</style></head><body>\n<h1>", Escape(title), "</h1>\n");
+  absl::StrAppend(&out, "<p id=\"summary\">", models.size(), " models, ", models.size() - failed, " supported, ",
+                  failed, " failed; ", Bytes(bundle_bytes), " of bundles; ", uses.size(), " distinct kernels for ",
+                  asked, " kernels of models.</p>\n");
+
+  absl::StrAppend(
+      &out,
+      "<h2>Models</h2>\n<table id=\"models\"><thead><tr><th>model</th><th>status</th><th class=\"n\">model</th>"
+      "<th class=\"n\">bundle</th><th class=\"n\">kernels</th><th class=\"n\">of them shared</th>",
+      timed ? "<th class=\"n\">ms</th>" : "", "<th>why not</th></tr></thead><tbody>\n");
+  for (const ReportModel& m : models) {
+    const auto shared = std::count_if(m.kernels.begin(), m.kernels.end(),
+                                      [&](const ReportKernel& k) { return uses[k.key].models > 1; });
+    absl::StrAppend(&out, "<tr><td>", Escape(m.name), "</td><td class=\"", Escape(m.status), "\">", Escape(m.status),
+                    "</td><td class=\"n\">", Bytes(m.model_bytes), "</td><td class=\"n\">", Bytes(m.bundle_bytes),
+                    "</td><td class=\"n\">", m.kernels.size(), "</td><td class=\"n\">", shared, "</td>");
+    if (timed) {
+      absl::StrAppend(&out, "<td class=\"n\">",
+                      m.milliseconds ? absl::StrFormat("%.0f", *m.milliseconds) : std::string("–"), "</td>");
+    }
+    absl::StrAppend(&out, "<td>", Escape(m.why), "</td></tr>\n");
+  }
+  out += "</tbody></table>\n";
+
+  if (!unsupported.empty()) {
+    out +=
+        "<h2>Unsupported operators</h2>\n<table id=\"unsupported\"><thead><tr><th>operator</th><th "
+        "class=\"n\">models</th>"
+        "<th class=\"n\">occurrences</th></tr></thead><tbody>\n";
+    for (const auto& [name, count] : unsupported) {
+      absl::StrAppend(&out, "<tr><td><code>", Escape(name), "</code></td><td class=\"n\">", count.first,
+                      "</td><td class=\"n\">", count.second, "</td></tr>\n");
+    }
+    out += "</tbody></table>\n";
+  }
+
+  std::vector<std::pair<std::string, Use>> shared;
+  for (const auto& [key, u] : uses) {
+    if (u.models > 1) shared.push_back({key, u});
+  }
+  std::stable_sort(shared.begin(), shared.end(),
+                   [](const auto& a, const auto& b) { return a.second.models > b.second.models; });
+  absl::StrAppend(&out, "<h2>Kernels shared among models</h2>\n<p>", shared.size(), " of ", uses.size(),
+                  " kernels are used by several models.</p>\n");
+  if (!shared.empty()) {
+    out +=
+        "<table id=\"kernels\"><thead><tr><th>kernel</th><th class=\"n\">models</th><th class=\"n\">launches</th>"
+        "<th>among them</th></tr></thead><tbody>\n";
+    for (const auto& [key, u] : shared) {
+      std::string names;
+      for (const std::string& n : u.names) absl::StrAppend(&names, names.empty() ? "" : ", ", n);
+      if (u.models > static_cast<int>(u.names.size())) names += ", …";
+      absl::StrAppend(&out, "<tr><td><code>", Escape(key.substr(0, 16)), "</code></td><td class=\"n\">", u.models,
+                      "</td><td class=\"n\">", u.launches, "</td><td>", Escape(names), "</td></tr>\n");
+    }
+    out += "</tbody></table>\n";
+  }
+  out += "</body></html>\n";
+  return out;
+}
+
+int RunReport(const std::vector<std::string>& args) {
+  constexpr char kHelp[] =
+      "smelt report BUNDLE.smb ... -o REPORT.html\n  a page about these bundles: sizes, kernels, what they share\n";
+  auto line = CommandLine::Parse(args, {"o"}, {"help"});
+  if (line.ok() && line->Has("help")) {
+    std::fputs(kHelp, stdout);
+    return kExitOk;
+  }
+  if (!line.ok() || line->positional().empty() || !line->Has("o")) {
+    std::fprintf(stderr, "smelt report: %s\n%s",
+                 line.ok() ? "bundles and -o REPORT.html expected" : std::string(line.status().message()).c_str(),
+                 kHelp);
+    return kExitUsage;
+  }
+  std::vector<ReportModel> models;
+  for (const std::string& path : line->positional()) {
+    auto file = Container::Open(path, ContentKind::kBundle);
+    auto bundle = file.ok() ? LoadBundle(**file) : file.status();
+    if (!bundle.ok()) {
+      std::fprintf(stderr, "smelt report: %s\n", std::string(bundle.status().message()).c_str());
+      return ExitCodeOf(bundle.status());
+    }
+    ReportModel m;
+    m.name = (*bundle)->model_name;
+    m.status = "bundle";
+    m.bundle_bytes = (*file)->file_bytes();
+    m.kernels = KernelsOf(**bundle);
+    models.push_back(std::move(m));
+  }
+  const absl::Status s = WriteFileAtomically(line->Get("o"), RenderReport("smelt: bundles", models));
+  if (s.ok()) return kExitOk;
+  std::fprintf(stderr, "smelt report: %s\n", std::string(s.message()).c_str());
+  return WriteExitCodeOf(s);
+}
+
+}  // namespace smelt

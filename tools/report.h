@@ -1,0 +1,43 @@
+// A page about many models: one self-contained HTML file that needs no network, no script and nothing beside it.
+#ifndef SMELT_TOOLS_REPORT_H_
+#define SMELT_TOOLS_REPORT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "smelt/schema/bundle.h"
+
+namespace smelt {
+
+struct ReportKernel {
+  std::string key;
+  int64_t launches = 0;  // in the plan for distinct arguments
+};
+struct ReportOperator {
+  std::string name;
+  int64_t count = 0;
+};
+struct ReportModel {
+  std::string name;
+  std::string status;  // "converted", "skipped" (was converted before), "failed", "bundle"
+  std::string why;     // of a failure
+  std::optional<int64_t> model_bytes, bundle_bytes;
+  std::optional<double> milliseconds;
+  std::vector<ReportKernel> kernels;
+  std::vector<ReportOperator> unsupported;
+};
+
+// Of the bundle's metadata.
+std::vector<ReportKernel> KernelsOf(const fb::BundleT& bundle);
+
+// The same models give the same page; models are listed as given.
+std::string RenderReport(const std::string& title, const std::vector<ReportModel>& models);
+
+// smelt report BUNDLE.smb ... -o REPORT.html
+int RunReport(const std::vector<std::string>& args);  // an exit code
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_REPORT_H_
