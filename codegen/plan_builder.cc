@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/codegen/arena.h"
 #include "smelt/codegen/expr_table.h"
+#include "smelt/codegen/index_checks.h"
 #include "smelt/codegen/library_lowering.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
@@ -20,28 +21,36 @@
 
 namespace smelt {
 
+struct KernelTable {
+  std::vector<KernelSpec> kernels;
+  std::vector<int> uses;
+  absl::flat_hash_map<std::string, int> index;  // by spec text
+
+  int Add(const KernelSpec& spec) {
+    auto [it, fresh] = index.try_emplace(spec.ToString(), static_cast<int>(kernels.size()));
+    if (fresh) {
+      kernels.push_back(spec);
+      uses.push_back(0);
+    }
+    ++uses[it->second];
+    return it->second;
+  }
+};
+
 struct BundleBuilder::Impl {
-  explicit Impl(const Graph& g) : signature(g) {}
+  Impl(const Graph& g, std::shared_ptr<KernelTable> k) : signature(g), kernels(std::move(k)) {}
   const Graph& signature;
   ExprTable exprs;
-  std::vector<KernelSpec> kernels;
-  std::vector<int> kernel_uses;
-  absl::flat_hash_map<std::string, int> kernel_index;  // by spec text
+  std::shared_ptr<KernelTable> kernels;
   std::vector<std::unique_ptr<fb::PlanT>> plans;
   std::vector<Tensor> constants;  // tensors written in the graph itself: storages after the weights'
   absl::flat_hash_map<std::string, int> constant_index;
   std::vector<bool> state_mutated;
   absl::flat_hash_set<std::string> data_symbols;
 
-  int AddKernel(const KernelSpec& spec) {
-    std::string text = spec.ToString();
-    auto [it, fresh] = kernel_index.try_emplace(std::move(text), static_cast<int>(kernels.size()));
-    if (fresh) {
-      kernels.push_back(spec);
-      kernel_uses.push_back(0);
-    }
-    ++kernel_uses[it->second];
-    return it->second;
+  void MarkMutated(int storage) {
+    if (state_mutated.size() <= static_cast<size_t>(storage)) state_mutated.resize(storage + 1, false);
+    state_mutated[storage] = true;
   }
   // The storage number of a constant tensor; equal ones share.
   int AddConstant(const Tensor& t) {
@@ -94,6 +103,7 @@ class PlanBuilder {
     SMELT_RETURN_IF_ERROR(EmitBlock(g_.top()));
     position_ = kForever;
     SMELT_RETURN_IF_ERROR(EmitEpilogue());
+    SMELT_RETURN_IF_ERROR(CheckIndicesFirst());
     PackSlots();
     plan_->num_registers = num_registers_;
     absl::flat_hash_set<int> distinct(used_kernels_.begin(), used_kernels_.end());
@@ -367,10 +377,7 @@ class PlanBuilder {
     for (const Weight& w : g_.weights) n += w.storage == storage;
     return n > 1;
   }
-  void MarkMutated(int storage) {
-    if (b_.state_mutated.size() <= static_cast<size_t>(storage)) b_.state_mutated.resize(storage + 1, false);
-    b_.state_mutated[storage] = true;
-  }
+  void MarkMutated(int storage) { b_.MarkMutated(storage); }
   ValueId StateInitial(int storage) const {
     // The weight that stands for the storage's contents is the one that the graph rewrites; any weight of the storage
     // has its slot.
@@ -685,7 +692,7 @@ class PlanBuilder {
       }
     }
     auto launch = std::make_unique<fb::LaunchT>();
-    launch->kernel = b_.AddKernel(k.spec);
+    launch->kernel = b_.kernels->Add(k.spec);
     used_kernels_.push_back(launch->kernel);
     auto word = [&](fb::WordKind kind, int a, int b = 0, int64_t constant = 0) {
       launch->words.push_back(fb::Word(kind, a, b, constant));
@@ -964,17 +971,30 @@ class PlanBuilder {
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!g_.value(outputs[i]).type.IsTensor()) return absl::UnimplementedError("a loop that carries a number");
       position_ = begin_.at(n);
-      Location l = Place(outputs[i]);
-      Extend(l.slot, end_.at(n));
-      SMELT_ASSIGN_OR_RETURN(Location init, Locate(g_.node(n).inputs[first_input + i]));
-      EmitCopy(init, l, false, n);
+      const ValueId initial = g_.node(n).inputs[first_input + i];
+      SMELT_ASSIGN_OR_RETURN(Location init, Locate(initial));
+      Location l;
+      if (EndsInLoop(n, initial, init, outputs[i], places)) {
+        l = init;
+        locations_[outputs[i]] = l;
+      } else {
+        l = Place(outputs[i]);
+        EmitCopy(init, l, false, n);
+      }
+      Extend(l.slot, std::max(end_.at(n), LastUse(outputs[i])));
       places.push_back(l);
       for (BlockId b : g_.node(n).blocks) locations_[g_.params(b)[first_param + i]] = l;
+      // What the body makes of it by rewriting regions stays in its place.
+      std::vector<ValueId> chain = {g_.results(g_.node(n).blocks.back())[(is_while ? 0 : 1) + i]};
+      while (g_.IsLive(RegionBase(chain.back()))) chain.push_back(RegionBase(chain.back()));
+      if (chain.back() == g_.params(g_.node(n).blocks.back())[first_param + i]) {
+        in_place_chain_.insert(chain.begin(), chain.end());
+      }
     }
-    for (BlockId b : g_.node(n).blocks) {
-      // In-place rewrites of a carried place would destroy what the body's end still reads: they get places of their
-      // own.
-      for (ValueId p : g_.params(b)) last_use_[p] = end_.at(n);
+    if (is_while) {
+      // The condition must not compute over what the body reads after it. The body itself may: what it carries on is
+      // read at its end, which the lives of its values say.
+      for (ValueId p : g_.params(g_.node(n).blocks[0])) last_use_[p] = end_.at(n);
     }
     auto step = std::make_unique<fb::WhileT>();
     const int outer = block_;
@@ -1004,7 +1024,7 @@ class PlanBuilder {
       SMELT_ASSIGN_OR_RETURN(Location from, Locate(g_.results(body)[first_result + i]));
       copies.push_back({from, places[i]});
     }
-    ParallelCopies(copies, false);
+    // Before the copies: it may lie where a carried value goes.
     if (!is_while) {
       SMELT_ASSIGN_OR_RETURN(int next, Predicate(g_.results(body)[0], n));
       if (next != step->predicate) {
@@ -1013,9 +1033,22 @@ class PlanBuilder {
           return absl::UnimplementedError("a loop with a condition of its own");
       }
     }
+    ParallelCopies(copies, false);
     block_ = outer;
     Emit(std::move(step), n);
     return absl::OkStatus();
+  }
+
+  // Whether a loop may carry a value where its initial contents lie: nobody needs them afterwards.
+  bool EndsInLoop(NodeId n, ValueId initial, const Location& at, ValueId carried, const std::vector<Location>& places) {
+    if (destination_.contains(carried) || plan_->slots[at.slot]->kind != fb::SlotKind::Arena) return false;
+    if (Root(initial) != initial || LastUse(initial) > begin_.at(n)) return false;
+    int uses = 0;
+    for (ValueId v : g_.node(n).inputs) uses += Root(v) == initial;
+    for (const Location& l : places) {
+      if (l.slot == at.slot) return false;
+    }
+    return uses == 1 && at.geometry.offset == Expr(0) && SameLayout(at.geometry, DefaultLayout(g_, carried));
   }
 
   // Copies that happen at once: a source that another copy overwrites is saved first.
@@ -1293,6 +1326,29 @@ class PlanBuilder {
     return out;
   }
 
+  bool DependsOnData(const Expr& e) const {
+    for (const std::string& s : e.Symbols()) {
+      if (b_.data_symbols.contains(s)) return true;
+    }
+    return false;
+  }
+  // A kernel finds an index out of range when something may have been written. Where the indices are arguments, they
+  // are looked at before.
+  absl::Status CheckIndicesFirst() {
+    if (written_args_.empty() && written_states_.empty()) return absl::OkStatus();
+    for (const IndexUse& use : FindIndexUses(g_)) {
+      const ValueId root = Root(use.index);
+      if (!g_.IsParam(g_.value(root).def) || DependsOnData(use.limit)) continue;
+      auto check = std::make_unique<fb::CheckT>();
+      check->kind = use.wraps ? fb::CheckKind::WrappedIndexInRange : fb::CheckKind::IndexInRange;
+      SMELT_ASSIGN_OR_RETURN(check->a, ViewOf(use.index));
+      check->b = b_.exprs.Add(use.limit);
+      check->source = use.source;
+      plan_->prologue_checks.push_back(std::move(check));
+    }
+    return absl::OkStatus();
+  }
+
   void PackSlots() {
     const ArenaLayout layout = PackArena(buffers_);
     for (size_t s = 0; s < plan_->slots.size(); ++s) {
@@ -1335,7 +1391,10 @@ class PlanBuilder {
 
 }  // namespace
 
-BundleBuilder::BundleBuilder(const Graph& signature) : impl_(std::make_unique<Impl>(signature)) {}
+BundleBuilder::BundleBuilder(const Graph& signature)
+    : impl_(std::make_unique<Impl>(signature, std::make_shared<KernelTable>())) {}
+BundleBuilder::BundleBuilder(const Graph& signature, BundleBuilder& outer)
+    : impl_(std::make_unique<Impl>(signature, outer.impl_->kernels)) {}
 BundleBuilder::~BundleBuilder() = default;
 
 absl::StatusOr<PlanStats> BundleBuilder::AddPlan(const Graph& pure, const Convention& convention,
@@ -1343,27 +1402,57 @@ absl::StatusOr<PlanStats> BundleBuilder::AddPlan(const Graph& pure, const Conven
   return PlanBuilder(*impl_, pure, convention, options).Build();
 }
 
-void BundleBuilder::AddRefusal(const std::string& message, const std::string& source) {
+namespace {
+
+// A plan without steps of its own, for calls that are refused or run otherwise.
+std::unique_ptr<fb::PlanT> EmptyPlan(BundleBuilder::Impl& impl) {
   auto plan = std::make_unique<fb::PlanT>();
+  plan->arena_bytes = impl.exprs.Add(Expr(0));
+  plan->blocks.push_back(std::make_unique<fb::BlockT>());
+  plan->convention = std::make_unique<fb::ConventionT>();
+  plan->convention->outputs = std::make_unique<fb::OutputsLayerT>();
+  for (size_t k = 0; k < impl.signature.outputs().size(); ++k) {
+    plan->convention->outputs->outputs.push_back(std::make_unique<fb::OutputRefT>());
+    plan->convention->outputs->outputs.back()->kind = fb::OutputKind::None;
+  }
+  return plan;
+}
+
+}  // namespace
+
+void BundleBuilder::AddRefusal(const std::string& message, const std::string& source) {
+  auto plan = EmptyPlan(*impl_);
   auto check = std::make_unique<fb::CheckT>();
   check->kind = fb::CheckKind::NotZero;
   check->a = impl_->exprs.Add(Expr(0));
   check->message = message;
   check->source = source;
   plan->prologue_checks.push_back(std::move(check));
-  plan->arena_bytes = impl_->exprs.Add(Expr(0));
-  plan->blocks.push_back(std::make_unique<fb::BlockT>());
-  plan->convention = std::make_unique<fb::ConventionT>();
-  plan->convention->outputs = std::make_unique<fb::OutputsLayerT>();
-  for (size_t k = 0; k < impl_->signature.outputs().size(); ++k) {
-    plan->convention->outputs->outputs.push_back(std::make_unique<fb::OutputRefT>());
-    plan->convention->outputs->outputs.back()->kind = fb::OutputKind::None;
-  }
   impl_->plans.push_back(std::move(plan));
 }
 
-const std::vector<KernelSpec>& BundleBuilder::kernels() const { return impl_->kernels; }
-const std::vector<int>& BundleBuilder::kernel_uses() const { return impl_->kernel_uses; }
+void BundleBuilder::AddEagerPlan(std::unique_ptr<fb::EagerProgramT> program, std::vector<int> written_args,
+                                 const std::vector<int>& written_states) {
+  auto plan = EmptyPlan(*impl_);
+  plan->variant = fb::VariantKind::EagerOrder;
+  plan->eager = std::move(program);
+  plan->written_args = std::move(written_args);
+  plan->written_states = written_states;
+  for (int s : written_states) impl_->MarkMutated(s);
+  impl_->plans.push_back(std::move(plan));
+}
+
+int BundleBuilder::AddExpr(const Expr& e) { return impl_->exprs.Add(e); }
+int BundleBuilder::AddConstantStorage(const Tensor& t) { return impl_->AddConstant(t); }
+int BundleBuilder::AddDataSymbol(const std::string& name) {
+  impl_->exprs.Add(Expr::Symbol(name));
+  impl_->data_symbols.insert(name);
+  const auto& s = impl_->exprs.symbols();
+  return static_cast<int>(std::find(s.begin(), s.end(), name) - s.begin());
+}
+
+const std::vector<KernelSpec>& BundleBuilder::kernels() const { return impl_->kernels->kernels; }
+const std::vector<int>& BundleBuilder::kernel_uses() const { return impl_->kernels->uses; }
 const std::vector<Tensor>& BundleBuilder::constants() const { return impl_->constants; }
 
 absl::StatusOr<fb::BundleT> BundleBuilder::Finish() {

@@ -35,6 +35,8 @@ class BundleBuilder {
  public:
   // `signature` is the graph as imported, before any pass; it must outlive the builder.
   explicit BundleBuilder(const Graph& signature);
+  // The call of an eager-order program: its kernels are numbered with those of `outer`, which must outlive it.
+  BundleBuilder(const Graph& signature, BundleBuilder& outer);
   ~BundleBuilder();
 
   struct PlanOptions {
@@ -49,6 +51,14 @@ class BundleBuilder {
     std::vector<Guard> guards;
   };
   absl::StatusOr<PlanStats> AddPlan(const Graph& pure, const Convention& convention, const PlanOptions& options);
+
+  // A plan that is an eager-order program: what it writes, by user argument and weight storage.
+  void AddEagerPlan(std::unique_ptr<fb::EagerProgramT> program, std::vector<int> written_args,
+                    const std::vector<int>& written_states);
+  // For the program's instructions: an expression's number, a tensor constant's storage, a data symbol's number.
+  int AddExpr(const Expr& e);
+  int AddConstantStorage(const Tensor& t);
+  int AddDataSymbol(const std::string& name);
 
   // A plan that refuses every call: PyTorch refuses the program itself.
   void AddRefusal(const std::string& message, const std::string& source);

@@ -41,6 +41,8 @@ struct TensorState {
   // Of a memory that several arguments share: which of them (DistinctIndex) the geometry counts from.
   int home = -1;
   SymbolicGeometry geometry;
+  // Its elements are those of the memory, conjugated or negated, as PyTorch's lazy conj() and its imag are.
+  bool conjugated = false, negated = false;
 };
 
 bool SameGeometry(const SymbolicGeometry& a, const SymbolicGeometry& b);

@@ -19,7 +19,7 @@ namespace {
 
 class Opener {
  public:
-  explicit Opener(Graph& g) : g_(g) {}
+  Opener(Graph& g, StrideChoices choices) : g_(g), at_run_time_(choices == StrideChoices::kAtRunTime) {}
 
   bool strides_decide() const { return strides_decide_; }
 
@@ -63,8 +63,6 @@ class Opener {
         {"aten::alpha_dropout", &Opener::Dropout},
         {"aten::alpha_dropout_", &Opener::Dropout},
         {"aten::feature_alpha_dropout", &Opener::Dropout},
-        {"aten::resolve_conj", &Opener::Identity},
-        {"aten::resolve_neg", &Opener::Identity},
         {"aten::detach_", &Opener::Identity},
         {"aten::requires_grad_", &Opener::Identity},
         {"aten::positive", &Opener::Alias},
@@ -92,7 +90,17 @@ class Opener {
     const std::string& name = g_.node(n).op.name();
     if (absl::StartsWith(name, "aten::_foreach_")) return Foreach(n);
     auto it = Rules().find(name);
-    return it == Rules().end() ? absl::OkStatus() : (this->*it->second)(n);
+    if (it == Rules().end()) return absl::OkStatus();
+    const bool by_strides = it->second == &Opener::Reshape || it->second == &Opener::View ||
+                            it->second == &Opener::ExpandAs || it->second == &Opener::Contiguous ||
+                            it->second == &Opener::To;
+    if (at_run_time_ && by_strides) return absl::OkStatus();
+    for (ValueId v : g_.node(n).inputs) {
+      const Type& t = g_.value(v).type;
+      if (t.IsTensor() && !t.tensor().IsComplete() && it->second != &Opener::Identity)
+        return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
+    }
+    return (this->*it->second)(n);
   }
 
   // --- helpers ---
@@ -158,6 +166,14 @@ class Opener {
   }
   absl::Status Alias(NodeId n) {
     SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::alias", {In(n, 0)}));
+    ReplaceWith(n, v[0]);
+    return absl::OkStatus();
+  }
+
+  // reshape to sizes that the output's type says, decided when it runs.
+  absl::Status ReshapeLater(NodeId n) {
+    const ValueId list = IntList(n, *TypeOfValue(g_.node(n).outputs[0]).sizes);
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::reshape", {In(n, 0), list}));
     ReplaceWith(n, v[0]);
     return absl::OkStatus();
   }
@@ -371,6 +387,10 @@ class Opener {
     flat[0] = 1;
     flat[1] = batch * channels;
     auto view = [&](ValueId v, const std::vector<Expr>& sizes) -> absl::StatusOr<ValueId> {
+      if (at_run_time_) {
+        SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, "aten::reshape", {v, IntList(n, sizes)}));
+        return out[0];
+      }
       if (!HasFormat(TypeOfValue(v), 0)) {
         SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {v, InsertConstant(g_, n, int64_t{0})}));
         v = copy[0];
@@ -472,7 +492,7 @@ class Opener {
   absl::Status AtLeast(NodeId n) {
     if (!g_.value(g_.node(n).outputs[0]).type.IsTensor()) return absl::UnimplementedError("a list of tensors");
     if (*TypeOfValue(In(n, 0)).sizes == *TypeOfValue(g_.node(n).outputs[0]).sizes) return Identity(n);
-    return Reshape(n);
+    return at_run_time_ ? ReshapeLater(n) : Reshape(n);
   }
 
   // _foreach_OP(_).OVERLOAD: one OP a tensor. Lists among the arguments are walked together; other arguments go to
@@ -557,13 +577,14 @@ class Opener {
   }
 
   Graph& g_;
+  const bool at_run_time_;
   bool strides_decide_ = false;
 };
 
 }  // namespace
 
-absl::StatusOr<OpenedComposites> OpenComposites(Graph& g) {
-  Opener opener(g);
+absl::StatusOr<OpenedComposites> OpenComposites(Graph& g, StrideChoices choices) {
+  Opener opener(g, choices);
   SMELT_RETURN_IF_ERROR(opener.Run());
   return OpenedComposites{opener.strides_decide()};
 }

@@ -20,7 +20,11 @@ struct OpenedComposites {
   // these alone.
   bool strides_decide = false;
 };
-absl::StatusOr<OpenedComposites> OpenComposites(Graph& g);
+enum class StrideChoices {
+  kNow,        // as above
+  kAtRunTime,  // reshape, contiguous, to and their like stay: whoever runs the graph looks at the strides there are
+};
+absl::StatusOr<OpenedComposites> OpenComposites(Graph& g, StrideChoices choices = StrideChoices::kNow);
 
 }  // namespace smelt
 

@@ -740,6 +740,8 @@ LoweredKernel Builder::Emit(bool ordered) {
 
   std::vector<int> param_of(accesses_.size(), -1), scalar_of(scalars_.size(), -1);
   for (auto& [place, list] : places) {
+    // A result may lie where another one's operand does: all of a point is read before any of it is written.
+    std::stable_partition(list.begin(), list.end(), [&](int i) { return ins_[i].op != KernelOp::kStore; });
     KernelPhase phase;
     phase.inner = place % 2 == 1;
     for (int i : list) {

@@ -1,5 +1,6 @@
 #include "smelt/pipeline/compile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -15,6 +16,7 @@
 #include "smelt/functionalize/open_composites.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/pipeline/eager_plan.h"
 #include "smelt/pipeline/unsupported.h"
 #include "smelt/pipeline/verify_passes.h"
 #include "smelt/schema/bundle.h"
@@ -64,21 +66,57 @@ std::vector<UserArg> UserArgs(const Graph& g) {
 // Whether the convention says that an argument's memory or geometry changes, or a state's.
 bool Mutates(const Convention& c) { return !c.mutations.memories.empty() || !c.mutations.inputs.empty(); }
 
+std::vector<int> TensorArgs(const Graph& g) {
+  std::vector<int> out;
+  for (const UserArg& a : UserArgs(g)) {
+    if (g.value(a.value).type.IsTensor()) out.push_back(a.position);
+  }
+  return out;
+}
+std::vector<int> AllStorages(const Graph& g) {
+  std::vector<int> out;
+  for (size_t s = 0; s < g.weight_storages.size(); ++s) out.push_back(static_cast<int>(s));
+  return out;
+}
+// Of the plan for distinct arguments: the user arguments, by position, and the weights' storages that it changes.
+std::vector<int> WrittenArgs(const Graph& g, const Convention& distinct) {
+  std::vector<int> out;
+  for (int position : TensorArgs(g)) {
+    bool written = false;
+    for (const MutatedMemory& m : distinct.mutations.memories) {
+      written = written || distinct.overlaps.memory_of[position] == m.memory;
+    }
+    for (const MutatedInput& m : distinct.mutations.inputs) {
+      written = written || (!m.is_state && m.arg.value() == position);
+    }
+    if (written) out.push_back(position);
+  }
+  return out;
+}
+std::vector<int> WrittenStorages(const Graph& g, const Convention& distinct) {
+  std::vector<bool> written(g.weight_storages.size(), false);
+  for (const MutatedMemory& m : distinct.mutations.memories) {
+    const int storage = m.memory.value() - distinct.overlaps.num_argument_memories;
+    if (storage >= 0) written[storage] = true;
+  }
+  for (const MutatedInput& m : distinct.mutations.inputs) {
+    if (m.is_state) written[g.weights[m.state].storage] = true;
+  }
+  std::vector<int> out;
+  for (size_t s = 0; s < written.size(); ++s) {
+    if (written[s]) out.push_back(static_cast<int>(s));
+  }
+  return out;
+}
+
 // Duplicates: each pair of arguments that can be one tensor, at most this many pairs.
 constexpr int kMaxDuplicatePairs = 6;
 
 std::vector<Variant> DuplicateVariants(const Graph& g, const Convention& distinct) {
   std::vector<Variant> out;
   const std::vector<UserArg> args = UserArgs(g);
-  auto written = [&](int position) {
-    for (const MutatedMemory& m : distinct.mutations.memories) {
-      if (distinct.overlaps.memory_of[position] == m.memory) return true;
-    }
-    for (const MutatedInput& m : distinct.mutations.inputs) {
-      if (!m.is_state && m.arg.value() == position) return true;
-    }
-    return false;
-  };
+  const std::vector<int> changed = WrittenArgs(g, distinct);
+  auto written = [&](int position) { return std::find(changed.begin(), changed.end(), position) != changed.end(); };
   for (size_t a = 0; a < args.size(); ++a) {
     for (size_t b = a + 1; b < args.size(); ++b) {
       const Type& ta = g.value(args[a].value).type;
@@ -115,8 +153,9 @@ Variant OverlapVariant(const Graph& g, bool strides_decide, const Convention& di
   // The order of strides shows only in the layout of fresh results.
   bool fresh_matrix = false;
   for (const OutputInfo& o : distinct.outputs.outputs) {
-    const bool fresh = o.kind == OutputInfo::Kind::kFresh || o.kind == OutputInfo::Kind::kAliasOfIntermediate;
-    fresh_matrix = fresh_matrix || (fresh && o.geometry.sizes.size() > 1);
+    // A view shows where it lies in the whole, whatever its own rank.
+    fresh_matrix = fresh_matrix || o.kind == OutputInfo::Kind::kAliasOfIntermediate ||
+                   (o.kind == OutputInfo::Kind::kFresh && o.geometry.sizes.size() > 1);
   }
   for (const MutatedInput& m : distinct.mutations.inputs) fresh_matrix = fresh_matrix || m.storage;
   if (!fresh_matrix) return v;
@@ -223,23 +262,32 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   Planned out;
   for (NodeId n : graph.AllNodes()) stats.nodes += graph.node(n).op != "prim::Constant";
 
-  std::unique_ptr<Graph> opened = graph.Clone();
-  SMELT_ASSIGN_OR_RETURN(OpenedComposites open, OpenComposites(*opened));
-  if (options.on_pass) options.on_pass("open-composites", *opened);
-  timer.End("open");
-
-  Variant distinct;
-  auto built_main = BuildVariant(graph, *opened, distinct, options, builder, &timer);
-  // PyTorch itself refuses the program (a write to expanded memory, say): so does the bundle, when it is called.
-  const bool refuses = absl::IsFailedPrecondition(built_main.status());
   BuiltVariant main;
+  bool strides_decide = false;
+  const std::unique_ptr<Graph> opened = graph.Clone();
+  auto build_main = [&]() -> absl::Status {
+    SMELT_ASSIGN_OR_RETURN(OpenedComposites open, OpenComposites(*opened));
+    strides_decide = open.strides_decide;
+    if (options.on_pass) options.on_pass("open-composites", *opened);
+    timer.End("open");
+    SMELT_ASSIGN_OR_RETURN(main, BuildVariant(graph, *opened, Variant(), options, builder, &timer));
+    return absl::OkStatus();
+  };
+  const absl::Status built = build_main();
+  // PyTorch itself refuses the program (a write to expanded memory, say): so does the bundle, when it is called.
+  const bool refuses = absl::IsFailedPrecondition(built);
+  // What cannot be made pure runs in eager order.
+  const bool impure = absl::IsUnimplemented(built) || absl::IsInvalidArgument(built);
   if (refuses) {
-    builder.AddRefusal(std::string(built_main.status().message()), "");
-    main.pure = graph.Clone();
+    builder.AddRefusal(std::string(built.message()), "");
+  } else if (impure) {
+    const absl::Status eager = AddEagerPlan(graph, TensorArgs(graph), AllStorages(graph), builder);
+    if (!eager.ok())
+      return absl::UnimplementedError(absl::StrCat(built.message(), "; in eager order: ", eager.message()));
   } else {
-    SMELT_RETURN_IF_ERROR(built_main.status());
-    main = *std::move(built_main);
+    SMELT_RETURN_IF_ERROR(built);
   }
+  if (refuses || impure) main.pure = graph.Clone();
   stats.mutations_removed = main.functional.mutations_removed;
   stats.fusion_groups = main.plan.launches;
   stats.distinct_kernels = main.plan.distinct_kernels;
@@ -247,19 +295,30 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   out.main_uses = builder.kernel_uses();
 
   // Other alias patterns. One that cannot be compiled is refused at run time, with the reason.
-  const bool wanted = !refuses && (options.variants == AliasVariants::kAll ||
-                                   (options.variants == AliasVariants::kAuto && Mutates(main.functional.convention)));
+  const Convention& convention = main.functional.convention;
+  const bool wanted =
+      !refuses && !impure &&
+      (options.variants == AliasVariants::kAll || (options.variants == AliasVariants::kAuto && Mutates(convention)));
   if (options.variants == AliasVariants::kNone) out.refused.push_back("compiled with --alias-variants=none");
-  if (wanted) {
-    std::vector<Variant> variants = DuplicateVariants(graph, main.functional.convention);
-    int tensors = 0;
-    for (const UserArg& a : UserArgs(graph)) tensors += graph.value(a.value).type.IsTensor();
-    if (tensors > 0) variants.push_back(OverlapVariant(graph, open.strides_decide, main.functional.convention));
+  if (wanted && !TensorArgs(graph).empty()) {
+    std::vector<Variant> variants = DuplicateVariants(graph, convention);
+    variants.push_back(OverlapVariant(graph, strides_decide, convention));
     for (const Variant& v : variants) {
-      auto built = BuildVariant(graph, *opened, v, options, builder, nullptr);
-      if (built.ok()) continue;
-      if (absl::IsInternal(built.status()) && options.verify) return built.status();
-      out.refused.push_back(std::string(built.status().message()));
+      auto variant = BuildVariant(graph, *opened, v, options, builder, nullptr);
+      if (variant.ok()) continue;
+      if (absl::IsInternal(variant.status()) && options.verify) return variant.status();
+      out.refused.push_back(std::string(variant.status().message()));
+      stats.uncompiled_variants.push_back(absl::StrCat(v.kind == fb::VariantKind::Duplicate ? "duplicate" : "overlap",
+                                                       ": ", variant.status().message()));
+    }
+    // Behind them the plan that is right for every pattern.
+    const absl::Status eager =
+        AddEagerPlan(graph, WrittenArgs(graph, convention), WrittenStorages(graph, convention), builder);
+    if (eager.ok()) {
+      out.refused.clear();
+    } else {
+      out.refused.push_back(std::string(eager.message()));
+      stats.uncompiled_variants.push_back(absl::StrCat("eager-order: ", eager.message()));
     }
     timer.End("variants");
   }
@@ -267,9 +326,36 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   return out;
 }
 
-absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::string& path, const CompileOptions& options) {
+// An output that is a tuple, as TorchScript has it, becomes its elements: a caller sees them flat.
+std::unique_ptr<Graph> FlattenOutputs(const Graph& imported) {
+  std::unique_ptr<Graph> copy = imported.Clone();
+  Graph& g = *copy;
+  std::vector<ValueId> flat;
+  std::vector<std::string> names;
+  auto add = [&](auto& self, ValueId v, const std::string& name) -> void {
+    const NodeId def = g.value(v).def;
+    if (g.IsParam(def) || g.node(def).op != "prim::TupleConstruct") {
+      flat.push_back(v);
+      names.push_back(name);
+      return;
+    }
+    for (ValueId e : std::vector<ValueId>(g.node(def).inputs.begin(), g.node(def).inputs.end())) self(self, e, "");
+  };
+  for (size_t k = 0; k < g.outputs().size(); ++k) {
+    add(add, g.outputs()[k], k < g.output_names.size() ? g.output_names[k] : "");
+  }
+  if (flat == std::vector<ValueId>(g.outputs().begin(), g.outputs().end())) return copy;
+  while (!g.outputs().empty()) g.EraseResult(g.top(), static_cast<int>(g.outputs().size()) - 1);
+  g.output_names.clear();
+  for (size_t k = 0; k < flat.size(); ++k) g.AddOutput(flat[k], names[k]);
+  return copy;
+}
+
+absl::StatusOr<CompileStats> Compile(const Graph& imported, const std::string& path, const CompileOptions& options) {
   CompileStats stats;
   PhaseTimer timer(options, stats);
+  const std::unique_ptr<Graph> flat = FlattenOutputs(imported);
+  const Graph& graph = *flat;
   BundleBuilder builder(graph);
   SMELT_ASSIGN_OR_RETURN(Planned planned, BuildPlans(graph, options, builder, stats, timer));
   SMELT_ASSIGN_OR_RETURN(fb::BundleT bundle, builder.Finish());
@@ -298,9 +384,10 @@ absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::string& path
       SMELT_ASSIGN_OR_RETURN(CudaImage cuda, LinkCudaImage(pointers));
       image = std::move(cuda.image);
       if (!pointers.empty() && !cuda.is_cubin) {
-        stats.notes.push_back(absl::StrCat("target ", Name(target),
-                                           ": ptxas is not found; the bundle holds PTX and no cubin, so the driver will "
-                                           "assemble it at each load"));
+        stats.notes.push_back(
+            absl::StrCat("target ", Name(target),
+                         ": ptxas is not found; the bundle holds PTX and no cubin, so the driver will "
+                         "assemble it at each load"));
       }
     } else {
       SMELT_ASSIGN_OR_RETURN(image, LinkImage(pointers));
@@ -376,9 +463,11 @@ absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::string& path
 
 }  // namespace
 
-absl::StatusOr<std::vector<KernelSpec>> PlanKernels(const Graph& graph, const CompileOptions& options) {
+absl::StatusOr<std::vector<KernelSpec>> PlanKernels(const Graph& imported, const CompileOptions& options) {
   CompileStats stats;
   PhaseTimer timer(options, stats);
+  const std::unique_ptr<Graph> flat = FlattenOutputs(imported);
+  const Graph& graph = *flat;
   BundleBuilder builder(graph);
   auto planned = BuildPlans(graph, options, builder, stats, timer);
   if (!planned.ok()) return WithAllUnsupported(graph, planned.status());

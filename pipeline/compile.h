@@ -57,6 +57,8 @@ struct CompileStats {
   int64_t kernels_from_cache = 0;
   int64_t bundle_bytes = 0;
   std::vector<std::pair<std::string, double>> phase_ms;  // in order
+  // Plans for other calls than the export's that could not be made, and why. What they were for runs in eager order.
+  std::vector<std::string> uncompiled_variants;
   std::vector<std::string> notes;                        // what was left out, and why: a sentence each
 };
 

@@ -96,7 +96,9 @@ void Executor::FindSharing(absl::Span<const Datum> args) {
 }
 
 bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> args, std::string* why) const {
-  const bool any_order = plan.plan->variant == fb::VariantKind::EagerOrder;
+  // Right for every pattern, unless the bundle was asked to refuse them.
+  const bool any_order = plan.plan->variant == fb::VariantKind::EagerOrder && bundle_.refused_patterns.empty();
+  if (any_order) return true;
   const auto refuse = [&](int a, int b, absl::string_view what) {
     *why = absl::StrCat("arguments \"", ArgName(a), "\" and \"", ArgName(b), "\" ", what);
     return false;
@@ -119,7 +121,7 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
     if (s.relation == Relation::kSame && (plan.writes_geometry[s.a] || plan.writes_geometry[s.b])) {
       return refuse(s.a, s.b, "are the same tensor");
     }
-    if (any_order || (!plan.writes_data[s.a] && !plan.writes_data[s.b])) continue;
+    if (!plan.writes_data[s.a] && !plan.writes_data[s.b]) continue;
     // An empty tensor given twice shares nothing that is written.
     if (extents_[s.a].low == extents_[s.a].high) continue;
     bool together = false;
@@ -132,7 +134,7 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
     }
   }
   for (const SharingState& s : state_sharing_) {
-    if (any_order || (!plan.writes_data[s.arg] && !plan.writes_state[s.storage])) continue;
+    if (!plan.writes_data[s.arg] && !plan.writes_state[s.storage]) continue;
     *why = absl::StrCat("argument \"", ArgName(s.arg), "\" shares memory with the model's own state");
     return false;
   }

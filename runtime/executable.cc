@@ -133,7 +133,8 @@ absl::StatusOr<std::shared_ptr<const Program>> Executable::Make(std::shared_ptr<
   p->container_ = std::move(container);
   p->options_ = options;
   const std::string& name = p->container_->name();
-  SMELT_ASSIGN_OR_RETURN(p->bundle_, LoadBundle(*p->container_));
+  SMELT_ASSIGN_OR_RETURN(p->own_bundle_, LoadBundle(*p->container_));
+  p->bundle_ = p->own_bundle_.get();
   if (options.verify_weights) {
     for (int i = 0; i < static_cast<int>(p->container_->segments().size()); ++i) {
       if (p->container_->segments()[i].kind == SegmentKind::kWeights) {
@@ -142,26 +143,48 @@ absl::StatusOr<std::shared_ptr<const Program>> Executable::Make(std::shared_ptr<
     }
   }
   SMELT_RETURN_IF_ERROR(Annotate(p->ChooseTarget(), name));
-  p->Describe();
-  p->plans_.resize(p->bundle_->plans.size());
-  for (size_t i = 0; i < p->plans_.size(); ++i) p->Prepare(*p->bundle_->plans[i], &p->plans_[i]);
+  SMELT_RETURN_IF_ERROR(Annotate(p->Init(), name));
+  return std::shared_ptr<const Program>(std::move(p));
+}
 
-  p->arg_matters_.assign(p->bundle_->args.size(), 0);
-  p->state_matters_.assign(p->bundle_->storages.size(), 0);
-  for (const ExecutablePlan& plan : p->plans_) {
-    for (size_t a = 0; a < p->arg_matters_.size(); ++a) {
-      if (plan.writes_data[a] || plan.writes_geometry[a]) p->arg_matters_[a] = 1;
+absl::StatusOr<std::shared_ptr<const Executable>> Executable::MakeCall(const Executable& outer,
+                                                                       const fb::BundleT& bundle) {
+  auto p = std::shared_ptr<Executable>(new Executable());
+  p->container_ = outer.container_;
+  p->options_ = outer.options_;
+  p->bundle_ = &bundle;
+  p->kernels_ = outer.kernels_;
+  SMELT_RETURN_IF_ERROR(p->Init());
+  return std::shared_ptr<const Executable>(std::move(p));
+}
+
+absl::Status Executable::Init() {
+  Describe();
+  plans_.resize(bundle_->plans.size());
+  for (size_t i = 0; i < plans_.size(); ++i) Prepare(*bundle_->plans[i], &plans_[i]);
+
+  arg_matters_.assign(bundle_->args.size(), 0);
+  state_matters_.assign(bundle_->storages.size(), 0);
+  for (const ExecutablePlan& plan : plans_) {
+    for (size_t a = 0; a < arg_matters_.size(); ++a) {
+      if (plan.writes_data[a] || plan.writes_geometry[a]) arg_matters_[a] = 1;
       const int first = plan.outer_of_inner[plan.inner_of_outer[a]];
-      if (first != static_cast<int>(a)) p->arg_matters_[a] = p->arg_matters_[first] = 1;
+      if (first != static_cast<int>(a)) arg_matters_[a] = arg_matters_[first] = 1;
     }
-    for (size_t s = 0; s < p->state_matters_.size(); ++s) {
-      if (plan.writes_state[s]) p->state_matters_[s] = 1, p->writes_states_ = true;
+    for (size_t s = 0; s < state_matters_.size(); ++s) {
+      if (plan.writes_state[s]) state_matters_[s] = 1, writes_states_ = true;
     }
   }
-  p->patterns_matter_ =
-      p->writes_states_ || std::find(p->arg_matters_.begin(), p->arg_matters_.end(), 1) != p->arg_matters_.end();
-  SMELT_RETURN_IF_ERROR(Annotate(p->PrepareLibraryCalls(), name));
-  return std::shared_ptr<const Program>(std::move(p));
+  patterns_matter_ = writes_states_ || std::find(arg_matters_.begin(), arg_matters_.end(), 1) != arg_matters_.end();
+  eager_calls_.resize(plans_.size());
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    if (bundle_->plans[i]->eager == nullptr) continue;
+    for (const auto& call : bundle_->plans[i]->eager->calls) {
+      SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const Executable> made, MakeCall(*this, *call));
+      eager_calls_[i].push_back(std::move(made));
+    }
+  }
+  return PrepareLibraryCalls();
 }
 
 absl::Status Executable::ChooseTarget() {
@@ -380,11 +403,17 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
   for (const auto& v : p.views) add(v->sizes), add(v->strides), roots.push_back(v->offset);
   for (const auto& k : p.prologue_checks) {
     if (k->kind == fb::CheckKind::NotZero) roots.push_back(k->a);
+    if (k->kind == fb::CheckKind::IndexInRange || k->kind == fb::CheckKind::WrappedIndexInRange) roots.push_back(k->b);
   }
   if (c.mutated != nullptr) {
     for (const auto& m : c.mutated->inputs) roots.push_back(m->final_bytes);
   }
   for (const auto& o : c.outputs->outputs) roots.push_back(o->expr);
+  if (p.eager != nullptr) {
+    for (const auto& block : p.eager->blocks) {
+      for (const auto& i : block->instrs) roots.push_back(i->expr);
+    }
+  }
   for (const auto& block : p.blocks) {
     out->first_step.push_back(out->num_steps);
     out->num_steps += static_cast<int>(block->steps.size());

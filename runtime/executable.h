@@ -68,6 +68,8 @@ class Executable : public Program {
   const Container& container() const { return *container_; }
   std::shared_ptr<const Container> shared_container() const { return container_; }
   const std::vector<ExecutablePlan>& plans() const { return plans_; }
+  // The calls of an eager-order plan.
+  const std::vector<std::shared_ptr<const Executable>>& eager_calls(int plan) const { return eager_calls_[plan]; }
   KernelEntry kernel(int k) const { return kernels_[k]; }
   Library& library() const { return library_; }
   const ProgramOptions& options() const { return options_; }
@@ -89,6 +91,9 @@ class Executable : public Program {
 
  private:
   Executable() = default;
+  // A call of an eager-order plan: its kernels are those of `outer`.
+  static absl::StatusOr<std::shared_ptr<const Executable>> MakeCall(const Executable& outer, const fb::BundleT& bundle);
+  absl::Status Init();
   absl::Status ChooseTarget();
   void Describe();
   void Prepare(const fb::PlanT& plan, ExecutablePlan* out);
@@ -97,10 +102,12 @@ class Executable : public Program {
   std::vector<int> Closure(const std::vector<int>& roots) const;
 
   std::shared_ptr<const Container> container_;
-  std::unique_ptr<fb::BundleT> bundle_;
+  std::unique_ptr<fb::BundleT> own_bundle_;  // null in a call of an eager-order plan
+  const fb::BundleT* bundle_ = nullptr;
   ProgramOptions options_;
   std::vector<KernelEntry> kernels_;
   std::vector<ExecutablePlan> plans_;
+  std::vector<std::vector<std::shared_ptr<const Executable>>> eager_calls_;  // by plan
   std::vector<uint8_t> late_expr_;
   std::vector<int> signature_exprs_;
   std::vector<uint8_t> arg_matters_, state_matters_;

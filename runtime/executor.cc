@@ -104,6 +104,7 @@ Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOpti
     if (bundle_.args[i]->kind == fb::ArgKind::Tensor) by_address_.push_back(static_cast<int>(i));
   }
   bound_plans_.resize(program_->plans().size());
+  eager_calls_.resize(program_->plans().size());
   // No call has these symbols: the first evaluates.
   signature_key_.assign(bundle_.symbols.size() + 1, 0);
 }
@@ -181,10 +182,16 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
   stats_.variant = static_cast<AliasVariant>(plan_->plan->variant);
   stats_.arena_bytes = bound_->arena_bytes;
   absl::Cleanup release = [this] { Release(); };
-  SMELT_RETURN_IF_ERROR(SetAddresses(args, outputs));
   written_visibly_ = false;
-  absl::Status status = RunBlock(0);
-  if (status.ok()) status = Finish(args, outputs);
+  absl::Status status;
+  if (plan_->plan->eager != nullptr) {
+    for (int e : plan_->late_exprs) bound_->values.known[e] = 0;
+    status = RunEager(index, args, outputs);
+  } else {
+    SMELT_RETURN_IF_ERROR(SetAddresses(args, outputs));
+    status = RunBlock(0);
+    if (status.ok()) status = Finish(args, outputs);
+  }
   if (status.ok() || !written_visibly_) return status;
   // Only the data showed it, after the first write: say whose contents are now anyone's guess.
   std::vector<std::string> names;

@@ -153,6 +153,10 @@ class Executor : public Instance {
   absl::StatusOr<int64_t> ExprValue(int e) const;
   absl::Status StateError(const absl::Status& s, absl::string_view source) const;
 
+  // --- eager.cc ---
+  friend class EagerRun;
+  absl::Status RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs);
+
   // --- executor.cc ---
   absl::Status SetAddresses(absl::Span<const Datum> args, std::vector<Datum>* outputs);
   absl::Status CheckCall();
@@ -171,6 +175,7 @@ class Executor : public Instance {
   ThreadPool* pool_;
   int width_;
   Generator generator_;
+  Generator* random_ = &generator_;  // a call of an eager-order program draws from the instance's own
   std::vector<std::shared_ptr<Storage>> storages_;
   std::vector<Tensor> states_;
   bool state_geometry_changed_ = false;
@@ -198,6 +203,7 @@ class Executor : public Instance {
   std::vector<char*> inputs_, outputs_;
 
   std::vector<std::vector<std::unique_ptr<BoundPlan>>> bound_plans_;  // by plan, the last used first
+  std::vector<std::vector<std::unique_ptr<Executor>>> eager_calls_;   // by plan: made when they are first called
   GuardPages guard_;
   std::shared_ptr<Storage> arena_;
   std::vector<std::shared_ptr<Storage>> guarded_;  // with guard pages: each arena slot's own

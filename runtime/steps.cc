@@ -6,29 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/core/tensor/region.h"
 #include "smelt/runtime/executor.h"
+#include "smelt/runtime/overlap.h"
 #include "smelt/runtime/strided.h"
 
 namespace smelt {
-namespace {
-
-// Each element of [first, last] reached once: a permutation of a contiguous layout.
-bool CoversItsSpan(const Geometry& g) {
-  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
-  for (int d = 0; d < g.rank(); ++d) {
-    if (g.sizes[d] != 1) dims.push_back({g.strides[d], g.sizes[d]});
-  }
-  std::sort(dims.begin(), dims.end());
-  int64_t expected = 1;
-  for (const auto& [stride, size] : dims) {
-    if (stride != expected) return false;
-    expected *= size;
-  }
-  return true;
-}
-
-}  // namespace
 
 StridedSpan Executor::SpanOf(int v) const {
   const BoundView& view = bound_->views[v];
@@ -250,26 +232,13 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
       SMELT_RETURN_IF_ERROR(UseView(c.b));
       const BoundView &a = bound_->views[c.a], &b = bound_->views[c.b];
       if (a.elements == 0 || b.elements == 0) break;
-      // PyTorch looks only at tensors that cover their span.
-      if (!CoversItsSpan(GeometryOf(c.a)) || !CoversItsSpan(GeometryOf(c.b))) break;
       const fb::ViewT &va = *plan_->plan->views[c.a], &vb = *plan_->plan->views[c.b];
-      const char *pa = base_[va.slot], *pb = base_[vb.slot];
-      if (pa + a.high <= pb + b.low || pb + b.high <= pa + a.low) break;
-      // Count both from one place.
-      const int ia = ItemSize(static_cast<DType>(va.dtype)), ib = ItemSize(static_cast<DType>(vb.dtype));
-      const char* start = std::min(pa + a.low, pb + b.low);
       Geometry ga = GeometryOf(c.a), gb = GeometryOf(c.b);
-      if ((pa - start) % ia != 0 || (pb - start) % ib != 0) {
-        holds = false;
-      } else {
-        ga.offset = a.offset + (pa - start) / ia;
-        gb.offset = b.offset + (pb - start) / ib;
-        const Overlap o = OverlapsConcrete(ga, ia, gb, ib);
-        holds = o == Overlap::kDisjoint || o == Overlap::kSame;
-      }
-      what =
-          "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-          "location. Please clone() the tensor before performing the operation.";
+      ga.offset = a.offset;
+      gb.offset = b.offset;
+      holds = !PartiallyOverlap(base_[va.slot], ga, ItemSize(static_cast<DType>(va.dtype)), base_[vb.slot], gb,
+                                ItemSize(static_cast<DType>(vb.dtype)));
+      what = kPartialOverlapMessage;
       break;
     }
     case fb::CheckKind::NoInternalOverlap:
@@ -292,6 +261,19 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
         }
       }
       break;
+    case fb::CheckKind::IndexInRange:
+    case fb::CheckKind::WrappedIndexInRange: {
+      SMELT_RETURN_IF_ERROR(UseView(c.a));
+      SMELT_ASSIGN_OR_RETURN(const int64_t limit, ExprValue(c.b));
+      const int64_t low = c.kind == fb::CheckKind::WrappedIndexInRange ? -limit : 0;
+      const StridedSpan span = SpanOf(c.a);
+      ForEachElement(span, [&](const char* at) {
+        const int64_t i = LoadInt(at, span.dtype);
+        holds = holds && i >= low && i < limit;
+      });
+      what = "index out of range";
+      break;
+    }
     case fb::CheckKind::DataTrue: {
       const Register& r = registers_[c.a];
       holds = r.is_float ? r.d != 0 : r.i != 0;
@@ -346,11 +328,10 @@ absl::Status Executor::RunRandom(const fb::RandomT& r) {
     for (int64_t i = 0; i < n; ++i) order[static_cast<size_t>(i)] = i;
     for (int64_t i = n - 1; i > 0; --i) {
       const auto k = static_cast<int64_t>(
-          (static_cast<unsigned __int128>(generator_.At(static_cast<uint64_t>(i))) * static_cast<uint64_t>(i + 1)) >>
-          64);
+          (static_cast<unsigned __int128>(random_->At(static_cast<uint64_t>(i))) * static_cast<uint64_t>(i + 1)) >> 64);
       std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(k)]);
     }
-    generator_.next += static_cast<uint64_t>(n);
+    random_->next += static_cast<uint64_t>(n);
     int64_t i = 0;
     ForEachElement(out, [&](char* p) { StoreInt(p, out.dtype, order[static_cast<size_t>(i++)]); });
     return absl::OkStatus();
@@ -367,7 +348,7 @@ absl::Status Executor::RunRandom(const fb::RandomT& r) {
   }
   uint64_t i = 0;
   ForEachElement(out, [&](char* p) {
-    const uint64_t bits = generator_.At(i);
+    const uint64_t bits = random_->At(i);
     switch (r.kind) {
       case fb::RandomKind::Uniform: {
         StoreDouble(p, out.dtype, p0 + UnitDouble(bits) * (p1 - p0));
@@ -398,7 +379,7 @@ absl::Status Executor::RunRandom(const fb::RandomT& r) {
     }
     ++i;
   });
-  generator_.next += i;
+  random_->next += i;
   return absl::OkStatus();
 }
 

@@ -1,6 +1,7 @@
 #include "smelt/schema/bundle.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -57,7 +58,23 @@ class UnpackBudget {
   }
 
  private:
+  void Add(const fb::EagerProgram& e) {
+    Table();
+    Vec(e.args()), Vec(e.states()), Vec(e.outputs());
+    Each(e.tensors(), [&](const fb::EagerTensor& t) { Vec(t.sizes()); });
+    Each(e.blocks(), [&](const fb::EagerBlock& b) {
+      Vec(b.params()), Vec(b.results());
+      Each(b.instrs(), [&](const fb::EagerInstr& i) {
+        Table();
+        Str(i.op()), Str(i.text()), Str(i.source());
+        Vec(i.inputs()), Vec(i.outputs()), Vec(i.blocks()), Vec(i.layout_inputs()), Vec(i.targets());
+        Vec(i.ints()), Vec(i.floats());
+      });
+    });
+    Each(e.calls(), [&](const fb::Bundle& b) { Add(b); });
+  }
   void Add(const fb::Plan& p) {
+    if (p.eager() != nullptr) Add(*p.eager());
     if (const fb::Convention* c = p.convention()) {
       Table();
       if (c->duplicates()) Table(), Vec(c->duplicates()->inner_of_outer());
@@ -135,7 +152,9 @@ absl::Status EachOf(const std::vector<T>& items, absl::string_view what, F verif
 
 class Verifier {
  public:
-  Verifier(const fb::BundleT& b, const Container* c) : b_(b), c_(c) {}
+  // `kernels`: those that launches refer to; the bundle's own, or those of the bundle that it is a call of.
+  Verifier(const fb::BundleT& b, const Container* c, const std::vector<std::unique_ptr<fb::KernelT>>& kernels)
+      : b_(b), c_(c), kernels_(kernels) {}
 
   absl::Status Run() {
     if (b_.format > kBundleFormat) {
@@ -343,7 +362,138 @@ class Verifier {
     }
     if (p.blocks.empty()) return Bad("it has no block");
     entered_.assign(p.blocks.size(), false);
-    return Block(p, 0, 1);
+    SMELT_RETURN_IF_ERROR(Block(p, 0, 1));
+    return p.eager == nullptr ? absl::OkStatus() : Annotate(Eager(*p.eager), "eager-order program");
+  }
+
+  absl::Status Values(const fb::EagerProgramT& e, const std::vector<int>& list, absl::string_view what) const {
+    for (int v : list) SMELT_RETURN_IF_ERROR(InRangeOrNone(v, e.num_values, what));
+    return absl::OkStatus();
+  }
+
+  absl::Status Eager(const fb::EagerProgramT& e) {
+    if (&kernels_ != &b_.kernels) return Bad("a call that holds an eager-order program itself");
+    if (e.num_values < 0 || e.num_values > 1 << 24) return Bad(absl::StrCat("it has ", e.num_values, " values"));
+    if (e.args.size() != b_.args.size() || e.states.size() != b_.states.size() ||
+        e.outputs.size() != b_.outputs.size()) {
+      return Bad("its arguments, states and outputs are not the signature's");
+    }
+    SMELT_RETURN_IF_ERROR(Values(e, e.args, "argument's value"));
+    SMELT_RETURN_IF_ERROR(Values(e, e.states, "state's value"));
+    for (int v : e.outputs) SMELT_RETURN_IF_ERROR(InRange(v, e.num_values, "output's value"));
+    SMELT_RETURN_IF_ERROR(EachOf(e.tensors, "tensor", [&](const auto& t) {
+      SMELT_RETURN_IF_ERROR(InRange(t->value, e.num_values, "value"));
+      SMELT_RETURN_IF_ERROR(InRange(t->storage, b_.storages.size(), "storage"));
+      SMELT_RETURN_IF_ERROR(DTypeOf(t->dtype));
+      int64_t bytes = ItemSize(static_cast<DType>(t->dtype));
+      for (int64_t n : t->sizes) {
+        if (n < 0 || __builtin_mul_overflow(bytes, n, &bytes)) return Bad("a size is out of range");
+      }
+      return bytes <= b_.storages[t->storage]->bytes ? absl::OkStatus() : Bad("it is larger than its storage");
+    }));
+    SMELT_RETURN_IF_ERROR(EachOf(e.calls, "call", [&](const auto& c) {
+      if (!c->storages.empty() || !c->states.empty() || !c->kernels.empty() || !c->targets.empty() ||
+          c->plans.size() != 1) {
+        return Bad("a call has one plan, and no states and kernels of its own");
+      }
+      return Verifier(*c, nullptr, b_.kernels).Run();
+    }));
+    if (e.blocks.empty()) return Bad("it has no block");
+    entered_.assign(e.blocks.size(), false);
+    return EagerBlock(e, 0, 1);
+  }
+
+  absl::Status EagerBlock(const fb::EagerProgramT& e, int index, int depth) {
+    SMELT_RETURN_IF_ERROR(InRange(index, e.blocks.size(), "block"));
+    if (depth > kMaxBlockDepth) return Bad("its blocks are nested too deeply");
+    if (entered_[index]) return Bad(absl::StrCat("block ", index, " occurs twice"));
+    entered_[index] = true;
+    const fb::EagerBlockT& b = *e.blocks[index];
+    for (int v : b.params) SMELT_RETURN_IF_ERROR(InRange(v, e.num_values, "parameter"));
+    for (int v : b.results) SMELT_RETURN_IF_ERROR(InRange(v, e.num_values, "result"));
+    return EachOf(b.instrs, "instruction", [&](const auto& i) { return EagerInstr(e, *i, depth); });
+  }
+
+  absl::Status EagerInstr(const fb::EagerProgramT& e, const fb::EagerInstrT& i, int depth) {
+    using K = fb::EagerKind;
+    if (i.kind > K::MAX || i.layout > fb::EagerLayout::MAX) return Bad("its kind is unknown");
+    for (int v : i.inputs) SMELT_RETURN_IF_ERROR(InRange(v, e.num_values, "input"));
+    SMELT_RETURN_IF_ERROR(Values(e, i.outputs, "output"));
+    SMELT_RETURN_IF_ERROR(Values(e, i.layout_inputs, "layout input"));
+    SMELT_RETURN_IF_ERROR(Values(e, i.targets, "target"));
+    SMELT_RETURN_IF_ERROR(InRangeOrNone(i.expr, b_.exprs.size(), "expression"));
+    SMELT_RETURN_IF_ERROR(InRangeOrNone(i.symbol, b_.symbols.size(), "symbol"));
+    SMELT_RETURN_IF_ERROR(InRangeOrNone(i.call, e.calls.size(), "call"));
+    if (i.symbol >= 0 && b_.symbols[i.symbol]->source != fb::SymbolSource::Data) {
+      return Bad(absl::StrCat("symbol ", i.symbol, " does not come from data"));
+    }
+    const size_t want_blocks = i.kind == K::If || i.kind == K::While ? 2 : i.kind == K::Loop ? 1 : 0;
+    if (i.blocks.size() != want_blocks) return Bad(absl::StrCat("it has ", i.blocks.size(), " blocks"));
+    for (int b : i.blocks) SMELT_RETURN_IF_ERROR(EagerBlock(e, b, depth + 1));
+    const auto at_least = [&](size_t inputs, size_t outputs) {
+      return i.inputs.size() >= inputs && i.outputs.size() >= outputs ? absl::OkStatus()
+                                                                      : Bad("it lacks inputs or outputs");
+    };
+    switch (i.kind) {
+      case K::None:
+      case K::String:
+      case K::IntList:
+      case K::FloatList:
+      case K::BoolList:
+        return at_least(0, 1);
+      case K::Int:
+      case K::Bool:
+        return i.ints.size() == 1 ? at_least(0, 1) : Bad("it lacks its number");
+      case K::Float:
+        return i.floats.size() == 1 ? at_least(0, 1) : Bad("it lacks its number");
+      case K::Size:
+        return i.expr >= 0 ? at_least(0, 1) : Bad("it lacks its expression");
+      case K::View:
+        return at_least(1, 1);
+      case K::ViewInPlace:
+      case K::Set:
+      case K::Resize:
+        return at_least(1, 0);
+      case K::Copy:
+        return at_least(2, 0);
+      case K::Compute:
+        if (i.call < 0) return Bad("it calls nothing");
+        if (e.calls[i.call]->args.size() != i.inputs.size()) return Bad("it gives other arguments than the call takes");
+        if (e.calls[i.call]->outputs.size() != i.outputs.size() || i.targets.size() != i.outputs.size()) {
+          return Bad("it takes other results than the call gives");
+        }
+        if ((i.flat || i.layout != fb::EagerLayout::AsComputed) && i.layout_inputs.empty())
+          return Bad("nothing says its layout");
+        return absl::OkStatus();
+      case K::Number:
+        return absl::OkStatus();
+      case K::If: {
+        SMELT_RETURN_IF_ERROR(at_least(1, 0));
+        for (int b : i.blocks) {
+          const fb::EagerBlockT& block = *e.blocks[b];
+          if (block.results.size() != i.outputs.size() || block.params.size() + 1 > i.inputs.size()) {
+            return Bad("a branch has other parameters or results");
+          }
+        }
+        return absl::OkStatus();
+      }
+      case K::Loop: {
+        const fb::EagerBlockT& block = *e.blocks[i.blocks[0]];
+        const size_t n = i.outputs.size();
+        return i.inputs.size() == n + 2 && block.params.size() == n + 1 && block.results.size() == n + 1
+                   ? absl::OkStatus()
+                   : Bad("the body has other parameters or results");
+      }
+      case K::While: {
+        const fb::EagerBlockT &cond = *e.blocks[i.blocks[0]], &body = *e.blocks[i.blocks[1]];
+        return i.inputs.size() >= i.outputs.size() && cond.params.size() == i.inputs.size() &&
+                       body.params.size() == i.inputs.size() && cond.results.size() == 1 &&
+                       body.results.size() == i.outputs.size()
+                   ? absl::OkStatus()
+                   : Bad("a block has other parameters or results");
+      }
+    }
+    return Bad("its kind is unknown");
   }
 
   absl::Status Convention(const fb::PlanT& p) const {
@@ -508,6 +658,13 @@ class Verifier {
       case K::NoInternalOverlap:
       case K::InBounds:
         return View(p, c.a, "view");
+      case K::IndexInRange:
+      case K::WrappedIndexInRange: {
+        SMELT_RETURN_IF_ERROR(View(p, c.a, "view"));
+        const DType t = static_cast<DType>(p.views[c.a]->dtype);
+        if (t != DType::kInt64 && t != DType::kInt32) return Bad("indices that are no integers");
+        return Expr(c.b, "limit");
+      }
       case K::DataTrue:
         return Register(p, c.a);
     }
@@ -541,10 +698,10 @@ class Verifier {
         break;
       case U::Launch: {
         const fb::LaunchT& l = *step.step.AsLaunch();
-        SMELT_RETURN_IF_ERROR(InRange(l.kernel, b_.kernels.size(), "kernel"));
-        if (l.words.size() != static_cast<size_t>(b_.kernels[l.kernel]->num_words)) {
+        SMELT_RETURN_IF_ERROR(InRange(l.kernel, kernels_.size(), "kernel"));
+        if (l.words.size() != static_cast<size_t>(kernels_[l.kernel]->num_words)) {
           return Bad(absl::StrCat("launch of kernel ", l.kernel, " has ", l.words.size(), " words, the kernel takes ",
-                                  b_.kernels[l.kernel]->num_words));
+                                  kernels_[l.kernel]->num_words));
         }
         for (const fb::Word& w : l.words) SMELT_RETURN_IF_ERROR(Word(p, w));
         SMELT_RETURN_IF_ERROR(Expr(l.tiles, "tiles"));
@@ -653,6 +810,7 @@ class Verifier {
 
   const fb::BundleT& b_;
   const Container* c_;
+  const std::vector<std::unique_ptr<fb::KernelT>>& kernels_;
   std::vector<bool> depends_on_data_;
   std::vector<bool> entered_;
 };
@@ -673,8 +831,9 @@ absl::StatusOr<std::unique_ptr<fb::BundleT>> DecodeBundle(absl::Span<const uint8
   }
   if (!fb::BundleBufferHasIdentifier(bytes.data()))
     return Bad("the metadata is not of a bundle: its identifier differs");
-  // Bundle > Plan > Block > Step > Launch, or > Convention > layer > entry: 6 deep. A table takes at least 8 bytes.
-  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), /*max_depth=*/10,
+  // Bundle > Plan > Block > Step > Launch, or > Convention > layer > entry: 6 deep; twice that where a plan holds the
+  // calls of an eager-order program. A table takes at least 8 bytes.
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), /*max_depth=*/16,
                                  /*max_tables=*/static_cast<flatbuffers::uoffset_t>(bytes.size() / 4 + 16));
   if (!fb::VerifyBundleBuffer(verifier)) return Bad("the metadata is not a well-formed FlatBuffer");
   const fb::Bundle* root = fb::GetBundle(bytes.data());
@@ -684,33 +843,53 @@ absl::StatusOr<std::unique_ptr<fb::BundleT>> DecodeBundle(absl::Span<const uint8
   return std::unique_ptr<fb::BundleT>(root->UnPack());
 }
 
-absl::Status VerifyBundle(const fb::BundleT& bundle, const Container* container) {
-  // Vectors of tables: an absent element cannot come from UnPack, but can from a builder.
-  const auto complete = [](const auto& v) {
-    return std::all_of(v.begin(), v.end(), [](const auto& p) { return p != nullptr; });
-  };
-  bool whole = complete(bundle.symbols) && complete(bundle.args) && complete(bundle.outputs) &&
-               complete(bundle.storages) && complete(bundle.states) && complete(bundle.plans) &&
-               complete(bundle.kernels) && complete(bundle.targets);
-  for (size_t i = 0; whole && i < bundle.plans.size(); ++i) {
-    const fb::PlanT& p = *bundle.plans[i];
-    whole = complete(p.slots) && complete(p.views) && complete(p.blocks) && complete(p.guards) &&
-            complete(p.prologue_checks);
-    for (size_t k = 0; whole && k < p.blocks.size(); ++k) whole = complete(p.blocks[k]->steps);
+namespace {
+
+// Vectors of tables: an absent element cannot come from UnPack, but can from a builder.
+template <typename T>
+bool Complete(const std::vector<T>& v) {
+  return std::all_of(v.begin(), v.end(), [](const auto& p) { return p != nullptr; });
+}
+
+bool IsWhole(const fb::BundleT& bundle);
+
+bool IsWhole(const fb::PlanT& p) {
+  bool whole =
+      Complete(p.slots) && Complete(p.views) && Complete(p.blocks) && Complete(p.guards) && Complete(p.prologue_checks);
+  for (size_t k = 0; whole && k < p.blocks.size(); ++k) {
+    whole = Complete(p.blocks[k]->steps);
     // A union whose type is set but whose table is missing.
-    for (size_t k = 0; whole && k < p.blocks.size(); ++k) {
-      for (const auto& s : p.blocks[k]->steps) whole = whole && s->step.value != nullptr;
-    }
-    if (whole && p.convention != nullptr) {
-      const fb::ConventionT& c = *p.convention;
-      if (c.overlaps) whole = whole && complete(c.overlaps->groups);
-      if (c.mutated) whole = whole && complete(c.mutated->inputs);
-      if (c.outputs) whole = whole && complete(c.outputs->outputs);
+    for (size_t i = 0; whole && i < p.blocks[k]->steps.size(); ++i) {
+      whole = p.blocks[k]->steps[i]->step.value != nullptr;
     }
   }
-  for (size_t i = 0; whole && i < bundle.targets.size(); ++i) whole = complete(bundle.targets[i]->kernels);
-  if (!whole) return Bad("a table is missing where one is listed");
-  return Verifier(bundle, container).Run();
+  if (whole && p.convention != nullptr) {
+    const fb::ConventionT& c = *p.convention;
+    if (c.overlaps) whole = whole && Complete(c.overlaps->groups);
+    if (c.mutated) whole = whole && Complete(c.mutated->inputs);
+    if (c.outputs) whole = whole && Complete(c.outputs->outputs);
+  }
+  if (!whole || p.eager == nullptr) return whole;
+  whole = Complete(p.eager->tensors) && Complete(p.eager->blocks) && Complete(p.eager->calls);
+  for (size_t k = 0; whole && k < p.eager->blocks.size(); ++k) whole = Complete(p.eager->blocks[k]->instrs);
+  for (size_t k = 0; whole && k < p.eager->calls.size(); ++k) whole = IsWhole(*p.eager->calls[k]);
+  return whole;
+}
+
+bool IsWhole(const fb::BundleT& bundle) {
+  bool whole = Complete(bundle.symbols) && Complete(bundle.args) && Complete(bundle.outputs) &&
+               Complete(bundle.storages) && Complete(bundle.states) && Complete(bundle.plans) &&
+               Complete(bundle.kernels) && Complete(bundle.targets);
+  for (size_t i = 0; whole && i < bundle.plans.size(); ++i) whole = IsWhole(*bundle.plans[i]);
+  for (size_t i = 0; whole && i < bundle.targets.size(); ++i) whole = Complete(bundle.targets[i]->kernels);
+  return whole;
+}
+
+}  // namespace
+
+absl::Status VerifyBundle(const fb::BundleT& bundle, const Container* container) {
+  if (!IsWhole(bundle)) return Bad("a table is missing where one is listed");
+  return Verifier(bundle, container, bundle.kernels).Run();
 }
 
 absl::StatusOr<std::unique_ptr<fb::BundleT>> LoadBundle(const Container& container) {

@@ -112,6 +112,7 @@ int RunCompile(const std::vector<std::string>& args) {
     j["bundle"] = out;
     j["nodes"] = stats->nodes;
     j["mutations_removed"] = stats->mutations_removed;
+    j["uncompiled_variants"] = stats->uncompiled_variants;
     j["fusion_groups"] = stats->fusion_groups;
     j["distinct_kernels"] = stats->distinct_kernels;
     j["library_calls"] = stats->library_calls;

@@ -1,12 +1,17 @@
 // The small programs about memory in testdata/scenarios. Those that do not hold yet are listed in scenarios_pending.txt
 // with the reason; the test fails too if one of them holds, so that the list can only shrink.
 //
-// With SMELT_PRINT_SCENARIOS=1 it prints the list as it would be now.
+// scenarios_plans.txt says of each which plan ran in each call and how many bytes were copied back: a scenario that
+// fell back to a slower plan, or moves more, fails.
+//
+// With SMELT_PRINT_SCENARIOS=1 it prints both lists as they would be now.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
@@ -16,19 +21,30 @@
 namespace smelt {
 namespace {
 
-// Name -> reason. Lines "NAME: REASON"; "#" begins a comment.
-std::map<std::string, std::string> Pending() {
+// Lines "NAME: TEXT"; "#" begins a comment.
+std::map<std::string, std::string> ReadList(const std::string& path) {
   std::map<std::string, std::string> out;
-  auto text = ReadFile("tools/scenarios_pending.txt");
+  auto text = ReadFile(path);
   EXPECT_TRUE(text.ok()) << text.status();
   if (!text.ok()) return out;
   for (absl::string_view line : absl::StrSplit(*text, '\n')) {
     if (line.empty() || line[0] == '#') continue;
     const std::pair<std::string, std::string> entry = absl::StrSplit(line, absl::MaxSplits(": ", 1));
-    EXPECT_FALSE(entry.second.empty()) << "no reason for " << entry.first;
+    EXPECT_FALSE(entry.second.empty()) << "nothing about " << entry.first;
     out.insert(entry);
   }
   return out;
+}
+
+// Name -> reason.
+std::map<std::string, std::string> Pending() { return ReadList("tools/scenarios_pending.txt"); }
+// Name -> "PLAN PLAN..., N bytes": one plan a call, "refused" where there was none; the bytes of all calls.
+std::map<std::string, std::string> Plans() { return ReadList("tools/scenarios_plans.txt"); }
+
+std::string PlansOf(const CaseReport& report) {
+  std::vector<std::string> names;
+  for (const std::string& v : report.alias_variants) names.push_back(v.empty() ? "refused" : v);
+  return absl::StrCat(absl::StrJoin(names, " "), ", ", report.bytes_copied_back, " bytes");
 }
 
 class ScenarioTest : public ::testing::TestWithParam<std::string> {};
@@ -37,7 +53,8 @@ TEST_P(ScenarioTest, TheCallerSeesWhatPyTorchShows) {
   static const auto* const pending = new std::map<std::string, std::string>(Pending());
   CompileOptions options;
   options.targets = {Target::kX86_64_V3};
-  const std::string different = CompileAndRunCase("testdata/scenarios", GetParam(), options);
+  CaseReport report;
+  const std::string different = CompileAndRunCase("testdata/scenarios", GetParam(), options, nullptr, &report);
   if (std::getenv("SMELT_PRINT_SCENARIOS") != nullptr && !different.empty()) {
     std::printf("PENDING %s: %s\n", GetParam().c_str(),
                 absl::StrReplaceAll(different.substr(0, 300), {{"\n", " "}}).c_str());
@@ -48,10 +65,29 @@ TEST_P(ScenarioTest, TheCallerSeesWhatPyTorchShows) {
   }
   EXPECT_EQ(different, "");
   EXPECT_EQ(CompileAndRunGuardedCase("testdata/scenarios", GetParam(), options), "");
+  static const auto* const plans = new std::map<std::string, std::string>(Plans());
+  const std::string ran = PlansOf(report);
+  if (std::getenv("SMELT_PRINT_SCENARIOS") != nullptr) std::printf("PLANS %s: %s\n", GetParam().c_str(), ran.c_str());
+  auto it = plans->find(GetParam());
+  EXPECT_EQ(ran, it == plans->end() ? "nothing in tools/scenarios_plans.txt" : it->second);
 }
 
 INSTANTIATE_TEST_SUITE_P(Scenarios, ScenarioTest, ::testing::ValuesIn(ModelNames("testdata/scenarios")),
                          [](const auto& info) { return info.param; });
+
+TEST(PlansTest, FewCallsNeedTheEagerOrderPlan) {
+  int calls = 0, eager = 0;
+  for (const auto& [name, plans] : Plans()) {
+    // TorchScript's programs are there for what has no pure form.
+    if (absl::StartsWith(name, "script_")) continue;
+    for (absl::string_view plan : absl::StrSplit(plans.substr(0, plans.find(',')), ' ')) {
+      ++calls;
+      eager += plan == "eager-order";
+    }
+  }
+  EXPECT_GT(calls, 300);
+  EXPECT_LT(eager * 100, calls * 10);
+}
 
 TEST(PendingTest, OnlyNamesScenarios) {
   const std::vector<std::string> names = ModelNames("testdata/scenarios");

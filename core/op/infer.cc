@@ -151,6 +151,19 @@ absl::StatusOr<Outputs> InferByDecomposing(const OpCall& call, const FunctionSch
   return out;
 }
 
+// select: whichever row it is, its sizes and strides are the tensor's but for that dim.
+void KnowSelected(const OpCall& call, InferredOutput& out) {
+  const TensorType& base = call.arg(0).tensor;
+  const std::optional<int64_t> dim = call.arg(1).expr.Constant();
+  if (!base.sizes || !dim) return;
+  absl::StatusOr<int> d = view_rules::WrapDim(*dim, base.rank());
+  if (!d.ok() || base.rank() == 0) return;
+  TensorType t = base;
+  t.sizes->erase(t.sizes->begin() + *d);
+  if (t.strides) t.strides->erase(t.strides->begin() + *d);
+  out.type = Type::Tensor(t);
+}
+
 absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const SymbolRanges& ranges) {
   Ctx c{call, decide, {}};
   const FunctionSchema* schema = FindSchema(call.op());
@@ -161,6 +174,15 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
       if (a.IsTensor() && (!a.tensor.dtype || !a.tensor.sizes)) return true;
       for (const OpArg& e : a.elements) {
         if (e.IsTensor() && (!e.tensor.dtype || !e.tensor.sizes)) return true;
+      }
+    }
+    return false;
+  };
+  auto unknown_numbers = [&] {
+    for (const OpArg& a : call.args()) {
+      if (a.IsScalar() && !a.known) return true;
+      for (const OpArg& e : a.elements) {
+        if (e.IsScalar() && !e.known) return true;
       }
     }
     return false;
@@ -196,6 +218,12 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
   switch (info.kind) {
     case OpKind::kView:
       status = InferView(c);
+      // An index or a bound that only the run knows.
+      if (!status.ok() && schema != nullptr && unknown_numbers()) {
+        SMELT_ASSIGN_OR_RETURN(Outputs out, give_up());
+        if (call.op().full() == "aten::select.int" && call.arg(1).known) KnowSelected(call, out[0]);
+        return out;
+      }
       break;
     case OpKind::kReduction:
       status = InferReduction(c);
@@ -287,6 +315,8 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
       }
     }
   }
+  // What an operator gives for sizes or numbers that only the run knows.
+  if (!status.ok() && schema != nullptr && (unknown_numbers() || unknown_sizes())) return give_up();
   SMELT_RETURN_IF_ERROR(status);
   if (!decide.status().ok()) return call.Error(decide.status().message());
   return std::move(c.out);
@@ -337,6 +367,17 @@ absl::Status InferIf(Graph& g, NodeId n) {
   return absl::OkStatus();
 }
 
+// Integers that were known from sizes are not known any more, in a block and those inside it.
+void ForgetSizes(Graph& g, BlockId b) {
+  for (NodeId n : g.Nodes(b)) {
+    if (g.node(n).op == "prim::Constant") continue;
+    for (ValueId v : g.node(n).outputs) {
+      if (g.value(v).expr) g.SetExpr(v, std::nullopt);
+    }
+    for (BlockId inner : g.node(n).blocks) ForgetSizes(g, inner);
+  }
+}
+
 // Carried values keep the type that their initial value and every round's result share.
 absl::Status InferLoop(Graph& g, NodeId n, size_t first_input, size_t first_param, BlockId body, size_t first_result) {
   const size_t carried = g.node(n).outputs.size();
@@ -347,6 +388,8 @@ absl::Status InferLoop(Graph& g, NodeId n, size_t first_input, size_t first_para
   std::vector<Type> types;
   for (size_t i = 0; i < carried; ++i) types.push_back(g.value(g.node(n).inputs[first_input + i]).type);
   for (int round = 0; round < 4; ++round) {
+    // Sizes that held for the first trip need not hold for the next.
+    if (round > 0) ForgetSizes(g, body);
     for (size_t i = 0; i < carried; ++i) SetTypeIfNew(g, g.params(body)[first_param + i], types[i]);
     SMELT_RETURN_IF_ERROR(InferBlock(g, body));
     bool stable = true;
@@ -421,6 +464,21 @@ std::vector<Type> ElementTypes(const Graph& g, ValueId list) {
     if (out.ok() && g.value(list).def_index < out->size()) types = (*out)[g.value(list).def_index].elements;
   }
   return types;
+}
+
+// Adds the types of what is put into a list later; whether something may be.
+bool AddStoredTypes(const Graph& g, ValueId list, std::vector<Type>& types) {
+  bool changes = false;
+  for (const Use& use : g.value(list).uses) {
+    const Node& user = g.node(use.user);
+    const std::string& name = user.op.name();
+    if (use.index != 0 || name == "aten::__getitem__" || name == "aten::len" || name == "prim::ListUnpack") continue;
+    changes = true;
+    if (name == "aten::append" && user.inputs.size() > 1) types.push_back(g.value(user.inputs[1]).type);
+    if ((name == "aten::insert" || name == "aten::_set_item") && user.inputs.size() > 2)
+      types.push_back(g.value(user.inputs[2]).type);
+  }
+  return changes;
 }
 
 absl::Status InferBlock(Graph& g, BlockId b) {
@@ -522,10 +580,17 @@ absl::Status InferNode(Graph& g, NodeId n) {
   // The elements of a list that another operator made.
   if (node.op.full() == "aten::__getitem__.t" && g.value(node.inputs[0]).type.kind() == TypeKind::kList &&
       g.value(node.inputs[0]).type.element().IsTensor()) {
-    const std::vector<Type> types = ElementTypes(g, node.inputs[0]);
+    std::vector<Type> types = ElementTypes(g, node.inputs[0]);
     auto i = GetIntExpr(g, node.inputs[1]);
     Type t = Type::Tensor();
-    if (i && i->IsConstant()) {
+    const bool changes = AddStoredTypes(g, node.inputs[0], types);
+    if (changes || !i || !i->IsConstant()) {
+      for (size_t k = 0; k < types.size(); ++k) t = k == 0 ? types[0] : Meet(t, types[k]);
+      // Which element it is, and so its sizes, is not known.
+      TensorType unknown;
+      if (t.IsTensor()) unknown.dtype = t.tensor().dtype;
+      t = Type::Tensor(unknown);
+    } else if (i && i->IsConstant()) {
       const int64_t size = static_cast<int64_t>(types.size()),
                     k = *i->Constant() < 0 ? *i->Constant() + size : *i->Constant();
       if (k >= 0 && k < size) t = types[k];

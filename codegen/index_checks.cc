@@ -1,0 +1,88 @@
+#include "smelt/codegen/index_checks.h"
+
+#include <memory>
+#include <optional>
+#include <variant>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/strip.h"
+
+namespace smelt {
+namespace {
+
+// Where an operator on one index tensor has its dim and its index, and whether -1 means the last.
+struct Place {
+  int dim, index;
+  bool wraps;
+};
+const Place* FindPlace(absl::string_view name) {
+  static const auto* const kPlaces = new absl::flat_hash_map<std::string, Place>{
+      {"index_select", {1, 2, false}}, {"index_add", {1, 2, false}},      {"index_copy", {1, 2, false}},
+      {"index_fill", {1, 2, true}},    {"gather", {1, 2, false}},         {"scatter", {1, 2, false}},
+      {"scatter_add", {1, 2, false}},  {"scatter_reduce", {1, 2, false}},
+  };
+  auto it = kPlaces->find(name);
+  return it == kPlaces->end() ? nullptr : &it->second;
+}
+
+bool IsIntegers(const Graph& g, ValueId v) {
+  const Type& t = g.value(v).type;
+  return t.IsTensor() && t.tensor().sizes && (t.tensor().dtype == DType::kInt64 || t.tensor().dtype == DType::kInt32);
+}
+
+// `outer_of`: for values of `g` that are values of the graph asked about, which.
+template <typename OuterOf>
+void Collect(const Graph& g, BlockId b, OuterOf outer_of, std::vector<IndexUse>& out) {
+  for (NodeId n : g.Nodes(b)) {
+    const Node& node = g.node(n);
+    absl::string_view name = node.op.name();
+    if (!absl::ConsumePrefix(&name, "smelt::inplace_") && !absl::ConsumePrefix(&name, "aten::")) continue;
+    if (node.inputs.empty() || !g.value(node.inputs[0]).type.IsTensor()) continue;
+    const TensorType& self = g.value(node.inputs[0]).type.tensor();
+    if (!self.sizes) continue;
+    const std::string source = node.source ? node.source->ToString() : "";
+    auto add = [&](ValueId index, const Expr& limit, bool wraps) {
+      if (std::optional<ValueId> outer = outer_of(index)) out.push_back({*outer, limit, wraps, source});
+    };
+    if (const Place* p = FindPlace(name); p != nullptr && static_cast<int>(node.inputs.size()) > p->index) {
+      auto dim = GetIntExpr(g, node.inputs[p->dim]);
+      if (!dim || !dim->IsConstant() || !IsIntegers(g, node.inputs[p->index])) continue;
+      int64_t d = *dim->Constant();
+      if (d < 0) d += self.rank();
+      if (d >= 0 && d < self.rank()) add(node.inputs[p->index], (*self.sizes)[d], p->wraps);
+      continue;
+    }
+    if (name != "index" && name != "index_put" && name != "_index_put_impl" && name != "_unsafe_index_put") continue;
+    auto list = node.inputs.size() > 1 ? GetListElements(g, node.inputs[1]) : std::nullopt;
+    if (!list || static_cast<int>(list->size()) > self.rank()) continue;
+    for (size_t d = 0; d < list->size(); ++d) {
+      const Type& t = g.value((*list)[d]).type;
+      if (!t.IsTensor()) continue;
+      if (!IsIntegers(g, (*list)[d])) break;  // a mask may stand for several dims
+      add((*list)[d], (*self.sizes)[d], true);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<IndexUse> FindIndexUses(const Graph& g) {
+  std::vector<IndexUse> out;
+  Collect(g, g.top(), [](ValueId v) { return std::optional<ValueId>(v); }, out);
+  for (NodeId n : g.Nodes(g.top())) {
+    if (g.node(n).op != "smelt::FusionGroup") continue;
+    const auto* sub = std::get_if<std::shared_ptr<Graph>>(g.node(n).FindAttribute("Subgraph"));
+    if (sub == nullptr) continue;
+    Collect(
+        **sub, (*sub)->top(),
+        [&](ValueId v) -> std::optional<ValueId> {
+          const NodeId def = (*sub)->value(v).def;
+          if (!(*sub)->IsParam(def)) return std::nullopt;
+          return g.node(n).inputs[(*sub)->value(v).def_index];
+        },
+        out);
+  }
+  return out;
+}
+
+}  // namespace smelt

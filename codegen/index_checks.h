@@ -1,0 +1,26 @@
+// The indices that operators use, and the sizes that they must stay below: what a plan checks before it writes
+// anything, where the indices are arguments.
+#ifndef SMELT_CODEGEN_INDEX_CHECKS_H_
+#define SMELT_CODEGEN_INDEX_CHECKS_H_
+
+#include <string>
+#include <vector>
+
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+struct IndexUse {
+  ValueId index;       // in the graph that was given: a tensor of integers
+  Expr limit;          // every element is below
+  bool wraps = false;  // and not below -limit; else not below 0
+  std::string source;  // of the operator
+};
+
+// Of the operators in the top block, those in fusion groups too. Only indices that are values of the top block as they
+// are, not computed inside a group.
+std::vector<IndexUse> FindIndexUses(const Graph& g);
+
+}  // namespace smelt
+
+#endif  // SMELT_CODEGEN_INDEX_CHECKS_H_

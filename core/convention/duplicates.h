@@ -1,0 +1,21 @@
+// The outermost layer: one tensor passed as several arguments becomes one. On the way in repeats are dropped; on the
+// way out there is nothing to do, since both names are the same handle.
+#ifndef SMELT_CORE_CONVENTION_DUPLICATES_H_
+#define SMELT_CORE_CONVENTION_DUPLICATES_H_
+
+#include <string>
+#include <vector>
+
+#include "smelt/core/convention/layer_index.h"
+
+namespace smelt {
+
+// Which caller arguments are the same tensor. Identity where none are.
+struct DuplicatesLayer {
+  std::vector<DistinctIndex> inner_of_outer;  // by CallerIndex
+  std::string ToString() const;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_CORE_CONVENTION_DUPLICATES_H_

@@ -1,0 +1,134 @@
+// The layer of outputs: where each of the caller's results lives.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/core/tensor/region.h"
+#include "smelt/functionalize/functional_counterpart.h"
+#include "smelt/functionalize/functionalizer.h"
+#include "smelt/functionalize/memory.h"
+
+namespace smelt {
+
+absl::Status Functionalizer::NoteOutputs() {
+  Convention& c = result_.convention;
+  // A fresh memory that two outputs (or an output and an argument given it by set_) show is shared.
+  const std::vector<ValueId> outputs(g_.outputs().begin(), g_.outputs().end());
+  absl::flat_hash_map<MemoryId, int> shown;
+  for (ValueId v : outputs) {
+    if (auto it = tensor_of_.find(v); it != tensor_of_.end()) ++shown[tensors_[it->second].memory];
+  }
+  for (const MutatedInput& in : c.mutations.inputs) {
+    if (in.storage && in.final_source == MutatedInput::Source::kGraphOutput) {
+      for (size_t m = 0; m < memories_.size(); ++m) {
+        if (new_outputs_[in.final_output.value()] == memories_[m].version) shown[static_cast<int>(m)] += 2;
+      }
+    }
+  }
+  absl::flat_hash_map<TensorId, int> caller_tensor;
+  for (size_t d = 0; d < tensor_of_distinct_.size(); ++d) {
+    if (tensor_of_distinct_[d] >= 0) caller_tensor[tensor_of_distinct_[d]] = caller_of_distinct_[d];
+  }
+  absl::flat_hash_map<TensorId, int> state_tensor;
+  for (auto [w, t] : states_) state_tensor[t] = w;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    SMELT_RETURN_IF_ERROR(NoteOutput(outputs[i], shown, caller_tensor, state_tensor));
+  }
+  return absl::OkStatus();
+}
+
+GraphOutputIndex Functionalizer::Output(ValueId v) {
+  auto [it, fresh] = output_index_.try_emplace(v, static_cast<int>(new_outputs_.size()));
+  if (fresh) new_outputs_.push_back(v);
+  return GraphOutputIndex(it->second);
+}
+
+absl::Status Functionalizer::NoteOutput(ValueId v, const absl::flat_hash_map<MemoryId, int>& shown,
+                                        const absl::flat_hash_map<TensorId, int>& caller_tensor,
+                                        const absl::flat_hash_map<TensorId, int>& state_tensor) {
+  OutputInfo out;
+  const Value& value = g_.value(v);
+  auto it = tensor_of_.find(v);
+  if (it == tensor_of_.end()) {
+    if (value.type.kind() == TypeKind::kNone) {
+      out.kind = OutputInfo::Kind::kNone;
+    } else if (value.type.kind() == TypeKind::kInt && GetIntExpr(g_, v) && !HasDataSymbols(*GetIntExpr(g_, v))) {
+      out.kind = OutputInfo::Kind::kConstant;
+      out.constant = *GetIntExpr(g_, v);
+    } else if (value.type.kind() == TypeKind::kInt || value.type.kind() == TypeKind::kFloat ||
+               value.type.kind() == TypeKind::kBool) {
+      out.kind = OutputInfo::Kind::kScalar;
+      out.contents = Output(v);
+    } else {
+      return absl::UnimplementedError(absl::StrCat("an output of type ", value.type.ToString()));
+    }
+    result_.convention.outputs.outputs.push_back(std::move(out));
+    return absl::OkStatus();
+  }
+  const TensorId t = it->second;
+  const TensorState& tensor = tensors_[t];
+  const MemoryState& m = memories_[tensor.memory];
+  if (tensor.conjugated || tensor.negated) {
+    // Handed out as a tensor of its own, with its elements resolved: nobody else may see the memory.
+    if (m.origin != MemoryState::Origin::kFresh || shown.at(tensor.memory) != 1)
+      return absl::UnimplementedError("an output that is lazily conjugated or negated and shares memory");
+    const NodeId ret = g_.block(g_.top()).return_node;
+    const ValueId resolved = Read(t, ret);
+    out.kind = OutputInfo::Kind::kFresh;
+    out.contents = Output(resolved);
+    out.geometry = GeometryOf(g_.value(resolved).type.tensor());
+    result_.convention.outputs.outputs.push_back(std::move(out));
+    return absl::OkStatus();
+  }
+  for (MemoryId other : m.may_share) {
+    const bool other_visible = memories_[other].origin != MemoryState::Origin::kFresh || shown.contains(other);
+    if (other_visible)
+      return absl::UnimplementedError(
+          "an output that may, by a branch, share memory with an argument or another output");
+  }
+  out.geometry = tensor.geometry;
+  if (auto c = caller_tensor.find(t); c != caller_tensor.end()) {
+    out.kind = OutputInfo::Kind::kIsArgument;
+    out.argument = CallerIndex(c->second);
+  } else if (auto s = state_tensor.find(t); s != state_tensor.end()) {
+    out.kind = OutputInfo::Kind::kIsState;
+    out.state = s->second;
+  } else if (m.origin != MemoryState::Origin::kFresh) {
+    out.kind = OutputInfo::Kind::kAliasOfMemory;
+    out.memory = ConventionMemory(m);
+    if (tensor.home >= 0) out.argument = CallerIndex(caller_of_distinct_[tensor.home]);
+  } else {
+    out.contents = Output(m.version);
+    const bool whole = SameGeometry(tensor.geometry, m.nominal) && shown.at(tensor.memory) == 1;
+    out.kind = whole ? OutputInfo::Kind::kFresh : OutputInfo::Kind::kAliasOfIntermediate;
+    if (!whole) {
+      // Two memories may hold one and the same value; as storages they differ. Whoever refers to this one refers by
+      // this number.
+      auto [index, fresh] = storage_output_.try_emplace(tensor.memory, out.contents.value());
+      (void)fresh;
+      out.memory = MemoryIndex(result_.convention.overlaps.num_memories + tensor.memory);
+      out.contents = GraphOutputIndex(index->second);
+    }
+  }
+  // The very same tensor returned twice is one object for the caller too.
+  result_.convention.outputs.outputs.push_back(std::move(out));
+  return absl::OkStatus();
+}
+
+bool Functionalizer::HasDataSymbols(const Expr& e) const {
+  for (const std::string& s : e.Symbols()) {
+    if (!s.empty() && s[0] == 'u') return true;
+  }
+  return false;
+}
+
+}  // namespace smelt

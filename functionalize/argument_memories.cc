@@ -1,0 +1,163 @@
+// The outer layers: which arguments are one tensor, and which memory each lives in; the states' memories behind them.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/core/tensor/region.h"
+#include "smelt/functionalize/functional_counterpart.h"
+#include "smelt/functionalize/functionalizer.h"
+#include "smelt/functionalize/memory.h"
+
+namespace smelt {
+
+absl::Status Functionalizer::BindInputs() {
+  // Layer 1: duplicates. The later of two equal arguments is replaced by the first.
+  std::vector<int> user;  // positions among inputs()
+  for (int i = 0; i < static_cast<int>(g_.inputs().size()); ++i) {
+    if (g_.input_infos[i].kind == InputInfo::Kind::kUser) user.push_back(i);
+  }
+  DuplicatesLayer& duplicates = result_.convention.duplicates;
+  duplicates = options_.duplicates;
+  if (duplicates.inner_of_outer.empty()) {
+    for (size_t i = 0; i < user.size(); ++i) duplicates.inner_of_outer.push_back(DistinctIndex(static_cast<int>(i)));
+  }
+  if (duplicates.inner_of_outer.size() != user.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the duplicates layer has ", duplicates.inner_of_outer.size(),
+                                                   " arguments, the graph ", user.size()));
+  }
+  std::vector<ValueId> distinct;
+  std::vector<int> erase;
+  for (size_t i = 0; i < user.size(); ++i) {
+    const int inner = duplicates.inner_of_outer[i].value();
+    const ValueId v = g_.inputs()[user[i]];
+    if (inner == static_cast<int>(distinct.size())) {
+      distinct.push_back(v);
+      caller_of_distinct_.push_back(static_cast<int>(i));
+    } else {
+      g_.ReplaceAllUses(v, distinct[inner]);
+      erase.push_back(user[i]);
+    }
+  }
+  for (auto it = erase.rbegin(); it != erase.rend(); ++it) {
+    g_.EraseParam(g_.top(), *it);
+  }
+
+  // Layer 2: each distinct tensor argument has its own memory; states' storages follow.
+  OverlapsLayer& overlaps = result_.convention.overlaps;
+  for (size_t d = 0; d < distinct.size(); ++d) {
+    const Value& value = g_.value(distinct[d]);
+    if (!value.type.IsTensor()) {
+      overlaps.memory_of.push_back(MemoryIndex());
+      tensor_of_distinct_.push_back(-1);
+      continue;
+    }
+    if (!value.type.tensor().IsComplete())
+      return absl::InvalidArgumentError(absl::StrCat("input %", value.name, " has no complete type"));
+    SymbolicGeometry geometry = GeometryOf(value.type.tensor());
+    if (options_.overlapping && options_.symbolic_strides) {
+      for (size_t k = 0; k < geometry.strides.size(); ++k) {
+        const std::string symbol = absl::StrCat(value.name, ".stride", k);
+        SymbolRanges::Range range;
+        range.hint = Hint(geometry.strides[k]);
+        g_.symbols.Set(symbol, range);
+        geometry.strides[k] = Expr::Symbol(symbol);
+      }
+    }
+    const int home = options_.overlapping ? static_cast<int>(d) : -1;
+    if (!options_.overlapping || memory_of_argument_.empty()) {
+      MemoryState m;
+      m.origin = MemoryState::Origin::kArgument;
+      m.index = overlaps.num_memories++;
+      m.nominal = geometry;
+      m.version = m.initial = distinct[d];
+      m.shared = options_.overlapping;
+      memory_of_argument_.push_back(NewMemory(std::move(m)));
+    }
+    overlaps.memory_of.push_back(MemoryIndex(overlaps.num_memories - 1));
+    tensor_of_distinct_.push_back(NewTensor(memory_of_argument_.back(), geometry, home));
+    initial_geometry_[static_cast<int>(d)] = std::move(geometry);
+    argument_names_[static_cast<int>(d)] = value.name;
+    tensor_of_[distinct[d]] = tensor_of_distinct_.back();
+  }
+  overlaps.num_argument_memories = overlaps.num_memories;
+  overlaps.num_memories += static_cast<int>(g_.weight_storages.size());
+
+  // States: one memory a storage; the weight that spans most of it stands for the contents.
+  std::vector<ValueId> primary(g_.weight_storages.size());
+  std::vector<int64_t> widest(g_.weight_storages.size(), -1);
+  std::vector<std::pair<ValueId, int>> weight_inputs;
+  for (size_t i = 0; i < g_.inputs().size(); ++i) {
+    if (g_.input_infos[i].kind != InputInfo::Kind::kWeight) continue;
+    const int w = g_.input_infos[i].weight;
+    const Weight& weight = g_.weights[w];
+    weight_inputs.push_back({g_.inputs()[i], w});
+    const auto span = weight.geometry.Span();
+    const int64_t bytes = (span.second - span.first) * ItemSize(weight.dtype);
+    if (bytes > widest[weight.storage]) {
+      widest[weight.storage] = bytes;
+      primary[weight.storage] = g_.inputs()[i];
+    }
+  }
+  memory_of_storage_.assign(g_.weight_storages.size(), -1);
+  for (auto [value, w] : weight_inputs) {
+    const Weight& weight = g_.weights[w];
+    if (primary[weight.storage] != value) continue;
+    MemoryState m;
+    m.origin = MemoryState::Origin::kState;
+    m.index = weight.storage;
+    m.nominal = WeightGeometry(weight);
+    m.version = m.initial = value;
+    memory_of_storage_[weight.storage] = NewMemory(std::move(m));
+  }
+  for (auto [value, w] : weight_inputs) {
+    const TensorId t = NewTensor(memory_of_storage_[g_.weights[w].storage], WeightGeometry(g_.weights[w]));
+    tensor_of_[value] = t;
+    states_.push_back({w, t});
+  }
+  return absl::OkStatus();
+}
+
+int64_t Functionalizer::Hint(const Expr& e) const {
+  absl::flat_hash_map<std::string, int64_t> values;
+  for (const std::string& s : e.Symbols()) {
+    auto it = g_.symbol_hints.find(s);
+    values[s] = it == g_.symbol_hints.end() ? 4 : it->second;
+  }
+  auto v = e.Evaluate(values);
+  return v.ok() ? *v : -1;
+}
+
+SymbolicGeometry Functionalizer::WeightGeometry(const Weight& w) {
+  SymbolicGeometry g;
+  g.dtype = w.dtype;
+  g.sizes.assign(w.geometry.sizes.begin(), w.geometry.sizes.end());
+  g.strides.assign(w.geometry.strides.begin(), w.geometry.strides.end());
+  g.offset = w.geometry.offset;
+  return g;
+}
+
+void Functionalizer::FindAbsoluteAccess() {
+  for (NodeId n : g_.AllNodes()) {
+    const std::string& name = g_.node(n).op.name();
+    if (absl::StrContains(name, "as_strided") || name == "aten::set_" || name == "aten::resize_" ||
+        name == "aten::resize_as_") {
+      absolute_access_ = true;
+    }
+  }
+  absl::flat_hash_map<MemoryId, int> users;
+  for (auto [w, t] : states_) ++users[tensors_[t].memory];
+  for (auto [m, n] : users) {
+    if (n > 1) shared_states_.insert(m);
+  }
+}
+
+}  // namespace smelt

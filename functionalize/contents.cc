@@ -1,0 +1,255 @@
+// Reading and writing tensors: views of a memory's contents, new versions of them.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/core/tensor/region.h"
+#include "smelt/functionalize/functional_counterpart.h"
+#include "smelt/functionalize/functionalizer.h"
+#include "smelt/functionalize/memory.h"
+
+namespace smelt {
+namespace {
+
+constexpr char kOverlapMessage[] =
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
+    "clone() the tensor before performing the operation.";
+
+Region RegionOf(const SymbolicGeometry& g) { return Region::Strided(g.offset, g.sizes, g.strides, ItemSize(g.dtype)); }
+
+}  // namespace
+
+MemoryId Functionalizer::NewMemory(MemoryState m) {
+  memories_.push_back(std::move(m));
+  return static_cast<int>(memories_.size()) - 1;
+}
+
+TensorId Functionalizer::NewTensor(MemoryId m, SymbolicGeometry geometry, int home) {
+  tensors_.push_back({m, home, std::move(geometry)});
+  return static_cast<int>(tensors_.size()) - 1;
+}
+
+void Functionalizer::BindFresh(ValueId v) {
+  const Type& t = g_.value(v).type;
+  MemoryState m;
+  m.nominal = GeometryOf(t.tensor());
+  m.version = m.initial = v;
+  tensor_of_[v] = NewTensor(NewMemory(std::move(m)), GeometryOf(t.tensor()));
+}
+
+absl::StatusOr<TensorId> Functionalizer::TensorOf(ValueId v) const {
+  auto it = tensor_of_.find(v);
+  if (it == tensor_of_.end())
+    return absl::InternalError(absl::StrCat("%", g_.value(v).name, " is no tensor that functionalization knows"));
+  return it->second;
+}
+
+NodeId Functionalizer::InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry) {
+  NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::view"), {base}, {TypeOf(geometry)});
+  SetGeometry(n, geometry);
+  return n;
+}
+
+void Functionalizer::SetGeometry(NodeId n, const SymbolicGeometry& geometry) {
+  g_.SetAttribute(n, "sizes", geometry.sizes);
+  g_.SetAttribute(n, "strides", geometry.strides);
+  g_.SetAttribute(n, "offset", geometry.offset);
+  g_.SetAttribute(n, "dtype", static_cast<int64_t>(ScalarTypeOf(geometry.dtype)));
+  g_.SetSource(n, source_);
+}
+
+ValueId Functionalizer::Read(TensorId t, NodeId anchor) {
+  const TensorState tensor = tensors_[t];
+  const MemoryState& m = memories_[tensor.memory];
+  if (!m.shared && SameGeometry(tensor.geometry, m.nominal)) return Resolve(tensor, m.version, anchor);
+  // One view a version and geometry, as long as control flow dominates.
+  const std::vector<CachedView>& cache = view_cache_[tensor.memory];
+  for (auto c = cache.rbegin(); c != cache.rend() && c->version == m.version; ++c) {
+    if (c->home == tensor.home && SameGeometry(c->geometry, tensor.geometry)) {
+      return Resolve(tensor, c->view, anchor);
+    }
+  }
+  const NodeId view = InsertView(anchor, m.version, tensor.geometry);
+  if (m.shared) g_.SetAttribute(view, "argument", static_cast<int64_t>(tensor.home));
+  const ValueId v = g_.node(view).outputs[0];
+  view_cache_[tensor.memory].push_back({m.version, tensor.geometry, v, tensor.home});
+  cache_log_.push_back(tensor.memory);
+  return Resolve(tensor, v, anchor);
+}
+
+ValueId Functionalizer::Resolve(const TensorState& tensor, ValueId v, NodeId anchor) {
+  for (const auto& [lazy, op] :
+       {std::pair(tensor.conjugated, "aten::conj_physical"), std::pair(tensor.negated, "aten::neg")}) {
+    if (!lazy) continue;
+    const TensorType t = g_.value(v).type.tensor();
+    const NodeId n = g_.InsertBefore(anchor, OpName::Get(op), {v}, {Type::Tensor(*t.dtype, *t.sizes)});
+    g_.SetSource(n, source_);
+    v = g_.node(n).outputs[0];
+  }
+  return v;
+}
+
+bool Functionalizer::IsOwner(ValueId v) const {
+  const NodeId def = g_.value(v).def;
+  if (!g_.IsParam(def)) return g_.node(def).op != "smelt::view";
+  if (g_.node(def).parent != g_.top()) return true;
+  const InputInfo& info = g_.input_infos[g_.value(v).def_index];
+  if (info.kind == InputInfo::Kind::kWeight) return g_.weights[info.weight].geometry.offset == 0 && !absolute_access_;
+  return !absolute_access_;
+}
+
+ValueId Functionalizer::Own(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
+  return IsOwner(v) ? Materialize(anchor, v, strides) : ForceMaterialize(anchor, v, strides);
+}
+
+ValueId Functionalizer::Materialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
+  const TensorType& t = g_.value(v).type.tensor();
+  if (SameGeometry({*t.dtype, *t.sizes, strides, 0}, GeometryOf(t))) return v;
+  return ForceMaterialize(anchor, v, strides);
+}
+
+ValueId Functionalizer::ForceMaterialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
+  const TensorType t = g_.value(v).type.tensor();
+  NodeId n =
+      g_.InsertBefore(anchor, OpName::Get("smelt::materialize"), {v}, {Type::Tensor(*t.dtype, *t.sizes, strides)});
+  g_.SetAttribute(n, "strides", strides);
+  g_.SetSource(n, source_);
+  return g_.node(n).outputs[0];
+}
+
+ValueId Functionalizer::WithLayout(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
+  const Value& value = g_.value(v);
+  const TensorType t = value.type.tensor();
+  if (IsOwner(v) && SameGeometry({*t.dtype, *t.sizes, strides, 0}, GeometryOf(t))) return v;
+  if (own_.contains(v) && value.uses.empty()) {
+    g_.SetType(v, Type::Tensor(*t.dtype, *t.sizes, strides));
+    return v;
+  }
+  return Own(anchor, v, strides);
+}
+
+ValueId Functionalizer::Cast(NodeId anchor, ValueId v, DType to) {
+  const TensorType t = g_.value(v).type.tensor();
+  if (*t.dtype == to) return v;
+  std::vector<ValueId> args = {v, InsertConstant(g_, anchor, ScalarTypeOf(to))};
+  NodeId n = g_.InsertBefore(anchor, OpName::Get("prims::convert_element_type"), args,
+                             {Type::Tensor(to, *t.sizes, *t.strides)});
+  g_.SetSource(n, source_);
+  const ValueId out = g_.node(n).outputs[0];
+  own_.insert(out);
+  return out;
+}
+
+absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, const std::vector<Expr>& sizes) {
+  const TensorType t = g_.value(v).type.tensor();
+  if (*t.sizes == sizes) return v;
+  const int lead = static_cast<int>(sizes.size()) - t.rank();
+  if (lead < 0) {
+    // PyTorch lets copy_ drop leading dims of size 1? No: it refuses.
+    return absl::FailedPreconditionError(
+        absl::StrCat("a value of rank ", t.rank(), " cannot be broadcast to rank ", sizes.size()));
+  }
+  SymbolicGeometry g{*t.dtype, sizes, std::vector<Expr>(sizes.size(), Expr(0)), 0};
+  for (int d = 0; d < t.rank(); ++d) {
+    const Expr& have = (*t.sizes)[d];
+    if (have == sizes[lead + d]) {
+      g.strides[lead + d] = (*t.strides)[d];
+    } else if (have != Expr(1)) {
+      return absl::FailedPreconditionError(absl::StrCat("The expanded size of the tensor (", sizes[lead + d].ToString(),
+                                                        ") must match the existing size (", have.ToString(),
+                                                        ") at non-singleton dimension ", d));
+    }
+  }
+  return g_.node(InsertView(anchor, v, g)).outputs[0];
+}
+
+absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor) {
+  const SymbolicGeometry geometry = tensors_[t].geometry;
+  const MemoryId id = tensors_[t].memory;
+  for (size_t d = 0; d < geometry.sizes.size(); ++d) {
+    // PyTorch refuses expanded memory; overlapping windows it writes in order.
+    const std::optional<bool> several = g_.symbols.Less(Expr(1), geometry.sizes[d]);
+    if (geometry.strides[d] == Expr(0) && several.has_value() && *several) {
+      return absl::FailedPreconditionError(kOverlapMessage);
+    }
+  }
+  if (memories_[id].shared && options_.symbolic_strides && checked_.insert({t, t}).second) {
+    NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_internal_overlap"), {Read(t, anchor)}, {});
+    g_.SetSource(n, source_);
+  }
+  if (!memories_[id].may_share.empty()) {
+    return absl::UnimplementedError("a write to memory that a branch's result may share");
+  }
+  v = Cast(anchor, v, geometry.dtype);
+  SMELT_ASSIGN_OR_RETURN(v, Broadcast(anchor, v, geometry.sizes));
+  v = Resolve(tensors_[t], v, anchor);  // what is stored is what reading resolves to the value
+  MemoryState& m = memories_[id];
+  const bool keep_outside = (absolute_access_ && m.origin != MemoryState::Origin::kFresh) ||
+                            shared_states_.contains(id) || m.shared || m.nominal.offset != Expr(0);
+  if (SameGeometry(geometry, m.nominal) && !keep_outside) {
+    m.version = WithLayout(anchor, v, m.nominal.strides);
+  } else if (!keep_outside && geometry.dtype == m.nominal.dtype && geometry.offset == m.nominal.offset &&
+             NumElements(geometry) == NumElements(m.nominal) && IsDense(geometry, g_.symbols) &&
+             IsDense(m.nominal, g_.symbols)) {
+    // All of the storage, in another order of dims: the same bytes seen through the nominal geometry.
+    ValueId laid_out = WithLayout(anchor, v, geometry.strides);
+    SymbolicGeometry nominal = m.nominal;
+    nominal.offset = 0;
+    m.version = g_.node(InsertView(anchor, laid_out, nominal)).outputs[0];
+  } else {
+    NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::write_region"), {m.version, v}, {g_.value(m.version).type});
+    SetGeometry(n, geometry);
+    if (m.shared) g_.SetAttribute(n, "argument", static_cast<int64_t>(tensors_[t].home));
+    m.version = g_.node(n).outputs[0];
+  }
+  ++m.generation;
+  m.written.push_back(geometry);
+  m.written_home.push_back(tensors_[t].home);
+  return absl::OkStatus();
+}
+
+ValueId Functionalizer::FreshContents(NodeId anchor, const SymbolicGeometry& g) {
+  Type type = TypeOf({g.dtype, g.sizes, g.strides, 0});
+  NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::full"), {}, {type});
+  g_.SetAttribute(n, "value", 0.0);
+  g_.SetSource(n, source_);
+  return g_.node(n).outputs[0];
+}
+
+absl::Status Functionalizer::CheckPartialOverlap(TensorId written, TensorId read, NodeId anchor) {
+  if (tensors_[written].memory != tensors_[read].memory || written == read) return absl::OkStatus();
+  const SymbolicGeometry &a = tensors_[written].geometry, &b = tensors_[read].geometry;
+  const bool same_home = tensors_[written].home == tensors_[read].home;
+  if (same_home && SameGeometry(a, b)) return absl::OkStatus();
+  if (memories_[tensors_[written].memory].shared && (!same_home || options_.symbolic_strides)) {
+    // Where the arguments lie is known at the call.
+    const std::pair<TensorId, TensorId> key(written, read);
+    if (!checked_.insert(key).second) return absl::OkStatus();
+    NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_partial_overlap"),
+                               {Read(written, anchor), Read(read, anchor)}, {});
+    g_.SetSource(n, source_);
+    return absl::OkStatus();
+  }
+  if (!IsDense(a, g_.symbols) || !IsDense(b, g_.symbols)) return absl::OkStatus();
+  if (Compare(RegionOf(a), RegionOf(b), g_.symbols) != Overlap::kSome) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+      "location. "
+      "Please clone() the tensor before performing the operation.");
+}
+
+void Functionalizer::DropCachedViews() {
+  for (MemoryId m : cache_log_) view_cache_[m].pop_back();
+  cache_log_.clear();
+}
+
+}  // namespace smelt

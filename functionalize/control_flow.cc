@@ -1,0 +1,294 @@
+// Branches and loops: memories that they write become results.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/core/tensor/region.h"
+#include "smelt/functionalize/functional_counterpart.h"
+#include "smelt/functionalize/functionalizer.h"
+#include "smelt/functionalize/memory.h"
+
+namespace smelt {
+
+absl::Status Functionalizer::ProcessInner(BlockId b) {
+  ++block_depth_;
+  absl::Status s = ProcessBlock(b);
+  --block_depth_;
+  return s;
+}
+
+absl::Status Functionalizer::ProcessIf(NodeId n) {
+  const bool closed = g_.node(n).op.name() == "smelt::cond";
+  // The predicate may be a one-element tensor.
+  const ValueId predicate = g_.node(n).inputs[0];
+  if (auto it = tensor_of_.find(predicate); it != tensor_of_.end()) g_.SetInput(n, 0, Read(it->second, n));
+  const std::vector<BlockId> blocks(g_.node(n).blocks.begin(), g_.node(n).blocks.end());
+  if (closed) {
+    // Operands are what the parameters are: the branch sees the very tensors.
+    for (BlockId b : blocks) {
+      const std::vector<ValueId> params(g_.params(b).begin(), g_.params(b).end());
+      for (size_t i = 0; i < params.size(); ++i) {
+        const ValueId outer = g_.node(n).inputs[i + 1];
+        g_.ReplaceAllUses(params[i], outer);
+      }
+      for (size_t i = params.size(); i-- > 0;) g_.EraseParam(b, static_cast<int>(i));
+    }
+    while (g_.node(n).inputs.size() > 1) g_.RemoveInput(n, static_cast<uint32_t>(g_.node(n).inputs.size()) - 1);
+  }
+  const std::vector<MemoryState> before = memories_;
+  const size_t num_before = before.size();
+  std::vector<std::vector<MemoryState>> after;
+  std::vector<std::vector<ValueId>> results;  // a block's declared results, as values
+  std::vector<std::vector<TensorId>> result_tensors;
+  for (BlockId b : blocks) {
+    for (size_t m = 0; m < num_before; ++m) memories_[m] = before[m];
+    SMELT_RETURN_IF_ERROR(ProcessInner(b));
+    result_tensors.emplace_back();
+    std::vector<ValueId> values;
+    for (ValueId v : g_.results(b)) {
+      auto it = tensor_of_.find(v);
+      result_tensors.back().push_back(it == tensor_of_.end() ? -1 : it->second);
+      values.push_back(it == tensor_of_.end() ? v : Read(it->second, g_.block(b).return_node));
+    }
+    // Views cached while reading results belong to the block.
+    DropCachedViews();
+    results.push_back(std::move(values));
+    after.push_back(std::vector<MemoryState>(memories_.begin(), memories_.begin() + num_before));
+  }
+  // Memories that a branch changed become results.
+  std::vector<MemoryId> changed;
+  for (size_t m = 0; m < num_before; ++m) {
+    for (const auto& a : after) {
+      if (a[m].version != before[m].version) {
+        changed.push_back(static_cast<int>(m));
+        break;
+      }
+    }
+  }
+  for (size_t m = 0; m < num_before; ++m) memories_[m] = before[m];
+  const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    if (!g_.value(outputs[k]).type.IsTensor()) continue;
+    const TensorId t0 = result_tensors[0][k], t1 = result_tensors[1][k];
+    if (t0 == t1 && t0 >= 0 && tensors_[t0].memory < static_cast<int>(num_before)) {
+      tensor_of_[outputs[k]] = t0;  // both branches hand out the same tensor
+      // Its value is not needed as a result; any value will do.
+      continue;
+    }
+    if (t0 < 0 || t1 < 0)
+      return absl::UnimplementedError("a branch's result that is no tensor functionalization knows");
+    const TensorType& declared = g_.value(outputs[k]).type.tensor();
+    SymbolicGeometry geometry = declared.IsComplete() ? GeometryOf(declared) : tensors_[t0].geometry;
+    geometry.offset = 0;
+    if (geometry.sizes != tensors_[t0].geometry.sizes || geometry.sizes != tensors_[t1].geometry.sizes) {
+      return absl::UnimplementedError("branches whose results differ in size");
+    }
+    if (!IsDense(geometry, g_.symbols)) geometry.strides = ContiguousStrides(geometry.sizes);
+    g_.SetType(outputs[k], TypeOf(geometry));
+    for (size_t i = 0; i < 2; ++i) {
+      source_ = g_.node(n).source;
+      results[i][k] = Materialize(g_.block(blocks[i]).return_node, results[i][k], geometry.strides);
+    }
+    BindFresh(outputs[k]);
+    for (TensorId t : {t0, t1}) {
+      const MemoryId outer = tensors_[t].memory;
+      if (outer >= static_cast<int>(num_before)) continue;
+      const MemoryId fresh = tensors_[tensor_of_[outputs[k]]].memory;
+      memories_[fresh].may_share.push_back(outer);
+      memories_[outer].may_share.push_back(fresh);
+    }
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    for (size_t k = 0; k < results[i].size(); ++k) {
+      g_.SetInput(g_.block(blocks[i]).return_node, static_cast<uint32_t>(k), results[i][k]);
+    }
+    for (MemoryId m : changed) g_.AddResult(blocks[i], after[i][m].version);
+  }
+  for (MemoryId m : changed) {
+    if (!SameGeometry(after[0][m].nominal, before[m].nominal) ||
+        !SameGeometry(after[1][m].nominal, before[m].nominal)) {
+      return absl::UnimplementedError("memory resized inside a branch");
+    }
+    ValueId out = g_.AddNodeOutput(n, g_.value(before[m].version).type);
+    MemoryState& memory = memories_[m];
+    memory.version = out;
+    ++memory.generation;
+    for (const auto& a : after) {
+      memory.written.insert(memory.written.end(), a[m].written.begin() + before[m].written.size(), a[m].written.end());
+      memory.written_home.insert(memory.written_home.end(), a[m].written_home.begin() + before[m].written_home.size(),
+                                 a[m].written_home.end());
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Functionalizer::CollectWritten(BlockId b, absl::flat_hash_set<MemoryId>& out) {
+  for (NodeId n : g_.Nodes(b)) {
+    for (BlockId inner : g_.node(n).blocks) CollectWritten(inner, out);
+    const FunctionSchema* schema = FindSchema(g_.node(n).op);
+    if (schema == nullptr || !schema->IsMutable()) continue;
+    for (size_t i = 0; i < schema->arguments.size() && i < g_.node(n).inputs.size(); ++i) {
+      if (!IsWritten(schema->arguments[i])) continue;
+      ValueId v = g_.node(n).inputs[i];
+      // Up through views and in-place results to something defined outside.
+      while (!tensor_of_.contains(v)) {
+        const NodeId def = g_.value(v).def;
+        if (g_.IsParam(def) || g_.node(def).inputs.empty()) break;
+        const std::string& name = g_.node(def).op.name();
+        if (name == "prim::ListUnpack" || IsViewOp(g_, def) || IsMutableNode(def)) {
+          v = g_.node(def).inputs[0];
+        } else {
+          break;
+        }
+      }
+      if (auto it = tensor_of_.find(v); it != tensor_of_.end()) out.insert(tensors_[it->second].memory);
+    }
+  }
+}
+
+bool Functionalizer::IsMutableNode(NodeId n) const {
+  const FunctionSchema* schema = FindSchema(g_.node(n).op);
+  return schema != nullptr && schema->IsMutable();
+}
+
+absl::Status Functionalizer::ProcessLoop(NodeId n) {
+  const bool is_while = g_.node(n).op.name() == "smelt::while_loop";
+  // smelt::while_loop(carried..., additional...) {cond(all), body(all) -> carried}; prim::Loop(trips, condition,
+  // carried...) {body(i, carried...) -> condition, carried...}.
+  const std::vector<BlockId> blocks(g_.node(n).blocks.begin(), g_.node(n).blocks.end());
+  const BlockId body = blocks.back();
+  const int first_input = is_while ? 0 : 2;
+  const int first_param = is_while ? 0 : 1;
+  int num_carried = static_cast<int>(g_.node(n).outputs.size());
+  if (is_while) {
+    // Additional operands are constants of the loop: they are captured.
+    for (BlockId b : blocks) {
+      for (int i = static_cast<int>(g_.params(b).size()) - 1; i >= num_carried; --i) {
+        g_.ReplaceAllUses(g_.params(b)[i], g_.node(n).inputs[i]);
+        g_.EraseParam(b, i);
+      }
+    }
+    while (static_cast<int>(g_.node(n).inputs.size()) > num_carried)
+      g_.RemoveInput(n, static_cast<uint32_t>(g_.node(n).inputs.size()) - 1);
+  }
+  // What is written in the body and lives outside is carried too.
+  absl::flat_hash_set<MemoryId> written_set;
+  CollectWritten(body, written_set);
+  if (is_while) CollectWritten(blocks[0], written_set);
+  std::vector<MemoryId> written(written_set.begin(), written_set.end());
+  std::sort(written.begin(), written.end());
+
+  std::vector<SymbolicGeometry> layouts(num_carried);
+  for (int i = 0; i < num_carried; ++i) {
+    const ValueId out = g_.node(n).outputs[i];
+    if (!g_.value(out).type.IsTensor()) continue;
+    SMELT_ASSIGN_OR_RETURN(TensorId init, TensorOf(g_.node(n).inputs[first_input + i]));
+    SymbolicGeometry geometry = tensors_[init].geometry;
+    geometry.offset = 0;
+    if (!IsDense(geometry, g_.symbols)) geometry.strides = ContiguousStrides(geometry.sizes);
+    const TensorType& declared = g_.value(out).type.tensor();
+    if (declared.IsComplete() && IsDense(GeometryOf(declared), g_.symbols) && *declared.sizes == geometry.sizes)
+      geometry = GeometryOf(declared);
+    if (declared.dtype && *declared.dtype != geometry.dtype)
+      return absl::UnimplementedError("a loop-carried tensor that changes its dtype");
+    layouts[i] = geometry;
+    g_.SetInput(n, first_input + i, Materialize(n, Read(init, n), geometry.strides));
+    g_.SetType(out, TypeOf(geometry));
+    for (BlockId b : blocks) g_.SetType(g_.params(b)[first_param + i], TypeOf(geometry));
+  }
+  if (!is_while) {
+    for (int i = 0; i < 2; ++i) {
+      if (auto it = tensor_of_.find(g_.node(n).inputs[i]); it != tensor_of_.end())
+        g_.SetInput(n, i, Read(it->second, n));
+    }
+  }
+  const std::vector<MemoryState> before = memories_;
+  const size_t num_before = before.size();
+  for (MemoryId m : written) g_.AddNodeInput(n, before[m].version);
+
+  // After the loop a memory's version is the node's output; inside, each block's parameter.
+  std::vector<std::vector<ValueId>> block_versions;
+  for (BlockId b : blocks) {
+    std::vector<ValueId> versions;
+    for (MemoryId m : written) versions.push_back(g_.AddParam(b, g_.value(before[m].version).type));
+    block_versions.push_back(std::move(versions));
+  }
+  for (size_t bi = 0; bi < blocks.size(); ++bi) {
+    const BlockId b = blocks[bi];
+    for (size_t m = 0; m < num_before; ++m) memories_[m] = before[m];
+    for (size_t k = 0; k < written.size(); ++k) memories_[written[k]].version = block_versions[bi][k];
+    std::vector<MemoryId> own;
+    for (int i = 0; i < num_carried; ++i) {
+      const ValueId p = g_.params(b)[first_param + i];
+      if (!g_.value(p).type.IsTensor()) continue;
+      BindFresh(p);
+      own.push_back(tensors_[tensor_of_[p]].memory);
+    }
+    SMELT_RETURN_IF_ERROR(ProcessInner(b));
+    for (MemoryId m : own) {
+      if (memories_[m].generation > 0)
+        return absl::UnimplementedError("a loop's body writes into a carried tensor itself");
+    }
+    const NodeId ret = g_.block(b).return_node;
+    for (size_t k = 0; k < g_.results(b).size(); ++k) {
+      const ValueId v = g_.results(b)[k];
+      auto it = tensor_of_.find(v);
+      if (it == tensor_of_.end()) continue;
+      ValueId now = Read(it->second, ret);
+      const int carried = is_while ? (b == body ? static_cast<int>(k) : -1) : static_cast<int>(k) - 1;
+      if (carried >= 0) {
+        if (tensors_[it->second].geometry.sizes != layouts[carried].sizes)
+          return absl::UnimplementedError("a loop-carried tensor that changes its size");
+        now = Materialize(ret, now, layouts[carried].strides);
+      }
+      g_.SetInput(ret, static_cast<uint32_t>(k), now);
+    }
+    DropCachedViews();
+    if (b == body) {
+      for (MemoryId m : written) g_.AddResult(b, memories_[m].version);
+      for (size_t m = 0; m < num_before; ++m) {
+        if (memories_[m].generation != before[m].generation && !written_set.contains(static_cast<int>(m))) {
+          return absl::UnimplementedError("a loop's body writes to memory through a path that is not followed");
+        }
+      }
+      for (MemoryId m : written) {
+        if (!SameGeometry(memories_[m].nominal, before[m].nominal))
+          return absl::UnimplementedError("memory resized inside a loop");
+      }
+    } else {
+      for (size_t m = 0; m < num_before; ++m) {
+        if (memories_[m].generation != before[m].generation)
+          return absl::UnimplementedError("a loop's condition that writes to memory");
+      }
+    }
+    if (b != body) continue;
+    // Keep what was written for the convention.
+    for (MemoryId m : written) {
+      MemoryState state = before[m];
+      state.written = memories_[m].written;
+      state.written_home = memories_[m].written_home;
+      state.generation = memories_[m].generation + 1;
+      after_loop_[m] = state;
+    }
+  }
+  for (size_t m = 0; m < num_before; ++m) memories_[m] = before[m];
+  for (MemoryId m : written) {
+    memories_[m] = after_loop_[m];
+    memories_[m].version = g_.AddNodeOutput(n, g_.value(before[m].version).type);
+  }
+  for (int i = 0; i < num_carried; ++i) {
+    if (g_.value(g_.node(n).outputs[i]).type.IsTensor()) BindFresh(g_.node(n).outputs[i]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace smelt

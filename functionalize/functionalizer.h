@@ -1,0 +1,205 @@
+// The abstract interpreter behind Functionalize: walks a program in order over memories and tensors (memory.h).
+// Internal.
+//
+//   argument_memories.cc   duplicates and overlapping arguments: the outer layers
+//   contents.cc            reading and writing tensors
+//   operators.cc           the program, a node at a time
+//   control_flow.cc        branches and loops
+//   mutated_inputs.cc, aliased_outputs.cc   the inner layers, when the walk is over
+#ifndef SMELT_FUNCTIONALIZE_FUNCTIONALIZER_H_
+#define SMELT_FUNCTIONALIZE_FUNCTIONALIZER_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "smelt/core/convention/convention.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/functionalize/functionalize.h"
+#include "smelt/functionalize/memory.h"
+
+namespace smelt {
+
+// A view operator, but for the pure form's own.
+bool IsViewOp(const Graph& g, NodeId n);
+
+class Functionalizer {
+ public:
+  Functionalizer(Graph& g, const FunctionalizeOptions& options) : g_(g), options_(options) {}
+
+  absl::StatusOr<FunctionalizeResult> Run();
+
+ private:
+  // --- errors ---
+  absl::Status At(NodeId n, absl::Status s) const;
+
+  // --- inputs ---
+  absl::Status BindInputs();
+
+  // The value of an expression for the example that was exported.
+  int64_t Hint(const Expr& e) const;
+
+  static SymbolicGeometry WeightGeometry(const Weight& w);
+
+  // Where the program addresses storages absolutely, an argument's memory may be read outside the argument: then its
+  // contents are never renamed to a value that holds the argument alone.
+  void FindAbsoluteAccess();
+
+  // --- memory ---
+  MemoryId NewMemory(MemoryState m);
+  TensorId NewTensor(MemoryId m, SymbolicGeometry geometry, int home = -1);
+  void BindFresh(ValueId v);
+  absl::StatusOr<TensorId> TensorOf(ValueId v) const;
+
+  NodeId InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry);
+  void SetGeometry(NodeId n, const SymbolicGeometry& geometry);
+
+  // The value of a tensor now, for a use just before `anchor`.
+  ValueId Read(TensorId t, NodeId anchor);
+
+  // Whether `v` may stand for a memory of its own: it is no view of another one, and counts from its first element.
+  bool IsOwner(ValueId v) const;
+  // The same elements as contents of a memory of their own, in the layout `strides`.
+  ValueId Own(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
+  ValueId Materialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
+  ValueId ForceMaterialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
+
+  // `v` in the layout `strides`: where a node of ours has just made it for this purpose, it is told to make it so.
+  ValueId WithLayout(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
+
+  ValueId Cast(NodeId anchor, ValueId v, DType to);
+
+  absl::StatusOr<ValueId> Broadcast(NodeId anchor, ValueId v, const std::vector<Expr>& sizes);
+
+  // The same elements negated or conjugated, for tensors that are lazily so.
+  ValueId Resolve(const TensorState& tensor, ValueId v, NodeId anchor);
+
+  // Replaces what the tensor holds by `v` (its dtype and sizes, or broadcast and cast to them).
+  absl::Status Write(TensorId t, ValueId v, NodeId anchor);
+
+  // --- walking ---
+  struct CachedView {
+    ValueId version;
+    SymbolicGeometry geometry;
+    ValueId view;
+    int home = -1;
+  };
+
+  absl::Status ProcessBlock(BlockId b);
+
+  static bool IsTensorList(const Type& t);
+
+  absl::Status ProcessNode(NodeId n);
+
+  absl::Status ProcessUnpack(NodeId n);
+
+  absl::Status ProcessView(NodeId n);
+
+  // as_strided's offset counts from the storage's first element; an argument's geometry counts from the argument's own.
+  void CountFromArgument(NodeId n, int offset_argument, TensorId base, SymbolicGeometry& geometry) const;
+  Expr ArgumentOffset(TensorId t) const;
+  int DistinctOf(int memory) const;
+
+  absl::Status ProcessInPlaceView(NodeId n);
+
+  // set_.source_Tensor(self, source); set_.source_Tensor_storage_offset(self, source, offset, size, stride);
+  // set_(self).
+  absl::Status ProcessSet(NodeId n);
+
+  // New contents nobody has written yet: zeros, so that runs repeat.
+  ValueId FreshContents(NodeId anchor, const SymbolicGeometry& g);
+
+  absl::Status ProcessResize(NodeId n);
+
+  absl::Status Resize(TensorId self, const std::vector<Expr>& sizes, NodeId anchor);
+
+  bool HasDuplicates() const;
+
+  // Makes the inputs of a pure node values.
+  absl::Status ReadInputs(NodeId n, NodeId anchor);
+  absl::StatusOr<ValueId> ReadList(ValueId list, NodeId anchor);
+
+  absl::Status ProcessPure(NodeId n);
+
+  // In-place and out= operators: the functional counterpart, then the write.
+  absl::Status ProcessWrite(NodeId n, const FunctionSchema& schema);
+
+  // PyTorch's elementwise kernels refuse operands that overlap the written tensor, unless they are the same elements;
+  // it looks only at tensors that cover their span (assert_no_partial_overlap).
+  absl::Status CheckPartialOverlap(TensorId written, TensorId read, NodeId anchor);
+
+  // --- control flow ---
+  // A branch or body whose parameters stand for known tensors.
+  absl::Status ProcessInner(BlockId b);
+
+  absl::Status ProcessIf(NodeId n);
+
+  // Views cached since the outermost block began do not dominate what comes after an inner one.
+  void DropCachedViews();
+
+  // The outer memories that a body may write, found by following views back from written operands.
+  void CollectWritten(BlockId b, absl::flat_hash_set<MemoryId>& out);
+  bool IsMutableNode(NodeId n) const;
+
+  absl::Status ProcessLoop(NodeId n);
+
+  // --- the convention ---
+  GraphOutputIndex Output(ValueId v);
+
+  absl::Status BuildConvention();
+  void NoteMutations();
+  absl::Status NoteOutputs();
+
+  MemoryId ArgumentMemory(int distinct) const;
+  const SymbolicGeometry& InitialGeometry(int distinct) const { return initial_geometry_.at(distinct); }
+
+  void NoteInput(TensorId t, MemoryId own, const SymbolicGeometry& initial, MutatedInput in);
+  MemoryIndex ConventionMemory(const MemoryState& m) const;
+
+  absl::Status NoteOutput(ValueId v, const absl::flat_hash_map<MemoryId, int>& shown,
+                          const absl::flat_hash_map<TensorId, int>& caller_tensor,
+                          const absl::flat_hash_map<TensorId, int>& state_tensor);
+
+  bool HasDataSymbols(const Expr& e) const;
+
+  // --- cleaning up ---
+  bool IsRemovable(NodeId n) const;
+  void EraseDead(BlockId b);
+
+  Graph& g_;
+  const FunctionalizeOptions& options_;
+  FunctionalizeResult result_;
+  std::vector<MemoryState> memories_;
+  std::vector<TensorState> tensors_;
+  absl::flat_hash_map<ValueId, TensorId> tensor_of_;
+  absl::flat_hash_map<ValueId, std::vector<ValueId>> lists_;          // prim::ListConstruct
+  absl::flat_hash_map<ValueId, std::vector<TensorId>> tensor_lists_;  // lists of views
+  absl::flat_hash_set<ValueId> own_;                                  // made here, layout free to choose
+  std::vector<TensorId> tensor_of_distinct_;
+  std::vector<int> caller_of_distinct_;
+  std::vector<MemoryId> memory_of_argument_;                     // by MemoryIndex
+  absl::flat_hash_map<int, SymbolicGeometry> initial_geometry_;  // by DistinctIndex
+  absl::flat_hash_map<int, std::string> argument_names_;         // by DistinctIndex
+  std::vector<MemoryId> memory_of_storage_;                      // by weight storage
+  std::vector<std::pair<int, TensorId>> states_;                 // weight, its tensor
+  absl::flat_hash_set<MemoryId> shared_states_;
+  absl::flat_hash_set<std::pair<TensorId, TensorId>> checked_;  // for partial overlap, at run time
+  bool absolute_access_ = false;
+  absl::flat_hash_map<MemoryId, std::vector<CachedView>> view_cache_;
+  std::vector<MemoryId> cache_log_;
+  int block_depth_ = 0;
+  absl::flat_hash_map<MemoryId, MemoryState> after_loop_;
+  std::shared_ptr<const SourceLocation> source_;
+  std::vector<ValueId> new_outputs_;
+  absl::flat_hash_map<ValueId, int> output_index_;
+  absl::flat_hash_map<MemoryId, int> storage_output_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_FUNCTIONALIZE_FUNCTIONALIZER_H_

@@ -1,0 +1,619 @@
+#include "smelt/pipeline/eager_plan.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/functionalize/functional_counterpart.h"
+#include "smelt/functionalize/functionalize.h"
+#include "smelt/functionalize/open_composites.h"
+#include "smelt/fuser/expand_composites.h"
+#include "smelt/fuser/fuse.h"
+#include "smelt/schema/eager_ops.h"
+
+namespace smelt {
+namespace {
+
+bool IsTensorValue(const Graph& g, ValueId v) { return g.value(v).type.IsTensor(); }
+
+std::optional<DType> DTypeOf(const Graph& g, ValueId v) {
+  return IsTensorValue(g, v) ? g.value(v).type.tensor().dtype : std::nullopt;
+}
+
+// The pure graph of one operator. Its inputs are the operands that are known only at the call, in order.
+class CallGraph {
+ public:
+  // flat: tensors of one dim, of one common size (those of no dims keep that).
+  CallGraph(const Graph& outer, bool flat) : outer_(outer), flat_(flat), g_(std::make_unique<Graph>()) {}
+
+  // The operand in this graph.
+  absl::StatusOr<ValueId> Operand(ValueId v) {
+    const NodeId end = g_->block(g_->top()).return_node;
+    const Value& value = outer_.value(v);
+    if (auto c = GetConstant(outer_, v); c && !std::holds_alternative<Tensor>(*c)) return InsertConstant(*g_, end, *c);
+    if (value.type.IsTensor()) return TensorOperand(v);
+    if (auto elements = GetListElements(outer_, v)) {
+      std::vector<ValueId> list;
+      for (ValueId e : *elements) {
+        SMELT_ASSIGN_OR_RETURN(ValueId x, Operand(e));
+        list.push_back(x);
+      }
+      return g_->node(g_->InsertBefore(end, OpName::Get("prim::ListConstruct"), list, {value.type})).outputs[0];
+    }
+    switch (value.type.kind()) {
+      case TypeKind::kInt:
+      case TypeKind::kFloat:
+      case TypeKind::kBool: {
+        const std::string name = absl::StrCat("n", operands_.size());
+        const ValueId x = g_->AddInput(name, value.type);
+        // A size or an index; a pointwise operator takes it as a number.
+        if (value.type.kind() == TypeKind::kInt && !flat_) {
+          g_->SetExpr(x, Expr::Symbol(name));
+          g_->symbols.Set(name, {.min = INT64_MIN, .hint = 4});
+          g_->symbol_hints[name] = 4;
+        }
+        operands_.push_back(v);
+        return x;
+      }
+      default:
+        return absl::UnimplementedError(
+            absl::StrCat("%", value.name, ", of type ", value.type.ToString(), ", which only the call knows"));
+    }
+  }
+
+  absl::StatusOr<std::vector<ValueId>> Apply(OpName op, const std::vector<ValueId>& args, size_t results,
+                                             std::shared_ptr<const SourceLocation> source) {
+    const NodeId n = g_->Append(g_->top(), op, args, std::vector<Type>(results, Type::Tensor()));
+    g_->SetSource(n, std::move(source));
+    SMELT_RETURN_IF_ERROR(InferNode(*g_, n));
+    return std::vector<ValueId>(g_->node(n).outputs.begin(), g_->node(n).outputs.end());
+  }
+  absl::StatusOr<ValueId> Cast(ValueId v, DType to) {
+    const TensorType t = g_->value(v).type.tensor();
+    if (!t.dtype || !t.sizes) return absl::UnimplementedError("a result of unknown type");
+    if (*t.dtype == to) return v;
+    const ValueId code = InsertConstant(*g_, g_->block(g_->top()).return_node, ScalarTypeOf(to));
+    const NodeId n = g_->Append(g_->top(), OpName::Get("prims::convert_element_type"), {v, code},
+                                {Type::Tensor(to, *t.sizes, t.strides ? *t.strides : ContiguousStrides(*t.sizes))});
+    return g_->node(n).outputs[0];
+  }
+  ValueId Constant(const ConstantValue& c) { return InsertConstant(*g_, g_->block(g_->top()).return_node, c); }
+
+  Graph& graph() { return *g_; }
+  const std::vector<ValueId>& operands() const { return operands_; }
+
+ private:
+  absl::StatusOr<ValueId> TensorOperand(ValueId v) {
+    const TensorType& t = outer_.value(v).type.tensor();
+    if (!t.dtype)
+      return absl::UnimplementedError(absl::StrCat("the dtype of %", outer_.value(v).name, " is not known"));
+    std::vector<Expr> sizes;
+    if (flat_) {
+      if (!t.sizes || t.rank() > 0) sizes.push_back(Symbol("n", 1024));
+    } else {
+      if (!t.sizes) {
+        return absl::UnimplementedError(absl::StrCat("the sizes of %", outer_.value(v).name, " are not known"));
+      }
+      for (const Expr& e : *t.sizes) sizes.push_back(Size(e));
+    }
+    operands_.push_back(v);
+    return g_->AddInput(absl::StrCat("a", operands_.size() - 1), Type::Tensor(*t.dtype, sizes));
+  }
+
+  Expr Symbol(const std::string& name, int64_t hint, SymbolRanges::Range range = {}) {
+    range.hint = hint;
+    g_->symbols.Set(name, range);
+    g_->symbol_hints[name] = hint;
+    return Expr::Symbol(name);
+  }
+  // A size that is no constant is a symbol of the call; equal expressions are one.
+  Expr Size(const Expr& e) {
+    if (e.IsConstant()) return e;
+    const std::string text = e.IsPoison() ? absl::StrCat("?", sizes_.size()) : e.ToString();
+    auto it = sizes_.find(text);
+    if (it != sizes_.end()) return it->second;
+    absl::flat_hash_map<std::string, int64_t> values;
+    for (const std::string& s : e.Symbols()) {
+      auto hint = outer_.symbol_hints.find(s);
+      values[s] = hint == outer_.symbol_hints.end() ? 4 : hint->second;
+    }
+    auto hint = e.Evaluate(values);
+    const SymbolRanges::Range range = e.IsSymbol() ? outer_.symbols.Get(e.SymbolName()) : SymbolRanges::Range();
+    const Expr made = Symbol(absl::StrCat("d", sizes_.size()), hint.ok() ? *hint : 4, range);
+    sizes_.insert({text, made});
+    return made;
+  }
+
+  const Graph& outer_;
+  const bool flat_;
+  std::unique_ptr<Graph> g_;
+  std::vector<ValueId> operands_;
+  absl::flat_hash_map<std::string, Expr> sizes_;
+};
+
+class EagerBuilder {
+ public:
+  EagerBuilder(Graph& g, BundleBuilder& builder)
+      : g_(g), builder_(builder), program_(std::make_unique<fb::EagerProgramT>()) {}
+
+  absl::StatusOr<std::unique_ptr<fb::EagerProgramT>> Run() {
+    program_->states.assign(g_.weights.size(), -1);
+    for (size_t i = 0; i < g_.inputs().size(); ++i) {
+      const InputInfo& info = g_.input_infos[i];
+      if (info.kind == InputInfo::Kind::kUser) {
+        program_->args.push_back(Number(g_.inputs()[i]));
+      } else if (program_->states[info.weight] >= 0) {
+        numbers_[g_.inputs()[i]] = program_->states[info.weight];
+      } else {
+        program_->states[info.weight] = Number(g_.inputs()[i]);
+      }
+    }
+    program_->blocks.push_back(std::make_unique<fb::EagerBlockT>());
+    SMELT_RETURN_IF_ERROR(Block(g_.top(), 0));
+    for (ValueId v : g_.outputs()) {
+      if (g_.value(v).type.kind() == TypeKind::kList) return absl::UnimplementedError("a list as an output");
+      program_->outputs.push_back(Number(v));
+    }
+    program_->num_values = next_;
+    return std::move(program_);
+  }
+
+ private:
+  // The number of a value; values that are one tensor have one number.
+  int Number(ValueId v) {
+    auto [it, fresh] = numbers_.try_emplace(v, next_);
+    if (fresh) ++next_;
+    return it->second;
+  }
+  int NumberOf(ValueId v) { return Number(v); }
+
+  fb::EagerInstrT& Emit(fb::EagerKind kind, NodeId n) {
+    auto i = std::make_unique<fb::EagerInstrT>();
+    i->kind = kind;
+    if (g_.node(n).source != nullptr) i->source = g_.node(n).source->ToString();
+    program_->blocks[block_]->instrs.push_back(std::move(i));
+    return *program_->blocks[block_]->instrs.back();
+  }
+  void Inputs(fb::EagerInstrT& i, NodeId n) {
+    for (ValueId v : g_.node(n).inputs) i.inputs.push_back(Number(v));
+  }
+  void Outputs(fb::EagerInstrT& i, NodeId n) {
+    for (ValueId v : g_.node(n).outputs) i.outputs.push_back(Number(v));
+  }
+
+  absl::Status Block(BlockId b, int index) {
+    const int outer = block_;
+    block_ = index;
+    for (ValueId v : g_.params(b)) {
+      if (b != g_.top()) program_->blocks[index]->params.push_back(Number(v));
+    }
+    for (NodeId n : g_.Nodes(b)) {
+      absl::Status s = EmitNode(n);
+      if (!s.ok()) {
+        const Node& node = g_.node(n);
+        if (!node.blocks.empty()) return s;
+        return Annotate(
+            s, node.source ? absl::StrCat(node.op.full(), " (", node.source->ToString(), ")") : node.op.full());
+      }
+    }
+    if (b != g_.top()) {
+      for (ValueId v : g_.results(b)) program_->blocks[index]->results.push_back(Number(v));
+    }
+    block_ = outer;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<int> Inner(BlockId b) {
+    const int index = static_cast<int>(program_->blocks.size());
+    program_->blocks.push_back(std::make_unique<fb::EagerBlockT>());
+    SMELT_RETURN_IF_ERROR(Block(b, index));
+    return index;
+  }
+
+  absl::Status EmitNode(NodeId n) {
+    const Node& node = g_.node(n);
+    const std::string& name = node.op.name();
+    const OpInfo& info = GetOpInfo(node.op);
+    if (name == "prim::Constant") return EmitConstant(n);
+    if (name == "prim::If" || name == "smelt::cond") return EmitControl(fb::EagerKind::If, n);
+    if (name == "prim::Loop") return EmitControl(fb::EagerKind::Loop, n);
+    if (name == "smelt::while_loop") return EmitControl(fb::EagerKind::While, n);
+    if (!node.blocks.empty()) return absl::UnimplementedError("control flow of this kind");
+    if (name == "smelt::size") return EmitSize(n);
+    if (name == "aten::copy_") return EmitCopy(n);
+    if (name == "aten::set_" || name == "aten::resize_" || name == "aten::resize_as_") return EmitGeometry(n);
+    for (ValueId v : node.inputs) {
+      const bool complex = DTypeOf(g_, v) && IsComplex(*DTypeOf(g_, v));
+      if (complex && (name == "aten::_conj" || name == "aten::conj" || name == "aten::adjoint" || name == "aten::mH"))
+        return absl::UnimplementedError("lazy conjugation of complex tensors");
+    }
+    if (info.kind == OpKind::kInplaceView) {
+      if (!IsEagerViewOp(info.functional.full())) return absl::UnimplementedError("a change of geometry of this kind");
+      fb::EagerInstrT& i = Emit(fb::EagerKind::ViewInPlace, n);
+      i.op = info.functional.full();
+      Inputs(i, n);
+      Same(n, 0, node.inputs[0]);
+      return absl::OkStatus();
+    }
+    if (IsEagerViewOp(node.op.full())) {
+      fb::EagerInstrT& i = Emit(fb::EagerKind::View, n);
+      i.op = node.op.full();
+      Inputs(i, n);
+      Outputs(i, n);
+      return absl::OkStatus();
+    }
+    if (info.kind == OpKind::kView) return absl::UnimplementedError("a view of this kind");
+    if (name == "aten::to" || name == "aten::type_as" || name == "aten::float" || name == "aten::_to_copy" ||
+        name == "prims::convert_element_type") {
+      return EmitConversion(n);
+    }
+    const bool numbers = info.kind == OpKind::kScalar || info.kind == OpKind::kContainer ||
+                         absl::StartsWith(name, "prim::") || absl::StartsWith(name, "aten::_assert") ||
+                         absl::StartsWith(name, "aten::sym_");
+    if (numbers && IsEagerNumberOp(name)) return EmitNumber(n);
+    bool all_known = !node.outputs.empty();
+    for (ValueId v : node.outputs) all_known = all_known && g_.value(v).expr.has_value();
+    if (all_known) return EmitSize(n);
+    if (numbers) return absl::UnimplementedError("an operator on numbers or lists of this kind");
+    const FunctionSchema* schema = FindSchema(node.op);
+    if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
+    if (schema->IsMutable()) return EmitWrite(n, *schema);
+    return EmitPure(n);
+  }
+
+  void Same(NodeId n, size_t output, ValueId as) {
+    if (output < g_.node(n).outputs.size()) numbers_[g_.node(n).outputs[output]] = Number(as);
+  }
+
+  // --- numbers ---
+  absl::Status EmitConstant(NodeId n) {
+    const ValueId out = g_.node(n).outputs[0];
+    auto c = GetConstant(g_, out);
+    if (!c) {
+      // A string of a device, a type: nobody computes with it.
+      fb::EagerInstrT& i = Emit(fb::EagerKind::None, n);
+      i.outputs = {Number(out)};
+      return absl::OkStatus();
+    }
+    if (const auto* t = std::get_if<Tensor>(&*c)) {
+      auto tensor = std::make_unique<fb::EagerTensorT>();
+      const Tensor dense = t->Clone();
+      tensor->value = Number(out);
+      tensor->storage = builder_.AddConstantStorage(dense);
+      tensor->dtype = static_cast<uint8_t>(dense.dtype());
+      tensor->sizes.assign(dense.sizes().begin(), dense.sizes().end());
+      program_->tensors.push_back(std::move(tensor));
+      return absl::OkStatus();
+    }
+    fb::EagerInstrT& i = Emit(fb::EagerKind::None, n);
+    i.outputs = {Number(out)};
+    if (const auto* v = std::get_if<int64_t>(&*c)) i.kind = fb::EagerKind::Int, i.ints = {*v};
+    if (const auto* v = std::get_if<double>(&*c)) i.kind = fb::EagerKind::Float, i.floats = {*v};
+    if (const auto* v = std::get_if<bool>(&*c)) i.kind = fb::EagerKind::Bool, i.ints = {*v};
+    if (const auto* v = std::get_if<std::string>(&*c)) i.kind = fb::EagerKind::String, i.text = *v;
+    if (const auto* v = std::get_if<std::vector<int64_t>>(&*c)) i.kind = fb::EagerKind::IntList, i.ints = *v;
+    if (const auto* v = std::get_if<std::vector<double>>(&*c)) i.kind = fb::EagerKind::FloatList, i.floats = *v;
+    if (const auto* v = std::get_if<std::vector<bool>>(&*c)) {
+      i.kind = fb::EagerKind::BoolList;
+      i.ints.assign(v->begin(), v->end());
+    }
+    return absl::OkStatus();
+  }
+  absl::Status EmitSize(NodeId n) {
+    for (ValueId v : std::vector<ValueId>(g_.node(n).outputs.begin(), g_.node(n).outputs.end())) {
+      std::optional<Expr> e = g_.value(v).expr;
+      if (const Attribute* a = g_.node(n).FindAttribute("value"); !e && a != nullptr) {
+        if (const Expr* x = std::get_if<Expr>(a)) e = *x;
+      }
+      if (!e) return absl::UnimplementedError("a size that is not known");
+      fb::EagerInstrT& i = Emit(fb::EagerKind::Size, n);
+      i.expr = builder_.AddExpr(*e);
+      i.outputs = {Number(v)};
+    }
+    return absl::OkStatus();
+  }
+  absl::Status EmitNumber(NodeId n) {
+    fb::EagerInstrT& i = Emit(fb::EagerKind::Number, n);
+    i.op = g_.node(n).op.name();
+    Inputs(i, n);
+    Outputs(i, n);
+    // A size that the data give: other sizes are expressions of it.
+    if (g_.node(n).outputs.empty()) return absl::OkStatus();
+    const std::optional<Expr>& e = g_.value(g_.node(n).outputs[0]).expr;
+    const bool item = i.op == "aten::item" || i.op == "aten::_local_scalar_dense";
+    if (item && e && e->IsSymbol()) i.symbol = builder_.AddDataSymbol(e->SymbolName());
+    return absl::OkStatus();
+  }
+
+  absl::Status EmitControl(fb::EagerKind kind, NodeId n) {
+    auto i = std::make_unique<fb::EagerInstrT>();
+    i->kind = kind;
+    if (g_.node(n).source != nullptr) i->source = g_.node(n).source->ToString();
+    Inputs(*i, n);
+    for (BlockId b : std::vector<BlockId>(g_.node(n).blocks.begin(), g_.node(n).blocks.end())) {
+      SMELT_ASSIGN_OR_RETURN(int inner, Inner(b));
+      i->blocks.push_back(inner);
+    }
+    Outputs(*i, n);
+    program_->blocks[block_]->instrs.push_back(std::move(i));
+    return absl::OkStatus();
+  }
+
+  // --- memory ---
+  absl::Status EmitGeometry(NodeId n) {
+    const Node& node = g_.node(n);
+    const std::string& overload = node.op.overload();
+    if (node.op.name() == "aten::set_" && !overload.empty() && overload != "source_Tensor" &&
+        overload != "source_Tensor_storage_offset") {
+      return absl::UnimplementedError("set_ from a storage");
+    }
+    fb::EagerInstrT& i = Emit(node.op.name() == "aten::set_" ? fb::EagerKind::Set : fb::EagerKind::Resize, n);
+    i.op = node.op.name();
+    Inputs(i, n);
+    Same(n, 0, node.inputs[0]);
+    return absl::OkStatus();
+  }
+
+  absl::Status EmitCopy(NodeId n) {
+    const ValueId to = g_.node(n).inputs[0], from = g_.node(n).inputs[1];
+    const std::optional<DType> a = DTypeOf(g_, to), b = DTypeOf(g_, from);
+    if (!a || !b) return absl::UnimplementedError("a copy of unknown dtypes");
+    int call = -1;
+    if (*a != *b) {
+      SMELT_ASSIGN_OR_RETURN(call, Conversion(from, *a));
+    }
+    fb::EagerInstrT& i = Emit(fb::EagerKind::Copy, n);
+    i.inputs = {Number(to), Number(from)};
+    i.call = call;
+    Same(n, 0, to);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<int> Conversion(ValueId from, DType to) {
+    CallGraph call(g_, /*flat=*/true);
+    SMELT_ASSIGN_OR_RETURN(ValueId x, call.Operand(from));
+    SMELT_ASSIGN_OR_RETURN(ValueId y, call.Cast(x, to));
+    call.graph().AddOutput(y);
+    return AddCall(call);
+  }
+
+  // to and its like: the tensor itself where nothing changes, else a copy.
+  absl::Status EmitConversion(NodeId n) {
+    const Node& node = g_.node(n);
+    const ValueId self = node.inputs[0], out = node.outputs[0];
+    const std::optional<DType> from = DTypeOf(g_, self), to = DTypeOf(g_, out);
+    if (!from || !to) return absl::UnimplementedError("a conversion of unknown dtypes");
+    const FunctionSchema* schema = FindSchema(node.op);
+    auto constant = [&](absl::string_view name) -> std::optional<ConstantValue> {
+      const int at = schema == nullptr ? -1 : schema->FindArgument(name);
+      return at < 0 ? std::nullopt : GetConstant(g_, node.inputs[at]);
+    };
+    bool copy = node.op.name() == "aten::_to_copy" || node.op.name() == "prims::convert_element_type";
+    if (auto c = constant("copy"); c && std::holds_alternative<bool>(*c)) copy = copy || std::get<bool>(*c);
+    int64_t format = 1;  // preserve
+    if (auto c = constant("memory_format"); c && std::holds_alternative<int64_t>(*c)) format = std::get<int64_t>(*c);
+    if (*from == *to) {
+      // contiguous is the tensor itself where it is; clone never.
+      if (!copy && format == 1) {
+        Same(n, 0, self);
+        return absl::OkStatus();
+      }
+      EmitLayout(n, copy ? "aten::clone" : "aten::contiguous", Number(self), format, Number(out));
+      return absl::OkStatus();
+    }
+    SMELT_ASSIGN_OR_RETURN(int call, Conversion(self, *to));
+    fb::EagerInstrT& i = Emit(fb::EagerKind::Compute, n);
+    i.call = call;
+    i.flat = true;
+    i.layout = format == 1 ? fb::EagerLayout::Preserve : fb::EagerLayout::AsComputed;
+    i.inputs = i.layout_inputs = {Number(self)};
+    i.outputs = {Number(out)};
+    i.targets = {-1};
+    if (format > 1) {
+      i.outputs = {next_++};
+      EmitLayout(n, "aten::contiguous", i.outputs[0], format, Number(out));
+    }
+    return absl::OkStatus();
+  }
+  void EmitLayout(NodeId n, absl::string_view op, int from, int64_t format, int to) {
+    const int code = next_++;
+    fb::EagerInstrT& c = Emit(fb::EagerKind::Int, n);
+    c.ints = {format};
+    c.outputs = {code};
+    fb::EagerInstrT& i = Emit(fb::EagerKind::View, n);
+    i.op = std::string(op);
+    i.inputs = {from, code};
+    i.outputs = {to};
+  }
+
+  // --- computing ---
+  // Operators that see one element at a time, and those that fill a tensor like another.
+  static bool IsFlat(OpName op) {
+    const std::string& name = op.name();
+    const OpKind kind = GetOpInfo(op).kind;
+    if (kind == OpKind::kPointwise) return true;
+    if (absl::EndsWith(name, "_like") && (kind == OpKind::kFactory || kind == OpKind::kRandom)) return true;
+    return name == "aten::bernoulli" || name == "aten::normal_functional" || name == "aten::uniform" ||
+           name == "aten::exponential";
+  }
+
+  // The values of a call's tensor operands, as far as they decide its shape.
+  std::vector<int> TensorNumbers(const std::vector<ValueId>& args) {
+    std::vector<int> out;
+    for (ValueId v : args) {
+      if (IsTensorValue(g_, v)) out.push_back(Number(v));
+    }
+    return out;
+  }
+
+  absl::Status CheckKnownDims(const std::vector<ValueId>& args) {
+    // Whether a tensor has dims decides its part in type promotion.
+    std::optional<DType> dtype;
+    bool unknown = false, mixed = false;
+    for (ValueId v : args) {
+      if (!IsTensorValue(g_, v)) continue;
+      const TensorType& t = g_.value(v).type.tensor();
+      unknown = unknown || !t.sizes;
+      mixed = mixed || (dtype && t.dtype && *dtype != *t.dtype);
+      dtype = t.dtype;
+    }
+    return unknown && mixed ? absl::UnimplementedError("operands of several dtypes and unknown rank")
+                            : absl::OkStatus();
+  }
+
+  absl::Status EmitPure(NodeId n) {
+    const std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+    const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+    const OpName op = g_.node(n).op;
+    const std::vector<int> tensors = TensorNumbers(args);
+    const bool flat = IsFlat(op) && !tensors.empty();
+    if (flat) SMELT_RETURN_IF_ERROR(CheckKnownDims(args));
+    CallGraph call(g_, flat);
+    std::vector<ValueId> operands;
+    for (ValueId v : args) {
+      SMELT_ASSIGN_OR_RETURN(ValueId x, call.Operand(v));
+      operands.push_back(x);
+    }
+    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> results, call.Apply(op, operands, outputs.size(), g_.node(n).source));
+    std::vector<int> numbers;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      if (!IsTensorValue(g_, outputs[k])) return absl::UnimplementedError("a result that is no tensor");
+      if (g_.value(outputs[k]).uses.empty()) continue;
+      call.graph().AddOutput(results[k]);
+      numbers.push_back(Number(outputs[k]));
+    }
+    if (numbers.empty() && GetOpInfo(op).kind != OpKind::kRandom) return absl::OkStatus();
+    if (numbers.empty()) {
+      call.graph().AddOutput(results[0]);
+      numbers.push_back(-1);
+    }
+    SMELT_ASSIGN_OR_RETURN(int index, AddCall(call));
+    fb::EagerInstrT& i = Emit(fb::EagerKind::Compute, n);
+    i.call = index;
+    for (ValueId v : call.operands()) i.inputs.push_back(Number(v));
+    i.outputs = numbers;
+    i.targets.assign(numbers.size(), -1);
+    i.flat = flat;
+    if (flat) {
+      i.layout = LayoutOf(n);
+      i.layout_inputs = tensors;
+    }
+    return absl::OkStatus();
+  }
+  fb::EagerLayout LayoutOf(NodeId n) const {
+    const OpName op = g_.node(n).op;
+    if (GetOpInfo(op).kind == OpKind::kPointwise) return fb::EagerLayout::Pointwise;
+    const FunctionSchema* schema = FindSchema(op);
+    const int at = schema == nullptr ? -1 : schema->FindArgument("memory_format");
+    if (at >= 0) {
+      auto c = GetConstant(g_, g_.node(n).inputs[at]);
+      if (c && std::holds_alternative<int64_t>(*c) && std::get<int64_t>(*c) == 0) return fb::EagerLayout::AsComputed;
+    }
+    return fb::EagerLayout::Preserve;
+  }
+
+  absl::Status EmitWrite(NodeId n, const FunctionSchema& schema) {
+    const std::vector<ValueId> inputs(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+    const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+    SMELT_ASSIGN_OR_RETURN(FunctionalCounterpart pure, FindFunctionalCounterpart(schema));
+    std::vector<ValueId> args;
+    for (int k : pure.arguments) args.push_back(k < 0 ? ValueId() : inputs[k]);
+    std::vector<ValueId> known;
+    for (ValueId v : args) {
+      if (g_.IsLive(v)) known.push_back(v);
+    }
+    const std::vector<int> tensors = TensorNumbers(known);
+    const bool zero = schema.op.name() == "aten::zero_" || schema.op.name() == "aten::fill_";
+    const bool flat = (IsFlat(pure.op) || zero) && !tensors.empty();
+    if (flat) SMELT_RETURN_IF_ERROR(CheckKnownDims(known));
+    CallGraph call(g_, flat);
+    std::vector<ValueId> operands;
+    for (ValueId v : args) {
+      if (!g_.IsLive(v)) {
+        operands.push_back(call.Constant(std::monostate()));
+        continue;
+      }
+      SMELT_ASSIGN_OR_RETURN(ValueId x, call.Operand(v));
+      operands.push_back(x);
+    }
+    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> results,
+                           call.Apply(pure.op, operands, pure.results.size(), g_.node(n).source));
+    std::vector<int> numbers, targets;
+    bool grows = false;
+    for (size_t k = 0; k < results.size(); ++k) {
+      const int written = pure.results[k].argument;
+      ValueId result = results[k];
+      if (written >= 0) {
+        const std::optional<DType> dtype = DTypeOf(g_, inputs[written]);
+        if (!dtype) return absl::UnimplementedError("a write to a tensor of unknown dtype");
+        SMELT_ASSIGN_OR_RETURN(result, call.Cast(result, *dtype));
+        grows = grows || pure.results[k].may_resize;
+      }
+      call.graph().AddOutput(result);
+      targets.push_back(written >= 0 ? Number(inputs[written]) : -1);
+      numbers.push_back(written >= 0 ? -1 : next_++);
+    }
+    SMELT_ASSIGN_OR_RETURN(int index, AddCall(call));
+    fb::EagerInstrT& i = Emit(fb::EagerKind::Compute, n);
+    i.call = index;
+    for (ValueId v : call.operands()) i.inputs.push_back(Number(v));
+    i.outputs = numbers;
+    i.targets = targets;
+    i.grows = grows;
+    i.elementwise = pure.elementwise;
+    i.flat = flat;
+    if (flat) i.layout_inputs = tensors;
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      const int r = pure.result_of_output[o];
+      numbers_[outputs[o]] = targets[r] >= 0 ? targets[r] : numbers[r];
+    }
+    return absl::OkStatus();
+  }
+
+  // The number of a call; equal ones are one.
+  absl::StatusOr<int> AddCall(CallGraph& call) {
+    Graph& g = call.graph();
+    auto [it, fresh] = calls_.try_emplace(PrintGraph(g), static_cast<int>(program_->calls.size()));
+    if (!fresh) return it->second;
+    const std::unique_ptr<Graph> signature = g.Clone();
+    SMELT_ASSIGN_OR_RETURN(FunctionalizeResult functional, Functionalize(g, {}));
+    SMELT_RETURN_IF_ERROR(VerifyFunctional(g));
+    SMELT_RETURN_IF_ERROR(ExpandComposites(g));
+    SMELT_RETURN_IF_ERROR(Fuse(g).status());
+    BundleBuilder builder(*signature, builder_);
+    SMELT_RETURN_IF_ERROR(builder.AddPlan(g, functional.convention, {}).status());
+    if (!builder.constants().empty()) return absl::UnimplementedError("a constant tensor inside an operator");
+    SMELT_ASSIGN_OR_RETURN(fb::BundleT bundle, builder.Finish());
+    program_->calls.push_back(std::make_unique<fb::BundleT>(std::move(bundle)));
+    return it->second;
+  }
+
+  Graph& g_;
+  BundleBuilder& builder_;
+  std::unique_ptr<fb::EagerProgramT> program_;
+  absl::flat_hash_map<ValueId, int> numbers_;
+  absl::flat_hash_map<std::string, int> calls_;  // by text
+  int next_ = 0;
+  int block_ = 0;
+};
+
+}  // namespace
+
+absl::Status AddEagerPlan(const Graph& graph, const std::vector<int>& written_args,
+                          const std::vector<int>& written_states, BundleBuilder& builder) {
+  const std::unique_ptr<Graph> g = graph.Clone();
+  SMELT_RETURN_IF_ERROR(OpenComposites(*g, StrideChoices::kAtRunTime).status());
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<fb::EagerProgramT> program, EagerBuilder(*g, builder).Run());
+  builder.AddEagerPlan(std::move(program), written_args, written_states);
+  return absl::OkStatus();
+}
+
+}  // namespace smelt

@@ -1,0 +1,563 @@
+// The eager-order plan: the program as it was written, an operator at a time, on the caller's own tensors. Whatever the
+// arguments, states and views share, the answer is eager's, because the steps are eager's. What computes are pure calls
+// on contiguous copies of their operands, so that no kernel sees shared memory.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/decide.h"
+#include "smelt/core/tensor/region.h"
+#include "smelt/core/tensor/view_rules.h"
+#include "smelt/runtime/eager_numbers.h"
+#include "smelt/runtime/eager_value.h"
+#include "smelt/runtime/eager_views.h"
+#include "smelt/runtime/executor.h"
+#include "smelt/runtime/overlap.h"
+#include "smelt/runtime/strided.h"
+
+namespace smelt {
+namespace {
+
+using Values = std::vector<EagerValue>;
+
+// The bytes that a tensor reaches: equal ends if none.
+std::pair<const char*, const char*> Reach(const Tensor& t) {
+  const auto [low, high] = t.geometry().Span();
+  const char* data = t.storage()->data();
+  const int item = ItemSize(t.dtype());
+  return {data + low * item, data + high * item};
+}
+
+bool MayShare(const Tensor& a, const Tensor& b) {
+  const auto [a_low, a_high] = Reach(a);
+  const auto [b_low, b_high] = Reach(b);
+  return a_low < b_high && b_low < a_high;
+}
+
+bool SameElements(const Tensor& a, const Tensor& b) {
+  if (a.data() != b.data() || a.dtype() != b.dtype() || a.rank() != b.rank()) return false;
+  for (int d = 0; d < a.rank(); ++d) {
+    if (a.sizes()[d] != b.sizes()[d] || (a.sizes()[d] > 1 && a.strides()[d] != b.strides()[d])) return false;
+  }
+  return true;
+}
+
+std::vector<int64_t> ContiguousStrides(absl::Span<const int64_t> sizes) {
+  ConcreteDecide decide;
+  return view_rules::ContiguousStrides(decide, sizes);
+}
+
+absl::StatusOr<bool> Truth(const EagerValue& v) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<EagerValue> b, EagerNumber("aten::Bool", {v}));
+  return b[0].datum.as_bool();
+}
+
+}  // namespace
+
+class EagerRun {
+ public:
+  EagerRun(Executor& e, const fb::EagerProgramT& program, int plan)
+      : e_(e), p_(program), plan_(plan), values_(program.num_values) {}
+
+  absl::Status Run(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (p_.args[i] >= 0) values_[p_.args[i]] = EagerValue(args[i]);
+      if (!args[i].IsTensor()) continue;
+      visible_.push_back(args[i].tensor().storage());
+      int64_t elements = 1;
+      for (int64_t n : args[i].tensor().sizes()) {
+        if (__builtin_mul_overflow(elements, std::max<int64_t>(n, 1), &elements) || elements > int64_t{1} << 40) {
+          return absl::ResourceExhaustedError(absl::StrCat("argument ", i, " has too many elements"));
+        }
+      }
+    }
+    for (size_t i = 0; i < e_.states_.size(); ++i) {
+      if (p_.states[i] >= 0) values_[p_.states[i]] = EagerValue(Datum(e_.states_[i]));
+    }
+    for (const auto& storage : e_.storages_) visible_.push_back(storage);
+    for (const auto& t : p_.tensors) {
+      Geometry g = Geometry::Contiguous(t->sizes);
+      values_[t->value] = EagerValue(Datum(Tensor(e_.storages_[t->storage], static_cast<DType>(t->dtype), g)));
+    }
+    if (absl::Status status = Block(0); !status.ok()) {
+      Undo();
+      return status;
+    }
+    for (size_t i = 0; i < e_.states_.size(); ++i) {
+      const fb::StateTensorT& s = *e_.bundle_.states[i];
+      if (e_.states_[i].geometry() != Geometry{s.sizes, s.strides, s.offset} ||
+          e_.states_[i].storage() != e_.storages_[s.storage]) {
+        e_.state_geometry_changed_ = true;
+      }
+    }
+    for (size_t k = 0; k < outputs->size(); ++k) {
+      const EagerValue& v = values_[p_.outputs[k]];
+      if (v.IsList()) return absl::UnimplementedError("a list as an output");
+      if (!(*outputs)[k].IsTensor()) {
+        (*outputs)[k] = v.datum;
+        continue;
+      }
+      const Tensor to = (*outputs)[k].tensor();
+      if (!v.IsTensor() || !to.defined() || !to.InBounds() || v.datum.tensor().dtype() != to.dtype() ||
+          v.datum.tensor().sizes() != to.sizes()) {
+        return absl::InvalidArgumentError(absl::StrCat("output ", k, ": the memory given for it does not fit"));
+      }
+      CopyElements(to, v.datum.tensor());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Block(int index) {
+    for (const auto& i : p_.blocks[index]->instrs) {
+      absl::Status s = Instr(*i);
+      if (s.ok()) continue;
+      // One with blocks inside has named the place already.
+      return i->blocks.empty() ? e_.StateError(s, i->source) : s;
+    }
+    return absl::OkStatus();
+  }
+
+  void Set(const fb::EagerInstrT& i, size_t output, EagerValue v) {
+    if (output < i.outputs.size() && i.outputs[output] >= 0) values_[i.outputs[output]] = std::move(v);
+  }
+  Values Inputs(const fb::EagerInstrT& i) const {
+    Values out;
+    for (int v : i.inputs) out.push_back(values_[v]);
+    return out;
+  }
+  absl::StatusOr<Tensor> TensorOf(int v) const { return values_[v].AsTensor(); }
+
+  absl::Status Instr(const fb::EagerInstrT& i) {
+    using K = fb::EagerKind;
+    const auto list = [&](const auto& numbers, auto make) {
+      Values out;
+      for (const auto& n : numbers) out.push_back(EagerValue(make(n)));
+      Set(i, 0, EagerValue::List(std::move(out)));
+      return absl::OkStatus();
+    };
+    switch (i.kind) {
+      case K::None:
+        Set(i, 0, EagerValue());
+        return absl::OkStatus();
+      case K::Int:
+        Set(i, 0, EagerValue(Datum(i.ints[0])));
+        return absl::OkStatus();
+      case K::Float:
+        Set(i, 0, EagerValue(Datum(i.floats[0])));
+        return absl::OkStatus();
+      case K::Bool:
+        Set(i, 0, EagerValue(Datum(i.ints[0] != 0)));
+        return absl::OkStatus();
+      case K::String:
+        Set(i, 0, EagerValue(Datum(i.text)));
+        return absl::OkStatus();
+      case K::IntList:
+        return list(i.ints, [](int64_t v) { return Datum(v); });
+      case K::FloatList:
+        return list(i.floats, [](double v) { return Datum(v); });
+      case K::BoolList:
+        return list(i.ints, [](int64_t v) { return Datum(v != 0); });
+      case K::Size: {
+        SMELT_ASSIGN_OR_RETURN(const int64_t v, e_.ExprValue(i.expr));
+        Set(i, 0, EagerValue(Datum(v)));
+        return absl::OkStatus();
+      }
+      case K::View: {
+        SMELT_ASSIGN_OR_RETURN(EagerValue v, EagerView(i.op, Inputs(i)));
+        Set(i, 0, std::move(v));
+        return absl::OkStatus();
+      }
+      case K::ViewInPlace: {
+        SMELT_ASSIGN_OR_RETURN(Tensor self, TensorOf(i.inputs[0]));
+        SMELT_ASSIGN_OR_RETURN(EagerValue v, EagerView(i.op, Inputs(i)));
+        SMELT_ASSIGN_OR_RETURN(Tensor now, v.AsTensor());
+        Remember(self);
+        self.SetGeometry(now.geometry());
+        return absl::OkStatus();
+      }
+      case K::Compute:
+        return Compute(i);
+      case K::Copy:
+        return Copy(i);
+      case K::Set:
+        return SetStorage(i);
+      case K::Resize:
+        return Resize(i);
+      case K::Number: {
+        SMELT_ASSIGN_OR_RETURN(Values out, EagerNumber(i.op, Inputs(i)));
+        const bool unpack = i.op == "prim::ListUnpack" || i.op == "prim::TupleUnpack";
+        if (unpack ? out.size() != i.outputs.size() : out.size() < i.outputs.size()) {
+          return absl::FailedPreconditionError(
+              absl::StrCat(i.op, " gives ", out.size(), " values, ", i.outputs.size(), " are expected"));
+        }
+        for (size_t k = 0; k < i.outputs.size(); ++k) Set(i, k, out[k]);
+        return i.symbol < 0 ? absl::OkStatus() : SetSymbol(i.symbol, out[0]);
+      }
+      case K::If: {
+        SMELT_ASSIGN_OR_RETURN(const bool taken, Truth(values_[i.inputs[0]]));
+        const int block = i.blocks[taken ? 0 : 1];
+        const fb::EagerBlockT& b = *p_.blocks[block];
+        Bind(b.params, Gather(i.inputs, 1, b.params.size()));
+        SMELT_RETURN_IF_ERROR(Block(block));
+        Bind(i.outputs, Gather(b.results, 0, b.results.size()));
+        return absl::OkStatus();
+      }
+      case K::Loop: {
+        SMELT_ASSIGN_OR_RETURN(const int64_t trips, values_[i.inputs[0]].AsInt());
+        SMELT_ASSIGN_OR_RETURN(bool more, Truth(values_[i.inputs[1]]));
+        const fb::EagerBlockT& b = *p_.blocks[i.blocks[0]];
+        Values carried = Gather(i.inputs, 2, i.outputs.size());
+        for (int64_t trip = 0; more && trip < trips; ++trip) {
+          values_[b.params[0]] = EagerValue(Datum(trip));
+          for (size_t k = 0; k < carried.size(); ++k) values_[b.params[k + 1]] = std::move(carried[k]);
+          SMELT_RETURN_IF_ERROR(Block(i.blocks[0]));
+          SMELT_ASSIGN_OR_RETURN(more, Truth(values_[b.results[0]]));
+          carried = Gather(b.results, 1, i.outputs.size());
+        }
+        Bind(i.outputs, std::move(carried));
+        return absl::OkStatus();
+      }
+      case K::While: {
+        const fb::EagerBlockT &cond = *p_.blocks[i.blocks[0]], &body = *p_.blocks[i.blocks[1]];
+        Values all = Gather(i.inputs, 0, i.inputs.size());
+        while (true) {
+          Bind(cond.params, all);
+          SMELT_RETURN_IF_ERROR(Block(i.blocks[0]));
+          SMELT_ASSIGN_OR_RETURN(const bool more, Truth(values_[cond.results[0]]));
+          if (!more) break;
+          Bind(body.params, all);
+          SMELT_RETURN_IF_ERROR(Block(i.blocks[1]));
+          for (size_t k = 0; k < body.results.size(); ++k) all[k] = values_[body.results[k]];
+        }
+        all.resize(i.outputs.size());
+        Bind(i.outputs, std::move(all));
+        return absl::OkStatus();
+      }
+    }
+    return absl::InternalError("an instruction of an unknown kind");
+  }
+
+  Values Gather(const std::vector<int>& from, size_t first, size_t count) const {
+    Values out;
+    for (size_t k = 0; k < count; ++k) out.push_back(values_[from[first + k]]);
+    return out;
+  }
+  void Bind(const std::vector<int>& to, Values with) {
+    for (size_t k = 0; k < to.size() && k < with.size(); ++k) {
+      if (to[k] >= 0) values_[to[k]] = std::move(with[k]);
+    }
+  }
+
+  absl::Status SetSymbol(int symbol, const EagerValue& v) {
+    SMELT_ASSIGN_OR_RETURN(const int64_t value, v.AsInt());
+    const fb::SymbolDefT& s = *e_.bundle_.symbols[symbol];
+    if (value < s.min || value > s.max) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("a size computed from data is ", value, ", expected at least ", s.min));
+    }
+    e_.symbols_[symbol] = value;
+    e_.symbol_known_[symbol] = 1;
+    EvaluateExprs(e_.bundle_.exprs, e_.plan_->late_exprs, e_.symbols_, e_.symbol_known_, &e_.bound_->values);
+    return absl::OkStatus();
+  }
+
+  // --- memory ---
+  // Before the first change of a storage that the caller sees: what it held, for Undo.
+  void Remember(const std::shared_ptr<Storage>& storage) {
+    for (const Before& b : before_) {
+      if (b.storage == storage) return;
+    }
+    if (std::find(visible_.begin(), visible_.end(), storage) == visible_.end()) return;
+    before_.push_back({storage, std::string(storage->data(), static_cast<size_t>(storage->bytes()))});
+  }
+  // Before a handle changes; those that the program made itself do no harm here.
+  void Remember(const Tensor& handle) { handles_.push_back({handle, handle.storage(), handle.geometry()}); }
+  // PyTorch has refused: nothing is to be seen of what was done until then.
+  void Undo() {
+    for (auto it = handles_.rbegin(); it != handles_.rend(); ++it) {
+      it->handle.SetStorage(it->storage);
+      it->handle.SetGeometry(it->geometry);
+    }
+    for (const Before& b : before_) {
+      // It may have grown; shrinking to what it was cannot fail.
+      if (b.storage->bytes() != static_cast<int64_t>(b.bytes.size())) {
+        b.storage->Resize(static_cast<int64_t>(b.bytes.size())).IgnoreError();
+        ++e_.arena_generation_;
+      }
+      std::copy(b.bytes.begin(), b.bytes.end(), b.storage->data());
+    }
+  }
+
+  // Element by element; the source may overlap the destination in any way.
+  void CopyElements(const Tensor& to, const Tensor& from) {
+    if (to.NumElements() == 0 || SameElements(to, from)) return;
+    const Tensor source = MayShare(to, from) ? from.Clone() : from;
+    CopyStrided(static_cast<char*>(to.data()), to.strides(), static_cast<const char*>(source.data()), source.strides(),
+                to.sizes(), ItemSize(to.dtype()), e_.pool_, e_.width_);
+  }
+
+  absl::Status CheckWritable(const Tensor& t) {
+    if (t.NumElements() != 0 && IsExpanded(t.geometry())) {
+      return absl::FailedPreconditionError(
+          "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+          "Please clone() the tensor before performing the operation.");
+    }
+    for (size_t s = 0; s < e_.storages_.size(); ++s) {
+      if (e_.storages_[s] == t.storage() && !e_.bundle_.storages[s]->is_mutated) {
+        return absl::FailedPreconditionError("the model writes to memory of a state that it does not write itself");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Write(const Tensor& to, const Tensor& value) {
+    SMELT_RETURN_IF_ERROR(CheckWritable(to));
+    if (value.dtype() != to.dtype()) return absl::InternalError("a value of another dtype than what it is written to");
+    ConcreteDecide decide;
+    SMELT_ASSIGN_OR_RETURN(Geometry g, view_rules::Expand(decide, value.geometry(), to.sizes()));
+    SMELT_RETURN_IF_ERROR(decide.status());
+    if (to.NumElements() > 0) Remember(to.storage());
+    CopyElements(to, value.View(std::move(g)));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckOverlap(const Tensor& written, const Tensor& read) {
+    if (written.IsSame(read) || !PartiallyOverlap(written, read)) return absl::OkStatus();
+    return absl::FailedPreconditionError(kPartialOverlapMessage);
+  }
+
+  // --- computing ---
+  Executor& CallOf(int call) {
+    auto& calls = e_.eager_calls_[plan_];
+    if (calls.empty()) calls.resize(p_.calls.size());
+    if (calls[call] == nullptr) {
+      InstanceOptions options;
+      options.threads = e_.width_;
+      options.guard = e_.guard_;
+      calls[call] = std::make_unique<Executor>(e_.program_->eager_calls(plan_)[call], options);
+      calls[call]->random_ = e_.random_;
+    }
+    return *calls[call];
+  }
+
+  // The operand as the call wants it: contiguous, and broadcast to `shape` and in one dim if that is given.
+  absl::StatusOr<Tensor> Operand(const Tensor& t, const std::vector<int64_t>* shape) {
+    Tensor from = t;
+    if (shape != nullptr) {
+      ConcreteDecide decide;
+      SMELT_ASSIGN_OR_RETURN(Geometry g, view_rules::Expand(decide, t.geometry(), *shape));
+      SMELT_RETURN_IF_ERROR(decide.status());
+      from = t.View(std::move(g));
+    }
+    if (!from.geometry().IsContiguous()) {
+      SMELT_RETURN_IF_ERROR(CheckMemoryFor(from.NumElements(), ItemSize(from.dtype())));
+      from = from.Clone();
+    }
+    Geometry g = shape != nullptr ? Geometry::Contiguous({from.NumElements()}, from.offset())
+                                  : Geometry::Contiguous(from.sizes(), from.offset());
+    return from.View(std::move(g));
+  }
+
+  absl::StatusOr<std::vector<Datum>> Call(int call, const Values& inputs, const std::vector<int64_t>* shape) {
+    std::vector<Datum> args, results;
+    Executor& e = CallOf(call);
+    for (const EagerValue& v : inputs) {
+      if (v.IsTensor()) {
+        const bool has_dims = !e.bundle_.args[args.size()]->sizes.empty();
+        SMELT_ASSIGN_OR_RETURN(Tensor t, Operand(v.datum.tensor(), has_dims ? shape : nullptr));
+        args.push_back(Datum(std::move(t)));
+      } else if (v.IsList()) {
+        return absl::FailedPreconditionError("a list where a tensor or number is expected");
+      } else {
+        args.push_back(v.datum);
+      }
+    }
+    SMELT_RETURN_IF_ERROR(e.RunInto(args, &results));
+    e_.stats_.kernel_launches += e.stats_.kernel_launches;
+    e_.stats_.library_calls += e.stats_.library_calls;
+    e_.stats_.arena_bytes = std::max(e_.stats_.arena_bytes, e.stats_.arena_bytes);
+    return results;
+  }
+
+  absl::Status Compute(const fb::EagerInstrT& i) {
+    const Values inputs = Inputs(i);
+    const bool pointwise = i.layout == fb::EagerLayout::Pointwise;
+    std::vector<int64_t> shape;
+    Geometry layout;
+    ConcreteDecide decide;
+    if (!i.layout_inputs.empty()) {
+      std::vector<Geometry> operands;
+      std::vector<std::vector<int64_t>> shapes;
+      for (int v : i.layout_inputs) {
+        if (v < 0 || !values_[v].IsTensor()) {
+          operands.push_back(Geometry{});
+          continue;
+        }
+        operands.push_back(values_[v].datum.tensor().geometry());
+        shapes.push_back(operands.back().sizes);
+      }
+      if (i.flat) {
+        SMELT_ASSIGN_OR_RETURN(shape, view_rules::BroadcastSizes(decide, shapes));
+      }
+      if (pointwise) {
+        SMELT_ASSIGN_OR_RETURN(layout, view_rules::PointwiseOutput(decide, operands));
+      } else if (i.layout == fb::EagerLayout::Preserve) {
+        layout = operands[0];
+        layout.strides = view_rules::PreservedStrides(decide, layout);
+        layout.offset = 0;
+      }
+      SMELT_RETURN_IF_ERROR(decide.status());
+    }
+    // What is written is looked at first: PyTorch refuses before it computes.
+    for (int t : i.targets) {
+      if (t < 0) continue;
+      SMELT_ASSIGN_OR_RETURN(Tensor target, TensorOf(t));
+      if (!i.grows) SMELT_RETURN_IF_ERROR(CheckWritable(target));
+      if (i.flat && !i.grows && target.geometry().sizes != shape) {
+        return absl::FailedPreconditionError(absl::StrCat("output with shape [", absl::StrJoin(target.sizes(), ", "),
+                                                          "] doesn't match the broadcast shape [",
+                                                          absl::StrJoin(shape, ", "), "]"));
+      }
+      if (!i.elementwise) continue;
+      for (const EagerValue& v : inputs) {
+        if (v.IsTensor()) SMELT_RETURN_IF_ERROR(CheckOverlap(target, v.datum.tensor()));
+      }
+    }
+    SMELT_ASSIGN_OR_RETURN(std::vector<Datum> results, Call(i.call, inputs, i.flat ? &shape : nullptr));
+    for (size_t k = 0; k < i.outputs.size(); ++k) {
+      if (!results[k].IsTensor()) {
+        Set(i, k, EagerValue(results[k]));
+        continue;
+      }
+      Tensor t = results[k].tensor();
+      if (i.flat) {
+        // In one dim, or of none where every operand is of none.
+        if (t.NumElements() != Geometry::Contiguous(shape).NumElements() || !t.geometry().IsContiguous()) {
+          return absl::InternalError("a pointwise call gave another number of elements");
+        }
+        t = t.View(Geometry::Contiguous(shape, t.offset()));
+      }
+      if (i.targets[k] >= 0) {
+        SMELT_ASSIGN_OR_RETURN(Tensor target, TensorOf(i.targets[k]));
+        if (i.grows) SMELT_RETURN_IF_ERROR(ResizeTo(target, t.geometry().sizes));
+        SMELT_RETURN_IF_ERROR(Write(target, t));
+        continue;
+      }
+      if (i.layout != fb::EagerLayout::AsComputed && layout.sizes == t.geometry().sizes &&
+          layout.strides != t.geometry().strides) {
+        Tensor laid_out = Tensor::EmptyStrided(t.dtype(), layout.sizes, layout.strides);
+        CopyElements(laid_out, t);
+        t = std::move(laid_out);
+      }
+      Set(i, k, EagerValue(Datum(std::move(t))));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Copy(const fb::EagerInstrT& i) {
+    SMELT_ASSIGN_OR_RETURN(Tensor to, TensorOf(i.inputs[0]));
+    SMELT_ASSIGN_OR_RETURN(Tensor from, TensorOf(i.inputs[1]));
+    SMELT_RETURN_IF_ERROR(CheckWritable(to));
+    SMELT_RETURN_IF_ERROR(CheckOverlap(to, from));
+    if (i.call < 0) return Write(to, from);
+    const std::vector<int64_t> shape = from.geometry().sizes;
+    SMELT_ASSIGN_OR_RETURN(std::vector<Datum> results, Call(i.call, {EagerValue(Datum(from))}, &shape));
+    if (results.size() != 1 || !results[0].IsTensor() || results[0].tensor().NumElements() != from.NumElements()) {
+      return absl::InternalError("a conversion gave no tensor");
+    }
+    const Tensor& t = results[0].tensor();
+    return Write(to, t.View(Geometry::Contiguous(shape, t.offset())));
+  }
+
+  // --- geometry and storages ---
+  absl::Status ResizeTo(Tensor t, const std::vector<int64_t>& sizes) {
+    if (t.geometry().sizes == sizes) return absl::OkStatus();
+    Geometry g = Geometry::Contiguous(sizes, t.offset());
+    int64_t end = ItemSize(t.dtype());
+    for (int64_t n : sizes) {
+      if (n < 0 || __builtin_mul_overflow(end, n, &end) || end > int64_t{1} << 46) {
+        return absl::FailedPreconditionError("resize_: a size is out of range");
+      }
+    }
+    if (end > 0) end += t.offset() * ItemSize(t.dtype());
+    Remember(t);
+    Remember(t.storage());
+    if (end > t.storage()->bytes()) {
+      // New elements have no value; zeros repeat.
+      const int64_t old = t.storage()->bytes();
+      SMELT_RETURN_IF_ERROR(CheckMemoryFor(end, 1));
+      SMELT_RETURN_IF_ERROR(t.storage()->Resize(end));
+      ++e_.arena_generation_;  // a state's memory may have moved
+      std::fill(t.storage()->data() + old, t.storage()->data() + end, 0);
+    }
+    t.SetGeometry(std::move(g));
+    return absl::OkStatus();
+  }
+
+  absl::Status Resize(const fb::EagerInstrT& i) {
+    SMELT_ASSIGN_OR_RETURN(Tensor self, TensorOf(i.inputs[0]));
+    if (i.inputs.size() < 2) return absl::InternalError("resize_ to nothing");
+    if (i.op == "aten::resize_as_") {
+      SMELT_ASSIGN_OR_RETURN(Tensor like, TensorOf(i.inputs[1]));
+      return ResizeTo(self, like.geometry().sizes);
+    }
+    SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, values_[i.inputs[1]].AsInts());
+    return ResizeTo(self, sizes);
+  }
+
+  absl::Status SetStorage(const fb::EagerInstrT& i) {
+    SMELT_ASSIGN_OR_RETURN(Tensor self, TensorOf(i.inputs[0]));
+    Remember(self);
+    if (i.inputs.size() == 1) {
+      self.SetStorage(Storage::Allocate(0));
+      self.SetGeometry(Geometry::Contiguous({0}));
+      return absl::OkStatus();
+    }
+    SMELT_ASSIGN_OR_RETURN(Tensor source, TensorOf(i.inputs[1]));
+    if (source.dtype() != self.dtype()) return absl::FailedPreconditionError("set_: a source of another dtype");
+    Geometry g = source.geometry();
+    if (i.inputs.size() > 2) {
+      if (i.inputs.size() < 5) return absl::InternalError("set_ without sizes");
+      SMELT_ASSIGN_OR_RETURN(g.offset, values_[i.inputs[2]].AsInt());
+      SMELT_ASSIGN_OR_RETURN(g.sizes, values_[i.inputs[3]].AsInts());
+      g.strides = ContiguousStrides(g.sizes);
+      SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> strides, values_[i.inputs[4]].AsInts());
+      if (strides.size() == g.sizes.size()) g.strides = std::move(strides);
+      ConcreteDecide decide;
+      SMELT_ASSIGN_OR_RETURN(
+          g, view_rules::AsStrided(decide, source.geometry(), g.sizes, g.strides, std::optional<int64_t>(g.offset)));
+      SMELT_RETURN_IF_ERROR(decide.status());
+      if (!source.View(g).InBounds()) return absl::FailedPreconditionError("set_: it reaches outside the storage");
+    }
+    self.SetStorage(source.storage());
+    self.SetGeometry(std::move(g));
+    return absl::OkStatus();
+  }
+
+  Executor& e_;
+  const fb::EagerProgramT& p_;
+  const int plan_;
+  Values values_;
+  std::vector<std::shared_ptr<Storage>> visible_;  // arguments' and states'
+  struct Before {
+    std::shared_ptr<Storage> storage;
+    std::string bytes;
+  };
+  std::vector<Before> before_;
+  struct Handle {
+    Tensor handle;
+    std::shared_ptr<Storage> storage;
+    Geometry geometry;
+  };
+  std::vector<Handle> handles_;
+};
+
+absl::Status Executor::RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  return EagerRun(*this, *plan_->plan->eager, plan).Run(args, outputs);
+}
+
+}  // namespace smelt

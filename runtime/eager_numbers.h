@@ -1,0 +1,20 @@
+// Operators on numbers, lists and sizes, by name. Internal.
+#ifndef SMELT_RUNTIME_EAGER_NUMBERS_H_
+#define SMELT_RUNTIME_EAGER_NUMBERS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "smelt/runtime/eager_value.h"
+
+namespace smelt {
+
+// "aten::add" on its arguments in the schema's order, as Python's numbers and TorchScript's lists have it. As many
+// results as the operator has; ListUnpack gives the elements.
+absl::StatusOr<std::vector<EagerValue>> EagerNumber(const std::string& op, absl::Span<const EagerValue> args);
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_EAGER_NUMBERS_H_

@@ -1,0 +1,21 @@
+// View operators on tensors, by name: core/tensor's rules with a call's numbers. Internal.
+#ifndef SMELT_RUNTIME_EAGER_VIEWS_H_
+#define SMELT_RUNTIME_EAGER_VIEWS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "smelt/runtime/eager_value.h"
+
+namespace smelt {
+
+// "aten::select.int" on its arguments in the schema's order. The result is a tensor over the operand's storage, a list
+// of them, or the operand itself where PyTorch returns it. reshape, contiguous and clone copy where they must. Errors
+// carry PyTorch's words.
+absl::StatusOr<EagerValue> EagerView(const std::string& op, absl::Span<const EagerValue> args);
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_EAGER_VIEWS_H_

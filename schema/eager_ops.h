@@ -1,0 +1,17 @@
+// The operators that a runtime executes by name in an eager-order program (bundle.fbs). What compiles asks before it
+// writes a program; a runtime refuses others.
+#ifndef SMELT_SCHEMA_EAGER_OPS_H_
+#define SMELT_SCHEMA_EAGER_OPS_H_
+
+#include <string>
+
+namespace smelt {
+
+// Makes views, or the tensor itself, or a copy of its elements where PyTorch does: with the overload.
+bool IsEagerViewOp(const std::string& full_name);
+// On numbers, lists and tensors' sizes: without the overload.
+bool IsEagerNumberOp(const std::string& name);
+
+}  // namespace smelt
+
+#endif  // SMELT_SCHEMA_EAGER_OPS_H_

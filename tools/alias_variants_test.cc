@@ -1,0 +1,289 @@
+// Calls whose arguments share memory as the export did not foresee, and what the plans for them move.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "smelt/core/base/file.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/pipeline/compile.h"
+#include "smelt/runtime/program.h"
+#include "smelt/schema/bundle.h"
+#include "smelt/schema/container.h"
+#include "smelt/tools/e2e_testing.h"
+
+namespace smelt {
+namespace {
+
+std::unique_ptr<Graph> Parse(const std::string& text) {
+  ParseOptions options;
+  options.resolve_overload = ResolveOverload;
+  auto g = ParseGraph(text, options);
+  EXPECT_TRUE(g.ok()) << g.status();
+  EXPECT_TRUE(CompleteTypes(**g).ok());
+  return *std::move(g);
+}
+
+absl::Status CompileTo(const std::string& text, const std::string& path, CompileOptions options = {}) {
+  options.targets = {Target::kX86_64_V3};
+  return CompileToFile(*Parse(text), path, options).status();
+}
+
+struct Loaded {
+  std::shared_ptr<const Program> program;
+  std::unique_ptr<Instance> instance;
+};
+Loaded CompileAndLoad(const std::string& text, const std::string& name, const CompileOptions& options = {}) {
+  const std::string path = Scratch(name + ".smb");
+  EXPECT_TRUE(CompileTo(text, path, options).ok());
+  auto program = Program::Load(path);
+  EXPECT_TRUE(program.ok()) << program.status();
+  auto instance = Instance::Create(*program);
+  EXPECT_TRUE(instance.ok()) << instance.status();
+  return {*program, *std::move(instance)};
+}
+
+Tensor Counting(int64_t n) {
+  Tensor t = Tensor::Empty(DType::kFloat32, {n});
+  for (int64_t i = 0; i < n; ++i) t.data_as<float>()[i] = static_cast<float>(i % 1000);
+  return t;
+}
+Tensor Slice(const Tensor& base, int64_t start, int64_t length) { return base.View({{length}, {1}, start}); }
+
+constexpr char kTwoSlices[] = R"(
+graph(%a : Float(9, strides=[1]), %b : Float(9, strides=[1])):
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %x : Tensor = aten::add_(%a, %one, %one)
+  %y : Tensor = aten::mul_(%b, %two)
+  %z : Tensor = aten::add(%x, %y, %one)
+  return (%z)
+)";
+
+TEST(RegionalCopyBackTest, TwoNineElementSlicesOfAMillionMoveAtMostEighteenElements) {
+  Loaded m = CompileAndLoad(kTwoSlices, "two_slices");
+  const auto expect = [&](int64_t a, int64_t b, AliasVariant variant) {
+    const Tensor base = Counting(1000000);
+    ASSERT_TRUE(m.instance->Run({Slice(base, a, 9), Slice(base, b, 9)}).ok());
+    EXPECT_EQ(m.instance->last_call().variant, variant);
+    EXPECT_LE(m.instance->last_call().bytes_copied_back, 18 * 4);
+    EXPECT_LE(m.instance->last_call().arena_bytes, 4096);
+    for (int64_t i = 0; i < 1000000; ++i) {
+      float want = static_cast<float>(i % 1000);
+      if (i >= a && i < a + 9) want += 1;
+      if (i >= b && i < b + 9) want *= 2;
+      ASSERT_EQ(base.data_as<float>()[i], want) << i;
+    }
+  };
+  expect(100, 500, AliasVariant::kDistinct);
+  expect(999991, 4, AliasVariant::kDistinct);
+}
+
+TEST(RegionalCopyBackTest, TheBundleNamesTheRegionsThatAreWritten) {
+  const std::string path = Scratch("regions.smb");
+  ASSERT_TRUE(CompileTo(kTwoSlices, path).ok());
+  auto container = Container::Open(path, ContentKind::kBundle);
+  ASSERT_TRUE(container.ok());
+  auto bundle = LoadBundle(**container);
+  ASSERT_TRUE(bundle.ok());
+  const fb::PlanT& plan = *(*bundle)->plans[0];
+  int64_t elements = 0;
+  for (const auto& in : plan.convention->mutated->inputs) {
+    for (int v : in->written) {
+      int64_t n = 1;
+      for (int e : plan.views[v]->sizes) n *= (*bundle)->exprs[e].constant();
+      elements += n;
+    }
+  }
+  EXPECT_EQ(elements, 18);
+}
+
+// --- patterns behind the compiled ones ---
+
+// The reshape is a view or a copy: the argument's strides say which, so that only the eager-order plan fits others.
+constexpr char kFlattened[] = R"(
+graph(%a : Float(2, 3, strides=[3, 1]), %b : Float(2, 3, strides=[3, 1])):
+  %one : int = prim::Constant[value=1]()
+  %sizes : int[] = prim::Constant[value=[6]]()
+  %flat : Tensor = aten::reshape(%a, %sizes)
+  %x : Tensor = aten::add_(%flat, %one, %one)
+  %y : Tensor = aten::add_(%b, %one, %one)
+  return (%x)
+)";
+
+TEST(EagerOrderTest, ReshapeIsAViewOrACopyAsTheCallsStridesSay) {
+  Loaded m = CompileAndLoad(kFlattened, "flattened");
+  Tensor a = Counting(6).View({{2, 3}, {3, 1}, 0}), b = Counting(6).View({{2, 3}, {3, 1}, 0});
+  ASSERT_TRUE(m.instance->Run({a, b}).ok());
+  EXPECT_EQ(m.instance->last_call().variant, AliasVariant::kDistinct);
+  EXPECT_EQ(a.data_as<float>()[5], 6);  // a view: written
+
+  // Two boxes of one tensor, rows apart: the reshape copies, a is not written through it.
+  const Tensor base = Counting(24);
+  a = base.View({{2, 3}, {12, 1}, 0});
+  b = base.View({{2, 3}, {12, 1}, 2});
+  auto out = m.instance->Run({a, b});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(m.instance->last_call().variant, AliasVariant::kEagerOrder);
+  const std::vector<float> want = {0, 1, 3, 4, 5, 5, 6, 7};  // b: elements 2, 3, 4
+  EXPECT_EQ(std::vector<float>(base.data_as<float>(), base.data_as<float>() + 8), want);
+  EXPECT_EQ((*out)[0].tensor().data_as<float>()[2], 3);
+}
+
+TEST(EagerOrderTest, ARefusalLeavesEverythingAsItWas) {
+  // c.add_(b) overlaps partially: PyTorch refuses, after a has been written.
+  Loaded m = CompileAndLoad(R"(
+graph(%a : Float(2, 3, strides=[3, 1]), %b : Float(8, strides=[1]), %c : Float(8, strides=[1])):
+  %one : int = prim::Constant[value=1]()
+  %sizes : int[] = prim::Constant[value=[6]]()
+  %flat : Tensor = aten::reshape(%a, %sizes)
+  %x : Tensor = aten::add_(%a, %one, %one)
+  %y : Tensor = aten::add_(%c, %b, %one)
+  return (%flat)
+)",
+                            "refused");
+  const Tensor base = Counting(40);
+  const Tensor a = base.View({{2, 3}, {12, 1}, 0});
+  auto out = m.instance->Run({a, Slice(base, 20, 8), Slice(base, 24, 8)});
+  EXPECT_EQ(out.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::StrContains(out.status().message(), "some elements of the input tensor and the written-to tensor"))
+      << out.status();
+  for (int64_t i = 0; i < 40; ++i) EXPECT_EQ(base.data_as<float>()[i], static_cast<float>(i)) << i;
+}
+
+TEST(EagerOrderTest, NoneRefusesWhatIsNotCompiled) {
+  CompileOptions options;
+  options.variants = AliasVariants::kNone;
+  Loaded m = CompileAndLoad(kTwoSlices, "none", options);
+  const Tensor base = Counting(20);
+  EXPECT_EQ(m.instance->Run({Slice(base, 0, 9), Slice(base, 4, 9)}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(base.data_as<float>()[4], 4);
+}
+
+TEST(EagerOrderTest, ALoopThatCannotBeMadePureRuns) {
+  // After an odd number of trips the caller's arguments have changed places: each was written through either name.
+  Loaded m = CompileAndLoad(R"(
+graph(%a : Float(3, strides=[1]), %b : Float(3, strides=[1]), %n : int):
+  %true : bool = prim::Constant[value=1]()
+  %one : int = prim::Constant[value=1]()
+  %x : Tensor, %y : Tensor = prim::Loop(%n, %true, %a, %b)
+    block0(%i : int, %p : Tensor, %q : Tensor):
+      %w : Tensor = aten::add_(%p, %i, %one)
+      -> (%true, %q, %p)
+  return (%x, %y)
+)",
+                            "rotation");
+  const Tensor a = Counting(3), b = Counting(3);
+  auto out = m.instance->Run({a, b, int64_t{3}});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_TRUE((*out)[0].tensor().IsSame(b));
+  EXPECT_TRUE((*out)[1].tensor().IsSame(a));
+  EXPECT_EQ(a.data_as<float>()[0], 0 + 2);
+  EXPECT_EQ(b.data_as<float>()[0], 1);
+}
+
+// --- loops ---
+
+TEST(CarriedTensorTest, ALoopThatWritesARowOfWhatItCarriesCopiesNothing) {
+  const std::string path = Scratch("carried.smb");
+  ASSERT_TRUE(CompileTo(R"(
+graph(%x : Float(64, 32, strides=[32, 1]), %n : Long(strides=[])):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %none : NoneType = prim::Constant()
+  %two : float = prim::Constant[value=2.]()
+  %m : Tensor = aten::mul(%x, %two)
+  %i0 : Tensor = aten::sub(%n, %n, %one)
+  %i : Tensor, %y : Tensor = smelt::while_loop(%i0, %m, %n)
+    block0(%ci : Tensor, %cm : Tensor, %cn : Tensor):
+      %more : Tensor = aten::lt(%ci, %cn)
+      -> (%more)
+    block1(%bi : Tensor, %bm : Tensor, %bn : Tensor):
+      %next : Tensor = aten::add(%bi, %one, %one)
+      %copy : Tensor = aten::clone(%bm, %none)
+      %row : Tensor = aten::select(%copy, %zero, %one)
+      %w : Tensor = aten::add_(%row, %one, %one)
+      -> (%next, %copy)
+  return (%y)
+)",
+                        path)
+                  .ok());
+  auto container = Container::Open(path, ContentKind::kBundle);
+  ASSERT_TRUE(container.ok());
+  auto bundle = LoadBundle(**container);
+  ASSERT_TRUE(bundle.ok());
+  const fb::PlanT& plan = *(*bundle)->plans[0];
+  int body = -1;
+  for (const auto& step : plan.blocks[0]->steps) {
+    if (const auto* w = step->step.AsWhile()) body = w->body_block;
+  }
+  ASSERT_GE(body, 0);
+  // A copy of the 64 x 32 tensor in a trip would be one of 2,048 elements.
+  for (const auto& step : plan.blocks[body]->steps) {
+    const auto* c = step->step.AsCopy();
+    if (c == nullptr) continue;
+    int64_t elements = 1;
+    for (int e : plan.views[c->src]->sizes) elements *= (*bundle)->exprs[e].constant();
+    EXPECT_LE(elements, 32);
+  }
+  auto program = Program::Load(path);
+  ASSERT_TRUE(program.ok());
+  auto instance = Instance::Create(*program);
+  ASSERT_TRUE(instance.ok());
+  const Tensor x = Counting(64 * 32).View({{64, 32}, {32, 1}, 0});
+  Tensor n = Tensor::Empty(DType::kInt64, {});
+  *n.data_as<int64_t>() = 5;
+  auto out = (*instance)->Run({x, n});
+  ASSERT_TRUE(out.ok()) << out.status();
+  const Tensor y = (*out)[0].tensor();
+  for (int i = 0; i < 64 * 32; ++i) {
+    const float want = static_cast<float>(i % 1000) * 2 + (i / 32 == 1 ? 5 : 0);
+    ASSERT_EQ(y.data_as<float>()[i], want) << i;
+  }
+}
+
+// --- verification ---
+
+// Turns the first subtraction into an addition: what a wrong pass might do.
+bool Break(Graph& g) {
+  for (NodeId n : g.AllNodes()) {
+    if (g.node(n).op.full() == "aten::sub.Tensor") {
+      g.SetOp(n, OpName::Get("aten::add.Tensor"));
+      return true;
+    }
+    if (const Attribute* a = g.node(n).FindAttribute("Subgraph")) {
+      if (Break(**std::get_if<std::shared_ptr<Graph>>(a))) return true;
+    }
+  }
+  return false;
+}
+
+TEST(VerifyTest, NamesThePassThatChangedTheMeaning) {
+  for (const std::string pass : {"functionalize", "expand-composites", "fuse"}) {
+    CompileOptions options;
+    options.verify = true;
+    bool broken = false;
+    options.on_pass = [&](absl::string_view name, const Graph& g) {
+      if (name == pass && !broken) broken = Break(const_cast<Graph&>(g));
+    };
+    const absl::Status s = CompileTo(R"(
+graph(%a : Float(4, strides=[1]), %b : Float(4, strides=[1])):
+  %one : int = prim::Constant[value=1]()
+  %x : Tensor = aten::mul_(%a, %b)
+  %y : Tensor = aten::sub(%x, %b, %one)
+  %z : Tensor = aten::relu(%y)
+  return (%z)
+)",
+                                     Scratch("broken.smb"), options);
+    EXPECT_TRUE(broken) << pass;
+    EXPECT_EQ(s.code(), absl::StatusCode::kInternal) << pass;
+    EXPECT_TRUE(absl::StrContains(s.message(), absl::StrCat("pass ", pass, " changed the meaning"))) << s;
+  }
+}
+
+}  // namespace
+}  // namespace smelt
