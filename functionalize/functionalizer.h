@@ -95,6 +95,7 @@ class Functionalizer {
   static bool IsTensorList(const Type& t);
 
   absl::Status ProcessNode(NodeId n);
+  void TellOperands(NodeId n) const;  // to options_.on_operand
 
   absl::Status ProcessUnpack(NodeId n);
 

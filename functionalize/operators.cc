@@ -42,6 +42,7 @@ absl::Status Functionalizer::ProcessBlock(BlockId b) {
   const std::vector<NodeId> nodes = g_.Nodes(b);
   for (NodeId n : nodes) {
     source_ = g_.node(n).source;
+    if (options_.on_operand && b == g_.top()) TellOperands(n);
     absl::Status s = ProcessNode(n);
     if (!s.ok()) return At(n, s);
   }
@@ -52,6 +53,13 @@ absl::Status Functionalizer::ProcessBlock(BlockId b) {
     cache_log_.pop_back();
   }
   return absl::OkStatus();
+}
+
+void Functionalizer::TellOperands(NodeId n) const {
+  for (ValueId v : g_.node(n).inputs) {
+    auto it = tensor_of_.find(v);
+    if (it != tensor_of_.end()) options_.on_operand(v, tensors_[it->second].memory);
+  }
 }
 
 bool Functionalizer::IsTensorList(const Type& t) {
