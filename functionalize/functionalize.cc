@@ -255,7 +255,8 @@ class Functionalizer {
   ValueId Read(TensorId t, NodeId anchor) {
     const TensorState& tensor = tensors_[t];
     const MemoryState& m = memories_[tensor.memory];
-    if (!m.shared && SameGeometry(tensor.geometry, m.nominal)) return m.version;
+    // A state that begins inside its storage is a view of it, so that whoever looks at the value sees where it begins.
+    if (!m.shared && SameGeometry(tensor.geometry, m.nominal) && m.nominal.offset == Expr(0)) return m.version;
     // One view a version and geometry, as long as control flow dominates.
     const std::vector<CachedView>& cache = view_cache_[tensor.memory];
     for (auto c = cache.rbegin(); c != cache.rend() && c->version == m.version; ++c) {
@@ -300,8 +301,12 @@ class Functionalizer {
   ValueId WithLayout(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
     const Value& value = g_.value(v);
     const TensorType t = value.type.tensor();
-    if (IsOwner(v) && SameGeometry({*t.dtype, *t.sizes, strides, 0}, GeometryOf(t))) return v;
+    if (IsOwner(v) && SameGeometry({*t.dtype, *t.sizes, strides, 0}, GeometryOf(t))) {
+      own_.erase(v);
+      return v;
+    }
     if (own_.contains(v) && value.uses.empty()) {
+      own_.erase(v);  // from here on it is some memory's contents
       g_.SetType(v, Type::Tensor(*t.dtype, *t.sizes, strides));
       return v;
     }
@@ -340,7 +345,13 @@ class Functionalizer {
                          ") must match the existing size (", have.ToString(), ") at non-singleton dimension ", d));
       }
     }
-    return g_.node(InsertView(anchor, v, g)).outputs[0];
+    // A view counts from the storage's beginning, not from the view it is of.
+    const NodeId def = g_.value(v).def;
+    if (g_.IsParam(def) || g_.node(def).op != "smelt::view") return g_.node(InsertView(anchor, v, g)).outputs[0];
+    g.offset = std::get<Expr>(*g_.node(def).FindAttribute("offset"));
+    const NodeId n = InsertView(anchor, g_.node(def).inputs[0], g);
+    if (const Attribute* home = g_.node(def).FindAttribute("argument")) g_.SetAttribute(n, "argument", *home);
+    return g_.node(n).outputs[0];
   }
 
   // Replaces what the tensor holds by `v` (its dtype and sizes, or broadcast and cast to them).
@@ -477,10 +488,9 @@ class Functionalizer {
 
   absl::Status ProcessView(NodeId n) {
     SMELT_ASSIGN_OR_RETURN(TensorId base, TensorOf(g_.node(n).inputs[0]));
-    SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOf(g_, n, tensors_[base].geometry));
+    SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, base));
     const ValueId out = g_.node(n).outputs[0];
     const MemoryId m = tensors_[base].memory;
-    if (absl::StartsWith(g_.node(n).op.name(), "aten::as_strided")) CountFromArgument(n, 3, base, views.outputs[0]);
     if (g_.value(out).type.IsTensor()) {
       tensor_of_[out] = NewTensor(m, std::move(views.outputs[0]), tensors_[base].home);
     } else {
@@ -490,17 +500,25 @@ class Functionalizer {
     return absl::OkStatus();
   }
 
-  // as_strided's offset counts from the storage's first element; an argument's geometry counts from the argument's own.
-  void CountFromArgument(NodeId n, int offset_argument, TensorId base, SymbolicGeometry& geometry) const {
-    if (memories_[tensors_[base].memory].origin != MemoryState::Origin::kArgument) return;
-    auto given = GetConstant(g_, g_.node(n).inputs[offset_argument]);
-    if (given && std::holds_alternative<std::monostate>(*given)) return;
-    geometry.offset = geometry.offset - ArgumentOffset(base);
+  absl::StatusOr<ViewMeaning> ViewsOfTensor(NodeId n, TensorId base) const {
+    SymbolicGeometry geometry = tensors_[base].geometry;
+    const bool absolute = absl::StrContains(g_.node(n).op.name(), "as_strided") &&
+                          memories_[tensors_[base].memory].origin == MemoryState::Origin::kArgument;
+    if (!absolute) return ViewsOf(g_, n, geometry);
+    // as_strided's offset counts from the storage's first element; an argument's geometry from the argument's own.
+    const Expr offset = ArgumentOffset(base);
+    geometry.offset = geometry.offset + offset;
+    SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOf(g_, n, geometry));
+    for (SymbolicGeometry& v : views.outputs) v.offset = v.offset - offset;
+    return views;
   }
+  // Where the argument begins in its storage, in elements of the tensor's dtype.
   Expr ArgumentOffset(TensorId t) const {
     const MemoryState& m = memories_[tensors_[t].memory];
     const int d = tensors_[t].home >= 0 ? tensors_[t].home : DistinctOf(m.index);
-    return Expr::Symbol(absl::StrCat(argument_names_.at(d), ".offset"));
+    const Expr offset = Expr::Symbol(absl::StrCat(argument_names_.at(d), ".offset"));
+    const int item = ItemSize(tensors_[t].geometry.dtype), argument_item = ItemSize(initial_geometry_.at(d).dtype);
+    return argument_item >= item ? offset * (argument_item / item) : FloorDiv(offset, item / argument_item);
   }
   int DistinctOf(int memory) const {
     const auto& of = result_.convention.overlaps.memory_of;
@@ -512,9 +530,8 @@ class Functionalizer {
 
   absl::Status ProcessInPlaceView(NodeId n) {
     SMELT_ASSIGN_OR_RETURN(TensorId t, TensorOf(g_.node(n).inputs[0]));
-    SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOf(g_, n, tensors_[t].geometry));
+    SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, t));
     if (block_depth_ > 0) return absl::UnimplementedError("a change of geometry inside a branch or loop");
-    if (g_.node(n).op.name() == "aten::as_strided_") CountFromArgument(n, 3, t, views.outputs[0]);
     tensors_[t].geometry = std::move(views.outputs[0]);
     ++result_.mutations_removed;
     if (!g_.node(n).outputs.empty()) tensor_of_[g_.node(n).outputs[0]] = t;
@@ -588,6 +605,8 @@ class Functionalizer {
   absl::Status Resize(TensorId self, const std::vector<Expr>& sizes, NodeId anchor) {
     SymbolicGeometry g = tensors_[self].geometry;
     if (g.sizes == sizes) return absl::OkStatus();
+    if (memories_[tensors_[self].memory].shared)
+      return absl::UnimplementedError("resize_ of an argument that may share its storage with another");
     g.sizes = sizes;
     g.strides = ContiguousStrides(sizes);
     MemoryState& m = memories_[tensors_[self].memory];
@@ -693,9 +712,11 @@ class Functionalizer {
     if (name == "aten::copy_") {
       SMELT_ASSIGN_OR_RETURN(TensorId self, TensorOf(inputs[0]));
       SMELT_ASSIGN_OR_RETURN(TensorId source, TensorOf(inputs[1]));
-      // Reading and writing the very same elements changes nothing but is still a write.
-      SMELT_RETURN_IF_ERROR(CheckPartialOverlap(self, source, n));
-      SMELT_RETURN_IF_ERROR(Write(self, Read(source, n), n));
+      // A tensor copied to itself PyTorch leaves alone, even where it could not be written.
+      if (self != source) {
+        SMELT_RETURN_IF_ERROR(CheckPartialOverlap(self, source, n));
+        SMELT_RETURN_IF_ERROR(Write(self, Read(source, n), n));
+      }
       if (!g_.node(n).outputs.empty()) tensor_of_[g_.node(n).outputs[0]] = self;
       return absl::OkStatus();
     }
@@ -742,11 +763,11 @@ class Functionalizer {
     SMELT_RETURN_IF_ERROR(InferNode(g_, f));
     const std::vector<ValueId> results(g_.node(f).outputs.begin(), g_.node(f).outputs.end());
     for (size_t i = 0; i < results.size(); ++i) {
-      own_.insert(results[i]);
       if (written[i] < 0) {
         BindFresh(results[i]);
         continue;
       }
+      own_.insert(results[i]);
       if (counterpart.results[i].may_resize) {
         const std::vector<Expr> sizes = *g_.value(results[i]).type.tensor().sizes;
         SMELT_RETURN_IF_ERROR(Resize(written[i], sizes, n));
@@ -769,7 +790,8 @@ class Functionalizer {
     if (tensors_[written].memory != tensors_[read].memory || written == read) return absl::OkStatus();
     const SymbolicGeometry &a = tensors_[written].geometry, &b = tensors_[read].geometry;
     const bool same_home = tensors_[written].home == tensors_[read].home;
-    if (same_home && SameGeometry(a, b)) return absl::OkStatus();
+    // The very same elements. PyTorch compares the strides of dims of size 1, too.
+    if (same_home && SameGeometry(a, b) && a.strides == b.strides) return absl::OkStatus();
     if (memories_[tensors_[written].memory].shared && (!same_home || options_.symbolic_strides)) {
       // Where the arguments lie is known at the call.
       const std::pair<TensorId, TensorId> key(written, read);
@@ -780,7 +802,11 @@ class Functionalizer {
       return absl::OkStatus();
     }
     if (!IsDense(a, g_.symbols) || !IsDense(b, g_.symbols)) return absl::OkStatus();
-    if (Compare(RegionOf(a), RegionOf(b), g_.symbols) != Overlap::kSome) return absl::OkStatus();
+    const Overlap overlap = Compare(RegionOf(a), RegionOf(b), g_.symbols);
+    if (overlap == Overlap::kDisjoint) return absl::OkStatus();
+    if (overlap == Overlap::kUnknown) {
+      return absl::UnimplementedError("a write beside an operand that may overlap it, which the sizes leave open");
+    }
     return absl::FailedPreconditionError(
         "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
         "location. "
@@ -800,6 +826,42 @@ class Functionalizer {
     absl::Status s = ProcessBlock(b);
     --block_depth_;
     return s;
+  }
+
+  // The memories that a tensor's own may be, a branch or a loop's rounds permitting.
+  absl::flat_hash_set<MemoryId> MayBe(MemoryId m) const {
+    absl::flat_hash_set<MemoryId> out = {m};
+    std::vector<MemoryId> todo = {m};
+    while (!todo.empty()) {
+      const MemoryId now = todo.back();
+      todo.pop_back();
+      for (MemoryId other : memories_[now].may_share) {
+        if (out.insert(other).second) todo.push_back(other);
+      }
+    }
+    return out;
+  }
+  void MayShare(MemoryId a, MemoryId b) {
+    memories_[a].may_share.push_back(b);
+    memories_[b].may_share.push_back(a);
+  }
+  // Results of control flow, copied into memories of their own, that may really be those of `may_be`.
+  void NoteSharing(const std::vector<MemoryId>& results, const std::vector<absl::flat_hash_set<MemoryId>>& may_be,
+                   size_t num_before) {
+    for (size_t i = 0; i < results.size(); ++i) {
+      std::vector<MemoryId> outer(may_be[i].begin(), may_be[i].end());
+      std::sort(outer.begin(), outer.end());
+      for (MemoryId m : outer) {
+        if (m < static_cast<int>(num_before)) MayShare(results[i], m);
+      }
+      for (size_t k = 0; k < i; ++k) {
+        for (MemoryId m : outer) {
+          if (!may_be[k].contains(m)) continue;
+          MayShare(results[i], results[k]);
+          break;
+        }
+      }
+    }
   }
 
   absl::Status ProcessIf(NodeId n) {
@@ -825,10 +887,15 @@ class Functionalizer {
     std::vector<std::vector<MemoryState>> after;
     std::vector<std::vector<ValueId>> results;  // a block's declared results, as values
     std::vector<std::vector<TensorId>> result_tensors;
+    std::vector<absl::flat_hash_set<MemoryId>> may_be(g_.node(n).outputs.size());
     for (BlockId b : blocks) {
       for (size_t m = 0; m < num_before; ++m) memories_[m] = before[m];
       SMELT_RETURN_IF_ERROR(ProcessInner(b));
       result_tensors.emplace_back();
+      for (size_t k = 0; k < g_.results(b).size() && k < may_be.size(); ++k) {
+        auto it = tensor_of_.find(g_.results(b)[k]);
+        if (it != tensor_of_.end()) may_be[k].merge(MayBe(tensors_[it->second].memory));
+      }
       std::vector<ValueId> values;
       for (ValueId v : g_.results(b)) {
         auto it = tensor_of_.find(v);
@@ -852,6 +919,8 @@ class Functionalizer {
     }
     for (size_t m = 0; m < num_before; ++m) memories_[m] = before[m];
     const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+    std::vector<MemoryId> copied;
+    std::vector<absl::flat_hash_set<MemoryId>> copied_may_be;
     for (size_t k = 0; k < outputs.size(); ++k) {
       if (!g_.value(outputs[k]).type.IsTensor()) continue;
       const TensorId t0 = result_tensors[0][k], t1 = result_tensors[1][k];
@@ -875,14 +944,10 @@ class Functionalizer {
         results[i][k] = Materialize(g_.block(blocks[i]).return_node, results[i][k], geometry.strides);
       }
       BindFresh(outputs[k]);
-      for (TensorId t : {t0, t1}) {
-        const MemoryId outer = tensors_[t].memory;
-        if (outer >= static_cast<int>(num_before)) continue;
-        const MemoryId fresh = tensors_[tensor_of_[outputs[k]]].memory;
-        memories_[fresh].may_share.push_back(outer);
-        memories_[outer].may_share.push_back(fresh);
-      }
+      copied.push_back(tensors_[tensor_of_[outputs[k]]].memory);
+      copied_may_be.push_back(std::move(may_be[k]));
     }
+    NoteSharing(copied, copied_may_be, num_before);
     for (size_t i = 0; i < blocks.size(); ++i) {
       for (size_t k = 0; k < results[i].size(); ++k) {
         g_.SetInput(g_.block(blocks[i]).return_node, static_cast<uint32_t>(k), results[i][k]);
@@ -894,6 +959,8 @@ class Functionalizer {
           !SameGeometry(after[1][m].nominal, before[m].nominal)) {
         return absl::UnimplementedError("memory resized inside a branch");
       }
+      if (absolute_access_ && before[m].origin != MemoryState::Origin::kFresh && !before[m].shared)
+        return absl::UnimplementedError("a branch that writes to an argument that as_strided addresses absolutely");
       ValueId out = g_.AddNodeOutput(n, g_.value(before[m].version).type);
       MemoryState& memory = memories_[m];
       memory.version = out;
@@ -965,28 +1032,39 @@ class Functionalizer {
       while (static_cast<int>(g_.node(n).inputs.size()) > num_carried)
         g_.RemoveInput(n, static_cast<uint32_t>(g_.node(n).inputs.size()) - 1);
     }
-    // What is written in the body and lives outside is carried too.
-    absl::flat_hash_set<MemoryId> written_set;
-    for (int i = 0; i < num_carried; ++i) {
-      for (BlockId b : blocks) {
-        if (!is_while || b == body || b == blocks[0]) {
-          // Parameters are not known yet, so that a write to one is not followed to an outer memory; it is refused
-          // below.
-          (void)b;
-        }
-      }
+    // What every round hands on as it is, is one tensor from before the loop to after it. (PyTorch's while_loop returns
+    // a copy where the body never runs.)
+    const int first_result = is_while ? 0 : 1;
+    for (int i = 0; i < num_carried && !is_while; ++i) {
+      const ValueId param = g_.params(body)[first_param + i];
+      if (g_.results(body)[first_result + i] != param) continue;
+      const ValueId init = g_.node(n).inputs[first_input + i];
+      g_.ReplaceAllUses(param, init);
+      g_.ReplaceAllUses(g_.node(n).outputs[i], init);
     }
+    // What is written in the body and lives outside is carried too. Parameters are not known yet, so that a write to
+    // one is not followed to an outer memory; it is refused below.
+    absl::flat_hash_set<MemoryId> written_set;
     CollectWritten(body, written_set);
     if (is_while) CollectWritten(blocks[0], written_set);
     std::vector<MemoryId> written(written_set.begin(), written_set.end());
     std::sort(written.begin(), written.end());
 
-    std::vector<MemoryId> param_memories;
+    // A carried tensor is copied from round to round; what it may really be matters where something is written.
+    const std::optional<ConstantValue> trips = is_while ? std::nullopt : GetConstant(g_, g_.node(n).inputs[0]);
+    const std::optional<ConstantValue> enters = is_while ? std::nullopt : GetConstant(g_, g_.node(n).inputs[1]);
+    const bool surely_runs = trips && std::holds_alternative<int64_t>(*trips) && std::get<int64_t>(*trips) > 0 &&
+                             enters && std::holds_alternative<bool>(*enters) && std::get<bool>(*enters);
+    std::vector<absl::flat_hash_set<MemoryId>> init_may_be(num_carried), may_be(num_carried);
+    absl::flat_hash_set<MemoryId> carried_may_be;
+
     std::vector<SymbolicGeometry> layouts(num_carried);
     for (int i = 0; i < num_carried; ++i) {
       const ValueId out = g_.node(n).outputs[i];
       if (!g_.value(out).type.IsTensor()) continue;
       SMELT_ASSIGN_OR_RETURN(TensorId init, TensorOf(g_.node(n).inputs[first_input + i]));
+      if (is_while || !g_.value(out).uses.empty() || !g_.value(g_.params(body)[first_param + i]).uses.empty())
+        init_may_be[i] = MayBe(tensors_[init].memory);
       SymbolicGeometry geometry = tensors_[init].geometry;
       geometry.offset = 0;
       if (!IsDense(geometry, g_.symbols)) geometry.strides = ContiguousStrides(geometry.sizes);
@@ -1033,6 +1111,30 @@ class Functionalizer {
         if (memories_[m].generation > 0)
           return absl::UnimplementedError("a loop's body writes into a carried tensor itself");
       }
+      if (b == body) {
+        bool rotates = false;
+        for (int i = 0; i < num_carried; ++i) {
+          auto it = tensor_of_.find(g_.results(b)[first_result + i]);
+          if (it == tensor_of_.end()) continue;
+          if (!is_while && g_.value(g_.node(n).outputs[i]).uses.empty() &&
+              g_.value(g_.params(b)[first_param + i]).uses.empty())
+            continue;
+          may_be[i] = MayBe(tensors_[it->second].memory);
+          for (MemoryId m : own) rotates = rotates || may_be[i].contains(m);
+          carried_may_be.insert(may_be[i].begin(), may_be[i].end());
+          carried_may_be.insert(init_may_be[i].begin(), init_may_be[i].end());
+          // Where no round runs, the result is the initial tensor.
+          if (!surely_runs && !is_while) may_be[i].insert(init_may_be[i].begin(), init_may_be[i].end());
+        }
+        // One carried tensor becomes another: each may be any.
+        for (int i = 0; rotates && i < num_carried; ++i) {
+          if (!may_be[i].empty()) may_be[i] = carried_may_be;
+        }
+        for (MemoryId m : written) {
+          if (carried_may_be.contains(m))
+            return absl::UnimplementedError("a loop's body writes to memory that a carried tensor may share");
+        }
+      }
       const NodeId ret = g_.block(b).return_node;
       for (size_t k = 0; k < g_.results(b).size(); ++k) {
         const ValueId v = g_.results(b)[k];
@@ -1056,6 +1158,8 @@ class Functionalizer {
           }
         }
         for (MemoryId m : written) {
+          if (absolute_access_ && before[m].origin != MemoryState::Origin::kFresh && !before[m].shared)
+            return absl::UnimplementedError("a loop that writes to an argument that as_strided addresses absolutely");
           if (!SameGeometry(memories_[m].nominal, before[m].nominal))
             return absl::UnimplementedError("memory resized inside a loop");
         }
@@ -1080,9 +1184,18 @@ class Functionalizer {
       memories_[m] = after_loop_[m];
       memories_[m].version = g_.AddNodeOutput(n, g_.value(before[m].version).type);
     }
+    std::vector<MemoryId> copied;
     for (int i = 0; i < num_carried; ++i) {
-      if (g_.value(g_.node(n).outputs[i]).type.IsTensor()) BindFresh(g_.node(n).outputs[i]);
+      const ValueId out = g_.node(n).outputs[i];
+      copied.push_back(-1);
+      if (!g_.value(out).type.IsTensor()) {
+        may_be[i].clear();
+        continue;
+      }
+      BindFresh(out);
+      copied.back() = tensors_[tensor_of_[out]].memory;
     }
+    NoteSharing(copied, may_be, num_before);
     return absl::OkStatus();
   }
 
@@ -1166,7 +1279,8 @@ class Functionalizer {
 
   void NoteInput(TensorId t, MemoryId own, const SymbolicGeometry& initial, MutatedInput in) {
     const TensorState& now = tensors_[t];
-    in.storage = now.memory != own;
+    // Arguments that share one memory still have storages of their own.
+    in.storage = now.memory != own || (now.home >= 0 && now.home != in.arg.value());
     in.geometry = in.storage || !SameGeometry(now.geometry, initial);
     if (!in.geometry) return;
     in.final_geometry = now.geometry;
@@ -1178,6 +1292,7 @@ class Functionalizer {
       } else {
         in.final_source = MutatedInput::Source::kMemory;
         in.final_memory = ConventionMemory(m);
+        if (now.home >= 0) in.final_from = DistinctIndex(now.home);
       }
     }
     result_.convention.mutations.inputs.push_back(std::move(in));
