@@ -1230,7 +1230,8 @@ class PlanBuilder {
       } else if (m.final_source == MutatedInput::Source::kGraphOutput) {
         l.slot = fresh_slot_.at(SharedKey(m.final_output));
       } else {
-        l = MemoryHome(m.final_memory);
+        l = m.final_from.value() < 0 ? MemoryHome(m.final_memory)
+                                     : locations_.at(argument_value_.at(m.final_from.value()));
       }
       l.geometry = m.final_geometry;
       in.final_view = AddView(l);

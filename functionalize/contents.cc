@@ -70,7 +70,9 @@ void Functionalizer::SetGeometry(NodeId n, const SymbolicGeometry& geometry) {
 ValueId Functionalizer::Read(TensorId t, NodeId anchor) {
   const TensorState tensor = tensors_[t];
   const MemoryState& m = memories_[tensor.memory];
-  if (!m.shared && SameGeometry(tensor.geometry, m.nominal)) return Resolve(tensor, m.version, anchor);
+  // A state that begins inside its storage is a view of it, so that whoever looks at the value sees where it begins.
+  if (!m.shared && SameGeometry(tensor.geometry, m.nominal) && m.nominal.offset == Expr(0))
+    return Resolve(tensor, m.version, anchor);
   // One view a version and geometry, as long as control flow dominates.
   const std::vector<CachedView>& cache = view_cache_[tensor.memory];
   for (auto c = cache.rbegin(); c != cache.rend() && c->version == m.version; ++c) {
@@ -129,8 +131,12 @@ ValueId Functionalizer::ForceMaterialize(NodeId anchor, ValueId v, const std::ve
 ValueId Functionalizer::WithLayout(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
   const Value& value = g_.value(v);
   const TensorType t = value.type.tensor();
-  if (IsOwner(v) && SameGeometry({*t.dtype, *t.sizes, strides, 0}, GeometryOf(t))) return v;
+  if (IsOwner(v) && SameGeometry({*t.dtype, *t.sizes, strides, 0}, GeometryOf(t))) {
+    own_.erase(v);
+    return v;
+  }
   if (own_.contains(v) && value.uses.empty()) {
+    own_.erase(v);  // from here on it is some memory's contents
     g_.SetType(v, Type::Tensor(*t.dtype, *t.sizes, strides));
     return v;
   }
@@ -169,7 +175,13 @@ absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, cons
                                                         ") at non-singleton dimension ", d));
     }
   }
-  return g_.node(InsertView(anchor, v, g)).outputs[0];
+  // A view counts from the storage's beginning, not from the view it is of.
+  const NodeId def = g_.value(v).def;
+  if (g_.IsParam(def) || g_.node(def).op != "smelt::view") return g_.node(InsertView(anchor, v, g)).outputs[0];
+  g.offset = std::get<Expr>(*g_.node(def).FindAttribute("offset"));
+  const NodeId n = InsertView(anchor, g_.node(def).inputs[0], g);
+  if (const Attribute* home = g_.node(def).FindAttribute("argument")) g_.SetAttribute(n, "argument", *home);
+  return g_.node(n).outputs[0];
 }
 
 absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor) {
@@ -229,7 +241,8 @@ absl::Status Functionalizer::CheckPartialOverlap(TensorId written, TensorId read
   if (tensors_[written].memory != tensors_[read].memory || written == read) return absl::OkStatus();
   const SymbolicGeometry &a = tensors_[written].geometry, &b = tensors_[read].geometry;
   const bool same_home = tensors_[written].home == tensors_[read].home;
-  if (same_home && SameGeometry(a, b)) return absl::OkStatus();
+  // The very same elements. PyTorch compares the strides of dims of size 1, too.
+  if (same_home && SameGeometry(a, b) && a.strides == b.strides) return absl::OkStatus();
   if (memories_[tensors_[written].memory].shared && (!same_home || options_.symbolic_strides)) {
     // Where the arguments lie is known at the call.
     const std::pair<TensorId, TensorId> key(written, read);
@@ -240,7 +253,11 @@ absl::Status Functionalizer::CheckPartialOverlap(TensorId written, TensorId read
     return absl::OkStatus();
   }
   if (!IsDense(a, g_.symbols) || !IsDense(b, g_.symbols)) return absl::OkStatus();
-  if (Compare(RegionOf(a), RegionOf(b), g_.symbols) != Overlap::kSome) return absl::OkStatus();
+  const Overlap overlap = Compare(RegionOf(a), RegionOf(b), g_.symbols);
+  if (overlap == Overlap::kDisjoint) return absl::OkStatus();
+  if (overlap == Overlap::kUnknown) {
+    return absl::UnimplementedError("a write beside an operand that may overlap it, which the sizes leave open");
+  }
   return absl::FailedPreconditionError(
       "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
       "location. "

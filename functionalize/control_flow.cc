@@ -26,6 +26,42 @@ absl::Status Functionalizer::ProcessInner(BlockId b) {
   return s;
 }
 
+absl::flat_hash_set<MemoryId> Functionalizer::MayBe(MemoryId m) const {
+  absl::flat_hash_set<MemoryId> out = {m};
+  std::vector<MemoryId> todo = {m};
+  while (!todo.empty()) {
+    const MemoryId now = todo.back();
+    todo.pop_back();
+    for (MemoryId other : memories_[now].may_share) {
+      if (out.insert(other).second) todo.push_back(other);
+    }
+  }
+  return out;
+}
+
+void Functionalizer::MayShare(MemoryId a, MemoryId b) {
+  memories_[a].may_share.push_back(b);
+  memories_[b].may_share.push_back(a);
+}
+
+void Functionalizer::NoteSharing(const std::vector<MemoryId>& results,
+                                 const std::vector<absl::flat_hash_set<MemoryId>>& may_be, size_t num_before) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    std::vector<MemoryId> outer(may_be[i].begin(), may_be[i].end());
+    std::sort(outer.begin(), outer.end());
+    for (MemoryId m : outer) {
+      if (m < static_cast<int>(num_before)) MayShare(results[i], m);
+    }
+    for (size_t k = 0; k < i; ++k) {
+      for (MemoryId m : outer) {
+        if (!may_be[k].contains(m)) continue;
+        MayShare(results[i], results[k]);
+        break;
+      }
+    }
+  }
+}
+
 absl::Status Functionalizer::ProcessIf(NodeId n) {
   const bool closed = g_.node(n).op.name() == "smelt::cond";
   // The predicate may be a one-element tensor.
@@ -49,10 +85,15 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
   std::vector<std::vector<MemoryState>> after;
   std::vector<std::vector<ValueId>> results;  // a block's declared results, as values
   std::vector<std::vector<TensorId>> result_tensors;
+  std::vector<absl::flat_hash_set<MemoryId>> may_be(g_.node(n).outputs.size());
   for (BlockId b : blocks) {
     for (size_t m = 0; m < num_before; ++m) memories_[m] = before[m];
     SMELT_RETURN_IF_ERROR(ProcessInner(b));
     result_tensors.emplace_back();
+    for (size_t k = 0; k < g_.results(b).size() && k < may_be.size(); ++k) {
+      auto it = tensor_of_.find(g_.results(b)[k]);
+      if (it != tensor_of_.end()) may_be[k].merge(MayBe(tensors_[it->second].memory));
+    }
     std::vector<ValueId> values;
     for (ValueId v : g_.results(b)) {
       auto it = tensor_of_.find(v);
@@ -76,6 +117,8 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
   }
   for (size_t m = 0; m < num_before; ++m) memories_[m] = before[m];
   const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+  std::vector<MemoryId> copied;
+  std::vector<absl::flat_hash_set<MemoryId>> copied_may_be;
   for (size_t k = 0; k < outputs.size(); ++k) {
     if (!g_.value(outputs[k]).type.IsTensor()) continue;
     const TensorId t0 = result_tensors[0][k], t1 = result_tensors[1][k];
@@ -99,14 +142,10 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
       results[i][k] = Materialize(g_.block(blocks[i]).return_node, results[i][k], geometry.strides);
     }
     BindFresh(outputs[k]);
-    for (TensorId t : {t0, t1}) {
-      const MemoryId outer = tensors_[t].memory;
-      if (outer >= static_cast<int>(num_before)) continue;
-      const MemoryId fresh = tensors_[tensor_of_[outputs[k]]].memory;
-      memories_[fresh].may_share.push_back(outer);
-      memories_[outer].may_share.push_back(fresh);
-    }
+    copied.push_back(tensors_[tensor_of_[outputs[k]]].memory);
+    copied_may_be.push_back(std::move(may_be[k]));
   }
+  NoteSharing(copied, copied_may_be, num_before);
   for (size_t i = 0; i < blocks.size(); ++i) {
     for (size_t k = 0; k < results[i].size(); ++k) {
       g_.SetInput(g_.block(blocks[i]).return_node, static_cast<uint32_t>(k), results[i][k]);
@@ -118,6 +157,8 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
         !SameGeometry(after[1][m].nominal, before[m].nominal)) {
       return absl::UnimplementedError("memory resized inside a branch");
     }
+    if (absolute_access_ && before[m].origin != MemoryState::Origin::kFresh && !before[m].shared)
+      return absl::UnimplementedError("a branch that writes to an argument that as_strided addresses absolutely");
     ValueId out = g_.AddNodeOutput(n, g_.value(before[m].version).type);
     MemoryState& memory = memories_[m];
     memory.version = out;
@@ -180,18 +221,39 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
     while (static_cast<int>(g_.node(n).inputs.size()) > num_carried)
       g_.RemoveInput(n, static_cast<uint32_t>(g_.node(n).inputs.size()) - 1);
   }
-  // What is written in the body and lives outside is carried too.
+  // What every round hands on as it is, is one tensor from before the loop to after it. (PyTorch's while_loop returns
+  // a copy where the body never runs.)
+  const int first_result = is_while ? 0 : 1;
+  for (int i = 0; i < num_carried && !is_while; ++i) {
+    const ValueId param = g_.params(body)[first_param + i];
+    if (g_.results(body)[first_result + i] != param) continue;
+    const ValueId init = g_.node(n).inputs[first_input + i];
+    g_.ReplaceAllUses(param, init);
+    g_.ReplaceAllUses(g_.node(n).outputs[i], init);
+  }
+  // What is written in the body and lives outside is carried too. Parameters are not known yet, so that a write to
+  // one is not followed to an outer memory; it is refused below.
   absl::flat_hash_set<MemoryId> written_set;
   CollectWritten(body, written_set);
   if (is_while) CollectWritten(blocks[0], written_set);
   std::vector<MemoryId> written(written_set.begin(), written_set.end());
   std::sort(written.begin(), written.end());
 
+  // A carried tensor is copied from round to round; what it may really be matters where something is written.
+  const std::optional<ConstantValue> trips = is_while ? std::nullopt : GetConstant(g_, g_.node(n).inputs[0]);
+  const std::optional<ConstantValue> enters = is_while ? std::nullopt : GetConstant(g_, g_.node(n).inputs[1]);
+  const bool surely_runs = trips && std::holds_alternative<int64_t>(*trips) && std::get<int64_t>(*trips) > 0 &&
+                           enters && std::holds_alternative<bool>(*enters) && std::get<bool>(*enters);
+  std::vector<absl::flat_hash_set<MemoryId>> init_may_be(num_carried), may_be(num_carried);
+  absl::flat_hash_set<MemoryId> carried_may_be;
+
   std::vector<SymbolicGeometry> layouts(num_carried);
   for (int i = 0; i < num_carried; ++i) {
     const ValueId out = g_.node(n).outputs[i];
     if (!g_.value(out).type.IsTensor()) continue;
     SMELT_ASSIGN_OR_RETURN(TensorId init, TensorOf(g_.node(n).inputs[first_input + i]));
+    if (is_while || !g_.value(out).uses.empty() || !g_.value(g_.params(body)[first_param + i]).uses.empty())
+      init_may_be[i] = MayBe(tensors_[init].memory);
     SymbolicGeometry geometry = tensors_[init].geometry;
     geometry.offset = 0;
     if (!IsDense(geometry, g_.symbols)) geometry.strides = ContiguousStrides(geometry.sizes);
@@ -238,6 +300,30 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
       if (memories_[m].generation > 0)
         return absl::UnimplementedError("a loop's body writes into a carried tensor itself");
     }
+    if (b == body) {
+      bool rotates = false;
+      for (int i = 0; i < num_carried; ++i) {
+        auto it = tensor_of_.find(g_.results(b)[first_result + i]);
+        if (it == tensor_of_.end()) continue;
+        if (!is_while && g_.value(g_.node(n).outputs[i]).uses.empty() &&
+            g_.value(g_.params(b)[first_param + i]).uses.empty())
+          continue;
+        may_be[i] = MayBe(tensors_[it->second].memory);
+        for (MemoryId m : own) rotates = rotates || may_be[i].contains(m);
+        carried_may_be.insert(may_be[i].begin(), may_be[i].end());
+        carried_may_be.insert(init_may_be[i].begin(), init_may_be[i].end());
+        // Where no round runs, the result is the initial tensor.
+        if (!surely_runs && !is_while) may_be[i].insert(init_may_be[i].begin(), init_may_be[i].end());
+      }
+      // One carried tensor becomes another: each may be any.
+      for (int i = 0; rotates && i < num_carried; ++i) {
+        if (!may_be[i].empty()) may_be[i] = carried_may_be;
+      }
+      for (MemoryId m : written) {
+        if (carried_may_be.contains(m))
+          return absl::UnimplementedError("a loop's body writes to memory that a carried tensor may share");
+      }
+    }
     const NodeId ret = g_.block(b).return_node;
     for (size_t k = 0; k < g_.results(b).size(); ++k) {
       const ValueId v = g_.results(b)[k];
@@ -261,6 +347,8 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
         }
       }
       for (MemoryId m : written) {
+        if (absolute_access_ && before[m].origin != MemoryState::Origin::kFresh && !before[m].shared)
+          return absl::UnimplementedError("a loop that writes to an argument that as_strided addresses absolutely");
         if (!SameGeometry(memories_[m].nominal, before[m].nominal))
           return absl::UnimplementedError("memory resized inside a loop");
       }
@@ -285,9 +373,18 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
     memories_[m] = after_loop_[m];
     memories_[m].version = g_.AddNodeOutput(n, g_.value(before[m].version).type);
   }
+  std::vector<MemoryId> copied;
   for (int i = 0; i < num_carried; ++i) {
-    if (g_.value(g_.node(n).outputs[i]).type.IsTensor()) BindFresh(g_.node(n).outputs[i]);
+    const ValueId out = g_.node(n).outputs[i];
+    copied.push_back(-1);
+    if (!g_.value(out).type.IsTensor()) {
+      may_be[i].clear();
+      continue;
+    }
+    BindFresh(out);
+    copied.back() = tensors_[tensor_of_[out]].memory;
   }
+  NoteSharing(copied, may_be, num_before);
   return absl::OkStatus();
 }
 

@@ -101,8 +101,9 @@ class Functionalizer {
 
   absl::Status ProcessView(NodeId n);
 
-  // as_strided's offset counts from the storage's first element; an argument's geometry counts from the argument's own.
-  void CountFromArgument(NodeId n, int offset_argument, TensorId base, SymbolicGeometry& geometry) const;
+  // as_strided's offset counts from the storage's first element; an argument's geometry from the argument's own.
+  absl::StatusOr<ViewMeaning> ViewsOfTensor(NodeId n, TensorId base) const;
+  // Where the argument begins in its storage, in elements of the tensor's dtype.
   Expr ArgumentOffset(TensorId t) const;
   int DistinctOf(int memory) const;
 
@@ -137,6 +138,13 @@ class Functionalizer {
   // --- control flow ---
   // A branch or body whose parameters stand for known tensors.
   absl::Status ProcessInner(BlockId b);
+
+  // The memories that a tensor's own may be, a branch or a loop's rounds permitting.
+  absl::flat_hash_set<MemoryId> MayBe(MemoryId m) const;
+  void MayShare(MemoryId a, MemoryId b);
+  // Results of control flow, copied into memories of their own, that may really be those of `may_be`.
+  void NoteSharing(const std::vector<MemoryId>& results, const std::vector<absl::flat_hash_set<MemoryId>>& may_be,
+                   size_t num_before);
 
   absl::Status ProcessIf(NodeId n);
 

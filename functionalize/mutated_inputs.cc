@@ -60,7 +60,8 @@ MemoryId Functionalizer::ArgumentMemory(int distinct) const {
 
 void Functionalizer::NoteInput(TensorId t, MemoryId own, const SymbolicGeometry& initial, MutatedInput in) {
   const TensorState& now = tensors_[t];
-  in.storage = now.memory != own;
+  // Arguments that share one memory still have storages of their own.
+  in.storage = now.memory != own || (now.home >= 0 && now.home != in.arg.value());
   in.geometry = in.storage || !SameGeometry(now.geometry, initial);
   if (!in.geometry) return;
   in.final_geometry = now.geometry;
@@ -72,6 +73,7 @@ void Functionalizer::NoteInput(TensorId t, MemoryId own, const SymbolicGeometry&
     } else {
       in.final_source = MutatedInput::Source::kMemory;
       in.final_memory = ConventionMemory(m);
+      if (now.home >= 0) in.final_from = DistinctIndex(now.home);
     }
   }
   result_.convention.mutations.inputs.push_back(std::move(in));

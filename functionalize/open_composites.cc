@@ -1,5 +1,6 @@
 #include "smelt/functionalize/open_composites.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <utility>
@@ -82,6 +83,11 @@ class Opener {
         {"aten::atleast_2d", &Opener::AtLeast},
         {"aten::atleast_3d", &Opener::AtLeast},
         {"aten::rrelu", &Opener::Nothing},
+        // Their results keep the strides of self, gaps and all.
+        {"aten::slice_scatter", &Opener::View},
+        {"aten::select_scatter", &Opener::View},
+        {"aten::diagonal_scatter", &Opener::View},
+        {"aten::as_strided_scatter", &Opener::View},
     };
     return *kRules;
   }
@@ -248,6 +254,7 @@ class Opener {
 
   bool HasFormat(const TensorType& t, int64_t memory_format) const {
     const std::vector<Expr>& s = *t.sizes;
+    if (std::find(s.begin(), s.end(), Expr(0)) != s.end()) return true;  // nothing is in every order
     std::vector<Expr> expected(s.size());
     if (memory_format == 0) {
       expected = ContiguousStrides(s);

@@ -152,7 +152,7 @@ absl::Status Functionalizer::ProcessView(NodeId n) {
     tensor_of_[out] = NewTensor(NewMemory(std::move(copy)), geometry);
     return absl::OkStatus();
   }
-  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOf(g_, n, tensors_[base].geometry));
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, base));
   const MemoryId m = tensors_[base].memory;
   // The imaginary parts of conjugates are negated, the real parts are what they are.
   bool conjugated = tensors_[base].conjugated, negated = tensors_[base].negated;
@@ -160,7 +160,6 @@ absl::Status Functionalizer::ProcessView(NodeId n) {
     conjugated = false;
     negated = name == "aten::imag";
   }
-  if (absl::StartsWith(g_.node(n).op.name(), "aten::as_strided")) CountFromArgument(n, 3, base, views.outputs[0]);
   if (g_.value(out).type.IsTensor()) {
     tensor_of_[out] = NewTensor(m, std::move(views.outputs[0]), tensors_[base].home);
     tensors_.back().conjugated = conjugated;
@@ -176,17 +175,24 @@ absl::Status Functionalizer::ProcessView(NodeId n) {
   return absl::OkStatus();
 }
 
-void Functionalizer::CountFromArgument(NodeId n, int offset_argument, TensorId base, SymbolicGeometry& geometry) const {
-  if (memories_[tensors_[base].memory].origin != MemoryState::Origin::kArgument) return;
-  auto given = GetConstant(g_, g_.node(n).inputs[offset_argument]);
-  if (given && std::holds_alternative<std::monostate>(*given)) return;
-  geometry.offset = geometry.offset - ArgumentOffset(base);
+absl::StatusOr<ViewMeaning> Functionalizer::ViewsOfTensor(NodeId n, TensorId base) const {
+  SymbolicGeometry geometry = tensors_[base].geometry;
+  const bool absolute = absl::StrContains(g_.node(n).op.name(), "as_strided") &&
+                        memories_[tensors_[base].memory].origin == MemoryState::Origin::kArgument;
+  if (!absolute) return ViewsOf(g_, n, geometry);
+  const Expr offset = ArgumentOffset(base);
+  geometry.offset = geometry.offset + offset;
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOf(g_, n, geometry));
+  for (SymbolicGeometry& v : views.outputs) v.offset = v.offset - offset;
+  return views;
 }
 
 Expr Functionalizer::ArgumentOffset(TensorId t) const {
   const MemoryState& m = memories_[tensors_[t].memory];
   const int d = tensors_[t].home >= 0 ? tensors_[t].home : DistinctOf(m.index);
-  return Expr::Symbol(absl::StrCat(argument_names_.at(d), ".offset"));
+  const Expr offset = Expr::Symbol(absl::StrCat(argument_names_.at(d), ".offset"));
+  const int item = ItemSize(tensors_[t].geometry.dtype), argument_item = ItemSize(initial_geometry_.at(d).dtype);
+  return argument_item >= item ? offset * (argument_item / item) : FloorDiv(offset, item / argument_item);
 }
 
 int Functionalizer::DistinctOf(int memory) const {
@@ -199,9 +205,8 @@ int Functionalizer::DistinctOf(int memory) const {
 
 absl::Status Functionalizer::ProcessInPlaceView(NodeId n) {
   SMELT_ASSIGN_OR_RETURN(TensorId t, TensorOf(g_.node(n).inputs[0]));
-  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOf(g_, n, tensors_[t].geometry));
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, t));
   if (block_depth_ > 0) return absl::UnimplementedError("a change of geometry inside a branch or loop");
-  if (g_.node(n).op.name() == "aten::as_strided_") CountFromArgument(n, 3, t, views.outputs[0]);
   tensors_[t].geometry = std::move(views.outputs[0]);
   ++result_.mutations_removed;
   if (!g_.node(n).outputs.empty()) tensor_of_[g_.node(n).outputs[0]] = t;
@@ -266,6 +271,8 @@ absl::Status Functionalizer::ProcessResize(NodeId n) {
 absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& sizes, NodeId anchor) {
   SymbolicGeometry g = tensors_[self].geometry;
   if (g.sizes == sizes) return absl::OkStatus();
+  if (memories_[tensors_[self].memory].shared)
+    return absl::UnimplementedError("resize_ of an argument that may share its storage with another");
   g.sizes = sizes;
   g.strides = ContiguousStrides(sizes);
   MemoryState& m = memories_[tensors_[self].memory];
@@ -370,9 +377,11 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, const FunctionSchema& schema
   if (name == "aten::copy_") {
     SMELT_ASSIGN_OR_RETURN(TensorId self, TensorOf(inputs[0]));
     SMELT_ASSIGN_OR_RETURN(TensorId source, TensorOf(inputs[1]));
-    // Reading and writing the very same elements changes nothing but is still a write.
-    SMELT_RETURN_IF_ERROR(CheckPartialOverlap(self, source, n));
-    SMELT_RETURN_IF_ERROR(Write(self, Read(source, n), n));
+    // A tensor copied to itself PyTorch leaves alone, even where it could not be written.
+    if (self != source) {
+      SMELT_RETURN_IF_ERROR(CheckPartialOverlap(self, source, n));
+      SMELT_RETURN_IF_ERROR(Write(self, Read(source, n), n));
+    }
     if (!g_.node(n).outputs.empty()) tensor_of_[g_.node(n).outputs[0]] = self;
     return absl::OkStatus();
   }
@@ -419,11 +428,11 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, const FunctionSchema& schema
   SMELT_RETURN_IF_ERROR(InferNode(g_, f));
   const std::vector<ValueId> results(g_.node(f).outputs.begin(), g_.node(f).outputs.end());
   for (size_t i = 0; i < results.size(); ++i) {
-    own_.insert(results[i]);
     if (written[i] < 0) {
       BindFresh(results[i]);
       continue;
     }
+    own_.insert(results[i]);
     if (counterpart.results[i].may_resize) {
       const std::vector<Expr> sizes = *g_.value(results[i]).type.tensor().sizes;
       SMELT_RETURN_IF_ERROR(Resize(written[i], sizes, n));

@@ -707,6 +707,14 @@ LoweredKernel Builder::Emit(bool ordered) {
         }
       }
     }
+    // A point reads all that it needs before it writes: a result may stand where an operand did, and another result may
+    // read that operand through a view of its own. Not where results are read again (scatters): the order is theirs.
+    for (const Ins& in : ins_) {
+      if (in.op == KernelOp::kLoad && in.access >= 0 && accesses_[in.access].is_output) return;
+    }
+    for (auto& [place, list] : places) {
+      std::stable_partition(list.begin(), list.end(), [&](int i) { return ins_[i].op != KernelOp::kStore; });
+    }
   };
   std::vector<std::pair<int, int>> roots;  // instruction, place
   for (int i : stores_) roots.push_back({i, place_of_root(i)});

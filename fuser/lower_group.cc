@@ -681,6 +681,16 @@ class Lowering {
       return absl::InvalidArgumentError(absl::StrCat("%", g_->value(v).name, " has no complete tensor type"));
     }
     if (!internal_.contains(v)) return LoadOperand(v, index, guard);
+    // Of dims of size 1 there is one index: else the same value would be computed twice.
+    const std::vector<Expr>& sizes = *type.tensor().sizes;
+    for (size_t d = 0; d < sizes.size() && d < index.size(); ++d) {
+      if (sizes[d] != Expr(1) || index[d] == b_->Zero()) continue;
+      Index same = index;
+      for (size_t k = d; k < same.size(); ++k) {
+        if (sizes[k] == Expr(1)) same[k] = b_->Zero();
+      }
+      return Eval(v, same, guard);
+    }
     std::vector<Memo>& memos = memo_[g_->value(v).def];
     for (const Memo& m : memos) {
       if (m.guard == guard && m.index == index) return m.results[g_->value(v).def_index];

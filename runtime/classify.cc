@@ -109,8 +109,9 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
       if (first == static_cast<int>(i)) continue;
       const Tensor &a = args[first].tensor(), &b = args[i].tensor();
       if (a.IsSame(b)) continue;
-      // Another tensor over the same memory does as well, unless its geometry is to change on its own.
-      if (!SameMemory(a, b) || plan.writes_geometry[i]) {
+      // Another tensor over the same memory does as well, unless its geometry is to change on its own or a caller sees
+      // which of the two is returned.
+      if (!SameMemory(a, b) || plan.writes_geometry[i] || plan.returns_other[i]) {
         return refuse(first, static_cast<int>(i), "are not the same tensor");
       }
     }

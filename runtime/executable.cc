@@ -332,6 +332,18 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
   out->writes_data.assign(num_args, 0);
   out->writes_geometry.assign(num_args, 0);
   out->writes_state.assign(b.storages.size(), 0);
+  out->returns_other.assign(num_args, 0);
+  // Which of several names of one tensor is returned, the plan for distinct arguments says; it is the first.
+  const fb::ConventionT& distinct = *b.plans[0]->convention;
+  if (c.outputs != nullptr && distinct.outputs != nullptr) {
+    for (size_t k = 0; k < c.outputs->outputs.size() && k < distinct.outputs->outputs.size(); ++k) {
+      const fb::OutputRefT &o = *c.outputs->outputs[k], &meant = *distinct.outputs->outputs[k];
+      if (o.kind != fb::OutputKind::IsArg || (meant.kind == o.kind && meant.index == o.index)) continue;
+      for (int i = 0; i < num_args; ++i) {
+        if (out->inner_of_outer[i] == out->inner_of_outer[o.index]) out->returns_other[i] = 1;
+      }
+    }
+  }
   for (int a : p.written_args) out->writes_data[a] = 1;
   for (int s : p.written_states) out->writes_state[s] = 1;
   if (c.mutated != nullptr) {

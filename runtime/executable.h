@@ -42,6 +42,7 @@ struct ExecutablePlan {
   std::vector<uint8_t> writes_data;           // by outer argument: its memory is written (or its storage replaced)
   std::vector<uint8_t> writes_geometry;       // by outer argument
   std::vector<uint8_t> writes_state;          // by state storage
+  std::vector<uint8_t> returns_other;         // by outer argument: its equal is returned where the model returns it
   std::vector<std::vector<int>> groups_of;    // by outer argument: overlap groups
   std::vector<std::vector<int>> one_storage;  // outer arguments that must be in one storage
   bool identifies = false;                    // some outer arguments are one inner argument

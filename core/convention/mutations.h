@@ -23,6 +23,7 @@ struct MutatedInput {
   // For storage: where it now lives.
   enum class Source { kOwn, kMemory, kGraphOutput } final_source = Source::kOwn;
   MemoryIndex final_memory;
+  DistinctIndex final_from;       // of a memory with several arguments: the one that final_geometry counts from
   GraphOutputIndex final_output;  // contents computed by the graph: a fresh storage
 };
 // A memory whose contents changed: graph output `contents` is its final version; only `written` regions differ.

@@ -232,8 +232,11 @@ class ConventionRun {
     auto it = fresh_.find(memory);
     if (it != fresh_.end()) return it->second;
     SMELT_ASSIGN_OR_RETURN(Tensor t, Out(contents));
-    std::shared_ptr<Storage> copy = Storage::Allocate(t.storage()->bytes());
-    if (copy->bytes() > 0) std::memcpy(copy->data(), t.storage()->data(), copy->bytes());
+    // An argument's value may stand for the contents: they begin with the argument.
+    auto origin = state_.origins.find(t.storage().get());
+    const int64_t begin = origin == state_.origins.end() ? 0 : origin->second;
+    std::shared_ptr<Storage> copy = Storage::Allocate(t.storage()->bytes() - begin);
+    if (copy->bytes() > 0) std::memcpy(copy->data(), t.storage()->data() + begin, copy->bytes());
     fresh_[memory] = copy;
     return copy;
   }
@@ -289,7 +292,7 @@ class ConventionRun {
         place =
             in.is_state ? Place{before_weights_[index].first, 0} : Place{before_[index].first, before_[index].second};
       } else if (in.final_source == MutatedInput::Source::kMemory) {
-        SMELT_ASSIGN_OR_RETURN(place, PlaceOf(in.final_memory, -1));
+        SMELT_ASSIGN_OR_RETURN(place, PlaceOf(in.final_memory, in.final_from.value()));
       } else {
         int memory = -2 - in.final_output.value();
         for (const OutputInfo& o : c_.outputs.outputs) {

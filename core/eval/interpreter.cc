@@ -281,6 +281,19 @@ class Interpreter {
       state_.pure = before;
       return results;
     }
+    if (name == "smelt::assert_no_internal_overlap" || name == "smelt::assert_no_partial_overlap") {
+      Call c;
+      c.state = &state_;
+      c.op = OpCall(node.op, {});
+      SMELT_ASSIGN_OR_RETURN(Tensor written, TensorOf(node, args, 0));
+      if (name == "smelt::assert_no_internal_overlap") {
+        SMELT_RETURN_IF_ERROR(CheckNoInternalOverlap(c, written));
+      } else {
+        SMELT_ASSIGN_OR_RETURN(Tensor read, TensorOf(node, args, 1));
+        SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, written, read));
+      }
+      return Values();
+    }
     if (absl::StartsWith(name, "smelt::inplace_")) {
       // The pure operator; that the result may take over its first argument's memory is the plan's business.
       return eval_internal::Run(
@@ -292,10 +305,18 @@ class Interpreter {
   // In a pure graph every result is memory of its own, laid out as its type says.
   absl::Status OwnMemory(const Node& node, const Values& args, Values& results) {
     if (node.op.name() == "smelt::write_region") return absl::OkStatus();
+    // What a group writes is contents too: other regions count from the same byte of it.
+    const Graph* group = nullptr;
+    if (const Attribute* a = node.FindAttribute("Subgraph"); a != nullptr && node.op == "smelt::FusionGroup")
+      group = std::get<std::shared_ptr<Graph>>(*a).get();
     std::vector<Tensor> inputs;
     for (const EvalValue& a : args) Collect(a, inputs);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (!results[i].IsTensor()) continue;
+      if (group != nullptr) {
+        const NodeId def = group->value(group->outputs()[i]).def;
+        if (!group->IsParam(def) && group->node(def).op == "smelt::write_region") continue;
+      }
       const Tensor& t = results[i].tensor();
       std::vector<int64_t> strides(t.strides().begin(), t.strides().end());
       bool copy = t.offset() != 0;
@@ -361,10 +382,19 @@ class Interpreter {
     } else {
       if (blocks.size() != 2) return absl::InvalidArgumentError("smelt::while_loop needs two blocks");
       Values carried = args;
-      while (true) {
+      for (bool first = true;; first = false) {
         SMELT_ASSIGN_OR_RETURN(Values c, RunInner(blocks[0], carried));
         if (c.empty()) return absl::InvalidArgumentError("smelt::while_loop: its condition returns nothing");
         SMELT_ASSIGN_OR_RETURN(bool go, Condition(c[0]));
+        if (!go && first) {
+          // PyTorch returns copies where the body never runs.
+          for (EvalValue& v : carried) {
+            if (v.IsTensor()) {
+              SMELT_ASSIGN_OR_RETURN(Tensor copy, Run1(state_, "aten::clone", {v, EvalValue()}));
+              v = EvalValue(copy);
+            }
+          }
+        }
         if (!go) break;
         SMELT_ASSIGN_OR_RETURN(Values r, RunInner(blocks[1], carried));
         if (r.size() > carried.size())

@@ -41,7 +41,7 @@ absl::StatusOr<Values> Copy_(Call& c) {
   absl::StatusOr<Geometry> g = Broadcasted(src.geometry(), self.sizes());
   if (src.rank() > self.rank() || !g.ok())
     return c.Error(g.ok() ? "the source has more dims than the destination" : g.status().message());
-  SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, self, src.View(*g)));
+  SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, self, src));
   SMELT_RETURN_IF_ERROR(CopyInto(self, src));
   return Values{c.args[0]};
 }

@@ -30,6 +30,8 @@ Values Softmax(Emit& e, const OpCall& call, bool log, bool safe) {
     return std::vector<ValueId>{e.Cast(log ? zero : e.Exp(zero), out)};
   }
   dim = WrapDim(dim, e.Rank(x));
+  // Of nothing there is no largest; the result is as empty.
+  if (e.Sizes(x)[dim] == Expr(0)) return std::vector<ValueId>{e.Cast(e.Exp(x), out)};
   ValueId m = e.Amax(x, {dim}, true);
   if (safe) m = e.Where(e.EqN(m, -kInf), e.Fill(m, 0), m);
   ValueId shifted = e.Sub(x, m);

@@ -1,0 +1,23 @@
+// Random programs over views, in-place operators, pure operators, branches and loops, each with the arguments of a call
+// that share memory in some way. Equal seeds give equal programs.
+#ifndef SMELT_TOOLS_FUZZ_GENERATOR_H_
+#define SMELT_TOOLS_FUZZ_GENERATOR_H_
+
+#include <cstdint>
+
+#include "smelt/tools/fuzz/sample.h"
+
+namespace smelt {
+
+struct GeneratorOptions {
+  int max_nodes = 14;
+  bool control_flow = true;
+  bool symbolic_sizes = true;
+  bool weights = true;
+};
+
+Sample RandomSample(uint64_t seed, const GeneratorOptions& options = {});
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_FUZZ_GENERATOR_H_

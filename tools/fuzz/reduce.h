@@ -1,0 +1,22 @@
+// Cuts a failing program down to a small one that still fails: fewer nodes, outputs and arguments, no control flow,
+// smaller tensors, simpler memory and values.
+#ifndef SMELT_TOOLS_FUZZ_REDUCE_H_
+#define SMELT_TOOLS_FUZZ_REDUCE_H_
+
+#include <functional>
+
+#include "smelt/tools/fuzz/run.h"
+#include "smelt/tools/fuzz/sample.h"
+
+namespace smelt {
+
+// The smallest sample found of which `fails` holds; it holds of `sample`. Greedy: asks at most `max_tries` times.
+Sample Reduce(const Sample& sample, const std::function<bool(const Sample&)>& fails, int max_tries = 3000);
+
+// The same for a sample that RunSample finds different. Each try runs in a process of its own, so that a crash is a
+// failure like any other.
+Sample ReduceWrongAnswer(const Sample& sample, const RunOptions& options);
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_FUZZ_REDUCE_H_

@@ -1,0 +1,446 @@
+#include "smelt/tools/fuzz/run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/eval/evaluator.h"
+#include "smelt/core/tensor/float16.h"
+#include "smelt/core/tensor/region.h"
+#include "smelt/functionalize/functionalize.h"
+#include "smelt/functionalize/open_composites.h"
+#include "smelt/fuser/expand_composites.h"
+#include "smelt/fuser/fuse.h"
+#include "smelt/pipeline/compile.h"
+#include "smelt/runtime/program.h"
+
+namespace smelt {
+namespace {
+
+// --- comparing ---
+double Real(const char* p, DType t) {
+  auto get = [&](auto x) {
+    std::memcpy(&x, p, sizeof x);
+    return x;
+  };
+  switch (t) {
+    case DType::kFloat16:
+      return HalfToFloat(get(uint16_t{}));
+    case DType::kBFloat16:
+      return BFloat16ToFloat(get(uint16_t{}));
+    case DType::kFloat32:
+    case DType::kComplex64:
+      return get(float{});
+    default:
+      return get(double{});
+  }
+}
+
+// Elements of `dtype`, one after the other in both.
+std::string DifferentValues(DType dtype, absl::string_view want, absl::string_view got) {
+  if (want.size() != got.size()) return absl::StrCat(got.size(), " bytes instead of ", want.size());
+  if (want == got) return "";
+  const int step = IsComplex(dtype) ? ItemSize(dtype) / 2 : ItemSize(dtype);
+  const int parts = IsComplex(dtype) ? 2 : 1;
+  if (!IsFloating(dtype) && !IsComplex(dtype)) {
+    for (size_t i = 0; i + step <= want.size(); i += step) {
+      if (want.substr(i, step) == got.substr(i, step)) continue;
+      int64_t w = 0, g = 0;
+      std::memcpy(&w, want.data() + i, step);
+      std::memcpy(&g, got.data() + i, step);
+      return absl::StrCat("element ", i / step, " is ", g, " instead of ", w);
+    }
+    return "";
+  }
+  double largest = 0;
+  for (size_t i = 0; i + step <= want.size(); i += step) {
+    const double v = std::fabs(Real(want.data() + i, dtype));
+    if (std::isfinite(v)) largest = std::max(largest, v);
+  }
+  const double tolerance =
+      (dtype == DType::kFloat16 || dtype == DType::kBFloat16 ? 2e-2 : 2e-5) * std::max(1.0, largest);
+  for (size_t i = 0; i + step <= want.size(); i += step) {
+    const double w = Real(want.data() + i, dtype), g = Real(got.data() + i, dtype);
+    if (w == g || (std::isnan(w) && std::isnan(g)) || std::fabs(w - g) <= tolerance) continue;
+    return absl::StrCat("element ", i / step / parts, " is ", g, " instead of ", w);
+  }
+  return "";
+}
+
+absl::string_view Bytes(const Storage& s) { return absl::string_view(s.data(), static_cast<size_t>(s.bytes())); }
+std::string Elements(const Tensor& t) {
+  const Tensor dense = t.Clone();
+  return std::string(static_cast<const char*>(dense.data()), dense.NumElements() * ItemSize(t.dtype()));
+}
+
+// Where tensors live, said so that two runs can be compared: a storage is a number in order of first sight, arguments'
+// and states' first; which of the arguments and states a tensor is.
+class Places {
+ public:
+  explicit Places(const Seen& seen) : seen_(seen) {
+    for (const auto& s : seen.call.storages) Number(s.get());
+    for (const Tensor& t : seen.states) Number(t.storage().get());
+    known_ = static_cast<int>(numbers_.size());
+  }
+  std::string Of(const Tensor& t) {
+    std::string out;
+    for (int d = 0; d < t.rank(); ++d) {
+      if (t.sizes()[d] > 1 && t.NumElements() > 0) absl::StrAppend(&out, d == 0 ? "" : ",", t.strides()[d]);
+    }
+    out = absl::StrCat("strides (", out, ")");
+    if (t.storage()->bytes() == 0 || t.NumElements() == 0) return out;
+    const int n = Number(t.storage().get());
+    const int64_t at = t.offset() * ItemSize(t.dtype());
+    // Offsets in fresh memory count only relative to each other.
+    const int64_t begin = n < known_ ? 0 : first_.try_emplace(n, at).first->second;
+    return absl::StrCat(out, n < known_ ? " in storage " : " in new storage ", n, " at byte ", at - begin);
+  }
+  std::string Identity(const Tensor& t) const {
+    for (size_t i = 0; i < seen_.call.args.size(); ++i) {
+      if (seen_.call.args[i].IsTensor() && seen_.call.args[i].tensor().IsSame(t)) return absl::StrCat("argument ", i);
+    }
+    for (size_t i = 0; i < seen_.states.size(); ++i) {
+      if (seen_.states[i].IsSame(t)) return absl::StrCat("state ", i);
+    }
+    return "a new tensor";
+  }
+
+ private:
+  int Number(const Storage* s) { return numbers_.try_emplace(s, static_cast<int>(numbers_.size())).first->second; }
+  const Seen& seen_;
+  std::map<const Storage*, int> numbers_;
+  std::map<int, int64_t> first_;
+  int known_ = 0;
+};
+
+std::string DifferentTensors(const Tensor& want, const Tensor& got, Places& want_places, Places& got_places) {
+  if (want.dtype() != got.dtype()) return absl::StrCat(Name(got.dtype()), " instead of ", Name(want.dtype()));
+  if (want.sizes() != got.sizes())
+    return absl::StrCat("geometry ", got.geometry().ToString(), " instead of ", want.geometry().ToString());
+  const std::string w = want_places.Of(want), g = got_places.Of(got);
+  if (w != g) return absl::StrCat(g, " instead of ", w);
+  const std::string wi = want_places.Identity(want), gi = got_places.Identity(got);
+  if (wi != gi) return absl::StrCat(gi, " instead of ", wi);
+  if (!got.InBounds()) return "reaches outside its storage";
+  return DifferentValues(want.dtype(), Elements(want), Elements(got));
+}
+
+// --- the evaluator ---
+std::vector<EvalValue> ToEval(const std::vector<Datum>& args) {
+  std::vector<EvalValue> out;
+  for (const Datum& d : args) {
+    if (d.IsTensor()) {
+      out.push_back(EvalValue(d.tensor()));
+    } else if (d.IsInt()) {
+      out.push_back(EvalValue(d.as_int()));
+    } else if (d.IsFloat()) {
+      out.push_back(EvalValue(d.as_float()));
+    } else if (d.IsBool()) {
+      out.push_back(EvalValue(d.as_bool()));
+    } else {
+      out.push_back(EvalValue());
+    }
+  }
+  return out;
+}
+std::vector<Datum> ToDatums(const std::vector<EvalValue>& values) {
+  std::vector<Datum> out;
+  for (const EvalValue& v : values) {
+    if (v.IsTensor()) {
+      out.push_back(Datum(v.tensor()));
+    } else if (v.IsInt()) {
+      out.push_back(Datum(v.as_int()));
+    } else if (v.IsDouble()) {
+      out.push_back(Datum(v.as_double()));
+    } else if (v.IsBool()) {
+      out.push_back(Datum(v.as_bool()));
+    } else {
+      out.push_back(Datum());
+    }
+  }
+  return out;
+}
+
+EvalOptions OptionsFor(const Sample& sample) {
+  EvalOptions options;
+  options.weights = CopyWeights(*sample.graph);
+  options.generator = std::make_shared<EvalGenerator>(1);
+  options.max_steps = 20000;
+  return options;
+}
+
+Seen RunPure(const Sample& sample, const Graph& pure, const Convention& convention) {
+  Seen seen;
+  seen.call = Make(sample.call);
+  EvalOptions options = OptionsFor(sample);
+  seen.states = options.weights;
+  auto result = RunConvention(pure, convention, ToEval(seen.call.args), options);
+  seen.status = result.status();
+  if (result.ok()) seen.outputs = ToDatums(result->outputs);
+  return seen;
+}
+
+// --- which of the ways to functionalize fits a call ---
+struct Pattern {
+  bool duplicates = false, overlap = false, strides_differ = false;
+  DuplicatesLayer layer;
+};
+Pattern PatternOf(const Sample& sample) {
+  Pattern p;
+  const MadeCall call = Make(sample.call);
+  // as_strided may reach what another argument is, too.
+  bool absolute = false;
+  for (NodeId n : sample.graph->AllNodes())
+    absolute = absolute || absl::StrContains(sample.graph->node(n).op.name(), "as_strided");
+  int next = 0;
+  size_t input = 0;
+  for (size_t i = 0; i < call.args.size(); ++i, ++input) {
+    const Graph& g = *sample.graph;
+    while (g.input_infos[input].kind != InputInfo::Kind::kUser) ++input;
+    int same = -1;
+    for (size_t k = 0; k < i && call.args[i].IsTensor(); ++k) {
+      if (!call.args[k].IsTensor()) continue;
+      const Tensor &a = call.args[i].tensor(), &b = call.args[k].tensor();
+      if (a.IsSame(b)) {
+        same = static_cast<int>(k);
+        break;
+      }
+      p.overlap = p.overlap || (a.storage() == b.storage() &&
+                                (absolute || OverlapsConcrete(a.geometry(), ItemSize(a.dtype()), b.geometry(),
+                                                              ItemSize(b.dtype())) != Overlap::kDisjoint));
+    }
+    p.duplicates = p.duplicates || same >= 0;
+    p.layer.inner_of_outer.push_back(same >= 0 ? p.layer.inner_of_outer[same] : DistinctIndex(next++));
+    if (!call.args[i].IsTensor()) continue;
+    const TensorType& t = g.value(g.inputs()[input]).type.tensor();
+    for (int d = 0; d < t.rank() && d < call.args[i].tensor().rank(); ++d) {
+      const auto stride = (*t.strides)[d].Constant();
+      if (stride && *stride != call.args[i].tensor().strides()[d] && call.args[i].tensor().sizes()[d] != 1)
+        p.strides_differ = true;
+    }
+  }
+  return p;
+}
+
+// True where the verdict is final.
+bool Judge(const Sample& sample, const Seen& want, const Seen& got, const std::string& where, Verdict* v) {
+  v->where = where;
+  if (want.status.ok() && !got.status.ok()) {
+    v->outcome = absl::IsFailedPrecondition(got.status) ||
+                         absl::StrContains(got.status.message(), "expected those of the export")
+                     ? Outcome::kRefused
+                     : (absl::IsUnimplemented(got.status) ? Outcome::kUnsupported : Outcome::kDifferent);
+    v->what = std::string(got.status.message());
+    return true;
+  }
+  // The evaluator may have written before it refuses; a bundle may not.
+  const bool refused = !want.status.ok() && !got.status.ok() && where != "bundle";
+  v->what = refused ? "" : Difference(sample, want, got);
+  if (v->what.empty()) return false;
+  v->outcome = Outcome::kDifferent;
+  return true;
+}
+
+}  // namespace
+
+std::string Difference(const Sample& sample, const Seen& want, const Seen& got) {
+  if (!want.status.ok()) {
+    // Shapes that do not fit are no program that is exported; nodes without use may hide them.
+    const bool overlap = absl::StrContains(want.status.message(), "unsupported operation");
+    if (!overlap && !absl::StrContains(want.status.message(), "out of range")) return "";
+    if (got.status.ok()) return absl::StrCat("accepted, though eager execution refuses: ", want.status.message());
+    // What only the data decide is seen while it runs.
+    if (!overlap) return "";
+    for (size_t s = 0; s < got.call.storages.size(); ++s) {
+      if (Bytes(*got.call.storages[s]) != sample.call.storages[s].bytes)
+        return absl::StrCat("storage ", s, " was modified by a refused call");
+    }
+    return "";
+  }
+  if (!got.status.ok()) return absl::StrCat("refused: ", got.status.message());
+  if (want.outputs.size() != got.outputs.size())
+    return absl::StrCat(got.outputs.size(), " outputs instead of ", want.outputs.size());
+  Places want_places(want), got_places(got);
+  for (size_t k = 0; k < want.outputs.size(); ++k) {
+    const Datum &w = want.outputs[k], &g = got.outputs[k];
+    std::string d;
+    if (w.IsTensor() != g.IsTensor()) {
+      d = "a tensor or none";
+    } else if (w.IsTensor()) {
+      d = DifferentTensors(w.tensor(), g.tensor(), want_places, got_places);
+    } else if (w.IsInt() && (!g.IsInt() || g.as_int() != w.as_int())) {
+      d = absl::StrCat("instead of ", w.as_int());
+    } else if (w.IsBool() && (!g.IsBool() || g.as_bool() != w.as_bool())) {
+      d = absl::StrCat("instead of ", w.as_bool());
+    }
+    if (!d.empty()) return absl::StrCat("output ", k, ": ", d);
+  }
+  for (size_t k = 0; k < want.call.args.size(); ++k) {
+    if (!want.call.args[k].IsTensor()) continue;
+    const std::string d =
+        DifferentTensors(want.call.args[k].tensor(), got.call.args[k].tensor(), want_places, got_places);
+    if (!d.empty()) return absl::StrCat("argument ", k, ": ", d);
+  }
+  for (size_t k = 0; k < want.states.size(); ++k) {
+    const std::string d = DifferentTensors(want.states[k], got.states[k], want_places, got_places);
+    if (!d.empty()) return absl::StrCat("state ", k, ": ", d);
+  }
+  for (size_t s = 0; s < want.call.storages.size(); ++s) {
+    const std::string d =
+        DifferentValues(sample.call.storages[s].dtype, Bytes(*want.call.storages[s]), Bytes(*got.call.storages[s]));
+    if (!d.empty()) return absl::StrCat("storage ", s, ": ", d);
+  }
+  return "";
+}
+
+namespace {
+// PyTorch leaves open what a write to memory that overlaps itself does, unless it sees it and refuses.
+class OverlapObserver : public EvalObserver {
+ public:
+  void OnNode(const Graph&, NodeId, absl::Span<const Tensor> read, absl::Span<const Tensor> written) override {
+    // A tensor copied to itself is left alone.
+    if (read.size() == 1 && written.size() == 1 && read[0].IsSame(written[0])) return;
+    for (const Tensor& t : written) undefined = undefined || OverlapsItselfConcrete(t.geometry());
+  }
+  bool undefined = false;
+};
+}  // namespace
+
+Seen RunEagerly(const Sample& sample) {
+  Seen seen;
+  OverlapObserver observer;
+  seen.call = Make(sample.call);
+  EvalOptions options = OptionsFor(sample);
+  seen.states = options.weights;
+  options.observer = &observer;
+  auto result = EvaluateGraph(*sample.graph, ToEval(seen.call.args), options);
+  seen.status = result.status();
+  if (result.ok() && observer.undefined)
+    seen.status = absl::UnimplementedError("a write to memory that overlaps itself");
+  if (result.ok()) seen.outputs = ToDatums(result->outputs);
+  return seen;
+}
+
+namespace {
+
+// The evaluator on the graph after each pass. True where the verdict is final.
+bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, const RunOptions& options, Verdict* v) {
+  std::unique_ptr<Graph> opened = sample.graph->Clone();
+  auto open = OpenComposites(*opened);
+  auto unsupported = [&](const absl::Status& s, const std::string& where) {
+    v->where = where;
+    v->what = std::string(s.message());
+    // What PyTorch refuses may be refused when it is compiled.
+    if (!absl::IsInternal(s) && !want.status.ok()) return true;
+    // A plan for shared memory that cannot be made is refused when such a call comes.
+    const bool variant = absl::StrContains(where, "(") && !absl::IsInternal(s);
+    v->outcome = absl::IsUnimplemented(s)
+                     ? Outcome::kUnsupported
+                     : (absl::IsFailedPrecondition(s) || variant ? Outcome::kRefused : Outcome::kDifferent);
+    return true;
+  };
+  if (!open.ok()) return unsupported(open.status(), "open-composites");
+  for (const bool overlapping : {false, true}) {
+    FunctionalizeOptions f;
+    if (overlapping) {
+      if (!pattern.overlap && !options.all_variants) continue;
+      // Which strides such a plan takes is said by guards, which the evaluator does not know.
+      if (pattern.strides_differ) continue;
+      f.overlapping = true;
+      f.symbolic_strides = !open->strides_decide;
+    } else {
+      if (pattern.overlap || pattern.strides_differ) continue;
+      if (pattern.duplicates) f.duplicates = pattern.layer;
+    }
+    std::unique_ptr<Graph> pure = opened->Clone();
+    auto functional = Functionalize(*pure, f);
+    const std::string name = overlapping ? " (overlapping)" : pattern.duplicates ? " (duplicates)" : "";
+    if (!functional.ok()) {
+      // One tensor given twice is another plan's where geometry changes.
+      if (overlapping && !pattern.overlap && !pattern.strides_differ) continue;
+      return unsupported(functional.status(), absl::StrCat("functionalize", name));
+    }
+    const Convention& c = functional->convention;
+    if (overlapping && pattern.duplicates && !c.mutations.inputs.empty()) continue;
+    if (absl::Status s = VerifyFunctional(*pure); !s.ok()) return unsupported(s, absl::StrCat("functionalize", name));
+    // A program without writes runs as it is, whoever shares memory.
+    if (Judge(sample, want, RunPure(sample, *pure, c), absl::StrCat("functionalize", name), v)) return true;
+    if (absl::Status s = ExpandComposites(*pure); !s.ok())
+      return unsupported(s, absl::StrCat("expand-composites", name));
+    if (auto s = Fuse(*pure); !s.ok()) return unsupported(s.status(), absl::StrCat("fuse", name));
+    if (Judge(sample, want, RunPure(sample, *pure, c), absl::StrCat("fuse", name), v)) return true;
+  }
+  return false;
+}
+
+Seen RunBundle(const std::shared_ptr<const Program>& program, const Sample& sample) {
+  Seen seen;
+  seen.call = Make(sample.call);
+  auto instance = Instance::Create(program);
+  seen.status = instance.status();
+  if (!instance.ok()) return seen;
+  auto outputs = (*instance)->Run(seen.call.args);
+  seen.status = outputs.status();
+  if (!outputs.ok()) return seen;
+  seen.outputs = *std::move(outputs);
+  seen.variant = Name((*instance)->last_call().variant);
+  // By the graph's numbers: a bundle may list states in another order.
+  for (const Weight& w : sample.graph->weights) {
+    for (size_t i = 0; i < program->states().size(); ++i) {
+      if (program->states()[i].name == w.name) seen.states.push_back((*instance)->state(static_cast<int>(i)));
+    }
+  }
+  return seen;
+}
+
+}  // namespace
+
+Verdict RunSample(const Sample& sample, const RunOptions& options) {
+  Verdict v;
+  const Seen want = RunEagerly(sample);
+  v.eager_refuses = !want.status.ok();
+  if (absl::IsUnimplemented(want.status) || absl::IsInternal(want.status) || absl::IsResourceExhausted(want.status)) {
+    v.outcome = Outcome::kSkipped;
+    v.where = "eager";
+    v.what = std::string(want.status.message());
+    return v;
+  }
+  if (options.evaluator && RunPasses(sample, want, PatternOf(sample), options, &v)) return v;
+  if (!options.compiled) return v;
+  const std::string path = absl::StrCat(options.scratch, "/fuzz-", getpid(), ".smb");
+  CompileOptions compile;
+  compile.targets = {Target::kX86_64_V3};
+  compile.cache = options.cache;
+  compile.threads = 1;
+  auto compiled = CompileToFile(*sample.graph, path, compile);
+  v.where = "compile";
+  if (!compiled.ok()) {
+    v.what = std::string(compiled.status().message());
+    v.outcome = absl::IsUnimplemented(compiled.status()) ? Outcome::kUnsupported : Outcome::kDifferent;
+    return v;
+  }
+  ProgramOptions load;
+  load.threads = 1;
+  auto program = Program::Load(path, load);
+  std::remove(path.c_str());
+  if (!program.ok()) {
+    v.where = "load";
+    v.what = std::string(program.status().message());
+    v.outcome = Outcome::kDifferent;
+    return v;
+  }
+  const Seen got = RunBundle(*program, sample);
+  v.variant = got.variant;
+  Judge(sample, want, got, "bundle", &v);
+  return v;
+}
+
+}  // namespace smelt
