@@ -85,6 +85,7 @@ class PlanBuilder {
   absl::StatusOr<PlanStats> Build() {
     plan_->variant = options_.variant;
     plan_->needs_exported_strides = options_.exported_strides;
+    plan_->other_strides = options_.other_strides;
     for (const auto& guard : options_.guards) {
       auto out = std::make_unique<fb::GuardT>();
       out->expr = b_.exprs.AddCompare(guard.op, guard.a, guard.b);

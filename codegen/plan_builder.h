@@ -41,7 +41,8 @@ class BundleBuilder {
 
   struct PlanOptions {
     fb::VariantKind variant = fb::VariantKind::Distinct;
-    bool exported_strides = true;  // the plan holds for the strides of the signature only
+    bool exported_strides = true;                                // the plan holds for the strides of the signature only
+    fb::OtherStrides other_strides = fb::OtherStrides::Refused;  // with exported_strides
     // Assumptions about the call, as expressions that must not be 0.
     struct Guard {
       Expr a, b;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/effects.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/functionalize/memory.h"
@@ -22,7 +23,7 @@ class Opener {
  public:
   Opener(Graph& g, StrideChoices choices) : g_(g), at_run_time_(choices == StrideChoices::kAtRunTime) {}
 
-  bool strides_decide() const { return strides_decide_; }
+  OpenedComposites decided() const { return decided_; }
 
   absl::Status Run() {
     for (NodeId n : g_.AllNodes()) {
@@ -158,11 +159,53 @@ class Opener {
     return g_.node(list).outputs[0];
   }
 
+  // A choice is about to be made by the strides of v.
+  void Decide(ValueId v) { (MayBeOfArgument(v) ? decided_.strides_decide : decided_.order_decides) = true; }
+  // Whether v may lie in an argument's storage. What is behind blocks and lists counts as that.
+  bool MayBeOfArgument(ValueId v) {
+    std::vector<ValueId> passed;
+    std::optional<bool> answer;
+    while (!answer) {
+      if (auto known = may_be_of_argument_.find(v); known != may_be_of_argument_.end()) {
+        answer = known->second;
+        break;
+      }
+      passed.push_back(v);
+      const NodeId def = g_.value(v).def;
+      if (g_.IsParam(def)) {
+        answer = IsUserInput(v) || g_.node(def).parent != g_.top();
+        continue;
+      }
+      const OpEffects effects = NodeEffects(g_, def);
+      if (effects.kind != EffectKind::kGeneric || effects.geometry_from >= 0 || effects.storage_unknown) {
+        answer = effects.kind != EffectKind::kConstant;
+        continue;
+      }
+      const ResultEffects& r = effects.result(g_.value(v).def_index);
+      const uint64_t from = r.self | r.view;
+      if (r.unknown || (r.element | r.element_view) != 0 || (from & (from - 1)) != 0) {
+        answer = true;
+      } else if (from == 0) {
+        answer = false;
+      } else {
+        v = In(def, __builtin_ctzll(from));
+      }
+    }
+    for (ValueId p : passed) may_be_of_argument_[p] = *answer;
+    return *answer;
+  }
+  bool IsUserInput(ValueId v) const {
+    for (size_t i = 0; i < g_.inputs().size(); ++i) {
+      if (g_.inputs()[i] == v) return g_.input_infos[i].kind == InputInfo::Kind::kUser;
+    }
+    return false;
+  }
+
   // --- rules ---
   absl::Status Nothing(NodeId) { return absl::OkStatus(); }
   // Whether it is legal, and its strides, hang on its argument's.
-  absl::Status View(NodeId) {
-    strides_decide_ = true;
+  absl::Status View(NodeId n) {
+    Decide(In(n, 0));
     return absl::OkStatus();
   }
 
@@ -192,7 +235,7 @@ class Opener {
     if (!from.IsComplete() || !to.sizes) return absl::InvalidArgumentError("incomplete types");
     const std::string& name = g_.node(n).op.name();
     if (name == "aten::flatten" && *from.sizes == *to.sizes) return Identity(n);  // PyTorch returns the tensor itself
-    strides_decide_ = true;
+    Decide(self);
     const ValueId list = IntList(n, *to.sizes);
     ValueId base = self;
     if (!IsViewable(from, *to.sizes)) {
@@ -283,7 +326,7 @@ class Opener {
     const int64_t code = format && format->IsConstant() ? *format->Constant() : 0;
     if (code == 1)
       return absl::InvalidArgumentError("preserve memory format is unsupported by the contiguous operator");
-    strides_decide_ = true;
+    Decide(In(n, 0));
     if (HasFormat(TypeOfValue(In(n, 0)), code)) return Identity(n);
     SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::clone", {In(n, 0), InsertConstant(g_, n, code)}));
     ReplaceWith(n, v[0]);
@@ -585,7 +628,8 @@ class Opener {
 
   Graph& g_;
   const bool at_run_time_;
-  bool strides_decide_ = false;
+  OpenedComposites decided_;
+  absl::flat_hash_map<ValueId, bool> may_be_of_argument_;
 };
 
 }  // namespace
@@ -593,7 +637,7 @@ class Opener {
 absl::StatusOr<OpenedComposites> OpenComposites(Graph& g, StrideChoices choices) {
   Opener opener(g, choices);
   SMELT_RETURN_IF_ERROR(opener.Run());
-  return OpenedComposites{opener.strides_decide()};
+  return opener.decided();
 }
 
 }  // namespace smelt

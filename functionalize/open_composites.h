@@ -17,8 +17,11 @@ namespace smelt {
 
 struct OpenedComposites {
   // Some choice (is a reshape a view? is contiguous the tensor itself?) was made by strides, so the graph holds for
-  // these alone.
+  // these alone. Arguments' strides, that is: those of fresh tensors follow from the order of the arguments' strides.
   bool strides_decide = false;
+  // Such a choice was made about a fresh tensor: the graph holds for the order in which the arguments' dims lie in
+  // memory.
+  bool order_decides = false;
 };
 enum class StrideChoices {
   kNow,        // as above

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/alias/alias_db.h"
@@ -142,9 +143,42 @@ std::vector<Variant> DuplicateVariants(const Graph& g, const Convention& distinc
   return out;
 }
 
+// Whether the order in which arguments' dims lie in memory shows in what the plan returns: in the layout of fresh
+// results.
+bool OrderShows(const Convention& c) {
+  for (const OutputInfo& o : c.outputs.outputs) {
+    // A view shows where it lies in the whole, whatever its own rank.
+    if (o.kind == OutputInfo::Kind::kAliasOfIntermediate) return true;
+    if (o.kind == OutputInfo::Kind::kFresh && o.geometry.sizes.size() > 1) return true;
+  }
+  for (const MutatedInput& m : c.mutations.inputs) {
+    if (m.storage) return true;
+  }
+  return false;
+}
+
+// Whether some node asks for an argument's strides or for bytes by their place in the storage, so that a copy of an
+// argument is not as good.
+bool StridesAreSeen(const Graph& g) {
+  for (NodeId n : g.AllNodes()) {
+    const std::string& name = g.node(n).op.name();
+    for (const char* part : {"as_strided", "view_as_complex", "_reshape_alias", "stride", "is_contiguous",
+                             "storage_offset", "is_non_overlapping", "aten::set_", "aten::resize_"}) {
+      if (absl::StrContains(name, part)) return true;
+    }
+  }
+  return false;
+}
+
+fb::OtherStrides OtherStridesOf(const Graph& opened_graph, const OpenedComposites& opened, const Convention& c) {
+  if (opened.strides_decide || StridesAreSeen(opened_graph)) return fb::OtherStrides::Refused;
+  return opened.order_decides || OrderShows(c) ? fb::OtherStrides::CopiedInOrder : fb::OtherStrides::Copied;
+}
+
 // Any overlap. Strides are the caller's where the graph's own decisions (is reshape a view?) do not hang on them: then
 // only their order is assumed to be the exported one, since it decides the layout of results.
-Variant OverlapVariant(const Graph& g, bool strides_decide, const Convention& distinct) {
+Variant OverlapVariant(const Graph& g, const OpenedComposites& opened, const Convention& distinct) {
+  const bool strides_decide = opened.strides_decide;
   Variant v;
   v.kind = fb::VariantKind::Overlap;
   v.functionalize.overlapping = true;
@@ -152,15 +186,7 @@ Variant OverlapVariant(const Graph& g, bool strides_decide, const Convention& di
   v.plan.variant = v.kind;
   v.plan.exported_strides = strides_decide;
   if (strides_decide) return v;
-  // The order of strides shows only in the layout of fresh results.
-  bool fresh_matrix = false;
-  for (const OutputInfo& o : distinct.outputs.outputs) {
-    // A view shows where it lies in the whole, whatever its own rank.
-    fresh_matrix = fresh_matrix || o.kind == OutputInfo::Kind::kAliasOfIntermediate ||
-                   (o.kind == OutputInfo::Kind::kFresh && o.geometry.sizes.size() > 1);
-  }
-  for (const MutatedInput& m : distinct.mutations.inputs) fresh_matrix = fresh_matrix || m.storage;
-  if (!fresh_matrix) return v;
+  if (!opened.order_decides && !OrderShows(distinct)) return v;
   for (const UserArg& a : UserArgs(g)) {
     const Value& value = g.value(a.value);
     if (!value.type.IsTensor()) continue;
@@ -196,8 +222,9 @@ struct BuiltVariant {
   std::unique_ptr<Graph> pure;
 };
 
-absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& opened, const Variant& v,
-                                          const CompileOptions& options, BundleBuilder& builder, PhaseTimer* timer) {
+absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& opened, const OpenedComposites& decided,
+                                          const Variant& v, const CompileOptions& options, BundleBuilder& builder,
+                                          PhaseTimer* timer) {
   BuiltVariant out;
   out.pure = opened.Clone();
   Graph& g = *out.pure;
@@ -240,7 +267,10 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
     SMELT_RETURN_IF_ERROR(check("fuse"));
   }
   if (timer != nullptr) timer->End("fuse");
-  SMELT_ASSIGN_OR_RETURN(out.plan, builder.AddPlan(g, out.functional.convention, v.plan));
+  BundleBuilder::PlanOptions plan = v.plan;
+  if (plan.exported_strides && !v.functionalize.overlapping)
+    plan.other_strides = OtherStridesOf(opened, decided, out.functional.convention);
+  SMELT_ASSIGN_OR_RETURN(out.plan, builder.AddPlan(g, out.functional.convention, plan));
   if (timer != nullptr) timer->End("plan");
   return out;
 }
@@ -282,14 +312,13 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   for (NodeId n : graph.AllNodes()) stats.nodes += graph.node(n).op != "prim::Constant";
 
   BuiltVariant main;
-  bool strides_decide = false;
+  OpenedComposites decided;
   const std::unique_ptr<Graph> opened = graph.Clone();
   auto build_main = [&]() -> absl::Status {
-    SMELT_ASSIGN_OR_RETURN(OpenedComposites open, OpenComposites(*opened));
-    strides_decide = open.strides_decide;
+    SMELT_ASSIGN_OR_RETURN(decided, OpenComposites(*opened));
     if (options.on_pass) options.on_pass("open-composites", *opened);
     timer.End("open");
-    SMELT_ASSIGN_OR_RETURN(main, BuildVariant(graph, *opened, Variant(), options, builder, &timer));
+    SMELT_ASSIGN_OR_RETURN(main, BuildVariant(graph, *opened, decided, Variant(), options, builder, &timer));
     return absl::OkStatus();
   };
   const absl::Status built = build_main();
@@ -321,9 +350,16 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   if (options.variants == AliasVariants::kNone) out.refused.push_back("compiled with --alias-variants=none");
   if (wanted && !TensorArgs(graph).empty()) {
     std::vector<Variant> variants = DuplicateVariants(graph, convention);
-    variants.push_back(OverlapVariant(graph, strides_decide, convention));
+    variants.push_back(OverlapVariant(graph, decided, convention));
     for (const Variant& v : variants) {
-      auto variant = BuildVariant(graph, *opened, v, options, builder, nullptr);
+      auto variant = BuildVariant(graph, *opened, decided, v, options, builder, nullptr);
+      if (!variant.ok() && v.functionalize.symbolic_strides) {
+        // Not for any strides, then; for those of the export, perhaps.
+        OpenedComposites fixed = decided;
+        fixed.strides_decide = true;
+        variant =
+            BuildVariant(graph, *opened, fixed, OverlapVariant(graph, fixed, convention), options, builder, nullptr);
+      }
       if (variant.ok()) continue;
       if (absl::IsInternal(variant.status()) && options.verify) return variant.status();
       out.refused.push_back(std::string(variant.status().message()));

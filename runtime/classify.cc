@@ -170,7 +170,7 @@ absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
     const ExecutablePlan& p = program_->plans()[i];
     if (!PatternFits(p, args, &pattern)) continue;
     if (p.plan->needs_exported_strides) {
-      if (absl::Status s = CheckStrides(args); !s.ok()) {
+      if (absl::Status s = CheckStrides(args, p); !s.ok()) {
         strides = std::move(s);
         continue;
       }

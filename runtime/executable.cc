@@ -361,6 +361,29 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
       }
     }
   }
+  out->may_be_copied.assign(num_args, p.other_strides != fb::OtherStrides::Refused);
+  const auto keep = [&](int inner) {
+    for (int i = 0; i < num_args; ++i) {
+      if (out->inner_of_outer[i] == inner) out->may_be_copied[i] = 0;
+    }
+  };
+  const auto keep_memory_of = [&](int view) {
+    if (view < 0) return;
+    const fb::SlotT& slot = *p.slots[p.views[view]->slot];
+    if (slot.kind == fb::SlotKind::ArgStorage) keep(slot.index);
+  };
+  for (const auto& o : c.outputs->outputs) {
+    keep_memory_of(o->view);
+  }
+  if (c.mutated != nullptr) {
+    for (const auto& m : c.mutated->inputs) keep_memory_of(m->final_view);
+  }
+  for (const auto& slot : p.slots) {
+    if (slot->kind == fb::SlotKind::ArgStorage && slot->whole_storage) keep(slot->index);
+  }
+  for (int i = 0; i < num_args; ++i) {
+    if (out->writes_data[i] || out->writes_geometry[i]) keep(out->inner_of_outer[i]);
+  }
   out->groups_of.resize(num_args);
   if (c.overlaps != nullptr) {
     for (size_t g = 0; g < c.overlaps->groups.size(); ++g) {

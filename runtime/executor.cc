@@ -188,7 +188,8 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
     for (int e : plan_->late_exprs) bound_->values.known[e] = 0;
     status = RunEager(index, args, outputs);
   } else {
-    SMELT_RETURN_IF_ERROR(SetAddresses(args, outputs));
+    args_ = InExportedStrides(args);
+    SMELT_RETURN_IF_ERROR(SetAddresses(args_, outputs));
     status = RunBlock(0);
     if (status.ok()) status = Finish(args, outputs);
   }
@@ -208,6 +209,7 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
 void Executor::Release() {
   for (auto& s : storage_) s.reset();
   args_ = {};
+  copied_args_.clear();
 }
 
 std::string Executor::SlotName(int slot) const {

@@ -103,7 +103,12 @@ class Executor : public Instance {
   absl::Status ReadArguments(absl::Span<const Datum> args);
   absl::Status ReadSymbols(absl::Span<const Datum> args);
   absl::Status CheckSizes(absl::Span<const Datum> args);
-  absl::Status CheckStrides(absl::Span<const Datum> args) const;
+  // Of the arguments' strides, for a plan that needs those of the export.
+  absl::Status CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan) const;
+  bool HasExportedStrides(int arg, const Tensor& t) const;
+  bool MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan) const;
+  // The arguments, those copied that have other strides than the chosen plan needs.
+  absl::Span<const Datum> InExportedStrides(absl::Span<const Datum> args);
 
   // --- classify.cc ---
   enum class Relation : uint8_t { kSame, kSameGeometry, kOverlap };
@@ -192,6 +197,8 @@ class Executor : public Instance {
   std::vector<SharingState> state_sharing_;
   std::vector<Register> registers_;
   absl::Span<const Datum> args_;
+  std::vector<Datum> copied_args_;  // as InExportedStrides gives them
+  std::vector<Tensor> copies_;      // by argument, kept for the next call
 
   const ExecutablePlan* plan_ = nullptr;
   BoundPlan* bound_ = nullptr;

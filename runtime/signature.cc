@@ -1,8 +1,12 @@
 // The arguments against the signature, and the symbols that they give values to.
+#include <algorithm>
+
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/executor.h"
+#include "smelt/runtime/strided.h"
 
 namespace smelt {
 namespace {
@@ -188,23 +192,78 @@ absl::Status Executor::CheckSizes(absl::Span<const Datum> args) {
   return absl::OkStatus();
 }
 
-absl::Status Executor::CheckStrides(absl::Span<const Datum> args) const {
+bool Executor::HasExportedStrides(int arg, const Tensor& t) const {
+  const fb::ArgDefT& def = *bundle_.args[arg];
+  if (extents_[arg].low == extents_[arg].high) return true;  // empty: strides mean nothing
+  for (size_t d = 0; d < def.strides.size(); ++d) {
+    if (t.sizes()[d] == 1) continue;
+    if (!signature_.known[def.strides[d]] || signature_.value[def.strides[d]] != t.strides()[d]) return false;
+  }
+  return true;
+}
+
+// Whether a copy in the exported layout is as good: of the strides at most their order may be seen.
+bool Executor::MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan) const {
+  if (!plan.may_be_copied[arg]) return false;
+  const fb::ArgDefT& def = *bundle_.args[arg];
+  int previous = -1;  // the dim of several elements with the next larger exported stride
+  absl::InlinedVector<int, 8> dims;
+  for (size_t d = 0; d < def.strides.size(); ++d) {
+    if (!signature_.known[def.strides[d]]) return false;
+    if (t.sizes()[d] != 1) dims.push_back(static_cast<int>(d));
+  }
+  if (plan.plan->other_strides == fb::OtherStrides::Copied) return true;
+  std::sort(dims.begin(), dims.end(),
+            [&](int a, int b) { return signature_.value[def.strides[a]] > signature_.value[def.strides[b]]; });
+  for (int d : dims) {
+    // Between equal strides PyTorch chooses by more than their order.
+    if (previous >= 0 && (signature_.value[def.strides[previous]] == signature_.value[def.strides[d]] ||
+                          t.strides()[previous] <= t.strides()[d])) {
+      return false;
+    }
+    previous = d;
+  }
+  return dims.size() < 2 || t.strides()[dims.back()] > 0;
+}
+
+absl::Status Executor::CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan) const {
   for (size_t i = 0; i < bundle_.args.size(); ++i) {
     const fb::ArgDefT& def = *bundle_.args[i];
     if (def.kind != fb::ArgKind::Tensor) continue;
     const Tensor& t = args[i].tensor();
-    if (extents_[i].low == extents_[i].high) continue;  // empty: strides mean nothing
-    for (size_t d = 0; d < def.strides.size(); ++d) {
-      if (t.sizes()[d] == 1) continue;
-      if (signature_.known[def.strides[d]] && signature_.value[def.strides[d]] == t.strides()[d]) continue;
-      std::vector<std::string> want;
-      for (int e : def.strides) want.push_back(signature_.known[e] ? absl::StrCat(signature_.value[e]) : "?");
-      return absl::InvalidArgumentError(
-          absl::StrCat("argument \"", def.name, "\" has strides [", absl::StrJoin(t.strides(), ", "),
-                       "], expected those of the export: [", absl::StrJoin(want, ", "), "]"));
-    }
+    if (HasExportedStrides(static_cast<int>(i), t) || MayBeCopied(static_cast<int>(i), t, plan)) continue;
+    std::vector<std::string> want;
+    for (int e : def.strides) want.push_back(signature_.known[e] ? absl::StrCat(signature_.value[e]) : "?");
+    return absl::InvalidArgumentError(
+        absl::StrCat("argument \"", def.name, "\" has strides [", absl::StrJoin(t.strides(), ", "),
+                     "], expected those of the export: [", absl::StrJoin(want, ", "), "]"));
   }
   return absl::OkStatus();
+}
+
+absl::Span<const Datum> Executor::InExportedStrides(absl::Span<const Datum> args) {
+  if (!plan_->plan->needs_exported_strides) return args;
+  bool all = true;
+  for (size_t i = 0; all && i < args.size(); ++i) {
+    all = bundle_.args[i]->kind != fb::ArgKind::Tensor || HasExportedStrides(static_cast<int>(i), args[i].tensor());
+  }
+  if (all) return args;
+  copied_args_.assign(args.begin(), args.end());
+  copies_.resize(args.size());
+  for (size_t i = 0; i < args.size(); ++i) {
+    const fb::ArgDefT& def = *bundle_.args[i];
+    if (def.kind != fb::ArgKind::Tensor || HasExportedStrides(static_cast<int>(i), args[i].tensor())) continue;
+    const Tensor& t = args[i].tensor();
+    std::vector<int64_t> strides;
+    for (int e : def.strides) strides.push_back(signature_.value[e]);
+    Tensor& copy = copies_[i];
+    if (!copy.defined() || copy.sizes() != t.sizes() || copy.strides() != absl::MakeConstSpan(strides))
+      copy = Tensor::EmptyStrided(t.dtype(), t.sizes(), strides);
+    CopyStrided(static_cast<char*>(copy.data()), copy.strides(), static_cast<const char*>(t.data()), t.strides(),
+                t.sizes(), ItemSize(t.dtype()), pool_, width_);
+    copied_args_[i] = copy;
+  }
+  return copied_args_;
 }
 
 }  // namespace smelt

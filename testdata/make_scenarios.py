@@ -19,6 +19,7 @@ import torch
 import scenarios_calls  # registers its scenarios, as the next three do
 import scenarios_more
 import scenarios_state
+import scenarios_strides
 import scenarios_writes
 from record import record
 from scenario_kit import SCENARIOS

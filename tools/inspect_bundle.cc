@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const char* const kVariants[] = {"distinct", "duplicate", "overlap", "eager-order"};
+const char* const kOtherStrides[] = {"refused", "copied-in-order", "copied"};
 const char* const kSlots[] = {"argument", "state", "arena", "fresh", "heap"};
 const char* const kArgs[] = {"tensor", "int", "float", "bool", "none", "string", "complex"};
 const char* const kOutputs[] = {
@@ -274,6 +275,7 @@ class Inspector {
     Json out;
     out["variant"] = Word(kVariants, static_cast<size_t>(p.variant));
     out["needs_exported_strides"] = p.needs_exported_strides;
+    out["other_strides"] = Word(kOtherStrides, static_cast<size_t>(p.other_strides));
     Json guards = Json::array();
     for (const auto& g : p.guards) guards.push_back({{"holds", ExprText(g->expr)}, {"else", g->message}});
     out["guards"] = guards;

@@ -1,0 +1,39 @@
+"""Scenarios for make_scenarios.py: arguments that are only read and lie in memory otherwise than at export."""
+
+import torch
+
+from scenario_kit import one, randn, scenario, two
+
+
+@scenario(two(4, 6), lambda: (randn(4, 12)[:, ::2], randn(6, 6)[1:5]), lambda: (randn(5, 8)[1:, 2:], randn(4, 6)), example=two(4, 6))
+def strided_arguments_of_pointwise(x, y):
+    return torch.relu(x) + y, x * 2
+
+
+@scenario(one(4, 6), lambda: (randn(6, 4).t(),), lambda: (randn(6).expand(4, 6),), lambda: (randn(4, 1).expand(4, 6),), example=one(4, 6))
+def sums_of_an_argument_in_any_order(x):
+    return x.sum(1), x.exp().sum(0), (x @ x.t()).sum()
+
+
+@scenario(one(4, 6), lambda: (randn(4, 9)[:, 1:7],), lambda: (randn(8, 12)[::2, ::2],), example=one(4, 6))
+def reshape_of_a_fresh_tensor(x):
+    y = x + 1
+    y.reshape(24)[3:9].mul_(2)
+    return y, (x * 3).flatten(), y.contiguous()
+
+
+@scenario(lambda: (randn(4, 6), randn(4)), lambda: (randn(4, 12)[:, ::2], randn(4)), lambda: (randn(6, 4).t(), randn(4)),
+          example=lambda: (randn(4, 6), randn(4)))
+def strided_argument_beside_a_written_one(x, y):
+    y.add_(x.sum(1))
+    return y * 2
+
+
+@scenario(one(4, 6), lambda: (randn(4, 8)[:, :6],), example=one(4, 6))
+def strided_argument_handed_back(x):
+    return x, x.sum(1), x + 1
+
+
+@scenario(one(2, 3, 4), lambda: (randn(2, 6, 4)[:, ::2],), lambda: (randn(2, 3, 5)[:, :, 1:],), example=one(2, 3, 4))
+def softmax_and_norm_of_a_strided_argument(x):
+    return torch.softmax(x, -1), torch.nn.functional.layer_norm(x, [4]), x.cumsum(1)
