@@ -224,16 +224,22 @@ class EagerRun {
       case K::While: {
         const fb::EagerBlockT &cond = *p_.blocks[i.blocks[0]], &body = *p_.blocks[i.blocks[1]];
         Values all = Gather(i.inputs, 0, i.inputs.size());
+        bool ran = false;
         while (true) {
           Bind(cond.params, all);
           SMELT_RETURN_IF_ERROR(Block(i.blocks[0]));
           SMELT_ASSIGN_OR_RETURN(const bool more, Truth(values_[cond.results[0]]));
           if (!more) break;
+          ran = true;
           Bind(body.params, all);
           SMELT_RETURN_IF_ERROR(Block(i.blocks[1]));
           for (size_t k = 0; k < body.results.size(); ++k) all[k] = values_[body.results[k]];
         }
         all.resize(i.outputs.size());
+        // Where the body never runs PyTorch hands back copies.
+        for (EagerValue& v : all) {
+          if (!ran && v.IsTensor()) v = EagerValue(Datum(LaidOutClone(v.datum.tensor())));
+        }
         Bind(i.outputs, std::move(all));
         return absl::OkStatus();
       }
@@ -241,6 +247,13 @@ class EagerRun {
     return absl::InternalError("an instruction of an unknown kind");
   }
 
+  // As clone does with preserve_format.
+  Tensor LaidOutClone(const Tensor& t) {
+    ConcreteDecide decide;
+    Tensor out = Tensor::EmptyStrided(t.dtype(), t.sizes(), view_rules::PreservedStrides(decide, t.geometry()));
+    CopyElements(out, t);
+    return out;
+  }
   Values Gather(const std::vector<int>& from, size_t first, size_t count) const {
     Values out;
     for (size_t k = 0; k < count; ++k) out.push_back(values_[from[first + k]]);

@@ -69,7 +69,8 @@ TEST(FuzzTest, BundlesShowWhatEagerExecutionDoes) {
   EXPECT_LE(share.unsupported, 95) << "of " << share.programs;
   // Calls whose sharing is not known ahead: they take the plan for any overlap.
   EXPECT_LE(share.overlap, 30) << "of " << share.programs;
-  EXPECT_EQ(share.eager_order, 0);
+  // What has no pure form: loops that carry tensors around, branches that return one or another.
+  EXPECT_LE(share.eager_order, 95) << "of " << share.programs;
 }
 
 TEST(FuzzTest, AProgramIsReadAsItWasPrinted) {

@@ -342,7 +342,8 @@ bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, c
     if (!absl::IsInternal(s) && !want.status.ok()) return true;
     // A plan for shared memory that cannot be made is refused when such a call comes.
     const bool variant = absl::StrContains(where, "(") && !absl::IsInternal(s);
-    v->outcome = absl::IsUnimplemented(s)
+    // What has no pure form runs in eager order.
+    v->outcome = absl::IsUnimplemented(s) || absl::IsInvalidArgument(s)
                      ? Outcome::kUnsupported
                      : (absl::IsFailedPrecondition(s) || variant ? Outcome::kRefused : Outcome::kDifferent);
     return true;
