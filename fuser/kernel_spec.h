@@ -94,7 +94,7 @@ struct KernelInstr {
 
 struct KernelPhase {
   bool inner = false;       // runs over the reduction dims
-  std::vector<int> instrs;  // indices into KernelSpec::instrs, in order; stores come last
+  std::vector<int> instrs;  // indices into KernelSpec::instrs, in order
 };
 
 struct KernelSpec {

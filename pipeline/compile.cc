@@ -330,8 +330,8 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     builder.AddRefusal(std::string(built.message()), "");
   } else if (impure) {
     const absl::Status eager = AddEagerPlan(graph, TensorArgs(graph), AllStorages(graph), builder);
-    if (!eager.ok())
-      return absl::UnimplementedError(absl::StrCat(built.message(), "; in eager order: ", eager.message()));
+    // What stops both is said once.
+    if (!eager.ok()) return built;
   } else {
     SMELT_RETURN_IF_ERROR(built);
   }
