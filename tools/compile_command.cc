@@ -112,12 +112,12 @@ int RunCompile(const std::vector<std::string>& args) {
     j["bundle"] = out;
     j["nodes"] = stats->nodes;
     j["mutations_removed"] = stats->mutations_removed;
-    j["uncompiled_variants"] = stats->uncompiled_variants;
     j["fusion_groups"] = stats->fusion_groups;
     j["distinct_kernels"] = stats->distinct_kernels;
     j["library_calls"] = stats->library_calls;
     j["kernels_compiled"] = stats->kernels_compiled;
     j["kernels_from_cache"] = stats->kernels_from_cache;
+    j["uncompiled_variants"] = stats->uncompiled_variants;
     j["bundle_bytes"] = stats->bundle_bytes;
     j["phase_ms"]["import"] = import_ms;
     for (const auto& [phase, ms] : stats->phase_ms) j["phase_ms"][phase] = ms;
