@@ -112,8 +112,9 @@ void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bo
   }
 }
 
-// Whether `to` depends on `from`, which stands before it; with skip_direct, by way of another node.
-bool AliasDb::State::Path(NodeId from, NodeId to, bool skip_direct, std::string* why) {
+// Whether `to` depends on `from` (forward: it stands behind it), or the reverse; with skip_direct, by way of another
+// node. The search begins at `from`, the node that moves: the other may be needed by everything.
+bool AliasDb::State::Path(NodeId from, NodeId to, bool forward, bool skip_direct, std::string* why) {
   absl::flat_hash_set<uint32_t> seen = {from.index};
   std::vector<NodeId> todo = {from};
   absl::flat_hash_map<uint32_t, std::string> reasons;
@@ -122,15 +123,21 @@ bool AliasDb::State::Path(NodeId from, NodeId to, bool skip_direct, std::string*
     NodeId n = todo.back();
     todo.pop_back();
     edges.clear();
-    Neighbours(n, from, to, true, why != nullptr, &edges);
+    Neighbours(n, from, to, forward, why != nullptr, &edges);
     for (Edge& e : edges) {
+      // In program order.
+      const auto joined = [&] {
+        return n == from ? e.why
+               : forward ? absl::StrCat(reasons[n.index], "; ", e.why)
+                         : absl::StrCat(e.why, "; ", reasons[n.index]);
+      };
       if (e.to == to) {
         if (n == from && skip_direct) continue;
-        if (why != nullptr) *why = n == from ? e.why : absl::StrCat(reasons[n.index], "; ", e.why);
+        if (why != nullptr) *why = joined();
         return true;
       }
       if (!seen.insert(e.to.index).second) continue;
-      if (why != nullptr) reasons[e.to.index] = n == from ? e.why : absl::StrCat(reasons[n.index], "; ", e.why);
+      if (why != nullptr) reasons[e.to.index] = joined();
       todo.push_back(e.to);
     }
   }
@@ -174,8 +181,8 @@ bool Check(AliasDb::State& s, NodeId n, NodeId m, bool before, std::string* why)
     return false;
   }
   s.ActivateReads();
-  if (g.IsBefore(n, m)) return !s.Path(n, m, before, why);
-  return !s.Path(m, n, !before, why);
+  if (g.IsBefore(n, m)) return !s.Path(n, m, /*forward=*/true, before, why);
+  return !s.Path(n, m, /*forward=*/false, !before, why);
 }
 
 }  // namespace
@@ -184,8 +191,11 @@ bool AliasDb::CanMoveBefore(NodeId n, NodeId m, std::string* why) const { return
 bool AliasDb::CanMoveAfter(NodeId n, NodeId m, std::string* why) const { return Check(Flushed(), n, m, false, why); }
 
 absl::Status AliasDb::MoveBefore(NodeId n, NodeId m) {
-  std::string why;
-  if (!CanMoveBefore(n, m, &why)) return absl::FailedPreconditionError(why);
+  // The words cost more than the answer.
+  if (std::string why; !CanMoveBefore(n, m)) {
+    CanMoveBefore(n, m, &why);
+    return absl::FailedPreconditionError(why);
+  }
   State& s = *state_;
   const bool forward = s.g.IsBefore(n, m);
   std::vector<NodeId> along = s.Moving(n, m, forward);
@@ -204,8 +214,11 @@ absl::Status AliasDb::MoveBefore(NodeId n, NodeId m) {
 }
 
 absl::Status AliasDb::MoveAfter(NodeId n, NodeId m) {
-  std::string why;
-  if (!CanMoveAfter(n, m, &why)) return absl::FailedPreconditionError(why);
+  // The words cost more than the answer.
+  if (std::string why; !CanMoveAfter(n, m)) {
+    CanMoveAfter(n, m, &why);
+    return absl::FailedPreconditionError(why);
+  }
   State& s = *state_;
   const bool forward = s.g.IsBefore(n, m);
   std::vector<NodeId> along = s.Moving(n, m, forward);

@@ -377,7 +377,7 @@ struct AliasDb::State {
     std::string why;
   };
   void Neighbours(NodeId n, NodeId low, NodeId high, bool forward, bool want_why, std::vector<Edge>* out);
-  bool Path(NodeId from, NodeId to, bool skip_direct, std::string* why);
+  bool Path(NodeId from, NodeId to, bool forward, bool skip_direct, std::string* why);
   std::vector<NodeId> Moving(NodeId n, NodeId limit, bool forward);
   std::string DescribeNode(NodeId n) const;
 

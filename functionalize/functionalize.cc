@@ -414,6 +414,7 @@ class Functionalizer {
     const std::vector<NodeId> nodes = g_.Nodes(b);
     for (NodeId n : nodes) {
       source_ = g_.node(n).source;
+      if (options_.on_operand && b == g_.top()) TellOperands(n);
       absl::Status s = ProcessNode(n);
       if (!s.ok()) return At(n, s);
     }
@@ -425,6 +426,12 @@ class Functionalizer {
       cache_log_.pop_back();
     }
     return absl::OkStatus();
+  }
+  void TellOperands(NodeId n) const {
+    for (ValueId v : g_.node(n).inputs) {
+      auto it = tensor_of_.find(v);
+      if (it != tensor_of_.end()) options_.on_operand(v, tensors_[it->second].memory);
+    }
   }
   // Results of inner blocks are handled by the node that owns the block.
   absl::Status ProcessResultsOf(BlockId) { return absl::OkStatus(); }

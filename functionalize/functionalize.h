@@ -14,6 +14,8 @@
 #ifndef SMELT_FUNCTIONALIZE_FUNCTIONALIZE_H_
 #define SMELT_FUNCTIONALIZE_FUNCTIONALIZE_H_
 
+#include <functional>
+
 #include "absl/status/statusor.h"
 #include "smelt/core/convention/convention.h"
 #include "smelt/core/ir/graph.h"
@@ -29,6 +31,9 @@ struct FunctionalizeOptions {
   bool overlapping = false;
   // With `overlapping`: strides of arguments are the symbols NAME.strideD instead of those of their types.
   bool symbolic_strides = false;
+  // For checking: told of each tensor that a node of the top block takes, before the node is rewritten, and of the
+  // memory that the tensor lives in then (a number of this run's own).
+  std::function<void(ValueId tensor, int memory)> on_operand;
 };
 
 struct FunctionalizeResult {

@@ -14,6 +14,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/tensor/region.h"
+#include "smelt/fuser/gather_group.h"
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/merge_matmuls.h"
 
@@ -828,13 +829,13 @@ class BlockFuser {
       return "it is read at other indices than it is made, and a reduction or a write is made once";
     return "it is read at other indices than it is made";
   }
-  // A group that has no kernel after all.
+  // A group that is none after all.
   void ReportSplit(int k, absl::string_view why) {
     for (size_t e = 0; e < edge_groups_.size(); ++e) {
       if (edge_groups_[e] != k) continue;
       FusionEdge& edge = report_.edges[first_edge_ + e];
       edge.fused = false;
-      edge.reason = absl::StrCat("the group has no kernel: ", why);
+      edge.reason = std::string(why);
     }
   }
 
@@ -967,6 +968,18 @@ class BlockFuser {
       }
       if (!leaf || IsLeaf(N(group.members[0]))) return false;
     }
+    if (options_.alias_db != nullptr && group.members.size() > 1) {
+      std::vector<NodeId> together;
+      for (int m : group.members) together.push_back(nodes_[m]);
+      std::string why;
+      // What is hoisted out of the way, or sinks behind the group.
+      const auto goes_along = [](const Node& n) { return IsTransparent(n) || IsAllocation(n) || IsLeaf(n); };
+      if (!GatherGroup(*options_.alias_db, g_, together, anchor, goes_along, &why)) {
+        ReportSplit(k, why);
+        ++report_.refused_groups;
+        return false;
+      }
+    }
     auto sub = std::make_shared<Graph>();
     sub->name = NameOf(group);
     sub->symbols = g_.symbols;
@@ -1014,7 +1027,7 @@ class BlockFuser {
     if (!lowered.ok()) {
       g_.Erase(node);
       if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
-      ReportSplit(k, lowered.status().message());
+      ReportSplit(k, absl::StrCat("the group has no kernel: ", lowered.status().message()));
       return false;
     }
     for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(results[i], g_.node(node).outputs[i]);
@@ -1074,6 +1087,52 @@ absl::StatusOr<FusionReport> Fuse(Graph& g, const FuseOptions& options) {
     if (!used) g.Erase(*it);
   }
   return report;
+}
+
+int CountLateReads(const Graph& g) {
+  int count = 0;
+  // Of a value's contents, through views and lists, by nodes behind `taker` in its block (or by what is inside them).
+  const auto read_behind = [&](auto&& self, ValueId v, NodeId taker) -> bool {
+    for (const Use& u : g.value(v).uses) {
+      if (u.user == taker || g.IsReturn(u.user)) continue;
+      if (IsTransparent(g.node(u.user))) {
+        for (ValueId o : g.node(u.user).outputs) {
+          if (self(self, o, taker)) return true;
+        }
+        continue;
+      }
+      NodeId n = u.user;
+      while (n.valid() && g.node(n).parent != g.node(taker).parent) n = g.block(g.node(n).parent).owner;
+      if (n.valid() && n != taker && g.IsBefore(taker, n)) return true;
+    }
+    return false;
+  };
+  for (NodeId n : g.AllNodes()) {
+    const Node& node = g.node(n);
+    if (IsRegionOp(node)) count += read_behind(read_behind, RootOf(g, node.inputs[0]), n);
+    if (node.op != "smelt::FusionGroup") continue;
+    const Attribute* a = node.FindAttribute("Subgraph");
+    const auto* sub = a == nullptr ? nullptr : std::get_if<std::shared_ptr<Graph>>(a);
+    if (sub == nullptr) continue;
+    const Graph& s = **sub;
+    absl::flat_hash_set<ValueId> taken;
+    for (NodeId m : s.Nodes(s.top())) {
+      if (!IsRegionOp(s.node(m)) || !s.IsParam(s.value(s.node(m).inputs[0]).def)) continue;
+      const ValueId base = RootOf(g, node.inputs[s.value(s.node(m).inputs[0]).def_index]);
+      if (taken.insert(base).second) count += read_behind(read_behind, base, n);
+    }
+  }
+  return count;
+}
+
+absl::Status VerifyFusionPlan(const Graph& g, int late_reads) {
+  if (const int now = CountLateReads(g); late_reads >= 0 && now > late_reads) {
+    return absl::InternalError(absl::StrCat("fusion: ", now,
+                                            " memories are read after a region write has taken them "
+                                            "over; before fusing there were ",
+                                            late_reads));
+  }
+  return VerifyFusionPlan(g);
 }
 
 absl::Status VerifyFusionPlan(const Graph& g) {

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "smelt/alias/alias_db.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt {
@@ -27,6 +28,9 @@ struct FuseOptions {
   bool explain = false;  // fill FusionReport::edges
   int max_group_nodes = 128;
   int max_group_operands = 48;
+  // Of this very graph, live. Then a group's nodes are brought together by its moves before they become one; where it
+  // knows of a dependence in between, the group is not made.
+  AliasDb* alias_db = nullptr;
 };
 
 // Why a value did or did not stay inside a kernel.
@@ -41,14 +45,20 @@ struct FusionReport {
   int fused_nodes = 0;     // inside them
   int single_kernels = 0;  // nodes that stay kernels by themselves
   int merged_matmuls = 0;  // that became part of another
+  int refused_groups = 0;  // that the alias database did not let come together
   std::vector<FusionEdge> edges;
 };
 
 absl::StatusOr<FusionReport> Fuse(Graph& g, const FuseOptions& options = {});
 
 // That every smelt::FusionGroup fits its subgraph, is pure, has a kernel, and does not read memory that it writes at
-// other indices; and that no node reads a memory's old contents after the region write that takes it over.
+// other indices.
 absl::Status VerifyFusionPlan(const Graph& g);
+// Over the whole graph: how many memories are read after a region write has taken them over (a plan copies those
+// first). Fusing may not add to them.
+int CountLateReads(const Graph& g);
+// Both, `late_reads` being those before fusing.
+absl::Status VerifyFusionPlan(const Graph& g, int late_reads);
 
 }  // namespace smelt
 

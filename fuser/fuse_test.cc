@@ -103,13 +103,25 @@ Fused FuseText(const std::string& text, float tolerance = 0) {
   run.library = Library;
   auto before = RunKernels(*out.graph, inputs, run);
   EXPECT_TRUE(before.ok()) << before.status();
+  // Once more without the alias database: it must not stand in the way.
+  std::unique_ptr<Graph> alone = out.graph->Clone();
+  auto alone_report = Fuse(*alone);
+  EXPECT_TRUE(alone_report.ok()) << alone_report.status();
+  const int late_reads = CountLateReads(*out.graph);
+  const std::unique_ptr<AliasDb> alias = AliasDb::Build(*out.graph);
   FuseOptions options;
   options.explain = true;
+  options.alias_db = alias.get();
   auto report = Fuse(*out.graph, options);
+  if (report.ok() && alone_report.ok()) {
+    EXPECT_EQ(report->groups, alone_report->groups);
+    EXPECT_EQ(report->refused_groups, 0);
+  }
+  EXPECT_TRUE(alias->Verify().ok()) << alias->Verify() << PrintGraph(*out.graph);
   EXPECT_TRUE(report.ok()) << report.status();
   if (report.ok()) out.report = *report;
   EXPECT_TRUE(VerifyGraph(*out.graph).ok()) << VerifyGraph(*out.graph) << PrintGraph(*out.graph);
-  EXPECT_TRUE(VerifyFusionPlan(*out.graph).ok()) << VerifyFusionPlan(*out.graph);
+  EXPECT_TRUE(VerifyFusionPlan(*out.graph, late_reads).ok()) << VerifyFusionPlan(*out.graph, late_reads);
   auto after = RunKernels(*out.graph, inputs, run);
   EXPECT_TRUE(after.ok()) << after.status() << PrintGraph(*out.graph);
   if (!before.ok() || !after.ok()) return out;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/alias/alias_db.h"
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/llvm_cuda.h"
 #include "smelt/codegen/plan_builder.h"
@@ -15,6 +16,7 @@
 #include "smelt/functionalize/open_composites.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/pipeline/alias_agreement.h"
 #include "smelt/pipeline/unsupported.h"
 #include "smelt/pipeline/verify_passes.h"
 #include "smelt/schema/bundle.h"
@@ -160,7 +162,18 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
   BuiltVariant out;
   out.pure = opened.Clone();
   Graph& g = *out.pure;
-  SMELT_ASSIGN_OR_RETURN(out.functional, Functionalize(g, v.functionalize));
+  // Built once: it follows the edits of all that comes, and fusion asks it.
+  AliasDb::Options alias_options;
+  alias_options.distinct_inputs = !v.functionalize.overlapping;
+  const std::unique_ptr<AliasDb> alias = AliasDb::Build(g, alias_options);
+  FunctionalizeOptions functionalize = v.functionalize;
+  std::unique_ptr<AliasAgreement> agreement;
+  if (options.verify && v.kind == fb::VariantKind::Distinct) {
+    agreement = std::make_unique<AliasAgreement>(opened);
+    functionalize.on_operand = [&](ValueId tensor, int memory) { agreement->Add(tensor, memory); };
+  }
+  SMELT_ASSIGN_OR_RETURN(out.functional, Functionalize(g, functionalize));
+  if (agreement != nullptr) SMELT_RETURN_IF_ERROR(agreement->status());
   SMELT_RETURN_IF_ERROR(VerifyFunctional(g));
   if (options.on_pass) options.on_pass("functionalize", g);
   if (timer != nullptr) timer->End("functionalize");
@@ -168,6 +181,8 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
   // test.
   const bool verify = options.verify && !v.functionalize.overlapping;
   auto check = [&](absl::string_view pass) -> absl::Status {
+    if (options.verify)
+      SMELT_RETURN_IF_ERROR(Annotate(alias->Verify(), absl::StrCat("the alias database after ", std::string(pass))));
     if (!verify) return absl::OkStatus();
     return VerifyPass(imported, g, out.functional.convention, pass);
   };
@@ -177,7 +192,11 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
   if (options.on_pass) options.on_pass("expand-composites", g);
   SMELT_RETURN_IF_ERROR(check("expand-composites"));
   if (options.fuse) {
-    SMELT_RETURN_IF_ERROR(Fuse(g).status());
+    FuseOptions fuse;
+    fuse.alias_db = alias.get();
+    const int late_reads = options.verify ? CountLateReads(g) : 0;
+    SMELT_RETURN_IF_ERROR(Fuse(g, fuse).status());
+    if (options.verify) SMELT_RETURN_IF_ERROR(VerifyFusionPlan(g, late_reads));
     if (options.on_pass) options.on_pass("fuse", g);
     SMELT_RETURN_IF_ERROR(check("fuse"));
   }
@@ -298,9 +317,10 @@ absl::StatusOr<CompileStats> Compile(const Graph& graph, const std::string& path
       SMELT_ASSIGN_OR_RETURN(CudaImage cuda, LinkCudaImage(pointers));
       image = std::move(cuda.image);
       if (!pointers.empty() && !cuda.is_cubin) {
-        stats.notes.push_back(absl::StrCat("target ", Name(target),
-                                           ": ptxas is not found; the bundle holds PTX and no cubin, so the driver will "
-                                           "assemble it at each load"));
+        stats.notes.push_back(
+            absl::StrCat("target ", Name(target),
+                         ": ptxas is not found; the bundle holds PTX and no cubin, so the driver will "
+                         "assemble it at each load"));
       }
     } else {
       SMELT_ASSIGN_OR_RETURN(image, LinkImage(pointers));

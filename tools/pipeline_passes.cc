@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "smelt/alias/alias_db.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
@@ -44,8 +45,11 @@ void RegisterPipelinePasses() {
         FuseOptions options;
         options.explain = c.explain;
         SMELT_RETURN_IF_ERROR(ExpandComposites(*c.graph));
+        const std::unique_ptr<AliasDb> alias = AliasDb::Build(*c.graph);
+        options.alias_db = alias.get();
+        const int late_reads = CountLateReads(*c.graph);
         SMELT_ASSIGN_OR_RETURN(FusionReport report, Fuse(*c.graph, options));
-        SMELT_RETURN_IF_ERROR(VerifyFusionPlan(*c.graph));
+        SMELT_RETURN_IF_ERROR(VerifyFusionPlan(*c.graph, late_reads));
         for (const FusionEdge& e : report.edges) {
           absl::StrAppend(&c.output, "# ", e.producer, " -> ", e.consumer, ": ",
                           e.fused ? "fused: " : "not fused: ", e.reason, "\n");

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -894,6 +895,17 @@ OpEffects Make(OpName op) {
     e.args = {kReadsGeometry};
     e.results[0] = ResultEffects();
     e.results[0].view = 1;
+  }
+  // Of the pure form (docs/architecture.md): the result takes its first argument's memory over, which is where it
+  // counts in which order nodes stand.
+  const bool acts = absl::StartsWith(op.name(), "smelt::inplace_");
+  if (acts) e = GetOpEffects(OpName::Get(absl::StrCat("aten::", op.full().substr(sizeof("smelt::inplace_") - 1))));
+  if ((acts || op.full() == "smelt::write_region") && !e.args.empty()) {
+    e.args[0] |= kWritesData;
+    e.results.resize(1);
+    e.results[0] = ResultEffects();
+    e.results[0].self = 1;
+    e.writes = true;
   }
   Finish(&e);
   return e;

@@ -1,0 +1,139 @@
+// Graphs as text and the groups that they are to become. (fuse_test checks what groups compute, op_kernels_test each
+// operator.)
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "smelt/alias/alias_db.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/fuser/expand_composites.h"
+#include "smelt/fuser/fuse.h"
+
+namespace smelt {
+namespace {
+
+using testing::ElementsAre;
+
+// The names of the groups, in order: the first six operators of each.
+std::vector<std::string> GroupsOf(const std::string& text) {
+  auto parsed = ParseGraph(text);
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  if (!parsed.ok()) return {};
+  Graph& g = **parsed;
+  EXPECT_EQ(ExpandComposites(g), absl::OkStatus());
+  const int late_reads = CountLateReads(g);
+  const std::unique_ptr<AliasDb> alias = AliasDb::Build(g);
+  FuseOptions options;
+  options.alias_db = alias.get();
+  auto report = Fuse(g, options);
+  EXPECT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(VerifyFusionPlan(g, late_reads), absl::OkStatus());
+  EXPECT_EQ(alias->Verify(), absl::OkStatus());
+  std::vector<std::string> out;
+  for (NodeId n : g.AllNodes()) {
+    const Attribute* name = g.node(n).FindAttribute("name");
+    if (g.node(n).op == "smelt::FusionGroup" && name != nullptr) out.push_back(std::get<std::string>(*name));
+  }
+  return out;
+}
+
+TEST(FusionScenario, APointwiseLoopEndsInAnArgmax) {
+  EXPECT_THAT(GroupsOf(R"(graph(%x : Float(4, 16, strides=[16, 1])):
+  %d : int = prim::Constant[value=1]()
+  %k : bool = prim::Constant[value=0]()
+  %a : Float(4, 16, strides=[16, 1]) = aten::relu(%x)
+  %z : Long(4, strides=[1]) = aten::argmax(%a, %d, %k)
+  return (%z)
+)"),
+              ElementsAre("relu_argmax"));
+}
+
+TEST(FusionScenario, AScanHasItsProducerAndItsConsumerInOneKernel) {
+  EXPECT_THAT(GroupsOf(R"(graph(%x : Float(4, 16, strides=[16, 1])):
+  %d : int = prim::Constant[value=1]()
+  %n : NoneType = prim::Constant()
+  %a : Float(4, 16, strides=[16, 1]) = aten::exp(%x)
+  %c : Float(4, 16, strides=[16, 1]) = aten::cumsum(%a, %d, %n)
+  %z : Float(4, 16, strides=[16, 1]) = aten::neg(%c)
+  return (%z)
+)"),
+              ElementsAre("exp_cumsum_neg"));
+}
+
+TEST(FusionScenario, AnEmbeddingIsReadWhereItIsAdded) {
+  EXPECT_THAT(
+      GroupsOf(R"(graph(%w : Float(10, 8, strides=[8, 1]), %i : Long(4, strides=[1]), %y : Float(4, 8, strides=[8, 1])):
+  %m1 : int = prim::Constant[value=-1]()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %e : Float(4, 8, strides=[8, 1]) = aten::embedding(%w, %i, %m1, %f, %f)
+  %s : Float(4, 8, strides=[8, 1]) = aten::add.Tensor(%e, %y, %one)
+  %z : Float(4, 8, strides=[8, 1]) = aten::relu(%s)
+  return (%z)
+)"),
+      ElementsAre("embedding_add_relu"));
+}
+
+TEST(FusionScenario, LayerNormWithTheResidualBeforeItIsOneKernelWithTwoResults) {
+  EXPECT_THAT(
+      GroupsOf(
+          R"(graph(%x : Float(4, 16, strides=[16, 1]), %r : Float(4, 16, strides=[16, 1]), %w : Float(16, strides=[1]), %b : Float(16, strides=[1])):
+  %s : int[] = prim::Constant[value=[16]]()
+  %one : int = prim::Constant[value=1]()
+  %eps : float = prim::Constant[value=1e-05]()
+  %t : bool = prim::Constant[value=1]()
+  %h : Float(4, 16, strides=[16, 1]) = aten::add.Tensor(%x, %r, %one)
+  %z : Float(4, 16, strides=[16, 1]) = aten::layer_norm(%h, %s, %w, %b, %eps, %t)
+  return (%z, %h)
+)"),
+      ElementsAre("add_mean_sub_mul_mean_add"));
+}
+
+TEST(FusionScenario, LogSoftmaxIsOneKernel) {
+  EXPECT_THAT(GroupsOf(R"(graph(%x : Float(4, 16, strides=[16, 1])):
+  %d : int = prim::Constant[value=1]()
+  %n : NoneType = prim::Constant()
+  %z : Float(4, 16, strides=[16, 1]) = aten::log_softmax.int(%x, %d, %n)
+  return (%z)
+)"),
+              ElementsAre("amax_sub_exp_sum_log_sub"));
+}
+
+TEST(FusionScenario, VarianceAndMeanAreOneKernel) {
+  EXPECT_THAT(GroupsOf(R"(graph(%x : Float(4, 16, strides=[16, 1])):
+  %d : int[] = prim::Constant[value=[1]]()
+  %c : float = prim::Constant[value=1]()
+  %k : bool = prim::Constant[value=1]()
+  %v : Float(4, 1, strides=[1, 1]), %m : Float(4, 1, strides=[1, 1]) = aten::var_mean.correction(%x, %d, %c, %k)
+  return (%v, %m)
+)"),
+              ElementsAre("mean_sub_mul_sum_div"));
+}
+
+TEST(FusionScenario, ATransposedOperandIsAnIndexMap) {
+  EXPECT_THAT(GroupsOf(R"(graph(%x : Float(4, 16, strides=[16, 1]), %y : Float(16, 4, strides=[4, 1])):
+  %one : int = prim::Constant[value=1]()
+  %a : Float(4, 16, strides=[16, 1]) = aten::relu(%x)
+  %t : Float(16, 4, strides=[1, 16]) = smelt::view[sizes=[16, 4], strides=[1, 16], offset=0, dtype=6](%a)
+  %z : Float(16, 4, strides=[4, 1]) = aten::add.Tensor(%t, %y, %one)
+  return (%z)
+)"),
+              ElementsAre("relu_add"));
+}
+
+TEST(FusionScenario, PaddingIsAnIndexMapAndWhatIsCostlyIsNotComputedForThePadding) {
+  EXPECT_THAT(GroupsOf(R"(graph(%x : Float(3, 4, strides=[4, 1])):
+  %p : int[] = prim::Constant[value=[1, 1]]()
+  %v : float = prim::Constant[value=0.]()
+  %a : Float(3, 4, strides=[4, 1]) = aten::tanh(%x)
+  %b : Float(3, 6, strides=[6, 1]) = aten::constant_pad_nd(%a, %p, %v)
+  %z : Float(3, 6, strides=[6, 1]) = aten::neg(%b)
+  return (%z)
+)"),
+              ElementsAre("constant_pad_nd_neg"));
+}
+
+}  // namespace
+}  // namespace smelt
