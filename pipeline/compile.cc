@@ -234,7 +234,7 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
   const std::unique_ptr<AliasDb> alias = AliasDb::Build(g, alias_options);
   FunctionalizeOptions functionalize = v.functionalize;
   std::unique_ptr<AliasAgreement> agreement;
-  if (options.verify && !v.functionalize.overlapping) {
+  if (options.verify && v.kind == fb::VariantKind::Distinct) {
     agreement = std::make_unique<AliasAgreement>(opened);
     functionalize.on_operand = [&](ValueId tensor, int memory) { agreement->Add(tensor, memory); };
   }
