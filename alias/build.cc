@@ -11,6 +11,7 @@ using alias_internal::IsOld;
 using alias_internal::kAsync;
 using alias_internal::kGeometryRead;
 using alias_internal::kGeometryWrite;
+using alias_internal::kOfContainer;
 using alias_internal::kRead;
 using alias_internal::kWrite;
 using alias_internal::MakeRef;
@@ -97,10 +98,10 @@ uint32_t AliasDb::State::Own(ValueId v, Kind kind, bool tensor, bool container) 
 void AliasDb::State::SetStorage(uint32_t object, SetId storage) {
   Object& o = objects[object];
   if (!moved_storage.empty()) {
-    if (auto it = moved_storage.find(object); it != moved_storage.end()) storage = Join(storage, it->second);
+    if (auto it = moved_storage.find(HandleKey(object)); it != moved_storage.end()) storage = Join(storage, it->second);
   }
   if (o.storage == storage) return;
-  if (o.storage != 0 && touched.insert(object).second) ++touched_epoch;
+  if (o.storage != 0) touched[object] = ++touched_epoch;
   o.storage = storage;
   if (o.escaped) Escape(storage);
 }
@@ -219,24 +220,29 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
 // --- loops
 // ---------------------------------------------------------------------------------------------------------------------
 
-uint32_t AliasDb::State::LoopIndex(NodeId loop_node, uint32_t parent) {
-  auto [it, inserted] = loop_of_node.try_emplace(loop_node.index, 0);
-  if (inserted || loops[it->second].node != loop_node) {
-    it->second = static_cast<uint32_t>(loops.size());
-    loops.push_back({loop_node, parent, loops[parent].depth + 1});
-  }
-  loops[it->second].parent = parent;
-  loops[it->second].depth = loops[parent].depth + 1;
-  return it->second;
+uint32_t AliasDb::State::KnownLoop(NodeId loop_node) const {
+  if (loop_node.index >= loop_of_node.size()) return 0;
+  const uint32_t l = loop_of_node[loop_node.index];
+  return loops[l].node == loop_node ? l : 0;
 }
 
+uint32_t AliasDb::State::LoopIndex(NodeId loop_node) {
+  if (uint32_t known = KnownLoop(loop_node); known != 0) return known;
+  const uint32_t parent = LoopOf(loop_node);
+  if (loop_node.index >= loop_of_node.size())
+    loop_of_node.resize(std::max<size_t>(loop_node.index + 1, g.node_index_bound()));
+  const uint32_t l = static_cast<uint32_t>(loops.size());
+  loop_of_node[loop_node.index] = l;
+  loops.push_back({loop_node, parent, loops[parent].depth + 1});
+  return l;
+}
+
+// The innermost loop around n.
 uint32_t AliasDb::State::LoopOf(NodeId n) {
   if (walk_loop != UINT32_MAX) return walk_loop;
+  if (loops.size() == 1 && monotone) return 0;
   for (NodeId owner = g.block(g.node(n).parent).owner; owner.valid(); owner = g.block(g.node(owner).parent).owner) {
-    if (!IsLoopKind(OpOf(g.node(owner)).kind)) continue;
-    auto it = loop_of_node.find(owner.index);
-    if (it != loop_of_node.end() && loops[it->second].node == owner) return it->second;
-    return LoopIndex(owner, LoopOf(owner));
+    if (IsLoopKind(OpOf(g.node(owner)).kind)) return LoopIndex(owner);
   }
   return 0;
 }
@@ -350,7 +356,9 @@ uint32_t AliasDb::State::ElementObject(uint32_t parent, int32_t slot, bool tenso
   if (kind == Kind::kElement) {
     e.storage = SetPool::Single(MakeRef(o));
   } else {
-    e.storage = PieceStorage(parent, o);
+    SetId storage = PieceStorage(parent, o);
+    if (auto moved = moved_storage.find(parent); moved != moved_storage.end()) storage = Join(storage, moved->second);
+    objects[o].storage = storage;
     if (objects[parent].escaped) {
       SetId self = SetPool::Single(MakeRef(o));
       Escape(self);
@@ -382,10 +390,18 @@ AliasDb::State::SetId AliasDb::State::PieceStorage(uint32_t container, uint32_t 
 void AliasDb::State::RefreshPieces(uint32_t container) {
   auto it = elements_of.find(container);
   if (it == elements_of.end()) return;
-  std::vector<uint32_t> pieces = it->second;
+  const std::vector<uint32_t> pieces = it->second;
+  bool changed = false;
   for (uint32_t p : pieces) {
     objects[p].loop = objects[container].loop;
-    if (objects[p].kind == Kind::kPiece) SetStorage(p, PieceStorage(container, p));
+    if (objects[p].kind != Kind::kPiece) continue;
+    const SetId before = objects[p].storage;
+    SetStorage(p, PieceStorage(container, p));
+    changed |= objects[p].storage != before;
+  }
+  if (changed) {
+    dirty = true;
+    PushReaders(container);
   }
 }
 
@@ -444,7 +460,10 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
   for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
     uint64_t bit = uint64_t{1} << i;
     if (r.elements_self & bit) out = Join(out, PointsTo(node.inputs[i]));
-    if (r.elements_element & bit) out = Join(out, ContentOfSet(PointsTo(node.inputs[i]), kAnySlot, value.def));
+    // Containers of what the arguments hold are pieces; they hold it.
+    if ((r.elements_element & bit) && !r.elements_deep) {
+      out = Join(out, ContentOfSet(PointsTo(node.inputs[i]), kAnySlot, value.def));
+    }
   }
   if (r.elements_view != 0 || r.elements_element_view != 0 || r.elements_fresh || r.elements_deep) {
     Type t = TypeOfElement(object, slot);
@@ -608,7 +627,7 @@ AliasDb::State::SetId AliasDb::State::Reach(SetId s, NodeId reader) {
 // --- effects of a node
 // ---------------------------------------------------------------------------------------------------------
 
-const OpEffects& AliasDb::State::OpOf(const Node& node) {
+const OpEffects& AliasDb::State::OpOf(const Node& node) const {
   struct Entry {
     const std::string* name = nullptr;
     const OpEffects* effects = nullptr;
@@ -627,7 +646,7 @@ OpEffects AliasDb::State::EffectsOf(const Node& node) {
     const std::shared_ptr<Graph>* sub = a != nullptr ? std::get_if<std::shared_ptr<Graph>>(a) : nullptr;
     if (sub != nullptr && *sub != nullptr) {
       OpEffects e = SummaryOf(**sub);
-      if (op.kind == EffectKind::kFork && e.kind != EffectKind::kUnknown) {
+      if (op.kind == EffectKind::kFork && e.kind != EffectKind::kUnknown && e.kind != EffectKind::kCall) {
         // The results are the future's.
         ResultEffects future;
         future.fresh = true;
@@ -644,10 +663,7 @@ OpEffects AliasDb::State::EffectsOf(const Node& node) {
       }
       return e;
     }
-    if (op.kind == EffectKind::kFork) {
-      static const OpEffects* const kOpaque = new OpEffects(GetOpEffects(OpName::Get("prim::PythonOp")));
-      return *kOpaque;
-    }
+    if (op.kind == EffectKind::kFork) return GetOpEffects(OpName::Get("prim::PythonOp"));
     return op;
   }
   return NodeEffects(g, node, op, !options_distrusted);
@@ -676,7 +692,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     if (inner.objects[object].kind != Kind::kInput) return -1;
     return static_cast<int>(sub.value(inner.objects[object].def).def_index);
   };
-  bool opaque = num_params > 64;
+  bool opaque = num_params > 64, anything = false;
   e.args.assign(num_params, kReadsData | kReadsGeometry | kReadsElements | kReadsContainer);
   for (ValueId out : sub.outputs()) {
     ResultEffects r;
@@ -715,6 +731,14 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     e.results.push_back(r);
   }
   for (NodeId n : sub.AllNodes()) {
+    const EffectKind kind = inner.OpOf(sub.node(n)).kind;
+    if (kind == EffectKind::kCall || kind == EffectKind::kUnknown) opaque = true;
+    if (kind == EffectKind::kUnknown) anything = true;
+    if (kind == EffectKind::kSubgraph || kind == EffectKind::kFork) {
+      const EffectKind inside = inner.EffectsOf(sub.node(n)).kind;
+      if (inside == EffectKind::kCall || inside == EffectKind::kUnknown) opaque = true;
+      if (inside == EffectKind::kUnknown) anything = true;
+    }
     for (uint32_t i = inner.RecordOf(n).first_write; i != 0; i = inner.writes.at(i).node_next) {
       const Access& w = inner.writes.at(i);
       uint32_t s = ObjectOf(w.storage);
@@ -731,7 +755,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
       int p = param_of(s, &inside);
       if (p < 0) continue;
       e.writes = true;
-      bool container = inner.objects[ObjectOf(w.object)].container && !inner.objects[ObjectOf(w.object)].tensor;
+      const bool container = (w.bits & kOfContainer) != 0;
       if (w.bits & kGeometryWrite) e.args[p] |= inside ? kWritesElements : kWritesGeometry;
       if (w.bits & kWrite) {
         e.args[p] |= container ? kWritesContainer | kShufflesContainer : inside ? kWritesElements : kWritesData;
@@ -743,11 +767,14 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     }
   }
   summarising.erase(&sub);
-  if (opaque) e = GetOpEffects(OpName::Get("prim::PythonOp"));
+  // Code that we do not see: it reaches what the arguments reach, unless it is Python's.
+  if (opaque) e = GetOpEffects(OpName::Get(anything ? "prim::PythonOp" : "prim::CallFunction"));
   return *(summaries[&sub] = std::move(result));
 }
 
 std::optional<int64_t> AliasDb::State::ConstantInt(ValueId v) const {
+  const Value& value = g.value(v);
+  if (!value.expr && OpOf(g.node(value.def)).kind != EffectKind::kConstant) return std::nullopt;
   std::optional<Expr> e = GetIntExpr(g, v);
   return e && e->IsConstant() ? e->Constant() : std::nullopt;
 }
@@ -802,14 +829,14 @@ void AliasDb::State::SetPointsTo(ValueId v, SetId s, NodeId by, bool first) {
   r.points_to = s;
   bool changed = before != s;
   if (!changed && !touched.empty()) {
-    bool hit = false;
-    sets.ForEach(s, [&](Ref x) { hit |= touched.contains(ObjectOf(x)); });
-    if (hit) {
+    uint64_t last = 0;
+    sets.ForEach(s, [&](Ref x) {
+      if (auto it = touched.find(ObjectOf(x)); it != touched.end()) last = std::max(last, it->second);
+    });
+    if (last != 0) {
       uint64_t& epoch = forced[v.index];
-      if (epoch != touched_epoch) {
-        epoch = touched_epoch;
-        changed = true;
-      }
+      changed = epoch < last;
+      epoch = std::max(epoch, last);
     }
   }
   if (!changed) return;
@@ -829,6 +856,7 @@ void AliasDb::State::AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, 
   a.arg = static_cast<uint16_t>(std::min<size_t>(arg, UINT16_MAX));
   NodeRecord& r = nodes[n.index];
   uint32_t list = ListOf(ObjectOf(storage));
+  any_async |= (bits & kAsync) != 0;
   if (bits & (kWrite | kGeometryWrite)) {
     writes.Add(list, a, &r.first_write);
   } else {
@@ -862,7 +890,7 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
         if (w != 0) {
           for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, w | extra, i);
           if (b & kWritesGeometry) {
-            ++geometry_changes[ObjectOf(r)];
+            ++geometry_changes[HandleKey(ObjectOf(r))];
             if (o.external && ObjectOf(r) != kUnknown) ++geometry_changes[kUnknown];
           }
         }
@@ -871,8 +899,8 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
         }
       }
       if (o.container) {
-        if (b & kWritesContainer) AddAccess(n, r, r, kWrite | extra, i);
-        if (reads_active && (b & kReadsContainer)) AddAccess(n, r, r, kRead | extra, i);
+        if (b & kWritesContainer) AddAccess(n, r, r, kWrite | kOfContainer | extra, i);
+        if (reads_active && (b & kReadsContainer)) AddAccess(n, r, r, kRead | kOfContainer | extra, i);
       }
     }
     if (b & (kReadsElements | kWritesElements)) {
@@ -882,13 +910,20 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
         if (objects[ObjectOf(r)].container) inside = Join(inside, ContentOf(r, kAnySlot, n));
       }
       inside = Reach(inside, n);
+      const bool deep = (b & kWritesContainer) && (b & kEscapes);  // code that we do not see
       for (Ref r : sets.Refs(inside)) {
-        if (!objects[ObjectOf(r)].tensor) {
-          if (reads_active) AddAccess(n, r, r, kRead | extra, i);
-          continue;
+        if (objects[ObjectOf(r)].container) {
+          if (deep) AddAccess(n, r, r, kWrite | kOfContainer | extra, i);
+          if (reads_active) AddAccess(n, r, r, kRead | kOfContainer | extra, i);
+        }
+        if (!objects[ObjectOf(r)].tensor) continue;
+        const bool reshapes = deep && (b & kWritesGeometry);
+        if (reshapes) {
+          ++geometry_changes[HandleKey(ObjectOf(r))];
+          if (objects[ObjectOf(r)].external && ObjectOf(r) != kUnknown) ++geometry_changes[kUnknown];
         }
         for (Ref s : sets.Refs(Storages(r))) {
-          if (b & kWritesElements) AddAccess(n, r, s, kWrite | extra, i);
+          if (b & kWritesElements) AddAccess(n, r, s, kWrite | (reshapes ? kGeometryWrite : 0) | extra, i);
           if (reads_active && (b & kReadsElements)) AddAccess(n, r, s, kRead | kGeometryRead | extra, i);
         }
       }
@@ -898,7 +933,11 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
   if (e.kind == EffectKind::kUnknown) {
     ++geometry_changes[kUnknown];
     AddAccess(n, unknown, unknown, kWrite | kGeometryWrite | extra, UINT16_MAX);
-    if (reads_active) AddAccess(n, unknown, unknown, kRead | kGeometryRead | extra, UINT16_MAX);
+    AddAccess(n, unknown, unknown, kWrite | kOfContainer | extra, UINT16_MAX);
+    if (reads_active) {
+      AddAccess(n, unknown, unknown, kRead | kGeometryRead | extra, UINT16_MAX);
+      AddAccess(n, unknown, unknown, kRead | kOfContainer | extra, UINT16_MAX);
+    }
   }
   if (e.random) AddAccess(n, MakeRef(kRandom), MakeRef(kRandom), kWrite, UINT16_MAX);
   if (e.side_effect) AddAccess(n, MakeRef(kWorld), MakeRef(kWorld), kWrite, UINT16_MAX);
@@ -1005,7 +1044,7 @@ void AliasDb::State::Forget(NodeId n, NodeRecord& r, bool push) {
           auto it = geometry_changes.find(o);
           if (it != geometry_changes.end() && --it->second <= 0) geometry_changes.erase(it);
         };
-        drop(ObjectOf(w.object));
+        drop(HandleKey(ObjectOf(w.object)));
         if (ObjectOf(w.object) != kUnknown && objects[ObjectOf(w.object)].external) drop(kUnknown);
       }
     }
@@ -1065,10 +1104,14 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
     if (!(b & kWritesContainer)) continue;
     for (Ref holder : sets.Refs(PointsTo(node.inputs[i]))) {
       const uint32_t o = ObjectOf(holder);
-      const Object& h = objects[o];
+      const Object h = objects[o];
       if (!h.container) continue;
       const bool leaves = h.external || h.escaped || h.kind == Kind::kSummary || o == kUnknown;
-      if (leaves) {
+      bool stores = (b & kEscapes) != 0;
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        stores |= k != i && (e.arg(k) & (kStored | kStoresElements)) != 0 && PointsTo(node.inputs[k]) != 0;
+      }
+      if (leaves && stores) {
         nodes[n.index].flags |= NodeRecord::kEscapes;
         if (!external_stores) {
           external_stores = true;
@@ -1204,32 +1247,53 @@ void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects
   }
   if (e.writes || e.random || e.side_effect || reads_active) AddAccesses(n, node.inputs, e, 0);
   if (e.writes || e.kind == EffectKind::kUnknown) AddStores(n, node, e);
-  if (e.geometry_from >= 0 || e.storage_unknown) {
-    // set_: the handle moves to another storage.
-    SetId target = e.storage_unknown ? SetPool::Single(MakeRef(kUnknown))
-                   : e.geometry_from < static_cast<int>(node.inputs.size())
-                       ? StoragesOfSet(PointsTo(node.inputs[e.geometry_from]))
-                       : 0;
-    if (target != 0 && !node.inputs.empty()) {
-      nodes[n.index].flags |= NodeRecord::kMovesStorage;
-      for (Ref r : sets.Refs(PointsTo(node.inputs[0]))) {
-        const uint32_t o = ObjectOf(r);
-        if (o == kUnknown || !objects[o].tensor || objects[o].kind == Kind::kSummary) continue;
-        SetId moved = Join(moved_storage[o], target);
-        moved_storage[o] = moved;
-        if (objects[o].external) {
-          external_moved = true;
-          Escape(target);
-        }
-        const SetId before = objects[o].storage;
-        SetStorage(o, before);
-        // Whoever holds it: its definition's users, and theirs.
-        if (objects[o].storage != before && objects[o].def.valid()) {
-          dirty = true;
-          PushUsers(objects[o].def);
-          uint64_t& epoch = forced[objects[o].def.index];
-          epoch = touched_epoch;
-        }
+  // set_: the handle moves to another storage. Code that we do not see may do so to whatever it gets.
+  if (e.kind == EffectKind::kUnknown) {
+    for (ValueId v : node.inputs) MoveStorage(n, v, SetPool::Single(MakeRef(kUnknown)));
+  } else if (e.kind == EffectKind::kCall) {
+    SetId reach = 0;
+    for (ValueId v : node.inputs) reach = Join(reach, Reach(PointsTo(v), n));
+    const SetId target = StoragesOfSet(reach);
+    for (ValueId v : node.inputs) MoveStorage(n, v, target);
+  } else if (!node.inputs.empty() && e.storage_unknown) {
+    MoveStorage(n, node.inputs[0], SetPool::Single(MakeRef(kUnknown)));
+  } else if (e.geometry_from >= 0 && e.geometry_from < static_cast<int>(node.inputs.size())) {
+    MoveStorage(n, node.inputs[0], StoragesOfSet(PointsTo(node.inputs[e.geometry_from])));
+  }
+}
+
+// Every tensor handle that `handle` is or reaches may live in `target` from now on.
+void AliasDb::State::MoveStorage(NodeId n, ValueId handle, SetId target) {
+  if (target == 0) return;
+  nodes[n.index].flags |= NodeRecord::kMovesStorage;
+  for (Ref r : sets.Refs(Reach(PointsTo(handle), n))) {
+    const uint32_t moved_object = ObjectOf(r);
+    if (moved_object == kUnknown || !objects[moved_object].tensor || objects[moved_object].kind == Kind::kSummary) {
+      continue;
+    }
+    const uint32_t key = HandleKey(moved_object);
+    SetId moved = Join(moved_storage[key], target);
+    // A handle from outside the loop may have moved in an earlier iteration.
+    for (uint32_t l = LoopOf(n); l != 0 && !LoopWithin(objects[moved_object].loop, l); l = loops[l].parent) {
+      moved = Join(moved, Shift(target, l));
+    }
+    moved_storage[key] = moved;
+    if (objects[moved_object].external) {
+      external_moved = true;
+      Escape(target);
+    }
+    std::vector<uint32_t> handles = {moved_object};
+    if (key != moved_object) handles = elements_of[key];
+    for (uint32_t o : handles) {
+      const SetId before = objects[o].storage;
+      SetStorage(o, before);
+      // Whoever holds it: its definition's users, and theirs.
+      if (objects[o].storage != before && objects[o].def.valid()) {
+        dirty = true;
+        PushUsers(objects[o].def);
+        PushReaders(key);
+        uint64_t& epoch = forced[objects[o].def.index];
+        epoch = touched_epoch;
       }
     }
   }
@@ -1309,10 +1373,7 @@ void AliasDb::State::EvaluateBlockNode(NodeId n, const Node& node, EffectKind ki
       if (node.blocks.empty()) return;
       const BlockId body = is_while && node.blocks.size() > 1 ? node.blocks[1] : node.blocks[0];
       const size_t inputs_from = is_while ? 0 : 2, inner_from = is_while ? 0 : 1;
-      const uint32_t saved = walk_loop;
-      walk_loop = UINT32_MAX;
-      const uint32_t loop = LoopIndex(n, LoopOf(n));
-      walk_loop = saved;
+      const uint32_t loop = LoopIndex(n);
       bool runs = false;  // at least once
       if (!is_while && node.inputs.size() >= 2) {
         std::optional<int64_t> trips = ConstantInt(node.inputs[0]);
@@ -1489,7 +1550,17 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
       }
       case EffectKind::kFork: {
         OpEffects e = EffectsOf(node);
+        const bool opaque = e.kind != EffectKind::kFork;
+        if (opaque) {
+          e.results.resize(1);
+          e.results[0].fresh = true;
+        }
         EvaluateGeneric(n, node, e, first);
+        if (opaque && !node.outputs.empty()) {
+          // What the future will hold may be anything that has escaped.
+          Escape(PointsTo(node.outputs[0]));
+          nodes[n.index].flags |= NodeRecord::kEscapes;
+        }
         if (e.writes) AddAccesses(n, node.inputs, e, kAsync);
         break;
       }
@@ -1547,7 +1618,7 @@ void AliasDb::State::WalkNode(NodeId n) {
   if (node.blocks.empty()) return;
   const EffectKind kind = OpOf(node).kind;
   const uint32_t saved = walk_loop;
-  if (IsLoopKind(kind)) walk_loop = LoopIndex(n, walk_loop);
+  if (IsLoopKind(kind)) walk_loop = LoopIndex(n);
   for (BlockId b : node.blocks) WalkBlock(b);
   walk_loop = saved;
   if (kind == EffectKind::kIf || kind == EffectKind::kCond) {
@@ -1608,9 +1679,8 @@ void AliasDb::State::Reset() {
   touched.clear();
   forced.clear();
   resolve_loops.clear();
-  geoms.clear();
-  output_refs.clear();
-  outputs_known = false;
+  DropCaches();
+  any_async = false;
   needs_rebuild = false;
 }
 
@@ -1716,12 +1786,16 @@ void AliasDb::State::Flush() {
     }
   }
   pending_free.clear();
-  if (dirty) {
-    geoms.clear();
-    outputs_known = false;
-    output_refs.clear();
-    dirty = false;
-  }
+  if (dirty) DropCaches();
+}
+
+void AliasDb::State::DropCaches() {
+  geoms.clear();
+  ++geom_epoch;
+  write_spans.clear();
+  outputs_known = false;
+  output_refs.clear();
+  dirty = false;
 }
 
 void AliasDb::State::ActivateReads() {

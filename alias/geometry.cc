@@ -182,10 +182,12 @@ void TakeSizes(const Type& type, Geom* out) {
 
 const Geom& AliasDb::State::GeomOf(uint32_t object) {
   // A chain of views may be long: its start first, without recursion.
+  if (HasGeom(object)) return geoms[geom_of[object].index];
+  if (geom_of.size() < objects.size()) geom_of.resize(objects.size());
   std::vector<uint32_t> todo = {object};
   while (!todo.empty()) {
     uint32_t o = todo.back();
-    if (geoms.contains(o)) {
+    if (HasGeom(o)) {
       todo.pop_back();
       continue;
     }
@@ -208,21 +210,34 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
         if (mask != (uint64_t{1} << i)) base = 0;
       }
     }
-    if (base != 0 && base != o && !geoms.contains(base) && todo.size() < objects.size() + 1) {
+    if (base != 0 && base != o && !HasGeom(base) && todo.size() < objects.size() + 1) {
       todo.push_back(base);
       continue;
     }
     todo.pop_back();
-    auto geom = std::make_unique<Geom>();
+    Geom geom;
     if (base != 0 && base != o && objects[base].storage == obj.storage) {
       const Value& value = g.value(obj.def);
-      ApplyView(o, value.def, *geoms[base], base, geom.get());
+      ApplyView(o, value.def, geoms[geom_of[base].index], base, &geom);
     } else {
-      *geom = MakeGeom(o);
+      geom = MakeGeom(o);
     }
-    geoms[o] = std::move(geom);
+    geom.fixed.clear();
+    geom.all_fixed = true;
+    for (const Interval& i : geom.box) {
+      const std::optional<int64_t> lo = i.lo ? i.lo->Constant() : std::nullopt,
+                                   hi = i.hi ? i.hi->Constant() : std::nullopt;
+      if (lo && hi && i.step == 1) {
+        geom.fixed.push_back({i.key, *lo, *hi});
+      } else {
+        geom.all_fixed = false;
+      }
+    }
+    geoms.push_back(std::move(geom));
+    if (geom_of.size() < objects.size()) geom_of.resize(objects.size());
+    geom_of[o] = {geom_epoch, static_cast<uint32_t>(geoms.size() - 1)};
   }
-  return *geoms[object];
+  return geoms[geom_of[object].index];
 }
 
 // Of what is no view of something known.
@@ -706,6 +721,14 @@ Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b) {
   GeomOf(a);
   const Geom& y = GeomOf(b);
   const Geom& x = GeomOf(a);
+  if (x.space != 0 && x.space == y.space && x.space_injective) {
+    for (const Geom::Fixed& p : x.fixed) {
+      for (const Geom::Fixed& q : y.fixed) {
+        if (p.key == q.key && (p.hi <= q.lo || q.hi <= p.lo)) return Overlap::kDisjoint;
+      }
+    }
+    if (x.all_fixed && y.all_fixed && !(x.exact && y.exact)) return Overlap::kUnknown;
+  }
   if (x.exact && y.exact) {
     Region rx = Region::Strided(x.geometry.offset, x.geometry.sizes, x.geometry.strides, ItemSize(x.geometry.dtype));
     Region ry = Region::Strided(y.geometry.offset, y.geometry.sizes, y.geometry.strides, ItemSize(y.geometry.dtype));
@@ -751,10 +774,15 @@ Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b) {
   return Overlap::kUnknown;
 }
 
+// Whether an argument is the same at two nodes, whenever they run.
 bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
-  if (a == b) return true;
   if (depth > 16) return false;
   SetId p = PointsTo(a), q = PointsTo(b);
+  if (a == b) {
+    bool changes = false;
+    sets.ForEach(p, [&](Ref r) { changes |= GeometryChanges(ObjectOf(r)); });
+    return !changes && !(IsContainerType(g.value(a).type) && Written(a, false));
+  }
   if (p != 0 || q != 0) {
     std::optional<std::vector<ValueId>> x = GetListElements(g, a), y = GetListElements(g, b);
     if (x && y) {
@@ -769,6 +797,8 @@ bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
         !IsOld(SetPool::SingleRef(q))) {
       uint32_t i = ObjectOf(SetPool::SingleRef(p)), j = ObjectOf(SetPool::SingleRef(q));
       if (i == j && (objects[i].kind == Kind::kUnknown || objects[i].kind == Kind::kSummary)) return false;
+      // The two looked at it at different times.
+      if (GeometryChanges(i) || GeometryChanges(j)) return false;
       if (i == j && objects[i].slot < 0 && (objects[i].kind == Kind::kElement || objects[i].kind == Kind::kPiece))
         return false;
       return i == j || SameByStructure(i, j, depth + 1);
@@ -820,13 +850,6 @@ bool AliasDb::State::SameByStructure(uint32_t a, uint32_t b, int depth) {
   }
   for (size_t i = 0; i < m.inputs.size(); ++i) {
     if (!SameArgument(m.inputs[i], n.inputs[i], depth + 1)) return false;
-  }
-  // The base's geometry must be the same at both.
-  if (!m.inputs.empty()) {
-    SetId p = PointsTo(m.inputs[0]);
-    bool changes = false;
-    sets.ForEach(p, [&](Ref r) { changes |= GeometryChanges(ObjectOf(r)); });
-    if (changes) return false;
   }
   return true;
 }

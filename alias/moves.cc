@@ -8,6 +8,7 @@ namespace smelt {
 
 using alias_internal::kGeometryRead;
 using alias_internal::kGeometryWrite;
+using alias_internal::kOfContainer;
 using alias_internal::kRead;
 using alias_internal::kWrite;
 using alias_internal::ObjectOf;
@@ -61,13 +62,18 @@ void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bo
     }
     // Memory.
     auto against = [&](const Access& a, const alias_internal::AccessIndex& index) {
-      for (uint32_t i = index.Head(a.list); i != 0; i = index.at(i).next) {
+      // Only what lies between the two is looked at.
+      for (uint32_t i = forward ? index.FirstAfter(a.list, n) : index.LastBefore(a.list, n); i != 0;
+           i = forward ? index.Next(i) : index.Prev(i)) {
         const Access b = index.at(i);
         if (b.node == x) continue;
+        const NodeId beside = AncestorIn(block, b.node);
+        if (!beside.valid()) break;
+        if (forward ? g.node(beside).order > end : g.node(beside).order < end) break;
         const bool data = ((a.bits & kWrite) && (b.bits & (kRead | kWrite))) || ((a.bits & kRead) && (b.bits & kWrite));
         const bool geometry = (a.bits & kGeometryWrite) || (b.bits & kGeometryWrite);
         if (!data && !geometry) continue;
-        NodeId m = AncestorIn(block, b.node);
+        const NodeId m = beside;
         if (!within(m)) continue;
         const bool ignore_age = x != n || b.node != m;
         bool hit = false;
@@ -75,7 +81,10 @@ void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bo
         if (kind == Kind::kRandom || kind == Kind::kWorld) {
           hit = a.storage == b.storage;
         } else {
-          if (data) hit = AccessHits(b, a.object, SetPool::Single(a.storage), ignore_age);
+          if (data) {
+            const bool as_container = (a.bits & kOfContainer) != 0;
+            hit = AccessHits(b, a.object, SetPool::Single(a.storage), as_container, ignore_age);
+          }
           if (!hit && geometry) hit = HandlesMayBeSame(a.object, b.object, ignore_age);
         }
         if (!hit) continue;

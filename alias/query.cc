@@ -5,10 +5,11 @@
 
 namespace smelt {
 
-using alias_internal::AccessIndex;
+using alias_internal::Geom;
 using alias_internal::IsOld;
 using alias_internal::kAsync;
 using alias_internal::kGeometryWrite;
+using alias_internal::kOfContainer;
 using alias_internal::kRead;
 using alias_internal::kWrite;
 using alias_internal::MakeRef;
@@ -16,6 +17,8 @@ using alias_internal::ObjectOf;
 using alias_internal::SetPool;
 
 namespace {
+
+constexpr uint32_t kLongList = 16;
 
 const Type& UnwrapOptional(const Type& t) {
   const Type* p = &t;
@@ -44,9 +47,57 @@ bool TypesMeet(const Type& a, const Type& b) {
       }
       return true;
     }
+    case TypeKind::kClass:
+      return x.class_name() == y.class_name();
     default:
       return true;
   }
+}
+
+// The types of what a value of type t is or reaches; false: anything (an object's attributes have no types here).
+bool ReachableTypes(const Type& t, absl::InlinedVector<const Type*, 4>* out) {
+  const Type& u = UnwrapOptional(t);
+  switch (u.kind()) {
+    case TypeKind::kTensor:
+      out->push_back(&u);
+      return true;
+    case TypeKind::kList:
+    case TypeKind::kFuture:
+      out->push_back(&u);
+      return ReachableTypes(u.element(), out);
+    case TypeKind::kDict:
+      out->push_back(&u);
+      return ReachableTypes(u.elements()[0], out) && ReachableTypes(u.elements()[1], out);
+    case TypeKind::kTuple:
+      if (IsAliasingType(u)) out->push_back(&u);
+      for (const Type& e : u.elements()) {
+        if (!ReachableTypes(e, out)) return false;
+      }
+      return true;
+    case TypeKind::kClass:
+    case TypeKind::kAny:
+    case TypeKind::kUnion:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Whether one object may be of a type that `a` reaches and of one that `b` reaches.
+bool ReachableTypesMeet(const Type& a, const Type& b) {
+  absl::InlinedVector<const Type*, 4> x, y;
+  if (!ReachableTypes(a, &x) || !ReachableTypes(b, &y)) return true;
+  for (const Type* p : x) {
+    for (const Type* q : y) {
+      if (TypesMeet(*p, *q)) return true;
+    }
+  }
+  return false;
+}
+
+bool MayBeTensor(const Type& t) {
+  const Type& u = UnwrapOptional(t);
+  return u.IsTensor() || u.kind() == TypeKind::kAny || u.kind() == TypeKind::kUnion;
 }
 
 }  // namespace
@@ -173,7 +224,8 @@ bool AliasDb::State::SetsMayAlias(SetId a, SetId b, bool ignore_age) {
   return false;
 }
 
-bool AliasDb::State::AccessHits(const Access& w, Ref object, SetId storages, bool ignore_age) {
+bool AliasDb::State::AccessHits(const Access& w, Ref object, SetId storages, bool as_container, bool ignore_age) {
+  if (((w.bits & kOfContainer) != 0) != as_container) return false;
   bool meet = false;
   if (SetPool::IsSingle(storages)) {
     meet = StoragesMayOverlap(SetPool::SingleRef(storages), w.storage, ignore_age);
@@ -182,36 +234,95 @@ bool AliasDb::State::AccessHits(const Access& w, Ref object, SetId storages, boo
   }
   if (!meet) return false;
   const Object &x = objects[ObjectOf(object)], &y = objects[ObjectOf(w.object)];
-  // A list is no tensor.
-  const bool tensors = x.tensor && y.tensor, containers = x.container && y.container;
-  if (!tensors && !containers) return false;
-  if (!tensors) {
-    return ObjectOf(object) == ObjectOf(w.object) ||
-           TypesMeet(TypeOfObject(ObjectOf(object)), TypeOfObject(ObjectOf(w.object)));
+  if (as_container) {
+    if (!x.container || !y.container) return false;
+    return ObjectOf(object) == ObjectOf(w.object) || TypesMeet(TypeOfObject(ObjectOf(object)), TypeOfAccess(w));
   }
-  if (object == w.object || containers) return true;
-  return CompareObjects(ObjectOf(object), ObjectOf(w.object)) != Overlap::kDisjoint;
+  if (!x.tensor || !y.tensor) return false;
+  return object == w.object || CompareObjects(ObjectOf(object), ObjectOf(w.object)) != Overlap::kDisjoint;
+}
+
+const Type& AliasDb::State::TypeOfAccess(const Access& w) const {
+  static const Type* const kAny = new Type();
+  const Node& n = g.node(w.node);
+  if (w.arg >= n.inputs.size() || !sets.Contains(PointsTo(n.inputs[w.arg]), w.object)) return *kAny;
+  return g.value(n.inputs[w.arg]).type;
+}
+
+bool AliasDb::State::AccessHitsValue(const Access& w, ValueId v, Ref object, bool ignore_age) {
+  const Object& o = objects[ObjectOf(object)];
+  const Type& type = g.value(v).type;
+  if (w.bits & kOfContainer) {
+    return o.container && IsContainerType(type) && AccessHits(w, object, SetPool::Single(object), true, ignore_age) &&
+           TypesMeet(type, TypeOfAccess(w));
+  }
+  return o.tensor && MayBeTensor(type) && !IsEmpty(ObjectOf(object)) &&
+         AccessHits(w, object, Storages(object), false, ignore_age);
+}
+
+const alias_internal::WriteSpans& AliasDb::State::SpansOf(uint32_t list) {
+  auto [it, inserted] = write_spans.try_emplace(list);
+  if (!inserted) return it->second;
+  alias_internal::WriteSpans out;
+  for (uint32_t i = writes.Head(list); i != 0; i = writes.Next(i)) {
+    const Access& w = writes.at(i);
+    if (!(w.bits & kWrite)) continue;
+    const Geom* geom = nullptr;
+    if (!(w.bits & kOfContainer) && objects[ObjectOf(w.object)].tensor) geom = &GeomOf(ObjectOf(w.object));
+    if (geom != nullptr && geom->space != 0 && geom->space_injective && !geom->fixed.empty()) {
+      if (out.space == 0) {
+        out.space = geom->space;
+        out.key = geom->fixed[0].key;
+      }
+      bool found = false;
+      if (geom->space == out.space) {
+        for (const Geom::Fixed& f : geom->fixed) {
+          if (f.key != out.key) continue;
+          out.spans.push_back({f.lo, f.hi, i, 0});
+          found = true;
+          break;
+        }
+      }
+      if (found) continue;
+    }
+    out.others.push_back(i);
+  }
+  std::stable_sort(out.spans.begin(), out.spans.end(),
+                   [](const auto& x, const auto& y) { return x.lo != y.lo ? x.lo < y.lo : x.hi < y.hi; });
+  for (size_t i = 0; i < out.spans.size(); ++i) {
+    auto& s = out.spans[i];
+    const bool same = i > 0 && out.spans[i - 1].lo == s.lo && out.spans[i - 1].hi == s.hi;
+    s.group = same ? out.spans[i - 1].group : static_cast<uint32_t>(i);
+    out.max_hi.push_back(i > 0 ? std::max(out.max_hi.back(), s.hi) : s.hi);
+  }
+  return write_spans[list] = std::move(out);
 }
 
 bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
   const SetId p = PointsTo(v);
   if (p == 0) return false;
+  if (SetPool::IsSingle(p)) {
+    // Most values: one tensor in one storage that nobody writes. Nothing of the graph is looked at.
+    const Object& o = objects[ObjectOf(SetPool::SingleRef(p))];
+    if (!o.container && SetPool::IsSingle(o.storage) && writes.Tail(ListOf(ObjectOf(SetPool::SingleRef(o.storage)))) == 0)
+      return false;
+  }
   const NodeId def = g.value(v).def;
   const Node& def_node = g.node(def);
   const BlockId block = def_node.parent;
   const bool is_param = g.block(block).param_node == def;
-  auto in_scope = [&](const Access& w) {
-    if (!in_scope_only || (w.bits & kAsync)) return true;
+  enum Scope { kIn, kBefore, kOutside };
+  auto scope = [&](const Access& w) {
+    if (!in_scope_only || (w.bits & kAsync)) return kIn;
     const NodeId x = AncestorIn(block, w.node);
-    if (!x.valid()) return false;
-    return x == def || is_param || g.node(x).order > def_node.order;
+    if (!x.valid()) return kOutside;
+    return x == def || is_param || g.node(x).order > def_node.order ? kIn : kBefore;
   };
-  const SetId saved = p;
-  absl::InlinedVector<Ref, 8> refs = sets.Refs(saved);
-  for (Ref r : refs) {
+  const bool ordered = in_scope_only && !any_async;
+  for (Ref r : sets.Refs(p)) {
     const Object& o = objects[ObjectOf(r)];
     const SetId storages = o.tensor ? Storages(r) : SetPool::Single(r);
-    if (o.tensor && IsEmpty(ObjectOf(r))) continue;
+    if (o.tensor && !o.container && IsEmpty(ObjectOf(r))) continue;
     absl::InlinedVector<uint32_t, 4> lists;
     auto add_list = [&](Ref s) {
       uint32_t list = ListOf(ObjectOf(s));
@@ -219,16 +330,47 @@ bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
     };
     sets.ForEach(storages, add_list);
     if (o.container) add_list(r);
+    auto hits = [&](uint32_t i) {
+      const Access& w = writes.at(i);
+      return (w.bits & kWrite) && AccessHitsValue(w, v, r, !in_scope_only);
+    };
     for (uint32_t list : lists) {
-      // From the end: in program order the last writer is after most definitions.
-      for (uint32_t i = writes.Tail(list); i != 0; i = writes.at(i).prev) {
-        const Access& w = writes.at(i);
-        if (!(w.bits & kWrite)) continue;
-        if (!in_scope(w)) continue;
-        if (AccessHits(w, r, storages, !in_scope_only) ||
-            (o.container && o.tensor && AccessHits(w, r, SetPool::Single(r), !in_scope_only))) {
-          return true;
+      if (writes.Tail(list) == 0) continue;
+      if (writes.Size(list) > kLongList && o.tensor && !o.container) {
+        // Of many writes to pieces only those near this one.
+        const Geom& geom = GeomOf(ObjectOf(r));
+        const alias_internal::WriteSpans& s = SpansOf(list);
+        const Geom::Fixed* mine = nullptr;
+        for (const Geom::Fixed& f : GeomOf(ObjectOf(r)).fixed) {
+          if (f.key == s.key && geom.space == s.space && s.space != 0) mine = &f;
         }
+        if (mine != nullptr && !s.spans.empty()) {
+          auto end = std::lower_bound(s.spans.begin(), s.spans.end(), mine->hi,
+                                      [](const auto& x, int64_t hi) { return x.lo < hi; });
+          for (size_t i = end - s.spans.begin(); i-- > 0 && s.max_hi[i] > mine->lo;) {
+            if (s.spans[i].hi <= mine->lo) {
+              i = s.spans[i].group;
+              continue;
+            }
+            const Scope where = scope(writes.at(s.spans[i].record));
+            if (where == kIn && hits(s.spans[i].record)) return true;
+            if (where == kBefore && ordered) i = s.spans[i].group;
+          }
+          for (size_t i = s.others.size(); i-- > 0;) {
+            const Scope where = scope(writes.at(s.others[i]));
+            if (where == kIn && hits(s.others[i])) return true;
+            if (where == kBefore && ordered) break;
+          }
+          continue;
+        }
+      }
+      // From the end: in program order the last writer is after most definitions.
+      uint32_t i = writes.Tail(list);
+      if (ordered && block != g.top()) i = writes.LastBefore(list, g.block(block).return_node);
+      for (; i != 0; i = writes.Prev(i)) {
+        const Scope where = scope(writes.at(i));
+        if (where == kIn && hits(i)) return true;
+        if (where != kIn && ordered) break;
       }
     }
   }
@@ -321,12 +463,7 @@ AliasDb::State& AliasDb::Flushed() const {
   const bool pending = !s.queue.empty() || s.needs_rebuild || !s.resolve_loops.empty() || !s.pending_free.empty();
   if (pending || s.dirty) {
     s.Flush();
-    if (s.dirty) {
-      s.geoms.clear();
-      s.outputs_known = false;
-      s.output_refs.clear();
-      s.dirty = false;
-    }
+    if (s.dirty) s.DropCaches();
     if (pending && s.options.verify_edits) {
       absl::Status status = Verify();
       SMELT_CHECK(status.ok()) << status.ToString();
@@ -428,6 +565,7 @@ bool AliasDb::MayContainAlias(ValueId a, ValueId b) const {
   const State::SetId p = s.PointsTo(a), q = s.PointsTo(b);
   if (p == 0 || q == 0) return false;
   if (IsTensorType(s.g.value(a).type) && IsTensorType(s.g.value(b).type)) return MayAlias(a, b);
+  if (!ReachableTypesMeet(s.g.value(a).type, s.g.value(b).type)) return false;
   return s.SetsMayAlias(s.Reach(p), s.Reach(q), false);
 }
 
@@ -531,13 +669,7 @@ bool AliasDb::WritesTo(NodeId n, ValueId v) const {
   s.ForEachAccess(n, false, [&](const State::Access& w) {
     if (hit || !(w.bits & kWrite)) return;
     const State::Access copy = w;
-    for (State::Ref r : refs) {
-      const State::Object o = s.objects[ObjectOf(r)];
-      if (o.tensor && s.IsEmpty(ObjectOf(r))) continue;
-      const State::SetId storages = o.tensor ? s.Storages(r) : SetPool::Single(r);
-      hit = hit || s.AccessHits(copy, r, storages, true) ||
-            (o.tensor && o.container && s.AccessHits(copy, r, SetPool::Single(r), true));
-    }
+    for (State::Ref r : refs) hit = hit || s.AccessHitsValue(copy, v, r, true);
   });
   return hit;
 }
@@ -553,11 +685,11 @@ std::vector<Writer> AliasDb::Writers(ValueId v, bool geometry_too) const {
     s.sets.ForEach(storages, [&](State::Ref x) { lists.push_back(s.ListOf(ObjectOf(x))); });
     if (o.container) lists.push_back(s.ListOf(ObjectOf(r)));
     for (uint32_t list : lists) {
-      for (uint32_t i = s.writes.Head(list); i != 0; i = s.writes.at(i).next) {
+      for (uint32_t i = s.writes.Head(list); i != 0; i = s.writes.Next(i)) {
         const State::Access w = s.writes.at(i);
         const bool data = w.bits & kWrite;
         if (!data && !geometry_too) continue;
-        if (data ? !s.AccessHits(w, r, storages, true) : !s.HandlesMayBeSame(r, w.object, true)) continue;
+        if (data ? !s.AccessHitsValue(w, v, r, true) : !s.HandlesMayBeSame(r, w.object, true)) continue;
         if (!nodes.insert(w.node).second) continue;
         Writer writer;
         writer.node = w.node;
@@ -587,13 +719,13 @@ NodeId AliasDb::LastWriterBefore(ValueId v, NodeId n) const {
     absl::InlinedVector<uint32_t, 4> lists;
     s.sets.ForEach(storages, [&](State::Ref x) { lists.push_back(s.ListOf(ObjectOf(x))); });
     for (uint32_t list : lists) {
-      for (uint32_t i = s.writes.Tail(list); i != 0; i = s.writes.at(i).prev) {
+      for (uint32_t i = s.writes.LastBefore(list, n); i != 0; i = s.writes.Prev(i)) {
         const State::Access w = s.writes.at(i);
         if (!(w.bits & kWrite)) continue;
         const NodeId x = s.AncestorIn(block, w.node);
-        if (!x.valid() || s.g.node(x).order >= s.g.node(n).order) continue;
-        if (best.valid() && s.g.node(x).order <= s.g.node(best).order) continue;
-        if (s.AccessHits(w, r, storages, true)) best = x;
+        if (!x.valid()) break;
+        if (best.valid() && s.g.node(x).order <= s.g.node(best).order) break;
+        if (s.AccessHitsValue(w, v, r, true)) best = x;
       }
     }
   }
@@ -611,12 +743,12 @@ std::vector<NodeId> AliasDb::ReadersAfter(ValueId v, NodeId n) const {
     absl::InlinedVector<uint32_t, 4> lists;
     s.sets.ForEach(storages, [&](State::Ref x) { lists.push_back(s.ListOf(ObjectOf(x))); });
     for (uint32_t list : lists) {
-      for (uint32_t i = s.reads.Head(list); i != 0; i = s.reads.at(i).next) {
+      for (uint32_t i = s.reads.FirstAfter(list, n); i != 0; i = s.reads.Next(i)) {
         const State::Access w = s.reads.at(i);
         if (!(w.bits & kRead)) continue;
         const NodeId x = s.AncestorIn(block, w.node);
         if (!x.valid() || s.g.node(x).order <= s.g.node(n).order) continue;
-        if (s.AccessHits(w, r, storages, true)) out.push_back(x);
+        if (s.AccessHitsValue(w, v, r, true)) out.push_back(x);
       }
     }
   }
@@ -672,21 +804,24 @@ void AliasDb::OnNodeErasing(NodeId n) {
   r = State::NodeRecord();
   const Node& node = s.g.node(n);
   for (ValueId v : node.outputs) s.FreeOwn(v);
-  if (!node.blocks.empty()) s.loop_of_node.erase(n.index);
+  if (n.index < s.loop_of_node.size()) s.loop_of_node[n.index] = 0;
 }
 
 void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
   State& s = *state_;
-  // What stores or reads contents depends on the order; what is allocated, on the loops around.
-  State::NodeRecord& r = s.RecordOf(n);
-  s.Push(n);
-  if (r.flags & State::NodeRecord::kStores) {
-    if (auto it = s.stores_of_node.find(n.index); it != s.stores_of_node.end()) {
-      std::vector<uint32_t> holders = it->second;
-      for (uint32_t o : holders) s.PushReaders(o);
+  const Node& node = s.g.node(n);
+  // What stores or reads contents depends on the order; what is allocated, on the loops around. The nodes inside move
+  // along. Their accesses leave the lists, which are in program order, at once.
+  std::vector<NodeId> todo = {n};
+  while (!todo.empty()) {
+    const NodeId m = todo.back();
+    todo.pop_back();
+    s.Push(m);
+    s.Forget(m, s.RecordOf(m), true);
+    for (BlockId b : s.g.node(m).blocks) {
+      for (NodeId x = s.g.block(b).first; x.valid(); x = s.g.node(x).next) todo.push_back(x);
     }
   }
-  const Node& node = s.g.node(n);
   if (node.parent != old_parent && !node.blocks.empty()) s.needs_rebuild = true;
   if (node.parent != old_parent) {
     // Into or out of a loop: who holds what it allocates asks again.
@@ -696,26 +831,6 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
       if (NodeId loop = s.OutermostLoop(s.g.block(old_parent).owner); loop.valid()) {
         s.resolve_loops.insert(loop.index);
         s.needs_rebuild = true;
-      }
-    }
-  }
-  if (!node.blocks.empty()) {
-    // Stores inside move along.
-    std::vector<NodeId> todo;
-    auto push_inside = [&](NodeId x) {
-      for (BlockId b : s.g.node(x).blocks) {
-        for (NodeId m = s.g.block(b).first; m.valid(); m = s.g.node(m).next) todo.push_back(m);
-      }
-    };
-    push_inside(n);
-    while (!todo.empty()) {
-      NodeId m = todo.back();
-      todo.pop_back();
-      push_inside(m);
-      s.Push(m);
-      if (auto it = s.stores_of_node.find(m.index); it != s.stores_of_node.end()) {
-        std::vector<uint32_t> holders = it->second;
-        for (uint32_t o : holders) s.PushReaders(o);
       }
     }
   }

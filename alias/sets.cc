@@ -6,13 +6,10 @@ namespace smelt::alias_internal {
 
 namespace {
 
-uint64_t HashOf(const Ref* begin, size_t size) {
+uint32_t HashOf(const Ref* begin, size_t size) {
   uint64_t h = size * 0x9e3779b97f4a7c15u;
-  for (size_t i = 0; i < size; ++i) {
-    h ^= begin[i] + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
-    h *= 0xff51afd7ed558ccdu;
-  }
-  return h ^ (h >> 32);
+  for (size_t i = 0; i < size; ++i) h = (h ^ begin[i]) * 0xff51afd7ed558ccdu ^ (h >> 29);
+  return static_cast<uint32_t>(h ^ (h >> 32));
 }
 
 }  // namespace
@@ -20,20 +17,39 @@ uint64_t HashOf(const Ref* begin, size_t size) {
 SetId SetPool::Make(std::vector<Ref> refs) {
   std::sort(refs.begin(), refs.end());
   refs.erase(std::unique(refs.begin(), refs.end()), refs.end());
-  if (refs.empty()) return 0;
-  if (refs.size() == 1) return Single(refs[0]);
-  uint64_t h = HashOf(refs.data(), refs.size());
-  auto& candidates = index_[h];
-  for (uint32_t c : candidates) {
-    const Entry& e = entries_[c];
-    if (e.size == refs.size() && std::equal(refs.begin(), refs.end(), pool_.begin() + e.begin)) return c << 1;
+  return Intern(refs.data(), refs.size());
+}
+
+SetId SetPool::Intern(const Ref* sorted, size_t size) {
+  if (size == 0) return 0;
+  if (size == 1) return Single(sorted[0]);
+  const uint32_t hash = HashOf(sorted, size);
+  const size_t mask = table_.size() - 1;
+  size_t at = hash & mask;
+  for (; table_[at].entry != 0; at = (at + 1) & mask) {
+    if (table_[at].hash != hash) continue;
+    const Entry& e = entries_[table_[at].entry];
+    if (e.size == size && std::equal(sorted, sorted + size, pool_.begin() + e.begin)) return table_[at].entry << 1;
   }
-  SMELT_CHECK(pool_.size() + refs.size() < UINT32_MAX) << "the alias sets are too large";
-  uint32_t id = static_cast<uint32_t>(entries_.size());
-  entries_.push_back({static_cast<uint32_t>(pool_.size()), static_cast<uint32_t>(refs.size())});
-  pool_.insert(pool_.end(), refs.begin(), refs.end());
-  candidates.push_back(id);
+  SMELT_CHECK(pool_.size() + size < UINT32_MAX) << "the alias sets are too large";
+  const uint32_t id = static_cast<uint32_t>(entries_.size());
+  entries_.push_back({static_cast<uint32_t>(pool_.size()), static_cast<uint32_t>(size)});
+  pool_.insert(pool_.end(), sorted, sorted + size);
+  table_[at] = {hash, id};
+  if (entries_.size() * 2 > table_.size()) Grow();
   return id << 1;
+}
+
+void SetPool::Grow() {
+  std::vector<Slot> old(table_.size() * 2);
+  old.swap(table_);
+  const size_t mask = table_.size() - 1;
+  for (const Slot& slot : old) {
+    if (slot.entry == 0) continue;
+    size_t at = slot.hash & mask;
+    while (table_[at].entry != 0) at = (at + 1) & mask;
+    table_[at] = slot;
+  }
 }
 
 absl::InlinedVector<Ref, 8> SetPool::Refs(SetId s) const {
@@ -43,9 +59,10 @@ absl::InlinedVector<Ref, 8> SetPool::Refs(SetId s) const {
 }
 
 bool SetPool::Contains(SetId s, Ref r) const {
-  bool found = false;
-  ForEach(s, [&](Ref x) { found |= x == r; });
-  return found;
+  if (s == 0) return false;
+  if (IsSingle(s)) return SingleRef(s) == r;
+  const Entry e = entries_[s >> 1];
+  return std::binary_search(pool_.begin() + e.begin, pool_.begin() + e.begin + e.size, r);
 }
 
 bool SetPool::Includes(SetId outer, SetId inner) const {
@@ -59,13 +76,43 @@ bool SetPool::Includes(SetId outer, SetId inner) const {
 SetId SetPool::Union(SetId a, SetId b) {
   if (a == b || b == 0) return a;
   if (a == 0) return b;
-  if (Includes(a, b)) return a;
-  if (Includes(b, a)) return b;
-  std::vector<Ref> refs;
-  refs.reserve(Size(a) + Size(b));
-  ForEach(a, [&](Ref r) { refs.push_back(r); });
-  ForEach(b, [&](Ref r) { refs.push_back(r); });
-  return Make(std::move(refs));
+  const size_t size_a = Size(a), size_b = Size(b);
+  const Ref single_a = a >> 1, single_b = b >> 1;
+  const Ref* x = IsSingle(a) ? &single_a : pool_.data() + entries_[a >> 1].begin;
+  const Ref* y = IsSingle(b) ? &single_b : pool_.data() + entries_[b >> 1].begin;
+  absl::InlinedVector<Ref, 40> merged;
+  merged.resize(size_a + size_b);
+  const size_t size = std::set_union(x, x + size_a, y, y + size_b, merged.begin()) - merged.begin();
+  if (size == size_a) return a;
+  if (size == size_b) return b;
+  return Intern(merged.data(), size);
+}
+
+bool ProgramOrderLess(const Graph& g, NodeId a, NodeId b) {
+  const Node *x = &g.node(a), *y = &g.node(b);
+  if (x->parent == y->parent) return x->order < y->order;
+  auto depth_of = [&](NodeId n) {
+    int depth = 0;
+    for (NodeId o = g.block(g.node(n).parent).owner; o.valid(); o = g.block(g.node(o).parent).owner) ++depth;
+    return depth;
+  };
+  const int depth_a = depth_of(a), depth_b = depth_of(b);
+  NodeId p = a, q = b;
+  for (int d = depth_a; d > depth_b; --d) p = g.block(g.node(p).parent).owner;
+  for (int d = depth_b; d > depth_a; --d) q = g.block(g.node(q).parent).owner;
+  if (p == q) return depth_a < depth_b;
+  while (g.node(p).parent != g.node(q).parent) {
+    const NodeId up = g.block(g.node(p).parent).owner, vp = g.block(g.node(q).parent).owner;
+    if (up == vp) {
+      for (BlockId block : g.node(up).blocks) {
+        if (block == g.node(p).parent) return true;
+        if (block == g.node(q).parent) return false;
+      }
+    }
+    p = up;
+    q = vp;
+  }
+  return g.node(p).order < g.node(q).order;
 }
 
 void AccessIndex::Add(uint32_t list, const Access& a, uint32_t* node_head) {
@@ -78,27 +125,145 @@ void AccessIndex::Add(uint32_t list, const Access& a, uint32_t* node_head) {
     i = static_cast<uint32_t>(records_.size());
     records_.push_back(a);
   }
-  if (list >= heads_.size()) heads_.resize(std::max<size_t>(list + 1, heads_.size() + heads_.size() / 2));
-  Access& r = records_[i];
-  Ends& ends = heads_[list];
-  r.list = list;
-  r.prev = ends.tail;
-  r.next = 0;
-  (ends.tail != 0 ? records_[ends.tail].next : ends.head) = i;
-  ends.tail = i;
-  r.node_next = *node_head;
+  if (list >= lists_.size()) lists_.resize(std::max<size_t>(list + 1, lists_.size() + lists_.size() / 2));
+  records_[i].list = list;
+  Insert(i, &lists_[list]);
+  records_[i].node_next = *node_head;
   *node_head = i;
   ++live_;
 }
 
+// Up past `up`, which keeps the order.
+void AccessIndex::RotateUp(uint32_t i, List* l) {
+  Access& x = records_[i];
+  const uint32_t p = x.up;
+  Access& parent = records_[p];
+  const uint32_t above = parent.up;
+  if (parent.left == i) {
+    parent.left = x.right;
+    if (x.right != 0) records_[x.right].up = p;
+    x.right = p;
+  } else {
+    parent.right = x.left;
+    if (x.left != 0) records_[x.left].up = p;
+    x.left = p;
+  }
+  parent.up = i;
+  x.up = above;
+  if (above == 0) {
+    l->root = i;
+  } else if (records_[above].left == p) {
+    records_[above].left = i;
+  } else {
+    records_[above].right = i;
+  }
+}
+
+void AccessIndex::Insert(uint32_t i, List* l) {
+  Access& x = records_[i];
+  x.left = x.right = x.up = 0;
+  ++l->size;
+  ++l->version;
+  if (l->root == 0) {
+    l->root = l->tail = i;
+    return;
+  }
+  const NodeId n = x.node;
+  if (records_[l->tail].node == n || ProgramOrderLess(g_, records_[l->tail].node, n)) {
+    x.up = l->tail;
+    records_[l->tail].right = i;
+    l->tail = i;
+  } else {
+    for (uint32_t at = l->root;;) {
+      Access& y = records_[at];
+      uint32_t& child = ProgramOrderLess(g_, n, y.node) ? y.left : y.right;
+      if (child == 0) {
+        child = i;
+        x.up = at;
+        break;
+      }
+      at = child;
+    }
+  }
+  while (records_[i].up != 0 && Priority(records_[i].up) < Priority(i)) RotateUp(i, l);
+}
+
+void AccessIndex::Unlink(uint32_t i) {
+  List& l = lists_[records_[i].list];
+  if (l.tail == i) l.tail = Prev(i);
+  while (records_[i].left != 0 && records_[i].right != 0) {
+    const uint32_t left = records_[i].left, right = records_[i].right;
+    RotateUp(Priority(left) > Priority(right) ? left : right, &l);
+  }
+  const Access& x = records_[i];
+  const uint32_t child = x.left != 0 ? x.left : x.right;
+  if (child != 0) records_[child].up = x.up;
+  if (x.up == 0) {
+    l.root = child;
+  } else if (records_[x.up].left == i) {
+    records_[x.up].left = child;
+  } else {
+    records_[x.up].right = child;
+  }
+  --l.size;
+  ++l.version;
+}
+
+uint32_t AccessIndex::Head(uint32_t list) const {
+  uint32_t i = list < lists_.size() ? lists_[list].root : 0;
+  while (i != 0 && records_[i].left != 0) i = records_[i].left;
+  return i;
+}
+
+uint32_t AccessIndex::Next(uint32_t i) const {
+  if (records_[i].right != 0) {
+    for (i = records_[i].right; records_[i].left != 0;) i = records_[i].left;
+    return i;
+  }
+  while (records_[i].up != 0 && records_[records_[i].up].right == i) i = records_[i].up;
+  return records_[i].up;
+}
+
+uint32_t AccessIndex::Prev(uint32_t i) const {
+  if (records_[i].left != 0) {
+    for (i = records_[i].left; records_[i].right != 0;) i = records_[i].right;
+    return i;
+  }
+  while (records_[i].up != 0 && records_[records_[i].up].left == i) i = records_[i].up;
+  return records_[i].up;
+}
+
+uint32_t AccessIndex::FirstAfter(uint32_t list, NodeId n) const {
+  uint32_t found = 0;
+  for (uint32_t i = list < lists_.size() ? lists_[list].root : 0; i != 0;) {
+    if (ProgramOrderLess(g_, n, records_[i].node)) {
+      found = i;
+      i = records_[i].left;
+    } else {
+      i = records_[i].right;
+    }
+  }
+  return found;
+}
+
+uint32_t AccessIndex::LastBefore(uint32_t list, NodeId n) const {
+  uint32_t found = 0;
+  for (uint32_t i = list < lists_.size() ? lists_[list].root : 0; i != 0;) {
+    if (ProgramOrderLess(g_, records_[i].node, n)) {
+      found = i;
+      i = records_[i].right;
+    } else {
+      i = records_[i].left;
+    }
+  }
+  return found;
+}
+
 void AccessIndex::RemoveNode(uint32_t* node_head) {
   for (uint32_t i = *node_head; i != 0;) {
-    Access& r = records_[i];
-    uint32_t following = r.node_next;
-    Ends& ends = heads_[r.list];
-    (r.prev != 0 ? records_[r.prev].next : ends.head) = r.next;
-    (r.next != 0 ? records_[r.next].prev : ends.tail) = r.prev;
-    r = Access();
+    const uint32_t following = records_[i].node_next;
+    Unlink(i);
+    records_[i] = Access();
     free_.push_back(i);
     --live_;
     i = following;
@@ -107,18 +272,15 @@ void AccessIndex::RemoveNode(uint32_t* node_head) {
 }
 
 void AccessIndex::MoveList(uint32_t from, uint32_t to) {
-  if (from == to || from >= heads_.size() || heads_[from].head == 0) return;
-  if (to >= heads_.size()) heads_.resize(to + 1);
-  for (uint32_t i = heads_[from].head; i != 0; i = records_[i].next) records_[i].list = to;
-  Ends &a = heads_[to], &b = heads_[from];
-  if (a.tail == 0) {
-    a = b;
-  } else {
-    records_[a.tail].next = b.head;
-    records_[b.head].prev = a.tail;
-    a.tail = b.tail;
+  if (from == to || from >= lists_.size() || lists_[from].root == 0) return;
+  if (to >= lists_.size()) lists_.resize(to + 1);
+  std::vector<uint32_t> moved;
+  for (uint32_t i = Head(from); i != 0; i = Next(i)) moved.push_back(i);
+  lists_[from] = {0, 0, 0, lists_[from].version + 1};
+  for (uint32_t i : moved) {
+    records_[i].list = to;
+    Insert(i, &lists_[to]);
   }
-  b = Ends();
 }
 
 }  // namespace smelt::alias_internal

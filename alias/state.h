@@ -3,6 +3,7 @@
 #define SMELT_ALIAS_STATE_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,13 +35,12 @@ using SetId = uint32_t;
 // Sets are kept sorted, each once: equal sets have equal ids.
 class SetPool {
  public:
-  SetPool() { entries_.push_back({0, 0}); }
+  SetPool() : table_(16) { entries_.push_back({0, 0}); }
   static SetId Single(Ref r) { return r << 1 | 1; }
   static bool IsSingle(SetId s) { return s & 1; }
   static Ref SingleRef(SetId s) { return s >> 1; }
   SetId Make(std::vector<Ref> refs);  // any order, duplicates allowed
   SetId Union(SetId a, SetId b);
-  // Valid until the pool grows for IsSingle sets; then as long as the pool.
   absl::InlinedVector<Ref, 8> Refs(SetId s) const;
   template <typename F>
   void ForEach(SetId s, const F& f) const {
@@ -56,15 +56,21 @@ class SetPool {
   bool Includes(SetId outer, SetId inner) const;
   size_t Size(SetId s) const { return s == 0 ? 0 : (s & 1) ? 1 : entries_[s >> 1].size; }
   int64_t size() const { return static_cast<int64_t>(entries_.size()) - 1; }
-  int64_t bytes() const { return pool_.capacity() * 4 + entries_.capacity() * 8 + index_.capacity() * 12; }
+  int64_t bytes() const { return pool_.capacity() * 4 + entries_.capacity() * 8 + table_.capacity() * 8; }
 
  private:
   struct Entry {
     uint32_t begin, size;
   };
+  // Open addressing; entry 0: free.
+  struct Slot {
+    uint32_t hash = 0, entry = 0;
+  };
+  SetId Intern(const Ref* sorted, size_t size);
+  void Grow();
   std::vector<Ref> pool_;
   std::vector<Entry> entries_;
-  absl::flat_hash_map<uint64_t, absl::InlinedVector<uint32_t, 1>> index_;
+  std::vector<Slot> table_;
 };
 
 enum class ObjectKind : uint8_t {
@@ -102,45 +108,64 @@ enum AccessBits : uint8_t {
   kWrite = 2,
   kGeometryRead = 4,
   kGeometryWrite = 8,
-  kAsync = 16,  // by a fork: at any time from here on
+  kAsync = 16,        // by a fork: at any time from here on
+  kOfContainer = 32,  // of the list, dictionary or object itself, not of a tensor's bytes
 };
 struct Access {
   NodeId node;
   Ref object = 0;
   Ref storage = 0;
-  uint32_t prev = 0, next = 0;  // in its location's list
-  uint32_t node_next = 0;       // in its node's list
+  uint32_t left = 0, right = 0, up = 0;  // in its location's list
+  uint32_t node_next = 0;                // in its node's list
   uint32_t list = 0;
   uint16_t arg = 0;
   uint8_t bits = 0;
 };
 
-// All accesses of one kind (writes, or reads), by location and by node. Entry 0 is none.
+// Whether a comes before b in the text: in their common block, or the outer one first.
+bool ProgramOrderLess(const Graph& g, NodeId a, NodeId b);
+
+// All accesses of one kind (writes, or reads), by location and by node. Entry 0 is none. A location's list is in
+// program order: a treap, so that what lies between two nodes is found without walking what does not. Appending costs
+// O(1), the rest O(log). A node that moves is taken out before its place changes in any list.
 class AccessIndex {
  public:
-  AccessIndex() { records_.emplace_back(); }
+  explicit AccessIndex(const Graph& g) : g_(g) { records_.emplace_back(); }
   void Add(uint32_t list, const Access& a, uint32_t* node_head);
   void RemoveNode(uint32_t* node_head);
   void MoveList(uint32_t from, uint32_t to);
-  uint32_t Head(uint32_t list) const { return list < heads_.size() ? heads_[list].head : 0; }
-  uint32_t Tail(uint32_t list) const { return list < heads_.size() ? heads_[list].tail : 0; }
+  uint32_t Head(uint32_t list) const;
+  uint32_t Tail(uint32_t list) const { return list < lists_.size() ? lists_[list].tail : 0; }
+  uint32_t Next(uint32_t i) const;
+  uint32_t Prev(uint32_t i) const;
+  uint32_t FirstAfter(uint32_t list, NodeId n) const;  // the first access by what comes after n, its blocks' nodes too
+  uint32_t LastBefore(uint32_t list, NodeId n) const;
+  uint32_t Size(uint32_t list) const { return list < lists_.size() ? lists_[list].size : 0; }
+  // Changes whenever the list does.
+  uint32_t Version(uint32_t list) const { return list < lists_.size() ? lists_[list].version : 0; }
   const Access& at(uint32_t i) const { return records_[i]; }
   int64_t live() const { return live_; }
-  int64_t bytes() const { return records_.capacity() * sizeof(Access) + heads_.capacity() * 8; }
+  int64_t bytes() const { return records_.capacity() * sizeof(Access) + lists_.capacity() * sizeof(List); }
   void Clear() {
     records_.resize(1);
     free_.clear();
-    heads_.clear();
+    lists_.clear();
     live_ = 0;
   }
 
  private:
-  struct Ends {
-    uint32_t head = 0, tail = 0;
+  struct List {
+    uint32_t root = 0, tail = 0, size = 0, version = 0;
   };
+  void Insert(uint32_t i, List* l);
+  void Unlink(uint32_t i);
+  void RotateUp(uint32_t i, List* l);
+  static uint32_t Priority(uint32_t i) { return i * 0x9e3779b1u ^ (i * 0x85ebca6bu) >> 15; }
+
+  const Graph& g_;
   std::vector<Access> records_;
   std::vector<uint32_t> free_;
-  std::vector<Ends> heads_;
+  std::vector<List> lists_;
   int64_t live_ = 0;
 };
 
@@ -204,6 +229,28 @@ struct Geom {
   std::vector<Expr> sizes;  // if rank >= 0 and they are known
   bool has_sizes = false;
   std::optional<DType> dtype;
+  // The intervals of the box that are constants with step 1, and whether that is all of them: most are, and are
+  // compared without expressions.
+  struct Fixed {
+    int64_t key, lo, hi;
+  };
+  absl::InlinedVector<Fixed, 2> fixed;
+  bool all_fixed = true;
+};
+
+// The writes of one location that cover an interval of one dimension, by where it begins: finds the few that may touch
+// a piece among many. Made when a long list is first asked about, dropped when anything changes.
+struct WriteSpans {
+  struct Span {
+    int64_t lo, hi;
+    uint32_t record;
+    uint32_t group;  // where those with the same interval begin; they are in program order
+  };
+  uint32_t space = 0;
+  int64_t key = 0;
+  std::vector<Span> spans;
+  std::vector<int64_t> max_hi;   // of all spans up to here
+  std::vector<uint32_t> others;  // in program order
 };
 
 }  // namespace alias_internal
@@ -218,7 +265,7 @@ struct AliasDb::State {
 
   static constexpr uint32_t kUnknown = 1, kRandom = 2, kWorld = 3, kFirstObject = 4;
 
-  State(Graph& graph, Options o) : g(graph), options(o) {}
+  State(Graph& graph, Options o) : g(graph), options(o), writes(graph), reads(graph) {}
 
   Graph& g;
   Options options;
@@ -234,7 +281,7 @@ struct AliasDb::State {
   std::vector<uint32_t> free_objects, pending_free;
   std::vector<NodeRecord> nodes;
   std::vector<alias_internal::Loop> loops;
-  absl::flat_hash_map<uint32_t, uint32_t> loop_of_node;  // node index
+  std::vector<uint32_t> loop_of_node;  // by node index; 0: none; short while there are no loops
   absl::flat_hash_map<uint32_t, alias_internal::Contents> contents;
   absl::flat_hash_map<std::pair<uint32_t, int32_t>, uint32_t> elements;  // (container, slot) -> object
   absl::flat_hash_map<uint32_t, std::vector<uint32_t>> elements_of;      // container -> objects
@@ -254,6 +301,7 @@ struct AliasDb::State {
 
   alias_internal::AccessIndex writes, reads;
   bool reads_active = false;
+  bool any_async = false;  // some write is a fork's
 
   // --- pending work ---
   std::vector<NodeId> queue;
@@ -263,13 +311,19 @@ struct AliasDb::State {
   bool monotone = false;            // sets only grow: while building, and while a loop is solved again
   bool dirty = false;               // something changed since the caches below were filled
   uint32_t walk_loop = 0;
-  absl::flat_hash_set<uint32_t> touched;
+  absl::flat_hash_map<uint32_t, uint64_t> touched;  // objects whose storage changed, and when
   uint64_t touched_epoch = 0;
   absl::flat_hash_map<uint32_t, uint64_t> forced;
   absl::flat_hash_set<uint32_t> resolve_loops;  // outermost loops to solve again
 
   // --- caches, dropped when dirty ---
-  absl::flat_hash_map<uint32_t, std::unique_ptr<alias_internal::Geom>> geoms;
+  struct GeomSlot {
+    uint32_t epoch = 0, index = 0;
+  };
+  std::vector<GeomSlot> geom_of;  // by object; valid if of this epoch
+  std::deque<alias_internal::Geom> geoms;
+  uint32_t geom_epoch = 1;
+  absl::flat_hash_map<uint32_t, alias_internal::WriteSpans> write_spans;  // by list
   bool outputs_known = false;
   absl::flat_hash_map<uint32_t, std::vector<Ref>> output_refs;  // storage (or container) -> objects outputs reach
 
@@ -295,11 +349,12 @@ struct AliasDb::State {
   void AddAccesses(NodeId n, absl::Span<const ValueId> inputs, const OpEffects& e, uint8_t extra_bits);
   void AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, size_t arg);
   void AddStores(NodeId n, const Node& node, const OpEffects& e);
+  void MoveStorage(NodeId n, ValueId handle, SetId target);
   void Escape(SetId set);
   void EscapeObject(uint32_t object);
   void ResolveLoop(NodeId loop);
   OpEffects EffectsOf(const Node& node);
-  const OpEffects& OpOf(const Node& node);
+  const OpEffects& OpOf(const Node& node) const;
   const OpEffects& SummaryOf(Graph& sub);
 
   SetId PointsTo(ValueId v) const {
@@ -316,7 +371,8 @@ struct AliasDb::State {
   void FreeOwn(ValueId v);
   uint32_t ElementObject(uint32_t parent, int32_t slot, bool tensor, bool container, Kind kind);
   uint32_t LoopOf(NodeId n);
-  uint32_t LoopIndex(NodeId loop_node, uint32_t parent);
+  uint32_t LoopIndex(NodeId loop_node);                   // of a loop itself
+  uint32_t KnownLoop(NodeId loop_node) const;             // 0: none yet
   bool LoopWithin(uint32_t inner, uint32_t outer) const;  // inner == outer or inside
   NodeId OutermostLoop(NodeId n) const;
   SetId Join(SetId a, SetId b);
@@ -337,10 +393,15 @@ struct AliasDb::State {
                NodeId b) const;  // 1: a before b; 0: b not after a (or neither); within one run of their common block
   bool MayComeBefore(NodeId a, NodeId b, uint32_t holder_loop);
   uint32_t ListOf(uint32_t storage) const;
+  // The handles of one list of pieces are told apart by index only where the index is known: what happens to one's
+  // geometry or storage counts for all.
+  uint32_t HandleKey(uint32_t object) const {
+    return objects[object].kind == Kind::kPiece ? objects[object].parent : object;
+  }
   // Some node changes the handle's geometry; handles of the caller's may all be one.
   bool GeometryChanges(uint32_t object) const {
     if (geometry_changes.empty()) return false;
-    return geometry_changes.contains(object) ||
+    return geometry_changes.contains(HandleKey(object)) ||
            ((objects[object].external || objects[object].escaped) && geometry_changes.contains(kUnknown));
   }
   std::optional<int64_t> ConstantInt(ValueId v) const;
@@ -351,8 +412,14 @@ struct AliasDb::State {
   bool HandlesMayBeSame(Ref a, Ref b, bool ignore_age) const;
   bool RefsMayAlias(Ref a, Ref b, bool ignore_age);
   bool SetsMayAlias(SetId a, SetId b, bool ignore_age);
-  bool AccessHits(const Access& w, Ref object, SetId storages, bool ignore_age);
+  // Whether the access touches `object`'s bytes (as_container: the list, dictionary or object itself).
+  bool AccessHits(const Access& w, Ref object, SetId storages, bool as_container, bool ignore_age);
+  // As above, of a value that may be the object: its type too decides what can be meant.
+  bool AccessHitsValue(const Access& w, ValueId v, Ref object, bool ignore_age);
+  const Type& TypeOfAccess(const Access& w) const;  // of the argument by which it happens
   bool Written(ValueId v, bool in_scope_only);
+  const alias_internal::WriteSpans& SpansOf(uint32_t list);
+  void DropCaches();
   bool InScopeTogether(ValueId a, ValueId b) const;
   NodeId AncestorIn(BlockId b, NodeId n) const;  // n or the node around it that is in b; invalid if there is none
   bool ReachableByCaller(ValueId v);
@@ -363,6 +430,7 @@ struct AliasDb::State {
 
   // --- geometry (geometry.cc) ---
   const alias_internal::Geom& GeomOf(uint32_t object);
+  bool HasGeom(uint32_t object) const { return object < geom_of.size() && geom_of[object].epoch == geom_epoch; }
   alias_internal::Geom MakeGeom(uint32_t object);
   void ApplyView(uint32_t object, NodeId n, const alias_internal::Geom& base, int piece, alias_internal::Geom* out);
   enum class Disjointness { kDisjoint, kSame, kOverlap, kUnknown };

@@ -388,6 +388,14 @@ OpEffects Unknown() {
   return e;
 }
 
+// Runs code of TorchScript's that the graph does not show: it reaches what its arguments reach, and nothing else, for
+// it has no globals.
+OpEffects Call() {
+  OpEffects e = Unknown();
+  e.kind = EffectKind::kCall;
+  return e;
+}
+
 OpEffects PureVarargs(uint16_t args) {
   OpEffects e;
   e.more_args = args;
@@ -478,8 +486,6 @@ bool MakeSpecial(absl::string_view name, OpEffects* e) {
   }
   static const NameSet* const kUnknownNames = new NameSet{"prim::PythonOp",
                                                           "prim::IgnoredPythonOp",
-                                                          "prim::CallFunction",
-                                                          "prim::CallMethod",
                                                           "prim::rpc_async",
                                                           "prim::rpc_sync",
                                                           "prim::rpc_remote",
@@ -492,6 +498,15 @@ bool MakeSpecial(absl::string_view name, OpEffects* e) {
                                                           "aten::get_gradients"};
   if (kUnknownNames->contains(name)) {
     *e = Unknown();
+    return true;
+  }
+  if (name == "prim::CallFunction" || name == "prim::CallMethod") {
+    *e = Call();
+    return true;
+  }
+  if (name == "aten::format" || name == "aten::percentFormat" || name == "aten::has_torch_function" ||
+      name == "prim::AutogradAllNonZero" || name == "prim::AutogradAllZero" || name == "prim::AutogradAnyNonZero") {
+    *e = PureVarargs(kReadsAll);
     return true;
   }
   if (name == "prim::Uninitialized" || name == "prim::AutogradZero" || name == "prim::tolist" ||
@@ -814,6 +829,8 @@ OpEffects FromSchema(const FunctionSchema& s) {
     if (name == "aten::flatten") e.by_arg2 = 1;
   } else if (name == "aten::type_as") {
     e.by = OpEffects::By::kTypeAs;
+  } else if (s.op.full() == "aten::einsum") {
+    e.by = OpEffects::By::kEinsum;
   }
   e.random |= RandomNames().contains(name);
   e.side_effect |= SideEffects().contains(name);
@@ -1007,6 +1024,15 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
         bool is_stat = static_cast<int>(i) < e.by_arg;
         if (is_stat && training == false) e.args[i] &= ~static_cast<uint16_t>(kWritesData);
         e.writes |= (e.args[i] & kWritesData) != 0;
+      }
+      break;
+    }
+    case OpEffects::By::kEinsum: {
+      // Of one operand it may be a view; two are multiplied.
+      if (!has(1)) break;
+      const Node& list = g.node(g.value(n.inputs[1]).def);
+      if (list.op.name() == "prim::ListConstruct" && list.inputs.size() >= 2 && g.value(n.inputs[1]).uses.size() == 1) {
+        FreshOnly(&e);
       }
       break;
     }

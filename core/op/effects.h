@@ -78,6 +78,7 @@ enum class EffectKind : uint8_t {
   kWait,
   kSubgraph,  // runs the graph in its attribute "Subgraph"
   kConstantChunk,
+  kCall,  // unknown code that reaches only what its arguments reach
   kUnknown,
 };
 
@@ -102,6 +103,7 @@ struct OpEffects {
     kContiguous,
     kReshape,
     kTypeAs,
+    kEinsum,
     kOut
   } by = By::kNothing;
   int8_t by_arg = -1, by_arg2 = -1;

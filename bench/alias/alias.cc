@@ -1,0 +1,202 @@
+// How long the alias database takes, and how that grows: one line a measurement, as JSON.
+//
+//   bazel run -c opt //bench/alias -- [--only=build/chain] [--max=1000000] [--runs=3]
+//   bazel run -c opt //bench/alias -- --print=chain --nodes=1000      the graph as text, for a peer
+//
+// Figures are minima over the runs. `ratio` is time(2N) / time(N) at the two largest sizes.
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "smelt/alias/alias_db.h"
+#include "smelt/bench/alias/shapes.h"
+#include "smelt/core/ir/text.h"
+
+namespace smelt {
+namespace {
+
+// The thread's own time: other work on the machine does not count.
+double Now() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+struct Options {
+  std::string only, print;
+  int64_t max = 1000000, nodes = 1000;
+  int runs = 3;
+};
+
+bool Wanted(const Options& o, const std::string& name) { return o.only.empty() || absl::StrContains(name, o.only); }
+
+// Values of tensors in program order.
+std::vector<ValueId> Tensors(const Graph& g) {
+  std::vector<ValueId> out;
+  for (NodeId n : g.AllNodes()) {
+    for (ValueId v : g.node(n).outputs) {
+      if (g.value(v).type.IsTensor()) out.push_back(v);
+    }
+  }
+  return out;
+}
+
+void Build(const Options& o) {
+  for (const Shape& shape : Shapes()) {
+    const std::string name = absl::StrCat("build/", shape.name);
+    if (!Wanted(o, name)) continue;
+    double before = 0;
+    for (int64_t size : {o.max / 2, o.max}) {
+      std::unique_ptr<Graph> g = shape.make(size);
+      const int64_t nodes = g->num_nodes();
+      double best = 1e9;
+      int64_t bytes = 0, summarised = 0;
+      for (int run = 0; run < o.runs; ++run) {
+        const double start = Now();
+        std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+        best = std::min(best, Now() - start);
+        bytes = db->GetStats().bytes;
+        summarised = db->GetStats().summarised;
+      }
+      std::printf(
+          "{\"name\": \"%s\", \"nodes\": %lld, \"seconds\": %.6f, \"us_per_node\": %.4f, \"bytes_per_node\": %.0f",
+          name.c_str(), static_cast<long long>(nodes), best, best / nodes * 1e6, static_cast<double>(bytes) / nodes);
+      if (summarised != 0) std::printf(", \"summarised\": %lld", static_cast<long long>(summarised));
+      if (size == o.max) std::printf(", \"ratio\": %.2f", best / before);
+      std::printf("}\n");
+      std::fflush(stdout);
+      before = best;
+    }
+  }
+}
+
+// Every tensor, in program order: has_writers, and may_alias with the one before. Then random pairs.
+void Ask(const Options& o) {
+  for (const Shape& shape : Shapes()) {
+    const std::string name = absl::StrCat("query/", shape.name);
+    if (!Wanted(o, name)) continue;
+    std::unique_ptr<Graph> g = shape.make(o.max);
+    std::vector<ValueId> values = Tensors(*g);
+    std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+    int64_t yes = 0;
+    auto time = [&](const std::function<int64_t()>& ask, int64_t count) {
+      double best = 1e9;
+      for (int run = 0; run < o.runs; ++run) {
+        const double start = Now();
+        yes += ask();
+        best = std::min(best, Now() - start);
+      }
+      return best / count * 1e9;
+    };
+    const double first_start = Now();
+    for (ValueId v : values) yes += db->HasWriters(v);
+    for (size_t i = 1; i < values.size(); ++i) yes += db->MayAlias(values[i - 1], values[i]);
+    const double first = (Now() - first_start) / (2 * values.size()) * 1e9;
+    const double writers = time(
+        [&] {
+          int64_t n = 0;
+          for (ValueId v : values) n += db->HasWriters(v);
+          return n;
+        },
+        values.size());
+    const double alias = time(
+        [&] {
+          int64_t n = 0;
+          for (size_t i = 1; i < values.size(); ++i) n += db->MayAlias(values[i - 1], values[i]);
+          return n;
+        },
+        values.size());
+    std::mt19937_64 rng(1);
+    std::vector<std::pair<ValueId, ValueId>> pairs;
+    for (int i = 0; i < 200000; ++i) pairs.push_back({values[rng() % values.size()], values[rng() % values.size()]});
+    const double random_alias = time(
+        [&] {
+          int64_t n = 0;
+          for (const auto& [a, b] : pairs) n += db->MayAlias(a, b);
+          return n;
+        },
+        pairs.size());
+    const double random_writers = time(
+        [&] {
+          int64_t n = 0;
+          for (const auto& [a, b] : pairs) n += db->HasWriters(a);
+          return n;
+        },
+        pairs.size());
+    std::printf(
+        "{\"name\": \"%s\", \"nodes\": %lld, \"first_ns\": %.1f, \"has_writers_ns\": %.1f, \"may_alias_ns\": %.1f, "
+        "\"random_has_writers_ns\": %.1f, \"random_may_alias_ns\": %.1f, \"yes\": %lld}\n",
+        name.c_str(), static_cast<long long>(g->num_nodes()), first, writers, alias, random_writers, random_alias,
+        static_cast<long long>(yes));
+    std::fflush(stdout);
+  }
+}
+
+// An independent node moved over `distance` others.
+void Move(const Options& o) {
+  if (!Wanted(o, "move")) return;
+  for (int64_t distance : {int64_t{1000}, int64_t{10000}, int64_t{100000}}) {
+    std::unique_ptr<Graph> g = FindShape("fresh_written")->make(distance + 4);
+    std::vector<NodeId> nodes = g->Nodes(g->top());
+    std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+    NodeId first = nodes[2], last = nodes.back();  // after the two constants; mul and the last add_
+    double start = Now();
+    bool ok = db->CanMoveAfter(nodes[3], last);
+    const double prepare = Now() - start;
+    double best = 1e9;
+    for (int run = 0; run < 20; ++run) {
+      start = Now();
+      ok = ok && db->MoveAfter(first, last).ok();
+      ok = ok && db->MoveBefore(first, nodes[4]).ok();
+      best = std::min(best, Now() - start);
+    }
+    std::printf(
+        "{\"name\": \"move\", \"distance\": %lld, \"first_us\": %.2f, \"there_and_back_us\": %.2f, \"ok\": %d}\n",
+        static_cast<long long>(distance), prepare * 1e6, best * 1e6, ok ? 1 : 0);
+  }
+}
+
+int Main(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view a = argv[i];
+    if (absl::ConsumePrefix(&a, "--only=")) {
+      o.only = std::string(a);
+    } else if (absl::ConsumePrefix(&a, "--print=")) {
+      o.print = std::string(a);
+    } else if (absl::ConsumePrefix(&a, "--max=") && absl::SimpleAtoi(a, &o.max)) {
+    } else if (absl::ConsumePrefix(&a, "--nodes=") && absl::SimpleAtoi(a, &o.nodes)) {
+    } else if (absl::ConsumePrefix(&a, "--runs=") && absl::SimpleAtoi(a, &o.runs)) {
+    } else {
+      std::fprintf(stderr, "unknown argument %s\n", argv[i]);
+      return 2;
+    }
+  }
+  if (!o.print.empty()) {
+    const Shape* shape = FindShape(o.print);
+    if (shape == nullptr && o.print != "yolo") {
+      std::fprintf(stderr, "there is no shape %s\n", o.print.c_str());
+      return 2;
+    }
+    std::fputs(PrintGraph(shape != nullptr ? *shape->make(o.nodes) : *MakeYolo()).c_str(), stdout);
+    return 0;
+  }
+  Build(o);
+  Ask(o);
+  Move(o);
+  return 0;
+}
+
+}  // namespace
+}  // namespace smelt
+
+int main(int argc, char** argv) { return smelt::Main(argc, argv); }

@@ -1,0 +1,31 @@
+// The graphs that the alias database is measured on, at any size.
+#ifndef SMELT_BENCH_ALIAS_SHAPES_H_
+#define SMELT_BENCH_ALIAS_SHAPES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+struct Shape {
+  std::string name;
+  std::string description;
+  bool straight_line = false;
+  std::unique_ptr<Graph> (*make)(int64_t nodes);  // about so many nodes, blocks' nodes included
+};
+// In a stable order.
+absl::Span<const Shape> Shapes();
+const Shape* FindShape(const std::string& name);
+
+// 75 convolutions, 72 batch norms with leaky_relu_, 23 residual additions in place, 2 times upsample and cat, 3 heads:
+// with its constants and lists, about as many nodes as a scripted and inlined YOLOv3.
+std::unique_ptr<Graph> MakeYolo();
+
+}  // namespace smelt
+
+#endif  // SMELT_BENCH_ALIAS_SHAPES_H_
