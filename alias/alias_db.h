@@ -123,6 +123,11 @@ class AliasDb : public GraphListener {
   bool WritesTo(NodeId n, ValueId v) const;
   // The last node of n's block before n that may write v's bytes, itself or by its blocks. Invalid if there is none.
   NodeId LastWriterBefore(ValueId v, NodeId n) const;
+  // v is made by its node in memory of its own that nobody else knows of at that point, and it is all that v can be.
+  bool OwnsItsMemory(ValueId v) const;
+  // Of a value that owns its memory: the first node after n, in the text, that may write any of it. Invalid if there is
+  // none.
+  NodeId FirstWriterAfter(ValueId v, NodeId n) const;
   // Nodes after n, in n's block, that may read v's bytes, in order.
   std::vector<NodeId> ReadersAfter(ValueId v, NodeId n) const;
   // Nothing writes a or b, through any alias, and not both are reachable by the caller: whether they share memory can
@@ -135,6 +140,8 @@ class AliasDb : public GraphListener {
   // way.
   bool CanMoveBefore(NodeId n, NodeId m, std::string* why = nullptr) const;
   bool CanMoveAfter(NodeId n, NodeId m, std::string* why = nullptr) const;
+  // The nodes between n and m that n's move beside m takes along.
+  std::vector<NodeId> MovesAlong(NodeId n, NodeId m) const;
   // Does it. The graph is untouched on failure; the error is the reason. The graph must be the one it was built with.
   absl::Status MoveBefore(NodeId n, NodeId m);
   absl::Status MoveAfter(NodeId n, NodeId m);

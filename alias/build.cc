@@ -101,7 +101,9 @@ void AliasDb::State::SetStorage(uint32_t object, SetId storage) {
     if (auto it = moved_storage.find(HandleKey(object)); it != moved_storage.end()) storage = Join(storage, it->second);
   }
   if (o.storage == storage) return;
-  if (o.storage != 0) touched[object] = ++touched_epoch;
+  if (o.storage != 0 || !building) touched[object] = ++touched_epoch;
+  if (!monotone && o.def.valid() && g.IsLive(o.def) && !sets.Includes(storage, o.storage))
+    ResolveAround(g.value(o.def).def);
   o.storage = storage;
   if (o.escaped) Escape(storage);
 }
@@ -233,7 +235,7 @@ uint32_t AliasDb::State::LoopIndex(NodeId loop_node) {
     loop_of_node.resize(std::max<size_t>(loop_node.index + 1, g.node_index_bound()));
   const uint32_t l = static_cast<uint32_t>(loops.size());
   loop_of_node[loop_node.index] = l;
-  loops.push_back({loop_node, parent, loops[parent].depth + 1});
+  loops.push_back({loop_node, parent, loops[parent].depth + 1, {}});
   return l;
 }
 
@@ -255,9 +257,14 @@ bool AliasDb::State::LoopWithin(uint32_t inner, uint32_t outer) const {
 NodeId AliasDb::State::OutermostLoop(NodeId n) const {
   NodeId found;
   for (NodeId x = n; x.valid(); x = g.block(g.node(x).parent).owner) {
-    if (IsLoopKind(GetOpEffects(g.node(x).op).kind)) found = x;
+    if (IsLoopKind(OpOf(g.node(x)).kind)) found = x;
   }
   return found;
+}
+
+void AliasDb::State::ResolveAround(NodeId n) {
+  if (loops.size() <= 1) return;
+  if (NodeId loop = OutermostLoop(n); loop.valid()) resolve_loops.insert(loop.index);
 }
 
 // What of `s` is in the next iteration of the loop: its allocations are older ones then.
@@ -673,6 +680,27 @@ OpEffects AliasDb::State::EffectsOf(const Node& node) {
 const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
   auto it = summaries.find(&sub);
   if (it != summaries.end()) return *it->second;
+  // Most groups only compute: their results are new.
+  bool computes = true;
+  for (NodeId n = sub.block(sub.top()).first; n.valid() && computes; n = sub.node(n).next) {
+    computes = OpOf(sub.node(n)).pure && sub.node(n).blocks.empty();
+  }
+  for (ValueId v : sub.outputs())
+    computes = computes && IsTensorType(sub.value(v).type) && !sub.IsParam(sub.value(v).def);
+  if (computes) {
+    auto made = std::make_unique<OpEffects>();
+    made->more_args = kReadsData | kReadsGeometry | kReadsElements | kReadsContainer;
+    for (size_t i = 0; i < sub.outputs().size(); ++i) {
+      ResultEffects r;
+      r.fresh = true;
+      // The same value twice is the same tensor.
+      for (size_t j = 0; j < i; ++j) {
+        if (sub.outputs()[j] == sub.outputs()[i]) r.overlaps_results |= 1u << std::min<size_t>(j, 31);
+      }
+      made->results.push_back(r);
+    }
+    return *(summaries[&sub] = std::move(made));
+  }
   auto result = std::make_unique<OpEffects>();
   OpEffects& e = *result;
   if (!summarising.insert(&sub).second) {
@@ -815,7 +843,9 @@ void AliasDb::State::PushReaders(uint32_t object) {
   it->second.sum = 0;
   std::vector<NodeId> readers = it->second.readers;
   for (NodeId n : readers) {
-    if (g.IsLive(n)) Push(n);
+    if (!g.IsLive(n)) continue;
+    if (!monotone) ResolveAround(n);
+    Push(n);
   }
 }
 
@@ -841,8 +871,9 @@ void AliasDb::State::SetPointsTo(ValueId v, SetId s, NodeId by, bool first) {
   }
   if (!changed) return;
   dirty = true;
-  if (!monotone && !sets.Includes(s, before)) {
-    if (NodeId loop = OutermostLoop(by); loop.valid()) resolve_loops.insert(loop.index);
+  if (!monotone && loops.size() > 1 && (s == before || !sets.Includes(s, before))) {
+    ResolveAround(by);
+    for (const Use& u : g.value(v).uses) ResolveAround(u.user);
   }
   PushUsers(v);
 }
@@ -1143,6 +1174,7 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
           s.slot = at && *at >= 0 && *at < INT32_MAX ? static_cast<int32_t>(*at) : kAnySlot;
         }
         s.last = s.elements ? ContentOfSet(p, kAnySlot, n) : p;
+        s.storages = StoragesOfSet(s.last);
         contents[o].stores.push_back(s);
         stored_any = true;
       }
@@ -1238,10 +1270,13 @@ void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects
     }
     SetId s = ResultSet(n, node, e, k);
     const uint32_t own = RecordOf(out).own;
-    if (own != 0 && !first && objects[own].container) {
-      RefreshPieces(own);
+    if (own != 0 && objects[own].container) {
+      RefreshPieces(own);  // when a loop is walked again too
       int32_t count;
-      ContainerMade(own, BaseContent(own, kAnySlot, &count));
+      if (!first) {
+        const SetId inside = BaseContent(own, kAnySlot, &count);
+        ContainerMade(own, (uint64_t{inside} << 32 | StoragesOfSet(inside)) + 1);
+      }
     }
     SetPointsTo(out, s, n, first);
   }
@@ -1389,6 +1424,14 @@ void AliasDb::State::EvaluateBlockNode(NodeId n, const Node& node, EffectKind ki
           back = result(body, inner_from + k);
           s = Join(s, Shift(back, loop));
         }
+        // What no longer comes in may be kept alive by the back edge alone.
+        std::vector<SetId>& carried = loops[loop].carried;
+        if (carried.size() < 2 * k + 2) carried.resize(2 * k + 2);
+        if (!monotone && (!sets.Includes(init, carried[2 * k]) || !sets.Includes(back, carried[2 * k + 1]))) {
+          resolve_loops.insert(OutermostLoop(n).index);
+        }
+        carried[2 * k] = init;
+        carried[2 * k + 1] = back;
         for (BlockId b : node.blocks) set_params(b, is_while ? 0 : 1, k, s);
         if (!first && k < node.outputs.size()) {
           SetPointsTo(node.outputs[k], runs ? back : Join(init, back), n, false);
@@ -1465,7 +1508,11 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
           objects[own].storage = SetPool::Single(MakeRef(own));
           if (!first) {
             uint64_t made_of = 1;
-            for (ValueId v : node.inputs) made_of = made_of * 0x9e3779b97f4a7c15u + PointsTo(v) + 1;
+            for (ValueId v : node.inputs) {
+              // Who unpacks it asks again when an element lives elsewhere, too.
+              made_of =
+                  (made_of * 0x9e3779b97f4a7c15u + PointsTo(v) + 1) * 0x9e3779b97f4a7c15u + StoragesOfSet(PointsTo(v));
+            }
             if (op.kind == EffectKind::kTupleSlice) {
               int32_t count;
               made_of += BaseContent(own, kAnySlot, &count);
@@ -1690,18 +1737,18 @@ void AliasDb::State::Build() {
   nodes.resize(g.node_index_bound());
   objects.reserve(g.value_index_bound() + kFirstObject);
   objects.resize(kFirstObject);
-  loops.push_back({NodeId(), 0, 0});
+  loops.push_back({NodeId(), 0, 0, {}});
   objects[kUnknown].kind = Kind::kUnknown;
   objects[kUnknown].tensor = objects[kUnknown].container = objects[kUnknown].external = true;
   objects[kRandom].kind = Kind::kRandom;
   objects[kWorld].kind = Kind::kWorld;
   for (uint32_t o : {kUnknown, kRandom, kWorld}) objects[o].storage = SetPool::Single(MakeRef(o));
-  monotone = true;
+  monotone = building = true;
   walk_loop = 0;
   EvaluateInputs();
   WalkBlock(g.top());
   Propagate();
-  monotone = false;
+  monotone = building = false;
   walk_loop = UINT32_MAX;
   if (needs_rebuild) {
     // A change of geometry was found after types had been trusted: they are not, this time.
@@ -1732,7 +1779,15 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
     Forget(n, nodes[n.index], false);
     if (r.flags & NodeRecord::kGeometry) --geometry_writers;
     r.flags &= NodeRecord::kQueued;
-    for (ValueId v : g.node(n).outputs) RecordOf(v).points_to = 0;
+    for (ValueId v : g.node(n).outputs) {
+      ValueRecord& value = RecordOf(v);
+      value.points_to = 0;
+      if (auto it = contents.find(value.own); value.own != 0 && it != contents.end()) {
+        it->second.made_of = 0;
+        it->second.summed = 0;
+        it->second.sum = 0;
+      }
+    }
     for (BlockId b : g.node(n).blocks) {
       for (ValueId v : g.params(b)) RecordOf(v).points_to = 0;
       for (NodeId m = g.block(b).first; m.valid(); m = g.node(m).next) todo.push_back(m);
@@ -1753,7 +1808,15 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
       PushUsers(v);
     }
   }
-  for (uint32_t o : holders) PushReaders(o);
+  // What is inside has been evaluated.
+  for (uint32_t o : holders) {
+    auto it = contents.find(o);
+    if (it == contents.end()) continue;
+    const std::vector<NodeId> readers = it->second.readers;
+    for (NodeId n : readers) {
+      if (g.IsLive(n) && OutermostLoop(n) != loop) Push(n);
+    }
+  }
 }
 
 void AliasDb::State::Flush() {
@@ -1769,6 +1832,8 @@ void AliasDb::State::Flush() {
     }
     if (loop.valid()) ResolveLoop(loop);
     Propagate();
+    // Loops that fill each other's containers: from the start once is cheaper than in turns.
+    if (round == 16) needs_rebuild = true;
   }
   if (needs_rebuild) {
     ++rebuilds;

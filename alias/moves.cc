@@ -199,6 +199,12 @@ bool Check(AliasDb::State& s, NodeId n, NodeId m, bool before, std::string* why)
 bool AliasDb::CanMoveBefore(NodeId n, NodeId m, std::string* why) const { return Check(Flushed(), n, m, true, why); }
 bool AliasDb::CanMoveAfter(NodeId n, NodeId m, std::string* why) const { return Check(Flushed(), n, m, false, why); }
 
+std::vector<NodeId> AliasDb::MovesAlong(NodeId n, NodeId m) const {
+  State& s = Flushed();
+  s.ActivateReads();
+  return s.Moving(n, m, s.g.IsBefore(n, m));
+}
+
 absl::Status AliasDb::MoveBefore(NodeId n, NodeId m) {
   // The words cost more than the answer.
   if (std::string why; !CanMoveBefore(n, m)) {

@@ -304,7 +304,8 @@ bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
   if (SetPool::IsSingle(p)) {
     // Most values: one tensor in one storage that nobody writes. Nothing of the graph is looked at.
     const Object& o = objects[ObjectOf(SetPool::SingleRef(p))];
-    if (!o.container && SetPool::IsSingle(o.storage) && writes.Tail(ListOf(ObjectOf(SetPool::SingleRef(o.storage)))) == 0)
+    if (!o.container && SetPool::IsSingle(o.storage) &&
+        writes.Tail(ListOf(ObjectOf(SetPool::SingleRef(o.storage)))) == 0)
       return false;
   }
   const NodeId def = g.value(v).def;
@@ -732,6 +733,23 @@ NodeId AliasDb::LastWriterBefore(ValueId v, NodeId n) const {
   return best;
 }
 
+bool AliasDb::OwnsItsMemory(ValueId v) const {
+  State& s = Flushed();
+  const State::SetId p = s.PointsTo(v);
+  if (!SetPool::IsSingle(p) || p != s.objects[ObjectOf(SetPool::SingleRef(p))].storage) return false;
+  const State::Object& o = s.objects[ObjectOf(SetPool::SingleRef(p))];
+  return o.kind == State::Kind::kTensor && !o.container && !o.external && !o.escaped && o.group == 0 && o.def == v &&
+         !s.GeometryChanges(ObjectOf(SetPool::SingleRef(p)));
+}
+
+NodeId AliasDb::FirstWriterAfter(ValueId v, NodeId n) const {
+  State& s = Flushed();
+  if (!OwnsItsMemory(v)) return NodeId();
+  const uint32_t list = s.ListOf(ObjectOf(SetPool::SingleRef(s.PointsTo(v))));
+  const uint32_t i = s.writes.FirstAfter(list, n);
+  return i != 0 ? s.writes.at(i).node : NodeId();
+}
+
 std::vector<NodeId> AliasDb::ReadersAfter(ValueId v, NodeId n) const {
   State& s = Flushed();
   s.ActivateReads();
@@ -837,10 +855,16 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
   s.dirty = true;
 }
 
-void AliasDb::OnInputChanged(NodeId n, uint32_t, ValueId) { state_->Push(n); }
+void AliasDb::OnInputChanged(NodeId n, uint32_t, ValueId old) {
+  State& s = *state_;
+  s.Push(n);
+  // What the old input brought may go around a loop by itself.
+  if (old.valid() && (s.g.IsReturn(n) || !s.OpOf(s.g.node(n)).pure)) s.ResolveAround(n);
+}
 
 void AliasDb::OnInputRemoved(NodeId n, uint32_t, ValueId) {
   state_->Push(n);
+  state_->ResolveAround(n);
   if (state_->g.IsReturn(n)) state_->dirty = true;
 }
 

@@ -183,8 +183,10 @@ struct Store {
   int32_t slot = -1;
   bool elements = false;  // the elements of `value`
   SetId last = 0;         // what that was when the node was evaluated
+  SetId storages = 0;     // and where it lived
   bool operator==(const Store& o) const {
-    return node == o.node && value == o.value && slot == o.slot && elements == o.elements && last == o.last;
+    return node == o.node && value == o.value && slot == o.slot && elements == o.elements && last == o.last &&
+           storages == o.storages;
   }
 };
 struct Contents {
@@ -201,6 +203,7 @@ struct Loop {
   NodeId node;
   uint32_t parent = 0;
   uint32_t depth = 0;
+  std::vector<SetId> carried;  // what went in and came back when it was last evaluated, for each carried value
 };
 
 // Where a handle's bytes lie: exactly, as a geometry over its one storage, and as a box in the index space of some
@@ -309,6 +312,7 @@ struct AliasDb::State {
   bool needs_rebuild = false;
   bool options_distrusted = false;  // some node changes a geometry: types of arguments do not tell what a view is
   bool monotone = false;            // sets only grow: while building, and while a loop is solved again
+  bool building = false;            // from nothing: no object has had another storage yet
   bool dirty = false;               // something changed since the caches below were filled
   uint32_t walk_loop = 0;
   absl::flat_hash_map<uint32_t, uint64_t> touched;  // objects whose storage changed, and when
@@ -375,6 +379,9 @@ struct AliasDb::State {
   uint32_t KnownLoop(NodeId loop_node) const;             // 0: none yet
   bool LoopWithin(uint32_t inner, uint32_t outer) const;  // inner == outer or inside
   NodeId OutermostLoop(NodeId n) const;
+  // What n passes on may be less than before: the loop around it, if there is one, is solved again, for its back edges
+  // may keep alive what no longer comes in.
+  void ResolveAround(NodeId n);
   SetId Join(SetId a, SetId b);
   SetId Summarise(SetId s);
   uint32_t Find(uint32_t object) const;  // its summary, or itself

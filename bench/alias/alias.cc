@@ -18,6 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "smelt/alias/alias_db.h"
+#include "smelt/alias/editor.h"
+#include "smelt/alias/live_passes.h"
 #include "smelt/bench/alias/shapes.h"
 #include "smelt/core/ir/text.h"
 
@@ -165,6 +167,78 @@ void Move(const Options& o) {
   }
 }
 
+// N rows of mul, add, sigmoid, tanh, mm, written column by column: every producer stands N nodes before its consumer.
+std::unique_ptr<Graph> IndependentGroups(int64_t rows) {
+  auto g = std::make_unique<Graph>();
+  const Type t = Type::Tensor();
+  ValueId x = g->AddInput("x", t), y = g->AddInput("y", t), w = g->AddInput("w", t);
+  ValueId one = InsertConstant(*g, g->block(g->top()).return_node, int64_t{1});
+  std::vector<ValueId> v(rows);
+  auto column = [&](const char* op, const std::function<std::vector<ValueId>(ValueId)>& inputs) {
+    for (ValueId& e : v) e = g->node(g->Append(g->top(), OpName::Get(op), inputs(e), {t})).outputs[0];
+  };
+  column("aten::mul.Tensor", [&](ValueId) { return std::vector<ValueId>{x, y}; });
+  column("aten::add.Tensor", [&](ValueId e) { return std::vector<ValueId>{e, y, one}; });
+  column("aten::sigmoid", [&](ValueId e) { return std::vector<ValueId>{e}; });
+  column("aten::tanh", [&](ValueId e) { return std::vector<ValueId>{e}; });
+  column("aten::mm", [&](ValueId e) { return std::vector<ValueId>{e, w}; });
+  g->AddOutput(g->node(g->Append(g->top(), OpName::Get("prim::ListConstruct"), v, {Type::List(t)})).outputs[0]);
+  return g;
+}
+
+// Passes that ask one database while they edit: the database is built before, except in `yolo`.
+void Edit(const Options& o) {
+  struct Work {
+    const char* name;
+    std::function<std::unique_ptr<Graph>(int64_t)> make;
+    bool remove;
+    int64_t nodes_each;
+  };
+  const Work works[] = {
+      {"edit/fuse_independent", IndependentGroups, false, 1},
+      {"edit/remove_from_fresh", [](int64_t n) { return FindShape("fresh_written")->make(2 * n); }, true, 2},
+      {"edit/remove_from_one", [](int64_t n) { return FindShape("one_written")->make(n); }, true, 1},
+  };
+  for (const Work& work : works) {
+    if (!Wanted(o, work.name)) continue;
+    for (int64_t size : {int64_t{6400}, int64_t{16000}, int64_t{50000}, int64_t{100000}}) {
+      if (size > o.max) continue;
+      double best = 1e9;
+      int64_t done = 0, rebuilds = 0;
+      for (int run = 0; run < o.runs; ++run) {
+        std::unique_ptr<Graph> g = work.make(size);
+        std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+        Editor edit(*g);
+        const double start = Now();
+        done = work.remove ? RemoveMutations(*g, *db, edit) : GroupPointwise(*g, *db, edit);
+        best = std::min(best, Now() - start);
+        rebuilds = db->GetStats().rebuilds;
+      }
+      std::printf(
+          "{\"name\": \"%s\", \"n\": %lld, \"seconds\": %.6f, \"us_each\": %.3f, \"done\": %lld, \"rebuilds\": %lld}\n",
+          work.name, static_cast<long long>(size), best, best / size * 1e6, static_cast<long long>(done),
+          static_cast<long long>(rebuilds));
+      std::fflush(stdout);
+    }
+  }
+  if (Wanted(o, "yolo")) {
+    double best = 1e9;
+    int64_t nodes = 0, removed = 0, groups = 0;
+    for (int run = 0; run < 5 * o.runs; ++run) {
+      std::unique_ptr<Graph> g = MakeYolo();
+      nodes = g->num_nodes();
+      const double start = Now();
+      std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+      Editor edit(*g);
+      removed = RemoveMutations(*g, *db, edit);
+      groups = GroupPointwise(*g, *db, edit);
+      best = std::min(best, Now() - start);
+    }
+    std::printf("{\"name\": \"yolo\", \"nodes\": %lld, \"seconds\": %.6f, \"removed\": %lld, \"groups\": %lld}\n",
+                static_cast<long long>(nodes), best, static_cast<long long>(removed), static_cast<long long>(groups));
+  }
+}
+
 int Main(int argc, char** argv) {
   Options o;
   for (int i = 1; i < argc; ++i) {
@@ -193,6 +267,7 @@ int Main(int argc, char** argv) {
   Build(o);
   Ask(o);
   Move(o);
+  Edit(o);
   return 0;
 }
 

@@ -1,0 +1,75 @@
+// Edits of a graph with their inverses: back to any mark. What listens to the graph, the alias database above all,
+// follows both ways.
+//
+//   Editor edit(graph);
+//   Editor::Mark mark = edit.mark();
+//   edit.ReplaceAllUses(a, b);
+//   edit.Erase(n);
+//   edit.UndoTo(mark);            // as it was; n is back under another id: edit.Current(n)
+//
+// Only edits made through the editor are taken back: others in between must not touch what these touched. An erased
+// node's id stays stale after undo, as ids are never used twice; Current() says what stands for it now. Each edit and
+// its inverse cost what they touch.
+#ifndef SMELT_ALIAS_EDITOR_H_
+#define SMELT_ALIAS_EDITOR_H_
+
+#include <functional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+class Editor {
+ public:
+  explicit Editor(Graph& g) : g_(g) {}
+  Editor(const Editor&) = delete;
+  Editor& operator=(const Editor&) = delete;
+
+  using Mark = size_t;
+  Mark mark() const { return journal_.size(); }
+  void UndoTo(Mark m);
+  void Forget() { journal_.clear(); }  // what was done stays; marks are no longer valid
+
+  NodeId InsertBefore(NodeId anchor, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types,
+                      Graph::Attributes attributes = {});
+  void Erase(NodeId n);  // as Graph::Erase; blocks inside go too
+  void SetInput(NodeId n, uint32_t index, ValueId v);
+  void ReplaceAllUses(ValueId from, ValueId to);
+  void MoveBefore(NodeId n, NodeId anchor);
+  void MoveAfter(NodeId n, NodeId anchor);
+
+  // The nodes of block k of an If or smelt::cond take its place; its outputs become the block's results.
+  absl::Status InlineBlock(NodeId n, int k);
+  // Nodes of one block, in program order and without others between them, become one node with the attribute
+  // "Subgraph". Its inputs are what they use from outside, its outputs what is used outside, both in order of
+  // appearance.
+  absl::StatusOr<NodeId> Group(absl::Span<const NodeId> nodes, OpName op);
+  // The reverse: the nodes of n's subgraph in its place.
+  absl::Status TakeApart(NodeId n);
+
+  NodeId Current(NodeId n) const;
+  ValueId Current(ValueId v) const;
+  BlockId Current(BlockId b) const;
+
+ private:
+  // What an erased node was, its blocks included.
+  struct Saved;
+  Saved Save(NodeId n) const;
+  void Restore(const Saved& s, BlockId block, NodeId next);
+  // Puts n where a move away from it began.
+  std::function<void()> BackTo(NodeId n) const;
+
+  Graph& g_;
+  std::vector<std::function<void()>> journal_;
+  absl::flat_hash_map<NodeId, NodeId> nodes_;
+  absl::flat_hash_map<ValueId, ValueId> values_;
+  absl::flat_hash_map<BlockId, BlockId> blocks_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_ALIAS_EDITOR_H_

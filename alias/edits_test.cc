@@ -1,0 +1,339 @@
+// Edits followed in place: the database equals a fresh one after any sequence of them, and undo gives the graph back.
+#include <cstdlib>
+#include <random>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "smelt/alias/alias_db.h"
+#include "smelt/alias/editor.h"
+#include "smelt/alias/live_passes.h"
+#include "smelt/alias/random_program.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/core/op/effects.h"
+#include "smelt/core/op/schema.h"
+
+namespace smelt {
+namespace {
+
+std::unique_ptr<Graph> Parse(const std::string& text) {
+  ParseOptions o;
+  o.resolve_overload = [](absl::string_view name, absl::Span<const Type> types) {
+    return ResolveOverload(name, types);
+  };
+  absl::StatusOr<std::unique_ptr<Graph>> g = ParseGraph(text, o);
+  EXPECT_TRUE(g.ok()) << g.status().ToString() << "\n" << text;
+  return g.ok() ? *std::move(g) : nullptr;
+}
+
+NodeId NodeOf(const Graph& g, absl::string_view value) { return g.value(g.FindValue(value)).def; }
+
+TEST(EditorTest, UndoGivesBackAnErasedNodeWithItsBlocks) {
+  std::unique_ptr<Graph> g = Parse(R"(graph(%x : Tensor, %c : bool):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = prim::If(%c)
+    block0():
+      %b : Tensor = aten::relu(%x)
+      -> (%b)
+    block1():
+      %d : Tensor = aten::add(%x, %x, %1)
+      -> (%d)
+  %e : Tensor = aten::relu(%x)
+  return (%e)
+)");
+  const std::string before = PrintGraph(*g);
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  Editor edit(*g);
+  const NodeId n = NodeOf(*g, "a");
+  edit.Erase(n);
+  EXPECT_FALSE(g->IsLive(n));
+  EXPECT_TRUE(db->Verify().ok());
+  edit.UndoTo(0);
+  EXPECT_EQ(PrintGraph(*g), before);
+  EXPECT_FALSE(g->IsLive(n));
+  EXPECT_TRUE(g->IsLive(edit.Current(n)));
+  EXPECT_TRUE(db->Verify().ok()) << db->Verify();
+}
+
+TEST(EditorTest, UndoGoesBackToAnyMark) {
+  std::unique_ptr<Graph> g = Parse(R"(graph(%x : Tensor):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%a)
+  %c : Tensor = aten::relu(%b)
+  return (%c)
+)");
+  Editor edit(*g);
+  edit.ReplaceAllUses(g->FindValue("b"), g->FindValue("a"));
+  const std::string middle = PrintGraph(*g);
+  const Editor::Mark mark = edit.mark();
+  edit.Erase(NodeOf(*g, "b"));
+  edit.MoveBefore(NodeOf(*g, "c"), NodeOf(*g, "c"));
+  edit.UndoTo(mark);
+  EXPECT_EQ(PrintGraph(*g), middle);
+}
+
+TEST(EditorTest, AGroupIsTakenApartAgain) {
+  std::unique_ptr<Graph> g = Parse(R"(graph(%x : Tensor, %y : Tensor):
+  %a : Tensor = aten::mul(%x, %y)
+  %b : Tensor = aten::relu(%a)
+  %c : Tensor = aten::mul(%b, %x)
+  return (%c, %b)
+)");
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  const std::string before = PrintGraph(*g);
+  Editor edit(*g);
+  absl::StatusOr<NodeId> group =
+      edit.Group({NodeOf(*g, "a"), NodeOf(*g, "b"), NodeOf(*g, "c")}, OpName::Get("smelt::FusionGroup"));
+  ASSERT_TRUE(group.ok()) << group.status();
+  EXPECT_EQ(g->num_nodes(), 1);
+  EXPECT_EQ(g->node(*group).outputs.size(), 2u);
+  EXPECT_TRUE(db->Verify().ok()) << db->Verify();
+  EXPECT_FALSE(db->MayAlias(g->outputs()[0], g->outputs()[1]));
+  ASSERT_TRUE(edit.TakeApart(*group).ok());
+  EXPECT_EQ(g->num_nodes(), 3);
+  EXPECT_TRUE(VerifyGraph(*g).ok()) << VerifyGraph(*g);
+  EXPECT_TRUE(db->Verify().ok()) << db->Verify();
+  edit.UndoTo(0);
+  EXPECT_EQ(PrintGraph(*g), before);
+  EXPECT_TRUE(db->Verify().ok()) << db->Verify();
+}
+
+TEST(EditorTest, ABranchIsInlined) {
+  std::unique_ptr<Graph> g = Parse(R"(graph(%x : Tensor, %c : bool):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = prim::If(%c)
+    block0():
+      %b : Tensor = aten::relu(%x)
+      -> (%b)
+    block1():
+      -> (%x)
+  %e : Tensor = aten::add_(%a, %x, %1)
+  return (%e)
+)");
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  EXPECT_TRUE(db->HasWriters(g->FindValue("x")));
+  Editor edit(*g);
+  ASSERT_TRUE(edit.InlineBlock(NodeOf(*g, "a"), 0).ok());
+  EXPECT_TRUE(VerifyGraph(*g).ok()) << VerifyGraph(*g);
+  EXPECT_TRUE(db->Verify().ok()) << db->Verify();
+  EXPECT_FALSE(db->HasWriters(g->FindValue("x")));
+  edit.UndoTo(0);
+  EXPECT_TRUE(db->Verify().ok()) << db->Verify();
+  EXPECT_TRUE(db->HasWriters(g->FindValue("x")));
+}
+
+TEST(EditsTest, AnyEditsFollowedInPlaceGiveWhatAFreshBuildGives) {
+  const char* count = std::getenv("SMELT_ALIAS_PROGRAMS");
+  const int64_t programs = count != nullptr ? std::atoll(count) : 300;
+  int64_t edits = 0, failures = 0;
+  for (int64_t seed = 1; seed <= programs && failures < 3; ++seed) {
+    RandomProgramOptions o;
+    o.nodes = 4 + static_cast<int>(seed % 20);
+    o.typed_inputs = seed % 3 == 0;
+    o.geometry_changes = seed % 4 == 0;
+    const std::string text = RandomProgram(static_cast<uint64_t>(seed) + (1u << 29), o);
+    std::unique_ptr<Graph> g = Parse(text);
+    ASSERT_NE(g, nullptr);
+    const std::string before = PrintGraph(*g);
+    std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+    Editor edit(*g);
+    std::mt19937_64 rng(static_cast<uint64_t>(seed));
+    std::string trace;
+    auto check = [&](const std::string& what) {
+      ++edits;
+      trace += what + "\n";
+      absl::Status s = db->Verify();
+      if (!s.ok()) {
+        ADD_FAILURE() << "seed " << seed << ": " << s << "\n" << text << trace << PrintGraph(*g);
+        ++failures;
+        return false;
+      }
+      return true;
+    };
+    bool ok = true;
+    for (int step = 0; step < 12 && ok; ++step) {
+      std::vector<NodeId> nodes = g->AllNodes();
+      if (nodes.empty()) break;
+      const NodeId n = nodes[rng() % nodes.size()];
+      switch (rng() % 6) {
+        case 0: {  // erase what nobody uses
+          bool used = false;
+          for (ValueId v : g->node(n).outputs) used |= !g->value(v).uses.empty();
+          if (used || g->node(n).op.name() == "prim::Constant") continue;
+          const std::string what = "erase " + PrintNode(*g, n);
+          edit.Erase(n);
+          ok = check(what);
+          break;
+        }
+        case 1: {  // a pure node in between
+          std::vector<ValueId> tensors;
+          for (ValueId v : g->inputs()) {
+            if (g->value(v).type.IsTensor()) tensors.push_back(v);
+          }
+          for (NodeId m = g->node(n).prev; m.valid(); m = g->node(m).prev) {
+            for (ValueId v : g->node(m).outputs) {
+              if (g->value(v).type.IsTensor()) tensors.push_back(v);
+            }
+          }
+          if (tensors.empty()) continue;
+          const ValueId v = tensors[rng() % tensors.size()];
+          const bool write = rng() % 2 == 0;
+          NodeId made = edit.InsertBefore(n, OpName::Get(write ? "aten::relu_" : "aten::relu"), {v}, {Type::Tensor()});
+          ok = check("insert " + PrintNode(*g, made));
+          break;
+        }
+        case 2: {  // another value of the same type, made before in the same block
+          if (g->node(n).inputs.empty()) continue;
+          const uint32_t i = static_cast<uint32_t>(rng() % g->node(n).inputs.size());
+          const Type& type = g->value(g->node(n).inputs[i]).type;
+          if (!IsAliasingType(type)) continue;
+          std::vector<ValueId> candidates;
+          for (NodeId m = g->node(n).prev; m.valid(); m = g->node(m).prev) {
+            for (ValueId v : g->node(m).outputs) {
+              if (g->value(v).type == type) candidates.push_back(v);
+            }
+          }
+          if (candidates.empty()) continue;
+          const std::string what = "set input " + std::to_string(i) + " of " + PrintNode(*g, n);
+          edit.SetInput(n, i, candidates[rng() % candidates.size()]);
+          ok = check(what + " to that of " + PrintNode(*g, n));
+          break;
+        }
+        case 3: {  // a legal move
+          const std::vector<NodeId> block = g->Nodes(g->node(n).parent);
+          const NodeId m = block[rng() % block.size()];
+          if (n == m || !db->CanMoveBefore(n, m) || !db->MovesAlong(n, m).empty()) continue;
+          const std::string what = "move " + PrintNode(*g, n) + " before " + PrintNode(*g, m);
+          edit.MoveBefore(n, m);
+          ok = check(what);
+          break;
+        }
+        case 4: {  // one value for another everywhere
+          if (g->node(n).outputs.empty()) continue;
+          const ValueId from = g->node(n).outputs[0];
+          if (!g->value(from).type.IsTensor() || g->inputs().empty()) continue;
+          ValueId to;
+          for (ValueId v : g->inputs()) {
+            if (g->value(v).type.IsTensor()) to = v;
+          }
+          if (!to.valid()) continue;
+          const std::string what = "replace %" + g->value(from).name;
+          edit.ReplaceAllUses(from, to);
+          ok = check(what);
+          break;
+        }
+        default: {  // back to somewhere
+          if (edit.mark() == 0 || rng() % 3 != 0) continue;
+          edit.UndoTo(rng() % edit.mark());
+          ok = check("undo");
+          break;
+        }
+      }
+    }
+    if (!ok) continue;
+    edit.UndoTo(0);
+    if (!check("undo all")) continue;
+    EXPECT_EQ(PrintGraph(*g), before) << "seed " << seed << "\n" << trace;
+    // And the passes that ask while they edit.
+    RemoveMutations(*g, *db, edit);
+    if (!check("remove mutations")) continue;
+    GroupPointwise(*g, *db, edit);
+    if (!check("group")) continue;
+    absl::Status valid = VerifyGraph(*g);
+    EXPECT_TRUE(valid.ok()) << "seed " << seed << ": " << valid << "\n" << text << PrintGraph(*g);
+  }
+  std::printf("%lld edits\n", static_cast<long long>(edits));
+}
+
+TEST(LivePassesTest, RemovingMutationsChangesNoResult) {
+  int64_t removed = 0, failures = 0;
+  const char* count = std::getenv("SMELT_ALIAS_PROGRAMS");
+  const int64_t programs = count != nullptr ? std::atoll(count) : 400;
+  for (int64_t seed = 1; seed <= programs && failures < 3; ++seed) {
+    RandomProgramOptions o;
+    o.nodes = 4 + static_cast<int>(seed % 25);
+    o.typed_inputs = seed % 2 == 0;
+    o.geometry_changes = seed % 4 == 0;
+    const std::string text = RandomProgram(static_cast<uint64_t>(seed) + (1u << 28), o);
+    std::unique_ptr<Graph> original = Parse(text), g = Parse(text);
+    ASSERT_NE(g, nullptr);
+    std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+    Editor edit(*g);
+    removed += RemoveMutations(*g, *db, edit);
+    ASSERT_TRUE(VerifyGraph(*g).ok()) << text << PrintGraph(*g);
+    for (int run = 0; run < 4; ++run) {
+      Observed was, is;
+      RunProgram(*original, static_cast<uint64_t>(seed * 100 + run), false, &was);
+      RunProgram(*g, static_cast<uint64_t>(seed * 100 + run), false, &is);
+      if (was.complete != is.complete || (was.complete && was.result != is.result)) {
+        ADD_FAILURE() << "seed " << seed << "\n" << text << "after\n" << PrintGraph(*g);
+        ++failures;
+        break;
+      }
+    }
+  }
+  std::printf("%lld mutations removed\n", static_cast<long long>(removed));
+  EXPECT_GT(removed, 0);
+}
+
+TEST(LivePassesTest, AChainOfWritesOfFreshMemoryBecomesPure) {
+  std::unique_ptr<Graph> g = Parse(R"(graph(%x : Float(4, strides=[1])):
+  %1 : int = prim::Constant[value=1]()
+  %a : Float(4, strides=[1]) = aten::relu(%x)
+  %b : Float(4, strides=[1]) = aten::add_(%a, %x, %1)
+  %c : Float(4, strides=[1]) = aten::relu_(%a)
+  %d : Float(4, strides=[1]) = aten::mul(%a, %b)
+  return (%d)
+)");
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  Editor edit(*g);
+  EXPECT_EQ(RemoveMutations(*g, *db, edit), 2);
+  EXPECT_EQ(PrintGraph(*g), R"(graph(%x : Float(4, strides=[1])):
+  %1 : int = prim::Constant[value=1]()
+  %a : Float(4, strides=[1]) = aten::relu(%x)
+  %2 : Float(4, strides=[1]) = aten::add.Tensor(%a, %x, %1)
+  %0 : Float(4, strides=[1]) = aten::relu(%2)
+  %d : Float(4, strides=[1]) = aten::mul.Tensor(%0, %0)
+  return (%d)
+)");
+  EXPECT_TRUE(db->Verify().ok());
+}
+
+TEST(LivePassesTest, AWriteOfAnInputStays) {
+  std::unique_ptr<Graph> g = Parse(R"(graph(%x : Tensor):
+  %a : Tensor = aten::relu_(%x)
+  return (%a)
+)");
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  Editor edit(*g);
+  EXPECT_EQ(RemoveMutations(*g, *db, edit), 0);
+}
+
+TEST(LivePassesTest, NothingFusesAcrossAWrite) {
+  std::unique_ptr<Graph> g = Parse(R"(graph(%x : Tensor, %y : Tensor):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::mul(%x, %y)
+  %w : Tensor = aten::add_(%x, %y, %1)
+  %b : Tensor = aten::mul(%a, %w)
+  return (%b)
+)");
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  Editor edit(*g);
+  EXPECT_EQ(GroupPointwise(*g, *db, edit), 0);
+}
+
+TEST(LivePassesTest, AProducerMovesToItsOnlyConsumer) {
+  std::unique_ptr<Graph> g = Parse(R"(graph(%x : Tensor, %y : Tensor):
+  %a : Tensor = aten::mul(%x, %y)
+  %m : Tensor = aten::mm(%x, %y)
+  %b : Tensor = aten::relu(%a)
+  return (%b, %m)
+)");
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  Editor edit(*g);
+  EXPECT_EQ(GroupPointwise(*g, *db, edit), 1);
+  EXPECT_EQ(g->num_nodes(), 2);
+  EXPECT_TRUE(db->Verify().ok());
+}
+
+}  // namespace
+}  // namespace smelt

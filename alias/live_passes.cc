@@ -1,0 +1,209 @@
+#include "smelt/alias/live_passes.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "smelt/core/op/effects.h"
+#include "smelt/core/op/op_info.h"
+
+namespace smelt {
+
+namespace {
+
+std::vector<BlockId> AllBlocks(const Graph& g) {
+  std::vector<BlockId> out = {g.top()};
+  for (NodeId n : g.AllNodes()) {
+    for (BlockId b : g.node(n).blocks) out.push_back(b);
+  }
+  return out;
+}
+
+bool IsInPlace(const Node& n) {
+  const OpInfo& info = GetOpInfo(n.op);
+  return info.kind == OpKind::kInplace && static_cast<bool>(info.functional) && n.outputs.size() == 1 &&
+         n.inputs.size() >= 1 && n.op.name() != "aten::copy_";
+}
+
+// Whether the pure operator's result has the dtype of its first argument for certain.
+bool KeepsDtype(const Graph& g, const Node& n) {
+  const Type& self = g.value(n.inputs[0]).type;
+  const bool known = self.IsTensor() && self.tensor().dtype.has_value();
+  for (size_t i = 1; i < n.inputs.size(); ++i) {
+    const Type& t = g.value(n.inputs[i]).type;
+    if (t.IsTensor() && !(known && t.tensor().dtype == self.tensor().dtype)) return false;
+    if ((t.kind() == TypeKind::kFloat || t.kind() == TypeKind::kNumber || t.kind() == TypeKind::kComplex) && !known)
+      return false;
+  }
+  if (!known) return n.inputs.size() == 1 && (n.op.name() == "aten::relu_" || n.op.name() == "aten::neg_");
+  return IsFloating(*self.tensor().dtype);
+}
+
+class MutationRemover {
+ public:
+  MutationRemover(Graph& g, AliasDb& db, Editor& edit) : g_(g), db_(db), edit_(edit) {}
+
+  int64_t Run() {
+    for (BlockId b : AllBlocks(g_)) {
+      for (NodeId n = g_.block(b).first; n.valid();) {
+        const NodeId last = Allocation(n);
+        n = g_.node(last).next;
+      }
+    }
+    return removed_;
+  }
+
+ private:
+  // n and the in-place operators that can stand right behind it: made pure. Returns the last node that stands for them.
+  NodeId Allocation(NodeId n) {
+    if (g_.node(n).outputs.size() != 1 || !g_.node(n).blocks.empty()) return n;
+    const ValueId base = g_.node(n).outputs[0];
+    if (!g_.value(base).type.IsTensor() || !db_.OwnsItsMemory(base)) return n;
+    std::vector<NodeId> chain;
+    std::vector<ValueId> versions = {base};
+    absl::flat_hash_set<ValueId> known = {base};
+    NodeId last = n;
+    while (true) {
+      const NodeId writer = db_.FirstWriterAfter(base, last);
+      if (!writer.valid() || g_.node(writer).parent != g_.node(n).parent || !IsInPlace(g_.node(writer)) ||
+          !known.contains(g_.node(writer).inputs[0])) {
+        break;
+      }
+      if (g_.node(last).next != writer) {
+        if (!db_.CanMoveAfter(writer, last) || !db_.MovesAlong(writer, last).empty()) break;
+        edit_.MoveAfter(writer, last);
+      }
+      chain.push_back(writer);
+      versions.push_back(g_.node(writer).outputs[0]);
+      known.insert(versions.back());
+      last = writer;
+    }
+    if (chain.empty()) return n;
+    // Every other use comes after the last of them, and sees what it wrote.
+    absl::flat_hash_set<NodeId> members(chain.begin(), chain.end());
+    for (size_t i = 0; i + 1 < versions.size(); ++i) {
+      const std::vector<Use> uses(g_.value(versions[i]).uses.begin(), g_.value(versions[i]).uses.end());
+      for (const Use& u : uses) {
+        if (!members.contains(u.user)) edit_.SetInput(u.user, u.index, versions.back());
+      }
+    }
+    for (size_t i = 0; i < chain.size(); ++i) {
+      for (uint32_t k = 0; k < g_.node(chain[i]).inputs.size(); ++k) {
+        if (known.contains(g_.node(chain[i]).inputs[k])) edit_.SetInput(chain[i], k, versions[i]);
+      }
+    }
+    // The last first: then nothing changes twice.
+    NodeId end;
+    for (size_t i = chain.size(); i-- > 0;) {
+      const NodeId made = MakePure(chain[i]);
+      if (i + 1 == chain.size()) end = made;
+      ++removed_;
+    }
+    return end;
+  }
+
+  NodeId MakePure(NodeId n) {
+    const Node& node = g_.node(n);
+    const Type type = g_.value(node.outputs[0]).type;
+    const std::vector<ValueId> inputs(node.inputs.begin(), node.inputs.end());
+    const bool keeps = KeepsDtype(g_, node);
+    NodeId made = edit_.InsertBefore(n, GetOpInfo(node.op).functional, inputs, {keeps ? type : Type::Tensor()});
+    if (node.source != nullptr) g_.SetSource(made, node.source);
+    if (!keeps) {
+      const ValueId value = g_.node(made).outputs[0];
+      made = edit_.InsertBefore(n, OpName::Get("aten::copy"), {inputs[0], value, False()}, {type});
+    }
+    edit_.ReplaceAllUses(g_.node(n).outputs[0], g_.node(made).outputs[0]);
+    edit_.Erase(n);
+    return made;
+  }
+
+  ValueId False() {
+    if (!false_.valid()) {
+      const NodeId first = g_.block(g_.top()).first;
+      false_ = g_.node(edit_.InsertBefore(first, OpName::Get("prim::Constant"), {}, {Type::Bool()}, {{"value", false}}))
+                   .outputs[0];
+    }
+    return false_;
+  }
+
+  Graph& g_;
+  AliasDb& db_;
+  Editor& edit_;
+  ValueId false_;
+  int64_t removed_ = 0;
+};
+
+class Grouper {
+ public:
+  Grouper(Graph& g, AliasDb& db, Editor& edit) : g_(g), db_(db), edit_(edit) {}
+
+  int64_t Run() {
+    int64_t groups = 0;
+    for (BlockId b : AllBlocks(g_)) {
+      for (NodeId n = g_.block(b).last; n.valid();) {
+        if (!Fusible(n)) {
+          n = g_.node(n).prev;
+          continue;
+        }
+        std::vector<NodeId> members = Pull(n);
+        if (members.size() < 2) {
+          n = g_.node(n).prev;
+          continue;
+        }
+        absl::StatusOr<NodeId> group = edit_.Group(members, OpName::Get("smelt::FusionGroup"));
+        SMELT_CHECK(group.ok()) << group.status().ToString();
+        ++groups;
+        n = g_.node(*group).prev;
+      }
+    }
+    return groups;
+  }
+
+ private:
+  bool Fusible(NodeId n) const {
+    const Node& node = g_.node(n);
+    return node.blocks.empty() && GetOpInfo(node.op).kind == OpKind::kPointwise && GetOpEffects(node.op).pure;
+  }
+
+  // n and the producers that only the group uses, in program order, without others between them.
+  std::vector<NodeId> Pull(NodeId n) {
+    std::vector<NodeId> members = {n};
+    absl::flat_hash_set<NodeId> in = {n};
+    // Members are visited last to first; what is pulled stands before all that are in.
+    for (size_t at = 0; at < members.size(); ++at) {
+      const std::vector<ValueId> inputs(g_.node(members[at]).inputs.begin(), g_.node(members[at]).inputs.end());
+      for (size_t i = inputs.size(); i-- > 0;) {
+        const NodeId p = g_.value(inputs[i]).def;
+        if (in.contains(p) || g_.IsParam(p) || g_.node(p).parent != g_.node(n).parent || !Fusible(p)) continue;
+        bool only = true;
+        for (ValueId v : g_.node(p).outputs) {
+          for (const Use& u : g_.value(v).uses) only &= in.contains(u.user);
+        }
+        if (!only) continue;
+        const NodeId first = members.back();
+        if (g_.node(first).prev != p) {
+          if (!db_.CanMoveBefore(p, first) || !db_.MovesAlong(p, first).empty()) continue;
+          edit_.MoveBefore(p, first);
+        }
+        members.push_back(p);
+        in.insert(p);
+      }
+    }
+    std::reverse(members.begin(), members.end());
+    return members;
+  }
+
+  Graph& g_;
+  AliasDb& db_;
+  Editor& edit_;
+};
+
+}  // namespace
+
+int64_t RemoveMutations(Graph& g, AliasDb& db, Editor& edit) { return MutationRemover(g, db, edit).Run(); }
+int64_t GroupPointwise(Graph& g, AliasDb& db, Editor& edit) { return Grouper(g, db, edit).Run(); }
+
+}  // namespace smelt

@@ -1,0 +1,26 @@
+// Two passes that edit a graph while its alias database stays valid: each asks the database, edits, and goes on asking
+// the same one. Both are linear in what they change. They work on graphs of any types, TorchScript's text included; the
+// compiler itself uses functionalize/ and fuser/, which know more.
+#ifndef SMELT_ALIAS_LIVE_PASSES_H_
+#define SMELT_ALIAS_LIVE_PASSES_H_
+
+#include <cstdint>
+
+#include "smelt/alias/alias_db.h"
+#include "smelt/alias/editor.h"
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+// In-place operators on memory that the graph has just allocated become pure ones, where they can move right behind the
+// allocation (or behind each other). The result has the dtype of what was written: where types do not say that the pure
+// operator gives it, an aten::copy follows. Returns how many went.
+int64_t RemoveMutations(Graph& g, AliasDb& db, Editor& edit);
+
+// Pointwise operators whose results only the group uses are pulled into groups of at least two, each a node
+// smelt::FusionGroup, in every block. Returns how many groups there are.
+int64_t GroupPointwise(Graph& g, AliasDb& db, Editor& edit);
+
+}  // namespace smelt
+
+#endif  // SMELT_ALIAS_LIVE_PASSES_H_
