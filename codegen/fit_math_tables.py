@@ -116,9 +116,11 @@ emit("kAtan64", atan_tail, lambda z: max(z, mpf("1e-5")), 0, top, 11)
 erf_small = safe(lambda z: m.erf(m.sqrt(z)) / m.sqrt(z), 2 / m.sqrt(m.pi))
 emit("kErf64", erf_small, one, 0, 1, 13)
 emit("kErfSmall32", erf_small, one, 0, mpf("0.86"), 5)
-# erf(x) = 1 - exp(-x * P(x)) for 0.92 <= x <= 4, relative to erf(x) where that is what matters.
-log_erfc = lambda x: -m.log(m.erfc(x)) / x
-emit("kErfLarge32", log_erfc, lambda x: x * m.erfc(x), mpf("0.92"), mpf("3.95"), 6)
+# erf(x) = 1 - 2^(x * P(x)) for 0.92 <= x <= 4, relative to erf(x) where that is what matters; 2^r = 1 + r * P(r).
+log2_erfc = lambda x: m.log(m.erfc(x)) / m.log(2) / x
+emit("kErfLarge32", log2_erfc, lambda x: x * m.erfc(x), mpf("0.92"), mpf("3.95"), 5)
+power_tail = lambda r: (mpf(2) ** r - 1) / r if abs(r) > mpf("1e-12") else m.log(2)
+emit("kPower32", power_tail, lambda r: max(abs(r), mpf("1e-4")) / mpf(2) ** r, mpf("-0.5001"), mpf("0.5001"), 4)
 # erfc(x) = exp(-x^2) / (1 + 2x) * P((x - 4) / (x + 4)), 0 <= x <= 28
 erfcx = lambda x: m.exp(x * x) * m.erfc(x)
 

@@ -97,6 +97,15 @@ class CaseMaker {
       c_.launch.sizes.push_back(large ? Pick({0, 1, 3, 7, 16, 31, 64, 100, 133, 257, 700})
                                       : Pick({0, 1, 2, 3, 4, 5, 7, 17}));
       if (c_.launch.sizes.back() == 0 && Below(3)) c_.launch.sizes.back() = 5;
+      // Now and then enough for tiles of transposed operands and for reductions over many rows.
+      if (!large && Below(10) == 0 && d + 1 != s.parallel_rank - 1)
+        c_.launch.sizes.back() = Pick({33, 64, 70, 150, 209});
+    }
+    // The interpreter visits every point.
+    int64_t points = 1;
+    for (int64_t& n : c_.launch.sizes) {
+      if (points * n > 200000) n = 5;
+      points *= std::max<int64_t>(n, 1);
     }
     const int scalars = Below(3);
     for (int k = 0; k < scalars; ++k) {

@@ -106,30 +106,18 @@ Value* ScalarEmitter::FromFloat(Value* v, DType half) {
   return b_.CreateTrunc(b_.CreateOr(r, sign), i16);
 }
 
+// By way of int32, or int64: what does not fit there, and NaN, is its least value; then the low bits count.
 Value* ScalarEmitter::ToInteger(Value* v, DType to) {
-  Type* type = Like(v, TypeOf(to));
+  const bool wide = to == DType::kInt64;
   Type* real = v->getType();
-  const unsigned bits = 8 * ItemSize(to);
-  const bool is_signed = IsSigned(to);
-  // 2^(bits - 1) or 2^bits is exact in every floating point type; the range is [low, high).
-  const double high = std::ldexp(1.0, static_cast<int>(is_signed ? bits - 1 : bits));
-  const double low = is_signed ? -high : 0;
-  Value* not_above = b_.CreateFCmpOLT(v, ConstantFP::get(real, high));
-  // What truncates into the range: above low - 1 for the types where that is exact.
-  Value* not_below = b_.CreateFCmpOGE(v, ConstantFP::get(real, low));
-  Value* inside = b_.CreateSelect(b_.CreateAnd(not_above, not_below), v, Zero(real));
-  Value* r;
-  if (bits < 32) {
-    r = b_.CreateTrunc(b_.CreateFPToSI(inside, Like(v, b_.getInt32Ty())), type);
-  } else {
-    r = b_.CreateFPToSI(inside, type);
-  }
-  llvm::APInt most = is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits);
-  llvm::APInt least = is_signed ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getMinValue(bits);
-  Value* above = b_.CreateFCmpOGE(v, ConstantFP::get(real, high));
-  r = b_.CreateSelect(above, ConstantInt::get(type, most), r);
-  Value* below = b_.CreateFCmpULT(v, ConstantFP::get(real, low));  // NaN too
-  return b_.CreateSelect(below, ConstantInt::get(type, least), r);
+  Type* type = Like(v, wide ? b_.getInt64Ty() : b_.getInt32Ty());
+  const double limit = wide ? 0x1p63 : 0x1p31;
+  // What truncates to -limit from below it becomes -limit either way.
+  Value* fits = b_.CreateAnd(b_.CreateFCmpOGE(v, ConstantFP::get(real, -limit)),
+                             b_.CreateFCmpOLT(v, ConstantFP::get(real, limit)));
+  Value* r = b_.CreateFPToSI(b_.CreateSelect(fits, v, Zero(real)), type);
+  r = b_.CreateSelect(fits, r, ConstantInt::get(type, llvm::APInt::getSignedMinValue(wide ? 64 : 32)));
+  return b_.CreateTrunc(r, Like(v, TypeOf(to)));
 }
 
 Value* ScalarEmitter::Cast(Value* v, DType from, DType to) {

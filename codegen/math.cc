@@ -310,11 +310,12 @@ class Math {
   }
   Value* ExpTail(Value* r) { return is_double_ ? Poly2(r, kExp64) : Poly(r, kExp32); }
 
-  Value* Exp(Value* x) {
-    // Beyond these it is 0 or infinity anyway.
-    Value* clamped = AtLeast(AtMost(x, is_double_ ? 710 : 89), is_double_ ? -746 : -104.5);
+  // Beyond the limits it is 0 or infinity anyway.
+  Value* Exp(Value* x) { return ExpAtMostHuge(AtMost(x, is_double_ ? 710 : 89)); }
+  // For x that is not above what overflows.
+  Value* ExpAtMostHuge(Value* x) {
     Value *n, *r;
-    ReduceLn2(clamped, &n, &r);
+    ReduceLn2(AtLeast(x, is_double_ ? -746 : -104.5), &n, &r);
     Value* p = Fma(Mul(r, r), ExpTail(r), r);
     return Scale(Add(p, K(1)), n);
   }
@@ -343,18 +344,22 @@ class Math {
     return Select(Lt(Abs(x), K(is_double_ ? 0x1p-54 : 0x1p-25)), x, y);
   }
   Value* Sigmoid(Value* x) {
-    // e^-|x| <= 1: nothing overflows, and small results keep their bits.
-    Value* e = Exp(Neg(Abs(x)));
+    // e^-|x| <= 1: nothing overflows, and small results keep their bits. NaN goes through all of it.
+    Value* e = ExpAtMostHuge(Neg(Abs(x)));
     Value* top = Select(Lt(x, K(0)), e, K(1));
-    Value* r = Div(top, Add(e, K(1)));
-    return Select(IsNan(x), x, r);
+    return Div(top, Add(e, K(1)));
   }
   Value* Tanh(Value* x) {
-    // -t / (2 + t) with t = e^(-2|x|) - 1.
-    Value* a = AtMost(Abs(x), is_double_ ? 20 : 10);
-    Value* t = Expm1Core(Mul(a, K(-2)));
-    Value* y = Div(Neg(t), Add(t, K(2)));
-    return CopySign(y, x);
+    // t / (2 + t) with t = e^(-2|x|) - 1; the sign is that of x.
+    Value* a = Mul(AtMost(Abs(x), is_double_ ? 20 : 10), K(-2));
+    Value *n, *r;
+    ReduceLn2(a, &n, &r);
+    Value* q = is_double_ ? Poly2(r, kExpm164) : Poly(r, kExpm132);
+    Value* p = Fma(Mul(r, r), q, r);
+    // 2^n (1 + p) - 1
+    Value* power = f_.avx512 ? Scale(K(1), n) : PowerOfTwo(ToInt(Select(IsNan(x), K(0), n)));
+    Value* t = Fma(power, p, Sub(power, K(1)));
+    return CopySign(Div(t, Add(t, K(2))), x);
   }
   Value* Sinh(Value* x) {
     Value* a = Abs(x);
@@ -798,13 +803,13 @@ class Math {
     Value* a = AtMost(Abs(x), 3.95);
     Value* z = Mul(a, a);
     Value* small = Mul(a, Poly(z, kErfSmall32));
-    // 1 - exp(-a P(a)); the exponent is in [-18, -1], so that half of Exp is not needed.
-    Value* u = Neg(Mul(a, Poly(a, kErfLarge32)));
-    Value *n, *r;
-    ReduceLn2(u, &n, &r);
-    Value* p = Fma(Mul(r, r), ExpTail(r), r);
-    Value* power = PowerOfTwo(ToInt(Select(IsNan(x), K(0), n)));
-    Value* large = Sub(K(1), Fma(power, p, power));
+    // 1 - 2^(a P(a)); the exponent is in [-26, -1].
+    Value* u = Mul(a, Poly(a, kErfLarge32));
+    Value* n = Rint(u);
+    Value* r = Sub(u, n);
+    Value* p = Fma(r, Poly(r, kPower32), K(1));
+    Value* power = f_.avx512 ? Scale(p, n) : Mul(p, PowerOfTwo(ToInt(Select(IsNan(x), K(0), n))));
+    Value* large = Sub(K(1), power);
     Value* y = Select(Lt(a, K(0.9265)), small, large);
     y = Select(IsNan(x), x, y);
     return CopySign(y, x);

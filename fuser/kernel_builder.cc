@@ -419,6 +419,26 @@ void Builder::ArrangeDims(bool ordered) {
       for (size_t j = i; j > 0 && CompareStride(dims[j - 1], dims[j]) > 0; --j) std::swap(dims[j - 1], dims[j]);
     }
   }
+  // Transposed operands are read by tiles of the last two dims: the one along which most of them run comes last but
+  // one.
+  if (rank() == parallel_ && order[0].size() > 2) {
+    std::vector<int>& dims = order[0];
+    size_t best = dims.size() - 2;
+    int most = 0;
+    for (size_t k = dims.size() - 1; k-- > 0;) {
+      int count = 0;
+      for (size_t i = 0; i < ins_.size(); ++i) {
+        if (!reachable_[i] || ins_[i].op != KernelOp::kLoad) continue;
+        const std::vector<Expr>& coef = accesses_[ins_[i].access].coef;
+        count += coef[dims[k]] == Expr(1) && coef[dims.back()] != Expr(0);
+      }
+      if (count > most) {
+        most = count;
+        best = k;
+      }
+    }
+    std::rotate(dims.begin() + best, dims.begin() + best + 1, dims.end() - 1);
+  }
   // Neighbours a, b collapse where every use treats a as b's multiple.
   auto collapses = [&](int a, int b) {
     auto fits = [&](const std::vector<Expr>& coef) { return coef[a] == coef[b] * sizes_[b]; };

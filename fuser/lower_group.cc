@@ -262,8 +262,11 @@ class Lowering {
 
   absl::Status CollectRoots() {
     const Node& node = outer_.node(group_);
+    // While a group is being made nobody uses any of its results yet.
+    const bool in_use =
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !outer_.value(v).uses.empty(); });
     for (int k = 0; k < static_cast<int>(node.outputs.size()); ++k) {
-      const bool unused = node.outputs.size() > 1 && outer_.value(node.outputs[k]).uses.empty();
+      const bool unused = in_use && node.outputs.size() > 1 && outer_.value(node.outputs[k]).uses.empty();
       if (unused && !(k + 1 == static_cast<int>(node.outputs.size()) && roots_.empty())) continue;
       ValueId inner = is_group_ ? g_->outputs()[k] : node.outputs[k];
       if (!g_->value(inner).type.IsTensor()) return Unsupported(group_in_g(), "a result that is no tensor");
@@ -390,6 +393,10 @@ class Lowering {
     }
   }
 
+  static bool IsOneElement(const std::vector<Expr>& sizes) {
+    return std::all_of(sizes.begin(), sizes.end(), [](const Expr& e) { return e == Expr(1); });
+  }
+
   // Which dims the loop has, and the index of each root's value in them.
   absl::Status ChooseDomain() {
     p_sizes_.clear();
@@ -399,10 +406,11 @@ class Lowering {
     std::optional<Site> anchor;
     for (NodeId n : nodes_) {
       SMELT_ASSIGN_OR_RETURN(std::optional<Site> s, SiteOf(n));
-      if (s) {
-        anchor = std::move(s);
-        break;
-      }
+      if (!s || (anchor && IsOneElement(s->reduced))) continue;
+      // One that reduces over a single element fits into any loop.
+      const bool decides = !IsOneElement(s->reduced);
+      anchor = std::move(s);
+      if (decides) break;
     }
     std::optional<ActionDomain> action;
     for (const Root& r : roots_) {
@@ -909,7 +917,14 @@ class Lowering {
         }
       }
     }
-    SMELT_RETURN_IF_ERROR(CheckSite(n, site->reduced, outer));
+    const bool one = !m->is_scan && site->reduced != q_sizes_ && IsOneElement(site->reduced);
+    if (one) {
+      for (size_t d = 0; d < site->where.size(); ++d) {
+        if (site->where[d] < 0) in[d] = b_->Zero();
+      }
+    } else {
+      SMELT_RETURN_IF_ERROR(CheckSite(n, site->reduced, outer));
+    }
     SMELT_ASSIGN_OR_RETURN(int x, Eval(site->input, in, guard));
     std::vector<int> pre_args = {x};
     std::vector<int> scalars;
@@ -932,6 +947,12 @@ class Lowering {
     std::vector<int> post_args;
     for (size_t k = 0; k < m->combine.size(); ++k) {
       const ReduceKind kind = KindOf(m->combine[k]);
+      if (one) {
+        const bool index = kind == ReduceKind::kArgMin || kind == ReduceKind::kArgMax;
+        const bool truth = kind == ReduceKind::kAnd || kind == ReduceKind::kOr;
+        post_args.push_back(index ? b_->ConstInt(DType::kInt64, 0) : truth ? Convert(pre[k], DType::kBool) : pre[k]);
+        continue;
+      }
       if ((kind == ReduceKind::kArgMin || kind == ReduceKind::kArgMax) && flat < 0) {
         Affine a = b_->Zero();
         Expr stride = 1;

@@ -104,7 +104,6 @@ const std::map<std::string, const char*>& Known() {
       {"aten::sum", "the largest numbers cancel in PyTorch's order of summation alone"},
       {"aten::nansum", "the same"},
       {"aten::mean", "the same"},
-      {"aten::softmax.int", "the decomposition of a number"},
       {"aten::nll_loss_forward", "the total weight without reduction"},
       {"aten::view_copy", "the decomposition of sizes that need a copy"},
   };

@@ -14,8 +14,10 @@ namespace {
 
 // Plans bound to sizes seen lately; beyond that the one used longest ago goes.
 constexpr size_t kMaxBound = 64;
-// What one chunk of a launch moves: large against the cost of handing it out, small against a core's cache.
+// What one chunk of a launch moves at least: large against the cost of handing it out.
 constexpr int64_t kChunkBytes = 128 << 10;
+// Chunks a thread: some for those who finish early, few enough that kernels work on large tiles.
+constexpr int64_t kChunksAThread = 8;
 
 }  // namespace
 
@@ -72,6 +74,19 @@ void Executor::BindView(const ExecutablePlan& plan, int v, BoundPlan* b) {
     return;
   }
   out.state = BoundView::kGood;
+}
+
+// A tile's results do not depend on which tiles are computed with it, so threads may decide how tiles are cut.
+void Executor::Slice(int64_t bytes, BoundPlan::Launch* launch) const {
+  int64_t chunks = std::min<int64_t>(launch->tiles, 1);
+  if (!launch->sequential && width_ > 1 && launch->tiles > 1) {
+    chunks = std::clamp<int64_t>(bytes / kChunkBytes, 1, std::min(launch->tiles, kChunksAThread * width_));
+  }
+  launch->chunk = chunks > 0 ? (launch->tiles + chunks - 1) / chunks : 0;
+  // Where tiles are elements, no two chunks share a cache line; where they are rows, transposed operands are read by
+  // blocks of so many.
+  if (launch->chunk > 16) launch->chunk = (launch->chunk + 63) / 64 * 64;
+  launch->chunks = launch->chunk > 0 ? (launch->tiles + launch->chunk - 1) / launch->chunk : 0;
 }
 
 absl::Status Executor::BindNew(int index, BoundPlan* b) {
@@ -203,18 +218,7 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
       }
       launch.slow = slow;
       launch.tiles = b->values.value[l.tiles];
-      const int64_t bytes = b->values.value[l.bytes];
-      // Chunks by bytes, not by threads.
-      launch.chunks = launch.tiles;
-      if (launch.sequential) {
-        launch.chunks = std::min<int64_t>(launch.tiles, 1);
-      } else {
-        launch.chunks = std::clamp<int64_t>(bytes / kChunkBytes, 1, std::max<int64_t>(launch.tiles, 1));
-      }
-      launch.chunk = launch.chunks > 0 ? (launch.tiles + launch.chunks - 1) / launch.chunks : 0;
-      // Where tiles are elements, no two chunks share a cache line.
-      if (launch.chunk > 256) launch.chunk = (launch.chunk + 63) / 64 * 64;
-      launch.chunks = launch.chunk > 0 ? (launch.tiles + launch.chunk - 1) / launch.chunk : 0;
+      Slice(b->values.value[l.bytes], &launch);
     }
   }
   CheckSizesOnly(plan, b);

@@ -128,6 +128,7 @@ class Executor : public Instance {
   // --- bind.cc ---
   absl::StatusOr<BoundPlan*> Bind(int plan);
   absl::Status BindNew(int plan, BoundPlan* out);
+  void Slice(int64_t bytes, BoundPlan::Launch* launch) const;
   void BindView(const ExecutablePlan& plan, int v, BoundPlan* b);
   void CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b);
   absl::Status ReserveArena(int64_t bytes);

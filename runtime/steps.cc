@@ -182,10 +182,10 @@ absl::Status Executor::RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch
     }
     SMELT_ASSIGN_OR_RETURN(tiles, ExprValue(l.tiles));
     SMELT_ASSIGN_OR_RETURN(const int64_t bytes, ExprValue(l.bytes));
-    chunks = launch.sequential ? 1 : std::clamp<int64_t>(bytes / (128 << 10), 1, std::max<int64_t>(tiles, 1));
-    chunk = (tiles + chunks - 1) / chunks;
-    if (chunk > 256) chunk = (chunk + 63) / 64 * 64;
-    chunks = chunk > 0 ? (tiles + chunk - 1) / chunk : 0;
+    launch.tiles = tiles;
+    Slice(bytes, &launch);
+    chunk = launch.chunk;
+    chunks = launch.chunks;
   }
   if (tiles <= 0) return absl::OkStatus();
   ++stats_.kernel_launches;

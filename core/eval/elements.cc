@@ -24,10 +24,9 @@ void Store(char* p, M v) {
   std::memcpy(p, &v, sizeof(v));
 }
 
+// As x86 converts and PyTorch shows: what does not fit, and NaN, becomes the least value.
 int64_t Truncated(double d) {
-  if (std::isnan(d) || d < -0x1p63) return std::numeric_limits<int64_t>::min();
-  if (d >= 0x1p63) return std::numeric_limits<int64_t>::max();
-  return static_cast<int64_t>(d);
+  return d >= -0x1p63 && d < 0x1p63 ? static_cast<int64_t>(d) : std::numeric_limits<int64_t>::min();
 }
 
 template <typename T, typename From>
@@ -42,6 +41,17 @@ T To(From v) {
     return Truncated(v);
   } else {
     return static_cast<T>(v);
+  }
+}
+
+// To an integer of at most 32 bits: by way of int32 (see ScalarOp::kCast).
+template <typename T>
+int64_t Low32(T v) {
+  if constexpr (std::is_same_v<T, int64_t>) {
+    return v;
+  } else {
+    const double d = std::trunc(To<double>(v));
+    return d >= -0x1p31 && d < 0x1p31 ? static_cast<int64_t>(d) : std::numeric_limits<int32_t>::min();
   }
 }
 
@@ -84,13 +94,13 @@ void StoreAs(char* p, DType dtype, T value) {
     case DType::kBool:
       return Store<uint8_t>(p, value != T(0));
     case DType::kUInt8:
-      return Store<uint8_t>(p, static_cast<uint8_t>(To<int64_t>(value)));
+      return Store<uint8_t>(p, static_cast<uint8_t>(Low32(value)));
     case DType::kInt8:
-      return Store<int8_t>(p, static_cast<int8_t>(To<int64_t>(value)));
+      return Store<int8_t>(p, static_cast<int8_t>(Low32(value)));
     case DType::kInt16:
-      return Store<int16_t>(p, static_cast<int16_t>(To<int64_t>(value)));
+      return Store<int16_t>(p, static_cast<int16_t>(Low32(value)));
     case DType::kInt32:
-      return Store<int32_t>(p, static_cast<int32_t>(To<int64_t>(value)));
+      return Store<int32_t>(p, static_cast<int32_t>(Low32(value)));
     case DType::kInt64:
       return Store<int64_t>(p, To<int64_t>(value));
     case DType::kFloat16:

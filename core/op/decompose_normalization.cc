@@ -1,5 +1,6 @@
 // Softmax, normalizations, variances and norms. They compute in the compute dtype inside and round once at the end, as
 // PyTorch's kernels do.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -42,7 +43,8 @@ Values Softmax(Emit& e, const OpCall& call, bool log, bool safe) {
   } else if (safe) {
     result = e.Where(e.EqN(sum, 0), e.Fill(sum, 0), e.Div(exps, sum));
   } else {
-    result = e.Div(exps, sum);
+    // One division a row; the sum is at least 1 (or NaN), so that its inverse is a normal number.
+    result = e.Mul(exps, e.Op("aten::reciprocal", {sum}));
   }
   return std::vector<ValueId>{e.Cast(result, out)};
 }
@@ -289,7 +291,15 @@ Values Variance(Emit& e, const OpCall& call) {
   if (root) var = e.Sqrt(var);
   var = e.Cast(var, t);
   if (!with_mean) return std::vector<ValueId>{var};
-  return std::vector<ValueId>{var, e.Cast(keepdim ? mean : e.Mean(x, dims, false), t)};
+  if (!keepdim) {
+    // The same mean without the dims that it keeps: one pass for both.
+    std::vector<Expr> sizes;
+    for (int64_t d = 0; d < e.Rank(x); ++d) {
+      if (std::find(dims.begin(), dims.end(), d) == dims.end()) sizes.push_back(e.Sizes(x)[d]);
+    }
+    mean = e.View(mean, sizes);
+  }
+  return std::vector<ValueId>{var, e.Cast(mean, t)};
 }
 
 ValueId NormOf(Emit& e, ValueId x, double p, const std::vector<int64_t>& dims, bool keepdim) {

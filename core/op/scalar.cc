@@ -109,29 +109,11 @@ int Bits(DType t) { return t == DType::kBool ? 1 : 8 * ItemSize(t); }
 
 int64_t FloatToInt(DType t, double v) {
   if (t == DType::kBool) return v != 0;
-  int64_t low, high;
-  switch (t) {
-    case DType::kUInt8:
-      low = 0, high = 255;
-      break;
-    case DType::kInt8:
-      low = -128, high = 127;
-      break;
-    case DType::kInt16:
-      low = -32768, high = 32767;
-      break;
-    case DType::kInt32:
-      low = INT32_MIN, high = INT32_MAX;
-      break;
-    default:
-      low = INT64_MIN, high = INT64_MAX;
-      break;
-  }
-  if (std::isnan(v)) return low;
+  // As x86 converts and PyTorch shows: by way of 32 bits (int64: 64), whose least value stands for what does not fit.
+  const double limit = t == DType::kInt64 ? 0x1p63 : 0x1p31;
   v = std::trunc(v);
-  if (v <= static_cast<double>(low)) return low;
-  if (v >= static_cast<double>(high)) return high;
-  return static_cast<int64_t>(v);
+  const bool fits = v >= -limit && v < limit;
+  return WrapInt(t, fits ? static_cast<int64_t>(v) : t == DType::kInt64 ? INT64_MIN : INT32_MIN);
 }
 
 int64_t PowInt(DType t, int64_t base, int64_t exponent) {

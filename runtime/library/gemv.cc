@@ -53,40 +53,82 @@ struct F16 {
   static SMELT_INLINE float One(const uint16_t* p) { return HalfToFloat(*p); }
 };
 
-SMELT_INLINE float Sum(const Vec& v) {
-  float s[kLanes];
-  std::memcpy(s, &v, sizeof(s));
-  for (int step = kLanes / 2; step > 0; step /= 2) {
-    for (int i = 0; i < step; ++i) s[i] += s[i + step];
-  }
-  return s[0];
+// The sums of four vectors at a time, as neighbours.
+typedef float Four __attribute__((vector_size(16)));
+SMELT_INLINE void Sum4(const Vec& a, const Vec& b, const Vec& c, const Vec& d, float* to) {
+  const Vec ab = __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29) +
+                 __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+  const Vec cd = __builtin_shufflevector(c, d, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29) +
+                 __builtin_shufflevector(c, d, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+  const Vec all = __builtin_shufflevector(ab, cd, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+                  __builtin_shufflevector(ab, cd, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+  const Four sum =
+      (__builtin_shufflevector(all, all, 0, 1, 2, 3) + __builtin_shufflevector(all, all, 4, 5, 6, 7)) +
+      (__builtin_shufflevector(all, all, 8, 9, 10, 11) + __builtin_shufflevector(all, all, 12, 13, 14, 15));
+  std::memcpy(to, &sum, sizeof(sum));
 }
 
-// kRows rows at a time share each load of the matrix.
+// kRows rows at a time share each load of the matrix, kColumns columns each load of the rows. A column's sum is in the
+// same order wherever it falls.
+template <typename W, int kRows, int kColumns>
+SMELT_INLINE void TransposedBlock(int64_t k, const float* x, const typename W::T* w, int64_t ldw, float* y,
+                                  int64_t ldy) {
+  Vec acc0[kColumns][kRows] = {}, acc1[kColumns][kRows] = {};
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= k; i += 2 * kLanes) {
+    for (int m = 0; m < kRows; ++m) {
+      Vec x0, x1;
+      F32::Load(x + m * k + i, x0);
+      F32::Load(x + m * k + i + kLanes, x1);
+      for (int c = 0; c < kColumns; ++c) {
+        Vec w0, w1;
+        W::Load(w + c * ldw + i, w0);
+        W::Load(w + c * ldw + i + kLanes, w1);
+        acc0[c][m] += w0 * x0;
+        acc1[c][m] += w1 * x1;
+      }
+    }
+  }
+  for (int m = 0; m < kRows; ++m) {
+    float sums[4];
+    const Vec zero = {};
+    Sum4(acc0[0][m] + acc1[0][m], kColumns > 1 ? acc0[1 % kColumns][m] + acc1[1 % kColumns][m] : zero,
+         kColumns > 2 ? acc0[2 % kColumns][m] + acc1[2 % kColumns][m] : zero,
+         kColumns > 3 ? acc0[3 % kColumns][m] + acc1[3 % kColumns][m] : zero, sums);
+    for (int c = 0; c < kColumns; ++c) {
+      for (int64_t j = i; j < k; ++j) sums[c] += W::One(w + c * ldw + j) * x[m * k + j];
+      y[m * ldy + c] = sums[c];
+    }
+  }
+}
+
 template <typename W, int kRows>
 SMELT_INLINE void Transposed(int64_t k, const float* x, const typename W::T* w, int64_t ldw, int64_t begin, int64_t end,
                              float* y, int64_t ldy) {
-  for (int64_t n = begin; n < end; ++n) {
-    const typename W::T* row = w + n * ldw;
-    Vec acc0[kRows] = {}, acc1[kRows] = {};
-    int64_t i = 0;
-    for (; i + 2 * kLanes <= k; i += 2 * kLanes) {
-      Vec w0, w1;
-      W::Load(row + i, w0);
-      W::Load(row + i + kLanes, w1);
-      for (int m = 0; m < kRows; ++m) {
-        Vec x0, x1;
-        F32::Load(x + m * k + i, x0);
-        F32::Load(x + m * k + i + kLanes, x1);
-        acc0[m] += w0 * x0;
-        acc1[m] += w1 * x1;
+  int64_t n = begin;
+  if (kRows <= 2) {
+    for (; n + 4 <= end; n += 4) TransposedBlock<W, kRows, kRows <= 2 ? 4 : 1>(k, x, w + n * ldw, ldw, y + n, ldy);
+  }
+  for (; n < end; ++n) TransposedBlock<W, kRows, 1>(k, x, w + n * ldw, ldw, y + n, ldy);
+}
+
+// kVectors vectors of columns; even and odd rows of the matrix are summed apart.
+template <typename W, int kRows, int kVectors>
+SMELT_INLINE void PlainBlock(int64_t k, const float* x, const typename W::T* w, int64_t ldw, float* y, int64_t ldy) {
+  Vec acc[2][kRows][kVectors] = {};
+  for (int64_t i = 0; i < k; i += 2) {
+    for (int odd = 0; odd < 2 && i + odd < k; ++odd) {
+      for (int v = 0; v < kVectors; ++v) {
+        Vec line;
+        W::Load(w + (i + odd) * ldw + v * kLanes, line);
+        for (int m = 0; m < kRows; ++m) acc[odd][m][v] += line * x[m * k + i + odd];
       }
     }
-    for (int m = 0; m < kRows; ++m) {
-      const Vec both = acc0[m] + acc1[m];
-      float sum = Sum(both);
-      for (int64_t j = i; j < k; ++j) sum += W::One(row + j) * x[m * k + j];
-      y[m * ldy + n] = sum;
+  }
+  for (int m = 0; m < kRows; ++m) {
+    for (int v = 0; v < kVectors; ++v) {
+      const Vec sum = acc[0][m][v] + acc[1][m][v];
+      std::memcpy(y + m * ldy + v * kLanes, &sum, sizeof(Vec));
     }
   }
 }
@@ -94,28 +136,15 @@ SMELT_INLINE void Transposed(int64_t k, const float* x, const typename W::T* w, 
 template <typename W, int kRows>
 SMELT_INLINE void Plain(int64_t k, const float* x, const typename W::T* w, int64_t ldw, int64_t begin, int64_t end,
                         float* y, int64_t ldy) {
+  constexpr int kWide = kRows == 1 ? 4 : 2;
   int64_t n = begin;
-  for (; n + 2 * kLanes <= end; n += 2 * kLanes) {
-    Vec acc0[kRows] = {}, acc1[kRows] = {};
-    for (int64_t i = 0; i < k; ++i) {
-      Vec w0, w1;
-      W::Load(w + i * ldw + n, w0);
-      W::Load(w + i * ldw + n + kLanes, w1);
-      for (int m = 0; m < kRows; ++m) {
-        acc0[m] += w0 * x[m * k + i];
-        acc1[m] += w1 * x[m * k + i];
-      }
-    }
-    for (int m = 0; m < kRows; ++m) {
-      std::memcpy(y + m * ldy + n, &acc0[m], sizeof(Vec));
-      std::memcpy(y + m * ldy + n + kLanes, &acc1[m], sizeof(Vec));
-    }
-  }
+  for (; n + kWide * kLanes <= end; n += kWide * kLanes) PlainBlock<W, kRows, kWide>(k, x, w + n, ldw, y + n, ldy);
+  for (; n + kLanes <= end; n += kLanes) PlainBlock<W, kRows, 1>(k, x, w + n, ldw, y + n, ldy);
   for (; n < end; ++n) {
     for (int m = 0; m < kRows; ++m) {
-      float sum = 0;
-      for (int64_t i = 0; i < k; ++i) sum += x[m * k + i] * W::One(w + i * ldw + n);
-      y[m * ldy + n] = sum;
+      float sum[2] = {0, 0};
+      for (int64_t i = 0; i < k; ++i) sum[i % 2] += x[m * k + i] * W::One(w + i * ldw + n);
+      y[m * ldy + n] = sum[0] + sum[1];
     }
   }
 }

@@ -1,0 +1,26 @@
+// What one thread of this machine can move and compute.
+#ifndef SMELT_BENCH_ROOFLINE_H_
+#define SMELT_BENCH_ROOFLINE_H_
+
+#include <cstdint>
+#include <functional>
+
+namespace smelt::bench {
+
+// Seconds a call of f: the least over batches of at least 0.2 ms, `budget` seconds in all.
+double MinSeconds(const std::function<void()>& f, double budget);
+
+// From here on the calling thread's CPU time is measured, which does not run while others have the core.
+void UseCpuTime();
+
+class Roofline {
+ public:
+  // Seconds to read and write so many bytes at least, with ordinary or non-temporal stores, whichever is faster;
+  // measured once for each size.
+  double MoveSeconds(double read_bytes, double written_bytes);
+  double FlopsPerSecond();  // float32 multiply-adds, counted as two
+};
+
+}  // namespace smelt::bench
+
+#endif  // SMELT_BENCH_ROOFLINE_H_

@@ -1,0 +1,253 @@
+// Reductions over rows while the columns are vectorized. Few rows: a chunk of columns at a time runs through all
+// phases, accumulators in registers. Many: memory is read row after row, as it lies, and accumulators of a tile of
+// columns are kept in buffers; what phases hand to later ones is, too.
+#include <algorithm>
+
+#include "smelt/codegen/kernel_emitter.h"
+
+namespace smelt {
+
+using llvm::AllocaInst;
+using llvm::Type;
+using llvm::Value;
+
+namespace {
+
+constexpr int kRowsAtOnce = 8;
+// Rows (of the innermost reduced dim) from which on memory is read row after row.
+constexpr int64_t kManyRows = 128;
+constexpr int64_t kBufferBytes = 40 << 10;
+constexpr int64_t kMostColumns = 2048;
+
+}  // namespace
+
+// What phases hand to later ones, and how many columns a tile has so that all buffers stay in the nearest cache.
+void KernelEmitter::PlanStreams() {
+  streams_ = columns_ && lanes_ > 1 && s_.reduction_rank > 0;
+  kept_.assign(s_.instrs.size(), nullptr);
+  if (!streams_) return;
+  std::vector<bool> later(s_.instrs.size(), false);
+  for (const KernelPhase& phase : s_.phases) {
+    for (int i : phase.instrs) {
+      for (int o : s_.instrs[i].operands) later[o] = later[o] || phase_of_[o] != phase_of_[i];
+    }
+  }
+  // What is the same for all columns is computed before the loop over them, where that is possible.
+  std::vector<bool> hoisted(s_.instrs.size(), false);
+  for (const KernelPhase& phase : s_.phases) {
+    if (phase.inner) continue;
+    for (int i : phase.instrs) hoisted[i] = CanHoist(i, hoisted);
+  }
+  int64_t bytes = 0;
+  std::vector<int> keep;
+  for (size_t i = 0; i < s_.instrs.size(); ++i) {
+    const KernelInstr& in = s_.instrs[i];
+    if (in.op == KernelOp::kScan) streams_ = false;
+    if (in.op == KernelOp::kReduce) {
+      const int item = ItemSize(s_.instrs[in.operands[0]].type);
+      bytes += item * (IsSumLike(in) ? 3 : 1) + (IsArgKind(in.reduce) ? 8 : 0);
+    }
+    if (later[i] && !hoisted[i]) {
+      keep.push_back(static_cast<int>(i));
+      bytes += ItemSize(in.type);
+    }
+  }
+  stream_columns_ = std::min(kMostColumns, kBufferBytes / std::max<int64_t>(bytes, 1) / 64 * 64);
+  streams_ = streams_ && stream_columns_ >= 64;
+  if (!streams_) return;
+  for (int i : keep) kept_[i] = Buffer(MemType(s_.instrs[i].type));
+}
+
+AllocaInst* KernelEmitter::Buffer(Type* element) {
+  return Temporary(llvm::ArrayType::get(element, stream_columns_ + lanes_));
+}
+
+// The vector of a buffer for the chunk that the loop is at. Buffers are longer than tiles: masks do not matter.
+Value* KernelEmitter::BufferPlace(AllocaInst* buffer, Value* at) {
+  return b_.CreateGEP(buffer->getAllocatedType()->getArrayElementType(), buffer, b_.CreateSub(at, tile_begin_));
+}
+Value* KernelEmitter::LoadBuffer(AllocaInst* buffer, Value* at) {
+  Type* element = buffer->getAllocatedType()->getArrayElementType();
+  return b_.CreateAlignedLoad(Vec(element, lanes_), BufferPlace(buffer, at),
+                              llvm::Align(std::max(1u, element->getScalarSizeInBits() / 8)));
+}
+void KernelEmitter::StoreBuffer(AllocaInst* buffer, Value* at, Value* v) {
+  Type* element = buffer->getAllocatedType()->getArrayElementType();
+  b_.CreateAlignedStore(v, BufferPlace(buffer, at), llvm::Align(std::max(1u, element->getScalarSizeInBits() / 8)));
+}
+void KernelEmitter::Keep(const std::vector<int>& instrs) {
+  for (int i : instrs) {
+    if (!kept_[i] || s_.instrs[i].op == KernelOp::kReduce) continue;
+    StoreBuffer(kept_[i], chunk_, ToMemory(s_.instrs[i].type, Splat(Get(i, 0))));
+  }
+}
+// What of earlier phases `instrs` need.
+void KernelEmitter::LoadKept(const std::vector<int>& instrs) {
+  std::vector<bool> loaded(s_.instrs.size(), false);
+  for (int i : instrs) {
+    for (int o : s_.instrs[i].operands) {
+      if (!kept_[o] || loaded[o] || phase_of_[o] == phase_of_[i]) continue;
+      loaded[o] = true;
+      SetAll(o, FromMemory(s_.instrs[o].type, LoadBuffer(kept_[o], chunk_)));
+    }
+  }
+}
+
+// Calls body(place) for each vector of the tile's buffers.
+void KernelEmitter::ForBuffers(const std::function<void(Value*)>& body) {
+  For(tile_begin_, tile_end_, b_.getInt64(lanes_), body);
+}
+
+void KernelEmitter::StreamColumns(Value* lo, Value* hi) {
+  const std::vector<Value*> addr = addr_, idx = idx_;
+  vals_.assign(1, std::vector<Value*>(s_.instrs.size(), nullptr));
+  ready_.assign(s_.instrs.size(), false);
+  For(lo, hi, b_.getInt64(stream_columns_), [&](Value* begin) {
+    tile_begin_ = begin;
+    tile_end_ = Min(hi, b_.CreateAdd(begin, b_.getInt64(stream_columns_)));
+    for (const KernelPhase& phase : s_.phases) {
+      addr_ = addr;
+      idx_ = idx;
+      loop_instrs_ = phase.instrs;
+      if (phase.inner) {
+        StreamPhase(phase);
+        continue;
+      }
+      vals_.assign(1, vals_[0]);
+      Hoist(phase.instrs, ready_);
+      for (int i : phase.instrs) ready_[i] = ready_[i] || hoisted_[i];
+      ChunkLoop(
+          tile_begin_, tile_end_, 1,
+          [&](int) {
+            LoadKept(phase.instrs);
+            EmitInstrs(phase.instrs, 1);
+            Keep(phase.instrs);
+          },
+          nullptr, HasStores(phase.instrs));
+      hoisted_.clear();
+    }
+  });
+  addr_ = addr;
+  idx_ = idx;
+}
+
+void KernelEmitter::StreamPhase(const KernelPhase& phase) {
+  const std::vector<int>& instrs = phase.instrs;
+  StartReductions(instrs, 1);
+  for (int i : instrs) {
+    const KernelInstr& in = s_.instrs[i];
+    if (in.op != KernelOp::kReduce) continue;
+    State& state = states_[i];
+    auto make = [&](AllocaInst* variable) { return Buffer(BufferElement(variable)); };
+    state.acc_buffer = make(state.acc[0]);
+    if (IsArgKind(in.reduce)) state.index_buffer = make(state.index[0]);
+    if (IsSumLike(in)) {
+      state.wide_buffer = make(state.wide[0]);
+      state.error_buffer = make(state.error[0]);
+    }
+  }
+  // Between the variables of the current chunk, which hold what StartReductions stored, and the buffers.
+  auto save = [&](Value* at, bool sums) {
+    for (int i : instrs) {
+      if (s_.instrs[i].op != KernelOp::kReduce) continue;
+      State& state = states_[i];
+      auto one = [&](AllocaInst* buffer, AllocaInst* variable) { StoreBuffer(buffer, at, Widened(Load(variable))); };
+      one(state.acc_buffer, state.acc[0]);
+      if (state.index_buffer) one(state.index_buffer, state.index[0]);
+      if (sums && state.wide_buffer) {
+        one(state.wide_buffer, state.wide[0]);
+        one(state.error_buffer, state.error[0]);
+      }
+    }
+  };
+  auto restore = [&](Value* at, bool sums) {
+    for (int i : instrs) {
+      if (s_.instrs[i].op != KernelOp::kReduce) continue;
+      State& state = states_[i];
+      auto one = [&](AllocaInst* buffer, AllocaInst* variable) {
+        Value* v = LoadBuffer(buffer, at);
+        Type* type = variable->getAllocatedType();
+        if (v->getType() != type) v = b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()));
+        b_.CreateStore(v, variable);
+      };
+      one(state.acc_buffer, state.acc[0]);
+      if (state.index_buffer) one(state.index_buffer, state.index[0]);
+      if (sums && state.wide_buffer) {
+        one(state.wide_buffer, state.wide[0]);
+        one(state.error_buffer, state.error[0]);
+      }
+    }
+  };
+  ForBuffers([&](Value* at) { save(at, true); });
+  const std::vector<Value*> known = vals_[0];
+  const std::vector<bool> ready = ready_;
+  // `count` rows from row q on of the innermost reduced dim.
+  auto rows = [&](int count) {
+    return [&, count](Value* q) {
+      const std::vector<Value*> addr = addr_;
+      AddIndex(s_.rank() - 1, q);
+      vals_.assign(count, known);
+      row_copies_ = count;
+      Hoist(instrs, ready);
+      ChunkLoop(
+          tile_begin_, tile_end_, 1,
+          [&](int) {
+            restore(chunk_, false);
+            LoadKept(instrs);
+            EmitInstrs(instrs, count);
+            save(chunk_, false);
+          },
+          nullptr, HasStores(instrs));
+      hoisted_.clear();
+      row_copies_ = 0;
+      addr_ = addr;
+    };
+  };
+  const bool sums = HasSums(instrs);
+  Nest(
+      s_.parallel_rank, s_.rank() - 1,
+      [&] {
+        Value* n = size_[s_.rank() - 1];
+        For(b_.getInt64(0), n, b_.getInt64(kSumBlock), [&](Value* block) {
+          Value* end = Min(n, b_.CreateAdd(block, b_.getInt64(kSumBlock)));
+          Value* whole = block;
+          // Where rows are stored, too, one at a time: each has its own first aligned place.
+          if (!HasStores(instrs)) {
+            whole = b_.CreateAdd(block, b_.CreateAnd(b_.CreateSub(end, block), b_.getInt64(-kRowsAtOnce)));
+            For(block, whole, b_.getInt64(kRowsAtOnce), rows(kRowsAtOnce));
+          }
+          For(whole, end, b_.getInt64(1), rows(1));
+          if (!sums) return;
+          vals_.assign(1, known);
+          ForBuffers([&](Value* at) {
+            restore(at, true);
+            FlushSums(instrs, 1);
+            save(at, true);
+          });
+        });
+      },
+      nullptr);
+  vals_.assign(1, known);
+  ForBuffers([&](Value* at) {
+    restore(at, true);
+    FinishReductions(instrs, 1);
+    for (int i : instrs) {
+      if (s_.instrs[i].op == KernelOp::kReduce && kept_[i])
+        StoreBuffer(kept_[i], at, ToMemory(s_.instrs[i].type, Get(i, 0)));
+    }
+  });
+  vals_.assign(1, known);
+}
+
+// Bools are kept as bytes.
+Value* KernelEmitter::Widened(Value* v) {
+  return v->getType()->getScalarSizeInBits() == 1 ? b_.CreateZExt(v, v->getType()->getWithNewType(i8_)) : v;
+}
+Type* KernelEmitter::BufferElement(AllocaInst* variable) {
+  Type* element = variable->getAllocatedType()->getScalarType();
+  return element->getScalarSizeInBits() == 1 ? i8_ : element;
+}
+
+Value* KernelEmitter::HasManyRows() { return b_.CreateICmpSGE(size_[s_.rank() - 1], b_.getInt64(kManyRows)); }
+
+}  // namespace smelt

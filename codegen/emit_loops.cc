@@ -1,0 +1,424 @@
+// The loop nests of a kernel and the loop over the vectorized dim.
+#include <algorithm>
+#include <utility>
+
+#include "smelt/codegen/kernel_emitter.h"
+#include "smelt/core/base/check.h"
+
+namespace smelt {
+
+using llvm::AllocaInst;
+using llvm::BasicBlock;
+using llvm::Type;
+using llvm::Value;
+
+bool KernelEmitter::CanHoist(int i, const std::vector<bool>& done) const {
+  const KernelInstr& in = s_.instrs[i];
+  if (varying_[i] || in.op == KernelOp::kStore || in.op == KernelOp::kReduce || in.op == KernelOp::kScan) return false;
+  for (int o : in.operands) {
+    if (!done[o]) return false;
+  }
+  if (in.op != KernelOp::kLoad) return true;
+  const int cls = s_.params[in.param].alias_class;
+  for (size_t q = 0; q < s_.params.size(); ++q) {
+    // A store of this very kernel may change what the load sees.
+    if (written_[q] && (cls < 0 || s_.params[q].alias_class < 0 || s_.params[q].alias_class == cls)) return false;
+  }
+  return true;
+}
+
+void KernelEmitter::Hoist(const std::vector<int>& instrs, const std::vector<bool>& ready) {
+  std::vector<bool> done = ready;
+  hoisted_.assign(s_.instrs.size(), false);
+  Value* chunk = std::exchange(chunk_, nullptr);
+  const int lanes = std::exchange(active_lanes_, 1);
+  std::vector<bool> now(s_.instrs.size(), false);
+  for (int i : instrs) {
+    if (!CanHoist(i, done)) continue;
+    if (row_copies_ > 0) {
+      for (int u = 0; u < row_copies_; ++u) Set(i, u, EmitInstr(i, u));
+    } else {
+      SetAll(i, EmitInstr(i, 0));
+    }
+    done[i] = now[i] = true;
+  }
+  hoisted_ = std::move(now);
+  chunk_ = chunk;
+  active_lanes_ = lanes;
+}
+
+void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::function<void(int)>& body,
+                              const std::function<void()>& flush, bool stores) {
+  const int lanes = active_lanes_;
+  const bool keep_chunk = chunk_ != nullptr;
+  SMELT_CHECK(!keep_chunk);
+  if (lanes == 1) {
+    auto all = [&](Value* from, Value* to) {
+      For(from, to, b_.getInt64(1), [&](Value* i) {
+        SetLoopIndex(i);
+        body(1);
+      });
+    };
+    if (!flush) {
+      all(lo, hi);
+    } else {
+      For(lo, hi, b_.getInt64(kSumBlock), [&](Value* i) {
+        Value* end = b_.CreateAdd(i, b_.getInt64(kSumBlock));
+        all(i, Min(hi, end));
+        If(b_.CreateICmpSLT(end, hi), flush);
+      });
+    }
+    chunk_ = nullptr;
+    return;
+  }
+  const int64_t step = static_cast<int64_t>(copies) * lanes;
+  AllocaInst* at = Variable(i64_);
+  b_.CreateStore(lo, at);
+  auto main = [&](bool non_temporal) {
+    non_temporal_ = non_temporal;
+    auto run = [&](Value* from, Value* to) {
+      // While a whole step fits.
+      For(from, b_.CreateSub(to, b_.getInt64(step - 1)), b_.getInt64(step), [&](Value* i) {
+        SetLoopIndex(i);
+        body(copies);
+        b_.CreateStore(b_.CreateAdd(i, b_.getInt64(step)), at);
+      });
+    };
+    if (flush) {
+      // Whole blocks of kSumBlock steps; the last may be short.
+      For(Load(at), b_.CreateSub(hi, b_.getInt64(step - 1)), b_.getInt64(step * kSumBlock), [&](Value* i) {
+        Value* end = b_.CreateAdd(i, b_.getInt64(step * kSumBlock));
+        run(i, Min(hi, end));
+        // The last block's sums are added when the phase ends.
+        If(b_.CreateICmpSLT(end, hi), flush);
+      });
+    } else {
+      run(Load(at), hi);
+    }
+    non_temporal_ = false;
+    chunk_ = nullptr;
+  };
+  auto masked = [&](Value* count) {
+    Value* i = Load(at);
+    SetLoopIndex(i);
+    count_ = count;
+    mask_ = MaskOf(count, lanes);
+    body(1);
+    count_ = mask_ = nullptr;
+    chunk_ = nullptr;
+    b_.CreateStore(b_.CreateAdd(i, count), at);
+  };
+  Value* non_temporal = nullptr;
+  Value* head = nullptr;
+  if (stores) NonTemporalHead(lo, &non_temporal, &head);
+  if (!non_temporal) {
+    main(false);
+    const bool middle = copies > 1 && !f_.avx512;
+    if (middle) {
+      // Without cheap masks, what is left of a step runs vector by vector first.
+      For(Load(at), b_.CreateSub(hi, b_.getInt64(lanes - 1)), b_.getInt64(lanes), [&](Value* i) {
+        SetLoopIndex(i);
+        body(1);
+        b_.CreateStore(b_.CreateAdd(i, b_.getInt64(lanes)), at);
+      });
+      chunk_ = nullptr;
+    }
+    BasicBlock* check = Block("rest");
+    BasicBlock* part = Block("part");
+    BasicBlock* done = Block("done");
+    b_.CreateBr(check);
+    b_.SetInsertPoint(check);
+    Value* left = b_.CreateSub(hi, Load(at));
+    b_.CreateCondBr(b_.CreateICmpSGT(left, b_.getInt64(0)), part, done);
+    b_.SetInsertPoint(part);
+    masked(Min(left, b_.getInt64(lanes)));
+    b_.CreateBr(check);
+    b_.SetInsertPoint(done);
+    return;
+  }
+  // A few elements first, until stores are aligned; then one of the two main loops; then what is left. One masked body
+  // serves both ends.
+  uses_non_temporal_ = true;
+  AllocaInst* skip = Variable(i64_);
+  b_.CreateStore(Min(head, b_.CreateSub(hi, lo)), skip);
+  BasicBlock* check = Block("check");
+  BasicBlock* part = Block("part");
+  BasicBlock* whole = Block("whole");
+  BasicBlock* some = Block("some");
+  BasicBlock* done = Block("done");
+  b_.CreateBr(check);
+  b_.SetInsertPoint(check);
+  Value* left = b_.CreateSub(hi, Load(at));
+  Value* first = Load(skip);
+  Value* is_head = b_.CreateICmpSGT(first, b_.getInt64(0));
+  BasicBlock* not_head = Block("aligned");
+  llvm::PHINode* count = llvm::PHINode::Create(i64_, 2, "", part);
+  count->addIncoming(first, check);
+  b_.CreateCondBr(is_head, part, not_head);
+  b_.SetInsertPoint(not_head);
+  b_.CreateCondBr(b_.CreateICmpSGE(left, b_.getInt64(step)), whole, some);
+  b_.SetInsertPoint(some);
+  count->addIncoming(Min(left, b_.getInt64(lanes)), some);
+  b_.CreateCondBr(b_.CreateICmpSGT(left, b_.getInt64(0)), part, done);
+  b_.SetInsertPoint(part);
+  b_.CreateStore(b_.getInt64(0), skip);
+  masked(count);
+  b_.CreateBr(check);
+  b_.SetInsertPoint(whole);
+  IfElse(
+      non_temporal,
+      [&]() -> Value* {
+        main(true);
+        return nullptr;
+      },
+      [&]() -> Value* {
+        main(false);
+        return nullptr;
+      });
+  b_.CreateBr(check);
+  b_.SetInsertPoint(done);
+}
+
+void KernelEmitter::SetLoopIndex(Value* i) {
+  chunk_ = i;
+  idx_[loop_dim_] = i;
+}
+
+void KernelEmitter::NonTemporalHead(Value* lo, Value** use, Value** head) {
+  *use = *head = nullptr;
+  Value* all = nullptr;
+  for (size_t p = 0; p < s_.params.size(); ++p) {
+    if (!nt_launch_[p]) continue;
+    bool here = false;
+    for (int i : loop_instrs_)
+      here = here || (s_.instrs[i].op == KernelOp::kStore && s_.instrs[i].param == static_cast<int>(p) &&
+                      IsLastStore(s_.instrs[i]));
+    if (!here) continue;
+    const int item = ItemSize(s_.params[p].dtype);
+    const int64_t bytes = std::min(64, active_lanes_ * item);
+    Value* a = b_.CreatePtrToInt(b_.CreateGEP(MemType(s_.params[p].dtype), addr_[p], lo), i64_);
+    Value* elements = b_.CreateUDiv(b_.CreateAnd(b_.CreateNeg(a), b_.getInt64(bytes - 1)), b_.getInt64(item));
+    all = all ? b_.CreateAnd(all, nt_launch_[p]) : nt_launch_[p];
+    if (*head) {
+      all = b_.CreateAnd(all, b_.CreateICmpEQ(*head, elements));
+    } else {
+      *head = elements;
+    }
+  }
+  if (!all) return;
+  *use = all;
+  *head = b_.CreateSelect(all, *head, b_.getInt64(0));
+}
+
+void KernelEmitter::ForTiles(const std::function<void()>& body) {
+  const int dims = columns_ ? s_.parallel_rank - 1 : s_.parallel_rank;
+  std::vector<AllocaInst*> index(dims);
+  Value* rest = begin_;
+  for (int d = dims - 1; d >= 0; --d) {
+    index[d] = Variable(i64_);
+    b_.CreateStore(d ? b_.CreateURem(rest, size_[d]) : rest, index[d]);
+    if (d) rest = b_.CreateUDiv(rest, size_[d]);
+  }
+  const std::vector<Value*> addr = addr_;
+  For(begin_, end_, b_.getInt64(1), [&](Value*) {
+    addr_ = addr;
+    std::vector<Value*> now;
+    for (int d = 0; d < dims; ++d) now.push_back(Load(index[d]));
+    for (int d = 0; d < dims; ++d) AddIndex(d, now[d]);
+    body();
+    Value* carry = nullptr;
+    for (int d = dims - 1; d >= 0; --d) {
+      Value* next = b_.CreateAdd(now[d], carry ? carry : b_.getInt64(1));
+      if (d) {
+        Value* wraps = b_.CreateICmpSGE(next, size_[d]);
+        carry = b_.CreateZExt(wraps, i64_);
+        next = b_.CreateSelect(wraps, b_.getInt64(0), next);
+      }
+      b_.CreateStore(next, index[d]);
+    }
+  });
+  addr_ = addr;
+}
+
+void KernelEmitter::Nest(int from, int to, const std::function<void()>& body, const std::function<void()>& flush) {
+  if (from == to) return body();
+  const std::vector<Value*> addr = addr_;
+  auto run = [&](Value* lo, Value* hi) {
+    For(lo, hi, b_.getInt64(1), [&](Value* i) {
+      addr_ = addr;
+      AddIndex(from, i);
+      Nest(from + 1, to, body, flush);
+    });
+    addr_ = addr;
+  };
+  if (!flush || from + 1 != to) return run(b_.getInt64(0), size_[from]);
+  For(b_.getInt64(0), size_[from], b_.getInt64(kSumBlock), [&](Value* i) {
+    run(i, Min(size_[from], b_.CreateAdd(i, b_.getInt64(kSumBlock))));
+    flush();
+  });
+}
+
+// A row's values that are kept in a result's memory until the result itself is stored (the exponentials of a softmax)
+// are kept in a buffer instead, where the row fits into it: the result's memory is then written once, past the cache.
+void KernelEmitter::PlanScratch() {
+  has_scratch_.assign(s_.params.size(), false);
+  scratch_.assign(s_.params.size(), nullptr);
+  if (columns_ || s_.reduction_rank != 1 || lanes_ == 1) return;
+  for (size_t p = 0; p < s_.params.size(); ++p) {
+    if (!written_[p] || !s_.params[p].is_read || s_.params[p].strides[loop_dim_] != StrideClass::kUnit) continue;
+    int first = -1, last = -1, stores = 0;
+    bool ok = true;
+    for (size_t i = 0; i < s_.instrs.size(); ++i) {
+      const KernelInstr& in = s_.instrs[i];
+      if ((in.op != KernelOp::kStore && in.op != KernelOp::kLoad) || in.param != static_cast<int>(p)) continue;
+      ok = ok && !in.has_offset && !in.has_guard;
+      if (in.op == KernelOp::kLoad) {
+        ok = ok && stores == 1 && phase_of_[i] > phase_of_[first];
+        continue;
+      }
+      if (stores++ == 0) first = static_cast<int>(i);
+      last = static_cast<int>(i);
+    }
+    has_scratch_[p] = ok && stores == 2 && phase_of_[last] > phase_of_[first] && s_.phases[phase_of_[first]].inner &&
+                      s_.phases[phase_of_[last]].inner;
+  }
+}
+bool KernelEmitter::IsLastStore(const KernelInstr& in) const {
+  if (!has_scratch_[in.param]) return true;
+  for (const KernelInstr* k = &in + 1; k < s_.instrs.data() + s_.instrs.size(); ++k) {
+    if (k->op == KernelOp::kStore && k->param == in.param) return false;
+  }
+  return true;
+}
+
+bool KernelEmitter::HasSums(const std::vector<int>& instrs) const {
+  return std::any_of(instrs.begin(), instrs.end(), [&](int i) { return IsSumLike(s_.instrs[i]); });
+}
+
+bool KernelEmitter::HasStores(const std::vector<int>& instrs) const {
+  return std::any_of(instrs.begin(), instrs.end(), [&](int i) { return s_.instrs[i].op == KernelOp::kStore; });
+}
+
+int KernelEmitter::Copies(int cost, bool reduces) {
+  if (reduces) return cost <= 4 ? 8 : cost <= 12 ? 4 : cost <= 120 ? 2 : 1;
+  return cost <= 12 ? 4 : cost <= 400 ? 2 : 1;
+}
+
+void KernelEmitter::EmitColumns() {
+  active_lanes_ = lanes_;
+  std::vector<int> outer, all;
+  bool reduces = false;
+  for (const KernelPhase& phase : s_.phases) {
+    all.insert(all.end(), phase.instrs.begin(), phase.instrs.end());
+    if (!phase.inner) outer.insert(outer.end(), phase.instrs.begin(), phase.instrs.end());
+    reduces = reduces || phase.inner;
+  }
+  const int copies = lanes_ == 1 ? 1 : Copies(CostOf(all), reduces);
+  auto chunks = [&](Value* lo, Value* hi) -> Value* {
+    vals_.assign(copies, std::vector<Value*>(s_.instrs.size(), nullptr));
+    loop_instrs_ = all;
+    Hoist(outer, std::vector<bool>(s_.instrs.size(), false));
+    ChunkLoop(lo, hi, copies, [&](int n) { EmitColumnChunk(n); }, nullptr, HasStores(all));
+    hoisted_.clear();
+    return nullptr;
+  };
+  auto row = [&](Value* lo, Value* hi) {
+    if (!streams_) {
+      chunks(lo, hi);
+      return;
+    }
+    auto stream = [&]() -> Value* {
+      StreamColumns(lo, hi);
+      return nullptr;
+    };
+    IfElse(HasManyRows(), stream, [&] { return chunks(lo, hi); });
+  };
+  if (s_.parallel_rank == 1) {
+    row(begin_, end_);
+    return;
+  }
+  if (has_tiles_) return If(b_.CreateICmpSGT(size_[loop_dim_], b_.getInt64(0)), [&] { EmitTiles(row); });
+  If(b_.CreateICmpSGT(size_[loop_dim_], b_.getInt64(0)),
+     [&] { ForTiles([&] { row(b_.getInt64(0), size_[loop_dim_]); }); });
+}
+
+void KernelEmitter::EmitColumnChunk(int copies) {
+  for (const KernelPhase& phase : s_.phases) {
+    if (!phase.inner) {
+      EmitInstrs(phase.instrs, copies);
+      continue;
+    }
+    StartReductions(phase.instrs, copies);
+    std::function<void()> flush;
+    if (HasSums(phase.instrs)) flush = [&, copies] { FlushSums(phase.instrs, copies); };
+    Nest(s_.parallel_rank, s_.rank(), [&] { EmitInstrs(phase.instrs, copies); }, flush);
+    FinishReductions(phase.instrs, copies);
+  }
+}
+
+void KernelEmitter::EmitRowMode() {
+  Value* fits = nullptr;
+  std::vector<AllocaInst*> scratch(s_.params.size(), nullptr);
+  for (size_t p = 0; p < scratch.size(); ++p) {
+    if (!has_scratch_[p]) continue;
+    scratch[p] = Temporary(llvm::ArrayType::get(MemType(s_.params[p].dtype), kScratchElements));
+    fits = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kScratchElements));
+  }
+  ForTiles([&] {
+    for (size_t p = 0; p < scratch.size(); ++p) {
+      if (scratch[p]) scratch_[p] = b_.CreateSelect(fits, scratch[p], addr_[p]);
+    }
+    active_lanes_ = 1;
+    hoisted_.clear();
+    vals_.assign(1, std::vector<Value*>(s_.instrs.size(), nullptr));
+    for (const KernelPhase& phase : s_.phases) {
+      if (!phase.inner) {
+        active_lanes_ = 1;
+        EmitInstrs(phase.instrs, 1);
+        continue;
+      }
+      EmitRowPhase(phase);
+    }
+  });
+}
+
+void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
+  const bool scans =
+      std::any_of(phase.instrs.begin(), phase.instrs.end(), [&](int i) { return s_.instrs[i].op == KernelOp::kScan; });
+  bool reduces = false;
+  for (int i : phase.instrs) reduces = reduces || s_.instrs[i].op == KernelOp::kReduce;
+  // A scan runs in order, one element after the other.
+  active_lanes_ = scans ? 1 : lanes_;
+  const int copies = active_lanes_ == 1 ? 1 : Copies(CostOf(phase.instrs), reduces);
+  const std::vector<Value*> known = vals_[0];
+  std::vector<bool> ready(s_.instrs.size());
+  for (size_t i = 0; i < ready.size(); ++i) ready[i] = known[i] != nullptr;
+  vals_.assign(copies, known);
+  loop_instrs_ = phase.instrs;
+  StartReductions(phase.instrs, copies);
+  std::function<void()> flush;
+  if (HasSums(phase.instrs)) flush = [&, copies] { FlushSums(phase.instrs, copies); };
+  Value* n = size_[loop_dim_];
+  If(b_.CreateICmpSGT(n, b_.getInt64(0)), [&] {
+    Nest(
+        s_.parallel_rank, s_.rank() - 1,
+        [&] {
+          Hoist(phase.instrs, ready);
+          ChunkLoop(
+              b_.getInt64(0), n, copies, [&](int k) { EmitInstrs(phase.instrs, k); }, flush, HasStores(phase.instrs));
+        },
+        flush);
+  });
+  hoisted_.clear();
+  vals_.assign(copies, known);
+  FinishReductions(phase.instrs, copies);
+  // Only what later phases may use is left.
+  std::vector<Value*> after = known;
+  for (int i : phase.instrs) {
+    if (s_.instrs[i].op == KernelOp::kReduce) after[i] = vals_[0][i];
+  }
+  vals_.assign(1, after);
+  active_lanes_ = 1;
+}
+
+}  // namespace smelt

@@ -1,0 +1,228 @@
+// Loads and stores: where an access lies, as a vector, lane by lane, masked, guarded, past the cache.
+#include <algorithm>
+
+#include "llvm/IR/Intrinsics.h"
+#include "smelt/codegen/kernel_emitter.h"
+
+namespace smelt {
+
+using llvm::AllocaInst;
+using llvm::BasicBlock;
+using llvm::Type;
+using llvm::Value;
+
+void KernelEmitter::AddIndex(int dim, Value* index) {
+  idx_[dim] = index;
+  for (size_t p = 0; p < s_.params.size(); ++p) {
+    if (stride_[p][dim]) addr_[p] = b_.CreateGEP(i8_, addr_[p], b_.CreateMul(index, stride_[p][dim]));
+  }
+}
+
+Value* KernelEmitter::Address(int param, int u, bool past_scratch) {
+  Value* a = has_scratch_[param] && !past_scratch ? scratch_[param] : addr_[param];
+  if (row_copies_ > 0) {
+    Value* row = stride_[param][s_.rank() - 1];
+    if (u && row) a = b_.CreateGEP(i8_, a, b_.CreateMul(row, b_.getInt64(u)));
+    u = 0;
+  }
+  if (!chunk_ || !stride_[param][loop_dim_]) return a;
+  if (LoopClass(param) == StrideClass::kUnit) {
+    Type* t = MemType(s_.params[param].dtype);
+    a = b_.CreateGEP(t, a, chunk_);
+    return u ? b_.CreateConstGEP1_64(t, a, static_cast<int64_t>(u) * active_lanes_) : a;
+  }
+  Value* i = u ? b_.CreateAdd(chunk_, b_.getInt64(static_cast<int64_t>(u) * active_lanes_)) : chunk_;
+  return b_.CreateGEP(i8_, a, b_.CreateMul(i, stride_[param][loop_dim_]));
+}
+
+Value* KernelEmitter::StrideAlongLoop(int param) {
+  Value* s = chunk_ && loop_dim_ >= 0 ? stride_[param][loop_dim_] : nullptr;
+  return s ? s : b_.getInt64(0);
+}
+
+bool KernelEmitter::UnitAlongLoop(int param) const {
+  return chunk_ && loop_dim_ >= 0 && LoopClass(param) == StrideClass::kUnit;
+}
+
+Value* KernelEmitter::FromMemory(DType t, Value* v) {
+  return t == DType::kBool ? b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType())) : v;
+}
+
+Value* KernelEmitter::ToMemory(DType t, Value* v) {
+  return t == DType::kBool ? b_.CreateZExt(v, v->getType()->getWithNewType(i8_)) : v;
+}
+
+Value* KernelEmitter::PlusOffset(Value* address, DType t, Value* offset) {
+  return b_.CreateGEP(i8_, address, b_.CreateMul(offset, b_.getInt64(ItemSize(t))));
+}
+
+Value* KernelEmitter::EmitLoad(const KernelInstr& in, int u) {
+  Value* offset = in.has_offset ? Get(in.operands[0], u) : nullptr;
+  Value* guard = in.has_guard ? Get(in.operands.back(), u) : nullptr;
+  Type* element = MemType(in.type);
+  const llvm::Align align(ItemSize(in.type));
+  const bool vector_offset = offset && offset->getType()->isVectorTy();
+  const bool vector_guard = guard && guard->getType()->isVectorTy();
+  const bool moves = chunk_ && stride_[in.param][loop_dim_];
+  if (active_lanes_ == 1 || (!moves && !vector_offset && !vector_guard)) {
+    auto load = [&]() -> Value* {
+      Value* a = Address(in.param, u);
+      if (offset) a = PlusOffset(a, in.type, offset);
+      return b_.CreateAlignedLoad(element, a, align);
+    };
+    Value* v = guard ? IfElse(guard, load, [&] { return llvm::Constant::getNullValue(element); }) : load();
+    return FromMemory(in.type, v);
+  }
+  Type* type = Vec(element, active_lanes_);
+  if (UnitAlongLoop(in.param) && !vector_offset) {
+    Value* a = Address(in.param, u);
+    if (offset) a = PlusOffset(a, in.type, offset);
+    if (!guard && !mask_) return FromMemory(in.type, b_.CreateAlignedLoad(type, a, align));
+    Value* m = CombinedMask(guard);
+    if (MasksNatively(element)) {
+      return FromMemory(in.type, b_.CreateMaskedLoad(type, a, align, m, llvm::Constant::getNullValue(type)));
+    }
+    auto slow = [&] { return LoadLanes(in, type, a, b_.getInt64(ItemSize(in.type)), nullptr, guard); };
+    if (mask_) return FromMemory(in.type, slow());
+    return FromMemory(in.type, IfElse(All(m), [&]() -> Value* { return b_.CreateAlignedLoad(type, a, align); }, slow));
+  }
+  Value* a = Address(in.param, u);
+  if (offset && !vector_offset) a = PlusOffset(a, in.type, offset);
+  Value* stride = StrideAlongLoop(in.param);
+  Value* offsets = vector_offset ? offset : nullptr;
+  if (mask_ || guard) return FromMemory(in.type, LoadLanes(in, type, a, stride, offsets, guard));
+  auto lanes = [&]() -> Value* {
+    Value* v = llvm::PoisonValue::get(type);
+    for (int k = 0; k < active_lanes_; ++k) {
+      v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(element, LaneAddress(in, a, stride, offsets, k), align), k);
+    }
+    return v;
+  };
+  if (offsets || !moves || active_lanes_ < 4) return FromMemory(in.type, lanes());
+  // Every other element: the even ones of the first vector, the odd ones of that which ends with the last.
+  auto pairs = [&]() -> Value* {
+    std::vector<int> mask;
+    for (int k = 0; k < active_lanes_ / 2; ++k) mask.push_back(2 * k);
+    for (int k = 0; k < active_lanes_ / 2; ++k) mask.push_back(active_lanes_ + 2 * k + 1);
+    Value* last = b_.CreateConstGEP1_64(element, a, active_lanes_ - 1);
+    return b_.CreateShuffleVector(b_.CreateAlignedLoad(type, a, align), b_.CreateAlignedLoad(type, last, align), mask);
+  };
+  Value* two = b_.CreateICmpEQ(stride, b_.getInt64(2 * ItemSize(in.type)));
+  return FromMemory(in.type, IfElse(two, pairs, lanes));
+}
+
+Value* KernelEmitter::LaneAddress(const KernelInstr& in, Value* a, Value* stride, Value* offsets, int k) {
+  a = b_.CreateGEP(i8_, a, b_.CreateMul(stride, b_.getInt64(k)));
+  return offsets ? PlusOffset(a, in.type, b_.CreateExtractElement(offsets, k)) : a;
+}
+
+Value* KernelEmitter::CombinedMask(Value* guard) {
+  if (!guard) return mask_;
+  guard = Splat(guard);
+  return mask_ ? b_.CreateAnd(guard, mask_) : guard;
+}
+
+void KernelEmitter::ForLanes(const KernelInstr& in, Value* a, Value* stride, Value* offsets, Value* guard,
+                             const std::function<void(Value*, Value*)>& body) {
+  AllocaInst* offset_memory = nullptr;
+  AllocaInst* guard_memory = nullptr;
+  if (offsets) {
+    offset_memory = Temporary(offsets->getType());
+    b_.CreateStore(offsets, offset_memory);
+  }
+  if (guard) {
+    guard_memory = Temporary(Vec(i8_, active_lanes_));
+    b_.CreateStore(b_.CreateZExt(Splat(guard), Vec(i8_, active_lanes_)), guard_memory);
+  }
+  For(b_.getInt64(0), count_ ? count_ : b_.getInt64(active_lanes_), b_.getInt64(1), [&](Value* k) {
+    auto access = [&] {
+      Value* at = b_.CreateGEP(i8_, a, b_.CreateMul(stride, k));
+      if (offsets) at = PlusOffset(at, in.type, b_.CreateLoad(i64_, b_.CreateGEP(i64_, offset_memory, k)));
+      body(k, at);
+    };
+    if (!guard) return access();
+    If(b_.CreateICmpNE(b_.CreateLoad(i8_, b_.CreateGEP(i8_, guard_memory, k)), b_.getInt8(0)), access);
+  });
+}
+
+Value* KernelEmitter::LoadLanes(const KernelInstr& in, Type* type, Value* a, Value* stride, Value* offsets,
+                                Value* guard) {
+  Type* element = MemType(in.type);
+  AllocaInst* memory = Temporary(type);
+  b_.CreateStore(llvm::Constant::getNullValue(type), memory);
+  ForLanes(in, a, stride, offsets, guard, [&](Value* k, Value* at) {
+    b_.CreateStore(b_.CreateAlignedLoad(element, at, llvm::Align(ItemSize(in.type))), b_.CreateGEP(element, memory, k));
+  });
+  return b_.CreateLoad(type, memory);
+}
+
+void KernelEmitter::EmitStore(const KernelInstr& in, int u) {
+  Value* value = ToMemory(in.type, Get(in.operands[0], u));
+  Value* offset = in.has_offset ? Get(in.operands[1], u) : nullptr;
+  Value* guard = in.has_guard ? Get(in.operands.back(), u) : nullptr;
+  Type* element = MemType(in.type);
+  const llvm::Align align(ItemSize(in.type));
+  const bool vector_offset = offset && offset->getType()->isVectorTy();
+  if (active_lanes_ == 1) {
+    auto store = [&] {
+      Value* a = Address(in.param, u, IsLastStore(in));
+      if (offset) a = PlusOffset(a, in.type, offset);
+      b_.CreateAlignedStore(value, a, align);
+    };
+    if (guard) {
+      If(guard, store);
+    } else {
+      store();
+    }
+    return;
+  }
+  value = Splat(value);
+  Value* a = Address(in.param, u, IsLastStore(in));
+  if (offset && !vector_offset) a = PlusOffset(a, in.type, offset);
+  auto slow = [&](Value* stride, Value* offsets) {
+    AllocaInst* memory = Temporary(value->getType());
+    b_.CreateStore(value, memory);
+    ForLanes(in, a, stride, offsets, guard, [&](Value* k, Value* at) {
+      b_.CreateAlignedStore(b_.CreateLoad(element, b_.CreateGEP(element, memory, k)), at, align);
+    });
+  };
+  if (UnitAlongLoop(in.param) && !vector_offset) {
+    if (!guard && !mask_) {
+      if (non_temporal_ && nt_launch_[in.param] && IsLastStore(in)) {
+        const unsigned bytes = std::min(64, active_lanes_ * ItemSize(in.type));
+        llvm::StoreInst* s = b_.CreateAlignedStore(value, a, llvm::Align(bytes));
+        s->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                       llvm::MDNode::get(c_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+      } else {
+        b_.CreateAlignedStore(value, a, align);
+      }
+      return;
+    }
+    Value* m = CombinedMask(guard);
+    if (MasksNatively(element)) {
+      b_.CreateMaskedStore(value, a, align, m);
+      return;
+    }
+    Value* step = b_.getInt64(ItemSize(in.type));
+    if (mask_) return slow(step, nullptr);
+    IfElse(
+        All(m),
+        [&]() -> Value* {
+          b_.CreateAlignedStore(value, a, align);
+          return nullptr;
+        },
+        [&]() -> Value* {
+          slow(step, nullptr);
+          return nullptr;
+        });
+    return;
+  }
+  Value* stride = StrideAlongLoop(in.param);
+  Value* offsets = vector_offset ? offset : nullptr;
+  if (mask_ || guard) return slow(stride, offsets);
+  for (int k = 0; k < active_lanes_; ++k) {
+    b_.CreateAlignedStore(b_.CreateExtractElement(value, k), LaneAddress(in, a, stride, offsets, k), align);
+  }
+}
+
+}  // namespace smelt

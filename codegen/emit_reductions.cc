@@ -1,0 +1,266 @@
+// Reductions and scans: accumulators, how they combine, how sums stay accurate.
+#include <utility>
+
+#include "smelt/codegen/kernel_emitter.h"
+
+namespace smelt {
+
+using llvm::AllocaInst;
+using llvm::BasicBlock;
+using llvm::Type;
+using llvm::Value;
+
+Value* KernelEmitter::Identity(const KernelInstr& in, DType t, Type* type) {
+  switch (in.reduce) {
+    case ReduceKind::kSum:
+    case ReduceKind::kOr:
+      return llvm::Constant::getNullValue(type);
+    case ReduceKind::kProd:
+      return IsFloating(t) ? llvm::ConstantFP::get(type, 1.0) : static_cast<Value*>(llvm::ConstantInt::get(type, 1));
+    case ReduceKind::kAnd:
+      return llvm::Constant::getAllOnesValue(type);
+    default: {
+      const bool min = in.reduce == ReduceKind::kMin || in.reduce == ReduceKind::kArgMin;
+      if (IsFloating(t)) return llvm::ConstantFP::getInfinity(type, !min);
+      const unsigned bits = type->getScalarSizeInBits();
+      if (bits == 1) return min ? llvm::Constant::getAllOnesValue(type) : llvm::Constant::getNullValue(type);
+      const bool is_signed = IsSigned(t);
+      llvm::APInt v = min ? (is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits))
+                          : (is_signed ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getMinValue(bits));
+      return llvm::ConstantInt::get(type, v);
+    }
+  }
+}
+
+Type* KernelEmitter::AccumulatorType(const KernelInstr& in) {
+  const DType t = s_.instrs[in.operands[0]].type;
+  // A running sum of float32 is kept in float64, as PyTorch's cumsum keeps it.
+  const bool wide = in.op == KernelOp::kScan && t == DType::kFloat32 &&
+                    (in.reduce == ReduceKind::kSum || in.reduce == ReduceKind::kProd);
+  return Vec(wide ? b_.getDoubleTy() : scalar_.TypeOf(t), active_lanes_);
+}
+
+void KernelEmitter::StartReductions(const std::vector<int>& instrs, int copies) {
+  for (int i : instrs) {
+    const KernelInstr& in = s_.instrs[i];
+    if (in.op != KernelOp::kReduce && in.op != KernelOp::kScan) continue;
+    State& state = states_[i];
+    state = State();
+    const DType t = s_.instrs[in.operands[0]].type;
+    Type* type = AccumulatorType(in);
+    for (int u = 0; u < copies; ++u) {
+      auto variable = [&](Type* of, Value* first) {
+        AllocaInst* a = Variable(of);
+        b_.CreateStore(first, a);
+        return a;
+      };
+      state.acc.push_back(variable(type, Identity(in, t, type)));
+      if (IsArgKind(in.reduce)) {
+        // No index yet: larger than any, so that the first element wins over the identity of equal value.
+        Type* it = Vec(i64_, active_lanes_);
+        state.index.push_back(variable(it, llvm::ConstantInt::get(it, llvm::APInt::getSignedMaxValue(64))));
+      }
+      if (IsSumLike(in) && (columns_ || u == 0)) {
+        state.wide.push_back(variable(type, llvm::Constant::getNullValue(type)));
+        state.error.push_back(variable(type, llvm::Constant::getNullValue(type)));
+      }
+    }
+  }
+}
+
+Value* KernelEmitter::Combine(ReduceKind kind, DType t, Value* a, Value* v) {
+  const bool real = IsFloating(t);
+  switch (kind) {
+    case ReduceKind::kSum:
+      return real ? b_.CreateFAdd(a, v) : b_.CreateAdd(a, v);
+    case ReduceKind::kProd:
+      return real ? b_.CreateFMul(a, v) : b_.CreateMul(a, v);
+    case ReduceKind::kAnd:
+      return b_.CreateAnd(a, v);
+    case ReduceKind::kOr:
+      return b_.CreateOr(a, v);
+    default: {
+      const bool min = kind == ReduceKind::kMin;
+      if (!real) {
+        const bool is_signed = IsSigned(t);
+        auto p = min ? (is_signed ? llvm::CmpInst::ICMP_SLT : llvm::CmpInst::ICMP_ULT)
+                     : (is_signed ? llvm::CmpInst::ICMP_SGT : llvm::CmpInst::ICMP_UGT);
+        return b_.CreateSelect(b_.CreateICmp(p, v, a), v, a);
+      }
+      // v where it is better or NaN; a that is NaN stays, since nothing compares with it.
+      Value* better = min ? b_.CreateFCmpOLT(v, a) : b_.CreateFCmpOGT(v, a);
+      return b_.CreateSelect(b_.CreateOr(better, b_.CreateFCmpUNO(v, v)), v, a);
+    }
+  }
+}
+
+Value* KernelEmitter::ArgBetter(ReduceKind kind, DType t, Value* a, Value* i, Value* v, Value* j) {
+  const bool min = kind == ReduceKind::kArgMin;
+  Value* earlier = b_.CreateICmpSLT(j, i);
+  if (!IsFloating(t)) {
+    const bool is_signed = IsSigned(t);
+    auto p = min ? (is_signed ? llvm::CmpInst::ICMP_SLT : llvm::CmpInst::ICMP_ULT)
+                 : (is_signed ? llvm::CmpInst::ICMP_SGT : llvm::CmpInst::ICMP_UGT);
+    return b_.CreateOr(b_.CreateICmp(p, v, a), b_.CreateAnd(b_.CreateICmpEQ(v, a), earlier));
+  }
+  Value* a_nan = b_.CreateFCmpUNO(a, a);
+  Value* v_nan = b_.CreateFCmpUNO(v, v);
+  Value* better = min ? b_.CreateFCmpOLT(v, a) : b_.CreateFCmpOGT(v, a);
+  Value* same = b_.CreateOr(b_.CreateFCmpOEQ(v, a), b_.CreateAnd(a_nan, v_nan));
+  better = b_.CreateOr(better, b_.CreateAnd(v_nan, b_.CreateNot(a_nan)));
+  return b_.CreateOr(better, b_.CreateAnd(same, earlier));
+}
+
+void KernelEmitter::Accumulate(int i, int u) {
+  const KernelInstr& in = s_.instrs[i];
+  State& state = states_[i];
+  const DType t = s_.instrs[in.operands[0]].type;
+  Value* v = GetVector(in.operands[0], u);
+  Value* j = IsArgKind(in.reduce) ? GetVector(in.operands[1], u) : nullptr;
+  if (row_copies_ > 0) u = 0;  // rows follow each other in one accumulator
+  Value* a = Load(state.acc[u]);
+  if (IsArgKind(in.reduce)) {
+    Value* old = Load(state.index[u]);
+    Value* better = ArgBetter(in.reduce, t, a, old, v, j);
+    if (mask_) better = b_.CreateAnd(better, mask_);
+    b_.CreateStore(b_.CreateSelect(better, v, a), state.acc[u]);
+    b_.CreateStore(b_.CreateSelect(better, j, old), state.index[u]);
+    return;
+  }
+  Value* next = Combine(in.reduce, t, a, v);
+  if (mask_) next = b_.CreateSelect(mask_, next, a);
+  b_.CreateStore(next, state.acc[u]);
+}
+
+Value* KernelEmitter::EmitScan(int i, int u) {
+  const KernelInstr& in = s_.instrs[i];
+  State& state = states_[i];
+  const DType t = s_.instrs[in.operands[0]].type;
+  Value* v = GetVector(in.operands[0], u);
+  Value* a = Load(state.acc[u]);
+  if (IsArgKind(in.reduce)) {
+    Value* j = GetVector(in.operands[1], u);
+    Value* old = Load(state.index[u]);
+    Value* better = ArgBetter(in.reduce, t, a, old, v, j);
+    b_.CreateStore(b_.CreateSelect(better, v, a), state.acc[u]);
+    Value* index = b_.CreateSelect(better, j, old);
+    b_.CreateStore(index, state.index[u]);
+    return index;
+  }
+  const bool wide = v->getType() != a->getType();
+  if (wide) v = b_.CreateFPExt(v, a->getType());
+  Value* next = Combine(in.reduce, t, a, v);
+  b_.CreateStore(next, state.acc[u]);
+  return wide ? b_.CreateFPTrunc(next, Vec(b_.getFloatTy(), active_lanes_)) : next;
+}
+
+void KernelEmitter::FlushSums(const std::vector<int>& instrs, int copies) {
+  for (int i : instrs) {
+    if (!IsSumLike(s_.instrs[i])) continue;
+    State& state = states_[i];
+    if (columns_) {
+      for (int u = 0; u < copies; ++u) AddCompensated(state, u, Load(state.acc[u]));
+    } else {
+      std::vector<Value*> parts;
+      for (int u = 0; u < copies; ++u) parts.push_back(Load(state.acc[u]));
+      AddCompensated(state, 0, Tree(std::move(parts), [&](Value* a, Value* z) { return b_.CreateFAdd(a, z); }));
+    }
+    for (int u = 0; u < copies; ++u) {
+      b_.CreateStore(llvm::Constant::getNullValue(state.acc[u]->getAllocatedType()), state.acc[u]);
+    }
+  }
+}
+
+void KernelEmitter::AddCompensated(State& state, int u, Value* v) {
+  Value* a = Load(state.wide[u]);
+  Value* sum = b_.CreateFAdd(a, v);
+  Value* part = b_.CreateFSub(sum, a);
+  Value* lost = b_.CreateFAdd(b_.CreateFSub(a, b_.CreateFSub(sum, part)), b_.CreateFSub(v, part));
+  b_.CreateStore(sum, state.wide[u]);
+  b_.CreateStore(b_.CreateFAdd(Load(state.error[u]), lost), state.error[u]);
+}
+
+Value* KernelEmitter::Tree(std::vector<Value*> parts, const std::function<Value*(Value*, Value*)>& combine) {
+  while (parts.size() > 1) {
+    std::vector<Value*> next;
+    for (size_t k = 0; k + 1 < parts.size(); k += 2) next.push_back(combine(parts[k], parts[k + 1]));
+    if (parts.size() % 2) next.push_back(parts.back());
+    parts = std::move(next);
+  }
+  return parts[0];
+}
+
+Value* KernelEmitter::HighHalf(Value* v, int lanes) {
+  std::vector<int> k;
+  for (int i = 0; i < lanes / 2; ++i) k.push_back(lanes / 2 + i);
+  return b_.CreateShuffleVector(v, k);
+}
+
+Value* KernelEmitter::LowHalf(Value* v, int lanes) {
+  std::vector<int> k;
+  for (int i = 0; i < lanes / 2; ++i) k.push_back(i);
+  return b_.CreateShuffleVector(v, k);
+}
+
+void KernelEmitter::FinishReductions(const std::vector<int>& instrs, int copies) {
+  FlushSums(instrs, copies);
+  for (int i : instrs) {
+    const KernelInstr& in = s_.instrs[i];
+    if (in.op != KernelOp::kReduce) continue;
+    State& state = states_[i];
+    const DType t = s_.instrs[in.operands[0]].type;
+    auto total = [&](int u) -> Value* {
+      if (!IsSumLike(in)) return Load(state.acc[u]);
+      Value* error = Load(state.error[u]);
+      // Infinities make the error NaN, where the sum is right.
+      error = b_.CreateSelect(b_.CreateFCmpORD(error, error), error, llvm::Constant::getNullValue(error->getType()));
+      return b_.CreateFAdd(Load(state.wide[u]), error);
+    };
+    if (columns_) {
+      for (int u = 0; u < copies; ++u) {
+        Set(i, u, IsArgKind(in.reduce) ? NoIndexIsZero(Load(state.index[u])) : total(u));
+      }
+      continue;
+    }
+    if (IsArgKind(in.reduce)) {
+      Value* a = Load(state.acc[0]);
+      Value* index = Load(state.index[0]);
+      auto merge = [&](Value* v, Value* j) {
+        Value* better = ArgBetter(in.reduce, t, a, index, v, j);
+        a = b_.CreateSelect(better, v, a);
+        index = b_.CreateSelect(better, j, index);
+      };
+      for (int u = 1; u < copies; ++u) merge(Load(state.acc[u]), Load(state.index[u]));
+      for (int lanes = active_lanes_; lanes > 1; lanes /= 2) {
+        Value* v = HighHalf(a, lanes);
+        Value* j = HighHalf(index, lanes);
+        a = LowHalf(a, lanes);
+        index = LowHalf(index, lanes);
+        merge(v, j);
+      }
+      if (index->getType()->isVectorTy()) index = b_.CreateExtractElement(index, uint64_t{0});
+      SetAll(i, NoIndexIsZero(index));
+      continue;
+    }
+    Value* v;
+    if (IsSumLike(in)) {
+      v = total(0);
+    } else {
+      std::vector<Value*> parts;
+      for (int u = 0; u < copies; ++u) parts.push_back(Load(state.acc[u]));
+      v = Tree(std::move(parts), [&](Value* a, Value* z) { return Combine(in.reduce, t, a, z); });
+    }
+    for (int lanes = active_lanes_; lanes > 1; lanes /= 2) {
+      v = Combine(in.reduce, t, LowHalf(v, lanes), HighHalf(v, lanes));
+    }
+    if (v->getType()->isVectorTy()) v = b_.CreateExtractElement(v, uint64_t{0});
+    SetAll(i, v);
+  }
+}
+
+Value* KernelEmitter::NoIndexIsZero(Value* index) {
+  Value* none = llvm::ConstantInt::get(index->getType(), llvm::APInt::getSignedMaxValue(64));
+  return b_.CreateSelect(b_.CreateICmpEQ(index, none), llvm::Constant::getNullValue(index->getType()), index);
+}
+
+}  // namespace smelt

@@ -1,0 +1,314 @@
+// The loops, memory accesses and reductions of a kernel. What a scalar operation is stands in lower_scalar.cc.
+//
+// Two shapes, by where the vectorized dim is:
+//   columns: it is the last parallel dim. A chunk of U vectors of W points runs all phases; reductions accumulate per
+//            lane. Over many rows, memory is read row after row (emit_columns.cc).
+//   rows:    it is the last reduction dim (or there is none). Outer phases are scalar code; the innermost loop of an
+//            inner phase runs over vectors, with U accumulators, combined when the phase ends.
+// A loop over the vectorized dim is an unmasked main loop of U vectors and one masked body for what is left. The masked
+// body is the same arithmetic, so a result never depends on where in a loop an element falls.
+//
+// There is no IR optimization pipeline: loop-carried state lives in allocas that are promoted to registers at the end,
+// everything else is emitted as it shall be.
+#ifndef SMELT_CODEGEN_KERNEL_EMITTER_H_
+#define SMELT_CODEGEN_KERNEL_EMITTER_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+#include "smelt/codegen/lower_kernel.h"
+#include "smelt/codegen/lower_scalar.h"
+#include "smelt/fuser/kernel_spec.h"
+
+namespace smelt {
+
+// Iterations after which a floating point sum's accumulators are added to a compensated second level: bounds the error
+// growth of a sum of any length by about this many roundings.
+constexpr int kSumBlock = 64;
+// Outputs of a launch beyond this many bytes are stored past the cache.
+constexpr int64_t kNonTemporalBytes = 16 << 20;
+// Of a row whose values are kept between phases in a buffer.
+constexpr int64_t kScratchElements = 4096;
+// Of a tile of a transposed operand (emit_tiles.cc): elements.
+constexpr int64_t kTileRows = 64, kTileColumns = 64;
+
+inline bool IsSumLike(const KernelInstr& in) {
+  return in.op == KernelOp::kReduce && in.reduce == ReduceKind::kSum && IsFloating(in.type);
+}
+inline bool IsArgKind(ReduceKind k) { return k == ReduceKind::kArgMin || k == ReduceKind::kArgMax; }
+
+class KernelEmitter {
+  using AllocaInst = llvm::AllocaInst;
+  using BasicBlock = llvm::BasicBlock;
+  using Type = llvm::Type;
+  using Value = llvm::Value;
+
+ public:
+  KernelEmitter(llvm::Module& module, const KernelSpec& spec, const CpuFeatures& features)
+      : s_(spec), f_(features), m_(module), c_(module.getContext()), b_(c_), scalar_(b_, features) {
+    i64_ = b_.getInt64Ty();
+    i8_ = b_.getInt8Ty();
+    ptr_ = b_.getPtrTy();
+  }
+
+  absl::Status Emit(const std::string& symbol);
+
+ private:
+  // ---- decisions ----
+
+  void Plan();
+
+  // The width that decides how many lanes a vector has: of the floating point that is computed with, else of the widest
+  // integer.
+  int LaneBits() const;
+
+  int CostOf(const std::vector<int>& instrs) const;
+
+  // ---- parameter block ----
+
+  Value* Word(int n) { return b_.CreateAlignedLoad(i64_, b_.CreateConstGEP1_64(i64_, words_, n), llvm::Align(8)); }
+
+  void LoadWords();
+
+  bool MayBeNonTemporal(int param) const;
+
+  // ---- small helpers ----
+
+  Type* Vec(Type* t, int lanes) { return lanes == 1 ? t : llvm::FixedVectorType::get(t, lanes); }
+  Type* MemType(DType t) { return t == DType::kBool ? i8_ : scalar_.TypeOf(t); }
+
+  AllocaInst* Variable(Type* t);
+  // Memory for the lanes of a vector, to be indexed at run time.
+  AllocaInst* Temporary(Type* t);
+  Value* Load(AllocaInst* a) { return b_.CreateLoad(a->getAllocatedType(), a); }
+
+  BasicBlock* Block(const char* name) { return BasicBlock::Create(c_, name, fn_); }
+
+  // for (i = from; i < to; i += step) body(i)
+  void For(Value* from, Value* to, Value* step, const std::function<void(Value*)>& body);
+  void While(const std::function<Value*()>& condition, const std::function<void()>& body);
+  void If(Value* condition, const std::function<void()>& then);
+  Value* IfElse(Value* condition, const std::function<Value*()>& then, const std::function<Value*()>& otherwise);
+  Value* Min(Value* a, Value* z) { return b_.CreateSelect(b_.CreateICmpSLT(a, z), a, z); }
+  Value* Any(Value* bits);
+  Value* All(Value* bits);
+  Value* Iota(Type* element, int lanes);
+  // Lane k is set iff k < count, 1 <= count <= lanes.
+  Value* MaskOf(Value* count, int lanes);
+  bool MasksNatively(Type* element) const;
+
+  void SetStatus(int code, Value* bad);
+
+  // ---- addresses ----
+
+  void AddIndex(int dim, Value* index);
+
+  // How a param runs along the vectorized dim; a transposed one's tile lies as the loop wants it.
+  StrideClass LoopClass(int param) const {
+    return tiled_[param] ? StrideClass::kUnit : s_.params[param].strides[loop_dim_];
+  }
+  // Where lane 0 of copy u is.
+  Value* Address(int param, int u, bool past_scratch = false);
+  Value* StrideAlongLoop(int param);
+  bool UnitAlongLoop(int param) const;
+
+  // ---- values ----
+
+  Value* Get(int i, int u) { return vals_[u][i]; }
+  Value* GetVector(int i, int u) { return Splat(Get(i, u)); }
+  Value* Splat(Value* v);
+  void Set(int i, int u, Value* v) { vals_[u][i] = v; }
+  void SetAll(int i, Value* v);
+
+  void EmitInstrs(const std::vector<int>& instrs, int copies);
+
+  Value* EmitInstr(int i, int u);
+
+  Value* EmitScalar(int i, int u);
+
+  Value* EmitIndex(int dim, int u);
+
+  Value* EmitCheckIndex(const KernelInstr& in, int u);
+
+  // ---- memory ----
+
+  Value* FromMemory(DType t, Value* v);
+  Value* ToMemory(DType t, Value* v);
+  Value* PlusOffset(Value* address, DType t, Value* offset);
+
+  Value* EmitLoad(const KernelInstr& in, int u);
+
+  Value* LaneAddress(const KernelInstr& in, Value* a, Value* stride, Value* offsets, int k);
+
+  Value* CombinedMask(Value* guard);
+
+  // One lane after the other, in order, active and guarded ones only: body(lane number, address).
+  void ForLanes(const KernelInstr& in, Value* a, Value* stride, Value* offsets, Value* guard,
+                const std::function<void(Value*, Value*)>& body);
+
+  Value* LoadLanes(const KernelInstr& in, Type* type, Value* a, Value* stride, Value* offsets, Value* guard);
+
+  void EmitStore(const KernelInstr& in, int u);
+
+  // ---- reductions ----
+
+  struct State {
+    std::vector<AllocaInst*> acc,
+        index;  // a copy each; index of kArgMin and kArgMax
+    std::vector<AllocaInst*> wide,
+        error;  // of floating point sums: the compensated second level
+    // Of a tile of columns (emit_columns.cc).
+    AllocaInst *acc_buffer = nullptr, *index_buffer = nullptr, *wide_buffer = nullptr, *error_buffer = nullptr;
+  };
+
+  Value* Identity(const KernelInstr& in, DType t, Type* type);
+
+  Type* AccumulatorType(const KernelInstr& in);
+
+  // Before an inner phase: accumulators of its reductions and scans, `copies` of each.
+  void StartReductions(const std::vector<int>& instrs, int copies);
+
+  // a (op) v, on scalars or vectors.
+  Value* Combine(ReduceKind kind, DType t, Value* a, Value* v);
+
+  // Where (v, j) replaces (a, i) in an argmin or argmax.
+  Value* ArgBetter(ReduceKind kind, DType t, Value* a, Value* i, Value* v, Value* j);
+
+  void Accumulate(int i, int u);
+
+  Value* EmitScan(int i, int u);
+
+  // Adds the accumulators of floating point sums to their second level, without losing what the addition rounds away.
+  void FlushSums(const std::vector<int>& instrs, int copies);
+  void AddCompensated(State& state, int u, Value* v);
+  Value* Tree(std::vector<Value*> parts, const std::function<Value*(Value*, Value*)>& combine);
+  Value* HighHalf(Value* v, int lanes);
+  Value* LowHalf(Value* v, int lanes);
+
+  // After an inner phase: its reductions' values, one a copy (columns) or one scalar (rows).
+  void FinishReductions(const std::vector<int>& instrs, int copies);
+  Value* NoIndexIsZero(Value* index);
+
+  // ---- loops over the vectorized dim ----
+
+  // Runs `instrs` that are equal for the whole loop before it; they are skipped in the loop. Only where the loop runs
+  // at least once.
+  void Hoist(const std::vector<int>& instrs, const std::vector<bool>& ready);
+  bool CanHoist(int i, const std::vector<bool>& done) const;
+
+  // Calls body(copies) with chunk_, mask_ and count_ set, for all of [lo, hi).
+  // `flush` after every kSumBlock iterations of the main loop. `stores`:
+  // whether the body stores to memory, so that a second, non-temporal main loop pays.
+  void ChunkLoop(Value* lo, Value* hi, int copies, const std::function<void(int)>& body,
+                 const std::function<void()>& flush, bool stores);
+
+  void SetLoopIndex(Value* i);
+
+  // Whether the loop that starts at lo may store past the cache: a launch with large outputs, whose addresses become
+  // aligned after the same number of elements, `head`.
+  void NonTemporalHead(Value* lo, Value** use, Value** head);
+
+  // ---- loop nests ----
+
+  // Every parallel dim but the vectorized one, from tile begin_ on: body() with idx_ and addr_ set.
+  void ForTiles(const std::function<void()>& body);
+
+  // Loops over dims [from, to): body() with idx_ and addr_ set; `flush` every kSumBlock iterations of the innermost of
+  // them.
+  void Nest(int from, int to, const std::function<void()>& body, const std::function<void()>& flush);
+
+  bool HasSums(const std::vector<int>& instrs) const;
+  bool HasStores(const std::vector<int>& instrs) const;
+
+  static int Copies(int cost, bool reduces);
+
+  void EmitColumns();
+
+  void EmitColumnChunk(int copies);
+
+  void EmitRowMode();
+
+  void EmitRowPhase(const KernelPhase& phase);
+
+  void PlanScratch();
+  bool IsLastStore(const KernelInstr& in) const;
+
+  // ---- reductions over many rows ----
+
+  void PlanStreams();
+  Value* HasManyRows();
+  void StreamColumns(Value* lo, Value* hi);
+  void StreamPhase(const KernelPhase& phase);
+  AllocaInst* Buffer(Type* element);
+  Value* BufferPlace(AllocaInst* buffer, Value* at);
+  Value* LoadBuffer(AllocaInst* buffer, Value* at);
+  void StoreBuffer(AllocaInst* buffer, Value* at, Value* v);
+  void Keep(const std::vector<int>& instrs);
+  void LoadKept(const std::vector<int>& instrs);
+  void ForBuffers(const std::function<void(Value*)>& body);
+  Value* Widened(Value* v);
+  Type* BufferElement(AllocaInst* variable);
+
+  // ---- transposed operands ----
+
+  void ChooseTiled();
+  void FillTile(int param, Value* tile, Value* from, Value* rows, Value* columns);
+  // As ForTiles and a loop over columns, tile by tile: row(lo, hi) with idx_ and addr_ set.
+  void EmitTiles(const std::function<void(Value*, Value*)>& row);
+
+  const KernelSpec& s_;
+  const CpuFeatures& f_;
+  llvm::Module& m_;
+  llvm::LLVMContext& c_;
+  llvm::IRBuilder<> b_;
+  ScalarEmitter scalar_;
+  Type* i64_;
+  Type* i8_;
+  Type* ptr_;
+  llvm::Function* fn_ = nullptr;
+  BasicBlock* entry_ = nullptr;
+  Value *words_ = nullptr, *begin_ = nullptr, *end_ = nullptr, *status_ = nullptr;
+
+  bool columns_ = false;
+  int loop_dim_ = -1;
+  int lanes_ = 1;
+  std::vector<bool> varying_;
+  std::vector<int> phase_of_;
+  std::vector<bool> written_;
+  std::vector<bool> tiled_;  // params read through a tile that is transposed first
+  bool has_tiles_ = false;
+  std::vector<bool> has_scratch_;
+  std::vector<Value*> scratch_;  // where a param's row is kept between phases
+  bool streams_ = false;
+  int64_t stream_columns_ = 0;
+  std::vector<AllocaInst*> kept_;  // of instructions that later phases use
+  std::vector<bool> ready_;        // hoisted by earlier phases
+  Value *tile_begin_ = nullptr, *tile_end_ = nullptr;
+  std::vector<Value*> nt_launch_;
+  bool uses_non_temporal_ = false;
+
+  std::vector<Value*> size_, base_, scalars_;
+  std::vector<std::vector<Value*>> stride_;  // bytes a step; null: broadcast
+  std::vector<AllocaInst*> variables_;
+  std::map<int, State> states_;
+
+  // Where emission is: the innermost loop's first index, its lanes, which of them are active.
+  std::vector<Value*> addr_, idx_;
+  Value* chunk_ = nullptr;
+  int active_lanes_ = 1;
+  Value *mask_ = nullptr, *count_ = nullptr;
+  bool non_temporal_ = false;
+  int row_copies_ = 0;  // > 0: copies are neighbouring rows, not neighbouring vectors
+  std::vector<std::vector<Value*>> vals_;
+  std::vector<bool> hoisted_;
+  std::vector<int> loop_instrs_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_CODEGEN_KERNEL_EMITTER_H_
