@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "llvm/IR/Intrinsics.h"
 #include "smelt/codegen/kernel_emitter.h"
 #include "smelt/core/base/check.h"
 
@@ -382,6 +383,24 @@ void KernelEmitter::EmitRowMode() {
   });
 }
 
+// Rows are often pages, into the next of which no prefetcher of the machine looks.
+void KernelEmitter::PrefetchNextRow(int copies) {
+  const int p = s_.parallel_rank;
+  if (p == 0) return;
+  for (size_t k = 0; k < s_.params.size(); ++k) {
+    const int item = ItemSize(s_.params[k].dtype);
+    if (written_[k] || !stride_[k][p - 1] || !UnitAlongLoop(static_cast<int>(k))) continue;
+    // Of rows that do not stay in the nearest cache, a few lines ahead.
+    Value* small = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kPrefetchBytes / item));
+    Value* distance = b_.CreateSelect(small, stride_[k][p - 1], b_.getInt64(1024));
+    Value* at = b_.CreateGEP(i8_, Address(static_cast<int>(k), 0), distance);
+    for (int byte = 0; byte < copies * active_lanes_ * item; byte += 64) {
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ptr_},
+                         {b_.CreateConstGEP1_64(i8_, at, byte), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+    }
+  }
+}
+
 void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
   const bool scans =
       std::any_of(phase.instrs.begin(), phase.instrs.end(), [&](int i) { return s_.instrs[i].op == KernelOp::kScan; });
@@ -390,6 +409,13 @@ void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
   // A scan runs in order, one element after the other.
   active_lanes_ = scans ? 1 : lanes_;
   const int copies = active_lanes_ == 1 ? 1 : Copies(CostOf(phase.instrs), reduces);
+  // While the second phase computes, or the only one.
+  int inner = 0, number = -1;
+  for (const KernelPhase& other : s_.phases) {
+    if (&other == &phase) number = inner;
+    inner += other.inner;
+  }
+  const bool prefetches = active_lanes_ > 1 && s_.reduction_rank == 1 && number == std::min(inner - 1, 1);
   const std::vector<Value*> known = vals_[0];
   std::vector<bool> ready(s_.instrs.size());
   for (size_t i = 0; i < ready.size(); ++i) ready[i] = known[i] != nullptr;
@@ -405,7 +431,12 @@ void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
         [&] {
           Hoist(phase.instrs, ready);
           ChunkLoop(
-              b_.getInt64(0), n, copies, [&](int k) { EmitInstrs(phase.instrs, k); }, flush, HasStores(phase.instrs));
+              b_.getInt64(0), n, copies,
+              [&](int k) {
+                if (prefetches && !mask_) PrefetchNextRow(k);
+                EmitInstrs(phase.instrs, k);
+              },
+              flush, HasStores(phase.instrs));
         },
         flush);
   });

@@ -2,6 +2,7 @@
 // read the way it lies in memory, transposed in registers, and kept in a buffer that the loop then reads by columns.
 #include <algorithm>
 
+#include "llvm/IR/Intrinsics.h"
 #include "smelt/codegen/kernel_emitter.h"
 #include "smelt/core/base/check.h"
 
@@ -93,7 +94,7 @@ void KernelEmitter::ChooseTiled() {
     if (in.op == KernelOp::kLoad && (in.has_offset || in.has_guard)) tiled_[in.param] = false;
   }
   // Their tiles stay in the nearest cache together.
-  int room = 4;
+  int room = 2;
   for (size_t k = 0; k < tiled_.size(); ++k) {
     if (tiled_[k] && room-- <= 0) tiled_[k] = false;
   }
@@ -121,6 +122,12 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
     For(zero, whole_rows, b_.getInt64(n), [&](Value* i) {
       std::vector<Value*> block;
       Value* first = at(i, j);
+      // The columns after these lie in other pages, which no prefetcher of the machine looks into.
+      Value* ahead = b_.CreateGEP(i8_, first, b_.CreateMul(stride, b_.getInt64(n)));
+      for (int k = 0; k < n; ++k) {
+        b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ptr_}, {ahead, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+        ahead = b_.CreateGEP(i8_, ahead, stride);
+      }
       for (int k = 0; k < n; ++k) {
         block.push_back(b_.CreateAlignedLoad(vector, first, align));
         first = b_.CreateGEP(i8_, first, stride);
@@ -142,6 +149,19 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
   };
   copy(zero, rows, whole_columns, columns);
   copy(whole_rows, rows, zero, whole_columns);
+}
+
+// The same row of the next tile, of operands that lie as the loop runs.
+void KernelEmitter::PrefetchNextTile(Value* column) {
+  for (size_t k = 0; k < s_.params.size(); ++k) {
+    if (tiled_[k] || written_[k] || s_.params[k].strides[loop_dim_] != StrideClass::kUnit) continue;
+    const int item = ItemSize(s_.params[k].dtype);
+    Value* at = b_.CreateGEP(MemType(s_.params[k].dtype), addr_[k], column);
+    for (int64_t byte = 0; byte < kTileColumns * item; byte += 64) {
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ptr_},
+                         {b_.CreateConstGEP1_64(i8_, at, byte), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+    }
+  }
 }
 
 void KernelEmitter::EmitTiles(const std::function<void(Value*, Value*)>& row) {
@@ -186,6 +206,7 @@ void KernelEmitter::EmitTiles(const std::function<void(Value*, Value*)>& row) {
                 Value* offset = b_.CreateSub(b_.CreateMul(i, b_.getInt64(kTileColumns)), j);
                 addr_[k] = b_.CreateGEP(MemType(s_.params[k].dtype), tiles[k], offset);
               }
+              PrefetchNextTile(end);
               row(j, end);
             });
           });

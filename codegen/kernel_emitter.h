@@ -34,8 +34,10 @@ constexpr int kSumBlock = 64;
 constexpr int64_t kNonTemporalBytes = 16 << 20;
 // Of a row whose values are kept between phases in a buffer.
 constexpr int64_t kScratchElements = 4096;
+// Of a row that is read ahead as a whole.
+constexpr int64_t kPrefetchBytes = 16 << 10;
 // Of a tile of a transposed operand (emit_tiles.cc): elements.
-constexpr int64_t kTileRows = 64, kTileColumns = 64;
+constexpr int64_t kTileRows = 128, kTileColumns = 64;
 
 inline bool IsSumLike(const KernelInstr& in) {
   return in.op == KernelOp::kReduce && in.reduce == ReduceKind::kSum && IsFloating(in.type);
@@ -126,6 +128,7 @@ class KernelEmitter {
   void SetAll(int i, Value* v);
 
   void EmitInstrs(const std::vector<int>& instrs, int copies);
+  void EmitTogether(int i, int copies);
 
   Value* EmitInstr(int i, int u);
 
@@ -234,6 +237,7 @@ class KernelEmitter {
   void EmitRowMode();
 
   void EmitRowPhase(const KernelPhase& phase);
+  void PrefetchNextRow(int copies);
 
   void PlanScratch();
   bool IsLastStore(const KernelInstr& in) const;
@@ -258,6 +262,7 @@ class KernelEmitter {
 
   void ChooseTiled();
   void FillTile(int param, Value* tile, Value* from, Value* rows, Value* columns);
+  void PrefetchNextTile(Value* column);
   // As ForTiles and a loop over columns, tile by tile: row(lo, hi) with idx_ and addr_ set.
   void EmitTiles(const std::function<void(Value*, Value*)>& row);
 

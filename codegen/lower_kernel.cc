@@ -1,5 +1,6 @@
 // What a kernel is made of in general: decisions, the parameter block, values, the blocks of loops and branches.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "llvm/IR/Dominators.h"
@@ -325,6 +326,12 @@ void KernelEmitter::SetAll(int i, Value* v) {
   for (auto& copy : vals_) copy[i] = v;
 }
 
+namespace {
+
+bool Branches(ScalarOp op) { return op == ScalarOp::kSin || op == ScalarOp::kCos || op == ScalarOp::kTan; }
+
+}  // namespace
+
 void KernelEmitter::EmitInstrs(const std::vector<int>& instrs, int copies) {
   for (int i : instrs) {
     const KernelInstr& in = s_.instrs[i];
@@ -337,11 +344,43 @@ void KernelEmitter::EmitInstrs(const std::vector<int>& instrs, int copies) {
       SetAll(i, v);
       continue;
     }
+    if (in.op == KernelOp::kScalar && Branches(in.scalar) && copies > 1 && active_lanes_ > 1 && row_copies_ == 0) {
+      EmitTogether(i, copies);
+      continue;
+    }
     for (int u = 0; u < copies; ++u) {
       Value* v = EmitInstr(i, u);
       if (in.op != KernelOp::kReduce) Set(i, u, v);
     }
   }
+}
+
+// A function with branches, for all copies at once: else the copies' code, block after block, would no longer run side
+// by side.
+void KernelEmitter::EmitTogether(int i, int copies) {
+  const KernelInstr& in = s_.instrs[i];
+  auto range = [](int from, int n) {
+    std::vector<int> r(n);
+    std::iota(r.begin(), r.end(), from);
+    return r;
+  };
+  Value* v[3] = {};
+  DType types[3] = {};
+  for (size_t k = 0; k < in.operands.size(); ++k) {
+    types[k] = s_.instrs[in.operands[k]].type;
+    std::vector<Value*> parts;
+    for (int u = 0; u < copies; ++u) parts.push_back(GetVector(in.operands[k], u));
+    for (int lanes = active_lanes_; parts.size() > 1; lanes *= 2) {
+      std::vector<Value*> next;
+      for (size_t u = 0; u < parts.size(); u += 2) {
+        next.push_back(b_.CreateShuffleVector(parts[u], parts[u + 1], range(0, 2 * lanes)));
+      }
+      parts = std::move(next);
+    }
+    v[k] = parts[0];
+  }
+  Value* r = scalar_.Emit(in.scalar, in.type, types, v, active_lanes_ * copies);
+  for (int u = 0; u < copies; ++u) Set(i, u, b_.CreateShuffleVector(r, range(u * active_lanes_, active_lanes_)));
 }
 
 Value* KernelEmitter::EmitInstr(int i, int u) {

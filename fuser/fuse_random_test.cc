@@ -229,6 +229,32 @@ std::string Difference(const Tensor& got, const Tensor& want) {
   return "";
 }
 
+// The row maxima of a square, used along its columns: their loop is not the loop of the square's rows.
+TEST(FuseRandomTest, ReductionUsedAlongTheOtherDimOfASquare) {
+  auto g = ParseGraph(R"(graph(%x : Float(2, 2, strides=[2, 1])):
+  %rows : int[] = prim::Constant[value=[1]]()
+  %columns : int[] = prim::Constant[value=[0]]()
+  %no : bool = prim::Constant[value=False]()
+  %one : int = prim::Constant[value=1]()
+  %a : Float(2, 2, strides=[2, 1]) = aten::relu(%x)
+  %m : Float(2, strides=[1]) = aten::amax(%a, %rows, %no)
+  %y : Float(2, 2, strides=[2, 1]) = aten::mul.Tensor(%m, %a)
+  %z : Float(2, 2, strides=[2, 1]) = aten::add.Tensor(%y, %m, %one)
+  %n : Float(2, strides=[1]) = aten::amax(%z, %columns, %no)
+  return (%z, %n)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  ASSERT_TRUE(Fuse(**g).ok());
+  Tensor x = Tensor::Empty(DType::kFloat32, {2, 2});
+  for (int i = 0; i < 4; ++i) x.data_as<float>()[i] = static_cast<float>(i + 1);  // maxima 2 and 4
+  auto r = RunKernels(**g, {x});
+  ASSERT_TRUE(r.ok()) << r.status();
+  const float want[] = {1 * 2 + 2, 2 * 4 + 4, 3 * 2 + 2, 4 * 4 + 4};
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(r->outputs[0].data_as<float>()[i], want[i]) << i;
+  EXPECT_EQ(r->outputs[1].data_as<float>()[0], 8);
+  EXPECT_EQ(r->outputs[1].data_as<float>()[1], 20);
+}
+
 TEST(FuseRandomTest, FusedEqualsUnfusedEqualsTheEvaluator) {
   const int64_t cases = FromEnvironment("SMELT_RANDOM_CASES", 400);
   const int64_t first = FromEnvironment("SMELT_RANDOM_SEED", 1);

@@ -465,6 +465,19 @@ class Lowering {
     return absl::OkStatus();
   }
 
+  // Whether an index of loop dims visits each element of a value of these sizes: a dim of the loop for each of its
+  // dims. (The diagonal of a square does not.)
+  bool IsPlace(const Index& index, const std::vector<Expr>& sizes) const {
+    std::vector<bool> used(b_->rank(), false);
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (sizes[d] == Expr(1)) continue;
+      const int loop = b_->LoneDim(index[d]);
+      if (loop < 0 || used[loop] || b_->DimSize(loop) != sizes[d]) return false;
+      used[loop] = true;
+    }
+    return true;
+  }
+
   // From the values whose place in the domain is known to those connected with them.
   absl::Status PropagateLabels() {
     for (int round = 0; round < 4; ++round) {
@@ -520,7 +533,7 @@ class Lowering {
           known[o] = true;
         }
       }
-      if (std::find(known.begin(), known.end(), false) != known.end()) return false;
+      if (std::find(known.begin(), known.end(), false) != known.end() || !IsPlace(label, sizes)) return false;
       for (ValueId o : g_->node(n).outputs) labels_[o] = label;
       return true;
     }
@@ -563,6 +576,7 @@ class Lowering {
         }
         if (!found) return false;
       }
+      if (!IsPlace(label, sizes)) return false;
       labels_[out] = label;
       return true;
     }
@@ -581,7 +595,9 @@ class Lowering {
       if (!internal_.contains(v) || labels_.contains(v)) continue;
       const std::vector<Expr>& s = Sizes(v);
       if (s.size() > sizes.size()) continue;
-      labels_[v] = BroadcastIndex(label, sizes, s);
+      Index place = BroadcastIndex(label, sizes, s);
+      if (!IsPlace(place, s)) continue;
+      labels_[v] = std::move(place);
       changed = true;
     }
     if (operands.empty() && IsReduction(n)) {
@@ -598,6 +614,7 @@ class Lowering {
           if (m->keepdim) ++o;
         }
       }
+      if (!IsPlace(in, Sizes(s->input))) return changed;
       labels_[s->input] = in;
       changed = true;
     }
