@@ -152,9 +152,10 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
   Value* left = b_.CreateSub(hi, Load(at));
   Value* first = Load(skip);
   Value* is_head = b_.CreateICmpSGT(first, b_.getInt64(0));
+  Value* some_first = Min(first, b_.getInt64(lanes));
   BasicBlock* not_head = Block("aligned");
   llvm::PHINode* count = llvm::PHINode::Create(i64_, 2, "", part);
-  count->addIncoming(first, check);
+  count->addIncoming(some_first, check);
   b_.CreateCondBr(is_head, part, not_head);
   b_.SetInsertPoint(not_head);
   b_.CreateCondBr(b_.CreateICmpSGE(left, b_.getInt64(step)), whole, some);
@@ -162,7 +163,7 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
   count->addIncoming(Min(left, b_.getInt64(lanes)), some);
   b_.CreateCondBr(b_.CreateICmpSGT(left, b_.getInt64(0)), part, done);
   b_.SetInsertPoint(part);
-  b_.CreateStore(b_.getInt64(0), skip);
+  b_.CreateStore(b_.CreateSub(Load(skip), count), skip);
   masked(count);
   b_.CreateBr(check);
   b_.SetInsertPoint(whole);
@@ -196,7 +197,7 @@ void KernelEmitter::NonTemporalHead(Value* lo, Value** use, Value** head) {
                       IsLastStore(s_.instrs[i]));
     if (!here) continue;
     const int item = ItemSize(s_.params[p].dtype);
-    const int64_t bytes = std::min(64, active_lanes_ * item);
+    const int64_t bytes = active_lanes_ * item == 32 ? 64 : std::min(64, active_lanes_ * item);
     Value* a = b_.CreatePtrToInt(b_.CreateGEP(MemType(s_.params[p].dtype), addr_[p], lo), i64_);
     Value* elements = b_.CreateUDiv(b_.CreateAnd(b_.CreateNeg(a), b_.getInt64(bytes - 1)), b_.getInt64(item));
     all = all ? b_.CreateAnd(all, nt_launch_[p]) : nt_launch_[p];

@@ -156,6 +156,19 @@ Value* KernelEmitter::LoadLanes(const KernelInstr& in, Type* type, Value* a, Val
   return b_.CreateLoad(type, memory);
 }
 
+// Two copies of half a cache line: LLVM makes a narrowing conversion and a store of half a line one instruction, which
+// does not store past the cache.
+void KernelEmitter::StorePair(const KernelInstr& in, int u) {
+  std::vector<int> both(2 * active_lanes_);
+  for (size_t k = 0; k < both.size(); ++k) both[k] = static_cast<int>(k);
+  Value* low = Splat(ToMemory(in.type, Get(in.operands[0], u)));
+  Value* high = Splat(ToMemory(in.type, Get(in.operands[0], u + 1)));
+  llvm::StoreInst* s = b_.CreateAlignedStore(b_.CreateShuffleVector(low, high, both),
+                                             Address(in.param, u, /*past_scratch=*/true), llvm::Align(64));
+  s->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                 llvm::MDNode::get(c_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+}
+
 void KernelEmitter::EmitStore(const KernelInstr& in, int u) {
   Value* value = ToMemory(in.type, Get(in.operands[0], u));
   Value* offset = in.has_offset ? Get(in.operands[1], u) : nullptr;

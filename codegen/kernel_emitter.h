@@ -157,6 +157,7 @@ class KernelEmitter {
   Value* LoadLanes(const KernelInstr& in, Type* type, Value* a, Value* stride, Value* offsets, Value* guard);
 
   void EmitStore(const KernelInstr& in, int u);
+  void StorePair(const KernelInstr& in, int u);
 
   // ---- reductions ----
 

@@ -348,6 +348,11 @@ void KernelEmitter::EmitInstrs(const std::vector<int>& instrs, int copies) {
       EmitTogether(i, copies);
       continue;
     }
+    if (in.op == KernelOp::kStore && non_temporal_ && nt_launch_[in.param] && IsLastStore(in) && copies % 2 == 0 &&
+        active_lanes_ * ItemSize(in.type) == 32) {
+      for (int u = 0; u < copies; u += 2) StorePair(in, u);
+      continue;
+    }
     for (int u = 0; u < copies; ++u) {
       Value* v = EmitInstr(i, u);
       if (in.op != KernelOp::kReduce) Set(i, u, v);

@@ -351,13 +351,14 @@ class FloatMatmul : public PreparedOp {
       compute_ = DType::kFloat32;
       dense_a_ = dense_b_ = dense_c_ = true;
     }
-    // Tiles by work: about 4 million multiplications, at most 64, of whole rows or whole columns.
+    // Tiles by work: about 8 million multiplications, at most 64; of whole rows where there are enough, since oneDNN's
+    // best implementation wants whole rows of the result.
     const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-    int64_t parts = static_cast<int64_t>(std::min(64.0, std::max(1.0, work / 4e6)));
+    int64_t parts = static_cast<int64_t>(std::min(64.0, std::max(1.0, work / 8e6)));
     if (p.batches > 16) parts = 1;
     int64_t m_step = p.m, n_step = p.n;
-    if (parts > 1 && p.m >= 4 * parts && (p.m >= p.n || p.b_constant == nullptr)) {
-      m_step = ((p.m + parts - 1) / parts + 15) / 16 * 16;
+    if (parts > 1 && p.m >= 64) {
+      m_step = std::max<int64_t>(((p.m + parts - 1) / parts + 15) / 16 * 16, 32);
     } else if (parts > 1) {
       n_step = ((p.n + parts - 1) / parts + 63) / 64 * 64;
     }
