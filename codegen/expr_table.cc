@@ -62,4 +62,6 @@ int ExprTable::AddCompare(fb::ExprOp op, const Expr& a, const Expr& b) {
   return Push(fb::ExprNode(op, x, y, 0, 0));
 }
 
+int ExprTable::AddLogic(fb::ExprOp op, int a, int b) { return Push(fb::ExprNode(op, a, b < 0 ? a : b, 0, 0)); }
+
 }  // namespace smelt

@@ -18,6 +18,8 @@ class ExprTable {
   std::vector<int> AddAll(const std::vector<Expr>& list);
   // a <= b and a == b as expressions that are 0 or 1.
   int AddCompare(fb::ExprOp op, const Expr& a, const Expr& b);
+  // And, Or, Not (b = -1) of nodes.
+  int AddLogic(fb::ExprOp op, int a, int b);
 
   const std::vector<fb::ExprNode>& nodes() const { return nodes_; }
   const std::vector<std::string>& symbols() const { return symbols_; }

@@ -89,6 +89,45 @@ absl::StatusOr<LibraryNode> TopK(const Graph& g, NodeId n, const OpCall& call) {
   return out;
 }
 
+// searchsorted(sorted_sequence, self, out_int32, right, side, sorter), bucketize(self, boundaries, out_int32, right)
+absl::StatusOr<LibraryNode> SearchSorted(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = "searchsorted";
+  const bool bucketize = call.op().name() == "aten::bucketize";
+  out.inputs = {OptionalTensor(call, bucketize ? "boundaries" : "sorted_sequence"), OptionalTensor(call, "self"),
+                OptionalTensor(call, "sorter")};
+  if (!g.IsLive(out.inputs[0]) || !g.IsLive(out.inputs[1])) return call.Unsupported("a number to search for");
+  out.outputs = Outputs(g, n);
+  SMELT_ASSIGN_OR_RETURN(bool right, call.GetBoolOr("right", false));
+  if (!call.IsNone("side")) {
+    SMELT_ASSIGN_OR_RETURN(std::string side, call.GetString("side"));
+    right = side == "right";
+  }
+  out.ints = {Expr(right ? 1 : 0)};
+  return out;
+}
+
+// smelt's own, whose results are of the size that an operand says.
+std::optional<LibraryNode> OwnLibrary(const Graph& g, NodeId n) {
+  const Node& node = g.node(n);
+  const std::string& name = node.op.name();
+  LibraryNode out;
+  out.inputs = {node.inputs[0]};
+  out.outputs = Outputs(g, n);
+  if (name == "smelt::nonzero") {
+    out.op = "nonzero";
+  } else if (name == "smelt::unique_count" || name == "smelt::unique") {
+    out.op = name.substr(7);
+    out.ints = {Expr(std::get<int64_t>(*node.FindAttribute("consecutive")))};
+  } else if (name == "smelt::bincount") {
+    out.op = "bincount";
+    if (node.inputs.size() > 2) out.inputs.push_back(node.inputs[2]);
+  } else {
+    return std::nullopt;
+  }
+  return out;
+}
+
 const absl::flat_hash_map<std::string, Rule>& Rules() {
   static const auto* const kRules = new absl::flat_hash_map<std::string, Rule>{
       {"aten::mm", Matmul},
@@ -98,6 +137,8 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
       {"aten::convolution", Convolution},
       {"aten::sort", Sort},
       {"aten::topk", TopK},
+      {"aten::searchsorted", SearchSorted},
+      {"aten::bucketize", SearchSorted},
   };
   return *kRules;
 }
@@ -105,6 +146,7 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
 }  // namespace
 
 absl::StatusOr<std::optional<LibraryNode>> LowerLibrary(const Graph& g, NodeId n) {
+  if (std::optional<LibraryNode> own = OwnLibrary(g, n)) return own;
   auto it = Rules().find(g.node(n).op.name());
   if (it == Rules().end()) return std::optional<LibraryNode>();
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
@@ -116,6 +158,9 @@ absl::StatusOr<std::optional<RandomCall>> LowerRandom(const Graph& g, NodeId n) 
   if (GetOpInfo(g.node(n).op).kind != OpKind::kRandom) return std::optional<RandomCall>();
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
   const std::string& name = g.node(n).op.name();
+  const Type& drawn = g.value(g.node(n).outputs[0]).type;
+  if (drawn.IsTensor() && drawn.tensor().dtype && IsComplex(*drawn.tensor().dtype))
+    return call.Unsupported("random complex numbers");
   RandomCall out;
   if (name == "aten::uniform") {
     out.kind = fb::RandomKind::Uniform;

@@ -92,6 +92,7 @@ class PlanBuilder {
       out->message = guard.message;
       plan_->guards.push_back(std::move(out));
     }
+    FindDataSymbols();
     BindInputs();
     Number(g_.top());
     ComputeLastUses(g_.top(), -1);
@@ -114,6 +115,49 @@ class PlanBuilder {
   }
 
  private:
+  // --- sizes that the data decides ---
+  // Symbols that a step reads from a tensor: what depends on them is allocated when they are known.
+  void FindDataSymbols() {
+    for (NodeId n : g_.AllNodes()) {
+      if (!ReadsScalar(n)) continue;
+      const std::optional<Expr>& e = g_.value(g_.node(n).outputs[0]).expr;
+      if (e && e->IsSymbol()) data_symbols_.insert(e->SymbolName());
+    }
+  }
+  bool ReadsScalar(NodeId n) const {
+    const std::string& name = g_.node(n).op.name();
+    return (name == "aten::item" || name == "aten::_local_scalar_dense" || name == "aten::Int" ||
+            name == "aten::Float" || name == "aten::Bool") &&
+           !g_.node(n).inputs.empty() && g_.value(g_.node(n).inputs[0]).type.IsTensor();
+  }
+  bool IsLate(const Expr& e) const {
+    if (data_symbols_.empty() || e.IsConstant()) return false;
+    for (const std::string& s : e.Symbols()) {
+      if (data_symbols_.contains(s)) return true;
+    }
+    return false;
+  }
+  // Whether what `e` depends on has been read by now.
+  bool IsRead(const Expr& e) const {
+    if (data_symbols_.empty() || e.IsConstant()) return true;
+    for (const std::string& s : e.Symbols()) {
+      if (data_symbols_.contains(s) && !read_symbols_.contains(s)) return false;
+    }
+    return true;
+  }
+  void AllocateLate(int slot) {
+    if (plan_->slots[slot]->kind != fb::SlotKind::Fresh || !late_slots_.contains(slot) ||
+        !allocated_.insert(slot).second) {
+      return;
+    }
+    EmitAlloc(slot);
+  }
+  void EmitAlloc(int slot) {
+    auto step = std::make_unique<fb::AllocT>();
+    step->slot = slot;
+    Emit(std::move(step));
+  }
+
   // --- inputs ---
   void BindInputs() {
     int distinct = 0;
@@ -372,7 +416,11 @@ class PlanBuilder {
     }
     return 1000000 + contents.value();
   }
-  void SetFreshBytes(int slot, ValueId v) { plan_->slots[slot]->bytes = b_.exprs.Add(BytesOf(DefaultLayout(g_, v))); }
+  void SetFreshBytes(int slot, ValueId v) {
+    const Expr bytes = BytesOf(DefaultLayout(g_, v));
+    plan_->slots[slot]->bytes = b_.exprs.Add(bytes);
+    if (IsLate(bytes)) late_slots_.insert(slot);
+  }
   bool SharedStorage(int storage) const {
     int n = 0;
     for (const Weight& w : g_.weights) n += w.storage == storage;
@@ -503,9 +551,15 @@ class PlanBuilder {
   }
 
   int NewArena(const SymbolicGeometry& geometry, int begin, int end) {
+    const Expr bytes = BytesOf(geometry);
+    if (IsLate(bytes)) {
+      const int slot = AddSlot(fb::SlotKind::Heap, 0);
+      plan_->slots[slot]->bytes = b_.exprs.Add(bytes);
+      EmitAlloc(slot);
+      return slot;
+    }
     const int slot = AddSlot(fb::SlotKind::Arena, 0);
     arena_buffer_[slot] = static_cast<int>(buffers_.size());
-    const Expr bytes = BytesOf(geometry);
     buffers_.push_back({bytes, begin, std::max(begin, end)});
     return slot;
   }
@@ -564,16 +618,22 @@ class PlanBuilder {
   absl::Status EmitNode(NodeId n) {
     const Node& node = g_.node(n);
     const std::string& name = node.op.name();
+    for (ValueId v : node.outputs) {
+      const Type& t = g_.value(v).type;
+      if (name == "smelt::view" || !t.IsTensor() || !t.tensor().sizes) continue;
+      for (const Expr& e : *t.tensor().sizes) {
+        if (!IsRead(e))
+          return absl::UnimplementedError(absl::StrCat("a size ", e.ToString(), " that is not known yet"));
+      }
+    }
     if (name == "prim::Constant" || name == "prim::ListConstruct" || name == "prim::TupleConstruct" ||
         name == "smelt::view" || name == "smelt::size") {
       return absl::OkStatus();
     }
     if (name == "prim::If" || name == "smelt::cond") return EmitIf(n);
     if (name == "smelt::while_loop" || name == "prim::Loop") return EmitLoop(n);
-    if (name == "aten::item" || name == "aten::_local_scalar_dense" || name == "aten::Int" || name == "aten::Float" ||
-        name == "aten::Bool") {
-      if (!node.inputs.empty() && g_.value(node.inputs[0]).type.IsTensor()) return EmitReadScalar(n);
-    }
+    if (ReadsScalar(n)) return EmitReadScalar(n);
+    if (IsCondition(n)) return absl::OkStatus();  // made where it is used
     if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return EmitAssert(n);
     if (name == "smelt::assert_no_internal_overlap") {
       auto check = std::make_unique<fb::CheckT>();
@@ -620,6 +680,7 @@ class PlanBuilder {
     Location l;
     if (auto it = destination_.find(o); it != destination_.end()) {
       l = it->second;
+      AllocateLate(l.slot);
     } else {
       l.geometry = DefaultLayout(g_, o);
       l.slot = NewArena(l.geometry, position_, LastUse(o));
@@ -645,6 +706,7 @@ class PlanBuilder {
     Location to;
     if (auto it = destination_.find(o); it != destination_.end()) {
       to = it->second;
+      AllocateLate(to.slot);
     } else {
       to.geometry = DefaultLayout(g_, o);
       to.slot = NewArena(to.geometry, position_, LastUse(o));
@@ -874,9 +936,43 @@ class PlanBuilder {
       b_.exprs.Add(*e);
       b_.data_symbols.insert(e->SymbolName());
       step->symbol = SymbolNumber(e->SymbolName());
+      read_symbols_.insert(e->SymbolName());
     }
     Emit(std::move(step), n);
     return absl::OkStatus();
+  }
+
+  // A comparison of integers, or a combination of such.
+  bool IsCondition(NodeId n) const {
+    static const auto* const kOps = new absl::flat_hash_set<std::string>{
+        "aten::eq.int", "aten::ne.int",       "aten::lt.int",      "aten::le.int", "aten::gt.int",
+        "aten::ge.int", "aten::__and__.bool", "aten::__or__.bool", "aten::__not__"};
+    return kOps->contains(g_.node(n).op.full());
+  }
+  // Its expression, which is 0 or 1.
+  absl::StatusOr<int> ConditionExpr(ValueId v) {
+    if (auto c = GetConstant(g_, v); c && std::holds_alternative<bool>(*c)) return b_.exprs.Add(std::get<bool>(*c));
+    const NodeId def = g_.value(v).def;
+    if (!g_.IsParam(def) && IsCondition(def)) {
+      const std::string op = g_.node(def).op.name().substr(6);  // without "aten::"
+      const auto& inputs = g_.node(def).inputs;
+      if (op == "__not__" || op == "__and__" || op == "__or__") {
+        SMELT_ASSIGN_OR_RETURN(int a, ConditionExpr(inputs[0]));
+        if (op == "__not__") return b_.exprs.AddLogic(fb::ExprOp::Not, a, -1);
+        SMELT_ASSIGN_OR_RETURN(int b, ConditionExpr(inputs[1]));
+        return b_.exprs.AddLogic(op == "__and__" ? fb::ExprOp::And : fb::ExprOp::Or, a, b);
+      }
+      const std::optional<Expr> a = GetIntExpr(g_, inputs[0]), b = GetIntExpr(g_, inputs[1]);
+      if (a && b && IsRead(*a) && IsRead(*b)) {
+        const bool swap = op == "gt" || op == "ge";
+        const fb::ExprOp compare = op == "lt" || op == "gt"   ? fb::ExprOp::Lt
+                                   : op == "le" || op == "ge" ? fb::ExprOp::Le
+                                                              : fb::ExprOp::Eq;
+        const int e = b_.exprs.AddCompare(compare, swap ? *b : *a, swap ? *a : *b);
+        return op == "ne" ? b_.exprs.AddLogic(fb::ExprOp::Not, e, -1) : e;
+      }
+    }
+    return absl::UnimplementedError("a condition that is computed from sizes or numbers at run time");
   }
   int SymbolNumber(const std::string& name) const {
     const auto& s = b_.exprs.symbols();
@@ -903,16 +999,28 @@ class PlanBuilder {
     } else if (g_.value(v).expr) {
       set->expr = b_.exprs.Add(*g_.value(v).expr);
     } else {
-      return absl::UnimplementedError("a condition that is computed from sizes or numbers at run time");
+      SMELT_ASSIGN_OR_RETURN(set->expr, ConditionExpr(v));
     }
     Emit(std::move(set), source);
     return r;
   }
 
+  // Of a condition on integers: whether one that a step has read is among them.
+  bool DependsOnData(ValueId v) const {
+    if (auto e = g_.value(v).type.kind() == TypeKind::kInt ? GetIntExpr(g_, v) : std::nullopt)
+      return IsLate(*e) && IsRead(*e);
+    const NodeId def = g_.value(v).def;
+    if (g_.IsParam(def) || !IsCondition(def)) return false;
+    for (ValueId x : g_.node(def).inputs) {
+      if (DependsOnData(x)) return true;
+    }
+    return false;
+  }
+
   absl::Status EmitAssert(NodeId n) {
     const ValueId v = g_.node(n).inputs[0];
     // Conditions on sizes hold by the signature's ranges; what the data decides is checked.
-    if (!g_.value(v).type.IsTensor() && !registers_.contains(v)) return absl::OkStatus();
+    if (!g_.value(v).type.IsTensor() && !registers_.contains(v) && !DependsOnData(v)) return absl::OkStatus();
     auto step = std::make_unique<fb::CheckT>();
     step->kind = fb::CheckKind::DataTrue;
     SMELT_ASSIGN_OR_RETURN(step->a, Predicate(v, n));
@@ -1143,7 +1251,10 @@ class PlanBuilder {
     // They must read arguments before the copies above overwrite them: they were emitted after; so they go first.
     std::vector<std::unique_ptr<fb::StepT>>& steps = plan_->blocks[0]->steps;
     const size_t end = steps.size();
-    for (const auto& [from, to] : fresh_copies_) EmitCopy(from, to);
+    for (const auto& [from, to] : fresh_copies_) {
+      AllocateLate(to.slot);
+      EmitCopy(from, to);
+    }
     std::rotate(steps.begin() + first_epilogue_step_(steps, end, copies.size()), steps.begin() + end, steps.end());
 
     conv->mutated = std::make_unique<fb::MutatedInputsLayerT>();
@@ -1381,6 +1492,8 @@ class PlanBuilder {
   absl::flat_hash_set<ValueId> in_place_chain_;
   absl::flat_hash_map<int, ValueId> argument_value_;
   absl::flat_hash_map<ValueId, int> scalar_args_, registers_;
+  absl::flat_hash_set<std::string> data_symbols_, read_symbols_;
+  absl::flat_hash_set<int> late_slots_, allocated_;  // fresh ones
   std::vector<int> caller_of_distinct_;
   absl::flat_hash_map<int, int> arg_slots_, state_slots_, fresh_slot_, taken_at_;
   absl::flat_hash_map<int, ValueId> fresh_contents_;

@@ -6,13 +6,16 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/verify.h"
 #include "smelt/frontend/sympy_expr.h"
@@ -354,7 +357,12 @@ class Reader {
     SMELT_RETURN_IF_ERROR(ReadRanges(program));
     // What the archive claims may still not fit together: nothing behind this border checks it again.
     SMELT_RETURN_IF_ERROR(VerifyGraph(*g_));
-    return VerifySchemas(*g_, {.check_types = false});  // ReadArguments has checked them, and knows more
+    SMELT_RETURN_IF_ERROR(
+        VerifySchemas(*g_, {.check_types = false}));  // ReadArguments has checked them, and knows more
+    if (!autocast_seen_) return absl::OkStatus();
+    const std::vector<std::string> different = CheckTypes(*g_);
+    return different.empty() ? absl::OkStatus()
+                             : absl::UnimplementedError(absl::StrCat("autocast: ", absl::StrJoin(different, "; ")));
   }
 
   absl::Status ReadRanges(const Json& program) {
@@ -765,7 +773,75 @@ class Reader {
     } else {
       SMELT_RETURN_IF_ERROR(ReadArguments(*schema, *inputs, scope, anchor, args));
     }
+    if (autocast_) Autocast(op, anchor, args);
     return AddNode(op, args, *outputs, anchor, scope, schema);
+  }
+
+  // --- autocast ---
+  // What eager PyTorch's autocast does to the arguments of an operator on the CPU. An operator that is in neither list
+  // is left alone; CheckTypes finds those that autocast would have treated otherwise.
+  void Autocast(OpName op, NodeId anchor, std::vector<ValueId>& args) {
+    static const auto* const kLower = new absl::flat_hash_set<std::string>{"aten::conv1d",
+                                                                           "aten::conv2d",
+                                                                           "aten::conv3d",
+                                                                           "aten::bmm",
+                                                                           "aten::mm",
+                                                                           "aten::linalg_vecdot",
+                                                                           "aten::baddbmm",
+                                                                           "aten::addmm",
+                                                                           "aten::addbmm",
+                                                                           "aten::linear",
+                                                                           "aten::matmul",
+                                                                           "aten::conv_tbc",
+                                                                           "aten::conv_transpose1d",
+                                                                           "aten::conv_transpose2d",
+                                                                           "aten::conv_transpose3d",
+                                                                           "aten::prelu",
+                                                                           "aten::scaled_dot_product_attention"};
+    static const auto* const kFull = new absl::flat_hash_set<std::string>{"aten::avg_pool3d",
+                                                                          "aten::binary_cross_entropy",
+                                                                          "aten::grid_sampler",
+                                                                          "aten::polar",
+                                                                          "aten::prod",
+                                                                          "aten::quantile",
+                                                                          "aten::nanquantile",
+                                                                          "aten::cdist",
+                                                                          "aten::trace",
+                                                                          "aten::mse_loss",
+                                                                          "aten::cosine_embedding_loss",
+                                                                          "aten::nll_loss",
+                                                                          "aten::nll_loss2d",
+                                                                          "aten::hinge_embedding_loss",
+                                                                          "aten::poisson_nll_loss",
+                                                                          "aten::smooth_l1_loss",
+                                                                          "aten::cross_entropy_loss",
+                                                                          "aten::l1_loss",
+                                                                          "aten::huber_loss",
+                                                                          "aten::margin_ranking_loss",
+                                                                          "aten::soft_margin_loss",
+                                                                          "aten::triplet_margin_loss",
+                                                                          "aten::multi_margin_loss",
+                                                                          "aten::ctc_loss",
+                                                                          "aten::kl_div",
+                                                                          "aten::multilabel_margin_loss",
+                                                                          "aten::binary_cross_entropy_with_logits"};
+    const bool lower = kLower->contains(op.name());
+    if (!lower && !kFull->contains(op.name())) return;
+    const DType target = lower ? *autocast_ : DType::kFloat32;
+    for (ValueId& v : args) {
+      const Type& type = g_->value(v).type;
+      if (!type.IsTensor() || !type.tensor().dtype) continue;
+      const DType t = *type.tensor().dtype;
+      if (!IsFloating(t) || t == DType::kFloat64 || t == target) continue;
+      TensorType cast = type.tensor();
+      cast.dtype = target;
+      const ValueId no = Constant(anchor, false, Type::Bool()), none = Constant(anchor, std::monostate(), Type::None());
+      const ValueId code = Constant(anchor, ScalarTypeOf(target), Type::Int());
+      NodeId n = g_->InsertBefore(anchor, OpName::Get("aten::_to_copy"), {v, code, none, none, none, no, none},
+                                  {Type::Tensor(*cast.dtype, *cast.sizes, *cast.strides)});
+      g_->SetSource(n, current_source_);
+      v = g_->node(n).outputs[0];
+    }
   }
 
   absl::Status ReadArguments(const FunctionSchema& schema, const Json& inputs, const Scope& scope, NodeId anchor,
@@ -1226,7 +1302,9 @@ class Reader {
                  : absl::InvalidArgumentError("while_loop: it must have as many outputs as carried values");
     }
     if (name == "wrap_with_set_grad_enabled" || name == "wrap_with_autocast" || name == "wrap") {
-      // Gradients do not concern smelt: the body is inlined. (Autocast has already put its casts into the body.)
+      // Gradients do not concern smelt: the body is inlined. Autocast's casts are not in the body.
+      const std::optional<DType> outer_autocast = autocast_;
+      if (name == "wrap_with_autocast") SMELT_RETURN_IF_ERROR(BeginAutocast(inputs));
       size_t at = 0;
       auto is_graph = [](const Json& input) {
         const Json* arg = Find(input, "arg");
@@ -1239,9 +1317,27 @@ class Reader {
         SMELT_ASSIGN_OR_RETURN(const Json* a, Operand(inputs, i));
         SMELT_RETURN_IF_ERROR(ReadOperands(*a, scope, anchor, args));
       }
-      return InlineSubgraph(*graph_arg, args, outputs, block, scope, depth);
+      absl::Status inlined = InlineSubgraph(*graph_arg, args, outputs, block, scope, depth);
+      autocast_ = outer_autocast;
+      return inlined;
     }
     return absl::UnimplementedError(absl::StrCat("higher-order operator ", name));
+  }
+
+  // wrap_with_autocast(device_type, dtype, enabled, cache_enabled, graph, ...)
+  absl::Status BeginAutocast(const Json& inputs) {
+    SMELT_ASSIGN_OR_RETURN(const Json* dtype_arg, Operand(inputs, 1));
+    SMELT_ASSIGN_OR_RETURN(const Json* enabled_arg, Operand(inputs, 2));
+    SMELT_ASSIGN_OR_RETURN(const Json* enabled_json, Get(*enabled_arg, "as_bool"));
+    SMELT_ASSIGN_OR_RETURN(bool enabled, AsBool(*enabled_json));
+    DType target = DType::kBFloat16;  // the CPU's default
+    if (const Json* code = Find(*dtype_arg, "as_scalar_type"); code != nullptr) {
+      SMELT_ASSIGN_OR_RETURN(int64_t number, AsInt(*code));
+      SMELT_ASSIGN_OR_RETURN(target, ToDType(number));
+    }
+    autocast_ = enabled ? std::optional<DType>(target) : std::nullopt;
+    autocast_seen_ = autocast_seen_ || enabled;
+    return absl::OkStatus();
   }
 
   absl::Status CheckResults(NodeId n, size_t expected) {
@@ -1299,6 +1395,8 @@ class Reader {
   absl::flat_hash_map<std::string, int> storages_;  // archive entry -> weight storage
   absl::flat_hash_map<std::string, std::shared_ptr<const SourceLocation>> sources_;
   std::shared_ptr<const SourceLocation> current_source_;
+  std::optional<DType> autocast_;  // in a region of it: the lower precision
+  bool autocast_seen_ = false;
 };
 
 }  // namespace

@@ -57,7 +57,10 @@ bool Functionalizer::IsRemovable(NodeId n) const {
     const FunctionSchema* schema = FindSchema(node.op);
     return schema != nullptr && schema->IsMutable();
   }
-  return GetOpInfo(node.op).kind != OpKind::kRandom;
+  // A draw moves the generator; of one in place the functional form does.
+  if (GetOpInfo(node.op).kind != OpKind::kRandom) return true;
+  const FunctionSchema* schema = FindSchema(node.op);
+  return schema != nullptr && schema->IsMutable();
 }
 
 void Functionalizer::EraseDead(BlockId b) {

@@ -14,6 +14,7 @@
 #include "smelt/core/op/effects.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/functionalize/data_sizes.h"
 #include "smelt/functionalize/memory.h"
 
 namespace smelt {
@@ -67,7 +68,10 @@ class Opener {
         {"aten::feature_alpha_dropout", &Opener::Dropout},
         {"aten::detach_", &Opener::Identity},
         {"aten::requires_grad_", &Opener::Identity},
-        {"aten::positive", &Opener::Alias},
+        {"aten::positive", &Opener::Identity},
+        {"aten::conj", &Opener::Conj},
+        {"aten::conj_physical", &Opener::Conj},
+        {"aten::real", &Opener::Conj},
         {"aten::lift", &Opener::Identity},
         {"aten::lift_fresh", &Opener::Identity},
         {"aten::batch_norm", &Opener::BatchNorm},
@@ -83,12 +87,25 @@ class Opener {
         {"aten::atleast_1d", &Opener::AtLeast},
         {"aten::atleast_2d", &Opener::AtLeast},
         {"aten::atleast_3d", &Opener::AtLeast},
-        {"aten::rrelu", &Opener::Nothing},
         // Their results keep the strides of self, gaps and all.
         {"aten::slice_scatter", &Opener::View},
         {"aten::select_scatter", &Opener::View},
         {"aten::diagonal_scatter", &Opener::View},
         {"aten::as_strided_scatter", &Opener::View},
+        {"aten::rrelu", &Opener::Rrelu},
+        {"aten::rrelu_", &Opener::Rrelu},
+        {"aten::cartesian_prod", &Opener::CartesianProduct},
+        {"aten::meshgrid", &Opener::Meshgrid},
+        {"aten::nonzero", &Opener::DataSizes},
+        {"aten::argwhere", &Opener::DataSizes},
+        {"aten::nonzero_numpy", &Opener::DataSizes},
+        {"aten::where", &Opener::DataSizes},
+        {"aten::index", &Opener::DataSizes},
+        {"aten::masked_select", &Opener::DataSizes},
+        {"aten::_unique2", &Opener::DataSizes},
+        {"aten::unique_consecutive", &Opener::DataSizes},
+        {"aten::bincount", &Opener::DataSizes},
+        {"aten::repeat_interleave", &Opener::DataSizes},
     };
     return *kRules;
   }
@@ -202,19 +219,37 @@ class Opener {
   }
 
   // --- rules ---
-  absl::Status Nothing(NodeId) { return absl::OkStatus(); }
   // Whether it is legal, and its strides, hang on its argument's.
   absl::Status View(NodeId n) {
     Decide(In(n, 0));
     return absl::OkStatus();
   }
 
+  absl::Status DataSizes(NodeId n) { return OpenDataSizes(g_, n).status(); }
+
   absl::Status Identity(NodeId n) {
     ReplaceWith(n, In(n, 0));
     return absl::OkStatus();
   }
-  absl::Status Alias(NodeId n) {
-    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::alias", {In(n, 0)}));
+  // Of a tensor that is not complex PyTorch hands back the tensor itself.
+  absl::Status Conj(NodeId n) { return IsComplex(*TypeOfValue(In(n, 0)).dtype) ? absl::OkStatus() : Identity(n); }
+
+  // rrelu(x, lower, upper, training): outside of training the slope is the middle.
+  absl::Status Rrelu(NodeId n) {
+    auto lower = GetConstant(g_, In(n, 1)), upper = GetConstant(g_, In(n, 2)), training = GetConstant(g_, In(n, 3));
+    auto number = [](const std::optional<ConstantValue>& c) -> std::optional<double> {
+      if (c && std::holds_alternative<double>(*c)) return std::get<double>(*c);
+      if (c && std::holds_alternative<int64_t>(*c)) return static_cast<double>(std::get<int64_t>(*c));
+      return std::nullopt;
+    };
+    if (!number(lower) || !number(upper) || !training || !std::holds_alternative<bool>(*training) ||
+        std::get<bool>(*training)) {
+      return absl::UnimplementedError("rrelu in training mode");
+    }
+    const ValueId slope = InsertConstant(g_, n, (*number(lower) + *number(upper)) / 2);
+    SMELT_ASSIGN_OR_RETURN(
+        auto v,
+        Insert(n, g_.node(n).op.name() == "aten::rrelu" ? "aten::leaky_relu" : "aten::leaky_relu_", {In(n, 0), slope}));
     ReplaceWith(n, v[0]);
     return absl::OkStatus();
   }
@@ -225,6 +260,46 @@ class Opener {
     SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::reshape", {In(n, 0), list}));
     ReplaceWith(n, v[0]);
     return absl::OkStatus();
+  }
+
+  absl::Status CartesianProduct(NodeId n) {
+    std::optional<std::vector<ValueId>> elements = GetListElements(g_, In(n, 0));
+    if (!elements || elements->size() != 1) return absl::OkStatus();
+    ReplaceWith(n, (*elements)[0]);
+    return absl::OkStatus();
+  }
+
+  // meshgrid(tensors, indexing): each, of rank 0 or 1, expanded along its own dim. "xy" swaps the first two.
+  absl::Status Meshgrid(NodeId n) {
+    std::optional<std::vector<ValueId>> elements = GetListElements(g_, In(n, 0));
+    if (!elements) return absl::UnimplementedError("a list that is not made in place");
+    bool swap = false;
+    if (g_.node(n).inputs.size() > 1) {
+      auto indexing = GetConstant(g_, In(n, 1));
+      if (!indexing || !std::holds_alternative<std::string>(*indexing))
+        return absl::UnimplementedError("an indexing that is known only at run time");
+      swap = std::get<std::string>(*indexing) == "xy" && elements->size() >= 2;
+    }
+    const size_t rank = elements->size();
+    std::vector<size_t> dim(rank);
+    for (size_t k = 0; k < rank; ++k) dim[k] = k;
+    if (swap) std::swap(dim[0], dim[1]);
+    std::vector<Expr> sizes(rank, Expr(1));
+    for (size_t k = 0; k < rank; ++k) {
+      const std::vector<Expr>& s = *TypeOfValue((*elements)[k]).sizes;
+      if (s.size() > 1) return absl::InvalidArgumentError("meshgrid takes tensors of rank 0 or 1");
+      if (!s.empty()) sizes[dim[k]] = s[0];
+    }
+    std::vector<ValueId> results;
+    for (size_t k = 0; k < rank; ++k) {
+      std::vector<Expr> own(rank, Expr(1));
+      own[dim[k]] = sizes[dim[k]];
+      SMELT_ASSIGN_OR_RETURN(auto flat, Insert(n, "aten::view", {(*elements)[k], IntList(n, own)}));
+      SMELT_ASSIGN_OR_RETURN(auto e,
+                             Insert(n, "aten::expand", {flat[0], IntList(n, sizes), InsertConstant(g_, n, false)}));
+      results.push_back(e[0]);
+    }
+    return ReplaceList(n, results);
   }
 
   // reshape, flatten, …: the output's sizes are known from its type; only alias or copy is to be decided.
@@ -371,6 +446,12 @@ class Opener {
     const std::string name = g_.node(n).op.name();
     if (name != "aten::dropout" && name != "aten::dropout_")
       return absl::UnimplementedError("feature and alpha dropout in training mode");
+    if (drop == 1) {  // nothing is drawn
+      SMELT_ASSIGN_OR_RETURN(auto zero, Insert(n, name == "aten::dropout" ? "aten::mul.Scalar" : "aten::mul_.Scalar",
+                                               {In(n, 0), InsertConstant(g_, n, 0.0)}));
+      ReplaceWith(n, zero[0]);
+      return absl::OkStatus();
+    }
     // x * bernoulli(1 - p) / (1 - p), as PyTorch computes it on the CPU.
     ValueId none = None(n);
     const ValueId self = In(n, 0);
@@ -521,7 +602,26 @@ class Opener {
   absl::Status SumToSize(NodeId n) {
     const TensorType from = TypeOfValue(In(n, 0));
     const TensorType to = TypeOfValue(g_.node(n).outputs[0]);
+    if (to.rank() == 0) {  // PyTorch sums, even over one element
+      SMELT_ASSIGN_OR_RETURN(auto sum, Insert(n, "aten::sum", {In(n, 0), None(n)}));
+      ReplaceWith(n, sum[0]);
+      return absl::OkStatus();
+    }
     if (*from.sizes == *to.sizes) return Identity(n);
+    const int lead = from.rank() - to.rank();
+    std::vector<int64_t> dims;
+    for (int d = 0; d < from.rank(); ++d) {
+      if (d < lead || ((*to.sizes)[d - lead] == Expr(1) && (*from.sizes)[d] != Expr(1))) dims.push_back(d);
+    }
+    ValueId v = In(n, 0);
+    SMELT_ASSIGN_OR_RETURN(auto sum, Insert(n, "aten::sum.dim_IntList",
+                                            {v, InsertConstant(g_, n, dims), InsertConstant(g_, n, true), None(n)}));
+    v = sum[0];
+    if (lead > 0) {
+      SMELT_ASSIGN_OR_RETURN(auto view, Insert(n, "aten::view", {v, IntList(n, *to.sizes)}));
+      v = view[0];
+    }
+    ReplaceWith(n, v);
     return absl::OkStatus();
   }
 

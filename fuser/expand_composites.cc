@@ -1,6 +1,7 @@
 #include "smelt/fuser/expand_composites.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose.h"
+#include "smelt/core/op/emit.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -112,10 +114,54 @@ class Expander {
     g_.Erase(n);
   }
 
+  // No kernel knows complex numbers: each becomes two real ones.
+  absl::StatusOr<bool> ExpandComplex(NodeId n) {
+    const std::string& name = g_.node(n).op.name();
+    if (absl::StartsWith(name, "aten::")) {
+      return GetOpInfo(g_.node(n).op).kind == OpKind::kView ? false : DecomposeComplex(g_, n);
+    }
+    const bool region = name == "smelt::write_region";
+    if (!region && name != "smelt::materialize") return false;
+    const ValueId value = g_.node(n).inputs[region ? 1 : 0];
+    if (!IsComplex(*T(value).dtype)) return false;
+    Emit e(g_, n);
+    const ValueId real = e.Op("aten::view_as_real", {value});
+    if (!e.ok()) return e.status();
+    auto doubled = [](std::vector<Expr> v, const Expr& last) {
+      for (Expr& x : v) x = x * 2;
+      v.push_back(last);
+      return v;
+    };
+    std::vector<Expr> strides = doubled(std::get<std::vector<Expr>>(*g_.node(n).FindAttribute("strides")), 1);
+    if (region) {
+      SymbolicGeometry where = RegionGeometry(g_.node(n));
+      where.sizes.push_back(2);
+      g_.SetAttribute(n, "sizes", where.sizes);
+      g_.SetAttribute(n, "strides", strides);
+      g_.SetAttribute(n, "offset", where.offset * 2);
+      g_.SetAttribute(n, "dtype", ScalarTypeOf(*e.TypeOf(real).dtype));
+      g_.SetInput(n, 1, real);
+      return true;
+    }
+    const TensorType& t = e.TypeOf(real);
+    NodeId copy =
+        g_.InsertBefore(n, OpName::Get("smelt::materialize"), {real}, {Type::Tensor(*t.dtype, *t.sizes, strides)});
+    g_.SetAttribute(copy, "strides", strides);
+    g_.SetSource(copy, g_.node(n).source);
+    const ValueId out = e.Op("aten::view_as_complex", {g_.node(copy).outputs[0]});
+    if (!e.ok()) return e.status();
+    ReplaceWith(n, out);
+    return true;
+  }
+
   absl::StatusOr<Step> ExpandNode(NodeId n) {
     const OpName op = g_.node(n).op;
     const std::string& name = op.name();
     if (name == "smelt::view") return ShortenView(n);
+    if (HasComplexNumbers(g_, n)) {
+      SMELT_ASSIGN_OR_RETURN(bool changed, ExpandComplex(n));
+      if (changed) return Step::kChanged;
+    }
     if (absl::StartsWith(name, "prim::") || absl::StartsWith(name, "smelt::")) return Step::kKeep;
     if (name == "aten::cat" || name == "aten::stack" || name == "aten::concat" || name == "aten::concatenate")
       return Cat(n);
@@ -608,7 +654,16 @@ class Expander {
       if (const auto* d = std::get_if<double>(&*c)) return *d;
       return std::nullopt;
     };
-    const std::optional<double> beta = number(in[3]), alpha = number(in[4]);
+    std::optional<double> beta = number(in[3]), alpha = number(in[4]);
+    // Of integers PyTorch takes the factors' integral parts.
+    const bool whole = beta && alpha && IsIntegral(*out.dtype);
+    if (whole) {
+      beta = std::trunc(*beta);
+      alpha = std::trunc(*alpha);
+    }
+    auto factor = [&](ValueId given, std::optional<double> v) {
+      return whole ? InsertConstant(g_, n, static_cast<int64_t>(*v)) : given;
+    };
     if (beta && alpha && *beta == 1 && *alpha == 1) return Step::kKeep;
     const bool batched = g_.node(n).op.name() == "aten::baddbmm";
     const Type type = Type::Tensor(*out.dtype, *out.sizes, *out.strides);
@@ -618,14 +673,14 @@ class Expander {
       return Out(x);
     };
     ValueId product = insert(batched ? "aten::bmm" : "aten::mm", {in[1], in[2]}, type);
-    if (!alpha || *alpha != 1) product = insert("aten::mul.Scalar", {product, in[4]}, type);
+    if (!alpha || *alpha != 1) product = insert("aten::mul.Scalar", {product, factor(in[4], alpha)}, type);
     // A beta of 0 ignores self, NaN and all.
     if (beta && *beta == 0) {
       ReplaceWith(n, product);
       return Step::kChanged;
     }
     ValueId self = in[0];
-    if (!beta || *beta != 1) self = insert("aten::mul.Scalar", {self, in[3]}, g_.value(self).type);
+    if (!beta || *beta != 1) self = insert("aten::mul.Scalar", {self, factor(in[3], beta)}, g_.value(self).type);
     ReplaceWith(n, insert("aten::add.Tensor", {product, self, InsertConstant(g_, n, int64_t{1})}, type));
     return Step::kChanged;
   }

@@ -1020,17 +1020,19 @@ class BlockFuser {
     const NodeId node = g_.InsertBefore(anchor, OpName::Get("smelt::FusionGroup"), c.operands, types,
                                         {{"Subgraph", sub}, {"name", sub->name}});
     g_.SetSource(node, N(group.members.back()).source);
+    // Before it is lowered: a result without uses is not one of the kernel's.
+    for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(results[i], g_.node(node).outputs[i]);
     auto lowered = LowerGroup(g_, node, [&](ValueId v) {
       const NodeId def = g_.value(v).def;
       return !g_.IsParam(def) && g_.node(def).op == "smelt::view" ? RegionGeometry(g_.node(def)) : DefaultLayout(g_, v);
     });
     if (!lowered.ok()) {
+      for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(g_.node(node).outputs[i], results[i]);
       g_.Erase(node);
       if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
       ReportSplit(k, absl::StrCat("the group has no kernel: ", lowered.status().message()));
       return false;
     }
-    for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(results[i], g_.node(node).outputs[i]);
     for (ValueId o : g_.node(node).outputs) Sink(o, node);
     // Views that only members read go with them.
     for (auto it = group.members.rbegin(); it != group.members.rend(); ++it) {

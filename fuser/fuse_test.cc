@@ -141,6 +141,20 @@ Fused FuseText(const std::string& text, float tolerance = 0) {
   return out;
 }
 
+TEST(Fuse, AResultThatIsReducedThroughATransposedViewIsStoredByTheSameKernel) {
+  // The kernel has the view's loops; the result, transposed against them, is wanted too.
+  Fused f = FuseText(R"(graph(%x : Float(6, 4, strides=[1, 6])):
+  %r : Float(6, 4, strides=[1, 6]) = aten::relu(%x)
+  %t : Float(4, 6, strides=[6, 1]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(4, 6), strides=exprs(6, 1)](%r)
+  %d : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=0]()
+  %n : NoneType = prim::Constant()
+  %s : Float(4, strides=[1]) = aten::sum.dim_IntList(%t, %d, %k, %n)
+  return (%r, %s)
+)");
+  EXPECT_EQ(f.groups(), std::vector<std::string>{"relu_sum"});
+}
+
 TEST(Fuse, AChainOfPointwiseNodesIsOneKernel) {
   Fused f =
       FuseText(R"(graph(%a : Float(4, 6, strides=[6, 1]), %b : Float(6, strides=[1]), %c : Float(4, 6, strides=[6, 1])):

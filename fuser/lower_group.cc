@@ -177,6 +177,8 @@ bool HasComplex(const Graph& g, NodeId n) {
     const Type& t = g.value(v).type;
     return t.IsTensor() && t.tensor().dtype && IsComplex(*t.tensor().dtype);
   };
+  // Of a region write the contents are neither read nor written as numbers.
+  if (g.node(n).op == "smelt::write_region") return complex(g.node(n).inputs[1]);
   for (ValueId v : g.node(n).inputs) {
     if (complex(v)) return true;
   }
@@ -452,6 +454,12 @@ class Lowering {
         labels_[roots_[0].value] = p_index_;
       }
       SMELT_RETURN_IF_ERROR(PropagateLabels());
+      // A result that nothing connects with the others runs over the same loops.
+      for (const Root& r : roots_) {
+        if (g_->IsLive(r.action) || labels_.contains(r.value) || Sizes(r.value) != p_sizes_) continue;
+        labels_[r.value] = p_index_;
+        SMELT_RETURN_IF_ERROR(PropagateLabels());
+      }
     }
     for (const Split& s : splits_) {
       b_->SplitDim(s.dim, s.sizes);
@@ -616,6 +624,31 @@ class Lowering {
       }
       if (!IsPlace(in, Sizes(s->input))) return changed;
       labels_[s->input] = in;
+      changed = true;
+    }
+    if (SpecialOf(n) == Special::kView) {
+      // As forward, but every dim of the base must be shown.
+      const ValueId base = g_->node(n).inputs[0];
+      if (!internal_.contains(base) || labels_.contains(base)) return changed;
+      const SymbolicGeometry view = RegionGeometry(g_->node(n));
+      const TensorType& t = g_->value(base).type.tensor();
+      if (view.offset != Expr(0) || view.dtype != *t.dtype) return changed;
+      Index in(t.sizes->size(), b_->Zero());
+      std::vector<bool> shown(t.sizes->size(), false);
+      for (size_t k = 0; k < view.sizes.size(); ++k) {
+        if (view.sizes[k] == Expr(1)) continue;
+        bool found = false;
+        for (size_t j = 0; j < t.sizes->size() && !found; ++j) {
+          if (shown[j] || (*t.sizes)[j] != view.sizes[k] || (*t.strides)[j] != view.strides[k]) continue;
+          shown[j] = found = true;
+          in[j] = label[k];
+        }
+        if (!found) return changed;
+      }
+      for (size_t j = 0; j < t.sizes->size(); ++j) {
+        if (!shown[j] && (*t.sizes)[j] != Expr(1)) return changed;
+      }
+      labels_[base] = in;
       changed = true;
     }
     return changed;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -294,10 +295,29 @@ absl::Status CompleteTypes(Graph& g) {
     return absl::UnimplementedError(absl::StrCat(
         "inputs without a complete type (dtype, sizes; strides where not contiguous): ", absl::StrJoin(missing, ", ")));
   }
+  // Results are called as the text calls them, each name once.
+  absl::flat_hash_set<std::string> taken(g.output_names.begin(), g.output_names.end());
+  for (size_t i = 0; i < g.output_names.size(); ++i) {
+    const std::string& name = g.value(g.outputs()[i]).name;
+    const bool numbered = name.find_first_not_of("0123456789") == std::string::npos;
+    if (g.output_names[i].empty() && !numbered && taken.insert(name).second) g.output_names[i] = name;
+  }
   return WithAllUnsupported(g, InferTypes(g));
 }
 
 namespace {
+
+// A text holds the sizes of weights, not their contents.
+absl::Status CheckWeightsHaveData(const Graph& g) {
+  std::vector<std::string> missing;
+  for (const Weight& w : g.weights) {
+    const std::shared_ptr<Storage>& s = g.weight_storages[w.storage];
+    if (s == nullptr || (s->bytes() > 0 && s->data() == nullptr)) missing.push_back(absl::StrCat("\"", w.name, "\""));
+  }
+  if (missing.empty()) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("weights without data, which a .pt2 or .smg holds: ", absl::StrJoin(missing, ", ")));
+}
 
 struct Planned {
   std::unique_ptr<Graph> pure;  // of the plan for distinct arguments
@@ -530,6 +550,7 @@ absl::StatusOr<std::vector<KernelSpec>> PlanKernels(const Graph& imported, const
 }
 
 absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string& path, const CompileOptions& options) {
+  SMELT_RETURN_IF_ERROR(CheckWeightsHaveData(graph));
   auto stats = Compile(graph, path, options);
   if (!stats.ok()) return WithAllUnsupported(graph, stats.status());
   return stats;

@@ -313,6 +313,291 @@ def shared_storage_buffers():
     return SharedStorage(), [(torch.randn(6),), (torch.randn(6),)]
 
 
+@model
+def masks_and_counts():
+    """Results whose sizes the data decide: masks, nonzero, unique, bincount, repeats."""
+
+    class MasksAndCounts(nn.Module):
+
+        def forward(self, x, ids, repeats):
+            rows, columns = torch.nonzero(x > 0, as_tuple=True)
+            values, counts = torch.unique(ids, return_counts=True)
+            kept = x[ids > 2]
+            return (x[x > 0] * 2, rows + columns, kept @ kept.t(), values, counts, torch.bincount(ids, minlength=4),
+                    torch.repeat_interleave(x, repeats, dim=0), torch.masked_select(x, x < 0).sum())
+
+    def call():
+        return torch.randn(5, 4), torch.randint(0, 6, (5,)), torch.randint(0, 3, (5,))
+
+    return MasksAndCounts(), [call(), call(), (-torch.rand(5, 4), torch.zeros(5, dtype=torch.long), torch.zeros(5, dtype=torch.long))]
+
+
+@model
+def sizes_from_data():
+    """Sizes read from tensors, with what PyTorch is told to check of them."""
+
+    class SizesFromData(nn.Module):
+
+        def forward(self, x, n):
+            k = n.item()
+            torch._check(k >= 1)
+            torch._check(k < x.size(0))
+            head = x.narrow(0, 0, k)
+            return head * k, torch.arange(k) * 2, torch.ones(k, 2) @ torch.ones(2, 3), x.select(0, k), head.sum(0)
+
+    return SizesFromData(), [(torch.randn(6, 3), torch.tensor(n)) for n in (3, 5, 1)]
+
+
+@model
+def complex_rotary():
+    """Rotary embedding in complex numbers, as the first Llama did it, and other complex arithmetic."""
+
+    class ComplexRotary(nn.Module):
+
+        def __init__(self):
+            super().__init__()
+            angles = torch.outer(torch.arange(12.0), 10000.0**-(torch.arange(4.0) / 4))
+            self.register_buffer("rotation", torch.polar(torch.ones_like(angles), angles))
+
+        def forward(self, q, z, w):
+            pairs = torch.view_as_complex(q.reshape(*q.shape[:-1], -1, 2))
+            turned = torch.view_as_real(pairs * self.rotation[:q.size(1), None]).flatten(-2)
+            z.mul_(w).add_(1)
+            return turned, (z / w).abs(), torch.complex(z.real, w.imag), z.sum(0), z @ w.t(), torch.cat([z, w])
+
+    def numbers():
+        return torch.randn(3, 4, dtype=torch.complex64)
+
+    return ComplexRotary(), [(torch.randn(2, 5, 3, 8), numbers(), numbers())]
+
+
+@model
+def spatial_transformer():
+    """An affine grid from a small network, sampled three ways, and resized."""
+
+    class SpatialTransformer(nn.Module):
+
+        def __init__(self):
+            super().__init__()
+            self.place = nn.Linear(2 * 6 * 7, 6)
+
+        def forward(self, x):
+            theta = self.place(x.flatten(1)).view(-1, 2, 3)
+            grid = F.affine_grid(theta, [x.size(0), 2, 4, 5], align_corners=False)
+            return (F.grid_sample(x, grid, align_corners=False),
+                    F.grid_sample(x, grid, mode="nearest", padding_mode="border", align_corners=True),
+                    F.grid_sample(x, grid, mode="bicubic", padding_mode="reflection", align_corners=False),
+                    F.interpolate(x, size=(9, 5), mode="bicubic"))
+
+    return SpatialTransformer().eval(), [(torch.randn(2, 2, 6, 7),)], {"rtol": 1e-4, "atol": 1e-4}
+
+
+@model
+def gru_bidirectional():
+    """Decomposed by PyTorch: its steps write into one sequence from both ends."""
+
+    class Gru(nn.Module):
+
+        def __init__(self):
+            super().__init__()
+            self.gru = nn.GRU(6, 8, bidirectional=True)
+
+        def forward(self, x):
+            return self.gru(x)
+
+    return Gru().eval(), [(torch.randn(5, 3, 6),)], {"decompose": True}
+
+
+@model
+def dynamic_mutation():
+    """Two dynamic sizes, both arguments written, called with overlapping views and twice the same tensor too."""
+
+    class DynamicMutation(nn.Module):
+
+        def forward(self, x, y):
+            x.add_(1)
+            x[0] = y[-1]
+            y[:, :2] *= 2
+            x.t().relu_()
+            return x.sum(1), y
+
+    shared, same = torch.randn(9, 6), torch.randn(5, 6)
+    rows = torch.export.Dim("rows", min=2, max=99), torch.export.Dim("others", min=2, max=99)
+    calls = [(torch.randn(4, 6), torch.randn(3, 6)), (torch.randn(8, 6), torch.randn(5, 6)), (shared[:3], shared[2:5]),
+             (same, same)]
+    return DynamicMutation(), calls, {"dynamic_shapes": ({0: rows[0]}, {0: rows[1]})}
+
+
+@model
+def llama_dynamic():
+    """A decoder with RMS norms, rotary embedding, grouped heads and tied weights; batch and length are dynamic."""
+
+    class Block(nn.Module):
+
+        def __init__(self, width, heads):
+            super().__init__()
+            self.heads = heads
+            self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
+            self.q = nn.Linear(width, width, False)
+            self.kv = nn.Linear(width, width, False)
+            self.out = nn.Linear(width, width, False)
+            self.gate, self.up = nn.Linear(width, 2 * width, False), nn.Linear(width, 2 * width, False)
+            self.down = nn.Linear(2 * width, width, False)
+
+        def forward(self, x, cos, sin, mask):
+            batch, length, width = x.shape
+            size = width // self.heads
+
+            def rotate(t):
+                a, b = t.chunk(2, -1)
+                return t * cos + torch.cat((-b, a), -1) * sin
+
+            y = self.norm1(x)
+            q = rotate(self.q(y).view(batch, length, self.heads, size).transpose(1, 2))
+            k, v = self.kv(y).view(batch, length, 2, self.heads // 2, size).permute(2, 0, 3, 1, 4)
+            k = rotate(k).repeat_interleave(2, 1)
+            v = v[:, :, None].expand(-1, -1, 2, -1, -1).reshape(batch, self.heads, length, size)
+            weights = torch.softmax(q @ k.transpose(2, 3) / size**0.5 + mask, -1)
+            x = x + self.out((weights @ v).transpose(1, 2).reshape(batch, length, width))
+            y = self.norm2(x)
+            return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+    class Llama(nn.Module):
+
+        def __init__(self, words=50, width=32, heads=4):
+            super().__init__()
+            self.embed = nn.Embedding(words, width)
+            self.blocks = nn.ModuleList(Block(width, heads) for _ in range(2))
+            self.norm = nn.RMSNorm(width)
+            self.head = nn.Linear(width, words, False)
+            self.head.weight = self.embed.weight
+            self.register_buffer("frequency", 10000.0**-(torch.arange(0, 8, 2.0) / 8), persistent=False)
+
+        def forward(self, ids):
+            length = ids.size(1)
+            angles = torch.outer(torch.arange(length).float(), self.frequency).repeat(1, 2)
+            mask = torch.full((length, length), float("-inf")).triu(1)
+            x = self.embed(ids)
+            for block in self.blocks:
+                x = block(x, angles.cos(), angles.sin(), mask)
+            return self.head(self.norm(x))
+
+    sizes = {0: torch.export.Dim("batch", max=32), 1: torch.export.Dim("length", min=2, max=128)}
+    calls = [(torch.randint(0, 50, s),) for s in ((2, 7), (3, 5), (5, 2))]
+    return Llama().eval(), calls, {"dynamic_shapes": (sizes,), "rtol": 1e-4, "atol": 1e-4}
+
+
+@model
+def autocast_and_dropout():
+    """A region under autocast, whose casts the archive does not hold, and dropout in training mode at its two ends."""
+
+    class Autocast(nn.Module):
+
+        def __init__(self):
+            super().__init__()
+            self.fc1, self.fc2 = nn.Linear(8, 16), nn.Linear(16, 4)
+
+        def forward(self, x):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                hidden = F.gelu(self.fc1(x))
+                loss = F.mse_loss(self.fc2(hidden), x[:, :4])
+            return hidden, loss, F.dropout(x, 0.0, True), F.dropout(x, 1.0, True), F.dropout(x, 0.5, True).isfinite()
+
+    return Autocast(), [(torch.randn(5, 8),)], {"rtol": 1e-2, "atol": 1e-2}
+
+
+@model
+def unet_decomposed():
+    """Down and up again with skips, transposed convolution and bilinear resizing, decomposed by PyTorch."""
+
+    class Unet(nn.Module):
+
+        def __init__(self):
+            super().__init__()
+
+            def double(i, o):
+                return nn.Sequential(nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU(inplace=True))
+
+            self.down1, self.down2, self.middle = double(1, 4), double(4, 8), double(8, 8)
+            self.up = nn.ConvTranspose2d(8, 8, 2, 2)
+            self.up2, self.up1, self.out = double(16, 4), double(8, 4), nn.Conv2d(4, 2, 1)
+
+        def forward(self, x):
+            a = self.down1(x)
+            b = self.down2(F.max_pool2d(a, 2))
+            y = self.up2(torch.cat([self.up(self.middle(F.max_pool2d(b, 2))), b], 1))
+            y = F.interpolate(y, scale_factor=2, mode="bilinear", align_corners=True)
+            y = self.out(self.up1(torch.cat([y, a], 1)))
+            return y, y.argmax(1)
+
+    return Unet().eval(), [(torch.randn(2, 1, 8, 12),)], {"decompose": True, "rtol": 1e-4, "atol": 1e-4}
+
+
+@model
+def graph_network():
+    """Messages along edges: gathers, index_add_, scatter_add_, a dynamic number of nodes and of edges."""
+
+    class GraphNetwork(nn.Module):
+
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(6, 6)
+
+        def forward(self, x, edges):
+            source, target = edges
+            sums = torch.zeros_like(x).index_add_(0, target, self.fc(x)[source])
+            degree = torch.zeros(x.size(0)).scatter_add_(0, target, torch.ones_like(target, dtype=x.dtype))
+            return sums / degree.clamp(min=1)[:, None]
+
+    sizes = ({0: torch.export.Dim("nodes", max=99)}, {1: torch.export.Dim("edges", max=999)})
+    calls = [(torch.randn(7, 6), torch.randint(0, 7, (2, 15))), (torch.randn(4, 6), torch.randint(0, 4, (2, 9)))]
+    return GraphNetwork(), calls, {"dynamic_shapes": sizes}
+
+
+@model
+def bags_and_losses():
+    """Bags of embeddings and losses of several kinds; a tuple of a dictionary, a list and None comes out."""
+
+    class BagsAndLosses(nn.Module):
+
+        def __init__(self):
+            super().__init__()
+            self.sums, self.means = nn.EmbeddingBag(20, 6, mode="sum", padding_idx=0), nn.EmbeddingBag(20, 6)
+
+        def forward(self, ids, offsets, target, sign):
+            x, y = self.sums(ids, offsets), self.means(ids.view(3, 4))
+            return {
+                "cross": F.cross_entropy(x, target, label_smoothing=0.1),
+                "margin": F.multi_margin_loss(x, target)
+            }, [F.cosine_embedding_loss(x, y, sign), F.poisson_nll_loss(x, y.abs())], None, torch.cdist(x, y), x
+
+    args = (torch.randint(0, 20, (12,)), torch.tensor([0, 3, 8]), torch.randint(0, 6, (3,)), torch.tensor([1, -1, 1]))
+    return BagsAndLosses(), [args], {"rtol": 1e-5}
+
+
+@model
+def branches_on_sizes_and_data():
+    """A branch on a size, one on data inside of the other, and a loop that ends when the data say so."""
+
+    class Branches(nn.Module):
+
+        def forward(self, x, y):
+
+            def large(x, y):
+                return torch.cond(y.sum() > 0, lambda x: x.sin() + 1, lambda x: x * 3, (x,))
+
+            def small(x, y):
+                return x.cos() * y.mean()
+
+            z = torch.cond(x.shape[0] > 4, large, small, (x, y))
+            steps, total = torch.ops.higher_order.while_loop(lambda i, t: (i < 5) & (t.sum() < 100), lambda i, t:
+                                                             (i + 1, t * 2 + 1), (torch.tensor(0), y.abs()), ())
+            return z, steps, total
+
+    calls = [(torch.randn(n, 2), y) for n, y in ((3, torch.rand(3)), (6, torch.rand(3)), (6, -torch.rand(3) * 20))]
+    return Branches(), calls, {"dynamic_shapes": ({0: torch.export.Dim("n", max=20)}, None)}
+
+
 def main(names):
     bad = 0
     for name in names or MODELS:

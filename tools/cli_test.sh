@@ -53,6 +53,21 @@ expect 4 'mine::spline \(2 times: net.py:3, net.py:5\); yours::warp \(1 time: ne
 echo 'graph(%x : Tensor, %y : Float(2)): %z : Tensor = aten::relu(%x) return (%z)' >incomplete.ir
 expect 4 '%x : Tensor' compile incomplete.ir -o a.smb
 
+cat >weights.ir <<'EOT'
+graph(%w : Float(4, 4) = weight 0, %x : Float(3, 4)):
+  storage 0 bytes 64
+  weight 0 "layer.weight" parameter storage 0 Float(4, 4, strides=[4, 1])
+  %y : Tensor = aten::mm(%x, %w)
+  return (%y)
+EOT
+expect 4 'weights without data.*"layer.weight"' compile weights.ir -o a.smb
+
+# Results of a text are called as the text calls them.
+echo 'graph(%x : Float(4)): %y : Tensor = aten::relu(%x) %2 : Tensor = aten::exp(%x) return (%y, %2)' >names.ir
+expect 0 '' compile names.ir -o names.smb
+expect 0 'out  y' "$smelt" inspect names.smb
+expect 0 'out  output1' "$smelt" inspect names.smb
+
 stats=$(compile "$models/relu_input.pt2" -o a.smb --stats=json) || failed=1
 has_fields "$stats" model bundle nodes mutations_removed fusion_groups distinct_kernels kernels_compiled kernels_from_cache bundle_bytes phase_ms
 [[ $stats == *'"nodes":1,"mutations_removed":1,"fusion_groups":1,"distinct_kernels":1'* ]] || { echo "$stats"; failed=1; }

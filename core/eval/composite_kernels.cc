@@ -216,13 +216,7 @@ absl::StatusOr<Values> Meshgrid(Call& c) {
     if (!expanded.ok()) return c.Error(expanded.status().message());
     grids.push_back(EvalValue(parts[i].View(*expanded)));
   }
-  if (xy) {
-    std::swap(grids[0], grids[1]);
-    for (EvalValue& v : grids) {
-      SMELT_ASSIGN_OR_RETURN(Tensor t, Op(c, "aten::transpose.int", {v, Val(0), Val(1)}));
-      v = EvalValue(t);
-    }
-  }
+  if (xy) std::swap(grids[0], grids[1]);
   return Values{EvalValue::List(std::move(grids))};
 }
 

@@ -557,6 +557,8 @@ absl::StatusOr<Values> RepeatInterleave(Call& c) {
     if (counts[i] < 0) return c.Error("repeats can not be negative");
     index.insert(index.end(), counts[i], i);
   }
+  if (c.Has("output_size") && c.I("output_size") != static_cast<int64_t>(index.size()))
+    return c.Error("allocated size does not match required size");
   Tensor at = Tensor::Empty(DType::kInt64, {static_cast<int64_t>(index.size())});
   Write(at, index);
   SMELT_ASSIGN_OR_RETURN(Tensor out, Run1(*c.state, "aten::index_select", {EvalValue(self), Val(dim), EvalValue(at)}));

@@ -299,6 +299,21 @@ class Interpreter {
       return eval_internal::Run(
           state_, OpName::Get(absl::StrCat("aten::", node.op.full().substr(sizeof("smelt::inplace_") - 1))), args);
     }
+    if (name == "smelt::nonzero") return eval_internal::Run(state_, OpName::Get("aten::nonzero"), {args[0]});
+    if (name == "smelt::bincount") {
+      return eval_internal::Run(state_, OpName::Get("aten::bincount"),
+                                {args[0], args.size() > 2 ? args[2] : EvalValue(), args[1]});
+    }
+    if (name == "smelt::unique" || name == "smelt::unique_count") {
+      const auto* consecutive = std::get_if<int64_t>(node.FindAttribute("consecutive"));
+      const EvalValue yes(true);
+      absl::StatusOr<Values> found =
+          consecutive != nullptr && *consecutive != 0
+              ? eval_internal::Run(state_, OpName::Get("aten::unique_consecutive"), {args[0], yes, yes, EvalValue()})
+              : eval_internal::Run(state_, OpName::Get("aten::_unique2"), {args[0], yes, yes, yes});
+      if (!found.ok() || name == "smelt::unique") return found;
+      return Values{EvalValue(ScalarTensor(DType::kInt64, EvalValue((*found)[0].tensor().NumElements())))};
+    }
     return absl::UnimplementedError(absl::StrCat(node.op.full(), " is not supported by the evaluator"));
   }
 

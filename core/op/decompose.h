@@ -19,6 +19,11 @@ bool HasDecomposition(OpName op);
 // decomposition (or none for these arguments), nothing was changed. The types of n's tensor arguments must be complete.
 absl::StatusOr<bool> Decompose(Graph& g, NodeId n);
 
+// Whether an operand or a result is of complex numbers. Such operators are rewritten by DecomposeComplex, to operators
+// on real and imaginary parts; false from it: not this one.
+bool HasComplexNumbers(const Graph& g, NodeId n);
+absl::StatusOr<bool> DecomposeComplex(Graph& g, NodeId n);
+
 }  // namespace smelt
 
 #endif  // SMELT_CORE_OP_DECOMPOSE_H_

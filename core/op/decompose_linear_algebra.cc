@@ -1,5 +1,6 @@
 // Products: everything becomes aten::mm, aten::bmm, aten::addmm (beta = alpha = 1) or aten::convolution.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "absl/strings/match.h"
@@ -80,10 +81,15 @@ Values Linear(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{s.size() == 1 ? e.Squeeze(out, 0) : e.View(out, sizes)};
 }
 
-// beta * self + alpha * (a @ b), where that is no plain bias.
+// beta * self + alpha * (a @ b), where that is no plain bias. Of integers PyTorch's products take the factors' integral
+// parts; addr does not.
 absl::StatusOr<ValueId> Scaled(Emit& e, const OpCall& call, ValueId self, ValueId product) {
   SMELT_ASSIGN_OR_RETURN(double beta, call.GetDoubleOr("beta", 1));
   SMELT_ASSIGN_OR_RETURN(double alpha, call.GetDoubleOr("alpha", 1));
+  if (e.ok() && IsIntegral(e.DTypeOf(product)) && call.op().name() != "aten::addr") {
+    beta = std::trunc(beta);
+    alpha = std::trunc(alpha);
+  }
   auto scale = [&](ValueId v, double s) {
     if (s == 1) return v;
     return s == static_cast<int64_t>(s) ? e.Op("aten::mul.Scalar", {v, e.Const(static_cast<int64_t>(s))})

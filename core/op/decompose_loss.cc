@@ -219,6 +219,57 @@ Values SoftMargin(Emit& e, const OpCall& call) {
   return Finish(e, call, loss, e.DTypeOf(loss));
 }
 
+// cosine_embedding_loss(input1, input2, target, margin, reduction)
+Values CosineEmbedding(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double margin, call.GetDoubleOr("margin", 0));
+  const ValueId a = call.arg(0).value, b = call.arg(1).value, target = call.arg(2).value;
+  const std::vector<int64_t> last = {e.Rank(a) - 1};
+  constexpr double kEpsilon = 1e-12;
+  auto norm = [&](ValueId v) { return e.AddN(e.Sum(e.Square(v), last, false), kEpsilon); };
+  const ValueId cosine = e.Div(e.Sum(e.Mul(a, b), last, false), e.Sqrt(e.Mul(norm(a), norm(b))));
+  const ValueId near = e.Op("aten::rsub.Scalar", {cosine, e.Const(1.0), e.Const(1.0)});
+  const ValueId far = e.Op("aten::clamp_min", {e.AddN(cosine, -margin), e.Const(int64_t{0})});
+  const ValueId zero = e.Fill(cosine, 0);
+  const ValueId loss = e.Add(e.Where(e.EqN(target, 1), near, zero), e.Where(e.EqN(target, -1), far, zero));
+  return Finish(e, call, loss, e.DTypeOf(loss));
+}
+// poisson_nll_loss(input, target, log_input, full, eps, reduction)
+Values PoissonNll(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(bool log_input, call.GetBool("log_input"));
+  SMELT_ASSIGN_OR_RETURN(bool full, call.GetBool("full"));
+  SMELT_ASSIGN_OR_RETURN(double epsilon, call.GetDouble("eps"));
+  const ValueId input = call.arg(0).value, target = call.arg(1).value;
+  ValueId loss = log_input ? e.Sub(e.Exp(input), e.Mul(target, input))
+                           : e.Sub(input, e.Mul(target, e.Log(e.AddN(input, epsilon))));
+  if (full) {  // Stirling's formula, for targets above 1
+    const ValueId stirling = e.Add(e.Sub(e.Mul(target, e.Log(target)), target),
+                                   e.MulN(e.Log(e.MulN(target, 2 * 3.14159265358979323846)), 0.5));
+    const ValueId large = e.Op("aten::gt.Scalar", {target, e.Const(int64_t{1})});
+    loss = e.Add(loss, e.Where(large, stirling, e.Fill(stirling, 0)));
+  }
+  return Finish(e, call, loss, e.DTypeOf(loss));
+}
+// multi_margin_loss(self, target, p, margin, weight, reduction)
+Values MultiMargin(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double p, call.GetDoubleOr("p", 1));
+  SMELT_ASSIGN_OR_RETURN(double margin, call.GetDoubleOr("margin", 1));
+  const ValueId self = call.arg(0).value, target = call.arg(1).value;
+  if (e.Rank(self) != 2) return call.Unsupported("a single sample");
+  const ValueId column = e.Unsqueeze(target, 1);
+  const ValueId own = e.Op("aten::gather", {self, e.Const(int64_t{1}), column, e.Const(false)});
+  ValueId d = e.Op("aten::clamp_min", {e.AddN(e.Sub(self, own), margin), e.Const(int64_t{0})});
+  if (p == 2) d = e.Square(d);
+  if (call.arg(4).IsTensor())
+    d = e.Mul(d, e.Unsqueeze(e.Op("aten::index_select", {call.arg(4).value, e.Const(int64_t{0}), target}), 1));
+  const Expr classes = e.Sizes(self)[1];
+  const ValueId other =
+      e.Op("aten::ne.Tensor",
+           {e.Op("aten::arange", {e.Size(classes), e.Const(ScalarTypeOf(DType::kInt64)), e.None(), e.None(), e.None()}),
+            column});
+  const ValueId loss = e.DivBy(e.Sum(e.Where(other, d, e.Fill(d, 0)), {1}, false), classes);
+  return Finish(e, call, loss, e.DTypeOf(self));
+}
+
 }  // namespace
 
 void AddLossRules(DecompositionTable& t) {
@@ -238,6 +289,9 @@ void AddLossRules(DecompositionTable& t) {
   t["aten::margin_ranking_loss"] = MarginRanking;
   t["aten::hinge_embedding_loss"] = HingeEmbedding;
   t["aten::soft_margin_loss"] = SoftMargin;
+  t["aten::cosine_embedding_loss"] = CosineEmbedding;
+  t["aten::poisson_nll_loss"] = PoissonNll;
+  t["aten::multi_margin_loss"] = MultiMargin;
 }
 
 }  // namespace smelt

@@ -19,6 +19,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddBackwardRules(*table);
     AddForeachRules(*table);
     AddShapeRules(*table);
+    AddSamplingRules(*table);
     return table;
   }();
   auto it = kTable->find(op.full());

@@ -28,6 +28,7 @@ void AddMovementRules(DecompositionTable& table);  // stack, pad, repeat_interle
 void AddBackwardRules(DecompositionTable& table);
 void AddForeachRules(DecompositionTable& table);
 void AddShapeRules(DecompositionTable& table);
+void AddSamplingRules(DecompositionTable& table);  // grid_sampler, bicubic, embedding_bag, cdist
 
 // An argument as a value: its own, or a constant made in front of the node.
 ValueId ValueOf(Emit& e, const OpArg& arg);

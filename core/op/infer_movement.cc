@@ -297,7 +297,7 @@ void AddMovementTypeRules(RuleTable& r) {
     c.Add(*grad.dtype, sizes, Suggest(c, grad));
     return absl::OkStatus();
   });
-  AddRule(r, "bernoulli", PreserveOf("self"));
+  AddRule(r, "bernoulli uniform exponential normal_functional geometric log_normal cauchy random", PreserveOf("self"));
   AddRule(r, "fill_diagonal_", KeepStrides);
 }
 

@@ -69,10 +69,13 @@ constexpr Group kGroups[] = {
      "glu_backward sum_to_size bilinear prelu _prelu_kernel rrelu cosine_embedding_loss triplet_margin_loss "
      "margin_ranking_loss hinge_embedding_loss soft_margin_loss log_sigmoid_forward _weight_norm "
      "_weight_norm_interface softmin chain_matmul linalg_multi_dot linalg_norm linalg_matrix_norm frobenius_norm "
-     "dist narrow_copy linalg_matmul linalg_vecdot"},
+     "dist narrow_copy linalg_matmul linalg_vecdot grid_sampler grid_sampler_2d grid_sampler_3d affine_grid_generator "
+     "max_unpool2d embedding_bag _embedding_bag _embedding_bag_forward_only fake_quantize_per_tensor_affine "
+     "poisson_nll_loss multi_margin_loss"},
     {OpKind::kRandom,
-     "rand rand_like randn randn_like randint randint_like randperm bernoulli normal multinomial native_dropout "
-     "uniform exponential random rrelu_with_noise normal_ uniform_ bernoulli_ random_ exponential_ geometric_ "
+     "rand rand_like randn randn_like randint randint_like randperm bernoulli normal normal_functional multinomial "
+     "native_dropout uniform exponential geometric log_normal cauchy random rrelu_with_noise normal_ uniform_ "
+     "bernoulli_ random_ exponential_ geometric_ "
      "log_normal_ cauchy_ dropout_ feature_dropout_ alpha_dropout_"},
     {OpKind::kScalar,
      "size stride numel dim len storage_offset is_floating_point is_complex is_contiguous is_signed sym_size "

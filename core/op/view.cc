@@ -239,6 +239,7 @@ absl::Status SplitSizes(ViewCtx& c, int64_t dim, const std::vector<Expr>& length
   SMELT_ASSIGN_OR_RETURN(int d, view_rules::WrapDim(dim, c.rank()));
   if (c.rank() == 0) return c.call.Error("split expects at least a 1-dimensional tensor");
   if (!c.decide.Equal(at, c.base.sizes[d])) {
+    SMELT_RETURN_IF_ERROR(c.decide.status());
     return c.call.Error(absl::StrCat("split_with_sizes expects split_sizes to sum exactly to ",
                                      c.base.sizes[d].ToString(), " (input tensor's size at dimension ", d,
                                      "), but got ", at.ToString()));

@@ -1,0 +1,221 @@
+// Operators on complex numbers, as operators on their real and imaginary parts: a complex tensor is seen as a real one
+// with a last dim of size 2, so no kernel knows complex numbers.
+#include <complex>
+
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/decompose.h"
+#include "smelt/core/op/decompose_rules.h"
+
+namespace smelt {
+namespace {
+
+bool IsComplexTensor(const Type& t) { return t.IsTensor() && t.tensor().dtype && IsComplex(*t.tensor().dtype); }
+DType PartOf(DType t) {
+  return t == DType::kComplex128 ? DType::kFloat64 : t == DType::kComplex64 ? DType::kFloat32 : t;
+}
+
+struct Parts {
+  ValueId re, im;  // im is invalid of a real number
+};
+
+class ComplexRule {
+ public:
+  ComplexRule(Graph& g, NodeId n, const OpCall& call) : g_(g), n_(n), e_(g, n), call_(call) {
+    for (ValueId v : g.node(n).outputs) {
+      if (IsComplexTensor(g.value(v).type)) part_ = PartOf(*g.value(v).type.tensor().dtype);
+    }
+    for (const OpArg& a : call.args()) {
+      if (part_ == DType::kFloat32 && a.IsTensor() && a.tensor.dtype == DType::kComplex128) part_ = DType::kFloat64;
+    }
+  }
+
+  absl::StatusOr<bool> Run() {
+    const std::string& name = call_.op().name();
+    const bool complex_result = IsComplexTensor(g_.value(g_.node(n_).outputs[0]).type);
+    ValueId out;
+    if (name == "aten::add" || name == "aten::sub" || name == "aten::rsub") {
+      SMELT_ASSIGN_OR_RETURN(double alpha, call_.GetDoubleOr("alpha", 1));
+      Parts a = Arg(0), b = Arg(1);
+      if (name == "aten::rsub") std::swap(a, b);
+      if (alpha != 1) (name == "aten::rsub" ? a : b) = Scale(name == "aten::rsub" ? a : b, alpha);
+      out = Make(name == "aten::add" ? Add(a, b) : Add(a, Scale(b, -1)));
+    } else if (name == "aten::mul") {
+      out = Make(Mul(Arg(0), Arg(1)));
+    } else if (name == "aten::div" && call_.IsNone("rounding_mode")) {
+      out = Make(Div(Arg(0), Arg(1)));
+    } else if (name == "aten::reciprocal") {
+      out = Make(Div({e_.Scalar(part_, 1), ValueId()}, Arg(0)));
+    } else if (name == "aten::neg") {
+      out = Make(Scale(Arg(0), -1));
+    } else if (name == "aten::square") {
+      const Parts a = Arg(0);
+      out = Make(Mul(a, a));
+    } else if (name == "aten::abs") {
+      const Parts a = Arg(0);
+      out = e_.Op("aten::hypot", {a.re, a.im});
+    } else if (name == "aten::angle") {
+      const Parts a = Arg(0);
+      out = e_.Op("aten::atan2", {a.im, a.re});
+    } else if (name == "aten::conj_physical") {
+      const Parts a = Arg(0);
+      out = Make({a.re, e_.Neg(a.im)});
+    } else if (name == "aten::exp") {
+      const Parts a = Arg(0);
+      const ValueId r = e_.Exp(a.re);
+      out = Make({e_.Mul(r, e_.Op("aten::cos", {a.im})), e_.Mul(r, e_.Op("aten::sin", {a.im}))});
+    } else if (name == "aten::complex") {
+      out = Make({call_.arg(0).value, call_.arg(1).value});
+    } else if (name == "aten::polar") {
+      const ValueId r = call_.arg(0).value, phi = call_.arg(1).value;
+      out = Make({e_.Mul(r, e_.Op("aten::cos", {phi})), e_.Mul(r, e_.Op("aten::sin", {phi}))});
+    } else if ((name == "aten::_to_copy" || name == "aten::clone") && complex_result) {
+      out = Make(Arg(0));
+    } else if (name == "aten::_to_copy") {
+      out = Arg(0).re;  // PyTorch warns that the imaginary part is lost
+    } else if (name == "aten::eq" || name == "aten::ne") {
+      const Parts a = Arg(0), b = Arg(1);
+      out = e_.Op("aten::logical_and",
+                  {e_.Op("aten::eq.Tensor", {a.re, b.re}), e_.Op("aten::eq.Tensor", {Imaginary(a), Imaginary(b)})});
+      if (name == "aten::ne") out = e_.Op("aten::logical_not", {out});
+    } else if (call_.op().full() == "aten::where.self") {
+      const ValueId c = call_.arg(0).value;
+      const Parts a = Arg(1), b = Arg(2);
+      out = Make({e_.Where(c, a.re, b.re), e_.Where(c, Imaginary(a), Imaginary(b))});
+    } else if (call_.op().full() == "aten::sum.dim_IntList" || call_.op().full() == "aten::mean.dim" ||
+               call_.op().full() == "aten::sum" || call_.op().full() == "aten::mean") {
+      if (!complex_result || !call_.arg(0).IsTensor()) return false;
+      const Parts a = Arg(0);
+      Parts sums;
+      for (auto [from, to] : {std::make_pair(a.re, &sums.re), std::make_pair(a.im, &sums.im)}) {
+        std::vector<ValueId> args(g_.node(n_).inputs.begin(), g_.node(n_).inputs.end());
+        args[0] = from;
+        args.back() = e_.None();  // dtype
+        *to = e_.Op(call_.op().full(), args);
+      }
+      out = Make(sums);
+    } else if (name == "aten::mm" || name == "aten::bmm") {
+      const Parts a = Arg(0), b = Arg(1);
+      auto mm = [&](ValueId x, ValueId y) { return e_.Op(name, {e_.Contiguous(x), e_.Contiguous(y)}); };
+      out = Make({e_.Sub(mm(a.re, b.re), mm(Imaginary(a), Imaginary(b))),
+                  e_.Add(mm(a.re, Imaginary(b)), mm(Imaginary(a), b.re))});
+    } else if (name == "aten::cat" || name == "aten::stack") {
+      const OpArg& list = call_.arg(0);
+      SMELT_ASSIGN_OR_RETURN(int64_t dim, call_.GetIntOr("dim", 0));
+      std::vector<ValueId> parts;
+      int rank = 0;
+      for (const OpArg& a : list.elements) {
+        if (!a.IsTensor() || !a.tensor.dtype || !IsComplex(*a.tensor.dtype)) return false;
+        rank = a.tensor.rank();
+        parts.push_back(e_.Op("aten::view_as_real", {a.value}));
+      }
+      if (dim < 0) dim += rank + (name == "aten::stack");
+      out = e_.Op("aten::view_as_complex", {e_.Contiguous(e_.Op(name, {e_.List(parts), e_.Const(dim)}))});
+    } else {
+      return false;
+    }
+    if (!e_.ok()) return e_.status();
+    SMELT_RETURN_IF_ERROR(Finish(out));
+    return true;
+  }
+
+ private:
+  // Argument i as parts in the dtype computed in.
+  Parts Arg(int i) {
+    const OpArg& a = call_.arg(i);
+    if (!a.IsTensor()) {
+      if (a.kind == OpArg::Kind::kComplex)
+        return {e_.Scalar(part_, a.complex.real()), e_.Scalar(part_, a.complex.imag())};
+      if (!a.known || (a.kind == OpArg::Kind::kInt && !a.expr.IsConstant())) {
+        e_.Fail(call_.Unsupported("a number that is known only at run time beside complex ones"));
+        return {};
+      }
+      return {e_.Scalar(part_, a.number), ValueId()};
+    }
+    if (!IsComplex(*a.tensor.dtype)) return {e_.Cast(a.value, part_), ValueId()};
+    const ValueId real = e_.Op("aten::view_as_real", {a.value});
+    if (!e_.ok()) return {};
+    const int64_t last = e_.Rank(real) - 1;
+    return {e_.Cast(e_.Select(real, last, 0), part_), e_.Cast(e_.Select(real, last, 1), part_)};
+  }
+  ValueId Imaginary(const Parts& a) { return a.im.valid() ? a.im : e_.Op("aten::zeros_like", LikeArgs(a.re)); }
+  std::vector<ValueId> LikeArgs(ValueId v) { return {v, e_.None(), e_.None(), e_.None(), e_.None(), e_.None()}; }
+  Parts Scale(const Parts& a, double s) { return {e_.MulN(a.re, s), a.im.valid() ? e_.MulN(a.im, s) : ValueId()}; }
+  Parts Add(const Parts& a, const Parts& b) {
+    return {e_.Add(a.re, b.re), !a.im.valid() ? b.im : !b.im.valid() ? a.im : e_.Add(a.im, b.im)};
+  }
+  Parts Mul(const Parts& a, const Parts& b) {
+    if (!a.im.valid()) return {e_.Mul(a.re, b.re), b.im.valid() ? e_.Mul(a.re, b.im) : ValueId()};
+    if (!b.im.valid()) return {e_.Mul(a.re, b.re), e_.Mul(a.im, b.re)};
+    return {e_.Sub(e_.Mul(a.re, b.re), e_.Mul(a.im, b.im)), e_.Add(e_.Mul(a.re, b.im), e_.Mul(a.im, b.re))};
+  }
+  Parts Div(const Parts& a, const Parts& b) {
+    if (!b.im.valid()) return {e_.Div(a.re, b.re), a.im.valid() ? e_.Div(a.im, b.re) : ValueId()};
+    const ValueId norm = e_.Add(e_.Square(b.re), e_.Square(b.im));
+    const Parts top = Mul(a, {b.re, e_.Neg(b.im)});
+    return {e_.Div(top.re, norm), e_.Div(top.im, norm)};
+  }
+  ValueId Make(Parts p) {
+    if (!e_.ok()) return ValueId();
+    std::vector<Expr> sizes = *g_.value(g_.node(n_).outputs[0]).type.tensor().sizes;
+    if (!p.im.valid()) p.im = e_.Scalar(part_, 0);
+    for (ValueId* v : {&p.re, &p.im}) {
+      *v = e_.Cast(*v, part_);
+      if (e_.ok() && e_.Sizes(*v) != sizes) *v = e_.Expand(*v, sizes);
+    }
+    return e_.Op("aten::view_as_complex",
+                 {e_.Op("aten::stack", {e_.List({p.re, p.im}), e_.Const(static_cast<int64_t>(sizes.size()))})});
+  }
+  // In the layout that the node's type says.
+  absl::Status Finish(ValueId v) {
+    const Type want = g_.value(g_.node(n_).outputs[0]).type;
+    if (!IsComplexTensor(want)) v = e_.Cast(v, *want.tensor().dtype);
+    if (!e_.ok()) return e_.status();
+    const TensorType& have = e_.TypeOf(v);
+    bool same = have.IsComplete() && *have.sizes == *want.tensor().sizes;
+    if (!same) return call_.Unsupported("complex operands of these sizes");
+    for (size_t d = 0; d < have.sizes->size(); ++d) {
+      same = same && ((*have.sizes)[d] == Expr(1) || (*have.strides)[d] == (*want.tensor().strides)[d]);
+    }
+    if (!same) {
+      const NodeId copy = g_.InsertBefore(n_, OpName::Get("smelt::materialize"), {v}, {want});
+      g_.SetAttribute(copy, "strides", *want.tensor().strides);
+      g_.SetSource(copy, g_.node(n_).source);
+      v = g_.node(copy).outputs[0];
+    }
+    return e_.ReplaceNode({v});
+  }
+
+  Graph& g_;
+  const NodeId n_;
+  Emit e_;
+  const OpCall& call_;
+  DType part_ = DType::kFloat32;
+};
+
+}  // namespace
+
+bool HasComplexNumbers(const Graph& g, NodeId n) {
+  for (ValueId v : g.node(n).inputs) {
+    if (IsComplexTensor(g.value(v).type)) return true;
+    if (auto list = GetListElements(g, v)) {
+      for (ValueId x : *list) {
+        if (IsComplexTensor(g.value(x).type)) return true;
+      }
+    }
+  }
+  for (ValueId v : g.node(n).outputs) {
+    if (IsComplexTensor(g.value(v).type)) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<bool> DecomposeComplex(Graph& g, NodeId n) {
+  if (g.node(n).outputs.size() != 1 || !g.value(g.node(n).outputs[0]).type.IsTensor() ||
+      !g.value(g.node(n).outputs[0]).type.tensor().IsComplete()) {
+    return false;
+  }
+  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
+  return ComplexRule(g, n, call).Run();
+}
+
+}  // namespace smelt

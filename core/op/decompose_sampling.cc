@@ -1,0 +1,382 @@
+// Sampling of images at computed places, bags of embeddings, distances between rows.
+#include <cmath>
+
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/decompose_rules.h"
+
+namespace smelt {
+namespace {
+
+using Values = absl::StatusOr<std::vector<ValueId>>;
+
+ValueId Floor(Emit& e, ValueId v) { return e.Op("aten::floor", {v}); }
+ValueId And(Emit& e, ValueId a, ValueId b) { return e.Op("aten::logical_and", {a, b}); }
+// 0, 1, ..., n-1 as a tensor.
+ValueId Range(Emit& e, const Expr& n, DType t) {
+  return e.Op("aten::arange", {e.Size(n), e.Const(ScalarTypeOf(t)), e.None(), e.None(), e.None()});
+}
+
+// --- grid_sampler ---
+enum Interpolation : int64_t { kBilinear = 0, kNearest = 1, kBicubic = 2 };
+enum Padding : int64_t { kZeros = 0, kBorder = 1, kReflection = 2 };
+
+class GridSampler {
+ public:
+  GridSampler(Emit& e, ValueId input, ValueId grid, int64_t mode, int64_t padding, bool align)
+      : e_(e), input_(input), mode_(mode), padding_(padding), align_(align), sizes_(e.Sizes(input)) {
+    const int spatial = e.Rank(input) - 2;
+    grid = ToCompute(e, grid);
+    for (int k = 0; k < spatial; ++k) {  // the grid's first number is that of the input's last dim
+      places_.push_back(Unnormalize(e.Select(grid, spatial + 1, k), Size(k)));
+    }
+  }
+
+  ValueId Run() {
+    const DType t = e_.DTypeOf(input_);
+    if (mode_ == kBicubic) return e_.Cast(Bicubic(), t);
+    for (size_t k = 0; k < places_.size(); ++k) places_[k] = Padded(places_[k], Size(k));
+    if (mode_ == kNearest) {
+      std::vector<ValueId> at;
+      for (ValueId p : places_) at.push_back(e_.Op("aten::round", {p}));
+      return e_.Cast(Sample(at, ValueId()), t);
+    }
+    std::vector<ValueId> low, fraction;
+    for (ValueId p : places_) {
+      low.push_back(Floor(e_, p));
+      fraction.push_back(e_.Sub(p, low.back()));
+    }
+    ValueId sum;
+    for (int corner = 0; corner < 1 << places_.size(); ++corner) {
+      std::vector<ValueId> at;
+      ValueId weight;
+      for (size_t k = 0; k < places_.size(); ++k) {
+        const bool high = corner >> k & 1;
+        at.push_back(high ? e_.AddN(low[k], 1) : low[k]);
+        const ValueId w = high ? fraction[k] : e_.Op("aten::rsub.Scalar", {fraction[k], e_.Const(1.0), e_.Const(1.0)});
+        weight = weight.valid() ? e_.Mul(weight, w) : w;
+      }
+      const ValueId v = Sample(at, weight);
+      sum = sum.valid() ? e_.Add(sum, v) : v;
+    }
+    return e_.Cast(sum, t);
+  }
+
+ private:
+  const Expr& Size(size_t k) const { return sizes_[sizes_.size() - 1 - k]; }
+  ValueId AddE(ValueId v, const Expr& n) { return e_.Op("aten::add.Scalar", {v, e_.Size(n), e_.Const(int64_t{1})}); }
+  ValueId MulE(ValueId v, const Expr& n) { return e_.Op("aten::mul.Scalar", {v, e_.Size(n)}); }
+
+  ValueId Unnormalize(ValueId v, const Expr& size) {
+    if (align_) return MulE(e_.MulN(e_.AddN(v, 1), 0.5), size - 1);
+    return e_.MulN(e_.AddN(MulE(e_.AddN(v, 1), size), -1), 0.5);
+  }
+  ValueId Padded(ValueId v, const Expr& size) {
+    if (padding_ == kZeros) return v;
+    if (padding_ == kReflection) v = align_ ? Reflect(v, Expr(0), 2 * (size - 1)) : Reflect(v, Expr(-1), 2 * size - 1);
+    return e_.Op("aten::clamp", {v, e_.Const(int64_t{0}), e_.Size(size - 1)});
+  }
+  // Between twice_low / 2 and twice_high / 2.
+  ValueId Reflect(ValueId v, const Expr& twice_low, const Expr& twice_high) {
+    if (twice_low == twice_high) return e_.MulN(v, 0);
+    const ValueId low =
+        e_.MulN(e_.Op("aten::full", {e_.Ints({}), e_.Size(twice_low), e_.Const(ScalarTypeOf(e_.DTypeOf(v))), e_.None(),
+                                     e_.None(), e_.None()}),
+                0.5);
+    const ValueId span =
+        e_.MulN(e_.Op("aten::full", {e_.Ints({}), e_.Size(twice_high - twice_low),
+                                     e_.Const(ScalarTypeOf(e_.DTypeOf(v))), e_.None(), e_.None(), e_.None()}),
+                0.5);
+    const ValueId from = e_.Abs(e_.Sub(v, low));
+    const ValueId extra = e_.Op("aten::fmod.Tensor", {from, span});
+    const ValueId flips = Floor(e_, e_.Div(from, span));
+    const ValueId even = e_.EqN(e_.Op("aten::fmod.Scalar", {flips, e_.Const(2.0)}), 0);
+    return e_.Where(even, e_.Add(extra, low), e_.Add(e_.Sub(span, extra), low));
+  }
+
+  // input[n, c, ..., at[1], at[0]] * weight, 0 outside of the input.
+  ValueId Sample(const std::vector<ValueId>& at, ValueId weight) {
+    ValueId inside;
+    for (size_t k = 0; k < at.size(); ++k) {
+      const ValueId in = And(e_, e_.Op("aten::ge.Scalar", {at[k], e_.Const(int64_t{0})}),
+                             e_.Op("aten::lt.Scalar", {at[k], e_.Size(Size(k))}));
+      inside = inside.valid() ? And(e_, inside, in) : in;
+    }
+    const size_t rank = sizes_.size();
+    auto along = [&](int dim) {
+      std::vector<Expr> shape(rank, Expr(1));
+      shape[dim] = sizes_[dim];
+      return e_.View(Range(e_, sizes_[dim], DType::kInt64), shape);
+    };
+    std::vector<ValueId> index = {along(0), along(1)};
+    for (size_t k = at.size(); k-- > 0;) {
+      const ValueId place = e_.Where(inside, at[k], e_.Fill(at[k], 0));
+      index.push_back(e_.Unsqueeze(e_.Cast(place, DType::kInt64), 1));
+    }
+    const ValueId v = ToCompute(e_, e_.Op("aten::index.Tensor", {input_, e_.List(index)}));
+    const ValueId one = e_.Fill(at[0], 1), zero = e_.Fill(at[0], 0);
+    return e_.Mul(v, e_.Unsqueeze(e_.Where(inside, weight.valid() ? weight : one, zero), 1));
+  }
+
+  ValueId Bicubic();
+
+  Emit& e_;
+  ValueId input_;
+  int64_t mode_, padding_;
+  bool align_;
+  std::vector<Expr> sizes_;
+  std::vector<ValueId> places_;
+};
+
+// The weights of the four neighbours at -1, 0, 1, 2 of a place `t` beyond the second, as PyTorch's cubic convolution.
+std::vector<ValueId> CubicWeights(Emit& e, ValueId t) {
+  constexpr double kA = -0.75;
+  auto near = [&](ValueId x) {  // |x| <= 1
+    return e.AddN(e.Mul(e.Mul(e.AddN(e.MulN(x, kA + 2), -(kA + 3)), x), x), 1);
+  };
+  auto far = [&](ValueId x) {  // 1 < |x| < 2
+    return e.AddN(e.Mul(e.AddN(e.Mul(e.AddN(e.MulN(x, kA), -5 * kA), x), 8 * kA), x), -4 * kA);
+  };
+  const ValueId rest = e.Op("aten::rsub.Scalar", {t, e.Const(1.0), e.Const(1.0)});
+  return {far(e.AddN(t, 1)), near(t), near(rest), far(e.AddN(rest, 1))};
+}
+
+ValueId GridSampler::Bicubic() {
+  std::vector<std::vector<ValueId>> weights;
+  std::vector<ValueId> low;
+  for (ValueId p : places_) {
+    low.push_back(Floor(e_, p));
+    weights.push_back(CubicWeights(e_, e_.Sub(p, low.back())));
+  }
+  ValueId sum;
+  for (int y = 0; y < 4; ++y) {
+    for (int x = 0; x < 4; ++x) {
+      const std::vector<ValueId> at = {Padded(e_.AddN(low[0], x - 1), Size(0)),
+                                       Padded(e_.AddN(low[1], y - 1), Size(1))};
+      const ValueId v = Sample(at, e_.Mul(weights[0][x], weights[1][y]));
+      sum = sum.valid() ? e_.Add(sum, v) : v;
+    }
+  }
+  return sum;
+}
+
+// grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+Values GridSample(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(int64_t mode, call.GetInt("interpolation_mode"));
+  SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetInt("padding_mode"));
+  SMELT_ASSIGN_OR_RETURN(bool align, call.GetBool("align_corners"));
+  const ValueId input = call.arg(0).value;
+  if (e.Rank(input) < 4 || (mode == kBicubic && e.Rank(input) != 4)) return call.Unsupported("an input of this rank");
+  GridSampler sampler(e, input, call.arg(1).value, mode, padding, align);
+  return std::vector<ValueId>{sampler.Run()};
+}
+
+// affine_grid_generator(theta [N, 2, 3], size, align_corners): theta times (x, y, 1) at each place of the image.
+Values AffineGrid(Emit& e, const OpCall& call) {
+  const ValueId theta = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> size, call.GetExprs("size"));
+  SMELT_ASSIGN_OR_RETURN(bool align, call.GetBool("align_corners"));
+  if (size.size() != 4) return call.Unsupported("volumes");
+  const DType t = e.DTypeOf(theta);
+  auto line = [&](const Expr& n, bool last) -> ValueId {
+    if (!n.IsConstant()) {
+      e.Fail(call.Unsupported("symbolic sizes"));
+      return ValueId();
+    }
+    const double count = static_cast<double>(*n.Constant());
+    ValueId v = Range(e, n, t);
+    if (align) {
+      v = count > 1 ? e.AddN(e.MulN(v, 2 / (count - 1)), -1) : e.MulN(v, 0);
+    } else {
+      v = e.AddN(e.MulN(v, 2 / count), 1 / count - 1);
+    }
+    return e.Expand(e.View(v, last ? std::vector<Expr>{Expr(1), n, Expr(1)} : std::vector<Expr>{n, Expr(1), Expr(1)}),
+                    {size[2], size[3], Expr(1)});
+  };
+  const ValueId x = line(size[3], true), y = line(size[2], false);
+  if (!e.ok()) return e.status();
+  const ValueId base = e.View(e.Contiguous(e.Cat({x, y, e.Full(t, {size[2], size[3], Expr(1)}, 1)}, 2)),
+                              {Expr(1), size[2] * size[3], Expr(3)});
+  const ValueId all = e.Contiguous(e.Expand(base, {size[0], size[2] * size[3], Expr(3)}));
+  const ValueId out = e.Op("aten::bmm", {all, e.Transpose(theta, 1, 2)});
+  return std::vector<ValueId>{e.View(out, {size[0], size[2], size[3], Expr(2)})};
+}
+
+// upsample_bicubic2d(self, output_size, align_corners, scales_h, scales_w); .vec(input, output_size, align_corners,
+// scale_factors). Rows and columns one after the other.
+Values UpsampleBicubic(Emit& e, const OpCall& call) {
+  const ValueId input = call.arg(0).value;
+  const bool vec = call.op().overload() == "vec";
+  SMELT_ASSIGN_OR_RETURN(bool align, call.GetBool("align_corners"));
+  if (!IsFloating(e.DTypeOf(input))) return call.Unsupported("images of integers");
+  double scales[2] = {0, 0};
+  if (vec) {
+    if (const OpArg* f = call.Find("scale_factors"); f != nullptr && f->kind == OpArg::Kind::kFloatList) {
+      for (size_t k = 0; k < 2 && k < f->floats.size(); ++k) scales[k] = f->floats[k];
+    }
+  } else {
+    SMELT_ASSIGN_OR_RETURN(scales[0], call.GetDoubleOr("scales_h", 0));
+    SMELT_ASSIGN_OR_RETURN(scales[1], call.GetDoubleOr("scales_w", 0));
+  }
+  std::vector<Expr> output;
+  if (!call.IsNone("output_size")) {
+    SMELT_ASSIGN_OR_RETURN(output, call.GetExprs("output_size"));
+  }
+  ValueId v = ToCompute(e, input);
+  for (int k = 1; k >= 0; --k) {
+    const Expr& in_size = e.Sizes(input)[2 + k];
+    if (!in_size.IsConstant()) return call.Unsupported("symbolic sizes");
+    const double in = static_cast<double>(*in_size.Constant());
+    const Expr out_size = output.size() == 2 ? output[k] : Expr(static_cast<int64_t>(in * scales[k]));
+    if (!out_size.IsConstant()) return call.Unsupported("symbolic sizes");
+    const double out = static_cast<double>(*out_size.Constant());
+    const float scale = align           ? (out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.f)
+                        : scales[k] > 0 ? static_cast<float>(1 / scales[k])
+                                        : static_cast<float>(in) / static_cast<float>(out);
+    const DType t = e.DTypeOf(v);
+    ValueId place = Range(e, out_size, t);
+    place = align ? e.MulN(place, scale) : e.AddN(e.MulN(e.AddN(place, 0.5), scale), -0.5);
+    const ValueId low = Floor(e, place);
+    const std::vector<ValueId> weights = CubicWeights(e, e.Sub(place, low));
+    const ValueId first = e.Cast(low, DType::kInt64);
+    ValueId sum;
+    for (int tap = 0; tap < 4; ++tap) {
+      const ValueId at =
+          e.Op("aten::clamp", {e.Op("aten::add.Scalar", {first, e.Const(int64_t{tap - 1}), e.Const(int64_t{1})}),
+                               e.Const(int64_t{0}), e.Size(in_size - 1)});
+      ValueId w = weights[tap];
+      if (k == 0) w = e.Unsqueeze(w, 1);
+      const ValueId part = e.Mul(e.Op("aten::index_select", {v, e.Const(int64_t{2 + k}), at}), w);
+      sum = sum.valid() ? e.Add(sum, part) : part;
+    }
+    v = sum;
+    if (!e.ok()) return e.status();
+  }
+  return std::vector<ValueId>{e.Cast(v, e.DTypeOf(input))};
+}
+
+// max_unpool2d(self, indices, output_size)
+Values MaxUnpool(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value, indices = call.arg(1).value;
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> out, call.GetExprs("output_size"));
+  const std::vector<Expr> in = e.Sizes(self);
+  if (out.size() != 2 || in.size() < 3) return call.Unsupported("these sizes");
+  std::vector<Expr> lead(in.begin(), in.end() - 2);
+  auto flat = [&](const Expr& n) {
+    std::vector<Expr> s = lead;
+    s.push_back(n);
+    return s;
+  };
+  const Expr elements = in[in.size() - 2] * in[in.size() - 1];
+  const ValueId zeros = e.Full(e.DTypeOf(self), flat(out[0] * out[1]), 0);
+  const ValueId filled =
+      e.Op("aten::scatter.src", {zeros, e.Const(static_cast<int64_t>(lead.size())), e.Reshape(indices, flat(elements)),
+                                 e.Reshape(self, flat(elements))});
+  std::vector<Expr> sizes = lead;
+  sizes.insert(sizes.end(), out.begin(), out.end());
+  return std::vector<ValueId>{e.View(e.Contiguous(filled), sizes)};
+}
+
+// embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
+// padding_idx): sums or means of the rows of each bag. What it returns besides is for the backward pass.
+Values EmbeddingBag(Emit& e, const OpCall& call) {
+  const ValueId weight = call.arg(0).value, indices = call.arg(1).value;
+  ValueId offsets = call.arg(2).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t mode, call.GetIntOr("mode", 0));
+  SMELT_ASSIGN_OR_RETURN(bool last, call.GetBoolOr("include_last_offset", false));
+  SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetIntOr("padding_idx", -1));
+  if (mode == 2) return call.Unsupported("the mode \"max\"");
+  if (e.Rank(indices) != 1 || e.Rank(offsets) != 1) return call.Unsupported("indices of this rank");
+  Expr bags = e.Sizes(offsets)[0];
+  if (last) {
+    bags = bags - 1;
+    offsets = e.Slice(offsets, 0, 0, bags);
+  }
+  const Expr n = e.Sizes(indices)[0], width = e.Sizes(weight)[1];
+  const DType t = e.DTypeOf(weight), compute = OpMathType(t);
+  ValueId rows = e.Cast(e.Op("aten::index_select", {weight, e.Const(int64_t{0}), indices}), compute);
+  const OpArg* scales = call.Find("per_sample_weights");
+  if (scales != nullptr && scales->IsTensor()) rows = e.Mul(rows, e.Unsqueeze(e.Cast(scales->value, compute), 1));
+  ValueId counted;
+  if (padding >= 0) {
+    const ValueId kept = e.NeInt(indices, padding);
+    rows = e.Where(e.Unsqueeze(kept, 1), rows, e.Fill(rows, 0));
+    counted = e.Cast(kept, compute);
+  } else {
+    counted = e.Full(compute, {n}, 1);
+  }
+  const ValueId found = e.Op("aten::searchsorted.Tensor", {offsets, Range(e, n, e.DTypeOf(offsets)), e.Const(false),
+                                                           e.Const(true), e.None(), e.None()});
+  const ValueId bag = e.Op("aten::sub.Scalar", {found, e.Const(int64_t{1}), e.Const(int64_t{1})});
+  auto per_bag = [&](std::vector<Expr> sizes, ValueId v) {
+    return e.Op("aten::index_add", {e.Full(compute, sizes, 0), e.Const(int64_t{0}), bag, v, e.Const(int64_t{1})});
+  };
+  ValueId out = per_bag({bags, width}, rows);
+  if (mode == 1) {
+    const ValueId count = e.Op("aten::clamp_min", {per_bag({bags}, counted), e.Const(int64_t{1})});
+    out = e.Div(out, e.Unsqueeze(count, 1));
+  }
+  return std::vector<ValueId>{e.Cast(out, t), ValueId(), ValueId(), ValueId()};
+}
+
+// cdist(x1, x2, p, compute_mode), _cdist_forward likewise: norms of differences.
+Values Cdist(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double p, call.GetDoubleOr("p", 2));
+  ValueId a = call.arg(0).value, b = call.arg(1).value;
+  if (e.DTypeOf(a) != e.DTypeOf(b)) return call.Unsupported("operands of different dtypes");
+  const ValueId d = e.Abs(e.Sub(e.Unsqueeze(a, -2), e.Unsqueeze(b, -3)));
+  const std::vector<int64_t> last = {e.ok() ? e.Rank(d) - 1 : 0};
+  ValueId out;
+  if (p == 2) {
+    out = e.Sqrt(e.Sum(e.Square(d), last, false));
+  } else if (p == 1) {
+    out = e.Sum(d, last, false);
+  } else if (p == 0) {
+    out = e.Sum(e.Cast(e.NeInt(d, 0), e.DTypeOf(a)), last, false);
+  } else if (std::isinf(p)) {
+    out = e.Amax(d, last, false);
+  } else {
+    out = e.PowN(e.Sum(e.PowN(d, p), last, false), 1 / p);
+  }
+  return std::vector<ValueId>{out};
+}
+
+// fake_quantize_per_tensor_affine(self, scale, zero_point, quant_min, quant_max)
+Values FakeQuantize(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double scale, call.GetDouble("scale"));
+  SMELT_ASSIGN_OR_RETURN(int64_t zero, call.GetInt("zero_point"));
+  SMELT_ASSIGN_OR_RETURN(int64_t low, call.GetInt("quant_min"));
+  SMELT_ASSIGN_OR_RETURN(int64_t high, call.GetInt("quant_max"));
+  const ValueId self = call.arg(0).value;
+  const float inverse = 1.0f / static_cast<float>(scale);
+  ValueId q = e.Op("aten::round", {e.AddN(e.MulN(self, inverse), static_cast<double>(zero))});
+  q = e.Op("aten::clamp", {q, e.Const(low), e.Const(high)});
+  return std::vector<ValueId>{
+      e.Cast(e.MulN(e.AddN(q, static_cast<double>(-zero)), static_cast<float>(scale)), e.DTypeOf(self))};
+}
+
+// isin(elements, test_elements, assume_unique, invert)
+Values IsIn(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(bool invert, call.GetBoolOr("invert", false));
+  const ValueId elements = call.arg(0).value, test = call.arg(1).value;
+  Expr n = 1;
+  for (const Expr& s : e.Sizes(test)) n = n * s;
+  const ValueId equal = e.Op("aten::eq.Tensor", {e.Unsqueeze(elements, -1), e.Reshape(test, {n})});
+  if (!e.ok()) return e.status();
+  ValueId any = e.Op("aten::any.dim", {equal, e.Const(static_cast<int64_t>(e.Rank(equal) - 1)), e.Const(false)});
+  return std::vector<ValueId>{invert ? e.Op("aten::logical_not", {any}) : any};
+}
+
+}  // namespace
+
+void AddSamplingRules(DecompositionTable& t) {
+  t["aten::grid_sampler"] = t["aten::grid_sampler_2d"] = t["aten::grid_sampler_3d"] = GridSample;
+  t["aten::affine_grid_generator"] = AffineGrid;
+  t["aten::upsample_bicubic2d"] = UpsampleBicubic;
+  t["aten::max_unpool2d"] = MaxUnpool;
+  t["aten::embedding_bag"] = t["aten::_embedding_bag"] = t["aten::_embedding_bag_forward_only"] = EmbeddingBag;
+  t["aten::cdist"] = t["aten::_cdist_forward"] = Cdist;
+  t["aten::fake_quantize_per_tensor_affine"] = FakeQuantize;
+  t["aten::isin.Tensor_Tensor"] = IsIn;
+}
+
+}  // namespace smelt

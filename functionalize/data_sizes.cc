@@ -1,0 +1,274 @@
+#include "smelt/functionalize/data_sizes.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
+
+namespace smelt {
+namespace {
+
+using Values = absl::StatusOr<std::vector<ValueId>>;
+
+class SizeOpener {
+ public:
+  SizeOpener(Graph& g, NodeId n) : g_(g), n_(n) {}
+
+  absl::StatusOr<bool> Run() {
+    const std::string& full = g_.node(n_).op.full();
+    if (full == "aten::nonzero" || full == "aten::argwhere") return NonzeroTensor();
+    if (full == "aten::nonzero_numpy" || full == "aten::where") return NonzeroColumns();
+    if (full == "aten::index.Tensor") return MaskIndex();
+    if (full == "aten::masked_select") return MaskedSelect();
+    if (full == "aten::_unique2" || full == "aten::unique_consecutive")
+      return Unique(full == "aten::unique_consecutive");
+    if (full == "aten::bincount") return Bincount();
+    if (full == "aten::repeat_interleave.self_Tensor") return RepeatInterleave();
+    return false;
+  }
+
+ private:
+  ValueId In(int i) const { return g_.node(n_).inputs[i]; }
+  const TensorType& T(ValueId v) const { return g_.value(v).type.tensor(); }
+  ValueId None() { return InsertConstant(g_, n_, std::monostate()); }
+  ValueId Int(int64_t v) { return InsertConstant(g_, n_, v); }
+
+  absl::StatusOr<ValueId> Insert(absl::string_view op, std::vector<ValueId> args) {
+    NodeId n = g_.InsertBefore(n_, OpName::Get(op), args, {Type::Tensor()});
+    g_.SetSource(n, g_.node(n_).source);
+    SMELT_RETURN_IF_ERROR(InferNode(g_, n));
+    return g_.node(n).outputs[0];
+  }
+  NodeId InsertTyped(absl::string_view op, std::vector<ValueId> args, std::vector<Type> types,
+                     Graph::Attributes attributes = {}) {
+    NodeId n = g_.InsertBefore(n_, OpName::Get(op), args, types, std::move(attributes));
+    g_.SetSource(n, g_.node(n_).source);
+    return n;
+  }
+  static Type Long(std::vector<Expr> sizes, std::vector<Expr> strides) {
+    return Type::Tensor(DType::kInt64, std::move(sizes), std::move(strides));
+  }
+  void ReplaceOutput(int k, ValueId v) { g_.ReplaceAllUses(g_.node(n_).outputs[k], v); }
+  void ReplaceList(const std::vector<ValueId>& results) {
+    NodeId list = InsertTyped("prim::ListConstruct", results, {Type::List(Type::Tensor())});
+    ReplaceOutput(0, g_.node(list).outputs[0]);
+  }
+  bool Done() {
+    g_.Erase(n_);
+    return true;
+  }
+
+  // The int that `count`, a 0-dim tensor, holds: `size`, a symbol of this very node's result.
+  absl::StatusOr<ValueId> Read(ValueId count, const Expr& size) {
+    if (!size.IsSymbol())
+      return absl::UnimplementedError(absl::StrCat("a result whose size the data decide, yet is ", size.ToString()));
+    NodeId n = InsertTyped("aten::_local_scalar_dense", {count}, {Type::Int()});
+    g_.SetExpr(g_.node(n).outputs[0], size);
+    return g_.node(n).outputs[0];
+  }
+
+  // [size, rank], column by column as PyTorch lays it out.
+  absl::StatusOr<ValueId> Nonzero(ValueId x, const Expr& size) {
+    SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {x, None()}));
+    SMELT_ASSIGN_OR_RETURN(ValueId n, Read(count, size));
+    NodeId found = InsertTyped("smelt::nonzero", {x, n}, {Long({size, Expr(T(x).rank())}, {Expr(1), size})});
+    return g_.node(found).outputs[0];
+  }
+  Values Columns(ValueId x, const Expr& size) {
+    if (T(x).rank() == 0) {
+      SMELT_ASSIGN_OR_RETURN(x, Insert("aten::unsqueeze", {x, Int(0)}));
+    }
+    const int rank = T(x).rank();
+    SMELT_ASSIGN_OR_RETURN(ValueId found, Nonzero(x, size));
+    std::vector<ValueId> columns;
+    for (int d = 0; d < rank; ++d) {
+      SMELT_ASSIGN_OR_RETURN(ValueId c, Insert("aten::select.int", {found, Int(1), Int(d)}));
+      columns.push_back(c);
+    }
+    return columns;
+  }
+
+  absl::StatusOr<bool> NonzeroTensor() {
+    SMELT_ASSIGN_OR_RETURN(ValueId v, Nonzero(In(0), (*T(g_.node(n_).outputs[0]).sizes)[0]));
+    ReplaceOutput(0, v);
+    return Done();
+  }
+
+  absl::StatusOr<bool> NonzeroColumns() {
+    if (g_.node(n_).inputs.size() != 1) return false;
+    // The elements' types stand where the list is taken apart.
+    std::optional<Expr> size;
+    for (const Use& u : g_.value(g_.node(n_).outputs[0]).uses) {
+      if (g_.IsReturn(u.user) || g_.node(u.user).op != "prim::ListUnpack" || g_.node(u.user).outputs.empty()) continue;
+      const TensorType& t = T(g_.node(u.user).outputs[0]);
+      if (t.sizes && !t.sizes->empty()) size = (*t.sizes)[0];
+    }
+    if (!size) return absl::UnimplementedError("a list whose elements' sizes are not known");
+    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> columns, Columns(In(0), *size));
+    ReplaceList(columns);
+    return Done();
+  }
+
+  // self[..., mask, ...]: the mask's dims become the columns of its nonzero.
+  absl::StatusOr<bool> MaskIndex() {
+    std::optional<std::vector<ValueId>> indices = GetListElements(g_, In(1));
+    if (!indices) return false;
+    int masks = 0, others = 0, dim = 0;
+    for (ValueId v : *indices) {
+      if (!g_.value(v).type.IsTensor()) {
+        dim += masks == 0;
+        continue;
+      }
+      const DType t = *T(v).dtype;
+      ++(t == DType::kBool || t == DType::kUInt8 ? masks : others);
+    }
+    if (masks == 0) return false;
+    if (masks > 1 || others > 0) return absl::UnimplementedError("a mask among other indices");
+    const std::vector<Expr>& sizes = *T(g_.node(n_).outputs[0]).sizes;
+    if (dim >= static_cast<int>(sizes.size())) return absl::UnimplementedError("a mask that leaves no dim");
+    std::vector<ValueId> columns;
+    for (ValueId v : *indices) {
+      if (!g_.value(v).type.IsTensor()) {
+        columns.push_back(v);
+        continue;
+      }
+      if (T(v).rank() == 0) return absl::UnimplementedError("a mask of rank 0");
+      SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> c, Columns(v, sizes[dim]));
+      columns.insert(columns.end(), c.begin(), c.end());
+    }
+    NodeId list = InsertTyped("prim::ListConstruct", columns, {g_.value(In(1)).type});
+    NodeId index =
+        InsertTyped("aten::index.Tensor", {In(0), g_.node(list).outputs[0]}, {g_.value(g_.node(n_).outputs[0]).type});
+    ReplaceOutput(0, g_.node(index).outputs[0]);
+    return Done();
+  }
+
+  absl::StatusOr<bool> MaskedSelect() {
+    ValueId self = In(0), mask = In(1);
+    // Broadcast against each other.
+    const std::vector<Expr> a = *T(self).sizes, b = *T(mask).sizes;
+    std::vector<Expr> sizes(std::max(a.size(), b.size()), Expr(1));
+    for (const auto* s : {&a, &b}) {
+      for (size_t d = 0; d < s->size(); ++d) {
+        Expr& out = sizes[sizes.size() - s->size() + d];
+        if (out == Expr(1)) out = (*s)[d];
+      }
+    }
+    if (sizes.empty()) return absl::UnimplementedError("masked_select of a tensor of rank 0");
+    for (ValueId* v : {&self, &mask}) {
+      if (*T(*v).sizes == sizes) continue;
+      std::vector<ValueId> elements;
+      for (const Expr& e : sizes) {
+        if (!e.IsConstant()) return absl::UnimplementedError("masked_select that broadcasts over symbolic sizes");
+        elements.push_back(Int(*e.Constant()));
+      }
+      NodeId list = InsertTyped("prim::ListConstruct", elements, {Type::List(Type::Int())});
+      SMELT_ASSIGN_OR_RETURN(*v, Insert("aten::expand", {*v, g_.node(list).outputs[0], InsertConstant(g_, n_, false)}));
+    }
+    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> columns, Columns(mask, (*T(g_.node(n_).outputs[0]).sizes)[0]));
+    NodeId list = InsertTyped("prim::ListConstruct", columns, {Type::List(Type::Optional(Type::Tensor()))});
+    NodeId index =
+        InsertTyped("aten::index.Tensor", {self, g_.node(list).outputs[0]}, {g_.value(g_.node(n_).outputs[0]).type});
+    ReplaceOutput(0, g_.node(index).outputs[0]);
+    return Done();
+  }
+
+  // _unique2(self, sorted, return_inverse, return_counts); unique_consecutive(self, return_inverse, return_counts, dim)
+  absl::StatusOr<bool> Unique(bool consecutive) {
+    if (consecutive) {
+      auto dim = GetConstant(g_, In(3));
+      if (!dim || !std::holds_alternative<std::monostate>(*dim))
+        return absl::UnimplementedError("unique_consecutive along a dim");
+    }
+    const ValueId self = In(0);
+    const TensorType& values = T(g_.node(n_).outputs[0]);
+    const Expr size = (*values.sizes)[0];
+    const Graph::Attributes kind = {{"consecutive", int64_t{consecutive}}};
+    NodeId count = InsertTyped("smelt::unique_count", {self}, {Long({}, {})}, kind);
+    SMELT_ASSIGN_OR_RETURN(ValueId n, Read(g_.node(count).outputs[0], size));
+    const std::vector<Expr> sizes = *T(self).sizes;
+    NodeId unique = InsertTyped("smelt::unique", {self, n},
+                                {Type::Tensor(*values.dtype, {size}, {Expr(1)}), Long(sizes, ContiguousStrides(sizes)),
+                                 Long({size}, {Expr(1)})},
+                                kind);
+    for (int k = 0; k < 3; ++k) {
+      const ValueId out = g_.node(n_).outputs[k];
+      if (k > 0 && *T(out).sizes != *T(g_.node(unique).outputs[k]).sizes) {
+        // Not asked for: empty.
+        if (!g_.value(out).uses.empty()) return absl::UnimplementedError("a result of unique that was not asked for");
+        continue;
+      }
+      ReplaceOutput(k, g_.node(unique).outputs[k]);
+    }
+    return Done();
+  }
+
+  // bincount(self, weights, minlength)
+  absl::StatusOr<bool> Bincount() {
+    const ValueId self = In(0);
+    const Expr elements = (*T(self).sizes)[0];
+    const std::optional<bool> some = g_.symbols.LessOrEqual(Expr(1), elements);
+    if (!some || !*some) return absl::UnimplementedError("bincount of what may have no elements");
+    const TensorType& out = T(g_.node(n_).outputs[0]);
+    SMELT_ASSIGN_OR_RETURN(ValueId most, Insert("aten::amax", {self, InsertConstant(g_, n_, std::vector<int64_t>()),
+                                                               InsertConstant(g_, n_, false)}));
+    SMELT_ASSIGN_OR_RETURN(ValueId bins, Insert("aten::add.Scalar", {most, Int(1), Int(1)}));
+    SMELT_ASSIGN_OR_RETURN(bins, Insert("aten::clamp_min", {bins, In(2)}));
+    SMELT_ASSIGN_OR_RETURN(ValueId n, Read(bins, (*out.sizes)[0]));
+    std::vector<ValueId> args = {self, n};
+    if (g_.value(In(1)).type.IsTensor()) args.push_back(In(1));
+    NodeId count = InsertTyped("smelt::bincount", args, {g_.value(g_.node(n_).outputs[0]).type});
+    ReplaceOutput(0, g_.node(count).outputs[0]);
+    return Done();
+  }
+
+  // repeat_interleave(self, repeats, dim, output_size): the k-th row of the result is the first row of self whose
+  // running sum of repeats exceeds k.
+  absl::StatusOr<bool> RepeatInterleave() {
+    ValueId self = In(0);
+    const ValueId repeats = In(1);
+    const Type out = g_.value(g_.node(n_).outputs[0]).type;
+    auto dim_constant = GetConstant(g_, In(2));
+    int64_t dim = 0;
+    if (dim_constant && std::holds_alternative<int64_t>(*dim_constant)) {
+      dim = std::get<int64_t>(*dim_constant);
+      if (dim < 0) dim += T(self).rank();
+    } else if (T(self).rank() != 1) {
+      return absl::UnimplementedError("repeat_interleave without a dim");
+    }
+    if (T(repeats).rank() != 1 || *T(repeats).sizes != std::vector<Expr>{(*T(self).sizes)[dim]})
+      return absl::UnimplementedError("repeat_interleave with one number of repeats for all");
+    const Expr size = (*out.tensor().sizes)[dim];
+    SMELT_ASSIGN_OR_RETURN(ValueId sum, Insert("aten::sum", {repeats, None()}));
+    ValueId total;
+    if (size.IsSymbol() && !GetIntExpr(g_, In(3))) {
+      SMELT_ASSIGN_OR_RETURN(total, Read(sum, size));
+    } else {
+      NodeId n = InsertTyped("smelt::size", {}, {Type::Int()}, {{"value", size}});
+      g_.SetExpr(g_.node(n).outputs[0], size);
+      total = g_.node(n).outputs[0];
+      SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {sum, total}));
+      InsertTyped("aten::_assert_async", {equal}, {});
+    }
+    SMELT_ASSIGN_OR_RETURN(ValueId ends, Insert("aten::cumsum", {repeats, Int(0), None()}));
+    SMELT_ASSIGN_OR_RETURN(ValueId at, Insert("aten::arange", {total, None(), None(), None(), None()}));
+    SMELT_ASSIGN_OR_RETURN(
+        ValueId row, Insert("aten::searchsorted.Tensor",
+                            {ends, at, InsertConstant(g_, n_, false), InsertConstant(g_, n_, true), None(), None()}));
+    NodeId picked = InsertTyped("aten::index_select", {self, Int(dim), row}, {out});
+    ReplaceOutput(0, g_.node(picked).outputs[0]);
+    return Done();
+  }
+
+  Graph& g_;
+  const NodeId n_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> OpenDataSizes(Graph& g, NodeId n) { return SizeOpener(g, n).Run(); }
+
+}  // namespace smelt

@@ -1,0 +1,17 @@
+// Operators whose results' sizes the data decide: nonzero, masks as indices, masked_select, unique, bincount. Each
+// becomes one that counts, a read of the count (the symbol that the type's size names), and one that fills a result of
+// that size. Before the read nothing of that size is allocated.
+#ifndef SMELT_FUNCTIONALIZE_DATA_SIZES_H_
+#define SMELT_FUNCTIONALIZE_DATA_SIZES_H_
+
+#include "absl/status/statusor.h"
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+// Whether node `n` was such an operator; then it is gone. Unimplemented: it is one, but not with these arguments.
+absl::StatusOr<bool> OpenDataSizes(Graph& g, NodeId n);
+
+}  // namespace smelt
+
+#endif  // SMELT_FUNCTIONALIZE_DATA_SIZES_H_
