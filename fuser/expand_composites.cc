@@ -344,12 +344,18 @@ class Expander {
   }
 
   NodeId InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry) {
+    // A view counts from the storage's beginning, or from the argument's that it names: not from the view it is of.
     const NodeId def = g_.value(base).def;
-    if (!g_.IsParam(def) && g_.node(def).op == "smelt::view" && g_.node(def).FindAttribute("argument") == nullptr) {
-      base = g_.node(def).inputs[0];
+    const bool shortened = !g_.IsParam(def) && g_.node(def).op == "smelt::view";
+    if (shortened) base = g_.node(def).inputs[0];
+    const NodeId view = InsertRegionNode(anchor, "smelt::view", {base},
+                                         Type::Tensor(geometry.dtype, geometry.sizes, geometry.strides), geometry);
+    if (shortened) {
+      // Copied: setting an attribute may move others.
+      if (const Attribute* home = g_.node(def).FindAttribute("argument"))
+        g_.SetAttribute(view, "argument", Attribute(*home));
     }
-    return InsertRegionNode(anchor, "smelt::view", {base},
-                            Type::Tensor(geometry.dtype, geometry.sizes, geometry.strides), geometry);
+    return view;
   }
   NodeId InsertRegionNode(NodeId anchor, absl::string_view op, std::vector<ValueId> inputs, Type type,
                           const SymbolicGeometry& g) {

@@ -59,7 +59,7 @@ struct CompileStats {
   std::vector<std::pair<std::string, double>> phase_ms;  // in order
   // Plans for other calls than the export's that could not be made, and why. What they were for runs in eager order.
   std::vector<std::string> uncompiled_variants;
-  std::vector<std::string> notes;                        // what was left out, and why: a sentence each
+  std::vector<std::string> notes;  // what was left out, and why: a sentence each
 };
 
 absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string& path, const CompileOptions& options);

@@ -179,9 +179,9 @@ bool SymbolicDecide::Assume(const Expr& a, Assumption::Relation relation, const 
   absl::StatusOr<int64_t> x = a.Evaluate(hints_), y = b.Evaluate(hints_);
   if (!x.ok() || !y.ok()) {
     if (status_.ok()) {
-      status_ = absl::UnimplementedError(
-          absl::StrCat("whether ", asked.ToString(), " is not known: the ranges of the symbols leave it open, and ",
-                       (!x.ok() ? x : y).status().message()));
+      status_ = absl::UnimplementedError(absl::StrCat("whether ", asked.ToString(),
+                                                      " is not known: the ranges of the symbols leave it open, and ",
+                                                      (!x.ok() ? x : y).status().message()));
     }
     return false;
   }
