@@ -856,7 +856,9 @@ void AliasDb::State::SetPointsTo(ValueId v, SetId s, NodeId by, bool first) {
     return;
   }
   const SetId before = r.points_to;
-  r.points_to = s;
+  // Two values that are read from what the other is stored in could otherwise change in turns for ever.
+  if (growing && before != 0 && s != before) s = Join(before, s);
+  values[v.index].points_to = s;
   bool changed = before != s;
   if (!changed && !touched.empty()) {
     uint64_t last = 0;
@@ -1037,8 +1039,8 @@ std::vector<std::pair<uint32_t, Store>> AliasDb::State::StoresOf(NodeId n) {
     for (size_t i = stores.size(); i-- > 0;) {
       if (stores[i].node == n) {
         out.push_back({o, stores[i]});
-      } else if (monotone) {
-        break;
+      } else if (!out.empty() && out.back().first == o) {
+        break;  // a node's stores stand together
       }
     }
     if (!c->second.shuffles.empty() &&
@@ -1690,7 +1692,14 @@ void AliasDb::State::Propagate() {
     NodeRecord& r = RecordOf(n);
     if (!(r.flags & NodeRecord::kQueued)) continue;
     r.flags &= ~NodeRecord::kQueued;
+    constexpr uint8_t kManyTurns = 100;
+    growing = r.turns >= kManyTurns;
+    if (!growing) ++r.turns;
     Evaluate(n, false);
+  }
+  growing = false;
+  for (NodeId n : queue) {
+    if (g.IsLive(n)) RecordOf(n).turns = 0;
   }
   queue.clear();
   walk_loop = saved;

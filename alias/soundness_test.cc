@@ -103,6 +103,14 @@ TEST(AliasSoundnessTest, WhatHappensWasPredicted) {
       static_cast<long long>(writers.happened));
 }
 
+TEST(AliasSoundnessTest, StoresInALoopThatReadEachOtherSettle) {
+  // Seed 4008324: each of two stores saw the other's as new, for ever.
+  std::unique_ptr<Graph> g = Parse(RandomProgram(4008324, {.nodes = 3 + 4008324 % 25, .typed_inputs = true}));
+  ASSERT_NE(g, nullptr);
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  EXPECT_TRUE(db->Verify().ok());
+}
+
 TEST(AliasSoundnessTest, AMoveThatIsAllowedChangesNoResult) {
   int64_t failures = 0, moves = 0;
   const int64_t programs = NumPrograms() / 3;

@@ -174,6 +174,7 @@ struct NodeRecord {
   uint32_t generation = 0;
   uint32_t first_write = 0, first_read = 0;
   uint8_t flags = 0;
+  uint8_t turns = 0;  // evaluations in this Propagate
 };
 
 // What stores into a container have put there.
@@ -313,6 +314,7 @@ struct AliasDb::State {
   bool options_distrusted = false;  // some node changes a geometry: types of arguments do not tell what a view is
   bool monotone = false;            // sets only grow: while building, and while a loop is solved again
   bool building = false;            // from nothing: no object has had another storage yet
+  bool growing = false;             // the node at hand has been evaluated many times: its results only grow
   bool dirty = false;               // something changed since the caches below were filled
   uint32_t walk_loop = 0;
   absl::flat_hash_map<uint32_t, uint64_t> touched;  // objects whose storage changed, and when
