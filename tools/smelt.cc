@@ -12,6 +12,7 @@
 #include "smelt/tools/exit_codes.h"
 #include "smelt/tools/inspect_command.h"
 #include "smelt/tools/kernels_command.h"
+#include "smelt/tools/reduce_command.h"
 #include "smelt/tools/report.h"
 #include "smelt/tools/run_command.h"
 
@@ -24,6 +25,7 @@ constexpr char kHelp[] =
     "  smelt run BUNDLE --case=FILE      run a case and check what a caller sees\n"
     "  smelt inspect FILE                what a model or bundle holds\n"
     "  smelt cc BUNDLE ...               a typed C++ header for a bundle\n"
+    "  smelt reduce MODEL --case=FILE    a model that fails on a case, cut down to a small one\n"
     "  smelt report BUNDLES -o FILE.html a page about bundles\n"
     "  smelt kernels STEP ...            the steps of compile, for builds that share kernels among models\n"
     "  smelt cache stats|explain|verify|clear   the kernels kept on disk\n\n"
@@ -58,10 +60,12 @@ int main(int argc, char** argv) {
   if (command == "cache") return smelt::RunCache(rest);
   if (command == "cc") return smelt::RunCc(rest);
   if (command == "convert") return smelt::RunConvert(rest);
+  if (command == "reduce") return smelt::RunReduce(rest);
   if (command == "report") return smelt::RunReport(rest);
   if (command == "kernels") return smelt::RunKernels(rest);
-  std::fprintf(stderr,
-               "smelt: unknown command \"%s\"; known: compile, convert, run, inspect, cc, kernels, report, cache\n%s",
-               command.c_str(), kHelp);
+  std::fprintf(
+      stderr,
+      "smelt: unknown command \"%s\"; known: compile, convert, run, inspect, cc, kernels, reduce, report, cache\n%s",
+      command.c_str(), kHelp);
   return smelt::kExitUsage;
 }

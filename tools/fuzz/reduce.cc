@@ -14,6 +14,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/evaluator.h"
 #include "smelt/pipeline/compile.h"
 
@@ -32,6 +34,18 @@ std::vector<int> UserInputs(const Graph& g) {
 std::string DenseBytes(const Tensor& t) {
   const Tensor dense = t.Clone();
   return std::string(static_cast<const char*>(dense.data()), dense.NumElements() * ItemSize(t.dtype()));
+}
+
+std::vector<EvalValue> ArgumentsOf(const Call& call) {
+  std::vector<EvalValue> args;
+  for (const Datum& d : Make(call).args) {
+    args.push_back(d.IsTensor()  ? EvalValue(d.tensor())
+                   : d.IsInt()   ? EvalValue(d.as_int())
+                   : d.IsFloat() ? EvalValue(d.as_float())
+                   : d.IsBool()  ? EvalValue(d.as_bool())
+                                 : EvalValue());
+  }
+  return args;
 }
 
 // Keeps what every value of the top block was in an eager run.
@@ -72,11 +86,23 @@ class Reducer {
   bool Try(Sample candidate) {
     if (left_-- <= 0) return false;
     if (!CompleteTypes(*candidate.graph).ok() || !VerifyGraph(*candidate.graph).ok()) return false;
+    if (IsLarge(candidate)) {
+      if (!fails_(candidate)) return false;
+      best_ = std::move(candidate);
+      return true;
+    }
     // As it will be read again.
     auto again = Sample::Parse(candidate.ToString(), "candidate");
     if (!again.ok() || !fails_(*again)) return false;
     best_ = *std::move(again);
     return true;
+  }
+  // Too large to be printed and read with every try.
+  static bool IsLarge(const Sample& s) {
+    size_t bytes = 0;
+    for (const CallStorage& storage : s.call.storages) bytes += storage.bytes.size();
+    for (const auto& storage : s.graph->weight_storages) bytes += storage->bytes();
+    return bytes > size_t{1} << 16;
   }
 
   bool Outputs() {
@@ -146,15 +172,7 @@ class Reducer {
     options.observer = &recorder;
     options.weights = CopyWeights(*best_.graph);
     options.max_steps = 100000;
-    std::vector<EvalValue> args;
-    for (const Datum& d : Make(best_.call).args) {
-      args.push_back(d.IsTensor()  ? EvalValue(d.tensor())
-                     : d.IsInt()   ? EvalValue(d.as_int())
-                     : d.IsFloat() ? EvalValue(d.as_float())
-                     : d.IsBool()  ? EvalValue(d.as_bool())
-                                   : EvalValue());
-    }
-    (void)EvaluateGraph(*best_.graph, args, options);
+    (void)EvaluateGraph(*best_.graph, ArgumentsOf(best_.call), options);
     return std::move(recorder.values);
   }
 
@@ -484,21 +502,52 @@ Sample Reduce(const Sample& sample, const std::function<bool(const Sample&)>& fa
   return Reducer(sample, fails, max_tries).Run();
 }
 
+Isolated RunIsolated(const Sample& sample, const RunOptions& options) {
+  Isolated out;
+  int ends[2];
+  std::fflush(stdout);
+  if (pipe(ends) != 0) return {true, {}};
+  const pid_t child = fork();
+  if (child == 0) {
+    close(ends[0]);
+    // What a crash prints is not of interest.
+    (void)!freopen("/dev/null", "w", stderr);
+    const Verdict v = RunSample(sample, options);
+    const std::string text = absl::StrCat(static_cast<int>(v.outcome), "\n", v.where, "\n", v.what);
+    (void)!write(ends[1], text.data(), text.size());
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(n));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('\n', 2));
+  out.crashed = !WIFEXITED(status) || WEXITSTATUS(status) != 0 || parts.size() != 3;
+  if (out.crashed) return out;
+  out.verdict.outcome = static_cast<Outcome>(parts[0][0] - '0');
+  out.verdict.where = parts[1];
+  out.verdict.what = parts[2];
+  return out;
+}
+
+absl::Status AdvanceState(Sample& sample) {
+  EvalOptions options;
+  options.weights = CopyWeights(*sample.graph);
+  const std::vector<Tensor> weights = options.weights;
+  SMELT_RETURN_IF_ERROR(EvaluateGraph(*sample.graph, ArgumentsOf(sample.call), options).status());
+  for (size_t w = 0; w < weights.size(); ++w)
+    sample.graph->weight_storages[sample.graph->weights[w].storage] = weights[w].storage();
+  return absl::OkStatus();
+}
+
 Sample ReduceWrongAnswer(const Sample& sample, const RunOptions& options) {
-  auto fails = [&](const Sample& s) {
-    std::fflush(stdout);
-    const pid_t child = fork();
-    if (child == 0) {
-      // What a crash prints is not of interest.
-      (void)!freopen("/dev/null", "w", stderr);
-      const Verdict v = RunSample(s, options);
-      _exit(v.outcome == Outcome::kDifferent ? 1 : 0);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-  };
-  return Reduce(sample, fails);
+  return Reduce(sample, [&](const Sample& s) {
+    const Isolated now = RunIsolated(s, options);
+    return now.crashed || now.verdict.outcome == Outcome::kDifferent;
+  });
 }
 
 }  // namespace smelt

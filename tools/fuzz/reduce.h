@@ -13,8 +13,17 @@ namespace smelt {
 // The smallest sample found of which `fails` holds; it holds of `sample`. Greedy: asks at most `max_tries` times.
 Sample Reduce(const Sample& sample, const std::function<bool(const Sample&)>& fails, int max_tries = 3000);
 
-// The same for a sample that RunSample finds different. Each try runs in a process of its own, so that a crash is a
-// failure like any other.
+// RunSample in a process of its own, so that a crash is a failure like any other.
+struct Isolated {
+  bool crashed = false;
+  Verdict verdict;
+};
+Isolated RunIsolated(const Sample& sample, const RunOptions& options);
+
+// Gives the graph's weights what the call leaves in them, as the evaluator runs it.
+absl::Status AdvanceState(Sample& sample);
+
+// The same for a sample that RunSample finds different, or that crashes.
 Sample ReduceWrongAnswer(const Sample& sample, const RunOptions& options);
 
 }  // namespace smelt
