@@ -26,7 +26,7 @@ enum class ScalarOp : uint8_t {
   kArg,    // argument number `imm.i`
   kConst,  // imm (i for integers and bool, f for floating point), of the instruction's type
   kCast,   // to the instruction's type, as PyTorch does on x86: float->int truncates to int32 (to int64: int64), where
-          // what does not fit and NaN become the least value, and keeps the low bits; anything->bool is != 0
+           // what does not fit and NaN become the least value, and keeps the low bits; anything->bool is != 0
   // Arithmetic; both operands of the instruction's type.
   kAdd,
   kSub,
