@@ -313,7 +313,10 @@ class Opener {
     Decide(self);
     const ValueId list = IntList(n, *to.sizes);
     ValueId base = self;
-    if (!IsViewable(from, *to.sizes)) {
+    // view_as is a view or refused, never a copy.
+    if (name != "aten::view_as" && !IsViewable(from, *to.sizes)) {
+      if (IsViewable(TensorType{from.dtype, Hints(*from.sizes), Hints(*from.strides)}, Hints(*to.sizes)))
+        return absl::UnimplementedError("whether the result is a view hangs on sizes that are not known");
       SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {self, InsertConstant(g_, n, int64_t{0})}));
       base = copy[0];
       // PyTorch hands out the copy's view; nobody else can see the copy.
@@ -351,6 +354,11 @@ class Opener {
       }
     }
     return view_d == -1;
+  }
+  std::vector<Expr> Hints(const std::vector<Expr>& v) const {
+    std::vector<Expr> out;
+    for (const Expr& e : v) out.push_back(Hint(e));
+    return out;
   }
   int64_t Hint(const Expr& e) const {
     absl::flat_hash_map<std::string, int64_t> values;
