@@ -1,7 +1,5 @@
 #include "smelt/codegen/kernel_testing.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,8 +10,6 @@
 
 namespace smelt {
 namespace {
-
-constexpr size_t kPage = 4096;
 
 constexpr DType kTypes[] = {DType::kBool,  DType::kUInt8,   DType::kInt8,     DType::kInt16,   DType::kInt32,
                             DType::kInt64, DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
@@ -59,21 +55,6 @@ void PutElement(DType t, double v, uint8_t* at) {
       SMELT_UNREACHABLE();
   }
 }
-
-}  // namespace
-
-GuardedBuffer::GuardedBuffer(size_t size, Guard guard) : size_(size) {
-  const size_t pages = (size + kPage - 1) / kPage * kPage;
-  map_size_ = pages + 2 * kPage;
-  map_ = mmap(nullptr, map_size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  SMELT_CHECK(map_ != MAP_FAILED);
-  uint8_t* first = static_cast<uint8_t*>(map_) + kPage;
-  if (pages) SMELT_CHECK_EQ(mprotect(first, pages, PROT_READ | PROT_WRITE), 0);
-  data_ = guard == Guard::kEnd ? first + (pages - size) : first;
-}
-GuardedBuffer::~GuardedBuffer() { munmap(map_, map_size_); }
-
-namespace {
 
 class CaseMaker {
  public:
@@ -467,10 +448,12 @@ class CaseMaker {
 
 RandomCase MakeRandomCase(std::mt19937_64& rng) { return CaseMaker(rng).Make(); }
 
-std::vector<std::unique_ptr<GuardedBuffer>> MakeBuffers(const KernelSpec& spec, const Launch& launch, Guard guard) {
-  std::vector<std::unique_ptr<GuardedBuffer>> buffers;
+std::vector<std::shared_ptr<Storage>> MakeBuffers(const KernelSpec& spec, const Launch& launch, Guard guard) {
+  std::vector<std::shared_ptr<Storage>> buffers;
   for (size_t p = 0; p < spec.params.size(); ++p) {
-    buffers.push_back(std::make_unique<GuardedBuffer>(launch.contents[p].size(), guard));
+    auto storage = GuardedStorage(static_cast<int64_t>(launch.contents[p].size()), guard);
+    SMELT_CHECK(storage.ok()) << storage.status();
+    buffers.push_back(*std::move(storage));
     if (!launch.contents[p].empty()) {
       std::memcpy(buffers.back()->data(), launch.contents[p].data(), launch.contents[p].size());
     }
@@ -479,7 +462,7 @@ std::vector<std::unique_ptr<GuardedBuffer>> MakeBuffers(const KernelSpec& spec, 
 }
 
 std::vector<int64_t> MakeWords(const KernelSpec& spec, const Launch& launch,
-                               const std::vector<std::unique_ptr<GuardedBuffer>>& buffers) {
+                               const std::vector<std::shared_ptr<Storage>>& buffers) {
   std::vector<int64_t> words = launch.sizes;
   for (size_t p = 0; p < spec.params.size(); ++p) {
     words.push_back(reinterpret_cast<int64_t>(buffers[p]->data()) + launch.origin[p] * ItemSize(spec.params[p].dtype));
@@ -494,7 +477,7 @@ std::vector<int64_t> MakeWords(const KernelSpec& spec, const Launch& launch,
 
 namespace {
 
-double ReadDouble(DType t, const uint8_t* at) {
+double ReadDouble(DType t, const char* at) {
   auto as = [&](auto x) {
     std::memcpy(&x, at, sizeof x);
     return x;
@@ -539,8 +522,8 @@ std::string CompareWithInterpreter(const RandomCase& c, KernelEntry entry, Guard
     const DType t = c.spec.params[p].dtype;
     const int item = ItemSize(t);
     for (int64_t i = 0; i < c.launch.elements[p]; ++i) {
-      const uint8_t* want = expected[p]->data() + i * item;
-      const uint8_t* have = actual[p]->data() + i * item;
+      const char* want = expected[p]->data() + i * item;
+      const char* have = actual[p]->data() + i * item;
       if (std::memcmp(want, have, item) == 0) continue;
       if (IsFloating(t)) {
         const double w = ReadDouble(t, want), h = ReadDouble(t, have);

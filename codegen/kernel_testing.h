@@ -10,28 +10,12 @@
 #include <vector>
 
 #include "smelt/codegen/compiler.h"
+#include "smelt/core/tensor/guarded_storage.h"
 #include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
 
-enum class Guard { kEnd, kBegin };
-
-// Memory of exactly `size` bytes whose end (or begin) is that of a readable page; the page beyond is not.
-class GuardedBuffer {
- public:
-  GuardedBuffer(size_t size, Guard guard);
-  ~GuardedBuffer();
-  GuardedBuffer(const GuardedBuffer&) = delete;
-  GuardedBuffer& operator=(const GuardedBuffer&) = delete;
-  uint8_t* data() const { return data_; }
-  size_t size() const { return size_; }
-
- private:
-  void* map_;
-  size_t map_size_;
-  uint8_t* data_;
-  size_t size_;
-};
+using Guard = GuardPages;
 
 // What a launch gives a spec, besides memory.
 struct Launch {
@@ -55,8 +39,8 @@ RandomCase MakeRandomCase(std::mt19937_64& rng);
 
 // Words for buffers; the caller keeps them.
 std::vector<int64_t> MakeWords(const KernelSpec& spec, const Launch& launch,
-                               const std::vector<std::unique_ptr<GuardedBuffer>>& buffers);
-std::vector<std::unique_ptr<GuardedBuffer>> MakeBuffers(const KernelSpec& spec, const Launch& launch, Guard guard);
+                               const std::vector<std::shared_ptr<Storage>>& buffers);
+std::vector<std::shared_ptr<Storage>> MakeBuffers(const KernelSpec& spec, const Launch& launch, Guard guard);
 
 // Runs the interpreter and the entry, the latter in `parts` ranges of tiles, and says where they differ; empty if
 // nowhere.

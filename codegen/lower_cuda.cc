@@ -250,17 +250,7 @@ class CudaEmitter {
       }
       stride_.push_back(std::move(strides));
     }
-    for (DType t : s_.scalars) {
-      Value* w = Word(n++);
-      if (IsFloating(t)) {
-        w = scalar_.Cast(b_.CreateBitCast(w, b_.getDoubleTy()), DType::kFloat64, t);
-      } else if (t == DType::kBool) {
-        w = b_.CreateICmpNE(w, b_.getInt64(0));
-      } else {
-        w = b_.CreateTrunc(w, scalar_.TypeOf(t));
-      }
-      scalars_.push_back(w);
-    }
+    for (DType t : s_.scalars) scalars_.push_back(scalar_.FromWord(Word(n++), t));
     index_.assign(s_.rank(), b_.getInt64(0));
     // Params that no launch of this kernel may write: loads may go past the coherent cache.
     for (const KernelParam& p : s_.params) {

@@ -151,17 +151,7 @@ void KernelEmitter::LoadWords() {
     }
     stride_.push_back(std::move(strides));
   }
-  for (DType t : s_.scalars) {
-    Value* w = Word(n++);
-    if (IsFloating(t)) {
-      w = scalar_.Cast(b_.CreateBitCast(w, b_.getDoubleTy()), DType::kFloat64, t);
-    } else if (t == DType::kBool) {
-      w = b_.CreateICmpNE(w, b_.getInt64(0));
-    } else {
-      w = b_.CreateTrunc(w, scalar_.TypeOf(t));
-    }
-    scalars_.push_back(w);
-  }
+  for (DType t : s_.scalars) scalars_.push_back(scalar_.FromWord(Word(n++), t));
   addr_ = base_;
   idx_.assign(s_.rank(), nullptr);
   vals_.assign(1, std::vector<Value*>(s_.instrs.size(), nullptr));

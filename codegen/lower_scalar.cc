@@ -120,6 +120,12 @@ Value* ScalarEmitter::ToInteger(Value* v, DType to) {
   return b_.CreateTrunc(r, Like(v, TypeOf(to)));
 }
 
+Value* ScalarEmitter::FromWord(Value* word, DType t) {
+  if (IsFloating(t)) return Cast(b_.CreateBitCast(word, b_.getDoubleTy()), DType::kFloat64, t);
+  if (t == DType::kBool) return b_.CreateICmpNE(word, b_.getInt64(0));
+  return b_.CreateTrunc(word, TypeOf(t));
+}
+
 Value* ScalarEmitter::Cast(Value* v, DType from, DType to) {
   if (from == to) return v;
   const bool from_half = from == DType::kFloat16 || from == DType::kBFloat16;

@@ -29,6 +29,8 @@ class ScalarEmitter {
   llvm::Type* TypeOf(DType t);
   llvm::Value* Const(DType t, const ScalarImm& imm);  // a scalar
   llvm::Value* Cast(llvm::Value* v, DType from, DType to);
+  // A scalar argument out of its word (i64) in the parameter block: floating-point ones are doubles' bits.
+  llvm::Value* FromWord(llvm::Value* word, DType t);
   // Operands are all scalars or all vectors.
   llvm::Value* Emit(ScalarOp op, DType type, const DType* operand_types, llvm::Value* const* v, int lanes);
 

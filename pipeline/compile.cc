@@ -401,8 +401,14 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   return out;
 }
 
-// An output that is a tuple, as TorchScript has it, becomes its elements: a caller sees them flat.
+// An output that is a tuple, as TorchScript has it, becomes its elements: a caller sees them flat. Null if there is
+// none.
 std::unique_ptr<Graph> FlattenOutputs(const Graph& imported) {
+  const bool any = std::any_of(imported.outputs().begin(), imported.outputs().end(), [&](ValueId v) {
+    const NodeId def = imported.value(v).def;
+    return !imported.IsParam(def) && imported.node(def).op == "prim::TupleConstruct";
+  });
+  if (!any) return nullptr;
   std::unique_ptr<Graph> copy = imported.Clone();
   Graph& g = *copy;
   std::vector<ValueId> flat;
@@ -419,7 +425,6 @@ std::unique_ptr<Graph> FlattenOutputs(const Graph& imported) {
   for (size_t k = 0; k < g.outputs().size(); ++k) {
     add(add, g.outputs()[k], k < g.output_names.size() ? g.output_names[k] : "");
   }
-  if (flat == std::vector<ValueId>(g.outputs().begin(), g.outputs().end())) return copy;
   while (!g.outputs().empty()) g.EraseResult(g.top(), static_cast<int>(g.outputs().size()) - 1);
   g.output_names.clear();
   for (size_t k = 0; k < flat.size(); ++k) g.AddOutput(flat[k], names[k]);
@@ -430,7 +435,7 @@ absl::StatusOr<CompileStats> Compile(const Graph& imported, const std::string& p
   CompileStats stats;
   PhaseTimer timer(options, stats);
   const std::unique_ptr<Graph> flat = FlattenOutputs(imported);
-  const Graph& graph = *flat;
+  const Graph& graph = flat != nullptr ? *flat : imported;
   BundleBuilder builder(graph);
   SMELT_ASSIGN_OR_RETURN(Planned planned, BuildPlans(graph, options, builder, stats, timer));
   SMELT_ASSIGN_OR_RETURN(fb::BundleT bundle, builder.Finish());
@@ -542,7 +547,7 @@ absl::StatusOr<std::vector<KernelSpec>> PlanKernels(const Graph& imported, const
   CompileStats stats;
   PhaseTimer timer(options, stats);
   const std::unique_ptr<Graph> flat = FlattenOutputs(imported);
-  const Graph& graph = *flat;
+  const Graph& graph = flat != nullptr ? *flat : imported;
   BundleBuilder builder(graph);
   auto planned = BuildPlans(graph, options, builder, stats, timer);
   if (!planned.ok()) return WithAllUnsupported(graph, planned.status());

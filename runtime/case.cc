@@ -14,10 +14,10 @@
 #include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/status_macros.h"
-#include "smelt/core/tensor/float16.h"
-#include "smelt/runtime/guarded_storage.h"
+#include "smelt/core/tensor/guarded_storage.h"
 #include "smelt/runtime/json_text.h"
 #include "smelt/runtime/safetensors.h"
+#include "smelt/runtime/strided.h"
 
 namespace smelt {
 namespace {
@@ -111,24 +111,6 @@ bool Reaches(const Geometry& g, int item, int64_t bytes) {
   const auto span = g.Span();
   if (g.NumElements() > 0) ok = span.first >= 0 && span.second <= bytes / item;
   return ok;
-}
-
-double ReadReal(const char* p, DType t) {
-  auto get = [&](auto x) {
-    std::memcpy(&x, p, sizeof x);
-    return x;
-  };
-  switch (t) {
-    case DType::kFloat16:
-      return HalfToFloat(get(uint16_t{}));
-    case DType::kBFloat16:
-      return BFloat16ToFloat(get(uint16_t{}));
-    case DType::kFloat32:
-    case DType::kComplex64:
-      return get(float{});
-    default:
-      return get(double{});
-  }
 }
 
 class CaseRunner {
@@ -576,7 +558,8 @@ class CaseRunner {
         if (std::memcmp(w, g, item) != 0 && ++wrong == 1) first = absl::StrCat("element ", i, " differs");
       } else {
         for (int p = 0; p < parts; ++p) {
-          const double a = ReadReal(g + p * item / parts, want.dtype), b = ReadReal(w + p * item / parts, want.dtype);
+          const double a = LoadDouble(g + p * item / parts, want.dtype),
+                       b = LoadDouble(w + p * item / parts, want.dtype);
           if (!Close(a, b, rtol) && ++wrong == 1) first = absl::StrCat("element ", i, " is ", a, " instead of ", b);
         }
       }

@@ -168,6 +168,7 @@ absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
   const fb::GuardT* guard = nullptr;
   for (size_t i = 0; i < program_->plans().size(); ++i) {
     const ExecutablePlan& p = program_->plans()[i];
+    to_copy_.clear();
     if (!PatternFits(p, args, &pattern)) continue;
     if (p.plan->needs_exported_strides) {
       if (absl::Status s = CheckStrides(args, p); !s.ok()) {

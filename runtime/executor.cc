@@ -12,8 +12,8 @@
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/guarded_storage.h"
 #include "smelt/core/tensor/region.h"
-#include "smelt/runtime/guarded_storage.h"
 
 namespace smelt {
 namespace {

@@ -103,11 +103,11 @@ class Executor : public Instance {
   absl::Status ReadArguments(absl::Span<const Datum> args);
   absl::Status ReadSymbols(absl::Span<const Datum> args);
   absl::Status CheckSizes(absl::Span<const Datum> args);
-  // Of the arguments' strides, for a plan that needs those of the export.
-  absl::Status CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan) const;
+  // Of the arguments' strides, for a plan that needs those of the export. Sets to_copy_.
+  absl::Status CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan);
   bool HasExportedStrides(int arg, const Tensor& t) const;
   bool MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan) const;
-  // The arguments, those copied that have other strides than the chosen plan needs.
+  // The arguments, those of to_copy_ copied.
   absl::Span<const Datum> InExportedStrides(absl::Span<const Datum> args);
 
   // --- classify.cc ---
@@ -197,6 +197,7 @@ class Executor : public Instance {
   std::vector<SharingState> state_sharing_;
   std::vector<Register> registers_;
   absl::Span<const Datum> args_;
+  std::vector<int> to_copy_;        // arguments with other strides than the chosen plan needs
   std::vector<Datum> copied_args_;  // as InExportedStrides gives them
   std::vector<Tensor> copies_;      // by argument, kept for the next call
 

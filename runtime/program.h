@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "smelt/core/tensor/guarded_storage.h"
 #include "smelt/core/tensor/tensor.h"
 #include "smelt/runtime/value.h"
 
@@ -108,13 +109,11 @@ struct CallStats {
   int64_t arena_bytes = 0;
 };
 
-// For tests: where memory meets a page that nobody may touch.
-enum class GuardPages { kNone, kEnd, kBegin };
-
 struct InstanceOptions {
   int threads = 0;  // 0: the program's
   uint64_t seed = 0;
-  // Every buffer of the instance (results, working memory by slot, states) ends or begins at such a page. Slow.
+  // For tests: every buffer of the instance (results, working memory by slot, states) ends or begins at a page that
+  // nobody may touch. Slow.
   GuardPages guard = GuardPages::kNone;
 };
 

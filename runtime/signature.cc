@@ -226,12 +226,16 @@ bool Executor::MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan)
   return dims.size() < 2 || t.strides()[dims.back()] > 0;
 }
 
-absl::Status Executor::CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan) const {
+absl::Status Executor::CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan) {
   for (size_t i = 0; i < bundle_.args.size(); ++i) {
     const fb::ArgDefT& def = *bundle_.args[i];
     if (def.kind != fb::ArgKind::Tensor) continue;
     const Tensor& t = args[i].tensor();
-    if (HasExportedStrides(static_cast<int>(i), t) || MayBeCopied(static_cast<int>(i), t, plan)) continue;
+    if (HasExportedStrides(static_cast<int>(i), t)) continue;
+    if (MayBeCopied(static_cast<int>(i), t, plan)) {
+      to_copy_.push_back(static_cast<int>(i));
+      continue;
+    }
     std::vector<std::string> want;
     for (int e : def.strides) want.push_back(signature_.known[e] ? absl::StrCat(signature_.value[e]) : "?");
     return absl::InvalidArgumentError(
@@ -242,20 +246,13 @@ absl::Status Executor::CheckStrides(absl::Span<const Datum> args, const Executab
 }
 
 absl::Span<const Datum> Executor::InExportedStrides(absl::Span<const Datum> args) {
-  if (!plan_->plan->needs_exported_strides) return args;
-  bool all = true;
-  for (size_t i = 0; all && i < args.size(); ++i) {
-    all = bundle_.args[i]->kind != fb::ArgKind::Tensor || HasExportedStrides(static_cast<int>(i), args[i].tensor());
-  }
-  if (all) return args;
+  if (to_copy_.empty()) return args;
   copied_args_.assign(args.begin(), args.end());
   copies_.resize(args.size());
-  for (size_t i = 0; i < args.size(); ++i) {
-    const fb::ArgDefT& def = *bundle_.args[i];
-    if (def.kind != fb::ArgKind::Tensor || HasExportedStrides(static_cast<int>(i), args[i].tensor())) continue;
+  for (int i : to_copy_) {
     const Tensor& t = args[i].tensor();
     std::vector<int64_t> strides;
-    for (int e : def.strides) strides.push_back(signature_.value[e]);
+    for (int e : bundle_.args[i]->strides) strides.push_back(signature_.value[e]);
     Tensor& copy = copies_[i];
     if (!copy.defined() || copy.sizes() != t.sizes() || copy.strides() != absl::MakeConstSpan(strides))
       copy = Tensor::EmptyStrided(t.dtype(), t.sizes(), strides);

@@ -52,30 +52,22 @@ std::string RunCaseOf(const std::shared_ptr<const Program>& program, const std::
   return out;
 }
 
-absl::StatusOr<std::shared_ptr<const Program>> CompileAndLoad(const std::string& folder, const std::string& name,
-                                                              const CompileOptions& options, CompileStats* stats) {
-  const std::string bundle = Scratch(name + ".smb");
-  auto compiled = CompileModel(ModelPath(folder, name), bundle, options);
-  if (!compiled.ok()) return Annotate(compiled.status(), "compile");
-  if (stats != nullptr) *stats = *compiled;
-  auto program = Program::Load(bundle);
-  if (!program.ok()) return Annotate(program.status(), "load");
-  return program;
-}
-
 }  // namespace
 
 std::string CompileAndRunCase(const std::string& folder, const std::string& name, const CompileOptions& options,
                               CompileStats* stats, CaseReport* report) {
-  auto program = CompileAndLoad(folder, name, options, stats);
-  if (!program.ok()) return program.status().ToString();
+  const std::string bundle = Scratch(name + ".smb");
+  auto compiled = CompileModel(ModelPath(folder, name), bundle, options);
+  if (!compiled.ok()) return absl::StrCat("compile: ", compiled.status().ToString());
+  if (stats != nullptr) *stats = *compiled;
+  auto program = Program::Load(bundle);
+  if (!program.ok()) return absl::StrCat("load: ", program.status().ToString());
   return RunCaseOf(*program, folder, name, {}, report);
 }
 
-std::string CompileAndRunGuardedCase(const std::string& folder, const std::string& name,
-                                     const CompileOptions& options) {
-  auto program = CompileAndLoad(folder, name, options, nullptr);
-  if (!program.ok()) return program.status().ToString();
+std::string RunGuardedCase(const std::string& folder, const std::string& name) {
+  auto program = Program::Load(Scratch(name + ".smb"));
+  if (!program.ok()) return absl::StrCat("load: ", program.status().ToString());
   for (const GuardPages guard : {GuardPages::kEnd, GuardPages::kBegin}) {
     const std::string different = RunCaseOf(*program, folder, name, CaseOptions{.guard = guard});
     if (!different.empty())

@@ -23,8 +23,9 @@ absl::StatusOr<CompileStats> CompileModel(const std::string& model_path, const s
 // "" if the case beside the model holds; else what is different, or the error, with the stage in front.
 std::string CompileAndRunCase(const std::string& folder, const std::string& name, const CompileOptions& options,
                               CompileStats* stats = nullptr, CaseReport* report = nullptr);
-// The same with every buffer that a kernel is given ending, then beginning, at a page that nobody may touch.
-std::string CompileAndRunGuardedCase(const std::string& folder, const std::string& name, const CompileOptions& options);
+// The case again, on the bundle that CompileAndRunCase has just made, with every buffer that a kernel is given ending,
+// then beginning, at a page that nobody may touch.
+std::string RunGuardedCase(const std::string& folder, const std::string& name);
 
 }  // namespace smelt
 

@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/evaluator.h"
-#include "smelt/core/tensor/float16.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
@@ -21,29 +20,12 @@
 #include "smelt/fuser/fuse.h"
 #include "smelt/pipeline/compile.h"
 #include "smelt/runtime/program.h"
+#include "smelt/runtime/strided.h"
 
 namespace smelt {
 namespace {
 
 // --- comparing ---
-double Real(const char* p, DType t) {
-  auto get = [&](auto x) {
-    std::memcpy(&x, p, sizeof x);
-    return x;
-  };
-  switch (t) {
-    case DType::kFloat16:
-      return HalfToFloat(get(uint16_t{}));
-    case DType::kBFloat16:
-      return BFloat16ToFloat(get(uint16_t{}));
-    case DType::kFloat32:
-    case DType::kComplex64:
-      return get(float{});
-    default:
-      return get(double{});
-  }
-}
-
 // Elements of `dtype`, one after the other in both.
 std::string DifferentValues(DType dtype, absl::string_view want, absl::string_view got) {
   if (want.size() != got.size()) return absl::StrCat(got.size(), " bytes instead of ", want.size());
@@ -62,13 +44,13 @@ std::string DifferentValues(DType dtype, absl::string_view want, absl::string_vi
   }
   double largest = 0;
   for (size_t i = 0; i + step <= want.size(); i += step) {
-    const double v = std::fabs(Real(want.data() + i, dtype));
+    const double v = std::fabs(LoadDouble(want.data() + i, dtype));
     if (std::isfinite(v)) largest = std::max(largest, v);
   }
   const double tolerance =
       (dtype == DType::kFloat16 || dtype == DType::kBFloat16 ? 2e-2 : 2e-5) * std::max(1.0, largest);
   for (size_t i = 0; i + step <= want.size(); i += step) {
-    const double w = Real(want.data() + i, dtype), g = Real(got.data() + i, dtype);
+    const double w = LoadDouble(want.data() + i, dtype), g = LoadDouble(got.data() + i, dtype);
     if (w == g || (std::isnan(w) && std::isnan(g)) || std::fabs(w - g) <= tolerance) continue;
     return absl::StrCat("element ", i / step / parts, " is ", g, " instead of ", w);
   }

@@ -1,16 +1,18 @@
 // Memory that ends, or begins, at a page that nobody may touch: what goes beyond it ends the program. For tests:
 // sanitizers do not see generated kernels.
-#ifndef SMELT_RUNTIME_GUARDED_STORAGE_H_
-#define SMELT_RUNTIME_GUARDED_STORAGE_H_
+#ifndef SMELT_CORE_TENSOR_GUARDED_STORAGE_H_
+#define SMELT_CORE_TENSOR_GUARDED_STORAGE_H_
 
 #include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "smelt/core/tensor/tensor.h"
-#include "smelt/runtime/program.h"
 
 namespace smelt {
+
+// Where memory meets such a page.
+enum class GuardPages { kNone, kEnd, kBegin };
 
 // `bytes` of zeros whose last (kEnd) or first (kBegin) byte lies at such a page; at least a page and two mappings each.
 // Grown, it is ordinary memory. `side` is not kNone.
@@ -18,4 +20,4 @@ absl::StatusOr<std::shared_ptr<Storage>> GuardedStorage(int64_t bytes, GuardPage
 
 }  // namespace smelt
 
-#endif  // SMELT_RUNTIME_GUARDED_STORAGE_H_
+#endif  // SMELT_CORE_TENSOR_GUARDED_STORAGE_H_

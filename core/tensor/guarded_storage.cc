@@ -1,4 +1,4 @@
-#include "smelt/runtime/guarded_storage.h"
+#include "smelt/core/tensor/guarded_storage.h"
 
 #include <sys/mman.h>
 
