@@ -39,6 +39,13 @@ bool MayBeTensor(const Type& t) {
 }
 bool MayBeContainer(const Type& t) { return IsContainerType(t); }
 
+// Equal fingerprints count as equal: each bit of what goes in reaches all of what comes out.
+uint64_t Mix(uint64_t h, uint64_t x) {
+  h = (h ^ x) * 0xff51afd7ed558ccdu;
+  h = (h ^ h >> 32) * 0xc4ceb9fe1a85ec53u;
+  return h ^ h >> 29;
+}
+
 }  // namespace
 
 // --- objects, sets
@@ -98,10 +105,16 @@ uint32_t AliasDb::State::Own(ValueId v, Kind kind, bool tensor, bool container) 
 void AliasDb::State::SetStorage(uint32_t object, SetId storage) {
   Object& o = objects[object];
   if (!moved_storage.empty()) {
-    if (auto it = moved_storage.find(HandleKey(object)); it != moved_storage.end()) storage = Join(storage, it->second);
+    if (auto it = moved_storage.find(HandleKey(object)); it != moved_storage.end()) {
+      // Where it moved to may be where it was made: what no longer comes from there would be kept alive by itself.
+      auto [made_in, inserted] = unmoved_storage.try_emplace(object, storage);
+      if (!inserted && made_in->second != storage && !building) needs_rebuild = true;
+      made_in->second = storage;
+      storage = Join(storage, it->second);
+    }
   }
   if (o.storage == storage) return;
-  if (o.storage != 0 || !building) touched[object] = ++touched_epoch;
+  if (!making_first) touched[object] = ++touched_epoch;
   if (!monotone && o.def.valid() && g.IsLive(o.def) && !sets.Includes(storage, o.storage))
     ResolveAround(g.value(o.def).def);
   o.storage = storage;
@@ -263,6 +276,7 @@ NodeId AliasDb::State::OutermostLoop(NodeId n) const {
 }
 
 void AliasDb::State::ResolveAround(NodeId n) {
+  needs_rebuild |= !moved_storage.empty();
   if (loops.size() <= 1) return;
   if (NodeId loop = OutermostLoop(n); loop.valid()) resolve_loops.insert(loop.index);
 }
@@ -307,6 +321,14 @@ AliasDb::State::SetId AliasDb::State::StoragesOfSet(SetId s) {
   SetId out = 0;
   for (Ref r : sets.Refs(s)) out = Join(out, Storages(r));
   return out;
+}
+
+// Of what is in the set and of where each member lives: who takes them out of a container asks again when either
+// changes.
+uint64_t AliasDb::State::Fingerprint(SetId s) {
+  uint64_t h = Mix(1, s);
+  sets.ForEach(s, [&](Ref r) { h = Mix(h, objects[ObjectOf(r)].storage); });
+  return h;
 }
 
 // --- containers
@@ -366,10 +388,10 @@ uint32_t AliasDb::State::ElementObject(uint32_t parent, int32_t slot, bool tenso
     SetId storage = PieceStorage(parent, o);
     if (auto moved = moved_storage.find(parent); moved != moved_storage.end()) storage = Join(storage, moved->second);
     objects[o].storage = storage;
-    if (objects[parent].escaped) {
-      SetId self = SetPool::Single(MakeRef(o));
-      Escape(self);
-    }
+    // Those that one operator made share a list of accesses, and so their fate.
+    bool escapes = objects[parent].escaped;
+    for (uint32_t sibling : elements_of[parent]) escapes |= objects[sibling].escaped;
+    if (escapes) Escape(SetPool::Single(MakeRef(o)));
   }
   return o;
 }
@@ -377,7 +399,7 @@ uint32_t AliasDb::State::ElementObject(uint32_t parent, int32_t slot, bool tenso
 // Where the tensors are that an operator puts into the list it makes.
 AliasDb::State::SetId AliasDb::State::PieceStorage(uint32_t container, uint32_t piece) {
   const Object& c = objects[container];
-  if (c.kind == Kind::kConstant || !c.def.valid()) return SetPool::Single(MakeRef(piece));
+  if (c.kind == Kind::kConstant || !c.def.valid() || !g.IsLive(c.def)) return SetPool::Single(MakeRef(piece));
   const Value& value = g.value(c.def);
   const Node& node = g.node(value.def);
   OpEffects e = EffectsOf(node);
@@ -499,15 +521,38 @@ int AliasDb::State::Precedes(NodeId a, NodeId b) const {
   return 0;
 }
 
-// Whether what node a does to a container allocated in holder_loop may have happened when b looks at it. b invalid:
-// always.
-bool AliasDb::State::MayComeBefore(NodeId a, NodeId b, uint32_t holder_loop) {
+// Whether what node a does to the holder may have happened when b looks at it. b invalid: always.
+bool AliasDb::State::MayComeBefore(NodeId a, NodeId b, Ref holder) {
   if (!b.valid() || Precedes(a, b) == 1) return true;
+  const uint32_t holder_loop = objects[ObjectOf(holder)].loop;
+  bool may = false;
+  ForEachLoopBetween(a, holder_loop, [&](uint32_t l) { may = may || IsInside(b, l); });
+  return may || (IsOld(holder) && InEarlierIteration(a, b, holder_loop));
+}
+
+// Whether a loop around both nodes is also around what is allocated in holder_loop: to what an earlier iteration
+// allocated, a did what it does before b.
+bool AliasDb::State::InEarlierIteration(NodeId a, NodeId b, uint32_t holder_loop) const {
+  for (uint32_t l = holder_loop; l != 0; l = loops[l].parent) {
+    if (IsInside(a, l) && IsInside(b, l)) return true;
+  }
+  return false;
+}
+
+// The loops around n that are not around what is allocated in holder_loop, from the innermost.
+template <typename F>
+void AliasDb::State::ForEachLoopBetween(NodeId n, uint32_t holder_loop, const F& f) {
   const uint32_t saved = walk_loop;
   walk_loop = UINT32_MAX;
-  const uint32_t l = LoopOf(a);
+  for (uint32_t l = LoopOf(n); l != 0 && !LoopWithin(holder_loop, l); l = loops[l].parent) f(l);
   walk_loop = saved;
-  return l != 0 && !LoopWithin(holder_loop, l);
+}
+
+bool AliasDb::State::IsInside(NodeId n, uint32_t loop) const {
+  for (; n.valid(); n = g.block(g.node(n).parent).owner) {
+    if (n == loops[loop].node) return true;
+  }
+  return false;
 }
 
 AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId reader) {
@@ -530,7 +575,7 @@ AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId
   if (auto it = contents.find(o); it != contents.end()) c = &it->second;
   if (c != nullptr && slot >= 0) {
     for (NodeId n : c->shuffles) {
-      if (MayComeBefore(n, reader, objects[o].loop)) {
+      if (MayComeBefore(n, reader, holder)) {
         slot = kAnySlot;
         break;
       }
@@ -581,17 +626,16 @@ AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId
         }
         SetId stored = PointsTo(s.value);
         if (s.elements) stored = ContentOfSet(stored, kAnySlot, s.node);
-        SetId seen = 0;
+        const bool before = !reader.valid() || Precedes(s.node, reader) == 1;
+        SetId seen = before ? stored : 0;
         // What earlier iterations of the loops around the store have put there.
-        uint32_t saved_walk = walk_loop;
-        walk_loop = UINT32_MAX;
-        for (uint32_t l = LoopOf(s.node); l != 0 && !LoopWithin(holder_loop, l);
-             l = alias_internal::Loop(loops[l]).parent) {
-          seen = Join(seen, Shift(stored, l));
+        ForEachLoopBetween(s.node, holder_loop, [&](uint32_t l) {
+          if (before || IsInside(reader, l)) seen = Join(seen, Shift(stored, l));
+        });
+        if (IsOld(holder)) {
+          if (before || InEarlierIteration(s.node, reader, holder_loop)) seen = Join(seen, stored);
+          seen = OldContents(seen, holder_loop);
         }
-        walk_loop = saved_walk;
-        if (!reader.valid() || Precedes(s.node, reader) == 1) seen = Join(seen, stored);
-        if (IsOld(holder)) seen = Join(OldContents(stored, holder_loop), OldContents(seen, holder_loop));
         out = Join(out, seen);
       }
     }
@@ -829,14 +873,19 @@ void AliasDb::State::Push(NodeId n) {
   NodeRecord& r = RecordOf(n);
   if (!(r.flags & NodeRecord::kEvaluated) || (r.flags & NodeRecord::kQueued)) return;
   r.flags |= NodeRecord::kQueued;
-  queue.push_back(n);
+  // While a loop is solved again, sets grow from nothing; what is outside waits for the result.
+  const bool waits = resolving.valid() && OutermostLoop(n) != resolving;
+  (waits ? waiting : queue).push_back(n);
 }
 
 void AliasDb::State::PushUsers(ValueId v) {
-  for (const Use& u : g.value(v).uses) Push(u.user);
+  for (const Use& u : g.value(v).uses) {
+    Push(u.user);
+    if (!monotone && !g.IsReturn(u.user)) RecordOf(u.user).flags |= NodeRecord::kInputsChanged;
+  }
 }
 
-void AliasDb::State::PushReaders(uint32_t object) {
+void AliasDb::State::PushReaders(uint32_t object, bool changed) {
   auto it = contents.find(object);
   if (it == contents.end()) return;
   it->second.summed = 0;
@@ -844,7 +893,7 @@ void AliasDb::State::PushReaders(uint32_t object) {
   std::vector<NodeId> readers = it->second.readers;
   for (NodeId n : readers) {
     if (!g.IsLive(n)) continue;
-    if (!monotone) ResolveAround(n);
+    if (changed && !monotone) ResolveAround(n);
     Push(n);
   }
 }
@@ -997,8 +1046,6 @@ void AliasDb::State::EscapeObject(uint32_t object) {
   if (o.kind == Kind::kPiece) {
     // They share a list: they all go, which costs only precision.
     std::vector<uint32_t> siblings = elements_of[o.parent];
-    const uint32_t object_parent = o.parent;
-    (void)object_parent;
     for (uint32_t sibling : siblings) {
       if (sibling != object) EscapeObject(sibling);
     }
@@ -1051,12 +1098,13 @@ std::vector<std::pair<uint32_t, Store>> AliasDb::State::StoresOf(NodeId n) {
   return out;
 }
 
-void AliasDb::State::ContainerMade(uint32_t own, uint64_t made_of) {
+void AliasDb::State::ContainerMade(uint32_t own, uint64_t made_of, bool inputs_changed) {
   Contents& c = contents[own];
-  if (c.made_of == made_of) return;
+  const bool changed = c.made_of != made_of;
+  if (!changed && !inputs_changed) return;
   c.made_of = made_of;
-  dirty = true;
-  PushReaders(own);
+  dirty |= changed;
+  PushReaders(own, changed);
   if (objects[own].escaped) Escape(ContentOf(MakeRef(own), kAnySlot, NodeId()));
 }
 
@@ -1175,8 +1223,7 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
           std::optional<int64_t> at = ConstantInt(node.inputs[1]);
           s.slot = at && *at >= 0 && *at < INT32_MAX ? static_cast<int32_t>(*at) : kAnySlot;
         }
-        s.last = s.elements ? ContentOfSet(p, kAnySlot, n) : p;
-        s.storages = StoragesOfSet(s.last);
+        s.last = Fingerprint(s.elements ? ContentOfSet(p, kAnySlot, n) : p);
         contents[o].stores.push_back(s);
         stored_any = true;
       }
@@ -1216,13 +1263,14 @@ AliasDb::State::SetId AliasDb::State::ResultSet(NodeId n, const Node& node, cons
           if (at && *at < 0) {
             // From the end: known for a list that nobody changes.
             if (SetPool::IsSingle(p)) {
-              uint32_t o = alias_internal::ObjectOf(SetPool::SingleRef(p));
+              const Ref holder = SetPool::SingleRef(p);
+              const uint32_t o = ObjectOf(holder);
               auto c = contents.find(o);
               int32_t count;
               bool untouched = true;
               if (c != contents.end()) {
-                for (const Store& st : c->second.stores) untouched &= !MayComeBefore(st.node, n, objects[o].loop);
-                for (NodeId sh : c->second.shuffles) untouched &= !MayComeBefore(sh, n, objects[o].loop);
+                for (const Store& st : c->second.stores) untouched &= !MayComeBefore(st.node, n, holder);
+                for (NodeId sh : c->second.shuffles) untouched &= !MayComeBefore(sh, n, holder);
               }
               // A change of the list may come to be before: then this is asked again.
               contents[o].readers.push_back(n);
@@ -1263,7 +1311,7 @@ AliasDb::State::SetId AliasDb::State::ResultSet(NodeId n, const Node& node, cons
   return set;
 }
 
-void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, bool first) {
+void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed) {
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     const ValueId out = node.outputs[k];
     if (!IsAliasingType(g.value(out).type)) {
@@ -1277,7 +1325,7 @@ void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects
       int32_t count;
       if (!first) {
         const SetId inside = BaseContent(own, kAnySlot, &count);
-        ContainerMade(own, (uint64_t{inside} << 32 | StoragesOfSet(inside)) + 1);
+        ContainerMade(own, Fingerprint(inside), inputs_changed);
       }
     }
     SetPointsTo(out, s, n, first);
@@ -1303,6 +1351,7 @@ void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects
 void AliasDb::State::MoveStorage(NodeId n, ValueId handle, SetId target) {
   if (target == 0) return;
   nodes[n.index].flags |= NodeRecord::kMovesStorage;
+  making_first = false;  // but of others
   for (Ref r : sets.Refs(Reach(PointsTo(handle), n))) {
     const uint32_t moved_object = ObjectOf(r);
     if (moved_object == kUnknown || !objects[moved_object].tensor || objects[moved_object].kind == Kind::kSummary) {
@@ -1323,12 +1372,13 @@ void AliasDb::State::MoveStorage(NodeId n, ValueId handle, SetId target) {
     if (key != moved_object) handles = elements_of[key];
     for (uint32_t o : handles) {
       const SetId before = objects[o].storage;
-      SetStorage(o, before);
+      auto unmoved = unmoved_storage.find(o);
+      SetStorage(o, unmoved != unmoved_storage.end() ? unmoved->second : before);
       // Whoever holds it: its definition's users, and theirs.
-      if (objects[o].storage != before && objects[o].def.valid()) {
+      if (objects[o].storage != before && objects[o].def.valid() && g.IsLive(objects[o].def)) {
         dirty = true;
         PushUsers(objects[o].def);
-        PushReaders(key);
+        PushReaders(objects[o].parent != 0 ? objects[o].parent : key);
         uint64_t& epoch = forced[objects[o].def.index];
         epoch = touched_epoch;
       }
@@ -1450,6 +1500,10 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
   const Node& node = g.node(n);
   NodeRecord& record = RecordOf(n);
   ++evaluations;
+  making_first = building && first;
+  // While sets also shrink, a reader may have looked when inputs were something else for a moment.
+  const bool inputs_changed = !monotone && (record.flags & NodeRecord::kInputsChanged) != 0;
+  record.flags &= ~NodeRecord::kInputsChanged;
   const OpEffects& op = OpOf(node);
   const uint8_t had = record.flags;
   std::vector<std::pair<uint32_t, Store>> had_stores;
@@ -1511,15 +1565,13 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
           if (!first) {
             uint64_t made_of = 1;
             for (ValueId v : node.inputs) {
-              // Who unpacks it asks again when an element lives elsewhere, too.
-              made_of =
-                  (made_of * 0x9e3779b97f4a7c15u + PointsTo(v) + 1) * 0x9e3779b97f4a7c15u + StoragesOfSet(PointsTo(v));
+              made_of = Mix(made_of, Fingerprint(PointsTo(v)));
             }
             if (op.kind == EffectKind::kTupleSlice) {
               int32_t count;
-              made_of += BaseContent(own, kAnySlot, &count);
+              made_of = Mix(made_of, Fingerprint(BaseContent(own, kAnySlot, &count)));
             }
-            ContainerMade(own, made_of);
+            ContainerMade(own, made_of, inputs_changed);
           }
           SetPointsTo(out, SetPool::Single(MakeRef(own)), n, first);
         }
@@ -1604,7 +1656,7 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
           e.results.resize(1);
           e.results[0].fresh = true;
         }
-        EvaluateGeneric(n, node, e, first);
+        EvaluateGeneric(n, node, e, first, inputs_changed);
         if (opaque && !node.outputs.empty()) {
           // What the future will hold may be anything that has escaped.
           Escape(PointsTo(node.outputs[0]));
@@ -1620,15 +1672,15 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
       }
       case EffectKind::kSubgraph: {
         OpEffects e = EffectsOf(node);
-        EvaluateGeneric(n, node, e, first);
+        EvaluateGeneric(n, node, e, first, inputs_changed);
         break;
       }
       default:
         if (op.by == OpEffects::By::kNothing) {
-          EvaluateGeneric(n, node, op, first);
+          EvaluateGeneric(n, node, op, first, inputs_changed);
         } else {
           OpEffects e = EffectsOf(node);
-          EvaluateGeneric(n, node, e, first);
+          EvaluateGeneric(n, node, e, first, inputs_changed);
         }
         break;
     }
@@ -1638,10 +1690,11 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
   if (((had | after.flags) & NodeRecord::kStores) && !(first && walk_loop == 0)) {
     std::vector<std::pair<uint32_t, Store>> has_stores;
     if (after.flags & NodeRecord::kStores) has_stores = StoresOf(n);
-    if (has_stores != had_stores) {
-      dirty = true;
-      for (const auto& [o, store] : had_stores) PushReaders(o);
-      for (const auto& [o, store] : has_stores) PushReaders(o);
+    const bool changed = has_stores != had_stores;
+    if (changed || inputs_changed) {
+      dirty |= changed;
+      for (const auto& [o, store] : had_stores) PushReaders(o, changed);
+      for (const auto& [o, store] : has_stores) PushReaders(o, changed);
     }
   }
   if (after.first_write != 0) {
@@ -1658,7 +1711,7 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
   }
   // What was let out, or moved, cannot be taken back piecemeal.
   const uint8_t sticky = NodeRecord::kEscapes | NodeRecord::kMovesStorage;
-  if (!monotone && (had & sticky) != 0 && ((had & sticky) != (after.flags & sticky) || dirty)) needs_rebuild = true;
+  if (!monotone && (had & sticky) != 0) needs_rebuild = true;
 }
 
 void AliasDb::State::WalkNode(NodeId n) {
@@ -1703,8 +1756,6 @@ void AliasDb::State::Propagate() {
   }
   queue.clear();
   walk_loop = saved;
-  touched.clear();
-  forced.clear();
 }
 
 void AliasDb::State::Reset() {
@@ -1720,6 +1771,7 @@ void AliasDb::State::Reset() {
   elements_of.clear();
   members.clear();
   moved_storage.clear();
+  unmoved_storage.clear();
   weight_storages.clear();
   summaries.clear();
   external_readers.clear();
@@ -1732,6 +1784,7 @@ void AliasDb::State::Reset() {
   writes.Clear();
   reads.Clear();
   queue.clear();
+  waiting.clear();
   touched.clear();
   forced.clear();
   resolve_loops.clear();
@@ -1759,6 +1812,8 @@ void AliasDb::State::Build() {
   Propagate();
   monotone = building = false;
   walk_loop = UINT32_MAX;
+  touched.clear();
+  forced.clear();
   if (needs_rebuild) {
     // A change of geometry was found after types had been trusted: they are not, this time.
     const int64_t found = geometry_writers;
@@ -1782,6 +1837,8 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
     NodeId n = todo.back();
     todo.pop_back();
     NodeRecord& r = RecordOf(n);
+    // What was let out, or moved, cannot be taken back piecemeal.
+    needs_rebuild |= (r.flags & (NodeRecord::kEscapes | NodeRecord::kMovesStorage)) != 0;
     if (auto it = stores_of_node.find(n.index); it != stores_of_node.end()) {
       holders.insert(holders.end(), it->second.begin(), it->second.end());
     }
@@ -1802,13 +1859,16 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
       for (NodeId m = g.block(b).first; m.valid(); m = g.node(m).next) todo.push_back(m);
     }
   }
-  // Readers of containers that the loop fills.
+  if (needs_rebuild) return;
   const uint32_t saved = walk_loop;
   const bool saved_monotone = monotone;
   monotone = true;
   walk_loop = 0;
+  resolving = loop;
   WalkNode(loop);
   Propagate();
+  resolving = NodeId();
+  queue.swap(waiting);
   monotone = saved_monotone;
   walk_loop = saved;
   for (const auto& [v, old] : before) {
@@ -1853,6 +1913,8 @@ void AliasDb::State::Flush() {
       ActivateReads();
     }
   }
+  touched.clear();
+  forced.clear();
   for (uint32_t o : pending_free) {
     if (o < objects.size()) {
       objects[o] = Object();

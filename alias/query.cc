@@ -841,6 +841,7 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
     }
   }
   if (node.parent != old_parent && !node.blocks.empty()) s.needs_rebuild = true;
+  if (!s.OpOf(node).pure) s.needs_rebuild |= !s.moved_storage.empty();
   if (node.parent != old_parent) {
     // Into or out of a loop: who holds what it allocates asks again.
     for (ValueId v : node.outputs) s.PushUsers(v);
@@ -858,6 +859,7 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
 void AliasDb::OnInputChanged(NodeId n, uint32_t, ValueId old) {
   State& s = *state_;
   s.Push(n);
+  if (!s.g.IsReturn(n)) s.RecordOf(n).flags |= State::NodeRecord::kInputsChanged;
   // What the old input brought may go around a loop by itself.
   if (old.valid() && (s.g.IsReturn(n) || !s.OpOf(s.g.node(n)).pure)) s.ResolveAround(n);
 }
@@ -895,6 +897,7 @@ void AliasDb::OnBlockAdded(NodeId n, BlockId b) { state_->Push(n); }
 void AliasDb::OnTypeChanged(ValueId v) {
   State& s = *state_;
   s.dirty = true;
+  s.needs_rebuild |= !s.moved_storage.empty();
   const NodeId def = s.g.value(v).def;
   if (s.g.IsParam(def)) {
     if (s.g.node(def).parent == s.g.top()) {
@@ -913,6 +916,7 @@ void AliasDb::OnAttributeChanged(NodeId n, absl::string_view) {
   State& s = *state_;
   if (s.g.IsParam(n) || s.g.IsReturn(n)) return;
   s.dirty = true;
+  s.needs_rebuild |= !s.moved_storage.empty();
   s.Push(n);
   s.summaries.clear();
   // A constant's value decides what its users do.

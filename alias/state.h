@@ -170,7 +170,15 @@ class AccessIndex {
 };
 
 struct NodeRecord {
-  enum Flags : uint8_t { kEvaluated = 1, kQueued = 2, kEscapes = 4, kGeometry = 8, kStores = 16, kMovesStorage = 32 };
+  enum Flags : uint8_t {
+    kEvaluated = 1,
+    kQueued = 2,
+    kEscapes = 4,
+    kGeometry = 8,
+    kStores = 16,
+    kMovesStorage = 32,
+    kInputsChanged = 64
+  };
   uint32_t generation = 0;
   uint32_t first_write = 0, first_read = 0;
   uint8_t flags = 0;
@@ -183,11 +191,9 @@ struct Store {
   ValueId value;
   int32_t slot = -1;
   bool elements = false;  // the elements of `value`
-  SetId last = 0;         // what that was when the node was evaluated
-  SetId storages = 0;     // and where it lived
+  uint64_t last = 0;      // the fingerprint of that when the node was evaluated
   bool operator==(const Store& o) const {
-    return node == o.node && value == o.value && slot == o.slot && elements == o.elements && last == o.last &&
-           storages == o.storages;
+    return node == o.node && value == o.value && slot == o.slot && elements == o.elements && last == o.last;
   }
 };
 struct Contents {
@@ -292,6 +298,7 @@ struct AliasDb::State {
   absl::flat_hash_map<std::string, int32_t> attribute_slots;
   absl::flat_hash_map<uint32_t, std::vector<Ref>> members;  // of summaries
   absl::flat_hash_map<uint32_t, SetId> moved_storage;       // by set_
+  absl::flat_hash_map<uint32_t, SetId> unmoved_storage;     // of those: where their definitions put them
   absl::flat_hash_map<int, uint32_t> weight_storages;
   absl::flat_hash_map<const Graph*, std::unique_ptr<OpEffects>> summaries;
   absl::flat_hash_set<const Graph*> summarising;
@@ -309,11 +316,13 @@ struct AliasDb::State {
 
   // --- pending work ---
   std::vector<NodeId> queue;
-  std::vector<uint32_t> stale_lists;
+  NodeId resolving;             // the outermost loop that is being solved again
+  std::vector<NodeId> waiting;  // for its result
   bool needs_rebuild = false;
   bool options_distrusted = false;  // some node changes a geometry: types of arguments do not tell what a view is
   bool monotone = false;            // sets only grow: while building, and while a loop is solved again
-  bool building = false;            // from nothing: no object has had another storage yet
+  bool building = false;            // from nothing
+  bool making_first = false;        // the node at hand is being evaluated for the first time: nobody uses it yet
   bool growing = false;             // the node at hand has been evaluated many times: its results only grow
   bool dirty = false;               // something changed since the caches below were filled
   uint32_t walk_loop = 0;
@@ -340,16 +349,16 @@ struct AliasDb::State {
   void Propagate();
   void Push(NodeId n);
   void PushUsers(ValueId v);
-  void PushReaders(uint32_t object);
+  void PushReaders(uint32_t object, bool changed = true);
   void WalkBlock(BlockId b);
   void WalkNode(NodeId n);
   void Evaluate(NodeId n, bool first);
   void EvaluateInputs();
-  void EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, bool first);
+  void EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed);
   void EvaluateBlockNode(NodeId n, const Node& node, EffectKind kind, bool first);
   void Forget(NodeId n, NodeRecord& r, bool push);  // its accesses and stores; push: who reads the containers
   std::vector<std::pair<uint32_t, alias_internal::Store>> StoresOf(NodeId n);
-  void ContainerMade(uint32_t own, uint64_t made_of);
+  void ContainerMade(uint32_t own, uint64_t made_of, bool inputs_changed);
   void RefreshPieces(uint32_t container);
   SetId ResultSet(NodeId n, const Node& node, const OpEffects& e, size_t k);
   void AddAccesses(NodeId n, absl::Span<const ValueId> inputs, const OpEffects& e, uint8_t extra_bits);
@@ -382,7 +391,7 @@ struct AliasDb::State {
   bool LoopWithin(uint32_t inner, uint32_t outer) const;  // inner == outer or inside
   NodeId OutermostLoop(NodeId n) const;
   // What n passes on may be less than before: the loop around it, if there is one, is solved again, for its back edges
-  // may keep alive what no longer comes in.
+  // may keep alive what no longer comes in; where handles change storages (set_), everything, for they act as loops do.
   void ResolveAround(NodeId n);
   SetId Join(SetId a, SetId b);
   SetId Summarise(SetId s);
@@ -391,6 +400,7 @@ struct AliasDb::State {
   SetId OldContents(SetId s, uint32_t holder_loop);
   SetId Storages(Ref r);
   SetId StoragesOfSet(SetId s);
+  uint64_t Fingerprint(SetId s);
   SetId ContentOf(Ref holder, int32_t slot, NodeId reader);
   SetId ContentOfSet(SetId s, int32_t slot, NodeId reader);
   SetId BaseContent(uint32_t object, int32_t slot, int32_t* count);
@@ -400,7 +410,11 @@ struct AliasDb::State {
   SetId Reach(SetId s, NodeId reader = NodeId());
   int Precedes(NodeId a,
                NodeId b) const;  // 1: a before b; 0: b not after a (or neither); within one run of their common block
-  bool MayComeBefore(NodeId a, NodeId b, uint32_t holder_loop);
+  bool MayComeBefore(NodeId a, NodeId b, Ref holder);
+  bool InEarlierIteration(NodeId a, NodeId b, uint32_t holder_loop) const;
+  template <typename F>
+  void ForEachLoopBetween(NodeId n, uint32_t holder_loop, const F& f);
+  bool IsInside(NodeId n, uint32_t loop) const;  // the loop's own node counts
   uint32_t ListOf(uint32_t storage) const;
   // The handles of one list of pieces are told apart by index only where the index is known: what happens to one's
   // geometry or storage counts for all.
