@@ -384,7 +384,8 @@ class PlanBuilder {
       fresh_slot_[key] = slot;
       fresh_contents_[key] = f;
       const NodeId def = g_.value(owner).def;
-      if (g_.IsParam(def) || g_.node(def).parent != g_.top() || !CanPlace(owner) || destination_.contains(owner)) {
+      if (g_.IsParam(def) || g_.node(def).parent != g_.top() || !CanPlace(owner) || destination_.contains(owner) ||
+          ShowsAPart(v, owner)) {
         SetFreshBytes(slot, f);
         return;  // copied at the end
       }
@@ -407,6 +408,12 @@ class PlanBuilder {
         want_fresh(SharedKey(in.final_output), in.final_output);
     }
     return absl::OkStatus();
+  }
+  // Whether v is a view that leaves out some of its owner's bytes.
+  bool ShowsAPart(ValueId v, ValueId owner) const {
+    if (v == owner) return false;
+    const SymbolicGeometry shown = ViewGeometryOf(g_.value(v).def);
+    return shown.offset != Expr(0) || BytesOf(shown) != BytesOf(DefaultLayout(g_, owner));
   }
   // The key of the fresh storage that holds a graph output: that of an output which shows the same memory, if there is
   // one.

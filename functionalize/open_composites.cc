@@ -93,6 +93,7 @@ class Opener {
         {"aten::diagonal_scatter", &Opener::View},
         {"aten::as_strided_scatter", &Opener::View},
         {"aten::rrelu", &Opener::Rrelu},
+        {"aten::embedding_renorm_", &Opener::EmbeddingRenorm},
         {"aten::rrelu_", &Opener::Rrelu},
         {"aten::cartesian_prod", &Opener::CartesianProduct},
         {"aten::meshgrid", &Opener::Meshgrid},
@@ -314,8 +315,11 @@ class Opener {
     const ValueId list = IntList(n, *to.sizes);
     ValueId base = self;
     // view_as is a view or refused, never a copy.
-    if (name != "aten::view_as" && !IsViewable(from, *to.sizes)) {
-      if (IsViewable(TensorType{from.dtype, Hints(*from.sizes), Hints(*from.strides)}, Hints(*to.sizes)))
+    const bool viewable = name == "aten::ravel" ? HasFormat(from, 0) : IsViewable(from, *to.sizes);
+    if (name == "aten::ravel" && viewable && *from.sizes == *to.sizes) return Identity(n);
+    if (name != "aten::view_as" && !viewable) {
+      if (name != "aten::ravel" &&
+          IsViewable(TensorType{from.dtype, Hints(*from.sizes), Hints(*from.strides)}, Hints(*to.sizes)))
         return absl::UnimplementedError("whether the result is a view hangs on sizes that are not known");
       SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {self, InsertConstant(g_, n, int64_t{0})}));
       base = copy[0];
@@ -452,10 +456,10 @@ class Opener {
     const double drop = std::get<double>(*rate);
     if (!std::get<bool>(*training) || drop == 0) return Identity(n);
     const std::string name = g_.node(n).op.name();
-    if (name != "aten::dropout" && name != "aten::dropout_")
-      return absl::UnimplementedError("feature and alpha dropout in training mode");
+    if (absl::StrContains(name, "alpha")) return absl::UnimplementedError("alpha dropout in training mode");
+    const bool feature = absl::StrContains(name, "feature"), in_place = absl::EndsWith(name, "_");
     if (drop == 1) {  // nothing is drawn
-      SMELT_ASSIGN_OR_RETURN(auto zero, Insert(n, name == "aten::dropout" ? "aten::mul.Scalar" : "aten::mul_.Scalar",
+      SMELT_ASSIGN_OR_RETURN(auto zero, Insert(n, in_place ? "aten::mul_.Scalar" : "aten::mul.Scalar",
                                                {In(n, 0), InsertConstant(g_, n, 0.0)}));
       ReplaceWith(n, zero[0]);
       return absl::OkStatus();
@@ -463,12 +467,19 @@ class Opener {
     // x * bernoulli(1 - p) / (1 - p), as PyTorch computes it on the CPU.
     ValueId none = None(n);
     const ValueId self = In(n, 0);
-    SMELT_ASSIGN_OR_RETURN(auto noise, Insert(n, "aten::empty_like", {self, none, none, none, none, none}));
+    std::vector<ValueId> noise;
+    if (feature) {  // one draw a channel
+      std::vector<Expr> sizes = *TypeOfValue(self).sizes;
+      if (sizes.size() < 2) return absl::InvalidArgumentError("feature dropout requires at least 2 dimensions");
+      std::fill(sizes.begin() + 2, sizes.end(), Expr(1));
+      SMELT_ASSIGN_OR_RETURN(noise, Insert(n, "aten::new_empty", {self, IntList(n, sizes), none, none, none, none}));
+    } else {
+      SMELT_ASSIGN_OR_RETURN(noise, Insert(n, "aten::empty_like", {self, none, none, none, none, none}));
+    }
     SMELT_ASSIGN_OR_RETURN(auto drawn,
                            Insert(n, "aten::bernoulli_.float", {noise[0], InsertConstant(g_, n, 1 - drop), none}));
     SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::div_.Scalar", {drawn[0], InsertConstant(g_, n, 1 - drop)}));
-    SMELT_ASSIGN_OR_RETURN(
-        auto out, Insert(n, name == "aten::dropout" ? "aten::mul.Tensor" : "aten::mul_.Tensor", {self, scaled[0]}));
+    SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, in_place ? "aten::mul_.Tensor" : "aten::mul.Tensor", {self, scaled[0]}));
     ReplaceWith(n, out[0]);
     return absl::OkStatus();
   }
@@ -653,6 +664,34 @@ class Opener {
     return at_run_time_ ? ReshapeLater(n) : Reshape(n);
   }
 
+  // embedding_renorm_(self, indices, max_norm, norm_type): the rows that the indices name are scaled to a norm of
+  // max_norm where theirs is larger.
+  absl::Status EmbeddingRenorm(NodeId n) {
+    const ValueId self = In(n, 0), indices = In(n, 1), max_norm = In(n, 2), none = None(n);
+    const std::vector<Expr> rows = {(*TypeOfValue(self).sizes)[0]};
+    auto constant = [&](const ConstantValue& v) { return InsertConstant(g_, n, v); };
+    SMELT_ASSIGN_OR_RETURN(auto zeros, Insert(n, "aten::new_zeros", {self, IntList(n, rows), none, none, none, none}));
+    SMELT_ASSIGN_OR_RETURN(auto one, Insert(n, "aten::new_ones", {self, IntList(n, {}), none, none, none, none}));
+    NodeId list =
+        g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), {indices}, {Type::List(Type::Optional(Type::Tensor()))});
+    SMELT_ASSIGN_OR_RETURN(auto named,
+                           Insert(n, "aten::index_put", {zeros[0], g_.node(list).outputs[0], one[0], constant(false)}));
+    SMELT_ASSIGN_OR_RETURN(auto column, Insert(n, "aten::unsqueeze", {named[0], constant(int64_t{1})}));
+    SMELT_ASSIGN_OR_RETURN(auto norm,
+                           Insert(n, "aten::linalg_vector_norm",
+                                  {self, In(n, 3), constant(std::vector<int64_t>{1}), constant(true), none}));
+    SMELT_ASSIGN_OR_RETURN(auto seen, Insert(n, "aten::mul.Tensor", {norm[0], column[0]}));
+    SMELT_ASSIGN_OR_RETURN(auto large, Insert(n, "aten::gt.Scalar", {seen[0], max_norm}));
+    SMELT_ASSIGN_OR_RETURN(auto safe, Insert(n, "aten::add.Scalar", {norm[0], constant(1e-7), constant(int64_t{1})}));
+    SMELT_ASSIGN_OR_RETURN(auto inverse, Insert(n, "aten::reciprocal", {safe[0]}));
+    SMELT_ASSIGN_OR_RETURN(auto scale, Insert(n, "aten::mul.Scalar", {inverse[0], max_norm}));
+    SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::mul.Tensor", {self, scale[0]}));
+    SMELT_ASSIGN_OR_RETURN(auto rows_now, Insert(n, "aten::where.self", {large[0], scaled[0], self}));
+    SMELT_ASSIGN_OR_RETURN(auto written, Insert(n, "aten::copy_", {self, rows_now[0], constant(false)}));
+    ReplaceWith(n, written[0]);
+    return absl::OkStatus();
+  }
+
   // _foreach_OP(_).OVERLOAD: one OP a tensor. Lists among the arguments are walked together; other arguments go to
   // each.
   absl::Status Foreach(NodeId n) {
@@ -692,9 +731,14 @@ class Opener {
         call.push_back(lists[i] ? (*lists[i])[k] : args[i]);
         types.push_back(g_.value(call.back()).type);
       }
-      SMELT_ASSIGN_OR_RETURN(OpName op, ResolveOverload(base, types));
+      OpName op = OpName::Get("aten::linalg_vector_norm");
+      if (base == "aten::norm") {  // (self, ord, dtype): over all dims, which are not kept
+        call.insert(call.begin() + 2, {InsertConstant(g_, n, std::monostate()), InsertConstant(g_, n, false)});
+      } else {
+        SMELT_ASSIGN_OR_RETURN(op, ResolveOverload(base, types));
+        SMELT_RETURN_IF_ERROR(FitArguments(n, *schema, *FindSchema(op), call));
+      }
       const FunctionSchema* single = FindSchema(op);
-      SMELT_RETURN_IF_ERROR(FitArguments(n, *schema, *single, call));
       SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, op.full(), call, single->returns.size()));
       if (!v.empty()) results.push_back(v[0]);
     }

@@ -162,6 +162,13 @@ class Expander {
       SMELT_ASSIGN_OR_RETURN(bool changed, ExpandComplex(n));
       if (changed) return Step::kChanged;
     }
+    if (name == "prim::ListUnpack") {
+      std::optional<std::vector<ValueId>> elements = GetListElements(g_, g_.node(n).inputs[0]);
+      if (!elements || elements->size() != g_.node(n).outputs.size()) return Step::kKeep;
+      for (size_t i = 0; i < elements->size(); ++i) g_.ReplaceAllUses(g_.node(n).outputs[i], (*elements)[i]);
+      g_.Erase(n);
+      return Step::kChanged;
+    }
     if (absl::StartsWith(name, "prim::") || absl::StartsWith(name, "smelt::")) return Step::kKeep;
     if (name == "aten::cat" || name == "aten::stack" || name == "aten::concat" || name == "aten::concatenate")
       return Cat(n);
@@ -598,6 +605,8 @@ class Expander {
     const TensorType out = T(Out(n));
     if (!out.IsComplete()) return absl::UnimplementedError("a result of unknown type");
     if (IsComplex(*out.dtype)) return Step::kUnsupported;
+    SMELT_ASSIGN_OR_RETURN(bool changed, Decompose(g_, n));  // means, and reductions that leave self out
+    if (changed) return Step::kChanged;
     if (absl::StrContains(name, "index_put")) {
       std::optional<std::vector<ValueId>> list = GetListElements(g_, inputs[1]);
       if (!list) return absl::UnimplementedError("a list that is not made in place");

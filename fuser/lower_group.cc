@@ -949,7 +949,7 @@ class Lowering {
       for (size_t d = 0; d < index.size(); ++d) {
         if (site->where[d] >= 0) {
           outer.push_back(index[d]);
-        } else if (!(index[d] == q_index_[-1 - site->where[d]])) {
+        } else if (Sizes(g_->node(n).outputs[0])[d] != Expr(1) && !(index[d] == q_index_[-1 - site->where[d]])) {
           return Unsupported(n, "a scan that is used at another index");
         }
       }
@@ -2121,6 +2121,15 @@ class Lowering {
       for (size_t k = 0; k < Sizes(node.inputs[1]).size(); ++k) index.push_back(ordered(k));
       SMELT_ASSIGN_OR_RETURN(int i, Eval(node.inputs[1], index, -1));
       at = Unflatten(Checked(i, Product(self), true, -1), self);
+      // The source has as many elements, in any shape.
+      const std::vector<Expr>& sizes = Sizes(node.inputs[1]);
+      if (Sizes(node.inputs[2]) != sizes) {
+        Affine flat = b_->Zero();
+        Expr stride = 1;
+        for (size_t k = sizes.size(); k-- > 0; stride = stride * sizes[k])
+          flat = b_->Add(flat, b_->Scale(index[k], stride));
+        index = Unflatten(b_->IndexValue(flat), Sizes(node.inputs[2]));
+      }
       SMELT_ASSIGN_OR_RETURN(value, Eval(node.inputs[2], index, -1));
       SMELT_ASSIGN_OR_RETURN(bool accumulate, BoolInput(n, 3));
       if (accumulate) mode = Mode::kAdd;

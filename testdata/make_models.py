@@ -598,6 +598,58 @@ def branches_on_sizes_and_data():
     return Branches(), calls, {"dynamic_shapes": ({0: torch.export.Dim("n", max=20)}, None)}
 
 
+@model
+def order_statistics():
+    """What a sort finds, and counts of what lies between edges; NaN among the elements."""
+
+    class OrderStatistics(nn.Module):
+
+        def forward(self, x, holes, q):
+            return (torch.argsort(x, dim=1, descending=True, stable=True), x.argsort(0), x.msort(), x.median(), x.median(1).values,
+                    holes.median(), holes.median(0, keepdim=True).values, holes.nanmedian(), holes.nanmedian(1).values,
+                    torch.kthvalue(x, 3, dim=1).values, x.quantile(0.3), x.quantile(q, dim=0), x.quantile(q, dim=1, keepdim=True),
+                    holes.quantile(0.5, dim=1, interpolation="nearest"), holes.nanquantile(q, dim=1), torch.histc(x, 7, -1, 1.5),
+                    torch.histc(x, 5), torch.searchsorted(x[0].sort().values, 0.25), torch.bucketize(0.5, q), x.int().median())
+
+    x = torch.randn(5, 8)
+    holes = x.clone()
+    holes[1, 2] = holes[3] = float("nan")
+    return OrderStatistics(), [(x, holes, torch.tensor([0.0, 0.25, 0.9]))]
+
+
+@model
+def scatters_and_products():
+    """Reductions that scatter, products of more than two dims, and copies whose layout is easy to get wrong."""
+
+    class ScattersAndProducts(nn.Module):
+
+        def __init__(self):
+            super().__init__()
+            self.bilinear = nn.Bilinear(3, 4, 2)
+            self.table = nn.Embedding(6, 4, max_norm=1.0)
+
+        def forward(self, x, y, square, index, back):
+            rows = index[:, None].expand(-1, 4)
+            scattered = tuple(
+                torch.zeros(3, 4).scatter_reduce(0, rows, y, r, include_self=s)
+                for r, s in (("mean", True), ("mean", False), ("amax", False), ("prod", False), ("sum", False)))
+            lower = torch.tril_indices(4, 4, -1)
+            return scattered + (
+                torch.ones(3, 4).index_reduce(0, index, y, "amin", include_self=False), torch.matrix_power(square, 5),
+                torch.matrix_power(square, 0), torch.einsum("...ij,...jk->...ik", square.expand(2, 4, 4), y[:2, None, :, None]),
+                torch.einsum("i...,i...", x, x), self.bilinear(x.expand(2, 5, 3), y.expand(2, 5, 4)), torch.block_diag(x, y[0], square),
+                square[lower[0], lower[1]], torch.take_along_dim(y, back, 1), torch.diag_embed(x, 1, 0, 2),
+                torch.diff(x, dim=0, prepend=x[:1], append=x[-1:]), torch.tensordot(x[:, :1], x, ([1], [1])), torch.trapz(y, dim=0),
+                F.triplet_margin_loss(y, y + 1, y.flip(0), swap=True), F.cosine_similarity(y[None], y[:, None], dim=-1),
+                F.pad(x[None, None], (-1, 1, 2, -2), mode="circular"), y.put(index[:4].view(2, 2), x[0, :1].expand(4), accumulate=True),
+                torch.stack(torch._foreach_norm([x, y], 1)), y.ravel(), y.t().ravel(), y[::2, 0].ravel(), self.table(index),
+                torch.cumulative_trapezoid(y[:, :2]), torch.split_with_sizes_copy(y, [1, 4])[1])
+
+    square = torch.randn(4, 4)
+    return ScattersAndProducts(), [(torch.randn(5, 3), torch.randn(5, 4), square, torch.tensor([2, 0, 2, 1, 2]),
+                                    torch.tensor([[-1, 0], [3, -4], [1, 1], [-2, 2], [0, -3]]))]
+
+
 def main(names):
     bad = 0
     for name in names or MODELS:

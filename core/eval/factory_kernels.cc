@@ -228,7 +228,7 @@ absl::StatusOr<Values> Dropout(Call& c) {
   std::vector<int64_t> strides = ContiguousStridesOf(noise);
   std::vector<bool> keep;
   for (int64_t i = 0, n = Product(noise); i < n; ++i)
-    keep.push_back(!(native && !train) && p < 1 ? GeneratorOf(c).NextUniform() >= p : native && !train);
+    keep.push_back(!(native && !train) && p < 1 ? GeneratorOf(c).NextUniform() < 1 - p : native && !train);
   const double scale = native && !train ? 1 : p < 1 ? 1 / (1 - p) : 0;
   SMELT_ASSIGN_OR_RETURN(Tensor out, NewTensor(*c.state, self.dtype(), sizes, ContiguousStridesOf(sizes)));
   std::vector<double> x = Read<double>(self);

@@ -1,5 +1,10 @@
 #include "smelt/core/op/decompose.h"
 
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
 #include "smelt/core/op/infer.h"
@@ -15,6 +20,21 @@ bool SameStrides(const TensorType& a, const TensorType& b) {
     if ((*a.sizes)[d] != Expr(1) && (*a.strides)[d] != (*b.strides)[d]) return false;
   }
   return true;
+}
+
+std::string Text(const std::vector<Expr>& sizes) {
+  return absl::StrJoin(sizes, ", ", [](std::string* out, const Expr& e) { out->append(e.ToString()); });
+}
+
+// Sizes may be one and written differently, unless both are numbers.
+absl::Status CouldBeEqual(const OpCall& call, const std::vector<Expr>& have, const std::vector<Expr>& want) {
+  bool equal = have.size() == want.size();
+  for (size_t d = 0; equal && d < have.size(); ++d) {
+    equal = !have[d].IsConstant() || !want[d].IsConstant() || have[d] == want[d];
+  }
+  if (equal) return absl::OkStatus();
+  return call.Unsupported(
+      absl::StrCat("its result should have sizes [", Text(want), "], and would have [", Text(have), "]"));
 }
 
 }  // namespace
@@ -45,7 +65,11 @@ absl::StatusOr<bool> Decompose(Graph& g, NodeId n) {
     v = e.Cast(v, *want.tensor().dtype);
     if (!e.ok()) return e.status();
     const TensorType& have = g.value(v).type.tensor();
-    if (!have.IsComplete() || *have.sizes != *want.tensor().sizes) continue;
+    if (!have.IsComplete()) continue;
+    if (*have.sizes != *want.tensor().sizes) {
+      SMELT_RETURN_IF_ERROR(CouldBeEqual(call, *have.sizes, *want.tensor().sizes));
+      continue;
+    }
     if (SameStrides(have, want.tensor())) continue;
     if (*want.tensor().strides == ContiguousStrides(*want.tensor().sizes)) {
       v = e.Contiguous(v);

@@ -201,23 +201,34 @@ Values UnderscoreConvolution(Emit& e, const OpCall& call) {
 Values Einsum(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(std::string equation, call.GetString("equation"));
   equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
-  if (absl::StrContains(equation, "...")) return call.Unsupported("an equation with \"...\"");
   std::vector<ValueId> operands;
   for (const OpArg& a : call.arg(1).elements) operands.push_back(a.value);
-  const std::vector<std::string> sides = absl::StrSplit(equation, "->");
-  const std::vector<std::string> inputs = absl::StrSplit(sides[0], ',');
+  std::vector<std::string> sides = absl::StrSplit(equation, "->");
+  std::vector<std::string> inputs = absl::StrSplit(sides[0], ',');
   if (inputs.size() != operands.size() || sides.size() > 2)
     return call.Error(absl::StrCat("equation \"", equation, "\" does not fit ", operands.size(), " operands"));
+  // "...": dims without letters, counted from the right. They get labels that no equation can hold.
+  std::string dots;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const size_t at = inputs[i].find("...");
+    if (at == std::string::npos) continue;
+    const int own = e.Rank(operands[i]) - static_cast<int>(inputs[i].size() - 3);
+    if (own < 0) return call.Error("an operand's rank differs from its labels");
+    while (static_cast<int>(dots.size()) < own) dots.insert(dots.begin(), static_cast<char>(1 + dots.size()));
+    inputs[i].replace(at, 3, dots.substr(dots.size() - own));
+  }
   std::string output;
   if (sides.size() == 2) {
     output = sides[1];
+    if (const size_t at = output.find("..."); at != std::string::npos) output.replace(at, 3, dots);
   } else {
     std::map<char, int> count;
-    for (char c : sides[0]) {
-      if (c != ',') ++count[c];
+    for (const std::string& input : inputs) {
+      for (char c : input) ++count[c];
     }
+    output = dots;
     for (auto [c, n] : count) {
-      if (n == 1) output.push_back(c);
+      if (n == 1 && dots.find(c) == std::string::npos) output.push_back(c);
     }
   }
   // Every operand with its labels, repeated ones reduced to their diagonal.
@@ -242,6 +253,18 @@ Values Einsum(Emit& e, const OpCall& call) {
       k = static_cast<size_t>(-1);
     }
     terms.push_back(std::move(t));
+  }
+  // A dim of one element broadcasts against a longer one of its label: it is left out.
+  std::map<char, bool> longer;
+  for (const Term& t : terms) {
+    for (size_t k = 0; k < t.labels.size(); ++k) longer[t.labels[k]] |= e.Sizes(t.value)[k] != Expr(1);
+  }
+  for (Term& t : terms) {
+    for (size_t k = t.labels.size(); k-- > 0;) {
+      if (!longer[t.labels[k]] || e.Sizes(t.value)[k] != Expr(1)) continue;
+      t.value = e.Squeeze(t.value, static_cast<int64_t>(k));
+      t.labels.erase(k, 1);
+    }
   }
   auto needed_later = [&](char c, size_t from) {
     if (output.find(c) != std::string::npos) return true;
@@ -318,12 +341,36 @@ Values Einsum(Emit& e, const OpCall& call) {
 Values Bilinear(Emit& e, const OpCall& call) {
   // out[n, k] = sum_ij x1[n, i] w[k, i, j] x2[n, j] + b[k]
   ValueId x1 = call.arg(0).value, x2 = call.arg(1).value, w = call.arg(2).value;
-  if (e.Rank(x1) != 2) return call.Unsupported("inputs of rank other than 2");
-  const std::vector<Expr> sw = e.Sizes(w), s1 = e.Sizes(x1);
-  ValueId t = e.View(e.Mm(x1, e.Reshape(e.Permute(w, {1, 0, 2}), {sw[1], sw[0] * sw[2]})), {s1[0], sw[0], sw[2]});
+  const std::vector<Expr> sw = e.Sizes(w), batch(e.Sizes(x1).begin(), e.Sizes(x1).end() - 1);
+  const Expr rows = Product(batch, 0, batch.size());
+  x1 = e.Reshape(x1, {rows, sw[1]});
+  x2 = e.Reshape(x2, {rows, sw[2]});
+  ValueId t = e.View(e.Mm(x1, e.Reshape(e.Permute(w, {1, 0, 2}), {sw[1], sw[0] * sw[2]})), {rows, sw[0], sw[2]});
   ValueId out = e.Sum(e.Mul(t, e.Unsqueeze(x2, 1)), {2}, false);
   if (call.arg(3).IsTensor()) out = e.Add(out, call.arg(3).value);
-  return std::vector<ValueId>{out};
+  return std::vector<ValueId>{e.View(out, Joined(batch, {sw[0]}))};
+}
+
+// matrix_power(self, n), the products in PyTorch's order.
+Values MatrixPower(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(int64_t n, call.GetInt("n"));
+  const ValueId a = call.arg(0).value;
+  if (n < 0) return call.Unsupported("the power of an inverse");
+  if (e.Rank(a) < 2) return call.Error("the input tensor must have at least 2 dimensions");
+  if (n == 0) {
+    const Expr size = e.Sizes(a).back();
+    const ValueId none = e.None();
+    const ValueId eye = e.Op("aten::eye", {e.Size(size), e.Const(ScalarTypeOf(e.DTypeOf(a))), none, none, none});
+    return std::vector<ValueId>{e.Op("aten::clone", {e.Expand(eye, e.Sizes(a)), e.Const(int64_t{0})})};
+  }
+  if (n == 1) return std::vector<ValueId>{e.Op("aten::clone", {a, e.None()})};
+  if (n == 3) return std::vector<ValueId>{EmitMatmul(e, EmitMatmul(e, a, a), a)};
+  ValueId square, result;
+  for (; n > 0; n /= 2) {
+    square = square.valid() ? EmitMatmul(e, square, square) : a;
+    if (n % 2 == 1) result = result.valid() ? EmitMatmul(e, result, square) : square;
+  }
+  return std::vector<ValueId>{result};
 }
 
 }  // namespace
@@ -342,6 +389,7 @@ void AddLinearAlgebraRules(DecompositionTable& t) {
   t["aten::_convolution"] = UnderscoreConvolution;
   t["aten::einsum"] = Einsum;
   t["aten::bilinear"] = Bilinear;
+  t["aten::matrix_power"] = t["aten::linalg_matrix_power"] = MatrixPower;
 }
 
 }  // namespace smelt

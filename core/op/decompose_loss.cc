@@ -219,6 +219,23 @@ Values SoftMargin(Emit& e, const OpCall& call) {
   return Finish(e, call, loss, e.DTypeOf(loss));
 }
 
+// triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction)
+Values TripletMargin(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double margin, call.GetDoubleOr("margin", 1));
+  SMELT_ASSIGN_OR_RETURN(double p, call.GetDoubleOr("p", 2));
+  SMELT_ASSIGN_OR_RETURN(double epsilon, call.GetDoubleOr("eps", 1e-6));
+  SMELT_ASSIGN_OR_RETURN(bool swap, call.GetBoolOr("swap", false));
+  auto distance = [&](ValueId a, ValueId b) {
+    return e.Op("aten::pairwise_distance", {a, b, e.Const(p), e.Const(epsilon), e.Const(false)});
+  };
+  const ValueId anchor = call.arg(0).value, positive = call.arg(1).value, negative = call.arg(2).value;
+  const ValueId near = distance(anchor, positive);
+  ValueId far = distance(anchor, negative);
+  if (swap) far = e.Op("aten::minimum", {far, distance(positive, negative)});
+  const ValueId loss = e.Op("aten::clamp_min", {e.Sub(e.AddN(near, margin), far), e.Const(int64_t{0})});
+  return Finish(e, call, loss, e.DTypeOf(loss));
+}
+
 // cosine_embedding_loss(input1, input2, target, margin, reduction)
 Values CosineEmbedding(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double margin, call.GetDoubleOr("margin", 0));
@@ -289,6 +306,7 @@ void AddLossRules(DecompositionTable& t) {
   t["aten::margin_ranking_loss"] = MarginRanking;
   t["aten::hinge_embedding_loss"] = HingeEmbedding;
   t["aten::soft_margin_loss"] = SoftMargin;
+  t["aten::triplet_margin_loss"] = TripletMargin;
   t["aten::cosine_embedding_loss"] = CosineEmbedding;
   t["aten::poisson_nll_loss"] = PoissonNll;
   t["aten::multi_margin_loss"] = MultiMargin;

@@ -1,4 +1,7 @@
 // Operators that move elements, in terms of cat, views, index arithmetic and region writes.
+#include <algorithm>
+#include <limits>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -58,6 +61,33 @@ Values ColumnStack(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cat(parts, 1)};
 }
 
+// Wraps around: the end of each dim comes before its beginning. A negative padding takes elements away before that.
+Values Circular(Emit& e, const OpCall& call, ValueId x, const std::vector<Expr>& pad) {
+  const int rank = e.Rank(x);
+  if (pad.size() % 2 != 0 || static_cast<int>(pad.size() / 2) > rank)
+    return call.Error("the padding does not fit the input's rank");
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const int dim = rank - 1 - static_cast<int>(i);
+    const Expr &left = pad[2 * i], &right = pad[2 * i + 1];
+    const auto known_left = left.Constant(), known_right = right.Constant();
+    if (known_left.value_or(0) < 0 || known_right.value_or(0) < 0) {
+      const Expr begin = known_left.value_or(0) < 0 ? Expr(-*known_left) : Expr(0);
+      const Expr end = e.Sizes(x)[dim] + (known_right.value_or(0) < 0 ? *known_right : 0);
+      x = e.Slice(x, dim, begin, end);
+    }
+  }
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const int dim = rank - 1 - static_cast<int>(i);
+    const Expr &left = pad[2 * i], &right = pad[2 * i + 1], n = e.Sizes(x)[dim];
+    std::vector<ValueId> parts;
+    if (left != Expr(0) && left.Constant().value_or(1) > 0) parts.push_back(e.Slice(x, dim, n - left, n));
+    parts.push_back(x);
+    if (right != Expr(0) && right.Constant().value_or(1) > 0) parts.push_back(e.Slice(x, dim, 0, right));
+    if (parts.size() > 1) x = e.Cat(parts, dim);
+  }
+  return std::vector<ValueId>{x};
+}
+
 // aten::pad(self, pad, mode, value)
 Values Pad(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(std::string mode, call.GetString("mode"));
@@ -73,18 +103,11 @@ Values Pad(Emit& e, const OpCall& call) {
   if (!kind.empty())
     return std::vector<ValueId>{e.Op(absl::StrCat("aten::", kind, "_pad", pad.size() / 2, "d"), {self, list})};
   if (mode != "circular") return call.Error(absl::StrCat("mode \"", mode, "\""));
-  ValueId out = self;
-  const int rank = e.Rank(self);
-  for (size_t k = 0; k < pad.size() / 2; ++k) {
-    const int64_t d = rank - 1 - static_cast<int64_t>(k);
-    const Expr n = e.Sizes(out)[d];
-    std::vector<ValueId> parts;
-    if (pad[2 * k] != Expr(0)) parts.push_back(e.Slice(out, d, n - pad[2 * k], n));
-    parts.push_back(out);
-    if (pad[2 * k + 1] != Expr(0)) parts.push_back(e.Slice(out, d, 0, pad[2 * k + 1]));
-    if (parts.size() > 1) out = e.Cat(parts, d);
-  }
-  return std::vector<ValueId>{out};
+  return Circular(e, call, self, pad);
+}
+Values PadCircular(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> pad, call.GetExprs("pad"));
+  return Circular(e, call, call.arg(0).value, pad);
 }
 
 Values RepeatInterleave(Emit& e, const OpCall& call) {
@@ -138,9 +161,15 @@ Values Glu(Emit& e, const OpCall& call) {
 Values Diff(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t order, call.GetIntOr("n", 1));
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
-  if (!call.IsNone("prepend") || !call.IsNone("append")) return call.Unsupported("prepend or append");
   ValueId x = call.arg(0).value;
   dim = WrapDim(dim, e.Rank(x));
+  const ValueId before = TensorArg(call, "prepend"), after = TensorArg(call, "append");
+  if (before.valid() || after.valid()) {
+    std::vector<ValueId> parts = {x};
+    if (before.valid()) parts.insert(parts.begin(), before);
+    if (after.valid()) parts.push_back(after);
+    x = e.Cat(parts, dim);
+  }
   for (int64_t i = 0; i < order; ++i) {
     const Expr n = e.Sizes(x)[dim];
     x = e.Sub(e.Slice(x, dim, 1, n), e.Slice(x, dim, 0, n - 1));
@@ -220,17 +249,134 @@ Values DiagEmbed(Emit& e, const OpCall& call) {
   const int rank = e.Rank(self) + 1;
   d1 = WrapDim(d1, rank);
   d2 = WrapDim(d2, rank);
-  if (d1 != rank - 2 || d2 != rank - 1) return call.Unsupported("dims other than the last two");
+  if (d1 == d2) return call.Error("diagonal dimensions cannot be identical");
   std::vector<Expr> sizes = e.Sizes(self);
   const Expr n = sizes.back() + std::abs(offset);
-  sizes.back() = n;
-  sizes.push_back(n);
+  sizes.pop_back();
+  sizes.insert(sizes.begin() + std::min(d1, d2), n);
+  sizes.insert(sizes.begin() + std::max(d1, d2), n);
   ValueId base = e.Full(e.DTypeOf(self), sizes, 0);
   SymbolicGeometry g{e.DTypeOf(self), sizes, ContiguousStrides(sizes), 0};
   OpCall view(OpName::Get("aten::diagonal"),
               {OpArg::Of(TensorType{g.dtype, g.sizes, g.strides}), OpArg::Int(offset), OpArg::Int(d1), OpArg::Int(d2)});
   SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildView(view, g, SymbolRanges()));
   return std::vector<ValueId>{e.WriteRegion(base, self, m.outputs[0])};
+}
+
+// block_diag(tensors): each in columns of its own, the rows below each other.
+Values BlockDiag(Emit& e, const OpCall& call) {
+  std::vector<ValueId> parts = ListArg(call);
+  Expr width = 0, left = 0;
+  for (ValueId& p : parts) {
+    if (e.Rank(p) > 2) return call.Error("input tensors must have two or fewer dimensions");
+    p = AtLeast(e, p, 2);
+    width = width + e.Sizes(p)[1];
+  }
+  for (ValueId& p : parts) {
+    const Expr own = e.Sizes(p)[1];
+    p = e.Op("aten::constant_pad_nd", {p, e.Ints({left, width - left - own}), e.Const(int64_t{0})});
+    left = left + own;
+  }
+  return std::vector<ValueId>{e.Cat(parts, 0)};
+}
+
+// take_along_dim(self, indices, dim): gather, the other dims broadcast, negative indices count from the end.
+Values TakeAlongDim(Emit& e, const OpCall& call) {
+  ValueId self = call.arg(0).value, indices = call.arg(1).value;
+  int64_t dim = 0;
+  if (call.IsNone("dim")) {
+    for (ValueId* v : {&self, &indices}) {
+      Expr count = 1;
+      for (const Expr& n : e.Sizes(*v)) count = count * n;
+      *v = e.Reshape(*v, {count});
+    }
+  } else {
+    SMELT_ASSIGN_OR_RETURN(dim, call.GetInt("dim"));
+    const int rank = e.Rank(self);
+    if (rank != e.Rank(indices)) return call.Error("input and indices should have the same number of dimensions");
+    dim = WrapDim(dim, rank);
+    std::vector<Expr> a = e.Sizes(self), b = e.Sizes(indices);
+    for (int d = 0; d < rank; ++d) {
+      if (d != dim) a[d] = b[d] = a[d] == Expr(1) ? b[d] : a[d];
+    }
+    self = e.Expand(self, a);
+    indices = e.Expand(indices, b);
+  }
+  const ValueId from_end = e.Op("aten::add.Scalar", {indices, e.Size(e.Sizes(self)[dim]), e.Const(int64_t{1})});
+  indices = e.Where(e.Op("aten::lt.Scalar", {indices, e.Const(int64_t{0})}), from_end, indices);
+  return std::vector<ValueId>{e.Op("aten::gather", {self, e.Const(dim), indices, e.Const(false)})};
+}
+
+// tril_indices(row, col, offset), triu_indices: a constant of rows, then columns.
+Values TriangleIndices(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(int64_t rows, call.GetInt("row"));
+  SMELT_ASSIGN_OR_RETURN(int64_t columns, call.GetInt("col"));
+  SMELT_ASSIGN_OR_RETURN(int64_t offset, call.GetIntOr("offset", 0));
+  const bool lower = call.op().name() == "aten::tril_indices";
+  constexpr int64_t kMost = 1 << 24;
+  if (rows < 0 || columns < 0) return call.Error("row and col must not be negative");
+  if (rows != 0 && columns > kMost / rows) return call.Unsupported("more than 16M elements in a constant");
+  std::vector<int64_t> places[2];
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      if (lower ? c - r > offset : c - r < offset) continue;
+      places[0].push_back(r);
+      places[1].push_back(c);
+    }
+  }
+  const int64_t n = static_cast<int64_t>(places[0].size());
+  Tensor both = Tensor::Empty(DType::kInt64, {2, n});
+  for (int i = 0; i < 2; ++i) std::copy(places[i].begin(), places[i].end(), both.data_as<int64_t>() + i * n);
+  return std::vector<ValueId>{e.Const(both)};
+}
+
+// What a reduction that leaves self out begins with: it changes nothing.
+ConstantValue NeutralElement(const std::string& reduce) {
+  if (reduce == "amax") return -std::numeric_limits<double>::infinity();
+  if (reduce == "amin") return std::numeric_limits<double>::infinity();
+  return int64_t{reduce == "prod" ? 1 : 0};
+}
+
+// scatter_reduce(self, dim, index, src, reduce, include_self) but for what scatters can do at once: where self does not
+// count, the places written begin with the neutral element; a mean is a sum, divided by how many came.
+Values ScatterReduce(Emit& e, const OpCall& call, ValueId self, int64_t dim, ValueId index, ValueId source,
+                     const std::string& reduce, bool include_self) {
+  const DType t = e.DTypeOf(self);
+  const bool mean = reduce == "mean";
+  if (!include_self && (reduce == "amax" || reduce == "amin") && !IsFloating(t))
+    return call.Unsupported("an extreme of integers that leaves self out");
+  const ValueId d = e.Const(dim);
+  ValueId start = self;
+  if (!include_self) start = e.Op("aten::scatter.value", {self, d, index, e.Const(NeutralElement(reduce))});
+  const ValueId sum = e.Op("aten::scatter_reduce.two",
+                           {start, d, index, source, e.Const(std::string(mean ? "sum" : reduce)), e.Const(true)});
+  if (!mean) return std::vector<ValueId>{sum};
+  const ValueId ones = e.Full(t, e.Sizes(index), 1);
+  const ValueId count = e.Op("aten::scatter_add", {e.Full(t, e.Sizes(self), include_self ? 1 : 0), d, index, ones});
+  const ValueId at_least_one = e.Op("aten::clamp_min", {count, e.Const(int64_t{1})});
+  if (IsFloating(t)) return std::vector<ValueId>{e.Div(sum, at_least_one)};
+  return std::vector<ValueId>{e.Op("aten::div.Tensor_mode", {sum, at_least_one, e.Const(std::string("floor"))})};
+}
+Values ScatterReduceTwo(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(std::string reduce, call.GetString("reduce"));
+  SMELT_ASSIGN_OR_RETURN(bool include_self, call.GetBoolOr("include_self", true));
+  if (include_self && reduce != "mean") return std::vector<ValueId>();
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+  return ScatterReduce(e, call, call.arg(0).value, dim, call.arg(2).value, call.arg(3).value, reduce, include_self);
+}
+// index_reduce(self, dim, index, source, reduce, include_self): one index a slice.
+Values IndexReduce(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(std::string reduce, call.GetString("reduce"));
+  SMELT_ASSIGN_OR_RETURN(bool include_self, call.GetBoolOr("include_self", true));
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+  const ValueId self = call.arg(0).value, source = call.arg(3).value;
+  const int rank = e.Rank(source);
+  if (rank == 0 || e.Rank(call.arg(2).value) != 1) return call.Unsupported("an index that is not a vector");
+  dim = WrapDim(dim, rank);
+  std::vector<Expr> column(rank, Expr(1));
+  column[dim] = e.Sizes(source)[dim];
+  const ValueId index = e.Expand(e.Reshape(call.arg(2).value, column), e.Sizes(source));
+  return ScatterReduce(e, call, self, dim, index, source, reduce, include_self);
 }
 
 Values MaxPool(Emit& e, const OpCall& call) {
@@ -381,6 +527,12 @@ void AddMovementRules(DecompositionTable& t) {
   t["aten::diagonal_scatter"] = DiagonalScatter;
   t["aten::as_strided_scatter"] = AsStridedScatter;
   t["aten::diag_embed"] = DiagEmbed;
+  t["aten::_pad_circular"] = PadCircular;
+  t["aten::block_diag"] = BlockDiag;
+  t["aten::take_along_dim"] = TakeAlongDim;
+  t["aten::tril_indices"] = t["aten::triu_indices"] = TriangleIndices;
+  t["aten::scatter_reduce.two"] = ScatterReduceTwo;
+  t["aten::index_reduce"] = IndexReduce;
   t["aten::max_pool1d"] = t["aten::max_pool2d"] = t["aten::max_pool3d"] = MaxPool;
   t["aten::adaptive_avg_pool1d"] = t["aten::adaptive_avg_pool2d"] = t["aten::adaptive_avg_pool3d"] = AdaptiveAvgPool;
   t["aten::_adaptive_avg_pool2d"] = t["aten::_adaptive_avg_pool3d"] = AdaptiveAvgPool;

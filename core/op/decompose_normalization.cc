@@ -339,7 +339,12 @@ Values CosineSimilarity(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", 1));
   SMELT_ASSIGN_OR_RETURN(double eps, call.GetDoubleOr("eps", 1e-8));
   ValueId a = call.arg(0).value, b = call.arg(1).value;
-  dim = WrapDim(dim, std::max(e.Rank(a), e.Rank(b)));
+  if (e.Sizes(a) != e.Sizes(b)) {
+    const std::vector<Expr> sizes = e.Sizes(e.Mul(a, b));
+    a = e.Expand(a, sizes);
+    b = e.Expand(b, sizes);
+  }
+  dim = WrapDim(dim, e.Rank(a));
   auto norm = [&](ValueId v) { return e.Op("aten::clamp_min", {NormOf(e, v, 2, {dim}, true), e.Const(eps)}); };
   return std::vector<ValueId>{e.Sum(e.Mul(e.Div(a, norm(a)), e.Div(b, norm(b))), {dim}, false)};
 }

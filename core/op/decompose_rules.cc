@@ -20,6 +20,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddForeachRules(*table);
     AddShapeRules(*table);
     AddSamplingRules(*table);
+    AddSortingRules(*table);
     return table;
   }();
   auto it = kTable->find(op.full());

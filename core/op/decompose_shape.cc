@@ -80,6 +80,12 @@ Values Tensordot(Emit& e, const OpCall& call) {
   if (da.size() != db.size()) return call.Error("both dimension lists should have same length");
   for (int64_t& d : da) d = WrapDim(d, e.Rank(a));
   for (int64_t& d : db) d = WrapDim(d, e.Rank(b));
+  // A contracted dim of one element broadcasts: the other side's is summed.
+  for (size_t i = 0; i < da.size(); ++i) {
+    const Expr na = e.Sizes(a)[da[i]], nb = e.Sizes(b)[db[i]];
+    if (na == Expr(1) && nb != Expr(1)) b = e.Sum(b, {db[i]}, true);
+    if (nb == Expr(1) && na != Expr(1)) a = e.Sum(a, {da[i]}, true);
+  }
   return One(Contract(e, a, b, da, db));
 }
 
@@ -309,27 +315,6 @@ Values AdaptiveMaxPool1d(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Squeeze(r[0], -2), e.Squeeze(r[1], -2)};
 }
 
-// Wraps around: the end of each dim comes before its beginning.
-Values PadCircular(Emit& e, const OpCall& call) {
-  ValueId x = call.arg(0).value;
-  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> pad, call.GetInts("pad"));
-  const int rank = e.Rank(x);
-  if (pad.size() % 2 != 0 || static_cast<int>(pad.size() / 2) > rank)
-    return call.Error("the padding does not fit the input's rank");
-  for (size_t i = 0; i < pad.size() / 2; ++i) {
-    const int dim = rank - 1 - static_cast<int>(i);
-    const int64_t left = pad[2 * i], right = pad[2 * i + 1];
-    if (left < 0 || right < 0) return call.Unsupported("a negative circular padding");
-    const Expr n = e.Sizes(x)[dim];
-    std::vector<ValueId> parts;
-    if (left > 0) parts.push_back(e.Slice(x, dim, n - left, n));
-    parts.push_back(x);
-    if (right > 0) parts.push_back(e.Slice(x, dim, 0, right));
-    if (parts.size() > 1) x = e.Cat(parts, dim);
-  }
-  return One(x);
-}
-
 Values BatchNormNoUpdate(Emit& e, const OpCall& call) {
   std::vector<ValueId> args;
   for (const OpArg& a : call.args()) args.push_back(ValueOf(e, a));
@@ -364,7 +349,7 @@ void AddShapeRules(DecompositionTable& t) {
   t["aten::prelu"] = Prelu;
   t["aten::narrow_copy"] = t["aten::view_as_real_copy"] = ListViewCopy;
   t["aten::split_copy.Tensor"] = t["aten::split_with_sizes_copy"] = t["aten::unbind_copy.int"] = ListViewCopy;
-  t["aten::trapezoid.dx"] = t["aten::trapezoid.x"] = Trapezoid;
+  t["aten::trapezoid.dx"] = t["aten::trapezoid.x"] = t["aten::trapz.dx"] = t["aten::trapz.x"] = Trapezoid;
   t["aten::cumulative_trapezoid.dx"] = t["aten::cumulative_trapezoid.x"] = Trapezoid;
   t["aten::vander"] = Vander;
   t["aten::dist"] = Dist;
@@ -373,7 +358,6 @@ void AddShapeRules(DecompositionTable& t) {
   t["aten::_weight_norm"] = t["aten::_weight_norm_interface"] = WeightNorm;
   t["aten::max_pool1d_with_indices"] = MaxPool1dWithIndices;
   t["aten::adaptive_max_pool1d"] = AdaptiveMaxPool1d;
-  t["aten::_pad_circular"] = PadCircular;
   t["aten::_batch_norm_no_update"] = BatchNormNoUpdate;
   t["aten::_batch_norm_with_update_functional"] = BatchNormWithUpdateFunctional;
 }

@@ -71,7 +71,8 @@ constexpr Group kGroups[] = {
      "_weight_norm_interface softmin chain_matmul linalg_multi_dot linalg_norm linalg_matrix_norm frobenius_norm "
      "dist narrow_copy linalg_matmul linalg_vecdot grid_sampler grid_sampler_2d grid_sampler_3d affine_grid_generator "
      "max_unpool2d embedding_bag _embedding_bag _embedding_bag_forward_only fake_quantize_per_tensor_affine "
-     "poisson_nll_loss multi_margin_loss"},
+     "poisson_nll_loss multi_margin_loss matrix_power linalg_matrix_power trapz quantile nanquantile "
+     "histc"},
     {OpKind::kRandom,
      "rand rand_like randn randn_like randint randint_like randperm bernoulli normal normal_functional multinomial "
      "native_dropout uniform exponential geometric log_normal cauchy random rrelu_with_noise normal_ uniform_ "
@@ -336,6 +337,7 @@ OpInfo Describe(OpName op) {
     info.kind = OpKind::kReduction;
   } else if (NamesOf(OpKind::kFactory).contains(name)) {
     info.kind = OpKind::kFactory;
+    info.decomposes = HasDecomposition(op);
   } else if (op_internal::HasPointwise(op)) {
     info.kind = OpKind::kPointwise;
   } else if (op.full() == "aten::max.other" || op.full() == "aten::min.other" || op.full() == "aten::where") {

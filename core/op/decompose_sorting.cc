@@ -1,0 +1,214 @@
+// What is found by order (argsort, medians, quantiles) in terms of a sort, and histograms.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/decompose_rules.h"
+
+namespace smelt {
+namespace {
+
+using Values = absl::StatusOr<std::vector<ValueId>>;
+
+// Values, then their indices; NaN comes last.
+std::vector<ValueId> Sorted(Emit& e, ValueId x, int64_t dim, bool descending = false) {
+  return e.Multi("aten::sort.stable", {x, e.Const(true), e.Const(dim), e.Const(descending)}, 2);
+}
+ValueId IsNan(Emit& e, ValueId x) { return e.Op("aten::ne.Tensor", {x, x}); }
+ValueId Flat(Emit& e, ValueId x) {
+  Expr count = 1;
+  for (const Expr& n : e.Sizes(x)) count = count * n;
+  return e.Reshape(x, {count});
+}
+
+Values Argsort(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
+  SMELT_ASSIGN_OR_RETURN(bool descending, call.GetBoolOr("descending", false));
+  return std::vector<ValueId>{Sorted(e, call.arg(0).value, dim, descending)[1]};
+}
+Values Msort(Emit& e, const OpCall& call) { return std::vector<ValueId>{Sorted(e, call.arg(0).value, 0)[0]}; }
+
+// searchsorted(sorted_sequence, number, ...), bucketize(number, boundaries, ...): the number as a tensor.
+Values SearchNumber(Emit& e, const OpCall& call) {
+  const bool bucketize = call.op().name() == "aten::bucketize";
+  const int at = bucketize ? 0 : 1;
+  const DType t = e.DTypeOf(call.arg(1 - at).value);
+  if (!IsFloating(t) && call.arg(at).kind != OpArg::Kind::kInt) return call.Unsupported("a fraction among integers");
+  SMELT_ASSIGN_OR_RETURN(double number, call.GetDouble("self"));
+  std::vector<ValueId> args;
+  for (const OpArg& a : call.args()) args.push_back(ValueOf(e, a));
+  args[at] = e.Full(t, {}, number);
+  return std::vector<ValueId>{e.Op(absl::StrCat(call.op().name(), ".Tensor"), std::move(args))};
+}
+
+// The values only: which of equal elements' indices PyTorch gives is its selection's secret.
+Values KthValue(Emit& e, const OpCall& call) {
+  const ValueId x = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t k, call.GetInt("k"));
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
+  SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
+  if (e.Rank(x) == 0) return call.Unsupported("a tensor of rank 0");
+  dim = WrapDim(dim, e.Rank(x));
+  const auto n = e.Sizes(x)[dim].Constant();
+  if (k < 1 || (n && k > *n)) return call.Error("selected number k out of range for dimension");
+  ValueId v = e.Select(Sorted(e, x, dim)[0], dim, k - 1);
+  return std::vector<ValueId>{keepdim ? e.Unsqueeze(v, dim) : v, ValueId()};
+}
+
+// The lower of the two elements in the middle. NaN if there is one; nanmedian leaves them out. Values only, as
+// KthValue.
+Values Median(Emit& e, const OpCall& call) {
+  ValueId x = call.arg(0).value;
+  const bool ignore_nan = call.op().name() == "aten::nanmedian";
+  const bool whole = call.op().overload().empty();
+  int64_t dim = 0;
+  bool keepdim = false;
+  if (whole) {
+    x = Flat(e, x);
+  } else {
+    SMELT_ASSIGN_OR_RETURN(dim, call.GetInt("dim"));
+    SMELT_ASSIGN_OR_RETURN(keepdim, call.GetBoolOr("keepdim", false));
+  }
+  if (e.Rank(x) == 0) return call.Unsupported("a tensor of rank 0");
+  dim = WrapDim(dim, e.Rank(x));
+  const Expr n = e.Sizes(x)[dim];
+  if (!n.IsConstant() || n == Expr(0)) return call.Unsupported("a dim whose size is 0, or not known");
+  const ValueId d = e.Const(dim), sorted = Sorted(e, x, dim)[0];
+  ValueId v;
+  if (!IsFloating(e.DTypeOf(x))) {
+    v = e.Slice(sorted, dim, (*n.Constant() - 1) / 2, (*n.Constant() - 1) / 2 + 1);
+  } else if (ignore_nan) {
+    const ValueId numbers = e.Sum(e.Cast(e.Op("aten::eq.Tensor", {x, x}), DType::kInt64), {dim}, true);
+    const ValueId middle =
+        e.Op("aten::div.Scalar_mode", {e.Op("aten::clamp_min", {e.AddN(numbers, -1), e.Const(int64_t{0})}),
+                                       e.Const(int64_t{2}), e.Const(std::string("floor"))});
+    v = e.Op("aten::gather", {sorted, d, e.Cast(middle, DType::kInt64), e.Const(false)});
+  } else {
+    v = e.Slice(sorted, dim, (*n.Constant() - 1) / 2, (*n.Constant() - 1) / 2 + 1);
+    // NaN is the last one, where there is one.
+    const ValueId greatest = e.Slice(sorted, dim, *n.Constant() - 1, *n.Constant());
+    v = e.Where(IsNan(e, greatest), greatest, v);
+  }
+  if (!keepdim) v = e.Squeeze(v, dim);
+  return whole ? std::vector<ValueId>{v} : std::vector<ValueId>{v, ValueId()};
+}
+
+// quantile(self, q, dim, keepdim, interpolation), nanquantile; q: a number or a vector, whose dim comes first.
+Values Quantile(Emit& e, const OpCall& call) {
+  ValueId x = call.arg(0).value;
+  const DType t = e.DTypeOf(x);
+  const bool ignore_nan = call.op().name() == "aten::nanquantile";
+  SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
+  std::string interpolation = "linear";
+  if (!call.IsNone("interpolation")) {
+    SMELT_ASSIGN_OR_RETURN(interpolation, call.GetString("interpolation"));
+  }
+  ValueId q = call.arg(1).value;
+  bool many = false;
+  if (call.arg(1).IsTensor()) {
+    many = e.Rank(q) == 1;
+    if (e.Rank(q) > 1) return call.Error("q must be a scalar or 1D tensor");
+    if (!many) q = e.Unsqueeze(q, 0);
+  } else {
+    SMELT_ASSIGN_OR_RETURN(double number, call.GetDouble("q"));
+    if (!(number >= 0 && number <= 1)) return call.Error("q must be in the range [0, 1]");
+    q = e.Full(t, {Expr(1)}, number);
+  }
+  const int rank = e.Rank(x);
+  int64_t dim = 0;
+  if (call.IsNone("dim")) {
+    x = Flat(e, x);
+  } else {
+    if (rank == 0) return call.Unsupported("a tensor of rank 0 along a dim");
+    SMELT_ASSIGN_OR_RETURN(dim, call.GetInt("dim"));
+    dim = WrapDim(dim, rank);
+    x = e.Transpose(x, dim, -1);
+  }
+  const int64_t last = e.Rank(x) - 1;
+  const Expr n = e.Sizes(x)[last];
+  if (n == Expr(0)) return call.Error("input tensor must be non-empty");
+  const ValueId sorted = Sorted(e, x, last)[0], d = e.Const(last);
+  // Where between the elements it lies: [..., q].
+  std::vector<Expr> sizes = e.Sizes(x);
+  sizes[last] = e.Sizes(q)[0];
+  ValueId at;
+  if (ignore_nan) {
+    const ValueId numbers = e.Sum(e.Cast(e.Op("aten::eq.Tensor", {x, x}), t), {last}, true);
+    at = e.Op("aten::clamp_min", {e.Mul(e.AddN(numbers, -1), q), e.Const(int64_t{0})});
+  } else {
+    at = e.Expand(e.Op("aten::mul.Scalar", {q, e.Size(n - 1)}), sizes);
+    const ValueId any = e.Op("aten::any.dim", {IsNan(e, x), d, e.Const(true)});
+    at = e.Op("aten::masked_fill.Scalar", {at, e.Expand(any, sizes), e.Size(n - 1)});
+  }
+  if (interpolation == "lower") at = e.Op("aten::floor", {at});
+  if (interpolation == "higher") at = e.Op("aten::ceil", {at});
+  if (interpolation == "nearest") at = e.Op("aten::round", {at});
+  auto element = [&](ValueId place) {
+    return e.Op("aten::gather", {sorted, d, e.Cast(place, DType::kInt64), e.Const(false)});
+  };
+  const ValueId floor = e.Op("aten::floor", {at});
+  ValueId v = element(floor);
+  if (interpolation == "linear" || interpolation == "midpoint") {
+    const ValueId weight = interpolation == "linear" ? e.Sub(at, floor) : e.Full(t, sizes, 0.5);
+    v = e.Op("aten::lerp.Tensor", {v, element(e.Op("aten::ceil", {at})), weight});
+  }
+  // [..., q], the last dim in the place of `dim`: the quantiles' dim comes first, and the last one goes back.
+  v = e.Transpose(e.Transpose(e.Unsqueeze(v, 0), 0, -1), dim + 1, -1);
+  const bool whole = call.IsNone("dim");
+  if (!keepdim || whole) v = e.Squeeze(v, dim + 1);
+  if (!many) v = e.Select(v, 0, 0);
+  if (keepdim && whole) {
+    std::vector<Expr> ones(many ? rank + 1 : rank, Expr(1));
+    if (many) ones[0] = e.Sizes(q)[0];
+    v = e.Reshape(v, ones);
+  }
+  return std::vector<ValueId>{v};
+}
+
+// histc(self, bins, min, max): how many elements each of the bins holds, whose outermost edges are min and max, or the
+// least and the greatest element.
+Values Histc(Emit& e, const OpCall& call) {
+  const ValueId x = Flat(e, call.arg(0).value);
+  const DType t = e.DTypeOf(x);
+  SMELT_ASSIGN_OR_RETURN(int64_t bins, call.GetIntOr("bins", 100));
+  SMELT_ASSIGN_OR_RETURN(double min, call.GetDoubleOr("min", 0));
+  SMELT_ASSIGN_OR_RETURN(double max, call.GetDoubleOr("max", 0));
+  if (bins < 1) return call.Error("bins must be > 0");
+  if (max < min) return call.Error("max must be larger than min");
+  if (!IsFloating(t)) return call.Unsupported("integers");
+  ValueId low, high;
+  if (min < max) {
+    low = e.Scalar(t, min);
+    high = e.Scalar(t, max);
+  } else {
+    low = e.Op("aten::amin", {x, e.Dims({0}), e.Const(false)});
+    high = e.Op("aten::amax", {x, e.Dims({0}), e.Const(false)});
+    const ValueId one_value = e.Op("aten::eq.Tensor", {low, high});
+    const ValueId below = e.AddN(low, -1), above = e.AddN(high, 1);
+    low = e.Where(one_value, below, low);
+    high = e.Where(one_value, above, high);
+  }
+  const ValueId counts =
+      e.Op("aten::logical_and", {e.Op("aten::ge.Tensor", {x, low}), e.Op("aten::le.Tensor", {x, high})});
+  ValueId bin = e.Cast(e.MulN(e.Div(e.Sub(x, low), e.Sub(high, low)), static_cast<double>(bins)), DType::kInt64);
+  bin = e.Op("aten::clamp_max", {e.Where(counts, bin, e.Scalar(DType::kInt64, 0)), e.Const(bins - 1)});
+  return std::vector<ValueId>{
+      e.Op("aten::scatter_add", {e.Full(t, {Expr(bins)}, 0), e.Const(int64_t{0}), bin, e.Cast(counts, t)})};
+}
+
+}  // namespace
+
+void AddSortingRules(DecompositionTable& t) {
+  t["aten::argsort"] = Argsort;
+  t["aten::msort"] = Msort;
+  t["aten::searchsorted.Scalar"] = t["aten::bucketize.Scalar"] = SearchNumber;
+  t["aten::kthvalue"] = KthValue;
+  t["aten::median"] = t["aten::nanmedian"] = Median;
+  t["aten::quantile"] = t["aten::nanquantile"] = Quantile;
+  t["aten::histc"] = Histc;
+}
+
+}  // namespace smelt
