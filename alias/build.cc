@@ -450,6 +450,18 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
     // A container inside a container that an operator made: whatever the operator's arguments reach.
     SetId out = 0;
     for (ValueId v : node.inputs) out = Join(out, Reach(ContentOfSet(PointsTo(v), kAnySlot, value.def), value.def));
+    const OpEffects effects = EffectsOf(node);
+    const ResultEffects& r = effects.result(value.def_index);
+    for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
+      if (r.elements_self & uint64_t{1} << i) out = Join(out, PointsTo(node.inputs[i]));
+    }
+    // A graph's (tuple, (view, fresh)).
+    const EffectKind kind = OpOf(node).kind;
+    const Type t = TypeOfElement(object, slot);
+    if ((kind == EffectKind::kFork || kind == EffectKind::kSubgraph) && IsAliasingType(t)) {
+      const uint32_t piece = ElementObject(object, kAnySlot, MayBeTensor(t), MayBeContainer(t), Kind::kPiece);
+      out = Join(out, SetPool::Single(MakeRef(piece)));
+    }
     return out;
   }
   if (o.kind == Kind::kConstant) {

@@ -1,9 +1,323 @@
 // What shares memory and who writes it, a scenario each.
+#include <memory>
+#include <string>
+
 #include "gtest/gtest.h"
+#include "smelt/alias/alias_db.h"
 #include "smelt/alias/scenario.h"
+#include "smelt/core/ir/text.h"
 
 namespace smelt {
 namespace {
+
+// --- topological moves: a graph of nineteen nodes
+
+// After TorchScript's test_topological_move: %a1 to %a3 from the inputs, and so on.
+constexpr char kNineteen[] = R"(graph(%x : Tensor, %y : Tensor):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::add(%x, %y, %1)
+  %b : Tensor = aten::relu(%x)
+  %c : Tensor = aten::add(%a, %b, %1)
+  %d : Tensor = aten::relu(%y)
+  %e : Tensor = aten::add(%c, %d, %1)
+  %f : Tensor = aten::relu(%d)
+  %g : Tensor = aten::relu(%e)
+  %h : Tensor = aten::add(%f, %y, %1)
+  %i : Tensor = aten::relu(%h)
+  %j : Tensor = aten::relu(%b)
+  %k : Tensor = aten::relu(%x)
+  %l : Tensor = aten::add(%a, %k, %1)
+  %m : Tensor = aten::add(%l, %g, %1)
+  %n : Tensor = aten::relu(%y)
+  %o : Tensor = aten::add(%n, %m, %1)
+  %p : Tensor = aten::relu(%n)
+  %q : Tensor = aten::add(%p, %i, %1)
+  %r : Tensor = aten::relu(%j)
+  return (%o, %q, %r)
+)";
+
+TEST(MoveTest, BeforeAndAfterForwardAndBackward) {
+  Expect(kNineteen, R"(can_move_after %b %k: true
+                       can_move_before %b %n: true
+                       can_move_after %n %a: true
+                       can_move_before %k %a: true
+                       can_move_after %a %a: false
+                       can_move_before %b %c: true
+                       can_move_after %a %d: true)");
+}
+
+TEST(MoveTest, WhatDependsOnTheNodeIsPushedAlong) {
+  Expect(kNineteen, R"(can_move_after %a %k: true
+                       can_move_after %a %o: false
+                       can_move_before %a %m: false
+                       can_move_before %b %r: false
+                       can_move_after %j %q: true)");
+  std::unique_ptr<Graph> g = ParseForTest(kNineteen);
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  const NodeId a = NodeOf(*g, "a"), k = NodeOf(*g, "k"), b = NodeOf(*g, "b"), d = NodeOf(*g, "d");
+  ASSERT_TRUE(db->MoveAfter(a, k).ok());
+  EXPECT_EQ(g->node(k).next, a);
+  // %c needs %a, %e needs %c, %g needs %e: they went along, in order; the others stayed.
+  EXPECT_EQ(g->node(a).next, NodeOf(*g, "c"));
+  EXPECT_EQ(g->node(NodeOf(*g, "c")).next, NodeOf(*g, "e"));
+  EXPECT_EQ(g->node(NodeOf(*g, "e")).next, NodeOf(*g, "g"));
+  EXPECT_EQ(g->node(b).next, d);
+  EXPECT_TRUE(VerifyGraph(*g).ok());
+  EXPECT_TRUE(db->Verify().ok()) << db->Verify();
+}
+
+TEST(MoveTest, WhatTheNodeNeedsIsPulledAlong) {
+  std::unique_ptr<Graph> g = ParseForTest(kNineteen);
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  ASSERT_TRUE(db->MoveBefore(NodeOf(*g, "i"), NodeOf(*g, "b")).ok());
+  EXPECT_EQ(g->node(NodeOf(*g, "i")).next, NodeOf(*g, "b"));
+  EXPECT_EQ(g->node(NodeOf(*g, "h")).next, NodeOf(*g, "i"));
+  EXPECT_EQ(g->node(NodeOf(*g, "a")).next, NodeOf(*g, "d"));
+  EXPECT_TRUE(VerifyGraph(*g).ok());
+}
+
+TEST(MoveTest, AFailedMoveLeavesTheGraphAndALaterLegalOneSucceeds) {
+  std::unique_ptr<Graph> g = ParseForTest(kNineteen);
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  const std::string before = PrintGraph(*g);
+  absl::Status s = db->MoveAfter(NodeOf(*g, "a"), NodeOf(*g, "o"));
+  EXPECT_EQ(s.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(PrintGraph(*g), before);
+  EXPECT_TRUE(db->MoveAfter(NodeOf(*g, "a"), NodeOf(*g, "j")).ok());
+  EXPECT_TRUE(VerifyGraph(*g).ok());
+}
+
+TEST(MoveTest, ABlocksUsesAreDependences) {
+  Expect(R"(graph(%x : Tensor, %c : bool):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%x)
+  %j : Tensor = prim::If(%c)
+    block0():
+      %d : Tensor = aten::relu(%a)
+      -> (%d)
+    block1():
+      -> (%x)
+  %e : Tensor = aten::relu(%x)
+  return (%j, %b, %e)
+)",
+         R"(can_move_after %a %j: false
+            can_move_after %b %j: true
+            can_move_before %j %b: true
+            can_move_before %j %a: false
+            can_move_before %d %a: false)");
+}
+
+TEST(MoveTest, NotPastAWriteOfAnAlias) {
+  Expect(R"(graph(%x : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::relu(%x)
+  %v : Tensor = aten::select(%a, %0, %0)
+  %r : Tensor = aten::relu(%a)
+  %w : Tensor = aten::add_(%v, %1, %1)
+  %s : Tensor = aten::relu(%a)
+  return (%r, %s)
+)",
+         R"(can_move_after %r %w: false
+            can_move_before %s %w: false
+            can_move_before %w %r: false
+            can_move_before %r %v: true)");
+}
+
+TEST(MoveTest, AViewMayPassAWrite) {
+  Expect(R"(graph(%x : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %w : Tensor = aten::relu_(%x)
+  %v : Tensor = aten::select(%x, %0, %0)
+  %n : int = aten::size(%x, %0)
+  return (%v, %n)
+)",
+         R"(can_move_before %v %w: true
+            can_move_before %n %w: true)");
+}
+
+TEST(MoveTest, PrintsNeverCross) {
+  Expect(R"(graph(%x : Tensor):
+  %a : Tensor = aten::relu(%x)
+   = prim::Print(%x)
+   = prim::Print(%a)
+  %b : Tensor = aten::relu(%x)
+  return (%b)
+)",
+         R"(can_move_after @1 @2: false
+            can_move_before @2 @1: false
+            can_move_before %b @1: true
+            can_move_after %a @1: true)");
+}
+
+TEST(MoveTest, RandomNumbersKeepTheirOrder) {
+  Expect(R"(graph(%x : Tensor):
+  %n : NoneType = prim::Constant()
+  %a : Tensor = aten::bernoulli(%x, %n)
+  %b : Tensor = aten::bernoulli(%x, %n)
+  return (%a, %b)
+)",
+         "can_move_after %a %b: false");
+}
+
+TEST(MoveTest, AWriteInsideABranchCounts) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor, %c : bool):
+  %a : Tensor = aten::relu(%x)
+  %r : Tensor = aten::relu(%a)
+  %j : Tensor = prim::If(%c)
+    block0():
+      %w : Tensor = aten::relu_(%a)
+      -> (%w)
+    block1():
+      -> (%y)
+  %s : Tensor = aten::sum(%a)
+  return (%r, %j, %s)
+)",
+         R"(can_move_after %r %j: false
+            can_move_before %s %j: false
+            has_writers %a: true
+            writes_to_alias_of %j %a: true
+            writes_to_alias_of %j %r: false)");
+}
+
+// --- writes
+
+TEST(WriteTest, ReluInPlaceWritesMulDoesNot) {
+  Expect(R"(graph(%x : Tensor, %n : NoneType):
+  %a : Tensor = aten::mul(%x, %x)
+  %b : Tensor = aten::relu_(%a)
+  %c : Tensor = aten::mul(%a, %x)
+  return (%c)
+)",
+         R"(has_writers %a: true
+            has_writers %b: true
+            has_writers %c: false
+            has_writers %x: false
+            has_writers %n: false
+            writes_to_alias_of %a %x: false
+            must_alias %a %b: true)");
+}
+
+TEST(WriteTest, ToChangeAliasingNeedsATemporary) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%y)
+  %c : Tensor = aten::relu(%b)
+  %w : Tensor = aten::relu_(%y)
+  return (%a, %c)
+)",
+         R"(safe_to_change_aliasing %x %a: false
+            safe_to_change_aliasing %a %b: true
+            safe_to_change_aliasing %b %y: false
+            safe_to_change_aliasing %a %c: false)");
+}
+
+TEST(WriteTest, RunningStatisticsAreWrittenIffTraining) {
+  const auto graph = [](const std::string& training) {
+    return R"(graph(%x : Tensor, %m : Tensor, %v : Tensor, %t : bool):
+  %none : NoneType = prim::Constant()
+  %no : bool = prim::Constant[value=0]()
+  %yes : bool = prim::Constant[value=1]()
+  %f : float = prim::Constant[value=0.1]()
+  %a : Tensor = aten::batch_norm(%x, %none, %none, %m, %v, )" +
+           training + R"(, %f, %f, %no)
+  %b : Tensor = aten::instance_norm(%x, %none, %none, %m, %v, )" +
+           training + R"(, %f, %f, %no)
+  %d : Tensor = aten::batch_norm(%x, %none, %none, %none, %none, )" +
+           training + R"(, %f, %f, %no)
+  return (%a, %b, %d)
+)";
+  };
+  for (const char* training : {"%yes", "%t"}) {
+    Expect(graph(training), R"(writes_to_alias_of %a %m: true
+                               writes_to_alias_of %a %v: true
+                               writes_to_alias_of %b %m: true
+                               writes_to_alias_of %d %m: false
+                               has_writers %m: true
+                               has_writers %d: false)");
+  }
+  Expect(graph("%no"), R"(writes_to_alias_of %a %m: false
+                          writes_to_alias_of %b %v: false
+                          has_writers %m: false)");
+}
+
+// --- wildcards and inputs
+
+TEST(InputTest, InputsOverlapEachOtherAndOutputsButNothingFresh) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor, %l : Tensor[], %i : int[]):
+  %0 : int = prim::Constant[value=0]()
+  %a : Tensor = aten::relu(%x)
+  %e : Tensor = aten::__getitem__(%l, %0)
+  %v : Tensor = aten::t(%y)
+  return (%v, %a)
+)",
+         R"(may_alias %x %y: true
+            must_alias %x %y: false
+            may_alias %x %e: true
+            may_alias %x %v: true
+            may_alias %x %a: false
+            may_alias %e %a: false
+            may_alias %l %i: false
+            may_contain_alias %l %x: true
+            may_contain_alias %i %x: false)");
+}
+
+TEST(InputTest, ListsOfOptionalTensorsAreNotListsOfTensors) {
+  Expect(R"(graph(%l : Tensor[], %o : Tensor?[], %m : Tensor[]):
+  return (%l)
+)",
+         R"(may_alias %l %m: true
+            may_contain_alias %l %o: true)");
+}
+
+TEST(InputTest, WhatIsTakenFromACallersListMayBeAnyInputButNoLocal) {
+  Expect(R"(graph(%l : Tensor[], %x : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %f : Tensor = aten::relu(%x)
+  %e : Tensor = aten::__getitem__(%l, %0)
+  %k : Tensor[] = aten::append(%l, %f)
+  %g : Tensor = aten::__getitem__(%k, %0)
+  %w : Tensor = aten::relu_(%g)
+  return ()
+)",
+         R"(may_alias %g %f: true
+            may_alias %g %x: true
+            has_writers %f: true
+            has_writers %x: true)");
+}
+
+// --- disjoint views, which the reference does not tell apart
+
+TEST(DisjointTest, AWriteToOneChunkLeavesTheOther) {
+  Expect(R"(graph(%x : Float(4, 8, strides=[8, 1])):
+  %0 : int = prim::Constant[value=0]()
+  %2 : int = prim::Constant[value=2]()
+  %l : Tensor[] = aten::chunk(%x, %2, %0)
+  %a : Tensor, %b : Tensor = prim::ListUnpack(%l)
+  %w : Tensor = aten::relu_(%a)
+  return (%b)
+)",
+         R"(may_alias %a %b: false
+            has_writers %b: false
+            has_writers %x: true
+            writes_to_alias_of %w %b: false
+            may_alias %x %b: true)");
+}
+
+TEST(DisjointTest, SplitsPiecesAliasTheBase) {
+  Expect(R"(graph(%x : Tensor, %n : int):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %l : Tensor[] = aten::split(%x, %1, %0)
+  %a : Tensor = aten::__getitem__(%l, %0)
+  %b : Tensor = aten::__getitem__(%l, %1)
+  %c : Tensor = aten::__getitem__(%l, %n)
+  return (%l)
+)",
+         R"(may_alias %x %a: true
+            may_contain_alias %x %l: true
+            may_alias %a %c: true)");
+}
 
 // --- loops
 
@@ -90,6 +404,220 @@ TEST(LoopTest, WhatALaterLoopStoresIsNotReadBefore) {
 )",
          R"(may_alias %b %e: false
             may_alias %b %f: true)");
+}
+
+TEST(LoopTest, RotatedValuesAreEachOther) {
+  // PyTorch #75794: TorchScript has no back edge and merges the zeros.
+  Expect(R"(graph(%x : Tensor, %n : int):
+  %1 : int = prim::Constant[value=1]()
+  %true : bool = prim::Constant[value=1]()
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%x)
+  %c : Tensor = aten::relu(%x)
+  %p : Tensor, %q : Tensor, %r : Tensor = prim::Loop(%n, %true, %a, %b, %c)
+    block0(%i : int, %u : Tensor, %v : Tensor, %w : Tensor):
+      %s : Tensor = aten::add_(%w, %1, %1)
+      -> (%true, %w, %u, %v)
+  return (%p, %q, %r)
+)",
+         R"(has_writers %a: true
+            has_writers %b: true
+            has_writers %c: true
+            may_alias %b %u: true
+            safe_to_change_aliasing %a %b: false)");
+}
+
+TEST(LoopTest, WhatComesInComesOutOfALoopThatDoesNotRun) {
+  // TorchScript says 1 for n = 0: a = ones; p = a; for i in range(n): p = b; p.add_(1); return a.
+  Expect(R"(graph(%b : Tensor, %n : int):
+  %1 : int = prim::Constant[value=1]()
+  %true : bool = prim::Constant[value=1]()
+  %a : Tensor = aten::relu(%b)
+  %p : Tensor = prim::Loop(%n, %true, %a)
+    block0(%i : int, %q : Tensor):
+      -> (%true, %b)
+  %w : Tensor = aten::add_(%p, %1, %1)
+  return (%a)
+)",
+         R"(may_alias %a %p: true
+            may_alias %b %p: true
+            has_writers %a: true
+            has_writers %b: true)");
+}
+
+// --- containers
+
+TEST(ContainerTest, MembersOfATupleADictionaryAndAList) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %k : str = prim::Constant[value="k"]()
+  %0 : int = prim::Constant[value=0]()
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%x)
+  %t : (Tensor, Tensor) = prim::TupleConstruct(%a, %b)
+  %d : Dict(str, Tensor) = prim::DictConstruct(%k, %a)
+  %l : Tensor[] = prim::ListConstruct(%a)
+  %u : Tensor, %v : Tensor = prim::TupleUnpack(%t)
+  %e : Tensor = aten::__getitem__(%d, %k)
+  %f : Tensor = aten::__getitem__(%l, %0)
+  return (%u)
+)",
+         R"(must_alias %a %u: true
+            may_alias %a %v: false
+            may_alias %a %e: true
+            must_alias %a %f: true
+            may_contain_alias %t %l: true
+            may_contain_alias %d %b: false
+            may_alias %l %a: false
+            may_contain_alias %l %0: false)");
+}
+
+TEST(ContainerTest, TwoListsShareAnElement) {
+  Expect(R"(graph(%x : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%x)
+  %l : Tensor[] = prim::ListConstruct(%a)
+  %m : Tensor[] = prim::ListConstruct(%a, %b)
+  %e : Tensor = aten::__getitem__(%l, %0)
+  %w : Tensor = aten::relu_(%e)
+  return (%m)
+)",
+         R"(may_alias %l %m: false
+            may_contain_alias %l %m: true
+            has_writers %a: true
+            has_writers %b: false
+            has_writers %m: false
+            writes_to_alias_of %w %a: true)");
+}
+
+TEST(ContainerTest, AUnionOfBranchesAliasesItsArmsWhichDoNotAliasEachOther) {
+  Expect(R"(graph(%x : Tensor, %c : bool):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%x)
+  %s : (Tensor) = prim::TupleConstruct(%a)
+  %t : (Tensor) = prim::TupleConstruct(%b)
+  %j : (Tensor) = prim::If(%c)
+    block0():
+      -> (%s)
+    block1():
+      -> (%t)
+  %e : Tensor = prim::TupleUnpack(%j)
+  return (%e)
+)",
+         R"(may_alias %a %b: false
+            may_alias %e %a: true
+            may_alias %e %b: true
+            must_alias %e %a: false
+            may_contain_alias %j %a: true
+            may_contain_alias %s %t: false)");
+}
+
+TEST(ContainerTest, AWriteOfAnElementBlocksAReadOfTheListAlsoNested) {
+  Expect(R"(graph(%x : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %a : Tensor = aten::relu(%x)
+  %l : Tensor[] = prim::ListConstruct(%a)
+  %t : (Tensor[]) = prim::TupleConstruct(%l)
+  %u : Tensor[] = prim::TupleUnpack(%t)
+  %c : Tensor = aten::cat(%u, %0)
+  %w : Tensor = aten::relu_(%a)
+  %n : int = aten::len(%l)
+  return (%c, %n)
+)",
+         R"(can_move_after %c %w: false
+            can_move_before %n %w: true)");
+}
+
+TEST(ContainerTest, AnOperatorThatWritesContents) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%x)
+  %l : Tensor[] = prim::ListConstruct(%a, %y)
+   = aten::_foreach_add_(%l, %1)
+  return (%b)
+)",
+         R"(has_writers %a: true
+            has_writers %y: true
+            has_writers %b: false
+            has_writers %l: false
+            writes_to_alias_of @4 %a: true)");
+}
+
+TEST(ContainerTest, AListForCatStaysExact) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%y)
+  %l : Tensor[] = prim::ListConstruct(%a)
+  %c : Tensor = aten::cat(%l, %0)
+  %w : Tensor = aten::relu_(%b)
+  return (%c)
+)",
+         R"(may_alias %c %a: false
+            can_move_after %c %w: true
+            has_writers %a: false)");
+}
+
+TEST(ContainerTest, AListThatIsAddedToIsTheSameList) {
+  // TorchScript's schema does not say so: add_.t(t[](a!) self, t[] b) -> t[].
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %l : Tensor[] = prim::ListConstruct(%x)
+  %m : Tensor[] = prim::ListConstruct(%y)
+  %n : Tensor[] = aten::add_(%l, %m)
+  %s : Tensor[] = aten::add(%l, %m)
+  return (%n)
+)",
+         R"(may_alias %l %n: true
+            must_alias %l %n: true
+            has_writers %n: true
+            has_writers %l: true
+            may_contain_alias %n %y: true
+            may_alias %s %l: false
+            may_contain_alias %s %x: true)");
+}
+
+TEST(ContainerTest, ADictionaryThatIsUpdatedHoldsWhatTheOtherHolds) {
+  // TorchScript's schema has the other one written: update.str(Dict(str, t)(a!) self, Dict(str, t)(a!) to_add).
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %a : str = prim::Constant[value="a"]()
+  %l : Tensor[] = prim::ListConstruct(%x)
+  %d : Dict(str, Tensor[]) = prim::DictConstruct()
+  %f : Dict(str, Tensor[]) = prim::DictConstruct(%a, %l)
+   = aten::update(%d, %f)
+  %m : Tensor[] = aten::__getitem__(%d, %a)
+  %z : Tensor = aten::relu(%y)
+  return (%m)
+)",
+         R"(may_alias %m %l: true
+            may_contain_alias %d %x: true
+            may_contain_alias %d %z: false
+            has_writers %d: true
+            has_writers %f: false)");
+}
+
+// --- calls
+
+TEST(CallTest, AForkedGraphsTupleHoldsItsArgumentsAndViewsOfThem) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor, %z : Tensor):
+  %2 : int = prim::Constant[value=2]()
+  %f : Future[(Tensor, Tensor)] = prim::fork_0(%x, %y)
+  %t : (Tensor, Tensor) = aten::wait(%f)
+  %a : Tensor, %b : Tensor = prim::TupleUnpack(%t)
+  %w : Tensor = aten::mul_(%a, %2)
+  return (%b)
+with prim::fork_0 = graph(%x : Tensor, %y : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %v : Tensor = aten::select(%y, %0, %0)
+  %t : (Tensor, Tensor) = prim::TupleConstruct(%x, %v)
+  return (%t)
+)",
+         R"(may_alias %x %a: true
+            may_alias %y %b: true
+            may_contain_alias %f %x: true
+            has_writers %a: true
+            writes_to_alias_of %w %x: true)");
 }
 
 }  // namespace

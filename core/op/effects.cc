@@ -529,7 +529,10 @@ void DescribeContainers(const FunctionSchema& s, OpEffects* e) {
     const Argument& a = s.arguments[i];
     if (!IsElementContainer(a.type)) continue;
     containers |= Bit(i);
-    if (a.alias.is_write) {
+    if (name == "aten::update" && i == 1) {
+      // Only read, though the schema has it written.
+      e->args[i] = kReadsContainer;
+    } else if (a.alias.is_write) {
       written |= Bit(i);
       e->args[i] |= kWritesContainer | kReadsContainer;
       static const NameSet* const kKeepPlaces = new NameSet{"aten::append", "aten::_set_item",  "aten::extend",
@@ -549,6 +552,12 @@ void DescribeContainers(const FunctionSchema& s, OpEffects* e) {
     ResultEffects& out = e->results[k];
     if (!FormalMayAlias(r.type)) continue;
     if (r.alias.is_write) continue;  // self, said by the annotation
+    if (name == "aten::add_") {
+      // The list itself, whatever the annotation leaves out.
+      out.self = 1;
+      out.fresh = false;
+      continue;
+    }
     if (IsElementContainer(r.type)) {
       out.fresh = true;
       out.view = 0;
