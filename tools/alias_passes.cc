@@ -1,5 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/alias/alias_db.h"
+#include "smelt/alias/editor.h"
+#include "smelt/alias/live_passes.h"
 #include "smelt/core/base/file.h"
 #include "smelt/tools/pass_registry.h"
 
@@ -32,6 +34,22 @@ void RegisterAliasPasses() {
   verify.is_analysis = true;
   verify.run = [](PassContext& c) { return AliasDb::Build(*c.graph)->Verify(); };
   RegisterPass(std::move(verify));
+  const auto add_live = [](std::string name, std::string description, int64_t (*run)(Graph&, AliasDb&, Editor&)) {
+    Pass live;
+    live.name = std::move(name);
+    live.description = std::move(description);
+    live.run = [run](PassContext& c) -> absl::Status {
+      std::unique_ptr<AliasDb> db = AliasDb::Build(*c.graph);
+      Editor edit(*c.graph);
+      const int64_t changed = run(*c.graph, *db, edit);
+      if (c.explain) c.output = absl::StrCat("# ", changed, " changed\n");
+      return db->Verify();
+    };
+    RegisterPass(std::move(live));
+  };
+  add_live("remove-mutations", "in-place operators on fresh memory become pure, over one alias database",
+           RemoveMutations);
+  add_live("group-pointwise", "pointwise operators become groups, over one alias database", GroupPointwise);
 }
 
 }  // namespace smelt

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Questions to the alias database as text, its pictures, and the passes that edit over it.
+#   smelt_opt_test.sh SMELT_OPT
+set -euo pipefail
+opt=$PWD/$1
+cd "$(mktemp -d)"
+fail() { echo "FAIL: $*" >&2; exit 1; }
+cat > g.ir <<'END'
+graph(%x : Float(4, 8, strides=[8, 1]), %i : int):  # as PyTorch prints it
+  %zero : int = prim::Constant[value=0]() # file.py:3:4
+  %one : int = prim::Constant[value=1]()
+  %first.1 : Tensor = aten::select(%x, %zero, %zero)
+  %5 : Tensor = aten::select(%x, %zero, %one)
+   = prim::Print(%5)
+  %w : Tensor = aten::relu_(%first.1)
+  %f : Future[Tensor] = prim::fork_0(%5)
+  %r : Tensor = aten::wait(%f)
+  return (%r)
+with prim::fork_0 = graph(%a : Tensor):
+  %b : Tensor = aten::t(%a)
+  return (%b)
+END
+cat > q.txt <<'END'
+# a comment, then a blank line
+
+may_alias %first.1 %5
+must_alias %first.1 %w
+may_alias %r %5
+may_contain_alias %f %x
+has_writers %5
+writes_to_alias_of %w %x
+writes_to_alias_of @5 %x
+writes_to_alias_of @4 %x
+can_move_after @4 @5
+can_move_before %w %w
+safe_to_change_aliasing %x %5
+may_alias %x %nobody
+has_writers @99
+frobnicate %x
+END
+"$opt" g.ir --alias-queries=q.txt > answers.txt || fail "exit code $?"
+cat > expected.txt <<'END'
+false
+true
+true
+true
+false
+true
+true
+false
+true
+false
+false
+END
+diff expected.txt <(head -11 answers.txt) || fail "other answers"
+(($(grep -c '^error: ' answers.txt) == 3 && $(wc -l < answers.txt) == 14)) || fail "errors: $(cat answers.txt)"
+"$opt" g.ir --pass=alias-db --json > db.json
+for field in '"locations"' '"values"' '"nodes"' '"reads"' '"writes"'; do grep -q "$field" db.json || fail "no $field"; done
+"$opt" g.ir --pass=alias-db --html=db.html
+for text in '<svg' 'relu_' 'first.1'; do grep -qF -- "$text" db.html || fail "no $text in the page"; done
+cat > chain.ir <<'END'
+graph(%x : Float(4, strides=[1])):
+  %1 : int = prim::Constant[value=1]()
+  %a : Float(4, strides=[1]) = aten::relu(%x)
+  %b : Float(4, strides=[1]) = aten::add_(%a, %x, %1)
+  %c : Float(4, strides=[1]) = aten::mul(%b, %x)
+  return (%c)
+END
+"$opt" chain.ir --pass=remove-mutations > pure.ir
+! grep -q 'add_' pure.ir || fail "a mutation of fresh memory is left"
+"$opt" chain.ir --pass=remove-mutations,group-pointwise > group.ir
+(($(grep -c 'smelt::FusionGroup' group.ir) >= 1)) || fail "nothing was grouped"
+echo ok
