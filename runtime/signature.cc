@@ -238,9 +238,10 @@ absl::Status Executor::CheckStrides(absl::Span<const Datum> args, const Executab
     }
     std::vector<std::string> want;
     for (int e : def.strides) want.push_back(signature_.known[e] ? absl::StrCat(signature_.value[e]) : "?");
-    return absl::InvalidArgumentError(
-        absl::StrCat("argument \"", def.name, "\" has strides [", absl::StrJoin(t.strides(), ", "),
-                     "], expected those of the export: [", absl::StrJoin(want, ", "), "]"));
+    return absl::InvalidArgumentError(absl::StrCat("argument \"", def.name, "\" has strides [",
+                                                   absl::StrJoin(t.strides(), ", "),
+                                                   "], expected those of the export: [", absl::StrJoin(want, ", "),
+                                                   "] (a bundle compiled with --alias-variants=all takes any)"));
   }
   return absl::OkStatus();
 }
