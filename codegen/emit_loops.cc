@@ -301,8 +301,12 @@ bool KernelEmitter::HasStores(const std::vector<int>& instrs) const {
   return std::any_of(instrs.begin(), instrs.end(), [&](int i) { return s_.instrs[i].op == KernelOp::kStore; });
 }
 
-int KernelEmitter::Copies(int cost, bool reduces) {
+int KernelEmitter::Copies(const std::vector<int>& instrs, bool reduces) const {
+  const auto [cost, path] = CostOf(instrs);
   if (reduces) return cost <= 4 ? 8 : cost <= 12 ? 4 : cost <= 120 ? 2 : 1;
+  // A long chain, each link of which waits for the one before, leaves a machine that looks some hundred instructions
+  // ahead with little to do.
+  if (path > kLongPath && cost <= 400) return 4;
   return cost <= 12 ? 4 : cost <= 400 ? 2 : 1;
 }
 
@@ -315,12 +319,18 @@ void KernelEmitter::EmitColumns() {
     if (!phase.inner) outer.insert(outer.end(), phase.instrs.begin(), phase.instrs.end());
     reduces = reduces || phase.inner;
   }
-  const int copies = lanes_ == 1 ? 1 : Copies(CostOf(all), reduces);
+  const int copies = lanes_ == 1 ? 1 : Copies(all, reduces);
   auto chunks = [&](Value* lo, Value* hi) -> Value* {
     vals_.assign(copies, std::vector<Value*>(s_.instrs.size(), nullptr));
     loop_instrs_ = all;
     Hoist(outer, std::vector<bool>(s_.instrs.size(), false));
-    ChunkLoop(lo, hi, copies, [&](int n) { EmitColumnChunk(n); }, nullptr, HasStores(all));
+    ChunkLoop(
+        lo, hi, copies,
+        [&](int n) {
+          if (non_temporal_ && !reduces && !has_tiles_) PrefetchNextRow(n);
+          EmitColumnChunk(n);
+        },
+        nullptr, HasStores(all));
     hoisted_.clear();
     return nullptr;
   };
@@ -386,14 +396,14 @@ void KernelEmitter::EmitRowMode() {
 
 // Rows are often pages, into the next of which no prefetcher of the machine looks.
 void KernelEmitter::PrefetchNextRow(int copies) {
-  const int p = s_.parallel_rank;
-  if (p == 0) return;
+  const int row = s_.parallel_rank - (columns_ ? 2 : 1);  // the dim that counts rows
+  if (row < 0) return;
   for (size_t k = 0; k < s_.params.size(); ++k) {
     const int item = ItemSize(s_.params[k].dtype);
-    if (written_[k] || !stride_[k][p - 1] || !UnitAlongLoop(static_cast<int>(k))) continue;
+    if (written_[k] || !stride_[k][row] || !UnitAlongLoop(static_cast<int>(k))) continue;
     // Of rows that do not stay in the nearest cache, a few lines ahead.
     Value* small = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kPrefetchBytes / item));
-    Value* distance = b_.CreateSelect(small, stride_[k][p - 1], b_.getInt64(1024));
+    Value* distance = b_.CreateSelect(small, stride_[k][row], b_.getInt64(1024));
     Value* at = b_.CreateGEP(i8_, Address(static_cast<int>(k), 0), distance);
     for (int byte = 0; byte < copies * active_lanes_ * item; byte += 64) {
       b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ptr_},
@@ -409,7 +419,7 @@ void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
   for (int i : phase.instrs) reduces = reduces || s_.instrs[i].op == KernelOp::kReduce;
   // A scan runs in order, one element after the other.
   active_lanes_ = scans ? 1 : lanes_;
-  const int copies = active_lanes_ == 1 ? 1 : Copies(CostOf(phase.instrs), reduces);
+  const int copies = active_lanes_ == 1 ? 1 : Copies(phase.instrs, reduces);
   // While the second phase computes, or the only one.
   int inner = 0, number = -1;
   for (const KernelPhase& other : s_.phases) {

@@ -87,9 +87,10 @@ Value* KernelEmitter::Combine(ReduceKind kind, DType t, Value* a, Value* v) {
                      : (is_signed ? llvm::CmpInst::ICMP_SGT : llvm::CmpInst::ICMP_UGT);
         return b_.CreateSelect(b_.CreateICmp(p, v, a), v, a);
       }
-      // v where it is better or NaN; a that is NaN stays, since nothing compares with it.
+      // v where it is better (what x86's minps and maxps do) or NaN; a that is NaN stays, since nothing compares with
+      // it.
       Value* better = min ? b_.CreateFCmpOLT(v, a) : b_.CreateFCmpOGT(v, a);
-      return b_.CreateSelect(b_.CreateOr(better, b_.CreateFCmpUNO(v, v)), v, a);
+      return b_.CreateSelect(b_.CreateFCmpUNO(v, v), v, b_.CreateSelect(better, v, a));
     }
   }
 }

@@ -36,6 +36,8 @@ constexpr int64_t kNonTemporalBytes = 16 << 20;
 constexpr int64_t kScratchElements = 4096;
 // Of a row that is read ahead as a whole.
 constexpr int64_t kPrefetchBytes = 16 << 10;
+// Instructions that wait for each other from which on a loop takes more vectors at a time.
+constexpr int kLongPath = 100;
 // Of a tile of a transposed operand (emit_tiles.cc): elements.
 constexpr int64_t kTileRows = 128, kTileColumns = 64;
 
@@ -69,7 +71,11 @@ class KernelEmitter {
   // integer.
   int LaneBits() const;
 
-  int CostOf(const std::vector<int>& instrs) const;
+  // Roughly how many instructions of the machine a vector takes, in all and one after the other.
+  struct Cost {
+    int all = 0, path = 0;
+  };
+  Cost CostOf(const std::vector<int>& instrs) const;
 
   // ---- parameter block ----
 
@@ -229,7 +235,7 @@ class KernelEmitter {
   bool HasSums(const std::vector<int>& instrs) const;
   bool HasStores(const std::vector<int>& instrs) const;
 
-  static int Copies(int cost, bool reduces);
+  int Copies(const std::vector<int>& instrs, bool reduces) const;
 
   void EmitColumns();
 

@@ -113,8 +113,9 @@ int KernelEmitter::LaneBits() const {
   return f32 ? 32 : f64 ? 64 : bits;
 }
 
-int KernelEmitter::CostOf(const std::vector<int>& instrs) const {
-  int cost = 0;
+KernelEmitter::Cost KernelEmitter::CostOf(const std::vector<int>& instrs) const {
+  Cost cost;
+  std::vector<int> path(s_.instrs.size(), 0);
   for (int i : instrs) {
     const KernelInstr& in = s_.instrs[i];
     if (!varying_[i] && in.op != KernelOp::kStore && in.op != KernelOp::kReduce) continue;
@@ -125,7 +126,10 @@ int KernelEmitter::CostOf(const std::vector<int>& instrs) const {
       const bool indirect = in.has_offset || (loop_dim_ >= 0 && LoopClass(in.param) == StrideClass::kAny);
       c = indirect ? 4 * lanes_ : in.has_guard ? 4 : 1;
     }
-    cost += c * parts;
+    cost.all += c * parts;
+    for (int o : in.operands) path[i] = std::max(path[i], path[o]);
+    path[i] += c;
+    cost.path = std::max(cost.path, path[i]);
   }
   return cost;
 }

@@ -242,7 +242,7 @@ Value* ScalarEmitter::MinMax(ScalarOp op, DType t, Value* a, Value* z) {
   // If z is NaN, nothing compares and z is chosen; a that is NaN is chosen here.
   const bool nan_wins = op == ScalarOp::kMin || op == ScalarOp::kMax;
   Value* special = nan_wins ? b_.CreateFCmpUNO(a, a) : b_.CreateFCmpUNO(z, z);
-  return b_.CreateSelect(b_.CreateOr(better, special), a, z);
+  return b_.CreateSelect(special, a, b_.CreateSelect(better, a, z));
 }
 
 Value* ScalarEmitter::Math(ScalarOp op, Value* x, Value* y) {

@@ -799,20 +799,16 @@ class Math {
 
   // ---- error function ----
 
+  // 1 - 2^u with u = a P(a) = log2(erfc(a)); u is in [-26, 0] and small where a is, so that nothing cancels: with n the
+  // nearest integer to u and q = 2^(u - n) - 1, it is (1 - 2^n) - 2^n q. NaN goes through all of it.
   Value* Erf32(Value* x) {
     Value* a = AtMost(Abs(x), 3.95);
-    Value* z = Mul(a, a);
-    Value* small = Mul(a, Poly(z, kErfSmall32));
-    // 1 - 2^(a P(a)); the exponent is in [-26, -1].
-    Value* u = Mul(a, Poly(a, kErfLarge32));
+    Value* u = Mul(a, Poly(a, kErf32));
     Value* n = Rint(u);
     Value* r = Sub(u, n);
-    Value* p = Fma(r, Poly(r, kPower32), K(1));
-    Value* power = f_.avx512 ? Scale(p, n) : Mul(p, PowerOfTwo(ToInt(Select(IsNan(x), K(0), n))));
-    Value* large = Sub(K(1), power);
-    Value* y = Select(Lt(a, K(0.9265)), small, large);
-    y = Select(IsNan(x), x, y);
-    return CopySign(y, x);
+    Value* q = Mul(r, Poly(r, kPower32));
+    Value* power = f_.avx512 ? Scale(K(1), n) : PowerOfTwo(ToInt(Select(IsNan(x), K(0), n)));
+    return CopySign(Fma(Neg(power), q, Sub(K(1), power)), x);
   }
   // erfc(a) for a >= 0.
   Value* ErfcPositive(Value* a) {

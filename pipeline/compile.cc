@@ -17,6 +17,7 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
+#include "smelt/fuser/choose_layouts.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
 #include "smelt/pipeline/alias_agreement.h"
@@ -266,6 +267,8 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
     if (options.verify) SMELT_RETURN_IF_ERROR(VerifyFusionPlan(g, late_reads));
     if (options.on_pass) options.on_pass("fuse", g);
     SMELT_RETURN_IF_ERROR(check("fuse"));
+    ChooseLayouts(g);
+    if (options.on_pass) options.on_pass("choose-layouts", g);
   }
   if (timer != nullptr) timer->End("fuse");
   BundleBuilder::PlanOptions plan = v.plan;

@@ -352,13 +352,13 @@ class FloatMatmul : public PreparedOp {
       dense_a_ = dense_b_ = dense_c_ = true;
     }
     // Tiles by work: about 8 million multiplications, at most 64; of whole rows where there are enough, since oneDNN's
-    // best implementation wants whole rows of the result.
+    // best implementation wants whole rows of the result, and of 64 rows where there are 128: each tile reads all of b.
     const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
     int64_t parts = static_cast<int64_t>(std::min(64.0, std::max(1.0, work / 8e6)));
     if (p.batches > 16) parts = 1;
     int64_t m_step = p.m, n_step = p.n;
     if (parts > 1 && p.m >= 64) {
-      m_step = std::max<int64_t>(((p.m + parts - 1) / parts + 15) / 16 * 16, 32);
+      m_step = std::max<int64_t>(((p.m + parts - 1) / parts + 15) / 16 * 16, p.m >= 128 ? 64 : 32);
     } else if (parts > 1) {
       n_step = ((p.n + parts - 1) / parts + 63) / 64 * 64;
     }
