@@ -650,6 +650,61 @@ def scatters_and_products():
                                     torch.tensor([[-1, 0], [3, -4], [1, 1], [-2, 2], [0, -3]]))]
 
 
+@model
+def convolution_chains():
+    """Convolutions after each other, whose values in between may lie as convolutions want them: 1 to 3 dims, groups, a transposed
+    one, several dtypes, values that are also seen otherwise; run at two batch sizes."""
+
+    class Chain(nn.Module):
+
+        def __init__(self, dims, between=nn.Identity(), **options):
+            super().__init__()
+            conv, norm = (getattr(nn, f"{kind}{dims}d") for kind in ("Conv", "BatchNorm"))
+            self.first = conv(4, 8, 3, padding=1, bias=False)
+            self.norm = norm(8)
+            self.second = conv(8, 8, 3, padding=1, **options)
+            self.between = between
+            self.third = conv(8, 4, 1, stride=2)
+
+        def forward(self, x):
+            y = torch.relu(self.norm(self.first(x)))
+            z = torch.relu(self.second(y) + y)
+            return self.third(self.between(z)), z
+
+    class ConvolutionChains(nn.Module):
+
+        def __init__(self):
+            super().__init__()
+            self.line = Chain(1)
+            self.image = Chain(2, groups=4)
+            self.pooled = Chain(2, nn.MaxPool2d(2))
+            self.volume = Chain(3)
+            self.wide = Chain(2).double()
+            self.narrow = Chain(2).bfloat16()
+            self.up = nn.ConvTranspose2d(4, 4, 2, stride=2)
+
+        def forward(self, x):
+            image, seen = self.image(x)
+            pooled = self.pooled(x)[0]
+            turned = self.image.first(x)
+            rows = torch.relu(turned).flatten(2)  # a view: stays as it was
+            written = F.gelu(self.pooled.first(x))
+            written[:, 1:3] = 2
+            again = self.pooled.second(torch.cat([written[:, :4], torch.sigmoid(self.pooled.first(x))[:, 4:]], 1))
+            return (image, seen.mean((2, 3)), pooled, torch.relu(self.up(image)).amax((2, 3)), rows.sum(2),
+                    again.permute(0, 2, 3, 1).contiguous(), self.line(x[:, :, 0])[0],
+                    self.volume(x.unsqueeze(2).expand(-1, -1, 3, -1, -1))[0], self.wide(x.double())[0],
+                    self.narrow(x.bfloat16())[0])
+
+    chains = ConvolutionChains().eval()
+    for m in chains.modules():
+        if isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)):
+            m.running_mean.normal_()
+            m.running_var.uniform_(0.5, 2)
+    calls = [(torch.randn(n, 4, 6, 10),) for n in (2, 5)]
+    return chains, calls, {"dynamic_shapes": {"x": {0: torch.export.Dim("batch", min=2, max=64)}}}
+
+
 def main(names):
     bad = 0
     for name in names or MODELS:
