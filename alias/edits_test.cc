@@ -191,9 +191,40 @@ TEST(EditsTest, ATupleIsReadAgainThoughItEndsAsItBegan) {
   EXPECT_TRUE(db->Verify().ok()) << db->Verify();
 }
 
+TEST(EditsTest, ANodeWithoutAnOverloadIsFollowedToo) {
+  for (const char* op :
+       {"aten::add", "aten::add_", "aten::append", "aten::__getitem__", "aten::set_", "aten::split", "aten::pop",
+        "aten::slice", "aten::sort", "aten::_foreach_add_", "aten::to", "mine::unknown"}) {
+    std::unique_ptr<Graph> g = ParseForTest(R"(graph(%x : Tensor, %l : Tensor[], %n : int):
+  %true : bool = prim::Constant[value=1]()
+  %0 : int = prim::Constant[value=0]()
+  %f : Tensor = aten::relu(%x)
+  %k : Tensor[] = prim::ListConstruct(%f)
+  %o : Tensor = prim::Loop(%n, %true, %f)
+    block0(%i : int, %p : Tensor):
+      %r : Tensor = aten::relu(%p)
+      %e : Tensor = aten::__getitem__(%k, %0)
+      -> (%true, %e)
+  return (%o)
+)");
+    for (const char* first : {"p", "k", "l"}) {
+      for (const char* second : {"f", "k", "0"}) {
+        std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+        Editor edit(*g);
+        const NodeId n = edit.InsertBefore(NodeOf(*g, "r"), OpName::Get(op),
+                                           {g->FindValue(first), g->FindValue(second)}, {Type::Tensor()});
+        EXPECT_TRUE(db->Verify().ok()) << op << " " << first << " " << second << ": " << db->Verify();
+        db->CanMoveBefore(n, NodeOf(*g, "e"));
+        edit.UndoTo(0);
+        EXPECT_TRUE(db->Verify().ok()) << op << " " << first << " " << second << ": " << db->Verify();
+      }
+    }
+  }
+}
+
 TEST(EditsTest, AnyEditsFollowedInPlaceGiveWhatAFreshBuildGives) {
   const char* count = std::getenv("SMELT_ALIAS_PROGRAMS");
-  const int64_t programs = count != nullptr ? std::atoll(count) : 300;
+  const int64_t programs = count != nullptr ? std::atoll(count) : 2000;
   const char* start = std::getenv("SMELT_ALIAS_SEED");
   const int64_t first = start != nullptr ? std::atoll(start) : 1;
   int64_t edits = 0, failures = 0;
