@@ -222,6 +222,25 @@ TEST(EditsTest, ANodeWithoutAnOverloadIsFollowedToo) {
   }
 }
 
+TEST(EditsTest, OfManyWritesOfPiecesAnErasedOneIsForgotten) {
+  std::string text = "graph(%x : Float(64, 4, strides=[4, 1])):\n  %0 : int = prim::Constant[value=0]()\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string k = std::to_string(i);
+    text += "  %k" + k + " : int = prim::Constant[value=" + k + "]()\n";
+    text += "  %v" + k + " : Tensor = aten::select(%x, %0, %k" + k + ")\n";
+    text += "  %w" + k + " : Tensor = aten::relu_(%v" + k + ")\n";
+  }
+  std::unique_ptr<Graph> g = ParseForTest(text + "  return (%x)\n");
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  const ValueId v = g->FindValue("v20");
+  EXPECT_TRUE(db->HasWriters(v));
+  g->Erase(NodeOf(*g, "w20"));
+  EXPECT_FALSE(db->HasWriters(v));
+  g->InsertBefore(NodeOf(*g, "w21"), OpName::Get("aten::relu_"), {v}, {Type::Tensor()});
+  EXPECT_TRUE(db->HasWriters(v));
+  EXPECT_TRUE(db->HasWriters(g->FindValue("v39")));
+}
+
 TEST(EditsTest, AnyEditsFollowedInPlaceGiveWhatAFreshBuildGives) {
   const char* count = std::getenv("SMELT_ALIAS_PROGRAMS");
   const int64_t programs = count != nullptr ? std::atoll(count) : 2000;

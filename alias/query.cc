@@ -261,9 +261,11 @@ bool AliasDb::State::AccessHitsValue(const Access& w, ValueId v, Ref object, boo
 }
 
 const alias_internal::WriteSpans& AliasDb::State::SpansOf(uint32_t list) {
+  const uint32_t version = writes.Version(list);
   auto [it, inserted] = write_spans.try_emplace(list);
-  if (!inserted) return it->second;
+  if (!inserted && it->second.version == version) return it->second;
   alias_internal::WriteSpans out;
+  out.version = version;
   for (uint32_t i = writes.Head(list); i != 0; i = writes.Next(i)) {
     const Access& w = writes.at(i);
     if (!(w.bits & kWrite)) continue;

@@ -251,6 +251,7 @@ struct Geom {
 // The writes of one location that cover an interval of one dimension, by where it begins: finds the few that may touch
 // a piece among many. Made when a long list is first asked about, dropped when anything changes.
 struct WriteSpans {
+  uint32_t version = 0;  // of the list
   struct Span {
     int64_t lo, hi;
     uint32_t record;
