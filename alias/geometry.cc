@@ -13,6 +13,7 @@ using alias_internal::Interval;
 using alias_internal::IsOld;
 using alias_internal::ObjectOf;
 using alias_internal::SetPool;
+using alias_internal::UnwrapOptional;
 
 namespace {
 
@@ -22,12 +23,6 @@ constexpr int64_t kFromEnd = int64_t{1} << 20;   // + dimension: counted from th
 constexpr int64_t kDiagonal = int64_t{1} << 24;  // + 4096 * dim1 + dim2: column minus row
 constexpr int64_t kPart = int64_t{1} << 30;      // real or imaginary part
 constexpr int64_t kPieces = int64_t{1} << 40;    // + list object or node
-
-const Type& UnwrapOptional(const Type& t) {
-  const Type* p = &t;
-  while (p->kind() == TypeKind::kOptional) p = &p->element();
-  return *p;
-}
 
 Interval* FindKey(Geom* g, int64_t key) {
   for (Interval& i : g->box) {

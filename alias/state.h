@@ -73,6 +73,31 @@ class SetPool {
   std::vector<Slot> table_;
 };
 
+// Slots of containers.
+constexpr int32_t kAnySlot = -1;
+constexpr int32_t kAppended = -2;  // a store beyond the elements the container was made with
+constexpr int kMaxElementDepth = 12;
+
+inline bool IsLoopKind(EffectKind k) { return k == EffectKind::kLoop || k == EffectKind::kWhile; }
+
+inline const Type& UnwrapOptional(const Type& t) {
+  const Type* p = &t;
+  while (p->kind() == TypeKind::kOptional) p = &p->element();
+  return *p;
+}
+inline bool MayBeTensor(const Type& t) {
+  const Type& u = UnwrapOptional(t);
+  return u.IsTensor() || u.kind() == TypeKind::kAny || u.kind() == TypeKind::kUnion;
+}
+inline bool MayBeContainer(const Type& t) { return IsContainerType(t); }
+
+// Equal fingerprints count as equal: each bit of what goes in reaches all of what comes out.
+inline uint64_t Mix(uint64_t h, uint64_t x) {
+  h = (h ^ x) * 0xff51afd7ed558ccdu;
+  h = (h ^ h >> 32) * 0xc4ceb9fe1a85ec53u;
+  return h ^ h >> 29;
+}
+
 enum class ObjectKind : uint8_t {
   kFree,
   kTensor,     // storage of its own (and others': a result that may be a view or a copy)
@@ -343,7 +368,7 @@ struct AliasDb::State {
   bool outputs_known = false;
   absl::flat_hash_map<uint32_t, std::vector<Ref>> output_refs;  // storage (or container) -> objects outputs reach
 
-  // --- evaluation (build.cc) ---
+  // --- evaluation (objects.cc, contents.cc, calls.cc, accesses.cc, evaluate.cc, build.cc) ---
   void Build();
   void Reset();
   void Flush();

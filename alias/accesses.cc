@@ -1,0 +1,334 @@
+// What a node leaves behind: reads and writes of locations, stores into containers, what it lets out.
+#include <algorithm>
+
+#include "smelt/alias/state.h"
+
+namespace smelt {
+
+using alias_internal::Contents;
+using alias_internal::kAnySlot;
+using alias_internal::kAppended;
+using alias_internal::kAsync;
+using alias_internal::kGeometryRead;
+using alias_internal::kGeometryWrite;
+using alias_internal::kOfContainer;
+using alias_internal::kRead;
+using alias_internal::kWrite;
+using alias_internal::MakeRef;
+using alias_internal::ObjectOf;
+using alias_internal::Store;
+using alias_internal::UnwrapOptional;
+
+void AliasDb::State::AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, size_t arg) {
+  Access a;
+  a.node = n;
+  a.object = object;
+  a.storage = storage;
+  a.bits = bits;
+  a.arg = static_cast<uint16_t>(std::min<size_t>(arg, UINT16_MAX));
+  NodeRecord& r = nodes[n.index];
+  uint32_t list = ListOf(ObjectOf(storage));
+  any_async |= (bits & kAsync) != 0;
+  if (bits & (kWrite | kGeometryWrite)) {
+    writes.Add(list, a, &r.first_write);
+  } else {
+    reads.Add(list, a, &r.first_read);
+  }
+}
+
+uint32_t AliasDb::State::ListOf(uint32_t storage) const {
+  uint32_t f = Find(storage);
+  const Object* o = &objects[f];
+  if (o->external || o->escaped) return 2 * kUnknown;
+  // The pieces of one container share a list, apart from the container's own.
+  if (o->kind == Kind::kPiece) return 2 * o->parent + 1;
+  return 2 * f;
+}
+
+void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, const OpEffects& e, uint8_t extra) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const uint16_t b = e.arg(i);
+    if (b == 0) continue;
+    const SetId p = PointsTo(inputs[i]);
+    if (p == 0) continue;
+    const bool writes_something = b & (kWritesData | kWritesGeometry | kWritesElements | kWritesContainer);
+    if (!writes_something && !reads_active) continue;
+    for (Ref r : sets.Refs(p)) {
+      const Object o = objects[ObjectOf(r)];
+      if (o.tensor) {
+        uint8_t w = (b & kWritesData ? kWrite : 0) | (b & kWritesGeometry ? kGeometryWrite : 0);
+        uint8_t rd = (b & kReadsData ? kRead : 0) | (b & kReadsGeometry ? kGeometryRead : 0);
+        SetId storages = Storages(r);
+        if (w != 0) {
+          for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, w | extra, i);
+          if (b & kWritesGeometry) {
+            ++geometry_changes[HandleKey(ObjectOf(r))];
+            if (o.external && ObjectOf(r) != kUnknown) ++geometry_changes[kUnknown];
+          }
+        }
+        if (reads_active && rd != 0) {
+          for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, rd | extra, i);
+        }
+      }
+      if (o.container) {
+        if (b & kWritesContainer) AddAccess(n, r, r, kWrite | kOfContainer | extra, i);
+        if (reads_active && (b & kReadsContainer)) AddAccess(n, r, r, kRead | kOfContainer | extra, i);
+      }
+    }
+    if (b & (kReadsElements | kWritesElements)) {
+      if (!(b & kWritesElements) && !reads_active) continue;
+      SetId inside = 0;
+      for (Ref r : sets.Refs(p)) {
+        if (objects[ObjectOf(r)].container) inside = Join(inside, ContentOf(r, kAnySlot, n));
+      }
+      inside = Reach(inside, n);
+      const bool deep = (b & kWritesContainer) && (b & kEscapes);  // code that we do not see
+      for (Ref r : sets.Refs(inside)) {
+        if (objects[ObjectOf(r)].container) {
+          if (deep) AddAccess(n, r, r, kWrite | kOfContainer | extra, i);
+          if (reads_active) AddAccess(n, r, r, kRead | kOfContainer | extra, i);
+        }
+        if (!objects[ObjectOf(r)].tensor) continue;
+        const bool reshapes = deep && (b & kWritesGeometry);
+        if (reshapes) {
+          ++geometry_changes[HandleKey(ObjectOf(r))];
+          if (objects[ObjectOf(r)].external && ObjectOf(r) != kUnknown) ++geometry_changes[kUnknown];
+        }
+        for (Ref s : sets.Refs(Storages(r))) {
+          if (b & kWritesElements) AddAccess(n, r, s, kWrite | (reshapes ? kGeometryWrite : 0) | extra, i);
+          if (reads_active && (b & kReadsElements)) AddAccess(n, r, s, kRead | kGeometryRead | extra, i);
+        }
+      }
+    }
+  }
+  const Ref unknown = MakeRef(kUnknown);
+  if (e.kind == EffectKind::kUnknown) {
+    ++geometry_changes[kUnknown];
+    AddAccess(n, unknown, unknown, kWrite | kGeometryWrite | extra, UINT16_MAX);
+    AddAccess(n, unknown, unknown, kWrite | kOfContainer | extra, UINT16_MAX);
+    if (reads_active) {
+      AddAccess(n, unknown, unknown, kRead | kGeometryRead | extra, UINT16_MAX);
+      AddAccess(n, unknown, unknown, kRead | kOfContainer | extra, UINT16_MAX);
+    }
+  }
+  if (e.random) AddAccess(n, MakeRef(kRandom), MakeRef(kRandom), kWrite, UINT16_MAX);
+  if (e.side_effect) AddAccess(n, MakeRef(kWorld), MakeRef(kWorld), kWrite, UINT16_MAX);
+  if (reads_active && e.side_effect && g.node(n).op.name() == "prim::RaiseException") {
+    AddAccess(n, unknown, unknown, kRead, UINT16_MAX);
+  }
+}
+
+void AliasDb::State::EscapeObject(uint32_t object) {
+  Object& o = objects[object];
+  if (o.escaped || object == kUnknown) return;
+  const uint32_t list = ListOf(object);
+  o.escaped = true;
+  const uint32_t f = Find(object);
+  if (f != object && !objects[f].escaped) {
+    const uint32_t group_list = ListOf(f);
+    objects[f].escaped = true;
+    writes.MoveList(group_list, 2 * kUnknown);
+    if (reads_active) reads.MoveList(group_list, 2 * kUnknown);
+  }
+  if (list == 2 * kUnknown) return;
+  writes.MoveList(list, 2 * kUnknown);
+  if (reads_active) reads.MoveList(list, 2 * kUnknown);
+  if (o.kind == Kind::kPiece) {
+    // They share a list: they all go, which costs only precision.
+    std::vector<uint32_t> siblings = elements_of[o.parent];
+    for (uint32_t sibling : siblings) {
+      if (sibling != object) EscapeObject(sibling);
+    }
+  }
+}
+
+void AliasDb::State::Escape(SetId set) {
+  std::vector<Ref> todo;
+  sets.ForEach(set, [&](Ref r) { todo.push_back(r); });
+  while (!todo.empty()) {
+    uint32_t o = ObjectOf(todo.back());
+    todo.pop_back();
+    if (objects[o].escaped || o == kUnknown) continue;
+    const bool was_external = objects[o].external;
+    EscapeObject(o);
+    dirty = true;
+    sets.ForEach(objects[o].storage, [&](Ref s) { todo.push_back(s); });
+    if (objects[o].container && !was_external) {
+      SetId inside = ContentOf(MakeRef(o), kAnySlot, NodeId());
+      sets.ForEach(inside, [&](Ref r) { todo.push_back(r); });
+      PushReaders(o);
+    }
+  }
+}
+
+std::vector<std::pair<uint32_t, Store>> AliasDb::State::StoresOf(NodeId n) {
+  std::vector<std::pair<uint32_t, Store>> out;
+  auto it = stores_of_node.find(n.index);
+  if (it == stores_of_node.end()) return out;
+  std::vector<uint32_t> holders = it->second;
+  std::sort(holders.begin(), holders.end());
+  holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
+  for (uint32_t o : holders) {
+    auto c = contents.find(o);
+    if (c == contents.end()) continue;
+    // From the end: it is usually the last one.
+    const auto& stores = c->second.stores;
+    for (size_t i = stores.size(); i-- > 0;) {
+      if (stores[i].node == n) {
+        out.push_back({o, stores[i]});
+      } else if (!out.empty() && out.back().first == o) {
+        break;  // a node's stores stand together
+      }
+    }
+    if (!c->second.shuffles.empty() &&
+        std::find(c->second.shuffles.begin(), c->second.shuffles.end(), n) != c->second.shuffles.end()) {
+      out.push_back({o, Store()});
+    }
+  }
+  return out;
+}
+
+void AliasDb::State::ContainerMade(uint32_t own, uint64_t made_of, bool inputs_changed) {
+  Contents& c = contents[own];
+  const bool changed = c.made_of != made_of;
+  if (!changed && !inputs_changed) return;
+  c.made_of = made_of;
+  dirty |= changed;
+  PushReaders(own, changed);
+  if (objects[own].escaped) Escape(ContentOf(MakeRef(own), kAnySlot, NodeId()));
+}
+
+void AliasDb::State::Forget(NodeId n, NodeRecord& r, bool push) {
+  if (r.first_write != 0) {
+    if (r.flags & NodeRecord::kGeometry) {
+      for (uint32_t i = r.first_write; i != 0; i = writes.at(i).node_next) {
+        const Access& w = writes.at(i);
+        if (!(w.bits & kGeometryWrite)) continue;
+        // Counted once an object and argument, recorded once a storage.
+        bool again = false;
+        for (uint32_t k = r.first_write; k != i; k = writes.at(k).node_next) {
+          const Access& x = writes.at(k);
+          again |= (x.bits & kGeometryWrite) && x.object == w.object && x.arg == w.arg && x.bits == w.bits;
+        }
+        if (again) continue;
+        auto drop = [&](uint32_t o) {
+          auto it = geometry_changes.find(o);
+          if (it != geometry_changes.end() && --it->second <= 0) geometry_changes.erase(it);
+        };
+        drop(HandleKey(ObjectOf(w.object)));
+        if (ObjectOf(w.object) != kUnknown && objects[ObjectOf(w.object)].external) drop(kUnknown);
+      }
+    }
+    writes.RemoveNode(&r.first_write);
+  }
+  if (r.first_read != 0) reads.RemoveNode(&r.first_read);
+  if (r.flags & NodeRecord::kStores) {
+    auto it = stores_of_node.find(n.index);
+    if (it != stores_of_node.end()) {
+      std::vector<uint32_t> holders = std::move(it->second);
+      stores_of_node.erase(it);
+      for (uint32_t o : holders) {
+        auto c = contents.find(o);
+        if (c == contents.end()) continue;
+        auto& stores = c->second.stores;
+        stores.erase(std::remove_if(stores.begin(), stores.end(), [&](const Store& s) { return s.node == n; }),
+                     stores.end());
+        auto& shuffles = c->second.shuffles;
+        shuffles.erase(std::remove(shuffles.begin(), shuffles.end(), n), shuffles.end());
+        c->second.summed = 0;
+        c->second.sum = 0;
+        if (push) PushReaders(o);
+      }
+    }
+    r.flags &= ~NodeRecord::kStores;
+  }
+}
+
+void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
+  bool container_write = false, escapes = false;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    container_write |= (e.arg(i) & kWritesContainer) != 0;
+    escapes |= (e.arg(i) & kEscapes) != 0;
+  }
+  if (escapes) {
+    bool any = false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!(e.arg(i) & kEscapes)) continue;
+      SetId p = PointsTo(node.inputs[i]);
+      any |= p != 0;
+      Escape(p);
+    }
+    if (any) {
+      nodes[n.index].flags |= NodeRecord::kEscapes;
+      if (!external_stores) {
+        external_stores = true;
+        for (NodeId reader : external_readers) {
+          if (g.IsLive(reader)) Push(reader);
+        }
+      }
+    }
+  }
+  if (!container_write) return;
+  const bool is_set_attribute = e.kind == EffectKind::kSetAttr;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const uint16_t b = e.arg(i);
+    if (!(b & kWritesContainer)) continue;
+    for (Ref holder : sets.Refs(PointsTo(node.inputs[i]))) {
+      const uint32_t o = ObjectOf(holder);
+      const Object h = objects[o];
+      if (!h.container) continue;
+      const bool leaves = h.external || h.escaped || h.kind == Kind::kSummary || o == kUnknown;
+      bool stores = (b & kEscapes) != 0;
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        stores |= k != i && (e.arg(k) & (kStored | kStoresElements)) != 0 && PointsTo(node.inputs[k]) != 0;
+      }
+      if (leaves && stores) {
+        nodes[n.index].flags |= NodeRecord::kEscapes;
+        if (!external_stores) {
+          external_stores = true;
+          for (NodeId reader : external_readers) {
+            if (g.IsLive(reader)) Push(reader);
+          }
+        }
+      }
+      bool stored_any = false;
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        const uint16_t c = e.arg(k);
+        if (!(c & (kStored | kStoresElements)) || k == i) continue;
+        SetId p = PointsTo(node.inputs[k]);
+        if (p == 0) continue;
+        if (leaves) Escape(c & kStored ? p : ContentOfSet(p, kAnySlot, n));
+        if (o == kUnknown || h.kind == Kind::kSummary) continue;
+        Store s;
+        s.node = n;
+        s.value = node.inputs[k];
+        s.elements = (c & kStoresElements) != 0;
+        if (is_set_attribute) {
+          s.slot = AttributeSlot(node);
+        } else if (node.op.name() == "aten::append" || node.op.name() == "aten::extend" ||
+                   node.op.name() == "aten::add_") {
+          s.slot = kAppended;
+        } else if (node.op.name() == "aten::_set_item" &&
+                   UnwrapOptional(g.value(node.inputs[i]).type).kind() == TypeKind::kList) {
+          std::optional<int64_t> at = ConstantInt(node.inputs[1]);
+          s.slot = at && *at >= 0 && *at < INT32_MAX ? static_cast<int32_t>(*at) : kAnySlot;
+        }
+        s.last = Fingerprint(s.elements ? ContentOfSet(p, kAnySlot, n) : p);
+        contents[o].stores.push_back(s);
+        stored_any = true;
+      }
+      if (o != kUnknown && h.kind != Kind::kSummary) {
+        if (b & kShufflesContainer) {
+          contents[o].shuffles.push_back(n);
+          stored_any = true;
+        }
+        if (stored_any) {
+          nodes[n.index].flags |= NodeRecord::kStores;
+          stores_of_node[n.index].push_back(o);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace smelt

@@ -1,0 +1,194 @@
+// What a node does: its operator, or the summary of the graph it runs.
+#include <algorithm>
+
+#include "smelt/alias/state.h"
+
+namespace smelt {
+
+using alias_internal::kAnySlot;
+using alias_internal::kGeometryWrite;
+using alias_internal::kOfContainer;
+using alias_internal::kWrite;
+using alias_internal::ObjectOf;
+
+const OpEffects& AliasDb::State::OpOf(const Node& node) const {
+  struct Entry {
+    const std::string* name = nullptr;
+    const OpEffects* effects = nullptr;
+  };
+  static thread_local Entry cache[64];
+  const std::string* name = &node.op.full();
+  Entry& entry = cache[(reinterpret_cast<uintptr_t>(name) >> 5) & 63];
+  if (entry.name != name) entry = {name, &GetOpEffects(node.op)};
+  return *entry.effects;
+}
+
+OpEffects AliasDb::State::EffectsOf(const Node& node) {
+  const OpEffects& op = OpOf(node);
+  if (op.kind == EffectKind::kSubgraph || op.kind == EffectKind::kFork) {
+    const Attribute* a = node.FindAttribute("Subgraph");
+    const std::shared_ptr<Graph>* sub = a != nullptr ? std::get_if<std::shared_ptr<Graph>>(a) : nullptr;
+    if (sub != nullptr && *sub != nullptr) {
+      OpEffects e = SummaryOf(**sub);
+      if (op.kind == EffectKind::kFork && e.kind != EffectKind::kUnknown && e.kind != EffectKind::kCall) {
+        // The results are the future's.
+        ResultEffects future;
+        future.fresh = true;
+        for (const ResultEffects& r : e.results) {
+          future.elements_self |= r.self | r.elements_self;
+          future.elements_view |= r.view | r.elements_view;
+          future.elements_element |= r.element | r.elements_element;
+          future.elements_element_view |= r.element_view | r.elements_element_view;
+          future.elements_fresh |= r.fresh || r.elements_fresh;
+        }
+        e.results = {future};
+        e.kind = EffectKind::kFork;
+        e.side_effect = true;
+      }
+      return e;
+    }
+    if (op.kind == EffectKind::kFork) return GetOpEffects(OpName::Get("prim::PythonOp"));
+    return op;
+  }
+  return NodeEffects(g, node, op, !options_distrusted);
+}
+
+// What a graph does to its arguments and where its results live, as one operator.
+const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
+  auto it = summaries.find(&sub);
+  if (it != summaries.end()) return *it->second;
+  // Most groups only compute: their results are new.
+  bool computes = true;
+  for (NodeId n = sub.block(sub.top()).first; n.valid() && computes; n = sub.node(n).next) {
+    computes = OpOf(sub.node(n)).pure && sub.node(n).blocks.empty();
+  }
+  for (ValueId v : sub.outputs())
+    computes = computes && IsTensorType(sub.value(v).type) && !sub.IsParam(sub.value(v).def);
+  if (computes) {
+    auto made = std::make_unique<OpEffects>();
+    made->more_args = kReadsData | kReadsGeometry | kReadsElements | kReadsContainer;
+    for (size_t i = 0; i < sub.outputs().size(); ++i) {
+      ResultEffects r;
+      r.fresh = true;
+      // The same value twice is the same tensor.
+      for (size_t j = 0; j < i; ++j) {
+        if (sub.outputs()[j] == sub.outputs()[i]) r.overlaps_results |= 1u << std::min<size_t>(j, 31);
+      }
+      made->results.push_back(r);
+    }
+    return *(summaries[&sub] = std::move(made));
+  }
+  auto result = std::make_unique<OpEffects>();
+  OpEffects& e = *result;
+  if (!summarising.insert(&sub).second) {
+    e = GetOpEffects(OpName::Get("prim::PythonOp"));
+    return *(summaries[&sub] = std::move(result));
+  }
+  State inner(sub, Options());
+  inner.summarising = summarising;
+  inner.Build();
+  const size_t num_params = sub.inputs().size();
+  auto param_of = [&](uint32_t object, bool* inside) -> int {
+    *inside = false;
+    while (inner.objects[object].kind == Kind::kElement) {
+      *inside = true;
+      object = inner.objects[object].parent;
+    }
+    if (inner.objects[object].kind != Kind::kInput) return -1;
+    return static_cast<int>(sub.value(inner.objects[object].def).def_index);
+  };
+  bool opaque = num_params > 64, anything = false;
+  e.args.assign(num_params, kReadsData | kReadsGeometry | kReadsElements | kReadsContainer);
+  for (ValueId out : sub.outputs()) {
+    ResultEffects r;
+    bool tensor = IsTensorType(sub.value(out).type);
+    SetId points_to = inner.PointsTo(out);
+    auto describe = [&](Ref ref, bool nested) {
+      const Object& o = inner.objects[ObjectOf(ref)];
+      bool inside;
+      if (ObjectOf(ref) == kUnknown || o.kind == Kind::kSummary || o.kind == Kind::kWeight) {
+        opaque = true;
+        return;
+      }
+      if (int p = param_of(ObjectOf(ref), &inside); p >= 0) {
+        uint64_t bit = uint64_t{1} << p;
+        (nested ? (inside ? r.elements_element : r.elements_self) : (inside ? r.element : r.self)) |= bit;
+        return;
+      }
+      (nested ? r.elements_fresh : r.fresh) = true;
+      inner.sets.ForEach(o.storage, [&](Ref s) {
+        if (int p = param_of(ObjectOf(s), &inside); p >= 0) {
+          uint64_t bit = uint64_t{1} << p;
+          (nested ? (inside ? r.elements_element_view : r.elements_view) : (inside ? r.element_view : r.view)) |= bit;
+        } else if (ObjectOf(s) == kUnknown) {
+          opaque = true;
+        }
+      });
+    };
+    inner.sets.ForEach(points_to, [&](Ref ref) { describe(ref, false); });
+    if (!tensor) {
+      SetId reach = inner.Reach(points_to);
+      inner.sets.ForEach(reach, [&](Ref ref) {
+        if (!inner.sets.Contains(points_to, ref)) describe(ref, true);
+      });
+      r.elements_deep = r.elements_fresh;
+    }
+    e.results.push_back(r);
+  }
+  for (NodeId n : sub.AllNodes()) {
+    const EffectKind kind = inner.OpOf(sub.node(n)).kind;
+    if (kind == EffectKind::kCall || kind == EffectKind::kUnknown) opaque = true;
+    if (kind == EffectKind::kUnknown) anything = true;
+    if (kind == EffectKind::kSubgraph || kind == EffectKind::kFork) {
+      const EffectKind inside = inner.EffectsOf(sub.node(n)).kind;
+      if (inside == EffectKind::kCall || inside == EffectKind::kUnknown) opaque = true;
+      if (inside == EffectKind::kUnknown) anything = true;
+    }
+    for (uint32_t i = inner.RecordOf(n).first_write; i != 0; i = inner.writes.at(i).node_next) {
+      const Access& w = inner.writes.at(i);
+      uint32_t s = ObjectOf(w.storage);
+      if (s == kRandom) {
+        e.random = true;
+        continue;
+      }
+      if (s == kWorld) {
+        e.side_effect = true;
+        continue;
+      }
+      if (s == kUnknown) opaque = true;
+      bool inside;
+      int p = param_of(s, &inside);
+      if (p < 0) continue;
+      e.writes = true;
+      const bool container = (w.bits & kOfContainer) != 0;
+      if (w.bits & kGeometryWrite) e.args[p] |= inside ? kWritesElements : kWritesGeometry;
+      if (w.bits & kWrite) {
+        e.args[p] |= container ? kWritesContainer | kShufflesContainer : inside ? kWritesElements : kWritesData;
+        if (container) {
+          // What it stores is not followed: everything may be in there.
+          for (uint16_t& a : e.args) a |= kEscapes;
+        }
+      }
+    }
+  }
+  summarising.erase(&sub);
+  // Code that we do not see: it reaches what the arguments reach, unless it is Python's.
+  if (opaque) e = GetOpEffects(OpName::Get(anything ? "prim::PythonOp" : "prim::CallFunction"));
+  return *(summaries[&sub] = std::move(result));
+}
+
+std::optional<int64_t> AliasDb::State::ConstantInt(ValueId v) const {
+  const Value& value = g.value(v);
+  if (!value.expr && OpOf(g.node(value.def)).kind != EffectKind::kConstant) return std::nullopt;
+  std::optional<Expr> e = GetIntExpr(g, v);
+  return e && e->IsConstant() ? e->Constant() : std::nullopt;
+}
+
+int32_t AliasDb::State::AttributeSlot(const Node& node) {
+  const Attribute* a = node.FindAttribute("name");
+  const std::string* name = a != nullptr ? std::get_if<std::string>(a) : nullptr;
+  if (name == nullptr) return kAnySlot;
+  return attribute_slots.try_emplace(*name, static_cast<int32_t>(attribute_slots.size())).first->second;
+}
+
+}  // namespace smelt

@@ -1,0 +1,372 @@
+// What containers hold: what they were made with, and what was stored before whoever looks.
+#include "smelt/alias/state.h"
+
+namespace smelt {
+
+using alias_internal::Contents;
+using alias_internal::IsOld;
+using alias_internal::kAnySlot;
+using alias_internal::kAppended;
+using alias_internal::kMaxElementDepth;
+using alias_internal::MakeRef;
+using alias_internal::MayBeContainer;
+using alias_internal::MayBeTensor;
+using alias_internal::ObjectOf;
+using alias_internal::SetPool;
+using alias_internal::Store;
+using alias_internal::UnwrapOptional;
+
+Type AliasDb::State::TypeOfElement(uint32_t container, int32_t slot) {
+  Type t = UnwrapOptional(TypeOfObject(container));
+  switch (t.kind()) {
+    case TypeKind::kList:
+    case TypeKind::kFuture:
+      return t.element();
+    case TypeKind::kDict:
+      return t.elements()[1];
+    case TypeKind::kTuple:
+      if (slot >= 0 && slot < static_cast<int32_t>(t.elements().size())) return t.elements()[slot];
+      if (t.elements().size() == 1) return t.elements()[0];
+      return Type();
+    default:
+      return Type();
+  }
+}
+
+Type AliasDb::State::TypeOfObject(uint32_t object, int depth) {
+  const Object& o = objects[object];
+  if (depth > kMaxElementDepth) return Type();
+  if ((o.kind == Kind::kElement || o.kind == Kind::kPiece) && o.parent != 0) {
+    if (o.tensor && !o.container) return Type::Tensor();
+    return TypeOfElement(o.parent, o.slot);
+  }
+  if (o.def.valid() && g.IsLive(o.def)) return g.value(o.def).type;
+  return Type();
+}
+
+uint32_t AliasDb::State::ElementObject(uint32_t parent, int32_t slot, bool tensor, bool container, Kind kind) {
+  auto [it, inserted] = elements.try_emplace({parent, slot}, 0);
+  if (!inserted) return it->second;
+  int depth = 0;
+  for (uint32_t p = parent; p != 0; p = objects[p].parent) ++depth;
+  if (depth > kMaxElementDepth) {
+    it->second = kUnknown;
+    return kUnknown;
+  }
+  uint32_t o = NewObject(kind, ValueId());
+  elements[{parent, slot}] = o;
+  elements_of[parent].push_back(o);
+  Object& e = objects[o];
+  e.def = objects[parent].def;
+  e.parent = parent;
+  e.slot = slot;
+  e.tensor = tensor;
+  e.container = container;
+  e.loop = objects[parent].loop;
+  e.external = kind == Kind::kElement;
+  if (kind == Kind::kElement) {
+    e.storage = SetPool::Single(MakeRef(o));
+  } else {
+    SetId storage = PieceStorage(parent, o);
+    if (auto moved = moved_storage.find(parent); moved != moved_storage.end()) storage = Join(storage, moved->second);
+    objects[o].storage = storage;
+    // Those that one operator made share a list of accesses, and so their fate.
+    bool escapes = objects[parent].escaped;
+    for (uint32_t sibling : elements_of[parent]) escapes |= objects[sibling].escaped;
+    if (escapes) Escape(SetPool::Single(MakeRef(o)));
+  }
+  return o;
+}
+
+// Where the tensors are that an operator puts into the list it makes.
+AliasDb::State::SetId AliasDb::State::PieceStorage(uint32_t container, uint32_t piece) {
+  const Object& c = objects[container];
+  if (c.kind == Kind::kConstant || !c.def.valid() || !g.IsLive(c.def)) return SetPool::Single(MakeRef(piece));
+  const Value& value = g.value(c.def);
+  const Node& node = g.node(value.def);
+  OpEffects e = EffectsOf(node);
+  const ResultEffects& r = e.result(value.def_index);
+  SetId out = 0;
+  for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
+    uint64_t bit = uint64_t{1} << i;
+    if (r.elements_view & bit) out = Join(out, StoragesOfSet(PointsTo(node.inputs[i])));
+    if (r.elements_element_view & bit) {
+      out = Join(out, StoragesOfSet(ContentOfSet(PointsTo(node.inputs[i]), kAnySlot, value.def)));
+    }
+  }
+  if (r.elements_fresh || out == 0) out = Join(out, SetPool::Single(MakeRef(piece)));
+  return out;
+}
+
+void AliasDb::State::RefreshPieces(uint32_t container) {
+  auto it = elements_of.find(container);
+  if (it == elements_of.end()) return;
+  const std::vector<uint32_t> pieces = it->second;
+  bool changed = false;
+  for (uint32_t p : pieces) {
+    objects[p].loop = objects[container].loop;
+    if (objects[p].kind != Kind::kPiece) continue;
+    const SetId before = objects[p].storage;
+    SetStorage(p, PieceStorage(container, p));
+    changed |= objects[p].storage != before;
+  }
+  if (changed) {
+    dirty = true;
+    PushReaders(container);
+  }
+}
+
+// The elements a container was made with. *count: how many, -1 if not known.
+AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot, int32_t* count) {
+  *count = -1;
+  const Object o = objects[object];
+  if (o.kind == Kind::kInput || o.kind == Kind::kElement) {
+    Type t = TypeOfElement(object, slot);
+    if (!IsAliasingType(t)) return 0;
+    return SetPool::Single(MakeRef(ElementObject(object, slot, MayBeTensor(t), MayBeContainer(t), Kind::kElement)));
+  }
+  if (!o.def.valid() || !g.IsLive(o.def)) return 0;
+  const Value& value = g.value(o.def);
+  const Node& node = g.node(value.def);
+  if (o.kind == Kind::kPiece) {
+    // A container inside a container that an operator made: whatever the operator's arguments reach.
+    SetId out = 0;
+    for (ValueId v : node.inputs) out = Join(out, Reach(ContentOfSet(PointsTo(v), kAnySlot, value.def), value.def));
+    const OpEffects effects = EffectsOf(node);
+    const ResultEffects& r = effects.result(value.def_index);
+    for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
+      if (r.elements_self & uint64_t{1} << i) out = Join(out, PointsTo(node.inputs[i]));
+    }
+    // A graph's (tuple, (view, fresh)).
+    const EffectKind kind = OpOf(node).kind;
+    const Type t = TypeOfElement(object, slot);
+    if ((kind == EffectKind::kFork || kind == EffectKind::kSubgraph) && IsAliasingType(t)) {
+      const uint32_t piece = ElementObject(object, kAnySlot, MayBeTensor(t), MayBeContainer(t), Kind::kPiece);
+      out = Join(out, SetPool::Single(MakeRef(piece)));
+    }
+    return out;
+  }
+  if (o.kind == Kind::kConstant) {
+    Type t = TypeOfElement(object, slot);
+    if (!IsAliasingType(t)) return 0;
+    return SetPool::Single(MakeRef(ElementObject(object, slot, MayBeTensor(t), MayBeContainer(t), Kind::kPiece)));
+  }
+  const OpEffects& op = OpOf(node);
+  switch (op.kind) {
+    case EffectKind::kListConstruct:
+    case EffectKind::kTupleConstruct: {
+      *count = static_cast<int32_t>(node.inputs.size());
+      if (slot >= 0) return slot < *count ? PointsTo(node.inputs[slot]) : 0;
+      SetId out = 0;
+      for (ValueId v : node.inputs) out = Join(out, PointsTo(v));
+      return out;
+    }
+    case EffectKind::kDictConstruct: {
+      SetId out = 0;
+      for (ValueId v : node.inputs) out = Join(out, PointsTo(v));
+      return out;
+    }
+    case EffectKind::kTupleSlice: {
+      const Attribute* beg = node.FindAttribute("beg");
+      const int64_t* b = beg != nullptr ? std::get_if<int64_t>(beg) : nullptr;
+      int32_t from = slot >= 0 && b != nullptr && *b >= 0 ? slot + static_cast<int32_t>(*b) : kAnySlot;
+      return node.inputs.empty() ? 0 : ContentOfSet(PointsTo(node.inputs[0]), from, value.def);
+    }
+    case EffectKind::kCreateObject:
+      return 0;
+    default:
+      break;
+  }
+  OpEffects e = EffectsOf(node);
+  const ResultEffects& r = e.result(value.def_index);
+  SetId out = 0;
+  for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
+    uint64_t bit = uint64_t{1} << i;
+    if (r.elements_self & bit) out = Join(out, PointsTo(node.inputs[i]));
+    // Containers of what the arguments hold are pieces; they hold it.
+    if ((r.elements_element & bit) && !r.elements_deep) {
+      out = Join(out, ContentOfSet(PointsTo(node.inputs[i]), kAnySlot, value.def));
+    }
+  }
+  if (r.elements_view != 0 || r.elements_element_view != 0 || r.elements_fresh || r.elements_deep) {
+    Type t = TypeOfElement(object, slot);
+    if (IsAliasingType(t)) {
+      // Only a partition tells its pieces apart; and new tensors are each new.
+      bool distinct = r.partition || (r.elements_fresh && r.elements_view == 0 && r.elements_element_view == 0);
+      int32_t which = distinct ? slot : r.elements_view == 0 && r.elements_element_view == 0 ? kAnySlot : slot;
+      uint32_t piece = ElementObject(object, which, MayBeTensor(t), MayBeContainer(t), Kind::kPiece);
+      out = Join(out, SetPool::Single(MakeRef(piece)));
+    }
+  }
+  return out;
+}
+
+int AliasDb::State::Precedes(NodeId a, NodeId b) const {
+  const Node *x = &g.node(a), *y = &g.node(b);
+  if (x->parent == y->parent) return x->order < y->order ? 1 : 0;
+  absl::InlinedVector<std::pair<BlockId, NodeId>, 8> chain;
+  for (NodeId n = a; n.valid(); n = g.block(g.node(n).parent).owner) chain.push_back({g.node(n).parent, n});
+  for (NodeId n = b; n.valid(); n = g.block(g.node(n).parent).owner) {
+    BlockId block = g.node(n).parent;
+    for (const auto& [other, m] : chain) {
+      if (other == block) return m != n && g.node(m).order < g.node(n).order ? 1 : 0;
+    }
+  }
+  return 0;
+}
+
+// Whether what node a does to the holder may have happened when b looks at it. b invalid: always.
+bool AliasDb::State::MayComeBefore(NodeId a, NodeId b, Ref holder) {
+  if (!b.valid() || Precedes(a, b) == 1) return true;
+  const uint32_t holder_loop = objects[ObjectOf(holder)].loop;
+  bool may = false;
+  ForEachLoopBetween(a, holder_loop, [&](uint32_t l) { may = may || IsInside(b, l); });
+  return may || (IsOld(holder) && InEarlierIteration(a, b, holder_loop));
+}
+
+// Whether a loop around both nodes is also around what is allocated in holder_loop: to what an earlier iteration
+// allocated, a did what it does before b.
+bool AliasDb::State::InEarlierIteration(NodeId a, NodeId b, uint32_t holder_loop) const {
+  for (uint32_t l = holder_loop; l != 0; l = loops[l].parent) {
+    if (IsInside(a, l) && IsInside(b, l)) return true;
+  }
+  return false;
+}
+
+// The loops around n that are not around what is allocated in holder_loop, from the innermost.
+template <typename F>
+void AliasDb::State::ForEachLoopBetween(NodeId n, uint32_t holder_loop, const F& f) {
+  const uint32_t saved = walk_loop;
+  walk_loop = UINT32_MAX;
+  for (uint32_t l = LoopOf(n); l != 0 && !LoopWithin(holder_loop, l); l = loops[l].parent) f(l);
+  walk_loop = saved;
+}
+
+bool AliasDb::State::IsInside(NodeId n, uint32_t loop) const {
+  for (; n.valid(); n = g.block(g.node(n).parent).owner) {
+    if (n == loops[loop].node) return true;
+  }
+  return false;
+}
+
+AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId reader) {
+  const uint32_t o = ObjectOf(holder);
+  if (o == kUnknown) return SetPool::Single(MakeRef(kUnknown));
+  if (objects[o].kind == Kind::kSummary) {
+    SetId out = 0;
+    if (objects[o].external || objects[o].escaped) out = SetPool::Single(MakeRef(kUnknown));
+    auto it = members.find(Find(o));
+    if (it != members.end()) {
+      std::vector<Ref> all = it->second;
+      for (Ref m : all) {
+        if (objects[ObjectOf(m)].container) out = Join(out, ContentOf(m, kAnySlot, reader));
+      }
+    }
+    return out;
+  }
+  if (!objects[o].container) return 0;
+  const Contents* c = nullptr;
+  if (auto it = contents.find(o); it != contents.end()) c = &it->second;
+  if (c != nullptr && slot >= 0) {
+    for (NodeId n : c->shuffles) {
+      if (MayComeBefore(n, reader, holder)) {
+        slot = kAnySlot;
+        break;
+      }
+    }
+  }
+  int32_t count;
+  SetId out = BaseContent(o, slot < 0 ? kAnySlot : slot, &count);
+  if (IsOld(holder)) out = OldContents(out, objects[o].loop);
+  if (reader.valid()) {
+    Contents& mine = contents[o];
+    if (mine.readers.empty() || mine.readers.back() != reader) mine.readers.push_back(reader);
+    c = &mine;
+  } else if (auto it = contents.find(o); it != contents.end()) {
+    c = &it->second;
+  }
+  if (c != nullptr && !c->stores.empty()) {
+    const std::vector<Store> stores = c->stores;
+    const uint32_t holder_loop = objects[o].loop;
+    // Straight-line code, all stores before the reader, any slot: the union is kept.
+    bool plain = reader.valid() && !IsOld(holder) && slot < 0;
+    if (plain && stores.size() > 8) {
+      for (size_t i = c->summed; i < stores.size() && plain; ++i) {
+        plain = LoopOf(stores[i].node) == holder_loop && (i == 0 || Precedes(stores[i - 1].node, stores[i].node) == 1);
+      }
+      if (plain && Precedes(stores.back().node, reader) == 1) {
+        Contents& mine = contents[o];
+        SetId sum = mine.sum;
+        for (size_t i = mine.summed; i < stores.size(); ++i) {
+          SetId stored = PointsTo(stores[i].value);
+          if (stores[i].elements) stored = ContentOfSet(stored, kAnySlot, stores[i].node);
+          sum = Join(sum, stored);
+        }
+        Contents& again = contents[o];
+        again.sum = sum;
+        again.summed = static_cast<uint32_t>(stores.size());
+        out = Join(out, sum);
+      } else {
+        plain = false;
+      }
+    } else {
+      plain = false;
+    }
+    if (!plain) {
+      for (const Store& s : stores) {
+        if (slot >= 0) {
+          if (s.slot >= 0 && s.slot != slot) continue;
+          if (s.slot == kAppended && count >= 0 && slot < count) continue;
+        }
+        SetId stored = PointsTo(s.value);
+        if (s.elements) stored = ContentOfSet(stored, kAnySlot, s.node);
+        const bool before = !reader.valid() || Precedes(s.node, reader) == 1;
+        SetId seen = before ? stored : 0;
+        // What earlier iterations of the loops around the store have put there.
+        ForEachLoopBetween(s.node, holder_loop, [&](uint32_t l) {
+          if (before || IsInside(reader, l)) seen = Join(seen, Shift(stored, l));
+        });
+        if (IsOld(holder)) {
+          if (before || InEarlierIteration(s.node, reader, holder_loop)) seen = Join(seen, stored);
+          seen = OldContents(seen, holder_loop);
+        }
+        out = Join(out, seen);
+      }
+    }
+  }
+  if (objects[o].external) {
+    if (reader.valid() && (external_readers.empty() || external_readers.back() != reader))
+      external_readers.push_back(reader);
+    if (external_stores) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
+  }
+  if (objects[o].escaped) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
+  return out;
+}
+
+AliasDb::State::SetId AliasDb::State::ContentOfSet(SetId s, int32_t slot, NodeId reader) {
+  if (SetPool::IsSingle(s)) return ContentOf(SetPool::SingleRef(s), slot, reader);
+  SetId out = 0;
+  for (Ref r : sets.Refs(s)) out = Join(out, ContentOf(r, slot, reader));
+  return out;
+}
+
+// The set and everything its containers reach.
+AliasDb::State::SetId AliasDb::State::Reach(SetId s, NodeId reader) {
+  SetId all = s;
+  absl::flat_hash_set<Ref> done;
+  absl::InlinedVector<Ref, 8> todo = sets.Refs(s);
+  while (!todo.empty()) {
+    Ref r = todo.back();
+    todo.pop_back();
+    if (!done.insert(r).second) continue;
+    if (!objects[ObjectOf(r)].container || ObjectOf(r) == kUnknown) continue;
+    SetId inside = ContentOf(r, kAnySlot, reader);
+    all = Join(all, inside);
+    sets.ForEach(inside, [&](Ref e) {
+      if (!done.contains(e)) todo.push_back(e);
+    });
+  }
+  return all;
+}
+
+}  // namespace smelt

@@ -1,0 +1,126 @@
+// Following the graph's edits: each notes what the next query has to solve again.
+#include "smelt/alias/state.h"
+
+namespace smelt {
+
+void AliasDb::OnNodeInserted(NodeId n) {
+  State& s = *state_;
+  State::NodeRecord& r = s.RecordOf(n);
+  r.flags = State::NodeRecord::kEvaluated | State::NodeRecord::kQueued;
+  s.queue.push_back(n);
+}
+
+void AliasDb::OnNodeErasing(NodeId n) {
+  State& s = *state_;
+  State::NodeRecord& r = s.RecordOf(n);
+  if (r.flags & (State::NodeRecord::kEscapes | State::NodeRecord::kMovesStorage)) s.needs_rebuild = true;
+  if (r.flags & State::NodeRecord::kGeometry) {
+    if (--s.geometry_writers == 0) s.needs_rebuild = true;
+    s.dirty = true;
+  }
+  s.Forget(n, r, true);
+  r = State::NodeRecord();
+  const Node& node = s.g.node(n);
+  for (ValueId v : node.outputs) s.FreeOwn(v);
+  if (n.index < s.loop_of_node.size()) s.loop_of_node[n.index] = 0;
+}
+
+void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
+  State& s = *state_;
+  const Node& node = s.g.node(n);
+  // What stores or reads contents depends on the order; what is allocated, on the loops around. The nodes inside move
+  // along. Their accesses leave the lists, which are in program order, at once.
+  std::vector<NodeId> todo = {n};
+  while (!todo.empty()) {
+    const NodeId m = todo.back();
+    todo.pop_back();
+    s.Push(m);
+    s.Forget(m, s.RecordOf(m), true);
+    for (BlockId b : s.g.node(m).blocks) {
+      for (NodeId x = s.g.block(b).first; x.valid(); x = s.g.node(x).next) todo.push_back(x);
+    }
+  }
+  if (node.parent != old_parent && !node.blocks.empty()) s.needs_rebuild = true;
+  if (!s.OpOf(node).pure) s.needs_rebuild |= !s.moved_storage.empty();
+  if (node.parent != old_parent) {
+    // Into or out of a loop: who holds what it allocates asks again.
+    for (ValueId v : node.outputs) s.PushUsers(v);
+    if (s.OutermostLoop(n).valid()) s.resolve_loops.insert(s.OutermostLoop(n).index);
+    if (s.g.IsLive(old_parent) && s.g.block(old_parent).owner.valid()) {
+      if (NodeId loop = s.OutermostLoop(s.g.block(old_parent).owner); loop.valid()) {
+        s.resolve_loops.insert(loop.index);
+        s.needs_rebuild = true;
+      }
+    }
+  }
+  s.dirty = true;
+}
+
+void AliasDb::OnInputChanged(NodeId n, uint32_t, ValueId old) {
+  State& s = *state_;
+  s.Push(n);
+  if (!s.g.IsReturn(n)) s.RecordOf(n).flags |= State::NodeRecord::kInputsChanged;
+  // What the old input brought may go around a loop by itself.
+  if (old.valid() && (s.g.IsReturn(n) || !s.OpOf(s.g.node(n)).pure)) s.ResolveAround(n);
+}
+
+void AliasDb::OnInputRemoved(NodeId n, uint32_t, ValueId) {
+  state_->Push(n);
+  state_->ResolveAround(n);
+  if (state_->g.IsReturn(n)) state_->dirty = true;
+}
+
+void AliasDb::OnOutputAdded(NodeId n, uint32_t index) {
+  State& s = *state_;
+  if (s.g.IsParam(n)) {
+    const BlockId b = s.g.node(n).parent;
+    if (b == s.g.top()) {
+      s.EvaluateInputs();
+      s.dirty = true;
+    } else {
+      s.Push(s.g.block(b).owner);
+    }
+    return;
+  }
+  s.Push(n);
+}
+
+void AliasDb::OnOutputErasing(NodeId n, uint32_t index) {
+  State& s = *state_;
+  s.FreeOwn(s.g.node(n).outputs[index]);
+  if (!s.g.IsParam(n)) s.Push(n);
+  s.dirty = true;
+}
+
+void AliasDb::OnBlockAdded(NodeId n, BlockId b) { state_->Push(n); }
+
+void AliasDb::OnTypeChanged(ValueId v) {
+  State& s = *state_;
+  s.dirty = true;
+  s.needs_rebuild |= !s.moved_storage.empty();
+  const NodeId def = s.g.value(v).def;
+  if (s.g.IsParam(def)) {
+    if (s.g.node(def).parent == s.g.top()) {
+      s.needs_rebuild = true;
+    } else {
+      s.Push(s.g.block(s.g.node(def).parent).owner);
+    }
+  } else {
+    s.Push(def);
+  }
+  // Types of arguments decide what reshape, to and others do.
+  s.PushUsers(v);
+}
+
+void AliasDb::OnAttributeChanged(NodeId n, absl::string_view) {
+  State& s = *state_;
+  if (s.g.IsParam(n) || s.g.IsReturn(n)) return;
+  s.dirty = true;
+  s.needs_rebuild |= !s.moved_storage.empty();
+  s.Push(n);
+  s.summaries.clear();
+  // A constant's value decides what its users do.
+  for (ValueId v : s.g.node(n).outputs) s.PushUsers(v);
+}
+
+}  // namespace smelt

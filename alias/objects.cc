@@ -1,0 +1,292 @@
+// Objects, where they live, the loops they are made in, and sets of them.
+#include <algorithm>
+
+#include "smelt/alias/state.h"
+
+namespace smelt {
+
+using alias_internal::IsLoopKind;
+using alias_internal::IsOld;
+using alias_internal::MakeRef;
+using alias_internal::Mix;
+using alias_internal::ObjectOf;
+using alias_internal::SetPool;
+
+AliasDb::State::ValueRecord& AliasDb::State::RecordOf(ValueId v) {
+  if (v.index >= values.size()) values.resize(std::max<size_t>(v.index + 1, g.value_index_bound()));
+  ValueRecord& r = values[v.index];
+  if (r.generation != v.generation) {
+    r = ValueRecord();
+    r.generation = v.generation;
+  }
+  return r;
+}
+
+alias_internal::NodeRecord& AliasDb::State::RecordOf(NodeId n) {
+  if (n.index >= nodes.size()) nodes.resize(std::max<size_t>(n.index + 1, g.node_index_bound()));
+  NodeRecord& r = nodes[n.index];
+  if (r.generation != n.generation) {
+    r = NodeRecord();
+    r.generation = n.generation;
+  }
+  return r;
+}
+
+uint32_t AliasDb::State::NewObject(Kind kind, ValueId def) {
+  uint32_t o;
+  if (!free_objects.empty()) {
+    o = free_objects.back();
+    free_objects.pop_back();
+    objects[o] = Object();
+  } else {
+    o = static_cast<uint32_t>(objects.size());
+    SMELT_CHECK(o < (1u << 29)) << "too many objects";
+    objects.emplace_back();
+  }
+  objects[o].kind = kind;
+  objects[o].def = def;
+  return o;
+}
+
+uint32_t AliasDb::State::Own(ValueId v, Kind kind, bool tensor, bool container) {
+  ValueRecord& r = RecordOf(v);
+  uint32_t o = r.own;
+  if (o == 0) {
+    o = NewObject(kind, v);
+    values[v.index].own = o;
+  }
+  Object& object = objects[o];
+  object.kind = kind;
+  object.tensor = tensor;
+  object.container = container;
+  object.loop = kind == Kind::kConstant || kind == Kind::kInput ? 0 : LoopOf(g.value(v).def);
+  return o;
+}
+
+void AliasDb::State::SetStorage(uint32_t object, SetId storage) {
+  Object& o = objects[object];
+  if (!moved_storage.empty()) {
+    if (auto it = moved_storage.find(HandleKey(object)); it != moved_storage.end()) {
+      // Where it moved to may be where it was made: what no longer comes from there would be kept alive by itself.
+      auto [made_in, inserted] = unmoved_storage.try_emplace(object, storage);
+      if (!inserted && made_in->second != storage && !building) needs_rebuild = true;
+      made_in->second = storage;
+      storage = Join(storage, it->second);
+    }
+  }
+  if (o.storage == storage) return;
+  if (!making_first) touched[object] = ++touched_epoch;
+  if (!monotone && o.def.valid() && g.IsLive(o.def) && !sets.Includes(storage, o.storage))
+    ResolveAround(g.value(o.def).def);
+  o.storage = storage;
+  if (o.escaped) Escape(storage);
+}
+
+void AliasDb::State::FreeOwn(ValueId v) {
+  if (v.index >= values.size()) return;
+  ValueRecord& r = values[v.index];
+  if (r.generation != v.generation || r.own == 0) return;
+  std::vector<uint32_t> todo = {r.own};
+  while (!todo.empty()) {
+    uint32_t o = todo.back();
+    todo.pop_back();
+    pending_free.push_back(o);
+    contents.erase(o);
+    geometry_changes.erase(o);
+    if (auto it = elements_of.find(o); it != elements_of.end()) {
+      for (uint32_t e : it->second) {
+        elements.erase({o, objects[e].slot});
+        todo.push_back(e);
+      }
+      elements_of.erase(o);
+    }
+  }
+  r.own = 0;
+  r.points_to = 0;
+}
+
+uint32_t AliasDb::State::Find(uint32_t object) const {
+  while (objects[object].group != 0) object = objects[object].group;
+  return object;
+}
+
+AliasDb::State::SetId AliasDb::State::Join(SetId a, SetId b) {
+  if (a == b || b == 0) return a;
+  if (a == 0) return b;
+  SetId u = sets.Union(a, b);
+  if (summarised != 0 && !SetPool::IsSingle(u)) {
+    // Members of a summary that is in the set say nothing more.
+    bool any = false;
+    sets.ForEach(u, [&](Ref r) { any |= objects[ObjectOf(r)].kind == Kind::kSummary; });
+    if (any) {
+      absl::InlinedVector<Ref, 8> refs = sets.Refs(u);
+      std::vector<Ref> kept;
+      for (Ref r : refs) {
+        if (objects[ObjectOf(r)].kind == Kind::kSummary) kept.push_back(MakeRef(Find(ObjectOf(r))));
+      }
+      size_t summaries_in = kept.size();
+      for (Ref r : refs) {
+        if (objects[ObjectOf(r)].kind == Kind::kSummary) continue;
+        uint32_t f = Find(ObjectOf(r));
+        bool covered = false;
+        for (size_t i = 0; i < summaries_in; ++i) covered |= f == ObjectOf(kept[i]);
+        if (!covered) kept.push_back(r);
+      }
+      // A chain goes on: its next member joins the summary at once.
+      if (summaries_in == 1 && kept.size() <= 3) {
+        return kept.size() == 1 ? SetPool::Single(kept[0]) : Summarise(sets.Make(std::move(kept)));
+      }
+      u = sets.Make(std::move(kept));
+    }
+  }
+  if (sets.Size(u) > static_cast<size_t>(options.max_set)) return Summarise(u);
+  return u;
+}
+
+AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
+  absl::InlinedVector<Ref, 8> refs = sets.Refs(s);
+  uint32_t group = 0;
+  for (Ref r : refs) {
+    uint32_t f = Find(ObjectOf(r));
+    if (objects[f].kind == Kind::kSummary) group = f;
+  }
+  if (group == 0) {
+    group = NewObject(Kind::kSummary, ValueId());
+    objects[group].storage = SetPool::Single(MakeRef(group));
+  }
+  ++summarised;
+  bool external = objects[group].external, escaped = objects[group].escaped;
+  auto add = [&](uint32_t o) {
+    uint32_t f = Find(o);
+    if (f == group || o == kUnknown) {
+      if (o == kUnknown) external = true;
+      return;
+    }
+    external |= objects[f].external;
+    escaped |= objects[f].escaped;
+    objects[group].tensor |= objects[f].tensor;
+    objects[group].container |= objects[f].container;
+    writes.MoveList(ListOf(f), 2 * group);
+    if (reads_active) reads.MoveList(ListOf(f), 2 * group);
+    objects[f].group = group;
+    if (objects[f].kind == Kind::kSummary) {
+      std::vector<Ref> moved = std::move(members[f]);
+      members.erase(f);
+      std::vector<Ref>& to = members[group];
+      to.insert(to.end(), moved.begin(), moved.end());
+    }
+  };
+  for (Ref r : refs) {
+    uint32_t o = ObjectOf(r);
+    if (Find(o) == group) continue;
+    SetId storages = objects[o].storage;
+    if (objects[o].kind != Kind::kSummary) members[group].push_back(r);
+    add(o);
+    sets.ForEach(storages, [&](Ref storage) { add(ObjectOf(storage)); });
+  }
+  if ((external || escaped) && !(objects[group].external || objects[group].escaped)) {
+    writes.MoveList(2 * group, 2 * kUnknown);
+    if (reads_active) reads.MoveList(2 * group, 2 * kUnknown);
+  }
+  objects[group].external = external;
+  objects[group].escaped = escaped;
+  return SetPool::Single(MakeRef(group));
+}
+
+uint32_t AliasDb::State::KnownLoop(NodeId loop_node) const {
+  if (loop_node.index >= loop_of_node.size()) return 0;
+  const uint32_t l = loop_of_node[loop_node.index];
+  return loops[l].node == loop_node ? l : 0;
+}
+
+uint32_t AliasDb::State::LoopIndex(NodeId loop_node) {
+  if (uint32_t known = KnownLoop(loop_node); known != 0) return known;
+  const uint32_t parent = LoopOf(loop_node);
+  if (loop_node.index >= loop_of_node.size())
+    loop_of_node.resize(std::max<size_t>(loop_node.index + 1, g.node_index_bound()));
+  const uint32_t l = static_cast<uint32_t>(loops.size());
+  loop_of_node[loop_node.index] = l;
+  loops.push_back({loop_node, parent, loops[parent].depth + 1, {}});
+  return l;
+}
+
+// The innermost loop around n.
+uint32_t AliasDb::State::LoopOf(NodeId n) {
+  if (walk_loop != UINT32_MAX) return walk_loop;
+  if (loops.size() == 1 && monotone) return 0;
+  for (NodeId owner = g.block(g.node(n).parent).owner; owner.valid(); owner = g.block(g.node(owner).parent).owner) {
+    if (IsLoopKind(OpOf(g.node(owner)).kind)) return LoopIndex(owner);
+  }
+  return 0;
+}
+
+bool AliasDb::State::LoopWithin(uint32_t inner, uint32_t outer) const {
+  while (loops[inner].depth > loops[outer].depth) inner = loops[inner].parent;
+  return inner == outer;
+}
+
+NodeId AliasDb::State::OutermostLoop(NodeId n) const {
+  NodeId found;
+  for (NodeId x = n; x.valid(); x = g.block(g.node(x).parent).owner) {
+    if (IsLoopKind(OpOf(g.node(x)).kind)) found = x;
+  }
+  return found;
+}
+
+void AliasDb::State::ResolveAround(NodeId n) {
+  needs_rebuild |= !moved_storage.empty();
+  if (loops.size() <= 1) return;
+  if (NodeId loop = OutermostLoop(n); loop.valid()) resolve_loops.insert(loop.index);
+}
+
+// What of `s` is in the next iteration of the loop: its allocations are older ones then.
+AliasDb::State::SetId AliasDb::State::Shift(SetId s, uint32_t loop) {
+  if (loop == 0) return s;
+  bool any = false;
+  sets.ForEach(s, [&](Ref r) { any |= !IsOld(r) && LoopWithin(objects[ObjectOf(r)].loop, loop); });
+  if (!any) return s;
+  std::vector<Ref> out;
+  sets.ForEach(s, [&](Ref r) { out.push_back(LoopWithin(objects[ObjectOf(r)].loop, loop) ? r | 1 : r); });
+  return sets.Make(std::move(out));
+}
+
+// What an older instance of a holder allocated in `loop` holds or lives in, if the current one's is `s`.
+AliasDb::State::SetId AliasDb::State::OldContents(SetId s, uint32_t loop) {
+  if (loop == 0 || s == 0) return s;
+  std::vector<Ref> out;
+  sets.ForEach(s, [&](Ref r) {
+    uint32_t l = objects[ObjectOf(r)].loop;
+    if (l == 0 || IsOld(r)) {
+      out.push_back(r);
+    } else if (LoopWithin(l, loop)) {
+      out.push_back(r | 1);
+    } else {
+      out.push_back(r);
+      out.push_back(r | 1);
+    }
+  });
+  return sets.Make(std::move(out));
+}
+
+AliasDb::State::SetId AliasDb::State::Storages(Ref r) {
+  const Object& o = objects[ObjectOf(r)];
+  if (!IsOld(r)) return o.storage;
+  return OldContents(o.storage, o.loop);
+}
+
+AliasDb::State::SetId AliasDb::State::StoragesOfSet(SetId s) {
+  if (SetPool::IsSingle(s)) return Storages(SetPool::SingleRef(s));
+  SetId out = 0;
+  for (Ref r : sets.Refs(s)) out = Join(out, Storages(r));
+  return out;
+}
+
+// Of what is in the set and of where each member lives: who takes them out of a container asks again when either
+// changes.
+uint64_t AliasDb::State::Fingerprint(SetId s) {
+  uint64_t h = Mix(1, s);
+  sets.ForEach(s, [&](Ref r) { h = Mix(h, objects[ObjectOf(r)].storage); });
+  return h;
+}
+
+}  // namespace smelt
