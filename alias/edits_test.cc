@@ -420,6 +420,30 @@ TEST(LivePassesTest, AChainOfWritesOfFreshMemoryBecomesPure) {
   EXPECT_TRUE(db->Verify().ok());
 }
 
+TEST(LivePassesTest, AWritesOwnConstantsComeAlong) {
+  std::unique_ptr<Graph> g = ParseForTest(R"(graph(%x : Tensor, %y : Tensor):
+  %a : Tensor = aten::relu(%x)
+  %1 : int = prim::Constant[value=1]()
+  %s : Tensor = aten::relu(%y)
+  %b : Tensor = aten::add_(%a, %s, %1)
+  %c : Tensor = aten::relu(%x)
+  %t : Tensor = aten::relu(%y)
+  %2 : float = prim::Constant[value=0.5]()
+  %d : Tensor = aten::leaky_relu_(%c, %2)
+  %e : Tensor = aten::relu(%x)
+  %f : Tensor = aten::sum(%e)
+  %h : Tensor = aten::add_(%e, %f, %1)
+  return (%a, %d, %t, %h)
+)");
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  Editor edit(*g);
+  // %s and %f take tensors: they stay, and so do the writes that need them.
+  EXPECT_EQ(RemoveMutations(*g, *db, edit), 1);
+  EXPECT_TRUE(VerifyGraph(*g).ok()) << VerifyGraph(*g);
+  EXPECT_TRUE(db->Verify().ok()) << db->Verify();
+  EXPECT_FALSE(db->IsEverWritten(g->FindValue("c")));
+}
+
 TEST(LivePassesTest, AWriteOfAnInputStays) {
   std::unique_ptr<Graph> g = ParseForTest(R"(graph(%x : Tensor):
   %a : Tensor = aten::relu_(%x)

@@ -72,8 +72,16 @@ class MutationRemover {
         break;
       }
       if (g_.node(last).next != writer) {
-        if (!db_.CanMoveAfter(writer, last) || !db_.MovesAlong(writer, last).empty()) break;
-        edit_.MoveAfter(writer, last);
+        if (!db_.CanMoveAfter(writer, last)) break;
+        // Its constants may stand between.
+        const std::vector<NodeId> along = db_.MovesAlong(writer, last);
+        if (!std::all_of(along.begin(), along.end(), [&](NodeId x) { return TakesNoMemory(x); })) break;
+        NodeId at = last;
+        for (NodeId x : along) {
+          edit_.MoveAfter(x, at);
+          at = x;
+        }
+        edit_.MoveAfter(writer, at);
       }
       chain.push_back(writer);
       versions.push_back(g_.node(writer).outputs[0]);
@@ -102,6 +110,12 @@ class MutationRemover {
       ++removed_;
     }
     return end;
+  }
+
+  bool TakesNoMemory(NodeId n) const {
+    const Node& node = g_.node(n);
+    return node.blocks.empty() && std::none_of(node.inputs.begin(), node.inputs.end(),
+                                               [&](ValueId v) { return IsAliasingType(g_.value(v).type); });
   }
 
   NodeId MakePure(NodeId n) {
