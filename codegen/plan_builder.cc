@@ -642,6 +642,15 @@ class PlanBuilder {
     if (ReadsScalar(n)) return EmitReadScalar(n);
     if (IsCondition(n)) return absl::OkStatus();  // made where it is used
     if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return EmitAssert(n);
+    if (name == "smelt::assert_size") {
+      auto check = std::make_unique<fb::CheckT>();
+      check->kind = fb::CheckKind::NotZero;
+      check->a = b_.exprs.Add(std::get<Expr>(*node.FindAttribute("value")));
+      check->message = std::get<std::string>(*node.FindAttribute("message"));
+      if (node.source) check->source = node.source->ToString();
+      plan_->prologue_checks.push_back(std::move(check));
+      return absl::OkStatus();
+    }
     if (name == "smelt::assert_no_internal_overlap") {
       auto check = std::make_unique<fb::CheckT>();
       check->kind = fb::CheckKind::NoInternalOverlap;
@@ -654,9 +663,9 @@ class PlanBuilder {
       plan_->prologue_checks.push_back(std::move(check));
       return absl::OkStatus();
     }
-    if (name == "smelt::assert_no_partial_overlap") {
+    if (name == "smelt::assert_no_partial_overlap" || name == "smelt::assert_no_overlap") {
       auto check = std::make_unique<fb::CheckT>();
-      check->kind = fb::CheckKind::NoPartialOverlap;
+      check->kind = name == "smelt::assert_no_overlap" ? fb::CheckKind::NoOverlap : fb::CheckKind::NoPartialOverlap;
       check->message =
           "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
           "location. Please clone() the tensor before performing the operation.";

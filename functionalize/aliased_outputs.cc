@@ -89,6 +89,7 @@ absl::Status Functionalizer::NoteOutput(ValueId v, const absl::flat_hash_map<Mem
     result_.convention.outputs.outputs.push_back(std::move(out));
     return absl::OkStatus();
   }
+  if (m.layout_open) return absl::UnimplementedError("an output whose layout hangs on the sizes of the call");
   for (MemoryId other : m.may_share) {
     const bool other_visible = memories_[other].origin != MemoryState::Origin::kFresh || shown.contains(other);
     if (other_visible)

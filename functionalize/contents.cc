@@ -24,6 +24,18 @@ constexpr char kOverlapMessage[] =
     "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
     "clone() the tensor before performing the operation.";
 
+constexpr char kSharingMessage[] =
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+    "location. Please clone() the tensor before performing the operation.";
+
+// An expanded dim, of more than one element or of none.
+bool SharesElements(const SymbolicGeometry& g) {
+  for (size_t d = 0; d < g.sizes.size(); ++d) {
+    if (g.strides[d] == Expr(0) && g.sizes[d] != Expr(1) && g.sizes[d] != Expr(0)) return true;
+  }
+  return false;
+}
+
 Region RegionOf(const SymbolicGeometry& g) { return Region::Strided(g.offset, g.sizes, g.strides, ItemSize(g.dtype)); }
 
 }  // namespace
@@ -76,7 +88,9 @@ ValueId Functionalizer::Read(TensorId t, NodeId anchor) {
   // One view a version and geometry, as long as control flow dominates.
   const std::vector<CachedView>& cache = view_cache_[tensor.memory];
   for (auto c = cache.rbegin(); c != cache.rend() && c->version == m.version; ++c) {
-    if (c->home == tensor.home && SameGeometry(c->geometry, tensor.geometry)) {
+    // Strides of dims of size 1 too: PyTorch's check for partial overlap compares them.
+    if (c->home == tensor.home && SameGeometry(c->geometry, tensor.geometry) &&
+        c->geometry.strides == tensor.geometry.strides) {
       return Resolve(tensor, c->view, anchor);
     }
   }
@@ -184,9 +198,22 @@ absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, cons
   return g_.node(n).outputs[0];
 }
 
-absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor) {
-  const SymbolicGeometry geometry = tensors_[t].geometry;
+absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool uniform) {
+  SymbolicGeometry geometry = tensors_[t].geometry;
   const MemoryId id = tensors_[t].memory;
+  if (uniform && SharesElements(geometry)) {
+    // The elements of expanded dims are one.
+    for (size_t d = 0; d < geometry.sizes.size(); ++d) {
+      if (geometry.strides[d] == Expr(0)) geometry.sizes[d] = 1;
+    }
+    const TensorId once = NewTensor(id, geometry, tensors_[t].home);
+    const TensorType& type = g_.value(v).type.tensor();
+    if (type.rank() != static_cast<int>(geometry.sizes.size()))
+      return absl::UnimplementedError("a write of a broadcast value to expanded memory");
+    SymbolicGeometry first = GeometryOf(type);
+    first.sizes = geometry.sizes;
+    return Write(once, g_.node(InsertView(anchor, Own(anchor, v, *type.strides), first)).outputs[0], anchor, true);
+  }
   for (size_t d = 0; d < geometry.sizes.size(); ++d) {
     // PyTorch refuses expanded memory; overlapping windows it writes in order.
     const std::optional<bool> several = g_.symbols.Less(Expr(1), geometry.sizes[d]);
@@ -194,7 +221,8 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor) {
       return absl::FailedPreconditionError(kOverlapMessage);
     }
   }
-  if (memories_[id].shared && options_.symbolic_strides && checked_.insert({t, t}).second) {
+  if (memories_[id].shared && options_.symbolic_strides && !uniform &&
+      checked_.insert({t, t, OperandSharing::kAny}).second) {
     NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_internal_overlap"), {Read(t, anchor)}, {});
     g_.SetSource(n, source_);
   }
@@ -237,18 +265,32 @@ ValueId Functionalizer::FreshContents(NodeId anchor, const SymbolicGeometry& g) 
   return g_.node(n).outputs[0];
 }
 
-absl::Status Functionalizer::CheckPartialOverlap(TensorId written, TensorId read, NodeId anchor) {
-  if (tensors_[written].memory != tensors_[read].memory || written == read) return absl::OkStatus();
+absl::Status Functionalizer::CheckSharing(TensorId written, ValueId operand, OperandSharing rule, NodeId anchor) {
+  if (auto it = tensor_of_.find(operand); it != tensor_of_.end())
+    return CheckSharing(written, it->second, rule, anchor);
+  if (auto it = tensor_lists_.find(operand); it != tensor_lists_.end()) {
+    for (TensorId t : it->second) SMELT_RETURN_IF_ERROR(CheckSharing(written, t, rule, anchor));
+  } else if (auto it = lists_.find(operand); it != lists_.end()) {
+    for (ValueId v : it->second) SMELT_RETURN_IF_ERROR(CheckSharing(written, v, rule, anchor));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Functionalizer::CheckSharing(TensorId written, TensorId read, OperandSharing rule, NodeId anchor) {
+  const bool apart = rule == OperandSharing::kNone;
+  if (tensors_[written].memory != tensors_[read].memory || (written == read && !apart)) return absl::OkStatus();
   const SymbolicGeometry &a = tensors_[written].geometry, &b = tensors_[read].geometry;
+  // Of the very tensor PyTorch does not look at the elements.
+  if (written == read) return absl::FailedPreconditionError(kSharingMessage);
   const bool same_home = tensors_[written].home == tensors_[read].home;
   // The very same elements. PyTorch compares the strides of dims of size 1, too.
-  if (same_home && SameGeometry(a, b) && a.strides == b.strides) return absl::OkStatus();
+  if (!apart && same_home && SameGeometry(a, b) && a.strides == b.strides) return absl::OkStatus();
   if (memories_[tensors_[written].memory].shared && (!same_home || options_.symbolic_strides)) {
     // Where the arguments lie is known at the call.
-    const std::pair<TensorId, TensorId> key(written, read);
-    if (!checked_.insert(key).second) return absl::OkStatus();
-    NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_partial_overlap"),
-                               {Read(written, anchor), Read(read, anchor)}, {});
+    if (!checked_.insert({written, read, rule}).second) return absl::OkStatus();
+    NodeId n =
+        g_.InsertBefore(anchor, OpName::Get(apart ? "smelt::assert_no_overlap" : "smelt::assert_no_partial_overlap"),
+                        {Read(written, anchor), Read(read, anchor)}, {});
     g_.SetSource(n, source_);
     return absl::OkStatus();
   }
@@ -258,10 +300,7 @@ absl::Status Functionalizer::CheckPartialOverlap(TensorId written, TensorId read
   if (overlap == Overlap::kUnknown) {
     return absl::UnimplementedError("a write beside an operand that may overlap it, which the sizes leave open");
   }
-  return absl::FailedPreconditionError(
-      "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-      "location. "
-      "Please clone() the tensor before performing the operation.");
+  return absl::FailedPreconditionError(kSharingMessage);
 }
 
 void Functionalizer::DropCachedViews() {

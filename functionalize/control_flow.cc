@@ -18,6 +18,15 @@
 #include "smelt/functionalize/memory.h"
 
 namespace smelt {
+namespace {
+
+// The same order and gaps, wherever each lies.
+bool SameLayout(SymbolicGeometry a, const SymbolicGeometry& b) {
+  a.offset = b.offset;
+  return SameGeometry(a, b);
+}
+
+}  // namespace
 
 absl::Status Functionalizer::ProcessInner(BlockId b) {
   ++block_depth_;
@@ -136,6 +145,10 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
       return absl::UnimplementedError("branches whose results differ in size");
     }
     if (!IsDense(geometry, g_.symbols)) geometry.strides = ContiguousStrides(geometry.sizes);
+    for (TensorId t : {t0, t1}) {
+      if (!SameLayout(tensors_[t].geometry, geometry))
+        return absl::UnimplementedError("branches whose results differ in layout");
+    }
     g_.SetType(outputs[k], TypeOf(geometry));
     for (size_t i = 0; i < 2; ++i) {
       source_ = g_.node(n).source;
@@ -263,6 +276,9 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
     if (declared.dtype && *declared.dtype != geometry.dtype)
       return absl::UnimplementedError("a loop-carried tensor that changes its dtype");
     layouts[i] = geometry;
+    // The first round sees the layout that there is, and without a round the caller does.
+    if (!init_may_be[i].empty() && !SameLayout(tensors_[init].geometry, geometry))
+      return absl::UnimplementedError("a loop-carried tensor with gaps");
     g_.SetInput(n, first_input + i, Materialize(n, Read(init, n), geometry.strides));
     g_.SetType(out, TypeOf(geometry));
     for (BlockId b : blocks) g_.SetType(g_.params(b)[first_param + i], TypeOf(geometry));
@@ -334,6 +350,8 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
       if (carried >= 0) {
         if (tensors_[it->second].geometry.sizes != layouts[carried].sizes)
           return absl::UnimplementedError("a loop-carried tensor that changes its size");
+        if (b == body && !init_may_be[carried].empty() && !SameLayout(tensors_[it->second].geometry, layouts[carried]))
+          return absl::UnimplementedError("a loop-carried tensor that changes its layout");
         now = Materialize(ret, now, layouts[carried].strides);
       }
       g_.SetInput(ret, static_cast<uint32_t>(k), now);

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -24,33 +23,6 @@ const absl::flat_hash_map<std::string, std::string>& Renamed() {
       {"aten::_index_put_impl_", "aten::_index_put_impl"},
   };
   return *kMap;
-}
-
-// Operators that read elsewhere than they write: partial overlap of other operands with the written one is not refused
-// by PyTorch's elementwise check.
-bool IsElementwise(const std::string& name) {
-  static const auto* const kOthers = new absl::flat_hash_set<std::string>{"aten::index_put_",
-                                                                          "aten::_index_put_impl_",
-                                                                          "aten::scatter_",
-                                                                          "aten::scatter_add_",
-                                                                          "aten::scatter_reduce_",
-                                                                          "aten::index_add_",
-                                                                          "aten::index_copy_",
-                                                                          "aten::index_fill_",
-                                                                          "aten::masked_scatter_",
-                                                                          "aten::cumsum_",
-                                                                          "aten::cumprod_",
-                                                                          "aten::addmm_",
-                                                                          "aten::addmv_",
-                                                                          "aten::addbmm_",
-                                                                          "aten::baddbmm_",
-                                                                          "aten::addr_",
-                                                                          "aten::tril_",
-                                                                          "aten::triu_",
-                                                                          "aten::put_",
-                                                                          "aten::renorm_",
-                                                                          "aten::index_reduce_"};
-  return !kOthers->contains(name);
 }
 
 bool SameArguments(const std::vector<const Argument*>& a, const std::vector<Argument>& b) {
@@ -103,7 +75,7 @@ absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSc
       if (candidate->returns.size() < targets.size()) continue;
       f.op = candidate->op;
       f.arguments = positions;
-      f.elementwise = IsElementwise(name);
+      f.operands = OperandSharingOf(schema.op, candidate->op);
       for (size_t r = 0; r < candidate->returns.size(); ++r) {
         FunctionalCounterpart::Result result;
         if (r < targets.size()) {

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/write_rules.h"
 
 namespace smelt {
 
@@ -19,10 +20,9 @@ struct FunctionalCounterpart {
     int argument = -1;        // the argument of the writing operator that receives this result; -1: it is not written
     bool may_resize = false;  // out=: the argument takes the result's sizes
   };
-  std::vector<Result> results;        // for each result of `op`
-  std::vector<int> result_of_output;  // for each output of the writing operator
-  bool elementwise =
-      true;  // reads and writes index by index, so partial overlap of operands is refused as PyTorch does
+  std::vector<Result> results;                     // for each result of `op`
+  std::vector<int> result_of_output;               // for each output of the writing operator
+  OperandSharing operands = OperandSharing::kAny;  // what of it is refused, as PyTorch does
 };
 
 // E.g. aten::add_.Tensor -> aten::add.Tensor; aten::max.dim_max -> aten::max.dim. Unimplemented if none is known.

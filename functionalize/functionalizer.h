@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,9 @@
 #include "smelt/core/convention/convention.h"
 #include "smelt/core/ir/graph.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/write_rules.h"
+#include "smelt/core/tensor/decide.h"
+#include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/memory.h"
 
@@ -79,8 +83,9 @@ class Functionalizer {
   // The same elements negated or conjugated, for tensors that are lazily so.
   ValueId Resolve(const TensorState& tensor, ValueId v, NodeId anchor);
 
-  // Replaces what the tensor holds by `v` (its dtype and sizes, or broadcast and cast to them).
-  absl::Status Write(TensorId t, ValueId v, NodeId anchor);
+  // Replaces what the tensor holds by `v` (its dtype and sizes, or broadcast and cast to them). `uniform`: all elements
+  // of v are one value, so that it does not matter which of them expanded memory takes.
+  absl::Status Write(TensorId t, ValueId v, NodeId anchor, bool uniform = false);
 
   // --- walking ---
   struct CachedView {
@@ -96,13 +101,17 @@ class Functionalizer {
 
   absl::Status ProcessNode(NodeId n);
   void TellOperands(NodeId n) const;  // to options_.on_operand
+  // That the operands' types, by which the program was opened, are what the tensors have become.
+  absl::Status CheckTypesHold(NodeId n) const;
 
   absl::Status ProcessUnpack(NodeId n);
 
   absl::Status ProcessView(NodeId n);
 
   // as_strided's offset counts from the storage's first element; an argument's geometry from the argument's own.
-  absl::StatusOr<ViewMeaning> ViewsOfTensor(NodeId n, TensorId base) const;
+  absl::StatusOr<ViewMeaning> ViewsOfTensor(NodeId n, TensorId base);
+  // A call whose sizes break the assumption is refused.
+  absl::Status Assert(const Assumption& a, NodeId anchor);
   // Where the argument begins in its storage, in elements of the tensor's dtype.
   Expr ArgumentOffset(TensorId t) const;
   int DistinctOf(int memory) const;
@@ -131,9 +140,10 @@ class Functionalizer {
   // In-place and out= operators: the functional counterpart, then the write.
   absl::Status ProcessWrite(NodeId n, const FunctionSchema& schema);
 
-  // PyTorch's elementwise kernels refuse operands that overlap the written tensor, unless they are the same elements;
-  // it looks only at tensors that cover their span (assert_no_partial_overlap).
-  absl::Status CheckPartialOverlap(TensorId written, TensorId read, NodeId anchor);
+  // What PyTorch refuses of operands (tensors, or lists of them) that lie in the written tensor's memory: it looks only
+  // at tensors that cover their span (assert_no_partial_overlap, assert_no_overlap).
+  absl::Status CheckSharing(TensorId written, ValueId operand, OperandSharing rule, NodeId anchor);
+  absl::Status CheckSharing(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
 
   // --- control flow ---
   // A branch or body whose parameters stand for known tensors.
@@ -197,7 +207,10 @@ class Functionalizer {
   std::vector<MemoryId> memory_of_storage_;                      // by weight storage
   std::vector<std::pair<int, TensorId>> states_;                 // weight, its tensor
   absl::flat_hash_set<MemoryId> shared_states_;
-  absl::flat_hash_set<std::pair<TensorId, TensorId>> checked_;  // for partial overlap, at run time
+  // Written and read tensor: for expanded memory, partial overlap and overlap, at run time.
+  absl::flat_hash_set<std::tuple<TensorId, TensorId, OperandSharing>> checked_;
+  absl::flat_hash_map<OpName, std::unique_ptr<FunctionalCounterpart>> counterparts_;
+  absl::flat_hash_set<std::string> asserted_;  // assumptions on sizes
   bool absolute_access_ = false;
   absl::flat_hash_map<MemoryId, std::vector<CachedView>> view_cache_;
   std::vector<MemoryId> cache_log_;

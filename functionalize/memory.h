@@ -16,6 +16,9 @@
 
 namespace smelt {
 
+// An attribute of an aten::clone where PyTorch, for some sizes, takes a view of the operand or the operand itself.
+inline constexpr char kMayAlias[] = "may_alias";
+
 using MemoryId = int;
 using TensorId = int;
 
@@ -28,12 +31,13 @@ struct MemoryState {
   int generation = 0;        // counts writes
   SymbolicGeometry nominal;  // the geometry of `version`'s type over this storage
   std::vector<SymbolicGeometry> written;
-  // Contents that were copied although the program may share them (a branch's result): a later write to one of the two
-  // would be seen through the other, so it is refused.
+  // Contents that were copied although the program may share them (a branch's result, kMayAlias): a later write to one
+  // of the two would be seen through the other, so it is refused.
   std::vector<MemoryId> may_share;
   std::vector<int> written_home;  // parallel to `written`, of shared memories
   bool resized = false;
-  bool shared = false;  // by several arguments, at offsets known only at run time
+  bool layout_open = false;  // in PyTorch the sizes of a call decide how it is laid out
+  bool shared = false;       // by several arguments, at offsets known only at run time
 };
 
 struct TensorState {
@@ -43,6 +47,7 @@ struct TensorState {
   SymbolicGeometry geometry;
   // Its elements are those of the memory, conjugated or negated, as PyTorch's lazy conj() and its imag are.
   bool conjugated = false, negated = false;
+  bool changed = false;  // its geometry, in place: names given before have types that no longer hold
 };
 
 bool SameGeometry(const SymbolicGeometry& a, const SymbolicGeometry& b);

@@ -14,6 +14,8 @@
 #include "smelt/core/op/effects.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/tensor/decide.h"
+#include "smelt/core/tensor/view_rules.h"
 #include "smelt/functionalize/data_sizes.h"
 #include "smelt/functionalize/memory.h"
 
@@ -29,7 +31,9 @@ class Opener {
   absl::Status Run() {
     for (NodeId n : g_.AllNodes()) {
       if (!g_.IsLive(n)) continue;
-      absl::Status s = Open(n);
+      absl::Status s = stale_ ? InferNode(g_, n) : absl::OkStatus();
+      if (s.ok()) s = Open(n);
+      if (s.ok() && g_.IsLive(n)) UseTheNewGeometry(n);
       if (!s.ok()) {
         const Node& node = g_.node(n);
         return Annotate(
@@ -219,6 +223,34 @@ class Opener {
     return false;
   }
 
+  // --- names ---
+  // After t_, resize_ or set_ every name of the tensor has the new geometry: what comes later uses the name whose type
+  // says so. Until then the results of in-place operators are names of their operand.
+  void UseTheNewGeometry(NodeId n) {
+    const Node& node = g_.node(n);
+    const FunctionSchema* schema = FindSchema(node.op);
+    if (schema == nullptr || node.outputs.size() != 1 || node.inputs.empty() || node.parent != g_.top()) return;
+    if (schema->arguments.empty() || !schema->arguments[0].alias.is_write ||
+        !(schema->returns[0].alias == schema->arguments[0].alias))
+      return;
+    const ValueId now = node.outputs[0], before = node.inputs[0];
+    const std::string& name = node.op.name();
+    const bool geometry = GetOpInfo(node.op).kind == OpKind::kInplaceView || name == "aten::set_" ||
+                          name == "aten::resize_" || name == "aten::resize_as_";
+    if (!geometry) {
+      g_.ReplaceAllUses(now, before);
+      return;
+    }
+    const std::vector<Use> uses(g_.value(before).uses.begin(), g_.value(before).uses.end());
+    for (const Use& u : uses) {
+      NodeId at = u.user;
+      while (g_.node(at).parent != g_.top()) at = g_.block(g_.node(at).parent).owner;
+      if (!g_.IsBefore(n, at)) continue;
+      g_.SetInput(u.user, u.index, now);
+      stale_ = true;
+    }
+  }
+
   // --- rules ---
   // Whether it is legal, and its strides, hang on its argument's.
   absl::Status View(NodeId n) {
@@ -315,14 +347,13 @@ class Opener {
     const ValueId list = IntList(n, *to.sizes);
     ValueId base = self;
     // view_as is a view or refused, never a copy.
-    const bool viewable = name == "aten::ravel" ? HasFormat(from, 0) : IsViewable(from, *to.sizes);
-    if (name == "aten::ravel" && viewable && *from.sizes == *to.sizes) return Identity(n);
+    const bool ravel = name == "aten::ravel";  // of what is contiguous a view, else a copy
+    const std::optional<bool> contiguous = HasFormat(from, 0);
+    const bool viewable = ravel ? contiguous == true : IsViewable(from, *to.sizes);
+    if (ravel && viewable && *from.sizes == *to.sizes) return Identity(n);
     if (name != "aten::view_as" && !viewable) {
-      if (name != "aten::ravel" &&
-          IsViewable(TensorType{from.dtype, Hints(*from.sizes), Hints(*from.strides)}, Hints(*to.sizes)))
-        return absl::UnimplementedError("whether the result is a view hangs on sizes that are not known");
-      SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {self, InsertConstant(g_, n, int64_t{0})}));
-      base = copy[0];
+      const bool may_alias = ravel ? !contiguous.has_value() : MayBeViewable(from, *to.sizes);
+      SMELT_ASSIGN_OR_RETURN(base, Clone(n, self, 0, may_alias));
       // PyTorch hands out the copy's view; nobody else can see the copy.
     }
     SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::view", {base, list}));
@@ -330,7 +361,21 @@ class Opener {
     return absl::OkStatus();
   }
 
-  // PyTorch's computeStride: can `sizes` be laid over these strides?
+  // A copy; for some sizes of the call PyTorch may take a view instead, which is then all the same or refused.
+  absl::StatusOr<ValueId> Clone(NodeId n, ValueId v, int64_t format, bool may_alias) {
+    SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {v, InsertConstant(g_, n, format)}));
+    if (may_alias) g_.SetAttribute(g_.value(copy[0]).def, kMayAlias, int64_t{1});
+    return copy[0];
+  }
+
+  // Whether some values of the symbols let `sizes` be laid over these strides.
+  bool MayBeViewable(const TensorType& from, const std::vector<Expr>& sizes) const {
+    SymbolicDecide decide(&g_.symbols, g_.symbol_hints);
+    auto result = view_rules::Reshape(decide, {*from.sizes, *from.strides, Expr(0)}, sizes);
+    return !result.ok() || result->aliases || !decide.assumptions().empty();
+  }
+
+  // PyTorch's computeStride: can `sizes` be laid over these strides, whatever the symbols are?
   bool IsViewable(const TensorType& from, const std::vector<Expr>& sizes) const {
     const std::vector<Expr>& old_sizes = *from.sizes;
     const std::vector<Expr>& old_strides = *from.strides;
@@ -359,11 +404,6 @@ class Opener {
     }
     return view_d == -1;
   }
-  std::vector<Expr> Hints(const std::vector<Expr>& v) const {
-    std::vector<Expr> out;
-    for (const Expr& e : v) out.push_back(Hint(e));
-    return out;
-  }
   int64_t Hint(const Expr& e) const {
     absl::flat_hash_map<std::string, int64_t> values;
     for (const std::string& s : e.Symbols()) {
@@ -382,7 +422,8 @@ class Opener {
     return absl::OkStatus();
   }
 
-  bool HasFormat(const TensorType& t, int64_t memory_format) const {
+  // nullopt: that hangs on sizes that are not known.
+  std::optional<bool> HasFormat(const TensorType& t, int64_t memory_format) const {
     const std::vector<Expr>& s = *t.sizes;
     if (std::find(s.begin(), s.end(), Expr(0)) != s.end()) return true;  // nothing is in every order
     std::vector<Expr> expected(s.size());
@@ -401,11 +442,14 @@ class Opener {
       }
       expected[0] = stride;
     }
+    bool surely = true;
     for (size_t d = 0; d < s.size(); ++d) {
-      if (s[d] == Expr(0)) return true;
-      if (s[d] != Expr(1) && (*t.strides)[d] != expected[d]) return false;
+      const Expr& stride = (*t.strides)[d];
+      if (s[d] == Expr(1) || stride == expected[d]) continue;
+      if (g_.symbols.Equal(s[d], 1) == false && g_.symbols.Equal(stride, expected[d]) == false) return false;
+      surely = false;
     }
-    return true;
+    return surely ? std::optional<bool>(true) : std::nullopt;
   }
 
   absl::Status Contiguous(NodeId n) {
@@ -414,9 +458,10 @@ class Opener {
     if (code == 1)
       return absl::InvalidArgumentError("preserve memory format is unsupported by the contiguous operator");
     Decide(In(n, 0));
-    if (HasFormat(TypeOfValue(In(n, 0)), code)) return Identity(n);
-    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::clone", {In(n, 0), InsertConstant(g_, n, code)}));
-    ReplaceWith(n, v[0]);
+    const std::optional<bool> has = HasFormat(TypeOfValue(In(n, 0)), code);
+    if (has == true) return Identity(n);
+    SMELT_ASSIGN_OR_RETURN(ValueId v, Clone(n, In(n, 0), code, !has.has_value()));
+    ReplaceWith(n, v);
     return absl::OkStatus();
   }
 
@@ -434,7 +479,11 @@ class Opener {
       auto c = GetConstant(g_, In(n, *i));
       if (c && std::holds_alternative<int64_t>(*c)) format = std::get<int64_t>(*c);
     }
-    if (!copy && *from.dtype == *to.dtype && (format == 1 || HasFormat(from, format))) return Identity(n);
+    if (!copy && *from.dtype == *to.dtype) {
+      const std::optional<bool> has = format == 1 ? true : HasFormat(from, format);
+      if (!has) return absl::UnimplementedError("whether the result is the tensor itself hangs on its sizes");
+      if (*has) return Identity(n);
+    }
     ValueId none = None(n);
     NodeId fresh = g_.InsertBefore(n, OpName::Get("aten::_to_copy"),
                                    {In(n, 0), InsertConstant(g_, n, ScalarTypeOf(*to.dtype)), none, none, none,
@@ -541,7 +590,7 @@ class Opener {
         SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, "aten::reshape", {v, IntList(n, sizes)}));
         return out[0];
       }
-      if (!HasFormat(TypeOfValue(v), 0)) {
+      if (HasFormat(TypeOfValue(v), 0) != true) {
         SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {v, InsertConstant(g_, n, int64_t{0})}));
         v = copy[0];
       }
@@ -780,6 +829,7 @@ class Opener {
 
   Graph& g_;
   const bool at_run_time_;
+  bool stale_ = false;  // types of what comes later may be those of a geometry that was changed
   OpenedComposites decided_;
   absl::flat_hash_map<ValueId, bool> may_be_of_argument_;
 };

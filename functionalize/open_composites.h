@@ -5,8 +5,8 @@
 //   contiguous  -> the argument itself, or clone         dropout(eval) -> the argument itself
 //   batch_norm in training -> its functional form and two copy_s      _foreach_add_ -> one add_ a tensor
 //
-// Every tensor value must have a complete type. Decisions that depend on symbolic strides are taken for the example's
-// sizes.
+// Every tensor value must have a complete type. Where the sizes of a call decide whether PyTorch copies, a copy is made
+// that says so (kMayAlias in memory.h): functionalization refuses what would show the difference.
 #ifndef SMELT_FUNCTIONALIZE_OPEN_COMPOSITES_H_
 #define SMELT_FUNCTIONALIZE_OPEN_COMPOSITES_H_
 

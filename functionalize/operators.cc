@@ -12,6 +12,7 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/functionalize/functionalizer.h"
@@ -20,15 +21,20 @@
 namespace smelt {
 namespace {
 
-// The geometries that a view operator, or an in-place one, gives over `base`.
-absl::StatusOr<ViewMeaning> ViewsOf(const Graph& g, NodeId n, const SymbolicGeometry& base) {
+// The geometries that a view operator, or an in-place one, gives over `base`; what they take for granted of symbols is
+// added to `assumed`.
+absl::StatusOr<ViewMeaning> ViewsOf(const Graph& g, NodeId n, const SymbolicGeometry& base,
+                                    std::vector<Assumption>& assumed) {
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
   const OpInfo& info = GetOpInfo(call.op());
   if (info.kind == OpKind::kInplaceView) {
     SMELT_ASSIGN_OR_RETURN(FunctionalCounterpart view, FindFunctionalCounterpart(*FindSchema(call.op())));
     call = OpCall(view.op, call.args());
   }
-  return BuildView(call, base, g.symbols);
+  SymbolicDecide decide(&g.symbols, g.symbol_hints);
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, BuildView(call, base, decide));
+  assumed = decide.assumptions();
+  return views;
 }
 
 }  // namespace
@@ -81,12 +87,27 @@ absl::Status Functionalizer::ProcessNode(NodeId n) {
   if (!g_.node(n).blocks.empty()) return absl::UnimplementedError("control flow of this kind");
   const FunctionSchema* schema = FindSchema(op);
   if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
+  SMELT_RETURN_IF_ERROR(CheckTypesHold(n));
   if (GetOpInfo(op).kind == OpKind::kInplaceView) return ProcessInPlaceView(n);
   if (name == "aten::set_") return ProcessSet(n);
   if (name == "aten::resize_" || name == "aten::resize_as_") return ProcessResize(n);
   if (IsViewOp(g_, n)) return ProcessView(n);
   if (schema->IsMutable()) return ProcessWrite(n, *schema);
   return ProcessPure(n);
+}
+
+absl::Status Functionalizer::CheckTypesHold(NodeId n) const {
+  if (HasDuplicates()) return absl::OkStatus();  // types are inferred anew
+  for (ValueId v : g_.node(n).inputs) {
+    auto it = tensor_of_.find(v);
+    if (it == tensor_of_.end() || !tensors_[it->second].changed) continue;
+    const TensorType& t = g_.value(v).type.tensor();
+    const SymbolicGeometry& now = tensors_[it->second].geometry;
+    const bool strides_known = !options_.symbolic_strides || !memories_[tensors_[it->second].memory].shared;
+    if (*t.sizes != now.sizes || (strides_known && *t.strides != now.strides))
+      return absl::UnimplementedError("a tensor whose geometry was changed through another of its names");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Functionalizer::ProcessUnpack(NodeId n) {
@@ -175,16 +196,46 @@ absl::Status Functionalizer::ProcessView(NodeId n) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ViewMeaning> Functionalizer::ViewsOfTensor(NodeId n, TensorId base) const {
+absl::StatusOr<ViewMeaning> Functionalizer::ViewsOfTensor(NodeId n, TensorId base) {
   SymbolicGeometry geometry = tensors_[base].geometry;
   const bool absolute = absl::StrContains(g_.node(n).op.name(), "as_strided") &&
                         memories_[tensors_[base].memory].origin == MemoryState::Origin::kArgument;
-  if (!absolute) return ViewsOf(g_, n, geometry);
-  const Expr offset = ArgumentOffset(base);
+  const Expr offset = absolute ? ArgumentOffset(base) : Expr(0);
   geometry.offset = geometry.offset + offset;
-  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOf(g_, n, geometry));
+  std::vector<Assumption> assumed;
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOf(g_, n, geometry, assumed));
+  for (const Assumption& a : assumed) SMELT_RETURN_IF_ERROR(Assert(a, n));
   for (SymbolicGeometry& v : views.outputs) v.offset = v.offset - offset;
   return views;
+}
+
+absl::Status Functionalizer::Assert(const Assumption& a, NodeId anchor) {
+  if (HasDataSymbols(a.a) || HasDataSymbols(a.b)) return absl::OkStatus();  // that is seen when it runs
+  if (!asserted_.insert(a.ToString()).second) return absl::OkStatus();
+  // Of a call that takes another branch it may be wrong.
+  if (block_depth_ > 0)
+    return absl::UnimplementedError(absl::StrCat("a view that is right only where ", a.ToString(), ", in a branch"));
+  const Expr d = a.b - a.a;
+  Expr holds;  // not zero
+  switch (a.relation) {
+    case Assumption::Relation::kEqual:
+      holds = Max(Expr(1) - d * d, 0);
+      break;
+    case Assumption::Relation::kNotEqual:
+      holds = d;
+      break;
+    case Assumption::Relation::kLess:
+      holds = Max(d, 0);
+      break;
+    case Assumption::Relation::kLessOrEqual:
+      holds = Max(d + 1, 0);
+      break;
+  }
+  const NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_size"), {}, {});
+  g_.SetAttribute(n, "value", holds);
+  g_.SetAttribute(n, "message", absl::StrCat("the sizes of the call are out of range: ", a.ToString(), " is expected"));
+  g_.SetSource(n, source_);
+  return absl::OkStatus();
 }
 
 Expr Functionalizer::ArgumentOffset(TensorId t) const {
@@ -208,6 +259,7 @@ absl::Status Functionalizer::ProcessInPlaceView(NodeId n) {
   SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, t));
   if (block_depth_ > 0) return absl::UnimplementedError("a change of geometry inside a branch or loop");
   tensors_[t].geometry = std::move(views.outputs[0]);
+  tensors_[t].changed = true;
   ++result_.mutations_removed;
   if (!g_.node(n).outputs.empty()) tensor_of_[g_.node(n).outputs[0]] = t;
   return absl::OkStatus();
@@ -236,12 +288,14 @@ absl::Status Functionalizer::ProcessSet(NodeId n) {
       state.geometry.strides = strides && strides->size() == sizes->size() ? *strides : ContiguousStrides(*sizes);
     }
     tensors_[self] = std::move(state);
+    tensors_[self].changed = true;
   } else if (overload.empty()) {
     SymbolicGeometry empty{tensors_[self].geometry.dtype, {0}, {1}, 0};
     MemoryState m;
     m.nominal = empty;
     m.version = FreshContents(n, empty);
     tensors_[self] = {NewMemory(std::move(m)), -1, empty};
+    tensors_[self].changed = true;
   } else {
     return absl::UnimplementedError("set_ from a storage");
   }
@@ -303,6 +357,7 @@ absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& size
     ++m.generation;
   }
   tensors_[self].geometry = g;
+  tensors_[self].changed = true;
   return absl::OkStatus();
 }
 
@@ -349,6 +404,8 @@ absl::StatusOr<ValueId> Functionalizer::ReadList(ValueId list, NodeId anchor) {
 }
 
 absl::Status Functionalizer::ProcessPure(NodeId n) {
+  const MemoryId aliased =
+      g_.node(n).FindAttribute(kMayAlias) != nullptr ? tensors_[tensor_of_.at(g_.node(n).inputs[0])].memory : -1;
   SMELT_RETURN_IF_ERROR(ReadInputs(n, n));
   // Tensors that are one may have other geometries than the types say: what was transposed through one name is
   // through the other.
@@ -362,7 +419,10 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
     MemoryState m;
     m.nominal = g;
     m.version = m.initial = Own(n, g_.node(n).inputs[0], g.strides);
-    tensor_of_[out] = NewTensor(NewMemory(std::move(m)), g);
+    m.layout_open = aliased >= 0;
+    const MemoryId copy = NewMemory(std::move(m));
+    if (aliased >= 0) MayShare(copy, aliased);
+    tensor_of_[out] = NewTensor(copy, g);
     return absl::OkStatus();
   }
   const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
@@ -386,13 +446,18 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, const FunctionSchema& schema
     SMELT_ASSIGN_OR_RETURN(TensorId source, TensorOf(inputs[1]));
     // A tensor copied to itself PyTorch leaves alone, even where it could not be written.
     if (self != source) {
-      SMELT_RETURN_IF_ERROR(CheckPartialOverlap(self, source, n));
+      SMELT_RETURN_IF_ERROR(CheckSharing(self, inputs[1], OperandSharing::kNotPartly, n));
       SMELT_RETURN_IF_ERROR(Write(self, Read(source, n), n));
     }
     if (!g_.node(n).outputs.empty()) tensor_of_[g_.node(n).outputs[0]] = self;
     return absl::OkStatus();
   }
-  SMELT_ASSIGN_OR_RETURN(FunctionalCounterpart counterpart, FindFunctionalCounterpart(schema));
+  auto known = counterparts_.find(schema.op);
+  if (known == counterparts_.end()) {
+    SMELT_ASSIGN_OR_RETURN(FunctionalCounterpart found, FindFunctionalCounterpart(schema));
+    known = counterparts_.emplace(schema.op, std::make_unique<FunctionalCounterpart>(std::move(found))).first;
+  }
+  const FunctionalCounterpart& counterpart = *known->second;
   std::vector<ValueId> args;
   for (int k : counterpart.arguments) {
     if (k < 0) {
@@ -416,12 +481,11 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, const FunctionSchema& schema
     SMELT_ASSIGN_OR_RETURN(TensorId t, TensorOf(inputs[r.argument]));
     written.push_back(t);
   }
-  if (counterpart.elementwise) {
-    for (TensorId t : written) {
-      for (ValueId v : inputs) {
-        auto it = tensor_of_.find(v);
-        if (t >= 0 && it != tensor_of_.end()) SMELT_RETURN_IF_ERROR(CheckPartialOverlap(t, it->second, n));
-      }
+  for (size_t r = 0; r < written.size() && counterpart.operands != OperandSharing::kAny; ++r) {
+    if (written[r] < 0) continue;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (static_cast<int>(i) != counterpart.results[r].argument)
+        SMELT_RETURN_IF_ERROR(CheckSharing(written[r], inputs[i], counterpart.operands, n));
     }
   }
   std::vector<Type> types;
@@ -444,7 +508,7 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, const FunctionSchema& schema
       const std::vector<Expr> sizes = *g_.value(results[i]).type.tensor().sizes;
       SMELT_RETURN_IF_ERROR(Resize(written[i], sizes, n));
     }
-    SMELT_RETURN_IF_ERROR(Write(written[i], results[i], n));
+    SMELT_RETURN_IF_ERROR(Write(written[i], results[i], n, WritesExpanded(schema.op)));
   }
   // What the old node returned: the written tensors, or the results that are not written.
   const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());

@@ -561,6 +561,12 @@ class EagerBuilder {
       targets.push_back(written >= 0 ? Number(inputs[written]) : -1);
       numbers.push_back(written >= 0 ? -1 : next_++);
     }
+    // At run time an operand is told from the target by its number.
+    for (size_t k = 0; k < inputs.size() && pure.operands == OperandSharing::kNone; ++k) {
+      if (static_cast<int>(k) != pure.results[0].argument && numbers_.contains(inputs[k]) &&
+          Number(inputs[k]) == targets[0])
+        return absl::UnimplementedError("a write of a tensor into itself");
+    }
     SMELT_ASSIGN_OR_RETURN(int index, AddCall(call));
     fb::EagerInstrT& i = Emit(fb::EagerKind::Compute, n);
     i.call = index;
@@ -568,7 +574,9 @@ class EagerBuilder {
     i.outputs = numbers;
     i.targets = targets;
     i.grows = grows;
-    i.elementwise = pure.elementwise;
+    i.elementwise = pure.operands == OperandSharing::kNotPartly;
+    i.apart = pure.operands == OperandSharing::kNone;
+    i.uniform = WritesExpanded(schema.op);
     i.flat = flat;
     if (flat) i.layout_inputs = tensors;
     for (size_t o = 0; o < outputs.size(); ++o) {

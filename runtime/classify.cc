@@ -103,6 +103,16 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
     *why = absl::StrCat("arguments \"", ArgName(a), "\" and \"", ArgName(b), "\" ", what);
     return false;
   };
+  // What lies behind an argument would be taken for new memory.
+  for (size_t k = 0; plan.grows && k < plan.plan->convention->mutated->inputs.size(); ++k) {
+    const auto& m = *plan.plan->convention->mutated->inputs[k];
+    if (m.is_state || !(m.flags & static_cast<int>(fb::MutationKind::Resized))) continue;
+    const int arg = plan.outer_of_inner[m.arg];
+    const Tensor& t = args[arg].tensor();
+    if (t.offset() == 0 && t.geometry().Span().second * ItemSize(t.dtype()) == t.storage()->bytes()) continue;
+    *why = absl::StrCat("argument \"", ArgName(arg), "\" is resized, and its storage holds more than it");
+    return false;
+  }
   if (plan.identifies) {
     for (size_t i = 0; i < plan.inner_of_outer.size(); ++i) {
       const int first = plan.outer_of_inner[plan.inner_of_outer[i]];

@@ -313,8 +313,8 @@ class EagerRun {
                 to.sizes(), ItemSize(to.dtype()), e_.pool_, e_.width_);
   }
 
-  absl::Status CheckWritable(const Tensor& t) {
-    if (t.NumElements() != 0 && IsExpanded(t.geometry())) {
+  absl::Status CheckWritable(const Tensor& t, bool uniform = false) {
+    if (!uniform && t.NumElements() != 0 && IsExpanded(t.geometry())) {
       return absl::FailedPreconditionError(
           "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
           "Please clone() the tensor before performing the operation.");
@@ -327,8 +327,8 @@ class EagerRun {
     return absl::OkStatus();
   }
 
-  absl::Status Write(const Tensor& to, const Tensor& value) {
-    SMELT_RETURN_IF_ERROR(CheckWritable(to));
+  absl::Status Write(const Tensor& to, const Tensor& value, bool uniform = false) {
+    SMELT_RETURN_IF_ERROR(CheckWritable(to, uniform));
     if (value.dtype() != to.dtype()) return absl::InternalError("a value of another dtype than what it is written to");
     ConcreteDecide decide;
     SMELT_ASSIGN_OR_RETURN(Geometry g, view_rules::Expand(decide, value.geometry(), to.sizes()));
@@ -338,9 +338,20 @@ class EagerRun {
     return absl::OkStatus();
   }
 
-  absl::Status CheckOverlap(const Tensor& written, const Tensor& read) {
-    if (written.IsSame(read) || !PartiallyOverlap(written, read)) return absl::OkStatus();
+  // `apart`: not even the same elements.
+  static absl::Status CheckOverlap(const Tensor& written, const Tensor& read, bool apart = false) {
+    const Shared shared = written.IsSame(read) ? Shared::kWhole : WhatIsShared(written, read);
+    if (shared == Shared::kNothing || (shared == Shared::kWhole && !apart)) return absl::OkStatus();
     return absl::FailedPreconditionError(kPartialOverlapMessage);
+  }
+  // Tensors among the operands, and in lists among them.
+  absl::Status CheckOverlaps(const fb::EagerInstrT& i, int target) {
+    SMELT_ASSIGN_OR_RETURN(Tensor written, TensorOf(target));
+    for (int v : i.inputs) {
+      if (i.apart && v == target) continue;
+      if (values_[v].IsTensor()) SMELT_RETURN_IF_ERROR(CheckOverlap(written, values_[v].datum.tensor(), i.apart));
+    }
+    return absl::OkStatus();
   }
 
   // --- computing ---
@@ -429,16 +440,13 @@ class EagerRun {
     for (int t : i.targets) {
       if (t < 0) continue;
       SMELT_ASSIGN_OR_RETURN(Tensor target, TensorOf(t));
-      if (!i.grows) SMELT_RETURN_IF_ERROR(CheckWritable(target));
+      if (!i.grows) SMELT_RETURN_IF_ERROR(CheckWritable(target, i.uniform));
       if (i.flat && !i.grows && target.geometry().sizes != shape) {
         return absl::FailedPreconditionError(absl::StrCat("output with shape [", absl::StrJoin(target.sizes(), ", "),
                                                           "] doesn't match the broadcast shape [",
                                                           absl::StrJoin(shape, ", "), "]"));
       }
-      if (!i.elementwise) continue;
-      for (const EagerValue& v : inputs) {
-        if (v.IsTensor()) SMELT_RETURN_IF_ERROR(CheckOverlap(target, v.datum.tensor()));
-      }
+      if (i.elementwise || i.apart) SMELT_RETURN_IF_ERROR(CheckOverlaps(i, t));
     }
     SMELT_ASSIGN_OR_RETURN(std::vector<Datum> results, Call(i.call, inputs, i.flat ? &shape : nullptr));
     for (size_t k = 0; k < i.outputs.size(); ++k) {
@@ -457,7 +465,7 @@ class EagerRun {
       if (i.targets[k] >= 0) {
         SMELT_ASSIGN_OR_RETURN(Tensor target, TensorOf(i.targets[k]));
         if (i.grows) SMELT_RETURN_IF_ERROR(ResizeTo(target, t.geometry().sizes));
-        SMELT_RETURN_IF_ERROR(Write(target, t));
+        SMELT_RETURN_IF_ERROR(Write(target, t, i.uniform));
         continue;
       }
       if (i.layout != fb::EagerLayout::AsComputed && layout.sizes == t.geometry().sizes &&

@@ -329,6 +329,11 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
       out->identifies = true;
     }
   }
+  if (c.mutated != nullptr) {
+    for (const auto& m : c.mutated->inputs) {
+      out->grows = out->grows || (!m->is_state && (m->flags & static_cast<int>(fb::MutationKind::Resized)) != 0);
+    }
+  }
   out->writes_data.assign(num_args, 0);
   out->writes_geometry.assign(num_args, 0);
   out->writes_state.assign(b.storages.size(), 0);

@@ -46,6 +46,7 @@ struct ExecutablePlan {
   std::vector<std::vector<int>> groups_of;    // by outer argument: overlap groups
   std::vector<std::vector<int>> one_storage;  // outer arguments that must be in one storage
   bool identifies = false;                    // some outer arguments are one inner argument
+  bool grows = false;                         // it resizes an argument's storage
   // By outer argument: a copy in the exported layout does as well. It is read by its geometry alone, and nobody gets a
   // view of it.
   std::vector<uint8_t> may_be_copied;

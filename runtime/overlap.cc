@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "smelt/core/tensor/region.h"
-
 namespace smelt {
 namespace {
 
@@ -26,28 +24,20 @@ bool CoversItsSpan(const Geometry& g) {
 
 }  // namespace
 
-bool PartiallyOverlap(const char* a_origin, const Geometry& a, int a_item, const char* b_origin, const Geometry& b,
-                      int b_item) {
+Shared WhatIsShared(const char* a_origin, const Geometry& a, int a_item, const char* b_origin, const Geometry& b,
+                    int b_item) {
   const auto [a_low, a_high] = a.Span();
   const auto [b_low, b_high] = b.Span();
-  if (a_low == a_high || b_low == b_high || !CoversItsSpan(a) || !CoversItsSpan(b)) return false;
-  if (a_origin + a_high * a_item <= b_origin + b_low * b_item ||
-      b_origin + b_high * b_item <= a_origin + a_low * a_item) {
-    return false;
-  }
-  // Count both from one place.
-  const char* start = std::min(a_origin + a_low * a_item, b_origin + b_low * b_item);
-  if ((a_origin - start) % a_item != 0 || (b_origin - start) % b_item != 0) return true;
-  Geometry ga = a, gb = b;
-  ga.offset += (a_origin - start) / a_item;
-  gb.offset += (b_origin - start) / b_item;
-  const Overlap o = OverlapsConcrete(ga, a_item, gb, b_item);
-  return o != Overlap::kDisjoint && o != Overlap::kSame;
+  if (a_low == a_high || b_low == b_high || !CoversItsSpan(a) || !CoversItsSpan(b)) return Shared::kNothing;
+  const char *a_begin = a_origin + a_low * a_item, *a_end = a_origin + a_high * a_item;
+  const char *b_begin = b_origin + b_low * b_item, *b_end = b_origin + b_high * b_item;
+  if (a_end <= b_begin || b_end <= a_begin) return Shared::kNothing;
+  return a_begin == b_begin && a_end == b_end && a.strides == b.strides ? Shared::kWhole : Shared::kPart;
 }
 
-bool PartiallyOverlap(const Tensor& a, const Tensor& b) {
-  return PartiallyOverlap(a.storage()->data(), a.geometry(), ItemSize(a.dtype()), b.storage()->data(), b.geometry(),
-                          ItemSize(b.dtype()));
+Shared WhatIsShared(const Tensor& a, const Tensor& b) {
+  return WhatIsShared(a.storage()->data(), a.geometry(), ItemSize(a.dtype()), b.storage()->data(), b.geometry(),
+                      ItemSize(b.dtype()));
 }
 
 }  // namespace smelt

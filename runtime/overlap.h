@@ -10,12 +10,13 @@ inline constexpr char kPartialOverlapMessage[] =
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
     "location. Please clone() the tensor before performing the operation.";
 
-// Whether both reach a common byte without being the same elements. As PyTorch's assert_no_partial_overlap, it looks
-// only at tensors that cover their span: false for others, whatever they share. `a_origin`: what a's offset counts
-// from.
-bool PartiallyOverlap(const char* a_origin, const Geometry& a, int a_item, const char* b_origin, const Geometry& b,
-                      int b_item);
-bool PartiallyOverlap(const Tensor& a, const Tensor& b);
+// What PyTorch sees of memory that two tensors share (at::get_overlap_status): it looks only at tensors that cover
+// their span without gaps, and takes others to share nothing. kWhole: equal strides over the same bytes. Origins are
+// where offset 0 is.
+enum class Shared { kNothing, kWhole, kPart };
+Shared WhatIsShared(const char* a_origin, const Geometry& a, int a_item, const char* b_origin, const Geometry& b,
+                    int b_item);
+Shared WhatIsShared(const Tensor& a, const Tensor& b);
 
 }  // namespace smelt
 

@@ -227,6 +227,7 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
     case fb::CheckKind::NotZero:
       holds = bound_->values.known[c.a] && bound_->values.value[c.a] != 0;
       break;
+    case fb::CheckKind::NoOverlap:
     case fb::CheckKind::NoPartialOverlap: {
       SMELT_RETURN_IF_ERROR(UseView(c.a));
       SMELT_RETURN_IF_ERROR(UseView(c.b));
@@ -236,8 +237,9 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
       Geometry ga = GeometryOf(c.a), gb = GeometryOf(c.b);
       ga.offset = a.offset;
       gb.offset = b.offset;
-      holds = !PartiallyOverlap(base_[va.slot], ga, ItemSize(static_cast<DType>(va.dtype)), base_[vb.slot], gb,
-                                ItemSize(static_cast<DType>(vb.dtype)));
+      const Shared shared = WhatIsShared(base_[va.slot], ga, ItemSize(static_cast<DType>(va.dtype)), base_[vb.slot], gb,
+                                         ItemSize(static_cast<DType>(vb.dtype)));
+      holds = shared == Shared::kNothing || (shared == Shared::kWhole && c.kind == fb::CheckKind::NoPartialOverlap);
       what = kPartialOverlapMessage;
       break;
     }

@@ -653,6 +653,7 @@ class Verifier {
       case K::NotZero:
         return Expr(c.a, "condition");
       case K::NoPartialOverlap:
+      case K::NoOverlap:
         SMELT_RETURN_IF_ERROR(View(p, c.b, "view"));
         return View(p, c.a, "view");
       case K::NoInternalOverlap:

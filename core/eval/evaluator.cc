@@ -269,6 +269,13 @@ class ConventionRun {
         SMELT_ASSIGN_OR_RETURN(Tensor source, TensorAt(inside, m.written[i]));
         if (!source.InBounds()) return absl::InternalError("a written region lies outside the contents");
         if (m.resized) {
+          // What lies behind it was taken for new memory.
+          for (size_t d = 0; d < distinct_.size(); ++d) {
+            if (c_.overlaps.memory_of[d] != m.memory) continue;
+            const Tensor& t = distinct_[d].tensor();
+            if (t.offset() != 0 || t.geometry().Span().second * ItemSize(t.dtype()) != t.storage()->bytes())
+              return absl::UnimplementedError("an argument is resized whose storage holds more than it");
+          }
           SMELT_ASSIGN_OR_RETURN(int64_t bytes, m.final_bytes.Evaluate(symbols_));
           if (place.origin + bytes > place.storage->bytes())
             SMELT_RETURN_IF_ERROR(place.storage->Resize(place.origin + bytes));

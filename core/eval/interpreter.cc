@@ -260,6 +260,11 @@ class Interpreter {
       SMELT_RETURN_IF_ERROR(CopyInto(t, ScalarTensor(t.dtype(), value)));
       return Values{EvalValue(t)};
     }
+    if (name == "smelt::assert_size") {
+      SMELT_ASSIGN_OR_RETURN(int64_t v, std::get<Expr>(*node.FindAttribute("value")).Evaluate(symbols_));
+      if (v == 0) return absl::FailedPreconditionError(std::get<std::string>(*node.FindAttribute("message")));
+      return Values();
+    }
     if (name == "smelt::size" || name == "smelt::expr") {
       Expr storage;
       const Expr* e = ExprOf(node, "value", storage);
@@ -281,7 +286,8 @@ class Interpreter {
       state_.pure = before;
       return results;
     }
-    if (name == "smelt::assert_no_internal_overlap" || name == "smelt::assert_no_partial_overlap") {
+    if (name == "smelt::assert_no_internal_overlap" || name == "smelt::assert_no_partial_overlap" ||
+        name == "smelt::assert_no_overlap") {
       Call c;
       c.state = &state_;
       c.op = OpCall(node.op, {});
@@ -290,7 +296,8 @@ class Interpreter {
         SMELT_RETURN_IF_ERROR(CheckNoInternalOverlap(c, written));
       } else {
         SMELT_ASSIGN_OR_RETURN(Tensor read, TensorOf(node, args, 1));
-        SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, written, read));
+        SMELT_RETURN_IF_ERROR(name == "smelt::assert_no_overlap" ? CheckNoOverlap(c, written, read)
+                                                                 : CheckNoPartialOverlap(c, written, read));
       }
       return Values();
     }

@@ -206,6 +206,7 @@ absl::StatusOr<Values> Number(Call& c);  // arithmetic of Python numbers
 // PyTorch's refusals to write.
 absl::Status CheckNoInternalOverlap(const Call& c, const Tensor& written);
 absl::Status CheckNoPartialOverlap(const Call& c, const Tensor& written, const Tensor& read);
+absl::Status CheckNoOverlap(const Call& c, const Tensor& written, const Tensor& read);
 
 }  // namespace smelt::eval_internal
 

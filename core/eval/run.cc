@@ -10,6 +10,7 @@
 #include "smelt/core/eval/kernels.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/write_rules.h"
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/view_rules.h"
 
@@ -532,8 +533,58 @@ EvalValue FromConstant(const ConstantValue& v) {
   return std::visit(Visitor(), v);
 }
 
+namespace {
+
+// PyTorch's own approximation (at::get_overlap_status): exact for tensors that cover their span, none for others.
+enum class Shared { kNothing, kWhole, kPart };
+Shared WhatIsShared(const Tensor& a, const Tensor& b) {
+  if (a.storage() != b.storage() || a.NumElements() == 0 || b.NumElements() == 0) return Shared::kNothing;
+  ConcreteDecide decide;
+  if (!view_rules::IsNonOverlappingAndDense(decide, a.geometry()) ||
+      !view_rules::IsNonOverlappingAndDense(decide, b.geometry())) {
+    return Shared::kNothing;
+  }
+  const int64_t a0 = a.offset() * ItemSize(a.dtype()), a1 = a0 + a.NumElements() * ItemSize(a.dtype());
+  const int64_t b0 = b.offset() * ItemSize(b.dtype()), b1 = b0 + b.NumElements() * ItemSize(b.dtype());
+  if (a0 == b0 && a1 == b1) return a.strides() == b.strides() ? Shared::kWhole : Shared::kPart;
+  return a0 < b1 && b0 < a1 ? Shared::kPart : Shared::kNothing;
+}
+
+absl::Status OverlapError(const Call& c) {
+  return c.Error(
+      "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+      "location. Please clone() the tensor before performing the operation.");
+}
+
+}  // namespace
+
+namespace {
+// Of operators whose operands may not lie in the written memory at all.
+absl::Status CheckOperandsApart(const Call& c) {
+  if (!c.schema->IsMutable() ||
+      OperandSharingOf(c.schema->op, GetOpInfo(c.schema->op).functional) != OperandSharing::kNone)
+    return absl::OkStatus();
+  for (size_t w = 0; w < c.args.size() && w < c.schema->arguments.size(); ++w) {
+    if (!IsWritten(c.schema->arguments[w]) || !c.args[w].IsTensor()) continue;
+    const Tensor& written = c.args[w].tensor();
+    for (size_t i = 0; i < c.args.size(); ++i) {
+      if (i == w) continue;
+      // Of the very tensor PyTorch does not look at the elements.
+      if (c.args[i].IsTensor() && c.args[i].tensor().IsSame(written)) return OverlapError(c);
+      if (c.args[i].IsTensor()) SMELT_RETURN_IF_ERROR(CheckNoOverlap(c, written, c.args[i].tensor()));
+      if (!c.args[i].IsList()) continue;
+      for (const EvalValue& v : c.args[i].elements()) {
+        if (v.IsTensor()) SMELT_RETURN_IF_ERROR(CheckNoOverlap(c, written, v.tensor()));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+}  // namespace
+
 absl::StatusOr<Values> Run(State& state, OpName op, absl::Span<const EvalValue> args) {
   SMELT_ASSIGN_OR_RETURN(Call c, MakeCall(state, op, args));
+  SMELT_RETURN_IF_ERROR(CheckOperandsApart(c));
   if (Kernel k = FindKernel(op, *c.schema); k != nullptr) return k(c);
   const OpInfo& info = GetOpInfo(op);
   switch (info.kind) {
@@ -575,21 +626,11 @@ absl::Status CheckNoInternalOverlap(const Call& c, const Tensor& written) {
 }
 
 absl::Status CheckNoPartialOverlap(const Call& c, const Tensor& a, const Tensor& b) {
-  // PyTorch's own approximation: exact for dense tensors, and no refusal for others.
-  if (a.IsSame(b) || a.storage() != b.storage() || a.NumElements() == 0 || b.NumElements() == 0)
-    return absl::OkStatus();
-  ConcreteDecide decide;
-  if (!view_rules::IsNonOverlappingAndDense(decide, a.geometry()) ||
-      !view_rules::IsNonOverlappingAndDense(decide, b.geometry())) {
-    return absl::OkStatus();
-  }
-  const int64_t a0 = a.offset() * ItemSize(a.dtype()), a1 = a0 + a.NumElements() * ItemSize(a.dtype());
-  const int64_t b0 = b.offset() * ItemSize(b.dtype()), b1 = b0 + b.NumElements() * ItemSize(b.dtype());
-  const bool partial = a0 == b0 && a1 == b1 ? a.strides() != b.strides() : a0 < b1 && b0 < a1;
-  if (!partial) return absl::OkStatus();
-  return c.Error(
-      "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-      "location. Please clone() the tensor before performing the operation.");
+  return !a.IsSame(b) && WhatIsShared(a, b) == Shared::kPart ? OverlapError(c) : absl::OkStatus();
+}
+
+absl::Status CheckNoOverlap(const Call& c, const Tensor& a, const Tensor& b) {
+  return WhatIsShared(a, b) == Shared::kNothing ? absl::OkStatus() : OverlapError(c);
 }
 
 }  // namespace smelt::eval_internal

@@ -62,6 +62,12 @@ ValueId EmitMatmul(Emit& e, ValueId a, ValueId b) {
 }
 
 Values Matmul(Emit& e, const OpCall& call) {
+  const ValueId a = call.arg(0).value, b = call.arg(1).value;
+  if (e.ok() && e.Rank(a) == 1 && e.Rank(b) == 1) {
+    const std::optional<int64_t> n = e.Sizes(a)[0].Constant(), m = e.Sizes(b)[0].Constant();
+    if (n && m && *n != *m)
+      return call.Error(absl::StrCat("1D tensors expected to have the same size, got ", *n, " and ", *m));
+  }
   return std::vector<ValueId>{EmitMatmul(e, call.arg(0).value, call.arg(1).value)};
 }
 

@@ -270,8 +270,12 @@ void AddMovementTypeRules(RuleTable& r) {
   AddRule(r, "embedding_dense_backward", EmbeddingBackward);
   AddRule(r, "index _unsafe_index", Index);
   AddRule(r, "index_put _unsafe_index_put _index_put_impl index_fill put", PreserveOf("self"));
-  AddRule(r, "scatter scatter_add scatter_reduce index_add index_copy index_reduce triu tril roll logcumsumexp",
-          SameAs("self"));
+  AddRule(r, "scatter scatter_add scatter_reduce index_add index_copy index_reduce roll logcumsumexp", SameAs("self"));
+  AddRule(r, "triu tril", [same = SameAs("self")](Ctx& c) -> absl::Status {
+    SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
+    if (self.rank() < 2) return c.call.Error("input tensor must have at least 2 dimensions");
+    return same(c);
+  });
   AddRule(r, "index_reduce index_copy index_add", PreserveOf("self"));
   AddRule(r, "masked_scatter", [](Ctx& c) -> absl::Status {
     SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));

@@ -18,6 +18,7 @@
 #include "smelt/core/base/file.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/exit_codes.h"
+#include "smelt/tools/fuzz/emit.h"
 #include "smelt/tools/fuzz/generator.h"
 #include "smelt/tools/fuzz/reduce.h"
 #include "smelt/tools/fuzz/run.h"
@@ -29,7 +30,7 @@ constexpr char kHelp[] =
     "smelt-fuzz [--count=N] [--seed=N] [--compiled] [--keep-going] [--seconds=N] [--scratch=DIR] [--reasons]\n"
     "smelt-fuzz --seed=N --print       the program of one seed\n"
     "smelt-fuzz --replay=FILE          a program that was printed\n"
-    "smelt-fuzz --emit=FILE --count=N  programs for testdata/fuzz_eager.py\n"
+    "smelt-fuzz --emit=FILE --count=N  programs and what is expected, for testdata/fuzz_eager.py\n"
     "  --count      how many programs (1000)\n"
     "  --seed       of the first one; the others follow (1)\n"
     "  --compiled   also compiles each and runs the bundle\n"
@@ -139,6 +140,29 @@ int Fuzz(const Settings& s) {
   return n(Outcome::kDifferent) + crashes > 0 ? kExitDifferent : kExitOk;
 }
 
+// Programs with what the evaluator says of them; not those that it does not run.
+int Emit(const std::string& path, const Settings& s) {
+  std::string out;
+  int64_t skipped = 0;
+  for (uint64_t seed = s.begin; seed < s.end; ++seed) {
+    const Sample sample = RandomSample(seed);
+    const Seen seen = RunEagerly(sample);
+    if (absl::IsUnimplemented(seen.status) || absl::IsResourceExhausted(seen.status)) {
+      ++skipped;
+      continue;
+    }
+    absl::StrAppend(&out, EmitSample(sample, seen, absl::StrCat("seed ", seed)));
+  }
+  const absl::Status written = WriteFileAtomically(path, absl::string_view(out));
+  if (!written.ok()) {
+    std::fprintf(stderr, "smelt-fuzz: %s\n", std::string(written.message()).c_str());
+    return kExitUnreadable;
+  }
+  std::printf("%lld programs, %lld skipped\n", static_cast<long long>(s.end - s.begin - skipped),
+              static_cast<long long>(skipped));
+  return kExitOk;
+}
+
 int Replay(const std::string& path, Settings s) {
   auto text = ReadFile(path);
   auto sample = text.ok() ? Sample::Parse(*text, path) : text.status();
@@ -190,6 +214,7 @@ int Main(int argc, char** argv) {
     std::fputs(RandomSample(s.begin).ToString().c_str(), stdout);
     return kExitOk;
   }
+  if (line->Has("emit")) return Emit(line->Get("emit"), s);
   return Fuzz(s);
 }
 

@@ -652,7 +652,7 @@ class Generator {
         if (numeric && y) InPlace("aten::add_.Tensor", x, {y->value, Int(Chance(70) ? 1 : 2)});
         break;
       case 3:
-        if (numeric && y) InPlace("aten::sub_.Tensor", x, {y->value, Int(1)});
+        if (numeric && y && Numeric(*y)) InPlace("aten::sub_.Tensor", x, {y->value, Int(1)});
         break;
       case 4:
       case 5:
@@ -755,7 +755,7 @@ class Generator {
         if (numeric && Rank(x) > 0) InPlace("aten::cumsum_", x, {Int(dim)});
         break;
       case 28:
-        InPlace(Chance(50) ? "aten::logical_not_" : "aten::abs_", x, {});
+        InPlace(Chance(50) || !numeric || !Ordered(x) ? "aten::logical_not_" : "aten::abs_", x, {});
         break;
       default: {
         const Var z = Pick();
@@ -785,7 +785,7 @@ class Generator {
         if (y) Pure("aten::add.Tensor", {x.value, y->value, Int(1)});
         break;
       case 6:
-        if (y && numeric) Pure("aten::sub.Tensor", {x.value, y->value, Int(1)});
+        if (y && numeric && Numeric(*y)) Pure("aten::sub.Tensor", {x.value, y->value, Int(1)});
         break;
       case 7:
         if (numeric) Pure("aten::mul.Scalar", {x.value, Int(2)});
@@ -915,6 +915,7 @@ class Generator {
         if (!Known(x) || Product(Sizes(x)) == 0) return;
         std::vector<int64_t> to = OtherShape(Sizes(x));
         if (!to.empty() && to[0] > 1 && Chance(50)) --to[0];
+        if (!to.empty() && Chance(15)) to[0] += 1 + Below(3);
         if (Chance(20)) to = {Product(Sizes(x))};
         if (to == std::vector<int64_t>{-1}) return;
         out = Try("aten::resize_", {x.value, Ints(to), Constant(std::monostate())});

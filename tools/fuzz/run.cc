@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/evaluator.h"
+#include "smelt/core/op/write_rules.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
@@ -287,7 +288,8 @@ namespace {
 // PyTorch leaves open what a write to memory that overlaps itself does, unless it sees it and refuses.
 class OverlapObserver : public EvalObserver {
  public:
-  void OnNode(const Graph&, NodeId, absl::Span<const Tensor> read, absl::Span<const Tensor> written) override {
+  void OnNode(const Graph& g, NodeId n, absl::Span<const Tensor> read, absl::Span<const Tensor> written) override {
+    if (WritesExpanded(g.node(n).op)) return;  // one value everywhere
     // A tensor copied to itself is left alone.
     if (read.size() == 1 && written.size() == 1 && read[0].IsSame(written[0])) return;
     for (const Tensor& t : written) undefined = undefined || OverlapsItselfConcrete(t.geometry());
