@@ -987,8 +987,14 @@ class BlockFuser {
     // Bases first: they are what results take over.
     for (int m : group.members) {
       if (!IsRegionOp(N(m))) continue;
-      const NodeId def = g_.value(N(m).inputs[0]).def;
-      if (!members.contains(def)) TakeBase(c, N(m).inputs[0]);
+      const ValueId base = N(m).inputs[0];
+      if (members.contains(g_.value(base).def)) continue;
+      // A view of what a member makes is no operand.
+      if (members.contains(g_.value(Root(base)).def)) {
+        ReportSplit(k, "what it writes to is a view of a value made in it");
+        return false;
+      }
+      TakeBase(c, base);
     }
     for (int m : group.members) CopyNode(c, nodes_[m]);
     // Results: what anyone outside uses.
