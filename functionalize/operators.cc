@@ -306,7 +306,6 @@ absl::Status Functionalizer::ProcessSet(NodeId n) {
 
 absl::Status Functionalizer::ProcessResize(NodeId n) {
   const Node& node = g_.node(n);
-  if (block_depth_ > 0) return absl::UnimplementedError("resize_ inside a branch or loop");
   SMELT_ASSIGN_OR_RETURN(TensorId self, TensorOf(node.inputs[0]));
   std::optional<std::vector<Expr>> sizes;
   if (node.op.name() == "aten::resize_as_") {
@@ -325,6 +324,7 @@ absl::Status Functionalizer::ProcessResize(NodeId n) {
 absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& sizes, NodeId anchor) {
   SymbolicGeometry g = tensors_[self].geometry;
   if (g.sizes == sizes) return absl::OkStatus();
+  if (block_depth_ > 0) return absl::UnimplementedError("a change of size inside a branch or loop");
   if (memories_[tensors_[self].memory].shared)
     return absl::UnimplementedError("resize_ of an argument that may share its storage with another");
   g.sizes = sizes;

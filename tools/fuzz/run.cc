@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/evaluator.h"
+#include "smelt/core/op/op_info.h"
 #include "smelt/core/op/write_rules.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functionalize.h"
@@ -315,6 +316,12 @@ Seen RunEagerly(const Sample& sample) {
 
 namespace {
 
+bool ChangesGeometry(const Graph& g) {
+  const std::vector<NodeId> nodes = g.AllNodes();
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](NodeId n) { return GetOpInfo(g.node(n).op).kind == OpKind::kInplaceView; });
+}
+
 // The evaluator on the graph after each pass. True where the verdict is final.
 bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, const RunOptions& options, Verdict* v) {
   std::unique_ptr<Graph> opened = sample.graph->Clone();
@@ -354,7 +361,7 @@ bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, c
       return unsupported(functional.status(), absl::StrCat("functionalize", name));
     }
     const Convention& c = functional->convention;
-    if (overlapping && pattern.duplicates && !c.mutations.inputs.empty()) continue;
+    if (overlapping && pattern.duplicates && (!c.mutations.inputs.empty() || ChangesGeometry(*sample.graph))) continue;
     if (absl::Status s = VerifyFunctional(*pure); !s.ok()) return unsupported(s, absl::StrCat("functionalize", name));
     // A program without writes runs as it is, whoever shares memory.
     if (Judge(sample, want, RunPure(sample, *pure, c), absl::StrCat("functionalize", name), v)) return true;
