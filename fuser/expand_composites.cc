@@ -541,7 +541,11 @@ class Expander {
       return Step::kChanged;
     }
     if (parts.size() == 1 && !stack) {
-      ReplaceWith(n, Materialize(n, Cast(n, parts[0].value, *out.dtype), *out.strides));
+      // Not a view or an argument: views of the result count from its own beginning.
+      const ValueId only = Cast(n, parts[0].value, *out.dtype);
+      const NodeId def = g_.value(only).def;
+      const bool owner = !g_.IsParam(def) && g_.node(def).op != "smelt::view";
+      ReplaceWith(n, owner ? Materialize(n, only, *out.strides) : Copied(n, only, *out.strides));
       return Step::kChanged;
     }
     // Regions are disjoint, so any order will do: that in which the parts are made lets each be written where it is
