@@ -416,7 +416,9 @@ Verdict RunSample(const Sample& sample, const RunOptions& options) {
   v.where = "compile";
   if (!compiled.ok()) {
     v.what = std::string(compiled.status().message());
-    v.outcome = absl::IsUnimplemented(compiled.status()) ? Outcome::kUnsupported : Outcome::kDifferent;
+    v.outcome = absl::IsUnimplemented(compiled.status()) || absl::IsInvalidArgument(compiled.status())
+                    ? Outcome::kUnsupported
+                    : Outcome::kDifferent;
     return v;
   }
   ProgramOptions load;
