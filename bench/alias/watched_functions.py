@@ -865,6 +865,25 @@ def all_graphs():
         x = [torch.randn(4, 4), torch.randn(4, 4)]
         t = torch.jit.trace(f, [a.clone() for a in x], check_trace=False)
         yield f.__name__, t.graph, [lambda: [torch.randn(4, 4), torch.randn(4, 4)]]
+    nn = torch.nn
+    modules = {
+        "linear": (nn.Sequential(nn.Linear(4, 8), nn.ReLU(inplace=True), nn.Linear(8, 2)), [torch.randn(3, 4)]),
+        "conv": (nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(True), nn.MaxPool2d(2), nn.Flatten()),
+                 [torch.randn(1, 1, 8, 8)]),
+        "gru": (nn.GRU(4, 4), [torch.randn(3, 1, 4)]),
+        "embedding": (nn.Embedding(5, 4), [torch.tensor([1, 2])]),
+    }
+    for name, (module, args) in modules.items():
+        for mode in ("train", "eval"):
+            getattr(module, mode)()
+            traced = torch.jit.trace(module, args, check_trace=False)
+            yield f"{name} traced, {mode}", traced.inlined_graph, [lambda: [traced] + [a.clone() for a in args]]
+            scripted = torch.jit.script(module)
+            if name == "gru":  # overloaded: no forward of its own
+                continue
+            g = scripted.graph.copy()
+            torch._C._jit_pass_inline(g)
+            yield f"{name} scripted, {mode}", g, [lambda: [scripted] + [a.clone() for a in args]]
     net = torch.jit.script(Net())
     g = net.graph.copy()
     torch._C._jit_pass_inline(g)
