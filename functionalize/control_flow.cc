@@ -30,7 +30,9 @@ bool SameLayout(SymbolicGeometry a, const SymbolicGeometry& b) {
 
 absl::Status Functionalizer::ProcessInner(BlockId b) {
   ++block_depth_;
+  const auto checked = checked_;  // what a branch has checked is not checked where it is not taken
   absl::Status s = ProcessBlock(b);
+  checked_ = checked;
   --block_depth_;
   return s;
 }
