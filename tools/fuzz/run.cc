@@ -292,7 +292,8 @@ class OverlapObserver : public EvalObserver {
   void OnNode(const Graph& g, NodeId n, absl::Span<const Tensor> read, absl::Span<const Tensor> written) override {
     if (WritesExpanded(g.node(n).op)) return;  // one value everywhere
     // A tensor copied to itself is left alone.
-    if (read.size() == 1 && written.size() == 1 && read[0].IsSame(written[0])) return;
+    const bool copies = g.node(n).op == "aten::copy_";
+    if (copies && read.size() == 1 && written.size() == 1 && read[0].IsSame(written[0])) return;
     for (const Tensor& t : written) undefined = undefined || OverlapsItselfConcrete(t.geometry());
   }
   bool undefined = false;
