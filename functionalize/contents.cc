@@ -204,7 +204,10 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool un
   if (uniform && SharesElements(geometry)) {
     // The elements of expanded dims are one.
     for (size_t d = 0; d < geometry.sizes.size(); ++d) {
-      if (geometry.strides[d] == Expr(0)) geometry.sizes[d] = Min(geometry.sizes[d], 1);
+      if (geometry.strides[d] != Expr(0)) continue;
+      geometry.sizes[d] = g_.symbols.Simplify(Min(geometry.sizes[d], 1));
+      if (!geometry.sizes[d].IsConstant())
+        return absl::UnimplementedError("a write to expanded memory that may be empty");
     }
     const TensorId once = NewTensor(id, geometry, tensors_[t].home);
     const TensorType& type = g_.value(v).type.tensor();

@@ -63,6 +63,7 @@ ValueId EmitMatmul(Emit& e, ValueId a, ValueId b) {
 
 Values Matmul(Emit& e, const OpCall& call) {
   const ValueId a = call.arg(0).value, b = call.arg(1).value;
+  if (e.ok() && (e.Rank(a) == 0 || e.Rank(b) == 0)) return call.Error("both arguments need to be at least 1D");
   if (e.ok() && e.Rank(a) == 1 && e.Rank(b) == 1) {
     const std::optional<int64_t> n = e.Sizes(a)[0].Constant(), m = e.Sizes(b)[0].Constant();
     if (n && m && *n != *m)
