@@ -123,8 +123,18 @@ class ConventionRun {
 
   // Arguments that the convention takes to be in different memories may share bytes only where nobody writes.
   absl::Status CheckOverlaps() const {
-    absl::flat_hash_set<int> written;
-    for (const MutatedMemory& m : c_.mutations.memories) written.insert(m.memory.value());
+    absl::flat_hash_set<int> written, resized;
+    for (const MutatedMemory& m : c_.mutations.memories) {
+      written.insert(m.memory.value());
+      if (m.resized) resized.insert(m.memory.value());
+    }
+    for (size_t d = 0; d < distinct_.size(); ++d) {
+      if (!distinct_[d].IsTensor() || !resized.contains(c_.overlaps.memory_of[d].value())) continue;
+      // What lies behind it was taken for new memory.
+      const Tensor& t = distinct_[d].tensor();
+      if (t.offset() != 0 || t.geometry().Span().second * ItemSize(t.dtype()) != t.storage()->bytes())
+        return absl::UnimplementedError("an argument is resized whose storage holds more than it");
+    }
     for (size_t i = 0; i < distinct_.size(); ++i) {
       if (!distinct_[i].IsTensor()) continue;
       const Tensor& a = distinct_[i].tensor();
@@ -269,13 +279,6 @@ class ConventionRun {
         SMELT_ASSIGN_OR_RETURN(Tensor source, TensorAt(inside, m.written[i]));
         if (!source.InBounds()) return absl::InternalError("a written region lies outside the contents");
         if (m.resized) {
-          // What lies behind it was taken for new memory.
-          for (size_t d = 0; d < distinct_.size(); ++d) {
-            if (c_.overlaps.memory_of[d] != m.memory) continue;
-            const Tensor& t = distinct_[d].tensor();
-            if (t.offset() != 0 || t.geometry().Span().second * ItemSize(t.dtype()) != t.storage()->bytes())
-              return absl::UnimplementedError("an argument is resized whose storage holds more than it");
-          }
           SMELT_ASSIGN_OR_RETURN(int64_t bytes, m.final_bytes.Evaluate(symbols_));
           if (place.origin + bytes > place.storage->bytes())
             SMELT_RETURN_IF_ERROR(place.storage->Resize(place.origin + bytes));
