@@ -67,7 +67,8 @@ absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string
 // The kernels that CompileToFile would ask the cache for, for each target, in that order; nothing is compiled.
 absl::StatusOr<std::vector<KernelSpec>> PlanKernels(const Graph& graph, const CompileOptions& options);
 
-// Completes the types of a graph that was written as text. InvalidArgument names every input without a complete type.
+// Completes the types of a graph that was written as text, its lists resolved first. InvalidArgument names every input
+// without a complete type.
 absl::Status CompleteTypes(Graph& graph);
 
 }  // namespace smelt

@@ -610,3 +610,36 @@ def refused_select_in_a_loop(x: torch.Tensor, n: int):
     for i in range(n):
         x[i].add_(1)
     return x
+
+
+@scenario(two(4), script=True)
+def list_appended_to_and_joined(x, y):
+    parts = [x]
+    parts.append(y)
+    joined = torch.cat(parts)
+    parts.append(x + y)
+    parts[0] = y
+    return joined, torch.stack(parts)
+
+
+@scenario(two(4), script=True)
+def list_popped_and_written_through(x, y):
+    parts = [x, y, x]
+    last = parts.pop()
+    last.add_(1)
+    parts.reverse()
+    parts.insert(1, x * 2)
+    parts[0].mul_(3)
+    return torch.stack(parts), len(parts)
+
+
+@scenario(lambda: (torch.rand(4), torch.randn(4)), lambda: (-torch.rand(4), torch.randn(4)), script=True)
+def list_extended_before_a_branch(x, y):
+    parts = [x]
+    parts.extend([y, y + 1])
+    if bool(x[0] > 0):
+        z = torch.stack(parts).sum(0)
+    else:
+        z = torch.cat(parts[:2])[:4]
+    parts.append(z)
+    return z, torch.stack(parts)

@@ -773,10 +773,51 @@ std::optional<std::vector<Expr>> GetIntListExpr(const Graph& g, ValueId v) {
   return std::nullopt;
 }
 
+namespace {
+
+// Whether some node may change the list, or a container that `v` holds or is held by: directly, or because it is where
+// somebody could.
+bool MayChange(const Graph& g, ValueId v) {
+  static const auto* const kChange = new absl::flat_hash_set<std::string>{
+      "aten::append",    "aten::extend",  "aten::insert", "aten::pop",    "aten::clear", "aten::add_",
+      "aten::_set_item", "aten::reverse", "aten::Delete", "aten::remove", "aten::sort",  "aten::mul_"};
+  static const auto* const kContainers =
+      new absl::flat_hash_set<std::string>{"prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct"};
+  static const auto* const kTake = new absl::flat_hash_set<std::string>{
+      "prim::TupleUnpack", "prim::TupleIndex",     "prim::ListUnpack",
+      "aten::__getitem__", "prim::unchecked_cast", "prim::unchecked_unwrap_optional"};
+  static const auto* const kRead = new absl::flat_hash_set<std::string>{"prim::Print", "prim::RaiseException"};
+  for (const Use& use : g.value(v).uses) {
+    const Node& user = g.node(use.user);
+    if (g.IsReturn(use.user)) {
+      if (user.parent != g.top()) return true;
+      continue;
+    }
+    const std::string& name = user.op.name();
+    if (kChange->contains(name)) {
+      // The list is changed, or kept as an element of another; extend and += only read the list that they add.
+      if (use.index == 0 || (name != "aten::extend" && name != "aten::add_")) return true;
+      continue;
+    }
+    if (kContainers->contains(name) || kTake->contains(name)) {
+      for (ValueId o : user.outputs) {
+        const TypeKind kind = g.value(o).type.kind();
+        const bool holds = kind == TypeKind::kList || kind == TypeKind::kTuple || kind == TypeKind::kDict;
+        if (holds && MayChange(g, o)) return true;
+      }
+    } else if (name.compare(0, 6, "prim::") == 0 && !kRead->contains(name)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 std::optional<std::vector<ValueId>> GetListElements(const Graph& g, ValueId v) {
   static const OpName kListConstruct = OpName::Get("prim::ListConstruct");
   const Node& node = g.node(g.value(v).def);
-  if (node.op != kListConstruct) return std::nullopt;
+  if (node.op != kListConstruct || MayChange(g, v)) return std::nullopt;
   return std::vector<ValueId>(node.inputs.begin(), node.inputs.end());
 }
 

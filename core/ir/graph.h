@@ -274,7 +274,8 @@ ValueId InsertConstant(Graph& g, NodeId anchor, const ConstantValue& v);
 std::optional<ConstantValue> GetConstant(const Graph& g, ValueId v);
 // An integer known as constant or expression (prim::Constant, Value::expr).
 std::optional<Expr> GetIntExpr(const Graph& g, ValueId v);
-// The elements of a list value: made by prim::ListConstruct, or a constant list of ints (as exprs).
+// The elements of a list value: made by prim::ListConstruct, and nobody may change it later; or a constant list of ints
+// (as exprs).
 std::optional<std::vector<Expr>> GetIntListExpr(const Graph& g, ValueId v);
 std::optional<std::vector<ValueId>> GetListElements(const Graph& g, ValueId v);  // of prim::ListConstruct
 

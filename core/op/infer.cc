@@ -178,6 +178,11 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
     }
     return false;
   };
+  auto unknown_lists = [&] {
+    return std::any_of(call.args().begin(), call.args().end(), [](const OpArg& a) {
+      return a.kind == OpArg::Kind::kTensorList && !a.known && a.elements.empty();
+    });
+  };
   auto unknown_numbers = [&] {
     for (const OpArg& a : call.args()) {
       if (a.IsScalar() && !a.known) return true;
@@ -316,7 +321,7 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
     }
   }
   // What an operator gives for sizes or numbers that only the run knows.
-  if (!status.ok() && schema != nullptr && (unknown_numbers() || unknown_sizes())) return give_up();
+  if (!status.ok() && schema != nullptr && (unknown_numbers() || unknown_sizes() || unknown_lists())) return give_up();
   SMELT_RETURN_IF_ERROR(status);
   if (!decide.status().ok()) return call.Error(decide.status().message());
   return std::move(c.out);

@@ -99,6 +99,7 @@ OpArg FromValue(const Graph& g, ValueId v) {
   } else if (std::optional<std::vector<ValueId>> elements = GetListElements(g, v)) {
     a = FromType(type);
     a.element_values = *elements;
+    if (a.kind == OpArg::Kind::kTensorList) a.known = true;
     for (ValueId e : *elements) a.elements.push_back(FromValue(g, e));
     auto all = [&](OpArg::Kind k) {
       return std::all_of(a.elements.begin(), a.elements.end(), [k](const OpArg& e) { return e.kind == k && e.known; });
