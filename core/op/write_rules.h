@@ -14,8 +14,9 @@ enum class OperandSharing {
   kNone,
 };
 
-// Of an operator that writes, `functional` being its pure form if there is one. kNone also where PyTorch accepts operands in the
-// written memory and its answer hangs on the order in which it visits elements (masked_scatter_, addmm_).
+// Of an operator that writes, `functional` being its pure form if there is one. kNone also where PyTorch accepts
+// operands in the written memory and its answer hangs on the order in which it visits elements (masked_scatter_,
+// addmm_).
 OperandSharing OperandSharingOf(OpName writes, OpName functional);
 
 // Whether it writes one value everywhere, so that PyTorch lets it write expanded memory.
