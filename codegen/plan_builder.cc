@@ -713,7 +713,11 @@ class PlanBuilder {
   absl::Status PlaceRegion(NodeId n, ValueId o, ValueId base) {
     SMELT_ASSIGN_OR_RETURN(Location from, Locate(base));
     const ValueId root = Root(base);
-    const bool grouped = grouped_;
+    // Memory that arguments share is rewritten where it is; a state outside of it is not, unless the call changes it.
+    const fb::SlotT& slot = *plan_->slots[from.slot];
+    const bool kept = slot.kind == fb::SlotKind::StateStorage && !in_place_chain_.contains(o) &&
+                      (LastUse(root) > position_ || !written_states_.contains(slot.index));
+    const bool grouped = grouped_ && !kept;
     if (grouped || (LastUse(root) <= position_ && Writable(from.slot, o))) {
       locations_[o] = from;
       Extend(from.slot, LastUse(o));

@@ -28,11 +28,26 @@ absl::Status Functionalizer::NoteOutputs() {
     if (auto it = tensor_of_.find(v); it != tensor_of_.end()) ++shown[tensors_[it->second].memory];
   }
   for (const MutatedInput& in : c.mutations.inputs) {
-    if (in.storage && in.final_source == MutatedInput::Source::kGraphOutput) {
-      for (size_t m = 0; m < memories_.size(); ++m) {
-        if (new_outputs_[in.final_output.value()] == memories_[m].version) shown[static_cast<int>(m)] += 2;
+    const std::vector<DistinctIndex>& passed = c.duplicates.inner_of_outer;
+    // What follows was opened for two tensors that have the exported geometry each.
+    if (!in.is_state && in.geometry && std::count(passed.begin(), passed.end(), in.arg) > 1)
+      return absl::UnimplementedError("an argument that is passed twice changes its geometry");
+    if (!in.storage || in.final_source != MutatedInput::Source::kGraphOutput) continue;
+    TensorId t = -1;
+    if (!in.is_state) {
+      t = tensor_of_distinct_[in.arg.value()];
+    } else {
+      for (auto [w, state] : states_) {
+        if (w == in.state) t = state;
       }
     }
+    const MemoryId own = tensors_[t].memory;
+    // Whoever refers to a storage does so by its contents.
+    for (const auto& [m, count] : shown) {
+      if (m != own && memories_[m].version == memories_[own].version)
+        return absl::UnimplementedError("a result with the contents of a storage that set_ gave an argument");
+    }
+    shown[own] += 2;
   }
   absl::flat_hash_map<TensorId, int> caller_tensor;
   for (size_t d = 0; d < tensor_of_distinct_.size(); ++d) {

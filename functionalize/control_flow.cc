@@ -154,7 +154,7 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
     g_.SetType(outputs[k], TypeOf(geometry));
     for (size_t i = 0; i < 2; ++i) {
       source_ = g_.node(n).source;
-      results[i][k] = Materialize(g_.block(blocks[i]).return_node, results[i][k], geometry.strides);
+      results[i][k] = Own(g_.block(blocks[i]).return_node, results[i][k], geometry.strides);
     }
     BindFresh(outputs[k]);
     copied.push_back(tensors_[tensor_of_[outputs[k]]].memory);
@@ -281,7 +281,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
     // The first round sees the layout that there is, and without a round the caller does.
     if (!init_may_be[i].empty() && !SameLayout(tensors_[init].geometry, geometry))
       return absl::UnimplementedError("a loop-carried tensor with gaps");
-    g_.SetInput(n, first_input + i, Materialize(n, Read(init, n), geometry.strides));
+    g_.SetInput(n, first_input + i, Own(n, Read(init, n), geometry.strides));
     g_.SetType(out, TypeOf(geometry));
     for (BlockId b : blocks) g_.SetType(g_.params(b)[first_param + i], TypeOf(geometry));
   }
@@ -354,7 +354,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
           return absl::UnimplementedError("a loop-carried tensor that changes its size");
         if (b == body && !init_may_be[carried].empty() && !SameLayout(tensors_[it->second].geometry, layouts[carried]))
           return absl::UnimplementedError("a loop-carried tensor that changes its layout");
-        now = Materialize(ret, now, layouts[carried].strides);
+        now = Own(ret, now, layouts[carried].strides);
       }
       g_.SetInput(ret, static_cast<uint32_t>(k), now);
     }

@@ -32,6 +32,27 @@ bool IsTransparent(const Node& n) {
 }
 bool IsAction(const Node& n) { return absl::StartsWith(n.op.name(), "smelt::inplace_"); }
 bool IsRegionOp(const Node& n) { return n.op == "smelt::write_region" || IsAction(n); }
+// What is seen of a value's memory. Where arguments share memory it counts from the argument `home`, whose distance to
+// another only the call knows; -1: from the memory's first byte.
+struct Extent {
+  Region region;
+  int64_t home = -1;
+};
+Extent ExtentOf(const Node& n) {
+  const SymbolicGeometry s = RegionGeometry(n);
+  const Attribute* home = n.FindAttribute("argument");
+  return {Region::Strided(s.offset, s.sizes, s.strides, ItemSize(s.dtype)),
+          home != nullptr ? std::get<int64_t>(*home) : -1};
+}
+Extent ExtentOf(const Graph& g, ValueId v) {
+  const NodeId def = g.value(v).def;
+  if (!g.IsParam(def) && g.node(def).op == "smelt::view") return ExtentOf(g.node(def));
+  const SymbolicGeometry s = DefaultLayout(g, v);
+  return {Region::Strided(s.offset, s.sizes, s.strides, ItemSize(s.dtype)), -1};
+}
+Overlap CompareExtents(const Extent& a, const Extent& b, const SymbolRanges& symbols) {
+  return a.home == b.home ? Compare(a.region, b.region, symbols) : Overlap::kUnknown;
+}
 // Makes its result from numbers alone: any kernel that reads it can make it instead.
 bool IsLeaf(const Node& n) {
   static const auto* const names = new absl::flat_hash_set<std::string>{
@@ -590,13 +611,6 @@ class BlockFuser {
     return false;
   }
 
-  Region RegionFor(ValueId v) const {
-    const NodeId def = g_.value(v).def;
-    SymbolicGeometry s = DefaultLayout(g_, v);
-    if (!g_.IsParam(def) && g_.node(def).op == "smelt::view") s = RegionGeometry(g_.node(def));
-    return Region::Strided(s.offset, s.sizes, s.strides, ItemSize(s.dtype));
-  }
-
   // A kernel may write a region and read the same memory only at the same index or elsewhere; it may not read what it
   // wrote.
   bool MemoryAllows(int a, int b, bool reduces, std::string* reason) const {
@@ -627,11 +641,11 @@ class BlockFuser {
             if (root == N(w).outputs[0]) {
               // Only the next link of a chain of disjoint regions, nobody else looking.
               const bool link = is_write && k == 0 && v == root && g_.value(root).uses.size() == 1 &&
-                                Compare(RegionFor2(m), RegionFor2(w), g_.symbols) == Overlap::kDisjoint;
+                                CompareExtents(ExtentOf(N(m)), ExtentOf(N(w)), g_.symbols) == Overlap::kDisjoint;
               ok = ok && link;
             }
             if (root == Root(N(w).inputs[0]) && !(is_write && k == 0)) {
-              const Overlap o = Compare(RegionFor(v), RegionFor2(w), g_.symbols);
+              const Overlap o = CompareExtents(ExtentOf(g_, v), ExtentOf(N(w)), g_.symbols);
               ok = ok && (o == Overlap::kDisjoint || (o == Overlap::kSame && !reduces));
             }
           }
@@ -658,10 +672,6 @@ class BlockFuser {
       return false;
     }
     return true;
-  }
-  Region RegionFor2(int write) const {
-    const SymbolicGeometry s = RegionGeometry(N(write));
-    return Region::Strided(s.offset, s.sizes, s.strides, ItemSize(s.dtype));
   }
 
   // --- pulling producers in ---
@@ -1183,14 +1193,9 @@ absl::Status VerifyFusionPlan(const Graph& g) {
       // Either the base itself, or a read of other elements, or of the very ones that are written.
       for (const Use& u : s.value(s.inputs()[i]).uses) {
         if (!s.IsReturn(u.user) && IsRegionOp(s.node(u.user)) && u.index == 0) continue;
-        const NodeId def = g.value(v).def;
-        const SymbolicGeometry read =
-            !g.IsParam(def) && g.node(def).op == "smelt::view" ? RegionGeometry(g.node(def)) : DefaultLayout(g, v);
         for (NodeId m : s.Nodes(s.top())) {
           if (s.node(m).op != "smelt::write_region") continue;
-          const SymbolicGeometry w = RegionGeometry(s.node(m));
-          const Overlap o = Compare(Region::Strided(read.offset, read.sizes, read.strides, ItemSize(read.dtype)),
-                                    Region::Strided(w.offset, w.sizes, w.strides, ItemSize(w.dtype)), g.symbols);
+          const Overlap o = CompareExtents(ExtentOf(g, v), ExtentOf(s.node(m)), g.symbols);
           if (o != Overlap::kDisjoint && o != Overlap::kSame)
             return error(absl::StrCat("writes memory that operand ", i, " shows at other indices"));
         }

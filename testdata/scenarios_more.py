@@ -643,3 +643,34 @@ def list_extended_before_a_branch(x, y):
         z = torch.cat(parts[:2])[:4]
     parts.append(z)
     return z, torch.stack(parts)
+
+
+def whole_and_two_windows():
+    base = randn(10)
+    return randn(1, 2), base[1:7], base[4:10]
+
+
+@scenario(lambda: (randn(1, 2), randn(6), randn(6)), whole_and_two_windows)
+def window_read_where_another_is_written_at_fixed_strides(a, x, y):
+    y.masked_fill_(x > 0, -1)
+    return torch.slice_scatter(a, a, 0, 0, 1)
+
+
+@scenario(lambda: (randn(1, 2), randn(3)))
+class BufferScatteredIntoWhileAnArgumentIsWritten(torch.nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.arange(4.0).view(2, 2))
+
+    def forward(self, row, x):
+        out = torch.slice_scatter(self.table, row, 0, 0, 1)
+        x.add_(1)
+        return out
+
+
+@scenario(two(6), slices(9, (0, 6), (3, 6)), example=two(6))
+def loop_hands_on_an_argument(x, y):
+    steps, z = torch.ops.higher_order.while_loop(lambda i, t: i < 2, lambda i, t: (i + 1, t.clone()), (torch.tensor(0), y), ())
+    x.add_(z)
+    return z.view(2, 3).t() * 1, steps

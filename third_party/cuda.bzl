@@ -24,11 +24,14 @@ filegroup(name = "ptxas", srcs = ["bin/ptxas"])
 filegroup(name = "libdevice", srcs = ["libdevice/libdevice.10.bc"])
 """
 
+# Bazel 4's filegroup cannot be incompatible; its cc_library can.
 _STUB_BUILD = """\
+load("@rules_cc//cc:defs.bzl", "cc_library")
+
 package(default_visibility = ["//visibility:public"])
 
 [
-    filegroup(name = name, target_compatible_with = ["@platforms//:incompatible"])
+    cc_library(name = name, target_compatible_with = ["@platforms//:incompatible"])
     for name in ["headers", "ptxas", "libdevice"]
 ]
 """
