@@ -28,10 +28,6 @@ absl::Status Functionalizer::NoteOutputs() {
     if (auto it = tensor_of_.find(v); it != tensor_of_.end()) ++shown[tensors_[it->second].memory];
   }
   for (const MutatedInput& in : c.mutations.inputs) {
-    const std::vector<DistinctIndex>& passed = c.duplicates.inner_of_outer;
-    // What follows was opened for two tensors that have the exported geometry each.
-    if (!in.is_state && in.geometry && std::count(passed.begin(), passed.end(), in.arg) > 1)
-      return absl::UnimplementedError("an argument that is passed twice changes its geometry");
     if (!in.storage || in.final_source != MutatedInput::Source::kGraphOutput) continue;
     TensorId t = -1;
     if (!in.is_state) {
