@@ -1,0 +1,57 @@
+// Which operators kernels compute by index, beside pointwise operators and reductions, and which write where data say.
+#ifndef SMELT_FUSER_KERNEL_OPERATORS_H_
+#define SMELT_FUSER_KERNEL_OPERATORS_H_
+
+#include <optional>
+
+#include "smelt/core/ir/graph.h"
+
+namespace smelt::kernel {
+
+// What an operator that is neither pointwise nor a plain reduction does to indices.
+enum class Special {
+  kView,
+  kMaterialize,
+  kFill,
+  kArange,
+  kLinspace,
+  kEye,
+  kTriangle,
+  kConstantPad,
+  kReflectionPad,
+  kReplicationPad,
+  kFlip,
+  kRoll,
+  kRepeat,
+  kRepeatInterleave,
+  kGather,
+  kIndexSelect,
+  kEmbedding,
+  kIndex,
+  kTake,
+  kOneHot,
+  kCat,
+  kStack,
+  kMaxPool,
+  kAvgPool,
+  kAdaptiveMaxPool,
+  kAdaptiveAvgPool,
+  kUpsampleNearest,
+  kUpsampleLinear,
+  kIm2Col,
+  kCol2Im,
+  kMaskedScatter,
+};
+
+std::optional<Special> SpecialOf(const Node& n);
+
+// Whether it writes elements chosen by data into memory that holds its first argument's contents already. In the graph
+// such an operator is pure: `smelt::inplace_X` is aten::X.
+bool IsInplaceOp(const Node& n);
+
+// Whether it reads or writes complex numbers.
+bool HasComplex(const Graph& g, NodeId n);
+
+}  // namespace smelt::kernel
+
+#endif  // SMELT_FUSER_KERNEL_OPERATORS_H_

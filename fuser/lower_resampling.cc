@@ -1,0 +1,125 @@
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/dtype.h"
+#include "smelt/fuser/lowering.h"
+
+namespace smelt::kernel {
+namespace {
+
+ValueId ImageOf(const OpCall& call) {
+  const OpArg* a = call.Find("self");
+  if (a == nullptr) a = call.Find("input");
+  return a == nullptr ? ValueId() : a->value;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<double>> Lowering::ScaleArg(NodeId n, size_t k, size_t spatial) {
+  SMELT_ASSIGN_OR_RETURN(const OpCall* call, g_.CallOf(n));
+  if (const OpArg* f = call->Find("scale_factors"); f != nullptr) {
+    if (f->IsNone()) return std::nullopt;
+    if (f->kind == OpArg::Kind::kFloatList && f->known && k < f->floats.size()) return f->floats[k];
+    return g_.Unsupported(n, "scale factors that are not constants");
+  }
+  static const char* const kNames[] = {"scales_d", "scales_h", "scales_w"};
+  const char* name = spatial == 1 ? "scales" : kNames[3 - spatial + k];
+  if (call->IsNone(name)) return std::nullopt;
+  SMELT_ASSIGN_OR_RETURN(double v, call->GetDouble(name));
+  return v;
+}
+
+absl::StatusOr<int> Lowering::Ratio(NodeId n, DType c, const Expr& in, const Expr& out, size_t k, size_t spatial) {
+  SMELT_ASSIGN_OR_RETURN(std::optional<double> scale, ScaleArg(n, k, spatial));
+  if (scale && *scale > 0) {
+    LoweredKernel::Scalar s;
+    s.is_constant = true;
+    s.constant = 1.0 / *scale;
+    return b_->ScalarParam(c, std::move(s));
+  }
+  return b_->Op(ScalarOp::kDiv, c, b_->Cast(Size(in), c), b_->Cast(Size(out), c));
+}
+
+absl::StatusOr<int> Lowering::EvalUpsampleNearest(NodeId n, const Index& index, int guard) {
+  SMELT_ASSIGN_OR_RETURN(const OpCall* call, g_.CallOf(n));
+  const ValueId self = ImageOf(*call);
+  const std::vector<Expr>& sizes = g_.Sizes(self);
+  const size_t spatial = g_.SpatialRank(n);
+  const size_t lead = sizes.size() - spatial;
+  const bool exact = absl::StrContains(g_.node(n).op.name(), "exact");
+  Index at = index;
+  for (size_t k = 0; k < spatial; ++k) {
+    const size_t d = lead + k;
+    const Expr in = sizes[d], out = g_.Sizes(g_.Out(n))[d];
+    if (in == out && !exact) continue;
+    SMELT_ASSIGN_OR_RETURN(std::optional<double> scale, ScaleArg(n, k, spatial));
+    const Expr times = FloorDiv(out, in);
+    const bool whole = times * in == out && times.IsConstant();
+    if (whole && (!scale || *scale == static_cast<double>(*times.Constant()))) {
+      at[d] = b_->Dynamic(I64(ScalarOp::kDivFloor, b_->IndexValue(index[d]), Size(times)));
+      continue;
+    }
+    const DType c = DType::kFloat32;
+    SMELT_ASSIGN_OR_RETURN(int ratio, Ratio(n, c, in, out, k, spatial));
+    int x = b_->Cast(b_->IndexValue(index[d]), c);
+    if (exact) x = b_->Op(ScalarOp::kAdd, c, x, b_->Const(c, 0.5));
+    x = b_->Op(ScalarOp::kFloor, c, b_->Op(ScalarOp::kMul, c, x, ratio));
+    at[d] = b_->Dynamic(I64(ScalarOp::kMin, b_->Cast(x, DType::kInt64), Size(in - 1)));
+  }
+  return Eval(self, at, guard);
+}
+
+absl::StatusOr<int> Lowering::EvalUpsampleLinear(NodeId n, const Index& index, int guard) {
+  SMELT_ASSIGN_OR_RETURN(const OpCall* call, g_.CallOf(n));
+  const ValueId self = ImageOf(*call);
+  const std::vector<Expr>& sizes = g_.Sizes(self);
+  const size_t spatial = g_.SpatialRank(n);
+  const size_t lead = sizes.size() - spatial;
+  const DType t = g_.Dt(g_.Out(n));
+  const DType c = t == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  SMELT_ASSIGN_OR_RETURN(bool corners, call->GetBool("align_corners"));
+  std::vector<std::array<int, 2>> place(spatial), weight(spatial);
+  for (size_t k = 0; k < spatial; ++k) {
+    const size_t d = lead + k;
+    const Expr in = sizes[d], out = g_.Sizes(g_.Out(n))[d];
+    const int i = b_->Cast(b_->IndexValue(index[d]), c);
+    int x;
+    if (corners) {
+      x = out == Expr(1) ? b_->Const(c, 0)
+                         : b_->Op(ScalarOp::kMul, c,
+                                  b_->Op(ScalarOp::kDiv, c, b_->Cast(Size(in - 1), c), b_->Cast(Size(out - 1), c)), i);
+    } else {
+      SMELT_ASSIGN_OR_RETURN(int ratio, Ratio(n, c, in, out, k, spatial));
+      x = b_->Op(ScalarOp::kMul, c, ratio, b_->Op(ScalarOp::kAdd, c, i, b_->Const(c, 0.5)));
+      x = b_->Op(ScalarOp::kMax, c, b_->Op(ScalarOp::kSub, c, x, b_->Const(c, 0.5)), b_->Const(c, 0));
+    }
+    const int low = I64(ScalarOp::kMin, b_->Cast(x, DType::kInt64), Size(in - 1));
+    const int high = I64(ScalarOp::kMin, I64(ScalarOp::kAdd, low, b_->ConstInt(DType::kInt64, 1)), Size(in - 1));
+    int w = b_->Op(ScalarOp::kSub, c, x, b_->Cast(low, c));
+    w = b_->Op(ScalarOp::kMin, c, b_->Op(ScalarOp::kMax, c, w, b_->Const(c, 0)), b_->Const(c, 1));
+    place[k] = {low, high};
+    weight[k] = {b_->Op(ScalarOp::kSub, c, b_->Const(c, 1), w), w};
+  }
+  std::vector<int> values;
+  for (size_t corner = 0; corner < (size_t{1} << spatial); ++corner) {
+    Index at = index;
+    for (size_t k = 0; k < spatial; ++k) at[lead + k] = b_->Dynamic(place[k][corner >> (spatial - 1 - k) & 1]);
+    SMELT_ASSIGN_OR_RETURN(int v, Eval(self, at, guard));
+    values.push_back(Convert(v, c));
+  }
+  for (size_t k = spatial; k-- > 0;) {
+    std::vector<int> next;
+    for (size_t j = 0; j < values.size(); j += 2) {
+      next.push_back(b_->Op(ScalarOp::kAdd, c, b_->Op(ScalarOp::kMul, c, weight[k][0], values[j]),
+                            b_->Op(ScalarOp::kMul, c, weight[k][1], values[j + 1])));
+    }
+    values = std::move(next);
+  }
+  return Convert(values[0], t);
+}
+
+}  // namespace smelt::kernel
