@@ -1,81 +1,220 @@
-// Turns pure, grouped graphs and their conventions into the plans of one bundle.
+// The plan of one pure, grouped graph: slots, views, steps, convention.
 //
-//   BundleBuilder builder(signature_graph);           // the graph as imported: arguments, outputs, states
-//   SMELT_RETURN_IF_ERROR(builder.AddPlan(pure_graph, convention, fb::VariantKind::Distinct));
-//   for (const KernelSpec& spec : builder.kernels()) ...   // to be compiled, each once
-//   fb::BundleT bundle = builder.Finish();                 // but for targets and segments
+//   SMELT_ASSIGN_OR_RETURN(PlanStats stats, PlanBuilder(tables, graph, convention, options).Build());
 //
-// Writing in place is decided here: a smelt::write_region whose base dies there writes into the base's memory; a result
-// that is to be an argument's final contents is computed right into the argument where no one still needs the old
-// contents, else copied back at the end, region by region. VerifyPlan (schema/) checks the outcome.
+// plan_builder.cc       slots, locations, views; the order of work
+// plan_destinations.cc  which values are made right where the caller will look for them
+// plan_nodes.cc         a node's step: library calls, random draws, checks, numbers read from tensors
+// plan_kernels.cc       launches, and what they may write over
+// plan_control_flow.cc  branches, loops, conditions
+// plan_epilogue.cc      the end of a call: copies back, results, the convention
 #ifndef SMELT_CODEGEN_PLAN_BUILDER_H_
 #define SMELT_CODEGEN_PLAN_BUILDER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "smelt/codegen/arena.h"
+#include "smelt/codegen/bundle_builder.h"
+#include "smelt/codegen/bundle_tables.h"
+#include "smelt/codegen/library_lowering.h"
+#include "smelt/codegen/plan_lives.h"
 #include "smelt/core/convention/convention.h"
 #include "smelt/core/ir/graph.h"
-#include "smelt/fuser/kernel_spec.h"
+#include "smelt/fuser/lower_group.h"
 #include "smelt/schema/bundle_generated.h"
 
 namespace smelt {
 
-struct PlanStats {
-  int launches = 0;          // places where a generated kernel is launched
-  int distinct_kernels = 0;  // in this plan
-  int library_calls = 0;
-  int copies = 0;
-};
-
-class BundleBuilder {
+class PlanBuilder {
  public:
-  // `signature` is the graph as imported, before any pass; it must outlive the builder.
-  explicit BundleBuilder(const Graph& signature);
-  // The call of an eager-order program: its kernels are numbered with those of `outer`, which must outlive it.
-  BundleBuilder(const Graph& signature, BundleBuilder& outer);
-  ~BundleBuilder();
+  PlanBuilder(BundleTables& b, const Graph& g, const Convention& c, const BundleBuilder::PlanOptions& options)
+      : b_(b), g_(g), c_(c), options_(options), plan_(std::make_unique<fb::PlanT>()), lives_(g) {}
 
-  struct PlanOptions {
-    fb::VariantKind variant = fb::VariantKind::Distinct;
-    bool exported_strides = true;                                // the plan holds for the strides of the signature only
-    fb::OtherStrides other_strides = fb::OtherStrides::Refused;  // with exported_strides
-    // Assumptions about the call, as expressions that must not be 0.
-    struct Guard {
-      Expr a, b;
-      fb::ExprOp op;  // Le, Eq
-      std::string message;
-    };
-    std::vector<Guard> guards;
-  };
-  absl::StatusOr<PlanStats> AddPlan(const Graph& pure, const Convention& convention, const PlanOptions& options);
-
-  // A plan that is an eager-order program: what it writes, by user argument and weight storage.
-  void AddEagerPlan(std::unique_ptr<fb::EagerProgramT> program, std::vector<int> written_args,
-                    const std::vector<int>& written_states);
-  // For the program's instructions: an expression's number, a tensor constant's storage, a data symbol's number.
-  int AddExpr(const Expr& e);
-  int AddConstantStorage(const Tensor& t);
-  int AddDataSymbol(const std::string& name);
-
-  // A plan that refuses every call: PyTorch refuses the program itself.
-  void AddRefusal(const std::string& message, const std::string& source);
-
-  const std::vector<KernelSpec>& kernels() const;
-  const std::vector<int>& kernel_uses() const;
-  // Tensors written in the graph itself; their storages follow those of the signature's weights.
-  const std::vector<Tensor>& constants() const;
-  // The bundle without targets, storages' segments and kernels' keys. Errors: a size symbol that no argument
-  // determines.
-  absl::StatusOr<fb::BundleT> Finish();
-
-  struct Impl;  // private to plan_builder.cc
+  // Appends the plan to the tables'.
+  absl::StatusOr<PlanStats> Build();
 
  private:
-  std::unique_ptr<Impl> impl_;
+  // Where a value's contents lie.
+  struct Location {
+    int slot = -1;
+    SymbolicGeometry geometry;  // over the slot; of an argument it counts from the argument's own first element
+  };
+  struct LocatedCopy {
+    Location from, to;
+  };
+
+  // --- sizes that the data decides ---
+  // Symbols that a step reads from a tensor: what depends on them is allocated when they are known.
+  void FindDataSymbols();
+  bool ReadsScalar(NodeId n) const;
+  bool IsLate(const Expr& e) const;
+  // Whether what `e` depends on has been read by now.
+  bool IsRead(const Expr& e) const;
+  void AllocateLate(int slot);
+  void EmitAlloc(int slot);
+
+  // --- slots ---
+  void BindInputs();
+  int AddSlot(fb::SlotKind kind, int index);
+  int ArgSlot(int distinct);
+  int StateSlot(int storage);
+  int NewArena(const SymbolicGeometry& geometry, int begin, int end);
+  void Extend(int slot, int end);
+  void PackSlots();
+
+  // --- locations ---
+  ValueId Root(ValueId v) const { return lives_.Root(v); }
+  int LastUse(ValueId root) const { return lives_.LastUse(root); }
+  SymbolicGeometry LayoutOf(ValueId v);
+  absl::StatusOr<Location> Locate(ValueId v);
+  // Chooses where a node's output goes, other than for partial rewrites.
+  Location Place(ValueId o);
+  int AddView(const Location& l);
+  absl::StatusOr<int> ViewOf(ValueId v);
+  static Expr BytesOf(const SymbolicGeometry& g);
+  static bool SameLayout(const SymbolicGeometry& a, const SymbolicGeometry& b);
+
+  // --- destinations ---
+  absl::Status ChooseDestinations();
+  void PlaceMutation(const MutatedMemory& m);
+  void PlaceFresh(int key, GraphOutputIndex contents);
+  // The contents that `v` is a partial rewrite of, or an invalid id: v is the result of a smelt::write_region, alone or
+  // in a group.
+  ValueId RegionBase(ValueId v) const;
+  // v, its base, the base's base, ...
+  std::vector<ValueId> RegionChain(ValueId v) const;
+  // Of a region write into memory that several arguments share: the argument it counts from.
+  std::optional<int> HomeOf(ValueId v) const;
+  // Whether v is a view that leaves out some of its owner's bytes.
+  bool ShowsAPart(ValueId v, ValueId owner) const;
+  // The key of the fresh storage that holds a graph output: that of an output which shows the same memory, if there is
+  // one.
+  int SharedKey(GraphOutputIndex contents) const;
+  void SetFreshBytes(int slot, ValueId v);
+  bool SharedStorage(int storage) const;
+  bool IsState(MemoryIndex m) const { return m.value() >= c_.overlaps.num_argument_memories; }
+  int StorageOf(MemoryIndex m) const { return m.value() - c_.overlaps.num_argument_memories; }
+  // The weight that stands for the storage's contents.
+  ValueId StateInitial(int storage) const;
+  // Where an argument memory's contents lie: its first argument.
+  ValueId ArgumentOf(MemoryIndex m) const;
+  // Whether the node that makes `v` can write it anywhere.
+  bool CanPlace(ValueId v) const;
+  // Whether node `n` reads `source` only at the index at which it writes `target`.
+  bool ReadsSameIndexOnly(NodeId n, ValueId source, ValueId target);
+
+  // --- steps ---
+  template <typename T>
+  void Emit(std::unique_ptr<T> step, NodeId source = NodeId()) {
+    auto out = std::make_unique<fb::StepT>();
+    out->step.Set(std::move(*step));
+    if (g_.IsLive(source) && g_.node(source).source) out->source = g_.node(source).source->ToString();
+    plan_->blocks[block_]->steps.push_back(std::move(out));
+  }
+  void EmitCopy(const Location& from, const Location& to, bool copy_back = false, NodeId source = NodeId());
+  // Copies that happen at once: a source that another copy overwrites is saved first.
+  void ParallelCopies(const std::vector<LocatedCopy>& copies, bool copy_back);
+
+  // --- nodes ---
+  absl::Status EmitBlock(BlockId b);
+  absl::Status EmitNode(NodeId n);
+  absl::Status EmitLibrary(NodeId n, const LibraryNode& call);
+  absl::Status EmitRandom(NodeId n, const RandomCall& call);
+  absl::Status EmitReadScalar(NodeId n);
+  absl::Status EmitAssert(NodeId n);
+  absl::Status AddPrologueCheck(NodeId n);  // of a smelt::assert_ node
+
+  // --- kernels ---
+  absl::Status EmitKernel(NodeId n);
+  absl::Status PlaceRegion(NodeId n, ValueId o, ValueId base);
+  bool Writable(int slot, ValueId result) const;
+  // An elementwise kernel may write over an operand that dies there and is read at the same index.
+  bool TakeOver(ValueId o, const LoweredKernel& k, const std::vector<bool>& irregular);
+  // What a launch reads where it writes, other than at the same index, is read from a snapshot: changes `where` and the
+  // params' offsets.
+  void TakeSnapshots(NodeId n, LoweredKernel& k, const std::vector<bool>& irregular, std::vector<Location>& where);
+  // Whether the read of param i and the write of param j may share their slot.
+  bool Harmless(const LoweredKernel& k, const std::vector<bool>& irregular, const std::vector<Location>& where,
+                size_t i, size_t j);
+  absl::StatusOr<fb::Word> ScalarWord(const LoweredKernel::Scalar& s, bool floating);
+  static bool SameElements(const SymbolicGeometry& a, const SymbolicGeometry& b);
+  static Expr TilesOf(const LoweredKernel& k);
+  // Params with guarded or indirect accesses: their affine view is not what is touched.
+  static std::vector<bool> IrregularParams(const KernelSpec& spec);
+
+  // --- control flow ---
+  int NewBlock();
+  absl::Status EmitIf(NodeId n);
+  absl::Status EmitLoop(NodeId n);
+  // Whether a loop may carry a value where its initial contents lie: nobody needs them afterwards.
+  bool EndsInLoop(NodeId n, ValueId initial, const Location& at, ValueId carried, const std::vector<Location>& places);
+  // The register that holds a boolean: a tensor's one element is read first.
+  absl::StatusOr<int> Predicate(ValueId v, NodeId source);
+  // A comparison of integers, or a combination of such.
+  bool IsCondition(NodeId n) const;
+  // Its expression, which is 0 or 1.
+  absl::StatusOr<int> ConditionExpr(ValueId v);
+  // Of a condition on integers: whether one that a step has read is among them.
+  bool DependsOnData(ValueId v) const;
+
+  // --- the end of a call ---
+  absl::Status EmitEpilogue();
+  absl::StatusOr<std::vector<LocatedCopy>> CopiesBack();
+  absl::Status FillFresh();
+  absl::Status EncodeConvention();
+  absl::Status EncodeMutations(fb::MutatedInputsLayerT& layer);
+  absl::StatusOr<std::unique_ptr<fb::OutputRefT>> EncodeOutput(int k);
+  absl::Status EncodeScalarOutput(int k, fb::OutputRefT& out);
+  void ListWritten();
+  // Where a state's contents begin: they may lie in a buffer of their own, whose element 0 is the first that the
+  // standing weight reaches.
+  Expr StateOffset(const Location& from, MemoryIndex m) const;
+  Location MemoryHome(MemoryIndex m);
+  // A kernel finds an index out of range when something may have been written. Where the indices are arguments, they
+  // are looked at before.
+  absl::Status CheckIndicesFirst();
+
+  BundleTables& b_;
+  const Graph& g_;
+  const Convention& c_;
+  const BundleBuilder::PlanOptions& options_;
+  std::unique_ptr<fb::PlanT> plan_;
+  PlanStats stats_;
+  Lives lives_;
+
+  // Inputs and slots.
+  bool grouped_ = false;                              // several arguments share a memory
+  std::vector<int> caller_of_distinct_;               // the first of the caller's arguments that is the distinct one
+  absl::flat_hash_map<int, ValueId> argument_value_;  // by distinct argument
+  absl::flat_hash_map<int, int> arg_slots_, state_slots_;
+  std::vector<int> arena_buffer_;  // by slot
+  std::vector<ArenaBuffer> buffers_;
+  absl::flat_hash_set<std::string> data_symbols_, read_symbols_;
+  absl::flat_hash_set<int> late_slots_, allocated_;  // fresh ones
+
+  // Where values lie.
+  absl::flat_hash_map<ValueId, Location> locations_;
+  absl::flat_hash_map<ValueId, Location> destination_;
+  absl::flat_hash_set<ValueId> in_place_chain_;
+  absl::flat_hash_map<int, int> fresh_slot_;          // by key
+  absl::flat_hash_map<int, ValueId> fresh_contents_;  // by key
+  absl::flat_hash_set<int> written_args_, written_states_;
+
+  // Where emission is.
+  int block_ = 0;
+  int position_ = 0;
+  int num_registers_ = 0;
+  absl::flat_hash_map<ValueId, int> scalar_args_, registers_;
+  absl::flat_hash_map<int, int> taken_at_;  // the position at which a slot was taken over
+  std::vector<int> used_kernels_;
 };
 
 }  // namespace smelt

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "smelt/codegen/plan_builder.h"
+#include "smelt/codegen/bundle_builder.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt {

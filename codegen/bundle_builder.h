@@ -1,0 +1,83 @@
+// Turns pure, grouped graphs and their conventions into the plans of one bundle.
+//
+//   BundleBuilder builder(signature_graph);           // the graph as imported: arguments, outputs, states
+//   SMELT_RETURN_IF_ERROR(builder.AddPlan(pure_graph, convention, fb::VariantKind::Distinct));
+//   for (const KernelSpec& spec : builder.kernels()) ...   // to be compiled, each once
+//   fb::BundleT bundle = builder.Finish();                 // but for targets and segments
+//
+// Writing in place is decided here: a smelt::write_region whose base dies there writes into the base's memory; a result
+// that is to be an argument's final contents is computed right into the argument where no one still needs the old
+// contents, else copied back at the end, region by region. VerifyPlan (schema/) checks the outcome.
+#ifndef SMELT_CODEGEN_BUNDLE_BUILDER_H_
+#define SMELT_CODEGEN_BUNDLE_BUILDER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "smelt/core/convention/convention.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/fuser/kernel_spec.h"
+#include "smelt/schema/bundle_generated.h"
+
+namespace smelt {
+
+struct BundleTables;
+
+struct PlanStats {
+  int launches = 0;          // places where a generated kernel is launched
+  int distinct_kernels = 0;  // in this plan
+  int library_calls = 0;
+  int copies = 0;
+};
+
+class BundleBuilder {
+ public:
+  // `signature` is the graph as imported, before any pass; it must outlive the builder.
+  explicit BundleBuilder(const Graph& signature);
+  // The call of an eager-order program: its kernels are numbered with those of `outer`, which must outlive it.
+  BundleBuilder(const Graph& signature, BundleBuilder& outer);
+  ~BundleBuilder();
+
+  struct PlanOptions {
+    fb::VariantKind variant = fb::VariantKind::Distinct;
+    bool exported_strides = true;                                // the plan holds for the strides of the signature only
+    fb::OtherStrides other_strides = fb::OtherStrides::Refused;  // with exported_strides
+    // Assumptions about the call, as expressions that must not be 0.
+    struct Guard {
+      Expr a, b;
+      fb::ExprOp op;  // Le, Eq
+      std::string message;
+    };
+    std::vector<Guard> guards;
+  };
+  absl::StatusOr<PlanStats> AddPlan(const Graph& pure, const Convention& convention, const PlanOptions& options);
+
+  // A plan that is an eager-order program: what it writes, by user argument and weight storage.
+  void AddEagerPlan(std::unique_ptr<fb::EagerProgramT> program, std::vector<int> written_args,
+                    const std::vector<int>& written_states);
+  // For the program's instructions: an expression's number, a tensor constant's storage, a data symbol's number.
+  int AddExpr(const Expr& e);
+  int AddConstantStorage(const Tensor& t);
+  int AddDataSymbol(const std::string& name);
+
+  // A plan that refuses every call: PyTorch refuses the program itself.
+  void AddRefusal(const std::string& message, const std::string& source);
+
+  const std::vector<KernelSpec>& kernels() const;
+  const std::vector<int>& kernel_uses() const;
+  // Tensors written in the graph itself; their storages follow those of the signature's weights.
+  const std::vector<Tensor>& constants() const;
+  // The bundle without targets, storages' segments and kernels' keys. Errors: a size symbol that no argument
+  // determines.
+  absl::StatusOr<fb::BundleT> Finish();
+
+ private:
+  std::unique_ptr<BundleTables> tables_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_CODEGEN_BUNDLE_BUILDER_H_

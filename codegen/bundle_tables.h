@@ -1,0 +1,49 @@
+// What the plans of one bundle share: expressions, kernels, constants, states.
+#ifndef SMELT_CODEGEN_BUNDLE_TABLES_H_
+#define SMELT_CODEGEN_BUNDLE_TABLES_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "smelt/codegen/expr_table.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/core/tensor/tensor.h"
+#include "smelt/fuser/kernel_spec.h"
+#include "smelt/schema/bundle_generated.h"
+
+namespace smelt {
+
+struct KernelTable {
+  std::vector<KernelSpec> kernels;
+  std::vector<int> uses;
+  absl::flat_hash_map<std::string, int> index;  // by spec text
+
+  int Add(const KernelSpec& spec);
+};
+
+struct BundleTables {
+  BundleTables(const Graph& g, std::shared_ptr<KernelTable> k) : signature(g), kernels(std::move(k)) {}
+  const Graph& signature;
+  ExprTable exprs;
+  std::shared_ptr<KernelTable> kernels;
+  std::vector<std::unique_ptr<fb::PlanT>> plans;
+  std::vector<Tensor> constants;  // tensors written in the graph itself: storages after the weights'
+  absl::flat_hash_map<std::string, int> constant_index;
+  std::vector<bool> state_mutated;
+  absl::flat_hash_set<std::string> data_symbols;
+
+  void MarkMutated(int storage);
+  // The storage number of a constant tensor; equal ones share.
+  int AddConstant(const Tensor& t);
+  // The number of a symbol whose value a step reads.
+  int AddDataSymbol(const std::string& name);
+  bool DependsOnData(const Expr& e) const;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_CODEGEN_BUNDLE_TABLES_H_

@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "smelt/codegen/plan_builder.h"
+#include "smelt/core/base/status_macros.h"
+
+namespace smelt {
+
+int PlanBuilder::NewBlock() {
+  plan_->blocks.push_back(std::make_unique<fb::BlockT>());
+  return static_cast<int>(plan_->blocks.size()) - 1;
+}
+
+absl::Status PlanBuilder::EmitIf(NodeId n) {
+  SMELT_ASSIGN_OR_RETURN(int predicate, Predicate(g_.node(n).inputs[0], n));
+  std::vector<Location> outs;
+  for (ValueId o : g_.node(n).outputs) {
+    if (!g_.value(o).type.IsTensor()) return absl::UnimplementedError("a branch that returns a number");
+    position_ = lives_.Begin(n);
+    outs.push_back(Place(o));
+    Extend(outs.back().slot, lives_.End(n));
+  }
+  const int outer = block_;
+  std::vector<int> blocks;
+  for (BlockId b : g_.node(n).blocks) {
+    block_ = NewBlock();
+    blocks.push_back(block_);
+    SMELT_RETURN_IF_ERROR(EmitBlock(b));
+    position_ = lives_.BlockEnd(b);
+    for (size_t k = 0; k < outs.size(); ++k) {
+      SMELT_ASSIGN_OR_RETURN(Location from, Locate(g_.results(b)[k]));
+      EmitCopy(from, outs[k], false, n);
+    }
+  }
+  block_ = outer;
+  auto step = std::make_unique<fb::IfT>();
+  step->predicate = predicate;
+  step->then_block = blocks[0];
+  step->else_block = blocks[1];
+  Emit(std::move(step), n);
+  return absl::OkStatus();
+}
+
+absl::Status PlanBuilder::EmitLoop(NodeId n) {
+  const bool is_while = g_.node(n).op == "smelt::while_loop";
+  const int first_input = is_while ? 0 : 2;
+  const int first_param = is_while ? 0 : 1;
+  const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+  // Each carried value has one place for all iterations.
+  std::vector<Location> places;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!g_.value(outputs[i]).type.IsTensor()) return absl::UnimplementedError("a loop that carries a number");
+    position_ = lives_.Begin(n);
+    const ValueId initial = g_.node(n).inputs[first_input + i];
+    SMELT_ASSIGN_OR_RETURN(Location init, Locate(initial));
+    Location l;
+    if (EndsInLoop(n, initial, init, outputs[i], places)) {
+      l = init;
+      locations_[outputs[i]] = l;
+    } else {
+      l = Place(outputs[i]);
+      EmitCopy(init, l, false, n);
+    }
+    Extend(l.slot, std::max(lives_.End(n), LastUse(outputs[i])));
+    places.push_back(l);
+    for (BlockId b : g_.node(n).blocks) locations_[g_.params(b)[first_param + i]] = l;
+    // What the body makes of it by rewriting regions stays in its place.
+    const std::vector<ValueId> chain = RegionChain(g_.results(g_.node(n).blocks.back())[(is_while ? 0 : 1) + i]);
+    if (chain.back() == g_.params(g_.node(n).blocks.back())[first_param + i]) {
+      in_place_chain_.insert(chain.begin(), chain.end());
+    }
+  }
+  if (is_while) {
+    // The condition must not compute over what the body reads after it. The body itself may: what it carries on is
+    // read at its end, which the lives of its values say.
+    for (ValueId p : g_.params(g_.node(n).blocks[0])) lives_.SetLastUse(p, lives_.End(n));
+  }
+  auto step = std::make_unique<fb::WhileT>();
+  const int outer = block_;
+  if (is_while) {
+    const BlockId cond = g_.node(n).blocks[0];
+    block_ = step->cond_block = NewBlock();
+    SMELT_RETURN_IF_ERROR(EmitBlock(cond));
+    SMELT_ASSIGN_OR_RETURN(step->predicate, Predicate(g_.results(cond)[0], n));
+  } else {
+    block_ = outer;
+    SMELT_ASSIGN_OR_RETURN(int initial, Predicate(g_.node(n).inputs[1], n));
+    step->predicate = initial;
+    step->cond_block = NewBlock();
+    std::optional<Expr> trips = GetIntExpr(g_, g_.node(n).inputs[0]);
+    if (!trips) return absl::UnimplementedError("a loop whose trip count is computed at run time");
+    step->max_trips = b_.exprs.Add(*trips);
+    if (!g_.value(g_.params(g_.node(n).blocks[0])[0]).uses.empty())
+      return absl::UnimplementedError("a loop whose index is used as a number");
+  }
+  const BlockId body = g_.node(n).blocks.back();
+  block_ = step->body_block = NewBlock();
+  SMELT_RETURN_IF_ERROR(EmitBlock(body));
+  position_ = lives_.BlockEnd(body);
+  const int first_result = is_while ? 0 : 1;
+  std::vector<LocatedCopy> copies;
+  for (size_t i = 0; i < places.size(); ++i) {
+    SMELT_ASSIGN_OR_RETURN(Location from, Locate(g_.results(body)[first_result + i]));
+    copies.push_back({from, places[i]});
+  }
+  // Before the copies: it may lie where a carried value goes.
+  if (!is_while) {
+    SMELT_ASSIGN_OR_RETURN(int next, Predicate(g_.results(body)[0], n));
+    if (next != step->predicate) {
+      auto c = GetConstant(g_, g_.results(body)[0]);
+      if (!c || !std::holds_alternative<bool>(*c) || !std::get<bool>(*c))
+        return absl::UnimplementedError("a loop with a condition of its own");
+    }
+  }
+  ParallelCopies(copies, false);
+  block_ = outer;
+  Emit(std::move(step), n);
+  return absl::OkStatus();
+}
+
+bool PlanBuilder::EndsInLoop(NodeId n, ValueId initial, const Location& at, ValueId carried,
+                             const std::vector<Location>& places) {
+  if (destination_.contains(carried) || plan_->slots[at.slot]->kind != fb::SlotKind::Arena) return false;
+  if (Root(initial) != initial || LastUse(initial) > lives_.Begin(n)) return false;
+  int uses = 0;
+  for (ValueId v : g_.node(n).inputs) uses += Root(v) == initial;
+  for (const Location& l : places) {
+    if (l.slot == at.slot) return false;
+  }
+  return uses == 1 && at.geometry.offset == Expr(0) && SameLayout(at.geometry, DefaultLayout(g_, carried));
+}
+
+absl::StatusOr<int> PlanBuilder::Predicate(ValueId v, NodeId source) {
+  if (auto it = registers_.find(v); it != registers_.end()) return it->second;
+  const Type& t = g_.value(v).type;
+  if (t.IsTensor()) {
+    auto step = std::make_unique<fb::ReadScalarT>();
+    SMELT_ASSIGN_OR_RETURN(step->view, ViewOf(v));
+    const int r = num_registers_++;
+    step->register_ = r;
+    Emit(std::move(step), source);
+    return r;
+  }
+  auto set = std::make_unique<fb::SetRegisterT>();
+  const int r = num_registers_++;
+  set->register_ = r;
+  if (auto c = GetConstant(g_, v); c && std::holds_alternative<bool>(*c)) {
+    set->constant = std::get<bool>(*c);
+  } else if (g_.value(v).expr) {
+    set->expr = b_.exprs.Add(*g_.value(v).expr);
+  } else {
+    SMELT_ASSIGN_OR_RETURN(set->expr, ConditionExpr(v));
+  }
+  Emit(std::move(set), source);
+  return r;
+}
+
+bool PlanBuilder::IsCondition(NodeId n) const {
+  static const auto* const kOps = new absl::flat_hash_set<std::string>{
+      "aten::eq.int", "aten::ne.int",       "aten::lt.int",      "aten::le.int", "aten::gt.int",
+      "aten::ge.int", "aten::__and__.bool", "aten::__or__.bool", "aten::__not__"};
+  return kOps->contains(g_.node(n).op.full());
+}
+
+absl::StatusOr<int> PlanBuilder::ConditionExpr(ValueId v) {
+  if (auto c = GetConstant(g_, v); c && std::holds_alternative<bool>(*c)) return b_.exprs.Add(std::get<bool>(*c));
+  const NodeId def = g_.value(v).def;
+  if (!g_.IsParam(def) && IsCondition(def)) {
+    const std::string op = g_.node(def).op.name().substr(6);  // without "aten::"
+    const auto& inputs = g_.node(def).inputs;
+    if (op == "__not__" || op == "__and__" || op == "__or__") {
+      SMELT_ASSIGN_OR_RETURN(int a, ConditionExpr(inputs[0]));
+      if (op == "__not__") return b_.exprs.AddLogic(fb::ExprOp::Not, a, -1);
+      SMELT_ASSIGN_OR_RETURN(int b, ConditionExpr(inputs[1]));
+      return b_.exprs.AddLogic(op == "__and__" ? fb::ExprOp::And : fb::ExprOp::Or, a, b);
+    }
+    const std::optional<Expr> a = GetIntExpr(g_, inputs[0]), b = GetIntExpr(g_, inputs[1]);
+    if (a && b && IsRead(*a) && IsRead(*b)) {
+      const bool swap = op == "gt" || op == "ge";
+      const fb::ExprOp compare = op == "lt" || op == "gt"   ? fb::ExprOp::Lt
+                                 : op == "le" || op == "ge" ? fb::ExprOp::Le
+                                                            : fb::ExprOp::Eq;
+      const int e = b_.exprs.AddCompare(compare, swap ? *b : *a, swap ? *a : *b);
+      return op == "ne" ? b_.exprs.AddLogic(fb::ExprOp::Not, e, -1) : e;
+    }
+  }
+  return absl::UnimplementedError("a condition that is computed from sizes or numbers at run time");
+}
+
+bool PlanBuilder::DependsOnData(ValueId v) const {
+  if (auto e = g_.value(v).type.kind() == TypeKind::kInt ? GetIntExpr(g_, v) : std::nullopt)
+    return IsLate(*e) && IsRead(*e);
+  const NodeId def = g_.value(v).def;
+  if (g_.IsParam(def) || !IsCondition(def)) return false;
+  for (ValueId x : g_.node(def).inputs) {
+    if (DependsOnData(x)) return true;
+  }
+  return false;
+}
+
+}  // namespace smelt

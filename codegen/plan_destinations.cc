@@ -1,0 +1,213 @@
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "smelt/codegen/plan_builder.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/tensor/dtype.h"
+
+namespace smelt {
+
+namespace {
+
+bool IsRegionOp(OpName op) { return op == "smelt::write_region" || absl::StartsWith(op.name(), "smelt::inplace_"); }
+
+}  // namespace
+
+absl::Status PlanBuilder::ChooseDestinations() {
+  for (const MutatedMemory& m : c_.mutations.memories) PlaceMutation(m);
+  for (size_t k = 0; k < c_.outputs.outputs.size(); ++k) {
+    const OutputInfo& o = c_.outputs.outputs[k];
+    if (o.kind == OutputInfo::Kind::kFresh) PlaceFresh(-1 - static_cast<int>(k), o.contents);
+    if (o.kind == OutputInfo::Kind::kAliasOfIntermediate) PlaceFresh(o.memory.value(), o.contents);
+  }
+  for (const MutatedInput& in : c_.mutations.inputs) {
+    if (in.storage && in.final_source == MutatedInput::Source::kGraphOutput)
+      PlaceFresh(SharedKey(in.final_output), in.final_output);
+  }
+  return absl::OkStatus();
+}
+
+void PlanBuilder::PlaceMutation(const MutatedMemory& m) {
+  const bool is_state = IsState(m.memory);
+  Location home;
+  ValueId initial;
+  if (is_state) {
+    const int storage = StorageOf(m.memory);
+    written_states_.insert(storage);
+    b_.MarkMutated(storage);
+    home.slot = StateSlot(storage);
+    initial = StateInitial(storage);
+  } else {
+    initial = ArgumentOf(m.memory);
+    home = locations_.at(initial);
+    for (size_t k = 0; k < c_.overlaps.memory_of.size(); ++k) {
+      if (c_.overlaps.memory_of[k] == m.memory) written_args_.insert(static_cast<int>(k));
+    }
+  }
+  if (m.resized) return;  // the epilogue replaces the storage's contents
+  if (g_.IsLive(initial)) home = locations_.at(initial);
+  const std::vector<ValueId> chain = RegionChain(g_.outputs()[m.contents.value()]);
+  const ValueId root = chain.back();
+  if (root == initial) {
+    in_place_chain_.insert(chain.begin(), chain.end());
+    return;
+  }
+  // A whole new value: computed into the argument if nobody needs the old contents by then.
+  const ValueId owner = Root(root);
+  if (owner != root || g_.IsParam(g_.value(owner).def) || g_.node(g_.value(owner).def).parent != g_.top() ||
+      !g_.node(g_.value(owner).def).blocks.empty() || !CanPlace(owner) || destination_.contains(owner)) {
+    return;
+  }
+  if (!SameLayout(DefaultLayout(g_, owner), home.geometry)) return;
+  const int made = lives_.Begin(g_.value(owner).def);
+  if (!g_.IsLive(initial) || LastUse(initial) > made) return;
+  if (LastUse(initial) == made && !ReadsSameIndexOnly(g_.value(owner).def, initial, owner)) return;
+  if (is_state && SharedStorage(StorageOf(m.memory))) return;
+  destination_[owner] = home;
+  in_place_chain_.insert(chain.begin(), chain.end());
+}
+
+void PlanBuilder::PlaceFresh(int key, GraphOutputIndex contents) {
+  if (fresh_slot_.contains(key)) return;
+  const ValueId f = g_.outputs()[contents.value()];
+  const std::vector<ValueId> chain = RegionChain(f);
+  const ValueId owner = Root(chain.back());
+  const int slot = AddSlot(fb::SlotKind::Fresh, 0);
+  fresh_slot_[key] = slot;
+  fresh_contents_[key] = f;
+  const NodeId def = g_.value(owner).def;
+  if (g_.IsParam(def) || g_.node(def).parent != g_.top() || !CanPlace(owner) || destination_.contains(owner) ||
+      ShowsAPart(chain.back(), owner)) {
+    SetFreshBytes(slot, f);
+    return;  // copied at the end
+  }
+  destination_[owner] = {slot, DefaultLayout(g_, owner)};
+  SetFreshBytes(slot, owner);
+  in_place_chain_.insert(chain.begin(), chain.end());
+}
+
+ValueId PlanBuilder::RegionBase(ValueId v) const {
+  const NodeId def = g_.value(v).def;
+  if (g_.IsParam(def)) return ValueId();
+  const Node& node = g_.node(def);
+  if (IsRegionOp(node.op)) return node.inputs[0];
+  if (node.op != "smelt::FusionGroup") return ValueId();
+  const auto* subgraph = std::get_if<std::shared_ptr<Graph>>(node.FindAttribute("Subgraph"));
+  if (subgraph == nullptr) return ValueId();
+  const Graph& sub = **subgraph;
+  // A chain of region writes inside the group starts at the group's input.
+  ValueId inner = sub.outputs()[g_.value(v).def_index];
+  bool region = false;
+  while (true) {
+    const NodeId inner_def = sub.value(inner).def;
+    if (sub.IsParam(inner_def)) break;
+    if (!IsRegionOp(sub.node(inner_def).op)) return ValueId();
+    inner = sub.node(inner_def).inputs[0];
+    region = true;
+  }
+  return region ? node.inputs[sub.value(inner).def_index] : ValueId();
+}
+
+std::vector<ValueId> PlanBuilder::RegionChain(ValueId v) const {
+  std::vector<ValueId> chain = {v};
+  for (ValueId base = RegionBase(v); g_.IsLive(base); base = RegionBase(base)) chain.push_back(base);
+  return chain;
+}
+
+std::optional<int> PlanBuilder::HomeOf(ValueId v) const {
+  const Graph* g = &g_;
+  NodeId def = g_.value(v).def;
+  if (g_.IsParam(def)) return std::nullopt;
+  if (g_.node(def).op == "smelt::FusionGroup") {
+    const auto* subgraph = std::get_if<std::shared_ptr<Graph>>(g_.node(def).FindAttribute("Subgraph"));
+    if (subgraph == nullptr) return std::nullopt;
+    const ValueId inner = (*subgraph)->outputs()[g_.value(v).def_index];
+    g = subgraph->get();
+    def = g->value(inner).def;
+    if (g->IsParam(def)) return std::nullopt;
+  }
+  const Attribute* home = g->node(def).FindAttribute("argument");
+  if (home == nullptr) return std::nullopt;
+  return static_cast<int>(std::get<int64_t>(*home));
+}
+
+bool PlanBuilder::ShowsAPart(ValueId v, ValueId owner) const {
+  if (v == owner) return false;
+  const SymbolicGeometry shown = RegionGeometry(g_.node(g_.value(v).def));
+  return shown.offset != Expr(0) || BytesOf(shown) != BytesOf(DefaultLayout(g_, owner));
+}
+
+int PlanBuilder::SharedKey(GraphOutputIndex contents) const {
+  for (const OutputInfo& o : c_.outputs.outputs) {
+    if (o.kind == OutputInfo::Kind::kAliasOfIntermediate && o.contents == contents) return o.memory.value();
+  }
+  return 1000000 + contents.value();
+}
+
+void PlanBuilder::SetFreshBytes(int slot, ValueId v) {
+  const Expr bytes = BytesOf(DefaultLayout(g_, v));
+  plan_->slots[slot]->bytes = b_.exprs.Add(bytes);
+  if (IsLate(bytes)) late_slots_.insert(slot);
+}
+
+bool PlanBuilder::SharedStorage(int storage) const {
+  int n = 0;
+  for (const Weight& w : g_.weights) n += w.storage == storage;
+  return n > 1;
+}
+
+ValueId PlanBuilder::StateInitial(int storage) const {
+  // The weight that stands for the storage's contents is the one that the graph rewrites; any weight of the storage
+  // has its slot.
+  ValueId widest;
+  int64_t bytes = -1;
+  for (size_t i = 0; i < g_.inputs().size(); ++i) {
+    if (g_.input_infos[i].kind != InputInfo::Kind::kWeight) continue;
+    const Weight& w = g_.weights[g_.input_infos[i].weight];
+    if (w.storage != storage) continue;
+    const auto span = w.geometry.Span();
+    if ((span.second - span.first) * ItemSize(w.dtype) > bytes) {
+      bytes = (span.second - span.first) * ItemSize(w.dtype);
+      widest = g_.inputs()[i];
+    }
+  }
+  return widest;
+}
+
+ValueId PlanBuilder::ArgumentOf(MemoryIndex m) const {
+  for (size_t d = 0; d < c_.overlaps.memory_of.size(); ++d) {
+    if (c_.overlaps.memory_of[d] == m) return argument_value_.at(static_cast<int>(d));
+  }
+  SMELT_CHECK(false) << "an argument memory without arguments";
+  return ValueId();
+}
+
+bool PlanBuilder::CanPlace(ValueId v) const {
+  const Node& node = g_.node(g_.value(v).def);
+  return !absl::StartsWith(node.op.name(), "prim::") && node.op != "smelt::view";
+}
+
+bool PlanBuilder::ReadsSameIndexOnly(NodeId n, ValueId source, ValueId target) {
+  if (!IsKernelNode(g_, n)) return false;
+  auto lowered = LowerGroup(g_, n, [&](ValueId v) { return LayoutOf(v); });
+  if (!lowered.ok() || lowered->spec.reduction_rank != 0 || lowered->spec.sequential) return false;
+  const std::vector<bool> irregular = IrregularParams(lowered->spec);
+  for (size_t i = 0; i < lowered->params.size(); ++i) {
+    const LoweredKernel::Param& read = lowered->params[i];
+    if (read.is_output || Root(read.value) != source) continue;
+    for (size_t j = 0; j < lowered->params.size(); ++j) {
+      const LoweredKernel::Param& write = lowered->params[j];
+      if (!write.is_output || write.value != target) continue;
+      if (irregular[i] || irregular[j] || read.strides != write.strides || read.offset != write.offset ||
+          ItemSize(lowered->spec.params[i].dtype) != ItemSize(lowered->spec.params[j].dtype)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace smelt

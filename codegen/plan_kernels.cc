@@ -1,0 +1,208 @@
+#include <bit>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/codegen/plan_builder.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/dtype.h"
+#include "smelt/core/tensor/region.h"
+
+namespace smelt {
+
+absl::Status PlanBuilder::EmitKernel(NodeId n) {
+  SMELT_ASSIGN_OR_RETURN(LoweredKernel k, LowerGroup(g_, n, [&](ValueId v) { return LayoutOf(v); }));
+  const std::vector<bool> irregular = IrregularParams(k.spec);
+  for (ValueId o : g_.node(n).outputs) {
+    const ValueId base = RegionBase(o);
+    if (g_.IsLive(base)) {
+      SMELT_RETURN_IF_ERROR(PlaceRegion(n, o, base));
+    } else if (!TakeOver(o, k, irregular)) {
+      Place(o);
+    }
+  }
+  std::vector<Location> where(k.params.size());
+  for (size_t i = 0; i < k.params.size(); ++i) {
+    SMELT_ASSIGN_OR_RETURN(where[i], Locate(k.params[i].value));
+    if (!k.params[i].is_output) continue;
+    if (std::optional<int> home = HomeOf(k.params[i].value)) where[i] = locations_.at(argument_value_.at(*home));
+  }
+  TakeSnapshots(n, k, irregular, where);
+  auto launch = std::make_unique<fb::LaunchT>();
+  launch->kernel = b_.kernels->Add(k.spec);
+  used_kernels_.push_back(launch->kernel);
+  auto word = [&](fb::WordKind kind, int a, int b = 0) { launch->words.push_back(fb::Word(kind, a, b, 0)); };
+  for (const Expr& s : k.sizes) word(fb::WordKind::Expr, b_.exprs.Add(s));
+  for (size_t i = 0; i < k.params.size(); ++i) {
+    const KernelParam& spec = k.spec.params[i];
+    const LoweredKernel::Param& p = k.params[i];
+    word(fb::WordKind::Address, where[i].slot, b_.exprs.Add(p.offset * ItemSize(spec.dtype)));
+    for (size_t d = 0; d < p.strides.size(); ++d) {
+      if (spec.strides[d] == StrideClass::kAny) word(fb::WordKind::Expr, b_.exprs.Add(p.strides[d]));
+    }
+    Location touched = where[i];
+    if (!irregular[i]) {
+      touched.geometry = {spec.dtype, k.sizes, p.strides, p.offset};
+    }
+    const int view = AddView(touched);
+    if (spec.is_read) launch->reads.push_back(view);
+    if (spec.is_written) launch->writes.push_back(view);
+  }
+  for (size_t i = 0; i < k.scalars.size(); ++i) {
+    SMELT_ASSIGN_OR_RETURN(fb::Word w, ScalarWord(k.scalars[i], IsFloating(k.spec.scalars[i])));
+    launch->words.push_back(w);
+  }
+  launch->tiles = b_.exprs.Add(TilesOf(k));
+  launch->bytes = b_.exprs.Add(k.bytes);
+  launch->sequential = k.spec.sequential;
+  Emit(std::move(launch), n);
+  ++stats_.launches;
+  return absl::OkStatus();
+}
+
+absl::Status PlanBuilder::PlaceRegion(NodeId n, ValueId o, ValueId base) {
+  SMELT_ASSIGN_OR_RETURN(Location from, Locate(base));
+  const ValueId root = Root(base);
+  // Memory that arguments share is rewritten where it is; a state outside of it is not, unless the call changes it.
+  const fb::SlotT& slot = *plan_->slots[from.slot];
+  const bool kept = slot.kind == fb::SlotKind::StateStorage && !in_place_chain_.contains(o) &&
+                    (LastUse(root) > position_ || !written_states_.contains(slot.index));
+  const bool grouped = grouped_ && !kept;
+  if (grouped || (LastUse(root) <= position_ && Writable(from.slot, o))) {
+    locations_[o] = from;
+    Extend(from.slot, LastUse(o));
+    return absl::OkStatus();
+  }
+  EmitCopy(from, Place(o), false, n);
+  return absl::OkStatus();
+}
+
+bool PlanBuilder::Writable(int slot, ValueId result) const {
+  const fb::SlotKind kind = plan_->slots[slot]->kind;
+  if (kind == fb::SlotKind::Arena || kind == fb::SlotKind::Heap) return true;
+  return in_place_chain_.contains(result);
+}
+
+bool PlanBuilder::TakeOver(ValueId o, const LoweredKernel& k, const std::vector<bool>& irregular) {
+  if (destination_.contains(o) || k.spec.reduction_rank != 0 || k.spec.sequential) return false;
+  const LoweredKernel::Param* write = nullptr;
+  size_t write_index = 0;
+  for (size_t j = 0; j < k.params.size(); ++j) {
+    if (k.params[j].value != o) continue;
+    if (write != nullptr) return false;
+    write = &k.params[j];
+    write_index = j;
+  }
+  if (write == nullptr || irregular[write_index]) return false;
+  for (size_t i = 0; i < k.params.size(); ++i) {
+    const LoweredKernel::Param& read = k.params[i];
+    if (read.is_output || irregular[i] || read.strides != write->strides || read.offset != write->offset) continue;
+    if (ItemSize(k.spec.params[i].dtype) != ItemSize(k.spec.params[write_index].dtype)) continue;
+    auto it = locations_.find(read.value);
+    if (it == locations_.end() || plan_->slots[it->second.slot]->kind != fb::SlotKind::Arena) continue;
+    if (LastUse(read.value) != position_ || !SameElements(it->second.geometry, DefaultLayout(g_, o))) continue;
+    if (taken_at_[it->second.slot] == position_) continue;
+    bool other_read = false;
+    for (size_t x = 0; x < k.params.size(); ++x) {
+      if (x == i || k.params[x].is_output) continue;
+      const ValueId root = Root(k.params[x].value);
+      auto other = locations_.find(root);
+      if (other != locations_.end() && other->second.slot == it->second.slot) other_read = true;
+    }
+    if (other_read) continue;
+    const int slot = it->second.slot;  // the map grows below
+    taken_at_[slot] = position_;
+    locations_[o] = Location{slot, DefaultLayout(g_, o)};
+    Extend(slot, LastUse(o));
+    return true;
+  }
+  return false;
+}
+
+void PlanBuilder::TakeSnapshots(NodeId n, LoweredKernel& k, const std::vector<bool>& irregular,
+                                std::vector<Location>& where) {
+  absl::flat_hash_map<ValueId, Location> snapshots;
+  for (size_t i = 0; i < k.params.size(); ++i) {
+    if (k.params[i].is_output && !k.spec.params[i].is_read) continue;
+    for (size_t j = 0; j < k.params.size(); ++j) {
+      if (i == j || !k.params[j].is_output || where[i].slot != where[j].slot || k.params[i].is_output) continue;
+      if (Harmless(k, irregular, where, i, j)) continue;
+      auto [it, fresh] = snapshots.try_emplace(k.params[i].value);
+      if (fresh) {
+        Location to;
+        to.geometry = where[i].geometry;
+        to.geometry.offset = 0;
+        to.slot = NewArena(to.geometry, position_, position_);
+        EmitCopy(where[i], to, false, n);
+        it->second = to;
+      }
+      k.params[i].offset = k.params[i].offset - where[i].geometry.offset;
+      where[i] = it->second;
+      break;
+    }
+  }
+}
+
+bool PlanBuilder::Harmless(const LoweredKernel& k, const std::vector<bool>& irregular,
+                           const std::vector<Location>& where, size_t i, size_t j) {
+  const int item_i = ItemSize(k.spec.params[i].dtype), item_j = ItemSize(k.spec.params[j].dtype);
+  if (!irregular[i] && !irregular[j] && item_i == item_j && k.params[i].strides == k.params[j].strides &&
+      k.params[i].offset == k.params[j].offset) {
+    return k.spec.reduction_rank == 0;
+  }
+  const SymbolicGeometry gi =
+      irregular[i] ? where[i].geometry
+                   : SymbolicGeometry{k.spec.params[i].dtype, k.sizes, k.params[i].strides, k.params[i].offset};
+  const SymbolicGeometry gj =
+      irregular[j] ? where[j].geometry
+                   : SymbolicGeometry{k.spec.params[j].dtype, k.sizes, k.params[j].strides, k.params[j].offset};
+  return Compare(Region::Strided(gi.offset, gi.sizes, gi.strides, item_i),
+                 Region::Strided(gj.offset, gj.sizes, gj.strides, item_j), g_.symbols) == Overlap::kDisjoint;
+}
+
+absl::StatusOr<fb::Word> PlanBuilder::ScalarWord(const LoweredKernel::Scalar& s, bool floating) {
+  if (s.is_constant) {
+    if (floating) return fb::Word(fb::WordKind::FloatConst, 0, 0, std::bit_cast<int64_t>(s.constant));
+    return fb::Word(fb::WordKind::IntConst, 0, 0, s.int_constant);
+  }
+  if (s.is_expr) {
+    if (floating) return absl::UnimplementedError("a size used as a floating-point scalar");
+    return fb::Word(fb::WordKind::Expr, b_.exprs.Add(s.expr), 0, 0);
+  }
+  if (auto it = scalar_args_.find(s.value); it != scalar_args_.end()) {
+    return fb::Word(fb::WordKind::ArgScalar, it->second, floating ? 1 : 0, 0);
+  }
+  if (auto it = registers_.find(s.value); it != registers_.end()) {
+    return fb::Word(fb::WordKind::DataScalar, it->second, floating ? 1 : 0, 0);
+  }
+  return absl::UnimplementedError(absl::StrCat("the scalar %", g_.value(s.value).name, " is computed at run time"));
+}
+
+Expr PlanBuilder::TilesOf(const LoweredKernel& k) {
+  Expr tiles = 1;
+  const int p_rank = k.spec.parallel_rank;
+  const bool vector_parallel = k.spec.vector_dim >= 0 && k.spec.vector_dim < p_rank;
+  if (vector_parallel && p_rank == 1) {
+    tiles = k.sizes[0];
+  } else {
+    for (int d = 0; d < p_rank; ++d) {
+      if (!(vector_parallel && d == k.spec.vector_dim)) tiles = tiles * k.sizes[d];
+    }
+  }
+  return tiles;
+}
+
+std::vector<bool> PlanBuilder::IrregularParams(const KernelSpec& spec) {
+  std::vector<bool> out(spec.params.size(), false);
+  for (const KernelInstr& i : spec.instrs) {
+    if ((i.op == KernelOp::kLoad || i.op == KernelOp::kStore) && (i.has_offset || i.has_guard)) out[i.param] = true;
+  }
+  return out;
+}
+
+bool PlanBuilder::SameElements(const SymbolicGeometry& a, const SymbolicGeometry& b) {
+  return ItemSize(a.dtype) == ItemSize(b.dtype) && BytesOf(a) == BytesOf(b);
+}
+
+}  // namespace smelt

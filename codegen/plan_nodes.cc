@@ -1,0 +1,162 @@
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/codegen/plan_builder.h"
+#include "smelt/core/base/status_macros.h"
+
+namespace smelt {
+
+absl::Status PlanBuilder::EmitBlock(BlockId b) {
+  for (NodeId n : g_.Nodes(b)) {
+    position_ = lives_.Begin(n);
+    absl::Status s = EmitNode(n);
+    if (!s.ok()) {
+      const Node& node = g_.node(n);
+      return Annotate(s,
+                      node.source ? absl::StrCat(node.op.full(), " (", node.source->ToString(), ")") : node.op.full());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlanBuilder::EmitNode(NodeId n) {
+  const Node& node = g_.node(n);
+  const std::string& name = node.op.name();
+  for (ValueId v : node.outputs) {
+    const Type& t = g_.value(v).type;
+    if (name == "smelt::view" || !t.IsTensor() || !t.tensor().sizes) continue;
+    for (const Expr& e : *t.tensor().sizes) {
+      if (!IsRead(e)) return absl::UnimplementedError(absl::StrCat("a size ", e.ToString(), " that is not known yet"));
+    }
+  }
+  if (name == "prim::Constant" || name == "prim::ListConstruct" || name == "prim::TupleConstruct" ||
+      name == "smelt::view" || name == "smelt::size") {
+    return absl::OkStatus();
+  }
+  if (name == "prim::If" || name == "smelt::cond") return EmitIf(n);
+  if (name == "smelt::while_loop" || name == "prim::Loop") return EmitLoop(n);
+  if (ReadsScalar(n)) return EmitReadScalar(n);
+  if (IsCondition(n)) return absl::OkStatus();  // made where it is used
+  if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return EmitAssert(n);
+  if (absl::StartsWith(name, "smelt::assert_")) return AddPrologueCheck(n);
+  if (name == "aten::empty" || name == "aten::empty_strided" || name == "aten::empty_like" ||
+      name == "aten::new_empty" || name == "aten::new_empty_strided" || name == "aten::empty_permuted") {
+    Place(node.outputs[0]);  // contents nobody has written yet
+    return absl::OkStatus();
+  }
+  bool all_known = !node.outputs.empty();
+  for (ValueId v : node.outputs) all_known = all_known && g_.value(v).expr.has_value();
+  if (all_known) return absl::OkStatus();
+  if (IsKernelNode(g_, n)) return EmitKernel(n);
+  SMELT_ASSIGN_OR_RETURN(std::optional<RandomCall> random, LowerRandom(g_, n));
+  if (random) return EmitRandom(n, *random);
+  SMELT_ASSIGN_OR_RETURN(std::optional<LibraryNode> library, LowerLibrary(g_, n));
+  if (library) return EmitLibrary(n, *library);
+  return absl::UnimplementedError("no kernel and no library call does this");
+}
+
+absl::Status PlanBuilder::EmitLibrary(NodeId n, const LibraryNode& call) {
+  auto step = std::make_unique<fb::LibraryCallT>();
+  step->op = call.op;
+  for (ValueId v : call.inputs) {
+    if (!g_.IsLive(v)) {
+      step->inputs.push_back(-1);
+      continue;
+    }
+    SMELT_ASSIGN_OR_RETURN(int view, ViewOf(v));
+    step->inputs.push_back(view);
+  }
+  for (ValueId o : call.outputs) {
+    if (!g_.IsLive(o)) {
+      step->outputs.push_back(-1);
+      continue;
+    }
+    const Location l = Place(o);
+    step->outputs.push_back(AddView(l));
+  }
+  for (const Expr& e : call.ints) step->ints.push_back(b_.exprs.Add(e));
+  step->floats = call.floats;
+  Emit(std::move(step), n);
+  ++stats_.library_calls;
+  return absl::OkStatus();
+}
+
+absl::Status PlanBuilder::EmitRandom(NodeId n, const RandomCall& call) {
+  const Location l = Place(g_.node(n).outputs[0]);
+  auto step = std::make_unique<fb::RandomT>();
+  step->kind = call.kind;
+  step->out = AddView(l);
+  step->p0 = call.p0;
+  step->p1 = call.p1;
+  if (g_.IsLive(call.probabilities)) {
+    SMELT_ASSIGN_OR_RETURN(step->probabilities, ViewOf(call.probabilities));
+  }
+  Emit(std::move(step), n);
+  return absl::OkStatus();
+}
+
+absl::Status PlanBuilder::EmitReadScalar(NodeId n) {
+  auto step = std::make_unique<fb::ReadScalarT>();
+  SMELT_ASSIGN_OR_RETURN(step->view, ViewOf(g_.node(n).inputs[0]));
+  const ValueId out = g_.node(n).outputs[0];
+  registers_[out] = step->register_ = num_registers_++;
+  const std::optional<Expr>& e = g_.value(out).expr;
+  if (e && e->IsSymbol()) {
+    step->symbol = b_.AddDataSymbol(e->SymbolName());
+    read_symbols_.insert(e->SymbolName());
+  }
+  Emit(std::move(step), n);
+  return absl::OkStatus();
+}
+
+absl::Status PlanBuilder::EmitAssert(NodeId n) {
+  const ValueId v = g_.node(n).inputs[0];
+  // Conditions on sizes hold by the signature's ranges; what the data decides is checked.
+  if (!g_.value(v).type.IsTensor() && !registers_.contains(v) && !DependsOnData(v)) return absl::OkStatus();
+  auto step = std::make_unique<fb::CheckT>();
+  step->kind = fb::CheckKind::DataTrue;
+  SMELT_ASSIGN_OR_RETURN(step->a, Predicate(v, n));
+  step->message = "Assertion failed";
+  for (ValueId a : g_.node(n).inputs) {
+    auto c = GetConstant(g_, a);
+    if (c && std::holds_alternative<std::string>(*c)) step->message = std::get<std::string>(*c);
+  }
+  if (g_.node(n).source) step->source = g_.node(n).source->ToString();
+  Emit(std::move(step), n);
+  return absl::OkStatus();
+}
+
+absl::Status PlanBuilder::AddPrologueCheck(NodeId n) {
+  const Node& node = g_.node(n);
+  const std::string& name = node.op.name();
+  auto check = std::make_unique<fb::CheckT>();
+  if (name == "smelt::assert_size") {
+    check->kind = fb::CheckKind::NotZero;
+    check->a = b_.exprs.Add(std::get<Expr>(*node.FindAttribute("value")));
+    check->message = std::get<std::string>(*node.FindAttribute("message"));
+  } else if (name == "smelt::assert_no_internal_overlap") {
+    check->kind = fb::CheckKind::NoInternalOverlap;
+    check->message =
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation.";
+    SMELT_ASSIGN_OR_RETURN(check->a, ViewOf(node.inputs[0]));
+  } else if (name == "smelt::assert_no_partial_overlap" || name == "smelt::assert_no_overlap") {
+    check->kind = name == "smelt::assert_no_overlap" ? fb::CheckKind::NoOverlap : fb::CheckKind::NoPartialOverlap;
+    check->message =
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+        "location. Please clone() the tensor before performing the operation.";
+    SMELT_ASSIGN_OR_RETURN(check->a, ViewOf(node.inputs[0]));
+    SMELT_ASSIGN_OR_RETURN(check->b, ViewOf(node.inputs[1]));
+  } else {
+    return absl::UnimplementedError("no kernel and no library call does this");
+  }
+  if (node.source) check->source = node.source->ToString();
+  plan_->prologue_checks.push_back(std::move(check));
+  return absl::OkStatus();
+}
+
+}  // namespace smelt
