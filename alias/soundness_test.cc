@@ -8,22 +8,12 @@
 #include "gtest/gtest.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/random_program.h"
+#include "smelt/alias/scenario.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/effects.h"
-#include "smelt/core/op/schema.h"
 
 namespace smelt {
 namespace {
-
-std::unique_ptr<Graph> Parse(const std::string& text) {
-  ParseOptions o;
-  o.resolve_overload = [](absl::string_view name, absl::Span<const Type> types) {
-    return ResolveOverload(name, types);
-  };
-  absl::StatusOr<std::unique_ptr<Graph>> g = ParseGraph(text, o);
-  EXPECT_TRUE(g.ok()) << g.status().ToString() << "\n" << text;
-  return g.ok() ? *std::move(g) : nullptr;
-}
 
 struct Share {
   int64_t said = 0, happened = 0;
@@ -51,7 +41,7 @@ TEST(AliasSoundnessTest, WhatHappensWasPredicted) {
     o.typed_inputs = seed % 3 == 0;
     o.geometry_changes = seed % 4 == 0;
     const std::string text = RandomProgram(static_cast<uint64_t>(seed), o);
-    std::unique_ptr<Graph> g = Parse(text);
+    std::unique_ptr<Graph> g = ParseForTest(text);
     ASSERT_NE(g, nullptr);
     Observed seen;
     for (int run = 0; run < 12; ++run) RunProgram(*g, static_cast<uint64_t>(seed * 100 + run), true, &seen);
@@ -128,7 +118,7 @@ TEST(AliasSoundnessTest, WhatHappensWasPredicted) {
 
 TEST(AliasSoundnessTest, StoresInALoopThatReadEachOtherSettle) {
   // Seed 4008324: each of two stores saw the other's as new, for ever.
-  std::unique_ptr<Graph> g = Parse(RandomProgram(4008324, {.nodes = 3 + 4008324 % 25, .typed_inputs = true}));
+  std::unique_ptr<Graph> g = ParseForTest(RandomProgram(4008324, {.nodes = 3 + 4008324 % 25, .typed_inputs = true}));
   ASSERT_NE(g, nullptr);
   std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
   EXPECT_TRUE(db->Verify().ok());
@@ -143,7 +133,7 @@ TEST(AliasSoundnessTest, AMoveThatIsAllowedChangesNoResult) {
     o.geometry_changes = seed % 3 == 0;
     o.typed_inputs = seed % 2 == 0;
     const std::string text = RandomProgram(static_cast<uint64_t>(seed) + (1u << 30), o);
-    std::unique_ptr<Graph> original = Parse(text);
+    std::unique_ptr<Graph> original = ParseForTest(text);
     ASSERT_NE(original, nullptr);
     std::mt19937_64 rng(static_cast<uint64_t>(seed));
     std::vector<NodeId> nodes = original->AllNodes();

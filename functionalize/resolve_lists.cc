@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 
 namespace smelt {
@@ -14,12 +13,9 @@ namespace {
 
 using Contents = std::vector<ValueId>;
 
-// Operators that change the list that is their first argument.
+// Whether the use is the list that the node changes.
 bool IsWriter(const Graph& g, NodeId n, uint32_t index) {
-  static const auto* const kNames = new absl::flat_hash_set<std::string>{
-      "aten::append",    "aten::extend",  "aten::insert", "aten::pop",    "aten::clear", "aten::add_",
-      "aten::_set_item", "aten::reverse", "aten::Delete", "aten::remove", "aten::sort",  "aten::mul_"};
-  if (index != 0 || g.IsReturn(n) || !kNames->contains(g.node(n).op.name())) return false;
+  if (index != 0 || g.IsReturn(n) || !ChangesFirstList(g.node(n).op)) return false;
   return g.value(g.node(n).inputs[0]).type.kind() == TypeKind::kList;
 }
 

@@ -773,14 +773,18 @@ std::optional<std::vector<Expr>> GetIntListExpr(const Graph& g, ValueId v) {
   return std::nullopt;
 }
 
+bool ChangesFirstList(OpName op) {
+  static const auto* const kNames = new absl::flat_hash_set<std::string>{
+      "aten::append",    "aten::extend",  "aten::insert", "aten::pop",    "aten::clear", "aten::add_",
+      "aten::_set_item", "aten::reverse", "aten::Delete", "aten::remove", "aten::sort",  "aten::mul_"};
+  return kNames->contains(op.name());
+}
+
 namespace {
 
 // Whether some node may change the list, or a container that `v` holds or is held by: directly, or because it is where
 // somebody could.
 bool MayChange(const Graph& g, ValueId v) {
-  static const auto* const kChange = new absl::flat_hash_set<std::string>{
-      "aten::append",    "aten::extend",  "aten::insert", "aten::pop",    "aten::clear", "aten::add_",
-      "aten::_set_item", "aten::reverse", "aten::Delete", "aten::remove", "aten::sort",  "aten::mul_"};
   static const auto* const kContainers =
       new absl::flat_hash_set<std::string>{"prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct"};
   static const auto* const kTake = new absl::flat_hash_set<std::string>{
@@ -794,7 +798,7 @@ bool MayChange(const Graph& g, ValueId v) {
       continue;
     }
     const std::string& name = user.op.name();
-    if (kChange->contains(name)) {
+    if (ChangesFirstList(user.op)) {
       // The list is changed, or kept as an element of another; extend and += only read the list that they add.
       if (use.index == 0 || (name != "aten::extend" && name != "aten::add_")) return true;
       continue;

@@ -274,6 +274,8 @@ ValueId InsertConstant(Graph& g, NodeId anchor, const ConstantValue& v);
 std::optional<ConstantValue> GetConstant(const Graph& g, ValueId v);
 // An integer known as constant or expression (prim::Constant, Value::expr).
 std::optional<Expr> GetIntExpr(const Graph& g, ValueId v);
+// Whether the operator, given a list as its first argument, changes it: append, l[i] = x, +=.
+bool ChangesFirstList(OpName op);
 // The elements of a list value: made by prim::ListConstruct, and nobody may change it later; or a constant list of ints
 // (as exprs).
 std::optional<std::vector<Expr>> GetIntListExpr(const Graph& g, ValueId v);

@@ -116,9 +116,7 @@ Values RepeatInterleave(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(Expr n, call.GetExpr("repeats"));
   int64_t dim = 0;
   if (call.IsNone("dim")) {
-    Expr count = 1;
-    for (const Expr& s : e.Sizes(self)) count = count * s;
-    self = e.Reshape(self, {count});
+    self = e.Flatten(self);
   } else {
     SMELT_ASSIGN_OR_RETURN(dim, call.GetInt("dim"));
     dim = WrapDim(dim, e.Rank(self));
@@ -285,11 +283,8 @@ Values TakeAlongDim(Emit& e, const OpCall& call) {
   ValueId self = call.arg(0).value, indices = call.arg(1).value;
   int64_t dim = 0;
   if (call.IsNone("dim")) {
-    for (ValueId* v : {&self, &indices}) {
-      Expr count = 1;
-      for (const Expr& n : e.Sizes(*v)) count = count * n;
-      *v = e.Reshape(*v, {count});
-    }
+    self = e.Flatten(self);
+    indices = e.Flatten(indices);
   } else {
     SMELT_ASSIGN_OR_RETURN(dim, call.GetInt("dim"));
     const int rank = e.Rank(self);

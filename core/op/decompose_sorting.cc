@@ -18,11 +18,6 @@ std::vector<ValueId> Sorted(Emit& e, ValueId x, int64_t dim, bool descending = f
   return e.Multi("aten::sort.stable", {x, e.Const(true), e.Const(dim), e.Const(descending)}, 2);
 }
 ValueId IsNan(Emit& e, ValueId x) { return e.Op("aten::ne.Tensor", {x, x}); }
-ValueId Flat(Emit& e, ValueId x) {
-  Expr count = 1;
-  for (const Expr& n : e.Sizes(x)) count = count * n;
-  return e.Reshape(x, {count});
-}
 
 Values Argsort(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
@@ -67,7 +62,7 @@ Values Median(Emit& e, const OpCall& call) {
   int64_t dim = 0;
   bool keepdim = false;
   if (whole) {
-    x = Flat(e, x);
+    x = e.Flatten(x);
   } else {
     SMELT_ASSIGN_OR_RETURN(dim, call.GetInt("dim"));
     SMELT_ASSIGN_OR_RETURN(keepdim, call.GetBoolOr("keepdim", false));
@@ -120,7 +115,7 @@ Values Quantile(Emit& e, const OpCall& call) {
   const int rank = e.Rank(x);
   int64_t dim = 0;
   if (call.IsNone("dim")) {
-    x = Flat(e, x);
+    x = e.Flatten(x);
   } else {
     if (rank == 0) return call.Unsupported("a tensor of rank 0 along a dim");
     SMELT_ASSIGN_OR_RETURN(dim, call.GetInt("dim"));
@@ -171,7 +166,7 @@ Values Quantile(Emit& e, const OpCall& call) {
 // histc(self, bins, min, max): how many elements each of the bins holds, whose outermost edges are min and max, or the
 // least and the greatest element.
 Values Histc(Emit& e, const OpCall& call) {
-  const ValueId x = Flat(e, call.arg(0).value);
+  const ValueId x = e.Flatten(call.arg(0).value);
   const DType t = e.DTypeOf(x);
   SMELT_ASSIGN_OR_RETURN(int64_t bins, call.GetIntOr("bins", 100));
   SMELT_ASSIGN_OR_RETURN(double min, call.GetDoubleOr("min", 0));

@@ -108,6 +108,12 @@ ValueId Emit::Contiguous(ValueId a) {
   if (!ok() || IsContiguous(a)) return a;
   return Op("aten::clone", {a, Const(int64_t{0})});
 }
+ValueId Emit::Flatten(ValueId a) {
+  Expr count = 1;
+  for (const Expr& n : Sizes(a)) count = count * n;
+  return Reshape(a, {count});
+}
+
 ValueId Emit::Reshape(ValueId a, const std::vector<Expr>& sizes) {
   if (!ok() || Sizes(a) == sizes) return a;
   return View(Contiguous(a), sizes);

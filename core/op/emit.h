@@ -89,6 +89,7 @@ class Emit {
   // --- shapes ---
   ValueId View(ValueId a, const std::vector<Expr>& sizes);     // the strides must allow it
   ValueId Reshape(ValueId a, const std::vector<Expr>& sizes);  // copies if need be
+  ValueId Flatten(ValueId a);                                  // Reshape to one dim
   ValueId Contiguous(ValueId a);
   ValueId Transpose(ValueId a, int64_t d0, int64_t d1) { return Op("aten::transpose.int", {a, Const(d0), Const(d1)}); }
   ValueId Permute(ValueId a, const std::vector<int64_t>& dims) { return Op("aten::permute", {a, Const(dims)}); }
