@@ -50,8 +50,9 @@ Real Erfinv(Real x) {
   return std::copysign(y, x);
 }
 
-// Of a double; what matters is that it is much more precise than float.
-Real ReferenceOf(ScalarOp op, Real x) {
+// In the precision of x: much more than that of the function looked at.
+template <typename F>
+F ReferenceOf(ScalarOp op, F x) {
   switch (op) {
     case ScalarOp::kSqrt:
       return std::sqrt(x);
@@ -234,8 +235,8 @@ TEST_P(MathTest, FloatIsWithinFourUnitsOfTheLastPlace) {
       x.push_back(f);
       // The C library's double is enough, but where the function has zeros that are no floats.
       want.push_back(op == ScalarOp::kLgamma || op == ScalarOp::kDigamma || op == ScalarOp::kErfinv
-                         ? ReferenceOf(op, f)
-                         : ReferenceOf(op, static_cast<double>(f)));
+                         ? ReferenceOf<Real>(op, f)
+                         : ReferenceOf<double>(op, f));
     }
     for (size_t t = 0; t < targets.size(); ++t) {
       const std::vector<float> got = functions[t](x);
@@ -267,7 +268,7 @@ TEST_P(MathTest, EdgesAreAsInTheCLibrary) {
     std::vector<double> wide(x.begin(), x.end());
     const std::vector<double> got64 = Function(op, DType::kFloat64, 1, t)(wide);
     for (size_t i = 0; i < x.size(); ++i) {
-      const Real want = ReferenceOf(op, x[i]);
+      const Real want = ReferenceOf<Real>(op, x[i]);
       EXPECT_LE(Ulps(got[i], want), 4) << Name(op) << "(" << x[i] << ") = " << got[i] << ", expected "
                                        << static_cast<double>(want) << " for " << Name(t);
       EXPECT_LE(Ulps(got64[i], want), 1e6) << Name(op) << "(" << x[i] << ") = " << got64[i] << " in double, expected "
@@ -305,7 +306,7 @@ TEST_P(MathTest, DoubleIsWithinSixteenUnitsOfTheLastPlaceOnCommonArguments) {
     const std::vector<double> got = Function(op, DType::kFloat64, 1, t)(x);
     double worst = 0, where = 0;
     for (size_t i = 0; i < x.size(); ++i) {
-      const Real want = ReferenceOf(op, static_cast<Real>(x[i]));
+      const Real want = ReferenceOf<Real>(op, x[i]);
       if (has_zeros && std::fabs(want) < 0.5) continue;
       // Of erfinv near 1 the argument has few digits: its neighbours' values lie far apart.
       if (op == ScalarOp::kErfinv && std::fabs(x[i]) > 0.999999) continue;

@@ -548,6 +548,13 @@ class Opener {
     const bool no_stats_overload = g_.node(n).op.overload() == "no_stats";
     if (no_stats_overload) return absl::OkStatus();
     const ValueId mean = In(n, 3), var = In(n, 4);
+    const TensorType& input = g_.value(In(n, 0)).type.tensor();
+    if (name == "aten::batch_norm" && input.sizes &&
+        std::find(input.sizes->begin(), input.sizes->end(), Expr(0)) != input.sizes->end()) {
+      // Of nothing PyTorch makes a copy, and leaves the statistics.
+      SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {In(n, 0), InsertConstant(g_, n, std::monostate())}));
+      return ReplaceOutputs(n, copy);
+    }
     SMELT_ASSIGN_OR_RETURN(int m, ArgumentIndex(n, "momentum"));
     SMELT_ASSIGN_OR_RETURN(int e, ArgumentIndex(n, "eps"));
     if (is_none(mean) || is_none(var)) {

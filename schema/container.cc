@@ -21,7 +21,7 @@ namespace smelt {
 namespace {
 
 constexpr char kMagic[8] = {'S', 'M', 'E', 'L', 'T', 'B', 'N', 'D'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr int64_t kHeaderBytes = 96;
 constexpr int64_t kDigested = 64;  // of the header
 constexpr int64_t kEntryBytes = 64;
@@ -199,10 +199,10 @@ int Container::Find(SegmentKind kind) const {
 }
 
 absl::Status Container::VerifyDigest(int segment) const {
-  if (Sha256(bytes(segment)) == segments_[segment].digest) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("segment ", segment, " is corrupt: its SHA-256 is ",
-                                          ToHex(Sha256(bytes(segment))), ", expected ",
-                                          ToHex(segments_[segment].digest)));
+  const Sha256Digest digest = BlockDigest(bytes(segment));
+  if (digest == segments_[segment].digest) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("segment ", segment, " is corrupt: its digest is ", ToHex(digest),
+                                          ", expected ", ToHex(segments_[segment].digest)));
 }
 
 absl::StatusOr<const uint8_t*> Container::MapExecutable(int segment) const {
@@ -420,7 +420,7 @@ void ResealContainer(std::string& bytes) {
     uint8_t* e = data + table + i * kEntryBytes;
     const uint64_t offset = Load64(e + 8), n = Load64(e + 16);
     if (offset > size || n > size - offset) continue;
-    const Sha256Digest digest = Sha256(absl::Span<const uint8_t>(data + offset, n));
+    const Sha256Digest digest = BlockDigest(absl::Span<const uint8_t>(data + offset, n));
     std::memcpy(e + 32, digest.data(), digest.size());
   }
   const Sha256Digest digest = HeaderDigest(data, absl::Span<const uint8_t>(data + table, count * kEntryBytes));

@@ -1,5 +1,5 @@
 // The file that holds a bundle (.smb) or a graph (.smg): a header, page-aligned segments and a table of them, each with
-// its SHA-256.
+// its digest (core/base/block_digest.h).
 //
 //   SMELT_ASSIGN_OR_RETURN(ContainerWriter writer, ContainerWriter::Create("net.smb", ContentKind::kBundle));
 //   SMELT_ASSIGN_OR_RETURN(int code, writer.Add(SegmentKind::kCode, image));
@@ -20,7 +20,7 @@
 //   32 u64 offset of the table      40 24 bytes of zero        64 SHA-256 of bytes [0, 64) and the table
 //   the segments, each at a multiple of 4096 (code, weights) or 64, gaps zeroed
 //   the table, the last thing in the file: of each segment u32 kind, u32 flags (0), u64 offset, u64 size, u64 zero,
-//   SHA-256
+//   digest
 // An older version is read as long as this reader knows it; a newer one is refused.
 #ifndef SMELT_SCHEMA_CONTAINER_H_
 #define SMELT_SCHEMA_CONTAINER_H_
@@ -34,6 +34,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "smelt/core/base/block_digest.h"
 #include "smelt/core/base/sha256.h"
 
 namespace smelt {
@@ -143,7 +144,7 @@ class ContainerWriter {
   int64_t position_ = 0;
   bool open_segment_ = false;
   Segment current_;
-  Sha256Hasher hasher_;
+  BlockHasher hasher_;
   std::vector<Segment> segments_;
 };
 

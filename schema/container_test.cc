@@ -130,7 +130,7 @@ TEST(ContainerTest, ErrorsSayWhatIsWrong) {
   other[0] = 'X';
   EXPECT_THAT(error(other).message(), HasSubstr("SMELTBND"));
   other = good;
-  other[8] = 2;
+  other[8] = 3;
   EXPECT_EQ(error(other).code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(error(good, ContentKind::kGraph).message(), HasSubstr("is a bundle (.smb), expected a graph (.smg)"));
   EXPECT_EQ(Container::Open("/nonexistent/x.smb", ContentKind::kBundle).status().code(), absl::StatusCode::kNotFound);

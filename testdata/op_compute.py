@@ -338,3 +338,13 @@ def losses():
         add("diagonal_backward", rand(3, dtype=dtype), [3, 4], 0, 0, 1, compare=BITS)
         add("unfold_backward", rand(3, 2, dtype=dtype), [6], 0, 2, 2)
         add("native_dropout_backward", g, x > 0, 2.0)
+
+
+def projected_lstm():
+    width, hidden, projected = 5, 4, 3
+    weights = [
+        rand(*sizes) for inputs in (width, 2 * projected) for _ in range(2)
+        for sizes in ((4 * hidden, inputs), (4 * hidden, projected), (projected, hidden))
+    ]
+    add("lstm.input", rand(3, 2, width), [rand(4, 2, projected), rand(4, 2, hidden)], weights, False, 2, 0.0, False,
+        True, False)

@@ -2,7 +2,7 @@
 
 import torch
 
-from op_table import BF16, BITS, BOOL, C64, CLOSE, EQUAL, F16, F32, F64, FLOATS, I8, I16
+from op_table import BF16, BITS, BOOL, C64, C128, CLOSE, EQUAL, F16, F32, F64, FLOATS, I8, I16
 from op_table import I32, I64, INF, INTS, NAN, U8, add, has, ints, rand, spaced, special, transposed
 
 UNARY_BITS = "abs neg ceil floor round trunc sgn sign signbit square isnan isinf isfinite isposinf isneginf logical_not reciprocal sqrt positive"
@@ -265,3 +265,20 @@ def ternary():
     add("where.Scalar", torch.tensor([True, False]), 1, 2, compare=BITS)
     add("where.Scalar", torch.tensor([True, False]), 1.5, 2, compare=BITS)
     add("where", torch.tensor([[True, False], [True, True]]), compare=BITS)
+
+
+def complex_parts():
+    """Parts that are zero, infinite or no number: a real operand is a complex one."""
+    parts = torch.tensor([0.0, -0.0, 1.5, -2.0, INF, NAN])
+    for dtype, real in ((C64, F32), (C128, F64)):
+        a = torch.complex(parts.repeat_interleave(6), parts.repeat(6)).to(dtype)
+        b = a.flip(0).clone()
+        for scalar in (0, 2, -1.0):
+            for name in ("mul", "add", "rsub"):
+                add(name + ".Scalar", a, scalar, compare=EQUAL)
+        add("div.Scalar", a, 2, compare=EQUAL)
+        for name in ("add", "sub", "mul"):
+            add(name + ".Tensor", a, b, compare=EQUAL)
+            add(name + ".Tensor", a, torch.full((36,), 3.0, dtype=real), compare=EQUAL)
+        add("sub.Tensor", a, b, alpha=2, compare=EQUAL)
+        add("square", a, compare=EQUAL)

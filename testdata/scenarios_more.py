@@ -669,6 +669,17 @@ class BufferScatteredIntoWhileAnArgumentIsWritten(torch.nn.Module):
         return out
 
 
+@scenario(lambda: (torch.zeros(0, 5, 2),))
+class BatchNormOfNothing(torch.nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(5, affine=False)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
 @scenario(two(6), slices(9, (0, 6), (3, 6)), example=two(6))
 def loop_hands_on_an_argument(x, y):
     steps, z = torch.ops.higher_order.while_loop(lambda i, t: i < 2, lambda i, t: (i + 1, t.clone()), (torch.tensor(0), y), ())

@@ -8,7 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/codegen/kernel_key.h"
-#include "smelt/core/base/blocks.h"
+#include "smelt/core/base/block_digest.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/sha256.h"
 #include "smelt/core/base/status_macros.h"
@@ -31,17 +31,6 @@ std::string BundleDigest(const std::string& path, int64_t& bytes) {
   bytes = static_cast<int64_t>(std::filesystem::file_size(path, error));
   if (got != sizeof header || error) return "";
   return absl::BytesToHexString(absl::string_view(header + 64, 32));
-}
-
-// As bytes: the digests of the content's blocks, one after the other.
-std::string ContentDigest(absl::Span<const uint8_t> bytes) {
-  constexpr size_t kBlock = 16 << 20;
-  std::vector<Sha256Digest> blocks((bytes.size() + kBlock - 1) / kBlock);
-  ForEachBlock(static_cast<int64_t>(blocks.size()),
-               [&](int64_t i) { blocks[i] = Sha256(bytes.subspan(static_cast<size_t>(i) * kBlock, kBlock)); });
-  std::string out;
-  for (const Sha256Digest& d : blocks) out.append(reinterpret_cast<const char*>(d.data()), d.size());
-  return out;
 }
 
 struct Made {
@@ -121,7 +110,8 @@ ConvertRecord ConvertModel(const ConvertInput& input, const ConvertPlaces& place
     hasher.Update(identity);
     // The bundle holds the model's name.
     hasher.Update(absl::StrCat("name ", std::filesystem::path(input.path).stem().string(), "\n"));
-    hasher.Update(ContentDigest(model->bytes()));
+    const Sha256Digest content = BlockDigest(model->bytes());
+    hasher.Update(content.data(), content.size());
     out.input_digest = ToHex(hasher.Finish());
     out.model_bytes = static_cast<int64_t>(model->size());
   }

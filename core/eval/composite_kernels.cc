@@ -30,6 +30,9 @@ absl::StatusOr<Values> BatchNorm(Call& c) {
     r.push_back(EvalValue(reserve));
     return r;
   }
+  // Of nothing PyTorch makes a copy, and leaves the statistics.
+  if (n == "aten::batch_norm" && c.T("input").NumElements() == 0)
+    return Run(*c.state, OpName::Get("aten::clone"), {c.args[0], EvalValue()});
   SMELT_ASSIGN_OR_RETURN(Values r, Run(*c.state, OpName::Get("aten::_native_batch_norm_legit_functional"),
                                        {c.args[0], c.args[1], c.args[2], c.Arg("running_mean"), c.Arg("running_var"),
                                         EvalValue(true), c.Arg("momentum"), c.Arg("eps")}));

@@ -43,15 +43,21 @@ std::vector<int64_t> StridesOf(const Tensor& t) { return {t.strides().begin(), t
 // The bare name: "aten::add_" and "aten::add" are "add".
 std::string Bare(const std::string& name) { return name.substr(name.find("::") + 2); }
 
+// Without what C++ does about infinities: neither does PyTorch.
+Cx Times(Cx a, Cx b) {
+  return Cx(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
+}
+
 absl::StatusOr<Cx> ComplexFunction(const Call& c, const std::string& f, const std::vector<Cx>& x) {
   const Cx a = x.empty() ? Cx() : x[0], b = x.size() > 1 ? x[1] : Cx(), d = x.size() > 2 ? x[2] : Cx();
   const Cx alpha = c.Has("alpha") ? ToComplex(c.Arg("alpha")) : Cx(1);
+  const Cx minus_alpha(-alpha.real(), 0 - alpha.imag());
   const Cx value = c.Has("value") ? ToComplex(c.Arg("value")) : Cx(1);
   const bool nan = std::isnan(a.real()) || std::isnan(a.imag());
-  if (f == "add") return a + alpha * b;
-  if (f == "sub" || f == "subtract") return a - alpha * b;
-  if (f == "rsub") return b - alpha * a;
-  if (f == "mul" || f == "multiply") return a * b;
+  if (f == "add") return a + Times(alpha, b);
+  if (f == "sub" || f == "subtract") return a + Times(minus_alpha, b);
+  if (f == "rsub") return b + Times(minus_alpha, a);
+  if (f == "mul" || f == "multiply") return Times(a, b);
   if (f == "div" || f == "true_divide" || f == "divide") {
     // Scaled by the larger part, as PyTorch's kernel does.
     if (std::abs(b.real()) >= std::abs(b.imag())) {
@@ -80,7 +86,7 @@ absl::StatusOr<Cx> ComplexFunction(const Call& c, const std::string& f, const st
   if (f == "sqrt") return std::sqrt(a);
   if (f == "rsqrt") return 1.0 / std::sqrt(a);
   if (f == "reciprocal") return 1.0 / a;
-  if (f == "square") return a * a;
+  if (f == "square") return Times(a, a);
   if (f == "sin") return std::sin(a);
   if (f == "cos") return std::cos(a);
   if (f == "tan") return std::tan(a);

@@ -93,7 +93,10 @@ struct RnnArgs {
   ValueId input;
   std::vector<ValueId> state, params;
   bool has_biases, bidirectional, batch_first;
+  bool projected = false;  // of LSTMs: the state is W_hr times what the cell gives
   int64_t layers;
+
+  size_t params_each() const { return (has_biases ? 4 : 2) + (projected ? 1 : 0); }  // of a layer in a direction
 };
 
 absl::StatusOr<RnnArgs> GetRnnArgs(const OpCall& call) {
@@ -112,8 +115,10 @@ absl::StatusOr<RnnArgs> GetRnnArgs(const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(bool train, call.GetBool("train"));
   SMELT_ASSIGN_OR_RETURN(double dropout, call.GetDoubleOr("dropout", 0));
   if (train && dropout != 0 && a.layers > 1) return call.Unsupported("dropout between layers in training mode");
-  const size_t per = a.has_biases ? 4 : 2;
-  if (a.params.size() != per * a.layers * (a.bidirectional ? 2 : 1)) return call.Unsupported("projections");
+  const size_t cells = static_cast<size_t>(a.layers) * (a.bidirectional ? 2 : 1);
+  a.projected = a.params.size() == (a.params_each() + 1) * cells;
+  if (a.params.size() != a.params_each() * cells || (a.projected && a.state.size() != 2))
+    return call.Error(absl::StrCat(a.params.size(), " parameters for ", cells, " cells"));
   return a;
 }
 
@@ -161,15 +166,15 @@ Values Rnn(Emit& e, const OpCall& call, Cell cell) {
   if (!steps_expr.IsConstant()) return call.Unsupported("a sequence whose length is known only at run time");
   const int64_t steps = *steps_expr.Constant();
   const int directions = a.bidirectional ? 2 : 1;
-  const size_t per = a.has_biases ? 4 : 2;
   std::vector<std::vector<ValueId>> finals(a.state.size());
   for (int64_t layer = 0; layer < a.layers; ++layer) {
     std::vector<ValueId> outputs;
     for (int d = 0; d < directions; ++d) {
-      const size_t at = (layer * directions + d) * per;
+      const size_t at = (layer * directions + d) * a.params_each();
       const ValueId w_ih = a.params[at], w_hh = a.params[at + 1];
       const ValueId b_ih = a.has_biases ? a.params[at + 2] : ValueId(),
                     b_hh = a.has_biases ? a.params[at + 3] : ValueId();
+      const ValueId w_hr = a.projected ? a.params[at + a.params_each() - 1] : ValueId();
       const Expr width = e.Sizes(x)[2], gates = e.Sizes(w_ih)[0];
       // x W of all steps is one product.
       ValueId all = e.View(LinearWith(e, e.Reshape(x, {steps_expr * batch, width}), w_ih, b_ih, a.has_biases),
@@ -180,6 +185,7 @@ Values Rnn(Emit& e, const OpCall& call, Cell cell) {
       for (int64_t k = 0; k < steps; ++k) {
         const int64_t t = d == 0 ? k : steps - 1 - k;
         state = cell(e, e.Select(all, 0, t), LinearWith(e, state[0], w_hh, b_hh, a.has_biases), state);
+        if (a.projected) state[0] = LinearWith(e, state[0], w_hr, ValueId(), false);
         if (!e.ok()) return e.status();
         ys[t] = e.Unsqueeze(state[0], 0);
       }

@@ -37,8 +37,8 @@ class ComplexRule {
       SMELT_ASSIGN_OR_RETURN(double alpha, call_.GetDoubleOr("alpha", 1));
       Parts a = Arg(0), b = Arg(1);
       if (name == "aten::rsub") std::swap(a, b);
-      if (alpha != 1) (name == "aten::rsub" ? a : b) = Scale(name == "aten::rsub" ? a : b, alpha);
-      out = Make(name == "aten::add" ? Add(a, b) : Add(a, Scale(b, -1)));
+      // As PyTorch computes it, whatever alpha is: an infinite part makes the other one NaN.
+      out = Make(Add(a, Mul(b, {e_.Scalar(part_, name == "aten::add" ? alpha : -alpha), ValueId()})));
     } else if (name == "aten::mul") {
       out = Make(Mul(Arg(0), Arg(1)));
     } else if (name == "aten::div" && call_.IsNone("rounding_mode")) {
@@ -46,7 +46,8 @@ class ComplexRule {
     } else if (name == "aten::reciprocal") {
       out = Make(Div({e_.Scalar(part_, 1), ValueId()}, Arg(0)));
     } else if (name == "aten::neg") {
-      out = Make(Scale(Arg(0), -1));
+      const Parts a = Arg(0);
+      out = Make({e_.Neg(a.re), e_.Neg(Im(a))});
     } else if (name == "aten::square") {
       const Parts a = Arg(0);
       out = Make(Mul(a, a));
@@ -139,19 +140,20 @@ class ComplexRule {
   }
   ValueId Imaginary(const Parts& a) { return a.im.valid() ? a.im : e_.Op("aten::zeros_like", LikeArgs(a.re)); }
   std::vector<ValueId> LikeArgs(ValueId v) { return {v, e_.None(), e_.None(), e_.None(), e_.None(), e_.None()}; }
-  Parts Scale(const Parts& a, double s) { return {e_.MulN(a.re, s), a.im.valid() ? e_.MulN(a.im, s) : ValueId()}; }
-  Parts Add(const Parts& a, const Parts& b) {
-    return {e_.Add(a.re, b.re), !a.im.valid() ? b.im : !b.im.valid() ? a.im : e_.Add(a.im, b.im)};
-  }
+  // A real number is one with an imaginary part of zero, which PyTorch computes with too: it decides about NaN and the
+  // sign of zero.
+  ValueId Im(const Parts& a) { return a.im.valid() ? a.im : e_.Scalar(part_, 0); }
+  Parts Add(const Parts& a, const Parts& b) { return {e_.Add(a.re, b.re), e_.Add(Im(a), Im(b))}; }
   Parts Mul(const Parts& a, const Parts& b) {
-    if (!a.im.valid()) return {e_.Mul(a.re, b.re), b.im.valid() ? e_.Mul(a.re, b.im) : ValueId()};
-    if (!b.im.valid()) return {e_.Mul(a.re, b.re), e_.Mul(a.im, b.re)};
-    return {e_.Sub(e_.Mul(a.re, b.re), e_.Mul(a.im, b.im)), e_.Add(e_.Mul(a.re, b.im), e_.Mul(a.im, b.re))};
+    const ValueId a_im = Im(a), b_im = Im(b);
+    return {e_.Sub(e_.Mul(a.re, b.re), e_.Mul(a_im, b_im)), e_.Add(e_.Mul(a.re, b_im), e_.Mul(a_im, b.re))};
   }
   Parts Div(const Parts& a, const Parts& b) {
-    if (!b.im.valid()) return {e_.Div(a.re, b.re), a.im.valid() ? e_.Div(a.im, b.re) : ValueId()};
-    const ValueId norm = e_.Add(e_.Square(b.re), e_.Square(b.im));
-    const Parts top = Mul(a, {b.re, e_.Neg(b.im)});
+    // Scaled by the larger part, whose square may be no finite number.
+    const ValueId larger = e_.Op("aten::maximum", {e_.Op("aten::abs", {b.re}), e_.Op("aten::abs", {Im(b)})});
+    const Parts x = {e_.Div(a.re, larger), e_.Div(Im(a), larger)}, y = {e_.Div(b.re, larger), e_.Div(Im(b), larger)};
+    const Parts top = Mul(x, {y.re, e_.Neg(y.im)});
+    const ValueId norm = e_.Add(e_.Square(y.re), e_.Square(y.im));
     return {e_.Div(top.re, norm), e_.Div(top.im, norm)};
   }
   ValueId Make(Parts p) {
