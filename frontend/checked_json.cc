@@ -1,0 +1,100 @@
+#include "smelt/frontend/checked_json.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+
+namespace smelt {
+namespace pt2_internal {
+namespace {
+
+constexpr int kMaxJsonDepth = 400;
+
+}  // namespace
+
+absl::StatusOr<Json> ParseJson(absl::string_view text, absl::string_view where) {
+  bool too_deep = false;
+  auto callback = [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > kMaxJsonDepth) too_deep = true;
+    return !too_deep;
+  };
+  // The callback's depth check comes after a level is opened; nesting beyond any sense is cut off before parsing.
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxJsonDepth) {
+        return absl::InvalidArgumentError(absl::StrCat(where, ": JSON nested deeper than ", kMaxJsonDepth, " levels"));
+      }
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  Json json = Json::parse(text.begin(), text.end(), callback, /*allow_exceptions=*/false);
+  if (json.is_discarded() || too_deep) return absl::InvalidArgumentError(absl::StrCat(where, ": not valid JSON"));
+  return json;
+}
+
+const Json* Find(const Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  auto it = object.find(key);
+  return it == object.end() ? nullptr : &*it;
+}
+
+absl::Status Expected(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat(what, " expected")); }
+
+absl::StatusOr<const Json*> Get(const Json& object, const char* key) {
+  const Json* found = Find(object, key);
+  if (found == nullptr) return Expected(absl::StrCat("a field \"", key, "\""));
+  return found;
+}
+
+absl::StatusOr<int64_t> AsInt(const Json& j) {
+  if (j.is_number_unsigned() && j.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+    return absl::InvalidArgumentError(absl::StrCat(j.get<uint64_t>(), " is not an int64"));
+  }
+  if (!j.is_number_integer()) return Expected("an integer");
+  return j.get<int64_t>();
+}
+
+absl::StatusOr<double> AsDouble(const Json& j) {
+  if (j.is_number()) return j.get<double>();
+  if (j.is_string()) {  // PyTorch writes non-finite numbers as strings
+    double v;
+    if (absl::SimpleAtod(j.get_ref<const std::string&>(), &v)) return v;
+  }
+  return Expected("a number");
+}
+
+absl::StatusOr<std::string> AsString(const Json& j) {
+  if (!j.is_string()) return Expected("a string");
+  return j.get<std::string>();
+}
+
+absl::StatusOr<bool> AsBool(const Json& j) {
+  if (!j.is_boolean()) return Expected("true or false");
+  return j.get<bool>();
+}
+
+absl::StatusOr<std::string> GetString(const Json& object, const char* key) {
+  SMELT_ASSIGN_OR_RETURN(const Json* j, Get(object, key));
+  auto s = AsString(*j);
+  if (!s.ok()) return Annotate(s.status(), absl::StrCat("field \"", key, "\""));
+  return s;
+}
+
+absl::StatusOr<std::pair<std::string, const Json*>> AsUnion(const Json& j) {
+  if (!j.is_object() || j.size() != 1) return Expected("an object with one key (a union)");
+  return std::make_pair(j.begin().key(), &*j.begin());
+}
+
+}  // namespace pt2_internal
+}  // namespace smelt

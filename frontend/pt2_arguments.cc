@@ -1,0 +1,227 @@
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/frontend/pt2_codes.h"
+#include "smelt/frontend/pt2_reader.h"
+
+namespace smelt {
+namespace pt2_internal {
+
+namespace {
+
+// The archive keeps `x + 1` as add.Tensor(x, 1): a number stands for the tensor that eager makes of it.
+Type AsArgument(const Type& type, const Type& formal) {
+  const Type& base = formal.kind() == TypeKind::kOptional ? formal.element() : formal;
+  const bool number = type.kind() == TypeKind::kInt || type.kind() == TypeKind::kFloat ||
+                      type.kind() == TypeKind::kBool || type.kind() == TypeKind::kComplex;
+  return number && base.IsTensor() ? Type::Tensor() : type;
+}
+
+}  // namespace
+
+absl::Status Pt2Reader::ReadArguments(const FunctionSchema& schema, const Json& inputs, const Scope& scope,
+                                      NodeId anchor, std::vector<ValueId>& args) {
+  const size_t n = schema.arguments.size();
+  std::vector<const Json*> given(n, nullptr);
+  size_t position = 0;
+  for (const Json& input : inputs) {
+    SMELT_ASSIGN_OR_RETURN(const Json* arg, Get(input, "arg"));
+    const Json* name = Find(input, "name");
+    const Json* kind = Find(input, "kind");
+    const bool keyword = kind != nullptr && kind->is_number_integer() && kind->get<int64_t>() == 2;
+    size_t slot = n;
+    if (name != nullptr && name->is_string()) {
+      for (size_t k = 0; k < n; ++k) {
+        if (schema.arguments[k].name == name->get_ref<const std::string&>()) slot = k;
+      }
+    }
+    if (slot == n && !keyword) slot = position;
+    if (slot >= n) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "argument ", name != nullptr ? name->dump() : std::to_string(position), " is not one of ", schema.op.full()));
+    }
+    if (given[slot] != nullptr)
+      return absl::InvalidArgumentError(absl::StrCat("argument \"", schema.arguments[slot].name, "\" is given twice"));
+    given[slot] = arg;
+    ++position;
+  }
+  for (size_t k = 0; k < n; ++k) {
+    const Argument& a = schema.arguments[k];
+    if (given[k] == nullptr) {
+      if (!a.default_value)
+        return absl::InvalidArgumentError(
+            absl::StrCat("argument \"", a.name, "\" of ", schema.op.full(), " is missing"));
+      args.push_back(Constant(anchor, *a.default_value, a.type));
+      continue;
+    }
+    auto v = ReadValue(*given[k], scope, anchor, a.type);
+    if (!v.ok()) return Annotate(v.status(), absl::StrCat("argument \"", a.name, "\""));
+    args.push_back(*v);
+  }
+  std::vector<Type> types;
+  for (size_t k = 0; k < n; ++k) types.push_back(AsArgument(g_->value(args[k]).type, schema.arguments[k].type));
+  if (!TakesTypes(schema, types)) {
+    std::string found;
+    for (ValueId v : args) absl::StrAppend(&found, found.empty() ? "" : ", ", g_->value(v).type.ToString());
+    return absl::InvalidArgumentError(absl::StrCat("arguments of types (", found, ") do not fit ", schema.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+ValueId Pt2Reader::Constant(NodeId anchor, const ConstantValue& c, const Type& type) {
+  const Type& base = type.kind() == TypeKind::kOptional ? type.element() : type;
+  ValueId v;
+  if (base.kind() == TypeKind::kFloat && std::holds_alternative<int64_t>(c)) {
+    v = InsertConstant(*g_, anchor, static_cast<double>(std::get<int64_t>(c)));
+  } else if (base.kind() == TypeKind::kList && base.element().kind() == TypeKind::kFloat &&
+             std::holds_alternative<std::vector<int64_t>>(c)) {
+    const auto& ints = std::get<std::vector<int64_t>>(c);
+    v = InsertConstant(*g_, anchor, std::vector<double>(ints.begin(), ints.end()));
+  } else if (base.kind() == TypeKind::kList && base.element().kind() == TypeKind::kInt &&
+             std::holds_alternative<int64_t>(c)) {
+    v = InsertConstant(*g_, anchor, std::vector<int64_t>{std::get<int64_t>(c)});
+  } else {
+    v = InsertConstant(*g_, anchor, c);
+  }
+  if (std::holds_alternative<std::string>(c) && base.kind() == TypeKind::kDevice) g_->SetType(v, Type::Device());
+  return v;
+}
+
+absl::StatusOr<ValueId> Pt2Reader::Lookup(const Scope& scope, const std::string& name) {
+  auto it = scope.values.find(name);
+  if (it == scope.values.end())
+    return absl::InvalidArgumentError(absl::StrCat("value \"", name, "\" is not defined before its use"));
+  return it->second;
+}
+
+absl::StatusOr<ValueId> Pt2Reader::ReadValue(const Json& arg, const Scope& scope, NodeId anchor, const Type& type) {
+  SMELT_ASSIGN_OR_RETURN(auto u, AsUnion(arg));
+  const std::string& kind = u.first;
+  const Json& v = *u.second;
+  if (kind == "as_none") return Constant(anchor, std::monostate(), type);
+  if (kind == "as_tensor") {
+    SMELT_ASSIGN_OR_RETURN(std::string name, GetString(v, "name"));
+    return Lookup(scope, name);
+  }
+  if (kind == "as_int") {
+    SMELT_ASSIGN_OR_RETURN(int64_t i, AsInt(v));
+    return Constant(anchor, i, type);
+  }
+  if (kind == "as_float") {
+    SMELT_ASSIGN_OR_RETURN(double d, AsDouble(v));
+    return Constant(anchor, d, type);
+  }
+  if (kind == "as_bool") {
+    SMELT_ASSIGN_OR_RETURN(bool b, AsBool(v));
+    return Constant(anchor, b, type);
+  }
+  if (kind == "as_string") {
+    SMELT_ASSIGN_OR_RETURN(std::string s, AsString(v));
+    return Constant(anchor, s, type);
+  }
+  if (kind == "as_complex") {
+    SMELT_ASSIGN_OR_RETURN(const Json* re, Get(v, "real"));
+    SMELT_ASSIGN_OR_RETURN(const Json* im, Get(v, "imag"));
+    SMELT_ASSIGN_OR_RETURN(double r, AsDouble(*re));
+    SMELT_ASSIGN_OR_RETURN(double i, AsDouble(*im));
+    return Constant(anchor, std::complex<double>(r, i), type);
+  }
+  if (kind == "as_scalar_type") {
+    SMELT_ASSIGN_OR_RETURN(int64_t code, AsInt(v));
+    SMELT_ASSIGN_OR_RETURN(int64_t c10, C10ScalarType(code));
+    return Constant(anchor, c10, Type::Int());
+  }
+  if (kind == "as_memory_format") {
+    SMELT_ASSIGN_OR_RETURN(int64_t code, AsInt(v));
+    SMELT_ASSIGN_OR_RETURN(int64_t c10, C10MemoryFormat(code));
+    return Constant(anchor, c10, Type::Int());
+  }
+  if (kind == "as_layout") {
+    SMELT_ASSIGN_OR_RETURN(int64_t code, AsInt(v));
+    if (code != 7) return absl::UnimplementedError("a layout other than strided");
+    return Constant(anchor, int64_t{0}, Type::Int());
+  }
+  if (kind == "as_device") {
+    SMELT_ASSIGN_OR_RETURN(std::string device, GetString(v, "type"));
+    return Constant(anchor, device, Type::Device());
+  }
+  if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") {
+    if (const Json* name = Find(v, "as_name")) {
+      SMELT_ASSIGN_OR_RETURN(std::string s, AsString(*name));
+      return Lookup(scope, s);
+    }
+    return ReadValue(v, scope, anchor, type);  // {"as_int": 3}
+  }
+  if (kind == "as_optional_tensor") return ReadValue(v, scope, anchor, type);
+  if (kind == "as_operator") return absl::UnimplementedError("an operator as an argument");
+  if (kind == "as_custom_obj") return absl::UnimplementedError("a custom object as an argument");
+  return ReadList(kind, v, scope, anchor, type);
+}
+
+absl::StatusOr<ValueId> Pt2Reader::ReadList(const std::string& kind, const Json& v, const Scope& scope, NodeId anchor,
+                                            const Type& type) {
+  if (!v.is_array()) return Expected(absl::StrCat("a list in \"", kind, "\""));
+  const Type& base = type.kind() == TypeKind::kOptional ? type.element() : type;
+  const bool floats = base.kind() == TypeKind::kList && base.element().kind() == TypeKind::kFloat;
+  if (kind == "as_ints" && !floats) {
+    std::vector<int64_t> out;
+    for (const Json& e : v) {
+      SMELT_ASSIGN_OR_RETURN(int64_t i, AsInt(e));
+      out.push_back(i);
+    }
+    return Constant(anchor, out, type);
+  }
+  if (kind == "as_floats" || kind == "as_ints") {
+    std::vector<double> out;
+    for (const Json& e : v) {
+      SMELT_ASSIGN_OR_RETURN(double d, AsDouble(e));
+      out.push_back(d);
+    }
+    return Constant(anchor, out, type);
+  }
+  if (kind == "as_bools") {
+    std::vector<bool> out;
+    for (const Json& e : v) {
+      SMELT_ASSIGN_OR_RETURN(bool b, AsBool(e));
+      out.push_back(b);
+    }
+    return Constant(anchor, out, type);
+  }
+  std::vector<ValueId> elements;
+  Type element;
+  if (kind == "as_tensors") {
+    element = Type::Tensor();
+    for (const Json& e : v) {
+      SMELT_ASSIGN_OR_RETURN(std::string name, GetString(e, "name"));
+      SMELT_ASSIGN_OR_RETURN(ValueId id, Lookup(scope, name));
+      elements.push_back(id);
+    }
+  } else if (kind == "as_optional_tensors") {
+    element = Type::Optional(Type::Tensor());
+    for (const Json& e : v) {
+      SMELT_ASSIGN_OR_RETURN(ValueId id, ReadValue(e, scope, anchor, element));
+      elements.push_back(id);
+    }
+  } else if (kind == "as_sym_ints" || kind == "as_sym_floats" || kind == "as_sym_bools") {
+    element = kind == "as_sym_ints" ? Type::Int() : kind == "as_sym_floats" ? Type::Float() : Type::Bool();
+    for (const Json& e : v) {
+      if (const Json* name = Find(e, "as_name")) {
+        SMELT_ASSIGN_OR_RETURN(std::string s, AsString(*name));
+        SMELT_ASSIGN_OR_RETURN(ValueId id, Lookup(scope, s));
+        elements.push_back(id);
+      } else {
+        SMELT_ASSIGN_OR_RETURN(ValueId id, ReadValue(e, scope, anchor, element));
+        elements.push_back(id);
+      }
+    }
+  } else {
+    return absl::UnimplementedError(absl::StrCat("an argument of kind ", kind));
+  }
+  NodeId list = g_->InsertBefore(anchor, OpName::Get("prim::ListConstruct"), elements, {Type::List(element)});
+  g_->SetSource(list, current_source_);
+  return g_->node(list).outputs[0];
+}
+
+}  // namespace pt2_internal
+}  // namespace smelt

@@ -1,0 +1,89 @@
+#include "absl/container/flat_hash_set.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/frontend/pt2_codes.h"
+#include "smelt/frontend/pt2_reader.h"
+
+namespace smelt {
+namespace pt2_internal {
+
+absl::Status Pt2Reader::BeginAutocast(const Json& inputs) {
+  SMELT_ASSIGN_OR_RETURN(const Json* dtype_arg, Operand(inputs, 1));
+  SMELT_ASSIGN_OR_RETURN(const Json* enabled_arg, Operand(inputs, 2));
+  SMELT_ASSIGN_OR_RETURN(const Json* enabled_json, Get(*enabled_arg, "as_bool"));
+  SMELT_ASSIGN_OR_RETURN(bool enabled, AsBool(*enabled_json));
+  DType target = DType::kBFloat16;  // the CPU's default
+  if (const Json* code = Find(*dtype_arg, "as_scalar_type"); code != nullptr) {
+    SMELT_ASSIGN_OR_RETURN(int64_t number, AsInt(*code));
+    SMELT_ASSIGN_OR_RETURN(target, ToDType(number));
+  }
+  autocast_ = enabled ? std::optional<DType>(target) : std::nullopt;
+  autocast_seen_ = autocast_seen_ || enabled;
+  return absl::OkStatus();
+}
+
+void Pt2Reader::Autocast(OpName op, NodeId anchor, std::vector<ValueId>& args) {
+  static const auto* const kLower = new absl::flat_hash_set<std::string>{"aten::conv1d",
+                                                                         "aten::conv2d",
+                                                                         "aten::conv3d",
+                                                                         "aten::bmm",
+                                                                         "aten::mm",
+                                                                         "aten::linalg_vecdot",
+                                                                         "aten::baddbmm",
+                                                                         "aten::addmm",
+                                                                         "aten::addbmm",
+                                                                         "aten::linear",
+                                                                         "aten::matmul",
+                                                                         "aten::conv_tbc",
+                                                                         "aten::conv_transpose1d",
+                                                                         "aten::conv_transpose2d",
+                                                                         "aten::conv_transpose3d",
+                                                                         "aten::prelu",
+                                                                         "aten::scaled_dot_product_attention"};
+  static const auto* const kFull = new absl::flat_hash_set<std::string>{"aten::avg_pool3d",
+                                                                        "aten::binary_cross_entropy",
+                                                                        "aten::grid_sampler",
+                                                                        "aten::polar",
+                                                                        "aten::prod",
+                                                                        "aten::quantile",
+                                                                        "aten::nanquantile",
+                                                                        "aten::cdist",
+                                                                        "aten::trace",
+                                                                        "aten::mse_loss",
+                                                                        "aten::cosine_embedding_loss",
+                                                                        "aten::nll_loss",
+                                                                        "aten::nll_loss2d",
+                                                                        "aten::hinge_embedding_loss",
+                                                                        "aten::poisson_nll_loss",
+                                                                        "aten::smooth_l1_loss",
+                                                                        "aten::cross_entropy_loss",
+                                                                        "aten::l1_loss",
+                                                                        "aten::huber_loss",
+                                                                        "aten::margin_ranking_loss",
+                                                                        "aten::soft_margin_loss",
+                                                                        "aten::triplet_margin_loss",
+                                                                        "aten::multi_margin_loss",
+                                                                        "aten::ctc_loss",
+                                                                        "aten::kl_div",
+                                                                        "aten::multilabel_margin_loss",
+                                                                        "aten::binary_cross_entropy_with_logits"};
+  const bool lower = kLower->contains(op.name());
+  if (!lower && !kFull->contains(op.name())) return;
+  const DType target = lower ? *autocast_ : DType::kFloat32;
+  for (ValueId& v : args) {
+    const Type& type = g_->value(v).type;
+    if (!type.IsTensor() || !type.tensor().dtype) continue;
+    const DType t = *type.tensor().dtype;
+    if (!IsFloating(t) || t == DType::kFloat64 || t == target) continue;
+    TensorType cast = type.tensor();
+    cast.dtype = target;
+    const ValueId no = Constant(anchor, false, Type::Bool()), none = Constant(anchor, std::monostate(), Type::None());
+    const ValueId code = Constant(anchor, ScalarTypeOf(target), Type::Int());
+    NodeId n = g_->InsertBefore(anchor, OpName::Get("aten::_to_copy"), {v, code, none, none, none, no, none},
+                                {Type::Tensor(*cast.dtype, *cast.sizes, *cast.strides)});
+    g_->SetSource(n, current_source_);
+    v = g_->node(n).outputs[0];
+  }
+}
+
+}  // namespace pt2_internal
+}  // namespace smelt

@@ -1,0 +1,20 @@
+// Numbers that archives give to dtypes and memory formats.
+#ifndef SMELT_FRONTEND_PT2_CODES_H_
+#define SMELT_FRONTEND_PT2_CODES_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "smelt/core/tensor/dtype.h"
+
+namespace smelt {
+namespace pt2_internal {
+
+absl::StatusOr<int64_t> C10ScalarType(int64_t pt2);
+absl::StatusOr<DType> ToDType(int64_t pt2);
+absl::StatusOr<int64_t> C10MemoryFormat(int64_t pt2);
+
+}  // namespace pt2_internal
+}  // namespace smelt
+
+#endif  // SMELT_FRONTEND_PT2_CODES_H_

@@ -1,0 +1,234 @@
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/frontend/pt2_reader.h"
+
+namespace smelt {
+namespace pt2_internal {
+
+absl::Status Pt2Reader::ReadNodes(const Json& graph, BlockId block, Scope& scope, int depth) {
+  SMELT_ASSIGN_OR_RETURN(const Json* nodes, Get(graph, "nodes"));
+  if (!nodes->is_array()) return Expected("a list of nodes");
+  for (size_t i = 0; i < nodes->size(); ++i) {
+    const Json& node = (*nodes)[i];
+    absl::Status s = ReadNode(node, block, scope, depth);
+    if (!s.ok()) {
+      const Json* name = Find(node, "name");
+      std::string where = name != nullptr && name->is_string() ? name->get<std::string>() : absl::StrCat("#", i);
+      auto source = ReadSource(node);
+      if (source)
+        absl::StrAppend(&where, "\" (", source->ToString(), ")");
+      else
+        absl::StrAppend(&where, "\"");
+      return Annotate(s, absl::StrCat("node \"", where));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const SourceLocation> Pt2Reader::ReadSource(const Json& node) {
+  const Json* metadata = Find(node, "metadata");
+  const Json* trace = metadata == nullptr ? nullptr : Find(*metadata, "stack_trace");
+  if (trace == nullptr || !trace->is_string()) return nullptr;
+  const std::string& text = trace->get_ref<const std::string&>();
+  auto [it, fresh] = sources_.try_emplace(text);
+  if (!fresh) return it->second;
+  SourceLocation best;
+  const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
+  for (size_t i = 0; i < lines.size(); ++i) {
+    absl::string_view line = absl::StripAsciiWhitespace(lines[i]);
+    if (!absl::ConsumePrefix(&line, "File \"")) continue;
+    const size_t quote = line.find('"');
+    if (quote == absl::string_view::npos) continue;
+    const absl::string_view file = line.substr(0, quote);
+    absl::string_view rest = line.substr(quote + 1);
+    if (!absl::ConsumePrefix(&rest, ", line ")) continue;
+    int number;
+    if (!absl::SimpleAtoi(rest.substr(0, rest.find(',')), &number)) continue;
+    const bool library = absl::StrContains(file, "<") || absl::StrContains(file, "site-packages/");
+    if (library && !best.file.empty()) continue;
+    const std::vector<absl::string_view> parts = absl::StrSplit(file, '/');
+    best.file = std::string(absl::StrContains(file, "site-packages/") ? file.substr(file.rfind("site-packages/") + 14)
+                                                                      : parts.back());
+    best.line = number;
+    best.text = i + 1 < lines.size() ? std::string(absl::StripAsciiWhitespace(lines[i + 1])) : "";
+  }
+  if (!best.file.empty()) it->second = std::make_shared<const SourceLocation>(std::move(best));
+  return it->second;
+}
+
+absl::StatusOr<OpName> Pt2Reader::TargetName(const std::string& target, const Json& inputs) {
+  if (absl::StartsWith(target, "torch.ops.")) {
+    const std::vector<std::string> parts = absl::StrSplit(target.substr(10), '.');
+    if (parts.size() == 2) return OpName::Get(absl::StrCat(parts[0], "::", parts[1]));
+    if (parts.size() == 3) {
+      return OpName::Get(parts[2] == "default" ? absl::StrCat(parts[0], "::", parts[1])
+                                               : absl::StrCat(parts[0], "::", parts[1], ".", parts[2]));
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("target \"", target, "\": torch.ops.NAMESPACE.NAME.OVERLOAD expected"));
+  }
+  // Arithmetic on symbolic numbers. Floats among the operands choose the float overload.
+  bool is_float = false;
+  for (const Json& input : inputs) {
+    const Json* arg = Find(input, "arg");
+    if (arg != nullptr && (arg->contains("as_float") || arg->contains("as_sym_float"))) is_float = true;
+  }
+  static const auto* const kNames = new std::map<std::string, std::string>{
+      {"_operator.add", "aten::add"},       {"_operator.sub", "aten::sub"},
+      {"_operator.mul", "aten::mul"},       {"_operator.floordiv", "aten::floordiv"},
+      {"_operator.mod", "aten::remainder"}, {"_operator.neg", "aten::neg"},
+      {"_operator.eq", "aten::eq"},         {"_operator.ne", "aten::ne"},
+      {"_operator.lt", "aten::lt"},         {"_operator.le", "aten::le"},
+      {"_operator.gt", "aten::gt"},         {"_operator.ge", "aten::ge"},
+      {"_operator.truediv", "aten::div"},   {"torch.sym_max", "prim::max"},
+      {"torch.sym_min", "prim::min"},       {"torch.sym_not", "aten::__not__"},
+      {"_operator.and_", "aten::__and__"},  {"_operator.or_", "aten::__or__"},
+      {"_operator.pow", "aten::pow"},       {"math.floor", "aten::floor"},
+      {"math.ceil", "aten::ceil"},          {"torch.sym_float", "aten::Float.Scalar"},
+      {"torch.sym_int", "aten::Int.Scalar"}};
+  std::string key = target;
+  if (absl::StartsWith(key, "operator.")) key = "_" + key;
+  if (absl::StartsWith(key, "torch._sym_")) key = "torch.sym_" + key.substr(11);
+  auto it = kNames->find(key);
+  if (it == kNames->end()) return absl::UnimplementedError(absl::StrCat("target \"", target, "\""));
+  const std::string& name = it->second;
+  if (absl::StrContains(name, ".")) return OpName::Get(name);
+  if (name == "aten::__not__") return OpName::Get(name);
+  if (name == "aten::__and__" || name == "aten::__or__") return OpName::Get(name + ".bool");
+  return OpName::Get(name + (is_float ? ".float" : ".int"));
+}
+
+absl::Status Pt2Reader::ReadNode(const Json& node, BlockId block, Scope& scope, int depth) {
+  SMELT_ASSIGN_OR_RETURN(std::string target, GetString(node, "target"));
+  SMELT_ASSIGN_OR_RETURN(const Json* inputs, Get(node, "inputs"));
+  SMELT_ASSIGN_OR_RETURN(const Json* outputs, Get(node, "outputs"));
+  if (!inputs->is_array() || !outputs->is_array()) return Expected("lists \"inputs\" and \"outputs\"");
+  current_source_ = ReadSource(node);
+  if (absl::StartsWith(target, "torch.ops.higher_order.")) {
+    return ReadHigherOrder(target.substr(23), *inputs, *outputs, block, scope, depth);
+  }
+  SMELT_ASSIGN_OR_RETURN(OpName op, TargetName(target, *inputs));
+  // They state what the exporter has checked already: the metadata of the very values at hand.
+  if (op.name() == "aten::_assert_tensor_metadata" || op.name() == "aten::sym_constrain_range" ||
+      op.name() == "aten::sym_constrain_range_for_size") {
+    return absl::OkStatus();
+  }
+  const NodeId anchor = g_->block(block).return_node;
+  std::vector<ValueId> args;
+  const FunctionSchema* schema = FindSchema(op);
+  if (schema == nullptr) {
+    // An operator of somebody's own library. It is kept under its name, so that it can be listed as unsupported.
+    for (const Json& input : *inputs) {
+      SMELT_ASSIGN_OR_RETURN(const Json* arg, Get(input, "arg"));
+      SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue(*arg, scope, anchor, Type()));
+      args.push_back(v);
+    }
+  } else {
+    SMELT_RETURN_IF_ERROR(ReadArguments(*schema, *inputs, scope, anchor, args));
+  }
+  if (autocast_) Autocast(op, anchor, args);
+  return AddNode(op, args, *outputs, anchor, scope, schema);
+}
+
+absl::StatusOr<Pt2Reader::OutputDecl> Pt2Reader::ReadOutput(const Json& output, const Scope& scope) {
+  OutputDecl d;
+  SMELT_ASSIGN_OR_RETURN(auto u, AsUnion(output));
+  if (u.first == "as_tensor" || u.first == "as_optional_tensor") {
+    if (u.first == "as_optional_tensor") return ReadOutput(*u.second, scope);
+    SMELT_ASSIGN_OR_RETURN(d.name, GetString(*u.second, "name"));
+    SMELT_ASSIGN_OR_RETURN(d.type, TensorTypeOf(scope, d.name));
+  } else if (u.first == "as_tensors" || u.first == "as_optional_tensors") {
+    if (!u.second->is_array()) return Expected("a list of tensors");
+    d.is_list = true;
+    for (const Json& e : *u.second) {
+      OutputDecl element;
+      if (u.first == "as_tensors") {
+        SMELT_ASSIGN_OR_RETURN(element.name, GetString(e, "name"));
+        SMELT_ASSIGN_OR_RETURN(element.type, TensorTypeOf(scope, element.name));
+      } else {
+        SMELT_ASSIGN_OR_RETURN(element, ReadOutput(e, scope));
+      }
+      d.elements.push_back(std::move(element));
+    }
+    d.type = Type::List(Type::Tensor());
+  } else if (u.first == "as_sym_int" || u.first == "as_sym_float" || u.first == "as_sym_bool") {
+    SMELT_ASSIGN_OR_RETURN(d.name, GetString(*u.second, "as_name"));
+    d.type = u.first == "as_sym_int" ? Type::Int() : u.first == "as_sym_float" ? Type::Float() : Type::Bool();
+    if (u.first == "as_sym_int") {
+      SMELT_ASSIGN_OR_RETURN(d.expr, SymIntExpr(scope, d.name));
+    }
+  } else if (u.first == "as_none") {
+    d.type = Type::None();
+  } else {
+    return absl::UnimplementedError(absl::StrCat("an output of kind ", u.first));
+  }
+  return d;
+}
+
+absl::Status Pt2Reader::Define(const OutputDecl& d, ValueId v, Scope& scope) {
+  if (d.name.empty()) return absl::OkStatus();
+  if (!scope.values.emplace(d.name, v).second)
+    return absl::InvalidArgumentError(absl::StrCat("two values are named \"", d.name, "\""));
+  g_->SetName(v, d.name);
+  if (d.expr) g_->SetExpr(v, d.expr);
+  return absl::OkStatus();
+}
+
+absl::Status Pt2Reader::AddNode(OpName op, const std::vector<ValueId>& args, const Json& outputs, NodeId anchor,
+                                Scope& scope, const FunctionSchema* schema) {
+  std::vector<OutputDecl> declared;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    auto d = ReadOutput(outputs[i], scope);
+    if (!d.ok()) return Annotate(d.status(), absl::StrCat("outputs[", i, "]"));
+    declared.push_back(*std::move(d));
+  }
+  // An operator that returns a tuple has as many declared outputs; one that returns nothing may still be listed as
+  // as_none.
+  if (schema != nullptr && schema->returns.empty()) declared.clear();
+  if (schema != nullptr) {
+    if (declared.size() > schema->returns.size() && schema->returns.size() == 1 &&
+        schema->returns[0].type.kind() == TypeKind::kList) {
+      OutputDecl list;
+      list.is_list = true;
+      list.type = Type::List(Type::Tensor());
+      list.elements = std::move(declared);
+      declared = {std::move(list)};
+    }
+    if (declared.size() > schema->returns.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(declared.size(), " outputs, but ", op.full(), " has ", schema->returns.size()));
+    }
+  }
+  std::vector<Type> types;
+  for (const OutputDecl& d : declared) types.push_back(d.type);
+  if (schema != nullptr) {
+    for (size_t k = declared.size(); k < schema->returns.size(); ++k) types.push_back(schema->returns[k].type);
+  }
+  NodeId n = g_->InsertBefore(anchor, op, args, types);
+  g_->SetSource(n, current_source_);
+  for (size_t i = 0; i < declared.size(); ++i) {
+    const ValueId v = g_->node(n).outputs[i];
+    if (!declared[i].is_list) {
+      SMELT_RETURN_IF_ERROR(Define(declared[i], v, scope));
+      continue;
+    }
+    std::vector<Type> elements;
+    for (const OutputDecl& d : declared[i].elements) elements.push_back(d.type);
+    NodeId unpack = g_->InsertBefore(anchor, OpName::Get("prim::ListUnpack"), {v}, elements);
+    g_->SetSource(unpack, current_source_);
+    for (size_t k = 0; k < elements.size(); ++k) {
+      SMELT_RETURN_IF_ERROR(Define(declared[i].elements[k], g_->node(unpack).outputs[k], scope));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace pt2_internal
+}  // namespace smelt

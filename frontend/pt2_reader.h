@@ -1,0 +1,140 @@
+// The reader of one archive: pt2.cc begins, and each of the other files reads a part of it.
+#ifndef SMELT_FRONTEND_PT2_READER_H_
+#define SMELT_FRONTEND_PT2_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/frontend/checked_json.h"
+#include "smelt/frontend/pt2.h"
+#include "smelt/frontend/zip_archive.h"
+
+namespace smelt {
+namespace pt2_internal {
+
+constexpr int kMaxRank = 64;
+
+// The values by name of one graph, and the metadata that the archive has for them.
+struct Scope {
+  const Json* graph = nullptr;
+  absl::flat_hash_map<std::string, ValueId> values;
+};
+
+class Pt2Reader {
+ public:
+  // Both must outlive this.
+  Pt2Reader(const ZipArchive& zip, const Pt2Options& options) : zip_(zip), options_(options) {}
+
+  absl::StatusOr<Pt2Model> Read();
+
+ private:
+  // --- pt2.cc: the archive and its program ---
+  absl::Status FindEntries();
+  absl::Status ReadProgram(const Json& program);
+  absl::Status ReadRanges(const Json& program);
+
+  // --- pt2_weights.cc ---
+  struct WeightEntry {
+    std::string path;  // the archive's entry
+    DType dtype;
+    Geometry geometry;
+  };
+  absl::Status ReadWeightConfig(const std::string& folder, const std::string& file,
+                                absl::flat_hash_map<std::string, WeightEntry>& into);
+  absl::StatusOr<WeightEntry> ReadWeightEntry(const Json& entry, const std::string& folder);
+  static absl::Status CheckGeometry(const Geometry& g, DType dtype);
+  absl::StatusOr<int> AddWeight(const std::string& name, Weight::Kind kind);
+
+  // --- pt2_types.cc: sizes, and types of values ---
+  absl::StatusOr<Expr> ReadSize(const Json& j);
+  // The example's value of a symbol, from that of a linear expression in it.
+  void NoteHint(const Expr& e, int64_t value);
+  absl::StatusOr<std::vector<Expr>> ReadSizes(const Json& list);
+  absl::StatusOr<Type> TensorTypeOf(const Scope& scope, const std::string& name);
+  absl::StatusOr<std::optional<Expr>> SymIntExpr(const Scope& scope, const std::string& name);
+
+  // --- pt2_signature.cc: inputs and outputs ---
+  absl::StatusOr<std::string> InputName(const Json& input);
+  absl::Status ReadInputs(const Json& graph, const Json& signature, Scope& scope);
+  absl::Status ReadInput(const Json& input, const Json& spec, Scope& scope);
+  // Gives the value its type, by metadata, through `add`, and enters it in the scope.
+  absl::StatusOr<ValueId> DeclareInput(const Json& input, const std::string& name, Scope& scope,
+                                       absl::FunctionRef<ValueId(Type)> add);
+  absl::Status ReadOutputs(const Json& graph, const Json& signature, Scope& scope);
+
+  // --- pt2_nodes.cc ---
+  // One declared output: its name ("" for none) and type.
+  struct OutputDecl {
+    std::string name;
+    Type type;
+    std::optional<Expr> expr;
+    std::vector<OutputDecl> elements;  // of a list
+    bool is_list = false;
+  };
+  absl::Status ReadNodes(const Json& graph, BlockId block, Scope& scope, int depth);
+  // The innermost frame of the stack trace that is the model's own code.
+  std::shared_ptr<const SourceLocation> ReadSource(const Json& node);
+  // "torch.ops.aten.add_.Tensor" -> aten::add_.Tensor; "_operator.mul" -> aten::mul.int.
+  absl::StatusOr<OpName> TargetName(const std::string& target, const Json& inputs);
+  absl::Status ReadNode(const Json& node, BlockId block, Scope& scope, int depth);
+  absl::StatusOr<OutputDecl> ReadOutput(const Json& output, const Scope& scope);
+  absl::Status Define(const OutputDecl& d, ValueId v, Scope& scope);
+  absl::Status AddNode(OpName op, const std::vector<ValueId>& args, const Json& outputs, NodeId anchor, Scope& scope,
+                       const FunctionSchema* schema);
+
+  // --- pt2_arguments.cc: what a node is given ---
+  absl::Status ReadArguments(const FunctionSchema& schema, const Json& inputs, const Scope& scope, NodeId anchor,
+                             std::vector<ValueId>& args);
+  ValueId Constant(NodeId anchor, const ConstantValue& c, const Type& type);
+  absl::StatusOr<ValueId> Lookup(const Scope& scope, const std::string& name);
+  // An argument of any kind, as a value. `type` is the schema's (kAny if unknown).
+  absl::StatusOr<ValueId> ReadValue(const Json& arg, const Scope& scope, NodeId anchor, const Type& type);
+  absl::StatusOr<ValueId> ReadList(const std::string& kind, const Json& v, const Scope& scope, NodeId anchor,
+                                   const Type& type);
+
+  // --- pt2_autocast.cc ---
+  // wrap_with_autocast(device_type, dtype, enabled, cache_enabled, graph, ...)
+  absl::Status BeginAutocast(const Json& inputs);
+  // What eager PyTorch's autocast does to the arguments of an operator on the CPU. An operator that is in neither list
+  // is left alone; CheckTypes finds those that autocast would have treated otherwise.
+  void Autocast(OpName op, NodeId anchor, std::vector<ValueId>& args);
+
+  // --- pt2_subgraphs.cc: higher-order operators ---
+  absl::Status ReadHigherOrder(const std::string& name, const Json& inputs, const Json& outputs, BlockId block,
+                               Scope& scope, int depth);
+  // Reads a nested graph into `block`, whose parameters are the graph's inputs.
+  absl::Status ReadSubgraph(const Json& arg, BlockId block, int depth);
+  absl::Status InlineSubgraph(const Json& arg, const std::vector<ValueId>& args, const Json& outputs, BlockId block,
+                              Scope& outer, int depth);
+  // An operand list: {"as_tensors": [...]} or a mixed tuple.
+  absl::Status ReadOperands(const Json& arg, const Scope& scope, NodeId anchor, std::vector<ValueId>& out);
+  absl::StatusOr<const Json*> Operand(const Json& inputs, size_t i);
+  absl::Status CheckResults(NodeId n, size_t expected);
+
+  const ZipArchive& zip_;
+  const Pt2Options& options_;
+  std::string root_, model_entry_, torch_version_;
+  std::unique_ptr<Graph> g_owner_;
+  Graph* g_ = nullptr;
+  absl::flat_hash_map<std::string, WeightEntry> weights_, constants_;
+  absl::flat_hash_map<std::string, absl::Status> bad_weights_;
+  absl::flat_hash_map<std::string, int> storages_;  // archive entry -> weight storage
+  absl::flat_hash_map<std::string, std::shared_ptr<const SourceLocation>> sources_;
+  std::shared_ptr<const SourceLocation> current_source_;
+  std::optional<DType> autocast_;  // in a region of it: the lower precision
+  bool autocast_seen_ = false;
+};
+
+}  // namespace pt2_internal
+}  // namespace smelt
+
+#endif  // SMELT_FRONTEND_PT2_READER_H_

@@ -1,0 +1,217 @@
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/frontend/pt2_reader.h"
+
+namespace smelt {
+namespace pt2_internal {
+
+absl::Status Pt2Reader::ReadHigherOrder(const std::string& name, const Json& inputs, const Json& outputs, BlockId block,
+                                        Scope& scope, int depth) {
+  const NodeId anchor = g_->block(block).return_node;
+  auto source = current_source_;
+  auto define_outputs = [&](NodeId n) -> absl::Status {
+    std::vector<OutputDecl> declared;
+    for (const Json& o : outputs) {
+      SMELT_ASSIGN_OR_RETURN(OutputDecl d, ReadOutput(o, scope));
+      if (d.is_list) {
+        for (OutputDecl& e : d.elements) declared.push_back(std::move(e));
+      } else {
+        declared.push_back(std::move(d));
+      }
+    }
+    for (const OutputDecl& d : declared) {
+      ValueId v = g_->AddNodeOutput(n, d.type);
+      SMELT_RETURN_IF_ERROR(Define(d, v, scope));
+    }
+    return absl::OkStatus();
+  };
+  if (name == "cond") {
+    SMELT_ASSIGN_OR_RETURN(const Json* predicate, Operand(inputs, 0));
+    SMELT_ASSIGN_OR_RETURN(const Json* on_true, Operand(inputs, 1));
+    SMELT_ASSIGN_OR_RETURN(const Json* on_false, Operand(inputs, 2));
+    std::vector<ValueId> args;
+    SMELT_ASSIGN_OR_RETURN(ValueId p, ReadValue(*predicate, scope, anchor, Type::Bool()));
+    args.push_back(p);
+    if (inputs.size() > 3) {
+      SMELT_ASSIGN_OR_RETURN(const Json* operands, Operand(inputs, 3));
+      SMELT_RETURN_IF_ERROR(ReadOperands(*operands, scope, anchor, args));
+    }
+    NodeId n = g_->InsertBefore(anchor, OpName::Get("smelt::cond"), args, {});
+    g_->SetSource(n, source);
+    for (const Json* branch : {on_true, on_false}) {
+      BlockId b = g_->AddBlock(n);
+      SMELT_RETURN_IF_ERROR(ReadSubgraph(*branch, b, depth));
+      if (g_->params(b).size() + 1 != args.size())
+        return absl::InvalidArgumentError("cond: a branch takes another number of operands than are given");
+    }
+    if (g_->results(g_->node(n).blocks[0]).size() != g_->results(g_->node(n).blocks[1]).size()) {
+      return absl::InvalidArgumentError("cond: the branches return different numbers of values");
+    }
+    SMELT_RETURN_IF_ERROR(define_outputs(n));
+    return CheckResults(n, g_->node(n).outputs.size());
+  }
+  if (name == "while_loop") {
+    SMELT_ASSIGN_OR_RETURN(const Json* cond, Operand(inputs, 0));
+    SMELT_ASSIGN_OR_RETURN(const Json* body, Operand(inputs, 1));
+    SMELT_ASSIGN_OR_RETURN(const Json* carried, Operand(inputs, 2));
+    std::vector<ValueId> args;
+    SMELT_RETURN_IF_ERROR(ReadOperands(*carried, scope, anchor, args));
+    const int64_t num_carried = static_cast<int64_t>(args.size());
+    if (inputs.size() > 3) {
+      SMELT_ASSIGN_OR_RETURN(const Json* additional, Operand(inputs, 3));
+      SMELT_RETURN_IF_ERROR(ReadOperands(*additional, scope, anchor, args));
+    }
+    NodeId n = g_->InsertBefore(anchor, OpName::Get("smelt::while_loop"), args, {});
+    g_->SetSource(n, source);
+    g_->SetAttribute(n, "num_carried", num_carried);
+    for (const Json* graph : {cond, body}) {
+      BlockId b = g_->AddBlock(n);
+      SMELT_RETURN_IF_ERROR(ReadSubgraph(*graph, b, depth));
+      if (g_->params(b).size() != args.size())
+        return absl::InvalidArgumentError("while_loop: a subgraph takes another number of operands than are given");
+    }
+    if (g_->results(g_->node(n).blocks[0]).size() != 1)
+      return absl::InvalidArgumentError("while_loop: its condition must return one value");
+    if (static_cast<int64_t>(g_->results(g_->node(n).blocks[1]).size()) != num_carried) {
+      return absl::InvalidArgumentError("while_loop: its body must return what is carried");
+    }
+    SMELT_RETURN_IF_ERROR(define_outputs(n));
+    return static_cast<int64_t>(g_->node(n).outputs.size()) == num_carried
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError("while_loop: it must have as many outputs as carried values");
+  }
+  if (name == "wrap_with_set_grad_enabled" || name == "wrap_with_autocast" || name == "wrap") {
+    // Gradients do not concern smelt: the body is inlined. Autocast's casts are not in the body.
+    const std::optional<DType> outer_autocast = autocast_;
+    if (name == "wrap_with_autocast") SMELT_RETURN_IF_ERROR(BeginAutocast(inputs));
+    size_t at = 0;
+    auto is_graph = [](const Json& input) {
+      const Json* arg = Find(input, "arg");
+      return arg != nullptr && Find(*arg, "as_graph") != nullptr;
+    };
+    while (at < inputs.size() && !is_graph(inputs[at])) ++at;
+    SMELT_ASSIGN_OR_RETURN(const Json* graph_arg, Operand(inputs, at));
+    std::vector<ValueId> args;
+    for (size_t i = at + 1; i < inputs.size(); ++i) {
+      SMELT_ASSIGN_OR_RETURN(const Json* a, Operand(inputs, i));
+      SMELT_RETURN_IF_ERROR(ReadOperands(*a, scope, anchor, args));
+    }
+    absl::Status inlined = InlineSubgraph(*graph_arg, args, outputs, block, scope, depth);
+    autocast_ = outer_autocast;
+    return inlined;
+  }
+  return absl::UnimplementedError(absl::StrCat("higher-order operator ", name));
+}
+
+absl::Status Pt2Reader::ReadSubgraph(const Json& arg, BlockId block, int depth) {
+  if (depth > 50) return absl::InvalidArgumentError("subgraphs are nested deeper than 50 levels");
+  SMELT_ASSIGN_OR_RETURN(const Json* as_graph, Get(arg, "as_graph"));
+  SMELT_ASSIGN_OR_RETURN(const Json* graph, Get(*as_graph, "graph"));
+  SMELT_ASSIGN_OR_RETURN(const Json* inputs, Get(*graph, "inputs"));
+  SMELT_ASSIGN_OR_RETURN(const Json* outputs, Get(*graph, "outputs"));
+  if (!inputs->is_array() || !outputs->is_array()) return Expected("lists of inputs and outputs");
+  Scope scope;
+  scope.graph = graph;
+  for (const Json& input : *inputs) {
+    SMELT_ASSIGN_OR_RETURN(std::string name, InputName(input));
+    if (name.empty()) return absl::UnimplementedError("a subgraph's input that is a constant");
+    SMELT_RETURN_IF_ERROR(
+        DeclareInput(input, name, scope, [&](Type t) { return g_->AddParam(block, std::move(t), name); }).status());
+  }
+  SMELT_RETURN_IF_ERROR(ReadNodes(*graph, block, scope, depth + 1));
+  for (const Json& output : *outputs) {
+    SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue(output, scope, g_->block(block).return_node, Type()));
+    g_->AddResult(block, v);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Pt2Reader::InlineSubgraph(const Json& arg, const std::vector<ValueId>& args, const Json& outputs,
+                                       BlockId block, Scope& outer, int depth) {
+  if (depth > 50) return absl::InvalidArgumentError("subgraphs are nested deeper than 50 levels");
+  SMELT_ASSIGN_OR_RETURN(const Json* as_graph, Get(arg, "as_graph"));
+  SMELT_ASSIGN_OR_RETURN(const Json* graph, Get(*as_graph, "graph"));
+  SMELT_ASSIGN_OR_RETURN(const Json* inputs, Get(*graph, "inputs"));
+  SMELT_ASSIGN_OR_RETURN(const Json* results, Get(*graph, "outputs"));
+  if (!inputs->is_array() || !results->is_array() || inputs->size() != args.size()) {
+    return absl::InvalidArgumentError("a subgraph takes another number of operands than are given");
+  }
+  Scope scope;
+  scope.graph = graph;
+  for (size_t i = 0; i < args.size(); ++i) {
+    SMELT_ASSIGN_OR_RETURN(std::string name, InputName((*inputs)[i]));
+    if (!name.empty()) scope.values[name] = args[i];
+  }
+  SMELT_RETURN_IF_ERROR(ReadNodes(*graph, block, scope, depth + 1));
+  std::vector<OutputDecl> declared;
+  for (const Json& o : outputs) {
+    SMELT_ASSIGN_OR_RETURN(OutputDecl d, ReadOutput(o, outer));
+    if (d.is_list) {
+      for (OutputDecl& e : d.elements) declared.push_back(std::move(e));
+    } else {
+      declared.push_back(std::move(d));
+    }
+  }
+  if (declared.size() != results->size())
+    return absl::InvalidArgumentError("a subgraph returns another number of values than the node has outputs");
+  for (size_t i = 0; i < declared.size(); ++i) {
+    SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue((*results)[i], scope, g_->block(block).return_node, Type()));
+    if (!declared[i].name.empty() && !outer.values.emplace(declared[i].name, v).second) {
+      return absl::InvalidArgumentError(absl::StrCat("two values are named \"", declared[i].name, "\""));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Pt2Reader::ReadOperands(const Json& arg, const Scope& scope, NodeId anchor, std::vector<ValueId>& out) {
+  SMELT_ASSIGN_OR_RETURN(auto u, AsUnion(arg));
+  if (u.first == "as_tensors") {
+    if (!u.second->is_array()) return Expected("a list of tensors");
+    for (const Json& e : *u.second) {
+      SMELT_ASSIGN_OR_RETURN(std::string name, GetString(e, "name"));
+      SMELT_ASSIGN_OR_RETURN(ValueId v, Lookup(scope, name));
+      out.push_back(v);
+    }
+    return absl::OkStatus();
+  }
+  if ((u.first == "as_ints" || u.first == "as_sym_ints") && u.second->is_array()) {
+    for (const Json& e : *u.second) {
+      if (e.is_number_integer()) {
+        SMELT_ASSIGN_OR_RETURN(int64_t i, AsInt(e));
+        out.push_back(Constant(anchor, i, Type::Int()));
+      } else {
+        SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue(Json{{"as_sym_int", e}}, scope, anchor, Type::Int()));
+        out.push_back(v);
+      }
+    }
+    return absl::OkStatus();
+  }
+  if ((u.first == "as_args" || u.first == "as_list") && u.second->is_array()) {
+    for (const Json& e : *u.second) {
+      SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue(e, scope, anchor, Type()));
+      out.push_back(v);
+    }
+    return absl::OkStatus();
+  }
+  SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue(arg, scope, anchor, Type()));
+  out.push_back(v);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const Json*> Pt2Reader::Operand(const Json& inputs, size_t i) {
+  if (i >= inputs.size()) return absl::InvalidArgumentError(absl::StrCat("input ", i, " is missing"));
+  return Get(inputs[i], "arg");
+}
+
+absl::Status Pt2Reader::CheckResults(NodeId n, size_t expected) {
+  for (BlockId b : g_->node(n).blocks) {
+    if (g_->results(b).size() != expected)
+      return absl::InvalidArgumentError("a branch returns another number of values than the node has outputs");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace pt2_internal
+}  // namespace smelt
