@@ -11,17 +11,7 @@ using alias_internal::kOfContainer;
 using alias_internal::kWrite;
 using alias_internal::ObjectOf;
 
-const OpEffects& AliasDb::State::OpOf(const Node& node) const {
-  struct Entry {
-    const std::string* name = nullptr;
-    const OpEffects* effects = nullptr;
-  };
-  static thread_local Entry cache[64];
-  const std::string* name = &node.op.full();
-  Entry& entry = cache[(reinterpret_cast<uintptr_t>(name) >> 5) & 63];
-  if (entry.name != name) entry = {name, &GetOpEffects(node.op)};
-  return *entry.effects;
-}
+const OpEffects& AliasDb::State::OpOf(const Node& node) const { return GetOpEffects(node.op); }
 
 OpEffects AliasDb::State::EffectsOf(const Node& node) {
   const OpEffects& op = OpOf(node);

@@ -156,12 +156,7 @@ bool AliasDb::State::HandlesMayBeSame(Ref a, Ref b, bool ignore_age) const {
   const uint32_t x = Find(ObjectOf(a)), y = Find(ObjectOf(b));
   const Object &p = objects[x], &q = objects[y];
   if (x == y) return p.kind == Kind::kSummary || p.external || ignore_age || IsOld(a) == IsOld(b);
-  if (p.external && q.external) {
-    const bool wx = p.kind == Kind::kInput && !SetPool::IsSingle(p.storage), wy = false;
-    (void)wx;
-    (void)wy;
-    return true;
-  }
+  if (p.external && q.external) return true;
   if (x == kUnknown) return q.escaped;
   if (y == kUnknown) return p.escaped;
   if (p.kind == Kind::kPiece && q.kind == Kind::kPiece && p.parent == q.parent) return p.slot < 0 || q.slot < 0;
@@ -291,15 +286,36 @@ const alias_internal::WriteSpans& AliasDb::State::SpansOf(uint32_t list) {
   return write_spans[list] = std::move(out);
 }
 
+size_t alias_internal::WriteSpans::EndBefore(int64_t hi) const {
+  // Neighbours in the text ask for neighbours here: from the last answer on, in steps that double.
+  const auto before = [&](size_t i) { return spans[i].lo < hi; };
+  size_t low = std::min(last, spans.size()), high = low;
+  for (size_t step = 1; low > 0 && !before(low - 1); step *= 2) {
+    high = low - 1;
+    low -= std::min(low, step);
+  }
+  for (size_t step = 1; high < spans.size() && before(high); step *= 2) {
+    low = high + 1;
+    high += std::min(spans.size() - high, step);
+  }
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    before(middle) ? low = middle + 1 : high = middle;
+  }
+  return last = low;
+}
+
 bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
   const SetId p = PointsTo(v);
   if (p == 0) return false;
+  uint32_t last = 0;
   if (SetPool::IsSingle(p)) {
     // Most values: one tensor in one storage that nobody writes. Nothing of the graph is looked at.
     const Object& o = objects[ObjectOf(SetPool::SingleRef(p))];
-    if (!o.container && SetPool::IsSingle(o.storage) &&
-        writes.Tail(ListOf(ObjectOf(SetPool::SingleRef(o.storage)))) == 0)
-      return false;
+    if (!o.container && SetPool::IsSingle(o.storage)) {
+      last = writes.Tail(ListOf(ObjectOf(SetPool::SingleRef(o.storage))));
+      if (last == 0) return false;
+    }
   }
   const NodeId def = g.value(v).def;
   const Node& def_node = g.node(def);
@@ -313,6 +329,11 @@ bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
     return x == def || is_param || g.node(x).order > def_node.order ? kIn : kBefore;
   };
   const bool ordered = in_scope_only && !any_async;
+  // Most of what is written is written by the last of its storage's writers.
+  if (last != 0 && (writes.at(last).bits & kWrite) && scope(writes.at(last)) == kIn &&
+      AccessHitsValue(writes.at(last), v, SetPool::SingleRef(p), !in_scope_only)) {
+    return true;
+  }
   for (Ref r : sets.Refs(p)) {
     const Object& o = objects[ObjectOf(r)];
     const SetId storages = o.tensor ? Storages(r) : SetPool::Single(r);
@@ -339,9 +360,7 @@ bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
           if (f.key == s.key && geom.space == s.space && s.space != 0) mine = &f;
         }
         if (mine != nullptr && !s.spans.empty()) {
-          auto end = std::lower_bound(s.spans.begin(), s.spans.end(), mine->hi,
-                                      [](const auto& x, int64_t hi) { return x.lo < hi; });
-          for (size_t i = end - s.spans.begin(); i-- > 0 && s.max_hi[i] > mine->lo;) {
+          for (size_t i = s.EndBefore(mine->hi); i-- > 0 && s.max_hi[i] > mine->lo;) {
             if (s.spans[i].hi <= mine->lo) {
               i = s.spans[i].group;
               continue;

@@ -287,6 +287,9 @@ struct WriteSpans {
   std::vector<Span> spans;
   std::vector<int64_t> max_hi;   // of all spans up to here
   std::vector<uint32_t> others;  // in program order
+  // How many spans begin before `hi`.
+  size_t EndBefore(int64_t hi) const;
+  mutable size_t last = 0;  // what was answered last
 };
 
 }  // namespace alias_internal

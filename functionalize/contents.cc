@@ -55,7 +55,8 @@ void Functionalizer::BindFresh(ValueId v) {
   MemoryState m;
   m.nominal = GeometryOf(t.tensor());
   m.version = m.initial = v;
-  tensor_of_[v] = NewTensor(NewMemory(std::move(m)), GeometryOf(t.tensor()));
+  SymbolicGeometry geometry = m.nominal;
+  tensor_of_[v] = NewTensor(NewMemory(std::move(m)), std::move(geometry));
 }
 
 absl::StatusOr<TensorId> Functionalizer::TensorOf(ValueId v) const {
@@ -65,28 +66,40 @@ absl::StatusOr<TensorId> Functionalizer::TensorOf(ValueId v) const {
   return it->second;
 }
 
-NodeId Functionalizer::InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry) {
-  NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::view"), {base}, {TypeOf(geometry)});
-  SetGeometry(n, geometry);
+Graph::Attributes Functionalizer::GeometryAttributes(const SymbolicGeometry& geometry, int home) {
+  Graph::Attributes a;
+  a.reserve(home >= 0 ? 5 : 4);
+  if (home >= 0) a.emplace_back("argument", static_cast<int64_t>(home));
+  a.emplace_back("dtype", static_cast<int64_t>(ScalarTypeOf(geometry.dtype)));
+  a.emplace_back("offset", geometry.offset);
+  a.emplace_back("sizes", geometry.sizes);
+  a.emplace_back("strides", geometry.strides);
+  return a;
+}
+
+NodeId Functionalizer::InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry, int home) {
+  static const OpName kView = OpName::Get("smelt::view");
+  const NodeId n = g_.InsertBefore(anchor, kView, {base}, {TypeOf(geometry)}, GeometryAttributes(geometry, home));
+  g_.SetSource(n, source_);
   return n;
 }
 
-void Functionalizer::SetGeometry(NodeId n, const SymbolicGeometry& geometry) {
-  g_.SetAttribute(n, "sizes", geometry.sizes);
-  g_.SetAttribute(n, "strides", geometry.strides);
-  g_.SetAttribute(n, "offset", geometry.offset);
-  g_.SetAttribute(n, "dtype", static_cast<int64_t>(ScalarTypeOf(geometry.dtype)));
+NodeId Functionalizer::InsertWrite(NodeId anchor, ValueId base, ValueId v, const SymbolicGeometry& geometry, int home) {
+  static const OpName kWriteRegion = OpName::Get("smelt::write_region");
+  const NodeId n =
+      g_.InsertBefore(anchor, kWriteRegion, {base, v}, {g_.value(base).type}, GeometryAttributes(geometry, home));
   g_.SetSource(n, source_);
+  return n;
 }
 
 ValueId Functionalizer::Read(TensorId t, NodeId anchor) {
-  const TensorState tensor = tensors_[t];
+  const TensorState& tensor = tensors_[t];
   const MemoryState& m = memories_[tensor.memory];
   // A state that begins inside its storage is a view of it, so that whoever looks at the value sees where it begins.
   if (!m.shared && SameGeometry(tensor.geometry, m.nominal) && m.nominal.offset == Expr(0))
     return Resolve(tensor, m.version, anchor);
   // One view a version and geometry, as long as control flow dominates.
-  const std::vector<CachedView>& cache = view_cache_[tensor.memory];
+  std::vector<CachedView>& cache = view_cache_[tensor.memory];
   for (auto c = cache.rbegin(); c != cache.rend() && c->version == m.version; ++c) {
     // Strides of dims of size 1 too: PyTorch's check for partial overlap compares them.
     if (c->home == tensor.home && SameGeometry(c->geometry, tensor.geometry) &&
@@ -94,10 +107,11 @@ ValueId Functionalizer::Read(TensorId t, NodeId anchor) {
       return Resolve(tensor, c->view, anchor);
     }
   }
-  const NodeId view = InsertView(anchor, m.version, tensor.geometry);
-  if (m.shared) g_.SetAttribute(view, "argument", static_cast<int64_t>(tensor.home));
+  const NodeId view = InsertView(anchor, m.version, tensor.geometry, m.shared ? tensor.home : -1);
   const ValueId v = g_.node(view).outputs[0];
-  view_cache_[tensor.memory].push_back({m.version, tensor.geometry, v, tensor.home});
+  // Outside of branches and loops no earlier version comes back.
+  if (block_depth_ == 0 && !cache.empty() && cache.back().version != m.version) cache.clear();
+  cache.push_back({m.version, tensor.geometry, v, tensor.home});
   cache_log_.push_back(tensor.memory);
   return Resolve(tensor, v, anchor);
 }
@@ -193,9 +207,11 @@ absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, cons
   const NodeId def = g_.value(v).def;
   if (g_.IsParam(def) || g_.node(def).op != "smelt::view") return g_.node(InsertView(anchor, v, g)).outputs[0];
   g.offset = std::get<Expr>(*g_.node(def).FindAttribute("offset"));
-  const NodeId n = InsertView(anchor, g_.node(def).inputs[0], g);
-  if (const Attribute* home = g_.node(def).FindAttribute("argument")) g_.SetAttribute(n, "argument", *home);
-  return g_.node(n).outputs[0];
+  const Attribute* home = g_.node(def).FindAttribute("argument");
+  return g_
+      .node(InsertView(anchor, g_.node(def).inputs[0], g,
+                       home != nullptr ? static_cast<int>(std::get<int64_t>(*home)) : -1))
+      .outputs[0];
 }
 
 absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool uniform) {
@@ -249,13 +265,10 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool un
     nominal.offset = 0;
     m.version = g_.node(InsertView(anchor, laid_out, nominal)).outputs[0];
   } else {
-    NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::write_region"), {m.version, v}, {g_.value(m.version).type});
-    SetGeometry(n, geometry);
-    if (m.shared) g_.SetAttribute(n, "argument", static_cast<int64_t>(tensors_[t].home));
-    m.version = g_.node(n).outputs[0];
+    m.version = g_.node(InsertWrite(anchor, m.version, v, geometry, m.shared ? tensors_[t].home : -1)).outputs[0];
   }
   ++m.generation;
-  m.written.push_back(geometry);
+  m.written.push_back(std::move(geometry));
   m.written_home.push_back(tensors_[t].home);
   return absl::OkStatus();
 }
@@ -306,9 +319,11 @@ absl::Status Functionalizer::CheckSharing(TensorId written, TensorId read, Opera
   return absl::FailedPreconditionError(kSharingMessage);
 }
 
-void Functionalizer::DropCachedViews() {
-  for (MemoryId m : cache_log_) view_cache_[m].pop_back();
-  cache_log_.clear();
+void Functionalizer::DropCachedViewsSince(size_t mark) {
+  for (; cache_log_.size() > mark; cache_log_.pop_back()) {
+    std::vector<CachedView>& cache = view_cache_[cache_log_.back()];
+    if (!cache.empty()) cache.pop_back();  // else dropped with its version
+  }
 }
 
 }  // namespace smelt

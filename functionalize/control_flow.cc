@@ -112,7 +112,7 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
       values.push_back(it == tensor_of_.end() ? v : Read(it->second, g_.block(b).return_node));
     }
     // Views cached while reading results belong to the block.
-    DropCachedViews();
+    DropCachedViewsSince(0);
     results.push_back(std::move(values));
     after.push_back(std::vector<MemoryState>(memories_.begin(), memories_.begin() + num_before));
   }
@@ -358,7 +358,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
       }
       g_.SetInput(ret, static_cast<uint32_t>(k), now);
     }
-    DropCachedViews();
+    DropCachedViewsSince(0);
     if (b == body) {
       for (MemoryId m : written) g_.AddResult(b, memories_[m].version);
       for (size_t m = 0; m < num_before; ++m) {

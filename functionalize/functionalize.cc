@@ -64,12 +64,13 @@ bool Functionalizer::IsRemovable(NodeId n) const {
 }
 
 void Functionalizer::EraseDead(BlockId b) {
-  std::vector<NodeId> nodes = g_.Nodes(b);
-  for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
-    for (BlockId inner : std::vector<BlockId>(g_.node(*it).blocks.begin(), g_.node(*it).blocks.end())) EraseDead(inner);
-    bool used = false;
-    for (ValueId v : g_.node(*it).outputs) used = used || !g_.value(v).uses.empty();
-    if (!used && IsRemovable(*it)) g_.Erase(*it);
+  for (NodeId n = g_.block(b).last, previous; n.valid(); n = previous) {
+    const Node& node = g_.node(n);
+    previous = node.prev;
+    for (BlockId inner : node.blocks) EraseDead(inner);
+    const bool used =
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !g_.value(v).uses.empty(); });
+    if (!used && IsRemovable(n)) g_.Erase(n);
   }
 }
 

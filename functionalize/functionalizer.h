@@ -60,8 +60,10 @@ class Functionalizer {
   void BindFresh(ValueId v);
   absl::StatusOr<TensorId> TensorOf(ValueId v) const;
 
-  NodeId InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry);
-  void SetGeometry(NodeId n, const SymbolicGeometry& geometry);
+  // `home`: of a memory that several arguments share, the one that the geometry counts from; else -1.
+  NodeId InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry, int home = -1);
+  NodeId InsertWrite(NodeId anchor, ValueId base, ValueId v, const SymbolicGeometry& geometry, int home = -1);
+  static Graph::Attributes GeometryAttributes(const SymbolicGeometry& geometry, int home);
 
   // The value of a tensor now, for a use just before `anchor`.
   ValueId Read(TensorId t, NodeId anchor);
@@ -137,6 +139,9 @@ class Functionalizer {
 
   absl::Status ProcessPure(NodeId n);
 
+  // The types of a node's results: those of the last node of its operator, if its operands are alike.
+  absl::Status InferResults(NodeId n);
+
   // In-place and out= operators: the functional counterpart, then the write.
   absl::Status ProcessWrite(NodeId n, const FunctionSchema& schema);
 
@@ -158,8 +163,9 @@ class Functionalizer {
 
   absl::Status ProcessIf(NodeId n);
 
-  // Views cached since the outermost block began do not dominate what comes after an inner one.
-  void DropCachedViews();
+  // Views that were made inside a block do not dominate what comes after it. `mark`: cache_log_'s size before it; with
+  // 0 those of the blocks around it go too.
+  void DropCachedViewsSince(size_t mark);
 
   // The outer memories that a body may write, found by following views back from written operands.
   void CollectWritten(BlockId b, absl::flat_hash_set<MemoryId>& out);
@@ -211,9 +217,14 @@ class Functionalizer {
   absl::flat_hash_set<std::tuple<TensorId, TensorId, OperandSharing>> checked_;
   absl::flat_hash_map<OpName, std::unique_ptr<FunctionalCounterpart>> counterparts_;
   absl::flat_hash_set<std::string> asserted_;  // assumptions on sizes
+  struct Inferred {
+    std::vector<ValueId> operands;
+    std::vector<Type> operand_types, types;
+  };
+  absl::flat_hash_map<OpName, Inferred> inferred_;
   bool absolute_access_ = false;
   absl::flat_hash_map<MemoryId, std::vector<CachedView>> view_cache_;
-  std::vector<MemoryId> cache_log_;
+  std::vector<MemoryId> cache_log_;  // whose cache each view went into
   int block_depth_ = 0;
   absl::flat_hash_map<MemoryId, MemoryState> after_loop_;
   std::shared_ptr<const SourceLocation> source_;

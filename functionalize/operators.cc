@@ -45,19 +45,15 @@ bool IsViewOp(const Graph& g, NodeId n) {
 
 absl::Status Functionalizer::ProcessBlock(BlockId b) {
   const size_t mark = cache_log_.size();
-  const std::vector<NodeId> nodes = g_.Nodes(b);
-  for (NodeId n : nodes) {
+  for (NodeId n = g_.block(b).first, next; n.valid(); n = next) {
+    next = g_.node(n).next;  // what is made for n stands before it
     source_ = g_.node(n).source;
     if (options_.on_operand && b == g_.top()) TellOperands(n);
     absl::Status s = ProcessNode(n);
     if (!s.ok()) return At(n, s);
   }
   source_ = nullptr;
-  // Views made inside do not dominate what comes after.
-  while (cache_log_.size() > mark) {
-    view_cache_[cache_log_.back()].pop_back();
-    cache_log_.pop_back();
-  }
+  DropCachedViewsSince(mark);
   return absl::OkStatus();
 }
 
@@ -74,9 +70,11 @@ bool Functionalizer::IsTensorList(const Type& t) {
 }
 
 absl::Status Functionalizer::ProcessNode(NodeId n) {
+  static const OpName kConstant = OpName::Get("prim::Constant");
   const OpName op = g_.node(n).op;
+  if (op == kConstant) return absl::OkStatus();
   const std::string& name = op.name();
-  if (name == "prim::Constant" || name == "smelt::size") return absl::OkStatus();
+  if (name == "smelt::size") return absl::OkStatus();
   if (name == "prim::ListConstruct" || name == "prim::TupleConstruct") {
     lists_[g_.node(n).outputs[0]] = std::vector<ValueId>(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
     return absl::OkStatus();
@@ -349,9 +347,7 @@ absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& size
     SymbolicGeometry flat_old{g.dtype, {NumElements(m.nominal)}, {1}, 0};
     ValueId base = FreshContents(anchor, flat_new);
     ValueId old = g_.node(InsertView(anchor, m.version, flat_old)).outputs[0];
-    NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::write_region"), {base, old}, {TypeOf(flat_new)});
-    SetGeometry(n, flat_old);
-    m.version = g_.node(n).outputs[0];
+    m.version = g_.node(InsertWrite(anchor, base, old, flat_old)).outputs[0];
     m.nominal = flat_new;
     m.resized = true;
     ++m.generation;
@@ -437,6 +433,51 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Whether results have the same types with the one operand as with the other.
+bool Alike(const Graph& g, ValueId a, const Type& type_of_a, ValueId b) {
+  const Value& y = g.value(b);
+  if (type_of_a != y.type) return false;
+  if (a == b || y.type.IsTensor() || y.type.kind() == TypeKind::kNone) return true;
+  if (!g.IsLive(a)) return false;
+  const std::optional<ConstantValue> p = GetConstant(g, a), q = GetConstant(g, b);
+  if (!p || !q || p->index() != q->index()) return false;
+  if (const auto* i = std::get_if<int64_t>(&*p)) return *i == std::get<int64_t>(*q);
+  if (const auto* d = std::get_if<double>(&*p)) return *d == std::get<double>(*q);
+  if (const auto* t = std::get_if<bool>(&*p)) return *t == std::get<bool>(*q);
+  return false;
+}
+
+}  // namespace
+
+absl::Status Functionalizer::InferResults(NodeId n) {
+  const Node& node = g_.node(n);
+  Inferred& last = inferred_[node.op];
+  bool same = last.operands.size() == node.inputs.size() && last.types.size() == node.outputs.size();
+  for (size_t i = 0; same && i < node.inputs.size(); ++i) {
+    same = Alike(g_, last.operands[i], last.operand_types[i], node.inputs[i]);
+  }
+  if (same && !last.types.empty()) {
+    for (size_t i = 0; i < last.types.size(); ++i) {
+      if (g_.value(node.outputs[i]).type != last.types[i]) g_.SetType(node.outputs[i], last.types[i]);
+    }
+    return absl::OkStatus();
+  }
+  last = Inferred();
+  SMELT_RETURN_IF_ERROR(InferNode(g_, n));
+  // Numbers among the results may be known by more than their types.
+  for (ValueId v : node.outputs) {
+    if (!g_.value(v).type.IsTensor()) return absl::OkStatus();
+  }
+  for (ValueId v : node.outputs) last.types.push_back(g_.value(v).type);
+  for (ValueId v : node.inputs) {
+    last.operands.push_back(v);
+    last.operand_types.push_back(g_.value(v).type);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Functionalizer::ProcessWrite(NodeId n, const FunctionSchema& schema) {
   ++result_.mutations_removed;
   const std::string& name = schema.op.name();
@@ -496,7 +537,7 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, const FunctionSchema& schema
   }
   NodeId f = g_.InsertBefore(n, counterpart.op, args, types);
   g_.SetSource(f, source_);
-  SMELT_RETURN_IF_ERROR(InferNode(g_, f));
+  SMELT_RETURN_IF_ERROR(InferResults(f));
   const std::vector<ValueId> results(g_.node(f).outputs.begin(), g_.node(f).outputs.end());
   for (size_t i = 0; i < results.size(); ++i) {
     if (written[i] < 0) {

@@ -4,6 +4,7 @@
 #ifndef SMELT_CORE_IR_ARENA_H_
 #define SMELT_CORE_IR_ARENA_H_
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -25,9 +26,9 @@ class Arena {
       index = free_.back();
       free_.pop_back();
     } else {
-      SMELT_CHECK(size_ != UINT32_MAX) << "more than 2^32 objects in one graph";
+      SMELT_CHECK(size_ < UINT32_MAX - kFirst) << "more than 2^32 objects in one graph";
       index = size_++;
-      if ((index & (kChunk - 1)) == 0) chunks_.push_back(std::make_unique<Slot[]>(kChunk));
+      if (PlaceOf(index).at == 0) chunks_.push_back(std::make_unique<Slot[]>(ChunkSize(chunks_.size())));
     }
     Slot& slot = SlotAt(index);
     slot.is_live = true;
@@ -67,8 +68,8 @@ class Arena {
   void CopyFrom(const Arena& o) {
     chunks_.clear();
     for (size_t c = 0; c < o.chunks_.size(); ++c) {
-      chunks_.push_back(std::make_unique<Slot[]>(kChunk));
-      for (uint32_t i = 0; i < kChunk; ++i) chunks_[c][i] = o.chunks_[c][i];
+      chunks_.push_back(std::make_unique<Slot[]>(ChunkSize(c)));
+      for (uint32_t i = 0; i < ChunkSize(c); ++i) chunks_[c][i] = o.chunks_[c][i];
     }
     free_ = o.free_;
     size_ = o.size_;
@@ -76,14 +77,33 @@ class Arena {
   }
 
  private:
-  static constexpr uint32_t kChunk = 256;
+  // Fusion makes a graph of a few nodes for every group, which should not pay for more; a walk over a large graph is
+  // faster where neighbours lie together. So chunks double in size, up to a limit.
+  static constexpr uint32_t kFirst = 16, kLast = 4096;
+  static constexpr uint32_t kDoublings = std::countr_zero(kLast / kFirst);
+  static uint32_t ChunkSize(size_t chunk) { return chunk < kDoublings ? kFirst << chunk : kLast; }
+  struct Place {
+    uint32_t chunk, at;
+  };
+  static Place PlaceOf(uint32_t index) {
+    const uint32_t i = index + kFirst;  // chunk c that doubles holds those of bit width c + 5
+    if (i >= 2 * kLast) return {i / kLast + kDoublings - 1, i % kLast};
+    const uint32_t chunk = static_cast<uint32_t>(std::bit_width(i / kFirst)) - 1;
+    return {chunk, i - (kFirst << chunk)};
+  }
   struct Slot {
     T object;
     uint32_t generation = 1;
     bool is_live = false;
   };
-  Slot& SlotAt(uint32_t index) { return chunks_[index / kChunk][index % kChunk]; }
-  const Slot& SlotAt(uint32_t index) const { return chunks_[index / kChunk][index % kChunk]; }
+  Slot& SlotAt(uint32_t index) {
+    const Place p = PlaceOf(index);
+    return chunks_[p.chunk][p.at];
+  }
+  const Slot& SlotAt(uint32_t index) const {
+    const Place p = PlaceOf(index);
+    return chunks_[p.chunk][p.at];
+  }
 
   std::vector<std::unique_ptr<Slot[]>> chunks_;
   std::vector<uint32_t> free_;

@@ -410,7 +410,10 @@ NodeId Graph::InsertNode(BlockId b, NodeId next, OpName op, absl::Span<const Val
   SMELT_CHECK(static_cast<bool>(op)) << "a node needs an operator";
   NodeId n = NewNode(op, inputs, output_types);
   if (!attributes.empty()) {
-    std::sort(attributes.begin(), attributes.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    const auto before = [](const auto& a, const auto& b) { return a.first < b.first; };
+    if (!std::is_sorted(attributes.begin(), attributes.end(), before)) {
+      std::sort(attributes.begin(), attributes.end(), before);
+    }
     nodes_.At(n.index).attributes = std::move(attributes);
   }
   Link(n, b, next);
@@ -572,6 +575,10 @@ void Graph::MoveToEnd(NodeId n, BlockId b) { MoveTo(n, b, NodeId()); }
 
 void Graph::Erase(NodeId root) {
   SMELT_CHECK(!IsParam(root) && !IsReturn(root)) << "param and return nodes go with their block";
+  if (node(root).blocks.empty()) {
+    EraseOne(root);
+    return;
+  }
   // Pre-order with the blocks' return nodes at each block's end, so that, backwards, uses go before what they use.
   std::vector<NodeId> order = {root};
   std::vector<NodeId> stack;
@@ -598,19 +605,25 @@ void Graph::Erase(NodeId root) {
       for (size_t k = node.inputs.size(); k-- > 0;) RemoveInput(n, static_cast<uint32_t>(k));
       continue;
     }
-    for (ValueId v : node.outputs) {
-      const Value& value = values_.Get(v);
-      SMELT_CHECK(value.uses.empty()) << "cannot erase " << node.op.full() << ": %" << value.name << " still has "
-                                      << value.uses.size() << " uses";
-    }
-    Notify([&](GraphListener* l) { l->OnNodeErasing(n); });
-    for (BlockId b : node.blocks) FreeBlock(b);
-    for (size_t k = node.inputs.size(); k-- > 0;) DropUse(n, static_cast<uint32_t>(k));
-    for (ValueId v : node.outputs) FreeValue(v);
-    Unlink(n);
-    nodes_.Free(n);
-    --live_nodes_;
+    EraseOne(n);
   }
+}
+
+// Its blocks are empty.
+void Graph::EraseOne(NodeId n) {
+  Node& node = nodes_.At(n.index);
+  for (ValueId v : node.outputs) {
+    const Value& value = values_.Get(v);
+    SMELT_CHECK(value.uses.empty()) << "cannot erase " << node.op.full() << ": %" << value.name << " still has "
+                                    << value.uses.size() << " uses";
+  }
+  Notify([&](GraphListener* l) { l->OnNodeErasing(n); });
+  for (BlockId b : node.blocks) FreeBlock(b);
+  for (size_t k = node.inputs.size(); k-- > 0;) DropUse(n, static_cast<uint32_t>(k));
+  for (ValueId v : node.outputs) FreeValue(v);
+  Unlink(n);
+  nodes_.Free(n);
+  --live_nodes_;
 }
 
 void Graph::SetAttribute(NodeId n, absl::string_view name, Attribute value) {

@@ -245,6 +245,7 @@ class Graph {
   void Relabel(NodeId around);
   void AddUse(NodeId n, ValueId v);
   void DropUse(NodeId n, uint32_t index);
+  void EraseOne(NodeId n);
   void MoveTo(NodeId n, BlockId b, NodeId next);
   NodeId InsertNode(BlockId b, NodeId next, OpName op, absl::Span<const ValueId> inputs,
                     absl::Span<const Type> output_types, Attributes attributes = {});

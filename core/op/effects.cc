@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "smelt/core/op/recent.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/view_rules.h"
 
@@ -1004,19 +1005,25 @@ bool IsAliasingType(const Type& t) {
   }
 }
 
-const OpEffects& GetOpEffects(OpName op) {
+namespace {
+
+const OpEffects* FindOpEffects(OpName op) {
   static absl::Mutex mutex;
   static auto* const cache = new absl::flat_hash_map<OpName, std::unique_ptr<const OpEffects>>();
   {
     absl::ReaderMutexLock lock(&mutex);
     auto it = cache->find(op);
-    if (it != cache->end()) return *it->second;
+    if (it != cache->end()) return it->second.get();
   }
   auto made = std::make_unique<const OpEffects>(Make(op));
   absl::MutexLock lock(&mutex);
   auto [it, inserted] = cache->try_emplace(op, std::move(made));
-  return *it->second;
+  return it->second.get();
 }
+
+}  // namespace
+
+const OpEffects& GetOpEffects(OpName op) { return *op_internal::Recent<OpEffects>(op, FindOpEffects); }
 
 OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, bool trust_types) {
   OpEffects e = effects;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "smelt/core/op/decompose.h"
+#include "smelt/core/op/recent.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/tables.h"
 
@@ -393,18 +394,24 @@ const char* Name(OpKind kind) {
   return "unknown";
 }
 
-const OpInfo& GetOpInfo(OpName op) {
+namespace {
+
+const OpInfo* FindOpInfo(OpName op) {
   static absl::Mutex mutex;
   static auto* const cache = new absl::flat_hash_map<OpName, std::unique_ptr<const OpInfo>>();
   {
     absl::ReaderMutexLock lock(&mutex);
-    if (auto it = cache->find(op); it != cache->end()) return *it->second;
+    if (auto it = cache->find(op); it != cache->end()) return it->second.get();
   }
   // Without the lock: describing an in-place operator asks for its functional counterpart.
   auto info = std::make_unique<const OpInfo>(Describe(op));
   absl::MutexLock lock(&mutex);
-  return *cache->emplace(op, std::move(info)).first->second;
+  return cache->emplace(op, std::move(info)).first->second.get();
 }
+
+}  // namespace
+
+const OpInfo& GetOpInfo(OpName op) { return *op_internal::Recent<OpInfo>(op, FindOpInfo); }
 
 std::vector<OpName> DescribedOps() {
   std::vector<OpName> ops;

@@ -13,6 +13,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/cursor.h"
 #include "smelt/core/ir/type_parser.h"
+#include "smelt/core/op/recent.h"
 
 namespace smelt {
 
@@ -385,7 +386,9 @@ class SchemaTable {
 
 }  // namespace
 
-const FunctionSchema* FindSchema(OpName op) { return SchemaTable::Get().Find(op); }
+const FunctionSchema* FindSchema(OpName op) {
+  return op_internal::Recent<FunctionSchema>(op, [](OpName o) { return SchemaTable::Get().Find(o); });
+}
 std::vector<const FunctionSchema*> FindOverloads(absl::string_view name) { return SchemaTable::Get().Overloads(name); }
 std::vector<absl::string_view> AllSchemaNames() { return SchemaTable::Get().names(); }
 

@@ -1,0 +1,27 @@
+// The last answers of a table that is asked about every node: found without the table's lock.
+#ifndef SMELT_CORE_OP_RECENT_H_
+#define SMELT_CORE_OP_RECENT_H_
+
+#include <cstdint>
+
+#include "smelt/core/ir/op_name.h"
+
+namespace smelt::op_internal {
+
+// What find(op) gives, which must be the same for the life of the process. One table a type and thread.
+template <typename T, typename F>
+const T* Recent(OpName op, const F& find) {
+  if (!op) return find(op);
+  struct Entry {
+    OpName op;
+    const T* found = nullptr;
+  };
+  static thread_local Entry entries[256];
+  Entry& entry = entries[(reinterpret_cast<uintptr_t>(&op.full()) * 0x9e3779b97f4a7c15u) >> 56];
+  if (entry.op != op) entry = {op, find(op)};
+  return entry.found;
+}
+
+}  // namespace smelt::op_internal
+
+#endif  // SMELT_CORE_OP_RECENT_H_
