@@ -14,6 +14,7 @@
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/llvm_cuda.h"
 #include "smelt/codegen/lower_cuda.h"
+#include "smelt/fuser/kernel_interpreter.h"
 
 namespace smelt {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/check.h"
+#include "smelt/fuser/kernel_interpreter.h"
 
 namespace smelt {
 namespace {

@@ -78,6 +78,7 @@ enum class ReduceKind : uint8_t {
   kAnd,
   kOr,  // bool
 };
+constexpr bool IsArg(ReduceKind k) { return k == ReduceKind::kArgMin || k == ReduceKind::kArgMax; }
 
 struct KernelInstr {
   KernelOp op = KernelOp::kScalar;
@@ -119,9 +120,6 @@ struct KernelSpec {
 absl::StatusOr<KernelSpec> ParseKernelSpec(absl::string_view text);
 absl::Status VerifyKernelSpec(const KernelSpec& spec);
 
-// Runs a spec slowly and obviously: the oracle for the code generators. Same ABI as a compiled kernel (addresses in
-// `words`).
-absl::Status InterpretKernel(const KernelSpec& spec, const int64_t* words, int64_t begin, int64_t end, int64_t* status);
 // Number of tiles for given words: what `end` may be at most.
 int64_t NumTiles(const KernelSpec& spec, const int64_t* words);
 

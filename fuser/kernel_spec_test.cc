@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "smelt/fuser/kernel_interpreter.h"
 
 namespace smelt {
 namespace {

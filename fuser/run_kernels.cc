@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/fuser/kernel_interpreter.h"
 #include "smelt/fuser/lower_group.h"
 
 namespace smelt {

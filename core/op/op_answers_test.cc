@@ -13,8 +13,8 @@
 #include "smelt/core/base/check.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/scalar_memory.h"
 #include "smelt/core/op/schema.h"
-#include "smelt/core/tensor/float16.h"
 
 namespace smelt {
 namespace {
@@ -135,86 +135,18 @@ TEST(OpAnswersTest, InferredTypesArePyTorchs) {
   EXPECT_EQ(tally.failed(), 0);
 }
 
+// Element `index`, counted over the sizes, of a tensor of any strides.
 ScalarValue LoadScalar(const Tensor& t, int64_t index) {
   int64_t at = t.offset();
   for (int d = t.rank() - 1; d >= 0; --d) {
     at += index % t.sizes()[d] * t.strides()[d];
     index /= t.sizes()[d];
   }
-  const char* p = t.storage()->data() + at * ItemSize(t.dtype());
-  ScalarValue v;
-  auto as = [p](auto zero) {
-    std::memcpy(&zero, p, sizeof(zero));
-    return zero;
-  };
-  switch (t.dtype()) {
-    case DType::kBool:
-      v.i = as(uint8_t{}) != 0;
-      break;
-    case DType::kUInt8:
-      v.i = as(uint8_t{});
-      break;
-    case DType::kInt8:
-      v.i = as(int8_t{});
-      break;
-    case DType::kInt16:
-      v.i = as(int16_t{});
-      break;
-    case DType::kInt32:
-      v.i = as(int32_t{});
-      break;
-    case DType::kInt64:
-      v.i = as(int64_t{});
-      break;
-    case DType::kFloat16:
-      v.f = HalfToFloat(as(uint16_t{}));
-      break;
-    case DType::kBFloat16:
-      v.f = BFloat16ToFloat(as(uint16_t{}));
-      break;
-    case DType::kFloat32:
-      v.f = as(float{});
-      break;
-    default:
-      v.f = as(double{});
-      break;
-  }
-  return v;
+  return LoadScalar(t.dtype(), t.storage()->data() + at * ItemSize(t.dtype()));
 }
 
 void StoreScalar(const Tensor& t, int64_t index, ScalarValue v) {
-  char* p = static_cast<char*>(t.data()) + index * ItemSize(t.dtype());
-  auto put = [p](auto x) { std::memcpy(p, &x, sizeof(x)); };
-  switch (t.dtype()) {
-    case DType::kBool:
-    case DType::kUInt8:
-      put(static_cast<uint8_t>(v.i));
-      break;
-    case DType::kInt8:
-      put(static_cast<int8_t>(v.i));
-      break;
-    case DType::kInt16:
-      put(static_cast<int16_t>(v.i));
-      break;
-    case DType::kInt32:
-      put(static_cast<int32_t>(v.i));
-      break;
-    case DType::kInt64:
-      put(v.i);
-      break;
-    case DType::kFloat16:
-      put(FloatToHalf(static_cast<float>(v.f)));
-      break;
-    case DType::kBFloat16:
-      put(FloatToBFloat16(static_cast<float>(v.f)));
-      break;
-    case DType::kFloat32:
-      put(static_cast<float>(v.f));
-      break;
-    default:
-      put(v.f);
-      break;
-  }
+  StoreScalar(t.dtype(), v, static_cast<char*>(t.data()) + index * ItemSize(t.dtype()));
 }
 
 // The index of output element `i` in an operand broadcast to `sizes`.
