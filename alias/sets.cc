@@ -76,6 +76,8 @@ bool SetPool::Includes(SetId outer, SetId inner) const {
 SetId SetPool::Union(SetId a, SetId b) {
   if (a == b || b == 0) return a;
   if (a == 0) return b;
+  United& recent = recent_[(a * 0x9e3779b1u ^ b * 0x85ebca6bu) >> 24];
+  if (recent.a == a && recent.b == b) return recent.both;
   const size_t size_a = Size(a), size_b = Size(b);
   const Ref single_a = a >> 1, single_b = b >> 1;
   const Ref* x = IsSingle(a) ? &single_a : pool_.data() + entries_[a >> 1].begin;
@@ -83,9 +85,9 @@ SetId SetPool::Union(SetId a, SetId b) {
   absl::InlinedVector<Ref, 40> merged;
   merged.resize(size_a + size_b);
   const size_t size = std::set_union(x, x + size_a, y, y + size_b, merged.begin()) - merged.begin();
-  if (size == size_a) return a;
-  if (size == size_b) return b;
-  return Intern(merged.data(), size);
+  const SetId both = size == size_a ? a : size == size_b ? b : Intern(merged.data(), size);
+  recent = {a, b, both};
+  return both;
 }
 
 bool ProgramOrderLess(const Graph& g, NodeId a, NodeId b) {

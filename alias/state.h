@@ -35,7 +35,7 @@ using SetId = uint32_t;
 // Sets are kept sorted, each once: equal sets have equal ids.
 class SetPool {
  public:
-  SetPool() : table_(16) { entries_.push_back({0, 0}); }
+  SetPool() : recent_(256), table_(16) { entries_.push_back({0, 0}); }
   static SetId Single(Ref r) { return r << 1 | 1; }
   static bool IsSingle(SetId s) { return s & 1; }
   static Ref SingleRef(SetId s) { return s >> 1; }
@@ -66,8 +66,13 @@ class SetPool {
   struct Slot {
     uint32_t hash = 0, entry = 0;
   };
+  // What was united lately: loops and branches within each other ask for the same unions again and again.
+  struct United {
+    SetId a = 0, b = 0, both = 0;
+  };
   SetId Intern(const Ref* sorted, size_t size);
   void Grow();
+  std::vector<United> recent_;
   std::vector<Ref> pool_;
   std::vector<Entry> entries_;
   std::vector<Slot> table_;
