@@ -72,6 +72,7 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
     chunk_ = nullptr;
     return;
   }
+  pairs_ = CanPair(loop_instrs_, copies);
   const int64_t step = static_cast<int64_t>(copies) * lanes;
   AllocaInst* at = Variable(i64_);
   b_.CreateStore(lo, at);
@@ -135,6 +136,7 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
     masked(Min(left, b_.getInt64(lanes)));
     b_.CreateBr(check);
     b_.SetInsertPoint(done);
+    pairs_ = false;
     return;
   }
   // A few elements first, until stores are aligned; then one of the two main loops; then what is left. One masked body
@@ -179,6 +181,7 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
       });
   b_.CreateBr(check);
   b_.SetInsertPoint(done);
+  pairs_ = false;
 }
 
 void KernelEmitter::SetLoopIndex(Value* i) {
@@ -197,7 +200,8 @@ void KernelEmitter::NonTemporalHead(Value* lo, Value** use, Value** head) {
                       IsLastStore(s_.instrs[i]));
     if (!here) continue;
     const int item = ItemSize(s_.params[p].dtype);
-    const int64_t bytes = active_lanes_ * item == 32 ? 64 : std::min(64, active_lanes_ * item);
+    const int vector = active_lanes_ * item;
+    const int64_t bytes = pairs_ ? 2 * vector : vector == 32 ? 64 : std::min(64, vector);
     Value* a = b_.CreatePtrToInt(b_.CreateGEP(MemType(s_.params[p].dtype), addr_[p], lo), i64_);
     Value* elements = b_.CreateUDiv(b_.CreateAnd(b_.CreateNeg(a), b_.getInt64(bytes - 1)), b_.getInt64(item));
     all = all ? b_.CreateAnd(all, nt_launch_[p]) : nt_launch_[p];
@@ -327,7 +331,7 @@ void KernelEmitter::EmitColumns() {
     ChunkLoop(
         lo, hi, copies,
         [&](int n) {
-          if (non_temporal_ && !reduces && !has_tiles_) PrefetchNextRow(n);
+          if (non_temporal_ && !reduces && !has_tiles_) PrefetchAhead(n);
           EmitColumnChunk(n);
         },
         nullptr, HasStores(all));
@@ -394,20 +398,18 @@ void KernelEmitter::EmitRowMode() {
   });
 }
 
-// Rows are often pages, into the next of which no prefetcher of the machine looks.
-void KernelEmitter::PrefetchNextRow(int copies) {
+// Rows are often pages, into the next of which no prefetcher of the machine looks; and memory takes long enough to
+// answer that several short rows lie between what is asked for and what is used.
+void KernelEmitter::PrefetchAhead(int copies) {
   const int row = s_.parallel_rank - (columns_ ? 2 : 1);  // the dim that counts rows
-  if (row < 0) return;
   for (size_t k = 0; k < s_.params.size(); ++k) {
     const int item = ItemSize(s_.params[k].dtype);
-    if (written_[k] || !stride_[k][row] || !UnitAlongLoop(static_cast<int>(k))) continue;
-    // Of rows that do not stay in the nearest cache, a few lines ahead.
-    Value* small = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kPrefetchBytes / item));
-    Value* distance = b_.CreateSelect(small, stride_[k][row], b_.getInt64(1024));
+    if (written_[k] || !UnitAlongLoop(static_cast<int>(k))) continue;
+    if (row >= 0 && !stride_[k][row]) continue;
+    Value* distance = row < 0 ? b_.getInt64(kPrefetchAhead) : ahead_[k];
     Value* at = b_.CreateGEP(i8_, Address(static_cast<int>(k), 0), distance);
     for (int byte = 0; byte < copies * active_lanes_ * item; byte += 64) {
-      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ptr_},
-                         {b_.CreateConstGEP1_64(i8_, at, byte), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+      Prefetch(b_.CreateConstGEP1_64(i8_, at, byte));
     }
   }
 }
@@ -444,7 +446,7 @@ void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
           ChunkLoop(
               b_.getInt64(0), n, copies,
               [&](int k) {
-                if (prefetches && !mask_) PrefetchNextRow(k);
+                if (prefetches && !mask_) PrefetchAhead(k);
                 EmitInstrs(phase.instrs, k);
               },
               flush, HasStores(phase.instrs));

@@ -56,6 +56,12 @@ Value* KernelEmitter::PlusOffset(Value* address, DType t, Value* offset) {
   return b_.CreateGEP(i8_, address, b_.CreateMul(offset, b_.getInt64(ItemSize(t))));
 }
 
+// Into the nearest cache, or only into the one behind it.
+void KernelEmitter::Prefetch(Value* at, bool nearest) {
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ptr_},
+                     {at, b_.getInt32(0), b_.getInt32(nearest ? 3 : 2), b_.getInt32(1)});
+}
+
 Value* KernelEmitter::EmitLoad(const KernelInstr& in, int u) {
   Value* offset = in.has_offset ? Get(in.operands[0], u) : nullptr;
   Value* guard = in.has_guard ? Get(in.operands.back(), u) : nullptr;
@@ -165,6 +171,43 @@ void KernelEmitter::StorePair(const KernelInstr& in, int u) {
   Value* high = Splat(ToMemory(in.type, Get(in.operands[0], u + 1)));
   llvm::StoreInst* s = b_.CreateAlignedStore(b_.CreateShuffleVector(low, high, both),
                                              Address(in.param, u, /*past_scratch=*/true), llvm::Align(64));
+  s->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                 llvm::MDNode::get(c_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+}
+
+bool KernelEmitter::CanPair(const std::vector<int>& instrs, int copies) const {
+  if (copies % 2 != 0 || active_lanes_ == 1 || row_copies_ > 0) return false;
+  bool some = false;
+  for (int i : instrs) {
+    const KernelInstr& in = s_.instrs[i];
+    // What numbers elements, or needs their order.
+    if (in.op == KernelOp::kScan || (in.op == KernelOp::kIndex && in.dim == loop_dim_)) return false;
+    if (in.op != KernelOp::kLoad && in.op != KernelOp::kStore) continue;
+    if (in.op == KernelOp::kLoad && !varying_[i]) continue;
+    if (in.has_offset || in.has_guard || LoopClass(in.param) != StrideClass::kUnit) return false;
+    if (s_.params[in.param].dtype != DType::kBFloat16) return false;
+    some = true;
+  }
+  return some;
+}
+
+void KernelEmitter::LoadEvenOdd(int i, int u) {
+  const KernelInstr& in = s_.instrs[i];
+  Type* half = Vec(MemType(in.type), active_lanes_);
+  Value* both = b_.CreateAlignedLoad(Vec(b_.getInt32Ty(), active_lanes_), Address(in.param, u), llvm::Align(2));
+  Set(i, u, b_.CreateTrunc(both, half));
+  Set(i, u + 1, b_.CreateTrunc(b_.CreateLShr(both, 16), half));
+}
+
+void KernelEmitter::StoreEvenOdd(const KernelInstr& in, int u) {
+  Type* word = Vec(b_.getInt32Ty(), active_lanes_);
+  Value* even = b_.CreateZExt(GetVector(in.operands[0], u), word);
+  Value* odd = b_.CreateShl(b_.CreateZExt(GetVector(in.operands[0], u + 1), word), 16);
+  Value* a = Address(in.param, u, IsLastStore(in));
+  const bool past_cache = non_temporal_ && nt_launch_[in.param] && IsLastStore(in);
+  llvm::StoreInst* s =
+      b_.CreateAlignedStore(b_.CreateOr(even, odd), a, llvm::Align(past_cache ? 4 * active_lanes_ : 2));
+  if (!past_cache) return;
   s->setMetadata(llvm::LLVMContext::MD_nontemporal,
                  llvm::MDNode::get(c_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
 }

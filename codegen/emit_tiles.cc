@@ -93,12 +93,18 @@ void KernelEmitter::ChooseTiled() {
   for (const KernelInstr& in : s_.instrs) {
     if (in.op == KernelOp::kLoad && (in.has_offset || in.has_guard)) tiled_[in.param] = false;
   }
-  // Their tiles stay in the nearest cache together.
+  // Their tiles stay in the second cache together.
   int room = 2;
   for (size_t k = 0; k < tiled_.size(); ++k) {
     if (tiled_[k] && room-- <= 0) tiled_[k] = false;
   }
-  for (size_t k = 0; k < tiled_.size(); ++k) has_tiles_ = has_tiles_ || tiled_[k];
+  int item = 1;
+  for (size_t k = 0; k < tiled_.size(); ++k) {
+    if (!tiled_[k]) continue;
+    has_tiles_ = true;
+    item = std::max(item, ItemSize(s_.params[k].dtype));
+  }
+  tile_rows_ = kTileBytes / item;
 }
 
 // tile[i][j] = param[i, first + j] for i < rows, j < columns; `from` is where row 0, column 0 of the tile is.
@@ -116,17 +122,27 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
     return b_.CreateGEP(element, tile, b_.CreateAdd(b_.CreateMul(i, b_.getInt64(kTileColumns)), j));
   };
   Value* zero = b_.getInt64(0);
+  Value* whole_tile = b_.CreateICmpEQ(rows, b_.getInt64(tile_rows_));
   Value* whole_rows = b_.CreateAnd(rows, b_.getInt64(-n));
   Value* whole_columns = b_.CreateAnd(columns, b_.getInt64(-n));
   For(zero, whole_columns, b_.getInt64(n), [&](Value* j) {
     For(zero, whole_rows, b_.getInt64(n), [&](Value* i) {
       std::vector<Value*> block;
       Value* first = at(i, j);
-      // The columns after these lie in other pages, which no prefetcher of the machine looks into.
-      Value* ahead = b_.CreateGEP(i8_, first, b_.CreateMul(stride, b_.getInt64(n)));
+      // The columns after these lie in other pages, which no prefetcher of the machine looks into. They are asked for
+      // in the order in which they lie, not in that in which they are used: columns are often a multiple of a page
+      // apart, and then all fall on the same few places of the nearest cache.
+      Value* element_of_group = b_.CreateMul(i, b_.getInt64(n));
+      Value* column = b_.CreateUDiv(element_of_group, b_.getInt64(tile_rows_));
+      Value* row = b_.CreateURem(element_of_group, b_.getInt64(tile_rows_));
+      Value* ahead = at(row, b_.CreateAdd(b_.CreateAdd(j, b_.getInt64(n)), column));
+      Value* step = b_.getInt64(static_cast<int64_t>(n) * item);
+      // A tile that is cut off has shorter columns: one piece of each.
+      ahead = b_.CreateSelect(whole_tile, ahead, at(i, b_.CreateAdd(j, b_.getInt64(n))));
+      step = b_.CreateSelect(whole_tile, step, stride);
       for (int k = 0; k < n; ++k) {
-        b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ptr_}, {ahead, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
-        ahead = b_.CreateGEP(i8_, ahead, stride);
+        Prefetch(ahead, /*nearest=*/false);
+        ahead = b_.CreateGEP(i8_, ahead, step);
       }
       for (int k = 0; k < n; ++k) {
         block.push_back(b_.CreateAlignedLoad(vector, first, align));
@@ -158,8 +174,7 @@ void KernelEmitter::PrefetchNextTile(Value* column) {
     const int item = ItemSize(s_.params[k].dtype);
     Value* at = b_.CreateGEP(MemType(s_.params[k].dtype), addr_[k], column);
     for (int64_t byte = 0; byte < kTileColumns * item; byte += 64) {
-      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ptr_},
-                         {b_.CreateConstGEP1_64(i8_, at, byte), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+      Prefetch(b_.CreateConstGEP1_64(i8_, at, byte), /*nearest=*/false);
     }
   }
 }
@@ -169,7 +184,7 @@ void KernelEmitter::EmitTiles(const std::function<void(Value*, Value*)>& row) {
   std::vector<Value*> tiles(s_.params.size(), nullptr);
   for (size_t k = 0; k < tiles.size(); ++k) {
     if (!tiled_[k]) continue;
-    tiles[k] = Temporary(llvm::ArrayType::get(MemType(s_.params[k].dtype), kTileRows * kTileColumns));
+    tiles[k] = Temporary(llvm::ArrayType::get(MemType(s_.params[k].dtype), tile_rows_ * kTileColumns));
   }
   const std::vector<Value*> outermost = addr_;
   AllocaInst* at = Variable(i64_);
@@ -180,7 +195,7 @@ void KernelEmitter::EmitTiles(const std::function<void(Value*, Value*)>& row) {
           Value* rest = Load(at);
           Value* first = b_.CreateURem(rest, size_[d]);
           Value* rows = Min(b_.CreateSub(size_[d], first), b_.CreateSub(end_, rest));
-          rows = Min(rows, b_.getInt64(kTileRows));
+          rows = Min(rows, b_.getInt64(tile_rows_));
           b_.CreateStore(b_.CreateAdd(rest, rows), at);
           if (d > 0) rest = b_.CreateUDiv(rest, size_[d]);
           for (int k = d - 1; k >= 0; --k) {

@@ -36,10 +36,12 @@ constexpr int64_t kNonTemporalBytes = 16 << 20;
 constexpr int64_t kScratchElements = 4096;
 // Of a row that is read ahead as a whole.
 constexpr int64_t kPrefetchBytes = 16 << 10;
+// How far ahead operands are read.
+constexpr int64_t kPrefetchAhead = 8 << 10;
 // Instructions that wait for each other from which on a loop takes more vectors at a time.
 constexpr int kLongPath = 100;
-// Of a tile of a transposed operand (emit_tiles.cc): elements.
-constexpr int64_t kTileRows = 128, kTileColumns = 64;
+// Of a tile of a transposed operand (emit_tiles.cc): how much of it lies together, and how many such pieces it has.
+constexpr int64_t kTileBytes = 1 << 10, kTileColumns = 64;
 
 inline bool IsSumLike(const KernelInstr& in) {
   return in.op == KernelOp::kReduce && in.reduce == ReduceKind::kSum && IsFloating(in.type);
@@ -82,6 +84,7 @@ class KernelEmitter {
   Value* Word(int n) { return b_.CreateAlignedLoad(i64_, b_.CreateConstGEP1_64(i64_, words_, n), llvm::Align(8)); }
 
   void LoadWords();
+  void PlanPrefetches();
 
   bool MayBeNonTemporal(int param) const;
 
@@ -165,6 +168,12 @@ class KernelEmitter {
   void EmitStore(const KernelInstr& in, int u);
   void StorePair(const KernelInstr& in, int u);
 
+  // Whether a loop over vectors takes bfloat16 two vectors at a time, as words: one copy has the even elements, the
+  // next the odd ones. Widening is then a shift or a mask, where in order it moves every element.
+  bool CanPair(const std::vector<int>& instrs, int copies) const;
+  void LoadEvenOdd(int i, int u);
+  void StoreEvenOdd(const KernelInstr& in, int u);
+
   // ---- reductions ----
 
   struct State {
@@ -244,7 +253,8 @@ class KernelEmitter {
   void EmitRowMode();
 
   void EmitRowPhase(const KernelPhase& phase);
-  void PrefetchNextRow(int copies);
+  void PrefetchAhead(int copies);
+  void Prefetch(Value* at, bool nearest = true);
 
   void PlanScratch();
   bool IsLastStore(const KernelInstr& in) const;
@@ -259,6 +269,7 @@ class KernelEmitter {
   Value* BufferPlace(AllocaInst* buffer, Value* at);
   Value* LoadBuffer(AllocaInst* buffer, Value* at);
   void StoreBuffer(AllocaInst* buffer, Value* at, Value* v);
+  void PrefetchRows(const std::vector<int>& instrs, int count);
   void Keep(const std::vector<int>& instrs);
   void LoadKept(const std::vector<int>& instrs);
   void ForBuffers(const std::function<void(Value*)>& body);
@@ -294,6 +305,7 @@ class KernelEmitter {
   std::vector<bool> written_;
   std::vector<bool> tiled_;  // params read through a tile that is transposed first
   bool has_tiles_ = false;
+  int64_t tile_rows_ = 0;
   std::vector<bool> has_scratch_;
   std::vector<Value*> scratch_;  // where a param's row is kept between phases
   bool streams_ = false;
@@ -302,6 +314,7 @@ class KernelEmitter {
   std::vector<bool> ready_;        // hoisted by earlier phases
   Value *tile_begin_ = nullptr, *tile_end_ = nullptr;
   std::vector<Value*> nt_launch_;
+  std::vector<Value*> ahead_;  // bytes, where rows are read ahead
   bool uses_non_temporal_ = false;
 
   std::vector<Value*> size_, base_, scalars_;
@@ -315,6 +328,7 @@ class KernelEmitter {
   int active_lanes_ = 1;
   Value *mask_ = nullptr, *count_ = nullptr;
   bool non_temporal_ = false;
+  bool pairs_ = false;  // CanPair
   int row_copies_ = 0;  // > 0: copies are neighbouring rows, not neighbouring vectors
   std::vector<std::vector<Value*>> vals_;
   std::vector<bool> hoisted_;

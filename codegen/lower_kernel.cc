@@ -159,6 +159,7 @@ void KernelEmitter::LoadWords() {
   addr_ = base_;
   idx_.assign(s_.rank(), nullptr);
   vals_.assign(1, std::vector<Value*>(s_.instrs.size(), nullptr));
+  PlanPrefetches();
   // Whether this launch's outputs are large enough to store past the cache.
   nt_launch_.assign(s_.params.size(), nullptr);
   for (size_t p = 0; p < s_.params.size(); ++p) {
@@ -172,6 +173,27 @@ void KernelEmitter::LoadWords() {
       Value* fits = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kScratchElements));
       nt_launch_[p] = b_.CreateAnd(nt_launch_[p], fits);
     }
+  }
+}
+
+// Bytes from a row to what is read ahead while it is worked on. Rows that do not stay in the nearest cache are read as
+// if they were one.
+void KernelEmitter::PlanPrefetches() {
+  ahead_.assign(s_.params.size(), nullptr);
+  const int row = s_.parallel_rank - (columns_ ? 2 : 1);  // the dim that counts rows
+  if (row < 0 || loop_dim_ < 0 || lanes_ == 1) return;
+  std::map<int, Value*> rows;  // by bytes an element
+  for (size_t k = 0; k < s_.params.size(); ++k) {
+    const int item = ItemSize(s_.params[k].dtype);
+    if (written_[k] || !stride_[k][row]) continue;
+    Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(item));
+    Value*& n = rows[item];
+    if (!n) {
+      n = b_.CreateUDiv(b_.getInt64(kPrefetchAhead), b_.CreateAdd(bytes, b_.getInt64(1)));
+      n = b_.CreateAdd(n, b_.getInt64(1));
+    }
+    ahead_[k] = b_.CreateSelect(b_.CreateICmpSLE(bytes, b_.getInt64(kPrefetchBytes)), b_.CreateMul(stride_[k][row], n),
+                                b_.getInt64(kPrefetchAhead));
   }
 }
 
@@ -340,6 +362,16 @@ void KernelEmitter::EmitInstrs(const std::vector<int>& instrs, int copies) {
     }
     if (in.op == KernelOp::kScalar && Branches(in.scalar) && copies > 1 && active_lanes_ > 1 && row_copies_ == 0) {
       EmitTogether(i, copies);
+      continue;
+    }
+    if (pairs_ && !mask_ && copies % 2 == 0 && (in.op == KernelOp::kLoad || in.op == KernelOp::kStore)) {
+      for (int u = 0; u < copies; u += 2) {
+        if (in.op == KernelOp::kLoad) {
+          LoadEvenOdd(i, u);
+        } else {
+          StoreEvenOdd(in, u);
+        }
+      }
       continue;
     }
     if (in.op == KernelOp::kStore && non_temporal_ && nt_launch_[in.param] && IsLastStore(in) && copies % 2 == 0 &&

@@ -36,6 +36,7 @@ class ScalarEmitter {
 
  private:
   llvm::Value* ToFloat(llvm::Value* bits, DType half);
+  llvm::Value* RoundToHighHalf(llvm::Value* v);
   llvm::Value* FromFloat(llvm::Value* v, DType half);
   llvm::Value* ToInteger(llvm::Value* v, DType to);
   llvm::Value* Divide(ScalarOp op, DType t, llvm::Value* a, llvm::Value* z);
