@@ -13,9 +13,7 @@ using llvm::Value;
 
 namespace {
 
-// More would fight for the same places of the nearest cache: neighbouring rows are often a page apart.
-constexpr int kRowsAtOnce = 2;
-constexpr int kRowsAhead = 4;
+constexpr int kRowsAtOnce = 8;
 // Rows (of the innermost reduced dim) from which on memory is read row after row.
 constexpr int64_t kManyRows = 128;
 constexpr int64_t kBufferBytes = 40 << 10;
@@ -195,7 +193,6 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
           tile_begin_, tile_end_, 1,
           [&](int) {
             restore(chunk_, false);
-            if (!mask_) PrefetchRows(instrs, count);
             LoadKept(instrs);
             EmitInstrs(instrs, count);
             save(chunk_, false);
@@ -240,25 +237,6 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
     }
   });
   vals_.assign(1, known);
-}
-
-// Of the rows that come next, the columns that are being read.
-void KernelEmitter::PrefetchRows(const std::vector<int>& instrs, int count) {
-  std::vector<bool> done(s_.params.size(), false);
-  for (int i : instrs) {
-    const KernelInstr& in = s_.instrs[i];
-    if (in.op != KernelOp::kLoad || done[in.param] || !UnitAlongLoop(in.param)) continue;
-    done[in.param] = true;
-    Value* row = stride_[in.param][s_.rank() - 1];
-    if (!row) continue;
-    Value* distance = b_.CreateMul(row, b_.getInt64(kRowsAhead));
-    for (int u = 0; u < count; ++u) {
-      Value* at = b_.CreateGEP(i8_, Address(in.param, u), distance);
-      for (int byte = 0; byte < active_lanes_ * ItemSize(in.type); byte += 64) {
-        Prefetch(b_.CreateConstGEP1_64(i8_, at, byte));
-      }
-    }
-  }
 }
 
 // Bools are kept as bytes.

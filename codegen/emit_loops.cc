@@ -406,7 +406,7 @@ void KernelEmitter::PrefetchAhead(int copies) {
     const int item = ItemSize(s_.params[k].dtype);
     if (written_[k] || !UnitAlongLoop(static_cast<int>(k))) continue;
     if (row >= 0 && !stride_[k][row]) continue;
-    Value* distance = row < 0 ? b_.getInt64(kPrefetchAhead) : ahead_[k];
+    Value* distance = row < 0 ? b_.getInt64(kLineAhead) : ahead_[k];
     Value* at = b_.CreateGEP(i8_, Address(static_cast<int>(k), 0), distance);
     for (int byte = 0; byte < copies * active_lanes_ * item; byte += 64) {
       Prefetch(b_.CreateConstGEP1_64(i8_, at, byte));

@@ -36,8 +36,8 @@ constexpr int64_t kNonTemporalBytes = 16 << 20;
 constexpr int64_t kScratchElements = 4096;
 // Of a row that is read ahead as a whole.
 constexpr int64_t kPrefetchBytes = 16 << 10;
-// How far ahead operands are read.
-constexpr int64_t kPrefetchAhead = 8 << 10;
+// How far ahead operands are read at least: of such rows, and of what is one long row.
+constexpr int64_t kRowsAhead = 4 << 10, kLineAhead = 8 << 10;
 // Instructions that wait for each other from which on a loop takes more vectors at a time.
 constexpr int kLongPath = 100;
 // Of a tile of a transposed operand (emit_tiles.cc): how much of it lies together, and how many such pieces it has.
@@ -269,7 +269,6 @@ class KernelEmitter {
   Value* BufferPlace(AllocaInst* buffer, Value* at);
   Value* LoadBuffer(AllocaInst* buffer, Value* at);
   void StoreBuffer(AllocaInst* buffer, Value* at, Value* v);
-  void PrefetchRows(const std::vector<int>& instrs, int count);
   void Keep(const std::vector<int>& instrs);
   void LoadKept(const std::vector<int>& instrs);
   void ForBuffers(const std::function<void(Value*)>& body);

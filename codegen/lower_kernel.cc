@@ -189,11 +189,11 @@ void KernelEmitter::PlanPrefetches() {
     Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(item));
     Value*& n = rows[item];
     if (!n) {
-      n = b_.CreateUDiv(b_.getInt64(kPrefetchAhead), b_.CreateAdd(bytes, b_.getInt64(1)));
+      n = b_.CreateUDiv(b_.getInt64(kRowsAhead), b_.CreateAdd(bytes, b_.getInt64(1)));
       n = b_.CreateAdd(n, b_.getInt64(1));
     }
     ahead_[k] = b_.CreateSelect(b_.CreateICmpSLE(bytes, b_.getInt64(kPrefetchBytes)), b_.CreateMul(stride_[k][row], n),
-                                b_.getInt64(kPrefetchAhead));
+                                b_.getInt64(kLineAhead));
   }
 }
 
