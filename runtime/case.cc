@@ -129,7 +129,8 @@ class CaseRunner {
       return absl::UnimplementedError(absl::StrCat(path_, ": version ", doc_["version"].dump()));
     rtol_ = doc_.contains("rtol") ? Number(doc_["rtol"]).value_or(1.3e-6) : 1.3e-6;
     atol_ = doc_.contains("atol") ? Number(doc_["atol"]).value_or(1e-5) : 1e-5;
-    SMELT_ASSIGN_OR_RETURN(instance_, Instance::Create(program_, InstanceOptions{.guard = options_.guard}));
+    SMELT_ASSIGN_OR_RETURN(instance_, Instance::Create(program_, InstanceOptions{.guard = options_.guard,
+                                                                                 .time_steps = options_.time_steps}));
     for (int round = 0; round < options_.repeat; ++round) {
       first_round_ = round == 0;
       if (!first_round_) SMELT_RETURN_IF_ERROR(instance_->ResetStates());
@@ -140,6 +141,7 @@ class CaseRunner {
       }
     }
     report_.ok = report_.failures.empty();
+    report_.step_times = instance_->step_times();
     if (!latencies_.empty()) {
       std::sort(latencies_.begin(), latencies_.end());
       report_.min_ms = latencies_.front();

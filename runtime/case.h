@@ -19,6 +19,7 @@ struct CaseOptions {
   int repeat = 1;  // rounds; arguments and state are restored before each
   // For tests: the arguments' storages and all of the instance's memory end or begin at pages that nobody may touch.
   GuardPages guard = GuardPages::kNone;
+  bool time_steps = false;  // into CaseReport::step_times
 };
 
 struct CaseFailure {
@@ -35,6 +36,7 @@ struct CaseReport {
   int64_t kernel_launches = 0, library_calls = 0, bytes_copied_back = 0;  // of all calls of a round
   int64_t arena_bytes = 0;                                                // the largest
   std::vector<std::string> alias_variants;                                // a call; "" where it was refused
+  std::vector<StepTime> step_times;
 };
 
 // An error only for a case file that cannot be read (DataLoss, NotFound, ...); everything else is in the report.

@@ -104,6 +104,7 @@ Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOpti
     if (bundle_.args[i]->kind == fb::ArgKind::Tensor) by_address_.push_back(static_cast<int>(i));
   }
   bound_plans_.resize(program_->plans().size());
+  if (options.time_steps) step_times_.resize(program_->plans().size());
   eager_calls_.resize(program_->plans().size());
   // No call has these symbols: the first evaluates.
   signature_key_.assign(bundle_.symbols.size() + 1, 0);

@@ -96,6 +96,7 @@ class Executor : public Instance {
   absl::Status RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) override;
   Tensor state(int index) const override { return states_[index]; }
   absl::Status ResetStates() override;
+  std::vector<StepTime> step_times() const override;
   void Seed(uint64_t seed) override { generator_ = Generator{seed, 0}; }
 
  private:
@@ -141,6 +142,7 @@ class Executor : public Instance {
   // --- steps.cc ---
   absl::Status RunBlock(int block);
   absl::Status RunStep(int block, int index);
+  absl::Status RunTimed(int block, int index);
   absl::Status RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch);
   absl::Status RunLibrary(const fb::LibraryCallT& l, int step);
   absl::Status RunCopy(const fb::CopyT& c);
@@ -213,6 +215,7 @@ class Executor : public Instance {
 
   std::vector<std::vector<std::unique_ptr<BoundPlan>>> bound_plans_;  // by plan, the last used first
   std::vector<std::vector<std::unique_ptr<Executor>>> eager_calls_;   // by plan: made when they are first called
+  std::vector<std::vector<StepTime>> step_times_;  // by plan and step; empty: they are not taken
   GuardPages guard_;
   std::shared_ptr<Storage> arena_;
   std::vector<std::shared_ptr<Storage>> guarded_;  // with guard pages: each arena slot's own

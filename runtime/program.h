@@ -115,6 +115,14 @@ struct InstanceOptions {
   // For tests: every buffer of the instance (results, working memory by slot, states) ends or begins at a page that
   // nobody may touch. Slow.
   GuardPages guard = GuardPages::kNone;
+  bool time_steps = false;  // Instance::step_times has them: some 50 ns a step
+};
+
+// Of a step of a plan, as `smelt inspect` numbers them.
+struct StepTime {
+  int plan = 0, block = 0, step = 0;
+  int64_t runs = 0;
+  int64_t least_ns = 0;  // of one run
 };
 
 class Instance {
@@ -137,6 +145,8 @@ class Instance {
   // an argument, else by a copy); where it holds None, as above. *outputs must have as many elements as the model
   // outputs, or none.
   virtual absl::Status RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) = 0;
+  // Of the steps that ran so far; none unless InstanceOptions::time_steps.
+  virtual std::vector<StepTime> step_times() const = 0;
 
   const CallStats& last_call() const { return stats_; }
 

@@ -1,7 +1,9 @@
 // The steps of a plan.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -67,7 +69,8 @@ absl::Status Executor::UseView(int v) {
 absl::Status Executor::RunBlock(int block) {
   const auto& steps = plan_->plan->blocks[block]->steps;
   for (size_t i = 0; i < steps.size(); ++i) {
-    absl::Status s = RunStep(block, static_cast<int>(i));
+    const int step = static_cast<int>(i);
+    absl::Status s = step_times_.empty() ? RunStep(block, step) : RunTimed(block, step);
     if (!s.ok()) {
       // A step with blocks inside has named the place already.
       const fb::StepUnion type = steps[i]->step.type;
@@ -75,6 +78,26 @@ absl::Status Executor::RunBlock(int block) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status Executor::RunTimed(int block, int index) {
+  const int plan = static_cast<int>(plan_ - program_->plans().data());
+  std::vector<StepTime>& times = step_times_[plan];
+  times.resize(plan_->num_steps);
+  const auto begin = std::chrono::steady_clock::now();
+  absl::Status s = RunStep(block, index);
+  const int64_t ns = std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count();
+  StepTime& t = times[plan_->first_step[block] + index];
+  t = {plan, block, index, t.runs + 1, t.runs == 0 ? ns : std::min(t.least_ns, ns)};
+  return s;
+}
+
+std::vector<StepTime> Executor::step_times() const {
+  std::vector<StepTime> out;
+  for (const std::vector<StepTime>& plan : step_times_) {
+    std::copy_if(plan.begin(), plan.end(), std::back_inserter(out), [](const StepTime& t) { return t.runs > 0; });
+  }
+  return out;
 }
 
 absl::Status Executor::RunStep(int block, int index) {

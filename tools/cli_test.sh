@@ -97,6 +97,11 @@ expect 0 '' "$smelt" inspect kv.smb --html=kv.html
 expect 0 'Plan for distinct arguments' cat kv.html
 expect 0 'reads [0-9.]+ K?B, writes [0-9.]+ K?B' cat kv.html
 grep -qE 'src=|href=|http' kv.html && { echo "the page loads something"; failed=1; }
+# With a case, how long each step takes.
+expect 0 '' "$smelt" inspect kv.smb --html=kv.html --case="$models/kv_cache.case.safetensors"
+expect 0 '[0-9.]+ µs' cat kv.html
+has_fields "$("$smelt" inspect kv.smb --json --case="$models/kv_cache.case.safetensors")" microseconds
+expect 1 'does not hold' "$smelt" inspect kv.smb --html=kv.html --case="$case"
 expect 2 'draws bundles' "$smelt" inspect "$models/kv_cache.pt2" --html=kv.html
 
 # Several targets in one bundle; this machine takes its own.

@@ -5,10 +5,13 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
+#include "smelt/runtime/case.h"
+#include "smelt/runtime/program.h"
 #include "smelt/schema/bundle.h"
 #include "smelt/schema/container.h"
 #include "smelt/tools/command_line.h"
@@ -20,10 +23,11 @@
 namespace smelt {
 
 const char kInspectHelp[] =
-    "smelt inspect FILE.{pt2,ir,smg,smb} [--json] [--digests] [--html=PAGE]\n"
+    "smelt inspect FILE.{pt2,ir,smg,smb} [--json] [--digests] [--html=PAGE] [--case=CASE]\n"
     "  the graph in text, or the bundle's signature, calling convention, plans, kernels, weights and digests\n"
     "  --digests   also read the weights and check their digest\n"
-    "  --html=PAGE of a bundle: draws the plans' steps, the memory that goes between them, bytes and kernels\n";
+    "  --html=PAGE of a bundle: draws the plans' steps, the memory that goes between them, bytes and kernels\n"
+    "  --case=CASE of a bundle: runs it (trust where it comes from), and says how long each step takes\n";
 
 namespace {
 
@@ -33,10 +37,29 @@ int Fail(const std::string& path, const absl::Status& s) {
   return ExitCodeOf(s);
 }
 
+// Adds the least time of each step, of ten rounds of a case, to the description's plans. Returns why the case does not
+// hold; "" if it does.
+absl::StatusOr<std::string> AddTimes(const std::string& bundle, const std::string& case_path,
+                                     nlohmann::ordered_json& description) {
+  SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, Program::Load(bundle));
+  SMELT_ASSIGN_OR_RETURN(CaseReport report, RunCase(program, case_path, {.repeat = 10, .time_steps = true}));
+  if (!report.ok) {
+    const CaseFailure& f = report.failures.front();
+    return absl::StrCat(case_path, " does not hold: call ", f.call, ": ", f.where, ": ", f.what);
+  }
+  for (const StepTime& t : report.step_times) {
+    nlohmann::ordered_json& plan = description["plans"][t.plan];
+    const double us = static_cast<double>(t.least_ns) / 1e3;
+    if (t.block == 0) plan["steps"][t.step]["microseconds"] = us;
+    if (plan.contains("blocks")) plan["blocks"][t.block][t.step]["microseconds"] = us;
+  }
+  return "";
+}
+
 }  // namespace
 
 int RunInspect(const std::vector<std::string>& args) {
-  auto line = CommandLine::Parse(args, {"html"}, {"json", "digests", "help"});
+  auto line = CommandLine::Parse(args, {"html", "case"}, {"json", "digests", "help"});
   if (line.ok() && line->Has("help")) {
     std::fputs(kInspectHelp, stdout);
     return kExitOk;
@@ -48,8 +71,8 @@ int RunInspect(const std::vector<std::string>& args) {
   }
   const std::string path = line->positional()[0];
   if (!absl::EndsWith(path, ".smb")) {
-    if (line->Has("html")) {
-      std::fprintf(stderr, "smelt inspect: --html draws bundles (.smb)\n");
+    if (line->Has("html") || line->Has("case")) {
+      std::fprintf(stderr, "smelt inspect: --html draws bundles (.smb), --case runs them\n");
       return kExitUsage;
     }
     auto g = ReadModel(path, /*complete=*/false);
@@ -73,7 +96,15 @@ int RunInspect(const std::vector<std::string>& args) {
       if (!s.ok()) return Fail(path, s);
     }
   }
-  const nlohmann::ordered_json j = DescribeBundle(**bundle, **file);
+  nlohmann::ordered_json j = DescribeBundle(**bundle, **file);
+  if (line->Has("case")) {
+    const absl::StatusOr<std::string> difference = AddTimes(path, line->Get("case"), j);
+    if (!difference.ok()) return Fail(path, difference.status());
+    if (!difference->empty()) {
+      std::fprintf(stderr, "smelt inspect: %s\n", difference->c_str());
+      return kExitDifferent;
+    }
+  }
   if (line->Has("html")) {
     const absl::Status s = WriteFileAtomically(line->Get("html"), absl::string_view(BundlePage(j)));
     if (!s.ok()) {

@@ -43,6 +43,8 @@ std::string BytesText(int64_t bytes) {
   return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
 }
 
+std::string Microseconds(double us) { return absl::StrFormat("%.2f µs", us); }
+
 // Of the elements that a view shows; nothing where a size depends on the call.
 std::optional<int64_t> BytesOf(const Json& view) {
   const std::optional<DType> dtype = ParseDType(view["dtype"].get<std::string>());
@@ -84,6 +86,7 @@ std::string Operations(const std::string& spec) {
 struct Step {
   std::string kind = "other";  // the class of its box
   std::string title, detail, source;
+  std::optional<double> microseconds;
   std::vector<Json> reads, writes;
 };
 
@@ -117,6 +120,7 @@ Step StepOf(const Json& j, const std::vector<std::string>& specs, const std::vec
     s.detail = j.begin()->is_string() ? j.begin()->get<std::string>() : j.begin()->dump();
     if (j.contains("out")) views(Json::array({j["out"]}), s.writes);
   }
+  if (j.contains("microseconds")) s.microseconds = j["microseconds"].get<double>();
   if (j.contains("source")) s.source = j["source"].get<std::string>();
   return s;
 }
@@ -176,6 +180,10 @@ void DrawSteps(const Json& steps, const std::vector<std::string>& specs, const s
     absl::StrAppend(&body, "<text class=\"small bytes\" x=\"", kBoxLeft + kBoxWidth - 8, "\" y=\"", y + 28, "\">",
                     in.empty() ? "" : absl::StrCat("reads ", in), in.empty() || to.empty() ? "" : ", ",
                     to.empty() ? "" : absl::StrCat("writes ", to), "</text>");
+    if (s.microseconds) {
+      absl::StrAppend(&body, "<text class=\"small bytes\" x=\"", kBoxLeft + kBoxWidth - 8, "\" y=\"", y + 14, "\">",
+                      Microseconds(*s.microseconds), "</text>");
+    }
     if (!outside.empty()) {
       if (outside.size() > 24) outside = absl::StrCat(outside.substr(0, 22), "…");
       absl::StrAppend(&body, "<text class=\"small bytes\" x=\"", kBoxLeft - 8, "\" y=\"", middle + 4, "\">",
@@ -198,6 +206,15 @@ std::string BundlePage(const Json& j) {
   std::string first_target;
   std::map<std::string, std::map<std::string, int64_t>> code;  // bytes by key and target
   std::vector<int64_t> uses;
+  std::map<size_t, double> times;  // by kernel, of all steps that launch it
+  for (const Json& p : j["plans"]) {
+    for (const Json& block : p.contains("blocks") ? p["blocks"] : Json::array({p["steps"]})) {
+      for (const Json& step : block) {
+        if (step.contains("launch") && step.contains("microseconds"))
+          times[step["launch"].get<size_t>()] += step["microseconds"].get<double>();
+      }
+    }
+  }
   for (const Json& k : j["kernels"]) {
     const std::string target = k["target"].get<std::string>(), key = k["key"].get<std::string>();
     if (first_target.empty()) first_target = target;
@@ -226,13 +243,16 @@ std::string BundlePage(const Json& j) {
     }
   }
   absl::StrAppend(&out, "<h2>Kernels</h2>\n<table><tr><th></th><th>key</th><th>launches</th><th>operations</th>",
-                  "<th>bytes of code</th></tr>\n");
+                  "<th>bytes of code</th>", times.empty() ? "" : "<th>time, all launches</th>", "</tr>\n");
   for (size_t k = 0; k < specs.size(); ++k) {
     absl::StrAppend(&out, "<tr><td>", k, "</td><td>", keys[k].substr(0, 12), "</td><td class=\"n\">", uses[k],
                     "</td><td><details><summary>", Escape(Operations(specs[k])), "</summary><pre>", Escape(specs[k]),
                     "</pre></details></td><td>");
     for (const auto& [target, bytes] : code[specs[k]]) absl::StrAppend(&out, Escape(target), " ", bytes, " ");
-    absl::StrAppend(&out, "</td></tr>\n");
+    absl::StrAppend(&out, "</td>");
+    if (!times.empty())
+      absl::StrAppend(&out, "<td class=\"n\">", times.count(k) > 0 ? Microseconds(times[k]) : "", "</td>");
+    absl::StrAppend(&out, "</tr>\n");
   }
   absl::StrAppend(&out, "</table>\n</body></html>\n");
   return out;
