@@ -398,15 +398,18 @@ void KernelEmitter::EmitRowMode() {
   });
 }
 
-// Rows are often pages, into the next of which no prefetcher of the machine looks; and memory takes long enough to
-// answer that several short rows lie between what is asked for and what is used.
+// Rows are often pages, into the next of which no prefetcher of the machine looks.
 void KernelEmitter::PrefetchAhead(int copies) {
   const int row = s_.parallel_rank - (columns_ ? 2 : 1);  // the dim that counts rows
   for (size_t k = 0; k < s_.params.size(); ++k) {
     const int item = ItemSize(s_.params[k].dtype);
     if (written_[k] || !UnitAlongLoop(static_cast<int>(k))) continue;
-    if (row >= 0 && !stride_[k][row]) continue;
-    Value* distance = row < 0 ? b_.getInt64(kLineAhead) : ahead_[k];
+    Value* distance = b_.getInt64(kLineAhead);
+    if (row >= 0) {
+      if (!stride_[k][row]) continue;
+      Value* small = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kPrefetchBytes / item));
+      distance = b_.CreateSelect(small, stride_[k][row], distance);
+    }
     Value* at = b_.CreateGEP(i8_, Address(static_cast<int>(k), 0), distance);
     for (int byte = 0; byte < copies * active_lanes_ * item; byte += 64) {
       Prefetch(b_.CreateConstGEP1_64(i8_, at, byte));

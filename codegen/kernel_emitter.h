@@ -36,8 +36,8 @@ constexpr int64_t kNonTemporalBytes = 16 << 20;
 constexpr int64_t kScratchElements = 4096;
 // Of a row that is read ahead as a whole.
 constexpr int64_t kPrefetchBytes = 16 << 10;
-// How far ahead operands are read at least: of such rows, and of what is one long row.
-constexpr int64_t kRowsAhead = 4 << 10, kLineAhead = 8 << 10;
+// How far ahead longer rows are read.
+constexpr int64_t kLineAhead = 8 << 10;
 // Instructions that wait for each other from which on a loop takes more vectors at a time.
 constexpr int kLongPath = 100;
 // Of a tile of a transposed operand (emit_tiles.cc): how much of it lies together, and how many such pieces it has.
@@ -84,7 +84,6 @@ class KernelEmitter {
   Value* Word(int n) { return b_.CreateAlignedLoad(i64_, b_.CreateConstGEP1_64(i64_, words_, n), llvm::Align(8)); }
 
   void LoadWords();
-  void PlanPrefetches();
 
   bool MayBeNonTemporal(int param) const;
 
@@ -313,7 +312,6 @@ class KernelEmitter {
   std::vector<bool> ready_;        // hoisted by earlier phases
   Value *tile_begin_ = nullptr, *tile_end_ = nullptr;
   std::vector<Value*> nt_launch_;
-  std::vector<Value*> ahead_;  // bytes, where rows are read ahead
   bool uses_non_temporal_ = false;
 
   std::vector<Value*> size_, base_, scalars_;

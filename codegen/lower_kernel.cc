@@ -159,7 +159,6 @@ void KernelEmitter::LoadWords() {
   addr_ = base_;
   idx_.assign(s_.rank(), nullptr);
   vals_.assign(1, std::vector<Value*>(s_.instrs.size(), nullptr));
-  PlanPrefetches();
   // Whether this launch's outputs are large enough to store past the cache.
   nt_launch_.assign(s_.params.size(), nullptr);
   for (size_t p = 0; p < s_.params.size(); ++p) {
@@ -173,27 +172,6 @@ void KernelEmitter::LoadWords() {
       Value* fits = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kScratchElements));
       nt_launch_[p] = b_.CreateAnd(nt_launch_[p], fits);
     }
-  }
-}
-
-// Bytes from a row to what is read ahead while it is worked on. Rows that do not stay in the nearest cache are read as
-// if they were one.
-void KernelEmitter::PlanPrefetches() {
-  ahead_.assign(s_.params.size(), nullptr);
-  const int row = s_.parallel_rank - (columns_ ? 2 : 1);  // the dim that counts rows
-  if (row < 0 || loop_dim_ < 0 || lanes_ == 1) return;
-  std::map<int, Value*> rows;  // by bytes an element
-  for (size_t k = 0; k < s_.params.size(); ++k) {
-    const int item = ItemSize(s_.params[k].dtype);
-    if (written_[k] || !stride_[k][row]) continue;
-    Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(item));
-    Value*& n = rows[item];
-    if (!n) {
-      n = b_.CreateUDiv(b_.getInt64(kRowsAhead), b_.CreateAdd(bytes, b_.getInt64(1)));
-      n = b_.CreateAdd(n, b_.getInt64(1));
-    }
-    ahead_[k] = b_.CreateSelect(b_.CreateICmpSLE(bytes, b_.getInt64(kPrefetchBytes)), b_.CreateMul(stride_[k][row], n),
-                                b_.getInt64(kLineAhead));
   }
 }
 
