@@ -18,13 +18,37 @@
 #include "smelt/functionalize/memory.h"
 
 namespace smelt {
+namespace {
+
+// Positions among inputs().
+std::vector<int> UserInputs(const Graph& g) {
+  std::vector<int> user;
+  for (int i = 0; i < static_cast<int>(g.inputs().size()); ++i) {
+    if (g.input_infos[i].kind == InputInfo::Kind::kUser) user.push_back(i);
+  }
+  return user;
+}
+
+}  // namespace
+
+void MergeDuplicates(Graph& g, const DuplicatesLayer& duplicates) {
+  const std::vector<int> user = UserInputs(g);
+  SMELT_CHECK_EQ(duplicates.inner_of_outer.size(), user.size());
+  std::vector<ValueId> distinct;
+  for (size_t i = 0; i < user.size(); ++i) {
+    const int inner = duplicates.inner_of_outer[i].value();
+    const ValueId v = g.inputs()[user[i]];
+    if (inner == static_cast<int>(distinct.size())) {
+      distinct.push_back(v);
+    } else {
+      g.ReplaceAllUses(v, distinct[inner]);
+    }
+  }
+}
 
 absl::Status Functionalizer::BindInputs() {
   // Layer 1: duplicates. The later of two equal arguments is replaced by the first.
-  std::vector<int> user;  // positions among inputs()
-  for (int i = 0; i < static_cast<int>(g_.inputs().size()); ++i) {
-    if (g_.input_infos[i].kind == InputInfo::Kind::kUser) user.push_back(i);
-  }
+  const std::vector<int> user = UserInputs(g_);
   DuplicatesLayer& duplicates = result_.convention.duplicates;
   duplicates = options_.duplicates;
   if (duplicates.inner_of_outer.empty()) {

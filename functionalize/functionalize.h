@@ -41,6 +41,10 @@ struct FunctionalizeResult {
   int mutations_removed = 0;  // nodes that wrote into memory
 };
 
+// Arguments that are one tensor are one value from here on; the others stay as inputs nobody uses. Before
+// OpenComposites, which then sees the geometry that one of the names changes through the others, too.
+void MergeDuplicates(Graph& g, const DuplicatesLayer& duplicates);
+
 // The graph's inputs become: the distinct user arguments and the weights, in the original order. Its outputs: as the
 // convention says.
 absl::StatusOr<FunctionalizeResult> Functionalize(Graph& g, const FunctionalizeOptions& options);

@@ -377,7 +377,15 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     std::vector<Variant> variants = DuplicateVariants(graph, convention);
     variants.push_back(OverlapVariant(graph, decided, convention));
     for (const Variant& v : variants) {
-      auto variant = BuildVariant(graph, *opened, decided, v, options, builder, nullptr);
+      auto build = [&]() -> absl::StatusOr<BuiltVariant> {
+        if (v.kind != fb::VariantKind::Duplicate)
+          return BuildVariant(graph, *opened, decided, v, options, builder, nullptr);
+        const std::unique_ptr<Graph> merged = graph.Clone();
+        MergeDuplicates(*merged, v.functionalize.duplicates);
+        SMELT_ASSIGN_OR_RETURN(const OpenedComposites of_merged, OpenComposites(*merged));
+        return BuildVariant(graph, *merged, of_merged, v, options, builder, nullptr);
+      };
+      auto variant = build();
       if (!variant.ok() && v.functionalize.symbolic_strides) {
         // Not for any strides, then; for those of the export, perhaps.
         OpenedComposites fixed = decided;

@@ -354,6 +354,11 @@ bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, c
       if (pattern.duplicates) f.duplicates = pattern.layer;
     }
     std::unique_ptr<Graph> pure = opened->Clone();
+    if (!overlapping && pattern.duplicates) {
+      pure = sample.graph->Clone();
+      MergeDuplicates(*pure, pattern.layer);
+      if (auto s = OpenComposites(*pure); !s.ok()) return unsupported(s.status(), "open-composites (duplicates)");
+    }
     auto functional = Functionalize(*pure, f);
     const std::string name = overlapping ? " (overlapping)" : pattern.duplicates ? " (duplicates)" : "";
     if (!functional.ok()) {
