@@ -45,7 +45,7 @@ void KernelEmitter::PlanStreams() {
     if (in.op == KernelOp::kScan) streams_ = false;
     if (in.op == KernelOp::kReduce) {
       const int item = ItemSize(s_.instrs[in.operands[0]].type);
-      bytes += item * (IsSumLike(in) ? 3 : 1) + (IsArgKind(in.reduce) ? 8 : 0);
+      bytes += item * (IsSumLike(in) ? 3 : 1) + (IsArg(in.reduce) ? 8 : 0);
     }
     if (later[i] && !hoisted[i]) {
       keep.push_back(static_cast<int>(i));
@@ -140,7 +140,7 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
     State& state = states_[i];
     auto make = [&](AllocaInst* variable) { return Buffer(BufferElement(variable)); };
     state.acc_buffer = make(state.acc[0]);
-    if (IsArgKind(in.reduce)) state.index_buffer = make(state.index[0]);
+    if (IsArg(in.reduce)) state.index_buffer = make(state.index[0]);
     if (IsSumLike(in)) {
       state.wide_buffer = make(state.wide[0]);
       state.error_buffer = make(state.error[0]);

@@ -55,7 +55,7 @@ void KernelEmitter::StartReductions(const std::vector<int>& instrs, int copies) 
         return a;
       };
       state.acc.push_back(variable(type, Identity(in, t, type)));
-      if (IsArgKind(in.reduce)) {
+      if (IsArg(in.reduce)) {
         // No index yet: larger than any, so that the first element wins over the identity of equal value.
         Type* it = Vec(i64_, active_lanes_);
         state.index.push_back(variable(it, llvm::ConstantInt::get(it, llvm::APInt::getSignedMaxValue(64))));
@@ -117,10 +117,10 @@ void KernelEmitter::Accumulate(int i, int u) {
   State& state = states_[i];
   const DType t = s_.instrs[in.operands[0]].type;
   Value* v = GetVector(in.operands[0], u);
-  Value* j = IsArgKind(in.reduce) ? GetVector(in.operands[1], u) : nullptr;
+  Value* j = IsArg(in.reduce) ? GetVector(in.operands[1], u) : nullptr;
   if (row_copies_ > 0) u = 0;  // rows follow each other in one accumulator
   Value* a = Load(state.acc[u]);
-  if (IsArgKind(in.reduce)) {
+  if (IsArg(in.reduce)) {
     Value* old = Load(state.index[u]);
     Value* better = ArgBetter(in.reduce, t, a, old, v, j);
     if (mask_) better = b_.CreateAnd(better, mask_);
@@ -139,7 +139,7 @@ Value* KernelEmitter::EmitScan(int i, int u) {
   const DType t = s_.instrs[in.operands[0]].type;
   Value* v = GetVector(in.operands[0], u);
   Value* a = Load(state.acc[u]);
-  if (IsArgKind(in.reduce)) {
+  if (IsArg(in.reduce)) {
     Value* j = GetVector(in.operands[1], u);
     Value* old = Load(state.index[u]);
     Value* better = ArgBetter(in.reduce, t, a, old, v, j);
@@ -219,11 +219,11 @@ void KernelEmitter::FinishReductions(const std::vector<int>& instrs, int copies)
     };
     if (columns_) {
       for (int u = 0; u < copies; ++u) {
-        Set(i, u, IsArgKind(in.reduce) ? NoIndexIsZero(Load(state.index[u])) : total(u));
+        Set(i, u, IsArg(in.reduce) ? NoIndexIsZero(Load(state.index[u])) : total(u));
       }
       continue;
     }
-    if (IsArgKind(in.reduce)) {
+    if (IsArg(in.reduce)) {
       Value* a = Load(state.acc[0]);
       Value* index = Load(state.index[0]);
       auto merge = [&](Value* v, Value* j) {

@@ -46,7 +46,6 @@ constexpr int64_t kTileBytes = 1 << 10, kTileColumns = 64;
 inline bool IsSumLike(const KernelInstr& in) {
   return in.op == KernelOp::kReduce && in.reduce == ReduceKind::kSum && IsFloating(in.type);
 }
-inline bool IsArgKind(ReduceKind k) { return k == ReduceKind::kArgMin || k == ReduceKind::kArgMax; }
 
 class KernelEmitter {
   using AllocaInst = llvm::AllocaInst;

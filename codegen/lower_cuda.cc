@@ -26,8 +26,6 @@ using llvm::Value;
 constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces
 constexpr int kVectorBytes = 16;
 
-bool IsArgKind(ReduceKind k) { return k == ReduceKind::kArgMin || k == ReduceKind::kArgMax; }
-
 // libdevice's name for a function of float or double; empty if it has none.
 std::string LibdeviceName(ScalarOp op, bool is_double) {
   const char* name = nullptr;
@@ -404,7 +402,7 @@ class CudaEmitter {
   // What a reduction is kept in.
   DType Kept(const KernelInstr& in) const {
     const DType t = Element(in);
-    return in.op == KernelOp::kScan && IsFloating(t) && !IsArgKind(in.reduce) ? DType::kFloat64 : t;
+    return in.op == KernelOp::kScan && IsFloating(t) && !IsArg(in.reduce) ? DType::kFloat64 : t;
   }
   Value* Identity(ReduceKind kind, DType t) {
     const bool low = kind == ReduceKind::kMax || kind == ReduceKind::kArgMax;
@@ -438,7 +436,7 @@ class CudaEmitter {
       Accumulator& a = accumulators_[i];
       a.value = Variable(scalar_.TypeOf(t));
       b_.CreateStore(Identity(in.reduce, t), a.value);
-      if (IsArgKind(in.reduce)) {
+      if (IsArg(in.reduce)) {
         a.index = Variable(i64_);
         b_.CreateStore(b_.getInt64(std::numeric_limits<int64_t>::max()), a.index);
       }
@@ -489,7 +487,7 @@ class CudaEmitter {
     const DType t = Kept(in);
     Value* x = scalar_.Cast(values_[0][in.operands[0]], Element(in), t);
     Value* old = Get(a.value);
-    if (IsArgKind(in.reduce)) {
+    if (IsArg(in.reduce)) {
       Value *index = values_[0][in.operands[1]], *old_index = Get(a.index);
       Value* take = Better(in.reduce, t, old, old_index, x, index);
       b_.CreateStore(b_.CreateSelect(take, x, old), a.value);
