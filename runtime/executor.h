@@ -215,7 +215,7 @@ class Executor : public Instance {
 
   std::vector<std::vector<std::unique_ptr<BoundPlan>>> bound_plans_;  // by plan, the last used first
   std::vector<std::vector<std::unique_ptr<Executor>>> eager_calls_;   // by plan: made when they are first called
-  std::vector<std::vector<StepTime>> step_times_;  // by plan and step; empty: they are not taken
+  std::vector<std::vector<StepTime>> step_times_;                     // by plan and step; empty: they are not taken
   GuardPages guard_;
   std::shared_ptr<Storage> arena_;
   std::vector<std::shared_ptr<Storage>> guarded_;  // with guard pages: each arena slot's own
