@@ -38,6 +38,11 @@ std::string List(const std::vector<I>& values) {
 
 std::optional<int64_t> Constant(int64_t v) { return v; }
 std::optional<int64_t> Constant(const Expr& e) { return e.Constant(); }
+// In every call.
+template <typename I>
+bool IsOne(const I& v) {
+  return Constant(v) == 1;
+}
 
 template <typename... Parts>
 absl::Status Error(const Parts&... parts) {
@@ -268,7 +273,12 @@ absl::StatusOr<IndexVector<D>> BroadcastSizes(D& decide, absl::Span<const IndexV
         continue;
       }
       const Index<D>& b = shape[shape.size() - i];
-      if (decide.Equal(a, b)) {
+      // What is 1 in every call comes first: of a size that is 1 in the example alone it says nothing.
+      if (IsOne(b)) {
+        merged[d] = a;
+      } else if (IsOne(a)) {
+        merged[d] = b;
+      } else if (decide.Equal(a, b)) {
         merged[d] = Constant(b).has_value() ? b : a;
       } else if (decide.Equal(a, 1)) {
         merged[d] = b;
@@ -293,7 +303,12 @@ absl::StatusOr<GeometryOf<D>> PointwiseOutput(D& decide, absl::Span<const Geomet
   GeometryOf<D> out;
   SMELT_ASSIGN_OR_RETURN(out.sizes, BroadcastSizes<D>(decide, shapes));
   bool same = true;
-  for (const IndexVector<D>& s : shapes) same = same && SameSizes<D>(decide, out.sizes, s);
+  for (const IndexVector<D>& s : shapes) {
+    same = same && s.size() == out.sizes.size() &&
+           std::equal(s.begin(), s.end(), out.sizes.begin(),
+                      [](const Index<D>& a, const Index<D>& b) { return IsOne(a) == IsOne(b); }) &&
+           SameSizes<D>(decide, out.sizes, s);
+  }
   if (same) {
     // TensorIterator's fast setups: no permutation is computed.
     auto all = [&](auto predicate) {
@@ -319,7 +334,8 @@ absl::StatusOr<GeometryOf<D>> PointwiseOutput(D& decide, absl::Span<const Geomet
     IndexVector<D> full(out.rank(), 0);
     const int shift = out.rank() - g.rank();
     for (int d = 0; d < g.rank(); ++d) {
-      const bool broadcast = decide.Equal(g.sizes[d], 1) && !decide.Equal(out.sizes[d + shift], 1);
+      const Index<D>& size = out.sizes[d + shift];
+      const bool broadcast = IsOne(g.sizes[d]) ? !IsOne(size) : decide.Equal(g.sizes[d], 1) && !decide.Equal(size, 1);
       if (!broadcast) full[d + shift] = g.strides[d];
     }
     strides.push_back(std::move(full));

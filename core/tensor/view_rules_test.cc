@@ -378,5 +378,18 @@ TEST(ViewRulesTest, AsStridedStaysInsideTheStorage) {
   EXPECT_TRUE(view_rules::AsStrided(d, g, {0, 4}, {5, 1}, {600}, {24}).ok());
 }
 
+TEST(ViewRulesTest, ASizeThatIsOneInTheExampleAloneIsNotBroadcast) {
+  SymbolRanges ranges;
+  ranges.Set("n", {.min = 2, .max = 64});
+  SymbolicDecide decide(&ranges, {{"n", 4}});
+  const Expr size = Expr::Symbol("n") - 3;
+  for (const auto& shapes : {std::vector<std::vector<Expr>>{{2, size}, {1, 1}}, {{1, 1}, {2, size}}}) {
+    auto sizes = view_rules::BroadcastSizes<SymbolicDecide>(decide, shapes);
+    ASSERT_TRUE(sizes.ok()) << sizes.status();
+    EXPECT_EQ(*sizes, (std::vector<Expr>{2, size}));
+  }
+  EXPECT_TRUE(decide.assumptions().empty());
+}
+
 }  // namespace
 }  // namespace smelt
