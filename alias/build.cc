@@ -11,7 +11,7 @@ void AliasDb::State::WalkNode(NodeId n) {
   Evaluate(n, true);
   const Node& node = g.node(n);
   if (node.blocks.empty()) return;
-  const EffectKind kind = OpOf(node).kind;
+  const EffectKind kind = GetOpEffects(node.op).kind;
   const uint32_t saved = walk_loop;
   if (IsLoopKind(kind)) walk_loop = LoopIndex(n);
   for (BlockId b : node.blocks) WalkBlock(b);

@@ -11,10 +11,8 @@ using alias_internal::kOfContainer;
 using alias_internal::kWrite;
 using alias_internal::ObjectOf;
 
-const OpEffects& AliasDb::State::OpOf(const Node& node) const { return GetOpEffects(node.op); }
-
 OpEffects AliasDb::State::EffectsOf(const Node& node) {
-  const OpEffects& op = OpOf(node);
+  const OpEffects& op = GetOpEffects(node.op);
   if (op.kind == EffectKind::kSubgraph || op.kind == EffectKind::kFork) {
     const Attribute* a = node.FindAttribute("Subgraph");
     const std::shared_ptr<Graph>* sub = a != nullptr ? std::get_if<std::shared_ptr<Graph>>(a) : nullptr;
@@ -50,7 +48,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
   // Most groups only compute: their results are new.
   bool computes = true;
   for (NodeId n = sub.block(sub.top()).first; n.valid() && computes; n = sub.node(n).next) {
-    computes = OpOf(sub.node(n)).pure && sub.node(n).blocks.empty();
+    computes = GetOpEffects(sub.node(n).op).pure && sub.node(n).blocks.empty();
   }
   for (ValueId v : sub.outputs())
     computes = computes && IsTensorType(sub.value(v).type) && !sub.IsParam(sub.value(v).def);
@@ -126,7 +124,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     e.results.push_back(r);
   }
   for (NodeId n : sub.AllNodes()) {
-    const EffectKind kind = inner.OpOf(sub.node(n)).kind;
+    const EffectKind kind = GetOpEffects(sub.node(n).op).kind;
     if (kind == EffectKind::kCall || kind == EffectKind::kUnknown) opaque = true;
     if (kind == EffectKind::kUnknown) anything = true;
     if (kind == EffectKind::kSubgraph || kind == EffectKind::kFork) {
@@ -169,7 +167,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
 
 std::optional<int64_t> AliasDb::State::ConstantInt(ValueId v) const {
   const Value& value = g.value(v);
-  if (!value.expr && OpOf(g.node(value.def)).kind != EffectKind::kConstant) return std::nullopt;
+  if (!value.expr && GetOpEffects(g.node(value.def).op).kind != EffectKind::kConstant) return std::nullopt;
   std::optional<Expr> e = GetIntExpr(g, v);
   return e && e->IsConstant() ? e->Constant() : std::nullopt;
 }

@@ -138,7 +138,7 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
       if (r.elements_self & uint64_t{1} << i) out = Join(out, PointsTo(node.inputs[i]));
     }
     // A graph's (tuple, (view, fresh)).
-    const EffectKind kind = OpOf(node).kind;
+    const EffectKind kind = GetOpEffects(node.op).kind;
     const Type t = TypeOfElement(object, slot);
     if ((kind == EffectKind::kFork || kind == EffectKind::kSubgraph) && IsAliasingType(t)) {
       const uint32_t piece = ElementObject(object, kAnySlot, MayBeTensor(t), MayBeContainer(t), Kind::kPiece);
@@ -151,7 +151,7 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
     if (!IsAliasingType(t)) return 0;
     return SetPool::Single(MakeRef(ElementObject(object, slot, MayBeTensor(t), MayBeContainer(t), Kind::kPiece)));
   }
-  const OpEffects& op = OpOf(node);
+  const OpEffects& op = GetOpEffects(node.op);
   switch (op.kind) {
     case EffectKind::kListConstruct:
     case EffectKind::kTupleConstruct: {

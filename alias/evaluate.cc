@@ -348,7 +348,7 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
   // While sets also shrink, a reader may have looked when inputs were something else for a moment.
   const bool inputs_changed = !monotone && (record.flags & NodeRecord::kInputsChanged) != 0;
   record.flags &= ~NodeRecord::kInputsChanged;
-  const OpEffects& op = OpOf(node);
+  const OpEffects& op = GetOpEffects(node.op);
   const uint8_t had = record.flags;
   std::vector<std::pair<uint32_t, Store>> had_stores;
   if (had & NodeRecord::kStores) had_stores = StoresOf(n);
@@ -480,7 +480,7 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
         for (Ref r : sets.Refs(p)) {
           const Object& future = objects[ObjectOf(r)];
           if (future.def.valid() && g.IsLive(future.def) &&
-              OpOf(g.node(g.value(future.def).def)).kind == EffectKind::kFork) {
+              GetOpEffects(g.node(g.value(future.def).def).op).kind == EffectKind::kFork) {
             const Node& fork = g.node(g.value(future.def).def);
             OpEffects e = EffectsOf(fork);
             e.side_effect = e.random = false;

@@ -41,7 +41,7 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
     }
   }
   if (node.parent != old_parent && !node.blocks.empty()) s.needs_rebuild = true;
-  if (!s.OpOf(node).pure) s.needs_rebuild |= !s.moved_storage.empty();
+  if (!GetOpEffects(node.op).pure) s.needs_rebuild |= !s.moved_storage.empty();
   if (node.parent != old_parent) {
     // Into or out of a loop: who holds what it allocates asks again.
     for (ValueId v : node.outputs) s.PushUsers(v);
@@ -61,7 +61,7 @@ void AliasDb::OnInputChanged(NodeId n, uint32_t, ValueId old) {
   s.Push(n);
   if (!s.g.IsReturn(n)) s.RecordOf(n).flags |= State::NodeRecord::kInputsChanged;
   // What the old input brought may go around a loop by itself.
-  if (old.valid() && (s.g.IsReturn(n) || !s.OpOf(s.g.node(n)).pure)) s.ResolveAround(n);
+  if (old.valid() && (s.g.IsReturn(n) || !GetOpEffects(s.g.node(n).op).pure)) s.ResolveAround(n);
 }
 
 void AliasDb::OnInputRemoved(NodeId n, uint32_t, ValueId) {

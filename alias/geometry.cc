@@ -193,7 +193,7 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
       const Value& value = g.value(obj.def);
       const Node& node = g.node(value.def);
       uint64_t mask = 1;
-      if (OpOf(node).kind != EffectKind::kConstantChunk) {
+      if (GetOpEffects(node.op).kind != EffectKind::kConstantChunk) {
         OpEffects e = EffectsOf(node);
         const ResultEffects& r = e.result(value.def_index);
         mask = obj.kind == Kind::kPiece ? r.elements_view : r.view;
@@ -294,7 +294,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int 
   const Object& o = objects[object];
   const Node& node = g.node(n);
   const std::string& name = node.op.name();
-  const EffectKind kind = OpOf(node).kind;
+  const EffectKind kind = GetOpEffects(node.op).kind;
   const size_t output = g.value(o.def).def_index;
   int piece = -1;
   if (o.kind == Kind::kPiece) piece = o.slot;
@@ -391,7 +391,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int 
     out->box.clear();
     return;
   }
-  if (piece >= 0 && OpOf(node).result(output).partition) {
+  if (piece >= 0 && GetOpEffects(node.op).result(output).partition) {
     Point(out, kPieces + objects[object].parent, piece);
   }
   if (kind == EffectKind::kConstantChunk) {

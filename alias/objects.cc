@@ -215,7 +215,7 @@ uint32_t AliasDb::State::LoopOf(NodeId n) {
   if (walk_loop != UINT32_MAX) return walk_loop;
   if (loops.size() == 1 && monotone) return 0;
   for (NodeId owner = g.block(g.node(n).parent).owner; owner.valid(); owner = g.block(g.node(owner).parent).owner) {
-    if (IsLoopKind(OpOf(g.node(owner)).kind)) return LoopIndex(owner);
+    if (IsLoopKind(GetOpEffects(g.node(owner).op).kind)) return LoopIndex(owner);
   }
   return 0;
 }
@@ -228,7 +228,7 @@ bool AliasDb::State::LoopWithin(uint32_t inner, uint32_t outer) const {
 NodeId AliasDb::State::OutermostLoop(NodeId n) const {
   NodeId found;
   for (NodeId x = n; x.valid(); x = g.block(g.node(x).parent).owner) {
-    if (IsLoopKind(OpOf(g.node(x)).kind)) found = x;
+    if (IsLoopKind(GetOpEffects(g.node(x).op).kind)) found = x;
   }
   return found;
 }

@@ -403,7 +403,6 @@ struct AliasDb::State {
   void EscapeObject(uint32_t object);
   void ResolveLoop(NodeId loop);
   OpEffects EffectsOf(const Node& node);
-  const OpEffects& OpOf(const Node& node) const;
   const OpEffects& SummaryOf(Graph& sub);
 
   SetId PointsTo(ValueId v) const {

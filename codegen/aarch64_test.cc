@@ -92,12 +92,6 @@ std::vector<std::string> LinesOf(const Image& image) {
   const Image::Entry& e = image.entries[0];
   return Disassembler().Lines(absl::string_view(image.bytes).substr(e.offset, e.size), e.offset);
 }
-KernelSpec ParseOrDie(absl::string_view text) {
-  absl::StatusOr<KernelSpec> spec = ParseKernelSpec(text);
-  EXPECT_TRUE(spec.ok()) << spec.status();
-  return *spec;
-}
-
 TEST(AArch64Test, AProductAndASumAreVectorInstructionsThatAreNotContracted) {
   const std::vector<std::string> lines = LinesOf(ImageOf(ParseOrDie(R"(
 kernel parallel=1 reduction=0 vector=0 sequential=0

@@ -58,12 +58,6 @@ inner 0 1 2
 inner 3 4 5 6 7
 )";
 
-KernelSpec ParseOrDie(const char* text) {
-  absl::StatusOr<KernelSpec> spec = ParseKernelSpec(text);
-  EXPECT_TRUE(spec.ok()) << spec.status();
-  return spec.ok() ? *spec : KernelSpec();
-}
-
 // To the nearest, to even in the middle; each NaN is 0x7fc0.
 uint16_t Rounded(uint32_t bits) {
   if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fc0;

@@ -23,11 +23,6 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-KernelSpec ParseOrDie(absl::string_view text) {
-  absl::StatusOr<KernelSpec> spec = ParseKernelSpec(text);
-  EXPECT_TRUE(spec.ok()) << spec.status();
-  return *spec;
-}
 std::unique_ptr<CudaEmulation> Emulate(const KernelSpec& spec) {
   auto kernel = CudaEmulation::Create(spec);
   EXPECT_TRUE(kernel.ok()) << kernel.status();

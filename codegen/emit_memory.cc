@@ -56,6 +56,11 @@ Value* KernelEmitter::PlusOffset(Value* address, DType t, Value* offset) {
   return b_.CreateGEP(i8_, address, b_.CreateMul(offset, b_.getInt64(ItemSize(t))));
 }
 
+void KernelEmitter::PastCache(llvm::StoreInst* store) {
+  store->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                     llvm::MDNode::get(c_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+}
+
 // Into the nearest cache, or only into the one behind it.
 void KernelEmitter::Prefetch(Value* at, bool nearest) {
   b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ptr_},
@@ -171,8 +176,7 @@ void KernelEmitter::StorePair(const KernelInstr& in, int u) {
   Value* high = Splat(ToMemory(in.type, Get(in.operands[0], u + 1)));
   llvm::StoreInst* s = b_.CreateAlignedStore(b_.CreateShuffleVector(low, high, both),
                                              Address(in.param, u, /*past_scratch=*/true), llvm::Align(64));
-  s->setMetadata(llvm::LLVMContext::MD_nontemporal,
-                 llvm::MDNode::get(c_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+  PastCache(s);
 }
 
 bool KernelEmitter::CanPair(const std::vector<int>& instrs, int copies) const {
@@ -207,9 +211,7 @@ void KernelEmitter::StoreEvenOdd(const KernelInstr& in, int u) {
   const bool past_cache = non_temporal_ && nt_launch_[in.param] && IsLastStore(in);
   llvm::StoreInst* s =
       b_.CreateAlignedStore(b_.CreateOr(even, odd), a, llvm::Align(past_cache ? 4 * active_lanes_ : 2));
-  if (!past_cache) return;
-  s->setMetadata(llvm::LLVMContext::MD_nontemporal,
-                 llvm::MDNode::get(c_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+  if (past_cache) PastCache(s);
 }
 
 void KernelEmitter::EmitStore(const KernelInstr& in, int u) {
@@ -247,8 +249,7 @@ void KernelEmitter::EmitStore(const KernelInstr& in, int u) {
       if (non_temporal_ && nt_launch_[in.param] && IsLastStore(in)) {
         const unsigned bytes = std::min(64, active_lanes_ * ItemSize(in.type));
         llvm::StoreInst* s = b_.CreateAlignedStore(value, a, llvm::Align(bytes));
-        s->setMetadata(llvm::LLVMContext::MD_nontemporal,
-                       llvm::MDNode::get(c_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+        PastCache(s);
       } else {
         b_.CreateAlignedStore(value, a, align);
       }

@@ -252,6 +252,7 @@ class KernelEmitter {
 
   void EmitRowPhase(const KernelPhase& phase);
   void PrefetchAhead(int copies);
+  void PastCache(llvm::StoreInst* store);  // a non-temporal store
   void Prefetch(Value* at, bool nearest = true);
 
   void PlanScratch();

@@ -7,9 +7,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/check.h"
+#include "smelt/core/op/scalar_memory.h"
 #include "smelt/fuser/kernel_interpreter.h"
 
 namespace smelt {
+
+KernelSpec ParseOrDie(absl::string_view text) {
+  absl::StatusOr<KernelSpec> spec = ParseKernelSpec(text);
+  SMELT_CHECK_OK(spec.status());
+  return *std::move(spec);
+}
+
 namespace {
 
 constexpr DType kTypes[] = {DType::kBool,  DType::kUInt8,   DType::kInt8,     DType::kInt16,   DType::kInt32,
@@ -18,43 +26,13 @@ constexpr DType kTypes[] = {DType::kBool,  DType::kUInt8,   DType::kInt8,     DT
 bool IsHalf(DType t) { return t == DType::kFloat16 || t == DType::kBFloat16; }
 
 void PutElement(DType t, double v, uint8_t* at) {
-  auto put = [&](auto x) { std::memcpy(at, &x, sizeof x); };
-  switch (t) {
-    case DType::kBool:
-      return put(static_cast<uint8_t>(v != 0));
-    case DType::kUInt8:
-    case DType::kInt8:
-      return put(static_cast<int8_t>(v));
-    case DType::kInt16:
-      return put(static_cast<int16_t>(v));
-    case DType::kInt32:
-      return put(static_cast<int32_t>(v));
-    case DType::kInt64:
-      return put(static_cast<int64_t>(v));
-    case DType::kFloat32:
-      return put(static_cast<float>(v));
-    case DType::kFloat64:
-      return put(v);
-    case DType::kBFloat16: {
-      const float f = static_cast<float>(v);
-      uint32_t bits;
-      std::memcpy(&bits, &f, 4);
-      return put(static_cast<uint16_t>(bits >> 16));
-    }
-    case DType::kFloat16: {
-      // Small integers and halves of them.
-      const float f = static_cast<float>(v);
-      uint32_t bits;
-      std::memcpy(&bits, &f, 4);
-      const uint32_t sign = bits >> 16 & 0x8000;
-      bits &= 0x7fffffff;
-      if (bits == 0) return put(static_cast<uint16_t>(sign));
-      if (bits >= 0x7f800000) return put(static_cast<uint16_t>(sign | 0x7c00 | (bits > 0x7f800000 ? 0x200 : 0)));
-      return put(static_cast<uint16_t>(sign | ((bits >> 13) - (112 << 10))));
-    }
-    default:
-      SMELT_UNREACHABLE();
+  ScalarValue value;
+  if (IsFloating(t)) {
+    value.f = v;
+  } else {
+    value.i = t == DType::kBool ? v != 0 : static_cast<int64_t>(v);
   }
+  StoreScalar(t, value, at);
 }
 
 class CaseMaker {

@@ -9,11 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "smelt/codegen/compiler.h"
 #include "smelt/core/tensor/guarded_storage.h"
 #include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
+
+// Of text that a test holds.
+KernelSpec ParseOrDie(absl::string_view text);
 
 using Guard = GuardPages;
 

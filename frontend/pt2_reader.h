@@ -111,6 +111,8 @@ class Pt2Reader {
   // --- pt2_subgraphs.cc: higher-order operators ---
   absl::Status ReadHigherOrder(const std::string& name, const Json& inputs, const Json& outputs, BlockId block,
                                Scope& scope, int depth);
+  // A list's elements stand in its place.
+  absl::StatusOr<std::vector<OutputDecl>> ReadOutputsSpread(const Json& outputs, const Scope& scope);
   // Reads a nested graph into `block`, whose parameters are the graph's inputs.
   absl::Status ReadSubgraph(const Json& arg, BlockId block, int depth);
   absl::Status InlineSubgraph(const Json& arg, const std::vector<ValueId>& args, const Json& outputs, BlockId block,

@@ -12,15 +12,7 @@ absl::Status Pt2Reader::ReadHigherOrder(const std::string& name, const Json& inp
   const NodeId anchor = g_->block(block).return_node;
   auto source = current_source_;
   auto define_outputs = [&](NodeId n) -> absl::Status {
-    std::vector<OutputDecl> declared;
-    for (const Json& o : outputs) {
-      SMELT_ASSIGN_OR_RETURN(OutputDecl d, ReadOutput(o, scope));
-      if (d.is_list) {
-        for (OutputDecl& e : d.elements) declared.push_back(std::move(e));
-      } else {
-        declared.push_back(std::move(d));
-      }
-    }
+    SMELT_ASSIGN_OR_RETURN(const std::vector<OutputDecl> declared, ReadOutputsSpread(outputs, scope));
     for (const OutputDecl& d : declared) {
       ValueId v = g_->AddNodeOutput(n, d.type);
       SMELT_RETURN_IF_ERROR(Define(d, v, scope));
@@ -105,6 +97,20 @@ absl::Status Pt2Reader::ReadHigherOrder(const std::string& name, const Json& inp
   return absl::UnimplementedError(absl::StrCat("higher-order operator ", name));
 }
 
+absl::StatusOr<std::vector<Pt2Reader::OutputDecl>> Pt2Reader::ReadOutputsSpread(const Json& outputs,
+                                                                                const Scope& scope) {
+  std::vector<OutputDecl> declared;
+  for (const Json& o : outputs) {
+    SMELT_ASSIGN_OR_RETURN(OutputDecl d, ReadOutput(o, scope));
+    if (d.is_list) {
+      for (OutputDecl& e : d.elements) declared.push_back(std::move(e));
+    } else {
+      declared.push_back(std::move(d));
+    }
+  }
+  return declared;
+}
+
 absl::Status Pt2Reader::ReadSubgraph(const Json& arg, BlockId block, int depth) {
   if (depth > 50) return absl::InvalidArgumentError("subgraphs are nested deeper than 50 levels");
   SMELT_ASSIGN_OR_RETURN(const Json* as_graph, Get(arg, "as_graph"));
@@ -145,15 +151,7 @@ absl::Status Pt2Reader::InlineSubgraph(const Json& arg, const std::vector<ValueI
     if (!name.empty()) scope.values[name] = args[i];
   }
   SMELT_RETURN_IF_ERROR(ReadNodes(*graph, block, scope, depth + 1));
-  std::vector<OutputDecl> declared;
-  for (const Json& o : outputs) {
-    SMELT_ASSIGN_OR_RETURN(OutputDecl d, ReadOutput(o, outer));
-    if (d.is_list) {
-      for (OutputDecl& e : d.elements) declared.push_back(std::move(e));
-    } else {
-      declared.push_back(std::move(d));
-    }
-  }
+  SMELT_ASSIGN_OR_RETURN(const std::vector<OutputDecl> declared, ReadOutputsSpread(outputs, outer));
   if (declared.size() != results->size())
     return absl::InvalidArgumentError("a subgraph returns another number of values than the node has outputs");
   for (size_t i = 0; i < declared.size(); ++i) {

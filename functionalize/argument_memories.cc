@@ -58,6 +58,7 @@ absl::Status Functionalizer::BindInputs() {
     return absl::InvalidArgumentError(absl::StrCat("the duplicates layer has ", duplicates.inner_of_outer.size(),
                                                    " arguments, the graph ", user.size()));
   }
+  MergeDuplicates(g_, duplicates);
   std::vector<ValueId> distinct;
   std::vector<int> erase;
   for (size_t i = 0; i < user.size(); ++i) {
@@ -67,7 +68,6 @@ absl::Status Functionalizer::BindInputs() {
       distinct.push_back(v);
       caller_of_distinct_.push_back(static_cast<int>(i));
     } else {
-      g_.ReplaceAllUses(v, distinct[inner]);
       erase.push_back(user[i]);
     }
   }

@@ -131,8 +131,6 @@ class Functionalizer {
 
   absl::Status Resize(TensorId self, const std::vector<Expr>& sizes, NodeId anchor);
 
-  bool HasDuplicates() const;
-
   // Makes the inputs of a pure node values.
   absl::Status ReadInputs(NodeId n, NodeId anchor);
   absl::StatusOr<ValueId> ReadList(ValueId list, NodeId anchor);

@@ -95,7 +95,6 @@ absl::Status Functionalizer::ProcessNode(NodeId n) {
 }
 
 absl::Status Functionalizer::CheckTypesHold(NodeId n) const {
-  if (HasDuplicates()) return absl::OkStatus();  // types are inferred anew
   for (ValueId v : g_.node(n).inputs) {
     auto it = tensor_of_.find(v);
     if (it == tensor_of_.end() || !tensors_[it->second].changed) continue;
@@ -357,14 +356,6 @@ absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& size
   return absl::OkStatus();
 }
 
-bool Functionalizer::HasDuplicates() const {
-  const auto& inner = options_.duplicates.inner_of_outer;
-  for (size_t i = 0; i < inner.size(); ++i) {
-    if (inner[i].value() != static_cast<int>(i)) return true;
-  }
-  return false;
-}
-
 absl::Status Functionalizer::ReadInputs(NodeId n, NodeId anchor) {
   for (uint32_t i = 0; i < g_.node(n).inputs.size(); ++i) {
     const ValueId v = g_.node(n).inputs[i];
@@ -403,9 +394,6 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
   const MemoryId aliased =
       g_.node(n).FindAttribute(kMayAlias) != nullptr ? tensors_[tensor_of_.at(g_.node(n).inputs[0])].memory : -1;
   SMELT_RETURN_IF_ERROR(ReadInputs(n, n));
-  // Tensors that are one may have other geometries than the types say: what was transposed through one name is
-  // through the other.
-  if (HasDuplicates()) SMELT_RETURN_IF_ERROR(InferNode(g_, n));
   const std::string& name = g_.node(n).op.name();
   // A copy is a value that already is: contents are immutable. Only its layout may need work.
   if (name == "aten::clone" || name == "aten::lift_fresh_copy" || name == "aten::contiguous" ||

@@ -48,10 +48,8 @@ class Interpreter {
         double f;
         std::memcpy(&f, &v.i, sizeof f);
         v.f = Round(t, f);
-      } else if (t == DType::kBool) {
-        v.i = v.i != 0;
       } else {
-        v.i = Wrap(t, v.i);
+        v.i = WrapInt(t, v.i);
       }
       scalars_.push_back(v);
     }
@@ -85,22 +83,6 @@ class Interpreter {
   const std::vector<int64_t>& sizes() const { return sizes_; }
 
  private:
-  // Modulo the integer type.
-  static int64_t Wrap(DType t, int64_t i) {
-    switch (t) {
-      case DType::kInt32:
-        return static_cast<int32_t>(i);
-      case DType::kInt16:
-        return static_cast<int16_t>(i);
-      case DType::kInt8:
-        return static_cast<int8_t>(i);
-      case DType::kUInt8:
-        return static_cast<uint8_t>(i);
-      default:
-        return i;
-    }
-  }
-
   static double Round(DType t, double f) {
     if (t == DType::kFloat64) return f;
     ScalarFn fn;
@@ -152,7 +134,7 @@ class Interpreter {
         if (!IsFloating(t)) {
           const uint64_t old = first ? (sum ? 0 : 1) : static_cast<uint64_t>(a.value.i);
           a.value.i = static_cast<int64_t>(sum ? old + static_cast<uint64_t>(v.i) : old * static_cast<uint64_t>(v.i));
-          a.value.i = Wrap(t, a.value.i);
+          a.value.i = WrapInt(t, a.value.i);
         } else if (in.op == KernelOp::kScan) {
           const double old = first ? (sum ? 0 : 1) : static_cast<double>(a.wide);
           a.wide = sum ? old + v.f : static_cast<double>(old * v.f);

@@ -83,6 +83,14 @@ std::string Operations(const std::string& spec) {
   return out.empty() ? "moves elements" : out;
 }
 
+// The steps of each block of a plan, the top one first.
+std::vector<const Json*> BlocksOf(const Json& plan) {
+  if (!plan.contains("blocks")) return {&plan["steps"]};
+  std::vector<const Json*> out;
+  for (const Json& block : plan["blocks"]) out.push_back(&block);
+  return out;
+}
+
 struct Step {
   std::string kind = "other";  // the class of its box
   std::string title, detail, source;
@@ -208,8 +216,8 @@ std::string BundlePage(const Json& j) {
   std::vector<int64_t> uses;
   std::map<size_t, double> times;  // by kernel, of all steps that launch it
   for (const Json& p : j["plans"]) {
-    for (const Json& block : p.contains("blocks") ? p["blocks"] : Json::array({p["steps"]})) {
-      for (const Json& step : block) {
+    for (const Json* block : BlocksOf(p)) {
+      for (const Json& step : *block) {
         if (step.contains("launch") && step.contains("microseconds"))
           times[step["launch"].get<size_t>()] += step["microseconds"].get<double>();
       }
@@ -236,10 +244,10 @@ std::string BundlePage(const Json& j) {
                     p["arena_bytes"].is_number() ? BytesText(p["arena_bytes"].get<int64_t>())
                                                  : Escape(p["arena_bytes"].get<std::string>()),
                     ".</p>\n");
-    const Json& blocks = p.contains("blocks") ? p["blocks"] : Json::array({p["steps"]});
+    const std::vector<const Json*> blocks = BlocksOf(p);
     for (size_t b = 0; b < blocks.size(); ++b) {
       if (b > 0) absl::StrAppend(&out, "<h3>Block ", b, "</h3>\n");
-      DrawSteps(blocks[b], specs, keys, out);
+      DrawSteps(*blocks[b], specs, keys, out);
     }
   }
   absl::StrAppend(&out, "<h2>Kernels</h2>\n<table><tr><th></th><th>key</th><th>launches</th><th>operations</th>",

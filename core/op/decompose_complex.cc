@@ -76,12 +76,12 @@ class ComplexRule {
     } else if (name == "aten::eq" || name == "aten::ne") {
       const Parts a = Arg(0), b = Arg(1);
       out = e_.Op("aten::logical_and",
-                  {e_.Op("aten::eq.Tensor", {a.re, b.re}), e_.Op("aten::eq.Tensor", {Imaginary(a), Imaginary(b)})});
+                  {e_.Op("aten::eq.Tensor", {a.re, b.re}), e_.Op("aten::eq.Tensor", {Im(a), Im(b)})});
       if (name == "aten::ne") out = e_.Op("aten::logical_not", {out});
     } else if (call_.op().full() == "aten::where.self") {
       const ValueId c = call_.arg(0).value;
       const Parts a = Arg(1), b = Arg(2);
-      out = Make({e_.Where(c, a.re, b.re), e_.Where(c, Imaginary(a), Imaginary(b))});
+      out = Make({e_.Where(c, a.re, b.re), e_.Where(c, Im(a), Im(b))});
     } else if (call_.op().full() == "aten::sum.dim_IntList" || call_.op().full() == "aten::mean.dim" ||
                call_.op().full() == "aten::sum" || call_.op().full() == "aten::mean") {
       if (!complex_result || !call_.arg(0).IsTensor()) return false;
@@ -97,8 +97,7 @@ class ComplexRule {
     } else if (name == "aten::mm" || name == "aten::bmm") {
       const Parts a = Arg(0), b = Arg(1);
       auto mm = [&](ValueId x, ValueId y) { return e_.Op(name, {e_.Contiguous(x), e_.Contiguous(y)}); };
-      out = Make({e_.Sub(mm(a.re, b.re), mm(Imaginary(a), Imaginary(b))),
-                  e_.Add(mm(a.re, Imaginary(b)), mm(Imaginary(a), b.re))});
+      out = Make({e_.Sub(mm(a.re, b.re), mm(Im(a), Im(b))), e_.Add(mm(a.re, Im(b)), mm(Im(a), b.re))});
     } else if (name == "aten::cat" || name == "aten::stack") {
       const OpArg& list = call_.arg(0);
       SMELT_ASSIGN_OR_RETURN(int64_t dim, call_.GetIntOr("dim", 0));
@@ -138,8 +137,6 @@ class ComplexRule {
     const int64_t last = e_.Rank(real) - 1;
     return {e_.Cast(e_.Select(real, last, 0), part_), e_.Cast(e_.Select(real, last, 1), part_)};
   }
-  ValueId Imaginary(const Parts& a) { return a.im.valid() ? a.im : e_.Op("aten::zeros_like", LikeArgs(a.re)); }
-  std::vector<ValueId> LikeArgs(ValueId v) { return {v, e_.None(), e_.None(), e_.None(), e_.None(), e_.None()}; }
   // A real number is one with an imaginary part of zero, which PyTorch computes with too: it decides about NaN and the
   // sign of zero.
   ValueId Im(const Parts& a) { return a.im.valid() ? a.im : e_.Scalar(part_, 0); }
@@ -159,7 +156,7 @@ class ComplexRule {
   ValueId Make(Parts p) {
     if (!e_.ok()) return ValueId();
     std::vector<Expr> sizes = *g_.value(g_.node(n_).outputs[0]).type.tensor().sizes;
-    if (!p.im.valid()) p.im = e_.Scalar(part_, 0);
+    p.im = Im(p);
     for (ValueId* v : {&p.re, &p.im}) {
       *v = e_.Cast(*v, part_);
       if (e_.ok() && e_.Sizes(*v) != sizes) *v = e_.Expand(*v, sizes);

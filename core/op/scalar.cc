@@ -88,6 +88,8 @@ double RoundFloat(DType t, double v) {
   }
 }
 
+}  // namespace
+
 int64_t WrapInt(DType t, int64_t v) {
   switch (t) {
     case DType::kBool:
@@ -104,6 +106,8 @@ int64_t WrapInt(DType t, int64_t v) {
       return v;
   }
 }
+
+namespace {
 
 int Bits(DType t) { return t == DType::kBool ? 1 : 8 * ItemSize(t); }
 

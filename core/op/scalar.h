@@ -146,6 +146,9 @@ class ScalarBuilder {
 absl::StatusOr<ScalarFn> ParseScalarFn(absl::string_view text);
 absl::Status VerifyScalarFn(const ScalarFn& f);
 
+// `v` as type `t` keeps it: modulo the integer type; bool: whether it is not 0.
+int64_t WrapInt(DType t, int64_t v);
+
 // One scalar at run time: integers and bool in i, real floating point in f (float32 values are exactly representable
 // floats).
 union ScalarValue {

@@ -353,9 +353,9 @@ bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, c
       if (pattern.overlap || pattern.strides_differ) continue;
       if (pattern.duplicates) f.duplicates = pattern.layer;
     }
-    std::unique_ptr<Graph> pure = opened->Clone();
-    if (!overlapping && pattern.duplicates) {
-      pure = sample.graph->Clone();
+    const bool merged = !overlapping && pattern.duplicates;
+    std::unique_ptr<Graph> pure = merged ? sample.graph->Clone() : opened->Clone();
+    if (merged) {
       MergeDuplicates(*pure, pattern.layer);
       if (auto s = OpenComposites(*pure); !s.ok()) return unsupported(s.status(), "open-composites (duplicates)");
     }
