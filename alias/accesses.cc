@@ -30,7 +30,7 @@ void AliasDb::State::AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, 
   uint32_t list = ListOf(ObjectOf(storage));
   any_async |= (bits & kAsync) != 0;
   if (bits & (kWrite | kGeometryWrite)) {
-    writes.Add(list, a, &r.first_write);
+    objects[ObjectOf(object)].recent_write = writes.Add(list, a, &r.first_write);
   } else {
     reads.Add(list, a, &r.first_read);
   }

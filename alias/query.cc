@@ -329,11 +329,17 @@ bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
     return x == def || is_param || g.node(x).order > def_node.order ? kIn : kBefore;
   };
   const bool ordered = in_scope_only && !any_async;
-  // Most of what is written is written by the last of its storage's writers.
-  if (last != 0 && (writes.at(last).bits & kWrite) && scope(writes.at(last)) == kIn &&
-      AccessHitsValue(writes.at(last), v, SetPool::SingleRef(p), !in_scope_only)) {
-    return true;
-  }
+  // Most of what is written is written by way of itself, or by the last of its storage's writers.
+  auto written_by = [&](uint32_t i, Ref r) {
+    const Access& w = writes.at(i);
+    return (w.bits & kWrite) && scope(w) == kIn && AccessHitsValue(w, v, r, !in_scope_only);
+  };
+  bool found = false;
+  sets.ForEach(p, [&](Ref r) {
+    const uint32_t recent = objects[ObjectOf(r)].recent_write;
+    found = found || (recent != 0 && writes.at(recent).object == r && written_by(recent, r));
+  });
+  if (found || (last != 0 && written_by(last, SetPool::SingleRef(p)))) return true;
   for (Ref r : sets.Refs(p)) {
     const Object& o = objects[ObjectOf(r)];
     const SetId storages = o.tensor ? Storages(r) : SetPool::Single(r);

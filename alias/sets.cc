@@ -117,7 +117,7 @@ bool ProgramOrderLess(const Graph& g, NodeId a, NodeId b) {
   return g.node(p).order < g.node(q).order;
 }
 
-void AccessIndex::Add(uint32_t list, const Access& a, uint32_t* node_head) {
+uint32_t AccessIndex::Add(uint32_t list, const Access& a, uint32_t* node_head) {
   uint32_t i;
   if (!free_.empty()) {
     i = free_.back();
@@ -133,6 +133,7 @@ void AccessIndex::Add(uint32_t list, const Access& a, uint32_t* node_head) {
   records_[i].node_next = *node_head;
   *node_head = i;
   ++live_;
+  return i;
 }
 
 // Up past `up`, which keeps the order.

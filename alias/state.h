@@ -120,12 +120,13 @@ enum class ObjectKind : uint8_t {
 };
 
 struct Object {
-  ValueId def;          // the value whose node makes it
-  SetId storage = 0;    // of tensors: storages (refs to objects)
-  uint32_t parent = 0;  // of kElement, kPiece
-  int32_t slot = -1;    // of those; -1: any. Of weights: the index
-  uint32_t loop = 0;    // the innermost loop it is allocated in; an index into loops, 0: none
-  uint32_t group = 0;   // the summary it is a member of
+  ValueId def;                // the value whose node makes it
+  SetId storage = 0;          // of tensors: storages (refs to objects)
+  uint32_t parent = 0;        // of kElement, kPiece
+  int32_t slot = -1;          // of those; -1: any. Of weights: the index
+  uint32_t loop = 0;          // the innermost loop it is allocated in; an index into loops, 0: none
+  uint32_t group = 0;         // the summary it is a member of
+  uint32_t recent_write = 0;  // the latest write recorded by way of it, if it is still one: most questions end there
   ObjectKind kind = ObjectKind::kFree;
   bool tensor = false, container = false;
   bool external = false;  // caller owned
@@ -161,7 +162,7 @@ bool ProgramOrderLess(const Graph& g, NodeId a, NodeId b);
 class AccessIndex {
  public:
   explicit AccessIndex(const Graph& g) : g_(g) { records_.emplace_back(); }
-  void Add(uint32_t list, const Access& a, uint32_t* node_head);
+  uint32_t Add(uint32_t list, const Access& a, uint32_t* node_head);  // returns its record
   void RemoveNode(uint32_t* node_head);
   void MoveList(uint32_t from, uint32_t to);
   uint32_t Head(uint32_t list) const;

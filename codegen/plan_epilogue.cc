@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<PlanBuilder::LocatedCopy>> PlanBuilder::CopiesBack() 
     } else {
       home = locations_.at(ArgumentOf(m.memory));
     }
-    if (from.slot == home.slot || grouped_) continue;
+    if (from.slot == home.slot || (grouped_ && !is_state)) continue;  // arguments that may share are written in place
     std::vector<SymbolicGeometry> regions;
     for (const SymbolicGeometry& r : m.written) {
       bool known = false;

@@ -6,10 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
-#include "smelt/schema/graph_codec.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/exit_codes.h"
 #include "smelt/tools/fuzz/reduce.h"
@@ -69,17 +67,8 @@ absl::StatusOr<int> Reduce(const std::string& model, const std::string& case_pat
                (now.verdict.outcome != Outcome::kUnsupported || Stage(now.verdict) == Stage(found.verdict));
       },
       tries);
-  const std::string text = PrintGraph(*small.graph);
-  const bool in_text = small.graph->weights.empty();
-  if (in_text) {
-    SMELT_RETURN_IF_ERROR(WriteFileAtomically(prefix + ".ir", text));
-  } else {
-    SMELT_RETURN_IF_ERROR(WriteGraphFile(*small.graph, prefix + ".smg"));
-  }
-  SMELT_RETURN_IF_ERROR(WriteCase(small, RunEagerly(small), absl::StrCat(prefix, in_text ? ".ir" : ".smg"),
-                                  prefix + ".case.safetensors"));
-  std::printf("%s%s%s and %s.case.safetensors\n", text.c_str(), prefix.c_str(), in_text ? ".ir" : ".smg",
-              prefix.c_str());
+  SMELT_ASSIGN_OR_RETURN(const std::string written, WriteSampleFiles(small, prefix));
+  std::printf("%s%s and %s.case.safetensors\n", PrintGraph(*small.graph).c_str(), written.c_str(), prefix.c_str());
   return kExitDifferent;
 }
 

@@ -22,6 +22,7 @@
 #include "smelt/tools/fuzz/generator.h"
 #include "smelt/tools/fuzz/reduce.h"
 #include "smelt/tools/fuzz/run.h"
+#include "smelt/tools/fuzz/sample_case.h"
 
 namespace smelt {
 namespace {
@@ -30,6 +31,7 @@ constexpr char kHelp[] =
     "smelt-fuzz [--count=N] [--seed=N] [--compiled] [--keep-going] [--seconds=N] [--scratch=DIR] [--reasons]\n"
     "smelt-fuzz --seed=N --print       the program of one seed\n"
     "smelt-fuzz --replay=FILE          a program that was printed\n"
+    "           [--save=PREFIX]        and as files that `smelt compile` and `smelt run --case` read\n"
     "smelt-fuzz --emit=FILE --count=N  programs and what is expected, for testdata/fuzz_eager.py\n"
     "  --count      how many programs (1000)\n"
     "  --seed       of the first one; the others follow (1)\n"
@@ -163,12 +165,18 @@ int Emit(const std::string& path, const Settings& s) {
   return kExitOk;
 }
 
-int Replay(const std::string& path, Settings s) {
+int Replay(const std::string& path, const std::string& save, Settings s) {
   auto text = ReadFile(path);
   auto sample = text.ok() ? Sample::Parse(*text, path) : text.status();
   if (!sample.ok()) {
     std::fprintf(stderr, "smelt-fuzz: %s\n", std::string(sample.status().message()).c_str());
     return kExitUnreadable;
+  }
+  if (!save.empty()) {
+    if (auto written = WriteSampleFiles(*sample, save); !written.ok()) {
+      std::fprintf(stderr, "smelt-fuzz: %s\n", std::string(written.status().message()).c_str());
+      return kExitUnreadable;
+    }
   }
   s.run.compiled = true;
   const Verdict v = RunSample(*sample, s.run);
@@ -178,7 +186,7 @@ int Replay(const std::string& path, Settings s) {
 
 int Main(int argc, char** argv) {
   auto line = CommandLine::Parse(std::vector<std::string>(argv + 1, argv + argc),
-                                 {"count", "seed", "seconds", "scratch", "replay", "emit"},
+                                 {"count", "seed", "seconds", "scratch", "replay", "save", "emit"},
                                  {"compiled", "print", "keep-going", "reasons", "no-reduce", "only-compiled", "help"});
   if (line.ok() && line->Has("help")) {
     std::fputs(kHelp, stdout);
@@ -209,7 +217,7 @@ int Main(int argc, char** argv) {
   s.keep_going = line->Has("keep-going");
   s.reasons = line->Has("reasons");
   s.reduce = !line->Has("no-reduce");
-  if (line->Has("replay")) return Replay(line->Get("replay"), s);
+  if (line->Has("replay")) return Replay(line->Get("replay"), line->Get("save"), s);
   if (line->Has("print")) {
     std::fputs(RandomSample(s.begin).ToString().c_str(), stdout);
     return kExitOk;

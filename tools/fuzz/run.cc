@@ -286,7 +286,8 @@ std::string Difference(const Sample& sample, const Seen& want, const Seen& got) 
 }
 
 namespace {
-// PyTorch leaves open what a write to memory that overlaps itself does, unless it sees it and refuses.
+// PyTorch leaves open what a write does to memory that overlaps itself, or that it reads through another geometry,
+// unless it sees it and refuses: it is the order of its loops that decides.
 class OverlapObserver : public EvalObserver {
  public:
   void OnNode(const Graph& g, NodeId n, absl::Span<const Tensor> read, absl::Span<const Tensor> written) override {
@@ -295,7 +296,20 @@ class OverlapObserver : public EvalObserver {
     const bool copies = g.node(n).op == "aten::copy_";
     if (copies && read.size() == 1 && written.size() == 1 && read[0].IsSame(written[0])) return;
     for (const Tensor& t : written) undefined = undefined || OverlapsItselfConcrete(t.geometry());
+    if (absl::StrContains(g.node(n).op.name(), "_foreach_")) return;  // one after the other
+    for (const Tensor& w : written) {
+      for (const Tensor& r : read) undefined = undefined || OverlapsPartly(w, r);
+    }
   }
+
+  static bool OverlapsPartly(const Tensor& a, const Tensor& b) {
+    if (a.storage() != b.storage()) return false;
+    const Geometry &x = a.geometry(), &y = b.geometry();
+    const int x_bytes = ItemSize(a.dtype()), y_bytes = ItemSize(b.dtype());
+    if (x_bytes == y_bytes && x.offset == y.offset && x.sizes == y.sizes && x.strides == y.strides) return false;
+    return OverlapsConcrete(x, x_bytes, y, y_bytes) != Overlap::kDisjoint;
+  }
+
   bool undefined = false;
 };
 }  // namespace
@@ -310,7 +324,7 @@ Seen RunEagerly(const Sample& sample) {
   auto result = EvaluateGraph(*sample.graph, ToEval(seen.call.args), options);
   seen.status = result.status();
   if (result.ok() && observer.undefined)
-    seen.status = absl::UnimplementedError("a write to memory that overlaps itself");
+    seen.status = absl::UnimplementedError("a write to memory that overlaps itself or what is read");
   if (result.ok()) seen.outputs = ToDatums(result->outputs);
   return seen;
 }

@@ -9,7 +9,9 @@
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/text.h"
 #include "smelt/runtime/safetensors.h"
+#include "smelt/schema/graph_codec.h"
 
 namespace smelt {
 namespace {
@@ -194,6 +196,15 @@ absl::Status WriteCase(const Sample& sample, const Seen& seen, const std::string
     call["raises"] = std::string(seen.status.message());
   }
   return writer.Write({{"version", 1}, {"model", model_name}, {"rtol", 1e-4}, {"atol", 1e-5}, {"calls", {call}}}, path);
+}
+
+absl::StatusOr<std::string> WriteSampleFiles(const Sample& sample, const std::string& prefix) {
+  const bool in_text = sample.graph->weights.empty();
+  const std::string model = absl::StrCat(prefix, in_text ? ".ir" : ".smg");
+  SMELT_RETURN_IF_ERROR(in_text ? WriteFileAtomically(model, PrintGraph(*sample.graph))
+                                : WriteGraphFile(*sample.graph, model));
+  SMELT_RETURN_IF_ERROR(WriteCase(sample, RunEagerly(sample), model, prefix + ".case.safetensors"));
+  return model;
 }
 
 }  // namespace smelt
