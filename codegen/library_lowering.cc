@@ -111,6 +111,7 @@ absl::StatusOr<LibraryNode> SearchSorted(const Graph& g, NodeId n, const OpCall&
 std::optional<LibraryNode> OwnLibrary(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   const std::string& name = node.op.name();
+  if (node.inputs.empty()) return std::nullopt;
   LibraryNode out;
   out.inputs = {node.inputs[0]};
   out.outputs = Outputs(g, n);

@@ -90,6 +90,8 @@ class PlanBuilder {
   // in a group.
   ValueId RegionBase(ValueId v) const;
   // v, its base, the base's base, ...
+  // Whether some contents of the chain are needed after a later element has rewritten them: that one is a copy then.
+  bool OutlivesRewrite(const std::vector<ValueId>& chain) const;
   std::vector<ValueId> RegionChain(ValueId v) const;
   // Of a region write into memory that several arguments share: the argument it counts from.
   std::optional<int> HomeOf(ValueId v) const;
@@ -104,6 +106,7 @@ class PlanBuilder {
   int StorageOf(MemoryIndex m) const { return m.value() - c_.overlaps.num_argument_memories; }
   // The weight that stands for the storage's contents.
   ValueId StateInitial(int storage) const;
+  bool ShowsWholeState(ValueId v, ValueId initial) const;
   // Where an argument memory's contents lie: its first argument.
   ValueId ArgumentOf(MemoryIndex m) const;
   // Whether the node that makes `v` can write it anywhere.
@@ -174,9 +177,6 @@ class PlanBuilder {
   absl::StatusOr<std::unique_ptr<fb::OutputRefT>> EncodeOutput(int k);
   absl::Status EncodeScalarOutput(int k, fb::OutputRefT& out);
   void ListWritten();
-  // Where a state's contents begin: they may lie in a buffer of their own, whose element 0 is the first that the
-  // standing weight reaches.
-  Expr StateOffset(const Location& from, MemoryIndex m) const;
   Location MemoryHome(MemoryIndex m);
   // A kernel finds an index out of range when something may have been written. Where the indices are arguments, they
   // are looked at before.

@@ -51,7 +51,7 @@ void PlanBuilder::PlaceMutation(const MutatedMemory& m) {
   if (g_.IsLive(initial)) home = locations_.at(initial);
   const std::vector<ValueId> chain = RegionChain(g_.outputs()[m.contents.value()]);
   const ValueId root = chain.back();
-  if (root == initial) {
+  if (root == initial || (is_state && ShowsWholeState(root, initial))) {
     in_place_chain_.insert(chain.begin(), chain.end());
     return;
   }
@@ -80,13 +80,23 @@ void PlanBuilder::PlaceFresh(int key, GraphOutputIndex contents) {
   fresh_contents_[key] = f;
   const NodeId def = g_.value(owner).def;
   if (g_.IsParam(def) || g_.node(def).parent != g_.top() || !CanPlace(owner) || destination_.contains(owner) ||
-      ShowsAPart(chain.back(), owner)) {
+      ShowsAPart(chain.back(), owner) || OutlivesRewrite(chain)) {
     SetFreshBytes(slot, f);
     return;  // copied at the end
   }
   destination_[owner] = {slot, DefaultLayout(g_, owner)};
   SetFreshBytes(slot, owner);
   in_place_chain_.insert(chain.begin(), chain.end());
+}
+
+// A state that shows a part of its storage is rewritten through a view of all of it.
+bool PlanBuilder::ShowsWholeState(ValueId v, ValueId initial) const {
+  const NodeId def = g_.value(v).def;
+  if (g_.IsParam(def) || g_.node(def).op != "smelt::view" || g_.node(def).inputs[0] != initial) return false;
+  const SymbolicGeometry shown = RegionGeometry(g_.node(def));
+  const Weight& w = g_.weights[g_.input_infos[g_.value(initial).def_index].weight];
+  return shown.dtype == w.dtype && shown.offset == Expr(0) && shown.sizes.size() == 1 && shown.strides[0] == Expr(1) &&
+         shown.sizes[0] == Expr(g_.weight_storages[w.storage]->bytes() / ItemSize(w.dtype));
 }
 
 ValueId PlanBuilder::RegionBase(ValueId v) const {
@@ -115,6 +125,13 @@ std::vector<ValueId> PlanBuilder::RegionChain(ValueId v) const {
   std::vector<ValueId> chain = {v};
   for (ValueId base = RegionBase(v); g_.IsLive(base); base = RegionBase(base)) chain.push_back(base);
   return chain;
+}
+
+bool PlanBuilder::OutlivesRewrite(const std::vector<ValueId>& chain) const {
+  for (size_t i = 1; i < chain.size(); ++i) {
+    if (LastUse(Root(chain[i])) > lives_.Begin(g_.value(chain[i - 1]).def)) return true;
+  }
+  return false;
 }
 
 std::optional<int> PlanBuilder::HomeOf(ValueId v) const {

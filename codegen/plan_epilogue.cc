@@ -47,12 +47,11 @@ absl::StatusOr<std::vector<PlanBuilder::LocatedCopy>> PlanBuilder::CopiesBack() 
       }
       if (!known) regions.push_back(r);
     }
-    // The contents' place has offset 0 for the memory's element 0 of arguments, and the storage's for states.
+    // Offset 0 is the argument's element 0, or the storage's.
     for (const SymbolicGeometry& r : regions) {
       Location src = from, dst = home;
       src.geometry = r;
       dst.geometry = r;
-      if (is_state) src.geometry.offset = r.offset - StateOffset(from, m.memory);
       copies.push_back({src, dst});
     }
   }
@@ -81,10 +80,8 @@ absl::Status PlanBuilder::FillFresh() {
          steps[first_back - 1]->step.AsCopy()->copy_back) {
     --first_back;
   }
-  for (const auto& [from, to] : copies) {
-    AllocateLate(to.slot);
-    EmitCopy(from, to);
-  }
+  for (const LocatedCopy& copy : copies) AllocateLate(copy.to.slot);
+  ParallelCopies(copies, false);
   std::rotate(steps.begin() + first_back, steps.begin() + end, steps.end());
   return absl::OkStatus();
 }
@@ -270,11 +267,6 @@ void PlanBuilder::ListWritten() {
   for (int s : written_states_) plan_->written_states.push_back(s);
   std::sort(plan_->written_args.begin(), plan_->written_args.end());
   std::sort(plan_->written_states.begin(), plan_->written_states.end());
-}
-
-Expr PlanBuilder::StateOffset(const Location& from, MemoryIndex m) const {
-  if (plan_->slots[from.slot]->kind == fb::SlotKind::StateStorage) return 0;
-  return locations_.at(StateInitial(StorageOf(m))).geometry.offset;
 }
 
 PlanBuilder::Location PlanBuilder::MemoryHome(MemoryIndex m) {

@@ -138,8 +138,8 @@ absl::Status Functionalizer::BindInputs() {
     MemoryState m;
     m.origin = MemoryState::Origin::kState;
     m.index = weight.storage;
-    m.nominal = WeightGeometry(weight);
-    m.version = m.initial = value;
+    m.nominal = m.weight_geometry = WeightGeometry(weight);
+    m.version = m.initial = m.weight = value;
     memory_of_storage_[weight.storage] = NewMemory(std::move(m));
   }
   for (auto [value, w] : weight_inputs) {
@@ -148,6 +148,22 @@ absl::Status Functionalizer::BindInputs() {
     states_.push_back({w, t});
   }
   return absl::OkStatus();
+}
+
+// A weight may show a part of its storage, and others other parts. The contents are then the whole storage, so that
+// wherever they are kept, a region's offset means the same.
+void Functionalizer::ShowWholeStates() {
+  const NodeId first = g_.block(g_.top()).first;
+  if (!first.valid()) return;
+  for (const MemoryId id : memory_of_storage_) {
+    if (id < 0) continue;
+    MemoryState& m = memories_[id];
+    const Weight& weight = g_.weights[g_.input_infos[g_.value(m.weight).def_index].weight];
+    const int64_t elements = g_.weight_storages[m.index]->bytes() / ItemSize(weight.dtype);
+    if (weight.geometry.Span() == std::pair<int64_t, int64_t>(0, elements)) continue;
+    m.nominal = {weight.dtype, {elements}, {1}, 0};
+    m.version = m.initial = g_.node(InsertView(first, m.weight, m.nominal)).outputs[0];
+  }
 }
 
 int64_t Functionalizer::Hint(const Expr& e) const {

@@ -95,9 +95,13 @@ NodeId Functionalizer::InsertWrite(NodeId anchor, ValueId base, ValueId v, const
 ValueId Functionalizer::Read(TensorId t, NodeId anchor) {
   const TensorState& tensor = tensors_[t];
   const MemoryState& m = memories_[tensor.memory];
+  // Before the first write a state is its weight, though its contents are all of its storage.
+  const bool as_weight = m.version == m.initial && m.weight.valid() && m.weight != m.initial;
+  const ValueId contents = as_weight ? m.weight : m.version;
+  const SymbolicGeometry& shown = as_weight ? m.weight_geometry : m.nominal;
   // A state that begins inside its storage is a view of it, so that whoever looks at the value sees where it begins.
-  if (!m.shared && SameGeometry(tensor.geometry, m.nominal) && m.nominal.offset == Expr(0))
-    return Resolve(tensor, m.version, anchor);
+  if (!m.shared && shown.offset == Expr(0) && SameGeometry(tensor.geometry, shown))
+    return Resolve(tensor, contents, anchor);
   // One view a version and geometry, as long as control flow dominates.
   std::vector<CachedView>& cache = view_cache_[tensor.memory];
   for (auto c = cache.rbegin(); c != cache.rend() && c->version == m.version; ++c) {
@@ -107,7 +111,7 @@ ValueId Functionalizer::Read(TensorId t, NodeId anchor) {
       return Resolve(tensor, c->view, anchor);
     }
   }
-  const NodeId view = InsertView(anchor, m.version, tensor.geometry, m.shared ? tensor.home : -1);
+  const NodeId view = InsertView(anchor, contents, tensor.geometry, m.shared ? tensor.home : -1);
   const ValueId v = g_.node(view).outputs[0];
   // Outside of branches and loops no earlier version comes back.
   if (block_depth_ == 0 && !cache.empty() && cache.back().version != m.version) cache.clear();
@@ -274,6 +278,14 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool un
 }
 
 ValueId Functionalizer::FreshContents(NodeId anchor, const SymbolicGeometry& g) {
+  if (IsComplex(g.dtype)) {
+    // Kernels know real numbers: pairs of them, seen as complex ones.
+    SymbolicGeometry pairs{RealOf(g.dtype), g.sizes, g.strides, 0};
+    for (Expr& s : pairs.strides) s = s * 2;
+    pairs.sizes.push_back(2);
+    pairs.strides.push_back(1);
+    return g_.node(InsertView(anchor, FreshContents(anchor, pairs), g)).outputs[0];
+  }
   Type type = TypeOf({g.dtype, g.sizes, g.strides, 0});
   NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::full"), {}, {type});
   g_.SetAttribute(n, "value", 0.0);

@@ -23,6 +23,7 @@ namespace smelt {
 absl::StatusOr<FunctionalizeResult> Functionalizer::Run() {
   SMELT_RETURN_IF_ERROR(BindInputs());
   FindAbsoluteAccess();
+  ShowWholeStates();
   SMELT_RETURN_IF_ERROR(ProcessBlock(g_.top()));
   SMELT_RETURN_IF_ERROR(BuildConvention());
   EraseDead(g_.top());

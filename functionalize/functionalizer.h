@@ -53,6 +53,7 @@ class Functionalizer {
   // Where the program addresses storages absolutely, an argument's memory may be read outside the argument: then its
   // contents are never renamed to a value that holds the argument alone.
   void FindAbsoluteAccess();
+  void ShowWholeStates();
 
   // --- memory ---
   MemoryId NewMemory(MemoryState m);

@@ -30,6 +30,8 @@ struct MemoryState {
   ValueId initial;           // the contents when the program began
   int generation = 0;        // counts writes
   SymbolicGeometry nominal;  // the geometry of `version`'s type over this storage
+  ValueId weight;            // of states: the weight that shows most of the storage
+  SymbolicGeometry weight_geometry;
   std::vector<SymbolicGeometry> written;
   // Contents that were copied although the program may share them (a branch's result, kMayAlias): a later write to one
   // of the two would be seen through the other, so it is refused.

@@ -46,7 +46,8 @@ bool IsViewOp(const Graph& g, NodeId n) {
 absl::Status Functionalizer::ProcessBlock(BlockId b) {
   const size_t mark = cache_log_.size();
   for (NodeId n = g_.block(b).first, next; n.valid(); n = next) {
-    next = g_.node(n).next;  // what is made for n stands before it
+    next = g_.node(n).next;                        // what is made for n stands before it
+    if (g_.node(n).op == "smelt::view") continue;  // of ShowWholeStates
     source_ = g_.node(n).source;
     if (options_.on_operand && b == g_.top()) TellOperands(n);
     absl::Status s = ProcessNode(n);

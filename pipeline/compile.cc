@@ -209,12 +209,16 @@ Variant OverlapVariant(const Graph& g, const OpenedComposites& opened, const Con
     }
     std::stable_sort(dims.begin(), dims.end(),
                      [&](int x, int y) { return hint((*t.strides)[x]) > hint((*t.strides)[y]); });
+    // Between equal strides PyTorch chooses by more than their order.
+    auto stride = [&](int d) { return Expr::Symbol(absl::StrCat(value.name, ".stride", d)); };
+    const std::string message =
+        absl::StrCat("argument ", value.name, ": its dims lie in memory in another order than at export");
     for (size_t k = 0; k + 1 < dims.size(); ++k) {
-      v.plan.guards.push_back(
-          {Expr::Symbol(absl::StrCat(value.name, ".stride", dims[k + 1])),
-           Expr::Symbol(absl::StrCat(value.name, ".stride", dims[k])), fb::ExprOp::Le,
-           absl::StrCat("argument ", value.name, ": its dims lie in memory in another order than at export")});
+      const bool equal = hint((*t.strides)[dims[k + 1]]) == hint((*t.strides)[dims[k]]);
+      v.plan.guards.push_back({stride(dims[k + 1]), stride(dims[k]), equal ? fb::ExprOp::Eq : fb::ExprOp::Lt, message});
     }
+    if (dims.size() > 1 && hint((*t.strides)[dims.back()]) > 0)
+      v.plan.guards.push_back({Expr(0), stride(dims.back()), fb::ExprOp::Lt, message});
   }
   return v;
 }

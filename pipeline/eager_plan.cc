@@ -1,5 +1,6 @@
 #include "smelt/pipeline/eager_plan.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,7 +34,10 @@ std::optional<DType> DTypeOf(const Graph& g, ValueId v) {
 class CallGraph {
  public:
   // flat: tensors of one dim, of one common size (those of no dims keep that).
-  CallGraph(const Graph& outer, bool flat) : outer_(outer), flat_(flat), g_(std::make_unique<Graph>()) {}
+  // strides_of: the strides of the tensors' types, by how many came before; contiguous where it is not given.
+  using StridesOf = std::function<std::vector<Expr>(int index, const std::vector<Expr>& sizes)>;
+  CallGraph(const Graph& outer, bool flat, StridesOf strides_of = nullptr)
+      : outer_(outer), flat_(flat), strides_of_(std::move(strides_of)), g_(std::make_unique<Graph>()) {}
 
   // The operand in this graph.
   absl::StatusOr<ValueId> Operand(ValueId v) {
@@ -106,7 +110,8 @@ class CallGraph {
       for (const Expr& e : *t.sizes) sizes.push_back(Size(e));
     }
     operands_.push_back(v);
-    return g_->AddInput(absl::StrCat("a", operands_.size() - 1), Type::Tensor(*t.dtype, sizes));
+    const std::vector<Expr> strides = strides_of_ ? strides_of_(num_tensors_++, sizes) : ContiguousStrides(sizes);
+    return g_->AddInput(absl::StrCat("a", operands_.size() - 1), Type::Tensor(*t.dtype, sizes, strides));
   }
 
   Expr Symbol(const std::string& name, int64_t hint, SymbolRanges::Range range = {}) {
@@ -135,6 +140,8 @@ class CallGraph {
 
   const Graph& outer_;
   const bool flat_;
+  const StridesOf strides_of_;
+  int num_tensors_ = 0;
   std::unique_ptr<Graph> g_;
   std::vector<ValueId> operands_;
   absl::flat_hash_map<std::string, Expr> sizes_;
@@ -505,8 +512,117 @@ class EagerBuilder {
     if (flat) {
       i.layout = LayoutOf(n);
       i.layout_inputs = tensors;
+    } else {
+      DescribeLayout(n, i);
     }
     return absl::OkStatus();
+  }
+
+  // The strides that the operator's results take, by operand: what InferNode says for operands that lie otherwise. The
+  // call itself computes on contiguous ones.
+  absl::StatusOr<std::vector<TensorType>> ResultTypes(NodeId n, const CallGraph::StridesOf& strides_of) {
+    CallGraph call(g_, false, strides_of);
+    std::vector<ValueId> operands;
+    for (ValueId v : g_.node(n).inputs) {
+      SMELT_ASSIGN_OR_RETURN(ValueId x, call.Operand(v));
+      operands.push_back(x);
+    }
+    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> results,
+                           call.Apply(g_.node(n).op, operands, g_.node(n).outputs.size(), nullptr));
+    std::vector<TensorType> types;
+    for (ValueId v : results) {
+      if (!call.graph().value(v).type.IsTensor()) continue;
+      types.push_back(call.graph().value(v).type.tensor());
+      if (!types.back().sizes || !types.back().strides) return absl::UnimplementedError("a result of unknown layout");
+    }
+    return types;
+  }
+
+  void DescribeLayout(NodeId n, fb::EagerInstrT& i) {
+    using Strides = std::vector<Expr>;
+    // From the outermost to the innermost dim.
+    auto ordered = [](const std::vector<Expr>& sizes, const std::vector<size_t>& order) {
+      Strides strides(sizes.size());
+      Expr next = 1;
+      for (size_t k = order.size(); k-- > 0;) {
+        strides[order[k]] = next;
+        next = next * sizes[order[k]];
+      }
+      return strides;
+    };
+    auto reversed = [&](const std::vector<Expr>& sizes) {
+      std::vector<size_t> order(sizes.size());
+      for (size_t d = 0; d < order.size(); ++d) order[d] = order.size() - 1 - d;
+      return ordered(sizes, order);
+    };
+    auto channels_last = [&](const std::vector<Expr>& sizes) {
+      if (sizes.size() < 4) return reversed(sizes);
+      std::vector<size_t> order = {0};
+      for (size_t d = 2; d < sizes.size(); ++d) order.push_back(d);
+      order.push_back(1);
+      return ordered(sizes, order);
+    };
+    auto gapped = [](const std::vector<Expr>& sizes) {
+      Strides strides = ContiguousStrides(sizes);
+      for (Expr& s : strides) s = s * 2;
+      return strides;
+    };
+    const auto plain = ResultTypes(n, nullptr);
+    const std::vector<int> tensors = TensorNumbers(AllTensors(n));
+    std::vector<int> deciding;
+    bool preserves = true, keeps = true;  // of the last one that decides
+    for (int k = 0; k < static_cast<int>(tensors.size()); ++k) {
+      bool decides = false, preserve = true, keep = true;
+      int probe = 0;
+      for (const std::function<Strides(const std::vector<Expr>&)>& lay :
+           {std::function<Strides(const std::vector<Expr>&)>(reversed), {channels_last}, {gapped}}) {
+        Strides given;
+        std::vector<Expr> of;
+        const auto got = ResultTypes(n, [&](int index, const std::vector<Expr>& sizes) {
+          if (index != k) return ContiguousStrides(sizes);
+          of = sizes;
+          return given = lay(sizes);
+        });
+        const bool is_gapped = probe++ == 2;
+        if (!plain.ok() || !got.ok()) {
+          decides = true;
+          preserve = keep = false;
+          continue;
+        }
+        for (size_t r = 0; r < got->size(); ++r) {
+          const bool same = (*got)[r].strides == (*plain)[r].strides, follows = (*got)[r].strides == given;
+          if (same && (follows || (*got)[r].sizes != of)) continue;
+          decides = decides || !same;
+          keep = keep && follows;
+          preserve = preserve && (is_gapped ? same : follows);
+        }
+      }
+      if (!decides) continue;
+      deciding.push_back(tensors[k]);
+      preserves = preserve;
+      keeps = keep;
+    }
+    if (deciding.empty()) return;
+    i.layout_inputs = deciding;
+    i.layout = deciding.size() > 1 ? fb::EagerLayout::Dense
+               : keeps             ? fb::EagerLayout::Keep
+               : preserves         ? fb::EagerLayout::Preserve
+                                   : fb::EagerLayout::Dense;
+    if (i.layout == fb::EagerLayout::Dense) i.op = g_.node(n).op.full();
+  }
+  // The tensors among the operands and in lists of them, as CallGraph meets them.
+  std::vector<ValueId> AllTensors(NodeId n) const {
+    std::vector<ValueId> out;
+    for (ValueId v : g_.node(n).inputs) {
+      if (IsTensorValue(g_, v)) {
+        out.push_back(v);
+      } else if (auto elements = GetListElements(g_, v)) {
+        for (ValueId e : *elements) {
+          if (IsTensorValue(g_, e)) out.push_back(e);
+        }
+      }
+    }
+    return out;
   }
   fb::EagerLayout LayoutOf(NodeId n) const {
     const OpName op = g_.node(n).op;

@@ -433,6 +433,20 @@ class EagerRun {
         layout = operands[0];
         layout.strides = view_rules::PreservedStrides(decide, layout);
         layout.offset = 0;
+      } else if (i.layout == fb::EagerLayout::Keep) {
+        layout = operands[0];
+        for (size_t d = 0; d < layout.sizes.size(); ++d) {
+          if (operands[0].strides[d] == 0 && layout.sizes[d] != 1)
+            layout.strides = view_rules::PreservedStrides(decide, operands[0]);
+        }
+        layout.offset = 0;
+      } else if (i.layout == fb::EagerLayout::Dense) {
+        for (const Geometry& o : operands) {
+          if (!o.IsContiguous())
+            return absl::FailedPreconditionError(absl::StrCat("eager order: how PyTorch lays out the result of ", i.op,
+                                                              " is not known for an operand with strides (",
+                                                              absl::StrJoin(o.strides, ", "), ")"));
+        }
       }
       SMELT_RETURN_IF_ERROR(decide.status());
     }

@@ -212,9 +212,18 @@ bool Executor::MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan)
     if (!signature_.known[def.strides[d]]) return false;
     if (t.sizes()[d] != 1) dims.push_back(static_cast<int>(d));
   }
-  if (plan.plan->other_strides == fb::OtherStrides::Copied) return true;
   std::sort(dims.begin(), dims.end(),
             [&](int a, int b) { return signature_.value[def.strides[a]] > signature_.value[def.strides[b]]; });
+  // Memory that overlaps itself (an expanded example) holds no copy of other elements.
+  int64_t reach = 0;
+  for (size_t k = dims.size(); k-- > 0;) {
+    const int64_t stride = signature_.value[def.strides[dims[k]]];
+    int64_t further;
+    if (stride <= reach || __builtin_mul_overflow(t.sizes()[dims[k]] - 1, stride, &further) ||
+        __builtin_add_overflow(reach, further, &reach))
+      return false;
+  }
+  if (plan.plan->other_strides == fb::OtherStrides::Copied) return true;
   for (int d : dims) {
     // Between equal strides PyTorch chooses by more than their order.
     if (previous >= 0 && (signature_.value[def.strides[previous]] == signature_.value[def.strides[d]] ||

@@ -418,13 +418,13 @@ Seen RunBundle(const std::shared_ptr<const Program>& program, const Sample& samp
 Verdict RunSample(const Sample& sample, const RunOptions& options) {
   Verdict v;
   const Seen want = RunEagerly(sample);
-  v.eager_refuses = !want.status.ok();
   if (absl::IsUnimplemented(want.status) || absl::IsInternal(want.status) || absl::IsResourceExhausted(want.status)) {
     v.outcome = Outcome::kSkipped;
     v.where = "eager";
     v.what = std::string(want.status.message());
     return v;
   }
+  v.eager_refuses = !want.status.ok();
   if (options.evaluator && RunPasses(sample, want, PatternOf(sample), options, &v)) return v;
   if (!options.compiled) return v;
   const std::string path = absl::StrCat(options.scratch, "/fuzz-", getpid(), ".smb");
