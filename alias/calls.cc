@@ -103,6 +103,8 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
         (nested ? (inside ? r.elements_element : r.elements_self) : (inside ? r.element : r.self)) |= bit;
         return;
       }
+      // What lies deeper than the elements is not told apart.
+      opaque |= nested && o.container;
       (nested ? r.elements_fresh : r.fresh) = true;
       inner.sets.ForEach(o.storage, [&](Ref s) {
         if (int p = param_of(ObjectOf(s), &inside); p >= 0) {
@@ -119,7 +121,8 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
       inner.sets.ForEach(reach, [&](Ref ref) {
         if (!inner.sets.Contains(points_to, ref)) describe(ref, true);
       });
-      r.elements_deep = r.elements_fresh;
+      // (y, y) or (y, y.t()).
+      r.elements_deep = r.elements_overlap = r.elements_fresh;
     }
     e.results.push_back(r);
   }

@@ -137,10 +137,11 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
     for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
       if (r.elements_self & uint64_t{1} << i) out = Join(out, PointsTo(node.inputs[i]));
     }
-    // A graph's (tuple, (view, fresh)).
+    // A graph's (tuple, (view, fresh)): one piece for all, of whatever types.
     const EffectKind kind = GetOpEffects(node.op).kind;
-    const Type t = TypeOfElement(object, slot);
-    if ((kind == EffectKind::kFork || kind == EffectKind::kSubgraph) && IsAliasingType(t)) {
+    const Type t = TypeOfElement(object, kAnySlot);
+    const bool inner = objects[o.parent].kind == Kind::kPiece;  // SummaryOf does not describe what is deeper
+    if ((kind == EffectKind::kFork || kind == EffectKind::kSubgraph) && !inner && IsAliasingType(t)) {
       const uint32_t piece = ElementObject(object, kAnySlot, MayBeTensor(t), MayBeContainer(t), Kind::kPiece);
       out = Join(out, SetPool::Single(MakeRef(piece)));
     }
@@ -192,9 +193,11 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
     Type t = TypeOfElement(object, slot);
     if (IsAliasingType(t)) {
       // Only a partition tells its pieces apart; and new tensors are each new.
-      bool distinct = r.partition || (r.elements_fresh && r.elements_view == 0 && r.elements_element_view == 0);
-      int32_t which = distinct ? slot : r.elements_view == 0 && r.elements_element_view == 0 ? kAnySlot : slot;
-      uint32_t piece = ElementObject(object, which, MayBeTensor(t), MayBeContainer(t), Kind::kPiece);
+      const bool distinct = r.partition || (r.elements_fresh && !r.elements_overlap && r.elements_view == 0 &&
+                                            r.elements_element_view == 0);
+      const int32_t which = distinct ? slot : r.elements_view == 0 && r.elements_element_view == 0 ? kAnySlot : slot;
+      if (which == kAnySlot) t = TypeOfElement(object, kAnySlot);
+      const uint32_t piece = ElementObject(object, which, MayBeTensor(t), MayBeContainer(t), Kind::kPiece);
       out = Join(out, SetPool::Single(MakeRef(piece)));
     }
   }
@@ -249,7 +252,44 @@ bool AliasDb::State::IsInside(NodeId n, uint32_t loop) const {
   return false;
 }
 
+// Lists that take in each other's elements, or their own, ask in circles: beyond the first few calls each question is
+// answered once a round, those that are being answered by what is known so far, until nothing is new.
 AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId reader) {
+  constexpr int kPlainDepth = 3;
+  struct Depth {
+    int& depth;
+    explicit Depth(int& d) : depth(++d) {}
+    ~Depth() { --depth; }
+  } depth(content_depth);
+  if (content_depth < kPlainDepth) return ComputeContent(holder, slot, reader);
+  const auto answer = [&] {
+    const std::tuple<Ref, int32_t, uint32_t> question = {holder, slot, reader.valid() ? reader.index : UINT32_MAX};
+    ContentAnswer& known = content_answers[question];
+    if (known.round == content_round) {
+      content_circular |= known.open;
+      return known.content;
+    }
+    known.round = content_round;
+    known.open = true;
+    const SetId found = ComputeContent(holder, slot, reader);
+    ContentAnswer& now = content_answers[question];
+    now.open = false;
+    const SetId content = Join(now.content, found);
+    content_grew |= content != now.content;
+    return now.content = content;
+  };
+  if (content_depth > kPlainDepth) return answer();
+  SetId out;
+  content_answers.clear();
+  do {
+    ++content_round;
+    content_circular = content_grew = false;
+    out = answer();
+  } while (content_circular && content_grew);
+  return out;
+}
+
+AliasDb::State::SetId AliasDb::State::ComputeContent(Ref holder, int32_t slot, NodeId reader) {
   const uint32_t o = ObjectOf(holder);
   if (o == kUnknown) return SetPool::Single(MakeRef(kUnknown));
   if (objects[o].kind == Kind::kSummary) {
@@ -318,9 +358,10 @@ AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId
           if (s.slot >= 0 && s.slot != slot) continue;
           if (s.slot == kAppended && count >= 0 && slot < count) continue;
         }
+        const bool before = !reader.valid() || Precedes(s.node, reader) == 1;
+        if (!before && !MayComeBefore(s.node, reader, holder)) continue;
         SetId stored = PointsTo(s.value);
         if (s.elements) stored = ContentOfSet(stored, kAnySlot, s.node);
-        const bool before = !reader.valid() || Precedes(s.node, reader) == 1;
         SetId seen = before ? stored : 0;
         // What earlier iterations of the loops around the store have put there.
         ForEachLoopBetween(s.node, holder_loop, [&](uint32_t l) {
@@ -361,7 +402,8 @@ AliasDb::State::SetId AliasDb::State::Reach(SetId s, NodeId reader) {
     if (!done.insert(r).second) continue;
     if (!objects[ObjectOf(r)].container || ObjectOf(r) == kUnknown) continue;
     SetId inside = ContentOf(r, kAnySlot, reader);
-    all = Join(all, inside);
+    // A question summarises nothing: what else is asked must not depend on it.
+    all = reader.valid() ? Join(all, inside) : sets.Union(all, inside);
     sets.ForEach(inside, [&](Ref e) {
       if (!done.contains(e)) todo.push_back(e);
     });

@@ -184,7 +184,8 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
     add(o);
     sets.ForEach(storages, [&](Ref storage) { add(ObjectOf(storage)); });
   }
-  if ((external || escaped) && !(objects[group].external || objects[group].escaped)) {
+  // Of new members too, where the summary was external before.
+  if (external || escaped) {
     writes.MoveList(2 * group, 2 * kUnknown);
     if (reads_active) reads.MoveList(2 * group, 2 * kUnknown);
   }

@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/scenario.h"
@@ -618,6 +619,142 @@ with prim::fork_0 = graph(%x : Tensor, %y : Tensor):
             may_contain_alias %f %x: true
             has_writers %a: true
             writes_to_alias_of %w %x: true)");
+}
+
+TEST(ContainerTest, AListThatExtendsItselfInALoopHoldsWhatItHeld) {
+  // l = [x]; for _ in range(n): l.extend(l); m = [l[0]]; m += m
+  Expect(R"(graph(%x : Tensor, %n : int):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %true : bool = prim::Constant[value=1]()
+  %y : Tensor = aten::relu(%x)
+  %l : Tensor[] = prim::ListConstruct(%y)
+   = prim::Loop(%n, %true)
+    block0(%i : int):
+       = aten::extend(%l, %l)
+      %fresh : Tensor = aten::relu(%x)
+      %c : Tensor[] = aten::append(%l, %fresh)
+      -> (%true)
+  %e : Tensor = aten::__getitem__(%l, %n)
+  %w : Tensor = aten::add_(%e, %one, %one)
+  return (%w)
+)",
+         R"(may_alias %e %y: true
+            has_writers %y: true
+            may_contain_alias %l %x: false
+            has_writers %x: false)");
+}
+
+TEST(ContainerTest, AListThatIsCopiedInEachIterationHoldsWhatTheFirstOneHeld) {
+  Expect(R"(graph(%x : Tensor, %n : int):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %true : bool = prim::Constant[value=1]()
+  %y : Tensor = aten::relu(%x)
+  %l : Tensor[] = prim::ListConstruct(%y)
+  %m : Tensor[] = prim::Loop(%n, %true, %l)
+    block0(%i : int, %k : Tensor[]):
+      %c : Tensor[] = aten::slice(%k, %zero, %n, %one)
+      -> (%true, %c)
+  %e : Tensor = aten::__getitem__(%m, %zero)
+  return (%e)
+)",
+         R"(may_alias %e %y: true
+            may_alias %l %m: true
+            may_contain_alias %m %x: false)");
+}
+
+TEST(ContainerTest, ASummaryThatTheCallerReachesKeepsTheWritesOfWhatJoinsItLater) {
+  // 40 inputs in one list: any of them is one location. %z joins it after it was written.
+  std::string inputs, list;
+  for (int k = 0; k < 40; ++k) {
+    absl::StrAppend(&inputs, "%x", k, " : Tensor, ");
+    absl::StrAppend(&list, k > 0 ? ", " : "", "%x", k);
+  }
+  Expect(absl::StrCat("graph(", inputs, R"(%i : int):
+  %one : int = prim::Constant[value=1]()
+  %l : Tensor[] = prim::ListConstruct()",
+                      list, R"()
+  %e : Tensor = aten::__getitem__(%l, %i)
+  %z : Tensor = aten::relu(%x0)
+  %w : Tensor = aten::add_(%z, %one, %one)
+  %m : Tensor[] = prim::ListConstruct(%e, %z)
+  %f : Tensor = aten::__getitem__(%m, %i)
+  return (%f)
+)"),
+         R"(has_writers %z: true
+            may_alias %f %z: true
+            may_alias %f %x7: true)");
+}
+
+TEST(CallTest, AFunctionIsNoMemory) {
+  Expect(R"(graph(%x : Tensor, %l : Tensor[]):
+  %f : Function = prim::Constant[name="helper"]()
+  %y : Tensor = prim::CallFunction(%f, %x, %l)
+  return (%y)
+)",
+         R"(may_contain_alias %f %x: false
+            may_contain_alias %f %l: false
+            has_writers %f: false
+            may_alias %y %x: true
+            has_writers %x: true)");
+}
+
+TEST(CallTest, AForkedGraphsListOfNewTensorsAndViewsOfThemOverlaps) {
+  // def f(x): y = x + 1; return y, [y, x[0]]
+  Expect(R"(graph(%x : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %future : Future[(Tensor, Tensor[])] = prim::fork_0(%x)
+  %both : (Tensor, Tensor[]) = aten::wait(%future)
+  %a : Tensor, %l : Tensor[] = prim::TupleUnpack(%both)
+  %b : Tensor, %c : Tensor = prim::ListUnpack(%l)
+  %w : Tensor = aten::add_(%b, %one, %one)
+  return (%c)
+with prim::fork_0 = graph(%x : Tensor):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %y : Tensor = aten::add(%x, %one, %one)
+  %v : Tensor = aten::select(%x, %zero, %zero)
+  %l : Tensor[] = prim::ListConstruct(%y, %v)
+  %t : (Tensor, Tensor[]) = prim::TupleConstruct(%y, %l)
+  return (%t)
+)",
+         R"(may_alias %a %b: true
+            has_writers %a: true
+            may_alias %c %x: true)");
+}
+
+TEST(CallTest, AForkedGraphMayReturnATensorAndItsTranspose) {
+  Expect(R"(graph(%x : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %future : Future[(Tensor, Tensor)] = prim::fork_0(%x)
+  %both : (Tensor, Tensor) = aten::wait(%future)
+  %a : Tensor, %b : Tensor = prim::TupleUnpack(%both)
+  %w : Tensor = aten::add_(%b, %one, %one)
+  return (%a)
+with prim::fork_0 = graph(%x : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %y : Tensor = aten::add(%x, %one, %one)
+  %v : Tensor = aten::t(%y)
+  %t : (Tensor, Tensor) = prim::TupleConstruct(%y, %v)
+  return (%t)
+)",
+         R"(may_alias %a %b: true
+            has_writers %a: true
+            may_alias %a %x: false)");
+}
+
+TEST(MoveTest, TheRealPartOfARealTensorIsTheTensorThatSetMoves) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor = aten::relu(%x)
+  %r : Tensor = aten::real(%a)
+  %w : Tensor = aten::add_(%r, %one, %one)
+  %s : Tensor = aten::set_(%a, %y)
+  return (%s)
+)",
+         R"(can_move_before %s %w: false
+            can_move_after %w %s: false)");
 }
 
 }  // namespace

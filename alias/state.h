@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -337,6 +338,16 @@ struct AliasDb::State {
   absl::flat_hash_map<int, uint32_t> weight_storages;
   absl::flat_hash_map<const Graph*, std::unique_ptr<OpEffects>> summaries;
   absl::flat_hash_set<const Graph*> summarising;
+  // Of ContentOf, while it goes deep: by holder, slot and reader.
+  struct ContentAnswer {
+    SetId content = 0;
+    uint32_t round = 0;
+    bool open = false;
+  };
+  absl::flat_hash_map<std::tuple<Ref, int32_t, uint32_t>, ContentAnswer> content_answers;
+  int content_depth = 0;
+  uint32_t content_round = 0;
+  bool content_circular = false, content_grew = false;
   std::vector<NodeId> external_readers;
   bool external_stores = false;
   bool external_moved = false;  // set_ on a handle of the caller's: any of its handles may be that one
@@ -436,6 +447,7 @@ struct AliasDb::State {
   SetId StoragesOfSet(SetId s);
   uint64_t Fingerprint(SetId s);
   SetId ContentOf(Ref holder, int32_t slot, NodeId reader);
+  SetId ComputeContent(Ref holder, int32_t slot, NodeId reader);
   SetId ContentOfSet(SetId s, int32_t slot, NodeId reader);
   SetId BaseContent(uint32_t object, int32_t slot, int32_t* count);
   SetId PieceStorage(uint32_t container, uint32_t piece);

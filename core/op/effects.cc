@@ -188,6 +188,12 @@ const NameSet& MayCopy() {
   return *kNames;
 }
 
+// Views that are the very argument where it is as asked already: of real numbers, real(x) is x.
+const NameSet& MayBeItself() {
+  static const NameSet* const kNames = new NameSet{"aten::real", "aten::conj", "aten::lift_fresh"};
+  return *kNames;
+}
+
 // Hide an alias, and never copy: their results are views, always.
 const NameSet& HiddenPureViews() {
   static const NameSet* const kNames =
@@ -757,6 +763,7 @@ OpEffects FromSchema(const FunctionSchema& s) {
         out.element = element;
         out.fresh = (self | view | element) == 0;
         out.unknown = elements.IsWildcardAfter() && !container_op;
+        if (MayBeItself().contains(name)) out.self |= view;
         if (MayCopy().contains(name) && view != 0) {
           out.fresh = true;
           if (!NewHandles().contains(name)) out.self |= view;
@@ -968,16 +975,20 @@ void FreshOnly(OpEffects* e) {
 
 bool IsTensorType(const Type& t) { return Unwrap(t).IsTensor(); }
 
+// What prim::Constant[name="f"] gives to prim::CallFunction: code, no memory.
+static bool IsFunctionType(const Type& t) { return t.kind() == TypeKind::kClass && t.class_name() == "Function"; }
+
 bool IsContainerType(const Type& t) {
   switch (Unwrap(t).kind()) {
     case TypeKind::kList:
     case TypeKind::kTuple:
     case TypeKind::kDict:
     case TypeKind::kFuture:
-    case TypeKind::kClass:
     case TypeKind::kUnion:
     case TypeKind::kAny:
       return true;
+    case TypeKind::kClass:
+      return !IsFunctionType(Unwrap(t));
     default:
       return false;
   }
@@ -988,10 +999,11 @@ bool IsAliasingType(const Type& t) {
     case TypeKind::kTensor:
     case TypeKind::kList:
     case TypeKind::kDict:
-    case TypeKind::kClass:
     case TypeKind::kFuture:
     case TypeKind::kAny:
       return true;
+    case TypeKind::kClass:
+      return !IsFunctionType(t);
     case TypeKind::kOptional:
       return IsAliasingType(t.element());
     case TypeKind::kUnion:
