@@ -184,9 +184,14 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
   for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
     uint64_t bit = uint64_t{1} << i;
     if (r.elements_self & bit) out = Join(out, PointsTo(node.inputs[i]));
-    // Containers of what the arguments hold are pieces; they hold it.
-    if ((r.elements_element & bit) && !r.elements_deep) {
-      out = Join(out, ContentOfSet(PointsTo(node.inputs[i]), kAnySlot, value.def));
+    if (!(r.elements_element & bit)) continue;
+    const SetId held = ContentOfSet(PointsTo(node.inputs[i]), kAnySlot, value.def);
+    // A dictionary of a list's pairs holds what they hold. Other containers of what the arguments hold are pieces,
+    // which hold it.
+    if (!r.elements_deep) {
+      out = Join(out, held);
+    } else if (UnwrapOptional(value.type).kind() == TypeKind::kDict) {
+      out = Join(out, Reach(held, value.def));
     }
   }
   if (r.elements_view != 0 || r.elements_element_view != 0 || r.elements_fresh || r.elements_deep) {

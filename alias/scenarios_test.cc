@@ -687,6 +687,31 @@ TEST(ContainerTest, ASummaryThatTheCallerReachesKeepsTheWritesOfWhatJoinsItLater
             may_alias %f %x7: true)");
 }
 
+TEST(ContainerTest, ADictionaryOfADictionaryOrOfPairsHoldsTheirValues) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %k : str = prim::Constant[value="k"]()
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%y)
+  %d : Dict(str, Tensor) = prim::DictConstruct(%k, %a)
+  %e : Dict(str, Tensor) = aten::dict(%d)
+  %p : (str, Tensor) = prim::TupleConstruct(%k, %b)
+  %l : (str, Tensor)[] = prim::ListConstruct(%p)
+  %f : Dict(str, Tensor) = aten::dict(%l)
+  %c : Tensor = aten::__getitem__(%e, %k)
+  %g : Tensor = aten::__getitem__(%f, %k)
+  %w : Tensor = aten::add_(%g, %one, %one)
+  return (%c)
+)",
+         R"(may_contain_alias %a %e: true
+            may_contain_alias %b %e: false
+            may_alias %c %a: true
+            may_alias %g %b: true
+            has_writers %b: true
+            has_writers %a: false
+            may_alias %d %e: false)");
+}
+
 TEST(CallTest, AFunctionIsNoMemory) {
   Expect(R"(graph(%x : Tensor, %l : Tensor[]):
   %f : Function = prim::Constant[name="helper"]()

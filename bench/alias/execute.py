@@ -133,6 +133,10 @@ class Program:
         self.alias, self.contain, self.not_same, self.together = set(), set(), set(), set()
         self.written, self.writes, self.scoped = set(), set(), set()
         self.ever_written, self.caller, self.lived = set(), set(), set()
+        self.types = {}  # name -> sizes and strides, where the type says them
+        for v in self.values:
+            if v.type().kind() == "TensorType" and v.type().sizes() is not None and all(n is not None for n in v.type().sizes()):
+                self.types[v.debugName()] = (tuple(v.type().sizes()), tuple(v.type().strides() or ()))
         self.depends = set()  # (earlier node, later node) of one block that must stay in order
 
     def read(self, block):
@@ -347,6 +351,10 @@ class Run:
         for o, v in zip(node.outs, outs):
             if isinstance(v, torch.Tensor) and v.numel() > 20000:
                 raise Stop()
+            declared = self.p.types.get(o)
+            if declared is not None and isinstance(v, torch.Tensor) and \
+                    (tuple(v.shape) != declared[0] or v.stride() != declared[1] and v.numel() > 1 and declared[1]):
+                raise NotImplementedError(f"%{o} is not of its type")
             self.scope[o] = v
         self.stack.pop()
         self.meet()
@@ -453,6 +461,8 @@ class Run:
             return carried
         if kind == "prim::CallFunction":
             name = ins[0][1]
+            if name not in self.functions:
+                self.functions[name] = torch.jit.script(getattr(torch.nn.functional, name)).inlined_graph
             return [self.call(self.functions[name], ins[1:])]
         if kind == "prim::CallMethod":
             f = self.functions.get((str(n.inputsAt(0).type()), n.s("name")))
@@ -480,8 +490,10 @@ class Run:
             return [ins[0]]
         if kind == "prim::Uninitialized":
             return [None]
-        if kind == "prim::Print":
+        if kind in ("prim::Print", "aten::warn"):
             return []
+        if kind == "aten::dict" and isinstance(ins[0], list):
+            return [dict(ins[0])]
         if kind == "prim::RaiseException":
             raise Stop()
         if kind == "prim::fork":
@@ -598,7 +610,7 @@ class Run:
         if name == "update":
             d.update(ins[1])
             return []
-        if name == "copy":
+        if name in ("copy", "dict"):
             return [dict(d)]
         if name == "clear":
             d.clear()

@@ -95,6 +95,19 @@ class Box:
     def bump(self):
         self.t.add_(1)
 
+
+@torch.jit.script
+class Wrap:
+    def __init__(self, box: Box, t: Tensor):
+        self.box = box
+        self.d = {"k": t}
+
+    def keep(self, t: Tensor) -> Tensor:
+        old = self.d["k"]
+        self.d["k"] = t
+        self.box.t = old
+        return old
+
 '''
 
 VIEWS = '''{T}[0] {T}[1] {T}[{I}] {T}[0:2] {T}[1:] {T}[{I}:] {T}[::2] {T}[1::2] {T}[:,{K}] {T}[...,{K}] {T}[:,1:] {T}[None] {T}.t()
@@ -110,7 +123,7 @@ torch.movedim({T},0,1) torch.moveaxis({T},0,-1) torch.swapaxes({T},0,1) torch.sw
 torch.broadcast_to({T},[4,4]) torch.broadcast_to({T},[2,4,4]) {T}.sum_to_size(4,4) {T}.sum_to_size(1,4) torch.einsum("ij->ji",{T}) torch.einsum("ii->i",{T})
 torch.einsum("ij,jk->ik",{T},{T}) torch.einsum("...->...",[{T}]) torch.dropout({T},0.5,False) torch.dropout({T},0.0,True) torch.nn.functional.dropout({T},0.5,False)
 torch.feature_dropout({T},0.5,False) torch.alpha_dropout({T},0.5,False) {T}.unflatten(0,[2,2]) {T}.unflatten(0,[2,-1]) torch.squeeze({T},[0,1]) torch.numpy_T({T})
-{T}.positive() +{T} torch._unsafe_view({T},[-1]) torch._reshape_alias({T},[4,4],[4,1]) torch.alias_copy({T}) torch.view_copy({T},[-1]) {T}.clone() {T}.data
+{T}.positive() torch._unsafe_view({T},[-1]) torch._reshape_alias({T},[4,4],[4,1]) torch.alias_copy({T}) torch.view_copy({T},[-1]) {T}.clone() {T}.data
 torch._conj({T}) torch._neg_view({T}) torch.ops.aten.alias({T}) torch.ops.aten.lift({T}) {T}.coalesce() {T}.masked_select({T}>0)
 {T}.split(2)[0] {T}.chunk(2)[1] {T}.unbind(0)[1] {T}.tensor_split(2)[0] {T}.hsplit(2)[1] {T}.vsplit(2)[0] torch.split({T},[1,3])[1] torch.split({T},[1,3],1)[0]
 torch.unsafe_chunk({T},2)[0] torch.unsafe_split({T},2)[1] torch.meshgrid([{T}[0],{T}[0]])[0] torch.broadcast_tensors([{T},{T}])[1]
@@ -126,7 +139,7 @@ torch.nn.functional.relu({T}) torch.nn.functional.leaky_relu({T},0.1,True) torch
 torch.nn.functional.layer_norm({T},[4]) torch.native_layer_norm({T},[4],None,None,1e-5)[0] torch.nn.functional.interpolate({T}.reshape(1,1,4,-1),[4,4]) torch.nn.functional.upsample({T}.reshape(1,1,4,-1),[4,4]) torch.adaptive_avg_pool1d({T},4) torch.nn.functional.adaptive_avg_pool2d({T}.unsqueeze(0),[4,4])
 torch.nn.functional.avg_pool1d({T},1) torch.max_pool1d({T},1) torch.nn.functional.normalize({T}) torch.nn.functional.linear({T},{T}) torch.nn.functional.one_hot({T}.to(torch.int64).abs()) torch.nn.functional.embedding(torch.tensor([0,1]),{T}) torch.embedding_renorm({T},torch.tensor([0]),1.0,2.0)
 torch.nn.functional.batch_norm({T},None,None,None,None,True) torch.masked_fill({T},{T}>0,0.0) {T}.index_fill(0,torch.tensor([0]),1.0) torch.fill({T},2.0) torch.zeros_like({T}) {T}.new_zeros(4,4) torch.empty_like({T}).copy_({T}) torch.expand_copy({T},[4,4]) torch.sort({T})[0] torch.topk({T},1)[0] torch.unique({T}) torch.native_dropout({T},0.5,False)[0]
-{T}+{T} {T}*2 {T}-{T} torch.relu({T}) {T}.sin() {T}.sum(0) {T}.mean() torch.ones(4,4) torch.zeros([4,4]) torch.rand(4,4) torch.tensor([1.0,2.0]) torch.arange(4) {T}.abs() {T}@{T} {T}.matmul({T}) torch.add({T},{T},out={T}) torch.mul({T},2,out={T}) torch.neg({T},out={T}) torch.cat([{T},{T}],out={T}) torch.sum({T},0,out={T})'''.split()
+{T}+{T} {T}*2 {T}-{T} torch.relu({T}) {T}.sin() {T}.sum(0) {T}.mean() torch.ones(4,4) torch.zeros([4,4]) torch.rand(4,4) torch.tensor([1.0,2.0]) torch.arange(4) {T}.abs() {T}@{T} {T}.matmul({T}) torch.add({T},{T},out={T}) torch.mul({T},2,out={T}) torch.neg({T},out={T}) torch.cat([{T},{T}],out={T})'''.split()
 
 INPLACE = '''{T}.add_(1) {T}.add_({T}) {T}.mul_(2) {T}.copy_({T}) {T}.zero_() {T}.fill_(3.0) {T}.relu_() {T}[0]=5.0 {T}[{I}]=7.0 {T}[:,0]=1.5 {T}[0:2]={T}
 {T}[{T}>0]=0.5 {T}[0]={T}[1] {T}+=1 {T}*=2 {T}-={T} {T}/=2 {T}.t_() {T}.transpose_(0,1) {T}.unsqueeze_(0) {T}.squeeze_() {T}.squeeze_(0) {T}.resize_(2,2) {T}.resize_(4,4) {T}.resize_as_({T})
@@ -134,33 +147,40 @@ INPLACE = '''{T}.add_(1) {T}.add_({T}) {T}.mul_(2) {T}.copy_({T}) {T}.zero_() {T
 {T}.index_copy_(0,torch.tensor([0]),{T}[1:2]) {T}.index_put_([torch.tensor([0])],{T}[1]) {T}.scatter_(0,torch.zeros(1,4,dtype=torch.long),2.0) {T}.scatter_add_(0,torch.zeros(1,4,dtype=torch.long),{T}) {T}.put_(torch.tensor([0]),{T}.flatten()[0:1])
 {T}.clamp_(0.0,1.0) {T}.sigmoid_() {T}.tanh_() {T}.exp_() {T}.uniform_() {T}.normal_() {T}.bernoulli_(0.5) {T}.random_() {T}.addmm_({T},{T}) {T}.addcmul_({T},{T}) {T}.lerp_({T},0.5) {T}.fill_diagonal_(1.0) {T}.triu_() {T}.cumsum_(0) {T}.floor_() {T}.neg_() {T}.sub_({T}) {T}.renorm_(2.0,0,1.0) {T}.squeeze_(1) {T}.sqrt_()
 torch._foreach_add_([{T},{T}],1.0) torch._foreach_mul_({L},2.0) torch._foreach_copy_([{T}],[{T}]) torch._foreach_zero_({L}) torch._foreach_add_([{T}],[{T}]) torch._foreach_lerp_([{T}],[{T}],0.5) torch.nn.functional.relu_({T}) torch.nn.functional.relu({T},inplace=True) torch.nn.functional.dropout_({T},0.5,True) torch.nn.functional.dropout({T},0.5,{C},True) torch.dropout_({T},0.0,True)
-torch.add({T},1,out={T}) torch.mul({T},{T},out={T}) torch.matmul({T},{T},out={T}) torch.index_select({T},0,torch.tensor([0,1]),out={T}) torch.max({T},0,out=({T},torch.empty(4,dtype=torch.long))) torch.embedding_renorm_({T},torch.tensor([0]),1.0,2.0) torch.batch_norm({T},None,None,{T}[0],{T}[1],True,0.1,1e-5,False) torch.batch_norm({T},None,None,{T}[0],{T}[1],{C},0.1,1e-5,False) torch.native_batch_norm({T},None,None,{T}[0],{T}[1],True,0.1,1e-5) torch.instance_norm({T}.unsqueeze(0),None,None,{T}[0],{T}[1],True,0.1,1e-5,False) torch.nn.functional.batch_norm({T},{T}[0],{T}[1],None,None,{C})
-first_row({T}).add_(1) bump({T},{T}) {T}.retain_grad() {T}.requires_grad_(False) {T}.apply_ {T}.map_ {T}.squeeze_(-1) {T}.real.add_(1) {T}.swapdims_(0,1) torch.unsqueeze_copy({T},0,out={T}) torch.ops.aten.set_({T}) torch._foreach_clamp_min_([{T}],0.0) {T}.index_reduce_(0,torch.tensor([0]),{T}[0:1],"amax") {T}.set_({T}.untyped_storage()) print({T}) assert({T}.dim()>=0)'''.split()
+torch.add({T},1,out={T}) torch.mul({T},{T},out={T}) torch.matmul({T},{T},out={T}) torch.index_select({T},0,torch.tensor([0,1]),out={T}) torch.embedding_renorm_({T},torch.tensor([0]),1.0,2.0) torch.batch_norm({T},None,None,{T}[0],{T}[1],True,0.1,1e-5,False) torch.batch_norm({T},None,None,{T}[0],{T}[1],{C},0.1,1e-5,False) torch.native_batch_norm({T},None,None,{T}[0],{T}[1],True,0.1,1e-5) torch.instance_norm({T}.unsqueeze(0),None,None,{T}[0],{T}[1],True,0.1,1e-5,False) torch.nn.functional.batch_norm({T},{T}[0],{T}[1],None,None,{C})
+first_row({T}).add_(1) bump({T},{T}) {T}.retain_grad() {T}.requires_grad_(False) {T}.squeeze_(-1) {T}.real.add_(1) {T}.swapdims_(0,1) torch.unsqueeze_copy({T},0,out={T}) torch._foreach_clamp_min_([{T}],0.0) {T}.index_reduce_(0,torch.tensor([0]),{T}[0:1],"amax") print({T}) assert({T}.dim()>=0)'''.split()
 
 LISTS = '''[{T},{T}] [{T}] [{T},{T},{T}] {L}+{L} {L}[0:2] {L}[1:] {L}[::-1] {L}.copy() list({L}) {T}.split(2) {T}.split([1,3]) {T}.chunk(2) {T}.unbind() {T}.unbind(1) list({T}.unbind(0)) {T}.tensor_split(2) torch.hsplit({T},2) torch.broadcast_tensors([{T},{T}]) torch.meshgrid([{T}[0],{T}[1]])
-torch.atleast_1d([{T},{T}]) torch.atleast_2d([{T}]) torch.atleast_3d([{T},{T}]) torch._foreach_add([{T},{T}],1.0) torch._foreach_mul({L},2.0) torch._foreach_neg({L}) [{T}+1for_in_range(2)] [v*2for_v_in_{L}] [vfor_v_in_{L}] [v.t()for_v_in_{L}] [{T}[j]for_j_in_range(2)] {M}[0] {M}[{I}] {L}*2 list({D}.values()) {B}.l torch.unsafe_chunk({T},2) torch.unsafe_split({T},2) torch.split_with_sizes({T},[1,3]) torch.split_with_sizes_copy({T},[1,3]) torch.unbind_copy({T}) torch.split_copy({T},2) torch.align_tensors([{T}]) torch.where({T}>0) torch.nonzero({T},as_tuple=False).unbind(0) torch.gradient({T}[0]) torch.functional.atleast_1d([{T}]) share({T})[1] nest({T})[1] [a_for_a,b_in_zip({L},{L})] torch.dsplit({T}.unsqueeze(0),2) torch.vsplit({T},2) [first_row(v)for_v_in_{L}] torch._foreach_clamp_max({L},1.0) torch.jit.annotate(List[Tensor],[])'''.replace("for_in_", " for _ in ").replace("for_v_in_", " for v in ").replace("for_j_in_", " for j in ").replace("a_for_a,b_in_", "a for a,b in ").split("\n")
+torch.atleast_1d([{T},{T}]) torch.atleast_2d([{T}]) torch.atleast_3d([{T},{T}]) torch._foreach_add([{T},{T}],1.0) torch._foreach_mul({L},2.0) torch._foreach_neg({L}) [{T}+1for_in_range(2)] [v*2for_v_in_{L}] [vfor_v_in_{L}] [v.t()for_v_in_{L}] [{T}[j]for_j_in_range(2)] {M}[0] {M}[{I}] {L}*2 list({D}.values()) {B}.l torch.unsafe_chunk({T},2) torch.unsafe_split({T},2) torch.split_with_sizes({T},[1,3]) torch.split_with_sizes_copy({T},[1,3]) torch.unbind_copy({T}) torch.split_copy({T},2) torch.align_tensors([{T}]) torch.where({T}>0) torch.gradient({T}[0]) torch.functional.atleast_1d([{T}]) share({T})[1] nest({T})[1] [a_for_a,b_in_zip({L},{L})] torch.dsplit({T}.unsqueeze(0),2) torch.vsplit({T},2) [first_row(v)for_v_in_{L}] torch._foreach_clamp_max({L},1.0) torch.jit.annotate(List[Tensor],[]) {J}["a"] {J}["b"] {X}[0].l {W}.box.l [v[0]~for~v~in~{E}] list({i}.values()) {J}.pop("a")'''.replace("for_in_", " for _ in ").replace("for_v_in_", " for v in ").replace("for_j_in_", " for j in ").replace("a_for_a,b_in_", "a for a,b in ").split("\n")
 LISTS = [x.replace("~", " ") for line in LISTS for x in line.replace(" for _ in ", "~for~_~in~").replace(" for v in ", "~for~v~in~").replace(" for j in ", "~for~j~in~").replace("a for a,b in ", "a~for~a,b~in~").split()]
 
 LIST_WRITES = '''{L}.append({T}) {L}.append({T}[0]) {L}.extend({L}) {L}.extend([{T}]) {L}.insert(0,{T}) {L}.insert(1,{T}) {L}[0]={T} {L}[-1]={T} {L}[{I}]={T} {L}.reverse() {L}.pop() {L}.pop(0) {L}.clear() {L}+={L} {L}+=[{T}] del~{L}[0] {L}[0].add_(1) {L}[-1].mul_(2) {L}[{I}].zero_() {M}.append({L}) {M}.append([{T}]) {M}[0]={L} {M}[0].append({T}) {M}[0][0].add_(1) {M}[-1][0]={T} {M}.pop() {M}.extend({M}) {M}.insert(0,{L})
-{D}["a"]={T} {D}["b"]={T}[0] {D}["c"]={T} {D}["a"].add_(1) {D}["b"].zero_() {D}.pop("b") {D}.update({D}) {D}.setdefault("c",{T}).add_(1) del~{D}["a"] {D}.clear() put_in({D},{T}) push({L},{T}) push({L},{T}).add_(1) {B}.put({T}) {B}.bump() {B}.t={T} {B}.l.append({T}) {B}.t.add_(1) {B}.l[0].mul_(2) {B}.l=[{T}] {B}.get().add_(1) {B}.swap({T}).mul_(2) {P}[0].add_(1) {P}[1][0].zero_() {Q}[1].append({T}) {Q}[0].add_(1) {Q}[1][0].mul_(2)'''.replace("\n", " ").split()
+{D}["a"]={T} {D}["b"]={T}[0] {D}["c"]={T} {D}["a"].add_(1) {D}["b"].zero_() {D}.pop("b") {D}.update({D}) {D}.setdefault("c",{T}).add_(1) del~{D}["a"] {D}.clear() put_in({D},{T}) push({L},{T}) push({L},{T}).add_(1) {B}.put({T}) {B}.bump() {B}.t={T} {B}.l.append({T}) {B}.t.add_(1) {B}.l[0].mul_(2) {B}.l=[{T}] {B}.get().add_(1) {B}.swap({T}).mul_(2) {P}[0].add_(1) {P}[1][0].zero_() {Q}[1].append({T}) {Q}[0].add_(1) {Q}[1][0].mul_(2)
+{E}.append(({T},{T})) {E}[0]={P} {E}[0][1].add_(1) {E}.pop() {E}.reverse() {E}.insert(0,{P}) {E}+={E} {E}[-1][0].mul_(2) {J}["a"].append({T}) {J}["b"]={L} {J}["a"]=[{T}] {J}["a"][0].add_(1) {J}.pop("b") {J}["c"]={M}[0] {J}.setdefault("c",{L}).append({T}) {J}.update({J}) {J}["a"]+={L}
+{i}[0]={T} {i}[{I}]={T} {i}[0].add_(1) {i}[{I}].mul_(2) {i}.pop(1) {i}[2]={i}[0] del~{i}[0] {X}[0].put({T}) {X}.append({B}) {X}[-1].t.add_(1) {X}[0].l.append({T}) {X}[0].t={T} {X}[0]={B} {X}.pop() {W}.box.put({T}) {W}.box={B} {W}.box.t.add_(1) {W}.d["k"]={T} {W}.d["k"].mul_(2) {W}.keep({T}) {W}.box.l[0].zero_() {W}.box.l={L} {B}.l=({L}) {L}.extend({J}["a"]) {L}.append({W}.keep({T})) {M}.append({J}["a"]) {B}.put({X}[0].t)'''.replace("\n", " ").split()
 LIST_WRITES = [x.replace("~", " ") for x in LIST_WRITES]
 
 OTHER = {
-    "T": '''{L}[0] {L}[-1] {L}[{I}] {L}.pop() {P}[0] {P}[1] {Q}[0] {Q}[1][0] {D}["a"] {D}["b"] {D}.pop("c",{T}) {D}.setdefault("d",{T}) {M}[0][0] {M}[-1][-1] {B}.t {B}.get() {B}.swap({T}) first_row({T}) push({L},{T}) bump({T},{T}) pick({T},{T},{C}) both({T},{T})[0] last({L}) twice({T}) share({T})[0] Pair({T},{T}).a torch.jit.wait(torch.jit.fork(twice,{T})) torch.jit.wait(torch.jit.fork(bump,{T},{T})) torch.jit.wait(torch.jit.fork(first_row,{T})) ({T}if_{C}else_{T}) torch.cat({L}) torch.stack({L}) sum({L}) torch.jit.wait(torch.jit.fork(share,{T}))[1][0] {L}[0:1][0] ({L}+{L})[1] list({D}.values())[0] list({D}.items())[0][1] {T}.add_(1) {T}.relu_() {T}.copy_({T}) {T}.t_()'''.replace("if_", " if ").replace("else_", " else "),
+    "T": '''{E}[0][0] {E}[-1][1] {J}["a"][0] {i}[0] {i}[{I}] {i}.pop(0) {X}[0].t {X}[-1].get() {W}.box.t {W}.d["k"] {W}.keep({T}) {W}.box.l[0] {X}[0].swap({T}) {E}.pop()[1] {L}[0] {L}[-1] {L}[{I}] {L}.pop() {P}[0] {P}[1] {Q}[0] {Q}[1][0] {D}["a"] {D}["b"] {D}.pop("c",{T}) {D}.setdefault("d",{T}) {M}[0][0] {M}[-1][-1] {B}.t {B}.get() {B}.swap({T}) first_row({T}) push({L},{T}) bump({T},{T}) pick({T},{T},{C}) both({T},{T})[0] last({L}) twice({T}) share({T})[0] Pair({T},{T}).a torch.jit.wait(torch.jit.fork(twice,{T})) torch.jit.wait(torch.jit.fork(bump,{T},{T})) torch.jit.wait(torch.jit.fork(first_row,{T})) ({T}if_{C}else_{T}) torch.cat({L}) torch.stack({L}) sum({L}) torch.jit.wait(torch.jit.fork(share,{T}))[1][0] {L}[0:1][0] ({L}+{L})[1] list({D}.values())[0] list({D}.items())[0][1] {T}.add_(1) {T}.relu_() {T}.copy_({T}) {T}.t_()'''.replace("if_", " if ").replace("else_", " else "),
     "M": "[{L},{L}] [[{T}],[{T},{T}]] {M}[0:1] {M}+{M} {M}.copy() nest({T}) [{L}] [[v]for_v_in_{L}] list({M})",
     "P": "({T},{T}) ({T},{T}[0]) both({T},{T}) ({P}[1],{P}[0]) ({L}[0],{T}) torch.var_mean({T}) torch.aminmax({T}) torch.max({T},0) torch.sort({T})",
     "Q": "({T},{L}) share({T}) ({T},[{T}]) ({P}[0],{Q}[1])",
     "D": '{{"a":{T},"b":{T}}} {{"a":{T}}} {D}.copy() dict({D}) {{"a":{L}[0],"b":{P}[1]}}',
     "O": '{D}.get("a") {D}.get("c") put_in({D},{T}) torch.jit.annotate(Optional[Tensor],{T})',
-    "B": "Box({T}) Box({L}[0])",
+    "B": "Box({T}) Box({L}[0]) {X}[0] {X}[-1] {W}.box",
+    "E": "[({T},{T})] [({T},{T}[0]),{P}] {E}[0:1] {E}.copy() {E}+{E} list(zip({L},{L})) [(v,v)for_v_in_{L}] {E}[::-1]",
+    "J": '{{"a":{L}}} {{"a":[{T}],"b":{L}}} {J}.copy() {{"b":{M}[0]}}',
+    "i": "{{0:{T},1:{T}}} {{0:{T}}} {I2}.copy() {{k:{T}[k]for_k_in_range(2)}}".replace("{I2}", "{i}"),
+    "X": "[Box({T}),Box({T})] [{B}] [{B},{B}] {X}[0:1] {X}+[{B}]",
+    "W": "Wrap({B},{T}) Wrap(Box({T}),{T})",
 }
 
 ANNOTATION = {"T": "Tensor", "L": "List[Tensor]", "M": "List[List[Tensor]]", "P": "Tuple[Tensor, Tensor]", "Q": "Tuple[Tensor, List[Tensor]]",
-              "D": "Dict[str, Tensor]", "O": "Optional[Tensor]", "n": "int", "c": "bool"}
+              "D": "Dict[str, Tensor]", "O": "Optional[Tensor]", "E": "List[Tuple[Tensor, Tensor]]", "J": "Dict[str, List[Tensor]]", "n": "int", "c": "bool"}
 
 
 def spaced(x):
-    return x.replace("for_v_in_", " for v in ")
+    return x.replace("for_v_in_", " for v in ").replace("for_k_in_", " for k in ")
 
 
 @contextlib.contextmanager
@@ -181,8 +201,8 @@ class Writer:
         self.rng, self.module, self.method = rng, module, method
         self.fresh = 0
         self.args = [(f"x{i}", "T") for i in range(rng.randint(1, 3))]
-        for kind in "LDOPQM":
-            if rng.random() < {"L": .3, "D": .15, "O": .12, "P": .12, "Q": .1, "M": .1}[kind]:
+        for kind in "LDOPQMEJ":
+            if rng.random() < {"L": .3, "D": .15, "O": .12, "P": .12, "Q": .1, "M": .1, "E": .08, "J": .08}[kind]:
                 self.args.append((kind.lower() + "0", kind))
         self.args += [("n", "n"), ("c", "c")]
         self.lines = []
@@ -259,7 +279,7 @@ class Writer:
             pool = INPLACE if rng.random() < .62 else LIST_WRITES
             s = self.fill(rng.choice(pool), scope)
             return (pad + s, None) if s else None
-        kind = rng.choices("TLMPQDOB", [60, 14, 4, 6, 4, 6, 3, 4])[0]
+        kind = rng.choices("TLMPQDOBEJiXW", [60, 14, 4, 6, 4, 6, 3, 4, 3, 3, 3, 3, 3])[0]
         if kind == "T":
             pool = VIEWS if rng.random() < .75 else OTHER["T"].split(" ") if False else TENSORS
         elif kind == "L":
@@ -471,6 +491,11 @@ def arguments(args, kind, n, c):
         if k == "M":
             l = [tensor(True), tensor(True)]
             return [l, l] if kind == "same" else [l, [tensor(True)]]
+        if k == "E":
+            return [(tensor(True), tensor(True)), (tensor(True), tensor(True))]
+        if k == "J":
+            l = [tensor(True), tensor(True)]
+            return {"a": l, "b": l} if kind == "same" else {"a": l, "b": [tensor(True)]}
         return n if k == "n" else c
 
     out = []
@@ -584,9 +609,10 @@ def all_graphs(count, seed):
             torch.manual_seed(seed + i)
             method = rng.random() < .12
             w = Writer(rng, helpers, method)
-            source = w.write(rng.randint(3, 18))
+            source = w.write(rng.choice([3, 5, 8, 8, 12, 12, 18, 18, 25, 35]))
             how = rng.choice(PASSES)
-            traced = not method and rng.random() < .12
+            traced = not method and rng.random() < .2
+            typed = not method and not traced and rng.random() < .25
             name = f"{seed + i} {'method ' if method else ''}{'traced' if traced else how}"
             if source is None:
                 continue
@@ -617,14 +643,19 @@ def all_graphs(count, seed):
                     else:
                         graph = apply(torch.jit.script(m.f).graph, how)
                         inputs = inputs_for(w.args)
+                        if typed:
+                            name += " typed"
+                            torch._C._jit_pass_complete_shape_analysis(graph, tuple(arguments(w.args, "apart", 2, True)), False)
+                            inputs = [(lambda kind, n: lambda: arguments(w.args, kind, n, n % 2 == 0))(kind, n)
+                                      for kind in ("apart", "same", "shifted") for n in (0, 1, 2, 3)]
             except Exception as e:
                 what = type(e).__name__ + ": " + " ".join(str(e).split())[:100]
                 refused[what] = refused.get(what, 0) + 1
                 continue
             here = dict(functions)
             cu = torch.jit._state._python_cu
-            for method_name in ("__init__", "put", "get", "swap", "bump"):
-                q = f"__torch__.random_{seed + i}.Box"
+            for cls, method_name in [("Box", x) for x in ("__init__", "put", "get", "swap", "bump")] + [("Wrap", "__init__"), ("Wrap", "keep")]:
+                q = f"__torch__.random_{seed + i}.{cls}"
                 f = cu.find_function(f"{q}.{method_name}")
                 if f is not None:
                     here[(q, method_name)] = f.inlined_graph

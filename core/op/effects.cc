@@ -568,7 +568,8 @@ void DescribeContainers(const FunctionSchema& s, OpEffects* e) {
     if (IsElementContainer(r.type)) {
       out.fresh = true;
       out.view = 0;
-      if (name == "aten::items" || name == "aten::dict") {
+      const bool pairs = name == "aten::dict" && Unwrap(s.arguments[0].type).kind() == TypeKind::kList;
+      if (name == "aten::items" || pairs) {
         out.elements_deep = true;
         out.elements_element = containers;
       } else if (name == "aten::keys") {
@@ -606,10 +607,11 @@ bool IsContainerOp(const FunctionSchema& s) {
       if (a.alias.is_write && !Unwrap(u.element()).IsTensor()) return true;
     }
   }
-  static const NameSet* const kNames = new NameSet{
-      "aten::sort",        "aten::reverse",   "aten::remove", "aten::sorted", "aten::list",  "aten::copy",
-      "aten::append",      "aten::insert",    "aten::extend", "aten::clear",  "aten::pop",   "aten::slice",
-      "aten::__getitem__", "aten::_set_item", "aten::Delete", "aten::index",  "aten::count", "aten::__contains__"};
+  static const NameSet* const kNames =
+      new NameSet{"aten::sort",  "aten::reverse", "aten::remove",       "aten::sorted",    "aten::list",
+                  "aten::copy",  "aten::append",  "aten::insert",       "aten::extend",    "aten::clear",
+                  "aten::pop",   "aten::slice",   "aten::__getitem__",  "aten::_set_item", "aten::Delete",
+                  "aten::index", "aten::count",   "aten::__contains__", "aten::dict"};
   if (has_container && kNames->contains(s.op.name()) && !s.arguments.empty() && IsElementContainer(s.arguments[0].type))
     return true;
   return has_type_variable && s.op.name() != "aten::as_tensor" && s.op.name() != "aten::tensor";
