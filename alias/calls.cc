@@ -28,6 +28,7 @@ OpEffects AliasDb::State::EffectsOf(const Node& node) {
           future.elements_element |= r.element | r.elements_element;
           future.elements_element_view |= r.element_view | r.elements_element_view;
           future.elements_fresh |= r.fresh || r.elements_fresh;
+          future.unknown |= r.unknown;
         }
         e.results = {future};
         e.kind = EffectKind::kFork;
@@ -86,6 +87,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     return static_cast<int>(sub.value(inner.objects[object].def).def_index);
   };
   bool opaque = num_params > 64, anything = false;
+  bool deep = false;  // results hold new containers in containers
   e.args.assign(num_params, kReadsData | kReadsGeometry | kReadsElements | kReadsContainer);
   for (ValueId out : sub.outputs()) {
     ResultEffects r;
@@ -103,8 +105,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
         (nested ? (inside ? r.elements_element : r.elements_self) : (inside ? r.element : r.self)) |= bit;
         return;
       }
-      // What lies deeper than the elements is not told apart.
-      opaque |= nested && o.container;
+      deep |= nested && o.container;
       (nested ? r.elements_fresh : r.fresh) = true;
       inner.sets.ForEach(o.storage, [&](Ref s) {
         if (int p = param_of(ObjectOf(s), &inside); p >= 0) {
@@ -163,6 +164,15 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     }
   }
   summarising.erase(&sub);
+  if (deep) {
+    // What lies deeper than the elements is not told apart: anything that the arguments reach.
+    for (ResultEffects& r : e.results) {
+      r = ResultEffects();
+      r.unknown = true;
+    }
+    for (uint16_t& a : e.args) a |= kEscapes;
+    e.writes = true;
+  }
   // Code that we do not see: it reaches what the arguments reach, unless it is Python's.
   if (opaque) e = GetOpEffects(OpName::Get(anything ? "prim::PythonOp" : "prim::CallFunction"));
   return *(summaries[&sub] = std::move(result));

@@ -496,12 +496,13 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
       case EffectKind::kFork: {
         OpEffects e = EffectsOf(node);
         const bool opaque = e.kind != EffectKind::kFork;
-        if (opaque) {
-          e.results.resize(1);
+        const bool unknown = opaque || e.results[0].unknown;
+        if (unknown) {
+          e.results.assign(1, ResultEffects());
           e.results[0].fresh = true;
         }
         EvaluateGeneric(n, node, e, first, inputs_changed);
-        if (opaque && !node.outputs.empty()) {
+        if (unknown && !node.outputs.empty()) {
           // What the future will hold may be anything that has escaped.
           Escape(PointsTo(node.outputs[0]));
           nodes[n.index].flags |= NodeRecord::kEscapes;

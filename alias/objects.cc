@@ -180,7 +180,7 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
     uint32_t o = ObjectOf(r);
     if (Find(o) == group) continue;
     SetId storages = objects[o].storage;
-    if (objects[o].kind != Kind::kSummary) members[group].push_back(r);
+    if (objects[o].kind != Kind::kSummary && o != kUnknown) members[group].push_back(r);
     add(o);
     sets.ForEach(storages, [&](Ref storage) { add(ObjectOf(storage)); });
   }

@@ -746,7 +746,9 @@ with prim::fork_0 = graph(%x : Tensor):
 )",
          R"(may_alias %a %b: true
             has_writers %a: true
-            may_alias %c %x: true)");
+            may_alias %c %x: true
+            writes_to_alias_of %future %x: false
+            can_move_before %one %both: true)");
 }
 
 TEST(CallTest, AForkedGraphMayReturnATensorAndItsTranspose) {

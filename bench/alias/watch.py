@@ -170,6 +170,11 @@ def check(name, graph, inputs, totals, functions=None, rng=None):
                     totals["worse"].append(f"{name}: may_contain_alias {a} {b}")
                 if happened and not theirs:
                     totals["they miss"][0] += 1
+        if q == "must_alias" and both(seen.together, a, b) and not both(seen.not_same, a, b):
+            totals["must"][0] += yes
+            totals["must"][1] += 1
+            if not yes and ran == len(inputs):
+                totals["imprecise"].append(f"{name}: must_alias {a} {b}")
         if q == "must_alias" and yes and both(seen.not_same, a, b):
             bad.append(f"{a} and {b} were not the same; must_alias says true")
         if q == "safe_to_change_aliasing" and yes:
@@ -230,7 +235,7 @@ def option(name, default):
 def main():
     torch.manual_seed(0)
     totals = {k: [0, 0] for k in ("alias", "contain", "contain (TorchScript)", "writers", "writers (TorchScript)", "they miss", "ran",
-                                  "queries", "moves")}
+                                  "queries", "moves", "must")}
     totals["worse"], totals["imprecise"] = [], []
     failed = 0
     count = option("random", 0)
@@ -250,6 +255,7 @@ def main():
     for key in ("alias", "contain", "contain (TorchScript)", "writers", "writers (TorchScript)"):
         said, came = totals[key]
         print(f"{key}: {said} said, {came} came true ({came / max(said, 1):.3f})")
+    print(f"must: {totals['must'][0]} said of {totals['must'][1]} that were always the same")
     print(f"moves: {totals['moves'][0]} allowed of {totals['moves'][1]} that nothing seen was in the way of")
     print(f"{totals['ran'][0]} graphs ran, {totals['queries'][0]} queries; {failed} with wrong answers; "
           f"TorchScript missed {totals['they miss'][0]} pairs")
