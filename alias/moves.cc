@@ -61,7 +61,7 @@ void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bo
       }
     }
     // Memory.
-    auto against = [&](const Access& a, const alias_internal::AccessIndex& index) {
+    auto against = [&](const Access& a, alias_internal::AccessIndex& index) {
       // Only what lies between the two is looked at.
       for (uint32_t i = forward ? index.FirstAfter(a.list, n) : index.LastBefore(a.list, n); i != 0;
            i = forward ? index.Next(i) : index.Prev(i)) {

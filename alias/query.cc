@@ -385,11 +385,12 @@ bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
       }
       // From the end: in program order the last writer is after most definitions.
       uint32_t i = writes.Tail(list);
-      if (ordered && block != g.top()) i = writes.LastBefore(list, g.block(block).return_node);
+      const bool search = ordered && block != g.top() && writes.Size(list) > kLongList;
+      if (search) i = writes.LastBefore(list, g.block(block).return_node);
       for (; i != 0; i = writes.Prev(i)) {
         const Scope where = scope(writes.at(i));
         if (where == kIn && hits(i)) return true;
-        if (where != kIn && ordered) break;
+        if (ordered && (where == kBefore || (where == kOutside && search))) break;
       }
     }
   }

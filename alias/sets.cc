@@ -249,9 +249,24 @@ uint32_t AccessIndex::FirstAfter(uint32_t list, NodeId n) const {
   return found;
 }
 
-uint32_t AccessIndex::LastBefore(uint32_t list, NodeId n) const {
+uint32_t AccessIndex::LastBefore(uint32_t list, NodeId n) {
+  if (list >= lists_.size()) return 0;
+  List& l = lists_[list];
+  if (l.found != 0 && l.found_version == l.version) {
+    constexpr int kSteps = 4;
+    uint32_t i = l.found;
+    const bool before = ProgramOrderLess(g_, records_[i].node, n);
+    for (int step = 0; step < kSteps; ++step) {
+      const uint32_t other = before ? Next(i) : Prev(i);
+      const bool other_before = other != 0 && ProgramOrderLess(g_, records_[other].node, n);
+      if (before && !other_before) return l.found = i;
+      if (!before && other == 0) return 0;
+      if (!before && other_before) return l.found = other;
+      i = other;
+    }
+  }
   uint32_t found = 0;
-  for (uint32_t i = list < lists_.size() ? lists_[list].root : 0; i != 0;) {
+  for (uint32_t i = l.root; i != 0;) {
     if (ProgramOrderLess(g_, records_[i].node, n)) {
       found = i;
       i = records_[i].right;
@@ -259,6 +274,8 @@ uint32_t AccessIndex::LastBefore(uint32_t list, NodeId n) const {
       i = records_[i].left;
     }
   }
+  l.found = found;
+  l.found_version = l.version;
   return found;
 }
 

@@ -171,7 +171,7 @@ class AccessIndex {
   uint32_t Next(uint32_t i) const;
   uint32_t Prev(uint32_t i) const;
   uint32_t FirstAfter(uint32_t list, NodeId n) const;  // the first access by what comes after n, its blocks' nodes too
-  uint32_t LastBefore(uint32_t list, NodeId n) const;
+  uint32_t LastBefore(uint32_t list, NodeId n);
   uint32_t Size(uint32_t list) const { return list < lists_.size() ? lists_[list].size : 0; }
   // Changes whenever the list does.
   uint32_t Version(uint32_t list) const { return list < lists_.size() ? lists_[list].version : 0; }
@@ -188,6 +188,8 @@ class AccessIndex {
  private:
   struct List {
     uint32_t root = 0, tail = 0, size = 0, version = 0;
+    // What LastBefore found last, at that version: neighbours in the text ask for neighbours here.
+    uint32_t found = 0, found_version = 0;
   };
   void Insert(uint32_t i, List* l);
   void Unlink(uint32_t i);

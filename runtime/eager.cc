@@ -400,7 +400,14 @@ class EagerRun {
         args.push_back(v.datum);
       }
     }
-    SMELT_RETURN_IF_ERROR(e.RunInto(args, &results));
+    if (absl::Status ran = e.RunInto(args, &results); absl::IsInvalidArgument(ran)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "eager order: an operand's shape is not what the model states, as when it was changed through another name "
+          "of the same tensor: ",
+          ran.message()));
+    } else if (!ran.ok()) {
+      return ran;
+    }
     e_.stats_.kernel_launches += e.stats_.kernel_launches;
     e_.stats_.library_calls += e.stats_.library_calls;
     e_.stats_.arena_bytes = std::max(e_.stats_.arena_bytes, e.stats_.arena_bytes);

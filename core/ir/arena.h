@@ -91,10 +91,11 @@ class Arena {
     const uint32_t chunk = static_cast<uint32_t>(std::bit_width(i / kFirst)) - 1;
     return {chunk, i - (kFirst << chunk)};
   }
+  // What tells a stale id stands beside what is asked most of an object: one line of the cache for both.
   struct Slot {
-    T object;
     uint32_t generation = 1;
     bool is_live = false;
+    T object;
   };
   Slot& SlotAt(uint32_t index) {
     const Place p = PlaceOf(index);

@@ -63,11 +63,11 @@ struct Use {
 };
 
 struct Value {
-  std::string name;  // without %, unique in its graph; a number, unless it was given one
-  Type type;
   NodeId def;  // the node that makes it (a block's parameter: the block's param node)
   uint32_t def_index = 0;
+  Type type;
   absl::InlinedVector<Use, 2> uses;  // in no particular order
+  std::string name;                  // without %, unique in its graph; a number, unless it was given one
   // The value of an int that is known as an expression over symbols (a constant, a size, arithmetic on sizes).
   std::optional<Expr> expr;
 };
@@ -83,13 +83,13 @@ struct SourceLocation {
 
 struct Node {
   OpName op;
+  BlockId parent;
+  uint64_t order = 0;  // the order-maintenance label; changes when others are inserted
+  NodeId prev, next;   // neighbours in the parent's list; invalid at its ends
   absl::InlinedVector<ValueId, 3> inputs;
   absl::InlinedVector<ValueId, 2> outputs;
   absl::InlinedVector<BlockId, 2> blocks;
   std::vector<std::pair<std::string, Attribute>> attributes;  // sorted by name
-  BlockId parent;
-  NodeId prev, next;                               // neighbours in the parent's list; invalid at its ends
-  uint64_t order = 0;                              // the order-maintenance label; changes when others are inserted
   absl::InlinedVector<uint32_t, 4> use_positions;  // where inputs[i] keeps this use in its Value::uses; Graph's own
   std::shared_ptr<const SourceLocation> source;
 
