@@ -14,6 +14,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/evaluator.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/scalar_memory.h"
 #include "smelt/core/op/write_rules.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functionalize.h"
@@ -291,6 +292,10 @@ namespace {
 class OverlapObserver : public EvalObserver {
  public:
   void OnNode(const Graph& g, NodeId n, absl::Span<const Tensor> read, absl::Span<const Tensor> written) override {
+    // Which NaN comes out of two is left open, too: seen only where its bits are read as another dtype.
+    bits_seen_ = bits_seen_ || g.node(n).op.full() == "aten::view.dtype";
+    for (const Tensor& t : read) nan_ = nan_ || HasNan(t);
+    undefined = undefined || (bits_seen_ && nan_);
     if (WritesExpanded(g.node(n).op)) return;  // one value everywhere
     // A tensor copied to itself is left alone.
     const bool copies = g.node(n).op == "aten::copy_";
@@ -309,8 +314,20 @@ class OverlapObserver : public EvalObserver {
     if (x_bytes == y_bytes && x.offset == y.offset && x.sizes == y.sizes && x.strides == y.strides) return false;
     return OverlapsConcrete(x, x_bytes, y, y_bytes) != Overlap::kDisjoint;
   }
+  static bool HasNan(const Tensor& t) {
+    if (!IsFloating(t.dtype())) return false;
+    const Tensor dense = t.Clone();
+    const char* at = dense.storage()->data();
+    for (int64_t i = 0; i < dense.NumElements(); ++i) {
+      if (std::isnan(LoadScalar(t.dtype(), at + i * ItemSize(t.dtype())).f)) return true;
+    }
+    return false;
+  }
 
   bool undefined = false;
+
+ private:
+  bool bits_seen_ = false, nan_ = false;
 };
 }  // namespace
 
@@ -324,7 +341,7 @@ Seen RunEagerly(const Sample& sample) {
   auto result = EvaluateGraph(*sample.graph, ToEval(seen.call.args), options);
   seen.status = result.status();
   if (result.ok() && observer.undefined)
-    seen.status = absl::UnimplementedError("a write to memory that overlaps itself or what is read");
+    seen.status = absl::UnimplementedError("memory that overlaps what is written, or the bits of a NaN");
   if (result.ok()) seen.outputs = ToDatums(result->outputs);
   return seen;
 }
