@@ -237,15 +237,15 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool un
     first.sizes = geometry.sizes;
     return Write(once, g_.node(InsertView(anchor, Own(anchor, v, *type.strides), first)).outputs[0], anchor, true);
   }
+  bool known_at_call = memories_[id].shared && options_.symbolic_strides;
   for (size_t d = 0; d < geometry.sizes.size(); ++d) {
     // PyTorch refuses expanded memory; overlapping windows it writes in order.
+    if (geometry.strides[d] != Expr(0)) continue;
     const std::optional<bool> several = g_.symbols.Less(Expr(1), geometry.sizes[d]);
-    if (geometry.strides[d] == Expr(0) && several.has_value() && *several) {
-      return absl::FailedPreconditionError(kOverlapMessage);
-    }
+    if (several == true) return absl::FailedPreconditionError(kOverlapMessage);
+    known_at_call = known_at_call || !several.has_value();
   }
-  if (memories_[id].shared && options_.symbolic_strides && !uniform &&
-      checked_.insert({t, t, OperandSharing::kAny}).second) {
+  if (known_at_call && !uniform && checked_.insert({t, t, OperandSharing::kAny}).second) {
     NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_internal_overlap"), {Read(t, anchor)}, {});
     g_.SetSource(n, source_);
   }

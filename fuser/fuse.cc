@@ -85,6 +85,7 @@ struct Group {
   Frame frame;
   bool pullable = true;  // each value can be computed at any index: no reductions, no writes
   bool open = true;      // others may join
+  bool pulled = false;   // some members are computed at other indices than the loop's: labels do not tell theirs
 };
 
 // How a node fits into a loop.
@@ -112,6 +113,7 @@ class BlockFuser {
     }
     for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) SMELT_RETURN_IF_ERROR(Visit(i));
     for (int k = 0; k < static_cast<int>(groups_.size()); ++k) Pull(k);
+    JoinSiblings();
     return Emit();
   }
 
@@ -525,9 +527,8 @@ class BlockFuser {
     // Where it can stand.
     int at;
     if (!CanStand(a, b, &at, reason) || !MemoryAllows(a, b, frame.HasReduction(), reason)) return false;
-    // Done: b's members become a's.
+    // Done.
     for (int m : gb.members) {
-      group_of_[m] = a;
       for (ValueId o : N(m).outputs) {
         auto it = labels_.find(o);
         if (it == labels_.end()) continue;
@@ -536,14 +537,8 @@ class BlockFuser {
         }
       }
     }
-    std::vector<int> members;
-    std::merge(ga.members.begin(), ga.members.end(), gb.members.begin(), gb.members.end(), std::back_inserter(members));
-    ga.members = std::move(members);
+    Absorb(a, b, at);
     ga.frame = std::move(frame);
-    ga.at = at;
-    ga.pullable = ga.pullable && gb.pullable;
-    gb = Group();
-    gb.open = false;
     *reason = chain ? "regions of one memory written by one loop" : b_reduces ? "one kernel a row" : "the same loop";
     return true;
   }
@@ -672,6 +667,78 @@ class BlockFuser {
       return false;
     }
     return true;
+  }
+
+  // --- siblings ---
+  // Kernels over one loop that have no value of each other's in common, but read one operand: it is read once.
+  void JoinSiblings() {
+    absl::flat_hash_map<ValueId, int> reader;  // by operand: the last group that reads all of it in its loop's order
+    for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
+      if (group_of_[i] < 0 || GetOpInfo(N(i).op).kind != OpKind::kPointwise) continue;
+      for (ValueId v : N(i).inputs) {
+        if (!IsTensor(v) || *T(v).sizes != *T(N(i).outputs[0]).sizes) continue;
+        const int k = group_of_[i];
+        const int p = DefPlace(Root(v));
+        if (p >= 0 && group_of_[p] == k) continue;
+        auto [it, first] = reader.try_emplace(v, i);
+        if (first || group_of_[it->second] == k || JoinSibling(it->second, i)) continue;
+        it->second = i;
+      }
+    }
+  }
+
+  // Memory that is read beside each other in one loop, beyond which the hardware does not fetch ahead.
+  static constexpr size_t kStreams = 12;
+
+  // Nodes i and j, of two groups, read one operand over the whole of their loops.
+  bool JoinSibling(int i, int j) {
+    const int a = group_of_[j], b = group_of_[i];
+    Group& ga = groups_[a];
+    Group& gb = groups_[b];
+    if (!ga.open || !gb.open || ga.pulled || gb.pulled || !ga.pullable || !gb.pullable ||
+        ga.frame.sizes != gb.frame.sizes)
+      return false;
+    if (ga.frame.HasReduction() || gb.frame.HasReduction()) return false;
+    if (labels_.at(N(i).outputs[0]) != labels_.at(N(j).outputs[0])) return false;
+    if (static_cast<int>(ga.members.size() + gb.members.size()) > options_.max_group_nodes) return false;
+    absl::flat_hash_set<ValueId> streams;
+    for (int k : {a, b}) {
+      for (int m : groups_[k].members) {
+        for (ValueId v : N(m).inputs) {
+          if (!IsTensor(v)) continue;
+          const int p = DefPlace(Root(v));
+          if (p >= 0 && (group_of_[p] == a || group_of_[p] == b)) continue;
+          // Each lies in the order of the loop: a transposed operand would make both walk in tiles.
+          const std::vector<Expr>& strides = *T(v).strides;
+          if (!strides.empty() && strides.back() != Expr(1) && T(v).sizes->back() != Expr(1)) return false;
+          streams.insert(v);
+        }
+        for (ValueId v : N(m).outputs) {
+          for (const Use& u : g_.value(v).uses) {
+            const int q = PlaceOf(u.user);
+            if (q < 0 || (group_of_[q] != a && group_of_[q] != b)) streams.insert(v);
+          }
+        }
+      }
+    }
+    std::string reason;
+    int at;
+    if (streams.size() > kStreams || !CanStand(a, b, &at, &reason) || !MemoryAllows(a, b, false, &reason)) return false;
+    Absorb(a, b, at);
+    return true;
+  }
+
+  // b's members become a's.
+  void Absorb(int a, int b, int at) {
+    Group &ga = groups_[a], &gb = groups_[b];
+    for (int m : gb.members) group_of_[m] = a;
+    std::vector<int> members;
+    std::merge(ga.members.begin(), ga.members.end(), gb.members.begin(), gb.members.end(), std::back_inserter(members));
+    ga.members = std::move(members);
+    ga.at = at;
+    ga.pullable = ga.pullable && gb.pullable;
+    gb = Group();
+    gb.open = false;
   }
 
   // --- pulling producers in ---
@@ -804,6 +871,7 @@ class BlockFuser {
     std::merge(target.members.begin(), target.members.end(), groups_[k].members.begin(), groups_[k].members.end(),
                std::back_inserter(members));
     target.members = std::move(members);
+    target.pulled = true;
     groups_[k] = Group();
     groups_[k].open = false;
     explain("computed where it is read");

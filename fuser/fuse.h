@@ -8,9 +8,9 @@
 // The pass walks each block once; a group costs what its nodes and operands cost.
 //
 // Decisions: a node joins the group of what it reads, or a group joins those that read it, where the one loop nest does
-// both, memory traffic shrinks, and nothing is computed twice that costs more than reading it. A group stands where all
-// it reads is ready and nothing outside yet needs it; the readers of a memory's old contents stay before the
-// smelt::write_region that replaces them.
+// both, memory traffic shrinks, and nothing is computed twice that costs more than reading it; groups over one loop
+// that read the same operand are joined. A group stands where all it reads is ready and nothing outside yet needs it;
+// the readers of a memory's old contents stay before the smelt::write_region that replaces them.
 #ifndef SMELT_FUSER_FUSE_H_
 #define SMELT_FUSER_FUSE_H_
 

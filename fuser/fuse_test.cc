@@ -263,6 +263,29 @@ TEST(Fuse, ALibraryCallEndsAKernel) {
   EXPECT_EQ(f.groups(), (std::vector<std::string>{"tanh_neg", "mul_neg"})) << f.Edges();
 }
 
+TEST(Fuse, SiblingsThatReadOneOperandAreOneKernelWithSeveralResults) {
+  Fused f = FuseText(R"(graph(%x : Float(4, 6, strides=[6, 1]), %b : Float(6, strides=[1])):
+  %p : Float(4, 6, strides=[6, 1]) = aten::relu(%x)
+  %q : Float(4, 6, strides=[6, 1]) = aten::mul.Tensor(%x, %b)
+  %r : Float(4, 6, strides=[6, 1]) = aten::neg(%q)
+  %s : Float(6, strides=[1]) = aten::neg(%b)
+  return (%p, %r, %s)
+)");
+  // %s runs over another loop.
+  EXPECT_EQ(f.groups(), std::vector<std::string>{"relu_mul_neg"}) << f.Edges();
+  EXPECT_EQ(f.specs.size(), 2) << f.Edges();
+}
+
+TEST(Fuse, SiblingsBetweenWhichALibraryCallStandsAreTwoKernels) {
+  Fused f = FuseText(R"(graph(%x : Float(4, 4, strides=[4, 1])):
+  %p : Float(4, 4, strides=[4, 1]) = aten::relu(%x)
+  %m : Float(4, 4, strides=[4, 1]) = aten::mm(%p, %p)
+  %q : Float(4, 4, strides=[4, 1]) = aten::mul.Tensor(%m, %x)
+  return (%q)
+)");
+  EXPECT_EQ(f.specs.size(), 2) << f.Edges();
+}
+
 TEST(Fuse, ChunksOfASumAreComputedWhereTheyAreRead) {
   Fused f = FuseText(R"(graph(%x : Float(3, 8, strides=[8, 1]), %y : Float(3, 8, strides=[8, 1])):
   %one : int = prim::Constant[value=1]()
