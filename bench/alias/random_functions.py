@@ -122,8 +122,8 @@ torch.view_as_real(torch.view_as_complex({T}.reshape(-1,2))) torch.atleast_1d({T
 torch.movedim({T},0,1) torch.moveaxis({T},0,-1) torch.swapaxes({T},0,1) torch.swapdims({T},0,1) {T}.adjoint() {T}.mT {T}.T {T}.H {T}.mH
 torch.broadcast_to({T},[4,4]) torch.broadcast_to({T},[2,4,4]) {T}.sum_to_size(4,4) {T}.sum_to_size(1,4) torch.einsum("ij->ji",{T}) torch.einsum("ii->i",{T})
 torch.einsum("ij,jk->ik",{T},{T}) torch.einsum("...->...",[{T}]) torch.dropout({T},0.5,False) torch.dropout({T},0.0,True) torch.nn.functional.dropout({T},0.5,False)
-torch.feature_dropout({T},0.5,False) torch.alpha_dropout({T},0.5,False) {T}.unflatten(0,[2,2]) {T}.unflatten(0,[2,-1]) torch.squeeze({T},[0,1]) torch.numpy_T({T})
-{T}.positive() torch._unsafe_view({T},[-1]) torch._reshape_alias({T},[4,4],[4,1]) torch.alias_copy({T}) torch.view_copy({T},[-1]) {T}.clone() {T}.data
+torch.feature_dropout({T},0.5,False) torch.alpha_dropout({T},0.5,False) {T}.unflatten(0,[2,2]) {T}.unflatten(0,[2,-1]) torch.squeeze({T},[0,1])
+{T}.positive() torch._unsafe_view({T},[-1]) torch.alias_copy({T}) torch.view_copy({T},[-1]) {T}.clone() {T}.data
 torch._conj({T}) torch._neg_view({T}) torch.ops.aten.alias({T}) torch.ops.aten.lift({T}) {T}.coalesce() {T}.masked_select({T}>0)
 {T}.split(2)[0] {T}.chunk(2)[1] {T}.unbind(0)[1] {T}.tensor_split(2)[0] {T}.hsplit(2)[1] {T}.vsplit(2)[0] torch.split({T},[1,3])[1] torch.split({T},[1,3],1)[0]
 torch.unsafe_chunk({T},2)[0] torch.unsafe_split({T},2)[1] torch.meshgrid([{T}[0],{T}[0]])[0] torch.broadcast_tensors([{T},{T}])[1]
@@ -137,7 +137,7 @@ torch.triu({T}) torch.tril({T},5) torch.trace({T}) {T}.max() {T}.cumsum(0) {T}.d
 torch.rsub({T},1) torch.where({T}>0,{T},{T}) torch.as_tensor({T}) torch.tensor_split({T},[1,2])[1] torch.dsplit({T}.unsqueeze(0),2)[0] torch.row_stack([{T}]) torch.column_stack([{T}]) torch.ops.aten.expand_copy({T},[4,4])
 torch.nn.functional.relu({T}) torch.nn.functional.leaky_relu({T},0.1,True) torch.nn.functional.threshold({T},0.1,2.0,True) torch.nn.functional.elu({T},1.0,True) torch.nn.functional.hardtanh({T},-1.0,1.0,True)
 torch.nn.functional.layer_norm({T},[4]) torch.native_layer_norm({T},[4],None,None,1e-5)[0] torch.nn.functional.interpolate({T}.reshape(1,1,4,-1),[4,4]) torch.nn.functional.upsample({T}.reshape(1,1,4,-1),[4,4]) torch.adaptive_avg_pool1d({T},4) torch.nn.functional.adaptive_avg_pool2d({T}.unsqueeze(0),[4,4])
-torch.nn.functional.avg_pool1d({T},1) torch.max_pool1d({T},1) torch.nn.functional.normalize({T}) torch.nn.functional.linear({T},{T}) torch.nn.functional.one_hot({T}.to(torch.int64).abs()) torch.nn.functional.embedding(torch.tensor([0,1]),{T}) torch.embedding_renorm({T},torch.tensor([0]),1.0,2.0)
+torch.nn.functional.avg_pool1d({T},1) torch.max_pool1d({T},1) torch.nn.functional.normalize({T}) torch.nn.functional.linear({T},{T}) torch.nn.functional.one_hot({T}.to(torch.int64).abs()) torch.nn.functional.embedding(torch.tensor([0,1]),{T})
 torch.nn.functional.batch_norm({T},None,None,None,None,True) torch.masked_fill({T},{T}>0,0.0) {T}.index_fill(0,torch.tensor([0]),1.0) torch.fill({T},2.0) torch.zeros_like({T}) {T}.new_zeros(4,4) torch.empty_like({T}).copy_({T}) torch.expand_copy({T},[4,4]) torch.sort({T})[0] torch.topk({T},1)[0] torch.unique({T}) torch.native_dropout({T},0.5,False)[0]
 {T}+{T} {T}*2 {T}-{T} torch.relu({T}) {T}.sin() {T}.sum(0) {T}.mean() torch.ones(4,4) torch.zeros([4,4]) torch.rand(4,4) torch.tensor([1.0,2.0]) torch.arange(4) {T}.abs() {T}@{T} {T}.matmul({T}) torch.add({T},{T},out={T}) torch.mul({T},2,out={T}) torch.neg({T},out={T}) torch.cat([{T},{T}],out={T})'''.split()
 
@@ -146,7 +146,7 @@ INPLACE = '''{T}.add_(1) {T}.add_({T}) {T}.mul_(2) {T}.copy_({T}) {T}.zero_() {T
 {T}.set_({T}) {T}.swapaxes_(0,1) {T}.as_strided_([2,2],[2,1]) {T}.detach_() {T}.masked_fill_({T}>0,2.0) {T}.masked_fill_({T}<0,1.0) {T}.index_fill_(0,torch.tensor([0]),2.5) {T}.index_add_(0,torch.tensor([0,1]),{T}[0:2])
 {T}.index_copy_(0,torch.tensor([0]),{T}[1:2]) {T}.index_put_([torch.tensor([0])],{T}[1]) {T}.scatter_(0,torch.zeros(1,4,dtype=torch.long),2.0) {T}.scatter_add_(0,torch.zeros(1,4,dtype=torch.long),{T}) {T}.put_(torch.tensor([0]),{T}.flatten()[0:1])
 {T}.clamp_(0.0,1.0) {T}.sigmoid_() {T}.tanh_() {T}.exp_() {T}.uniform_() {T}.normal_() {T}.bernoulli_(0.5) {T}.random_() {T}.addmm_({T},{T}) {T}.addcmul_({T},{T}) {T}.lerp_({T},0.5) {T}.fill_diagonal_(1.0) {T}.triu_() {T}.cumsum_(0) {T}.floor_() {T}.neg_() {T}.sub_({T}) {T}.renorm_(2.0,0,1.0) {T}.squeeze_(1) {T}.sqrt_()
-torch._foreach_add_([{T},{T}],1.0) torch._foreach_mul_({L},2.0) torch._foreach_copy_([{T}],[{T}]) torch._foreach_zero_({L}) torch._foreach_add_([{T}],[{T}]) torch._foreach_lerp_([{T}],[{T}],0.5) torch.nn.functional.relu_({T}) torch.nn.functional.relu({T},inplace=True) torch.nn.functional.dropout_({T},0.5,True) torch.nn.functional.dropout({T},0.5,{C},True) torch.dropout_({T},0.0,True)
+torch._foreach_add_([{T},{T}],1.0) torch._foreach_mul_({L},2.0) torch._foreach_copy_([{T}],[{T}]) torch._foreach_zero_({L}) torch._foreach_add_([{T}],[{T}]) torch._foreach_lerp_([{T}],[{T}],0.5) torch.nn.functional.relu_({T}) torch.nn.functional.relu({T},inplace=True) torch.ops.aten.dropout_({T},0.5,True) torch.nn.functional.dropout({T},0.5,{C},True)
 torch.add({T},1,out={T}) torch.mul({T},{T},out={T}) torch.matmul({T},{T},out={T}) torch.index_select({T},0,torch.tensor([0,1]),out={T}) torch.embedding_renorm_({T},torch.tensor([0]),1.0,2.0) torch.batch_norm({T},None,None,{T}[0],{T}[1],True,0.1,1e-5,False) torch.batch_norm({T},None,None,{T}[0],{T}[1],{C},0.1,1e-5,False) torch.native_batch_norm({T},None,None,{T}[0],{T}[1],True,0.1,1e-5) torch.instance_norm({T}.unsqueeze(0),None,None,{T}[0],{T}[1],True,0.1,1e-5,False) torch.nn.functional.batch_norm({T},{T}[0],{T}[1],None,None,{C})
 first_row({T}).add_(1) bump({T},{T}) {T}.retain_grad() {T}.requires_grad_(False) {T}.squeeze_(-1) {T}.real.add_(1) {T}.swapdims_(0,1) torch.unsqueeze_copy({T},0,out={T}) torch._foreach_clamp_min_([{T}],0.0) {T}.index_reduce_(0,torch.tensor([0]),{T}[0:1],"amax") print({T}) assert({T}.dim()>=0)'''.split()
 
@@ -208,6 +208,7 @@ class Writer:
         self.lines = []
         self.result = rng.choice(["T", "L", "TL", "P", "TT", "D", "TB"[:1]])
         self.depth = 0
+        self.shape = rng.choice([(4, 4), (4, 4), (4, 4), (2, 4, 4), (4,), (2, 2, 3), (4, 1), (1, 4), (2, 2, 2, 2)])
         self.heat = rng.random()  # how much is written
 
     def annotation(self):
@@ -311,7 +312,7 @@ class Writer:
                 return True if not self.try_method(source) else False
             exec(compile(source, "f", "exec"), dict(self.module.__dict__, print=lambda *a: None), spaces)
             for n, c in ((0, False), (1, True), (2, False), (3, True)):
-                spaces["f"](*arguments(self.args, "apart", n, c))
+                spaces["f"](*arguments(self.args, "apart", n, c, self.shape))
             return True
         except Exception:
             return False
@@ -322,7 +323,7 @@ class Writer:
         for n, c in ((0, False), (2, True)):
             m = self.module.Base()
             try:
-                spaces["f"](m, *arguments(self.args, "apart", n, c))
+                spaces["f"](m, *arguments(self.args, "apart", n, c, self.shape))
             except Exception as e:
                 return e
         return None
@@ -450,30 +451,47 @@ TENSORS = [x.replace("~", " ") for x in TENSORS]
 POOLS = {k: [spaced(x) for x in v.split()] for k, v in OTHER.items() if k != "T"}
 
 
-def arguments(args, kind, n, c):
+def dense(shape):
+    out, step = [], 1
+    for n in reversed(shape):
+        out.insert(0, step)
+        step *= n
+    return out
+
+
+def arguments(args, kind, n, c, shape=(4, 4)):
     """Fresh arguments; `kind`: how they lie in memory."""
-    base = torch.randn(64)
-    one = torch.randn(4, 4)
+    base = torch.randn(128)
+    one = torch.randn(*shape)
+    strides = dense(shape)
     count = [0]
 
     def tensor(whole=False):
         count[0] += 1
         k = count[0]
         if kind == "apart":
-            return torch.randn(4, 4)
+            return torch.randn(*shape)
         if kind == "same":
             return one
         if kind == "shifted":
-            return base.as_strided([4, 4], [4, 1], 3 * k)
+            return base.as_strided(shape, strides, 3 * k)
         if kind == "turned":
-            return one.t() if k % 2 else one
+            return one.transpose(0, -1) if k % 2 else one
         if kind == "expanded":
-            return base[k:k + 4].expand(4, 4) if not whole else base.as_strided([4, 4], [4, 1], 2 * k)
+            return base[k:k + shape[-1]].expand(*shape) if not whole else base.as_strided(shape, strides, 2 * k)
+        if kind == "stretched":
+            return base[k:k + shape[-1]].expand(*shape)
+        if kind == "sliding":
+            return base.as_strided(shape, [1] * len(shape), k)
         if kind == "halves":
-            return base.view(16, 4)[::2][k % 4:k % 4 + 4]
+            return base.as_strided(shape, [2 * s for s in strides], k % 4)
         if kind == "types":
-            return base.view(torch.int32).as_strided([4, 4], [4, 1], 5 * k) if k % 2 == 0 else base.as_strided([4, 4], [4, 1], 5 * k)
-        return base.as_strided([4, 4], [1, 3], k)
+            return base.view(torch.int32).as_strided(shape, strides, 5 * k) if k % 2 == 0 else base.as_strided(shape, strides, 5 * k)
+        if kind == "complex":
+            return torch.view_as_complex(base.view(-1, 2)).as_strided(shape, strides, k) if k % 2 else base.as_strided(shape, strides, 2 * k)
+        if kind == "doubles":
+            return base.view(torch.float64).as_strided(shape, strides, k)
+        return base.as_strided(shape, [1] + [3 * s for s in strides[1:]], k)
 
     def make(k):
         if k == "T":
@@ -513,12 +531,12 @@ def arguments(args, kind, n, c):
     return out
 
 
-KINDS = ["apart", "apart", "same", "shifted", "turned", "expanded", "halves", "types", "skewed"]
+KINDS = ["apart", "apart", "same", "shifted", "turned", "expanded", "halves", "types", "skewed", "stretched", "sliding", "complex", "doubles"]
 
 
-def inputs_for(args, first=()):
+def inputs_for(args, shape, first=()):
     def make(kind, n, c):
-        return lambda: [f() for f in first] + arguments(args, kind, n, c)
+        return lambda: [f() for f in first] + arguments(args, kind, n, c, shape)
     out = []
     for i, kind in enumerate(KINDS):
         out.append(make(kind, (2, 0, 3, 1)[i % 4], i % 2 == 0))
@@ -622,12 +640,12 @@ def all_graphs(count, seed):
                     m = load(PRELUDE + MODULE + "\n\nclass M(Base):\n    def __init__(self):\n        super().__init__()\n\n" + body, folder, f"random_{seed + i}")
                     scripted = torch.jit.script(m.M())
                     graph = apply(scripted.graph, "inline" if how == "plain" else how)
-                    inputs = inputs_for(w.args, [lambda: copy.deepcopy(scripted)])
+                    inputs = inputs_for(w.args, w.shape, [lambda: copy.deepcopy(scripted)])
                     qualified = str(type(m.Box))
                 else:
                     m = load(PRELUDE + "\n\n" + source, folder, f"random_{seed + i}")
                     if traced:
-                        x = [a for a in arguments(w.args, "apart", 2, True)]
+                        x = [a for a in arguments(w.args, "apart", 2, True, w.shape)]
                         keep = [k for k, (_, t) in enumerate(w.args) if t in "TLP"]
                         fixed = {k: a for k, a in enumerate(x) if k not in keep}
 
@@ -639,14 +657,14 @@ def all_graphs(count, seed):
                         graph = torch.jit.trace(g, tuple(copy.deepcopy(x[k]) for k in keep), check_trace=False).graph
                         args = [w.args[k] for k in keep]
                         # Types give strides: the arguments have them, and may only overlap each other.
-                        inputs = [(lambda kind: lambda: arguments(args, kind, 2, True))(kind) for kind in ("apart", "same", "shifted")]
+                        inputs = [(lambda kind: lambda: arguments(args, kind, 2, True, w.shape))(kind) for kind in ("apart", "same", "shifted")]
                     else:
                         graph = apply(torch.jit.script(m.f).graph, how)
-                        inputs = inputs_for(w.args)
+                        inputs = inputs_for(w.args, w.shape)
                         if typed:
                             name += " typed"
-                            torch._C._jit_pass_complete_shape_analysis(graph, tuple(arguments(w.args, "apart", 2, True)), False)
-                            inputs = [(lambda kind, n: lambda: arguments(w.args, kind, n, n % 2 == 0))(kind, n)
+                            torch._C._jit_pass_complete_shape_analysis(graph, tuple(arguments(w.args, "apart", 2, True, w.shape)), False)
+                            inputs = [(lambda kind, n: lambda: arguments(w.args, kind, n, n % 2 == 0, w.shape))(kind, n)
                                       for kind in ("apart", "same", "shifted") for n in (0, 1, 2, 3)]
             except Exception as e:
                 what = type(e).__name__ + ": " + " ".join(str(e).split())[:100]

@@ -174,7 +174,7 @@ def check(name, graph, inputs, totals, functions=None, rng=None):
             totals["must"][0] += yes
             totals["must"][1] += 1
             if not yes and ran == len(inputs):
-                totals["imprecise"].append(f"{name}: must_alias {a} {b}")
+                totals["imprecise"].append(f"{name}: must_alias {a} {b} ({by_name[a].node().kind()}, {by_name[b].node().kind()})")
         if q == "must_alias" and yes and both(seen.not_same, a, b):
             bad.append(f"{a} and {b} were not the same; must_alias says true")
         if q == "safe_to_change_aliasing" and yes:
