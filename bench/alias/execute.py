@@ -135,8 +135,9 @@ class Program:
         self.ever_written, self.caller, self.lived = set(), set(), set()
         self.types = {}  # name -> sizes and strides, where the type says them
         for v in self.values:
-            if v.type().kind() == "TensorType" and v.type().sizes() is not None and all(n is not None for n in v.type().sizes()):
-                self.types[v.debugName()] = (tuple(v.type().sizes()), tuple(v.type().strides() or ()))
+            sizes = v.type().sizes() if v.type().kind() == "TensorType" else None
+            if sizes is not None and all(n is not None for n in sizes):
+                self.types[v.debugName()] = (tuple(sizes), tuple(v.type().strides() or ()))
         self.depends = set()  # (earlier node, later node) of one block that must stay in order
 
     def read(self, block):

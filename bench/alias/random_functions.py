@@ -51,7 +51,9 @@ class Writer:
         self.heat = rng.random()  # how much is written
 
     def annotation(self):
-        return "Tuple[" + ", ".join(ANNOTATION[k] for k in self.result) + "]" if len(self.result) > 1 else ANNOTATION[self.result]
+        if len(self.result) == 1:
+            return ANNOTATION[self.result]
+        return "Tuple[" + ", ".join(ANNOTATION[k] for k in self.result) + "]"
 
     def source(self, lines, scope):
         head = ", ".join(f"{n}: {ANNOTATION[k]}" for n, k in self.args)
@@ -206,7 +208,8 @@ class Writer:
     def condition(self, scope):
         rng = self.rng
         ints = [n for n, t in scope if t == "n"]
-        options = ["c", "not c", f"{rng.choice(ints)} == {rng.choice([0, 1, 2])}", f"{rng.choice(ints)} > {rng.choice([0, 1])}"]
+        options = ["c", "not c", f"{rng.choice(ints)} == {rng.choice([0, 1, 2])}",
+                   f"{rng.choice(ints)} > {rng.choice([0, 1])}"]
         lists = [n for n, t in scope if t == "L"]
         if lists:
             options.append(f"len({rng.choice(lists)}) > 1")

@@ -1,10 +1,11 @@
 """Holds smelt-opt's answers about TorchScript graphs to what happens when they run.
 
-    python3 bench/alias/watch.py bazel-bin/tools/smelt-opt
+    python3 bench/alias/watch.py bazel-bin/tools/smelt-opt [--random=COUNT --seed=SEED] [--save=DIR] [-v]
 
-Scripts little functions, runs their graphs node by node in PyTorch, watches which bytes each value occupies and each node
-changes, and asks `smelt-opt --alias-queries` and TorchScript's own `graph.alias_db()` about all of it. Prints what happened
-but was not predicted (exit code 1), where smelt is less precise than TorchScript, and the shares of "may" that came true.
+Scripts little functions, those of watched_functions.py or random ones, runs their graphs node by node in PyTorch, watches
+which bytes each value occupies and each node changes, and asks `smelt-opt --alias-queries` and TorchScript's own
+`graph.alias_db()` about all of it. Prints what happened but was not predicted (exit code 1), where smelt is less precise than
+TorchScript, and the shares of "may" that came true.
 """
 
 import itertools
@@ -23,8 +24,6 @@ import watched_functions  # noqa: E402
 from execute import Program, Run, Stop  # noqa: E402
 
 SMELT_OPT = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "bazel-bin/tools/smelt-opt"
-
-
 MUTABLE = re.compile(r"Tensor|\[\]|Dict|Future|__torch__|Any|Float\(|Long\(|Bool\(|Double\(|Complex")
 
 
@@ -130,7 +129,8 @@ def check(name, graph, inputs, totals, functions=None, rng=None):
             open(f"{SAVE}/{name.replace(' ', '_')}.ir", "w").write(str(graph))
             open(f"{SAVE}/{name.replace(' ', '_')}.txt", "w").write("\n".join(lines) + "\n")
         try:
-            r = subprocess.run([SMELT_OPT, f"{d}/g.ir", f"--alias-queries={d}/q.txt"], capture_output=True, text=True, timeout=60)
+            r = subprocess.run([SMELT_OPT, f"{d}/g.ir", f"--alias-queries={d}/q.txt"], capture_output=True, text=True,
+                               timeout=60)
         except subprocess.TimeoutExpired:
             r = subprocess.CompletedProcess([], -1, "", "timed out")
     if r.returncode != 0:
@@ -174,7 +174,8 @@ def check(name, graph, inputs, totals, functions=None, rng=None):
             totals["must"][0] += yes
             totals["must"][1] += 1
             if not yes and ran == len(inputs):
-                totals["imprecise"].append(f"{name}: must_alias {a} {b} ({by_name[a].node().kind()}, {by_name[b].node().kind()})")
+                kinds = f"{by_name[a].node().kind()}, {by_name[b].node().kind()}"
+                totals["imprecise"].append(f"{name}: must_alias {a} {b} ({kinds})")
         if q == "must_alias" and yes and both(seen.not_same, a, b):
             bad.append(f"{a} and {b} were not the same; must_alias says true")
         if q == "safe_to_change_aliasing" and yes:
@@ -234,8 +235,8 @@ def option(name, default):
 
 def main():
     torch.manual_seed(0)
-    totals = {k: [0, 0] for k in ("alias", "contain", "contain (TorchScript)", "writers", "writers (TorchScript)", "they miss", "ran",
-                                  "queries", "moves", "must")}
+    totals = {k: [0, 0] for k in ("alias", "contain", "contain (TorchScript)", "writers", "writers (TorchScript)",
+                                  "they miss", "ran", "queries", "moves", "must")}
     totals["worse"], totals["imprecise"] = [], []
     failed = 0
     count = option("random", 0)
