@@ -219,6 +219,11 @@ Pattern PatternOf(const Sample& sample) {
 bool Judge(const Sample& sample, const Seen& want, const Seen& got, const std::string& where, Verdict* v) {
   v->where = where;
   if (want.status.ok() && !got.status.ok()) {
+    // The evaluator takes views before it knows which branch is taken.
+    if (where != "bundle" && absl::StrContains(got.status.message(), "memory is not aligned")) {
+      v->outcome = Outcome::kSkipped;
+      return true;
+    }
     v->outcome = absl::IsFailedPrecondition(got.status) ||
                          absl::StrContains(got.status.message(), "expected those of the export")
                      ? Outcome::kRefused
@@ -401,7 +406,10 @@ bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, c
     if (overlapping && pattern.duplicates && (!c.mutations.inputs.empty() || ChangesGeometry(*sample.graph))) continue;
     if (absl::Status s = VerifyFunctional(*pure); !s.ok()) return unsupported(s, absl::StrCat("functionalize", name));
     // A program without writes runs as it is, whoever shares memory.
-    if (Judge(sample, want, RunPure(sample, *pure, c), absl::StrCat("functionalize", name), v)) return true;
+    const Seen got = RunPure(sample, *pure, c);
+    // A size that only a duplicate's type names, which the bundle takes from the call.
+    if (merged && absl::StrContains(got.status.message(), "has no value")) return false;
+    if (Judge(sample, want, got, absl::StrCat("functionalize", name), v)) return true;
     if (absl::Status s = ExpandComposites(*pure); !s.ok())
       return unsupported(s, absl::StrCat("expand-composites", name));
     if (auto s = Fuse(*pure); !s.ok()) return unsupported(s.status(), absl::StrCat("fuse", name));
