@@ -1,6 +1,5 @@
 #include "smelt/pipeline/eager_plan.h"
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +18,8 @@
 #include "smelt/functionalize/open_composites.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/pipeline/call_graph.h"
+#include "smelt/pipeline/result_layout.h"
 #include "smelt/schema/eager_ops.h"
 
 namespace smelt {
@@ -29,123 +30,6 @@ bool IsTensorValue(const Graph& g, ValueId v) { return g.value(v).type.IsTensor(
 std::optional<DType> DTypeOf(const Graph& g, ValueId v) {
   return IsTensorValue(g, v) ? g.value(v).type.tensor().dtype : std::nullopt;
 }
-
-// The pure graph of one operator. Its inputs are the operands that are known only at the call, in order.
-class CallGraph {
- public:
-  // flat: tensors of one dim, of one common size (those of no dims keep that).
-  // strides_of: the strides of the tensors' types, by how many came before; contiguous where it is not given.
-  using StridesOf = std::function<std::vector<Expr>(int index, const std::vector<Expr>& sizes)>;
-  CallGraph(const Graph& outer, bool flat, StridesOf strides_of = nullptr)
-      : outer_(outer), flat_(flat), strides_of_(std::move(strides_of)), g_(std::make_unique<Graph>()) {}
-
-  // The operand in this graph.
-  absl::StatusOr<ValueId> Operand(ValueId v) {
-    const NodeId end = g_->block(g_->top()).return_node;
-    const Value& value = outer_.value(v);
-    if (auto c = GetConstant(outer_, v); c && !std::holds_alternative<Tensor>(*c)) return InsertConstant(*g_, end, *c);
-    if (value.type.IsTensor()) return TensorOperand(v);
-    if (auto elements = GetListElements(outer_, v)) {
-      std::vector<ValueId> list;
-      for (ValueId e : *elements) {
-        SMELT_ASSIGN_OR_RETURN(ValueId x, Operand(e));
-        list.push_back(x);
-      }
-      return g_->node(g_->InsertBefore(end, OpName::Get("prim::ListConstruct"), list, {value.type})).outputs[0];
-    }
-    switch (value.type.kind()) {
-      case TypeKind::kInt:
-      case TypeKind::kFloat:
-      case TypeKind::kBool: {
-        const std::string name = absl::StrCat("n", operands_.size());
-        const ValueId x = g_->AddInput(name, value.type);
-        // A size or an index; a pointwise operator takes it as a number.
-        if (value.type.kind() == TypeKind::kInt && !flat_) {
-          g_->SetExpr(x, Expr::Symbol(name));
-          g_->symbols.Set(name, {.min = INT64_MIN, .hint = 4});
-          g_->symbol_hints[name] = 4;
-        }
-        operands_.push_back(v);
-        return x;
-      }
-      default:
-        return absl::UnimplementedError(
-            absl::StrCat("%", value.name, ", of type ", value.type.ToString(), ", which only the call knows"));
-    }
-  }
-
-  absl::StatusOr<std::vector<ValueId>> Apply(OpName op, const std::vector<ValueId>& args, size_t results,
-                                             std::shared_ptr<const SourceLocation> source) {
-    const NodeId n = g_->Append(g_->top(), op, args, std::vector<Type>(results, Type::Tensor()));
-    g_->SetSource(n, std::move(source));
-    SMELT_RETURN_IF_ERROR(InferNode(*g_, n));
-    return std::vector<ValueId>(g_->node(n).outputs.begin(), g_->node(n).outputs.end());
-  }
-  absl::StatusOr<ValueId> Cast(ValueId v, DType to) {
-    const TensorType t = g_->value(v).type.tensor();
-    if (!t.dtype || !t.sizes) return absl::UnimplementedError("a result of unknown type");
-    if (*t.dtype == to) return v;
-    const ValueId code = InsertConstant(*g_, g_->block(g_->top()).return_node, ScalarTypeOf(to));
-    const NodeId n = g_->Append(g_->top(), OpName::Get("prims::convert_element_type"), {v, code},
-                                {Type::Tensor(to, *t.sizes, t.strides ? *t.strides : ContiguousStrides(*t.sizes))});
-    return g_->node(n).outputs[0];
-  }
-  ValueId Constant(const ConstantValue& c) { return InsertConstant(*g_, g_->block(g_->top()).return_node, c); }
-
-  Graph& graph() { return *g_; }
-  const std::vector<ValueId>& operands() const { return operands_; }
-
- private:
-  absl::StatusOr<ValueId> TensorOperand(ValueId v) {
-    const TensorType& t = outer_.value(v).type.tensor();
-    if (!t.dtype)
-      return absl::UnimplementedError(absl::StrCat("the dtype of %", outer_.value(v).name, " is not known"));
-    std::vector<Expr> sizes;
-    if (flat_) {
-      if (!t.sizes || t.rank() > 0) sizes.push_back(Symbol("n", 1024));
-    } else {
-      if (!t.sizes) {
-        return absl::UnimplementedError(absl::StrCat("the sizes of %", outer_.value(v).name, " are not known"));
-      }
-      for (const Expr& e : *t.sizes) sizes.push_back(Size(e));
-    }
-    operands_.push_back(v);
-    const std::vector<Expr> strides = strides_of_ ? strides_of_(num_tensors_++, sizes) : ContiguousStrides(sizes);
-    return g_->AddInput(absl::StrCat("a", operands_.size() - 1), Type::Tensor(*t.dtype, sizes, strides));
-  }
-
-  Expr Symbol(const std::string& name, int64_t hint, SymbolRanges::Range range = {}) {
-    range.hint = hint;
-    g_->symbols.Set(name, range);
-    g_->symbol_hints[name] = hint;
-    return Expr::Symbol(name);
-  }
-  // A size that is no constant is a symbol of the call; equal expressions are one.
-  Expr Size(const Expr& e) {
-    if (e.IsConstant()) return e;
-    const std::string text = e.IsPoison() ? absl::StrCat("?", sizes_.size()) : e.ToString();
-    auto it = sizes_.find(text);
-    if (it != sizes_.end()) return it->second;
-    absl::flat_hash_map<std::string, int64_t> values;
-    for (const std::string& s : e.Symbols()) {
-      auto hint = outer_.symbol_hints.find(s);
-      values[s] = hint == outer_.symbol_hints.end() ? 4 : hint->second;
-    }
-    auto hint = e.Evaluate(values);
-    const SymbolRanges::Range range = e.IsSymbol() ? outer_.symbols.Get(e.SymbolName()) : SymbolRanges::Range();
-    const Expr made = Symbol(absl::StrCat("d", sizes_.size()), hint.ok() ? *hint : 4, range);
-    sizes_.insert({text, made});
-    return made;
-  }
-
-  const Graph& outer_;
-  const bool flat_;
-  const StridesOf strides_of_;
-  int num_tensors_ = 0;
-  std::unique_ptr<Graph> g_;
-  std::vector<ValueId> operands_;
-  absl::flat_hash_map<std::string, Expr> sizes_;
-};
 
 class EagerBuilder {
  public:
@@ -513,117 +397,14 @@ class EagerBuilder {
       i.layout = LayoutOf(n);
       i.layout_inputs = tensors;
     } else {
-      DescribeLayout(n, i);
+      const ResultLayout layout = DescribeResultLayout(g_, n);
+      i.layout = layout.kind;
+      i.layout_inputs = TensorNumbers(layout.deciding);
+      if (i.layout == fb::EagerLayout::Dense) i.op = op.full();
     }
     return absl::OkStatus();
   }
 
-  // The strides that the operator's results take, by operand: what InferNode says for operands that lie otherwise. The
-  // call itself computes on contiguous ones.
-  absl::StatusOr<std::vector<TensorType>> ResultTypes(NodeId n, const CallGraph::StridesOf& strides_of) {
-    CallGraph call(g_, false, strides_of);
-    std::vector<ValueId> operands;
-    for (ValueId v : g_.node(n).inputs) {
-      SMELT_ASSIGN_OR_RETURN(ValueId x, call.Operand(v));
-      operands.push_back(x);
-    }
-    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> results,
-                           call.Apply(g_.node(n).op, operands, g_.node(n).outputs.size(), nullptr));
-    std::vector<TensorType> types;
-    for (ValueId v : results) {
-      if (!call.graph().value(v).type.IsTensor()) continue;
-      types.push_back(call.graph().value(v).type.tensor());
-      if (!types.back().sizes || !types.back().strides) return absl::UnimplementedError("a result of unknown layout");
-    }
-    return types;
-  }
-
-  void DescribeLayout(NodeId n, fb::EagerInstrT& i) {
-    using Strides = std::vector<Expr>;
-    // From the outermost to the innermost dim.
-    auto ordered = [](const std::vector<Expr>& sizes, const std::vector<size_t>& order) {
-      Strides strides(sizes.size());
-      Expr next = 1;
-      for (size_t k = order.size(); k-- > 0;) {
-        strides[order[k]] = next;
-        next = next * sizes[order[k]];
-      }
-      return strides;
-    };
-    auto reversed = [&](const std::vector<Expr>& sizes) {
-      std::vector<size_t> order(sizes.size());
-      for (size_t d = 0; d < order.size(); ++d) order[d] = order.size() - 1 - d;
-      return ordered(sizes, order);
-    };
-    auto channels_last = [&](const std::vector<Expr>& sizes) {
-      if (sizes.size() < 4) return reversed(sizes);
-      std::vector<size_t> order = {0};
-      for (size_t d = 2; d < sizes.size(); ++d) order.push_back(d);
-      order.push_back(1);
-      return ordered(sizes, order);
-    };
-    auto gapped = [](const std::vector<Expr>& sizes) {
-      Strides strides = ContiguousStrides(sizes);
-      for (Expr& s : strides) s = s * 2;
-      return strides;
-    };
-    const auto plain = ResultTypes(n, nullptr);
-    const std::vector<int> tensors = TensorNumbers(AllTensors(n));
-    std::vector<int> deciding;
-    bool preserves = true, keeps = true;  // of the last one that decides
-    for (int k = 0; k < static_cast<int>(tensors.size()); ++k) {
-      bool decides = false, preserve = true, keep = true;
-      int probe = 0;
-      for (const std::function<Strides(const std::vector<Expr>&)>& lay :
-           {std::function<Strides(const std::vector<Expr>&)>(reversed), {channels_last}, {gapped}}) {
-        Strides given;
-        std::vector<Expr> of;
-        const auto got = ResultTypes(n, [&](int index, const std::vector<Expr>& sizes) {
-          if (index != k) return ContiguousStrides(sizes);
-          of = sizes;
-          return given = lay(sizes);
-        });
-        const bool is_gapped = probe++ == 2;
-        if (!plain.ok() || !got.ok()) {
-          decides = true;
-          preserve = keep = false;
-          continue;
-        }
-        for (size_t r = 0; r < got->size(); ++r) {
-          const bool same = (*got)[r].strides == (*plain)[r].strides, follows = (*got)[r].strides == given;
-          if (same && (follows || (*got)[r].sizes != of)) continue;
-          decides = decides || !same;
-          keep = keep && follows;
-          preserve = preserve && (is_gapped ? same : follows);
-        }
-      }
-      if (!decides) continue;
-      deciding.push_back(tensors[k]);
-      preserves = preserve;
-      keeps = keep;
-    }
-    if (deciding.empty()) return;
-    i.layout_inputs = deciding;
-    i.layout = deciding.size() > 1 ? fb::EagerLayout::Dense
-               : keeps             ? fb::EagerLayout::Keep
-               : preserves         ? fb::EagerLayout::Preserve
-                                   : fb::EagerLayout::Dense;
-    if (i.layout == fb::EagerLayout::Dense) i.op = g_.node(n).op.full();
-  }
-  // The tensors among the operands and in lists of them, as CallGraph meets them.
-  std::vector<ValueId> AllTensors(NodeId n) const {
-    std::vector<ValueId> out;
-    for (ValueId v : g_.node(n).inputs) {
-      if (IsTensorValue(g_, v)) {
-        out.push_back(v);
-      } else if (auto elements = GetListElements(g_, v)) {
-        for (ValueId e : *elements) {
-          if (IsTensorValue(g_, e)) out.push_back(e);
-        }
-      }
-    }
-    return out;
-  }
   fb::EagerLayout LayoutOf(NodeId n) const {
     const OpName op = g_.node(n).op;
     if (GetOpInfo(op).kind == OpKind::kPointwise) return fb::EagerLayout::Pointwise;

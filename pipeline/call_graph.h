@@ -1,0 +1,57 @@
+// The pure graph of one operator, for the eager-order plan. Its inputs are the operands that are known only at the
+// call, in the order in which they were asked for.
+//
+//   CallGraph call(graph, /*flat=*/false);
+//   SMELT_ASSIGN_OR_RETURN(ValueId x, call.Operand(v));
+//   SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> results, call.Apply(op, {x}, 1, source));
+//   call.graph().AddOutput(results[0]);
+#ifndef SMELT_PIPELINE_CALL_GRAPH_H_
+#define SMELT_PIPELINE_CALL_GRAPH_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+class CallGraph {
+ public:
+  // flat: tensors of one dim, of one common size (those of no dims keep that).
+  // strides_of: the strides of the tensors' types, by how many came before; contiguous where it is not given.
+  using StridesOf = std::function<std::vector<Expr>(int index, const std::vector<Expr>& sizes)>;
+  CallGraph(const Graph& outer, bool flat, StridesOf strides_of = nullptr)
+      : outer_(outer), flat_(flat), strides_of_(std::move(strides_of)), g_(std::make_unique<Graph>()) {}
+
+  // The operand in this graph. Unimplemented: its dtype or sizes are not known.
+  absl::StatusOr<ValueId> Operand(ValueId v);
+  absl::StatusOr<std::vector<ValueId>> Apply(OpName op, const std::vector<ValueId>& args, size_t results,
+                                             std::shared_ptr<const SourceLocation> source);
+  absl::StatusOr<ValueId> Cast(ValueId v, DType to);
+  ValueId Constant(const ConstantValue& c) { return InsertConstant(*g_, g_->block(g_->top()).return_node, c); }
+
+  Graph& graph() { return *g_; }
+  const std::vector<ValueId>& operands() const { return operands_; }
+
+ private:
+  absl::StatusOr<ValueId> TensorOperand(ValueId v);
+  Expr Symbol(const std::string& name, int64_t hint, SymbolRanges::Range range = {});
+  Expr Size(const Expr& e);
+
+  const Graph& outer_;
+  const bool flat_;
+  const StridesOf strides_of_;
+  int num_tensors_ = 0;
+  std::unique_ptr<Graph> g_;
+  std::vector<ValueId> operands_;
+  absl::flat_hash_map<std::string, Expr> sizes_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_PIPELINE_CALL_GRAPH_H_

@@ -1,0 +1,131 @@
+#include "smelt/pipeline/result_layout.h"
+
+#include <array>
+
+#include "smelt/core/base/status_macros.h"
+#include "smelt/pipeline/call_graph.h"
+
+namespace smelt {
+namespace {
+
+using Exprs = std::vector<Expr>;
+
+// Dense strides; `order` lists the dims from the outermost to the innermost.
+Exprs Ordered(const Exprs& sizes, const std::vector<size_t>& order) {
+  Exprs strides(sizes.size());
+  Expr next = 1;
+  for (size_t k = order.size(); k-- > 0;) {
+    strides[order[k]] = next;
+    next = next * sizes[order[k]];
+  }
+  return strides;
+}
+Exprs Reversed(const Exprs& sizes) {
+  std::vector<size_t> order(sizes.size());
+  for (size_t d = 0; d < order.size(); ++d) order[d] = order.size() - 1 - d;
+  return Ordered(sizes, order);
+}
+Exprs ChannelsLast(const Exprs& sizes) {
+  if (sizes.size() < 4) return Reversed(sizes);
+  std::vector<size_t> order = {0};
+  for (size_t d = 2; d < sizes.size(); ++d) order.push_back(d);
+  order.push_back(1);
+  return Ordered(sizes, order);
+}
+Exprs Gapped(const Exprs& sizes) {
+  Exprs strides = ContiguousStrides(sizes);
+  for (Expr& s : strides) s = s * 2;
+  return strides;
+}
+
+// The tensors among the operands and in lists of them, as CallGraph meets them.
+std::vector<ValueId> Tensors(const Graph& g, NodeId n) {
+  std::vector<ValueId> out;
+  for (ValueId v : g.node(n).inputs) {
+    if (g.value(v).type.IsTensor()) {
+      out.push_back(v);
+    } else if (auto elements = GetListElements(g, v)) {
+      for (ValueId e : *elements) {
+        if (g.value(e).type.IsTensor()) out.push_back(e);
+      }
+    }
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<TensorType>> ResultTypes(const Graph& g, NodeId n, const CallGraph::StridesOf& strides_of) {
+  CallGraph call(g, /*flat=*/false, strides_of);
+  std::vector<ValueId> operands;
+  for (ValueId v : g.node(n).inputs) {
+    SMELT_ASSIGN_OR_RETURN(ValueId x, call.Operand(v));
+    operands.push_back(x);
+  }
+  SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> results,
+                         call.Apply(g.node(n).op, operands, g.node(n).outputs.size(), nullptr));
+  std::vector<TensorType> types;
+  for (ValueId v : results) {
+    const Type& type = call.graph().value(v).type;
+    if (!type.IsTensor()) continue;
+    if (!type.tensor().sizes || !type.tensor().strides) return absl::UnimplementedError("a result of unknown layout");
+    types.push_back(type.tensor());
+  }
+  return types;
+}
+
+// What the results do when one operand lies otherwise than contiguously.
+struct Answer {
+  bool decides = false;  // some result is laid out otherwise
+  bool preserve = true;  // as empty_like lays it out
+  bool keep = true;      // with the operand's very strides
+};
+
+Answer Ask(const Graph& g, NodeId n, const std::vector<TensorType>& plain, int operand) {
+  Answer answer;
+  struct Probe {
+    Exprs (*lay)(const Exprs&);
+    bool gaps;
+  };
+  for (const Probe& probe : {Probe{Reversed, false}, Probe{ChannelsLast, false}, Probe{Gapped, true}}) {
+    Exprs given, sizes_of;
+    const auto got = ResultTypes(g, n, [&](int index, const Exprs& sizes) {
+      if (index != operand) return ContiguousStrides(sizes);
+      sizes_of = sizes;
+      return given = probe.lay(sizes);
+    });
+    if (!got.ok() || got->size() != plain.size()) return {true, false, false};
+    for (size_t r = 0; r < got->size(); ++r) {
+      const TensorType& type = (*got)[r];
+      const bool same = type.strides == plain[r].strides, follows = type.strides == given;
+      // A result of another shape has no part in what is said of those that have the operand's.
+      if (same && (follows || type.sizes != sizes_of)) continue;
+      answer.decides = answer.decides || !same;
+      answer.keep = answer.keep && follows;
+      answer.preserve = answer.preserve && (probe.gaps ? same : follows);
+    }
+  }
+  return answer;
+}
+
+}  // namespace
+
+ResultLayout DescribeResultLayout(const Graph& g, NodeId n) {
+  ResultLayout out;
+  const std::vector<ValueId> tensors = Tensors(g, n);
+  const auto plain = ResultTypes(g, n, nullptr);
+  if (!plain.ok()) return {fb::EagerLayout::Dense, tensors};
+  Answer last;
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    const Answer answer = Ask(g, n, *plain, static_cast<int>(k));
+    if (!answer.decides) continue;
+    out.deciding.push_back(tensors[k]);
+    last = answer;
+  }
+  if (out.deciding.empty()) return out;
+  const bool one = out.deciding.size() == 1;
+  out.kind = one && last.keep       ? fb::EagerLayout::Keep
+             : one && last.preserve ? fb::EagerLayout::Preserve
+                                    : fb::EagerLayout::Dense;
+  return out;
+}
+
+}  // namespace smelt

@@ -1,0 +1,50 @@
+#include "smelt/pipeline/result_layout.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "smelt/core/ir/text.h"
+
+namespace smelt {
+namespace {
+
+// Of the last node of a graph over %x, of 2 to 64 by 3, and %y, 3 by 4, whose constants are given.
+ResultLayout LayoutOf(const std::string& nodes) {
+  auto g = ParseGraph(absl::StrCat(R"(graph(%x : Float(s0, 3, strides=[3, 1]), %y : Float(3, 4, strides=[4, 1])):
+  symbol s0 in [2, 64] hint 4
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %no : bool = prim::Constant[value=0]()
+)",
+                                   nodes, "\n  return (%r)\n"));
+  EXPECT_TRUE(g.ok()) << g.status();
+  if (!g.ok()) return {};
+  ResultLayout layout = DescribeResultLayout(**g, (*g)->block((*g)->top()).last);
+  for (ValueId v : layout.deciding) EXPECT_EQ((*g)->value(v).name, "x");
+  return layout;
+}
+
+// Expected are the layouts of PyTorch's kernels.
+TEST(ResultLayoutTest, FlipAndSortLieAsTheirOperandWithoutItsGaps) {
+  EXPECT_EQ(LayoutOf("  %d : int[] = prim::Constant[value=[0]]()\n  %r : Tensor = aten::flip(%x, %d)").kind,
+            fb::EagerLayout::Preserve);
+  EXPECT_EQ(LayoutOf("  %r : Tensor, %i : Tensor = aten::sort(%x, %zero, %no)").kind, fb::EagerLayout::Preserve);
+}
+
+TEST(ResultLayoutTest, AScatteredCopyHasTheVeryStridesOfItsOperand) {
+  EXPECT_EQ(LayoutOf("  %s : Float(3, strides=[1]) = aten::select.int(%x, %zero, %zero)\n"
+                     "  %r : Tensor = aten::select_scatter(%x, %s, %zero, %one)")
+                .kind,
+            fb::EagerLayout::Keep);
+}
+
+TEST(ResultLayoutTest, AProductAndARunningSumAreContiguous) {
+  EXPECT_EQ(LayoutOf("  %r : Tensor = aten::mm(%x, %y)").kind, fb::EagerLayout::AsComputed);
+  EXPECT_EQ(LayoutOf("  %n : NoneType = prim::Constant()\n  %r : Tensor = aten::cumsum(%x, %zero, %n)").kind,
+            fb::EagerLayout::AsComputed);
+}
+
+}  // namespace
+}  // namespace smelt
