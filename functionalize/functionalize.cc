@@ -64,10 +64,20 @@ bool Functionalizer::IsRemovable(NodeId n) const {
   return schema != nullptr && schema->IsMutable();
 }
 
+// What both branches hand out is known without the branch; a result that nobody reads would be copied for nothing.
+void Functionalizer::EraseUnusedResults(NodeId n) {
+  for (int k = static_cast<int>(g_.node(n).outputs.size()) - 1; k >= 0; --k) {
+    if (!g_.value(g_.node(n).outputs[k]).uses.empty()) continue;
+    g_.EraseNodeOutput(n, k);
+    for (BlockId b : g_.node(n).blocks) g_.EraseResult(b, k);
+  }
+}
+
 void Functionalizer::EraseDead(BlockId b) {
   for (NodeId n = g_.block(b).last, previous; n.valid(); n = previous) {
     const Node& node = g_.node(n);
     previous = node.prev;
+    if (node.op == "prim::If" || node.op == "smelt::cond") EraseUnusedResults(n);
     for (BlockId inner : node.blocks) EraseDead(inner);
     const bool used =
         std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !g_.value(v).uses.empty(); });

@@ -193,6 +193,7 @@ class Functionalizer {
 
   // --- cleaning up ---
   bool IsRemovable(NodeId n) const;
+  void EraseUnusedResults(NodeId n);
   void EraseDead(BlockId b);
 
   Graph& g_;
