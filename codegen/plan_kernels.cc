@@ -64,13 +64,8 @@ absl::Status PlanBuilder::EmitKernel(NodeId n) {
 absl::Status PlanBuilder::PlaceRegion(NodeId n, ValueId o, ValueId base) {
   SMELT_ASSIGN_OR_RETURN(Location from, Locate(base));
   const ValueId root = Root(base);
-  // Memory that arguments share is rewritten where it is; a state outside of it only if the call changes it, and what
-  // the plan made itself as in any plan.
-  const fb::SlotT& slot = *plan_->slots[from.slot];
-  const bool kept = slot.kind == fb::SlotKind::StateStorage && !in_place_chain_.contains(o) &&
-                    (LastUse(root) > position_ || !written_states_.contains(slot.index));
-  const bool grouped = grouped_ && !kept && slot.kind != fb::SlotKind::Arena && slot.kind != fb::SlotKind::Heap &&
-                       slot.kind != fb::SlotKind::Fresh;
+  // Memory that arguments share is rewritten where it is: it has no other place.
+  const bool grouped = grouped_ && plan_->slots[from.slot]->kind == fb::SlotKind::ArgStorage;
   if (grouped || (LastUse(root) <= position_ && Writable(from.slot, o))) {
     locations_[o] = from;
     Extend(from.slot, LastUse(o));
