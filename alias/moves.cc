@@ -53,71 +53,77 @@ void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bo
       }
     }
   }
-  for (NodeId x : inside) {
-    if (!forward) {
+  if (!forward) {
+    for (NodeId x : inside) {
       for (ValueId v : g.node(x).inputs) {
         NodeId m = AncestorIn(block, g.value(v).def);
         if (within(m)) add(m, [&] { return absl::StrCat(DescribeNode(n), " uses %", g.value(v).name); });
       }
     }
-    // Memory.
-    auto against = [&](const Access& a, alias_internal::AccessIndex& index) {
+  }
+  // Memory: each list is walked once for all that n does to it, and a node that is known to depend is not asked again.
+  absl::InlinedVector<Access, 8> own;
+  for (NodeId x : inside) {
+    for (uint32_t i = RecordOf(x).first_write; i != 0; i = writes.at(i).node_next) own.push_back(writes.at(i));
+    for (uint32_t i = RecordOf(x).first_read; i != 0; i = reads.at(i).node_next) own.push_back(reads.at(i));
+  }
+  if (own.size() > 1) {
+    std::stable_sort(own.begin(), own.end(), [](const Access& a, const Access& b) { return a.list < b.list; });
+  }
+  absl::flat_hash_set<uint32_t> found;
+  for (const Edge& e : *out) found.insert(e.to.index);
+  const auto conflict = [&](const Access& a, const Access& b, NodeId m) {
+    const bool data = ((a.bits & kWrite) && (b.bits & (kRead | kWrite))) || ((a.bits & kRead) && (b.bits & kWrite));
+    const bool geometry = (a.bits & kGeometryWrite) || (b.bits & kGeometryWrite);
+    const Kind kind = objects[ObjectOf(a.storage)].kind;
+    if (kind == Kind::kRandom || kind == Kind::kWorld) return (data || geometry) && a.storage == b.storage;
+    const bool ignore_age = a.node != n || b.node != m;
+    const bool as_container = (a.bits & kOfContainer) != 0;
+    return (data && AccessHits(b, a.object, SetPool::Single(a.storage), as_container, ignore_age)) ||
+           (geometry && HandlesMayBeSame(a.object, b.object, ignore_age));
+  };
+  const auto why_not = [&](const Access& a, const Access& b, NodeId m) {
+    const Kind kind = objects[ObjectOf(a.storage)].kind;
+    if (kind == Kind::kRandom) {
+      return absl::StrCat(DescribeNode(n), " and ", DescribeNode(m), " both draw random numbers");
+    }
+    if (kind == Kind::kWorld) return absl::StrCat(DescribeNode(n), " and ", DescribeNode(m), " both have side effects");
+    auto through = [&](const Access& y) -> std::string {
+      const Node& node = g.node(y.node);
+      return y.arg < node.inputs.size() ? absl::StrCat("%", g.value(node.inputs[y.arg]).name) : "unknown memory";
+    };
+    const bool b_writes = b.bits & (kWrite | kGeometryWrite);
+    const Access &writer = b_writes ? b : a, &other = b_writes ? a : b;
+    const char* verb = writer.bits & kWrite ? "written" : "given another geometry";
+    std::string what = through(other), by = through(writer);
+    return absl::StrCat(what, " is ", verb, " by ", DescribeNode(writer.node), what == by ? "" : ", through its alias ",
+                        what == by ? "" : by);
+  };
+  for (size_t first = 0, last = 0; first < own.size(); first = last) {
+    const uint32_t list = own[first].list;
+    bool writes_it = false;
+    for (; last < own.size() && own[last].list == list; ++last) {
+      writes_it |= (own[last].bits & (kWrite | kGeometryWrite)) != 0;
+    }
+    const auto against = [&](alias_internal::AccessIndex& index) {
       // Only what lies between the two is looked at.
-      for (uint32_t i = forward ? index.FirstAfter(a.list, n) : index.LastBefore(a.list, n); i != 0;
+      for (uint32_t i = forward ? index.FirstAfter(list, n) : index.LastBefore(list, n); i != 0;
            i = forward ? index.Next(i) : index.Prev(i)) {
         const Access b = index.at(i);
-        if (b.node == x) continue;
-        const NodeId beside = AncestorIn(block, b.node);
-        if (!beside.valid()) break;
-        if (forward ? g.node(beside).order > end : g.node(beside).order < end) break;
-        const bool data = ((a.bits & kWrite) && (b.bits & (kRead | kWrite))) || ((a.bits & kRead) && (b.bits & kWrite));
-        const bool geometry = (a.bits & kGeometryWrite) || (b.bits & kGeometryWrite);
-        if (!data && !geometry) continue;
-        const NodeId m = beside;
-        if (!within(m)) continue;
-        const bool ignore_age = x != n || b.node != m;
-        bool hit = false;
-        const Kind kind = objects[ObjectOf(a.storage)].kind;
-        if (kind == Kind::kRandom || kind == Kind::kWorld) {
-          hit = a.storage == b.storage;
-        } else {
-          if (data) {
-            const bool as_container = (a.bits & kOfContainer) != 0;
-            hit = AccessHits(b, a.object, SetPool::Single(a.storage), as_container, ignore_age);
-          }
-          if (!hit && geometry) hit = HandlesMayBeSame(a.object, b.object, ignore_age);
+        const NodeId m = AncestorIn(block, b.node);
+        if (!m.valid()) break;
+        if (forward ? g.node(m).order > end : g.node(m).order < end) break;
+        if (!within(m) || found.contains(m.index)) continue;
+        for (size_t k = first; k < last; ++k) {
+          if (!conflict(own[k], b, m)) continue;
+          found.insert(m.index);
+          add(m, [&] { return why_not(own[k], b, m); });
+          break;
         }
-        if (!hit) continue;
-        add(m, [&] {
-          if (kind == Kind::kRandom) {
-            return absl::StrCat(DescribeNode(n), " and ", DescribeNode(m), " both draw random numbers");
-          }
-          if (kind == Kind::kWorld)
-            return absl::StrCat(DescribeNode(n), " and ", DescribeNode(m), " both have side effects");
-          auto through = [&](const Access& y) -> std::string {
-            const Node& node = g.node(y.node);
-            return y.arg < node.inputs.size() ? absl::StrCat("%", g.value(node.inputs[y.arg]).name) : "unknown memory";
-          };
-          const bool b_writes = b.bits & (kWrite | kGeometryWrite);
-          const Access &writer = b_writes ? b : a, &other = b_writes ? a : b;
-          const char* verb = writer.bits & kWrite ? "written" : "given another geometry";
-          std::string what = through(other), by = through(writer);
-          return absl::StrCat(what, " is ", verb, " by ", DescribeNode(writer.node),
-                              what == by ? "" : ", through its alias ", what == by ? "" : by);
-        });
       }
     };
-    for (uint32_t i = RecordOf(x).first_write; i != 0;) {
-      const Access a = writes.at(i);
-      i = a.node_next;
-      against(a, writes);
-      against(a, reads);
-    }
-    for (uint32_t i = RecordOf(x).first_read; i != 0;) {
-      const Access a = reads.at(i);
-      i = a.node_next;
-      against(a, writes);
-    }
+    against(writes);
+    if (writes_it) against(reads);
   }
 }
 
