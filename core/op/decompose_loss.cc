@@ -153,11 +153,19 @@ Values CrossEntropy(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(Nll nll, NllOf(e, call, logp, target, call.arg(2).value, call.arg(2).IsTensor()));
   SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> r, ReduceNll(e, call, nll));
   if (smoothing == 0) return std::vector<ValueId>{r[0]};
-  if (call.arg(2).IsTensor()) return call.Unsupported("label smoothing with class weights");
   const Expr classes = e.Sizes(self)[dim];
   if (!classes.IsConstant()) return call.Unsupported("label smoothing over a number of classes known only at run time");
+  // Every class counts with its own weight; the mean is over those of the targets.
+  Nll counted = nll;
+  ValueId terms = logp;
+  if (call.arg(2).IsTensor()) {
+    SMELT_ASSIGN_OR_RETURN(counted, NllOf(e, call, logp, target, ValueId(), false));
+    std::vector<Expr> shape(e.Rank(self), Expr(1));
+    shape[dim] = classes;
+    terms = e.Mul(logp, e.View(call.arg(2).value, shape));
+  }
   Nll smooth = nll;
-  smooth.loss = e.Mul(e.Neg(e.Sum(logp, {dim}, false)), nll.weight);
+  smooth.loss = e.Mul(e.Neg(e.Sum(terms, {dim}, false)), counted.weight);
   SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> s, ReduceNll(e, call, smooth));
   return std::vector<ValueId>{
       e.Add(e.MulN(r[0], 1 - smoothing), e.MulN(s[0], smoothing / static_cast<double>(*classes.Constant())))};
