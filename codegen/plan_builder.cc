@@ -266,6 +266,14 @@ void PlanBuilder::EmitCopy(const Location& from, const Location& to, bool copy_b
   ++stats_.copies;
 }
 
+PlanBuilder::Location PlanBuilder::Saved(const Location& from) {
+  Location saved;
+  saved.geometry = {from.geometry.dtype, from.geometry.sizes, ContiguousStrides(from.geometry.sizes), 0};
+  saved.slot = NewArena(saved.geometry, position_, position_);
+  EmitCopy(from, saved);
+  return saved;
+}
+
 void PlanBuilder::ParallelCopies(const std::vector<LocatedCopy>& copies, bool copy_back) {
   absl::flat_hash_set<int> written;
   for (const auto& [from, to] : copies) written.insert(to.slot);
@@ -277,11 +285,7 @@ void PlanBuilder::ParallelCopies(const std::vector<LocatedCopy>& copies, bool co
       now.push_back({from, to});
       continue;
     }
-    Location saved;
-    saved.geometry = {from.geometry.dtype, from.geometry.sizes, ContiguousStrides(from.geometry.sizes), 0};
-    saved.slot = NewArena(saved.geometry, position_, position_);
-    EmitCopy(from, saved);
-    now.push_back({saved, to});
+    now.push_back({Saved(from), to});
   }
   for (const auto& [from, to] : now) EmitCopy(from, to, copy_back);
 }

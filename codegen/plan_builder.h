@@ -125,6 +125,8 @@ class PlanBuilder {
   void EmitCopy(const Location& from, const Location& to, bool copy_back = false, NodeId source = NodeId());
   // Copies that happen at once: a source that another copy overwrites is saved first.
   void ParallelCopies(const std::vector<LocatedCopy>& copies, bool copy_back);
+  // A copy of what lies there, until the end of the node that is being emitted.
+  Location Saved(const Location& from);
 
   // --- nodes ---
   absl::Status EmitBlock(BlockId b);
@@ -171,7 +173,7 @@ class PlanBuilder {
   // --- the end of a call ---
   absl::Status EmitEpilogue();
   absl::StatusOr<std::vector<LocatedCopy>> CopiesBack();
-  absl::Status FillFresh();
+  absl::StatusOr<std::vector<LocatedCopy>> CopiesToFresh();
   absl::Status EncodeConvention();
   absl::Status EncodeMutations(fb::MutatedInputsLayerT& layer);
   absl::StatusOr<std::unique_ptr<fb::OutputRefT>> EncodeOutput(int k);

@@ -73,8 +73,20 @@ void PlanBuilder::PlaceMutation(const MutatedMemory& m) {
 void PlanBuilder::PlaceFresh(int key, GraphOutputIndex contents) {
   if (fresh_slot_.contains(key)) return;
   const ValueId f = g_.outputs()[contents.value()];
-  const std::vector<ValueId> chain = RegionChain(f);
-  const ValueId owner = Root(chain.back());
+  std::vector<ValueId> chain = RegionChain(f);
+  ValueId owner = Root(chain.back());
+  bool copied = false;
+  // A write whose base is read later is made on a copy, which is what lies in the result from then on.
+  for (size_t i = 0; i + 1 < chain.size(); ++i) {
+    const NodeId write = g_.value(chain[i]).def;
+    if (g_.node(write).parent != g_.top()) break;
+    const ValueId base = Root(chain[i + 1]);
+    if (g_.IsParam(g_.value(base).def) || LastUse(base) <= lives_.Begin(write)) continue;
+    owner = chain[i];
+    chain.resize(i + 1);
+    copied = !in_place_chain_.contains(owner);
+    break;
+  }
   const int slot = AddSlot(fb::SlotKind::Fresh, 0);
   fresh_slot_[key] = slot;
   fresh_contents_[key] = f;
@@ -87,6 +99,7 @@ void PlanBuilder::PlaceFresh(int key, GraphOutputIndex contents) {
   destination_[owner] = {slot, DefaultLayout(g_, owner)};
   SetFreshBytes(slot, owner);
   in_place_chain_.insert(chain.begin(), chain.end());
+  if (copied) in_place_chain_.erase(owner);
 }
 
 // A state that shows a part of its storage is rewritten through a view of all of it.

@@ -16,9 +16,24 @@ namespace smelt {
 
 absl::Status PlanBuilder::EmitEpilogue() {
   // Contents that were not computed in place are copied back, region by region.
-  SMELT_ASSIGN_OR_RETURN(std::vector<LocatedCopy> copies, CopiesBack());
-  ParallelCopies(copies, true);
-  SMELT_RETURN_IF_ERROR(FillFresh());
+  SMELT_ASSIGN_OR_RETURN(const std::vector<LocatedCopy> back, CopiesBack());
+  SMELT_ASSIGN_OR_RETURN(const std::vector<LocatedCopy> fresh, CopiesToFresh());
+  // Results read arguments that the copies back overwrite: they go first, but those whose memory holds what is copied
+  // back.
+  std::vector<LocatedCopy> early, late;
+  auto meets = [](int slot, const std::vector<LocatedCopy>& copies, Location LocatedCopy::* end) {
+    return std::any_of(copies.begin(), copies.end(), [&](const LocatedCopy& c) { return (c.*end).slot == slot; });
+  };
+  for (const LocatedCopy& c : fresh) (meets(c.to.slot, back, &LocatedCopy::from) ? late : early).push_back(c);
+  for (LocatedCopy& c : late) {
+    if (meets(c.from.slot, back, &LocatedCopy::to) || meets(c.from.slot, early, &LocatedCopy::to))
+      c.from = Saved(c.from);
+  }
+  for (const LocatedCopy& c : early) AllocateLate(c.to.slot);
+  ParallelCopies(early, false);
+  ParallelCopies(back, true);
+  for (const LocatedCopy& c : late) AllocateLate(c.to.slot);
+  ParallelCopies(late, false);
   SMELT_RETURN_IF_ERROR(EncodeConvention());
   ListWritten();
   return absl::OkStatus();
@@ -58,8 +73,8 @@ absl::StatusOr<std::vector<PlanBuilder::LocatedCopy>> PlanBuilder::CopiesBack() 
   return copies;
 }
 
-// Fresh storages that hold what lies elsewhere.
-absl::Status PlanBuilder::FillFresh() {
+// Into fresh storages, of what lies elsewhere.
+absl::StatusOr<std::vector<PlanBuilder::LocatedCopy>> PlanBuilder::CopiesToFresh() {
   std::vector<LocatedCopy> copies;
   std::vector<int> keys;
   for (const auto& [key, slot] : fresh_slot_) keys.push_back(key);
@@ -72,18 +87,7 @@ absl::Status PlanBuilder::FillFresh() {
     to.geometry = DefaultLayout(g_, fresh_contents_.at(key));
     copies.push_back({from, to});
   }
-  // They read arguments that the copies back overwrite: they go before those, which have been emitted.
-  std::vector<std::unique_ptr<fb::StepT>>& steps = plan_->blocks[0]->steps;
-  const size_t end = steps.size();
-  size_t first_back = end;
-  while (first_back > 0 && steps[first_back - 1]->step.type == fb::StepUnion::Copy &&
-         steps[first_back - 1]->step.AsCopy()->copy_back) {
-    --first_back;
-  }
-  for (const LocatedCopy& copy : copies) AllocateLate(copy.to.slot);
-  ParallelCopies(copies, false);
-  std::rotate(steps.begin() + first_back, steps.begin() + end, steps.end());
-  return absl::OkStatus();
+  return copies;
 }
 
 absl::Status PlanBuilder::EncodeConvention() {

@@ -83,6 +83,7 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
   SMELT_RETURN_IF_ERROR(ReadInputs(*graph, *signature, scope));
   SMELT_RETURN_IF_ERROR(ReadNodes(*graph, g_->top(), scope, 0));
   SMELT_RETURN_IF_ERROR(ReadOutputs(*graph, *signature, scope));
+  OpenAssignments();
   SMELT_RETURN_IF_ERROR(ReadRanges(program));
   // What the archive claims may still not fit together: nothing behind this border checks it again.
   SMELT_RETURN_IF_ERROR(VerifyGraph(*g_));

@@ -134,7 +134,9 @@ absl::Status Pt2Reader::ReadNode(const Json& node, BlockId block, Scope& scope, 
     SMELT_RETURN_IF_ERROR(ReadArguments(*schema, *inputs, scope, anchor, args));
   }
   if (autocast_) Autocast(op, anchor, args);
-  return AddNode(op, args, *outputs, anchor, scope, schema);
+  SMELT_RETURN_IF_ERROR(AddNode(op, args, *outputs, anchor, scope, schema));
+  if (depth == 0 && IsAssignment(node, op, args)) assignments_.push_back(g_->block(block).last);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Pt2Reader::OutputDecl> Pt2Reader::ReadOutput(const Json& output, const Scope& scope) {

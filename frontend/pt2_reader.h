@@ -101,6 +101,12 @@ class Pt2Reader {
   absl::StatusOr<ValueId> ReadList(const std::string& kind, const Json& v, const Scope& scope, NodeId anchor,
                                    const Type& type);
 
+  // --- pt2_assignments.cc ---
+  // Whether the node is how torch.export says that the model assigned a buffer.
+  bool IsAssignment(const Json& node, OpName op, const std::vector<ValueId>& args) const;
+  // Of those found: the buffer becomes the tensor assigned, unless that may be the caller's, whose contents it takes.
+  void OpenAssignments();
+
   // --- pt2_autocast.cc ---
   // wrap_with_autocast(device_type, dtype, enabled, cache_enabled, graph, ...)
   absl::Status BeginAutocast(const Json& inputs);
@@ -132,6 +138,7 @@ class Pt2Reader {
   absl::flat_hash_map<std::string, int> storages_;  // archive entry -> weight storage
   absl::flat_hash_map<std::string, std::shared_ptr<const SourceLocation>> sources_;
   std::shared_ptr<const SourceLocation> current_source_;
+  std::vector<NodeId> assignments_;
   std::optional<DType> autocast_;  // in a region of it: the lower precision
   bool autocast_seen_ = false;
 };

@@ -165,6 +165,7 @@ absl::Status Pt2Reader::ReadOutputs(const Json& graph, const Json& signature, Sc
       }
       if (!g_->IsLive(destination))
         return absl::InvalidArgumentError(absl::StrCat(u.first, " names \"", target, "\", which is no input"));
+      g_->written_at_the_end = true;
       NodeId anchor = g_->block(g_->top()).return_node;
       ValueId non_blocking = InsertConstant(*g_, anchor, false);
       g_->InsertBefore(anchor, OpName::Get("aten::copy_"), {destination, v, non_blocking},

@@ -1,5 +1,7 @@
 #include "smelt/frontend/pt2.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -97,6 +99,15 @@ TEST(Pt2Test, MutationsOfDecomposedIrBecomeCopiesAtTheEnd) {
   const Node& copy = model.graph->node(FindNode(*model.graph, "aten::copy_"));
   const ValueId target = copy.inputs[0];
   EXPECT_TRUE(model.graph->IsParam(model.graph->value(target).def)) << "the copy writes into an input";
+  EXPECT_TRUE(model.graph->written_at_the_end);
+  EXPECT_FALSE(ReadOrDie("testdata/scenarios/input_written.pt2").graph->written_at_the_end);
+}
+
+TEST(Pt2Test, ABufferThatWasAssignedBecomesTheTensorAssigned) {
+  const Pt2Model model = ReadOrDie("testdata/scenarios/RingAssigned.pt2");
+  const std::vector<std::string> ops = Ops(*model.graph, model.graph->top());
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "aten::set_.source_Tensor"), 1);
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "aten::copy_"), 0);
 }
 
 TEST(Pt2Test, ParametersAndBuffersAreInputsThatNameTheirWeight) {

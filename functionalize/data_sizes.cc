@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 
@@ -22,6 +23,7 @@ class SizeOpener {
     if (full == "aten::nonzero" || full == "aten::argwhere") return NonzeroTensor();
     if (full == "aten::nonzero_numpy" || full == "aten::where") return NonzeroColumns();
     if (full == "aten::index.Tensor") return MaskIndex();
+    if (absl::StrContains(full, "index_put")) return MaskPut();
     if (full == "aten::masked_select") return MaskedSelect();
     if (full == "aten::_unique2" || full == "aten::unique_consecutive")
       return Unique(full == "aten::unique_consecutive");
@@ -74,6 +76,9 @@ class SizeOpener {
   absl::StatusOr<ValueId> Nonzero(ValueId x, const Expr& size) {
     SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {x, None()}));
     SMELT_ASSIGN_OR_RETURN(ValueId n, Read(count, size));
+    return NonzeroOf(x, n, size);
+  }
+  ValueId NonzeroOf(ValueId x, ValueId n, const Expr& size) {
     NodeId found = InsertTyped("smelt::nonzero", {x, n}, {Long({size, Expr(T(x).rank())}, {Expr(1), size})});
     return g_.node(found).outputs[0];
   }
@@ -81,8 +86,10 @@ class SizeOpener {
     if (T(x).rank() == 0) {
       SMELT_ASSIGN_OR_RETURN(x, Insert("aten::unsqueeze", {x, Int(0)}));
     }
-    const int rank = T(x).rank();
     SMELT_ASSIGN_OR_RETURN(ValueId found, Nonzero(x, size));
+    return ColumnsOf(found, T(x).rank());
+  }
+  Values ColumnsOf(ValueId found, int rank) {
     std::vector<ValueId> columns;
     for (int d = 0; d < rank; ++d) {
       SMELT_ASSIGN_OR_RETURN(ValueId c, Insert("aten::select.int", {found, Int(1), Int(d)}));
@@ -112,38 +119,77 @@ class SizeOpener {
     return Done();
   }
 
-  // self[..., mask, ...]: the mask's dims become the columns of its nonzero.
-  absl::StatusOr<bool> MaskIndex() {
+  // A list of indices with a mask in it.
+  struct MaskedIndices {
+    std::vector<ValueId> indices;
+    int dim = 0;  // where the mask's dims begin
+    ValueId mask;
+  };
+  absl::StatusOr<std::optional<MaskedIndices>> FindMask() {
     std::optional<std::vector<ValueId>> indices = GetListElements(g_, In(1));
-    if (!indices) return false;
-    int masks = 0, others = 0, dim = 0;
+    if (!indices) return std::nullopt;
+    MaskedIndices out{*indices, 0, ValueId()};
+    int masks = 0, others = 0;
     for (ValueId v : *indices) {
       if (!g_.value(v).type.IsTensor()) {
-        dim += masks == 0;
+        out.dim += masks == 0;
         continue;
       }
       const DType t = *T(v).dtype;
-      ++(t == DType::kBool || t == DType::kUInt8 ? masks : others);
+      const bool mask = t == DType::kBool || t == DType::kUInt8;
+      if (mask) out.mask = v;
+      ++(mask ? masks : others);
     }
-    if (masks == 0) return false;
+    if (masks == 0) return std::nullopt;
     if (masks > 1 || others > 0) return absl::UnimplementedError("a mask among other indices");
-    const std::vector<Expr>& sizes = *T(g_.node(n_).outputs[0]).sizes;
-    if (dim >= static_cast<int>(sizes.size())) return absl::UnimplementedError("a mask that leaves no dim");
-    std::vector<ValueId> columns;
-    for (ValueId v : *indices) {
-      if (!g_.value(v).type.IsTensor()) {
-        columns.push_back(v);
-        continue;
+    return out;
+  }
+  // The indices with the mask's place taken by columns.
+  ValueId WithColumns(const MaskedIndices& m, const std::vector<ValueId>& columns) {
+    std::vector<ValueId> elements;
+    for (ValueId v : m.indices) {
+      if (v == m.mask) {
+        elements.insert(elements.end(), columns.begin(), columns.end());
+      } else {
+        elements.push_back(v);
       }
-      if (T(v).rank() == 0) return absl::UnimplementedError("a mask of rank 0");
-      SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> c, Columns(v, sizes[dim]));
-      columns.insert(columns.end(), c.begin(), c.end());
     }
-    NodeId list = InsertTyped("prim::ListConstruct", columns, {g_.value(In(1)).type});
+    NodeId list = InsertTyped("prim::ListConstruct", elements, {g_.value(In(1)).type});
+    return g_.node(list).outputs[0];
+  }
+
+  // self[..., mask, ...]: the mask's dims become the columns of its nonzero.
+  absl::StatusOr<bool> MaskIndex() {
+    SMELT_ASSIGN_OR_RETURN(const std::optional<MaskedIndices> m, FindMask());
+    if (!m) return false;
+    const std::vector<Expr>& sizes = *T(g_.node(n_).outputs[0]).sizes;
+    if (m->dim >= static_cast<int>(sizes.size())) return absl::UnimplementedError("a mask that leaves no dim");
+    if (T(m->mask).rank() == 0) return absl::UnimplementedError("a mask of rank 0");
+    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> columns, Columns(m->mask, sizes[m->dim]));
     NodeId index =
-        InsertTyped("aten::index.Tensor", {In(0), g_.node(list).outputs[0]}, {g_.value(g_.node(n_).outputs[0]).type});
+        InsertTyped("aten::index.Tensor", {In(0), WithColumns(*m, columns)}, {g_.value(g_.node(n_).outputs[0]).type});
     ReplaceOutput(0, g_.node(index).outputs[0]);
     return Done();
+  }
+
+  // index_put(self, [..., mask, ...], values, accumulate) with a value for each element that the mask chooses: the
+  // mask's dims become the columns of its nonzero, of which there must be as many as values.
+  absl::StatusOr<bool> MaskPut() {
+    SMELT_ASSIGN_OR_RETURN(const std::optional<MaskedIndices> m, FindMask());
+    if (!m || T(m->mask).rank() == 0) return false;
+    const TensorType& values = T(In(2));
+    const int rank = T(m->mask).rank(), behind = T(In(0)).rank() - m->dim - rank, at = values.rank() - 1 - behind;
+    if (at < 0 || (*values.sizes)[at] == Expr(1)) return false;  // one for all
+    const Expr size = (*values.sizes)[at];
+    SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {m->mask, None()}));
+    NodeId n = InsertTyped("smelt::size", {}, {Type::Int()}, {{"value", size}});
+    g_.SetExpr(g_.node(n).outputs[0], size);
+    const ValueId total = g_.node(n).outputs[0];
+    SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {count, total}));
+    InsertTyped("aten::_assert_async", {equal}, {});
+    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> columns, ColumnsOf(NonzeroOf(m->mask, total, size), rank));
+    g_.SetInput(n_, 1, WithColumns(*m, columns));
+    return true;
   }
 
   absl::StatusOr<bool> MaskedSelect() {

@@ -73,6 +73,10 @@ class Opener {
         {"aten::detach_", &Opener::Identity},
         {"aten::requires_grad_", &Opener::Identity},
         {"aten::positive", &Opener::Identity},
+        {"aten::mH", &Opener::Adjoint},
+        {"aten::adjoint", &Opener::Adjoint},
+        {"aten::matrix_H", &Opener::Adjoint},
+        {"aten::tensor", &Opener::NumberTensor},
         {"aten::conj", &Opener::Conj},
         {"aten::conj_physical", &Opener::Conj},
         {"aten::real", &Opener::Conj},
@@ -106,6 +110,10 @@ class Opener {
         {"aten::nonzero_numpy", &Opener::DataSizes},
         {"aten::where", &Opener::DataSizes},
         {"aten::index", &Opener::DataSizes},
+        {"aten::index_put", &Opener::DataSizes},
+        {"aten::index_put_", &Opener::DataSizes},
+        {"aten::_index_put_impl_", &Opener::DataSizes},
+        {"aten::_unsafe_index_put", &Opener::DataSizes},
         {"aten::masked_select", &Opener::DataSizes},
         {"aten::_unique2", &Opener::DataSizes},
         {"aten::unique_consecutive", &Opener::DataSizes},
@@ -266,6 +274,28 @@ class Opener {
   }
   // Of a tensor that is not complex PyTorch hands back the tensor itself.
   absl::Status Conj(NodeId n) { return IsComplex(*TypeOfValue(In(n, 0)).dtype) ? absl::OkStatus() : Identity(n); }
+
+  // The conjugate of the transpose.
+  absl::Status Adjoint(NodeId n) {
+    if (!IsComplex(*TypeOfValue(In(n, 0)).dtype)) return absl::OkStatus();
+    SMELT_ASSIGN_OR_RETURN(auto t,
+                           Insert(n, "aten::transpose.int",
+                                  {In(n, 0), InsertConstant(g_, n, int64_t{-2}), InsertConstant(g_, n, int64_t{-1})}));
+    const NodeId conj = g_.InsertBefore(n, OpName::Get("aten::_conj"), {t[0]}, {g_.value(t[0]).type});
+    g_.SetSource(conj, g_.node(n).source);
+    ReplaceWith(n, g_.node(conj).outputs[0]);
+    return absl::OkStatus();
+  }
+  // tensor(number, dtype, device, requires_grad)
+  absl::Status NumberTensor(NodeId n) {
+    const TensorType& t = TypeOfValue(g_.node(n).outputs[0]);
+    if (!t.IsComplete() || t.rank() != 0) return absl::UnimplementedError("a tensor of a list of numbers");
+    const ValueId none = None(n);
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::scalar_tensor",
+                                          {In(n, 0), InsertConstant(g_, n, ScalarTypeOf(*t.dtype)), none, none, none}));
+    ReplaceWith(n, v[0]);
+    return absl::OkStatus();
+  }
 
   // rrelu(x, lower, upper, training): outside of training the slope is the middle.
   absl::Status Rrelu(NodeId n) {
@@ -702,14 +732,31 @@ class Opener {
 
   absl::Status FillDiagonal(NodeId n) {
     const TensorType t = TypeOfValue(In(n, 0));
+    if (t.rank() < 2) return absl::InvalidArgumentError("dimensions must larger than 1");
+    auto number = [&](int64_t v) { return InsertConstant(g_, n, v); };
+    // Of all dims at once.
+    auto fill = [&](ValueId v) -> absl::Status {
+      for (int k = 1; k < t.rank(); ++k) {
+        SMELT_ASSIGN_OR_RETURN(auto d, Insert(n, "aten::diagonal", {v, number(0), number(0), number(1)}));
+        v = d[0];
+      }
+      return Insert(n, "aten::fill_.Scalar", {v, In(n, 1)}).status();
+    };
     auto wrap = GetConstant(g_, In(n, 2));
-    if (t.rank() != 2 || (wrap && std::holds_alternative<bool>(*wrap) && std::get<bool>(*wrap))) {
-      return absl::UnimplementedError("fill_diagonal_ of rank other than 2, or wrapped");
+    const bool wraps = t.rank() == 2 && wrap && std::holds_alternative<bool>(*wrap) && std::get<bool>(*wrap);
+    const std::optional<int64_t> rows = (*t.sizes)[0].Constant();
+    const std::optional<int64_t> columns = wraps ? (*t.sizes)[1].Constant() : std::nullopt;
+    if (wraps && (!rows || !columns)) return absl::UnimplementedError("a wrapped fill_diagonal_ of symbolic sizes");
+    if (wraps && *rows > *columns + 1) {
+      // The diagonal begins anew a row after it has ended.
+      for (int64_t row = 0; row < *rows; row += *columns + 1) {
+        SMELT_ASSIGN_OR_RETURN(
+            auto part, Insert(n, "aten::slice.Tensor", {In(n, 0), number(0), number(row), number(*rows), number(1)}));
+        SMELT_RETURN_IF_ERROR(fill(part[0]));
+      }
+    } else {
+      SMELT_RETURN_IF_ERROR(fill(In(n, 0)));
     }
-    SMELT_ASSIGN_OR_RETURN(auto d, Insert(n, "aten::diagonal",
-                                          {In(n, 0), InsertConstant(g_, n, int64_t{0}),
-                                           InsertConstant(g_, n, int64_t{0}), InsertConstant(g_, n, int64_t{1})}));
-    SMELT_RETURN_IF_ERROR(Insert(n, "aten::fill_.Scalar", {d[0], In(n, 1)}).status());
     ReplaceWith(n, In(n, 0));
     return absl::OkStatus();
   }

@@ -170,6 +170,7 @@ class Expander {
       return Step::kChanged;
     }
     if (absl::StartsWith(name, "prim::") || absl::StartsWith(name, "smelt::")) return Step::kKeep;
+    if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return Step::kKeep;
     if (name == "aten::cat" || name == "aten::stack" || name == "aten::concat" || name == "aten::concatenate")
       return Cat(n);
     if (name == "aten::clone" || name == "aten::contiguous" || name == "aten::lift_fresh_copy" ||
@@ -198,9 +199,7 @@ class Expander {
       case OpKind::kContainer:
         return Step::kKeep;
       case OpKind::kOther:
-        if (name == "aten::_assert_async" || name == "aten::_assert_scalar" || name == "aten::_local_scalar_dense" ||
-            name == "aten::item")
-          return Step::kKeep;
+        if (name == "aten::_local_scalar_dense" || name == "aten::item") return Step::kKeep;
         return Step::kUnsupported;
       default:
         break;
@@ -625,35 +624,55 @@ class Expander {
     g_.SetOp(n, OpName::Get(absl::StrCat("smelt::inplace_", absl::StripPrefix(name, "aten::"))));
     return Step::kChanged;
   }
-  // x[mask] = one value: where(mask, value, x). Several values need the data.
+  // x[..., mask, ...] = one value for all that the mask chooses: where(mask, value, x). Several values need the data.
   absl::StatusOr<Step> MaskedPut(NodeId n, const std::vector<ValueId>& list, const std::vector<ValueId>& inputs) {
     const TensorType self = T(inputs[0]), values = T(inputs[2]);
-    if (list.size() != 1) return absl::UnimplementedError("a mask among other indices");
+    ValueId chosen;
+    int before = 0;  // dims in front of the mask's
+    for (ValueId v : list) {
+      const bool tensor = g_.value(v).type.IsTensor();
+      if (tensor && chosen.valid()) return absl::UnimplementedError("a mask among other indices");
+      if (tensor) chosen = v;
+      before += !chosen.valid();
+    }
     auto accumulate = inputs.size() > 3 ? GetConstant(g_, inputs[3]) : std::nullopt;
     const bool* add = accumulate ? std::get_if<bool>(&*accumulate) : nullptr;
-    if (add == nullptr || *add) return absl::UnimplementedError("accumulation under a mask");
-    Expr count = 1;
-    for (const Expr& s : *values.sizes) count = count * s;
-    const TensorType mask = T(list[0]);
-    // The rest of self's dims take the trailing dims of the values.
-    const int rest = self.rank() - mask.rank();
-    bool one = count == Expr(1);
-    for (int d = 0; d < values.rank() && !one; ++d) {
-      if (values.rank() > rest) break;
-      one = d + 1 == values.rank();
-    }
-    if (!one || rest < 0) return absl::UnimplementedError("values chosen by a mask: their number is in the data");
-    SymbolicGeometry m{*mask.dtype, *mask.sizes, *mask.strides, GeometryOf(list[0]).offset};
+    if (add == nullptr) return absl::UnimplementedError("accumulation that is decided at run time");
+    const TensorType mask = T(chosen);
+    // The values broadcast against self with the mask's dims made one: trailing dims, that one, leading dims.
+    const int rest = self.rank() - before - mask.rank(), at = values.rank() - 1 - rest;
+    if (rest < 0) return absl::InvalidArgumentError("too many indices for a tensor");
+    if (at >= 0 && (*values.sizes)[at] != Expr(1))
+      return absl::UnimplementedError("values chosen by a mask: their number is in the data");
+    SymbolicGeometry m{*mask.dtype, *mask.sizes, *mask.strides, GeometryOf(chosen).offset};
     for (int d = 0; d < rest; ++d) {
       m.sizes.push_back(1);
       m.strides.push_back(1);
     }
-    ValueId condition = Cast(n, rest > 0 ? Out(InsertView(n, list[0], m)) : list[0], DType::kBool);
+    ValueId condition = Cast(n, rest > 0 ? Out(InsertView(n, chosen, m)) : chosen, DType::kBool);
     ValueId value = inputs[2];
-    if (values.rank() > self.rank())
-      value = Out(InsertView(n, value, {*values.dtype, {}, {}, GeometryOf(value).offset}));
-    NodeId where = g_.InsertBefore(n, OpName::Get("aten::where.self"),
-                                   {condition, Cast(n, value, *self.dtype), inputs[0]}, {g_.value(Out(n)).type});
+    if (at >= 0 && mask.rank() != 1) {
+      SymbolicGeometry v = GeometryOf(value);
+      v.sizes.erase(v.sizes.begin() + at);
+      v.strides.erase(v.strides.begin() + at);
+      v.sizes.insert(v.sizes.begin() + at, mask.rank(), Expr(1));
+      v.strides.insert(v.strides.begin() + at, mask.rank(), Expr(1));
+      // Leading dims of one are more than self may have.
+      while (static_cast<int>(v.sizes.size()) > self.rank() && v.sizes[0] == Expr(1)) {
+        v.sizes.erase(v.sizes.begin());
+        v.strides.erase(v.strides.begin());
+      }
+      value = Out(InsertView(n, value, v));
+    }
+    value = Cast(n, value, *self.dtype);
+    if (*add) {
+      NodeId sum = g_.InsertBefore(n, OpName::Get("aten::add.Tensor"),
+                                   {inputs[0], value, InsertConstant(g_, n, int64_t{1})}, {g_.value(Out(n)).type});
+      g_.SetSource(sum, source_);
+      value = Out(sum);
+    }
+    NodeId where =
+        g_.InsertBefore(n, OpName::Get("aten::where.self"), {condition, value, inputs[0]}, {g_.value(Out(n)).type});
     g_.SetSource(where, source_);
     ReplaceWith(n, Out(where));
     return Step::kChanged;

@@ -628,14 +628,16 @@ bool Builder::IsCostly(const Ins& in) {
          (in.scalar >= ScalarOp::kExp || in.scalar == ScalarOp::kPow || in.scalar == ScalarOp::kAtan2);
 }
 
-// A result of instruction `i`'s type, at each point of the loops an element of its own, whose stores all come after
-// place `first` and which nothing else is kept in; -1: there is none.
-int Builder::FindRoom(int i, int first, const std::vector<std::pair<int, int>>& roots,
+// A result of instruction `i`'s type, at each point of the loops an element of its own, which is stored after place
+// `first`, not before `last`, where `i` is needed once more, and which nothing else is kept in; -1: there is none.
+int Builder::FindRoom(int i, int first, int last, const std::vector<std::pair<int, int>>& roots,
                       const absl::flat_hash_map<int, std::pair<int, int>>& kept) const {
   for (const auto& [root, place] : roots) {
     const Ins& store = ins_[root];
     const Access& a = accesses_[store.access];
-    if (a.dtype != ins_[i].type || store.has_offset || store.has_guard || !store.inner || place <= first) continue;
+    if (a.dtype != ins_[i].type || store.has_offset || store.has_guard || !store.inner || place <= first ||
+        place < last)
+      continue;
     bool whole = true;
     for (const Expr& c : a.coef) whole = whole && c != Expr(0);
     if (!whole) continue;
@@ -726,22 +728,25 @@ LoweredKernel Builder::Emit(bool ordered) {
   // exponentials of a softmax. Nothing else is in that memory: a kernel that reduces never writes over what it reads.
   for (bool again = true; again;) {
     again = false;
-    int best = -1, first = 0;
+    int best = -1, first = 0, last = 0;
     for (const auto& [place, list] : places) {
       if (place % 2 == 0) continue;
       for (int i : list) {
         if (!IsCostly(ins_[i]) || !ins_[i].inner || kept.contains(i)) continue;
         int later = 0;
-        for (const auto& [other, unused] : places) later += other > place && seen.contains({i, other});
+        for (const auto& [other, unused] : places) {
+          if (other > place && seen.contains({i, other})) later = other;
+        }
         if (later > 0 && best < 0) {
           best = i;
           first = place;
+          last = later;
         }
       }
       if (best >= 0) break;
     }
     if (best < 0) break;
-    const int access = FindRoom(best, first, roots, kept);
+    const int access = FindRoom(best, first, last, roots, kept);
     if (access < 0) {
       kept[best] = {INT_MAX, -1};  // not asked again
       again = true;

@@ -123,7 +123,7 @@ class Builder {
   void Color();
   LoweredKernel Emit(bool ordered);
   static bool IsCostly(const Ins& in);
-  int FindRoom(int i, int first, const std::vector<std::pair<int, int>>& roots,
+  int FindRoom(int i, int first, int last, const std::vector<std::pair<int, int>>& roots,
                const absl::flat_hash_map<int, std::pair<int, int>>& kept) const;
   int ChooseVectorDim(bool ordered) const;
   bool Commutes(const Ins& in) const;

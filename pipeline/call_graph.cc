@@ -54,9 +54,10 @@ absl::StatusOr<ValueId> CallGraph::Cast(ValueId v, DType to) {
   const TensorType t = g_->value(v).type.tensor();
   if (!t.dtype || !t.sizes) return absl::UnimplementedError("a result of unknown type");
   if (*t.dtype == to) return v;
-  const ValueId code = InsertConstant(*g_, g_->block(g_->top()).return_node, ScalarTypeOf(to));
-  const NodeId n = g_->Append(g_->top(), OpName::Get("prims::convert_element_type"), {v, code},
-                              {Type::Tensor(to, *t.sizes, t.strides ? *t.strides : ContiguousStrides(*t.sizes))});
+  const ValueId code = Constant(ScalarTypeOf(to)), none = Constant(std::monostate());
+  const NodeId n =
+      g_->Append(g_->top(), OpName::Get("aten::_to_copy"), {v, code, none, none, none, Constant(false), none},
+                 {Type::Tensor(to, *t.sizes, t.strides ? *t.strides : ContiguousStrides(*t.sizes))});
   return g_->node(n).outputs[0];
 }
 

@@ -72,6 +72,13 @@ std::vector<UserArg> UserArgs(const Graph& g) {
 // Whether the convention says that an argument's memory or geometry changes, or a state's.
 bool Mutates(const Convention& c) { return !c.mutations.memories.empty() || !c.mutations.inputs.empty(); }
 
+// Whether a result shows how an argument lies in memory, which is not for a plan of the exported strides to say.
+bool HandsOutViews(const Convention& c) {
+  return std::any_of(c.outputs.outputs.begin(), c.outputs.outputs.end(), [&](const OutputInfo& o) {
+    return o.kind == OutputInfo::Kind::kAliasOfMemory && o.memory.value() < c.overlaps.num_argument_memories;
+  });
+}
+
 std::vector<int> TensorArgs(const Graph& g) {
   std::vector<int> out;
   for (const UserArg& a : UserArgs(g)) {
@@ -360,7 +367,9 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   } else if (impure) {
     const absl::Status eager = AddEagerPlan(graph, TensorArgs(graph), AllStorages(graph), builder);
     // What stops both is said once.
-    if (!eager.ok()) return built;
+    if (!eager.ok() && (eager.message() == built.message() || IsListOfUnsupported(built))) return built;
+    if (!eager.ok())
+      return absl::UnimplementedError(absl::StrCat(built.message(), "; in eager order: ", eager.message()));
   } else {
     SMELT_RETURN_IF_ERROR(built);
   }
@@ -373,13 +382,19 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
 
   // Other alias patterns. One that cannot be compiled is refused at run time, with the reason.
   const Convention& convention = main.functional.convention;
-  const bool wanted =
-      !refuses && !impure &&
-      (options.variants == AliasVariants::kAll || (options.variants == AliasVariants::kAuto && Mutates(convention)));
+  const bool wanted = !refuses && !impure &&
+                      (options.variants == AliasVariants::kAll || (options.variants == AliasVariants::kAuto &&
+                                                                   (Mutates(convention) || HandsOutViews(convention))));
   if (options.variants == AliasVariants::kNone) out.refused.push_back("compiled with --alias-variants=none");
   if (wanted && !TensorArgs(graph).empty()) {
-    std::vector<Variant> variants = DuplicateVariants(graph, convention);
-    variants.push_back(OverlapVariant(graph, decided, convention));
+    std::vector<Variant> variants;
+    if (graph.written_at_the_end) {
+      out.refused.push_back(
+          "after run_decompositions() the archive does not say what is read before and what after a write");
+    } else {
+      variants = DuplicateVariants(graph, convention);
+      variants.push_back(OverlapVariant(graph, decided, convention));
+    }
     for (const Variant& v : variants) {
       auto build = [&]() -> absl::StatusOr<BuiltVariant> {
         if (v.kind != fb::VariantKind::Duplicate)
@@ -407,7 +422,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     const absl::Status eager =
         AddEagerPlan(graph, WrittenArgs(graph, convention), WrittenStorages(graph, convention), builder);
     if (eager.ok()) {
-      out.refused.clear();
+      if (!graph.written_at_the_end) out.refused.clear();
     } else {
       out.refused.push_back(std::string(eager.message()));
       stats.uncompiled_variants.push_back(absl::StrCat("eager-order: ", eager.message()));

@@ -114,6 +114,10 @@ class EagerBuilder {
     const std::string& name = node.op.name();
     const OpInfo& info = GetOpInfo(node.op);
     if (name == "prim::Constant") return EmitConstant(n);
+    if (name == "prim::device" || name == "prim::layout") {
+      Emit(fb::EagerKind::None, n).outputs = {Number(node.outputs[0])};
+      return absl::OkStatus();
+    }
     if (name == "prim::If" || name == "smelt::cond") return EmitControl(fb::EagerKind::If, n);
     if (name == "prim::Loop") return EmitControl(fb::EagerKind::Loop, n);
     if (name == "smelt::while_loop") return EmitControl(fb::EagerKind::While, n);

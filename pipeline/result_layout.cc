@@ -77,25 +77,29 @@ struct Answer {
   bool decides = false;  // some result is laid out otherwise
   bool preserve = true;  // as empty_like lays it out
   bool keep = true;      // with the operand's very strides
+  bool format = true;    // channels-last where the operand is, of four dims both
 };
 
 Answer Ask(const Graph& g, NodeId n, const std::vector<TensorType>& plain, int operand) {
   Answer answer;
   struct Probe {
     Exprs (*lay)(const Exprs&);
-    bool gaps;
+    bool gaps, last;
   };
-  for (const Probe& probe : {Probe{Reversed, false}, Probe{ChannelsLast, false}, Probe{Gapped, true}}) {
+  for (const Probe& probe :
+       {Probe{Reversed, false, false}, Probe{ChannelsLast, false, true}, Probe{Gapped, true, false}}) {
     Exprs given, sizes_of;
     const auto got = ResultTypes(g, n, [&](int index, const Exprs& sizes) {
       if (index != operand) return ContiguousStrides(sizes);
       sizes_of = sizes;
       return given = probe.lay(sizes);
     });
-    if (!got.ok() || got->size() != plain.size()) return {true, false, false};
+    if (!got.ok() || got->size() != plain.size()) return {true, false, false, false};
     for (size_t r = 0; r < got->size(); ++r) {
       const TensorType& type = (*got)[r];
       const bool same = type.strides == plain[r].strides, follows = type.strides == given;
+      const bool four = probe.last && sizes_of.size() == 4 && type.rank() == 4;
+      answer.format = answer.format && (four ? *type.strides == ChannelsLast(*type.sizes) : same);
       // A result of another shape has no part in what is said of those that have the operand's.
       if (same && (follows || type.sizes != sizes_of)) continue;
       answer.decides = answer.decides || !same;
@@ -114,15 +118,18 @@ ResultLayout DescribeResultLayout(const Graph& g, NodeId n) {
   const auto plain = ResultTypes(g, n, nullptr);
   if (!plain.ok()) return {fb::EagerLayout::Dense, tensors};
   Answer last;
+  bool format = true;
   for (size_t k = 0; k < tensors.size(); ++k) {
     const Answer answer = Ask(g, n, *plain, static_cast<int>(k));
     if (!answer.decides) continue;
     out.deciding.push_back(tensors[k]);
     last = answer;
+    format = format && answer.format;
   }
   if (out.deciding.empty()) return out;
   const bool one = out.deciding.size() == 1;
-  out.kind = one && last.keep       ? fb::EagerLayout::Keep
+  out.kind = format                 ? fb::EagerLayout::Format
+             : one && last.keep     ? fb::EagerLayout::Keep
              : one && last.preserve ? fb::EagerLayout::Preserve
                                     : fb::EagerLayout::Dense;
   return out;

@@ -32,10 +32,15 @@ std::vector<UnsupportedOperator> FindUnsupported(const Graph& graph) {
   return out;
 }
 
+namespace {
+constexpr char kList[] = "unsupported operators: ";
+}  // namespace
+
+bool IsListOfUnsupported(const absl::Status& error) { return absl::StartsWith(error.message(), kList); }
+
 absl::Status WithAllUnsupported(const Graph& graph, const absl::Status& error) {
   // That list is complete.
-  constexpr char kList[] = "unsupported operators: ";
-  if (!absl::IsUnimplemented(error) || absl::StartsWith(error.message(), kList)) return error;
+  if (!absl::IsUnimplemented(error) || IsListOfUnsupported(error)) return error;
   const std::vector<UnsupportedOperator> unknown = FindUnsupported(graph);
   if (unknown.empty()) return error;
   std::vector<std::string> lines;

@@ -19,6 +19,9 @@ struct UnsupportedOperator {
 // By name.
 std::vector<UnsupportedOperator> FindUnsupported(const Graph& graph);
 
+// Whether the error lists all of them.
+bool IsListOfUnsupported(const absl::Status& error);
+
 // `error` is why `graph`, as imported, could not be compiled. If it is Unimplemented, operators that smelt has no
 // description of are added: each with how often it occurs and the lines of the model's source. Other errors come back
 // as they are.

@@ -57,6 +57,13 @@ absl::StatusOr<bool> Truth(const EagerValue& v) {
 
 }  // namespace
 
+// What Tensor::suggest_memory_format() says of four dims. Of both layouts at once (one channel, one pixel) the strides
+// decide.
+bool SuggestsChannelsLast(ConcreteDecide& decide, const Geometry& g) {
+  if (g.rank() != 4 || !view_rules::IsChannelsLast(decide, g)) return false;
+  return !g.IsContiguous() || g.strides == view_rules::ChannelsLastStrides<ConcreteDecide>(decide, g.sizes);
+}
+
 class EagerRun {
  public:
   EagerRun(Executor& e, const fb::EagerProgramT& program, int plan)
@@ -93,6 +100,7 @@ class EagerRun {
         e_.state_geometry_changed_ = true;
       }
     }
+    if (e_.state_geometry_changed_) e_.AdoptReplacedStates(args);
     for (size_t k = 0; k < outputs->size(); ++k) {
       const EagerValue& v = values_[p_.outputs[k]];
       if (v.IsList()) return absl::UnimplementedError("a list as an output");
@@ -419,6 +427,7 @@ class EagerRun {
     const bool pointwise = i.layout == fb::EagerLayout::Pointwise;
     std::vector<int64_t> shape;
     Geometry layout;
+    bool channels_last = false;
     ConcreteDecide decide;
     if (!i.layout_inputs.empty()) {
       std::vector<Geometry> operands;
@@ -454,6 +463,8 @@ class EagerRun {
                                                               " is not known for an operand with strides (",
                                                               absl::StrJoin(o.strides, ", "), ")"));
         }
+      } else if (i.layout == fb::EagerLayout::Format) {
+        for (const Geometry& g : operands) channels_last = channels_last || SuggestsChannelsLast(decide, g);
       }
       SMELT_RETURN_IF_ERROR(decide.status());
     }
@@ -488,6 +499,10 @@ class EagerRun {
         if (i.grows) SMELT_RETURN_IF_ERROR(ResizeTo(target, t.geometry().sizes));
         SMELT_RETURN_IF_ERROR(Write(target, t, i.uniform));
         continue;
+      }
+      if (channels_last && t.rank() == 4) {
+        layout.sizes = t.geometry().sizes;
+        layout.strides = view_rules::ChannelsLastStrides<ConcreteDecide>(decide, layout.sizes);
       }
       if (i.layout != fb::EagerLayout::AsComputed && layout.sizes == t.geometry().sizes &&
           layout.strides != t.geometry().strides) {

@@ -136,10 +136,43 @@ absl::Status Executor::Init() {
   return absl::OkStatus();
 }
 
+void Executor::AdoptReplacedStates(absl::Span<const Datum> args) {
+  bool changed = false;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const fb::StateTensorT& s = *bundle_.states[i];
+    if (states_[i].geometry() == Geometry{s.sizes, s.strides, s.offset} && states_[i].storage() == storages_[s.storage])
+      continue;
+    const std::shared_ptr<Storage> now = states_[i].storage();
+    bool adopt = states_[i].geometry() == Geometry{s.sizes, s.strides, s.offset} &&
+                 now->bytes() >= bundle_.storages[s.storage]->bytes;
+    for (size_t k = 0; k < states_.size() && adopt; ++k) {
+      adopt = k == i || (bundle_.states[k]->storage != s.storage && states_[k].storage() != now);
+    }
+    for (const Datum& a : args) {
+      if (!a.IsTensor()) continue;
+      const Storage& of = *a.tensor().storage();
+      adopt = adopt && (of.data() + of.bytes() <= now->data() || now->data() + now->bytes() <= of.data());
+    }
+    if (!adopt) {
+      changed = true;
+      continue;
+    }
+    storages_[s.storage] = now;
+    storage_replaced_.resize(storages_.size());
+    storage_replaced_[s.storage] = true;
+    ++arena_generation_;
+  }
+  state_geometry_changed_ = changed;
+}
+
 absl::Status Executor::ResetStates() {
   for (size_t i = 0; i < bundle_.storages.size(); ++i) {
     const fb::StateStorageT& s = *bundle_.storages[i];
     if (s.bytes == 0 || !s.is_mutated) continue;
+    if (i < storage_replaced_.size() && storage_replaced_[i]) {
+      SMELT_ASSIGN_OR_RETURN(storages_[i], NewStorage(s.bytes));
+      storage_replaced_[i] = false;
+    }
     SMELT_RETURN_IF_ERROR(storages_[i]->Resize(s.bytes));
     std::memcpy(storages_[i]->data(), program_->StateBytes(static_cast<int>(i)), static_cast<size_t>(s.bytes));
   }
@@ -506,6 +539,7 @@ absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* 
     handle.SetDType(now.dtype());
     handle.SetGeometry(now.geometry());
   }
+  if (state_geometry_changed_) AdoptReplacedStates(args);
   return absl::OkStatus();
 }
 

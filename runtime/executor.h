@@ -186,6 +186,10 @@ class Executor : public Instance {
   Generator* random_ = &generator_;  // a call of an eager-order program draws from the instance's own
   std::vector<std::shared_ptr<Storage>> storages_;
   std::vector<Tensor> states_;
+  // States that a call gave other memory, their geometry being what it was: the plans work there from now on. Not where
+  // that memory is an argument's, which the caller may free, or where another state should have come along.
+  void AdoptReplacedStates(absl::Span<const Datum> args);
+  std::vector<bool> storage_replaced_;  // a storage that a result may share
   bool state_geometry_changed_ = false;
 
   // Of the current call.

@@ -16,7 +16,8 @@ import zlib
 
 import torch
 
-import scenarios_calls  # registers its scenarios, as the next three do
+import scenarios_calls  # registers its scenarios, as the next ones do
+import scenarios_mixed
 import scenarios_more
 import scenarios_state
 import scenarios_strides

@@ -63,6 +63,29 @@ graph(%a : Float(9, strides=[1]), %b : Float(9, strides=[1])):
   return (%z)
 )";
 
+TEST(WrittenAtTheEndTest, ArgumentsThatShareMemoryAreRefusedAndOthersAreNot) {
+  const std::unique_ptr<Graph> g = Parse(kTwoSlices);
+  g->written_at_the_end = true;
+  CompileOptions options;
+  options.targets = {Target::kX86_64_V3};
+  const std::string path = Scratch("written_at_the_end.smb");
+  ASSERT_TRUE(CompileToFile(*g, path, options).ok());
+  auto program = Program::Load(path);
+  ASSERT_TRUE(program.ok()) << program.status();
+  auto instance = Instance::Create(*program);
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  const Tensor base = Counting(40);
+  EXPECT_TRUE((*instance)->Run({Slice(base, 0, 9), Slice(base, 9, 9)}).ok());
+  EXPECT_TRUE((*instance)->Run({base.View({{9}, {2}, 0}), base.View({{9}, {2}, 1})}).ok());
+  for (const auto& [a, b] : {std::make_pair(0, 4), std::make_pair(20, 20)}) {
+    const Tensor before = base.Clone();
+    auto refused = (*instance)->Run({Slice(base, a, 9), Slice(base, b, 9)});
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused.status()));
+    EXPECT_TRUE(absl::StrContains(refused.status().message(), "run_decompositions")) << refused.status();
+    for (int k = 0; k < 40; ++k) EXPECT_EQ(base.data_as<float>()[k], before.data_as<float>()[k]);
+  }
+}
+
 TEST(RegionalCopyBackTest, TwoNineElementSlicesOfAMillionMoveAtMostEighteenElements) {
   Loaded m = CompileAndLoad(kTwoSlices, "two_slices");
   const auto expect = [&](int64_t a, int64_t b, AliasVariant variant) {

@@ -18,6 +18,7 @@ absl::StatusOr<Values> Filled(Call& c) {
   if (absl::StrContains(n, "ones")) value = EvalValue(int64_t{1});
   if (c.schema->FindArgument("fill_value") >= 0) value = c.Arg("fill_value");
   if (n == "aten::scalar_tensor") value = c.Arg("s");
+  if (n == "aten::tensor") value = c.Arg("t");
   if (value.IsTensor()) {
     SMELT_RETURN_IF_ERROR(CopyInto(out, value.tensor()));
   } else {
@@ -258,6 +259,7 @@ void AddFactoryKernels(KernelTable& t) {
         "scalar_tensor", "empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"}) {
     t[absl::StrCat("aten::", n)] = Filled;
   }
+  for (const char* n : {"float", "int", "bool", "complex"}) t[absl::StrCat("aten::tensor.", n)] = Filled;
   t["aten::arange"] = Arange;
   t["aten::linspace"] = t["aten::logspace"] = Linspace;
   t["aten::eye"] = Eye;

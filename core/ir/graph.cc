@@ -135,6 +135,7 @@ std::unique_ptr<Graph> Graph::Clone() const {
   g->output_names = output_names;
   g->symbols = symbols;
   g->symbol_hints = symbol_hints;
+  g->written_at_the_end = written_at_the_end;
   g->values_.CopyFrom(values_);
   g->nodes_.CopyFrom(nodes_);
   g->blocks_.CopyFrom(blocks_);

@@ -82,6 +82,12 @@ class ComplexRule {
       const ValueId c = call_.arg(0).value;
       const Parts a = Arg(1), b = Arg(2);
       out = Make({e_.Where(c, a.re, b.re), e_.Where(c, Im(a), Im(b))});
+    } else if (name == "aten::masked_fill") {
+      const ValueId c = call_.arg(1).value;
+      const Parts a = Arg(0), b = Arg(2);
+      out = Make({e_.Where(c, b.re, a.re), e_.Where(c, Im(b), Im(a))});
+    } else if (name == "aten::copy") {
+      out = Make(Arg(1));
     } else if (call_.op().full() == "aten::sum.dim_IntList" || call_.op().full() == "aten::mean.dim" ||
                call_.op().full() == "aten::sum" || call_.op().full() == "aten::mean") {
       if (!complex_result || !call_.arg(0).IsTensor()) return false;
@@ -98,6 +104,23 @@ class ComplexRule {
       const Parts a = Arg(0), b = Arg(1);
       auto mm = [&](ValueId x, ValueId y) { return e_.Op(name, {e_.Contiguous(x), e_.Contiguous(y)}); };
       out = Make({e_.Sub(mm(a.re, b.re), mm(Im(a), Im(b))), e_.Add(mm(a.re, Im(b)), mm(Im(a), b.re))});
+    } else if (name == "aten::index_put" || name == "aten::_unsafe_index_put" || name == "aten::index_add" ||
+               name == "aten::index_copy" || name == "aten::index_select") {
+      // The parts are elements of one more dim.
+      std::vector<ValueId> args(g_.node(n_).inputs.begin(), g_.node(n_).inputs.end());
+      const int rank = g_.value(args[0]).type.tensor().rank();
+      if (rank == 0 || !IsComplexTensor(g_.value(args[0]).type)) return false;
+      if (const int at = call_.IndexOf("dim"); at >= 0) {
+        SMELT_ASSIGN_OR_RETURN(int64_t dim, call_.GetInt("dim"));
+        args[at] = e_.Const(WrapDim(dim, rank));
+      }
+      if (const OpArg* alpha = call_.Find("alpha"); alpha != nullptr && alpha->kind == OpArg::Kind::kComplex)
+        return false;
+      for (ValueId& v : args) {
+        if (IsComplexTensor(g_.value(v).type)) v = e_.Op("aten::view_as_real", {v});
+      }
+      if (!e_.ok()) return e_.status();
+      out = e_.Op("aten::view_as_complex", {e_.Contiguous(e_.Op(call_.op().full(), args))});
     } else if (name == "aten::cat" || name == "aten::stack") {
       const OpArg& list = call_.arg(0);
       SMELT_ASSIGN_OR_RETURN(int64_t dim, call_.GetIntOr("dim", 0));

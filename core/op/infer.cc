@@ -591,10 +591,12 @@ absl::Status InferNode(Graph& g, NodeId n) {
     const bool changes = AddStoredTypes(g, node.inputs[0], types);
     if (changes || !i || !i->IsConstant()) {
       for (size_t k = 0; k < types.size(); ++k) t = k == 0 ? types[0] : Meet(t, types[k]);
-      // Which element it is, and so its sizes, is not known.
-      TensorType unknown;
-      if (t.IsTensor()) unknown.dtype = t.tensor().dtype;
-      t = Type::Tensor(unknown);
+      // Which element it is, and so its sizes, is not known, unless all are alike for good.
+      if (changes || std::any_of(types.begin(), types.end(), [&](const Type& k) { return !(k == types[0]); })) {
+        TensorType unknown;
+        if (t.IsTensor()) unknown.dtype = t.tensor().dtype;
+        t = Type::Tensor(unknown);
+      }
     } else if (i && i->IsConstant()) {
       const int64_t size = static_cast<int64_t>(types.size()),
                     k = *i->Constant() < 0 ? *i->Constant() + size : *i->Constant();

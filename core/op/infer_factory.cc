@@ -52,6 +52,23 @@ absl::Status ScalarTensor(Ctx& c) {
   return absl::OkStatus();
 }
 
+// Of the number's own dtype, a float's being the default one.
+absl::Status NumberTensor(Ctx& c) {
+  const OpArg* dtype = c.call.Find("dtype");
+  DType t = NumberDType(c.call.arg(0).kind);
+  if (t == DType::kFloat64) t = DType::kFloat32;
+  if (t == DType::kComplex128) t = DType::kComplex64;
+  if (dtype != nullptr && dtype->kind != OpArg::Kind::kNone) {
+    if (!c.call.GetDType("dtype")) {
+      c.AddUnknown(TensorType());
+      return absl::OkStatus();
+    }
+    t = *c.call.GetDType("dtype");
+  }
+  c.Add(t, {});
+  return absl::OkStatus();
+}
+
 absl::Status Arange(Ctx& c) {
   bool real = false;
   std::vector<const OpArg*> numbers;
@@ -107,6 +124,7 @@ void AddFactoryRules(RuleTable& r) {
     return absl::OkStatus();
   });
   AddRule(r, "scalar_tensor", ScalarTensor);
+  AddRule(r, "tensor.float tensor.int tensor.bool tensor.complex", NumberTensor);
   AddRule(r, "arange", Arange);
 }
 

@@ -91,6 +91,13 @@ void AddScalarRules(RuleTable& r) {
     c.out.push_back({Type::Int(), a.known ? std::optional<Expr>(-a.expr) : std::nullopt, {}});
     return absl::OkStatus();
   };
+  r["prim::dtype"] = [](Ctx& c) -> absl::Status {
+    const OpArg& a = c.call.arg(0);
+    std::optional<Expr> code;
+    if (a.IsTensor() && a.tensor.dtype) code = Expr(ScalarTypeOf(*a.tensor.dtype));
+    c.out.push_back({Type::Int(), code, {}});
+    return absl::OkStatus();
+  };
   r["aten::__getitem__.t"] = [](Ctx& c) -> absl::Status {
     const OpArg &list = c.call.arg(0), &i = c.call.arg(1);
     InferredOutput o;

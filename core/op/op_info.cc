@@ -26,7 +26,7 @@ struct Group {
 };
 constexpr Group kGroups[] = {
     {OpKind::kFactory,
-     "zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full scalar_tensor empty empty_like "
+     "zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full scalar_tensor tensor empty empty_like "
      "new_empty empty_strided new_empty_strided empty_permuted arange linspace logspace eye tril_indices "
      "triu_indices hann_window hamming_window blackman_window"},
     {OpKind::kMovement,

@@ -335,7 +335,10 @@ absl::StatusOr<GeometryOf<D>> PointwiseOutput(D& decide, absl::Span<const Geomet
     const int shift = out.rank() - g.rank();
     for (int d = 0; d < g.rank(); ++d) {
       const Index<D>& size = out.sizes[d + shift];
-      const bool broadcast = IsOne(g.sizes[d]) ? !IsOne(size) : decide.Equal(g.sizes[d], 1) && !decide.Equal(size, 1);
+      // Of a size that is the result's nothing needs to be decided, which of one from data could not be.
+      const bool broadcast = IsOne(g.sizes[d])
+                                 ? !IsOne(size)
+                                 : !(g.sizes[d] == size) && decide.Equal(g.sizes[d], 1) && !decide.Equal(size, 1);
       if (!broadcast) full[d + shift] = g.strides[d];
     }
     strides.push_back(std::move(full));
