@@ -40,6 +40,16 @@ TEST(GraphCodecTest, EveryKindOfGraphComesBackAsItWas) {
   }
 }
 
+TEST(GraphCodecTest, ThatInputsAreWrittenAtTheEndComesBack) {
+  std::unique_ptr<Graph> g = ParseOrDie(kExtended);
+  for (const bool at_the_end : {false, true}) {
+    g->written_at_the_end = at_the_end;
+    absl::StatusOr<std::unique_ptr<Graph>> again = DecodeGraph(Bytes(EncodeOrDie(*g)));
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ((*again)->written_at_the_end, at_the_end);
+  }
+}
+
 TEST(GraphCodecTest, EqualGraphsGiveEqualBytes) {
   EXPECT_EQ(EncodeOrDie(*ParseOrDie(kExtended)), EncodeOrDie(*ParseOrDie(kExtended)));
 }

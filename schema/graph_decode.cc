@@ -379,6 +379,7 @@ class Decoder {
                              String(in.output_names()->Get(static_cast<flatbuffers::uoffset_t>(i))));
       g.output_names[i] = std::string(output);
     }
+    g.written_at_the_end = in.written_at_the_end();
     return std::move(s.graph);
   }
 

@@ -298,7 +298,7 @@ class Encoder {
     auto storages_vector = b_.CreateVector(storages);
     auto weights_vector = b_.CreateVector(weights);
     return fb::CreateGraph(b_, name, inputs_vector, body, names_vector, values_vector, nodes_vector, blocks_vector,
-                           symbols_vector, storages_vector, weights_vector);
+                           symbols_vector, storages_vector, weights_vector, g.written_at_the_end);
   }
 
   int32_t SourceIndex(const SourceLocation& s) {
