@@ -19,7 +19,6 @@ absl::StatusOr<std::vector<Call>> ReadCaseCalls(const std::string& path);
 // One call, and what `seen` says a caller sees of it. FailedPrecondition in seen.status: that it must be refused.
 absl::Status WriteCase(const Sample& sample, const Seen& seen, const std::string& model_name, const std::string& path);
 
-
 // The graph in PREFIX.ir (PREFIX.smg, where it has weights), the call and what eager execution says of it in
 // PREFIX.case.safetensors. Returns the name of the graph's file.
 absl::StatusOr<std::string> WriteSampleFiles(const Sample& sample, const std::string& prefix);
