@@ -159,7 +159,11 @@ class Observer:
         outs = pytree.tree_leaves(result)
         self.results.append((flat, outs))
         now = get_state(self.module)
-        after = {**owned, **{k: (name + ".after", low) for k, (name, low) in before.items()}}
+        # A storage that an earlier call made may be written by several calls: each leaves contents of its own.
+        own = f"c{c}."
+        left = {k: (f"{name}.after" if name.startswith(own) else f"{name}.{own}after", low)
+                for k, (name, low) in before.items()}
+        after = {**owned, **left}
         after = {k: v if isinstance(v, tuple) else (v, 0) for k, v in after.items()}
         fresh, named, shown = {}, {}, set()
         for t in [*outs, *flat, *(t for n, t in now.items() if n in state)]:
