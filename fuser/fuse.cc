@@ -606,6 +606,16 @@ class BlockFuser {
     return false;
   }
 
+  // The contents that a chain of region writes inside groups a and b begins with.
+  ValueId ChainBase(int w, int a, int b) const {
+    while (true) {
+      const ValueId base = Root(N(w).inputs[0]);
+      const int p = DefPlace(base);
+      if (p < 0 || N(p).op != "smelt::write_region" || (group_of_[p] != a && group_of_[p] != b)) return base;
+      w = p;
+    }
+  }
+
   // A kernel may write a region and read the same memory only at the same index or elsewhere; it may not read what it
   // wrote.
   bool MemoryAllows(int a, int b, bool reduces, std::string* reason) const {
@@ -649,6 +659,15 @@ class BlockFuser {
           *reason = "the kernel would write memory that it reads at other indices";
           return false;
         }
+      }
+    }
+    // Of two writes to one element a kernel does not know which comes last.
+    for (int w : writes) {
+      for (int x : writes) {
+        if (group_of_[w] != a || group_of_[x] != b || ChainBase(w, a, b) != ChainBase(x, a, b)) continue;
+        if (CompareExtents(ExtentOf(N(w)), ExtentOf(N(x)), g_.symbols) == Overlap::kDisjoint) continue;
+        *reason = "the kernel would write one region twice";
+        return false;
       }
     }
     // Operands.
