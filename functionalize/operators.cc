@@ -332,13 +332,6 @@ absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& size
   const Expr have = m.nominal.offset + NumElements(m.nominal);
   const bool dense = IsDense(m.nominal, g_.symbols) && m.nominal.dtype == g.dtype;
   std::optional<bool> fits = dense ? g_.symbols.LessOrEqual(need, have) : std::nullopt;
-  if (m.origin == MemoryState::Origin::kState && !m.resized && fits == false) {
-    // A storage of the model's may hold more than the tensor that stands for its contents.
-    const int64_t bytes = g_.weight_storages[m.index]->bytes();
-    fits = g_.symbols.LessOrEqual(need, bytes / ItemSize(g.dtype));
-    if (fits != true && have != Expr(bytes / ItemSize(g.dtype)))
-      return absl::UnimplementedError("resize_ that grows a storage which holds more than the tensor");
-  }
   if (!fits.has_value()) return absl::UnimplementedError("resize_ of a tensor whose storage's size is not known");
   if (!*fits) {
     // The storage grows: the same elements, then new ones. Views of it stay on it.

@@ -885,14 +885,8 @@ class BlockFuser {
     if (!ok) return explain("memory that it reads is taken over before the consumer runs");
     // Reads at other indices than its writes are no longer the same index.
     if (!MemoryAllows(into, k, true, &reason)) return explain(reason);
-    for (int m : groups_[k].members) group_of_[m] = into;
-    std::vector<int> members;
-    std::merge(target.members.begin(), target.members.end(), groups_[k].members.begin(), groups_[k].members.end(),
-               std::back_inserter(members));
-    target.members = std::move(members);
+    Absorb(into, k, target.at);
     target.pulled = true;
-    groups_[k] = Group();
-    groups_[k].open = false;
     explain("computed where it is read");
   }
 
