@@ -84,24 +84,37 @@ Value* KernelEmitter::EmitLoad(const KernelInstr& in, int u) {
     Value* v = guard ? IfElse(guard, load, [&] { return llvm::Constant::getNullValue(element); }) : load();
     return FromMemory(in.type, v);
   }
+  if (!guard || vector_guard) return FromMemory(in.type, LoadVector(in, u, offset, guard));
+  // All lanes or none. A masked load of none may lie where no memory is, which costs a machine hundreds of cycles.
+  return FromMemory(in.type, IfElse(
+                                 guard, [&] { return LoadVector(in, u, offset, nullptr); },
+                                 [&] { return llvm::Constant::getNullValue(Vec(element, active_lanes_)); }));
+}
+
+// As it lies in memory. The guard, if any, is a lane's own.
+Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Value* guard) {
+  Type* element = MemType(in.type);
+  const llvm::Align align(ItemSize(in.type));
+  const bool vector_offset = offset && offset->getType()->isVectorTy();
+  const bool moves = chunk_ && stride_[in.param][loop_dim_];
   Type* type = Vec(element, active_lanes_);
   if (UnitAlongLoop(in.param) && !vector_offset) {
     Value* a = Address(in.param, u);
     if (offset) a = PlusOffset(a, in.type, offset);
-    if (!guard && !mask_) return FromMemory(in.type, b_.CreateAlignedLoad(type, a, align));
+    if (!guard && !mask_) return b_.CreateAlignedLoad(type, a, align);
     Value* m = CombinedMask(guard);
     if (MasksNatively(element)) {
-      return FromMemory(in.type, b_.CreateMaskedLoad(type, a, align, m, llvm::Constant::getNullValue(type)));
+      return b_.CreateMaskedLoad(type, a, align, m, llvm::Constant::getNullValue(type));
     }
     auto slow = [&] { return LoadLanes(in, type, a, b_.getInt64(ItemSize(in.type)), nullptr, guard); };
-    if (mask_) return FromMemory(in.type, slow());
-    return FromMemory(in.type, IfElse(All(m), [&]() -> Value* { return b_.CreateAlignedLoad(type, a, align); }, slow));
+    if (mask_) return slow();
+    return IfElse(All(m), [&]() -> Value* { return b_.CreateAlignedLoad(type, a, align); }, slow);
   }
   Value* a = Address(in.param, u);
   if (offset && !vector_offset) a = PlusOffset(a, in.type, offset);
   Value* stride = StrideAlongLoop(in.param);
   Value* offsets = vector_offset ? offset : nullptr;
-  if (mask_ || guard) return FromMemory(in.type, LoadLanes(in, type, a, stride, offsets, guard));
+  if (mask_ || guard) return LoadLanes(in, type, a, stride, offsets, guard);
   auto lanes = [&]() -> Value* {
     Value* v = llvm::PoisonValue::get(type);
     for (int k = 0; k < active_lanes_; ++k) {
@@ -109,7 +122,7 @@ Value* KernelEmitter::EmitLoad(const KernelInstr& in, int u) {
     }
     return v;
   };
-  if (offsets || !moves || active_lanes_ < 4) return FromMemory(in.type, lanes());
+  if (offsets || !moves || active_lanes_ < 4) return lanes();
   // Every other element: the even ones of the first vector, the odd ones of that which ends with the last.
   auto pairs = [&]() -> Value* {
     std::vector<int> mask;
@@ -119,7 +132,7 @@ Value* KernelEmitter::EmitLoad(const KernelInstr& in, int u) {
     return b_.CreateShuffleVector(b_.CreateAlignedLoad(type, a, align), b_.CreateAlignedLoad(type, last, align), mask);
   };
   Value* two = b_.CreateICmpEQ(stride, b_.getInt64(2 * ItemSize(in.type)));
-  return FromMemory(in.type, IfElse(two, pairs, lanes));
+  return IfElse(two, pairs, lanes);
 }
 
 Value* KernelEmitter::LaneAddress(const KernelInstr& in, Value* a, Value* stride, Value* offsets, int k) {

@@ -152,6 +152,7 @@ class KernelEmitter {
   Value* PlusOffset(Value* address, DType t, Value* offset);
 
   Value* EmitLoad(const KernelInstr& in, int u);
+  Value* LoadVector(const KernelInstr& in, int u, Value* offset, Value* guard);
 
   Value* LaneAddress(const KernelInstr& in, Value* a, Value* stride, Value* offsets, int k);
 

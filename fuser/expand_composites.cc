@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -31,6 +32,12 @@ class Expander {
 
   absl::Status Run() {
     SMELT_RETURN_IF_ERROR(ExpandBlock(g_.top()));
+    if (has_cats_) {
+      // Their readers are what they will be.
+      readers_known_ = true;
+      unsupported_.clear();
+      SMELT_RETURN_IF_ERROR(ExpandBlock(g_.top()));
+    }
     if (!unsupported_.empty()) {
       std::vector<std::string> lines;
       for (const auto& [op, places] : unsupported_) {
@@ -171,8 +178,10 @@ class Expander {
     }
     if (absl::StartsWith(name, "prim::") || absl::StartsWith(name, "smelt::")) return Step::kKeep;
     if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return Step::kKeep;
-    if (name == "aten::cat" || name == "aten::stack" || name == "aten::concat" || name == "aten::concatenate")
-      return Cat(n);
+    if (name == "aten::cat" || name == "aten::stack" || name == "aten::concat" || name == "aten::concatenate") {
+      has_cats_ = true;
+      return readers_known_ && !IsReadByKernels(n) ? Cat(n) : Step::kKeep;
+    }
     if (name == "aten::clone" || name == "aten::contiguous" || name == "aten::lift_fresh_copy" ||
         name == "aten::alias_copy" || name == "aten::detach_copy") {
       return Copy(n);
@@ -498,6 +507,29 @@ class Expander {
   }
 
   // --- cat and stack ---
+  // Whether kernels alone read what a cat makes, and few enough parts that each element may choose among them: then no
+  // memory holds it. (Of a stack along the innermost dim no two neighbours come from one part.)
+  bool IsReadByKernels(NodeId n) const {
+    constexpr size_t kMaxParts = 4;
+    const std::optional<std::vector<ValueId>> parts = GetListElements(g_, g_.node(n).inputs[0]);
+    if (g_.node(n).op.name() == "aten::stack" || !parts || parts->size() < 2 || parts->size() > kMaxParts ||
+        !IsKernelNode(g_, n) || g_.value(Out(n)).uses.empty()) {
+      return false;
+    }
+    return IsReadByKernels(Out(n), g_.node(n).parent);
+  }
+  bool IsReadByKernels(ValueId v, BlockId block) const {
+    return absl::c_all_of(g_.value(v).uses, [&](const Use& u) {
+      if (g_.IsReturn(u.user)) return false;
+      const Node& user = g_.node(u.user);
+      if (user.parent != block) return false;
+      if (user.op == "smelt::view") return IsReadByKernels(user.outputs[0], block);
+      if (!IsKernelNode(g_, u.user)) return false;
+      if (user.op == "smelt::write_region") return u.index == 1;
+      const OpKind kind = GetOpInfo(user.op).kind;
+      return kind == OpKind::kPointwise || kind == OpKind::kReduction;
+    });
+  }
   absl::StatusOr<Step> Cat(NodeId n) {
     const bool stack = g_.node(n).op.name() == "aten::stack";
     std::optional<std::vector<ValueId>> elements = GetListElements(g_, g_.node(n).inputs[0]);
@@ -726,6 +758,7 @@ class Expander {
   Graph& g_;
   std::shared_ptr<const SourceLocation> source_;
   std::map<std::string, Places> unsupported_;
+  bool has_cats_ = false, readers_known_ = false;
 };
 
 bool HasEffect(const Graph& g, NodeId n) {

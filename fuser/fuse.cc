@@ -235,6 +235,10 @@ class BlockFuser {
       s.out = Identity(region.size(), region);
       s.operands.push_back({n.inputs[1], s.out});
       s.any_index = false;
+      // A region whose elements are all at one place is empty, or was refused. A row's kernel would not know: what does
+      // not move along the row is stored once.
+      const std::vector<Expr>& strides = RegionGeometry(n).strides;
+      for (size_t d = 0; d < region.size(); ++d) s.joins = s.joins && (strides[d] != Expr(0) || region[d] == Expr(1));
       return s;
     }
     const std::string& name = n.op.name();

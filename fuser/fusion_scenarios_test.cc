@@ -76,6 +76,70 @@ TEST(FusionScenario, AnEmbeddingIsReadWhereItIsAdded) {
       ElementsAre("embedding_add_relu"));
 }
 
+TEST(FusionScenario, ACatIsChosenFromWhereItIsUsed) {
+  EXPECT_THAT(
+      GroupsOf(
+          R"(graph(%a : Float(4, 8, strides=[8, 1]), %b : Float(4, 3, strides=[3, 1]), %y : Float(4, 11, strides=[11, 1])):
+  %d : int = prim::Constant[value=1]()
+  %k : bool = prim::Constant[value=0]()
+  %l : Tensor[] = prim::ListConstruct(%a, %b)
+  %c : Float(4, 11, strides=[11, 1]) = aten::cat(%l, %d)
+  %z : Float(4, 11, strides=[11, 1]) = aten::mul.Tensor(%c, %y)
+  %m : Long(4, strides=[1]) = aten::argmax(%z, %d, %k)
+  return (%m)
+)"),
+      ElementsAre("cat_mul_argmax"));
+}
+
+// As in rotary position embeddings.
+TEST(FusionScenario, HalvesThatChangePlacesAreReadInOneKernel) {
+  EXPECT_THAT(
+      GroupsOf(
+          R"(graph(%x : Float(4, 8, strides=[8, 1]), %cos : Float(4, 8, strides=[8, 1]), %sin : Float(4, 8, strides=[8, 1])):
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %four : int = prim::Constant[value=4]()
+  %eight : int = prim::Constant[value=8]()
+  %x1 : Float(4, 4, strides=[8, 1]) = aten::slice.Tensor(%x, %one, %zero, %four, %one)
+  %x2 : Float(4, 4, strides=[8, 1]) = aten::slice.Tensor(%x, %one, %four, %eight, %one)
+  %n : Float(4, 4, strides=[4, 1]) = aten::neg(%x2)
+  %l : Tensor[] = prim::ListConstruct(%n, %x1)
+  %r : Float(4, 8, strides=[8, 1]) = aten::cat(%l, %one)
+  %p : Float(4, 8, strides=[8, 1]) = aten::mul.Tensor(%x, %cos)
+  %q : Float(4, 8, strides=[8, 1]) = aten::mul.Tensor(%r, %sin)
+  %z : Float(4, 8, strides=[8, 1]) = aten::add.Tensor(%p, %q, %one)
+  return (%z)
+)"),
+      ElementsAre("neg_cat_mul_mul_add"));
+}
+
+// Its own kernels write the parts where the caller sees them.
+TEST(FusionScenario, ACatThatIsAResultIsWrittenPartByPart) {
+  EXPECT_THAT(GroupsOf(R"(graph(%a : Float(4, 8, strides=[8, 1]), %b : Float(4, 3, strides=[3, 1])):
+  %d : int = prim::Constant[value=1]()
+  %ra : Float(4, 8, strides=[8, 1]) = aten::relu(%a)
+  %tb : Float(4, 3, strides=[3, 1]) = aten::tanh(%b)
+  %l : Tensor[] = prim::ListConstruct(%ra, %tb)
+  %c : Float(4, 11, strides=[11, 1]) = aten::cat(%l, %d)
+  return (%c)
+)"),
+              ElementsAre("relu_write_region", "tanh_write_region"));
+}
+
+// What costs more than a read is computed once, not for each element that may be chosen.
+TEST(FusionScenario, ACostlyPartOfACatIsAKernelOfItsOwn) {
+  EXPECT_THAT(GroupsOf(R"(graph(%a : Float(4, 8, strides=[8, 1]), %b : Float(4, 3, strides=[3, 1])):
+  %d : int = prim::Constant[value=1]()
+  %ea : Float(4, 8, strides=[8, 1]) = aten::exp(%a)
+  %ta : Float(4, 8, strides=[8, 1]) = aten::tanh(%ea)
+  %l : Tensor[] = prim::ListConstruct(%ta, %b)
+  %c : Float(4, 11, strides=[11, 1]) = aten::cat(%l, %d)
+  %z : Float(4, 11, strides=[11, 1]) = aten::relu(%c)
+  return (%z)
+)"),
+              ElementsAre("exp_tanh", "cat_relu"));
+}
+
 TEST(FusionScenario, LayerNormWithTheResidualBeforeItIsOneKernelWithTwoResults) {
   EXPECT_THAT(
       GroupsOf(
