@@ -76,8 +76,7 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
   const int64_t step = static_cast<int64_t>(copies) * lanes;
   AllocaInst* at = Variable(i64_);
   b_.CreateStore(lo, at);
-  auto main = [&](bool non_temporal) {
-    non_temporal_ = non_temporal;
+  auto main = [&] {
     auto run = [&](Value* from, Value* to) {
       // While a whole step fits.
       For(from, b_.CreateSub(to, b_.getInt64(step - 1)), b_.getInt64(step), [&](Value* i) {
@@ -97,7 +96,6 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
     } else {
       run(Load(at), hi);
     }
-    non_temporal_ = false;
     chunk_ = nullptr;
   };
   auto masked = [&](Value* count) {
@@ -114,7 +112,7 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
   Value* head = nullptr;
   if (stores) NonTemporalHead(lo, &non_temporal, &head);
   if (!non_temporal) {
-    main(false);
+    main();
     const bool middle = copies > 1 && !f_.avx512;
     if (middle) {
       // Without cheap masks, what is left of a step runs vector by vector first.
@@ -139,8 +137,9 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
     pairs_ = false;
     return;
   }
-  // A few elements first, until stores are aligned; then one of the two main loops; then what is left. One masked body
-  // serves both ends.
+  // A few elements first, until stores are aligned; then the main loop; then what is left. One masked body serves both
+  // ends. The main loop's stores choose: two loops would take LLVM twice as long, and a branch that always goes one way
+  // costs nothing beside memory. Pairs of bfloat16 are another matter: they are bound by arithmetic.
   uses_non_temporal_ = true;
   AllocaInst* skip = Variable(i64_);
   b_.CreateStore(Min(head, b_.CreateSub(hi, lo)), skip);
@@ -169,16 +168,17 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
   masked(count);
   b_.CreateBr(check);
   b_.SetInsertPoint(whole);
-  IfElse(
-      non_temporal,
-      [&]() -> Value* {
-        main(true);
-        return nullptr;
-      },
-      [&]() -> Value* {
-        main(false);
-        return nullptr;
-      });
+  auto run = [&](Value* past_cache) -> Value* {
+    past_cache_ = past_cache;
+    main();
+    past_cache_ = nullptr;
+    return nullptr;
+  };
+  if (pairs_) {
+    IfElse(non_temporal, [&] { return run(b_.getTrue()); }, [&] { return run(nullptr); });
+  } else {
+    run(non_temporal);
+  }
   b_.CreateBr(check);
   b_.SetInsertPoint(done);
   pairs_ = false;
@@ -331,7 +331,7 @@ void KernelEmitter::EmitColumns() {
     ChunkLoop(
         lo, hi, copies,
         [&](int n) {
-          if (non_temporal_ && !reduces && !has_tiles_) PrefetchAhead(n);
+          if (past_cache_ && !mask_ && !reduces && !has_tiles_) If(past_cache_, [&] { PrefetchAhead(n); });
           EmitColumnChunk(n);
         },
         nullptr, HasStores(all));

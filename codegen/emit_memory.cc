@@ -221,10 +221,9 @@ void KernelEmitter::StoreEvenOdd(const KernelInstr& in, int u) {
   Value* even = b_.CreateZExt(GetVector(in.operands[0], u), word);
   Value* odd = b_.CreateShl(b_.CreateZExt(GetVector(in.operands[0], u + 1), word), 16);
   Value* a = Address(in.param, u, IsLastStore(in));
-  const bool past_cache = non_temporal_ && nt_launch_[in.param] && IsLastStore(in);
   llvm::StoreInst* s =
-      b_.CreateAlignedStore(b_.CreateOr(even, odd), a, llvm::Align(past_cache ? 4 * active_lanes_ : 2));
-  if (past_cache) PastCache(s);
+      b_.CreateAlignedStore(b_.CreateOr(even, odd), a, llvm::Align(non_temporal_ ? 4 * active_lanes_ : 2));
+  if (non_temporal_) PastCache(s);
 }
 
 void KernelEmitter::EmitStore(const KernelInstr& in, int u) {
@@ -259,7 +258,7 @@ void KernelEmitter::EmitStore(const KernelInstr& in, int u) {
   };
   if (UnitAlongLoop(in.param) && !vector_offset) {
     if (!guard && !mask_) {
-      if (non_temporal_ && nt_launch_[in.param] && IsLastStore(in)) {
+      if (non_temporal_) {
         const unsigned bytes = std::min(64, active_lanes_ * ItemSize(in.type));
         llvm::StoreInst* s = b_.CreateAlignedStore(value, a, llvm::Align(bytes));
         PastCache(s);

@@ -151,6 +151,9 @@ class KernelEmitter {
   Value* ToMemory(DType t, Value* v);
   Value* PlusOffset(Value* address, DType t, Value* offset);
 
+  // Of all copies. Past the cache or not, if that is for the launch to say.
+  void EmitStores(const KernelInstr& in, int copies);
+
   Value* EmitLoad(const KernelInstr& in, int u);
   Value* LoadVector(const KernelInstr& in, int u, Value* offset, Value* guard);
 
@@ -325,9 +328,10 @@ class KernelEmitter {
   Value* chunk_ = nullptr;
   int active_lanes_ = 1;
   Value *mask_ = nullptr, *count_ = nullptr;
-  bool non_temporal_ = false;
-  bool pairs_ = false;  // CanPair
-  int row_copies_ = 0;  // > 0: copies are neighbouring rows, not neighbouring vectors
+  Value* past_cache_ = nullptr;  // in a main loop: whether its stores go past the cache
+  bool non_temporal_ = false;    // where that is decided
+  bool pairs_ = false;           // CanPair
+  int row_copies_ = 0;           // > 0: copies are neighbouring rows, not neighbouring vectors
   std::vector<std::vector<Value*>> vals_;
   std::vector<bool> hoisted_;
   std::vector<int> loop_instrs_;

@@ -342,25 +342,47 @@ void KernelEmitter::EmitInstrs(const std::vector<int>& instrs, int copies) {
       EmitTogether(i, copies);
       continue;
     }
-    if (pairs_ && !mask_ && copies % 2 == 0 && (in.op == KernelOp::kLoad || in.op == KernelOp::kStore)) {
-      for (int u = 0; u < copies; u += 2) {
-        if (in.op == KernelOp::kLoad) {
-          LoadEvenOdd(i, u);
-        } else {
-          StoreEvenOdd(in, u);
-        }
-      }
+    if (in.op == KernelOp::kLoad && pairs_ && !mask_ && copies % 2 == 0) {
+      for (int u = 0; u < copies; u += 2) LoadEvenOdd(i, u);
       continue;
     }
-    if (in.op == KernelOp::kStore && non_temporal_ && nt_launch_[in.param] && IsLastStore(in) && copies % 2 == 0 &&
-        active_lanes_ * ItemSize(in.type) == 32) {
-      for (int u = 0; u < copies; u += 2) StorePair(in, u);
+    if (in.op == KernelOp::kStore) {
+      EmitStores(in, copies);
       continue;
     }
     for (int u = 0; u < copies; ++u) {
       Value* v = EmitInstr(i, u);
       if (in.op != KernelOp::kReduce) Set(i, u, v);
     }
+  }
+}
+
+void KernelEmitter::EmitStores(const KernelInstr& in, int copies) {
+  auto stores = [&]() -> Value* {
+    const bool together = copies % 2 == 0 && !mask_ && row_copies_ == 0;
+    if (together && pairs_) {
+      for (int u = 0; u < copies; u += 2) StoreEvenOdd(in, u);
+    } else if (together && non_temporal_ && active_lanes_ * ItemSize(in.type) == 32) {
+      for (int u = 0; u < copies; u += 2) StorePair(in, u);
+    } else {
+      for (int u = 0; u < copies; ++u) EmitStore(in, u);
+    }
+    return nullptr;
+  };
+  if (!past_cache_ || mask_ || !nt_launch_[in.param] || !IsLastStore(in)) {
+    stores();
+    return;
+  }
+  auto past_cache = [&]() -> Value* {
+    non_temporal_ = true;
+    stores();
+    non_temporal_ = false;
+    return nullptr;
+  };
+  if (llvm::isa<llvm::ConstantInt>(past_cache_)) {
+    past_cache();
+  } else {
+    IfElse(past_cache_, past_cache, stores);
   }
 }
 
