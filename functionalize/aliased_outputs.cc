@@ -25,7 +25,7 @@ absl::Status Functionalizer::NoteOutputs() {
   const std::vector<ValueId> outputs(g_.outputs().begin(), g_.outputs().end());
   absl::flat_hash_map<MemoryId, int> shown;
   for (ValueId v : outputs) {
-    if (auto it = tensor_of_.find(v); it != tensor_of_.end()) ++shown[tensors_[it->second].memory];
+    if (const TensorId* t = tensor_of_.Find(v)) ++shown[tensors_[*t].memory];
   }
   for (const MutatedInput& in : c.mutations.inputs) {
     if (!in.storage || in.final_source != MutatedInput::Source::kGraphOutput) continue;
@@ -68,8 +68,8 @@ absl::Status Functionalizer::NoteOutput(ValueId v, const absl::flat_hash_map<Mem
                                         const absl::flat_hash_map<TensorId, int>& state_tensor) {
   OutputInfo out;
   const Value& value = g_.value(v);
-  auto it = tensor_of_.find(v);
-  if (it == tensor_of_.end()) {
+  const TensorId* known = tensor_of_.Find(v);
+  if (known == nullptr) {
     if (value.type.kind() == TypeKind::kNone) {
       out.kind = OutputInfo::Kind::kNone;
     } else if (value.type.kind() == TypeKind::kInt && GetIntExpr(g_, v) && !HasDataSymbols(*GetIntExpr(g_, v))) {
@@ -85,7 +85,7 @@ absl::Status Functionalizer::NoteOutput(ValueId v, const absl::flat_hash_map<Mem
     result_.convention.outputs.outputs.push_back(std::move(out));
     return absl::OkStatus();
   }
-  const TensorId t = it->second;
+  const TensorId t = *known;
   const TensorState& tensor = tensors_[t];
   const MemoryState& m = memories_[tensor.memory];
   if (tensor.conjugated || tensor.negated) {

@@ -47,6 +47,8 @@ void MergeDuplicates(Graph& g, const DuplicatesLayer& duplicates) {
 }
 
 absl::Status Functionalizer::BindInputs() {
+  tensors_.reserve(g_.num_nodes());
+  tensor_of_.Reserve(2 * size_t{g_.value_index_bound()});
   // Layer 1: duplicates. The later of two equal arguments is replaced by the first.
   const std::vector<int> user = UserInputs(g_);
   DuplicatesLayer& duplicates = result_.convention.duplicates;

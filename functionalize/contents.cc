@@ -60,14 +60,25 @@ void Functionalizer::BindFresh(ValueId v) {
 }
 
 absl::StatusOr<TensorId> Functionalizer::TensorOf(ValueId v) const {
-  auto it = tensor_of_.find(v);
-  if (it == tensor_of_.end())
+  const TensorId* t = tensor_of_.Find(v);
+  if (t == nullptr)
     return absl::InternalError(absl::StrCat("%", g_.value(v).name, " is no tensor that functionalization knows"));
-  return it->second;
+  return *t;
 }
 
-Graph::Attributes Functionalizer::GeometryAttributes(const SymbolicGeometry& geometry, int home) {
-  Graph::Attributes a;
+const Attributes& Functionalizer::GeometryAttributes(const SymbolicGeometry& geometry, int home) {
+  // A write often follows a view of the same region.
+  Attributes& a = last_attributes_;
+  const auto same = [&] {
+    if (a.size() != (home >= 0 ? 5 : 4) || (home >= 0 && std::get<int64_t>(a[0].second) != home)) return false;
+    const Attributes::Entry* e = a.end() - 4;
+    return std::get<int64_t>(e[0].second) == static_cast<int64_t>(ScalarTypeOf(geometry.dtype)) &&
+           std::get<Expr>(e[1].second) == geometry.offset &&
+           std::get<std::vector<Expr>>(e[2].second) == geometry.sizes &&
+           std::get<std::vector<Expr>>(e[3].second) == geometry.strides;
+  };
+  if (same()) return a;
+  a = Attributes();
   a.reserve(home >= 0 ? 5 : 4);
   if (home >= 0) a.emplace_back("argument", static_cast<int64_t>(home));
   a.emplace_back("dtype", static_cast<int64_t>(ScalarTypeOf(geometry.dtype)));
@@ -77,9 +88,18 @@ Graph::Attributes Functionalizer::GeometryAttributes(const SymbolicGeometry& geo
   return a;
 }
 
+const Type& Functionalizer::TypeOfView(const SymbolicGeometry& g) {
+  // Views that follow each other are often alike: rows, one after the other.
+  if (last_view_type_.IsTensor()) {
+    const TensorType& t = last_view_type_.tensor();
+    if (*t.dtype == g.dtype && *t.sizes == g.sizes && *t.strides == g.strides) return last_view_type_;
+  }
+  return last_view_type_ = TypeOf(g);
+}
+
 NodeId Functionalizer::InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry, int home) {
   static const OpName kView = OpName::Get("smelt::view");
-  const NodeId n = g_.InsertBefore(anchor, kView, {base}, {TypeOf(geometry)}, GeometryAttributes(geometry, home));
+  const NodeId n = g_.InsertBefore(anchor, kView, {base}, {TypeOfView(geometry)}, GeometryAttributes(geometry, home));
   g_.SetSource(n, source_);
   return n;
 }
@@ -106,8 +126,9 @@ ValueId Functionalizer::Read(TensorId t, NodeId anchor) {
   std::vector<CachedView>& cache = view_cache_[tensor.memory];
   for (auto c = cache.rbegin(); c != cache.rend() && c->version == m.version; ++c) {
     // Strides of dims of size 1 too: PyTorch's check for partial overlap compares them.
-    if (c->home == tensor.home && SameGeometry(c->geometry, tensor.geometry) &&
-        c->geometry.strides == tensor.geometry.strides) {
+    const TensorType& type = c->type.tensor();
+    if (c->home == tensor.home && c->offset == tensor.geometry.offset && *type.dtype == tensor.geometry.dtype &&
+        *type.sizes == tensor.geometry.sizes && *type.strides == tensor.geometry.strides) {
       return Resolve(tensor, c->view, anchor);
     }
   }
@@ -115,7 +136,7 @@ ValueId Functionalizer::Read(TensorId t, NodeId anchor) {
   const ValueId v = g_.node(view).outputs[0];
   // Outside of branches and loops no earlier version comes back.
   if (block_depth_ == 0 && !cache.empty() && cache.back().version != m.version) cache.clear();
-  cache.push_back({m.version, tensor.geometry, v, tensor.home});
+  cache.push_back({m.version, g_.value(v).type, tensor.geometry.offset, v, tensor.home});
   cache_log_.push_back(tensor.memory);
   return Resolve(tensor, v, anchor);
 }
@@ -176,20 +197,20 @@ ValueId Functionalizer::WithLayout(NodeId anchor, ValueId v, const std::vector<E
 }
 
 ValueId Functionalizer::Cast(NodeId anchor, ValueId v, DType to) {
+  if (*g_.value(v).type.tensor().dtype == to) return v;
   const TensorType t = g_.value(v).type.tensor();
-  if (*t.dtype == to) return v;
   std::vector<ValueId> args = {v, InsertConstant(g_, anchor, ScalarTypeOf(to))};
   NodeId n = g_.InsertBefore(anchor, OpName::Get("prims::convert_element_type"), args,
                              {Type::Tensor(to, *t.sizes, *t.strides)});
   g_.SetSource(n, source_);
   const ValueId out = g_.node(n).outputs[0];
-  own_.insert(out);
+  own_[out] = true;
   return out;
 }
 
 absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, const std::vector<Expr>& sizes) {
+  if (*g_.value(v).type.tensor().sizes == sizes) return v;
   const TensorType t = g_.value(v).type.tensor();
-  if (*t.sizes == sizes) return v;
   const int lead = static_cast<int>(sizes.size()) - t.rank();
   if (lead < 0) {
     // PyTorch lets copy_ drop leading dims of size 1? No: it refuses.
@@ -294,8 +315,11 @@ ValueId Functionalizer::FreshContents(NodeId anchor, const SymbolicGeometry& g) 
 }
 
 absl::Status Functionalizer::CheckSharing(TensorId written, ValueId operand, OperandSharing rule, NodeId anchor) {
-  if (auto it = tensor_of_.find(operand); it != tensor_of_.end())
-    return CheckSharing(written, it->second, rule, anchor);
+  if (const TensorId* t = tensor_of_.Find(operand)) return CheckSharing(written, *t, rule, anchor);
+  // No tensor, nor a list of them.
+  const TypeKind kind = g_.value(operand).type.kind();
+  if (kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kBool || kind == TypeKind::kNone)
+    return absl::OkStatus();
   if (auto it = tensor_lists_.find(operand); it != tensor_lists_.end()) {
     for (TensorId t : it->second) SMELT_RETURN_IF_ERROR(CheckSharing(written, t, rule, anchor));
   } else if (auto it = lists_.find(operand); it != lists_.end()) {

@@ -77,7 +77,7 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
   const bool closed = g_.node(n).op.name() == "smelt::cond";
   // The predicate may be a one-element tensor.
   const ValueId predicate = g_.node(n).inputs[0];
-  if (auto it = tensor_of_.find(predicate); it != tensor_of_.end()) g_.SetInput(n, 0, Read(it->second, n));
+  if (const TensorId* t = tensor_of_.Find(predicate)) g_.SetInput(n, 0, Read(*t, n));
   const std::vector<BlockId> blocks(g_.node(n).blocks.begin(), g_.node(n).blocks.end());
   if (closed) {
     // Operands are what the parameters are: the branch sees the very tensors.
@@ -102,14 +102,13 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
     SMELT_RETURN_IF_ERROR(ProcessInner(b));
     result_tensors.emplace_back();
     for (size_t k = 0; k < g_.results(b).size() && k < may_be.size(); ++k) {
-      auto it = tensor_of_.find(g_.results(b)[k]);
-      if (it != tensor_of_.end()) may_be[k].merge(MayBe(tensors_[it->second].memory));
+      if (const TensorId* t = tensor_of_.Find(g_.results(b)[k])) may_be[k].merge(MayBe(tensors_[*t].memory));
     }
     std::vector<ValueId> values;
     for (ValueId v : g_.results(b)) {
-      auto it = tensor_of_.find(v);
-      result_tensors.back().push_back(it == tensor_of_.end() ? -1 : it->second);
-      values.push_back(it == tensor_of_.end() ? v : Read(it->second, g_.block(b).return_node));
+      const TensorId* t = tensor_of_.Find(v);
+      result_tensors.back().push_back(t == nullptr ? -1 : *t);
+      values.push_back(t == nullptr ? v : Read(*t, g_.block(b).return_node));
     }
     // Views cached while reading results belong to the block.
     DropCachedViewsSince(0);
@@ -200,13 +199,13 @@ void Functionalizer::CollectWritten(BlockId b, absl::flat_hash_set<MemoryId>& ou
         const NodeId def = g_.value(v).def;
         if (g_.IsParam(def) || g_.node(def).inputs.empty()) break;
         const std::string& name = g_.node(def).op.name();
-        if (name == "prim::ListUnpack" || IsViewOp(g_, def) || IsMutableNode(def)) {
+        if (name == "prim::ListUnpack" || IsViewOp(g_.node(def).op) || IsMutableNode(def)) {
           v = g_.node(def).inputs[0];
         } else {
           break;
         }
       }
-      if (auto it = tensor_of_.find(v); it != tensor_of_.end()) out.insert(tensors_[it->second].memory);
+      if (const TensorId* t = tensor_of_.Find(v)) out.insert(tensors_[*t].memory);
     }
   }
 }
@@ -287,8 +286,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
   }
   if (!is_while) {
     for (int i = 0; i < 2; ++i) {
-      if (auto it = tensor_of_.find(g_.node(n).inputs[i]); it != tensor_of_.end())
-        g_.SetInput(n, i, Read(it->second, n));
+      if (const TensorId* t = tensor_of_.Find(g_.node(n).inputs[i])) g_.SetInput(n, i, Read(*t, n));
     }
   }
   const std::vector<MemoryState> before = memories_;
@@ -321,12 +319,12 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
     if (b == body) {
       bool rotates = false;
       for (int i = 0; i < num_carried; ++i) {
-        auto it = tensor_of_.find(g_.results(b)[first_result + i]);
-        if (it == tensor_of_.end()) continue;
+        const TensorId* t = tensor_of_.Find(g_.results(b)[first_result + i]);
+        if (t == nullptr) continue;
         if (!is_while && g_.value(g_.node(n).outputs[i]).uses.empty() &&
             g_.value(g_.params(b)[first_param + i]).uses.empty())
           continue;
-        may_be[i] = MayBe(tensors_[it->second].memory);
+        may_be[i] = MayBe(tensors_[*t].memory);
         for (MemoryId m : own) rotates = rotates || may_be[i].contains(m);
         carried_may_be.insert(may_be[i].begin(), may_be[i].end());
         carried_may_be.insert(init_may_be[i].begin(), init_may_be[i].end());
@@ -345,14 +343,14 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
     const NodeId ret = g_.block(b).return_node;
     for (size_t k = 0; k < g_.results(b).size(); ++k) {
       const ValueId v = g_.results(b)[k];
-      auto it = tensor_of_.find(v);
-      if (it == tensor_of_.end()) continue;
-      ValueId now = Read(it->second, ret);
+      const TensorId* t = tensor_of_.Find(v);
+      if (t == nullptr) continue;
+      ValueId now = Read(*t, ret);
       const int carried = is_while ? (b == body ? static_cast<int>(k) : -1) : static_cast<int>(k) - 1;
       if (carried >= 0) {
-        if (tensors_[it->second].geometry.sizes != layouts[carried].sizes)
+        if (tensors_[*t].geometry.sizes != layouts[carried].sizes)
           return absl::UnimplementedError("a loop-carried tensor that changes its size");
-        if (b == body && !init_may_be[carried].empty() && !SameLayout(tensors_[it->second].geometry, layouts[carried]))
+        if (b == body && !init_may_be[carried].empty() && !SameLayout(tensors_[*t].geometry, layouts[carried]))
           return absl::UnimplementedError("a loop-carried tensor that changes its layout");
         now = Own(ret, now, layouts[carried].strides);
       }

@@ -30,11 +30,9 @@ absl::StatusOr<FunctionalizeResult> Functionalizer::Run() {
   return std::move(result_);
 }
 
-absl::Status Functionalizer::At(NodeId n, absl::Status s) const {
-  if (s.ok()) return s;
-  const Node& node = g_.node(n);
-  std::string where = node.op.full();
-  if (node.source) absl::StrAppend(&where, " (", node.source->ToString(), ")");
+absl::Status Functionalizer::At(OpName op, absl::Status s) const {
+  std::string where = op.full();
+  if (source_ != nullptr) absl::StrAppend(&where, " (", source_->ToString(), ")");
   return Annotate(s, where);
 }
 
@@ -93,7 +91,7 @@ absl::Status VerifyBlock(const Graph& g, BlockId b) {
     const FunctionSchema* schema = FindSchema(node.op);
     if (schema != nullptr && schema->IsMutable())
       return absl::InternalError(absl::StrCat("after functionalization ", node.op.full(), " still writes"));
-    if (IsViewOp(g, n))
+    if (IsViewOp(node.op))
       return absl::InternalError(absl::StrCat("after functionalization ", node.op.full(), " still makes a view"));
     for (BlockId inner : node.blocks) SMELT_RETURN_IF_ERROR(VerifyBlock(g, inner));
   }

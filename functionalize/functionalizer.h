@@ -17,7 +17,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
+#include "smelt/core/base/id_map.h"
 #include "smelt/core/convention/convention.h"
 #include "smelt/core/ir/graph.h"
 #include "smelt/core/op/schema.h"
@@ -30,7 +32,7 @@
 namespace smelt {
 
 // A view operator, but for the pure form's own.
-bool IsViewOp(const Graph& g, NodeId n);
+bool IsViewOp(OpName op);
 
 class Functionalizer {
  public:
@@ -40,7 +42,8 @@ class Functionalizer {
 
  private:
   // --- errors ---
-  absl::Status At(NodeId n, absl::Status s) const;
+  // Of an operator at source_.
+  absl::Status At(OpName op, absl::Status s) const;
 
   // --- inputs ---
   absl::Status BindInputs();
@@ -64,7 +67,8 @@ class Functionalizer {
   // `home`: of a memory that several arguments share, the one that the geometry counts from; else -1.
   NodeId InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry, int home = -1);
   NodeId InsertWrite(NodeId anchor, ValueId base, ValueId v, const SymbolicGeometry& geometry, int home = -1);
-  static Graph::Attributes GeometryAttributes(const SymbolicGeometry& geometry, int home);
+  const Attributes& GeometryAttributes(const SymbolicGeometry& geometry, int home);
+  const Type& TypeOfView(const SymbolicGeometry& geometry);
 
   // The value of a tensor now, for a use just before `anchor`.
   ValueId Read(TensorId t, NodeId anchor);
@@ -93,10 +97,40 @@ class Functionalizer {
   // --- walking ---
   struct CachedView {
     ValueId version;
-    SymbolicGeometry geometry;
+    Type type;  // of the view: its geometry but for the offset
+    Expr offset;
     ValueId view;
     int home = -1;
   };
+
+  // What there is to do about a node, by its operator.
+  enum class Step {
+    kNone,
+    kConstruct,
+    kUnpack,
+    kIf,
+    kLoop,
+    kInPlaceView,
+    kSet,
+    kResize,
+    kView,
+    kWrite,
+    kPure,
+    kUnknown,
+  };
+  // The operands and results of the last pure node made for a writing operator.
+  struct Inferred {
+    std::vector<ValueId> operands;
+    std::vector<Type> operand_types, types;
+  };
+  // An operator of the program, looked up once.
+  struct Operator {
+    Step step = Step::kUnknown;
+    const FunctionSchema* schema = nullptr;
+    std::unique_ptr<FunctionalCounterpart> counterpart;  // of kWrite, when first needed
+    Inferred inferred;
+  };
+  Operator& OperatorOf(OpName op);
 
   absl::Status ProcessBlock(BlockId b);
 
@@ -138,11 +172,15 @@ class Functionalizer {
 
   absl::Status ProcessPure(NodeId n);
 
-  // The types of a node's results: those of the last node of its operator, if its operands are alike.
-  absl::Status InferResults(NodeId n);
-
   // In-place and out= operators: the functional counterpart, then the write.
-  absl::Status ProcessWrite(NodeId n, const FunctionSchema& schema);
+  absl::Status ProcessWrite(NodeId n, Operator& op);
+  // The functional counterpart of `n`, before it; its results have the types of the last one's, if its operands are
+  // alike. Where nobody uses what `n` returned, it is `n` itself that becomes the counterpart.
+  absl::StatusOr<NodeId> MakePure(NodeId n, Operator& op, absl::Span<const ValueId> operands,
+                                  absl::Span<const TensorId> written);
+  // A view operator that nobody uses any more goes, and those that it was made of: what is made next takes their place
+  // while it is in the caches.
+  void EraseUnusedView(ValueId v);
 
   // What PyTorch refuses of operands (tensors, or lists of them) that lie in the written tensor's memory: it looks only
   // at tensors that cover their span (assert_no_partial_overlap, assert_no_overlap).
@@ -201,10 +239,10 @@ class Functionalizer {
   FunctionalizeResult result_;
   std::vector<MemoryState> memories_;
   std::vector<TensorState> tensors_;
-  absl::flat_hash_map<ValueId, TensorId> tensor_of_;
+  IdMap<ValueId, TensorId> tensor_of_;
   absl::flat_hash_map<ValueId, std::vector<ValueId>> lists_;          // prim::ListConstruct
   absl::flat_hash_map<ValueId, std::vector<TensorId>> tensor_lists_;  // lists of views
-  absl::flat_hash_set<ValueId> own_;                                  // made here, layout free to choose
+  IdMap<ValueId, bool> own_;                                          // made here, layout free to choose
   std::vector<TensorId> tensor_of_distinct_;
   std::vector<int> caller_of_distinct_;
   std::vector<MemoryId> memory_of_argument_;                     // by MemoryIndex
@@ -215,16 +253,13 @@ class Functionalizer {
   absl::flat_hash_set<MemoryId> shared_states_;
   // Written and read tensor: for expanded memory, partial overlap and overlap, at run time.
   absl::flat_hash_set<std::tuple<TensorId, TensorId, OperandSharing>> checked_;
-  absl::flat_hash_map<OpName, std::unique_ptr<FunctionalCounterpart>> counterparts_;
+  absl::flat_hash_map<OpName, std::unique_ptr<Operator>> operators_;
   absl::flat_hash_set<std::string> asserted_;  // assumptions on sizes
-  struct Inferred {
-    std::vector<ValueId> operands;
-    std::vector<Type> operand_types, types;
-  };
-  absl::flat_hash_map<OpName, Inferred> inferred_;
   bool absolute_access_ = false;
   absl::flat_hash_map<MemoryId, std::vector<CachedView>> view_cache_;
   std::vector<MemoryId> cache_log_;  // whose cache each view went into
+  Attributes last_attributes_;       // of GeometryAttributes
+  Type last_view_type_;              // of TypeOfView
   int block_depth_ = 0;
   absl::flat_hash_map<MemoryId, MemoryState> after_loop_;
   std::shared_ptr<const SourceLocation> source_;

@@ -21,7 +21,7 @@ namespace smelt {
 
 void Functionalizer::NoteMutations() {
   Convention& c = result_.convention;
-  for (const MemoryState& m : memories_) {
+  for (MemoryState& m : memories_) {
     if (m.origin == MemoryState::Origin::kFresh || m.version == m.initial) continue;
     MutatedMemory mutated;
     mutated.memory =
@@ -32,7 +32,7 @@ void Functionalizer::NoteMutations() {
       mutated.final_bytes = NumElements(m.nominal) * ItemSize(m.nominal.dtype);
       mutated.written.push_back(m.nominal);
     } else {
-      mutated.written = m.written;
+      mutated.written = std::move(m.written);
       if (m.shared) {
         for (int home : m.written_home) mutated.written_from.push_back(DistinctIndex(home));
       }

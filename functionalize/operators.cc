@@ -39,9 +39,7 @@ absl::StatusOr<ViewMeaning> ViewsOf(const Graph& g, NodeId n, const SymbolicGeom
 
 }  // namespace
 
-bool IsViewOp(const Graph& g, NodeId n) {
-  return GetOpInfo(g.node(n).op).kind == OpKind::kView && g.node(n).op != "smelt::view";
-}
+bool IsViewOp(OpName op) { return GetOpInfo(op).kind == OpKind::kView && op != "smelt::view"; }
 
 absl::Status Functionalizer::ProcessBlock(BlockId b) {
   const size_t mark = cache_log_.size();
@@ -50,8 +48,9 @@ absl::Status Functionalizer::ProcessBlock(BlockId b) {
     if (g_.node(n).op == "smelt::view") continue;  // of ShowWholeStates
     source_ = g_.node(n).source;
     if (options_.on_operand && b == g_.top()) TellOperands(n);
+    const OpName op = g_.node(n).op;  // it may be another one afterwards
     absl::Status s = ProcessNode(n);
-    if (!s.ok()) return At(n, s);
+    if (!s.ok()) return At(op, s);
   }
   source_ = nullptr;
   DropCachedViewsSince(mark);
@@ -60,8 +59,7 @@ absl::Status Functionalizer::ProcessBlock(BlockId b) {
 
 void Functionalizer::TellOperands(NodeId n) const {
   for (ValueId v : g_.node(n).inputs) {
-    auto it = tensor_of_.find(v);
-    if (it != tensor_of_.end()) options_.on_operand(v, tensors_[it->second].memory);
+    if (const TensorId* t = tensor_of_.Find(v)) options_.on_operand(v, tensors_[*t].memory);
   }
 }
 
@@ -70,38 +68,99 @@ bool Functionalizer::IsTensorList(const Type& t) {
          (t.element().IsTensor() || (t.element().kind() == TypeKind::kOptional && t.element().element().IsTensor()));
 }
 
-absl::Status Functionalizer::ProcessNode(NodeId n) {
-  static const OpName kConstant = OpName::Get("prim::Constant");
-  const OpName op = g_.node(n).op;
-  if (op == kConstant) return absl::OkStatus();
+Functionalizer::Operator& Functionalizer::OperatorOf(OpName op) {
+  std::unique_ptr<Operator>& entry = operators_[op];
+  if (entry != nullptr) return *entry;
+  entry = std::make_unique<Operator>();
+  Operator& o = *entry;
+  o.schema = FindSchema(op);
   const std::string& name = op.name();
-  if (name == "smelt::size") return absl::OkStatus();
-  if (name == "prim::ListConstruct" || name == "prim::TupleConstruct") {
-    lists_[g_.node(n).outputs[0]] = std::vector<ValueId>(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
-    return absl::OkStatus();
+  if (name == "prim::Constant" || name == "smelt::size") {
+    o.step = Step::kNone;
+  } else if (name == "prim::ListConstruct" || name == "prim::TupleConstruct") {
+    o.step = Step::kConstruct;
+  } else if (name == "prim::ListUnpack" || name == "prim::TupleUnpack") {
+    o.step = Step::kUnpack;
+  } else if (name == "smelt::cond" || name == "prim::If") {
+    o.step = Step::kIf;
+  } else if (name == "smelt::while_loop" || name == "prim::Loop") {
+    o.step = Step::kLoop;
+  } else if (o.schema == nullptr) {
+    o.step = Step::kUnknown;
+  } else if (GetOpInfo(op).kind == OpKind::kInplaceView) {
+    o.step = Step::kInPlaceView;
+  } else if (name == "aten::set_") {
+    o.step = Step::kSet;
+  } else if (name == "aten::resize_" || name == "aten::resize_as_") {
+    o.step = Step::kResize;
+  } else if (IsViewOp(op)) {
+    o.step = Step::kView;
+  } else if (o.schema->IsMutable()) {
+    o.step = Step::kWrite;
+  } else {
+    o.step = Step::kPure;
   }
-  if (name == "prim::ListUnpack" || name == "prim::TupleUnpack") return ProcessUnpack(n);
-  if (name == "smelt::cond" || name == "prim::If") return ProcessIf(n);
-  if (name == "smelt::while_loop" || name == "prim::Loop") return ProcessLoop(n);
-  if (!g_.node(n).blocks.empty()) return absl::UnimplementedError("control flow of this kind");
-  const FunctionSchema* schema = FindSchema(op);
-  if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
+  return o;
+}
+
+absl::Status Functionalizer::ProcessNode(NodeId n) {
+  const Node& node = g_.node(n);
+  Operator& op = OperatorOf(node.op);
+  switch (op.step) {
+    case Step::kNone:
+      return absl::OkStatus();
+    case Step::kConstruct:
+      lists_[node.outputs[0]] = std::vector<ValueId>(node.inputs.begin(), node.inputs.end());
+      return absl::OkStatus();
+    case Step::kUnpack:
+      return ProcessUnpack(n);
+    case Step::kIf:
+      return ProcessIf(n);
+    case Step::kLoop:
+      return ProcessLoop(n);
+    default:
+      break;
+  }
+  if (!node.blocks.empty()) return absl::UnimplementedError("control flow of this kind");
+  if (op.step == Step::kUnknown) return absl::UnimplementedError("no such operator is known");
   SMELT_RETURN_IF_ERROR(CheckTypesHold(n));
-  if (GetOpInfo(op).kind == OpKind::kInplaceView) return ProcessInPlaceView(n);
-  if (name == "aten::set_") return ProcessSet(n);
-  if (name == "aten::resize_" || name == "aten::resize_as_") return ProcessResize(n);
-  if (IsViewOp(g_, n)) return ProcessView(n);
-  if (schema->IsMutable()) return ProcessWrite(n, *schema);
-  return ProcessPure(n);
+  switch (op.step) {
+    case Step::kInPlaceView:
+      return ProcessInPlaceView(n);
+    case Step::kSet:
+      return ProcessSet(n);
+    case Step::kResize:
+      return ProcessResize(n);
+    case Step::kView:
+      return ProcessView(n);
+    case Step::kWrite:
+      return ProcessWrite(n, op);
+    default:
+      return ProcessPure(n);
+  }
+}
+
+void Functionalizer::EraseUnusedView(ValueId v) {
+  absl::InlinedVector<ValueId, 4> todo = {v};
+  while (!todo.empty()) {
+    v = todo.back();
+    todo.pop_back();
+    if (!g_.IsLive(v)) continue;
+    const NodeId def = g_.value(v).def;
+    const Node& node = g_.node(def);
+    if (!g_.value(v).uses.empty() || node.outputs.size() != 1 || OperatorOf(node.op).step != Step::kView) continue;
+    todo.insert(todo.end(), node.inputs.begin(), node.inputs.end());
+    g_.Erase(def);
+  }
 }
 
 absl::Status Functionalizer::CheckTypesHold(NodeId n) const {
   for (ValueId v : g_.node(n).inputs) {
-    auto it = tensor_of_.find(v);
-    if (it == tensor_of_.end() || !tensors_[it->second].changed) continue;
+    const TensorId* tensor = tensor_of_.Find(v);
+    if (tensor == nullptr || !tensors_[*tensor].changed) continue;
     const TensorType& t = g_.value(v).type.tensor();
-    const SymbolicGeometry& now = tensors_[it->second].geometry;
-    const bool strides_known = !options_.symbolic_strides || !memories_[tensors_[it->second].memory].shared;
+    const SymbolicGeometry& now = tensors_[*tensor].geometry;
+    const bool strides_known = !options_.symbolic_strides || !memories_[tensors_[*tensor].memory].shared;
     if (*t.sizes != now.sizes || (strides_known && *t.strides != now.strides))
       return absl::UnimplementedError("a tensor whose geometry was changed through another of its names");
   }
@@ -195,15 +254,19 @@ absl::Status Functionalizer::ProcessView(NodeId n) {
 }
 
 absl::StatusOr<ViewMeaning> Functionalizer::ViewsOfTensor(NodeId n, TensorId base) {
-  SymbolicGeometry geometry = tensors_[base].geometry;
-  const bool absolute = absl::StrContains(g_.node(n).op.name(), "as_strided") &&
-                        memories_[tensors_[base].memory].origin == MemoryState::Origin::kArgument;
-  const Expr offset = absolute ? ArgumentOffset(base) : Expr(0);
-  geometry.offset = geometry.offset + offset;
   std::vector<Assumption> assumed;
-  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOf(g_, n, geometry, assumed));
+  ViewMeaning views;
+  if (absl::StrContains(g_.node(n).op.name(), "as_strided") &&
+      memories_[tensors_[base].memory].origin == MemoryState::Origin::kArgument) {
+    const Expr offset = ArgumentOffset(base);
+    SymbolicGeometry geometry = tensors_[base].geometry;
+    geometry.offset = geometry.offset + offset;
+    SMELT_ASSIGN_OR_RETURN(views, ViewsOf(g_, n, geometry, assumed));
+    for (SymbolicGeometry& v : views.outputs) v.offset = v.offset - offset;
+  } else {
+    SMELT_ASSIGN_OR_RETURN(views, ViewsOf(g_, n, tensors_[base].geometry, assumed));
+  }
   for (const Assumption& a : assumed) SMELT_RETURN_IF_ERROR(Assert(a, n));
-  for (SymbolicGeometry& v : views.outputs) v.offset = v.offset - offset;
   return views;
 }
 
@@ -353,9 +416,12 @@ absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& size
 absl::Status Functionalizer::ReadInputs(NodeId n, NodeId anchor) {
   for (uint32_t i = 0; i < g_.node(n).inputs.size(); ++i) {
     const ValueId v = g_.node(n).inputs[i];
-    if (auto it = tensor_of_.find(v); it != tensor_of_.end()) {
-      const ValueId now = Read(it->second, anchor);
-      if (now != v) g_.SetInput(n, i, now);
+    if (const TensorId* t = tensor_of_.Find(v)) {
+      const ValueId now = Read(*t, anchor);
+      if (now != v) {
+        g_.SetInput(n, i, now);
+        EraseUnusedView(v);
+      }
     } else if (IsTensorList(g_.value(v).type)) {
       SMELT_ASSIGN_OR_RETURN(ValueId list, ReadList(v, anchor));
       if (list != v) g_.SetInput(n, i, list);
@@ -371,8 +437,8 @@ absl::StatusOr<ValueId> Functionalizer::ReadList(ValueId list, NodeId anchor) {
   } else if (auto it = lists_.find(list); it != lists_.end()) {
     bool same = true;
     for (ValueId e : it->second) {
-      auto t = tensor_of_.find(e);
-      elements.push_back(t == tensor_of_.end() ? e : Read(t->second, anchor));
+      const TensorId* t = tensor_of_.Find(e);
+      elements.push_back(t == nullptr ? e : Read(*t, anchor));
       same = same && elements.back() == e;
     }
     if (same) return list;
@@ -386,7 +452,7 @@ absl::StatusOr<ValueId> Functionalizer::ReadList(ValueId list, NodeId anchor) {
 
 absl::Status Functionalizer::ProcessPure(NodeId n) {
   const MemoryId aliased =
-      g_.node(n).FindAttribute(kMayAlias) != nullptr ? tensors_[tensor_of_.at(g_.node(n).inputs[0])].memory : -1;
+      g_.node(n).FindAttribute(kMayAlias) != nullptr ? tensors_[*tensor_of_.Find(g_.node(n).inputs[0])].memory : -1;
   SMELT_RETURN_IF_ERROR(ReadInputs(n, n));
   const std::string& name = g_.node(n).op.name();
   // A copy is a value that already is: contents are immutable. Only its layout may need work.
@@ -433,38 +499,58 @@ bool Alike(const Graph& g, ValueId a, const Type& type_of_a, ValueId b) {
 
 }  // namespace
 
-absl::Status Functionalizer::InferResults(NodeId n) {
-  const Node& node = g_.node(n);
-  Inferred& last = inferred_[node.op];
-  bool same = last.operands.size() == node.inputs.size() && last.types.size() == node.outputs.size();
-  for (size_t i = 0; same && i < node.inputs.size(); ++i) {
-    same = Alike(g_, last.operands[i], last.operand_types[i], node.inputs[i]);
+absl::StatusOr<NodeId> Functionalizer::MakePure(NodeId n, Operator& op, absl::Span<const ValueId> operands,
+                                                absl::Span<const TensorId> written) {
+  Inferred& last = op.inferred;
+  bool same = last.operands.size() == operands.size() && !last.types.empty();
+  for (size_t i = 0; same && i < operands.size(); ++i) {
+    same = Alike(g_, last.operands[i], last.operand_types[i], operands[i]);
   }
-  if (same && !last.types.empty()) {
-    for (size_t i = 0; i < last.types.size(); ++i) {
-      if (g_.value(node.outputs[i]).type != last.types[i]) g_.SetType(node.outputs[i], last.types[i]);
+  if (!same) {
+    last.types.clear();
+    for (TensorId t : written) {
+      last.types.push_back(t >= 0 ? Type::Tensor(tensors_[t].geometry.dtype, tensors_[t].geometry.sizes)
+                                  : Type::Tensor());
     }
-    return absl::OkStatus();
   }
+  NodeId f = n;
+  const Node& node = g_.node(n);
+  if (operands.size() == node.inputs.size() && written.size() == 1 && node.outputs.size() == 1 &&
+      g_.value(node.outputs[0]).uses.empty() && node.attributes.empty()) {
+    g_.SetOp(n, op.counterpart->op);
+    for (uint32_t i = 0; i < operands.size(); ++i) {
+      const ValueId before = node.inputs[i];
+      if (before == operands[i]) continue;
+      g_.SetInput(n, i, operands[i]);
+      EraseUnusedView(before);
+    }
+    g_.SetType(node.outputs[0], last.types[0]);
+    g_.SetName(node.outputs[0], "");
+  } else {
+    f = g_.InsertBefore(n, op.counterpart->op, operands, last.types);
+    g_.SetSource(f, source_);
+  }
+  if (same) return f;
   last = Inferred();
-  SMELT_RETURN_IF_ERROR(InferNode(g_, n));
+  SMELT_RETURN_IF_ERROR(InferNode(g_, f));
+  const absl::Span<const ValueId> results = g_.node(f).outputs;
   // Numbers among the results may be known by more than their types.
-  for (ValueId v : node.outputs) {
-    if (!g_.value(v).type.IsTensor()) return absl::OkStatus();
+  for (ValueId v : results) {
+    if (!g_.value(v).type.IsTensor()) return f;
   }
-  for (ValueId v : node.outputs) last.types.push_back(g_.value(v).type);
-  for (ValueId v : node.inputs) {
+  for (ValueId v : results) last.types.push_back(g_.value(v).type);
+  for (ValueId v : operands) {
     last.operands.push_back(v);
     last.operand_types.push_back(g_.value(v).type);
   }
-  return absl::OkStatus();
+  return f;
 }
 
-absl::Status Functionalizer::ProcessWrite(NodeId n, const FunctionSchema& schema) {
+absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
   ++result_.mutations_removed;
-  const std::string& name = schema.op.name();
-  const std::vector<ValueId> inputs(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
-  if (name == "aten::copy_") {
+  const FunctionSchema& schema = *op.schema;
+  const absl::InlinedVector<ValueId, 4> inputs(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+  if (op.counterpart == nullptr && schema.op.name() == "aten::copy_") {
     SMELT_ASSIGN_OR_RETURN(TensorId self, TensorOf(inputs[0]));
     SMELT_ASSIGN_OR_RETURN(TensorId source, TensorOf(inputs[1]));
     // A tensor copied to itself PyTorch leaves alone, even where it could not be written.
@@ -472,30 +558,35 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, const FunctionSchema& schema
       SMELT_RETURN_IF_ERROR(CheckSharing(self, inputs[1], OperandSharing::kNotPartly, n));
       SMELT_RETURN_IF_ERROR(Write(self, Read(source, n), n));
     }
-    if (!g_.node(n).outputs.empty()) tensor_of_[g_.node(n).outputs[0]] = self;
+    const absl::Span<const ValueId> outputs = g_.node(n).outputs;
+    if (outputs.empty() || g_.value(outputs[0]).uses.empty()) {
+      g_.Erase(n);
+      for (ValueId v : inputs) EraseUnusedView(v);
+    } else {
+      tensor_of_[outputs[0]] = self;
+    }
     return absl::OkStatus();
   }
-  auto known = counterparts_.find(schema.op);
-  if (known == counterparts_.end()) {
+  if (op.counterpart == nullptr) {
     SMELT_ASSIGN_OR_RETURN(FunctionalCounterpart found, FindFunctionalCounterpart(schema));
-    known = counterparts_.emplace(schema.op, std::make_unique<FunctionalCounterpart>(std::move(found))).first;
+    op.counterpart = std::make_unique<FunctionalCounterpart>(std::move(found));
   }
-  const FunctionalCounterpart& counterpart = *known->second;
-  std::vector<ValueId> args;
+  const FunctionalCounterpart& counterpart = *op.counterpart;
+  absl::InlinedVector<ValueId, 4> args;
   for (int k : counterpart.arguments) {
     if (k < 0) {
       args.push_back(InsertConstant(g_, n, std::monostate()));
       continue;
     }
     ValueId v = inputs[k];
-    if (auto it = tensor_of_.find(v); it != tensor_of_.end()) {
-      v = Read(it->second, n);
+    if (const TensorId* t = tensor_of_.Find(v)) {
+      v = Read(*t, n);
     } else if (IsTensorList(g_.value(v).type)) {
       SMELT_ASSIGN_OR_RETURN(v, ReadList(v, n));
     }
     args.push_back(v);
   }
-  std::vector<TensorId> written;
+  absl::InlinedVector<TensorId, 2> written;
   for (const FunctionalCounterpart::Result& r : counterpart.results) {
     if (r.argument < 0) {
       written.push_back(-1);
@@ -511,34 +602,32 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, const FunctionSchema& schema
         SMELT_RETURN_IF_ERROR(CheckSharing(written[r], inputs[i], counterpart.operands, n));
     }
   }
-  std::vector<Type> types;
-  for (size_t i = 0; i < counterpart.results.size(); ++i) {
-    types.push_back(written[i] >= 0
-                        ? Type::Tensor(tensors_[written[i]].geometry.dtype, tensors_[written[i]].geometry.sizes)
-                        : Type::Tensor());
+  // What the old node returned are the written tensors, or the results that are not written.
+  const absl::InlinedVector<ValueId, 2> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+  SMELT_ASSIGN_OR_RETURN(const NodeId f, MakePure(n, op, args, written));
+  const bool rewritten = f == n;
+  if (rewritten) {
+    // What follows comes after it.
+    const Node& node = g_.node(n);
+    n = node.next.valid() ? node.next : g_.block(node.parent).return_node;
   }
-  NodeId f = g_.InsertBefore(n, counterpart.op, args, types);
-  g_.SetSource(f, source_);
-  SMELT_RETURN_IF_ERROR(InferResults(f));
-  const std::vector<ValueId> results(g_.node(f).outputs.begin(), g_.node(f).outputs.end());
+  const absl::InlinedVector<ValueId, 2> results(g_.node(f).outputs.begin(), g_.node(f).outputs.end());
   for (size_t i = 0; i < results.size(); ++i) {
     if (written[i] < 0) {
       BindFresh(results[i]);
       continue;
     }
-    own_.insert(results[i]);
+    own_[results[i]] = true;
     if (counterpart.results[i].may_resize) {
       const std::vector<Expr> sizes = *g_.value(results[i]).type.tensor().sizes;
       SMELT_RETURN_IF_ERROR(Resize(written[i], sizes, n));
     }
     SMELT_RETURN_IF_ERROR(Write(written[i], results[i], n, WritesExpanded(schema.op)));
   }
-  // What the old node returned: the written tensors, or the results that are not written.
-  const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
-  for (size_t i = 0; i < outputs.size(); ++i) {
+  for (size_t i = 0; i < outputs.size() && !rewritten; ++i) {
     if (!g_.value(outputs[i]).type.IsTensor()) continue;
     const int r = counterpart.result_of_output[i];
-    tensor_of_[outputs[i]] = written[r] >= 0 ? written[r] : tensor_of_[results[r]];
+    tensor_of_[outputs[i]] = written[r] >= 0 ? written[r] : *tensor_of_.Find(results[r]);
   }
   return absl::OkStatus();
 }

@@ -1,7 +1,7 @@
 // How long functionalization takes and how large its result is; what a call costs beyond its kernels; writes into parts
 // of large memory beside memcpy of the same bytes in the same run.
 //
-//   ./bazelw run //bench/functionalize:functionalize_bench
+//   ./bazelw run //bench/functionalize:functionalize_bench [-- views|fresh|nested|calls|bytes ...]
 //
 // Times are the least of many runs: other work on the machine only adds. bench/functionalize/export_peer.py gives
 // PyTorch's times for the first two tables.
@@ -299,12 +299,17 @@ void Bytes() {
 }  // namespace
 }  // namespace smelt
 
-int main() {
+int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  smelt::Scaling("writes through views", smelt::WritesThroughViews, {1600, 12500, 25000, 50000, 100000, 200000});
-  smelt::Scaling("writes to a fresh tensor", smelt::WritesToAFreshTensor, {1600, 12500, 25000, 50000, 100000, 200000});
-  smelt::Scaling("nested views, one write", smelt::NestedViews, {100, 400, 800, 1600});
-  smelt::Calls();
-  smelt::Bytes();
+  // Without arguments all of it.
+  const auto wanted = [&](const char* section) {
+    return argc == 1 || std::any_of(argv + 1, argv + argc, [&](const char* a) { return std::strcmp(a, section) == 0; });
+  };
+  const std::vector<int> sizes = {1600, 12500, 25000, 50000, 100000, 200000};
+  if (wanted("views")) smelt::Scaling("writes through views", smelt::WritesThroughViews, sizes);
+  if (wanted("fresh")) smelt::Scaling("writes to a fresh tensor", smelt::WritesToAFreshTensor, sizes);
+  if (wanted("nested")) smelt::Scaling("nested views, one write", smelt::NestedViews, {100, 400, 800, 1600});
+  if (wanted("calls")) smelt::Calls();
+  if (wanted("bytes")) smelt::Bytes();
   return 0;
 }

@@ -7,8 +7,11 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
+#include "absl/base/optimization.h"
 #include "smelt/core/base/check.h"
 
 namespace smelt {
@@ -39,7 +42,8 @@ class Arena {
   // The object is replaced by a new one at once, so that its memory goes.
   void Free(Id id) {
     Slot& slot = SlotAt(id.index);
-    slot.object = T();
+    std::destroy_at(&slot.object);
+    std::construct_at(&slot.object);
     slot.is_live = false;
     --live_;
     // A slot whose generations are used up is never used again: 16 bytes-odd lost in 2^32 reuses.
@@ -49,13 +53,12 @@ class Arena {
   bool IsLive(Id id) const {
     return id.index < size_ && SlotAt(id.index).generation == id.generation && SlotAt(id.index).is_live;
   }
-  T& Get(Id id) {
-    SMELT_CHECK(IsLive(id)) << "stale or invalid id " << id;
-    return SlotAt(id.index).object;
-  }
+  T& Get(Id id) { return const_cast<T&>(std::as_const(*this).Get(id)); }
   const T& Get(Id id) const {
-    SMELT_CHECK(IsLive(id)) << "stale or invalid id " << id;
-    return SlotAt(id.index).object;
+    if (ABSL_PREDICT_FALSE(id.index >= size_)) Stale(id);
+    const Slot& slot = SlotAt(id.index);
+    if (ABSL_PREDICT_FALSE(slot.generation != id.generation || !slot.is_live)) Stale(id);
+    return slot.object;
   }
   T& At(uint32_t index) { return SlotAt(index).object; }
   const T& At(uint32_t index) const { return SlotAt(index).object; }
@@ -77,6 +80,10 @@ class Arena {
   }
 
  private:
+  // Apart, so that Get is small enough to be inlined.
+  ABSL_ATTRIBUTE_NOINLINE ABSL_ATTRIBUTE_COLD static void Stale(Id id) {
+    SMELT_CHECK(false) << "stale or invalid id " << id;
+  }
   // Fusion makes a graph of a few nodes for every group, which should not pay for more; a walk over a large graph is
   // faster where neighbours lie together. So chunks double in size, up to a limit.
   static constexpr uint32_t kFirst = 16, kLast = 4096;

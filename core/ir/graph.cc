@@ -1,6 +1,7 @@
 #include "smelt/core/ir/graph.h"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 
 #include "absl/container/flat_hash_set.h"
@@ -56,11 +57,14 @@ struct Graph::Names {
   static constexpr uint32_t kNone = UINT32_MAX;
   std::vector<uint32_t> by_number;  // the value's index, or kNone
   uint32_t next_number = 0;
+  int64_t numbers_in_table = 0;  // names in `table` that are numbers
   absl::flat_hash_set<uint32_t, Hash, Equal> table;
   absl::flat_hash_map<std::string, int64_t> next_suffix;  // of "x" in x.1, x.2, ...
 
-  // A number from a file may be huge: those beyond what a dense table would hold go into the hash.
-  bool IsDense(uint32_t number) const { return number < by_number.size() + 1024 + by_number.size() / 2; }
+  // A number from a file may be huge: those beyond what a dense table would hold, and of 10 digits, go into the hash.
+  bool IsDense(uint32_t number) const {
+    return number < by_number.size() + 1024 + by_number.size() / 2 && number < 1'000'000'000;
+  }
 
   uint32_t Find(absl::string_view name) const {
     if (auto number = AsNumber(name); number && *number < by_number.size() && by_number[*number] != kNone) {
@@ -71,11 +75,20 @@ struct Graph::Names {
   }
   // The value at `index` has its name already.
   void Insert(uint32_t index, absl::string_view name) {
-    if (auto number = AsNumber(name); number && IsDense(*number)) {
-      if (*number >= by_number.size()) by_number.resize(*number + 1, kNone);
-      by_number[*number] = index;
+    if (auto number = AsNumber(name)) {
+      InsertNumber(index, *number);
     } else {
       table.insert(index);
+    }
+  }
+  // The same of the value whose name is `number`, in decimal.
+  void InsertNumber(uint32_t index, uint32_t number) {
+    if (IsDense(number)) {
+      if (number >= by_number.size()) by_number.resize(number + 1, kNone);
+      by_number[number] = index;
+    } else {
+      table.insert(index);
+      ++numbers_in_table;
     }
   }
   void Remove(uint32_t index, absl::string_view name) {
@@ -83,13 +96,14 @@ struct Graph::Names {
       by_number[*number] = kNone;
     } else {
       table.erase(index);
+      if (number) --numbers_in_table;
     }
   }
   // A number that no value has as its name.
   uint32_t NextNumber() {
     for (;; ++next_number) {
       if (next_number < by_number.size() && by_number[next_number] != kNone) continue;
-      if (!table.empty() && Find(absl::StrCat(next_number)) != kNone) continue;
+      if (numbers_in_table > 0 && Find(absl::StrCat(next_number)) != kNone) continue;
       return next_number++;
     }
   }
@@ -114,6 +128,18 @@ struct Graph::Names {
 std::string SourceLocation::ToString() const {
   if (file.empty()) return "";
   return absl::StrCat(file, ":", line);
+}
+
+std::vector<Attributes::Entry>& Attributes::Own() {
+  if (entries_ == nullptr) {
+    entries_ = std::make_shared<std::vector<Entry>>();
+  } else if (entries_.use_count() > 1) {
+    entries_ = std::make_shared<std::vector<Entry>>(*entries_);
+  } else {
+    // The other holders, in other threads perhaps, have let go; what they read stands before what is written now.
+    std::atomic_thread_fence(std::memory_order_acquire);
+  }
+  return *entries_;
 }
 
 const Attribute* Node::FindAttribute(absl::string_view name) const {
@@ -144,15 +170,20 @@ std::unique_ptr<Graph> Graph::Clone() const {
   g->names_ = std::make_unique<Names>(g->values_);
   g->names_->by_number = names_->by_number;
   g->names_->next_number = names_->next_number;
+  g->names_->numbers_in_table = names_->numbers_in_table;
   g->names_->next_suffix = names_->next_suffix;
   g->names_->table.reserve(names_->table.size());
   for (uint32_t index : names_->table) g->names_->table.insert(index);
+  const auto is_subgraph = [](const Attributes::Entry& entry) {
+    const auto* subgraph = std::get_if<std::shared_ptr<Graph>>(&entry.second);
+    return subgraph != nullptr && *subgraph != nullptr;
+  };
   for (uint32_t i = 0; i < g->nodes_.size(); ++i) {
-    for (auto& [key, attribute] : g->nodes_.At(i).attributes) {
-      if (auto* subgraph = std::get_if<std::shared_ptr<Graph>>(&attribute);
-          subgraph != nullptr && *subgraph != nullptr) {
-        *subgraph = (*subgraph)->Clone();
-      }
+    Attributes& attributes = g->nodes_.At(i).attributes;
+    if (!std::any_of(attributes.begin(), attributes.end(), is_subgraph)) continue;
+    for (Attributes::Entry& entry : attributes.Own()) {
+      if (is_subgraph(entry))
+        entry.second = std::shared_ptr<Graph>(std::get<std::shared_ptr<Graph>>(entry.second)->Clone());
     }
   }
   return g;
@@ -217,10 +248,11 @@ ValueId Graph::NewValue(NodeId def, uint32_t index, Type type, absl::string_view
     char buffer[16];
     auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), number);
     value.name.assign(buffer, end);
+    names_->InsertNumber(v.index, number);
   } else {
     value.name = std::move(unique);
+    names_->Insert(v.index, value.name);
   }
-  names_->Insert(v.index, value.name);
   return v;
 }
 
@@ -413,7 +445,8 @@ NodeId Graph::InsertNode(BlockId b, NodeId next, OpName op, absl::Span<const Val
   if (!attributes.empty()) {
     const auto before = [](const auto& a, const auto& b) { return a.first < b.first; };
     if (!std::is_sorted(attributes.begin(), attributes.end(), before)) {
-      std::sort(attributes.begin(), attributes.end(), before);
+      std::vector<Attributes::Entry>& entries = attributes.Own();
+      std::sort(entries.begin(), entries.end(), before);
     }
     nodes_.At(n.index).attributes = std::move(attributes);
   }
@@ -628,7 +661,7 @@ void Graph::EraseOne(NodeId n) {
 }
 
 void Graph::SetAttribute(NodeId n, absl::string_view name, Attribute value) {
-  auto& attributes = nodes_.Get(n).attributes;
+  std::vector<Attributes::Entry>& attributes = nodes_.Get(n).attributes.Own();
   auto it = std::lower_bound(attributes.begin(), attributes.end(), name,
                              [](const auto& entry, absl::string_view key) { return entry.first < key; });
   if (it != attributes.end() && it->first == name) {
@@ -640,10 +673,11 @@ void Graph::SetAttribute(NodeId n, absl::string_view name, Attribute value) {
 }
 
 void Graph::RemoveAttribute(NodeId n, absl::string_view name) {
-  auto& attributes = nodes_.Get(n).attributes;
-  for (auto it = attributes.begin(); it != attributes.end(); ++it) {
-    if (it->first != name) continue;
-    attributes.erase(it);
+  Attributes& attributes = nodes_.Get(n).attributes;
+  for (size_t i = 0; i < attributes.size(); ++i) {
+    if (attributes[i].first != name) continue;
+    std::vector<Attributes::Entry>& entries = attributes.Own();
+    entries.erase(entries.begin() + static_cast<ptrdiff_t>(i));
     Notify([&](GraphListener* l) { l->OnAttributeChanged(n, name); });
     return;
   }

@@ -20,6 +20,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +58,32 @@ using Attribute = std::variant<int64_t, double, bool, std::string, std::vector<i
                                std::vector<bool>, std::vector<std::string>, Expr, std::vector<Expr>, Tensor, Type,
                                std::shared_ptr<Graph>, std::complex<double>, OpaqueAttribute>;
 
+// A node's attributes, sorted by name once they are a node's. Copies share them: changing one leaves the others.
+class Attributes {
+ public:
+  using Entry = std::pair<std::string, Attribute>;
+  Attributes() = default;
+  Attributes(std::initializer_list<Entry> entries) : entries_(std::make_shared<std::vector<Entry>>(entries)) {}
+
+  bool empty() const { return size() == 0; }
+  size_t size() const { return entries_ == nullptr ? 0 : entries_->size(); }
+  const Entry* begin() const { return entries_ == nullptr ? nullptr : entries_->data(); }
+  const Entry* end() const { return begin() + size(); }
+  const Entry& operator[](size_t i) const { return (*entries_)[i]; }
+  const Entry& back() const { return entries_->back(); }
+
+  void reserve(size_t n) { Own().reserve(n); }
+  template <typename... Args>
+  void emplace_back(Args&&... args) {
+    Own().emplace_back(std::forward<Args>(args)...);
+  }
+
+ private:
+  friend class Graph;
+  std::vector<Entry>& Own();  // shared with nobody
+  std::shared_ptr<std::vector<Entry>> entries_;
+};
+
 struct Use {
   NodeId user;
   uint32_t index;  // which input of the user
@@ -89,7 +116,7 @@ struct Node {
   absl::InlinedVector<ValueId, 3> inputs;
   absl::InlinedVector<ValueId, 2> outputs;
   absl::InlinedVector<BlockId, 2> blocks;
-  std::vector<std::pair<std::string, Attribute>> attributes;  // sorted by name
+  Attributes attributes;
   absl::InlinedVector<uint32_t, 4> use_positions;  // where inputs[i] keeps this use in its Value::uses; Graph's own
   std::shared_ptr<const SourceLocation> source;
 
@@ -202,7 +229,7 @@ class Graph {
   NodeId InsertBefore(NodeId anchor, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types);
   NodeId InsertAfter(NodeId anchor, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types);
   // With attributes (in any order), which listeners see from the start.
-  using Attributes = std::vector<std::pair<std::string, Attribute>>;
+  using Attributes = ::smelt::Attributes;
   NodeId Append(BlockId b, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types,
                 Attributes attributes);
   NodeId InsertBefore(NodeId anchor, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types,

@@ -233,6 +233,20 @@ class Log : public GraphListener {
   Graph& g_;
 };
 
+TEST(GraphTest, NodesThatShareAttributesAreEditedApart) {
+  Graph g;
+  const ValueId x = g.AddInput("x", kFloat4);
+  const NodeId a = g.Append(g.top(), Op("aten::relu"), {x}, {kFloat4}, {{"b", int64_t{1}}, {"a", int64_t{2}}});
+  const NodeId b = g.Append(g.top(), Op("aten::relu"), {x}, {kFloat4}, g.node(a).attributes);
+  EXPECT_EQ(g.node(a).attributes.begin(), g.node(b).attributes.begin());
+  g.SetAttribute(b, "a", int64_t{3});
+  g.RemoveAttribute(b, "b");
+  EXPECT_EQ(std::get<int64_t>(*g.node(a).FindAttribute("a")), 2);
+  EXPECT_EQ(std::get<int64_t>(*g.node(a).FindAttribute("b")), 1);
+  EXPECT_EQ(std::get<int64_t>(*g.node(b).FindAttribute("a")), 3);
+  EXPECT_EQ(g.node(b).FindAttribute("b"), nullptr);
+}
+
 TEST(GraphTest, ListenersHearOfEveryEdit) {
   Graph g;
   ValueId x = g.AddInput("x", kFloat4), y = g.AddInput("y", kFloat4);

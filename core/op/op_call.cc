@@ -86,10 +86,10 @@ OpArg FromType(const Type& t) {
 }
 
 OpArg FromValue(const Graph& g, ValueId v) {
-  OpArg a;
   const Type& type = g.value(v).type;
-  if (std::optional<ConstantValue> c = GetConstant(g, v)) {
-    a = FromConstant(*c);
+  std::optional<ConstantValue> c = GetConstant(g, v);
+  OpArg a = c ? FromConstant(*c) : OpArg();
+  if (c) {
     if (type.IsTensor() && a.IsTensor()) a.tensor = type.tensor().IsComplete() ? type.tensor() : a.tensor;
     // An empty list of constants may be of any element type.
     if (a.kind == OpArg::Kind::kIntList && a.ints.empty() && type.kind() == TypeKind::kList &&
@@ -199,8 +199,7 @@ OpCall::OpCall(OpName op, std::vector<OpArg> args) : op_(op), args_(std::move(ar
   }
   for (size_t i = 0; i < args_.size() && i < schema->arguments.size(); ++i) {
     const Argument& formal = schema->arguments[i];
-    Type type = formal.type;
-    if (type.kind() == TypeKind::kOptional) type = type.element();
+    const Type& type = formal.type.kind() == TypeKind::kOptional ? formal.type.element() : formal.type;
     OpArg& a = args_[i];
     if (type.kind() == TypeKind::kFloat && a.known && (a.kind == OpArg::Kind::kInt || a.kind == OpArg::Kind::kBool)) {
       if (a.expr.IsConstant()) {

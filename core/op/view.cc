@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/recent.h"
 #include "smelt/core/op/tables.h"
 #include "smelt/core/tensor/view_rules.h"
 
@@ -460,10 +461,13 @@ bool HasView(OpName op) { return Table().contains(op.full()); }
 }  // namespace op_internal
 
 absl::StatusOr<ViewMeaning> BuildView(const OpCall& call, const SymbolicGeometry& base, SymbolicDecide& decide) {
-  auto it = Table().find(call.op().full());
-  if (it == Table().end()) return call.Unsupported("is not a view operator");
+  const Rule* rule = op_internal::Recent<Rule>(call.op(), [](OpName op) -> const Rule* {
+    auto it = Table().find(op.full());
+    return it == Table().end() ? nullptr : &it->second;
+  });
+  if (rule == nullptr) return call.Unsupported("is not a view operator");
   ViewCtx c{call, {base.sizes, base.strides, base.offset}, base.dtype, decide, {}};
-  if (absl::Status s = it->second(c); !s.ok()) {
+  if (absl::Status s = (*rule)(c); !s.ok()) {
     // The rules know no operator; OpCall's errors have it already.
     if (s.message().substr(0, call.op().full().size()) == call.op().full()) return s;
     return absl::Status(s.code(), call.Error(s.message()).message());
