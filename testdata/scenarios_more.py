@@ -685,3 +685,22 @@ def loop_hands_on_an_argument(x, y):
     steps, z = torch.ops.higher_order.while_loop(lambda i, t: i < 2, lambda i, t: (i + 1, t.clone()), (torch.tensor(0), y), ())
     x.add_(z)
     return z.view(2, 3).t() * 1, steps
+
+
+# As the caches of language models: a buffer for the module, a plain attribute for the object that writes it. The archive
+# has it twice, as a buffer and as a constant.
+@scenario(one(4), one(4))
+class BufferThatAnObjectWrites(torch.nn.Module):
+
+    class Holder:
+        pass
+
+    def __init__(self):
+        super().__init__()
+        self.holder = self.Holder()
+        self.holder.rows = torch.zeros(2, 4)
+        self.register_buffer("rows", self.holder.rows, persistent=False)
+
+    def forward(self, x):
+        self.holder.rows[1].add_(x)
+        return self.holder.rows.sum(0)
