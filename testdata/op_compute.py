@@ -348,3 +348,15 @@ def projected_lstm():
     ]
     add("lstm.input", rand(3, 2, width), [rand(4, 2, projected), rand(4, 2, hidden)], weights, False, 2, 0.0, False,
         True, False)
+
+
+def smoothed_resampling():
+    for dtype in (torch.float32, torch.float64):
+        image = rand(2, 3, 11, 8, dtype=dtype)
+        for op in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"):
+            for sizes in ([5, 3], [16, 8], [11, 19], [1, 1]):
+                for align in (False, True):
+                    add(op, image, sizes, align)
+            add(op, image, [5, 6], False, 0.5, 0.75)
+            add(op + ".vec", image, None, False, [0.5, 1.5])
+            add(op + ".vec", image.contiguous(memory_format=torch.channels_last), [4, 4], False, None)

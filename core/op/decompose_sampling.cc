@@ -1,4 +1,5 @@
 // Sampling of images at computed places, bags of embeddings, distances between rows.
+#include <algorithm>
 #include <cmath>
 
 #include "smelt/core/base/status_macros.h"
@@ -201,15 +202,18 @@ Values AffineGrid(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.View(out, {size[0], size[2], size[3], Expr(2)})};
 }
 
-// upsample_bicubic2d(self, output_size, align_corners, scales_h, scales_w); .vec(input, output_size, align_corners,
-// scale_factors). Rows and columns one after the other.
-Values UpsampleBicubic(Emit& e, const OpCall& call) {
+// What upsample_*2d(self, output_size, align_corners, scales_h, scales_w) and upsample_*2d.vec(input, output_size,
+// align_corners, scale_factors) do to one dim: from how many rows to how many, and how far apart they lie.
+struct Resampled {
+  Expr in_size, out_size;
+  double scale;  // a float for images that are computed in float32
+};
+absl::StatusOr<std::vector<Resampled>> ResampledDims(Emit& e, const OpCall& call) {
   const ValueId input = call.arg(0).value;
-  const bool vec = call.op().overload() == "vec";
   SMELT_ASSIGN_OR_RETURN(bool align, call.GetBool("align_corners"));
   if (!IsFloating(e.DTypeOf(input))) return call.Unsupported("images of integers");
   double scales[2] = {0, 0};
-  if (vec) {
+  if (call.op().overload() == "vec") {
     if (const OpArg* f = call.Find("scale_factors"); f != nullptr && f->kind == OpArg::Kind::kFloatList) {
       for (size_t k = 0; k < 2 && k < f->floats.size(); ++k) scales[k] = f->floats[k];
     }
@@ -221,17 +225,30 @@ Values UpsampleBicubic(Emit& e, const OpCall& call) {
   if (!call.IsNone("output_size")) {
     SMELT_ASSIGN_OR_RETURN(output, call.GetExprs("output_size"));
   }
+  std::vector<Resampled> dims;
+  for (int k = 0; k < 2; ++k) {
+    Resampled d;
+    d.in_size = e.Sizes(input)[2 + k];
+    if (!d.in_size.IsConstant()) return call.Unsupported("symbolic sizes");
+    const double in = static_cast<double>(*d.in_size.Constant());
+    d.out_size = output.size() == 2 ? output[k] : Expr(static_cast<int64_t>(in * scales[k]));
+    if (!d.out_size.IsConstant()) return call.Unsupported("symbolic sizes");
+    const double out = static_cast<double>(*d.out_size.Constant());
+    d.scale = align ? (out > 1 ? (in - 1) / (out - 1) : 0) : scales[k] > 0 ? 1 / scales[k] : in / out;
+    if (e.DTypeOf(input) != DType::kFloat64) d.scale = static_cast<float>(d.scale);
+    dims.push_back(d);
+  }
+  return dims;
+}
+
+// Rows and columns one after the other.
+Values UpsampleBicubic(Emit& e, const OpCall& call) {
+  const ValueId input = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(bool align, call.GetBool("align_corners"));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Resampled> dims, ResampledDims(e, call));
   ValueId v = ToCompute(e, input);
   for (int k = 1; k >= 0; --k) {
-    const Expr& in_size = e.Sizes(input)[2 + k];
-    if (!in_size.IsConstant()) return call.Unsupported("symbolic sizes");
-    const double in = static_cast<double>(*in_size.Constant());
-    const Expr out_size = output.size() == 2 ? output[k] : Expr(static_cast<int64_t>(in * scales[k]));
-    if (!out_size.IsConstant()) return call.Unsupported("symbolic sizes");
-    const double out = static_cast<double>(*out_size.Constant());
-    const float scale = align           ? (out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.f)
-                        : scales[k] > 0 ? static_cast<float>(1 / scales[k])
-                                        : static_cast<float>(in) / static_cast<float>(out);
+    const auto& [in_size, out_size, scale] = dims[k];
     const DType t = e.DTypeOf(v);
     ValueId place = Range(e, out_size, t);
     place = align ? e.MulN(place, scale) : e.AddN(e.MulN(e.AddN(place, 0.5), scale), -0.5);
@@ -249,6 +266,48 @@ Values UpsampleBicubic(Emit& e, const OpCall& call) {
       sum = sum.valid() ? e.Add(sum, part) : part;
     }
     v = sum;
+    if (!e.ok()) return e.status();
+  }
+  return std::vector<ValueId>{e.Cast(v, e.DTypeOf(input))};
+}
+
+// The weight of an element at distance x, of the filters that _upsample_*_aa smooth with: a triangle, or Keys' cubic
+// with a = -1/2.
+ValueId Triangle(Emit& e, ValueId x) {
+  return e.Op("aten::relu", {e.Op("aten::rsub.Scalar", {x, e.Const(1.0), e.Const(1.0)})});
+}
+ValueId Keys(Emit& e, ValueId x) {
+  const double a = -0.5;
+  const ValueId near = e.AddN(e.Mul(e.Mul(e.AddN(e.MulN(x, a + 2), -(a + 3)), x), x), 1);
+  const ValueId far = e.MulN(e.AddN(e.Mul(e.AddN(e.Mul(e.AddN(x, -5), x), 8), x), -4), a);
+  auto below = [&](double limit) { return e.Op("aten::lt.Scalar", {x, e.Const(limit)}); };
+  return e.Where(below(1), near, e.WhereN(below(2), far, 0));
+}
+
+// _upsample_bilinear2d_aa, _upsample_bicubic2d_aa: where the image shrinks, the filter is as much wider. One product
+// with a matrix of weights a dim, columns first.
+Values UpsampleSmoothed(Emit& e, const OpCall& call) {
+  const bool cubic = call.op().name() == "aten::_upsample_bicubic2d_aa";
+  const ValueId input = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(std::vector<Resampled> dims, ResampledDims(e, call));
+  ValueId v = ToCompute(e, input);
+  const DType t = e.DTypeOf(v);
+  for (int k = 1; k >= 0; --k) {
+    const auto& [in_size, out_size, scale] = dims[k];
+    const double stretch = std::max(scale, 1.0);
+    // Distances of elements, whose centers are at halves, to the places of the result.
+    const ValueId center = e.Unsqueeze(e.MulN(e.AddN(Range(e, out_size, t), 0.5), scale), 1);
+    const ValueId distance =
+        e.Abs(e.MulN(e.AddN(e.Sub(e.Unsqueeze(Range(e, in_size, t), 0), center), 0.5), 1 / stretch));
+    ValueId weights = cubic ? Keys(e, distance) : Triangle(e, distance);
+    weights = e.Div(weights, e.Sum(weights, {1}, true));
+    // [..., in] times [in, out].
+    if (k == 0) v = e.Transpose(v, 2, 3);
+    std::vector<Expr> sizes = e.Sizes(v);
+    const Expr rows = sizes[0] * sizes[1] * sizes[2];
+    sizes[3] = out_size;
+    v = e.View(e.Mm(e.Reshape(v, {rows, in_size}), e.Transpose(weights, 0, 1)), sizes);
+    if (k == 0) v = e.Contiguous(e.Transpose(v, 2, 3));
     if (!e.ok()) return e.status();
   }
   return std::vector<ValueId>{e.Cast(v, e.DTypeOf(input))};
@@ -372,6 +431,7 @@ void AddSamplingRules(DecompositionTable& t) {
   t["aten::grid_sampler"] = t["aten::grid_sampler_2d"] = t["aten::grid_sampler_3d"] = GridSample;
   t["aten::affine_grid_generator"] = AffineGrid;
   t["aten::upsample_bicubic2d"] = UpsampleBicubic;
+  t["aten::_upsample_bilinear2d_aa"] = t["aten::_upsample_bicubic2d_aa"] = UpsampleSmoothed;
   t["aten::max_unpool2d"] = MaxUnpool;
   t["aten::embedding_bag"] = t["aten::_embedding_bag"] = t["aten::_embedding_bag_forward_only"] = EmbeddingBag;
   t["aten::cdist"] = t["aten::_cdist_forward"] = Cdist;

@@ -491,7 +491,7 @@ void AddLibraryRules(RuleTable& r) {
   AddRule(r, "col2im", Col2im);
   AddRule(r,
           "upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_bilinear2d upsample_linear1d "
-          "upsample_bicubic2d upsample_trilinear3d "
+          "upsample_bicubic2d upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa "
           "_upsample_nearest_exact1d _upsample_nearest_exact2d",
           Upsample);
   AddRule(r, "isin", IsIn);

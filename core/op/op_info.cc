@@ -39,7 +39,8 @@ constexpr Group kGroups[] = {
      "upsample_nearest3d upsample_bilinear2d _upsample_nearest_exact1d _upsample_nearest_exact2d one_hot nonzero "
      "argwhere fill_diagonal embedding_dense_backward pixel_shuffle pixel_unshuffle channel_shuffle im2col "
      "col2im block_diag bincount view_copy upsample_nearest2d_backward unique_consecutive _unique2 unique_dim "
-     "upsample_linear1d upsample_bicubic2d upsample_trilinear3d upsample_bilinear2d_backward isin"},
+     "upsample_linear1d upsample_bicubic2d upsample_trilinear3d upsample_bilinear2d_backward isin "
+     "_upsample_bilinear2d_aa _upsample_bicubic2d_aa"},
     {OpKind::kLibrary,
      "mm bmm addmm addbmm baddbmm mv addmv dot vdot outer addr convolution _convolution convolution_backward "
      "convolution_overrideable sort argsort topk msort kthvalue median nanmedian mode searchsorted bucketize "
