@@ -275,19 +275,43 @@ PlanBuilder::Location PlanBuilder::Saved(const Location& from) {
 }
 
 void PlanBuilder::ParallelCopies(const std::vector<LocatedCopy>& copies, bool copy_back) {
-  absl::flat_hash_set<int> written;
-  for (const auto& [from, to] : copies) written.insert(to.slot);
-  std::vector<LocatedCopy> now;
+  std::vector<LocatedCopy> left;
+  absl::flat_hash_map<int, int> readers;                  // by slot: how many of those left read it
+  absl::flat_hash_map<int, std::vector<size_t>> writers;  // by slot: which write it
   for (const auto& [from, to] : copies) {
     if (from.slot == to.slot && SameLayout(from.geometry, to.geometry) && from.geometry.offset == to.geometry.offset)
       continue;
-    if (!written.contains(from.slot)) {
-      now.push_back({from, to});
-      continue;
-    }
-    now.push_back({Saved(from), to});
+    ++readers[from.slot];
+    writers[to.slot].push_back(left.size());
+    left.push_back({from, to});
   }
-  for (const auto& [from, to] : now) EmitCopy(from, to, copy_back);
+  std::vector<size_t> ready;
+  const auto stop_reading = [&](int slot) {
+    if (--readers[slot] > 0) return;
+    if (auto it = writers.find(slot); it != writers.end())
+      ready.insert(ready.end(), it->second.begin(), it->second.end());
+  };
+  for (size_t i = 0; i < left.size(); ++i) {
+    if (!readers.contains(left[i].to.slot)) ready.push_back(i);
+  }
+  size_t emitted = 0;
+  const auto emit_ready = [&] {
+    for (; emitted < ready.size(); ++emitted) {
+      const LocatedCopy& c = left[ready[emitted]];
+      EmitCopy(c.from, c.to, copy_back);
+      stop_reading(c.from.slot);
+    }
+  };
+  emit_ready();
+  for (size_t i = 0; i < left.size() && ready.size() < left.size(); ++i) {
+    // It was not ready: others read where it writes, and they wait too.
+    if (readers[left[i].to.slot] <= 0) continue;
+    const int slot = left[i].from.slot;
+    left[i].from = Saved(left[i].from);
+    readers[left[i].from.slot] = 1;
+    stop_reading(slot);
+    emit_ready();
+  }
 }
 
 }  // namespace smelt

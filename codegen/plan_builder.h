@@ -123,7 +123,8 @@ class PlanBuilder {
     plan_->blocks[block_]->steps.push_back(std::move(out));
   }
   void EmitCopy(const Location& from, const Location& to, bool copy_back = false, NodeId source = NodeId());
-  // Copies that happen at once: a source that another copy overwrites is saved first.
+  // Copies that happen at once: a source that another copy overwrites goes first, or is saved where each waits for the
+  // other.
   void ParallelCopies(const std::vector<LocatedCopy>& copies, bool copy_back);
   // A copy of what lies there, until the end of the node that is being emitted.
   Location Saved(const Location& from);
@@ -161,6 +162,9 @@ class PlanBuilder {
   absl::Status EmitLoop(NodeId n);
   // Whether a loop may carry a value where its initial contents lie: nobody needs them afterwards.
   bool EndsInLoop(NodeId n, ValueId initial, const Location& at, ValueId carried, const std::vector<Location>& places);
+  // Whether the loop's body may make the next carried value, the first of `chain` (RegionChain), right where the last
+  // one lies: nobody needs that by then, or the kernel reads it only at the index that it writes.
+  bool ReplacesCarried(BlockId body, ValueId param, const std::vector<ValueId>& chain, const Location& place);
   // The register that holds a boolean: a tensor's one element is read first.
   absl::StatusOr<int> Predicate(ValueId v, NodeId source);
   // A comparison of integers, or a combination of such.
@@ -206,6 +210,7 @@ class PlanBuilder {
   absl::flat_hash_map<ValueId, Location> locations_;
   absl::flat_hash_map<ValueId, Location> destination_;
   absl::flat_hash_set<ValueId> in_place_chain_;
+  absl::flat_hash_set<int> awaited_;                  // slots where a body's result will go: nothing else may meanwhile
   absl::flat_hash_map<int, int> fresh_slot_;          // by key
   absl::flat_hash_map<int, ValueId> fresh_contents_;  // by key
   absl::flat_hash_set<int> written_args_, written_states_;

@@ -99,10 +99,20 @@ absl::Status PlanBuilder::EmitLoop(NodeId n) {
       return absl::UnimplementedError("a loop whose index is used as a number");
   }
   const BlockId body = g_.node(n).blocks.back();
+  const int first_result = is_while ? 0 : 1;
+  std::vector<int> awaited;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const ValueId param = g_.params(body)[first_param + i];
+    const std::vector<ValueId> chain = RegionChain(g_.results(body)[first_result + i]);
+    if (!ReplacesCarried(body, param, chain, places[i])) continue;
+    destination_[chain.back()] = places[i];
+    in_place_chain_.insert(chain.begin(), chain.end());
+    if (awaited_.insert(places[i].slot).second) awaited.push_back(places[i].slot);
+  }
   block_ = step->body_block = NewBlock();
   SMELT_RETURN_IF_ERROR(EmitBlock(body));
+  for (int slot : awaited) awaited_.erase(slot);
   position_ = lives_.BlockEnd(body);
-  const int first_result = is_while ? 0 : 1;
   std::vector<LocatedCopy> copies;
   for (size_t i = 0; i < places.size(); ++i) {
     SMELT_ASSIGN_OR_RETURN(Location from, Locate(g_.results(body)[first_result + i]));
@@ -125,7 +135,10 @@ absl::Status PlanBuilder::EmitLoop(NodeId n) {
 
 bool PlanBuilder::EndsInLoop(NodeId n, ValueId initial, const Location& at, ValueId carried,
                              const std::vector<Location>& places) {
-  if (destination_.contains(carried) || plan_->slots[at.slot]->kind != fb::SlotKind::Arena) return false;
+  if (destination_.contains(carried) || plan_->slots[at.slot]->kind != fb::SlotKind::Arena ||
+      awaited_.contains(at.slot)) {
+    return false;
+  }
   if (Root(initial) != initial || LastUse(initial) > lives_.Begin(n)) return false;
   int uses = 0;
   for (ValueId v : g_.node(n).inputs) uses += Root(v) == initial;
@@ -133,6 +146,22 @@ bool PlanBuilder::EndsInLoop(NodeId n, ValueId initial, const Location& at, Valu
     if (l.slot == at.slot) return false;
   }
   return uses == 1 && at.geometry.offset == Expr(0) && SameLayout(at.geometry, DefaultLayout(g_, carried));
+}
+
+bool PlanBuilder::ReplacesCarried(BlockId body, ValueId param, const std::vector<ValueId>& chain,
+                                  const Location& place) {
+  const ValueId owner = chain.back();
+  const NodeId def = g_.value(owner).def;
+  for (ValueId v : chain) {
+    if (g_.node(g_.value(v).def).parent != body) return false;
+  }
+  if (g_.IsParam(def) || Root(owner) != owner || !g_.node(def).blocks.empty() || !CanPlace(owner) ||
+      destination_.contains(owner) || OutlivesRewrite(chain)) {
+    return false;
+  }
+  if (place.geometry.offset != Expr(0) || !SameLayout(DefaultLayout(g_, owner), place.geometry)) return false;
+  const int made = lives_.Begin(def);
+  return LastUse(param) < made || (LastUse(param) == made && ReadsSameIndexOnly(def, param, owner));
 }
 
 absl::StatusOr<int> PlanBuilder::Predicate(ValueId v, NodeId source) {

@@ -77,7 +77,7 @@ absl::Status PlanBuilder::PlaceRegion(NodeId n, ValueId o, ValueId base) {
 
 bool PlanBuilder::Writable(int slot, ValueId result) const {
   const fb::SlotKind kind = plan_->slots[slot]->kind;
-  if (kind == fb::SlotKind::Arena || kind == fb::SlotKind::Heap) return true;
+  if ((kind == fb::SlotKind::Arena || kind == fb::SlotKind::Heap) && !awaited_.contains(slot)) return true;
   return in_place_chain_.contains(result);
 }
 
@@ -98,6 +98,7 @@ bool PlanBuilder::TakeOver(ValueId o, const LoweredKernel& k, const std::vector<
     if (ItemSize(k.spec.params[i].dtype) != ItemSize(k.spec.params[write_index].dtype)) continue;
     auto it = locations_.find(read.value);
     if (it == locations_.end() || plan_->slots[it->second.slot]->kind != fb::SlotKind::Arena) continue;
+    if (awaited_.contains(it->second.slot)) continue;
     if (LastUse(read.value) != position_ || !SameElements(it->second.geometry, DefaultLayout(g_, o))) continue;
     if (taken_at_[it->second.slot] == position_) continue;
     bool other_read = false;

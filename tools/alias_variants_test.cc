@@ -211,6 +211,45 @@ graph(%a : Float(3, strides=[1]), %b : Float(3, strides=[1]), %n : int):
 
 // --- loops ---
 
+// How many elements each copy moves that a loop makes on every trip.
+std::vector<int64_t> CopiesInBody(const std::string& path) {
+  auto container = Container::Open(path, ContentKind::kBundle);
+  SMELT_CHECK_OK(container.status());
+  auto bundle = LoadBundle(**container);
+  SMELT_CHECK_OK(bundle.status());
+  const fb::PlanT& plan = *(*bundle)->plans[0];
+  int body = -1;
+  for (const auto& step : plan.blocks[0]->steps) {
+    if (const auto* w = step->step.AsWhile()) body = w->body_block;
+  }
+  SMELT_CHECK(body >= 0);
+  std::vector<int64_t> copies;
+  for (const auto& step : plan.blocks[body]->steps) {
+    const auto* c = step->step.AsCopy();
+    if (c == nullptr) continue;
+    int64_t elements = 1;
+    for (int e : plan.views[c->src]->sizes) elements *= (*bundle)->exprs[e].constant();
+    copies.push_back(elements);
+  }
+  return copies;
+}
+
+std::vector<Datum> RunBundle(const std::string& path, const std::vector<Datum>& args) {
+  auto program = Program::Load(path);
+  SMELT_CHECK_OK(program.status());
+  auto instance = Instance::Create(*program);
+  SMELT_CHECK_OK(instance.status());
+  auto out = (*instance)->Run(args);
+  SMELT_CHECK_OK(out.status());
+  return *std::move(out);
+}
+
+Tensor Trips(int64_t n) {
+  Tensor t = Tensor::Empty(DType::kInt64, {});
+  *t.data_as<int64_t>() = n;
+  return t;
+}
+
 TEST(CarriedTensorTest, ALoopThatWritesARowOfWhatItCarriesCopiesNothing) {
   const std::string path = Scratch("carried.smb");
   ASSERT_TRUE(CompileTo(R"(
@@ -235,37 +274,93 @@ graph(%x : Float(64, 32, strides=[32, 1]), %n : Long(strides=[])):
 )",
                         path)
                   .ok());
-  auto container = Container::Open(path, ContentKind::kBundle);
-  ASSERT_TRUE(container.ok());
-  auto bundle = LoadBundle(**container);
-  ASSERT_TRUE(bundle.ok());
-  const fb::PlanT& plan = *(*bundle)->plans[0];
-  int body = -1;
-  for (const auto& step : plan.blocks[0]->steps) {
-    if (const auto* w = step->step.AsWhile()) body = w->body_block;
-  }
-  ASSERT_GE(body, 0);
   // A copy of the 64 x 32 tensor in a trip would be one of 2,048 elements.
-  for (const auto& step : plan.blocks[body]->steps) {
-    const auto* c = step->step.AsCopy();
-    if (c == nullptr) continue;
-    int64_t elements = 1;
-    for (int e : plan.views[c->src]->sizes) elements *= (*bundle)->exprs[e].constant();
-    EXPECT_LE(elements, 32);
-  }
-  auto program = Program::Load(path);
-  ASSERT_TRUE(program.ok());
-  auto instance = Instance::Create(*program);
-  ASSERT_TRUE(instance.ok());
+  for (int64_t elements : CopiesInBody(path)) EXPECT_LE(elements, 32);
   const Tensor x = Counting(64 * 32).View({{64, 32}, {32, 1}, 0});
-  Tensor n = Tensor::Empty(DType::kInt64, {});
-  *n.data_as<int64_t>() = 5;
-  auto out = (*instance)->Run({x, n});
-  ASSERT_TRUE(out.ok()) << out.status();
-  const Tensor y = (*out)[0].tensor();
+  const Tensor y = RunBundle(path, {x, Trips(5)})[0].tensor();
   for (int i = 0; i < 64 * 32; ++i) {
     const float want = static_cast<float>(i % 1000) * 2 + (i / 32 == 1 ? 5 : 0);
     ASSERT_EQ(y.data_as<float>()[i], want) << i;
+  }
+}
+
+TEST(CarriedTensorTest, ALoopThatMakesWhatItCarriesAnewPutsItInItsPlace) {
+  const std::string path = Scratch("anew.smb");
+  // One more, then a product with a matrix, which may not write over what it reads; and a kernel that may.
+  ASSERT_TRUE(CompileTo(R"(
+graph(%x : Float(2, 2, strides=[2, 1]), %w : Float(2, 2, strides=[2, 1]), %n : Long(strides=[])):
+  %one : int = prim::Constant[value=1]()
+  %two : float = prim::Constant[value=2.]()
+  %m : Tensor = aten::mul(%x, %two)
+  %k : Tensor = aten::add(%x, %two, %one)
+  %i0 : Tensor = aten::sub(%n, %n, %one)
+  %i : Tensor, %y : Tensor, %z : Tensor = smelt::while_loop(%i0, %m, %k, %n, %w)
+    block0(%ci : Tensor, %cm : Tensor, %ck : Tensor, %cn : Tensor, %cw : Tensor):
+      %more : Tensor = aten::lt(%ci, %cn)
+      -> (%more)
+    block1(%bi : Tensor, %bm : Tensor, %bk : Tensor, %bn : Tensor, %bw : Tensor):
+      %next : Tensor = aten::add(%bi, %one, %one)
+      %a : Tensor = aten::add(%bm, %one, %one)
+      %p : Tensor = aten::mm(%a, %bw)
+      %q : Tensor = aten::mul(%bk, %two)
+      -> (%next, %p, %q)
+  return (%y, %z)
+)",
+                        path)
+                  .ok());
+  EXPECT_TRUE(CopiesInBody(path).empty());
+  const Tensor x = Counting(4).View({{2, 2}, {2, 1}, 0});
+  const Tensor w = Counting(4).View({{2, 2}, {2, 1}, 0});
+  const float* f = w.data_as<float>();
+  for (int trips : {0, 1, 3}) {
+    float want[4], last[4];
+    for (int i = 0; i < 4; ++i) {
+      want[i] = x.data_as<float>()[i] * 2;
+      last[i] = x.data_as<float>()[i] + 2;
+    }
+    for (int t = 0; t < trips; ++t) {
+      const float a[4] = {want[0] + 1, want[1] + 1, want[2] + 1, want[3] + 1};
+      for (int i = 0; i < 4; ++i) {
+        want[i] = a[i / 2 * 2] * f[i % 2] + a[i / 2 * 2 + 1] * f[2 + i % 2];
+        last[i] *= 2;
+      }
+    }
+    const std::vector<Datum> out = RunBundle(path, {x, w, Trips(trips)});
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(out[0].tensor().data_as<float>()[i], want[i]) << trips << " trips, element " << i;
+      EXPECT_EQ(out[1].tensor().data_as<float>()[i], last[i]) << trips << " trips, element " << i;
+    }
+  }
+}
+
+TEST(CarriedTensorTest, ACarriedTensorThatBecomesAnotherIsCopiedOnce) {
+  const std::string path = Scratch("becomes.smb");
+  ASSERT_TRUE(CompileTo(R"(
+graph(%x : Float(8, strides=[1]), %n : Long(strides=[])):
+  %one : int = prim::Constant[value=1]()
+  %none : NoneType = prim::Constant()
+  %a : Tensor = aten::add(%x, %one, %one)
+  %b : Tensor = aten::add(%x, %one, %one)
+  %i0 : Tensor = aten::sub(%n, %n, %one)
+  %i : Tensor, %p : Tensor, %q : Tensor = smelt::while_loop(%i0, %a, %b, %n)
+    block0(%ci : Tensor, %ca : Tensor, %cb : Tensor, %cn : Tensor):
+      %more : Tensor = aten::lt(%ci, %cn)
+      -> (%more)
+    block1(%bi : Tensor, %ba : Tensor, %bb : Tensor, %bn : Tensor):
+      %next : Tensor = aten::add(%bi, %one, %one)
+      %was : Tensor = aten::clone(%bb, %none)
+      %sum : Tensor = aten::add(%ba, %bb, %one)
+      -> (%next, %was, %sum)
+  return (%p, %q)
+)",
+                        path)
+                  .ok());
+  EXPECT_LE(CopiesInBody(path).size(), 2u);
+  const Tensor x = Counting(8);
+  const std::vector<Datum> out = RunBundle(path, {x, Trips(6)});  // 1 1 2 3 5 8 13 21
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(out[0].tensor().data_as<float>()[i], 13 * (x.data_as<float>()[i] + 1)) << i;
+    EXPECT_EQ(out[1].tensor().data_as<float>()[i], 21 * (x.data_as<float>()[i] + 1)) << i;
   }
 }
 
