@@ -188,13 +188,7 @@ SymbolicGeometry Functionalizer::WeightGeometry(const Weight& w) {
 }
 
 void Functionalizer::FindAbsoluteAccess() {
-  for (NodeId n : g_.AllNodes()) {
-    const std::string& name = g_.node(n).op.name();
-    if (absl::StrContains(name, "as_strided") || name == "aten::set_" || name == "aten::resize_" ||
-        name == "aten::resize_as_") {
-      absolute_access_ = true;
-    }
-  }
+  for (NodeId n : g_.AllNodes()) absolute_access_ = absolute_access_ || OperatorOf(g_.node(n).op).absolute;
   absl::flat_hash_map<MemoryId, int> users;
   for (auto [w, t] : states_) ++users[tensors_[t].memory];
   for (auto [m, n] : users) {

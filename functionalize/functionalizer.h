@@ -126,6 +126,8 @@ class Functionalizer {
   // An operator of the program, looked up once.
   struct Operator {
     Step step = Step::kUnknown;
+    bool absolute = false;  // addresses its storage from the first element: as_strided, set_, resize_
+    bool resolves = false;  // resolve_conj, resolve_neg
     const FunctionSchema* schema = nullptr;
     std::unique_ptr<FunctionalCounterpart> counterpart;  // of kWrite, when first needed
     Inferred inferred;
@@ -143,17 +145,17 @@ class Functionalizer {
 
   absl::Status ProcessUnpack(NodeId n);
 
-  absl::Status ProcessView(NodeId n);
+  absl::Status ProcessView(NodeId n, const Operator& op);
 
   // as_strided's offset counts from the storage's first element; an argument's geometry from the argument's own.
-  absl::StatusOr<ViewMeaning> ViewsOfTensor(NodeId n, TensorId base);
+  absl::StatusOr<ViewMeaning> ViewsOfTensor(NodeId n, const Operator& op, TensorId base);
   // A call whose sizes break the assumption is refused.
   absl::Status Assert(const Assumption& a, NodeId anchor);
   // Where the argument begins in its storage, in elements of the tensor's dtype.
   Expr ArgumentOffset(TensorId t) const;
   int DistinctOf(int memory) const;
 
-  absl::Status ProcessInPlaceView(NodeId n);
+  absl::Status ProcessInPlaceView(NodeId n, const Operator& op);
 
   // set_.source_Tensor(self, source); set_.source_Tensor_storage_offset(self, source, offset, size, stride);
   // set_(self).

@@ -75,6 +75,9 @@ Functionalizer::Operator& Functionalizer::OperatorOf(OpName op) {
   Operator& o = *entry;
   o.schema = FindSchema(op);
   const std::string& name = op.name();
+  o.absolute = absl::StrContains(name, "as_strided") || name == "aten::set_" || name == "aten::resize_" ||
+               name == "aten::resize_as_";
+  o.resolves = name == "aten::resolve_conj" || name == "aten::resolve_neg";
   if (name == "prim::Constant" || name == "smelt::size") {
     o.step = Step::kNone;
   } else if (name == "prim::ListConstruct" || name == "prim::TupleConstruct") {
@@ -126,13 +129,13 @@ absl::Status Functionalizer::ProcessNode(NodeId n) {
   SMELT_RETURN_IF_ERROR(CheckTypesHold(n));
   switch (op.step) {
     case Step::kInPlaceView:
-      return ProcessInPlaceView(n);
+      return ProcessInPlaceView(n, op);
     case Step::kSet:
       return ProcessSet(n);
     case Step::kResize:
       return ProcessResize(n);
     case Step::kView:
-      return ProcessView(n);
+      return ProcessView(n, op);
     case Step::kWrite:
       return ProcessWrite(n, op);
     default:
@@ -197,7 +200,7 @@ absl::Status Functionalizer::ProcessUnpack(NodeId n) {
   return absl::OkStatus();
 }
 
-absl::Status Functionalizer::ProcessView(NodeId n) {
+absl::Status Functionalizer::ProcessView(NodeId n, const Operator& op) {
   SMELT_ASSIGN_OR_RETURN(TensorId base, TensorOf(g_.node(n).inputs[0]));
   const ValueId out = g_.node(n).outputs[0];
   const std::string& name = g_.node(n).op.name();
@@ -217,7 +220,7 @@ absl::Status Functionalizer::ProcessView(NodeId n) {
                      "self.resolve_conj(); however, be warned that the resulting tensor "
                      "will NOT alias the original."));
   }
-  if (name == "aten::resolve_conj" || name == "aten::resolve_neg") {
+  if (op.resolves) {
     // The tensor itself where there is nothing to resolve, else a copy.
     if (!(name == "aten::resolve_conj" ? tensors_[base].conjugated : tensors_[base].negated)) {
       tensor_of_[out] = base;
@@ -230,7 +233,7 @@ absl::Status Functionalizer::ProcessView(NodeId n) {
     tensor_of_[out] = NewTensor(NewMemory(std::move(copy)), geometry);
     return absl::OkStatus();
   }
-  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, base));
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, op, base));
   const MemoryId m = tensors_[base].memory;
   // The imaginary parts of conjugates are negated, the real parts are what they are.
   bool conjugated = tensors_[base].conjugated, negated = tensors_[base].negated;
@@ -253,11 +256,10 @@ absl::Status Functionalizer::ProcessView(NodeId n) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ViewMeaning> Functionalizer::ViewsOfTensor(NodeId n, TensorId base) {
+absl::StatusOr<ViewMeaning> Functionalizer::ViewsOfTensor(NodeId n, const Operator& op, TensorId base) {
   std::vector<Assumption> assumed;
   ViewMeaning views;
-  if (absl::StrContains(g_.node(n).op.name(), "as_strided") &&
-      memories_[tensors_[base].memory].origin == MemoryState::Origin::kArgument) {
+  if (op.absolute && memories_[tensors_[base].memory].origin == MemoryState::Origin::kArgument) {
     const Expr offset = ArgumentOffset(base);
     SymbolicGeometry geometry = tensors_[base].geometry;
     geometry.offset = geometry.offset + offset;
@@ -315,9 +317,9 @@ int Functionalizer::DistinctOf(int memory) const {
   return -1;
 }
 
-absl::Status Functionalizer::ProcessInPlaceView(NodeId n) {
+absl::Status Functionalizer::ProcessInPlaceView(NodeId n, const Operator& op) {
   SMELT_ASSIGN_OR_RETURN(TensorId t, TensorOf(g_.node(n).inputs[0]));
-  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, t));
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, op, t));
   if (block_depth_ > 0) return absl::UnimplementedError("a change of geometry inside a branch or loop");
   tensors_[t].geometry = std::move(views.outputs[0]);
   tensors_[t].changed = true;

@@ -88,7 +88,7 @@ OpArg FromType(const Type& t) {
 OpArg FromValue(const Graph& g, ValueId v) {
   const Type& type = g.value(v).type;
   std::optional<ConstantValue> c = GetConstant(g, v);
-  OpArg a = c ? FromConstant(*c) : OpArg();
+  OpArg a = c ? FromConstant(*c) : FromType(type);
   if (c) {
     if (type.IsTensor() && a.IsTensor()) a.tensor = type.tensor().IsComplete() ? type.tensor() : a.tensor;
     // An empty list of constants may be of any element type.
@@ -97,7 +97,6 @@ OpArg FromValue(const Graph& g, ValueId v) {
       a.kind = OpArg::Kind::kTensorList;
     }
   } else if (std::optional<std::vector<ValueId>> elements = GetListElements(g, v)) {
-    a = FromType(type);
     a.element_values = *elements;
     if (a.kind == OpArg::Kind::kTensorList) a.known = true;
     for (ValueId e : *elements) a.elements.push_back(FromValue(g, e));
@@ -119,7 +118,6 @@ OpArg FromValue(const Graph& g, ValueId v) {
       for (const OpArg& e : a.elements) a.bools.push_back(e.number != 0);
     }
   } else {
-    a = FromType(type);
     if (a.kind == OpArg::Kind::kInt) {
       if (std::optional<Expr> e = GetIntExpr(g, v)) a = OpArg::Int(*e);
     } else if (a.kind == OpArg::Kind::kIntList) {
