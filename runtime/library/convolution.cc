@@ -1,8 +1,8 @@
 // "convolution" (also transposed) and "convolution_backward" in 1 to 3 spatial dims, any memory format.
 //
 // oneDNN chooses the layouts it computes in; sources and results are reordered on the way, a constant weight once. The
-// batch is cut into slices by its size alone, each computed on one thread. What oneDNN does not have (float64,
-// integers, odd paddings) is computed by plain loops.
+// batch is cut into slices by sizes alone, and images into bands of rows where there are too few of them; each slice is
+// computed on one thread. What oneDNN does not have (float64, integers, odd paddings) is computed by plain loops.
 #include <algorithm>
 #include <cstring>
 
@@ -248,8 +248,8 @@ class DnnlConvolution : public PreparedOp {
     context.For(count, [&](int64_t i) {
       const Slice& s = slices_[i];
       const Primitive& p = primitives_[s.primitive];
-      char* in = inputs[0] + s.n0 * in_.strides[0] * item;
-      char* out = outputs[0] + s.n0 * out_.strides[0] * item;
+      char* in = inputs[0] + (s.n0 * in_.strides[0] + s.in_row * in_.strides[2]) * item;
+      char* out = outputs[0] + (s.n0 * out_.strides[0] + s.out_row * out_.strides[2]) * item;
       void* src = in;
       bool ok = true;
       if (p.reorder_in != nullptr) {
@@ -270,13 +270,22 @@ class DnnlConvolution : public PreparedOp {
   }
 
  private:
+  // What a slice computes: images, rows (the outermost spatial dim) of the result, rows of the source that they read,
+  // and rows of padding around those.
+  struct Extent {
+    int64_t n, out_rows, in_rows, pad_before, pad_after;
+    bool operator==(const Extent& o) const {
+      return n == o.n && out_rows == o.out_rows && in_rows == o.in_rows && pad_before == o.pad_before &&
+             pad_after == o.pad_after;
+    }
+  };
   struct Primitive {
-    int64_t n;
+    Extent extent;
     std::unique_ptr<DnnlExec> exec, reorder_in, reorder_out;  // reorders: null where the layouts agree
     int64_t in_bytes = 0, out_bytes = 0;
   };
   struct Slice {
-    int64_t n0;
+    int64_t n0, in_row, out_row;
     int primitive;
   };
 
@@ -286,9 +295,29 @@ class DnnlConvolution : public PreparedOp {
         dnnl::reorder(pd), std::vector<DnnlExec::Arg>{{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, pd.scratchpad_desc());
   }
 
+  // How many rows of the source one row of the result reads, those that dilation passes over included.
+  int64_t Reach(const ConvParams& p, int dim) const {
+    return (weight_.sizes[weight_.sizes.size() - static_cast<size_t>(p.spatial) + dim] - 1) * p.dilation[dim] + 1;
+  }
+  // Elements from the first of an image to behind its last.
+  static int64_t Span(const OperandShape& o) {
+    int64_t span = 1;
+    for (int d = 1; d < o.rank(); ++d) span = std::max(span, o.strides[d] * o.sizes[d]);
+    return span;
+  }
+  // How many rows of the result a slice has, for `parts` slices or nearly.
+  int64_t BandRows(const ConvParams& p, int64_t parts, int64_t pad_before, int64_t pad_after) const {
+    const int64_t rows = out_.sizes[2], bands = parts / std::max<int64_t>(1, in_.sizes[0]);
+    if (p.transposed || bands < 2 || rows < 2 || pad_after < 0) return rows;
+    const int64_t band = (rows + bands - 1) / bands;
+    // Each band reads some of the source itself, and not much more than it owns.
+    const bool reads = pad_before < Reach(p, 0) && pad_after < Reach(p, 0) && in_.sizes[2] >= Reach(p, 0);
+    return reads && band * p.stride[0] >= Reach(p, 0) ? band : rows;
+  }
+
   bool Plan(const ConvParams& p, int64_t* packed_bytes) {
     const DType t = out_.dtype;
-    // Slices of the batch by work: about 8 million multiplications, at most 32.
+    // Slices by work: about 8 million multiplications, at most 32.
     double work = static_cast<double>(out_.NumElements());
     for (size_t d = weight_.sizes.size() - static_cast<size_t>(p.spatial) - 1; d < weight_.sizes.size(); ++d) {
       work *= static_cast<double>(weight_.sizes[d]);
@@ -298,34 +327,55 @@ class DnnlConvolution : public PreparedOp {
              std::max<double>(1, static_cast<double>(in_.sizes[1]));
     }
     const int64_t batch = in_.sizes[0];
-    const int64_t parts = std::clamp<int64_t>(static_cast<int64_t>(work / 8e6), 1, std::min<int64_t>(batch, 32));
-    const int64_t step = (batch + parts - 1) / parts;
+    const int64_t parts = std::clamp<int64_t>(static_cast<int64_t>(work / 8e6), 1, 32);
+    const int64_t step = std::max<int64_t>(1, (batch + parts - 1) / parts);
     memory::dims strides = p.stride, dilates, pad_l = p.padding, pad_r;
     for (int i = 0; i < p.spatial; ++i) {
       dilates.push_back(p.dilation[i] - 1);
-      const int64_t k =
-          (weight_.sizes[weight_.sizes.size() - static_cast<size_t>(p.spatial) + i] - 1) * p.dilation[i] + 1;
+      const int64_t k = Reach(p, i);
       const int64_t in = in_.sizes[2 + i], out = out_.sizes[2 + i];
       pad_r.push_back(p.transposed ? (in - 1) * p.stride[i] + k - p.padding[i] - out
                                    : (out - 1) * p.stride[i] + k - p.padding[i] - in);
     }
+    const int64_t rows = out_.sizes[2], in_rows = in_.sizes[2];
+    const int64_t band = BandRows(p, parts, pad_l[0], pad_r[0]);
     memory::desc chosen_weights;
-    for (int64_t n0 = 0; n0 < batch; n0 += step) {
-      const int64_t n = std::min(step, batch - n0);
+    for (int64_t slice = 0; slice < (batch + step - 1) / step * ((rows + band - 1) / band); ++slice) {
+      const int64_t n0 = slice / ((rows + band - 1) / band) * step;
+      const int64_t out_row = slice % ((rows + band - 1) / band) * band;
+      Extent x{std::min(step, batch - n0), std::min(band, rows - out_row), in_rows, pad_l[0], pad_r[0]};
+      int64_t in_row = 0;
+      if (band < rows) {
+        const int64_t first = out_row * p.stride[0] - p.padding[0];
+        const int64_t last = first + (x.out_rows - 1) * p.stride[0] + Reach(p, 0);
+        in_row = std::max<int64_t>(first, 0);
+        x.in_rows = std::min(last, in_rows) - in_row;
+        x.pad_before = in_row - first;
+        x.pad_after = std::max<int64_t>(last - in_rows, 0);
+      }
       int index = -1;
       for (size_t i = 0; i < primitives_.size(); ++i) {
-        if (primitives_[i].n == n) index = static_cast<int>(i);
+        if (primitives_[i].extent == x) index = static_cast<int>(i);
       }
       if (index < 0) {
         OperandShape in = in_, out = out_;
-        in.sizes[0] = out.sizes[0] = n;
+        in.sizes[0] = out.sizes[0] = x.n;
+        in.sizes[2] = x.in_rows;
+        out.sizes[2] = x.out_rows;
+        pad_l[0] = x.pad_before;
+        pad_r[0] = x.pad_after;
+        if (x.n == 1) {
+          // No step from image to image: it is as oneDNN would have it.
+          in.strides[0] = Span(in);
+          out.strides[0] = Span(out);
+        }
         const auto any = memory::format_tag::any;
         // Layouts are oneDNN's choice, but the weight's, once chosen, is every slice's.
         const memory::desc src(in.sizes, DnnlType(t), any), dst(out.sizes, DnnlType(t), any);
         const memory::desc weights =
             primitives_.empty() ? memory::desc(weight_.sizes, DnnlType(t), any) : chosen_weights;
         const memory::desc bias({out.sizes[1]}, DnnlType(t), memory::format_tag::a);
-        Primitive made{n};
+        Primitive made{x};
         memory::desc src_want, dst_want, scratch;
         dnnl::primitive primitive;
         if (p.transposed) {
@@ -367,7 +417,7 @@ class DnnlConvolution : public PreparedOp {
         primitives_.push_back(std::move(made));
         index = static_cast<int>(primitives_.size()) - 1;
       }
-      slices_.push_back({n0, index});
+      slices_.push_back({n0, in_row, out_row, index});
     }
     const memory::desc weight_desc = DescOf(weight_, t);
     if (weight_desc == chosen_weights) return true;

@@ -355,6 +355,51 @@ TEST(ConvolutionTest, EveryShapeLayoutAndDtypeGivesTheSumOfItsTaps) {
   }
 }
 
+// One image of more than 16 million multiplications is several slices. Float64 runs by plain loops, of which the test
+// above speaks.
+TEST(ConvolutionTest, ALargeImageIsTheSameInBandsOfRowsOnAnyNumberOfThreads) {
+  const std::vector<ConvCase> cases = {
+      {2, 1, 32, 64, 1, {33, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},
+      {2, 1, 16, 32, 1, {61, 64}, {7, 7}, {2, 2}, {3, 3}, {1, 1}, false},
+      {2, 2, 32, 64, 2, {36, 36}, {3, 3}, {1, 1}, {0, 0}, {3, 2}, false},
+      {2, 1, 256, 256, 256, {90, 90}, {3, 3}, {1, 1}, {2, 2}, {1, 1}, false},
+      {1, 1, 64, 64, 1, {4001}, {5}, {2}, {2}, {1}, false},
+      {3, 1, 16, 32, 1, {12, 10, 10}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, false},
+  };
+  for (const ConvCase& c : cases) {
+    std::vector<int64_t> in_sizes = {c.n, c.ic}, out_sizes = {c.n, c.oc}, w_sizes = {c.oc, c.ic / c.groups};
+    const std::vector<int64_t> out = OutSizes(c);
+    in_sizes.insert(in_sizes.end(), c.in.begin(), c.in.end());
+    out_sizes.insert(out_sizes.end(), out.begin(), out.end());
+    w_sizes.insert(w_sizes.end(), c.k.begin(), c.k.end());
+    for (int layout = c.spatial == 2 && c.groups == 1 ? 0 : 3; layout < 4; layout += 3) {
+      const DType t = DType::kFloat32;
+      const Tensor x = Image(t, in_sizes, layout & 1), y = Image(t, out_sizes, layout & 2);
+      const Tensor w = Image(t, w_sizes, false), bias = Fill(Tensor::Empty(t, {c.oc}));
+      std::vector<Tensor> wide;
+      for (const Tensor& v : {x, w, bias}) {
+        wide.push_back(Tensor::Empty(DType::kFloat64, v.sizes()));
+        double* to = wide.back().data_as<double>();
+        ForEachElement({static_cast<char*>(v.data()), t, v.sizes(), v.strides()},
+                       [&](const char* p) { *to++ = LoadDouble(p, t); });
+      }
+      const Tensor want = Tensor::Empty(DType::kFloat64, out_sizes);
+      ASSERT_TRUE(Call("convolution", wide, {want}, ConvInts(c)).ok());
+      ASSERT_TRUE(Call("convolution", {x, w, bias}, {y}, ConvInts(c), {}, layout & 1 ? 1 : -1).ok());
+      double worst = 0;
+      const double* expected = want.data_as<double>();
+      ForEachElement({static_cast<char*>(y.data()), t, y.sizes(), y.strides()}, [&](const char* p) {
+        worst = std::max(worst, std::abs(LoadDouble(p, t) - *expected) / (1 + std::abs(*expected)));
+        ++expected;
+      });
+      EXPECT_LE(worst, 2e-5) << c.ic << " channels, spatial " << c.spatial << ", layout " << layout;
+      const Tensor alone = Image(t, out_sizes, layout & 2);
+      ASSERT_TRUE(Call("convolution", {x, w, bias}, {alone}, ConvInts(c), {}, -1, /*threads=*/1).ok());
+      EXPECT_EQ(std::memcmp(alone.data(), y.data(), y.NumElements() * 4), 0) << c.ic << " channels, layout " << layout;
+    }
+  }
+}
+
 TEST(ConvolutionTest, TheBackwardIsTheTransposeOfEachOperand) {
   for (const ConvCase& c : ConvCases()) {
     for (DType t : {DType::kFloat32, DType::kFloat64}) {
