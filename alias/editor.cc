@@ -1,5 +1,6 @@
 #include "smelt/alias/editor.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,18 +47,54 @@ NodeId Editor::Current(NodeId n) const { return Follow(nodes_, n); }
 ValueId Editor::Current(ValueId v) const { return Follow(values_, v); }
 BlockId Editor::Current(BlockId b) const { return Follow(blocks_, b); }
 
+Editor::Editor(Graph& g) : g_(g) {}
+Editor::~Editor() = default;
+
+void Editor::Forget() {
+  journal_.clear();
+  erased_.clear();
+  grouped_.clear();
+}
+
 void Editor::UndoTo(Mark m) {
   while (journal_.size() > m) {
-    std::function<void()> inverse = std::move(journal_.back());
+    const Done e = journal_.back();
     journal_.pop_back();
-    inverse();
+    const NodeId next = e.next.valid() ? Current(e.next) : NodeId();
+    switch (e.kind) {
+      case Done::kInserted:
+        g_.Erase(Current(e.node));
+        break;
+      case Done::kErased: {
+        const Saved saved = std::move(erased_.back());
+        erased_.pop_back();
+        Restore(saved, Current(e.block), next);
+        break;
+      }
+      case Done::kInput:
+        g_.SetInput(e.is_return ? g_.block(Current(e.block)).return_node : Current(e.node), e.index, Current(e.old));
+        break;
+      case Done::kMoved:
+        if (next.valid()) {
+          g_.MoveBefore(Current(e.node), next);
+        } else {
+          g_.MoveToEnd(Current(e.node), Current(e.block));
+        }
+        break;
+      case Done::kGrouped: {
+        const Members members = std::move(grouped_.back());
+        grouped_.pop_back();
+        Ungroup(Current(e.node), members);
+        break;
+      }
+    }
   }
 }
 
 NodeId Editor::InsertBefore(NodeId anchor, OpName op, absl::Span<const ValueId> inputs,
                             absl::Span<const Type> output_types, Graph::Attributes attributes) {
   const NodeId n = g_.InsertBefore(anchor, op, inputs, output_types, std::move(attributes));
-  journal_.push_back([this, n] { g_.Erase(Current(n)); });
+  journal_.push_back({.kind = Done::kInserted, .node = n});
   return n;
 }
 
@@ -115,24 +152,22 @@ void Editor::Restore(const Saved& s, BlockId block, NodeId next) {
 }
 
 void Editor::Erase(NodeId n) {
-  auto saved = std::make_shared<const Saved>(Save(n));
-  const BlockId block = g_.node(n).parent;
-  const NodeId next = g_.node(n).next;
+  const Node& node = g_.node(n);
+  journal_.push_back({.kind = Done::kErased, .block = node.parent, .next = node.next});
+  erased_.push_back(Save(n));
   g_.Erase(n);
-  journal_.push_back(
-      [this, saved, block, next] { Restore(*saved, Current(block), next.valid() ? Current(next) : NodeId()); });
 }
 
 void Editor::SetInput(NodeId n, uint32_t index, ValueId v) {
   const ValueId old = g_.node(n).inputs[index];
   if (old == v) return;
+  journal_.push_back({.kind = Done::kInput,
+                      .is_return = g_.IsReturn(n),
+                      .index = index,
+                      .node = n,
+                      .block = g_.node(n).parent,
+                      .old = old});
   g_.SetInput(n, index, v);
-  // A block's return node is known by its block: it is not restored under an id of its own.
-  const bool is_return = g_.IsReturn(n);
-  const BlockId block = g_.node(n).parent;
-  journal_.push_back([this, n, index, old, is_return, block] {
-    g_.SetInput(is_return ? g_.block(Current(block)).return_node : Current(n), index, Current(old));
-  });
 }
 
 void Editor::ReplaceAllUses(ValueId from, ValueId to) {
@@ -144,28 +179,19 @@ void Editor::ReplaceAllUses(ValueId from, ValueId to) {
   }
 }
 
-std::function<void()> Editor::BackTo(NodeId n) const {
-  const BlockId block = g_.node(n).parent;
-  const NodeId next = g_.node(n).next;
-  return [this, n, block, next] {
-    if (next.valid()) {
-      g_.MoveBefore(Current(n), Current(next));
-    } else {
-      g_.MoveToEnd(Current(n), Current(block));
-    }
-  };
+void Editor::RecordMove(NodeId n) {
+  const Node& node = g_.node(n);
+  journal_.push_back({.kind = Done::kMoved, .node = n, .block = node.parent, .next = node.next});
 }
 
 void Editor::MoveBefore(NodeId n, NodeId anchor) {
-  std::function<void()> back = BackTo(n);
+  RecordMove(n);
   g_.MoveBefore(n, anchor);
-  journal_.push_back(std::move(back));
 }
 
 void Editor::MoveAfter(NodeId n, NodeId anchor) {
-  std::function<void()> back = BackTo(n);
+  RecordMove(n);
   g_.MoveAfter(n, anchor);
-  journal_.push_back(std::move(back));
 }
 
 absl::Status Editor::InlineBlock(NodeId n, int k) {
@@ -190,54 +216,91 @@ absl::Status Editor::InlineBlock(NodeId n, int k) {
 
 absl::StatusOr<NodeId> Editor::Group(absl::Span<const NodeId> nodes, OpName op) {
   if (nodes.empty()) return absl::InvalidArgumentError("a group needs a node");
-  absl::flat_hash_map<NodeId, size_t> members;
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (!g_.node(nodes[i]).blocks.empty()) return absl::InvalidArgumentError("a node with blocks cannot join a group");
     if (i > 0 && g_.node(nodes[i - 1]).next != nodes[i]) {
       return absl::InvalidArgumentError("the nodes of a group must follow each other");
     }
-    members.emplace(nodes[i], i);
   }
+  const Node& first = g_.node(nodes.front());
+  const Node& last = g_.node(nodes.back());
+  const auto is_member = [&](NodeId n) {
+    const Node& node = g_.node(n);
+    return node.parent == first.parent && node.order >= first.order && node.order <= last.order;
+  };
   auto sub = std::make_shared<Graph>();
   sub->symbols = g_.symbols;
   sub->name = "group";
   absl::flat_hash_map<ValueId, ValueId> inner;
-  std::vector<ValueId> inputs, results;
+  inner.reserve(4 * nodes.size());
+  std::vector<ValueId> operands, inputs, results;
   std::vector<Type> types;
+  Members members;
+  members.nodes.assign(nodes.begin(), nodes.end());
+  members.values.reserve(nodes.size());
   for (NodeId n : nodes) {
     const Node& node = g_.node(n);
-    std::vector<ValueId> operands;
+    operands.clear();
     for (ValueId v : node.inputs) {
       auto [it, inserted] = inner.try_emplace(v);
       if (inserted) {
         inputs.push_back(v);
-        it->second = sub->AddInput(g_.value(v).name, g_.value(v).type);
-        if (g_.value(v).expr) sub->SetExpr(it->second, g_.value(v).expr);
+        const Value& value = g_.value(v);
+        it->second = sub->AddInput(value.name, value.type);
+        if (value.expr) sub->SetExpr(it->second, value.expr);
       }
       operands.push_back(it->second);
     }
-    std::vector<Type> output_types;
-    for (ValueId v : node.outputs) output_types.push_back(g_.value(v).type);
-    const NodeId copy = sub->Append(sub->top(), node.op, operands, output_types, node.attributes);
+    const NodeId copy = sub->Append(sub->top(), node.op, operands, {}, node.attributes);
     if (node.source != nullptr) sub->SetSource(copy, node.source);
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      const Value& value = g_.value(node.outputs[i]);
-      const ValueId made = sub->node(copy).outputs[i];
-      inner[node.outputs[i]] = made;
-      sub->SetName(made, value.name);
+    for (ValueId v : node.outputs) {
+      const Value& value = g_.value(v);
+      const ValueId made = sub->AddNodeOutput(copy, value.type, value.name);
       if (value.expr) sub->SetExpr(made, value.expr);
-      bool outside = false;
-      for (const Use& u : value.uses) outside |= !members.contains(u.user);
-      if (!outside) continue;
-      results.push_back(node.outputs[i]);
+      inner[v] = made;
+      members.values.push_back(v);
+      if (std::all_of(value.uses.begin(), value.uses.end(), [&](const Use& u) { return is_member(u.user); })) continue;
+      results.push_back(v);
       types.push_back(value.type);
       sub->AddOutput(made);
     }
   }
-  const NodeId group = InsertBefore(nodes[0], op, inputs, types, {{"Subgraph", sub}});
-  for (size_t i = 0; i < results.size(); ++i) ReplaceAllUses(results[i], g_.node(group).outputs[i]);
-  for (size_t i = nodes.size(); i-- > 0;) Erase(nodes[i]);
+  const NodeId group = g_.InsertBefore(nodes[0], op, inputs, types, {{"Subgraph", std::move(sub)}});
+  for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(results[i], g_.node(group).outputs[i]);
+  for (size_t i = nodes.size(); i-- > 0;) g_.Erase(nodes[i]);
+  journal_.push_back({.kind = Done::kGrouped, .node = group});
+  grouped_.push_back(std::move(members));
   return group;
+}
+
+void Editor::Ungroup(NodeId group, const Members& members) {
+  const std::shared_ptr<Graph> sub = std::get<std::shared_ptr<Graph>>(*g_.node(group).FindAttribute("Subgraph"));
+  absl::flat_hash_map<ValueId, ValueId> outer;
+  for (size_t i = 0; i < sub->inputs().size(); ++i) outer[sub->inputs()[i]] = g_.node(group).inputs[i];
+  auto id = members.nodes.begin();
+  auto value_id = members.values.begin();
+  for (NodeId m : sub->Nodes(sub->top())) {
+    const Node& node = sub->node(m);
+    std::vector<ValueId> operands;
+    for (ValueId v : node.inputs) operands.push_back(outer.at(v));
+    std::vector<Type> types;
+    for (ValueId v : node.outputs) types.push_back(sub->value(v).type);
+    const NodeId n = g_.InsertBefore(group, node.op, operands, types, node.attributes);
+    if (node.source != nullptr) g_.SetSource(n, node.source);
+    nodes_[*id++] = n;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const Value& value = sub->value(node.outputs[i]);
+      const ValueId made = g_.node(n).outputs[i];
+      g_.SetName(made, value.name);
+      if (value.expr) g_.SetExpr(made, value.expr);
+      outer[node.outputs[i]] = made;
+      values_[*value_id++] = made;
+    }
+  }
+  for (size_t i = 0; i < sub->outputs().size(); ++i) {
+    g_.ReplaceAllUses(g_.node(group).outputs[i], outer.at(sub->outputs()[i]));
+  }
+  g_.Erase(group);
 }
 
 absl::Status Editor::TakeApart(NodeId n) {

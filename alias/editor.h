@@ -7,13 +7,13 @@
 //   edit.Erase(n);
 //   edit.UndoTo(mark);            // as it was; n is back under another id: edit.Current(n)
 //
-// Only edits made through the editor are taken back: others in between must not touch what these touched. An erased
+// Only edits made through the editor are taken back: others in between must not touch what these touched, the subgraphs
+// of groups included. An erased
 // node's id stays stale after undo, as ids are never used twice; Current() says what stands for it now. Each edit and
 // its inverse cost what they touch.
 #ifndef SMELT_ALIAS_EDITOR_H_
 #define SMELT_ALIAS_EDITOR_H_
 
-#include <functional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -25,14 +25,15 @@ namespace smelt {
 
 class Editor {
  public:
-  explicit Editor(Graph& g) : g_(g) {}
+  explicit Editor(Graph& g);
+  ~Editor();
   Editor(const Editor&) = delete;
   Editor& operator=(const Editor&) = delete;
 
   using Mark = size_t;
   Mark mark() const { return journal_.size(); }
   void UndoTo(Mark m);
-  void Forget() { journal_.clear(); }  // what was done stays; marks are no longer valid
+  void Forget();  // what was done stays; marks are no longer valid
 
   NodeId InsertBefore(NodeId anchor, OpName op, absl::Span<const ValueId> inputs, absl::Span<const Type> output_types,
                       Graph::Attributes attributes = {});
@@ -56,15 +57,33 @@ class Editor {
   BlockId Current(BlockId b) const;
 
  private:
+  // An edit that was made: what its inverse needs. What is larger than that lies on the stacks below, in the same
+  // order.
+  struct Done {
+    enum Kind : uint8_t { kInserted, kErased, kInput, kMoved, kGrouped } kind;
+    bool is_return = false;  // kInput: of a block's return node, which is known by its block
+    uint32_t index = 0;      // kInput: which
+    NodeId node;
+    BlockId block;  // where it stood, and before what
+    NodeId next;
+    ValueId old;  // kInput
+  };
   // What an erased node was, its blocks included.
   struct Saved;
+  // The ids of a group's nodes and of what they made. All else about them is in the group's subgraph.
+  struct Members {
+    std::vector<NodeId> nodes;
+    std::vector<ValueId> values;
+  };
   Saved Save(NodeId n) const;
   void Restore(const Saved& s, BlockId block, NodeId next);
-  // Puts n where a move away from it began.
-  std::function<void()> BackTo(NodeId n) const;
+  void Ungroup(NodeId group, const Members& members);
+  void RecordMove(NodeId n);
 
   Graph& g_;
-  std::vector<std::function<void()>> journal_;
+  std::vector<Done> journal_;
+  std::vector<Saved> erased_;
+  std::vector<Members> grouped_;
   absl::flat_hash_map<NodeId, NodeId> nodes_;
   absl::flat_hash_map<ValueId, ValueId> values_;
   absl::flat_hash_map<BlockId, BlockId> blocks_;

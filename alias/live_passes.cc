@@ -152,9 +152,10 @@ class MutationRemover {
 
 class Grouper {
  public:
-  Grouper(Graph& g, AliasDb& db, Editor& edit) : g_(g), db_(db), edit_(edit) {}
+  Grouper(Graph& g, AliasDb& db, Editor& edit) : g_(g), db_(db), edit_(edit), pulled_for_(g.node_index_bound()) {}
 
   int64_t Run() {
+    static const OpName kGroup = OpName::Get("smelt::FusionGroup");
     int64_t groups = 0;
     for (BlockId b : AllBlocks(g_)) {
       for (NodeId n = g_.block(b).last; n.valid();) {
@@ -167,7 +168,7 @@ class Grouper {
           n = g_.node(n).prev;
           continue;
         }
-        absl::StatusOr<NodeId> group = edit_.Group(members, OpName::Get("smelt::FusionGroup"));
+        absl::StatusOr<NodeId> group = edit_.Group(members, kGroup);
         SMELT_CHECK(group.ok()) << group.status().ToString();
         ++groups;
         n = g_.node(*group).prev;
@@ -185,16 +186,17 @@ class Grouper {
   // n and the producers that only the group uses, in program order, without others between them.
   std::vector<NodeId> Pull(NodeId n) {
     std::vector<NodeId> members = {n};
-    absl::flat_hash_set<NodeId> in = {n};
+    ++pulls_;
+    Mark(n);
     // Members are visited last to first; what is pulled stands before all that are in.
     for (size_t at = 0; at < members.size(); ++at) {
       const std::vector<ValueId> inputs(g_.node(members[at]).inputs.begin(), g_.node(members[at]).inputs.end());
       for (size_t i = inputs.size(); i-- > 0;) {
         const NodeId p = g_.value(inputs[i]).def;
-        if (in.contains(p) || g_.IsParam(p) || g_.node(p).parent != g_.node(n).parent || !Fusible(p)) continue;
+        if (In(p) || g_.IsParam(p) || g_.node(p).parent != g_.node(n).parent || !Fusible(p)) continue;
         bool only = true;
         for (ValueId v : g_.node(p).outputs) {
-          for (const Use& u : g_.value(v).uses) only &= in.contains(u.user);
+          for (const Use& u : g_.value(v).uses) only &= In(u.user);
         }
         if (!only) continue;
         const NodeId first = members.back();
@@ -203,16 +205,24 @@ class Grouper {
           edit_.MoveBefore(p, first);
         }
         members.push_back(p);
-        in.insert(p);
+        Mark(p);
       }
     }
     std::reverse(members.begin(), members.end());
     return members;
   }
 
+  bool In(NodeId n) const { return n.index < pulled_for_.size() && pulled_for_[n.index] == pulls_; }
+  void Mark(NodeId n) {
+    if (n.index >= pulled_for_.size()) pulled_for_.resize(g_.node_index_bound());
+    pulled_for_[n.index] = pulls_;
+  }
+
   Graph& g_;
   AliasDb& db_;
   Editor& edit_;
+  uint32_t pulls_ = 0;
+  std::vector<uint32_t> pulled_for_;  // by node index: the last Pull that took it
 };
 
 }  // namespace
