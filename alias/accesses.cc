@@ -27,6 +27,7 @@ void AliasDb::State::AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, 
   a.bits = bits;
   a.arg = static_cast<uint16_t>(std::min<size_t>(arg, UINT16_MAX));
   NodeRecord& r = nodes[n.index];
+  a.position = r.position;
   uint32_t list = ListOf(ObjectOf(storage));
   any_async |= (bits & kAsync) != 0;
   if (bits & (kWrite | kGeometryWrite)) {

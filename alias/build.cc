@@ -8,25 +8,41 @@ using alias_internal::MakeRef;
 using alias_internal::SetPool;
 
 void AliasDb::State::WalkNode(NodeId n) {
+  if (building) SetPosition(n);
+  const uint32_t from = last_position;
   Evaluate(n, true);
   const Node& node = g.node(n);
-  if (node.blocks.empty()) return;
-  const EffectKind kind = GetOpEffects(node.op).kind;
-  const uint32_t saved = walk_loop;
-  if (IsLoopKind(kind)) walk_loop = LoopIndex(n);
-  for (BlockId b : node.blocks) WalkBlock(b);
-  walk_loop = saved;
-  if (kind == EffectKind::kIf || kind == EffectKind::kCond) {
-    EvaluateBlockNode(n, node, kind, false);
-  } else if (IsLoopKind(kind)) {
-    EvaluateBlockNode(n, node, kind, false);
-    if (walk_loop == 0) Propagate();
+  if (!node.blocks.empty()) {
+    const EffectKind kind = GetOpEffects(node.op).kind;
+    const uint32_t saved = walk_loop;
+    if (IsLoopKind(kind)) walk_loop = LoopIndex(n);
+    // It is evaluated when its blocks have been: nothing inside need ask for it.
+    const bool again = kind == EffectKind::kIf || kind == EffectKind::kCond || IsLoopKind(kind);
+    const bool waits = again && !(nodes[n.index].flags & NodeRecord::kQueued);
+    if (waits) nodes[n.index].flags |= NodeRecord::kQueued;
+    for (BlockId b : node.blocks) WalkBlock(b);
+    if (waits) nodes[n.index].flags &= ~NodeRecord::kQueued;
+    walk_loop = saved;
+    if (again) {
+      EvaluateBlockNode(n, node, kind, false);
+      if (IsLoopKind(kind) && walk_loop == 0) Propagate();
+    }
+  }
+  if (building) {
+    const uint32_t scope = g.block(node.parent).return_node.index;
+    for (ValueId v : node.outputs) SetScope(v, from, last_position, scope);
   }
 }
 
 void AliasDb::State::WalkBlock(BlockId b) {
-  RecordOf(g.block(b).param_node).flags |= NodeRecord::kEvaluated;
-  for (NodeId n = g.block(b).first; n.valid(); n = g.node(n).next) WalkNode(n);
+  const Block& block = g.block(b);
+  RecordOf(block.param_node).flags |= NodeRecord::kEvaluated;
+  if (building) {
+    SetPosition(block.param_node);
+    for (ValueId v : g.params(b)) SetScope(v, last_position, last_position, block.return_node.index);
+  }
+  for (NodeId n = block.first; n.valid(); n = g.node(n).next) WalkNode(n);
+  if (building) SetPosition(block.return_node);
 }
 
 void AliasDb::State::Propagate() {
@@ -100,6 +116,8 @@ void AliasDb::State::Build() {
   for (uint32_t o : {kUnknown, kRandom, kWorld}) objects[o].storage = SetPool::Single(MakeRef(o));
   monotone = building = true;
   walk_loop = 0;
+  last_position = 0;
+  top_scope = g.block(g.top()).return_node.index;
   EvaluateInputs();
   WalkBlock(g.top());
   Propagate();

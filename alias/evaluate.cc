@@ -306,10 +306,12 @@ void AliasDb::State::EvaluateBlockNode(NodeId n, const Node& node, EffectKind ki
       const size_t inputs_from = is_while ? 0 : 2, inner_from = is_while ? 0 : 1;
       const uint32_t loop = LoopIndex(n);
       bool runs = false;  // at least once
-      if (!is_while && node.inputs.size() >= 2) {
+      if (!first && !is_while && node.inputs.size() >= 2) {
         std::optional<int64_t> trips = ConstantInt(node.inputs[0]);
-        std::optional<ConstantValue> c = GetConstant(g, node.inputs[1]);
-        runs = trips && *trips > 0 && c && std::holds_alternative<bool>(*c) && std::get<bool>(*c);
+        if (trips && *trips > 0) {
+          std::optional<ConstantValue> c = GetConstant(g, node.inputs[1]);
+          runs = c && std::holds_alternative<bool>(*c) && std::get<bool>(*c);
+        }
       }
       for (size_t i = inputs_from; i < node.inputs.size(); ++i) {
         const size_t k = i - inputs_from;

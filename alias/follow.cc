@@ -1,4 +1,6 @@
 // Following the graph's edits: each notes what the next query has to solve again.
+#include <algorithm>
+
 #include "smelt/alias/state.h"
 
 namespace smelt {
@@ -28,6 +30,16 @@ void AliasDb::OnNodeErasing(NodeId n) {
 void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
   State& s = *state_;
   const Node& node = s.g.node(n);
+  // What only reads tensors and makes new ones does so anywhere in its block.
+  const bool takes_tensors = std::all_of(node.inputs.begin(), node.inputs.end(),
+                                         [&](ValueId v) { return !(s.TypeOf(v) & State::kMayBeContainer); });
+  if (State::NodeRecord& r = s.RecordOf(n);
+      node.parent == old_parent && GetOpEffects(node.op).pure && takes_tensors && r.first_write == 0) {
+    s.ForgetPosition(n);
+    s.reads.MoveNode(r.first_read);
+    s.dirty = true;
+    return;
+  }
   // What stores or reads contents depends on the order; what is allocated, on the loops around. The nodes inside move
   // along. Their accesses leave the lists, which are in program order, at once.
   std::vector<NodeId> todo = {n};
@@ -35,6 +47,7 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
     const NodeId m = todo.back();
     todo.pop_back();
     s.Push(m);
+    s.ForgetPosition(m);
     s.Forget(m, s.RecordOf(m), true);
     for (BlockId b : s.g.node(m).blocks) {
       for (NodeId x = s.g.block(b).first; x.valid(); x = s.g.node(x).next) todo.push_back(x);
@@ -98,6 +111,9 @@ void AliasDb::OnTypeChanged(ValueId v) {
   State& s = *state_;
   s.dirty = true;
   s.needs_rebuild |= !s.moved_storage.empty();
+  State::ValueRecord& r = s.RecordOf(v);
+  r.type = 0;
+  if (r.own != 0) s.objects[r.own].empty = State::Object::Empty::kNotAsked;
   const NodeId def = s.g.value(v).def;
   if (s.g.IsParam(def)) {
     if (s.g.node(def).parent == s.g.top()) {

@@ -696,16 +696,19 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int 
 }
 
 bool AliasDb::State::IsEmpty(uint32_t object) {
-  const Object& o = objects[object];
-  if (o.kind == Kind::kUnknown || o.kind == Kind::kSummary || GeometryChanges(object)) return false;
-  if (o.kind == Kind::kInput || o.kind == Kind::kTensor || o.kind == Kind::kView || o.kind == Kind::kConstant) {
-    const Type& t = UnwrapOptional(g.value(o.def).type);
-    if (!t.IsTensor() || !t.tensor().sizes) return false;
-    for (const Expr& e : *t.tensor().sizes) {
-      if (e.Constant() == 0) return true;
-    }
+  Object& o = objects[object];
+  if (o.kind != Kind::kInput && o.kind != Kind::kTensor && o.kind != Kind::kView && o.kind != Kind::kConstant) {
+    return false;
   }
-  return false;
+  if (o.empty == Object::Empty::kNotAsked) {
+    const Type& t = UnwrapOptional(g.value(o.def).type);
+    bool empty = false;
+    if (t.IsTensor() && t.tensor().sizes) {
+      for (const Expr& e : *t.tensor().sizes) empty |= e.Constant() == 0;
+    }
+    o.empty = empty ? Object::Empty::kYes : Object::Empty::kNo;
+  }
+  return o.empty == Object::Empty::kYes && !GeometryChanges(object);
 }
 
 Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b) {

@@ -57,6 +57,7 @@ uint32_t AliasDb::State::Own(ValueId v, Kind kind, bool tensor, bool container) 
   }
   Object& object = objects[o];
   object.kind = kind;
+  object.empty = Object::Empty::kNotAsked;
   object.tensor = tensor;
   object.container = container;
   object.loop = kind == Kind::kConstant || kind == Kind::kInput ? 0 : LoopOf(g.value(v).def);
@@ -134,9 +135,9 @@ AliasDb::State::SetId AliasDb::State::Join(SetId a, SetId b) {
       }
       // A chain goes on: its next member joins the summary at once.
       if (summaries_in == 1 && kept.size() <= 3) {
-        return kept.size() == 1 ? SetPool::Single(kept[0]) : Summarise(sets.Make(std::move(kept)));
+        return kept.size() == 1 ? SetPool::Single(kept[0]) : Summarise(sets.Make(absl::MakeSpan(kept)));
       }
-      u = sets.Make(std::move(kept));
+      u = sets.Make(absl::MakeSpan(kept));
     }
   }
   if (sets.Size(u) > static_cast<size_t>(options.max_set)) return Summarise(u);
@@ -244,17 +245,19 @@ void AliasDb::State::ResolveAround(NodeId n) {
 AliasDb::State::SetId AliasDb::State::Shift(SetId s, uint32_t loop) {
   if (loop == 0) return s;
   bool any = false;
-  sets.ForEach(s, [&](Ref r) { any |= !IsOld(r) && LoopWithin(objects[ObjectOf(r)].loop, loop); });
-  if (!any) return s;
-  std::vector<Ref> out;
-  sets.ForEach(s, [&](Ref r) { out.push_back(LoopWithin(objects[ObjectOf(r)].loop, loop) ? r | 1 : r); });
-  return sets.Make(std::move(out));
+  absl::InlinedVector<Ref, 40> out;
+  sets.ForEach(s, [&](Ref r) {
+    const bool older = !IsOld(r) && LoopWithin(objects[ObjectOf(r)].loop, loop);
+    any |= older;
+    out.push_back(older ? r | 1 : r);
+  });
+  return any ? sets.Make(absl::MakeSpan(out)) : s;
 }
 
 // What an older instance of a holder allocated in `loop` holds or lives in, if the current one's is `s`.
 AliasDb::State::SetId AliasDb::State::OldContents(SetId s, uint32_t loop) {
   if (loop == 0 || s == 0) return s;
-  std::vector<Ref> out;
+  absl::InlinedVector<Ref, 40> out;
   sets.ForEach(s, [&](Ref r) {
     uint32_t l = objects[ObjectOf(r)].loop;
     if (l == 0 || IsOld(r)) {
@@ -266,7 +269,7 @@ AliasDb::State::SetId AliasDb::State::OldContents(SetId s, uint32_t loop) {
       out.push_back(r | 1);
     }
   });
-  return sets.Make(std::move(out));
+  return sets.Make(absl::MakeSpan(out));
 }
 
 AliasDb::State::SetId AliasDb::State::Storages(Ref r) {

@@ -13,14 +13,11 @@ using alias_internal::kOfContainer;
 using alias_internal::kRead;
 using alias_internal::kWrite;
 using alias_internal::MakeRef;
-using alias_internal::MayBeTensor;
 using alias_internal::ObjectOf;
 using alias_internal::SetPool;
 using alias_internal::UnwrapOptional;
 
 namespace {
-
-constexpr uint32_t kLongList = 16;
 
 // Whether one object can be of both types.
 bool TypesMeet(const Type& a, const Type& b) {
@@ -105,26 +102,6 @@ const char* Name(AliasAnswer a) {
   return "?";
 }
 
-NodeId AliasDb::State::AncestorIn(BlockId b, NodeId n) const {
-  while (n.valid()) {
-    const Node& node = g.node(n);
-    if (node.parent == b) return n;
-    n = g.block(node.parent).owner;
-  }
-  return NodeId();
-}
-
-bool AliasDb::State::InScopeTogether(ValueId a, ValueId b) const {
-  if (a == b) return true;
-  const NodeId da = g.value(a).def, db = g.value(b).def;
-  const Node &na = g.node(da), &nb = g.node(db);
-  if (na.parent == nb.parent) return true;
-  // The outer one must be there before the inner one's block begins.
-  if (NodeId x = AncestorIn(na.parent, db); x.valid()) return x != da && na.order < g.node(x).order;
-  if (NodeId x = AncestorIn(nb.parent, da); x.valid()) return x != db && nb.order < g.node(x).order;
-  return false;
-}
-
 bool AliasDb::State::StoragesMayOverlap(Ref a, Ref b, bool ignore_age) const {
   const uint32_t x = Find(ObjectOf(a)), y = Find(ObjectOf(b));
   const Object &p = objects[x], &q = objects[y];
@@ -201,6 +178,9 @@ bool AliasDb::State::SetsMayAlias(SetId a, SetId b, bool ignore_age) {
   if (SetPool::IsSingle(a) && SetPool::IsSingle(b)) {
     return RefsMayAlias(SetPool::SingleRef(a), SetPool::SingleRef(b), ignore_age);
   }
+  if (!ignore_age && SummaryOfSet(a).plain && SummaryOfSet(b).plain) {
+    return sets.AnyCommon(a, b, [&](Ref r) { return !IsEmpty(ObjectOf(r)); });
+  }
   absl::InlinedVector<Ref, 8> x = sets.Refs(a), y = sets.Refs(b);
   for (Ref p : x) {
     for (Ref q : y) {
@@ -237,164 +217,13 @@ const Type& AliasDb::State::TypeOfAccess(const Access& w) const {
 
 bool AliasDb::State::AccessHitsValue(const Access& w, ValueId v, Ref object, bool ignore_age) {
   const Object& o = objects[ObjectOf(object)];
-  const Type& type = g.value(v).type;
   if (w.bits & kOfContainer) {
-    return o.container && IsContainerType(type) && AccessHits(w, object, SetPool::Single(object), true, ignore_age) &&
-           TypesMeet(type, TypeOfAccess(w));
+    return o.container && (TypeOf(v) & kMayBeContainer) &&
+           AccessHits(w, object, SetPool::Single(object), true, ignore_age) &&
+           TypesMeet(g.value(v).type, TypeOfAccess(w));
   }
-  return o.tensor && MayBeTensor(type) && !IsEmpty(ObjectOf(object)) &&
+  return o.tensor && (TypeOf(v) & kMayBeTensor) && !IsEmpty(ObjectOf(object)) &&
          AccessHits(w, object, Storages(object), false, ignore_age);
-}
-
-const alias_internal::WriteSpans& AliasDb::State::SpansOf(uint32_t list) {
-  const uint32_t version = writes.Version(list);
-  auto [it, inserted] = write_spans.try_emplace(list);
-  if (!inserted && it->second.version == version) return it->second;
-  alias_internal::WriteSpans out;
-  out.version = version;
-  for (uint32_t i = writes.Head(list); i != 0; i = writes.Next(i)) {
-    const Access& w = writes.at(i);
-    if (!(w.bits & kWrite)) continue;
-    const Geom* geom = nullptr;
-    if (!(w.bits & kOfContainer) && objects[ObjectOf(w.object)].tensor) geom = &GeomOf(ObjectOf(w.object));
-    if (geom != nullptr && geom->space != 0 && geom->space_injective && !geom->fixed.empty()) {
-      if (out.space == 0) {
-        out.space = geom->space;
-        out.key = geom->fixed[0].key;
-      }
-      bool found = false;
-      if (geom->space == out.space) {
-        for (const Geom::Fixed& f : geom->fixed) {
-          if (f.key != out.key) continue;
-          out.spans.push_back({f.lo, f.hi, i, 0});
-          found = true;
-          break;
-        }
-      }
-      if (found) continue;
-    }
-    out.others.push_back(i);
-  }
-  std::stable_sort(out.spans.begin(), out.spans.end(),
-                   [](const auto& x, const auto& y) { return x.lo != y.lo ? x.lo < y.lo : x.hi < y.hi; });
-  for (size_t i = 0; i < out.spans.size(); ++i) {
-    auto& s = out.spans[i];
-    const bool same = i > 0 && out.spans[i - 1].lo == s.lo && out.spans[i - 1].hi == s.hi;
-    s.group = same ? out.spans[i - 1].group : static_cast<uint32_t>(i);
-    out.max_hi.push_back(i > 0 ? std::max(out.max_hi.back(), s.hi) : s.hi);
-  }
-  return write_spans[list] = std::move(out);
-}
-
-size_t alias_internal::WriteSpans::EndBefore(int64_t hi) const {
-  // Neighbours in the text ask for neighbours here: from the last answer on, in steps that double.
-  const auto before = [&](size_t i) { return spans[i].lo < hi; };
-  size_t low = std::min(last, spans.size()), high = low;
-  for (size_t step = 1; low > 0 && !before(low - 1); step *= 2) {
-    high = low - 1;
-    low -= std::min(low, step);
-  }
-  for (size_t step = 1; high < spans.size() && before(high); step *= 2) {
-    low = high + 1;
-    high += std::min(spans.size() - high, step);
-  }
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    before(middle) ? low = middle + 1 : high = middle;
-  }
-  return last = low;
-}
-
-bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
-  const SetId p = PointsTo(v);
-  if (p == 0) return false;
-  uint32_t last = 0;
-  if (SetPool::IsSingle(p)) {
-    // Most values: one tensor in one storage that nobody writes. Nothing of the graph is looked at.
-    const Object& o = objects[ObjectOf(SetPool::SingleRef(p))];
-    if (!o.container && SetPool::IsSingle(o.storage)) {
-      last = writes.Tail(ListOf(ObjectOf(SetPool::SingleRef(o.storage))));
-      if (last == 0) return false;
-    }
-  }
-  const NodeId def = g.value(v).def;
-  const Node& def_node = g.node(def);
-  const BlockId block = def_node.parent;
-  const bool is_param = g.block(block).param_node == def;
-  enum Scope { kIn, kBefore, kOutside };
-  auto scope = [&](const Access& w) {
-    if (!in_scope_only || (w.bits & kAsync)) return kIn;
-    const NodeId x = AncestorIn(block, w.node);
-    if (!x.valid()) return kOutside;
-    return x == def || is_param || g.node(x).order > def_node.order ? kIn : kBefore;
-  };
-  const bool ordered = in_scope_only && !any_async;
-  // Most of what is written is written by way of itself, or by the last of its storage's writers.
-  auto written_by = [&](uint32_t i, Ref r) {
-    const Access& w = writes.at(i);
-    return (w.bits & kWrite) && scope(w) == kIn && AccessHitsValue(w, v, r, !in_scope_only);
-  };
-  bool found = false;
-  sets.ForEach(p, [&](Ref r) {
-    const uint32_t recent = objects[ObjectOf(r)].recent_write;
-    found = found || (recent != 0 && writes.at(recent).object == r && written_by(recent, r));
-  });
-  if (found || (last != 0 && written_by(last, SetPool::SingleRef(p)))) return true;
-  for (Ref r : sets.Refs(p)) {
-    const Object& o = objects[ObjectOf(r)];
-    const SetId storages = o.tensor ? Storages(r) : SetPool::Single(r);
-    if (o.tensor && !o.container && IsEmpty(ObjectOf(r))) continue;
-    absl::InlinedVector<uint32_t, 4> lists;
-    auto add_list = [&](Ref s) {
-      uint32_t list = ListOf(ObjectOf(s));
-      if (std::find(lists.begin(), lists.end(), list) == lists.end()) lists.push_back(list);
-    };
-    sets.ForEach(storages, add_list);
-    if (o.container) add_list(r);
-    auto hits = [&](uint32_t i) {
-      const Access& w = writes.at(i);
-      return (w.bits & kWrite) && AccessHitsValue(w, v, r, !in_scope_only);
-    };
-    for (uint32_t list : lists) {
-      if (writes.Tail(list) == 0) continue;
-      if (writes.Size(list) > kLongList && o.tensor && !o.container) {
-        // Of many writes to pieces only those near this one.
-        const Geom& geom = GeomOf(ObjectOf(r));
-        const alias_internal::WriteSpans& s = SpansOf(list);
-        const Geom::Fixed* mine = nullptr;
-        for (const Geom::Fixed& f : GeomOf(ObjectOf(r)).fixed) {
-          if (f.key == s.key && geom.space == s.space && s.space != 0) mine = &f;
-        }
-        if (mine != nullptr && !s.spans.empty()) {
-          for (size_t i = s.EndBefore(mine->hi); i-- > 0 && s.max_hi[i] > mine->lo;) {
-            if (s.spans[i].hi <= mine->lo) {
-              i = s.spans[i].group;
-              continue;
-            }
-            const Scope where = scope(writes.at(s.spans[i].record));
-            if (where == kIn && hits(s.spans[i].record)) return true;
-            if (where == kBefore && ordered) i = s.spans[i].group;
-          }
-          for (size_t i = s.others.size(); i-- > 0;) {
-            const Scope where = scope(writes.at(s.others[i]));
-            if (where == kIn && hits(s.others[i])) return true;
-            if (where == kBefore && ordered) break;
-          }
-          continue;
-        }
-      }
-      // From the end: in program order the last writer is after most definitions.
-      uint32_t i = writes.Tail(list);
-      const bool search = ordered && block != g.top() && writes.Size(list) > kLongList;
-      if (search) i = writes.LastBefore(list, g.block(block).return_node);
-      for (; i != 0; i = writes.Prev(i)) {
-        const Scope where = scope(writes.at(i));
-        if (where == kIn && hits(i)) return true;
-        if (ordered && (where == kBefore || (where == kOutside && search))) break;
-      }
-    }
-  }
-  return false;
 }
 
 template <typename F>
@@ -505,7 +334,8 @@ bool AliasDb::MayAlias(ValueId a, ValueId b) const {
   }
   if (!s.SetsMayAlias(p, q, false)) return false;
   if (!s.InScopeTogether(a, b)) return false;
-  return a == b || TypesMeet(s.g.value(a).type, s.g.value(b).type);
+  if (a == b || (s.TypeOf(a) & s.TypeOf(b) & State::kSurelyTensor)) return true;
+  return TypesMeet(s.g.value(a).type, s.g.value(b).type);
 }
 
 bool AliasDb::MustAlias(ValueId a, ValueId b) const {

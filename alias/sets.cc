@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "smelt/alias/state.h"
 
@@ -14,28 +15,39 @@ uint32_t HashOf(const Ref* begin, size_t size) {
 
 }  // namespace
 
-SetId SetPool::Make(std::vector<Ref> refs) {
+SetId SetPool::Make(absl::Span<Ref> refs) {
   std::sort(refs.begin(), refs.end());
-  refs.erase(std::unique(refs.begin(), refs.end()), refs.end());
-  return Intern(refs.data(), refs.size());
+  return Intern(refs.data(), std::unique(refs.begin(), refs.end()) - refs.begin());
+}
+
+// The slot of the set for which `is_it`, or the free one where it belongs.
+template <typename F>
+SetPool::Slot* SetPool::Probe(uint32_t hash, Ref largest, const F& is_it) {
+  const size_t mask = table_.size() - 1;
+  size_t at = ((uint64_t{largest} * scale_ >> kScaleBits) + hash % kNear) & mask;
+  for (size_t i = 0; i < kNear; ++i, at = (at + 1) & mask) {
+    if (table_[at].entry == 0 || is_it(table_[at])) return &table_[at];
+  }
+  for (at = hash & mask;; at = (at + 1) & mask) {
+    if (table_[at].entry == 0 || is_it(table_[at])) return &table_[at];
+  }
 }
 
 SetId SetPool::Intern(const Ref* sorted, size_t size) {
   if (size == 0) return 0;
   if (size == 1) return Single(sorted[0]);
   const uint32_t hash = HashOf(sorted, size);
-  const size_t mask = table_.size() - 1;
-  size_t at = hash & mask;
-  for (; table_[at].entry != 0; at = (at + 1) & mask) {
-    if (table_[at].hash != hash) continue;
-    const Entry& e = entries_[table_[at].entry];
-    if (e.size == size && std::equal(sorted, sorted + size, pool_.begin() + e.begin)) return table_[at].entry << 1;
-  }
+  Slot* slot = Probe(hash, sorted[size - 1], [&](const Slot& s) {
+    if (s.hash != hash) return false;
+    const Entry& e = entries_[s.entry];
+    return e.size == size && std::equal(sorted, sorted + size, pool_.begin() + e.begin);
+  });
+  if (slot->entry != 0) return slot->entry << 1;
   SMELT_CHECK(pool_.size() + size < UINT32_MAX) << "the alias sets are too large";
   const uint32_t id = static_cast<uint32_t>(entries_.size());
   entries_.push_back({static_cast<uint32_t>(pool_.size()), static_cast<uint32_t>(size)});
   pool_.insert(pool_.end(), sorted, sorted + size);
-  table_[at] = {hash, id};
+  *slot = {hash, id};
   if (entries_.size() * 2 > table_.size()) Grow();
   return id << 1;
 }
@@ -43,12 +55,18 @@ SetId SetPool::Intern(const Ref* sorted, size_t size) {
 void SetPool::Grow() {
   std::vector<Slot> old(table_.size() * 2);
   old.swap(table_);
-  const size_t mask = table_.size() - 1;
+  const auto largest = [&](const Slot& slot) {
+    const Entry& e = entries_[slot.entry];
+    return pool_[e.begin + e.size - 1];
+  };
+  // The refs so far get half of the table, those to come the other.
+  Ref bound = 1;
   for (const Slot& slot : old) {
-    if (slot.entry == 0) continue;
-    size_t at = slot.hash & mask;
-    while (table_[at].entry != 0) at = (at + 1) & mask;
-    table_[at] = slot;
+    if (slot.entry != 0) bound = std::max(bound, largest(slot));
+  }
+  scale_ = (uint64_t{old.size()} << kScaleBits) / bound;
+  for (const Slot& slot : old) {
+    if (slot.entry != 0) *Probe(slot.hash, largest(slot), [](const Slot&) { return false; }) = slot;
   }
 }
 
@@ -78,14 +96,12 @@ SetId SetPool::Union(SetId a, SetId b) {
   if (a == 0) return b;
   United& recent = recent_[(a * 0x9e3779b1u ^ b * 0x85ebca6bu) >> 24];
   if (recent.a == a && recent.b == b) return recent.both;
-  const size_t size_a = Size(a), size_b = Size(b);
   const Ref single_a = a >> 1, single_b = b >> 1;
-  const Ref* x = IsSingle(a) ? &single_a : pool_.data() + entries_[a >> 1].begin;
-  const Ref* y = IsSingle(b) ? &single_b : pool_.data() + entries_[b >> 1].begin;
+  const absl::Span<const Ref> x = Sorted(a, &single_a), y = Sorted(b, &single_b);
   absl::InlinedVector<Ref, 40> merged;
-  merged.resize(size_a + size_b);
-  const size_t size = std::set_union(x, x + size_a, y, y + size_b, merged.begin()) - merged.begin();
-  const SetId both = size == size_a ? a : size == size_b ? b : Intern(merged.data(), size);
+  merged.resize(x.size() + y.size());
+  const size_t size = std::set_union(x.begin(), x.end(), y.begin(), y.end(), merged.begin()) - merged.begin();
+  const SetId both = size == x.size() ? a : size == y.size() ? b : Intern(merged.data(), size);
   recent = {a, b, both};
   return both;
 }
@@ -167,32 +183,60 @@ void AccessIndex::Insert(uint32_t i, List* l) {
   x.left = x.right = x.up = 0;
   ++l->size;
   ++l->version;
+  ++changes_;
+  const uint32_t near = std::exchange(l->inserted, i);
   if (l->root == 0) {
     l->root = l->tail = i;
     return;
   }
-  const NodeId n = x.node;
-  if (records_[l->tail].node == n || ProgramOrderLess(g_, records_[l->tail].node, n)) {
-    x.up = l->tail;
-    records_[l->tail].right = i;
+  const auto hang = [&](uint32_t at, uint32_t& child) {
+    child = i;
+    x.up = at;
+  };
+  if (records_[l->tail].node == x.node || Before(records_[l->tail], x)) {
+    hang(l->tail, records_[l->tail].right);
     l->tail = i;
-  } else {
-    for (uint32_t at = l->root;;) {
+  } else if (!InsertBeside(i, near)) {
+    for (uint32_t at = l->root; x.up == 0;) {
       Access& y = records_[at];
-      uint32_t& child = ProgramOrderLess(g_, n, y.node) ? y.left : y.right;
+      uint32_t& child = Before(x, y) ? y.left : y.right;
       if (child == 0) {
-        child = i;
-        x.up = at;
-        break;
+        hang(at, child);
+      } else {
+        at = child;
       }
-      at = child;
     }
   }
   while (records_[i].up != 0 && Priority(records_[i].up) < Priority(i)) RotateUp(i, l);
 }
 
+// Passes go through the text from one end: most go right before or right after what was inserted last.
+bool AccessIndex::InsertBeside(uint32_t i, uint32_t near) {
+  Access& x = records_[i];
+  if (near == 0) return false;
+  uint32_t before = near, after = near;
+  if (Before(x, records_[near])) {
+    before = Prev(near);
+    if (before != 0 && Before(x, records_[before])) return false;
+  } else {
+    after = Next(near);
+    if (after != 0 && !Before(x, records_[after])) return false;
+  }
+  // Of two neighbours one is below the other, and has a place on this side.
+  if (before != 0 && records_[before].right == 0) {
+    records_[before].right = i;
+    x.up = before;
+  } else {
+    records_[after].left = i;
+    x.up = after;
+  }
+  return true;
+}
+
 void AccessIndex::Unlink(uint32_t i) {
   List& l = lists_[records_[i].list];
+  ++changes_;
+  if (l.inserted == i) l.inserted = l.tail == i ? Prev(i) : Next(i);
   if (l.tail == i) l.tail = Prev(i);
   while (records_[i].left != 0 && records_[i].right != 0) {
     const uint32_t left = records_[i].left, right = records_[i].right;
@@ -249,16 +293,19 @@ uint32_t AccessIndex::FirstAfter(uint32_t list, NodeId n) const {
   return found;
 }
 
-uint32_t AccessIndex::LastBefore(uint32_t list, NodeId n) {
+uint32_t AccessIndex::LastBefore(uint32_t list, NodeId n, uint32_t position) {
   if (list >= lists_.size()) return 0;
   List& l = lists_[list];
+  Access end;
+  end.node = n;
+  end.position = position;
   if (l.found != 0 && l.found_version == l.version) {
     constexpr int kSteps = 4;
     uint32_t i = l.found;
-    const bool before = ProgramOrderLess(g_, records_[i].node, n);
+    const bool before = Before(records_[i], end);
     for (int step = 0; step < kSteps; ++step) {
       const uint32_t other = before ? Next(i) : Prev(i);
-      const bool other_before = other != 0 && ProgramOrderLess(g_, records_[other].node, n);
+      const bool other_before = other != 0 && Before(records_[other], end);
       if (before && !other_before) return l.found = i;
       if (!before && other == 0) return 0;
       if (!before && other_before) return l.found = other;
@@ -267,7 +314,7 @@ uint32_t AccessIndex::LastBefore(uint32_t list, NodeId n) {
   }
   uint32_t found = 0;
   for (uint32_t i = l.root; i != 0;) {
-    if (ProgramOrderLess(g_, records_[i].node, n)) {
+    if (Before(records_[i], end)) {
       found = i;
       i = records_[i].right;
     } else {
@@ -291,12 +338,22 @@ void AccessIndex::RemoveNode(uint32_t* node_head) {
   *node_head = 0;
 }
 
+void AccessIndex::MoveNode(uint32_t node_head) {
+  for (uint32_t i = node_head; i != 0; i = records_[i].node_next) Unlink(i);
+  for (uint32_t i = node_head; i != 0; i = records_[i].node_next) {
+    records_[i].position = 0;
+    Insert(i, &lists_[records_[i].list]);
+  }
+}
+
 void AccessIndex::MoveList(uint32_t from, uint32_t to) {
   if (from == to || from >= lists_.size() || lists_[from].root == 0) return;
   if (to >= lists_.size()) lists_.resize(to + 1);
   std::vector<uint32_t> moved;
   for (uint32_t i = Head(from); i != 0; i = Next(i)) moved.push_back(i);
-  lists_[from] = {0, 0, 0, lists_[from].version + 1};
+  const uint32_t version = lists_[from].version + 1;
+  lists_[from] = List();
+  lists_[from].version = version;
   for (uint32_t i : moved) {
     records_[i].list = to;
     Insert(i, &lists_[to]);

@@ -36,11 +36,11 @@ using SetId = uint32_t;
 // Sets are kept sorted, each once: equal sets have equal ids.
 class SetPool {
  public:
-  SetPool() : recent_(256), table_(16) { entries_.push_back({0, 0}); }
+  SetPool() : recent_(256), table_(kFirstTable) { entries_.push_back({0, 0}); }
   static SetId Single(Ref r) { return r << 1 | 1; }
   static bool IsSingle(SetId s) { return s & 1; }
   static Ref SingleRef(SetId s) { return s >> 1; }
-  SetId Make(std::vector<Ref> refs);  // any order, duplicates allowed
+  SetId Make(absl::Span<Ref> refs);  // any order, duplicates allowed; sorts them
   SetId Union(SetId a, SetId b);
   absl::InlinedVector<Ref, 8> Refs(SetId s) const;
   template <typename F>
@@ -54,6 +54,21 @@ class SetPool {
     for (uint32_t i = 0; i < e.size; ++i) f(pool_[e.begin + i]);
   }
   bool Contains(SetId s, Ref r) const;
+  // Whether some ref of both sets passes the test.
+  template <typename F>
+  bool AnyCommon(SetId a, SetId b, const F& test) const {
+    const Ref single_a = a >> 1, single_b = b >> 1;
+    const absl::Span<const Ref> x = Sorted(a, &single_a), y = Sorted(b, &single_b);
+    for (size_t i = 0, k = 0; i < x.size() && k < y.size();) {
+      if (x[i] == y[k] && test(x[i])) return true;
+      if (x[i] <= y[k]) {
+        ++i;
+      } else {
+        ++k;
+      }
+    }
+    return false;
+  }
   bool Includes(SetId outer, SetId inner) const;
   size_t Size(SetId s) const { return s == 0 ? 0 : (s & 1) ? 1 : entries_[s >> 1].size; }
   int64_t size() const { return static_cast<int64_t>(entries_.size()) - 1; }
@@ -71,8 +86,20 @@ class SetPool {
   struct United {
     SetId a = 0, b = 0, both = 0;
   };
+  // The refs of a set that is not empty; `single` holds that of a set of one.
+  absl::Span<const Ref> Sorted(SetId s, const Ref* single) const {
+    if (IsSingle(s)) return absl::MakeConstSpan(single, 1);
+    return absl::MakeConstSpan(pool_.data() + entries_[s >> 1].begin, entries_[s >> 1].size);
+  }
   SetId Intern(const Ref* sorted, size_t size);
   void Grow();
+  // A set's slot is looked for first where its largest ref says, which is where the sets made around the same time
+  // are: one line of the cache for many. Only where that is crowded, anywhere.
+  static constexpr size_t kFirstTable = 64, kNear = 32;
+  static constexpr int kScaleBits = 16;
+  template <typename F>
+  Slot* Probe(uint32_t hash, Ref largest, const F& is_it);
+  uint64_t scale_ = uint64_t{1} << kScaleBits;  // slots a ref, in units of 2^-kScaleBits
   std::vector<United> recent_;
   std::vector<Ref> pool_;
   std::vector<Entry> entries_;
@@ -129,6 +156,8 @@ struct Object {
   uint32_t group = 0;         // the summary it is a member of
   uint32_t recent_write = 0;  // the latest write recorded by way of it, if it is still one: most questions end there
   ObjectKind kind = ObjectKind::kFree;
+  enum class Empty : uint8_t { kNotAsked, kNo, kYes };
+  Empty empty = Empty::kNotAsked;  // whether its type says that it has no elements
   bool tensor = false, container = false;
   bool external = false;  // caller owned
   bool escaped = false;
@@ -150,6 +179,7 @@ struct Access {
   uint32_t left = 0, right = 0, up = 0;  // in its location's list
   uint32_t node_next = 0;                // in its node's list
   uint32_t list = 0;
+  uint32_t position = 0;  // its node's
   uint16_t arg = 0;
   uint8_t bits = 0;
 };
@@ -165,16 +195,18 @@ class AccessIndex {
   explicit AccessIndex(const Graph& g) : g_(g) { records_.emplace_back(); }
   uint32_t Add(uint32_t list, const Access& a, uint32_t* node_head);  // returns its record
   void RemoveNode(uint32_t* node_head);
+  void MoveNode(uint32_t node_head);  // which has another place in the text now
   void MoveList(uint32_t from, uint32_t to);
   uint32_t Head(uint32_t list) const;
   uint32_t Tail(uint32_t list) const { return list < lists_.size() ? lists_[list].tail : 0; }
   uint32_t Next(uint32_t i) const;
   uint32_t Prev(uint32_t i) const;
   uint32_t FirstAfter(uint32_t list, NodeId n) const;  // the first access by what comes after n, its blocks' nodes too
-  uint32_t LastBefore(uint32_t list, NodeId n);
+  uint32_t LastBefore(uint32_t list, NodeId n, uint32_t position = 0);  // n's position, if the caller knows it
   uint32_t Size(uint32_t list) const { return list < lists_.size() ? lists_[list].size : 0; }
   // Changes whenever the list does.
   uint32_t Version(uint32_t list) const { return list < lists_.size() ? lists_[list].version : 0; }
+  uint64_t changes() const { return changes_; }  // of any list
   const Access& at(uint32_t i) const { return records_[i]; }
   int64_t live() const { return live_; }
   int64_t bytes() const { return records_.capacity() * sizeof(Access) + lists_.capacity() * sizeof(List); }
@@ -183,6 +215,7 @@ class AccessIndex {
     free_.clear();
     lists_.clear();
     live_ = 0;
+    ++changes_;
   }
 
  private:
@@ -190,8 +223,13 @@ class AccessIndex {
     uint32_t root = 0, tail = 0, size = 0, version = 0;
     // What LastBefore found last, at that version: neighbours in the text ask for neighbours here.
     uint32_t found = 0, found_version = 0;
+    uint32_t inserted = 0;  // the last one, or its neighbour if that is gone
   };
+  bool Before(const Access& a, const Access& b) const {
+    return a.position != 0 && b.position != 0 ? a.position < b.position : ProgramOrderLess(g_, a.node, b.node);
+  }
   void Insert(uint32_t i, List* l);
+  bool InsertBeside(uint32_t i, uint32_t near);  // false: it does not belong right beside `near`
   void Unlink(uint32_t i);
   void RotateUp(uint32_t i, List* l);
   static uint32_t Priority(uint32_t i) { return i * 0x9e3779b1u ^ (i * 0x85ebca6bu) >> 15; }
@@ -201,6 +239,7 @@ class AccessIndex {
   std::vector<uint32_t> free_;
   std::vector<List> lists_;
   int64_t live_ = 0;
+  uint64_t changes_ = 0;
 };
 
 struct NodeRecord {
@@ -214,6 +253,9 @@ struct NodeRecord {
     kInputsChanged = 64
   };
   uint32_t generation = 0;
+  // Where it stands in the text, counted when all was evaluated: pre-order, blocks' parameters and results included. 0:
+  // not known, as of all that was inserted or moved since. Those that are known stay in order, whatever is edited.
+  uint32_t position = 0;
   uint32_t first_write = 0, first_read = 0;
   uint8_t flags = 0;
   uint8_t turns = 0;  // evaluations in this Propagate
@@ -255,14 +297,22 @@ struct Interval {
   int64_t step = 1;
 };
 struct Geom {
-  uint32_t storage = 0;  // its only storage; 0: it may live in several, or anywhere in them
-  bool exact = false;
-  SymbolicGeometry geometry;  // if exact
+  // What most comparisons look at comes first.
+  uint32_t storage = 0;       // its only storage; 0: it may live in several, or anywhere in them
   uint32_t space = 0;         // the object whose index space the box is in; 0: nothing is known
   uint32_t space_parent = 0;  // the object that the space's object is a view of; 0: it is the root
   bool space_injective = false;
   bool injective = false;  // different indices of the handle are different bytes
+  bool exact = false;      // `geometry` says where it is
+  // The intervals of the box that are constants with step 1, and whether that is all of them: most are, and are
+  // compared without expressions.
+  struct Fixed {
+    int64_t key, lo, hi;
+  };
+  bool all_fixed = true;
+  absl::InlinedVector<Fixed, 1> fixed;
   std::vector<Interval> box;
+  SymbolicGeometry geometry;
   // This handle's dimensions, as keys of the space. Beyond `front`: the key is dimension + rest. With `lost` none is
   // known.
   int rank = -1;
@@ -273,13 +323,6 @@ struct Geom {
   std::vector<Expr> sizes;  // if rank >= 0 and they are known
   bool has_sizes = false;
   std::optional<DType> dtype;
-  // The intervals of the box that are constants with step 1, and whether that is all of them: most are, and are
-  // compared without expressions.
-  struct Fixed {
-    int64_t key, lo, hi;
-  };
-  absl::InlinedVector<Fixed, 2> fixed;
-  bool all_fixed = true;
 };
 
 // The writes of one location that cover an interval of one dimension, by where it begins: finds the few that may touch
@@ -294,11 +337,23 @@ struct WriteSpans {
   uint32_t space = 0;
   int64_t key = 0;
   std::vector<Span> spans;
-  std::vector<int64_t> max_hi;   // of all spans up to here
-  std::vector<uint32_t> others;  // in program order
-  // How many spans begin before `hi`.
-  size_t EndBefore(int64_t hi) const;
-  mutable size_t last = 0;  // what was answered last
+  std::vector<int64_t> max_hi;                   // of all spans up to here
+  std::vector<uint32_t> others;                  // in program order
+  std::vector<uint32_t> others_at;               // their positions; none if that of some is not known
+  size_t SpansBefore(int64_t hi) const;          // how many spans begin before `hi`
+  size_t OthersBefore(uint32_t position) const;  // how many of the others are of nodes before that position
+  // Neighbours in the text ask for neighbours here: what was answered last.
+  mutable size_t last_span = 0, last_other = 0;
+};
+
+// What holds for all of a set, kept because branches and loops hand the same sets on and on.
+struct SetSummary {
+  uint64_t epoch = 0;
+  // Every member is a tensor in a storage of its own that only the graph knows of: two such sets share memory only if
+  // they share a member.
+  bool plain = false;
+  // If plain: between which positions all writes of the members are. Nothing is written: first > last.
+  uint32_t first_write = 0, last_write = 0;
 };
 
 }  // namespace alias_internal
@@ -323,7 +378,12 @@ struct AliasDb::State {
     uint32_t generation = 0;
     SetId points_to = 0;
     uint32_t own = 0;  // the object that the value's node makes for it
+    // Where it can be seen, as positions: its node's, the last inside its node, and its block's return node's (as index
+    // of the node). 0: not known. Most questions about scopes need no more, and so nothing of the graph.
+    uint32_t from = 0, after = 0, scope = 0;
+    uint8_t type = 0;  // TypeBits
   };
+  enum TypeBits : uint8_t { kTypeKnown = 1, kMayBeTensor = 2, kMayBeContainer = 4, kSurelyTensor = 8 };
   std::vector<ValueRecord> values;
   std::vector<Object> objects;
   std::vector<uint32_t> free_objects, pending_free;
@@ -374,6 +434,8 @@ struct AliasDb::State {
   bool growing = false;             // the node at hand has been evaluated many times: its results only grow
   bool dirty = false;               // something changed since the caches below were filled
   uint32_t walk_loop = 0;
+  uint32_t last_position = 0;                       // while building: how much of the text has been walked
+  uint32_t top_scope = 0;                           // the top block's return node's index
   absl::flat_hash_map<uint32_t, uint64_t> touched;  // objects whose storage changed, and when
   uint64_t touched_epoch = 0;
   absl::flat_hash_map<uint32_t, uint64_t> forced;
@@ -387,6 +449,8 @@ struct AliasDb::State {
   std::deque<alias_internal::Geom> geoms;
   uint32_t geom_epoch = 1;
   absl::flat_hash_map<uint32_t, alias_internal::WriteSpans> write_spans;  // by list
+  std::vector<alias_internal::SetSummary> set_summaries;                  // by set
+  uint64_t summary_epoch = 1, summary_geom_epoch = 0, summary_changes = 0;
   bool outputs_known = false;
   absl::flat_hash_map<uint32_t, std::vector<Ref>> output_refs;  // storage (or container) -> objects outputs reach
 
@@ -488,9 +552,16 @@ struct AliasDb::State {
   // As above, of a value that may be the object: its type too decides what can be meant.
   bool AccessHitsValue(const Access& w, ValueId v, Ref object, bool ignore_age);
   const Type& TypeOfAccess(const Access& w) const;  // of the argument by which it happens
+  // --- has_writers (written.cc) ---
   bool Written(ValueId v, bool in_scope_only);
   const alias_internal::WriteSpans& SpansOf(uint32_t list);
+  alias_internal::SetSummary SummaryOfSet(SetId set);
   void DropCaches();
+  // --- scopes (scopes.cc) ---
+  void SetPosition(NodeId n);  // while building: n is what comes next in the text
+  void SetScope(ValueId v, uint32_t from, uint32_t after, uint32_t scope);
+  void ForgetPosition(NodeId n);  // its blocks' parameters' too; what is inside is its own affair
+  uint8_t TypeOf(ValueId v);      // TypeBits
   bool InScopeTogether(ValueId a, ValueId b) const;
   NodeId AncestorIn(BlockId b, NodeId n) const;  // n or the node around it that is in b; invalid if there is none
   bool ReachableByCaller(ValueId v);
