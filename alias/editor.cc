@@ -53,7 +53,8 @@ Editor::~Editor() = default;
 void Editor::Forget() {
   journal_.clear();
   erased_.clear();
-  grouped_.clear();
+  grouped_nodes_.clear();
+  grouped_values_.clear();
 }
 
 void Editor::UndoTo(Mark m) {
@@ -81,12 +82,9 @@ void Editor::UndoTo(Mark m) {
           g_.MoveToEnd(Current(e.node), Current(e.block));
         }
         break;
-      case Done::kGrouped: {
-        const Members members = std::move(grouped_.back());
-        grouped_.pop_back();
-        Ungroup(Current(e.node), members);
+      case Done::kGrouped:
+        Ungroup(e);
         break;
-      }
     }
   }
 }
@@ -235,9 +233,10 @@ absl::StatusOr<NodeId> Editor::Group(absl::Span<const NodeId> nodes, OpName op) 
   inner.reserve(4 * nodes.size());
   std::vector<ValueId> operands, inputs, results;
   std::vector<Type> types;
-  Members members;
-  members.nodes.assign(nodes.begin(), nodes.end());
-  members.values.reserve(nodes.size());
+  Done done = {.kind = Done::kGrouped,
+               .index = static_cast<uint32_t>(grouped_nodes_.size()),
+               .values = static_cast<uint32_t>(grouped_values_.size())};
+  grouped_nodes_.insert(grouped_nodes_.end(), nodes.begin(), nodes.end());
   for (NodeId n : nodes) {
     const Node& node = g_.node(n);
     operands.clear();
@@ -258,27 +257,29 @@ absl::StatusOr<NodeId> Editor::Group(absl::Span<const NodeId> nodes, OpName op) 
       const ValueId made = sub->AddNodeOutput(copy, value.type, value.name);
       if (value.expr) sub->SetExpr(made, value.expr);
       inner[v] = made;
-      members.values.push_back(v);
+      grouped_values_.push_back(v);
       if (std::all_of(value.uses.begin(), value.uses.end(), [&](const Use& u) { return is_member(u.user); })) continue;
       results.push_back(v);
       types.push_back(value.type);
       sub->AddOutput(made);
     }
   }
-  const NodeId group = g_.InsertBefore(nodes[0], op, inputs, types, {{"Subgraph", std::move(sub)}});
-  for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(results[i], g_.node(group).outputs[i]);
+  Graph::Attributes attributes;
+  attributes.emplace_back("Subgraph", std::move(sub));
+  done.node = g_.InsertBefore(nodes[0], op, inputs, types, std::move(attributes));
+  for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(results[i], g_.node(done.node).outputs[i]);
   for (size_t i = nodes.size(); i-- > 0;) g_.Erase(nodes[i]);
-  journal_.push_back({.kind = Done::kGrouped, .node = group});
-  grouped_.push_back(std::move(members));
-  return group;
+  journal_.push_back(done);
+  return done.node;
 }
 
-void Editor::Ungroup(NodeId group, const Members& members) {
+void Editor::Ungroup(const Done& done) {
+  const NodeId group = Current(done.node);
   const std::shared_ptr<Graph> sub = std::get<std::shared_ptr<Graph>>(*g_.node(group).FindAttribute("Subgraph"));
   absl::flat_hash_map<ValueId, ValueId> outer;
   for (size_t i = 0; i < sub->inputs().size(); ++i) outer[sub->inputs()[i]] = g_.node(group).inputs[i];
-  auto id = members.nodes.begin();
-  auto value_id = members.values.begin();
+  auto id = grouped_nodes_.begin() + done.index;
+  auto value_id = grouped_values_.begin() + done.values;
   for (NodeId m : sub->Nodes(sub->top())) {
     const Node& node = sub->node(m);
     std::vector<ValueId> operands;
@@ -301,6 +302,8 @@ void Editor::Ungroup(NodeId group, const Members& members) {
     g_.ReplaceAllUses(g_.node(group).outputs[i], outer.at(sub->outputs()[i]));
   }
   g_.Erase(group);
+  grouped_nodes_.resize(done.index);
+  grouped_values_.resize(done.values);
 }
 
 absl::Status Editor::TakeApart(NodeId n) {

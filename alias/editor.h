@@ -62,7 +62,8 @@ class Editor {
   struct Done {
     enum Kind : uint8_t { kInserted, kErased, kInput, kMoved, kGrouped } kind;
     bool is_return = false;  // kInput: of a block's return node, which is known by its block
-    uint32_t index = 0;      // kInput: which
+    uint32_t index = 0;      // kInput: which; kGrouped: where in grouped_nodes_ its nodes begin
+    uint32_t values = 0;     // kGrouped: where in grouped_values_ what they made begins
     NodeId node;
     BlockId block;  // where it stood, and before what
     NodeId next;
@@ -70,20 +71,17 @@ class Editor {
   };
   // What an erased node was, its blocks included.
   struct Saved;
-  // The ids of a group's nodes and of what they made. All else about them is in the group's subgraph.
-  struct Members {
-    std::vector<NodeId> nodes;
-    std::vector<ValueId> values;
-  };
   Saved Save(NodeId n) const;
   void Restore(const Saved& s, BlockId block, NodeId next);
-  void Ungroup(NodeId group, const Members& members);
+  void Ungroup(const Done& done);
   void RecordMove(NodeId n);
 
   Graph& g_;
   std::vector<Done> journal_;
   std::vector<Saved> erased_;
-  std::vector<Members> grouped_;
+  // The ids of groups' nodes and of what they made. All else about them is in the groups' subgraphs.
+  std::vector<NodeId> grouped_nodes_;
+  std::vector<ValueId> grouped_values_;
   absl::flat_hash_map<NodeId, NodeId> nodes_;
   absl::flat_hash_map<ValueId, ValueId> values_;
   absl::flat_hash_map<BlockId, BlockId> blocks_;

@@ -358,7 +358,7 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
   record.flags = (record.flags | NodeRecord::kEvaluated) &
                  ~(NodeRecord::kEscapes | NodeRecord::kMovesStorage | NodeRecord::kGeometry);
   // The fast road: new memory, reads only.
-  if (op.pure && !reads_active) {
+  if (op.pure) {
     for (ValueId out : node.outputs) {
       const Type& type = g.value(out).type;
       if (type.IsTensor()) {
@@ -378,6 +378,7 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
         SetPointsTo(out, 0, n, false);
       }
     }
+    if (reads_active) AddAccesses(n, node.inputs, op.by == OpEffects::By::kNothing ? op : EffectsOf(node), 0);
   } else {
     switch (op.kind) {
       case EffectKind::kConstant:

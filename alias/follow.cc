@@ -5,11 +5,16 @@
 
 namespace smelt {
 
+// A view may lie elsewhere in the same storage, and what says where (a list of sizes) may be, or no longer be, for
+// certain: both without any other change.
+void AliasDb::State::NoteGeometry(NodeId n) { dirty |= !GetOpEffects(g.node(n).op).pure; }
+
 void AliasDb::OnNodeInserted(NodeId n) {
   State& s = *state_;
   State::NodeRecord& r = s.RecordOf(n);
   r.flags = State::NodeRecord::kEvaluated | State::NodeRecord::kQueued;
   s.queue.push_back(n);
+  s.NoteGeometry(n);
 }
 
 void AliasDb::OnNodeErasing(NodeId n) {
@@ -20,6 +25,7 @@ void AliasDb::OnNodeErasing(NodeId n) {
     if (--s.geometry_writers == 0) s.needs_rebuild = true;
     s.dirty = true;
   }
+  s.NoteGeometry(n);
   s.Forget(n, r, true);
   r = State::NodeRecord();
   const Node& node = s.g.node(n);
@@ -33,8 +39,8 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
   // What only reads tensors and makes new ones does so anywhere in its block.
   const bool takes_tensors = std::all_of(node.inputs.begin(), node.inputs.end(),
                                          [&](ValueId v) { return !(s.TypeOf(v) & State::kMayBeContainer); });
-  if (State::NodeRecord& r = s.RecordOf(n);
-      node.parent == old_parent && GetOpEffects(node.op).pure && takes_tensors && r.first_write == 0) {
+  if (State::NodeRecord& r = s.RecordOf(n); node.parent == old_parent && node.blocks.empty() &&
+                                            GetOpEffects(node.op).pure && takes_tensors && r.first_write == 0) {
     s.ForgetPosition(n);
     s.reads.MoveNode(r.first_read);
     s.dirty = true;
@@ -72,6 +78,7 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
 void AliasDb::OnInputChanged(NodeId n, uint32_t, ValueId old) {
   State& s = *state_;
   s.Push(n);
+  s.NoteGeometry(n);
   if (!s.g.IsReturn(n)) s.RecordOf(n).flags |= State::NodeRecord::kInputsChanged;
   // What the old input brought may go around a loop by itself.
   if (old.valid() && (s.g.IsReturn(n) || !GetOpEffects(s.g.node(n).op).pure)) s.ResolveAround(n);
@@ -79,6 +86,7 @@ void AliasDb::OnInputChanged(NodeId n, uint32_t, ValueId old) {
 
 void AliasDb::OnInputRemoved(NodeId n, uint32_t, ValueId) {
   state_->Push(n);
+  state_->NoteGeometry(n);
   state_->ResolveAround(n);
   if (state_->g.IsReturn(n)) state_->dirty = true;
 }

@@ -228,9 +228,9 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
         geom.all_fixed = false;
       }
     }
-    geoms.push_back(std::move(geom));
     if (geom_of.size() < objects.size()) geom_of.resize(objects.size());
-    geom_of[o] = {geom_epoch, static_cast<uint32_t>(geoms.size() - 1)};
+    geom_of[o] = {geom_epoch, static_cast<uint32_t>(geoms.size()), geom.space, geom.exact, !geom.box.empty()};
+    geoms.push_back(std::move(geom));
   }
   return geoms[geom_of[object].index];
 }
@@ -716,9 +716,13 @@ Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b) {
   if (!SetPool::IsSingle(sa) || !SetPool::IsSingle(sb)) return Overlap::kUnknown;
   if (ObjectOf(SetPool::SingleRef(sa)) != ObjectOf(SetPool::SingleRef(sb))) return Overlap::kUnknown;
   if (a == b) return Overlap::kSame;
-  GeomOf(a);
-  const Geom& y = GeomOf(b);
-  const Geom& x = GeomOf(a);
+  if (!HasGeom(a)) GeomOf(a);
+  if (!HasGeom(b)) GeomOf(b);
+  const GeomSlot &p = geom_of[a], &q = geom_of[b];
+  if (p.space != 0 && p.space == q.space && !(p.has_box && q.has_box) && !(p.exact && q.exact)) {
+    return Overlap::kUnknown;
+  }
+  const Geom &x = geoms[p.index], &y = geoms[q.index];
   if (x.space != 0 && x.space == y.space && x.space_injective) {
     for (const Geom::Fixed& p : x.fixed) {
       for (const Geom::Fixed& q : y.fixed) {

@@ -201,7 +201,9 @@ class Grouper {
         if (!only) continue;
         const NodeId first = members.back();
         if (g_.node(first).prev != p) {
-          if (!db_.CanMoveBefore(p, first) || !db_.MovesAlong(p, first).empty()) continue;
+          // What nothing in between depends on can move down to the group; up only if it does not need what is there.
+          if (!db_.MovesAlong(p, first).empty()) continue;
+          if (!g_.IsBefore(p, first) && !db_.CanMoveBefore(p, first)) continue;
           edit_.MoveBefore(p, first);
         }
         members.push_back(p);

@@ -178,7 +178,7 @@ bool AliasDb::State::SetsMayAlias(SetId a, SetId b, bool ignore_age) {
   if (SetPool::IsSingle(a) && SetPool::IsSingle(b)) {
     return RefsMayAlias(SetPool::SingleRef(a), SetPool::SingleRef(b), ignore_age);
   }
-  if (!ignore_age && SummaryOfSet(a).plain && SummaryOfSet(b).plain) {
+  if (!ignore_age && IsPlainSet(a) && IsPlainSet(b)) {
     return sets.AnyCommon(a, b, [&](Ref r) { return !IsEmpty(ObjectOf(r)); });
   }
   absl::InlinedVector<Ref, 8> x = sets.Refs(a), y = sets.Refs(b);
@@ -334,7 +334,7 @@ bool AliasDb::MayAlias(ValueId a, ValueId b) const {
   }
   if (!s.SetsMayAlias(p, q, false)) return false;
   if (!s.InScopeTogether(a, b)) return false;
-  if (a == b || (s.TypeOf(a) & s.TypeOf(b) & State::kSurelyTensor)) return true;
+  if (a == b || (s.TypeOf(a) == State::kMayBeTensor && s.TypeOf(b) == State::kMayBeTensor)) return true;
   return TypesMeet(s.g.value(a).type, s.g.value(b).type);
 }
 

@@ -6,7 +6,6 @@ namespace smelt {
 
 using alias_internal::MayBeContainer;
 using alias_internal::MayBeTensor;
-using alias_internal::UnwrapOptional;
 
 void AliasDb::State::SetPosition(NodeId n) { RecordOf(n).position = ++last_position; }
 
@@ -26,14 +25,12 @@ void AliasDb::State::ForgetPosition(NodeId n) {
   }
 }
 
-uint8_t AliasDb::State::TypeOf(ValueId v) {
+uint32_t AliasDb::State::TypeOf(ValueId v) {
   ValueRecord& r = RecordOf(v);
   if (r.type == 0) {
     const Type& type = g.value(v).type;
-    r.type = kTypeKnown;
-    if (MayBeTensor(type)) r.type |= kMayBeTensor;
-    if (MayBeContainer(type)) r.type |= kMayBeContainer;
-    if (UnwrapOptional(type).IsTensor()) r.type |= kSurelyTensor;
+    const uint32_t bits = (MayBeTensor(type) ? kMayBeTensor : 0) | (MayBeContainer(type) ? kMayBeContainer : 0);
+    r.type = bits != 0 ? bits : kNeither;
   }
   return r.type;
 }

@@ -377,13 +377,14 @@ struct AliasDb::State {
   struct ValueRecord {
     uint32_t generation = 0;
     SetId points_to = 0;
-    uint32_t own = 0;  // the object that the value's node makes for it
+    uint32_t own : 29 = 0;  // the object that the value's node makes for it
+    uint32_t type : 3 = 0;  // what the graph says of its type: TypeBits, or 0: not asked yet
     // Where it can be seen, as positions: its node's, the last inside its node, and its block's return node's (as index
     // of the node). 0: not known. Most questions about scopes need no more, and so nothing of the graph.
     uint32_t from = 0, after = 0, scope = 0;
-    uint8_t type = 0;  // TypeBits
   };
-  enum TypeBits : uint8_t { kTypeKnown = 1, kMayBeTensor = 2, kMayBeContainer = 4, kSurelyTensor = 8 };
+  // TypeBits. The first alone: a tensor and nothing else.
+  static constexpr uint32_t kMayBeTensor = 1, kMayBeContainer = 2, kNeither = 4;
   std::vector<ValueRecord> values;
   std::vector<Object> objects;
   std::vector<uint32_t> free_objects, pending_free;
@@ -444,6 +445,9 @@ struct AliasDb::State {
   // --- caches, dropped when dirty ---
   struct GeomSlot {
     uint32_t epoch = 0, index = 0;
+    // Of the geometry: enough to see that a comparison has nothing to go by.
+    uint32_t space = 0;
+    bool exact = false, has_box = false;
   };
   std::vector<GeomSlot> geom_of;  // by object; valid if of this epoch
   std::deque<alias_internal::Geom> geoms;
@@ -460,6 +464,7 @@ struct AliasDb::State {
   void Flush();
   void Propagate();
   void Push(NodeId n);
+  void NoteGeometry(NodeId n);  // an edit of n may change geometries
   void PushUsers(ValueId v);
   void PushReaders(uint32_t object, bool changed = true);
   void WalkBlock(BlockId b);
@@ -555,13 +560,15 @@ struct AliasDb::State {
   // --- has_writers (written.cc) ---
   bool Written(ValueId v, bool in_scope_only);
   const alias_internal::WriteSpans& SpansOf(uint32_t list);
-  alias_internal::SetSummary SummaryOfSet(SetId set);
+  bool IsPlain(Ref r) const;  // as SetSummary::plain, of one
+  bool IsPlainSet(SetId set) { return sets.IsSingle(set) ? IsPlain(sets.SingleRef(set)) : SummaryOfSet(set).plain; }
+  const alias_internal::SetSummary& SummaryOfSet(SetId set);  // of more than one
   void DropCaches();
   // --- scopes (scopes.cc) ---
   void SetPosition(NodeId n);  // while building: n is what comes next in the text
   void SetScope(ValueId v, uint32_t from, uint32_t after, uint32_t scope);
   void ForgetPosition(NodeId n);  // its blocks' parameters' too; what is inside is its own affair
-  uint8_t TypeOf(ValueId v);      // TypeBits
+  uint32_t TypeOf(ValueId v);     // TypeBits
   bool InScopeTogether(ValueId a, ValueId b) const;
   NodeId AncestorIn(BlockId b, NodeId n) const;  // n or the node around it that is in b; invalid if there is none
   bool ReachableByCaller(ValueId v);

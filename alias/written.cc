@@ -88,35 +88,34 @@ const alias_internal::WriteSpans& AliasDb::State::SpansOf(uint32_t list) {
   return write_spans[list] = std::move(out);
 }
 
-SetSummary AliasDb::State::SummaryOfSet(SetId set) {
+bool AliasDb::State::IsPlain(Ref r) const {
+  const uint32_t i = ObjectOf(r);
+  const Object& o = objects[i];
+  return o.kind == Kind::kTensor && !o.container && !o.external && !o.escaped && o.group == 0 &&
+         o.storage == SetPool::Single(MakeRef(i)) && (!IsOld(r) || o.loop != 0);
+}
+
+const SetSummary& AliasDb::State::SummaryOfSet(SetId set) {
   if (summary_changes != writes.changes() || summary_geom_epoch != geom_epoch) {
     summary_changes = writes.changes();
     summary_geom_epoch = geom_epoch;
     ++summary_epoch;
   }
-  SetSummary* kept = nullptr;
-  if (!SetPool::IsSingle(set)) {
-    if (set / 2 >= set_summaries.size()) set_summaries.resize(sets.size() + 1);
-    kept = &set_summaries[set / 2];
-    if (kept->epoch == summary_epoch) return *kept;
-  }
-  SetSummary s;
-  s.epoch = summary_epoch;
-  s.plain = true;
-  s.first_write = UINT32_MAX;
+  if (set / 2 >= set_summaries.size()) set_summaries.resize(sets.size() + 1);
+  SetSummary& s = set_summaries[set / 2];
+  if (s.epoch == summary_epoch) return s;
+  s = {.epoch = summary_epoch, .plain = true, .first_write = UINT32_MAX, .last_write = 0};
   sets.ForEach(set, [&](Ref r) {
-    const uint32_t i = ObjectOf(r);
-    const Object& o = objects[i];
-    s.plain = s.plain && o.kind == Kind::kTensor && o.tensor && !o.container && !o.external && !o.escaped &&
-              o.group == 0 && o.storage == SetPool::Single(MakeRef(i)) && (!IsOld(r) || o.loop != 0);
+    s.plain = s.plain && IsPlain(r);
     if (!s.plain) return;
-    const uint32_t list = ListOf(i);
-    if (writes.Tail(list) == 0) return;
-    const uint32_t first = writes.at(writes.Head(list)).position, last = writes.at(writes.Tail(list)).position;
-    s.first_write = std::min(s.first_write, last == 0 ? 0 : first);
-    s.last_write = std::max(s.last_write, last == 0 || first == 0 ? UINT32_MAX : last);
+    const uint32_t list = ListOf(ObjectOf(r));
+    const uint32_t tail = writes.Tail(list);
+    if (tail == 0) return;
+    const uint32_t head = writes.Size(list) == 1 ? tail : writes.Head(list);
+    const bool known = writes.at(head).position != 0 && writes.at(tail).position != 0;
+    s.first_write = std::min(s.first_write, known ? writes.at(head).position : 0);
+    s.last_write = std::max(s.last_write, known ? writes.at(tail).position : UINT32_MAX);
   });
-  if (kept != nullptr) *kept = s;
   return s;
 }
 
@@ -137,7 +136,7 @@ bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
   const bool placed = record.from != 0;
   const uint32_t from = record.from, until = placed ? nodes[record.scope].position : 0;
   if (ordered && placed && !SetPool::IsSingle(p)) {
-    const SetSummary s = SummaryOfSet(p);
+    const SetSummary& s = SummaryOfSet(p);
     if (s.plain && (s.first_write > s.last_write || s.last_write < from || s.first_write >= until)) return false;
   }
   // Before: in the text; so are all writes of the location that stand before that one.
@@ -181,11 +180,13 @@ bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
       if (writes.Tail(list) == 0) continue;
       if (writes.Size(list) > kLongList && o.tensor && !o.container) {
         // Of many writes to pieces only those near this one.
-        const Geom& geom = GeomOf(ObjectOf(r));
         const alias_internal::WriteSpans& s = SpansOf(list);
         const Geom::Fixed* mine = nullptr;
-        for (const Geom::Fixed& f : GeomOf(ObjectOf(r)).fixed) {
-          if (f.key == s.key && geom.space == s.space && s.space != 0) mine = &f;
+        if (!s.spans.empty()) {
+          const Geom& geom = GeomOf(ObjectOf(r));
+          for (const Geom::Fixed& f : geom.fixed) {
+            if (f.key == s.key && geom.space == s.space) mine = &f;
+          }
         }
         if (mine != nullptr && !s.spans.empty()) {
           for (size_t i = s.SpansBefore(mine->hi); i-- > 0 && s.max_hi[i] > mine->lo;) {
