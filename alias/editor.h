@@ -8,9 +8,8 @@
 //   edit.UndoTo(mark);            // as it was; n is back under another id: edit.Current(n)
 //
 // Only edits made through the editor are taken back: others in between must not touch what these touched, the subgraphs
-// of groups included. An erased
-// node's id stays stale after undo, as ids are never used twice; Current() says what stands for it now. Each edit and
-// its inverse cost what they touch.
+// of groups included. An erased node's id stays stale after undo, as ids are never used twice; Current() says what
+// stands for it now. Each edit and its inverse cost what they touch.
 #ifndef SMELT_ALIAS_EDITOR_H_
 #define SMELT_ALIAS_EDITOR_H_
 

@@ -517,6 +517,30 @@ absl::Status AliasDb::Verify() const {
     if (escaped != escaped_fresh)
       fail(absl::StrCat("%", s.g.value(v).name, escaped ? " escapes" : " does not escape", " here"));
   });
+  // What is known of the text's order holds, and the lists of accesses are in it.
+  uint32_t last_position = 0;
+  for (NodeId n : s.g.AllNodes()) {
+    const State::NodeRecord& r = s.RecordOf(n);
+    if (r.position != 0 && r.position <= last_position) fail(absl::StrCat(s.DescribeNode(n), " has a wrong position"));
+    last_position = std::max(last_position, r.position);
+    const uint32_t scope = s.g.block(s.g.node(n).parent).return_node.index;
+    for (ValueId v : s.g.node(n).outputs) {
+      const State::ValueRecord& value = s.RecordOf(v);
+      if (value.from != 0 && (value.from != r.position || value.scope != scope)) {
+        fail(absl::StrCat("%", s.g.value(v).name, " has a wrong scope"));
+      }
+    }
+    const auto check_order = [&](const alias_internal::AccessIndex& index, uint32_t first) {
+      for (uint32_t i = first; i != 0; i = index.at(i).node_next) {
+        const uint32_t next = index.Next(i);
+        if (next != 0 && alias_internal::ProgramOrderLess(s.g, index.at(next).node, n)) {
+          fail(absl::StrCat(s.DescribeNode(n), " stands in the wrong place among the accesses"));
+        }
+      }
+    };
+    check_order(s.writes, r.first_write);
+    check_order(s.reads, r.first_read);
+  }
   if (summarised) return result;
   for (NodeId n : s.g.AllNodes()) {
     auto lines = [&](State& state) {
