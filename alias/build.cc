@@ -248,18 +248,22 @@ void AliasDb::State::DropCaches() {
 void AliasDb::State::ActivateReads() {
   if (reads_active) return;
   reads_active = true;
-  for (NodeId n : g.AllNodes()) {
-    NodeRecord& r = RecordOf(n);
-    if (!(r.flags & NodeRecord::kEvaluated)) continue;
-    // Only the reads are new: evaluation adds both, so the node's writes are taken out first.
-    const bool saved = monotone;
-    monotone = true;
-    r.flags |= NodeRecord::kQueued;
-    queue.push_back(n);
-    monotone = saved;
-  }
   const bool saved = monotone;
+  const uint32_t saved_loop = walk_loop;
   monotone = true;
+  walk_loop = UINT32_MAX;
+  for (NodeId n : g.AllNodes()) {
+    if (!(RecordOf(n).flags & NodeRecord::kEvaluated)) continue;
+    const Node& node = g.node(n);
+    const OpEffects& op = GetOpEffects(node.op);
+    if (op.pure) {
+      AddAccesses(n, node.inputs, op.by == OpEffects::By::kNothing ? op : EffectsOf(node), 0);
+    } else {
+      // Only the reads are new: evaluation adds both, so the node's writes are taken out first.
+      Evaluate(n, false);
+    }
+  }
+  walk_loop = saved_loop;
   Propagate();
   monotone = saved;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
@@ -229,10 +230,11 @@ absl::StatusOr<NodeId> Editor::Group(absl::Span<const NodeId> nodes, OpName op) 
   auto sub = std::make_shared<Graph>();
   sub->symbols = g_.symbols;
   sub->name = "group";
+  sub->input_infos.reserve(4);  // most have no more
   absl::flat_hash_map<ValueId, ValueId> inner;
   inner.reserve(4 * nodes.size());
-  std::vector<ValueId> operands, inputs, results;
-  std::vector<Type> types;
+  absl::InlinedVector<ValueId, 8> operands, inputs, results;
+  absl::InlinedVector<Type, 4> types;
   Done done = {.kind = Done::kGrouped,
                .index = static_cast<uint32_t>(grouped_nodes_.size()),
                .values = static_cast<uint32_t>(grouped_values_.size())};

@@ -86,6 +86,23 @@ TEST(EditorTest, AGroupIsTakenApartAgain) {
   EXPECT_TRUE(db->Verify().ok()) << db->Verify();
 }
 
+TEST(EditorTest, WhatAGroupDidIsForgottenWithIt) {
+  std::unique_ptr<Graph> g = ParseForTest(R"(graph(%x : Tensor):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::t(%x)
+  return (%a, %b)
+)");
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  Editor edit(*g);
+  ASSERT_TRUE(edit.Group({NodeOf(*g, "a")}, OpName::Get("smelt::FusionGroup")).ok());
+  EXPECT_FALSE(db->MayAlias(g->FindValue("x"), g->outputs()[0]));
+  edit.UndoTo(0);
+  // Its subgraph may lie where the other's did.
+  ASSERT_TRUE(edit.Group({NodeOf(*g, "b")}, OpName::Get("smelt::FusionGroup")).ok());
+  EXPECT_TRUE(db->MayAlias(g->FindValue("x"), g->outputs()[1]));
+  EXPECT_TRUE(db->Verify().ok()) << db->Verify();
+}
+
 TEST(EditorTest, ABranchIsInlined) {
   std::unique_ptr<Graph> g = ParseForTest(R"(graph(%x : Tensor, %c : bool):
   %1 : int = prim::Constant[value=1]()

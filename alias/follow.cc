@@ -29,6 +29,10 @@ void AliasDb::OnNodeErasing(NodeId n) {
   s.Forget(n, r, true);
   r = State::NodeRecord();
   const Node& node = s.g.node(n);
+  if (const Attribute* a = node.FindAttribute("Subgraph"); a != nullptr) {
+    // Another graph may come to lie where this one does.
+    if (const auto* sub = std::get_if<std::shared_ptr<Graph>>(a)) s.summaries.erase(sub->get());
+  }
   for (ValueId v : node.outputs) s.FreeOwn(v);
   if (n.index < s.loop_of_node.size()) s.loop_of_node[n.index] = 0;
 }

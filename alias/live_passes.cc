@@ -190,9 +190,8 @@ class Grouper {
     Mark(n);
     // Members are visited last to first; what is pulled stands before all that are in.
     for (size_t at = 0; at < members.size(); ++at) {
-      const std::vector<ValueId> inputs(g_.node(members[at]).inputs.begin(), g_.node(members[at]).inputs.end());
-      for (size_t i = inputs.size(); i-- > 0;) {
-        const NodeId p = g_.value(inputs[i]).def;
+      for (size_t i = g_.node(members[at]).inputs.size(); i-- > 0;) {
+        const NodeId p = g_.value(g_.node(members[at]).inputs[i]).def;
         if (In(p) || g_.IsParam(p) || g_.node(p).parent != g_.node(n).parent || !Fusible(p)) continue;
         bool only = true;
         for (ValueId v : g_.node(p).outputs) {

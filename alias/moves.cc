@@ -41,7 +41,7 @@ void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bo
       }
     }
   }
-  std::vector<NodeId> inside = {n};
+  absl::InlinedVector<NodeId, 8> inside = {n};
   for (size_t i = 0; i < inside.size(); ++i) {
     for (BlockId b : g.node(inside[i]).blocks) {
       for (NodeId m = g.block(b).first; m.valid(); m = g.node(m).next) inside.push_back(m);
@@ -71,7 +71,14 @@ void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bo
     std::stable_sort(own.begin(), own.end(), [](const Access& a, const Access& b) { return a.list < b.list; });
   }
   absl::flat_hash_set<uint32_t> found;
-  for (const Edge& e : *out) found.insert(e.to.index);
+  bool any_found = false;  // `found` has been filled
+  const auto known = [&](NodeId m) {
+    if (!any_found) {
+      for (const Edge& e : *out) found.insert(e.to.index);
+    }
+    any_found = true;
+    return found.contains(m.index);
+  };
   const auto conflict = [&](const Access& a, const Access& b, NodeId m) {
     const bool data = ((a.bits & kWrite) && (b.bits & (kRead | kWrite))) || ((a.bits & kRead) && (b.bits & kWrite));
     const bool geometry = (a.bits & kGeometryWrite) || (b.bits & kGeometryWrite);
@@ -113,7 +120,7 @@ void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bo
         const NodeId m = AncestorIn(block, b.node);
         if (!m.valid()) break;
         if (forward ? g.node(m).order > end : g.node(m).order < end) break;
-        if (!within(m) || found.contains(m.index)) continue;
+        if (!within(m) || known(m)) continue;
         for (size_t k = first; k < last; ++k) {
           if (!conflict(own[k], b, m)) continue;
           found.insert(m.index);
@@ -161,9 +168,12 @@ bool AliasDb::State::Path(NodeId from, NodeId to, bool forward, bool skip_direct
 
 // The nodes strictly between n and limit that n's move takes along, in program order.
 std::vector<NodeId> AliasDb::State::Moving(NodeId n, NodeId limit, bool forward) {
+  std::vector<Edge> edges;
+  Neighbours(n, n, limit, forward, false, &edges);
+  // Nearly always nothing else moves.
+  if (std::all_of(edges.begin(), edges.end(), [&](const Edge& e) { return e.to == limit; })) return {};
   absl::flat_hash_set<uint32_t> seen = {n.index};
   std::vector<NodeId> todo = {n}, out;
-  std::vector<Edge> edges;
   while (!todo.empty()) {
     NodeId x = todo.back();
     todo.pop_back();

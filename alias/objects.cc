@@ -87,7 +87,7 @@ void AliasDb::State::FreeOwn(ValueId v) {
   if (v.index >= values.size()) return;
   ValueRecord& r = values[v.index];
   if (r.generation != v.generation || r.own == 0) return;
-  std::vector<uint32_t> todo = {r.own};
+  absl::InlinedVector<uint32_t, 8> todo = {r.own};
   while (!todo.empty()) {
     uint32_t o = todo.back();
     todo.pop_back();
