@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
@@ -634,31 +635,25 @@ class BlockFuser {
       for (int m : members) {
         bool ok = true;
         const bool is_write = N(m).op == "smelt::write_region";
-        size_t index = 0;
-        for (ValueId v : N(m).inputs) {
-          const size_t k = index++;
-          if (!IsTensor(v)) {
-            if (auto list = GetListElements(g_, v)) {
-              for (ValueId e : *list) {
-                for (int w : writes) ok = ok && Root(e) != N(w).outputs[0];
-              }
-            }
-            continue;
-          }
+        const ValueId memory = is_write ? N(m).inputs[0] : ValueId();
+        ForOperands(m, [&](ValueId v) {
+          if (!IsTensor(v)) return;
           const ValueId root = Root(v);
           for (int w : writes) {
             if (root == N(w).outputs[0]) {
               // Only the next link of a chain of disjoint regions, nobody else looking.
-              const bool link = is_write && k == 0 && v == root && g_.value(root).uses.size() == 1 &&
+              const bool link = v == memory && v == root && g_.value(root).uses.size() == 1 &&
                                 CompareExtents(ExtentOf(N(m)), ExtentOf(N(w)), g_.symbols) == Overlap::kDisjoint;
               ok = ok && link;
             }
-            if (root == Root(N(w).inputs[0]) && !(is_write && k == 0)) {
+            if (root == Root(N(w).inputs[0]) && v != memory) {
               const Overlap o = CompareExtents(ExtentOf(g_, v), ExtentOf(N(w)), g_.symbols);
-              ok = ok && (o == Overlap::kDisjoint || (o == Overlap::kSame && !reduces));
+              // A list's elements are chosen from by index.
+              const bool same = o == Overlap::kSame && !reduces && absl::c_linear_search(N(m).inputs, v);
+              ok = ok && (o == Overlap::kDisjoint || same);
             }
           }
-        }
+        });
         if (!ok) {
           *reason = "the kernel would write memory that it reads at other indices";
           return false;

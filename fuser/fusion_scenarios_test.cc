@@ -126,6 +126,19 @@ TEST(FusionScenario, ACatThatIsAResultIsWrittenPartByPart) {
               ElementsAre("relu_write_region", "tanh_write_region"));
 }
 
+// A kernel may not read what it writes at other places, in a list neither.
+TEST(FusionScenario, ACatOfTheMemoryThatItIsCopiedToIsMadeFirst) {
+  EXPECT_THAT(GroupsOf(R"(graph(%x : Float(4, strides=[1]), %y : Float(1, strides=[1])):
+  %zero : int = prim::Constant[value=0]()
+  %v : Float(3, strides=[1]) = smelt::view[dtype=6, offset=expr(1), sizes=exprs(3), strides=exprs(1)](%x)
+  %l : Tensor[] = prim::ListConstruct(%v, %y)
+  %c : Float(4, strides=[1]) = aten::cat(%l, %zero)
+  %z : Float(4, strides=[1]) = smelt::write_region[dtype=6, offset=expr(0), sizes=exprs(4), strides=exprs(1)](%x, %c)
+  return (%z)
+)"),
+              ElementsAre());
+}
+
 // What costs more than a read is computed once, not for each element that may be chosen.
 TEST(FusionScenario, ACostlyPartOfACatIsAKernelOfItsOwn) {
   EXPECT_THAT(GroupsOf(R"(graph(%a : Float(4, 8, strides=[8, 1]), %b : Float(4, 3, strides=[3, 1])):

@@ -704,3 +704,10 @@ class BufferThatAnObjectWrites(torch.nn.Module):
     def forward(self, x):
         self.holder.rows[1].add_(x)
         return self.holder.rows.sum(0)
+
+
+# A window over the last rows: what is written is read at other places.
+@scenario(lambda: (randn(4, 3), randn(1, 3)), lambda: (lambda b: (b[:4], b[3:]))(randn(4, 3)), example=lambda: (randn(4, 3), randn(1, 3)))
+def rows_move_up_in_place(x, y):
+    x.copy_(torch.cat([x[1:], y]))
+    return x * 2

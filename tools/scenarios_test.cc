@@ -52,6 +52,7 @@ class ScenarioTest : public ::testing::TestWithParam<std::string> {};
 TEST_P(ScenarioTest, TheCallerSeesWhatPyTorchShows) {
   static const auto* const pending = new std::map<std::string, std::string>(Pending());
   CompileOptions options;
+  options.verify = true;
   options.targets = {Target::kX86_64_V3};
   CaseReport report;
   const std::string different = CompileAndRunCase("testdata/scenarios", GetParam(), options, nullptr, &report);
