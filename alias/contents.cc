@@ -260,7 +260,7 @@ bool AliasDb::State::IsInside(NodeId n, uint32_t loop) const {
 // Lists that take in each other's elements, or their own, ask in circles: beyond the first few calls each question is
 // answered once a round, those that are being answered by what is known so far, until nothing is new.
 AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId reader) {
-  constexpr int kPlainDepth = 3;
+  constexpr int kPlainDepth = 1;
   struct Depth {
     int& depth;
     explicit Depth(int& d) : depth(++d) {}

@@ -621,6 +621,28 @@ with prim::fork_0 = graph(%x : Tensor, %y : Tensor):
             writes_to_alias_of %w %x: true)");
 }
 
+// Each list's elements are the others': what one question found must serve the next, or asking never ends.
+TEST(ContainerTest, ListsThatTakeInEachOtherAreSolvedTogether) {
+  constexpr int kLists = 16;
+  std::string text =
+      "graph(%x : Tensor, %n : int):\n  %t : bool = prim::Constant[value=1]()\n"
+      "  %z : int = prim::Constant[value=0]()\n";
+  for (int i = 0; i < kLists; ++i) {
+    absl::StrAppend(&text, "  %a", i, " : Tensor = aten::neg(%x)\n  %l", i, " : Tensor[] = prim::ListConstruct(%a", i,
+                    ")\n");
+  }
+  absl::StrAppend(&text, "   = prim::Loop(%n, %t)\n    block0(%i : int):\n");
+  for (int i = 0; i < kLists; ++i) {
+    for (int j = 0; j < kLists; ++j) {
+      if (i != j) absl::StrAppend(&text, "       = aten::extend(%l", i, ", %l", j, ")\n");
+    }
+  }
+  absl::StrAppend(&text, "      -> (%t)\n  %r : Tensor = aten::__getitem__(%l0, %z)\n  return (%r)\n");
+  Expect(text, R"(may_contain_alias %l0 %a15: true
+                  may_alias %r %a0: true
+                  may_alias %r %x: false)");
+}
+
 TEST(ContainerTest, AListThatExtendsItselfInALoopHoldsWhatItHeld) {
   // l = [x]; for _ in range(n): l.extend(l); m = [l[0]]; m += m
   Expect(R"(graph(%x : Tensor, %n : int):
