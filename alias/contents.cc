@@ -257,16 +257,14 @@ bool AliasDb::State::IsInside(NodeId n, uint32_t loop) const {
   return false;
 }
 
-// Lists that take in each other's elements, or their own, ask in circles: beyond the first few calls each question is
-// answered once a round, those that are being answered by what is known so far, until nothing is new.
+// Lists that take in each other's elements, or their own, ask in circles: each question is answered once a round,
+// those that are being answered by what is known so far, until nothing is new.
 AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId reader) {
-  constexpr int kPlainDepth = 1;
   struct Depth {
     int& depth;
     explicit Depth(int& d) : depth(++d) {}
     ~Depth() { --depth; }
   } depth(content_depth);
-  if (content_depth < kPlainDepth) return ComputeContent(holder, slot, reader);
   const auto answer = [&] {
     const std::tuple<Ref, int32_t, uint32_t> question = {holder, slot, reader.valid() ? reader.index : UINT32_MAX};
     ContentAnswer& known = content_answers[question];
@@ -283,7 +281,7 @@ AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId
     content_grew |= content != now.content;
     return now.content = content;
   };
-  if (content_depth > kPlainDepth) return answer();
+  if (content_depth > 1) return answer();
   SetId out;
   content_answers.clear();
   do {

@@ -401,7 +401,7 @@ struct AliasDb::State {
   absl::flat_hash_map<int, uint32_t> weight_storages;
   absl::flat_hash_map<const Graph*, std::unique_ptr<OpEffects>> summaries;
   absl::flat_hash_set<const Graph*> summarising;
-  // Of ContentOf, while it goes deep: by holder, slot and reader.
+  // Of ContentOf, while one question leads to others: by holder, slot and reader.
   struct ContentAnswer {
     SetId content = 0;
     uint32_t round = 0;

@@ -340,9 +340,9 @@ class DnnlConvolution : public PreparedOp {
     const int64_t rows = out_.sizes[2], in_rows = in_.sizes[2];
     const int64_t band = BandRows(p, parts, pad_l[0], pad_r[0]);
     memory::desc chosen_weights;
-    for (int64_t slice = 0; slice < (batch + step - 1) / step * ((rows + band - 1) / band); ++slice) {
-      const int64_t n0 = slice / ((rows + band - 1) / band) * step;
-      const int64_t out_row = slice % ((rows + band - 1) / band) * band;
+    const int64_t bands = (rows + band - 1) / band;
+    for (int64_t slice = 0; slice < (batch + step - 1) / step * bands; ++slice) {
+      const int64_t n0 = slice / bands * step, out_row = slice % bands * band;
       Extent x{std::min(step, batch - n0), std::min(band, rows - out_row), in_rows, pad_l[0], pad_r[0]};
       int64_t in_row = 0;
       if (band < rows) {
