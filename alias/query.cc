@@ -204,7 +204,7 @@ bool AliasDb::State::AccessHits(const Access& w, Ref object, SetId storages, boo
     if (!x.container || !y.container) return false;
     return ObjectOf(object) == ObjectOf(w.object) || TypesMeet(TypeOfObject(ObjectOf(object)), TypeOfAccess(w));
   }
-  if (!x.tensor || !y.tensor) return false;
+  if (!x.tensor || !y.tensor || IsEmpty(ObjectOf(object)) || IsEmpty(ObjectOf(w.object))) return false;
   return object == w.object || CompareObjects(ObjectOf(object), ObjectOf(w.object)) != Overlap::kDisjoint;
 }
 
@@ -222,8 +222,7 @@ bool AliasDb::State::AccessHitsValue(const Access& w, ValueId v, Ref object, boo
            AccessHits(w, object, SetPool::Single(object), true, ignore_age) &&
            TypesMeet(g.value(v).type, TypeOfAccess(w));
   }
-  return o.tensor && (TypeOf(v) & kMayBeTensor) && !IsEmpty(ObjectOf(object)) &&
-         AccessHits(w, object, Storages(object), false, ignore_age);
+  return o.tensor && (TypeOf(v) & kMayBeTensor) && AccessHits(w, object, Storages(object), false, ignore_age);
 }
 
 template <typename F>
@@ -273,6 +272,8 @@ bool AliasDb::State::ReachableByCaller(ValueId v) {
       if (s.external || s.escaped) return true;
       auto it = output_refs.find(Find(storage));
       if (it == output_refs.end()) return false;
+      // Of a tensor without elements there are no bytes to reach: there it is the memory that counts.
+      if (o.tensor && IsEmpty(ObjectOf(r))) return true;
       std::vector<Ref> others = it->second;
       for (Ref other : others) {
         if (RefsMayAlias(r, other, true)) return true;

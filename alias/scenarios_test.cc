@@ -560,6 +560,65 @@ TEST(ContainerTest, AListForCatStaysExact) {
             has_writers %a: false)");
 }
 
+TEST(ReachTest, AnEmptyTensorThatIsReturnedIsReachedByTheCaller) {
+  // It shares no byte, but whoever gives it another size reaches the memory.
+  Expect(R"(graph(%x : Tensor, %n : int[]):
+  %a : Float(0, 4, strides=[4, 1]) = aten::neg(%x)
+  %b : Float(0, 4, strides=[4, 1]) = aten::alias(%a)
+  %c : Float(0, 4, strides=[4, 1]) = aten::relu(%x)
+  %l : Tensor[] = prim::ListConstruct(%b, %x)
+  return (%l)
+)",
+         R"(safe_to_change_aliasing %b %l: false
+            safe_to_change_aliasing %a %b: false
+            safe_to_change_aliasing %b %x: false
+            safe_to_change_aliasing %c %l: true
+            may_alias %a %b: false
+            may_alias %a %a: false
+            may_contain_alias %b %l: false
+            must_alias %a %a: true)");
+}
+
+TEST(ReachTest, AnEmptyTensorIsWrittenByNobody) {
+  Expect(R"(graph(%x : Float(0, 4, strides=[4, 1]), %y : Tensor):
+  %1 : int = prim::Constant[value=1]()
+  %w : Float(0, 4, strides=[4, 1]) = aten::add_(%x, %x, %1)
+  return (%w)
+)",
+         R"(has_writers %x: false
+            has_writers %w: false
+            may_alias %x %w: false
+            may_alias %x %y: false
+            writes_to_alias_of %w %y: false
+            safe_to_change_aliasing %x %w: false)");
+}
+
+TEST(ViewTest, TheTransposeOfAScalarIsTheScalarItself) {
+  // What unsqueeze_ does to one handle, it does to the other, if they are one.
+  Expect(R"(graph(%x : Float(requires_grad=0, device=cpu), %y : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %a : Float(requires_grad=0, device=cpu) = aten::mT(%x)
+  %b : Float(requires_grad=0, device=cpu) = aten::adjoint(%x)
+  %p : Tensor = aten::mT(%y)
+  %q : Tensor = aten::mT(%y)
+  %s : Tensor = aten::select(%p, %0, %0)
+  return (%a, %b, %p, %q)
+)",
+         R"(must_alias %a %x: true
+            must_alias %b %x: true
+            must_alias %p %q: true
+            must_alias %p %y: false
+            may_alias %s %y: true)");
+  Expect(R"(graph(%y : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %p : Tensor = aten::mT(%y)
+  %u : Tensor = aten::unsqueeze_(%p, %0)
+  %n : int = aten::dim(%y)
+  return (%u, %n)
+)",
+         R"(can_move_before %n %u: false)");
+}
+
 TEST(ContainerTest, AListThatIsAddedToIsTheSameList) {
   // TorchScript's schema does not say so: add_.t(t[](a!) self, t[] b) -> t[].
   Expect(R"(graph(%x : Tensor, %y : Tensor):

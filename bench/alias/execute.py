@@ -12,7 +12,10 @@ prim::unchecked_cast prim::unchecked_unwrap_optional aten::_unwrap_optional prim
 prim::NamedTupleConstruct aten::result_type aten::is_signed prim::isinstance prim::type""".split())
 GEOMETRY = set("""aten::t_ aten::transpose_ aten::swapaxes_ aten::swapdims_ aten::squeeze_ aten::unsqueeze_
 aten::as_strided_ aten::resize_ aten::resize_as_ aten::set_ aten::detach_ aten::requires_grad_""".split())
-HANDS_ON = {"aten::append", "aten::insert", "aten::_set_item", "aten::setdefault", "aten::get", "aten::_unwrap_optional"}
+HANDS_ON = {"aten::append", "aten::insert", "aten::_set_item", "aten::setdefault", "aten::get", "aten::pop",
+            "aten::_unwrap_optional"}
+# Of what is conjugated or negated lazily they give copies (docs/alias_database.md, known limits).
+HIDDEN_VIEWS = {"aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk", "aten::_unsafe_view"}
 WORLD = {"prim::Print", "prim::RaiseException", "aten::warn"}
 
 
@@ -61,6 +64,11 @@ def places(t):
             CACHE.clear()
         CACHE[key] = got
     return got
+
+
+def known(v):
+    """A constant's value."""
+    return v.toIValue() if v.node().kind() == "prim::Constant" else None
 
 
 def raw(t):
@@ -154,10 +162,12 @@ class Program:
 
 
 class Run:
-    """One run. `functions`: by qualified name, the graphs of what is called."""
+    """One run. `functions`: by qualified name, the graphs of what is called. `free`: branches and loops go by these random
+    numbers, whatever their conditions say: what an analysis that does not look at conditions must expect."""
 
-    def __init__(self, program, functions=None, keep=True):
+    def __init__(self, program, functions=None, keep=True, free=None):
         self.p = program
+        self.free = free
         self.functions = functions or {}
         self.scope = {}
         self.states = {}   # name -> state when pairs were last looked at
@@ -315,7 +325,12 @@ class Run:
         reads, writes = set(), set()
         if not node.blocks:
             self.accesses(node, ins, reads, writes)
+        if node.kind in HIDDEN_VIEWS and (ins[0].is_conj() or ins[0].is_neg()):
+            raise Stop()
+        shapes = [(v, key_of(v)) for v in ins if isinstance(v, torch.Tensor)]
         outs = self.run(node, node.kind, ins)
+        # A result of the size that `out` has already changes no geometry.
+        writes |= {("g", id(v)) for v, was in shapes if key_of(v) != was}
         if before is not None:
             hit = self.changed(before)
             for n in hit:
@@ -393,8 +408,6 @@ class Run:
             for a, v in zip(node.args, ins):
                 if isinstance(v, torch.Tensor) and a.is_write and not (kind.endswith("dropout_") and not (ins[2] and ins[1])):
                     writes |= places(v)
-                if a.is_out:
-                    writes.add(("g", id(v)))
         first = ins[0] if ins else None
         if kind in ("aten::__getitem__", "aten::_set_item") and isinstance(first, list) and len(first):
             (writes if kind == "aten::_set_item" else reads).add(("c", id(first), ins[1] % len(first)))
@@ -412,7 +425,8 @@ class Run:
                 for i in range(len(first)):
                     reads.add(("c", id(first), i))
             return
-        for v in ins:
+        # What is put in, or handed on instead, is not looked into.
+        for v in ins[:1] if kind in HANDS_ON else ins:
             for r in reach(v).values():
                 if isinstance(r, (list, dict)):
                     if kind in ("aten::append", "aten::insert", "aten::extend", "aten::pop", "aten::reverse", "aten::clear",
@@ -437,7 +451,7 @@ class Run:
                 writes |= {("c", id(first), i) for i in range(len(first))}
 
     def call(self, graph, args, functions=None):
-        sub = Run(Program(graph), self.functions, keep=False)
+        sub = Run(Program(graph), self.functions, keep=False, free=self.free)
         out = sub.start(args)
         return out[0] if len(out) == 1 else tuple(out)
 
@@ -449,15 +463,18 @@ class Run:
                 return [("function", n.s("name"))]
             return [v.toIValue()]
         if kind == "prim::If":
-            return self.block(node.blocks[0 if ins[0] else 1], [])
+            take = self.free.random() < .5 if self.free and not isinstance(known(n.inputsAt(0)), bool) else ins[0]
+            return self.block(node.blocks[0 if take else 1], [])
         if kind == "prim::Loop":
             trips, cond, carried = ins[0], ins[1], ins[2:]
+            if self.free and known(n.inputsAt(0)) in (None, 2 ** 63 - 1):
+                trips, cond = self.free.randint(0, 4), True
             i = 0
             while cond and i < trips:
                 if i > 40:
                     raise Stop()
                 out = self.block(node.blocks[0], [i] + carried)
-                cond, carried = out[0], out[1:]
+                cond, carried = out[0] or bool(self.free), out[1:]
                 i += 1
             return carried
         if kind == "prim::CallFunction":

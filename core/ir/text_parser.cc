@@ -489,11 +489,17 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // "^Name(True, 3)(%x)": an autograd function written in Python.
+  // "^Name[inplace=0](True, 3)(%x)": a function written in Python.
   absl::Status ParsePythonOp(Graph::Attributes& attributes) {
     c_.Skip();
     absl::string_view name = c_.DottedIdentifier();
     if (name.empty()) return c_.Expected("the Python function's name");
+    if (c_.Peek() == '[') SMELT_RETURN_IF_ERROR(ParseAttributes(nullptr, attributes));
+    for (const auto& [other, value] : attributes) {
+      if (other == "name" || other == "scalar_args") {
+        return c_.Error(absl::StrCat("expected a Python function without an attribute \"", other, "\""));
+      }
+    }
     attributes.emplace_back("name", std::string(name));
     if (c_.Peek() != '(') return c_.Expected("'('");
     size_t start = c_.pos();

@@ -35,6 +35,16 @@ T Attr(const Graph& g, absl::string_view value, absl::string_view name) {
   return std::get<T>(*g.node(Def(g, value)).FindAttribute(name));
 }
 
+TEST(TextTest, AFunctionWrittenInPythonHasAttributesBeforeItsArguments) {
+  std::unique_ptr<Graph> g = ParseOrDie(R"(graph(%x : Tensor):
+  %y : Tensor = ^ignored[]()(%x)
+  %z : Tensor = ^Swish[inplace=0, module="nets"](True)(%y)
+  return (%z))");
+  EXPECT_EQ(Attr<std::string>(*g, "y", "name"), "ignored");
+  EXPECT_EQ(Attr<int64_t>(*g, "z", "inplace"), 0);
+  EXPECT_EQ(Attr<std::string>(*g, "z", "scalar_args"), "(True)");
+}
+
 TEST(TextTest, TheSnippetInTheHeaderParsesAndPrintsAsItWas) {
   const char* text = R"(graph(%x : Float(4, 8, strides=[8, 1])):
   %1 : int = prim::Constant[value=1]()

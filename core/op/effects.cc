@@ -188,9 +188,10 @@ const NameSet& MayCopy() {
   return *kNames;
 }
 
-// Views that are the very argument where it is as asked already: of real numbers, real(x) is x.
+// Views that are the very argument where it is as asked already: of real numbers, real(x) is x; of no dimension, x.mT.
 const NameSet& MayBeItself() {
-  static const NameSet* const kNames = new NameSet{"aten::real", "aten::conj", "aten::lift_fresh"};
+  static const NameSet* const kNames = new NameSet{"aten::real", "aten::conj",    "aten::lift_fresh", "aten::mT",
+                                                   "aten::mH",   "aten::adjoint", "aten::matrix_H"};
   return *kNames;
 }
 
@@ -765,7 +766,10 @@ OpEffects FromSchema(const FunctionSchema& s) {
         out.element = element;
         out.fresh = (self | view | element) == 0;
         out.unknown = elements.IsWildcardAfter() && !container_op;
-        if (MayBeItself().contains(name)) out.self |= view;
+        if (MayBeItself().contains(name)) {
+          out.self |= view;
+          e.by = OpEffects::By::kItself;
+        }
         if (MayCopy().contains(name) && view != 0) {
           out.fresh = true;
           if (!NewHandles().contains(name)) out.self |= view;
@@ -1105,6 +1109,19 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
           }
         }
       }
+      break;
+    }
+    case OpEffects::By::kItself: {
+      // Whether the handle is the argument's own is seen only where some node changes a geometry.
+      if (!trust_types || n.inputs.empty() || !IsTensorType(g.value(n.inputs[0]).type)) break;
+      const TensorType& t = Unwrap(g.value(n.inputs[0]).type).tensor();
+      const bool real = t.dtype && !IsComplex(*t.dtype), scalar = t.sizes && t.sizes->empty();
+      const std::string& name = n.op.name();
+      bool itself = real && scalar;
+      if (name == "aten::lift_fresh") itself = true;
+      if (name == "aten::mT") itself = scalar;
+      if (name == "aten::real" || name == "aten::conj") itself = real;
+      itself ? SelfOnly(&e) : ViewOnly(&e);
       break;
     }
     case OpEffects::By::kTypeAs: {

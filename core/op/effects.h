@@ -103,6 +103,7 @@ struct OpEffects {
     kContiguous,
     kReshape,
     kTypeAs,
+    kItself,
     kEinsum,
     kOut
   } by = By::kNothing;
