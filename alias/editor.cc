@@ -76,6 +76,9 @@ void Editor::UndoTo(Mark m) {
       case Done::kInput:
         g_.SetInput(e.is_return ? g_.block(Current(e.block)).return_node : Current(e.node), e.index, Current(e.old));
         break;
+      case Done::kOp:
+        g_.SetOp(Current(e.node), e.op);
+        break;
       case Done::kMoved:
         if (next.valid()) {
           g_.MoveBefore(Current(e.node), next);
@@ -167,6 +170,11 @@ void Editor::SetInput(NodeId n, uint32_t index, ValueId v) {
                       .block = g_.node(n).parent,
                       .old = old});
   g_.SetInput(n, index, v);
+}
+
+void Editor::SetOp(NodeId n, OpName op) {
+  journal_.push_back({.kind = Done::kOp, .node = n, .op = g_.node(n).op});
+  g_.SetOp(n, op);
 }
 
 void Editor::ReplaceAllUses(ValueId from, ValueId to) {

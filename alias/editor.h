@@ -38,6 +38,7 @@ class Editor {
                       Graph::Attributes attributes = {});
   void Erase(NodeId n);  // as Graph::Erase; blocks inside go too
   void SetInput(NodeId n, uint32_t index, ValueId v);
+  void SetOp(NodeId n, OpName op);
   void ReplaceAllUses(ValueId from, ValueId to);
   void MoveBefore(NodeId n, NodeId anchor);
   void MoveAfter(NodeId n, NodeId anchor);
@@ -59,7 +60,7 @@ class Editor {
   // An edit that was made: what its inverse needs. What is larger than that lies on the stacks below, in the same
   // order.
   struct Done {
-    enum Kind : uint8_t { kInserted, kErased, kInput, kMoved, kGrouped } kind;
+    enum Kind : uint8_t { kInserted, kErased, kInput, kOp, kMoved, kGrouped } kind;
     bool is_return = false;  // kInput: of a block's return node, which is known by its block
     uint32_t index = 0;      // kInput: which; kGrouped: where in grouped_nodes_ its nodes begin
     uint32_t values = 0;     // kGrouped: where in grouped_values_ what they made begins
@@ -67,6 +68,7 @@ class Editor {
     BlockId block;  // where it stood, and before what
     NodeId next;
     ValueId old;  // kInput
+    OpName op;    // kOp: what it was
   };
   // What an erased node was, its blocks included.
   struct Saved;

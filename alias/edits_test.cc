@@ -351,7 +351,24 @@ TEST(EditsTest, AnyEditsFollowedInPlaceGiveWhatAFreshBuildGives) {
       std::vector<NodeId> nodes = g->AllNodes();
       if (nodes.empty()) break;
       const NodeId n = nodes[rng() % nodes.size()];
-      switch (rng() % 6) {
+      switch (rng() % 7) {
+        case 5: {  // what writes becomes pure, or the reverse
+          static const std::pair<const char*, const char*> kPairs[] = {{"aten::add_.Tensor", "aten::add.Tensor"},
+                                                                       {"aten::mul_.Tensor", "aten::mul.Tensor"},
+                                                                       {"aten::relu_", "aten::relu"},
+                                                                       {"aten::add_.Scalar", "aten::add.Scalar"},
+                                                                       {"aten::mul_.Scalar", "aten::mul.Scalar"}};
+          const char* other = nullptr;
+          for (const auto& [writes, pure] : kPairs) {
+            if (g->node(n).op.full() == writes) other = pure;
+            if (g->node(n).op.full() == pure) other = writes;
+          }
+          if (other == nullptr) continue;
+          const std::string what = "set operator of " + PrintNode(*g, n);
+          edit.SetOp(n, OpName::Get(other));
+          ok = check(what);
+          break;
+        }
         case 0: {  // erase what nobody uses
           bool used = false;
           for (ValueId v : g->node(n).outputs) used |= !g->value(v).uses.empty();
@@ -494,9 +511,9 @@ TEST(LivePassesTest, AChainOfWritesOfFreshMemoryBecomesPure) {
   EXPECT_EQ(PrintGraph(*g), R"(graph(%x : Float(4, strides=[1])):
   %1 : int = prim::Constant[value=1]()
   %a : Float(4, strides=[1]) = aten::relu(%x)
-  %2 : Float(4, strides=[1]) = aten::add.Tensor(%a, %x, %1)
-  %0 : Float(4, strides=[1]) = aten::relu(%2)
-  %d : Float(4, strides=[1]) = aten::mul.Tensor(%0, %0)
+  %b : Float(4, strides=[1]) = aten::add.Tensor(%a, %x, %1)
+  %c : Float(4, strides=[1]) = aten::relu(%b)
+  %d : Float(4, strides=[1]) = aten::mul.Tensor(%c, %c)
   return (%d)
 )");
   EXPECT_TRUE(db->Verify().ok());

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 #include "smelt/core/op/effects.h"
 #include "smelt/core/op/op_info.h"
 
@@ -61,14 +61,16 @@ class MutationRemover {
     if (g_.node(n).outputs.size() != 1 || !g_.node(n).blocks.empty()) return n;
     const ValueId base = g_.node(n).outputs[0];
     if (!g_.value(base).type.IsTensor() || !db_.OwnsItsMemory(base)) return n;
-    std::vector<NodeId> chain;
-    std::vector<ValueId> versions = {base};
-    absl::flat_hash_set<ValueId> known = {base};
+    NodeId writer = db_.FirstWriterAfter(base, n);
+    if (!writer.valid()) return n;
+    absl::InlinedVector<NodeId, 4> chain;
+    absl::InlinedVector<ValueId, 4> versions = {base};
+    ++allocations_;
+    Mark(&version_of_, base.index);
     NodeId last = n;
-    while (true) {
-      const NodeId writer = db_.FirstWriterAfter(base, last);
-      if (!writer.valid() || g_.node(writer).parent != g_.node(n).parent || !IsInPlace(g_.node(writer)) ||
-          !known.contains(g_.node(writer).inputs[0])) {
+    for (; writer.valid(); writer = db_.FirstWriterAfter(base, last)) {
+      if (g_.node(writer).parent != g_.node(n).parent || !IsInPlace(g_.node(writer)) ||
+          !IsMarked(version_of_, g_.node(writer).inputs[0].index)) {
         break;
       }
       if (g_.node(last).next != writer) {
@@ -85,21 +87,23 @@ class MutationRemover {
       }
       chain.push_back(writer);
       versions.push_back(g_.node(writer).outputs[0]);
-      known.insert(versions.back());
+      Mark(&version_of_, versions.back().index);
+      Mark(&member_of_, writer.index);
       last = writer;
     }
     if (chain.empty()) return n;
     // Every other use comes after the last of them, and sees what it wrote.
-    absl::flat_hash_set<NodeId> members(chain.begin(), chain.end());
     for (size_t i = 0; i + 1 < versions.size(); ++i) {
-      const std::vector<Use> uses(g_.value(versions[i]).uses.begin(), g_.value(versions[i]).uses.end());
-      for (const Use& u : uses) {
-        if (!members.contains(u.user)) edit_.SetInput(u.user, u.index, versions.back());
+      const auto& uses = g_.value(versions[i]).uses;
+      // A use that goes leaves its place to the last one, which has been seen.
+      for (size_t k = uses.size(); k-- > 0;) {
+        const Use u = uses[k];
+        if (!IsMarked(member_of_, u.user.index)) edit_.SetInput(u.user, u.index, versions.back());
       }
     }
     for (size_t i = 0; i < chain.size(); ++i) {
       for (uint32_t k = 0; k < g_.node(chain[i]).inputs.size(); ++k) {
-        if (known.contains(g_.node(chain[i]).inputs[k])) edit_.SetInput(chain[i], k, versions[i]);
+        if (IsMarked(version_of_, g_.node(chain[i]).inputs[k].index)) edit_.SetInput(chain[i], k, versions[i]);
       }
     }
     // The last first: then nothing changes twice.
@@ -112,26 +116,53 @@ class MutationRemover {
     return end;
   }
 
+  // Sets of indices, each of this allocation.
+  bool IsMarked(const std::vector<uint32_t>& set, uint32_t index) const {
+    return index < set.size() && set[index] == allocations_;
+  }
+  void Mark(std::vector<uint32_t>* set, uint32_t index) {
+    if (index >= set->size()) set->resize(std::max<size_t>(index + 1, 2 * set->size()));
+    (*set)[index] = allocations_;
+  }
+
   bool TakesNoMemory(NodeId n) const {
     const Node& node = g_.node(n);
     return node.blocks.empty() && std::none_of(node.inputs.begin(), node.inputs.end(),
                                                [&](ValueId v) { return IsAliasingType(g_.value(v).type); });
   }
 
+  // Returns the node whose result stands for what n wrote.
   NodeId MakePure(NodeId n) {
+    static const OpName kCopy = OpName::Get("aten::copy");
     const Node& node = g_.node(n);
-    const Type type = g_.value(node.outputs[0]).type;
-    const std::vector<ValueId> inputs(node.inputs.begin(), node.inputs.end());
-    const bool keeps = KeepsDtype(g_, node);
-    NodeId made = edit_.InsertBefore(n, GetOpInfo(node.op).functional, inputs, {keeps ? type : Type::Tensor()});
-    if (node.source != nullptr) g_.SetSource(made, node.source);
-    if (!keeps) {
-      const ValueId value = g_.node(made).outputs[0];
-      made = edit_.InsertBefore(n, OpName::Get("aten::copy"), {inputs[0], value, False()}, {type});
+    const OpName functional = GetOpInfo(node.op).functional;
+    const ValueId result = node.outputs[0], self = node.inputs[0];
+    if (KeepsDtype(g_, node)) {
+      edit_.SetOp(n, functional);
+      return n;
     }
-    edit_.ReplaceAllUses(g_.node(n).outputs[0], g_.node(made).outputs[0]);
+    // The result may have another dtype: it is copied into the first argument's.
+    const Type type = g_.value(result).type;
+    if (type == Type::Tensor()) {
+      edit_.SetOp(n, functional);
+      const NodeId next = node.next.valid() ? node.next : g_.block(node.parent).return_node;
+      const NodeId copy = edit_.InsertBefore(next, kCopy, {self, result, False()}, {type});
+      const ValueId copied = g_.node(copy).outputs[0];
+      const auto& uses = g_.value(result).uses;
+      while (uses.size() > 1) {
+        const Use u = uses[uses.front().user == copy ? 1 : 0];
+        edit_.SetInput(u.user, u.index, copied);
+      }
+      if (node.source != nullptr) g_.SetSource(copy, node.source);
+      return copy;
+    }
+    const std::vector<ValueId> inputs(node.inputs.begin(), node.inputs.end());
+    const NodeId pure = edit_.InsertBefore(n, functional, inputs, {Type::Tensor()});
+    if (node.source != nullptr) g_.SetSource(pure, node.source);
+    const NodeId copy = edit_.InsertBefore(n, kCopy, {self, g_.node(pure).outputs[0], False()}, {type});
+    edit_.ReplaceAllUses(result, g_.node(copy).outputs[0]);
     edit_.Erase(n);
-    return made;
+    return copy;
   }
 
   ValueId False() {
@@ -148,6 +179,8 @@ class MutationRemover {
   Editor& edit_;
   ValueId false_;
   int64_t removed_ = 0;
+  uint32_t allocations_ = 0;
+  std::vector<uint32_t> version_of_, member_of_;  // by index of value, of node: the last allocation it belongs to
 };
 
 class Grouper {

@@ -47,6 +47,13 @@ def key_of(t):
     return (t.data_ptr(), tuple(t.shape), t.stride(), t.element_size()) if t.layout == torch.strided else (id(t),)
 
 
+def geometry(t):
+    """What sizes, strides and storage a handle has; where the storage lies may change with its size."""
+    if t.layout != torch.strided:
+        return None
+    return tuple(t.shape), t.stride(), t.storage_offset(), t.untyped_storage()._cdata
+
+
 def places(t):
     """The addresses of a tensor's bytes."""
     key = key_of(t)
@@ -327,10 +334,10 @@ class Run:
             self.accesses(node, ins, reads, writes)
         if node.kind in HIDDEN_VIEWS and (ins[0].is_conj() or ins[0].is_neg()):
             raise Stop()
-        shapes = [(v, key_of(v)) for v in ins if isinstance(v, torch.Tensor)]
+        shapes = [(v, geometry(v)) for v in ins if isinstance(v, torch.Tensor)]
         outs = self.run(node, node.kind, ins)
         # A result of the size that `out` has already changes no geometry.
-        writes |= {("g", id(v)) for v, was in shapes if key_of(v) != was}
+        writes |= {("g", id(v)) for v, was in shapes if geometry(v) != was}
         if before is not None:
             hit = self.changed(before)
             for n in hit:

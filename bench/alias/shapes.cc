@@ -124,6 +124,13 @@ std::unique_ptr<Graph> FreshWritten(int64_t nodes) {
   return b.Return(b.x);
 }
 
+std::unique_ptr<Graph> FreshSummed(int64_t nodes) {
+  Builder b;
+  ValueId sum = b.x;
+  for (int64_t i = 0; i < nodes / 3; ++i) sum = b.Mul(sum, b.AddInPlace(b.Mul(b.x, b.y), b.y));
+  return b.Return(sum);
+}
+
 std::unique_ptr<Graph> OneWritten(int64_t nodes) {
   Builder b;
   ValueId v = b.Relu(b.x);
@@ -274,6 +281,7 @@ absl::Span<const Shape> Shapes() {
       {"views_of_input", "the base is the caller's", true, ViewsOfInput},
       {"view_chain", "a view of a view of a view, each written", true, ViewChain},
       {"fresh_written", "fresh tensors, each written once", true, FreshWritten},
+      {"fresh_summed", "as above, and all are used", true, FreshSummed},
       {"one_written", "one fresh tensor, written by every node", true, OneWritten},
       {"if_chain", "joins of a fresh tensor and the join before", false, IfChain},
       {"if_chain_written", "as above, each join written", false, IfChainWritten},

@@ -16,10 +16,14 @@ const T* Recent(OpName op, const F& find) {
     OpName op;
     const T* found = nullptr;
   };
-  static thread_local Entry entries[256];
-  Entry& entry = entries[(reinterpret_cast<uintptr_t>(&op.full()) * 0x9e3779b97f4a7c15u) >> 56];
-  if (entry.op != op) entry = {op, find(op)};
-  return entry.found;
+  // Two places each: operators that take turns would drive each other out of one.
+  static thread_local Entry entries[256][2];
+  Entry* entry = entries[(reinterpret_cast<uintptr_t>(&op.full()) * 0x9e3779b97f4a7c15u) >> 56];
+  if (entry[0].op == op) return entry[0].found;
+  if (entry[1].op == op) return entry[1].found;
+  entry[1] = entry[0];
+  entry[0] = {op, find(op)};
+  return entry[0].found;
 }
 
 }  // namespace smelt::op_internal
