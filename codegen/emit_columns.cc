@@ -13,7 +13,9 @@ using llvm::Value;
 
 namespace {
 
-constexpr int kRowsAtOnce = 8;
+// Of cheap and of dearer instructions; of yet dearer ones a row at a time.
+constexpr int kRowsAtOnce = 8, kFewRowsAtOnce = 4;
+constexpr int kCheap = 8, kDear = 24;
 // Rows (of the innermost reduced dim) from which on memory is read row after row.
 constexpr int64_t kManyRows = 128;
 constexpr int64_t kBufferBytes = 40 << 10;
@@ -181,27 +183,60 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
   ForBuffers([&](Value* at) { save(at, true); });
   const std::vector<Value*> known = vals_[0];
   const std::vector<bool> ready = ready_;
-  // `count` rows from row q on of the innermost reduced dim.
-  auto rows = [&](int count) {
-    return [&, count](Value* q) {
-      const std::vector<Value*> addr = addr_;
-      AddIndex(s_.rank() - 1, q);
-      vals_.assign(count, known);
-      row_copies_ = count;
-      Hoist(instrs, ready);
-      ChunkLoop(
-          tile_begin_, tile_end_, 1,
-          [&](int) {
-            restore(chunk_, false);
-            LoadKept(instrs);
-            EmitInstrs(instrs, count);
-            save(chunk_, false);
-          },
-          nullptr, HasStores(instrs));
-      hoisted_.clear();
-      row_copies_ = 0;
-      addr_ = addr;
-    };
+  const int cost = CostOf(instrs).all;
+  const int at_once = cost <= kCheap ? kRowsAtOnce : cost <= kDear ? kFewRowsAtOnce : 1;
+  // Of `count` rows from row q on of the innermost reduced dim, in what loop over columns.
+  auto rows = [&](int count, Value* q, const std::function<void(const std::function<void()>&)>& loop) {
+    const std::vector<Value*> addr = addr_;
+    AddIndex(s_.rank() - 1, q);
+    vals_.assign(count, known);
+    row_copies_ = count;
+    Hoist(instrs, ready);
+    loop([&, count] {
+      restore(chunk_, false);
+      LoadKept(instrs);
+      EmitInstrs(instrs, count);
+      save(chunk_, false);
+    });
+    chunk_ = nullptr;
+    hoisted_.clear();
+    row_copies_ = 0;
+    addr_ = addr;
+  };
+  // Where rows are stored, too, one at a time: each has its own first aligned place.
+  auto stored_rows = [&](Value* begin, Value* end) {
+    For(begin, end, b_.getInt64(1), [&](Value* q) {
+      rows(1, q, [&](const std::function<void()>& body) {
+        ChunkLoop(tile_begin_, tile_end_, 1, [&](int) { body(); }, nullptr, true);
+      });
+    });
+  };
+  // Several rows over all whole vectors of columns; then the columns and the rows that are left, under masks.
+  auto read_rows = [&](Value* begin, Value* end) {
+    Value* columns = b_.CreateSub(tile_end_, tile_begin_);
+    Value* edge = b_.CreateAdd(tile_begin_, b_.CreateAnd(columns, b_.getInt64(-lanes_)));
+    Value* whole = b_.CreateAdd(begin, b_.CreateAnd(b_.CreateSub(end, begin), b_.getInt64(-at_once)));
+    For(begin, whole, b_.getInt64(at_once), [&](Value* q) {
+      rows(at_once, q, [&](const std::function<void()>& body) {
+        For(tile_begin_, edge, b_.getInt64(lanes_), [&](Value* i) {
+          SetLoopIndex(i);
+          body();
+        });
+      });
+    });
+    Value* first = b_.CreateSelect(b_.CreateICmpEQ(edge, tile_end_), whole, begin);
+    For(first, end, b_.getInt64(1), [&](Value* q) {
+      Value* from = b_.CreateSelect(b_.CreateICmpSLT(q, whole), edge, tile_begin_);
+      rows(1, q, [&](const std::function<void()>& body) {
+        For(from, tile_end_, b_.getInt64(lanes_), [&](Value* i) {
+          SetLoopIndex(i);
+          count_ = Min(b_.CreateSub(tile_end_, i), b_.getInt64(lanes_));
+          mask_ = MaskOf(count_, lanes_);
+          body();
+          count_ = mask_ = nullptr;
+        });
+      });
+    });
   };
   const bool sums = HasSums(instrs);
   Nest(
@@ -210,13 +245,7 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
         Value* n = size_[s_.rank() - 1];
         For(b_.getInt64(0), n, b_.getInt64(kSumBlock), [&](Value* block) {
           Value* end = Min(n, b_.CreateAdd(block, b_.getInt64(kSumBlock)));
-          Value* whole = block;
-          // Where rows are stored, too, one at a time: each has its own first aligned place.
-          if (!HasStores(instrs)) {
-            whole = b_.CreateAdd(block, b_.CreateAnd(b_.CreateSub(end, block), b_.getInt64(-kRowsAtOnce)));
-            For(block, whole, b_.getInt64(kRowsAtOnce), rows(kRowsAtOnce));
-          }
-          For(whole, end, b_.getInt64(1), rows(1));
+          HasStores(instrs) ? stored_rows(block, end) : read_rows(block, end);
           if (!sums) return;
           vals_.assign(1, known);
           ForBuffers([&](Value* at) {

@@ -18,7 +18,7 @@ void KernelEmitter::AddIndex(int dim, Value* index) {
   }
 }
 
-Value* KernelEmitter::Address(int param, int u, bool past_scratch) {
+Value* KernelEmitter::Address(int param, int u, bool past_scratch, Value* stride) {
   Value* a = has_scratch_[param] && !past_scratch ? scratch_[param] : addr_[param];
   if (row_copies_ > 0) {
     Value* row = stride_[param][s_.rank() - 1];
@@ -31,8 +31,9 @@ Value* KernelEmitter::Address(int param, int u, bool past_scratch) {
     a = b_.CreateGEP(t, a, chunk_);
     return u ? b_.CreateConstGEP1_64(t, a, static_cast<int64_t>(u) * active_lanes_) : a;
   }
-  Value* i = u ? b_.CreateAdd(chunk_, b_.getInt64(static_cast<int64_t>(u) * active_lanes_)) : chunk_;
-  return b_.CreateGEP(i8_, a, b_.CreateMul(i, stride_[param][loop_dim_]));
+  if (!stride) stride = stride_[param][loop_dim_];
+  a = b_.CreateGEP(i8_, a, b_.CreateMul(chunk_, stride));
+  return u ? b_.CreateGEP(i8_, a, b_.CreateMul(stride, b_.getInt64(static_cast<int64_t>(u) * active_lanes_))) : a;
 }
 
 Value* KernelEmitter::StrideAlongLoop(int param) {
@@ -128,8 +129,12 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
     std::vector<int> mask;
     for (int k = 0; k < active_lanes_ / 2; ++k) mask.push_back(2 * k);
     for (int k = 0; k < active_lanes_ / 2; ++k) mask.push_back(active_lanes_ + 2 * k + 1);
-    Value* last = b_.CreateConstGEP1_64(element, a, active_lanes_ - 1);
-    return b_.CreateShuffleVector(b_.CreateAlignedLoad(type, a, align), b_.CreateAlignedLoad(type, last, align), mask);
+    // With the stride as a constant, so that the machine forms the address as it loads.
+    Value* first = Address(in.param, u, false, b_.getInt64(2 * ItemSize(in.type)));
+    if (offset) first = PlusOffset(first, in.type, offset);
+    Value* last = b_.CreateConstGEP1_64(element, first, active_lanes_ - 1);
+    return b_.CreateShuffleVector(b_.CreateAlignedLoad(type, first, align), b_.CreateAlignedLoad(type, last, align),
+                                  mask);
   };
   Value* two = b_.CreateICmpEQ(stride, b_.getInt64(2 * ItemSize(in.type)));
   return IfElse(two, pairs, lanes);

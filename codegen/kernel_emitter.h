@@ -121,8 +121,8 @@ class KernelEmitter {
   StrideClass LoopClass(int param) const {
     return tiled_[param] ? StrideClass::kUnit : s_.params[param].strides[loop_dim_];
   }
-  // Where lane 0 of copy u is.
-  Value* Address(int param, int u, bool past_scratch = false);
+  // Where lane 0 of copy u is. `stride`: that of the loop, where more is known of it than the class.
+  Value* Address(int param, int u, bool past_scratch = false, Value* stride = nullptr);
   Value* StrideAlongLoop(int param);
   bool UnitAlongLoop(int param) const;
 

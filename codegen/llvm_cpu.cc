@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
@@ -15,6 +14,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Triple.h"
 #include "smelt/codegen/compiler.h"
+#include "smelt/codegen/emit_file.h"
 #include "smelt/codegen/kernel_key.h"
 #include "smelt/codegen/llvm_cuda.h"
 #include "smelt/codegen/lower_kernel.h"
@@ -108,15 +108,10 @@ absl::StatusOr<Lowered> Lower(const KernelSpec& spec, Target target, const std::
   return out;
 }
 
-absl::StatusOr<std::string> EmitFile(Lowered& lowered, llvm::CodeGenFileType type) {
-  llvm::SmallVector<char, 0> out;
-  llvm::raw_svector_ostream stream(out);
-  llvm::legacy::PassManager passes;
-  if (lowered.machine->addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true)) {
-    return absl::InternalError("LLVM cannot emit this kind of file");
-  }
-  passes.run(*lowered.module);
-  return std::string(out.data(), out.size());
+// Loop strength reduction took LLVM half of a kernel's time, and kernels became no faster for it: addresses are sums
+// that the machine forms as it loads.
+absl::StatusOr<std::string> Emit(Lowered& lowered, llvm::CodeGenFileType type) {
+  return EmitFile(*lowered.machine, *lowered.module, type, StrengthReduction::kOff);
 }
 
 }  // namespace
@@ -136,7 +131,7 @@ absl::StatusOr<KernelObject> CompileKernel(const KernelSpec& spec, Target target
   llvm::raw_string_ostream stream(broken);
   if (llvm::verifyModule(*lowered.module, &stream)) return absl::InternalError(absl::StrCat("LLVM IR: ", broken));
 #endif
-  SMELT_ASSIGN_OR_RETURN(object.bytes, EmitFile(lowered, llvm::CodeGenFileType::ObjectFile));
+  SMELT_ASSIGN_OR_RETURN(object.bytes, Emit(lowered, llvm::CodeGenFileType::ObjectFile));
   return object;
 }
 
@@ -145,7 +140,7 @@ absl::StatusOr<std::string> PrintKernel(const KernelSpec& spec, Target target, K
     return what == KernelText::kLlvmIr ? PrintCudaIr(spec, "kernel") : CompileToPtx(spec, target, "kernel");
   }
   SMELT_ASSIGN_OR_RETURN(Lowered lowered, Lower(spec, target, "kernel"));
-  if (what == KernelText::kAssembly) return EmitFile(lowered, llvm::CodeGenFileType::AssemblyFile);
+  if (what == KernelText::kAssembly) return Emit(lowered, llvm::CodeGenFileType::AssemblyFile);
   std::string text;
   llvm::raw_string_ostream stream(text);
   lowered.module->print(stream, nullptr);

@@ -16,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "llvm/Bitcode/BitcodeReader.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -28,6 +27,7 @@
 #include "llvm/TargetParser/Triple.h"
 #include "llvm/Transforms/IPO/Internalize.h"
 #include "smelt/codegen/cuda_tools.h"
+#include "smelt/codegen/emit_file.h"
 #include "smelt/codegen/lower_cuda.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
@@ -140,14 +140,7 @@ absl::StatusOr<std::string> CompileToPtx(const KernelSpec& spec, Target target, 
   SMELT_RETURN_IF_ERROR(LinkLibdevice(*module, target, symbol));
   SMELT_RETURN_IF_ERROR(Check(*module));
   Optimize(*module, machine);
-  llvm::SmallVector<char, 0> out;
-  llvm::raw_svector_ostream stream(out);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
-    return absl::InternalError("LLVM cannot emit PTX");
-  }
-  passes.run(*module);
-  return std::string(out.data(), out.size());
+  return EmitFile(*machine, *module, llvm::CodeGenFileType::AssemblyFile, StrengthReduction::kOn);
 }
 
 absl::StatusOr<std::string> PrintCudaIr(const KernelSpec& spec, const std::string& symbol) {

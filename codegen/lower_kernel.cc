@@ -6,6 +6,7 @@
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsX86.h"
+#include "llvm/IR/MDBuilder.h"
 #include "llvm/Transforms/Utils/PromoteMemToReg.h"
 #include "smelt/codegen/kernel_emitter.h"
 #include "smelt/codegen/math.h"
@@ -247,7 +248,7 @@ Value* KernelEmitter::IfElse(Value* condition, const std::function<Value*()>& th
   BasicBlock* yes = Block("then");
   BasicBlock* no = Block("else");
   BasicBlock* after = Block("endif");
-  b_.CreateCondBr(condition, yes, no);
+  b_.CreateCondBr(condition, yes, no, llvm::MDBuilder(c_).createLikelyBranchWeights());
   b_.SetInsertPoint(yes);
   Value* a = then();
   yes = b_.GetInsertBlock();

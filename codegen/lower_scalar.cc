@@ -5,6 +5,7 @@
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsX86.h"
+#include "llvm/IR/MDBuilder.h"
 #include "smelt/codegen/math.h"
 #include "smelt/core/base/check.h"
 
@@ -187,7 +188,7 @@ Value* ScalarEmitter::Divide(ScalarOp op, DType t, Value* a, Value* z) {
     q = b_.CreateFPToSI(b_.CreateFDiv(x, y), wide);
     if (bits < 32) q = b_.CreateTrunc(q, type);
   } else {
-    q = b_.CreateSDiv(a, safe);
+    q = a->getType()->isVectorTy() ? Quotients(a, safe) : b_.CreateSDiv(a, safe);
   }
   if (by_minus_one) q = b_.CreateSelect(by_minus_one, b_.CreateNeg(a), q);
   // By -1 the remainder is a - (-a) * (-1) = 0, overflow or not.
@@ -212,6 +213,51 @@ Value* ScalarEmitter::Divide(ScalarOp op, DType t, Value* a, Value* z) {
       break;
   }
   return b_.CreateSelect(by_zero, Zero(type), result);
+}
+
+// Of vectors of int64, truncated; z is neither 0 nor -1. Indices are small: where all lanes are below 2^50, doubles
+// hold them, and their quotient, rounded, is never the next integer. Else one lane after the other, in a loop: a
+// division for each lane would be thousands of instructions in a kernel that takes indices apart.
+Value* ScalarEmitter::Quotients(Value* a, Value* z) {
+  Type* type = a->getType();
+  Type* real = Like(a, b_.getDoubleTy());
+  // 1.5 * 2^52: added to an integer of at most 51 bits, as bits or as a number, it makes the one out of the other.
+  Value* magic = llvm::ConstantFP::get(real, 6755399441055744.0);
+  Value* magic_bits = ConstantInt::get(type, 0x4338000000000000);
+  auto is_small = [&](Value* v) {
+    return b_.CreateICmpULT(b_.CreateAdd(v, ConstantInt::get(type, int64_t{1} << 50)),
+                            ConstantInt::get(type, int64_t{1} << 51));
+  };
+  auto to_real = [&](Value* v) { return b_.CreateFSub(b_.CreateBitCast(b_.CreateAdd(v, magic_bits), real), magic); };
+  llvm::LLVMContext& context = b_.getContext();
+  llvm::Function* fn = b_.GetInsertBlock()->getParent();
+  auto block = [&](const char* name) { return llvm::BasicBlock::Create(context, name, fn); };
+  llvm::BasicBlock *small = block("small"), *large = block("large"), *lane = block("lane"), *done = block("divided");
+  b_.CreateCondBr(b_.CreateAndReduce(b_.CreateAnd(is_small(a), is_small(z))), small, large,
+                  llvm::MDBuilder(context).createLikelyBranchWeights());
+  b_.SetInsertPoint(small);
+  Value* rounded = b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, b_.CreateFDiv(to_real(a), to_real(z)));
+  Value* fast = b_.CreateSub(b_.CreateBitCast(b_.CreateFAdd(rounded, magic), type), magic_bits);
+  b_.CreateBr(done);
+  b_.SetInsertPoint(large);
+  b_.CreateBr(lane);
+  b_.SetInsertPoint(lane);
+  llvm::PHINode* k = b_.CreatePHI(b_.getInt64Ty(), 2);
+  llvm::PHINode* q = b_.CreatePHI(type, 2);
+  Value* one = b_.CreateSDiv(b_.CreateExtractElement(a, k), b_.CreateExtractElement(z, k));
+  Value* slow = b_.CreateInsertElement(q, one, k);
+  Value* next = b_.CreateAdd(k, b_.getInt64(1));
+  k->addIncoming(b_.getInt64(0), large);
+  k->addIncoming(next, lane);
+  q->addIncoming(Zero(type), large);
+  q->addIncoming(slow, lane);
+  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(type)->getNumElements();
+  b_.CreateCondBr(b_.CreateICmpULT(next, b_.getInt64(lanes)), lane, done);
+  b_.SetInsertPoint(done);
+  llvm::PHINode* result = b_.CreatePHI(type, 2);
+  result->addIncoming(fast, small);
+  result->addIncoming(slow, lane);
+  return result;
 }
 
 // Square and multiply, as long as some lane's exponent has bits. A negative exponent gives 1 / base, truncated, as in

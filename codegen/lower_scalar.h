@@ -40,6 +40,7 @@ class ScalarEmitter {
   llvm::Value* FromFloat(llvm::Value* v, DType half);
   llvm::Value* ToInteger(llvm::Value* v, DType to);
   llvm::Value* Divide(ScalarOp op, DType t, llvm::Value* a, llvm::Value* z);
+  llvm::Value* Quotients(llvm::Value* a, llvm::Value* z);
   llvm::Value* IntegerPower(DType t, llvm::Value* base, llvm::Value* exponent);
   llvm::Value* MinMax(ScalarOp op, DType t, llvm::Value* a, llvm::Value* z);
   llvm::Value* Math(ScalarOp op, llvm::Value* x, llvm::Value* y);
