@@ -67,8 +67,9 @@ absl::StatusOr<TensorId> Functionalizer::TensorOf(ValueId v) const {
 }
 
 const Attributes& Functionalizer::GeometryAttributes(const SymbolicGeometry& geometry, int home) {
-  // A write often follows a view of the same region.
-  Attributes& a = last_attributes_;
+  // A write often follows a view of the same region, and a loop that was unrolled comes back to it.
+  const uint64_t offset = static_cast<uint64_t>(geometry.offset.Constant().value_or(0));
+  Attributes& a = attributes_[offset * 0x9E3779B97F4A7C15u >> 56];
   const auto same = [&] {
     if (a.size() != (home >= 0 ? 5 : 4) || (home >= 0 && std::get<int64_t>(a[0].second) != home)) return false;
     const Attributes::Entry* e = a.end() - 4;

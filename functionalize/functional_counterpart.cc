@@ -1,5 +1,6 @@
 #include "smelt/functionalize/functional_counterpart.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -25,12 +26,33 @@ const absl::flat_hash_map<std::string, std::string>& Renamed() {
   return *kMap;
 }
 
-bool SameArguments(const std::vector<const Argument*>& a, const std::vector<Argument>& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < b.size(); ++i) {
-    if (a[i]->name != b[i].name || a[i]->type != b[i].type) return false;
+// For each argument of the pure operator one of `given`; nothing if it is not the same operator. What says of which
+// kind a fresh tensor is has no place among the arguments of an out= operator: that is the given tensor's.
+std::optional<std::vector<int>> MatchArguments(const FunctionSchema& writing, const std::vector<int>& given,
+                                               const std::vector<Argument>& pure, bool is_out) {
+  std::vector<int> match;
+  size_t next = 0;
+  for (const Argument& a : pure) {
+    if (next < given.size()) {
+      const Argument& g = writing.arguments[given[next]];
+      if (g.name == a.name && g.type == a.type) {
+        match.push_back(given[next++]);
+        continue;
+      }
+    }
+    if (is_out && a.name == "dtype") {
+      match.push_back(FunctionalCounterpart::kDTypeOfWritten);
+    } else if (is_out && (a.name == "layout" || a.name == "device" || a.name == "pin_memory")) {
+      match.push_back(FunctionalCounterpart::kNone);
+    } else {
+      return std::nullopt;
+    }
   }
-  return true;
+  return next == given.size() ? std::make_optional(match) : std::nullopt;
+}
+
+bool IsRange(const std::string& name) {
+  return name == "aten::arange" || name == "aten::range" || name == "aten::linspace" || name == "aten::logspace";
 }
 
 }  // namespace
@@ -53,12 +75,10 @@ absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSc
     (in_place_name ? self_args : out_args).push_back(static_cast<int>(i));
   }
   FunctionalCounterpart f;
-  std::vector<const Argument*> wanted;
-  std::vector<int> positions;
+  std::vector<int> given;
   for (size_t i = 0; i < schema.arguments.size(); ++i) {
     if (!in_place_name && IsWritten(schema.arguments[i])) continue;
-    wanted.push_back(&schema.arguments[i]);
-    positions.push_back(static_cast<int>(i));
+    given.push_back(static_cast<int>(i));
   }
   std::string pure = name;
   if (auto it = Renamed().find(name); it != Renamed().end()) {
@@ -70,11 +90,15 @@ absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSc
   if (in_place_name) names.push_back(pure + "_functional");
   for (const std::string& candidate_name : names) {
     for (const FunctionSchema* candidate : FindOverloads(candidate_name)) {
-      if (candidate->IsMutable() || !SameArguments(wanted, candidate->arguments)) continue;
+      if (candidate->IsMutable()) continue;
+      const std::optional<std::vector<int>> arguments =
+          MatchArguments(schema, given, candidate->arguments, !in_place_name);
+      if (!arguments) continue;
       const std::vector<int>& targets = in_place_name ? self_args : out_args;
       if (candidate->returns.size() < targets.size()) continue;
       f.op = candidate->op;
-      f.arguments = positions;
+      f.arguments = *arguments;
+      f.fills = IsRange(candidate_name);
       f.operands = OperandSharingOf(schema.op, candidate->op);
       for (size_t r = 0; r < candidate->returns.size(); ++r) {
         FunctionalCounterpart::Result result;

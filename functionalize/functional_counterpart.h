@@ -15,13 +15,16 @@ bool IsWritten(const Argument& a);
 
 struct FunctionalCounterpart {
   OpName op;
-  std::vector<int> arguments;  // for each argument of `op`: which argument of the writing operator (-1: None)
+  static constexpr int kNone = -1, kDTypeOfWritten = -2;
+  // For each argument of `op`: which argument of the writing operator, or one of these two.
+  std::vector<int> arguments;
   struct Result {
     int argument = -1;        // the argument of the writing operator that receives this result; -1: it is not written
     bool may_resize = false;  // out=: the argument takes the result's sizes
   };
   std::vector<Result> results;                     // for each result of `op`
   std::vector<int> result_of_output;               // for each output of the writing operator
+  bool fills = false;                              // a range: PyTorch keeps the dims of a tensor of as many elements
   OperandSharing operands = OperandSharing::kAny;  // what of it is refused, as PyTorch does
 };
 

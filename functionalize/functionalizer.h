@@ -147,6 +147,15 @@ class Functionalizer {
 
   absl::Status ProcessView(NodeId n, const Operator& op);
 
+  // Remembers what the last few views of constants mean: a loop that was unrolled asks the same again and again.
+  struct KnownView {
+    OpName op;
+    TensorId base = -1;
+    absl::InlinedVector<ValueId, 4> inputs;
+    SymbolicGeometry geometry;
+  };
+  // The place for a view by this node, if it is one that can be remembered.
+  KnownView* KnownViewOf(NodeId n, const Operator& op, TensorId base);
   // as_strided's offset counts from the storage's first element; an argument's geometry from the argument's own.
   absl::StatusOr<ViewMeaning> ViewsOfTensor(NodeId n, const Operator& op, TensorId base);
   // A call whose sizes break the assumption is refused.
@@ -166,7 +175,8 @@ class Functionalizer {
 
   absl::Status ProcessResize(NodeId n);
 
-  absl::Status Resize(TensorId self, const std::vector<Expr>& sizes, NodeId anchor);
+  // `strides`: of the new sizes; dense.
+  absl::Status Resize(TensorId self, const std::vector<Expr>& sizes, const std::vector<Expr>& strides, NodeId anchor);
 
   // Makes the inputs of a pure node values.
   absl::Status ReadInputs(NodeId n, NodeId anchor);
@@ -258,10 +268,11 @@ class Functionalizer {
   absl::flat_hash_map<OpName, std::unique_ptr<Operator>> operators_;
   absl::flat_hash_set<std::string> asserted_;  // assumptions on sizes
   bool absolute_access_ = false;
+  std::vector<KnownView> known_views_ = std::vector<KnownView>(256);
   absl::flat_hash_map<MemoryId, std::vector<CachedView>> view_cache_;
-  std::vector<MemoryId> cache_log_;  // whose cache each view went into
-  Attributes last_attributes_;       // of GeometryAttributes
-  Type last_view_type_;              // of TypeOfView
+  std::vector<MemoryId> cache_log_;                                    // whose cache each view went into
+  std::vector<Attributes> attributes_ = std::vector<Attributes>(256);  // of GeometryAttributes, by offset
+  Type last_view_type_;                                                // of TypeOfView
   int block_depth_ = 0;
   absl::flat_hash_map<MemoryId, MemoryState> after_loop_;
   std::shared_ptr<const SourceLocation> source_;

@@ -58,6 +58,7 @@ class Opener {
         {"aten::view", &Opener::View},
         {"aten::expand_as", &Opener::ExpandAs},
         {"aten::contiguous", &Opener::Contiguous},
+        {"aten::rot90", &Opener::Rot90},
         {"aten::to", &Opener::To},
         {"aten::type_as", &Opener::To},
         {"aten::float", &Opener::To},
@@ -380,7 +381,6 @@ class Opener {
     const bool ravel = name == "aten::ravel";  // of what is contiguous a view, else a copy
     const std::optional<bool> contiguous = HasFormat(from, 0);
     const bool viewable = ravel ? contiguous == true : IsViewable(from, *to.sizes);
-    if (ravel && viewable && *from.sizes == *to.sizes) return Identity(n);
     if (name != "aten::view_as" && !viewable) {
       const bool may_alias = ravel ? !contiguous.has_value() : MayBeViewable(from, *to.sizes);
       SMELT_ASSIGN_OR_RETURN(base, Clone(n, self, 0, may_alias));
@@ -442,6 +442,21 @@ class Opener {
     }
     auto v = e.Evaluate(values);
     return v.ok() ? *v : INT64_MAX;
+  }
+
+  // A quarter turn is the transpose of a flip, in its memory.
+  absl::Status Rot90(NodeId n) {
+    SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g_, n));
+    SMELT_ASSIGN_OR_RETURN(int64_t k, call.GetIntOr("k", 1));
+    SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, call.GetInts("dims"));
+    if (k % 2 == 0 || dims.size() != 2) return absl::OkStatus();
+    const bool once = (k % 4 + 4) % 4 == 1;
+    SMELT_ASSIGN_OR_RETURN(auto flipped, Insert(n, "aten::flip", {In(n, 0), IntList(n, {Expr(dims[once ? 1 : 0])})}));
+    SMELT_ASSIGN_OR_RETURN(
+        auto turned,
+        Insert(n, "aten::transpose.int", {flipped[0], InsertConstant(g_, n, dims[0]), InsertConstant(g_, n, dims[1])}));
+    ReplaceWith(n, turned[0]);
+    return absl::OkStatus();
   }
 
   absl::Status ExpandAs(NodeId n) {

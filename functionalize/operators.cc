@@ -233,8 +233,18 @@ absl::Status Functionalizer::ProcessView(NodeId n, const Operator& op) {
     tensor_of_[out] = NewTensor(NewMemory(std::move(copy)), geometry);
     return absl::OkStatus();
   }
-  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, op, base));
   const MemoryId m = tensors_[base].memory;
+  KnownView* const known = KnownViewOf(n, op, base);
+  if (known != nullptr && known->base == base && known->op == g_.node(n).op &&
+      std::equal(known->inputs.begin(), known->inputs.end(), g_.node(n).inputs.begin(), g_.node(n).inputs.end())) {
+    tensor_of_[out] = NewTensor(m, known->geometry, tensors_[base].home);
+    return absl::OkStatus();
+  }
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, op, base));
+  if (known != nullptr) {
+    const auto& inputs = g_.node(n).inputs;
+    *known = {g_.node(n).op, base, {inputs.begin(), inputs.end()}, views.outputs[0]};
+  }
   // The imaginary parts of conjugates are negated, the real parts are what they are.
   bool conjugated = tensors_[base].conjugated, negated = tensors_[base].negated;
   if (conjugated && (name == "aten::imag" || name == "aten::real")) {
@@ -254,6 +264,21 @@ absl::Status Functionalizer::ProcessView(NodeId n, const Operator& op) {
     }
   }
   return absl::OkStatus();
+}
+
+Functionalizer::KnownView* Functionalizer::KnownViewOf(NodeId n, const Operator& op, TensorId base) {
+  const Node& node = g_.node(n);
+  const TensorState& tensor = tensors_[base];
+  if (op.absolute || tensor.changed || tensor.conjugated || tensor.negated || node.outputs.size() != 1 ||
+      !g_.value(node.outputs[0]).type.IsTensor())
+    return nullptr;
+  static const OpName kConstant = OpName::Get("prim::Constant");
+  uint64_t hash = static_cast<uint64_t>(base);
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    if (g_.node(g_.value(node.inputs[i]).def).op != kConstant) return nullptr;
+    hash = (hash ^ node.inputs[i].index) * 0x9E3779B97F4A7C15u;
+  }
+  return &known_views_[hash >> 56];
 }
 
 absl::StatusOr<ViewMeaning> Functionalizer::ViewsOfTensor(NodeId n, const Operator& op, TensorId base) {
@@ -378,20 +403,21 @@ absl::Status Functionalizer::ProcessResize(NodeId n) {
     sizes = GetIntListExpr(g_, node.inputs[1]);
   }
   if (!sizes) return absl::UnimplementedError("resize_ to sizes known only at run time");
-  SMELT_RETURN_IF_ERROR(Resize(self, *sizes, n));
+  SMELT_RETURN_IF_ERROR(Resize(self, *sizes, ContiguousStrides(*sizes), n));
   ++result_.mutations_removed;
   if (!g_.node(n).outputs.empty()) tensor_of_[g_.node(n).outputs[0]] = self;
   return absl::OkStatus();
 }
 
-absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& sizes, NodeId anchor) {
+absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& sizes, const std::vector<Expr>& strides,
+                                    NodeId anchor) {
   SymbolicGeometry g = tensors_[self].geometry;
   if (g.sizes == sizes) return absl::OkStatus();
   if (block_depth_ > 0) return absl::UnimplementedError("a change of size inside a branch or loop");
   if (memories_[tensors_[self].memory].shared)
     return absl::UnimplementedError("resize_ of an argument that may share its storage with another");
   g.sizes = sizes;
-  g.strides = ContiguousStrides(sizes);
+  g.strides = strides;
   MemoryState& m = memories_[tensors_[self].memory];
   const Expr need = g.offset + NumElements(g);
   const Expr have = m.nominal.offset + NumElements(m.nominal);
@@ -576,6 +602,11 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
   const FunctionalCounterpart& counterpart = *op.counterpart;
   absl::InlinedVector<ValueId, 4> args;
   for (int k : counterpart.arguments) {
+    if (k == FunctionalCounterpart::kDTypeOfWritten) {
+      SMELT_ASSIGN_OR_RETURN(TensorId t, TensorOf(inputs[counterpart.results[0].argument]));
+      args.push_back(InsertConstant(g_, n, static_cast<int64_t>(ScalarTypeOf(tensors_[t].geometry.dtype))));
+      continue;
+    }
     if (k < 0) {
       args.push_back(InsertConstant(g_, n, std::monostate()));
       continue;
@@ -622,7 +653,11 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
     own_[results[i]] = true;
     if (counterpart.results[i].may_resize) {
       const std::vector<Expr> sizes = *g_.value(results[i]).type.tensor().sizes;
-      SMELT_RETURN_IF_ERROR(Resize(written[i], sizes, n));
+      if (counterpart.fills && tensors_[written[i]].geometry.sizes.size() != sizes.size())
+        return absl::UnimplementedError("a range into a tensor of other dims");
+      const std::vector<Expr> strides =
+          ResizesContiguously(schema.op) ? ContiguousStrides(sizes) : *g_.value(results[i]).type.tensor().strides;
+      SMELT_RETURN_IF_ERROR(Resize(written[i], sizes, strides, n));
     }
     SMELT_RETURN_IF_ERROR(Write(written[i], results[i], n, WritesExpanded(schema.op)));
   }

@@ -426,6 +426,11 @@ class EagerBuilder {
     const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
     SMELT_ASSIGN_OR_RETURN(FunctionalCounterpart pure, FindFunctionalCounterpart(schema));
     std::vector<ValueId> args;
+    if (pure.fills) {
+      const Type& to = g_.value(inputs[pure.results[0].argument]).type;
+      if (!to.IsTensor() || to.tensor().rank() != 1)
+        return absl::UnimplementedError("a range into a tensor of other dims");
+    }
     for (int k : pure.arguments) args.push_back(k < 0 ? ValueId() : inputs[k]);
     std::vector<ValueId> known;
     for (ValueId v : args) {
@@ -437,7 +442,14 @@ class EagerBuilder {
     if (flat) SMELT_RETURN_IF_ERROR(CheckKnownDims(known));
     CallGraph call(g_, flat);
     std::vector<ValueId> operands;
-    for (ValueId v : args) {
+    for (size_t k = 0; k < args.size(); ++k) {
+      const ValueId v = args[k];
+      if (pure.arguments[k] == FunctionalCounterpart::kDTypeOfWritten) {
+        const std::optional<DType> dtype = DTypeOf(g_, inputs[pure.results[0].argument]);
+        if (!dtype) return absl::UnimplementedError("a write to a tensor of unknown dtype");
+        operands.push_back(call.Constant(static_cast<int64_t>(ScalarTypeOf(*dtype))));
+        continue;
+      }
       if (!g_.IsLive(v)) {
         operands.push_back(call.Constant(std::monostate()));
         continue;
@@ -480,6 +492,17 @@ class EagerBuilder {
     i.uniform = WritesExpanded(schema.op);
     i.flat = flat;
     if (flat) i.layout_inputs = tensors;
+    if (grows && !ResizesContiguously(schema.op)) {
+      // Laid out as the functional form lays it out.
+      if (flat) {
+        i.layout = fb::EagerLayout::Pointwise;
+      } else {
+        const ResultLayout layout = DescribeResultLayout(g_, pure.op, args, pure.results.size());
+        i.layout = layout.kind;
+        i.layout_inputs = TensorNumbers(layout.deciding);
+        if (i.layout == fb::EagerLayout::Dense) i.op = schema.op.full();
+      }
+    }
     for (size_t o = 0; o < outputs.size(); ++o) {
       const int r = pure.result_of_output[o];
       numbers_[outputs[o]] = targets[r] >= 0 ? targets[r] : numbers[r];

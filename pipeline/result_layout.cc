@@ -39,9 +39,10 @@ Exprs Gapped(const Exprs& sizes) {
 }
 
 // The tensors among the operands and in lists of them, as CallGraph meets them.
-std::vector<ValueId> Tensors(const Graph& g, NodeId n) {
+std::vector<ValueId> Tensors(const Graph& g, absl::Span<const ValueId> operands) {
   std::vector<ValueId> out;
-  for (ValueId v : g.node(n).inputs) {
+  for (ValueId v : operands) {
+    if (!v.valid()) continue;
     if (g.value(v).type.IsTensor()) {
       out.push_back(v);
     } else if (auto elements = GetListElements(g, v)) {
@@ -53,15 +54,26 @@ std::vector<ValueId> Tensors(const Graph& g, NodeId n) {
   return out;
 }
 
-absl::StatusOr<std::vector<TensorType>> ResultTypes(const Graph& g, NodeId n, const CallGraph::StridesOf& strides_of) {
-  CallGraph call(g, /*flat=*/false, strides_of);
+// An operator on values of a graph.
+struct Question {
+  const Graph& g;
+  OpName op;
+  absl::Span<const ValueId> operands;
+  size_t num_results;
+};
+
+absl::StatusOr<std::vector<TensorType>> ResultTypes(const Question& q, const CallGraph::StridesOf& strides_of) {
+  CallGraph call(q.g, /*flat=*/false, strides_of);
   std::vector<ValueId> operands;
-  for (ValueId v : g.node(n).inputs) {
+  for (ValueId v : q.operands) {
+    if (!v.valid()) {
+      operands.push_back(call.Constant(std::monostate()));
+      continue;
+    }
     SMELT_ASSIGN_OR_RETURN(ValueId x, call.Operand(v));
     operands.push_back(x);
   }
-  SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> results,
-                         call.Apply(g.node(n).op, operands, g.node(n).outputs.size(), nullptr));
+  SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> results, call.Apply(q.op, operands, q.num_results, nullptr));
   std::vector<TensorType> types;
   for (ValueId v : results) {
     const Type& type = call.graph().value(v).type;
@@ -80,7 +92,7 @@ struct Answer {
   bool format = true;    // channels-last where the operand is, of four dims both
 };
 
-Answer Ask(const Graph& g, NodeId n, const std::vector<TensorType>& plain, int operand) {
+Answer Ask(const Question& q, const std::vector<TensorType>& plain, int operand) {
   Answer answer;
   struct Probe {
     Exprs (*lay)(const Exprs&);
@@ -89,7 +101,7 @@ Answer Ask(const Graph& g, NodeId n, const std::vector<TensorType>& plain, int o
   for (const Probe& probe :
        {Probe{Reversed, false, false}, Probe{ChannelsLast, false, true}, Probe{Gapped, true, false}}) {
     Exprs given, sizes_of;
-    const auto got = ResultTypes(g, n, [&](int index, const Exprs& sizes) {
+    const auto got = ResultTypes(q, [&](int index, const Exprs& sizes) {
       if (index != operand) return ContiguousStrides(sizes);
       sizes_of = sizes;
       return given = probe.lay(sizes);
@@ -113,14 +125,21 @@ Answer Ask(const Graph& g, NodeId n, const std::vector<TensorType>& plain, int o
 }  // namespace
 
 ResultLayout DescribeResultLayout(const Graph& g, NodeId n) {
+  const Node& node = g.node(n);
+  const std::vector<ValueId> operands(node.inputs.begin(), node.inputs.end());
+  return DescribeResultLayout(g, node.op, operands, node.outputs.size());
+}
+
+ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const ValueId> operands, size_t num_results) {
+  const Question q{g, op, operands, num_results};
   ResultLayout out;
-  const std::vector<ValueId> tensors = Tensors(g, n);
-  const auto plain = ResultTypes(g, n, nullptr);
+  const std::vector<ValueId> tensors = Tensors(g, operands);
+  const auto plain = ResultTypes(q, nullptr);
   if (!plain.ok()) return {fb::EagerLayout::Dense, tensors};
   Answer last;
   bool format = true;
   for (size_t k = 0; k < tensors.size(); ++k) {
-    const Answer answer = Ask(g, n, *plain, static_cast<int>(k));
+    const Answer answer = Ask(q, *plain, static_cast<int>(k));
     if (!answer.decides) continue;
     out.deciding.push_back(tensors[k]);
     last = answer;

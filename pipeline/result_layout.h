@@ -20,6 +20,8 @@ struct ResultLayout {
 // Found by asking InferNode about operands in several layouts. Dense: by a rule that is none of the others, so that
 // only the result of contiguous operands is known.
 ResultLayout DescribeResultLayout(const Graph& g, NodeId n);
+// The same of an operator that the graph may not have, on values of the graph (or on None, where a value is not valid).
+ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const ValueId> operands, size_t num_results);
 
 }  // namespace smelt
 

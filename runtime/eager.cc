@@ -494,21 +494,23 @@ class EagerRun {
         }
         t = t.View(Geometry::Contiguous(shape, t.offset()));
       }
-      if (i.targets[k] >= 0) {
-        SMELT_ASSIGN_OR_RETURN(Tensor target, TensorOf(i.targets[k]));
-        if (i.grows) SMELT_RETURN_IF_ERROR(ResizeTo(target, t.geometry().sizes));
-        SMELT_RETURN_IF_ERROR(Write(target, t, i.uniform));
-        continue;
-      }
       if (channels_last && t.rank() == 4) {
         layout.sizes = t.geometry().sizes;
         layout.strides = view_rules::ChannelsLastStrides<ConcreteDecide>(decide, layout.sizes);
       }
-      if (i.layout != fb::EagerLayout::AsComputed && layout.sizes == t.geometry().sizes &&
-          layout.strides != t.geometry().strides) {
-        Tensor laid_out = Tensor::EmptyStrided(t.dtype(), layout.sizes, layout.strides);
-        CopyElements(laid_out, t);
-        t = std::move(laid_out);
+      const bool laid_out = i.layout != fb::EagerLayout::AsComputed && layout.sizes == t.geometry().sizes;
+      if (i.targets[k] >= 0) {
+        SMELT_ASSIGN_OR_RETURN(Tensor target, TensorOf(i.targets[k]));
+        if (i.grows) {
+          SMELT_RETURN_IF_ERROR(ResizeTo(target, laid_out ? layout : Geometry::Contiguous(t.geometry().sizes)));
+        }
+        SMELT_RETURN_IF_ERROR(Write(target, t, i.uniform));
+        continue;
+      }
+      if (laid_out && layout.strides != t.geometry().strides) {
+        Tensor moved = Tensor::EmptyStrided(t.dtype(), layout.sizes, layout.strides);
+        CopyElements(moved, t);
+        t = std::move(moved);
       }
       Set(i, k, EagerValue(Datum(std::move(t))));
     }
@@ -531,9 +533,11 @@ class EagerRun {
   }
 
   // --- geometry and storages ---
-  absl::Status ResizeTo(Tensor t, const std::vector<int64_t>& sizes) {
+  // To a dense geometry, wherever the tensor begins.
+  absl::Status ResizeTo(Tensor t, Geometry g) {
+    const std::vector<int64_t>& sizes = g.sizes;
     if (t.geometry().sizes == sizes) return absl::OkStatus();
-    Geometry g = Geometry::Contiguous(sizes, t.offset());
+    g.offset = t.offset();
     int64_t end = ItemSize(t.dtype());
     for (int64_t n : sizes) {
       if (n < 0 || __builtin_mul_overflow(end, n, &end) || end > int64_t{1} << 46) {
@@ -560,10 +564,10 @@ class EagerRun {
     if (i.inputs.size() < 2) return absl::InternalError("resize_ to nothing");
     if (i.op == "aten::resize_as_") {
       SMELT_ASSIGN_OR_RETURN(Tensor like, TensorOf(i.inputs[1]));
-      return ResizeTo(self, like.geometry().sizes);
+      return ResizeTo(self, Geometry::Contiguous(like.geometry().sizes));
     }
     SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, values_[i.inputs[1]].AsInts());
-    return ResizeTo(self, sizes);
+    return ResizeTo(self, Geometry::Contiguous(sizes));
   }
 
   absl::Status SetStorage(const fb::EagerInstrT& i) {

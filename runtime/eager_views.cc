@@ -109,11 +109,16 @@ absl::StatusOr<EagerValue> ViewAs(Call& c) {
 absl::StatusOr<EagerValue> Flatten(Call& c) {
   SMELT_ASSIGN_OR_RETURN(int64_t start, c.IntOr(1, 0));
   SMELT_ASSIGN_OR_RETURN(int64_t end, c.IntOr(2, -1));
-  if (c.op == "aten::ravel") start = 0, end = -1;
   SMELT_ASSIGN_OR_RETURN(auto sizes, view_rules::FlattenedSizes(c.decide, c.base.sizes(), start, end));
   // PyTorch returns the tensor itself where there is nothing to flatten.
   if (c.op == "aten::flatten.using_ints" && sizes == c.g().sizes) return Itself(c);
   return ReshapeTo(c, sizes);
+}
+// contiguous().view(-1): a copy of what is not contiguous, even if it is a view of one stride.
+absl::StatusOr<EagerValue> Ravel(Call& c) {
+  if (view_rules::IsContiguous(c.decide, c.g())) return ReshapeTo(c, {c.base.NumElements()});
+  SMELT_ASSIGN_OR_RETURN(Tensor copy, Copied(c.base, view_rules::ContiguousStrides(c.decide, c.base.sizes())));
+  return EagerValue(Datum(copy.View({{copy.NumElements()}, {1}, 0})));
 }
 absl::StatusOr<EagerValue> ReshapeAlias(Call& c) {
   SMELT_ASSIGN_OR_RETURN(auto sizes, c.Ints(1));
@@ -456,7 +461,7 @@ const absl::flat_hash_map<std::string, Rule>& Table() {
       {"aten::_unsafe_view", Reshape},
       {"aten::reshape_as", ReshapeAs},
       {"aten::flatten.using_ints", Flatten},
-      {"aten::ravel", Flatten},
+      {"aten::ravel", Ravel},
       {"aten::contiguous", Contiguous},
       {"aten::clone", Clone},
   };

@@ -17,6 +17,7 @@ import zlib
 import torch
 
 import scenarios_calls  # registers its scenarios, as the next ones do
+import scenarios_given
 import scenarios_mixed
 import scenarios_more
 import scenarios_state

@@ -159,11 +159,7 @@ class Observer:
         outs = pytree.tree_leaves(result)
         self.results.append((flat, outs))
         now = get_state(self.module)
-        # A storage that an earlier call made may be written by several calls: each leaves contents of its own.
-        own = f"c{c}."
-        left = {k: (f"{name}.after" if name.startswith(own) else f"{name}.{own}after", low)
-                for k, (name, low) in before.items()}
-        after = {**owned, **left}
+        after = {**owned, **{k: (name + ".after", low) for k, (name, low) in before.items()}}
         after = {k: v if isinstance(v, tuple) else (v, 0) for k, v in after.items()}
         fresh, named, shown = {}, {}, set()
         for t in [*outs, *flat, *(t for n, t in now.items() if n in state)]:
@@ -185,7 +181,7 @@ class Observer:
                     gaps = zero_reached(data, fresh[k])
                     self.files[named[k][0]] = bytes(a ^ b for a, b in zip(data, gaps))[low:high]
                 name, (low, _) = named[k]
-            self.known.setdefault(k, (name, low))
+            self.known[k] = name, low  # each call leaves contents of its own, under another name
             offset = t.storage_offset() - low // t.itemsize
             return describe_geometry(t, name, offset if t.numel() or k in after else 0)
 

@@ -54,7 +54,8 @@ absl::StatusOr<Values> Fill_(Call& c) {
     SMELT_RETURN_IF_ERROR(CopyInto(self, ScalarTensor(self.dtype(), EvalValue(int64_t{0}))));
   } else if (c.Arg("value").IsTensor()) {
     if (c.T("value").rank() > 0) return c.Error("fill_ only supports 0-dimension value tensor");
-    SMELT_RETURN_IF_ERROR(CopyInto(self, c.T("value")));
+    // It may lie in what is written.
+    SMELT_RETURN_IF_ERROR(CopyInto(self, CopyWithStrides(c.T("value"), {})));
   } else {
     SMELT_RETURN_IF_ERROR(CopyInto(self, ScalarTensor(self.dtype(), c.Arg("value"))));
   }

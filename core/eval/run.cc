@@ -266,9 +266,9 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
     if (!results[i].IsTensor()) return c.Unsupported("its functional form returns no tensor");
     const Tensor& r = results[i].tensor();
     if (!std::equal(r.sizes().begin(), r.sizes().end(), outs[i].sizes().begin(), outs[i].sizes().end())) {
-      // What is too small grows, and takes the layout that a fresh result would have.
+      // What is too small grows.
       Tensor resized = outs[i];
-      Geometry g = r.geometry();
+      Geometry g = ResizesContiguously(c.schema->op) ? Geometry::Contiguous(r.geometry().sizes) : r.geometry();
       g.offset = resized.offset();
       const int64_t need = g.Span().second * ItemSize(resized.dtype());
       if (g.NumElements() > 0 && need > resized.storage()->bytes())

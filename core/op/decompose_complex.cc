@@ -1,7 +1,10 @@
 // Operators on complex numbers, as operators on their real and imaginary parts: a complex tensor is seen as a real one
 // with a last dim of size 2, so no kernel knows complex numbers.
 #include <complex>
+#include <string>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/decompose_rules.h"
@@ -121,6 +124,18 @@ class ComplexRule {
       }
       if (!e_.ok()) return e_.status();
       out = e_.Op("aten::view_as_complex", {e_.Contiguous(e_.Op(call_.op().full(), args))});
+    } else if (complex_result && MovesEachPart(call_.op().full())) {
+      Parts moved;
+      for (const bool imaginary : {false, true}) {
+        std::vector<ValueId> args(g_.node(n_).inputs.begin(), g_.node(n_).inputs.end());
+        for (size_t i = 0; i < args.size(); ++i) {
+          if (!IsComplexTensor(g_.value(args[i]).type)) continue;
+          const Parts a = Arg(static_cast<int>(i));
+          args[i] = imaginary ? Im(a) : a.re;
+        }
+        (imaginary ? moved.im : moved.re) = e_.Op(call_.op().full(), args);
+      }
+      out = Make(moved);
     } else if (name == "aten::cat" || name == "aten::stack") {
       const OpArg& list = call_.arg(0);
       SMELT_ASSIGN_OR_RETURN(int64_t dim, call_.GetIntOr("dim", 0));
@@ -142,6 +157,14 @@ class ComplexRule {
   }
 
  private:
+  // Of the real parts it makes the real parts, of the imaginary ones the imaginary ones.
+  static bool MovesEachPart(const std::string& op) {
+    static const auto* const kOps = new absl::flat_hash_set<std::string>{
+        "aten::gather", "aten::take", "aten::scatter.src", "aten::scatter_add",   "aten::flip",
+        "aten::roll",   "aten::tril", "aten::triu",        "aten::masked_scatter"};
+    return kOps->contains(op);
+  }
+
   // Argument i as parts in the dtype computed in.
   Parts Arg(int i) {
     const OpArg& a = call_.arg(i);

@@ -262,6 +262,25 @@ Values Dist(Emit& e, const OpCall& call) {
   return One(e.Op("aten::linalg_vector_norm", {d, ValueOf(e, call.arg(2)), none, e.Const(false), none}));
 }
 
+// Scales what along `dim` has a norm of more than maxnorm.
+Values Renorm(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, DimArg(call, "dim", e.Rank(self), 0));
+  if (e.Rank(self) < 2) return call.Error("renorm: input needs at least 2 dimensions");
+  std::vector<int64_t> others;
+  for (int64_t d = 0; d < e.Rank(self); ++d) {
+    if (d != dim) others.push_back(d);
+  }
+  SMELT_ASSIGN_OR_RETURN(double maxnorm, call.GetDoubleOr("maxnorm", 0));
+  const DType own = *e.TypeOf(self).dtype, c = own == DType::kFloat64 ? own : DType::kFloat32;
+  const ValueId norm = e.Op("aten::linalg_vector_norm",
+                            {e.Cast(self, c), ValueOf(e, call.arg(1)), e.Const(others), e.Const(true), e.None()});
+  const ValueId most = e.Scalar(c, maxnorm);
+  const ValueId scale =
+      e.Where(e.Op("aten::gt.Tensor", {norm, most}), e.Div(most, e.Add(norm, e.Scalar(c, 1e-7))), e.Scalar(c, 1));
+  return One(e.Mul(self, e.Cast(scale, own)));
+}
+
 Values Vecdot(Emit& e, const OpCall& call) {
   ValueId p = e.Mul(call.arg(0).value, call.arg(1).value);
   SMELT_ASSIGN_OR_RETURN(int dim, DimArg(call, "dim", e.Rank(p), -1));
@@ -353,6 +372,7 @@ void AddShapeRules(DecompositionTable& t) {
   t["aten::cumulative_trapezoid.dx"] = t["aten::cumulative_trapezoid.x"] = Trapezoid;
   t["aten::vander"] = Vander;
   t["aten::dist"] = Dist;
+  t["aten::renorm"] = Renorm;
   t["aten::linalg_vecdot"] = Vecdot;
   t["aten::norm_except_dim"] = NormExceptDim;
   t["aten::_weight_norm"] = t["aten::_weight_norm_interface"] = WeightNorm;

@@ -245,6 +245,11 @@ void AddCompositeRules(RuleTable& r) {
   AddRule(r, "dropout feature_dropout alpha_dropout feature_alpha_dropout", Dropout);
   AddRule(r, "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d", AdaptiveAvgPool);
   AddRule(r, "rot90", Rot90);
+  AddRule(r, "renorm", [](Ctx& c) -> absl::Status {
+    SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+    c.Add(*self.dtype, *self.sizes);
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace smelt::op_internal

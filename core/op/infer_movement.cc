@@ -203,10 +203,17 @@ absl::Status Pad(Ctx& c) {
     return c.call.Error(
         absl::StrCat("Length of pad must be even and at most twice the number of dimensions, got ", pad.size()));
   }
+  bool crops = true;  // and pads nowhere: PyTorch clones a part
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     Expr& n = sizes[sizes.size() - 1 - i];
     n = n + pad[2 * i] + pad[2 * i + 1];
     if (n.IsConstant() && *n.Constant() < 0) return c.call.Error("the padding makes a size negative");
+    crops = crops && pad[2 * i].Constant().value_or(1) <= 0 && pad[2 * i + 1].Constant().value_or(1) <= 0;
+  }
+  if (crops && c.call.op().name() == "aten::constant_pad_nd") {
+    self.sizes = std::move(sizes);
+    AddLike(c, *self.dtype, self, Format::kPreserve);
+    return absl::OkStatus();
   }
   c.Add(*self.dtype, sizes, Suggest(c, self));
   return absl::OkStatus();

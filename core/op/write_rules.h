@@ -22,6 +22,9 @@ OperandSharing OperandSharingOf(OpName writes, OpName functional);
 // Whether it writes one value everywhere, so that PyTorch lets it write expanded memory.
 bool WritesExpanded(OpName writes);
 
+// Whether an out= operator lays out a result that it resizes contiguously, and not as its functional form does.
+bool ResizesContiguously(OpName out);
+
 }  // namespace smelt
 
 #endif  // SMELT_CORE_OP_WRITE_RULES_H_
