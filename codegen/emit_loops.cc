@@ -216,7 +216,7 @@ void KernelEmitter::NonTemporalHead(Value* lo, Value** use, Value** head) {
   *head = b_.CreateSelect(all, *head, b_.getInt64(0));
 }
 
-void KernelEmitter::ForTiles(const std::function<void()>& body) {
+void KernelEmitter::ForTiles(Value* end, const std::function<void(Value*)>& body) {
   const int dims = columns_ ? s_.parallel_rank - 1 : s_.parallel_rank;
   std::vector<AllocaInst*> index(dims);
   Value* rest = begin_;
@@ -226,12 +226,12 @@ void KernelEmitter::ForTiles(const std::function<void()>& body) {
     if (d) rest = b_.CreateUDiv(rest, size_[d]);
   }
   const std::vector<Value*> addr = addr_;
-  For(begin_, end_, b_.getInt64(1), [&](Value*) {
+  For(begin_, end, b_.getInt64(1), [&](Value* tile) {
     addr_ = addr;
     std::vector<Value*> now;
     for (int d = 0; d < dims; ++d) now.push_back(Load(index[d]));
     for (int d = 0; d < dims; ++d) AddIndex(d, now[d]);
-    body();
+    body(tile);
     Value* carry = nullptr;
     for (int d = dims - 1; d >= 0; --d) {
       Value* next = b_.CreateAdd(now[d], carry ? carry : b_.getInt64(1));
@@ -262,39 +262,6 @@ void KernelEmitter::Nest(int from, int to, const std::function<void()>& body, co
     run(i, Min(size_[from], b_.CreateAdd(i, b_.getInt64(kSumBlock))));
     flush();
   });
-}
-
-// A row's values that are kept in a result's memory until the result itself is stored (the exponentials of a softmax)
-// are kept in a buffer instead, where the row fits into it: the result's memory is then written once, past the cache.
-void KernelEmitter::PlanScratch() {
-  has_scratch_.assign(s_.params.size(), false);
-  scratch_.assign(s_.params.size(), nullptr);
-  if (columns_ || s_.reduction_rank != 1 || lanes_ == 1) return;
-  for (size_t p = 0; p < s_.params.size(); ++p) {
-    if (!written_[p] || !s_.params[p].is_read || s_.params[p].strides[loop_dim_] != StrideClass::kUnit) continue;
-    int first = -1, last = -1, stores = 0;
-    bool ok = true;
-    for (size_t i = 0; i < s_.instrs.size(); ++i) {
-      const KernelInstr& in = s_.instrs[i];
-      if ((in.op != KernelOp::kStore && in.op != KernelOp::kLoad) || in.param != static_cast<int>(p)) continue;
-      ok = ok && !in.has_offset && !in.has_guard;
-      if (in.op == KernelOp::kLoad) {
-        ok = ok && stores == 1 && phase_of_[i] > phase_of_[first];
-        continue;
-      }
-      if (stores++ == 0) first = static_cast<int>(i);
-      last = static_cast<int>(i);
-    }
-    has_scratch_[p] = ok && stores == 2 && phase_of_[last] > phase_of_[first] && s_.phases[phase_of_[first]].inner &&
-                      s_.phases[phase_of_[last]].inner;
-  }
-}
-bool KernelEmitter::IsLastStore(const KernelInstr& in) const {
-  if (!has_scratch_[in.param]) return true;
-  for (const KernelInstr* k = &in + 1; k < s_.instrs.data() + s_.instrs.size(); ++k) {
-    if (k->op == KernelOp::kStore && k->param == in.param) return false;
-  }
-  return true;
 }
 
 bool KernelEmitter::HasSums(const std::vector<int>& instrs) const {
@@ -355,7 +322,7 @@ void KernelEmitter::EmitColumns() {
   }
   if (has_tiles_) return If(b_.CreateICmpSGT(size_[loop_dim_], b_.getInt64(0)), [&] { EmitTiles(row); });
   If(b_.CreateICmpSGT(size_[loop_dim_], b_.getInt64(0)),
-     [&] { ForTiles([&] { row(b_.getInt64(0), size_[loop_dim_]); }); });
+     [&] { ForTiles(end_, [&](Value*) { row(b_.getInt64(0), size_[loop_dim_]); }); });
 }
 
 void KernelEmitter::EmitColumnChunk(int copies) {
@@ -370,102 +337,6 @@ void KernelEmitter::EmitColumnChunk(int copies) {
     Nest(s_.parallel_rank, s_.rank(), [&] { EmitInstrs(phase.instrs, copies); }, flush);
     FinishReductions(phase.instrs, copies);
   }
-}
-
-void KernelEmitter::EmitRowMode() {
-  Value* fits = nullptr;
-  std::vector<AllocaInst*> scratch(s_.params.size(), nullptr);
-  for (size_t p = 0; p < scratch.size(); ++p) {
-    if (!has_scratch_[p]) continue;
-    scratch[p] = Temporary(llvm::ArrayType::get(MemType(s_.params[p].dtype), kScratchElements));
-    fits = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kScratchElements));
-  }
-  ForTiles([&] {
-    for (size_t p = 0; p < scratch.size(); ++p) {
-      if (scratch[p]) scratch_[p] = b_.CreateSelect(fits, scratch[p], addr_[p]);
-    }
-    active_lanes_ = 1;
-    hoisted_.clear();
-    vals_.assign(1, std::vector<Value*>(s_.instrs.size(), nullptr));
-    for (const KernelPhase& phase : s_.phases) {
-      if (!phase.inner) {
-        active_lanes_ = 1;
-        EmitInstrs(phase.instrs, 1);
-        continue;
-      }
-      EmitRowPhase(phase);
-    }
-  });
-}
-
-// Rows are often pages, into the next of which no prefetcher of the machine looks.
-void KernelEmitter::PrefetchAhead(int copies) {
-  const int row = s_.parallel_rank - (columns_ ? 2 : 1);  // the dim that counts rows
-  for (size_t k = 0; k < s_.params.size(); ++k) {
-    const int item = ItemSize(s_.params[k].dtype);
-    if (written_[k] || !UnitAlongLoop(static_cast<int>(k))) continue;
-    Value* distance = b_.getInt64(kLineAhead);
-    if (row >= 0) {
-      if (!stride_[k][row]) continue;
-      Value* small = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kPrefetchBytes / item));
-      distance = b_.CreateSelect(small, stride_[k][row], distance);
-    }
-    Value* at = b_.CreateGEP(i8_, Address(static_cast<int>(k), 0), distance);
-    for (int byte = 0; byte < copies * active_lanes_ * item; byte += 64) {
-      Prefetch(b_.CreateConstGEP1_64(i8_, at, byte));
-    }
-  }
-}
-
-void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
-  const bool scans =
-      std::any_of(phase.instrs.begin(), phase.instrs.end(), [&](int i) { return s_.instrs[i].op == KernelOp::kScan; });
-  bool reduces = false;
-  for (int i : phase.instrs) reduces = reduces || s_.instrs[i].op == KernelOp::kReduce;
-  // A scan runs in order, one element after the other.
-  active_lanes_ = scans ? 1 : lanes_;
-  const int copies = active_lanes_ == 1 ? 1 : Copies(phase.instrs, reduces);
-  // While the second phase computes, or the only one.
-  int inner = 0, number = -1;
-  for (const KernelPhase& other : s_.phases) {
-    if (&other == &phase) number = inner;
-    inner += other.inner;
-  }
-  const bool prefetches = active_lanes_ > 1 && s_.reduction_rank == 1 && number == std::min(inner - 1, 1);
-  const std::vector<Value*> known = vals_[0];
-  std::vector<bool> ready(s_.instrs.size());
-  for (size_t i = 0; i < ready.size(); ++i) ready[i] = known[i] != nullptr;
-  vals_.assign(copies, known);
-  loop_instrs_ = phase.instrs;
-  StartReductions(phase.instrs, copies);
-  std::function<void()> flush;
-  if (HasSums(phase.instrs)) flush = [&, copies] { FlushSums(phase.instrs, copies); };
-  Value* n = size_[loop_dim_];
-  If(b_.CreateICmpSGT(n, b_.getInt64(0)), [&] {
-    Nest(
-        s_.parallel_rank, s_.rank() - 1,
-        [&] {
-          Hoist(phase.instrs, ready);
-          ChunkLoop(
-              b_.getInt64(0), n, copies,
-              [&](int k) {
-                if (prefetches && !mask_) PrefetchAhead(k);
-                EmitInstrs(phase.instrs, k);
-              },
-              flush, HasStores(phase.instrs));
-        },
-        flush);
-  });
-  hoisted_.clear();
-  vals_.assign(copies, known);
-  FinishReductions(phase.instrs, copies);
-  // Only what later phases may use is left.
-  std::vector<Value*> after = known;
-  for (int i : phase.instrs) {
-    if (s_.instrs[i].op == KernelOp::kReduce) after[i] = vals_[0][i];
-  }
-  vals_.assign(1, after);
-  active_lanes_ = 1;
 }
 
 }  // namespace smelt

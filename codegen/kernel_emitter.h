@@ -236,8 +236,8 @@ class KernelEmitter {
 
   // ---- loop nests ----
 
-  // Every parallel dim but the vectorized one, from tile begin_ on: body() with idx_ and addr_ set.
-  void ForTiles(const std::function<void()>& body);
+  // Every parallel dim but the vectorized one, tiles [begin_, end): body(tile) with idx_ and addr_ set.
+  void ForTiles(Value* end, const std::function<void(Value*)>& body);
 
   // Loops over dims [from, to): body() with idx_ and addr_ set; `flush` every kSumBlock iterations of the innermost of
   // them.
@@ -252,7 +252,12 @@ class KernelEmitter {
 
   void EmitColumnChunk(int copies);
 
+  // ---- rows ----
+
   void EmitRowMode();
+  // `start` sets up what a row has of its own; the loop of phase `last` and what follows it run a row behind.
+  void EmitRowsInTurns(size_t last, const std::function<void(Value*)>& start);
+  void EmitPhases(size_t from, size_t to);
 
   void EmitRowPhase(const KernelPhase& phase);
   void PrefetchAhead(int copies);
@@ -328,6 +333,7 @@ class KernelEmitter {
   Value* chunk_ = nullptr;
   int active_lanes_ = 1;
   Value *mask_ = nullptr, *count_ = nullptr;
+  Value* rows_ahead_ = nullptr;  // which row from this one on is read next; null: the first
   Value* past_cache_ = nullptr;  // in a main loop: whether its stores go past the cache
   bool non_temporal_ = false;    // where that is decided
   bool pairs_ = false;           // CanPair

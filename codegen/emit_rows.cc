@@ -1,0 +1,227 @@
+// Rows of which each is one tile: its reductions run along the vectorized dim, one phase after the other.
+#include <algorithm>
+
+#include "smelt/codegen/kernel_emitter.h"
+
+namespace smelt {
+
+using llvm::AllocaInst;
+using llvm::Type;
+using llvm::Value;
+
+namespace {
+
+// Of a row's operands and results: rows up to this are taken in turns, see EmitRowsInTurns.
+constexpr int64_t kTurnBytes = 24 << 10;
+
+}  // namespace
+
+// A row's values that are kept in a result's memory until the result itself is stored (the exponentials of a softmax)
+// are kept in a buffer instead, where the row fits into it: the result's memory is then written once, past the cache.
+void KernelEmitter::PlanScratch() {
+  has_scratch_.assign(s_.params.size(), false);
+  scratch_.assign(s_.params.size(), nullptr);
+  if (columns_ || s_.reduction_rank != 1 || lanes_ == 1) return;
+  for (size_t p = 0; p < s_.params.size(); ++p) {
+    if (!written_[p] || !s_.params[p].is_read || s_.params[p].strides[loop_dim_] != StrideClass::kUnit) continue;
+    int first = -1, last = -1, stores = 0;
+    bool ok = true;
+    for (size_t i = 0; i < s_.instrs.size(); ++i) {
+      const KernelInstr& in = s_.instrs[i];
+      if ((in.op != KernelOp::kStore && in.op != KernelOp::kLoad) || in.param != static_cast<int>(p)) continue;
+      ok = ok && !in.has_offset && !in.has_guard;
+      if (in.op == KernelOp::kLoad) {
+        ok = ok && stores == 1 && phase_of_[i] > phase_of_[first];
+        continue;
+      }
+      if (stores++ == 0) first = static_cast<int>(i);
+      last = static_cast<int>(i);
+    }
+    has_scratch_[p] = ok && stores == 2 && phase_of_[last] > phase_of_[first] && s_.phases[phase_of_[first]].inner &&
+                      s_.phases[phase_of_[last]].inner;
+  }
+}
+bool KernelEmitter::IsLastStore(const KernelInstr& in) const {
+  if (!has_scratch_[in.param]) return true;
+  for (const KernelInstr* k = &in + 1; k < s_.instrs.data() + s_.instrs.size(); ++k) {
+    if (k->op == KernelOp::kStore && k->param == in.param) return false;
+  }
+  return true;
+}
+
+void KernelEmitter::EmitPhases(size_t from, size_t to) {
+  hoisted_.clear();
+  for (size_t k = from; k < to; ++k) {
+    active_lanes_ = 1;
+    if (s_.phases[k].inner) {
+      EmitRowPhase(s_.phases[k]);
+    } else {
+      EmitInstrs(s_.phases[k].instrs, 1);
+    }
+  }
+}
+
+void KernelEmitter::EmitRowMode() {
+  size_t last = 0;
+  int loops = 0;
+  bool scans = false;
+  for (size_t k = 0; k < s_.phases.size(); ++k) {
+    if (!s_.phases[k].inner) continue;
+    last = k;
+    ++loops;
+    for (int i : s_.phases[k].instrs) scans = scans || s_.instrs[i].op == KernelOp::kScan;
+  }
+  const bool in_turns = loops > 1 && lanes_ > 1 && s_.reduction_rank == 1 && !scans;
+  Value* fits = nullptr;
+  std::vector<AllocaInst*> scratch(s_.params.size(), nullptr);
+  for (size_t p = 0; p < scratch.size(); ++p) {
+    if (!has_scratch_[p]) continue;
+    scratch[p] = Temporary(llvm::ArrayType::get(MemType(s_.params[p].dtype), (in_turns ? 2 : 1) * kScratchElements));
+    fits = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kScratchElements));
+  }
+  auto start = [&](Value* tile) {
+    for (size_t p = 0; p < scratch.size(); ++p) {
+      if (!scratch[p]) continue;
+      Value* place = scratch[p];
+      if (in_turns) {
+        Value* half = b_.CreateMul(b_.CreateAnd(tile, b_.getInt64(1)), b_.getInt64(kScratchElements));
+        place = b_.CreateGEP(MemType(s_.params[p].dtype), place, half);
+      }
+      scratch_[p] = b_.CreateSelect(fits, place, addr_[p]);
+    }
+    vals_.assign(1, std::vector<Value*>(s_.instrs.size(), nullptr));
+  };
+  if (in_turns) return EmitRowsInTurns(last, start);
+  ForTiles(end_, [&](Value* tile) {
+    start(tile);
+    EmitPhases(0, s_.phases.size());
+  });
+}
+
+// A row's sum is many additions side by side and then a few that wait for each other; what follows waits for these. So
+// the last loop runs a row behind the others: the machine has it to do while it waits. Only if the nearest cache holds
+// both rows; else each row is finished before the next begins.
+void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*)>& start) {
+  int64_t item_bytes = 0;
+  for (size_t p = 0; p < s_.params.size(); ++p) {
+    if (stride_[p][loop_dim_]) item_bytes += ItemSize(s_.params[p].dtype);
+  }
+  Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(item_bytes));
+  Value* behind = b_.CreateICmpSLE(bytes, b_.getInt64(kTurnBytes));
+  Value* rows_behind = b_.CreateZExt(behind, i64_);
+  // What the last loop and what follows it take from before it.
+  struct Carried {
+    Value** what;
+    AllocaInst *next, *now;
+  };
+  std::vector<Carried> carried;
+  auto carry = [&](Value*& what) {
+    if (!what) return;
+    Carried c{&what, Variable(what->getType()), Variable(what->getType())};
+    b_.CreateStore(what, c.next);
+    carried.push_back(c);
+  };
+  auto pass_on = [&] {
+    for (const Carried& c : carried) b_.CreateStore(Load(c.next), c.now);
+  };
+  std::vector<bool> wanted(s_.instrs.size(), false);
+  for (size_t k = last; k < s_.phases.size(); ++k) {
+    for (int i : s_.phases[k].instrs) {
+      for (int o : s_.instrs[i].operands) wanted[o] = true;
+    }
+  }
+  ForTiles(b_.CreateAdd(end_, rows_behind), [&](Value* tile) {
+    If(b_.CreateICmpSLT(tile, end_), [&] {
+      start(tile);
+      EmitPhases(0, last);
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        if (wanted[i]) carry(vals_[0][i]);
+      }
+      for (Value*& a : addr_) carry(a);
+      for (Value*& a : scratch_) carry(a);
+      for (Value*& i : idx_) carry(i);
+    });
+    If(b_.CreateNot(behind), pass_on);
+    If(b_.CreateICmpSGE(tile, b_.CreateAdd(begin_, rows_behind)), [&] {
+      std::fill(vals_[0].begin(), vals_[0].end(), nullptr);
+      for (const Carried& c : carried) *c.what = Load(c.now);
+      rows_ahead_ = b_.CreateAdd(rows_behind, b_.getInt64(1));
+      EmitPhases(last, s_.phases.size());
+      rows_ahead_ = nullptr;
+    });
+    If(behind, pass_on);
+  });
+}
+
+// Rows are often pages, into the next of which no prefetcher of the machine looks.
+void KernelEmitter::PrefetchAhead(int copies) {
+  const int row = s_.parallel_rank - (columns_ ? 2 : 1);  // the dim that counts rows
+  for (size_t k = 0; k < s_.params.size(); ++k) {
+    const int item = ItemSize(s_.params[k].dtype);
+    if (written_[k] || !UnitAlongLoop(static_cast<int>(k))) continue;
+    Value* distance = b_.getInt64(kLineAhead);
+    if (row >= 0) {
+      if (!stride_[k][row]) continue;
+      Value* small = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kPrefetchBytes / item));
+      Value* next = rows_ahead_ ? b_.CreateMul(stride_[k][row], rows_ahead_) : stride_[k][row];
+      distance = b_.CreateSelect(small, next, distance);
+    }
+    Value* at = b_.CreateGEP(i8_, Address(static_cast<int>(k), 0), distance);
+    for (int byte = 0; byte < copies * active_lanes_ * item; byte += 64) {
+      Prefetch(b_.CreateConstGEP1_64(i8_, at, byte));
+    }
+  }
+}
+
+void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
+  const bool scans =
+      std::any_of(phase.instrs.begin(), phase.instrs.end(), [&](int i) { return s_.instrs[i].op == KernelOp::kScan; });
+  bool reduces = false;
+  for (int i : phase.instrs) reduces = reduces || s_.instrs[i].op == KernelOp::kReduce;
+  // A scan runs in order, one element after the other.
+  active_lanes_ = scans ? 1 : lanes_;
+  const int copies = active_lanes_ == 1 ? 1 : Copies(phase.instrs, reduces);
+  // While the second phase computes, or the only one.
+  int inner = 0, number = -1;
+  for (const KernelPhase& other : s_.phases) {
+    if (&other == &phase) number = inner;
+    inner += other.inner;
+  }
+  const bool prefetches = active_lanes_ > 1 && s_.reduction_rank == 1 && number == std::min(inner - 1, 1);
+  const std::vector<Value*> known = vals_[0];
+  std::vector<bool> ready(s_.instrs.size());
+  for (size_t i = 0; i < ready.size(); ++i) ready[i] = known[i] != nullptr;
+  vals_.assign(copies, known);
+  loop_instrs_ = phase.instrs;
+  StartReductions(phase.instrs, copies);
+  std::function<void()> flush;
+  if (HasSums(phase.instrs)) flush = [&, copies] { FlushSums(phase.instrs, copies); };
+  Value* n = size_[loop_dim_];
+  If(b_.CreateICmpSGT(n, b_.getInt64(0)), [&] {
+    Nest(
+        s_.parallel_rank, s_.rank() - 1,
+        [&] {
+          Hoist(phase.instrs, ready);
+          ChunkLoop(
+              b_.getInt64(0), n, copies,
+              [&](int k) {
+                if (prefetches && !mask_) PrefetchAhead(k);
+                EmitInstrs(phase.instrs, k);
+              },
+              flush, HasStores(phase.instrs));
+        },
+        flush);
+  });
+  hoisted_.clear();
+  vals_.assign(copies, known);
+  FinishReductions(phase.instrs, copies);
+  // Only what later phases may use is left.
+  std::vector<Value*> after = known;
+  for (int i : phase.instrs) {
+    if (s_.instrs[i].op == KernelOp::kReduce) after[i] = vals_[0][i];
+  }
+  vals_.assign(1, after);
+  active_lanes_ = 1;
+}
+
+}  // namespace smelt

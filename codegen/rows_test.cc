@@ -1,0 +1,114 @@
+// Rows whose loops run in turns, one row's last loop behind the next row's first, against the interpreter. Reductions
+// are maxima and minima, which any order of elements gives the same bits.
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "smelt/codegen/compiler.h"
+#include "smelt/codegen/kernel_testing.h"
+#include "smelt/codegen/load_image.h"
+
+namespace smelt {
+namespace {
+
+struct Rows {
+  const char* name;
+  const char* text;
+};
+
+// The last loop takes from before it: reductions, what was computed of them, a row's own operand, its number, memory.
+const Rows kRows[] = {
+    {"TwoLoops", R"(kernel parallel=1 reduction=1 vector=1 sequential=0
+param float32 r [any,unit] alias=-1
+param float32 r [any,zero] alias=-1
+param float32 w [any,unit] alias=-1
+%0 = load.p1 float32
+%1 = load.p0 float32
+%2 = reduce.max float32 %1
+%3 = mul float32 %2 %0
+%4 = index.d0 int64
+%5 = cast float32 %4
+%6 = load.p0 float32
+%7 = sub float32 %6 %3
+%8 = add float32 %7 %5
+%9 = store.p2 float32 %8
+outer 0
+inner 1 2
+outer 3 4 5
+inner 6 7 8 9
+)"},
+    {"ThreeLoopsKeptInTheResult", R"(kernel parallel=1 reduction=1 vector=1 sequential=0
+param float32 r [any,unit] alias=-1
+param float32 rw [any,unit] alias=-1
+%0 = load.p0 float32
+%1 = reduce.max float32 %0
+%2 = load.p0 float32
+%3 = sub float32 %2 %1
+%4 = reduce.min float32 %3
+%5 = store.p1 float32 %3
+%6 = abs float32 %4
+%7 = load.p1 float32
+%8 = mul float32 %7 %6
+%9 = store.p1 float32 %8
+inner 0 1
+inner 2 3 4 5
+outer 6
+inner 7 8 9
+)"},
+    {"ResultsAfterTheLastLoop", R"(kernel parallel=2 reduction=1 vector=2 sequential=0
+param float32 r [any,any,unit] alias=-1
+param float32 w [any,any,zero] alias=-1
+param float32 w [any,any,zero] alias=-1
+%0 = load.p0 float32
+%1 = reduce.max float32 %0
+%2 = load.p0 float32
+%3 = add float32 %2 %1
+%4 = abs float32 %3
+%5 = reduce.min float32 %4
+%6 = sub float32 %5 %1
+%7 = store.p1 float32 %6
+%8 = store.p2 float32 %1
+inner 0 1
+inner 2 3 4 5
+outer 6 7 8
+)"},
+};
+
+class RowsTest : public testing::TestWithParam<std::tuple<Target, Rows>> {};
+
+TEST_P(RowsTest, EqualTheInterpreter) {
+  const auto [target, rows] = GetParam();
+  if (!RunsHere(target)) GTEST_SKIP() << "this machine is below " << Name(target);
+  std::mt19937_64 rng(1);
+  RandomCase c;
+  c.spec = ParseOrDie(rows.text);
+  c.zeros_may_differ = true;
+  absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, target);
+  ASSERT_TRUE(image.ok()) << image.status();
+  // A row alone, several; that the nearest cache holds twice, that it does not, longer than what is kept beside it.
+  for (int64_t length : {1, 7, 100, 1024, 3000, 4096, 9001}) {
+    for (int64_t count : {1, 2, 5}) {
+      SCOPED_TRACE(absl::StrCat(count, " rows of ", length));
+      std::vector<int64_t> sizes = {count, length};
+      if (c.spec.rank() == 3) sizes = {count, 3, length};
+      c.launch = DenseLaunch(c.spec, sizes, rng);
+      ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kEnd, 1), "");
+      ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kBegin, 3), "");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, RowsTest, testing::Combine(testing::ValuesIn(kX86Targets), testing::ValuesIn(kRows)),
+                         [](const auto& info) {
+                           std::string name =
+                               absl::StrCat(Name(std::get<0>(info.param)), "_", std::get<1>(info.param).name);
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace smelt
