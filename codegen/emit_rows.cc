@@ -139,7 +139,7 @@ void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*
       }
       for (Value*& a : addr_) carry(a);
       for (Value*& a : scratch_) carry(a);
-      for (Value*& i : idx_) carry(i);
+      for (int d = 0; d < s_.parallel_rank; ++d) carry(idx_[d]);
     });
     If(b_.CreateNot(behind), pass_on);
     If(b_.CreateICmpSGE(tile, b_.CreateAdd(begin_, rows_behind)), [&] {

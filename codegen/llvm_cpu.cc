@@ -126,11 +126,12 @@ absl::StatusOr<KernelObject> CompileKernel(const KernelSpec& spec, Target target
     return object;
   }
   SMELT_ASSIGN_OR_RETURN(Lowered lowered, Lower(spec, target, object.symbol));
-#ifndef NDEBUG
+  // Takes LLVM a hundredth of the time, and a broken module might compile to anything.
   std::string broken;
   llvm::raw_string_ostream stream(broken);
-  if (llvm::verifyModule(*lowered.module, &stream)) return absl::InternalError(absl::StrCat("LLVM IR: ", broken));
-#endif
+  if (llvm::verifyModule(*lowered.module, &stream)) {
+    return absl::InternalError(absl::StrCat("LLVM IR of this kernel is broken: ", broken, "\n", spec.ToString()));
+  }
   SMELT_ASSIGN_OR_RETURN(object.bytes, Emit(lowered, llvm::CodeGenFileType::ObjectFile));
   return object;
 }
