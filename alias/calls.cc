@@ -28,7 +28,7 @@ OpEffects AliasDb::State::EffectsOf(const Node& node) {
           future.elements_element |= r.element | r.elements_element;
           future.elements_element_view |= r.element_view | r.elements_element_view;
           future.elements_fresh |= r.fresh || r.elements_fresh;
-          future.unknown |= r.unknown;
+          future.elements_unknown |= r.unknown || r.elements_unknown;
         }
         e.results = {future};
         e.kind = EffectKind::kFork;
@@ -87,7 +87,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     return static_cast<int>(sub.value(inner.objects[object].def).def_index);
   };
   bool opaque = num_params > 64, anything = false;
-  bool deep = false;  // results hold new containers in containers
+  bool deep = false;  // results hold new containers in containers, or who knows what that the arguments reach
   e.args.assign(num_params, kReadsData | kReadsGeometry | kReadsElements | kReadsContainer);
   for (ValueId out : sub.outputs()) {
     ResultEffects r;
@@ -96,8 +96,12 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     auto describe = [&](Ref ref, bool nested) {
       const Object& o = inner.objects[ObjectOf(ref)];
       bool inside;
-      if (ObjectOf(ref) == kUnknown || o.kind == Kind::kSummary || o.kind == Kind::kWeight) {
+      if (o.kind == Kind::kSummary || o.kind == Kind::kWeight) {
         opaque = true;
+        return;
+      }
+      if (ObjectOf(ref) == kUnknown) {  // of what the arguments reach, or was put there
+        deep = true;
         return;
       }
       if (int p = param_of(ObjectOf(ref), &inside); p >= 0) {
@@ -112,7 +116,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
           uint64_t bit = uint64_t{1} << p;
           (nested ? (inside ? r.elements_element_view : r.elements_view) : (inside ? r.element_view : r.view)) |= bit;
         } else if (ObjectOf(s) == kUnknown) {
-          opaque = true;
+          deep = true;
         }
       });
     };
@@ -128,7 +132,8 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     e.results.push_back(r);
   }
   for (NodeId n : sub.AllNodes()) {
-    const EffectKind kind = GetOpEffects(sub.node(n).op).kind;
+    EffectKind kind = GetOpEffects(sub.node(n).op).kind;
+    if (kind == EffectKind::kCall) kind = inner.EffectsOf(sub.node(n)).kind;
     if (kind == EffectKind::kCall || kind == EffectKind::kUnknown) opaque = true;
     if (kind == EffectKind::kUnknown) anything = true;
     if (kind == EffectKind::kSubgraph || kind == EffectKind::kFork) {

@@ -180,7 +180,7 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
   }
   OpEffects e = EffectsOf(node);
   const ResultEffects& r = e.result(value.def_index);
-  SetId out = 0;
+  SetId out = r.elements_unknown ? SetPool::Single(MakeRef(kUnknown)) : 0;
   for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
     uint64_t bit = uint64_t{1} << i;
     if (r.elements_self & bit) out = Join(out, PointsTo(node.inputs[i]));

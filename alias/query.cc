@@ -293,6 +293,55 @@ bool AliasDb::State::ReachableByCaller(ValueId v) {
   return false;
 }
 
+ValueId AliasDb::State::Unrefined(ValueId v) const {
+  for (;;) {
+    const Node& n = g.node(g.value(v).def);
+    const std::string& name = n.op.name();
+    if (name != "prim::unchecked_cast" && name != "prim::unchecked_unwrap_optional" &&
+        name != "aten::_unwrap_optional") {
+      return v;
+    }
+    v = n.inputs[0];
+  }
+}
+
+bool AliasDb::State::MayBeNothing(ValueId v) const {
+  absl::InlinedVector<ValueId, 8> todo = {v};
+  for (size_t at = 0; at < todo.size(); ++at) {
+    if (at == 64) return true;
+    const auto comes_from = [&](ValueId x) {
+      x = Unrefined(x);
+      if (std::find(todo.begin(), todo.end(), x) == todo.end()) todo.push_back(x);
+      return PointsTo(x) != 0;
+    };
+    const ValueId x = todo[at];
+    const Value& value = g.value(x);
+    const NodeId owner = g.IsParam(value.def) ? g.block(g.node(value.def).parent).owner : value.def;
+    if (!owner.valid()) continue;  // the caller's: nothing is what it is then
+    const Node& n = g.node(owner);
+    const EffectKind kind = GetOpEffects(n.op).kind;
+    if (kind == EffectKind::kIf || kind == EffectKind::kCond) {
+      if (owner != value.def) return true;
+      for (BlockId b : n.blocks) {
+        if (value.def_index >= g.results(b).size() || !comes_from(g.results(b)[value.def_index])) return true;
+      }
+    } else if (alias_internal::IsLoopKind(kind)) {
+      if (kind == EffectKind::kWhile || n.blocks.empty()) return true;
+      const size_t k = value.def_index - (owner != value.def ? 1 : 0);
+      const absl::Span<const ValueId> results = g.results(n.blocks[0]);
+      if (k + 2 >= n.inputs.size() || k + 1 >= results.size()) return true;
+      if (!comes_from(n.inputs[k + 2]) || !comes_from(results[k + 1])) return true;
+    } else {
+      const SetId p = PointsTo(x);
+      const TypeKind type = value.type.kind();
+      const bool open = type == TypeKind::kOptional || type == TypeKind::kAny || type == TypeKind::kUnion;
+      const uint32_t own = x.index < values.size() ? values[x.index].own : 0;
+      if (open && !(own != 0 && p == SetPool::Single(MakeRef(own)))) return true;
+    }
+  }
+  return false;
+}
+
 // --- the interface
 // ---------------------------------------------------------------------------------------------------------------
 
@@ -367,6 +416,8 @@ bool AliasDb::MustAlias(ValueId a, ValueId b) const {
   };
   const uint32_t i = ObjectOf(x), j = ObjectOf(y);
   if (!singular(i) || !singular(j)) return false;
+  const ValueId u = s.Unrefined(a), w = s.Unrefined(b);
+  if (u != w && (s.MayBeNothing(u) || s.MayBeNothing(w))) return false;
   if (i == j) return true;
   const State::Object o = s.objects[i], other = s.objects[j];
   if (!o.tensor || !other.tensor) return false;
@@ -377,9 +428,9 @@ bool AliasDb::MustAlias(ValueId a, ValueId b) const {
     return false;
   s.GeomOf(i);
   s.GeomOf(j);
-  const alias_internal::Geom &u = s.GeomOf(i), &w = s.GeomOf(j);
-  if (u.exact && w.exact && u.geometry.sizes == w.geometry.sizes &&
-      ItemSize(u.geometry.dtype) == ItemSize(w.geometry.dtype) && s.CompareObjects(i, j) == Overlap::kSame) {
+  const alias_internal::Geom &p_geom = s.GeomOf(i), &q_geom = s.GeomOf(j);
+  if (p_geom.exact && q_geom.exact && p_geom.geometry.sizes == q_geom.geometry.sizes &&
+      ItemSize(p_geom.geometry.dtype) == ItemSize(q_geom.geometry.dtype) && s.CompareObjects(i, j) == Overlap::kSame) {
     return true;
   }
   // alias and detach: the base's own bytes at its own geometry.

@@ -619,6 +619,102 @@ TEST(ViewTest, TheTransposeOfAScalarIsTheScalarItself) {
          R"(can_move_before %n %u: false)");
 }
 
+TEST(JoinTest, WhatIsNotInitializedIsNothing) {
+  // As the compiler prints what returns early: nobody looks at %u.
+  Expect(R"(graph(%x : Tensor, %y : Tensor, %c : bool):
+  %u : Tensor = prim::Uninitialized()
+  %n : NoneType = prim::Constant()
+  %a : Tensor = prim::If(%c)
+    block0():
+      -> (%x)
+    block1():
+      -> (%u)
+  %b : Tensor? = prim::If(%c)
+    block0():
+      -> (%x)
+    block1():
+      -> (%n)
+  return (%a, %b)
+)",
+         R"(may_alias %u %a: false
+            may_contain_alias %u %x: false
+            may_alias %a %x: true
+            must_alias %a %x: false
+            must_alias %b %x: false
+            has_writers %u: false)");
+}
+
+TEST(ContainerTest, WhatMayBeMissingIsNotTheElementForCertain) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor, %i : int, %o : Tensor?):
+  %0 : int = prim::Constant[value=0]()
+  %k : str = prim::Constant[value="k"]()
+  %n : NoneType = prim::Constant()
+  %d : Dict(str, Tensor) = prim::DictConstruct(%k, %x)
+  %g : Tensor? = aten::get(%d, %k)
+  %l : Tensor?[] = prim::ListConstruct(%x, %n)
+  %e : Tensor? = aten::__getitem__(%l, %i)
+  %f : Tensor? = aten::__getitem__(%l, %0)
+  %u : Tensor = prim::unchecked_cast(%o)
+  %w : Tensor = prim::unchecked_cast(%g)
+  return (%g, %e, %f, %u, %w)
+)",
+         R"(may_alias %g %x: true
+            must_alias %g %x: false
+            must_alias %e %x: false
+            must_alias %u %o: true
+            must_alias %w %g: true)");
+}
+
+TEST(EffectsTest, DropoutWhileTrainingGivesNewMemory) {
+  Expect(R"(graph(%x : Tensor, %t : bool):
+  %p : float = prim::Constant[value=0.5]()
+  %z : float = prim::Constant[value=0.]()
+  %1 : bool = prim::Constant[value=1]()
+  %0 : bool = prim::Constant[value=0]()
+  %a : Tensor = aten::dropout(%x, %p, %1)
+  %b : Tensor = aten::dropout(%x, %p, %0)
+  %c : Tensor = aten::dropout(%x, %p, %t)
+  %d : Tensor = aten::dropout(%x, %z, %1)
+  return (%a, %b, %c, %d)
+)",
+         R"(may_alias %a %x: false
+            must_alias %b %x: true
+            may_alias %c %x: true
+            must_alias %c %x: false
+            must_alias %d %x: true)");
+}
+
+TEST(EffectsTest, WithAnObjectOfTheProgramDoesWhatItReaches) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %m : __torch__.mine = prim::CreateObject()
+  %w : Tensor = aten::neg(%y)
+  %v : Tensor = aten::neg(%y)
+   = prim::SetAttr[name="t"](%m, %w)
+  %f : NoneType = prim::Enter(%m)
+  return (%w)
+)",
+         R"(has_writers %w: true
+            has_writers %v: false
+            writes_to_alias_of %f %w: true)");
+}
+
+TEST(EffectsTest, WithNoGradTouchesNoMemory) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %1 : int = prim::Constant[value=1]()
+  %o : __torch__.torch.autograd.grad_mode.no_grad = prim::CreateObject()
+   = prim::SetAttr[name="prev"](%o, %1)
+  %e : NoneType = prim::Enter(%o)
+  %a : Tensor = aten::add(%x, %y, %1)
+  %z : Tensor = prim::Exit(%o)
+  return (%a)
+)",
+         R"(has_writers %x: false
+            has_writers %a: false
+            writes_to_alias_of %e %x: false
+            can_move_before %a %e: true
+            can_move_before %z %e: false)");
+}
+
 TEST(ContainerTest, AListThatIsAddedToIsTheSameList) {
   // TorchScript's schema does not say so: add_.t(t[](a!) self, t[] b) -> t[].
   Expect(R"(graph(%x : Tensor, %y : Tensor):

@@ -548,6 +548,10 @@ struct AliasDb::State {
   int32_t AttributeSlot(const Node& node);
 
   // --- queries (query.cc) ---
+  // The value before its type was refined: the same object.
+  ValueId Unrefined(ValueId v) const;
+  // Where the set says what v is, v may also be None, or not initialized: on some way to it, or for want of an element.
+  bool MayBeNothing(ValueId v) const;
   bool StoragesMayOverlap(Ref a, Ref b, bool ignore_age) const;
   bool HandlesMayBeSame(Ref a, Ref b, bool ignore_age) const;
   bool RefsMayAlias(Ref a, Ref b, bool ignore_age);

@@ -517,6 +517,12 @@ class Run:
             return [None]
         if kind in ("prim::Print", "aten::warn"):
             return []
+        if kind == "aten::str":
+            return [str(ins[0])]
+        if kind == "aten::format":
+            return [ins[0].format(*ins[1:])]
+        if kind in ("prim::Enter", "prim::Exit"):
+            return [None] * len(node.outs)
         if kind == "aten::dict" and isinstance(ins[0], list):
             return [dict(ins[0])]
         if kind == "prim::RaiseException":

@@ -771,6 +771,121 @@ def forks_of_lists(x: Tensor, y: Tensor):
     return m, l
 
 
+@watched
+def without_gradients(x: Tensor, y: Tensor):
+    a = x * 2
+    with torch.no_grad():
+        b = a[0]
+        b.add_(y[0])
+        c = y + 1
+    return a, c
+
+
+@watched
+def raises(x: Tensor, n: int):
+    if n > 2:
+        raise ValueError("bad {}".format(n))
+    assert n < 10, "too big"
+    y = x[n]
+    y.zero_()
+    if n == 0:
+        return y
+    z = x + 1
+    if n == 1:
+        return z
+    return z.t()
+
+
+@watched
+def more_lists(x: Tensor, y: Tensor, n: int):
+    l = [x, y, x + 1]
+    l[-1] = y.t()
+    del l[0]
+    m = l[::2]
+    m += [x]
+    q = m * 2
+    l.insert(-1, x)
+    i = [n, 3]
+    i.sort()
+    i.remove(3)
+    k = [t * 2 for t in q]
+    q.clear()
+    l.extend(k[1:])
+    for t in l:
+        t.add_(1)
+    return l, m, q, k.pop(0), i
+
+
+@watched
+def more_dictionaries(x: Tensor, y: Tensor, s: str):
+    d: Dict[str, Tensor] = {"a": x}
+    d[s] = y
+    e = dict(d)
+    d.update({"z": x + y})
+    t = d.setdefault("q", x.t())
+    w = d.get("nope", y)
+    p = d.pop("a")
+    del d["z"]
+    key, last = d.popitem()
+    c = d.copy()
+    d.clear()
+    for v in c.values():
+        v.mul_(2)
+    nested: Dict[str, List[Tensor]] = {"l": [x]}
+    nested["l"].append(y)
+    pairs = list(e.items())
+    return e, t, w, p, last, nested["l"][0], pairs[0][1]
+
+
+@watched
+def text(x: Tensor, s: str):
+    a = s.upper() + "x"
+    parts = a.split(",")
+    b = " ".join(parts)[1:3].replace("a", "b")
+    print(b, x)
+    y = x[len(b):]
+    y.neg_()
+    return y, f"{s} {a.find('q')}", str(x.size(0))
+
+
+@watched
+def optional_lists(x: Tensor, y: Optional[Tensor], l: Optional[List[Tensor]]):
+    if y is None:
+        y = x
+    if l is None:
+        l = [y]
+    else:
+        l.append(x)
+    r = l[0] if len(l) > 1 else None
+    if r is not None:
+        r.add_(1)
+    assert y is not None
+    return l, y, r
+
+
+@watched
+def futures_in_lists(l: List[Tensor], x: Tensor):
+    waiting = [torch.jit.fork(slow, x, x)]
+    for t in l:
+        waiting.append(torch.jit.fork(slow, t, x))
+    out: List[Tensor] = []
+    for f in waiting:
+        out.append(torch.jit.wait(f))
+    out[0].add_(1)
+    return out
+
+
+@watched
+def parts_of_complex_numbers(x: Tensor):
+    c = torch.view_as_complex(x.reshape(-1, 2))
+    r = c.real
+    i = c.imag
+    i.add_(1)
+    z = torch.view_as_real(c)
+    z[..., 0].zero_()
+    return r, i, z, c.conj()
+
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -818,7 +933,7 @@ def makers(f):
             name = kind
             if name == "apart":
                 return tensor()
-            if name == "same":
+            if name in ("same", "doubles"):
                 return pool[0]
             if name == "views":
                 return pool[1].view(8, 4)[len(pool[2]):len(pool[2]) + 4] if not pool[2].append(1) else None
@@ -829,6 +944,10 @@ def makers(f):
             return pool[4]
         if annotation == List[Tensor]:
             return [one(Tensor, kind, pool) for _ in range(3)]
+        if annotation is str:
+            return "ab"[:n] if (n := pool[3]) else "a,q"
+        if annotation == Optional[List[Tensor]]:
+            return None if pool[3] == 0 else [one(Tensor, kind, pool) for _ in range(2)]
         if annotation == List[int]:
             return [1, 2]
         if annotation == Dict[str, Tensor]:
@@ -839,7 +958,7 @@ def makers(f):
 
     def make(kind, n, c):
         def go():
-            pool = [tensor(), torch.randn(32), [], n, c]
+            pool = [tensor().double() if kind == "doubles" else tensor(), torch.randn(32), [], n, c]
             args = []
             for p in sig.parameters.values():
                 if p.name in ("m", "v") and f.__name__ == "norms":
@@ -851,7 +970,8 @@ def makers(f):
             return args
         return go
 
-    return [make(k, n, c) for k in ("apart", "same", "views", "turned") for n in (0, 1, 2, 3) for c in (False, True)]
+    kinds = ("apart", "same", "views", "turned", "doubles")
+    return [make(k, n, c) for k in kinds for n in (0, 1, 2, 3) for c in (False, True)]
 
 
 def all_graphs():

@@ -352,6 +352,7 @@ bool IsStored(const AliasInfo& a) { return a.IsWildcardAfter() && !a.IsWildcardB
 const absl::flat_hash_map<absl::string_view, EffectKind>& SpecialKinds() {
   static const auto* const kKinds = new absl::flat_hash_map<absl::string_view, EffectKind>{
       {"prim::Constant", EffectKind::kConstant},
+      {"prim::Uninitialized", EffectKind::kConstant},  // never looked at
       {"prim::If", EffectKind::kIf},
       {"prim::Loop", EffectKind::kLoop},
       {"smelt::cond", EffectKind::kCond},
@@ -492,18 +493,9 @@ bool MakeSpecial(absl::string_view name, OpEffects* e) {
     e->results[0].element = 1;
     return true;
   }
-  static const NameSet* const kUnknownNames = new NameSet{"prim::PythonOp",
-                                                          "prim::IgnoredPythonOp",
-                                                          "prim::rpc_async",
-                                                          "prim::rpc_sync",
-                                                          "prim::rpc_remote",
-                                                          "prim::Closure",
-                                                          "prim::Enter",
-                                                          "prim::Exit",
-                                                          "prim::StaticRuntimeCopyOuts",
-                                                          "aten::to_here",
-                                                          "aten::local_value",
-                                                          "aten::get_gradients"};
+  static const NameSet* const kUnknownNames = new NameSet{
+      "prim::PythonOp", "prim::IgnoredPythonOp",       "prim::rpc_async", "prim::rpc_sync",    "prim::rpc_remote",
+      "prim::Closure",  "prim::StaticRuntimeCopyOuts", "aten::to_here",   "aten::local_value", "aten::get_gradients"};
   if (kUnknownNames->contains(name)) {
     *e = Unknown();
     return true;
@@ -512,16 +504,20 @@ bool MakeSpecial(absl::string_view name, OpEffects* e) {
     *e = Call();
     return true;
   }
+  if (name == "prim::Enter" || name == "prim::Exit") {
+    *e = Call();
+    e->by = OpEffects::By::kWith;
+    return true;
+  }
   if (name == "aten::format" || name == "aten::percentFormat" || name == "aten::has_torch_function" ||
       name == "prim::AutogradAllNonZero" || name == "prim::AutogradAllZero" || name == "prim::AutogradAnyNonZero") {
     *e = PureVarargs(kReadsAll);
     return true;
   }
-  if (name == "prim::Uninitialized" || name == "prim::AutogradZero" || name == "prim::tolist" ||
-      name == "prim::rangelist" || name == "prim::VarConcat" || name == "prim::VarStack" ||
-      name == "prim::FusedConcat" || name == "prim::MMTreeReduce" || name == "prim::MMBatchSide" ||
-      name == "prim::ConstantMKLDNNTensor" || name == "prim::BroadcastMKLDNNTensors" || name == "prim::ChunkSizes" ||
-      name == "prim::BroadcastSizes") {
+  if (name == "prim::AutogradZero" || name == "prim::tolist" || name == "prim::rangelist" ||
+      name == "prim::VarConcat" || name == "prim::VarStack" || name == "prim::FusedConcat" ||
+      name == "prim::MMTreeReduce" || name == "prim::MMBatchSide" || name == "prim::ConstantMKLDNNTensor" ||
+      name == "prim::BroadcastMKLDNNTensors" || name == "prim::ChunkSizes" || name == "prim::BroadcastSizes") {
     *e = PureVarargs(kReadsAll);
     e->more_results.elements_fresh = true;
     return true;
@@ -869,7 +865,8 @@ void Finish(OpEffects* e) {
             (e->kind == EffectKind::kGeneric || e->kind == EffectKind::kScalar);
   auto plain = [](const ResultEffects& r) {
     return r.self == 0 && r.view == 0 && r.element == 0 && r.element_view == 0 && !r.unknown && r.elements_self == 0 &&
-           r.elements_view == 0 && r.elements_element == 0 && r.elements_element_view == 0 && !r.elements_fresh;
+           r.elements_view == 0 && r.elements_element == 0 && r.elements_element_view == 0 && !r.elements_fresh &&
+           !r.elements_unknown;
   };
   for (const ResultEffects& r : e->results) e->pure &= plain(r);
   e->pure &= plain(e->more_results);
@@ -887,6 +884,7 @@ void Or(ResultEffects* a, const ResultEffects& b) {
   a->elements_element |= b.elements_element;
   a->elements_element_view |= b.elements_element_view;
   a->elements_fresh |= b.elements_fresh;
+  a->elements_unknown |= b.elements_unknown;
   a->elements_deep |= b.elements_deep;
   a->elements_overlap |= b.elements_overlap;
   a->slot_arg = -1;
@@ -1072,16 +1070,20 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
     }
     case OpEffects::By::kDropout: {
       std::optional<bool> train = has(e.by_arg) ? ConstantBool(g, n.inputs[e.by_arg]) : std::nullopt;
-      bool zero = false;
+      bool zero = false, nonzero = false;
       if (has(e.by_arg2)) {
         std::optional<ConstantValue> p = GetConstant(g, n.inputs[e.by_arg2]);
         if (p) {
           if (const double* d = std::get_if<double>(&*p)) zero = *d == 0;
           if (const int64_t* i = std::get_if<int64_t>(&*p)) zero = *i == 0;
+          nonzero = !zero && (std::holds_alternative<double>(*p) || std::holds_alternative<int64_t>(*p));
         }
       }
       if (n.op.name() == "aten::native_dropout") {
         if (train == false || zero) e.random = false;
+      } else if (train == true && nonzero && trust_types && !effects.writes) {
+        // Without elements it is the argument itself, which only a change of geometry could tell.
+        FreshOnly(&e);
       } else if (train == false || zero) {
         if (!effects.writes) SelfOnly(&e);
         e.random = false;
@@ -1109,6 +1111,15 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
           }
         }
       }
+      break;
+    }
+    case OpEffects::By::kWith: {
+      // PyTorch's own (no_grad, record_function) touch no memory.
+      if (n.inputs.empty()) break;
+      const Type& type = Unwrap(g.value(n.inputs[0]).type);
+      if (type.kind() != TypeKind::kClass || !absl::StartsWith(type.class_name(), "__torch__.torch.")) break;
+      e = OpEffects();
+      e.side_effect = true;
       break;
     }
     case OpEffects::By::kItself: {

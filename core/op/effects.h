@@ -50,6 +50,7 @@ struct ResultEffects {
   uint64_t elements_element = 0;       // the elements of the arguments
   uint64_t elements_element_view = 0;  // tensors over storages of the arguments' elements
   bool elements_fresh = false;
+  bool elements_unknown = false;  // anything that has escaped or is the caller's
   bool elements_deep = false;     // containers that hold what the arguments reach (items, dict)
   bool elements_overlap = false;  // two elements may share memory with each other beyond what the arguments say
   bool partition = false;  // the k-th element is the k-th of disjoint pieces along a dimension (split, chunk, unbind)
@@ -104,6 +105,7 @@ struct OpEffects {
     kReshape,
     kTypeAs,
     kItself,
+    kWith,
     kEinsum,
     kOut
   } by = By::kNothing;
