@@ -33,7 +33,7 @@ void AliasDb::State::AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, 
   if (bits & (kWrite | kGeometryWrite)) {
     objects[ObjectOf(object)].recent_write = writes.Add(list, a, &r.first_write);
   } else {
-    reads.Add(list, a, &r.first_read);
+    reads.Add(ReadList(list, !(bits & kRead)), a, &r.first_read);
   }
 }
 
@@ -129,11 +129,11 @@ void AliasDb::State::EscapeObject(uint32_t object) {
     const uint32_t group_list = ListOf(f);
     objects[f].escaped = true;
     writes.MoveList(group_list, 2 * kUnknown);
-    if (reads_active) reads.MoveList(group_list, 2 * kUnknown);
+    if (reads_active) MoveReads(group_list, 2 * kUnknown);
   }
   if (list == 2 * kUnknown) return;
   writes.MoveList(list, 2 * kUnknown);
-  if (reads_active) reads.MoveList(list, 2 * kUnknown);
+  if (reads_active) MoveReads(list, 2 * kUnknown);
   if (o.kind == Kind::kPiece) {
     // They share a list: they all go, which costs only precision.
     std::vector<uint32_t> siblings = elements_of[o.parent];

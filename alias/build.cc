@@ -240,6 +240,7 @@ void AliasDb::State::DropCaches() {
   geoms.clear();
   ++geom_epoch;
   write_spans.clear();
+  reach_at_any_time.clear();
   outputs_known = false;
   output_refs.clear();
   dirty = false;

@@ -329,33 +329,32 @@ AliasDb::State::SetId AliasDb::State::ComputeContent(Ref holder, int32_t slot, N
     c = &it->second;
   }
   if (c != nullptr && !c->stores.empty()) {
-    const std::vector<Store> stores = c->stores;
     const uint32_t holder_loop = objects[o].loop;
+    const size_t num_stores = c->stores.size();
     // Straight-line code, all stores before the reader, any slot: the union is kept.
-    bool plain = reader.valid() && !IsOld(holder) && slot < 0;
-    if (plain && stores.size() > 8) {
-      for (size_t i = c->summed; i < stores.size() && plain; ++i) {
-        plain = LoopOf(stores[i].node) == holder_loop && (i == 0 || Precedes(stores[i - 1].node, stores[i].node) == 1);
-      }
-      if (plain && Precedes(stores.back().node, reader) == 1) {
-        Contents& mine = contents[o];
-        SetId sum = mine.sum;
-        for (size_t i = mine.summed; i < stores.size(); ++i) {
-          SetId stored = PointsTo(stores[i].value);
-          if (stores[i].elements) stored = ContentOfSet(stored, kAnySlot, stores[i].node);
+    bool plain = !IsOld(holder) && slot < 0 && num_stores > 8 &&
+                 (!reader.valid() || Precedes(c->stores.back().node, reader) == 1);
+    for (size_t i = c->summed; i < num_stores && plain; ++i) {
+      plain = LoopOf(c->stores[i].node) == holder_loop &&
+              (i == 0 || Precedes(c->stores[i - 1].node, c->stores[i].node) == 1);
+    }
+    if (plain) {
+      if (c->summed < num_stores) {
+        const std::vector<Store> added(c->stores.begin() + c->summed, c->stores.end());
+        SetId sum = c->sum;
+        for (const Store& s : added) {
+          SetId stored = PointsTo(s.value);
+          if (s.elements) stored = ContentOfSet(stored, kAnySlot, s.node);
           sum = Join(sum, stored);
         }
         Contents& again = contents[o];
         again.sum = sum;
-        again.summed = static_cast<uint32_t>(stores.size());
-        out = Join(out, sum);
-      } else {
-        plain = false;
+        again.summed = static_cast<uint32_t>(num_stores);
       }
-    } else {
-      plain = false;
+      out = Join(out, contents[o].sum);
     }
     if (!plain) {
+      const std::vector<Store> stores = c->stores;
       for (const Store& s : stores) {
         if (slot >= 0) {
           if (s.slot >= 0 && s.slot != slot) continue;
@@ -412,6 +411,12 @@ AliasDb::State::SetId AliasDb::State::Reach(SetId s, NodeId reader) {
     });
   }
   return all;
+}
+
+AliasDb::State::SetId AliasDb::State::ReachAtAnyTime(SetId s) {
+  if (auto it = reach_at_any_time.find(s); it != reach_at_any_time.end()) return it->second;
+  const SetId reach = Reach(s);
+  return reach_at_any_time[s] = reach;
 }
 
 }  // namespace smelt

@@ -22,8 +22,27 @@ std::string AliasDb::State::DescribeNode(NodeId n) const {
   return out;
 }
 
-// Nodes of n's block that depend on n (forward) or that n depends on, strictly beyond n and up to `limit` inclusive.
-void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bool want_why, std::vector<Edge>* out) {
+// The nodes that n is and has inside, and their accesses.
+void AliasDb::State::AccessesOf(NodeId n, absl::InlinedVector<NodeId, 8>* inside, absl::InlinedVector<Access, 8>* out) {
+  *inside = {n};
+  for (size_t i = 0; i < inside->size(); ++i) {
+    for (BlockId b : g.node((*inside)[i]).blocks) {
+      for (NodeId m = g.block(b).first; m.valid(); m = g.node(m).next) inside->push_back(m);
+    }
+  }
+  for (NodeId x : *inside) {
+    for (uint32_t i = RecordOf(x).first_write; i != 0; i = writes.at(i).node_next) out->push_back(writes.at(i));
+    for (uint32_t i = RecordOf(x).first_read; i != 0; i = reads.at(i).node_next) {
+      out->push_back(reads.at(i));
+      out->back().list /= 2;  // that of the location
+    }
+  }
+}
+
+// Nodes of n's block that depend on n (forward) or that n depends on, strictly beyond n and up to `limit` inclusive:
+// those that the search has not seen, though a use is listed in any case.
+void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_why, Search* search,
+                                std::vector<Edge>* out) {
   const BlockId block = g.node(n).parent;
   const uint64_t mine = g.node(n).order, end = g.node(limit).order;
   auto within = [&](NodeId m) {
@@ -41,11 +60,12 @@ void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bo
       }
     }
   }
-  absl::InlinedVector<NodeId, 8> inside = {n};
-  for (size_t i = 0; i < inside.size(); ++i) {
-    for (BlockId b : g.node(inside[i]).blocks) {
-      for (NodeId m = g.block(b).first; m.valid(); m = g.node(m).next) inside.push_back(m);
-      if (!forward) {
+  absl::InlinedVector<NodeId, 8> inside;
+  absl::InlinedVector<Access, 8> own;
+  AccessesOf(n, &inside, &own);
+  if (!forward) {
+    for (NodeId x : inside) {
+      for (BlockId b : g.node(x).blocks) {
         for (ValueId v : g.results(b)) {
           NodeId m = AncestorIn(block, g.value(v).def);
           if (within(m)) add(m, [&] { return absl::StrCat(DescribeNode(n), " uses %", g.value(v).name); });
@@ -62,11 +82,6 @@ void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bo
     }
   }
   // Memory: each list is walked once for all that n does to it, and a node that is known to depend is not asked again.
-  absl::InlinedVector<Access, 8> own;
-  for (NodeId x : inside) {
-    for (uint32_t i = RecordOf(x).first_write; i != 0; i = writes.at(i).node_next) own.push_back(writes.at(i));
-    for (uint32_t i = RecordOf(x).first_read; i != 0; i = reads.at(i).node_next) own.push_back(reads.at(i));
-  }
   if (own.size() > 1) {
     std::stable_sort(own.begin(), own.end(), [](const Access& a, const Access& b) { return a.list < b.list; });
   }
@@ -108,36 +123,65 @@ void AliasDb::State::Neighbours(NodeId n, NodeId, NodeId limit, bool forward, bo
   };
   for (size_t first = 0, last = 0; first < own.size(); first = last) {
     const uint32_t list = own[first].list;
-    bool writes_it = false;
+    uint8_t does = 0;
     for (; last < own.size() && own[last].list == list; ++last) {
-      writes_it |= (own[last].bits & (kWrite | kGeometryWrite)) != 0;
+      does |= own[last].bits;
     }
-    const auto against = [&](alias_internal::AccessIndex& index) {
+    const auto conflicts = [&](const Access& b, NodeId m) {
+      for (size_t k = first; k < last; ++k) {
+        if (!conflict(own[k], b, m)) continue;
+        found.insert(m.index);
+        add(m, [&] { return why_not(own[k], b, m); });
+        return true;
+      }
+      return false;
+    };
+    if (!search->to_listed) {
+      search->to_listed = true;
+      absl::InlinedVector<NodeId, 8> to_inside;
+      absl::InlinedVector<Access, 8> of_to;
+      AccessesOf(search->to, &to_inside, &of_to);
+      for (const Access& a : of_to) search->of_to[a.list].push_back(a);
+    }
+    if (within(search->to) && !known(search->to)) {
+      if (auto it = search->of_to.find(list); it != search->of_to.end()) {
+        for (const Access& b : it->second) {
+          if (conflicts(b, search->to)) break;
+        }
+      }
+    }
+    const auto against = [&](alias_internal::AccessIndex& index, uint32_t list, uint64_t key) {
+      auto seen_from = search->all_seen.find(key);
+      if (seen_from != search->all_seen.end() && (forward ? mine >= seen_from->second : mine <= seen_from->second)) {
+        return;
+      }
+      bool all_seen = true;
       // Only what lies between the two is looked at.
       for (uint32_t i = forward ? index.FirstAfter(list, n) : index.LastBefore(list, n); i != 0;
            i = forward ? index.Next(i) : index.Prev(i)) {
-        const Access b = index.at(i);
+        const Access& b = index.at(i);
         const NodeId m = AncestorIn(block, b.node);
         if (!m.valid()) break;
         if (forward ? g.node(m).order > end : g.node(m).order < end) break;
-        if (!within(m) || known(m)) continue;
-        for (size_t k = first; k < last; ++k) {
-          if (!conflict(own[k], b, m)) continue;
-          found.insert(m.index);
-          add(m, [&] { return why_not(own[k], b, m); });
-          break;
-        }
+        if (!within(m) || m == search->to || search->seen.contains(m.index) || known(m)) continue;
+        const Access copy = b;
+        all_seen &= conflicts(copy, m);
       }
+      if (all_seen) search->all_seen[key] = mine;
     };
-    against(writes);
-    if (writes_it) against(reads);
+    // What looks at geometry alone is in nobody's way where none changes.
+    if (does != kGeometryRead || geometry_writers != 0) against(writes, list, uint64_t{list} * 3);
+    if (does & (kWrite | kGeometryWrite)) against(reads, ReadList(list, false), uint64_t{list} * 3 + 1);
+    if (does & kGeometryWrite) against(reads, ReadList(list, true), uint64_t{list} * 3 + 2);
   }
 }
 
 // Whether `to` depends on `from` (forward: it stands behind it), or the reverse; with skip_direct, by way of another
 // node. The search begins at `from`, the node that moves: the other may be needed by everything.
 bool AliasDb::State::Path(NodeId from, NodeId to, bool forward, bool skip_direct, std::string* why) {
-  absl::flat_hash_set<uint32_t> seen = {from.index};
+  Search search;
+  search.to = to;
+  search.seen.insert(from.index);
   std::vector<NodeId> todo = {from};
   absl::flat_hash_map<uint32_t, std::string> reasons;
   std::vector<Edge> edges;
@@ -145,7 +189,7 @@ bool AliasDb::State::Path(NodeId from, NodeId to, bool forward, bool skip_direct
     NodeId n = todo.back();
     todo.pop_back();
     edges.clear();
-    Neighbours(n, from, to, forward, why != nullptr, &edges);
+    Neighbours(n, to, forward, why != nullptr, &search, &edges);
     for (Edge& e : edges) {
       // In program order.
       const auto joined = [&] {
@@ -158,7 +202,7 @@ bool AliasDb::State::Path(NodeId from, NodeId to, bool forward, bool skip_direct
         if (why != nullptr) *why = joined();
         return true;
       }
-      if (!seen.insert(e.to.index).second) continue;
+      if (!search.seen.insert(e.to.index).second) continue;
       if (why != nullptr) reasons[e.to.index] = joined();
       todo.push_back(e.to);
     }
@@ -169,21 +213,25 @@ bool AliasDb::State::Path(NodeId from, NodeId to, bool forward, bool skip_direct
 // The nodes strictly between n and limit that n's move takes along, in program order.
 std::vector<NodeId> AliasDb::State::Moving(NodeId n, NodeId limit, bool forward) {
   std::vector<Edge> edges;
-  Neighbours(n, n, limit, forward, false, &edges);
+  Search search;
+  search.to = limit;
+  search.to_listed = true;  // as doing nothing: that it depends is no matter
+  search.seen.insert(n.index);
+  Neighbours(n, limit, forward, false, &search, &edges);
   // Nearly always nothing else moves.
   if (std::all_of(edges.begin(), edges.end(), [&](const Edge& e) { return e.to == limit; })) return {};
-  absl::flat_hash_set<uint32_t> seen = {n.index};
-  std::vector<NodeId> todo = {n}, out;
-  while (!todo.empty()) {
-    NodeId x = todo.back();
-    todo.pop_back();
-    edges.clear();
-    Neighbours(x, n, limit, forward, false, &edges);
+  std::vector<NodeId> todo, out;
+  for (;;) {
     for (const Edge& e : edges) {
-      if (e.to == limit || !seen.insert(e.to.index).second) continue;
+      if (e.to == limit || !search.seen.insert(e.to.index).second) continue;
       out.push_back(e.to);
       todo.push_back(e.to);
     }
+    if (todo.empty()) break;
+    NodeId x = todo.back();
+    todo.pop_back();
+    edges.clear();
+    Neighbours(x, limit, forward, false, &search, &edges);
   }
   std::sort(out.begin(), out.end(), [&](NodeId a, NodeId b) { return g.node(a).order < g.node(b).order; });
   return out;

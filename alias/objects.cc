@@ -168,7 +168,7 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
     objects[group].tensor |= objects[f].tensor;
     objects[group].container |= objects[f].container;
     writes.MoveList(ListOf(f), 2 * group);
-    if (reads_active) reads.MoveList(ListOf(f), 2 * group);
+    if (reads_active) MoveReads(ListOf(f), 2 * group);
     objects[f].group = group;
     if (objects[f].kind == Kind::kSummary) {
       std::vector<Ref> moved = std::move(members[f]);
@@ -188,7 +188,7 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
   // Of new members too, where the summary was external before.
   if (external || escaped) {
     writes.MoveList(2 * group, 2 * kUnknown);
-    if (reads_active) reads.MoveList(2 * group, 2 * kUnknown);
+    if (reads_active) MoveReads(2 * group, 2 * kUnknown);
   }
   objects[group].external = external;
   objects[group].escaped = escaped;

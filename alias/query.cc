@@ -246,7 +246,7 @@ void AliasDb::State::FillOutputs() {
   if (outputs_known) return;
   output_refs.clear();
   for (ValueId out : g.outputs()) {
-    SetId reach = Reach(PointsTo(out));
+    SetId reach = ReachAtAnyTime(PointsTo(out));
     for (Ref r : sets.Refs(reach)) {
       const Object& o = objects[ObjectOf(r)];
       auto add = [&](uint32_t key) {
@@ -261,7 +261,7 @@ void AliasDb::State::FillOutputs() {
 }
 
 bool AliasDb::State::ReachableByCaller(ValueId v) {
-  const SetId reach = Reach(PointsTo(v));
+  const SetId reach = ReachAtAnyTime(PointsTo(v));
   if (reach == 0) return false;
   FillOutputs();
   for (Ref r : sets.Refs(reach)) {
@@ -361,6 +361,7 @@ AliasDb::State& AliasDb::Flushed() const {
   State& s = *state_;
   const bool pending = !s.queue.empty() || s.needs_rebuild || !s.resolve_loops.empty() || !s.pending_free.empty();
   if (pending || s.dirty) {
+    s.reach_at_any_time.clear();
     s.Flush();
     if (s.dirty) s.DropCaches();
     if (pending && s.options.verify_edits) {
@@ -468,7 +469,8 @@ bool AliasDb::MayContainAlias(ValueId a, ValueId b) const {
   if (p == 0 || q == 0) return false;
   if (IsTensorType(s.g.value(a).type) && IsTensorType(s.g.value(b).type)) return MayAlias(a, b);
   if (!ReachableTypesMeet(s.g.value(a).type, s.g.value(b).type)) return false;
-  return s.SetsMayAlias(s.Reach(p), s.Reach(q), false);
+  const State::SetId p_reach = s.ReachAtAnyTime(p), q_reach = s.ReachAtAnyTime(q);
+  return s.SetsMayAlias(p_reach, q_reach, false);
 }
 
 bool AliasDb::MayContainAlias(absl::Span<const ValueId> a, absl::Span<const ValueId> b) const {
@@ -662,7 +664,7 @@ std::vector<NodeId> AliasDb::ReadersAfter(ValueId v, NodeId n) const {
     absl::InlinedVector<uint32_t, 4> lists;
     s.sets.ForEach(storages, [&](State::Ref x) { lists.push_back(s.ListOf(ObjectOf(x))); });
     for (uint32_t list : lists) {
-      for (uint32_t i = s.reads.FirstAfter(list, n); i != 0; i = s.reads.Next(i)) {
+      for (uint32_t i = s.reads.FirstAfter(State::ReadList(list, false), n); i != 0; i = s.reads.Next(i)) {
         const State::Access w = s.reads.at(i);
         if (!(w.bits & kRead)) continue;
         const NodeId x = s.AncestorIn(block, w.node);

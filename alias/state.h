@@ -411,6 +411,7 @@ struct AliasDb::State {
   int content_depth = 0;
   uint32_t content_round = 0;
   bool content_circular = false, content_grew = false;
+  absl::flat_hash_map<SetId, SetId> reach_at_any_time;
   std::vector<NodeId> external_readers;
   bool external_stores = false;
   bool external_moved = false;  // set_ on a handle of the caller's: any of its handles may be that one
@@ -525,6 +526,7 @@ struct AliasDb::State {
   Type TypeOfElement(uint32_t container, int32_t slot);
   Type TypeOfObject(uint32_t object, int depth = 0);
   SetId Reach(SetId s, NodeId reader = NodeId());
+  SetId ReachAtAnyTime(SetId s);  // kept until something changes
   int Precedes(NodeId a,
                NodeId b) const;  // 1: a before b; 0: b not after a (or neither); within one run of their common block
   bool MayComeBefore(NodeId a, NodeId b, Ref holder);
@@ -533,6 +535,13 @@ struct AliasDb::State {
   void ForEachLoopBetween(NodeId n, uint32_t holder_loop, const F& f);
   bool IsInside(NodeId n, uint32_t loop) const;  // the loop's own node counts
   uint32_t ListOf(uint32_t storage) const;
+  // In `reads` each location has two lists: what looks at geometry alone is met by few.
+  static uint32_t ReadList(uint32_t list, bool geometry_only) { return 2 * list + (geometry_only ? 1 : 0); }
+  void MoveReads(uint32_t from, uint32_t to) {
+    for (bool geometry_only : {false, true}) {
+      reads.MoveList(ReadList(from, geometry_only), ReadList(to, geometry_only));
+    }
+  }
   // The handles of one list of pieces are told apart by index only where the index is known: what happens to one's
   // geometry or storage counts for all.
   uint32_t HandleKey(uint32_t object) const {
@@ -597,7 +606,16 @@ struct AliasDb::State {
     NodeId to;
     std::string why;
   };
-  void Neighbours(NodeId n, NodeId low, NodeId high, bool forward, bool want_why, std::vector<Edge>* out);
+  // What one search for dependences has found, so that it looks at each node once and not once from each other.
+  struct Search {
+    NodeId to;                                         // the node to reach, which is never `seen`
+    absl::flat_hash_set<uint32_t> seen;                // nodes, by index
+    absl::flat_hash_map<uint64_t, uint64_t> all_seen;  // list of accesses -> from which node on, by its order
+    bool to_listed = false;
+    absl::flat_hash_map<uint32_t, std::vector<Access>> of_to;  // by location: what `to` does, once it is listed
+  };
+  void Neighbours(NodeId n, NodeId limit, bool forward, bool want_why, Search* search, std::vector<Edge>* out);
+  void AccessesOf(NodeId n, absl::InlinedVector<NodeId, 8>* inside, absl::InlinedVector<Access, 8>* out);
   bool Path(NodeId from, NodeId to, bool forward, bool skip_direct, std::string* why);
   std::vector<NodeId> Moving(NodeId n, NodeId limit, bool forward);
   std::string DescribeNode(NodeId n) const;

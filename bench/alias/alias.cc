@@ -216,11 +216,9 @@ const EditWork kEdits[] = {
 void Edit(const Options& o) {
   for (const EditWork& work : kEdits) {
     if (!Wanted(o, work.name)) continue;
-    std::vector<int64_t> sizes;
-    for (int64_t size : {6400, 16000, 50000, 100000}) {
-      if (size < o.max) sizes.push_back(size);
-    }
-    sizes.push_back(std::min<int64_t>(o.max, 100000));
+    std::vector<int64_t> sizes = {6400, 16000, 50000, 100000};
+    while (!sizes.empty() && sizes.back() >= o.max) sizes.pop_back();
+    if (o.max <= 100000 || sizes.empty()) sizes.push_back(o.max);
     for (int64_t size : sizes) {
       double best = 1e9;
       int64_t done = 0, rebuilds = 0;
