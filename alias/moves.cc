@@ -216,10 +216,10 @@ std::vector<NodeId> AliasDb::State::Moving(NodeId n, NodeId limit, bool forward)
   Search search;
   search.to = limit;
   search.to_listed = true;  // as doing nothing: that it depends is no matter
-  search.seen.insert(n.index);
   Neighbours(n, limit, forward, false, &search, &edges);
   // Nearly always nothing else moves.
   if (std::all_of(edges.begin(), edges.end(), [&](const Edge& e) { return e.to == limit; })) return {};
+  search.seen.insert(n.index);
   std::vector<NodeId> todo, out;
   for (;;) {
     for (const Edge& e : edges) {
