@@ -1,0 +1,222 @@
+// Sums, products and remainders whose rounding is known, and powers of two.
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/IntrinsicsX86.h"
+#include "smelt/codegen/math_emitter.h"
+
+namespace smelt {
+
+using llvm::Type;
+using llvm::Value;
+
+void MathEmitter::TwoProduct(Value* a, Value* c, Value** p, Value** e) {
+  *p = Mul(a, c);
+  if (f_.fma) {
+    *e = Fma(a, c, Neg(*p));
+    return;
+  }
+  const double splitter = is_double_ ? 134217729.0 : 4097.0;
+  auto split = [&](Value* v, Value** high, Value** low) {
+    Value* big = Mul(v, K(splitter));
+    *high = Sub(big, Sub(big, v));
+    *low = Sub(v, *high);
+  };
+  Value *ah, *al, *ch, *cl;
+  split(a, &ah, &al);
+  split(c, &ch, &cl);
+  *e = Add(Sub(Mul(ah, ch), *p), Add(Mul(ah, cl), Mul(al, ch)));
+  *e = Add(*e, Mul(al, cl));
+}
+
+Value* MathEmitter::ToOdd(Value* s, Value* e) {
+  Value* bits = Bits(s);
+  Value* even = b_.CreateICmpEQ(b_.CreateAnd(bits, KI(1)), KI(0));
+  Value* inexact = b_.CreateFCmpONE(e, K(0));
+  Value* away = b_.CreateICmpEQ(Gt(e, K(0)), Gt(s, K(0)));
+  Value* moved = b_.CreateAdd(bits, Select(away, KI(1), KI(-1)));
+  return FromBits(Select(And(even, inexact), moved, bits));
+}
+
+Value* MathEmitter::Scale(Value* x, Value* n) {
+  const int width = static_cast<int>(t_->getScalarSizeInBits());
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(t_);
+  if (f_.avx512 && vector && vector->getNumElements() * width % 512 == 0) {
+    const int lanes = 512 / width;
+    auto* one = llvm::FixedVectorType::get(t_->getScalarType(), lanes);
+    std::vector<Value*> parts;
+    for (int at = 0; at < static_cast<int>(vector->getNumElements()); at += lanes) {
+      auto piece = [&](Value* v) { return b_.CreateShuffleVector(v, Range(at, lanes)); };
+      const bool whole = lanes == static_cast<int>(vector->getNumElements());
+      const int bits = lanes;
+      parts.push_back(b_.CreateIntrinsic(
+          is_double_ ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512,
+          {},
+          {whole ? x : piece(x), whole ? n : piece(n), llvm::Constant::getNullValue(one),
+           llvm::Constant::getAllOnesValue(b_.getIntNTy(bits)), b_.getInt32(4)}));
+    }
+    return Concatenate(parts, lanes);
+  }
+  // In two steps, since 2^n itself may be out of range.
+  Value* k = ToInt(n);
+  Value* half = b_.CreateAShr(k, KI(1));
+  Value* rest = b_.CreateSub(k, half);
+  return Mul(Mul(x, PowerOfTwo(half)), PowerOfTwo(rest));
+}
+
+Value* MathEmitter::Concatenate(std::vector<Value*> parts, int lanes) {
+  while (parts.size() > 1) {
+    std::vector<Value*> next;
+    for (size_t i = 0; i + 1 < parts.size(); i += 2) {
+      next.push_back(b_.CreateShuffleVector(parts[i], parts[i + 1], Range(0, 2 * lanes)));
+    }
+    parts = std::move(next);
+    lanes *= 2;
+  }
+  return parts[0];
+}
+
+Value* MathEmitter::ExactFma(Value* x, Value* y, Value* z) {
+  if (f_.fma) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {t_}, {x, y, z});
+  if (!is_double_) {
+    // The product is exact in double; the sum is rounded to odd, so that rounding it again to float is as rounding
+    // once.
+    Type* wide = t_->getWithNewType(b_.getDoubleTy());
+    MathEmitter w(b_, f_, wide);
+    Value* p = w.Mul(b_.CreateFPExt(x, wide), b_.CreateFPExt(y, wide));
+    Value *s, *e;
+    w.TwoSum(p, b_.CreateFPExt(z, wide), &s, &e);
+    return b_.CreateFPTrunc(w.ToOdd(s, e), t_);
+  }
+  // Boldo and Melquiond's emulation; exact but where the product's parts leave the exponent range.
+  Value *uh, *ul, *th, *tl, *vh, *vl;
+  TwoProduct(x, y, &uh, &ul);
+  TwoSum(z, ul, &th, &tl);
+  TwoSum(uh, th, &vh, &vl);
+  Value *s, *e;
+  TwoSum(tl, vl, &s, &e);
+  Value* r = Add(vh, ToOdd(s, e));
+  Value* plain = Add(Mul(x, y), z);
+  return Select(b_.CreateFCmpORD(r, r), r, plain);
+}
+
+Value* MathEmitter::Hypot(Value* x, Value* y) {
+  Value* a = Abs(x);
+  Value* c = Abs(y);
+  Value* big = Select(Gt(a, c), a, c);
+  // A power of two that brings the larger to about 1.
+  Value* e = b_.CreateAnd(Bits(big), KI(0x7ff0000000000000));
+  Value* scale = FromBits(b_.CreateSub(KI(0x7fd0000000000000), e));
+  Value* normal = And(Gt(big, K(0x1p-1000)), Lt(big, K(0x1p1000)));
+  scale = Select(normal, scale, Select(Gt(big, K(1)), K(0x1p-600), K(0x1p600)));
+  Value* u = Mul(a, scale);
+  Value* v = Mul(c, scale);
+  Value* r = Div(Sqrt(Fma(u, u, Mul(v, v))), scale);
+  r = Select(b_.CreateFCmpUNO(x, y), Nan(), r);
+  return Select(Or(Eq(a, Inf()), Eq(c, Inf())), Inf(), r);
+}
+
+Value* MathEmitter::NextAfter(Value* x, Value* y) {
+  Value* bits = Bits(x);
+  Value* up = b_.CreateICmpEQ(Lt(x, y), Gt(x, K(0)));
+  Value* moved = FromBits(b_.CreateAdd(bits, Select(up, KI(1), KI(-1))));
+  Value* least = CopySign(FromBits(KI(1)), y);
+  Value* r = Select(Eq(x, K(0)), least, moved);
+  r = Select(Eq(x, y), y, r);
+  return Select(b_.CreateFCmpUNO(x, y), Nan(), r);
+}
+
+void MathEmitter::While(std::vector<Value*>& state, const std::function<Value*(std::vector<Value*>&)>& body) {
+  llvm::Function* fn = b_.GetInsertBlock()->getParent();
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  llvm::BasicBlock* loop = llvm::BasicBlock::Create(b_.getContext(), "again", fn);
+  llvm::BasicBlock* done = llvm::BasicBlock::Create(b_.getContext(), "enough", fn);
+  b_.CreateBr(loop);
+  b_.SetInsertPoint(loop);
+  std::vector<llvm::PHINode*> phis;
+  for (Value*& v : state) {
+    phis.push_back(b_.CreatePHI(v->getType(), 2));
+    phis.back()->addIncoming(v, before);
+    v = phis.back();
+  }
+  Value* more = body(state);
+  if (more->getType()->isVectorTy()) more = b_.CreateOrReduce(more);
+  for (size_t i = 0; i < phis.size(); ++i) phis[i]->addIncoming(state[i], b_.GetInsertBlock());
+  b_.CreateCondBr(more, loop, done);
+  b_.SetInsertPoint(done);
+}
+
+Value* MathEmitter::Fmod32(Value* x, Value* y) {
+  Type* f64 = t_->getWithNewType(b_.getDoubleTy());
+  MathEmitter w(b_, f_, f64);
+  Value* ok = And(Lt(Abs(x), Inf()), Gt(Abs(y), K(0)));  // false for NaN too
+  Value* a = b_.CreateFPExt(Select(ok, Abs(x), K(0)), f64);
+  Value* d = b_.CreateFPExt(Select(ok, Abs(y), K(1)), f64);
+  std::vector<Value*> state = {a};
+  Value* d_exponent = b_.CreateLShr(w.Bits(d), 52);
+  Value* d_finite = w.Lt(d, w.Inf());
+  While(state, [&](std::vector<Value*>& s) {
+    Value* r = s[0];
+    Value* k = b_.CreateSub(b_.CreateSub(b_.CreateLShr(w.Bits(r), 52), d_exponent), w.KI(26));
+    k = Select(And(b_.CreateICmpSGT(k, w.KI(0)), d_finite), k, w.KI(0));
+    Value* step = w.Mul(d, w.PowerOfTwo(k));
+    Value* q = w.Floor(w.Div(r, step));
+    Value* next = w.Sub(r, w.Mul(q, step));
+    next = Select(d_finite, next, r);
+    s[0] = next;
+    return And(w.Ge(next, d), d_finite);
+  });
+  Value* r = CopySign(b_.CreateFPTrunc(state[0], t_), x);
+  r = Select(ok, r, Nan());
+  return Select(IsNan(y), Nan(), r);
+}
+
+Value* MathEmitter::Fmod64(Value* x, Value* y) {
+  Value* a = Abs(x);
+  Value* d = Abs(y);
+  Value* ok = And(Lt(a, Inf()), And(Gt(d, K(0)), Lt(d, Inf())));
+  a = Select(ok, a, K(1));
+  d = Select(ok, d, K(1));
+  auto split = [&](Value* v, Value** m, Value** e) {
+    Value* bits = Bits(v);
+    Value* field = b_.CreateLShr(bits, 52);
+    Value* denormal = b_.CreateICmpEQ(field, KI(0));
+    Value* fraction = b_.CreateAnd(bits, KI((int64_t{1} << 52) - 1));
+    *m = Select(denormal, fraction, b_.CreateOr(fraction, KI(int64_t{1} << 52)));
+    *e = Select(denormal, KI(1), field);
+  };
+  Value *am, *ae, *dm, *de;
+  split(a, &am, &ae);
+  split(d, &dm, &de);
+  Value* smaller = Lt(a, d);
+  Value* shift = b_.CreateSub(ae, de);
+  // With a >= d > 0 the exponents differ by >= 0; the mantissa of d, if denormal, may be small: that is no harm.
+  shift = Select(smaller, KI(0), shift);
+  std::vector<Value*> state = {am, shift};
+  While(state, [&](std::vector<Value*>& s) {
+    Value* n = Select(b_.CreateICmpSLT(s[1], KI(11)), s[1], KI(11));
+    s[0] = b_.CreateURem(b_.CreateShl(s[0], n), dm);
+    s[1] = b_.CreateSub(s[1], n);
+    return b_.CreateICmpSGT(s[1], KI(0));
+  });
+  // r = m * 2^(de - 1075), m < 2^53.
+  Value* m = state[0];
+  // int64 to double, exactly, below 2^53: by halves.
+  Value* high = Sub(FromBits(b_.CreateOr(b_.CreateLShr(m, 32), KI(0x4330000000000000))), K(0x1p52));
+  Value* low = Sub(FromBits(b_.CreateOr(b_.CreateAnd(m, KI(0xffffffff)), KI(0x4330000000000000))), K(0x1p52));
+  Value* real = Add(Mul(high, K(0x1p32)), low);
+  // 2^(de - 1075) in two factors.
+  Value* e = b_.CreateSub(de, KI(1075));
+  Value* e1 = b_.CreateAShr(e, 1);
+  Value* r = Mul(Mul(real, PowerOfTwo(e1)), PowerOfTwo(b_.CreateSub(e, e1)));
+  r = Select(smaller, a, r);
+  r = CopySign(r, x);
+  r = Select(ok, r, Nan());
+  // A finite x is its own remainder by infinity.
+  return Select(And(Lt(Abs(x), Inf()), Eq(Abs(y), Inf())), x, r);
+}
+
+}  // namespace smelt

@@ -1,0 +1,172 @@
+// Logarithms, powers, and the inverse hyperbolic functions.
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/Intrinsics.h"
+#include "smelt/codegen/math_emitter.h"
+#include "smelt/codegen/math_tables.h"
+
+namespace smelt {
+
+using llvm::Value;
+
+void MathEmitter::SplitLog(Value* x, Value** m, Value** k) {
+  Value* tiny = Lt(x, K(is_double_ ? 0x1p-1022 : 0x1p-126));
+  Value* scaled = Select(tiny, Mul(x, K(is_double_ ? 0x1p54 : 0x1p25)), x);
+  Value* bits = Bits(scaled);
+  // Subtracting sqrt(1/2)'s bits rounds the exponent so that the mantissa falls around 1.
+  const int64_t root = is_double_ ? 0x3fe6a09e667f3bcd : 0x3f3504f3;
+  Value* e = b_.CreateAShr(b_.CreateSub(bits, KI(root)), mantissa_);
+  *m = FromBits(b_.CreateSub(bits, b_.CreateShl(e, mantissa_)));
+  Value* n = FromInt(e);
+  *k = Sub(n, Select(tiny, K(is_double_ ? 54 : 25), K(0)));
+}
+
+Value* MathEmitter::LogEdges(Value* x, Value* y) {
+  y = Select(Eq(x, K(0)), Neg(Inf()), y);
+  y = Select(Eq(x, Inf()), Inf(), y);
+  return Select(b_.CreateFCmpULT(x, K(0)), Nan(), y);
+}
+
+Value* MathEmitter::LogCore(Value* f, Value* k, Value* c) {
+  const double high = is_double_ ? 0x1.62e42feep-1 : 0x1.63p-1;
+  const double low = is_double_ ? 0x1.a39ef35793c76p-33 : -0x1.bd0106p-13;
+  if (is_double_) {
+    Value* s = Div(f, Add(f, K(2)));
+    Value* z = Mul(s, s);
+    Value* half = Mul(Mul(f, f), K(0.5));
+    Value* r = Mul(z, Poly2(z, kLog64));
+    Value* tail = Fma(s, Add(half, r), c ? Fma(k, K(low), c) : Mul(k, K(low)));
+    return Add(Mul(k, K(high)), Sub(f, Sub(half, tail)));
+  }
+  Value* z = Mul(f, f);
+  Value* p = Mul(Mul(z, f), Poly(f, kLog32));
+  Value* tail = Fma(k, K(low), p);
+  if (c) tail = Add(tail, c);
+  tail = Fma(z, K(-0.5), tail);
+  return Fma(k, K(high), Add(f, tail));
+}
+
+Value* MathEmitter::Log(Value* x) {
+  Value *m, *k;
+  SplitLog(x, &m, &k);
+  return LogEdges(x, LogCore(Sub(m, K(1)), k, nullptr));
+}
+
+Value* MathEmitter::LogOf(Value* x, double scale, double unit) {
+  Value *m, *k;
+  SplitLog(x, &m, &k);
+  Value* y = LogCore(Sub(m, K(1)), K(0), nullptr);
+  return LogEdges(x, Fma(k, K(unit), Mul(y, K(scale))));
+}
+
+Value* MathEmitter::Log1p(Value* x) {
+  Value* u = Add(x, K(1));
+  Value *m, *k;
+  SplitLog(u, &m, &k);
+  // What 1 + x lost, from whichever of the two is smaller.
+  Value* lost = Select(Gt(x, K(1)), Sub(K(1), Sub(u, x)), Sub(x, Sub(u, K(1))));
+  Value* c = Div(lost, u);
+  Value* y = LogCore(Sub(m, K(1)), k, c);
+  y = Select(Eq(u, Inf()), Inf(), y);
+  y = Select(Eq(x, K(-1)), Neg(Inf()), y);
+  y = Select(b_.CreateFCmpULT(x, K(-1)), Nan(), y);
+  return Select(Lt(Abs(x), K(is_double_ ? 0x1p-54 : 0x1p-25)), x, y);
+}
+
+void MathEmitter::Log2Wide(Value* x, Value** high, Value** low) {
+  Value *m, *k;
+  SplitLog(x, &m, &k);
+  Value* f = Sub(m, K(1));
+  // s = f / (2 + f) in two parts; 2 + f itself may need two.
+  Value *d, *d_low;
+  FastTwoSum(K(2), f, &d, &d_low);
+  Value* s = Div(f, d);
+  Value *p, *e;
+  TwoProduct(s, d, &p, &e);
+  Value* s_low = Div(Sub(Sub(Sub(f, p), e), Mul(s, d_low)), d);
+  // log(m) = 2 s + s^3 (2/3 + z Q(z))
+  Value *z, *z_low;
+  TwoProduct(s, s, &z, &z_low);
+  z_low = Fma(Add(s, s), s_low, z_low);
+  Value* q = Mul(z, Poly2(z, kLogWide64));
+  Value *a, *a_low;  // 2/3 + q
+  FastTwoSum(K(2.0 / 3), q, &a, &a_low);
+  a_low = Add(a_low, K(2.0 / 3 * 0x1p-54));  // what 2/3 lost: 2^-53 / 3
+  Value *t, *t_low;                          // z * a
+  TwoProduct(z, a, &t, &t_low);
+  t_low = Add(t_low, Fma(z, a_low, Mul(z_low, a)));
+  Value *v, *v_low;  // 2 + z * a
+  FastTwoSum(K(2), t, &v, &v_low);
+  v_low = Add(v_low, t_low);
+  Value *l, *l_low;  // s * v = log(m)
+  TwoProduct(s, v, &l, &l_low);
+  l_low = Add(l_low, Fma(s, v_low, Mul(s_low, v)));
+  // times log2(e), in two parts
+  constexpr double kLow = 2.0355273740931033e-17;
+  Value *g, *g_low;
+  TwoProduct(l, K(kLog2e), &g, &g_low);
+  g_low = Add(g_low, Fma(l, K(kLow), Mul(l_low, K(kLog2e))));
+  Value *h, *h_low;
+  TwoSum(k, g, &h, &h_low);
+  FastTwoSum(h, Add(h_low, g_low), high, low);
+}
+
+Value* MathEmitter::Pow(Value* x, Value* y) {
+  Value* a = Abs(x);
+  Value* a_ok = And(Gt(a, K(0)), Lt(a, Inf()));
+  Value *h, *l;
+  Log2Wide(Select(a_ok, a, K(1)), &h, &l);
+  // y * log2|x| in two parts; outside of (-1100, 1100) the result is 0 or infinity.
+  Value* yc = AtLeast(AtMost(y, 0x1p1000), -0x1p1000);
+  Value *p, *e;
+  Value* y_small = Select(Lt(Abs(yc), K(0x1p70)), yc, K(0));
+  TwoProduct(h, y_small, &p, &e);
+  e = Fma(l, y_small, e);
+  Value* rough = Mul(h, yc);
+  Value* inside = Lt(Abs(rough), K(1100));
+  p = Select(inside, p, K(0));
+  e = Select(inside, e, K(0));
+  Value* n = Rint(p);
+  Value* f = Add(Sub(p, n), e);
+  Value* r = Mul(f, K(kLn2));
+  Value* q = Fma(Mul(r, r), Poly2(r, kExp64), r);
+  Value* z = Scale(Add(q, K(1)), n);
+  z = Select(inside, z, Select(Gt(rough, K(0)), Inf(), K(0)));
+  // |x| that is 0 or infinite: to a positive power itself, to a negative one the inverse.
+  Value* positive = Gt(y, K(0));
+  Value* grows = b_.CreateICmpEQ(Eq(a, Inf()), positive);
+  z = Select(a_ok, z, Select(grows, Inf(), K(0)));
+  // Negative x: y must be an integer; odd ones keep the sign.
+  Value* y_integer = Eq(Floor(y), y);
+  Value* half = Mul(y, K(0.5));
+  Value* y_odd = And(y_integer, And(b_.CreateFCmpUNE(Floor(half), half), Lt(Abs(y), K(0x1p53))));
+  Value* negative = b_.CreateICmpSLT(Bits(x), KI(0));
+  z = Select(And(negative, y_odd), Neg(z), z);
+  Value* bad = And(And(Lt(x, K(0)), Gt(x, Neg(Inf()))), b_.CreateNot(y_integer));
+  z = Select(bad, Nan(), z);
+  z = Select(And(Eq(a, K(1)), Eq(Abs(y), Inf())), K(1), z);
+  z = Select(b_.CreateFCmpUNO(x, y), Nan(), z);
+  return Select(Or(Eq(y, K(0)), Eq(x, K(1))), K(1), z);
+}
+
+Value* MathEmitter::Asinh(Value* x) {
+  Value* a = Abs(x);
+  Value* z = Mul(a, a);
+  Value* y = Log1p(Add(a, Div(z, Add(Sqrt(Add(z, K(1))), K(1)))));
+  y = Select(Gt(a, K(0x1p28)), Add(Log(a), K(kLn2)), y);
+  return CopySign(y, x);
+}
+
+Value* MathEmitter::Acosh(Value* x) {
+  Value* t = Sub(x, K(1));
+  Value* y = Log1p(Add(t, Sqrt(Fma(t, t, Add(t, t)))));
+  y = Select(Gt(x, K(0x1p28)), Add(Log(x), K(kLn2)), y);
+  return Select(b_.CreateFCmpULT(x, K(1)), Nan(), y);
+}
+
+Value* MathEmitter::Atanh(Value* x) {
+  Value* a = Abs(x);
+  Value* y = Mul(K(0.5), Log1p(Div(Add(a, a), Sub(K(1), a))));
+  return CopySign(y, x);
+}
+
+}  // namespace smelt

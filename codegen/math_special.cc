@@ -1,0 +1,161 @@
+// The error function and its inverse, the gamma function and its logarithm.
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/Intrinsics.h"
+#include "smelt/codegen/math_emitter.h"
+#include "smelt/codegen/math_tables.h"
+
+namespace smelt {
+
+using llvm::Value;
+
+Value* MathEmitter::Erf32(Value* x) {
+  Value* a = AtMost(Abs(x), 3.95);
+  Value* u = Mul(a, Poly(a, kErf32));
+  Value* n = Rint(u);
+  Value* r = Sub(u, n);
+  Value* q = Mul(r, Poly(r, kPower32));
+  Value* power = f_.avx512 ? Scale(K(1), n) : PowerOfTwo(ToInt(Select(IsNan(x), K(0), n)));
+  return CopySign(Fma(Neg(power), q, Sub(K(1), power)), x);
+}
+
+Value* MathEmitter::ErfcPositive(Value* a) {
+  Value* c = AtMost(a, 28);
+  Value* t = Div(Sub(c, K(4)), Add(c, K(4)));
+  Value* p = Poly2(t, kErfc64);
+  // e^(-a^2) needs the square to more than double's precision.
+  Value *square, *low;
+  TwoProduct(c, c, &square, &low);
+  Value* e = Exp(Neg(square));
+  e = Fma(Neg(low), e, e);
+  return Div(Mul(e, p), Fma(K(2), c, K(1)));
+}
+
+Value* MathEmitter::Erf64(Value* x) {
+  Value* a = Abs(x);
+  Value* small = Mul(x, Poly2(Mul(a, a), kErf64));
+  Value* large = CopySign(Sub(K(1), ErfcPositive(a)), x);
+  return Select(Lt(a, K(1)), small, large);
+}
+
+Value* MathEmitter::Erfc64(Value* x) {
+  Value* a = Abs(x);
+  Value* small = Sub(K(1), Mul(x, Poly2(Mul(a, a), kErf64)));
+  Value* large = ErfcPositive(a);
+  large = Select(Lt(x, K(0)), Sub(K(2), large), large);
+  return Select(Lt(a, K(0.5)), small, large);
+}
+
+Value* MathEmitter::Erfinv(Value* x) {
+  // A first guess good to 2e-3 from Winitzki's formula, then Halley's iteration, whose error is cubed each time. Near
+  // +-1 the residual is taken of erfc, which does not cancel.
+  Value* a = Abs(x);
+  Value* rest = Sub(K(1), a);
+  Value* l = Log(Mul(rest, Add(a, K(1))));
+  Value* c = Fma(l, K(0.5), K(2 / (kPi * 0.147)));
+  Value* y = Sqrt(Sub(Sqrt(Sub(Mul(c, c), Mul(l, K(1 / 0.147)))), c));
+  for (int i = 0; i < 3; ++i) {
+    Value* big = Gt(a, K(0.5));
+    Value* error = Select(big, Sub(rest, ErfcPositive(y)), Sub(Mul(y, Poly2(Mul(y, y), kErf64)), a));
+    Value* d = Mul(error, Mul(Exp(Mul(y, y)), K(0.886226925452758013649083741671)));
+    // y - d / (1 + y d)
+    Value* next = Sub(y, Div(d, Fma(y, d, K(1))));
+    y = next;
+  }
+  y = Select(Eq(a, K(1)), Inf(), y);
+  y = Select(Lt(a, K(0x1p-30)), Mul(a, K(0.886226925452758013649083741671)), y);
+  y = Select(b_.CreateFCmpUGT(a, K(1)), Nan(), y);
+  return CopySign(y, x);
+}
+
+Value* MathEmitter::SinPi(Value* x) {
+  Value* n = Rint(Mul(x, K(2)));
+  // Large x are integers, or nearly; their fraction is exact.
+  Value* f = Sub(x, Mul(n, K(0.5)));
+  Value* r = Mul(f, K(kPi));
+  Value* z = Mul(r, r);
+  Value* sine = Fma(Mul(z, r), Poly2(z, kSin64), r);
+  Value* cosine = Fma(Mul(z, z), Poly2(z, kCos64), Fma(z, K(-0.5), K(1)));
+  Value* half = Mul(n, K(0.5));
+  Value* odd = b_.CreateFCmpUNE(Floor(half), half);
+  return Select(odd, cosine, sine);  // the sign does not matter to those who ask
+}
+
+Value* MathEmitter::LgammaPositive(Value* x) {
+  // Gamma(x) = Gamma(x + n) / (x (x + 1) ... ); Stirling's series from 8 on.
+  Value* product = K(1);
+  Value* y = x;
+  for (int i = 0; i < 8; ++i) {
+    Value* small = Lt(y, K(8));
+    product = Select(small, Mul(product, y), product);
+    y = Select(small, Add(y, K(1)), y);
+  }
+  static constexpr double kStirling[] = {1.0 / 12,         -1.0 / 360,        1.0 / 1260, -1.0 / 1680,
+                                         1.0 / 1188,       -691.0 / 360360,   1.0 / 156,  -3617.0 / 122400,
+                                         43867.0 / 244188, -174611.0 / 125400};
+  Value* inverse = Div(K(1), y);
+  Value* z = Mul(inverse, inverse);
+  Value* series = Mul(inverse, Poly(z, kStirling));
+  Value* l = Log(y);
+  // (y - 1/2)(log y - 1) + (log(2 pi) - 1) / 2 + ...
+  Value* r = Add(Fma(Sub(y, K(0.5)), Sub(l, K(1)), K(0.418938533204672741780329736406)), series);
+  return Sub(r, Log(product));
+}
+
+Value* MathEmitter::Lgamma(Value* x) {
+  Value* a = Abs(x);
+  Value* negative = Lt(x, K(0));
+  Value* r = LgammaPositive(Select(negative, Add(a, K(1)), a));
+  // Gamma(-a) = -pi / (sin(pi a) Gamma(a + 1))
+  Value* reflected = Sub(Sub(K(1.14472988584940017414342735135), Log(Abs(SinPi(a)))), r);
+  r = Select(negative, reflected, r);
+  Value* pole = And(b_.CreateFCmpOLE(x, K(0)), Eq(Floor(x), x));
+  r = Select(pole, Inf(), r);
+  r = Select(Eq(a, Inf()), Inf(), r);
+  // Around its zeros at 1 and 2 the value is small: from there, lgamma(2 + t) = log(1 + t) + lgamma(1 + t).
+  Value* second = Gt(x, K(1.5));
+  Value* t = Sub(x, Select(second, K(2), K(1)));
+  Value* near = Mul(t, Poly2(t, kLgamma64));
+  near = Select(second, Add(Log1p(t), near), near);
+  r = Select(Lt(Abs(t), K(0.3)), Add(near, K(0)), r);  // + 0: not -0
+  // Near 0, -log(a) is all of it.
+  r = Select(Lt(a, K(0x1p-60)), Neg(Log(a)), r);
+  return Select(IsNan(x), x, r);
+}
+
+Value* MathEmitter::Digamma(Value* x) {
+  // psi(1 - x) - pi / tan(pi x) below 0; the series from 10 on.
+  Value* negative = Lt(x, K(0));
+  Value* y = Select(negative, Sub(K(1), x), x);
+  Value* sum = K(0);
+  for (int i = 0; i < 10; ++i) {
+    Value* small = Lt(y, K(10));
+    sum = Select(small, Add(sum, Div(K(1), y)), sum);
+    y = Select(small, Add(y, K(1)), y);
+  }
+  static constexpr double kSeries[] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
+                                       1.0 / 132, -691.0 / 32760, 1.0 / 12};
+  Value* inverse = Div(K(1), y);
+  Value* z = Mul(inverse, inverse);
+  Value* r = Sub(Sub(Sub(Log(y), Mul(inverse, K(0.5))), Mul(z, Poly(z, kSeries))), sum);
+  Value* f = Sub(x, Rint(x));
+  Value* t = Mul(f, K(kPi));
+  Value* w = Mul(t, t);
+  Value* sine = Fma(Mul(w, t), Poly2(w, kSin64), t);
+  Value* cosine = Fma(Mul(w, w), Poly2(w, kCos64), Fma(w, K(-0.5), K(1)));
+  // |t| may be up to pi/2, beyond the polynomials' pi/4: by the double angle.
+  Value* h = Mul(t, K(0.5));
+  w = Mul(h, h);
+  sine = Fma(Mul(w, h), Poly2(w, kSin64), h);
+  cosine = Fma(Mul(w, w), Poly2(w, kCos64), Fma(w, K(-0.5), K(1)));
+  Value* s = Mul(Mul(K(2), sine), cosine);
+  Value* c = Mul(Sub(cosine, sine), Add(cosine, sine));
+  Value* cotangent = Div(Mul(c, K(kPi)), s);
+  r = Select(negative, Sub(r, cotangent), r);
+  Value* pole = And(negative, Eq(Floor(x), x));
+  r = Select(pole, Nan(), r);
+  r = Select(Eq(x, K(0)), CopySign(Inf(), Neg(x)), r);
+  r = Select(Eq(x, Inf()), Inf(), r);
+  return Select(IsNan(x), x, r);
+}
+
+}  // namespace smelt

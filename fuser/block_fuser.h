@@ -1,0 +1,234 @@
+// Fusion of one block (fuse.h): nodes are visited in order, and each joins the groups of those that it reads, or begins
+// one. Internal to the fuser.
+#ifndef SMELT_FUSER_BLOCK_FUSER_H_
+#define SMELT_FUSER_BLOCK_FUSER_H_
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "smelt/core/tensor/region.h"
+#include "smelt/fuser/fuse.h"
+
+namespace smelt {
+
+constexpr int kBefore = -1;           // the position of what is ready before the block's first node
+constexpr int kNever = INT_MAX;       // of what is needed only at the block's end
+constexpr int kFree = 2;              // arithmetic that may be done again rather than stored and read
+constexpr int64_t kRowLimit = 32768;  // elements that one tile may walk twice where no other tile shares the work
+
+// Reads memory and makes no kernel's work: views, sizes, constants, lists.
+bool IsTransparent(const Node& n);
+// In-place work of a library or of one operator, and that or a write of a region.
+bool IsAction(const Node& n);
+bool IsRegionOp(const Node& n);
+// What is seen of a value's memory. Where arguments share memory it counts from the argument `home`, whose distance to
+// another only the call knows; -1: from the memory's first byte.
+struct Extent {
+  Region region;
+  int64_t home = -1;
+};
+Extent ExtentOf(const Node& n);
+Extent ExtentOf(const Graph& g, ValueId v);
+Overlap CompareExtents(const Extent& a, const Extent& b, const SymbolRanges& symbols);
+// Makes its result from numbers alone: any kernel that reads it can make it instead.
+bool IsLeaf(const Node& n);
+bool IsAllocation(const Node& n);
+// The value whose memory a view shows.
+ValueId RootOf(const Graph& g, ValueId v);
+Expr Product(absl::Span<const Expr> v);
+
+// How a group's loop looks: the sizes of its dims, and which of them it reduces over.
+struct Frame {
+  std::vector<Expr> sizes;
+  std::vector<bool> reduced;
+  bool HasReduction() const { return std::find(reduced.begin(), reduced.end(), true) != reduced.end(); }
+};
+using Label = std::vector<int>;  // for each dim of a value the frame's dim, -1: the value has size 1 there
+
+struct Group {
+  std::vector<int> members;  // positions, ascending
+  int at = 0;                // the position it stands at
+  Frame frame;
+  bool pullable = true;  // each value can be computed at any index: no reductions, no writes
+  bool open = true;      // others may join
+  bool pulled = false;   // some members are computed at other indices than the loop's: labels do not tell theirs
+};
+
+// How a node fits into a loop.
+struct Shape {
+  Frame frame;
+  Label out;                                        // of each of its outputs
+  std::vector<std::pair<ValueId, Label>> operands;  // that are read at the loop's own index
+  bool any_index = true;                            // see Group::pullable
+  bool joins = true;                                // may be in a group at all
+};
+
+class BlockFuser {
+ public:
+  BlockFuser(Graph& g, BlockId b, const FuseOptions& options, FusionReport& report)
+      : g_(g), block_(b), options_(options), report_(report) {}
+
+  absl::Status Run();
+
+ private:
+  const Node& N(int i) const { return g_.node(nodes_[i]); }
+  const TensorType& T(ValueId v) const { return g_.value(v).type.tensor(); }
+  bool IsTensor(ValueId v) const { return g_.value(v).type.IsTensor(); }
+
+  // --- where things are ---
+  // The position in this block of the node, or of the node of this block that it is inside of; INT_MIN: it is
+  // elsewhere.
+  int PlaceOf(NodeId n) const;
+  ValueId Root(ValueId v) const;
+  int DefPlace(ValueId v) const;
+  int At(int i) const { return group_of_[i] >= 0 ? groups_[group_of_[i]].at : i; }
+  // When a value can be had at the earliest, given where groups stand.
+  int Ready(ValueId v) const;
+  // The first position outside of groups a and b at which a value is needed. Ends early at one that is at most
+  // `enough`: a value may have very many uses.
+  int Needed(ValueId v, int a, int b, int enough = INT_MIN) const;
+  // Calls f(position) for each reader of a memory's contents `root`, through views and lists.
+  template <typename F>
+  void ForReaders(ValueId v, const F& f) const {
+    for (const Use& u : g_.value(v).uses) {
+      if (g_.IsReturn(u.user)) continue;
+      const int i = PlaceOf(u.user);
+      if (i == INT_MIN) continue;
+      if (nodes_[i] == u.user && IsTransparent(N(i))) {
+        for (ValueId o : N(i).outputs) ForReaders(o, f);
+        continue;
+      }
+      if (nodes_[i] == u.user && IsRegionOp(N(i)) && u.index == 0) continue;  // takes the memory over
+      f(i);
+    }
+  }
+  template <typename F>
+  void ForOperands(int i, const F& f) const {
+    for (ValueId v : N(i).inputs) {
+      if (IsTensor(v)) {
+        f(v);
+      } else if (auto list = GetListElements(g_, v)) {
+        for (ValueId e : *list) {
+          if (IsTensor(e)) f(e);
+        }
+      } else {
+        f(v);
+      }
+    }
+  }
+
+  // --- how nodes fit ---
+  static Label Identity(size_t rank, const std::vector<Expr>& sizes);
+  std::optional<Shape> ShapeOf(int i) const;
+  void AddOperand(Shape& s, ValueId v, const std::vector<Expr>& sizes) const;
+
+  // The label of a view's base, given the view's: where the view shows each dim of its base once. False: it does not.
+  bool ThroughView(NodeId view, const Label& label, Label* base_label) const;
+
+  // --- joining ---
+  std::string Describe(int i) const;
+  // The last word on an edge holds; ReportEdges says it.
+  void Explain(int producer, int consumer, absl::string_view reason);
+
+  absl::Status Visit(int i);
+
+  // Group b's value `v` is read by group a at `expected`. Makes b part of a if the loop, the order and the memory allow
+  // it.
+  bool Join(int a, int b, ValueId v, const Label& expected, int consumer, std::string* reason);
+
+  // Whether a and b can be one node, and where. Either at the later one's place, if nothing between needs what the
+  // earlier one makes and no memory that it reads is taken over between; or at the earlier one's, if all is ready.
+  bool CanStand(int a, int b, int* at, std::string* reason);
+
+  // The contents that a chain of region writes inside groups a and b begins with.
+  ValueId ChainBase(int w, int a, int b) const;
+
+  // A kernel may write a region and read the same memory only at the same index or elsewhere; it may not read what it
+  // wrote.
+  bool MemoryAllows(int a, int b, bool reduces, std::string* reason) const;
+
+  // --- siblings ---
+  // Kernels over one loop that have no value of each other's in common, but read one operand: it is read once.
+  void JoinSiblings();
+
+  // Memory that is read beside each other in one loop, beyond which the hardware does not fetch ahead.
+  static constexpr size_t kStreams = 12;
+
+  // Nodes i and j, of two groups, read one operand over the whole of their loops.
+  bool JoinSibling(int i, int j);
+
+  // b's members become a's.
+  void Absorb(int a, int b, int at);
+
+  // --- pulling producers in ---
+  // Arithmetic an element costs, in additions.
+  int CostOf(int i) const;
+
+  // How often node i's loop computes the operand v if it is made there: at each point of the loop, but once a row where
+  // v runs over none of the dims that the row is reduced over. (A view in between hides what it runs over.)
+  Expr Evaluations(ValueId v, int i, const Frame& frame) const;
+
+  // Group k, all of whose results are read by one other group, becomes part of it even where that reads slices,
+  // reshapes or broadcasts of them, if that computes nothing twice, or only what is cheaper than reading it.
+  void Pull(int k);
+
+  // Each edge between two nodes that are no mere views, numbers or lists, once, in the order of consumers.
+  void ReportEdges();
+  // Where no step of the pass met the edge.
+  std::string DefaultReason(int p, int i, bool fused) const;
+  // A group that is none after all.
+  void ReportSplit(int k, absl::string_view why);
+
+  // --- the groups' nodes ---
+  absl::Status Emit();
+
+  // Copies of constants, lists, sizes and leaves, inside a group.
+  struct Copier {
+    Graph& sub;
+    absl::flat_hash_map<ValueId, ValueId> inner;
+    std::vector<ValueId> operands;
+  };
+  void CopyNode(Copier& c, NodeId n);
+  ValueId Inner(Copier& c, ValueId v);
+  // A base must be an operand, whatever makes it.
+  void TakeBase(Copier& c, ValueId v);
+
+  std::string NameOf(const Group& group) const;
+
+  // Moves a transparent node, and those it needs, before `anchor`.
+  void Hoist(ValueId v, NodeId anchor);
+  // Moves transparent users of a value after `anchor`.
+  void Sink(ValueId v, NodeId anchor);
+
+  absl::StatusOr<bool> EmitGroup(int k);
+  void EraseUsers(ValueId v);
+
+  Graph& g_;
+  const BlockId block_;
+  const FuseOptions& options_;
+  FusionReport& report_;
+  std::vector<NodeId> nodes_;
+  std::vector<int> place_;  // by NodeId::index
+  std::vector<int> group_of_;
+  std::vector<Group> groups_;
+  absl::flat_hash_map<ValueId, Label> labels_;
+  absl::flat_hash_map<ValueId, std::vector<int>> writers_;  // by the memory's root: nodes that take it over
+  // With FuseOptions::explain: by producer and consumer; of the block's edges the group that holds both ends, or -1.
+  absl::flat_hash_map<std::pair<int, int>, std::string> reasons_;
+  std::vector<int> edge_groups_;
+  size_t first_edge_ = 0;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_FUSER_BLOCK_FUSER_H_

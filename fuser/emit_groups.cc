@@ -1,0 +1,225 @@
+// From groups of nodes to nodes that hold them.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/fuser/block_fuser.h"
+#include "smelt/fuser/gather_group.h"
+#include "smelt/fuser/lower_group.h"
+
+namespace smelt {
+
+absl::Status BlockFuser::Emit() {
+  first_edge_ = report_.edges.size();
+  ReportEdges();
+  for (int k = 0; k < static_cast<int>(groups_.size()); ++k) {
+    if (groups_[k].members.empty()) continue;
+    SMELT_ASSIGN_OR_RETURN(bool made, EmitGroup(k));
+    if (made) {
+      ++report_.groups;
+      report_.fused_nodes += static_cast<int>(groups_[k].members.size());
+    } else {
+      report_.single_kernels += static_cast<int>(groups_[k].members.size());
+    }
+  }
+  return absl::OkStatus();
+}
+
+void BlockFuser::CopyNode(Copier& c, NodeId n) {
+  const Node& node = g_.node(n);
+  std::vector<ValueId> inputs;
+  for (ValueId v : node.inputs) inputs.push_back(Inner(c, v));
+  std::vector<Type> types;
+  for (ValueId v : node.outputs) types.push_back(g_.value(v).type);
+  NodeId fresh = c.sub.Append(c.sub.top(), node.op, inputs, types, node.attributes);
+  c.sub.SetSource(fresh, node.source);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const ValueId o = c.sub.node(fresh).outputs[i];
+    if (g_.value(node.outputs[i]).expr) c.sub.SetExpr(o, g_.value(node.outputs[i]).expr);
+    c.inner[node.outputs[i]] = o;
+  }
+}
+
+ValueId BlockFuser::Inner(Copier& c, ValueId v) {
+  if (auto it = c.inner.find(v); it != c.inner.end()) return it->second;
+  const NodeId def = g_.value(v).def;
+  if (!g_.IsParam(def)) {
+    const Node& node = g_.node(def);
+    const Attribute* value = node.op == "prim::Constant" ? node.FindAttribute("value") : nullptr;
+    const bool tensor = value != nullptr && std::holds_alternative<Tensor>(*value);
+    // Of a value made inside; a view of an operand is an operand itself.
+    auto base = c.inner.find(Root(v));
+    const bool internal_view =
+        node.op == "smelt::view" && base != c.inner.end() && !c.sub.IsParam(c.sub.value(base->second).def);
+    bool copy = (node.op == "prim::Constant" && !tensor) || node.op == "prim::ListConstruct" ||
+                node.op == "smelt::size" || internal_view;
+    if (IsLeaf(node) && IsKernelNode(g_, def)) {
+      // A leaf's arguments are numbers; one computed at run time stays outside.
+      copy = true;
+      for (ValueId x : node.inputs)
+        copy = copy && !IsTensor(x) && (GetConstant(g_, x) || g_.value(x).expr || GetIntListExpr(g_, x));
+    }
+    if (copy) {
+      CopyNode(c, def);
+      return c.inner.at(v);
+    }
+    if (!g_.value(v).type.IsTensor() && g_.value(v).expr) {
+      // An integer that is an expression over sizes.
+      NodeId size =
+          c.sub.Append(c.sub.top(), OpName::Get("smelt::size"), {}, {Type::Int()}, {{"value", *g_.value(v).expr}});
+      c.sub.SetExpr(c.sub.node(size).outputs[0], g_.value(v).expr);
+      return c.inner[v] = c.sub.node(size).outputs[0];
+    }
+  }
+  const ValueId in = c.sub.AddInput("", g_.value(v).type);
+  if (g_.value(v).expr) c.sub.SetExpr(in, g_.value(v).expr);
+  c.operands.push_back(v);
+  return c.inner[v] = in;
+}
+
+void BlockFuser::TakeBase(Copier& c, ValueId v) {
+  if (c.inner.contains(v)) return;
+  const ValueId in = c.sub.AddInput("", g_.value(v).type);
+  c.operands.push_back(v);
+  c.inner[v] = in;
+}
+
+std::string BlockFuser::NameOf(const Group& group) const {
+  std::string name;
+  int words = 0;
+  for (int m : group.members) {
+    const std::string& full = N(m).op.name();
+    const size_t colon = full.rfind(':');
+    const std::string word = colon == std::string::npos ? full : full.substr(colon + 1);
+    if (++words > 6) break;
+    absl::StrAppend(&name, name.empty() ? "" : "_", word);
+  }
+  return name;
+}
+
+void BlockFuser::Hoist(ValueId v, NodeId anchor) {
+  const NodeId def = g_.value(v).def;
+  if (g_.IsParam(def) || g_.node(def).parent != block_ || def == anchor || g_.IsBefore(def, anchor)) return;
+  for (ValueId x : g_.node(def).inputs) Hoist(x, anchor);
+  g_.MoveBefore(def, anchor);
+}
+
+void BlockFuser::Sink(ValueId v, NodeId anchor) {
+  std::vector<NodeId> users;
+  for (const Use& u : g_.value(v).uses) {
+    if (g_.IsReturn(u.user) || g_.node(u.user).parent != block_) continue;
+    if (IsTransparent(g_.node(u.user)) && g_.IsBefore(u.user, anchor)) users.push_back(u.user);
+  }
+  for (NodeId u : users) {
+    if (!g_.IsBefore(u, anchor)) continue;
+    g_.MoveAfter(u, anchor);
+    for (ValueId o : g_.node(u).outputs) Sink(o, u);
+  }
+}
+
+absl::StatusOr<bool> BlockFuser::EmitGroup(int k) {
+  const Group& group = groups_[k];
+  absl::flat_hash_set<NodeId> members;
+  for (int m : group.members) members.insert(nodes_[m]);
+  const NodeId anchor = nodes_[group.at];
+  // A single node is a kernel as it is, unless it can make leaves itself.
+  if (group.members.size() == 1) {
+    bool leaf = false;
+    for (size_t x = IsRegionOp(N(group.members[0])) ? 1 : 0; x < N(group.members[0]).inputs.size(); ++x) {
+      const NodeId def = g_.value(N(group.members[0]).inputs[x]).def;
+      leaf = leaf || (!g_.IsParam(def) && IsLeaf(g_.node(def)));
+    }
+    if (!leaf || IsLeaf(N(group.members[0]))) return false;
+  }
+  if (options_.alias_db != nullptr && group.members.size() > 1) {
+    std::vector<NodeId> together;
+    for (int m : group.members) together.push_back(nodes_[m]);
+    std::string why;
+    // What is hoisted out of the way, or sinks behind the group.
+    const auto goes_along = [](const Node& n) { return IsTransparent(n) || IsAllocation(n) || IsLeaf(n); };
+    if (!GatherGroup(*options_.alias_db, g_, together, anchor, goes_along, &why)) {
+      ReportSplit(k, why);
+      ++report_.refused_groups;
+      return false;
+    }
+  }
+  auto sub = std::make_shared<Graph>();
+  sub->name = NameOf(group);
+  sub->symbols = g_.symbols;
+  Copier c{*sub, {}, {}};
+  // Bases first: they are what results take over.
+  for (int m : group.members) {
+    if (!IsRegionOp(N(m))) continue;
+    const ValueId base = N(m).inputs[0];
+    if (members.contains(g_.value(base).def)) continue;
+    // A view of what a member makes is no operand.
+    if (members.contains(g_.value(Root(base)).def)) {
+      ReportSplit(k, "what it writes to is a view of a value made in it");
+      return false;
+    }
+    TakeBase(c, base);
+  }
+  for (int m : group.members) CopyNode(c, nodes_[m]);
+  // Results: what anyone outside uses.
+  std::vector<ValueId> results;
+  std::vector<Type> types;
+  for (int m : group.members) {
+    for (ValueId o : N(m).outputs) {
+      bool outside = false;
+      auto look = [&](auto&& self, ValueId v) -> void {
+        for (const Use& u : g_.value(v).uses) {
+          if (outside) return;
+          if (members.contains(u.user)) continue;
+          if (!g_.IsReturn(u.user) && IsTransparent(g_.node(u.user)) && g_.node(u.user).parent == block_) {
+            for (ValueId x : g_.node(u.user).outputs) self(self, x);
+            continue;
+          }
+          outside = true;
+        }
+      };
+      look(look, o);
+      if (!outside) continue;
+      results.push_back(o);
+      types.push_back(g_.value(o).type);
+      sub->AddOutput(c.inner.at(o));
+    }
+  }
+  if (results.empty()) return false;
+  for (ValueId v : c.operands) Hoist(v, anchor);
+  const NodeId node = g_.InsertBefore(anchor, OpName::Get("smelt::FusionGroup"), c.operands, types,
+                                      {{"Subgraph", sub}, {"name", sub->name}});
+  g_.SetSource(node, N(group.members.back()).source);
+  // Before it is lowered: a result without uses is not one of the kernel's.
+  for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(results[i], g_.node(node).outputs[i]);
+  auto lowered = LowerGroup(g_, node, [&](ValueId v) {
+    const NodeId def = g_.value(v).def;
+    return !g_.IsParam(def) && g_.node(def).op == "smelt::view" ? RegionGeometry(g_.node(def)) : DefaultLayout(g_, v);
+  });
+  if (!lowered.ok()) {
+    for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(g_.node(node).outputs[i], results[i]);
+    g_.Erase(node);
+    if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
+    ReportSplit(k, absl::StrCat("the group has no kernel: ", lowered.status().message()));
+    return false;
+  }
+  for (ValueId o : g_.node(node).outputs) Sink(o, node);
+  // Views that only members read go with them.
+  for (auto it = group.members.rbegin(); it != group.members.rend(); ++it) {
+    for (ValueId o : N(*it).outputs) EraseUsers(o);
+    g_.Erase(nodes_[*it]);
+  }
+  return true;
+}
+
+void BlockFuser::EraseUsers(ValueId v) {
+  while (!g_.value(v).uses.empty()) {
+    const NodeId u = g_.value(v).uses[0].user;
+    for (ValueId o : g_.node(u).outputs) EraseUsers(o);
+    g_.Erase(u);
+  }
+}
+
+}  // namespace smelt

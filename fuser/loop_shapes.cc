@@ -1,0 +1,124 @@
+// How nodes fit into loops: over which sizes each runs, and at which index it reads its operands.
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/fuser/block_fuser.h"
+#include "smelt/fuser/gather_group.h"
+#include "smelt/fuser/lower_group.h"
+
+namespace smelt {
+
+Label BlockFuser::Identity(size_t rank, const std::vector<Expr>& sizes) {
+  Label l;
+  for (size_t d = 0; d < rank; ++d) l.push_back(sizes[d] == Expr(1) ? -1 : static_cast<int>(d));
+  return l;
+}
+
+std::optional<Shape> BlockFuser::ShapeOf(int i) const {
+  const Node& n = N(i);
+  Shape s;
+  if (!IsKernelNode(g_, nodes_[i]) || n.op == "smelt::FusionGroup" || IsAllocation(n)) return std::nullopt;
+  const std::vector<Expr>& sizes = *T(n.outputs[0]).sizes;
+  if (IsAction(n)) {
+    s.any_index = s.joins = false;
+    return s;
+  }
+  if (n.op == "smelt::write_region") {
+    const std::vector<Expr>& region = *T(n.inputs[1]).sizes;
+    s.frame.sizes = region;
+    s.frame.reduced.assign(region.size(), false);
+    s.out = Identity(region.size(), region);
+    s.operands.push_back({n.inputs[1], s.out});
+    s.any_index = false;
+    // A region whose elements are all at one place is empty, or was refused. A row's kernel would not know: what does
+    // not move along the row is stored once.
+    const std::vector<Expr>& strides = RegionGeometry(n).strides;
+    for (size_t d = 0; d < region.size(); ++d) s.joins = s.joins && (strides[d] != Expr(0) || region[d] == Expr(1));
+    return s;
+  }
+  const std::string& name = n.op.name();
+  const OpKind kind = GetOpInfo(n.op).kind;
+  if (kind == OpKind::kReduction) {
+    auto call = OpCall::Of(g_, nodes_[i]);
+    if (!call.ok()) return std::nullopt;
+    auto m = BuildReduction(*call);
+    if (!m.ok()) return std::nullopt;
+    const ValueId in = call->arg(m->arg).value;
+    s.frame.sizes = *T(in).sizes;
+    s.frame.reduced.assign(s.frame.sizes.size(), false);
+    for (int d : m->dims) s.frame.reduced[d] = true;
+    const Label whole = Identity(s.frame.sizes.size(), s.frame.sizes);
+    s.operands.push_back({in, whole});
+    for (size_t d = 0; d < whole.size(); ++d) {
+      if (m->is_scan || !s.frame.reduced[d]) {
+        s.out.push_back(whole[d]);
+      } else if (m->keepdim) {
+        s.out.push_back(-1);
+      }
+    }
+    s.any_index = false;
+    if (!s.frame.HasReduction()) s.joins = false;
+    return s;
+  }
+  s.frame.sizes = sizes;
+  s.frame.reduced.assign(sizes.size(), false);
+  s.out = Identity(sizes.size(), sizes);
+  const bool special_window =
+      absl::StrContains(name, "_pool") || name == "aten::col2im" || name == "aten::masked_scatter";
+  if (special_window) {
+    // Reduces over a window that is no dim of anything else.
+    s.any_index = false;
+    s.joins = false;
+    return s;
+  }
+  if (kind == OpKind::kPointwise || name == "smelt::materialize" || name == "aten::tril" || name == "aten::triu") {
+    for (ValueId v : n.inputs) AddOperand(s, v, sizes);
+    if (n.inputs.size() == 1 || kind != OpKind::kPointwise) return s;
+    for (ValueId v : n.inputs) {
+      if (auto list = IsTensor(v) ? std::nullopt : GetListElements(g_, v)) {
+        for (ValueId e : *list) AddOperand(s, e, sizes);
+      }
+    }
+    return s;
+  }
+  return s;  // gathers, pads...: no operand is read at the loop's own index
+}
+
+void BlockFuser::AddOperand(Shape& s, ValueId v, const std::vector<Expr>& sizes) const {
+  if (!IsTensor(v) || !T(v).IsComplete()) return;
+  const std::vector<Expr>& own = *T(v).sizes;
+  if (own.size() > sizes.size()) return;
+  Label l;
+  const size_t lead = sizes.size() - own.size();
+  for (size_t d = 0; d < own.size(); ++d) l.push_back(own[d] == Expr(1) ? -1 : s.out[lead + d]);
+  s.operands.push_back({v, std::move(l)});
+}
+
+bool BlockFuser::ThroughView(NodeId view, const Label& label, Label* base_label) const {
+  const Node& n = g_.node(view);
+  const SymbolicGeometry shown = RegionGeometry(n);
+  const TensorType& t = T(n.inputs[0]);
+  if (!t.IsComplete() || *t.dtype != shown.dtype || shown.offset != Expr(0)) return false;
+  base_label->assign(t.sizes->size(), -1);
+  std::vector<bool> used(t.sizes->size(), false);
+  for (size_t k = 0; k < shown.sizes.size(); ++k) {
+    if (shown.sizes[k] == Expr(1) || shown.strides[k] == Expr(0)) continue;
+    bool found = false;
+    for (size_t j = 0; j < used.size() && !found; ++j) {
+      if (used[j] || (*t.sizes)[j] != shown.sizes[k] || (*t.strides)[j] != shown.strides[k]) continue;
+      used[j] = found = true;
+      (*base_label)[j] = label[k];
+    }
+    if (!found) return false;
+  }
+  for (size_t j = 0; j < used.size(); ++j) {
+    if (!used[j] && (*t.sizes)[j] != Expr(1)) return false;
+  }
+  return true;
+}
+
+}  // namespace smelt

@@ -1,0 +1,139 @@
+// Groups that every reader computes anew instead of reading what they would have stored.
+#include <algorithm>
+#include <climits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/fuser/block_fuser.h"
+
+namespace smelt {
+
+int BlockFuser::CostOf(int i) const {
+  const std::string& name = N(i).op.name();
+  const OpKind kind = GetOpInfo(N(i).op).kind;
+  if (name == "smelt::materialize" || name == "aten::clone" || IsLeaf(N(i))) return 0;
+  if (kind != OpKind::kPointwise) return 3;  // index arithmetic
+  static const auto* const cheap = new absl::flat_hash_set<std::string>{
+      "aten::add",         "aten::sub",         "aten::mul",        "aten::neg",
+      "aten::abs",         "aten::relu",        "aten::where",      "prims::convert_element_type",
+      "aten::_to_copy",    "aten::to",          "aten::eq",         "aten::ne",
+      "aten::lt",          "aten::le",          "aten::gt",         "aten::ge",
+      "aten::maximum",     "aten::minimum",     "aten::clamp",      "aten::rsub",
+      "aten::logical_not", "aten::logical_and", "aten::logical_or", "aten::bitwise_and",
+      "aten::bitwise_or",  "aten::bitwise_not", "aten::masked_fill"};
+  if (cheap->contains(name)) return 1;
+  if (name == "aten::div" || name == "aten::sqrt" || name == "aten::rsqrt" || name == "aten::reciprocal") return 6;
+  return 20;
+}
+
+Expr BlockFuser::Evaluations(ValueId v, int i, const Frame& frame) const {
+  Expr rows = 1, points = 1;
+  for (size_t d = 0; d < frame.sizes.size(); ++d) {
+    points = points * frame.sizes[d];
+    if (!frame.reduced[d]) rows = rows * frame.sizes[d];
+  }
+  auto label = labels_.find(N(i).outputs[0]);
+  if (label == labels_.end() || GetOpInfo(N(i).op).kind != OpKind::kPointwise) return points;
+  // The consumer itself may run over fewer dims than its kernel.
+  bool reduced = false;
+  for (int d : label->second) reduced = reduced || (d >= 0 && frame.reduced[d]);
+  if (!reduced) return rows;
+  if (!IsTensor(v)) return rows;
+  const std::vector<Expr>& own = *T(v).sizes;
+  if (std::find(N(i).inputs.begin(), N(i).inputs.end(), v) == N(i).inputs.end()) return points;
+  const size_t lead = label->second.size() - own.size();
+  for (size_t d = 0; d < own.size(); ++d) {
+    const int at = label->second[lead + d];
+    if (own[d] != Expr(1) && at >= 0 && frame.reduced[at]) return points;
+  }
+  return rows;
+}
+
+void BlockFuser::Pull(int k) {
+  if (groups_[k].members.empty() || !groups_[k].pullable) return;
+  int into = -1;
+  absl::string_view obstacle;
+  Expr evaluations = 0, elements = 0;
+  bool ok = true;
+  std::vector<std::pair<int, int>> edges;
+  auto visit = [&](auto&& self, ValueId v) -> void {
+    for (const Use& u : g_.value(v).uses) {
+      if (!ok) return;
+      const int i = g_.IsReturn(u.user) ? INT_MIN : PlaceOf(u.user);
+      if (i == INT_MIN || nodes_[i] != u.user) {
+        obstacle = "its result leaves the block, so it is stored anyway";
+        ok = false;
+        return;
+      }
+      if (IsTransparent(N(i))) {
+        for (ValueId o : N(i).outputs) self(self, o);
+        continue;
+      }
+      const int g = group_of_[i];
+      if (g == k) continue;
+      edges.push_back({DefPlace(Root(v)), i});
+      if (g < 0 || (into >= 0 && g != into) || (IsRegionOp(N(i)) && u.index == 0)) {
+        obstacle = g < 0 ? "a library call, a random draw or control flow reads it too, so it is stored anyway"
+                   : g != into && into >= 0 ? "several kernels read it, so it is stored once"
+                                            : "it is the memory that a region is written into";
+        ok = false;
+        return;
+      }
+      into = g;
+      Expr count = IsTensor(v) ? Product(*T(v).sizes) : Expr(1);
+      if (!IsAction(N(i)) && IsTensor(N(i).outputs[0]) && groups_[g].open) {
+        const Expr points = Evaluations(v, i, groups_[g].frame);
+        const std::optional<bool> fewer = g_.symbols.Less(count, points);
+        if (!fewer || *fewer) count = points;
+      }
+      evaluations = evaluations + count;
+    }
+  };
+  int cost = 0;
+  for (int m : groups_[k].members) {
+    cost += CostOf(m);
+    for (ValueId o : N(m).outputs) {
+      const bool outside = Needed(o, k, k, kNever - 1) != kNever;
+      visit(visit, o);
+      if (outside) elements = elements + Product(*T(o).sizes);
+    }
+  }
+  auto explain = [&](absl::string_view why) {
+    for (auto [p, c] : edges) Explain(p, c, why);
+  };
+  if (!ok) return explain(obstacle);
+  if (into < 0 || into == k) return;
+  Group& target = groups_[into];
+  if (static_cast<int>(target.members.size() + groups_[k].members.size()) > options_.max_group_nodes)
+    return explain("the kernel would grow too large");
+  if (target.at <= groups_[k].at) return explain("the consumer's kernel stands before it");
+  std::string reason;
+  const std::optional<bool> once = g_.symbols.LessOrEqual(evaluations, elements);
+  const bool free = cost <= kFree && elements != Expr(0);
+  if (!(once && *once) && !free)
+    return explain("it would be computed again for each use, which costs more than reading it");
+  // At the consumer's place, past which no memory that it reads is taken over.
+  for (int m : groups_[k].members) {
+    ForOperands(m, [&](ValueId v) {
+      if (!IsTensor(v)) return;
+      auto it = writers_.find(Root(v));
+      if (it == writers_.end()) return;
+      for (int w : it->second) {
+        const int p = At(w);
+        if (group_of_[w] != into && p > groups_[k].at && p < target.at) ok = false;
+      }
+    });
+  }
+  if (!ok) return explain("memory that it reads is taken over before the consumer runs");
+  // Reads at other indices than its writes are no longer the same index.
+  if (!MemoryAllows(into, k, true, &reason)) return explain(reason);
+  Absorb(into, k, target.at);
+  target.pulled = true;
+  explain("computed where it is read");
+}
+
+}  // namespace smelt

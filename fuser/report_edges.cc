@@ -1,0 +1,58 @@
+// Why an edge was fused or not, in words.
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/fuser/block_fuser.h"
+
+namespace smelt {
+
+std::string BlockFuser::Describe(int i) const {
+  return absl::StrCat(N(i).op.full(), " %", N(i).outputs.empty() ? "" : g_.value(N(i).outputs[0]).name);
+}
+
+void BlockFuser::Explain(int producer, int consumer, absl::string_view reason) {
+  if (options_.explain) reasons_[{producer, consumer}] = std::string(reason);
+}
+
+void BlockFuser::ReportEdges() {
+  if (!options_.explain) return;
+  for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
+    if (IsTransparent(N(i)) || IsAllocation(N(i))) continue;
+    absl::flat_hash_set<int> seen;
+    ForOperands(i, [&](ValueId v) {
+      const int p = IsTensor(v) ? DefPlace(Root(v)) : kBefore;
+      if (p < 0 || IsTransparent(N(p)) || !seen.insert(p).second) return;
+      const bool fused = group_of_[p] >= 0 && group_of_[p] == group_of_[i];
+      auto it = reasons_.find({p, i});
+      std::string reason = it != reasons_.end() ? it->second : DefaultReason(p, i, fused);
+      edge_groups_.push_back(fused ? group_of_[i] : -1);
+      report_.edges.push_back({Describe(p), Describe(i), fused, std::move(reason)});
+    });
+  }
+}
+
+std::string BlockFuser::DefaultReason(int p, int i, bool fused) const {
+  if (fused) return "already in one kernel by another edge";
+  if (IsLeaf(N(p))) return "a constant fill: a kernel that needs it makes it itself";
+  if (IsAllocation(N(p))) return "memory without contents";
+  if (group_of_[i] < 0) return "the consumer is a library call, a random draw or control flow";
+  if (group_of_[p] < 0) return "the producer is a library call, a random draw or control flow";
+  if (IsRegionOp(N(i)) && Root(N(i).inputs[0]) == Root(N(p).outputs[0]))
+    return "it is the memory that a region is written into";
+  if (!groups_[group_of_[p]].pullable)
+    return "it is read at other indices than it is made, and a reduction or a write is made once";
+  return "it is read at other indices than it is made";
+}
+
+void BlockFuser::ReportSplit(int k, absl::string_view why) {
+  for (size_t e = 0; e < edge_groups_.size(); ++e) {
+    if (edge_groups_[e] != k) continue;
+    FusionEdge& edge = report_.edges[first_edge_ + e];
+    edge.fused = false;
+    edge.reason = std::string(why);
+  }
+}
+
+}  // namespace smelt

@@ -1,0 +1,112 @@
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/fuser/block_fuser.h"
+#include "smelt/fuser/fuse.h"
+#include "smelt/fuser/gather_group.h"
+#include "smelt/fuser/lower_group.h"
+
+namespace smelt {
+
+int CountLateReads(const Graph& g) {
+  int count = 0;
+  // Of a value's contents, through views and lists, by nodes behind `taker` in its block (or by what is inside them).
+  const auto read_behind = [&](auto&& self, ValueId v, NodeId taker) -> bool {
+    for (const Use& u : g.value(v).uses) {
+      if (u.user == taker || g.IsReturn(u.user)) continue;
+      if (IsTransparent(g.node(u.user))) {
+        for (ValueId o : g.node(u.user).outputs) {
+          if (self(self, o, taker)) return true;
+        }
+        continue;
+      }
+      NodeId n = u.user;
+      while (n.valid() && g.node(n).parent != g.node(taker).parent) n = g.block(g.node(n).parent).owner;
+      if (n.valid() && n != taker && g.IsBefore(taker, n)) return true;
+    }
+    return false;
+  };
+  for (NodeId n : g.AllNodes()) {
+    const Node& node = g.node(n);
+    if (IsRegionOp(node)) count += read_behind(read_behind, RootOf(g, node.inputs[0]), n);
+    if (node.op != "smelt::FusionGroup") continue;
+    const Attribute* a = node.FindAttribute("Subgraph");
+    const auto* sub = a == nullptr ? nullptr : std::get_if<std::shared_ptr<Graph>>(a);
+    if (sub == nullptr) continue;
+    const Graph& s = **sub;
+    absl::flat_hash_set<ValueId> taken;
+    for (NodeId m : s.Nodes(s.top())) {
+      if (!IsRegionOp(s.node(m)) || !s.IsParam(s.value(s.node(m).inputs[0]).def)) continue;
+      const ValueId base = RootOf(g, node.inputs[s.value(s.node(m).inputs[0]).def_index]);
+      if (taken.insert(base).second) count += read_behind(read_behind, base, n);
+    }
+  }
+  return count;
+}
+
+absl::Status VerifyFusionPlan(const Graph& g, int late_reads) {
+  if (const int now = CountLateReads(g); late_reads >= 0 && now > late_reads) {
+    return absl::InternalError(absl::StrCat("fusion: ", now,
+                                            " memories are read after a region write has taken them "
+                                            "over; before fusing there were ",
+                                            late_reads));
+  }
+  return VerifyFusionPlan(g);
+}
+
+absl::Status VerifyFusionPlan(const Graph& g) {
+  for (NodeId n : g.AllNodes()) {
+    const Node& node = g.node(n);
+    if (node.op != "smelt::FusionGroup") continue;
+    auto error = [&](absl::string_view what) {
+      const Attribute* name = node.FindAttribute("name");
+      const auto* s = name == nullptr ? nullptr : std::get_if<std::string>(name);
+      return absl::InternalError(absl::StrCat("fusion group ", s == nullptr ? "" : *s, ": ", what));
+    };
+    const Attribute* a = node.FindAttribute("Subgraph");
+    const auto* sub = a == nullptr ? nullptr : std::get_if<std::shared_ptr<Graph>>(a);
+    if (sub == nullptr) return error("has no graph attribute \"Subgraph\"");
+    const Graph& s = **sub;
+    SMELT_RETURN_IF_ERROR(Annotate(VerifyGraph(s), "the subgraph of a fusion group"));
+    if (s.inputs().size() != node.inputs.size()) return error("its subgraph has another number of inputs");
+    if (s.outputs().size() != node.outputs.size()) return error("its subgraph has another number of results");
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (s.value(s.inputs()[i]).type != g.value(node.inputs[i]).type)
+        return error(absl::StrCat("operand ", i, " has another type inside"));
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (s.value(s.outputs()[i]).type != g.value(node.outputs[i]).type)
+        return error(absl::StrCat("result ", i, " has another type inside"));
+    }
+    absl::flat_hash_set<ValueId> written;  // memory that it takes over, as roots outside
+    for (NodeId m : s.Nodes(s.top())) {
+      const Node& inner = s.node(m);
+      if (IsTransparent(inner)) continue;
+      if (!IsKernelNode(s, m)) return error(absl::StrCat(inner.op.full(), " is no kernel's work"));
+      if (!IsRegionOp(inner)) continue;
+      if (s.IsParam(s.value(inner.inputs[0]).def))
+        written.insert(RootOf(g, node.inputs[s.value(inner.inputs[0]).def_index]));
+    }
+    if (written.empty()) continue;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId v = node.inputs[i];
+      if (!g.value(v).type.IsTensor() || !written.contains(RootOf(g, v))) continue;
+      // Either the base itself, or a read of other elements, or of the very ones that are written.
+      for (const Use& u : s.value(s.inputs()[i]).uses) {
+        if (!s.IsReturn(u.user) && IsRegionOp(s.node(u.user)) && u.index == 0) continue;
+        for (NodeId m : s.Nodes(s.top())) {
+          if (s.node(m).op != "smelt::write_region") continue;
+          const Overlap o = CompareExtents(ExtentOf(g, v), ExtentOf(s.node(m)), g.symbols);
+          if (o != Overlap::kDisjoint && o != Overlap::kSame)
+            return error(absl::StrCat("writes memory that operand ", i, " shows at other indices"));
+        }
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace smelt
