@@ -215,6 +215,19 @@ bool Functionalizer::IsMutableNode(NodeId n) const {
   return schema != nullptr && schema->IsMutable();
 }
 
+ValueId Functionalizer::WrittenSelf(ValueId v) const {
+  while (g_.value(v).type.IsTensor()) {
+    const Node& def = g_.node(g_.value(v).def);
+    const FunctionSchema* schema = def.inputs.empty() ? nullptr : FindSchema(def.op);
+    if (schema == nullptr || !schema->IsMutable() || !absl::EndsWith(def.op.name(), "_") ||
+        !IsWritten(schema->arguments[0]) || schema->returns.size() != 1 || def.op.name() == "aten::set_") {
+      break;
+    }
+    v = def.inputs[0];
+  }
+  return v;
+}
+
 absl::Status Functionalizer::ProcessLoop(NodeId n) {
   const bool is_while = g_.node(n).op.name() == "smelt::while_loop";
   // smelt::while_loop(carried..., additional...) {cond(all), body(all) -> carried}; prim::Loop(trips, condition,
@@ -238,12 +251,17 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
   // What every round hands on as it is, is one tensor from before the loop to after it. (PyTorch's while_loop returns
   // a copy where the body never runs.)
   const int first_result = is_while ? 0 : 1;
-  for (int i = 0; i < num_carried && !is_while; ++i) {
+  for (int i = num_carried - 1; i >= 0 && !is_while; --i) {
     const ValueId param = g_.params(body)[first_param + i];
-    if (g_.results(body)[first_result + i] != param) continue;
+    if (WrittenSelf(g_.results(body)[first_result + i]) != param) continue;
     const ValueId init = g_.node(n).inputs[first_input + i];
     g_.ReplaceAllUses(param, init);
     g_.ReplaceAllUses(g_.node(n).outputs[i], init);
+    g_.EraseResult(body, first_result + i);
+    g_.EraseParam(body, first_param + i);
+    g_.RemoveInput(n, static_cast<uint32_t>(first_input + i));
+    g_.EraseNodeOutput(n, i);
+    --num_carried;
   }
   // What is written in the body and lives outside is carried too. Parameters are not known yet, so that a write to
   // one is not followed to an outer memory; it is refused below.

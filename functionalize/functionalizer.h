@@ -220,6 +220,8 @@ class Functionalizer {
   void CollectWritten(BlockId b, absl::flat_hash_set<MemoryId>& out);
   bool IsMutableNode(NodeId n) const;
 
+  // The tensor that in-place operators handed on as `v`.
+  ValueId WrittenSelf(ValueId v) const;
   absl::Status ProcessLoop(NodeId n);
 
   // --- the convention ---

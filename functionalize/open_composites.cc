@@ -610,7 +610,14 @@ class Opener {
     SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::_native_batch_norm_legit_functional",
                                           {In(n, 0), In(n, 1), In(n, 2), mean, var, In(n, t), In(n, m), In(n, e)}, 5));
     SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {mean, v[3], InsertConstant(g_, n, false)}).status());
-    SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {var, v[4], InsertConstant(g_, n, false)}).status());
+    ValueId new_var = v[4];
+    if (mean == var) {  // one tensor for both, which PyTorch writes one after the other
+      SMELT_ASSIGN_OR_RETURN(auto second,
+                             Insert(n, "aten::_native_batch_norm_legit_functional",
+                                    {In(n, 0), In(n, 1), In(n, 2), mean, var, In(n, t), In(n, m), In(n, e)}, 5));
+      new_var = second[4];
+    }
+    SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {var, new_var, InsertConstant(g_, n, false)}).status());
     return ReplaceOutputs(n, v);
   }
   absl::Status ReplaceOutputs(NodeId n, const std::vector<ValueId>& with) {

@@ -17,6 +17,7 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
+#include "smelt/functionalize/resolve_dicts.h"
 #include "smelt/functionalize/resolve_lists.h"
 #include "smelt/fuser/choose_layouts.h"
 #include "smelt/fuser/expand_composites.h"
@@ -294,6 +295,7 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
 }  // namespace
 
 absl::Status CompleteTypes(Graph& g) {
+  ResolveDicts(g);
   ResolveLists(g);
   std::vector<std::string> missing;
   for (size_t i = 0; i < g.inputs().size(); ++i) {

@@ -161,6 +161,14 @@ class EagerBuilder {
     const FunctionSchema* schema = FindSchema(node.op);
     if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
     if (schema->IsMutable()) return EmitWrite(n, *schema);
+    // Of a list that grows: the runtime joins what there is.
+    if ((name == "aten::cat" || name == "aten::stack") && !GetListElements(g_, node.inputs[0])) {
+      fb::EagerInstrT& i = Emit(fb::EagerKind::View, n);
+      i.op = name;
+      Inputs(i, n);
+      Outputs(i, n);
+      return absl::OkStatus();
+    }
     return EmitPure(n);
   }
 

@@ -391,6 +391,64 @@ absl::StatusOr<EagerValue> Clone(Call& c) {
   return EagerValue(Datum(std::move(copy)));
 }
 
+// cat(tensors, dim) and stack(tensors, dim) of a list that only the call knows.
+absl::StatusOr<EagerValue> Join(const std::string& op, absl::Span<const EagerValue> args) {
+  const bool stack = op == "aten::stack";
+  const std::string name = stack ? "stack" : "torch.cat()";
+  if (!args[0].IsList() || args[0].list->empty())
+    return absl::FailedPreconditionError(absl::StrCat(name, ": expected a non-empty list of Tensors"));
+  std::vector<Tensor> parts;
+  for (const EagerValue& e : *args[0].list) {
+    SMELT_ASSIGN_OR_RETURN(Tensor t, e.AsTensor());
+    if (!parts.empty() && t.dtype() != parts[0].dtype())
+      return absl::UnimplementedError(
+          absl::StrCat(name, ": a list of tensors of several dtypes, which only the call knows"));
+    // cat ignores what is empty and of one dim.
+    if (stack || t.rank() != 1 || t.NumElements() > 0) parts.push_back(std::move(t));
+  }
+  if (parts.empty()) return args[0].list->front();
+  const std::vector<int64_t> first(parts[0].sizes().begin(), parts[0].sizes().end());
+  const int rank = static_cast<int>(first.size()) + (stack ? 1 : 0);
+  int64_t dim = 0;
+  if (args.size() > 1 && !args[1].IsNone()) {
+    SMELT_ASSIGN_OR_RETURN(dim, args[1].AsInt());
+  }
+  if (rank == 0) return absl::FailedPreconditionError("zero-dimensional tensor (at position 0) cannot be concatenated");
+  SMELT_ASSIGN_OR_RETURN(const int at, view_rules::WrapDim(dim, rank));
+  int64_t length = 0;
+  for (Tensor& t : parts) {
+    // Of four dims the result may be channels-last.
+    if (rank >= 4 && !t.geometry().IsContiguous())
+      return absl::UnimplementedError(absl::StrCat(name, ": how a list that only the call knows is laid out"));
+    std::vector<int64_t> sizes(t.sizes().begin(), t.sizes().end()), expected = first;
+    if (!stack && sizes.size() == expected.size()) expected[at] = sizes[at];
+    if (sizes != expected) {
+      return absl::FailedPreconditionError(
+          stack ? "stack expects each tensor to be equal size"
+                : "Sizes of tensors must match except in the dimension that is concatenated");
+    }
+    length += stack ? 1 : sizes[at];
+  }
+  std::vector<int64_t> sizes = first;
+  if (stack) sizes.insert(sizes.begin() + at, length);
+  sizes[at] = length;
+  const Geometry whole = Geometry::Contiguous(sizes);
+  SMELT_RETURN_IF_ERROR(CheckMemoryFor(whole.NumElements(), ItemSize(parts[0].dtype())));
+  Tensor out = Tensor::EmptyStrided(parts[0].dtype(), whole.sizes, whole.strides);
+  const int item = ItemSize(out.dtype());
+  int64_t begin = 0;
+  for (const Tensor& t : parts) {
+    std::vector<int64_t> strides = whole.strides;
+    if (stack) strides.erase(strides.begin() + at);
+    if (t.NumElements() > 0) {
+      CopyStrided(static_cast<char*>(out.data()) + begin * whole.strides[at] * item, strides,
+                  static_cast<const char*>(t.data()), t.strides(), t.sizes(), item);
+    }
+    begin += stack ? 1 : t.sizes()[at];
+  }
+  return EagerValue(Datum(std::move(out)));
+}
+
 const absl::flat_hash_map<std::string, Rule>& Table() {
   static const auto* const kTable = new absl::flat_hash_map<std::string, Rule>{
       {"aten::alias", Alias},
@@ -471,6 +529,7 @@ const absl::flat_hash_map<std::string, Rule>& Table() {
 }  // namespace
 
 absl::StatusOr<EagerValue> EagerView(const std::string& op, absl::Span<const EagerValue> args) {
+  if ((op == "aten::cat" || op == "aten::stack") && !args.empty()) return Join(op, args);
   auto it = Table().find(op);
   if (it == Table().end()) return absl::UnimplementedError(absl::StrCat(op, " is no view operator of this runtime"));
   if (args.empty()) return absl::FailedPreconditionError("a view of nothing");

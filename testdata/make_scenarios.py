@@ -20,6 +20,7 @@ import scenarios_calls  # registers its scenarios, as the next ones do
 import scenarios_given
 import scenarios_mixed
 import scenarios_more
+import scenarios_patterns
 import scenarios_state
 import scenarios_strides
 import scenarios_writes

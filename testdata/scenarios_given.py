@@ -77,6 +77,12 @@ def filled_with_one_of_its_elements(x, y):
     return x + y
 
 
+@scenario(lambda: (randn(5, 3), torch.zeros(3), torch.ones(3)), lambda: (lambda p: (randn(5, 3), p, p))(torch.ones(3)),
+          example=lambda: (randn(5, 3), torch.zeros(3), torch.ones(3)))
+def statistics_that_are_one_tensor(x, mean, var):
+    return F.batch_norm(x, mean, var, training=True, momentum=0.5), mean + var
+
+
 # Layouts -------------------------------------------------------------------------------------------------------------------
 
 

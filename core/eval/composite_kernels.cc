@@ -33,11 +33,18 @@ absl::StatusOr<Values> BatchNorm(Call& c) {
   // Of nothing PyTorch makes a copy, and leaves the statistics.
   if (n == "aten::batch_norm" && c.T("input").NumElements() == 0)
     return Run(*c.state, OpName::Get("aten::clone"), {c.args[0], EvalValue()});
-  SMELT_ASSIGN_OR_RETURN(Values r, Run(*c.state, OpName::Get("aten::_native_batch_norm_legit_functional"),
-                                       {c.args[0], c.args[1], c.args[2], c.Arg("running_mean"), c.Arg("running_var"),
-                                        EvalValue(true), c.Arg("momentum"), c.Arg("eps")}));
+  const auto normalize = [&] {
+    return Run(*c.state, OpName::Get("aten::_native_batch_norm_legit_functional"),
+               {c.args[0], c.args[1], c.args[2], c.Arg("running_mean"), c.Arg("running_var"), EvalValue(true),
+                c.Arg("momentum"), c.Arg("eps")});
+  };
+  SMELT_ASSIGN_OR_RETURN(Values r, normalize());
   if (r.size() != 5) return c.Unsupported("its functional form returns another number of tensors");
   SMELT_RETURN_IF_ERROR(CopyInto(c.T("running_mean"), r[3].tensor()));
+  if (c.T("running_mean").IsSame(c.T("running_var"))) {  // written one after the other
+    SMELT_ASSIGN_OR_RETURN(Values second, normalize());
+    r[4] = second[4];
+  }
   SMELT_RETURN_IF_ERROR(CopyInto(c.T("running_var"), r[4].tensor()));
   if (n == "aten::batch_norm") return Values{r[0]};
   r.resize(3);

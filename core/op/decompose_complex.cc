@@ -89,8 +89,13 @@ class ComplexRule {
       const ValueId c = call_.arg(1).value;
       const Parts a = Arg(0), b = Arg(2);
       out = Make({e_.Where(c, b.re, a.re), e_.Where(c, Im(b), Im(a))});
-    } else if (name == "aten::copy") {
+    } else if (name == "aten::copy" || name == "aten::fill") {
       out = Make(Arg(1));
+    } else if (name == "aten::zero") {
+      out = Make({e_.Scalar(part_, 0), ValueId()});
+    } else if (name == "aten::logical_not") {
+      const Parts a = Arg(0);
+      out = e_.Op("aten::logical_not", {e_.Op("aten::logical_or", {a.re, Im(a)})});
     } else if (call_.op().full() == "aten::sum.dim_IntList" || call_.op().full() == "aten::mean.dim" ||
                call_.op().full() == "aten::sum" || call_.op().full() == "aten::mean") {
       if (!complex_result || !call_.arg(0).IsTensor()) return false;

@@ -1,0 +1,137 @@
+#include "smelt/functionalize/resolve_dicts.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace smelt {
+namespace {
+
+// A key of a dictionary that is known: a string or an integer.
+using Key = std::variant<std::string, int64_t>;
+
+std::optional<Key> KeyOf(const Graph& g, ValueId v) {
+  const std::optional<ConstantValue> c = GetConstant(g, v);
+  if (c && std::holds_alternative<std::string>(*c)) return std::get<std::string>(*c);
+  if (c && std::holds_alternative<int64_t>(*c)) return std::get<int64_t>(*c);
+  return std::nullopt;
+}
+
+// One dictionary: every reader becomes what it reads, if straight code alone changes it and all keys are known.
+class DictResolver {
+ public:
+  DictResolver(Graph& g, NodeId construct) : g_(g), construct_(construct), block_(g.node(construct).parent) {}
+
+  void Run() {
+    const Node& node = g_.node(construct_);
+    if (node.inputs.size() % 2 != 0) return;
+    for (size_t k = 0; k < node.inputs.size(); k += 2) {
+      const std::optional<Key> key = KeyOf(g_, node.inputs[k]);
+      if (!key) return;
+      Set(*key, node.inputs[k + 1]);
+    }
+    std::vector<std::pair<NodeId, NodeId>>
+        users;  // in the dictionary's block: the user or the node around it; the user
+    for (const Use& use : g_.value(node.outputs[0]).uses) {
+      if (use.index != 0 || g_.IsReturn(use.user)) return;
+      users.push_back({Ancestor(use.user), use.user});
+    }
+    // Inside one node nothing is written, so that the order of its readers does not matter.
+    std::stable_sort(users.begin(), users.end(),
+                     [&](const auto& a, const auto& b) { return a.first != b.first && g_.IsBefore(a.first, b.first); });
+    for (const auto& [at, user] : users) {
+      if (!Understand(at, user)) return;
+    }
+    Apply(users);
+  }
+
+ private:
+  NodeId Ancestor(NodeId n) const {
+    while (g_.node(n).parent != block_) n = g_.block(g_.node(n).parent).owner;
+    return n;
+  }
+
+  void Set(const Key& key, ValueId v) {
+    for (auto& [k, old] : now_) {
+      if (k == key) {
+        old = v;
+        return;
+      }
+    }
+    now_.push_back({key, v});
+  }
+
+  bool Understand(NodeId at, NodeId user) {
+    const Node& node = g_.node(user);
+    const std::string& name = node.op.name();
+    Answer answer;
+    if (name == "aten::len") {
+      answer.number = static_cast<int64_t>(now_.size());
+    } else {
+      if (node.inputs.size() < 2) return false;
+      const std::optional<Key> key = KeyOf(g_, node.inputs[1]);
+      if (!key) return false;
+      const auto it = std::find_if(now_.begin(), now_.end(), [&](const auto& e) { return e.first == *key; });
+      if (name == "aten::_set_item") {
+        if (at != user) return false;
+        Set(*key, Element(node.inputs[2]));
+      } else if (name == "aten::__contains__") {
+        answer.truth = it != now_.end();
+      } else if (name == "aten::__getitem__") {
+        if (it == now_.end()) return false;  // an error, when it runs
+        answer.value = it->second;
+      } else {
+        return false;
+      }
+    }
+    answers_.push_back(std::move(answer));
+    if (answers_.back().value) element_of_[node.outputs[0]] = *answers_.back().value;
+    return true;
+  }
+
+  // What is read from the dictionary and written to it again.
+  ValueId Element(ValueId v) const {
+    const auto it = element_of_.find(v);
+    return it == element_of_.end() ? v : it->second;
+  }
+
+  void Apply(const std::vector<std::pair<NodeId, NodeId>>& users) {
+    for (size_t k = 0; k < users.size(); ++k) {
+      const NodeId n = users[k].second;
+      const Answer& a = answers_[k];
+      if (a.value) g_.ReplaceAllUses(g_.node(n).outputs[0], *a.value);
+      if (a.number) g_.ReplaceAllUses(g_.node(n).outputs[0], InsertConstant(g_, n, *a.number));
+      if (a.truth) g_.ReplaceAllUses(g_.node(n).outputs[0], InsertConstant(g_, n, *a.truth));
+    }
+    for (size_t k = users.size(); k-- > 0;) g_.Erase(users[k].second);
+    g_.Erase(construct_);
+  }
+
+  struct Answer {  // what the user's output is; of a writer nothing
+    std::optional<ValueId> value;
+    std::optional<int64_t> number;
+    std::optional<bool> truth;
+  };
+
+  Graph& g_;
+  const NodeId construct_;
+  const BlockId block_;
+  std::vector<std::pair<Key, ValueId>> now_;
+  std::vector<Answer> answers_;
+  absl::flat_hash_map<ValueId, ValueId> element_of_;
+};
+
+}  // namespace
+
+void ResolveDicts(Graph& g) {
+  for (NodeId n : g.AllNodes()) {
+    if (g.IsLive(n) && g.node(n).op == "prim::DictConstruct") DictResolver(g, n).Run();
+  }
+}
+
+}  // namespace smelt
