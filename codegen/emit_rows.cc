@@ -11,8 +11,12 @@ using llvm::Value;
 
 namespace {
 
-// Of a row's operands and results: rows up to this are taken in turns, see EmitRowsInTurns.
+// Of a row's operands and results: rows up to this are taken in turns, see EmitRowsInTurns; where a vector's
+// instructions, twice their number, are at least five times the bytes of an element: others wait for memory anyway.
 constexpr int64_t kTurnBytes = 24 << 10;
+constexpr int kTurnCost = 5;
+// How much of the rows that follow is on its way.
+constexpr int64_t kBytesAhead = 8 << 10;
 
 }  // namespace
 
@@ -63,15 +67,28 @@ void KernelEmitter::EmitPhases(size_t from, size_t to) {
 
 void KernelEmitter::EmitRowMode() {
   size_t last = 0;
-  int loops = 0;
+  int loops = 0, cost = 0;
   bool scans = false;
   for (size_t k = 0; k < s_.phases.size(); ++k) {
     if (!s_.phases[k].inner) continue;
     last = k;
     ++loops;
     for (int i : s_.phases[k].instrs) scans = scans || s_.instrs[i].op == KernelOp::kScan;
+    cost += CostOf(s_.phases[k].instrs).all;
   }
-  const bool in_turns = loops > 1 && lanes_ > 1 && s_.reduction_rank == 1 && !scans;
+  const int row = s_.parallel_rank - 1;  // the dim that counts rows
+  int64_t read = 0, moved = 0;           // bytes of an element
+  for (size_t p = 0; row >= 0 && loop_dim_ >= 0 && p < s_.params.size(); ++p) {
+    if (!stride_[p][loop_dim_] || !stride_[p][row]) continue;
+    moved += ItemSize(s_.params[p].dtype);
+    if (!written_[p]) read += ItemSize(s_.params[p].dtype);
+  }
+  if (read > 0) {
+    Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(read));
+    bytes = b_.CreateSelect(b_.CreateICmpSGT(bytes, b_.getInt64(0)), bytes, b_.getInt64(1));
+    rows_ahead_ = b_.CreateAdd(b_.getInt64(1), b_.CreateUDiv(b_.getInt64(kBytesAhead), bytes));
+  }
+  const bool in_turns = loops > 1 && lanes_ > 1 && s_.reduction_rank == 1 && !scans && 2 * cost >= kTurnCost * moved;
   Value* fits = nullptr;
   std::vector<AllocaInst*> scratch(s_.params.size(), nullptr);
   for (size_t p = 0; p < scratch.size(); ++p) {
@@ -145,9 +162,10 @@ void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*
     If(b_.CreateICmpSGE(tile, b_.CreateAdd(begin_, rows_behind)), [&] {
       std::fill(vals_[0].begin(), vals_[0].end(), nullptr);
       for (const Carried& c : carried) *c.what = Load(c.now);
-      rows_ahead_ = b_.CreateAdd(rows_behind, b_.getInt64(1));
+      Value* ahead = rows_ahead_;
+      if (ahead) rows_ahead_ = b_.CreateAdd(ahead, rows_behind);
       EmitPhases(last, s_.phases.size());
-      rows_ahead_ = nullptr;
+      rows_ahead_ = ahead;
     });
     If(behind, pass_on);
   });

@@ -333,7 +333,7 @@ class KernelEmitter {
   Value* chunk_ = nullptr;
   int active_lanes_ = 1;
   Value *mask_ = nullptr, *count_ = nullptr;
-  Value* rows_ahead_ = nullptr;  // which row from this one on is read next; null: the first
+  Value* rows_ahead_ = nullptr;  // which row from this one on is asked for; null: the next
   Value* past_cache_ = nullptr;  // in a main loop: whether its stores go past the cache
   bool non_temporal_ = false;    // where that is decided
   bool pairs_ = false;           // CanPair

@@ -21,6 +21,7 @@ struct Rows {
 };
 
 // The last loop takes from before it: reductions, what was computed of them, a row's own operand, its number, memory.
+// Quotients make them work enough for rows to take turns.
 const Rows kRows[] = {
     {"TwoLoops", R"(kernel parallel=1 reduction=1 vector=1 sequential=0
 param float32 r [any,unit] alias=-1
@@ -34,12 +35,15 @@ param float32 w [any,unit] alias=-1
 %5 = cast float32 %4
 %6 = load.p0 float32
 %7 = sub float32 %6 %3
-%8 = add float32 %7 %5
-%9 = store.p2 float32 %8
+%8 = div float32 %5 %7
+%9 = div float32 %8 %6
+%10 = div float32 %9 %7
+%11 = add float32 %10 %5
+%12 = store.p2 float32 %11
 outer 0
 inner 1 2
 outer 3 4 5
-inner 6 7 8 9
+inner 6 7 8 9 10 11 12
 )"},
     {"ThreeLoopsKeptInTheResult", R"(kernel parallel=1 reduction=1 vector=1 sequential=0
 param float32 r [any,unit] alias=-1
@@ -53,11 +57,14 @@ param float32 rw [any,unit] alias=-1
 %6 = abs float32 %4
 %7 = load.p1 float32
 %8 = mul float32 %7 %6
-%9 = store.p1 float32 %8
+%9 = div float32 %6 %8
+%10 = div float32 %9 %7
+%11 = div float32 %10 %8
+%12 = store.p1 float32 %11
 inner 0 1
 inner 2 3 4 5
 outer 6
-inner 7 8 9
+inner 7 8 9 10 11 12
 )"},
     {"ResultsAfterTheLastLoop", R"(kernel parallel=2 reduction=1 vector=2 sequential=0
 param float32 r [any,any,unit] alias=-1
@@ -68,13 +75,14 @@ param float32 w [any,any,zero] alias=-1
 %2 = load.p0 float32
 %3 = add float32 %2 %1
 %4 = abs float32 %3
-%5 = reduce.min float32 %4
-%6 = sub float32 %5 %1
-%7 = store.p1 float32 %6
-%8 = store.p2 float32 %1
+%5 = div float32 %1 %4
+%6 = reduce.min float32 %5
+%7 = sub float32 %6 %1
+%8 = store.p1 float32 %7
+%9 = store.p2 float32 %1
 inner 0 1
-inner 2 3 4 5
-outer 6 7 8
+inner 2 3 4 5 6
+outer 7 8 9
 )"},
 };
 
