@@ -104,18 +104,29 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
     if (offset) a = PlusOffset(a, in.type, offset);
     if (!guard && !mask_) return b_.CreateAlignedLoad(type, a, align);
     Value* m = CombinedMask(guard);
-    if (MasksNatively(element)) {
+    auto masked = [&]() -> Value* {
+      if (!MasksNatively(element)) return LoadLanes(in, type, a, b_.getInt64(ItemSize(in.type)), nullptr, guard);
       return b_.CreateMaskedLoad(type, a, align, m, llvm::Constant::getNullValue(type));
-    }
-    auto slow = [&] { return LoadLanes(in, type, a, b_.getInt64(ItemSize(in.type)), nullptr, guard); };
-    if (mask_) return slow();
-    return IfElse(All(m), [&]() -> Value* { return b_.CreateAlignedLoad(type, a, align); }, slow);
+    };
+    if (mask_) return masked();
+    // Not only for machines without masks: behind masked loads no machine reads ahead.
+    return IfElse(All(m), [&]() -> Value* { return b_.CreateAlignedLoad(type, a, align); }, masked);
   }
   Value* a = Address(in.param, u);
   if (offset && !vector_offset) a = PlusOffset(a, in.type, offset);
   Value* stride = StrideAlongLoop(in.param);
   Value* offsets = vector_offset ? offset : nullptr;
-  if (mask_ || guard) return LoadLanes(in, type, a, stride, offsets, guard);
+  if (guard) {
+    // Most vectors want all or nothing: a window's inside, and beyond its edges.
+    guard = Splat(guard);
+    auto some = [&]() -> Value* {
+      return IfElse(
+          Any(guard), [&] { return LoadLanes(in, type, a, stride, offsets, guard); },
+          [&] { return llvm::Constant::getNullValue(type); });
+    };
+    return mask_ ? some() : IfElse(All(guard), [&] { return LoadVector(in, u, offset, nullptr); }, some);
+  }
+  if (mask_) return LoadLanes(in, type, a, stride, offsets, guard);
   auto lanes = [&]() -> Value* {
     Value* v = llvm::PoisonValue::get(type);
     for (int k = 0; k < active_lanes_; ++k) {
@@ -177,6 +188,16 @@ void KernelEmitter::ForLanes(const KernelInstr& in, Value* a, Value* stride, Val
 Value* KernelEmitter::LoadLanes(const KernelInstr& in, Type* type, Value* a, Value* stride, Value* offsets,
                                 Value* guard) {
   Type* element = MemType(in.type);
+  // The end of a row has few lanes: one after the other is faster than what the machine makes of a gather.
+  if (guard && f_.avx512 && ItemSize(in.type) >= 4) {
+    Value* places = b_.CreateMul(Iota(i64_, active_lanes_), b_.CreateVectorSplat(active_lanes_, stride));
+    if (offsets) {
+      Value* size = llvm::ConstantInt::get(offsets->getType(), ItemSize(in.type));
+      places = b_.CreateAdd(places, b_.CreateMul(offsets, size));
+    }
+    return b_.CreateMaskedGather(type, b_.CreateGEP(i8_, a, places), llvm::Align(ItemSize(in.type)),
+                                 CombinedMask(guard), llvm::Constant::getNullValue(type));
+  }
   AllocaInst* memory = Temporary(type);
   b_.CreateStore(llvm::Constant::getNullValue(type), memory);
   ForLanes(in, a, stride, offsets, guard, [&](Value* k, Value* at) {

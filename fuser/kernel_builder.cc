@@ -12,6 +12,9 @@
 namespace smelt::kernel {
 namespace {
 
+// Elements between one window and the next from which on a vector is better filled from one window.
+constexpr int64_t kFarStride = 8;
+
 // Not a quality hash of data, only colors of a small graph; the same in every process.
 uint64_t Mix(uint64_t h, uint64_t v) {
   h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
@@ -121,6 +124,58 @@ int Builder::LoneDim(const Affine& a) const {
     found = static_cast<int>(d);
   }
   return found;
+}
+
+namespace {
+
+// a / b where that leaves nothing.
+std::optional<Expr> ExactQuotient(const Expr& a, const Expr& b) {
+  if (a == b) return Expr(1);
+  if (b == Expr(0)) return std::nullopt;
+  const Expr q = FloorDiv(a, b);
+  if (q * b != a) return std::nullopt;
+  return q;
+}
+
+}  // namespace
+
+std::optional<std::pair<Affine, Affine>> Builder::Divide(const Affine& a, const Expr& m) const {
+  Affine quotient = Zero(), remainder = Zero();
+  if (a.base.IsConstant() && m.IsConstant()) {
+    quotient.base = FloorDiv(a.base, m);
+    remainder.base = a.base - quotient.base * m;
+  } else if (auto q = ExactQuotient(a.base, m)) {
+    quotient.base = *q;
+  } else {
+    remainder.base = a.base;
+  }
+  for (size_t d = 0; d < a.coef.size(); ++d) {
+    auto q = ExactQuotient(a.coef[d], m);
+    (q ? quotient : remainder).coef[d] = q ? *q : a.coef[d];
+  }
+  for (const auto& [i, factor] : a.dynamic) {
+    auto q = ExactQuotient(factor, m);
+    if (!q) return std::nullopt;
+    quotient.dynamic.push_back({i, *q});
+  }
+  const auto [low, high] = Bounds(remainder);
+  if (!low || !high || !ranges_.LessOrEqual(0, *low).value_or(false) ||
+      !ranges_.LessOrEqual(*high, m - 1).value_or(false)) {
+    return std::nullopt;
+  }
+  return std::make_pair(quotient, remainder);
+}
+
+std::optional<std::pair<int, std::vector<Expr>>> Builder::PartsFor(const Affine& a, const Expr& m) const {
+  for (size_t d = 0; d < a.coef.size(); ++d) {
+    if (a.coef[d] == Expr(0) || ExactQuotient(a.coef[d], m)) continue;
+    const auto inner = ExactQuotient(m, a.coef[d]);
+    if (!inner || *inner == Expr(1)) continue;
+    const auto outer = ExactQuotient(sizes_[d], *inner);
+    if (!outer || *outer == Expr(1) || *outer == Expr(0)) continue;
+    return std::make_pair(static_cast<int>(d), std::vector<Expr>{*outer, *inner});
+  }
+  return std::nullopt;
 }
 
 std::pair<std::optional<Expr>, std::optional<Expr>> Builder::Bounds(const Affine& a) const {
@@ -609,14 +664,16 @@ void Builder::Color() {
 int Builder::ChooseVectorDim(bool ordered) const {
   const int p = parallel_, r = rank();
   if (r == p) return p > 0 ? p - 1 : -1;
-  int along_q = 0, along_p = 0, inner = 0;
+  int along_q = 0, along_p = 0;
+  bool near = sliding_window_ && !ordered && p > 0;
   for (const Ins& in : ins_) {
     if (in.access < 0 || !in.inner) continue;
-    ++inner;
     const Access& a = accesses_[in.access];
+    if (near) near = a.coef[p - 1].Constant().value_or(kFarStride) < kFarStride;
     if (ClassOf(a, r - 1) == StrideClass::kUnit) ++along_q;
     if (p > 0 && ClassOf(a, p - 1) == StrideClass::kUnit) ++along_p;
   }
+  if (near) return p - 1;
   if (ordered) return p > 0 && along_p > 0 && along_p >= along_q ? p - 1 : -1;
   if (along_q >= along_p && (along_q > 0 || p == 0)) return r - 1;
   return p > 0 ? p - 1 : r - 1;

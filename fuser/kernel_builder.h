@@ -45,6 +45,9 @@ class Builder {
   // Replaces dim d by dims of the given sizes, whose product is its size. Before any instruction is made.
   void SplitDim(int d, const std::vector<Expr>& sizes);
   static void SplitIn(Affine& a, int d, const std::vector<Expr>& sizes);  // the same in an index
+  // The reduction dims are a window that slides along the last parallel dim: a few elements, and the next element's
+  // window is near.
+  void SetSlidingWindow() { sliding_window_ = true; }
   int rank() const { return static_cast<int>(sizes_.size()); }
   const Expr& DimSize(int d) const { return sizes_[d]; }
 
@@ -56,6 +59,10 @@ class Builder {
   Affine Scale(const Affine& a, const Expr& factor) const;
   bool UsesReduction(const Affine& a) const;
   int LoneDim(const Affine& a) const;  // d if it is just the index of dim d, else -1
+  // a = quotient * m + remainder with 0 <= remainder < m everywhere in the domain, if that can be known.
+  std::optional<std::pair<Affine, Affine>> Divide(const Affine& a, const Expr& m) const;
+  // A dim of the domain, in parts, without which `a` cannot be divided so: one that runs over several multiples of m.
+  std::optional<std::pair<int, std::vector<Expr>>> PartsFor(const Affine& a, const Expr& m) const;
   // What it reaches over the domain; nullopt where it depends on data or on signs that are not known.
   std::pair<std::optional<Expr>, std::optional<Expr>> Bounds(const Affine& a) const;
   int IndexValue(const Affine& a);  // as an int64 instruction
@@ -133,6 +140,7 @@ class Builder {
   const SymbolRanges& ranges_;
   std::vector<Expr> sizes_;
   int parallel_ = 0;
+  bool sliding_window_ = false;
   std::vector<Ins> ins_;
   std::vector<int> stores_;
   std::vector<Access> accesses_;

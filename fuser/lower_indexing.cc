@@ -83,7 +83,8 @@ absl::StatusOr<int> Lowering::EvalTake(NodeId n, const Index& index, int guard) 
   SMELT_ASSIGN_OR_RETURN(ValueId where, g_.TensorArg(n, "index"));
   SMELT_ASSIGN_OR_RETURN(int v, Eval(where, index, guard));
   const int flat = Checked(v, Product(g_.Sizes(self)), true, guard);
-  return Eval(self, Unflatten(flat, g_.Sizes(self)), guard);
+  SMELT_ASSIGN_OR_RETURN(Index at, Unflatten(b_->Dynamic(flat), g_.Sizes(self)));
+  return Eval(self, at, guard);
 }
 
 absl::StatusOr<int> Lowering::EvalOneHot(NodeId n, const Index& index, int guard) {
@@ -111,7 +112,8 @@ absl::StatusOr<int> Lowering::EvalMaskedScatter(NodeId n, const Index& index, in
   int at = I64(ScalarOp::kSub, seen, b_->ConstInt(DType::kInt64, 1));
   const int taken = b_->Op(ScalarOp::kSelect, DType::kInt64, m, at, b_->ConstInt(DType::kInt64, 0));
   at = b_->CheckIndex(taken, Size(Max(Product(g_.Sizes(source)), Expr(1))));
-  SMELT_ASSIGN_OR_RETURN(int v, Eval(source, Unflatten(at, g_.Sizes(source)), And(guard, m)));
+  SMELT_ASSIGN_OR_RETURN(Index from, Unflatten(b_->Dynamic(at), g_.Sizes(source)));
+  SMELT_ASSIGN_OR_RETURN(int v, Eval(source, from, And(guard, m)));
   return Select(m, v, keep);
 }
 

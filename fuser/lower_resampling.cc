@@ -60,7 +60,8 @@ absl::StatusOr<int> Lowering::EvalUpsampleNearest(NodeId n, const Index& index, 
     const Expr times = FloorDiv(out, in);
     const bool whole = times * in == out && times.IsConstant();
     if (whole && (!scale || *scale == static_cast<double>(*times.Constant()))) {
-      at[d] = b_->Dynamic(I64(ScalarOp::kDivFloor, b_->IndexValue(index[d]), Size(times)));
+      SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[d], times));
+      at[d] = along.quotient;
       continue;
     }
     const DType c = DType::kFloat32;

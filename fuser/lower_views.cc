@@ -80,45 +80,21 @@ absl::StatusOr<Index> Lowering::ViewIndex(NodeId n, const Index& index) {
     }
   }
   if (fits && spread.empty()) return out;
-  // A view dim that flattens base dims: if it runs along one dim of the domain, the domain's dim is taken apart.
-  if (fits) {
-    for (int k : spread) {
-      std::vector<Expr> parts;
-      Expr stride = view.strides[k];
-      Expr left = view.sizes[k];
-      for (auto it = order.rbegin(); it != order.rend() && !(left == Expr(1)); ++it) {
-        if (strides[*it] != stride) continue;
-        parts.insert(parts.begin(), sizes[*it]);
-        stride = stride * sizes[*it];
-        const Expr q = FloorDiv(left, sizes[*it]);
-        if (q * sizes[*it] != left) break;
-        left = q;
-      }
-      const int d = b_->LoneDim(index[k]);
-      if (left == Expr(1) && parts.size() > 1 && d >= 0 && b_->DimSize(d) == view.sizes[k]) {
-        split_ = DimSplit{d, parts};
-        return absl::InternalError("split");
-      }
-    }
-  }
-  // Else by division, where the base is dense.
+  // A view dim that flattens base dims, or takes one apart: by its place in the base, if that is dense.
+  std::vector<Expr> dense;
   Expr expected = 1;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     if (strides[*it] != expected) return g_.Unsupported(n, "a view that cuts across the dims of a group's own value");
     expected = expected * sizes[*it];
   }
+  for (int j : order) dense.push_back(sizes[j]);
   Affine linear = b_->Zero();
   linear.base = view.offset;
   for (size_t k = 0; k < view.sizes.size(); ++k) linear = b_->Add(linear, b_->Scale(index[k], view.strides[k]));
-  const int at = b_->IndexValue(linear);
-  Index divided(sizes.size(), b_->Zero());
-  for (int j : order) {
-    int v = at;
-    if (strides[j] != Expr(1)) v = b_->Op(ScalarOp::kDivFloor, DType::kInt64, v, b_->ExprParam(strides[j]));
-    if (j != order[0]) v = b_->Op(ScalarOp::kRemFloor, DType::kInt64, v, b_->ExprParam(sizes[j]));
-    divided[j] = b_->Dynamic(v);
-  }
-  return divided;
+  SMELT_ASSIGN_OR_RETURN(Index along, Unflatten(linear, dense));
+  Index at(sizes.size(), b_->Zero());
+  for (size_t k = 0; k < order.size(); ++k) at[order[k]] = along[k];
+  return at;
 }
 
 Affine Lowering::Flatten(const Index& index, const std::vector<Expr>& sizes) {
@@ -131,16 +107,33 @@ Affine Lowering::Flatten(const Index& index, const std::vector<Expr>& sizes) {
   return flat;
 }
 
-Index Lowering::Unflatten(int flat, const std::vector<Expr>& sizes) {
+absl::StatusOr<Lowering::Division> Lowering::Divide(const Affine& a, const Expr& m) {
+  if (auto exact = b_->Divide(a, m)) return Division{exact->first, exact->second};
+  // Not into runs of less than four elements: a vector holds more of them when each finds its own place.
+  const std::optional<int64_t> run = m.Constant();
+  if (auto parts = b_->PartsFor(a, m); parts && (!run || *run >= 4)) {
+    split_ = DimSplit{parts->first, std::move(parts->second)};
+    return absl::InternalError("split");
+  }
+  const int v = b_->IndexValue(a);
+  const int size = Size(m);
+  const int quotient = I64(ScalarOp::kDivTrunc, v, size);
+  return Division{b_->Dynamic(quotient), b_->Dynamic(I64(ScalarOp::kSub, v, I64(ScalarOp::kMul, quotient, size)))};
+}
+
+absl::StatusOr<Index> Lowering::Unflatten(Affine flat, const std::vector<Expr>& sizes) {
   Index out(sizes.size(), b_->Zero());
-  Expr stride = 1;
-  for (size_t d = sizes.size(); d-- > 0;) {
+  size_t first = 0;
+  while (first < sizes.size() && sizes[first] == Expr(1)) ++first;
+  for (size_t d = sizes.size(); d-- > first;) {
     if (sizes[d] == Expr(1)) continue;
-    int v = flat;
-    if (stride != Expr(1)) v = I64(ScalarOp::kDivFloor, v, Size(stride));
-    if (d > 0) v = I64(ScalarOp::kRemFloor, v, Size(sizes[d]));
-    out[d] = b_->Dynamic(v);
-    stride = stride * sizes[d];
+    if (d == first) {
+      out[d] = flat;
+      break;
+    }
+    SMELT_ASSIGN_OR_RETURN(Division along, Divide(flat, sizes[d]));
+    out[d] = along.remainder;
+    flat = along.quotient;
   }
   return out;
 }
@@ -170,10 +163,13 @@ absl::StatusOr<int> Lowering::EvalEdgePad(NodeId n, bool reflect, const Index& i
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> pad, call->GetExprs("padding"));
   const std::vector<Expr>& sizes = g_.Sizes(self);
   Index at = index;
+  Index straight;  // the same where the last dim needs no change
+  int inside = -1;
   for (size_t k = 0; k + 1 < pad.size(); k += 2) {
     const size_t d = index.size() - 1 - k / 2;
     if (pad[k] == Expr(0) && pad[k + 1] == Expr(0)) continue;
     at[d].base = at[d].base - pad[k];
+    const Affine within = at[d];
     int v = b_->IndexValue(at[d]);
     const int last = Size(sizes[d] - 1);
     if (reflect) {
@@ -183,8 +179,25 @@ absl::StatusOr<int> Lowering::EvalEdgePad(NodeId n, bool reflect, const Index& i
       v = I64(ScalarOp::kMin, I64(ScalarOp::kMax, v, b_->ConstInt(DType::kInt64, 0)), last);
     }
     at[d] = b_->Dynamic(v);
+    if (d + 1 == index.size() && !g_.IsInternal(self)) {
+      inside = InRange(within, sizes[d]);
+      straight = at;
+      straight[d] = within;
+    } else if (!straight.empty()) {
+      straight[d] = at[d];
+    }
   }
-  return Eval(self, at, guard);
+  if (inside < 0) return Eval(self, at, guard);
+  return EvalEither(self, inside, straight, at, guard);
+}
+
+// The elements of a vector lie side by side in all but a few: those are read by their own places, the others as one.
+absl::StatusOr<int> Lowering::EvalEither(ValueId v, int condition, const Index& then, const Index& otherwise,
+                                         int guard) {
+  const int contrary = b_->Op(ScalarOp::kNot, DType::kBool, condition);
+  SMELT_ASSIGN_OR_RETURN(int a, Eval(v, then, And(guard, condition)));
+  SMELT_ASSIGN_OR_RETURN(int b, Eval(v, otherwise, And(guard, contrary)));
+  return Select(condition, a, b);
 }
 
 absl::StatusOr<int> Lowering::EvalFlip(NodeId n, const Index& index, int guard) {
@@ -211,17 +224,39 @@ absl::StatusOr<int> Lowering::EvalRoll(NodeId n, const Index& index, int guard) 
     if (shifts.size() != 1) return call->Error("shifts and dims differ in length");
     Affine flat = Flatten(index, sizes);
     flat.base = flat.base - shifts[0];
-    return Eval(self, Unflatten(I64(ScalarOp::kRemFloor, b_->IndexValue(flat), Size(Product(sizes))), sizes), guard);
+    const int around = I64(ScalarOp::kRemFloor, b_->IndexValue(flat), Size(Product(sizes)));
+    SMELT_ASSIGN_OR_RETURN(Index at, Unflatten(b_->Dynamic(around), sizes));
+    return Eval(self, at, guard);
   }
   if (dims.size() != shifts.size()) return call->Error("shifts and dims differ in length");
   Index at = index;
-  for (size_t k = 0; k < dims.size(); ++k) {
-    const size_t d = dims[k] < 0 ? dims[k] + index.size() : dims[k];
-    if (d >= index.size()) return call->Error("a dim out of range");
-    at[d].base = at[d].base - shifts[k];
-    at[d] = b_->Dynamic(I64(ScalarOp::kRemFloor, b_->IndexValue(at[d]), Size(sizes[d])));
+  int inside = -1;
+  Affine wrapped;
+  for (int64_t& d : dims) {
+    if (d < 0) d += static_cast<int64_t>(index.size());
+    if (d < 0 || d >= static_cast<int64_t>(index.size())) return call->Error("a dim out of range");
   }
-  return Eval(self, at, guard);
+  for (size_t k = 0; k < dims.size(); ++k) {
+    const size_t d = dims[k];
+    if (sizes[d] == Expr(0)) continue;
+    const Expr shift = Mod(shifts[k], sizes[d]);
+    if (shift == Expr(0)) continue;
+    at[d].base = at[d].base - shift;
+    Affine around = at[d];
+    around.base = around.base + sizes[d];
+    const int v = b_->IndexValue(at[d]);
+    const int forward = b_->Op(ScalarOp::kGe, DType::kBool, v, b_->ConstInt(DType::kInt64, 0));
+    if (d + 1 == index.size() && !g_.IsInternal(self) && std::count(dims.begin(), dims.end(), dims[k]) == 1) {
+      inside = forward;
+      wrapped = around;
+    } else {
+      at[d] = b_->Dynamic(b_->Op(ScalarOp::kSelect, DType::kInt64, forward, v, b_->IndexValue(around)));
+    }
+  }
+  if (inside < 0) return Eval(self, at, guard);
+  Index other = at;
+  other.back() = wrapped;
+  return EvalEither(self, inside, at, other, guard);
 }
 
 absl::StatusOr<int> Lowering::EvalRepeat(NodeId n, const Index& index, int guard) {
@@ -236,7 +271,8 @@ absl::StatusOr<int> Lowering::EvalRepeat(NodeId n, const Index& index, int guard
     } else if (sizes[d] == out[lead + d]) {
       at.push_back(index[lead + d]);
     } else {
-      at.push_back(b_->Dynamic(I64(ScalarOp::kRemFloor, b_->IndexValue(index[lead + d]), Size(sizes[d]))));
+      SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[lead + d], sizes[d]));
+      at.push_back(along.remainder);
     }
   }
   return Eval(self, at, guard);
@@ -249,11 +285,12 @@ absl::StatusOr<int> Lowering::EvalRepeatInterleave(NodeId n, const Index& index,
   SMELT_ASSIGN_OR_RETURN(ValueId self, g_.TensorArg(n, "self"));
   Index at = index;
   if (call->IsNone("dim")) {
-    const int flat = I64(ScalarOp::kDivFloor, b_->IndexValue(index[0]), Size(times));
-    at = Unflatten(flat, g_.Sizes(self));
+    SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[0], times));
+    SMELT_ASSIGN_OR_RETURN(at, Unflatten(along.quotient, g_.Sizes(self)));
   } else {
     SMELT_ASSIGN_OR_RETURN(int d, g_.DimArg(n, "dim", static_cast<int>(index.size())));
-    at[d] = b_->Dynamic(I64(ScalarOp::kDivFloor, b_->IndexValue(index[d]), Size(times)));
+    SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[d], times));
+    at[d] = along.quotient;
   }
   return Eval(self, at, guard);
 }

@@ -18,6 +18,7 @@ Lowering::Values Lowering::EvalPool(NodeId n, Special s, const Index& index, int
   const bool average = s == Special::kAdaptiveAvgPool || s == Special::kAvgPool;
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> window, g_.WindowOf(n, s));
   SMELT_RETURN_IF_ERROR(CheckSite(n, window, index));
+  b_->SetSlidingWindow();
   Index at = index;
   int inside = -1;
   int count = -1;  // elements that a mean divides by, int64
@@ -132,18 +133,13 @@ absl::StatusOr<int> Lowering::EvalIm2Col(NodeId n, const Index& index, int guard
   const size_t lead = sizes.size() - 3;
   const Expr in_w = sizes[lead + 2];
   const Expr out_w = FloorDiv(in_w + padding[1] * 2 - dilation[1] * (kernel[1] - 1) - 1, stride[1]) + 1;
-  const int block = b_->IndexValue(index[lead]);
-  const int place = b_->IndexValue(index[lead + 1]);
-  const int c = I64(ScalarOp::kDivFloor, block, Size(kernel[0] * kernel[1]));
-  const int k = I64(ScalarOp::kRemFloor, block, Size(kernel[0] * kernel[1]));
-  const Affine ky = b_->Dynamic(I64(ScalarOp::kDivFloor, k, Size(kernel[1])));
-  const Affine kx = b_->Dynamic(I64(ScalarOp::kRemFloor, k, Size(kernel[1])));
-  const Affine oy = b_->Dynamic(I64(ScalarOp::kDivFloor, place, Size(out_w)));
-  const Affine ox = b_->Dynamic(I64(ScalarOp::kRemFloor, place, Size(out_w)));
+  SMELT_ASSIGN_OR_RETURN(Division block, Divide(index[lead], kernel[0] * kernel[1]));
+  SMELT_ASSIGN_OR_RETURN(Division k, Divide(block.remainder, kernel[1]));
+  SMELT_ASSIGN_OR_RETURN(Division o, Divide(index[lead + 1], out_w));
   Index at(index.begin(), index.begin() + lead);
-  at.push_back(b_->Dynamic(c));
-  at.push_back(b_->Add(b_->Scale(oy, stride[0]), b_->Scale(ky, dilation[0])));
-  at.push_back(b_->Add(b_->Scale(ox, stride[1]), b_->Scale(kx, dilation[1])));
+  at.push_back(block.quotient);
+  at.push_back(b_->Add(b_->Scale(o.quotient, stride[0]), b_->Scale(k.quotient, dilation[0])));
+  at.push_back(b_->Add(b_->Scale(o.remainder, stride[1]), b_->Scale(k.remainder, dilation[1])));
   int inside = -1;
   for (int d = 0; d < 2; ++d) {
     at[lead + 1 + d].base = at[lead + 1 + d].base - padding[d];

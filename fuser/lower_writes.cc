@@ -131,10 +131,12 @@ absl::StatusOr<Lowering::Write> Lowering::PutWrite(NodeId n) {
   for (size_t k = 0; k < sizes.size(); ++k) index.push_back(Ordered(k));
   SMELT_ASSIGN_OR_RETURN(int i, Eval(node.inputs[1], index, -1));
   Write w;
-  w.at = Unflatten(Checked(i, Product(self), true, -1), self);
+  SMELT_ASSIGN_OR_RETURN(w.at, Unflatten(b_->Dynamic(Checked(i, Product(self), true, -1)), self));
   // The source has as many elements, in any shape.
   const std::vector<Expr>& source = g_.Sizes(node.inputs[2]);
-  if (source != sizes) index = Unflatten(b_->IndexValue(Flatten(index, sizes)), source);
+  if (source != sizes) {
+    SMELT_ASSIGN_OR_RETURN(index, Unflatten(Flatten(index, sizes), source));
+  }
   SMELT_ASSIGN_OR_RETURN(w.value, Eval(node.inputs[2], index, -1));
   SMELT_ASSIGN_OR_RETURN(bool accumulate, g_.BoolInput(n, 3));
   if (accumulate) w.mode = Write::kAdd;

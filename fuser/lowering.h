@@ -97,9 +97,17 @@ class Lowering {
   absl::StatusOr<int> EvalView(NodeId n, const Index& index, int guard);
   // The index of `base` at which the view shows `index`.
   absl::StatusOr<Index> ViewIndex(NodeId n, const Index& index);
+  // The quotient and the remainder of an index that is not negative: along a dim of the domain in two, else by
+  // division.
+  struct Division {
+    Affine quotient, remainder;
+  };
+  absl::StatusOr<Division> Divide(const Affine& a, const Expr& m);
   // The flat index of a row-major one, and back.
   Affine Flatten(const Index& index, const std::vector<Expr>& sizes);
-  Index Unflatten(int flat, const std::vector<Expr>& sizes);
+  absl::StatusOr<Index> Unflatten(Affine flat, const std::vector<Expr>& sizes);
+  // The element of `v` at one index or at the other.
+  absl::StatusOr<int> EvalEither(ValueId v, int condition, const Index& then, const Index& otherwise, int guard);
   absl::StatusOr<int> EvalConstantPad(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalEdgePad(NodeId n, bool reflect, const Index& index, int guard);
   absl::StatusOr<int> EvalFlip(NodeId n, const Index& index, int guard);
