@@ -32,6 +32,9 @@ namespace smelt {
 constexpr int kSumBlock = 64;
 // Outputs of a launch beyond this many bytes are stored past the cache.
 constexpr int64_t kNonTemporalBytes = 16 << 20;
+// But not where rows are shorter than this and no whole number of cache lines: lines that are stored past the cache in
+// two parts cost more than they save.
+constexpr int64_t kNonTemporalRowBytes = 1 << 10;
 // Of a row whose values are kept between phases in a buffer.
 constexpr int64_t kScratchElements = 4096;
 // Of a row that is read ahead as a whole.

@@ -6,17 +6,7 @@
 #include "smelt/core/base/check.h"
 #include "smelt/core/tensor/float16.h"
 #include "smelt/runtime/cpu.h"
-
-// The same loops are compiled for three levels; the highest that the machine has runs. (The binary itself is for
-// baseline x86-64.)
-#if defined(__x86_64__)
-#define SMELT_TARGET_V4 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
-#define SMELT_TARGET_V3 __attribute__((target("avx2,fma,f16c")))
-#else
-#define SMELT_TARGET_V4
-#define SMELT_TARGET_V3
-#endif
-#define SMELT_INLINE inline __attribute__((always_inline))
+#include "smelt/runtime/library/cpu_targets.h"
 
 namespace smelt {
 namespace {

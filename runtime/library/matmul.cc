@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -13,6 +14,7 @@
 #include "smelt/core/tensor/float16.h"
 #include "smelt/runtime/cpu.h"
 #include "smelt/runtime/library/dnnl_exec.h"
+#include "smelt/runtime/library/gemm.h"
 #include "smelt/runtime/library/gemv.h"
 #include "smelt/runtime/library/library.h"
 
@@ -151,8 +153,10 @@ absl::StatusOr<Problem> Understand(const LibraryRequest& r) {
     }
   }
   if (p.batches == 1) p.b_constant = b.constant;
-  // c by columns: compute its transpose, and everything lies as BLAS wants it.
-  if (!p.c.RowMajor() && p.c.ColMajor()) {
+  // c by columns: compute its transpose, and everything lies as BLAS wants it. And where c has few columns, so that it
+  // has few rows: its transpose is a matrix times a few vectors.
+  const bool few_columns = p.n <= kGemvRows && p.m > kGemvRows && p.c.rows > 1;
+  if ((!p.c.RowMajor() && p.c.ColMajor()) || few_columns) {
     std::swap(p.m, p.n);
     const Matrix a_before = p.a;
     p.a = p.b.Transposed();
@@ -166,34 +170,55 @@ absl::StatusOr<Problem> Understand(const LibraryRequest& r) {
   return p;
 }
 
-// --- any dtype, obviously ---
+// --- any dtype ---
 
+// Rows whose sums are kept at a time.
+constexpr int64_t kBlock = 64;
+
+// sums[rows, n] = a[rows, k] @ b.
 template <typename T, typename Acc>
-void NaiveProduct(const Problem& p, const T* a, const T* b, T* c, const T* bias) {
-  constexpr int64_t kBlock = 64;
-  std::vector<Acc> row(static_cast<size_t>(kBlock) * static_cast<size_t>(p.n));
-  for (int64_t i0 = 0; i0 < p.m; i0 += kBlock) {
-    const int64_t rows = std::min(kBlock, p.m - i0);
-    std::fill(row.begin(), row.end(), Acc(0));
-    for (int64_t k0 = 0; k0 < p.k; k0 += kBlock) {
-      const int64_t k1 = std::min(p.k, k0 + kBlock);
-      for (int64_t i = 0; i < rows; ++i) {
-        Acc* acc = row.data() + i * p.n;
-        for (int64_t k = k0; k < k1; ++k) {
-          const Acc x = static_cast<Acc>(a[(i0 + i) * p.a.row_stride + k * p.a.col_stride]);
-          const T* line = b + k * p.b.row_stride;
-          if (p.b.col_stride == 1) {
-            for (int64_t j = 0; j < p.n; ++j) acc[j] += x * static_cast<Acc>(line[j]);
-          } else {
-            for (int64_t j = 0; j < p.n; ++j) acc[j] += x * static_cast<Acc>(line[j * p.b.col_stride]);
-          }
+void SumRows(const Problem& p, int64_t rows, const T* a, const T* b, Acc* sums) {
+  if constexpr (std::is_floating_point_v<T>) {
+    Gemm(rows, p.n, p.k, a, p.a.row_stride, p.a.col_stride, b, p.b.row_stride, p.b.col_stride, sums, p.n);
+    return;
+  }
+  std::fill(sums, sums + rows * p.n, Acc(0));
+  for (int64_t k0 = 0; k0 < p.k; k0 += kBlock) {
+    const int64_t k1 = std::min(p.k, k0 + kBlock);
+    for (int64_t i = 0; i < rows; ++i) {
+      Acc* acc = sums + i * p.n;
+      for (int64_t k = k0; k < k1; ++k) {
+        const Acc x = static_cast<Acc>(a[i * p.a.row_stride + k * p.a.col_stride]);
+        const T* line = b + k * p.b.row_stride;
+        if (p.b.col_stride == 1) {
+          for (int64_t j = 0; j < p.n; ++j) acc[j] += x * static_cast<Acc>(line[j]);
+        } else {
+          for (int64_t j = 0; j < p.n; ++j) acc[j] += x * static_cast<Acc>(line[j * p.b.col_stride]);
         }
       }
     }
+  }
+}
+
+template <typename T, typename Acc>
+void DirectProduct(const Problem& p, int64_t m, const T* a, const T* b, T* c, const T* bias) {
+  if constexpr (std::is_same_v<T, Acc>) {
+    if (bias == nullptr && p.alpha == 1 && p.c.col_stride == 1 && std::is_floating_point_v<T>) {
+      if constexpr (std::is_floating_point_v<T>) {
+        Gemm(m, p.n, p.k, a, p.a.row_stride, p.a.col_stride, b, p.b.row_stride, p.b.col_stride, c, p.c.row_stride);
+      }
+      return;
+    }
+  }
+  Acc* sums = reinterpret_cast<Acc*>(
+      Scratch::Get(ScratchUse::kC, std::min(kBlock, m) * p.n * static_cast<int64_t>(sizeof(Acc))));
+  for (int64_t i0 = 0; i0 < m; i0 += kBlock) {
+    const int64_t rows = std::min(kBlock, m - i0);
+    SumRows<T, Acc>(p, rows, a + i0 * p.a.row_stride, b, sums);
     for (int64_t i = 0; i < rows; ++i) {
       T* out = c + (i0 + i) * p.c.row_stride;
       for (int64_t j = 0; j < p.n; ++j) {
-        Acc v = row[static_cast<size_t>(i * p.n + j)];
+        Acc v = sums[i * p.n + j];
         if (p.alpha != 1) v *= static_cast<Acc>(p.alpha);
         if (bias != nullptr) {
           Acc add = static_cast<Acc>(bias[(i0 + i) * p.bias_row + j * p.bias_col]);
@@ -206,9 +231,15 @@ void NaiveProduct(const Problem& p, const T* a, const T* b, T* c, const T* bias)
   }
 }
 
-class NaiveMatmul : public PreparedOp {
+class DirectMatmul : public PreparedOp {
  public:
-  explicit NaiveMatmul(Problem p) : p_(std::move(p)) {}
+  explicit DirectMatmul(Problem p) : p_(std::move(p)) {
+    // Threads share rows where one product is enough work for several.
+    const double work = static_cast<double>(p_.m) * static_cast<double>(p_.n) * static_cast<double>(p_.k);
+    const int64_t parts = static_cast<int64_t>(std::min(64.0, std::max(1.0, work / 4e6)));
+    step_ = std::max<int64_t>((p_.m + parts - 1) / parts, std::min<int64_t>(p_.m, kBlock));
+    tiles_ = (p_.m + step_ - 1) / step_;
+  }
   absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
                    absl::Span<char* const> outputs) const override {
     switch (p_.dtype) {
@@ -241,15 +272,18 @@ class NaiveMatmul : public PreparedOp {
     if (p_.swapped) std::swap(a, b);
     const T* bias = p_.has_bias ? reinterpret_cast<const T*>(inputs[2]) : nullptr;
     T* c = reinterpret_cast<T*>(outputs[0]);
-    context.For(p_.batches, [&](int64_t i) {
-      NaiveProduct<T, Acc>(p_, a + p_.BatchOffset(p_.a_batch, i), b + p_.BatchOffset(p_.b_batch, i),
-                           c + p_.BatchOffset(p_.c_batch, i),
-                           bias == nullptr ? nullptr : bias + p_.BatchOffset(p_.bias_batch, i));
+    context.For(p_.batches * tiles_, [&](int64_t i) {
+      const int64_t batch = i / tiles_, row = i % tiles_ * step_;
+      DirectProduct<T, Acc>(
+          p_, std::min(step_, p_.m - row), a + p_.BatchOffset(p_.a_batch, batch) + row * p_.a.row_stride,
+          b + p_.BatchOffset(p_.b_batch, batch), c + p_.BatchOffset(p_.c_batch, batch) + row * p_.c.row_stride,
+          bias == nullptr ? nullptr : bias + p_.BatchOffset(p_.bias_batch, batch) + row * p_.bias_row);
     });
     return absl::OkStatus();
   }
 
   Problem p_;
+  int64_t step_ = 0, tiles_ = 0;  // of rows
 };
 
 // --- float32, bfloat16, float16 ---
@@ -571,6 +605,11 @@ MakeResult MakeMatmul(const LibraryRequest& r, int64_t* packed_bytes) {
   SMELT_ASSIGN_OR_RETURN(Problem p, Understand(r));
   const OperandShape& c = r.outputs[0];
   if (c.NumElements() == 0 || p.k == 0) return std::unique_ptr<PreparedOp>(new EmptyMatmul(r, p.beta));
+  // A library's call takes longer than this many multiplications.
+  constexpr int64_t kSmall = 16 << 10;
+  if (p.dtype == DType::kFloat32 && p.m > kGemvRows && p.m <= kSmall && p.n <= kSmall && p.k <= kSmall / (p.m * p.n)) {
+    return std::unique_ptr<PreparedOp>(new DirectMatmul(std::move(p)));
+  }
   switch (p.dtype) {
     case DType::kFloat32:
     case DType::kFloat16:
@@ -579,7 +618,7 @@ MakeResult MakeMatmul(const LibraryRequest& r, int64_t* packed_bytes) {
     case DType::kBool:
       return absl::UnimplementedError("matmul of bool");
     default:
-      return std::unique_ptr<PreparedOp>(new NaiveMatmul(std::move(p)));
+      return std::unique_ptr<PreparedOp>(new DirectMatmul(std::move(p)));
   }
 }
 

@@ -1,0 +1,19 @@
+// Matrix products that no library is asked for: float64, and float32 too small to be worth a library's call.
+#ifndef SMELT_RUNTIME_LIBRARY_GEMM_H_
+#define SMELT_RUNTIME_LIBRARY_GEMM_H_
+
+#include <cstdint>
+
+namespace smelt {
+
+// c[m, n] = a[m, k] @ b[k, n]. Strides in elements, of any value; c's columns lie side by side. An element's sum runs
+// over blocks of 256 in order, wherever it falls in c and whatever m and n are. Cost: m * n * k multiplications at the
+// machine's vector width, and a packed copy of 256 rows of some columns of b at a time.
+void Gemm(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64_t a_col, const double* b,
+          int64_t b_row, int64_t b_col, double* c, int64_t c_row);
+void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* b, int64_t b_row,
+          int64_t b_col, float* c, int64_t c_row);
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_LIBRARY_GEMM_H_
