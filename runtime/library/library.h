@@ -41,6 +41,14 @@ struct OperandShape {
     for (int64_t s : sizes) n *= s;
     return n;
   }
+  bool IsDense() const {  // row-major
+    int64_t step = 1;
+    for (int d = rank() - 1; d >= 0; --d) {
+      if (sizes[d] != 1 && strides[d] != step) return false;
+      step *= sizes[d];
+    }
+    return true;
+  }
   bool operator==(const OperandShape& o) const {
     return present == o.present && dtype == o.dtype && sizes == o.sizes && strides == o.strides &&
            constant == o.constant;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <random>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -93,7 +94,14 @@ INSTANTIATE_TEST_SUITE_P(DTypes, MatmulTest,
 
 TEST_P(MatmulTest, EveryLayoutOfEveryOperandGivesTheProduct) {
   const DType t = GetParam();
-  for (auto [m, k, n] : {std::tuple{1, 7, 5}, {3, 33, 70}, {4, 64, 1}, {17, 19, 23}, {40, 96, 64}, {9, 1, 6}}) {
+  for (auto [m, k, n] : {std::tuple{1, 7, 5},
+                         {3, 33, 70},
+                         {4, 64, 1},
+                         {17, 19, 23},
+                         {40, 96, 64},
+                         {9, 1, 6},
+                         {20, 33, 3},
+                         {70, 300, 1}}) {
     for (int layout = 0; layout < 4 * 4 * 4; ++layout) {
       const Tensor a = Matrix(t, m, k, layout % 4), b = Matrix(t, k, n, layout / 4 % 4),
                    c = Matrix(t, m, n, layout / 16);
@@ -472,6 +480,106 @@ TEST(SortTest, IsStableAndPutsNanLast) {
   EXPECT_TRUE(std::isnan(FloatsOf(values)[5]));
   ASSERT_TRUE(Call("sort", {x}, {Tensor(), indices}, {-1, 1, 1}).ok());
   EXPECT_THAT(IntsOf(indices), ElementsAre(1, 0, 3, 2, 5, 4));
+}
+
+// Numbers with ties, both zeros, infinities and NaN, of every dtype that has an order; long enough to be sorted by
+// digits, and not.
+class OrderTest : public ::testing::TestWithParam<DType> {
+ protected:
+  static Tensor Numbers(int64_t n) {
+    const DType t = GetParam();
+    Tensor x = Tensor::Empty(t, {n});
+    std::mt19937 rng(static_cast<unsigned>(n));
+    for (int64_t i = 0; i < n; ++i) {
+      double v = static_cast<int>(rng() % 200) - (t == DType::kUInt8 ? 0 : 100);
+      if (IsFloating(t)) {
+        const double special[] = {NAN, -NAN, INFINITY, -INFINITY, 0.0, -0.0, 1e-7, -1e-7};
+        v = rng() % 4 == 0 ? special[rng() % 8] : v / 8;
+      }
+      StoreDouble(static_cast<char*>(x.data()) + i * ItemSize(t), t, v);
+    }
+    return x;
+  }
+  static double At(const Tensor& x, int64_t i) {
+    return LoadDouble(static_cast<const char*>(x.data()) + i * ItemSize(x.dtype()), x.dtype());
+  }
+  static bool Less(double a, double b) { return a < b || (std::isnan(b) && !std::isnan(a)); }
+};
+INSTANTIATE_TEST_SUITE_P(DTypes, OrderTest,
+                         ::testing::Values(DType::kFloat64, DType::kFloat32, DType::kFloat16, DType::kBFloat16,
+                                           DType::kInt64, DType::kInt32, DType::kInt16, DType::kInt8, DType::kUInt8,
+                                           DType::kBool),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+TEST_P(OrderTest, OfSortAndTopKIsThatOfAStableSortByComparisons) {
+  for (int64_t n : {1, 50, 3000}) {
+    const Tensor x = Numbers(n);
+    for (bool descending : {false, true}) {
+      std::vector<int64_t> want(static_cast<size_t>(n));
+      std::iota(want.begin(), want.end(), 0);
+      std::stable_sort(want.begin(), want.end(), [&](int64_t a, int64_t b) {
+        return descending ? Less(At(x, b), At(x, a)) : Less(At(x, a), At(x, b));
+      });
+      const Tensor indices = Tensor::Empty(DType::kInt64, {n});
+      ASSERT_TRUE(Call("sort", {x}, {Tensor(), indices}, {0, descending, 1}).ok());
+      ASSERT_EQ(IntsOf(indices), want) << n;
+      for (int64_t k : {n / 50, n / 2}) {
+        const Tensor some = Tensor::Empty(DType::kInt64, {k});
+        ASSERT_TRUE(Call("topk", {x}, {Tensor(), some}, {k, 0, descending, 1}).ok());
+        ASSERT_EQ(IntsOf(some), std::vector<int64_t>(want.begin(), want.begin() + k)) << n;
+      }
+    }
+  }
+}
+
+TEST_P(OrderTest, OfUniqueIsAscendingAndEveryNanIsItsOwn) {
+  const Tensor x = Numbers(3000), count = Ints({0});
+  ASSERT_TRUE(Call("unique_count", {x}, {count}, {0}).ok());
+  std::vector<double> want;
+  for (int64_t i = 0; i < 3000; ++i) want.push_back(At(x, i));
+  std::stable_sort(want.begin(), want.end(), Less);
+  want.erase(std::unique(want.begin(), want.end()), want.end());
+  ASSERT_EQ(IntsOf(count)[0], static_cast<int64_t>(want.size()));
+  const Tensor values = Tensor::Empty(GetParam(), {static_cast<int64_t>(want.size())});
+  ASSERT_TRUE(Call("unique", {x}, {values}, {0}).ok());
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double got = At(values, static_cast<int64_t>(i));
+    ASSERT_TRUE(got == want[i] || (std::isnan(got) && std::isnan(want[i]))) << i;
+  }
+}
+
+TEST_P(OrderTest, OfSearchSortedIsTheNumberOfElementsBelow) {
+  const Tensor x = Numbers(600), values = Numbers(500);
+  const Tensor sorted = Tensor::Empty(GetParam(), {600}), out = Tensor::Empty(DType::kInt64, {500});
+  ASSERT_TRUE(Call("sort", {x}, {sorted, Tensor()}, {0, 0, 1}).ok());
+  for (bool right : {false, true}) {
+    ASSERT_TRUE(Call("searchsorted", {sorted, values}, {out}, {right}).ok());
+    for (int64_t i = 0; i < 500; ++i) {
+      int64_t want = 0;
+      for (int64_t k = 0; k < 600; ++k) {
+        want += right ? !Less(At(values, i), At(x, k)) : Less(At(x, k), At(values, i));
+      }
+      ASSERT_EQ(IntsOf(out)[i], want) << At(values, i);
+    }
+  }
+}
+
+TEST_P(OrderTest, NonzeroNamesEachElementThatIsNot) {
+  const Tensor x = Numbers(600).View({{3, 10, 20}, {1, 60, 3}, 0}), count = Ints({0});
+  std::vector<int64_t> want;
+  for (int64_t i = 0; i < 3; ++i) {
+    for (int64_t j = 0; j < 10; ++j) {
+      for (int64_t k = 0; k < 20; ++k) {
+        const double v = At(Numbers(600), i + 60 * j + 3 * k);
+        if (v != 0) want.insert(want.end(), {i, j, k});
+      }
+    }
+  }
+  ASSERT_TRUE(Call("count_nonzero", {x}, {count}).ok());
+  ASSERT_EQ(IntsOf(count)[0] * 3, static_cast<int64_t>(want.size()));
+  const Tensor out = Tensor::Empty(DType::kInt64, {static_cast<int64_t>(want.size()) / 3, 3});
+  ASSERT_TRUE(Call("nonzero", {x}, {out}).ok());
+  EXPECT_EQ(IntsOf(out), want);
 }
 
 TEST(SortTest, SortsAlongAnyDimAndInPlace) {

@@ -10,14 +10,56 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/library.h"
+#include "smelt/runtime/library/order.h"
 
 namespace smelt::library_internal {
 namespace {
 
-bool IsNonzero(const char* p, DType t) {
-  if (IsComplex(t)) return LoadComplex(p, t) != std::complex<double>(0, 0);
-  if (IsFloating(t)) return LoadDouble(p, t) != 0;
-  return LoadInt(p, t) != 0;
+// Calls f with a function from an element's address to whether it is not zero, made for the dtype.
+template <typename F>
+auto WithNonzero(DType t, F f) {
+  const auto bits = [&](auto zero, uint64_t sign) {
+    using T = decltype(zero);
+    return f([sign](const char* p) {
+      T v;
+      std::memcpy(&v, p, sizeof v);
+      return (v & static_cast<T>(~sign)) != 0;
+    });
+  };
+  if (IsComplex(t)) return f([t](const char* p) { return LoadComplex(p, t) != std::complex<double>(0, 0); });
+  // Of a floating point number every bit but the sign counts.
+  const uint64_t sign = IsFloating(t) ? uint64_t{1} << (8 * ItemSize(t) - 1) : 0;
+  switch (ItemSize(t)) {
+    case 1:
+      return bits(uint8_t{}, sign);
+    case 2:
+      return bits(uint16_t{}, sign);
+    case 4:
+      return bits(uint32_t{}, sign);
+    default:
+      return bits(uint64_t{}, sign);
+  }
+}
+
+// Calls f(address, index along the last dim, indices of the other dims) for every element in row-major order.
+template <typename F>
+void ForEachInLines(const OperandShape& o, char* data, F f) {
+  const int64_t n = o.NumElements();
+  if (n == 0) return;
+  const int last = o.rank() - 1;
+  const int64_t length = last < 0 ? 1 : o.sizes[last];
+  const int64_t step = last < 0 ? 0 : o.strides[last] * ItemSize(o.dtype);
+  std::vector<int64_t> index(static_cast<size_t>(std::max(last, 0)), 0);
+  char* line = data;
+  for (int64_t k = 0; k < n / length; ++k) {
+    for (int64_t j = 0; j < length; ++j) f(line + j * step, j, index);
+    for (int d = last - 1; d >= 0; --d) {
+      line += o.strides[d] * ItemSize(o.dtype);
+      if (++index[d] < o.sizes[d]) break;
+      line -= o.sizes[d] * o.strides[d] * ItemSize(o.dtype);
+      index[d] = 0;
+    }
+  }
 }
 
 class FunctionOp : public PreparedOp {
@@ -57,7 +99,9 @@ MakeResult MakeCountNonzero(const LibraryRequest& r, int64_t*) {
   SMELT_RETURN_IF_ERROR(IsCount(r, r.outputs[0]));
   return Make([in = r.inputs[0]](auto inputs, auto outputs) {
     int64_t n = 0;
-    ForEachElement(At(in, inputs[0]), [&](const char* p) { n += IsNonzero(p, in.dtype); });
+    WithNonzero(in.dtype, [&](auto is_nonzero) {
+      ForEachInLines(in, inputs[0], [&](const char* p, int64_t, const auto&) { n += is_nonzero(p); });
+    });
     std::memcpy(outputs[0], &n, 8);
     return absl::OkStatus();
   });
@@ -71,21 +115,17 @@ MakeResult MakeNonzero(const LibraryRequest& r, int64_t*) {
   }
   return Make([in = r.inputs[0], out](auto inputs, auto outputs) -> absl::Status {
     const int rank = in.rank();
-    std::vector<int64_t> index(static_cast<size_t>(rank), 0);
     int64_t n = 0;
-    ForEachElement(At(in, inputs[0]), [&](const char* p) {
-      if (IsNonzero(p, in.dtype)) {
+    WithNonzero(in.dtype, [&](auto is_nonzero) {
+      ForEachInLines(in, inputs[0], [&](const char* p, int64_t j, const std::vector<int64_t>& index) {
+        if (!is_nonzero(p)) return;
         if (n < out.sizes[0]) {
-          for (int d = 0; d < rank; ++d) {
-            std::memcpy(outputs[0] + (n * out.strides[0] + d * out.strides[1]) * 8, &index[d], 8);
-          }
+          int64_t* to = reinterpret_cast<int64_t*>(outputs[0]) + n * out.strides[0];
+          for (int d = 0; d + 1 < rank; ++d) to[d * out.strides[1]] = index[d];
+          if (rank > 0) to[(rank - 1) * out.strides[1]] = j;
         }
         ++n;
-      }
-      for (int d = rank - 1; d >= 0; --d) {
-        if (++index[d] < in.sizes[d]) break;
-        index[d] = 0;
-      }
+      });
     });
     return n == out.sizes[0] ? absl::OkStatus() : absl::InternalError("nonzero: the count was wrong");
   });
@@ -99,15 +139,24 @@ MakeResult MakeMaskedSelect(const LibraryRequest& r, int64_t*) {
   }
   return Make([in, mask, out](auto inputs, auto outputs) -> absl::Status {
     const int item = ItemSize(in.dtype);
-    const std::vector<char*> from = Addresses(in, inputs[0]);
     int64_t n = 0;
-    size_t i = 0;
-    ForEachElement(At(mask, inputs[1]), [&](const char* m) {
-      const char* p = from[i++];
-      if (*m == 0) return;
+    const auto take = [&](const char* p) {
       if (n < out.sizes[0]) std::memcpy(outputs[0] + n * out.strides[0] * item, p, static_cast<size_t>(item));
       ++n;
-    });
+    };
+    if (in.IsDense() && mask.IsDense()) {
+      const int64_t count = in.NumElements();
+      for (int64_t i = 0; i < count; ++i) {
+        if (inputs[1][i] != 0) take(inputs[0] + i * item);
+      }
+    } else {
+      const std::vector<char*> from = Addresses(in, inputs[0]);
+      size_t i = 0;
+      ForEachElement(At(mask, inputs[1]), [&](const char* m) {
+        const char* p = from[i++];
+        if (*m != 0) take(p);
+      });
+    }
     return n == out.sizes[0] ? absl::OkStatus() : absl::InternalError("masked_select: the count was wrong");
   });
 }
@@ -142,35 +191,32 @@ MakeResult MakeMaskedScatter(const LibraryRequest& r, int64_t*) {
 
 namespace {
 
-// The distinct values in ascending order, with the order of the elements; bytes as they are.
+// The elements in the order of their values; bytes as they are.
 struct Distinct {
-  std::vector<char*> addresses;
-  std::vector<int64_t> order;  // elements, sorted
+  std::vector<char> dense;     // the elements in row-major order
+  std::vector<Keyed> order;    // sorted, unless `consecutive`
   std::vector<int64_t> group;  // of order[i]
   int64_t count = 0;
 };
 
 Distinct FindDistinct(const OperandShape& in, char* data, bool consecutive) {
   Distinct d;
-  d.addresses = Addresses(in, data);
-  d.order.resize(d.addresses.size());
-  for (size_t i = 0; i < d.order.size(); ++i) d.order[i] = static_cast<int64_t>(i);
-  const bool real = IsFloating(in.dtype);
-  const auto less = [&](int64_t a, int64_t b) {
-    if (real) {
-      const double x = LoadDouble(d.addresses[a], in.dtype), y = LoadDouble(d.addresses[b], in.dtype);
-      return x < y || (std::isnan(y) && !std::isnan(x));
-    }
-    return LoadInt(d.addresses[a], in.dtype) < LoadInt(d.addresses[b], in.dtype);
-  };
-  const auto equal = [&](int64_t a, int64_t b) {  // a NaN equals nothing
-    if (real) return LoadDouble(d.addresses[a], in.dtype) == LoadDouble(d.addresses[b], in.dtype);
-    return LoadInt(d.addresses[a], in.dtype) == LoadInt(d.addresses[b], in.dtype);
-  };
-  if (!consecutive) std::stable_sort(d.order.begin(), d.order.end(), less);
+  const int item = ItemSize(in.dtype);
+  const int64_t n = in.NumElements();
+  d.dense.resize(static_cast<size_t>(n * item));
+  char* to = d.dense.data();
+  ForEachElement(At(in, data), [&](const char* p) {
+    std::memcpy(to, p, static_cast<size_t>(item));
+    to += item;
+  });
+  LoadKeys(d.dense.data(), item, n, in.dtype, /*descending=*/false, &d.order);
+  if (!consecutive) SortByKey(&d.order);
   d.group.resize(d.order.size());
+  const uint64_t nan = NanKey(in.dtype);
   for (size_t i = 0; i < d.order.size(); ++i) {
-    if (i == 0 || !equal(d.order[i - 1], d.order[i])) ++d.count;
+    const uint64_t key = d.order[i].key;
+    const bool is_nan = nan != 0 && key == nan;  // which equals nothing here
+    if (i == 0 || key != d.order[i - 1].key || is_nan) ++d.count;
     d.group[i] = d.count - 1;
   }
   return d;
@@ -210,10 +256,10 @@ MakeResult MakeUnique(const LibraryRequest& r, int64_t*) {
     for (size_t i = 0; i < d.order.size(); ++i) {
       const int64_t g = d.group[i];
       if (sizes[static_cast<size_t>(g)]++ == 0) {
-        std::memcpy(outputs[0] + g * values.strides[0] * item, d.addresses[static_cast<size_t>(d.order[i])],
+        std::memcpy(outputs[0] + g * values.strides[0] * item, d.dense.data() + d.order[i].index * item,
                     static_cast<size_t>(item));
       }
-      if (inverse.present) std::memcpy(to[static_cast<size_t>(d.order[i])], &g, 8);
+      if (inverse.present) std::memcpy(to[static_cast<size_t>(d.order[i].index)], &g, 8);
     }
     for (int64_t g = 0; counts.present && g < d.count; ++g) {
       std::memcpy(outputs[2] + g * counts.strides[0] * 8, &sizes[static_cast<size_t>(g)], 8);

@@ -8,6 +8,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/float16.h"
 #include "smelt/runtime/library/library.h"
+#include "smelt/runtime/library/order.h"
 
 namespace smelt::library_internal {
 namespace {
@@ -15,19 +16,7 @@ namespace {
 // Values as something to compare: floating point as double, the rest as int64.
 template <typename K>
 bool Less(const K& a, const K& b) {
-  if constexpr (std::is_same_v<K, double>) {
-    return a < b || (std::isnan(b) && !std::isnan(a));
-  } else {
-    return a < b;
-  }
-}
-
-template <typename K>
-K Load(const char* p, DType t) {
-  if constexpr (std::is_same_v<K, double>)
-    return LoadDouble(p, t);
-  else
-    return LoadInt(p, t);
+  return (a < b) | ((b != b) & (a == a));
 }
 
 // What sort and topk share: lines along one dim, each ordered on one thread.
@@ -100,44 +89,29 @@ class LineOp : public PreparedOp {
         const int item = ItemSize(in_.dtype);
         char* values = values_.present ? outputs[0] + values_at * item : nullptr;
         char* indices = indices_.present ? outputs[1] + indices_at * 8 : nullptr;
-        if (IsFloating(in_.dtype))
-          Line<double>(inputs[0] + in_at * item, values, indices);
-        else
-          Line<int64_t>(inputs[0] + in_at * item, values, indices);
+        Line(inputs[0] + in_at * item, values, indices);
       }
     });
     return absl::OkStatus();
   }
 
  private:
-  template <typename K>
-  struct Entry {
-    K key;
-    int64_t index;
-  };
-
-  template <typename K>
   void Line(const char* in, char* values, char* indices) const {
-    thread_local std::vector<Entry<K>> entries;
+    thread_local std::vector<Keyed> entries;
     thread_local std::vector<char> raw;
     const int item = ItemSize(in_.dtype);
-    entries.resize(static_cast<size_t>(length_));
-    raw.resize(static_cast<size_t>(length_ * item));
-    for (int64_t i = 0; i < length_; ++i) {
-      const char* p = in + i * in_.strides[dim_] * item;
-      std::memcpy(raw.data() + i * item, p, static_cast<size_t>(item));  // the values may be sorted in place
-      entries[static_cast<size_t>(i)] = {Load<K>(p, in_.dtype), i};
+    const int64_t step = in_.strides[dim_] * item;
+    LoadKeys(in, step, length_, in_.dtype, descending_, &entries);
+    if (values != nullptr) {
+      raw.resize(static_cast<size_t>(length_ * item));  // the values may be sorted in place
+      for (int64_t i = 0; i < length_; ++i)
+        std::memcpy(raw.data() + i * item, in + i * step, static_cast<size_t>(item));
     }
-    const auto before = [&](const Entry<K>& a, const Entry<K>& b) {
-      if (descending_ ? Less(b.key, a.key) : Less(a.key, b.key)) return true;
-      if (descending_ ? Less(a.key, b.key) : Less(b.key, a.key)) return false;
-      return a.index < b.index;
-    };
-    const auto middle = entries.begin() + keep_;
-    if (keep_ == length_) {
-      std::sort(entries.begin(), entries.end(), before);
+    // A heap of the least is faster than sorting all, while they are few.
+    if (keep_ <= length_ / 16) {
+      std::partial_sort(entries.begin(), entries.begin() + keep_, entries.end());
     } else {
-      std::partial_sort(entries.begin(), middle, entries.end(), before);
+      SortByKey(&entries);
     }
     for (int64_t i = 0; i < keep_; ++i) {
       const int64_t index = entries[static_cast<size_t>(i)].index;
@@ -169,6 +143,20 @@ class SearchSorted : public PreparedOp {
     const int64_t n = values_.NumElements();
     if (n == 0) return absl::OkStatus();
     const int64_t step = 4096;
+    if (sorted_.rank() == 1 && !sorter_.present && sorted_.strides[0] == 1 && sorted_.dtype == values_.dtype &&
+        values_.IsDense() && out_.IsDense() && out_.dtype == DType::kInt64) {
+      const auto run = [&](auto zero) {
+        using T = decltype(zero);
+        context.For((n + step - 1) / step, [&](int64_t chunk) {
+          OneRow<T>(reinterpret_cast<const T*>(inputs[0]), reinterpret_cast<const T*>(inputs[1]), chunk * step,
+                    std::min(n, (chunk + 1) * step), reinterpret_cast<int64_t*>(outputs[0]));
+        });
+        return absl::OkStatus();
+      };
+      if (values_.dtype == DType::kFloat32) return run(float{});
+      if (values_.dtype == DType::kFloat64) return run(double{});
+      if (values_.dtype == DType::kInt64) return run(int64_t{});
+    }
     std::atomic<bool> bad_sorter = false;
     context.For((n + step - 1) / step, [&](int64_t chunk) {
       for (int64_t i = chunk * step; i < std::min(n, (chunk + 1) * step); ++i) {
@@ -219,6 +207,23 @@ class SearchSorted : public PreparedOp {
   }
 
  private:
+  // Without branches that depend on data.
+  template <typename T>
+  void OneRow(const T* sorted, const T* values, int64_t begin, int64_t end, int64_t* out) const {
+    for (int64_t i = begin; i < end; ++i) {
+      const T v = values[i];
+      const auto before = [&](int64_t at) -> int64_t { return right_ ? !Less(v, sorted[at]) : Less(sorted[at], v); };
+      int64_t low = 0, left = sorted_.sizes[0];
+      while (left > 1) {
+        const int64_t half = left / 2;
+        low += half & -before(low + half - 1);
+        left -= half;
+      }
+      if (left == 1) low += before(low);
+      out[i] = low;
+    }
+  }
+
   OperandShape sorted_, values_, sorter_, out_;
   bool right_;
 };
