@@ -669,6 +669,11 @@ int Builder::ChooseVectorDim(bool ordered) const {
   for (const Ins& in : ins_) {
     if (in.access < 0 || !in.inner) continue;
     const Access& a = accesses_[in.access];
+    // Places that come from data: along the reduction each lane would have its own, along the other dim they are rows.
+    if (in.has_offset && ins_[in.operands[in.op == KernelOp::kStore ? 1 : 0]].inner && p > 0 && !ordered &&
+        ClassOf(a, p - 1) == StrideClass::kUnit) {
+      return p - 1;
+    }
     if (near) near = a.coef[p - 1].Constant().value_or(kFarStride) < kFarStride;
     if (ClassOf(a, r - 1) == StrideClass::kUnit) ++along_q;
     if (p > 0 && ClassOf(a, p - 1) == StrideClass::kUnit) ++along_p;

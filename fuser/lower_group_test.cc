@@ -176,6 +176,112 @@ TEST(LowerGroup, PaddingReadsNothingOutside) {
   EXPECT_EQ(Elements(r[0]), (std::vector<float>{9, 0, 1, 9, 2, 3, 9, 9, 9}));
 }
 
+// Places in memory are sums of the loops' indices: nothing is divided.
+void ExpectNoDivision(const std::string& spec) {
+  EXPECT_EQ(spec.find("div"), std::string::npos) << spec;
+  EXPECT_EQ(spec.find("rem"), std::string::npos) << spec;
+}
+
+TEST(LowerGroup, ARepeatRunsOverItsOperandAgain) {
+  const std::string text = R"(graph(%x : Float(2, 4, strides=[4, 1])):
+  %r : int[] = prim::Constant[value=[1, 3]]()
+  %z : Float(2, 12, strides=[12, 1]) = aten::repeat(%x, %r)
+  return (%z)
+)";
+  std::vector<float> want;
+  for (int row : {0, 4}) {
+    for (int i = 0; i < 12; ++i) want.push_back(static_cast<float>(row + i % 4));
+  }
+  EXPECT_EQ(Elements(RunText(text, {Iota({2, 4})})[0]), want);
+  ExpectNoDivision(Spec(text));
+}
+
+TEST(LowerGroup, AViewThatFlattensAValueOfTheGroupRunsOverTheDimsItFlattens) {
+  const std::string text = R"(graph(%x : Float(2, 3, 4, 8, strides=[96, 8, 24, 1])):
+  %z : Float(2, 3, 32, strides=[96, 32, 1]) = smelt::FusionGroup_0(%x)
+  return (%z)
+with smelt::FusionGroup_0 = graph(%0 : Float(2, 3, 4, 8, strides=[96, 8, 24, 1])):
+  %1 : Float(2, 3, 4, 8, strides=[96, 32, 8, 1]) = smelt::materialize[strides=exprs(96, 32, 8, 1)](%0)
+  %2 : Float(2, 3, 32, strides=[96, 32, 1]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(2, 3, 32), strides=exprs(96, 32, 1)](%1)
+  %3 : Float(2, 3, 32, strides=[96, 32, 1]) = aten::neg(%2)
+  return (%3)
+)";
+  const Tensor x = Iota({2, 4, 3, 8}).View({{2, 3, 4, 8}, {96, 8, 24, 1}, 0});
+  std::vector<float> want;
+  for (float v : Elements(x)) want.push_back(-v);
+  EXPECT_EQ(Elements(RunText(text, {x})[0]), want);
+  ExpectNoDivision(Spec(text));
+}
+
+TEST(LowerGroup, ARollReadsTwoRuns) {
+  const std::string text = R"(graph(%x : Float(3, 5, strides=[5, 1])):
+  %s : int[] = prim::Constant[value=[-1, 7]]()
+  %d : int[] = prim::Constant[value=[0, 1]]()
+  %z : Float(3, 5, strides=[5, 1]) = aten::roll(%x, %s, %d)
+  return (%z)
+)";
+  std::vector<float> want;
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 5; ++j) want.push_back(static_cast<float>((i + 1) % 3 * 5 + (j + 5 - 2) % 5));
+  }
+  EXPECT_EQ(Elements(RunText(text, {Iota({3, 5})})[0]), want);
+  ExpectNoDivision(Spec(text));
+}
+
+TEST(LowerGroup, TheLastDimMayBeRolledTwice) {
+  auto r = RunText(R"(graph(%x : Float(5, strides=[1])):
+  %s : int[] = prim::Constant[value=[1, 3]]()
+  %d : int[] = prim::Constant[value=[0, -1]]()
+  %z : Float(5, strides=[1]) = aten::roll(%x, %s, %d)
+  return (%z)
+)",
+                   {Iota({5})});
+  EXPECT_EQ(Elements(r[0]), (std::vector<float>{1, 2, 3, 4, 0}));
+}
+
+TEST(LowerGroup, EdgesAreReflectedAndRepeated) {
+  auto text = [](const std::string& op) {
+    return R"(graph(%x : Float(2, 4, strides=[4, 1])):
+  %p : int[] = prim::Constant[value=[2, 1]]()
+  %z : Float(2, 7, strides=[7, 1]) = aten::)" +
+           op + "(%x, %p)\n  return (%z)\n";
+  };
+  EXPECT_EQ(Elements(RunText(text("reflection_pad1d"), {Iota({2, 4})})[0]),
+            (std::vector<float>{2, 1, 0, 1, 2, 3, 2, 6, 5, 4, 5, 6, 7, 6}));
+  EXPECT_EQ(Elements(RunText(text("replication_pad1d"), {Iota({2, 4})})[0]),
+            (std::vector<float>{0, 0, 0, 1, 2, 3, 3, 4, 4, 4, 5, 6, 7, 7}));
+}
+
+TEST(LowerGroup, AWindowThatSlidesIsVectorizedAlongItsWay) {
+  const std::string text = R"(graph(%x : Float(1, 1, 4, 6, strides=[24, 24, 6, 1])):
+  %k : int[] = prim::Constant[value=[2, 2]]()
+  %p : int[] = prim::Constant[value=[0, 0]]()
+  %d : int[] = prim::Constant[value=[1, 1]]()
+  %c : bool = prim::Constant[value=0]()
+  %z : Float(1, 1, 2, 3, strides=[6, 6, 3, 1]) = aten::max_pool2d(%x, %k, %k, %p, %d, %c)
+  return (%z)
+)";
+  EXPECT_EQ(Elements(RunText(text, {Iota({1, 1, 4, 6})})[0]), (std::vector<float>{7, 9, 11, 19, 21, 23}));
+  EXPECT_NE(Spec(text).find("kernel parallel=2 reduction=2 vector=1"), std::string::npos) << Spec(text);
+}
+
+TEST(LowerGroup, ASumOfRowsThatDataChoosesIsVectorizedAlongTheRows) {
+  const std::string text = R"(graph(%x : Float(4, 3, strides=[3, 1]), %i : Long(2, strides=[1])):
+  %z : Float(3, strides=[1]) = smelt::FusionGroup_0(%x, %i)
+  return (%z)
+with smelt::FusionGroup_0 = graph(%0 : Float(4, 3, strides=[3, 1]), %1 : Long(2, strides=[1])):
+  %2 : int = prim::Constant[value=0]()
+  %3 : Float(2, 3, strides=[3, 1]) = aten::index_select(%0, %2, %1)
+  %4 : int[] = prim::Constant[value=[0]]()
+  %5 : bool = prim::Constant[value=0]()
+  %6 : NoneType = prim::Constant()
+  %7 : Float(3, strides=[1]) = aten::sum.dim_IntList(%3, %4, %5, %6)
+  return (%7)
+)";
+  EXPECT_EQ(Elements(RunText(text, {Iota({4, 3}), Longs({2}, {3, 1})})[0]), (std::vector<float>{12, 14, 16}));
+  EXPECT_NE(Spec(text).find("kernel parallel=1 reduction=1 vector=0"), std::string::npos) << Spec(text);
+}
+
 TEST(LowerGroup, OneKernelForOtherSizesAndConstants) {
   auto text = [](const std::string& n, const std::string& c) {
     return "graph(%x : Float(" + n + ", 4, strides=[4, 1])):\n  %c : float = prim::Constant[value=" + c +

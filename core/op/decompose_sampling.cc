@@ -1,6 +1,7 @@
 // Sampling of images at computed places, bags of embeddings, distances between rows.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
@@ -335,6 +336,20 @@ Values MaxUnpool(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.View(e.Contiguous(filled), sizes)};
 }
 
+// How many indices each bag takes where that is the same for all and known: the offsets are a range that the graph
+// makes, as for indices of two dims.
+absl::StatusOr<std::optional<Expr>> RegularBag(const Emit& e, ValueId offsets, const Expr& bags, const Expr& indices) {
+  const NodeId def = e.graph().value(offsets).def;
+  if (e.graph().IsParam(def) || e.graph().node(def).op != "aten::arange.start_step") return std::nullopt;
+  SMELT_ASSIGN_OR_RETURN(OpCall range, OpCall::Of(e.graph(), def));
+  const OpArg *start = range.Find("start"), *step = range.Find("step");
+  for (const OpArg* a : {start, step}) {
+    if (a == nullptr || a->kind != OpArg::Kind::kInt || !a->known) return std::nullopt;
+  }
+  if (start->expr != Expr(0) || step->expr == Expr(0) || bags * step->expr != indices) return std::nullopt;
+  return step->expr;
+}
+
 // embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
 // padding_idx): sums or means of the rows of each bag. What it returns besides is for the backward pass.
 Values EmbeddingBag(Emit& e, const OpCall& call) {
@@ -352,6 +367,7 @@ Values EmbeddingBag(Emit& e, const OpCall& call) {
   }
   const Expr n = e.Sizes(indices)[0], width = e.Sizes(weight)[1];
   const DType t = e.DTypeOf(weight), compute = OpMathType(t);
+  SMELT_ASSIGN_OR_RETURN(const std::optional<Expr> regular, RegularBag(e, call.arg(2).value, bags, n));
   ValueId rows = e.Cast(e.Op("aten::index_select", {weight, e.Const(int64_t{0}), indices}), compute);
   const OpArg* scales = call.Find("per_sample_weights");
   if (scales != nullptr && scales->IsTensor()) rows = e.Mul(rows, e.Unsqueeze(e.Cast(scales->value, compute), 1));
@@ -362,6 +378,16 @@ Values EmbeddingBag(Emit& e, const OpCall& call) {
     counted = e.Cast(kept, compute);
   } else {
     counted = e.Full(compute, {n}, 1);
+  }
+  if (regular) {
+    ValueId out = e.Sum(e.Reshape(rows, {bags, *regular, width}), {1}, false);
+    if (mode == 1 && padding < 0) {
+      out = e.DivBy(out, *regular);
+    } else if (mode == 1) {
+      const ValueId count = e.Sum(e.Reshape(counted, {bags, *regular}), {1}, false);
+      out = e.Div(out, e.Unsqueeze(e.Op("aten::clamp_min", {count, e.Const(int64_t{1})}), 1));
+    }
+    return std::vector<ValueId>{e.Cast(out, t), ValueId(), ValueId(), ValueId()};
   }
   const ValueId found = e.Op("aten::searchsorted.Tensor", {offsets, Range(e, n, e.DTypeOf(offsets)), e.Const(false),
                                                            e.Const(true), e.None(), e.None()});

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/eval/evaluator.h"
+#include "smelt/core/ir/text.h"
 #include "smelt/core/op/op_answers.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
@@ -172,6 +173,47 @@ TEST(DecomposeTest, CompositesGivePyTorchsAnswers) {
   for (auto& [op, lines] : skipped)
     std::printf("  SKIPPED %s: %d, %s\n", op.c_str(), static_cast<int>(lines.size()), lines[0].c_str());
   EXPECT_TRUE(failed.empty());
+}
+
+// Bags of one length are rows of a sum; the offsets as data take the general way.
+TEST(DecomposeTest, BagsOfOneLengthGiveWhatBagsAtGivenOffsetsDo) {
+  for (int mode : {0, 1}) {
+    for (int padding : {-1, 2}) {
+      auto text = [&](bool range) {
+        return absl::StrCat(
+            "graph(%w : Float(5, 3, strides=[3, 1]), %i : Long(6, strides=[1]), %o : Long(3, strides=[1])):\n",
+            "  %n : NoneType = prim::Constant()\n  %f : bool = prim::Constant[value=0]()\n",
+            "  %0 : int = prim::Constant[value=0]()\n  %2 : int = prim::Constant[value=2]()\n",
+            "  %6 : int = prim::Constant[value=6]()\n  %m : int = prim::Constant[value=", mode,
+            "]()\n  %p : int = prim::Constant[value=", padding, "]()\n",
+            "  %r : Long(3, strides=[1]) = aten::arange.start_step(%0, %6, %2, %n, %n, %n, %n)\n",
+            "  %y : Float(3, 3, strides=[3, 1]), %a : Tensor, %b : Tensor, %c : Tensor = aten::_embedding_bag(%w, %i, ",
+            range ? "%r" : "%o", ", %f, %m, %f, %n, %f, %p)\n  return (%y)\n");
+      };
+      const Tensor w = Tensor::Empty(DType::kFloat32, {5, 3}), i = Tensor::Empty(DType::kInt64, {6}),
+                   o = Tensor::Empty(DType::kInt64, {3});
+      for (int k = 0; k < 15; ++k) w.data_as<float>()[k] = static_cast<float>(k * k);
+      for (int k = 0; k < 6; ++k) i.data_as<int64_t>()[k] = (k * 3 + 2) % 5;
+      for (int k = 0; k < 3; ++k) o.data_as<int64_t>()[k] = 2 * k;
+      std::vector<Tensor> answers;
+      int searches = 0;
+      for (bool range : {true, false}) {
+        auto g = ParseGraph(text(range));
+        SMELT_CHECK_OK(g.status());
+        for (NodeId n : (*g)->Nodes((*g)->top())) {
+          if ((*g)->node(n).op != "aten::_embedding_bag") continue;
+          auto done = Decompose(**g, n);
+          ASSERT_TRUE(done.ok() && *done) << done.status();
+        }
+        for (NodeId n : (*g)->Nodes((*g)->top())) searches += (*g)->node(n).op == "aten::searchsorted.Tensor";
+        EXPECT_EQ(searches, range ? 0 : 1);
+        auto r = EvaluateGraph(**g, {EvalValue(w), EvalValue(i), EvalValue(o)});
+        SMELT_CHECK_OK(r.status());
+        answers.push_back(r->outputs[0].tensor());
+      }
+      EXPECT_EQ(CompareTensors(answers[0], answers[1], {}, true), "") << mode << " " << padding;
+    }
+  }
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ class Emit {
   ValueId List(const std::vector<ValueId>& tensors);  // prim::ListConstruct
 
   // --- what is known ---
+  const Graph& graph() const { return g_; }
   const TensorType& TypeOf(ValueId v) const;
   DType DTypeOf(ValueId v) const { return *TypeOf(v).dtype; }
   const std::vector<Expr>& Sizes(ValueId v) const { return *TypeOf(v).sizes; }
