@@ -126,7 +126,28 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
     };
     return mask_ ? some() : IfElse(All(guard), [&] { return LoadVector(in, u, offset, nullptr); }, some);
   }
-  if (mask_) return LoadLanes(in, type, a, stride, offsets, guard);
+  Value* two = b_.CreateICmpEQ(stride, b_.getInt64(2 * ItemSize(in.type)));
+  if (mask_) {
+    auto rest = [&] { return LoadLanes(in, type, a, stride, offsets, nullptr); };
+    if (offsets || !moves || !count_ || !MasksNatively(element)) return rest();
+    // Every other element: the even ones of two vectors, as far as the last that is wanted.
+    auto even = [&]() -> Value* {
+      Value* reach = b_.CreateSub(b_.CreateShl(count_, 1), b_.getInt64(1));
+      Value* all = b_.getInt64(active_lanes_);
+      Value* low_mask = MaskOf(Min(reach, all), active_lanes_);
+      Value* is_beyond = b_.CreateICmpSGT(reach, all);
+      Value* beyond = b_.CreateSelect(is_beyond, b_.CreateSub(reach, all), b_.getInt64(1));
+      Value* high_mask =
+          b_.CreateSelect(is_beyond, MaskOf(beyond, active_lanes_), llvm::Constant::getNullValue(low_mask->getType()));
+      Value* none = llvm::Constant::getNullValue(type);
+      Value* low = b_.CreateMaskedLoad(type, a, align, low_mask, none);
+      Value* high = b_.CreateMaskedLoad(type, b_.CreateConstGEP1_64(element, a, active_lanes_), align, high_mask, none);
+      std::vector<int> mask;
+      for (int k = 0; k < active_lanes_; ++k) mask.push_back(2 * k);
+      return b_.CreateShuffleVector(low, high, mask);
+    };
+    return IfElse(two, even, rest);
+  }
   auto lanes = [&]() -> Value* {
     Value* v = llvm::PoisonValue::get(type);
     for (int k = 0; k < active_lanes_; ++k) {
@@ -147,7 +168,6 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
     return b_.CreateShuffleVector(b_.CreateAlignedLoad(type, first, align), b_.CreateAlignedLoad(type, last, align),
                                   mask);
   };
-  Value* two = b_.CreateICmpEQ(stride, b_.getInt64(2 * ItemSize(in.type)));
   return IfElse(two, pairs, lanes);
 }
 

@@ -73,7 +73,14 @@ void PlanBuilder::PlaceMutation(const MutatedMemory& m) {
 void PlanBuilder::PlaceFresh(int key, GraphOutputIndex contents) {
   if (fresh_slot_.contains(key)) return;
   const ValueId f = g_.outputs()[contents.value()];
-  std::vector<ValueId> chain = RegionChain(f);
+  // Complex numbers are the view of their parts: what writes the parts writes the result.
+  ValueId whole = f;
+  while (!g_.IsParam(g_.value(whole).def) && g_.node(g_.value(whole).def).op == "smelt::view") {
+    const ValueId base = g_.node(g_.value(whole).def).inputs[0];
+    if (ShowsAPart(whole, base)) break;
+    whole = base;
+  }
+  std::vector<ValueId> chain = RegionChain(whole);
   ValueId owner = Root(chain.back());
   bool copied = false;
   // A write whose base is read later is made on a copy, which is what lies in the result from then on.

@@ -15,6 +15,9 @@ namespace {
 // Elements between one window and the next from which on a vector is better filled from one window.
 constexpr int64_t kFarStride = 8;
 
+// Elements along a dim from which on a vector is worth filling with them.
+constexpr int64_t kFewLanes = 8;
+
 // Not a quality hash of data, only colors of a small graph; the same in every process.
 uint64_t Mix(uint64_t h, uint64_t v) {
   h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
@@ -493,6 +496,22 @@ void Builder::ArrangeDims(bool ordered) {
       }
     }
     std::rotate(dims.begin() + best, dims.begin() + best + 1, dims.end() - 1);
+  }
+  // A vector would not be filled by the last dim, but by one along which operands run: results are then stored apart.
+  if (rank() == parallel_ && order[0].size() > 1 &&
+      sizes_[order[0].back()].Constant().value_or(kFewLanes) < kFewLanes) {
+    std::vector<int>& dims = order[0];
+    auto runs_along = [&](int d) {
+      for (size_t i = 0; i < ins_.size(); ++i) {
+        if (!reachable_[i] || ins_[i].op != KernelOp::kLoad) continue;
+        if (accesses_[ins_[i].access].coef[d] == Expr(1)) return true;
+      }
+      return false;
+    };
+    const int next = dims[dims.size() - 2];
+    if (!runs_along(dims.back()) && runs_along(next) && sizes_[next].Constant().value_or(0) >= 2 * kFewLanes) {
+      std::swap(dims[dims.size() - 2], dims.back());
+    }
   }
   // Neighbours a, b collapse where every use treats a as b's multiple.
   auto collapses = [&](int a, int b) {

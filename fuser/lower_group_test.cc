@@ -252,6 +252,23 @@ TEST(LowerGroup, EdgesAreReflectedAndRepeated) {
             (std::vector<float>{0, 0, 0, 1, 2, 3, 3, 4, 4, 4, 5, 6, 7, 7}));
 }
 
+TEST(LowerGroup, ElementsRepeatedInPlaceAreReadOnceAVector) {
+  const std::string text = R"(graph(%x : Float(2, 16, strides=[16, 1])):
+  %n : int = prim::Constant[value=2]()
+  %d : int = prim::Constant[value=1]()
+  %o : NoneType = prim::Constant()
+  %z : Float(2, 32, strides=[32, 1]) = aten::repeat_interleave.self_int(%x, %n, %d, %o)
+  return (%z)
+)";
+  std::vector<float> want;
+  for (int i = 0; i < 64; ++i) want.push_back(static_cast<float>(i / 2));
+  EXPECT_EQ(Elements(RunText(text, {Iota({2, 16})})[0]), want);
+  // The dim of two comes before the one along which the operand runs, which is the vector's.
+  EXPECT_NE(Spec(text).find("kernel parallel=3 reduction=0 vector=2 sequential=0\nparam float32 r [any,zero,unit]"),
+            std::string::npos)
+      << Spec(text);
+}
+
 TEST(LowerGroup, AWindowThatSlidesIsVectorizedAlongItsWay) {
   const std::string text = R"(graph(%x : Float(1, 1, 4, 6, strides=[24, 24, 6, 1])):
   %k : int[] = prim::Constant[value=[2, 2]]()
