@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/codegen/plan_builder.h"
+#include "smelt/core/tensor/element_order.h"
 #include "smelt/core/base/status_macros.h"
 
 namespace smelt {
@@ -145,10 +146,13 @@ absl::Status PlanBuilder::AddPrologueCheck(NodeId n) {
         "Please clone() the tensor before performing the operation.";
     SMELT_ASSIGN_OR_RETURN(check->a, ViewOf(node.inputs[0]));
   } else if (name == "smelt::assert_no_partial_overlap" || name == "smelt::assert_no_overlap") {
-    check->kind = name == "smelt::assert_no_overlap" ? fb::CheckKind::NoOverlap : fb::CheckKind::NoPartialOverlap;
-    check->message =
-        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-        "location. Please clone() the tensor before performing the operation.";
+    check->kind = fb::CheckKind::NoPartialOverlap;
+    if (name == "smelt::assert_no_overlap") {
+      const auto rule = static_cast<OperandSharing>(std::get<int64_t>(*node.FindAttribute("rule")));
+      check->kind = rule == OperandSharing::kNone          ? fb::CheckKind::NoOverlap
+                    : rule == OperandSharing::kWholeOrNone ? fb::CheckKind::WholeOrApart
+                                                           : fb::CheckKind::Apart;
+    }
     SMELT_ASSIGN_OR_RETURN(check->a, ViewOf(node.inputs[0]));
     SMELT_ASSIGN_OR_RETURN(check->b, ViewOf(node.inputs[1]));
   } else {

@@ -12,7 +12,9 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/tensor/element_order.h"
 #include "smelt/core/tensor/region.h"
+#include "smelt/core/tensor/view_rules.h"
 #include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/functionalize/functionalizer.h"
 #include "smelt/functionalize/memory.h"
@@ -34,6 +36,33 @@ bool SharesElements(const SymbolicGeometry& g) {
     if (g.strides[d] == Expr(0) && g.sizes[d] != Expr(1) && g.sizes[d] != Expr(0)) return true;
   }
   return false;
+}
+
+std::optional<Geometry> Concrete(const SymbolicGeometry& g) {
+  Geometry out;
+  for (const Expr& e : g.sizes) {
+    if (!e.IsConstant()) return std::nullopt;
+    out.sizes.push_back(*e.Constant());
+  }
+  for (const Expr& e : g.strides) {
+    if (!e.IsConstant()) return std::nullopt;
+    out.strides.push_back(*e.Constant());
+  }
+  if (!g.offset.IsConstant()) return std::nullopt;
+  out.offset = *g.offset.Constant();
+  return out;
+}
+
+// Each dim steps over all that the later ones reach: the common case, told quickly.
+bool IsNested(const SymbolicGeometry& g) {
+  int64_t reach = 1;
+  for (size_t d = g.sizes.size(); d-- > 0;) {
+    const std::optional<int64_t> size = g.sizes[d].Constant(), stride = g.strides[d].Constant();
+    if (size && *size <= 1) continue;
+    if (!stride || *stride < reach || (!size && d > 0)) return false;
+    if (size) reach += *stride * (*size - 1);
+  }
+  return true;
 }
 
 Region RegionOf(const SymbolicGeometry& g) { return Region::Strided(g.offset, g.sizes, g.strides, ItemSize(g.dtype)); }
@@ -261,11 +290,17 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool un
   }
   bool known_at_call = memories_[id].shared && options_.symbolic_strides;
   for (size_t d = 0; d < geometry.sizes.size(); ++d) {
-    // PyTorch refuses expanded memory; overlapping windows it writes in order.
+    // PyTorch refuses expanded memory.
     if (geometry.strides[d] != Expr(0)) continue;
     const std::optional<bool> several = g_.symbols.Less(Expr(1), geometry.sizes[d]);
     if (several == true) return absl::FailedPreconditionError(kOverlapMessage);
     known_at_call = known_at_call || !several.has_value();
+  }
+  // Windows that overlap are written in order.
+  if (!uniform && !IsNested(geometry)) {
+    const std::optional<bool> itself = RegionOf(geometry).OverlapsItself(g_.symbols);
+    if (itself == true) return absl::UnimplementedError("a write to overlapping windows");
+    known_at_call = known_at_call || !itself.has_value();
   }
   if (known_at_call && !uniform && checked_.insert({t, t, OperandSharing::kAny}).second) {
     NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_internal_overlap"), {Read(t, anchor)}, {});
@@ -330,30 +365,67 @@ absl::Status Functionalizer::CheckSharing(TensorId written, ValueId operand, Ope
 }
 
 absl::Status Functionalizer::CheckSharing(TensorId written, TensorId read, OperandSharing rule, NodeId anchor) {
-  const bool apart = rule == OperandSharing::kNone;
-  if (tensors_[written].memory != tensors_[read].memory || (written == read && !apart)) return absl::OkStatus();
+  if (tensors_[written].memory != tensors_[read].memory) return absl::OkStatus();
+  const bool whole = rule == OperandSharing::kNotPartly || rule == OperandSharing::kWholeOrNone;
+  if (written == read) {
+    if (whole) return absl::OkStatus();
+    // Of the very tensor PyTorch does not look at the elements.
+    return rule == OperandSharing::kNone ? absl::FailedPreconditionError(kSharingMessage)
+                                         : absl::UnimplementedError(kAnswerHangsOnOrder);
+  }
   const SymbolicGeometry &a = tensors_[written].geometry, &b = tensors_[read].geometry;
-  // Of the very tensor PyTorch does not look at the elements.
-  if (written == read) return absl::FailedPreconditionError(kSharingMessage);
   const bool same_home = tensors_[written].home == tensors_[read].home;
   // The very same elements. PyTorch compares the strides of dims of size 1, too.
-  if (!apart && same_home && SameGeometry(a, b) && a.strides == b.strides) return absl::OkStatus();
+  if (whole && same_home && SameGeometry(a, b) && a.strides == b.strides) return absl::OkStatus();
   if (memories_[tensors_[written].memory].shared && (!same_home || options_.symbolic_strides)) {
     // Where the arguments lie is known at the call.
-    if (!checked_.insert({written, read, rule}).second) return absl::OkStatus();
-    NodeId n =
-        g_.InsertBefore(anchor, OpName::Get(apart ? "smelt::assert_no_overlap" : "smelt::assert_no_partial_overlap"),
-                        {Read(written, anchor), Read(read, anchor)}, {});
-    g_.SetSource(n, source_);
+    CheckSharingAtTheCall(written, read, rule, anchor);
     return absl::OkStatus();
   }
-  if (!IsDense(a, g_.symbols) || !IsDense(b, g_.symbols)) return absl::OkStatus();
+  const bool looked_at = rule == OperandSharing::kNotPartly || rule == OperandSharing::kNone;
+  if (!looked_at || !IsDense(a, g_.symbols) || !IsDense(b, g_.symbols)) return CheckOrder(written, read, rule, anchor);
   const Overlap overlap = Compare(RegionOf(a), RegionOf(b), g_.symbols);
   if (overlap == Overlap::kDisjoint) return absl::OkStatus();
   if (overlap == Overlap::kUnknown) {
     return absl::UnimplementedError("a write beside an operand that may overlap it, which the sizes leave open");
   }
   return absl::FailedPreconditionError(kSharingMessage);
+}
+
+void Functionalizer::CheckSharingAtTheCall(TensorId written, TensorId read, OperandSharing rule, NodeId anchor) {
+  if (!checked_.insert({written, read, rule}).second) return;
+  const bool partly = rule == OperandSharing::kNotPartly;
+  const NodeId n =
+      g_.InsertBefore(anchor, OpName::Get(partly ? "smelt::assert_no_partial_overlap" : "smelt::assert_no_overlap"),
+                      {Read(written, anchor), Read(read, anchor)}, {});
+  if (!partly) g_.SetAttribute(n, "rule", static_cast<int64_t>(rule));
+  g_.SetSource(n, source_);
+}
+
+absl::Status Functionalizer::CheckOrder(TensorId written, TensorId read, OperandSharing rule, NodeId anchor) {
+  const SymbolicGeometry &a = tensors_[written].geometry, &b = tensors_[read].geometry;
+  const Overlap overlap = Compare(RegionOf(a), RegionOf(b), g_.symbols);
+  const bool whole = rule == OperandSharing::kNotPartly || rule == OperandSharing::kWholeOrNone;
+  if (overlap == Overlap::kDisjoint || (whole && overlap == Overlap::kSame)) return absl::OkStatus();
+  const absl::Status refused = absl::UnimplementedError(kAnswerHangsOnOrder);
+  const absl::Status in_order = absl::UnimplementedError(kReadsWhatItWrote);
+  // Whether what is read changes hangs on indices: the eager-order plan looks.
+  if (rule == OperandSharing::kNone && overlap != Overlap::kUnknown) return in_order;
+  if (rule != OperandSharing::kNotPartly && overlap != Overlap::kUnknown) return refused;
+  const std::optional<Geometry> to = Concrete(a), from = Concrete(b);
+  if (rule == OperandSharing::kNotPartly && to && from) {
+    ConcreteDecide decide;
+    absl::StatusOr<Geometry> broadcast = view_rules::Expand(decide, *from, to->sizes);
+    if (!broadcast.ok()) return absl::OkStatus();  // what does not fit is refused elsewhere
+    const ElementOrder order = OrderOfElements({*to, nullptr, ItemSize(a.dtype)},
+                                               {PlacedGeometry{*std::move(broadcast), nullptr, ItemSize(b.dtype)}});
+    return order.effect == OrderEffect::kNone   ? absl::OkStatus()
+           : order.effect == OrderEffect::kOpen ? refused
+                                                : in_order;
+  }
+  if (block_depth_ > 0) return in_order;
+  CheckSharingAtTheCall(written, read, rule, anchor);
+  return absl::OkStatus();
 }
 
 void Functionalizer::DropCachedViewsSince(size_t mark) {

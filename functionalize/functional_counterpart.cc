@@ -99,7 +99,12 @@ absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSc
       f.op = candidate->op;
       f.arguments = *arguments;
       f.fills = IsRange(candidate_name);
-      f.operands = OperandSharingOf(schema.op, candidate->op);
+      bool any = true;
+      for (const Argument& a : schema.arguments) {
+        f.sharing.push_back(OperandSharingOf(schema.op, candidate->op, a.name));
+        any = any && f.sharing.back() == OperandSharing::kAny;
+      }
+      if (any) f.sharing.clear();
       for (size_t r = 0; r < candidate->returns.size(); ++r) {
         FunctionalCounterpart::Result result;
         if (r < targets.size()) {

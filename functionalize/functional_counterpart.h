@@ -25,7 +25,8 @@ struct FunctionalCounterpart {
   std::vector<Result> results;                     // for each result of `op`
   std::vector<int> result_of_output;               // for each output of the writing operator
   bool fills = false;                              // a range: PyTorch keeps the dims of a tensor of as many elements
-  OperandSharing operands = OperandSharing::kAny;  // what of it is refused, as PyTorch does
+  // For each argument of the writing operator how it may lie to what is written; empty: in any way.
+  std::vector<OperandSharing> sharing;
 };
 
 // E.g. aten::add_.Tensor -> aten::add.Tensor; aten::max.dim_max -> aten::max.dim. Unimplemented if none is known.

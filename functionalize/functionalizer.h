@@ -198,6 +198,10 @@ class Functionalizer {
   // at tensors that cover their span (assert_no_partial_overlap, assert_no_overlap).
   absl::Status CheckSharing(TensorId written, ValueId operand, OperandSharing rule, NodeId anchor);
   absl::Status CheckSharing(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
+  // Of what PyTorch does not look at: whether the answer hangs on the order in which it computes.
+  absl::Status CheckOrder(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
+  // Decides at the call what CheckSharing cannot.
+  void CheckSharingAtTheCall(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
 
   // --- control flow ---
   // A branch or body whose parameters stand for known tensors.

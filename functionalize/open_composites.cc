@@ -13,6 +13,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/effects.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/view_rules.h"
@@ -124,11 +125,19 @@ class Opener {
     return *kRules;
   }
 
+  static bool HasOut(OpName op) { return op.overload() == "out" || absl::EndsWith(op.overload(), "_out"); }
+
   absl::Status Open(NodeId n) {
     const std::string& name = g_.node(n).op.name();
     if (absl::StartsWith(name, "aten::_foreach_")) return Foreach(n);
+    if (absl::EndsWith(name, "_copy") || name == "aten::diag") return ViewCopy(n);
     auto it = Rules().find(name);
     if (it == Rules().end()) return absl::OkStatus();
+    if (HasOut(g_.node(n).op)) {
+      // Written like any result; but what these compute besides they write themselves.
+      if (it->second == &Opener::BatchNorm) return absl::UnimplementedError("batch_norm with out=");
+      if (it->second != &Opener::DataSizes) return absl::OkStatus();
+    }
     const bool by_strides = it->second == &Opener::Reshape || it->second == &Opener::View ||
                             it->second == &Opener::ExpandAs || it->second == &Opener::Contiguous ||
                             it->second == &Opener::To;
@@ -723,6 +732,64 @@ class Opener {
     NodeId fresh = g_.InsertBefore(n, OpName::Get(safe), args, {Type::List(Type::Tensor())});
     g_.SetSource(fresh, g_.node(n).source);
     ReplaceWith(n, g_.node(fresh).outputs[0]);
+    return absl::OkStatus();
+  }
+
+  // t_copy and the like, diag of a matrix: a view, copied.
+  absl::Status ViewCopy(NodeId n) {
+    const OpName op = g_.node(n).op;
+    if (g_.node(n).outputs.size() != 1 || HasOut(op) || op == "aten::alias_copy" || op == "aten::detach_copy" ||
+        op == "aten::lift_fresh_copy")
+      return absl::OkStatus();
+    const std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+    const ValueId out = g_.node(n).outputs[0];
+    const auto copied = [&](NodeId anchor, ValueId v) -> absl::StatusOr<ValueId> {
+      const ValueId contiguous = InsertConstant(g_, anchor, int64_t{0});
+      SMELT_ASSIGN_OR_RETURN(auto copy, Insert(anchor, "aten::clone", {v, contiguous}));
+      return copy[0];
+    };
+    if (op == "aten::diag") {
+      if (TypeOfValue(args[0]).rank() != 2) return absl::OkStatus();
+      const ValueId first = InsertConstant(g_, n, int64_t{0}), second = InsertConstant(g_, n, int64_t{1});
+      SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::diagonal", {args[0], args[1], first, second}));
+      SMELT_ASSIGN_OR_RETURN(const ValueId copy, copied(n, v[0]));
+      ReplaceWith(n, copy);
+      return absl::OkStatus();
+    }
+    if (op == "aten::view_copy") {
+      SMELT_ASSIGN_OR_RETURN(const ValueId copy, copied(n, args[0]));
+      SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::view", {copy, args[1]}));
+      ReplaceWith(n, v[0]);
+      return absl::OkStatus();
+    }
+    const OpName view = OpName::Get(
+        absl::StrCat(absl::StripSuffix(op.name(), "_copy"), op.overload().empty() ? "" : ".", op.overload()));
+    if (FindSchema(view) == nullptr || GetOpInfo(view).kind != OpKind::kView) return absl::OkStatus();
+    if (g_.value(out).type.IsTensor()) {
+      SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, view.full(), args));
+      SMELT_ASSIGN_OR_RETURN(const ValueId copy, copied(n, v[0]));
+      ReplaceWith(n, copy);
+      return absl::OkStatus();
+    }
+    // A list: each where it is unpacked.
+    std::vector<NodeId> unpacks;
+    for (const Use& u : g_.value(out).uses) {
+      if (g_.node(u.user).op != "prim::ListUnpack") return absl::OkStatus();
+      unpacks.push_back(u.user);
+    }
+    const NodeId fresh = g_.InsertBefore(n, view, args, {Type::List(Type::Tensor())});
+    g_.SetSource(fresh, g_.node(n).source);
+    ReplaceWith(n, g_.node(fresh).outputs[0]);
+    for (const NodeId u : unpacks) {
+      const Node& node = g_.node(u);
+      const NodeId next = node.next.valid() ? node.next : g_.block(node.parent).return_node;
+      const std::vector<ValueId> parts(node.outputs.begin(), node.outputs.end());
+      for (const ValueId v : parts) {
+        const std::vector<Use> uses(g_.value(v).uses.begin(), g_.value(v).uses.end());
+        SMELT_ASSIGN_OR_RETURN(const ValueId copy, copied(next, v));
+        for (const Use& use : uses) g_.SetInput(use.user, use.index, copy);
+      }
+    }
     return absl::OkStatus();
   }
 

@@ -628,11 +628,12 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
     SMELT_ASSIGN_OR_RETURN(TensorId t, TensorOf(inputs[r.argument]));
     written.push_back(t);
   }
-  for (size_t r = 0; r < written.size() && counterpart.operands != OperandSharing::kAny; ++r) {
+  for (size_t r = 0; r < written.size() && !counterpart.sharing.empty(); ++r) {
     if (written[r] < 0) continue;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (static_cast<int>(i) != counterpart.results[r].argument)
-        SMELT_RETURN_IF_ERROR(CheckSharing(written[r], inputs[i], counterpart.operands, n));
+      const OperandSharing rule = counterpart.sharing[i];
+      if (rule != OperandSharing::kAny && static_cast<int>(i) != counterpart.results[r].argument)
+        SMELT_RETURN_IF_ERROR(CheckSharing(written[r], inputs[i], rule, n));
     }
   }
   // What the old node returned are the written tensors, or the results that are not written.

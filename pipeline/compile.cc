@@ -15,6 +15,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/tensor/element_order.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
 #include "smelt/functionalize/resolve_dicts.h"
@@ -363,7 +364,8 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   // PyTorch itself refuses the program (a write to expanded memory, say): so does the bundle, when it is called.
   const bool refuses = absl::IsFailedPrecondition(built);
   // What cannot be made pure runs in eager order.
-  const bool impure = absl::IsUnimplemented(built) || absl::IsInvalidArgument(built);
+  const bool unordered = absl::IsUnimplemented(built) && absl::StrContains(built.message(), kAnswerHangsOnOrder);
+  const bool impure = !unordered && (absl::IsUnimplemented(built) || absl::IsInvalidArgument(built));
   if (refuses) {
     builder.AddRefusal(std::string(built.message()), "");
   } else if (impure) {

@@ -469,9 +469,14 @@ class EagerBuilder {
                            call.Apply(pure.op, operands, pure.results.size(), g_.node(n).source));
     std::vector<int> numbers, targets;
     bool grows = false;
+    // Of another dtype, the result is computed in a temporary. Comparisons are written as they are.
+    bool in_order =
+        flat && results.size() == 1 && GetOpInfo(pure.op).kind == OpKind::kPointwise && !ResizesContiguously(schema.op);
     for (size_t k = 0; k < results.size(); ++k) {
       const int written = pure.results[k].argument;
       ValueId result = results[k];
+      if (const std::optional<DType> computed = DTypeOf(call.graph(), result); in_order && written >= 0)
+        in_order = computed == DTypeOf(g_, inputs[written]) || computed == DType::kBool;
       if (written >= 0) {
         const std::optional<DType> dtype = DTypeOf(g_, inputs[written]);
         if (!dtype) return absl::UnimplementedError("a write to a tensor of unknown dtype");
@@ -483,10 +488,19 @@ class EagerBuilder {
       numbers.push_back(written >= 0 ? -1 : next_++);
     }
     // At run time an operand is told from the target by its number.
-    for (size_t k = 0; k < inputs.size() && pure.operands == OperandSharing::kNone; ++k) {
-      if (static_cast<int>(k) != pure.results[0].argument && numbers_.contains(inputs[k]) &&
-          Number(inputs[k]) == targets[0])
-        return absl::UnimplementedError("a write of a tensor into itself");
+    absl::flat_hash_map<ValueId, OperandSharing> sharing;
+    for (size_t k = 0; k < pure.sharing.size(); ++k) {
+      const OperandSharing rule = pure.sharing[k];
+      if (rule == OperandSharing::kAny || static_cast<int>(k) == pure.results[0].argument) continue;
+      std::vector<ValueId> tensors = {inputs[k]};
+      if (auto list = GetListElements(g_, inputs[k])) tensors.assign(list->begin(), list->end());
+      for (ValueId v : tensors) {
+        OperandSharing& of = sharing.try_emplace(v, rule).first->second;
+        of = std::max(of, rule);
+        if ((rule == OperandSharing::kNone || rule == OperandSharing::kApart) && numbers_.contains(v) &&
+            Number(v) == targets[0])
+          return absl::UnimplementedError("a write of a tensor into itself");
+      }
     }
     SMELT_ASSIGN_OR_RETURN(int index, AddCall(call));
     fb::EagerInstrT& i = Emit(fb::EagerKind::Compute, n);
@@ -495,8 +509,11 @@ class EagerBuilder {
     i.outputs = numbers;
     i.targets = targets;
     i.grows = grows;
-    i.elementwise = pure.operands == OperandSharing::kNotPartly;
-    i.apart = pure.operands == OperandSharing::kNone;
+    for (ValueId v : call.operands()) {
+      const auto rule = sharing.find(v);
+      i.sharing.push_back(static_cast<uint8_t>(rule == sharing.end() ? OperandSharing::kAny : rule->second));
+    }
+    i.in_order = in_order;
     i.uniform = WritesExpanded(schema.op);
     i.flat = flat;
     if (flat) i.layout_inputs = tensors;

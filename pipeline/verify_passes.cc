@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/evaluator.h"
+#include "smelt/core/tensor/element_order.h"
 #include "smelt/core/tensor/float16.h"
 
 namespace smelt {
@@ -202,6 +204,9 @@ absl::Status VerifyPass(const Graph& original, const Graph& pure, const Conventi
     auto want = EvaluateGraph(original, want_args, want_options);
     if (!want.ok()) return absl::OkStatus();  // random data is not for this program
     auto got = RunConvention(pure, convention, got_args, got_options);
+    // Such a call is the eager-order plan's.
+    if (absl::IsUnimplemented(got.status()) && absl::StrContains(got.status().message(), kAnswerHangsOnOrder))
+      return absl::OkStatus();
     if (!got.ok())
       return absl::InternalError(
           absl::StrCat("pass ", pass, ": the graph cannot be run after it: ", got.status().message()));

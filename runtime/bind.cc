@@ -239,6 +239,7 @@ void Executor::CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b) {
       g.sizes.assign(v.sizes, v.sizes + v.rank);
       g.strides.assign(v.strides, v.strides + v.rank);
       holds = v.elements == 0 || !IsExpanded(g);
+      if (holds && v.elements != 0 && OverlapsItselfConcrete(g)) b->call_checks.push_back(static_cast<int>(i));
     } else {
       b->call_checks.push_back(static_cast<int>(i));
     }

@@ -2,6 +2,7 @@
 // arguments, states and views share, the answer is eager's, because the steps are eager's. What computes are pure calls
 // on contiguous copies of their operands, so that no kernel sees shared memory.
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/decide.h"
+#include "smelt/core/tensor/element_order.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/core/tensor/view_rules.h"
 #include "smelt/runtime/eager_numbers.h"
@@ -346,20 +348,105 @@ class EagerRun {
     return absl::OkStatus();
   }
 
-  // `apart`: not even the same elements.
-  static absl::Status CheckOverlap(const Tensor& written, const Tensor& read, bool apart = false) {
-    const Shared shared = written.IsSame(read) ? Shared::kWhole : WhatIsShared(written, read);
-    if (shared == Shared::kNothing || (shared == Shared::kWhole && !apart)) return absl::OkStatus();
-    return absl::FailedPreconditionError(kPartialOverlapMessage);
+  // What PyTorch refuses of an operand, and what it computes in an order that is not known here.
+  static absl::Status CheckOverlap(const Tensor& written, const Tensor& read, OperandSharing rule) {
+    if (rule == OperandSharing::kAny || written.NumElements() == 0 || read.NumElements() == 0) return absl::OkStatus();
+    const bool whole = rule == OperandSharing::kNotPartly || rule == OperandSharing::kWholeOrNone;
+    if (rule == OperandSharing::kNotPartly || rule == OperandSharing::kNone) {
+      const Shared shared = written.IsSame(read) ? Shared::kWhole : WhatIsShared(written, read);
+      if (shared == Shared::kPart || (shared == Shared::kWhole && !whole))
+        return absl::FailedPreconditionError(kPartialOverlapMessage);
+    }
+    // Computed in PyTorch's order, or looked at when it is done.
+    if (rule == OperandSharing::kNotPartly || rule == OperandSharing::kNone) return absl::OkStatus();
+    const PlacedGeometry a = Placed(written, written.geometry()), b = Placed(read, read.geometry());
+    return AreDisjoint(a, b) || (whole && AreSameElements(a, b)) ? absl::OkStatus()
+                                                                 : absl::UnimplementedError(kAnswerHangsOnOrder);
   }
-  // Tensors among the operands, and in lists among them.
   absl::Status CheckOverlaps(const fb::EagerInstrT& i, int target) {
     SMELT_ASSIGN_OR_RETURN(Tensor written, TensorOf(target));
-    for (int v : i.inputs) {
-      if (i.apart && v == target) continue;
-      if (values_[v].IsTensor()) SMELT_RETURN_IF_ERROR(CheckOverlap(written, values_[v].datum.tensor(), i.apart));
+    for (size_t k = 0; k < i.sharing.size(); ++k) {
+      const EagerValue& v = values_[i.inputs[k]];
+      if (i.inputs[k] == target || !v.IsTensor()) continue;
+      SMELT_RETURN_IF_ERROR(CheckOverlap(written, v.datum.tensor(), static_cast<OperandSharing>(i.sharing[k])));
     }
     return absl::OkStatus();
+  }
+  // Operands that lie in the written memory as PyTorch does not see: in whatever order it computes, the answer is the
+  // same if they do not change. What they hold before.
+  std::vector<std::pair<Tensor, Tensor>> WhatMayNotChange(const fb::EagerInstrT& i, const Tensor& target) {
+    std::vector<std::pair<Tensor, Tensor>> out;
+    for (size_t k = 0; k < i.sharing.size(); ++k) {
+      const EagerValue& v = values_[i.inputs[k]];
+      if (static_cast<OperandSharing>(i.sharing[k]) != OperandSharing::kNone || !v.IsTensor()) continue;
+      const Tensor& t = v.datum.tensor();
+      if (i.inputs[k] != i.targets[0] && t.NumElements() > 0 && target.NumElements() > 0 &&
+          !AreDisjoint(Placed(target, target.geometry()), Placed(t, t.geometry())))
+        out.push_back({t, t.Clone()});
+    }
+    return out;
+  }
+  static absl::Status CheckUnchanged(const std::vector<std::pair<Tensor, Tensor>>& held) {
+    for (const auto& [t, before] : held) {
+      const Tensor now = t.Clone();
+      if (std::memcmp(now.data(), before.data(), before.NumElements() * ItemSize(t.dtype())) != 0)
+        return absl::UnimplementedError(kAnswerHangsOnOrder);
+    }
+    return absl::OkStatus();
+  }
+
+  static PlacedGeometry Placed(const Tensor& t, Geometry g) {
+    return {std::move(g), t.storage()->data(), ItemSize(t.dtype())};
+  }
+  static absl::StatusOr<Geometry> Broadcast(const Tensor& t, absl::Span<const int64_t> sizes) {
+    ConcreteDecide decide;
+    SMELT_ASSIGN_OR_RETURN(Geometry g, view_rules::Expand(decide, t.geometry(), sizes));
+    SMELT_RETURN_IF_ERROR(decide.status());
+    return g;
+  }
+  static absl::StatusOr<ElementOrder> OrderOf(const Tensor& written, const Values& read) {
+    std::vector<PlacedGeometry> operands;
+    for (const EagerValue& v : read) {
+      if (!v.IsTensor()) continue;
+      SMELT_ASSIGN_OR_RETURN(Geometry g, Broadcast(v.datum.tensor(), written.sizes()));
+      operands.push_back(Placed(v.datum.tensor(), std::move(g)));
+    }
+    ElementOrder order = OrderOfElements(Placed(written, written.geometry()), operands);
+    if (order.effect == OrderEffect::kOpen) return absl::UnimplementedError(kAnswerHangsOnOrder);
+    return order;
+  }
+  // An elementwise write that sees what it has written, one element after the other, as PyTorch does. `call` computes
+  // an element, or there is none and it is copied. False where there is no such need, and nothing has been done.
+  absl::StatusOr<bool> WriteInOrder(const Tensor& to, const Values& read, int call) {
+    SMELT_ASSIGN_OR_RETURN(const ElementOrder order, OrderOf(to, read));
+    if (order.effect == OrderEffect::kNone) return false;
+    std::vector<Geometry> broadcast(read.size());
+    for (size_t k = 0; k < read.size(); ++k) {
+      if (!read[k].IsTensor()) continue;
+      SMELT_ASSIGN_OR_RETURN(broadcast[k], Broadcast(read[k].datum.tensor(), to.sizes()));
+    }
+    Remember(to.storage());
+    const std::vector<int64_t> one = {1};
+    absl::Status status;
+    VisitInOrder(to.sizes(), order.dims, [&](absl::Span<const int64_t> index) {
+      Values args = read;
+      for (size_t k = 0; k < read.size(); ++k) {
+        if (!read[k].IsTensor() || (call >= 0 && read[k].datum.tensor().rank() == 0)) continue;
+        args[k] = EagerValue(Datum(read[k].datum.tensor().View({one, one, OffsetOf(broadcast[k], index)})));
+      }
+      const Tensor element = to.View({one, one, OffsetOf(to.geometry(), index)});
+      Tensor value = call < 0 ? args[0].datum.tensor() : Tensor();
+      if (call >= 0) {
+        absl::StatusOr<std::vector<Datum>> results = Call(call, args, &one);
+        status = results.status();
+        if (!status.ok()) return false;
+        value = (*results)[0].tensor();
+      }
+      std::memmove(element.data(), value.data(), ItemSize(to.dtype()));
+      return true;
+    });
+    if (!status.ok()) return status;
+    return true;
   }
 
   // --- computing ---
@@ -478,7 +565,13 @@ class EagerRun {
                                                           "] doesn't match the broadcast shape [",
                                                           absl::StrJoin(shape, ", "), "]"));
       }
-      if (i.elementwise || i.apart) SMELT_RETURN_IF_ERROR(CheckOverlaps(i, t));
+      SMELT_RETURN_IF_ERROR(CheckOverlaps(i, t));
+      if (i.in_order && !i.uniform && target.geometry().sizes == shape) {
+        SMELT_ASSIGN_OR_RETURN(const bool done, WriteInOrder(target, inputs, i.call));
+        if (done) return absl::OkStatus();
+      } else if (!i.uniform && !i.grows && OverlapsItselfConcrete(target.geometry())) {
+        return absl::UnimplementedError("a write to overlapping windows");
+      }
     }
     SMELT_ASSIGN_OR_RETURN(std::vector<Datum> results, Call(i.call, inputs, i.flat ? &shape : nullptr));
     for (size_t k = 0; k < i.outputs.size(); ++k) {
@@ -504,7 +597,9 @@ class EagerRun {
         if (i.grows) {
           SMELT_RETURN_IF_ERROR(ResizeTo(target, laid_out ? layout : Geometry::Contiguous(t.geometry().sizes)));
         }
+        const auto held = WhatMayNotChange(i, target);
         SMELT_RETURN_IF_ERROR(Write(target, t, i.uniform));
+        SMELT_RETURN_IF_ERROR(CheckUnchanged(held));
         continue;
       }
       if (laid_out && layout.strides != t.geometry().strides) {
@@ -521,7 +616,10 @@ class EagerRun {
     SMELT_ASSIGN_OR_RETURN(Tensor to, TensorOf(i.inputs[0]));
     SMELT_ASSIGN_OR_RETURN(Tensor from, TensorOf(i.inputs[1]));
     SMELT_RETURN_IF_ERROR(CheckWritable(to));
-    SMELT_RETURN_IF_ERROR(CheckOverlap(to, from));
+    if (to.IsSame(from)) return absl::OkStatus();
+    SMELT_RETURN_IF_ERROR(CheckOverlap(to, from, OperandSharing::kNotPartly));
+    SMELT_ASSIGN_OR_RETURN(const bool done, WriteInOrder(to, {EagerValue(Datum(from))}, i.call));
+    if (done) return absl::OkStatus();
     if (i.call < 0) return Write(to, from);
     const std::vector<int64_t> shape = from.geometry().sizes;
     SMELT_ASSIGN_OR_RETURN(std::vector<Datum> results, Call(i.call, {EagerValue(Datum(from))}, &shape));

@@ -223,7 +223,10 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
     status = RunEager(index, args, outputs);
   } else {
     args_ = InExportedStrides(args);
-    SMELT_RETURN_IF_ERROR(SetAddresses(args_, outputs));
+    status = SetAddresses(args_, outputs);
+    // Nothing has been done yet: an answer that hangs on the order of elements is the eager-order plan's.
+    if (absl::IsAborted(status)) return RunEagerInstead(args, outputs, status);
+    SMELT_RETURN_IF_ERROR(status);
     status = RunBlock(0);
     if (status.ok()) status = Finish(args, outputs);
   }
@@ -238,6 +241,23 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
   }
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), " (may have been written: ", absl::StrJoin(names, ", "), ")"));
+}
+
+absl::Status Executor::RunEagerInstead(absl::Span<const Datum> args, std::vector<Datum>* outputs,
+                                       const absl::Status& why) {
+  std::string pattern;
+  for (size_t i = 0; i < program_->plans().size(); ++i) {
+    const ExecutablePlan& p = program_->plans()[i];
+    if (p.plan->eager == nullptr || !PatternFits(p, args, &pattern)) continue;
+    plan_ = &p;
+    SMELT_ASSIGN_OR_RETURN(bound_, Bind(static_cast<int>(i)));
+    if (!bound_->refusal.ok()) return bound_->refusal;
+    stats_.variant = static_cast<AliasVariant>(p.plan->variant);
+    stats_.arena_bytes = bound_->arena_bytes;
+    for (int e : p.late_exprs) bound_->values.known[e] = 0;
+    return RunEager(static_cast<int>(i), args, outputs);
+  }
+  return absl::UnimplementedError(why.message());
 }
 
 void Executor::Release() {

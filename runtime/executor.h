@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "smelt/core/tensor/element_order.h"
 #include "smelt/runtime/executable.h"
 #include "smelt/runtime/philox.h"
 #include "smelt/runtime/program.h"
@@ -147,6 +148,8 @@ class Executor : public Instance {
   absl::Status RunLibrary(const fb::LibraryCallT& l, int step);
   absl::Status RunCopy(const fb::CopyT& c);
   absl::Status RunCheck(const fb::CheckT& c);
+  PlacedGeometry PlacedView(int view) const;
+  absl::Status CheckSharing(fb::CheckKind kind, const PlacedGeometry& written, const PlacedGeometry& read);
   absl::Status RunReadScalar(const fb::ReadScalarT& r);
   absl::Status RunRandom(const fb::RandomT& r);
   absl::Status Allocate(int slot);
@@ -164,6 +167,8 @@ class Executor : public Instance {
   // --- eager.cc ---
   friend class EagerRun;
   absl::Status RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs);
+  // Where another plan was chosen and has found that it has no answer (`why`).
+  absl::Status RunEagerInstead(absl::Span<const Datum> args, std::vector<Datum>* outputs, const absl::Status& why);
 
   // --- executor.cc ---
   absl::Status SetAddresses(absl::Span<const Datum> args, std::vector<Datum>* outputs);

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/region.h"
+#include "smelt/core/tensor/view_rules.h"
 #include "smelt/runtime/executor.h"
 #include "smelt/runtime/overlap.h"
 #include "smelt/runtime/strided.h"
@@ -243,6 +245,35 @@ absl::Status Executor::RunCopy(const fb::CopyT& c) {
   return absl::OkStatus();
 }
 
+PlacedGeometry Executor::PlacedView(int view) const {
+  const fb::ViewT& v = *plan_->plan->views[view];
+  PlacedGeometry p{GeometryOf(view), base_[v.slot], ItemSize(static_cast<DType>(v.dtype))};
+  p.geometry.offset = bound_->views[view].offset;
+  return p;
+}
+
+// Aborted: only the eager-order plan has the answer.
+absl::Status Executor::CheckSharing(fb::CheckKind kind, const PlacedGeometry& written, const PlacedGeometry& read) {
+  using K = fb::CheckKind;
+  if (kind == K::NoOverlap || kind == K::NoPartialOverlap) {
+    const Shared shared =
+        WhatIsShared(written.origin, written.geometry, written.item, read.origin, read.geometry, read.item);
+    if (shared == Shared::kPart || (shared == Shared::kWhole && kind == K::NoOverlap))
+      return absl::FailedPreconditionError(kPartialOverlapMessage);
+  }
+  if (kind == K::NoPartialOverlap) {
+    ConcreteDecide decide;
+    absl::StatusOr<Geometry> broadcast = view_rules::Expand(decide, read.geometry, written.geometry.sizes);
+    if (!broadcast.ok()) return absl::OkStatus();  // what does not fit is refused elsewhere
+    const ElementOrder order =
+        OrderOfElements(written, {PlacedGeometry{*std::move(broadcast), read.origin, read.item}});
+    return order.effect == OrderEffect::kNone ? absl::OkStatus() : absl::AbortedError(kAnswerHangsOnOrder);
+  }
+  if (AreDisjoint(written, read) || (kind == K::WholeOrApart && AreSameElements(written, read)))
+    return absl::OkStatus();
+  return kind == K::NoOverlap ? absl::AbortedError(kAnswerHangsOnOrder) : absl::UnimplementedError(kAnswerHangsOnOrder);
+}
+
 absl::Status Executor::RunCheck(const fb::CheckT& c) {
   bool holds = true;
   absl::string_view what = "a check fails";
@@ -251,29 +282,26 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
       holds = bound_->values.known[c.a] && bound_->values.value[c.a] != 0;
       break;
     case fb::CheckKind::NoOverlap:
-    case fb::CheckKind::NoPartialOverlap: {
+    case fb::CheckKind::NoPartialOverlap:
+    case fb::CheckKind::Apart:
+    case fb::CheckKind::WholeOrApart: {
       SMELT_RETURN_IF_ERROR(UseView(c.a));
       SMELT_RETURN_IF_ERROR(UseView(c.b));
-      const BoundView &a = bound_->views[c.a], &b = bound_->views[c.b];
-      if (a.elements == 0 || b.elements == 0) break;
-      const fb::ViewT &va = *plan_->plan->views[c.a], &vb = *plan_->plan->views[c.b];
-      Geometry ga = GeometryOf(c.a), gb = GeometryOf(c.b);
-      ga.offset = a.offset;
-      gb.offset = b.offset;
-      const Shared shared = WhatIsShared(base_[va.slot], ga, ItemSize(static_cast<DType>(va.dtype)), base_[vb.slot], gb,
-                                         ItemSize(static_cast<DType>(vb.dtype)));
-      holds = shared == Shared::kNothing || (shared == Shared::kWhole && c.kind == fb::CheckKind::NoPartialOverlap);
-      what = kPartialOverlapMessage;
-      break;
+      if (bound_->views[c.a].elements == 0 || bound_->views[c.b].elements == 0) break;
+      return CheckSharing(c.kind, PlacedView(c.a), PlacedView(c.b));
     }
-    case fb::CheckKind::NoInternalOverlap:
+    case fb::CheckKind::NoInternalOverlap: {
       SMELT_RETURN_IF_ERROR(UseView(c.a));
-      // PyTorch refuses an expanded dim; overlapping windows it writes in order.
-      holds = bound_->views[c.a].elements == 0 || !IsExpanded(GeometryOf(c.a));
+      if (bound_->views[c.a].elements == 0) break;
+      const Geometry g = GeometryOf(c.a);
+      holds = !IsExpanded(g);
       what =
           "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
           "Please clone() the tensor before performing the operation.";
+      // Overlapping windows are written in order.
+      if (holds && OverlapsItselfConcrete(g)) return absl::AbortedError(kAnswerHangsOnOrder);
       break;
+    }
     case fb::CheckKind::InBounds:
       holds = UseView(c.a).ok();
       what = "a view reaches outside its storage";

@@ -654,6 +654,8 @@ class Verifier {
         return Expr(c.a, "condition");
       case K::NoPartialOverlap:
       case K::NoOverlap:
+      case K::Apart:
+      case K::WholeOrApart:
         SMELT_RETURN_IF_ERROR(View(p, c.b, "view"));
         return View(p, c.a, "view");
       case K::NoInternalOverlap:

@@ -18,6 +18,7 @@ import torch
 
 import scenarios_calls  # registers its scenarios, as the next ones do
 import scenarios_given
+import scenarios_hostile
 import scenarios_mixed
 import scenarios_more
 import scenarios_patterns

@@ -294,10 +294,16 @@ class Interpreter {
       SMELT_ASSIGN_OR_RETURN(Tensor written, TensorOf(node, args, 0));
       if (name == "smelt::assert_no_internal_overlap") {
         SMELT_RETURN_IF_ERROR(CheckNoInternalOverlap(c, written));
+        SMELT_RETURN_IF_ERROR(CheckOrder(c, written, written));
       } else {
         SMELT_ASSIGN_OR_RETURN(Tensor read, TensorOf(node, args, 1));
-        SMELT_RETURN_IF_ERROR(name == "smelt::assert_no_overlap" ? CheckNoOverlap(c, written, read)
-                                                                 : CheckNoPartialOverlap(c, written, read));
+        if (name == "smelt::assert_no_overlap") {
+          const auto rule = static_cast<OperandSharing>(std::get<int64_t>(*node.FindAttribute("rule")));
+          SMELT_RETURN_IF_ERROR(CheckApart(c, written, read, rule));
+        } else {
+          SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, written, read));
+          SMELT_RETURN_IF_ERROR(CheckOrder(c, written, read));
+        }
       }
       return Values();
     }

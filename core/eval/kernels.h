@@ -22,6 +22,7 @@
 #include "smelt/core/eval/evaluator.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/write_rules.h"
 #include "smelt/core/tensor/tensor.h"
 
 namespace smelt::eval_internal {
@@ -206,7 +207,11 @@ absl::StatusOr<Values> Number(Call& c);  // arithmetic of Python numbers
 // PyTorch's refusals to write.
 absl::Status CheckNoInternalOverlap(const Call& c, const Tensor& written);
 absl::Status CheckNoPartialOverlap(const Call& c, const Tensor& written, const Tensor& read);
-absl::Status CheckNoOverlap(const Call& c, const Tensor& written, const Tensor& read);
+absl::Status CheckApart(const Call& c, const Tensor& written, const Tensor& read, OperandSharing rule);
+// Of an elementwise write in a pure graph, which reads first: that it is the same.
+absl::Status CheckOrder(const Call& c, const Tensor& written, const Tensor& read);
+// copy_ that reads what it has written: one element after the other. False where there is no such need.
+absl::StatusOr<bool> CopyInOrder(const Call& c, const Tensor& to, const Tensor& from);
 
 }  // namespace smelt::eval_internal
 

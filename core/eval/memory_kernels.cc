@@ -42,7 +42,8 @@ absl::StatusOr<Values> Copy_(Call& c) {
   if (src.rank() > self.rank() || !g.ok())
     return c.Error(g.ok() ? "the source has more dims than the destination" : g.status().message());
   SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, self, src));
-  SMELT_RETURN_IF_ERROR(CopyInto(self, src));
+  SMELT_ASSIGN_OR_RETURN(const bool done, CopyInOrder(c, self, src));
+  if (!done) SMELT_RETURN_IF_ERROR(CopyInto(self, src));
   return Values{c.args[0]};
 }
 

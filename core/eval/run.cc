@@ -12,6 +12,8 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/write_rules.h"
 #include "smelt/core/tensor/decide.h"
+#include "smelt/core/tensor/element_order.h"
+#include "smelt/core/tensor/region.h"
 #include "smelt/core/tensor/view_rules.h"
 
 namespace smelt::eval_internal {
@@ -200,6 +202,55 @@ bool IsWritten(const Argument& a) {
          std::any_of(a.alias.contained.begin(), a.alias.contained.end(), [](const AliasInfo& i) { return i.is_write; });
 }
 
+PlacedGeometry Placed(const Tensor& t, Geometry geometry) {
+  return {std::move(geometry), t.storage()->data(), ItemSize(t.dtype())};
+}
+
+// What the order of the elements means for a write of what `read` gives, broadcast.
+absl::StatusOr<ElementOrder> OrderOf(const Call& c, const Tensor& written, absl::Span<const EvalValue> read) {
+  std::vector<PlacedGeometry> operands;
+  for (const EvalValue& v : read) {
+    if (!v.IsTensor() || v.tensor().storage() != written.storage()) continue;
+    absl::StatusOr<Geometry> g = Broadcasted(v.tensor().geometry(), written.sizes());
+    if (!g.ok()) return ElementOrder();  // what does not fit is refused elsewhere
+    operands.push_back(Placed(v.tensor(), *std::move(g)));
+  }
+  ElementOrder order = OrderOfElements(Placed(written, written.geometry()), operands);
+  if (order.effect == OrderEffect::kOpen) return c.Unsupported(kAnswerHangsOnOrder);
+  return order;
+}
+
+Tensor ElementOf(const Tensor& t, const Geometry& g, absl::Span<const int64_t> index) {
+  const std::vector<int64_t> ones(t.rank(), 1);
+  return t.View(Geometry{ones, ones, OffsetOf(g, index)});
+}
+
+// An elementwise write that sees what it has written: one element after the other, as PyTorch does. False where there
+// is no such need, and nothing has been done.
+absl::StatusOr<bool> WriteInOrder(const Call& c, const Tensor& written, OpName functional,
+                                  absl::Span<const EvalValue> read) {
+  SMELT_ASSIGN_OR_RETURN(const ElementOrder order, OrderOf(c, written, read));
+  if (order.effect == OrderEffect::kNone) return false;
+  std::vector<std::optional<Geometry>> broadcast(read.size());
+  for (size_t i = 0; i < read.size(); ++i) {
+    if (!read[i].IsTensor() || read[i].tensor().rank() == 0) continue;
+    SMELT_ASSIGN_OR_RETURN(broadcast[i], Broadcasted(read[i].tensor().geometry(), written.sizes()));
+  }
+  absl::Status status;
+  VisitInOrder(written.sizes(), order.dims, [&](absl::Span<const int64_t> index) {
+    Values args(read.begin(), read.end());
+    for (size_t i = 0; i < read.size(); ++i) {
+      if (broadcast[i]) args[i] = EvalValue(ElementOf(read[i].tensor(), *broadcast[i], index));
+    }
+    absl::StatusOr<Values> result = Run(*c.state, functional, args);
+    status =
+        result.ok() ? CopyInto(ElementOf(written, written.geometry(), index), (*result)[0].tensor()) : result.status();
+    return status.ok();
+  });
+  if (!status.ok()) return status;
+  return true;
+}
+
 // add_(self, other): add(self, other), cast and copied into self.
 absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
   const Tensor self = c.args[0].tensor();
@@ -209,6 +260,12 @@ absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
     if (c.args[i].IsTensor()) SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, self, c.args[i].tensor()));
   }
   SMELT_ASSIGN_OR_RETURN(Values results, Run(*c.state, functional, c.args));
+  if (elementwise && !WritesExpanded(c.schema->op) && results.size() == 1 && results[0].IsTensor() &&
+      (results[0].tensor().dtype() == self.dtype() || results[0].tensor().dtype() == DType::kBool) &&
+      results[0].tensor().sizes() == self.sizes()) {
+    SMELT_ASSIGN_OR_RETURN(const bool done, WriteInOrder(c, self, functional, c.args));
+    if (done) return Values{c.args[0]};
+  }
   if (results.empty() || !results[0].IsTensor()) return c.Unsupported("its functional form returns no tensor");
   const Tensor result = results[0].tensor();
   if (!std::equal(result.sizes().begin(), result.sizes().end(), self.sizes().begin(), self.sizes().end())) {
@@ -261,6 +318,13 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
   }
   SMELT_ASSIGN_OR_RETURN(Values results, Run(*c.state, functional, given));
   if (results.size() != outs.size()) return c.Unsupported("its functional form returns another number of tensors");
+  bool done = false;
+  if (elementwise && OperandSharingOf(c.schema->op, functional, "") == OperandSharing::kNotPartly && outs.size() == 1 &&
+      results[0].IsTensor() &&
+      (results[0].tensor().dtype() == outs[0].dtype() || results[0].tensor().dtype() == DType::kBool) &&
+      results[0].tensor().sizes() == outs[0].sizes()) {
+    SMELT_ASSIGN_OR_RETURN(done, WriteInOrder(c, outs[0], functional, given));
+  }
   Values returned;
   for (size_t i = 0; i < outs.size(); ++i) {
     if (!results[i].IsTensor()) return c.Unsupported("its functional form returns no tensor");
@@ -275,7 +339,7 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
         SMELT_RETURN_IF_ERROR(resized.storage()->Resize(need));
       resized.SetGeometry(g);
     }
-    SMELT_RETURN_IF_ERROR(CopyInto(outs[i], r));
+    if (!done) SMELT_RETURN_IF_ERROR(CopyInto(outs[i], r));
   }
   for (size_t i = 0; i < c.args.size() && i < c.schema->arguments.size(); ++i) {
     if (IsWritten(c.schema->arguments[i]) && returned.size() < c.schema->returns.size()) returned.push_back(c.args[i]);
@@ -559,22 +623,33 @@ absl::Status OverlapError(const Call& c) {
 }  // namespace
 
 namespace {
-// Of operators whose operands may not lie in the written memory at all.
-absl::Status CheckOperandsApart(const Call& c) {
-  if (!c.schema->IsMutable() ||
-      OperandSharingOf(c.schema->op, GetOpInfo(c.schema->op).functional) != OperandSharing::kNone)
-    return absl::OkStatus();
+// Of operators whose operands may not lie in the written memory, or only with all of their elements.
+// `held`: operands of which PyTorch does not see that they share memory with what is written, and what they hold. In
+// whatever order it computes, the answer is the same if they do not change.
+absl::Status CheckOperandsApart(const Call& c, std::vector<std::pair<Tensor, Tensor>>& held) {
+  if (!c.schema->IsMutable()) return absl::OkStatus();
+  const OpName functional = GetOpInfo(c.schema->op).functional;
   for (size_t w = 0; w < c.args.size() && w < c.schema->arguments.size(); ++w) {
     if (!IsWritten(c.schema->arguments[w]) || !c.args[w].IsTensor()) continue;
     const Tensor& written = c.args[w].tensor();
-    for (size_t i = 0; i < c.args.size(); ++i) {
-      if (i == w) continue;
-      // Of the very tensor PyTorch does not look at the elements.
-      if (c.args[i].IsTensor() && c.args[i].tensor().IsSame(written)) return OverlapError(c);
-      if (c.args[i].IsTensor()) SMELT_RETURN_IF_ERROR(CheckNoOverlap(c, written, c.args[i].tensor()));
-      if (!c.args[i].IsList()) continue;
-      for (const EvalValue& v : c.args[i].elements()) {
-        if (v.IsTensor()) SMELT_RETURN_IF_ERROR(CheckNoOverlap(c, written, v.tensor()));
+    // Windows that overlap: elementwise they are written in order.
+    const bool elementwise = functional && GetOpInfo(functional).kind == OpKind::kPointwise;
+    if (functional && !elementwise && GetOpInfo(c.schema->op).kind != OpKind::kInplaceView &&
+        !WritesExpanded(c.schema->op) && CheckNoInternalOverlap(c, written).ok() &&
+        OverlapsItselfConcrete(written.geometry()))
+      return c.Unsupported("a write to overlapping windows");
+    for (size_t i = 0; i < c.args.size() && i < c.schema->arguments.size(); ++i) {
+      if (i == w || IsWritten(c.schema->arguments[i])) continue;
+      const OperandSharing rule = OperandSharingOf(c.schema->op, functional, c.schema->arguments[i].name);
+      if (rule == OperandSharing::kAny || rule == OperandSharing::kNotPartly) continue;
+      std::vector<EvalValue> read = {c.args[i]};
+      if (c.args[i].IsList()) read.assign(c.args[i].elements().begin(), c.args[i].elements().end());
+      for (const EvalValue& v : read) {
+        if (!v.IsTensor()) continue;
+        const absl::Status apart = CheckApart(c, written, v.tensor(), rule);
+        if (apart.ok()) continue;
+        if (rule != OperandSharing::kNone || !absl::IsUnimplemented(apart)) return apart;
+        held.push_back({v.tensor(), v.tensor().Clone()});
       }
     }
   }
@@ -582,9 +657,25 @@ absl::Status CheckOperandsApart(const Call& c) {
 }
 }  // namespace
 
+namespace {
+absl::StatusOr<Values> RunKernel(Call& c, OpName op);
+}  // namespace
+
 absl::StatusOr<Values> Run(State& state, OpName op, absl::Span<const EvalValue> args) {
   SMELT_ASSIGN_OR_RETURN(Call c, MakeCall(state, op, args));
-  SMELT_RETURN_IF_ERROR(CheckOperandsApart(c));
+  std::vector<std::pair<Tensor, Tensor>> held;
+  SMELT_RETURN_IF_ERROR(CheckOperandsApart(c, held));
+  absl::StatusOr<Values> results = RunKernel(c, op);
+  for (const auto& [t, before] : held) {
+    const Tensor now = t.Clone();
+    if (std::memcmp(now.data(), before.data(), before.NumElements() * ItemSize(t.dtype())) != 0)
+      return c.Unsupported(kAnswerHangsOnOrder);
+  }
+  return results;
+}
+
+namespace {
+absl::StatusOr<Values> RunKernel(Call& c, OpName op) {
   if (Kernel k = FindKernel(op, *c.schema); k != nullptr) return k(c);
   const OpInfo& info = GetOpInfo(op);
   switch (info.kind) {
@@ -607,6 +698,7 @@ absl::StatusOr<Values> Run(State& state, OpName op, absl::Span<const EvalValue> 
       return c.Unsupported("is not supported by the evaluator");
   }
 }
+}  // namespace
 
 absl::StatusOr<Tensor> Run1(State& state, absl::string_view op, std::vector<EvalValue> args) {
   SMELT_ASSIGN_OR_RETURN(Values v, Run(state, OpName::Get(op), args));
@@ -629,8 +721,34 @@ absl::Status CheckNoPartialOverlap(const Call& c, const Tensor& a, const Tensor&
   return !a.IsSame(b) && WhatIsShared(a, b) == Shared::kPart ? OverlapError(c) : absl::OkStatus();
 }
 
-absl::Status CheckNoOverlap(const Call& c, const Tensor& a, const Tensor& b) {
-  return WhatIsShared(a, b) == Shared::kNothing ? absl::OkStatus() : OverlapError(c);
+absl::Status CheckApart(const Call& c, const Tensor& a, const Tensor& b, OperandSharing rule) {
+  // Of the very tensor PyTorch does not look at the elements.
+  if (rule == OperandSharing::kNone && a.IsSame(b)) return OverlapError(c);
+  if (a.storage() != b.storage() || a.NumElements() == 0 || b.NumElements() == 0) return absl::OkStatus();
+  if (rule == OperandSharing::kNone && (WhatIsShared(a, b) != Shared::kNothing)) return OverlapError(c);
+  const Overlap overlap = OverlapsConcrete(a.geometry(), ItemSize(a.dtype()), b.geometry(), ItemSize(b.dtype()));
+  if (overlap == Overlap::kDisjoint) return absl::OkStatus();
+  const bool whole = a.dtype() == b.dtype() && overlap == Overlap::kSame && !OverlapsItselfConcrete(a.geometry());
+  return whole && rule == OperandSharing::kWholeOrNone ? absl::OkStatus() : c.Unsupported(kAnswerHangsOnOrder);
+}
+
+absl::StatusOr<bool> CopyInOrder(const Call& c, const Tensor& to, const Tensor& from) {
+  SMELT_ASSIGN_OR_RETURN(const ElementOrder order, OrderOf(c, to, {EvalValue(from)}));
+  if (order.effect == OrderEffect::kNone) return false;
+  SMELT_ASSIGN_OR_RETURN(const Geometry g, Broadcasted(from.geometry(), to.sizes()));
+  const Tensor source = from.View(g);
+  absl::Status status;
+  VisitInOrder(to.sizes(), order.dims, [&](absl::Span<const int64_t> index) {
+    status = CopyInto(ElementOf(to, to.geometry(), index), ElementOf(source, g, index));
+    return status.ok();
+  });
+  if (!status.ok()) return status;
+  return true;
+}
+
+absl::Status CheckOrder(const Call& c, const Tensor& written, const Tensor& read) {
+  SMELT_ASSIGN_OR_RETURN(const ElementOrder order, OrderOf(c, written, {EvalValue(read)}));
+  return order.effect == OrderEffect::kNone ? absl::OkStatus() : c.Unsupported(kAnswerHangsOnOrder);
 }
 
 }  // namespace smelt::eval_internal

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/decompose_rules.h"
@@ -15,6 +16,12 @@ namespace {
 bool IsComplexTensor(const Type& t) { return t.IsTensor() && t.tensor().dtype && IsComplex(*t.tensor().dtype); }
 DType PartOf(DType t) {
   return t == DType::kComplex128 ? DType::kFloat64 : t == DType::kComplex64 ? DType::kFloat32 : t;
+}
+
+// aten::zeros, aten::zeros_like, aten::new_zeros, ...
+bool IsFilledWith(absl::string_view name, absl::string_view what) {
+  return name == absl::StrCat("aten::", what) || name == absl::StrCat("aten::", what, "_like") ||
+         name == absl::StrCat("aten::new_", what);
 }
 
 struct Parts {
@@ -91,8 +98,14 @@ class ComplexRule {
       out = Make({e_.Where(c, b.re, a.re), e_.Where(c, Im(b), Im(a))});
     } else if (name == "aten::copy" || name == "aten::fill") {
       out = Make(Arg(1));
-    } else if (name == "aten::zero") {
+    } else if (name == "aten::zero" || IsFilledWith(name, "zeros") || IsFilledWith(name, "empty")) {
       out = Make({e_.Scalar(part_, 0), ValueId()});
+    } else if (IsFilledWith(name, "ones")) {
+      out = Make({e_.Scalar(part_, 1), ValueId()});
+    } else if (IsFilledWith(name, "full")) {
+      out = Make(Arg(name == "aten::new_full" ? 2 : 1));
+    } else if (name == "aten::scalar_tensor") {
+      out = Make(Arg(0));
     } else if (name == "aten::logical_not") {
       const Parts a = Arg(0);
       out = e_.Op("aten::logical_not", {e_.Op("aten::logical_or", {a.re, Im(a)})});

@@ -3,24 +3,64 @@
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/op/op_info.h"
 
 namespace smelt {
 
-OperandSharing OperandSharingOf(OpName writes, OpName functional) {
+namespace {
+
+bool IsOut(OpName writes) { return !absl::EndsWith(writes.name(), "_"); }
+
+// Kernels that read operands while results are there already in part.
+bool ReadsWhileItWrites(absl::string_view name) {
+  static const auto* const kOps = new absl::flat_hash_set<absl::string_view>{"aten::mm",
+                                                                             "aten::bmm",
+                                                                             "aten::matmul",
+                                                                             "aten::mv",
+                                                                             "aten::dot",
+                                                                             "aten::addmm",
+                                                                             "aten::addmv",
+                                                                             "aten::addbmm",
+                                                                             "aten::baddbmm",
+                                                                             "aten::linear",
+                                                                             "aten::linalg_matmul",
+                                                                             "aten::linalg_multi_dot",
+                                                                             "aten::masked_scatter",
+                                                                             "aten::inner",
+                                                                             "aten::tensordot",
+                                                                             "aten::chain_matmul"};
+  return kOps->contains(name) || absl::StrContains(name, "pool") || absl::StrContains(name, "conv") ||
+         absl::StrContains(name, "upsample");
+}
+
+}  // namespace
+
+OperandSharing OperandSharingOf(OpName writes, OpName functional, absl::string_view argument) {
   // With and without the underscore.
-  static const auto* const kApart = new absl::flat_hash_set<std::string>{
+  static const auto* const kRefused = new absl::flat_hash_set<std::string>{
       "aten::index_put", "aten::_index_put_impl", "aten::scatter",    "aten::scatter_add",  "aten::scatter_reduce",
       "aten::index_add", "aten::index_copy",      "aten::index_fill", "aten::index_reduce", "aten::put",
-      "aten::addr",      "aten::gather",          "aten::cat",        "aten::index_select", "aten::take",
-      "aten::addmm",     "aten::addmv",           "aten::addbmm",     "aten::baddbmm",      "aten::masked_scatter"};
+      "aten::addr"};
+  static const auto* const kTaken = new absl::flat_hash_set<std::string>{
+      "aten::gather", "aten::cat", "aten::index_select", "aten::take", "aten::cross", "aten::linalg_cross"};
   const std::string name(absl::StripSuffix(writes.name(), "_"));
-  if (kApart->contains(name)) return OperandSharing::kNone;
+  if (kTaken->contains(name)) return OperandSharing::kNone;
+  if (name == "aten::fill" || ResizesContiguously(writes)) return OperandSharing::kAny;
+  // With out= it is copied first, if it is not the result itself.
+  const bool copied = IsOut(writes) && argument == "self";
+  if (kRefused->contains(name)) return copied ? OperandSharing::kWholeOrNone : OperandSharing::kNone;
+  // Sums begin with a zero in the result; running ones do not.
+  const bool reduces = functional && GetOpInfo(functional).kind == OpKind::kReduction && IsOut(writes) &&
+                       !absl::StrContains(name, "cum");
+  if (reduces || ReadsWhileItWrites(name)) {
+    const bool adds = absl::StartsWith(name, "aten::add") || name == "aten::baddbmm";
+    return copied && adds ? OperandSharing::kWholeOrNone : OperandSharing::kApart;
+  }
   if (writes.full() == "aten::copy_") return OperandSharing::kNotPartly;
-  if (name == "aten::fill") return OperandSharing::kAny;  // the value is read before anything is written
-  return functional && GetOpInfo(functional).kind == OpKind::kPointwise ? OperandSharing::kNotPartly
-                                                                        : OperandSharing::kAny;
+  if (functional && GetOpInfo(functional).kind == OpKind::kPointwise) return OperandSharing::kNotPartly;
+  return IsOut(writes) ? OperandSharing::kWholeOrNone : OperandSharing::kAny;
 }
 
 bool ResizesContiguously(OpName out) {

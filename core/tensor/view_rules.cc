@@ -309,6 +309,15 @@ absl::StatusOr<GeometryOf<D>> PointwiseOutput(D& decide, absl::Span<const Geomet
                       [](const Index<D>& a, const Index<D>& b) { return IsOne(a) == IsOne(b); }) &&
            SameSizes<D>(decide, out.sizes, s);
   }
+  // Contiguous in so many words, which sizes that only the data give can be, too. (Empty tensors of known sizes are
+  // laid out by the rules below.)
+  IndexVector<D> contiguous = ContiguousStrides<D>(decide, out.sizes);
+  if (!std::is_same_v<D, ConcreteDecide> && std::all_of(operands.begin(), operands.end(), [&](const GeometryOf<D>& g) {
+        return g.rank() == 0 || (g.sizes == out.sizes && g.strides == contiguous);
+      })) {
+    out.strides = std::move(contiguous);
+    return Finish(decide, std::move(out));
+  }
   if (same) {
     // TensorIterator's fast setups: no permutation is computed.
     auto all = [&](auto predicate) {

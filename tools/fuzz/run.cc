@@ -294,33 +294,15 @@ std::string Difference(const Sample& sample, const Seen& want, const Seen& got) 
 }
 
 namespace {
-// PyTorch leaves open what a write does to memory that overlaps itself, or that it reads through another geometry,
-// unless it sees it and refuses: it is the order of its loops that decides.
-class OverlapObserver : public EvalObserver {
+// Which NaN comes out of two is left open: seen only where its bits are read as another dtype.
+class NanObserver : public EvalObserver {
  public:
-  void OnNode(const Graph& g, NodeId n, absl::Span<const Tensor> read, absl::Span<const Tensor> written) override {
-    // Which NaN comes out of two is left open, too: seen only where its bits are read as another dtype.
+  void OnNode(const Graph& g, NodeId n, absl::Span<const Tensor> read, absl::Span<const Tensor>) override {
     bits_seen_ = bits_seen_ || g.node(n).op.full() == "aten::view.dtype";
     for (const Tensor& t : read) nan_ = nan_ || HasNan(t);
     undefined = undefined || (bits_seen_ && nan_);
-    if (WritesExpanded(g.node(n).op)) return;  // one value everywhere
-    // A tensor copied to itself is left alone.
-    const bool copies = g.node(n).op == "aten::copy_";
-    if (copies && read.size() == 1 && written.size() == 1 && read[0].IsSame(written[0])) return;
-    for (const Tensor& t : written) undefined = undefined || OverlapsItselfConcrete(t.geometry());
-    if (absl::StrContains(g.node(n).op.name(), "_foreach_")) return;  // one after the other
-    for (const Tensor& w : written) {
-      for (const Tensor& r : read) undefined = undefined || OverlapsPartly(w, r);
-    }
   }
 
-  static bool OverlapsPartly(const Tensor& a, const Tensor& b) {
-    if (a.storage() != b.storage()) return false;
-    const Geometry &x = a.geometry(), &y = b.geometry();
-    const int x_bytes = ItemSize(a.dtype()), y_bytes = ItemSize(b.dtype());
-    if (x_bytes == y_bytes && x.offset == y.offset && x.sizes == y.sizes && x.strides == y.strides) return false;
-    return OverlapsConcrete(x, x_bytes, y, y_bytes) != Overlap::kDisjoint;
-  }
   static bool HasNan(const Tensor& t) {
     if (!IsFloating(t.dtype())) return false;
     const Tensor dense = t.Clone();
@@ -340,15 +322,14 @@ class OverlapObserver : public EvalObserver {
 
 Seen RunEagerly(const Sample& sample) {
   Seen seen;
-  OverlapObserver observer;
+  NanObserver observer;
   seen.call = Make(sample.call);
   EvalOptions options = OptionsFor(sample);
   seen.states = options.weights;
   options.observer = &observer;
   auto result = EvaluateGraph(*sample.graph, ToEval(seen.call.args), options);
   seen.status = result.status();
-  if (result.ok() && observer.undefined)
-    seen.status = absl::UnimplementedError("memory that overlaps what is written, or the bits of a NaN");
+  if (result.ok() && observer.undefined) seen.status = absl::UnimplementedError("the bits of a NaN");
   if (result.ok()) seen.outputs = ToDatums(result->outputs);
   return seen;
 }
@@ -411,6 +392,10 @@ bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, c
     const Seen got = RunPure(sample, *pure, c);
     // A size that only a duplicate's type names, which the bundle takes from the call.
     if (merged && absl::StrContains(got.status.message(), "has no value")) return false;
+    // Such a call is the eager-order plan's.
+    if (want.status.ok() && absl::IsUnimplemented(got.status) &&
+        absl::StrContains(got.status.message(), kAnswerHangsOnOrder))
+      continue;
     if (Judge(sample, want, got, absl::StrCat("functionalize", name), v)) return true;
     if (absl::Status s = ExpandComposites(*pure); !s.ok())
       return unsupported(s, absl::StrCat("expand-composites", name));

@@ -1,0 +1,81 @@
+// Whether the answer of an elementwise write hangs on the order in which PyTorch visits the elements: an operand lies
+// partly in the written memory, or the written tensor in itself, and PyTorch computes such a write without a temporary.
+// Its order is TensorIterator's; where that order is one element after the other it can be followed.
+#ifndef SMELT_CORE_TENSOR_ELEMENT_ORDER_H_
+#define SMELT_CORE_TENSOR_ELEMENT_ORDER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "smelt/core/tensor/tensor.h"
+
+namespace smelt {
+
+// A tensor in memory; of operands that are read, broadcast to the written one's sizes.
+struct PlacedGeometry {
+  Geometry geometry;
+  const char* origin = nullptr;  // where offset 0 is
+  int item = 1;                  // bytes an element
+};
+
+// How an operand may lie to the tensor that an operator writes. PyTorch looks only at tensors that cover their span
+// without gaps; what it does not look at it computes, in whatever order.
+enum class OperandSharing {
+  kAny,          // all is computed before anything is written
+  kNotPartly,    // the same elements, or none; else PyTorch refuses, or computes one element after the other
+  kNone,         // PyTorch refuses what it looks at
+  kWholeOrNone,  // PyTorch does not look. The same elements, or none; else the answer hangs on how it computes
+  kApart,        // PyTorch does not look, and the answer always hangs on how it computes
+};
+
+inline constexpr char kAnswerHangsOnOrder[] =
+    "an operand lies in the written memory, and what PyTorch answers hangs on the order in which it computes";
+
+inline constexpr char kReadsWhatItWrote[] = "an elementwise write that reads what it has written";
+
+enum class OrderEffect {
+  kNone,        // as if all operands were read before anything is written
+  kSequential,  // one element after the other
+  kOpen,        // the machine's vectors or threads decide
+};
+
+struct ElementOrder {
+  OrderEffect effect = OrderEffect::kNone;
+  std::vector<int> dims;  // innermost first
+};
+
+// The same element at every index.
+bool AreSameElements(const PlacedGeometry& a, const PlacedGeometry& b);
+// False also where it is not known.
+bool AreDisjoint(const PlacedGeometry& a, const PlacedGeometry& b);
+
+ElementOrder OrderOfElements(const PlacedGeometry& written, absl::Span<const PlacedGeometry> read);
+
+// Calls visit(index) for each index of `sizes`, dims[0] fastest, until it returns false.
+template <typename Visit>
+void VisitInOrder(absl::Span<const int64_t> sizes, absl::Span<const int> dims, Visit visit) {
+  for (int64_t n : sizes) {
+    if (n == 0) return;
+  }
+  std::vector<int64_t> index(sizes.size(), 0);
+  while (visit(absl::MakeConstSpan(index))) {
+    size_t k = 0;
+    for (; k < dims.size(); ++k) {
+      if (++index[dims[k]] < sizes[dims[k]]) break;
+      index[dims[k]] = 0;
+    }
+    if (k == dims.size()) return;
+  }
+}
+
+// The offset of one element.
+inline int64_t OffsetOf(const Geometry& g, absl::Span<const int64_t> index) {
+  int64_t at = g.offset;
+  for (size_t d = 0; d < index.size(); ++d) at += index[d] * g.strides[d];
+  return at;
+}
+
+}  // namespace smelt
+
+#endif  // SMELT_CORE_TENSOR_ELEMENT_ORDER_H_
