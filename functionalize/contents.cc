@@ -298,7 +298,9 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool un
   }
   // Windows that overlap are written in order.
   if (!uniform && !IsNested(geometry)) {
-    const std::optional<bool> itself = RegionOf(geometry).OverlapsItself(g_.symbols);
+    const std::optional<Geometry> concrete = Concrete(geometry);
+    const std::optional<bool> itself =
+        concrete ? SelfOverlap(*concrete) : RegionOf(geometry).OverlapsItself(g_.symbols);
     if (itself == true) return absl::UnimplementedError("a write to overlapping windows");
     known_at_call = known_at_call || !itself.has_value();
   }
@@ -390,6 +392,10 @@ absl::Status Functionalizer::CheckSharing(TensorId written, TensorId read, Opera
     return absl::UnimplementedError("a write beside an operand that may overlap it, which the sizes leave open");
   }
   return absl::FailedPreconditionError(kSharingMessage);
+}
+
+void Functionalizer::ForgetChecks(TensorId t) {
+  absl::erase_if(checked_, [&](const auto& c) { return std::get<0>(c) == t || std::get<1>(c) == t; });
 }
 
 void Functionalizer::CheckSharingAtTheCall(TensorId written, TensorId read, OperandSharing rule, NodeId anchor) {

@@ -200,6 +200,8 @@ class Functionalizer {
   absl::Status CheckSharing(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
   // Of what PyTorch does not look at: whether the answer hangs on the order in which it computes.
   absl::Status CheckOrder(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
+  // After its geometry has changed, what was checked of a tensor is checked again.
+  void ForgetChecks(TensorId t);
   // Decides at the call what CheckSharing cannot.
   void CheckSharingAtTheCall(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
 

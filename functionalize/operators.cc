@@ -348,6 +348,7 @@ absl::Status Functionalizer::ProcessInPlaceView(NodeId n, const Operator& op) {
   if (block_depth_ > 0) return absl::UnimplementedError("a change of geometry inside a branch or loop");
   tensors_[t].geometry = std::move(views.outputs[0]);
   tensors_[t].changed = true;
+  ForgetChecks(t);
   ++result_.mutations_removed;
   if (!g_.node(n).outputs.empty()) tensor_of_[g_.node(n).outputs[0]] = t;
   return absl::OkStatus();
@@ -377,6 +378,7 @@ absl::Status Functionalizer::ProcessSet(NodeId n) {
     }
     tensors_[self] = std::move(state);
     tensors_[self].changed = true;
+    ForgetChecks(self);
   } else if (overload.empty()) {
     SymbolicGeometry empty{tensors_[self].geometry.dtype, {0}, {1}, 0};
     MemoryState m;
@@ -384,6 +386,7 @@ absl::Status Functionalizer::ProcessSet(NodeId n) {
     m.version = FreshContents(n, empty);
     tensors_[self] = {NewMemory(std::move(m)), -1, empty};
     tensors_[self].changed = true;
+    ForgetChecks(self);
   } else {
     return absl::UnimplementedError("set_ from a storage");
   }
@@ -438,6 +441,7 @@ absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& size
   }
   tensors_[self].geometry = g;
   tensors_[self].changed = true;
+  ForgetChecks(self);
   return absl::OkStatus();
 }
 
@@ -581,8 +585,12 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
   if (op.counterpart == nullptr && schema.op.name() == "aten::copy_") {
     SMELT_ASSIGN_OR_RETURN(TensorId self, TensorOf(inputs[0]));
     SMELT_ASSIGN_OR_RETURN(TensorId source, TensorOf(inputs[1]));
-    // A tensor copied to itself PyTorch leaves alone, even where it could not be written.
-    if (self != source) {
+    // A tensor copied to itself, under whatever name, PyTorch leaves alone, even where it could not be written.
+    const TensorState &to = tensors_[self], &from = tensors_[source];
+    const bool same = to.memory == from.memory && to.home == from.home && to.conjugated == from.conjugated &&
+                      to.negated == from.negated && SameGeometry(to.geometry, from.geometry) &&
+                      to.geometry.strides == from.geometry.strides;
+    if (!same) {
       SMELT_RETURN_IF_ERROR(CheckSharing(self, inputs[1], OperandSharing::kNotPartly, n));
       SMELT_RETURN_IF_ERROR(Write(self, Read(source, n), n));
     }

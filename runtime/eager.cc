@@ -615,8 +615,10 @@ class EagerRun {
   absl::Status Copy(const fb::EagerInstrT& i) {
     SMELT_ASSIGN_OR_RETURN(Tensor to, TensorOf(i.inputs[0]));
     SMELT_ASSIGN_OR_RETURN(Tensor from, TensorOf(i.inputs[1]));
+    if (to.IsSame(from) || (to.data() == from.data() && to.dtype() == from.dtype() && to.sizes() == from.sizes() &&
+                            to.strides() == from.strides()))
+      return absl::OkStatus();
     SMELT_RETURN_IF_ERROR(CheckWritable(to));
-    if (to.IsSame(from)) return absl::OkStatus();
     SMELT_RETURN_IF_ERROR(CheckOverlap(to, from, OperandSharing::kNotPartly));
     SMELT_ASSIGN_OR_RETURN(const bool done, WriteInOrder(to, {EagerValue(Datum(from))}, i.call));
     if (done) return absl::OkStatus();

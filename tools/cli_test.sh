@@ -53,6 +53,19 @@ expect 4 'mine::spline \(2 times: net.py:3, net.py:5\); yours::warp \(1 time: ne
 echo 'graph(%x : Tensor, %y : Float(2)): %z : Tensor = aten::relu(%x) return (%z)' >incomplete.ir
 expect 4 '%x : Tensor' compile incomplete.ir -o a.smb
 
+# What PyTorch answers hangs on how it computes: refused by name, with the place.
+cat >own_row.ir <<'EOF'
+graph(%x : Float(4, 8)):
+  %zero : int = prim::Constant[value=0]()
+  %dims : int[] = prim::Constant[value=[0]]()
+  %no : bool = prim::Constant[value=0]()
+  %none : NoneType = prim::Constant()
+  %row : Float(8, strides=[1]) = aten::select.int(%x, %zero, %zero)
+  %y : Float(8, strides=[1]) = aten::sum.IntList_out(%x, %dims, %no, %none, %row) # net.py:7:0
+  return (%y)
+EOF
+expect 4 'aten::sum.IntList_out \(net.py:7\): an operand lies in the written memory' compile own_row.ir -o a.smb
+
 cat >weights.ir <<'EOT'
 graph(%w : Float(4, 4) = weight 0, %x : Float(3, 4)):
   storage 0 bytes 64

@@ -646,6 +646,8 @@ absl::Status CheckOperandsApart(const Call& c, std::vector<std::pair<Tensor, Ten
       if (c.args[i].IsList()) read.assign(c.args[i].elements().begin(), c.args[i].elements().end());
       for (const EvalValue& v : read) {
         if (!v.IsTensor()) continue;
+        // Of the very tensor PyTorch does not look at the elements.
+        if (rule == OperandSharing::kNone && v.tensor().IsSame(written)) return OverlapError(c);
         const absl::Status apart = CheckApart(c, written, v.tensor(), rule);
         if (apart.ok()) continue;
         if (rule != OperandSharing::kNone || !absl::IsUnimplemented(apart)) return apart;
@@ -722,8 +724,6 @@ absl::Status CheckNoPartialOverlap(const Call& c, const Tensor& a, const Tensor&
 }
 
 absl::Status CheckApart(const Call& c, const Tensor& a, const Tensor& b, OperandSharing rule) {
-  // Of the very tensor PyTorch does not look at the elements.
-  if (rule == OperandSharing::kNone && a.IsSame(b)) return OverlapError(c);
   if (a.storage() != b.storage() || a.NumElements() == 0 || b.NumElements() == 0) return absl::OkStatus();
   if (rule == OperandSharing::kNone && (WhatIsShared(a, b) != Shared::kNothing)) return OverlapError(c);
   const Overlap overlap = OverlapsConcrete(a.geometry(), ItemSize(a.dtype()), b.geometry(), ItemSize(b.dtype()));

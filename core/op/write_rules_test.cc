@@ -1,0 +1,50 @@
+// What PyTorch 2.13 does where an operand is the given result, or the tensor that is written.
+#include "smelt/core/op/write_rules.h"
+
+#include "gtest/gtest.h"
+#include "smelt/core/op/op_info.h"
+
+namespace smelt {
+namespace {
+
+OperandSharing Rule(const char* writes, const char* argument) {
+  const OpName op = OpName::Get(writes);
+  return OperandSharingOf(op, GetOpInfo(op).functional, argument);
+}
+
+TEST(WriteRulesTest, ElementwiseOperatorsTakeTheSameElements) {
+  EXPECT_EQ(Rule("aten::add_.Tensor", "other"), OperandSharing::kNotPartly);
+  EXPECT_EQ(Rule("aten::mul.out", "other"), OperandSharing::kNotPartly);
+  EXPECT_EQ(Rule("aten::copy_", "src"), OperandSharing::kNotPartly);
+}
+
+TEST(WriteRulesTest, RunningSumsAndSortingTakeTheirResultAsOperand) {
+  // torch.cumsum(x, 0, out=x), torch.sort(x, out=(x, i))
+  EXPECT_EQ(Rule("aten::cumsum.out", "self"), OperandSharing::kWholeOrNone);
+  EXPECT_EQ(Rule("aten::sort.values", "self"), OperandSharing::kWholeOrNone);
+}
+
+TEST(WriteRulesTest, SumsAndProductsBeginInTheirResult) {
+  // torch.sum(x, 0, keepdim=True, out=x) of one row is 0; torch.mm(x, y, out=x) hangs on the blocks of the product.
+  EXPECT_EQ(Rule("aten::sum.IntList_out", "self"), OperandSharing::kApart);
+  EXPECT_EQ(Rule("aten::mm.out", "self"), OperandSharing::kApart);
+  EXPECT_EQ(Rule("aten::addmm.out", "mat1"), OperandSharing::kApart);
+  EXPECT_EQ(Rule("aten::masked_scatter_", "source"), OperandSharing::kApart);
+  // What is added to is copied first.
+  EXPECT_EQ(Rule("aten::addmm.out", "self"), OperandSharing::kWholeOrNone);
+}
+
+TEST(WriteRulesTest, IndexedWritesAreRefusedByPyTorch) {
+  EXPECT_EQ(Rule("aten::index_add_", "source"), OperandSharing::kNone);
+  EXPECT_EQ(Rule("aten::index_put_", "values"), OperandSharing::kNone);
+  EXPECT_EQ(Rule("aten::gather.out", "self"), OperandSharing::kNone);
+  EXPECT_EQ(Rule("aten::index_add.out", "self"), OperandSharing::kWholeOrNone);
+}
+
+TEST(WriteRulesTest, WhatIsComputedFirstMayLieAnywhere) {
+  EXPECT_EQ(Rule("aten::roll.out", "self"), OperandSharing::kAny);
+  EXPECT_EQ(Rule("aten::fill_.Tensor", "value"), OperandSharing::kAny);
+}
+
+}  // namespace
+}  // namespace smelt
