@@ -63,8 +63,8 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
         if (w != 0) {
           for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, w | extra, i);
           if (b & kWritesGeometry) {
-            ++geometry_changes[HandleKey(ObjectOf(r))];
-            if (o.external && ObjectOf(r) != kUnknown) ++geometry_changes[kUnknown];
+            geometry_changes[HandleKey(ObjectOf(r))].push_back(n);
+            if (o.external && ObjectOf(r) != kUnknown) geometry_changes[kUnknown].push_back(n);
           }
         }
         if (reads_active && rd != 0) {
@@ -92,8 +92,8 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
         if (!objects[ObjectOf(r)].tensor) continue;
         const bool reshapes = deep && (b & kWritesGeometry);
         if (reshapes) {
-          ++geometry_changes[HandleKey(ObjectOf(r))];
-          if (objects[ObjectOf(r)].external && ObjectOf(r) != kUnknown) ++geometry_changes[kUnknown];
+          geometry_changes[HandleKey(ObjectOf(r))].push_back(n);
+          if (objects[ObjectOf(r)].external && ObjectOf(r) != kUnknown) geometry_changes[kUnknown].push_back(n);
         }
         for (Ref s : sets.Refs(Storages(r))) {
           if (b & kWritesElements) AddAccess(n, r, s, kWrite | (reshapes ? kGeometryWrite : 0) | extra, i);
@@ -104,7 +104,7 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
   }
   const Ref unknown = MakeRef(kUnknown);
   if (e.kind == EffectKind::kUnknown) {
-    ++geometry_changes[kUnknown];
+    geometry_changes[kUnknown].push_back(n);
     AddAccess(n, unknown, unknown, kWrite | kGeometryWrite | extra, UINT16_MAX);
     AddAccess(n, unknown, unknown, kWrite | kOfContainer | extra, UINT16_MAX);
     if (reads_active) {
@@ -123,6 +123,7 @@ void AliasDb::State::EscapeObject(uint32_t object) {
   Object& o = objects[object];
   if (o.escaped || object == kUnknown) return;
   const uint32_t list = ListOf(object);
+  ++content_changes;
   o.escaped = true;
   const uint32_t f = Find(object);
   if (f != object && !objects[f].escaped) {
@@ -199,7 +200,7 @@ void AliasDb::State::ContainerMade(uint32_t own, uint64_t made_of, bool inputs_c
   if (objects[own].escaped) Escape(ContentOf(MakeRef(own), kAnySlot, NodeId()));
 }
 
-void AliasDb::State::Forget(NodeId n, NodeRecord& r, bool push) {
+void AliasDb::State::ForgetAccesses(NodeRecord& r) {
   if (r.first_write != 0) {
     if (r.flags & NodeRecord::kGeometry) {
       for (uint32_t i = r.first_write; i != 0; i = writes.at(i).node_next) {
@@ -214,7 +215,12 @@ void AliasDb::State::Forget(NodeId n, NodeRecord& r, bool push) {
         if (again) continue;
         auto drop = [&](uint32_t o) {
           auto it = geometry_changes.find(o);
-          if (it != geometry_changes.end() && --it->second <= 0) geometry_changes.erase(it);
+          if (it == geometry_changes.end()) return;
+          auto& by = it->second;
+          // From the end: it is usually the last one.
+          const auto mine = std::find(by.rbegin(), by.rend(), w.node);
+          if (mine != by.rend()) by.erase(std::next(mine).base());
+          if (by.empty()) geometry_changes.erase(it);
         };
         drop(HandleKey(ObjectOf(w.object)));
         if (ObjectOf(w.object) != kUnknown && objects[ObjectOf(w.object)].external) drop(kUnknown);
@@ -223,26 +229,80 @@ void AliasDb::State::Forget(NodeId n, NodeRecord& r, bool push) {
     writes.RemoveNode(&r.first_write);
   }
   if (r.first_read != 0) reads.RemoveNode(&r.first_read);
-  if (r.flags & NodeRecord::kStores) {
-    auto it = stores_of_node.find(n.index);
-    if (it != stores_of_node.end()) {
-      std::vector<uint32_t> holders = std::move(it->second);
-      stores_of_node.erase(it);
-      for (uint32_t o : holders) {
-        auto c = contents.find(o);
-        if (c == contents.end()) continue;
-        auto& stores = c->second.stores;
-        stores.erase(std::remove_if(stores.begin(), stores.end(), [&](const Store& s) { return s.node == n; }),
-                     stores.end());
-        auto& shuffles = c->second.shuffles;
-        shuffles.erase(std::remove(shuffles.begin(), shuffles.end(), n), shuffles.end());
-        c->second.summed = 0;
-        c->second.sum = 0;
-        if (push) PushReaders(o);
+}
+
+void AliasDb::State::Forget(NodeId n, NodeRecord& r, bool push) {
+  ForgetAccesses(r);
+  ForgetStores(n, r, push);
+}
+
+void AliasDb::State::ForgetStores(NodeId n, NodeRecord& r, bool push) {
+  if (!(r.flags & NodeRecord::kStores)) return;
+  ++content_changes;
+  r.flags &= ~NodeRecord::kStores;
+  auto it = stores_of_node.find(n.index);
+  if (it == stores_of_node.end()) return;
+  const std::vector<uint32_t> holders = std::move(it->second);
+  stores_of_node.erase(it);
+  for (uint32_t o : holders) {
+    auto c = contents.find(o);
+    if (c == contents.end()) continue;
+    auto& stores = c->second.stores;
+    stores.erase(std::remove_if(stores.begin(), stores.end(), [&](const Store& s) { return s.node == n; }),
+                 stores.end());
+    auto& shuffles = c->second.shuffles;
+    shuffles.erase(std::remove(shuffles.begin(), shuffles.end(), n), shuffles.end());
+    c->second.summed = 0;
+    c->second.sum = 0;
+    if (push) PushReaders(o);
+  }
+}
+
+// What the node at hand stores, where it stored `had` before, as StoresOf has it: most nodes that are evaluated again
+// store the same.
+bool AliasDb::State::CommitStores(NodeId n, absl::Span<const std::pair<uint32_t, Store>> had) {
+  std::stable_sort(new_stores.begin(), new_stores.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto is_shuffle = [](const Store& s) { return !s.node.valid(); };
+  std::vector<std::pair<uint32_t, Store>> has;
+  for (size_t i = 0; i < new_stores.size();) {
+    size_t end = i;
+    bool shuffles = false;
+    for (; end < new_stores.size() && new_stores[end].first == new_stores[i].first; ++end) {
+      shuffles |= is_shuffle(new_stores[end].second);
+    }
+    for (size_t k = end; k-- > i;) {
+      if (!is_shuffle(new_stores[k].second)) has.push_back(new_stores[k]);
+    }
+    if (shuffles) has.push_back({new_stores[i].first, Store()});
+    i = end;
+  }
+  if (absl::MakeConstSpan(has) == had) return false;
+  const auto same_store = [](const auto& a, const auto& b) {
+    return a.first == b.first && a.second.SameStore(b.second);
+  };
+  if (std::equal(has.begin(), has.end(), had.begin(), had.end(), same_store)) {
+    // Only what there is in the elements' container is new.
+    for (const auto& [o, s] : has) {
+      for (Store& known : contents[o].stores) {
+        if (s.node.valid() && known.SameStore(s)) known.last = s.last;
       }
     }
-    r.flags &= ~NodeRecord::kStores;
+    return true;
   }
+  if (!had.empty()) ForgetStores(n, nodes[n.index], false);
+  ++content_changes;
+  for (const auto& [o, s] : new_stores) {
+    if (is_shuffle(s)) {
+      contents[o].shuffles.push_back(n);
+    } else {
+      contents[o].stores.push_back(s);
+    }
+    std::vector<uint32_t>& holders = stores_of_node[n.index];
+    if (holders.empty() || holders.back() != o) holders.push_back(o);
+  }
+  if (!new_stores.empty()) nodes[n.index].flags |= NodeRecord::kStores;
+  return true;
 }
 
 void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
@@ -263,6 +323,7 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
       nodes[n.index].flags |= NodeRecord::kEscapes;
       if (!external_stores) {
         external_stores = true;
+        ++content_changes;
         for (NodeId reader : external_readers) {
           if (g.IsLive(reader)) Push(reader);
         }
@@ -287,12 +348,12 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
         nodes[n.index].flags |= NodeRecord::kEscapes;
         if (!external_stores) {
           external_stores = true;
+          ++content_changes;
           for (NodeId reader : external_readers) {
             if (g.IsLive(reader)) Push(reader);
           }
         }
       }
-      bool stored_any = false;
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         const uint16_t c = e.arg(k);
         if (!(c & (kStored | kStoresElements)) || k == i) continue;
@@ -314,20 +375,15 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
           std::optional<int64_t> at = ConstantInt(node.inputs[1]);
           s.slot = at && *at >= 0 && *at < INT32_MAX ? static_cast<int32_t>(*at) : kAnySlot;
         }
-        s.last = Fingerprint(s.elements ? ContentOfSet(p, kAnySlot, n) : p);
-        contents[o].stores.push_back(s);
-        stored_any = true;
-      }
-      if (o != kUnknown && h.kind != Kind::kSummary) {
-        if (b & kShufflesContainer) {
-          contents[o].shuffles.push_back(n);
-          stored_any = true;
+        if (s.elements && first_in_loop) {
+          // It is evaluated again when the loop has been walked and the elements are known.
+          for (Ref r : sets.Refs(p)) NoteReader(ObjectOf(r), n);
+        } else {
+          s.last = Fingerprint(s.elements ? ContentOfSet(p, kAnySlot, n) : p);
         }
-        if (stored_any) {
-          nodes[n.index].flags |= NodeRecord::kStores;
-          stores_of_node[n.index].push_back(o);
-        }
+        new_stores.push_back({o, s});
       }
+      if (o != kUnknown && h.kind != Kind::kSummary && (b & kShufflesContainer)) new_stores.push_back({o, Store()});
     }
   }
 }

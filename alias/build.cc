@@ -140,6 +140,7 @@ void AliasDb::State::Build() {
 
 // Solves an outermost loop again from nothing: what only its own back edges kept alive goes.
 void AliasDb::State::ResolveLoop(NodeId loop) {
+  ++content_changes;
   std::vector<NodeId> todo = {loop};
   std::vector<std::pair<ValueId, SetId>> before;
   for (ValueId v : g.node(loop).outputs) before.push_back({v, PointsTo(v)});
@@ -176,6 +177,7 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
   monotone = true;
   walk_loop = 0;
   resolving = loop;
+  ++content_changes;
   WalkNode(loop);
   Propagate();
   resolving = NodeId();
@@ -201,6 +203,7 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
 
 void AliasDb::State::Flush() {
   if (queue.empty() && !needs_rebuild && resolve_loops.empty() && pending_free.empty()) return;
+  ++content_changes;
   walk_loop = UINT32_MAX;
   if (!needs_rebuild) Propagate();
   for (int round = 0; !needs_rebuild && !resolve_loops.empty(); ++round) {
@@ -237,6 +240,7 @@ void AliasDb::State::Flush() {
 }
 
 void AliasDb::State::DropCaches() {
+  ++content_changes;
   geoms.clear();
   ++geom_epoch;
   write_spans.clear();

@@ -257,42 +257,108 @@ bool AliasDb::State::IsInside(NodeId n, uint32_t loop) const {
   return false;
 }
 
+void AliasDb::State::NoteReader(uint32_t object, NodeId reader) {
+  std::vector<NodeId>& readers = contents[object].readers;
+  if (readers.empty() || readers.back() != reader) readers.push_back(reader);
+  if (objects[object].external && (external_readers.empty() || external_readers.back() != reader)) {
+    external_readers.push_back(reader);
+  }
+}
+
 // Lists that take in each other's elements, or their own, ask in circles: each question is answered once a round,
-// those that are being answered by what is known so far, until nothing is new.
+// those that are being answered by what is known so far, until nothing is new. In a loop most readers are told the
+// same.
 AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId reader) {
   struct Depth {
     int& depth;
     explicit Depth(int& d) : depth(++d) {}
     ~Depth() { --depth; }
   } depth(content_depth);
+  constexpr uint32_t kOfLoop = 1u << 31;
+  constexpr size_t kMaxAnswers = 1 << 16;
   const auto answer = [&] {
-    const std::tuple<Ref, int32_t, uint32_t> question = {holder, slot, reader.valid() ? reader.index : UINT32_MAX};
-    ContentAnswer& known = content_answers[question];
-    if (known.round == content_round) {
-      content_circular |= known.open;
-      return known.content;
+    const std::tuple<Ref, int32_t, uint32_t> question = {holder, slot, reader.valid() ? reader.index : kOfLoop};
+    {
+      ContentAnswer& known = content_answers[question];
+      if (known.round != 0 && known.round <= content_last_round) return known.content;
+      if (known.round == content_round) {
+        content_circular |= known.open;
+        return known.content;
+      }
+      known.round = content_round;
+      known.open = true;
     }
-    known.round = content_round;
-    known.open = true;
-    const SetId found = ComputeContent(holder, slot, reader);
+    // The outermost loop that is around the reader and not around the holder.
+    uint32_t loop = 0;
+    const Object& h = objects[ObjectOf(holder)];
+    if (reader.valid() && loops.size() > 1 && h.container && h.kind != Kind::kSummary && ObjectOf(holder) != kUnknown) {
+      ForEachLoopBetween(reader, h.loop, [&](uint32_t l) { loop = l; });
+    }
+    const std::tuple<Ref, int32_t, uint32_t> of_loop = {holder, slot, kOfLoop | loop};
+    SetId found = 0;
+    bool told = false, differs = true;
+    if (loop != 0) {
+      ContentAnswer& all = content_answers[of_loop];
+      differs = all.differs;
+      told = !differs && all.round != 0 && (all.round <= content_last_round || all.round == content_round);
+      if (told) {
+        content_circular |= all.open;
+        all.told = true;
+        found = all.content;
+      } else if (!differs) {
+        all.round = content_round;
+        all.open = true;
+      }
+    }
+    if (told) {
+      NoteReader(ObjectOf(holder), reader);
+    } else {
+      const bool known_to_differ = differs;
+      found = ComputeContent(holder, slot, reader, known_to_differ ? 0 : loop, &differs);
+      if (!known_to_differ) {
+        const SetId content = Join(content_answers[of_loop].content, found);
+        ContentAnswer& all = content_answers[of_loop];
+        all.open = false;
+        all.content = content;
+        all.differs = differs;
+        content_again |= differs && all.told;
+      }
+    }
+    const SetId before = content_answers[question].content;
+    const SetId content = Join(before, found);
+    content_grew |= content != before;
     ContentAnswer& now = content_answers[question];
     now.open = false;
-    const SetId content = Join(now.content, found);
-    content_grew |= content != now.content;
     return now.content = content;
   };
   if (content_depth > 1) return answer();
+  if (content_changes != content_known_changes || content_answers.size() > kMaxAnswers) {
+    content_answers.clear();
+    content_known_changes = content_changes;
+  }
   SetId out;
-  content_answers.clear();
   do {
     ++content_round;
-    content_circular = content_grew = false;
+    content_circular = content_grew = content_again = false;
     out = answer();
-  } while (content_circular && content_grew);
+    if (content_again) {
+      // Somebody was told what holds for others.
+      for (auto& [question, known] : content_answers) {
+        if (known.round <= content_last_round) continue;
+        const bool differs = known.differs;
+        known = ContentAnswer();
+        known.differs = differs;
+      }
+    }
+  } while (content_again || (content_circular && content_grew));
+  content_last_round = content_round;
   return out;
 }
 
-AliasDb::State::SetId AliasDb::State::ComputeContent(Ref holder, int32_t slot, NodeId reader) {
+// `differs`: another reader in `loop`, the outermost one around this one that is not around the holder, may be told
+// something else.
+AliasDb::State::SetId AliasDb::State::ComputeContent(Ref holder, int32_t slot, NodeId reader, uint32_t loop,
+                                                     bool* differs) {
   const uint32_t o = ObjectOf(holder);
   if (o == kUnknown) return SetPool::Single(MakeRef(kUnknown));
   if (objects[o].kind == Kind::kSummary) {
@@ -322,9 +388,8 @@ AliasDb::State::SetId AliasDb::State::ComputeContent(Ref holder, int32_t slot, N
   SetId out = BaseContent(o, slot < 0 ? kAnySlot : slot, &count);
   if (IsOld(holder)) out = OldContents(out, objects[o].loop);
   if (reader.valid()) {
-    Contents& mine = contents[o];
-    if (mine.readers.empty() || mine.readers.back() != reader) mine.readers.push_back(reader);
-    c = &mine;
+    NoteReader(o, reader);
+    c = &contents[o];
   } else if (auto it = contents.find(o); it != contents.end()) {
     c = &it->second;
   }
@@ -364,6 +429,7 @@ AliasDb::State::SetId AliasDb::State::ComputeContent(Ref holder, int32_t slot, N
         if (!before && !MayComeBefore(s.node, reader, holder)) continue;
         SetId stored = PointsTo(s.value);
         if (s.elements) stored = ContentOfSet(stored, kAnySlot, s.node);
+        if (loop != 0 && !*differs && IsInside(s.node, loop)) *differs = Shift(stored, loop) != stored;
         SetId seen = before ? stored : 0;
         // What earlier iterations of the loops around the store have put there.
         ForEachLoopBetween(s.node, holder_loop, [&](uint32_t l) {
@@ -377,11 +443,7 @@ AliasDb::State::SetId AliasDb::State::ComputeContent(Ref holder, int32_t slot, N
       }
     }
   }
-  if (objects[o].external) {
-    if (reader.valid() && (external_readers.empty() || external_readers.back() != reader))
-      external_readers.push_back(reader);
-    if (external_stores) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
-  }
+  if (objects[o].external && external_stores) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
   if (objects[o].escaped) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
   return out;
 }

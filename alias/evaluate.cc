@@ -46,7 +46,19 @@ void AliasDb::State::PushReaders(uint32_t object, bool changed) {
   if (it == contents.end()) return;
   it->second.summed = 0;
   it->second.sum = 0;
-  std::vector<NodeId> readers = it->second.readers;
+  std::vector<NodeId>& known = it->second.readers;
+  if (known.size() > 2 * it->second.distinct + 8) {
+    // Each once, in the order of their last looks.
+    absl::flat_hash_set<uint32_t> seen;
+    std::vector<NodeId> kept;
+    for (size_t i = known.size(); i-- > 0;) {
+      if (g.IsLive(known[i]) && seen.insert(known[i].index).second) kept.push_back(known[i]);
+    }
+    std::reverse(kept.begin(), kept.end());
+    known = std::move(kept);
+    it->second.distinct = static_cast<uint32_t>(known.size());
+  }
+  const std::vector<NodeId> readers = known;
   for (NodeId n : readers) {
     if (!g.IsLive(n)) continue;
     if (changed && !monotone) ResolveAround(n);
@@ -78,6 +90,7 @@ void AliasDb::State::SetPointsTo(ValueId v, SetId s, NodeId by, bool first) {
   }
   if (!changed) return;
   dirty = true;
+  ++content_changes;
   if (!monotone && loops.size() > 1 && (s == before || !sets.Includes(s, before))) {
     ResolveAround(by);
     for (const Use& u : g.value(v).uses) ResolveAround(u.user);
@@ -347,6 +360,7 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
   NodeRecord& record = RecordOf(n);
   ++evaluations;
   making_first = building && first;
+  first_in_loop = first && walk_loop != 0 && walk_loop != UINT32_MAX;
   // While sets also shrink, a reader may have looked when inputs were something else for a moment.
   const bool inputs_changed = !monotone && (record.flags & NodeRecord::kInputsChanged) != 0;
   record.flags &= ~NodeRecord::kInputsChanged;
@@ -354,7 +368,8 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
   const uint8_t had = record.flags;
   std::vector<std::pair<uint32_t, Store>> had_stores;
   if (had & NodeRecord::kStores) had_stores = StoresOf(n);
-  if (!first || had != 0) Forget(n, record, false);
+  if (!first || had != 0) ForgetAccesses(record);
+  new_stores.clear();
   record.flags = (record.flags | NodeRecord::kEvaluated) &
                  ~(NodeRecord::kEscapes | NodeRecord::kMovesStorage | NodeRecord::kGeometry);
   // The fast road: new memory, reads only.
@@ -534,15 +549,13 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
     }
   }
   NodeRecord& after = nodes[n.index];
-  // Straight-line code that is walked for the first time has no reader that a store could reach.
-  if (((had | after.flags) & NodeRecord::kStores) && !(first && walk_loop == 0)) {
-    std::vector<std::pair<uint32_t, Store>> has_stores;
-    if (after.flags & NodeRecord::kStores) has_stores = StoresOf(n);
-    const bool changed = has_stores != had_stores;
-    if (changed || inputs_changed) {
+  if (!had_stores.empty() || !new_stores.empty()) {
+    const bool changed = CommitStores(n, had_stores);
+    // Straight-line code that is walked for the first time has no reader that a store could reach.
+    if ((changed || inputs_changed) && !(first && walk_loop == 0)) {
       dirty |= changed;
       for (const auto& [o, store] : had_stores) PushReaders(o, changed);
-      for (const auto& [o, store] : has_stores) PushReaders(o, changed);
+      for (const auto& [o, store] : new_stores) PushReaders(o, changed);
     }
   }
   if (after.first_write != 0) {

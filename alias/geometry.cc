@@ -213,7 +213,15 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
     Geom geom;
     if (base != 0 && base != o && objects[base].storage == obj.storage) {
       const Value& value = g.value(obj.def);
-      ApplyView(o, value.def, geoms[geom_of[base].index], base, &geom);
+      const Object& b = objects[base];
+      // A view that was taken before somebody changed the geometry of its base lies where it lay.
+      const bool made_before = GeometryChanges(base) && b.kind != Kind::kView && b.kind != Kind::kPiece &&
+                               !GeometryMayChangeBefore(base, value.def);
+      if (made_before) {
+        ApplyView(o, value.def, MakeGeom(base, true), base, false, &geom);
+      } else {
+        ApplyView(o, value.def, geoms[geom_of[base].index], base, GeometryChanges(base), &geom);
+      }
     } else {
       geom = MakeGeom(o);
     }
@@ -235,8 +243,21 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
   return geoms[geom_of[object].index];
 }
 
-// Of what is no view of something known.
-Geom AliasDb::State::MakeGeom(uint32_t object) {
+// Whether some node that changes the handle's geometry may do so before n looks at it.
+bool AliasDb::State::GeometryMayChangeBefore(uint32_t object, NodeId n) {
+  constexpr size_t kMany = 16;
+  if (OutermostLoop(n).valid()) return true;
+  const auto may = [&](uint32_t key) {
+    const auto it = geometry_changes.find(key);
+    if (it == geometry_changes.end()) return false;
+    return it->second.size() > kMany ||
+           std::any_of(it->second.begin(), it->second.end(), [&](NodeId by) { return Precedes(n, by) != 1; });
+  };
+  return may(HandleKey(object)) || ((objects[object].external || objects[object].escaped) && may(kUnknown));
+}
+
+// Of what is no view of something known. as_made: before anybody changed its geometry.
+Geom AliasDb::State::MakeGeom(uint32_t object, bool as_made) {
   Geom out;
   const Object& o = objects[object];
   if (!SetPool::IsSingle(o.storage) || !o.tensor) return out;
@@ -246,7 +267,7 @@ Geom AliasDb::State::MakeGeom(uint32_t object) {
     out.storage = 0;
     return out;
   }
-  if (GeometryChanges(object)) return out;  // anywhere in its storage
+  if (!as_made && GeometryChanges(object)) return out;  // anywhere in its storage
   const bool whole = storage == object;
   Type type = TypeOfObject(object);
   if (o.kind == Kind::kInput && objects[storage].kind == Kind::kWeight) {
@@ -290,7 +311,8 @@ Geom AliasDb::State::MakeGeom(uint32_t object) {
   return out;
 }
 
-void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int base_object, Geom* out) {
+void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint32_t base_object, bool base_changes,
+                               Geom* out) {
   const Object& o = objects[object];
   const Node& node = g.node(n);
   const std::string& name = node.op.name();
@@ -302,10 +324,9 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int 
   *out = base;
   out->exact = false;
   out->geometry = SymbolicGeometry();
-  const bool changes = GeometryChanges(base_object);
 
   // Exactly.
-  if (base.exact && !changes && kind != EffectKind::kConstantChunk) {
+  if (base.exact && !base_changes && kind != EffectKind::kConstantChunk) {
     absl::StatusOr<OpCall> call = OpCall::Of(g, n);
     if (call.ok()) {
       absl::StatusOr<ViewMeaning> meaning = absl::UnimplementedError("");
@@ -385,7 +406,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, int 
     }
     if (out->rank >= 0) Materialize(out, out->rank);
   };
-  if (changes) {
+  if (base_changes) {
     // The base's dimensions mean different things at different times.
     out->space = 0;
     out->box.clear();

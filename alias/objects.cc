@@ -84,6 +84,7 @@ void AliasDb::State::SetStorage(uint32_t object, SetId storage) {
 }
 
 void AliasDb::State::FreeOwn(ValueId v) {
+  ++content_changes;
   if (v.index >= values.size()) return;
   ValueRecord& r = values[v.index];
   if (r.generation != v.generation || r.own == 0) return;
@@ -163,6 +164,7 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
       if (o == kUnknown) external = true;
       return;
     }
+    ++content_changes;
     external |= objects[f].external;
     escaped |= objects[f].escaped;
     objects[group].tensor |= objects[f].tensor;

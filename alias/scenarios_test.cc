@@ -322,6 +322,45 @@ TEST(DisjointTest, SplitsPiecesAliasTheBase) {
 
 // --- loops
 
+TEST(DisjointTest, RowsTakenBeforeTheBaseIsTransposedStayDisjoint) {
+  Expect(R"(graph(%x : Tensor, %i : int):
+  %n : NoneType = prim::Constant()
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::clone(%x, %n)
+  %r0 : Tensor = aten::select(%a, %0, %0)
+  %r1 : Tensor = aten::select(%a, %0, %1)
+  %w : Tensor = aten::zero_(%r0)
+  %t : Tensor = aten::t_(%a)
+  %c1 : Tensor = aten::select(%a, %0, %1)
+  return (%t)
+)",
+         R"(may_alias %r0 %r1: false
+            has_writers %r1: false
+            may_alias %r0 %c1: true
+            may_alias %r0 %a: true)");
+}
+
+// In the next iteration the base has been transposed.
+TEST(DisjointTest, RowsTakenInALoopThatTransposesTheBaseMayMeet) {
+  Expect(R"(graph(%x : Tensor, %k : int):
+  %n : NoneType = prim::Constant()
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %yes : bool = prim::Constant[value=1]()
+  %a : Tensor = aten::clone(%x, %n)
+  %first : Tensor = aten::select(%a, %0, %0)
+  %last : Tensor = prim::Loop(%k, %yes, %first)
+    block0(%i : int, %p : Tensor):
+      %r1 : Tensor = aten::select(%a, %0, %1)
+      %t : Tensor = aten::t_(%a)
+      -> (%yes, %r1)
+  return (%last)
+)",
+         R"(may_alias %r1 %first: true
+            may_alias %last %first: true)");
+}
+
 TEST(LoopTest, AViewOfWhatOnlyComesAroundTheBackEdgeSharesItsMemory) {
   // On the first visit %p has no memory at all: an element of an empty list.
   Expect(R"(graph(%x : Tensor, %n : int):
@@ -778,7 +817,7 @@ with prim::fork_0 = graph(%x : Tensor, %y : Tensor):
 
 // Each list's elements are the others': what one question found must serve the next, or asking never ends.
 TEST(ContainerTest, ListsThatTakeInEachOtherAreSolvedTogether) {
-  constexpr int kLists = 16;
+  constexpr int kLists = 48;
   std::string text =
       "graph(%x : Tensor, %n : int):\n  %t : bool = prim::Constant[value=1]()\n"
       "  %z : int = prim::Constant[value=0]()\n";

@@ -268,14 +268,16 @@ struct Store {
   int32_t slot = -1;
   bool elements = false;  // the elements of `value`
   uint64_t last = 0;      // the fingerprint of that when the node was evaluated
-  bool operator==(const Store& o) const {
-    return node == o.node && value == o.value && slot == o.slot && elements == o.elements && last == o.last;
+  bool SameStore(const Store& o) const {
+    return node == o.node && value == o.value && slot == o.slot && elements == o.elements;
   }
+  bool operator==(const Store& o) const { return SameStore(o) && last == o.last; }
 };
 struct Contents {
   std::vector<Store> stores;
   std::vector<NodeId> shuffles;
   std::vector<NodeId> readers;  // nodes whose evaluation looked inside
+  uint32_t distinct = 0;        // of readers: how many there were when they were last told apart
   // The union over the first `summed` stores: reads in program order cost O(1) each, not O(stores).
   SetId sum = 0;
   uint32_t summed = 0;
@@ -401,22 +403,29 @@ struct AliasDb::State {
   absl::flat_hash_map<int, uint32_t> weight_storages;
   absl::flat_hash_map<const Graph*, std::unique_ptr<OpEffects>> summaries;
   absl::flat_hash_set<const Graph*> summarising;
-  // Of ContentOf, while one question leads to others: by holder, slot and reader.
+  // Of ContentOf, while one question leads to others and until something changes that contents depend on: by holder,
+  // slot and reader, or the loop of readers who are all told the same.
   struct ContentAnswer {
     SetId content = 0;
     uint32_t round = 0;
     bool open = false;
+    bool differs = false;  // of a loop: its readers are not all told the same
+    bool told = false;     // of a loop: another reader was told this
   };
   absl::flat_hash_map<std::tuple<Ref, int32_t, uint32_t>, ContentAnswer> content_answers;
   int content_depth = 0;
   uint32_t content_round = 0;
-  bool content_circular = false, content_grew = false;
+  uint32_t content_last_round = 0;  // answers of rounds up to here hold, if nothing changed since
+  uint64_t content_changes = 0, content_known_changes = 0;
+  bool content_circular = false, content_grew = false, content_again = false;
   absl::flat_hash_map<SetId, SetId> reach_at_any_time;
   std::vector<NodeId> external_readers;
   bool external_stores = false;
   bool external_moved = false;  // set_ on a handle of the caller's: any of its handles may be that one
   absl::flat_hash_map<uint32_t, std::vector<uint32_t>> stores_of_node;  // node index -> containers
-  absl::flat_hash_map<uint32_t, int32_t> geometry_changes;              // object -> nodes that change its geometry
+  std::vector<std::pair<uint32_t, alias_internal::Store>> new_stores;   // of the node at hand: by container
+  // Object -> the nodes that change its geometry, once for each argument by which they do.
+  absl::flat_hash_map<uint32_t, absl::InlinedVector<NodeId, 2>> geometry_changes;
   int64_t geometry_writers = 0;
   int64_t summarised = 0, rebuilds = 0, evaluations = 0;
 
@@ -432,6 +441,7 @@ struct AliasDb::State {
   bool options_distrusted = false;  // some node changes a geometry: types of arguments do not tell what a view is
   bool monotone = false;            // sets only grow: while building, and while a loop is solved again
   bool building = false;            // from nothing
+  bool first_in_loop = false;       // the node at hand is walked for the first time, in a loop
   bool making_first = false;        // the node at hand is being evaluated for the first time: nobody uses it yet
   bool growing = false;             // the node at hand has been evaluated many times: its results only grow
   bool dirty = false;               // something changed since the caches below were filled
@@ -475,6 +485,8 @@ struct AliasDb::State {
   void EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed);
   void EvaluateBlockNode(NodeId n, const Node& node, EffectKind kind, bool first);
   void Forget(NodeId n, NodeRecord& r, bool push);  // its accesses and stores; push: who reads the containers
+  void ForgetAccesses(NodeRecord& r);
+  void ForgetStores(NodeId n, NodeRecord& r, bool push);
   std::vector<std::pair<uint32_t, alias_internal::Store>> StoresOf(NodeId n);
   void ContainerMade(uint32_t own, uint64_t made_of, bool inputs_changed);
   void RefreshPieces(uint32_t container);
@@ -482,6 +494,7 @@ struct AliasDb::State {
   void AddAccesses(NodeId n, absl::Span<const ValueId> inputs, const OpEffects& e, uint8_t extra_bits);
   void AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, size_t arg);
   void AddStores(NodeId n, const Node& node, const OpEffects& e);
+  bool CommitStores(NodeId n, absl::Span<const std::pair<uint32_t, alias_internal::Store>> had);  // whether others
   void MoveStorage(NodeId n, ValueId handle, SetId target);
   void Escape(SetId set);
   void EscapeObject(uint32_t object);
@@ -519,7 +532,8 @@ struct AliasDb::State {
   SetId StoragesOfSet(SetId s);
   uint64_t Fingerprint(SetId s);
   SetId ContentOf(Ref holder, int32_t slot, NodeId reader);
-  SetId ComputeContent(Ref holder, int32_t slot, NodeId reader);
+  SetId ComputeContent(Ref holder, int32_t slot, NodeId reader, uint32_t loop, bool* differs);
+  void NoteReader(uint32_t object, NodeId reader);
   SetId ContentOfSet(SetId s, int32_t slot, NodeId reader);
   SetId BaseContent(uint32_t object, int32_t slot, int32_t* count);
   SetId PieceStorage(uint32_t container, uint32_t piece);
@@ -593,8 +607,10 @@ struct AliasDb::State {
   // --- geometry (geometry.cc) ---
   const alias_internal::Geom& GeomOf(uint32_t object);
   bool HasGeom(uint32_t object) const { return object < geom_of.size() && geom_of[object].epoch == geom_epoch; }
-  alias_internal::Geom MakeGeom(uint32_t object);
-  void ApplyView(uint32_t object, NodeId n, const alias_internal::Geom& base, int piece, alias_internal::Geom* out);
+  alias_internal::Geom MakeGeom(uint32_t object, bool as_made = false);
+  bool GeometryMayChangeBefore(uint32_t object, NodeId n);
+  void ApplyView(uint32_t object, NodeId n, const alias_internal::Geom& base, uint32_t base_object, bool base_changes,
+                 alias_internal::Geom* out);
   enum class Disjointness { kDisjoint, kSame, kOverlap, kUnknown };
   Overlap CompareObjects(uint32_t a, uint32_t b);
   bool SameByStructure(uint32_t a, uint32_t b, int depth);

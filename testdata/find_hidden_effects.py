@@ -9,6 +9,7 @@ changed. What the schema declares is left out; that it declares more than happen
 
 import os
 import random
+import re
 import select
 import signal
 import sys
@@ -21,11 +22,14 @@ from torch._subclasses.schema_check_mode import SchemaCheckMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from op_table import Call, read_table
+from operator_recipes import Variants, run_recipes
 from record import get_bytes, identity
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TRIES, MORE_TRIES, OP_SECONDS = 160, 4000, 20
 # They write files, end the process, or change PyTorch's own settings.
+DEVICES = re.compile("cudnn|miopen|mps|cuda|cslt|triton|semi_structured|fbgemm|flash_attention|efficient_attention|xla|"
+                     "_cpu_fallback|overrideable")  # other devices' and backends'
 LEFT_OUT = ("aten::from_file", "aten::save", "aten::_assert", "aten::manual_seed", "aten::seed", "aten::wait",
             "aten::_sobol")
 
@@ -36,6 +40,7 @@ HEADER = """\
 #   outputs K and L may alias      two results share memory with each other; K = L: two tensors of one list
 #   writes input I                 the bytes or the geometry of the I-th argument may change
 #   input I may alias input J      afterwards the I-th argument lives in the J-th one's memory
+#   draws random numbers           though it takes no generator
 #   not run                        no call was found that PyTorch accepts on a CPU: nothing is known, expect the worst
 # Operators that are not listed have been run and did no more than their schema says. Operators without tensors are not looked at.
 # {run} operators run, {hidden} with hidden effects, {missed} not run.
@@ -78,10 +83,26 @@ def declared(schema):
     return [s[0] for s in sets], [s[1] for s in sets], [alias_sets(r)[0] for r in split_types(results)]
 
 
+def parts(t):
+    """The strided tensors in whose memory t lives."""
+    if type(t) not in (torch.Tensor, torch.nn.Parameter) or t.device.type != "cpu":
+        return []
+    if t.is_nested:
+        return [t.values()]
+    if t.layout == torch.strided:
+        return [t]
+    if t.layout == torch.sparse_coo:
+        return [t._indices(), t._values()]
+    if t.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [t.crow_indices(), t.col_indices(), t.values()]
+    if t.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [t.ccol_indices(), t.row_indices(), t.values()]
+    return []
+
+
 def tensors_of(v):
     if isinstance(v, torch.Tensor):
-        return [v] if type(v) in (torch.Tensor,
-                                  torch.nn.Parameter) and v.layout == torch.strided and v.device.type == "cpu" else []
+        return parts(v)
     return [t for x in v for t in tensors_of(x)] if isinstance(v, (list, tuple)) else []
 
 
@@ -93,9 +114,15 @@ class Watch:
     """Runs operators and collects what each did beyond its schema: {name: {effect}}."""
 
     def __init__(self):
-        self.effects = {}
+        self.effects, self.variants = {}, Variants()
 
     def run(self, op, args, kwargs):
+        result = self.note(op, args, kwargs)
+        if not op._schema.name.startswith(LEFT_OUT):
+            self.variants.run(self.note, op, args, kwargs, result)
+        return result
+
+    def note(self, op, args, kwargs):
         schema = op._schema
         values = list(args) + [kwargs.get(a.name) for a in schema.arguments[len(args):]]
         inputs = [tensors_of(v) for v in values]
@@ -104,10 +131,14 @@ class Watch:
             return op(*args, **kwargs)
         before = [[(look(t), get_bytes(t.untyped_storage())) for t in ts] for ts in inputs]
         keep = [t.untyped_storage() for t in flat]
+        state = torch.get_rng_state()
         result = op(*args, **kwargs)
+        drew = not torch.equal(state, torch.get_rng_state())
         del keep
         name = schema.name + ("." + schema.overload_name if schema.overload_name else "")
         found = self.effects.setdefault(name, set())
+        if drew and not any("Generator" in str(a.real_type) for a in schema.arguments):
+            found.add("draws random numbers")
         in_sets, written, out_sets = declared(schema)
         results = list(result) if len(schema.returns) > 1 and isinstance(result, (list, tuple)) else [result]
         outputs = [tensors_of(r) for r in results]
@@ -312,7 +343,7 @@ def run_made(watch, op):
     schema, ran, start = op._schema, False, time.time()
     maker = Maker(str(schema))
     for n in range(MORE_TRIES):
-        if n >= TRIES and ran or time.time() > start + OP_SECONDS - 5:
+        if n >= TRIES and (ran or DEVICES.search(schema.name)) or time.time() > start + OP_SECONDS - 5:
             return
         try:
             values = maker.arguments(schema)
@@ -408,8 +439,8 @@ def run_direct(watch):
 # All of them, each in a process of its own: some guesses end the process ---------------------------------------------
 
 
-def in_child(work):
-    """Runs work(watch) in a child; returns the lines that it found before it ended, was killed or ran out of time."""
+def in_child(work, make=None):
+    """Runs work(make()) in a child; returns the lines that it found before it ended, was killed or ran out of time."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -417,12 +448,14 @@ def in_child(work):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
-        watch = Watch()
+        watch = (make or Watch)()
         signal.alarm(OP_SECONDS)
 
         def tell(*_):
             for name, effects in watch.effects.items():
-                os.write(write, ("\t".join([name, *sorted(effects)]) + "\n").encode())
+                line = ("\t".join([name, *sorted(effects)]) + "\n").encode()
+                while line:
+                    line = line[os.write(write, line):]
             os._exit(0)
 
         signal.signal(signal.SIGALRM, tell)
@@ -474,6 +507,7 @@ def main():
     print(f"op_db: {len(effects)} operators run", flush=True)
     merge(in_child(run_answers))
     merge(in_child(run_direct))
+    merge(in_child(run_recipes))
     every = operators()
     for n, (name, op) in enumerate(sorted(every.items())):
         if op is not None:

@@ -13,308 +13,34 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "smelt/core/op/effect_tables.h"
 #include "smelt/core/op/recent.h"
 #include "smelt/core/op/schema.h"
-#include "smelt/core/tensor/view_rules.h"
 
 namespace smelt {
+
+using effects_internal::Bit;
+using effects_internal::GeometryReaders;
+using effects_internal::GeometryWriters;
+using effects_internal::HiddenPureViews;
+using effects_internal::kReadsAll;
+using effects_internal::MakeSpecial;
+using effects_internal::MayBeItself;
+using effects_internal::MayCopy;
+using effects_internal::NameSet;
+using effects_internal::NewHandles;
+using effects_internal::Partitions;
+using effects_internal::RandomNames;
+using effects_internal::SideEffects;
+using effects_internal::UnknownEffects;
+using effects_internal::Unwrap;
 
 extern const char kHiddenEffects[];  // testdata/hidden_effects.txt
 
 namespace {
 
-using NameSet = absl::flat_hash_set<absl::string_view>;
-
 bool IsTypeVariable(const Type& t) {
   return t.kind() == TypeKind::kClass && (t.class_name() == "t" || t.class_name() == "tVal");
-}
-
-const Type& Unwrap(const Type& t) {
-  const Type* p = &t;
-  while (p->kind() == TypeKind::kOptional) p = &p->element();
-  return *p;
-}
-
-uint64_t Bit(size_t i) { return i < 64 ? uint64_t{1} << i : 0; }
-
-// Change the geometry (or only what autograd and names know of) of their first argument, never its bytes.
-const NameSet& GeometryWriters() {
-  static const NameSet* const kNames = new NameSet{"aten::t_",
-                                                   "aten::transpose_",
-                                                   "aten::swapaxes_",
-                                                   "aten::swapdims_",
-                                                   "aten::squeeze_",
-                                                   "aten::unsqueeze_",
-                                                   "aten::as_strided_",
-                                                   "aten::resize_",
-                                                   "aten::resize_as_",
-                                                   "aten::set_",
-                                                   "aten::set",
-                                                   "aten::_resize_output_",
-                                                   "aten::detach_",
-                                                   "aten::rename_",
-                                                   "aten::requires_grad_",
-                                                   "aten::set_data",
-                                                   "aten::resize_as_sparse_",
-                                                   "aten::sparse_resize_",
-                                                   "aten::sparse_resize_and_clear_",
-                                                   "aten::_coalesced_",
-                                                   "aten::retain_grad",
-                                                   "aten::resize",
-                                                   "aten::resize_as",
-                                                   "aten::retain_grad_",
-                                                   "aten::_backward",
-                                                   "aten::backward"};
-  return *kNames;
-}
-
-// Look at sizes, strides, dtype or the handle; not at bytes.
-const NameSet& GeometryReaders() {
-  static const NameSet* const kNames = new NameSet{"aten::size",
-                                                   "aten::sym_size",
-                                                   "aten::stride",
-                                                   "aten::sym_stride",
-                                                   "aten::numel",
-                                                   "aten::sym_numel",
-                                                   "aten::storage_offset",
-                                                   "aten::sym_storage_offset",
-                                                   "aten::dim",
-                                                   "aten::ndimension",
-                                                   "aten::len",
-                                                   "aten::element_size",
-                                                   "aten::get_device",
-                                                   "aten::is_complex",
-                                                   "aten::is_conj",
-                                                   "aten::is_contiguous",
-                                                   "aten::sym_is_contiguous",
-                                                   "aten::is_floating_point",
-                                                   "aten::is_inference",
-                                                   "aten::is_leaf",
-                                                   "aten::is_neg",
-                                                   "aten::is_non_overlapping_and_dense",
-                                                   "aten::is_pinned",
-                                                   "aten::is_same_size",
-                                                   "aten::is_set_to",
-                                                   "aten::is_signed",
-                                                   "aten::is_strides_like_format",
-                                                   "aten::is_distributed",
-                                                   "aten::is_coalesced",
-                                                   "aten::output_nr",
-                                                   "aten::qscheme",
-                                                   "aten::result_type",
-                                                   "aten::retains_grad",
-                                                   "aten::sparse_dim",
-                                                   "aten::dense_dim",
-                                                   "aten::_dimI",
-                                                   "aten::_dimV",
-                                                   "aten::_version",
-                                                   "aten::_has_same_storage_numel",
-                                                   "aten::_has_compatible_shallow_copy_type",
-                                                   "aten::_debug_has_internal_overlap",
-                                                   "aten::_is_zerotensor",
-                                                   "aten::cudnn_is_acceptable",
-                                                   "aten::_fused_sdp_choice",
-                                                   "aten::__is__",
-                                                   "aten::__isnot__",
-                                                   "aten::_assert_tensor_metadata",
-                                                   "aten::_nested_get_ragged_idx",
-                                                   "aten::q_scale",
-                                                   "aten::q_zero_point",
-                                                   "aten::q_per_channel_axis",
-                                                   "aten::empty_like",
-                                                   "aten::full_like",
-                                                   "aten::zeros_like",
-                                                   "aten::ones_like",
-                                                   "aten::rand_like",
-                                                   "aten::randn_like",
-                                                   "aten::randint_like",
-                                                   "aten::new_empty",
-                                                   "aten::new_empty_strided",
-                                                   "aten::new_full",
-                                                   "aten::new_ones",
-                                                   "aten::new_zeros",
-                                                   "aten::_new_zeros_with_same_feature_meta",
-                                                   "prim::device",
-                                                   "prim::dtype",
-                                                   "prim::is_cpu",
-                                                   "prim::is_cuda",
-                                                   "prim::is_ipu",
-                                                   "prim::is_maia",
-                                                   "prim::is_meta",
-                                                   "prim::is_mkldnn",
-                                                   "prim::is_mps",
-                                                   "prim::is_mtia",
-                                                   "prim::is_nested",
-                                                   "prim::is_quantized",
-                                                   "prim::is_sparse",
-                                                   "prim::is_sparse_csr",
-                                                   "prim::is_vulkan",
-                                                   "prim::is_xla",
-                                                   "prim::is_xpu",
-                                                   "prim::itemsize",
-                                                   "prim::layout",
-                                                   "prim::name",
-                                                   "prim::nbytes",
-                                                   "prim::requires_grad",
-                                                   "aten::requires_grad",
-                                                   "aten::_shape_as_tensor",
-                                                   "aten::can_cast",
-                                                   "prim::isinstance",
-                                                   "aten::_size_if_not_equal"};
-  return *kNames;
-}
-
-// Say `(a)` or hide an alias, and may copy instead, or return the argument itself.
-const NameSet& MayCopy() {
-  static const NameSet* const kNames = new NameSet{"aten::reshape",
-                                                   "aten::reshape_as",
-                                                   "aten::contiguous",
-                                                   "aten::to",
-                                                   "aten::flatten",
-                                                   "aten::ravel",
-                                                   "aten::cpu",
-                                                   "aten::cuda",
-                                                   "aten::as_tensor",
-                                                   "aten::pin_memory",
-                                                   "aten::coalesce",
-                                                   "aten::resolve_conj",
-                                                   "aten::resolve_neg",
-                                                   "aten::_autocast_to_full_precision",
-                                                   "aten::_autocast_to_reduced_precision",
-                                                   "aten::_grad_sum_to_size",
-                                                   "aten::_sparse_broadcast_to",
-                                                   "aten::slice_inverse",
-                                                   "aten::positive"};
-  return *kNames;
-}
-
-// Views that are the very argument where it is as asked already: of real numbers, real(x) is x; of no dimension, x.mT.
-const NameSet& MayBeItself() {
-  static const NameSet* const kNames = new NameSet{"aten::real", "aten::conj",    "aten::lift_fresh", "aten::mT",
-                                                   "aten::mH",   "aten::adjoint", "aten::matrix_H"};
-  return *kNames;
-}
-
-// Hide an alias, and never copy: their results are views, always.
-const NameSet& HiddenPureViews() {
-  static const NameSet* const kNames =
-      new NameSet{"aten::_unsafe_view", "aten::unsafe_split",      "aten::unsafe_split_with_sizes",
-                  "aten::unsafe_chunk", "aten::broadcast_tensors", "aten::atleast_1d",
-                  "aten::atleast_2d",   "aten::atleast_3d",        "aten::data",
-                  "aten::meshgrid",     "aten::_remove_batch_dim", "aten::unflatten_dense_tensors"};
-  return *kNames;
-}
-
-// Views whose result is never the argument's own handle.
-const NameSet& NewHandles() {
-  static const NameSet* const kNames = new NameSet{"aten::_unsafe_view",
-                                                   "aten::unsafe_split",
-                                                   "aten::unsafe_chunk",
-                                                   "aten::unsafe_split_with_sizes",
-                                                   "aten::unflatten_dense_tensors",
-                                                   "aten::reshape_as",
-                                                   "aten::slice_inverse",
-                                                   "aten::data"};
-  return *kNames;
-}
-
-const NameSet& Partitions() {
-  static const NameSet* const kNames = new NameSet{"aten::split",         "aten::split_with_sizes",
-                                                   "aten::chunk",         "aten::unbind",
-                                                   "aten::tensor_split",  "aten::hsplit",
-                                                   "aten::vsplit",        "aten::dsplit",
-                                                   "aten::unsafe_split",  "aten::unsafe_split_with_sizes",
-                                                   "aten::unsafe_chunk",  "aten::unflatten_dense_tensors",
-                                                   "aten::nonzero_numpy", "aten::where"};
-  return *kNames;
-}
-
-const NameSet& SideEffects() {
-  static const NameSet* const kNames = new NameSet{"prim::Print",
-                                                   "prim::RaiseException",
-                                                   "aten::warn",
-                                                   "aten::save",
-                                                   "aten::manual_seed",
-                                                   "prim::AddStatValue",
-                                                   "prim::TimePoint",
-                                                   "prim::CallFunction",
-                                                   "prim::CallMethod",
-                                                   "prim::PythonOp",
-                                                   "prim::IgnoredPythonOp",
-                                                   "prim::rpc_async",
-                                                   "prim::rpc_sync",
-                                                   "prim::rpc_remote",
-                                                   "prim::Enter",
-                                                   "prim::Exit",
-                                                   "cuda::set_stream",
-                                                   "cuda::_set_device",
-                                                   "cuda::_current_device",
-                                                   "cuda::synchronize",
-                                                   "aten::_assert_async",
-                                                   "aten::backward",
-                                                   "aten::_backward",
-                                                   "aten::set_grad_enabled",
-                                                   "aten::_print",
-                                                   "aten::_functional_assert_async",
-                                                   "aten::wait",
-                                                   "aten::awaitable_wait",
-                                                   "aten::is_owner",
-                                                   "aten::to_here",
-                                                   "aten::seed",
-                                                   "aten::initial_seed",
-                                                   "aten::get_gradients",
-                                                   "aten::dist_backward",
-                                                   "aten::_assert_scalar",
-                                                   "aten::_functional_assert_scalar"};
-  return *kNames;
-}
-
-const NameSet& RandomNames() {
-  static const NameSet* const kNames = new NameSet{"aten::dropout",
-                                                   "aten::dropout_",
-                                                   "aten::alpha_dropout",
-                                                   "aten::alpha_dropout_",
-                                                   "aten::feature_dropout",
-                                                   "aten::feature_dropout_",
-                                                   "aten::feature_alpha_dropout",
-                                                   "aten::feature_alpha_dropout_",
-                                                   "aten::native_dropout",
-                                                   "aten::_fused_dropout",
-                                                   "aten::rrelu",
-                                                   "aten::rrelu_",
-                                                   "aten::rrelu_with_noise",
-                                                   "aten::rrelu_with_noise_",
-                                                   "aten::rand",
-                                                   "aten::randn",
-                                                   "aten::randint",
-                                                   "aten::randperm",
-                                                   "aten::rand_like",
-                                                   "aten::randn_like",
-                                                   "aten::randint_like",
-                                                   "aten::bernoulli",
-                                                   "aten::bernoulli_",
-                                                   "aten::multinomial",
-                                                   "aten::normal",
-                                                   "aten::poisson",
-                                                   "aten::binomial",
-                                                   "aten::_standard_gamma",
-                                                   "aten::_sample_dirichlet",
-                                                   "aten::scaled_dot_product_attention",
-                                                   "aten::_scaled_dot_product_flash_attention",
-                                                   "aten::_scaled_dot_product_efficient_attention",
-                                                   "aten::lstm",
-                                                   "aten::gru",
-                                                   "aten::rnn_tanh",
-                                                   "aten::rnn_relu",
-                                                   "aten::_cudnn_rnn",
-                                                   "aten::manual_seed",
-                                                   "aten::seed",
-                                                   "aten::_fill_mem_eff_dropout_mask_",
-                                                   "aten::gumbel_softmax",
-                                                   "aten::fractional_max_pool2d",
-                                                   "aten::kaiming_uniform_",
-                                                   "aten::pca_lowrank"};
-  return *kNames;
 }
 
 // Lists, dictionaries and objects hold elements; a schema's `t[]` with an annotation means the container.
@@ -347,183 +73,6 @@ bool AnyWrite(const AliasInfo& a) {
   return false;
 }
 bool IsStored(const AliasInfo& a) { return a.IsWildcardAfter() && !a.IsWildcardBefore() && !a.before.empty(); }
-
-// The effects that no schema says: nodes of TorchScript and of smelt.
-const absl::flat_hash_map<absl::string_view, EffectKind>& SpecialKinds() {
-  static const auto* const kKinds = new absl::flat_hash_map<absl::string_view, EffectKind>{
-      {"prim::Constant", EffectKind::kConstant},
-      {"prim::Uninitialized", EffectKind::kConstant},  // never looked at
-      {"prim::If", EffectKind::kIf},
-      {"prim::Loop", EffectKind::kLoop},
-      {"smelt::cond", EffectKind::kCond},
-      {"smelt::while_loop", EffectKind::kWhile},
-      {"prim::TupleConstruct", EffectKind::kTupleConstruct},
-      {"prim::ListConstruct", EffectKind::kListConstruct},
-      {"prim::DictConstruct", EffectKind::kDictConstruct},
-      {"prim::TupleUnpack", EffectKind::kTupleUnpack},
-      {"prim::ListUnpack", EffectKind::kListUnpack},
-      {"prim::TupleIndex", EffectKind::kTupleIndex},
-      {"prim::TupleSlice", EffectKind::kTupleSlice},
-      {"prim::GetAttr", EffectKind::kGetAttr},
-      {"prim::SetAttr", EffectKind::kSetAttr},
-      {"prim::CreateObject", EffectKind::kCreateObject},
-      {"prim::fork", EffectKind::kFork},
-      {"prim::awaitable", EffectKind::kFork},
-      {"aten::wait", EffectKind::kWait},
-      {"prim::awaitable_wait", EffectKind::kWait},
-      {"prim::FusionGroup", EffectKind::kSubgraph},
-      {"prim::CudaFusionGroup", EffectKind::kSubgraph},
-      {"prim::TensorExprGroup", EffectKind::kSubgraph},
-      {"prim::TensorExprDynamicGroup", EffectKind::kSubgraph},
-      {"prim::oneDNNFusionGroup", EffectKind::kSubgraph},
-      {"prim::DifferentiableGraph", EffectKind::kSubgraph},
-      {"prim::FunctionalGraph", EffectKind::kSubgraph},
-      {"prim::FallbackGraph", EffectKind::kSubgraph},
-      {"prim::StaticSubgraph", EffectKind::kSubgraph},
-      {"smelt::FusionGroup", EffectKind::kSubgraph},
-      {"smelt::call", EffectKind::kSubgraph},
-      {"prim::ConstantChunk", EffectKind::kConstantChunk},
-  };
-  return *kKinds;
-}
-
-OpEffects Unknown() {
-  OpEffects e;
-  e.kind = EffectKind::kUnknown;
-  e.more_args = kReadsData | kReadsGeometry | kWritesData | kWritesGeometry | kReadsElements | kWritesElements |
-                kReadsContainer | kWritesContainer | kShufflesContainer | kEscapes;
-  e.more_results.unknown = e.more_results.fresh = true;
-  e.side_effect = e.random = e.writes = true;
-  return e;
-}
-
-// Runs code of TorchScript's that the graph does not show: it reaches what its arguments reach, and nothing else, for
-// it has no globals.
-OpEffects Call() {
-  OpEffects e = Unknown();
-  e.kind = EffectKind::kCall;
-  return e;
-}
-
-OpEffects PureVarargs(uint16_t args) {
-  OpEffects e;
-  e.more_args = args;
-  e.more_results.fresh = true;
-  return e;
-}
-
-constexpr uint16_t kReadsAll = kReadsData | kReadsGeometry | kReadsElements | kReadsContainer;
-
-bool MakeSpecial(absl::string_view name, OpEffects* e) {
-  auto kind = SpecialKinds().find(name);
-  if (kind != SpecialKinds().end()) {
-    e->kind = kind->second;
-    switch (kind->second) {
-      case EffectKind::kTupleUnpack:
-      case EffectKind::kTupleIndex:
-      case EffectKind::kTupleSlice:
-        break;  // tuples do not change: nothing is read
-      case EffectKind::kListUnpack:
-      case EffectKind::kGetAttr:
-        e->more_args = kReadsContainer;
-        break;
-      case EffectKind::kConstantChunk:
-        e->args = {kReadsGeometry};
-        e->more_results.view = 1;
-        break;
-      case EffectKind::kSetAttr:
-        e->args = {kReadsContainer | kWritesContainer, kStored};
-        e->writes = true;
-        break;
-      case EffectKind::kWait:
-        e->more_args = kReadsContainer;
-        e->side_effect = true;
-        break;
-      case EffectKind::kFork:
-        e->side_effect = true;
-        break;
-      case EffectKind::kSubgraph:
-        *e = PureVarargs(kReadsAll);
-        e->kind = EffectKind::kSubgraph;
-        break;
-      default:
-        break;
-    }
-    return true;
-  }
-  static const NameSet* const kSelf0 = new NameSet{"prim::unchecked_cast",
-                                                   "prim::unchecked_unwrap_optional",
-                                                   "aten::_unwrap_optional",
-                                                   "prim::profile",
-                                                   "prim::profile_ivalue",
-                                                   "prim::BailOut",
-                                                   "prim::Guard",
-                                                   "aten::Size",
-                                                   "prim::annotate"};
-  if (kSelf0->contains(name)) {
-    e->results.resize(1);
-    e->results[0].self = 1;
-    return true;
-  }
-  if (name == "prim::TypeCheck" || name == "prim::RequiresGradCheck" || name == "prim::oneDNNFusionGuard" ||
-      name == "prim::TensorExprDynamicGuard") {
-    e->more_args = kReadsGeometry;
-    for (int i = 0; i < 64; ++i) {
-      ResultEffects r;
-      r.self = Bit(i);
-      e->results.push_back(r);
-    }
-    return true;
-  }
-  if (name == "prim::Print") {
-    *e = PureVarargs(kReadsAll);
-    e->side_effect = true;
-    return true;
-  }
-  if (name == "prim::IfThenElse" || name == "prim::AutogradAdd" || name == "prim::max" || name == "prim::min") {
-    *e = PureVarargs(kReadsAll);
-    e->results.resize(1);
-    e->results[0].self = 7;
-    e->results[0].fresh = name != "prim::IfThenElse";
-    return true;
-  }
-  if (name == "prim::ModuleContainerIndex") {
-    e->args = {kReadsContainer};
-    e->results.resize(1);
-    e->results[0].element = 1;
-    return true;
-  }
-  static const NameSet* const kUnknownNames = new NameSet{
-      "prim::PythonOp", "prim::IgnoredPythonOp",       "prim::rpc_async", "prim::rpc_sync",    "prim::rpc_remote",
-      "prim::Closure",  "prim::StaticRuntimeCopyOuts", "aten::to_here",   "aten::local_value", "aten::get_gradients"};
-  if (kUnknownNames->contains(name)) {
-    *e = Unknown();
-    return true;
-  }
-  if (name == "prim::CallFunction" || name == "prim::CallMethod") {
-    *e = Call();
-    return true;
-  }
-  if (name == "prim::Enter" || name == "prim::Exit") {
-    *e = Call();
-    e->by = OpEffects::By::kWith;
-    return true;
-  }
-  if (name == "aten::format" || name == "aten::percentFormat" || name == "aten::has_torch_function" ||
-      name == "prim::AutogradAllNonZero" || name == "prim::AutogradAllZero" || name == "prim::AutogradAnyNonZero") {
-    *e = PureVarargs(kReadsAll);
-    return true;
-  }
-  if (name == "prim::AutogradZero" || name == "prim::tolist" || name == "prim::rangelist" ||
-      name == "prim::VarConcat" || name == "prim::VarStack" || name == "prim::FusedConcat" ||
-      name == "prim::MMTreeReduce" || name == "prim::MMBatchSide" || name == "prim::ConstantMKLDNNTensor" ||
-      name == "prim::BroadcastMKLDNNTensors" || name == "prim::ChunkSizes" || name == "prim::BroadcastSizes") {
-    *e = PureVarargs(kReadsAll);
-    e->more_results.elements_fresh = true;
-    return true;
-  }
-  return false;
-}
 
 // The list and dictionary operators: what a schema says of `t` and of `t[]`.
 void DescribeContainers(const FunctionSchema& s, OpEffects* e) {
@@ -669,6 +218,8 @@ void ApplyHidden(OpEffects* e, absl::string_view line, const FunctionSchema& s) 
       }
     } else if (w.size() == 6 && w[0] == "input") {
       e->geometry_from = number(5);
+    } else if (w[0] == "draws") {
+      e->random = true;
     }
   }
 }
@@ -691,7 +242,7 @@ OpEffects FromSchema(const FunctionSchema& s) {
   OpEffects e;
   const std::string& name = s.op.name();
   if (MakeSpecial(name, &e)) return e;
-  if (s.is_vararg || s.is_varret) return Unknown();
+  if (s.is_vararg || s.is_varret) return UnknownEffects();
   const bool container_op = IsContainerOp(s);
   const bool geometry_reader = GeometryReaders().contains(name);
   bool any_memory = false;
@@ -710,7 +261,7 @@ OpEffects FromSchema(const FunctionSchema& s) {
     if (AnyWrite(a.alias) && !container_op) {
       e.writes = true;
       if (u.IsTensor()) {
-        if (GeometryWriters().contains(name)) {
+        if (GeometryWriters().contains(name) && !a.kw_only) {
           bits = kWritesGeometry | kReadsGeometry;
         } else {
           bits |= kWritesData;
@@ -848,8 +399,25 @@ OpEffects FromSchema(const FunctionSchema& s) {
     if (name == "aten::flatten") e.by_arg2 = 1;
   } else if (name == "aten::type_as") {
     e.by = OpEffects::By::kTypeAs;
-  } else if (s.op.full() == "aten::einsum") {
-    e.by = OpEffects::By::kEinsum;
+  } else if (e.by != OpEffects::By::kNothing) {
+    // A result that is given: see kOut.
+  } else if (name == "aten::einsum" || name == "aten::cartesian_prod" || name == "aten::chain_matmul" ||
+             name == "aten::flatten_dense_tensors") {
+    e.by = OpEffects::By::kOfOne;
+    e.by_arg = argument("tensors") >= 0 ? argument("tensors") : argument("matrices");
+  } else if (int8_t p = std::max(argument("dropout_p"), argument("dropout"));
+             p >= 0 && !absl::StrContains(name, "backward") && name != "aten::_fused_sdp_choice") {
+    // Attention, and networks with dropout between their layers.
+    e.random = true;
+    e.by = OpEffects::By::kDraws;
+    e.by_arg = argument("train");
+    e.by_arg2 = p;
+  } else if (name == "aten::embedding_backward" || name == "aten::gather_backward") {
+    e.by = OpEffects::By::kSparse;
+    e.by_arg = std::max(argument("sparse"), argument("sparse_grad"));
+  } else if (absl::StartsWith(name, "aten::rrelu") && argument("training") >= 0) {
+    e.by = OpEffects::By::kDraws;
+    e.by_arg = argument("training");
   }
   e.random |= RandomNames().contains(name);
   e.side_effect |= SideEffects().contains(name);
@@ -927,7 +495,7 @@ OpEffects Make(OpName op) {
              !overloads.empty() && op.overload().empty()) {
     e = UnionOf(overloads);
   } else {
-    e = Unknown();
+    e = UnknownEffects();
   }
   if (op.full() == "smelt::view" && !e.results.empty()) {
     e.args = {kReadsGeometry};
@@ -947,32 +515,6 @@ OpEffects Make(OpName op) {
   }
   Finish(&e);
   return e;
-}
-
-std::optional<bool> ConstantBool(const Graph& g, ValueId v) {
-  std::optional<ConstantValue> c = GetConstant(g, v);
-  if (!c) return std::nullopt;
-  if (const bool* b = std::get_if<bool>(&*c)) return *b;
-  if (const int64_t* i = std::get_if<int64_t>(&*c)) return *i != 0;
-  return std::nullopt;
-}
-
-void ViewOnly(OpEffects* e) {
-  if (e->results.empty()) return;
-  e->results[0].fresh = false;
-  e->results[0].self = 0;
-  if (!e->args.empty()) e->args[0] &= ~static_cast<uint16_t>(kReadsData);
-}
-void SelfOnly(OpEffects* e) {
-  if (e->results.empty()) return;
-  e->results[0] = ResultEffects();
-  e->results[0].self = 1;
-  if (!e->args.empty()) e->args[0] &= ~static_cast<uint16_t>(kReadsData);
-}
-void FreshOnly(OpEffects* e) {
-  if (e->results.empty()) return;
-  e->results[0] = ResultEffects();
-  e->results[0].fresh = true;
 }
 
 }  // namespace
@@ -1040,187 +582,5 @@ const OpEffects* FindOpEffects(OpName op) {
 }  // namespace
 
 const OpEffects& GetOpEffects(OpName op) { return *op_internal::Recent<OpEffects>(op, FindOpEffects); }
-
-OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, bool trust_types) {
-  OpEffects e = effects;
-  auto has = [&](int i) { return i >= 0 && i < static_cast<int>(n.inputs.size()); };
-  switch (e.by) {
-    case OpEffects::By::kNothing:
-      return e;
-    case OpEffects::By::kTraining: {
-      std::optional<bool> training = has(e.by_arg) ? ConstantBool(g, n.inputs[e.by_arg]) : std::nullopt;
-      e.writes = false;
-      for (size_t i = 0; i < e.args.size(); ++i) {
-        if ((e.args[i] & kWritesData) == 0) continue;
-        // save_mean and save_var of the _legit forms are out arguments: those stay.
-        bool is_stat = static_cast<int>(i) < e.by_arg;
-        if (is_stat && training == false) e.args[i] &= ~static_cast<uint16_t>(kWritesData);
-        e.writes |= (e.args[i] & kWritesData) != 0;
-      }
-      break;
-    }
-    case OpEffects::By::kEinsum: {
-      // Of one operand it may be a view; two are multiplied.
-      if (!has(1)) break;
-      const Node& list = g.node(g.value(n.inputs[1]).def);
-      if (list.op.name() == "prim::ListConstruct" && list.inputs.size() >= 2 && g.value(n.inputs[1]).uses.size() == 1) {
-        FreshOnly(&e);
-      }
-      break;
-    }
-    case OpEffects::By::kDropout: {
-      std::optional<bool> train = has(e.by_arg) ? ConstantBool(g, n.inputs[e.by_arg]) : std::nullopt;
-      bool zero = false, nonzero = false;
-      if (has(e.by_arg2)) {
-        std::optional<ConstantValue> p = GetConstant(g, n.inputs[e.by_arg2]);
-        if (p) {
-          if (const double* d = std::get_if<double>(&*p)) zero = *d == 0;
-          if (const int64_t* i = std::get_if<int64_t>(&*p)) zero = *i == 0;
-          nonzero = !zero && (std::holds_alternative<double>(*p) || std::holds_alternative<int64_t>(*p));
-        }
-      }
-      if (n.op.name() == "aten::native_dropout") {
-        if (train == false || zero) e.random = false;
-      } else if (train == true && nonzero && trust_types && !effects.writes) {
-        // Without elements it is the argument itself, which only a change of geometry could tell.
-        FreshOnly(&e);
-      } else if (train == false || zero) {
-        if (!effects.writes) SelfOnly(&e);
-        e.random = false;
-        for (uint16_t& a : e.args) a &= ~static_cast<uint16_t>(kWritesData);
-        e.writes = false;
-      }
-      break;
-    }
-    case OpEffects::By::kTo: {
-      std::optional<bool> copy = has(e.by_arg) ? ConstantBool(g, n.inputs[e.by_arg]) : std::nullopt;
-      if (copy == true) {
-        FreshOnly(&e);
-      } else if (has(e.by_arg2) && IsTensorType(g.value(n.inputs[0]).type)) {
-        const Type& type = Unwrap(g.value(n.inputs[0]).type);
-        std::optional<Expr> code = GetIntExpr(g, n.inputs[e.by_arg2]);
-        if (type.tensor().dtype && code && code->IsConstant()) {
-          std::optional<DType> to = DTypeFromScalarType(*code->Constant());
-          bool same = to && *to == *type.tensor().dtype;
-          if (!same) {
-            FreshOnly(&e);
-          } else if (copy == false) {
-            // A memory format may still ask for a copy.
-            bool no_format = n.inputs.size() <= 5 || g.value(n.inputs[5]).type.kind() == TypeKind::kNone;
-            if (no_format) SelfOnly(&e);
-          }
-        }
-      }
-      break;
-    }
-    case OpEffects::By::kWith: {
-      // PyTorch's own (no_grad, record_function) touch no memory.
-      if (n.inputs.empty()) break;
-      const Type& type = Unwrap(g.value(n.inputs[0]).type);
-      if (type.kind() != TypeKind::kClass || !absl::StartsWith(type.class_name(), "__torch__.torch.")) break;
-      e = OpEffects();
-      e.side_effect = true;
-      break;
-    }
-    case OpEffects::By::kItself: {
-      // Whether the handle is the argument's own is seen only where some node changes a geometry.
-      if (!trust_types || n.inputs.empty() || !IsTensorType(g.value(n.inputs[0]).type)) break;
-      const TensorType& t = Unwrap(g.value(n.inputs[0]).type).tensor();
-      const bool real = t.dtype && !IsComplex(*t.dtype), scalar = t.sizes && t.sizes->empty();
-      const std::string& name = n.op.name();
-      bool itself = real && scalar;
-      if (name == "aten::lift_fresh") itself = true;
-      if (name == "aten::mT") itself = scalar;
-      if (name == "aten::real" || name == "aten::conj") itself = real;
-      itself ? SelfOnly(&e) : ViewOnly(&e);
-      break;
-    }
-    case OpEffects::By::kTypeAs: {
-      if (n.inputs.size() == 2 && IsTensorType(g.value(n.inputs[0]).type) && IsTensorType(g.value(n.inputs[1]).type)) {
-        const TensorType &a = Unwrap(g.value(n.inputs[0]).type).tensor(),
-                         &b = Unwrap(g.value(n.inputs[1]).type).tensor();
-        if (a.dtype && b.dtype) {
-          if (*a.dtype == *b.dtype) {
-            SelfOnly(&e);
-          } else {
-            FreshOnly(&e);
-          }
-        }
-      }
-      break;
-    }
-    case OpEffects::By::kContiguous:
-    case OpEffects::By::kReshape: {
-      if (!trust_types || n.inputs.empty() || !IsTensorType(g.value(n.inputs[0]).type)) break;
-      const TensorType& t = Unwrap(g.value(n.inputs[0]).type).tensor();
-      if (!t.sizes || !t.strides) break;
-      ExprGeometry geometry;
-      geometry.sizes = *t.sizes;
-      geometry.strides = *t.strides;
-      geometry.offset = Expr(0);
-      SymbolicDecide decide(&g.symbols);
-      if (e.by == OpEffects::By::kContiguous) {
-        if (has(e.by_arg)) {
-          std::optional<Expr> format = GetIntExpr(g, n.inputs[e.by_arg]);
-          if (!format || format->Constant() != 0) break;
-        }
-        bool contiguous = view_rules::IsContiguous(decide, geometry);
-        if (!decide.status().ok() || !decide.assumptions().empty()) break;
-        if (contiguous) {
-          SelfOnly(&e);
-        } else {
-          FreshOnly(&e);
-        }
-        break;
-      }
-      std::vector<Expr> sizes;
-      if (has(e.by_arg)) {
-        std::optional<std::vector<Expr>> wanted = GetIntListExpr(g, n.inputs[e.by_arg]);
-        if (!wanted) break;
-        sizes = *wanted;
-      } else if (e.by_arg2 >= 0) {
-        std::optional<Expr> start = has(1) ? GetIntExpr(g, n.inputs[1]) : std::nullopt;
-        std::optional<Expr> end = has(2) ? GetIntExpr(g, n.inputs[2]) : std::nullopt;
-        if (!start || !end || !start->IsConstant() || !end->IsConstant()) break;
-        absl::StatusOr<std::vector<Expr>> flat = view_rules::FlattenedSizes(decide, absl::MakeConstSpan(geometry.sizes),
-                                                                            *start->Constant(), *end->Constant());
-        if (!flat.ok()) break;
-        sizes = *flat;
-        if (sizes.size() == geometry.sizes.size() && !sizes.empty()) {
-          SelfOnly(&e);  // nothing to flatten
-          break;
-        }
-      } else {
-        sizes = {Expr(-1)};
-      }
-      auto reshaped = view_rules::Reshape(decide, geometry, absl::MakeConstSpan(sizes));
-      if (!reshaped.ok() || !decide.status().ok() || !decide.assumptions().empty()) break;
-      if (reshaped->aliases) {
-        // ravel of what is flat already may be the argument itself.
-        uint64_t self = n.op.name() == "aten::ravel" ? e.results[0].self : 0;
-        ViewOnly(&e);
-        e.results[0].self = self;
-      } else {
-        FreshOnly(&e);
-      }
-      break;
-    }
-    case OpEffects::By::kOut: {
-      // A result of the size that out has already changes no geometry.
-      if (!trust_types) break;
-      for (size_t i = 0; i < e.args.size() && i < n.inputs.size(); ++i) {
-        if ((e.args[i] & kWritesGeometry) == 0 || !IsTensorType(g.value(n.inputs[i]).type)) continue;
-        const TensorType& t = Unwrap(g.value(n.inputs[i]).type).tensor();
-        for (size_t k = 0; k < n.outputs.size() && k < e.results.size(); ++k) {
-          if ((e.results[k].self & Bit(i)) == 0 || !IsTensorType(g.value(n.outputs[k]).type)) continue;
-          const TensorType& r = Unwrap(g.value(n.outputs[k]).type).tensor();
-          if (t.sizes && r.sizes && *t.sizes == *r.sizes) e.args[i] &= ~static_cast<uint16_t>(kWritesGeometry);
-        }
-      }
-      break;
-    }
-  }
-  return e;
-}
 
 }  // namespace smelt

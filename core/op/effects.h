@@ -106,7 +106,9 @@ struct OpEffects {
     kTypeAs,
     kItself,
     kWith,
-    kEinsum,
+    kSparse,  // of a sparse gradient only, which by_arg asks for
+    kOfOne,   // of a list of one tensor it may be a view
+    kDraws,   // random unless by_arg is false or by_arg2 is 0
     kOut
   } by = By::kNothing;
   int8_t by_arg = -1, by_arg2 = -1;

@@ -1,0 +1,122 @@
+// What single operators do to memory, where the schema does not say it: bench/alias/operators.py runs them all.
+
+#include "gtest/gtest.h"
+#include "smelt/alias/scenario.h"
+
+namespace smelt {
+namespace {
+
+TEST(OperatorsTest, SparseTensorsLiveInTheIndicesAndValuesTheyAreMadeOf) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor, %z : Tensor, %size : int[]):
+  %n : NoneType = prim::Constant()
+  %rows : Tensor = aten::clone(%x, %n)
+  %columns : Tensor = aten::clone(%y, %n)
+  %values : Tensor = aten::clone(%z, %n)
+  %csr : Tensor = aten::sparse_csr_tensor(%rows, %columns, %values, %size, %n, %n, %n, %n)
+  %coo : Tensor = aten::sparse_coo_tensor(%rows, %values, %size, %n, %n, %n, %n, %n)
+  %inside : Tensor = aten::_values(%coo)
+  %w : Tensor = aten::relu_(%inside)
+  return (%csr)
+)",
+         R"(may_alias %csr %rows: true
+            may_alias %csr %columns: true
+            may_alias %csr %values: true
+            may_alias %coo %values: true
+            may_alias %coo %columns: false
+            has_writers %values: true
+            has_writers %columns: false)");
+}
+
+TEST(OperatorsTest, ASparseGradientLivesInTheOneThatCameIn) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor, %i : Tensor):
+  %n : NoneType = prim::Constant()
+  %one : int = prim::Constant[value=1]()
+  %sparse : bool = prim::Constant[value=1]()
+  %grad : Tensor = aten::clone(%x, %n)
+  %self : Tensor = aten::clone(%y, %n)
+  %index : Tensor = aten::clone(%i, %n)
+  %r : Tensor = aten::gather_backward(%grad, %self, %one, %index, %sparse)
+  %no : bool = prim::Constant[value=0]()
+  %dense : Tensor = aten::gather_backward(%grad, %self, %one, %index, %no)
+  return (%r)
+)",
+         R"(may_alias %r %grad: true
+            may_alias %r %self: false
+            may_alias %dense %grad: false)");
+}
+
+TEST(OperatorsTest, AttentionDrawsRandomNumbersOnlyWithDropout) {
+  Expect(R"(graph(%x : Tensor, %p : float):
+  %n : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %zero : float = prim::Constant[value=0.]()
+  %none : Tensor = aten::scaled_dot_product_attention(%x, %x, %x, %n, %zero, %f, %n, %f)
+  %some : Tensor, %weights : Tensor = aten::_scaled_dot_product_attention_math(%x, %x, %x, %n, %p, %f, %n, %n, %f)
+  %u : Tensor = aten::rand_like(%x, %n, %n, %n, %n, %n)
+  return (%none, %some, %u)
+)",
+         R"(can_move_before %u %some: false
+            can_move_after %none %u: true)");
+}
+
+TEST(OperatorsTest, ARecurrentNetworkDrawsRandomNumbersOnlyWhileItTrainsWithDropout) {
+  Expect(R"(graph(%x : Tensor, %h : Tensor, %params : Tensor[], %p : float):
+  %n : NoneType = prim::Constant()
+  %two : int = prim::Constant[value=2]()
+  %t : bool = prim::Constant[value=1]()
+  %f : bool = prim::Constant[value=0]()
+  %y : Tensor, %a : Tensor = aten::gru(%x, %h, %params, %t, %two, %p, %t, %f, %f)
+  %z : Tensor, %b : Tensor = aten::gru(%x, %h, %params, %t, %two, %p, %f, %f, %f)
+  %u : Tensor = aten::rand_like(%x, %n, %n, %n, %n, %n)
+  return (%y, %z, %u)
+)",
+         R"(can_move_before %u %y: false
+            can_move_before %u %z: true)");
+}
+
+TEST(OperatorsTest, RreluDrawsRandomNumbersOnlyWhileItTrains) {
+  Expect(R"(graph(%x : Tensor):
+  %n : NoneType = prim::Constant()
+  %t : bool = prim::Constant[value=1]()
+  %f : bool = prim::Constant[value=0]()
+  %low : float = prim::Constant[value=0.1]()
+  %up : float = prim::Constant[value=0.3]()
+  %y : Tensor = aten::rrelu(%x, %low, %up, %t, %n)
+  %z : Tensor = aten::rrelu(%x, %low, %up, %f, %n)
+  %u : Tensor = aten::rand_like(%x, %n, %n, %n, %n, %n)
+  return (%y, %z, %u)
+)",
+         R"(can_move_before %u %y: false
+            can_move_before %u %z: true)");
+}
+
+TEST(OperatorsTest, ResizeWithAnOutCopiesIntoIt) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor, %size : int[]):
+  %n : NoneType = prim::Constant()
+  %a : Tensor = aten::clone(%x, %n)
+  %out : Tensor = aten::clone(%y, %n)
+  %r : Tensor = aten::resize(%a, %size, %n, %out)
+  return (%r)
+)",
+         R"(has_writers %out: true
+            has_writers %a: false
+            may_alias %r %out: true)");
+}
+
+TEST(OperatorsTest, OfOneTensorAProductIsAViewOfTwoItIsNew) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %n : NoneType = prim::Constant()
+  %a : Tensor = aten::clone(%x, %n)
+  %b : Tensor = aten::clone(%y, %n)
+  %one : Tensor[] = prim::ListConstruct(%a)
+  %two : Tensor[] = prim::ListConstruct(%a, %b)
+  %v : Tensor = aten::cartesian_prod(%one)
+  %p : Tensor = aten::cartesian_prod(%two)
+  return (%v, %p)
+)",
+         R"(may_alias %v %a: true
+            may_alias %p %a: false)");
+}
+
+}  // namespace
+}  // namespace smelt
