@@ -74,6 +74,26 @@ TEST(OperatorsTest, ARecurrentNetworkDrawsRandomNumbersOnlyWhileItTrainsWithDrop
             can_move_before %u %z: true)");
 }
 
+// PyTorch 2.13 draws for p = 0 too.
+TEST(OperatorsTest, NativeDropoutDrawsRandomNumbersWheneverItTrains) {
+  Expect(R"(graph(%x : Tensor):
+  %n : NoneType = prim::Constant()
+  %t : bool = prim::Constant[value=1]()
+  %f : bool = prim::Constant[value=0]()
+  %zero : float = prim::Constant[value=0.]()
+  %half : float = prim::Constant[value=0.5]()
+  %y : Tensor, %m : Tensor = aten::native_dropout(%x, %zero, %t)
+  %z : Tensor, %k : Tensor = aten::native_dropout(%x, %half, %f)
+  %d : Tensor = aten::dropout(%x, %zero, %t)
+  %u : Tensor = aten::rand_like(%x, %n, %n, %n, %n, %n)
+  return (%y, %z, %d, %u)
+)",
+         R"(can_move_before %u %y: false
+            can_move_before %u %z: true
+            can_move_before %u %d: true
+            must_alias %d %x: true)");
+}
+
 TEST(OperatorsTest, RreluDrawsRandomNumbersOnlyWhileItTrains) {
   Expect(R"(graph(%x : Tensor):
   %n : NoneType = prim::Constant()

@@ -28,7 +28,7 @@ from find_hidden_effects import parts  # noqa: E402
 from operator_recipes import Variants, run_recipes  # noqa: E402
 from record import get_bytes  # noqa: E402
 
-KEPT = 7  # calls of each operator, of different kinds
+KEPT = 10  # calls of each operator, of different kinds
 TYPES = {
     torch.float32: "Float", torch.float64: "Double", torch.float16: "Half", torch.bfloat16: "BFloat16",
     torch.int64: "Long", torch.int32: "Int", torch.int16: "Short", torch.int8: "Char", torch.uint8: "Byte",
@@ -161,7 +161,9 @@ class Recorder:
                 if any(p & q for p in spots[x] for q in spots[y]):
                     share.append([x, y])
                 tx, ty = dict(sides)[x], dict(sides)[y]
-                if len(tx) == 1 and len(ty) == 1 and (tx[0] is ty[0] or where(tx[0]) == where(ty[0]) is not None):
+                if any(where(t) is None for t in [*tx, *ty]):
+                    same.append([x, y])  # where a sparse tensor lies is not compared
+                elif len(tx) == 1 and len(ty) == 1 and (tx[0] is ty[0] or where(tx[0]) == where(ty[0]) is not None):
                     same.append([x, y])
         at_names = [f"a{i}_{n}" for i, ts in enumerate(inputs) for n in range(len(ts))]
         wrote = [x for x, b, n in zip(at_names, before, now) if changed(b, n)]

@@ -89,7 +89,7 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
       const std::optional<bool> is_zero = has(e.by_arg2) ? IsZero(g, n.inputs[e.by_arg2]) : std::nullopt;
       const bool zero = is_zero == true, nonzero = is_zero == false;
       if (n.op.name() == "aten::native_dropout") {
-        if (train == false || zero) e.random = false;
+        if (train == false) e.random = false;  // of p = 0 it draws, and uses nothing of it
       } else if (train == true && nonzero && trust_types && !effects.writes) {
         // Without elements it is the argument itself, which only a change of geometry could tell.
         FreshOnly(&e);
