@@ -2,8 +2,8 @@
 
     python3 bench/alias/operators.py bazel-bin/tools/smelt-opt [--only=PATTERN] [--missed=FILE] [--keep=FILE] [--recorded=FILE] [-v]
 
-Makes calls of every registered operator that takes or gives tensors (testdata/find_hidden_effects.py has the sources: PyTorch's own samples, recorded
-calls, arguments made from schemas; here, also each call once more through the other variants of its operator), runs
+Makes calls of every registered operator that takes or gives tensors (testdata/find_hidden_effects.py has the sources:
+PyTorch's own samples, recorded calls, recipes, arguments made from schemas, and each call once more by the other forms of its operator), runs
 them in children, and notes who shares bytes with whom, which bytes change, and whether random numbers were drawn.
 Then each call is written as a graph of TorchScript text, the operator without its overload, in three forms: constant
 flags known, unknown, and the tensors' types given; smelt-opt and TorchScript's alias_db are asked. Prints what happened
@@ -439,6 +439,11 @@ def main():
     if option("missed", ""):
         with open(option("missed", ""), "w") as f:
             f.writelines(n + "\n" for n in missed)
+    schemas = totals["schemas"]
+    devices = sum(bool(calls.DEVICES.search(n)) for n in missed)
+    types = sum(not calls.DEVICES.search(n) and bool(re.search(r"Dict|\bt\b|Storage|__torch__|Stream", str(schemas[n]))) for n in missed)
+    print(f"not run: {devices} of other devices and backends, {types} of types that Python cannot pass, "
+          f"{len(missed) - devices - types} for which no call was found")
     print(f"{len(ran)} operators run, {len(missed)} of aten's not; {totals['asked']} answers, {wrong} operators with wrong ones")
     return 1 if wrong else 0
 
