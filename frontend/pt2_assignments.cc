@@ -32,6 +32,21 @@ ValueId WholeFreshMemory(const Graph& g, ValueId v) {
   }
 }
 
+// Whether v is the very tensor `buffer`, as what an in-place operator returns is.
+bool IsTensor(const Graph& g, ValueId v, ValueId buffer) {
+  while (v != buffer) {
+    const NodeId def = g.value(v).def;
+    if (g.IsParam(def)) return false;
+    const OpEffects effects = NodeEffects(g, def);
+    if (effects.kind != EffectKind::kGeneric) return false;
+    const ResultEffects& r = effects.result(g.value(v).def_index);
+    if (r.unknown || r.view != 0 || (r.element | r.element_view) != 0 || r.self == 0 || (r.self & (r.self - 1)) != 0)
+      return false;
+    v = g.node(def).inputs[__builtin_ctzll(r.self)];
+  }
+  return true;
+}
+
 // Whether no other state lies in the storage of this one.
 bool IsAlone(const Graph& g, ValueId buffer) {
   for (size_t i = 0; i < g.inputs().size(); ++i) {
@@ -86,8 +101,9 @@ void Pt2Reader::OpenAssignments() {
   for (const auto& [n, old, now] : opened) {
     const ValueId buffer = g_->node(n).inputs[0];
     // What the model returns under the buffer's name is the tensor that it was.
-    for (const Use& u : std::vector<Use>(g_->value(buffer).uses.begin(), g_->value(buffer).uses.end())) {
-      if (g_->IsReturn(u.user)) g_->SetInput(u.user, u.index, old);
+    const NodeId end = g_->block(g_->top()).return_node;
+    for (uint32_t k = 0; k < g_->node(end).inputs.size(); ++k) {
+      if (IsTensor(*g_, g_->node(end).inputs[k], buffer)) g_->SetInput(end, k, old);
     }
     const NodeId set =
         g_->InsertBefore(n, OpName::Get("aten::set_.source_Tensor"), {buffer, now}, {g_->value(buffer).type});

@@ -735,10 +735,33 @@ class Opener {
     return absl::OkStatus();
   }
 
+  // The same into a tensor that is given: copied there.
+  absl::Status ViewCopyOut(NodeId n) {
+    const OpName op = g_.node(n).op;
+    const std::string overload(absl::StripSuffix(absl::StripSuffix(op.overload(), "out"), "_"));
+    const OpName copy = OpName::Get(absl::StrCat(op.name(), overload.empty() ? "" : ".", overload));
+    std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+    const FunctionSchema* schema = FindSchema(copy);
+    if (schema == nullptr || schema->returns.size() != 1 || !schema->returns[0].type.IsTensor() ||
+        schema->arguments.size() + 1 != args.size() || GetOpInfo(copy).kind == OpKind::kPointwise)
+      return absl::OkStatus();
+    const ValueId out = args.back();
+    args.pop_back();
+    if (op.name() == "aten::_to_copy") return absl::OkStatus();
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, copy.full(), args));
+    const NodeId made = g_.value(v[0]).def;
+    if (*TypeOfValue(v[0]).sizes != *TypeOfValue(out).sizes)
+      return absl::UnimplementedError("a copy of a view into a tensor that is resized");
+    SMELT_ASSIGN_OR_RETURN(auto copied, Insert(n, "aten::copy_", {out, v[0], InsertConstant(g_, n, false)}));
+    ReplaceWith(n, copied[0]);
+    return ViewCopy(made);
+  }
+
   // t_copy and the like, diag of a matrix: a view, copied.
   absl::Status ViewCopy(NodeId n) {
     const OpName op = g_.node(n).op;
-    if (g_.node(n).outputs.size() != 1 || HasOut(op) || op == "aten::alias_copy" || op == "aten::detach_copy" ||
+    if (HasOut(op)) return ViewCopyOut(n);
+    if (g_.node(n).outputs.size() != 1 || op == "aten::alias_copy" || op == "aten::detach_copy" ||
         op == "aten::lift_fresh_copy")
       return absl::OkStatus();
     const std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
@@ -889,7 +912,10 @@ class Opener {
   absl::Status Foreach(NodeId n) {
     const FunctionSchema* schema = FindSchema(g_.node(n).op);
     if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
-    const std::string base = absl::StrCat("aten::", absl::StripPrefix(schema->op.name(), "aten::_foreach_"));
+    std::string base = absl::StrCat("aten::", absl::StripPrefix(schema->op.name(), "aten::_foreach_"));
+    // Of one tensor they have another name in place.
+    if (base == "aten::maximum_") base = "aten::clamp_min_";
+    if (base == "aten::minimum_") base = "aten::clamp_max_";
     const std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
     std::vector<std::optional<std::vector<ValueId>>> lists;
     size_t count = 0;

@@ -347,6 +347,23 @@ def splits_chunks_and_the_whole(a, b, whole):
     return a, whole.sum()
 
 
+@scenario(lambda: (randn(3, 5), randn(5), randn(3)))
+def copies_of_views_into_given_tensors(x, row, diagonal):
+    row.copy_(torch.select_copy(x, 0, 2))
+    torch.diag(x, out=diagonal)
+    t = torch.transpose_copy(x, 0, 1)
+    x.zero_()
+    return t, row * 1
+
+
+@scenario(two(4), twice(4), example=two(4))
+def foreach_extremes_and_quotients(x, y):
+    torch._foreach_maximum_([x], [y])
+    torch._foreach_minimum_([x[:2], y], 0.5)
+    torch._foreach_div_([y], 2.)
+    return x + y
+
+
 # Edge sizes --------------------------------------------------------------------------------------------------------------
 
 
@@ -567,6 +584,22 @@ class EmaOfParameters(nn.Module):
 
 
 scenario(one(4, 3), one(4, 3))(EmaOfParameters)
+
+class AssignedAfterItsOldTensorWasKept(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("b", torch.zeros(4))
+
+    def forward(self, x):
+        self.b.copy_(x)
+        y = self.b
+        self.b = self.b * 3
+        y.add_(1)
+        return y, self.b
+
+
+scenario(one(4), one(4))(AssignedAfterItsOldTensorWasKept)
 
 # Control flow ---------------------------------------------------------------------------------------------------------------
 
