@@ -113,9 +113,10 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
   if (stores) NonTemporalHead(lo, &non_temporal, &head);
   if (!non_temporal) {
     main();
-    const bool middle = copies > 1 && !f_.avx512;
+    const bool middle = copies > 1 && (!f_.avx512 || HasStrides(loop_instrs_));
     if (middle) {
-      // Without cheap masks, what is left of a step runs vector by vector first.
+      // Without cheap masks, what is left of a step runs vector by vector first. (What does not lie side by side has
+      // none on any machine.)
       For(Load(at), b_.CreateSub(hi, b_.getInt64(lanes - 1)), b_.getInt64(lanes), [&](Value* i) {
         SetLoopIndex(i);
         body(1);

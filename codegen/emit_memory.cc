@@ -254,6 +254,15 @@ bool KernelEmitter::CanPair(const std::vector<int>& instrs, int copies) const {
   return some;
 }
 
+bool KernelEmitter::HasStrides(const std::vector<int>& instrs) const {
+  for (int i : instrs) {
+    const KernelInstr& in = s_.instrs[i];
+    if (in.op != KernelOp::kLoad && in.op != KernelOp::kStore) continue;
+    if (LoopClass(in.param) == StrideClass::kAny) return true;
+  }
+  return false;
+}
+
 void KernelEmitter::LoadEvenOdd(int i, int u) {
   const KernelInstr& in = s_.instrs[i];
   Type* half = Vec(MemType(in.type), active_lanes_);

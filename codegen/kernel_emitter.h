@@ -176,6 +176,8 @@ class KernelEmitter {
   // Whether a loop over vectors takes bfloat16 two vectors at a time, as words: one copy has the even elements, the
   // next the odd ones. Widening is then a shift or a mask, where in order it moves every element.
   bool CanPair(const std::vector<int>& instrs, int copies) const;
+  // Whether one of them reads or writes what does not lie side by side along the loop.
+  bool HasStrides(const std::vector<int>& instrs) const;
   void LoadEvenOdd(int i, int u);
   void StoreEvenOdd(const KernelInstr& in, int u);
 

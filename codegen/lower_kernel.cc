@@ -171,8 +171,8 @@ void KernelEmitter::LoadWords() {
     Value* row = b_.CreateMul(size_[loop_dim_], b_.getInt64(ItemSize(s_.params[p].dtype)));
     Value* whole_lines = b_.CreateICmpEQ(b_.CreateAnd(row, b_.getInt64(63)), b_.getInt64(0));
     Value* long_rows = b_.CreateICmpSGE(row, b_.getInt64(kNonTemporalRowBytes));
-    nt_launch_[p] = b_.CreateAnd(b_.CreateICmpSGE(bytes, b_.getInt64(kNonTemporalBytes)),
-                                 b_.CreateOr(whole_lines, long_rows));
+    nt_launch_[p] =
+        b_.CreateAnd(b_.CreateICmpSGE(bytes, b_.getInt64(kNonTemporalBytes)), b_.CreateOr(whole_lines, long_rows));
     if (has_scratch_[p]) {
       Value* fits = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kScratchElements));
       nt_launch_[p] = b_.CreateAnd(nt_launch_[p], fits);

@@ -683,19 +683,24 @@ void Builder::Color() {
 int Builder::ChooseVectorDim(bool ordered) const {
   const int p = parallel_, r = rank();
   if (r == p) return p > 0 ? p - 1 : -1;
+  // What varies with both is most of the memory that is read.
   int along_q = 0, along_p = 0;
   bool near = sliding_window_ && !ordered && p > 0;
   for (const Ins& in : ins_) {
     if (in.access < 0 || !in.inner) continue;
     const Access& a = accesses_[in.access];
-    // Places that come from data: along the reduction each lane would have its own, along the other dim they are rows.
-    if (in.has_offset && ins_[in.operands[in.op == KernelOp::kStore ? 1 : 0]].inner && p > 0 && !ordered &&
-        ClassOf(a, p - 1) == StrideClass::kUnit) {
-      return p - 1;
+    const bool unit_q = ClassOf(a, r - 1) == StrideClass::kUnit;
+    const bool unit_p = p > 0 && ClassOf(a, p - 1) == StrideClass::kUnit;
+    if (p > 0 && !ordered) {
+      // Places that come from data: along the reduction each lane would have its own, along the other dim they are
+      // rows. And a window that slides by one: along the other dim every window is full.
+      const bool chosen = in.has_offset && ins_[in.operands[in.op == KernelOp::kStore ? 1 : 0]].inner;
+      if (unit_p && (chosen || unit_q)) return p - 1;
     }
     if (near) near = a.coef[p - 1].Constant().value_or(kFarStride) < kFarStride;
-    if (ClassOf(a, r - 1) == StrideClass::kUnit) ++along_q;
-    if (p > 0 && ClassOf(a, p - 1) == StrideClass::kUnit) ++along_p;
+    const int weight = p > 0 && a.coef[p - 1] != Expr(0) && a.coef[r - 1] != Expr(0) ? 4 : 1;
+    along_q += unit_q ? weight : 0;
+    along_p += unit_p ? weight : 0;
   }
   if (near) return p - 1;
   if (ordered) return p > 0 && along_p > 0 && along_p >= along_q ? p - 1 : -1;

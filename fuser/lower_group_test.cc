@@ -282,6 +282,23 @@ TEST(LowerGroup, AWindowThatSlidesIsVectorizedAlongItsWay) {
   EXPECT_NE(Spec(text).find("kernel parallel=2 reduction=2 vector=1"), std::string::npos) << Spec(text);
 }
 
+TEST(LowerGroup, AWeightedSumOfPlanesIsVectorizedAlongThePlanes) {
+  const std::string text = R"(graph(%x : Float(3, 4, strides=[4, 1]), %w : Float(3, 1, strides=[1, 1])):
+  %z : Float(4, strides=[1]) = smelt::FusionGroup_0(%x, %w)
+  return (%z)
+with smelt::FusionGroup_0 = graph(%0 : Float(3, 4, strides=[4, 1]), %1 : Float(3, 1, strides=[1, 1])):
+  %2 : Float(3, 4, strides=[4, 1]) = aten::mul.Tensor(%0, %1)
+  %3 : int[] = prim::Constant[value=[0]]()
+  %4 : bool = prim::Constant[value=0]()
+  %5 : NoneType = prim::Constant()
+  %6 : Float(4, strides=[1]) = aten::sum.dim_IntList(%2, %3, %4, %5)
+  return (%6)
+)";
+  EXPECT_EQ(Elements(RunText(text, {Iota({3, 4}), Floats({3, 1}, {1, 10, 100})})[0]),
+            (std::vector<float>{840, 951, 1062, 1173}));
+  EXPECT_NE(Spec(text).find("kernel parallel=1 reduction=1 vector=0"), std::string::npos) << Spec(text);
+}
+
 TEST(LowerGroup, ASumOfRowsThatDataChoosesIsVectorizedAlongTheRows) {
   const std::string text = R"(graph(%x : Float(4, 3, strides=[3, 1]), %i : Long(2, strides=[1])):
   %z : Float(3, strides=[1]) = smelt::FusionGroup_0(%x, %i)
