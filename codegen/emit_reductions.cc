@@ -37,7 +37,8 @@ Type* KernelEmitter::AccumulatorType(const KernelInstr& in) {
   // A running sum of float32 is kept in float64, as PyTorch's cumsum keeps it.
   const bool wide = in.op == KernelOp::kScan && t == DType::kFloat32 &&
                     (in.reduce == ReduceKind::kSum || in.reduce == ReduceKind::kProd);
-  return Vec(wide ? b_.getDoubleTy() : scalar_.TypeOf(t), active_lanes_);
+  const bool in_order = in.op == KernelOp::kScan && !columns_;  // one for all lanes
+  return Vec(wide ? b_.getDoubleTy() : scalar_.TypeOf(t), in_order ? 1 : active_lanes_);
 }
 
 void KernelEmitter::StartReductions(const std::vector<int>& instrs, int copies) {
@@ -148,11 +149,25 @@ Value* KernelEmitter::EmitScan(int i, int u) {
     b_.CreateStore(index, state.index[u]);
     return index;
   }
-  const bool wide = v->getType() != a->getType();
-  if (wide) v = b_.CreateFPExt(v, a->getType());
-  Value* next = Combine(in.reduce, t, a, v);
-  b_.CreateStore(next, state.acc[u]);
-  return wide ? b_.CreateFPTrunc(next, Vec(b_.getFloatTy(), active_lanes_)) : next;
+  const bool wide = v->getType()->getScalarType() != a->getType()->getScalarType();
+  auto step = [&](Value* x) {
+    if (wide) x = b_.CreateFPExt(x, a->getType());
+    return Combine(in.reduce, t, a, x);
+  };
+  auto rounded = [&](Value* x, int lanes) { return wide ? b_.CreateFPTrunc(x, Vec(b_.getFloatTy(), lanes)) : x; };
+  if (columns_ || active_lanes_ == 1) {
+    Value* next = step(v);
+    b_.CreateStore(next, state.acc[u]);
+    return rounded(next, active_lanes_);
+  }
+  Value* out = llvm::PoisonValue::get(v->getType());
+  for (int k = 0; k < active_lanes_; ++k) {
+    Value* next = step(b_.CreateExtractElement(v, k));
+    out = b_.CreateInsertElement(out, rounded(next, 1), k);
+    a = mask_ ? b_.CreateSelect(b_.CreateExtractElement(mask_, k), next, a) : next;
+  }
+  b_.CreateStore(a, state.acc[u]);
+  return out;
 }
 
 void KernelEmitter::FlushSums(const std::vector<int>& instrs, int copies) {

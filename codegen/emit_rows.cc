@@ -192,13 +192,18 @@ void KernelEmitter::PrefetchAhead(int copies) {
 }
 
 void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
-  const bool scans =
-      std::any_of(phase.instrs.begin(), phase.instrs.end(), [&](int i) { return s_.instrs[i].op == KernelOp::kScan; });
+  bool scans = false, chooses = false;
+  for (int i : phase.instrs) {
+    const KernelInstr& in = s_.instrs[i];
+    scans = scans || in.op == KernelOp::kScan;
+    chooses = chooses || (in.op == KernelOp::kScan && IsArg(in.reduce));
+  }
   bool reduces = false;
   for (int i : phase.instrs) reduces = reduces || s_.instrs[i].op == KernelOp::kReduce;
-  // A scan runs in order, one element after the other.
-  active_lanes_ = scans ? 1 : lanes_;
-  const int copies = active_lanes_ == 1 ? 1 : Copies(phase.instrs, reduces);
+  // A scan runs in order, one element after the other; what is beside it in vectors. (Those that choose an index are
+  // too long to be written out for each lane.)
+  active_lanes_ = chooses ? 1 : lanes_;
+  const int copies = active_lanes_ == 1 || scans ? 1 : Copies(phase.instrs, reduces);
   // While the second phase computes, or the only one.
   int inner = 0, number = -1;
   for (const KernelPhase& other : s_.phases) {

@@ -59,10 +59,9 @@ struct Group {
   std::vector<int> members;  // positions, ascending
   int at = 0;                // the position it stands at
   Frame frame;
-  bool pullable = true;   // each value can be computed at any index: no reductions, no writes
-  bool open = true;       // others may join
-  bool in_order = false;  // runs along each row element by element: see Shape
-  bool pulled = false;    // some members are computed at other indices than the loop's: labels do not tell theirs
+  bool pullable = true;  // each value can be computed at any index: no reductions, no writes
+  bool open = true;      // others may join
+  bool pulled = false;   // some members are computed at other indices than the loop's: labels do not tell theirs
 };
 
 // How a node fits into a loop.
@@ -72,7 +71,6 @@ struct Shape {
   std::vector<std::pair<ValueId, Label>> operands;  // that are read at the loop's own index
   bool any_index = true;                            // see Group::pullable
   bool joins = true;                                // may be in a group at all
-  bool in_order = false;                            // a scan along rows: no vectors
 };
 
 class BlockFuser {
@@ -175,9 +173,6 @@ class BlockFuser {
   // --- pulling producers in ---
   // Arithmetic an element costs, in additions.
   int CostOf(int i) const;
-  int CostOf(const Group& group) const;
-  // Arithmetic beside a scan along rows, from which on vectors are worth a kernel of their own.
-  static constexpr int kCostInOrder = 12;
 
   // How often node i's loop computes the operand v if it is made there: at each point of the loop, but once a row where
   // v runs over none of the dims that the row is reduced over. (A view in between hides what it runs over.)

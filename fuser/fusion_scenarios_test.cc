@@ -140,23 +140,6 @@ TEST(FusionScenario, ACatOfTheMemoryThatItIsCopiedToIsMadeFirst) {
 }
 
 // What costs more than a read is computed once, not for each element that may be chosen.
-TEST(FusionScenario, WhatIsCostlyRunsInVectorsBesideAScanAlongRows) {
-  auto text = [](const std::string& dim) {
-    return R"(graph(%x : Float(64, 64, strides=[64, 1])):
-  %d : int = prim::Constant[value=)" +
-           dim + R"(]()
-  %n : NoneType = prim::Constant()
-  %e : Float(64, 64, strides=[64, 1]) = aten::exp(%x)
-  %c : Float(64, 64, strides=[64, 1]) = aten::cumsum(%e, %d, %n)
-  %r : Float(64, 64, strides=[64, 1]) = aten::relu(%c)
-  return (%r)
-)";
-  };
-  EXPECT_THAT(GroupsOf(text("1")), ElementsAre("cumsum_relu"));  // and exp, a kernel of one node
-  // Down the columns a scan runs in vectors itself.
-  EXPECT_THAT(GroupsOf(text("0")), ElementsAre("exp_cumsum_relu"));
-}
-
 TEST(FusionScenario, ACostlyPartOfACatIsAKernelOfItsOwn) {
   EXPECT_THAT(GroupsOf(R"(graph(%a : Float(4, 8, strides=[8, 1]), %b : Float(4, 3, strides=[3, 1])):
   %d : int = prim::Constant[value=1]()

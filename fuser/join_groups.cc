@@ -30,7 +30,6 @@ absl::Status BlockFuser::Visit(int i) {
   fresh.frame = shape->frame;
   fresh.pullable = shape->any_index;
   fresh.open = shape->joins;
-  fresh.in_order = shape->in_order;
   groups_.push_back(std::move(fresh));
   group_of_[i] = own;
   for (ValueId v : N(i).outputs) labels_[v] = shape->out;
@@ -90,10 +89,6 @@ bool BlockFuser::Join(int a, int b, ValueId v, const Label& expected, int consum
   }
   if (static_cast<int>(ga.members.size() + gb.members.size()) > options_.max_group_nodes) {
     *reason = "the kernel would grow too large";
-    return false;
-  }
-  if ((ga.in_order || gb.in_order) && CostOf(ga) + CostOf(gb) > kCostInOrder) {
-    *reason = "a scan runs element by element, which this would do too: as a kernel of its own it runs in vectors";
     return false;
   }
   // The loops.
@@ -374,7 +369,6 @@ void BlockFuser::Absorb(int a, int b, int at) {
   ga.members = std::move(members);
   ga.at = at;
   ga.pullable = ga.pullable && gb.pullable;
-  ga.in_order = ga.in_order || gb.in_order;
   gb = Group();
   gb.open = false;
 }

@@ -703,7 +703,16 @@ int Builder::ChooseVectorDim(bool ordered) const {
     along_p += unit_p ? weight : 0;
   }
   if (near) return p - 1;
-  if (ordered) return p > 0 && along_p > 0 && along_p >= along_q ? p - 1 : -1;
+  if (ordered) {
+    if (p > 0 && along_p > 0 && along_p >= along_q) return p - 1;
+    // A scan along a row takes one element after the other; what is costly beside it runs in vectors.
+    bool scans = false, costly = false;
+    for (const Ins& in : ins_) {
+      scans = scans || in.op == KernelOp::kScan;
+      costly = costly || (in.inner && IsCostly(in));
+    }
+    return scans && costly ? r - 1 : -1;
+  }
   if (along_q >= along_p && (along_q > 0 || p == 0)) return r - 1;
   return p > 0 ? p - 1 : r - 1;
 }

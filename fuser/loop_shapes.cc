@@ -62,7 +62,6 @@ std::optional<Shape> BlockFuser::ShapeOf(int i) const {
     }
     s.any_index = false;
     if (!s.frame.HasReduction()) s.joins = false;
-    s.in_order = m->is_scan && !whole.empty() && m->dims[0] == static_cast<int>(whole.size()) - 1;
     return s;
   }
   s.frame.sizes = sizes;

@@ -30,12 +30,6 @@ int BlockFuser::CostOf(int i) const {
   return 20;
 }
 
-int BlockFuser::CostOf(const Group& group) const {
-  int sum = 0;
-  for (int i : group.members) sum += CostOf(i);
-  return sum;
-}
-
 Expr BlockFuser::Evaluations(ValueId v, int i, const Frame& frame) const {
   Expr rows = 1, points = 1;
   for (size_t d = 0; d < frame.sizes.size(); ++d) {
@@ -116,9 +110,6 @@ void BlockFuser::Pull(int k) {
   Group& target = groups_[into];
   if (static_cast<int>(target.members.size() + groups_[k].members.size()) > options_.max_group_nodes)
     return explain("the kernel would grow too large");
-  if (target.in_order && cost + CostOf(target) > kCostInOrder)
-    return explain(
-        "a scan runs element by element, which this would do too: as a kernel of its own it runs in vectors");
   if (target.at <= groups_[k].at) return explain("the consumer's kernel stands before it");
   std::string reason;
   const std::optional<bool> once = g_.symbols.LessOrEqual(evaluations, elements);
