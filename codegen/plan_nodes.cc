@@ -6,8 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/codegen/plan_builder.h"
-#include "smelt/core/tensor/element_order.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/element_order.h"
 
 namespace smelt {
 

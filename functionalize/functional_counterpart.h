@@ -22,9 +22,9 @@ struct FunctionalCounterpart {
     int argument = -1;        // the argument of the writing operator that receives this result; -1: it is not written
     bool may_resize = false;  // out=: the argument takes the result's sizes
   };
-  std::vector<Result> results;                     // for each result of `op`
-  std::vector<int> result_of_output;               // for each output of the writing operator
-  bool fills = false;                              // a range: PyTorch keeps the dims of a tensor of as many elements
+  std::vector<Result> results;        // for each result of `op`
+  std::vector<int> result_of_output;  // for each output of the writing operator
+  bool fills = false;                 // a range: PyTorch keeps the dims of a tensor of as many elements
   // For each argument of the writing operator how it may lie to what is written; empty: in any way.
   std::vector<OperandSharing> sharing;
 };
