@@ -33,6 +33,14 @@ bool ShareBytes(const Tensor& a, const Tensor& b) {
   return OverlapsConcrete(ga, ia, gb, ib) != Overlap::kDisjoint;
 }
 
+// Whether the plan is right for these two where they overlap.
+bool Together(const ExecutablePlan& plan, int a, int b) {
+  for (int g : plan.groups_of[a]) {
+    if (std::find(plan.groups_of[b].begin(), plan.groups_of[b].end(), g) != plan.groups_of[b].end()) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void Executor::Relate(absl::Span<const Datum> args, int a, int b) {
@@ -135,13 +143,19 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
     if (!plan.writes_data[s.a] && !plan.writes_data[s.b]) continue;
     // An empty tensor given twice shares nothing that is written.
     if (extents_[s.a].low == extents_[s.a].high) continue;
-    bool together = false;
-    for (int g : plan.groups_of[s.a]) {
-      const auto& other = plan.groups_of[s.b];
-      together = together || std::find(other.begin(), other.end(), g) != other.end();
-    }
-    if (!together) {
+    if (!Together(plan, s.a, s.b)) {
       return refuse(s.a, s.b, s.relation == Relation::kOverlap ? "share memory" : "are the same tensor");
+    }
+  }
+  // What lies where an argument counts its places from may be another argument's, though neither is within the other.
+  for (int a : plan.reaches_beyond) {
+    const Storage& storage = *args[a].tensor().storage();
+    const uintptr_t low = reinterpret_cast<uintptr_t>(storage.data());
+    const uintptr_t high = low + static_cast<uintptr_t>(storage.bytes());
+    for (int b : by_address_) {
+      if (plan.inner_of_outer[a] == plan.inner_of_outer[b] || (!plan.writes_data[a] && !plan.writes_data[b])) continue;
+      if (extents_[b].low >= high || extents_[b].high <= low || Together(plan, a, b)) continue;
+      return refuse(a, b, "are in one storage");
     }
   }
   for (const SharingState& s : state_sharing_) {

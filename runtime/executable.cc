@@ -510,7 +510,10 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
     if (!late_expr_[e] && b.exprs[e].op() == fb::ExprOp::Symbol) seen[b.exprs[e].a()] = 1;
   }
   for (size_t s = 0; s < seen.size(); ++s) {
-    if (seen[s]) out->symbols.push_back(static_cast<int>(s));
+    if (!seen[s]) continue;
+    out->symbols.push_back(static_cast<int>(s));
+    const fb::SymbolDefT& def = *b.symbols[s];
+    if (def.source == fb::SymbolSource::ArgOffset) out->reaches_beyond.push_back(def.arg);
   }
 }
 

@@ -45,6 +45,7 @@ struct ExecutablePlan {
   std::vector<uint8_t> returns_other;         // by outer argument: its equal is returned where the model returns it
   std::vector<std::vector<int>> groups_of;    // by outer argument: overlap groups
   std::vector<std::vector<int>> one_storage;  // outer arguments that must be in one storage
+  std::vector<int> reaches_beyond;            // outer arguments whose storage is addressed outside of them: as_strided
   bool identifies = false;                    // some outer arguments are one inner argument
   bool grows = false;                         // it resizes an argument's storage
   // By outer argument: a copy in the exported layout does as well. It is read by its geometry alone, and nobody gets a

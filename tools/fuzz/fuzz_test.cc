@@ -69,8 +69,9 @@ TEST(FuzzTest, BundlesShowWhatEagerExecutionDoes) {
   const Share share = RunPrograms(1000001, 1000, options);
   EXPECT_LE(share.refused, 11) << "of " << share.programs;
   EXPECT_LE(share.unsupported, 14) << "of " << share.programs;
-  // Calls whose sharing is not known ahead: they take the plan for any overlap.
-  EXPECT_LE(share.overlap, 50) << "of " << share.programs;
+  // Calls whose sharing is not known ahead, and arguments of one storage of which one is addressed outside of itself:
+  // they take the plan for any overlap.
+  EXPECT_LE(share.overlap, 52) << "of " << share.programs;
   // What has no pure form: loops that carry tensors around, branches that return one or another, writes that read what
   // they have written.
   EXPECT_LE(share.eager_order, 237) << "of " << share.programs;
