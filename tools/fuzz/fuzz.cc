@@ -10,8 +10,10 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -214,6 +216,10 @@ int Main(int argc, char** argv) {
   s.run.compiled = line->Has("compiled");
   s.run.evaluator = !line->Has("only-compiled");
   s.run.scratch = line->Get("scratch", "/tmp");
+  if (std::error_code error; !std::filesystem::is_directory(s.run.scratch, error)) {
+    std::fprintf(stderr, "smelt-fuzz: --scratch=%s is no folder\n", s.run.scratch.c_str());
+    return kExitUsage;
+  }
   s.keep_going = line->Has("keep-going");
   s.reasons = line->Has("reasons");
   s.reduce = !line->Has("no-reduce");
