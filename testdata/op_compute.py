@@ -360,3 +360,22 @@ def smoothed_resampling():
             add(op, image, [5, 6], False, 0.5, 0.75)
             add(op + ".vec", image, None, False, [0.5, 1.5])
             add(op + ".vec", image.contiguous(memory_format=torch.channels_last), [4, 4], False, None)
+
+
+def image_blocks():
+    """Where each place of the input makes a block of the output, and images with other batch dims than one."""
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        # Parts of one sign: in bfloat16 a sum that cancels has no digits to compare.
+        x = rand(2, 4, 3, 5, dtype=dtype, low=0.5)
+        add("convolution", x, rand(4, 3, 2, 2, dtype=dtype, low=0.5), rand(3, dtype=dtype, low=0.5), [2, 2], [0, 0], [1, 1], True, [0, 0], 1)
+        add("convolution", x, rand(4, 3, 2, 3, dtype=dtype, low=0.5), None, [2, 3], [0, 0], [1, 1], True, [0, 0], 1)
+    x = rand(2, 4, 3, 5)
+    add("conv_transpose2d.input", x, rand(4, 3, 2, 2), rand(3), [2, 2])
+    add("conv_transpose2d.input", x[0], rand(4, 3, 2, 2), rand(3), [2, 2])
+    add("conv_transpose2d.input", x.contiguous(memory_format=torch.channels_last), rand(4, 3, 3, 3), rand(3), [3, 3])
+    add("conv_transpose2d.input", x, rand(4, 3, 2, 2), rand(6), [2, 2], [0, 0], [0, 0], 2)
+    add("conv_transpose1d", rand(2, 4, 7), rand(4, 3, 4), rand(3), [4])
+    add("conv_transpose3d.input", rand(1, 4, 2, 3, 2), rand(4, 3, 2, 2, 2), rand(3), [2, 2, 2])
+    for batch in ((), (2, ), (2, 3), (2, 1, 3)):
+        add("pixel_shuffle", rand(*batch, 8, 2, 3), 2, compare=BITS)
+        add("pixel_unshuffle", rand(*batch, 2, 4, 6), 2, compare=BITS)

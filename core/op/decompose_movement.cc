@@ -466,24 +466,40 @@ Values Cross(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cat({part(1, 2), part(2, 0), part(0, 1)}, dim)};
 }
 
+// A permutation of the dims behind the first `lead`.
+std::vector<int64_t> AfterLead(int lead, std::vector<int64_t> order) {
+  for (int64_t& d : order) d += lead;
+  for (int d = lead; d-- > 0;) order.insert(order.begin(), d);
+  return order;
+}
+// Images of any number of batch dims: [*, C, H, W].
 Values PixelShuffle(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(int64_t r, call.GetInt("upscale_factor"));
-  std::vector<Expr> s = e.Sizes(self);
-  const int rank = static_cast<int>(s.size());
-  if (rank != 4) return call.Unsupported("a rank other than 4");
-  const Expr c = FloorDiv(s[1], Expr(r * r));
-  ValueId v = e.Reshape(self, {s[0], c, r, r, s[2], s[3]});
-  return std::vector<ValueId>{e.Reshape(e.Permute(v, {0, 1, 4, 2, 5, 3}), {s[0], c, s[2] * r, s[3] * r})};
+  const std::vector<Expr> s = e.Sizes(self);
+  const int lead = static_cast<int>(s.size()) - 3;
+  if (lead < 0) return call.Error("expects an input with at least 3 dims");
+  const Expr c = FloorDiv(s[lead], Expr(r * r)), h = s[lead + 1], w = s[lead + 2];
+  const auto shape = [&](std::vector<Expr> image) {
+    image.insert(image.begin(), s.begin(), s.begin() + lead);
+    return image;
+  };
+  const ValueId v = e.Permute(e.Reshape(self, shape({c, r, r, h, w})), AfterLead(lead, {0, 3, 1, 4, 2}));
+  return std::vector<ValueId>{e.Reshape(v, shape({c, h * r, w * r}))};
 }
 Values PixelUnshuffle(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(int64_t r, call.GetInt("downscale_factor"));
-  std::vector<Expr> s = e.Sizes(self);
-  if (s.size() != 4) return call.Unsupported("a rank other than 4");
-  const Expr h = FloorDiv(s[2], Expr(r)), w = FloorDiv(s[3], Expr(r));
-  ValueId v = e.Reshape(self, {s[0], s[1], h, r, w, r});
-  return std::vector<ValueId>{e.Reshape(e.Permute(v, {0, 1, 3, 5, 2, 4}), {s[0], s[1] * (r * r), h, w})};
+  const std::vector<Expr> s = e.Sizes(self);
+  const int lead = static_cast<int>(s.size()) - 3;
+  if (lead < 0) return call.Error("expects an input with at least 3 dims");
+  const Expr c = s[lead], h = FloorDiv(s[lead + 1], Expr(r)), w = FloorDiv(s[lead + 2], Expr(r));
+  const auto shape = [&](std::vector<Expr> image) {
+    image.insert(image.begin(), s.begin(), s.begin() + lead);
+    return image;
+  };
+  const ValueId v = e.Permute(e.Reshape(self, shape({c, h, r, w, r})), AfterLead(lead, {0, 2, 4, 1, 3}));
+  return std::vector<ValueId>{e.Reshape(v, shape({c * (r * r), h, w}))};
 }
 Values ChannelShuffle(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
