@@ -162,6 +162,7 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
       value.points_to = 0;
       if (auto it = contents.find(value.own); value.own != 0 && it != contents.end()) {
         it->second.made_of = 0;
+        it->second.of_call = 0;
         it->second.summed = 0;
         it->second.sum = 0;
       }

@@ -35,7 +35,7 @@ Type AliasDb::State::TypeOfElement(uint32_t container, int32_t slot) {
 
 Type AliasDb::State::TypeOfObject(uint32_t object, int depth) {
   const Object& o = objects[object];
-  if (depth > kMaxElementDepth) return Type();
+  if (depth > kMaxElementDepth || o.kind == Kind::kMade) return Type();
   if ((o.kind == Kind::kElement || o.kind == Kind::kPiece) && o.parent != 0) {
     if (o.tensor && !o.container) return Type::Tensor();
     return TypeOfElement(o.parent, o.slot);
@@ -64,7 +64,7 @@ uint32_t AliasDb::State::ElementObject(uint32_t parent, int32_t slot, bool tenso
   e.container = container;
   e.loop = objects[parent].loop;
   e.external = kind == Kind::kElement;
-  if (kind == Kind::kElement) {
+  if (kind != Kind::kPiece) {
     e.storage = SetPool::Single(MakeRef(o));
   } else {
     SetId storage = PieceStorage(parent, o);
@@ -126,6 +126,7 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
     return SetPool::Single(MakeRef(ElementObject(object, slot, MayBeTensor(t), MayBeContainer(t), Kind::kElement)));
   }
   if (!o.def.valid() || !g.IsLive(o.def)) return 0;
+  if (o.kind == Kind::kMade) return contents[object].of_call;
   const Value& value = g.value(o.def);
   const Node& node = g.node(value.def);
   if (o.kind == Kind::kPiece) {
@@ -408,9 +409,7 @@ AliasDb::State::SetId AliasDb::State::ComputeContent(Ref holder, int32_t slot, N
         const std::vector<Store> added(c->stores.begin() + c->summed, c->stores.end());
         SetId sum = c->sum;
         for (const Store& s : added) {
-          SetId stored = PointsTo(s.value);
-          if (s.elements) stored = ContentOfSet(stored, kAnySlot, s.node);
-          sum = Join(sum, stored);
+          sum = Join(sum, StoredBy(s, o));
         }
         Contents& again = contents[o];
         again.sum = sum;
@@ -427,8 +426,7 @@ AliasDb::State::SetId AliasDb::State::ComputeContent(Ref holder, int32_t slot, N
         }
         const bool before = !reader.valid() || Precedes(s.node, reader) == 1;
         if (!before && !MayComeBefore(s.node, reader, holder)) continue;
-        SetId stored = PointsTo(s.value);
-        if (s.elements) stored = ContentOfSet(stored, kAnySlot, s.node);
+        const SetId stored = StoredBy(s, o);
         if (loop != 0 && !*differs && IsInside(s.node, loop)) *differs = Shift(stored, loop) != stored;
         SetId seen = before ? stored : 0;
         // What earlier iterations of the loops around the store have put there.
@@ -446,6 +444,15 @@ AliasDb::State::SetId AliasDb::State::ComputeContent(Ref holder, int32_t slot, N
   if (objects[o].external && external_stores) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
   if (objects[o].escaped) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
   return out;
+}
+
+AliasDb::State::SetId AliasDb::State::StoredBy(const Store& store, uint32_t holder) {
+  if (store.by_call) {
+    const auto made = contents.find(RecordOf(store.value).own);
+    return made == contents.end() ? 0 : OfType(made->second.of_call, TypeOfElement(holder, kAnySlot));
+  }
+  const SetId stored = PointsTo(store.value);
+  return store.elements ? ContentOfSet(stored, kAnySlot, store.node) : stored;
 }
 
 AliasDb::State::SetId AliasDb::State::ContentOfSet(SetId s, int32_t slot, NodeId reader) {

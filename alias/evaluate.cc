@@ -168,7 +168,56 @@ AliasDb::State::SetId AliasDb::State::ResultSet(NodeId n, const Node& node, cons
   return set;
 }
 
+// Code that we do not see and that has no globals. What its arguments reach it may put into any container that they
+// reach, and with it what it makes; nothing else.
+void AliasDb::State::EvaluateCall(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed) {
+  SetId reach = 0;
+  for (ValueId v : node.inputs) reach = Join(reach, Reach(PointsTo(v), n));
+  // Into what is not told apart nothing is stored: what is put there escapes.
+  bool escapes = node.outputs.empty();
+  SetId target = 0;  // where its tensors may be
+  for (Ref r : sets.Refs(reach)) {
+    const Object& o = objects[ObjectOf(r)];
+    escapes |= o.container && (o.external || o.escaped || o.kind == Kind::kSummary);
+    if (o.tensor) target = Join(target, Storages(r));
+  }
+  if (!node.outputs.empty()) {
+    // Containers and tensors apart: a caller's handle may come to lie in the memory of the latter.
+    const uint32_t made = Own(node.outputs[0], Kind::kMade, false, true);
+    const uint32_t tensors = ElementObject(made, kAnySlot, true, false, Kind::kMade);
+    objects[tensors].loop = objects[made].loop;
+    target = Join(target, SetPool::Single(MakeRef(tensors)));
+    SetStorage(made, SetPool::Single(MakeRef(made)));
+    SetStorage(tensors, target);
+    const SetId all = Join(Join(reach, SetPool::Single(MakeRef(made))), SetPool::Single(MakeRef(tensors)));
+    contents[made].of_call = all;
+    const uint64_t made_of = Fingerprint(all);
+    if (!first) ContainerMade(made, made_of, inputs_changed);
+    contents[made].made_of = made_of;
+    for (ValueId out : node.outputs) {
+      SetId s = OfType(all, g.value(out).type);
+      if (escapes && s != 0) s = Join(s, SetPool::Single(MakeRef(kUnknown)));
+      SetPointsTo(out, s, n, first);
+    }
+    for (Ref r : sets.Refs(reach)) {
+      if (escapes || !objects[ObjectOf(r)].container) continue;
+      Store s;
+      s.node = n;
+      s.value = node.outputs[0];
+      s.by_call = true;
+      s.last = made_of;
+      new_stores.push_back({ObjectOf(r), s});
+      new_stores.push_back({ObjectOf(r), Store()});  // whatever the elements were, they may have changed places
+    }
+    if (escapes) Escape(SetPool::Single(MakeRef(made)));
+  }
+  AddAccesses(n, node.inputs, e, 0);
+  if (escapes) AddStores(n, node, e);
+  for (ValueId v : node.inputs) MoveStorage(n, v, target);
+}
+
 void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed) {
+  if (e.kind == EffectKind::kCall) return EvaluateCall(n, node, e, first, inputs_changed);
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     const ValueId out = node.outputs[k];
     if (!IsAliasingType(g.value(out).type)) {
@@ -192,11 +241,6 @@ void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects
   // set_: the handle moves to another storage. Code that we do not see may do so to whatever it gets.
   if (e.kind == EffectKind::kUnknown) {
     for (ValueId v : node.inputs) MoveStorage(n, v, SetPool::Single(MakeRef(kUnknown)));
-  } else if (e.kind == EffectKind::kCall) {
-    SetId reach = 0;
-    for (ValueId v : node.inputs) reach = Join(reach, Reach(PointsTo(v), n));
-    const SetId target = StoragesOfSet(reach);
-    for (ValueId v : node.inputs) MoveStorage(n, v, target);
   } else if (!node.inputs.empty() && e.storage_unknown) {
     MoveStorage(n, node.inputs[0], SetPool::Single(MakeRef(kUnknown)));
   } else if (e.geometry_from >= 0 && e.geometry_from < static_cast<int>(node.inputs.size())) {

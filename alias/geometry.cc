@@ -263,7 +263,8 @@ Geom AliasDb::State::MakeGeom(uint32_t object, bool as_made) {
   if (!SetPool::IsSingle(o.storage) || !o.tensor) return out;
   const uint32_t storage = ObjectOf(SetPool::SingleRef(o.storage));
   out.storage = storage;
-  if (objects[storage].kind == Kind::kUnknown || objects[storage].kind == Kind::kSummary) {
+  const Kind kind = objects[storage].kind;
+  if (kind == Kind::kUnknown || kind == Kind::kSummary || kind == Kind::kMade) {
     out.storage = 0;
     return out;
   }
@@ -797,6 +798,26 @@ Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b) {
   return Overlap::kUnknown;
 }
 
+bool AliasDb::State::MayBeCopy(uint32_t object) {
+  constexpr int kLongChain = 1000;
+  for (int k = 0; objects[object].kind == Kind::kView || objects[object].kind == Kind::kPiece; ++k) {
+    if (k == kLongChain) return true;
+    const Value& value = g.value(objects[object].def);
+    const Node& node = g.node(value.def);
+    const OpEffects e = EffectsOf(node);
+    const ResultEffects& r = e.result(value.def_index);
+    if (r.lazy_copy) return true;
+    const uint64_t bases = r.view | r.elements_view;
+    SetId base = 0;
+    for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
+      if (bases & (uint64_t{1} << i)) base = Join(base, PointsTo(node.inputs[i]));
+    }
+    if (!SetPool::IsSingle(base) || ObjectOf(SetPool::SingleRef(base)) == object) return false;
+    object = ObjectOf(SetPool::SingleRef(base));
+  }
+  return false;
+}
+
 // Whether an argument is the same at two nodes, whenever they run.
 bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
   if (depth > 16) return false;
@@ -819,7 +840,8 @@ bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
     if (SetPool::IsSingle(p) && SetPool::IsSingle(q) && !IsOld(SetPool::SingleRef(p)) &&
         !IsOld(SetPool::SingleRef(q))) {
       uint32_t i = ObjectOf(SetPool::SingleRef(p)), j = ObjectOf(SetPool::SingleRef(q));
-      if (i == j && (objects[i].kind == Kind::kUnknown || objects[i].kind == Kind::kSummary)) return false;
+      const Kind kind = objects[i].kind;
+      if (i == j && (kind == Kind::kUnknown || kind == Kind::kSummary || kind == Kind::kMade)) return false;
       // The two looked at it at different times.
       if (GeometryChanges(i) || GeometryChanges(j)) return false;
       if (i == j && objects[i].slot < 0 && (objects[i].kind == Kind::kElement || objects[i].kind == Kind::kPiece))
@@ -850,8 +872,9 @@ bool AliasDb::State::SameByStructure(uint32_t a, uint32_t b, int depth) {
   if (depth > 16 || objects[a].kind != objects[b].kind) return false;
   if (GeometryChanges(a) || GeometryChanges(b)) return false;
   if (objects[a].kind == Kind::kPiece) {
-    return objects[a].slot >= 0 && objects[a].slot == objects[b].slot && SetPool::IsSingle(objects[a].storage) &&
-           objects[a].storage == objects[b].storage && ObjectOf(SetPool::SingleRef(objects[a].storage)) != a && [&] {
+    return !MayBeCopy(a) && objects[a].slot >= 0 && objects[a].slot == objects[b].slot &&
+           SetPool::IsSingle(objects[a].storage) && objects[a].storage == objects[b].storage &&
+           ObjectOf(SetPool::SingleRef(objects[a].storage)) != a && [&] {
              const Value &x = g.value(objects[a].def), &y = g.value(objects[b].def);
              const Node &m = g.node(x.def), &n = g.node(y.def);
              if (m.op != n.op || x.def_index != y.def_index || m.inputs.size() != n.inputs.size()) return false;

@@ -66,6 +66,8 @@ const char* KindName(alias_internal::ObjectKind k) {
       return "unknown";
     case Kind::kSummary:
       return "summary";
+    case Kind::kMade:
+      return "made in a call";
     case Kind::kRandom:
       return "random state";
     case Kind::kWorld:
@@ -99,6 +101,8 @@ std::string AliasDb::State::ObjectName(uint32_t object) const {
       }
       return absl::StrCat("summary(", first, "...)");
     }
+    case Kind::kMade:
+      return absl::StrCat(o.parent != 0 ? "tensors" : "containers", " made in the call of %", g.value(o.def).name);
     case Kind::kElement:
     case Kind::kPiece: {
       std::string slot = o.slot < 0 ? "*" : absl::StrCat(o.slot);

@@ -1,6 +1,7 @@
 // The questions: aliasing, writes, reachability.
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "smelt/alias/state.h"
 
 namespace smelt {
@@ -18,6 +19,8 @@ using alias_internal::SetPool;
 using alias_internal::UnwrapOptional;
 
 namespace {
+
+bool IsInterface(const Type& t) { return absl::StartsWith(t.class_name(), "InterfaceType<"); }
 
 // Whether one object can be of both types.
 bool TypesMeet(const Type& a, const Type& b) {
@@ -41,7 +44,7 @@ bool TypesMeet(const Type& a, const Type& b) {
       return true;
     }
     case TypeKind::kClass:
-      return x.class_name() == y.class_name();
+      return x.class_name() == y.class_name() || IsInterface(x) || IsInterface(y);
     default:
       return true;
   }
@@ -89,6 +92,17 @@ bool ReachableTypesMeet(const Type& a, const Type& b) {
 }
 
 }  // namespace
+
+AliasDb::State::SetId AliasDb::State::OfType(SetId s, const Type& type) {
+  SetId out = 0;
+  for (Ref r : sets.Refs(s)) {
+    const Object& o = objects[ObjectOf(r)];
+    const bool tensor = o.tensor && alias_internal::MayBeTensor(type);
+    const bool container = o.container && alias_internal::MayBeContainer(type);
+    if (tensor || (container && TypesMeet(TypeOfObject(ObjectOf(r)), type))) out = Join(out, SetPool::Single(r));
+  }
+  return out;
+}
 
 const char* Name(AliasAnswer a) {
   switch (a) {
@@ -218,7 +232,9 @@ const Type& AliasDb::State::TypeOfAccess(const Access& w) const {
 bool AliasDb::State::AccessHitsValue(const Access& w, ValueId v, Ref object, bool ignore_age) {
   const Object& o = objects[ObjectOf(object)];
   if (w.bits & kOfContainer) {
-    return o.container && (TypeOf(v) & kMayBeContainer) &&
+    // Tuples never change, and a future is set once, by whoever made it.
+    const TypeKind kind = UnwrapOptional(g.value(v).type).kind();
+    return kind != TypeKind::kTuple && kind != TypeKind::kFuture && o.container && (TypeOf(v) & kMayBeContainer) &&
            AccessHits(w, object, SetPool::Single(object), true, ignore_age) &&
            TypesMeet(g.value(v).type, TypeOfAccess(w));
   }
@@ -403,6 +419,7 @@ bool AliasDb::MustAlias(ValueId a, ValueId b) const {
     switch (object.kind) {
       case State::Kind::kUnknown:
       case State::Kind::kSummary:
+      case State::Kind::kMade:
         return false;
       case State::Kind::kElement:
         for (uint32_t e = o; s.objects[e].kind == State::Kind::kElement; e = s.objects[e].parent) {
@@ -432,7 +449,7 @@ bool AliasDb::MustAlias(ValueId a, ValueId b) const {
   const alias_internal::Geom &p_geom = s.GeomOf(i), &q_geom = s.GeomOf(j);
   if (p_geom.exact && q_geom.exact && p_geom.geometry.sizes == q_geom.geometry.sizes &&
       ItemSize(p_geom.geometry.dtype) == ItemSize(q_geom.geometry.dtype) && s.CompareObjects(i, j) == Overlap::kSame) {
-    return true;
+    return !s.MayBeCopy(i) && !s.MayBeCopy(j);
   }
   // alias and detach: the base's own bytes at its own geometry.
   auto through = [&](uint32_t object) {

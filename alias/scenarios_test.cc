@@ -1000,5 +1000,152 @@ TEST(MoveTest, TheRealPartOfARealTensorIsTheTensorThatSetMoves) {
             can_move_after %w %s: false)");
 }
 
+TEST(CallTest, AnObjectGivenToTwoCallsHoldsWhatTheyWereGivenAndMadeNotTheCallersLists) {
+  // k = K([x]); k.one(x), and o = K(l); o.one(x): methods that are not inlined reach what their arguments reach.
+  Expect(R"(graph(%x : Tensor, %l : Tensor[]):
+  %m : Tensor[] = prim::ListConstruct(%x)
+  %k : __torch__.K = prim::CreateObject()
+  %a : NoneType = prim::CallMethod[name="__init__"](%k, %m)
+  %b : Tensor = prim::CallMethod[name="one"](%k, %x)
+  %kl : Tensor[] = prim::GetAttr[name="l"](%k)
+  %o : __torch__.K = prim::CreateObject()
+  %c : NoneType = prim::CallMethod[name="__init__"](%o, %l)
+  %d : Tensor = prim::CallMethod[name="one"](%o, %x)
+  %ol : Tensor[] = prim::GetAttr[name="l"](%o)
+  return (%b)
+)",
+         R"(may_alias %kl %l: false
+            may_alias %kl %m: true
+            may_contain_alias %k %m: true
+            may_alias %b %x: true
+            writes_to_alias_of %a %l: false
+            writes_to_alias_of %b %l: false
+            writes_to_alias_of %b %m: true
+            may_alias %ol %l: true
+            writes_to_alias_of %d %l: true
+            writes_to_alias_of %d %m: false
+            may_alias %k %o: false
+            must_alias %kl %m: false)");
+}
+
+TEST(CallTest, WhatTwoCallsMakeIsApartUnlessTheySeeEachOther) {
+  Expect(R"(graph(%x : Tensor):
+  %p : Tensor = aten::relu(%x)
+  %q : Tensor = aten::relu(%x)
+  %k : __torch__.K = prim::CreateObject()
+  %o : __torch__.K = prim::CreateObject()
+  %a : Tensor[] = prim::CallMethod[name="make"](%k, %p)
+  %b : Tensor[] = prim::CallMethod[name="make"](%o, %q)
+  %c : Tensor[] = prim::CallMethod[name="more"](%k, %b)
+  return (%c)
+)",
+         R"(may_contain_alias %a %b: true
+            may_alias %a %b: false
+            may_contain_alias %a %x: false
+            may_contain_alias %b %x: false
+            may_alias %a %c: true
+            may_alias %b %c: true
+            may_contain_alias %p %a: true
+            must_alias %a %a: true
+            has_writers %x: false)");
+}
+
+TEST(CallTest, AListMadeInACallHasElementsThatMayBeOneTensor) {
+  Expect(R"(graph(%x : Tensor):
+  %f : Function = prim::Constant[name="f"]()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %p : Tensor = aten::relu(%x)
+  %l : Tensor[] = prim::CallFunction(%f, %p)
+  %a : Tensor = aten::__getitem__(%l, %zero)
+  %b : Tensor = aten::__getitem__(%l, %one)
+  %c : Tensor = aten::select(%a, %zero, %zero)
+  %d : Tensor = aten::select(%b, %zero, %one)
+  %w : Tensor = aten::add_(%c, %one, %one)
+  return (%d)
+)",
+         R"(may_alias %a %b: true
+            must_alias %a %b: false
+            may_alias %c %d: true
+            may_alias %a %p: true
+            has_writers %d: true
+            may_alias %a %x: false)");
+}
+
+TEST(CallTest, AnOlderIterationsCallsAreSeenThroughWhatTheLoopHandsOn) {
+  Expect(R"(graph(%x : Tensor, %n : int, %l : Tensor[]):
+  %true : bool = prim::Constant[value=1]()
+  %one : int = prim::Constant[value=1]()
+  %k0 : __torch__.K = prim::CreateObject()
+  %p : Tensor = aten::relu(%x)
+  %i : NoneType = prim::CallMethod[name="__init__"](%k0, %p)
+  %k : __torch__.K, %t : Tensor = prim::Loop(%n, %true, %k0, %p)
+    block0(%j : int, %kin : __torch__.K, %tin : Tensor):
+      %new : __torch__.K = prim::CreateObject()
+      %u : Tensor = prim::CallMethod[name="one"](%kin, %tin)
+      %v : NoneType = prim::CallMethod[name="__init__"](%new, %u)
+      -> (%true, %new, %u)
+  %w : Tensor = prim::CallMethod[name="one"](%k, %t)
+  return (%w)
+)",
+         R"(may_contain_alias %k %k0: true
+            may_alias %t %p: true
+            may_contain_alias %k %l: false
+            has_writers %l: false
+            may_alias %w %p: true)");
+}
+
+TEST(TypeTest, AnInterfaceMayBeAnyObjectAndAnEnumerationsMemberIsNoMemory) {
+  Expect(R"(graph(%s : __torch__.M, %x : Tensor, %e : Enum<__torch__.Color>):
+  %m : InterfaceType<I> = prim::GetAttr[name="m"](%s)
+  %a : __torch__.A = prim::GetAttr[name="a"](%s)
+  %b : __torch__.B = prim::GetAttr[name="b"](%s)
+  return (%m)
+)",
+         R"(may_alias %m %a: true
+            may_alias %a %b: false
+            may_contain_alias %e %x: false
+            may_contain_alias %e %s: false)");
+}
+
+TEST(MustTest, ChunksThatAreCopiesOfWhatIsNegatedLazilyAreNotProvenTheSame) {
+  // unsafe_chunk and its like copy what is conjugated or negated lazily; what was just computed is neither.
+  Expect(R"(graph(%x : Float(4, 8, strides=[8, 1])):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %y : Float(4, 8, strides=[8, 1]) = aten::relu(%x)
+  %l : Tensor[] = aten::unsafe_chunk(%x, %two, %zero)
+  %m : Tensor[] = aten::unsafe_chunk(%x, %two, %zero)
+  %a : Tensor, %b : Tensor = prim::ListUnpack(%l)
+  %c : Tensor, %d : Tensor = prim::ListUnpack(%m)
+  %e : Tensor = aten::slice(%x, %zero, %zero, %two, %one)
+  %n : Tensor[] = aten::unsafe_chunk(%y, %two, %zero)
+  %o : Tensor[] = aten::unsafe_chunk(%y, %two, %zero)
+  %f : Tensor, %g : Tensor = prim::ListUnpack(%n)
+  %h : Tensor, %i : Tensor = prim::ListUnpack(%o)
+  %w : Tensor = aten::add_(%x, %one, %one)
+  return (%w)
+)",
+         R"(must_alias %a %c: false
+            may_alias %a %c: true
+            may_alias %a %b: false
+            must_alias %a %e: false
+            must_alias %f %h: true
+            can_move_after %l %w: false
+            can_move_after %n %w: true)");
+}
+
+TEST(WriteTest, ATupleOrFutureIsNeverWritten) {
+  Expect(R"(graph(%t : (Tensor, Tensor[]), %f : Future[Tensor]):
+  %g : Function = prim::Constant[name="g"]()
+  %y : Tensor = prim::CallFunction(%g, %t, %f)
+  return (%y)
+)",
+         R"(has_writers %t: false
+            has_writers %f: false
+            has_writers %y: true)");
+}
+
 }  // namespace
 }  // namespace smelt

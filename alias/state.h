@@ -143,6 +143,7 @@ enum class ObjectKind : uint8_t {
   kWeight,  // a weight's storage
   kUnknown,
   kSummary,
+  kMade,    // all that code which is not seen makes in one run of its node: tensors, containers that hold any of it
   kRandom,  // pseudo locations: the generator, the world
   kWorld,
 };
@@ -267,9 +268,10 @@ struct Store {
   ValueId value;
   int32_t slot = -1;
   bool elements = false;  // the elements of `value`
+  bool by_call = false;   // whatever the call that makes `value` reaches and makes
   uint64_t last = 0;      // the fingerprint of that when the node was evaluated
   bool SameStore(const Store& o) const {
-    return node == o.node && value == o.value && slot == o.slot && elements == o.elements;
+    return node == o.node && value == o.value && slot == o.slot && elements == o.elements && by_call == o.by_call;
   }
   bool operator==(const Store& o) const { return SameStore(o) && last == o.last; }
 };
@@ -282,6 +284,7 @@ struct Contents {
   SetId sum = 0;
   uint32_t summed = 0;
   uint64_t made_of = 0;  // a hash of the elements it was made with
+  SetId of_call = 0;     // of kMade: what the call reaches and makes
 };
 
 struct Loop {
@@ -483,6 +486,7 @@ struct AliasDb::State {
   void Evaluate(NodeId n, bool first);
   void EvaluateInputs();
   void EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed);
+  void EvaluateCall(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed);
   void EvaluateBlockNode(NodeId n, const Node& node, EffectKind kind, bool first);
   void Forget(NodeId n, NodeRecord& r, bool push);  // its accesses and stores; push: who reads the containers
   void ForgetAccesses(NodeRecord& r);
@@ -532,6 +536,8 @@ struct AliasDb::State {
   SetId StoragesOfSet(SetId s);
   uint64_t Fingerprint(SetId s);
   SetId ContentOf(Ref holder, int32_t slot, NodeId reader);
+  SetId StoredBy(const alias_internal::Store& store, uint32_t holder);
+  SetId OfType(SetId s, const Type& type);  // what of the set can be of the type
   SetId ComputeContent(Ref holder, int32_t slot, NodeId reader, uint32_t loop, bool* differs);
   void NoteReader(uint32_t object, NodeId reader);
   SetId ContentOfSet(SetId s, int32_t slot, NodeId reader);
@@ -614,6 +620,7 @@ struct AliasDb::State {
   enum class Disjointness { kDisjoint, kSame, kOverlap, kUnknown };
   Overlap CompareObjects(uint32_t a, uint32_t b);
   bool SameByStructure(uint32_t a, uint32_t b, int depth);
+  bool MayBeCopy(uint32_t object);  // a view, or in some runs a copy of what it is a view of
   bool SameArgument(ValueId a, ValueId b, int depth);
   bool IsEmpty(uint32_t object);
 

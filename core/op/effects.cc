@@ -399,6 +399,8 @@ OpEffects FromSchema(const FunctionSchema& s) {
     if (name == "aten::flatten") e.by_arg2 = 1;
   } else if (name == "aten::type_as") {
     e.by = OpEffects::By::kTypeAs;
+  } else if (name == "aten::unsafe_split" || name == "aten::unsafe_split_with_sizes" || name == "aten::unsafe_chunk") {
+    e.by = OpEffects::By::kLazy;
   } else if (e.by != OpEffects::By::kNothing) {
     // A result that is given: see kOut.
   } else if (name == "aten::einsum" || name == "aten::cartesian_prod" || name == "aten::chain_matmul" ||
@@ -521,8 +523,10 @@ OpEffects Make(OpName op) {
 
 bool IsTensorType(const Type& t) { return Unwrap(t).IsTensor(); }
 
-// What prim::Constant[name="f"] gives to prim::CallFunction: code, no memory.
-static bool IsFunctionType(const Type& t) { return t.kind() == TypeKind::kClass && t.class_name() == "Function"; }
+// What prim::Constant[name="f"] gives to prim::CallFunction is code, and an enumeration's member a name: no memory.
+static bool HoldsNothing(const Type& t) {
+  return t.kind() == TypeKind::kClass && (t.class_name() == "Function" || absl::StartsWith(t.class_name(), "Enum<"));
+}
 
 bool IsContainerType(const Type& t) {
   switch (Unwrap(t).kind()) {
@@ -534,7 +538,7 @@ bool IsContainerType(const Type& t) {
     case TypeKind::kAny:
       return true;
     case TypeKind::kClass:
-      return !IsFunctionType(Unwrap(t));
+      return !HoldsNothing(Unwrap(t));
     default:
       return false;
   }
@@ -549,7 +553,7 @@ bool IsAliasingType(const Type& t) {
     case TypeKind::kAny:
       return true;
     case TypeKind::kClass:
-      return !IsFunctionType(t);
+      return !HoldsNothing(t);
     case TypeKind::kOptional:
       return IsAliasingType(t.element());
     case TypeKind::kUnion:

@@ -67,6 +67,13 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
       }
       break;
     }
+    case OpEffects::By::kLazy:
+      // What an operator has just computed is not lazy.
+      if (!n.inputs.empty() && !GetOpEffects(g.node(g.value(n.inputs[0]).def).op).pure) {
+        e.results[0].lazy_copy = true;
+        e.args[0] |= kReadsData;
+      }
+      break;
     case OpEffects::By::kSparse:
       if (has(e.by_arg) && ConstantBool(g, n.inputs[e.by_arg]) == false) FreshOnly(&e);
       break;
