@@ -76,14 +76,14 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
         if (reads_active && (b & kReadsContainer)) AddAccess(n, r, r, kRead | kOfContainer | extra, i);
       }
     }
-    if (b & (kReadsElements | kWritesElements)) {
-      if (!(b & kWritesElements) && !reads_active) continue;
+    const bool deep = (b & kWritesContainer) && (b & kEscapes);  // code that we do not see
+    if ((b & (kReadsElements | kWritesElements)) || deep) {
+      if (!(b & kWritesElements) && !deep && !reads_active) continue;
       SetId inside = 0;
       for (Ref r : sets.Refs(p)) {
         if (objects[ObjectOf(r)].container) inside = Join(inside, ContentOf(r, kAnySlot, n));
       }
       inside = Reach(inside, n);
-      const bool deep = (b & kWritesContainer) && (b & kEscapes);  // code that we do not see
       for (Ref r : sets.Refs(inside)) {
         if (objects[ObjectOf(r)].container) {
           if (deep) AddAccess(n, r, r, kWrite | kOfContainer | extra, i);

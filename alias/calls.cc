@@ -1,6 +1,7 @@
 // What a node does: its operator, or the summary of the graph it runs.
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "smelt/alias/state.h"
 
 namespace smelt {
@@ -9,6 +10,7 @@ using alias_internal::kAnySlot;
 using alias_internal::kGeometryWrite;
 using alias_internal::kOfContainer;
 using alias_internal::kWrite;
+using alias_internal::NodeRecord;
 using alias_internal::ObjectOf;
 
 OpEffects AliasDb::State::EffectsOf(const Node& node) {
@@ -18,6 +20,7 @@ OpEffects AliasDb::State::EffectsOf(const Node& node) {
     const std::shared_ptr<Graph>* sub = a != nullptr ? std::get_if<std::shared_ptr<Graph>>(a) : nullptr;
     if (sub != nullptr && *sub != nullptr) {
       OpEffects e = SummaryOf(**sub);
+      e.side_effect |= op.kind == EffectKind::kFork;
       if (op.kind == EffectKind::kFork && e.kind != EffectKind::kUnknown && e.kind != EffectKind::kCall) {
         // The results are the future's.
         ResultEffects future;
@@ -32,7 +35,6 @@ OpEffects AliasDb::State::EffectsOf(const Node& node) {
         }
         e.results = {future};
         e.kind = EffectKind::kFork;
-        e.side_effect = true;
       }
       return e;
     }
@@ -87,7 +89,9 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     return static_cast<int>(sub.value(inner.objects[object].def).def_index);
   };
   bool opaque = num_params > 64, anything = false;
-  bool deep = false;  // results hold new containers in containers, or who knows what that the arguments reach
+  // Results hold new containers in containers, or what the arguments reach is stored: no result can be told from
+  // another, nor from what the arguments hold.
+  bool deep = false;
   e.args.assign(num_params, kReadsData | kReadsGeometry | kReadsElements | kReadsContainer);
   for (ValueId out : sub.outputs()) {
     ResultEffects r;
@@ -131,7 +135,36 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     }
     e.results.push_back(r);
   }
+  // What two results have in common that is new.
+  const auto is_new = [&](Ref r) {
+    bool inside;
+    return param_of(ObjectOf(r), &inside) < 0;
+  };
+  std::vector<absl::InlinedVector<Ref, 8>> made;
+  for (ValueId out : sub.outputs()) {
+    absl::InlinedVector<Ref, 8> of_this;
+    for (Ref r : inner.sets.Refs(inner.Reach(inner.PointsTo(out)))) {
+      const Object& o = inner.objects[ObjectOf(r)];
+      if (o.container && is_new(r)) of_this.push_back(r);
+      inner.sets.ForEach(o.storage, [&](Ref s) {
+        if (is_new(s)) of_this.push_back(s);
+      });
+    }
+    const size_t k = made.size();
+    for (size_t j = 0; j < k; ++j) {
+      const bool common = absl::c_any_of(of_this, [&](Ref r) {
+        return absl::c_any_of(made[j], [&](Ref s) { return inner.StoragesMayOverlap(r, s, true); });
+      });
+      if (!common) continue;
+      const bool tensors = IsTensorType(sub.value(out).type) && IsTensorType(sub.value(sub.outputs()[j]).type);
+      if (tensors) e.results[k].overlaps_results |= 1u << std::min<size_t>(j, 31);
+      deep |= !tensors || j > 31;
+    }
+    made.push_back(std::move(of_this));
+  }
   for (NodeId n : sub.AllNodes()) {
+    // A handle that comes to lie elsewhere is followed in one graph only.
+    opaque |= (inner.RecordOf(n).flags & NodeRecord::kMovesStorage) != 0;
     EffectKind kind = GetOpEffects(sub.node(n).op).kind;
     if (kind == EffectKind::kCall) kind = inner.EffectsOf(sub.node(n)).kind;
     if (kind == EffectKind::kCall || kind == EffectKind::kUnknown) opaque = true;
@@ -161,20 +194,14 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
       if (w.bits & kGeometryWrite) e.args[p] |= inside ? kWritesElements : kWritesGeometry;
       if (w.bits & kWrite) {
         e.args[p] |= container ? kWritesContainer | kShufflesContainer : inside ? kWritesElements : kWritesData;
-        if (container) {
-          // What it stores is not followed: everything may be in there.
-          for (uint16_t& a : e.args) a |= kEscapes;
-        }
+        deep |= container;
       }
     }
   }
   summarising.erase(&sub);
   if (deep) {
-    // What lies deeper than the elements is not told apart: anything that the arguments reach.
-    for (ResultEffects& r : e.results) {
-      r = ResultEffects();
-      r.unknown = true;
-    }
+    e.kind = EffectKind::kCall;
+    e.results.clear();
     for (uint16_t& a : e.args) a |= kEscapes;
     e.writes = true;
   }

@@ -320,6 +320,7 @@ TEST(EditsTest, AnyEditsFollowedInPlaceGiveWhatAFreshBuildGives) {
   for (int64_t seed = first; seed < first + programs && failures < 3; ++seed) {
     RandomProgramOptions o;
     o.nodes = 4 + static_cast<int>(seed % 20);
+    o.calls = seed % 5 == 1;
     o.typed_inputs = seed % 3 == 0;
     o.geometry_changes = seed % 4 == 0;
     const std::string text = RandomProgram(static_cast<uint64_t>(seed) + (1u << 29), o);

@@ -213,7 +213,9 @@ void AliasDb::State::EvaluateCall(NodeId n, const Node& node, const OpEffects& e
   }
   AddAccesses(n, node.inputs, e, 0);
   if (escapes) AddStores(n, node, e);
-  for (ValueId v : node.inputs) MoveStorage(n, v, target);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (e.arg(i) & kWritesGeometry) MoveStorage(n, node.inputs[i], target);
+  }
 }
 
 void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed) {
@@ -533,9 +535,8 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
         const SetId p = node.inputs.empty() ? 0 : PointsTo(node.inputs[0]);
         OpEffects wait = op;
         for (size_t k = 0; k < node.outputs.size(); ++k) {
-          if (IsAliasingType(g.value(node.outputs[k]).type)) {
-            SetPointsTo(node.outputs[k], ContentOfSet(p, kAnySlot, n), n, first);
-          }
+          const Type& type = g.value(node.outputs[k]).type;
+          if (IsAliasingType(type)) SetPointsTo(node.outputs[k], OfType(ContentOfSet(p, kAnySlot, n), type), n, first);
         }
         AddAccesses(n, node.inputs, wait, 0);
         // What the forked graph does may happen here.
@@ -557,8 +558,7 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
       }
       case EffectKind::kFork: {
         OpEffects e = EffectsOf(node);
-        const bool opaque = e.kind != EffectKind::kFork;
-        const bool unknown = opaque || e.results[0].unknown;
+        const bool unknown = e.kind == EffectKind::kUnknown;
         if (unknown) {
           e.results.assign(1, ResultEffects());
           e.results[0].fresh = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/op/effects.h"
@@ -32,10 +33,9 @@ class Generator {
       lists_.push_back("inlist");
     }
     out += "%n : int, %m : int, %c : bool, %d : bool):\n";
-    for (int i = -1; i <= 4; ++i) {
-      absl::StrAppend(&out, "  %k", i < 0 ? "m" : "", std::abs(i), " : int = prim::Constant[value=", i, "]()\n");
-    }
+    Constants(&out);
     out += "  %true : bool = prim::Constant[value=1]()\n  %none : NoneType = prim::Constant()\n";
+    if (o_.calls) out += kFunction;
     left_ = o_.nodes;
     Block(2, 0, &out);
     absl::StrAppend(&out, "  return (");
@@ -43,10 +43,18 @@ class Generator {
     for (int i = 0; i < 1 + Below(2); ++i) results.push_back("%" + Pick(tensors_));
     if (!lists_.empty() && Below(3) == 0) results.push_back("%" + Pick(lists_));
     absl::StrAppend(&out, absl::StrJoin(results, ", "), ")\n");
-    return out;
+    return out + graphs_;
   }
 
  private:
+  static constexpr char kFunction[] = "  %fn : Function = prim::Constant[name=\"f\"]()\n";
+
+  void Constants(std::string* out) {
+    for (int i = -1; i <= 4; ++i) {
+      absl::StrAppend(out, "  %k", i < 0 ? "m" : "", std::abs(i), " : int = prim::Constant[value=", i, "]()\n");
+    }
+  }
+
   int Below(int n) { return static_cast<int>(rng_() % static_cast<uint64_t>(n)); }
   std::string Fresh(const char* prefix) { return absl::StrCat(prefix, next_++); }
   std::string Pick(const std::vector<std::string>& from) {
@@ -67,6 +75,8 @@ class Generator {
 
   void Node(int indent, int depth, std::string* out) {
     --left_;
+    constexpr int kOneInCalls = 8;
+    if (o_.calls && Below(kOneInCalls) == 0) return Call(indent, out);
     const std::string pad(indent, ' ');
     auto line = [&](auto&&... parts) { absl::StrAppend(out, pad, parts..., "\n"); };
     const std::string x = Pick(tensors_);
@@ -214,6 +224,64 @@ class Generator {
     }
   }
 
+  // Of a graph, or of a function whose results have one of three types.
+  void Call(int indent, std::string* out) {
+    std::vector<std::string> tensors = {Pick(tensors_)}, lists, args;
+    for (int i = Below(3); i > 0; --i) tensors.push_back(Pick(tensors_));
+    for (int i = Below(3); i > 0 && !lists_.empty(); --i) lists.push_back(Pick(lists_));
+    for (const auto* some : {&tensors, &lists}) {
+      for (const std::string& a : *some) args.push_back("%" + a);
+    }
+    const std::string pad(indent, ' '), r = Fresh("r"), with = absl::StrJoin(args, ", ");
+    if (in_graph_ || Below(2) == 0) {
+      const int type = Below(5);
+      absl::StrAppend(out, pad, "%", r, " : ",
+                      type < 2   ? "Tensor"
+                      : type < 4 ? "Tensor[]"
+                                 : "NoneType",
+                      " = prim::CallFunction(%fn, ", with, ")\n");
+      if (type < 4) (type < 2 ? tensors_ : lists_).push_back(r);
+      return;
+    }
+    const std::string name = absl::StrCat("smelt::call_", num_graphs_++), l = Fresh("r");
+    const bool list = AddGraph(name, tensors.size(), lists.size());
+    absl::StrAppend(out, pad, "%", r, " : Tensor", list ? absl::StrCat(", %", l, " : Tensor[]") : "", " = ", name, "(",
+                    with, ", %n, %m, %c, %d)\n");
+    tensors_.push_back(r);
+    if (list) lists_.push_back(l);
+  }
+
+  // Whether it has a list as a second result.
+  bool AddGraph(const std::string& name, size_t num_tensors, size_t num_lists) {
+    auto saved_t = std::move(tensors_), saved_l = std::move(lists_), saved_i = std::move(ints_);
+    tensors_.clear(), lists_.clear(), ints_.clear();
+    const int saved_left = std::exchange(left_, 2 + Below(6));
+    in_graph_ = true;
+    std::string g = absl::StrCat("with ", name, " = graph(");
+    for (size_t i = 0; i < num_tensors; ++i) {
+      tensors_.push_back(Fresh("x"));
+      absl::StrAppend(&g, "%", tensors_.back(), " : Tensor, ");
+    }
+    for (size_t i = 0; i < num_lists; ++i) {
+      lists_.push_back(Fresh("y"));
+      absl::StrAppend(&g, "%", lists_.back(), " : Tensor[], ");
+    }
+    g += "%n : int, %m : int, %c : bool, %d : bool):\n";
+    Constants(&g);
+    g += "  %true : bool = prim::Constant[value=1]()\n  %none : NoneType = prim::Constant()\n";
+    if (Below(4) == 0) g += kFunction;
+    const bool calls = std::exchange(o_.calls, absl::StrContains(g, kFunction));
+    Block(2, o_.max_depth - 1, &g);
+    o_.calls = calls;
+    const bool list = !lists_.empty() && Below(2) == 0;
+    absl::StrAppend(&g, "  return (%", Pick(tensors_), list ? ", %" + Pick(lists_) : "", ")\n");
+    graphs_ += g;
+    in_graph_ = false;
+    left_ = saved_left;
+    tensors_ = std::move(saved_t), lists_ = std::move(saved_l), ints_ = std::move(saved_i);
+    return list;
+  }
+
   void If(int indent, int depth, std::string* out) {
     const std::string pad(indent, ' ');
     const int results = Below(3);
@@ -298,6 +366,9 @@ class Generator {
   RandomProgramOptions o_;
   int left_ = 0, next_ = 0;
   std::vector<std::string> tensors_, lists_, ints_;
+  std::string graphs_;
+  int num_graphs_ = 0;
+  bool in_graph_ = false;
 };
 
 // --- runs
@@ -492,6 +563,11 @@ class Runner {
   }
 
   void Wrote(NodeId n, const std::vector<Any>& what) {
+    for (const Any& a : what) {
+      if (written_ == nullptr) break;
+      written_->push_back(a);
+      if (a.tensor) written_->back().tensor = std::make_shared<Handle>(*a.tensor);
+    }
     if (!watch_) return;
     auto mark = [&](ValueId v) {
       const Type& t = g_.value(v).type;
@@ -525,6 +601,105 @@ class Runner {
     return out;
   }
 
+  // What a call's arguments reach, where it lies now.
+  std::vector<Any> Given(NodeId n) {
+    std::vector<Any> all;
+    std::set<const void*> done;
+    for (ValueId v : g_.node(n).inputs) Reach(env_[v], &all, &done);
+    for (Any& a : all) {
+      if (a.tensor) a.tensor = std::make_shared<Handle>(*a.tensor);
+    }
+    return all;
+  }
+  // What was written of what was given: what a call has made itself it may write unseen.
+  static std::vector<Any> Seen(std::vector<Any> written, const std::vector<Any>& given) {
+    const auto is_own = [&](const Any& w) {
+      return std::none_of(given.begin(), given.end(), [&](const Any& a) { return Aliases(a, w); });
+    };
+    written.erase(std::remove_if(written.begin(), written.end(), is_own), written.end());
+    return written;
+  }
+
+  // A graph's nodes do what they do to the caller's memory.
+  void RunGraph(NodeId n, const Graph& sub) {
+    const Node& node = g_.node(n);
+    std::vector<Any> written;
+    const std::vector<Any> before = Given(n);
+    Runner inner(sub, 0, false, seen_);
+    inner.written_ = &written;
+    inner.drawn_ = drawn_;
+    inner.steps_ = steps_;
+    for (size_t i = 0; i < node.inputs.size(); ++i) inner.Define(sub.inputs()[i], env_[node.inputs[i]]);
+    inner.RunBlock(sub.top());
+    drawn_ = inner.drawn_;
+    steps_ = inner.steps_;
+    failed_ = inner.failed_;
+    if (failed_) return;
+    for (size_t i = 0; i < node.outputs.size(); ++i) Define(node.outputs[i], inner.env_[sub.outputs()[i]]);
+    Wrote(n, Seen(written, before));
+    LookAgain();
+  }
+
+  // A function that is not seen: some of all that it could do, the same in each run and wherever the node stands.
+  void RunFunction(NodeId n) {
+    const Node& node = g_.node(n);
+    std::mt19937_64 rng(n.index * 1000 + calls_[n.index]++);
+    const std::vector<Any> before = Given(n);
+    std::vector<Any> reached, tensors, lists, written;
+    std::set<const void*> done;
+    for (size_t i = 1; i < node.inputs.size(); ++i) Reach(env_[node.inputs[i]], &reached, &done);
+    seen_->result.push_back(4000);
+    for (const Any& a : reached) {
+      if (a.tensor) seen_->result.push_back(Sum(*a.tensor));
+      (a.list ? lists : tensors).push_back(a);
+    }
+    const auto pick = [&](const std::vector<Any>& from) { return from[rng() % from.size()]; };
+    for (uint64_t actions = rng() % 5; actions > 0; --actions) {
+      switch (rng() % 7) {
+        case 0:
+          written.push_back({.tensor = std::make_shared<Handle>(*pick(tensors).tensor)});
+          for (int64_t p : written.back().tensor->Places()) {
+            int64_t& x = written.back().tensor->storage->data[p];
+            x = (x * 2 + 1) % 1000003;
+          }
+          break;
+        case 1:
+          tensors.push_back({.tensor = FreshLike(*pick(tensors).tensor, [](int64_t v) { return v; })});
+          break;
+        case 2: {
+          auto view = std::make_shared<Handle>(*pick(tensors).tensor);
+          std::reverse(view->sizes.begin(), view->sizes.end());
+          std::reverse(view->strides.begin(), view->strides.end());
+          tensors.push_back({.tensor = view});
+          break;
+        }
+        case 3:
+          lists.push_back({.list = std::make_shared<ListObject>()});
+          [[fallthrough]];
+        case 4:
+          if (lists.empty()) break;
+          written.push_back(pick(lists));
+          written.back().list->elements.push_back(pick(tensors));
+          break;
+        case 5:
+          if (lists.empty() || lists[0].list->elements.empty()) break;
+          lists[0].list->elements.erase(lists[0].list->elements.begin());
+          written.push_back(lists[0]);
+          break;
+        default:
+          if (rng() % 4 == 0) *pick(tensors).tensor = Handle(*pick(tensors).tensor);
+      }
+    }
+    const Type& type = g_.value(node.outputs[0]).type;
+    if (type.kind() == TypeKind::kList && lists.empty()) {
+      lists.push_back({.list = std::make_shared<ListObject>()});
+      lists[0].list->elements = {pick(tensors), pick(tensors)};
+    }
+    Define(node.outputs[0], type.kind() == TypeKind::kList ? pick(lists) : type.IsTensor() ? pick(tensors) : Any());
+    Wrote(n, Seen(written, before));
+    LookAgain();
+  }
+
   void RunBlock(BlockId b) {
     for (NodeId n = g_.block(b).first; n.valid() && !failed_; n = g_.node(n).next) RunNode(n);
   }
@@ -555,6 +730,8 @@ class Runner {
       }
       return out(a);
     }
+    if (op == "prim::CallFunction") return RunFunction(n);
+    if (op == "smelt::call") return RunGraph(n, *std::get<std::shared_ptr<Graph>>(*node.FindAttribute("Subgraph")));
     if (op == "prim::If") {
       const BlockId b = node.blocks[in(0).number != 0 ? 0 : 1];
       const size_t mark = scope_.size();
@@ -804,6 +981,8 @@ class Runner {
   bool failed_ = false;
   int steps_ = 0;
   int64_t drawn_ = 0;
+  std::vector<Any>* written_ = nullptr;  // in a graph that is called: what is written there
+  absl::flat_hash_map<uint32_t, uint64_t> calls_;
 };
 
 }  // namespace

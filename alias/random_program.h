@@ -24,6 +24,7 @@ struct RandomProgramOptions {
   int max_depth = 3;          // of blocks
   bool typed_inputs = false;  // inputs with sizes and strides
   bool geometry_changes = true;
+  bool calls = false;  // of graphs, and of functions that are not seen: those do anything to what they are given
 };
 std::string RandomProgram(uint64_t seed, const RandomProgramOptions& options);
 
