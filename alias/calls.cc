@@ -131,7 +131,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
         if (!inner.sets.Contains(points_to, ref)) describe(ref, true);
       });
       // (y, y) or (y, y.t()).
-      r.elements_deep = r.elements_overlap = r.elements_fresh;
+      r.elements_overlap = r.elements_fresh;
     }
     e.results.push_back(r);
   }

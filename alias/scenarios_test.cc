@@ -1147,5 +1147,107 @@ TEST(WriteTest, ATupleOrFutureIsNeverWritten) {
             has_writers %y: true)");
 }
 
+TEST(CallTest, ResultsOfACalledGraphMayShareWhatItMakes) {
+  // def f(x): y = x.relu(); return y, y.t()       def g(x): y = x.relu(); return y, [y]
+  Expect(R"(graph(%x : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor, %b : Tensor = prim::DifferentiableGraph_0(%x)
+  %c : Tensor, %l : Tensor[] = prim::FunctionalGraph_0(%x)
+  %w : Tensor = aten::add_(%b, %one, %one)
+  return (%a)
+with prim::DifferentiableGraph_0 = graph(%x : Tensor):
+  %y : Tensor = aten::relu(%x)
+  %t : Tensor = aten::t(%y)
+  return (%y, %t)
+with prim::FunctionalGraph_0 = graph(%x : Tensor):
+  %y : Tensor = aten::relu(%x)
+  %l : Tensor[] = prim::ListConstruct(%y)
+  return (%y, %l)
+)",
+         R"(may_alias %a %b: true
+            has_writers %a: true
+            may_contain_alias %c %l: true
+            may_alias %a %x: false
+            may_alias %a %c: false)");
+}
+
+TEST(CallTest, WhatACalledGraphStoresInAListItWasGivenIsFound) {
+  // def f(x, l): y = x.relu(); l.append(y); return y
+  Expect(R"(graph(%x : Tensor, %k : Tensor[]):
+  %one : int = prim::Constant[value=1]()
+  %m : Tensor[] = prim::ListConstruct()
+  %y : Tensor = prim::FunctionalGraph_0(%x, %m)
+  %n : Tensor = aten::__getitem__(%m, %one)
+  %w : Tensor = aten::add_(%n, %one, %one)
+  return (%y)
+with prim::FunctionalGraph_0 = graph(%x : Tensor, %l : Tensor[]):
+  %y : Tensor = aten::relu(%x)
+  %m : Tensor[] = aten::append(%l, %y)
+  return (%y)
+)",
+         R"(may_contain_alias %y %m: true
+            may_alias %n %y: true
+            has_writers %y: true
+            has_writers %m: true
+            may_alias %m %k: false)");
+}
+
+TEST(CallTest, AListOfACalledGraphHoldsViewsAndElementsOfItsArguments) {
+  // def f(x, l): p = list(x.split(1)); p.append(l[1]); return p
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%x)
+  %l : Tensor[] = prim::ListConstruct(%b)
+  %p : Tensor[] = prim::FunctionalGraph_0(%a, %l)
+  return (%p)
+with prim::FunctionalGraph_0 = graph(%x : Tensor, %l : Tensor[]):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %e : Tensor = aten::__getitem__(%l, %zero)
+  %p : Tensor[] = aten::split(%x, %one, %zero)
+  %q : Tensor[] = aten::append(%p, %e)
+  return (%p)
+)",
+         R"(may_contain_alias %p %a: true
+            may_contain_alias %p %b: true
+            may_contain_alias %p %y: false)");
+}
+
+TEST(CallTest, AListInAListThatACalledGraphWritesIsWritten) {
+  Expect(R"(graph(%x : Tensor):
+  %in : Tensor[] = prim::ListConstruct()
+  %out : Tensor[][] = prim::ListConstruct(%in)
+  %r : Tensor = prim::FunctionalGraph_0(%x, %out)
+  %n : int = aten::len(%in)
+  return (%n)
+with prim::FunctionalGraph_0 = graph(%x : Tensor, %l : Tensor[][]):
+  %zero : int = prim::Constant[value=0]()
+  %e : Tensor[] = aten::__getitem__(%l, %zero)
+  %q : Tensor[] = aten::append(%e, %x)
+  return (%x)
+)",
+         R"(has_writers %in: true
+            writes_to_alias_of %r %in: true
+            may_contain_alias %in %x: true
+            can_move_before %n %r: false)");
+}
+
+TEST(CallTest, ATensorThatACalledGraphMovesLivesInTheOther) {
+  Expect(R"(graph(%x : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%x)
+  %r : Tensor = prim::FunctionalGraph_0(%a, %b)
+  %w : Tensor = aten::add_(%a, %one, %one)
+  return (%b)
+with prim::FunctionalGraph_0 = graph(%x : Tensor, %y : Tensor):
+  %s : Tensor = aten::set_(%x, %y)
+  return (%s)
+)",
+         R"(may_alias %a %b: true
+            has_writers %b: true
+            may_alias %r %b: true)");
+}
+
 }  // namespace
 }  // namespace smelt
