@@ -138,5 +138,18 @@ TEST(OperatorsTest, OfOneTensorAProductIsAViewOfTwoItIsNew) {
             may_alias %p %a: false)");
 }
 
+TEST(OperatorsTest, SetTakesTheSourcesMemoryNotItsDtype) {
+  // torch.ops.aten.set(torch.zeros(3), torch.ones(2, 2, dtype=torch.int8)) is a float tensor over four times the bytes.
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %n : NoneType = prim::Constant()
+  %a : Tensor = aten::clone(%x, %n)
+  %b : Tensor = aten::clone(%y, %n)
+  %r : Tensor = aten::set(%a, %b)
+  return (%r)
+)",
+         R"(may_alias %r %b: true
+            must_alias %r %b: false)");
+}
+
 }  // namespace
 }  // namespace smelt

@@ -147,6 +147,8 @@ class Recorder:
         results = list(result) if several else [result] if schema.returns else []
         if len(results) != len(schema.returns):
             return result
+        if any(str(f.real_type) == "Tensor" and isinstance(v, (bool, int, float)) for f, v in zip(schema.arguments, values)):
+            return result  # Python makes a tensor of the number; a graph cannot say that
         outs = [flat(r) for r in results]
         sides = [(f"r{k}" if isinstance(results[k], torch.Tensor) else f"r{k}*", ts) for k, ts in enumerate(outs)]
         for i, ts in enumerate(inputs):

@@ -173,6 +173,7 @@ const NameSet& NewHandles() {
                                                    "aten::unflatten_dense_tensors",
                                                    "aten::reshape_as",
                                                    "aten::slice_inverse",
+                                                   "aten::set",
                                                    "aten::data"};
   return *kNames;
 }
