@@ -144,7 +144,7 @@ TEST(OperatorsTest, SetTakesTheSourcesMemoryNotItsDtype) {
   %n : NoneType = prim::Constant()
   %a : Tensor = aten::clone(%x, %n)
   %b : Tensor = aten::clone(%y, %n)
-  %r : Tensor = aten::set(%a, %b)
+  %r : Tensor = aten::set.source_Tensor(%a, %b)
   return (%r)
 )",
          R"(may_alias %r %b: true
