@@ -1,14 +1,19 @@
-"""The workloads of kernels.cc in eager PyTorch and Inductor, to be run beside it; needs torch (and g++ for Inductor).
+"""The workloads of kernels.cc in eager PyTorch, Inductor, ONNX Runtime and OpenVINO, to be run beside it.
 
-  python3 bench/peers.py [--peer=eager,inductor] [--only=softmax,mlp] [--cpu=0] [--cpu-time]
+  python3 bench/peers.py [--peer=eager,inductor,ort,openvino] [--only=softmax,mlp] [--cpu=0] [--cpu-time]
 
-One thread, pinned; freed memory is handed out again, so that fresh outputs cost no page faults. One JSON object a line, as
-`kernels --json` prints.
+Needs torch; Inductor g++, `ort` the packages onnxruntime, onnx and onnxscript, `openvino` the package openvino. One thread,
+pinned; freed memory is handed out again, so that fresh outputs cost no page faults; ONNX Runtime and OpenVINO write the same
+outputs again and again, and have the weights of models as constants. One JSON object a line, as `kernels --json` prints; what
+a peer cannot do has an "error" in it.
 """
 import argparse
+import contextlib
+import io
 import json
 import os
 import sys
+import tempfile
 import time
 
 REUSE = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 36), "MALLOC_TOP_PAD_": str(1 << 26), "MALLOC_ARENA_MAX": "1",
@@ -128,6 +133,64 @@ WORKLOADS = {
 }
 
 
+# Of these the first arguments are data, the others weights.
+DATA_ARGUMENTS = {"mlp": 1, "lstm100": 3, "transformer2": 1, "small_cnn": 1}
+
+
+class Weighted(torch.nn.Module):
+    """A workload as a module: what is not data is a constant of it."""
+
+    def __init__(self, f, weights):
+        super().__init__()
+        self.f, self.weights = f, weights
+
+    def forward(self, *data):
+        out = self.f(*data, *self.weights)
+        # To the converters a written argument is an output too.
+        return (out, *data[:2]) if self.f is attention else out
+
+
+def eager(f, args, data):
+    return lambda: f(*args)
+
+
+def inductor(f, args, data):
+    compiled = torch.compile(f, dynamic=False)
+    compiled(*args)
+    return lambda: compiled(*args)
+
+
+def ort(f, args, data):
+    import onnxruntime
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "workload.onnx")
+        with contextlib.redirect_stdout(io.StringIO()):
+            torch.onnx.export(Weighted(f, args[data:]), args[:data], path, dynamo=True)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    for node, tensor in zip(session.get_inputs(), args):
+        binding.bind_ortvalue_input(node.name, onnxruntime.OrtValue.ortvalue_from_numpy(tensor.contiguous().numpy()))
+    first = session.run(None, {node.name: tensor.numpy() for node, tensor in zip(session.get_inputs(), args)})
+    for node, value in zip(session.get_outputs(), first):
+        binding.bind_ortvalue_output(node.name, onnxruntime.OrtValue.ortvalue_from_numpy(value))
+    return lambda: session.run_with_iobinding(binding)
+
+
+def openvino(f, args, data):
+    import openvino as ov
+    program = torch.export.export(Weighted(f, args[data:]), args[:data])
+    compiled = ov.Core().compile_model(ov.convert_model(program), "CPU", {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"})
+    request = compiled.create_infer_request()
+    for i, tensor in enumerate(args[:data]):
+        request.set_input_tensor(i, ov.Tensor(tensor.numpy(), shared_memory=True))
+    return request.infer
+
+
+PEERS = {"eager": eager, "inductor": inductor, "ort": ort, "openvino": openvino}
+
+
 def least(f, clock, budget=0.7):
     for _ in range(3):
         f()
@@ -156,6 +219,9 @@ if __name__ == "__main__":
     parser.add_argument("--cpu", type=int, default=0)
     parser.add_argument("--cpu-time", action="store_true", help="count the time in which the process runs")
     o = parser.parse_args()
+    unknown = set(o.peer.split(",")) - set(PEERS)
+    if unknown:
+        parser.error(f"peers are {', '.join(PEERS)}; not {', '.join(sorted(unknown))}")
     clock = time.process_time if o.cpu_time else time.perf_counter
     if o.cpu >= 0:
         os.sched_setaffinity(0, {o.cpu})
@@ -164,9 +230,12 @@ if __name__ == "__main__":
             continue
         for peer in o.peer.split(","):
             args = make()
-            run = f if peer == "eager" else torch.compile(f, dynamic=False)
+            line = {"peer": peer, "workload": name}
             start = time.perf_counter()
-            run(*args)
-            first = time.perf_counter() - start
-            print(json.dumps({"peer": peer, "workload": name, "run_s": float(f"{least(lambda: run(*args), clock):.5g}"),
-                              "compile_s": round(first, 4) if peer != "eager" else 0}), flush=True)
+            try:
+                run = PEERS[peer](f, args, DATA_ARGUMENTS.get(name, len(args)))
+                line["compile_s"] = round(time.perf_counter() - start, 4) if peer != "eager" else 0
+                line["run_s"] = float(f"{least(run, clock):.5g}")
+            except Exception as error:  # whatever a peer's converter throws
+                line["error"] = str(error).strip().split("\n")[0][:200]
+            print(json.dumps(line), flush=True)
