@@ -264,7 +264,8 @@ MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes) {
   }
   if (auto op = MakeDnnlConvolution(r, p, packed_bytes)) return op;
   const DType t = r.outputs[0].dtype;
-  if (IsFloating(t) && t != DType::kFloat64) {
+  if (t == DType::kFloat64) return MakeGemmConvolution(r, p);
+  if (IsFloating(t)) {
     LibraryRequest inner = ConvertedOp::Inner(r);
     if (auto op = MakeDnnlConvolution(inner, p, packed_bytes)) {
       return std::unique_ptr<PreparedOp>(new ConvertedOp(r, std::move(inner), std::move(op)));

@@ -43,6 +43,9 @@ OperandShape GroupedWeight(const OperandShape& w, const ConvParams& p);
 // By oneDNN; null if it cannot do it. `packed_bytes` grows by the bytes of a constant weight in oneDNN's layout.
 std::unique_ptr<PreparedOp> MakeDnnlConvolution(const LibraryRequest& r, const ConvParams& p, int64_t* packed_bytes);
 
+// Of float64, no operand empty: by products.
+std::unique_ptr<PreparedOp> MakeGemmConvolution(const LibraryRequest& r, const ConvParams& p);
+
 }  // namespace smelt::library_internal
 
 #endif  // SMELT_RUNTIME_LIBRARY_CONVOLUTION_H_

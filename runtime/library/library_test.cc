@@ -321,6 +321,7 @@ std::vector<ConvCase> ConvCases() {
       {2, 2, 4, 6, 1, {5, 4}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, true},
       {2, 1, 4, 6, 2, {4, 4}, {3, 2}, {1, 2}, {0, 0}, {2, 1}, true},
       {1, 2, 3, 5, 1, {7}, {4}, {2}, {1}, {1}, true},
+      {2, 1, 4, 4, 2, {20, 19}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},  // more places than a block of products
   };
 }
 
@@ -365,7 +366,7 @@ TEST(ConvolutionTest, EveryShapeLayoutAndDtypeGivesTheSumOfItsTaps) {
   }
 }
 
-// One image of more than 16 million multiplications is several slices. Float64 runs by plain loops, of which the test
+// One image of more than 16 million multiplications is several slices. Float64 runs by products, of which the test
 // above speaks.
 TEST(ConvolutionTest, ALargeImageIsTheSameInBandsOfRowsOnAnyNumberOfThreads) {
   const std::vector<ConvCase> cases = {

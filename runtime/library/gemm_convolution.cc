@@ -1,0 +1,138 @@
+// Convolutions of float64, which oneDNN does not have: for some places of the result at a time, what they read is laid
+// out as a matrix, and a product does the rest.
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "smelt/runtime/library/convolution.h"
+#include "smelt/runtime/library/gemm.h"
+#include "smelt/runtime/library/scratch.h"
+
+namespace smelt::library_internal {
+namespace {
+
+constexpr int64_t kBlock = 256;  // places at a time
+
+class GemmConvolution : public PreparedOp {
+ public:
+  GemmConvolution(const LibraryRequest& r, ConvParams p)
+      : p_(std::move(p)), in_(r.inputs[0]), w_(r.inputs[1]), out_(r.outputs[0]) {
+    if (r.inputs.size() > 2) bias_ = r.inputs[2];
+    for (int d = 0; d < p_.spatial; ++d) taps_ *= w_.sizes[2 + d], places_ *= out_.sizes[2 + d];
+    out_per_group_ = out_.sizes[1] / p_.groups;
+    in_per_group_ = in_.sizes[1] / p_.groups;
+  }
+
+  absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
+                   absl::Span<char* const> outputs) const override {
+    // This thread's scratch is read by all.
+    auto* weights = reinterpret_cast<double*>(Scratch::Get(
+        ScratchUse::kWeights, out_.sizes[1] * in_per_group_ * taps_ * static_cast<int64_t>(sizeof(double))));
+    PackWeights(reinterpret_cast<const double*>(inputs[1]), weights);
+    const int64_t blocks = (places_ + kBlock - 1) / kBlock;
+    context.For(out_.sizes[0] * p_.groups * blocks, [&](int64_t i) {
+      Block(reinterpret_cast<const double*>(inputs[0]), weights,
+            bias_.present ? reinterpret_cast<const double*>(inputs[2]) : nullptr, reinterpret_cast<double*>(outputs[0]),
+            i / blocks / p_.groups, i / blocks % p_.groups, i % blocks * kBlock);
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  using Place = std::array<int64_t, 3>;
+
+  // Steps to the place behind `at` of dims `sizes`.
+  void Next(const int64_t* sizes, Place* at) const {
+    for (int d = p_.spatial - 1; d >= 0; --d) {
+      if (++(*at)[d] < sizes[d]) return;
+      (*at)[d] = 0;
+    }
+  }
+
+  // [output channel][tap][input channel of the group]
+  void PackWeights(const double* w, double* to) const {
+    for (int64_t oc = 0; oc < out_.sizes[1]; ++oc) {
+      const int64_t group = oc / out_per_group_;
+      Place k = {};
+      for (int64_t tap = 0; tap < taps_; ++tap) {
+        int64_t at = 0;
+        for (int d = 0; d < p_.spatial; ++d) at += k[d] * w_.strides[2 + d];
+        for (int64_t ic = 0; ic < in_per_group_; ++ic) {
+          *to++ = p_.transposed
+                      ? w[at + (group * in_per_group_ + ic) * w_.strides[0] + oc % out_per_group_ * w_.strides[1]]
+                      : w[at + oc * w_.strides[0] + ic * w_.strides[1]];
+        }
+        Next(&w_.sizes[2], &k);
+      }
+    }
+  }
+
+  // Where tap k of the result's place o reads, in elements from the first of a channel; -1 where there is nothing.
+  int64_t Source(const Place& o, const Place& k) const {
+    int64_t at = 0;
+    for (int d = 0; d < p_.spatial; ++d) {
+      int64_t i;
+      if (!p_.transposed) {
+        i = o[d] * p_.stride[d] - p_.padding[d] + k[d] * p_.dilation[d];
+      } else {
+        i = o[d] + p_.padding[d] - k[d] * p_.dilation[d];
+        if (i % p_.stride[d] != 0) return -1;
+        i /= p_.stride[d];
+      }
+      if (i < 0 || i >= in_.sizes[2 + d]) return -1;
+      at += i * in_.strides[2 + d];
+    }
+    return at;
+  }
+
+  void Block(const double* in, const double* weights, const double* bias, double* out, int64_t n, int64_t group,
+             int64_t first) const {
+    const int64_t count = std::min(kBlock, places_ - first), depth = taps_ * in_per_group_;
+    Place places[kBlock], o = {};
+    int64_t rest = first;
+    for (int d = p_.spatial - 1; d >= 0; --d) o[d] = rest % out_.sizes[2 + d], rest /= out_.sizes[2 + d];
+    for (int64_t i = 0; i < count; ++i, Next(&out_.sizes[2], &o)) places[i] = o;
+
+    auto* columns = reinterpret_cast<double*>(
+        Scratch::Get(ScratchUse::kSource, depth * count * static_cast<int64_t>(sizeof(double))));
+    double* to = columns;
+    const double* source = in + n * in_.strides[0] + group * in_per_group_ * in_.strides[1];
+    Place k = {};
+    for (int64_t tap = 0; tap < taps_; ++tap, Next(&w_.sizes[2], &k)) {
+      int64_t from[kBlock];
+      for (int64_t i = 0; i < count; ++i) from[i] = Source(places[i], k);
+      for (int64_t ic = 0; ic < in_per_group_; ++ic) {
+        const double* channel = source + ic * in_.strides[1];
+        for (int64_t i = 0; i < count; ++i) *to++ = from[i] < 0 ? 0 : channel[from[i]];
+      }
+    }
+
+    auto* sums = reinterpret_cast<double*>(
+        Scratch::Get(ScratchUse::kDestination, out_per_group_ * count * static_cast<int64_t>(sizeof(double))));
+    Gemm(out_per_group_, count, depth, weights + group * out_per_group_ * depth, depth, 1, columns, count, 1, sums,
+         count);
+    for (int64_t c = 0; c < out_per_group_; ++c) {
+      const int64_t oc = group * out_per_group_ + c;
+      const double b = bias == nullptr ? 0 : bias[oc * bias_.strides[0]];
+      double* channel = out + n * out_.strides[0] + oc * out_.strides[1];
+      for (int64_t i = 0; i < count; ++i) {
+        int64_t at = 0;
+        for (int d = 0; d < p_.spatial; ++d) at += places[i][d] * out_.strides[2 + d];
+        channel[at] = sums[c * count + i] + b;
+      }
+    }
+  }
+
+  ConvParams p_;
+  OperandShape in_, w_, out_, bias_;
+  int64_t taps_ = 1, places_ = 1, out_per_group_ = 0, in_per_group_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<PreparedOp> MakeGemmConvolution(const LibraryRequest& r, const ConvParams& p) {
+  return std::make_unique<GemmConvolution>(r, p);
+}
+
+}  // namespace smelt::library_internal
