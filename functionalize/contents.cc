@@ -142,7 +142,9 @@ NodeId Functionalizer::InsertWrite(NodeId anchor, ValueId base, ValueId v, const
   return n;
 }
 
-ValueId Functionalizer::Read(TensorId t, NodeId anchor) {
+ValueId Functionalizer::Read(TensorId t, NodeId anchor) { return Resolve(tensors_[t], Elements(t, anchor), anchor); }
+
+ValueId Functionalizer::Elements(TensorId t, NodeId anchor) {
   const TensorState& tensor = tensors_[t];
   const MemoryState& m = memories_[tensor.memory];
   // Before the first write a state is its weight, though its contents are all of its storage.
@@ -150,8 +152,7 @@ ValueId Functionalizer::Read(TensorId t, NodeId anchor) {
   const ValueId contents = as_weight ? m.weight : m.version;
   const SymbolicGeometry& shown = as_weight ? m.weight_geometry : m.nominal;
   // A state that begins inside its storage is a view of it, so that whoever looks at the value sees where it begins.
-  if (!m.shared && shown.offset == Expr(0) && SameGeometry(tensor.geometry, shown))
-    return Resolve(tensor, contents, anchor);
+  if (!m.shared && shown.offset == Expr(0) && SameGeometry(tensor.geometry, shown)) return contents;
   // One view a version and geometry, as long as control flow dominates.
   std::vector<CachedView>& cache = view_cache_[tensor.memory];
   for (auto c = cache.rbegin(); c != cache.rend() && c->version == m.version; ++c) {
@@ -159,7 +160,7 @@ ValueId Functionalizer::Read(TensorId t, NodeId anchor) {
     const TensorType& type = c->type.tensor();
     if (c->home == tensor.home && c->offset == tensor.geometry.offset && *type.dtype == tensor.geometry.dtype &&
         *type.sizes == tensor.geometry.sizes && *type.strides == tensor.geometry.strides) {
-      return Resolve(tensor, c->view, anchor);
+      return c->view;
     }
   }
   const NodeId view = InsertView(anchor, contents, tensor.geometry, m.shared ? tensor.home : -1);
@@ -168,7 +169,7 @@ ValueId Functionalizer::Read(TensorId t, NodeId anchor) {
   if (block_depth_ == 0 && !cache.empty() && cache.back().version != m.version) cache.clear();
   cache.push_back({m.version, g_.value(v).type, tensor.geometry.offset, v, tensor.home});
   cache_log_.push_back(tensor.memory);
-  return Resolve(tensor, v, anchor);
+  return v;
 }
 
 ValueId Functionalizer::Resolve(const TensorState& tensor, ValueId v, NodeId anchor) {
@@ -305,7 +306,7 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool un
     known_at_call = known_at_call || !itself.has_value();
   }
   if (known_at_call && !uniform && checked_.insert({t, t, OperandSharing::kAny}).second) {
-    NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_internal_overlap"), {Read(t, anchor)}, {});
+    NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_internal_overlap"), {Elements(t, anchor)}, {});
     g_.SetSource(n, source_);
   }
   if (!memories_[id].may_share.empty()) {
@@ -403,7 +404,7 @@ void Functionalizer::CheckSharingAtTheCall(TensorId written, TensorId read, Oper
   const bool partly = rule == OperandSharing::kNotPartly;
   const NodeId n =
       g_.InsertBefore(anchor, OpName::Get(partly ? "smelt::assert_no_partial_overlap" : "smelt::assert_no_overlap"),
-                      {Read(written, anchor), Read(read, anchor)}, {});
+                      {Elements(written, anchor), Elements(read, anchor)}, {});
   if (!partly) g_.SetAttribute(n, "rule", static_cast<int64_t>(rule));
   g_.SetSource(n, source_);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 
@@ -119,76 +120,148 @@ class SizeOpener {
     return Done();
   }
 
-  // A list of indices with a mask in it.
+  // A list of indices with masks in it.
   struct MaskedIndices {
-    std::vector<ValueId> indices;
-    int dim = 0;  // where the mask's dims begin
-    ValueId mask;
+    std::vector<ValueId> indices, masks, others;
+    int dim = 0;  // where the first mask's dims begin
   };
-  absl::StatusOr<std::optional<MaskedIndices>> FindMask() {
+  bool IsMask(ValueId v) const {
+    if (!g_.value(v).type.IsTensor()) return false;
+    const DType t = *T(v).dtype;
+    return t == DType::kBool || t == DType::kUInt8;
+  }
+  absl::StatusOr<std::optional<MaskedIndices>> FindMasks() {
     std::optional<std::vector<ValueId>> indices = GetListElements(g_, In(1));
     if (!indices) return std::nullopt;
-    MaskedIndices out{*indices, 0, ValueId()};
-    int masks = 0, others = 0;
+    MaskedIndices out{*indices, {}, {}, 0};
     for (ValueId v : *indices) {
       if (!g_.value(v).type.IsTensor()) {
-        out.dim += masks == 0;
-        continue;
+        out.dim += out.masks.empty();
+      } else if (!IsMask(v)) {
+        out.others.push_back(v);
+      } else {
+        if (T(v).rank() == 0) return absl::UnimplementedError("a mask of rank 0");
+        out.masks.push_back(v);
       }
-      const DType t = *T(v).dtype;
-      const bool mask = t == DType::kBool || t == DType::kUInt8;
-      if (mask) out.mask = v;
-      ++(mask ? masks : others);
     }
-    if (masks == 0) return std::nullopt;
-    if (masks > 1 || others > 0) return absl::UnimplementedError("a mask among other indices");
+    if (out.masks.empty()) return std::nullopt;
     return out;
   }
-  // The indices with the mask's place taken by columns.
-  ValueId WithColumns(const MaskedIndices& m, const std::vector<ValueId>& columns) {
+  // The indices with each mask's place taken by the columns of its nonzero, of which there are `size`, the value of
+  // `total`. `counted`: of this mask that is known, of others it is checked.
+  absl::StatusOr<ValueId> WithColumns(const MaskedIndices& m, ValueId counted, ValueId total, const Expr& size) {
     std::vector<ValueId> elements;
     for (ValueId v : m.indices) {
-      if (v == m.mask) {
-        elements.insert(elements.end(), columns.begin(), columns.end());
-      } else {
+      if (!IsMask(v)) {
         elements.push_back(v);
+        continue;
       }
+      if (v != counted) {
+        SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {v, None()}));
+        SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {count, total}));
+        InsertTyped("aten::_assert_async", {equal}, {});
+      }
+      SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> columns, ColumnsOf(NonzeroOf(v, total, size), T(v).rank()));
+      elements.insert(elements.end(), columns.begin(), columns.end());
     }
     NodeId list = InsertTyped("prim::ListConstruct", elements, {g_.value(In(1)).type});
     return g_.node(list).outputs[0];
   }
+  // An int that an expression gives.
+  ValueId Number(const Expr& e) {
+    NodeId n = InsertTyped("smelt::size", {}, {Type::Int()}, {{"value", e}});
+    g_.SetExpr(g_.node(n).outputs[0], e);
+    return g_.node(n).outputs[0];
+  }
+  // The number of elements that the mask chooses, under a name of its own.
+  absl::StatusOr<ValueId> Count(ValueId mask, Expr* size) {
+    *size = Expr::Symbol(absl::StrCat("chosen_by_", g_.value(mask).name, "_", n_.index));
+    SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {mask, None()}));
+    return Read(count, *size);
+  }
 
-  // self[..., mask, ...]: the mask's dims become the columns of its nonzero.
+  // self[..., mask, ...]: masks' dims become the columns of their nonzero.
   absl::StatusOr<bool> MaskIndex() {
-    SMELT_ASSIGN_OR_RETURN(const std::optional<MaskedIndices> m, FindMask());
+    SMELT_ASSIGN_OR_RETURN(const std::optional<MaskedIndices> m, FindMasks());
     if (!m) return false;
-    const std::vector<Expr>& sizes = *T(g_.node(n_).outputs[0]).sizes;
+    const std::vector<Expr> sizes = *T(g_.node(n_).outputs[0]).sizes;
     if (m->dim >= static_cast<int>(sizes.size())) return absl::UnimplementedError("a mask that leaves no dim");
-    if (T(m->mask).rank() == 0) return absl::UnimplementedError("a mask of rank 0");
-    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> columns, Columns(m->mask, sizes[m->dim]));
-    NodeId index =
-        InsertTyped("aten::index.Tensor", {In(0), WithColumns(*m, columns)}, {g_.value(g_.node(n_).outputs[0]).type});
+    Expr size = sizes[m->dim];
+    ValueId total, counted;
+    if (size.IsSymbol()) {
+      counted = m->masks[0];
+      SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {counted, None()}));
+      SMELT_ASSIGN_OR_RETURN(total, Read(count, size));
+    } else if (m->others.empty() || !size.IsConstant()) {
+      return absl::UnimplementedError(absl::StrCat("a result whose size the data decide, yet is ", size.ToString()));
+    } else {
+      // Broadcast against the other indices.
+      total = Int(*size.Constant());
+    }
+    SMELT_ASSIGN_OR_RETURN(ValueId list, WithColumns(*m, counted, total, size));
+    NodeId index = InsertTyped("aten::index.Tensor", {In(0), list}, {g_.value(g_.node(n_).outputs[0]).type});
     ReplaceOutput(0, g_.node(index).outputs[0]);
     return Done();
   }
 
-  // index_put(self, [..., mask, ...], values, accumulate) with a value for each element that the mask chooses: the
-  // mask's dims become the columns of its nonzero, of which there must be as many as values.
+  // index_put(self, [..., mask, ...], values, accumulate): masks' dims become the columns of their nonzero. Left to
+  // whoever comes later: one value for all that a single mask chooses.
   absl::StatusOr<bool> MaskPut() {
-    SMELT_ASSIGN_OR_RETURN(const std::optional<MaskedIndices> m, FindMask());
-    if (!m || T(m->mask).rank() == 0) return false;
-    const TensorType& values = T(In(2));
-    const int rank = T(m->mask).rank(), behind = T(In(0)).rank() - m->dim - rank, at = values.rank() - 1 - behind;
+    SMELT_ASSIGN_OR_RETURN(const std::optional<MaskedIndices> m, FindMasks());
+    if (!m) return false;
+    if (m->masks.size() > 1 || !m->others.empty()) return MasksAndOthersPut(*m);
+    const ValueId mask = m->masks[0];
+    const TensorType values = T(In(2));
+    const int behind = T(In(0)).rank() - m->dim - T(mask).rank(), at = values.rank() - 1 - behind;
     if (at < 0 || (*values.sizes)[at] == Expr(1)) return false;  // one for all
-    const Expr size = (*values.sizes)[at];
-    SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {m->mask, None()}));
-    NodeId n = InsertTyped("smelt::size", {}, {Type::Int()}, {{"value", size}});
-    g_.SetExpr(g_.node(n).outputs[0], size);
-    const ValueId total = g_.node(n).outputs[0];
-    SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {count, total}));
-    InsertTyped("aten::_assert_async", {equal}, {});
-    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> columns, ColumnsOf(NonzeroOf(m->mask, total, size), rank));
-    g_.SetInput(n_, 1, WithColumns(*m, columns));
+    Expr size = (*values.sizes)[at];
+    if (g_.symbols.Less(Expr(1), size) == true) {
+      const ValueId total = Number(size);
+      SMELT_ASSIGN_OR_RETURN(ValueId list, WithColumns(*m, ValueId(), total, size));
+      g_.SetInput(n_, 1, list);
+      return true;
+    }
+    // There are as many values as the mask chooses, or one for all.
+    const Expr given = size;
+    SMELT_ASSIGN_OR_RETURN(ValueId total, Count(mask, &size));
+    SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {mask, None()}));
+    SMELT_ASSIGN_OR_RETURN(ValueId more, Insert("aten::sub.Scalar", {count, Number(given), Int(1)}));
+    SMELT_ASSIGN_OR_RETURN(more, Insert("aten::mul.Scalar", {more, Number(given - 1)}));
+    SMELT_ASSIGN_OR_RETURN(ValueId fits, Insert("aten::eq.Scalar", {more, Int(0)}));
+    InsertTyped("aten::_assert_async", {fits}, {});
+    SMELT_ASSIGN_OR_RETURN(ValueId row, Insert("aten::arange", {total, None(), None(), None(), None()}));
+    SMELT_ASSIGN_OR_RETURN(row, Insert("aten::clamp_max", {row, Number(given - 1)}));
+    SMELT_ASSIGN_OR_RETURN(ValueId of_each, Insert("aten::index_select", {In(2), Int(at), row}));
+    SMELT_ASSIGN_OR_RETURN(ValueId list, WithColumns(*m, mask, total, size));
+    g_.SetInput(n_, 1, list);
+    g_.SetInput(n_, 2, of_each);
+    return true;
+  }
+  absl::StatusOr<bool> MasksAndOthersPut(const MaskedIndices& m) {
+    // As many elements as the other indices have, else as the first mask chooses.
+    std::optional<Expr> size;
+    for (ValueId v : m.others) {
+      if (T(v).rank() == 0 || T(v).sizes->back() == Expr(1)) continue;
+      size = T(v).sizes->back();
+    }
+    const TensorType& values = T(In(2));
+    if (!size && values.rank() > 0 && values.sizes->back() != Expr(1)) {
+      if (static_cast<int>(m.indices.size()) != T(In(0)).rank() || m.masks.size() != m.indices.size() - m.others.size())
+        return absl::UnimplementedError("several values beside a mask among other indices");
+      size = values.sizes->back();
+    }
+    ValueId total, counted;
+    if (size) {
+      if (g_.symbols.Less(Expr(1), *size) != true)
+        return absl::UnimplementedError("a mask among indices whose number may be one");
+      total = Number(*size);
+    } else {
+      size = Expr();
+      counted = m.masks[0];
+      SMELT_ASSIGN_OR_RETURN(total, Count(counted, &*size));
+    }
+    SMELT_ASSIGN_OR_RETURN(ValueId list, WithColumns(m, counted, total, *size));
+    g_.SetInput(n_, 1, list);
     return true;
   }
 

@@ -121,4 +121,21 @@ absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSc
   return absl::UnimplementedError(absl::StrCat(schema.op.full(), ": no pure form is known"));
 }
 
+bool FillsSomeElements(OpName writes, const Graph& g, absl::Span<const ValueId> inputs) {
+  std::optional<int64_t> values;
+  bool accumulates = false;
+  if (writes.name() == "aten::index_put_" && inputs.size() > 3) {
+    const Type& t = g.value(inputs[2]).type;
+    values = 1;
+    if (!t.IsTensor() || !t.tensor().sizes) return false;
+    for (const Expr& n : *t.tensor().sizes) {
+      if (n != Expr(1)) values.reset();
+    }
+    const std::optional<ConstantValue> c = GetConstant(g, inputs[3]);
+    const bool* add = c ? std::get_if<bool>(&*c) : nullptr;
+    accumulates = add == nullptr || *add;
+  }
+  return FillsSomeElements(writes, values, accumulates);
+}
+
 }  // namespace smelt

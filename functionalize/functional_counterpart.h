@@ -32,6 +32,9 @@ struct FunctionalCounterpart {
 // E.g. aten::add_.Tensor -> aten::add.Tensor; aten::max.dim_max -> aten::max.dim. Unimplemented if none is known.
 absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSchema& schema);
 
+// FillsSomeElements of write_rules.h, for the operands of a node.
+bool FillsSomeElements(OpName writes, const Graph& g, absl::Span<const ValueId> inputs);
+
 }  // namespace smelt
 
 #endif  // SMELT_FUNCTIONALIZE_FUNCTIONAL_COUNTERPART_H_

@@ -72,6 +72,8 @@ class Functionalizer {
 
   // The value of a tensor now, for a use just before `anchor`.
   ValueId Read(TensorId t, NodeId anchor);
+  // The elements as they lie in memory, neither conjugated nor negated: what a check looks at.
+  ValueId Elements(TensorId t, NodeId anchor);
 
   // Whether `v` may stand for a memory of its own: it is no view of another one, and counts from its first element.
   bool IsOwner(ValueId v) const;
@@ -158,6 +160,8 @@ class Functionalizer {
   KnownView* KnownViewOf(NodeId n, const Operator& op, TensorId base);
   // as_strided's offset counts from the storage's first element; an argument's geometry from the argument's own.
   absl::StatusOr<ViewMeaning> ViewsOfTensor(NodeId n, const Operator& op, TensorId base);
+  // That a row chosen by the data is one of the tensor's.
+  void AssertSelected(NodeId n, TensorId base);
   // A call whose sizes break the assumption is refused.
   absl::Status Assert(const Assumption& a, NodeId anchor);
   // Where the argument begins in its storage, in elements of the tensor's dtype.

@@ -38,7 +38,8 @@ struct MemoryState {
   std::vector<MemoryId> may_share;
   std::vector<int> written_home;  // parallel to `written`, of shared memories
   bool resized = false;
-  bool layout_open = false;  // in PyTorch the sizes of a call decide how it is laid out
+  bool copies_storage = false;  // of an operand, gaps and all, as slice_scatter does
+  bool layout_open = false;     // in PyTorch the sizes of a call decide how it is laid out
   bool shared = false;       // by several arguments, at offsets known only at run time
 };
 

@@ -195,7 +195,10 @@ absl::Status Functionalizer::ProcessUnpack(NodeId n) {
     return absl::OkStatus();
   }
   for (ValueId v : outputs) {
-    if (g_.value(v).type.IsTensor()) BindFresh(v);
+    if (!g_.value(v).type.IsTensor()) continue;
+    if (!g_.value(v).type.tensor().IsComplete())
+      return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
+    BindFresh(v);
   }
   return absl::OkStatus();
 }
@@ -241,6 +244,7 @@ absl::Status Functionalizer::ProcessView(NodeId n, const Operator& op) {
     return absl::OkStatus();
   }
   SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, op, base));
+  if (g_.node(n).op == "aten::select.int") AssertSelected(n, base);
   if (known != nullptr) {
     const auto& inputs = g_.node(n).inputs;
     *known = {g_.node(n).op, base, {inputs.begin(), inputs.end()}, views.outputs[0]};
@@ -281,9 +285,37 @@ Functionalizer::KnownView* Functionalizer::KnownViewOf(NodeId n, const Operator&
   return &known_views_[hash >> 56];
 }
 
+void Functionalizer::AssertSelected(NodeId n, TensorId base) {
+  const ValueId index = g_.node(n).inputs[2];
+  const std::optional<Expr> e = GetIntExpr(g_, index);
+  const std::optional<int64_t> dim = GetIntExpr(g_, g_.node(n).inputs[1]).value_or(Expr::Symbol("?")).Constant();
+  if (!e || !dim || !HasDataSymbols(*e)) return;
+  const SymbolicGeometry& g = tensors_[base].geometry;
+  const Expr size = g.sizes[*dim < 0 ? *dim + static_cast<int64_t>(g.sizes.size()) : *dim];
+  if (g_.symbols.LessOrEqual(0, *e) == true && g_.symbols.Less(*e, size) == true) return;
+  auto insert = [&](const char* op, std::vector<ValueId> args, std::vector<Type> types) {
+    const NodeId made = g_.InsertBefore(n, OpName::Get(op), args, std::move(types));
+    g_.SetSource(made, source_);
+    return made;
+  };
+  auto number = [&](const Expr& of) {
+    const NodeId made = insert("smelt::size", {}, {Type::Int()});
+    g_.SetAttribute(made, "value", of);
+    g_.SetExpr(g_.node(made).outputs[0], of);
+    return g_.node(made).outputs[0];
+  };
+  for (const auto& [op, bound] :
+       {std::pair("aten::ge.int", number(Expr(0) - size)), std::pair("aten::lt.int", number(size))}) {
+    const ValueId holds = g_.node(insert(op, {index, bound}, {Type::Bool()})).outputs[0];
+    insert("aten::_assert_scalar", {holds, InsertConstant(g_, n, std::string("select(): index out of range"))}, {});
+  }
+}
+
 absl::StatusOr<ViewMeaning> Functionalizer::ViewsOfTensor(NodeId n, const Operator& op, TensorId base) {
   std::vector<Assumption> assumed;
   ViewMeaning views;
+  if (op.absolute && memories_[tensors_[base].memory].copies_storage)
+    return absl::UnimplementedError("an absolute view of what copies its operand's storage");
   if (op.absolute && memories_[tensors_[base].memory].origin == MemoryState::Origin::kArgument) {
     const Expr offset = ArgumentOffset(base);
     SymbolicGeometry geometry = tensors_[base].geometry;
@@ -491,7 +523,11 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
   if (name == "aten::clone" || name == "aten::lift_fresh_copy" || name == "aten::contiguous" ||
       name == "aten::alias_copy" || name == "aten::detach_copy") {
     const ValueId out = g_.node(n).outputs[0];
+    if (!g_.value(out).type.tensor().IsComplete())
+      return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(out).name, " is not known"));
     const SymbolicGeometry g = GeometryOf(g_.value(out).type.tensor());
+    if (!g_.symbol_hints.empty() && !IsDense(g, g_.symbols))
+      return absl::UnimplementedError("a copy whose layout hangs on the sizes");
     MemoryState m;
     m.nominal = g;
     m.version = m.initial = Own(n, g_.node(n).inputs[0], g.strides);
@@ -508,6 +544,8 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
       if (!t.tensor().IsComplete())
         return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
       BindFresh(v);
+      memories_.back().copies_storage = name == "aten::slice_scatter" || name == "aten::select_scatter" ||
+                                        name == "aten::diagonal_scatter" || name == "aten::as_strided_scatter";
     }
   }
   return absl::OkStatus();
@@ -642,6 +680,13 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
       const OperandSharing rule = counterpart.sharing[i];
       if (rule != OperandSharing::kAny && static_cast<int>(i) != counterpart.results[r].argument)
         SMELT_RETURN_IF_ERROR(CheckSharing(written[r], inputs[i], rule, n));
+    }
+  }
+  if (written.size() == 1 && written[0] >= 0 && FillsSomeElements(schema.op, g_, inputs)) {
+    const SymbolicGeometry& to = tensors_[written[0]].geometry;
+    for (size_t d = 0; d < to.sizes.size(); ++d) {
+      if (to.strides[d] == Expr(0) && g_.symbols.Less(Expr(1), to.sizes[d]) == true)
+        return absl::UnimplementedError("one value written to some elements of expanded memory");
     }
   }
   // What the old node returned are the written tensors, or the results that are not written.

@@ -515,6 +515,7 @@ class EagerBuilder {
     }
     i.in_order = in_order;
     i.uniform = WritesExpanded(schema.op);
+    i.fills = FillsSomeElements(schema.op, g_, inputs);
     i.flat = flat;
     if (flat) i.layout_inputs = tensors;
     if (grows && !ResizesContiguously(schema.op)) {

@@ -348,6 +348,28 @@ class EagerRun {
     return absl::OkStatus();
   }
 
+  // One value written to some elements of expanded memory, which takes it where any of its elements does: `value` is
+  // what they would be if each had memory of its own.
+  absl::Status WriteWhatChanged(const Tensor& to, const Tensor& value) {
+    if (value.dtype() != to.dtype() || value.sizes() != to.sizes())
+      return absl::InternalError("a value of another type than what it is written to");
+    if (to.NumElements() == 0) return absl::OkStatus();
+    Remember(to.storage());
+    const Tensor before = to.Clone(), after = value.Clone();
+    const int item = ItemSize(to.dtype());
+    const char *old = static_cast<const char*>(before.data()), *now = static_cast<const char*>(after.data());
+    std::vector<int> last_first(to.rank());
+    for (int d = 0; d < to.rank(); ++d) last_first[d] = to.rank() - 1 - d;
+    VisitInOrder(to.sizes(), last_first, [&](absl::Span<const int64_t> index) {
+      if (std::memcmp(old, now, item) != 0)
+        std::memcpy(to.storage()->data() + OffsetOf(to.geometry(), index) * item, now, item);
+      old += item;
+      now += item;
+      return true;
+    });
+    return absl::OkStatus();
+  }
+
   // What PyTorch refuses of an operand, and what it computes in an order that is not known here.
   static absl::Status CheckOverlap(const Tensor& written, const Tensor& read, OperandSharing rule) {
     if (rule == OperandSharing::kAny || written.NumElements() == 0 || read.NumElements() == 0) return absl::OkStatus();
@@ -559,13 +581,14 @@ class EagerRun {
     for (int t : i.targets) {
       if (t < 0) continue;
       SMELT_ASSIGN_OR_RETURN(Tensor target, TensorOf(t));
-      if (!i.grows) SMELT_RETURN_IF_ERROR(CheckWritable(target, i.uniform));
+      SMELT_RETURN_IF_ERROR(CheckWritable(target, i.uniform || i.fills));
       if (i.flat && !i.grows && target.geometry().sizes != shape) {
         return absl::FailedPreconditionError(absl::StrCat("output with shape [", absl::StrJoin(target.sizes(), ", "),
                                                           "] doesn't match the broadcast shape [",
                                                           absl::StrJoin(shape, ", "), "]"));
       }
       SMELT_RETURN_IF_ERROR(CheckOverlaps(i, t));
+      if (i.fills && IsExpanded(target.geometry())) continue;
       if (i.in_order && !i.uniform && target.geometry().sizes == shape) {
         SMELT_ASSIGN_OR_RETURN(const bool done, WriteInOrder(target, inputs, i.call));
         if (done) return absl::OkStatus();
@@ -598,12 +621,28 @@ class EagerRun {
           SMELT_RETURN_IF_ERROR(ResizeTo(target, laid_out ? layout : Geometry::Contiguous(t.geometry().sizes)));
         }
         const auto held = WhatMayNotChange(i, target);
-        SMELT_RETURN_IF_ERROR(Write(target, t, i.uniform));
+        if (i.fills && IsExpanded(target.geometry())) {
+          SMELT_RETURN_IF_ERROR(WriteWhatChanged(target, t));
+        } else {
+          SMELT_RETURN_IF_ERROR(Write(target, t, i.uniform));
+        }
         SMELT_RETURN_IF_ERROR(CheckUnchanged(held));
         continue;
       }
       if (laid_out && layout.strides != t.geometry().strides) {
-        Tensor moved = Tensor::EmptyStrided(t.dtype(), layout.sizes, layout.strides);
+        Tensor moved;
+        if (i.layout == fb::EagerLayout::Keep &&
+            values_[i.layout_inputs[0]].datum.tensor().geometry().strides == layout.strides &&
+            values_[i.layout_inputs[0]].datum.tensor().dtype() == t.dtype()) {
+          // The operand's storage is copied from its first element on, gaps and all.
+          const Tensor& of = values_[i.layout_inputs[0]].datum.tensor();
+          const int64_t begin = std::min(of.offset() * ItemSize(of.dtype()), of.storage()->bytes());
+          const std::shared_ptr<Storage> copy = Storage::Allocate(of.storage()->bytes() - begin);
+          if (copy->bytes() > 0) std::memcpy(copy->data(), of.storage()->data() + begin, copy->bytes());
+          moved = Tensor(copy, t.dtype(), Geometry{of.geometry().sizes, of.geometry().strides, 0});
+        } else {
+          moved = Tensor::EmptyStrided(t.dtype(), layout.sizes, layout.strides);
+        }
         CopyElements(moved, t);
         t = std::move(moved);
       }

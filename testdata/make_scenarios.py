@@ -17,12 +17,14 @@ import zlib
 import torch
 
 import scenarios_calls  # registers its scenarios, as the next ones do
+import scenarios_edges
 import scenarios_given
 import scenarios_hostile
 import scenarios_mixed
 import scenarios_more
 import scenarios_patterns
 import scenarios_state
+import scenarios_steps
 import scenarios_strides
 import scenarios_writes
 from record import record

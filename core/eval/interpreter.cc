@@ -293,7 +293,8 @@ class Interpreter {
       c.op = OpCall(node.op, {});
       SMELT_ASSIGN_OR_RETURN(Tensor written, TensorOf(node, args, 0));
       if (name == "smelt::assert_no_internal_overlap") {
-        SMELT_RETURN_IF_ERROR(CheckNoInternalOverlap(c, written));
+        if (absl::Status s = CheckNoInternalOverlap(c, written); !s.ok())
+          return absl::FailedPreconditionError(s.message());
         SMELT_RETURN_IF_ERROR(CheckOrder(c, written, written));
       } else {
         SMELT_ASSIGN_OR_RETURN(Tensor read, TensorOf(node, args, 1));

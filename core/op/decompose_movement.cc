@@ -366,7 +366,14 @@ Values IndexReduce(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
   const ValueId self = call.arg(0).value, source = call.arg(3).value;
   const int rank = e.Rank(source);
-  if (rank == 0 || e.Rank(call.arg(2).value) != 1) return call.Unsupported("an index that is not a vector");
+  if (rank == 0) {
+    // One element, of a vector of one as well.
+    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> out, ScatterReduce(e, call, e.Reshape(self, {Expr(1)}), 0,
+                                                                   e.Reshape(call.arg(2).value, {Expr(1)}),
+                                                                   e.Reshape(source, {Expr(1)}), reduce, include_self));
+    return std::vector<ValueId>{e.Reshape(out[0], e.Sizes(self))};
+  }
+  if (e.Rank(call.arg(2).value) > 1) return call.Unsupported("an index that is no vector");
   dim = WrapDim(dim, rank);
   std::vector<Expr> column(rank, Expr(1));
   column[dim] = e.Sizes(source)[dim];

@@ -21,6 +21,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddShapeRules(*table);
     AddSamplingRules(*table);
     AddSortingRules(*table);
+    AddNumberRules(*table);
     return table;
   }();
   auto it = kTable->find(op.full());

@@ -74,7 +74,7 @@ constexpr Group kGroups[] = {
      "dist narrow_copy linalg_matmul linalg_vecdot grid_sampler grid_sampler_2d grid_sampler_3d affine_grid_generator "
      "max_unpool2d embedding_bag _embedding_bag _embedding_bag_forward_only fake_quantize_per_tensor_affine "
      "poisson_nll_loss multi_margin_loss matrix_power linalg_matrix_power trapz quantile nanquantile "
-     "histc renorm"},
+     "histc renorm mvlgamma special_multigammaln"},
     {OpKind::kRandom,
      "rand rand_like randn randn_like randint randint_like randperm bernoulli normal normal_functional multinomial "
      "native_dropout uniform exponential geometric log_normal cauchy random rrelu_with_noise normal_ uniform_ "

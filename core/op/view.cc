@@ -212,6 +212,18 @@ absl::Status SliceRule(ViewCtx& c) {
 absl::Status SelectRule(ViewCtx& c) {
   SMELT_ASSIGN_OR_RETURN(int64_t dim, c.call.GetInt("dim"));
   SMELT_ASSIGN_OR_RETURN(Expr index, c.call.GetExpr("index"));
+  if (c.base.rank() > 0 && !c.decide.IsDecidable(index)) {
+    // Only the data say which: whether it is in range is seen when it runs, as is whether it counts from the end.
+    absl::StatusOr<int> d = view_rules::WrapDim(dim, c.base.rank());
+    if (!d.ok()) return c.call.Error(d.status().message());
+    const Expr from_the_end = c.decide.Known(0, index) == true ? Expr(0) : Min(1, Max(0, Expr(0) - index));
+    index = index + from_the_end * c.base.sizes[*d];
+    ExprGeometry out = c.base;
+    out.offset = out.offset + index * out.strides[*d];
+    out.sizes.erase(out.sizes.begin() + *d);
+    out.strides.erase(out.strides.begin() + *d);
+    return c.Take(std::move(out));
+  }
   return c.Take(view_rules::Select(c.decide, c.base, dim, index));
 }
 

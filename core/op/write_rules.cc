@@ -133,6 +133,12 @@ bool ResizesContiguously(OpName out) {
   return kOps->contains(out.full());
 }
 
+bool FillsSomeElements(OpName writes, std::optional<int64_t> values, bool accumulates) {
+  const std::string& name = writes.name();
+  if (name == "aten::index_put_") return values == 1 && !accumulates;
+  return name == "aten::masked_fill_" || name == "aten::index_fill_";
+}
+
 bool WritesExpanded(OpName writes) { return writes.name() == "aten::zero_" || writes.full() == "aten::fill_.Scalar"; }
 
 }  // namespace smelt

@@ -2,6 +2,9 @@
 #ifndef SMELT_CORE_OP_WRITE_RULES_H_
 #define SMELT_CORE_OP_WRITE_RULES_H_
 
+#include <cstdint>
+#include <optional>
+
 #include "absl/strings/string_view.h"
 #include "smelt/core/ir/op_name.h"
 #include "smelt/core/tensor/element_order.h"
@@ -12,6 +15,9 @@ namespace smelt {
 OperandSharing OperandSharingOf(OpName writes, OpName functional, absl::string_view argument);
 // Whether it writes one value everywhere, so that PyTorch lets it write expanded memory.
 bool WritesExpanded(OpName writes);
+// Whether it writes one value to some of the elements, so that PyTorch lets it write expanded memory (with a warning):
+// the memory takes the value where any of its elements does. `values`: how many elements index_put_'s have.
+bool FillsSomeElements(OpName writes, std::optional<int64_t> values, bool accumulates);
 
 // Whether an out= operator lays out a result that it resizes contiguously, and not as its functional form does.
 bool ResizesContiguously(OpName out);

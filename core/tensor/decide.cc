@@ -155,6 +155,13 @@ Expr SymbolicDecide::Max(const Expr& a, const Expr& b) {
   return Checked(::smelt::Max(a, b));
 }
 
+bool SymbolicDecide::IsDecidable(const Expr& e) const {
+  for (const std::string& s : e.Symbols()) {
+    if (!hints_.contains(s) && ranges_->Get(s).hint < 0) return false;
+  }
+  return true;
+}
+
 bool SymbolicDecide::Assume(const Expr& a, Assumption::Relation relation, const Expr& b) {
   using Relation = Assumption::Relation;
   if (a.IsPoison() || b.IsPoison()) {

@@ -122,6 +122,10 @@ class SymbolicDecide {
   Expr Min(const Expr& a, const Expr& b);
   Expr Max(const Expr& a, const Expr& b);
 
+  // Whether what the ranges leave open of `e` can be answered by hints: not of numbers that only the data give.
+  bool IsDecidable(const Expr& e) const;
+  std::optional<bool> Known(const Expr& a, const Expr& b) const { return ranges_->LessOrEqual(a, b); }
+
   const absl::Status& status() const { return status_; }
   void Fail(absl::string_view what);
   // In the order in which they were first made, each once. Each holds for the hints.

@@ -1,0 +1,123 @@
+// Functions of numbers that are no single expression: common divisors, gamma functions of several dims, sequences
+// between numbers, running sums of exponentials.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/decompose_rules.h"
+#include "smelt/core/tensor/dtype.h"
+
+namespace smelt {
+namespace {
+
+using Values = absl::StatusOr<std::vector<ValueId>>;
+
+// Steps of Euclid's algorithm that are enough for any two numbers of `bits` bits: neighbours in Fibonacci's sequence,
+// whose quotient is the golden ratio, take the most.
+int EuclidSteps(int bits) { return static_cast<int>(bits / std::log2(std::numbers::phi)) + 2; }
+
+Values GcdOrLcm(Emit& e, const OpCall& call) {
+  const DType t = *e.TypeOf(call.arg(0).value).dtype;
+  const DType u = *e.TypeOf(call.arg(1).value).dtype;
+  if (!IsIntegral(t) || !IsIntegral(u)) return call.Error("integers are expected");
+  // The smaller one of a mixed pair is widened by adding a zero of the other's dtype.
+  const ValueId zero = e.Op("aten::mul.Scalar", {call.arg(1).value, e.Const(int64_t{0})});
+  const ValueId x = e.Add(call.arg(0).value, zero);
+  const DType common = e.DTypeOf(x);
+  const ValueId y = e.Cast(call.arg(1).value, common);
+  const bool is_signed = common != DType::kUInt8;
+  ValueId a = is_signed ? e.Abs(x) : x, b = is_signed ? e.Abs(y) : y;
+  for (int i = EuclidSteps(8 * ItemSize(common)); i > 0; --i) {
+    // Once b is 0 nothing changes any more.
+    const ValueId rest = e.Op("aten::fmod.Tensor", {a, e.Op("aten::clamp_min", {b, e.Const(int64_t{1})})});
+    a = e.Where(e.Op("aten::eq.Scalar", {b, e.Const(int64_t{0})}), a, b);
+    b = rest;
+  }
+  if (call.op().name() == "aten::gcd") return std::vector<ValueId>{a};
+  const ValueId divisor = e.Op("aten::clamp_min", {a, e.Const(int64_t{1})});
+  const ValueId quotient = e.Op("aten::div.Tensor_mode", {x, divisor, e.Const(std::string("trunc"))});
+  const ValueId multiple = e.Mul(quotient, y);
+  return std::vector<ValueId>{is_signed ? e.Abs(multiple) : multiple};
+}
+
+// log of the multivariate gamma function of p dims: the sum of lgamma(x - i / 2), i < p, and p (p - 1) / 4 log(pi).
+Values Mvlgamma(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(int64_t p, call.GetInt("p"));
+  if (p < 1 || p > 64) return call.Error("p must be in [1, 64]");
+  ValueId x = call.arg(0).value;
+  if (!IsFloating(e.DTypeOf(x))) x = e.Cast(x, DType::kFloat32);
+  ValueId sum;
+  for (int64_t i = 0; i < p; ++i) {
+    const ValueId term =
+        e.Op("aten::lgamma", {e.AddN(x, (1 - static_cast<double>(p)) / 2 + static_cast<double>(i) / 2)});
+    sum = i == 0 ? term : e.Add(sum, term);
+  }
+  return std::vector<ValueId>{e.AddN(sum, static_cast<double>(p * (p - 1)) / 4 * std::log(std::numbers::pi))};
+}
+
+// linspace with a tensor among its ends; logspace: base to the power of such a sequence. PyTorch counts from the nearer
+// end, for integers in double.
+Values Sequence(Emit& e, const OpCall& call) {
+  const bool powers = call.op().name() == "aten::logspace";
+  SMELT_ASSIGN_OR_RETURN(int64_t steps, call.GetInt("steps"));
+  if (steps < 0) return call.Error("number of steps must be non-negative");
+  const DType t = call.GetDType("dtype").value_or(DType::kFloat32);
+  if (IsComplex(t)) return call.Unsupported("complex numbers");
+  const DType compute = IsFloating(t) ? OpMathType(t) : DType::kFloat64;
+  ValueId ends[2];
+  for (int k = 0; k < 2; ++k) {
+    const OpArg& a = call.arg(k);
+    if (!a.IsTensor() && !a.known) return call.Unsupported("an end that is known only at run time");
+    const double number = a.kind == OpArg::Kind::kInt ? static_cast<double>(a.expr.Constant().value_or(0)) : a.number;
+    ends[k] = a.IsTensor() ? e.Cast(a.value, compute) : e.Scalar(compute, number);
+    if (a.IsTensor() && e.Rank(ends[k]) != 0) return call.Error("0-dimensional ends are expected");
+  }
+  const ValueId i = e.Cast(e.Op("aten::arange", {e.Const(steps), e.None(), e.None(), e.None(), e.None()}), compute);
+  const ValueId step = e.DivN(e.Sub(ends[1], ends[0]), static_cast<double>(std::max<int64_t>(steps - 1, 1)));
+  const ValueId up = e.Add(ends[0], e.Mul(step, i));
+  const ValueId back = e.AddN(e.Neg(i), static_cast<double>(steps - 1));
+  const ValueId down = e.Sub(ends[1], e.Mul(step, back));
+  ValueId out = steps == 1 ? up : e.Where(e.Op("aten::lt.Scalar", {i, e.Const(steps / 2)}), up, down);
+  if (powers) {
+    SMELT_ASSIGN_OR_RETURN(double base, call.GetDoubleOr("base", 10));
+    out = e.Op("aten::pow.Scalar", {e.Const(base), out});
+  }
+  return std::vector<ValueId>{e.Cast(out, t)};
+}
+
+// Each element becomes the logaddexp of itself and what 1, 2, 4, ... in front of it have summed up.
+Values LogCumSumExp(Emit& e, const OpCall& call) {
+  ValueId x = call.arg(0).value;
+  if (!IsFloating(e.DTypeOf(x))) return call.Unsupported("numbers that are not floating");
+  if (e.Rank(x) == 0) return std::vector<ValueId>{e.Op("aten::clone", {x, e.None()})};
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+  dim = WrapDim(dim, e.Rank(x));
+  const DType t = e.DTypeOf(x);
+  const std::optional<int64_t> n = e.Sizes(x)[dim].Constant();
+  if (!n) return call.Unsupported("a dim whose size is not known");
+  x = ToCompute(e, x);
+  if (*n <= 1) x = e.Op("aten::clone", {x, e.None()});
+  for (int64_t before = 1; before < *n; before *= 2) {
+    std::vector<Expr> sizes = e.Sizes(x);
+    sizes[dim] = before;
+    const ValueId nothing = e.Full(e.DTypeOf(x), sizes, -INFINITY);
+    x = e.Op("aten::logaddexp", {x, e.Cat({nothing, e.Slice(x, dim, 0, *n - before)}, dim)});
+  }
+  return std::vector<ValueId>{e.Cast(x, t)};
+}
+
+}  // namespace
+
+void AddNumberRules(DecompositionTable& t) {
+  t["aten::gcd"] = t["aten::lcm"] = GcdOrLcm;
+  t["aten::mvlgamma"] = t["aten::special_multigammaln"] = Mvlgamma;
+  t["aten::logspace"] = t["aten::linspace.Tensor_Tensor"] = t["aten::linspace.Tensor_Scalar"] =
+      t["aten::linspace.Scalar_Tensor"] = Sequence;
+  t["aten::logcumsumexp"] = LogCumSumExp;
+}
+
+}  // namespace smelt
