@@ -40,8 +40,9 @@ Values GcdOrLcm(Emit& e, const OpCall& call) {
   if (call.op().name() == "aten::gcd") return std::vector<ValueId>{a};
   const ValueId divisor = e.Op("aten::clamp_min", {a, e.Const(int64_t{1})});
   const ValueId quotient = e.Op("aten::div.Tensor_mode", {x, divisor, e.Const(std::string("trunc"))});
-  const ValueId multiple = e.Mul(quotient, y);
-  return std::vector<ValueId>{is_signed ? e.Abs(multiple) : multiple};
+  // As C++ multiplies: small integers as int.
+  const DType wide = ItemSize(common) < 4 ? DType::kInt32 : common;
+  return std::vector<ValueId>{e.Cast(e.Abs(e.Mul(e.Cast(quotient, wide), e.Cast(y, wide))), common)};
 }
 
 // log of the multivariate gamma function of p dims: the sum of lgamma(x - i / 2), i < p, and p (p - 1) / 4 log(pi).
