@@ -63,8 +63,7 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
         if (w != 0) {
           for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, w | extra, i);
           if (b & kWritesGeometry) {
-            geometry_changes[HandleKey(ObjectOf(r))].push_back(n);
-            if (o.external && ObjectOf(r) != kUnknown) geometry_changes[kUnknown].push_back(n);
+            AddGeometryChange(ObjectOf(r), n);
           }
         }
         if (reads_active && rd != 0) {
@@ -92,8 +91,7 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
         if (!objects[ObjectOf(r)].tensor) continue;
         const bool reshapes = deep && (b & kWritesGeometry);
         if (reshapes) {
-          geometry_changes[HandleKey(ObjectOf(r))].push_back(n);
-          if (objects[ObjectOf(r)].external && ObjectOf(r) != kUnknown) geometry_changes[kUnknown].push_back(n);
+          AddGeometryChange(ObjectOf(r), n);
         }
         for (Ref s : sets.Refs(Storages(r))) {
           if (b & kWritesElements) AddAccess(n, r, s, kWrite | (reshapes ? kGeometryWrite : 0) | extra, i);
@@ -104,7 +102,7 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
   }
   const Ref unknown = MakeRef(kUnknown);
   if (e.kind == EffectKind::kUnknown) {
-    geometry_changes[kUnknown].push_back(n);
+    AddGeometryChange(kUnknown, n);
     AddAccess(n, unknown, unknown, kWrite | kGeometryWrite | extra, UINT16_MAX);
     AddAccess(n, unknown, unknown, kWrite | kOfContainer | extra, UINT16_MAX);
     if (reads_active) {
@@ -200,21 +198,24 @@ void AliasDb::State::ContainerMade(uint32_t own, uint64_t made_of, bool inputs_c
   if (objects[own].escaped) Escape(ContentOf(MakeRef(own), kAnySlot, NodeId()));
 }
 
+// Once a node, by however many arguments and paths it reaches the handle: its accesses are all forgotten together.
+void AliasDb::State::AddGeometryChange(uint32_t object, NodeId n) {
+  const auto add = [&](uint32_t key) {
+    auto& by = geometry_changes[key];
+    if (by.empty() || by.back() != n) by.push_back(n);
+  };
+  add(HandleKey(object));
+  if (objects[object].external) add(kUnknown);
+}
+
 void AliasDb::State::ForgetAccesses(NodeRecord& r) {
   if (r.first_write != 0) {
     if (r.flags & NodeRecord::kGeometry) {
       for (uint32_t i = r.first_write; i != 0; i = writes.at(i).node_next) {
         const Access& w = writes.at(i);
         if (!(w.bits & kGeometryWrite)) continue;
-        // Counted once an object and argument, recorded once a storage.
-        bool again = false;
-        for (uint32_t k = r.first_write; k != i; k = writes.at(k).node_next) {
-          const Access& x = writes.at(k);
-          again |= (x.bits & kGeometryWrite) && x.object == w.object && x.arg == w.arg && x.bits == w.bits;
-        }
-        if (again) continue;
-        auto drop = [&](uint32_t o) {
-          auto it = geometry_changes.find(o);
+        const auto drop = [&](uint32_t o) {
+          const auto it = geometry_changes.find(o);
           if (it == geometry_changes.end()) return;
           auto& by = it->second;
           // From the end: it is usually the last one.
@@ -223,7 +224,7 @@ void AliasDb::State::ForgetAccesses(NodeRecord& r) {
           if (by.empty()) geometry_changes.erase(it);
         };
         drop(HandleKey(ObjectOf(w.object)));
-        if (ObjectOf(w.object) != kUnknown && objects[ObjectOf(w.object)].external) drop(kUnknown);
+        if (objects[ObjectOf(w.object)].external) drop(kUnknown);
       }
     }
     writes.RemoveNode(&r.first_write);

@@ -427,7 +427,7 @@ struct AliasDb::State {
   bool external_moved = false;  // set_ on a handle of the caller's: any of its handles may be that one
   absl::flat_hash_map<uint32_t, std::vector<uint32_t>> stores_of_node;  // node index -> containers
   std::vector<std::pair<uint32_t, alias_internal::Store>> new_stores;   // of the node at hand: by container
-  // Object -> the nodes that change its geometry, once for each argument by which they do.
+  // Object -> the nodes that change its geometry, each once.
   absl::flat_hash_map<uint32_t, absl::InlinedVector<NodeId, 2>> geometry_changes;
   int64_t geometry_writers = 0;
   int64_t summarised = 0, rebuilds = 0, evaluations = 0;
@@ -489,6 +489,7 @@ struct AliasDb::State {
   void EvaluateCall(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed);
   void EvaluateBlockNode(NodeId n, const Node& node, EffectKind kind, bool first);
   void Forget(NodeId n, NodeRecord& r, bool push);  // its accesses and stores; push: who reads the containers
+  void AddGeometryChange(uint32_t object, NodeId n);
   void ForgetAccesses(NodeRecord& r);
   void ForgetStores(NodeId n, NodeRecord& r, bool push);
   std::vector<std::pair<uint32_t, alias_internal::Store>> StoresOf(NodeId n);
