@@ -40,7 +40,7 @@ struct MemoryState {
   bool resized = false;
   bool copies_storage = false;  // of an operand, gaps and all, as slice_scatter does
   bool layout_open = false;     // in PyTorch the sizes of a call decide how it is laid out
-  bool shared = false;       // by several arguments, at offsets known only at run time
+  bool shared = false;          // by several arguments, at offsets known only at run time
 };
 
 struct TensorState {

@@ -53,7 +53,7 @@ struct ResultEffects {
   bool elements_unknown = false;  // anything that has escaped or is the caller's
   bool elements_deep = false;     // containers that hold what the arguments reach (items, dict)
   bool elements_overlap = false;  // two elements may share memory with each other beyond what the arguments say
-  bool lazy_copy = false;  // what is a view is a copy, if the argument is conjugated or negated lazily
+  bool lazy_copy = false;         // what is a view is a copy, if the argument is conjugated or negated lazily
   bool partition = false;  // the k-th element is the k-th of disjoint pieces along a dimension (split, chunk, unbind)
   uint32_t overlaps_results = 0;  // earlier results this one may share memory with
 };
