@@ -62,9 +62,7 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
         SetId storages = Storages(r);
         if (w != 0) {
           for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, w | extra, i);
-          if (b & kWritesGeometry) {
-            AddGeometryChange(ObjectOf(r), n);
-          }
+          if (b & kWritesGeometry) AddGeometryChange(ObjectOf(r), n);
         }
         if (reads_active && rd != 0) {
           for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, rd | extra, i);
@@ -90,9 +88,7 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
         }
         if (!objects[ObjectOf(r)].tensor) continue;
         const bool reshapes = deep && (b & kWritesGeometry);
-        if (reshapes) {
-          AddGeometryChange(ObjectOf(r), n);
-        }
+        if (reshapes) AddGeometryChange(ObjectOf(r), n);
         for (Ref s : sets.Refs(Storages(r))) {
           if (b & kWritesElements) AddAccess(n, r, s, kWrite | (reshapes ? kGeometryWrite : 0) | extra, i);
           if (reads_active && (b & kReadsElements)) AddAccess(n, r, s, kRead | kGeometryRead | extra, i);
@@ -208,24 +204,33 @@ void AliasDb::State::AddGeometryChange(uint32_t object, NodeId n) {
   if (objects[object].external) add(kUnknown);
 }
 
+void AliasDb::State::DropGeometryChange(uint32_t key, NodeId n) {
+  const auto it = geometry_changes.find(key);
+  if (it == geometry_changes.end()) return;
+  auto& by = it->second;
+  // From the end: it is usually the last one.
+  const auto mine = std::find(by.rbegin(), by.rend(), n);
+  if (mine != by.rend()) by.erase(std::next(mine).base());
+  if (by.empty()) geometry_changes.erase(it);
+}
+
 void AliasDb::State::ForgetAccesses(NodeRecord& r) {
   if (r.first_write != 0) {
     if (r.flags & NodeRecord::kGeometry) {
+      // A handle may have been reached by several paths, and recorded once a storage.
+      absl::InlinedVector<uint32_t, 8> keys;
+      NodeId by;
+      const auto note = [&](uint32_t key) {
+        if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+      };
       for (uint32_t i = r.first_write; i != 0; i = writes.at(i).node_next) {
         const Access& w = writes.at(i);
         if (!(w.bits & kGeometryWrite)) continue;
-        const auto drop = [&](uint32_t o) {
-          const auto it = geometry_changes.find(o);
-          if (it == geometry_changes.end()) return;
-          auto& by = it->second;
-          // From the end: it is usually the last one.
-          const auto mine = std::find(by.rbegin(), by.rend(), w.node);
-          if (mine != by.rend()) by.erase(std::next(mine).base());
-          if (by.empty()) geometry_changes.erase(it);
-        };
-        drop(HandleKey(ObjectOf(w.object)));
-        if (objects[ObjectOf(w.object)].external) drop(kUnknown);
+        by = w.node;
+        note(HandleKey(ObjectOf(w.object)));
+        if (objects[ObjectOf(w.object)].external) note(kUnknown);
       }
+      for (uint32_t key : keys) DropGeometryChange(key, by);
     }
     writes.RemoveNode(&r.first_write);
   }

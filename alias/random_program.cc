@@ -34,7 +34,6 @@ class Generator {
     }
     out += "%n : int, %m : int, %c : bool, %d : bool):\n";
     Constants(&out);
-    out += "  %true : bool = prim::Constant[value=1]()\n  %none : NoneType = prim::Constant()\n";
     if (o_.calls) out += kFunction;
     left_ = o_.nodes;
     Block(2, 0, &out);
@@ -53,6 +52,7 @@ class Generator {
     for (int i = -1; i <= 4; ++i) {
       absl::StrAppend(out, "  %k", i < 0 ? "m" : "", std::abs(i), " : int = prim::Constant[value=", i, "]()\n");
     }
+    *out += "  %true : bool = prim::Constant[value=1]()\n  %none : NoneType = prim::Constant()\n";
   }
 
   int Below(int n) { return static_cast<int>(rng_() % static_cast<uint64_t>(n)); }
@@ -268,7 +268,6 @@ class Generator {
     }
     g += "%n : int, %m : int, %c : bool, %d : bool):\n";
     Constants(&g);
-    g += "  %true : bool = prim::Constant[value=1]()\n  %none : NoneType = prim::Constant()\n";
     if (Below(4) == 0) g += kFunction;
     const bool calls = std::exchange(o_.calls, absl::StrContains(g, kFunction));
     Block(2, o_.max_depth - 1, &g);

@@ -490,6 +490,7 @@ struct AliasDb::State {
   void EvaluateBlockNode(NodeId n, const Node& node, EffectKind kind, bool first);
   void Forget(NodeId n, NodeRecord& r, bool push);  // its accesses and stores; push: who reads the containers
   void AddGeometryChange(uint32_t object, NodeId n);
+  void DropGeometryChange(uint32_t key, NodeId n);  // key: of a handle, or kUnknown
   void ForgetAccesses(NodeRecord& r);
   void ForgetStores(NodeId n, NodeRecord& r, bool push);
   std::vector<std::pair<uint32_t, alias_internal::Store>> StoresOf(NodeId n);

@@ -366,9 +366,7 @@ class SizeOpener {
     if (size.IsSymbol() && !GetIntExpr(g_, In(3))) {
       SMELT_ASSIGN_OR_RETURN(total, Read(sum, size));
     } else {
-      NodeId n = InsertTyped("smelt::size", {}, {Type::Int()}, {{"value", size}});
-      g_.SetExpr(g_.node(n).outputs[0], size);
-      total = g_.node(n).outputs[0];
+      total = Number(size);
       SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {sum, total}));
       InsertTyped("aten::_assert_async", {equal}, {});
     }

@@ -186,14 +186,7 @@ class Opener {
     if (constants.size() == sizes.size()) return InsertConstant(g_, anchor, constants);
     std::vector<ValueId> elements;
     for (const Expr& e : sizes) {
-      if (e.IsConstant()) {
-        elements.push_back(InsertConstant(g_, anchor, *e.Constant()));
-        continue;
-      }
-      NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::size"), {}, {Type::Int()});
-      g_.SetAttribute(n, "value", e);
-      g_.SetExpr(g_.node(n).outputs[0], e);
-      elements.push_back(g_.node(n).outputs[0]);
+      elements.push_back(e.IsConstant() ? InsertConstant(g_, anchor, *e.Constant()) : InsertSize(g_, anchor, e));
     }
     NodeId list = g_.InsertBefore(anchor, OpName::Get("prim::ListConstruct"), elements, {Type::List(Type::Int())});
     return g_.node(list).outputs[0];

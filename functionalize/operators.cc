@@ -299,10 +299,9 @@ void Functionalizer::AssertSelected(NodeId n, TensorId base) {
     return made;
   };
   auto number = [&](const Expr& of) {
-    const NodeId made = insert("smelt::size", {}, {Type::Int()});
-    g_.SetAttribute(made, "value", of);
-    g_.SetExpr(g_.node(made).outputs[0], of);
-    return g_.node(made).outputs[0];
+    const ValueId v = InsertSize(g_, n, of);
+    g_.SetSource(g_.value(v).def, source_);
+    return v;
   };
   for (const auto& [op, bound] :
        {std::pair("aten::ge.int", number(Expr(0) - size)), std::pair("aten::lt.int", number(size))}) {

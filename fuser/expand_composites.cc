@@ -484,14 +484,7 @@ class Expander {
     if (constants.size() == sizes.size()) return InsertConstant(g_, anchor, constants);
     std::vector<ValueId> elements;
     for (const Expr& e : sizes) {
-      if (e.IsConstant()) {
-        elements.push_back(InsertConstant(g_, anchor, *e.Constant()));
-        continue;
-      }
-      NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::size"), {}, {Type::Int()});
-      g_.SetAttribute(n, "value", e);
-      g_.SetExpr(Out(n), e);
-      elements.push_back(Out(n));
+      elements.push_back(e.IsConstant() ? InsertConstant(g_, anchor, *e.Constant()) : InsertSize(g_, anchor, e));
     }
     return Out(g_.InsertBefore(anchor, OpName::Get("prim::ListConstruct"), elements, {Type::List(Type::Int())}));
   }

@@ -348,25 +348,13 @@ class EagerRun {
     return absl::OkStatus();
   }
 
-  // One value written to some elements of expanded memory, which takes it where any of its elements does: `value` is
-  // what they would be if each had memory of its own.
+  // One value written to some elements of expanded memory.
   absl::Status WriteWhatChanged(const Tensor& to, const Tensor& value) {
     if (value.dtype() != to.dtype() || value.sizes() != to.sizes())
       return absl::InternalError("a value of another type than what it is written to");
     if (to.NumElements() == 0) return absl::OkStatus();
     Remember(to.storage());
-    const Tensor before = to.Clone(), after = value.Clone();
-    const int item = ItemSize(to.dtype());
-    const char *old = static_cast<const char*>(before.data()), *now = static_cast<const char*>(after.data());
-    std::vector<int> last_first(to.rank());
-    for (int d = 0; d < to.rank(); ++d) last_first[d] = to.rank() - 1 - d;
-    VisitInOrder(to.sizes(), last_first, [&](absl::Span<const int64_t> index) {
-      if (std::memcmp(old, now, item) != 0)
-        std::memcpy(to.storage()->data() + OffsetOf(to.geometry(), index) * item, now, item);
-      old += item;
-      now += item;
-      return true;
-    });
+    CopyWhatChanged(to, value);
     return absl::OkStatus();
   }
 
@@ -630,19 +618,10 @@ class EagerRun {
         continue;
       }
       if (laid_out && layout.strides != t.geometry().strides) {
-        Tensor moved;
-        if (i.layout == fb::EagerLayout::Keep &&
-            values_[i.layout_inputs[0]].datum.tensor().geometry().strides == layout.strides &&
-            values_[i.layout_inputs[0]].datum.tensor().dtype() == t.dtype()) {
-          // The operand's storage is copied from its first element on, gaps and all.
-          const Tensor& of = values_[i.layout_inputs[0]].datum.tensor();
-          const int64_t begin = std::min(of.offset() * ItemSize(of.dtype()), of.storage()->bytes());
-          const std::shared_ptr<Storage> copy = Storage::Allocate(of.storage()->bytes() - begin);
-          if (copy->bytes() > 0) std::memcpy(copy->data(), of.storage()->data() + begin, copy->bytes());
-          moved = Tensor(copy, t.dtype(), Geometry{of.geometry().sizes, of.geometry().strides, 0});
-        } else {
-          moved = Tensor::EmptyStrided(t.dtype(), layout.sizes, layout.strides);
-        }
+        const Tensor* of = i.layout == fb::EagerLayout::Keep ? &values_[i.layout_inputs[0]].datum.tensor() : nullptr;
+        Tensor moved = of != nullptr && of->geometry().strides == layout.strides && of->dtype() == t.dtype()
+                           ? of->CloneWithGaps()
+                           : Tensor::EmptyStrided(t.dtype(), layout.sizes, layout.strides);
         CopyElements(moved, t);
         t = std::move(moved);
       }

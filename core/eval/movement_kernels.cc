@@ -204,13 +204,7 @@ absl::StatusOr<Values> Scatter(Call& c) {
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
   const Tensor self = c.T("self"), src = c.T("src");
   if (out.strides() == self.strides() && CheckNoInternalOverlap(c, self).ok()) {
-    // The gaps are copied, too: all of the storage from the first element on.
-    const int64_t begin = std::min(self.offset() * ItemSize(self.dtype()), self.storage()->bytes());
-    std::shared_ptr<Storage> copy = Storage::Allocate(self.storage()->bytes() - begin);
-    if (copy->bytes() > 0) std::memcpy(copy->data(), self.storage()->data() + begin, copy->bytes());
-    Geometry g = self.geometry();
-    g.offset = 0;
-    out = Tensor(copy, self.dtype(), std::move(g));
+    out = self.CloneWithGaps();
   } else {
     SMELT_RETURN_IF_ERROR(CopyInto(out, self));
   }

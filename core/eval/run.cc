@@ -251,22 +251,6 @@ absl::StatusOr<bool> WriteInOrder(const Call& c, const Tensor& written, OpName f
   return true;
 }
 
-// One value written to some elements of expanded memory, which takes it where any of its elements does: `result` is
-// what they would be if each had memory of its own.
-absl::Status CopyWhatChanged(const Call& c, const Tensor& to, const Tensor& result) {
-  if (result.sizes() != to.sizes() || result.dtype() != to.dtype()) return c.Unsupported("a write that broadcasts");
-  const Tensor before = to.Clone(), after = result.Clone();
-  const int item = ItemSize(to.dtype());
-  int64_t at = 0;
-  ForEachIndex(to.sizes(), [&](const std::vector<int64_t>& index, int64_t) {
-    const char* value = static_cast<const char*>(after.data()) + at * item;
-    if (std::memcmp(static_cast<const char*>(before.data()) + at * item, value, item) != 0)
-      std::memcpy(to.storage()->data() + OffsetOf(to.geometry(), index) * item, value, item);
-    ++at;
-  });
-  return absl::OkStatus();
-}
-
 // add_(self, other): add(self, other), cast and copied into self.
 absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
   const Tensor self = c.args[0].tensor();
@@ -277,7 +261,10 @@ absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
   if (!writable.ok() && FillsSomeElements(c.schema->op, values, puts && ToBool(c.args[3]))) {
     SMELT_ASSIGN_OR_RETURN(Values results, Run(*c.state, functional, c.args));
     if (results.empty() || !results[0].IsTensor()) return c.Unsupported("its functional form returns no tensor");
-    SMELT_RETURN_IF_ERROR(CopyWhatChanged(c, self, results[0].tensor()));
+    const Tensor result = results[0].tensor();
+    if (result.sizes() != self.sizes() || result.dtype() != self.dtype())
+      return c.Unsupported("a write that broadcasts");
+    CopyWhatChanged(self, result);
     return Values{c.args[0]};
   }
   SMELT_RETURN_IF_ERROR(writable);

@@ -720,6 +720,13 @@ void Graph::RemoveListener(GraphListener* l) {
 // --- constants
 // -----------------------------------------------------------------------------------------------------------------
 
+ValueId InsertSize(Graph& g, NodeId anchor, const Expr& e) {
+  const NodeId n = g.InsertBefore(anchor, OpName::Get("smelt::size"), {}, {Type::Int()});
+  g.SetAttribute(n, "value", e);
+  g.SetExpr(g.node(n).outputs[0], e);
+  return g.node(n).outputs[0];
+}
+
 ValueId InsertConstant(Graph& g, NodeId anchor, const ConstantValue& v) {
   static const OpName kConstant = OpName::Get("prim::Constant");
   struct Described {

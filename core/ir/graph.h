@@ -301,6 +301,8 @@ using ConstantValue = std::variant<std::monostate, int64_t, double, bool, std::s
                                    std::vector<double>, std::vector<bool>, Tensor, std::complex<double>>;
 // Makes a prim::Constant before `anchor` (a return node as anchor: at the block's end). Its Int outputs carry `expr`.
 ValueId InsertConstant(Graph& g, NodeId anchor, const ConstantValue& v);
+// An int that is the value of `e`, made in front of `anchor` (smelt::size).
+ValueId InsertSize(Graph& g, NodeId anchor, const Expr& e);
 // The constant behind a value, if it is one.
 std::optional<ConstantValue> GetConstant(const Graph& g, ValueId v);
 // An integer known as constant or expression (prim::Constant, Value::expr).

@@ -479,6 +479,11 @@ std::vector<int64_t> AfterLead(int lead, std::vector<int64_t> order) {
   for (int d = lead; d-- > 0;) order.insert(order.begin(), d);
   return order;
 }
+// The first `lead` of `sizes`, and `image` behind them.
+std::vector<Expr> WithLead(const std::vector<Expr>& sizes, int lead, std::vector<Expr> image) {
+  image.insert(image.begin(), sizes.begin(), sizes.begin() + lead);
+  return image;
+}
 // Images of any number of batch dims: [*, C, H, W].
 Values PixelShuffle(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
@@ -487,12 +492,8 @@ Values PixelShuffle(Emit& e, const OpCall& call) {
   const int lead = static_cast<int>(s.size()) - 3;
   if (lead < 0) return call.Error("expects an input with at least 3 dims");
   const Expr c = FloorDiv(s[lead], Expr(r * r)), h = s[lead + 1], w = s[lead + 2];
-  const auto shape = [&](std::vector<Expr> image) {
-    image.insert(image.begin(), s.begin(), s.begin() + lead);
-    return image;
-  };
-  const ValueId v = e.Permute(e.Reshape(self, shape({c, r, r, h, w})), AfterLead(lead, {0, 3, 1, 4, 2}));
-  return std::vector<ValueId>{e.Reshape(v, shape({c, h * r, w * r}))};
+  const ValueId v = e.Permute(e.Reshape(self, WithLead(s, lead, {c, r, r, h, w})), AfterLead(lead, {0, 3, 1, 4, 2}));
+  return std::vector<ValueId>{e.Reshape(v, WithLead(s, lead, {c, h * r, w * r}))};
 }
 Values PixelUnshuffle(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
@@ -501,12 +502,8 @@ Values PixelUnshuffle(Emit& e, const OpCall& call) {
   const int lead = static_cast<int>(s.size()) - 3;
   if (lead < 0) return call.Error("expects an input with at least 3 dims");
   const Expr c = s[lead], h = FloorDiv(s[lead + 1], Expr(r)), w = FloorDiv(s[lead + 2], Expr(r));
-  const auto shape = [&](std::vector<Expr> image) {
-    image.insert(image.begin(), s.begin(), s.begin() + lead);
-    return image;
-  };
-  const ValueId v = e.Permute(e.Reshape(self, shape({c, h, r, w, r})), AfterLead(lead, {0, 2, 4, 1, 3}));
-  return std::vector<ValueId>{e.Reshape(v, shape({c * (r * r), h, w}))};
+  const ValueId v = e.Permute(e.Reshape(self, WithLead(s, lead, {c, h, r, w, r})), AfterLead(lead, {0, 2, 4, 1, 3}));
+  return std::vector<ValueId>{e.Reshape(v, WithLead(s, lead, {c * (r * r), h, w}))};
 }
 Values ChannelShuffle(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;

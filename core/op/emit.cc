@@ -22,10 +22,7 @@ ValueId Emit::Const(const ConstantValue& v) { return ok() ? InsertConstant(g_, a
 ValueId Emit::Size(const Expr& e) {
   if (!ok()) return ValueId();
   if (e.IsConstant()) return Const(*e.Constant());
-  NodeId n = g_.InsertBefore(anchor_, OpName::Get("smelt::size"), {}, {Type::Int()});
-  g_.SetAttribute(n, "value", e);
-  g_.SetExpr(g_.node(n).outputs[0], e);
-  return g_.node(n).outputs[0];
+  return InsertSize(g_, anchor_, e);
 }
 
 ValueId Emit::Ints(const std::vector<Expr>& v) {

@@ -159,4 +159,19 @@ ElementOrder OrderOfElements(const PlacedGeometry& written, absl::Span<const Pla
   return order;
 }
 
+void CopyWhatChanged(const Tensor& to, const Tensor& value) {
+  const Tensor before = to.Clone(), after = value.Clone();
+  const int item = ItemSize(to.dtype());
+  const char *old = static_cast<const char*>(before.data()), *now = static_cast<const char*>(after.data());
+  std::vector<int> last_first(to.rank());
+  for (int d = 0; d < to.rank(); ++d) last_first[d] = to.rank() - 1 - d;
+  VisitInOrder(to.sizes(), last_first, [&](absl::Span<const int64_t> index) {
+    if (std::memcmp(old, now, item) != 0)
+      std::memcpy(to.storage()->data() + OffsetOf(to.geometry(), index) * item, now, item);
+    old += item;
+    now += item;
+    return true;
+  });
+}
+
 }  // namespace smelt

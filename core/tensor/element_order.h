@@ -76,6 +76,10 @@ inline int64_t OffsetOf(const Geometry& g, absl::Span<const int64_t> index) {
   return at;
 }
 
+// One value written to some elements of expanded memory, which takes it where any of its elements does: `value` is what
+// they would be if each had memory of its own. Of the same sizes and dtype.
+void CopyWhatChanged(const Tensor& to, const Tensor& value);
+
 }  // namespace smelt
 
 #endif  // SMELT_CORE_TENSOR_ELEMENT_ORDER_H_

@@ -205,6 +205,15 @@ bool Tensor::InBounds() const {
   return low >= 0 && high < impl_->storage->bytes() / ItemSize(impl_->dtype);
 }
 
+Tensor Tensor::CloneWithGaps() const {
+  const int64_t begin = std::min(offset() * ItemSize(dtype()), storage()->bytes());
+  std::shared_ptr<Storage> copy = Storage::Allocate(storage()->bytes() - begin);
+  if (copy->bytes() > 0) std::memcpy(copy->data(), storage()->data() + begin, copy->bytes());
+  Geometry g = geometry();
+  g.offset = 0;
+  return Tensor(std::move(copy), dtype(), std::move(g));
+}
+
 Tensor Tensor::Clone() const {
   Tensor out = Empty(dtype(), sizes());
   if (out.NumElements() == 0) return out;

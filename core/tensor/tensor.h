@@ -99,6 +99,8 @@ class Tensor {
 
   // A dense copy with the same sizes (contiguous), of the elements.
   Tensor Clone() const;
+  // A copy of the storage from the first element on, what lies between the elements too, with the same strides.
+  Tensor CloneWithGaps() const;
 
  private:
   struct Impl {

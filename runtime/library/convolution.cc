@@ -1,6 +1,6 @@
 // "convolution", also transposed, in 1 to 3 spatial dims, any memory format: what is asked, and which code does it.
-// oneDNN where it can (dnnl_convolution.cc), operands converted where their dtype or layout is not its own; what it
-// does not have (float64, integers, odd paddings) plain loops.
+// oneDNN where it can (dnnl_convolution.cc), operands converted where their dtype or layout is not its own; float64 by
+// products (gemm_convolution.cc); what neither has (integers, odd paddings) by plain loops.
 #include "smelt/runtime/library/convolution.h"
 
 #include <algorithm>
@@ -60,6 +60,12 @@ absl::StatusOr<ConvParams> ParseConvParams(const LibraryRequest& r, const Operan
     }
   }
   return p;
+}
+
+int64_t PaddingAfter(const ConvParams& p, int dim, int64_t kernel, int64_t in, int64_t out) {
+  const int64_t reach = (kernel - 1) * p.dilation[dim] + 1;
+  return p.transposed ? (in - 1) * p.stride[dim] + reach - p.padding[dim] - out
+                      : (out - 1) * p.stride[dim] + reach - p.padding[dim] - in;
 }
 
 absl::Status SameRealDTypes(const LibraryRequest& r) {
@@ -123,24 +129,11 @@ class NaiveConvolution : public PreparedOp {
     for (int64_t point = 0; point < points; ++point) {
       double sum = 0;
       uint64_t isum = 0;
-      for (int d = 0; d < s; ++d) k[d] = 0;
       for (int64_t tap = 0; tap < taps; ++tap) {
-        int64_t in_at = 0, w_at = 0;
-        bool inside = true;
-        for (int d = 0; d < s; ++d) {
-          int64_t i;
-          if (!p_.transposed) {
-            i = o[d] * p_.stride[d] - p_.padding[d] + k[d] * p_.dilation[d];
-          } else {
-            i = o[d] + p_.padding[d] - k[d] * p_.dilation[d];
-            if (i % p_.stride[d] != 0) inside = false;
-            i /= p_.stride[d];
-          }
-          if (i < 0 || i >= in_.sizes[2 + d]) inside = false;
-          in_at += i * in_.strides[2 + d];
-          w_at += k[d] * w_.strides[2 + d];
-        }
-        if (inside) {
+        const int64_t in_at = SourceOf(p_, in_, o, k);
+        int64_t w_at = 0;
+        for (int d = 0; d < s; ++d) w_at += k[d] * w_.strides[2 + d];
+        if (in_at >= 0) {
           for (int64_t ic = 0; ic < in_per_group; ++ic) {
             const char* x = in_n + (in_at + ic * in_.strides[1]) * item;
             const char* y = w_c + (w_at + ic * w_ic) * item;
@@ -151,10 +144,7 @@ class NaiveConvolution : public PreparedOp {
             }
           }
         }
-        for (int d = s - 1; d >= 0; --d) {
-          if (++k[d] < w_.sizes[2 + d]) break;
-          k[d] = 0;
-        }
+        NextPlace(s, &w_.sizes[2], k);
       }
       int64_t at = 0;
       for (int d = 0; d < s; ++d) at += o[d] * out_.strides[2 + d];
@@ -165,10 +155,7 @@ class NaiveConvolution : public PreparedOp {
         if (bias != nullptr) sum += LoadDouble(bias + oc * bias_.strides[0] * item, out_.dtype);
         StoreDouble(out_n + at * item, out_.dtype, sum);
       }
-      for (int d = s - 1; d >= 0; --d) {
-        if (++o[d] < out_.sizes[2 + d]) break;
-        o[d] = 0;
-      }
+      NextPlace(s, &out_.sizes[2], o);
     }
   }
 

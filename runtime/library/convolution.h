@@ -27,10 +27,42 @@ std::string Show(const OperandShape& o);
 absl::StatusOr<ConvParams> ParseConvParams(const LibraryRequest& r, const OperandShape& input,
                                            const OperandShape& weight, const OperandShape& output);
 
+// Steps `at` to the place behind it among `sizes`, the last dim fastest; from the last place to the first.
+inline void NextPlace(int spatial, const int64_t* sizes, int64_t* at) {
+  for (int d = spatial - 1; d >= 0; --d) {
+    if (++at[d] < sizes[d]) return;
+    at[d] = 0;
+  }
+}
+
+// Where tap k of the result's place o reads, in elements from the first of a channel of the input; -1 where there is
+// nothing.
+inline int64_t SourceOf(const ConvParams& p, const OperandShape& in, const int64_t* o, const int64_t* k) {
+  int64_t at = 0;
+  for (int d = 0; d < p.spatial; ++d) {
+    int64_t i;
+    if (!p.transposed) {
+      i = o[d] * p.stride[d] - p.padding[d] + k[d] * p.dilation[d];
+    } else {
+      i = o[d] + p.padding[d] - k[d] * p.dilation[d];
+      if (i % p.stride[d] != 0) return -1;
+      i /= p.stride[d];
+    }
+    if (i < 0 || i >= in.sizes[2 + d]) return -1;
+    at += i * in.strides[2 + d];
+  }
+  return at;
+}
+
+// Zeros behind the last element that the result reads, of `in` elements for `out`; negative where elements are left
+// over.
+int64_t PaddingAfter(const ConvParams& p, int dim, int64_t kernel, int64_t in, int64_t out);
+
 // All operands are of one dtype, and it is a real number's.
 absl::Status SameRealDTypes(const LibraryRequest& r);
 
-// As oneDNN describes it.
+// As oneDNN describes it; dilation as it counts it.
+std::vector<int64_t> DnnlDilation(const ConvParams& p);
 dnnl::memory::desc DescOf(const OperandShape& o);
 
 // Whether a dim of several elements lies on one address, as oneDNN's may not.

@@ -82,19 +82,13 @@ class NaiveGradWeight : public PreparedOp {
               sum +=
                   LoadDouble(big_data + big_at * item, w_.dtype) * LoadDouble(small_data + small_at * item, w_.dtype);
             }
-            for (int d = s - 1; d >= 0; --d) {
-              if (++o[d] < small.sizes[2 + d]) break;
-              o[d] = 0;
-            }
+            NextPlace(s, &small.sizes[2], o);
           }
         }
         int64_t at = sc * w_.strides[0] + i % w_.sizes[1] * w_.strides[1];
         for (int d = 0; d < s; ++d) at += k[d] * w_.strides[2 + d];
         StoreDouble(outputs[0] + at * item, w_.dtype, sum);
-        for (int d = s - 1; d >= 0; --d) {
-          if (++k[d] < w_.sizes[2 + d]) break;
-          k[d] = 0;
-        }
+        NextPlace(s, &w_.sizes[2], k);
       }
     });
     return absl::OkStatus();
@@ -115,11 +109,10 @@ class DnnlGradWeight : public PreparedOp {
     auto made = TryDnnl([&] {
       auto op = std::make_unique<DnnlGradWeight>();
       const OperandShape grouped = GroupedWeight(w, p);
-      memory::dims strides = p.stride, dilates, pad_l = p.padding, pad_r;
+      const memory::dims strides = p.stride, dilates = DnnlDilation(p), pad_l = p.padding;
+      memory::dims pad_r;
       for (int i = 0; i < p.spatial; ++i) {
-        dilates.push_back(p.dilation[i] - 1);
-        pad_r.push_back((grad.sizes[2 + i] - 1) * p.stride[i] + (w.sizes[2 + i] - 1) * p.dilation[i] + 1 -
-                        p.padding[i] - in.sizes[2 + i]);
+        pad_r.push_back(PaddingAfter(p, i, w.sizes[2 + i], in.sizes[2 + i], grad.sizes[2 + i]));
       }
       const auto any = memory::format_tag::any;
       const auto f32 = memory::data_type::f32;

@@ -14,6 +14,12 @@
 
 namespace smelt::library_internal {
 
+std::vector<int64_t> DnnlDilation(const ConvParams& p) {
+  std::vector<int64_t> out = p.dilation;
+  for (int64_t& d : out) --d;
+  return out;
+}
+
 dnnl::memory::desc DescOf(const OperandShape& o) { return dnnl::memory::desc(o.sizes, DnnlType(o.dtype), o.strides); }
 
 bool HasZeroStride(const OperandShape& o) {
@@ -140,10 +146,11 @@ class DnnlConvolution : public PreparedOp {
     int primitive;
   };
 
-  // How many rows of the source one row of the result reads, those that dilation passes over included.
-  int64_t Reach(const ConvParams& p, int dim) const {
-    return (weight_.sizes[weight_.sizes.size() - static_cast<size_t>(p.spatial) + dim] - 1) * p.dilation[dim] + 1;
+  int64_t Kernel(const ConvParams& p, int dim) const {
+    return weight_.sizes[weight_.sizes.size() - static_cast<size_t>(p.spatial) + dim];
   }
+  // How many rows of the source one row of the result reads, those that dilation passes over included.
+  int64_t Reach(const ConvParams& p, int dim) const { return (Kernel(p, dim) - 1) * p.dilation[dim] + 1; }
   // Elements from the first of an image to behind its last.
   static int64_t Span(const OperandShape& o) {
     int64_t span = 1;
@@ -191,11 +198,8 @@ class DnnlConvolution : public PreparedOp {
     return !p.transposed && p.padding[0] < reach && after >= 0 && after < reach && in_.sizes[2] >= reach;
   }
 
-  // Of zeros behind the last element that the result reads; negative where elements are left over.
   int64_t PaddingAfter(const ConvParams& p, int dim) const {
-    const int64_t k = Reach(p, dim), in = in_.sizes[2 + dim], out = out_.sizes[2 + dim];
-    return p.transposed ? (in - 1) * p.stride[dim] + k - p.padding[dim] - out
-                        : (out - 1) * p.stride[dim] + k - p.padding[dim] - in;
+    return library_internal::PaddingAfter(p, dim, Kernel(p, dim), in_.sizes[2 + dim], out_.sizes[2 + dim]);
   }
 
   bool Plan(const ConvParams& p, int64_t* packed_bytes) {
@@ -258,11 +262,9 @@ class DnnlConvolution : public PreparedOp {
       in.strides[0] = Span(in);
       out.strides[0] = Span(out);
     }
-    memory::dims dilates, before = p.padding, after;
-    for (int i = 0; i < p.spatial; ++i) {
-      dilates.push_back(p.dilation[i] - 1);
-      after.push_back(PaddingAfter(p, i));
-    }
+    const memory::dims dilates = DnnlDilation(p);
+    memory::dims before = p.padding, after;
+    for (int i = 0; i < p.spatial; ++i) after.push_back(PaddingAfter(p, i));
     before[0] = x.pad_before;
     after[0] = x.pad_after;
     const auto any = memory::format_tag::any;

@@ -42,14 +42,6 @@ class GemmConvolution : public PreparedOp {
  private:
   using Place = std::array<int64_t, 3>;
 
-  // Steps to the place behind `at` of dims `sizes`.
-  void Next(const int64_t* sizes, Place* at) const {
-    for (int d = p_.spatial - 1; d >= 0; --d) {
-      if (++(*at)[d] < sizes[d]) return;
-      (*at)[d] = 0;
-    }
-  }
-
   // [output channel][tap][input channel of the group]
   void PackWeights(const double* w, double* to) const {
     for (int64_t oc = 0; oc < out_.sizes[1]; ++oc) {
@@ -63,27 +55,9 @@ class GemmConvolution : public PreparedOp {
                       ? w[at + (group * in_per_group_ + ic) * w_.strides[0] + oc % out_per_group_ * w_.strides[1]]
                       : w[at + oc * w_.strides[0] + ic * w_.strides[1]];
         }
-        Next(&w_.sizes[2], &k);
+        NextPlace(p_.spatial, &w_.sizes[2], k.data());
       }
     }
-  }
-
-  // Where tap k of the result's place o reads, in elements from the first of a channel; -1 where there is nothing.
-  int64_t Source(const Place& o, const Place& k) const {
-    int64_t at = 0;
-    for (int d = 0; d < p_.spatial; ++d) {
-      int64_t i;
-      if (!p_.transposed) {
-        i = o[d] * p_.stride[d] - p_.padding[d] + k[d] * p_.dilation[d];
-      } else {
-        i = o[d] + p_.padding[d] - k[d] * p_.dilation[d];
-        if (i % p_.stride[d] != 0) return -1;
-        i /= p_.stride[d];
-      }
-      if (i < 0 || i >= in_.sizes[2 + d]) return -1;
-      at += i * in_.strides[2 + d];
-    }
-    return at;
   }
 
   void Block(const double* in, const double* weights, const double* bias, double* out, int64_t n, int64_t group,
@@ -92,16 +66,16 @@ class GemmConvolution : public PreparedOp {
     Place places[kBlock], o = {};
     int64_t rest = first;
     for (int d = p_.spatial - 1; d >= 0; --d) o[d] = rest % out_.sizes[2 + d], rest /= out_.sizes[2 + d];
-    for (int64_t i = 0; i < count; ++i, Next(&out_.sizes[2], &o)) places[i] = o;
+    for (int64_t i = 0; i < count; ++i, NextPlace(p_.spatial, &out_.sizes[2], o.data())) places[i] = o;
 
     auto* columns = reinterpret_cast<double*>(
         Scratch::Get(ScratchUse::kSource, depth * count * static_cast<int64_t>(sizeof(double))));
     double* to = columns;
     const double* source = in + n * in_.strides[0] + group * in_per_group_ * in_.strides[1];
     Place k = {};
-    for (int64_t tap = 0; tap < taps_; ++tap, Next(&w_.sizes[2], &k)) {
+    for (int64_t tap = 0; tap < taps_; ++tap, NextPlace(p_.spatial, &w_.sizes[2], k.data())) {
       int64_t from[kBlock];
-      for (int64_t i = 0; i < count; ++i) from[i] = Source(places[i], k);
+      for (int64_t i = 0; i < count; ++i) from[i] = SourceOf(p_, in_, places[i].data(), k.data());
       for (int64_t ic = 0; ic < in_per_group_; ++ic) {
         const double* channel = source + ic * in_.strides[1];
         for (int64_t i = 0; i < count; ++i) *to++ = from[i] < 0 ? 0 : channel[from[i]];
