@@ -9,7 +9,8 @@ import os
 import torch
 
 HEADER = """\
-# The schema of every aten:: and prim:: operator overload that PyTorch {version} registers, one a line, sorted.
+# The schema of every aten:: and prim:: operator overload that PyTorch {version} registers, one a line, sorted
+# by name. Those of one name stand as in PyTorch's registry: of those that take a call's types, the parser picks the first.
 # Made by testdata/dump_schemas.py; do not edit. aten: {aten} overloads, of which {writing} write to an argument; prim: {prim}.
 # The form is PyTorch's own. An argument list or result that is "..." takes any number of any type.
 """
@@ -25,8 +26,9 @@ def main():
                           aten=len(aten),
                           writing=writing,
                           prim=len(schemas) - len(aten)))
-        for line in sorted({str(s) for s in schemas}):
-            f.write(line + "\n")
+        for name in sorted({s.name for s in schemas}):
+            for line in dict.fromkeys(str(s) for s in torch._C._jit_get_schemas_for_operator(name)):
+                f.write(line + "\n")
 
 
 if __name__ == "__main__":

@@ -362,11 +362,6 @@ class SchemaTable {
       names_.push_back(full);
     }
     std::sort(names_.begin(), names_.end());
-    for (auto& [name, overloads] : by_name_) {
-      std::sort(overloads.begin(), overloads.end(), [](const Entry* a, const Entry* b) {
-        return a->line.substr(0, a->line.find('(')) < b->line.substr(0, b->line.find('('));
-      });
-    }
   }
 
   static const FunctionSchema& Parsed(Entry& entry) {

@@ -54,8 +54,7 @@ absl::StatusOr<FunctionSchema> ParseSchema(absl::string_view text);
 
 // nullptr if there is none. The pointer stays valid.
 const FunctionSchema* FindSchema(OpName op);
-// All overloads of "aten::add", in the order PyTorch registers... sorted by overload name. Empty if the name is not
-// known.
+// All overloads of "aten::add", in the order of PyTorch's registry. Empty if the name is not known.
 std::vector<const FunctionSchema*> FindOverloads(absl::string_view name);
 // Every operator's full name, sorted.
 std::vector<absl::string_view> AllSchemaNames();
@@ -71,11 +70,11 @@ bool IsSubtype(const Type& actual, const Type& formal);
 bool TakesTypes(const FunctionSchema& schema, absl::Span<const Type> argument_types);
 
 // Chooses the overload for an operator's name without overload, from the types of a node's inputs, in the schema's
-// order, keyword arguments included (as TorchScript prints a node). Schemas that take exactly these are preferred to
-// those whose last arguments would be defaults; matches without conversion to those with (int or bool to float or
-// Scalar, int to int[2], T? to T); then the closest types; then the default overload, then by name. A name that has an
-// overload is looked up. NotFound: no schema has that name. InvalidArgument: none of its schemas takes these types; the
-// message lists them.
+// order, keyword arguments included (as TorchScript prints a node): the first in PyTorch's registry that takes exactly
+// these, as PyTorch's parser does. If none does (a text written by hand): one that takes them by conversions (int or
+// bool to float or Scalar, int to int[2], T? to T) before one whose last arguments would be defaults; then the closest
+// types; then the first. A name that has an overload is looked up. NotFound: no schema has that name. InvalidArgument:
+// none of its schemas takes these types; the message lists them.
 absl::StatusOr<OpName> ResolveOverload(absl::string_view name, absl::Span<const Type> argument_types);
 
 // The full argument list in the schema's order: given positional arguments and keyword arguments, filled up with

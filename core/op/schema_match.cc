@@ -223,26 +223,22 @@ absl::StatusOr<OpName> ResolveOverload(absl::string_view name, absl::Span<const 
   }
   std::vector<const FunctionSchema*> overloads = FindOverloads(name);
   if (overloads.empty()) return absl::NotFoundError(absl::StrCat("there is no operator ", name));
-  for (bool exact_count : {true, false}) {
-    for (bool allow_conversions : {false, true}) {
-      const FunctionSchema* best = nullptr;
-      std::pair<int, bool> best_cost;
-      // Sorted by overload name, the default one first: the first of equals is kept, but that PyTorch knows its native
-      // operators, which alone have SymInt, before TorchScript's own of the same types (aten::split.sizes before
-      // aten::split).
-      for (const FunctionSchema* schema : overloads) {
-        std::optional<int> cost = MatchSchema(*schema, argument_types, exact_count, allow_conversions);
-        if (!cost) continue;
-        bool is_native = std::any_of(schema->arguments.begin(), schema->arguments.end(),
-                                     [](const Argument& a) { return absl::StartsWith(a.type_text, "SymInt"); });
-        std::pair<int, bool> rank(*cost, !is_native);
-        if (best == nullptr || rank < best_cost) {
-          best = schema;
-          best_cost = rank;
-        }
-      }
-      if (best != nullptr) return best->op;
+  // As PyTorch's parser: of those that take the types as they are, the first.
+  for (const FunctionSchema* schema : overloads) {
+    if (MatchSchema(*schema, argument_types, /*exact_count=*/true, /*allow_conversions=*/false)) return schema->op;
+  }
+  // A text written by hand may leave defaults out and rely on conversions: the closest.
+  for (auto [exact_count, allow_conversions] :
+       {std::pair(true, true), std::pair(false, false), std::pair(false, true)}) {
+    const FunctionSchema* best = nullptr;
+    int best_cost = 0;
+    for (const FunctionSchema* schema : overloads) {
+      std::optional<int> cost = MatchSchema(*schema, argument_types, exact_count, allow_conversions);
+      if (!cost || (best != nullptr && *cost >= best_cost)) continue;
+      best = schema;
+      best_cost = *cost;
     }
+    if (best != nullptr) return best->op;
   }
   std::string message = absl::StrCat("no overload of ", name, " takes (");
   for (size_t i = 0; i < argument_types.size(); ++i) {

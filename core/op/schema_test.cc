@@ -312,6 +312,22 @@ TEST(ResolveOverloadTest, AgreesWithPyTorchOnScriptedNodes) {
   }
 }
 
+// What torch._C.parse_ir gives; bench/alias/overloads.py asks it of 41,000 calls.
+TEST(ResolveOverloadTest, OfSeveralThatTakeTheTypesTheFirstInPyTorchsRegistry) {
+  auto resolve = [](absl::string_view call) {
+    auto [name, types] = ParseCall(call);
+    absl::StatusOr<OpName> op = ResolveOverload(name, types);
+    return op.ok() ? op->full() : std::string(op.status().message());
+  };
+  EXPECT_EQ(resolve("aten::set(Tensor, Tensor)"), "aten::set.source_Tensor");
+  EXPECT_EQ(resolve("aten::max(Tensor, Tensor)"), "aten::max.other");
+  EXPECT_EQ(resolve("aten::clamp(Tensor, NoneType, NoneType, Tensor)"), "aten::clamp.out");
+  EXPECT_EQ(resolve("aten::linalg_matrix_rank(Tensor, NoneType, NoneType, bool)"),
+            "aten::linalg_matrix_rank.atol_rtol_tensor");
+  EXPECT_EQ(resolve("aten::__interpolate(Tensor, int[], NoneType, str, bool, bool, bool)"),
+            "aten::__interpolate.size_list_scale_list");
+}
+
 TEST(ResolveOverloadTest, DefaultsAndConversionsAreTheSecondChoice) {
   auto resolve = [](absl::string_view call) {
     auto [name, types] = ParseCall(call);
