@@ -138,6 +138,21 @@ TEST(OperatorsTest, OfOneTensorAProductIsAViewOfTwoItIsNew) {
             may_alias %p %a: false)");
 }
 
+TEST(OperatorsTest, AProductOfOneMatrixIsACopyOfIt) {
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %n : NoneType = prim::Constant()
+  %a : Tensor = aten::clone(%x, %n)
+  %b : Tensor = aten::clone(%y, %n)
+  %one : Tensor[] = prim::ListConstruct(%a)
+  %p : Tensor = aten::chain_matmul(%one)
+  %o : Tensor = aten::chain_matmul(%one, %b)
+  return (%p, %o)
+)",
+         R"(may_alias %p %a: false
+            may_alias %o %a: false
+            may_alias %o %b: true)");
+}
+
 TEST(OperatorsTest, SetTakesTheSourcesMemoryNotItsDtype) {
   // torch.ops.aten.set(torch.zeros(3), torch.ones(2, 2, dtype=torch.int8)) is a float tensor over four times the bytes.
   Expect(R"(graph(%x : Tensor, %y : Tensor):
@@ -149,6 +164,43 @@ TEST(OperatorsTest, SetTakesTheSourcesMemoryNotItsDtype) {
 )",
          R"(may_alias %r %b: true
             must_alias %r %b: false)");
+}
+
+TEST(OperatorsTest, ACallWithoutOverloadIsTheFirstInPyTorchsRegistryThatTakesIt) {
+  // torch._C.parse_ir: set.source_Tensor, not set.out; max.other, not max.unary_out.
+  Expect(R"(graph(%x : Tensor, %y : Tensor):
+  %n : NoneType = prim::Constant()
+  %a : Tensor = aten::clone(%x, %n)
+  %b : Tensor = aten::clone(%y, %n)
+  %r : Tensor = aten::set(%a, %b)
+  %m : Tensor = aten::max(%a, %b)
+  return (%r, %m)
+)",
+         R"(may_alias %r %b: true
+            writes_to_alias_of %r %b: true
+            has_writers %a: false
+            may_alias %m %b: false
+            writes_to_alias_of %m %b: false)");
+}
+
+TEST(OperatorsTest, SumToAnotherSizeIsNewMemoryToTheSameTheTensorItself) {
+  Expect(R"(graph(%x : Float(1, 1, 4, 4, strides=[16, 16, 4, 1]), %n : int):
+  %zero : NoneType = prim::Constant()
+  %one : int = prim::Constant[value=1]()
+  %four : int = prim::Constant[value=4]()
+  %row : int[] = prim::ListConstruct(%one, %four)
+  %all : int[] = prim::ListConstruct(%one, %one, %four, %four)
+  %some : int[] = prim::ListConstruct(%one, %one, %n, %four)
+  %a : Float(1, 1, 4, 4, strides=[16, 16, 4, 1]) = aten::clone(%x, %zero)
+  %r : Tensor = aten::sum_to_size(%a, %row)
+  %s : Tensor = aten::sum_to_size(%a, %all)
+  %t : Tensor = aten::sum_to_size(%a, %some)
+  return (%r, %s, %t)
+)",
+         R"(may_alias %r %a: false
+            must_alias %s %a: true
+            may_alias %t %a: true
+            must_alias %t %a: false)");
 }
 
 }  // namespace

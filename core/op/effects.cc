@@ -358,7 +358,6 @@ OpEffects FromSchema(const FunctionSchema& s) {
       e.args.size() > 1) {
     e.args[1] &= ~static_cast<uint16_t>(kReadsData);
   }
-  if (name == "aten::chain_matmul" && !e.results.empty()) e.results[0].element = 1;
   if (name == "aten::_size_if_not_equal" && !e.results.empty()) {
     e.results[0].self = 1;
     e.results[0].fresh = true;
@@ -397,16 +396,18 @@ OpEffects FromSchema(const FunctionSchema& s) {
     e.by = OpEffects::By::kReshape;
     if (name == "aten::reshape") e.by_arg = 1;
     if (name == "aten::flatten") e.by_arg2 = 1;
+  } else if (name == "aten::sum_to_size") {
+    e.by = OpEffects::By::kSumTo;
+    e.by_arg = 1;
   } else if (name == "aten::type_as") {
     e.by = OpEffects::By::kTypeAs;
   } else if (name == "aten::unsafe_split" || name == "aten::unsafe_split_with_sizes" || name == "aten::unsafe_chunk") {
     e.by = OpEffects::By::kLazy;
   } else if (e.by != OpEffects::By::kNothing) {
     // A result that is given: see kOut.
-  } else if (name == "aten::einsum" || name == "aten::cartesian_prod" || name == "aten::chain_matmul" ||
-             name == "aten::flatten_dense_tensors") {
+  } else if (name == "aten::einsum" || name == "aten::cartesian_prod" || name == "aten::flatten_dense_tensors") {
     e.by = OpEffects::By::kOfOne;
-    e.by_arg = argument("tensors") >= 0 ? argument("tensors") : argument("matrices");
+    e.by_arg = argument("tensors");
   } else if (int8_t p = std::max(argument("dropout_p"), argument("dropout"));
              p >= 0 && !absl::StrContains(name, "backward") && name != "aten::_fused_sdp_choice") {
     // Attention, and networks with dropout between their layers.

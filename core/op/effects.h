@@ -105,6 +105,7 @@ struct OpEffects {
     kContiguous,
     kReshape,
     kTypeAs,
+    kSumTo,  // the argument itself, or its sum where the size asked for is another
     kItself,
     kWith,
     kLazy,    // see lazy_copy

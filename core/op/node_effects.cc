@@ -165,6 +165,24 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
       }
       break;
     }
+    case OpEffects::By::kSumTo: {
+      if (!trust_types || !has(e.by_arg) || !IsTensorType(g.value(n.inputs[0]).type)) break;
+      const TensorType& t = Unwrap(g.value(n.inputs[0]).type).tensor();
+      std::optional<std::vector<Expr>> wanted = GetIntListExpr(g, n.inputs[e.by_arg]);
+      if (!t.sizes || !wanted) break;
+      bool same = t.sizes->size() == wanted->size() && !wanted->empty(), other = !same;
+      for (size_t i = 0; i < wanted->size() && !other; ++i) {
+        const Expr &have = (*t.sizes)[i], &want = (*wanted)[i];
+        same = same && have == want;
+        other = have.IsConstant() && want.IsConstant() && *have.Constant() != *want.Constant();
+      }
+      if (other) {
+        FreshOnly(&e);
+      } else if (same) {
+        SelfOnly(&e);
+      }
+      break;
+    }
     case OpEffects::By::kContiguous:
     case OpEffects::By::kReshape: {
       if (!trust_types || n.inputs.empty() || !IsTensorType(g.value(n.inputs[0]).type)) break;
