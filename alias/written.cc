@@ -1,20 +1,26 @@
 // Whether some node writes a value's bytes while the value is in scope, without looking at what cannot matter: other
 // pieces of the storage, other parts of the text.
 #include <algorithm>
+#include <optional>
 
 #include "smelt/alias/state.h"
 
 namespace smelt {
 
+using alias_internal::Access;
 using alias_internal::Geom;
 using alias_internal::IsOld;
 using alias_internal::kAsync;
 using alias_internal::kOfContainer;
 using alias_internal::kWrite;
 using alias_internal::MakeRef;
+using alias_internal::Object;
 using alias_internal::ObjectOf;
+using alias_internal::Ref;
+using alias_internal::SetId;
 using alias_internal::SetPool;
 using alias_internal::SetSummary;
+using alias_internal::WriteSpans;
 
 namespace {
 
@@ -119,114 +125,177 @@ const SetSummary& AliasDb::State::SummaryOfSet(SetId set) {
   return s;
 }
 
+namespace {
+
+// The question whether v is written: while it is in scope, if in_scope_only, else at any time. One rule decides
+// (IsHit); all else keeps from asking it about writes that cannot matter.
+class WriteSearch {
+ public:
+  WriteSearch(AliasDb::State& s, ValueId v, SetId points_to, bool in_scope_only)
+      : s_(s),
+        v_(v),
+        points_to_(points_to),
+        in_scope_only_(in_scope_only),
+        ordered_(in_scope_only && !s.any_async),
+        scope_(s.values[v.index].scope),
+        from_(s.values[v.index].from),
+        placed_(from_ != 0),
+        until_(placed_ ? s.nodes[scope_].position : 0) {}
+
+  bool Find() {
+    if (IsOutOfReach()) return false;
+    if (FindRecent()) return true;
+    for (Ref r : s_.sets.Refs(points_to_)) {
+      if (FindOf(r)) return true;
+    }
+    return false;
+  }
+
+ private:
+  // Before v in the text: so are all writes of the location that stand before that one.
+  enum class Place { kIn, kBefore, kOutside };
+
+  Place PlaceOf(const Access& w) const {
+    if (!in_scope_only_ || (w.bits & kAsync)) return Place::kIn;
+    if (placed_ && w.position != 0) {
+      return w.position < from_ ? Place::kBefore : w.position < until_ ? Place::kIn : Place::kOutside;
+    }
+    const NodeId def = s_.g.value(v_).def;
+    const Node& def_node = s_.g.node(def);
+    const NodeId x = s_.AncestorIn(def_node.parent, w.node);
+    if (!x.valid()) return Place::kOutside;
+    return x == def || s_.g.IsParam(def) || s_.g.node(x).order > def_node.order ? Place::kIn : Place::kBefore;
+  }
+
+  // Whether the write touches v's bytes where v is r.
+  bool IsHit(uint32_t write, Ref r) {
+    const Access& w = s_.writes.at(write);
+    return (w.bits & kWrite) && s_.AccessHitsValue(w, v_, r, !in_scope_only_);
+  }
+  bool IsHitInScope(uint32_t write, Ref r) { return PlaceOf(s_.writes.at(write)) == Place::kIn && IsHit(write, r); }
+
+  // All that v can be is written elsewhere in the text, if at all.
+  bool IsOutOfReach() {
+    if (!ordered_ || !placed_ || SetPool::IsSingle(points_to_)) return false;
+    const SetSummary& all = s_.SummaryOfSet(points_to_);
+    if (!all.plain) return false;
+    return all.first_write > all.last_write || all.last_write < from_ || all.first_write >= until_;
+  }
+
+  // Most of what is written is written by way of itself, or by the last of its storage's writers.
+  bool FindRecent() {
+    bool found = false;
+    s_.sets.ForEach(points_to_, [&](Ref r) {
+      const uint32_t recent = s_.objects[ObjectOf(r)].recent_write;
+      found = found || (recent != 0 && s_.writes.at(recent).object == r && IsHitInScope(recent, r));
+    });
+    if (found || !SetPool::IsSingle(points_to_)) return found;
+    const Ref r = SetPool::SingleRef(points_to_);
+    const Object& o = s_.objects[ObjectOf(r)];
+    if (o.container || !SetPool::IsSingle(o.storage)) return false;
+    const uint32_t last = s_.writes.Tail(s_.ListOf(ObjectOf(SetPool::SingleRef(o.storage))));
+    return last != 0 && IsHitInScope(last, r);
+  }
+
+  bool FindOf(Ref r) {
+    const Object& o = s_.objects[ObjectOf(r)];
+    if (o.tensor && !o.container && s_.IsEmpty(ObjectOf(r))) return false;
+    const bool only_tensor = o.tensor && !o.container;
+    absl::InlinedVector<uint32_t, 4> lists;
+    const auto add_list = [&](Ref storage) {
+      const uint32_t list = s_.ListOf(ObjectOf(storage));
+      if (std::find(lists.begin(), lists.end(), list) == lists.end()) lists.push_back(list);
+    };
+    s_.sets.ForEach(o.tensor ? s_.Storages(r) : SetPool::Single(r), add_list);
+    if (o.container) add_list(r);
+    for (uint32_t list : lists) {
+      if (s_.writes.Tail(list) == 0) continue;
+      std::optional<bool> found;
+      if (only_tensor && s_.writes.Size(list) > kLongList) found = FindNear(s_.SpansOf(list), r);
+      if (found.has_value() ? *found : FindFromTheEnd(list, r)) return true;
+    }
+    return false;
+  }
+
+  // Of many writes to pieces only those near this one. Nothing: what pieces there are does not tell.
+  std::optional<bool> FindNear(const WriteSpans& spans, Ref r) {
+    const Geom::Fixed* mine = nullptr;
+    if (!spans.spans.empty()) {
+      const Geom& geom = s_.GeomOf(ObjectOf(r));
+      for (const Geom::Fixed& f : geom.fixed) {
+        if (f.key == spans.key && geom.space == spans.space) mine = &f;
+      }
+    }
+    if (mine != nullptr) return FindInSpans(spans, *mine, r) || FindInOthers(spans, r);
+    if (spans.spans.empty() && ordered_ && placed_ && !spans.others_at.empty()) return FindInOthers(spans, r);
+    return std::nullopt;
+  }
+
+  bool FindInSpans(const WriteSpans& spans, const Geom::Fixed& mine, Ref r) {
+    for (size_t i = spans.SpansBefore(mine.hi); i-- > 0 && spans.max_hi[i] > mine.lo;) {
+      const WriteSpans::Span& span = spans.spans[i];
+      if (span.hi <= mine.lo) {
+        i = span.group;
+        continue;
+      }
+      const Place place = PlaceOf(s_.writes.at(span.record));
+      if (place == Place::kIn && IsHit(span.record, r)) return true;
+      if (place == Place::kBefore && ordered_) i = span.group;
+    }
+    return false;
+  }
+
+  bool FindInOthers(const WriteSpans& spans, Ref r) {
+    size_t i = spans.others.size();
+    if (ordered_ && placed_ && !spans.others_at.empty()) i = spans.OthersBefore(until_);
+    while (i-- > 0) {
+      const Place place = PlaceOf(s_.writes.at(spans.others[i]));
+      if (place == Place::kIn && IsHit(spans.others[i], r)) return true;
+      if (place == Place::kBefore && ordered_) return false;
+    }
+    return false;
+  }
+
+  // In program order the last writer is after most definitions.
+  bool FindFromTheEnd(uint32_t list, Ref r) {
+    uint32_t i = s_.writes.Tail(list);
+    // In a block inside, what comes behind the block is passed over.
+    const bool long_way = ordered_ && s_.writes.Size(list) > kLongList && !(placed_ && scope_ == s_.top_scope);
+    const BlockId block = long_way ? s_.g.node(s_.g.value(v_).def).parent : s_.g.top();
+    const bool skip = block != s_.g.top();
+    if (skip) i = s_.writes.LastBefore(list, s_.g.block(block).return_node, until_);
+    for (; i != 0; i = s_.writes.Prev(i)) {
+      const Place place = PlaceOf(s_.writes.at(i));
+      if (place == Place::kIn && IsHit(i, r)) return true;
+      if (ordered_ && (place == Place::kBefore || (place == Place::kOutside && skip))) return false;
+    }
+    return false;
+  }
+
+  AliasDb::State& s_;
+  const ValueId v_;
+  const SetId points_to_;
+  const bool in_scope_only_;
+  const bool ordered_;  // a list's writes are met in the text's order
+  const uint32_t scope_, from_;
+  const bool placed_;  // v's place in the text is known: from_ to until_
+  const uint32_t until_;
+};
+
+}  // namespace
+
 bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
   const SetId p = PointsTo(v);
   if (p == 0) return false;
-  uint32_t last = 0;
   if (SetPool::IsSingle(p)) {
     // Most values: one tensor in one storage that nobody writes. Nothing of the graph is looked at.
     const Object& o = objects[ObjectOf(SetPool::SingleRef(p))];
-    if (!o.container && SetPool::IsSingle(o.storage)) {
-      last = writes.Tail(ListOf(ObjectOf(SetPool::SingleRef(o.storage))));
-      if (last == 0) return false;
+    if (!o.container && SetPool::IsSingle(o.storage) &&
+        writes.Tail(ListOf(ObjectOf(SetPool::SingleRef(o.storage)))) == 0) {
+      return false;
     }
   }
-  const bool ordered = in_scope_only && !any_async;
-  const ValueRecord record = values[v.index];
-  const bool placed = record.from != 0;
-  const uint32_t from = record.from, until = placed ? nodes[record.scope].position : 0;
-  if (ordered && placed && !SetPool::IsSingle(p)) {
-    const SetSummary& s = SummaryOfSet(p);
-    if (s.plain && (s.first_write > s.last_write || s.last_write < from || s.first_write >= until)) return false;
-  }
-  // Before: in the text; so are all writes of the location that stand before that one.
-  enum Scope { kIn, kBefore, kOutside };
-  auto scope = [&](const Access& w) {
-    if (!in_scope_only || (w.bits & kAsync)) return kIn;
-    if (placed && w.position != 0) return w.position < from ? kBefore : w.position < until ? kIn : kOutside;
-    const NodeId def = g.value(v).def;
-    const Node& def_node = g.node(def);
-    const NodeId x = AncestorIn(def_node.parent, w.node);
-    if (!x.valid()) return kOutside;
-    return x == def || g.IsParam(def) || g.node(x).order > def_node.order ? kIn : kBefore;
-  };
-  // Most of what is written is written by way of itself, or by the last of its storage's writers.
-  auto written_by = [&](uint32_t i, Ref r) {
-    const Access& w = writes.at(i);
-    return (w.bits & kWrite) && scope(w) == kIn && AccessHitsValue(w, v, r, !in_scope_only);
-  };
-  bool found = false;
-  sets.ForEach(p, [&](Ref r) {
-    const uint32_t recent = objects[ObjectOf(r)].recent_write;
-    found = found || (recent != 0 && writes.at(recent).object == r && written_by(recent, r));
-  });
-  if (found || (last != 0 && written_by(last, SetPool::SingleRef(p)))) return true;
-  for (Ref r : sets.Refs(p)) {
-    const Object& o = objects[ObjectOf(r)];
-    const SetId storages = o.tensor ? Storages(r) : SetPool::Single(r);
-    if (o.tensor && !o.container && IsEmpty(ObjectOf(r))) continue;
-    absl::InlinedVector<uint32_t, 4> lists;
-    auto add_list = [&](Ref s) {
-      uint32_t list = ListOf(ObjectOf(s));
-      if (std::find(lists.begin(), lists.end(), list) == lists.end()) lists.push_back(list);
-    };
-    sets.ForEach(storages, add_list);
-    if (o.container) add_list(r);
-    auto hits = [&](uint32_t i) {
-      const Access& w = writes.at(i);
-      return (w.bits & kWrite) && AccessHitsValue(w, v, r, !in_scope_only);
-    };
-    for (uint32_t list : lists) {
-      if (writes.Tail(list) == 0) continue;
-      if (writes.Size(list) > kLongList && o.tensor && !o.container) {
-        // Of many writes to pieces only those near this one.
-        const alias_internal::WriteSpans& s = SpansOf(list);
-        const Geom::Fixed* mine = nullptr;
-        if (!s.spans.empty()) {
-          const Geom& geom = GeomOf(ObjectOf(r));
-          for (const Geom::Fixed& f : geom.fixed) {
-            if (f.key == s.key && geom.space == s.space) mine = &f;
-          }
-        }
-        if (mine != nullptr && !s.spans.empty()) {
-          for (size_t i = s.SpansBefore(mine->hi); i-- > 0 && s.max_hi[i] > mine->lo;) {
-            if (s.spans[i].hi <= mine->lo) {
-              i = s.spans[i].group;
-              continue;
-            }
-            const Scope where = scope(writes.at(s.spans[i].record));
-            if (where == kIn && hits(s.spans[i].record)) return true;
-            if (where == kBefore && ordered) i = s.spans[i].group;
-          }
-        }
-        const bool all_other = mine == nullptr && s.spans.empty();
-        if ((mine != nullptr && !s.spans.empty()) || (all_other && ordered && placed && !s.others_at.empty())) {
-          size_t i = s.others.size();
-          if (ordered && placed && !s.others_at.empty()) i = s.OthersBefore(until);
-          while (i-- > 0) {
-            const Scope where = scope(writes.at(s.others[i]));
-            if (where == kIn && hits(s.others[i])) return true;
-            if (where == kBefore && ordered) break;
-          }
-          continue;
-        }
-      }
-      // From the end: in program order the last writer is after most definitions.
-      uint32_t i = writes.Tail(list);
-      bool search = ordered && writes.Size(list) > kLongList && !(placed && record.scope == top_scope);
-      if (search) {
-        const BlockId block = g.node(g.value(v).def).parent;
-        search = block != g.top();
-        if (search) i = writes.LastBefore(list, g.block(block).return_node, until);
-      }
-      for (; i != 0; i = writes.Prev(i)) {
-        const Scope where = scope(writes.at(i));
-        if (where == kIn && hits(i)) return true;
-        if (ordered && (where == kBefore || (where == kOutside && search))) break;
-      }
-    }
-  }
-  return false;
+  return WriteSearch(*this, v, p, in_scope_only).Find();
 }
 
 }  // namespace smelt
