@@ -237,7 +237,7 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
       }
     }
     if (geom_of.size() < objects.size()) geom_of.resize(objects.size());
-    geom_of[o] = {geom_epoch, static_cast<uint32_t>(geoms.size()), geom.space, geom.exact, !geom.box.empty()};
+    geom_of[o] = GeomSlot(geom_epoch, static_cast<uint32_t>(geoms.size()), geom);
     geoms.push_back(std::move(geom));
   }
   return geoms[geom_of[object].index];
@@ -733,6 +733,23 @@ bool AliasDb::State::IsEmpty(uint32_t object) {
   return o.empty == Object::Empty::kYes && !GeometryChanges(object);
 }
 
+AliasDb::State::GeomSlot::GeomSlot(uint32_t epoch, uint32_t index, const Geom& geom)
+    : epoch(epoch),
+      index(index),
+      space(geom.space),
+      exact(geom.exact),
+      has_box(!geom.box.empty()),
+      space_injective(geom.space_injective) {
+  if (!geom.space_injective || !geom.all_fixed || geom.fixed.size() != 1) return;
+  const Geom::Fixed& f = geom.fixed[0];
+  const auto fits = [](int64_t x) { return x == static_cast<int32_t>(x); };
+  if (!fits(f.key) || !fits(f.lo) || !fits(f.hi)) return;
+  is_interval = true;
+  key = static_cast<int32_t>(f.key);
+  lo = static_cast<int32_t>(f.lo);
+  hi = static_cast<int32_t>(f.hi);
+}
+
 Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b) {
   const SetId sa = objects[a].storage, sb = objects[b].storage;
   if (!SetPool::IsSingle(sa) || !SetPool::IsSingle(sb)) return Overlap::kUnknown;
@@ -741,8 +758,14 @@ Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b) {
   if (!HasGeom(a)) GeomOf(a);
   if (!HasGeom(b)) GeomOf(b);
   const GeomSlot &p = geom_of[a], &q = geom_of[b];
-  if (p.space != 0 && p.space == q.space && !(p.has_box && q.has_box) && !(p.exact && q.exact)) {
-    return Overlap::kUnknown;
+  if (p.space != 0 && p.space == q.space) {
+    const bool both_exact = p.exact && q.exact;
+    const bool comparable = p.has_box && q.has_box && (p.space_injective || q.space_injective);
+    if (!both_exact && !comparable) return Overlap::kUnknown;
+    if (p.is_interval && q.is_interval) {
+      if (p.key == q.key && (p.hi <= q.lo || q.hi <= p.lo)) return Overlap::kDisjoint;
+      if (!both_exact) return Overlap::kUnknown;
+    }
   }
   const Geom &x = geoms[p.index], &y = geoms[q.index];
   if (x.space != 0 && x.space == y.space && x.space_injective) {

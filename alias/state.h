@@ -457,11 +457,15 @@ struct AliasDb::State {
   absl::flat_hash_set<uint32_t> resolve_loops;  // outermost loops to solve again
 
   // --- caches, dropped when dirty ---
+  // Of an object's geometry: enough for nearly all comparisons, which look at nothing else.
   struct GeomSlot {
     uint32_t epoch = 0, index = 0;
-    // Of the geometry: enough to see that a comparison has nothing to go by.
     uint32_t space = 0;
-    bool exact = false, has_box = false;
+    bool exact = false, has_box = false, space_injective = false;
+    bool is_interval = false;  // the box is one interval of constants, in a space whose indices are different bytes
+    int32_t key = 0, lo = 0, hi = 0;  // that interval
+    GeomSlot() = default;
+    GeomSlot(uint32_t epoch, uint32_t index, const alias_internal::Geom& geom);
   };
   std::vector<GeomSlot> geom_of;  // by object; valid if of this epoch
   std::deque<alias_internal::Geom> geoms;
