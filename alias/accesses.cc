@@ -161,7 +161,7 @@ std::vector<std::pair<uint32_t, Store>> AliasDb::State::StoresOf(NodeId n) {
   std::vector<std::pair<uint32_t, Store>> out;
   auto it = stores_of_node.find(n.index);
   if (it == stores_of_node.end()) return out;
-  std::vector<uint32_t> holders = it->second;
+  absl::InlinedVector<uint32_t, 2> holders = it->second;
   std::sort(holders.begin(), holders.end());
   holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
   for (uint32_t o : holders) {
@@ -248,7 +248,7 @@ void AliasDb::State::ForgetStores(NodeId n, NodeRecord& r, bool push) {
   r.flags &= ~NodeRecord::kStores;
   auto it = stores_of_node.find(n.index);
   if (it == stores_of_node.end()) return;
-  const std::vector<uint32_t> holders = std::move(it->second);
+  const absl::InlinedVector<uint32_t, 2> holders = std::move(it->second);
   stores_of_node.erase(it);
   for (uint32_t o : holders) {
     auto c = contents.find(o);
@@ -304,7 +304,7 @@ bool AliasDb::State::CommitStores(NodeId n, absl::Span<const std::pair<uint32_t,
     } else {
       contents[o].stores.push_back(s);
     }
-    std::vector<uint32_t>& holders = stores_of_node[n.index];
+    absl::InlinedVector<uint32_t, 2>& holders = stores_of_node[n.index];
     if (holders.empty() || holders.back() != o) holders.push_back(o);
   }
   if (!new_stores.empty()) nodes[n.index].flags |= NodeRecord::kStores;

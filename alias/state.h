@@ -275,6 +275,12 @@ struct Store {
   }
   bool operator==(const Store& o) const { return SameStore(o) && last == o.last; }
 };
+// A hash of indices that are met in order: neighbours lie side by side (a table's slot is told by all but the low 7
+// bits).
+struct InOrder {
+  size_t operator()(uint32_t i) const { return (size_t{i} << 7) | (i & 127); }
+};
+
 struct Contents {
   std::vector<Store> stores;
   std::vector<NodeId> shuffles;
@@ -425,8 +431,9 @@ struct AliasDb::State {
   std::vector<NodeId> external_readers;
   bool external_stores = false;
   bool external_moved = false;  // set_ on a handle of the caller's: any of its handles may be that one
-  absl::flat_hash_map<uint32_t, std::vector<uint32_t>> stores_of_node;  // node index -> containers
-  std::vector<std::pair<uint32_t, alias_internal::Store>> new_stores;   // of the node at hand: by container
+  // Node index -> containers.
+  absl::flat_hash_map<uint32_t, absl::InlinedVector<uint32_t, 2>, alias_internal::InOrder> stores_of_node;
+  std::vector<std::pair<uint32_t, alias_internal::Store>> new_stores;  // of the node at hand: by container
   // Object -> the nodes that change its geometry, each once.
   absl::flat_hash_map<uint32_t, absl::InlinedVector<NodeId, 2>> geometry_changes;
   int64_t geometry_writers = 0;
