@@ -413,11 +413,12 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
     out->box.clear();
     return;
   }
-  if (piece >= 0 && GetOpEffects(node.op).result(output).partition) {
+  // The pieces of what overlaps itself (expanded, unfolded) may be the same bytes.
+  if (piece >= 0 && base.injective && GetOpEffects(node.op).result(output).partition) {
     Point(out, kPieces + objects[object].parent, piece);
   }
   if (kind == EffectKind::kConstantChunk) {
-    Point(out, kPieces * 2 + n.index, piece);
+    if (base.injective) Point(out, kPieces * 2 + n.index, piece);
     out->has_sizes = false;
     if (out->rank < 0) out->negative_ok = false;
     Lose(out);

@@ -1249,5 +1249,36 @@ with prim::FunctionalGraph_0 = graph(%x : Tensor, %y : Tensor):
             may_alias %r %b: true)");
 }
 
+TEST(ViewTest, PiecesOfWhatOverlapsItselfMayBeTheSameBytes) {
+  Expect(R"(graph(%x : Float(4, 4, strides=[4, 1]), %y : Tensor):
+  %n : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %four : int = prim::Constant[value=4]()
+  %s : int[] = prim::ListConstruct(%two, %four, %four)
+  %c : Tensor = aten::clone(%y, %n)
+  %e : Tensor = aten::expand(%x, %s, %f)
+  %l1 : Tensor[] = aten::vsplit(%e, %two)
+  %a1 : Tensor, %b1 : Tensor = prim::ListUnpack(%l1)
+  %a2 : Tensor, %b2 : Tensor = prim::ConstantChunk[chunks=2, dim=0](%e)
+  %u : Tensor = aten::unfold(%c, %zero, %two, %one)
+  %l3 : Tensor[] = aten::unbind(%u, %zero)
+  %a3 : Tensor, %b3 : Tensor = prim::ListUnpack(%l3)
+  %w : Tensor = aten::relu_(%a3)
+  %l4 : Tensor[] = aten::unbind(%c, %zero)
+  %a4 : Tensor, %b4 : Tensor = prim::ListUnpack(%l4)
+  %a5 : Tensor, %b5 : Tensor = prim::ConstantChunk[chunks=2, dim=0](%c)
+  return (%n)
+)",
+         R"(may_alias %a1 %b1: true
+            may_alias %a2 %b2: true
+            may_alias %a3 %b3: true
+            writes_to_alias_of %w %b3: true
+            may_alias %a4 %b4: false
+            may_alias %a5 %b5: false)");
+}
+
 }  // namespace
 }  // namespace smelt
