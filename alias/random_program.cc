@@ -48,11 +48,16 @@ class Generator {
  private:
   static constexpr char kFunction[] = "  %fn : Function = prim::Constant[name=\"f\"]()\n";
 
+  static constexpr char kSizes[] =
+      "  %tall : int[] = prim::ListConstruct(%k2, %km1)\n"
+      "  %deep : int[] = prim::ListConstruct(%k2, %km1, %km1)\n";
+
   void Constants(std::string* out) {
     for (int i = -1; i <= 4; ++i) {
       absl::StrAppend(out, "  %k", i < 0 ? "m" : "", std::abs(i), " : int = prim::Constant[value=", i, "]()\n");
     }
     *out += "  %true : bool = prim::Constant[value=1]()\n  %none : NoneType = prim::Constant()\n";
+    if (o_.self_overlaps) *out += kSizes;
   }
 
   int Below(int n) { return static_cast<int>(rng_() % static_cast<uint64_t>(n)); }
@@ -77,6 +82,7 @@ class Generator {
     --left_;
     constexpr int kOneInCalls = 8;
     if (o_.calls && Below(kOneInCalls) == 0) return Call(indent, out);
+    if (constexpr int kOneIn = 6; o_.self_overlaps && Below(kOneIn) == 0) return SelfOverlap(indent, out);
     const std::string pad(indent, ' ');
     auto line = [&](auto&&... parts) { absl::StrAppend(out, pad, parts..., "\n"); };
     const std::string x = Pick(tensors_);
@@ -222,6 +228,35 @@ class Generator {
     } else if (depth < o_.max_depth) {
       Loop(indent, depth, out);
     }
+  }
+
+  // A view that overlaps itself, or the slices of one that may.
+  void SelfOverlap(int indent, std::string* out) {
+    const std::string pad(indent, ' '), x = Pick(tensors_), v = Fresh("o");
+    auto line = [&](auto&&... parts) { absl::StrAppend(out, pad, parts..., "\n"); };
+    switch (Below(4)) {
+      case 0:
+        line("%", v, " : Tensor = aten::unfold(%", x, ", %k", Below(2), ", %k", 1 + Below(2), ", %k1)");
+        break;
+      case 1:
+        line("%", v, " : Tensor = aten::expand(%", x, ", %tall, %true)");
+        break;
+      case 2:
+        line("%", v, " : Tensor = aten::expand(%", x, ", %deep, %true)");
+        break;
+      default: {
+        const std::string l = Fresh("p");
+        line("%", l, " : Tensor[] = aten::unbind(%", x, ", %k0)");
+        if (Below(2) == 0) {
+          const std::string other = Fresh("o");
+          line("%", v, " : Tensor, %", other, " : Tensor = prim::ListUnpack(%", l, ")");
+          tensors_.push_back(other);
+        } else {
+          line("%", v, " : Tensor = aten::__getitem__(%", l, ", %", Index(), ")");
+        }
+      }
+    }
+    tensors_.push_back(v);
   }
 
   // Of a graph, or of a function whose results have one of three types.
@@ -907,6 +942,48 @@ class Runner {
       view->sizes[d] = (end - start + step - 1) / step;
       view->strides[d] *= step;
       return tensor(view);
+    }
+    if (op == "aten::expand") {
+      // New dims come first; -1: as it is.
+      const std::vector<Any>& sizes = in(1).list->elements;
+      if (static_cast<int64_t>(sizes.size()) < rank) return fail();
+      const size_t added = sizes.size() - rank;
+      for (size_t d = 0; d < sizes.size(); ++d) {
+        const int64_t size = sizes[d].number;
+        if (d < added) {
+          if (size < 0) return fail();
+          view->sizes.insert(view->sizes.begin() + d, size);
+          view->strides.insert(view->strides.begin() + d, 0);
+        } else if (size >= 0 && size != view->sizes[d]) {
+          if (view->sizes[d] != 1) return fail();
+          view->sizes[d] = size;
+          view->strides[d] = 0;
+        }
+      }
+      return tensor(view);
+    }
+    if (op == "aten::unfold") {
+      const int64_t d = dim(1), size = in(2).number, step = in(3).number;
+      if (d < 0 || d >= rank || size > x.sizes[d]) return fail();
+      view->sizes[d] = (x.sizes[d] - size) / step + 1;
+      view->strides[d] *= step;
+      view->sizes.push_back(size);
+      view->strides.push_back(x.strides[d]);
+      return tensor(view);
+    }
+    if (op == "aten::unbind") {
+      if (rank == 0) return fail();
+      Any l;
+      l.list = std::make_shared<ListObject>();
+      view->sizes.erase(view->sizes.begin());
+      view->strides.erase(view->strides.begin());
+      for (int64_t i = 0; i < x.sizes[0]; ++i) {
+        Any e;
+        e.tensor = std::make_shared<Handle>(*view);
+        e.tensor->offset += i * x.strides[0];
+        l.list->elements.push_back(e);
+      }
+      return out(l);
     }
     if (op == "aten::chunk" || op == "aten::split") {
       if (rank == 0) return fail();

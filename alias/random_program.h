@@ -24,6 +24,7 @@ struct RandomProgramOptions {
   int max_depth = 3;          // of blocks
   bool typed_inputs = false;  // inputs with sizes and strides
   bool geometry_changes = true;
+  bool self_overlaps = false;  // expanded and unfolded views, which overlap themselves, and what is split off them
   bool calls = false;  // of graphs, and of functions that are not seen: those do anything to what they are given
 };
 std::string RandomProgram(uint64_t seed, const RandomProgramOptions& options);

@@ -32,15 +32,13 @@ int64_t FirstSeed() {
 }
 
 // Adds to *alias and *writers.
-void ExpectPredicted(int64_t programs, bool calls, Share* alias, Share* writers) {
+void ExpectPredicted(int64_t programs, RandomProgramOptions o, Share* alias, Share* writers) {
   // With SMELT_ALIAS_DUMP=DIR each program goes to DIR/SEED.ir, and what was asked of it, answered and seen to
   // DIR/SEED.txt: bench/alias/precision.py asks TorchScript the same.
   const char* dump = std::getenv("SMELT_ALIAS_DUMP");
   int64_t failures = 0;
   const int64_t first = FirstSeed();
   for (int64_t seed = first; seed < first + programs && failures < 5; ++seed) {
-    RandomProgramOptions o;
-    o.calls = calls;
     o.nodes = seed % 50 == 0 ? 150 : 3 + static_cast<int>(seed % 25);
     o.typed_inputs = seed % 3 == 0;
     o.geometry_changes = seed % 4 == 0;
@@ -114,7 +112,7 @@ void ExpectPredicted(int64_t programs, bool calls, Share* alias, Share* writers)
 TEST(AliasSoundnessTest, WhatHappensWasPredicted) {
   Share alias, writers;
   const int64_t programs = NumPrograms();
-  ExpectPredicted(programs, false, &alias, &writers);
+  ExpectPredicted(programs, {}, &alias, &writers);
   if (FirstSeed() == 1 && programs == kPrograms) {
     // What was said and never came true may not become more.
     EXPECT_LE(alias.said - alias.happened, kAliasesNeverSeen);
@@ -128,7 +126,12 @@ TEST(AliasSoundnessTest, WhatHappensWasPredicted) {
 
 TEST(AliasSoundnessTest, WhatCallsDoWasPredicted) {
   Share alias, writers;
-  ExpectPredicted(NumPrograms() / 3, true, &alias, &writers);
+  ExpectPredicted(NumPrograms() / 3, {.calls = true}, &alias, &writers);
+}
+
+TEST(AliasSoundnessTest, WhatViewsThatOverlapThemselvesDoWasPredicted) {
+  Share alias, writers;
+  ExpectPredicted(NumPrograms() / 3, {.self_overlaps = true}, &alias, &writers);
 }
 
 TEST(AliasSoundnessTest, StoresInALoopThatReadEachOtherSettle) {
@@ -145,6 +148,7 @@ TEST(AliasSoundnessTest, AMoveThatIsAllowedChangesNoResult) {
   for (int64_t seed = FirstSeed(); seed < FirstSeed() + programs && failures < 5; ++seed) {
     RandomProgramOptions o;
     o.calls = seed % 4 == 3;
+    o.self_overlaps = seed % 5 == 4;
     o.nodes = 3 + static_cast<int>(seed % 14);
     o.geometry_changes = seed % 3 == 0;
     o.typed_inputs = seed % 2 == 0;
