@@ -251,7 +251,7 @@ absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, cons
   SymbolicGeometry g{*t.dtype, sizes, std::vector<Expr>(sizes.size(), Expr(0)), 0};
   for (int d = 0; d < t.rank(); ++d) {
     const Expr& have = (*t.sizes)[d];
-    if (have == sizes[lead + d]) {
+    if (have == sizes[lead + d] || g_.symbols.Equal(have, sizes[lead + d]) == true) {
       g.strides[lead + d] = (*t.strides)[d];
     } else if (have != Expr(1)) {
       return absl::FailedPreconditionError(absl::StrCat("The expanded size of the tensor (", sizes[lead + d].ToString(),

@@ -73,7 +73,16 @@ void Functionalizer::NoteSharing(const std::vector<MemoryId>& results,
   }
 }
 
+absl::Status Functionalizer::CheckResults(NodeId n) const {
+  for (ValueId v : g_.node(n).outputs) {
+    const Type& t = g_.value(v).type;
+    if (!t.IsTensor() && HoldsTensors(t)) return absl::UnimplementedError("lists or optional tensors are handed on");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Functionalizer::ProcessIf(NodeId n) {
+  SMELT_RETURN_IF_ERROR(CheckResults(n));
   const bool closed = g_.node(n).op.name() == "smelt::cond";
   // The predicate may be a one-element tensor.
   const ValueId predicate = g_.node(n).inputs[0];
@@ -229,6 +238,7 @@ ValueId Functionalizer::WrittenSelf(ValueId v) const {
 }
 
 absl::Status Functionalizer::ProcessLoop(NodeId n) {
+  SMELT_RETURN_IF_ERROR(CheckResults(n));
   const bool is_while = g_.node(n).op.name() == "smelt::while_loop";
   // smelt::while_loop(carried..., additional...) {cond(all), body(all) -> carried}; prim::Loop(trips, condition,
   // carried...) {body(i, carried...) -> condition, carried...}.

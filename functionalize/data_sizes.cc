@@ -1,5 +1,6 @@
 #include "smelt/functionalize/data_sizes.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@ class SizeOpener {
 
   absl::StatusOr<bool> Run() {
     const std::string& full = g_.node(n_).op.full();
+    if (!TypesAreKnown()) return absl::UnimplementedError("a size that the data decide, without a name for it");
     if (full == "aten::nonzero" || full == "aten::argwhere") return NonzeroTensor();
     if (full == "aten::nonzero_numpy" || full == "aten::where") return NonzeroColumns();
     if (full == "aten::index.Tensor") return MaskIndex();
@@ -38,6 +40,14 @@ class SizeOpener {
   const TensorType& T(ValueId v) const { return g_.value(v).type.tensor(); }
   ValueId None() { return InsertConstant(g_, n_, std::monostate()); }
   ValueId Int(int64_t v) { return InsertConstant(g_, n_, v); }
+
+  // TorchScript's text has no symbols for sizes that the data decide.
+  bool TypesAreKnown() const {
+    const auto known = [&](ValueId v) { return !g_.value(v).type.IsTensor() || (T(v).dtype && T(v).sizes); };
+    const Node& node = g_.node(n_);
+    return std::all_of(node.inputs.begin(), node.inputs.end(), known) &&
+           std::all_of(node.outputs.begin(), node.outputs.end(), known);
+  }
 
   absl::StatusOr<ValueId> Insert(absl::string_view op, std::vector<ValueId> args) {
     NodeId n = g_.InsertBefore(n_, OpName::Get(op), args, {Type::Tensor()});

@@ -110,6 +110,7 @@ class Functionalizer {
     kNone,
     kConstruct,
     kUnpack,
+    kElement,
     kIf,
     kLoop,
     kInPlaceView,
@@ -139,6 +140,7 @@ class Functionalizer {
   absl::Status ProcessBlock(BlockId b);
 
   static bool IsTensorList(const Type& t);
+  static bool HoldsTensors(const Type& t);  // or may
 
   absl::Status ProcessNode(NodeId n);
   void TellOperands(NodeId n) const;  // to options_.on_operand
@@ -146,6 +148,10 @@ class Functionalizer {
   absl::Status CheckTypesHold(NodeId n) const;
 
   absl::Status ProcessUnpack(NodeId n);
+  // What takes an element out of a list or a tuple, or is another name of what it is given. An element at an index that
+  // is not known is a copy that may share memory with all of them.
+  absl::Status ProcessElement(NodeId n);
+  absl::StatusOr<std::vector<TensorId>> ElementsOf(ValueId list) const;
 
   absl::Status ProcessView(NodeId n, const Operator& op);
 
@@ -220,6 +226,8 @@ class Functionalizer {
   void NoteSharing(const std::vector<MemoryId>& results, const std::vector<absl::flat_hash_set<MemoryId>>& may_be,
                    size_t num_before);
 
+  // That a branch or a loop hands on tensors and numbers, nothing that tensors may hide in.
+  absl::Status CheckResults(NodeId n) const;
   absl::Status ProcessIf(NodeId n);
 
   // Views that were made inside a block do not dominate what comes after it. `mark`: cache_log_'s size before it; with

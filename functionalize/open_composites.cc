@@ -1,6 +1,7 @@
 #include "smelt/functionalize/open_composites.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "smelt/core/tensor/view_rules.h"
 #include "smelt/functionalize/data_sizes.h"
 #include "smelt/functionalize/memory.h"
+#include "smelt/functionalize/new_geometry.h"
 
 namespace smelt {
 namespace {
@@ -34,7 +36,7 @@ class Opener {
       if (!g_.IsLive(n)) continue;
       absl::Status s = stale_ ? InferNode(g_, n) : absl::OkStatus();
       if (s.ok()) s = Open(n);
-      if (s.ok() && g_.IsLive(n)) UseTheNewGeometry(n);
+      if (s.ok() && g_.IsLive(n)) UseOneName(n);
       if (!s.ok()) {
         const Node& node = g_.node(n);
         return Annotate(
@@ -72,6 +74,9 @@ class Opener {
         {"aten::alpha_dropout", &Opener::Dropout},
         {"aten::alpha_dropout_", &Opener::Dropout},
         {"aten::feature_alpha_dropout", &Opener::Dropout},
+        {"aten::feature_alpha_dropout_", &Opener::Dropout},
+        {"aten::silu", &Opener::ComplexSilu},
+        {"aten::silu_", &Opener::ComplexSilu},
         {"aten::detach_", &Opener::Identity},
         {"aten::requires_grad_", &Opener::Identity},
         {"aten::positive", &Opener::Identity},
@@ -130,6 +135,9 @@ class Opener {
   absl::Status Open(NodeId n) {
     const std::string& name = g_.node(n).op.name();
     if (absl::StartsWith(name, "aten::_foreach_")) return Foreach(n);
+    const bool parts =
+        name == "aten::unbind_copy" || name == "aten::split_copy" || name == "aten::split_with_sizes_copy";
+    if (parts && HasOut(g_.node(n).op)) return CopiesOfParts(n);
     if (absl::EndsWith(name, "_copy") || name == "aten::diag") return ViewCopy(n);
     auto it = Rules().find(name);
     if (it == Rules().end()) return absl::OkStatus();
@@ -235,31 +243,15 @@ class Opener {
   }
 
   // --- names ---
-  // After t_, resize_ or set_ every name of the tensor has the new geometry: what comes later uses the name whose type
-  // says so. Until then the results of in-place operators are names of their operand.
-  void UseTheNewGeometry(NodeId n) {
-    const Node& node = g_.node(n);
-    const FunctionSchema* schema = FindSchema(node.op);
-    if (schema == nullptr || node.outputs.size() != 1 || node.inputs.empty() || node.parent != g_.top()) return;
-    if (schema->arguments.empty() || !schema->arguments[0].alias.is_write ||
-        !(schema->returns[0].alias == schema->arguments[0].alias))
-      return;
-    const ValueId now = node.outputs[0], before = node.inputs[0];
-    const std::string& name = node.op.name();
-    const bool geometry = GetOpInfo(node.op).kind == OpKind::kInplaceView || name == "aten::set_" ||
-                          name == "aten::resize_" || name == "aten::resize_as_";
-    if (!geometry) {
-      g_.ReplaceAllUses(now, before);
-      return;
-    }
-    const std::vector<Use> uses(g_.value(before).uses.begin(), g_.value(before).uses.end());
-    for (const Use& u : uses) {
-      NodeId at = u.user;
-      while (g_.node(at).parent != g_.top()) at = g_.block(g_.node(at).parent).owner;
-      if (!g_.IsBefore(n, at)) continue;
-      g_.SetInput(u.user, u.index, now);
+  // Until its geometry changes, the results of in-place operators are names of their operand.
+  void UseOneName(NodeId n) {
+    if (UseNewGeometry(g_, n)) {
       stale_ = true;
+      return;
     }
+    const Node& node = g_.node(n);
+    if (ReturnsItsOperand(g_, n) && node.parent == g_.top() && !ChangesGeometry(node.op))
+      g_.ReplaceAllUses(node.outputs[0], node.inputs[0]);
   }
 
   // --- rules ---
@@ -308,15 +300,30 @@ class Opener {
       if (c && std::holds_alternative<int64_t>(*c)) return static_cast<double>(std::get<int64_t>(*c));
       return std::nullopt;
     };
-    if (!number(lower) || !number(upper) || !training || !std::holds_alternative<bool>(*training) ||
-        std::get<bool>(*training)) {
-      return absl::UnimplementedError("rrelu in training mode");
-    }
+    if (!number(lower) || !number(upper) || !training || !std::holds_alternative<bool>(*training))
+      return absl::UnimplementedError("rrelu whose mode or bounds are known only at run time");
+    if (std::get<bool>(*training)) return RandomRrelu(n, *number(lower), *number(upper));
     const ValueId slope = InsertConstant(g_, n, (*number(lower) + *number(upper)) / 2);
     SMELT_ASSIGN_OR_RETURN(
         auto v,
         Insert(n, g_.node(n).op.name() == "aten::rrelu" ? "aten::leaky_relu" : "aten::leaky_relu_", {In(n, 0), slope}));
     ReplaceWith(n, v[0]);
+    return absl::OkStatus();
+  }
+
+  // In training each element that is not positive has a slope of its own.
+  absl::Status RandomRrelu(NodeId n, double lower, double upper) {
+    const ValueId self = In(n, 0), none = None(n), zero = InsertConstant(g_, n, int64_t{0});
+    SMELT_ASSIGN_OR_RETURN(auto slope, Insert(n, "aten::empty_like", {self, none, none, none, none, none}));
+    SMELT_ASSIGN_OR_RETURN(slope, Insert(n, "aten::uniform_",
+                                         {slope[0], InsertConstant(g_, n, lower), InsertConstant(g_, n, upper), none}));
+    SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::mul.Tensor", {self, slope[0]}));
+    SMELT_ASSIGN_OR_RETURN(auto negative, Insert(n, "aten::le.Scalar", {self, zero}));
+    SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, "aten::where.self", {negative[0], scaled[0], self}));
+    if (g_.node(n).op.name() == "aten::rrelu_") {
+      SMELT_ASSIGN_OR_RETURN(out, Insert(n, "aten::copy_", {self, out[0], InsertConstant(g_, n, false)}));
+    }
+    ReplaceWith(n, out[0]);
     return absl::OkStatus();
   }
 
@@ -552,7 +559,7 @@ class Opener {
     const double drop = std::get<double>(*rate);
     if (!std::get<bool>(*training) || drop == 0) return Identity(n);
     const std::string name = g_.node(n).op.name();
-    if (absl::StrContains(name, "alpha")) return absl::UnimplementedError("alpha dropout in training mode");
+    const bool alpha = absl::StrContains(name, "alpha");
     const bool feature = absl::StrContains(name, "feature"), in_place = absl::EndsWith(name, "_");
     if (drop == 1) {  // nothing is drawn
       SMELT_ASSIGN_OR_RETURN(auto zero, Insert(n, in_place ? "aten::mul_.Scalar" : "aten::mul.Scalar",
@@ -574,8 +581,66 @@ class Opener {
     }
     SMELT_ASSIGN_OR_RETURN(auto drawn,
                            Insert(n, "aten::bernoulli_.float", {noise[0], InsertConstant(g_, n, 1 - drop), none}));
+    if (alpha) return AlphaDropout(n, drawn[0], drop, in_place);
     SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::div_.Scalar", {drawn[0], InsertConstant(g_, n, 1 - drop)}));
     SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, in_place ? "aten::mul_.Tensor" : "aten::mul.Tensor", {self, scaled[0]}));
+    ReplaceWith(n, out[0]);
+    return absl::OkStatus();
+  }
+
+  // x * a*noise + b, where mean and variance of what selu has made stay: PyTorch's _dropout_impl.
+  absl::Status AlphaDropout(NodeId n, ValueId noise, double drop, bool in_place) {
+    constexpr double kAlpha = 1.7580993408473766;
+    const double a = 1.0 / std::sqrt((kAlpha * kAlpha * drop + 1) * (1 - drop));
+    auto number = [&](double v) { return InsertConstant(g_, n, v); };
+    const ValueId one = InsertConstant(g_, n, int64_t{1});
+    SMELT_ASSIGN_OR_RETURN(auto b, Insert(n, "aten::add.Scalar", {noise, number(-1), one}));
+    SMELT_ASSIGN_OR_RETURN(b, Insert(n, "aten::mul_.Scalar", {b[0], number(kAlpha * a)}));
+    SMELT_ASSIGN_OR_RETURN(b, Insert(n, "aten::add_.Scalar", {b[0], number(kAlpha * a * drop), one}));
+    SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::mul_.Scalar", {noise, number(a)}));
+    SMELT_ASSIGN_OR_RETURN(auto out,
+                           Insert(n, in_place ? "aten::mul_.Tensor" : "aten::mul.Tensor", {In(n, 0), scaled[0]}));
+    SMELT_ASSIGN_OR_RETURN(out, Insert(n, in_place ? "aten::add_.Tensor" : "aten::add.Tensor", {out[0], b[0], one}));
+    ReplaceWith(n, out[0]);
+    return absl::OkStatus();
+  }
+
+  // unbind_copy(self, dim, out=list): each part is copied to its place, in order.
+  absl::Status CopiesOfParts(NodeId n) {
+    std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+    const std::optional<std::vector<ValueId>> given = GetListElements(g_, args.back());
+    if (!given) return absl::UnimplementedError("results in a list that is not known");
+    args.pop_back();
+    const std::string& name = g_.node(n).op.name();
+    const std::string view =
+        absl::StrCat(name.substr(0, name.size() - std::string("_copy").size()),
+                     name == "aten::unbind_copy" ? ".int" : "", name == "aten::split_copy" ? ".Tensor" : "");
+    const NodeId list = g_.InsertBefore(n, OpName::Get(view), args, {Type::List(Type::Tensor())});
+    const NodeId parts = g_.InsertBefore(n, OpName::Get("prim::ListUnpack"), {g_.node(list).outputs[0]},
+                                         std::vector<Type>(given->size(), Type::Tensor()));
+    for (NodeId made : {list, parts}) {
+      g_.SetSource(made, g_.node(n).source);
+      SMELT_RETURN_IF_ERROR(InferNode(g_, made));
+    }
+    for (size_t i = 0; i < given->size(); ++i) {
+      const ValueId to = (*given)[i], from = g_.node(parts).outputs[i];
+      if (TypeOfValue(to).sizes != TypeOfValue(from).sizes)
+        return absl::UnimplementedError("a given result of another size");
+      SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {to, from, InsertConstant(g_, n, false)}).status());
+    }
+    g_.Erase(n);
+    return absl::OkStatus();
+  }
+
+  // x / (1 + exp(-x)); of real numbers the operator has a meaning of its own.
+  absl::Status ComplexSilu(NodeId n) {
+    if (g_.node(n).inputs.size() != 1 || !IsComplex(*TypeOfValue(In(n, 0)).dtype)) return absl::OkStatus();
+    const bool in_place = g_.node(n).op.name() == "aten::silu_";
+    const ValueId one = InsertConstant(g_, n, int64_t{1});
+    SMELT_ASSIGN_OR_RETURN(auto e, Insert(n, "aten::neg", {In(n, 0)}));
+    SMELT_ASSIGN_OR_RETURN(e, Insert(n, "aten::exp", {e[0]}));
+    SMELT_ASSIGN_OR_RETURN(e, Insert(n, "aten::add.Scalar", {e[0], one, one}));
+    SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, in_place ? "aten::div_.Tensor" : "aten::div.Tensor", {In(n, 0), e[0]}));
     ReplaceWith(n, out[0]);
     return absl::OkStatus();
   }

@@ -59,7 +59,9 @@ absl::Status Functionalizer::ProcessBlock(BlockId b) {
 
 void Functionalizer::TellOperands(NodeId n) const {
   for (ValueId v : g_.node(n).inputs) {
-    if (const TensorId* t = tensor_of_.Find(v)) options_.on_operand(v, tensors_[*t].memory);
+    const TensorId* t = tensor_of_.Find(v);
+    // What may share memory with others is a copy here, another name of theirs in the program.
+    if (t != nullptr && memories_[tensors_[*t].memory].may_share.empty()) options_.on_operand(v, tensors_[*t].memory);
   }
 }
 
@@ -67,6 +69,37 @@ bool Functionalizer::IsTensorList(const Type& t) {
   return t.kind() == TypeKind::kList &&
          (t.element().IsTensor() || (t.element().kind() == TypeKind::kOptional && t.element().element().IsTensor()));
 }
+
+bool Functionalizer::HoldsTensors(const Type& t) {
+  switch (t.kind()) {
+    case TypeKind::kInt:
+    case TypeKind::kFloat:
+    case TypeKind::kBool:
+    case TypeKind::kComplex:
+    case TypeKind::kNumber:
+    case TypeKind::kString:
+    case TypeKind::kNone:
+    case TypeKind::kDevice:
+    case TypeKind::kGenerator:
+      return false;
+    case TypeKind::kList:
+    case TypeKind::kOptional:
+      return HoldsTensors(t.element());
+    default:
+      return true;
+  }
+}
+
+namespace {
+
+// Whatever its elements are: what comes out may be the very tensors.
+bool TakesAnyList(const FunctionSchema* schema) {
+  if (schema == nullptr || schema->arguments.empty()) return false;
+  const std::string& type = schema->arguments[0].type_text;
+  return absl::StartsWith(type, "t[") || absl::StartsWith(type, "Dict(");
+}
+
+}  // namespace
 
 Functionalizer::Operator& Functionalizer::OperatorOf(OpName op) {
   std::unique_ptr<Operator>& entry = operators_[op];
@@ -84,6 +117,9 @@ Functionalizer::Operator& Functionalizer::OperatorOf(OpName op) {
     o.step = Step::kConstruct;
   } else if (name == "prim::ListUnpack" || name == "prim::TupleUnpack") {
     o.step = Step::kUnpack;
+  } else if (name == "prim::TupleIndex" || name == "prim::unchecked_cast" || name == "aten::_unwrap_optional" ||
+             GetOpInfo(op).kind == OpKind::kContainer || TakesAnyList(o.schema)) {
+    o.step = Step::kElement;
   } else if (name == "smelt::cond" || name == "prim::If") {
     o.step = Step::kIf;
   } else if (name == "smelt::while_loop" || name == "prim::Loop") {
@@ -117,6 +153,8 @@ absl::Status Functionalizer::ProcessNode(NodeId n) {
       return absl::OkStatus();
     case Step::kUnpack:
       return ProcessUnpack(n);
+    case Step::kElement:
+      return ProcessElement(n);
     case Step::kIf:
       return ProcessIf(n);
     case Step::kLoop:
@@ -199,6 +237,91 @@ absl::Status Functionalizer::ProcessUnpack(NodeId n) {
     if (!g_.value(v).type.tensor().IsComplete())
       return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
     BindFresh(v);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<TensorId>> Functionalizer::ElementsOf(ValueId list) const {
+  if (auto it = tensor_lists_.find(list); it != tensor_lists_.end()) return it->second;
+  auto made = lists_.find(list);
+  if (made == lists_.end()) return absl::UnimplementedError("a list of tensors that is not known");
+  std::vector<TensorId> out;
+  for (ValueId v : made->second) {
+    const TensorId* t = tensor_of_.Find(v);
+    if (t == nullptr) return absl::UnimplementedError("a list of tensors with something else in it");
+    out.push_back(*t);
+  }
+  return out;
+}
+
+namespace {
+
+// l[begin:end:step] as Python counts; nullopt where a bound is not known.
+template <typename T>
+std::optional<std::vector<T>> Slice(const Graph& g, const std::vector<T>& list, absl::Span<const ValueId> bounds) {
+  const int64_t size = static_cast<int64_t>(list.size());
+  const std::optional<ConstantValue> step = bounds.size() == 3 ? GetConstant(g, bounds[2]) : std::nullopt;
+  if (!step || !std::holds_alternative<int64_t>(*step) || std::get<int64_t>(*step) < 1) return std::nullopt;
+  int64_t range[2] = {0, size};
+  for (int k = 0; k < 2; ++k) {
+    const std::optional<ConstantValue> c = GetConstant(g, bounds[k]);
+    if (c && std::holds_alternative<std::monostate>(*c)) continue;
+    if (!c || !std::holds_alternative<int64_t>(*c)) return std::nullopt;
+    const int64_t at = std::get<int64_t>(*c);
+    range[k] = std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
+  }
+  std::vector<T> out;
+  for (int64_t i = range[0]; i < range[1]; i += std::get<int64_t>(*step)) out.push_back(list[i]);
+  return out;
+}
+
+}  // namespace
+
+absl::Status Functionalizer::ProcessElement(NodeId n) {
+  const std::vector<ValueId> inputs(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+  const bool tensors = std::any_of(g_.node(n).outputs.begin(), g_.node(n).outputs.end(),
+                                   [&](ValueId v) { return HoldsTensors(g_.value(v).type); });
+  const FunctionSchema* schema = FindSchema(g_.node(n).op);
+  const bool changes = schema != nullptr && schema->IsMutable();
+  if (!tensors && !changes) return ProcessPure(n);
+  if (changes || g_.node(n).outputs.size() != 1 || inputs.empty())
+    return absl::UnimplementedError("a list of tensors that changes");
+  const ValueId out = g_.node(n).outputs[0];
+  if (inputs.size() == 1 && tensor_of_.contains(inputs[0])) {
+    tensor_of_[out] = tensor_of_[inputs[0]];  // another name
+    return absl::OkStatus();
+  }
+  SMELT_ASSIGN_OR_RETURN(std::vector<TensorId> among, ElementsOf(inputs[0]));
+  const std::string& name = g_.node(n).op.name();
+  if (g_.node(n).op.full() == "aten::add.t") {
+    SMELT_ASSIGN_OR_RETURN(const std::vector<TensorId> more, ElementsOf(inputs[1]));
+    among.insert(among.end(), more.begin(), more.end());
+    tensor_lists_[out] = among;
+    return absl::OkStatus();
+  }
+  if (name == "aten::slice" || name == "aten::list" || name == "aten::copy") {
+    const std::optional<std::vector<TensorId>> part =
+        name == "aten::slice" ? Slice(g_, among, absl::MakeSpan(inputs).subspan(1)) : among;
+    if (!part) return absl::UnimplementedError("a part of a list that is not known");
+    tensor_lists_[out] = *part;
+    return absl::OkStatus();
+  }
+  const bool element = name == "aten::__getitem__" || name == "prim::TupleIndex";
+  if (!element || !g_.value(out).type.IsTensor())
+    return absl::UnimplementedError("a list of tensors that is not known");
+  const std::optional<Expr> index = GetIntExpr(g_, inputs[1]);
+  if (index && index->IsConstant()) {
+    const int64_t size = static_cast<int64_t>(among.size());
+    const int64_t i = *index->Constant() + (*index->Constant() < 0 ? size : 0);
+    if (i < 0 || i >= size) return absl::UnimplementedError("an index outside of a list");
+    tensor_of_[out] = among[i];
+    return absl::OkStatus();
+  }
+  SMELT_RETURN_IF_ERROR(ProcessPure(n));
+  const MemoryId copy = tensors_[*tensor_of_.Find(out)].memory;
+  absl::flat_hash_set<MemoryId> seen;
+  for (TensorId t : among) {
+    if (seen.insert(tensors_[t].memory).second) MayShare(copy, tensors_[t].memory);
   }
   return absl::OkStatus();
 }

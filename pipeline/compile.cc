@@ -17,9 +17,11 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/functionalize/functionalize.h"
+#include "smelt/functionalize/new_geometry.h"
 #include "smelt/functionalize/open_composites.h"
 #include "smelt/functionalize/resolve_dicts.h"
 #include "smelt/functionalize/resolve_lists.h"
+#include "smelt/functionalize/resolve_tuples.h"
 #include "smelt/fuser/choose_layouts.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
@@ -296,6 +298,7 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
 }  // namespace
 
 absl::Status CompleteTypes(Graph& g) {
+  ResolveTuples(g);  // first: dictionaries and lists may be carried in them
   ResolveDicts(g);
   ResolveLists(g);
   std::vector<std::string> missing;
@@ -321,6 +324,7 @@ absl::Status CompleteTypes(Graph& g) {
     const bool numbered = name.find_first_not_of("0123456789") == std::string::npos;
     if (g.output_names[i].empty() && !numbered && taken.insert(name).second) g.output_names[i] = name;
   }
+  UseNewGeometries(g);  // a value has one type
   return WithAllUnsupported(g, InferTypes(g));
 }
 

@@ -181,6 +181,21 @@ absl::StatusOr<Values> OfList(absl::string_view f, absl::Span<const EagerValue> 
     both.insert(both.end(), more.begin(), more.end());
     return Values{EagerValue::List(std::move(both))};
   }
+  if (f == "list" || f == "copy") return Values{EagerValue::List(e)};
+  if (f == "slice") {
+    SMELT_RETURN_IF_ERROR(need(4));
+    const int64_t n = static_cast<int64_t>(e.size());
+    int64_t bounds[3] = {0, n, 1};
+    for (int k = 0; k < 3; ++k) {
+      if (k < 2 && args[k + 1].IsNone()) continue;
+      SMELT_ASSIGN_OR_RETURN(bounds[k], args[k + 1].AsInt());
+      if (k < 2) bounds[k] = std::clamp<int64_t>(bounds[k] < 0 ? bounds[k] + n : bounds[k], 0, n);
+    }
+    if (bounds[2] < 1) return Error("slice step must be positive");
+    Values part;
+    for (int64_t i = bounds[0]; i < bounds[1]; i += std::min(bounds[2], n)) part.push_back(e[i]);
+    return Values{EagerValue::List(std::move(part))};
+  }
   if (f == "reverse") {
     std::reverse(e.begin(), e.end());
     return Values{};

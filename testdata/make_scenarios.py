@@ -26,8 +26,11 @@ import scenarios_patterns
 import scenarios_state
 import scenarios_steps
 import scenarios_strides
+import scenarios_unseen
+import scenarios_unseen_calls
+import scenarios_unseen_more
 import scenarios_writes
-from record import record
+from record import clean_archive, record
 from scenario_kit import SCENARIOS
 
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scenarios")
@@ -61,7 +64,11 @@ def make(name):
         options["text"] = script_text(f, calls[0])
     if hasattr(f, "source"):
         options["source"] = f.source
-    return record(module, calls, os.path.join(OUT, name), **options)
+    path = os.path.join(OUT, name)
+    differences = record(module, calls, path, **options)
+    if not script:
+        clean_archive(path + ".pt2", compress=True)  # there are many
+    return differences
 
 
 def main(names):

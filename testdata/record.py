@@ -372,8 +372,11 @@ REPLACED = [(re.compile(rb'/[^"\\ ]*?/((?:site|dist)-packages/)'), rb"\1"),
             (re.compile(rb'(\\"graph_id\\": )\d+'), rb"\g<1>0")]  # an address in memory
 
 
-def clean_archive(path):
-    """Takes this machine's paths out of an archive, in place; entries stay stored, aligned to 64 bytes, without dates."""
+def clean_archive(path, compress=False):
+    """Takes this machine's paths out of an archive, in place; entries stay stored, aligned to 64 bytes, without dates.
+
+    `compress`: what is JSON is deflated.
+    """
     with zipfile.ZipFile(path) as z:
         entries = [(i.filename, z.read(i)) for i in z.infolist()]
     checksum = 0
@@ -388,7 +391,8 @@ def clean_archive(path):
             info = zipfile.ZipInfo(name)
             pad = -(z.fp.tell() + 30 + len(name) + 4) % 64
             info.extra = b"FB" + struct.pack("<H", pad) + b"Z" * pad
-            z.writestr(info, data)
+            deflate = compress and name.endswith(".json")
+            z.writestr(info, data, zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED)
 
 
 # Recording -----------------------------------------------------------------------------------------------------------

@@ -34,6 +34,18 @@ void Collect(const EvalValue& v, std::vector<Tensor>& out) {
   }
 }
 
+// Of a size like 2*s0 + 1 the symbol follows from its value.
+void BindLinear(const Expr& size, int64_t value, Symbols& symbols) {
+  const std::vector<std::string> names = size.Symbols();
+  if (names.size() != 1 || symbols.contains(names[0])) return;
+  const auto at0 = size.Evaluate({{names[0], 0}}), at1 = size.Evaluate({{names[0], 1}}),
+             at7 = size.Evaluate({{names[0], 7}});
+  if (!at0.ok() || !at1.ok() || !at7.ok()) return;
+  const int64_t scale = *at1 - *at0;
+  if (scale == 0 || *at7 != *at0 + 7 * scale || (value - *at0) % scale != 0) return;
+  symbols.emplace(names[0], (value - *at0) / scale);
+}
+
 class Interpreter {
  public:
   Interpreter(State& state, const Graph& g, Symbols symbols)
@@ -478,7 +490,8 @@ absl::Status BindSymbols(const Graph& g, absl::Span<const EvalValue> inputs,
   if (inputs.size() != g.inputs().size())
     return absl::InvalidArgumentError(
         absl::StrCat("the graph takes ", g.inputs().size(), " inputs, ", inputs.size(), " are given"));
-  for (int pass = 0; pass < 2; ++pass) {
+  // First what inputs show as it is, then what follows from it (2*s0 is 6), then whether all agree.
+  for (int pass = 0; pass < 3; ++pass) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Value& v = g.value(g.inputs()[i]);
       const EvalValue& x = inputs[i];
@@ -488,7 +501,7 @@ absl::Status BindSymbols(const Graph& g, absl::Span<const EvalValue> inputs,
       };
       if (v.expr && x.IsInt()) {
         if (pass == 0 && v.expr->IsSymbol()) symbols.try_emplace(v.expr->SymbolName(), x.as_int());
-        if (pass == 1) {
+        if (pass == 2) {
           SMELT_ASSIGN_OR_RETURN(int64_t want, v.expr->Evaluate(symbols));
           if (want != x.as_int()) return error();
         }
@@ -509,7 +522,8 @@ absl::Status BindSymbols(const Graph& g, absl::Span<const EvalValue> inputs,
         const Expr& s = (*t.sizes)[d];
         if (s.IsPoison()) continue;
         if (pass == 0 && s.IsSymbol()) symbols.try_emplace(s.SymbolName(), value.sizes()[d]);
-        if (pass == 1) {
+        if (pass == 1) BindLinear(s, value.sizes()[d], symbols);
+        if (pass == 2) {
           absl::StatusOr<int64_t> want = s.Evaluate(symbols);
           if (want.ok() && *want != value.sizes()[d]) return error();
         }

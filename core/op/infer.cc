@@ -359,6 +359,15 @@ absl::Status Annotated(const Graph& g, NodeId n, absl::string_view message) {
 // What both types say.
 Type Meet(const Type& a, const Type& b) {
   if (a == b) return a;
+  // Nothing on the one side: an optional of what the other side knows.
+  for (const auto& [none, some] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    if (none->kind() == TypeKind::kNone) return some->kind() == TypeKind::kOptional ? *some : Type::Optional(*some);
+  }
+  if (a.kind() == TypeKind::kOptional || b.kind() == TypeKind::kOptional) {
+    const Type met =
+        Meet(a.kind() == TypeKind::kOptional ? a.element() : a, b.kind() == TypeKind::kOptional ? b.element() : b);
+    return Type::Optional(met);
+  }
   if (!a.IsTensor() || !b.IsTensor()) return a.kind() == b.kind() ? a : Type();
   const TensorType &x = a.tensor(), &y = b.tensor();
   TensorType t;
@@ -472,6 +481,23 @@ std::optional<std::vector<Expr>> ExprsAttribute(const Node& node, absl::string_v
   return std::nullopt;
 }
 
+// l[begin:end:step] of a list; nothing where a bound is not known.
+std::vector<Type> SliceOf(const Graph& g, const std::vector<Type>& list, const Node& slice) {
+  if (slice.inputs.size() != 4) return {};
+  const int64_t size = static_cast<int64_t>(list.size());
+  int64_t bounds[3] = {0, size, 1};
+  for (int k = 0; k < 3; ++k) {
+    const std::optional<ConstantValue> c = GetConstant(g, slice.inputs[k + 1]);
+    if (c && k < 2 && std::holds_alternative<std::monostate>(*c)) continue;
+    if (!c || !std::holds_alternative<int64_t>(*c)) return {};
+    bounds[k] = std::get<int64_t>(*c);
+    if (k < 2) bounds[k] = std::clamp<int64_t>(bounds[k] < 0 ? bounds[k] + size : bounds[k], 0, size);
+  }
+  std::vector<Type> types;
+  for (int64_t i = bounds[0]; bounds[2] > 0 && i < bounds[1]; i += bounds[2]) types.push_back(list[i]);
+  return types;
+}
+
 // Types of the elements of a list value, where its maker tells.
 std::vector<Type> ElementTypes(const Graph& g, ValueId list) {
   std::vector<Type> types;
@@ -481,6 +507,16 @@ std::vector<Type> ElementTypes(const Graph& g, ValueId list) {
   }
   const NodeId def = g.value(list).def;
   if (g.IsParam(def)) return types;
+  const Node& maker = g.node(def);
+  if (maker.op.full() == "aten::slice.t") return SliceOf(g, ElementTypes(g, maker.inputs[0]), maker);
+  if (maker.op.full() == "aten::list.t" || maker.op.full() == "aten::copy.t") return ElementTypes(g, maker.inputs[0]);
+  if (maker.op.full() == "aten::add.t") {
+    types = ElementTypes(g, maker.inputs[0]);
+    const std::vector<Type> more = ElementTypes(g, maker.inputs[1]);
+    if (types.empty() || more.empty()) return {};
+    types.insert(types.end(), more.begin(), more.end());
+    return types;
+  }
   if (GetOpInfo(g.node(def).op).kind == OpKind::kView || GetOpInfo(g.node(def).op).decomposes) {
     auto call = OpCall::Of(g, def);
     if (!call.ok()) return types;
@@ -563,6 +599,12 @@ absl::Status InferNode(Graph& g, NodeId n) {
     }
     return absl::OkStatus();
   }
+  if (name == "prim::unchecked_cast" || name == "aten::_unwrap_optional") {
+    const Type t = g.value(node.inputs[0]).type;
+    const Type inner = t.kind() == TypeKind::kOptional ? t.element() : t;
+    if (inner.IsTensor()) SetTypeIfNew(g, node.outputs[0], inner);
+    return absl::OkStatus();
+  }
   if (name == "prim::TupleIndex") {
     const Type t = g.value(node.inputs[0]).type;
     if (t.kind() == TypeKind::kTuple && node.inputs.size() > 1) {
@@ -599,6 +641,16 @@ absl::Status InferNode(Graph& g, NodeId n) {
         g, node.outputs[0],
         strides ? Type::Tensor(*value.dtype, *value.sizes, *strides) : Type::Tensor(*value.dtype, *value.sizes));
     return absl::OkStatus();
+  }
+
+  // A list of the same tensors.
+  const std::string& full = node.op.full();
+  if (full == "aten::slice.t" || full == "aten::add.t" || full == "aten::list.t" || full == "aten::copy.t") {
+    const Type& list = g.value(node.inputs[0]).type;
+    if (list.kind() == TypeKind::kList && list.element().IsTensor()) {
+      SetTypeIfNew(g, node.outputs[0], list);
+      return absl::OkStatus();
+    }
   }
 
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));

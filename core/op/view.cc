@@ -275,8 +275,11 @@ absl::Status SplitEvery(ViewCtx& c, int64_t dim, const Expr& every) {
     }
     return Parts(c, dim, starts, lengths);
   }
-  // The number of parts must be a number.
-  const Expr parts = FloorDiv(size + every - 1, every);
+  // The number of parts must be a number: what it is written as, or what the ranges leave of it.
+  Expr parts = FloorDiv(size + every - 1, every);
+  for (int64_t n = 1; !parts.IsConstant() && n <= 64; ++n) {
+    if (c.decide.Known(parts, n) == true && c.decide.Known(n, parts) == true) parts = n;
+  }
   if (!parts.IsConstant() || *parts.Constant() > 4096) {
     return c.call.Unsupported(absl::StrCat("how many parts there are (", parts.ToString(), ") depends on sizes"));
   }

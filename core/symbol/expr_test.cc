@@ -320,6 +320,13 @@ TEST(SymbolRangesTest, SimplifyKeepsTheValueWithinTheRanges) {
   EXPECT_EQ(ranges.Simplify(E("min(s0, 4) + floordiv(3, s0) + mod(3, s0)")), Expr(7));
 }
 
+TEST(SymbolRangesTest, ACaseThatNeverHoldsDoesNotHideThatTwoSizesAreEqual) {
+  SymbolRanges ranges;
+  ranges.Set("s0", {4, 64});
+  EXPECT_EQ(ranges.Equal(E("s0 - max(s0 - 4, 0) - 2"), 2), true);
+  EXPECT_EQ(ranges.Equal(E("s0 - max(s0 - 5, 0)"), 5), std::nullopt);
+}
+
 TEST(SymbolRangesTest, DecidesWhatShapesAsk) {
   SymbolRanges ranges;
   ranges.Set("s0", {2, SymbolRanges::kInfinity});

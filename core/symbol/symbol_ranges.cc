@@ -382,6 +382,9 @@ std::optional<bool> SymbolRanges::Equal(const Expr& a, const Expr& b) const {
     if (r.min > 0 || r.max < 0) return false;
     if (r.min == 0 && r.max == 0) return true;
   }
+  // s0 - max(s0 - 4, 0) is 4 where s0 is at least 4: the case that never holds is left out.
+  const Expr simple = Simplify(difference);
+  if (simple != difference && !simple.IsPoison()) return Equal(simple, 0);
   return std::nullopt;
 }
 

@@ -1,0 +1,26 @@
+// After t_, resize_ or set_ every name of the tensor has the new geometry, while a value has one type: what comes later
+// uses the name whose type says so, the result of the operator.
+//
+//   %1 = aten::t_(%x); %2 = aten::select(%x, 0, 0)   ->   %2 = aten::select(%1, 0, 0)
+#ifndef SMELT_FUNCTIONALIZE_NEW_GEOMETRY_H_
+#define SMELT_FUNCTIONALIZE_NEW_GEOMETRY_H_
+
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+bool ChangesGeometry(OpName op);  // of its first operand
+
+// Whether the one result is the first operand itself, written or changed.
+bool ReturnsItsOperand(const Graph& g, NodeId n);
+
+// Of a node in the top block that changes a geometry; whether something uses the new name. Inside branches and loops
+// the order of the text is not that of the run: nothing is done there.
+bool UseNewGeometry(Graph& g, NodeId n);
+
+// Of all nodes of the top block.
+void UseNewGeometries(Graph& g);
+
+}  // namespace smelt
+
+#endif  // SMELT_FUNCTIONALIZE_NEW_GEOMETRY_H_
