@@ -29,6 +29,7 @@ import scenarios_strides
 import scenarios_unseen
 import scenarios_unseen_calls
 import scenarios_unseen_more
+import scenarios_unseen_states
 import scenarios_writes
 from record import clean_archive, record
 from scenario_kit import SCENARIOS
