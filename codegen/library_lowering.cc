@@ -107,6 +107,22 @@ absl::StatusOr<LibraryNode> SearchSorted(const Graph& g, NodeId n, const OpCall&
   return out;
 }
 
+// _fft_c2c(self, dim, normalization, forward), _fft_r2c(..., onesided), _fft_c2r(..., last_dim_size)
+absl::StatusOr<LibraryNode> Fourier(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = "fourier";
+  out.inputs = {OptionalTensor(call, "self")};
+  out.outputs = Outputs(g, n);
+  SMELT_ASSIGN_OR_RETURN(TensorType self, call.GetTensor("self"));
+  SMELT_ASSIGN_OR_RETURN(int64_t normalization, call.GetInt("normalization"));
+  SMELT_ASSIGN_OR_RETURN(bool forward, call.GetBoolOr("forward", call.op().name() == "aten::_fft_r2c"));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, call.GetInts("dim"));
+  if (dims.empty()) return call.Unsupported("a transform along no dim");
+  out.ints = {Expr(normalization), Expr(forward ? 1 : 0)};
+  for (int64_t d : dims) out.ints.push_back(Expr(d < 0 ? d + self.rank() : d));
+  return out;
+}
+
 // smelt's own, whose results are of the size that an operand says.
 std::optional<LibraryNode> OwnLibrary(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
@@ -136,6 +152,9 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
       {"aten::addmm", MatmulWithBias},
       {"aten::baddbmm", MatmulWithBias},
       {"aten::convolution", Convolution},
+      {"aten::_fft_c2c", Fourier},
+      {"aten::_fft_r2c", Fourier},
+      {"aten::_fft_c2r", Fourier},
       {"aten::sort", Sort},
       {"aten::topk", TopK},
       {"aten::searchsorted", SearchSorted},

@@ -81,6 +81,7 @@ absl::StatusOr<int> Lowering::EvalUpsampleLinear(NodeId n, const Index& index, i
   const size_t spatial = g_.SpatialRank(n);
   const size_t lead = sizes.size() - spatial;
   const DType t = g_.Dt(g_.Out(n));
+  if (!IsFloating(t)) return g_.Unsupported(n, "interpolation of integers");
   const DType c = t == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   SMELT_ASSIGN_OR_RETURN(bool corners, call->GetBool("align_corners"));
   std::vector<std::array<int, 2>> place(spatial), weight(spatial);

@@ -23,7 +23,8 @@ def main():
         op_pointwise.unary, op_pointwise.binary, op_pointwise.promotion, op_pointwise.ternary, op_compute.reductions,
         op_compute.norms, op_compute.algebra, op_compute.losses, op_memory.indexing, op_memory.views,
         op_memory.factories, op_memory.in_place, op_memory.scalars, op_pointwise.complex_parts,
-        op_compute.projected_lstm, op_compute.smoothed_resampling, op_compute.image_blocks
+        op_compute.projected_lstm, op_compute.smoothed_resampling, op_compute.image_blocks, op_compute.fourier,
+        op_compute.complex_composites
     ]
     for section in sections:
         GENERATOR.manual_seed(zlib.crc32(section.__name__.encode()))

@@ -2,7 +2,7 @@
 
 import torch
 
-from op_table import BF16, BITS, BOOL, C64, CLOSE, EQUAL, F16, F32, F64, FLOATS
+from op_table import BF16, BITS, BOOL, C64, C128, CLOSE, EQUAL, F16, F32, F64, FLOATS
 from op_table import I32, I64, INF, NAN, U8, add, ints, rand, spaced, special, transposed
 
 
@@ -379,3 +379,77 @@ def image_blocks():
     for batch in ((), (2, ), (2, 3), (2, 1, 3)):
         add("pixel_shuffle", rand(*batch, 8, 2, 3), 2, compare=BITS)
         add("pixel_unshuffle", rand(*batch, 2, 4, 6), 2, compare=BITS)
+
+
+def fourier():
+    """Transforms along one and several dims, of cut and filled signals, laid out as PyTorch lays them out; windows."""
+    for dtype, paired in ((F32, C64), (F64, C128)):
+        real, pairs = rand(3, 4, 5, dtype=dtype), rand(3, 4, 5, dtype=paired)
+        for dims in ([0], [1], [2], [0, 1], [1, 0], [2, 0], [0, 1, 2], [2, 1, 0]):
+            add("_fft_c2c", pairs, dims, len(dims) % 3, dims[0] != 1)
+            add("_fft_r2c", real, dims, len(dims) % 3, True)
+            add("_fft_r2c", real, dims, 0, False)
+            add("_fft_c2r", pairs, dims, len(dims) % 3, 2 * (pairs.size(dims[-1]) - 1))
+        add("_fft_c2c", pairs.permute(2, 0, 1), [0, 2], 0, False)
+        add("_fft_c2r", pairs, [1], 2, 7)
+    for n in (1, 2, 7, 30, 67, 134):  # 67 is a prime that is transformed by a convolution
+        add("fft_fft", rand(2, n, dtype=C64))
+        add("fft_ifft", rand(2, n, dtype=C64))
+        add("fft_rfft", rand(2, n))
+        if n > 1:
+            add("fft_irfft", rand(2, n, dtype=C64))
+    x, z, i = rand(2, 3, 6), rand(2, 3, 6, dtype=C64), torch.arange(12).reshape(3, 4)
+    for norm in (None, "forward", "backward", "ortho"):
+        for n in (None, 4, 9):
+            for name in ("fft_fft", "fft_rfft", "fft_irfft", "fft_hfft"):
+                add(name, x if name in ("fft_fft", "fft_rfft") else z, n, 1 if n == 4 else -1, norm)
+            add("fft_ifft", z, n, 0, norm)
+        for s in (None, [4, 3]):
+            add("fft_fft2", z, s, [0, 2], norm)
+            add("fft_ifft2", x, s, norm=norm)
+            add("fft_rfft2", x, s, norm=norm)
+            add("fft_irfft2", z, s, norm=norm)
+            add("fft_hfft2", z, s, norm=norm)
+            add("fft_ihfft2", x, s, norm=norm)
+        for name, of in (("fft_fftn", z), ("fft_ifftn", z), ("fft_rfftn", x), ("fft_irfftn", z), ("fft_hfftn", z), ("fft_ihfftn", x)):
+            add(name, of, norm=norm)
+            add(name, of, [4, 3], norm=norm)
+    for name in ("fft_fft", "fft_rfft", "fft_irfft"):
+        add(name, i)
+    for n in (4, 5):
+        for name in ("fft_fftshift", "fft_ifftshift"):
+            add(name, rand(2, n), compare=BITS)
+            add(name, rand(2, n, dtype=C64), [1])
+    wave, window = rand(2, 40), rand(8, low=0.1)
+    add("stft", wave, 8, 3, 8, window, False, True, True)
+    add("stft", wave[0], 8, None, 5, rand(5), True, False, True)
+    add("stft", wave, 8, 2, 6, None, False, True, False)
+    add("stft", rand(30, dtype=C64), 7, 2, 7, None, False, False, True)
+    add("stft.center", wave, 8, 3, 8, window, True, "reflect", False, True, True)
+    add("stft.center", wave[0], 8, 3, 8, window, True, "constant", True, True, True)
+
+
+def complex_composites():
+    """What is made of complex products, conjugates and sizes."""
+    for dtype in (C64, C128):
+        a, b = rand(4, 5, dtype=dtype), rand(4, 5, dtype=dtype)
+        add("vdot", a[0], b[0])
+        add("dot", a[0], b[0])
+        add("linalg_vecdot", a, b)
+        add("linalg_vecdot", a, b, dim=0)
+        add("renorm", a, 2, 0, 0.5)
+        add("renorm", a, INF, 1, 0.5)
+        x, w = rand(2, 4, 6, dtype=dtype), rand(6, 2, 3, dtype=dtype)
+        add("convolution", x, w, rand(6, dtype=dtype), [2], [1], [1], False, [0], 2)
+        add("convolution", x, rand(4, 3, 3, dtype=dtype), None, [2], [1], [1], True, [1], 1)
+        add("constant_pad_nd", a, [1, 2, 0, 1])
+        add("constant_pad_nd", a, [1, -2], 1.5)
+    rows = rand(3, 5)
+    for n in (0, 2, 5, 7):
+        add("diff", rows, n, 1, rand(3, 2), rand(3, 1))
+    for dtype in (BF16, F16):  # the quotient is rounded before its fraction is cut off, but of a division by one number
+        a, b = rand(20, 20, low=-40, high=40, dtype=dtype), rand(20, 20, low=0.5, high=3, dtype=dtype)
+        add("div.Tensor_mode", a, b, rounding_mode="trunc", compare=EQUAL)
+        add("div.Tensor_mode", a, b[0, 0].clone(), rounding_mode="trunc", compare=EQUAL)
+        for mode in ("trunc", "floor"):
+            add("div.Scalar_mode", a, 0.7, rounding_mode=mode, compare=EQUAL)

@@ -196,6 +196,7 @@ void AddIndexKernels(KernelTable& t);
 void AddLinearAlgebraKernels(KernelTable& t);
 void AddPoolingKernels(KernelTable& t);
 void AddSortingKernels(KernelTable& t);
+void AddFourierKernels(KernelTable& t);
 void AddScalarKernels(KernelTable& t);
 void AddContainerKernels(KernelTable& t);
 absl::StatusOr<Values> Pointwise(Call& c);

@@ -30,6 +30,7 @@ const KernelTable& Kernels() {
     AddLinearAlgebraKernels(*t);
     AddPoolingKernels(*t);
     AddSortingKernels(*t);
+    AddFourierKernels(*t);
     AddScalarKernels(*t);
     AddContainerKernels(*t);
     return t;

@@ -69,7 +69,8 @@ Values Matmul(Emit& e, const OpCall& call) {
     if (n && m && *n != *m)
       return call.Error(absl::StrCat("1D tensors expected to have the same size, got ", *n, " and ", *m));
   }
-  return std::vector<ValueId>{EmitMatmul(e, call.arg(0).value, call.arg(1).value)};
+  const bool conjugated = call.op().name() == "aten::vdot" && IsComplex(e.DTypeOf(a));
+  return std::vector<ValueId>{EmitMatmul(e, conjugated ? e.Op("aten::conj_physical", {a}) : a, b)};
 }
 
 Values Linear(Emit& e, const OpCall& call) {

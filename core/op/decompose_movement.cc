@@ -1,6 +1,7 @@
 // Operators that move elements, in terms of cat, views, index arithmetic and region writes.
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -161,6 +162,7 @@ Values Diff(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
   ValueId x = call.arg(0).value;
   dim = WrapDim(dim, e.Rank(x));
+  if (order == 0) return std::vector<ValueId>{e.Op("aten::clone", {x, e.None()})};  // nothing is prepended either
   const ValueId before = TensorArg(call, "prepend"), after = TensorArg(call, "append");
   if (before.valid() || after.valid()) {
     std::vector<ValueId> parts = {x};
@@ -168,6 +170,7 @@ Values Diff(Emit& e, const OpCall& call) {
     if (after.valid()) parts.push_back(after);
     x = e.Cat(parts, dim);
   }
+  if (const std::optional<int64_t> n = e.Sizes(x)[dim].Constant()) order = std::min(order, *n);
   for (int64_t i = 0; i < order; ++i) {
     const Expr n = e.Sizes(x)[dim];
     x = e.Sub(e.Slice(x, dim, 1, n), e.Slice(x, dim, 0, n - 1));

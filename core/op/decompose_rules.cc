@@ -22,6 +22,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddSamplingRules(*table);
     AddSortingRules(*table);
     AddNumberRules(*table);
+    AddFourierRules(*table);
     return table;
   }();
   auto it = kTable->find(op.full());

@@ -31,6 +31,7 @@ void AddShapeRules(DecompositionTable& table);
 void AddSamplingRules(DecompositionTable& table);  // grid_sampler, bicubic, embedding_bag, cdist
 void AddSortingRules(DecompositionTable& table);   // argsort, medians, quantiles, histc
 void AddNumberRules(DecompositionTable& table);    // gcd, mvlgamma, logspace, logcumsumexp
+void AddFourierRules(DecompositionTable& table);   // fft_fft, fft_irfftn, stft, ...
 
 // An argument as a value: its own, or a constant made in front of the node.
 ValueId ValueOf(Emit& e, const OpArg& arg);

@@ -245,6 +245,7 @@ absl::StatusOr<std::vector<Resampled>> ResampledDims(Emit& e, const OpCall& call
 // Rows and columns one after the other.
 Values UpsampleBicubic(Emit& e, const OpCall& call) {
   const ValueId input = call.arg(0).value;
+  if (!IsFloating(e.DTypeOf(input))) return call.Unsupported("interpolation of integers");
   SMELT_ASSIGN_OR_RETURN(bool align, call.GetBool("align_corners"));
   SMELT_ASSIGN_OR_RETURN(std::vector<Resampled> dims, ResampledDims(e, call));
   ValueId v = ToCompute(e, input);
@@ -290,6 +291,7 @@ ValueId Keys(Emit& e, ValueId x) {
 Values UpsampleSmoothed(Emit& e, const OpCall& call) {
   const bool cubic = call.op().name() == "aten::_upsample_bicubic2d_aa";
   const ValueId input = call.arg(0).value;
+  if (!IsFloating(e.DTypeOf(input))) return call.Unsupported("interpolation of integers");
   SMELT_ASSIGN_OR_RETURN(std::vector<Resampled> dims, ResampledDims(e, call));
   ValueId v = ToCompute(e, input);
   const DType t = e.DTypeOf(v);

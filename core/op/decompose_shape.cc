@@ -272,17 +272,20 @@ Values Renorm(Emit& e, const OpCall& call) {
     if (d != dim) others.push_back(d);
   }
   SMELT_ASSIGN_OR_RETURN(double maxnorm, call.GetDoubleOr("maxnorm", 0));
-  const DType own = *e.TypeOf(self).dtype, c = own == DType::kFloat64 ? own : DType::kFloat32;
-  const ValueId norm = e.Op("aten::linalg_vector_norm",
-                            {e.Cast(self, c), ValueOf(e, call.arg(1)), e.Const(others), e.Const(true), e.None()});
+  const DType own = *e.TypeOf(self).dtype,
+              c = own == DType::kFloat64 || own == DType::kComplex128 ? DType::kFloat64 : DType::kFloat32;
+  const ValueId norm =
+      e.Op("aten::linalg_vector_norm", {e.Cast(IsComplex(own) ? e.Abs(self) : self, c), ValueOf(e, call.arg(1)),
+                                        e.Const(others), e.Const(true), e.None()});
   const ValueId most = e.Scalar(c, maxnorm);
   const ValueId scale =
       e.Where(e.Op("aten::gt.Tensor", {norm, most}), e.Div(most, e.Add(norm, e.Scalar(c, 1e-7))), e.Scalar(c, 1));
-  return One(e.Mul(self, e.Cast(scale, own)));
+  return One(e.Mul(self, IsComplex(own) ? scale : e.Cast(scale, own)));
 }
 
 Values Vecdot(Emit& e, const OpCall& call) {
-  ValueId p = e.Mul(call.arg(0).value, call.arg(1).value);
+  const ValueId x = call.arg(0).value;
+  ValueId p = e.Mul(IsComplex(e.DTypeOf(x)) ? e.Op("aten::conj_physical", {x}) : x, call.arg(1).value);
   SMELT_ASSIGN_OR_RETURN(int dim, DimArg(call, "dim", e.Rank(p), -1));
   return One(e.Sum(p, {dim}, false));
 }

@@ -63,6 +63,11 @@ bool Emit::IsContiguous(ValueId v) const {
 
 ValueId Emit::Cast(ValueId v, DType t) {
   if (!ok() || DTypeOf(v) == t) return v;
+  // What was written with real numbers in mind would lose the imaginary parts.
+  if (IsComplex(DTypeOf(v)) && !IsComplex(t)) {
+    Fail(absl::UnimplementedError("complex numbers"));
+    return v;
+  }
   ValueId none = None();
   return Op("aten::_to_copy", {v, Const(ScalarTypeOf(t)), none, none, none, Const(false), none});
 }

@@ -171,6 +171,10 @@ Rule Pool(int n, bool max) {
 
 absl::Status Upsample(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  if (!IsFloating(*x.dtype) && !absl::StrContains(c.call.op().name(), "nearest")) {
+    // Of uint8, with weights of 16 bits, of a precision that the largest of them decides, rounded after each dim.
+    return c.call.Unsupported("interpolation of integers");
+  }
   const int n = x.rank() - 2;
   std::vector<Expr> out;
   if (!c.call.IsNone("output_size")) {

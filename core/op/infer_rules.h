@@ -55,6 +55,7 @@ using RuleTable = absl::flat_hash_map<std::string, Rule>;
 void AddFactoryRules(RuleTable& r);
 void AddMovementTypeRules(RuleTable& r);
 void AddLibraryRules(RuleTable& r);
+void AddFourierTypeRules(RuleTable& r);
 void AddCompositeRules(RuleTable& r);
 void AddScalarRules(RuleTable& r);
 

@@ -59,6 +59,34 @@ TEST(InferTest, ACompositeHasTheTypesOfWhatItDecomposesInto) {
   EXPECT_EQ(TypeOf(*g, "z"), "BFloat16(2, 3, strides=[3, 1])");
 }
 
+std::string ErrorOf(absl::string_view text) {
+  ParseOptions options;
+  options.resolve_overload = ResolveOverload;
+  auto g = ParseGraph(text, options);
+  SMELT_CHECK_OK(g.status());
+  return std::string(InferTypes(**g).message());
+}
+
+// PyTorch has fixed-point weights for uint8, of a precision that depends on them.
+TEST(InferTest, InterpolationOfIntegersIsRefusedByName) {
+  EXPECT_THAT(ErrorOf(R"(graph(%x : Byte(1, 3, 4, 4, strides=[48, 16, 4, 1])):
+    %size : int[] = prim::Constant[value=[6, 6]]()
+    %align : bool = prim::Constant[value=0]()
+    %none : NoneType = prim::Constant()
+    %y : Tensor = aten::upsample_bilinear2d(%x, %size, %align, %none, %none)
+    return (%y))"),
+              ::testing::HasSubstr("interpolation of integers"));
+}
+
+TEST(InferTest, ACompositeWrittenForRealNumbersDoesNotLoseImaginaryParts) {
+  EXPECT_THAT(ErrorOf(R"(graph(%x : ComplexFloat(3, 4, strides=[4, 1])):
+    %dims : int[] = prim::Constant[value=[1]]()
+    %keep : bool = prim::Constant[value=0]()
+    %y : Tensor = aten::logsumexp(%x, %dims, %keep)
+    return (%y))"),
+              ::testing::HasSubstr("complex numbers"));
+}
+
 TEST(InferTest, TheElementsOfASplitHaveTheirOwnTypes) {
   auto g = Infer(R"(graph(%x : Float(7, 2, strides=[2, 1])):
     %3 : int = prim::Constant[value=3]()

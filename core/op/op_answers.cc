@@ -93,7 +93,7 @@ Answer OpAnswers::Get(int index) const {
     Geometry g;
     g.sizes = w["sizes"].get<std::vector<int64_t>>();
     g.strides = w["strides"].get<std::vector<int64_t>>();
-    g.offset = w["offset"];
+    g.offset = w.value("offset", int64_t{0});
     Tensor t(storages[w["storage"].get<int>()], *ParseDType(w["dtype"].get<std::string>()), g);
     if (share) seen[text] = t;
     return t;
@@ -156,7 +156,7 @@ Answer OpAnswers::Get(int index) const {
   if (e.contains("after_args")) {
     for (const json& w : e["after_args"]) a.after_args.emplace_back(w["arg"].get<int>(), tensor(w, false));
   }
-  const std::string c = e["compare"];
+  const std::string c = e.value("compare", "close");
   a.compare = c == "bits" ? Answer::Compare::kBits : c == "equal" ? Answer::Compare::kEqual : Answer::Compare::kClose;
   return a;
 }

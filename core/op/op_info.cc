@@ -47,7 +47,7 @@ constexpr Group kGroups[] = {
      "max_pool2d_with_indices max_pool3d_with_indices max_pool2d_with_indices_backward avg_pool1d avg_pool2d "
      "avg_pool3d avg_pool2d_backward _adaptive_avg_pool2d _adaptive_avg_pool3d _adaptive_avg_pool2d_backward "
      "adaptive_max_pool2d adaptive_max_pool2d_backward logcumsumexp gcd lcm cdist _cdist_forward linalg_cross "
-     "polygamma special_erfcx complex polar equal is_same_size allclose is_nonzero"},
+     "polygamma special_erfcx _fft_c2c _fft_r2c _fft_c2r complex polar equal is_same_size allclose is_nonzero"},
     {OpKind::kComposite,
      "linear matmul inner layer_norm native_layer_norm native_layer_norm_backward group_norm native_group_norm "
      "native_group_norm_backward rms_norm _fused_rms_norm batch_norm native_batch_norm _native_batch_norm_legit "

@@ -418,11 +418,19 @@ void DivRule(Ctx& c) {
   if (!c.call.IsNone("rounding_mode")) mode = c.call.Find("rounding_mode")->string;
   DType t = c.Promote({0, 1});
   if (mode.empty() && !IsFloating(t) && !IsComplex(t)) t = DType::kFloat32;
-  V a = c.Common(0, t), b = mode.empty() ? Second(c, 1, t) : c.Common(1, t);
+  V a = c.Common(0, t), b = Second(c, 1, t);
   if (mode.empty()) {
     c.Return(a / b, t);
   } else if (mode == "trunc") {
-    c.Return(IsFloating(t) ? Op(ScalarOp::kTrunc, a / b) : Op(ScalarOp::kDivTrunc, a, b), t);
+    if (!IsFloating(t)) return c.Return(Op(ScalarOp::kDivTrunc, a, b), t);
+    V quotient = a / b;
+    // PyTorch rounds the quotient first, but of a tensor divided by one number.
+    const OpArg& divisor = c.call.arg(1);
+    const auto is_one = [](const Expr& size) { return size == Expr(1); };
+    const auto& sizes = divisor.tensor.sizes;
+    const bool one = !divisor.IsTensor() || (sizes && std::all_of(sizes->begin(), sizes->end(), is_one));
+    if (ItemSize(t) < 4 && !one) quotient = c.To(c.To(quotient, t), quotient.type());
+    c.Return(Op(ScalarOp::kTrunc, quotient), t);
   } else if (mode == "floor") {
     c.Return(IsFloating(t) ? FloorDivFloat(a, b) : Op(ScalarOp::kDivFloor, a, b), t);
   } else {

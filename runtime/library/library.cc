@@ -21,6 +21,7 @@ const Entry kOps[] = {
     {"matmul", library_internal::MakeMatmul},
     {"convolution", library_internal::MakeConvolution},
     {"convolution_backward", library_internal::MakeConvolutionBackward},
+    {"fourier", library_internal::MakeFourier},
     {"sort", library_internal::MakeSort},
     {"topk", library_internal::MakeTopK},
     {"searchsorted", library_internal::MakeSearchSorted},

@@ -2,7 +2,10 @@
 #include "smelt/runtime/library/library.h"
 
 #include <cmath>
+#include <complex>
+#include <cstring>
 #include <functional>
+#include <numbers>
 #include <numeric>
 #include <random>
 
@@ -29,6 +32,14 @@ double Random() {  // multiples of 1/8 in [-2, 2]: exact in float16 and bfloat16
 Tensor Fill(Tensor t, const std::function<double()>& f = Random) {
   ForEachElement({static_cast<char*>(t.data()), t.dtype(), t.sizes(), t.strides()},
                  [&](char* p) { StoreDouble(p, t.dtype(), f()); });
+  return t;
+}
+Tensor FillPairs(std::vector<int64_t> sizes, std::vector<int64_t> strides) {
+  Tensor t = Tensor::EmptyStrided(DType::kComplex128, sizes, strides);
+  sizes.push_back(2);
+  for (int64_t& stride : strides) stride *= 2;
+  strides.push_back(1);
+  Fill(Tensor(t.storage(), DType::kFloat64, Geometry{sizes, strides, 0}));
   return t;
 }
 double At(const Tensor& t, std::initializer_list<int64_t> index) {
@@ -719,6 +730,69 @@ TEST(CpuTest, ALevelIsWhatItsFeaturesAre) {
   }
   EXPECT_FALSE(CpuHas("no such feature"));
   EXPECT_THAT(MissingFeatures(std::vector<std::string>{"sse2", "avx9"}), ElementsAre("avx9"));
+}
+
+// --- Fourier transforms
+// ---------------------------------------------------------------------------------------------------------------
+
+std::complex<double> PairAt(const Tensor& t, int64_t row, int64_t k) {
+  return LoadComplex(static_cast<char*>(t.data()) + (row * t.strides()[0] + k * t.strides()[1]) * ItemSize(t.dtype()),
+                     t.dtype());
+}
+
+// Lengths of all of Eigen's radices, and primes beyond them, which are transformed by a convolution.
+TEST(FourierTest, EveryLengthIsTheSumOfItsDefinition) {
+  for (int64_t n : {1, 2, 3, 4, 5, 7, 12, 30, 61, 67, 101, 134, 1009}) {
+    for (const bool forward : {true, false}) {
+      const Tensor x = FillPairs({2, n}, {n + 3, 1}), y = Tensor::EmptyStrided(DType::kComplex128, {2, n}, {1, 2});
+      ASSERT_TRUE(Call("fourier", {x}, {y}, {0, forward, 1}).ok());
+      for (int64_t row = 0; row < 2; ++row) {
+        for (int64_t j = 0; j < n; j += n > 100 ? 13 : 1) {
+          std::complex<double> sum = 0;
+          for (int64_t k = 0; k < n; ++k) {
+            const double turn = static_cast<double>(j * k % n) / static_cast<double>(n);
+            sum += PairAt(x, row, k) * std::polar(1.0, (forward ? -2 : 2) * std::numbers::pi * turn);
+          }
+          EXPECT_LT(std::abs(PairAt(y, row, j) - sum), 1e-13 * static_cast<double>(n))
+              << n << (forward ? " forward" : " back") << " at " << j;
+        }
+      }
+    }
+  }
+}
+
+TEST(FourierTest, HalfASpectrumGivesTheSignalBack) {
+  for (int64_t n : {1, 2, 5, 8, 67}) {
+    const Tensor x = Fill(Tensor::EmptyStrided(DType::kFloat64, {3, n}, {n, 1})),
+                 half = Tensor::EmptyStrided(DType::kComplex128, {3, n / 2 + 1}, {n / 2 + 1, 1}),
+                 back = Tensor::EmptyStrided(DType::kFloat64, {3, n}, {n, 1});
+    ASSERT_TRUE(Call("fourier", {x}, {half}, {1, 1, 0, 1}).ok());
+    ASSERT_TRUE(Call("fourier", {half}, {back}, {1, 0, 0, 1}).ok());
+    for (int64_t row = 0; row < 3; ++row) {
+      for (int64_t k = 0; k < n; ++k) EXPECT_NEAR(At(back, {row, k}), At(x, {row, k}), 1e-13);
+    }
+  }
+}
+
+TEST(FourierTest, ThreadsChangeNoBit) {
+  const Tensor x = FillPairs({300, 66}, {66, 1}), one = Tensor::EmptyStrided(DType::kComplex128, {300, 66}, {66, 1}),
+               three = Tensor::EmptyStrided(DType::kComplex128, {300, 66}, {66, 1});
+  ASSERT_TRUE(Call("fourier", {x}, {one}, {2, 1, 0, 1}, {}, -1, 1).ok());
+  ASSERT_TRUE(Call("fourier", {x}, {three}, {2, 1, 0, 1}, {}, -1, 3).ok());
+  EXPECT_EQ(std::memcmp(one.data(), three.data(), 300 * 66 * 16), 0);
+}
+
+TEST(FourierTest, SizesAndDimsThatDoNotFitAreRefused) {
+  const Tensor real = Fill(Tensor::EmptyStrided(DType::kFloat32, {4, 6}, {6, 1}));
+  const auto pairs = [](int64_t m, int64_t n) { return Tensor::EmptyStrided(DType::kComplex64, {m, n}, {n, 1}); };
+  EXPECT_TRUE(Call("fourier", {real}, {pairs(4, 4)}, {0, 1, 1}).ok());
+  EXPECT_FALSE(Call("fourier", {real}, {pairs(4, 3)}, {0, 1, 1}).ok());
+  EXPECT_FALSE(Call("fourier", {real}, {pairs(5, 4)}, {0, 1, 1}).ok());
+  EXPECT_FALSE(Call("fourier", {real}, {pairs(4, 4)}, {0, 1, 2}).ok());
+  EXPECT_FALSE(Call("fourier", {real}, {pairs(4, 4)}, {0, 1, 1, 1}).ok());
+  EXPECT_FALSE(Call("fourier", {real}, {pairs(4, 4)}, {0, 1}).ok());
+  EXPECT_FALSE(Call("fourier", {pairs(4, 4)}, {real}, {0, 0, 0}).ok());
+  EXPECT_FALSE(Call("fourier", {real}, {real}, {0, 1, 1}).ok());
 }
 
 }  // namespace

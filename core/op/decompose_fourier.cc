@@ -1,0 +1,260 @@
+// Fourier transforms in terms of three: _fft_c2c, _fft_r2c and _fft_c2r (ATen/native/SpectralOps.cpp).
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/decompose_rules.h"
+#include "smelt/core/tensor/dtype.h"
+
+namespace smelt {
+namespace {
+
+using Values = absl::StatusOr<std::vector<ValueId>>;
+
+// What the sum is divided by: nothing, the root of the number of elements, or the number. As _fft_c2c's argument.
+enum class Normalization : int64_t { kNone = 0, kByRoot = 1, kByNumber = 2 };
+
+absl::StatusOr<Normalization> NormalizationArg(const OpCall& call, bool forward) {
+  std::string mode = "backward";
+  if (!call.IsNone("norm")) {
+    SMELT_ASSIGN_OR_RETURN(mode, call.GetString("norm"));
+  }
+  if (mode == "ortho") return Normalization::kByRoot;
+  if (mode != "backward" && mode != "forward") return call.Error(absl::StrCat("invalid normalization mode: ", mode));
+  return (mode == "backward") == forward ? Normalization::kNone : Normalization::kByNumber;
+}
+
+DType ComplexOf(DType t) { return t == DType::kFloat64 ? DType::kComplex128 : DType::kComplex64; }
+
+// Integers are transformed as float32.
+absl::StatusOr<ValueId> Promoted(Emit& e, const OpCall& call, bool to_complex) {
+  const ValueId x = call.arg(0).value;
+  const DType t = e.DTypeOf(x);
+  if (ItemSize(t) < 4 && IsFloating(t)) return call.Error(absl::StrCat("unsupported dtype ", Name(t)));
+  if (IsComplex(t)) return x;
+  const DType real = IsFloating(t) ? t : DType::kFloat32;
+  return e.Cast(x, to_complex ? ComplexOf(real) : real);
+}
+
+struct Signal {
+  std::vector<int64_t> dims;
+  std::vector<Expr> sizes;  // of those dims, of what is transformed
+};
+
+// The dims and sizes that an operator of several dims is about: s, dim; of one: n, dim.
+absl::StatusOr<Signal> SignalOf(Emit& e, const OpCall& call) {
+  const std::vector<Expr> self = e.Sizes(call.arg(0).value);
+  const int rank = static_cast<int>(self.size());
+  Signal out;
+  const bool one = call.Find("n") != nullptr;
+  const absl::string_view sizes_name = one ? "n" : "s";
+  std::vector<Expr> sizes;
+  if (!call.IsNone(sizes_name)) {
+    SMELT_ASSIGN_OR_RETURN(sizes, call.GetExprs(sizes_name));
+  }
+  if (call.IsNone("dim")) {
+    const int count = sizes.empty() ? rank : static_cast<int>(sizes.size());
+    if (count > rank) return call.Error("got shape with more values than the input has dims");
+    for (int d = rank - count; d < rank; ++d) out.dims.push_back(d);
+  } else {
+    SMELT_ASSIGN_OR_RETURN(out.dims, call.GetInts("dim"));
+    for (int64_t& d : out.dims) {
+      d = WrapDim(d, rank);
+      if (d < 0 || d >= rank) return call.Error("a dim is out of range");
+      if (std::count(out.dims.begin(), out.dims.end(), d) > 1) return call.Error("FFT dims must be unique");
+    }
+  }
+  if (!sizes.empty() && sizes.size() != out.dims.size()) {
+    return call.Error("dim and shape arguments must have the same length");
+  }
+  for (size_t k = 0; k < out.dims.size(); ++k) {
+    const Expr& own = self[out.dims[k]];
+    out.sizes.push_back(sizes.empty() || sizes[k] == Expr(-1) ? own : sizes[k]);
+    if (out.sizes[k].IsConstant() && *out.sizes[k].Constant() < 1) {
+      return call.Error(absl::StrCat("invalid number of data points (", out.sizes[k].ToString(), ") specified"));
+    }
+  }
+  return out;
+}
+
+// Cut, or filled up with zeros, to the signal's sizes.
+absl::StatusOr<ValueId> Resized(Emit& e, const OpCall& call, ValueId x, const Signal& signal) {
+  for (size_t k = 0; k < signal.dims.size(); ++k) {
+    const int64_t d = signal.dims[k];
+    const Expr have = e.Sizes(x)[d], want = signal.sizes[k];
+    if (have == want) continue;
+    if (!have.IsConstant() || !want.IsConstant()) return call.Unsupported("a size that differs from a symbolic one");
+    if (*want.Constant() < *have.Constant()) {
+      x = e.Slice(x, d, 0, want);
+      continue;
+    }
+    std::vector<Expr> pad(2 * (e.Rank(x) - d), Expr(0));
+    pad.back() = want - have;
+    x = e.Op("aten::constant_pad_nd", {x, e.Ints(pad), e.Const(int64_t{0})});
+  }
+  return x;
+}
+
+ValueId ComplexToComplex(Emit& e, ValueId x, const std::vector<int64_t>& dims, Normalization by, bool forward) {
+  return e.Op("aten::_fft_c2c", {x, e.Dims(dims), e.Const(static_cast<int64_t>(by)), e.Const(forward)});
+}
+ValueId RealToComplex(Emit& e, ValueId x, const std::vector<int64_t>& dims, Normalization by, bool onesided) {
+  return e.Op("aten::_fft_r2c", {x, e.Dims(dims), e.Const(static_cast<int64_t>(by)), e.Const(onesided)});
+}
+ValueId ComplexToReal(Emit& e, ValueId x, const std::vector<int64_t>& dims, Normalization by, const Expr& last) {
+  return e.Op("aten::_fft_c2r", {x, e.Dims(dims), e.Const(static_cast<int64_t>(by)), e.Size(last)});
+}
+ValueId Conj(Emit& e, ValueId x) { return e.Op("aten::conj_physical", {x}); }
+
+// fft, ifft, fft2, fftn, ... A real signal of one dim is transformed as such, those of several dims as complex ones.
+Values Complex(Emit& e, const OpCall& call) {
+  const bool forward = !absl::StrContains(call.op().name(), "ifft");
+  const bool one = call.Find("n") != nullptr;
+  SMELT_ASSIGN_OR_RETURN(Normalization by, NormalizationArg(call, forward));
+  SMELT_ASSIGN_OR_RETURN(ValueId x, Promoted(e, call, !one));
+  SMELT_ASSIGN_OR_RETURN(Signal signal, SignalOf(e, call));
+  SMELT_ASSIGN_OR_RETURN(x, Resized(e, call, x, signal));
+  if (IsComplex(e.DTypeOf(x))) return std::vector<ValueId>{ComplexToComplex(e, x, signal.dims, by, forward)};
+  const ValueId out = RealToComplex(e, x, signal.dims, by, false);
+  return std::vector<ValueId>{forward ? out : Conj(e, out)};
+}
+
+// rfft, rfft2, rfftn.
+Values Real(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(Normalization by, NormalizationArg(call, true));
+  SMELT_ASSIGN_OR_RETURN(ValueId x, Promoted(e, call, false));
+  if (IsComplex(e.DTypeOf(x))) return call.Error("expects a real input tensor");
+  SMELT_ASSIGN_OR_RETURN(Signal signal, SignalOf(e, call));
+  if (signal.dims.empty()) return call.Error("must transform at least one axis");
+  SMELT_ASSIGN_OR_RETURN(x, Resized(e, call, x, signal));
+  return std::vector<ValueId>{RealToComplex(e, x, signal.dims, by, true)};
+}
+
+// ihfft, ihfft2, ihfftn: of a real signal, the conjugate of rfft along the last dim, then ifft along the others.
+Values InverseHermitian(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(Normalization by, NormalizationArg(call, false));
+  SMELT_ASSIGN_OR_RETURN(ValueId x, Promoted(e, call, false));
+  if (IsComplex(e.DTypeOf(x))) return call.Error("expects a real input tensor");
+  SMELT_ASSIGN_OR_RETURN(Signal signal, SignalOf(e, call));
+  if (signal.dims.empty()) return call.Error("must transform at least one axis");
+  SMELT_ASSIGN_OR_RETURN(x, Resized(e, call, x, signal));
+  x = Conj(e, RealToComplex(e, x, {signal.dims.back()}, by, true));
+  signal.dims.pop_back();
+  if (!signal.dims.empty()) x = ComplexToComplex(e, x, signal.dims, by, false);
+  return std::vector<ValueId>{x};
+}
+
+// irfft and hfft of one and of several dims: a real signal of half of its spectrum.
+Values ToReal(Emit& e, const OpCall& call) {
+  const bool hermitian = absl::StrContains(call.op().name(), "_hfft");
+  SMELT_ASSIGN_OR_RETURN(Normalization by, NormalizationArg(call, hermitian));
+  SMELT_ASSIGN_OR_RETURN(ValueId x, Promoted(e, call, true));
+  SMELT_ASSIGN_OR_RETURN(Signal signal, SignalOf(e, call));
+  if (signal.dims.empty()) return call.Error("must transform at least one axis");
+  // SignalOf has put the spectrum's own size where none is asked for.
+  const absl::string_view sizes_name = call.Find("n") != nullptr ? "n" : "s";
+  bool asked = !call.IsNone(sizes_name);
+  if (asked) {
+    SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, call.GetExprs(sizes_name));
+    asked = !(sizes.back() == Expr(-1));
+  }
+  const Expr last = asked ? signal.sizes.back() : (signal.sizes.back() - Expr(1)) * 2;
+  if (last.IsConstant() && *last.Constant() < 1) {
+    return call.Error(absl::StrCat("invalid number of data points (", last.ToString(), ") specified"));
+  }
+  signal.sizes.back() = FloorDiv(last, Expr(2)) + 1;
+  SMELT_ASSIGN_OR_RETURN(x, Resized(e, call, x, signal));
+  if (!hermitian) return std::vector<ValueId>{ComplexToReal(e, x, signal.dims, by, last)};
+  const std::vector<int64_t> half = {signal.dims.back()};
+  signal.dims.pop_back();
+  if (!signal.dims.empty()) x = ComplexToComplex(e, x, signal.dims, by, true);
+  return std::vector<ValueId>{ComplexToReal(e, Conj(e, x), half, by, last)};
+}
+
+// fftshift: the zero frequency into the middle; ifftshift: back.
+Values Shift(Emit& e, const OpCall& call) {
+  const ValueId x = call.arg(0).value;
+  std::vector<int64_t> dims;
+  if (call.IsNone("dim")) {
+    for (int d = 0; d < e.Rank(x); ++d) dims.push_back(d);
+  } else {
+    SMELT_ASSIGN_OR_RETURN(dims, call.GetInts("dim"));
+  }
+  const Expr round_up = absl::StrContains(call.op().name(), "ifft") ? Expr(1) : Expr(0);
+  std::vector<Expr> shifts;
+  for (int64_t& d : dims) {
+    d = WrapDim(d, e.Rank(x));
+    if (d < 0 || d >= e.Rank(x)) return call.Error("a dim is out of range");
+    shifts.push_back(FloorDiv(e.Sizes(x)[d] + round_up, Expr(2)));
+  }
+  return std::vector<ValueId>{e.Op("aten::roll", {x, e.Ints(shifts), e.Dims(dims)})};
+}
+
+// stft: windows of n_fft elements, hop_length apart, each transformed.
+Values ShortTime(Emit& e, const OpCall& call) {
+  ValueId x = call.arg(0).value;
+  const bool batched = e.Rank(x) == 2;
+  if (e.Rank(x) != 1 && !batched) return call.Error("expected a 1D or 2D tensor");
+  SMELT_ASSIGN_OR_RETURN(int64_t n_fft, call.GetInt("n_fft"));
+  SMELT_ASSIGN_OR_RETURN(int64_t hop, call.GetIntOr("hop_length", n_fft / 4));
+  SMELT_ASSIGN_OR_RETURN(int64_t win_length, call.GetIntOr("win_length", n_fft));
+  SMELT_ASSIGN_OR_RETURN(bool center, call.GetBoolOr("center", false));
+  SMELT_ASSIGN_OR_RETURN(bool normalized, call.GetBoolOr("normalized", false));
+  SMELT_ASSIGN_OR_RETURN(bool aligned, call.GetBoolOr("align_to_window", false));
+  if (aligned) return call.Unsupported("align_to_window");
+  if (n_fft <= 0) return call.Error("expected 0 < n_fft");
+  if (hop <= 0) return call.Error("expected hop_length > 0");
+  if (win_length <= 0 || win_length > n_fft) return call.Error("expected 0 < win_length <= n_fft");
+  if (!batched) x = e.Unsqueeze(x, 0);
+  if (center) {
+    std::string mode = "reflect";
+    if (!call.IsNone("pad_mode")) {
+      SMELT_ASSIGN_OR_RETURN(mode, call.GetString("pad_mode"));
+    }
+    const int64_t pad = n_fft / 2;
+    // Padding by reflection asks for a dim of channels.
+    x = e.Op("aten::pad", {e.Unsqueeze(x, 0), e.Dims({pad, pad}), e.Const(mode), e.None()});
+    x = e.Squeeze(x, 0);
+  }
+  if (!e.ok()) return e.status();
+  const std::optional<int64_t> length = e.Sizes(x)[1].Constant();
+  if (length && *length < n_fft) {
+    return call.Error(absl::StrCat("expected 0 < n_fft < ", *length, ", but got n_fft=", n_fft));
+  }
+  ValueId window = TensorArg(call, "window");
+  if (win_length < n_fft) {
+    if (!window.valid()) window = e.Full(e.DTypeOf(x), {Expr(win_length)}, 1);
+    const int64_t left = (n_fft - win_length) / 2;
+    window = e.Op("aten::constant_pad_nd", {window, e.Dims({left, n_fft - win_length - left}), e.Const(int64_t{0})});
+  }
+  x = e.Op("aten::unfold", {x, e.Const(int64_t{1}), e.Const(n_fft), e.Const(hop)});
+  if (window.valid()) x = e.Mul(x, window);
+  if (!e.ok()) return e.status();
+  const bool complex = IsComplex(e.DTypeOf(x));
+  SMELT_ASSIGN_OR_RETURN(bool onesided, call.GetBoolOr("onesided", !complex));
+  const Normalization by = normalized ? Normalization::kByRoot : Normalization::kNone;
+  x = complex ? ComplexToComplex(e, x, {2}, by, true) : RealToComplex(e, x, {2}, by, onesided);
+  x = e.Transpose(x, 1, 2);
+  if (!batched) x = e.Squeeze(x, 0);
+  SMELT_ASSIGN_OR_RETURN(bool return_complex, call.GetBoolOr("return_complex", complex));
+  return std::vector<ValueId>{return_complex ? x : e.Op("aten::view_as_real", {x})};
+}
+
+}  // namespace
+
+void AddFourierRules(DecompositionTable& t) {
+  for (const char* dims : {"", "2", "n"}) {
+    t[absl::StrCat("aten::fft_fft", dims)] = t[absl::StrCat("aten::fft_ifft", dims)] = Complex;
+    t[absl::StrCat("aten::fft_rfft", dims)] = Real;
+    t[absl::StrCat("aten::fft_ihfft", dims)] = InverseHermitian;
+    t[absl::StrCat("aten::fft_irfft", dims)] = t[absl::StrCat("aten::fft_hfft", dims)] = ToReal;
+  }
+  t["aten::fft_fftshift"] = t["aten::fft_ifftshift"] = Shift;
+  t["aten::stft"] = ShortTime;
+}
+
+}  // namespace smelt
