@@ -256,6 +256,12 @@ bool AliasDb::State::GeometryMayChangeBefore(uint32_t object, NodeId n) {
   return may(HandleKey(object)) || ((objects[object].external || objects[object].escaped) && may(kUnknown));
 }
 
+// Whether a node makes tensors with the strides that it is told, which may make indices share bytes.
+static bool TakesStrides(const Graph& g, ValueId v) {
+  const std::string& name = g.node(g.value(v).def).op.name();
+  return name == "aten::empty_strided" || name == "aten::new_empty_strided";
+}
+
 // Of what is no view of something known. as_made: before anybody changed its geometry.
 Geom AliasDb::State::MakeGeom(uint32_t object, bool as_made) {
   Geom out;
@@ -295,7 +301,8 @@ Geom AliasDb::State::MakeGeom(uint32_t object, bool as_made) {
   out.space = object;
   TakeSizes(type, &out);
   if (out.rank >= 0) Materialize(&out, out.rank);
-  const bool fresh = o.kind == Kind::kTensor || o.kind == Kind::kConstant || (o.kind == Kind::kPiece && whole);
+  const bool fresh = (o.kind == Kind::kTensor && !TakesStrides(g, o.def)) || o.kind == Kind::kConstant ||
+                     (o.kind == Kind::kPiece && whole);
   out.injective = fresh;
   if (!fresh) {
     const Type& t = UnwrapOptional(type);

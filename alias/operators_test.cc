@@ -203,5 +203,32 @@ TEST(OperatorsTest, SumToAnotherSizeIsNewMemoryToTheSameTheTensorItself) {
             must_alias %t %a: false)");
 }
 
+TEST(OperatorsTest, ATensorMadeWithStridesMayOverlapItself) {
+  // torch.empty_strided([2, 2], [0, 1]): both rows are the same bytes.
+  Expect(R"(graph(%x : Tensor):
+  %n : NoneType = prim::Constant()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %size : int[] = prim::ListConstruct(%two, %two)
+  %stride : int[] = prim::ListConstruct(%zero, %one)
+  %e : Tensor = aten::empty_strided(%size, %stride, %n, %n, %n, %n)
+  %a : Tensor = aten::select(%e, %zero, %zero)
+  %b : Tensor = aten::select(%e, %zero, %one)
+  %f : Tensor = aten::new_empty_strided(%x, %size, %stride, %n, %n, %n, %n)
+  %c : Tensor = aten::select(%f, %zero, %zero)
+  %d : Tensor = aten::select(%f, %zero, %one)
+  %t : Float(2, 2, strides=[2, 1]) = aten::empty_strided(%size, %stride, %n, %n, %n, %n)
+  %u : Tensor = aten::select(%t, %zero, %zero)
+  %v : Tensor = aten::select(%t, %zero, %one)
+  %w : Tensor = aten::relu_(%a)
+  return (%n)
+)",
+         R"(may_alias %a %b: true
+            has_writers %b: true
+            may_alias %c %d: true
+            may_alias %u %v: false)");
+}
+
 }  // namespace
 }  // namespace smelt
