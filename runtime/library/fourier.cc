@@ -63,6 +63,12 @@ class Line {
     }
   }
 
+  // Of a real signal the first n / 2 + 1 elements of its spectrum, and the signal of those, not divided by n: half of
+  // the work. Where HalvesWork().
+  bool HalvesWork() const { return n_ > 1 && padded_ == 0; }
+  void RunReal(const double* in, Complex* out) const { Engine().impl().fwd(out, in, static_cast<int>(n_)); }
+  void RunToReal(const Complex* in, double* out) const { Engine().impl().inv(out, in, static_cast<int>(n_)); }
+
  private:
   static constexpr int64_t kLargestFactor = 64;
 
@@ -136,6 +142,9 @@ class FourierOp : public PreparedOp {
     if (r.ints.size() < 3 || r.floats.size() > 0) return invalid("normalization, direction and dims are expected");
     if (!IsTransformed(in.dtype) || !IsTransformed(out.dtype) || (!IsComplex(in.dtype) && !IsComplex(out.dtype))) {
       return absl::UnimplementedError(absl::StrCat(r.op, " of ", Name(in.dtype), " to ", Name(out.dtype)));
+    }
+    if (IsComplex(in.dtype) ? !IsComplex(out.dtype) && r.ints[1] != 0 : r.ints[1] == 0) {
+      return invalid("a real signal is transformed forward, to a real one back");
     }
     if (in.rank() != out.rank()) return invalid("operand and result are of different rank");
     auto op = std::unique_ptr<FourierOp>(new FourierOp());
@@ -211,8 +220,6 @@ class FourierOp : public PreparedOp {
     const int rank = static_cast<int>(from.sizes.size());
     const int64_t have = from.sizes[step.dim], give = to.sizes[step.dim];
     const int64_t n = std::max(have, give);
-    // Half of a spectrum is made whole by the conjugates.
-    const bool complete = !IsComplex(to.dtype);
     int64_t lines = 1;
     for (int d = 0; d < rank; ++d) lines *= d == step.dim ? 1 : from.sizes[d];
     const int64_t chunk = std::max<int64_t>(1, 4096 / n);
@@ -231,16 +238,25 @@ class FourierOp : public PreparedOp {
           destination += rest % from.sizes[d] * to.strides[d] * to_item;
           rest /= from.sizes[d];
         }
-        for (int64_t k = 0; k < have; ++k) {
-          in[k] = LoadPair(source + k * from.strides[step.dim] * from_item, from.dtype);
+        const int64_t from_step = from.strides[step.dim] * from_item, to_step = to.strides[step.dim] * to_item;
+        if (!IsComplex(from.dtype) && step.line->HalvesWork()) {
+          double* signal = reinterpret_cast<double*>(in);
+          for (int64_t k = 0; k < n; ++k) signal[k] = LoadPair(source + k * from_step, from.dtype).real();
+          step.line->RunReal(signal, out);
+          for (int64_t k = n / 2 + 1; k < give; ++k) out[k] = std::conj(out[n - k]);
+        } else {
+          for (int64_t k = 0; k < have; ++k) in[k] = LoadPair(source + k * from_step, from.dtype);
+          if (!IsComplex(to.dtype) && step.line->HalvesWork()) {
+            double* signal = reinterpret_cast<double*>(out);
+            step.line->RunToReal(in, signal);
+            for (int64_t k = n; k-- > 0;) out[k] = signal[k];  // from the end: they lie in the same memory
+          } else {
+            // Half of a spectrum is made whole by the conjugates.
+            for (int64_t k = have; k < n; ++k) in[k] = std::conj(in[n - k]);
+            step.line->Run(in, out, forward_);
+          }
         }
-        if (complete) {
-          for (int64_t k = n / 2 + 1; k < n; ++k) in[k] = std::conj(in[n - k]);
-        }
-        step.line->Run(in, out, forward_);
-        for (int64_t k = 0; k < give; ++k) {
-          StorePair(destination + k * to.strides[step.dim] * to_item, to.dtype, out[k] * scale);
-        }
+        for (int64_t k = 0; k < give; ++k) StorePair(destination + k * to_step, to.dtype, out[k] * scale);
       }
     });
   }
