@@ -195,8 +195,7 @@ class Entry {
       return absl::StrCat("sizes ", Numbers(t.sizes()), ", expected ", Numbers(sizes));
     if (absl::MakeSpan(strides) != t.strides() && t.NumElements() > 0)
       return absl::StrCat("strides ", Numbers(t.strides()), ", expected ", Numbers(strides));
-    if (offset && t.offset() != OffsetOf(w))
-      return absl::StrCat("offset ", t.offset(), ", expected ", OffsetOf(w));
+    if (offset && t.offset() != OffsetOf(w)) return absl::StrCat("offset ", t.offset(), ", expected ", OffsetOf(w));
     return "";
   }
 
