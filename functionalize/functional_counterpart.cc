@@ -135,7 +135,8 @@ bool FillsSomeElements(OpName writes, const Graph& g, absl::Span<const ValueId> 
     const bool* add = c ? std::get_if<bool>(&*c) : nullptr;
     accumulates = add == nullptr || *add;
   }
-  return FillsSomeElements(writes, values, accumulates);
+  const int rank = !inputs.empty() && g.value(inputs[0]).type.IsTensor() ? g.value(inputs[0]).type.tensor().rank() : -1;
+  return FillsSomeElements(writes, values, accumulates, rank);
 }
 
 }  // namespace smelt

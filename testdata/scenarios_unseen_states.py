@@ -389,3 +389,12 @@ def checkpointed_twice_used(x):
         return u.sum(0)
 
     return block(x) + block(x.t()), x
+
+
+@scenario(one(4), one(4), script=True)
+def script_triangles_of_expanded_memory(x: torch.Tensor):
+    x.expand(4, 4).tril_(1)
+    y = torch.ones(2, 1, 4).expand(2, 4, 4)
+    y.triu_(-2)
+    z = x.view(4, 1).expand(4, 4).triu_()
+    return y, z, x

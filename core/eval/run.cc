@@ -259,7 +259,7 @@ absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
   std::optional<int64_t> values;
   const bool puts = c.name() == "aten::index_put_";
   if (puts) values = c.args[2].tensor().NumElements();
-  if (!writable.ok() && FillsSomeElements(c.schema->op, values, puts && ToBool(c.args[3]))) {
+  if (!writable.ok() && FillsSomeElements(c.schema->op, values, puts && ToBool(c.args[3]), self.rank())) {
     SMELT_ASSIGN_OR_RETURN(Values results, Run(*c.state, functional, c.args));
     if (results.empty() || !results[0].IsTensor()) return c.Unsupported("its functional form returns no tensor");
     const Tensor result = results[0].tensor();

@@ -133,9 +133,12 @@ bool ResizesContiguously(OpName out) {
   return kOps->contains(out.full());
 }
 
-bool FillsSomeElements(OpName writes, std::optional<int64_t> values, bool accumulates) {
+bool FillsSomeElements(OpName writes, std::optional<int64_t> values, bool accumulates, int rank) {
   const std::string& name = writes.name();
   if (name == "aten::index_put_") return values == 1 && !accumulates;
+  // Zeros where the triangle is not. Of more dims PyTorch may compute elsewhere and copy, which expanded memory
+  // refuses.
+  if (name == "aten::tril_" || name == "aten::triu_") return rank >= 2 && rank <= 3;
   return name == "aten::masked_fill_" || name == "aten::index_fill_";
 }
 

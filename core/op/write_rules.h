@@ -16,8 +16,9 @@ OperandSharing OperandSharingOf(OpName writes, OpName functional, absl::string_v
 // Whether it writes one value everywhere, so that PyTorch lets it write expanded memory.
 bool WritesExpanded(OpName writes);
 // Whether it writes one value to some of the elements, so that PyTorch lets it write expanded memory (with a warning):
-// the memory takes the value where any of its elements does. `values`: how many elements index_put_'s have.
-bool FillsSomeElements(OpName writes, std::optional<int64_t> values, bool accumulates);
+// the memory takes the value where any of its elements does. `values`: how many elements index_put_'s have. `rank`: of
+// what is written, -1 if that is not known.
+bool FillsSomeElements(OpName writes, std::optional<int64_t> values, bool accumulates, int rank);
 
 // Whether an out= operator lays out a result that it resizes contiguously, and not as its functional form does.
 bool ResizesContiguously(OpName out);
