@@ -1,5 +1,4 @@
 // Edits followed in place: the database equals a fresh one after any sequence of them, and undo gives the graph back.
-#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <string>
@@ -313,12 +312,8 @@ std::string DifferentAnswer(Graph& g, const AliasDb& db, std::mt19937_64& rng) {
 }
 
 TEST(EditsTest, AnyEditsFollowedInPlaceGiveWhatAFreshBuildGives) {
-  const char* count = std::getenv("SMELT_ALIAS_PROGRAMS");
-  const int64_t programs = count != nullptr ? std::atoll(count) : 2000;
-  const char* start = std::getenv("SMELT_ALIAS_SEED");
-  const int64_t first = start != nullptr ? std::atoll(start) : 1;
-  std::vector<int64_t> seeds(static_cast<size_t>(programs));
-  std::iota(seeds.begin(), seeds.end(), first);
+  std::vector<int64_t> seeds(static_cast<size_t>(NumPrograms(2000)));
+  std::iota(seeds.begin(), seeds.end(), FirstSeed());
   // A node that reaches a handle by two paths counted twice as one that changes its geometry, and was forgotten once.
   seeds.push_back(4206336);
   int64_t edits = 0, failures = 0;
@@ -475,8 +470,7 @@ TEST(EditsTest, AnyEditsFollowedInPlaceGiveWhatAFreshBuildGives) {
 
 TEST(LivePassesTest, RemovingMutationsChangesNoResult) {
   int64_t removed = 0, failures = 0;
-  const char* count = std::getenv("SMELT_ALIAS_PROGRAMS");
-  const int64_t programs = count != nullptr ? std::atoll(count) : 400;
+  const int64_t programs = NumPrograms(400);
   for (int64_t seed = 1; seed <= programs && failures < 3; ++seed) {
     RandomProgramOptions o;
     o.nodes = 4 + static_cast<int>(seed % 25);

@@ -21,16 +21,6 @@ constexpr int64_t kPrograms = 400, kRefusedThoughHarmless = 60;
 
 using Order = std::vector<NodeId>;
 
-int64_t NumPrograms() {
-  const char* n = std::getenv("SMELT_ALIAS_PROGRAMS");
-  return n != nullptr ? std::atoll(n) : kPrograms;
-}
-
-int64_t FirstSeed() {
-  const char* start = std::getenv("SMELT_ALIAS_SEED");
-  return start != nullptr ? std::atoll(start) : 1;
-}
-
 // A small program all of whose top block's tensors and lists are results: what any node computes is seen.
 std::unique_ptr<Graph> MakeProgram(int64_t seed) {
   RandomProgramOptions o;
@@ -112,7 +102,7 @@ bool SameResults(const std::vector<Observed>& a, const std::vector<Observed>& b)
 // side, those outside the stretch between them left where they are.
 TEST(AliasMovesTest, ANodeMovesBesideAnotherWhereSomeOrderHasItThere) {
   int64_t pairs = 0, allowed = 0, failures = 0;
-  for (int64_t seed = FirstSeed(); seed < FirstSeed() + NumPrograms() && failures < 5; ++seed) {
+  for (int64_t seed = FirstSeed(); seed < FirstSeed() + NumPrograms(kPrograms) && failures < 5; ++seed) {
     std::unique_ptr<Graph> g = MakeProgram(seed);
     ASSERT_NE(g, nullptr);
     std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
@@ -155,7 +145,7 @@ TEST(AliasMovesTest, ANodeMovesBesideAnotherWhereSomeOrderHasItThere) {
 // counted.
 TEST(AliasMovesTest, OrdersThatKeepTheDependencesAreThoseThatChangeNothing) {
   int64_t orders = 0, refused = 0, harmless = 0, failures = 0;
-  const int64_t programs = NumPrograms();
+  const int64_t programs = NumPrograms(kPrograms);
   for (int64_t seed = FirstSeed(); seed < FirstSeed() + programs && failures < 5; ++seed) {
     std::unique_ptr<Graph> g = MakeProgram(seed);
     ASSERT_NE(g, nullptr);

@@ -1,6 +1,7 @@
 #include "smelt/alias/random_program.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 
 #include "absl/strings/match.h"
@@ -1062,6 +1063,16 @@ class Runner {
 };
 
 }  // namespace
+
+int64_t NumPrograms(int64_t usual) {
+  const char* n = std::getenv("SMELT_ALIAS_PROGRAMS");
+  return n != nullptr ? std::atoll(n) : usual;
+}
+
+int64_t FirstSeed() {
+  const char* start = std::getenv("SMELT_ALIAS_SEED");
+  return start != nullptr ? std::atoll(start) : 1;
+}
 
 std::string RandomProgram(uint64_t seed, const RandomProgramOptions& options) {
   return Generator(seed, options).Make();

@@ -28,6 +28,10 @@ struct RandomProgramOptions {
   bool calls = false;  // of graphs, and of functions that are not seen: those do anything to what they are given
 };
 std::string RandomProgram(uint64_t seed, const RandomProgramOptions& options);
+// How many programs a test runs, and from which seed: SMELT_ALIAS_PROGRAMS and SMELT_ALIAS_SEED in the environment, or
+// `usual` and 1.
+int64_t NumPrograms(int64_t usual);
+int64_t FirstSeed();
 
 // What a run observed, by the values' and nodes' ids in the graph.
 struct Observed {

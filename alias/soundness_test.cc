@@ -21,16 +21,6 @@ struct Share {
 
 constexpr int64_t kPrograms = 1500, kAliasesNeverSeen = 32132, kWritersNeverSeen = 3089;
 
-int64_t NumPrograms() {
-  const char* n = std::getenv("SMELT_ALIAS_PROGRAMS");
-  return n != nullptr ? std::atoll(n) : kPrograms;
-}
-
-int64_t FirstSeed() {
-  const char* start = std::getenv("SMELT_ALIAS_SEED");
-  return start != nullptr ? std::atoll(start) : 1;
-}
-
 // Adds to *alias and *writers.
 void ExpectPredicted(int64_t programs, RandomProgramOptions o, Share* alias, Share* writers) {
   // With SMELT_ALIAS_DUMP=DIR each program goes to DIR/SEED.ir, and what was asked of it, answered and seen to
@@ -111,7 +101,7 @@ void ExpectPredicted(int64_t programs, RandomProgramOptions o, Share* alias, Sha
 
 TEST(AliasSoundnessTest, WhatHappensWasPredicted) {
   Share alias, writers;
-  const int64_t programs = NumPrograms();
+  const int64_t programs = NumPrograms(kPrograms);
   ExpectPredicted(programs, {}, &alias, &writers);
   if (FirstSeed() == 1 && programs == kPrograms) {
     // What was said and never came true may not become more.
@@ -126,12 +116,12 @@ TEST(AliasSoundnessTest, WhatHappensWasPredicted) {
 
 TEST(AliasSoundnessTest, WhatCallsDoWasPredicted) {
   Share alias, writers;
-  ExpectPredicted(NumPrograms() / 3, {.calls = true}, &alias, &writers);
+  ExpectPredicted(NumPrograms(kPrograms) / 3, {.calls = true}, &alias, &writers);
 }
 
 TEST(AliasSoundnessTest, WhatViewsThatOverlapThemselvesDoWasPredicted) {
   Share alias, writers;
-  ExpectPredicted(NumPrograms() / 3, {.self_overlaps = true}, &alias, &writers);
+  ExpectPredicted(NumPrograms(kPrograms) / 3, {.self_overlaps = true}, &alias, &writers);
 }
 
 TEST(AliasSoundnessTest, StoresInALoopThatReadEachOtherSettle) {
@@ -144,7 +134,7 @@ TEST(AliasSoundnessTest, StoresInALoopThatReadEachOtherSettle) {
 
 TEST(AliasSoundnessTest, AMoveThatIsAllowedChangesNoResult) {
   int64_t failures = 0, moves = 0;
-  const int64_t programs = NumPrograms() / 3;
+  const int64_t programs = NumPrograms(kPrograms) / 3;
   for (int64_t seed = FirstSeed(); seed < FirstSeed() + programs && failures < 5; ++seed) {
     RandomProgramOptions o;
     o.calls = seed % 4 == 3;

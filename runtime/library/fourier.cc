@@ -18,6 +18,9 @@ namespace {
 
 using Complex = std::complex<double>;
 
+// Roots and filters of a longer signal would take gigabytes, for sizes that a file claims.
+constexpr int64_t kLongest = int64_t{1} << 26;
+
 int64_t LargestFactor(int64_t n) {
   int64_t largest = 1;
   for (int64_t p = 2; p * p <= n; ++p) {
@@ -162,7 +165,8 @@ class FourierOp : public PreparedOp {
       const bool last = k + 1 == dims.size();
       const int64_t n = op->to_real_ ? out.sizes[d] : in.sizes[d];
       const int64_t half = n / 2 + 1;
-      if (n < 1) return invalid("an empty signal");
+      if (n < 1 || n > kLongest)
+        return invalid(absl::StrCat("a signal of ", n, " elements; 1 to ", kLongest, " expected"));
       if (in.sizes[d] != (last && op->to_real_ ? half : n) || out.sizes[d] != (last && halved ? half : n)) {
         return invalid("sizes of operand and result do not fit");
       }

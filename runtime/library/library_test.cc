@@ -793,6 +793,21 @@ TEST(FourierTest, SizesAndDimsThatDoNotFitAreRefused) {
   EXPECT_FALSE(Call("fourier", {real}, {pairs(4, 4)}, {0, 1}).ok());
   EXPECT_FALSE(Call("fourier", {pairs(4, 4)}, {real}, {0, 0, 0}).ok());
   EXPECT_FALSE(Call("fourier", {real}, {real}, {0, 1, 1}).ok());
+  EXPECT_FALSE(Call("fourier", {pairs(4, 4)}, {Tensor::EmptyStrided(DType::kFloat32, {4, 6}, {6, 1})}, {0, 1, 1}).ok());
+}
+
+TEST(FourierTest, ASignalThatAFileClaimsToBeHugeIsRefusedBeforeAnythingIsAllocated) {
+  Library library;
+  OperandShape x;
+  x.present = true;
+  x.dtype = DType::kComplex64;
+  x.sizes = {(int64_t{1} << 31) - 1};  // a prime
+  x.strides = {1};
+  LibraryRequest r;
+  r.op = "fourier";
+  r.inputs = r.outputs = {x};
+  r.ints = {0, 1, 0};
+  EXPECT_FALSE(library.Prepare(r).ok());
 }
 
 }  // namespace
