@@ -129,27 +129,26 @@ class ComplexRule {
       // Products of the parts, as of matrices; what is added is added once.
       if (!complex_result) return false;
       const Parts x = Arg(0), w = Arg(1);
-      Parts bias = {e_.None(), e_.None()};
-      if (call_.arg(2).IsTensor()) bias = Arg(2);
+      Parts bias;
+      if (call_.arg(2).IsTensor()) bias = Arg(2), bias.im = Im(bias);
+      const ValueId none = e_.None();
       auto convolve = [&](ValueId of, ValueId by, ValueId plus) {
         std::vector<ValueId> args(g_.node(n_).inputs.begin(), g_.node(n_).inputs.end());
         args[0] = e_.Contiguous(of);
         args[1] = e_.Contiguous(by);
-        args[2] = plus.valid() && g_.value(plus).type.IsTensor() ? e_.Contiguous(plus) : plus;
+        args[2] = plus.valid() ? e_.Contiguous(plus) : none;
         return e_.Op("aten::convolution", args);
       };
-      const ValueId none = e_.None();
-      out =
-          Make({e_.Sub(convolve(x.re, w.re, bias.re), convolve(Im(x), Im(w), none)),
-                e_.Add(convolve(x.re, Im(w), call_.arg(2).IsTensor() ? Im(bias) : none), convolve(Im(x), w.re, none))});
+      out = Make({e_.Sub(convolve(x.re, w.re, bias.re), convolve(Im(x), Im(w), ValueId())),
+                  e_.Add(convolve(x.re, Im(w), bias.im), convolve(Im(x), w.re, ValueId()))});
     } else if (name == "aten::constant_pad_nd") {
-      if (!call_.arg(2).known) return call_.Unsupported("a number that is known only at run time beside complex ones");
+      const OpArg& given = call_.arg(2);
+      if (!given.known) return call_.Unsupported("a number that is known only at run time beside complex ones");
+      const std::complex<double> value = given.kind == OpArg::Kind::kComplex ? given.complex : given.number;
       const Parts x = Arg(0);
-      const double re = call_.arg(2).kind == OpArg::Kind::kComplex ? call_.arg(2).complex.real() : call_.arg(2).number;
-      const double im = call_.arg(2).kind == OpArg::Kind::kComplex ? call_.arg(2).complex.imag() : 0;
       const ValueId pad = g_.node(n_).inputs[1];
-      out = Make({e_.Op("aten::constant_pad_nd", {x.re, pad, e_.Const(re)}),
-                  e_.Op("aten::constant_pad_nd", {Im(x), pad, e_.Const(im)})});
+      out = Make({e_.Op("aten::constant_pad_nd", {x.re, pad, e_.Const(value.real())}),
+                  e_.Op("aten::constant_pad_nd", {Im(x), pad, e_.Const(value.imag())})});
     } else if (name == "aten::index_put" || name == "aten::_unsafe_index_put" || name == "aten::index_add" ||
                name == "aten::index_copy" || name == "aten::index_select") {
       // The parts are elements of one more dim.

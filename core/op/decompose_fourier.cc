@@ -42,7 +42,8 @@ absl::StatusOr<ValueId> Promoted(Emit& e, const OpCall& call, bool to_complex) {
 
 struct Signal {
   std::vector<int64_t> dims;
-  std::vector<Expr> sizes;  // of those dims, of what is transformed
+  std::vector<Expr> sizes;     // of those dims, of what is transformed
+  bool last_is_asked = false;  // the last size is one that the call names, not the operand's own
 };
 
 // The dims and sizes that an operator of several dims is about: s, dim; of one: n, dim.
@@ -71,6 +72,7 @@ absl::StatusOr<Signal> SignalOf(Emit& e, const OpCall& call) {
   if (!sizes.empty() && sizes.size() != out.dims.size()) {
     return call.Error("dim and shape arguments must have the same length");
   }
+  out.last_is_asked = !sizes.empty() && !(sizes.back() == Expr(-1));
   for (size_t k = 0; k < out.dims.size(); ++k) {
     const Expr& own = self[out.dims[k]];
     out.sizes.push_back(sizes.empty() || sizes[k] == Expr(-1) ? own : sizes[k]);
@@ -123,25 +125,28 @@ Values Complex(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{forward ? out : Conj(e, out)};
 }
 
+// A real operand, cut or filled up to the signal's sizes.
+absl::StatusOr<ValueId> RealSignal(Emit& e, const OpCall& call, Signal* signal) {
+  SMELT_ASSIGN_OR_RETURN(ValueId x, Promoted(e, call, false));
+  if (IsComplex(e.DTypeOf(x))) return call.Error("expects a real input tensor");
+  SMELT_ASSIGN_OR_RETURN(*signal, SignalOf(e, call));
+  if (signal->dims.empty()) return call.Error("must transform at least one axis");
+  return Resized(e, call, x, *signal);
+}
+
 // rfft, rfft2, rfftn.
 Values Real(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(Normalization by, NormalizationArg(call, true));
-  SMELT_ASSIGN_OR_RETURN(ValueId x, Promoted(e, call, false));
-  if (IsComplex(e.DTypeOf(x))) return call.Error("expects a real input tensor");
-  SMELT_ASSIGN_OR_RETURN(Signal signal, SignalOf(e, call));
-  if (signal.dims.empty()) return call.Error("must transform at least one axis");
-  SMELT_ASSIGN_OR_RETURN(x, Resized(e, call, x, signal));
+  Signal signal;
+  SMELT_ASSIGN_OR_RETURN(ValueId x, RealSignal(e, call, &signal));
   return std::vector<ValueId>{RealToComplex(e, x, signal.dims, by, true)};
 }
 
 // ihfft, ihfft2, ihfftn: of a real signal, the conjugate of rfft along the last dim, then ifft along the others.
 Values InverseHermitian(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(Normalization by, NormalizationArg(call, false));
-  SMELT_ASSIGN_OR_RETURN(ValueId x, Promoted(e, call, false));
-  if (IsComplex(e.DTypeOf(x))) return call.Error("expects a real input tensor");
-  SMELT_ASSIGN_OR_RETURN(Signal signal, SignalOf(e, call));
-  if (signal.dims.empty()) return call.Error("must transform at least one axis");
-  SMELT_ASSIGN_OR_RETURN(x, Resized(e, call, x, signal));
+  Signal signal;
+  SMELT_ASSIGN_OR_RETURN(ValueId x, RealSignal(e, call, &signal));
   x = Conj(e, RealToComplex(e, x, {signal.dims.back()}, by, true));
   signal.dims.pop_back();
   if (!signal.dims.empty()) x = ComplexToComplex(e, x, signal.dims, by, false);
@@ -155,14 +160,7 @@ Values ToReal(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(ValueId x, Promoted(e, call, true));
   SMELT_ASSIGN_OR_RETURN(Signal signal, SignalOf(e, call));
   if (signal.dims.empty()) return call.Error("must transform at least one axis");
-  // SignalOf has put the spectrum's own size where none is asked for.
-  const absl::string_view sizes_name = call.Find("n") != nullptr ? "n" : "s";
-  bool asked = !call.IsNone(sizes_name);
-  if (asked) {
-    SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, call.GetExprs(sizes_name));
-    asked = !(sizes.back() == Expr(-1));
-  }
-  const Expr last = asked ? signal.sizes.back() : (signal.sizes.back() - Expr(1)) * 2;
+  const Expr last = signal.last_is_asked ? signal.sizes.back() : (signal.sizes.back() - Expr(1)) * 2;
   if (last.IsConstant() && *last.Constant() < 1) {
     return call.Error(absl::StrCat("invalid number of data points (", last.ToString(), ") specified"));
   }
