@@ -1,5 +1,6 @@
 // What a node leaves behind: reads and writes of locations, stores into containers, what it lets out.
 #include <algorithm>
+#include <utility>
 
 #include "smelt/alias/state.h"
 
@@ -311,6 +312,14 @@ bool AliasDb::State::CommitStores(NodeId n, absl::Span<const std::pair<uint32_t,
   return true;
 }
 
+// Whoever looked into the caller's containers may find something else there.
+void AliasDb::State::ExternalContentsChange() {
+  ++content_changes;
+  for (NodeId reader : external_readers) {
+    if (g.IsLive(reader)) Push(reader);
+  }
+}
+
 void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
   bool container_write = false, escapes = false;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -327,17 +336,11 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
     }
     if (any) {
       nodes[n.index].flags |= NodeRecord::kEscapes;
-      if (!external_stores) {
-        external_stores = true;
-        ++content_changes;
-        for (NodeId reader : external_readers) {
-          if (g.IsLive(reader)) Push(reader);
-        }
-      }
+      if (!std::exchange(external_stores, true)) ExternalContentsChange();
     }
   }
   if (!container_write) return;
-  const bool is_set_attribute = e.kind == EffectKind::kSetAttr;
+  const int32_t attribute = e.kind == EffectKind::kSetAttr ? AttributeSlot(node) : kAnySlot;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const uint16_t b = e.arg(i);
     if (!(b & kWritesContainer)) continue;
@@ -352,13 +355,9 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
       }
       if (leaves && stores) {
         nodes[n.index].flags |= NodeRecord::kEscapes;
-        if (!external_stores) {
-          external_stores = true;
-          ++content_changes;
-          for (NodeId reader : external_readers) {
-            if (g.IsLive(reader)) Push(reader);
-          }
-        }
+        const bool is_new = attribute != kAnySlot ? external_attributes.insert(attribute).second
+                                                  : !std::exchange(external_stores, true);
+        if (is_new) ExternalContentsChange();
       }
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         const uint16_t c = e.arg(k);
@@ -371,8 +370,8 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
         s.node = n;
         s.value = node.inputs[k];
         s.elements = (c & kStoresElements) != 0;
-        if (is_set_attribute) {
-          s.slot = AttributeSlot(node);
+        if (attribute != kAnySlot) {
+          s.slot = attribute;
         } else if (node.op.name() == "aten::append" || node.op.name() == "aten::extend" ||
                    node.op.name() == "aten::add_") {
           s.slot = kAppended;

@@ -85,6 +85,7 @@ void AliasDb::State::Reset() {
   summaries.clear();
   external_readers.clear();
   external_stores = false;
+  external_attributes.clear();
   external_moved = false;
   stores_of_node.clear();
   geometry_changes.clear();

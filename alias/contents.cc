@@ -441,9 +441,20 @@ AliasDb::State::SetId AliasDb::State::ComputeContent(Ref holder, int32_t slot, N
       }
     }
   }
-  if (objects[o].external && external_stores) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
+  if (objects[o].external && MayHoldOthers(o, slot)) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
   if (objects[o].escaped) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
   return out;
+}
+
+// Whether something was stored into a container of the caller's that may be this one.
+bool AliasDb::State::MayHoldOthers(uint32_t o, int32_t slot) {
+  if (external_stores) return true;
+  if (external_attributes.empty()) return false;
+  const TypeKind kind = UnwrapOptional(TypeOfObject(o)).kind();
+  if (kind == TypeKind::kList || kind == TypeKind::kDict || kind == TypeKind::kTuple || kind == TypeKind::kFuture) {
+    return false;
+  }
+  return slot < 0 || external_attributes.contains(slot);
 }
 
 AliasDb::State::SetId AliasDb::State::StoredBy(const Store& store, uint32_t holder) {

@@ -83,6 +83,11 @@ void AliasDb::OnInputChanged(NodeId n, uint32_t, ValueId old) {
   State& s = *state_;
   s.Push(n);
   s.NoteGeometry(n);
+  if (!s.g.IsReturn(n)) {
+    // What says where views lie may be computed, and so may sizes.
+    const OpEffects& op = GetOpEffects(s.g.node(n).op);
+    s.dirty |= op.kind == EffectKind::kScalar || op.sizes_arg >= 0;
+  }
   if (!s.g.IsReturn(n)) s.RecordOf(n).flags |= State::NodeRecord::kInputsChanged;
   // What the old input brought may go around a loop by itself.
   if (old.valid() && (s.g.IsReturn(n) || !GetOpEffects(s.g.node(n).op).pure)) s.ResolveAround(n);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "absl/algorithm/container.h"
 #include "smelt/alias/state.h"
 #include "smelt/core/op/op_info.h"
 
@@ -11,6 +12,7 @@ namespace smelt {
 using alias_internal::Geom;
 using alias_internal::Interval;
 using alias_internal::IsOld;
+using alias_internal::MakeRef;
 using alias_internal::ObjectOf;
 using alias_internal::SetPool;
 using alias_internal::UnwrapOptional;
@@ -31,9 +33,23 @@ Interval* FindKey(Geom* g, int64_t key) {
   return nullptr;
 }
 
+// Whether a dimension of the handle is limited already that is counted from the other end than `dim`: where the rank is
+// not known, it may be the same one.
+bool MayBeLimited(const Geom& g, int64_t dim) {
+  for (const Interval& i : g.box) {
+    const int64_t d = i.key > kFromEnd / 2 && i.key < 2 * kFromEnd ? i.key - kFromEnd : i.key;
+    if (d >= kFromEnd / 2) continue;  // no dimension
+    if (dim >= 0 && d < 0) return true;
+    const bool there = d >= static_cast<int64_t>(g.front.size()) + g.rest || absl::c_linear_search(g.front, d);
+    if (dim < 0 && d >= 0 && there) return true;
+  }
+  return false;
+}
+
 int64_t KeyOf(const Geom& g, int64_t dim) {
   if (g.lost) return kNoKey;
   if (dim < 0 && g.rank >= 0) dim += g.rank;
+  if (MayBeLimited(g, dim)) return kNoKey;
   if (dim < 0) return g.negative_ok ? dim : kNoKey;
   if (g.rank >= 0 && dim >= g.rank) return kNoKey;
   if (dim < static_cast<int64_t>(g.front.size())) return g.front[dim];
@@ -188,8 +204,10 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
     }
     const Object& obj = objects[o];
     uint32_t base = 0;
+    ValueId joined;  // the base, where it may be one of several handles
+    bool base_is_old = false;
     if ((obj.kind == Kind::kView || obj.kind == Kind::kPiece) && obj.def.valid() && g.IsLive(obj.def) &&
-        SetPool::IsSingle(obj.storage) && !GeometryChanges(o)) {
+        !GeometryChanges(o)) {
       const Value& value = g.value(obj.def);
       const Node& node = g.node(value.def);
       uint64_t mask = 1;
@@ -200,9 +218,14 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
       }
       for (size_t i = 0; i < node.inputs.size() && i < 64 && base == 0; ++i) {
         if (!(mask & (uint64_t{1} << i))) continue;
-        SetId p = PointsTo(node.inputs[i]);
-        if (SetPool::IsSingle(p)) base = ObjectOf(SetPool::SingleRef(p));
-        if (mask != (uint64_t{1} << i)) base = 0;
+        const SetId p = PointsTo(node.inputs[i]);
+        if (mask != (uint64_t{1} << i)) break;
+        if (SetPool::IsSingle(p)) {
+          base = ObjectOf(SetPool::SingleRef(p));
+          base_is_old = IsOld(SetPool::SingleRef(p));
+        } else if (obj.kind == Kind::kView && p != 0) {
+          joined = node.inputs[i];
+        }
       }
     }
     if (base != 0 && base != o && !HasGeom(base) && todo.size() < objects.size() + 1) {
@@ -211,7 +234,9 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
     }
     todo.pop_back();
     Geom geom;
-    if (base != 0 && base != o && objects[base].storage == obj.storage) {
+    // Of an earlier iteration's view, whose dimensions were other ones.
+    const bool of_another = base_is_old && base != 0 && base != o && geoms[geom_of[base].index].space_varies;
+    if (base != 0 && base != o && !of_another && objects[base].storage == obj.storage) {
       const Value& value = g.value(obj.def);
       const Object& b = objects[base];
       // A view that was taken before somebody changed the geometry of its base lies where it lay.
@@ -222,6 +247,10 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
       } else {
         ApplyView(o, value.def, geoms[geom_of[base].index], base, GeometryChanges(base), &geom);
       }
+    } else if (joined.valid()) {
+      ApplyView(o, g.value(obj.def).def, GeomOfJoined(joined), 0, false, &geom);
+    } else if (of_another) {
+      geom.storage = geoms[geom_of[base].index].storage;
     } else {
       geom = MakeGeom(o);
     }
@@ -256,10 +285,24 @@ bool AliasDb::State::GeometryMayChangeBefore(uint32_t object, NodeId n) {
   return may(HandleKey(object)) || ((objects[object].external || objects[object].escaped) && may(kUnknown));
 }
 
-// Whether a node makes tensors with the strides that it is told, which may make indices share bytes.
-static bool TakesStrides(const Graph& g, ValueId v) {
-  const std::string& name = g.node(g.value(v).def).op.name();
-  return name == "aten::empty_strided" || name == "aten::new_empty_strided";
+// The index space of a value that may be one of several handles: whichever it is, its own indices tell its views apart.
+Geom AliasDb::State::GeomOfJoined(ValueId v) {
+  Geom out;
+  const ValueId handle = Original(v);
+  bool changes = false, dense = true;
+  sets.ForEach(PointsTo(handle), [&](Ref r) {
+    const Object& o = objects[ObjectOf(r)];
+    changes = changes || !o.tensor || GeometryChanges(ObjectOf(r));
+    dense = dense && o.kind == Kind::kTensor && o.group == 0 && o.storage == SetPool::Single(MakeRef(ObjectOf(r))) &&
+            o.def.valid() && !GetOpEffects(g.node(g.value(o.def).def).op).takes_strides;
+  });
+  if (changes) return out;
+  out.space = kFirstJoinedSpace + handle.index;
+  out.space_varies = OutermostLoop(g.value(handle).def).valid();
+  TakeSizes(g.value(handle).type, &out);
+  if (out.rank >= 0) Materialize(&out, out.rank);
+  out.injective = out.space_injective = dense;
+  return out;
 }
 
 // Of what is no view of something known. as_made: before anybody changed its geometry.
@@ -300,9 +343,11 @@ Geom AliasDb::State::MakeGeom(uint32_t object, bool as_made) {
   }
   out.space = object;
   TakeSizes(type, &out);
+  out.own_dtype = whole;
+  if (o.kind == Kind::kTensor && !out.exact && !out.has_sizes) TakeAskedSizes(o, &out);
   if (out.rank >= 0) Materialize(&out, out.rank);
-  const bool fresh = (o.kind == Kind::kTensor && !TakesStrides(g, o.def)) || o.kind == Kind::kConstant ||
-                     (o.kind == Kind::kPiece && whole);
+  const bool fresh = (o.kind == Kind::kTensor && !GetOpEffects(g.node(g.value(o.def).def).op).takes_strides) ||
+                     o.kind == Kind::kConstant || (o.kind == Kind::kPiece && whole);
   out.injective = fresh;
   if (!fresh) {
     const Type& t = UnwrapOptional(type);
@@ -319,6 +364,36 @@ Geom AliasDb::State::MakeGeom(uint32_t object, bool as_made) {
   return out;
 }
 
+// Whether the node's views have the dtype of what they are views of.
+static bool KeepsDtype(const Node& node) {
+  static const auto* const kNames = new absl::flat_hash_set<absl::string_view>{
+      "aten::select",     "aten::slice",     "aten::narrow",    "aten::unbind",           "aten::split",
+      "aten::chunk",      "aten::transpose", "aten::swapaxes",  "aten::swapdims",         "aten::t",
+      "aten::numpy_T",    "aten::permute",   "aten::unsqueeze", "aten::squeeze",          "aten::diagonal",
+      "aten::as_strided", "aten::expand",    "aten::expand_as", "aten::broadcast_to",     "aten::unfold",
+      "aten::reshape",    "aten::flatten",   "aten::ravel",     "aten::unflatten",        "aten::reshape_as",
+      "aten::view_as",    "aten::alias",     "aten::detach",    "aten::split_with_sizes", "aten::tensor_split",
+      "aten::hsplit",     "aten::vsplit",    "aten::movedim"};
+  return kNames->contains(node.op.name()) || node.op.full() == "aten::view";
+}
+
+// as_strided with an offset says where it is in the storage, wherever its base is.
+void AliasDb::State::PlaceInStorage(const Node& node, const Geom& base, Geom* out) {
+  if (node.op.name() != "aten::as_strided" || node.inputs.size() != 4 || base.storage == 0) return;
+  const std::optional<std::vector<Expr>> sizes = IntsOf(node.inputs[1]), strides = IntsOf(node.inputs[2]);
+  const std::optional<Expr> offset = IntOf(node.inputs[3]);
+  const bool item_known = base.exact ? base.item_known : base.dtype.has_value();
+  if (!sizes || !strides || !offset || sizes->size() != strides->size() || !(item_known || base.own_dtype)) return;
+  out->exact = true;
+  out->item_known = item_known;
+  const Kind kind = objects[base.storage].kind;
+  out->absolute = kind == Kind::kInput || kind == Kind::kElement;
+  if (item_known) out->geometry.dtype = base.exact ? base.geometry.dtype : *base.dtype;
+  out->geometry.sizes = *sizes;
+  out->geometry.strides = *strides;
+  out->geometry.offset = *offset;
+}
+
 void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint32_t base_object, bool base_changes,
                                Geom* out) {
   const Object& o = objects[object];
@@ -332,9 +407,13 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
   *out = base;
   out->exact = false;
   out->geometry = SymbolicGeometry();
+  const bool keeps_dtype = KeepsDtype(node);
+  out->own_dtype = base.own_dtype && keeps_dtype;
+  if (!base_changes) PlaceInStorage(node, base, out);
 
   // Exactly.
-  if (base.exact && !base_changes && kind != EffectKind::kConstantChunk) {
+  if (!out->exact && base.exact && (base.item_known || keeps_dtype) && !base_changes &&
+      kind != EffectKind::kConstantChunk) {
     absl::StatusOr<OpCall> call = OpCall::Of(g, n);
     if (call.ok()) {
       absl::StatusOr<ViewMeaning> meaning = absl::UnimplementedError("");
@@ -386,7 +465,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
   if (out->space == 0) return;
   auto constant = [&](size_t i) { return i < node.inputs.size() ? ConstantInt(node.inputs[i]) : std::nullopt; };
   auto expr = [&](size_t i) -> std::optional<Expr> {
-    return i < node.inputs.size() ? GetIntExpr(g, node.inputs[i]) : std::nullopt;
+    return i < node.inputs.size() ? IntOf(node.inputs[i]) : std::nullopt;
   };
   auto is_none = [&](size_t i) {
     return i >= node.inputs.size() || g.value(node.inputs[i]).type.kind() == TypeKind::kNone ||
@@ -396,6 +475,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
   auto new_space = [&](bool injective) {
     out->space = object;
     out->space_parent = base_object;
+    out->space_varies = OutermostLoop(n).valid();
     out->box.clear();
     out->injective = injective && base.injective;
     out->space_injective = out->injective;
@@ -431,6 +511,10 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
     Lose(out);
     return;
   }
+  auto place = [&](const Expr& bound, int64_t dim) -> std::optional<Expr> {
+    const int64_t key = KeyOf(*out, dim);
+    return key == kNoKey ? std::nullopt : PositionOf(bound, key, base, base_object, n);
+  };
   if (name == "aten::select") {
     std::optional<int64_t> dim = constant(1);
     std::optional<Expr> index = expr(2);
@@ -440,83 +524,60 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
     }
     if (index) {
       std::optional<Expr> size = SizeOf(*out, *dim);
-      if (g.symbols.LessOrEqual(Expr(0), *index) == true) {
-        Limit(out, *dim, *index, *index + 1, 1);
-      } else if (g.symbols.Less(*index, Expr(0)) == true) {
-        if (size) {
-          Limit(out, *dim, *size + *index, *size + *index + 1, 1);
-        } else {
-          LimitFromEnd(out, *dim, *index, *index + 1);
-        }
+      const bool negative = g.symbols.Less(*index, Expr(0)) == true;
+      if (negative && size) {
+        Limit(out, *dim, *size + *index, *size + *index + 1, 1);
+      } else {
+        if (negative) LimitFromEnd(out, *dim, *index, *index + 1);
+        if (std::optional<Expr> at = place(*index, *dim)) Limit(out, *dim, *at, *at + 1, 1);
       }
     }
     RemoveDim(out, *dim);
     return;
   }
+  if (IsWholeSlice(node)) return;
   if (name == "aten::slice" || name == "aten::narrow") {
     std::optional<int64_t> dim = constant(1);
     if (!dim) return;
     std::optional<Expr> size = SizeOf(*out, *dim);
     std::optional<Expr> lo, hi;
     int64_t step = 1;
-    bool from_end = false;
-    std::optional<Expr> end_lo, end_hi;
-    auto nonnegative = [&](const Expr& e) { return g.symbols.LessOrEqual(Expr(0), e) == true; };
-    auto negative = [&](const Expr& e) { return g.symbols.Less(e, Expr(0)) == true; };
+    std::optional<Expr> end_lo, end_hi;  // counted from the end
+    auto bound = [&](const Expr& e, std::optional<Expr>* from_end) -> std::optional<Expr> {
+      if (g.symbols.Less(e, Expr(0)) == true) {
+        if (size) return Max(Expr(0), *size + e);
+        *from_end = e;
+      }
+      return place(e, *dim);
+    };
     if (name == "aten::slice") {
-      if (!is_none(2)) {
-        std::optional<Expr> start = expr(2);
-        if (!start) {
-          lo = std::nullopt;
-        } else if (nonnegative(*start)) {
-          lo = start;
-        } else if (negative(*start)) {
-          if (size) {
-            lo = Max(Expr(0), *size + *start);
-          } else {
-            from_end = true;
-            end_lo = start;
-          }
-        }
-      } else {
+      if (is_none(2)) {
         lo = Expr(0);
+      } else if (std::optional<Expr> start = expr(2)) {
+        lo = bound(*start, &end_lo);
       }
       if (!is_none(3)) {
         std::optional<Expr> end = expr(3);
-        if (end && end->Constant() == std::numeric_limits<int64_t>::max()) {
-        } else if (end && nonnegative(*end)) {
-          hi = end;
-        } else if (end && negative(*end)) {
-          if (size) {
-            hi = Max(Expr(0), *size + *end);
-          } else {
-            from_end = true;
-            end_hi = end;
-          }
-        }
+        if (end && end->Constant() != std::numeric_limits<int64_t>::max()) hi = bound(*end, &end_hi);
       }
       std::optional<int64_t> s = constant(4);
       step = s && *s > 0 ? *s : 1;
       // A step says something only from a known start.
       if (!lo) step = 1;
-    } else {
-      std::optional<Expr> start = expr(2), length = expr(3);
-      if (start && negative(*start)) start = size ? std::optional<Expr>(*size + *start) : std::nullopt;
-      if (start && nonnegative(*start)) {
-        lo = start;
-        if (length) hi = *start + *length;
-      }
+    } else if (std::optional<Expr> start = expr(2)) {
+      const std::optional<Expr> length = expr(3);
+      lo = bound(*start, &end_lo);
+      end_lo = std::nullopt;  // how far it reaches is counted from there
+      if (lo && length) hi = start->Constant() == 0 ? place(*length, *dim) : *lo + *length;
     }
+    if (end_lo || end_hi) LimitFromEnd(out, *dim, end_lo, end_hi);
     if (lo || hi) Limit(out, *dim, lo, hi, step);
-    if (from_end && !lo) LimitFromEnd(out, *dim, end_lo, end_hi);
-    if (from_end && lo && !hi) LimitFromEnd(out, *dim, std::nullopt, end_hi);
-    if (!lo && !from_end && name == "aten::slice" && !is_none(2)) {
+    if (!lo && name == "aten::slice" && !is_none(2)) {
       // An unknown start: nested indices cannot be placed.
       const int64_t key = KeyOf(*out, *dim);
       if (key != kNoKey && out->rank < 0) Lose(out);
     }
     if (out->has_sizes) {
-      int64_t d = *dim < 0 ? *dim + out->rank : *dim;
       const Type& t = UnwrapOptional(g.value(o.def).type);
       if (out->exact) {
         out->sizes = out->geometry.sizes;
@@ -525,7 +586,6 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
       } else {
         out->has_sizes = false;
       }
-      (void)d;
     }
     // A start that is not known, or counted from the end, hides where nested indices are.
     if (!lo) {
@@ -538,7 +598,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
           out->front[d] = kNoKey;
           if (out->rank < 0) out->negative_ok = false;
         } else {
-          out->negative_ok = false;
+          Lose(out);
         }
       }
     }
@@ -565,7 +625,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
       if (std::optional<Expr> size = expr(1); size && node.op.overload() == "Tensor") {
         lo = *size * piece;
         hi = *size * (piece + 1);
-      } else if (std::optional<std::vector<Expr>> list = GetIntListExpr(g, node.inputs[1]); list) {
+      } else if (std::optional<std::vector<Expr>> list = IntsOf(node.inputs[1]); list) {
         Expr at(0);
         for (int i = 0; i < piece && i < static_cast<int>(list->size()); ++i) at = at + (*list)[i];
         if (piece < static_cast<int>(list->size())) {
@@ -582,8 +642,10 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
       if (d >= 0 && (out->rank < 0 || d < out->rank) && !out->lost) {
         Materialize(out, d + 1);
         out->front[d] = kNoKey;
+        out->negative_ok = false;
+      } else {
+        Lose(out);
       }
-      out->negative_ok = false;
     } else {
       Lose(out);
     }
@@ -620,7 +682,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
     return;
   }
   if (name == "aten::permute") {
-    std::optional<std::vector<Expr>> list = node.inputs.size() > 1 ? GetIntListExpr(g, node.inputs[1]) : std::nullopt;
+    std::optional<std::vector<Expr>> list = node.inputs.size() > 1 ? IntsOf(node.inputs[1]) : std::nullopt;
     std::vector<int64_t> dims;
     if (list) {
       for (const Expr& e : *list) {
@@ -745,9 +807,10 @@ AliasDb::State::GeomSlot::GeomSlot(uint32_t epoch, uint32_t index, const Geom& g
     : epoch(epoch),
       index(index),
       space(geom.space),
-      exact(geom.exact),
+      frame(geom.Frame()),
       has_box(!geom.box.empty()),
-      space_injective(geom.space_injective) {
+      space_injective(geom.space_injective),
+      space_varies(geom.space_varies) {
   if (!geom.space_injective || !geom.all_fixed || geom.fixed.size() != 1) return;
   const Geom::Fixed& f = geom.fixed[0];
   const auto fits = [](int64_t x) { return x == static_cast<int32_t>(x); };
@@ -758,16 +821,17 @@ AliasDb::State::GeomSlot::GeomSlot(uint32_t epoch, uint32_t index, const Geom& g
   hi = static_cast<int32_t>(f.hi);
 }
 
-Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b) {
+Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b, bool same_time) {
   const SetId sa = objects[a].storage, sb = objects[b].storage;
-  if (!SetPool::IsSingle(sa) || !SetPool::IsSingle(sb)) return Overlap::kUnknown;
-  if (ObjectOf(SetPool::SingleRef(sa)) != ObjectOf(SetPool::SingleRef(sb))) return Overlap::kUnknown;
-  if (a == b) return Overlap::kSame;
+  const bool one_storage = SetPool::IsSingle(sa) && SetPool::IsSingle(sb);
+  if (one_storage && ObjectOf(SetPool::SingleRef(sa)) != ObjectOf(SetPool::SingleRef(sb))) return Overlap::kUnknown;
+  if (a == b) return one_storage ? Overlap::kSame : Overlap::kUnknown;
+  if (!one_storage && (objects[a].kind != Kind::kView || objects[b].kind != Kind::kView)) return Overlap::kUnknown;
   if (!HasGeom(a)) GeomOf(a);
   if (!HasGeom(b)) GeomOf(b);
   const GeomSlot &p = geom_of[a], &q = geom_of[b];
-  if (p.space != 0 && p.space == q.space) {
-    const bool both_exact = p.exact && q.exact;
+  const bool both_exact = p.frame != 0 && p.frame == q.frame;
+  if (p.space != 0 && p.space == q.space && (same_time || !p.space_varies)) {
     const bool comparable = p.has_box && q.has_box && (p.space_injective || q.space_injective);
     if (!both_exact && !comparable) return Overlap::kUnknown;
     if (p.is_interval && q.is_interval) {
@@ -776,15 +840,15 @@ Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b) {
     }
   }
   const Geom &x = geoms[p.index], &y = geoms[q.index];
-  if (x.space != 0 && x.space == y.space && x.space_injective) {
+  if (x.space != 0 && x.space == y.space && x.space_injective && (same_time || !x.space_varies)) {
     for (const Geom::Fixed& p : x.fixed) {
       for (const Geom::Fixed& q : y.fixed) {
         if (p.key == q.key && (p.hi <= q.lo || q.hi <= p.lo)) return Overlap::kDisjoint;
       }
     }
-    if (x.all_fixed && y.all_fixed && !(x.exact && y.exact)) return Overlap::kUnknown;
+    if (x.all_fixed && y.all_fixed && !both_exact) return Overlap::kUnknown;
   }
-  if (x.exact && y.exact) {
+  if (both_exact) {
     Region rx = Region::Strided(x.geometry.offset, x.geometry.sizes, x.geometry.strides, ItemSize(x.geometry.dtype));
     Region ry = Region::Strided(y.geometry.offset, y.geometry.sizes, y.geometry.strides, ItemSize(y.geometry.dtype));
     Overlap o = Compare(rx, ry, g.symbols);
@@ -805,7 +869,7 @@ Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b) {
   at = &y;
   for (int i = 0; i < 64 && at != nullptr && at->space != 0; ++i) {
     for (const Level& level : up) {
-      if (level.space != at->space) continue;
+      if (level.space != at->space || (at->space_varies && !same_time)) continue;
       if (!at->space_injective) return Overlap::kUnknown;
       for (const Interval& p : level.geom->box) {
         for (const Interval& q : at->box) {
@@ -899,6 +963,8 @@ bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
 
 // Two views made alike of the same thing.
 bool AliasDb::State::SameByStructure(uint32_t a, uint32_t b, int depth) {
+  a = SameHandle(a);
+  b = SameHandle(b);
   if (a == b) return true;
   if (depth > 16 || objects[a].kind != objects[b].kind) return false;
   if (GeometryChanges(a) || GeometryChanges(b)) return false;

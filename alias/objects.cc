@@ -38,6 +38,7 @@ uint32_t AliasDb::State::NewObject(Kind kind, ValueId def) {
     o = free_objects.back();
     free_objects.pop_back();
     objects[o] = Object();
+    if (o < geom_of.size()) geom_of[o] = GeomSlot();
   } else {
     o = static_cast<uint32_t>(objects.size());
     SMELT_CHECK(o < (1u << 29)) << "too many objects";

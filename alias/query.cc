@@ -156,6 +156,7 @@ bool AliasDb::State::HandlesMayBeSame(Ref a, Ref b, bool ignore_age) const {
 
 bool AliasDb::State::RefsMayAlias(Ref a, Ref b, bool ignore_age) {
   const Object &x = objects[ObjectOf(a)], &y = objects[ObjectOf(b)];
+  const bool same_time = !ignore_age && !IsOld(a) && !IsOld(b);
   if (x.tensor && y.tensor) {
     if (a == b) {
       if (!IsEmpty(ObjectOf(a))) return true;
@@ -168,10 +169,10 @@ bool AliasDb::State::RefsMayAlias(Ref a, Ref b, bool ignore_age) {
         sets.ForEach(
             s, [&](Ref p) { sets.ForEach(t, [&](Ref q) { meet = meet || StoragesMayOverlap(p, q, ignore_age); }); });
       }
-      if (meet && s == t && CompareObjects(ObjectOf(a), ObjectOf(b)) == Overlap::kDisjoint) meet = false;
+      if (meet && s == t && CompareObjects(ObjectOf(a), ObjectOf(b), same_time) == Overlap::kDisjoint) meet = false;
       if (meet && s != t && SetPool::IsSingle(s) && SetPool::IsSingle(t) &&
           ObjectOf(SetPool::SingleRef(s)) == ObjectOf(SetPool::SingleRef(t)) &&
-          CompareObjects(ObjectOf(a), ObjectOf(b)) == Overlap::kDisjoint) {
+          CompareObjects(ObjectOf(a), ObjectOf(b), same_time) == Overlap::kDisjoint) {
         meet = false;
       }
       if (meet && (IsEmpty(ObjectOf(a)) || IsEmpty(ObjectOf(b)))) meet = false;
@@ -219,7 +220,8 @@ bool AliasDb::State::AccessHits(const Access& w, Ref object, SetId storages, boo
     return ObjectOf(object) == ObjectOf(w.object) || TypesMeet(TypeOfObject(ObjectOf(object)), TypeOfAccess(w));
   }
   if (!x.tensor || !y.tensor || IsEmpty(ObjectOf(object)) || IsEmpty(ObjectOf(w.object))) return false;
-  return object == w.object || CompareObjects(ObjectOf(object), ObjectOf(w.object)) != Overlap::kDisjoint;
+  const bool same_time = !ignore_age && !IsOld(object) && !IsOld(w.object);
+  return object == w.object || CompareObjects(ObjectOf(object), ObjectOf(w.object), same_time) != Overlap::kDisjoint;
 }
 
 const Type& AliasDb::State::TypeOfAccess(const Access& w) const {
@@ -410,30 +412,13 @@ bool AliasDb::MustAlias(ValueId a, ValueId b) const {
   const State::SetId p = s.PointsTo(a), q = s.PointsTo(b);
   if (p == 0 || q == 0) return false;
   if (a == b) return true;
-  if (!SetPool::IsSingle(p) || !SetPool::IsSingle(q)) return false;
   if (!s.InScopeTogether(a, b)) return false;
+  if (IsTensorType(s.g.value(a).type) && IsTensorType(s.g.value(b).type) && s.SameView(a, b)) return true;
+  if (!SetPool::IsSingle(p) || !SetPool::IsSingle(q)) return false;
   const State::Ref x = SetPool::SingleRef(p), y = SetPool::SingleRef(q);
   if (IsOld(x) || IsOld(y)) return false;
-  auto singular = [&](uint32_t o) {
-    const State::Object& object = s.objects[o];
-    switch (object.kind) {
-      case State::Kind::kUnknown:
-      case State::Kind::kSummary:
-      case State::Kind::kMade:
-        return false;
-      case State::Kind::kElement:
-        for (uint32_t e = o; s.objects[e].kind == State::Kind::kElement; e = s.objects[e].parent) {
-          if (s.objects[e].slot < 0) return false;
-        }
-        return true;
-      case State::Kind::kPiece:
-        return object.slot >= 0;
-      default:
-        return object.group == 0;
-    }
-  };
   const uint32_t i = ObjectOf(x), j = ObjectOf(y);
-  if (!singular(i) || !singular(j)) return false;
+  if (!s.IsOneHandle(i) || !s.IsOneHandle(j)) return false;
   const ValueId u = s.Unrefined(a), w = s.Unrefined(b);
   if (u != w && (s.MayBeNothing(u) || s.MayBeNothing(w))) return false;
   if (i == j) return true;
@@ -442,35 +427,18 @@ bool AliasDb::MustAlias(ValueId a, ValueId b) const {
   if (s.GeometryChanges(i) || s.GeometryChanges(j)) return false;
   if (!SetPool::IsSingle(o.storage) || o.storage != other.storage) return false;
   const uint32_t storage = ObjectOf(SetPool::SingleRef(o.storage));
-  if (IsOld(SetPool::SingleRef(o.storage)) || !(singular(storage) || s.objects[storage].kind == State::Kind::kWeight))
+  if (IsOld(SetPool::SingleRef(o.storage)) ||
+      !(s.IsOneHandle(storage) || s.objects[storage].kind == State::Kind::kWeight))
     return false;
   s.GeomOf(i);
   s.GeomOf(j);
   const alias_internal::Geom &p_geom = s.GeomOf(i), &q_geom = s.GeomOf(j);
-  if (p_geom.exact && q_geom.exact && p_geom.geometry.sizes == q_geom.geometry.sizes &&
-      ItemSize(p_geom.geometry.dtype) == ItemSize(q_geom.geometry.dtype) && s.CompareObjects(i, j) == Overlap::kSame) {
+  if (p_geom.exact && p_geom.Frame() == q_geom.Frame() && p_geom.geometry.sizes == q_geom.geometry.sizes &&
+      ItemSize(p_geom.geometry.dtype) == ItemSize(q_geom.geometry.dtype) &&
+      s.CompareObjects(i, j, /*same_time=*/true) == Overlap::kSame) {
     return !s.MayBeCopy(i) && !s.MayBeCopy(j);
   }
-  // alias and detach: the base's own bytes at its own geometry.
-  auto through = [&](uint32_t object) {
-    for (int k = 0; k < 1000; ++k) {
-      const State::Object& v = s.objects[object];
-      if (v.kind != State::Kind::kView || !v.def.valid()) return object;
-      const Node& n = s.g.node(s.g.value(v.def).def);
-      const std::string& name = n.op.name();
-      if (name != "aten::detach" && name != "aten::alias" && name != "aten::lift_fresh" && name != "prim::data" &&
-          name != "aten::data") {
-        return object;
-      }
-      const State::SetId base = s.PointsTo(n.inputs[0]);
-      if (!SetPool::IsSingle(base) || IsOld(SetPool::SingleRef(base))) return object;
-      if (s.GeometryChanges(ObjectOf(SetPool::SingleRef(base)))) return object;
-      if (!singular(ObjectOf(SetPool::SingleRef(base)))) return object;
-      object = ObjectOf(SetPool::SingleRef(base));
-    }
-    return object;
-  };
-  const uint32_t bi = through(i), bj = through(j);
+  const uint32_t bi = s.SameHandle(i), bj = s.SameHandle(j);
   return bi == bj || s.SameByStructure(bi, bj, 0);
 }
 
@@ -522,7 +490,7 @@ ValueMemory AliasDb::Memory(ValueId v) const {
     const uint32_t o = ObjectOf(SetPool::SingleRef(p));
     if (s.objects[o].tensor) {
       const alias_internal::Geom& geom = s.GeomOf(o);
-      if (geom.exact) {
+      if (geom.exact && geom.item_known && !geom.absolute) {
         m.region = Region::Strided(geom.geometry.offset, geom.geometry.sizes, geom.geometry.strides,
                                    ItemSize(geom.geometry.dtype));
       }
@@ -573,7 +541,8 @@ Overlap AliasDb::CompareRegions(ValueId a, ValueId b) const {
   State& s = Flushed();
   const State::SetId p = s.PointsTo(a), q = s.PointsTo(b);
   if (!SetPool::IsSingle(p) || !SetPool::IsSingle(q)) return Overlap::kUnknown;
-  return s.CompareObjects(ObjectOf(SetPool::SingleRef(p)), ObjectOf(SetPool::SingleRef(q)));
+  const State::Ref x = SetPool::SingleRef(p), y = SetPool::SingleRef(q);
+  return s.CompareObjects(ObjectOf(x), ObjectOf(y), !IsOld(x) && !IsOld(y));
 }
 
 bool AliasDb::ReachableByCaller(ValueId v) const { return Flushed().ReachableByCaller(v); }

@@ -315,6 +315,10 @@ struct Geom {
   bool space_injective = false;
   bool injective = false;  // different indices of the handle are different bytes
   bool exact = false;      // `geometry` says where it is
+  bool absolute = false;   // its offset counts from the storage's begin, not from the caller's tensor's first element
+  bool item_known = true;  // false: geometry.dtype is not known, but is that of the storage's own tensor
+  bool own_dtype = false;  // elements are of the dtype of the storage's own tensor, whatever that is
+  bool space_varies = false;  // the space is that of a view in a loop: another one in each iteration
   // The intervals of the box that are constants with step 1, and whether that is all of them: most are, and are
   // compared without expressions.
   struct Fixed {
@@ -334,6 +338,8 @@ struct Geom {
   std::vector<Expr> sizes;  // if rank >= 0 and they are known
   bool has_sizes = false;
   std::optional<DType> dtype;
+  // Geometries of one frame say where they are in the same terms. 0: nothing is known exactly.
+  uint8_t Frame() const { return exact ? 1 + (absolute ? 1 : 0) + (item_known ? 2 : 0) : 0; }
 };
 
 // The writes of one location that cover an interval of one dimension, by where it begins: finds the few that may touch
@@ -377,6 +383,8 @@ struct AliasDb::State {
   using Kind = alias_internal::ObjectKind;
   using NodeRecord = alias_internal::NodeRecord;
 
+  // Spaces are objects, or from here on values that may be one of several.
+  static constexpr uint32_t kFirstJoinedSpace = uint32_t{1} << 30;
   static constexpr uint32_t kUnknown = 1, kRandom = 2, kWorld = 3, kFirstObject = 4;
 
   State(Graph& graph, Options o) : g(graph), options(o), writes(graph), reads(graph) {}
@@ -430,6 +438,7 @@ struct AliasDb::State {
   absl::flat_hash_map<SetId, SetId> reach_at_any_time;
   std::vector<NodeId> external_readers;
   bool external_stores = false;
+  absl::flat_hash_set<int32_t> external_attributes;  // slots that SetAttr writes in objects of the caller's
   bool external_moved = false;  // set_ on a handle of the caller's: any of its handles may be that one
   // Node index -> containers.
   absl::flat_hash_map<uint32_t, absl::InlinedVector<uint32_t, 2>, alias_internal::InOrder> stores_of_node;
@@ -468,7 +477,8 @@ struct AliasDb::State {
   struct GeomSlot {
     uint32_t epoch = 0, index = 0;
     uint32_t space = 0;
-    bool exact = false, has_box = false, space_injective = false;
+    uint8_t frame = 0;  // Geom::Frame
+    bool has_box = false, space_injective = false, space_varies = false;
     bool is_interval = false;  // the box is one interval of constants, in a space whose indices are different bytes
     int32_t key = 0, lo = 0, hi = 0;  // that interval
     GeomSlot() = default;
@@ -512,6 +522,8 @@ struct AliasDb::State {
   void AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, size_t arg);
   void AddStores(NodeId n, const Node& node, const OpEffects& e);
   bool CommitStores(NodeId n, absl::Span<const std::pair<uint32_t, alias_internal::Store>> had);  // whether others
+  void ExternalContentsChange();
+  bool MayHoldOthers(uint32_t object, int32_t slot);
   void MoveStorage(NodeId n, ValueId handle, SetId target);
   void Escape(SetId set);
   void EscapeObject(uint32_t object);
@@ -627,15 +639,30 @@ struct AliasDb::State {
   const alias_internal::Geom& GeomOf(uint32_t object);
   bool HasGeom(uint32_t object) const { return object < geom_of.size() && geom_of[object].epoch == geom_epoch; }
   alias_internal::Geom MakeGeom(uint32_t object, bool as_made = false);
+  alias_internal::Geom GeomOfJoined(ValueId v);
   bool GeometryMayChangeBefore(uint32_t object, NodeId n);
   void ApplyView(uint32_t object, NodeId n, const alias_internal::Geom& base, uint32_t base_object, bool base_changes,
                  alias_internal::Geom* out);
   enum class Disjointness { kDisjoint, kSame, kOverlap, kUnknown };
-  Overlap CompareObjects(uint32_t a, uint32_t b);
+  // same_time: as both are in one iteration of each loop. What lies in a view that a loop makes anew is compared only
+  // then.
+  Overlap CompareObjects(uint32_t a, uint32_t b, bool same_time);
   bool SameByStructure(uint32_t a, uint32_t b, int depth);
   bool MayBeCopy(uint32_t object);  // a view, or in some runs a copy of what it is a view of
   bool SameArgument(ValueId a, ValueId b, int depth);
   bool IsEmpty(uint32_t object);
+  // --- positions (positions.cc) ---
+  std::optional<Expr> IntOf(ValueId v, int depth = 0);
+  std::optional<std::vector<Expr>> IntsOf(ValueId v);
+  std::optional<Expr> PositionOf(const Expr& bound, int64_t key, const alias_internal::Geom& base, uint32_t object,
+                                 NodeId n);
+  void PlaceInStorage(const Node& node, const alias_internal::Geom& base, alias_internal::Geom* out);
+  bool IsWholeSlice(const Node& node);
+  uint32_t SameHandle(uint32_t object);
+  ValueId Original(ValueId v);
+  bool SameView(ValueId a, ValueId b, int depth = 0);
+  bool IsOneHandle(uint32_t object) const;
+  void TakeAskedSizes(const Object& o, alias_internal::Geom* out);
 
   // --- moves (moves.cc) ---
   struct Edge {

@@ -63,7 +63,7 @@ const alias_internal::WriteSpans& AliasDb::State::SpansOf(uint32_t list) {
     if (!(w.bits & kWrite)) continue;
     const Geom* geom = nullptr;
     if (!(w.bits & kOfContainer) && objects[ObjectOf(w.object)].tensor) geom = &GeomOf(ObjectOf(w.object));
-    if (geom != nullptr && geom->space != 0 && geom->space_injective && !geom->fixed.empty()) {
+    if (geom != nullptr && geom->space != 0 && geom->space_injective && !geom->space_varies && !geom->fixed.empty()) {
       if (out.space == 0) {
         out.space = geom->space;
         out.key = geom->fixed[0].key;

@@ -85,7 +85,8 @@ def raw(t):
     if t.is_neg():
         t = torch._neg_view(t)
     t = torch.view_as_real(t) if t.is_complex() else t
-    return t.reshape(-1).clone().view(torch.uint8)
+    # A clone keeps the stride of a single element.
+    return torch.empty(t.numel(), dtype=t.dtype).copy_(t.reshape(-1)).view(torch.uint8)
 
 
 def inside(v):

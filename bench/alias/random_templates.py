@@ -132,6 +132,8 @@ def templates(text):
 # Tensors, from one operator.
 VIEWS = templates('''
 {T}[0] {T}[1] {T}[{I}] {T}[0:2] {T}[1:] {T}[{I}:] {T}[::2] {T}[1::2] {T}[:,{K}] {T}[...,{K}] {T}[:,1:] {T}[None]
+{T}[...,1:] {T}[...,:2] {T}[:{I}] {T}[-2:] {T}[:-1] {T}[-3:-1] {T}[:,{I}:] {T}.narrow(-1,0,2) {T}.split(2,-1)[0]
+{T}.chunk(2,-1)[1] {T}.select(-1,{I}) {T}.view({I}+1,-1) {T}.narrow(0,-2,2) {T}[{I}:][:2] torch.zeros(4,4)[{I}:]
 {T}.t() {T}.select({d},{I}) {T}.select({d},{K}) {T}.narrow({d},{K},1) {T}.narrow(0,{I},2) {T}.transpose(0,1)
 {T}.transpose(-1,-2) {T}.permute(1,0) {T}.permute(0,2,1) {T}.expand(2,4,4) {T}.expand(-1,-1) {T}.view(-1)
 {T}.view(2,-1) {T}.view({T}.size()) {T}.reshape(-1) {T}.reshape(2,-1) {T}.reshape(4,4) {T}.reshape_as({T})

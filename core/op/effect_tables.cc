@@ -127,6 +127,13 @@ const NameSet& GeometryReaders() {
   return *kNames;
 }
 
+const NameSet& TakesSizes() {
+  static const auto* const kNames =
+      new NameSet{"aten::zeros", "aten::ones",      "aten::empty",    "aten::full",      "aten::rand",
+                  "aten::randn", "aten::new_zeros", "aten::new_ones", "aten::new_empty", "aten::new_full"};
+  return *kNames;
+}
+
 const NameSet& MayCopy() {
   static const NameSet* const kNames = new NameSet{"aten::reshape",
                                                    "aten::reshape_as",

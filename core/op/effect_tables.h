@@ -18,6 +18,8 @@ inline constexpr uint16_t kReadsAll = kReadsData | kReadsGeometry | kReadsElemen
 const NameSet& GeometryWriters();
 // Look at sizes, strides, dtype or the handle; not at bytes.
 const NameSet& GeometryReaders();
+// Make contiguous tensors of the sizes that their argument `size` says.
+const NameSet& TakesSizes();
 // Say `(a)` or hide an alias, and may copy instead, or return the argument itself.
 const NameSet& MayCopy();
 // Views that are the very argument where it is as asked already: of real numbers, real(x) is x; of no dimension, x.mT.

@@ -358,6 +358,13 @@ OpEffects FromSchema(const FunctionSchema& s) {
       e.args.size() > 1) {
     e.args[1] &= ~static_cast<uint16_t>(kReadsData);
   }
+  e.takes_strides = name == "aten::empty_strided" || name == "aten::new_empty_strided";
+  if (effects_internal::TakesSizes().contains(name)) {
+    for (size_t i = 0; i < s.arguments.size(); ++i) {
+      if (s.arguments[i].name == "size") e.sizes_arg = static_cast<int8_t>(i);
+      if (s.arguments[i].name == "memory_format") e.format_arg = static_cast<int8_t>(i);
+    }
+  }
   if (name == "aten::_size_if_not_equal" && !e.results.empty()) {
     e.results[0].self = 1;
     e.results[0].fresh = true;
@@ -478,6 +485,8 @@ OpEffects UnionOf(const std::vector<const FunctionSchema*>& overloads) {
     e.side_effect |= o.side_effect;
     e.writes |= o.writes;
     e.storage_unknown |= o.storage_unknown;
+    e.takes_strides |= o.takes_strides;
+    if (o.sizes_arg != e.sizes_arg || o.format_arg != e.format_arg) e.sizes_arg = -1;
     if (o.geometry_from >= 0) e.geometry_from = o.geometry_from;
     e.by = OpEffects::By::kNothing;
   }

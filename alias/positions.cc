@@ -1,0 +1,233 @@
+// Where along a dimension views begin and end, as expressions: what a graph's integers are, as far as they can be
+// compared, and which position of a dimension an index means, whatever its sign.
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/numeric/bits.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "smelt/alias/state.h"
+
+namespace smelt {
+
+using alias_internal::Geom;
+using alias_internal::Interval;
+using alias_internal::ObjectOf;
+using alias_internal::SetPool;
+using alias_internal::UnwrapOptional;
+
+namespace {
+
+constexpr int kMaxDepth = 16;
+
+// A symbol of the value itself: nothing a graph's own symbols can be called.
+std::string NameOf(ValueId v) { return absl::StrCat("%", v.index, ".", v.generation); }
+
+bool IsInt(const Graph& g, ValueId v) { return g.value(v).type.kind() == TypeKind::kInt; }
+
+std::string TextOf(const std::optional<Expr>& e) { return e ? e->ToString() : "?"; }
+
+}  // namespace
+
+// Outside loops a value is one number throughout a run: what is not known of it is a symbol. In loops only what the
+// graph says is taken.
+std::optional<Expr> AliasDb::State::IntOf(ValueId v, int depth) {
+  if (std::optional<Expr> e = GetIntExpr(g, v)) return e;
+  const Value& value = g.value(v);
+  const Node& node = g.node(value.def);
+  if (!IsInt(g, v) || OutermostLoop(value.def).valid()) return std::nullopt;
+  const std::string& name = node.op.name();
+  const absl::Span<const ValueId> in = node.inputs;
+  const auto all_ints = [&] { return absl::c_all_of(in, [&](ValueId x) { return IsInt(g, x); }); };
+  if (depth < kMaxDepth && in.size() == 2 && all_ints()) {
+    const std::optional<Expr> a = IntOf(in[0], depth + 1), b = IntOf(in[1], depth + 1);
+    if (name == "aten::add" && a && b) return *a + *b;
+    if (name == "aten::sub" && a && b) return *a - *b;
+    if (name == "aten::mul" && a && b) return *a * *b;
+    if (name == "aten::floordiv" && a && b && b->Constant().value_or(0) > 0) return FloorDiv(*a, *b);
+    if (name == "prim::min" && a && b) return Min(*a, *b);
+    if (name == "prim::max" && a && b) return Max(*a, *b);
+  }
+  if (name == "aten::size" && in.size() == 2) {
+    const Type& t = UnwrapOptional(g.value(in[0]).type);
+    std::optional<int64_t> dim = ConstantInt(in[1]);
+    const SetId p = PointsTo(in[0]);
+    const bool known = dim && SetPool::IsSingle(p) && !GeometryChanges(ObjectOf(SetPool::SingleRef(p)));
+    if (known && t.IsTensor() && t.tensor().sizes) {
+      const int64_t rank = t.tensor().rank();
+      if (*dim < 0) *dim += rank;
+      if (*dim >= 0 && *dim < rank) return (*t.tensor().sizes)[*dim];
+    }
+    // Of one handle it is the same whenever it is asked.
+    const Object& o = objects[ObjectOf(SetPool::IsSingle(p) ? SetPool::SingleRef(p) : 0)];
+    if (known && in[0] == o.def) return Expr::Symbol(absl::StrCat("size ", *dim, " of ", NameOf(in[0])));
+  }
+  if (name == "aten::size" || name == "aten::len" || name == "aten::numel" || name == "aten::dim") {
+    return Expr::Symbol(NameOf(v));
+  }
+  // Of either sign: symbols are never negative.
+  return Expr::Symbol(absl::StrCat(NameOf(v), "+")) - Expr::Symbol(absl::StrCat(NameOf(v), "-"));
+}
+
+std::optional<std::vector<Expr>> AliasDb::State::IntsOf(ValueId v) {
+  if (std::optional<std::vector<Expr>> known = GetIntListExpr(g, v)) return known;
+  const std::optional<std::vector<ValueId>> elements = GetListElements(g, v);
+  if (!elements) return std::nullopt;
+  std::vector<Expr> out;
+  for (ValueId element : *elements) {
+    std::optional<Expr> e = IntOf(element);
+    if (!e) return std::nullopt;
+    out.push_back(*std::move(e));
+  }
+  return out;
+}
+
+// Which position of a handle's dimension `key` an index or bound means: counted from the end where it is negative, and
+// kept within the dimension. `base` is the handle, of `object`; node n looks at it. What cannot be decided is a symbol
+// that only another use of the same bound at a dimension of the same size has: x[:i] and x[i:] meet in it.
+std::optional<Expr> AliasDb::State::PositionOf(const Expr& bound, int64_t key, const Geom& base, uint32_t object,
+                                               NodeId n) {
+  if (g.symbols.LessOrEqual(Expr(0), bound) == true) return bound;
+  const Interval* limited = nullptr;
+  for (const Interval& i : base.box) {
+    if (i.key == key) limited = &i;
+  }
+  // A view in a loop has other sizes in each iteration.
+  const bool in_loop = objects[object].loop != 0 || OutermostLoop(n).valid();
+  if (in_loop && (limited != nullptr || base.space_parent != 0)) return std::nullopt;
+  const std::string where =
+      limited == nullptr ? absl::StrCat("of ", base.space) : absl::StrCat("of view ", object, " ", TextOf(limited->lo));
+  return Expr::Symbol(absl::StrCat("position ", bound.ToString(), " in ", key, " ", where));
+}
+
+// x[:], as TorchScript prints it for each dimension that is taken whole.
+bool AliasDb::State::IsWholeSlice(const Node& node) {
+  if (node.op.name() != "aten::slice" || node.inputs.size() != 5) return false;
+  const auto is = [&](ValueId v, int64_t constant) {
+    const std::optional<ConstantValue> c = GetConstant(g, v);
+    return c && (std::holds_alternative<std::monostate>(*c) || ConstantInt(v) == constant);
+  };
+  return is(node.inputs[2], 0) && is(node.inputs[3], std::numeric_limits<int64_t>::max()) &&
+         ConstantInt(node.inputs[4]) == 1;
+}
+
+// What a handle is a view of that has the very same bytes at the same geometry: the handle itself, if nothing is known.
+uint32_t AliasDb::State::SameHandle(uint32_t object) {
+  constexpr int kLongChain = 1000;
+  for (int k = 0; k < kLongChain; ++k) {
+    const Object& v = objects[object];
+    if (v.kind != Kind::kView || !v.def.valid()) return object;
+    const Node& n = g.node(g.value(v.def).def);
+    const std::string& name = n.op.name();
+    if (name != "aten::detach" && name != "aten::alias" && name != "aten::lift_fresh" && name != "prim::data" &&
+        name != "aten::data" && !IsWholeSlice(n)) {
+      return object;
+    }
+    const SetId base = PointsTo(n.inputs[0]);
+    if (!SetPool::IsSingle(base) || alias_internal::IsOld(SetPool::SingleRef(base))) return object;
+    const uint32_t b = ObjectOf(SetPool::SingleRef(base));
+    if (GeometryChanges(b) || !IsOneHandle(b)) return object;
+    object = b;
+  }
+  return object;
+}
+
+// The value that v is for certain, being the result of a node that gives its argument back: of add_, of a cast.
+ValueId AliasDb::State::Original(ValueId v) {
+  for (;;) {
+    v = Unrefined(v);
+    const Value& value = g.value(v);
+    const Node& node = g.node(value.def);
+    if (g.IsParam(value.def) || !node.blocks.empty() || node.inputs.empty()) return v;
+    const OpEffects& op = GetOpEffects(node.op);
+    if (op.kind != EffectKind::kGeneric || op.by != OpEffects::By::kNothing) return v;
+    const ResultEffects& r = op.result(value.def_index);
+    const bool only_self = r.self != 0 && (r.self & (r.self - 1)) == 0 && !r.fresh && !r.unknown && r.view == 0 &&
+                           r.element == 0 && r.element_view == 0;
+    if (!only_self) return v;
+    const size_t arg = absl::countr_zero(r.self);
+    if (arg >= node.inputs.size() || g.value(node.inputs[arg]).type.kind() == TypeKind::kOptional) return v;
+    v = node.inputs[arg];
+  }
+}
+
+// Two values that are one handle, whichever it is, or views made alike of one. They are in scope together.
+bool AliasDb::State::SameView(ValueId a, ValueId b, int depth) {
+  a = Original(a);
+  b = Original(b);
+  if (a == b) return true;
+  if (depth > kMaxDepth) return false;
+  for (ValueId v : {a, b}) {
+    bool changes = false;
+    sets.ForEach(PointsTo(v), [&](Ref r) { changes |= GeometryChanges(ObjectOf(r)); });
+    if (changes) return false;
+  }
+  const auto is_view = [&](ValueId v) {
+    const SetId p = PointsTo(v);
+    return !g.IsParam(g.value(v).def) && SetPool::IsSingle(p) && objects[ObjectOf(SetPool::SingleRef(p))].def == v &&
+           objects[ObjectOf(SetPool::SingleRef(p))].kind == Kind::kView;
+  };
+  if (!is_view(a) || !is_view(b)) return false;
+  const Value &x = g.value(a), &y = g.value(b);
+  const Node &m = g.node(x.def), &n = g.node(y.def);
+  if (m.op != n.op || x.def_index != y.def_index || m.inputs.size() != n.inputs.size() || !m.attributes.empty() ||
+      !n.attributes.empty()) {
+    return false;
+  }
+  const ResultEffects r = EffectsOf(m).result(x.def_index);
+  if (r.view == 0 || (r.view & (r.view - 1)) != 0 || r.lazy_copy || r.fresh) return false;
+  const size_t base = absl::countr_zero(r.view);
+  for (size_t i = 0; i < m.inputs.size(); ++i) {
+    if (i == base ? !SameView(m.inputs[i], n.inputs[i], depth + 1) : !SameArgument(m.inputs[i], n.inputs[i], depth))
+      return false;
+  }
+  return true;
+}
+
+// Whether the object stands for one handle, list or object at a time, not for several.
+bool AliasDb::State::IsOneHandle(uint32_t o) const {
+  const Object& object = objects[o];
+  switch (object.kind) {
+    case Kind::kUnknown:
+    case Kind::kSummary:
+    case Kind::kMade:
+      return false;
+    case Kind::kElement:
+      for (uint32_t e = o; objects[e].kind == Kind::kElement; e = objects[e].parent) {
+        if (objects[e].slot < 0) return false;
+      }
+      return true;
+    case Kind::kPiece:
+      return object.slot >= 0;
+    default:
+      return object.group == 0;
+  }
+}
+
+// The geometry of a new tensor that is told its sizes, where its type says none.
+void AliasDb::State::TakeAskedSizes(const Object& o, Geom* out) {
+  const Node& node = g.node(g.value(o.def).def);
+  const OpEffects& op = GetOpEffects(node.op);
+  if (op.sizes_arg < 0 || static_cast<size_t>(op.sizes_arg) >= node.inputs.size()) return;
+  std::optional<std::vector<Expr>> sizes = IntsOf(node.inputs[op.sizes_arg]);
+  if (!sizes) return;
+  out->rank = static_cast<int>(sizes->size());
+  out->sizes = *std::move(sizes);
+  out->has_sizes = true;
+  const auto given = [&](int8_t arg) {
+    if (arg < 0 || static_cast<size_t>(arg) >= node.inputs.size()) return false;
+    const std::optional<ConstantValue> c = GetConstant(g, node.inputs[arg]);
+    return !c || !std::holds_alternative<std::monostate>(*c);
+  };
+  if (given(op.format_arg)) return;
+  out->exact = true;
+  out->item_known = out->dtype.has_value();
+  if (out->dtype) out->geometry.dtype = *out->dtype;
+  out->geometry.sizes = out->sizes;
+  out->geometry.strides = ContiguousStrides(out->sizes);
+  out->geometry.offset = Expr(0);
+}
+
+}  // namespace smelt
