@@ -239,6 +239,19 @@ ValueId Functionalizer::Cast(NodeId anchor, ValueId v, DType to) {
   return out;
 }
 
+absl::Status Functionalizer::AssertEqual(const Expr& a, const Expr& b, const std::string& message, NodeId anchor) {
+  if (!HasDataSymbols(a) && !HasDataSymbols(b)) return Assert({a, Assumption::Relation::kEqual, b}, anchor);
+  auto insert = [&](absl::string_view op, const std::vector<ValueId>& args, const std::vector<Type>& types) {
+    const NodeId n = g_.InsertBefore(anchor, OpName::Get(op), args, types);
+    g_.SetSource(n, source_);
+    return n;
+  };
+  const ValueId x = InsertSize(g_, anchor, a), y = InsertSize(g_, anchor, b);
+  const ValueId holds = g_.node(insert("aten::eq.int", {x, y}, {Type::Bool()})).outputs[0];
+  insert("aten::_assert_scalar", {holds, InsertConstant(g_, anchor, message)}, {});
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, const std::vector<Expr>& sizes) {
   if (*g_.value(v).type.tensor().sizes == sizes) return v;
   const TensorType t = g_.value(v).type.tensor();
@@ -254,9 +267,13 @@ absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, cons
     if (have == sizes[lead + d] || g_.symbols.Equal(have, sizes[lead + d]) == true) {
       g.strides[lead + d] = (*t.strides)[d];
     } else if (have != Expr(1)) {
-      return absl::FailedPreconditionError(absl::StrCat("The expanded size of the tensor (", sizes[lead + d].ToString(),
-                                                        ") must match the existing size (", have.ToString(),
-                                                        ") at non-singleton dimension ", d));
+      const std::string message =
+          absl::StrCat("The expanded size of the tensor (", sizes[lead + d].ToString(),
+                       ") must match the existing size (", have.ToString(), ") at non-singleton dimension ", d);
+      if (g_.symbols.Equal(have, sizes[lead + d]) == false) return absl::FailedPreconditionError(message);
+      // Of a size that only the run knows PyTorch does not broadcast.
+      SMELT_RETURN_IF_ERROR(AssertEqual(have, sizes[lead + d], message, anchor));
+      g.strides[lead + d] = (*t.strides)[d];
     }
   }
   // A view counts from the storage's beginning, not from the view it is of.

@@ -88,6 +88,8 @@ class Functionalizer {
   ValueId Cast(NodeId anchor, ValueId v, DType to);
 
   absl::StatusOr<ValueId> Broadcast(NodeId anchor, ValueId v, const std::vector<Expr>& sizes);
+  // Inserts a check of two sizes before `anchor`: in the prologue, or in program order where data decide them.
+  absl::Status AssertEqual(const Expr& a, const Expr& b, const std::string& message, NodeId anchor);
 
   // The same elements negated or conjugated, for tensors that are lazily so.
   ValueId Resolve(const TensorState& tensor, ValueId v, NodeId anchor);
@@ -206,6 +208,10 @@ class Functionalizer {
 
   // What PyTorch refuses of operands (tensors, or lists of them) that lie in the written tensor's memory: it looks only
   // at tensors that cover their span (assert_no_partial_overlap, assert_no_overlap).
+  // Whether PyTorch computes on a copy of an operand that is lazily conjugated or negated, so that nothing it lies in is
+  // compared. copy_ is not asked about: it reads and writes such tensors themselves.
+  bool IsMaterialized(OpName op, TensorId t) const;
+  bool IsMaterialized(OpName op, ValueId v);
   absl::Status CheckSharing(TensorId written, ValueId operand, OperandSharing rule, NodeId anchor);
   absl::Status CheckSharing(TensorId written, TensorId read, OperandSharing rule, NodeId anchor);
   // Of what PyTorch does not look at: whether the answer hangs on the order in which it computes.

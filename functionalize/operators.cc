@@ -738,6 +738,18 @@ absl::StatusOr<NodeId> Functionalizer::MakePure(NodeId n, Operator& op, absl::Sp
   return f;
 }
 
+bool Functionalizer::IsMaterialized(OpName op, TensorId t) const {
+  static const auto* const kReadConjugates = new absl::flat_hash_set<std::string>{
+      "aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "aten::baddbmm_", "aten::conj_physical_",
+      "aten::conj_physical"};
+  return tensors_[t].negated || (tensors_[t].conjugated && !kReadConjugates->contains(op.name()));
+}
+
+bool Functionalizer::IsMaterialized(OpName op, ValueId v) {
+  const TensorId* t = tensor_of_.Find(v);
+  return t != nullptr && IsMaterialized(op, *t);
+}
+
 absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
   ++result_.mutations_removed;
   const FunctionSchema& schema = *op.schema;
@@ -800,6 +812,7 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
     if (written[r] < 0) continue;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const OperandSharing rule = counterpart.sharing[i];
+      if (IsMaterialized(schema.op, written[r]) || IsMaterialized(schema.op, inputs[i])) continue;
       if (rule != OperandSharing::kAny && static_cast<int>(i) != counterpart.results[r].argument)
         SMELT_RETURN_IF_ERROR(CheckSharing(written[r], inputs[i], rule, n));
     }

@@ -31,7 +31,8 @@ class CallGraph {
   // The operand in this graph. Unimplemented: its dtype or sizes are not known.
   absl::StatusOr<ValueId> Operand(ValueId v);
   absl::StatusOr<std::vector<ValueId>> Apply(OpName op, const std::vector<ValueId>& args, size_t results,
-                                             std::shared_ptr<const SourceLocation> source);
+                                             std::shared_ptr<const SourceLocation> source,
+                                             Graph::Attributes attributes = {});
   absl::StatusOr<ValueId> Cast(ValueId v, DType to);
   ValueId Constant(const ConstantValue& c) { return InsertConstant(*g_, g_->block(g_->top()).return_node, c); }
 

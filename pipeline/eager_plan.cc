@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/infer.h"
@@ -19,6 +20,7 @@
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
 #include "smelt/pipeline/call_graph.h"
+#include "smelt/pipeline/expected_types.h"
 #include "smelt/pipeline/result_layout.h"
 #include "smelt/schema/eager_ops.h"
 
@@ -130,6 +132,12 @@ class EagerBuilder {
       if (complex && (name == "aten::_conj" || name == "aten::conj" || name == "aten::adjoint" || name == "aten::mH"))
         return absl::UnimplementedError("lazy conjugation of complex tensors");
     }
+    if (name == "smelt::assert_type") return EmitTypeCheck(n);
+    if (name == "prim::DictConstruct") return EmitNumber(n, "dict::construct");
+    if (!node.inputs.empty() && g_.value(node.inputs[0]).type.kind() == TypeKind::kDict) {
+      const std::string op = absl::StrCat("dict::", absl::StripPrefix(name, "aten::"));
+      return IsEagerNumberOp(op) ? EmitNumber(n, op) : absl::UnimplementedError("an operator on dictionaries");
+    }
     if (info.kind == OpKind::kInplaceView) {
       if (!IsEagerViewOp(info.functional.full())) return absl::UnimplementedError("a change of geometry of this kind");
       fb::EagerInstrT& i = Emit(fb::EagerKind::ViewInPlace, n);
@@ -155,7 +163,7 @@ class EagerBuilder {
                          absl::StartsWith(name, "aten::sym_");
     if (numbers && IsEagerNumberOp(name)) return EmitNumber(n);
     bool all_known = !node.outputs.empty();
-    for (ValueId v : node.outputs) all_known = all_known && g_.value(v).expr.has_value();
+    for (ValueId v : node.outputs) all_known = all_known && g_.value(v).expr.has_value() && !g_.value(v).expr->IsPoison();
     if (all_known) return EmitSize(n);
     if (numbers) return absl::UnimplementedError("an operator on numbers or lists of this kind");
     const FunctionSchema* schema = FindSchema(node.op);
@@ -223,9 +231,9 @@ class EagerBuilder {
     }
     return absl::OkStatus();
   }
-  absl::Status EmitNumber(NodeId n) {
+  absl::Status EmitNumber(NodeId n, std::string op = "") {
     fb::EagerInstrT& i = Emit(fb::EagerKind::Number, n);
-    i.op = g_.node(n).op.name();
+    i.op = op.empty() ? g_.node(n).op.name() : std::move(op);
     Inputs(i, n);
     Outputs(i, n);
     // A size that the data give: other sizes are expressions of it.
@@ -233,6 +241,19 @@ class EagerBuilder {
     const std::optional<Expr>& e = g_.value(g_.node(n).outputs[0]).expr;
     const bool item = i.op == "aten::item" || i.op == "aten::_local_scalar_dense";
     if (item && e && e->IsSymbol()) i.symbol = builder_.AddDataSymbol(e->SymbolName());
+    return absl::OkStatus();
+  }
+  absl::Status EmitTypeCheck(NodeId n) {
+    std::vector<int> inputs = {Number(g_.node(n).inputs[0])};
+    for (const char* attribute : {"dtype", "rank"}) {
+      fb::EagerInstrT& code = Emit(fb::EagerKind::Int, n);
+      code.ints = {std::get<int64_t>(*g_.node(n).FindAttribute(attribute))};
+      code.outputs = {next_++};
+      inputs.push_back(code.outputs[0]);
+    }
+    fb::EagerInstrT& i = Emit(fb::EagerKind::Number, n);
+    i.op = g_.node(n).op.name();
+    i.inputs = std::move(inputs);
     return absl::OkStatus();
   }
 
@@ -385,7 +406,8 @@ class EagerBuilder {
       SMELT_ASSIGN_OR_RETURN(ValueId x, call.Operand(v));
       operands.push_back(x);
     }
-    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> results, call.Apply(op, operands, outputs.size(), g_.node(n).source));
+    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> results,
+                           call.Apply(op, operands, outputs.size(), g_.node(n).source, g_.node(n).attributes));
     std::vector<int> numbers;
     for (size_t k = 0; k < outputs.size(); ++k) {
       if (!IsTensorValue(g_, outputs[k])) return absl::UnimplementedError("a result that is no tensor");
@@ -568,6 +590,7 @@ class EagerBuilder {
 absl::Status AddEagerPlan(const Graph& graph, const std::vector<int>& written_args,
                           const std::vector<int>& written_states, BundleBuilder& builder) {
   const std::unique_ptr<Graph> g = graph.Clone();
+  ExpectTypes(*g);
   SMELT_RETURN_IF_ERROR(OpenComposites(*g, StrideChoices::kAtRunTime).status());
   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<fb::EagerProgramT> program, EagerBuilder(*g, builder).Run());
   builder.AddEagerPlan(std::move(program), written_args, written_states);

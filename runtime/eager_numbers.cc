@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/view_rules.h"
+#include "smelt/runtime/eager_dicts.h"
 #include "smelt/runtime/strided.h"
 
 namespace smelt {
@@ -40,20 +41,6 @@ absl::StatusOr<bool> Truth(const EagerValue& v) {
   if (v.IsNumber() && v.datum.IsFloat()) return v.datum.as_float() != 0;
   SMELT_ASSIGN_OR_RETURN(int64_t i, v.AsInt());
   return i != 0;
-}
-
-bool Same(const EagerValue& a, const EagerValue& b) {
-  if (a.IsList() != b.IsList()) return false;
-  if (a.IsList()) {
-    return a.list->size() == b.list->size() && std::equal(a.list->begin(), a.list->end(), b.list->begin(), Same);
-  }
-  if (a.IsNumber() && b.IsNumber()) {
-    if (!a.datum.IsFloat() && !b.datum.IsFloat()) return *a.AsInt() == *b.AsInt();
-    return *a.AsDouble() == *b.AsDouble();
-  }
-  if (a.datum.IsString() && b.datum.IsString()) return a.datum.as_string() == b.datum.as_string();
-  if (a.IsTensor() && b.IsTensor()) return a.datum.tensor().IsSame(b.datum.tensor());
-  return a.IsNone() && b.IsNone();
 }
 
 // Where an index of a list points.
@@ -254,6 +241,19 @@ absl::StatusOr<Values> Range(absl::string_view f, absl::Span<const EagerValue> a
   return Values{Int(v[2] > 0 ? 1 + (span - 1) / v[2] : 1 + (-span - 1) / -v[2])};
 }
 
+// (value, dtype, rank): of a tensor; rank -1 is any.
+absl::StatusOr<Values> AssertType(absl::Span<const EagerValue> args) {
+  if (args.size() != 3) return Error("smelt::assert_type: arguments are missing");
+  if (!args[0].IsTensor()) return Values{};
+  const Tensor& t = args[0].datum.tensor();
+  SMELT_ASSIGN_OR_RETURN(const int64_t dtype, args[1].AsInt());
+  SMELT_ASSIGN_OR_RETURN(const int64_t rank, args[2].AsInt());
+  if (static_cast<int64_t>(t.dtype()) == dtype && (rank < 0 || t.rank() == rank)) return Values{};
+  return absl::UnimplementedError(absl::StrCat("a tensor taken from a list, a dictionary or a branch is of ",
+                                               Name(t.dtype()), " and ", t.rank(),
+                                               " dims, which the program that was compiled does not expect"));
+}
+
 absl::StatusOr<Values> Prim(absl::string_view f, absl::Span<const EagerValue> args) {
   if (f == "ListConstruct" || f == "TupleConstruct") return Values{EagerValue::List(Values(args.begin(), args.end()))};
   if (f == "Uninitialized") return Values{EagerValue()};
@@ -292,6 +292,8 @@ absl::StatusOr<Values> Prim(absl::string_view f, absl::Span<const EagerValue> ar
 absl::StatusOr<std::vector<EagerValue>> EagerNumber(const std::string& op, absl::Span<const EagerValue> args) {
   absl::string_view f = op;
   if (absl::ConsumePrefix(&f, "prim::")) return Prim(f, args);
+  if (absl::ConsumePrefix(&f, "dict::")) return EagerDict(f, args);
+  if (f == "smelt::assert_type") return AssertType(args);
   absl::ConsumePrefix(&f, "aten::");
   if (f == "__range_length" || f == "__derive_index") return Range(f, args);
   if (f == "sym_constrain_range" || f == "sym_constrain_range_for_size" || f == "_assert_tensor_metadata")
@@ -327,8 +329,9 @@ absl::StatusOr<std::vector<EagerValue>> EagerNumber(const std::string& op, absl:
   }
   if (f == "__is__" || f == "__isnot__" || f == "eq" || f == "ne") {
     if (args.size() < 2) return Error(absl::StrCat(op, ": arguments are missing"));
-    return Values{Bool(Same(args[0], args[1]) == (f == "__is__" || f == "eq"))};
+    return Values{Bool(SameEagerValue(args[0], args[1]) == (f == "__is__" || f == "eq"))};
   }
+  if (f == "len" && args[0].datum.IsString()) return Values{Int(static_cast<int64_t>(args[0].datum.as_string().size()))};
   if (args[0].IsTensor()) return OfTensor(f, args);
   if (args[0].IsList()) return OfList(f, args);
   SMELT_ASSIGN_OR_RETURN(EagerValue v, args.size() == 1 ? Unary(f, args[0]) : Binary(f, args[0], args[1]));

@@ -158,6 +158,12 @@ class Interpreter {
           state_, OpName::Get("aten::_to_copy"),
           Values{args[0], args[1], EvalValue(), EvalValue(), EvalValue(), EvalValue(false), EvalValue()});
     }
+    if (name == "aten::amax" && node.FindAttribute("may_be_of_nothing") != nullptr && args[0].IsTensor() &&
+        args[0].tensor().NumElements() == 0) {
+      // Any value of the right shape.
+      return eval_internal::Run(state_, OpName::Get("aten::sum.dim_IntList"),
+                                Values{args[0], args[1], args[2], EvalValue()});
+    }
     return eval_internal::Run(state_, node.op, args);
   }
 

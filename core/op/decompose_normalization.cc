@@ -33,6 +33,7 @@ Values Softmax(Emit& e, const OpCall& call, bool log, bool safe) {
   // Of nothing there is no largest; the result is as empty.
   if (e.Sizes(x)[dim] == Expr(0)) return std::vector<ValueId>{e.Cast(e.Exp(x), out)};
   ValueId m = e.Amax(x, {dim}, true);
+  e.MayBeOfNothing(m, e.Sizes(x)[dim]);
   if (safe) m = e.Where(e.EqN(m, -kInf), e.Fill(m, 0), m);
   ValueId shifted = e.Sub(x, m);
   ValueId exps = e.Exp(shifted);

@@ -84,6 +84,9 @@ class Emit {
   ValueId Sum(ValueId a, const std::vector<int64_t>& dims, bool keepdim);
   ValueId Mean(ValueId a, const std::vector<int64_t>& dims, bool keepdim);
   ValueId Amax(ValueId a, const std::vector<int64_t>& dims, bool keepdim);
+  // Lets a reduction without an identity run over no elements where `size`, which it runs over, may be 0 at a call: for
+  // results that are as empty, so that any value will do.
+  void MayBeOfNothing(ValueId reduced, const Expr& size);
   // Number of elements that a reduction over dims runs over.
   Expr Count(ValueId a, const std::vector<int64_t>& dims) const;
 

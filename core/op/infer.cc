@@ -559,6 +559,33 @@ absl::StatusOr<std::vector<InferredOutput>> InferCall(const OpCall& call, const 
   return Infer(call, decide, ranges);
 }
 
+// smelt's own operators on data-dependent sizes: the second operand says how many rows there are.
+absl::Status InferDataSized(Graph& g, NodeId n) {
+  const Node& node = g.node(n);
+  const std::string& name = node.op.name();
+  const TensorType self = g.value(node.inputs[0]).type.tensor();
+  if (!self.dtype || !self.sizes) return Annotated(g, n, "the type of its argument is not known");
+  const auto set = [&](int k, Type type) { SetTypeIfNew(g, node.outputs[k], std::move(type)); };
+  if (name == "smelt::unique_count") {
+    set(0, Type::Tensor(DType::kInt64, {}));
+    return absl::OkStatus();
+  }
+  const std::optional<Expr> rows = GetIntExpr(g, node.inputs[1]);
+  if (!rows) return Annotated(g, n, "the number of rows is not known");
+  if (name == "smelt::nonzero") {
+    set(0, Type::Tensor(DType::kInt64, {*rows, Expr(self.rank())}, {Expr(1), *rows}));
+  } else if (name == "smelt::unique") {
+    set(0, Type::Tensor(*self.dtype, {*rows}));
+    set(1, Type::Tensor(DType::kInt64, *self.sizes));
+    set(2, Type::Tensor(DType::kInt64, {*rows}));
+  } else {
+    const bool weighted = node.inputs.size() > 2;
+    const bool narrow = weighted && g.value(node.inputs[2]).type.tensor().dtype == DType::kFloat32;
+    set(0, Type::Tensor(!weighted ? DType::kInt64 : narrow ? DType::kFloat32 : DType::kFloat64, {*rows}));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status InferNode(Graph& g, NodeId n) {
   const Node& node = g.node(n);
   const std::string& name = node.op.name();
@@ -643,6 +670,8 @@ absl::Status InferNode(Graph& g, NodeId n) {
         strides ? Type::Tensor(*value.dtype, *value.sizes, *strides) : Type::Tensor(*value.dtype, *value.sizes));
     return absl::OkStatus();
   }
+  if (name == "smelt::nonzero" || name == "smelt::unique" || name == "smelt::unique_count" || name == "smelt::bincount")
+    return InferDataSized(g, n);
 
   // A list of the same tensors.
   const std::string& full = node.op.full();

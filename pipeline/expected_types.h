@@ -1,0 +1,20 @@
+// Types for tensors of which a TorchScript graph does not say the dtype: elements of lists and dictionaries that change,
+// optional tensors, what branches and loops hand on. An eager-order program compiles its kernels for a dtype, so each
+// such value is given the likeliest one, and a node behind it says so, for the run to check:
+//
+//   %v : Tensor = aten::__getitem__(%list, %i)   ->   %v : Float(*) = aten::__getitem__(%list, %i)
+//                                                     smelt::assert_type[dtype=6, rank=-1](%v)
+//
+// A tensor of another dtype is therefore refused, never misread. Costs one walk.
+#ifndef SMELT_PIPELINE_EXPECTED_TYPES_H_
+#define SMELT_PIPELINE_EXPECTED_TYPES_H_
+
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+void ExpectTypes(Graph& g);
+
+}  // namespace smelt
+
+#endif  // SMELT_PIPELINE_EXPECTED_TYPES_H_
