@@ -740,8 +740,8 @@ absl::StatusOr<NodeId> Functionalizer::MakePure(NodeId n, Operator& op, absl::Sp
 
 bool Functionalizer::IsMaterialized(OpName op, TensorId t) const {
   static const auto* const kReadConjugates = new absl::flat_hash_set<std::string>{
-      "aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "aten::baddbmm_", "aten::conj_physical_",
-      "aten::conj_physical"};
+      "aten::mm",      "aten::addmm",    "aten::addmm_",         "aten::bmm",
+      "aten::baddbmm", "aten::baddbmm_", "aten::conj_physical_", "aten::conj_physical"};
   return tensors_[t].negated || (tensors_[t].conjugated && !kReadConjugates->contains(op.name()));
 }
 

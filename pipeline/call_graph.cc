@@ -45,8 +45,7 @@ absl::StatusOr<ValueId> CallGraph::Operand(ValueId v) {
 absl::StatusOr<std::vector<ValueId>> CallGraph::Apply(OpName op, const std::vector<ValueId>& args, size_t results,
                                                       std::shared_ptr<const SourceLocation> source,
                                                       Graph::Attributes attributes) {
-  const NodeId n =
-      g_->Append(g_->top(), op, args, std::vector<Type>(results, Type::Tensor()), std::move(attributes));
+  const NodeId n = g_->Append(g_->top(), op, args, std::vector<Type>(results, Type::Tensor()), std::move(attributes));
   g_->SetSource(n, std::move(source));
   SMELT_RETURN_IF_ERROR(InferNode(*g_, n));
   return std::vector<ValueId>(g_->node(n).outputs.begin(), g_->node(n).outputs.end());

@@ -163,7 +163,8 @@ class EagerBuilder {
                          absl::StartsWith(name, "aten::sym_");
     if (numbers && IsEagerNumberOp(name)) return EmitNumber(n);
     bool all_known = !node.outputs.empty();
-    for (ValueId v : node.outputs) all_known = all_known && g_.value(v).expr.has_value() && !g_.value(v).expr->IsPoison();
+    for (ValueId v : node.outputs)
+      all_known = all_known && g_.value(v).expr.has_value() && !g_.value(v).expr->IsPoison();
     if (all_known) return EmitSize(n);
     if (numbers) return absl::UnimplementedError("an operator on numbers or lists of this kind");
     const FunctionSchema* schema = FindSchema(node.op);
@@ -587,13 +588,29 @@ class EagerBuilder {
 
 }  // namespace
 
+namespace {
+
+absl::StatusOr<std::unique_ptr<fb::EagerProgramT>> BuildEagerProgram(const std::unique_ptr<Graph>& g,
+                                                                     BundleBuilder& builder) {
+  SMELT_RETURN_IF_ERROR(OpenComposites(*g, StrideChoices::kAtRunTime).status());
+  return EagerBuilder(*g, builder).Run();
+}
+
+}  // namespace
+
 absl::Status AddEagerPlan(const Graph& graph, const std::vector<int>& written_args,
                           const std::vector<int>& written_states, BundleBuilder& builder) {
-  const std::unique_ptr<Graph> g = graph.Clone();
-  ExpectTypes(*g);
-  SMELT_RETURN_IF_ERROR(OpenComposites(*g, StrideChoices::kAtRunTime).status());
-  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<fb::EagerProgramT> program, EagerBuilder(*g, builder).Run());
-  builder.AddEagerPlan(std::move(program), written_args, written_states);
+  std::unique_ptr<Graph> g = graph.Clone();
+  const bool expects = ExpectTypes(*g, ExpectedDims::kExact);
+  auto program = BuildEagerProgram(g, builder);
+  if (expects && absl::IsUnimplemented(program.status())) {
+    g = graph.Clone();
+    ExpectTypes(*g, ExpectedDims::kLikeOperands);
+    auto guessed = BuildEagerProgram(g, builder);
+    if (guessed.ok()) program = std::move(guessed);
+  }
+  SMELT_RETURN_IF_ERROR(program.status());
+  builder.AddEagerPlan(*std::move(program), written_args, written_states);
   return absl::OkStatus();
 }
 

@@ -15,13 +15,15 @@ bool LacksDType(const Graph& g, ValueId v) { return IsTensor(g, v) && !TypeOf(g,
 
 class Expecter {
  public:
-  explicit Expecter(Graph& g) : g_(g) {
+  Expecter(Graph& g, ExpectedDims dims) : g_(g), guess_dims_(dims == ExpectedDims::kLikeOperands) {
     // Of a tensor about which nothing is known: a floating point argument's, before another argument's.
     for (ValueId v : g_.inputs()) {
       if (!IsTensor(g_, v) || !TypeOf(g_, v).dtype) continue;
       if (!usual_ || (IsFloating(*TypeOf(g_, v).dtype) && !IsFloating(*usual_))) usual_ = TypeOf(g_, v).dtype;
     }
   }
+
+  bool changed() const { return changed_; }
 
   void Block(BlockId b) {
     std::vector<NodeId> nodes;
@@ -32,7 +34,7 @@ class Expecter {
       const std::vector<BlockId> blocks(g_.node(n).blocks.begin(), g_.node(n).blocks.end());
       for (BlockId inner : blocks) {
         for (ValueId v : g_.params(inner)) {
-          if (LacksDType(g_, v)) Expect(v, TensorType{LikelyOf(n), {}, {}}, First(inner));
+          if (LacksDType(g_, v)) Expect(v, LikelyType(n), First(inner));
         }
         Block(inner);
       }
@@ -41,9 +43,8 @@ class Expecter {
       for (ValueId v : outputs) {
         if (LacksDType(g_, v)) {
           Expect(v, LikelyType(n), next);
-        } else if (IsTensor(g_, v) && !TypeOf(g_, v).sizes && KeepsDims(n)) {
-          g_.SetType(v, Type::Tensor({TypeOf(g_, v).dtype, DimsOf(n), std::nullopt}));
-          changed_ = true;
+        } else if (IsTensor(g_, v) && !TypeOf(g_, v).sizes && DimsOf(n)) {
+          Expect(v, TensorType{TypeOf(g_, v).dtype, DimsOf(n), std::nullopt}, next);
         }
       }
     }
@@ -55,38 +56,55 @@ class Expecter {
     return g_.block(b).return_node;
   }
 
-  // That of the operands that are tensors: of blocks' results and what a list was made of, too.
-  DType LikelyOf(NodeId n) {
+  // The operands, what lists among them were made of, and the results of blocks.
+  std::vector<ValueId> Sources(NodeId n) {
     std::vector<ValueId> from(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
     for (BlockId b : g_.node(n).blocks) from.insert(from.end(), g_.results(b).begin(), g_.results(b).end());
     for (ValueId v : std::vector<ValueId>(from)) {
       if (auto elements = GetListElements(g_, v)) from.insert(from.end(), elements->begin(), elements->end());
+      // The parts of a tensor, in a list.
+      const NodeId def = g_.value(v).def;
+      if (!g_.IsParam(def) && g_.value(v).type.kind() == TypeKind::kList && !g_.node(def).inputs.empty())
+        from.push_back(g_.node(def).inputs[0]);
     }
-    for (ValueId v : from) {
-      if (IsTensor(g_, v) && TypeOf(g_, v).dtype) return *TypeOf(g_, v).dtype;
-    }
-    return usual_.value_or(DType::kFloat32);
+    return from;
   }
 
   TensorType LikelyType(NodeId n) {
     TensorType t;
-    t.dtype = LikelyOf(n);
+    t.dtype = usual_.value_or(DType::kFloat32);
+    for (ValueId v : Sources(n)) {
+      if (!IsTensor(g_, v) || !TypeOf(g_, v).dtype) continue;
+      t.dtype = TypeOf(g_, v).dtype;
+      break;
+    }
     t.sizes = DimsOf(n);
     return t;
   }
 
   // Views between bounds that only the run knows have the dims of their operand, of sizes that are not known.
-  bool KeepsDims(NodeId n) const {
-    const std::string& name = g_.node(n).op.name();
-    return name == "aten::slice" || name == "aten::narrow" || name == "aten::select";
+  std::optional<std::vector<Expr>> DimsOf(NodeId n) {
+    const Node& node = g_.node(n);
+    const std::string& name = node.op.name();
+    std::optional<int> rank;
+    if (name == "aten::slice" || name == "aten::narrow" || name == "aten::select") {
+      rank = RankOf(node.inputs[0]);
+      if (rank && name == "aten::select") --*rank;
+    } else if (name == "aten::view" || name == "aten::reshape" || name == "aten::expand") {
+      const NodeId sizes = g_.value(node.inputs[1]).def;
+      if (!g_.IsParam(sizes) && g_.node(sizes).op == "prim::ListConstruct")
+        rank = static_cast<int>(g_.node(sizes).inputs.size());
+    } else if (guess_dims_) {
+      for (ValueId v : Sources(n)) {
+        if (!rank) rank = RankOf(v);
+      }
+    }
+    if (!rank || *rank < 0) return std::nullopt;
+    return std::vector<Expr>(*rank, Expr::Poison());
   }
-  std::optional<std::vector<Expr>> DimsOf(NodeId n) const {
-    if (!KeepsDims(n)) return std::nullopt;
-    const ValueId self = g_.node(n).inputs[0];
-    if (!IsTensor(g_, self) || !TypeOf(g_, self).sizes) return std::nullopt;
-    const int rank = TypeOf(g_, self).rank() - (g_.node(n).op.name() == "aten::select");
-    if (rank < 0) return std::nullopt;
-    return std::vector<Expr>(rank, Expr::Poison());
+  std::optional<int> RankOf(ValueId v) const {
+    if (!IsTensor(g_, v) || !TypeOf(g_, v).sizes) return std::nullopt;
+    return TypeOf(g_, v).rank();
   }
 
   void Expect(ValueId v, TensorType t, NodeId anchor) {
@@ -99,12 +117,17 @@ class Expecter {
   }
 
   Graph& g_;
+  const bool guess_dims_;
   std::optional<DType> usual_;
   bool changed_ = false;
 };
 
 }  // namespace
 
-void ExpectTypes(Graph& g) { Expecter(g).Block(g.top()); }
+bool ExpectTypes(Graph& g, ExpectedDims dims) {
+  Expecter expecter(g, dims);
+  expecter.Block(g.top());
+  return expecter.changed();
+}
 
 }  // namespace smelt

@@ -1,11 +1,15 @@
-// Types for tensors of which a TorchScript graph does not say the dtype: elements of lists and dictionaries that change,
-// optional tensors, what branches and loops hand on. An eager-order program compiles its kernels for a dtype, so each
-// such value is given the likeliest one, and a node behind it says so, for the run to check:
+// Types for tensors of which a TorchScript graph does not say the dtype: elements of lists and dictionaries that
+// change, optional tensors, what branches and loops hand on. An eager-order program compiles its kernels for a dtype,
+// so each such value is given the likeliest one, and a node behind it says so, for the run to check:
 //
 //   %v : Tensor = aten::__getitem__(%list, %i)   ->   %v : Float(*) = aten::__getitem__(%list, %i)
 //                                                     smelt::assert_type[dtype=6, rank=-1](%v)
 //
 // A tensor of another dtype is therefore refused, never misread. Costs one walk.
+//
+// Operators that are not pointwise are compiled for a number of dims, too. With ExpectedDims::kLikeOperands a tensor
+// whose dims are not known is expected to have those of what it was made from (the first element of a list, say); a
+// program that needs no such guess is compiled without, since it runs for tensors of any dims.
 #ifndef SMELT_PIPELINE_EXPECTED_TYPES_H_
 #define SMELT_PIPELINE_EXPECTED_TYPES_H_
 
@@ -13,7 +17,10 @@
 
 namespace smelt {
 
-void ExpectTypes(Graph& g);
+enum class ExpectedDims { kExact, kLikeOperands };
+
+// Returns whether there was something to expect.
+bool ExpectTypes(Graph& g, ExpectedDims dims = ExpectedDims::kExact);
 
 }  // namespace smelt
 

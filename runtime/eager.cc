@@ -198,8 +198,13 @@ class EagerRun {
       case K::Resize:
         return Resize(i);
       case K::Number: {
-        SMELT_ASSIGN_OR_RETURN(Values out, EagerNumber(i.op, Inputs(i)));
         const bool unpack = i.op == "prim::ListUnpack" || i.op == "prim::TupleUnpack";
+        if (unpack && !i.inputs.empty() && values_[i.inputs[0]].IsNone()) {
+          // What an early return leaves uninitialized; nobody looks at the parts.
+          for (size_t k = 0; k < i.outputs.size(); ++k) Set(i, k, EagerValue());
+          return absl::OkStatus();
+        }
+        SMELT_ASSIGN_OR_RETURN(Values out, EagerNumber(i.op, Inputs(i)));
         if (unpack ? out.size() != i.outputs.size() : out.size() < i.outputs.size()) {
           return absl::FailedPreconditionError(
               absl::StrCat(i.op, " gives ", out.size(), " values, ", i.outputs.size(), " are expected"));

@@ -45,7 +45,8 @@ EagerValue Items(const Values& dict) {
 bool SameEagerValue(const EagerValue& a, const EagerValue& b) {
   if (a.IsList() != b.IsList()) return false;
   if (a.IsList()) {
-    return a.list->size() == b.list->size() && std::equal(a.list->begin(), a.list->end(), b.list->begin(), SameEagerValue);
+    return a.list->size() == b.list->size() &&
+           std::equal(a.list->begin(), a.list->end(), b.list->begin(), SameEagerValue);
   }
   if (a.IsNumber() && b.IsNumber()) {
     if (!a.datum.IsFloat() && !b.datum.IsFloat()) return *a.AsInt() == *b.AsInt();

@@ -331,7 +331,8 @@ absl::StatusOr<std::vector<EagerValue>> EagerNumber(const std::string& op, absl:
     if (args.size() < 2) return Error(absl::StrCat(op, ": arguments are missing"));
     return Values{Bool(SameEagerValue(args[0], args[1]) == (f == "__is__" || f == "eq"))};
   }
-  if (f == "len" && args[0].datum.IsString()) return Values{Int(static_cast<int64_t>(args[0].datum.as_string().size()))};
+  if (f == "len" && args[0].datum.IsString())
+    return Values{Int(static_cast<int64_t>(args[0].datum.as_string().size()))};
   if (args[0].IsTensor()) return OfTensor(f, args);
   if (args[0].IsList()) return OfList(f, args);
   SMELT_ASSIGN_OR_RETURN(EagerValue v, args.size() == 1 ? Unary(f, args[0]) : Binary(f, args[0], args[1]));

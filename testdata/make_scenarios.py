@@ -17,6 +17,7 @@ import zlib
 import torch
 
 import scenarios_calls  # registers its scenarios, as the next ones do
+import scenarios_containers
 import scenarios_edges
 import scenarios_given
 import scenarios_hostile
@@ -26,6 +27,7 @@ import scenarios_patterns
 import scenarios_state
 import scenarios_steps
 import scenarios_strides
+import scenarios_training
 import scenarios_unseen
 import scenarios_unseen_calls
 import scenarios_unseen_more

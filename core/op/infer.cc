@@ -672,6 +672,12 @@ absl::Status InferNode(Graph& g, NodeId n) {
   }
   if (name == "smelt::nonzero" || name == "smelt::unique" || name == "smelt::unique_count" || name == "smelt::bincount")
     return InferDataSized(g, n);
+  // Seen lazily conjugated, it lies where it lay.
+  if ((name == "aten::_conj" || name == "aten::conj") && g.value(node.inputs[0]).type.IsTensor() &&
+      IsComplex(g.value(node.inputs[0]).type.tensor().dtype.value_or(DType::kFloat32))) {
+    SetTypeIfNew(g, node.outputs[0], g.value(node.inputs[0]).type);
+    return absl::OkStatus();
+  }
 
   // A list of the same tensors.
   const std::string& full = node.op.full();
