@@ -1,0 +1,142 @@
+// The rules of OpenComposites, one a composite, in several files by what they are about. Internal to functionalize;
+// open_composites.h is what others use.
+#ifndef SMELT_FUNCTIONALIZE_COMPOSITE_OPENER_H_
+#define SMELT_FUNCTIONALIZE_COMPOSITE_OPENER_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/functionalize/data_sizes.h"
+#include "smelt/functionalize/open_composites.h"
+
+namespace smelt {
+
+class CompositeOpener {
+ public:
+  CompositeOpener(Graph& g, StrideChoices choices) : g_(g), at_run_time_(choices == StrideChoices::kAtRunTime) {}
+
+  OpenedComposites decided() const { return decided_; }
+  absl::Status Run();
+
+ private:
+  using Rule = absl::Status (CompositeOpener::*)(NodeId);
+
+  static const absl::flat_hash_map<std::string, Rule>& Rules();
+  static bool HasOut(OpName op) { return op.overload() == "out" || absl::EndsWith(op.overload(), "_out"); }
+  absl::Status Open(NodeId n);
+
+  // --- for the rules (open_composites.cc) ---
+  ValueId In(NodeId n, int i) const { return g_.node(n).inputs[i]; }
+  const TensorType& TypeOfValue(ValueId v) const { return g_.value(v).type.tensor(); }
+  absl::StatusOr<int> ArgumentIndex(NodeId n, absl::string_view name) const;
+  ValueId None(NodeId anchor) { return InsertConstant(g_, anchor, std::monostate()); }
+  absl::StatusOr<std::vector<ValueId>> Insert(NodeId anchor, absl::string_view op, std::vector<ValueId> args,
+                                              size_t outputs = 1);
+  void ReplaceWith(NodeId n, ValueId v);
+  // A list of sizes as a value: constants, or the expressions of ints made for the purpose.
+  ValueId IntList(NodeId anchor, const std::vector<Expr>& sizes);
+  // A choice is about to be made by the strides of v.
+  void Decide(ValueId v) { (MayBeOfArgument(v) ? decided_.strides_decide : decided_.order_decides) = true; }
+  // Whether v may lie in an argument's storage. What is behind blocks and lists counts as that.
+  bool MayBeOfArgument(ValueId v);
+  bool IsUserInput(ValueId v) const;
+  // Until its geometry changes, the results of in-place operators are names of their operand.
+  void UseOneName(NodeId n);
+  // Whether it is legal, and its strides, hang on its argument's.
+  absl::Status View(NodeId n);
+  absl::Status DataSizes(NodeId n) { return OpenDataSizes(g_, n).status(); }
+  absl::Status Identity(NodeId n);
+  // Of a tensor that is not complex PyTorch hands back the tensor itself.
+  absl::Status Conj(NodeId n) { return IsComplex(*TypeOfValue(In(n, 0)).dtype) ? absl::OkStatus() : Identity(n); }
+  absl::Status ReplaceOutputs(NodeId n, const std::vector<ValueId>& with);
+  absl::Status ReplaceList(NodeId n, const std::vector<ValueId>& results);
+
+  // --- views, or copies where PyTorch copies (open_views.cc) ---
+  // The conjugate of the transpose.
+  absl::Status Adjoint(NodeId n);
+  // reshape to sizes that the output's type says, decided when it runs.
+  absl::Status ReshapeLater(NodeId n);
+  absl::Status CartesianProduct(NodeId n);
+  // meshgrid(tensors, indexing): each, of rank 0 or 1, expanded along its own dim. "xy" swaps the first two.
+  absl::Status Meshgrid(NodeId n);
+  // reshape, flatten, …: the output's sizes are known from its type; only alias or copy is to be decided.
+  absl::Status Reshape(NodeId n);
+  // A copy; for some sizes of the call PyTorch may take a view instead, which is then all the same or refused.
+  absl::StatusOr<ValueId> Clone(NodeId n, ValueId v, int64_t format, bool may_alias);
+  // Whether some values of the symbols let `sizes` be laid over these strides.
+  bool MayBeViewable(const TensorType& from, const std::vector<Expr>& sizes) const;
+  // PyTorch's computeStride: can `sizes` be laid over these strides, whatever the symbols are?
+  bool IsViewable(const TensorType& from, const std::vector<Expr>& sizes) const;
+  int64_t Hint(const Expr& e) const;
+  // A quarter turn is the transpose of a flip, in its memory.
+  absl::Status Rot90(NodeId n);
+  absl::Status ExpandAs(NodeId n);
+  // nullopt: that hangs on sizes that are not known.
+  std::optional<bool> HasFormat(const TensorType& t, int64_t memory_format) const;
+  absl::Status Contiguous(NodeId n);
+  // to.dtype, to.device, to.dtype_layout, to.other, type_as: nothing to do returns the tensor itself, else _to_copy.
+  absl::Status To(NodeId n);
+  absl::Status BroadcastTensors(NodeId n);
+  absl::Status SumToSize(NodeId n);
+  absl::Status FillDiagonal(NodeId n);
+  absl::Status AtLeast(NodeId n);
+
+  // --- copies of views, and parts (open_copies.cc) ---
+  // unbind_copy(self, dim, out=list): each part is copied to its place, in order.
+  absl::Status CopiesOfParts(NodeId n);
+  absl::Status UnsafeSplit(NodeId n);
+  // The same into a tensor that is given: copied there.
+  absl::Status ViewCopyOut(NodeId n);
+  // t_copy and the like, diag of a matrix: a view, copied.
+  absl::Status ViewCopy(NodeId n);
+
+  // --- normalization and the statistics that it writes (open_normalization.cc) ---
+  // Training: the functional form, then the running statistics are written.
+  absl::Status BatchNorm(NodeId n);
+  // instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, …): without running statistics it is
+  // pure.
+  absl::Status InstanceNorm(NodeId n);
+  // embedding_renorm_(self, indices, max_norm, norm_type): the rows that the indices name are scaled to a norm of
+  // max_norm where theirs is larger.
+  absl::Status EmbeddingRenorm(NodeId n);
+
+  // --- activations, dropout, numbers (open_activations.cc) ---
+  // tensor(number, dtype, device, requires_grad)
+  absl::Status NumberTensor(NodeId n);
+  // rrelu(x, lower, upper, training): outside of training the slope is the middle.
+  absl::Status Rrelu(NodeId n);
+  // In training each element that is not positive has a slope of its own.
+  absl::Status RandomRrelu(NodeId n, double lower, double upper);
+  absl::Status Dropout(NodeId n);
+  // x * a*noise + b, where mean and variance of what selu has made stay: PyTorch's _dropout_impl.
+  absl::Status AlphaDropout(NodeId n, ValueId noise, double drop, bool in_place);
+  // x / (1 + exp(-x)); of real numbers the operator has a meaning of its own.
+  absl::Status ComplexSilu(NodeId n);
+
+  // --- lists of tensors (open_foreach.cc) ---
+  // _foreach_OP(_).OVERLOAD: one OP a tensor. Lists among the arguments are walked together; other arguments go to
+  // each.
+  absl::Status Foreach(NodeId n);
+  // By name where names agree, else by position; missing ones take their defaults.
+  absl::Status FitArguments(NodeId anchor, const FunctionSchema& from, const FunctionSchema& to,
+                            std::vector<ValueId>& call);
+
+  Graph& g_;
+  const bool at_run_time_;
+  bool stale_ = false;  // types of what comes later may be those of a geometry that was changed
+  OpenedComposites decided_;
+  absl::flat_hash_map<ValueId, bool> may_be_of_argument_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_FUNCTIONALIZE_COMPOSITE_OPENER_H_

@@ -1,0 +1,123 @@
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/functionalize/composite_opener.h"
+
+namespace smelt {
+
+absl::Status CompositeOpener::NumberTensor(NodeId n) {
+  const TensorType& t = TypeOfValue(g_.node(n).outputs[0]);
+  if (!t.IsComplete() || t.rank() != 0) return absl::UnimplementedError("a tensor of a list of numbers");
+  const ValueId none = None(n);
+  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::scalar_tensor",
+                                        {In(n, 0), InsertConstant(g_, n, ScalarTypeOf(*t.dtype)), none, none, none}));
+  ReplaceWith(n, v[0]);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::Rrelu(NodeId n) {
+  auto lower = GetConstant(g_, In(n, 1)), upper = GetConstant(g_, In(n, 2)), training = GetConstant(g_, In(n, 3));
+  auto number = [](const std::optional<ConstantValue>& c) -> std::optional<double> {
+    if (c && std::holds_alternative<double>(*c)) return std::get<double>(*c);
+    if (c && std::holds_alternative<int64_t>(*c)) return static_cast<double>(std::get<int64_t>(*c));
+    return std::nullopt;
+  };
+  if (!number(lower) || !number(upper) || !training || !std::holds_alternative<bool>(*training))
+    return absl::UnimplementedError("rrelu whose mode or bounds are known only at run time");
+  if (std::get<bool>(*training)) return RandomRrelu(n, *number(lower), *number(upper));
+  const ValueId slope = InsertConstant(g_, n, (*number(lower) + *number(upper)) / 2);
+  SMELT_ASSIGN_OR_RETURN(
+      auto v,
+      Insert(n, g_.node(n).op.name() == "aten::rrelu" ? "aten::leaky_relu" : "aten::leaky_relu_", {In(n, 0), slope}));
+  ReplaceWith(n, v[0]);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::RandomRrelu(NodeId n, double lower, double upper) {
+  const ValueId self = In(n, 0), none = None(n), zero = InsertConstant(g_, n, int64_t{0});
+  SMELT_ASSIGN_OR_RETURN(auto slope, Insert(n, "aten::empty_like", {self, none, none, none, none, none}));
+  SMELT_ASSIGN_OR_RETURN(
+      slope, Insert(n, "aten::uniform_", {slope[0], InsertConstant(g_, n, lower), InsertConstant(g_, n, upper), none}));
+  SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::mul.Tensor", {self, slope[0]}));
+  SMELT_ASSIGN_OR_RETURN(auto negative, Insert(n, "aten::le.Scalar", {self, zero}));
+  SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, "aten::where.self", {negative[0], scaled[0], self}));
+  if (g_.node(n).op.name() == "aten::rrelu_") {
+    SMELT_ASSIGN_OR_RETURN(out, Insert(n, "aten::copy_", {self, out[0], InsertConstant(g_, n, false)}));
+  }
+  ReplaceWith(n, out[0]);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::Dropout(NodeId n) {
+  SMELT_ASSIGN_OR_RETURN(int p, ArgumentIndex(n, "p"));
+  SMELT_ASSIGN_OR_RETURN(int train, ArgumentIndex(n, "train"));
+  auto training = GetConstant(g_, In(n, train));
+  auto rate = GetConstant(g_, In(n, p));
+  if (!training || !std::holds_alternative<bool>(*training) || !rate || !std::holds_alternative<double>(*rate)) {
+    return absl::UnimplementedError("dropout whose mode or rate is known only at run time");
+  }
+  const double drop = std::get<double>(*rate);
+  if (!std::get<bool>(*training) || drop == 0) return Identity(n);
+  const std::string name = g_.node(n).op.name();
+  const bool alpha = absl::StrContains(name, "alpha");
+  const bool feature = absl::StrContains(name, "feature"), in_place = absl::EndsWith(name, "_");
+  if (drop == 1) {  // nothing is drawn
+    SMELT_ASSIGN_OR_RETURN(auto zero, Insert(n, in_place ? "aten::mul_.Scalar" : "aten::mul.Scalar",
+                                             {In(n, 0), InsertConstant(g_, n, 0.0)}));
+    ReplaceWith(n, zero[0]);
+    return absl::OkStatus();
+  }
+  // x * bernoulli(1 - p) / (1 - p), as PyTorch computes it on the CPU.
+  ValueId none = None(n);
+  const ValueId self = In(n, 0);
+  std::vector<ValueId> noise;
+  if (feature) {  // one draw a channel
+    std::vector<Expr> sizes = *TypeOfValue(self).sizes;
+    if (sizes.size() < 2) return absl::InvalidArgumentError("feature dropout requires at least 2 dimensions");
+    std::fill(sizes.begin() + 2, sizes.end(), Expr(1));
+    SMELT_ASSIGN_OR_RETURN(noise, Insert(n, "aten::new_empty", {self, IntList(n, sizes), none, none, none, none}));
+  } else {
+    SMELT_ASSIGN_OR_RETURN(noise, Insert(n, "aten::empty_like", {self, none, none, none, none, none}));
+  }
+  SMELT_ASSIGN_OR_RETURN(auto drawn,
+                         Insert(n, "aten::bernoulli_.float", {noise[0], InsertConstant(g_, n, 1 - drop), none}));
+  if (alpha) return AlphaDropout(n, drawn[0], drop, in_place);
+  SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::div_.Scalar", {drawn[0], InsertConstant(g_, n, 1 - drop)}));
+  SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, in_place ? "aten::mul_.Tensor" : "aten::mul.Tensor", {self, scaled[0]}));
+  ReplaceWith(n, out[0]);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::AlphaDropout(NodeId n, ValueId noise, double drop, bool in_place) {
+  constexpr double kAlpha = 1.7580993408473766;
+  const double a = 1.0 / std::sqrt((kAlpha * kAlpha * drop + 1) * (1 - drop));
+  auto number = [&](double v) { return InsertConstant(g_, n, v); };
+  const ValueId one = InsertConstant(g_, n, int64_t{1});
+  SMELT_ASSIGN_OR_RETURN(auto b, Insert(n, "aten::add.Scalar", {noise, number(-1), one}));
+  SMELT_ASSIGN_OR_RETURN(b, Insert(n, "aten::mul_.Scalar", {b[0], number(kAlpha * a)}));
+  SMELT_ASSIGN_OR_RETURN(b, Insert(n, "aten::add_.Scalar", {b[0], number(kAlpha * a * drop), one}));
+  SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::mul_.Scalar", {noise, number(a)}));
+  SMELT_ASSIGN_OR_RETURN(auto out,
+                         Insert(n, in_place ? "aten::mul_.Tensor" : "aten::mul.Tensor", {In(n, 0), scaled[0]}));
+  SMELT_ASSIGN_OR_RETURN(out, Insert(n, in_place ? "aten::add_.Tensor" : "aten::add.Tensor", {out[0], b[0], one}));
+  ReplaceWith(n, out[0]);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::ComplexSilu(NodeId n) {
+  if (g_.node(n).inputs.size() != 1 || !IsComplex(*TypeOfValue(In(n, 0)).dtype)) return absl::OkStatus();
+  const bool in_place = g_.node(n).op.name() == "aten::silu_";
+  const ValueId one = InsertConstant(g_, n, int64_t{1});
+  SMELT_ASSIGN_OR_RETURN(auto e, Insert(n, "aten::neg", {In(n, 0)}));
+  SMELT_ASSIGN_OR_RETURN(e, Insert(n, "aten::exp", {e[0]}));
+  SMELT_ASSIGN_OR_RETURN(e, Insert(n, "aten::add.Scalar", {e[0], one, one}));
+  SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, in_place ? "aten::div_.Tensor" : "aten::div.Tensor", {In(n, 0), e[0]}));
+  ReplaceWith(n, out[0]);
+  return absl::OkStatus();
+}
+
+}  // namespace smelt

@@ -1,0 +1,131 @@
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/functionalize/composite_opener.h"
+
+namespace smelt {
+
+absl::Status CompositeOpener::CopiesOfParts(NodeId n) {
+  std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+  const std::optional<std::vector<ValueId>> given = GetListElements(g_, args.back());
+  if (!given) return absl::UnimplementedError("results in a list that is not known");
+  args.pop_back();
+  const std::string& name = g_.node(n).op.name();
+  const std::string view =
+      absl::StrCat(name.substr(0, name.size() - std::string("_copy").size()), name == "aten::unbind_copy" ? ".int" : "",
+                   name == "aten::split_copy" ? ".Tensor" : "");
+  const NodeId list = g_.InsertBefore(n, OpName::Get(view), args, {Type::List(Type::Tensor())});
+  const NodeId parts = g_.InsertBefore(n, OpName::Get("prim::ListUnpack"), {g_.node(list).outputs[0]},
+                                       std::vector<Type>(given->size(), Type::Tensor()));
+  for (NodeId made : {list, parts}) {
+    g_.SetSource(made, g_.node(n).source);
+    SMELT_RETURN_IF_ERROR(InferNode(g_, made));
+  }
+  for (size_t i = 0; i < given->size(); ++i) {
+    const ValueId to = (*given)[i], from = g_.node(parts).outputs[i];
+    if (TypeOfValue(to).sizes != TypeOfValue(from).sizes)
+      return absl::UnimplementedError("a given result of another size");
+    SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {to, from, InsertConstant(g_, n, false)}).status());
+  }
+  g_.Erase(n);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::UnsafeSplit(NodeId n) {
+  // They do share memory, whatever their schema says.
+  const std::string name = g_.node(n).op.full();
+  std::string safe = absl::StrCat("aten::", absl::StripPrefix(name, "aten::unsafe_"));
+  const std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+  NodeId fresh = g_.InsertBefore(n, OpName::Get(safe), args, {Type::List(Type::Tensor())});
+  g_.SetSource(fresh, g_.node(n).source);
+  ReplaceWith(n, g_.node(fresh).outputs[0]);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::ViewCopyOut(NodeId n) {
+  const OpName op = g_.node(n).op;
+  const std::string overload(absl::StripSuffix(absl::StripSuffix(op.overload(), "out"), "_"));
+  const OpName copy = OpName::Get(absl::StrCat(op.name(), overload.empty() ? "" : ".", overload));
+  std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+  const FunctionSchema* schema = FindSchema(copy);
+  if (schema == nullptr || schema->returns.size() != 1 || !schema->returns[0].type.IsTensor() ||
+      schema->arguments.size() + 1 != args.size() || GetOpInfo(copy).kind == OpKind::kPointwise)
+    return absl::OkStatus();
+  const ValueId out = args.back();
+  args.pop_back();
+  if (op.name() == "aten::_to_copy") return absl::OkStatus();
+  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, copy.full(), args));
+  const NodeId made = g_.value(v[0]).def;
+  if (*TypeOfValue(v[0]).sizes != *TypeOfValue(out).sizes)
+    return absl::UnimplementedError("a copy of a view into a tensor that is resized");
+  SMELT_ASSIGN_OR_RETURN(auto copied, Insert(n, "aten::copy_", {out, v[0], InsertConstant(g_, n, false)}));
+  ReplaceWith(n, copied[0]);
+  return ViewCopy(made);
+}
+
+absl::Status CompositeOpener::ViewCopy(NodeId n) {
+  const OpName op = g_.node(n).op;
+  if (HasOut(op)) return ViewCopyOut(n);
+  if (g_.node(n).outputs.size() != 1 || op == "aten::alias_copy" || op == "aten::detach_copy" ||
+      op == "aten::lift_fresh_copy")
+    return absl::OkStatus();
+  const std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+  const ValueId out = g_.node(n).outputs[0];
+  const auto copied = [&](NodeId anchor, ValueId v) -> absl::StatusOr<ValueId> {
+    const ValueId contiguous = InsertConstant(g_, anchor, int64_t{0});
+    SMELT_ASSIGN_OR_RETURN(auto copy, Insert(anchor, "aten::clone", {v, contiguous}));
+    return copy[0];
+  };
+  if (op == "aten::diag") {
+    if (TypeOfValue(args[0]).rank() != 2) return absl::OkStatus();
+    const ValueId first = InsertConstant(g_, n, int64_t{0}), second = InsertConstant(g_, n, int64_t{1});
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::diagonal", {args[0], args[1], first, second}));
+    SMELT_ASSIGN_OR_RETURN(const ValueId copy, copied(n, v[0]));
+    ReplaceWith(n, copy);
+    return absl::OkStatus();
+  }
+  if (op == "aten::view_copy") {
+    SMELT_ASSIGN_OR_RETURN(const ValueId copy, copied(n, args[0]));
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::view", {copy, args[1]}));
+    ReplaceWith(n, v[0]);
+    return absl::OkStatus();
+  }
+  const OpName view =
+      OpName::Get(absl::StrCat(absl::StripSuffix(op.name(), "_copy"), op.overload().empty() ? "" : ".", op.overload()));
+  if (FindSchema(view) == nullptr || GetOpInfo(view).kind != OpKind::kView) return absl::OkStatus();
+  if (g_.value(out).type.IsTensor()) {
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, view.full(), args));
+    SMELT_ASSIGN_OR_RETURN(const ValueId copy, copied(n, v[0]));
+    ReplaceWith(n, copy);
+    return absl::OkStatus();
+  }
+  // A list: each where it is unpacked.
+  std::vector<NodeId> unpacks;
+  for (const Use& u : g_.value(out).uses) {
+    if (g_.node(u.user).op != "prim::ListUnpack") return absl::OkStatus();
+    unpacks.push_back(u.user);
+  }
+  const NodeId fresh = g_.InsertBefore(n, view, args, {Type::List(Type::Tensor())});
+  g_.SetSource(fresh, g_.node(n).source);
+  ReplaceWith(n, g_.node(fresh).outputs[0]);
+  for (const NodeId u : unpacks) {
+    const Node& node = g_.node(u);
+    const NodeId next = node.next.valid() ? node.next : g_.block(node.parent).return_node;
+    const std::vector<ValueId> parts(node.outputs.begin(), node.outputs.end());
+    for (const ValueId v : parts) {
+      const std::vector<Use> uses(g_.value(v).uses.begin(), g_.value(v).uses.end());
+      SMELT_ASSIGN_OR_RETURN(const ValueId copy, copied(next, v));
+      for (const Use& use : uses) g_.SetInput(use.user, use.index, copy);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace smelt

@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/functionalize/composite_opener.h"
+
+namespace smelt {
+
+absl::Status CompositeOpener::Foreach(NodeId n) {
+  const FunctionSchema* schema = FindSchema(g_.node(n).op);
+  if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
+  std::string base = absl::StrCat("aten::", absl::StripPrefix(schema->op.name(), "aten::_foreach_"));
+  // Of one tensor they have another name in place.
+  if (base == "aten::maximum_") base = "aten::clamp_min_";
+  if (base == "aten::minimum_") base = "aten::clamp_max_";
+  const std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+  std::vector<std::optional<std::vector<ValueId>>> lists;
+  size_t count = 0;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Type& t = schema->arguments[i].type;
+    const bool list = t.kind() == TypeKind::kList;
+    lists.push_back(std::nullopt);
+    if (!list) continue;
+    lists.back() = GetListElements(g_, args[i]);
+    if (!lists.back()) {
+      // A constant list of numbers.
+      auto c = GetConstant(g_, args[i]);
+      std::vector<ValueId> elements;
+      if (c && std::holds_alternative<std::vector<double>>(*c)) {
+        for (double d : std::get<std::vector<double>>(*c)) elements.push_back(InsertConstant(g_, n, d));
+      } else if (c && std::holds_alternative<std::vector<int64_t>>(*c)) {
+        for (int64_t d : std::get<std::vector<int64_t>>(*c)) elements.push_back(InsertConstant(g_, n, d));
+      } else {
+        return absl::UnimplementedError("a list that is not made in place");
+      }
+      lists.back() = std::move(elements);
+    }
+    count = std::max(count, lists.back()->size());
+  }
+  std::vector<ValueId> results;
+  for (size_t k = 0; k < count; ++k) {
+    std::vector<ValueId> call;
+    std::vector<Type> types;
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (lists[i] && k >= lists[i]->size()) return absl::InvalidArgumentError("lists of different lengths");
+      call.push_back(lists[i] ? (*lists[i])[k] : args[i]);
+      types.push_back(g_.value(call.back()).type);
+    }
+    OpName op = OpName::Get("aten::linalg_vector_norm");
+    if (base == "aten::norm") {  // (self, ord, dtype): over all dims, which are not kept
+      call.insert(call.begin() + 2, {InsertConstant(g_, n, std::monostate()), InsertConstant(g_, n, false)});
+    } else {
+      SMELT_ASSIGN_OR_RETURN(op, ResolveOverload(base, types));
+      SMELT_RETURN_IF_ERROR(FitArguments(n, *schema, *FindSchema(op), call));
+    }
+    const FunctionSchema* single = FindSchema(op);
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, op.full(), call, single->returns.size()));
+    if (!v.empty()) results.push_back(v[0]);
+  }
+  if (g_.node(n).outputs.empty()) {
+    g_.Erase(n);
+    return absl::OkStatus();
+  }
+  return ReplaceList(n, results);
+}
+
+absl::Status CompositeOpener::FitArguments(NodeId anchor, const FunctionSchema& from, const FunctionSchema& to,
+                                           std::vector<ValueId>& call) {
+  std::vector<ValueId> out(to.arguments.size());
+  std::vector<bool> used(call.size(), false);
+  for (size_t k = 0; k < to.arguments.size(); ++k) {
+    for (size_t i = 0; i < call.size(); ++i) {
+      if (!used[i] && (from.arguments[i].name == to.arguments[k].name) && !g_.IsLive(out[k])) {
+        out[k] = call[i];
+        used[i] = true;
+      }
+    }
+  }
+  size_t next = 0;
+  for (size_t k = 0; k < to.arguments.size(); ++k) {
+    if (g_.IsLive(out[k])) continue;
+    while (next < call.size() && used[next]) ++next;
+    if (next < call.size()) {
+      out[k] = call[next];
+      used[next] = true;
+    } else if (to.arguments[k].default_value) {
+      out[k] = InsertConstant(g_, anchor, *to.arguments[k].default_value);
+    } else {
+      return absl::UnimplementedError(absl::StrCat("no value for argument ", to.arguments[k].name));
+    }
+  }
+  call = std::move(out);
+  return absl::OkStatus();
+}
+
+}  // namespace smelt

@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "smelt/core/base/status_macros.h"
+#include "smelt/functionalize/composite_opener.h"
+
+namespace smelt {
+
+absl::Status CompositeOpener::BatchNorm(NodeId n) {
+  const std::string name = g_.node(n).op.name();
+  SMELT_ASSIGN_OR_RETURN(int t, ArgumentIndex(n, "training"));
+  auto training = GetConstant(g_, In(n, t));
+  if (!training || !std::holds_alternative<bool>(*training))
+    return absl::UnimplementedError("batch_norm whose mode is known only at run time");
+  auto is_none = [&](ValueId v) {
+    auto c = GetConstant(g_, v);
+    return c && std::holds_alternative<std::monostate>(*c);
+  };
+  if (!std::get<bool>(*training)) return absl::OkStatus();
+  const bool no_stats_overload = g_.node(n).op.overload() == "no_stats";
+  if (no_stats_overload) return absl::OkStatus();
+  const ValueId mean = In(n, 3), var = In(n, 4);
+  const TensorType& input = g_.value(In(n, 0)).type.tensor();
+  if (name == "aten::batch_norm" && input.sizes &&
+      std::find(input.sizes->begin(), input.sizes->end(), Expr(0)) != input.sizes->end()) {
+    // Of nothing PyTorch makes a copy, and leaves the statistics.
+    SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {In(n, 0), InsertConstant(g_, n, std::monostate())}));
+    return ReplaceOutputs(n, copy);
+  }
+  SMELT_ASSIGN_OR_RETURN(int m, ArgumentIndex(n, "momentum"));
+  SMELT_ASSIGN_OR_RETURN(int e, ArgumentIndex(n, "eps"));
+  if (is_none(mean) || is_none(var)) {
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::_native_batch_norm_legit.no_stats",
+                                          {In(n, 0), In(n, 1), In(n, 2), In(n, t), In(n, m), In(n, e)}, 3));
+    return ReplaceOutputs(n, v);
+  }
+  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::_native_batch_norm_legit_functional",
+                                        {In(n, 0), In(n, 1), In(n, 2), mean, var, In(n, t), In(n, m), In(n, e)}, 5));
+  SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {mean, v[3], InsertConstant(g_, n, false)}).status());
+  ValueId new_var = v[4];
+  if (mean == var) {  // one tensor for both, which PyTorch writes one after the other
+    SMELT_ASSIGN_OR_RETURN(auto second,
+                           Insert(n, "aten::_native_batch_norm_legit_functional",
+                                  {In(n, 0), In(n, 1), In(n, 2), mean, var, In(n, t), In(n, m), In(n, e)}, 5));
+    new_var = second[4];
+  }
+  SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {var, new_var, InsertConstant(g_, n, false)}).status());
+  return ReplaceOutputs(n, v);
+}
+
+absl::Status CompositeOpener::InstanceNorm(NodeId n) {
+  auto is_none = [&](ValueId v) {
+    auto c = GetConstant(g_, v);
+    return c && std::holds_alternative<std::monostate>(*c);
+  };
+  if (is_none(In(n, 3)) && is_none(In(n, 4))) return absl::OkStatus();
+  auto use = GetConstant(g_, In(n, 5));
+  if (use && std::holds_alternative<bool>(*use) && !std::get<bool>(*use)) return absl::OkStatus();
+  // PyTorch's own way: the batch norm of one sample with batch * channels channels, its running statistics averaged
+  // over the batch.
+  const std::vector<Expr> s = *TypeOfValue(In(n, 0)).sizes;
+  const Expr batch = s[0], channels = s[1];
+  std::vector<Expr> flat = s;
+  flat[0] = 1;
+  flat[1] = batch * channels;
+  auto view = [&](ValueId v, const std::vector<Expr>& sizes) -> absl::StatusOr<ValueId> {
+    if (at_run_time_) {
+      SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, "aten::reshape", {v, IntList(n, sizes)}));
+      return out[0];
+    }
+    if (HasFormat(TypeOfValue(v), 0) != true) {
+      SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {v, InsertConstant(g_, n, int64_t{0})}));
+      v = copy[0];
+    }
+    SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, "aten::view", {v, IntList(n, sizes)}));
+    return out[0];
+  };
+  auto repeat = [&](ValueId v) -> absl::StatusOr<ValueId> {
+    if (is_none(v)) return v;
+    SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, "aten::repeat", {v, IntList(n, {batch})}));
+    return out[0];
+  };
+  SMELT_ASSIGN_OR_RETURN(ValueId x, view(In(n, 0), flat));
+  SMELT_ASSIGN_OR_RETURN(ValueId weight, repeat(In(n, 1)));
+  SMELT_ASSIGN_OR_RETURN(ValueId bias, repeat(In(n, 2)));
+  SMELT_ASSIGN_OR_RETURN(ValueId mean, repeat(In(n, 3)));
+  SMELT_ASSIGN_OR_RETURN(ValueId var, repeat(In(n, 4)));
+  SMELT_ASSIGN_OR_RETURN(auto v,
+                         Insert(n, "aten::_native_batch_norm_legit_functional",
+                                {x, weight, bias, mean, var, InsertConstant(g_, n, true), In(n, 6), In(n, 7)}, 5));
+  for (int k = 0; k < 2; ++k) {
+    SMELT_ASSIGN_OR_RETURN(ValueId rows, view(v[3 + k], {batch, channels}));
+    SMELT_ASSIGN_OR_RETURN(auto average, Insert(n, "aten::mean.dim",
+                                                {rows, InsertConstant(g_, n, std::vector<int64_t>{0}),
+                                                 InsertConstant(g_, n, false), None(n)}));
+    SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {In(n, 3 + k), average[0], InsertConstant(g_, n, false)}).status());
+  }
+  SMELT_ASSIGN_OR_RETURN(ValueId out, view(v[0], s));
+  ReplaceWith(n, out);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::EmbeddingRenorm(NodeId n) {
+  const ValueId self = In(n, 0), indices = In(n, 1), max_norm = In(n, 2), none = None(n);
+  const std::vector<Expr> rows = {(*TypeOfValue(self).sizes)[0]};
+  auto constant = [&](const ConstantValue& v) { return InsertConstant(g_, n, v); };
+  SMELT_ASSIGN_OR_RETURN(auto zeros, Insert(n, "aten::new_zeros", {self, IntList(n, rows), none, none, none, none}));
+  SMELT_ASSIGN_OR_RETURN(auto one, Insert(n, "aten::new_ones", {self, IntList(n, {}), none, none, none, none}));
+  NodeId list =
+      g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), {indices}, {Type::List(Type::Optional(Type::Tensor()))});
+  SMELT_ASSIGN_OR_RETURN(auto named,
+                         Insert(n, "aten::index_put", {zeros[0], g_.node(list).outputs[0], one[0], constant(false)}));
+  SMELT_ASSIGN_OR_RETURN(auto column, Insert(n, "aten::unsqueeze", {named[0], constant(int64_t{1})}));
+  SMELT_ASSIGN_OR_RETURN(auto norm, Insert(n, "aten::linalg_vector_norm",
+                                           {self, In(n, 3), constant(std::vector<int64_t>{1}), constant(true), none}));
+  SMELT_ASSIGN_OR_RETURN(auto seen, Insert(n, "aten::mul.Tensor", {norm[0], column[0]}));
+  SMELT_ASSIGN_OR_RETURN(auto large, Insert(n, "aten::gt.Scalar", {seen[0], max_norm}));
+  SMELT_ASSIGN_OR_RETURN(auto safe, Insert(n, "aten::add.Scalar", {norm[0], constant(1e-7), constant(int64_t{1})}));
+  SMELT_ASSIGN_OR_RETURN(auto inverse, Insert(n, "aten::reciprocal", {safe[0]}));
+  SMELT_ASSIGN_OR_RETURN(auto scale, Insert(n, "aten::mul.Scalar", {inverse[0], max_norm}));
+  SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::mul.Tensor", {self, scale[0]}));
+  SMELT_ASSIGN_OR_RETURN(auto rows_now, Insert(n, "aten::where.self", {large[0], scaled[0], self}));
+  SMELT_ASSIGN_OR_RETURN(auto written, Insert(n, "aten::copy_", {self, rows_now[0], constant(false)}));
+  ReplaceWith(n, written[0]);
+  return absl::OkStatus();
+}
+
+}  // namespace smelt

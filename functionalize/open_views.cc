@@ -1,0 +1,329 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/core/tensor/decide.h"
+#include "smelt/core/tensor/view_rules.h"
+#include "smelt/functionalize/composite_opener.h"
+#include "smelt/functionalize/memory.h"
+
+namespace smelt {
+
+absl::Status CompositeOpener::Adjoint(NodeId n) {
+  if (!IsComplex(*TypeOfValue(In(n, 0)).dtype)) return absl::OkStatus();
+  SMELT_ASSIGN_OR_RETURN(auto t,
+                         Insert(n, "aten::transpose.int",
+                                {In(n, 0), InsertConstant(g_, n, int64_t{-2}), InsertConstant(g_, n, int64_t{-1})}));
+  const NodeId conj = g_.InsertBefore(n, OpName::Get("aten::_conj"), {t[0]}, {g_.value(t[0]).type});
+  g_.SetSource(conj, g_.node(n).source);
+  ReplaceWith(n, g_.node(conj).outputs[0]);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::ReshapeLater(NodeId n) {
+  const ValueId list = IntList(n, *TypeOfValue(g_.node(n).outputs[0]).sizes);
+  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::reshape", {In(n, 0), list}));
+  ReplaceWith(n, v[0]);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::CartesianProduct(NodeId n) {
+  std::optional<std::vector<ValueId>> elements = GetListElements(g_, In(n, 0));
+  if (!elements || elements->size() != 1) return absl::OkStatus();
+  ReplaceWith(n, (*elements)[0]);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::Meshgrid(NodeId n) {
+  std::optional<std::vector<ValueId>> elements = GetListElements(g_, In(n, 0));
+  if (!elements) return absl::UnimplementedError("a list that is not made in place");
+  bool swap = false;
+  if (g_.node(n).inputs.size() > 1) {
+    auto indexing = GetConstant(g_, In(n, 1));
+    if (!indexing || !std::holds_alternative<std::string>(*indexing))
+      return absl::UnimplementedError("an indexing that is known only at run time");
+    swap = std::get<std::string>(*indexing) == "xy" && elements->size() >= 2;
+  }
+  const size_t rank = elements->size();
+  std::vector<size_t> dim(rank);
+  for (size_t k = 0; k < rank; ++k) dim[k] = k;
+  if (swap) std::swap(dim[0], dim[1]);
+  std::vector<Expr> sizes(rank, Expr(1));
+  for (size_t k = 0; k < rank; ++k) {
+    const std::vector<Expr>& s = *TypeOfValue((*elements)[k]).sizes;
+    if (s.size() > 1) return absl::InvalidArgumentError("meshgrid takes tensors of rank 0 or 1");
+    if (!s.empty()) sizes[dim[k]] = s[0];
+  }
+  std::vector<ValueId> results;
+  for (size_t k = 0; k < rank; ++k) {
+    std::vector<Expr> own(rank, Expr(1));
+    own[dim[k]] = sizes[dim[k]];
+    SMELT_ASSIGN_OR_RETURN(auto flat, Insert(n, "aten::view", {(*elements)[k], IntList(n, own)}));
+    SMELT_ASSIGN_OR_RETURN(auto e,
+                           Insert(n, "aten::expand", {flat[0], IntList(n, sizes), InsertConstant(g_, n, false)}));
+    results.push_back(e[0]);
+  }
+  return ReplaceList(n, results);
+}
+
+absl::Status CompositeOpener::Reshape(NodeId n) {
+  const ValueId self = In(n, 0);
+  const TensorType from = TypeOfValue(self);
+  const TensorType to = TypeOfValue(g_.node(n).outputs[0]);
+  if (!from.IsComplete() || !to.sizes) return absl::InvalidArgumentError("incomplete types");
+  const std::string& name = g_.node(n).op.name();
+  if (name == "aten::flatten" && *from.sizes == *to.sizes) return Identity(n);  // PyTorch returns the tensor itself
+  Decide(self);
+  const ValueId list = IntList(n, *to.sizes);
+  ValueId base = self;
+  // view_as is a view or refused, never a copy.
+  const bool ravel = name == "aten::ravel";  // of what is contiguous a view, else a copy
+  const std::optional<bool> contiguous = HasFormat(from, 0);
+  const bool viewable = ravel ? contiguous == true : IsViewable(from, *to.sizes);
+  if (name != "aten::view_as" && !viewable) {
+    const bool may_alias = ravel ? !contiguous.has_value() : MayBeViewable(from, *to.sizes);
+    SMELT_ASSIGN_OR_RETURN(base, Clone(n, self, 0, may_alias));
+    // PyTorch hands out the copy's view; nobody else can see the copy.
+  }
+  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::view", {base, list}));
+  ReplaceWith(n, v[0]);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ValueId> CompositeOpener::Clone(NodeId n, ValueId v, int64_t format, bool may_alias) {
+  SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {v, InsertConstant(g_, n, format)}));
+  if (may_alias) g_.SetAttribute(g_.value(copy[0]).def, kMayAlias, int64_t{1});
+  return copy[0];
+}
+
+bool CompositeOpener::MayBeViewable(const TensorType& from, const std::vector<Expr>& sizes) const {
+  SymbolicDecide decide(&g_.symbols, g_.symbol_hints);
+  auto result = view_rules::Reshape(decide, {*from.sizes, *from.strides, Expr(0)}, sizes);
+  return !result.ok() || result->aliases || !decide.assumptions().empty();
+}
+
+bool CompositeOpener::IsViewable(const TensorType& from, const std::vector<Expr>& sizes) const {
+  const std::vector<Expr>& old_sizes = *from.sizes;
+  const std::vector<Expr>& old_strides = *from.strides;
+  for (const Expr& s : old_sizes) {
+    if (s == Expr(0)) return true;
+  }
+  int view_d = static_cast<int>(sizes.size()) - 1;
+  if (old_sizes.empty()) return true;
+  Expr chunk_base = old_strides.back(), tensor_numel = 1, view_numel = 1;
+  for (int d = static_cast<int>(old_sizes.size()) - 1; d >= 0; --d) {
+    tensor_numel = tensor_numel * old_sizes[d];
+    const bool end = d == 0 || (old_sizes[d - 1] != Expr(1) && old_strides[d - 1] != tensor_numel * chunk_base);
+    if (!end) continue;
+    while (view_d >= 0 && (view_numel != tensor_numel) &&
+           (Hint(view_numel) < Hint(tensor_numel) || sizes[view_d] == Expr(1))) {
+      view_numel = view_numel * sizes[view_d];
+      --view_d;
+    }
+    while (view_d >= 0 && sizes[view_d] == Expr(1)) --view_d;
+    if (view_numel != tensor_numel) return false;
+    if (d > 0) {
+      chunk_base = old_strides[d - 1];
+      tensor_numel = 1;
+      view_numel = 1;
+    }
+  }
+  return view_d == -1;
+}
+
+int64_t CompositeOpener::Hint(const Expr& e) const {
+  absl::flat_hash_map<std::string, int64_t> values;
+  for (const std::string& s : e.Symbols()) {
+    auto it = g_.symbol_hints.find(s);
+    values[s] = it == g_.symbol_hints.end() ? 4 : it->second;
+  }
+  auto v = e.Evaluate(values);
+  return v.ok() ? *v : INT64_MAX;
+}
+
+absl::Status CompositeOpener::Rot90(NodeId n) {
+  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g_, n));
+  SMELT_ASSIGN_OR_RETURN(int64_t k, call.GetIntOr("k", 1));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, call.GetInts("dims"));
+  if (k % 2 == 0 || dims.size() != 2) return absl::OkStatus();
+  const bool once = (k % 4 + 4) % 4 == 1;
+  SMELT_ASSIGN_OR_RETURN(auto flipped, Insert(n, "aten::flip", {In(n, 0), IntList(n, {Expr(dims[once ? 1 : 0])})}));
+  SMELT_ASSIGN_OR_RETURN(
+      auto turned,
+      Insert(n, "aten::transpose.int", {flipped[0], InsertConstant(g_, n, dims[0]), InsertConstant(g_, n, dims[1])}));
+  ReplaceWith(n, turned[0]);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::ExpandAs(NodeId n) {
+  const std::vector<Expr> sizes = *TypeOfValue(In(n, 1)).sizes;
+  SMELT_ASSIGN_OR_RETURN(auto v,
+                         Insert(n, "aten::expand", {In(n, 0), IntList(n, sizes), InsertConstant(g_, n, false)}));
+  ReplaceWith(n, v[0]);
+  return absl::OkStatus();
+}
+
+std::optional<bool> CompositeOpener::HasFormat(const TensorType& t, int64_t memory_format) const {
+  const std::vector<Expr>& s = *t.sizes;
+  if (std::find(s.begin(), s.end(), Expr(0)) != s.end()) return true;  // nothing is in every order
+  std::vector<Expr> expected(s.size());
+  if (memory_format == 0) {
+    expected = ContiguousStrides(s);
+  } else {
+    // Channels last: NHWC, NDHWC.
+    const int rank = static_cast<int>(s.size());
+    if (rank < 4) return false;
+    Expr stride = 1;
+    expected[1] = stride;
+    stride = stride * s[1];
+    for (int d = rank - 1; d >= 2; --d) {
+      expected[d] = stride;
+      stride = stride * s[d];
+    }
+    expected[0] = stride;
+  }
+  bool surely = true;
+  for (size_t d = 0; d < s.size(); ++d) {
+    const Expr& stride = (*t.strides)[d];
+    if (s[d] == Expr(1) || stride == expected[d]) continue;
+    if (g_.symbols.Equal(s[d], 1) == false && g_.symbols.Equal(stride, expected[d]) == false) return false;
+    surely = false;
+  }
+  return surely ? std::optional<bool>(true) : std::nullopt;
+}
+
+absl::Status CompositeOpener::Contiguous(NodeId n) {
+  std::optional<Expr> format = GetIntExpr(g_, In(n, 1));
+  const int64_t code = format && format->IsConstant() ? *format->Constant() : 0;
+  if (code == 1) return absl::InvalidArgumentError("preserve memory format is unsupported by the contiguous operator");
+  Decide(In(n, 0));
+  const std::optional<bool> has = HasFormat(TypeOfValue(In(n, 0)), code);
+  if (has == true) return Identity(n);
+  SMELT_ASSIGN_OR_RETURN(ValueId v, Clone(n, In(n, 0), code, !has.has_value()));
+  ReplaceWith(n, v);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::To(NodeId n) {
+  const TensorType from = TypeOfValue(In(n, 0));
+  const TensorType to = TypeOfValue(g_.node(n).outputs[0]);
+  bool copy = false;
+  int64_t format = 1;  // preserve
+  if (auto i = ArgumentIndex(n, "copy"); i.ok()) {
+    auto c = GetConstant(g_, In(n, *i));
+    copy = c && std::holds_alternative<bool>(*c) && std::get<bool>(*c);
+  }
+  if (auto i = ArgumentIndex(n, "memory_format"); i.ok()) {
+    auto c = GetConstant(g_, In(n, *i));
+    if (c && std::holds_alternative<int64_t>(*c)) format = std::get<int64_t>(*c);
+  }
+  if (!copy && *from.dtype == *to.dtype) {
+    const std::optional<bool> has = format == 1 ? true : HasFormat(from, format);
+    if (!has) return absl::UnimplementedError("whether the result is the tensor itself hangs on its sizes");
+    if (*has) return Identity(n);
+  }
+  ValueId none = None(n);
+  NodeId fresh = g_.InsertBefore(n, OpName::Get("aten::_to_copy"),
+                                 {In(n, 0), InsertConstant(g_, n, ScalarTypeOf(*to.dtype)), none, none, none,
+                                  InsertConstant(g_, n, false), InsertConstant(g_, n, format)},
+                                 {g_.value(g_.node(n).outputs[0]).type});
+  g_.SetSource(fresh, g_.node(n).source);
+  ReplaceWith(n, g_.node(fresh).outputs[0]);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::BroadcastTensors(NodeId n) {
+  std::optional<std::vector<ValueId>> elements = GetListElements(g_, In(n, 0));
+  if (!elements) return absl::UnimplementedError("a list that is not made in place");
+  // The common shape is that of any result; it is found from the operands.
+  size_t rank = 0;
+  for (ValueId v : *elements) rank = std::max(rank, TypeOfValue(v).sizes->size());
+  std::vector<Expr> sizes(rank, Expr(1));
+  for (ValueId v : *elements) {
+    const std::vector<Expr>& s = *TypeOfValue(v).sizes;
+    for (size_t d = 0; d < s.size(); ++d) {
+      Expr& out = sizes[rank - s.size() + d];
+      if (out == Expr(1)) out = s[d];
+    }
+  }
+  std::vector<ValueId> results;
+  for (ValueId v : *elements) {
+    if (*TypeOfValue(v).sizes == sizes) {  // PyTorch hands back the tensor itself
+      results.push_back(v);
+      continue;
+    }
+    SMELT_ASSIGN_OR_RETURN(auto e, Insert(n, "aten::expand", {v, IntList(n, sizes), InsertConstant(g_, n, false)}));
+    results.push_back(e[0]);
+  }
+  return ReplaceList(n, results);
+}
+
+absl::Status CompositeOpener::SumToSize(NodeId n) {
+  const TensorType from = TypeOfValue(In(n, 0));
+  const TensorType to = TypeOfValue(g_.node(n).outputs[0]);
+  if (to.rank() == 0) {  // PyTorch sums, even over one element
+    SMELT_ASSIGN_OR_RETURN(auto sum, Insert(n, "aten::sum", {In(n, 0), None(n)}));
+    ReplaceWith(n, sum[0]);
+    return absl::OkStatus();
+  }
+  if (*from.sizes == *to.sizes) return Identity(n);
+  const int lead = from.rank() - to.rank();
+  std::vector<int64_t> dims;
+  for (int d = 0; d < from.rank(); ++d) {
+    if (d < lead || ((*to.sizes)[d - lead] == Expr(1) && (*from.sizes)[d] != Expr(1))) dims.push_back(d);
+  }
+  ValueId v = In(n, 0);
+  SMELT_ASSIGN_OR_RETURN(auto sum, Insert(n, "aten::sum.dim_IntList",
+                                          {v, InsertConstant(g_, n, dims), InsertConstant(g_, n, true), None(n)}));
+  v = sum[0];
+  if (lead > 0) {
+    SMELT_ASSIGN_OR_RETURN(auto view, Insert(n, "aten::view", {v, IntList(n, *to.sizes)}));
+    v = view[0];
+  }
+  ReplaceWith(n, v);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::FillDiagonal(NodeId n) {
+  const TensorType t = TypeOfValue(In(n, 0));
+  if (t.rank() < 2) return absl::InvalidArgumentError("dimensions must larger than 1");
+  auto number = [&](int64_t v) { return InsertConstant(g_, n, v); };
+  // Of all dims at once.
+  auto fill = [&](ValueId v) -> absl::Status {
+    for (int k = 1; k < t.rank(); ++k) {
+      SMELT_ASSIGN_OR_RETURN(auto d, Insert(n, "aten::diagonal", {v, number(0), number(0), number(1)}));
+      v = d[0];
+    }
+    return Insert(n, "aten::fill_.Scalar", {v, In(n, 1)}).status();
+  };
+  auto wrap = GetConstant(g_, In(n, 2));
+  const bool wraps = t.rank() == 2 && wrap && std::holds_alternative<bool>(*wrap) && std::get<bool>(*wrap);
+  const std::optional<int64_t> rows = (*t.sizes)[0].Constant();
+  const std::optional<int64_t> columns = wraps ? (*t.sizes)[1].Constant() : std::nullopt;
+  if (wraps && (!rows || !columns)) return absl::UnimplementedError("a wrapped fill_diagonal_ of symbolic sizes");
+  if (wraps && *rows > *columns + 1) {
+    // The diagonal begins anew a row after it has ended.
+    for (int64_t row = 0; row < *rows; row += *columns + 1) {
+      SMELT_ASSIGN_OR_RETURN(
+          auto part, Insert(n, "aten::slice.Tensor", {In(n, 0), number(0), number(row), number(*rows), number(1)}));
+      SMELT_RETURN_IF_ERROR(fill(part[0]));
+    }
+  } else {
+    SMELT_RETURN_IF_ERROR(fill(In(n, 0)));
+  }
+  ReplaceWith(n, In(n, 0));
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::AtLeast(NodeId n) {
+  if (!g_.value(g_.node(n).outputs[0]).type.IsTensor()) return absl::UnimplementedError("a list of tensors");
+  if (*TypeOfValue(In(n, 0)).sizes == *TypeOfValue(g_.node(n).outputs[0]).sizes) return Identity(n);
+  return at_run_time_ ? ReshapeLater(n) : Reshape(n);
+}
+
+}  // namespace smelt
