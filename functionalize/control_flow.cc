@@ -288,14 +288,16 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
                            enters && std::holds_alternative<bool>(*enters) && std::get<bool>(*enters);
   std::vector<absl::flat_hash_set<MemoryId>> init_may_be(num_carried), may_be(num_carried);
   absl::flat_hash_set<MemoryId> carried_may_be;
+  // Whether somebody looks at it: asked before the body is made pure, which takes uses away.
+  std::vector<bool> matters(num_carried);
 
   std::vector<SymbolicGeometry> layouts(num_carried);
   for (int i = 0; i < num_carried; ++i) {
     const ValueId out = g_.node(n).outputs[i];
     if (!g_.value(out).type.IsTensor()) continue;
     SMELT_ASSIGN_OR_RETURN(TensorId init, TensorOf(g_.node(n).inputs[first_input + i]));
-    if (is_while || !g_.value(out).uses.empty() || !g_.value(g_.params(body)[first_param + i]).uses.empty())
-      init_may_be[i] = MayBe(tensors_[init].memory);
+    matters[i] = is_while || !g_.value(out).uses.empty() || !g_.value(g_.params(body)[first_param + i]).uses.empty();
+    if (matters[i]) init_may_be[i] = MayBe(tensors_[init].memory);
     SymbolicGeometry geometry = tensors_[init].geometry;
     geometry.offset = 0;
     if (!IsDense(geometry, g_.symbols)) geometry.strides = ContiguousStrides(geometry.sizes);
@@ -348,10 +350,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
       bool rotates = false;
       for (int i = 0; i < num_carried; ++i) {
         const TensorId* t = tensor_of_.Find(g_.results(b)[first_result + i]);
-        if (t == nullptr) continue;
-        if (!is_while && g_.value(g_.node(n).outputs[i]).uses.empty() &&
-            g_.value(g_.params(b)[first_param + i]).uses.empty())
-          continue;
+        if (t == nullptr || !matters[i]) continue;
         may_be[i] = MayBe(tensors_[*t].memory);
         for (MemoryId m : own) rotates = rotates || may_be[i].contains(m);
         carried_may_be.insert(may_be[i].begin(), may_be[i].end());

@@ -196,3 +196,13 @@ def script_list_of_arguments_reversed_and_written(x: torch.Tensor, y: torch.Tens
     l.extend([x[0], y[1]])
     l[2].copy_(l[3])
     return l[0], x, y
+
+
+@scenario(lambda: (randn(3), 1), lambda: (randn(3), 3), script=True)
+def script_loop_copies_back_the_argument_that_it_carries(x: torch.Tensor, n: int):
+    c = x
+    for i in range(n):
+        x.add_(x)
+        x.copy_(c)
+        c = x
+    return n
