@@ -208,8 +208,8 @@ class Functionalizer {
 
   // What PyTorch refuses of operands (tensors, or lists of them) that lie in the written tensor's memory: it looks only
   // at tensors that cover their span (assert_no_partial_overlap, assert_no_overlap).
-  // Whether PyTorch computes on a copy of an operand that is lazily conjugated or negated, so that nothing it lies in is
-  // compared. copy_ is not asked about: it reads and writes such tensors themselves.
+  // Whether PyTorch computes on a copy of an operand that is lazily conjugated or negated, so that nothing it lies in
+  // is compared. copy_ is not asked about: it reads and writes such tensors themselves.
   bool IsMaterialized(OpName op, TensorId t) const;
   bool IsMaterialized(OpName op, ValueId v);
   absl::Status CheckSharing(TensorId written, ValueId operand, OperandSharing rule, NodeId anchor);

@@ -52,11 +52,11 @@ TEST(FuzzTest, ThePureGraphAndItsLayersShowWhatEagerExecutionDoes) {
   const Share share = RunPrograms(1, 3000, {});
   // Calls that are refused or not supported may become fewer, never more: then lower the limits. (507 became 508 when a
   // tril_ on expanded memory ran that both sides had refused, and its result met a branch behind it.)
-  EXPECT_LE(share.refused, 19) << "of " << share.programs;
+  EXPECT_LE(share.refused, 18) << "of " << share.programs;
   EXPECT_LE(share.unsupported, 508) << "of " << share.programs;
   // What the machine decides in PyTorch is no test: sums into their own operand, long rows that overlap.
   EXPECT_LE(share.skipped, 121) << "of " << share.programs;
-  EXPECT_LE(share.eager_refuses, 370) << "of " << share.programs;
+  EXPECT_LE(share.eager_refuses, 233) << "of " << share.programs;
 }
 
 TEST(FuzzTest, BundlesShowWhatEagerExecutionDoes) {
@@ -68,8 +68,8 @@ TEST(FuzzTest, BundlesShowWhatEagerExecutionDoes) {
   options.cache = cache->get();
   options.scratch = ScratchFolder();
   const Share share = RunPrograms(1000001, 1000, options);
-  EXPECT_LE(share.refused, 11) << "of " << share.programs;
-  EXPECT_LE(share.unsupported, 14) << "of " << share.programs;
+  EXPECT_LE(share.refused, 6) << "of " << share.programs;
+  EXPECT_LE(share.unsupported, 13) << "of " << share.programs;
   // Calls whose sharing is not known ahead, and arguments of one storage of which one is addressed outside of itself:
   // they take the plan for any overlap.
   EXPECT_LE(share.overlap, 52) << "of " << share.programs;
