@@ -294,11 +294,14 @@ std::string Difference(const Sample& sample, const Seen& want, const Seen& got) 
 }
 
 namespace {
-// Which NaN comes out of two is left open: seen only where its bits are read as another dtype.
-class NanObserver : public EvalObserver {
+// What is left open and seen only where bits are read as another dtype: which NaN comes out of two, and the last place
+// of what is no arithmetic.
+class BitsObserver : public EvalObserver {
  public:
   void OnNode(const Graph& g, NodeId n, absl::Span<const Tensor> read, absl::Span<const Tensor>) override {
+    const std::string& name = g.node(n).op.name();
     bits_seen_ = bits_seen_ || g.node(n).op.full() == "aten::view.dtype";
+    function_ = function_ || name == "aten::tanh" || name == "aten::sigmoid" || name == "aten::softmax";
     for (const Tensor& t : read) nan_ = nan_ || HasNan(t);
     undefined = undefined || (bits_seen_ && nan_);
   }
@@ -313,22 +316,25 @@ class NanObserver : public EvalObserver {
     return false;
   }
 
+  bool shows_last_places() const { return bits_seen_ && function_; }
+
   bool undefined = false;
 
  private:
-  bool bits_seen_ = false, nan_ = false;
+  bool bits_seen_ = false, nan_ = false, function_ = false;
 };
 }  // namespace
 
 Seen RunEagerly(const Sample& sample) {
   Seen seen;
-  NanObserver observer;
+  BitsObserver observer;
   seen.call = Make(sample.call);
   EvalOptions options = OptionsFor(sample);
   seen.states = options.weights;
   options.observer = &observer;
   auto result = EvaluateGraph(*sample.graph, ToEval(seen.call.args), options);
   seen.status = result.status();
+  seen.shows_last_places = observer.shows_last_places();
   if (result.ok() && observer.undefined) seen.status = absl::UnimplementedError("the bits of a NaN");
   if (result.ok()) seen.outputs = ToDatums(result->outputs);
   return seen;
@@ -466,6 +472,7 @@ Verdict RunSample(const Sample& sample, const RunOptions& options) {
   const Seen got = RunBundle(*program, sample);
   v.variant = got.variant;
   Judge(sample, want, got, "bundle", &v);
+  if (v.outcome == Outcome::kDifferent && want.shows_last_places) v.outcome = Outcome::kSkipped;
   return v;
 }
 

@@ -19,6 +19,9 @@ struct Seen {
   std::vector<Datum> outputs;
   std::vector<Tensor> states;
   std::string variant;  // of a bundle
+  // Results of tanh, sigmoid or softmax, which kernels may round otherwise in the last place, are read as another
+  // dtype.
+  bool shows_last_places = false;
 };
 
 // "" if a caller cannot tell the two apart. Values are compared within the rounding of their dtype, everything else
