@@ -60,12 +60,24 @@ class Expecter {
   std::vector<ValueId> Sources(NodeId n) {
     std::vector<ValueId> from(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
     for (BlockId b : g_.node(n).blocks) from.insert(from.end(), g_.results(b).begin(), g_.results(b).end());
-    for (ValueId v : std::vector<ValueId>(from)) {
-      if (auto elements = GetListElements(g_, v)) from.insert(from.end(), elements->begin(), elements->end());
-      // The parts of a tensor, in a list.
+    // From what a list was made of, the parts of a tensor, what a branch or a loop hands on.
+    for (size_t k = 0; k < from.size() && from.size() < kMostSources; ++k) {
+      const ValueId v = from[k];
+      if (IsTensor(g_, v) && TypeOf(g_, v).dtype) continue;
       const NodeId def = g_.value(v).def;
-      if (!g_.IsParam(def) && g_.value(v).type.kind() == TypeKind::kList && !g_.node(def).inputs.empty())
+      const TypeKind kind = g_.value(v).type.kind();
+      if (auto elements = GetListElements(g_, v)) {
+        from.insert(from.end(), elements->begin(), elements->end());
+      } else if (kind != TypeKind::kList && kind != TypeKind::kOptional && !IsTensor(g_, v)) {
+        continue;
+      } else if (g_.IsParam(def)) {
+        const BlockId loop = g_.node(def).parent;
+        if (loop != g_.top()) from.insert(from.end(), g_.results(loop).begin(), g_.results(loop).end());
+      } else if (!g_.node(def).blocks.empty()) {
+        for (BlockId b : g_.node(def).blocks) from.insert(from.end(), g_.results(b).begin(), g_.results(b).end());
+      } else if (!g_.node(def).inputs.empty()) {
         from.push_back(g_.node(def).inputs[0]);
+      }
     }
     return from;
   }
@@ -115,6 +127,8 @@ class Expecter {
     g_.SetType(v, Type::Tensor(std::move(t)));
     changed_ = true;
   }
+
+  static constexpr size_t kMostSources = 64;  // it is only a guess
 
   Graph& g_;
   const bool guess_dims_;

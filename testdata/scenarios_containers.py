@@ -206,3 +206,17 @@ def script_loop_copies_back_the_argument_that_it_carries(x: torch.Tensor, n: int
         x.copy_(c)
         c = x
     return n
+
+
+@scenario(lambda: (randn(3, 4), 1), lambda: (randn(3, 4), 3), script=True)
+def script_row_with_the_largest_sum_so_far_zeroed(x: torch.Tensor, n: int):
+    best: Optional[torch.Tensor] = None
+    for i in range(n):
+        r = x[i]
+        if best is None:
+            best = r
+        elif bool((r.sum() > best.sum()).item()):
+            best = r
+    assert best is not None
+    best.zero_()
+    return best, x
