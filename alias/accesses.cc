@@ -63,7 +63,7 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
         SetId storages = Storages(r);
         if (w != 0) {
           for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, w | extra, i);
-          if (b & kWritesGeometry) AddGeometryChange(ObjectOf(r), n);
+          if ((b & kWritesGeometry) && !e.keeps_geometry) AddGeometryChange(ObjectOf(r), n);
         }
         if (reads_active && rd != 0) {
           for (Ref s : sets.Refs(storages)) AddAccess(n, r, s, rd | extra, i);

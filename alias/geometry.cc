@@ -289,20 +289,43 @@ bool AliasDb::State::GeometryMayChangeBefore(uint32_t object, NodeId n) {
 Geom AliasDb::State::GeomOfJoined(ValueId v) {
   Geom out;
   const ValueId handle = Original(v);
-  bool changes = false, dense = true;
-  sets.ForEach(PointsTo(handle), [&](Ref r) {
-    const Object& o = objects[ObjectOf(r)];
-    changes = changes || !o.tensor || GeometryChanges(ObjectOf(r));
-    dense = dense && o.kind == Kind::kTensor && o.group == 0 && o.storage == SetPool::Single(MakeRef(ObjectOf(r))) &&
-            o.def.valid() && !GetOpEffects(g.node(g.value(o.def).def).op).takes_strides;
-  });
+  bool changes = false;
+  sets.ForEach(PointsTo(handle),
+               [&](Ref r) { changes = changes || !objects[ObjectOf(r)].tensor || GeometryChanges(ObjectOf(r)); });
   if (changes) return out;
   out.space = kFirstJoinedSpace + handle.index;
   out.space_varies = OutermostLoop(g.value(handle).def).valid();
   TakeSizes(g.value(handle).type, &out);
   if (out.rank >= 0) Materialize(&out, out.rank);
-  out.injective = out.space_injective = dense;
+  out.injective = out.space_injective = IsInjective(PointsTo(handle));
   return out;
+}
+
+// Whether different indices of each of the handles are different bytes: fresh tensors, and views that only choose among
+// their elements or name them anew. A chain that comes back to itself adds nothing.
+bool AliasDb::State::IsInjective(SetId handles) {
+  static const auto* const kChoose = new absl::flat_hash_set<absl::string_view>{
+      "aten::select",  "aten::slice",   "aten::narrow",    "aten::transpose", "aten::t",       "aten::permute",
+      "aten::squeeze", "aten::flatten", "aten::unsqueeze", "aten::reshape",   "aten::detach",  "aten::alias",
+      "aten::view",    "aten::view_as", "aten::diagonal",  "aten::swapaxes",  "aten::swapdims"};
+  constexpr size_t kMany = 64;
+  absl::InlinedVector<Ref, 8> todo = sets.Refs(handles);
+  for (size_t at = 0; at < todo.size(); ++at) {
+    const Object& o = objects[ObjectOf(todo[at])];
+    if (at == kMany || !o.def.valid() || o.group != 0 || GeometryChanges(ObjectOf(todo[at]))) return false;
+    const Node& node = g.node(g.value(o.def).def);
+    if (o.kind == Kind::kTensor) {
+      const bool own = o.storage == SetPool::Single(MakeRef(ObjectOf(todo[at])));
+      if (!own || GetOpEffects(node.op).takes_strides) return false;
+    } else if (o.kind == Kind::kView && kChoose->contains(node.op.name())) {
+      for (Ref r : sets.Refs(PointsTo(node.inputs[0]))) {
+        if (!absl::c_linear_search(todo, r)) todo.push_back(r);
+      }
+    } else {
+      return false;
+    }
+  }
+  return true;
 }
 
 // Of what is no view of something known. as_made: before anybody changed its geometry.

@@ -348,6 +348,137 @@ TEST(MustTest, WhatAnOperatorGivesBackIsItsArgumentWhicheverThatIs) {
             must_alias %p %a: false)");
 }
 
+TEST(JoinTest, RowsOfAJoinAreDisjointWhicheverItIs) {
+  Expect(R"(graph(%x : Tensor, %c : bool):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::mul(%x, %x)
+  %b : Tensor = aten::neg(%x)
+  %p : Tensor = prim::If(%c)
+    block0():
+      -> (%a)
+    block1():
+      -> (%b)
+  %s0 : Tensor = aten::select(%p, %0, %0)
+  %w : Tensor = aten::relu_(%s0)
+  %s1 : Tensor = aten::select(%p, %0, %1)
+  %a1 : Tensor = aten::select(%a, %0, %1)
+  return (%s1)
+)",
+         R"(has_writers %s1: false
+            may_alias %s0 %s1: false
+            has_writers %p: true
+            has_writers %a: true
+            writes_to_alias_of %w %s1: false
+            may_alias %a1 %s1: true
+            can_move_before %s1 %w: true
+            can_move_after %w %s1: true)");
+}
+
+TEST(LoopTest, RowsOfWhatIsCarriedAreDisjointInOneIterationOnly) {
+  Expect(R"(graph(%x : Tensor, %n : int):
+  %t : bool = prim::Constant[value=1]()
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::mul(%x, %x)
+  %q : Tensor, %v : Tensor = prim::Loop(%n, %t, %a, %a)
+    block0(%i : int, %u : Tensor, %old : Tensor):
+      %r0 : Tensor = aten::select(%u, %0, %0)
+      %r1 : Tensor = aten::select(%u, %0, %1)
+      %w : Tensor = aten::relu_(%r0)
+      %z : Tensor = aten::relu(%old)
+      %k : Tensor = aten::neg(%u)
+      -> (%t, %k, %r1)
+  return (%q)
+)",
+         R"(may_alias %r0 %r1: false
+            has_writers %r1: false
+            has_writers %r0: true
+            may_alias %old %r0: true
+            has_writers %old: true
+            can_move_before %z %w: false)");
+}
+
+TEST(JoinTest, OfATensorOrItsTransposeInALoop) {
+  Expect(R"(graph(%x : Tensor, %n : int, %c : bool):
+  %t : bool = prim::Constant[value=1]()
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::mul(%x, %x)
+  %b : Tensor = aten::neg(%x)
+  %a0 : Tensor = aten::transpose(%a, %0, %1)
+  %z : Tensor = aten::neg(%x)
+  %v : Tensor = prim::Loop(%n, %t, %z)
+    block0(%i : int, %old : Tensor):
+      %cc : bool = aten::eq(%i, %1)
+      %u : Tensor = prim::If(%cc)
+        block0():
+          -> (%a)
+        block1():
+          -> (%a0)
+      %r0 : Tensor = aten::select(%u, %0, %0)
+      %r1 : Tensor = aten::select(%u, %0, %1)
+      %w : Tensor = aten::relu_(%r0)
+      -> (%t, %r1)
+  return (%v)
+)",
+         R"(may_alias %r0 %r1: false
+            may_alias %old %r0: true
+            has_writers %old: true
+            has_writers %r1: false)");
+}
+
+TEST(LoopTest, ViewsOfEarlierIterationsInAListMayMeet) {
+  Expect(R"(graph(%n : int):
+  %none : NoneType = prim::Constant()
+  %t : bool = prim::Constant[value=1]()
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %m1 : int = prim::Constant[value=-1]()
+  %24 : int = prim::Constant[value=24]()
+  %sz : int[] = prim::ListConstruct(%24)
+  %x : Tensor = aten::zeros(%sz, %none, %none, %none, %none)
+  %l : Tensor[] = prim::ListConstruct()
+   = prim::Loop(%n, %t)
+    block0(%i : int):
+      %j : int = aten::add(%i, %1)
+      %s : int[] = prim::ListConstruct(%j, %m1)
+      %y : Tensor = aten::view(%x, %s)
+      %app : Tensor[] = aten::append(%l, %y)
+      -> (%t)
+  %a : Tensor = aten::__getitem__(%l, %0)
+  %b : Tensor = aten::__getitem__(%l, %1)
+  %a0 : Tensor = aten::select(%a, %0, %0)
+  %b1 : Tensor = aten::select(%b, %0, %1)
+  %aa1 : Tensor = aten::select(%a, %0, %1)
+  %w : Tensor = aten::relu_(%a0)
+  return (%x)
+)",
+         R"(may_alias %a %b: true
+            must_alias %a %b: false
+            may_alias %a0 %b1: true
+            may_alias %a0 %aa1: false
+            has_writers %b1: true
+            has_writers %aa1: false)");
+}
+
+TEST(MustTest, DetachInPlaceLeavesTheBytesWhereTheyAre) {
+  Expect(R"(graph(%x : Tensor):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::mul(%x, %x)
+  %d : Tensor = prim::data(%a)
+  %e : Tensor = aten::detach(%a)
+  %f : Tensor = aten::detach_(%a)
+  %w : Tensor = aten::add_(%d, %1, %1)
+  return (%e)
+)",
+         R"(must_alias %d %a: true
+            must_alias %e %d: true
+            must_alias %f %a: true
+            has_writers %e: true
+            writes_to_alias_of %f %a: false)");
+}
+
 TEST(EditTest, WhatComputesABoundIsFollowed) {
   std::unique_ptr<Graph> g = ParseForTest(R"(graph(%x : Tensor):
   %none : NoneType = prim::Constant()

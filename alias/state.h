@@ -640,6 +640,7 @@ struct AliasDb::State {
   bool HasGeom(uint32_t object) const { return object < geom_of.size() && geom_of[object].epoch == geom_epoch; }
   alias_internal::Geom MakeGeom(uint32_t object, bool as_made = false);
   alias_internal::Geom GeomOfJoined(ValueId v);
+  bool IsInjective(SetId handles);
   bool GeometryMayChangeBefore(uint32_t object, NodeId n);
   void ApplyView(uint32_t object, NodeId n, const alias_internal::Geom& base, uint32_t base_object, bool base_changes,
                  alias_internal::Geom* out);

@@ -358,6 +358,8 @@ OpEffects FromSchema(const FunctionSchema& s) {
       e.args.size() > 1) {
     e.args[1] &= ~static_cast<uint16_t>(kReadsData);
   }
+  e.keeps_geometry = name == "aten::detach_" || name == "aten::rename_" || name == "aten::requires_grad_" ||
+                     name == "aten::retain_grad" || name == "aten::retain_grad_";
   e.takes_strides = name == "aten::empty_strided" || name == "aten::new_empty_strided";
   if (effects_internal::TakesSizes().contains(name)) {
     for (size_t i = 0; i < s.arguments.size(); ++i) {
@@ -486,6 +488,7 @@ OpEffects UnionOf(const std::vector<const FunctionSchema*>& overloads) {
     e.writes |= o.writes;
     e.storage_unknown |= o.storage_unknown;
     e.takes_strides |= o.takes_strides;
+    e.keeps_geometry &= o.keeps_geometry;
     if (o.sizes_arg != e.sizes_arg || o.format_arg != e.format_arg) e.sizes_arg = -1;
     if (o.geometry_from >= 0) e.geometry_from = o.geometry_from;
     e.by = OpEffects::By::kNothing;

@@ -96,6 +96,7 @@ struct OpEffects {
   bool pure = false;         // no writes, side effects, random state; results fresh or without memory, arguments read
   int geometry_from = -1;    // set_: afterwards argument 0 lives in this argument's storage
   bool storage_unknown = false;  // set_(Storage)
+  bool keeps_geometry = false;   // kWritesGeometry of it is what autograd and names know of the handle
   bool takes_strides = false;    // the result has the strides it is told, which may make indices share bytes
   int8_t sizes_arg = -1;         // of a new contiguous tensor: the argument that says its sizes
   int8_t format_arg = -1;        // and the one that may ask for another memory format
