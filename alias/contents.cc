@@ -169,10 +169,19 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
       return out;
     }
     case EffectKind::kTupleSlice: {
+      if (node.inputs.empty()) return 0;
       const Attribute* beg = node.FindAttribute("beg");
       const int64_t* b = beg != nullptr ? std::get_if<int64_t>(beg) : nullptr;
-      int32_t from = slot >= 0 && b != nullptr && *b >= 0 ? slot + static_cast<int32_t>(*b) : kAnySlot;
-      return node.inputs.empty() ? 0 : ContentOfSet(PointsTo(node.inputs[0]), from, value.def);
+      const SetId whole = PointsTo(node.inputs[0]);
+      const Type& t = UnwrapOptional(value.type);
+      const bool known = b != nullptr && *b >= 0 && t.kind() == TypeKind::kTuple && !t.elements().empty();
+      if (!known) return ContentOfSet(whole, kAnySlot, value.def);
+      if (slot >= 0) return ContentOfSet(whole, slot + static_cast<int32_t>(*b), value.def);
+      SetId out = 0;
+      for (size_t k = 0; k < t.elements().size(); ++k) {
+        out = Join(out, ContentOfSet(whole, static_cast<int32_t>(*b + k), value.def));
+      }
+      return out;
     }
     case EffectKind::kCreateObject:
       return 0;

@@ -479,6 +479,28 @@ TEST(MustTest, DetachInPlaceLeavesTheBytesWhereTheyAre) {
             writes_to_alias_of %f %a: false)");
 }
 
+TEST(MustTest, AListThatIsAppendedToIsItselfAndASliceOfATupleHoldsNoMore) {
+  Expect(R"(graph(%x : Tensor, %c : bool):
+  %a : Tensor = aten::mul(%x, %x)
+  %b : Tensor = aten::neg(%x)
+  %l : Tensor[] = prim::ListConstruct(%a)
+  %m : Tensor[] = prim::ListConstruct()
+  %e : Tensor[] = prim::If(%c)
+    block0():
+      -> (%l)
+    block1():
+      -> (%m)
+  %g : Tensor[] = aten::append(%e, %b)
+  %t : (Tensor, Tensor) = prim::TupleConstruct(%a, %b)
+  %s : (Tensor) = prim::TupleSlice[beg=1, end=2](%t)
+  return (%g)
+)",
+         R"(must_alias %g %e: true
+            must_alias %g %l: false
+            may_contain_alias %s %b: true
+            may_contain_alias %s %a: false)");
+}
+
 TEST(EditTest, WhatComputesABoundIsFollowed) {
   std::unique_ptr<Graph> g = ParseForTest(R"(graph(%x : Tensor):
   %none : NoneType = prim::Constant()

@@ -413,7 +413,7 @@ bool AliasDb::MustAlias(ValueId a, ValueId b) const {
   if (p == 0 || q == 0) return false;
   if (a == b) return true;
   if (!s.InScopeTogether(a, b)) return false;
-  if (IsTensorType(s.g.value(a).type) && IsTensorType(s.g.value(b).type) && s.SameView(a, b)) return true;
+  if (s.SameView(a, b)) return true;
   if (!SetPool::IsSingle(p) || !SetPool::IsSingle(q)) return false;
   const State::Ref x = SetPool::SingleRef(p), y = SetPool::SingleRef(q);
   if (IsOld(x) || IsOld(y)) return false;
