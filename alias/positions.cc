@@ -157,13 +157,15 @@ ValueId AliasDb::State::Original(ValueId v) {
 bool AliasDb::State::SameView(ValueId a, ValueId b, int depth) {
   a = Original(a);
   b = Original(b);
-  if (a == b) return true;
+  if (a == b && depth == 0) return true;
   if (depth > kMaxDepth) return false;
+  // Views of one handle that were taken before and after it changed are no more alike.
   for (ValueId v : {a, b}) {
     bool changes = false;
     sets.ForEach(PointsTo(v), [&](Ref r) { changes |= GeometryChanges(ObjectOf(r)); });
     if (changes) return false;
   }
+  if (a == b) return true;
   const auto is_view = [&](ValueId v) {
     const SetId p = PointsTo(v);
     return !g.IsParam(g.value(v).def) && SetPool::IsSingle(p) && objects[ObjectOf(SetPool::SingleRef(p))].def == v &&

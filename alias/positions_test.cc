@@ -501,6 +501,19 @@ TEST(MustTest, AListThatIsAppendedToIsItselfAndASliceOfATupleHoldsNoMore) {
             may_contain_alias %s %a: false)");
 }
 
+TEST(MustTest, RowsTakenBeforeAndAfterATransposeInPlaceAreNotTheSame) {
+  Expect(R"(graph(%x : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %a : Tensor = aten::mul(%x, %x)
+  %r : Tensor = aten::select(%a, %0, %0)
+  %t : Tensor = aten::t_(%a)
+  %s : Tensor = aten::select(%a, %0, %0)
+  return (%t)
+)",
+         R"(must_alias %r %s: false
+            must_alias %t %a: true)");
+}
+
 TEST(EditTest, WhatComputesABoundIsFollowed) {
   std::unique_ptr<Graph> g = ParseForTest(R"(graph(%x : Tensor):
   %none : NoneType = prim::Constant()
