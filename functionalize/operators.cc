@@ -254,29 +254,6 @@ absl::StatusOr<std::vector<TensorId>> Functionalizer::ElementsOf(ValueId list) c
   return out;
 }
 
-namespace {
-
-// l[begin:end:step] as Python counts; nullopt where a bound is not known.
-template <typename T>
-std::optional<std::vector<T>> Slice(const Graph& g, const std::vector<T>& list, absl::Span<const ValueId> bounds) {
-  const int64_t size = static_cast<int64_t>(list.size());
-  const std::optional<ConstantValue> step = bounds.size() == 3 ? GetConstant(g, bounds[2]) : std::nullopt;
-  if (!step || !std::holds_alternative<int64_t>(*step) || std::get<int64_t>(*step) < 1) return std::nullopt;
-  int64_t range[2] = {0, size};
-  for (int k = 0; k < 2; ++k) {
-    const std::optional<ConstantValue> c = GetConstant(g, bounds[k]);
-    if (c && std::holds_alternative<std::monostate>(*c)) continue;
-    if (!c || !std::holds_alternative<int64_t>(*c)) return std::nullopt;
-    const int64_t at = std::get<int64_t>(*c);
-    range[k] = std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
-  }
-  std::vector<T> out;
-  for (int64_t i = range[0]; i < range[1]; i += std::get<int64_t>(*step)) out.push_back(list[i]);
-  return out;
-}
-
-}  // namespace
-
 absl::Status Functionalizer::ProcessElement(NodeId n) {
   const std::vector<ValueId> inputs(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
   const bool tensors = std::any_of(g_.node(n).outputs.begin(), g_.node(n).outputs.end(),
@@ -300,10 +277,14 @@ absl::Status Functionalizer::ProcessElement(NodeId n) {
     return absl::OkStatus();
   }
   if (name == "aten::slice" || name == "aten::list" || name == "aten::copy") {
-    const std::optional<std::vector<TensorId>> part =
-        name == "aten::slice" ? Slice(g_, among, absl::MakeSpan(inputs).subspan(1)) : among;
-    if (!part) return absl::UnimplementedError("a part of a list that is not known");
-    tensor_lists_[out] = *part;
+    if (name != "aten::slice") {
+      tensor_lists_[out] = among;
+      return absl::OkStatus();
+    }
+    const auto taken = SlicedIndices(g_, inputs, among.size());
+    if (!taken) return absl::UnimplementedError("a part of a list that is not known");
+    std::vector<TensorId>& part = tensor_lists_[out];
+    for (size_t i : *taken) part.push_back(among[i]);
     return absl::OkStatus();
   }
   const bool element = name == "aten::__getitem__" || name == "prim::TupleIndex";

@@ -482,23 +482,6 @@ std::optional<std::vector<Expr>> ExprsAttribute(const Node& node, absl::string_v
   return std::nullopt;
 }
 
-// l[begin:end:step] of a list; nothing where a bound is not known.
-std::vector<Type> SliceOf(const Graph& g, const std::vector<Type>& list, const Node& slice) {
-  if (slice.inputs.size() != 4) return {};
-  const int64_t size = static_cast<int64_t>(list.size());
-  int64_t bounds[3] = {0, size, 1};
-  for (int k = 0; k < 3; ++k) {
-    const std::optional<ConstantValue> c = GetConstant(g, slice.inputs[k + 1]);
-    if (c && k < 2 && std::holds_alternative<std::monostate>(*c)) continue;
-    if (!c || !std::holds_alternative<int64_t>(*c)) return {};
-    bounds[k] = std::get<int64_t>(*c);
-    if (k < 2) bounds[k] = std::clamp<int64_t>(bounds[k] < 0 ? bounds[k] + size : bounds[k], 0, size);
-  }
-  std::vector<Type> types;
-  for (int64_t i = bounds[0]; bounds[2] > 0 && i < bounds[1]; i += bounds[2]) types.push_back(list[i]);
-  return types;
-}
-
 // Types of the elements of a list value, where its maker tells.
 std::vector<Type> ElementTypes(const Graph& g, ValueId list) {
   std::vector<Type> types;
@@ -509,7 +492,12 @@ std::vector<Type> ElementTypes(const Graph& g, ValueId list) {
   const NodeId def = g.value(list).def;
   if (g.IsParam(def)) return types;
   const Node& maker = g.node(def);
-  if (maker.op.full() == "aten::slice.t") return SliceOf(g, ElementTypes(g, maker.inputs[0]), maker);
+  if (maker.op.full() == "aten::slice.t") {
+    const std::vector<Type> whole = ElementTypes(g, maker.inputs[0]);
+    const auto taken = SlicedIndices(g, maker.inputs, whole.size());
+    for (size_t i : taken.value_or(std::vector<size_t>())) types.push_back(whole[i]);
+    return types;
+  }
   if (maker.op.full() == "aten::list.t" || maker.op.full() == "aten::copy.t") return ElementTypes(g, maker.inputs[0]);
   if (maker.op.full() == "aten::add.t") {
     types = ElementTypes(g, maker.inputs[0]);
@@ -549,6 +537,24 @@ absl::Status InferBlock(Graph& g, BlockId b) {
 }
 
 }  // namespace
+
+std::optional<std::vector<size_t>> SlicedIndices(const Graph& g, absl::Span<const ValueId> operands, size_t size) {
+  if (operands.size() != 4) return std::nullopt;
+  const int64_t n = static_cast<int64_t>(size);
+  int64_t bounds[3] = {0, n, 1};
+  for (int k = 0; k < 3; ++k) {
+    const std::optional<ConstantValue> c = GetConstant(g, operands[k + 1]);
+    if (c && k < 2 && std::holds_alternative<std::monostate>(*c)) continue;
+    if (!c || !std::holds_alternative<int64_t>(*c)) return std::nullopt;
+    bounds[k] = std::get<int64_t>(*c);
+    if (k < 2) bounds[k] = std::clamp<int64_t>(bounds[k] < 0 ? bounds[k] + n : bounds[k], 0, n);
+  }
+  if (bounds[2] < 1) return std::nullopt;
+  const int64_t step = std::min(bounds[2], std::max<int64_t>(n, 1));  // so that no sum overflows
+  std::vector<size_t> taken;
+  for (int64_t i = bounds[0]; i < bounds[1]; i += step) taken.push_back(static_cast<size_t>(i));
+  return taken;
+}
 
 namespace op_internal {
 bool HasTypeRule(OpName op) { return FindRule(op) != nullptr; }

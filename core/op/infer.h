@@ -31,6 +31,10 @@ absl::Status InferTypes(Graph& g);
 // without a rule are skipped.
 std::vector<std::string> CheckTypes(const Graph& g);
 
+// Which elements aten::slice.t takes of a list of `size`; `operands` are its own: the list, begin, end, step. As Python
+// counts. nullopt where a bound is not known.
+std::optional<std::vector<size_t>> SlicedIndices(const Graph& g, absl::Span<const ValueId> operands, size_t size);
+
 }  // namespace smelt
 
 #endif  // SMELT_CORE_OP_INFER_H_
