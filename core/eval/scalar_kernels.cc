@@ -459,7 +459,8 @@ absl::StatusOr<Values> Container(Call& c) {
     };
     if (step <= 0) return c.Error("a slice's step must be positive");
     Values out;
-    for (int64_t i = bound("start", 0), end = bound("end", n); i < end; i += step) out.push_back(e[i]);
+    const int64_t stride = std::min(step, std::max<int64_t>(n, 1));  // so that no sum overflows
+    for (int64_t i = bound("start", 0), end = bound("end", n); i < end; i += stride) out.push_back(e[i]);
     return Values{EvalValue::List(std::move(out))};
   }
   if (f == "eq") return Values{EvalValue(Equal(c.args[0], c.args[1]))};
