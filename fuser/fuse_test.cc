@@ -484,5 +484,19 @@ TEST(Fuse, MatmulsOfRowsThatFollowEachOtherAreOne) {
   EXPECT_EQ(f.report.merged_matmuls, 2);
 }
 
+TEST(Fuse, MatmulsAreJoinedUntil128RowsAreTogether) {
+  // Five steps of 40 rows: three of them are 120 rows, a fourth would be 160.
+  std::string text = "graph(%x : Float(200, 4, strides=[4, 1]), %w : Float(4, 5, strides=[5, 1])):\n";
+  std::string returned;
+  for (int k = 0; k < 5; ++k) {
+    absl::StrAppend(&text, "  %a", k,
+                    " : Float(40, 4, strides=[4, 1]) = smelt::view[sizes=[40, 4], strides=[4, 1], offset=", k * 160,
+                    ", dtype=6](%x)\n  %p", k, " : Float(40, 5, strides=[5, 1]) = aten::mm(%a", k, ", %w)\n  %t", k,
+                    " : Float(40, 5, strides=[5, 1]) = aten::tanh(%p", k, ")\n");
+    absl::StrAppend(&returned, k == 0 ? "" : ", ", "%t", k);
+  }
+  EXPECT_EQ(FuseText(absl::StrCat(text, "  return (", returned, ")\n")).report.merged_matmuls, 3);
+}
+
 }  // namespace
 }  // namespace smelt
