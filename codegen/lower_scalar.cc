@@ -1,7 +1,10 @@
 #include "smelt/codegen/lower_scalar.h"
 
 #include <cmath>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsX86.h"
@@ -313,9 +316,39 @@ Value* ScalarEmitter::MinMax(ScalarOp op, DType t, Value* a, Value* z) {
   return b_.CreateSelect(special, a, b_.CreateSelect(better, a, z));
 }
 
+// A function's code comes once more each time it is inlined; in a kernel of a hundred lgammas LLVM would work for half
+// a minute. From here on it is called: some spilled registers are nothing beside it.
+constexpr int kMaxInlined = 1500;
+
 Value* ScalarEmitter::Math(ScalarOp op, Value* x, Value* y) {
-  Value* r = math_ ? math_(op, x, y) : nullptr;
-  return r ? r : EmitMath(b_, f_, op, x, y);
+  if (Value* r = math_ ? math_(op, x, y) : nullptr) return r;
+  int& inlined = inlined_[{op, x->getType()}];
+  if (inlined >= kMaxInlined) return CallMath(op, x, y);
+  Value* r = EmitMath(b_, f_, op, x, y);
+  if (r != nullptr) inlined += MathCost(op);
+  return r;
+}
+
+Value* ScalarEmitter::CallMath(ScalarOp op, Value* x, Value* y) {
+  Type* type = x->getType();
+  const int lanes =
+      type->isVectorTy() ? static_cast<int>(llvm::cast<llvm::FixedVectorType>(type)->getNumElements()) : 1;
+  const std::string name =
+      absl::StrCat("math_", Name(op), "_", type->getScalarSizeInBits(), type->isVectorTy() ? "x" : "s", lanes);
+  llvm::Module* module = b_.GetInsertBlock()->getModule();
+  llvm::Function* fn = module->getFunction(name);
+  std::vector<Value*> arguments = {x};
+  if (y != nullptr) arguments.push_back(y);
+  if (fn == nullptr) {
+    const std::vector<Type*> types(arguments.size(), type);
+    fn = llvm::Function::Create(llvm::FunctionType::get(type, types, false), llvm::GlobalValue::InternalLinkage, name,
+                                module);
+    fn->addFnAttr(llvm::Attribute::NoInline);
+    const llvm::IRBuilder<>::InsertPointGuard guard(b_);
+    b_.SetInsertPoint(llvm::BasicBlock::Create(b_.getContext(), "entry", fn));
+    b_.CreateRet(EmitMath(b_, f_, op, fn->getArg(0), y != nullptr ? fn->getArg(1) : nullptr));
+  }
+  return b_.CreateCall(fn, arguments);
 }
 
 Value* ScalarEmitter::Emit(ScalarOp op, DType type, const DType* types, Value* const* v, int lanes) {

@@ -5,6 +5,7 @@
 #define SMELT_CODEGEN_LOWER_SCALAR_H_
 
 #include <functional>
+#include <map>
 #include <utility>
 
 #include "llvm/IR/IRBuilder.h"
@@ -44,12 +45,14 @@ class ScalarEmitter {
   llvm::Value* IntegerPower(DType t, llvm::Value* base, llvm::Value* exponent);
   llvm::Value* MinMax(ScalarOp op, DType t, llvm::Value* a, llvm::Value* z);
   llvm::Value* Math(ScalarOp op, llvm::Value* x, llvm::Value* y);
+  llvm::Value* CallMath(ScalarOp op, llvm::Value* x, llvm::Value* y);
   llvm::Type* Like(llvm::Value* v, llvm::Type* element) { return v->getType()->getWithNewType(element); }
 
   llvm::IRBuilder<>& b_;
   const CpuFeatures& f_;
   std::function<void(int, llvm::Value*)> status_;
   std::function<llvm::Value*(ScalarOp, llvm::Value*, llvm::Value*)> math_;
+  std::map<std::pair<ScalarOp, llvm::Type*>, int> inlined_;  // of each function, about how many instructions
 };
 
 }  // namespace smelt

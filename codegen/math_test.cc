@@ -449,6 +449,59 @@ TEST(BinaryMathTest, FmodOfDoublesIsExactOverAllExponents) {
   }
 }
 
+// A kernel that applies a function of one argument again and again.
+absl::StatusOr<KernelSpec> Repeated(ScalarOp op, DType type, int times) {
+  const std::string t(Name(type));
+  std::string text = absl::StrFormat(
+      "kernel parallel=1 reduction=0 vector=0 sequential=0\nparam %1$s r [unit] alias=-1\nparam %1$s w [unit] "
+      "alias=-1\n%%0 = load.p0 %1$s\n",
+      t);
+  for (int k = 1; k <= times; ++k) absl::StrAppendFormat(&text, "%%%d = %s %s %%%d\n", k, Name(op), t, k - 1);
+  absl::StrAppendFormat(&text, "%%%d = store.p1 %s %%%d\nouter", times + 1, t, times);
+  for (int k = 0; k <= times + 1; ++k) absl::StrAppend(&text, " ", k);
+  return ParseKernelSpec(absl::StrCat(text, "\n"));
+}
+
+template <typename T>
+void ExpectRepetitionIsTheSame(ScalarOp op, DType type, int times) {
+  absl::StatusOr<KernelSpec> spec = Repeated(op, type, times);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  std::vector<T> x;
+  for (int i = 0; i < 77; ++i) x.push_back(static_cast<T>(i * i * 0.37 - 40));
+  x.push_back(static_cast<T>(1e30));  // one lane of a vector leaves it
+  for (Target t : kX86Targets) {
+    if (!RunsHere(t)) continue;
+    absl::StatusOr<LoadedImage> image = CompileAndLoad(*spec, t);
+    ASSERT_TRUE(image.ok()) << image.status();
+    std::vector<T> want = x, got(x.size());
+    const Function once(op, type, 1, t);
+    for (int k = 0; k < times; ++k) want = once(want);
+    const int64_t words[] = {static_cast<int64_t>(x.size()), reinterpret_cast<int64_t>(x.data()),
+                             reinterpret_cast<int64_t>(got.data())};
+    int64_t status = 0;
+    image->entry(0)(words, 0, words[0], &status);
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(Ulps(got[i], want[i]), 0) << Name(op) << " of " << x[i] << Name(t);
+  }
+}
+
+TEST(RepeatedMathTest, CalledFunctionsGiveTheBitsOfInlinedOnes) {
+  ExpectRepetitionIsTheSame<float>(ScalarOp::kCos, DType::kFloat32, 60);
+  ExpectRepetitionIsTheSame<double>(ScalarOp::kCos, DType::kFloat64, 60);
+  ExpectRepetitionIsTheSame<float>(ScalarOp::kLgamma, DType::kFloat32, 9);
+  ExpectRepetitionIsTheSame<float>(ScalarOp::kAsinh, DType::kFloat32, 40);
+}
+
+TEST(RepeatedMathTest, CodeOfAHundredIsNotAHundredTimesThatOfOne) {
+  auto bytes = [](int times) {
+    absl::StatusOr<KernelSpec> spec = Repeated(ScalarOp::kLgamma, DType::kFloat32, times);
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    absl::StatusOr<KernelObject> object = CompileKernel(*spec, Target::kX86_64_V3);
+    EXPECT_TRUE(object.ok()) << object.status();
+    return object.ok() ? object->bytes.size() : 0;
+  };
+  EXPECT_LT(bytes(100), 20 * bytes(1));
+}
+
 TEST(FmaTest, RoundsOnceOnEveryTarget) {
   KernelSpec spec;
   for (DType type : {DType::kFloat32, DType::kFloat64}) {
