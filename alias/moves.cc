@@ -101,7 +101,10 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
     if (kind == Kind::kRandom || kind == Kind::kWorld) return (data || geometry) && a.storage == b.storage;
     const bool ignore_age = a.node != n || b.node != m;
     const bool as_container = (a.bits & kOfContainer) != 0;
-    return (data && AccessHits(b, a.object, SetPool::Single(a.storage), as_container, ignore_age)) ||
+    // Asked both ways: what is known of an access's type rules out the other's object, and each is known of one of
+    // them.
+    return (data && AccessHits(b, a.object, SetPool::Single(a.storage), as_container, ignore_age) &&
+            AccessHits(a, b.object, SetPool::Single(b.storage), as_container, ignore_age)) ||
            (geometry && HandlesMayBeSame(a.object, b.object, ignore_age));
   };
   const auto why_not = [&](const Access& a, const Access& b, NodeId m) {

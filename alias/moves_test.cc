@@ -98,6 +98,24 @@ bool SameResults(const std::vector<Observed>& a, const std::vector<Observed>& b)
   return true;
 }
 
+// An element of a caller's list may be anything, a list too; what is read of it as a tensor is not the list that grows.
+TEST(AliasMovesTest, APrintOfAnElementPassesAnAppendToItsList) {
+  std::unique_ptr<Graph> g = ParseForTest(R"(graph(%x : Tensor, %list : Tensor[]):
+  %last : int = prim::Constant[value=-1]()
+  %a : Tensor = aten::__getitem__.t(%list, %last)
+   = prim::Print(%a)
+  %b : Tensor[] = aten::append.t(%list, %x)
+  return (%a, %b)
+)");
+  ASSERT_NE(g, nullptr);
+  std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+  const std::vector<NodeId> nodes = g->Nodes(g->top());
+  const NodeId get = nodes[1], print = nodes[2], append = nodes[3];
+  EXPECT_TRUE(db->CanMoveAfter(print, append));
+  EXPECT_TRUE(db->CanMoveBefore(append, print));
+  EXPECT_FALSE(db->CanMoveAfter(get, append));
+}
+
 // For each pair of a block: a move is possible where some order that keeps every pair's dependence puts the two side by
 // side, those outside the stretch between them left where they are.
 TEST(AliasMovesTest, ANodeMovesBesideAnotherWhereSomeOrderHasItThere) {
