@@ -352,7 +352,9 @@ def check(smelt_opt, name, recorded, totals):
     meant = meant_by(shown, schema)
     if meant != name:
         totals["said with overload"].append(f"{name} (else {meant})")
-        shown = shown.replace(f"{schema.name}(", f"{name}(")
+        # Only the call's own lines, those that give %c0kr0 or nothing: arguments are made by clone.
+        shown = "\n".join(line.replace(f"= {schema.name}(", f"= {name}(", 1) if re.match(r"\s*(%c\d+[kut]r\d|= )", line) else line
+                          for line in shown.split("\n"))
     said = answers_of(smelt_opt, shown, text.queries)
     if isinstance(said, str) or len(said) != len(text.queries):
         print(f"{name}: smelt-opt: {said if isinstance(said, str) else 'answers missing'}\n{shown}")
