@@ -296,7 +296,7 @@ void AliasDb::State::EvaluateInputs() {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Type& type = g.value(inputs[i]).type;
     if (!IsAliasingType(type)) {
-      SetPointsTo(inputs[i], 0, param, false);
+      SetPointsTo(inputs[i], 0, param, building);
       continue;
     }
     const uint32_t own = Own(inputs[i], Kind::kInput, MayBeTensor(type), MayBeContainer(type));
@@ -317,7 +317,7 @@ void AliasDb::State::EvaluateInputs() {
       storage = SetPool::Single(MakeRef(weight_storages[s]));
     }
     SetStorage(own, storage);
-    SetPointsTo(inputs[i], SetPool::Single(MakeRef(own)), param, false);
+    SetPointsTo(inputs[i], SetPool::Single(MakeRef(own)), param, building);
   }
 }
 

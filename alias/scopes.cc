@@ -25,14 +25,10 @@ void AliasDb::State::ForgetPosition(NodeId n) {
   }
 }
 
-uint32_t AliasDb::State::TypeOf(ValueId v) {
-  ValueRecord& r = RecordOf(v);
-  if (r.type == 0) {
-    const Type& type = g.value(v).type;
-    const uint32_t bits = (MayBeTensor(type) ? kMayBeTensor : 0) | (MayBeContainer(type) ? kMayBeContainer : 0);
-    r.type = bits != 0 ? bits : kNeither;
-  }
-  return r.type;
+uint32_t AliasDb::State::AskType(ValueId v) {
+  const Type& type = g.value(v).type;
+  const uint32_t bits = (MayBeTensor(type) ? kMayBeTensor : 0) | (MayBeContainer(type) ? kMayBeContainer : 0);
+  return RecordOf(v).type = bits != 0 ? bits : kNeither;
 }
 
 NodeId AliasDb::State::AncestorIn(BlockId b, NodeId n) const {

@@ -626,7 +626,11 @@ struct AliasDb::State {
   void SetPosition(NodeId n);  // while building: n is what comes next in the text
   void SetScope(ValueId v, uint32_t from, uint32_t after, uint32_t scope);
   void ForgetPosition(NodeId n);  // its blocks' parameters' too; what is inside is its own affair
-  uint32_t TypeOf(ValueId v);     // TypeBits
+  uint32_t TypeOf(ValueId v) {    // TypeBits
+    const bool known = v.index < values.size() && values[v.index].generation == v.generation;
+    return known && values[v.index].type != 0 ? values[v.index].type : AskType(v);
+  }
+  uint32_t AskType(ValueId v);
   bool InScopeTogether(ValueId a, ValueId b) const;
   NodeId AncestorIn(BlockId b, NodeId n) const;  // n or the node around it that is in b; invalid if there is none
   bool ReachableByCaller(ValueId v);
