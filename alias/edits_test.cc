@@ -9,6 +9,7 @@
 #include "smelt/alias/editor.h"
 #include "smelt/alias/live_passes.h"
 #include "smelt/alias/random_program.h"
+#include "smelt/alias/run_program.h"
 #include "smelt/alias/scenario.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/effects.h"
@@ -485,8 +486,8 @@ TEST(LivePassesTest, RemovingMutationsChangesNoResult) {
     ASSERT_TRUE(VerifyGraph(*g).ok()) << text << PrintGraph(*g);
     for (int run = 0; run < 4; ++run) {
       Observed was, is;
-      RunProgram(*original, static_cast<uint64_t>(seed * 100 + run), false, &was);
-      RunProgram(*g, static_cast<uint64_t>(seed * 100 + run), false, &is);
+      RunProgram(*original, static_cast<uint64_t>(seed * 100 + run), {}, &was);
+      RunProgram(*g, static_cast<uint64_t>(seed * 100 + run), {}, &is);
       if (was.complete != is.complete || (was.complete && was.result != is.result)) {
         ADD_FAILURE() << "seed " << seed << "\n" << text << "after\n" << PrintGraph(*g);
         ++failures;

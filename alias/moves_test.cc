@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/random_program.h"
+#include "smelt/alias/run_program.h"
 #include "smelt/alias/scenario.h"
 #include "smelt/core/ir/text.h"
 
@@ -87,7 +89,7 @@ bool Uses(const Graph& g, NodeId b, NodeId a) {
 
 std::vector<Observed> RunAll(const Graph& g, int64_t seed) {
   std::vector<Observed> out(kRuns);
-  for (int run = 0; run < kRuns; ++run) RunProgram(g, static_cast<uint64_t>(seed * 100 + run), false, &out[run]);
+  for (int run = 0; run < kRuns; ++run) RunProgram(g, static_cast<uint64_t>(seed * 100 + run), {}, &out[run]);
   return out;
 }
 
