@@ -53,7 +53,8 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
     if (b == 0) continue;
     const SetId p = PointsTo(inputs[i]);
     if (p == 0) continue;
-    const bool writes_something = b & (kWritesData | kWritesGeometry | kWritesElements | kWritesContainer);
+    const bool writes_elements = b & (kWritesElements | kReshapesElements);
+    const bool writes_something = writes_elements || (b & (kWritesData | kWritesGeometry | kWritesContainer));
     if (!writes_something && !reads_active) continue;
     for (Ref r : sets.Refs(p)) {
       const Object o = objects[ObjectOf(r)];
@@ -75,8 +76,8 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
       }
     }
     const bool deep = (b & kWritesContainer) && (b & kEscapes);  // code that we do not see
-    if ((b & (kReadsElements | kWritesElements)) || deep) {
-      if (!(b & kWritesElements) && !deep && !reads_active) continue;
+    if ((b & kReadsElements) || writes_elements || deep) {
+      if (!writes_elements && !deep && !reads_active) continue;
       SetId inside = 0;
       for (Ref r : sets.Refs(p)) {
         if (objects[ObjectOf(r)].container) inside = Join(inside, ContentOf(r, kAnySlot, n));
@@ -88,10 +89,10 @@ void AliasDb::State::AddAccesses(NodeId n, absl::Span<const ValueId> inputs, con
           if (reads_active) AddAccess(n, r, r, kRead | kOfContainer | extra, i);
         }
         if (!objects[ObjectOf(r)].tensor) continue;
-        const bool reshapes = deep && (b & kWritesGeometry);
-        if (reshapes) AddGeometryChange(ObjectOf(r), n);
+        if (b & kReshapesElements) AddGeometryChange(ObjectOf(r), n);
+        const uint8_t w = (b & kWritesElements ? kWrite : 0) | (b & kReshapesElements ? kGeometryWrite : 0);
         for (Ref s : sets.Refs(Storages(r))) {
-          if (b & kWritesElements) AddAccess(n, r, s, kWrite | (reshapes ? kGeometryWrite : 0) | extra, i);
+          if (w != 0) AddAccess(n, r, s, w | extra, i);
           if (reads_active && (b & kReadsElements)) AddAccess(n, r, s, kRead | kGeometryRead | extra, i);
         }
       }

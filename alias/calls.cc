@@ -191,7 +191,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
       if (p < 0) continue;
       e.writes = true;
       const bool container = (w.bits & kOfContainer) != 0;
-      if (w.bits & kGeometryWrite) e.args[p] |= inside ? kWritesElements : kWritesGeometry;
+      if (w.bits & kGeometryWrite) e.args[p] |= inside ? kReshapesElements : kWritesGeometry;
       if (w.bits & kWrite) {
         e.args[p] |= container ? kWritesContainer | kShufflesContainer : inside ? kWritesElements : kWritesData;
         deep |= container;

@@ -324,6 +324,7 @@ TEST(EditsTest, AnyEditsFollowedInPlaceGiveWhatAFreshBuildGives) {
     o.nodes = 4 + static_cast<int>(seed % 20);
     o.calls = seed % 5 == 1;
     o.self_overlaps = seed % 5 == 3;
+    o.any_shape = seed % 7 > 4;
     o.typed_inputs = seed % 3 == 0;
     o.geometry_changes = seed % 4 == 0;
     const std::string text = RandomProgram(static_cast<uint64_t>(seed) + (1u << 29), o);

@@ -967,6 +967,25 @@ with prim::fork_0 = graph(%x : Tensor):
             can_move_before %one %both: true)");
 }
 
+TEST(CallTest, AGraphThatReshapesAListsElementsKeepsItsPlaceAmongTheirReaders) {
+  // The size of %x is read after it has been unsqueezed; no byte of it is written.
+  Expect(R"(graph(%x : Tensor):
+  %zero : int = prim::Constant[value=0]()
+  %l : Tensor[] = prim::ListConstruct(%x)
+  %r : Tensor = smelt::call_0(%l)
+  %v : Tensor = aten::select(%x, %zero, %zero)
+  return (%v, %r)
+with smelt::call_0 = graph(%l : Tensor[]):
+  %zero : int = prim::Constant[value=0]()
+  %e : Tensor = aten::__getitem__(%l, %zero)
+  %t : Tensor = aten::unsqueeze_(%e, %zero)
+  return (%t)
+)",
+         R"(can_move_before %v %r: false
+            can_move_after %r %v: false
+            has_writers %x: false
+            may_alias %r %x: true)");
+}
 TEST(CallTest, AForkedGraphMayReturnATensorAndItsTranspose) {
   Expect(R"(graph(%x : Tensor):
   %one : int = prim::Constant[value=1]()

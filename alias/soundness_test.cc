@@ -151,6 +151,7 @@ TEST(AliasSoundnessTest, AMoveThatIsAllowedChangesNoResult) {
     RandomProgramOptions o;
     o.calls = seed % 4 == 3;
     o.self_overlaps = seed % 5 == 4;
+    o.any_shape = seed % 7 > 3;
     o.nodes = 3 + static_cast<int>(seed % 14);
     o.geometry_changes = seed % 3 == 0;
     o.typed_inputs = seed % 2 == 0;

@@ -272,6 +272,7 @@ OpEffects FromSchema(const FunctionSchema& s) {
         }
       } else {
         bits |= kWritesElements;
+        if (a.kw_only) bits |= kReshapesElements;
       }
     }
     e.args.push_back(bits);

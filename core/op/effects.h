@@ -33,6 +33,7 @@ enum ArgEffect : uint16_t {
   kStored = 512,             // becomes an element of the containers that the node writes
   kStoresElements = 1024,    // its elements become elements of the containers that the node writes (extend)
   kEscapes = 2048,           // may be kept by somebody this graph knows nothing of
+  kReshapesElements = 4096,  // handles that a container reaches: kWritesGeometry of each
 };
 
 // Where a result may live. Masks are over the arguments.
@@ -92,7 +93,7 @@ struct OpEffects {
   ResultEffects more_results;
   bool random = false;       // draws from the generator
   bool side_effect = false;  // prints, raises, waits: keeps its place among its like
-  bool writes = false;       // some argument's data, geometry, elements or container
+  bool writes = false;       // some argument's data, geometry, elements, their geometry or container
   bool pure = false;         // no writes, side effects, random state; results fresh or without memory, arguments read
   int geometry_from = -1;    // set_: afterwards argument 0 lives in this argument's storage
   bool storage_unknown = false;  // set_(Storage)

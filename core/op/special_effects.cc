@@ -51,7 +51,7 @@ OpEffects UnknownEffects() {
   OpEffects e;
   e.kind = EffectKind::kUnknown;
   e.more_args = kReadsData | kReadsGeometry | kWritesData | kWritesGeometry | kReadsElements | kWritesElements |
-                kReadsContainer | kWritesContainer | kShufflesContainer | kEscapes;
+                kReshapesElements | kReadsContainer | kWritesContainer | kShufflesContainer | kEscapes;
   e.more_results.unknown = e.more_results.fresh = true;
   e.side_effect = e.random = e.writes = true;
   return e;
