@@ -1268,6 +1268,40 @@ with prim::FunctionalGraph_0 = graph(%x : Tensor, %y : Tensor):
             may_alias %r %b: true)");
 }
 
+TEST(ViewTest, ADimensionThatNoTensorHasIsNoCrash) {
+  Expect(R"(graph(%x : Tensor, %y : Float(4, strides=[1])):
+  %zero : int = prim::Constant[value=0]()
+  %huge : int = prim::Constant[value=4000000000000]()
+  %low : int = prim::Constant[value=-5]()
+  %least : int = prim::Constant[value=-9223372036854775808]()
+  %a : Tensor = aten::unsqueeze(%x, %huge)
+  %b : Tensor = aten::select(%x, %huge, %zero)
+  %c : Tensor = aten::transpose(%x, %huge, %zero)
+  %d : Tensor = aten::unsqueeze(%y, %low)
+  %e : Tensor = aten::diagonal(%x, %least, %low, %zero)
+  %f : Tensor[] = aten::chunk(%x, %huge, %huge)
+  return (%a, %b, %c, %d, %e, %f)
+)",
+         R"(may_alias %a %b: true
+            may_alias %c %x: true
+            may_alias %d %y: true
+            may_alias %e %a: true)");
+}
+
+TEST(ViewTest, ASliceAlongADimensionThatIsNotKnownMovesTheIndicesOfAny) {
+  // With %d == 0, %b is row 1.
+  Expect(R"(graph(%x : Float(4, 4, strides=[4, 1]), %d : int):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %none : NoneType = prim::Constant()
+  %s : Tensor = aten::slice(%x, %d, %one, %none, %one)
+  %a : Tensor = aten::select(%x, %zero, %one)
+  %b : Tensor = aten::select(%s, %zero, %zero)
+  return (%a, %b)
+)",
+         R"(may_alias %a %b: true)");
+}
+
 TEST(ViewTest, PiecesOfWhatOverlapsItselfMayBeTheSameBytes) {
   Expect(R"(graph(%x : Float(4, 4, strides=[4, 1]), %y : Tensor):
   %n : NoneType = prim::Constant()

@@ -661,6 +661,7 @@ struct AliasDb::State {
   std::optional<std::vector<Expr>> IntsOf(ValueId v);
   std::optional<Expr> PositionOf(const Expr& bound, int64_t key, const alias_internal::Geom& base, uint32_t object,
                                  NodeId n);
+  void PlaceExactly(uint32_t object, NodeId n, const alias_internal::Geom& base, int piece, alias_internal::Geom* out);
   void PlaceInStorage(const Node& node, const alias_internal::Geom& base, alias_internal::Geom* out);
   bool IsWholeSlice(const Node& node);
   uint32_t SameHandle(uint32_t object);

@@ -1,0 +1,48 @@
+// The box of a handle in the index space of what it is a view of: which indices along which dimensions. Private to
+// alias/.
+#ifndef SMELT_ALIAS_BOXES_H_
+#define SMELT_ALIAS_BOXES_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "smelt/alias/state.h"
+
+namespace smelt {
+namespace alias_internal {
+
+// Pseudo-dimensions, apart from all real ones.
+constexpr int64_t kNoKey = INT64_MIN;
+constexpr int64_t kFromEnd = int64_t{1} << 20;   // + dimension: counted from the end
+constexpr int64_t kDiagonal = int64_t{1} << 24;  // + 4096 * dim1 + dim2: column minus row
+constexpr int64_t kPart = int64_t{1} << 30;      // real or imaginary part
+constexpr int64_t kPieces = int64_t{1} << 40;    // + list object or node
+
+// More dimensions no tensor has.
+constexpr int64_t kMaxRank = 64;
+
+Interval* FindKey(Geom* g, int64_t key);
+
+// The space's dimension that the handle's is; kNoKey: not known.
+int64_t KeyOf(const Geom& g, int64_t dim);
+std::optional<Expr> SizeOf(const Geom& g, int64_t dim);
+
+// Limits dimension `dim` to [lo, hi) in steps, all in the handle's own indices; nullopt: not limited there.
+void Limit(Geom* g, int64_t dim, std::optional<Expr> lo, std::optional<Expr> hi, int64_t step);
+void LimitFromEnd(Geom* g, int64_t dim, std::optional<Expr> lo, std::optional<Expr> hi);
+void Point(Geom* g, int64_t key, int64_t at);
+
+// Makes front[0..count) explicit.
+void Materialize(Geom* g, int64_t count);
+void RemoveDim(Geom* g, int64_t dim);
+void Permute(Geom* g, const std::vector<int64_t>& dims);
+// From here on no dimension is known.
+void Lose(Geom* g);
+// What a type says of sizes and dtype.
+void TakeSizes(const Type& type, Geom* out);
+
+}  // namespace alias_internal
+}  // namespace smelt
+
+#endif  // SMELT_ALIAS_BOXES_H_

@@ -1,0 +1,496 @@
+// What a view operator makes of where its base's bytes lie: exactly, by the view rules, and in the base's index space.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "smelt/alias/boxes.h"
+#include "smelt/alias/state.h"
+#include "smelt/core/op/op_info.h"
+
+namespace smelt {
+
+using alias_internal::Geom;
+using alias_internal::kDiagonal;
+using alias_internal::KeyOf;
+using alias_internal::kMaxRank;
+using alias_internal::kNoKey;
+using alias_internal::kPart;
+using alias_internal::kPieces;
+using alias_internal::UnwrapOptional;
+
+namespace {
+
+// Whether the node's views have the dtype of what they are views of.
+bool KeepsDtype(const Node& node) {
+  static const auto* const kNames = new absl::flat_hash_set<absl::string_view>{
+      "aten::select",     "aten::slice",     "aten::narrow",    "aten::unbind",           "aten::split",
+      "aten::chunk",      "aten::transpose", "aten::swapaxes",  "aten::swapdims",         "aten::t",
+      "aten::numpy_T",    "aten::permute",   "aten::unsqueeze", "aten::squeeze",          "aten::diagonal",
+      "aten::as_strided", "aten::expand",    "aten::expand_as", "aten::broadcast_to",     "aten::unfold",
+      "aten::reshape",    "aten::flatten",   "aten::ravel",     "aten::unflatten",        "aten::reshape_as",
+      "aten::view_as",    "aten::alias",     "aten::detach",    "aten::split_with_sizes", "aten::tensor_split",
+      "aten::hsplit",     "aten::vsplit",    "aten::movedim"};
+  return kNames->contains(node.op.name()) || node.op.full() == "aten::view";
+}
+
+// smelt::view says in its attributes where its result lies.
+std::optional<SymbolicGeometry> SaidGeometry(const Node& node, const Type& type, DType base_dtype) {
+  const Attribute *sizes = node.FindAttribute("sizes"), *strides = node.FindAttribute("strides"),
+                  *offset = node.FindAttribute("offset");
+  const auto exprs = [](const Attribute* a) {
+    std::vector<Expr> out;
+    if (a == nullptr) return out;
+    if (const auto* e = std::get_if<std::vector<Expr>>(a)) return *e;
+    if (const auto* i = std::get_if<std::vector<int64_t>>(a)) out.assign(i->begin(), i->end());
+    return out;
+  };
+  SymbolicGeometry s;
+  s.sizes = exprs(sizes);
+  s.strides = exprs(strides);
+  const Type& t = UnwrapOptional(type);
+  s.dtype = t.IsTensor() && t.tensor().dtype ? *t.tensor().dtype : base_dtype;
+  if (offset == nullptr || s.sizes.size() != s.strides.size()) return std::nullopt;
+  if (const auto* e = std::get_if<Expr>(offset)) {
+    s.offset = *e;
+  } else if (const auto* i = std::get_if<int64_t>(offset)) {
+    s.offset = Expr(*i);
+  } else {
+    return std::nullopt;
+  }
+  return s;
+}
+
+// A view in its base's index space: limits `out`, which is the base's geometry at first, to what the view takes.
+class BoxOfView {
+ public:
+  BoxOfView(AliasDb::State& s, uint32_t object, NodeId n, const Geom& base, uint32_t base_object, int piece, Geom* out)
+      : s_(s),
+        object_(object),
+        n_(n),
+        node_(s.g.node(n)),
+        base_(base),
+        base_object_(base_object),
+        piece_(piece),
+        out_(out) {}
+
+  void Apply() {
+    if (s_.IsWholeSlice(node_)) return;
+    using Rule = void (BoxOfView::*)();
+    static const auto* const kRules = new absl::flat_hash_map<absl::string_view, Rule>({
+        {"aten::select", &BoxOfView::Select},
+        {"aten::slice", &BoxOfView::Slice},
+        {"aten::narrow", &BoxOfView::Narrow},
+        {"aten::unbind", &BoxOfView::Unbind},
+        {"aten::split", &BoxOfView::Split},
+        {"aten::split_with_sizes", &BoxOfView::Split},
+        {"aten::unsafe_split", &BoxOfView::Split},
+        {"aten::unsafe_split_with_sizes", &BoxOfView::Split},
+        {"aten::chunk", &BoxOfView::Pieces},
+        {"aten::unsafe_chunk", &BoxOfView::Pieces},
+        {"aten::tensor_split", &BoxOfView::Pieces},
+        {"aten::hsplit", &BoxOfView::Pieces},
+        {"aten::vsplit", &BoxOfView::Pieces},
+        {"aten::dsplit", &BoxOfView::Pieces},
+        {"aten::transpose", &BoxOfView::Transpose},
+        {"aten::swapaxes", &BoxOfView::Transpose},
+        {"aten::swapdims", &BoxOfView::Transpose},
+        {"aten::t", &BoxOfView::Reverse},
+        {"aten::numpy_T", &BoxOfView::Reverse},
+        {"aten::permute", &BoxOfView::PermuteDims},
+        {"aten::unsqueeze", &BoxOfView::Unsqueeze},
+        {"aten::squeeze", &BoxOfView::Squeeze},
+        {"aten::alias", &BoxOfView::Whole},
+        {"aten::detach", &BoxOfView::Whole},
+        {"aten::lift_fresh", &BoxOfView::Whole},
+        {"aten::conj", &BoxOfView::Whole},
+        {"aten::_conj", &BoxOfView::Whole},
+        {"aten::_neg_view", &BoxOfView::Whole},
+        {"aten::data", &BoxOfView::Whole},
+        {"prim::data", &BoxOfView::Whole},
+        {"aten::positive", &BoxOfView::Whole},
+        {"aten::real", &BoxOfView::Part},
+        {"aten::imag", &BoxOfView::Part},
+        {"aten::diagonal", &BoxOfView::Diagonal},
+        {"aten::linalg_diagonal", &BoxOfView::Diagonal},
+        {"aten::as_strided", &BoxOfView::Anywhere},
+        {"aten::_reshape_alias", &BoxOfView::Anywhere},
+        {"aten::_nested_view_from_buffer", &BoxOfView::Anywhere},
+        {"aten::expand", &BoxOfView::OverlapItself},
+        {"aten::expand_as", &BoxOfView::OverlapItself},
+        {"aten::broadcast_to", &BoxOfView::OverlapItself},
+        {"aten::broadcast_tensors", &BoxOfView::OverlapItself},
+        {"aten::meshgrid", &BoxOfView::OverlapItself},
+        {"aten::unfold", &BoxOfView::OverlapItself},
+        {"aten::view", &BoxOfView::NewSpace},
+        {"aten::view_as", &BoxOfView::NewSpace},
+        {"aten::reshape", &BoxOfView::NewSpace},
+        {"aten::_unsafe_view", &BoxOfView::NewSpace},
+        {"aten::flatten", &BoxOfView::NewSpace},
+        {"aten::ravel", &BoxOfView::NewSpace},
+        {"aten::unflatten", &BoxOfView::NewSpace},
+        {"aten::reshape_as", &BoxOfView::NewSpace},
+        {"aten::view_as_real", &BoxOfView::NewSpace},
+        {"aten::view_as_complex", &BoxOfView::NewSpace},
+    });
+    if (node_.op.full() == "smelt::view") return Anywhere();
+    const auto rule = kRules->find(node_.op.name());
+    rule != kRules->end() ? (this->*rule->second)() : Lose(out_);
+  }
+
+ private:
+  std::optional<int64_t> Constant(size_t i) const {
+    return i < node_.inputs.size() ? s_.ConstantInt(node_.inputs[i]) : std::nullopt;
+  }
+  // A dimension that some tensor could have.
+  std::optional<int64_t> Dim(size_t i) const {
+    const std::optional<int64_t> d = Constant(i);
+    return d && *d >= -kMaxRank && *d < kMaxRank ? d : std::nullopt;
+  }
+  std::optional<Expr> Int(size_t i) const { return i < node_.inputs.size() ? s_.IntOf(node_.inputs[i]) : std::nullopt; }
+  bool IsNone(size_t i) const {
+    if (i >= node_.inputs.size() || s_.g.value(node_.inputs[i]).type.kind() == TypeKind::kNone) return true;
+    const auto constant = GetConstant(s_.g, node_.inputs[i]);
+    return constant && std::holds_alternative<std::monostate>(*constant);
+  }
+  bool IsNegative(const Expr& e) const { return s_.g.symbols.Less(e, Expr(0)) == true; }
+  // Where along the base's dimension a bound lies that the operator takes for one.
+  std::optional<Expr> Place(const Expr& bound, int64_t dim) const {
+    const int64_t key = KeyOf(*out_, dim);
+    return key == kNoKey ? std::nullopt : s_.PositionOf(bound, key, base_, base_object_, n_);
+  }
+
+  void Select() {
+    const std::optional<int64_t> dim = Dim(1);
+    if (!dim) return Lose(out_);
+    if (const std::optional<Expr> index = Int(2)) {
+      const std::optional<Expr> size = SizeOf(*out_, *dim);
+      if (IsNegative(*index) && size) {
+        Limit(out_, *dim, *size + *index, *size + *index + 1, 1);
+      } else {
+        if (IsNegative(*index)) LimitFromEnd(out_, *dim, *index, *index + 1);
+        if (const std::optional<Expr> at = Place(*index, *dim)) Limit(out_, *dim, *at, *at + 1, 1);
+      }
+    }
+    RemoveDim(out_, *dim);
+  }
+
+  // A bound of dimension `dim`; a negative one where the size is not known: counted from the end, too.
+  std::optional<Expr> Bound(const Expr& e, int64_t dim, std::optional<Expr>* from_end) const {
+    if (IsNegative(e)) {
+      if (const std::optional<Expr> size = SizeOf(*out_, dim)) return Max(Expr(0), *size + e);
+      *from_end = e;
+    }
+    return Place(e, dim);
+  }
+
+  void Slice() {
+    const std::optional<int64_t> dim = Dim(1);
+    if (!dim) return Lose(out_);
+    std::optional<Expr> lo, hi, end_lo, end_hi;
+    if (IsNone(2)) {
+      lo = Expr(0);
+    } else if (const std::optional<Expr> start = Int(2)) {
+      lo = Bound(*start, *dim, &end_lo);
+    }
+    if (!IsNone(3)) {
+      const std::optional<Expr> end = Int(3);
+      if (end && end->Constant() != std::numeric_limits<int64_t>::max()) hi = Bound(*end, *dim, &end_hi);
+    }
+    const std::optional<int64_t> s = Constant(4);
+    // A step says something only from a known start.
+    const int64_t step = lo && s && *s > 0 ? *s : 1;
+    if (end_lo || end_hi) LimitFromEnd(out_, *dim, end_lo, end_hi);
+    if (lo || hi) Limit(out_, *dim, lo, hi, step);
+    // An unknown start: nested indices cannot be placed.
+    if (!lo && KeyOf(*out_, *dim) != kNoKey && out_->rank < 0) Lose(out_);
+    Shortened(*dim, lo.has_value());
+  }
+
+  void Narrow() {
+    const std::optional<int64_t> dim = Dim(1);
+    if (!dim) return Lose(out_);
+    std::optional<Expr> lo, hi;
+    if (const std::optional<Expr> start = Int(2)) {
+      const std::optional<Expr> length = Int(3);
+      std::optional<Expr> from_end;  // how far it reaches is counted from there
+      lo = Bound(*start, *dim, &from_end);
+      if (lo && length) hi = start->Constant() == 0 ? Place(*length, *dim) : *lo + *length;
+    }
+    if (lo || hi) Limit(out_, *dim, lo, hi, 1);
+    Shortened(*dim, lo.has_value());
+  }
+
+  // What is left of the sizes and of the dimension that was cut.
+  void Shortened(int64_t dim, bool start_known) {
+    if (out_->has_sizes) {
+      const AliasDb::State::Object& o = s_.objects[object_];
+      const Type& t = UnwrapOptional(s_.g.value(o.def).type);
+      if (out_->exact) {
+        out_->sizes = out_->geometry.sizes;
+      } else if (o.kind != AliasDb::State::Kind::kPiece && t.IsTensor() && t.tensor().sizes &&
+                 t.tensor().rank() == out_->rank) {
+        out_->sizes = *t.tensor().sizes;
+      } else {
+        out_->has_sizes = false;
+      }
+    }
+    // A start that is not known, or counted from the end, hides where nested indices are.
+    if (start_known || KeyOf(*out_, dim) == kNoKey) return;
+    if (dim < 0 && out_->rank >= 0) dim += out_->rank;
+    if (dim < 0) return Lose(out_);
+    Materialize(out_, dim + 1);
+    out_->front[dim] = kNoKey;
+    if (out_->rank < 0) out_->negative_ok = false;
+  }
+
+  void Unbind() {
+    const std::optional<int64_t> dim = Dim(1);
+    if (!dim) return Lose(out_);
+    if (piece_ >= 0) Limit(out_, *dim, Expr(piece_), Expr(piece_) + 1, 1);
+    RemoveDim(out_, *dim);
+  }
+
+  // Where the piece begins and ends follows from the sizes asked for.
+  void Split() {
+    const std::optional<int64_t> dim = Dim(2);
+    if (piece_ < 0 || !dim) return Pieces();
+    std::optional<Expr> lo, hi;
+    if (const std::optional<Expr> size = Int(1); size && node_.op.overload() == "Tensor") {
+      lo = *size * piece_;
+      hi = *size * (piece_ + 1);
+    } else if (const std::optional<std::vector<Expr>> list = s_.IntsOf(node_.inputs[1]);
+               list && piece_ < static_cast<int>(list->size())) {
+      Expr at(0);
+      for (int i = 0; i < piece_; ++i) at = at + (*list)[i];
+      lo = at;
+      hi = at + (*list)[piece_];
+    }
+    if (!lo) return Pieces();
+    Limit(out_, *dim, lo, hi, 1);
+    out_->has_sizes = false;
+  }
+
+  // Somewhere along the dimension.
+  void Pieces() {
+    std::optional<int64_t> dim = Dim(2);
+    if (dim && *dim < 0 && out_->rank >= 0) *dim += out_->rank;
+    if (dim && *dim >= 0 && (out_->rank < 0 || *dim < out_->rank) && !out_->lost) {
+      Materialize(out_, *dim + 1);
+      out_->front[*dim] = kNoKey;
+      out_->negative_ok = false;
+    } else {
+      Lose(out_);
+    }
+    out_->has_sizes = false;
+  }
+
+  void Transpose() {
+    const std::optional<int64_t> a = Dim(1), b = Dim(2);
+    if (!a || !b) return Lose(out_);
+    if (out_->rank >= 0) {
+      std::vector<int64_t> dims;
+      for (int i = 0; i < out_->rank; ++i) dims.push_back(i);
+      const int64_t x = *a < 0 ? *a + out_->rank : *a, y = *b < 0 ? *b + out_->rank : *b;
+      if (x >= 0 && y >= 0 && x < out_->rank && y < out_->rank) std::swap(dims[x], dims[y]);
+      Permute(out_, dims);
+    } else if (*a >= 0 && *b >= 0) {
+      Materialize(out_, std::max(*a, *b) + 1);
+      if (!out_->lost) std::swap(out_->front[*a], out_->front[*b]);
+      out_->negative_ok = false;
+    } else {
+      Lose(out_);
+    }
+  }
+
+  void Reverse() {
+    if (out_->rank < 0) return Lose(out_);
+    std::vector<int64_t> dims;
+    for (int i = out_->rank; i-- > 0;) dims.push_back(i);
+    Permute(out_, dims);
+  }
+
+  void PermuteDims() {
+    const std::optional<std::vector<Expr>> list = node_.inputs.size() > 1 ? s_.IntsOf(node_.inputs[1]) : std::nullopt;
+    if (!list) return Lose(out_);
+    std::vector<int64_t> dims;
+    for (const Expr& e : *list) {
+      if (!e.IsConstant()) return Lose(out_);
+      dims.push_back(*e.Constant());
+    }
+    Permute(out_, dims);
+  }
+
+  void Unsqueeze() {
+    const std::optional<int64_t> dim = Dim(1);
+    if (!dim || (*dim < 0 && out_->rank < 0)) return Lose(out_);
+    const int64_t d = *dim < 0 ? *dim + out_->rank + 1 : *dim;
+    Materialize(out_, out_->rank >= 0 ? out_->rank : d);
+    if (d < 0 || d > static_cast<int64_t>(out_->front.size())) return Lose(out_);
+    if (!out_->lost) out_->front.insert(out_->front.begin() + d, kNoKey);
+    if (out_->rank < 0) {
+      --out_->rest;
+      if (d != 0) out_->negative_ok = false;
+      return;
+    }
+    if (out_->has_sizes && static_cast<int>(out_->sizes.size()) == out_->rank) {
+      out_->sizes.insert(out_->sizes.begin() + d, Expr(1));
+    } else {
+      out_->has_sizes = false;
+    }
+    ++out_->rank;
+  }
+
+  void Squeeze() {
+    if (out_->rank < 0 || !out_->has_sizes || node_.op.overload() != "dim") return Lose(out_);
+    const std::optional<int64_t> dim = Dim(1);
+    const std::optional<Expr> size = dim ? SizeOf(*out_, *dim) : std::nullopt;
+    if (!size || !size->IsConstant()) return Lose(out_);
+    if (size->Constant() == 1) RemoveDim(out_, *dim);
+  }
+
+  void Whole() {}
+
+  void Part() {
+    const bool imaginary = node_.op.name() == "aten::imag";
+    if (imaginary || (base_.dtype && IsComplex(*base_.dtype))) Point(out_, kPart, imaginary ? 1 : 0);
+    out_->dtype = std::nullopt;
+  }
+
+  // Two diagonals of one matrix have nothing in common.
+  void Diagonal() {
+    constexpr int64_t kMost = 64;
+    std::optional<int64_t> offset = Constant(1);
+    const std::optional<int64_t> d1 = Dim(2), d2 = Dim(3);
+    if (offset && *offset != INT64_MIN && d1 && d2) {
+      int64_t k1 = KeyOf(*out_, *d1), k2 = KeyOf(*out_, *d2);
+      const bool limited = FindKey(out_, k1) != nullptr || FindKey(out_, k2) != nullptr;
+      if (!limited && k1 >= 0 && k2 >= 0 && k1 < kMost && k2 < kMost && k1 != k2) {
+        if (k1 > k2) {
+          std::swap(k1, k2);
+          offset = -*offset;
+        }
+        Point(out_, kDiagonal + kMost * k1 + k2, *offset);
+      }
+    }
+    Lose(out_);
+  }
+
+  // Reaches anywhere in the storage.
+  void Anywhere() {
+    out_->box.clear();
+    out_->space = 0;
+  }
+
+  void OverlapItself() {
+    out_->injective = false;
+    Lose(out_);
+  }
+
+  // The new handle is an index space of its own; what is known of the base holds for all of it.
+  void NewSpace() {
+    const AliasDb::State::Object& o = s_.objects[object_];
+    out_->space = object_;
+    out_->space_parent = base_object_;
+    out_->space_varies = s_.OutermostLoop(n_).valid();
+    out_->box.clear();
+    out_->injective = out_->space_injective = base_.injective;
+    out_->lost = false;
+    out_->front.clear();
+    out_->rest = 0;
+    out_->rank = -1;
+    out_->negative_ok = true;
+    out_->has_sizes = false;
+    out_->dtype = std::nullopt;
+    if (o.kind != AliasDb::State::Kind::kPiece) TakeSizes(s_.g.value(o.def).type, out_);
+    if (out_->exact && out_->rank < 0) {
+      out_->rank = static_cast<int>(out_->geometry.sizes.size());
+      out_->sizes = out_->geometry.sizes;
+      out_->has_sizes = true;
+    }
+    if (out_->rank >= 0) Materialize(out_, out_->rank);
+  }
+
+  AliasDb::State& s_;
+  const uint32_t object_;
+  const NodeId n_;
+  const Node& node_;
+  const Geom& base_;
+  const uint32_t base_object_;
+  const int piece_;  // which of the views that one node makes; -1: the only one
+  Geom* const out_;
+};
+
+}  // namespace
+
+// as_strided with an offset says where it is in the storage, wherever its base is.
+void AliasDb::State::PlaceInStorage(const Node& node, const Geom& base, Geom* out) {
+  if (node.op.name() != "aten::as_strided" || node.inputs.size() != 4 || base.storage == 0) return;
+  const std::optional<std::vector<Expr>> sizes = IntsOf(node.inputs[1]), strides = IntsOf(node.inputs[2]);
+  const std::optional<Expr> offset = IntOf(node.inputs[3]);
+  const bool item_known = base.exact ? base.item_known : base.dtype.has_value();
+  if (!sizes || !strides || !offset || sizes->size() != strides->size() || !(item_known || base.own_dtype)) return;
+  out->exact = true;
+  out->item_known = item_known;
+  const Kind kind = objects[base.storage].kind;
+  out->absolute = kind == Kind::kInput || kind == Kind::kElement;
+  if (item_known) out->geometry.dtype = base.exact ? base.geometry.dtype : *base.dtype;
+  out->geometry.sizes = *sizes;
+  out->geometry.strides = *strides;
+  out->geometry.offset = *offset;
+}
+
+// By the view rules, from where the base lies.
+void AliasDb::State::PlaceExactly(uint32_t object, NodeId n, const Geom& base, int piece, Geom* out) {
+  const Node& node = g.node(n);
+  absl::StatusOr<OpCall> call = OpCall::Of(g, n);
+  if (!call.ok()) return;
+  const Value& value = g.value(objects[object].def);
+  std::optional<SymbolicGeometry> found;
+  if (node.op.full() == "smelt::view") {
+    found = SaidGeometry(node, value.type, base.geometry.dtype);
+  } else if (absl::StatusOr<ViewMeaning> meaning = BuildView(*call, base.geometry, g.symbols); meaning.ok()) {
+    const size_t which = piece >= 0 ? piece : meaning->is_list ? SIZE_MAX : value.def_index;
+    if (which < meaning->outputs.size()) found = std::move(meaning->outputs[which]);
+  }
+  if (!found) return;
+  out->exact = true;
+  out->geometry = *std::move(found);
+}
+
+void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint32_t base_object, bool base_changes,
+                               Geom* out) {
+  const Object& o = objects[object];
+  const Node& node = g.node(n);
+  const size_t output = g.value(o.def).def_index;
+  const bool constant_chunk = GetOpEffects(node.op).kind == EffectKind::kConstantChunk;
+  const int piece = o.kind == Kind::kPiece ? o.slot : constant_chunk ? static_cast<int>(output) : -1;
+  *out = base;
+  out->exact = false;
+  out->geometry = SymbolicGeometry();
+  const bool keeps_dtype = KeepsDtype(node);
+  out->own_dtype = base.own_dtype && keeps_dtype;
+  if (!base_changes) PlaceInStorage(node, base, out);
+  if (!out->exact && base.exact && (base.item_known || keeps_dtype) && !base_changes && !constant_chunk) {
+    PlaceExactly(object, n, base, piece, out);
+  }
+  if (out->space == 0) return;
+  if (base_changes) {
+    // The base's dimensions mean different things at different times.
+    out->space = 0;
+    out->box.clear();
+    return;
+  }
+  // The pieces of what overlaps itself (expanded, unfolded) may be the same bytes.
+  if (piece >= 0 && base.injective && GetOpEffects(node.op).result(output).partition) {
+    Point(out, kPieces + objects[object].parent, piece);
+  }
+  if (constant_chunk) {
+    if (base.injective) Point(out, kPieces * 2 + n.index, piece);
+    out->has_sizes = false;
+    if (out->rank < 0) out->negative_ok = false;
+    return Lose(out);
+  }
+  BoxOfView(*this, object, n, base, base_object, piece, out).Apply();
+}
+
+}  // namespace smelt
