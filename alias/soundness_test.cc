@@ -2,10 +2,14 @@
 // programs: SMELT_ALIAS_PROGRAMS in the environment (a million takes some hours).
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <limits>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/random_program.h"
@@ -134,6 +138,41 @@ TEST(AliasSoundnessTest, WhatViewsOfAnyShapeDoWasPredicted) {
   Share alias, writers;
   ExpectPredicted(NumPrograms(kPrograms), {.any_shape = true}, &alias, &writers);
   ExpectAtMost(18380, 2847, alias, writers);
+}
+
+// Every value asked about every other.
+TEST(AliasSoundnessTest, ConstantsOfAnySizeAreNoCrash) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kExtremes[] = {kLeast, kLeast + 1,       kMost,   kMost - 1,        -65, -64, 63, 64,
+                                   65,     int64_t{1} << 20, 1 << 24, int64_t{1} << 40, 4,   5,   -3};
+  const int64_t programs = NumPrograms(kPrograms) / 3;
+  int64_t answers = 0;
+  for (int64_t seed = FirstSeed(); seed < FirstSeed() + programs; ++seed) {
+    std::mt19937_64 rng(static_cast<uint64_t>(seed));
+    const RandomProgramOptions o = {
+        .nodes = 3 + static_cast<int>(seed % 25), .typed_inputs = seed % 2 == 0, .any_shape = true};
+    std::string text;
+    for (absl::string_view line : absl::StrSplit(RandomProgram(static_cast<uint64_t>(seed), o), '\n')) {
+      constexpr absl::string_view kInt = " : int = prim::Constant[value=";
+      const size_t at = line.find(kInt);
+      const bool changed = at != absl::string_view::npos && rng() % 3 == 0;
+      if (changed) {
+        absl::StrAppend(&text, line.substr(0, at), kInt, kExtremes[rng() % std::size(kExtremes)], "]()\n");
+      } else {
+        absl::StrAppend(&text, line, "\n");
+      }
+    }
+    std::unique_ptr<Graph> g = ParseForTest(text);
+    ASSERT_NE(g, nullptr);
+    std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+    std::vector<ValueId> values;
+    for (NodeId n : g->AllNodes()) values.insert(values.end(), g->node(n).outputs.begin(), g->node(n).outputs.end());
+    for (ValueId a : values) {
+      db->HasWriters(a);
+      for (ValueId b : values) answers += db->MayAlias(a, b) + db->MustAlias(a, b);
+    }
+  }
+  EXPECT_GT(answers, programs);
 }
 
 TEST(AliasSoundnessTest, StoresInALoopThatReadEachOtherSettle) {

@@ -234,6 +234,13 @@ absl::Status NarrowRule(ViewCtx& c) {
   return c.Take(view_rules::Narrow(c.decide, c.base, dim, start, length));
 }
 
+// A number that some constant of a broken model asks for must not fill the memory.
+absl::Status CheckPieces(const ViewCtx& c, int64_t count) {
+  constexpr int64_t kMost = int64_t{1} << 20;
+  if (count <= kMost) return absl::OkStatus();
+  return c.call.Unsupported(absl::StrCat("it would make ", count, " tensors, more than ", kMost));
+}
+
 absl::Status Parts(ViewCtx& c, int64_t dim, const std::vector<Expr>& starts, const std::vector<Expr>& lengths) {
   c.out.is_list = true;
   for (size_t i = 0; i < starts.size(); ++i) {
@@ -268,10 +275,12 @@ absl::Status SplitEvery(ViewCtx& c, int64_t dim, const Expr& every) {
     const int64_t n = *size.Constant(), k = *every.Constant();
     if (k < 0 || (k == 0 && n != 0))
       return c.call.Error(absl::StrCat("split expects split_size be non-negative, but got split_size=", k));
+    const int64_t count = n == 0 ? 1 : n / k + (n % k != 0 ? 1 : 0);
+    SMELT_RETURN_IF_ERROR(CheckPieces(c, count));
     std::vector<Expr> starts, lengths;
-    for (int64_t at = 0; at < n || starts.empty(); at += std::max<int64_t>(k, 1)) {
-      starts.push_back(at);
-      lengths.push_back(std::min(k, n - at));
+    for (int64_t i = 0; i < count; ++i) {
+      starts.push_back(i * k);
+      lengths.push_back(std::min(k, n - i * k));
     }
     return Parts(c, dim, starts, lengths);
   }
@@ -309,9 +318,14 @@ absl::Status ChunkRule(ViewCtx& c) {
   if (c.rank() == 0) return c.call.Error("chunk expects at least a 1-dimensional tensor");
   if (chunks <= 0) return c.call.Error(absl::StrCat("chunk expects `chunks` to be greater than 0, got: ", chunks));
   SMELT_ASSIGN_OR_RETURN(int d, view_rules::WrapDim(dim, c.rank()));
-  const Expr every = FloorDiv(c.base.sizes[d] + (chunks - 1), Expr(chunks));
-  if (every == Expr(0)) return SplitSizes(c, dim, std::vector<Expr>(chunks, Expr(0)));
-  return SplitEvery(c, dim, every);
+  const Expr& size = c.base.sizes[d];
+  if (size == Expr(0)) {
+    SMELT_RETURN_IF_ERROR(CheckPieces(c, chunks));
+    return SplitSizes(c, dim, std::vector<Expr>(chunks, Expr(0)));
+  }
+  if (size.IsConstant()) return SplitEvery(c, dim, Expr((*size.Constant() - 1) / chunks + 1));
+  SMELT_RETURN_IF_ERROR(CheckPieces(c, chunks));
+  return SplitEvery(c, dim, FloorDiv(size + (chunks - 1), Expr(chunks)));
 }
 
 absl::Status TensorSplitAt(ViewCtx& c, int64_t dim, const std::vector<Expr>& indices) {
@@ -332,6 +346,7 @@ absl::Status TensorSplitSections(ViewCtx& c, int64_t dim, int64_t sections) {
   SMELT_ASSIGN_OR_RETURN(int d, view_rules::WrapDim(dim, c.rank()));
   const Expr size = c.base.sizes[d];
   if (!size.IsConstant()) return c.call.Unsupported("the sizes of the parts depend on symbols");
+  SMELT_RETURN_IF_ERROR(CheckPieces(c, sections));
   std::vector<Expr> starts, lengths;
   int64_t at = 0;
   for (int64_t i = 0; i < sections; ++i) {
@@ -365,6 +380,7 @@ absl::Status UnbindRule(ViewCtx& c) {
   SMELT_ASSIGN_OR_RETURN(int d, view_rules::WrapDim(dim, c.rank()));
   if (c.rank() == 0) return c.call.Error("Dimension specified as 0 but tensor has no dimensions");
   if (!c.base.sizes[d].IsConstant()) return c.call.Unsupported("how many parts there are depends on sizes");
+  SMELT_RETURN_IF_ERROR(CheckPieces(c, *c.base.sizes[d].Constant()));
   c.out.is_list = true;
   for (int64_t i = 0; i < *c.base.sizes[d].Constant(); ++i) {
     SMELT_RETURN_IF_ERROR(c.Take(view_rules::Select(c.decide, c.base, d, Expr(i))));
