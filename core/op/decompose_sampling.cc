@@ -435,7 +435,8 @@ Values FakeQuantize(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t high, call.GetInt("quant_max"));
   const ValueId self = call.arg(0).value;
   const float inverse = 1.0f / static_cast<float>(scale);
-  ValueId q = e.Op("aten::round", {e.AddN(e.MulN(self, inverse), static_cast<double>(zero))});
+  // The zero point is added to what is rounded to even, as PyTorch does.
+  ValueId q = e.AddN(e.Op("aten::round", {e.MulN(self, inverse)}), static_cast<double>(zero));
   q = e.Op("aten::clamp", {q, e.Const(low), e.Const(high)});
   return std::vector<ValueId>{
       e.Cast(e.MulN(e.AddN(q, static_cast<double>(-zero)), static_cast<float>(scale)), e.DTypeOf(self))};
