@@ -15,7 +15,7 @@ namespace alias_internal {
 // Pseudo-dimensions, apart from all real ones.
 constexpr int64_t kNoKey = INT64_MIN;
 constexpr int64_t kFromEnd = int64_t{1} << 20;   // + dimension: counted from the end
-constexpr int64_t kDiagonal = int64_t{1} << 24;  // + 4096 * dim1 + dim2: column minus row
+constexpr int64_t kDiagonal = int64_t{1} << 24;  // + kMaxRank * dim1 + dim2: column minus row
 constexpr int64_t kPart = int64_t{1} << 30;      // real or imaginary part
 constexpr int64_t kPieces = int64_t{1} << 40;    // + list object or node
 

@@ -1,14 +1,12 @@
 // Whether two handles cover the same bytes, some, or none: by their boxes and geometries, or because they are made
 // alike.
 #include "smelt/alias/state.h"
-#include "smelt/core/op/op_info.h"
 
 namespace smelt {
 
 using alias_internal::Geom;
 using alias_internal::Interval;
 using alias_internal::IsOld;
-using alias_internal::MakeRef;
 using alias_internal::ObjectOf;
 using alias_internal::SetPool;
 using alias_internal::UnwrapOptional;

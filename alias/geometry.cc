@@ -1,12 +1,10 @@
 // Which bytes of its storage a handle covers: exactly, through the view rules, where sizes and strides are known; and
 // as a box in the index space of what it is a view of, where they are not.
 #include <algorithm>
-#include <limits>
 
 #include "absl/algorithm/container.h"
 #include "smelt/alias/boxes.h"
 #include "smelt/alias/state.h"
-#include "smelt/core/op/op_info.h"
 
 namespace smelt {
 

@@ -4,6 +4,7 @@
 #ifndef SMELT_ALIAS_RUN_PROGRAM_H_
 #define SMELT_ALIAS_RUN_PROGRAM_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>

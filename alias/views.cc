@@ -358,18 +358,17 @@ class BoxOfView {
 
   // Two diagonals of one matrix have nothing in common.
   void Diagonal() {
-    constexpr int64_t kMost = 64;
     std::optional<int64_t> offset = Constant(1);
     const std::optional<int64_t> d1 = Dim(2), d2 = Dim(3);
     if (offset && *offset != INT64_MIN && d1 && d2) {
       int64_t k1 = KeyOf(*out_, *d1), k2 = KeyOf(*out_, *d2);
       const bool limited = FindKey(out_, k1) != nullptr || FindKey(out_, k2) != nullptr;
-      if (!limited && k1 >= 0 && k2 >= 0 && k1 < kMost && k2 < kMost && k1 != k2) {
+      if (!limited && k1 >= 0 && k2 >= 0 && k1 < kMaxRank && k2 < kMaxRank && k1 != k2) {
         if (k1 > k2) {
           std::swap(k1, k2);
           offset = -*offset;
         }
-        Point(out_, kDiagonal + kMost * k1 + k2, *offset);
+        Point(out_, kDiagonal + kMaxRank * k1 + k2, *offset);
       }
     }
     Lose(out_);
