@@ -13,7 +13,8 @@ void AliasDb::State::WalkNode(NodeId n) {
   Evaluate(n, true);
   const Node& node = g.node(n);
   if (!node.blocks.empty()) {
-    const EffectKind kind = GetOpEffects(node.op).kind;
+    const OpEffects& op = GetOpEffects(node.op);
+    const EffectKind kind = op.kind;
     const uint32_t saved = walk_loop;
     if (IsLoopKind(kind)) walk_loop = LoopIndex(n);
     // It is evaluated when its blocks have been: nothing inside need ask for it.
@@ -24,7 +25,7 @@ void AliasDb::State::WalkNode(NodeId n) {
     if (waits) nodes[n.index].flags &= ~NodeRecord::kQueued;
     walk_loop = saved;
     if (again) {
-      EvaluateBlockNode(n, node, kind, false);
+      EvaluateKind(n, node, op, false, false);
       if (IsLoopKind(kind) && walk_loop == 0) Propagate();
     }
   }

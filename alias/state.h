@@ -493,7 +493,7 @@ struct AliasDb::State {
   bool outputs_known = false;
   absl::flat_hash_map<uint32_t, std::vector<Ref>> output_refs;  // storage (or container) -> objects outputs reach
 
-  // --- evaluation (objects.cc, contents.cc, calls.cc, accesses.cc, evaluate.cc, build.cc) ---
+  // --- evaluation (objects.cc, contents.cc, calls.cc, accesses.cc, evaluate.cc, evaluate_nodes.cc, build.cc) ---
   void Build();
   void Reset();
   void Flush();
@@ -508,7 +508,20 @@ struct AliasDb::State {
   void EvaluateInputs();
   void EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed);
   void EvaluateCall(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed);
-  void EvaluateBlockNode(NodeId n, const Node& node, EffectKind kind, bool first);
+  void EvaluateKind(NodeId n, const Node& node, const OpEffects& op, bool first, bool inputs_changed);
+  void EvaluatePure(NodeId n, const Node& node, const OpEffects& op, bool first);
+  void EvaluateConstant(NodeId n, const Node& node, bool first);
+  void EvaluateConstruct(NodeId n, const Node& node, EffectKind kind, bool first, bool inputs_changed);
+  void EvaluateElements(NodeId n, const Node& node, const OpEffects& op, bool first);
+  void EvaluateConstantChunk(NodeId n, const Node& node, const OpEffects& op, bool first);
+  void EvaluateWait(NodeId n, const Node& node, const OpEffects& op, bool first);
+  void EvaluateFork(NodeId n, const Node& node, bool first, bool inputs_changed);
+  void EvaluateIf(NodeId n, const Node& node, bool is_cond, bool first);
+  void EvaluateLoop(NodeId n, const Node& node, bool is_while, bool first);
+  bool RunsOnce(const Node& loop) const;
+  void SetParam(NodeId n, BlockId b, size_t i, SetId s, bool first);
+  SetId ResultOf(BlockId b, size_t i);  // none: 0
+  void CountGeometryWriter(NodeId n, uint8_t had);
   void Forget(NodeId n, NodeRecord& r, bool push);  // its accesses and stores; push: who reads the containers
   void AddGeometryChange(uint32_t object, NodeId n);
   void DropGeometryChange(uint32_t key, NodeId n);  // key: of a handle, or kUnknown
@@ -518,6 +531,7 @@ struct AliasDb::State {
   void ContainerMade(uint32_t own, uint64_t made_of, bool inputs_changed);
   void RefreshPieces(uint32_t container);
   SetId ResultSet(NodeId n, const Node& node, const OpEffects& e, size_t k);
+  int32_t SlotRead(NodeId n, const Node& node, const ResultEffects& r, SetId p);
   void AddAccesses(NodeId n, absl::Span<const ValueId> inputs, const OpEffects& e, uint8_t extra_bits);
   void AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, size_t arg);
   void AddStores(NodeId n, const Node& node, const OpEffects& e);
