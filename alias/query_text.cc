@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
@@ -22,9 +24,10 @@ class Queries {
     for (absl::string_view w : absl::StrSplit(line, absl::ByAnyChar(" \t,"), absl::SkipEmpty())) words.push_back(w);
     const absl::string_view op = words[0];
     const bool one = op == "has_writers";
-    const bool on_values =
-        op == "may_alias" || op == "may_contain_alias" || op == "must_alias" || op == "safe_to_change_aliasing";
-    const bool moves = op == "can_move_before" || op == "can_move_after";
+    const bool on_values = op == "may_alias" || op == "may_contain_alias" || op == "must_alias" ||
+                           op == "safe_to_change_aliasing" || op == "why_alias";
+    const bool before = op == "can_move_before" || op == "why_move_before";
+    const bool moves = before || op == "can_move_after" || op == "why_move_after";
     if (!one && !on_values && !moves && op != "writes_to_alias_of")
       return absl::StrCat("error: unknown query \"", op, "\"");
     if (words.size() != (one ? 2 : 3)) {
@@ -39,6 +42,7 @@ class Queries {
       if (op == "may_alias") return Bool(db_.MayAlias(*a, *b));
       if (op == "may_contain_alias") return Bool(db_.MayContainAlias(*a, *b));
       if (op == "must_alias") return Bool(db_.MustAlias(*a, *b));
+      if (op == "why_alias") return Because(db_.MayContainAlias(*a, *b), absl::StrJoin(db_.Why(*a, *b), "; "));
       return Bool(db_.SafeToChangeAliasing(*a, *b));
     }
     absl::StatusOr<NodeId> n = FindNode(words[1]);
@@ -46,7 +50,10 @@ class Queries {
     if (moves) {
       absl::StatusOr<NodeId> m = FindNode(words[2]);
       if (!m.ok()) return Error(m.status());
-      return Bool(op == "can_move_before" ? db_.CanMoveBefore(*n, *m) : db_.CanMoveAfter(*n, *m));
+      std::string why;
+      std::string* reason = absl::StartsWith(op, "why") ? &why : nullptr;
+      const bool can = before ? db_.CanMoveBefore(*n, *m, reason) : db_.CanMoveAfter(*n, *m, reason);
+      return Because(can, why);
     }
     absl::StatusOr<ValueId> v = FindValue(words[2]);
     if (!v.ok()) return Error(v.status());
@@ -56,6 +63,9 @@ class Queries {
 
  private:
   static std::string Bool(bool b) { return b ? "true" : "false"; }
+  static std::string Because(bool b, absl::string_view why) {
+    return absl::StrCat(Bool(b), why.empty() ? "" : ": ", why);
+  }
   static std::string Error(const absl::Status& s) { return absl::StrCat("error: ", s.message()); }
 
   absl::StatusOr<ValueId> FindValue(absl::string_view name) const {

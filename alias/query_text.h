@@ -1,8 +1,11 @@
 // Questions to the alias database as lines of text, for tests and for the command line.
 //
 //   may_alias %a %b              may_contain_alias %a %b        must_alias %a %b
-//   has_writers %a               writes_to_alias_of %n %a       (%n names the node that defines %n; @K the K-th node,
-//   from 0) can_move_before %n %m        can_move_after %n %m           safe_to_change_aliasing %a %b
+//   has_writers %a               writes_to_alias_of %n %a       safe_to_change_aliasing %a %b
+//   can_move_before %n %m        can_move_after %n %m
+//   why_alias %a %b              why_move_before %n %m          why_move_after %n %m
+//
+// %n names the node that defines %n; @K is the K-th node, from 0, in pre-order.
 #ifndef SMELT_ALIAS_QUERY_TEXT_H_
 #define SMELT_ALIAS_QUERY_TEXT_H_
 
@@ -13,7 +16,9 @@
 
 namespace smelt {
 
-// One line a query: "true", "false" or "error: ...". Empty lines and those that begin with # are answered by nothing.
+// One line a query: "true", "false" or "error: ...". why_alias answers as may_contain_alias, and if true with the path
+// to the memory that both share; why_move_* as can_move_*, and if false with what is in the way: "true: ...", "false:
+// ...". Empty lines and those that begin with # are answered by nothing.
 std::string AnswerAliasQueries(const AliasDb& db, absl::string_view queries);
 
 }  // namespace smelt

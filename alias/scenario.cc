@@ -31,7 +31,7 @@ void Expect(const std::string& graph, absl::string_view questions) {
   for (absl::string_view line : absl::StrSplit(questions, '\n')) {
     line = absl::StripAsciiWhitespace(line);
     if (line.empty()) continue;
-    const size_t colon = line.rfind(": ");
+    const size_t colon = line.find(": ");
     ASSERT_NE(colon, absl::string_view::npos) << line;
     const absl::string_view question = line.substr(0, colon);
     absl::StrAppend(&expected, line, "\n");

@@ -15,6 +15,7 @@
 #include "smelt/alias/random_program.h"
 #include "smelt/alias/run_program.h"
 #include "smelt/alias/scenario.h"
+#include "smelt/alias/state.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/effects.h"
 
@@ -26,17 +27,6 @@ struct Share {
 };
 
 constexpr int64_t kPrograms = 1500;
-
-std::vector<ValueId> AllValues(const Graph& g) {
-  std::vector<ValueId> values(g.inputs().begin(), g.inputs().end());
-  for (NodeId n : g.AllNodes()) {
-    for (ValueId v : g.node(n).outputs) values.push_back(v);
-    for (BlockId b : g.node(n).blocks) {
-      for (ValueId v : g.params(b)) values.push_back(v);
-    }
-  }
-  return values;
-}
 
 // What was said of the usual programs and never came true may not become more.
 void ExpectAtMost(int64_t aliases_never_seen, int64_t writers_never_seen, const Share& alias, const Share& writers) {
@@ -74,7 +64,7 @@ void ExpectPredicted(int64_t programs, RandomProgramOptions o, Share* alias, Sha
       if (!failed) ADD_FAILURE() << "seed " << seed << ": " << what << "\n" << text << db->ToString();
       failed = true;
     };
-    const std::vector<ValueId> values = AllValues(*g);
+    const std::vector<ValueId> values = alias_internal::AllValues(*g);
     auto name = [&](ValueId v) { return absl::StrCat("%", g->value(v).name); };
     for (ValueId a : values) {
       if (!IsAliasingType(g->value(a).type)) continue;
@@ -169,7 +159,7 @@ TEST(AliasSoundnessTest, ConstantsOfAnySizeAreNoCrash) {
     std::unique_ptr<Graph> g = ParseForTest(text);
     ASSERT_NE(g, nullptr);
     std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
-    const std::vector<ValueId> values = AllValues(*g);
+    const std::vector<ValueId> values = alias_internal::AllValues(*g);
     for (ValueId a : values) {
       db->HasWriters(a);
       for (ValueId b : values) answers += db->MayAlias(a, b) + db->MustAlias(a, b);

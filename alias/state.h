@@ -373,6 +373,12 @@ struct SetSummary {
   uint32_t first_write = 0, last_write = 0;
 };
 
+// What the pictures and the explanations call things (names.cc).
+const char* KindName(ObjectKind k);
+std::string Json(absl::string_view s);
+// In program order: inputs, then each node's outputs and, before their nodes, its blocks' parameters.
+std::vector<ValueId> AllValues(const Graph& g);
+
 }  // namespace alias_internal
 
 struct AliasDb::State {
@@ -703,9 +709,25 @@ struct AliasDb::State {
   std::vector<NodeId> Moving(NodeId n, NodeId limit, bool forward);
   std::string DescribeNode(NodeId n) const;
 
-  // --- printing (print.cc) ---
+  // --- words (names.cc) ---
   std::string ObjectName(uint32_t object) const;
   std::string RefName(Ref r) const;
+  std::vector<std::string> Names(SetId set) const;  // sorted
+
+  // --- why (why.cc) ---
+  bool Holds(ValueId v, Ref target);
+  // One edge back from `v`, which holds `target`: appends it to `out` and returns the value it comes from; invalid at
+  // the end of the path. A view's edge changes `target` to what it is a view of, in `storage`.
+  ValueId StepBack(ValueId v, Ref* target, Ref storage, const absl::flat_hash_set<ValueId>& seen,
+                   std::vector<std::string>* out);
+  void TraceBack(ValueId v, Ref target, Ref storage, std::vector<std::string>* out);
+
+  // --- comparison with a fresh build (verify.cc): the first difference as an error ---
+  absl::Status VerifyValue(ValueId v, State& fresh, bool summarised);
+  absl::Status VerifyOrder();
+  absl::Status VerifyOrderOf(const alias_internal::AccessIndex& index, uint32_t first, NodeId n);
+  std::vector<std::string> NamesToCompare(SetId set) const;
+  std::vector<std::string> WritesToCompare(NodeId n);
 };
 
 }  // namespace smelt
