@@ -102,6 +102,8 @@ class CompositeOpener {
   // --- normalization and the statistics that it writes (open_normalization.cc) ---
   // Training: the functional form, then the running statistics are written.
   absl::Status BatchNorm(NodeId n);
+  // Of a write whose answer hangs on how PyTorch computes where `read` lies in `written`: such a call is refused.
+  void CheckApart(NodeId anchor, ValueId written, ValueId read);
   // instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, …): without running statistics it is
   // pure.
   absl::Status InstanceNorm(NodeId n);

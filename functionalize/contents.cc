@@ -441,8 +441,8 @@ absl::Status Functionalizer::CheckOrder(TensorId written, TensorId read, Operand
     ConcreteDecide decide;
     absl::StatusOr<Geometry> broadcast = view_rules::Expand(decide, *from, to->sizes);
     if (!broadcast.ok()) return absl::OkStatus();  // what does not fit is refused elsewhere
-    const ElementOrder order = OrderOfElements({*to, nullptr, ItemSize(a.dtype)},
-                                               {PlacedGeometry{*std::move(broadcast), nullptr, ItemSize(b.dtype)}});
+    const ElementOrder order =
+        OrderOfElements({*to, nullptr, a.dtype}, {PlacedGeometry{*std::move(broadcast), nullptr, b.dtype}});
     return order.effect == OrderEffect::kNone   ? absl::OkStatus()
            : order.effect == OrderEffect::kOpen ? refused
                                                 : in_order;

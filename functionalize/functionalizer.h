@@ -120,6 +120,7 @@ class Functionalizer {
     kResize,
     kView,
     kWrite,
+    kCheckApart,
     kPure,
     kUnknown,
   };
@@ -140,6 +141,8 @@ class Functionalizer {
   Operator& OperatorOf(OpName op);
 
   absl::Status ProcessBlock(BlockId b);
+  // What an error names: the node's operator, or the composite that it comes from.
+  OpName OperatorFor(NodeId n) const;
 
   static bool IsTensorList(const Type& t);
   static bool HoldsTensors(const Type& t);  // or may

@@ -18,6 +18,8 @@ namespace smelt {
 
 // An attribute of an aten::clone where PyTorch, for some sizes, takes a view of the operand or the operand itself.
 inline constexpr char kMayAlias[] = "may_alias";
+// Of a check that stands for a part of a composite: the composite's operator.
+inline constexpr char kOpened[] = "opened";
 
 using MemoryId = int;
 using TensorId = int;

@@ -3,7 +3,9 @@
 #include <vector>
 
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/element_order.h"
 #include "smelt/functionalize/composite_opener.h"
+#include "smelt/functionalize/memory.h"
 
 namespace smelt {
 
@@ -30,23 +32,40 @@ absl::Status CompositeOpener::BatchNorm(NodeId n) {
   }
   SMELT_ASSIGN_OR_RETURN(int m, ArgumentIndex(n, "momentum"));
   SMELT_ASSIGN_OR_RETURN(int e, ArgumentIndex(n, "eps"));
-  if (is_none(mean) || is_none(var)) {
+  if (is_none(mean) != is_none(var))
+    return absl::FailedPreconditionError("running_mean and running_var must either both be None or neither be None");
+  if (is_none(mean)) {
     SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::_native_batch_norm_legit.no_stats",
                                           {In(n, 0), In(n, 1), In(n, 2), In(n, t), In(n, m), In(n, e)}, 3));
     return ReplaceOutputs(n, v);
   }
-  SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::_native_batch_norm_legit_functional",
-                                        {In(n, 0), In(n, 1), In(n, 2), mean, var, In(n, t), In(n, m), In(n, e)}, 5));
+  // PyTorch writes the statistics channel by channel, in several threads, and reads the rest after that.
+  if (mean != var) CheckApart(n, mean, var);
+  for (int k = 0; k < 3; ++k) {
+    if (is_none(In(n, k))) continue;
+    CheckApart(n, mean, In(n, k));
+    if (mean != var) CheckApart(n, var, In(n, k));
+  }
+  const auto normalize = [&] {
+    return Insert(n, "aten::_native_batch_norm_legit_functional",
+                  {In(n, 0), In(n, 1), In(n, 2), mean, var, In(n, t), In(n, m), In(n, e)}, 5);
+  };
+  SMELT_ASSIGN_OR_RETURN(auto v, normalize());
   SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {mean, v[3], InsertConstant(g_, n, false)}).status());
   ValueId new_var = v[4];
   if (mean == var) {  // one tensor for both, which PyTorch writes one after the other
-    SMELT_ASSIGN_OR_RETURN(auto second,
-                           Insert(n, "aten::_native_batch_norm_legit_functional",
-                                  {In(n, 0), In(n, 1), In(n, 2), mean, var, In(n, t), In(n, m), In(n, e)}, 5));
+    SMELT_ASSIGN_OR_RETURN(auto second, normalize());
     new_var = second[4];
   }
   SMELT_RETURN_IF_ERROR(Insert(n, "aten::copy_", {var, new_var, InsertConstant(g_, n, false)}).status());
   return ReplaceOutputs(n, v);
+}
+
+void CompositeOpener::CheckApart(NodeId anchor, ValueId written, ValueId read) {
+  const NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_overlap"), {written, read}, {});
+  g_.SetAttribute(n, "rule", static_cast<int64_t>(OperandSharing::kApart));
+  g_.SetAttribute(n, kOpened, g_.node(anchor).op.full());
+  g_.SetSource(n, g_.node(anchor).source);
 }
 
 absl::Status CompositeOpener::InstanceNorm(NodeId n) {

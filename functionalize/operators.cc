@@ -41,6 +41,15 @@ absl::StatusOr<ViewMeaning> ViewsOf(const Graph& g, NodeId n, const SymbolicGeom
 
 bool IsViewOp(OpName op) { return GetOpInfo(op).kind == OpKind::kView && op != "smelt::view"; }
 
+OpName Functionalizer::OperatorFor(NodeId n) const {
+  const Node& node = g_.node(n);
+  static const OpName kCheck = OpName::Get("smelt::assert_no_overlap");
+  if (node.op != kCheck) return node.op;
+  const Attribute* of = node.FindAttribute(kOpened);
+  const auto* name = of == nullptr ? nullptr : std::get_if<std::string>(of);
+  return name == nullptr ? node.op : OpName::Get(*name);
+}
+
 absl::Status Functionalizer::ProcessBlock(BlockId b) {
   const size_t mark = cache_log_.size();
   for (NodeId n = g_.block(b).first, next; n.valid(); n = next) {
@@ -48,7 +57,7 @@ absl::Status Functionalizer::ProcessBlock(BlockId b) {
     if (g_.node(n).op == "smelt::view") continue;  // of ShowWholeStates
     source_ = g_.node(n).source;
     if (options_.on_operand && b == g_.top()) TellOperands(n);
-    const OpName op = g_.node(n).op;  // it may be another one afterwards
+    const OpName op = OperatorFor(n);  // n may be another one afterwards
     absl::Status s = ProcessNode(n);
     if (!s.ok()) return At(op, s);
   }
@@ -124,6 +133,8 @@ Functionalizer::Operator& Functionalizer::OperatorOf(OpName op) {
     o.step = Step::kIf;
   } else if (name == "smelt::while_loop" || name == "prim::Loop") {
     o.step = Step::kLoop;
+  } else if (name == "smelt::assert_no_overlap") {
+    o.step = Step::kCheckApart;
   } else if (o.schema == nullptr) {
     o.step = Step::kUnknown;
   } else if (GetOpInfo(op).kind == OpKind::kInplaceView) {
@@ -145,6 +156,7 @@ Functionalizer::Operator& Functionalizer::OperatorOf(OpName op) {
 absl::Status Functionalizer::ProcessNode(NodeId n) {
   const Node& node = g_.node(n);
   Operator& op = OperatorOf(node.op);
+  if (op.step == Step::kCheckApart && node.FindAttribute(kOpened) == nullptr) return ProcessPure(n);
   switch (op.step) {
     case Step::kNone:
       return absl::OkStatus();
@@ -176,6 +188,13 @@ absl::Status Functionalizer::ProcessNode(NodeId n) {
       return ProcessView(n, op);
     case Step::kWrite:
       return ProcessWrite(n, op);
+    case Step::kCheckApart: {
+      const TensorId* written = tensor_of_.Find(node.inputs[0]);
+      if (written == nullptr) return absl::UnimplementedError("a write to what is not known to be a tensor");
+      SMELT_RETURN_IF_ERROR(CheckSharing(*written, node.inputs[1], OperandSharing::kApart, n));
+      g_.Erase(n);
+      return absl::OkStatus();
+    }
     default:
       return ProcessPure(n);
   }

@@ -80,6 +80,9 @@ class DictResolver {
       if (name == "aten::_set_item") {
         if (at != user) return false;
         Set(*key, Element(node.inputs[2]));
+      } else if (name == "aten::Delete") {
+        if (at != user || it == now_.end()) return false;
+        now_.erase(it);
       } else if (name == "aten::__contains__") {
         answer.truth = it != now_.end();
       } else if (name == "aten::__getitem__") {

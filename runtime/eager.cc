@@ -410,9 +410,7 @@ class EagerRun {
     return absl::OkStatus();
   }
 
-  static PlacedGeometry Placed(const Tensor& t, Geometry g) {
-    return {std::move(g), t.storage()->data(), ItemSize(t.dtype())};
-  }
+  static PlacedGeometry Placed(const Tensor& t, Geometry g) { return {std::move(g), t.storage()->data(), t.dtype()}; }
   static absl::StatusOr<Geometry> Broadcast(const Tensor& t, absl::Span<const int64_t> sizes) {
     ConcreteDecide decide;
     SMELT_ASSIGN_OR_RETURN(Geometry g, view_rules::Expand(decide, t.geometry(), sizes));
@@ -429,6 +427,15 @@ class EagerRun {
     ElementOrder order = OrderOfElements(Placed(written, written.geometry()), operands);
     if (order.effect == OrderEffect::kOpen) return absl::UnimplementedError(kAnswerHangsOnOrder);
     return order;
+  }
+  // The operands, as they are now where PyTorch reads them before it writes anything.
+  static Values ReadBefore(const fb::EagerInstrT& i, const Tensor& target, Values operands) {
+    for (size_t k = 0; k < i.sharing.size(); ++k) {
+      if (static_cast<OperandSharing>(i.sharing[k]) != OperandSharing::kAny || i.inputs[k] == i.targets[0]) continue;
+      if (operands[k].IsTensor() && operands[k].datum.tensor().storage() == target.storage())
+        operands[k] = EagerValue(Datum(operands[k].datum.tensor().Clone()));
+    }
+    return operands;
   }
   // An elementwise write that sees what it has written, one element after the other, as PyTorch does. `call` computes
   // an element, or there is none and it is copied. False where there is no such need, and nothing has been done.
@@ -583,7 +590,7 @@ class EagerRun {
       SMELT_RETURN_IF_ERROR(CheckOverlaps(i, t));
       if (i.fills && IsExpanded(target.geometry())) continue;
       if (i.in_order && !i.uniform && target.geometry().sizes == shape) {
-        SMELT_ASSIGN_OR_RETURN(const bool done, WriteInOrder(target, inputs, i.call));
+        SMELT_ASSIGN_OR_RETURN(const bool done, WriteInOrder(target, ReadBefore(i, target, inputs), i.call));
         if (done) return absl::OkStatus();
       } else if (!i.uniform && !i.grows && OverlapsItselfConcrete(target.geometry())) {
         return absl::UnimplementedError("a write to overlapping windows");

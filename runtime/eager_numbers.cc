@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/element_order.h"
 #include "smelt/core/tensor/view_rules.h"
 #include "smelt/runtime/eager_dicts.h"
 #include "smelt/runtime/strided.h"
@@ -131,6 +132,15 @@ absl::StatusOr<Values> OfTensor(absl::string_view f, absl::Span<const EagerValue
     SMELT_ASSIGN_OR_RETURN(bool b, Truth(args[0]));
     return Values{Bool(b)};
   }
+  if (f == "is_contiguous") {
+    int64_t format = 0;
+    if (args.size() > 1) {
+      SMELT_ASSIGN_OR_RETURN(format, args[1].AsInt());
+    }
+    if (format != 0) return absl::UnimplementedError("is_contiguous of another memory format");
+    ConcreteDecide decide;
+    return Values{Bool(view_rules::IsContiguous(decide, t.geometry()))};
+  }
   const bool sizes = f == "size" || f == "sym_size";
   if (!sizes && f != "stride" && f != "sym_stride") return absl::UnimplementedError(absl::StrCat("aten::", f));
   const absl::Span<const int64_t> all = sizes ? t.sizes() : t.strides();
@@ -143,6 +153,36 @@ absl::StatusOr<Values> OfTensor(absl::string_view f, absl::Span<const EagerValue
   SMELT_ASSIGN_OR_RETURN(int d, view_rules::WrapDim(dim, t.rank()));
   if (t.rank() == 0) return Error("Dimension specified as 0 but tensor has no dimensions");
   return Values{Int(all[d])};
+}
+
+// (list, reverse)
+absl::StatusOr<Values> SortInts(absl::Span<const EagerValue> args) {
+  std::vector<int64_t> v;
+  for (const EagerValue& e : *args[0].list) {
+    if (!e.datum.IsInt()) return absl::UnimplementedError("sort of a list of other elements than integers");
+    v.push_back(e.datum.as_int());
+  }
+  std::sort(v.begin(), v.end());
+  if (args.size() > 1) {
+    SMELT_ASSIGN_OR_RETURN(const bool reverse, Truth(args[1]));
+    if (reverse) std::reverse(v.begin(), v.end());
+  }
+  std::transform(v.begin(), v.end(), args[0].list->begin(), Int);
+  return Values{};
+}
+
+// index, count, remove of a list of integers.
+absl::StatusOr<Values> FindInt(absl::string_view f, Values& list, const EagerValue& wanted) {
+  const auto is_int = [](const EagerValue& v) { return v.datum.IsInt(); };
+  if (!is_int(wanted) || !std::all_of(list.begin(), list.end(), is_int))
+    return absl::UnimplementedError(absl::StrCat("aten::", f, " of a list of other elements than integers"));
+  const auto equal = [&](const EagerValue& v) { return v.datum.as_int() == wanted.datum.as_int(); };
+  if (f == "count") return Values{Int(std::count_if(list.begin(), list.end(), equal))};
+  const auto at = std::find_if(list.begin(), list.end(), equal);
+  if (at == list.end()) return Error(absl::StrCat("list.", f, "(x): x not in list"));
+  if (f == "index") return Values{Int(at - list.begin())};
+  list.erase(at);
+  return Values{};
 }
 
 absl::StatusOr<Values> OfList(absl::string_view f, absl::Span<const EagerValue> args) {
@@ -191,13 +231,15 @@ absl::StatusOr<Values> OfList(absl::string_view f, absl::Span<const EagerValue> 
     e.clear();
     return Values{};
   }
-  if (f == "pop") {
+  if (f == "pop" || f == "Delete") {
     SMELT_ASSIGN_OR_RETURN(size_t at, At(args.size() > 1 ? args[1] : Int(-1), e.size()));
     EagerValue v = e[at];
     e.erase(e.begin() + static_cast<int64_t>(at));
     return Values{std::move(v)};
   }
+  if (f == "sort") return SortInts(args);
   SMELT_RETURN_IF_ERROR(need(2));
+  if (f == "index" || f == "count" || f == "remove") return FindInt(f, e, args[1]);
   if (f == "__getitem__") {
     SMELT_ASSIGN_OR_RETURN(size_t at, At(args[1], e.size()));
     return Values{e[at]};
@@ -254,6 +296,15 @@ absl::StatusOr<Values> AssertType(absl::Span<const EagerValue> args) {
                                                " dims, which the program that was compiled does not expect"));
 }
 
+// (written, read): of a write whose answer hangs on how PyTorch computes if they share memory.
+absl::StatusOr<Values> AssertNoOverlap(absl::Span<const EagerValue> args) {
+  if (args.size() != 2 || !args[0].IsTensor() || !args[1].IsTensor()) return Error("two tensors are expected");
+  const Tensor &a = args[0].datum.tensor(), &b = args[1].datum.tensor();
+  const auto placed = [](const Tensor& t) { return PlacedGeometry{t.geometry(), t.storage()->data(), t.dtype()}; };
+  if (a.NumElements() == 0 || b.NumElements() == 0 || AreDisjoint(placed(a), placed(b))) return Values{};
+  return absl::UnimplementedError(kAnswerHangsOnOrder);
+}
+
 absl::StatusOr<Values> Prim(absl::string_view f, absl::Span<const EagerValue> args) {
   if (f == "ListConstruct" || f == "TupleConstruct") return Values{EagerValue::List(Values(args.begin(), args.end()))};
   if (f == "Uninitialized") return Values{EagerValue()};
@@ -294,6 +345,7 @@ absl::StatusOr<std::vector<EagerValue>> EagerNumber(const std::string& op, absl:
   if (absl::ConsumePrefix(&f, "prim::")) return Prim(f, args);
   if (absl::ConsumePrefix(&f, "dict::")) return EagerDict(f, args);
   if (f == "smelt::assert_type") return AssertType(args);
+  if (f == "smelt::assert_no_overlap") return AssertNoOverlap(args);
   absl::ConsumePrefix(&f, "aten::");
   if (f == "__range_length" || f == "__derive_index") return Range(f, args);
   if (f == "sym_constrain_range" || f == "sym_constrain_range_for_size" || f == "_assert_tensor_metadata")

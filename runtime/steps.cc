@@ -247,7 +247,7 @@ absl::Status Executor::RunCopy(const fb::CopyT& c) {
 
 PlacedGeometry Executor::PlacedView(int view) const {
   const fb::ViewT& v = *plan_->plan->views[view];
-  PlacedGeometry p{GeometryOf(view), base_[v.slot], ItemSize(static_cast<DType>(v.dtype))};
+  PlacedGeometry p{GeometryOf(view), base_[v.slot], static_cast<DType>(v.dtype)};
   p.geometry.offset = bound_->views[view].offset;
   return p;
 }
@@ -257,7 +257,7 @@ absl::Status Executor::CheckSharing(fb::CheckKind kind, const PlacedGeometry& wr
   using K = fb::CheckKind;
   if (kind == K::NoOverlap || kind == K::NoPartialOverlap) {
     const Shared shared =
-        WhatIsShared(written.origin, written.geometry, written.item, read.origin, read.geometry, read.item);
+        WhatIsShared(written.origin, written.geometry, written.item(), read.origin, read.geometry, read.item());
     if (shared == Shared::kPart || (shared == Shared::kWhole && kind == K::NoOverlap))
       return absl::FailedPreconditionError(kPartialOverlapMessage);
   }
@@ -266,7 +266,7 @@ absl::Status Executor::CheckSharing(fb::CheckKind kind, const PlacedGeometry& wr
     absl::StatusOr<Geometry> broadcast = view_rules::Expand(decide, read.geometry, written.geometry.sizes);
     if (!broadcast.ok()) return absl::OkStatus();  // what does not fit is refused elsewhere
     const ElementOrder order =
-        OrderOfElements(written, {PlacedGeometry{*std::move(broadcast), read.origin, read.item}});
+        OrderOfElements(written, {PlacedGeometry{*std::move(broadcast), read.origin, read.dtype}});
     return order.effect == OrderEffect::kNone ? absl::OkStatus() : absl::AbortedError(kAnswerHangsOnOrder);
   }
   if (AreDisjoint(written, read) || (kind == K::WholeOrApart && AreSameElements(written, read)))

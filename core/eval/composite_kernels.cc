@@ -33,6 +33,15 @@ absl::StatusOr<Values> BatchNorm(Call& c) {
   // Of nothing PyTorch makes a copy, and leaves the statistics.
   if (n == "aten::batch_norm" && c.T("input").NumElements() == 0)
     return Run(*c.state, OpName::Get("aten::clone"), {c.args[0], EvalValue()});
+  const Tensor mean = c.T("running_mean"), var = c.T("running_var");
+  if (!var.defined()) return c.Error("running_mean and running_var must either both be None or neither be None");
+  // PyTorch writes the statistics channel by channel, in several threads, and reads the rest after that.
+  if (!mean.IsSame(var)) SMELT_RETURN_IF_ERROR(CheckApart(c, mean, var, OperandSharing::kApart));
+  for (const char* name : {"input", "weight", "bias"}) {
+    if (!c.Has(name)) continue;
+    SMELT_RETURN_IF_ERROR(CheckApart(c, mean, c.T(name), OperandSharing::kApart));
+    SMELT_RETURN_IF_ERROR(CheckApart(c, var, c.T(name), OperandSharing::kApart));
+  }
   const auto normalize = [&] {
     return Run(*c.state, OpName::Get("aten::_native_batch_norm_legit_functional"),
                {c.args[0], c.args[1], c.args[2], c.Arg("running_mean"), c.Arg("running_var"), EvalValue(true),
@@ -40,12 +49,12 @@ absl::StatusOr<Values> BatchNorm(Call& c) {
   };
   SMELT_ASSIGN_OR_RETURN(Values r, normalize());
   if (r.size() != 5) return c.Unsupported("its functional form returns another number of tensors");
-  SMELT_RETURN_IF_ERROR(CopyInto(c.T("running_mean"), r[3].tensor()));
-  if (c.T("running_mean").IsSame(c.T("running_var"))) {  // written one after the other
+  SMELT_RETURN_IF_ERROR(CopyInto(mean, r[3].tensor()));
+  if (mean.IsSame(var)) {  // written one after the other
     SMELT_ASSIGN_OR_RETURN(Values second, normalize());
     r[4] = second[4];
   }
-  SMELT_RETURN_IF_ERROR(CopyInto(c.T("running_var"), r[4].tensor()));
+  SMELT_RETURN_IF_ERROR(CopyInto(var, r[4].tensor()));
   if (n == "aten::batch_norm") return Values{r[0]};
   r.resize(3);
   if (update) r.push_back(EvalValue(reserve));

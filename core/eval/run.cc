@@ -204,7 +204,7 @@ bool IsWritten(const Argument& a) {
 }
 
 PlacedGeometry Placed(const Tensor& t, Geometry geometry) {
-  return {std::move(geometry), t.storage()->data(), ItemSize(t.dtype())};
+  return {std::move(geometry), t.storage()->data(), t.dtype()};
 }
 
 // What the order of the elements means for a write of what `read` gives, broadcast.
@@ -271,7 +271,12 @@ absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
   SMELT_RETURN_IF_ERROR(writable);
   const bool elementwise = GetOpInfo(functional).kind == OpKind::kPointwise;
   for (size_t i = 1; elementwise && i < c.args.size(); ++i) {
-    if (c.args[i].IsTensor()) SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, self, c.args[i].tensor()));
+    if (!c.args[i].IsTensor()) continue;
+    if (OperandSharingOf(c.schema->op, functional, c.schema->arguments[i].name) == OperandSharing::kAny) {
+      c.args[i] = EvalValue(c.args[i].tensor().Clone());  // PyTorch reads it before it writes anything
+    } else {
+      SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, self, c.args[i].tensor()));
+    }
   }
   SMELT_ASSIGN_OR_RETURN(Values results, Run(*c.state, functional, c.args));
   if (elementwise && !WritesExpanded(c.schema->op) && results.size() == 1 && results[0].IsTensor() &&

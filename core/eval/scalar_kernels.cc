@@ -423,6 +423,11 @@ absl::StatusOr<Values> Container(Call& c) {
     std::reverse(e.begin(), e.end());
     return Values{};
   }
+  if (f == "sort") {
+    std::stable_sort(e.begin(), e.end(), [](const EvalValue& a, const EvalValue& b) { return ToInt(a) < ToInt(b); });
+    if (c.B("reverse")) std::reverse(e.begin(), e.end());
+    return Values{};
+  }
   if (f == "clear") {
     e.clear();
     return Values{};
@@ -519,6 +524,8 @@ void AddContainerKernels(KernelTable& t) {
   }
   t["prim::TupleIndex"] = Container;
   t["aten::len.Tensor"] = Query;
+  for (const char* n : {"str", "int", "bool", "float"}) t[absl::StrCat("aten::copy.Dict_", n)] = Container;
+  t["aten::sort.int"] = Container;
   t["aten::slice.t"] = t["aten::copy.t"] = t["aten::index.list_int"] = t["aten::remove.int"] = Container;
   t["aten::add.t"] = t["aten::mul.left_t"] = Number;
   t["aten::eq.Tensor_list"] = Container;

@@ -200,7 +200,8 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
   };
   auto unknown_lists = [&] {
     return std::any_of(call.args().begin(), call.args().end(), [](const OpArg& a) {
-      return a.kind == OpArg::Kind::kTensorList && !a.known && a.elements.empty();
+      return (a.kind == OpArg::Kind::kTensorList && !a.known && a.elements.empty()) ||
+             (a.kind == OpArg::Kind::kIntList && !a.known);
     });
   };
   auto unknown_numbers = [&] {
@@ -289,7 +290,7 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
       status = InferPointwise(c);
       break;
     default: {
-      const Rule* rule = FindRule(call.op());
+      const Rule* rule = info.kind == OpKind::kContainer ? nullptr : FindRule(call.op());
       if (rule != nullptr) {
         status = (*rule)(c);
       } else if (call.op().full() == "aten::resize_" || call.op().full() == "aten::resize_as_") {

@@ -90,7 +90,7 @@ constexpr Group kGroups[] = {
      "sym_constrain_range_for_size _assert_async _assert_scalar"},
     {OpKind::kContainer,
      "append extend insert pop reverse clear __getitem__ _set_item __contains__ select slice keys values items "
-     "get setdefault update copy_dict list dict index_list count remove"},
+     "get setdefault update copy_dict list dict index_list count remove Delete"},
     {OpKind::kOther,
      "resize_ resize_as_ _assert_tensor_metadata set_ set copy_meta requires_grad_ retain_grad backward warn "
      "format"},
@@ -260,6 +260,13 @@ OpInfo Describe(OpName op) {
     return it == named.end() ? OpKind::kUnknown : it->second;
   };
 
+  // Of lists and dictionaries, not of tensors.
+  if ((name == "aten::sort" && op.overload() == "int") ||
+      (name == "aten::copy" && absl::StartsWith(op.overload(), "Dict_")) ||
+      (name == "aten::index" && absl::StartsWith(op.overload(), "list_"))) {
+    info.kind = OpKind::kContainer;
+    return info;
+  }
   if (!TakesTensors(*schema) && !ReturnsTensors(*schema)) {
     // On Python numbers and containers.
     if (TakesContainer(*schema) && NamesOf(OpKind::kContainer).contains(name)) {

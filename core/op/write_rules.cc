@@ -48,6 +48,7 @@ OperandSharing OperandSharingOf(OpName writes, OpName functional, absl::string_v
   const std::string name(absl::StripSuffix(writes.name(), "_"));
   if (kTaken->contains(name)) return OperandSharing::kNone;
   if (name == "aten::fill" || ResizesContiguously(writes)) return OperandSharing::kAny;
+  if (name == "aten::masked_fill" && argument == "value") return OperandSharing::kAny;  // a number, read first
   // With out= it is copied first, if it is not the result itself.
   const bool copied = IsOut(writes) && argument == "self";
   if (kRefused->contains(name)) return copied ? OperandSharing::kWholeOrNone : OperandSharing::kNone;

@@ -44,6 +44,8 @@ TEST(WriteRulesTest, IndexedWritesAreRefusedByPyTorch) {
 TEST(WriteRulesTest, WhatIsComputedFirstMayLieAnywhere) {
   EXPECT_EQ(Rule("aten::roll.out", "self"), OperandSharing::kAny);
   EXPECT_EQ(Rule("aten::fill_.Tensor", "value"), OperandSharing::kAny);
+  EXPECT_EQ(Rule("aten::masked_fill_.Tensor", "value"), OperandSharing::kAny);
+  EXPECT_EQ(Rule("aten::masked_fill_.Tensor", "mask"), OperandSharing::kNotPartly);
 }
 
 }  // namespace

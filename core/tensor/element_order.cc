@@ -14,7 +14,7 @@ constexpr int64_t kMostElements = 3000;
 // Two vectors of AVX2. A shorter row of neighbours is computed one element after the other, whatever the machine.
 constexpr int64_t kVectorBytes = 64;
 
-const char* Begin(const PlacedGeometry& p) { return p.origin + p.geometry.offset * p.item; }
+const char* Begin(const PlacedGeometry& p) { return p.origin + p.geometry.offset * p.item(); }
 
 // TensorIteratorBase::reorder_dimensions.
 std::vector<int> VisitedDims(absl::Span<const PlacedGeometry> operands) {
@@ -25,8 +25,8 @@ std::vector<int> VisitedDims(absl::Span<const PlacedGeometry> operands) {
   // Positive where dim a comes after dim b, negative before, 0 where no operand says.
   const auto compare = [&](int a, int b) {
     for (const PlacedGeometry& p : operands) {
-      const int64_t x = (sizes[a] == 1 ? 0 : p.geometry.strides[a]) * p.item;
-      const int64_t y = (sizes[b] == 1 ? 0 : p.geometry.strides[b]) * p.item;
+      const int64_t x = (sizes[a] == 1 ? 0 : p.geometry.strides[a]) * p.item();
+      const int64_t y = (sizes[b] == 1 ? 0 : p.geometry.strides[b]) * p.item();
       if (x == 0 || y == 0) continue;
       if (x != y) return x < y ? -1 : 1;
       if (sizes[a] > sizes[b]) return 1;
@@ -68,15 +68,15 @@ bool TakesVectors(absl::Span<const PlacedGeometry> operands, absl::Span<const in
     if (!joined) break;
     length *= sizes[dims[outer]];
   }
-  return length * operands[0].item >= kVectorBytes;
+  return length * operands[0].item() >= kVectorBytes;
 }
 
 // Whether an element is read, or written again, after it was written.
 bool SeesWrites(const PlacedGeometry& written, absl::Span<const PlacedGeometry> read, bool self,
                 absl::Span<const int> dims) {
   const auto [low, high] = written.geometry.Span();
-  const char* const begin = written.origin + low * written.item;
-  std::vector<bool> done((high - low) * written.item, false);
+  const char* const begin = written.origin + low * written.item();
+  std::vector<bool> done((high - low) * written.item(), false);
   bool seen = false;
   const auto touches = [&](const char* at, int item) {
     for (int b = 0; b < item; ++b) {
@@ -87,11 +87,11 @@ bool SeesWrites(const PlacedGeometry& written, absl::Span<const PlacedGeometry> 
   };
   VisitInOrder(written.geometry.sizes, dims, [&](absl::Span<const int64_t> index) {
     for (const PlacedGeometry& p : read) {
-      seen = seen || touches(p.origin + OffsetOf(p.geometry, index) * p.item, p.item);
+      seen = seen || touches(p.origin + OffsetOf(p.geometry, index) * p.item(), p.item());
     }
-    const char* to = written.origin + OffsetOf(written.geometry, index) * written.item;
-    seen = seen || (self && touches(to, written.item));
-    for (int b = 0; b < written.item; ++b) done[to + b - begin] = true;
+    const char* to = written.origin + OffsetOf(written.geometry, index) * written.item();
+    seen = seen || (self && touches(to, written.item()));
+    for (int b = 0; b < written.item(); ++b) done[to + b - begin] = true;
     return !seen;
   });
   return seen;
@@ -99,7 +99,7 @@ bool SeesWrites(const PlacedGeometry& written, absl::Span<const PlacedGeometry> 
 
 // Both walk the memory upwards and the operand is ahead: what is read has not been written.
 bool ReadsAhead(const PlacedGeometry& written, const PlacedGeometry& read, absl::Span<const int> dims) {
-  if (written.item != read.item || Begin(read) < Begin(written)) return false;
+  if (written.item() != read.item() || Begin(read) < Begin(written)) return false;
   int64_t reach = 1;  // of what the dims inside move over
   for (int d : dims) {
     if (written.geometry.sizes[d] == 1) continue;
@@ -110,10 +110,21 @@ bool ReadsAhead(const PlacedGeometry& written, const PlacedGeometry& read, absl:
   return true;
 }
 
+// Of another dtype an operand may be converted first, or by loops that are compiled as if it lay elsewhere; one element
+// of float16 or bfloat16 is read before all by some operators.
+bool MayBeReadFirst(const PlacedGeometry& written, const PlacedGeometry& read) {
+  if (read.dtype != written.dtype) return true;
+  if (read.dtype != DType::kFloat16 && read.dtype != DType::kBFloat16) return false;
+  for (int d = 0; d < read.geometry.rank(); ++d) {
+    if (read.geometry.sizes[d] > 1 && read.geometry.strides[d] != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool AreSameElements(const PlacedGeometry& a, const PlacedGeometry& b) {
-  if (Begin(a) != Begin(b) || a.item != b.item) return false;
+  if (Begin(a) != Begin(b) || a.item() != b.item()) return false;
   for (int d = 0; d < a.geometry.rank(); ++d) {
     if (a.geometry.sizes[d] > 1 && a.geometry.strides[d] != b.geometry.strides[d]) return false;
   }
@@ -123,16 +134,16 @@ bool AreSameElements(const PlacedGeometry& a, const PlacedGeometry& b) {
 bool AreDisjoint(const PlacedGeometry& a, const PlacedGeometry& b) {
   const auto [a_low, a_high] = a.geometry.Span();
   const auto [b_low, b_high] = b.geometry.Span();
-  if (a.origin + a_high * a.item <= b.origin + b_low * b.item ||
-      b.origin + b_high * b.item <= a.origin + a_low * a.item)
+  if (a.origin + a_high * a.item() <= b.origin + b_low * b.item() ||
+      b.origin + b_high * b.item() <= a.origin + a_low * a.item())
     return true;
   const char* const base = std::min(a.origin, b.origin);
   const int64_t a_bytes = a.origin - base, b_bytes = b.origin - base;
-  if (a_bytes % a.item != 0 || b_bytes % b.item != 0) return false;
+  if (a_bytes % a.item() != 0 || b_bytes % b.item() != 0) return false;
   Geometry ga = a.geometry, gb = b.geometry;
-  ga.offset += a_bytes / a.item;
-  gb.offset += b_bytes / b.item;
-  return OverlapsConcrete(ga, a.item, gb, b.item) == Overlap::kDisjoint;
+  ga.offset += a_bytes / a.item();
+  gb.offset += b_bytes / b.item();
+  return OverlapsConcrete(ga, a.item(), gb, b.item()) == Overlap::kDisjoint;
 }
 
 ElementOrder OrderOfElements(const PlacedGeometry& written, absl::Span<const PlacedGeometry> read) {
@@ -154,7 +165,10 @@ ElementOrder OrderOfElements(const PlacedGeometry& written, absl::Span<const Pla
   if (elements > kMostElements || high - low > (int64_t{1} << 24)) {
     order.effect = OrderEffect::kOpen;
   } else if (SeesWrites(written, near, self, order.dims)) {
-    order.effect = TakesVectors(operands, order.dims) ? OrderEffect::kOpen : OrderEffect::kSequential;
+    const bool open =
+        TakesVectors(operands, order.dims) ||
+        std::any_of(near.begin(), near.end(), [&](const PlacedGeometry& p) { return MayBeReadFirst(written, p); });
+    order.effect = open ? OrderEffect::kOpen : OrderEffect::kSequential;
   }
   return order;
 }

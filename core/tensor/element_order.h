@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/tensor.h"
 
 namespace smelt {
@@ -16,7 +17,9 @@ namespace smelt {
 struct PlacedGeometry {
   Geometry geometry;
   const char* origin = nullptr;  // where offset 0 is
-  int item = 1;                  // bytes an element
+  DType dtype = DType::kUInt8;
+
+  int item() const { return ItemSize(dtype); }  // bytes
 };
 
 // How an operand may lie to the tensor that an operator writes. PyTorch looks only at tensors that cover their span
@@ -37,7 +40,7 @@ inline constexpr char kReadsWhatItWrote[] = "an elementwise write that reads wha
 enum class OrderEffect {
   kNone,        // as if all operands were read before anything is written
   kSequential,  // one element after the other
-  kOpen,        // the machine's vectors or threads decide
+  kOpen,        // the machine's vectors or threads decide, or it is of another dtype
 };
 
 struct ElementOrder {

@@ -10,7 +10,7 @@ namespace smelt {
 namespace {
 
 PlacedGeometry At(int64_t offset, std::vector<int64_t> sizes, std::vector<int64_t> strides) {
-  return {{std::move(sizes), std::move(strides), offset}, nullptr, 4};
+  return {{std::move(sizes), std::move(strides), offset}, nullptr, DType::kFloat32};
 }
 
 OrderEffect Effect(const PlacedGeometry& written, const PlacedGeometry& read) {
@@ -33,6 +33,23 @@ TEST(ElementOrderTest, AnOperandBehindIsReadAfterItIsWritten) {
   // x[:, 1:].copy_(x[:, :-1]): a short row fills with its first element; what a long one becomes the vectors decide.
   EXPECT_EQ(Effect(At(1, {6, 7}, {8, 1}), At(0, {6, 7}, {8, 1})), OrderEffect::kSequential);
   EXPECT_EQ(Effect(At(1, {6, 31}, {32, 1}), At(0, {6, 31}, {32, 1})), OrderEffect::kOpen);
+}
+
+TEST(ElementOrderTest, AnOperandBehindOfAnotherDTypeIsReadByWhateverLoopThereIs) {
+  // x[:, 2:].copy_(x.view(torch.int32)[:, :-2]): PyTorch's compiler reads four at once, its add_ all.
+  PlacedGeometry read = At(0, {4, 4}, {9, 1});
+  EXPECT_EQ(Effect(At(2, {4, 4}, {9, 1}), read), OrderEffect::kSequential);
+  read.dtype = DType::kInt32;
+  EXPECT_EQ(Effect(At(2, {4, 4}, {9, 1}), read), OrderEffect::kOpen);
+  EXPECT_EQ(Effect(At(0, {4, 4}, {9, 1}), read), OrderEffect::kNone);
+}
+
+TEST(ElementOrderTest, OneElementOfHalfPrecisionMayBeReadBeforeAll) {
+  // x[::2].mul_(x[2]): of float32 what follows it is multiplied by its square; of float16 by itself.
+  PlacedGeometry written = At(0, {9}, {2}), read = At(2, {9}, {0});
+  EXPECT_EQ(Effect(written, read), OrderEffect::kSequential);
+  written.dtype = read.dtype = DType::kFloat16;
+  EXPECT_EQ(Effect(written, read), OrderEffect::kOpen);
 }
 
 TEST(ElementOrderTest, AColumnOfItsOwnMatrix) {
