@@ -23,6 +23,7 @@ import scenarios_given
 import scenarios_hostile
 import scenarios_mixed
 import scenarios_more
+import scenarios_operands
 import scenarios_patterns
 import scenarios_state
 import scenarios_steps

@@ -220,3 +220,70 @@ def script_row_with_the_largest_sum_so_far_zeroed(x: torch.Tensor, n: int):
     assert best is not None
     best.zero_()
     return best, x
+
+
+@scenario(lambda: (randn(3, 4), True), lambda: (randn(3, 4), False), script=True)
+def script_dictionary_entry_deleted(x: torch.Tensor, c: bool):
+    d = {"a": x[0], "b": x[1]}
+    v = d["a"]
+    if c:
+        del d["a"]
+    v.add_(1)
+    for k, w in d.items():
+        w.mul_(2)
+    return v, len(d), x
+
+
+@scenario(one(4, 4), script=True)
+def script_dictionary_copied_holds_the_same_tensors(x: torch.Tensor):
+    d = {"a": x[0], "b": x[1]}
+    e = d.copy()
+    e["a"].add_(1)
+    e["b"] = x[2]
+    e["c"] = x[3]
+    e["b"].zero_()
+    d["b"].mul_(2)
+    del e["a"]
+    return d["a"], len(d), len(e), x
+
+
+@scenario(lambda: (randn(4, 4), 1), lambda: (randn(4, 4), 3), script=True)
+def script_list_elements_deleted_in_a_loop(x: torch.Tensor, n: int):
+    l = [x[0], x[1], x[2], x[3]]
+    for i in range(n):
+        v = l[0]
+        del l[0]
+        v.add_(l[-1])
+    l[0].neg_()
+    return l[0], len(l), x
+
+
+@scenario(lambda: (randn(4, 4), 3, 1), lambda: (randn(4, 4), 0, 2), script=True)
+def script_rows_written_in_sorted_order(x: torch.Tensor, a: int, b: int):
+    l = [a, b, 2]
+    l.sort()
+    for i in l:
+        x[i].add_(x[i - 1])
+    l.sort(reverse=True)
+    return x[l[0]], l[2], x
+
+
+@scenario(lambda: (randn(4, 4), 3), lambda: (randn(4, 4), 0), script=True)
+def script_rows_found_counted_and_removed(x: torch.Tensor, a: int):
+    l = [2, 0, a, 3]
+    n = l.count(a)
+    l.remove(a)
+    at = l.index(2)
+    x[l[at]].add_(float(n))
+    x[l[-1]].mul_(2)
+    return x[len(l)], at, n, x
+
+
+@scenario(one(4, 4), lambda: (randn(4, 4).t(),), lambda: (randn(4, 8)[:, ::2],), script=True)
+def script_written_flat_where_it_is_contiguous(x: torch.Tensor):
+    if x.is_contiguous():
+        x.view(-1)[1:].mul_(2)
+    else:
+        x = x.contiguous()
+        x[0].zero_()
+    return x, x[1]
