@@ -260,10 +260,8 @@ OpInfo Describe(OpName op) {
     return it == named.end() ? OpKind::kUnknown : it->second;
   };
 
-  // Of lists and dictionaries, not of tensors.
-  if ((name == "aten::sort" && op.overload() == "int") ||
-      (name == "aten::copy" && absl::StartsWith(op.overload(), "Dict_")) ||
-      (name == "aten::index" && absl::StartsWith(op.overload(), "list_"))) {
+  // Of lists and dictionaries, though tensors have operators of these names.
+  if (TakesContainer(*schema) && (name == "aten::sort" || name == "aten::copy" || name == "aten::index")) {
     info.kind = OpKind::kContainer;
     return info;
   }
