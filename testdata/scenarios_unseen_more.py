@@ -591,3 +591,39 @@ def dyn_quarters_of_a_multiple_of_four(x):
     p, q, r, s = x.chunk(4)
     s.mul_(p)
     return v.t(), w.sum(0), q
+
+
+@scenario(one(3, 5))
+def fake_quantized_at_the_middle_between_two_numbers(x):
+    x = torch.cat([x, torch.tensor([[0.5, 1.5, -0.5, 2.5, float("nan")], [1e30, -1e30, 1e10, float("inf"), -float("inf")]])])
+    zero = torch.tensor([1, 0, -3, 2, 1], dtype=torch.int32)
+    scales = torch.tensor([1.0, 0.5, 1.0, 0.25, 1.0])
+    y = torch.fake_quantize_per_tensor_affine(x, 1.0, 1, -4, 4)
+    z = torch.fake_quantize_per_channel_affine(x, scales, zero, 1, -4, 4)
+    w = torch.fake_quantize_per_channel_affine(x, torch.ones(5), torch.tensor([0.5, 1.0, 0.0, 1.0, 9.0]), 0, -4, 4)
+    v = torch.fake_quantize_per_tensor_affine(x, torch.tensor(0.5), torch.tensor(1, dtype=torch.int32), -4, 4)
+    a, mask = torch.ops.aten.fake_quantize_per_tensor_affine_cachemask(x, 0.25, 1, -4, 4)
+    b, channels = torch.ops.aten.fake_quantize_per_channel_affine_cachemask(x, scales, zero, 1, -3, 2)
+    return y, z, w, v, a, mask, b, channels
+
+
+@scenario(lambda: (randn(4, 6, dtype=torch.float64), randn(4, 6, dtype=torch.bfloat16), torch.tensor([1])),
+          lambda: (randn(4, 6, dtype=torch.float64), randn(4, 6, dtype=torch.bfloat16), torch.tensor([0])))
+def fake_quantized_doubles_and_halves(x, h, on):
+    zero = torch.tensor([3, 0, -2, 1], dtype=torch.int32)
+    s = torch.tensor([0.1, 0.3, 0.7, 0.05])
+    y = torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -16, 15)
+    z = torch.fake_quantize_per_channel_affine(x, s, zero, 0, -16, 15)
+    v = torch.fake_quantize_per_tensor_affine(x, torch.tensor([0.1]), torch.tensor([-1.9]), -16, 15)
+    w, mask = torch.ops.aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
+        x, s[0], zero[0], on, -16, 15)
+    a = torch.fake_quantize_per_tensor_affine(h, 0.1, 3, -16, 15)
+    b = torch.fake_quantize_per_channel_affine(h, s, zero, 0, -16, 15)
+    return y, z, v, w, mask, a, b
+
+
+@scenario(lambda: (randn(2, 3), torch.tensor([-4, 4], dtype=torch.int32)),
+          lambda: (randn(2, 3), torch.tensor([-4, 5], dtype=torch.int32)))
+def refused_zero_points_outside_of_the_range(x, zero):
+    x.add_(1)
+    return torch.fake_quantize_per_channel_affine(x, torch.ones(2), zero, 0, -4, 4)

@@ -73,6 +73,8 @@ constexpr Group kGroups[] = {
      "_weight_norm_interface softmin chain_matmul linalg_multi_dot linalg_norm linalg_matrix_norm frobenius_norm "
      "dist narrow_copy linalg_matmul linalg_vecdot grid_sampler grid_sampler_2d grid_sampler_3d affine_grid_generator "
      "max_unpool2d embedding_bag _embedding_bag _embedding_bag_forward_only fake_quantize_per_tensor_affine "
+     "fake_quantize_per_tensor_affine_cachemask fake_quantize_per_channel_affine "
+     "fake_quantize_per_channel_affine_cachemask _fake_quantize_per_tensor_affine_cachemask_tensor_qparams "
      "poisson_nll_loss multi_margin_loss matrix_power linalg_matrix_power trapz quantile nanquantile "
      "histc renorm mvlgamma special_multigammaln"},
     {OpKind::kRandom,
