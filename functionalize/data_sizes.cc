@@ -83,6 +83,15 @@ class SizeOpener {
     return g_.node(n).outputs[0];
   }
 
+  // As Read, or, where the model needs a size that is known, the same size: another is refused at the call.
+  absl::StatusOr<ValueId> ReadOrRequire(ValueId count, const Expr& size) {
+    if (size.IsSymbol()) return Read(count, size);
+    const ValueId total = Number(size);
+    SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {count, total}));
+    InsertTyped("aten::_assert_async", {equal}, {});
+    return total;
+  }
+
   // [size, rank], column by column as PyTorch lays it out.
   absl::StatusOr<ValueId> Nonzero(ValueId x, const Expr& size) {
     SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {x, None()}));
@@ -346,7 +355,7 @@ class SizeOpener {
                                                                InsertConstant(g_, n_, false)}));
     SMELT_ASSIGN_OR_RETURN(ValueId bins, Insert("aten::add.Scalar", {most, Int(1), Int(1)}));
     SMELT_ASSIGN_OR_RETURN(bins, Insert("aten::clamp_min", {bins, In(2)}));
-    SMELT_ASSIGN_OR_RETURN(ValueId n, Read(bins, (*out.sizes)[0]));
+    SMELT_ASSIGN_OR_RETURN(ValueId n, ReadOrRequire(bins, (*out.sizes)[0]));
     std::vector<ValueId> args = {self, n};
     if (g_.value(In(1)).type.IsTensor()) args.push_back(In(1));
     NodeId count = InsertTyped("smelt::bincount", args, {g_.value(g_.node(n_).outputs[0]).type});

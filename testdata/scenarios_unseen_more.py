@@ -627,3 +627,8 @@ def fake_quantized_doubles_and_halves(x, h, on):
 def refused_zero_points_outside_of_the_range(x, zero):
     x.add_(1)
     return torch.fake_quantize_per_channel_affine(x, torch.ones(2), zero, 0, -4, 4)
+
+
+@scenario(lambda: (torch.tensor([0, 3, 3, 1]), randn(4)), lambda: (torch.tensor([4, 0, 0, 0]), randn(4)))
+def counts_added_to_as_many_numbers(i, x):
+    return x.add_(torch.bincount(i, minlength=4))
