@@ -679,6 +679,28 @@ TEST(TopKTest, TakesTheLargestOrSmallest) {
   EXPECT_FALSE(Call("topk", {x}, {values, indices}, {6, 0, 0, 1}).ok());
 }
 
+// Rows in other strides and order than the result's; chunks of values end within rows.
+TEST_P(OrderTest, OfSearchSortedHasARowOfItsOwnForEachRow) {
+  const int64_t rows = 50, length = 33, width = 100;
+  const Tensor x = Numbers(rows * length).View({{rows, length}, {length, 1}, 0});
+  const Tensor values = Numbers(rows * width).View({{rows, width}, {width, 1}, 0});
+  const Tensor sorted = Tensor::Empty(GetParam(), {rows, length}), out = Tensor::Empty(DType::kInt64, {rows, width});
+  ASSERT_TRUE(Call("sort", {x}, {sorted, Tensor()}, {1, 0, 1}).ok());
+  for (bool right : {false, true}) {
+    ASSERT_TRUE(Call("searchsorted", {sorted, values}, {out}, {right}).ok());
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t i = 0; i < width; ++i) {
+        int64_t want = 0;
+        for (int64_t k = 0; k < length; ++k) {
+          const double element = At(x, r * length + k), value = At(values, r * width + i);
+          want += right ? !Less(value, element) : Less(element, value);
+        }
+        ASSERT_EQ(IntsOf(out)[r * width + i], want) << r << " " << i;
+      }
+    }
+  }
+}
+
 TEST(SearchSortedTest, FindsTheFirstOrTheLastPlace) {
   const Tensor sorted = Floats({1, 3, 3, 5}), values = Floats({0, 3, 4, 6}), out = Ints({0, 0, 0, 0});
   ASSERT_TRUE(Call("searchsorted", {sorted, values}, {out}, {0}).ok());

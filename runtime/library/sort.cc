@@ -1,5 +1,6 @@
 // "sort", "topk", "searchsorted": by comparisons, stable, NaN above all numbers as PyTorch has it.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -143,13 +144,13 @@ class SearchSorted : public PreparedOp {
     const int64_t n = values_.NumElements();
     if (n == 0) return absl::OkStatus();
     const int64_t step = 4096;
-    if (sorted_.rank() == 1 && !sorter_.present && sorted_.strides[0] == 1 && sorted_.dtype == values_.dtype &&
-        values_.IsDense() && out_.IsDense() && out_.dtype == DType::kInt64) {
+    if (!sorter_.present && sorted_.IsDense() && sorted_.dtype == values_.dtype && values_.IsDense() &&
+        out_.IsDense() && out_.dtype == DType::kInt64) {
       const auto run = [&](auto zero) {
         using T = decltype(zero);
         context.For((n + step - 1) / step, [&](int64_t chunk) {
-          OneRow<T>(reinterpret_cast<const T*>(inputs[0]), reinterpret_cast<const T*>(inputs[1]), chunk * step,
-                    std::min(n, (chunk + 1) * step), reinterpret_cast<int64_t*>(outputs[0]));
+          Dense<T>(reinterpret_cast<const T*>(inputs[0]), reinterpret_cast<const T*>(inputs[1]), chunk * step,
+                   std::min(n, (chunk + 1) * step), reinterpret_cast<int64_t*>(outputs[0]));
         });
         return absl::OkStatus();
       };
@@ -207,21 +208,35 @@ class SearchSorted : public PreparedOp {
   }
 
  private:
-  // Without branches that depend on data.
+  // Of values [begin, end), each row's in its row of `sorted`, or all in the only one.
+  template <typename T>
+  void Dense(const T* sorted, const T* values, int64_t begin, int64_t end, int64_t* out) const {
+    const int64_t width = sorted_.rank() == 1 ? end : values_.sizes.back();
+    while (begin < end) {
+      const int64_t row = sorted_.rank() == 1 ? 0 : begin / width;
+      const int64_t row_end = std::min(end, (row + 1) * width);
+      OneRow(sorted + row * sorted_.sizes.back(), values, begin, row_end, out);
+      begin = row_end;
+    }
+  }
+  // Without branches that depend on data, and several searches at a time: one alone waits for each of its loads.
   template <typename T>
   void OneRow(const T* sorted, const T* values, int64_t begin, int64_t end, int64_t* out) const {
-    for (int64_t i = begin; i < end; ++i) {
-      const T v = values[i];
-      const auto before = [&](int64_t at) -> int64_t { return right_ ? !Less(v, sorted[at]) : Less(sorted[at], v); };
-      int64_t low = 0, left = sorted_.sizes[0];
-      while (left > 1) {
+    constexpr int64_t kSearches = 16;
+    const auto search = [&](auto count, int64_t i) {
+      const auto before = [&](int64_t at, const T& v) -> int64_t {
+        return right_ ? !Less(v, sorted[at]) : Less(sorted[at], v);
+      };
+      std::array<int64_t, kSearches> low = {};
+      int64_t left = sorted_.sizes.back();
+      for (; left > 1; left -= left / 2) {
         const int64_t half = left / 2;
-        low += half & -before(low + half - 1);
-        left -= half;
+        for (int64_t k = 0; k < count; ++k) low[k] += half & -before(low[k] + half - 1, values[i + k]);
       }
-      if (left == 1) low += before(low);
-      out[i] = low;
-    }
+      for (int64_t k = 0; k < count; ++k) out[i + k] = low[k] + (left == 1 ? before(low[k], values[i + k]) : 0);
+    };
+    for (; begin + kSearches <= end; begin += kSearches) search(std::integral_constant<int64_t, kSearches>(), begin);
+    search(end - begin, begin);
   }
 
   OperandShape sorted_, values_, sorter_, out_;
