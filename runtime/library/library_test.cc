@@ -42,7 +42,7 @@ Tensor FillPairs(std::vector<int64_t> sizes, std::vector<int64_t> strides) {
   Fill(Tensor(t.storage(), DType::kFloat64, Geometry{sizes, strides, 0}));
   return t;
 }
-double At(const Tensor& t, std::initializer_list<int64_t> index) {
+double At(const Tensor& t, const std::vector<int64_t>& index) {
   int64_t at = 0;
   int d = 0;
   for (int64_t i : index) at += i * t.strides()[d++];
@@ -161,6 +161,56 @@ TEST_P(MatmulTest, TheBiasIsAddedHoweverItIsBroadcastAndScaled) {
             }
           }
         }
+      }
+    }
+  }
+}
+
+// As linear of a transposed batch decomposes: batches and rows change places, continue each other, or neither.
+TEST(MatmulTest, AWeightOfAllBatchesMultipliesWhateverDimIsLongest) {
+  const DType t = DType::kFloat32;
+  struct Layout {
+    std::vector<int64_t> sizes, a, c;
+  };
+  const std::vector<int64_t> k_n = {16, 12};
+  const Layout layouts[] = {{{50, 2}, {16, 800}, {24, 12}},
+                            {{50, 2}, {32, 16}, {24, 12}},
+                            {{2, 50}, {16, 32}, {600, 12}},
+                            {{40, 1}, {16, 16}, {12, 12}},
+                            {{3, 4, 5}, {16, 240, 48}, {240, 60, 12}},
+                            {{3, 20}, {0, 16}, {12, 36}}};
+  const Tensor w = Fill(Tensor::Empty(t, k_n)), memory = Fill(Tensor::Empty(t, {4000}));
+  for (const Layout& l : layouts) {
+    auto with = [](std::vector<int64_t> v, int64_t last) {
+      v.push_back(last);
+      return v;
+    };
+    const size_t batches = l.sizes.size() - 1;
+    std::vector<int64_t> right = l.sizes, right_strides(batches, 0);
+    right.back() = 16;
+    right_strides.push_back(12);
+    const Tensor a = memory.View({with(l.sizes, 16), with(l.a, 1), 0});
+    const Tensor b = w.View({with(right, 12), with(right_strides, 1), 0});
+    const Tensor out = Tensor::Empty(t, {4000}), c = out.View({with(l.sizes, 12), with(l.c, 1), 0});
+    for (int rank : {0, 1, 2}) {
+      std::vector<Tensor> operands = {a, b};
+      if (rank == 1) operands.push_back(Fill(Tensor::Empty(t, {12})));
+      if (rank == 2) operands.push_back(Fill(Tensor::Empty(t, {l.sizes.back(), 12})));
+      // A constant is packed once for all batches.
+      ASSERT_TRUE(Call("matmul", operands, {c}, {}, {}, /*constant_input=*/rank == 2 ? -1 : 1).ok());
+      std::vector<int64_t> at(l.sizes.size() + 1, 0);
+      for (int64_t i = 0; i < c.NumElements(); ++i) {
+        int64_t rest = i;
+        for (size_t d = at.size(); d-- > 0;) {
+          at[d] = rest % c.sizes()[d];
+          rest /= c.sizes()[d];
+        }
+        double want = 0;
+        if (rank == 1) want = At(operands[2], {at.back()});
+        if (rank == 2) want = At(operands[2], {at[batches], at.back()});
+        std::vector<int64_t> from = at;
+        for (from.back() = 0; from.back() < 16; ++from.back()) want += At(a, from) * At(w, {from.back(), at.back()});
+        ASSERT_NEAR(At(c, at), want, 1e-4) << i;
       }
     }
   }

@@ -71,6 +71,59 @@ struct Problem {
   }
 };
 
+bool AllZero(const std::vector<int64_t>& strides) {
+  return std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0; });
+}
+
+// One right operand for all: batches and rows are dims alike. Those that continue each other are joined, and the
+// longest of which the library can make rows is the rows: few large products instead of many small ones.
+void FoldBatch(int64_t a_row_stride, int64_t c_row_stride, Problem& p) {
+  struct Dim {
+    int64_t size, a, c, bias;
+  };
+  std::vector<Dim> dims;
+  const auto add = [&](const Dim& d) {
+    if (!dims.empty()) {
+      Dim& last = dims.back();
+      if (last.a == d.size * d.a && last.c == d.size * d.c && last.bias == d.size * d.bias) {
+        last = {last.size * d.size, d.a, d.c, d.bias};
+        return;
+      }
+    }
+    dims.push_back(d);
+  };
+  for (size_t i = 0; i < p.batch.size(); ++i) {
+    add({p.batch[i], p.a_batch[i], p.c_batch[i], p.has_bias ? p.bias_batch[i] : 0});
+  }
+  if (p.m != 1) add({p.m, a_row_stride, c_row_stride, p.bias_row});
+  const auto rows_of = [](const Matrix& m, int64_t size, int64_t stride) {
+    return Matrix{size, m.cols, stride, m.col_stride}.Normalized();
+  };
+  int best = -1;
+  for (int i = 0; i < static_cast<int>(dims.size()); ++i) {
+    const Matrix a = rows_of(p.a, dims[i].size, dims[i].a), c = rows_of(p.c, dims[i].size, dims[i].c);
+    const bool as_they_lie = (a.RowMajor() || a.ColMajor()) && c.RowMajor();
+    if (as_they_lie && (best < 0 || dims[i].size >= dims[best].size)) best = i;
+  }
+  if (best < 0) return;
+  const Dim rows = dims[best];
+  dims.erase(dims.begin() + best);
+  p.m = rows.size;
+  p.a = rows_of(p.a, rows.size, rows.a);
+  p.c = rows_of(p.c, rows.size, rows.c);
+  p.bias_row = rows.bias;
+  p.batches = 1;
+  p.batch.clear(), p.a_batch.clear(), p.c_batch.clear(), p.bias_batch.clear();
+  p.b_batch.assign(dims.size(), 0);
+  for (const Dim& d : dims) {
+    p.batches *= d.size;
+    p.batch.push_back(d.size);
+    p.a_batch.push_back(d.a);
+    p.c_batch.push_back(d.c);
+    if (p.has_bias) p.bias_batch.push_back(d.bias);
+  }
+}
+
 std::string Show(const OperandShape& o) { return absl::StrCat("[", absl::StrJoin(o.sizes, ", "), "]"); }
 
 absl::StatusOr<Problem> Understand(const LibraryRequest& r) {
@@ -130,29 +183,9 @@ absl::StatusOr<Problem> Understand(const LibraryRequest& r) {
   } else if (!r.floats.empty()) {
     return bad("expected no floating point attributes, or alpha and beta");
   }
-  if (!p.batch.empty() && std::all_of(p.b_batch.begin(), p.b_batch.end(), [](int64_t s) { return s == 0; })) {
-    // The same right operand for all: if a's and c's batches continue their rows, it is one larger product.
-    if (p.batch.size() == 1 && p.a_batch[0] == p.m * p.a.row_stride && p.c_batch[0] == p.m * p.c.row_stride &&
-        (!p.has_bias || (p.bias_row == 0 && p.bias_batch[0] == 0) || p.bias_batch[0] == p.m * p.bias_row) &&
-        (p.m > 1 || (p.a.RowMajor() && p.c.RowMajor()))) {
-      if (p.m == 1) {
-        p.a.row_stride = p.a_batch[0];
-        p.c.row_stride = p.c_batch[0];
-        if (p.has_bias) p.bias_row = p.bias_batch[0];
-      }
-      p.m *= p.batch[0];
-      p.a.rows = p.c.rows = p.m;
-      p.a = p.a.Normalized();
-      p.c = p.c.Normalized();
-      p.batches = 1;
-      p.batch.clear();
-      p.a_batch.clear();
-      p.b_batch.clear();
-      p.c_batch.clear();
-      p.bias_batch.clear();
-    }
-  }
-  if (p.batches == 1) p.b_constant = b.constant;
+  const bool one_right = AllZero(p.b_batch);
+  if (!p.batch.empty() && one_right) FoldBatch(a.strides[rank - 2], c.strides[rank - 2], p);
+  if (one_right) p.b_constant = b.constant;
   // c by columns: compute its transpose, and everything lies as BLAS wants it. And where c has few columns, so that it
   // has few rows: its transpose is a matrix times a few vectors.
   const bool few_columns = p.n <= kGemvRows && p.m > kGemvRows && p.c.rows > 1;
@@ -164,7 +197,7 @@ absl::StatusOr<Problem> Understand(const LibraryRequest& r) {
     p.c = p.c.Transposed();
     std::swap(p.a_batch, p.b_batch);
     std::swap(p.bias_row, p.bias_col);
-    p.b_constant = p.batches == 1 ? a.constant : nullptr;
+    p.b_constant = AllZero(p.b_batch) ? a.constant : nullptr;
     p.swapped = true;
   }
   return p;
