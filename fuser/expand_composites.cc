@@ -192,6 +192,10 @@ class Expander {
     }
     if (IsIndexedWrite(name)) return IndexedWrite(n);
     if (name == "aten::addmm" || name == "aten::baddbmm") return AddMatmul(n);
+    if (name == "aten::mm" || name == "aten::bmm") {
+      SMELT_ASSIGN_OR_RETURN(bool changed, ThinMatmul(n));
+      if (changed) return Step::kChanged;
+    }
     const OpInfo& info = GetOpInfo(op);
     if (info.kind == OpKind::kView) return View(n);
     if (IsKernelNode(g_, n)) return Step::kKeep;
@@ -704,6 +708,31 @@ class Expander {
   }
 
   // --- matmul ---
+  // A column times a row is a multiplication, and many rows times a column each are sums: kernels, which fuse. Whether
+  // it was one.
+  absl::StatusOr<bool> ThinMatmul(NodeId n) {
+    if (!g_.node(n).op.overload().empty() || g_.node(n).inputs.size() != 2) return false;
+    const ValueId a = g_.node(n).inputs[0], b = g_.node(n).inputs[1];
+    const TensorType out = T(Out(n));
+    if (!out.IsComplete() || !IsFloating(*out.dtype) || !T(a).sizes) return false;
+    const std::vector<Expr>& sizes = *out.sizes;
+    if (T(a).sizes->back() == Expr(1)) {
+      NodeId product = g_.InsertBefore(n, OpName::Get("aten::mul.Tensor"), {a, b},
+                                       {Type::Tensor(*out.dtype, *out.sizes, *out.strides)});
+      g_.SetSource(product, source_);
+      ReplaceWith(n, Out(product));
+      return true;
+    }
+    if (sizes.size() != 3 || sizes[0] == Expr(1) || sizes[1] != Expr(1) || sizes[2] != Expr(1)) return false;
+    Emit e(g_, n);
+    const DType compute = OpMathType(*out.dtype);
+    const ValueId factors = e.Mul(e.Cast(a, compute), e.Cast(e.Transpose(b, 1, 2), compute));
+    const ValueId sum = e.Cast(e.Sum(factors, {2}, true), *out.dtype);
+    if (!e.ok()) return e.status();
+    ReplaceWith(n, sum);
+    return true;
+  }
+
   // beta * self + alpha * (a @ b) with factors other than 1 (or integers): the library multiplies, a kernel does the
   // rest.
   absl::StatusOr<Step> AddMatmul(NodeId n) {

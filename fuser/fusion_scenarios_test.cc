@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/substitute.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "smelt/alias/alias_db.h"
@@ -210,6 +211,26 @@ TEST(FusionScenario, PaddingIsAnIndexMapAndWhatIsCostlyIsNotComputedForThePaddin
   return (%z)
 )"),
               ElementsAre("constant_pad_nd_neg"));
+}
+
+TEST(FusionScenario, AColumnTimesARowIsMultipliedWhereItIsUsed) {
+  EXPECT_THAT(GroupsOf(R"(graph(%a : Float(5, 1, strides=[1, 1]), %b : Float(1, 4, strides=[4, 1])):
+  %m : Float(5, 4, strides=[4, 1]) = aten::mm(%a, %b)
+  %t : Float(5, 4, strides=[4, 1]) = aten::tanh(%m)
+  return (%t)
+)"),
+              ElementsAre("mul_tanh"));
+}
+
+TEST(FusionScenario, ManyRowsTimesAColumnEachAreSummedWhereTheyAreUsed) {
+  const std::string text = R"(graph(%a : Float($0, 1, 3, strides=[3, 3, 1]), %b : Float($0, 3, 1, strides=[3, 1, 1])):
+  %m : Float($0, 1, 1, strides=[1, 1, 1]) = aten::bmm(%a, %b)
+  %t : Float($0, 1, 1, strides=[1, 1, 1]) = aten::tanh(%m)
+  return (%t)
+)";
+  EXPECT_THAT(GroupsOf(absl::Substitute(text, 6)), ElementsAre("mul_sum_tanh"));
+  // A single one stays a call of the library.
+  EXPECT_THAT(GroupsOf(absl::Substitute(text, 1)), testing::IsEmpty());
 }
 
 }  // namespace

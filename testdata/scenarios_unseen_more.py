@@ -632,3 +632,16 @@ def refused_zero_points_outside_of_the_range(x, zero):
 @scenario(lambda: (torch.tensor([0, 3, 3, 1]), randn(4)), lambda: (torch.tensor([4, 0, 0, 0]), randn(4)))
 def counts_added_to_as_many_numbers(i, x):
     return x.add_(torch.bincount(i, minlength=4))
+
+
+@scenario(lambda: (randn(5, 1), randn(1, 4), randn(6, 1, 3), randn(6, 3, 1)),
+          lambda: (randn(1, 5).t(), randn(8)[::2][None], randn(3, 6).t()[:, None], randn(6, 3, 1)))
+def products_of_columns_and_rows(a, b, rows, columns):
+    outer = a @ b
+    a.mul_(2)
+    both = torch.bmm(rows, columns)
+    spread = torch.bmm(columns, rows)
+    half = torch.bmm(rows.bfloat16(), columns.bfloat16())
+    double = torch.mm(a.double(), b.double())
+    rows.zero_()
+    return outer.tanh(), both, both.sum(0), spread + 1, half, double, torch.outer(b[0], a[:, 0])
