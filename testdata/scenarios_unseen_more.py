@@ -645,3 +645,39 @@ def products_of_columns_and_rows(a, b, rows, columns):
     double = torch.mm(a.double(), b.double())
     rows.zero_()
     return outer.tanh(), both, both.sum(0), spread + 1, half, double, torch.outer(b[0], a[:, 0])
+
+
+@scenario(lambda: (randn(2, 3, 5, 6), torch.rand(2, 2, 4, 7).permute(0, 3, 2, 1) * 2.4 - 1.2),
+          lambda: (randn(2, 5, 6, 3).permute(0, 3, 1, 2), torch.rand(2, 7, 4, 2) * 2.4 - 1.2))
+def images_sampled_at_strided_places(x, grid):
+    theta = grid[:, :3, :2, 0].transpose(1, 2)
+    warped = F.affine_grid(theta, (2, 3, 4, 5), align_corners=False)
+    y = F.grid_sample(x, grid, align_corners=False)
+    z = F.grid_sample(x[:, :, 1:, 1:5], grid, mode="nearest", padding_mode="border", align_corners=True)
+    w = F.grid_sample(x, warped, mode="bicubic", padding_mode="reflection", align_corners=False)
+    x.mul_(2)
+    return y, z, w, warped
+
+
+def sampled_outside(sizes):
+    """An image whose first element is infinite, and places outside of it, some of them NaN or infinite."""
+    x = torch.rand(sizes)
+    x.flatten()[0] = float("inf")
+    dims = len(sizes) - 2
+    grid = torch.rand(sizes[0], *[3] * dims, dims) * 5 - 2.5
+    grid.view(-1, dims)[0] = float("nan")
+    grid.view(-1, dims)[1, 0] = float("nan")
+    grid.view(-1, dims)[2, -1] = float("inf")
+    return x, grid
+
+
+@scenario(lambda: sampled_outside((2, 3, 4, 5)))
+def images_sampled_outside_of_them(x, grid):
+    modes = [(m, p) for m in ("bilinear", "nearest", "bicubic") for p in ("zeros", "border", "reflection")]
+    return [F.grid_sample(x, grid, mode=m, padding_mode=p, align_corners=False) for m, p in modes]
+
+
+@scenario(lambda: sampled_outside((2, 3, 4, 5, 3)))
+def volumes_sampled_outside_of_them(x, grid):
+    modes = [(m, p) for m in ("bilinear", "nearest") for p in ("zeros", "border", "reflection")]
+    return [F.grid_sample(x, grid, mode=m, padding_mode=p, align_corners=False) for m, p in modes]

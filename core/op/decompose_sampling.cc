@@ -30,13 +30,22 @@ class GridSampler {
   GridSampler(Emit& e, ValueId input, ValueId grid, int64_t mode, int64_t padding, bool align)
       : e_(e), input_(input), mode_(mode), padding_(padding), align_(align), sizes_(e.Sizes(input)) {
     const int spatial = e.Rank(input) - 2;
-    grid = ToCompute(e, grid);
+    grid = e.Contiguous(ToCompute(e, grid));
     for (int k = 0; k < spatial; ++k) {  // the grid's first number is that of the input's last dim
       places_.push_back(Unnormalize(e.Select(grid, spatial + 1, k), Size(k)));
     }
   }
 
   ValueId Run() {
+    std::vector<Expr> sizes = e_.Sizes(places_[0]);
+    for (size_t d = 1; d < sizes.size(); ++d) points_ = points_ * sizes[d];
+    sizes.insert(sizes.begin() + 1, sizes_[1]);
+    image_ = Flattened();
+    return e_.View(Sampled(), sizes);
+  }
+
+ private:
+  ValueId Sampled() {
     const DType t = e_.DTypeOf(input_);
     if (mode_ == kBicubic) return e_.Cast(Bicubic(), t);
     for (size_t k = 0; k < places_.size(); ++k) places_[k] = Padded(places_[k], Size(k));
@@ -66,7 +75,6 @@ class GridSampler {
     return e_.Cast(sum, t);
   }
 
- private:
   const Expr& Size(size_t k) const { return sizes_[sizes_.size() - 1 - k]; }
   ValueId AddE(ValueId v, const Expr& n) { return e_.Op("aten::add.Scalar", {v, e_.Size(n), e_.Const(int64_t{1})}); }
   ValueId MulE(ValueId v, const Expr& n) { return e_.Op("aten::mul.Scalar", {v, e_.Size(n)}); }
@@ -78,7 +86,10 @@ class GridSampler {
   ValueId Padded(ValueId v, const Expr& size) {
     if (padding_ == kZeros) return v;
     if (padding_ == kReflection) v = align_ ? Reflect(v, Expr(0), 2 * (size - 1)) : Reflect(v, Expr(-1), 2 * size - 1);
-    return e_.Op("aten::clamp", {v, e_.Const(int64_t{0}), e_.Size(size - 1)});
+    // Of a NaN PyTorch makes the first place of an image, and the last one of a volume.
+    const ValueId first = e_.Fill(v, 0), last = AddE(first, size - 1);
+    if (places_.size() == 3) return e_.Op("aten::fmax", {e_.Op("aten::fmin", {v, last}), first});
+    return e_.Op("aten::fmin", {e_.Op("aten::fmax", {v, first}), last});
   }
   // Between twice_low / 2 and twice_high / 2.
   ValueId Reflect(ValueId v, const Expr& twice_low, const Expr& twice_high) {
@@ -98,7 +109,19 @@ class GridSampler {
     return e_.Where(even, e_.Add(extra, low), e_.Add(e_.Sub(span, extra), low));
   }
 
-  // input[n, c, ..., at[1], at[0]] * weight, 0 outside of the input.
+  // The input with one spatial dim for all; a copy where its rows do not follow each other.
+  ValueId Flattened() {
+    const std::vector<Expr>& strides = *e_.TypeOf(input_).strides;
+    Expr elements = sizes_.back();
+    bool follow = true;
+    for (size_t d = sizes_.size() - 1; d-- > 2;) {
+      follow = follow && strides[d] == sizes_[d + 1] * strides[d + 1];
+      elements = elements * sizes_[d];
+    }
+    return e_.View(follow ? input_ : e_.Contiguous(input_), {sizes_[0], sizes_[1], elements});
+  }
+
+  // input[n, c, ..., at[1], at[0]] * weight, [n, c, points]. Place and weight are the same for all channels.
   ValueId Sample(const std::vector<ValueId>& at, ValueId weight) {
     ValueId inside;
     for (size_t k = 0; k < at.size(); ++k) {
@@ -106,20 +129,21 @@ class GridSampler {
                              e_.Op("aten::lt.Scalar", {at[k], e_.Size(Size(k))}));
       inside = inside.valid() ? And(e_, inside, in) : in;
     }
-    const size_t rank = sizes_.size();
-    auto along = [&](int dim) {
-      std::vector<Expr> shape(rank, Expr(1));
-      shape[dim] = sizes_[dim];
-      return e_.View(Range(e_, sizes_[dim], DType::kInt64), shape);
-    };
-    std::vector<ValueId> index = {along(0), along(1)};
+    ValueId place;  // in an image whose rows follow each other
     for (size_t k = at.size(); k-- > 0;) {
-      const ValueId place = e_.Where(inside, at[k], e_.Fill(at[k], 0));
-      index.push_back(e_.Unsqueeze(e_.Cast(place, DType::kInt64), 1));
+      const ValueId step = e_.Cast(at[k], DType::kInt64);
+      place = place.valid() ? e_.Add(MulE(place, Size(k)), step) : step;
     }
-    const ValueId v = ToCompute(e_, e_.Op("aten::index.Tensor", {input_, e_.List(index)}));
-    const ValueId one = e_.Fill(at[0], 1), zero = e_.Fill(at[0], 0);
-    return e_.Mul(v, e_.Unsqueeze(e_.Where(inside, weight.valid() ? weight : one, zero), 1));
+    place = e_.Where(inside, place, e_.Fill(place, 0));
+    const auto of_all_channels = [&](ValueId v) { return e_.View(v, {sizes_[0], Expr(1), points_}); };
+    const ValueId places = e_.Expand(of_all_channels(place), {sizes_[0], sizes_[1], points_});
+    ValueId v = ToCompute(e_, e_.Op("aten::gather", {image_, e_.Const(int64_t{2}), places, e_.Const(false)}));
+    inside = of_all_channels(inside);
+    if (!weight.valid()) return e_.WhereN(inside, v, 0);
+    weight = of_all_channels(weight);
+    // PyTorch leaves out what is outside of a volume; outside of an image it is a 0, whose weight may be NaN.
+    if (at.size() == 3) return e_.WhereN(inside, e_.Mul(v, weight), 0);
+    return e_.Mul(e_.WhereN(inside, v, 0), weight);
   }
 
   ValueId Bicubic();
@@ -129,6 +153,8 @@ class GridSampler {
   int64_t mode_, padding_;
   bool align_;
   std::vector<Expr> sizes_;
+  Expr points_ = 1;  // of an image of the result
+  ValueId image_;
   std::vector<ValueId> places_;
 };
 
@@ -194,16 +220,20 @@ Values AffineGrid(Emit& e, const OpCall& call) {
     } else {
       v = e.AddN(e.MulN(v, 2 / count), 1 / count - 1);
     }
-    return e.Expand(e.View(v, last ? std::vector<Expr>{Expr(1), n, Expr(1)} : std::vector<Expr>{n, Expr(1), Expr(1)}),
-                    {size[2], size[3], Expr(1)});
+    return e.Expand(e.View(v, last ? std::vector<Expr>{Expr(1), n} : std::vector<Expr>{n, Expr(1)}),
+                    {size[2], size[3]});
   };
   const ValueId x = line(size[3], true), y = line(size[2], false);
   if (!e.ok()) return e.status();
-  const ValueId base = e.View(e.Contiguous(e.Cat({x, y, e.Full(t, {size[2], size[3], Expr(1)}, 1)}, 2)),
-                              {Expr(1), size[2] * size[3], Expr(3)});
-  const ValueId all = e.Contiguous(e.Expand(base, {size[0], size[2] * size[3], Expr(3)}));
-  const ValueId out = e.Op("aten::bmm", {all, e.Transpose(theta, 1, 2)});
-  return std::vector<ValueId>{e.View(out, {size[0], size[2], size[3], Expr(2)})};
+  const ValueId matrix = ToCompute(e, theta);
+  const auto place = [&](int row) {
+    const auto number = [&](int k) {  // [N, 1, 1]
+      return e.Unsqueeze(e.Unsqueeze(e.Select(e.Select(matrix, 1, row), 1, k), 1), 1);
+    };
+    const ValueId sum = e.Add(e.Mul(ToCompute(e, x), number(0)), e.Mul(ToCompute(e, y), number(1)));
+    return e.Unsqueeze(e.Cast(e.Add(sum, number(2)), t), 3);
+  };
+  return std::vector<ValueId>{e.Cat({place(0), place(1)}, 3)};
 }
 
 // What upsample_*2d(self, output_size, align_corners, scales_h, scales_w) and upsample_*2d.vec(input, output_size,
