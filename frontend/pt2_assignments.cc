@@ -1,10 +1,14 @@
 // Buffers that the model assigned (self.h = ...) instead of writing them. torch.export says so by a copy_ at the end
 // that has the metadata of the value assigned; a copy_ that the model called names itself there.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
+#include "absl/types/span.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/effects.h"
 #include "smelt/frontend/pt2_reader.h"
@@ -13,21 +17,22 @@ namespace smelt {
 namespace pt2_internal {
 namespace {
 
-// The result that made the memory which v is all of. Invalid where v is an input's, a part, or that is not known: an
-// argument lives no longer than its caller wants, and of parts the rest would be lost.
-ValueId WholeFreshMemory(const Graph& g, ValueId v) {
+// The value that v is, or is a view of: a result, or a parameter of the graph. Invalid where that is not known.
+ValueId OwnerOfMemory(const Graph& g, ValueId v) {
   for (;;) {
     const NodeId def = g.value(v).def;
-    if (g.IsParam(def)) return ValueId();
+    if (g.IsParam(def)) return v;
     const OpEffects effects = NodeEffects(g, def);
+    if (effects.kind == EffectKind::kListUnpack) {  // pieces of a tensor: split, chunk, unbind
+      v = g.node(def).inputs[0];
+      continue;
+    }
     if (effects.kind != EffectKind::kGeneric || effects.geometry_from >= 0 || effects.storage_unknown) return ValueId();
     const ResultEffects& r = effects.result(g.value(v).def_index);
-    const uint64_t from = r.self | r.view;
+    if (g.value(v).type.kind() == TypeKind::kList && !r.partition) return ValueId();
+    const uint64_t from = r.self | r.view | r.elements_view;
     if (r.unknown || (r.element | r.element_view) != 0 || (from & (from - 1)) != 0) return ValueId();
     if (from == 0) return v;
-    if (r.view != 0 && g.node(def).op.name() != "aten::detach" && g.node(def).op.name() != "aten::alias") {
-      return ValueId();
-    }
     v = g.node(def).inputs[__builtin_ctzll(from)];
   }
 }
@@ -47,6 +52,13 @@ bool IsTensor(const Graph& g, ValueId v, ValueId buffer) {
   return true;
 }
 
+bool IsUserInput(const Graph& g, ValueId v) {
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    if (g.inputs()[i] == v) return g.input_infos[i].kind != InputInfo::Kind::kWeight;
+  }
+  return false;
+}
+
 // Whether no other state lies in the storage of this one.
 bool IsAlone(const Graph& g, ValueId buffer) {
   for (size_t i = 0; i < g.inputs().size(); ++i) {
@@ -56,6 +68,61 @@ bool IsAlone(const Graph& g, ValueId buffer) {
            1;
   }
   return false;
+}
+
+// Null where its sizes are not known.
+const TensorType* SizedType(const Graph& g, ValueId v) {
+  const Type& t = g.value(v).type;
+  return t.IsTensor() && t.tensor().sizes && t.tensor().strides ? &t.tensor() : nullptr;
+}
+
+bool HaveTheSameSizes(const TensorType& a, const TensorType& b) { return a.dtype == b.dtype && a.sizes == b.sizes; }
+
+// Whether the dims of two tensors of the same sizes lie in memory in one order; sizes that are not known are large.
+bool LieInTheSameOrder(const TensorType& a, const TensorType& b) {
+  const auto before = [](const TensorType& t, int i, int j) {
+    const std::optional<int64_t> x = (*t.strides)[i].Constant(), y = (*t.strides)[j].Constant();
+    return x && y && *x > *y;
+  };
+  for (int i = 0; i < a.rank(); ++i) {
+    for (int j = 0; j < i; ++j) {
+      if ((*a.sizes)[i] == Expr(1) || (*a.sizes)[j] == Expr(1)) continue;
+      if (before(a, i, j) != before(b, i, j)) return false;
+    }
+  }
+  return true;
+}
+
+Expr CountElements(const TensorType& t) {
+  Expr n(1);
+  for (const Expr& s : *t.sizes) n = n * s;
+  return n;
+}
+
+// How a buffer comes to hold what it is assigned.
+enum class Becomes {
+  kTensor,    // that very tensor
+  kCopy,      // a new one with the same contents
+  kContents,  // its memory takes the contents: nobody sees that it does
+};
+
+// `others`: the owners of what outlives the call but for this assignment, an invalid one where that is not known. An
+// argument lives no longer than its caller wants: its contents are taken. So are those of a part of new memory, if
+// nobody sees either memory: the buffer keeps its layout, which the compiled plans expect, and the rest of that memory
+// is not kept.
+Becomes HowItBecomes(const Graph& g, ValueId buffer, ValueId value, ValueId owner, absl::Span<const ValueId> others) {
+  if (IsTensor(g, value, buffer)) return Becomes::kContents;  // self.step += 1
+  const TensorType *to = SizedType(g, buffer), *from = SizedType(g, value);
+  if (to == nullptr || from == nullptr || !HaveTheSameSizes(*to, *from)) return Becomes::kCopy;
+  const bool order = LieInTheSameOrder(*to, *from);
+  const bool old_seen = absl::c_linear_search(others, buffer) || absl::c_linear_search(others, ValueId());
+  if (owner.valid() && !IsUserInput(g, owner)) {
+    const TensorType* all = SizedType(g, owner);
+    const bool whole = all == nullptr || CountElements(*all) == CountElements(*from);
+    const bool seen = absl::c_linear_search(others, owner);
+    if (g.IsParam(g.value(owner).def) || whole || seen || old_seen || !order) return Becomes::kTensor;
+  }
+  return order && !old_seen && IsAlone(g, buffer) ? Becomes::kContents : Becomes::kCopy;
 }
 
 }  // namespace
@@ -84,19 +151,28 @@ void Pt2Reader::OpenAssignments() {
     g_->SetSource(n, g_->node(first).source);
     return g_->node(n).outputs[0];
   };
+  auto copy = [&](ValueId v) {
+    const ValueId none = InsertConstant(*g_, first, std::monostate());
+    const NodeId n = g_->InsertBefore(first, OpName::Get("aten::clone"), {v, none}, {g_->value(v).type});
+    g_->SetSource(n, g_->node(first).source);
+    return g_->node(n).outputs[0];
+  };
   struct Assignment {
     NodeId node;
     ValueId old, now;  // the buffer's tensor before, and the one assigned
   };
+  std::vector<ValueId> owners;  // of what is assigned, then of what is returned
+  for (NodeId n : assignments_) owners.push_back(OwnerOfMemory(*g_, g_->node(n).inputs[1]));
+  for (ValueId v : g_->outputs()) owners.push_back(OwnerOfMemory(*g_, v));
   std::vector<Assignment> opened;
-  std::vector<ValueId> taken;
-  for (NodeId n : assignments_) {
+  for (size_t k = 0; k < assignments_.size(); ++k) {
+    const NodeId n = assignments_[k];
     const ValueId buffer = g_->node(n).inputs[0], value = g_->node(n).inputs[1];
-    const ValueId memory = WholeFreshMemory(*g_, value);
-    const bool again = std::find(taken.begin(), taken.end(), memory) != taken.end();
-    if (!memory.valid() || again || g_->value(value).type != g_->value(buffer).type || !IsAlone(*g_, buffer)) continue;
-    taken.push_back(memory);
-    opened.push_back({n, handle(buffer), handle(value)});
+    std::vector<ValueId> others = owners;
+    others.erase(others.begin() + static_cast<int64_t>(k));
+    const Becomes how = HowItBecomes(*g_, buffer, value, owners[k], others);
+    if (how == Becomes::kContents) continue;
+    opened.push_back({n, handle(buffer), handle(how == Becomes::kCopy ? copy(value) : value)});
   }
   for (const auto& [n, old, now] : opened) {
     const ValueId buffer = g_->node(n).inputs[0];
@@ -106,7 +182,7 @@ void Pt2Reader::OpenAssignments() {
       if (IsTensor(*g_, g_->node(end).inputs[k], buffer)) g_->SetInput(end, k, old);
     }
     const NodeId set =
-        g_->InsertBefore(n, OpName::Get("aten::set_.source_Tensor"), {buffer, now}, {g_->value(buffer).type});
+        g_->InsertBefore(n, OpName::Get("aten::set_.source_Tensor"), {buffer, now}, {g_->value(now).type});
     g_->SetSource(set, g_->node(n).source);
     g_->ReplaceAllUses(g_->node(n).outputs[0], g_->node(set).outputs[0]);
     g_->Erase(n);

@@ -110,6 +110,15 @@ TEST(Pt2Test, ABufferThatWasAssignedBecomesTheTensorAssigned) {
   EXPECT_EQ(std::count(ops.begin(), ops.end(), "aten::copy_"), 0);
 }
 
+TEST(Pt2Test, ABufferTakesTheContentsOfAPartThatNobodyElseSees) {
+  // self.h = torch.cat([self.h, x])[2:]; the rest of that memory would be kept, and its layout is not the buffer's.
+  const Pt2Model part = ReadOrDie("testdata/scenarios/AssignedAPartThatNobodyElseSees.pt2");
+  EXPECT_THAT(Ops(*part.graph, part.graph->top()), testing::Not(testing::Contains("aten::set_.source_Tensor")));
+  // Its old tensor is returned: that keeps its memory.
+  const Pt2Model seen = ReadOrDie("testdata/scenarios/AssignedAPartAndTheOldReturned.pt2");
+  EXPECT_THAT(Ops(*seen.graph, seen.graph->top()), testing::Contains("aten::set_.source_Tensor"));
+}
+
 TEST(Pt2Test, ParametersAndBuffersAreInputsThatNameTheirWeight) {
   const Pt2Model model = Model("kv_cache");
   const Graph& g = *model.graph;

@@ -85,6 +85,7 @@ class EagerRun {
     }
     for (size_t i = 0; i < e_.states_.size(); ++i) {
       if (p_.states[i] >= 0) values_[p_.states[i]] = EagerValue(Datum(e_.states_[i]));
+      if (e_.state_geometry_changed_) visible_.push_back(e_.states_[i].storage());
     }
     for (const auto& storage : e_.storages_) visible_.push_back(storage);
     for (const auto& t : p_.tensors) {

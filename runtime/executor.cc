@@ -186,6 +186,27 @@ absl::Status Executor::ResetStates() {
   return absl::OkStatus();
 }
 
+absl::Status Executor::CheckStates() const {
+  if (!state_geometry_changed_) return absl::OkStatus();
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const fb::StateTensorT& s = *bundle_.states[i];
+    if (states_[i].geometry() == Geometry{s.sizes, s.strides, s.offset} && states_[i].storage() == storages_[s.storage])
+      continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("an earlier call gave the state \"", s.name,
+                     "\" another geometry than it had at export: ", states_[i].geometry().ToString()));
+  }
+  return absl::OkStatus();
+}
+
+bool Executor::StatesHaveTheirSizes() const {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const fb::StateTensorT& s = *bundle_.states[i];
+    if (states_[i].dtype() != static_cast<DType>(s.dtype) || states_[i].geometry().sizes != s.sizes) return false;
+  }
+  return true;
+}
+
 absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   if (outputs->empty()) outputs->resize(bundle_.outputs.size());
   if (outputs->size() != bundle_.outputs.size()) {
@@ -197,17 +218,10 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
   SMELT_RETURN_IF_ERROR(ReadArguments(args));
   SMELT_RETURN_IF_ERROR(ReadSymbols(args));
   SMELT_RETURN_IF_ERROR(CheckSizes(args));
-  if (state_geometry_changed_) {
-    for (size_t i = 0; i < states_.size(); ++i) {
-      const fb::StateTensorT& s = *bundle_.states[i];
-      if (states_[i].geometry() == Geometry{s.sizes, s.strides, s.offset} &&
-          states_[i].storage() == storages_[s.storage]) {
-        continue;
-      }
-      return absl::FailedPreconditionError(
-          absl::StrCat("an earlier call gave the state \"", s.name,
-                       "\" another geometry than it had at export: ", states_[i].geometry().ToString()));
-    }
+  if (const absl::Status moved = CheckStates(); !moved.ok()) {
+    if (!StatesHaveTheirSizes()) return moved;
+    absl::Cleanup release = [this] { Release(); };
+    return RunEagerInstead(args, outputs, moved);
   }
   SMELT_ASSIGN_OR_RETURN(const int index, ChoosePlan(args));
   plan_ = &program_->plans()[index];
@@ -225,7 +239,7 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
     args_ = InExportedStrides(args);
     status = SetAddresses(args_, outputs);
     // Nothing has been done yet: an answer that hangs on the order of elements is the eager-order plan's.
-    if (absl::IsAborted(status)) return RunEagerInstead(args, outputs, status);
+    if (absl::IsAborted(status)) return RunEagerInstead(args, outputs, absl::UnimplementedError(status.message()));
     SMELT_RETURN_IF_ERROR(status);
     status = RunBlock(0);
     if (status.ok()) status = Finish(args, outputs);
@@ -257,7 +271,7 @@ absl::Status Executor::RunEagerInstead(absl::Span<const Datum> args, std::vector
     for (int e : p.late_exprs) bound_->values.known[e] = 0;
     return RunEager(static_cast<int>(i), args, outputs);
   }
-  return absl::UnimplementedError(why.message());
+  return why;
 }
 
 void Executor::Release() {

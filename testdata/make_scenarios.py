@@ -16,7 +16,8 @@ import zlib
 
 import torch
 
-import scenarios_calls  # registers its scenarios, as the next ones do
+import scenarios_assigned  # registers its scenarios, as the next ones do
+import scenarios_calls
 import scenarios_containers
 import scenarios_edges
 import scenarios_given
