@@ -190,8 +190,11 @@ absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
   std::string pattern;
   absl::Status strides;
   const fb::GuardT* guard = nullptr;
+  const absl::Status states = CheckStates();
+  if (!states.ok() && !StatesHaveTheirSizes()) return states;
   for (size_t i = 0; i < program_->plans().size(); ++i) {
     const ExecutablePlan& p = program_->plans()[i];
+    if (!states.ok() && p.plan->eager == nullptr) continue;
     to_copy_.clear();
     if (!PatternFits(p, args, &pattern)) continue;
     if (p.plan->needs_exported_strides) {
@@ -210,6 +213,7 @@ absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
         guard->message.empty() ? "an assumption of the export does not hold for these arguments" : guard->message));
   }
   if (!strides.ok()) return strides;
+  if (!states.ok()) return states;
   if (program_->plans().empty()) return absl::FailedPreconditionError("the bundle holds no plan");
   return absl::FailedPreconditionError(
       absl::StrCat(pattern, ", and the bundle has no plan for that",

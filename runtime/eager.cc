@@ -98,8 +98,7 @@ class EagerRun {
     }
     for (size_t i = 0; i < e_.states_.size(); ++i) {
       const fb::StateTensorT& s = *e_.bundle_.states[i];
-      if (e_.states_[i].geometry() != Geometry{s.sizes, s.strides, s.offset} ||
-          e_.states_[i].storage() != e_.storages_[s.storage]) {
+      if (!e_.IsLaidOutAsExported(i) || e_.states_[i].storage() != e_.storages_[s.storage]) {
         e_.state_geometry_changed_ = true;
       }
     }

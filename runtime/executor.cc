@@ -136,15 +136,19 @@ absl::Status Executor::Init() {
   return absl::OkStatus();
 }
 
+bool Executor::IsLaidOutAsExported(size_t i) const {
+  const fb::StateTensorT& s = *bundle_.states[i];
+  return states_[i].dtype() == static_cast<DType>(s.dtype) &&
+         states_[i].geometry() == Geometry{s.sizes, s.strides, s.offset};
+}
+
 void Executor::AdoptReplacedStates(absl::Span<const Datum> args) {
   bool changed = false;
   for (size_t i = 0; i < states_.size(); ++i) {
     const fb::StateTensorT& s = *bundle_.states[i];
-    if (states_[i].geometry() == Geometry{s.sizes, s.strides, s.offset} && states_[i].storage() == storages_[s.storage])
-      continue;
+    if (IsLaidOutAsExported(i) && states_[i].storage() == storages_[s.storage]) continue;
     const std::shared_ptr<Storage> now = states_[i].storage();
-    bool adopt = states_[i].geometry() == Geometry{s.sizes, s.strides, s.offset} &&
-                 now->bytes() >= bundle_.storages[s.storage]->bytes;
+    bool adopt = IsLaidOutAsExported(i) && now->bytes() >= bundle_.storages[s.storage]->bytes;
     for (size_t k = 0; k < states_.size() && adopt; ++k) {
       adopt = k == i || (bundle_.states[k]->storage != s.storage && states_[k].storage() != now);
     }
@@ -190,11 +194,11 @@ absl::Status Executor::CheckStates() const {
   if (!state_geometry_changed_) return absl::OkStatus();
   for (size_t i = 0; i < states_.size(); ++i) {
     const fb::StateTensorT& s = *bundle_.states[i];
-    if (states_[i].geometry() == Geometry{s.sizes, s.strides, s.offset} && states_[i].storage() == storages_[s.storage])
-      continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("an earlier call gave the state \"", s.name,
-                     "\" another geometry than it had at export: ", states_[i].geometry().ToString()));
+    if (IsLaidOutAsExported(i) && states_[i].storage() == storages_[s.storage]) continue;
+    const bool cast = states_[i].dtype() != static_cast<DType>(s.dtype);
+    return absl::FailedPreconditionError(absl::StrCat(
+        "an earlier call gave the state \"", s.name, "\" another ", cast ? "dtype" : "geometry",
+        " than it had at export: ", cast ? std::string(Name(states_[i].dtype())) : states_[i].geometry().ToString()));
   }
   return absl::OkStatus();
 }
@@ -218,11 +222,6 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
   SMELT_RETURN_IF_ERROR(ReadArguments(args));
   SMELT_RETURN_IF_ERROR(ReadSymbols(args));
   SMELT_RETURN_IF_ERROR(CheckSizes(args));
-  if (const absl::Status moved = CheckStates(); !moved.ok()) {
-    if (!StatesHaveTheirSizes()) return moved;
-    absl::Cleanup release = [this] { Release(); };
-    return RunEagerInstead(args, outputs, moved);
-  }
   SMELT_ASSIGN_OR_RETURN(const int index, ChoosePlan(args));
   plan_ = &program_->plans()[index];
   SMELT_ASSIGN_OR_RETURN(bound_, Bind(index));
@@ -239,7 +238,7 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
     args_ = InExportedStrides(args);
     status = SetAddresses(args_, outputs);
     // Nothing has been done yet: an answer that hangs on the order of elements is the eager-order plan's.
-    if (absl::IsAborted(status)) return RunEagerInstead(args, outputs, absl::UnimplementedError(status.message()));
+    if (absl::IsAborted(status)) return RunEagerInstead(args, outputs, status);
     SMELT_RETURN_IF_ERROR(status);
     status = RunBlock(0);
     if (status.ok()) status = Finish(args, outputs);
@@ -271,7 +270,7 @@ absl::Status Executor::RunEagerInstead(absl::Span<const Datum> args, std::vector
     for (int e : p.late_exprs) bound_->values.known[e] = 0;
     return RunEager(static_cast<int>(i), args, outputs);
   }
-  return why;
+  return absl::UnimplementedError(why.message());
 }
 
 void Executor::Release() {

@@ -167,8 +167,7 @@ class Executor : public Instance {
   // --- eager.cc ---
   friend class EagerRun;
   absl::Status RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs);
-  // Where another plan was chosen and has found that it has no answer, or states lie where only this one finds them;
-  // `why` is returned where there is no such plan.
+  // Where another plan was chosen and has found that it has no answer (`why`).
   absl::Status RunEagerInstead(absl::Span<const Datum> args, std::vector<Datum>* outputs, const absl::Status& why);
 
   // --- executor.cc ---
@@ -195,9 +194,10 @@ class Executor : public Instance {
   // States that a call gave other memory, their geometry being what it was: the plans work there from now on. Not where
   // that memory is an argument's, which the caller may free, or where another state should have come along.
   void AdoptReplacedStates(absl::Span<const Datum> args);
-  // That all states lie where the compiled plans read them.
+  bool IsLaidOutAsExported(size_t state) const;
+  // That all states lie where the compiled plans read them. Programs in eager order need only their sizes and dtypes.
   absl::Status CheckStates() const;
-  bool StatesHaveTheirSizes() const;    // and dtypes
+  bool StatesHaveTheirSizes() const;
   std::vector<bool> storage_replaced_;  // a storage that a result may share
   bool state_geometry_changed_ = false;
 

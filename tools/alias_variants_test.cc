@@ -1,5 +1,6 @@
 // Calls whose arguments share memory as the export did not foresee, and what the plans for them move.
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -84,6 +85,71 @@ TEST(WrittenAtTheEndTest, ArgumentsThatShareMemoryAreRefusedAndOthersAreNot) {
     EXPECT_TRUE(absl::StrContains(refused.status().message(), "run_decompositions")) << refused.status();
     for (int k = 0; k < 40; ++k) EXPECT_EQ(base.data_as<float>()[k], before.data_as<float>()[k]);
   }
+}
+
+// A program whose first input is a state of zeros.
+Loaded CompileWithState(const std::string& text, const std::string& name) {
+  const std::unique_ptr<Graph> g = Parse(text);
+  const TensorType& type = g->value(g->inputs()[0]).type.tensor();
+  const Tensor zeros = Tensor::Empty(*type.dtype, {*(*type.sizes)[0].Constant()});
+  std::memset(zeros.data(), 0, zeros.storage()->bytes());
+  g->weight_storages = {zeros.storage()};
+  g->weights = {Weight{"h", Weight::Kind::kBuffer, 0, *type.dtype, zeros.geometry()}};
+  g->input_infos.resize(g->inputs().size());
+  g->input_infos[0].kind = InputInfo::Kind::kWeight;
+  g->input_infos[0].weight = 0;
+  CompileOptions options;
+  options.targets = {Target::kX86_64_V3};
+  const std::string path = Scratch(name + ".smb");
+  EXPECT_TRUE(CompileToFile(*g, path, options).ok());
+  auto program = Program::Load(path);
+  EXPECT_TRUE(program.ok()) << program.status();
+  auto instance = Instance::Create(*program);
+  EXPECT_TRUE(instance.ok()) << instance.status();
+  return {*program, *std::move(instance)};
+}
+
+TEST(ReplacedStateTest, OneThatAnEarlierCallMovedIsReadWhereItLiesNow) {
+  Loaded m = CompileWithState(R"(
+graph(%h : Float(3, strides=[1]), %x : Float(6, strides=[1])):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %six : int = prim::Constant[value=6]()
+  %sum : Tensor = aten::add(%h, %one, %one)
+  %y : Tensor = aten::mul(%x, %two)
+  %part : Tensor = aten::slice(%y, %zero, %zero, %six, %two)
+  %s : Tensor = aten::set_(%h, %part)
+  return (%sum)
+)",
+                              "moved_state");
+  const Tensor x = Counting(6);
+  for (int call = 0; call < 3; ++call) {
+    auto out = m.instance->Run({x});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ(m.instance->last_call().variant, call == 0 ? AliasVariant::kDistinct : AliasVariant::kEagerOrder);
+    for (int k = 0; k < 3; ++k) {
+      EXPECT_EQ((*out)[0].tensor().data_as<float>()[k], call == 0 ? 1 : 1 + 4 * k) << "2 * x[::2] + 1";
+    }
+  }
+}
+
+TEST(ReplacedStateTest, OneThatAnEarlierCallCastIsRefused) {
+  Loaded m = CompileWithState(R"(
+graph(%h : Float(3, strides=[1])):
+  %double : int = prim::Constant[value=7]()
+  %no : bool = prim::Constant[value=0]()
+  %none : NoneType = prim::Constant()
+  %y : Tensor = aten::to(%h, %double, %no, %no, %none)
+  %s : Tensor = aten::set_(%h, %y)
+  return (%y)
+)",
+                              "cast_state");
+  EXPECT_TRUE(m.instance->Run({}).ok());
+  auto again = m.instance->Run({});
+  EXPECT_TRUE(absl::IsFailedPrecondition(again.status()));
+  EXPECT_TRUE(absl::StrContains(again.status().message(), "another dtype than it had at export: float64"))
+      << again.status();
 }
 
 TEST(RegionalCopyBackTest, TwoNineElementSlicesOfAMillionMoveAtMostEighteenElements) {
