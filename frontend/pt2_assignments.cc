@@ -2,7 +2,7 @@
 // that has the metadata of the value assigned; a copy_ that the model called names itself there.
 #include <algorithm>
 #include <cstdint>
-#include <optional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -78,11 +78,11 @@ const TensorType* SizedType(const Graph& g, ValueId v) {
 
 bool HaveTheSameSizes(const TensorType& a, const TensorType& b) { return a.dtype == b.dtype && a.sizes == b.sizes; }
 
-// Whether the dims of two tensors of the same sizes lie in memory in one order; sizes that are not known are large.
+// Whether the dims of two tensors of the same sizes lie in memory in one order; strides that are not known are large.
 bool LieInTheSameOrder(const TensorType& a, const TensorType& b) {
   const auto before = [](const TensorType& t, int i, int j) {
-    const std::optional<int64_t> x = (*t.strides)[i].Constant(), y = (*t.strides)[j].Constant();
-    return x && y && *x > *y;
+    const int64_t large = std::numeric_limits<int64_t>::max();
+    return (*t.strides)[i].Constant().value_or(large) > (*t.strides)[j].Constant().value_or(large);
   };
   for (int i = 0; i < a.rank(); ++i) {
     for (int j = 0; j < i; ++j) {

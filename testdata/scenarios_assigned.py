@@ -2,8 +2,9 @@
 
 import torch
 from torch import nn
+from torch.export import Dim
 
-from scenario_kit import one, scenario
+from scenario_kit import one, randn, scenario
 
 
 class TwoBuffers(nn.Module):
@@ -119,3 +120,15 @@ class AssignedPartsWhereTheyShareAStorage(TwoBuffersOfOneStorage):
 for module in list(globals().values()):
     if isinstance(module, type) and "forward" in vars(module):
         scenario(*[one(2, 3)] * 3)(module)
+
+
+class AssignedTheLastColumnsOfMany(TwoBuffers):
+
+    def forward(self, x):
+        y = torch.cat([self.h, x]).t().contiguous()
+        self.h = y[:, -2:].t()
+        return y.sum(), self.h * 2
+
+
+scenario(one(4, 3), one(2, 3), one(7, 3), lambda: (randn(3, 5).t(),), dynamic_shapes=({0: Dim("n", min=2, max=50)},))(
+    AssignedTheLastColumnsOfMany)
