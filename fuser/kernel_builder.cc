@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -17,6 +18,12 @@ constexpr int64_t kFarStride = 8;
 
 // Elements along a dim from which on a vector is worth filling with them.
 constexpr int64_t kFewLanes = 8;
+
+// Float32 elements of the widest vector.
+constexpr int64_t kFullVector = 16;
+
+// Elements between one row and the next beyond which the rows of a vector may push each other out of the cache.
+constexpr int64_t kFarRow = 512;
 
 // Not a quality hash of data, only colors of a small graph; the same in every process.
 uint64_t Mix(uint64_t h, uint64_t v) {
@@ -461,6 +468,19 @@ int Builder::CompareStride(int a, int b) const {
   return 0;
 }
 
+bool Builder::IsChosenAlong(int dim) const {
+  std::vector<bool> varies(ins_.size());  // operands stand before their users
+  for (size_t i = 0; i < ins_.size(); ++i) {
+    const Ins& in = ins_[i];
+    if (!reachable_[i]) continue;
+    if (in.is_affine) varies[i] = linears_[in.affine].coef[dim] != Expr(0);
+    if (in.access >= 0) varies[i] = accesses_[in.access].coef[dim] != Expr(0);
+    for (int o : in.operands) varies[i] = varies[i] || varies[o];
+    if (in.op == KernelOp::kLoad && in.has_offset && varies[in.operands[0]]) return true;
+  }
+  return false;
+}
+
 void Builder::ArrangeDims(bool ordered) {
   std::vector<int> order[2];
   for (int d = 0; d < rank(); ++d) {
@@ -497,22 +517,6 @@ void Builder::ArrangeDims(bool ordered) {
     }
     std::rotate(dims.begin() + best, dims.begin() + best + 1, dims.end() - 1);
   }
-  // A vector would not be filled by the last dim, but by one along which operands run: results are then stored apart.
-  if (rank() == parallel_ && order[0].size() > 1 &&
-      sizes_[order[0].back()].Constant().value_or(kFewLanes) < kFewLanes) {
-    std::vector<int>& dims = order[0];
-    auto runs_along = [&](int d) {
-      for (size_t i = 0; i < ins_.size(); ++i) {
-        if (!reachable_[i] || ins_[i].op != KernelOp::kLoad) continue;
-        if (accesses_[ins_[i].access].coef[d] == Expr(1)) return true;
-      }
-      return false;
-    };
-    const int next = dims[dims.size() - 2];
-    if (!runs_along(dims.back()) && runs_along(next) && sizes_[next].Constant().value_or(0) >= 2 * kFewLanes) {
-      std::swap(dims[dims.size() - 2], dims.back());
-    }
-  }
   // Neighbours a, b collapse where every use treats a as b's multiple.
   auto collapses = [&](int a, int b) {
     auto fits = [&](const std::vector<Expr>& coef) { return coef[a] == coef[b] * sizes_[b]; };
@@ -523,6 +527,22 @@ void Builder::ArrangeDims(bool ordered) {
     }
     return true;
   };
+  // A vector would not be filled by the last dim. The next one is the vector's, whose results are stored apart, if no
+  // operand runs along the last, or if data choose places along it that are the same for all of the next.
+  if (rank() == parallel_ && order[0].size() > 1 &&
+      sizes_[order[0].back()].Constant().value_or(kFewLanes) < kFewLanes) {
+    std::vector<int>& dims = order[0];
+    const int last = dims.back(), next = dims[dims.size() - 2];
+    bool runs = false;
+    for (size_t i = 0; i < ins_.size(); ++i) {
+      if (!reachable_[i] || ins_[i].op != KernelOp::kLoad) continue;
+      runs = runs || accesses_[ins_[i].access].coef[last] == Expr(1);
+    }
+    const bool chosen = IsChosenAlong(last) && !IsChosenAlong(next);
+    if ((!runs || chosen) && !collapses(next, last) && sizes_[next].Constant().value_or(0) >= kFullVector) {
+      std::swap(dims[dims.size() - 2], dims.back());
+    }
+  }
   std::vector<int> kept;
   int parallel = 0;
   for (int part = 0; part < 2; ++part) {
@@ -680,9 +700,22 @@ void Builder::Color() {
   }
 }
 
+bool Builder::AreShortRowsSideBySide() const {
+  const int p = parallel_;
+  if (p == 0 || rank() != p + 1 || sizes_[p].Constant().value_or(kFewLanes + 1) > kFewLanes) return false;
+  // What is left over after the last full vector costs five times as much a row as a row by itself.
+  const int64_t rows = sizes_[p - 1].Constant().value_or(0);
+  if (rows == 0 || (rows % kFullVector != 0 && rows < 8 * kFullVector)) return false;
+  return std::all_of(ins_.begin(), ins_.end(), [&](const Ins& in) {
+    return in.access < 0 || !in.inner ||
+           std::abs(accesses_[in.access].coef[p - 1].Constant().value_or(kFarRow + 1)) <= kFarRow;
+  });
+}
+
 int Builder::ChooseVectorDim(bool ordered) const {
   const int p = parallel_, r = rank();
   if (r == p) return p > 0 ? p - 1 : -1;
+  if (!ordered && AreShortRowsSideBySide()) return p - 1;
   // What varies with both is most of the memory that is read.
   int along_q = 0, along_p = 0;
   bool near = sliding_window_ && !ordered && p > 0;

@@ -125,6 +125,8 @@ class Builder {
 
   // Finish, in order.
   void MarkReachable();
+  // Whether some place that data choose is another for each index along `dim`.
+  bool IsChosenAlong(int dim) const;
   void ArrangeDims(bool ordered);
   void ExpandAffines();
   void Color();
@@ -132,6 +134,8 @@ class Builder {
   static bool IsCostly(const Ins& in);
   int FindRoom(int i, int first, int last, const std::vector<std::pair<int, int>>& roots,
                const absl::flat_hash_map<int, std::pair<int, int>>& kept) const;
+  // Whether a row to reduce fills no vector, yet many of them that are near each other do.
+  bool AreShortRowsSideBySide() const;
   int ChooseVectorDim(bool ordered) const;
   bool Commutes(const Ins& in) const;
   StrideClass ClassOf(const Access& a, int d) const;

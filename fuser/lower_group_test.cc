@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/substitute.h"
 #include "gtest/gtest.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/fuser/run_kernels.h"
@@ -314,6 +315,48 @@ with smelt::FusionGroup_0 = graph(%0 : Float(4, 3, strides=[3, 1]), %1 : Long(2,
 )";
   EXPECT_EQ(Elements(RunText(text, {Iota({4, 3}), Longs({2}, {3, 1})})[0]), (std::vector<float>{12, 14, 16}));
   EXPECT_NE(Spec(text).find("kernel parallel=1 reduction=1 vector=0"), std::string::npos) << Spec(text);
+}
+
+TEST(LowerGroup, ShortRowsAreReducedSideBySide) {
+  auto text = [](int64_t rows, int64_t apart) {
+    return absl::Substitute(R"(graph(%x : Float($0, 3, strides=[$1, 1])):
+  %d : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=0]()
+  %n : NoneType = prim::Constant()
+  %z : Float($0, strides=[1]) = aten::sum.dim_IntList(%x, %d, %k, %n)
+  return (%z)
+)",
+                            rows, apart);
+  };
+  auto is_side_by_side = [&](int64_t rows, int64_t apart) {
+    const std::string spec = Spec(text(rows, apart));
+    EXPECT_NE(spec.find("kernel parallel=1 reduction=1 vector="), std::string::npos) << spec;
+    return spec.find("vector=0") != std::string::npos;
+  };
+  std::vector<float> want;
+  for (int i = 0; i < 32; ++i) want.push_back(static_cast<float>(9 * i + 3));
+  EXPECT_EQ(Elements(RunText(text(32, 3), {Iota({32, 3})})[0]), want);
+  EXPECT_TRUE(is_side_by_side(32, 3));
+  EXPECT_TRUE(is_side_by_side(150, 512));
+  // Four of them fill no vector; a vector's rows at a power of two push each other out of the cache.
+  EXPECT_FALSE(is_side_by_side(20, 3));
+  EXPECT_FALSE(is_side_by_side(32, 1024));
+}
+
+TEST(LowerGroup, PlacesThatDataChooseForAllRowsAreReadOnceAVectorOfRows) {
+  const std::string text = R"(graph(%x : Float(32, 10, strides=[10, 1]), %i : Long(2, strides=[1])):
+  %d : int = prim::Constant[value=1]()
+  %z : Float(32, 2, strides=[2, 1]) = aten::index_select(%x, %d, %i)
+  return (%z)
+)";
+  std::vector<float> want;
+  for (int i = 0; i < 32; ++i) {
+    want.push_back(static_cast<float>(10 * i + 7));
+    want.push_back(static_cast<float>(10 * i + 2));
+  }
+  EXPECT_EQ(Elements(RunText(text, {Iota({32, 10}), Longs({2}, {7, 2})})[0]), want);
+  // The last dim is the first of the kernel's, and the rows are the vector's, along which the index does not change.
+  EXPECT_NE(Spec(text).find("param int64 r [unit,zero]"), std::string::npos) << Spec(text);
 }
 
 TEST(LowerGroup, OneKernelForOtherSizesAndConstants) {
