@@ -12,6 +12,7 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/write_rules.h"
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functional_counterpart.h"
@@ -581,6 +582,9 @@ absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& size
   const bool dense = IsDense(m.nominal, g_.symbols) && m.nominal.dtype == g.dtype;
   std::optional<bool> fits = dense ? g_.symbols.LessOrEqual(need, have) : std::nullopt;
   if (!fits.has_value()) return absl::UnimplementedError("resize_ of a tensor whose storage's size is not known");
+  // What lies behind its operand in the storage has been copied too.
+  if (!*fits && m.copies_storage)
+    return absl::UnimplementedError("resize_ that grows a copy of its operand's whole storage");
   if (!*fits) {
     // The storage grows: the same elements, then new ones. Views of it stay on it.
     if (m.nominal.offset != Expr(0)) return absl::UnimplementedError("resize_ that grows a tensor with an offset");
@@ -666,8 +670,7 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
       if (!t.tensor().IsComplete())
         return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
       BindFresh(v);
-      memories_.back().copies_storage = name == "aten::slice_scatter" || name == "aten::select_scatter" ||
-                                        name == "aten::diagonal_scatter" || name == "aten::as_strided_scatter";
+      memories_.back().copies_storage = CopiesStorage(g_.node(n).op);
     }
   }
   return absl::OkStatus();

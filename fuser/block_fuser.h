@@ -61,7 +61,7 @@ struct Group {
   Frame frame;
   bool pullable = true;  // each value can be computed at any index: no reductions, no writes
   bool open = true;      // others may join
-  bool pulled = false;   // some members are computed at other indices than the loop's: labels do not tell theirs
+  bool pulled = false;   // some members are computed at other indices than the loop's: they have no labels
 };
 
 // How a node fits into a loop.

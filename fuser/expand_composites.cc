@@ -616,6 +616,15 @@ class Expander {
     SMELT_ASSIGN_OR_RETURN(
         ViewMeaning m,
         BuildView(OpCall(OpName::Get(views->at(g_.node(n).op.name())), std::move(args)), base, g_.symbols));
+    // What is exported fits; one argument given twice may have another shape.
+    const std::vector<Expr>& slice = m.outputs[0].sizes;
+    bool fits = T(src).rank() == static_cast<int>(slice.size());
+    for (size_t d = 0; fits && d < slice.size(); ++d) {
+      const Expr& size = (*T(src).sizes)[d];
+      fits = g_.symbols.LessOrEqual(size, slice[d]).value_or(true) &&
+             g_.symbols.LessOrEqual(slice[d], size).value_or(true);
+    }
+    if (!fits) return call.Error("expected src to have a size equal to the slice of self");
     // The copy that is written into; in place where self dies here.
     const ValueId whole = Whole(n, self, *out.strides);
     ReplaceWith(n, Out(InsertRegionNode(n, "smelt::write_region", {whole, Cast(n, src, *out.dtype)},

@@ -131,6 +131,10 @@ void BlockFuser::Pull(int k) {
   if (!ok) return explain("memory that it reads is taken over before the consumer runs");
   // Reads at other indices than its writes are no longer the same index.
   if (!MemoryAllows(into, k, true, &reason)) return explain(reason);
+  // They are computed at other indices than the loop's.
+  for (int m : groups_[k].members) {
+    for (ValueId o : N(m).outputs) labels_.erase(o);
+  }
   Absorb(into, k, target.at);
   target.pulled = true;
   explain("computed where it is read");

@@ -352,7 +352,8 @@ struct Planned {
 absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& options, BundleBuilder& builder,
                                    CompileStats& stats, PhaseTimer& timer) {
   Planned out;
-  for (NodeId n : graph.AllNodes()) stats.nodes += graph.node(n).op != "prim::Constant";
+  const std::vector<NodeId> nodes = graph.AllNodes();
+  for (NodeId n : nodes) stats.nodes += graph.node(n).op != "prim::Constant";
 
   BuiltVariant main;
   OpenedComposites decided;
@@ -370,7 +371,12 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   // What cannot be made pure runs in eager order.
   const bool unordered = absl::IsUnimplemented(built) && absl::StrContains(built.message(), kAnswerHangsOnOrder);
   const bool impure = !unordered && (absl::IsUnimplemented(built) || absl::IsInvalidArgument(built));
-  if (refuses) {
+  // In a branch or a loop it does so only when it gets there, which is seen in eager order.
+  const auto has_blocks = [&](NodeId n) { return !graph.node(n).blocks.empty(); };
+  const bool perhaps = refuses && std::any_of(nodes.begin(), nodes.end(), has_blocks);
+  if (perhaps && AddEagerPlan(graph, TensorArgs(graph), AllStorages(graph), builder).ok()) {
+    // Whatever the call.
+  } else if (refuses) {
     builder.AddRefusal(std::string(built.message()), "");
   } else if (impure) {
     const absl::Status eager = AddEagerPlan(graph, TensorArgs(graph), AllStorages(graph), builder);

@@ -1,5 +1,6 @@
 #include "smelt/pipeline/eager_plan.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/write_rules.h"
 #include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
@@ -274,6 +276,25 @@ class EagerBuilder {
   }
 
   // --- memory ---
+  // Whether v may lie in what CopiesStorage says: here such a result has memory of its own size.
+  bool MayHaveCopiedStorage(ValueId v) const {
+    while (true) {
+      const NodeId def = g_.value(v).def;
+      const Node& node = g_.node(def);
+      if (!g_.IsParam(def) && CopiesStorage(node.op)) return true;
+      const OpKind kind = g_.IsParam(def) ? OpKind::kOther : GetOpInfo(node.op).kind;
+      const bool passes = kind == OpKind::kView || kind == OpKind::kInplaceView || kind == OpKind::kInplace;
+      if (passes && !node.inputs.empty()) {
+        v = node.inputs[0];
+        continue;
+      }
+      // Handed on by a block or a list: by whatever the graph has.
+      if (g_.IsParam(def) ? node.parent == g_.top() : node.blocks.empty() && kind != OpKind::kOther) return false;
+      const std::vector<NodeId> all = g_.AllNodes();
+      return std::any_of(all.begin(), all.end(), [&](NodeId n) { return CopiesStorage(g_.node(n).op); });
+    }
+  }
+
   absl::Status EmitGeometry(NodeId n) {
     const Node& node = g_.node(n);
     const std::string& overload = node.op.overload();
@@ -281,6 +302,8 @@ class EagerBuilder {
         overload != "source_Tensor_storage_offset") {
       return absl::UnimplementedError("set_ from a storage");
     }
+    if (node.op.name() != "aten::set_" && MayHaveCopiedStorage(node.inputs[0]))
+      return absl::UnimplementedError("resize_ of a copy of its operand's whole storage");
     fb::EagerInstrT& i = Emit(node.op.name() == "aten::set_" ? fb::EagerKind::Set : fb::EagerKind::Resize, n);
     i.op = node.op.name();
     Inputs(i, n);

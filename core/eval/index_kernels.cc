@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/kernels.h"
@@ -201,23 +200,17 @@ absl::Status PutAt(const Call& c, const Tensor& self, const std::vector<int64_t>
 }
 
 absl::StatusOr<Values> IndexPut(Call& c) {
-  const bool in_place = absl::EndsWith(c.name(), "_");
   const Tensor self = c.T("self"), values = c.T("values");
   if (self.dtype() != values.dtype())
     return c.Error(absl::StrCat("Index put requires the source and destination dtypes match, got ", Name(self.dtype()),
                                 " for the destination and ", Name(values.dtype()), " for the source."));
-  Tensor out = self;
-  if (in_place) {
-    SMELT_RETURN_IF_ERROR(CheckNoInternalOverlap(c, self));
-  } else {
-    SMELT_ASSIGN_OR_RETURN(out, OutputOf(c));
-    SMELT_RETURN_IF_ERROR(CopyInto(out, self));
-  }
+  SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
+  SMELT_RETURN_IF_ERROR(CopyInto(out, self));
   SMELT_ASSIGN_OR_RETURN(Values indices, LongIndices(c, self, c.Arg("indices").elements()));
   SMELT_ASSIGN_OR_RETURN(Picked picked, PickByIndices(c, self, indices));
   SMELT_RETURN_IF_ERROR(
       PutAt(c, out, picked.positions, values, picked.sizes, c.B("accumulate") ? Meet::kAdd : Meet::kSet));
-  return Values{in_place ? c.args[0] : EvalValue(out)};
+  return Values{EvalValue(out)};
 }
 
 // --- along one dim ---
@@ -647,8 +640,7 @@ absl::StatusOr<Values> Unique(Call& c) {
 
 void AddIndexKernels(KernelTable& t) {
   t["aten::index.Tensor"] = t["aten::_unsafe_index.Tensor"] = IndexTensor;
-  for (const char* n : {"index_put", "index_put_", "_unsafe_index_put", "_index_put_impl", "_index_put_impl_"})
-    t[absl::StrCat("aten::", n)] = IndexPut;
+  t["aten::index_put"] = t["aten::_unsafe_index_put"] = t["aten::_index_put_impl"] = IndexPut;
   t["aten::index_select"] = IndexSelect;
   t["aten::gather"] = Gather;
   t["aten::take_along_dim"] = TakeAlongDim;

@@ -150,7 +150,8 @@ class ComplexRule {
       out = Make({e_.Op("aten::constant_pad_nd", {x.re, pad, e_.Const(value.real())}),
                   e_.Op("aten::constant_pad_nd", {Im(x), pad, e_.Const(value.imag())})});
     } else if (name == "aten::index_put" || name == "aten::_unsafe_index_put" || name == "aten::index_add" ||
-               name == "aten::index_copy" || name == "aten::index_select") {
+               name == "aten::index_copy" || name == "aten::index_select" || name == "aten::index" ||
+               name == "aten::_unsafe_index") {
       // The parts are elements of one more dim.
       std::vector<ValueId> args(g_.node(n_).inputs.begin(), g_.node(n_).inputs.end());
       const int rank = g_.value(args[0]).type.tensor().rank();
@@ -166,6 +167,18 @@ class ComplexRule {
       }
       if (!e_.ok()) return e_.status();
       out = e_.Op("aten::view_as_complex", {e_.Contiguous(e_.Op(call_.op().full(), args))});
+    } else if (name == "aten::index_fill") {
+      const Parts x = Arg(0), value = Arg(3);
+      const auto fill = [&](ValueId part, ValueId with) {
+        return e_.Op("aten::index_fill.int_Tensor", {part, g_.node(n_).inputs[1], g_.node(n_).inputs[2], with});
+      };
+      if (!e_.ok()) return e_.status();
+      out = Make({fill(x.re, value.re), fill(Im(x), Im(value))});
+    } else if (name == "aten::cumsum" && call_.arg(0).IsTensor()) {
+      const Parts a = Arg(0);
+      const auto sum = [&](ValueId part) { return e_.Op("aten::cumsum", {part, g_.node(n_).inputs[1], e_.None()}); };
+      if (!e_.ok()) return e_.status();
+      out = Make({sum(a.re), sum(Im(a))});
     } else if (complex_result && MovesEachPart(call_.op().full())) {
       Parts moved;
       for (const bool imaginary : {false, true}) {

@@ -143,6 +143,12 @@ bool FillsSomeElements(OpName writes, std::optional<int64_t> values, bool accumu
   return name == "aten::masked_fill_" || name == "aten::index_fill_";
 }
 
+bool CopiesStorage(OpName op) {
+  const std::string& name = op.name();
+  return name == "aten::slice_scatter" || name == "aten::select_scatter" || name == "aten::diagonal_scatter" ||
+         name == "aten::as_strided_scatter";
+}
+
 bool WritesExpanded(OpName writes) { return writes.name() == "aten::zero_" || writes.full() == "aten::fill_.Scalar"; }
 
 }  // namespace smelt

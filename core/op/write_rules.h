@@ -11,6 +11,11 @@
 
 namespace smelt {
 
+// Whether the result lies in a copy of its first operand's whole storage, at the operand's place in it, as those do
+// that PyTorch makes by clone_preserve_strides: what reaches outside of it (resize_, as_strided) sees the operand's
+// neighbours.
+bool CopiesStorage(OpName op);
+
 // Of an operator that writes, `functional` being its pure form if there is one: for its argument called `argument`.
 OperandSharing OperandSharingOf(OpName writes, OpName functional, absl::string_view argument);
 // Whether it writes one value everywhere, so that PyTorch lets it write expanded memory.

@@ -70,8 +70,13 @@ void PrintFailure(uint64_t seed, const Sample& sample, const Verdict& v, const S
   std::fflush(stdout);
 }
 
+struct Reason {
+  int64_t programs = 0;
+  uint64_t seed = 0;  // of the first of them
+};
+
 // Runs seeds [from, to); a program that crashes takes only this process with it.
-void Work(const Settings& s, uint64_t from, uint64_t to, Counts* counts, std::map<std::string, int64_t>* reasons) {
+void Work(const Settings& s, uint64_t from, uint64_t to, Counts* counts, std::map<std::string, Reason>* reasons) {
   std::unique_ptr<KernelCache> cache;
   Settings mine = s;
   if (s.run.compiled) {
@@ -92,7 +97,9 @@ void Work(const Settings& s, uint64_t from, uint64_t to, Counts* counts, std::ma
     }
     if (s.reasons && v.outcome != Outcome::kEqual && v.outcome != Outcome::kDifferent) {
       static const char* const kOutcomes[] = {"", "", "refused", "unsupported", "skipped"};
-      ++(*reasons)[absl::StrCat(kOutcomes[static_cast<int>(v.outcome)], ": ", v.where, ": ", v.what.substr(0, 160))];
+      Reason& reason =
+          (*reasons)[absl::StrCat(kOutcomes[static_cast<int>(v.outcome)], ": ", v.where, ": ", v.what.substr(0, 240))];
+      if (reason.programs++ == 0) reason.seed = seed;
     }
     if (v.outcome != Outcome::kDifferent) continue;
     PrintFailure(seed, sample, v, mine);
@@ -112,9 +119,12 @@ int Fuzz(const Settings& s) {
     std::fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
-      std::map<std::string, int64_t> reasons;
+      std::map<std::string, Reason> reasons;
       Work(s, at, to, counts, &reasons);
-      for (const auto& [why, n] : reasons) std::printf("reason %lld %s\n", static_cast<long long>(n), why.c_str());
+      for (const auto& [why, r] : reasons) {
+        std::printf("reason %lld (seed %llu) %s\n", static_cast<long long>(r.programs),
+                    static_cast<unsigned long long>(r.seed), why.c_str());
+      }
       std::fflush(stdout);
       _exit(0);
     }

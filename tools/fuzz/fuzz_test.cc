@@ -50,10 +50,9 @@ Share RunPrograms(uint64_t first, int count, const RunOptions& options) {
 
 TEST(FuzzTest, ThePureGraphAndItsLayersShowWhatEagerExecutionDoes) {
   const Share share = RunPrograms(1, 3000, {});
-  // Calls that are refused or not supported may become fewer, never more: then lower the limits. (507 became 508 when a
-  // tril_ on expanded memory ran that both sides had refused, and its result met a branch behind it.)
+  // Calls that are refused or not supported may become fewer, never more: then lower the limits.
   EXPECT_LE(share.refused, 18) << "of " << share.programs;
-  EXPECT_LE(share.unsupported, 508) << "of " << share.programs;
+  EXPECT_LE(share.unsupported, 494) << "of " << share.programs;
   // What the machine decides in PyTorch is no test: sums into their own operand, long rows that overlap.
   EXPECT_LE(share.skipped, 121) << "of " << share.programs;
   EXPECT_LE(share.eager_refuses, 233) << "of " << share.programs;
@@ -68,14 +67,15 @@ TEST(FuzzTest, BundlesShowWhatEagerExecutionDoes) {
   options.cache = cache->get();
   options.scratch = ScratchFolder();
   const Share share = RunPrograms(1000001, 1000, options);
-  EXPECT_LE(share.refused, 6) << "of " << share.programs;
-  EXPECT_LE(share.unsupported, 13) << "of " << share.programs;
+  EXPECT_LE(share.refused, 2) << "of " << share.programs;
+  EXPECT_LE(share.unsupported, 9) << "of " << share.programs;
   // Calls whose sharing is not known ahead, and arguments of one storage of which one is addressed outside of itself:
   // they take the plan for any overlap.
   EXPECT_LE(share.overlap, 52) << "of " << share.programs;
   // What has no pure form: loops that carry tensors around, branches that return one or another, writes that read what
-  // they have written.
-  EXPECT_LE(share.eager_order, 238) << "of " << share.programs;
+  // they have written, writes that PyTorch refuses in branches that may not be taken. (The last were refused whatever
+  // the branch: 4 refused and 4 not supported became 7 here.)
+  EXPECT_LE(share.eager_order, 245) << "of " << share.programs;
 }
 
 TEST(FuzzTest, WhetherArgumentsOverlapIsKnownOfEveryPair) {

@@ -443,8 +443,11 @@ Verdict RunSample(const Sample& sample, const RunOptions& options) {
     return v;
   }
   v.eager_refuses = !want.status.ok();
-  if (options.evaluator && RunPasses(sample, want, PatternOf(sample), options, &v)) return v;
-  if (!options.compiled) return v;
+  const bool ended = options.evaluator && RunPasses(sample, want, PatternOf(sample), options, &v);
+  // What has no pure form, or not for such a call, the bundle runs in eager order.
+  if (!options.compiled || (ended && v.outcome == Outcome::kDifferent)) return v;
+  v = Verdict();
+  v.eager_refuses = !want.status.ok();
   const std::string path = absl::StrCat(options.scratch, "/fuzz-", getpid(), ".smb");
   CompileOptions compile;
   compile.targets = {Target::kX86_64_V3};
