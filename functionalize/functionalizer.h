@@ -175,6 +175,9 @@ class Functionalizer {
   void AssertSelected(NodeId n, TensorId base);
   // A call whose sizes break the assumption is refused.
   absl::Status Assert(const Assumption& a, NodeId anchor);
+  // A size that the example has as 1, and others as more, decides about a pure operator's strides: so it does in
+  // PyTorch, whose export then takes such a size for 1 in every call. A call that has more is refused.
+  absl::Status AssertSizesOfOne(NodeId n);
   // Where the argument begins in its storage, in elements of the tensor's dtype.
   Expr ArgumentOffset(TensorId t) const;
   int DistinctOf(int memory) const;

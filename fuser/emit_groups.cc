@@ -1,4 +1,5 @@
 // From groups of nodes to nodes that hold them.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -120,6 +121,24 @@ void BlockFuser::Sink(ValueId v, NodeId anchor) {
   }
 }
 
+void BlockFuser::StandTogether(const Group& group) {
+  // The alias database's moves brought them together before.
+  if (options_.alias_db != nullptr) return;
+  std::vector<int> members = group.members;
+  std::sort(members.begin(), members.end());
+  NodeId last = nodes_[group.at];
+  for (int m : members) {
+    if (m < group.at) g_.MoveBefore(nodes_[m], nodes_[group.at]);
+    if (m <= group.at) continue;
+    g_.MoveAfter(nodes_[m], last);
+    last = nodes_[m];
+  }
+  for (int m : members) {
+    for (ValueId v : N(m).inputs) Hoist(v, nodes_[m]);
+    for (ValueId o : N(m).outputs) Sink(o, nodes_[m]);
+  }
+}
+
 absl::StatusOr<bool> BlockFuser::EmitGroup(int k) {
   const Group& group = groups_[k];
   absl::flat_hash_set<NodeId> members;
@@ -202,6 +221,7 @@ absl::StatusOr<bool> BlockFuser::EmitGroup(int k) {
     for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(g_.node(node).outputs[i], results[i]);
     g_.Erase(node);
     if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
+    StandTogether(group);
     ReportSplit(k, absl::StrCat("the group has no kernel: ", lowered.status().message()));
     return false;
   }
