@@ -11,6 +11,7 @@
 #include "smelt/alias/random_program.h"
 #include "smelt/alias/run_program.h"
 #include "smelt/alias/scenario.h"
+#include "smelt/alias/state.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/effects.h"
 
@@ -295,11 +296,7 @@ TEST(EditsTest, OfManyWritesOfPiecesAnErasedOneIsForgotten) {
 std::string DifferentAnswer(Graph& g, const AliasDb& db, std::mt19937_64& rng) {
   std::unique_ptr<AliasDb> fresh = AliasDb::Build(g);
   if (db.GetStats().summarised != 0 || fresh->GetStats().summarised != 0) return "";
-  std::vector<ValueId> values(g.inputs().begin(), g.inputs().end());
-  for (NodeId n : g.AllNodes()) {
-    for (ValueId v : g.node(n).outputs) values.push_back(v);
-    for (BlockId b : g.node(n).blocks) values.insert(values.end(), g.params(b).begin(), g.params(b).end());
-  }
+  const std::vector<ValueId> values = alias_internal::AllValues(g);
   for (ValueId v : values) {
     const std::string name = "%" + g.value(v).name;
     if (db.HasWriters(v) != fresh->HasWriters(v)) return "has_writers " + name;

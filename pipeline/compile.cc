@@ -374,10 +374,9 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   // In a branch or a loop it does so only when it gets there, which is seen in eager order.
   const auto has_blocks = [&](NodeId n) { return !graph.node(n).blocks.empty(); };
   const bool perhaps = refuses && std::any_of(nodes.begin(), nodes.end(), has_blocks);
-  if (perhaps && AddEagerPlan(graph, TensorArgs(graph), AllStorages(graph), builder).ok()) {
-    // Whatever the call.
-  } else if (refuses) {
-    builder.AddRefusal(std::string(built.message()), "");
+  if (refuses) {
+    const bool when_run = perhaps && AddEagerPlan(graph, TensorArgs(graph), AllStorages(graph), builder).ok();
+    if (!when_run) builder.AddRefusal(std::string(built.message()), "");
   } else if (impure) {
     const absl::Status eager = AddEagerPlan(graph, TensorArgs(graph), AllStorages(graph), builder);
     // What stops both is said once.

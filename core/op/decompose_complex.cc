@@ -174,7 +174,7 @@ class ComplexRule {
       };
       if (!e_.ok()) return e_.status();
       out = Make({fill(x.re, value.re), fill(Im(x), Im(value))});
-    } else if (name == "aten::cumsum" && call_.arg(0).IsTensor()) {
+    } else if (name == "aten::cumsum") {
       const Parts a = Arg(0);
       const auto sum = [&](ValueId part) { return e_.Op("aten::cumsum", {part, g_.node(n_).inputs[1], e_.None()}); };
       if (!e_.ok()) return e_.status();
