@@ -729,7 +729,11 @@ class Expander {
       NodeId product = g_.InsertBefore(n, OpName::Get("aten::mul.Tensor"), {a, b},
                                        {Type::Tensor(*out.dtype, *out.sizes, *out.strides)});
       g_.SetSource(product, source_);
-      ReplaceWith(n, Out(product));
+      // A sum begins at 0: it is never -0.
+      Emit e(g_, n);
+      const ValueId sum = e.AddN(Out(product), 0.);
+      if (!e.ok()) return e.status();
+      ReplaceWith(n, sum);
       return true;
     }
     if (sizes.size() != 3 || sizes[0] == Expr(1) || sizes[1] != Expr(1) || sizes[2] != Expr(1)) return false;
