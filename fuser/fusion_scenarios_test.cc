@@ -219,7 +219,7 @@ TEST(FusionScenario, AColumnTimesARowIsMultipliedWhereItIsUsed) {
   %t : Float(5, 4, strides=[4, 1]) = aten::tanh(%m)
   return (%t)
 )"),
-              ElementsAre("mul_tanh"));
+              ElementsAre("mul_add_tanh"));
 }
 
 TEST(FusionScenario, ManyRowsTimesAColumnEachAreSummedWhereTheyAreUsed) {
