@@ -106,17 +106,17 @@ enum class Becomes {
   kContents,  // its memory takes the contents: nobody sees that it does
 };
 
-// `others`: the owners of what outlives the call but for this assignment, an invalid one where that is not known. An
-// argument lives no longer than its caller wants: its contents are taken. So are those of a part of new memory, if
-// nobody sees either memory: the buffer keeps its layout, which the compiled plans expect, and the rest of that memory
-// is not kept.
+// `others`: the owners of what outlives the call but for this assignment, an invalid one where that is not known. Of a
+// part of new memory the contents are taken if nobody sees either memory: the buffer keeps its layout, which the
+// compiled plans expect, and the rest of that memory is not kept.
 Becomes HowItBecomes(const Graph& g, ValueId buffer, ValueId value, ValueId owner, absl::Span<const ValueId> others) {
   if (IsTensor(g, value, buffer)) return Becomes::kContents;  // self.step += 1
   const TensorType *to = SizedType(g, buffer), *from = SizedType(g, value);
   if (to == nullptr || from == nullptr || !HaveTheSameSizes(*to, *from)) return Becomes::kCopy;
   const bool order = LieInTheSameOrder(*to, *from);
   const bool old_seen = absl::c_linear_search(others, buffer) || absl::c_linear_search(others, ValueId());
-  if (owner.valid() && !IsUserInput(g, owner)) {
+  if (owner.valid() && IsUserInput(g, owner)) return Becomes::kTensor;
+  if (owner.valid()) {
     const TensorType* all = SizedType(g, owner);
     const bool whole = all == nullptr || CountElements(*all) == CountElements(*from);
     const bool seen = absl::c_linear_search(others, owner);

@@ -46,8 +46,10 @@ class CompositeOpener {
   ValueId IntList(NodeId anchor, const std::vector<Expr>& sizes);
   // A choice is about to be made by the strides of v.
   void Decide(ValueId v) { (MayBeOfArgument(v) ? decided_.strides_decide : decided_.order_decides) = true; }
-  // Whether v may lie in an argument's storage. What is behind blocks and lists counts as that.
+  // Whether v may lie in an argument's storage, or in that of a state that takes another one's. What is behind blocks
+  // and lists counts as that.
   bool MayBeOfArgument(ValueId v);
+  bool IsAssigned(ValueId v) const;
   bool IsUserInput(ValueId v) const;
   // Until its geometry changes, the results of in-place operators are names of their operand.
   void UseOneName(NodeId n);

@@ -186,7 +186,7 @@ bool CompositeOpener::MayBeOfArgument(ValueId v) {
     passed.push_back(v);
     const NodeId def = g_.value(v).def;
     if (g_.IsParam(def)) {
-      answer = IsUserInput(v) || g_.node(def).parent != g_.top();
+      answer = IsUserInput(v) || IsAssigned(v) || g_.node(def).parent != g_.top();
       continue;
     }
     const OpEffects effects = NodeEffects(g_, def);
@@ -206,6 +206,13 @@ bool CompositeOpener::MayBeOfArgument(ValueId v) {
   }
   for (ValueId p : passed) may_be_of_argument_[p] = *answer;
   return *answer;
+}
+
+bool CompositeOpener::IsAssigned(ValueId v) const {
+  for (const Use& use : g_.value(v).uses) {
+    if (use.index == 0 && g_.node(use.user).op.name() == "aten::set_") return true;
+  }
+  return false;
 }
 
 bool CompositeOpener::IsUserInput(ValueId v) const {

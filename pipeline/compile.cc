@@ -171,10 +171,11 @@ bool OrderShows(const Convention& c) {
   return false;
 }
 
-// Whether some node asks for an argument's strides or for bytes by their place in the storage, so that a copy of an
-// argument is not as good.
+// Whether some node asks for the strides of an argument or a state, or for bytes by their place in the storage, so that
+// a copy is not as good. A tensor that becomes another does not.
 bool StridesAreSeen(const Graph& g) {
   for (NodeId n : g.AllNodes()) {
+    if (g.node(n).op == "aten::set_.source_Tensor") continue;
     const std::string& name = g.node(n).op.name();
     for (const char* part : {"as_strided", "view_as_complex", "_reshape_alias", "stride", "is_contiguous",
                              "storage_offset", "is_non_overlapping", "aten::set_", "aten::resize_"}) {

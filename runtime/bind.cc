@@ -114,7 +114,7 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
       b->call_slots.push_back(static_cast<int>(s));
     }
     if (plan.slot_late[s]) continue;
-    if (slot.kind == fb::SlotKind::StateStorage) b->slot_bytes[s] = storages_[slot.index]->bytes();
+    if (slot.kind == fb::SlotKind::StateStorage) b->slot_bytes[s] = bundle_.storages[slot.index]->bytes;
     if (slot.kind != fb::SlotKind::Arena && slot.kind != fb::SlotKind::Fresh) continue;
     const int64_t bytes = b->values.value[slot.bytes];
     if (!known(slot.bytes) || bytes < 0 || bytes > int64_t{1} << 46) {

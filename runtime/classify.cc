@@ -87,7 +87,7 @@ void Executor::FindSharing(absl::Span<const Datum> args) {
     }
   }
   for (size_t s = 0; s < storages_.size(); ++s) {
-    if (!bundle_.storages[s]->is_mutated || storages_[s]->bytes() == 0) continue;
+    if (!(bundle_.storages[s]->is_mutated || places_[s].replaced) || storages_[s]->bytes() == 0) continue;
     const uintptr_t low = reinterpret_cast<uintptr_t>(storages_[s]->data());
     const uintptr_t high = low + static_cast<uintptr_t>(storages_[s]->bytes());
     for (int a : by_address_) {
@@ -190,11 +190,11 @@ absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
   std::string pattern;
   absl::Status strides;
   const fb::GuardT* guard = nullptr;
-  const absl::Status states = CheckStates();
+  absl::Status states = CheckStates();
   if (!states.ok() && !StatesHaveTheirSizes()) return states;
   for (size_t i = 0; i < program_->plans().size(); ++i) {
     const ExecutablePlan& p = program_->plans()[i];
-    if (!states.ok() && p.plan->eager == nullptr) continue;
+    if (p.plan->eager == nullptr && (state_geometry_changed_ || !PlacesFit(p, &states))) continue;
     to_copy_.clear();
     if (!PatternFits(p, args, &pattern)) continue;
     if (p.plan->needs_exported_strides) {

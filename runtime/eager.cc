@@ -97,12 +97,9 @@ class EagerRun {
       return status;
     }
     for (size_t i = 0; i < e_.states_.size(); ++i) {
-      const fb::StateTensorT& s = *e_.bundle_.states[i];
-      if (!e_.IsLaidOutAsExported(i) || e_.states_[i].storage() != e_.storages_[s.storage]) {
-        e_.state_geometry_changed_ = true;
-      }
+      if (!e_.IsLaidOutAsExported(i)) e_.state_geometry_changed_ = true;
     }
-    if (e_.state_geometry_changed_) e_.AdoptReplacedStates(args);
+    if (e_.state_geometry_changed_) SMELT_RETURN_IF_ERROR(e_.AdoptReplacedStates());
     for (size_t k = 0; k < outputs->size(); ++k) {
       const EagerValue& v = values_[p_.outputs[k]];
       if (v.IsList()) return absl::UnimplementedError("a list as an output");

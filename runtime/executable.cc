@@ -372,10 +372,13 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
       if (out->inner_of_outer[i] == inner) out->may_be_copied[i] = 0;
     }
   };
+  out->state_may_move.assign(b.storages.size(), p.other_strides != fb::OtherStrides::Refused);
+  out->state_may_be_copied = out->state_may_move;
   const auto keep_memory_of = [&](int view) {
     if (view < 0) return;
     const fb::SlotT& slot = *p.slots[p.views[view]->slot];
     if (slot.kind == fb::SlotKind::ArgStorage) keep(slot.index);
+    if (slot.kind == fb::SlotKind::StateStorage) out->state_may_be_copied[slot.index] = 0;
   };
   for (const auto& o : c.outputs->outputs) {
     keep_memory_of(o->view);
@@ -388,6 +391,9 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
   }
   for (int i = 0; i < num_args; ++i) {
     if (out->writes_data[i] || out->writes_geometry[i]) keep(out->inner_of_outer[i]);
+  }
+  for (size_t s = 0; s < out->writes_state.size(); ++s) {
+    if (out->writes_state[s]) out->state_may_be_copied[s] = 0;
   }
   out->groups_of.resize(num_args);
   if (c.overlaps != nullptr) {
@@ -420,6 +426,8 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
     for (int e : p.views[v]->sizes) is_late = is_late || late(e);
     for (int e : p.views[v]->strides) is_late = is_late || late(e);
     out->view_late[v] = is_late;
+    const fb::SlotT& slot = *p.slots[p.views[v]->slot];
+    if (is_late && slot.kind == fb::SlotKind::StateStorage) out->state_may_move[slot.index] = 0;
   }
   out->output_of_slot.assign(p.slots.size(), -1);
   for (size_t k = 0; k < c.outputs->outputs.size(); ++k) {

@@ -51,6 +51,9 @@ struct ExecutablePlan {
   // By outer argument: a copy in the exported layout does as well. It is read by its geometry alone, and nobody gets a
   // view of it.
   std::vector<uint8_t> may_be_copied;
+  // By state storage: the plan works wherever an earlier call has put the state, addressing it by its geometry alone;
+  // and a copy in the exported layout does as well, as of an argument.
+  std::vector<uint8_t> state_may_move, state_may_be_copied;
 
   // --- memory ---
   std::vector<uint8_t> slot_late;  // allocated by a step

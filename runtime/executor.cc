@@ -133,82 +133,9 @@ absl::Status Executor::Init() {
     states_.emplace_back(storages_[s->storage], static_cast<DType>(s->dtype),
                          Geometry{s->sizes, s->strides, s->offset});
   }
+  places_.resize(storages_.size());
+  state_copies_.resize(storages_.size());
   return absl::OkStatus();
-}
-
-bool Executor::IsLaidOutAsExported(size_t i) const {
-  const fb::StateTensorT& s = *bundle_.states[i];
-  return states_[i].dtype() == static_cast<DType>(s.dtype) &&
-         states_[i].geometry() == Geometry{s.sizes, s.strides, s.offset};
-}
-
-void Executor::AdoptReplacedStates(absl::Span<const Datum> args) {
-  bool changed = false;
-  for (size_t i = 0; i < states_.size(); ++i) {
-    const fb::StateTensorT& s = *bundle_.states[i];
-    if (IsLaidOutAsExported(i) && states_[i].storage() == storages_[s.storage]) continue;
-    const std::shared_ptr<Storage> now = states_[i].storage();
-    bool adopt = IsLaidOutAsExported(i) && now->bytes() >= bundle_.storages[s.storage]->bytes;
-    for (size_t k = 0; k < states_.size() && adopt; ++k) {
-      adopt = k == i || (bundle_.states[k]->storage != s.storage && states_[k].storage() != now);
-    }
-    for (const Datum& a : args) {
-      if (!a.IsTensor()) continue;
-      const Storage& of = *a.tensor().storage();
-      adopt = adopt && (of.data() + of.bytes() <= now->data() || now->data() + now->bytes() <= of.data());
-    }
-    if (!adopt) {
-      changed = true;
-      continue;
-    }
-    storages_[s.storage] = now;
-    storage_replaced_.resize(storages_.size());
-    storage_replaced_[s.storage] = true;
-    ++arena_generation_;
-  }
-  state_geometry_changed_ = changed;
-}
-
-absl::Status Executor::ResetStates() {
-  for (size_t i = 0; i < bundle_.storages.size(); ++i) {
-    const fb::StateStorageT& s = *bundle_.storages[i];
-    if (s.bytes == 0 || !s.is_mutated) continue;
-    if (i < storage_replaced_.size() && storage_replaced_[i]) {
-      SMELT_ASSIGN_OR_RETURN(storages_[i], NewStorage(s.bytes));
-      storage_replaced_[i] = false;
-    }
-    SMELT_RETURN_IF_ERROR(storages_[i]->Resize(s.bytes));
-    std::memcpy(storages_[i]->data(), program_->StateBytes(static_cast<int>(i)), static_cast<size_t>(s.bytes));
-  }
-  for (size_t i = 0; i < bundle_.states.size(); ++i) {
-    const fb::StateTensorT& s = *bundle_.states[i];
-    states_[i].SetStorage(storages_[s.storage]);
-    states_[i].SetGeometry(Geometry{s.sizes, s.strides, s.offset});
-  }
-  state_geometry_changed_ = false;
-  ++arena_generation_;
-  return absl::OkStatus();
-}
-
-absl::Status Executor::CheckStates() const {
-  if (!state_geometry_changed_) return absl::OkStatus();
-  for (size_t i = 0; i < states_.size(); ++i) {
-    const fb::StateTensorT& s = *bundle_.states[i];
-    if (IsLaidOutAsExported(i) && states_[i].storage() == storages_[s.storage]) continue;
-    const bool cast = states_[i].dtype() != static_cast<DType>(s.dtype);
-    return absl::FailedPreconditionError(absl::StrCat(
-        "an earlier call gave the state \"", s.name, "\" another ", cast ? "dtype" : "geometry",
-        " than it had at export: ", cast ? std::string(Name(states_[i].dtype())) : states_[i].geometry().ToString()));
-  }
-  return absl::OkStatus();
-}
-
-bool Executor::StatesHaveTheirSizes() const {
-  for (size_t i = 0; i < states_.size(); ++i) {
-    const fb::StateTensorT& s = *bundle_.states[i];
-    if (states_[i].dtype() != static_cast<DType>(s.dtype) || states_[i].geometry().sizes != s.sizes) return false;
-  }
-  return true;
 }
 
 absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
@@ -346,7 +273,10 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
   }
   for (size_t s = 0; s < num_slots; ++s) {
     const fb::SlotT& slot = *p.slots[s];
-    if (slot.kind == fb::SlotKind::StateStorage) base_[s] = storages_[slot.index]->data();
+    if (slot.kind == fb::SlotKind::StateStorage) {
+      SMELT_ASSIGN_OR_RETURN(base_[s], PlaceOf(slot.index, b.low[s], b.high[s]));
+      origin_[s] = places_[slot.index].shift;
+    }
     if (slot.kind == fb::SlotKind::Arena) {
       base_[s] = guard_ == GuardPages::kNone ? arena_->data() + b.values.value[slot.offset] : guarded_[s]->data();
     }
@@ -572,8 +502,7 @@ absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* 
     handle.SetDType(now.dtype());
     handle.SetGeometry(now.geometry());
   }
-  if (state_geometry_changed_) AdoptReplacedStates(args);
-  return absl::OkStatus();
+  return state_geometry_changed_ ? AdoptReplacedStates() : absl::OkStatus();
 }
 
 }  // namespace smelt

@@ -132,6 +132,34 @@ class Executor : public Instance {
   absl::StatusOr<int> ChoosePlan(absl::Span<const Datum> args);
   bool GuardsHold(int plan, const fb::GuardT** failed);
 
+  // --- states.cc ---
+  // Where the plans find a state that an earlier call put elsewhere (self.h = x[-2:]), by state storage.
+  struct StatePlace {
+    bool replaced = false;       // storages_ has another storage than at the start, which a result may share
+    bool elsewhere = false;      // not at its exported place in a storage of its own; the state is then `state`
+    bool other_strides = false;  // than at export: read from a copy
+    int state = -1;
+    int64_t shift = 0;  // bytes: what the plans count as the storage's first byte lies so far behind it
+  };
+  // Where a call gave states other memory the plans work there from now on, except where another state should have come
+  // along. Of memory that only its owner keeps alive a state takes the contents.
+  absl::Status AdoptReplacedStates();
+  absl::Status TakeBorrowedContents();
+  absl::Status TakeContents(absl::Span<const int> states);
+  bool FindPlace(int state, StatePlace* place) const;
+  bool IsLaidOutAsExported(size_t state) const;
+  bool HasItsSizes(size_t state) const;
+  // That all states lie where the compiled plans can read them. Programs in eager order need only their sizes and
+  // dtypes.
+  absl::Status CheckStates() const;
+  absl::Status MovedStateError(int state) const;
+  bool StatesHaveTheirSizes() const;
+  // Whether the plan can read the states where they are; `why` says of one that it cannot.
+  bool PlacesFit(const ExecutablePlan& plan, absl::Status* why) const;
+  // What the plan takes for the first byte of a state's storage, of which it reaches the bytes [low, high).
+  absl::StatusOr<char*> PlaceOf(int storage, int64_t low, int64_t high);
+  Geometry ExportedGeometry(int state) const;
+
   // --- bind.cc ---
   absl::StatusOr<BoundPlan*> Bind(int plan);
   absl::Status BindNew(int plan, BoundPlan* out);
@@ -191,15 +219,10 @@ class Executor : public Instance {
   Generator* random_ = &generator_;  // a call of an eager-order program draws from the instance's own
   std::vector<std::shared_ptr<Storage>> storages_;
   std::vector<Tensor> states_;
-  // States that a call gave other memory, their geometry being what it was: the plans work there from now on. Not where
-  // that memory is an argument's, which the caller may free, or where another state should have come along.
-  void AdoptReplacedStates(absl::Span<const Datum> args);
-  bool IsLaidOutAsExported(size_t state) const;
-  // That all states lie where the compiled plans read them. Programs in eager order need only their sizes and dtypes.
-  absl::Status CheckStates() const;
-  bool StatesHaveTheirSizes() const;
-  std::vector<bool> storage_replaced_;  // a storage that a result may share
-  bool state_geometry_changed_ = false;
+  std::vector<StatePlace> places_;       // by storage
+  std::vector<int> elsewhere_;           // storages whose place is `elsewhere`
+  std::vector<Tensor> state_copies_;     // by storage: of states with other strides
+  bool state_geometry_changed_ = false;  // some state lies where no compiled plan reads it
 
   // Of the current call.
   std::vector<int64_t> symbols_;
@@ -243,6 +266,9 @@ inline bool IsExpanded(const Geometry& g) {
   }
   return false;
 }
+
+// Whether a copy of t in the exported strides is as good: of the strides at most their order may be seen (in_order).
+bool CopyIsAsGood(const Tensor& t, absl::Span<const int64_t> exported, bool in_order);
 
 }  // namespace smelt
 

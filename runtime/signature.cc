@@ -202,37 +202,39 @@ bool Executor::HasExportedStrides(int arg, const Tensor& t) const {
   return true;
 }
 
-// Whether a copy in the exported layout is as good: of the strides at most their order may be seen.
-bool Executor::MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan) const {
-  if (!plan.may_be_copied[arg]) return false;
-  const fb::ArgDefT& def = *bundle_.args[arg];
+bool CopyIsAsGood(const Tensor& t, absl::Span<const int64_t> exported, bool in_order) {
   int previous = -1;  // the dim of several elements with the next larger exported stride
   absl::InlinedVector<int, 8> dims;
-  for (size_t d = 0; d < def.strides.size(); ++d) {
-    if (!signature_.known[def.strides[d]]) return false;
+  for (size_t d = 0; d < exported.size(); ++d) {
     if (t.sizes()[d] != 1) dims.push_back(static_cast<int>(d));
   }
-  std::sort(dims.begin(), dims.end(),
-            [&](int a, int b) { return signature_.value[def.strides[a]] > signature_.value[def.strides[b]]; });
+  std::sort(dims.begin(), dims.end(), [&](int a, int b) { return exported[a] > exported[b]; });
   // Memory that overlaps itself (an expanded example) holds no copy of other elements.
   int64_t reach = 0;
   for (size_t k = dims.size(); k-- > 0;) {
-    const int64_t stride = signature_.value[def.strides[dims[k]]];
+    const int64_t stride = exported[dims[k]];
     int64_t further;
     if (stride <= reach || __builtin_mul_overflow(t.sizes()[dims[k]] - 1, stride, &further) ||
         __builtin_add_overflow(reach, further, &reach))
       return false;
   }
-  if (plan.plan->other_strides == fb::OtherStrides::Copied) return true;
+  if (!in_order) return true;
   for (int d : dims) {
     // Between equal strides PyTorch chooses by more than their order.
-    if (previous >= 0 && (signature_.value[def.strides[previous]] == signature_.value[def.strides[d]] ||
-                          t.strides()[previous] <= t.strides()[d])) {
-      return false;
-    }
+    if (previous >= 0 && (exported[previous] == exported[d] || t.strides()[previous] <= t.strides()[d])) return false;
     previous = d;
   }
   return dims.size() < 2 || t.strides()[dims.back()] > 0;
+}
+
+bool Executor::MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan) const {
+  if (!plan.may_be_copied[arg]) return false;
+  absl::InlinedVector<int64_t, 8> exported;
+  for (int e : bundle_.args[arg]->strides) {
+    if (!signature_.known[e]) return false;
+    exported.push_back(signature_.value[e]);
+  }
+  return CopyIsAsGood(t, exported, plan.plan->other_strides != fb::OtherStrides::Copied);
 }
 
 absl::Status Executor::CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan) {

@@ -87,9 +87,9 @@ typedef struct {
 
 /* --- tensors --- */
 
-/* A tensor over the caller's memory, which must outlive it and all views of it (outputs may be such views). sizes,
- * strides and offset count elements; strides may be NULL (row-major). Null if the tensor would reach outside [data,
- * data + bytes). */
+/* A tensor over the caller's memory, which must outlive it and all views of it (outputs may be such views, a model's
+ * buffers never are). sizes, strides and offset count elements; strides may be NULL (row-major). Null if the tensor
+ * would reach outside [data, data + bytes). */
 smelt_tensor* smelt_tensor_borrow(void* data, size_t bytes, smelt_dtype dtype, int rank, const int64_t* sizes,
                                   const int64_t* strides, int64_t offset);
 /* A tensor with memory of its own, uninitialized, row-major. Null if there is no such memory. */

@@ -132,3 +132,108 @@ class AssignedTheLastColumnsOfMany(TwoBuffers):
 
 scenario(one(4, 3), one(2, 3), one(7, 3), lambda: (randn(3, 5).t(),), dynamic_shapes=({0: Dim("n", min=2, max=50)},))(
     AssignedTheLastColumnsOfMany)
+
+
+# Parts of arguments: the buffer shares memory with the caller's tensor from then on.
+
+
+class AssignedTheLastRowsOfAnArgument(TwoBuffers):
+
+    def forward(self, x):
+        y = torch.cat([self.h, x])
+        self.h = x[-2:]
+        return y.sum(0)
+
+
+class TwoAssignedPartsOfAnArgument(TwoBuffers):
+
+    def forward(self, x):
+        y = self.h + self.k
+        self.h = x[:2]
+        self.k = x[2:]
+        return y
+
+
+class TwoAssignedOverlappingPartsOfAnArgument(TwoBuffers):
+
+    def forward(self, x):
+        y = self.h + self.k
+        self.h.mul_(2)
+        self.h = x[:2]
+        self.k = x[1:3]
+        return y
+
+
+class AssignedAPartOfAnArgumentWhileTheOldIsWritten(TwoBuffers):
+
+    def forward(self, x):
+        self.h.add_(1)
+        y = self.h.sum(0)
+        self.h = x[1:3]
+        return y
+
+
+for module in (AssignedTheLastRowsOfAnArgument, TwoAssignedPartsOfAnArgument, TwoAssignedOverlappingPartsOfAnArgument,
+               AssignedAPartOfAnArgumentWhileTheOldIsWritten):
+    scenario(*[one(4, 3)] * 3)(module)
+
+
+@scenario(*[one(3, 2)] * 3)
+class AssignedAnArgumentTransposed(TwoBuffers):
+
+    def forward(self, x):
+        y = self.h + 1
+        self.h = x.t()
+        return y
+
+
+@scenario(one(4, 3), *[lambda earlier: (earlier[-1][0][0],)] * 2, earlier=True)
+class AssignedAPartOfAnArgumentThatTheNextCallWrites(TwoBuffers):
+
+    def forward(self, x):
+        x.mul_(2)
+        y = torch.cat([self.h, x])
+        self.h = x[-2:]
+        return y.sum(0)
+
+
+@scenario(*[one(2, 5)] * 3)
+class AssignedColumnsOfAnArgumentAndReshaped(TwoBuffers):
+
+    def forward(self, x):
+        y = self.h.reshape(-1)
+        self.h = x[:, -3:]
+        return y
+
+
+@scenario(*[one(2, 5)] * 3)
+class AssignedColumnsOfAnArgumentAndRowsReturned(TwoBuffers):
+
+    def forward(self, x):
+        y = self.h[0]
+        self.h = x[:, -3:]
+        return y, self.h
+
+
+@scenario(one(2, 5), one(2, 4), one(2, 9), dynamic_shapes=({1: Dim("n", min=4, max=50)},))
+class AssignedTheLastColumnsOfAnArgument(TwoBuffers):
+
+    def forward(self, x):
+        y = torch.cat([self.h, x], 1)
+        self.h = x[:, -3:]
+        return y.sum(1)
+
+
+@scenario(one(1, 3, 10), one(1, 3, 7), one(1, 3, 16), dynamic_shapes=({2: Dim("n", min=3, max=50)},), rtol=1e-4)
+class ConvolutionThatKeepsTheEndOfItsInput(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv = nn.Conv1d(3, 4, 3)
+        self.register_buffer("cache", torch.zeros(1, 3, 2))
+
+    def forward(self, x):
+        y = torch.cat([self.cache, x], 2)
+        self.cache = x[:, :, -2:]
+        return self.conv(y).relu()

@@ -1,0 +1,211 @@
+// Where the states are: as exported, or where an earlier call put them.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/region.h"
+#include "smelt/runtime/executor.h"
+#include "smelt/runtime/strided.h"
+
+namespace smelt {
+namespace {
+
+bool ShareBytes(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() &&
+         OverlapsConcrete(a.geometry(), ItemSize(a.dtype()), b.geometry(), ItemSize(b.dtype())) != Overlap::kDisjoint;
+}
+
+bool HasStrides(const Tensor& t, absl::Span<const int64_t> strides) {
+  if (t.NumElements() == 0) return true;
+  for (int d = 0; d < t.rank(); ++d) {
+    if (t.sizes()[d] > 1 && t.strides()[d] != strides[d]) return false;
+  }
+  return true;
+}
+
+// Whether it is a caller's memory that nothing here keeps alive: that alone can never grow. (Nothing grows to so many
+// bytes.)
+bool IsBorrowed(Storage& s) {
+  return s.bytes() > 0 && absl::IsFailedPrecondition(s.Resize(std::numeric_limits<int64_t>::max()));
+}
+
+}  // namespace
+
+Geometry Executor::ExportedGeometry(int state) const {
+  const fb::StateTensorT& s = *bundle_.states[state];
+  return {s.sizes, s.strides, s.offset};
+}
+
+bool Executor::HasItsSizes(size_t i) const {
+  const fb::StateTensorT& s = *bundle_.states[i];
+  return states_[i].dtype() == static_cast<DType>(s.dtype) && states_[i].sizes() == absl::MakeConstSpan(s.sizes);
+}
+
+bool Executor::IsLaidOutAsExported(size_t i) const {
+  const fb::StateTensorT& s = *bundle_.states[i];
+  const Tensor& t = states_[i];
+  return t.storage() == storages_[s.storage] && HasItsSizes(i) && t.strides() == absl::MakeConstSpan(s.strides) &&
+         (t.offset() - s.offset) * ItemSize(t.dtype()) == places_[s.storage].shift;
+}
+
+bool Executor::FindPlace(int state, StatePlace* place) const {
+  const fb::StateTensorT& s = *bundle_.states[state];
+  const Tensor& t = states_[state];
+  if (!HasItsSizes(state) || !t.InBounds()) return false;
+  for (size_t k = 0; k < storages_.size(); ++k) {
+    // What is exported as another's may be a parameter that no call writes.
+    if (static_cast<int>(k) != s.storage && storages_[k] == t.storage() && !places_[k].replaced) return false;
+  }
+  for (size_t k = 0; k < states_.size(); ++k) {
+    if (static_cast<int>(k) == state) continue;
+    if (bundle_.states[k]->storage == s.storage || ShareBytes(states_[k], t)) return false;
+  }
+  const Geometry exported = ExportedGeometry(state);
+  const int64_t item = ItemSize(t.dtype()), bytes = bundle_.storages[s.storage]->bytes;
+  const auto [low, high] = exported.Span();
+  place->state = state;
+  place->replaced = places_[s.storage].replaced || t.storage() != storages_[s.storage];
+  place->other_strides = !HasStrides(t, exported.strides);
+  place->shift = (t.offset() - exported.offset) * item;
+  // What lies around it in its storage is not what lay there at export.
+  place->elsewhere = place->other_strides || place->shift != 0 || t.storage()->bytes() < bytes ||
+                     (place->replaced && (high - low) * item != bytes);
+  return true;
+}
+
+// The memory of a state that lies alone in its storage; of several the storage.
+absl::Status Executor::TakeContents(absl::Span<const int> states) {
+  const std::shared_ptr<Storage> from = states_[states[0]].storage();
+  if (states.size() == 1 && HasItsSizes(states[0])) {
+    Tensor& state = states_[states[0]];
+    const Geometry as_exported = ExportedGeometry(states[0]);
+    SMELT_ASSIGN_OR_RETURN(auto made, allocator_.Allocate(bundle_.storages[bundle_.states[states[0]]->storage]->bytes));
+    std::memset(made->data(), 0, static_cast<size_t>(made->bytes()));
+    CopyStrided(made->data() + as_exported.offset * ItemSize(state.dtype()), as_exported.strides,
+                static_cast<const char*>(state.data()), state.strides(), state.sizes(), ItemSize(state.dtype()), pool_,
+                width_);
+    state.SetStorage(std::move(made));
+    state.SetGeometry(as_exported);
+    return absl::OkStatus();
+  }
+  SMELT_ASSIGN_OR_RETURN(auto made, allocator_.Allocate(from->bytes()));
+  std::memcpy(made->data(), from->data(), static_cast<size_t>(from->bytes()));
+  for (int i : states) states_[i].SetStorage(made);
+  return absl::OkStatus();
+}
+
+absl::Status Executor::TakeBorrowedContents() {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const std::shared_ptr<Storage> borrowed = states_[i].storage();
+    if (IsLaidOutAsExported(i) || !IsBorrowed(*borrowed)) continue;
+    std::vector<int> together;
+    for (size_t k = i; k < states_.size(); ++k) {
+      if (states_[k].storage() == borrowed) together.push_back(static_cast<int>(k));
+    }
+    SMELT_RETURN_IF_ERROR(TakeContents(together));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::AdoptReplacedStates() {
+  SMELT_RETURN_IF_ERROR(TakeBorrowedContents());
+  state_geometry_changed_ = false;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (IsLaidOutAsExported(i)) continue;
+    const int s = bundle_.states[i]->storage;
+    StatePlace place;
+    if (!FindPlace(static_cast<int>(i), &place)) {
+      state_geometry_changed_ = true;
+      continue;
+    }
+    places_[s] = place;
+    storages_[s] = states_[i].storage();
+    ++arena_generation_;
+  }
+  elsewhere_.clear();
+  for (size_t s = 0; s < places_.size(); ++s) {
+    if (places_[s].elsewhere) elsewhere_.push_back(static_cast<int>(s));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::ResetStates() {
+  for (size_t i = 0; i < bundle_.storages.size(); ++i) {
+    const fb::StateStorageT& s = *bundle_.storages[i];
+    if (s.bytes == 0 || !s.is_mutated) continue;
+    if (places_[i].replaced) {
+      SMELT_ASSIGN_OR_RETURN(storages_[i], allocator_.Allocate(s.bytes));
+    }
+    places_[i] = StatePlace();
+    SMELT_RETURN_IF_ERROR(storages_[i]->Resize(s.bytes));
+    std::memcpy(storages_[i]->data(), program_->StateBytes(static_cast<int>(i)), static_cast<size_t>(s.bytes));
+  }
+  for (size_t i = 0; i < states_.size(); ++i) {
+    states_[i].SetStorage(storages_[bundle_.states[i]->storage]);
+    states_[i].SetGeometry(ExportedGeometry(static_cast<int>(i)));
+  }
+  elsewhere_.clear();
+  state_geometry_changed_ = false;
+  ++arena_generation_;
+  return absl::OkStatus();
+}
+
+absl::Status Executor::MovedStateError(int state) const {
+  const bool cast = states_[state].dtype() != static_cast<DType>(bundle_.states[state]->dtype);
+  return absl::FailedPreconditionError(
+      absl::StrCat("an earlier call gave the state \"", bundle_.states[state]->name, "\" another ",
+                   cast ? "dtype" : "geometry", " than it had at export: ",
+                   cast ? std::string(Name(states_[state].dtype())) : states_[state].geometry().ToString()));
+}
+
+absl::Status Executor::CheckStates() const {
+  for (size_t i = 0; state_geometry_changed_ && i < states_.size(); ++i) {
+    if (!IsLaidOutAsExported(i)) return MovedStateError(static_cast<int>(i));
+  }
+  return absl::OkStatus();
+}
+
+bool Executor::StatesHaveTheirSizes() const {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (!HasItsSizes(i)) return false;
+  }
+  return true;
+}
+
+bool Executor::PlacesFit(const ExecutablePlan& plan, absl::Status* why) const {
+  const bool in_order = plan.plan->other_strides != fb::OtherStrides::Copied;
+  for (int s : elsewhere_) {
+    const StatePlace& place = places_[s];
+    if (plan.state_may_move[s] &&
+        (!place.other_strides || (plan.state_may_be_copied[s] &&
+                                  CopyIsAsGood(states_[place.state], bundle_.states[place.state]->strides, in_order))))
+      continue;
+    *why = MovedStateError(place.state);
+    return false;
+  }
+  return true;
+}
+
+absl::StatusOr<char*> Executor::PlaceOf(int storage, int64_t low, int64_t high) {
+  const StatePlace& place = places_[storage];
+  if (!place.elsewhere) return storages_[storage]->data();
+  const Tensor& state = states_[place.state];
+  const Geometry exported = ExportedGeometry(place.state);
+  const auto [begin, end] = exported.Span();
+  const int64_t item = ItemSize(state.dtype());
+  if (low != high && (low < begin * item || high > end * item))
+    return absl::AbortedError(MovedStateError(place.state).message());
+  if (!place.other_strides) return storages_[storage]->data() + place.shift;
+  Tensor& copy = state_copies_[storage];
+  if (!copy.defined()) {
+    copy = Tensor::EmptyStrided(state.dtype(), state.sizes(), exported.strides);
+    ++arena_generation_;
+  }
+  CopyStrided(static_cast<char*>(copy.data()), copy.strides(), static_cast<const char*>(state.data()), state.strides(),
+              state.sizes(), ItemSize(state.dtype()), pool_, width_);
+  return static_cast<char*>(copy.data()) - exported.offset * item;
+}
+
+}  // namespace smelt
