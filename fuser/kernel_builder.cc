@@ -474,11 +474,32 @@ bool Builder::IsChosenAlong(int dim) const {
     const Ins& in = ins_[i];
     if (!reachable_[i]) continue;
     if (in.is_affine) varies[i] = linears_[in.affine].coef[dim] != Expr(0);
+    if (in.op == KernelOp::kIndex) varies[i] = in.dim == dim;
     if (in.access >= 0) varies[i] = accesses_[in.access].coef[dim] != Expr(0);
     for (int o : in.operands) varies[i] = varies[i] || varies[o];
     if (in.op == KernelOp::kLoad && in.has_offset && varies[in.operands[0]]) return true;
   }
   return false;
+}
+
+// Where data choose a place for each index of the last dim, and what most accesses find there runs along another dim,
+// vectors are read whole along that one. What is stored may then lie apart.
+void Builder::PutRunsLast(std::vector<int>& dims) const {
+  if (dims.size() < 2 || !IsChosenAlong(dims.back())) return;
+  for (size_t k = 0; k + 1 < dims.size(); ++k) {
+    const int d = dims[k];
+    if (sizes_[d].Constant().value_or(kFewLanes) < kFewLanes || IsChosenAlong(d)) continue;
+    int runs = 0, apart = 0;
+    for (size_t i = 0; i < ins_.size(); ++i) {
+      if (!reachable_[i] || ins_[i].access < 0) continue;
+      const std::vector<Expr>& coef = accesses_[ins_[i].access].coef;
+      if (ins_[i].op == KernelOp::kLoad && ins_[i].has_offset && coef[d] == Expr(1)) ++runs;
+      if (coef[d] != Expr(0) && coef[d] != Expr(1)) ++apart;
+    }
+    if (runs <= apart) continue;
+    std::rotate(dims.begin() + k, dims.begin() + k + 1, dims.end());
+    return;
+  }
 }
 
 void Builder::ArrangeDims(bool ordered) {
@@ -497,6 +518,7 @@ void Builder::ArrangeDims(bool ordered) {
       for (size_t j = i; j > 0 && CompareStride(dims[j - 1], dims[j]) > 0; --j) std::swap(dims[j - 1], dims[j]);
     }
   }
+  PutRunsLast(order[0]);
   // Transposed operands are read by tiles of the last two dims: the one along which most of them run comes last but
   // one.
   if (rank() == parallel_ && order[0].size() > 2) {
@@ -718,7 +740,8 @@ int Builder::ChooseVectorDim(bool ordered) const {
   if (!ordered && AreShortRowsSideBySide()) return p - 1;
   // What varies with both is most of the memory that is read.
   int along_q = 0, along_p = 0;
-  bool near = sliding_window_ && !ordered && p > 0;
+  // (Places that are computed for each element are as far apart as they like.)
+  bool near = sliding_window_ && !ordered && p > 0 && !IsChosenAlong(p - 1);
   for (const Ins& in : ins_) {
     if (in.access < 0 || !in.inner) continue;
     const Access& a = accesses_[in.access];

@@ -127,6 +127,7 @@ class Builder {
   void MarkReachable();
   // Whether some place that data choose is another for each index along `dim`.
   bool IsChosenAlong(int dim) const;
+  void PutRunsLast(std::vector<int>& dims) const;
   void ArrangeDims(bool ordered);
   void ExpandAffines();
   void Color();

@@ -359,6 +359,83 @@ TEST(LowerGroup, PlacesThatDataChooseForAllRowsAreReadOnceAVectorOfRows) {
   EXPECT_NE(Spec(text).find("param int64 r [unit,zero]"), std::string::npos) << Spec(text);
 }
 
+TEST(LowerGroup, ChannelsThatLieTogetherAreTheVectorWhereDataChoosePlaces) {
+  // Two images of 3 places with 8 channels each, of which two places each are wanted, channels first, and added.
+  const std::string text =
+      R"(graph(%x : Float(2, 8, 3, strides=[24, 1, 8]), %i : Long(2, 8, 2, strides=[2, 0, 1]), %j : Long(2, 8, 2, strides=[2, 0, 1])):
+  %z : Float(2, 8, 2, strides=[16, 2, 1]) = smelt::FusionGroup_0(%x, %i, %j)
+  return (%z)
+with smelt::FusionGroup_0 = graph(%0 : Float(2, 8, 3, strides=[24, 1, 8]), %1 : Long(2, 8, 2, strides=[2, 0, 1]), %2 : Long(2, 8, 2, strides=[2, 0, 1])):
+  %3 : int = prim::Constant[value=2]()
+  %4 : bool = prim::Constant[value=0]()
+  %5 : int = prim::Constant[value=1]()
+  %6 : Float(2, 8, 2, strides=[16, 2, 1]) = aten::gather(%0, %3, %1, %4)
+  %7 : Float(2, 8, 2, strides=[16, 2, 1]) = aten::gather(%0, %3, %2, %4)
+  %8 : Float(2, 8, 2, strides=[16, 2, 1]) = aten::add.Tensor(%6, %7, %5)
+  return (%8)
+)";
+  const Tensor images = Iota({2, 8, 3}).View({{2, 8, 3}, {24, 1, 8}, 0});
+  std::vector<float> want;
+  for (int n = 0; n < 2; ++n) {
+    for (int c = 0; c < 8; ++c) {
+      for (int sum : {2 + 1, 0 + 2}) want.push_back(static_cast<float>(2 * (24 * n + c) + 8 * sum));
+    }
+  }
+  const Geometry of_all_channels = {{2, 8, 2}, {2, 0, 1}, 0};
+  const Tensor i = Longs({2, 1, 2}, {2, 0, 2, 0}).View(of_all_channels);
+  const Tensor j = Longs({2, 1, 2}, {1, 2, 1, 2}).View(of_all_channels);
+  EXPECT_EQ(Elements(RunText(text, {images, i, j})[0]), want);
+  EXPECT_NE(Spec(text).find("param float32 r [any,zero,unit]"), std::string::npos) << Spec(text);
+}
+
+TEST(LowerGroup, ADimThatRunsOverTwoOfItsBaseIsTakenApart) {
+  // [2, 12, 4] as [8, 3, 4]: places in the last dim are data's, so that dividing them would take a vector apart.
+  const std::string text = R"(graph(%x : Float(2, 12, 4, strides=[48, 4, 1]), %i : Long(8, 3, 1, strides=[3, 1, 1])):
+  %z : Float(8, 3, 1, strides=[3, 1, 1]) = smelt::FusionGroup_0(%x, %i)
+  return (%z)
+with smelt::FusionGroup_0 = graph(%0 : Float(2, 12, 4, strides=[48, 4, 1]), %1 : Long(8, 3, 1, strides=[3, 1, 1])):
+  %2 : Float(2, 12, 4, strides=[48, 4, 1]) = aten::neg(%0)
+  %3 : Float(8, 3, 4, strides=[12, 4, 1]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(8, 3, 4), strides=exprs(12, 4, 1)](%2)
+  %4 : int = prim::Constant[value=2]()
+  %5 : bool = prim::Constant[value=0]()
+  %6 : Float(8, 3, 1, strides=[3, 1, 1]) = aten::gather(%3, %4, %1, %5)
+  return (%6)
+)";
+  std::vector<int64_t> places;
+  std::vector<float> want;
+  for (int k = 0; k < 24; ++k) {
+    places.push_back(k % 4);
+    want.push_back(-static_cast<float>(4 * k + k % 4));
+  }
+  EXPECT_EQ(Elements(RunText(text, {Iota({2, 12, 4}), Longs({8, 3, 1}, places)})[0]), want);
+  EXPECT_EQ(Spec(text).find("div"), std::string::npos) << Spec(text);
+}
+
+TEST(LowerGroup, APlaceOfAFoldSumsTheElementsThatReachIt) {
+  // Windows of 3 every 2 places: x[k][b] = 2 * k + b is element k of window b.
+  const std::string text = R"(graph(%x : Float(1, 3, 2, strides=[6, 2, 1])):
+  %o : int[] = prim::Constant[value=[1, 5]]()
+  %k : int[] = prim::Constant[value=[1, 3]]()
+  %d : int[] = prim::Constant[value=[1, 1]]()
+  %p : int[] = prim::Constant[value=[0, 0]]()
+  %s : int[] = prim::Constant[value=[1, 2]]()
+  %z : Float(1, 1, 1, 5, strides=[5, 5, 5, 1]) = aten::col2im(%x, %o, %k, %d, %p, %s)
+  return (%z)
+)";
+  EXPECT_EQ(Elements(RunText(text, {Iota({1, 3, 2})})[0]), (std::vector<float>{0, 2, 4 + 1, 3, 5}));
+}
+
+TEST(LowerGroup, WindowsOfOtherLengthsAreReadAlongThemselves) {
+  // 10 elements in 3 windows: [0, 4), [3, 7), [6, 10). Each starts where a division says.
+  const std::string text = R"(graph(%x : Float(2, 1, 10, strides=[10, 10, 1])):
+  %o : int[] = prim::Constant[value=[3]]()
+  %z : Float(2, 1, 3, strides=[3, 3, 1]) = aten::adaptive_avg_pool1d(%x, %o)
+  return (%z)
+)";
+  EXPECT_EQ(Elements(RunText(text, {Iota({2, 1, 10})})[0]), (std::vector<float>{1.5, 4.5, 7.5, 11.5, 14.5, 17.5}));
+  EXPECT_NE(Spec(text).find("parallel=2 reduction=1 vector=2"), std::string::npos) << Spec(text);
+}
+
 TEST(LowerGroup, OneKernelForOtherSizesAndConstants) {
   auto text = [](const std::string& n, const std::string& c) {
     return "graph(%x : Float(" + n + ", 4, strides=[4, 1])):\n  %c : float = prim::Constant[value=" + c +

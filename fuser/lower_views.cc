@@ -79,7 +79,31 @@ absl::StatusOr<Index> Lowering::ViewIndex(NodeId n, const Index& index) {
       spread.push_back(static_cast<int>(k));
     }
   }
-  if (fits && spread.empty()) return out;
+  // A dim that runs over a whole number of steps of one base dim, then over the next wider one.
+  for (size_t k = 0; fits && k < spread.size(); ++k) {
+    bool placed = false;
+    for (size_t j = 1; j < order.size() && !placed; ++j) {
+      const int inner = order[j], outer = order[j - 1];
+      const auto step = quotient(view.strides[spread[k]], strides[inner]);
+      if (!step || strides[outer] != strides[inner] * sizes[inner]) continue;
+      const auto times = quotient(sizes[inner], *step);
+      if (!times) continue;
+      const Expr inner_reach = high[inner] + *step * (*times - 1);
+      const Expr outer_reach = high[outer] + FloorDiv(view.sizes[spread[k]] - 1, *times);
+      if (!g_.graph().symbols.LessOrEqual(inner_reach, sizes[inner] - 1).value_or(false) ||
+          !g_.graph().symbols.LessOrEqual(outer_reach, sizes[outer] - 1).value_or(false)) {
+        break;
+      }
+      SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[spread[k]], *times));
+      out[inner] = b_->Add(out[inner], b_->Scale(along.remainder, *step));
+      out[outer] = b_->Add(out[outer], along.quotient);
+      high[inner] = inner_reach;
+      high[outer] = outer_reach;
+      placed = true;
+    }
+    fits = placed;
+  }
+  if (fits) return out;
   // A view dim that flattens base dims, or takes one apart: by its place in the base, if that is dense.
   std::vector<Expr> dense;
   Expr expected = 1;

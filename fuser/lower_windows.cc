@@ -156,31 +156,42 @@ absl::StatusOr<int> Lowering::EvalCol2Im(NodeId n, const Index& index, int guard
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> stride, g_.ExprsOr(n, "stride", 2, {1, 1}));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> padding, g_.ExprsOr(n, "padding", 2, {0, 0}));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> dilation, g_.ExprsOr(n, "dilation", 2, {1, 1}));
-  SMELT_RETURN_IF_ERROR(CheckSite(n, kernel, index));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> window, g_.WindowOf(n, Special::kCol2Im));
+  SMELT_RETURN_IF_ERROR(CheckSite(n, window, index));
   const size_t lead = out.size() - 3;
   std::vector<Expr> blocks;
   for (int d = 0; d < 2; ++d) {
     blocks.push_back(FloorDiv(out[lead + 1 + d] + padding[d] * 2 - dilation[d] * (kernel[d] - 1) - 1, stride[d]) + 1);
   }
-  // The block that puts element q of its window here, if one does.
+  // The element of a window that lies here, and the block whose window it is, if there is one.
   int inside = -1;
-  std::vector<Affine> block;
+  std::vector<Affine> block, element;
   for (int d = 0; d < 2; ++d) {
-    Affine a = b_->Add(index[lead + 1 + d], b_->Scale(domain_.reduced_index[d], Expr(0) - dilation[d]));
+    const Affine& q = domain_.reduced_index[d];
+    Affine a = index[lead + 1 + d];
     a.base = a.base + padding[d];
-    Affine quotient = a;
-    if (stride[d] != Expr(1)) {
-      const int v = b_->IndexValue(a);
-      const int r = I64(ScalarOp::kRemFloor, v, Size(stride[d]));
-      inside = And(inside, b_->Op(ScalarOp::kEq, DType::kBool, r, b_->ConstInt(DType::kInt64, 0)));
-      quotient = b_->Dynamic(I64(ScalarOp::kDivFloor, v, Size(stride[d])));
+    if (dilation[d] == Expr(1)) {
+      // Element r + q * stride, where r is what is left of the place, of a block q before the last that reaches it.
+      SMELT_ASSIGN_OR_RETURN(Division along, Divide(a, stride[d]));
+      block.push_back(b_->Add(along.quotient, b_->Scale(q, Expr(-1))));
+      element.push_back(b_->Add(along.remainder, b_->Scale(q, stride[d])));
+      if (FloorDiv(kernel[d], stride[d]) * stride[d] != kernel[d]) inside = And(inside, InRange(element[d], kernel[d]));
+    } else {
+      a = b_->Add(a, b_->Scale(q, Expr(0) - dilation[d]));
+      element.push_back(q);
+      block.push_back(a);
+      if (stride[d] != Expr(1)) {
+        const int v = b_->IndexValue(a);
+        const int r = I64(ScalarOp::kRemFloor, v, Size(stride[d]));
+        inside = And(inside, b_->Op(ScalarOp::kEq, DType::kBool, r, b_->ConstInt(DType::kInt64, 0)));
+        block.back() = b_->Dynamic(I64(ScalarOp::kDivFloor, v, Size(stride[d])));
+      }
     }
-    inside = And(inside, InRange(quotient, blocks[d]));
-    block.push_back(quotient);
+    inside = And(inside, InRange(block[d], blocks[d]));
   }
   Index at(index.begin(), index.begin() + lead);
-  at.push_back(b_->Add(b_->Scale(index[lead], kernel[0] * kernel[1]),
-                       b_->Add(b_->Scale(domain_.reduced_index[0], kernel[1]), domain_.reduced_index[1])));
+  at.push_back(
+      b_->Add(b_->Scale(index[lead], kernel[0] * kernel[1]), b_->Add(b_->Scale(element[0], kernel[1]), element[1])));
   at.push_back(b_->Add(b_->Scale(block[0], blocks[1]), block[1]));
   SMELT_ASSIGN_OR_RETURN(int v, Eval(self, at, And(guard, inside)));
   const DType t = g_.Dt(g_.Out(n)), c = OpMathType(t);

@@ -163,12 +163,23 @@ class NaiveConvolution : public PreparedOp {
   OperandShape in_, w_, out_, bias_;
 };
 
-// Another dtype or layout around an op: operands are converted to dense float32, results back. For float16, bfloat16
-// without AVX-512, and expanded operands.
+// Another dtype or layout around an op: operands are converted, results back; what is the same for both is handed on.
+// For float16, bfloat16 without AVX-512, and expanded operands.
 class ConvertedOp : public PreparedOp {
  public:
   ConvertedOp(LibraryRequest outer, LibraryRequest inner, std::unique_ptr<PreparedOp> op)
       : outer_(std::move(outer)), inner_(std::move(inner)), op_(std::move(op)) {}
+
+  // The request with dense operands where they are expanded.
+  static LibraryRequest Spread(const LibraryRequest& r) {
+    LibraryRequest inner = r;
+    for (OperandShape& o : inner.inputs) {
+      if (!o.present || !HasZeroStride(o)) continue;
+      o.strides = ContiguousStrides(o.sizes);
+      o.constant = nullptr;
+    }
+    return inner;
+  }
 
   // The request with dense float32 operands.
   static LibraryRequest Inner(const LibraryRequest& r) {
@@ -187,20 +198,21 @@ class ConvertedOp : public PreparedOp {
   absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
                    absl::Span<char* const> outputs) const override {
     int64_t total = 0;
-    const auto place = [&](const OperandShape& o) {
+    const auto place = [&](const OperandShape& o, const OperandShape& outer) {
       const int64_t at = total;
-      if (o.present) total += (o.NumElements() * ItemSize(o.dtype) + 63) / 64 * 64;
+      if (o.present && !(o == outer)) total += (o.NumElements() * ItemSize(o.dtype) + 63) / 64 * 64;
       return at;
     };
     std::vector<int64_t> at;
-    for (const OperandShape& o : inner_.inputs) at.push_back(place(o));
-    for (const OperandShape& o : inner_.outputs) at.push_back(place(o));
+    for (size_t i = 0; i < inputs.size(); ++i) at.push_back(place(inner_.inputs[i], outer_.inputs[i]));
+    for (size_t i = 0; i < outputs.size(); ++i) at.push_back(place(inner_.outputs[i], outer_.outputs[i]));
     char* base = Scratch::Get(ScratchUse::kOther, total);
     std::vector<char*> in(inputs.size(), nullptr), out(outputs.size(), nullptr);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!inner_.inputs[i].present) continue;
-      in[i] = base + at[i];
       const OperandShape &from = outer_.inputs[i], &to = inner_.inputs[i];
+      in[i] = inputs[i];
+      if (!to.present || to == from) continue;
+      in[i] = base + at[i];
       char* p = in[i];
       ForEachElement({inputs[i], from.dtype, from.sizes, from.strides}, [&](const char* q) {
         StoreDouble(p, to.dtype, LoadDouble(q, from.dtype));
@@ -208,12 +220,12 @@ class ConvertedOp : public PreparedOp {
       });
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
-      if (inner_.outputs[i].present) out[i] = base + at[inputs.size() + i];
+      out[i] = inner_.outputs[i] == outer_.outputs[i] ? outputs[i] : base + at[inputs.size() + i];
     }
     SMELT_RETURN_IF_ERROR(op_->Run(context, in, out));
     for (size_t i = 0; i < outputs.size(); ++i) {
-      if (!inner_.outputs[i].present) continue;
       const OperandShape &to = outer_.outputs[i], &from = inner_.outputs[i];
+      if (!from.present || from == to) continue;
       const char* p = out[i];
       ForEachElement({outputs[i], to.dtype, to.sizes, to.strides}, [&](char* q) {
         StoreDouble(q, to.dtype, LoadDouble(p, from.dtype));
@@ -251,9 +263,12 @@ MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes) {
   }
   if (auto op = MakeDnnlConvolution(r, p, packed_bytes)) return op;
   const DType t = r.outputs[0].dtype;
-  if (t == DType::kFloat64) return MakeGemmConvolution(r, p);
-  if (IsFloating(t)) {
-    LibraryRequest inner = ConvertedOp::Inner(r);
+  if (t == DType::kFloat64) {
+    const bool few = !p.transposed && r.outputs[0].sizes[1] <= kFewPerGroup * p.groups;
+    return few ? MakeGroupedConvolution(r, p) : MakeGemmConvolution(r, p);
+  }
+  for (LibraryRequest inner : {ConvertedOp::Spread(r), ConvertedOp::Inner(r)}) {
+    if (!IsFloating(t) || inner == r) continue;
     if (auto op = MakeDnnlConvolution(inner, p, packed_bytes)) {
       return std::unique_ptr<PreparedOp>(new ConvertedOp(r, std::move(inner), std::move(op)));
     }

@@ -75,6 +75,10 @@ OperandShape GroupedWeight(const OperandShape& w, const ConvParams& p);
 // By oneDNN; null if it cannot do it. `packed_bytes` grows by the bytes of a constant weight in oneDNN's layout.
 std::unique_ptr<PreparedOp> MakeDnnlConvolution(const LibraryRequest& r, const ConvParams& p, int64_t* packed_bytes);
 
+// Of float64, not transposed, no operand empty: for few results a group, at most kFewPerGroup.
+constexpr int64_t kFewPerGroup = 4;
+std::unique_ptr<PreparedOp> MakeGroupedConvolution(const LibraryRequest& r, const ConvParams& p);
+
 // Of float64, no operand empty: by products.
 std::unique_ptr<PreparedOp> MakeGemmConvolution(const LibraryRequest& r, const ConvParams& p);
 

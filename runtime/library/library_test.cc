@@ -382,7 +382,10 @@ std::vector<ConvCase> ConvCases() {
       {2, 2, 4, 6, 1, {5, 4}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, true},
       {2, 1, 4, 6, 2, {4, 4}, {3, 2}, {1, 2}, {0, 0}, {2, 1}, true},
       {1, 2, 3, 5, 1, {7}, {4}, {2}, {1}, {1}, true},
-      {2, 1, 4, 4, 2, {20, 19}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},  // more places than a block of products
+      {2, 1, 8, 8, 1, {20, 19}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},  // more places than a block of products
+      {2, 2, 9, 9, 9, {12, 21}, {3, 5}, {2, 1}, {1, 2}, {1, 2}, false},  // depthwise, rows longer than a vector
+      {2, 1, 6, 12, 6, {4, 37}, {3, 4}, {1, 2}, {0, 3}, {2, 1}, false},
+      {1, 2, 4, 4, 2, {5}, {7}, {1}, {3}, {1}, false},  // every result reads beyond an edge
   };
 }
 
@@ -536,6 +539,18 @@ TEST(TransposeTest, EveryElementArrives) {
         }
       }
     }
+  }
+}
+
+TEST(ConvolutionTest, AnExpandedWeightGivesWhatItsCopyGives) {
+  const ConvCase c = {2, 2, 3, 3, 3, {12, 10}, {5, 1}, {1, 1}, {2, 0}, {1, 1}, false};
+  for (DType t : {DType::kFloat32, DType::kBFloat16, DType::kFloat64}) {
+    const Tensor x = Image(t, {c.n, c.ic, c.in[0], c.in[1]}, false);
+    const Tensor w = Fill(Tensor::Empty(t, {1, 1, 5, 1})).View({{3, 1, 5, 1}, {0, 5, 1, 1}, 0});
+    const Tensor expanded = Image(t, {c.n, c.oc, 12, 10}, false), copied = Image(t, {c.n, c.oc, 12, 10}, false);
+    ASSERT_TRUE(Call("convolution", {x, w}, {expanded}, ConvInts(c)).ok());
+    ASSERT_TRUE(Call("convolution", {x, w.Clone()}, {copied}, ConvInts(c)).ok());
+    EXPECT_EQ(std::memcmp(expanded.data(), copied.data(), expanded.NumElements() * ItemSize(t)), 0);
   }
 }
 
