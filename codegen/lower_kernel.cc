@@ -477,16 +477,30 @@ Value* KernelEmitter::EmitIndex(int dim, int u) {
   return b_.CreateAdd(b_.CreateVectorSplat(active_lanes_, i), Iota(i64_, active_lanes_));
 }
 
+// Whether instruction `i` is x < 0.
+bool KernelEmitter::IsNegative(int i, int x) const {
+  const KernelInstr& in = s_.instrs[i];
+  if (in.op != KernelOp::kScalar || in.scalar != ScalarOp::kLt || in.operands[0] != x) return false;
+  const KernelInstr& zero = s_.instrs[in.operands[1]];
+  return zero.op == KernelOp::kScalar && zero.scalar == ScalarOp::kConst && !IsFloating(zero.type) && zero.imm.i == 0;
+}
+
 Value* KernelEmitter::EmitCheckIndex(const KernelInstr& in, int u) {
-  Value* index = Get(in.operands[0], u);
+  // Where a negative index has been made the size, which is out of range, it need not be told apart.
+  const KernelInstr& from = s_.instrs[in.operands[0]];
+  const bool refuses_negative = from.op == KernelOp::kScalar && from.scalar == ScalarOp::kSelect &&
+                                from.operands[1] == in.operands[1] && IsNegative(from.operands[0], from.operands[2]);
+  Value* index = Get(refuses_negative ? from.operands[2] : in.operands[0], u);
   Value* size = Get(in.operands[1], u);
   if (index->getType()->isVectorTy() || size->getType()->isVectorTy()) {
     index = Splat(index);
     size = Splat(size);
   }
   Value* zero = llvm::Constant::getNullValue(index->getType());
-  index = b_.CreateSelect(b_.CreateICmpSLT(index, zero), b_.CreateAdd(index, size), index);
-  Value* bad = b_.CreateOr(b_.CreateICmpSLT(index, zero), b_.CreateICmpSGE(index, size));
+  if (!refuses_negative) {
+    index = b_.CreateSelect(b_.CreateICmpSLT(index, zero), b_.CreateAdd(index, size), index);
+  }
+  Value* bad = b_.CreateICmpUGE(index, size);  // a negative one, too
   SetStatus(1, bad);
   return b_.CreateSelect(bad, zero, index);
 }
