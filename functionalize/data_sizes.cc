@@ -232,6 +232,7 @@ class SizeOpener {
     const ValueId mask = m->masks[0];
     const TensorType values = T(In(2));
     const int behind = T(In(0)).rank() - m->dim - T(mask).rank(), at = values.rank() - 1 - behind;
+    if (FillsByMask(*m)) return MaskFill(*m);
     if (at < 0 || (*values.sizes)[at] == Expr(1)) return false;  // one for all
     Expr size = (*values.sizes)[at];
     if (g_.symbols.Less(Expr(1), size) == true) {
@@ -255,6 +256,27 @@ class SizeOpener {
     g_.SetInput(n_, 1, list);
     g_.SetInput(n_, 2, of_each);
     return true;
+  }
+  // Where PyTorch calls masked_fill_, whose mask may be the written tensor itself: one value, a mask alone.
+  bool FillsByMask(const MaskedIndices& m) const {
+    if (g_.node(n_).op.full() != "aten::index_put_" || T(In(0)).dtype != T(In(2)).dtype) return false;
+    if (T(m.masks[0]).dtype != DType::kBool || static_cast<int>(m.indices.size()) != m.dim + 1) return false;
+    const auto accumulate = GetConstant(g_, In(3));
+    return accumulate && std::holds_alternative<bool>(*accumulate) && !std::get<bool>(*accumulate) &&
+           std::all_of(T(In(2)).sizes->begin(), T(In(2)).sizes->end(), [](const Expr& s) { return s == Expr(1); });
+  }
+  absl::StatusOr<bool> MaskFill(const MaskedIndices& m) {
+    ValueId mask = m.masks[0], value = In(2);
+    for (int behind = T(In(0)).rank() - m.dim - T(mask).rank(); behind > 0; --behind) {
+      SMELT_ASSIGN_OR_RETURN(mask, Insert("aten::unsqueeze", {mask, Int(-1)}));
+    }
+    while (T(value).rank() > 0) {
+      SMELT_ASSIGN_OR_RETURN(value, Insert("aten::select.int", {value, Int(0), Int(0)}));
+    }
+    const NodeId fill =
+        InsertTyped("aten::masked_fill_.Tensor", {In(0), mask, value}, {g_.value(g_.node(n_).outputs[0]).type});
+    ReplaceOutput(0, g_.node(fill).outputs[0]);
+    return Done();
   }
   absl::StatusOr<bool> MasksAndOthersPut(const MaskedIndices& m) {
     // As many elements as the other indices have, else as the first mask chooses.

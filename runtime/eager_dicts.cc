@@ -76,6 +76,13 @@ absl::StatusOr<std::vector<EagerValue>> EagerDict(absl::string_view op, absl::Sp
     return Values{};
   }
   if (args.size() < 2) return absl::FailedPreconditionError(absl::StrCat("dict::", op, ": arguments are missing"));
+  if (op == "update") {
+    if (!args[1].IsList() || args[1].list->size() % 2 != 0)
+      return absl::FailedPreconditionError("dict::update: a dictionary is expected");
+    const Values from = *args[1].list;
+    for (size_t k = 0; k < from.size(); k += 2) SetItem(dict, from[k], from[k + 1]);
+    return Values{};
+  }
   const size_t at = ValueOf(dict, args[1]);
   const bool found = at < dict.size();
   if (op == "__contains__") return Values{EagerValue(Datum(found))};

@@ -155,19 +155,32 @@ absl::StatusOr<Values> OfTensor(absl::string_view f, absl::Span<const EagerValue
   return Values{Int(all[d])};
 }
 
-// (list, reverse)
-absl::StatusOr<Values> SortInts(absl::Span<const EagerValue> args) {
-  std::vector<int64_t> v;
-  for (const EagerValue& e : *args[0].list) {
-    if (!e.datum.IsInt()) return absl::UnimplementedError("sort of a list of other elements than integers");
-    v.push_back(e.datum.as_int());
+// In TorchScript's order: NaN has no place in it.
+absl::Status SortNumbers(Values& list, bool reverse) {
+  const bool ints = std::all_of(list.begin(), list.end(), [](const EagerValue& v) { return v.datum.IsInt(); });
+  for (const EagerValue& v : list) {
+    if (!ints && !v.datum.IsFloat()) return absl::UnimplementedError("sort of a list of other elements than numbers");
+    if (!ints && std::isnan(v.datum.as_float())) return absl::UnimplementedError("sort of a list with NaN in it");
   }
-  std::sort(v.begin(), v.end());
+  std::sort(list.begin(), list.end(), [&](const EagerValue& x, const EagerValue& y) {
+    if (ints) return reverse ? y.datum.as_int() < x.datum.as_int() : x.datum.as_int() < y.datum.as_int();
+    return reverse ? y.datum.as_float() < x.datum.as_float() : x.datum.as_float() < y.datum.as_float();
+  });
+  return absl::OkStatus();
+}
+
+// sort(list, reverse), sorted(list)
+absl::StatusOr<Values> Sort(absl::string_view f, absl::Span<const EagerValue> args) {
+  if (f == "sorted") {
+    Values copy = *args[0].list;
+    SMELT_RETURN_IF_ERROR(SortNumbers(copy, false));
+    return Values{EagerValue::List(std::move(copy))};
+  }
+  bool reverse = false;
   if (args.size() > 1) {
-    SMELT_ASSIGN_OR_RETURN(const bool reverse, Truth(args[1]));
-    if (reverse) std::reverse(v.begin(), v.end());
+    SMELT_ASSIGN_OR_RETURN(reverse, Truth(args[1]));
   }
-  std::transform(v.begin(), v.end(), args[0].list->begin(), Int);
+  SMELT_RETURN_IF_ERROR(SortNumbers(*args[0].list, reverse));
   return Values{};
 }
 
@@ -237,7 +250,7 @@ absl::StatusOr<Values> OfList(absl::string_view f, absl::Span<const EagerValue> 
     e.erase(e.begin() + static_cast<int64_t>(at));
     return Values{std::move(v)};
   }
-  if (f == "sort") return SortInts(args);
+  if (f == "sort" || f == "sorted") return Sort(f, args);
   SMELT_RETURN_IF_ERROR(need(2));
   if (f == "index" || f == "count" || f == "remove") return FindInt(f, e, args[1]);
   if (f == "__getitem__") {

@@ -130,9 +130,9 @@ class AssignedTheLastColumnsOfMany(TwoBuffers):
         return y.sum(), self.h * 2
 
 
-scenario(one(4, 3), one(2, 3), one(7, 3), lambda: (randn(3, 5).t(),), dynamic_shapes=({0: Dim("n", min=2, max=50)},))(
-    AssignedTheLastColumnsOfMany)
-
+scenario(one(4, 3), one(2, 3), one(7, 3), lambda: (randn(3, 5).t(),), dynamic_shapes=({
+    0: Dim("n", min=2, max=50)
+},))(AssignedTheLastColumnsOfMany)
 
 # Parts of arguments: the buffer shares memory with the caller's tensor from then on.
 
@@ -237,3 +237,123 @@ class ConvolutionThatKeepsTheEndOfItsInput(nn.Module):
         y = torch.cat([self.cache, x], 2)
         self.cache = x[:, :, -2:]
         return self.conv(y).relu()
+
+
+class WithBuffers(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        for name, value in self.buffers_at_first().items():
+            self.register_buffer(name, value)
+
+
+@scenario(*[one(5, 3)] * 3)
+class OverlapAddOfFrames(WithBuffers):
+
+    def buffers_at_first(self):
+        return {"tail": torch.zeros(2, 3)}
+
+    def forward(self, x):
+        y = x.clone()
+        y[:2] += self.tail
+        self.tail = y[3:]
+        return y[:3]
+
+
+@scenario(*[one(4, 3)] * 3)
+class PreviousInputAndDelta(WithBuffers):
+
+    def buffers_at_first(self):
+        return {"prev": torch.zeros(3)}
+
+    def forward(self, x):
+        d = x - torch.cat([self.prev[None], x[:-1]])
+        self.prev = x[-1]
+        return d
+
+
+@scenario(one(4, 3), lambda e: (e[0][0][0],), lambda e: (e[0][0][0][:, :].clone(),), earlier=True)
+class PreviousInputSeenThroughTheCallersTensor(WithBuffers):
+
+    def buffers_at_first(self):
+        return {"prev": torch.zeros(3)}
+
+    def forward(self, x):
+        d = x - self.prev
+        self.prev = x[-1]
+        x.add_(100)
+        return d
+
+
+@scenario(*[one(4, 3)] * 3)
+class AssignedAPartOfAnArgumentExpanded(WithBuffers):
+
+    def buffers_at_first(self):
+        return {"h": torch.zeros(4, 3)}
+
+    def forward(self, x):
+        y = self.h + x
+        self.h = x[:1].expand(4, 3)
+        return y
+
+
+@scenario(*[one(6)] * 3)
+class AssignedEveryOtherOfAnArgumentAndWrittenNext(WithBuffers):
+
+    def buffers_at_first(self):
+        return {"h": torch.zeros(3)}
+
+    def forward(self, x):
+        self.h.add_(1)
+        y = self.h * 2
+        self.h = x[::2]
+        return y
+
+
+@scenario(*[one(4, 2)] * 3)
+class AssignedAComplexViewOfAnArgument(WithBuffers):
+
+    def buffers_at_first(self):
+        return {"h": torch.zeros(2, dtype=torch.complex64)}
+
+    def forward(self, x):
+        y = self.h.real + self.h.imag
+        self.h = torch.view_as_complex(x)[1:3]
+        return y
+
+
+@scenario(*[one(2, 6)] * 3)
+class AssignedADiagonalOfAnArgument(WithBuffers):
+
+    def buffers_at_first(self):
+        return {"h": torch.zeros(2)}
+
+    def forward(self, x):
+        y = self.h.sum() + x
+        self.h = x.diagonal(1)
+        return y
+
+
+@scenario(*[one(2, 6)] * 3)
+class AssignedAnotherBuffersRow(WithBuffers):
+
+    def buffers_at_first(self):
+        return {"h": torch.zeros(6), "m": torch.zeros(2, 6)}
+
+    def forward(self, x):
+        self.m.add_(x)
+        self.h = self.m[1]
+        return self.h * 2
+
+
+@scenario(*[one(2, 3)] * 4)
+class AssignedPartsOfArgumentsInTurn(WithBuffers):
+
+    def buffers_at_first(self):
+        return {"h": torch.zeros(3), "k": torch.zeros(3)}
+
+    def forward(self, x):
+        y = self.h - self.k
+        self.k = self.h * 1
+        self.h = x[1]
+        return y

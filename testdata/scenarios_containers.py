@@ -187,7 +187,10 @@ def script_conjugates_written(a: torch.Tensor, b: torch.Tensor):
     return a, b
 
 
-@scenario(two(3, 3), lambda: (lambda b: (b, b.t()))(randn(3, 3)), lambda: (lambda b: (b[:3], b[1:]))(randn(4, 3)), script=True)
+@scenario(two(3, 3),
+          lambda: (lambda b: (b, b.t()))(randn(3, 3)),
+          lambda: (lambda b: (b[:3], b[1:]))(randn(4, 3)),
+          script=True)
 def script_list_of_arguments_reversed_and_written(x: torch.Tensor, y: torch.Tensor):
     l = [x, y]
     l[0].add_(1)
@@ -287,3 +290,56 @@ def script_written_flat_where_it_is_contiguous(x: torch.Tensor):
         x = x.contiguous()
         x[0].zero_()
     return x, x[1]
+
+
+@scenario(lambda: (randn(6),), lambda: (randn(6),), script=True)
+def dictionary_updated_by_another_and_cleared(x):
+    d: Dict[str, torch.Tensor] = {"a": x[:3], "b": x[3:]}
+    e: Dict[str, torch.Tensor] = {"b": x[1:4], "c": x}
+    d["a"].add_(1)
+    d.update(e)
+    e.clear()
+    d["b"].mul_(2)
+    return d["a"] + d["b"], d["c"], len(d), len(e)
+
+
+@scenario(lambda: (randn(4), 3.), lambda: (randn(4), 1.), lambda: (randn(4), -2.), script=True)
+def floats_sorted_in_place_and_anew(x, f: float):
+    l = [f, 1.5, 2.5, -0.25]
+    m = sorted(l)
+    l.sort(reverse=True)
+    x.mul_(l[0])
+    return x * m[1] + l[1]
+
+
+@scenario(lambda: (randn(4), 3), lambda: (randn(4), 1), script=True)
+def places_sorted_anew(x, n: int):
+    l = [n, 2, 0]
+    for i in sorted(l):
+        x[i].add_(i)
+    x[l[0]] = 7
+    return x.sum()
+
+
+@scenario(lambda: (randn(3, 3),), script=True)
+def list_of_rows_popped_and_written(x):
+    l = [x[0], x[1], x[2]]
+    a = l.pop(1)
+    a.zero_()
+    l.insert(0, a)
+    l[0].add_(5)
+    l[2].mul_(l[1])
+    return torch.stack(l)
+
+
+@scenario(lambda: (randn(6), True, 2), lambda: (randn(6), False, 2), script=True)
+def nested_branch_in_loop_over_views(x, c: bool, n: int):
+    y = x
+    for i in range(n):
+        if c:
+            y = y[1:]
+        else:
+            y = y[:-1].clone()
+        y.mul_(2)
+    y[0] = -1
+    return y

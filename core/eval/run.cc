@@ -682,7 +682,37 @@ namespace {
 absl::StatusOr<Values> RunKernel(Call& c, OpName op);
 }  // namespace
 
+namespace {
+// index_put_ of one value where a mask alone says is masked_fill_, whose mask may be the written tensor itself. Nothing
+// where it is not that.
+std::optional<Values> AsMaskedFill(OpName op, absl::Span<const EvalValue> args) {
+  if (!(op == "aten::index_put_") || args.size() < 3 || !args[0].IsTensor() || !args[1].IsList() || !args[2].IsTensor())
+    return std::nullopt;
+  const Tensor self = args[0].tensor(), value = args[2].tensor();
+  const bool accumulates = args.size() > 3 && ToBool(args[3]);
+  if (accumulates || value.NumElements() != 1 || value.dtype() != self.dtype()) return std::nullopt;
+  const auto& indices = args[1].elements();
+  const int before = static_cast<int>(indices.size()) - 1;
+  for (int k = 0; k < before; ++k) {
+    if (!indices[k].IsNone()) return std::nullopt;
+  }
+  if (before < 0 || !indices[before].IsTensor() || indices[before].tensor().dtype() != DType::kBool)
+    return std::nullopt;
+  Tensor mask = indices[before].tensor();
+  if (before + mask.rank() > self.rank()) return std::nullopt;
+  for (int d = 0; d < mask.rank(); ++d) {
+    if (mask.sizes()[d] != self.sizes()[before + d]) return std::nullopt;
+  }
+  Geometry g = mask.geometry();
+  g.sizes.resize(self.rank() - before, 1);
+  g.strides.resize(self.rank() - before, 1);
+  return Values{args[0], EvalValue(mask.View(std::move(g))), EvalValue(value.View({{}, {}, value.offset()}))};
+}
+}  // namespace
+
 absl::StatusOr<Values> Run(State& state, OpName op, absl::Span<const EvalValue> args) {
+  if (std::optional<Values> fill = AsMaskedFill(op, args))
+    return Run(state, OpName::Get("aten::masked_fill_.Tensor"), *fill);
   SMELT_ASSIGN_OR_RETURN(Call c, MakeCall(state, op, args));
   std::vector<std::pair<Tensor, Tensor>> held;
   SMELT_RETURN_IF_ERROR(CheckOperandsApart(c, held));

@@ -349,6 +349,16 @@ absl::StatusOr<Values> Dict(Call& c) {
     return Values{d};
   }
   if (c.args.size() < 2) return c.Unsupported("is not supported on dictionaries");
+  if (f == "update" && c.args[1].IsDict()) {
+    for (const auto& [k, x] : std::vector(c.args[1].dict().items)) {
+      if (auto at = find(k); at == items.end()) {
+        items.push_back({k, x});
+      } else {
+        at->second = x;
+      }
+    }
+    return Values{};
+  }
   auto it = find(c.args[1]);
   const EvalValue fallback = c.args.size() > 2 ? c.args[2] : EvalValue();
   if (f == "__contains__") return Values{EvalValue(it != items.end())};
@@ -423,9 +433,18 @@ absl::StatusOr<Values> Container(Call& c) {
     std::reverse(e.begin(), e.end());
     return Values{};
   }
-  if (f == "sort") {
-    std::stable_sort(e.begin(), e.end(), [](const EvalValue& a, const EvalValue& b) { return ToInt(a) < ToInt(b); });
-    if (c.B("reverse")) std::reverse(e.begin(), e.end());
+  if (f == "sort" || f == "sorted") {
+    Values sorted(e.begin(), e.end());
+    for (const EvalValue& v : sorted) {
+      if (v.IsDouble() && std::isnan(ToDouble(v))) return c.Unsupported("of a list with NaN in it");
+    }
+    const bool reverse = f == "sort" && c.B("reverse");
+    std::sort(sorted.begin(), sorted.end(), [&](const EvalValue& a, const EvalValue& b) {
+      const EvalValue &x = reverse ? b : a, &y = reverse ? a : b;
+      return x.IsDouble() ? ToDouble(x) < ToDouble(y) : ToInt(x) < ToInt(y);
+    });
+    if (f == "sorted") return Values{EvalValue::List(std::move(sorted))};
+    e = std::move(sorted);
     return Values{};
   }
   if (f == "clear") {
@@ -519,13 +538,15 @@ void AddScalarKernels(KernelTable& t) {
 void AddContainerKernels(KernelTable& t) {
   for (const char* n : {"append",    "extend",       "insert", "pop",         "reverse", "clear",  "__getitem__",
                         "_set_item", "__contains__", "len",    "count",       "keys",    "values", "items",
-                        "get",       "setdefault",   "Delete", "__delitem__", "list",    "dict"}) {
+                        "get",       "setdefault",   "Delete", "__delitem__", "list",    "dict",   "update"}) {
     t[absl::StrCat("aten::", n)] = Container;
   }
   t["prim::TupleIndex"] = Container;
   t["aten::len.Tensor"] = Query;
   for (const char* n : {"str", "int", "bool", "float"}) t[absl::StrCat("aten::copy.Dict_", n)] = Container;
-  t["aten::sort.int"] = Container;
+  for (const char* n : {"sort.int", "sort.float", "sorted.int", "sorted.float"}) {
+    t[absl::StrCat("aten::", n)] = Container;
+  }
   t["aten::slice.t"] = t["aten::copy.t"] = t["aten::index.list_int"] = t["aten::remove.int"] = Container;
   t["aten::add.t"] = t["aten::mul.left_t"] = Number;
   t["aten::eq.Tensor_list"] = Container;

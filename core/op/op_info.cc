@@ -92,7 +92,7 @@ constexpr Group kGroups[] = {
      "sym_constrain_range_for_size _assert_async _assert_scalar"},
     {OpKind::kContainer,
      "append extend insert pop reverse clear __getitem__ _set_item __contains__ select slice keys values items "
-     "get setdefault update copy_dict list dict index_list count remove Delete"},
+     "get setdefault update copy_dict list dict index_list count remove Delete sorted"},
     {OpKind::kOther,
      "resize_ resize_as_ _assert_tensor_metadata set_ set copy_meta requires_grad_ retain_grad backward warn "
      "format"},
