@@ -260,13 +260,16 @@ class SizeOpener {
   // Where PyTorch calls masked_fill_, whose mask may be the written tensor itself: one value, a mask alone.
   bool FillsByMask(const MaskedIndices& m) const {
     if (g_.node(n_).op.full() != "aten::index_put_" || T(In(0)).dtype != T(In(2)).dtype) return false;
-    if (T(m.masks[0]).dtype != DType::kBool || static_cast<int>(m.indices.size()) != m.dim + 1) return false;
+    if (static_cast<int>(m.indices.size()) != m.dim + 1) return false;
     const auto accumulate = GetConstant(g_, In(3));
     return accumulate && std::holds_alternative<bool>(*accumulate) && !std::get<bool>(*accumulate) &&
            std::all_of(T(In(2)).sizes->begin(), T(In(2)).sizes->end(), [](const Expr& s) { return s == Expr(1); });
   }
   absl::StatusOr<bool> MaskFill(const MaskedIndices& m) {
     ValueId mask = m.masks[0], value = In(2);
+    if (T(mask).dtype != DType::kBool)
+      return absl::FailedPreconditionError(
+          "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char");
     for (int behind = T(In(0)).rank() - m.dim - T(mask).rank(); behind > 0; --behind) {
       SMELT_ASSIGN_OR_RETURN(mask, Insert("aten::unsqueeze", {mask, Int(-1)}));
     }

@@ -65,3 +65,9 @@ def rows_filled_with_a_tensor_of_one(x, m, v):
 def mask_filled_with_one_of_its_elements(x):
     x[x] = x[1]
     return x
+
+
+@scenario(lambda: (torch.ones(3, 4), torch.tensor([1, 0, 1], dtype=torch.uint8)))
+def bytes_as_a_mask_for_one_value(x, m):
+    x[m] = 7.
+    return x

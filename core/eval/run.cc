@@ -696,9 +696,9 @@ std::optional<Values> AsMaskedFill(OpName op, absl::Span<const EvalValue> args) 
   for (int k = 0; k < before; ++k) {
     if (!indices[k].IsNone()) return std::nullopt;
   }
-  if (before < 0 || !indices[before].IsTensor() || indices[before].tensor().dtype() != DType::kBool)
-    return std::nullopt;
-  Tensor mask = indices[before].tensor();
+  if (before < 0 || !indices[before].IsTensor()) return std::nullopt;
+  const Tensor mask = indices[before].tensor();
+  if (mask.dtype() != DType::kBool && mask.dtype() != DType::kUInt8) return std::nullopt;
   if (before + mask.rank() > self.rank()) return std::nullopt;
   for (int d = 0; d < mask.rank(); ++d) {
     if (mask.sizes()[d] != self.sizes()[before + d]) return std::nullopt;
@@ -711,8 +711,12 @@ std::optional<Values> AsMaskedFill(OpName op, absl::Span<const EvalValue> args) 
 }  // namespace
 
 absl::StatusOr<Values> Run(State& state, OpName op, absl::Span<const EvalValue> args) {
-  if (std::optional<Values> fill = AsMaskedFill(op, args))
+  if (std::optional<Values> fill = AsMaskedFill(op, args)) {
+    if ((*fill)[1].tensor().dtype() != DType::kBool)
+      return absl::FailedPreconditionError(
+          "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char");
     return Run(state, OpName::Get("aten::masked_fill_.Tensor"), *fill);
+  }
   SMELT_ASSIGN_OR_RETURN(Call c, MakeCall(state, op, args));
   std::vector<std::pair<Tensor, Tensor>> held;
   SMELT_RETURN_IF_ERROR(CheckOperandsApart(c, held));
