@@ -90,6 +90,30 @@ Values Sequence(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(out, t)};
 }
 
+// hann_window, hamming_window, blackman_window: sums of cosines over one period.
+Values Window(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(int64_t n, call.GetInt("window_length"));
+  SMELT_ASSIGN_OR_RETURN(bool periodic, call.GetBoolOr("periodic", true));
+  if (n < 0) return call.Error("a window's length must not be negative");
+  const DType t = call.GetDType("dtype").value_or(DType::kFloat32);
+  if (!IsFloating(t)) return call.Error("a window of floating point numbers is expected");
+  if (n <= 1) return std::vector<ValueId>{e.Full(t, {n}, 1)};
+  const ValueId i = e.Op("aten::arange", {e.Const(n), e.Const(ScalarTypeOf(t)), e.None(), e.None(), e.None()});
+  const double last = static_cast<double>(periodic ? n : n - 1);
+  if (call.op().name() == "aten::blackman_window") {
+    const ValueId x = e.MulN(i, std::numbers::pi / last);
+    const auto cosine = [&](double times, double factor) {
+      return e.MulN(e.Op("aten::cos", {e.MulN(x, times)}), factor);
+    };
+    return std::vector<ValueId>{e.AddN(e.Sub(cosine(4, 0.08), cosine(2, 0.5)), 0.42)};
+  }
+  const bool hann = call.op().name() == "aten::hann_window";
+  SMELT_ASSIGN_OR_RETURN(double alpha, call.GetDoubleOr("alpha", hann ? 0.5 : 0.54));
+  SMELT_ASSIGN_OR_RETURN(double beta, call.GetDoubleOr("beta", hann ? 0.5 : 0.46));
+  const ValueId cosine = e.Op("aten::cos", {e.MulN(i, 2 * std::numbers::pi / last)});
+  return std::vector<ValueId>{e.AddN(e.MulN(cosine, -beta), alpha)};
+}
+
 // Each element becomes the logaddexp of itself and what 1, 2, 4, ... in front of it have summed up.
 Values LogCumSumExp(Emit& e, const OpCall& call) {
   ValueId x = call.arg(0).value;
@@ -119,6 +143,7 @@ void AddNumberRules(DecompositionTable& t) {
   t["aten::logspace"] = t["aten::linspace.Tensor_Tensor"] = t["aten::linspace.Tensor_Scalar"] =
       t["aten::linspace.Scalar_Tensor"] = Sequence;
   t["aten::logcumsumexp"] = LogCumSumExp;
+  t["aten::hann_window"] = t["aten::hamming_window"] = t["aten::blackman_window"] = Window;
 }
 
 }  // namespace smelt

@@ -216,5 +216,32 @@ TEST(DecomposeTest, BagsOfOneLengthGiveWhatBagsAtGivenOffsetsDo) {
   }
 }
 
+TEST(DecomposeTest, WindowsAreTheCosinesThatTheEvaluatorHas) {
+  for (const char* name : {"hann", "hamming", "blackman"}) {
+    for (int length : {0, 1, 2, 7}) {
+      for (int periodic : {0, 1}) {
+        auto g = ParseGraph(absl::StrCat("graph():\n  %l : int = prim::Constant[value=", length,
+                                         "]()\n  %p : bool = prim::Constant[value=", periodic,
+                                         "]()\n  %n : NoneType = prim::Constant()\n  %w : Float(", length,
+                                         ", strides=[1]) = aten::", name,
+                                         "_window.periodic(%l, %p, %n, %n, %n, %n)\n  return (%w)\n"));
+        SMELT_CHECK_OK(g.status());
+        auto want = EvaluateGraph(**g, {});
+        SMELT_CHECK_OK(want.status());
+        const NodeId window = (*g)->value((*g)->outputs()[0]).def;
+        auto done = Decompose(**g, window);
+        ASSERT_TRUE(done.ok() && *done) << done.status();
+        auto have = EvaluateGraph(**g, {});
+        SMELT_CHECK_OK(have.status());
+        const Tensor a = have->outputs[0].tensor(), b = want->outputs[0].tensor();
+        ASSERT_EQ(a.sizes(), b.sizes());
+        for (int k = 0; k < length; ++k) {
+          EXPECT_NEAR(a.data_as<float>()[k], b.data_as<float>()[k], 1e-6) << name << " " << length << " " << periodic;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace smelt

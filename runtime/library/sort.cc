@@ -102,25 +102,50 @@ class LineOp : public PreparedOp {
     thread_local std::vector<char> raw;
     const int item = ItemSize(in_.dtype);
     const int64_t step = in_.strides[dim_] * item;
-    LoadKeys(in, step, length_, in_.dtype, descending_, &entries);
-    if (values != nullptr) {
-      raw.resize(static_cast<size_t>(length_ * item));  // the values may be sorted in place
-      for (int64_t i = 0; i < length_; ++i)
-        std::memcpy(raw.data() + i * item, in + i * step, static_cast<size_t>(item));
-    }
-    // A heap of the least is faster than sorting all, while they are few.
     if (keep_ <= length_ / 16) {
-      std::partial_sort(entries.begin(), entries.begin() + keep_, entries.end());
+      LoadLeast(in, step, &entries);
     } else {
+      LoadKeys(in, step, length_, in_.dtype, descending_, &entries);
       SortByKey(&entries);
+    }
+    if (values != nullptr) {
+      raw.resize(static_cast<size_t>(keep_ * item));  // the values may be sorted in place
+      for (int64_t i = 0; i < keep_; ++i) {
+        std::memcpy(raw.data() + i * item, in + entries[static_cast<size_t>(i)].index * step,
+                    static_cast<size_t>(item));
+      }
     }
     for (int64_t i = 0; i < keep_; ++i) {
       const int64_t index = entries[static_cast<size_t>(i)].index;
       if (values != nullptr) {
-        std::memcpy(values + i * values_.strides[dim_] * item, raw.data() + index * item, static_cast<size_t>(item));
+        std::memcpy(values + i * values_.strides[dim_] * item, raw.data() + i * item, static_cast<size_t>(item));
       }
       if (indices != nullptr) std::memcpy(indices + i * indices_.strides[dim_] * 8, &index, 8);
     }
+  }
+
+  // The first `keep_` of a line in order, while they are few: a heap of them, with the last on top.
+  void LoadLeast(const char* in, int64_t step, std::vector<Keyed>* least) const {
+    constexpr int64_t kBlock = 1024;
+    thread_local std::vector<Keyed> block;
+    least->clear();
+    for (int64_t first = 0; keep_ > 0 && first < length_; first += kBlock) {
+      LoadKeys(in + first * step, step, std::min(kBlock, length_ - first), in_.dtype, descending_, &block);
+      for (Keyed e : block) {
+        const bool room = static_cast<int64_t>(least->size()) < keep_;
+        // Of equal ones the first stays.
+        if (!room && e.key >= least->front().key) continue;
+        e.index += first;
+        if (!room) {
+          std::pop_heap(least->begin(), least->end());
+          least->back() = e;
+        } else {
+          least->push_back(e);
+        }
+        std::push_heap(least->begin(), least->end());
+      }
+    }
+    std::sort_heap(least->begin(), least->end());
   }
 
   OperandShape in_, values_, indices_;
