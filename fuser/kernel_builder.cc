@@ -761,10 +761,15 @@ int Builder::ChooseVectorDim(bool ordered) const {
   if (near) return p - 1;
   if (ordered) {
     if (p > 0 && along_p > 0 && along_p >= along_q) return p - 1;
-    // A scan along a row takes one element after the other; what is costly beside it runs in vectors.
+    // A scan along a row takes one element after the other; what is costly beside it runs in vectors. One that keeps an
+    // index waits so long for the one before that many rows at a time gain more than their elements' lying apart costs.
     bool scans = false, costly = false;
     for (const Ins& in : ins_) {
       scans = scans || in.op == KernelOp::kScan;
+      if (in.op == KernelOp::kScan && IsArg(in.reduce) && p > 0 &&
+          sizes_[p - 1].Constant().value_or(0) >= kFullVector) {
+        return p - 1;
+      }
       costly = costly || (in.inner && IsCostly(in));
     }
     return scans && costly ? r - 1 : -1;

@@ -1,5 +1,6 @@
 #include "smelt/fuser/lower_group.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -434,6 +435,28 @@ TEST(LowerGroup, WindowsOfOtherLengthsAreReadAlongThemselves) {
 )";
   EXPECT_EQ(Elements(RunText(text, {Iota({2, 1, 10})})[0]), (std::vector<float>{1.5, 4.5, 7.5, 11.5, 14.5, 17.5}));
   EXPECT_NE(Spec(text).find("parallel=2 reduction=1 vector=2"), std::string::npos) << Spec(text);
+}
+
+TEST(LowerGroup, ScansThatKeepAnIndexTakeManyRowsAtATime) {
+  const std::string text = R"(graph(%x : Float(16, 3, strides=[3, 1])):
+  %d : int = prim::Constant[value=1]()
+  %v : Float(16, 3, strides=[3, 1]), %i : Long(16, 3, strides=[3, 1]) = aten::cummax(%x, %d)
+  return (%v, %i)
+)";
+  Tensor x = Tensor::Empty(DType::kFloat32, {16, 3});
+  std::vector<float> values;
+  std::vector<int64_t> indices;
+  for (int row = 0; row < 16; ++row) {
+    const float from = static_cast<float>(row);
+    const float rows[2][3] = {{from, from - 1, from + 1}, {from, from + 1, from}};
+    std::copy_n(rows[row % 2], 3, x.data_as<float>() + 3 * row);
+    for (float v : {from, row % 2 ? from + 1 : from, from + 1}) values.push_back(v);
+    for (int64_t i : {0, row % 2 ? 1 : 0, row % 2 ? 1 : 2}) indices.push_back(i);
+  }
+  const std::vector<Tensor> have = RunText(text, {x});
+  EXPECT_EQ(Elements(have[0]), values);
+  EXPECT_EQ(Elements<int64_t>(have[1]), indices);
+  EXPECT_NE(Spec(text).find("kernel parallel=1 reduction=1 vector=0"), std::string::npos) << Spec(text);
 }
 
 TEST(LowerGroup, OneKernelForOtherSizesAndConstants) {
