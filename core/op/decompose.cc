@@ -3,12 +3,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
+#include "core/op/check_arguments.h"
 #include "smelt/core/op/decompose_rules.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/schema.h"
 #include "smelt/core/op/tables.h"
 
 namespace smelt {
@@ -37,6 +40,35 @@ absl::Status CouldBeEqual(const OpCall& call, const std::vector<Expr>& have, con
       absl::StrCat("its result should have sizes [", Text(want), "], and would have [", Text(have), "]"));
 }
 
+// A dim of a tensor that has none, which 0 and -1 name all the same.
+bool IsAlongADimOfAScalar(const OpCall& call) {
+  static const auto* const operators = new absl::flat_hash_set<std::string>{
+      "aten::softmax",          "aten::_softmax",           "aten::log_softmax", "aten::_log_softmax",
+      "aten::_safe_softmax",    "aten::special_softmax",    "aten::std",         "aten::var",
+      "aten::std_mean",         "aten::var_mean",           "aten::norm",        "aten::linalg_vector_norm",
+      "aten::quantile",         "aten::nanquantile",        "aten::logsumexp",   "aten::logcumsumexp",
+      "aten::repeat_interleave"};
+  const OpArg* dim = call.Find("dim");
+  return operators->contains(call.op().name()) && call.arg(0).IsTensor() && call.arg(0).tensor.sizes &&
+         call.arg(0).tensor.rank() == 0 && dim != nullptr &&
+         (dim->kind == OpArg::Kind::kInt || (dim->kind == OpArg::Kind::kIntList && !dim->ints.empty()));
+}
+
+// The same of a tensor of one element. What has that shape again is a scalar.
+absl::StatusOr<std::vector<ValueId>> AsOneElement(Emit& e, const OpCall& call) {
+  std::vector<ValueId> args;
+  for (const OpArg& a : call.args()) args.push_back(ValueOf(e, a));
+  args[0] = e.Unsqueeze(args[0], 0);
+  const FunctionSchema* schema = FindSchema(call.op());
+  std::vector<ValueId> results = e.Multi(call.op().full(), args, static_cast<int>(schema->returns.size()));
+  if (!e.ok()) return e.status();
+  for (ValueId& v : results) {
+    if (e.Rank(v) == 1 && e.Sizes(v)[0] == Expr(1)) v = e.Squeeze(v, 0);
+  }
+  if (!e.ok()) return e.status();
+  return results;
+}
+
 }  // namespace
 
 bool HasDecomposition(OpName op) { return FindDecomposition(op) != nullptr; }
@@ -45,8 +77,10 @@ absl::StatusOr<bool> Decompose(Graph& g, NodeId n) {
   const DecompositionRule rule = FindDecomposition(g.node(n).op);
   if (rule == nullptr) return false;
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
+  SMELT_RETURN_IF_ERROR(op_internal::CheckArguments(call));
   Emit e(g, n);
-  absl::StatusOr<std::vector<ValueId>> results = rule(e, call);
+  absl::StatusOr<std::vector<ValueId>> results =
+      IsAlongADimOfAScalar(call) ? AsOneElement(e, call) : rule(e, call);
   if (!results.ok()) return results.status();
   if (results->empty()) return false;
   // Results have the dtype and strides that the node's types say, else those that a rule says: what follows may rely on

@@ -171,6 +171,7 @@ Values Diff(Emit& e, const OpCall& call) {
     x = e.Cat(parts, dim);
   }
   if (const std::optional<int64_t> n = e.Sizes(x)[dim].Constant()) order = std::min(order, *n);
+  if (order == 0) return std::vector<ValueId>{e.Op("aten::clone", {x, e.None()})};
   for (int64_t i = 0; i < order; ++i) {
     const Expr n = e.Sizes(x)[dim];
     x = e.Sub(e.Slice(x, dim, 1, n), e.Slice(x, dim, 0, n - 1));

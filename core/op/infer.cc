@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
+#include "core/op/check_arguments.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/infer_rules.h"
 #include "smelt/core/op/schema.h"
@@ -165,25 +166,6 @@ void KnowSelected(const OpCall& call, InferredOutput& out) {
   out.type = Type::Tensor(t);
 }
 
-// That `dim` is one of self's.
-absl::Status CheckDims(const OpCall& call, const FunctionSchema& schema) {
-  const std::string& name = call.op().name();
-  if (schema.arguments.empty() || schema.arguments[0].name != "self" || !call.arg(0).IsTensor() ||
-      !call.arg(0).tensor.sizes || absl::StrContains(name, "unsqueeze") || absl::StrContains(name, "size"))
-    return absl::OkStatus();
-  const OpArg* dim = call.Find("dim");
-  if (dim == nullptr || !dim->known) return absl::OkStatus();
-  std::vector<Expr> dims = dim->ints;
-  if (dim->kind == OpArg::Kind::kInt) dims = {dim->expr};
-  if (dim->kind != OpArg::Kind::kInt && dim->kind != OpArg::Kind::kIntList) return absl::OkStatus();
-  for (const Expr& d : dims) {
-    if (!d.IsConstant()) continue;
-    if (absl::StatusOr<int> wrapped = view_rules::WrapDim(*d.Constant(), call.arg(0).tensor.rank()); !wrapped.ok())
-      return call.Error(wrapped.status().message());
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const SymbolRanges& ranges) {
   Ctx c{call, decide, {}};
   const FunctionSchema* schema = FindSchema(call.op());
@@ -240,7 +222,7 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
     return give_up();
   }
 
-  if (schema != nullptr) SMELT_RETURN_IF_ERROR(CheckDims(call, *schema));
+  SMELT_RETURN_IF_ERROR(op_internal::CheckArguments(call));
   absl::Status status;
   switch (info.kind) {
     case OpKind::kView:

@@ -105,6 +105,7 @@ absl::Status Embedding(Ctx& c) {
 absl::Status EmbeddingBackward(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType grad, c.call.GetTensor("grad_output"));
   SMELT_ASSIGN_OR_RETURN(Expr rows, c.call.GetExpr("num_weights"));
+  if (!grad.sizes || grad.rank() == 0) return c.call.Error("expected grad_output to have 1 or more dimensions");
   c.Add(*grad.dtype, {rows, grad.sizes->back()});
   return absl::OkStatus();
 }
@@ -235,6 +236,33 @@ absl::Status Repeat(Ctx& c) {
   return absl::OkStatus();
 }
 
+// VIEW_scatter(self, src, ...): src has the sizes of VIEW(self, ...).
+absl::Status ViewScatter(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(TensorType src, TensorArgument(c, 1));
+  static const auto* const views =
+      new absl::flat_hash_map<std::string, std::string>{{"aten::select_scatter", "aten::select.int"},
+                                                        {"aten::slice_scatter", "aten::slice.Tensor"},
+                                                        {"aten::diagonal_scatter", "aten::diagonal"},
+                                                        {"aten::as_strided_scatter", "aten::as_strided"}};
+  std::vector<OpArg> args = c.call.args();
+  args.erase(args.begin() + 1);
+  const Geo g = GeoOf(c.decide, self);
+  const auto view = BuildView(OpCall(OpName::Get(views->at(c.call.op().name())), std::move(args)),
+                              SymbolicGeometry{*self.dtype, g.sizes, g.strides, Expr(0)}, c.decide);
+  if (absl::IsInvalidArgument(view.status())) return c.call.Error(view.status().message());
+  if (view.ok()) {
+    const std::vector<Expr>& want = view->outputs[0].sizes;
+    bool fits = static_cast<int>(want.size()) == src.rank();
+    for (size_t d = 0; fits && d < want.size(); ++d) {
+      const Expr& have = (*src.sizes)[d];
+      fits = !have.IsConstant() || !want[d].IsConstant() || have == want[d];
+    }
+    if (!fits) return c.call.Error("expected src to have a size equal to the slice of self");
+  }
+  return KeepStrides(c);
+}
+
 absl::Status BackwardSizes(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType grad, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("input_sizes"));
@@ -263,6 +291,10 @@ void AddMovementTypeRules(RuleTable& r) {
     SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, "dim", self.rank()));
     std::vector<Expr> a = *self.sizes, b = *index.sizes;
     if (a.size() != b.size()) return c.call.Error("input and indices should have the same number of dimensions");
+    if (a.empty()) {
+      c.Add(*self.dtype, a);
+      return absl::OkStatus();
+    }
     a[dim] = 1;
     const Expr n = b[dim];
     b[dim] = 1;
@@ -299,7 +331,7 @@ void AddMovementTypeRules(RuleTable& r) {
           Pad);
   AddRule(r, "flip", PreserveOf("self"));
   AddRule(r, "repeat tile", Repeat);
-  AddRule(r, "slice_scatter select_scatter diagonal_scatter as_strided_scatter", KeepStrides);
+  AddRule(r, "slice_scatter select_scatter diagonal_scatter as_strided_scatter", ViewScatter);
   AddRule(r, "slice_backward select_backward diagonal_backward unfold_backward", BackwardSizes);
   AddRule(r, "channel_shuffle", LikeInput("self"));
   AddRule(r, "upsample_nearest2d_backward upsample_bilinear2d_backward", [](Ctx& c) -> absl::Status {

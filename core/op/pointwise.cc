@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
+#include "core/op/check_arguments.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/tables.h"
 
@@ -181,6 +182,7 @@ class Ctx {
     }
     m.operands = std::move(operands);
     m.fn = b.Finish(b.Inline(fn, args));
+    SMELT_RETURN_IF_ERROR(op_internal::CheckTypesOf(call, m.fn));
     return std::move(m);
   }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "core/op/check_arguments.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/tables.h"
 #include "smelt/core/tensor/view_rules.h"
@@ -262,6 +263,8 @@ absl::StatusOr<ReductionMeaning> BuildReduction(const OpCall& call) {
   }
   m.pre = pre.Finish(pre_results);
   m.post = post.Finish(post_results);
+  SMELT_RETURN_IF_ERROR(op_internal::CheckTypesOf(call, m.pre));
+  SMELT_RETURN_IF_ERROR(op_internal::CheckTypesOf(call, m.post));
   return m;
 }
 

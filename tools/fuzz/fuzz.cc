@@ -38,6 +38,7 @@ constexpr char kHelp[] =
     "  --count      how many programs (1000)\n"
     "  --seed       of the first one; the others follow (1)\n"
     "  --compiled   also compiles each and runs the bundle\n"
+    "  --more-operators  half of the operators from a longer list: with it a seed is another program\n"
     "  --keep-going counts failures instead of stopping at the first\n"
     "  --no-reduce  prints failures as they were found\n"
     "  --seconds    stops after so many\n"
@@ -53,6 +54,7 @@ struct Counts {
 
 struct Settings {
   RunOptions run;
+  GeneratorOptions generator;
   bool keep_going = false, reasons = false, reduce = true;
   double seconds = 1e18;
   uint64_t begin = 1, end = 0;
@@ -86,7 +88,7 @@ void Work(const Settings& s, uint64_t from, uint64_t to, Counts* counts, std::ma
   }
   for (uint64_t seed = from; seed < to; ++seed) {
     counts->seed = seed;
-    const Sample sample = RandomSample(seed);
+    const Sample sample = RandomSample(seed, s.generator);
     const Verdict v = RunSample(sample, mine.run);
     ++counts->done;
     ++counts->outcome[static_cast<int>(v.outcome)];
@@ -159,7 +161,7 @@ int Emit(const std::string& path, const Settings& s) {
   std::string out;
   int64_t skipped = 0;
   for (uint64_t seed = s.begin; seed < s.end; ++seed) {
-    const Sample sample = RandomSample(seed);
+    const Sample sample = RandomSample(seed, s.generator);
     const Seen seen = RunEagerly(sample);
     if (absl::IsUnimplemented(seen.status) || absl::IsResourceExhausted(seen.status)) {
       ++skipped;
@@ -197,9 +199,10 @@ int Replay(const std::string& path, const std::string& save, Settings s) {
 }
 
 int Main(int argc, char** argv) {
-  auto line = CommandLine::Parse(std::vector<std::string>(argv + 1, argv + argc),
-                                 {"count", "seed", "seconds", "scratch", "replay", "save", "emit"},
-                                 {"compiled", "print", "keep-going", "reasons", "no-reduce", "only-compiled", "help"});
+  auto line = CommandLine::Parse(
+      std::vector<std::string>(argv + 1, argv + argc),
+      {"count", "seed", "seconds", "scratch", "replay", "save", "emit"},
+      {"compiled", "print", "keep-going", "reasons", "no-reduce", "only-compiled", "more-operators", "help"});
   if (line.ok() && line->Has("help")) {
     std::fputs(kHelp, stdout);
     return kExitOk;
@@ -230,12 +233,13 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "smelt-fuzz: --scratch=%s is no folder\n", s.run.scratch.c_str());
     return kExitUsage;
   }
+  s.generator.more_operators = line->Has("more-operators");
   s.keep_going = line->Has("keep-going");
   s.reasons = line->Has("reasons");
   s.reduce = !line->Has("no-reduce");
   if (line->Has("replay")) return Replay(line->Get("replay"), line->Get("save"), s);
   if (line->Has("print")) {
-    std::fputs(RandomSample(s.begin).ToString().c_str(), stdout);
+    std::fputs(RandomSample(s.begin, s.generator).ToString().c_str(), stdout);
     return kExitOk;
   }
   if (line->Has("emit")) return Emit(line->Get("emit"), s);

@@ -6,11 +6,17 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/float16.h"
+#include "smelt/tools/fuzz/more_operators.h"
 
 namespace smelt {
 namespace {
@@ -390,6 +396,7 @@ class Generator {
 
   void Node(int depth) {
     --left_;
+    if (options_.more_operators && Chance(50)) return MakeMore();
     const int what = Below(100);
     if (what < 34) {
       MakeView();
@@ -873,6 +880,122 @@ class Generator {
         if (Rank(x) >= 1) {
           if (auto i = Indices(DimSize(x, 0), 1 + Below(2))) Pure("aten::index.Tensor", {x.value, TensorList({*i})});
         }
+    }
+  }
+
+  // --- operators of which a table says what they take ---
+  bool Fits(const Var& x, Takes takes) {
+    const DType t = DTypeOf(x);
+    switch (takes) {
+      case Takes::kAnything:
+        return true;
+      case Takes::kNumbers:
+        return t != DType::kBool;
+      case Takes::kOrdered:
+        return t != DType::kBool && !IsComplex(t);
+      case Takes::kFloats:
+        return t == DType::kFloat32 || t == DType::kFloat64;
+      case Takes::kInts:
+        return IsIntegral(t) && t != DType::kBool;
+    }
+    return false;
+  }
+  // 0 <= a place < size, one for each element of x; `distinct`: each once along the dim.
+  std::optional<ValueId> Places(const Var& x, int64_t dim, int64_t size, bool distinct) {
+    if (size <= 0 || !Ordered(x) || !Known(x)) return std::nullopt;
+    std::vector<int64_t> sizes = Sizes(x);
+    std::optional<std::vector<ValueId>> places;
+    if (distinct) {
+      places = Try("aten::arange", {Int(size), Int(ScalarTypeOf(DType::kInt64))});
+      std::vector<int64_t> along(sizes.size(), 1);
+      if (!along.empty()) along[dim] = size;
+      if (places && Chance(50)) places = Try("aten::flip", {(*places)[0], Ints({0})});
+      if (places) places = Try("aten::view", {(*places)[0], Ints(along)});
+      if (places) places = Try("aten::expand", {(*places)[0], Ints(sizes), Constant(false)});
+    } else {
+      places = Try("aten::sign", {x.value});
+      if (places) places = Try("aten::_to_copy", {(*places)[0], Int(ScalarTypeOf(DType::kInt64))});
+      if (places) places = Try("aten::remainder.Scalar", {(*places)[0], Int(size)});
+    }
+    if (!places) return std::nullopt;
+    return (*places)[0];
+  }
+  std::optional<Var> OfDTypeAs(const Var& x, bool same_sizes) {
+    std::vector<Var> fit;
+    for (const Var& v : vars_) {
+      if (DTypeOf(v) == DTypeOf(x) && (!same_sizes || *TypeOf(v).sizes == *TypeOf(x).sizes)) fit.push_back(v);
+    }
+    if (fit.empty()) return std::nullopt;
+    return AnyOf(fit);
+  }
+  std::optional<ValueId> ListLike(const Var& x, bool first) {
+    std::vector<ValueId> many;
+    if (first) many.push_back(x.value);
+    for (size_t k = many.size(); k < 2; ++k) {
+      const std::optional<Var> v = OfDTypeAs(x, true);
+      if (!v || (first && v->object == x.object)) return std::nullopt;
+      many.push_back(v->value);
+    }
+    return TensorList(many);
+  }
+  std::optional<ValueId> ArgumentOf(const Var& x, absl::string_view word, int64_t dim) {
+    const auto value = [](const std::optional<Var>& v) { return v ? std::optional<ValueId>(v->value) : std::nullopt; };
+    if (word == "x") return x.value;
+    if (word == "y") return value(Operand(x, false));
+    if (word == "Y") return value(OfDTypeAs(x, true));
+    if (word == "z") return value(OfDTypeAs(x, false));
+    if (word == "t") {
+      std::vector<Var> fit;
+      for (const Var& v : vars_) {
+        if (Rank(v) == 0 && DTypeOf(v) == DTypeOf(x)) fit.push_back(v);
+      }
+      return fit.empty() ? std::nullopt : std::optional<ValueId>(AnyOf(fit).value);
+    }
+    if (word == "i") return Places(x, dim, DimSize(x, dim), false);
+    if (word == "j") return Places(x, dim, DimSize(x, dim), true);
+    if (word == "p") return Known(x) ? Places(x, dim, Product(Sizes(x)), false) : std::nullopt;
+    if (word == "m") return Mask(x);
+    if (word == "d") return Int(dim);
+    if (word == "e") return Int(Dim(x));
+    if (word == "ds") return Ints({dim});
+    if (word == "n") return Number(x);
+    if (word == "N") return Chance(50) || DTypeOf(x) == DType::kUInt8 ? Int(2) : Int(-3);
+    if (word == "_") return Constant(std::monostate());
+    if (word == "Z") return ListLike(x, true);
+    if (word == "W") return ListLike(x, false);
+    if (word == "true" || word == "false") return Constant(word == "true");
+    if (word.front() == '"') return Constant(std::string(word.substr(1, word.size() - 2)));
+    if (word.front() == '[') {
+      std::vector<int64_t> list;
+      for (absl::string_view s : absl::StrSplit(word.substr(1, word.size() - 2), ',')) {
+        int64_t v = 0;
+        SMELT_CHECK(absl::SimpleAtoi(s, &v)) << word;
+        list.push_back(v);
+      }
+      return Ints(std::move(list));
+    }
+    if (int64_t i = 0; absl::SimpleAtoi(word, &i)) return Int(i);
+    double d = 0;
+    SMELT_CHECK(absl::SimpleAtod(word, &d)) << word;
+    return Float(d);
+  }
+
+  void MakeMore() {
+    const OperatorCall& call = AnyOf(MoreOperators());
+    const Var x = Pick();
+    if (!Fits(x, call.takes)) return;
+    const int64_t dim = Rank(x) == 0 ? 0 : Below(Rank(x));
+    std::vector<ValueId> inputs;
+    for (absl::string_view word : absl::StrSplit(absl::StrReplaceAll(call.arguments, {{", ", ","}}), ' ')) {
+      const std::optional<ValueId> v = ArgumentOf(x, word, dim);
+      if (!v) return;
+      inputs.push_back(*v);
+    }
+    const OpName op = OpName::Get(call.op);
+    const auto out = Try(call.op, std::move(inputs));
+    if (!out || absl::EndsWith(op.name(), "_")) return;
+    for (ValueId v : *out) {
+      if (g().value(v).type.IsTensor()) AddVar(v, GetOpInfo(op).kind == OpKind::kView ? x.argument : -1);
     }
   }
 

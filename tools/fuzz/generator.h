@@ -14,6 +14,8 @@ struct GeneratorOptions {
   bool control_flow = true;
   bool symbolic_sizes = true;
   bool weights = true;
+  // Half of the operators from more_operators.h, too. (Without them a seed gives the program that it always gave.)
+  bool more_operators = false;
 };
 
 Sample RandomSample(uint64_t seed, const GeneratorOptions& options = {});

@@ -1,0 +1,196 @@
+#include "core/op/check_arguments.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/core/tensor/view_rules.h"
+
+namespace smelt::op_internal {
+namespace {
+
+struct RankRule {
+  const char* operators;  // names without overload, separated by spaces
+  const char* argument;
+  int min, max;
+};
+constexpr int kAny = 64;
+
+constexpr RankRule kRankRules[] = {
+    {"_adaptive_avg_pool2d adaptive_avg_pool2d adaptive_max_pool2d", "self", 3, 4},
+    {"_adaptive_avg_pool3d adaptive_avg_pool3d adaptive_max_pool3d", "self", 4, 5},
+    {"adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d max_pool1d max_pool1d_with_indices", "self", 2, 3},
+    {"avg_pool2d max_pool2d max_pool2d_with_indices", "self", 3, 4},
+    {"avg_pool3d max_pool3d max_pool3d_with_indices", "self", 4, 5},
+    {"batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
+     "_native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_with_update_functional "
+     "_batch_norm_no_update instance_norm group_norm native_group_norm",
+     "input", 2, kAny},
+    {"batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
+     "_native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_with_update_functional "
+     "_batch_norm_no_update instance_norm group_norm native_group_norm",
+     "weight", 1, 1},
+    {"batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
+     "_native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_with_update_functional "
+     "_batch_norm_no_update instance_norm group_norm native_group_norm",
+     "bias", 1, 1},
+    {"batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
+     "_native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_with_update_functional "
+     "_batch_norm_no_update instance_norm",
+     "running_mean", 1, 1},
+    {"batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
+     "_native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_with_update_functional "
+     "_batch_norm_no_update instance_norm",
+     "running_var", 1, 1},
+    {"embedding_bag _embedding_bag _embedding_bag_forward_only", "weight", 2, 2},
+    {"embedding_bag _embedding_bag _embedding_bag_forward_only", "indices", 1, 2},
+    {"embedding_bag _embedding_bag _embedding_bag_forward_only", "offsets", 1, 1},
+    {"embedding_bag _embedding_bag _embedding_bag_forward_only", "per_sample_weights", 1, 2},
+    {"embedding", "weight", 2, 2},
+    {"embedding_dense_backward", "grad_output", 1, kAny},
+    {"scaled_dot_product_attention", "query", 2, kAny},
+    {"scaled_dot_product_attention", "key", 2, kAny},
+    {"scaled_dot_product_attention", "value", 2, kAny},
+    {"_scaled_dot_product_flash_attention_for_cpu", "query", 4, 4},
+    {"_scaled_dot_product_flash_attention_for_cpu", "key", 4, 4},
+    {"_scaled_dot_product_flash_attention_for_cpu", "value", 4, 4},
+    {"_upsample_bicubic2d_aa _upsample_bilinear2d_aa upsample_bicubic2d upsample_bilinear2d upsample_nearest2d "
+     "_upsample_nearest_exact2d",
+     "self", 4, 4},
+    {"_upsample_bicubic2d_aa _upsample_bilinear2d_aa upsample_bicubic2d upsample_bilinear2d upsample_nearest2d "
+     "_upsample_nearest_exact2d",
+     "input", 4, 4},
+    {"bilinear", "input1", 1, kAny},
+    {"bilinear", "input2", 1, kAny},
+    {"bilinear", "weight", 3, 3},
+    {"channel_shuffle", "self", 3, kAny},
+    {"conv1d conv_transpose1d", "input", 2, 3},
+    {"conv1d conv_transpose1d", "weight", 3, 3},
+    {"conv2d conv_transpose2d", "input", 3, 4},
+    {"conv2d conv_transpose2d", "weight", 4, 4},
+    {"conv3d conv_transpose3d", "input", 4, 5},
+    {"conv3d conv_transpose3d", "weight", 5, 5},
+    {"conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d linear", "bias", 0, 1},
+    {"linear", "input", 1, kAny},
+    {"linear", "weight", 1, 2},
+    {"lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell", "input", 1, 2},
+    {"lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell", "w_ih", 2, 2},
+    {"lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell", "w_hh", 2, 2},
+    {"cross_entropy_loss", "self", 1, kAny},
+    {"nll_loss nll_loss_forward nll_loss_backward", "self", 1, 2},
+    {"nll_loss2d nll_loss2d_forward nll_loss2d_backward", "self", 4, 4},
+    {"nll_loss nll_loss_forward nll_loss_backward", "target", 0, 1},
+    {"nll_loss2d nll_loss2d_forward nll_loss2d_backward", "target", 3, 3},
+    {"diff glu", "self", 1, kAny},
+    {"rot90", "self", 2, kAny},
+    {"replication_pad1d reflection_pad1d", "self", 2, 3},
+    {"replication_pad2d reflection_pad2d", "self", 3, 4},
+    {"replication_pad3d reflection_pad3d", "self", 4, 5},
+    {"quantile nanquantile", "q", 0, 1},
+};
+
+// By name: the rules of an operator.
+const std::vector<const RankRule*>* RulesOf(const std::string& name) {
+  static const auto* const rules = [] {
+    auto* all = new absl::flat_hash_map<std::string, std::vector<const RankRule*>>();
+    for (const RankRule& rule : kRankRules) {
+      for (absl::string_view op : absl::StrSplit(rule.operators, ' ')) {
+        (*all)[absl::StrCat("aten::", op)].push_back(&rule);
+      }
+    }
+    return all;
+  }();
+  const auto it = rules->find(name);
+  return it == rules->end() ? nullptr : &it->second;
+}
+
+absl::Status CheckRanks(const OpCall& call) {
+  const std::vector<const RankRule*>* rules = RulesOf(call.op().name());
+  if (rules == nullptr) return absl::OkStatus();
+  for (const RankRule* rule : *rules) {
+    const OpArg* a = call.Find(rule->argument);
+    if (a == nullptr || !a->IsTensor() || !a->tensor.sizes) continue;
+    const int rank = a->tensor.rank();
+    if (rank >= rule->min && rank <= rule->max) continue;
+    return call.Error(absl::StrCat("expected ", rule->argument, " to have ", rule->min,
+                                   rule->max == rule->min ? "" : rule->max == kAny ? " or more" : absl::StrCat(" to ", rule->max),
+                                   " dimensions, got ", rank));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDims(const OpCall& call) {
+  const std::string& name = call.op().name();
+  const FunctionSchema* schema = FindSchema(call.op());
+  if (schema == nullptr || schema->arguments.empty() || schema->arguments[0].name != "self" ||
+      !call.arg(0).IsTensor() || !call.arg(0).tensor.sizes || absl::StrContains(name, "unsqueeze") ||
+      absl::StrContains(name, "size"))
+    return absl::OkStatus();
+  const OpArg* dim = call.Find("dim");
+  if (dim == nullptr || !dim->known) return absl::OkStatus();
+  std::vector<Expr> dims = dim->ints;
+  if (dim->kind == OpArg::Kind::kInt) dims = {dim->expr};
+  if (dim->kind != OpArg::Kind::kInt && dim->kind != OpArg::Kind::kIntList) return absl::OkStatus();
+  for (const Expr& d : dims) {
+    if (!d.IsConstant()) continue;
+    if (absl::StatusOr<int> wrapped = view_rules::WrapDim(*d.Constant(), call.arg(0).tensor.rank()); !wrapped.ok())
+      return call.Error(wrapped.status().message());
+  }
+  return absl::OkStatus();
+}
+
+bool HasMeaning(ScalarOp op, DType t) {
+  const bool integer = t == DType::kBool || IsIntegral(t);
+  switch (op) {
+    case ScalarOp::kAdd:
+    case ScalarOp::kSub:
+    case ScalarOp::kMul:
+    case ScalarOp::kDivTrunc:
+    case ScalarOp::kDivFloor:
+    case ScalarOp::kRemTrunc:
+    case ScalarOp::kRemFloor:
+    case ScalarOp::kNeg:
+    case ScalarOp::kAbs:
+    case ScalarOp::kMin:
+    case ScalarOp::kMax:
+    case ScalarOp::kFMin:
+    case ScalarOp::kFMax:
+    case ScalarOp::kPow:
+      return true;
+    case ScalarOp::kAnd:
+    case ScalarOp::kOr:
+    case ScalarOp::kXor:
+    case ScalarOp::kNot:
+    case ScalarOp::kShl:
+    case ScalarOp::kShr:
+      return integer;
+    default:
+      return !integer;
+  }
+}
+
+bool IsArithmetic(ScalarOp op) {
+  return op > ScalarOp::kCast && !(op >= ScalarOp::kEq && op <= ScalarOp::kSignbit);
+}
+
+}  // namespace
+
+absl::Status CheckArguments(const OpCall& call) {
+  SMELT_RETURN_IF_ERROR(CheckDims(call));
+  return CheckRanks(call);
+}
+
+absl::Status CheckTypesOf(const OpCall& call, const ScalarFn& f) {
+  for (const ScalarInstr& in : f.instrs) {
+    if (IsArithmetic(in.op) && !HasMeaning(in.op, in.type))
+      return call.Error(absl::StrCat("\"", Name(in.op), "\" not implemented for '", Name(in.type), "'"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace smelt::op_internal
