@@ -145,6 +145,7 @@ absl::StatusOr<Values> GroupNormBackward(Call& c) {
 absl::StatusOr<Values> CrossEntropy(Call& c) {
   const Tensor self = c.T("self"), target = c.T("target"), weight = c.T("weight");
   const double smoothing = c.D("label_smoothing");
+  if (self.rank() == 0) return c.Error("expected self to have 1 or more dimensions, got 0");
   if (!weight.defined() || smoothing == 0 || IsFloating(target.dtype())) return Decomposed(c);
   const int64_t reduction = c.I("reduction", 1), ignore = c.I("ignore_index", -100);
   const int dim = self.rank() == 1 ? 0 : 1;
@@ -325,6 +326,8 @@ absl::StatusOr<Values> Kron(Call& c) {
 absl::StatusOr<Values> Tensordot(Call& c) {
   const Tensor a = c.T("self"), b = c.T("other");
   std::vector<int64_t> da, db, pa, pb, out;
+  if ((a.rank() == 0 && !c.Ints("dims_self").empty()) || (b.rank() == 0 && !c.Ints("dims_other").empty()))
+    return c.Error("a dim of a tensor that has none");
   for (int64_t d : c.Ints("dims_self")) {
     SMELT_ASSIGN_OR_RETURN(int w, Dim(c, d, a.rank()));
     da.push_back(w);

@@ -49,7 +49,10 @@ absl::StatusOr<Values> Fourier(Call& c) {
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
   const Tensor self = c.T("self");
   std::vector<int64_t> dims = c.Ints("dim");
-  for (int64_t& d : dims) d += d < 0 ? self.rank() : 0;
+  for (int64_t& d : dims) {
+    d += d < 0 ? self.rank() : 0;
+    if (self.sizes()[d] == 0) return c.Error("invalid number of data points (0) specified");
+  }
   const bool to_real = !IsComplex(out.dtype());
   const bool forward = c.name() == "aten::_fft_c2c" ? c.B("forward") : !to_real;
   std::vector<Cx> x = Read<Cx>(self);

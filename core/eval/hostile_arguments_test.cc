@@ -153,7 +153,7 @@ class HostileCall {
 };
 
 // In a process of its own: whatever the calls answer.
-void RunCalls(const FunctionSchema& schema, int calls, const std::string& log) {
+void RunCalls(const FunctionSchema& schema, int calls, const std::string& log) noexcept {
   for (int k = 0; k < calls; ++k) {
     HostileCall call(schema, static_cast<uint64_t>(k) * 7919 + std::hash<std::string>()(schema.op.full()));
     if (!call.Make()) return;

@@ -548,6 +548,8 @@ absl::StatusOr<Values> RepeatInterleave(Call& c) {
   if (static_cast<int64_t>(counts.size()) != n) return c.Error("repeats must have the same size as input along dim");
   for (int64_t i = 0; i < n; ++i) {
     if (counts[i] < 0) return c.Error("repeats can not be negative");
+    if (counts[i] > c.state->options.max_tensor_bytes / 8 - static_cast<int64_t>(index.size()))
+      return c.Error("the repeated tensor is too large");
     index.insert(index.end(), counts[i], i);
   }
   if (c.Has("output_size") && c.I("output_size") != static_cast<int64_t>(index.size()))

@@ -176,6 +176,8 @@ absl::StatusOr<Tensor> Run1(State& state, absl::string_view op, std::vector<Eval
 // What inference says of the results: dtype, sizes and strides, as fresh tensors of zeros.
 absl::StatusOr<std::vector<Tensor>> OutputsOf(const Call& c);
 absl::StatusOr<Tensor> OutputOf(const Call& c);
+// Whether a tensor of these sizes (not negative) takes more than the options' limit.
+bool IsTooLarge(const Call& c, DType dtype, absl::Span<const int64_t> sizes);
 absl::StatusOr<Tensor> NewTensor(const State& state, DType dtype, absl::Span<const int64_t> sizes,
                                  absl::Span<const int64_t> strides);
 inline EvalValue Val(Tensor t) { return EvalValue(std::move(t)); }

@@ -35,6 +35,7 @@ bool HasFormat(const Tensor& t, int64_t format) {
 }
 
 absl::StatusOr<Values> Copy_(Call& c) {
+  if (!c.op.op().overload().empty()) return c.Unsupported("a copy of a number");
   const Tensor self = c.T("self"), src = c.T("src");
   // A tensor copied to itself, under whatever name, is left alone.
   if (self.IsSame(src) ||
@@ -157,6 +158,7 @@ absl::Status Resize(const Call& c, Tensor self, const std::vector<int64_t>& size
   for (int64_t s : sizes) {
     if (s < 0) return c.Error("a negative size");
   }
+  if (IsTooLarge(c, self.dtype(), sizes)) return c.Error("the tensor is too large");
   if (absl::MakeSpan(sizes) == self.sizes() && format == kContiguousFormat) return absl::OkStatus();
   Geometry g;
   g.sizes = sizes;
@@ -201,6 +203,7 @@ absl::StatusOr<Values> Set_(Call& c) {
     g.sizes = c.Ints("size");
     g.strides = c.Ints("stride");
     g.offset = c.I("storage_offset");
+    if (IsTooLarge(c, source.dtype(), g.sizes)) return c.Error("the tensor is too large");
     if (g.strides.empty()) g.strides = ContiguousStridesOf(g.sizes);
     if (g.strides.size() != g.sizes.size()) return c.Error("as many strides as sizes are needed");
     for (size_t d = 0; d < g.sizes.size(); ++d) {

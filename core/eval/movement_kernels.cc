@@ -67,6 +67,8 @@ absl::StatusOr<Values> Pad(Call& c) {
     if (pad[2 * k] >= n || pad[2 * k + 1] >= n)
       return c.Error("Padding size should be less than the corresponding input dimension");
   }
+  if (!constant && out.NumElements() > 0 && self.NumElements() == 0)
+    return c.Error("expected a non-empty tensor: there is nothing to pad with");
   Pick(
       out, self,
       [&](const Index& index) -> int64_t {
@@ -172,6 +174,11 @@ absl::StatusOr<Values> ViewBackward(Call& c) {
     SMELT_ASSIGN_OR_RETURN(int d, Dim(c, c.I("dim"), out.rank()));
     const std::vector<int64_t> strides = ContiguousStridesOf(out.sizes());
     const int64_t step = c.I("step");
+    if (grad.rank() != out.rank() + 1 || out.rank() == 0 || step <= 0 || step > (1 << 30))
+      return c.Error("the gradient does not fit the sizes");
+    for (int k = 0; k < out.rank(); ++k) {
+      if (k != d && grad.sizes()[k] > out.sizes()[k]) return c.Error("the gradient does not fit the sizes");
+    }
     std::vector<double> sum(out.NumElements());
     const std::vector<double> g = Read<double>(grad);
     bool outside = false;
@@ -364,6 +371,11 @@ absl::StatusOr<Values> Im2Col(Call& c) {
   const std::vector<int64_t> kernel = c.PerDim("kernel_size", 2, 1), dilation = c.PerDim("dilation", 2, 1),
                              padding = c.PerDim("padding", 2, 0), stride = c.PerDim("stride", 2, 1);
   if (image.rank() != 3 && image.rank() != 4) return c.Error("an image is expected");
+  for (int k = 0; k < 2; ++k) {
+    if (std::min({kernel[k], dilation[k], stride[k]}) < 1 || padding[k] < 0 ||
+        std::max({kernel[k], dilation[k], stride[k], padding[k]}) > (1 << 20))
+      return c.Error("kernel, dilation and stride should be greater than zero, and no window is so large");
+  }
   const int b = batched ? 1 : 0;
   const int64_t batches = batched ? image.sizes()[0] : 1, channels = image.sizes()[b], h = image.sizes()[b + 1],
                 w = image.sizes()[b + 2];
@@ -395,16 +407,23 @@ absl::StatusOr<Values> ViewsCopy(Call& c) {
   view.erase(view.find("_copy"), 5);
   if (view == "aten::view") view = "aten::reshape";  // a copy need not be possible as a view
   SMELT_ASSIGN_OR_RETURN(Values v, Run(*c.state, OpName::Get(view), c.args));
-  auto copy = [](const EvalValue& x) {
-    return EvalValue(CopyWithStrides(x.tensor(), ContiguousStridesOf(x.tensor().sizes())));
+  auto copy = [&](const EvalValue& x) -> absl::StatusOr<EvalValue> {
+    const Tensor& t = x.tensor();
+    if (IsTooLarge(c, t.dtype(), t.sizes())) return c.Error("the tensor is too large");
+    SMELT_ASSIGN_OR_RETURN(Tensor out, NewTensor(*c.state, t.dtype(), t.sizes(), ContiguousStridesOf(t.sizes())));
+    SMELT_RETURN_IF_ERROR(CopyInto(out, t));
+    return EvalValue(out);
   };
   for (EvalValue& x : v) {
     if (x.IsTensor()) {
-      x = copy(x);
+      SMELT_ASSIGN_OR_RETURN(x, copy(x));
       continue;
     }
     Values copies;
-    for (const EvalValue& e : x.elements()) copies.push_back(copy(e));
+    for (const EvalValue& e : x.elements()) {
+      SMELT_ASSIGN_OR_RETURN(EvalValue copied, copy(e));
+      copies.push_back(std::move(copied));
+    }
     x = EvalValue::List(std::move(copies));
   }
   return v;

@@ -48,6 +48,8 @@ absl::StatusOr<Pool> PoolOf(const Call& c, const Tensor& input, absl::Span<const
     std::vector<Window> windows;
     if (!adaptive && (stride[d] < 1 || kernel[d] < 1))
       return c.Error("stride and kernel_size should be greater than zero");
+    if (!adaptive && (dilation[d] < 1 || std::max({kernel[d], stride[d], dilation[d], padding[d]}) > (1 << 30)))
+      return c.Error("dilation should be greater than zero, and no window is so large");
     for (int64_t o = 0; o < p.out[d]; ++o) {
       Window w;
       if (adaptive) {
@@ -58,6 +60,7 @@ absl::StatusOr<Pool> PoolOf(const Call& c, const Tensor& input, absl::Span<const
         const int64_t begin = o * stride[d] - padding[d];
         for (int64_t k = 0; k < kernel[d]; ++k) {
           const int64_t i = begin + k * dilation[d];
+          if (i >= p.in[d]) break;
           if (i >= 0 && i < p.in[d]) w.positions.push_back(i);
         }
         w.padded = std::min(begin + kernel[d], p.in[d] + padding[d]) - begin;
@@ -159,7 +162,10 @@ absl::StatusOr<Tensor> AdaptiveOutput(Call& c) {
   const std::vector<int64_t> wanted = c.PerDim("output_size", dims, 1);
   if (self.rank() < dims + 1) return c.Error("the input has too few dims");
   std::vector<int64_t> sizes(self.sizes().begin(), self.sizes().end());
-  for (int d = 0; d < dims; ++d) sizes[sizes.size() - dims + d] = wanted[d];
+  for (int d = 0; d < dims; ++d) {
+    if (wanted[d] < 0 || wanted[d] > (1 << 20)) return c.Error(absl::StrCat("output_size cannot be ", wanted[d]));
+    sizes[sizes.size() - dims + d] = wanted[d];
+  }
   return NewTensor(*c.state, self.dtype(), sizes, ContiguousStridesOf(sizes));
 }
 

@@ -518,11 +518,20 @@ absl::StatusOr<int> Dim(const Call& c, int64_t dim, int rank) {
   return d;
 }
 
+bool IsTooLarge(const Call& c, DType dtype, absl::Span<const int64_t> sizes) {
+  int64_t bytes = ItemSize(dtype);
+  for (int64_t s : sizes) {
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(s, 1), &bytes)) return true;
+  }
+  return bytes > c.state->options.max_tensor_bytes;
+}
+
 absl::StatusOr<Tensor> NewTensor(const State& state, DType dtype, absl::Span<const int64_t> sizes,
                                  absl::Span<const int64_t> strides) {
   int64_t bytes = ItemSize(dtype);
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] < 0) return absl::InvalidArgumentError(absl::StrCat("a tensor's size is negative: ", sizes[d]));
+    if (strides[d] < 0) return absl::InvalidArgumentError(absl::StrCat("a tensor's stride is negative: ", strides[d]));
     int64_t span = 0;
     if (sizes[d] > 0 && (__builtin_mul_overflow(sizes[d], std::max<int64_t>(strides[d], 1), &span) ||
                          __builtin_mul_overflow(span, ItemSize(dtype), &span))) {

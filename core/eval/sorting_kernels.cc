@@ -101,9 +101,14 @@ absl::StatusOr<Values> Topk(Call& c) {
   const Tensor self = c.T("self");
   SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, c.I("dim", -1), self.rank()));
   const int64_t k = c.I("k");
-  if (k < 0 || k > SizesOf(self)[dim]) return c.Error("selected index k out of range");
+  if (k < 0 || k > (self.rank() == 0 ? 1 : SizesOf(self)[dim])) return c.Error("selected index k out of range");
   SMELT_ASSIGN_OR_RETURN(std::vector<Tensor> outs, OutputsOf(c));
   if (outs.size() != 2) return c.Unsupported("has another number of results");
+  if (self.rank() == 0) {
+    SMELT_RETURN_IF_ERROR(CopyInto(outs[0], self));
+    Write(outs[1], std::vector<int64_t>{0});
+    return Values{EvalValue(outs[0]), EvalValue(outs[1])};
+  }
   return WithReal(c, self, [&](auto tag) -> absl::StatusOr<Values> {
     using T = decltype(tag);
     const std::vector<T> x = Read<T>(self);

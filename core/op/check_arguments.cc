@@ -1,4 +1,4 @@
-#include "core/op/check_arguments.h"
+#include "smelt/core/op/check_arguments.h"
 
 #include <string>
 #include <vector>
@@ -118,8 +118,27 @@ absl::Status CheckRanks(const OpCall& call) {
     const int rank = a->tensor.rank();
     if (rank >= rule->min && rank <= rule->max) continue;
     return call.Error(absl::StrCat("expected ", rule->argument, " to have ", rule->min,
-                                   rule->max == rule->min ? "" : rule->max == kAny ? " or more" : absl::StrCat(" to ", rule->max),
+                                   rule->max == rule->min ? ""
+                                   : rule->max == kAny    ? " or more"
+                                                          : absl::StrCat(" to ", rule->max),
                                    " dimensions, got ", rank));
+  }
+  return absl::OkStatus();
+}
+
+// "SymInt[2] padding": one for each of two dims, or one for all.
+absl::Status CheckLists(const OpCall& call) {
+  const FunctionSchema* schema = FindSchema(call.op());
+  if (schema == nullptr || schema->arguments.size() != call.args().size()) return absl::OkStatus();
+  for (size_t i = 0; i < call.args().size(); ++i) {
+    const OpArg& a = call.args()[i];
+    const std::string& type = schema->arguments[i].type_text;
+    const size_t bracket = type.find("Int[") != std::string::npos ? type.find("Int[") + 4 : type.find("int[") + 4;
+    if (a.kind != OpArg::Kind::kIntList || !a.known || bracket < 4 || bracket >= type.size()) continue;
+    const size_t n = static_cast<size_t>(type[bracket] - '0');  // none has more than 6
+    if (n < 2 || n > 9 || a.ints.empty() || a.ints.size() == 1 || a.ints.size() == n) continue;
+    return call.Error(
+        absl::StrCat("expected ", schema->arguments[i].name, " to have 1 or ", n, " elements, got ", a.ints.size()));
   }
   return absl::OkStatus();
 }
@@ -174,14 +193,13 @@ bool HasMeaning(ScalarOp op, DType t) {
   }
 }
 
-bool IsArithmetic(ScalarOp op) {
-  return op > ScalarOp::kCast && !(op >= ScalarOp::kEq && op <= ScalarOp::kSignbit);
-}
+bool IsArithmetic(ScalarOp op) { return op > ScalarOp::kCast && !(op >= ScalarOp::kEq && op <= ScalarOp::kSignbit); }
 
 }  // namespace
 
 absl::Status CheckArguments(const OpCall& call) {
   SMELT_RETURN_IF_ERROR(CheckDims(call));
+  SMELT_RETURN_IF_ERROR(CheckLists(call));
   return CheckRanks(call);
 }
 

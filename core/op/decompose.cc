@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
-#include "core/op/check_arguments.h"
+#include "smelt/core/op/check_arguments.h"
 #include "smelt/core/op/decompose_rules.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
@@ -43,10 +43,10 @@ absl::Status CouldBeEqual(const OpCall& call, const std::vector<Expr>& have, con
 // A dim of a tensor that has none, which 0 and -1 name all the same.
 bool IsAlongADimOfAScalar(const OpCall& call) {
   static const auto* const operators = new absl::flat_hash_set<std::string>{
-      "aten::softmax",          "aten::_softmax",           "aten::log_softmax", "aten::_log_softmax",
-      "aten::_safe_softmax",    "aten::special_softmax",    "aten::std",         "aten::var",
-      "aten::std_mean",         "aten::var_mean",           "aten::norm",        "aten::linalg_vector_norm",
-      "aten::quantile",         "aten::nanquantile",        "aten::logsumexp",   "aten::logcumsumexp",
+      "aten::softmax",          "aten::_softmax",        "aten::log_softmax", "aten::_log_softmax",
+      "aten::_safe_softmax",    "aten::special_softmax", "aten::std",         "aten::var",
+      "aten::std_mean",         "aten::var_mean",        "aten::norm",        "aten::linalg_vector_norm",
+      "aten::quantile",         "aten::nanquantile",     "aten::logsumexp",   "aten::logcumsumexp",
       "aten::repeat_interleave"};
   const OpArg* dim = call.Find("dim");
   return operators->contains(call.op().name()) && call.arg(0).IsTensor() && call.arg(0).tensor.sizes &&
@@ -79,8 +79,7 @@ absl::StatusOr<bool> Decompose(Graph& g, NodeId n) {
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
   SMELT_RETURN_IF_ERROR(op_internal::CheckArguments(call));
   Emit e(g, n);
-  absl::StatusOr<std::vector<ValueId>> results =
-      IsAlongADimOfAScalar(call) ? AsOneElement(e, call) : rule(e, call);
+  absl::StatusOr<std::vector<ValueId>> results = IsAlongADimOfAScalar(call) ? AsOneElement(e, call) : rule(e, call);
   if (!results.ok()) return results.status();
   if (results->empty()) return false;
   // Results have the dtype and strides that the node's types say, else those that a rule says: what follows may rely on

@@ -40,6 +40,7 @@ Values ScaledDotProductAttention(Emit& e, const OpCall& call) {
   } else {
     SMELT_ASSIGN_OR_RETURN(scale, call.GetDouble("scale"));
   }
+  if (gqa && (rank < 3 || e.Rank(k) < 3 || e.Rank(v) < 3)) return call.Error("heads are expected, with enable_gqa");
   if (gqa && sq[rank - 3] != sk[rank - 3]) {
     if (!sq[rank - 3].IsConstant() || !sk[rank - 3].IsConstant() || *sk[rank - 3].Constant() == 0)
       return call.Unsupported("a number of heads known only at run time");
@@ -166,6 +167,15 @@ Values Rnn(Emit& e, const OpCall& call, Cell cell) {
   if (!steps_expr.IsConstant()) return call.Unsupported("a sequence whose length is known only at run time");
   const int64_t steps = *steps_expr.Constant();
   const int directions = a.bidirectional ? 2 : 1;
+  for (ValueId v : a.state) {
+    if (e.Rank(v) != 3) return call.Error("expected hidden states of 3 dimensions");
+  }
+  for (size_t i = 0; i < a.params.size(); ++i) {
+    const size_t which = i % a.params_each();
+    const int rank = which >= 2 && which < 4 && a.has_biases ? 1 : 2;
+    if (e.Rank(a.params[i]) != rank)
+      return call.Error(absl::StrCat("expected parameter ", i, " to have ", rank, " dimensions"));
+  }
   std::vector<std::vector<ValueId>> finals(a.state.size());
   for (int64_t layer = 0; layer < a.layers; ++layer) {
     std::vector<ValueId> outputs;
@@ -211,6 +221,10 @@ Values OneCell(Emit& e, const OpCall& call, Cell cell) {
   } else {
     state.push_back(call.arg(1).value);
   }
+  if (state.size() != (call.op().name() == "aten::lstm_cell" ? 2 : 1))
+    return call.Error("expected another number of states");
+  if (e.Rank(call.arg(0).value) != 2 || e.Rank(state[0]) != 2)
+    return call.Unsupported("a cell without batch dimension");
   const bool biases = call.arg(4).IsTensor() && call.arg(5).IsTensor();
   ValueId x = LinearWith(e, call.arg(0).value, call.arg(2).value, call.arg(4).value, biases);
   ValueId h = LinearWith(e, state[0], call.arg(3).value, call.arg(5).value, biases);

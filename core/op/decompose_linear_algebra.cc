@@ -136,6 +136,12 @@ Values Outer(Emit& e, const OpCall& call) {
 }
 
 Values ChainMatmul(Emit& e, const OpCall& call) {
+  if (call.arg(0).elements.empty()) return call.Error("expected a non-empty list of tensors");
+  for (size_t i = 0; i < call.arg(0).elements.size(); ++i) {
+    const int rank = e.Rank(call.arg(0).elements[i].value);
+    const bool end = i == 0 || i + 1 == call.arg(0).elements.size();
+    if (rank != 2 && !(rank == 1 && end)) return call.Error("expected matrices");
+  }
   ValueId out = call.arg(0).elements[0].value;
   for (size_t i = 1; i < call.arg(0).elements.size(); ++i) out = EmitMatmul(e, out, call.arg(0).elements[i].value);
   return std::vector<ValueId>{out};

@@ -41,6 +41,7 @@ ValueId AtLeast(Emit& e, ValueId v, int rank) {
 }
 Values Hstack(Emit& e, const OpCall& call) {
   std::vector<ValueId> parts = ListArg(call);
+  if (parts.empty()) return call.Error("expected a non-empty list of tensors");
   for (ValueId& p : parts) p = AtLeast(e, p, 1);
   return std::vector<ValueId>{e.Cat(parts, e.Rank(parts[0]) == 1 ? 0 : 1)};
 }

@@ -9,6 +9,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/tensor/view_rules.h"
 
 namespace smelt {
 namespace {
@@ -78,8 +79,13 @@ Values Tensordot(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> da, call.GetInts("dims_self"));
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> db, call.GetInts("dims_other"));
   if (da.size() != db.size()) return call.Error("both dimension lists should have same length");
-  for (int64_t& d : da) d = WrapDim(d, e.Rank(a));
-  for (int64_t& d : db) d = WrapDim(d, e.Rank(b));
+  for (auto [dims, rank] : {std::pair(&da, e.Rank(a)), std::pair(&db, e.Rank(b))}) {
+    for (int64_t& d : *dims) {
+      absl::StatusOr<int> wrapped = view_rules::WrapDim(d, rank);
+      if (!wrapped.ok() || rank == 0) return call.Error(absl::StrCat("dim ", d, " is none of a tensor of rank ", rank));
+      d = *wrapped;
+    }
+  }
   // A contracted dim of one element broadcasts: the other side's is summed.
   for (size_t i = 0; i < da.size(); ++i) {
     const Expr na = e.Sizes(a)[da[i]], nb = e.Sizes(b)[db[i]];

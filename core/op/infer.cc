@@ -12,7 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
-#include "core/op/check_arguments.h"
+#include "smelt/core/op/check_arguments.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/infer_rules.h"
 #include "smelt/core/op/schema.h"

@@ -137,6 +137,7 @@ Rule AdaptivePool(int n, bool max) {
     SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
     SMELT_ASSIGN_OR_RETURN(std::vector<Expr> out, c.call.GetExprs("output_size"));
     if (out.size() == 1) out.assign(n, out[0]);
+    if (static_cast<int>(out.size()) != n) return c.call.Error(absl::StrCat("output_size must have ", n, " elements"));
     if (x.rank() < n + 1) return c.call.Error(absl::StrCat("Expected at least ", n + 1, "D tensor"));
     std::vector<Expr> sizes = *x.sizes;
     for (int d = 0; d < n; ++d) sizes[x.rank() - n + d] = out[d];

@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
-#include "core/op/check_arguments.h"
+#include "smelt/core/op/check_arguments.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/tables.h"
 #include "smelt/core/tensor/view_rules.h"

@@ -236,7 +236,7 @@ absl::Status NarrowRule(ViewCtx& c) {
 
 // A number that some constant of a broken model asks for must not fill the memory.
 absl::Status CheckPieces(const ViewCtx& c, int64_t count) {
-  constexpr int64_t kMost = int64_t{1} << 20;
+  constexpr int64_t kMost = int64_t{1} << 16;
   if (count <= kMost) return absl::OkStatus();
   return c.call.Unsupported(absl::StrCat("it would make ", count, " tensors, more than ", kMost));
 }
