@@ -43,11 +43,10 @@ absl::Status CouldBeEqual(const OpCall& call, const std::vector<Expr>& have, con
 // A dim of a tensor that has none, which 0 and -1 name all the same.
 bool IsAlongADimOfAScalar(const OpCall& call) {
   static const auto* const operators = new absl::flat_hash_set<std::string>{
-      "aten::softmax",          "aten::_softmax",        "aten::log_softmax", "aten::_log_softmax",
-      "aten::_safe_softmax",    "aten::special_softmax", "aten::std",         "aten::var",
-      "aten::std_mean",         "aten::var_mean",        "aten::norm",        "aten::linalg_vector_norm",
-      "aten::quantile",         "aten::nanquantile",     "aten::logsumexp",   "aten::logcumsumexp",
-      "aten::repeat_interleave"};
+      "aten::softmax",       "aten::_softmax",        "aten::log_softmax", "aten::_log_softmax",
+      "aten::_safe_softmax", "aten::special_softmax", "aten::std",         "aten::var",
+      "aten::std_mean",      "aten::var_mean",        "aten::norm",        "aten::linalg_vector_norm",
+      "aten::quantile",      "aten::nanquantile",     "aten::logsumexp",   "aten::logcumsumexp"};
   const OpArg* dim = call.Find("dim");
   return operators->contains(call.op().name()) && call.arg(0).IsTensor() && call.arg(0).tensor.sizes &&
          call.arg(0).tensor.rank() == 0 && dim != nullptr &&

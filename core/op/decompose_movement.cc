@@ -121,6 +121,7 @@ Values RepeatInterleave(Emit& e, const OpCall& call) {
     self = e.Flatten(self);
   } else {
     SMELT_ASSIGN_OR_RETURN(dim, call.GetInt("dim"));
+    if (e.Rank(self) == 0) return call.Error("a dim of a tensor that has none");
     dim = WrapDim(dim, e.Rank(self));
   }
   std::vector<Expr> s = e.Sizes(self), wide = s;

@@ -440,6 +440,7 @@ absl::Status RepeatInterleave(Ctx& c) {
   const bool plain = self == nullptr;
   const TensorType& x = plain ? repeats->tensor : self->tensor;
   if (!x.dtype || !x.sizes) return c.call.Error("a tensor of known dtype and sizes is expected");
+  if (!plain && x.rank() == 0 && !c.call.IsNone("dim")) return c.call.Error("a dim of a tensor that has none");
   Expr n;
   if (!c.call.IsNone("output_size")) {
     SMELT_ASSIGN_OR_RETURN(n, c.call.GetExpr("output_size"));
@@ -449,7 +450,7 @@ absl::Status RepeatInterleave(Ctx& c) {
       for (const Expr& s : *x.sizes) n = n * s;
     } else {
       SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, "dim", x.rank()));
-      n = x.rank() == 0 ? repeats->expr : (*x.sizes)[dim] * repeats->expr;
+      n = (*x.sizes)[dim] * repeats->expr;
     }
   } else {
     TensorType t;

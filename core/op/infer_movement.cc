@@ -291,10 +291,7 @@ void AddMovementTypeRules(RuleTable& r) {
     SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, "dim", self.rank()));
     std::vector<Expr> a = *self.sizes, b = *index.sizes;
     if (a.size() != b.size()) return c.call.Error("input and indices should have the same number of dimensions");
-    if (a.empty()) {
-      c.Add(*self.dtype, a);
-      return absl::OkStatus();
-    }
+    if (a.empty()) return c.call.Error("Dimension specified as 0 but tensor has no dimensions");
     a[dim] = 1;
     const Expr n = b[dim];
     b[dim] = 1;
@@ -341,7 +338,15 @@ void AddMovementTypeRules(RuleTable& r) {
     return absl::OkStatus();
   });
   AddRule(r, "bernoulli uniform exponential normal_functional geometric log_normal cauchy random", PreserveOf("self"));
-  AddRule(r, "fill_diagonal_", KeepStrides);
+  AddRule(r, "fill_diagonal_", [](Ctx& c) -> absl::Status {
+    SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+    if (self.rank() < 2) return c.call.Error("dimensions must larger than 1");
+    for (int d = 1; self.rank() > 2 && d < self.rank(); ++d) {
+      if ((*self.sizes)[d].IsConstant() && (*self.sizes)[0].IsConstant() && (*self.sizes)[d] != (*self.sizes)[0])
+        return c.call.Error("all dimensions of input must be of equal length");
+    }
+    return KeepStrides(c);
+  });
 }
 
 }  // namespace smelt::op_internal

@@ -28,10 +28,10 @@ struct Share {
 };
 
 // Runs programs and expects no difference; the first is cut down and printed.
-Share RunPrograms(uint64_t first, int count, const RunOptions& options) {
+Share RunPrograms(uint64_t first, int count, const RunOptions& options, const GeneratorOptions& generator = {}) {
   Share share;
   for (uint64_t seed = first; seed < first + count; ++seed) {
-    const Sample sample = RandomSample(seed);
+    const Sample sample = RandomSample(seed, generator);
     const Verdict v = RunSample(sample, options);
     ++share.programs;
     share.refused += v.outcome == Outcome::kRefused;
@@ -50,12 +50,14 @@ Share RunPrograms(uint64_t first, int count, const RunOptions& options) {
 
 TEST(FuzzTest, ThePureGraphAndItsLayersShowWhatEagerExecutionDoes) {
   const Share share = RunPrograms(1, 3000, {});
-  // Calls that are refused or not supported may become fewer, never more: then lower the limits.
+  // Calls that are refused or not supported may become fewer, never more: then lower the limits. (494 became 495, and
+  // 233 refused by PyTorch's rules 228, when programs whose slice_scatter has a source of other sizes were no longer
+  // made.)
   EXPECT_LE(share.refused, 18) << "of " << share.programs;
-  EXPECT_LE(share.unsupported, 494) << "of " << share.programs;
+  EXPECT_LE(share.unsupported, 495) << "of " << share.programs;
   // What the machine decides in PyTorch is no test: sums into their own operand, long rows that overlap.
   EXPECT_LE(share.skipped, 121) << "of " << share.programs;
-  EXPECT_LE(share.eager_refuses, 233) << "of " << share.programs;
+  EXPECT_LE(share.eager_refuses, 228) << "of " << share.programs;
 }
 
 TEST(FuzzTest, BundlesShowWhatEagerExecutionDoes) {
@@ -74,8 +76,22 @@ TEST(FuzzTest, BundlesShowWhatEagerExecutionDoes) {
   EXPECT_LE(share.overlap, 52) << "of " << share.programs;
   // What has no pure form: loops that carry tensors around, branches that return one or another, writes that read what
   // they have written, writes that PyTorch refuses in branches that may not be taken. (The last were refused whatever
-  // the branch: 4 refused and 4 not supported became 7 here.)
-  EXPECT_LE(share.eager_order, 245) << "of " << share.programs;
+  // the branch: 4 refused and 4 not supported became 7 here. 245 became 246 when three programs became others.)
+  EXPECT_LE(share.eager_order, 246) << "of " << share.programs;
+}
+
+TEST(FuzzTest, SoDoProgramsOfManyMoreOperators) {
+  GeneratorOptions more;
+  more.more_operators = true;
+  RunPrograms(1, 2000, {}, more);
+  auto cache = KernelCache::Create(KernelCache::Options{.mode = CacheMode::kOff});
+  ASSERT_TRUE(cache.ok()) << cache.status();
+  RunOptions compiled;
+  compiled.evaluator = false;
+  compiled.compiled = true;
+  compiled.cache = cache->get();
+  compiled.scratch = ScratchFolder();
+  RunPrograms(1000001, 200, compiled, more);
 }
 
 TEST(FuzzTest, WhetherArgumentsOverlapIsKnownOfEveryPair) {
