@@ -117,7 +117,10 @@ absl::StatusOr<Values> VectorProduct(Call& c) {
     }
     std::vector<T> product;
     if (outer) {
-      product = Multiply(x.data(), y.data(), static_cast<int64_t>(x.size()), 1, static_cast<int64_t>(y.size()));
+      // No sum that begins at 0: -0 is one of the products.
+      for (const T& u : x) {
+        for (const T& v : y) product.push_back(u * v);
+      }
     } else {
       product = Multiply(x.data(), y.data(), a.rank() == 2 ? a.sizes()[0] : 1, static_cast<int64_t>(y.size()), 1);
     }
