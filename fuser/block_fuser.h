@@ -209,7 +209,8 @@ class BlockFuser {
   void Hoist(ValueId v, NodeId anchor);
   // Moves transparent users of a value after `anchor`.
   void Sink(ValueId v, NodeId anchor);
-  // Moves the nodes of a group that cannot be one kernel to where it was to stand: other groups found their places by it.
+  // Moves the nodes of a group that cannot be one kernel to where it was to stand: other groups found their places by
+  // it.
   void StandTogether(const Group& group);
 
   absl::StatusOr<bool> EmitGroup(int k);
