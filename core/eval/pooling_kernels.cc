@@ -207,6 +207,8 @@ absl::StatusOr<Values> AvgPoolBackward(Call& c) {
   const int64_t divisor = c.I("divisor_override", 0);
   const std::vector<double> g = Read<double>(grad);
   std::vector<double> sum(out.NumElements());
+  if (static_cast<int64_t>(g.size()) != p.planes * out_area || static_cast<int64_t>(sum.size()) != p.planes * in_area)
+    return c.Error("the gradient does not fit the input");
   ForEachWindow(p, [&](int64_t at, const std::vector<int64_t>& positions, int64_t padded) {
     const int64_t count = divisor != 0 ? divisor : include ? padded : static_cast<int64_t>(positions.size());
     for (int64_t n = 0; n < p.planes; ++n) {

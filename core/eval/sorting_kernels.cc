@@ -208,7 +208,8 @@ absl::StatusOr<Values> SearchSorted(Call& c) {
   const bool bucketize = c.name() == "aten::bucketize";
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
   const Tensor sorted = bucketize ? c.T("boundaries") : c.T("sorted_sequence");
-  if (!sorted.defined() || sorted.rank() < 1) return c.Error("boundaries are expected");
+  if (!sorted.defined() || sorted.rank() < 1 || (bucketize && sorted.rank() != 1))
+    return c.Error("boundaries are expected");
   const std::string side = c.Arg("side").IsString() ? c.Arg("side").as_string() : "";
   const bool right = c.B("right") || side == "right";
   std::vector<double> b = Read<double>(sorted);
@@ -216,6 +217,8 @@ absl::StatusOr<Values> SearchSorted(Call& c) {
   const std::vector<double> x = self.IsTensor() ? Read<double>(self.tensor()) : std::vector<double>{ToDouble(self)};
   const int64_t width = sorted.sizes()[sorted.rank() - 1];
   const int64_t rows = sorted.rank() == 1 ? 1 : width == 0 ? 0 : sorted.NumElements() / width;
+  if (rows > 1 && static_cast<int64_t>(x.size()) % rows != 0)
+    return c.Error("boundaries tensor should have the leading dimensions of the input");
   if (c.Has("sorter")) {
     const std::vector<int64_t> order = Read<int64_t>(c.T("sorter"));
     std::vector<double> permuted(b.size());

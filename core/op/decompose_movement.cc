@@ -156,6 +156,8 @@ Values Glu(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
   dim = WrapDim(dim, e.Rank(self));
   const Expr n = e.Sizes(self)[dim], half = FloorDiv(n, Expr(2));
+  if (n.IsConstant() && *n.Constant() % 2 != 0)
+    return call.Error(absl::StrCat("Halving dimension must be even, but dimension ", dim, " is size ", *n.Constant()));
   return std::vector<ValueId>{e.Mul(e.Slice(self, dim, 0, half), e.Sigmoid(e.Slice(self, dim, half, n)))};
 }
 

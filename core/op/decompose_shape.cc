@@ -9,6 +9,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/view_rules.h"
 
 namespace smelt {
@@ -114,7 +115,14 @@ Values Kron(Emit& e, const OpCall& call) {
     wide_b.push_back(sb[d]);
     out.push_back(sa[d] * sb[d]);
   }
-  return One(e.Reshape(e.Mul(e.Reshape(a, wide_a), e.Reshape(b, wide_b)), out));
+  const ValueId product = e.Mul(e.View(a, wide_a), e.View(b, wide_b));
+  if (!e.ok()) return e.status();
+  // As PyTorch a view where the strides allow it: the result has their order.
+  SymbolicDecide decide(&e.graph().symbols);
+  const TensorType& t = e.TypeOf(product);
+  const bool viewable = view_rules::View(decide, ExprGeometry{*t.sizes, *t.strides, Expr(0)}, out).ok() &&
+                        decide.status().ok() && decide.assumptions().empty();
+  return One(viewable ? e.View(product, out) : e.Reshape(product, out));
 }
 
 absl::StatusOr<std::vector<ValueId>> Grids(Emit& e, const OpCall& call, bool xy) {
