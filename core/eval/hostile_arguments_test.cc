@@ -1,6 +1,7 @@
-// No operator crashes or hangs, whatever it is given: a file may name any of them with any arguments. Each runs in a
-// process of its own, on random arguments that mostly do not fit: tensors of any rank, sizes of 0, dims and sizes out
-// of range, numbers at the ends of int64.
+// No operator crashes or hangs, whatever it is given: a file may name any of them with any arguments. They run in
+// another process, on random arguments that mostly do not fit: tensors of any rank, sizes of 0, dims and sizes out of
+// range, numbers at the ends of int64. SMELT_HOSTILE_OPERATOR in the environment: one of them alone, in the test's own
+// process, for a debugger; SMELT_HOSTILE_CALLS: how many calls of each.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -152,7 +153,7 @@ class HostileCall {
   std::mt19937_64 random_;
 };
 
-// In a process of its own: whatever the calls answer.
+// Whatever the calls answer.
 void RunCalls(const FunctionSchema& schema, int calls, const std::string& log) noexcept {
   for (int k = 0; k < calls; ++k) {
     HostileCall call(schema, static_cast<uint64_t>(k) * 7919 + std::hash<std::string>()(schema.op.full()));

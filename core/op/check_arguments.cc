@@ -21,32 +21,25 @@ struct RankRule {
 };
 constexpr int kAny = 64;
 
+constexpr char kBatchNorms[] =
+    "batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
+    "_native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_with_update_functional "
+    "_batch_norm_no_update instance_norm";
+
 constexpr RankRule kRankRules[] = {
     {"_adaptive_avg_pool2d adaptive_avg_pool2d adaptive_max_pool2d", "self", 3, 4},
     {"_adaptive_avg_pool3d adaptive_avg_pool3d adaptive_max_pool3d", "self", 4, 5},
     {"adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d max_pool1d max_pool1d_with_indices", "self", 2, 3},
     {"avg_pool2d max_pool2d max_pool2d_with_indices", "self", 3, 4},
     {"avg_pool3d max_pool3d max_pool3d_with_indices", "self", 4, 5},
-    {"batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
-     "_native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_with_update_functional "
-     "_batch_norm_no_update instance_norm group_norm native_group_norm",
-     "input", 2, kAny},
-    {"batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
-     "_native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_with_update_functional "
-     "_batch_norm_no_update instance_norm group_norm native_group_norm",
-     "weight", 1, 1},
-    {"batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
-     "_native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_with_update_functional "
-     "_batch_norm_no_update instance_norm group_norm native_group_norm",
-     "bias", 1, 1},
-    {"batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
-     "_native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_with_update_functional "
-     "_batch_norm_no_update instance_norm",
-     "running_mean", 1, 1},
-    {"batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional "
-     "_native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_with_update_functional "
-     "_batch_norm_no_update instance_norm",
-     "running_var", 1, 1},
+    {kBatchNorms, "input", 2, kAny},
+    {kBatchNorms, "weight", 1, 1},
+    {kBatchNorms, "bias", 1, 1},
+    {kBatchNorms, "running_mean", 1, 1},
+    {kBatchNorms, "running_var", 1, 1},
+    {"group_norm native_group_norm", "input", 2, kAny},
+    {"group_norm native_group_norm", "weight", 1, 1},
+    {"group_norm native_group_norm", "bias", 1, 1},
     {"embedding_bag _embedding_bag _embedding_bag_forward_only", "weight", 2, 2},
     {"embedding_bag _embedding_bag _embedding_bag_forward_only", "indices", 1, 2},
     {"embedding_bag _embedding_bag _embedding_bag_forward_only", "offsets", 1, 1},
