@@ -281,6 +281,72 @@ void KernelEmitter::StoreEvenOdd(const KernelInstr& in, int u) {
   if (non_temporal_) PastCache(s);
 }
 
+void KernelEmitter::PairStores() {
+  partner_.assign(s_.instrs.size(), -1);
+  if (lanes_ == 1 || loop_dim_ < 0) return;
+  for (const KernelPhase& phase : s_.phases) {
+    int open = -1;
+    for (int i : phase.instrs) {
+      const KernelInstr& in = s_.instrs[i];
+      if (in.op != KernelOp::kStore || in.has_offset || in.has_guard || has_scratch_[in.param]) continue;
+      if (LoopClass(in.param) != StrideClass::kAny) continue;
+      if (open < 0 || s_.instrs[open].type != in.type) {
+        open = i;
+        continue;
+      }
+      partner_[i] = open;
+      partner_[open] = i;
+      open = -1;
+    }
+  }
+}
+
+bool KernelEmitter::IsPairedIn(int i, const std::vector<int>& instrs) const {
+  return partner_[i] >= 0 && std::find(instrs.begin(), instrs.end(), partner_[i]) != instrs.end();
+}
+
+// The first one waits for the second: no load between them may see what it stores, as each element is read before the
+// same iteration writes it.
+void KernelEmitter::EmitInterleaved(const KernelInstr& first, const KernelInstr& second, int copies) {
+  auto apart = [&]() -> Value* {
+    EmitStores(first, copies);
+    EmitStores(second, copies);
+    return nullptr;
+  };
+  if (active_lanes_ == 1 || mask_ || row_copies_ > 0 || !chunk_) {
+    apart();
+    return;
+  }
+  const int item = ItemSize(first.type);
+  Value* two = b_.getInt64(2 * item);
+  Value* distance =
+      b_.CreateSub(b_.CreatePtrToInt(addr_[second.param], i64_), b_.CreatePtrToInt(addr_[first.param], i64_));
+  Value* is_swapped = b_.CreateICmpEQ(distance, b_.getInt64(-item));
+  Value* is_near = b_.CreateOr(is_swapped, b_.CreateICmpEQ(distance, b_.getInt64(item)));
+  Value* are_twos = b_.CreateAnd(b_.CreateICmpEQ(stride_[first.param][loop_dim_], two),
+                                 b_.CreateICmpEQ(stride_[second.param][loop_dim_], two));
+  auto together = [&]() -> Value* {
+    std::vector<int> low(active_lanes_), high(active_lanes_);
+    for (int k = 0; k < active_lanes_; ++k) {
+      low[k] = k / 2 + k % 2 * active_lanes_;
+      high[k] = low[k] + active_lanes_ / 2;
+    }
+    for (int u = 0; u < copies; ++u) {
+      Value* a = Splat(ToMemory(first.type, Get(first.operands[0], u)));
+      Value* z = Splat(ToMemory(second.type, Get(second.operands[0], u)));
+      Value* even = b_.CreateSelect(is_swapped, z, a);
+      Value* odd = b_.CreateSelect(is_swapped, a, z);
+      Value* at =
+          b_.CreateSelect(is_swapped, Address(second.param, u, false, two), Address(first.param, u, false, two));
+      b_.CreateAlignedStore(b_.CreateShuffleVector(even, odd, low), at, llvm::Align(item));
+      b_.CreateAlignedStore(b_.CreateShuffleVector(even, odd, high),
+                            b_.CreateConstGEP1_64(MemType(first.type), at, active_lanes_), llvm::Align(item));
+    }
+    return nullptr;
+  };
+  IfElse(b_.CreateAnd(is_near, are_twos), together, apart);
+}
+
 void KernelEmitter::EmitStore(const KernelInstr& in, int u) {
   Value* value = ToMemory(in.type, Get(in.operands[0], u));
   Value* offset = in.has_offset ? Get(in.operands[1], u) : nullptr;

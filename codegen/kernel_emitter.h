@@ -171,6 +171,11 @@ class KernelEmitter {
 
   Value* LoadLanes(const KernelInstr& in, Type* type, Value* a, Value* stride, Value* offsets, Value* guard);
 
+  // Stores whose elements may lie side by side, as the parts of complex numbers do, are made together: partner_.
+  void PairStores();
+  bool IsPairedIn(int i, const std::vector<int>& instrs) const;
+  void EmitInterleaved(const KernelInstr& first, const KernelInstr& second, int copies);
+
   void EmitStore(const KernelInstr& in, int u);
   void StorePair(const KernelInstr& in, int u);
 
@@ -317,6 +322,7 @@ class KernelEmitter {
   std::vector<int> phase_of_;
   std::vector<bool> written_;
   std::vector<bool> tiled_;  // params read through a tile that is transposed first
+  std::vector<int> partner_;  // of a store, the other of its pair; -1
   bool has_tiles_ = false;
   int64_t tile_rows_ = 0;
   std::vector<bool> has_scratch_;

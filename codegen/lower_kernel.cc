@@ -100,6 +100,7 @@ void KernelEmitter::Plan() {
   ChooseTiled();
   PlanStreams();
   PlanScratch();
+  PairStores();
 }
 
 int KernelEmitter::LaneBits() const {
@@ -352,7 +353,11 @@ void KernelEmitter::EmitInstrs(const std::vector<int>& instrs, int copies) {
       continue;
     }
     if (in.op == KernelOp::kStore) {
-      EmitStores(in, copies);
+      if (!IsPairedIn(i, instrs)) {
+        EmitStores(in, copies);
+      } else if (partner_[i] < i) {
+        EmitInterleaved(s_.instrs[partner_[i]], in, copies);
+      }
       continue;
     }
     for (int u = 0; u < copies; ++u) {

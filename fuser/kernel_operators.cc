@@ -1,6 +1,8 @@
 #include "smelt/fuser/kernel_operators.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -48,6 +50,7 @@ const absl::flat_hash_map<std::string, Special>& SpecialOps() {
       {"aten::replication_pad1d", Special::kReplicationPad},
       {"aten::replication_pad2d", Special::kReplicationPad},
       {"aten::replication_pad3d", Special::kReplicationPad},
+      {"aten::_pad_circular", Special::kCircularPad},
       {"aten::flip", Special::kFlip},
       {"aten::roll", Special::kRoll},
       {"aten::repeat", Special::kRepeat},
@@ -156,6 +159,14 @@ bool IsKernelNode(const Graph& g, NodeId n) {
         return node.op.overload() == "self_int";
       case kernel::Special::kLinspace:
         return node.op.overload().empty();
+      case kernel::Special::kCircularPad: {
+        // One that takes elements away does so first.
+        const auto call = OpCall::Of(g, n);
+        if (!call.ok()) return false;
+        const auto pad = call->GetExprs("pad");
+        return pad.ok() &&
+               std::all_of(pad->begin(), pad->end(), [](const Expr& p) { return p.Constant().value_or(-1) >= 0; });
+      }
       default:
         return true;
     }

@@ -19,6 +19,7 @@ enum class Special {
   kTriangle,
   kConstantPad,
   kReflectionPad,
+  kCircularPad,
   kReplicationPad,
   kFlip,
   kRoll,

@@ -254,6 +254,16 @@ TEST(LowerGroup, EdgesAreReflectedAndRepeated) {
             (std::vector<float>{0, 0, 0, 1, 2, 3, 3, 4, 4, 4, 5, 6, 7, 7}));
 }
 
+TEST(LowerGroup, ACircularPaddingTakesTheOtherEnd) {
+  const std::string text = R"(graph(%x : Float(1, 2, 4, strides=[8, 4, 1])):
+  %p : int[] = prim::Constant[value=[2, 1]]()
+  %z : Float(1, 2, 7, strides=[14, 7, 1]) = aten::_pad_circular(%x, %p)
+  return (%z)
+)";
+  EXPECT_EQ(Elements(RunText(text, {Iota({1, 2, 4})})[0]),
+            (std::vector<float>{2, 3, 0, 1, 2, 3, 0, 6, 7, 4, 5, 6, 7, 4}));
+}
+
 TEST(LowerGroup, ElementsRepeatedInPlaceAreReadOnceAVector) {
   const std::string text = R"(graph(%x : Float(2, 16, strides=[16, 1])):
   %n : int = prim::Constant[value=2]()

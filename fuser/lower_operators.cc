@@ -48,8 +48,9 @@ Lowering::Values Lowering::EvalSpecial(NodeId n, Special s, const Index& index, 
     case Special::kConstantPad:
       return One(EvalConstantPad(n, index, guard));
     case Special::kReflectionPad:
+    case Special::kCircularPad:
     case Special::kReplicationPad:
-      return One(EvalEdgePad(n, s == Special::kReflectionPad, index, guard));
+      return One(EvalEdgePad(n, s, index, guard));
     case Special::kFlip:
       return One(EvalFlip(n, index, guard));
     case Special::kRoll:

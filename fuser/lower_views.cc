@@ -182,10 +182,10 @@ absl::StatusOr<int> Lowering::EvalConstantPad(NodeId n, const Index& index, int 
   return Select(inside, v, fill);
 }
 
-absl::StatusOr<int> Lowering::EvalEdgePad(NodeId n, bool reflect, const Index& index, int guard) {
+absl::StatusOr<int> Lowering::EvalEdgePad(NodeId n, Special kind, const Index& index, int guard) {
   SMELT_ASSIGN_OR_RETURN(const OpCall* call, g_.CallOf(n));
   SMELT_ASSIGN_OR_RETURN(ValueId self, g_.TensorArg(n, "self"));
-  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> pad, call->GetExprs("padding"));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> pad, call->GetExprs(kind == Special::kCircularPad ? "pad" : "padding"));
   const std::vector<Expr>& sizes = g_.Sizes(self);
   Index at = index;
   Index straight;  // the same where the last dim needs no change
@@ -197,12 +197,23 @@ absl::StatusOr<int> Lowering::EvalEdgePad(NodeId n, bool reflect, const Index& i
     const Affine within = at[d];
     int v = b_->IndexValue(at[d]);
     const int last = Size(sizes[d] - 1);
-    if (reflect) {
+    const int zero = b_->ConstInt(DType::kInt64, 0);
+    if (kind == Special::kReflectionPad) {
       v = I64(ScalarOp::kAbs, v);
       v = I64(ScalarOp::kSub, last, I64(ScalarOp::kAbs, I64(ScalarOp::kSub, last, v)));
+    } else if (kind == Special::kCircularPad) {
+      const int size = Size(sizes[d]);
+      const int before = b_->Op(ScalarOp::kLt, DType::kBool, v, zero);
+      const int beyond = b_->Op(ScalarOp::kLt, DType::kBool, last, v);
+      const int from_end = I64(ScalarOp::kAdd, v, size), from_begin = I64(ScalarOp::kSub, v, size);
+      v = b_->Op(ScalarOp::kSelect, DType::kInt64, beyond, from_begin, v);
+      v = b_->Op(ScalarOp::kSelect, DType::kInt64, before, from_end, v);
     } else {
-      v = I64(ScalarOp::kMin, I64(ScalarOp::kMax, v, b_->ConstInt(DType::kInt64, 0)), last);
+      v = I64(ScalarOp::kMin, I64(ScalarOp::kMax, v, zero), last);
     }
+    // A padding that is too wide for a size is refused when the size is known.
+    if (!sizes[d].IsConstant() || !pad[k].IsConstant() || !pad[k + 1].IsConstant())
+      v = Checked(v, sizes[d], /*wrap=*/false, guard);
     at[d] = b_->Dynamic(v);
     if (d + 1 == index.size() && !g_.IsInternal(self)) {
       inside = InRange(within, sizes[d]);

@@ -109,7 +109,7 @@ class Lowering {
   // The element of `v` at one index or at the other.
   absl::StatusOr<int> EvalEither(ValueId v, int condition, const Index& then, const Index& otherwise, int guard);
   absl::StatusOr<int> EvalConstantPad(NodeId n, const Index& index, int guard);
-  absl::StatusOr<int> EvalEdgePad(NodeId n, bool reflect, const Index& index, int guard);
+  absl::StatusOr<int> EvalEdgePad(NodeId n, Special kind, const Index& index, int guard);
   absl::StatusOr<int> EvalFlip(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalRoll(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalRepeat(NodeId n, const Index& index, int guard);

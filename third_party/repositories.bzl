@@ -59,16 +59,6 @@ def declare_system_libraries(declare):
     )
     declare(
         system_cc_repository,
-        "eigen",
-        build_file = Label("//third_party:eigen.BUILD"),
-        debian_package = "libeigen3-dev",
-        paths = {
-            "include/Eigen": "/usr/include/eigen3/Eigen",
-            "include/unsupported": "/usr/include/eigen3/unsupported",
-        },
-    )
-    declare(
-        system_cc_repository,
         "libzip",
         build_file = Label("//third_party:libzip.BUILD"),
         debian_package = "libzip-dev",

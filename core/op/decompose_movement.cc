@@ -105,6 +105,9 @@ Values Pad(Emit& e, const OpCall& call) {
   if (!kind.empty())
     return std::vector<ValueId>{e.Op(absl::StrCat("aten::", kind, "_pad", pad.size() / 2, "d"), {self, list})};
   if (mode != "circular") return call.Error(absl::StrCat("mode \"", mode, "\""));
+  // An operator of its own where it takes nothing away: that has a kernel.
+  const bool pads = std::all_of(pad.begin(), pad.end(), [](const Expr& p) { return p.Constant().value_or(-1) >= 0; });
+  if (pads) return std::vector<ValueId>{e.Op("aten::_pad_circular", {self, list})};
   return Circular(e, call, self, pad);
 }
 Values PadCircular(Emit& e, const OpCall& call) {

@@ -195,6 +195,21 @@ absl::Status Index(Ctx& c) {
 
 absl::Status Take(Ctx& c) { return Gather(c); }
 
+// Whether a dim of n elements has what its padding repeats; `pad` is the wider of its two sides.
+absl::Status CheckPadding(Ctx& c, const Expr& n, int64_t pad) {
+  const std::string& name = c.call.op().name();
+  if (!n.IsConstant() || name == "aten::constant_pad_nd" || pad <= 0) return absl::OkStatus();
+  const int64_t size = *n.Constant();
+  if (size == 0) return c.call.Error("Expected a dim that is not empty: there is nothing to pad it with");
+  if (absl::StartsWith(name, "aten::reflection") && pad >= size) {
+    return c.call.Error(absl::StrCat("Padding size should be less than the corresponding input dimension, but got ",
+                                     pad, " for a dim of ", size));
+  }
+  if (name == "aten::_pad_circular" && pad > size)
+    return c.call.Error("Padding value causes wrapping around more than once.");
+  return absl::OkStatus();
+}
+
 absl::Status Pad(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> pad, c.call.GetExprs(c.call.IndexOf("pad") >= 0 ? "pad" : "padding"));
@@ -204,18 +219,25 @@ absl::Status Pad(Ctx& c) {
         absl::StrCat("Length of pad must be even and at most twice the number of dimensions, got ", pad.size()));
   }
   bool crops = true;  // and pads nowhere: PyTorch clones a part
+  const std::string& name = c.call.op().name();
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     Expr& n = sizes[sizes.size() - 1 - i];
+    SMELT_RETURN_IF_ERROR(
+        CheckPadding(c, n, std::max(pad[2 * i].Constant().value_or(0), pad[2 * i + 1].Constant().value_or(0))));
     n = n + pad[2 * i] + pad[2 * i + 1];
     if (n.IsConstant() && *n.Constant() < 0) return c.call.Error("the padding makes a size negative");
     crops = crops && pad[2 * i].Constant().value_or(1) <= 0 && pad[2 * i + 1].Constant().value_or(1) <= 0;
   }
-  if (crops && c.call.op().name() == "aten::constant_pad_nd") {
+  if (crops && name == "aten::constant_pad_nd") {
     self.sizes = std::move(sizes);
     AddLike(c, *self.dtype, self, Format::kPreserve);
     return absl::OkStatus();
   }
-  c.Add(*self.dtype, sizes, Suggest(c, self));
+  if (name == "aten::_pad_circular") {
+    c.Add(*self.dtype, sizes);
+  } else {
+    c.Add(*self.dtype, sizes, Suggest(c, self));
+  }
   return absl::OkStatus();
 }
 
@@ -325,6 +347,7 @@ void AddMovementTypeRules(RuleTable& r) {
           "constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
           "replication_pad3d",
           Pad);
+  AddRule(r, "_pad_circular", Pad);
   AddRule(r, "flip", PreserveOf("self"));
   AddRule(r, "repeat tile", Repeat);
   AddRule(r, "slice_scatter select_scatter diagonal_scatter as_strided_scatter", ViewScatter);

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/substitute.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "smelt/core/base/check.h"
@@ -76,6 +77,23 @@ TEST(InferTest, InterpolationOfIntegersIsRefusedByName) {
     %y : Tensor = aten::upsample_bilinear2d(%x, %size, %align, %none, %none)
     return (%y))"),
               ::testing::HasSubstr("interpolation of integers"));
+}
+
+// Kernels would read beyond the tensor.
+TEST(InferTest, APaddingThatNeedsMoreElementsThanThereAreIsRefused) {
+  auto error = [](const char* op, int pad, int size) {
+    return ErrorOf(absl::Substitute(R"(graph(%x : Float(2, $2)):
+    %p : int[] = prim::Constant[value=[$1, 0]]()
+    %y : Tensor = aten::$0(%x, %p)
+    return (%y))",
+                                    op, pad, size));
+  };
+  EXPECT_EQ(error("reflection_pad1d", 3, 4), "");
+  EXPECT_THAT(error("reflection_pad1d", 4, 4), ::testing::HasSubstr("less than the corresponding input dimension"));
+  EXPECT_EQ(error("_pad_circular", 4, 4), "");
+  EXPECT_THAT(error("_pad_circular", 5, 4), ::testing::HasSubstr("wrapping around more than once"));
+  EXPECT_EQ(error("replication_pad1d", 9, 1), "");
+  EXPECT_THAT(error("replication_pad1d", 1, 0), ::testing::HasSubstr("nothing to pad"));
 }
 
 TEST(InferTest, ACompositeWrittenForRealNumbersDoesNotLoseImaginaryParts) {

@@ -1,7 +1,7 @@
-// "fourier": discrete Fourier transforms along dims of a tensor, by Eigen's FFT in double, rounded once at the end.
+// "fourier": discrete Fourier transforms along dims of a tensor, in double, rounded once at the end.
 #include <algorithm>
 #include <cmath>
-#include <complex>
+#include <cstring>
 #include <memory>
 #include <numbers>
 #include <utility>
@@ -9,128 +9,245 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/library/at_best_level.h"
+#include "smelt/runtime/library/fourier_lines.h"
 #include "smelt/runtime/library/library.h"
 #include "smelt/runtime/library/scratch.h"
-#include "unsupported/Eigen/FFT"
 
 namespace smelt::library_internal {
 namespace {
 
-using Complex = std::complex<double>;
-
 // Roots and filters of a longer signal would take gigabytes, for sizes that a file claims.
 constexpr int64_t kLongest = int64_t{1} << 26;
+// Elements of a line up to which several lines are transformed together.
+constexpr int64_t kShort = 1 << 15;
 
-int64_t LargestFactor(int64_t n) {
-  int64_t largest = 1;
-  for (int64_t p = 2; p * p <= n; ++p) {
-    while (n % p == 0) largest = p, n /= p;
-  }
-  return std::max(largest, n);
-}
-
-// The transform of n elements. Eigen takes n times the largest prime factor of n: where that is large the transform is
-// a convolution of a length that is a power of two (Bluestein).
-class Line {
- public:
-  explicit Line(int64_t n) : n_(n) {
-    if (LargestFactor(n) <= kLargestFactor) return;
-    padded_ = 1;
-    while (padded_ < 2 * n - 1) padded_ *= 2;
-    // exp(-i pi k^2 / n); k^2 modulo 2 n, so that the angle stays exact.
-    chirp_.resize(n);
-    std::vector<Complex> filter(padded_);
-    int64_t square = 0;  // of k, modulo 2 n
-    for (int64_t k = 0; k < n; ++k) {
-      chirp_[k] = std::polar(1.0, -std::numbers::pi * static_cast<double>(square) / static_cast<double>(n));
-      filter[k] = filter[(padded_ - k) % padded_] = std::conj(chirp_[k]);
-      square = (square + 2 * k + 1) % (2 * n);
-    }
-    filter_.resize(padded_);
-    Engine().fwd(filter_.data(), filter.data(), padded_);
-  }
-
-  // `in` and `out` are apart; `in` is overwritten. The inverse one is not divided by n.
-  void Run(Complex* in, Complex* out, bool forward) const {
-    if (n_ == 1) {
-      out[0] = in[0];
-    } else if (padded_ != 0) {
-      // An inverse transform is the conjugate of that of the conjugate.
-      if (!forward) Conjugate(in);
-      Convolve(in, out);
-      if (!forward) Conjugate(out);
-    } else if (forward) {
-      Engine().fwd(out, in, n_);
-    } else {
-      Engine().inv(out, in, n_);
-    }
-  }
-
-  // Of a real signal the first n / 2 + 1 elements of its spectrum, and the signal of those, not divided by n: half of
-  // the work. Where HalvesWork().
-  bool HalvesWork() const { return n_ > 1 && padded_ == 0; }
-  void RunReal(const double* in, Complex* out) const { Engine().impl().fwd(out, in, static_cast<int>(n_)); }
-  void RunToReal(const Complex* in, double* out) const { Engine().impl().inv(out, in, static_cast<int>(n_)); }
-
- private:
-  static constexpr int64_t kLargestFactor = 64;
-
-  // It keeps the roots of the lengths that it has seen, and is not to be shared by threads.
-  static Eigen::FFT<double>& Engine() {
-    thread_local Eigen::FFT<double> engine(Eigen::FFT<double>::impl_type(), Eigen::FFT<double>::Unscaled);
-    return engine;
-  }
-
-  void Conjugate(Complex* x) const {
-    for (int64_t k = 0; k < n_; ++k) x[k] = std::conj(x[k]);
-  }
-
-  void Convolve(const Complex* in, Complex* out) const {
-    Complex* a = reinterpret_cast<Complex*>(Scratch::Get(ScratchUse::kWeights, 2 * padded_ * sizeof(Complex)));
-    Complex* b = a + padded_;
-    for (int64_t k = 0; k < n_; ++k) a[k] = in[k] * chirp_[k];
-    std::fill(a + n_, a + padded_, Complex(0));
-    Engine().fwd(b, a, padded_);
-    for (int64_t k = 0; k < padded_; ++k) b[k] *= filter_[k];
-    Engine().inv(a, b, padded_);
-    for (int64_t k = 0; k < n_; ++k) out[k] = a[k] * chirp_[k] / static_cast<double>(padded_);
-  }
-
-  int64_t n_, padded_ = 0;
-  std::vector<Complex> chirp_, filter_;
+// Lines in memory: their first elements, what lies between an element and the next and between the parts of one, in
+// numbers; no imaginary parts where `im` is 0.
+struct LinesAt {
+  char* first[kFourierLanes];
+  int64_t step, im;
 };
 
-Complex LoadPair(const char* p, DType t) {
-  switch (t) {
-    case DType::kComplex64:
-      return reinterpret_cast<const std::complex<float>*>(p)[0];
-    case DType::kComplex128:
-      return reinterpret_cast<const std::complex<double>*>(p)[0];
-    case DType::kFloat32:
-      return reinterpret_cast<const float*>(p)[0];
-    default:
-      return reinterpret_cast<const double*>(p)[0];
+typedef float Eight __attribute__((vector_size(32)));
+typedef double Doubles __attribute__((vector_size(64)));
+
+// Rows become columns in three rounds: pairs of elements, of pairs, of halves.
+SMELT_INLINE void TransposeEight(Eight* a) {
+  Eight b[8];
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+  Eight c[8];
+  for (int i = 0; i < 8; i += 4) {
+    for (int j = 0; j < 2; ++j) {
+      c[i + 2 * j] = __builtin_shufflevector(b[i + j], b[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      c[i + 2 * j + 1] = __builtin_shufflevector(b[i + j], b[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    a[i] = __builtin_shufflevector(c[i], c[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    a[i + 4] = __builtin_shufflevector(c[i], c[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
 }
-void StorePair(char* p, DType t, Complex v) {
-  switch (t) {
-    case DType::kComplex64:
-      reinterpret_cast<std::complex<float>*>(p)[0] = std::complex<float>(v);
-      break;
-    case DType::kComplex128:
-      reinterpret_cast<std::complex<double>*>(p)[0] = v;
-      break;
-    case DType::kFloat32:
-      reinterpret_cast<float*>(p)[0] = static_cast<float>(v.real());
-      break;
-    default:
-      reinterpret_cast<double*>(p)[0] = v.real();
+
+template <typename T>
+constexpr bool IsDense(const LinesAt& lines, int64_t lanes) {
+  return sizeof(T) == 4 && lanes == kFourierLanes && lines.step == 2 && lines.im == 1;
+}
+
+// Whether element k of every line is complex and beside that of the line before.
+template <typename T>
+SMELT_INLINE bool AreAdjacent(const LinesAt& lines, int64_t lanes) {
+  bool adjacent = lanes == kFourierLanes && lines.im == 1;
+  for (int l = 1; adjacent && l < kFourierLanes; ++l) {
+    adjacent = lines.first[l] == lines.first[0] + l * 2 * static_cast<int64_t>(sizeof(T));
+  }
+  return adjacent;
+}
+template <typename T>
+struct Pairs {
+  typedef T Vec __attribute__((vector_size(16 * sizeof(T))));
+  typedef T Half __attribute__((vector_size(8 * sizeof(T))));
+};
+
+// Elements [0, n) of `lanes` lines.
+template <typename T>
+SMELT_INLINE void LoadLines(const LinesAt& from, int64_t n, int64_t lanes, Planes to) {
+  int64_t k = 0;
+  if (IsDense<T>(from, lanes)) {
+    for (; k + 4 <= n; k += 4) {
+      Eight rows[8];
+      for (int l = 0; l < 8; ++l) std::memcpy(&rows[l], from.first[l] + 2 * k * sizeof(T), sizeof(Eight));
+      TransposeEight(rows);
+      for (int i = 0; i < 4; ++i) {
+        const Doubles re = __builtin_convertvector(rows[2 * i], Doubles);
+        const Doubles im = __builtin_convertvector(rows[2 * i + 1], Doubles);
+        std::memcpy(to.re + (k + i) * 8, &re, sizeof(re));
+        std::memcpy(to.im + (k + i) * 8, &im, sizeof(im));
+      }
+    }
+  }
+  if (AreAdjacent<T>(from, lanes)) {
+    for (; k < n; ++k) {
+      typename Pairs<T>::Vec both;
+      std::memcpy(&both, from.first[0] + k * from.step * static_cast<int64_t>(sizeof(T)), sizeof(both));
+      const typename Pairs<T>::Half even = __builtin_shufflevector(both, both, 0, 2, 4, 6, 8, 10, 12, 14);
+      const typename Pairs<T>::Half odd = __builtin_shufflevector(both, both, 1, 3, 5, 7, 9, 11, 13, 15);
+      const Doubles re = __builtin_convertvector(even, Doubles), im = __builtin_convertvector(odd, Doubles);
+      std::memcpy(to.re + k * 8, &re, sizeof(re));
+      std::memcpy(to.im + k * 8, &im, sizeof(im));
+    }
+  }
+  for (; k < n; ++k) {
+    for (int64_t l = 0; l < lanes; ++l) {
+      const T* p = reinterpret_cast<const T*>(from.first[l]) + k * from.step;
+      to.re[k * lanes + l] = p[0];
+      to.im[k * lanes + l] = from.im != 0 ? p[from.im] : 0;
+    }
   }
 }
+
+template <typename T>
+SMELT_INLINE void StoreLines(Planes from, double scale, int64_t n, int64_t lanes, const LinesAt& to) {
+  int64_t k = 0;
+  if (IsDense<T>(to, lanes)) {
+    for (; k + 4 <= n; k += 4) {
+      Eight rows[8];
+      for (int i = 0; i < 4; ++i) {
+        Doubles re, im;
+        std::memcpy(&re, from.re + (k + i) * 8, sizeof(re));
+        std::memcpy(&im, from.im + (k + i) * 8, sizeof(im));
+        rows[2 * i] = __builtin_convertvector(re * scale, Eight);
+        rows[2 * i + 1] = __builtin_convertvector(im * scale, Eight);
+      }
+      TransposeEight(rows);
+      for (int l = 0; l < 8; ++l) std::memcpy(to.first[l] + 2 * k * sizeof(T), &rows[l], sizeof(Eight));
+    }
+  }
+  if (AreAdjacent<T>(to, lanes)) {
+    for (; k < n; ++k) {
+      Doubles re, im;
+      std::memcpy(&re, from.re + k * 8, sizeof(re));
+      std::memcpy(&im, from.im + k * 8, sizeof(im));
+      const auto even = __builtin_convertvector(re * scale, typename Pairs<T>::Half);
+      const auto odd = __builtin_convertvector(im * scale, typename Pairs<T>::Half);
+      const typename Pairs<T>::Vec both =
+          __builtin_shufflevector(even, odd, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+      std::memcpy(to.first[0] + k * to.step * static_cast<int64_t>(sizeof(T)), &both, sizeof(both));
+    }
+  }
+  for (; k < n; ++k) {
+    for (int64_t l = 0; l < lanes; ++l) {
+      T* p = reinterpret_cast<T*>(to.first[l]) + k * to.step;
+      p[0] = static_cast<T>(from.re[k * lanes + l] * scale);
+      if (to.im != 0) p[to.im] = static_cast<T>(from.im[k * lanes + l] * scale);
+    }
+  }
+}
+
+// A real signal of 2 m elements is transformed as m complex ones, z: of a spectrum x of m + 1 elements,
+//   x[k] = (z[k] + conj z[m - k]) / 2 - i/2 w^k (z[k] - conj z[m - k]),   w = exp(-2 pi i / (2 m)), z[m] = z[0]
+SMELT_INLINE void SpectrumOfHalves(Planes z, const double* roots, int64_t m, int64_t lanes, Planes x) {
+  for (int64_t k = 0; k <= m; ++k) {
+    const double c = roots[2 * k] / 2, s = roots[2 * k + 1] / 2;
+    const int64_t a = (k == m ? 0 : k) * lanes, b = (k == 0 ? 0 : m - k) * lanes;
+    for (int64_t l = 0; l < lanes; ++l) {
+      const double sum_re = z.re[a + l] + z.re[b + l], sum_im = z.im[a + l] - z.im[b + l];
+      const double dif_re = z.re[a + l] - z.re[b + l], dif_im = z.im[a + l] + z.im[b + l];
+      x.re[k * lanes + l] = sum_re / 2 + (dif_im * c + dif_re * s);
+      x.im[k * lanes + l] = sum_im / 2 - (dif_re * c - dif_im * s);
+    }
+  }
+}
+
+// And back: z[k] = (x[k] + conj x[m - k]) + i conj(w^k) (x[k] - conj x[m - k]), whose inverse transform is the signal.
+SMELT_INLINE void HalvesOfSpectrum(Planes x, const double* roots, int64_t m, int64_t lanes, Planes z) {
+  for (int64_t k = 0; k < m; ++k) {
+    const double c = roots[2 * k], s = roots[2 * k + 1];
+    const int64_t a = k * lanes, b = (m - k) * lanes;
+    const bool ends = k == 0;  // whose imaginary parts do not count
+    for (int64_t l = 0; l < lanes; ++l) {
+      const double a_im = ends ? 0 : x.im[a + l], b_im = ends ? 0 : x.im[b + l];
+      const double sum_re = x.re[a + l] + x.re[b + l], sum_im = a_im - b_im;
+      const double dif_re = x.re[a + l] - x.re[b + l], dif_im = a_im + b_im;
+      z.re[k * lanes + l] = sum_re - (dif_im * c - dif_re * s);
+      z.im[k * lanes + l] = sum_im + (dif_re * c + dif_im * s);
+    }
+  }
+}
+
+// The transforms of a dim: of complex numbers, or of a real side's 2 m as m complex ones.
+class Line {
+ public:
+  Line(int64_t n, bool has_real_side) : n_(n), halves_(has_real_side && n % 2 == 0), lines_(halves_ ? n / 2 : n) {
+    for (int64_t k = 0; halves_ && k <= n / 2; ++k) {
+      const double angle = -2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n);
+      roots_.push_back(std::cos(angle));
+      roots_.push_back(std::sin(angle));
+    }
+  }
+  int64_t size() const { return n_; }
+  // A plane's elements a line: of the transform, and of a spectrum that is being made whole.
+  int64_t room() const { return std::max(lines_.room(), n_) + 1; }
+  int64_t lanes() const { return lines_.room() <= kShort ? kFourierLanes : 1; }
+
+  // `have` elements of `lanes` lines in, `give` out. T: of a part of a number, in and out.
+  template <typename From, typename To>
+  void Run(LinesAt from, int64_t have, LinesAt to, int64_t give, int64_t lanes, bool forward, double scale) const {
+    const int64_t plane = room() * lanes;
+    auto* memory =
+        reinterpret_cast<double*>(Scratch::Get(ScratchUse::kA, 4 * plane * static_cast<int64_t>(sizeof(double))));
+    Planes x = {memory, memory + plane}, spare = {memory + 2 * plane, memory + 3 * plane};
+    const bool from_real = from.im == 0, to_real = to.im == 0;
+    if (from_real && halves_) {
+      from.im = from.step, from.step *= 2;
+      AtBestLevel([&]() SMELT_ALWAYS_INLINE { LoadLines<From>(from, n_ / 2, lanes, x); });
+    } else {
+      AtBestLevel([&]() SMELT_ALWAYS_INLINE { LoadLines<From>(from, have, lanes, x); });
+    }
+    if (to_real && halves_) {
+      AtBestLevel([&]() SMELT_ALWAYS_INLINE { HalvesOfSpectrum(x, roots_.data(), n_ / 2, lanes, spare); });
+      std::swap(x, spare);
+    } else if (to_real) {
+      Complete(x, have, lanes);
+    }
+    Planes y = forward ? lines_.Run(x, spare, lanes) : lines_.Run(x.Exchanged(), spare.Exchanged(), lanes).Exchanged();
+    if (from_real && halves_) {
+      spare = y.re == x.re ? spare : x;
+      AtBestLevel([&]() SMELT_ALWAYS_INLINE { SpectrumOfHalves(y, roots_.data(), n_ / 2, lanes, spare); });
+      y = spare;
+      if (give > n_ / 2 + 1) Complete(y, n_ / 2 + 1, lanes);
+    }
+    if (to_real && halves_) {
+      to.im = to.step, to.step *= 2;
+      give = n_ / 2;
+    }
+    AtBestLevel([&]() SMELT_ALWAYS_INLINE { StoreLines<To>(y, scale, give, lanes, to); });
+  }
+
+ private:
+  // Half of a spectrum is made whole by the conjugates.
+  void Complete(Planes x, int64_t have, int64_t lanes) const {
+    for (int64_t k = have; k < n_; ++k) {
+      for (int64_t l = 0; l < lanes; ++l) {
+        x.re[k * lanes + l] = x.re[(n_ - k) * lanes + l];
+        x.im[k * lanes + l] = -x.im[(n_ - k) * lanes + l];
+      }
+    }
+  }
+
+  int64_t n_;
+  bool halves_;
+  FourierLines lines_;
+  std::vector<double> roots_;
+};
 
 bool IsTransformed(DType t) {
   return t == DType::kFloat32 || t == DType::kFloat64 || t == DType::kComplex64 || t == DType::kComplex128;
 }
+bool IsDouble(DType t) { return t == DType::kFloat64 || t == DType::kComplex128; }
 
 // Along one dim after the other: a real signal's last dim comes first, as half of its spectrum is enough for the
 // others, and a real result's last.
@@ -171,7 +288,8 @@ class FourierOp : public PreparedOp {
         return invalid("sizes of operand and result do not fit");
       }
       count *= static_cast<double>(n);
-      op->steps_.push_back({d, std::make_shared<Line>(n)});
+      const bool has_real_side = last && (op->to_real_ || !IsComplex(in.dtype));
+      op->steps_.push_back({d, std::make_shared<Line>(n, has_real_side)});
     }
     for (int d = 0; d < in.rank(); ++d) {
       if (std::count(dims.begin(), dims.end(), d) == 0 && in.sizes[d] != out.sizes[d]) {
@@ -198,7 +316,7 @@ class FourierOp : public PreparedOp {
         between.strides[d] = elements;
         elements *= between.sizes[d];
       }
-      between.data = Scratch::Get(ScratchUse::kLibrary, elements * static_cast<int64_t>(sizeof(Complex)));
+      between.data = Scratch::Get(ScratchUse::kLibrary, elements * 16);
     }
     for (size_t k = 0; k < steps_.size(); ++k) {
       const bool last = k + 1 == steps_.size();
@@ -223,46 +341,38 @@ class FourierOp : public PreparedOp {
                  double scale) const {
     const int rank = static_cast<int>(from.sizes.size());
     const int64_t have = from.sizes[step.dim], give = to.sizes[step.dim];
-    const int64_t n = std::max(have, give);
     int64_t lines = 1;
     for (int d = 0; d < rank; ++d) lines *= d == step.dim ? 1 : from.sizes[d];
-    const int64_t chunk = std::max<int64_t>(1, 4096 / n);
-    const int from_item = ItemSize(from.dtype), to_item = ItemSize(to.dtype);
-    context.For((lines + chunk - 1) / chunk, [&](int64_t c) {
-      Complex* in =
-          reinterpret_cast<Complex*>(Scratch::Get(ScratchUse::kA, 2 * n * static_cast<int64_t>(sizeof(Complex))));
-      Complex* out = in + n;
-      for (int64_t i = c * chunk; i < std::min(lines, (c + 1) * chunk); ++i) {
-        const char* source = from.data;
-        char* destination = to.data;
-        int64_t rest = i;
+    const int64_t lanes = step.line->lanes();
+    context.For((lines + lanes - 1) / lanes, [&](int64_t c) {
+      LinesAt in = At(from, step.dim), out = At(to, step.dim);
+      const int64_t count = std::min(lanes, lines - c * lanes);
+      for (int64_t l = 0; l < count; ++l) {
+        in.first[l] = from.data;
+        out.first[l] = to.data;
+        int64_t rest = c * lanes + l;
         for (int d = rank - 1; d >= 0; --d) {
           if (d == step.dim) continue;
-          source += rest % from.sizes[d] * from.strides[d] * from_item;
-          destination += rest % from.sizes[d] * to.strides[d] * to_item;
+          in.first[l] += rest % from.sizes[d] * from.strides[d] * ItemSize(from.dtype);
+          out.first[l] += rest % from.sizes[d] * to.strides[d] * ItemSize(to.dtype);
           rest /= from.sizes[d];
         }
-        const int64_t from_step = from.strides[step.dim] * from_item, to_step = to.strides[step.dim] * to_item;
-        if (!IsComplex(from.dtype) && step.line->HalvesWork()) {
-          double* signal = reinterpret_cast<double*>(in);
-          for (int64_t k = 0; k < n; ++k) signal[k] = LoadPair(source + k * from_step, from.dtype).real();
-          step.line->RunReal(signal, out);
-          for (int64_t k = n / 2 + 1; k < give; ++k) out[k] = std::conj(out[n - k]);
-        } else {
-          for (int64_t k = 0; k < have; ++k) in[k] = LoadPair(source + k * from_step, from.dtype);
-          if (!IsComplex(to.dtype) && step.line->HalvesWork()) {
-            double* signal = reinterpret_cast<double*>(out);
-            step.line->RunToReal(in, signal);
-            for (int64_t k = n; k-- > 0;) out[k] = signal[k];  // from the end: they lie in the same memory
-          } else {
-            // Half of a spectrum is made whole by the conjugates.
-            for (int64_t k = have; k < n; ++k) in[k] = std::conj(in[n - k]);
-            step.line->Run(in, out, forward_);
-          }
-        }
-        for (int64_t k = 0; k < give; ++k) StorePair(destination + k * to_step, to.dtype, out[k] * scale);
       }
+      const Line& line = *step.line;
+      const auto run = IsDouble(from.dtype)
+                           ? IsDouble(to.dtype) ? &Line::Run<double, double> : &Line::Run<double, float>
+                       : IsDouble(to.dtype) ? &Line::Run<float, double>
+                                            : &Line::Run<float, float>;
+      (line.*run)(in, have, out, give, count, forward_, scale);
     });
+  }
+
+  static LinesAt At(const Side& side, int64_t dim) {
+    LinesAt lines = {};
+    const int parts = IsComplex(side.dtype) ? 2 : 1;
+    lines.step = side.strides[dim] * parts;
+    lines.im = parts - 1;
+    return lines;
   }
 
   OperandShape in_, out_;

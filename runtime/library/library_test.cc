@@ -827,7 +827,16 @@ std::complex<double> PairAt(const Tensor& t, int64_t row, int64_t k) {
                      t.dtype());
 }
 
-// Lengths of all of Eigen's radices, and primes beyond them, which are transformed by a convolution.
+void SetPair(const Tensor& t, int64_t row, int64_t k, std::complex<double> v) {
+  char* p = static_cast<char*>(t.data()) + (row * t.strides()[0] + k * t.strides()[1]) * ItemSize(t.dtype());
+  if (t.dtype() == DType::kComplex64) {
+    *reinterpret_cast<std::complex<float>*>(p) = std::complex<float>(v);
+  } else {
+    *reinterpret_cast<std::complex<double>*>(p) = v;
+  }
+}
+
+// Lengths of all radices, odd and even ones, and primes beyond them, which are transformed by a convolution.
 TEST(FourierTest, EveryLengthIsTheSumOfItsDefinition) {
   for (int64_t n : {1, 2, 3, 4, 5, 7, 12, 30, 61, 67, 101, 134, 1009}) {
     for (const bool forward : {true, false}) {
@@ -857,6 +866,56 @@ TEST(FourierTest, HalfASpectrumGivesTheSignalBack) {
     ASSERT_TRUE(Call("fourier", {half}, {back}, {1, 0, 0, 1}).ok());
     for (int64_t row = 0; row < 3; ++row) {
       for (int64_t k = 0; k < n; ++k) EXPECT_NEAR(At(back, {row, k}), At(x, {row, k}), 1e-13);
+    }
+  }
+}
+
+// Eight lines are transformed side by side, and moved by vectors where they are dense or adjacent.
+TEST(FourierTest, ManyLinesAreAsEachAlone) {
+  for (int64_t n : {1, 2, 6, 9, 32, 67}) {
+    for (const bool adjacent : {false, true}) {
+      const std::vector<int64_t> strides = adjacent ? std::vector<int64_t>{1, 19} : std::vector<int64_t>{n, 1};
+      for (const DType t : {DType::kComplex64, DType::kComplex128}) {
+        const Tensor x = FillPairs({19, n}, {n + 3, 1}), many = Tensor::EmptyStrided(t, {19, n}, strides),
+                     y = Tensor::EmptyStrided(t, {19, n}, strides);
+        for (int64_t row = 0; row < 19; ++row) {
+          for (int64_t k = 0; k < n; ++k) {
+            SetPair(many, row, k, PairAt(x, row, k));
+          }
+        }
+        ASSERT_TRUE(Call("fourier", {many}, {y}, {0, 1, 1}).ok());
+        for (int64_t row = 0; row < 19; ++row) {
+          const Tensor alone = FillPairs({1, n}, {n, 1}), want = Tensor::EmptyStrided(t, {1, n}, {n, 1});
+          for (int64_t k = 0; k < n; ++k) {
+            SetPair(alone, 0, k, PairAt(x, row, k));
+          }
+          ASSERT_TRUE(Call("fourier", {alone}, {want}, {0, 1, 1}).ok());
+          for (int64_t k = 0; k < n; ++k) {
+            EXPECT_LT(std::abs(PairAt(y, row, k) - PairAt(want, 0, k)), (t == DType::kComplex64 ? 1e-6 : 1e-13) * n)
+                << n << " at " << row << ", " << k;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(FourierTest, ManyRealLinesComeBack) {
+  for (int64_t n : {1, 2, 9, 24, 70, 134}) {
+    const Tensor x = Fill(Tensor::EmptyStrided(DType::kFloat32, {19, n}, {n, 1})),
+                 half = Tensor::EmptyStrided(DType::kComplex64, {19, n / 2 + 1}, {n / 2 + 1, 1}),
+                 whole = Tensor::EmptyStrided(DType::kComplex128, {19, n}, {n, 1}),
+                 back = Tensor::EmptyStrided(DType::kFloat32, {19, n}, {n, 1});
+    ASSERT_TRUE(Call("fourier", {x}, {half}, {0, 1, 1}).ok());
+    ASSERT_TRUE(Call("fourier", {x}, {whole}, {0, 1, 1}).ok());
+    ASSERT_TRUE(Call("fourier", {half}, {back}, {2, 0, 1}).ok());
+    for (int64_t row = 0; row < 19; ++row) {
+      for (int64_t k = 0; k < n; ++k) {
+        EXPECT_NEAR(At(back, {row, k}), At(x, {row, k}), 1e-5);
+        const std::complex<double> mirrored = PairAt(half, row, std::min(k, n - k) % (n / 2 + 1));
+        const std::complex<double> want = k <= n / 2 ? mirrored : std::conj(mirrored);
+        EXPECT_LT(std::abs(PairAt(whole, row, k) - want), 1e-5 * n) << n << " at " << row << ", " << k;
+      }
     }
   }
 }

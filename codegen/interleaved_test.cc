@@ -1,0 +1,97 @@
+// Two results whose elements lie side by side, as the parts of complex numbers do, in either order, or elsewhere.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
+#include "gtest/gtest.h"
+#include "smelt/codegen/compiler.h"
+#include "smelt/codegen/kernel_testing.h"
+#include "smelt/codegen/load_image.h"
+
+namespace smelt {
+namespace {
+
+// (a, b) becomes (-b, a): a product with i.
+std::string Spec(const std::string& type) {
+  return absl::Substitute(R"(kernel parallel=2 reduction=0 vector=1 sequential=0
+param $0 r [any,any] alias=0
+param $0 r [any,any] alias=0
+param $0 w [any,any] alias=0
+param $0 w [any,any] alias=0
+%0 = load.p0 $0
+%1 = load.p1 $0
+%2 = neg $0 %1
+%3 = store.p2 $0 %2
+%4 = store.p3 $0 %0
+outer 0 1 2 3 4
+)",
+                          type);
+}
+
+struct Place {
+  int64_t offset, step;
+};
+
+class InterleavedTest : public testing::TestWithParam<Target> {
+ protected:
+  // Every element of `memory` counts: what is named by no store stays as it was.
+  template <typename T>
+  void Check(const LoadedImage& image, int64_t rows, int64_t columns, Place re, Place im, Place to_re, Place to_im) {
+    const int64_t row = 4 * columns + 3;
+    std::vector<T> memory(2 * rows * row + 1);
+    for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<T>(static_cast<int>(i % 120) + 1);
+    std::vector<T> want = memory;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) {
+        want[r * row + to_re.offset + c * to_re.step] = -memory[r * row + im.offset + c * im.step];
+        want[r * row + to_im.offset + c * to_im.step] = memory[r * row + re.offset + c * re.step];
+      }
+    }
+    std::vector<int64_t> words = {rows, columns};
+    for (const Place& p : {re, im, to_re, to_im}) {
+      words.push_back(reinterpret_cast<int64_t>(memory.data() + p.offset));
+      words.push_back(row);
+      words.push_back(p.step);
+    }
+    int64_t status = 0;
+    image.entry(0)(words.data(), 0, rows, &status);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(memory, want) << columns << " columns to " << to_re.offset << " and " << to_im.offset << " by "
+                            << to_re.step;
+  }
+
+  template <typename T>
+  void CheckType(const std::string& type) {
+    absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(Spec(type)), GetParam());
+    ASSERT_TRUE(image.ok()) << image.status();
+    for (int64_t columns : {1, 2, 7, 16, 31, 64, 133}) {
+      const int64_t rows = 3, other = rows * (4 * columns + 3);
+      const Place re = {0, 2}, im = {1, 2};
+      Check<T>(*image, rows, columns, re, im, {other, 2}, {other + 1, 2});        // side by side
+      Check<T>(*image, rows, columns, re, im, {other + 1, 2}, {other, 2});        // the other way around
+      Check<T>(*image, rows, columns, re, im, re, im);                            // in place
+      Check<T>(*image, rows, columns, re, im, {other, 4}, {other + 1, 4});        // with a gap
+      Check<T>(*image, rows, columns, re, im, {other, 1}, {other + columns, 1});  // apart
+      Check<T>(*image, rows, columns, re, im, {other, 2}, {other + 2 * columns + 1, 2});
+    }
+  }
+};
+
+TEST_P(InterleavedTest, EveryElementIsWhereItsStoreSays) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  CheckType<float>("float32");
+  CheckType<double>("float64");
+  CheckType<int16_t>("int16");
+  CheckType<int8_t>("int8");
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, InterleavedTest, testing::ValuesIn(kX86Targets), [](const auto& info) {
+  std::string name = Name(info.param);
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+});
+
+}  // namespace
+}  // namespace smelt

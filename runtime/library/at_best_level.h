@@ -1,0 +1,36 @@
+// Runs a function compiled for three levels, of which the highest that the machine has:
+//
+//   AtBestLevel([&]() SMELT_ALWAYS_INLINE { Loop(x, n); });   // Loop is SMELT_INLINE
+#ifndef SMELT_RUNTIME_LIBRARY_AT_BEST_LEVEL_H_
+#define SMELT_RUNTIME_LIBRARY_AT_BEST_LEVEL_H_
+
+#include "smelt/runtime/cpu.h"
+#include "smelt/runtime/library/cpu_targets.h"
+
+#define SMELT_ALWAYS_INLINE __attribute__((always_inline))
+
+namespace smelt {
+
+template <typename F>
+SMELT_TARGET_V4 void CallAtV4(const F& f) {
+  f();
+}
+template <typename F>
+SMELT_TARGET_V3 void CallAtV3(const F& f) {
+  f();
+}
+template <typename F>
+void AtBestLevel(const F& f) {
+  static const int kLevel = CpuLevel() == "x86-64-v4" ? 4 : CpuLevel() == "x86-64-v3" ? 3 : 1;
+  if (kLevel == 4) {
+    CallAtV4(f);
+  } else if (kLevel == 3) {
+    CallAtV3(f);
+  } else {
+    f();
+  }
+}
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_LIBRARY_AT_BEST_LEVEL_H_
