@@ -4,6 +4,7 @@
 //   argument_memories.cc   duplicates and overlapping arguments: the outer layers
 //   contents.cc            reading and writing tensors
 //   operators.cc           the program, a node at a time
+//   example_layouts.cc     what the example alone says of results
 //   control_flow.cc        branches and loops
 //   mutated_inputs.cc, aliased_outputs.cc   the inner layers, when the walk is over
 #ifndef SMELT_FUNCTIONALIZE_FUNCTIONALIZER_H_
@@ -175,9 +176,10 @@ class Functionalizer {
   void AssertSelected(NodeId n, TensorId base);
   // A call whose sizes break the assumption is refused.
   absl::Status Assert(const Assumption& a, NodeId anchor);
-  // A size that the example has as 1, and others as more, decides about a pure operator's strides: so it does in
-  // PyTorch, whose export then takes such a size for 1 in every call. A call that has more is refused.
-  absl::Status AssertSizesOfOne(NodeId n);
+  // How a pure operator lays out its results can hang on whether a size is 0, 1 or more, or on which of two is larger:
+  // so it does in PyTorch, whose export then takes the example's answer for every call's. A call where a caller would
+  // see another layout is refused. Tries a few values of each symbol.
+  absl::Status AssertLayoutsHold(NodeId n);
   // Where the argument begins in its storage, in elements of the tensor's dtype.
   Expr ArgumentOffset(TensorId t) const;
   int DistinctOf(int memory) const;

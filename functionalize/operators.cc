@@ -481,37 +481,6 @@ absl::Status Functionalizer::Assert(const Assumption& a, NodeId anchor) {
   return absl::OkStatus();
 }
 
-absl::Status Functionalizer::AssertSizesOfOne(NodeId n) {
-  std::vector<Expr> ones;
-  for (ValueId v : g_.node(n).inputs) {
-    const Type& t = g_.value(v).type;
-    if (!t.IsTensor() || !t.tensor().sizes) continue;
-    for (const Expr& size : *t.tensor().sizes) {
-      if (size.IsConstant() || HasDataSymbols(size)) continue;
-      const absl::StatusOr<int64_t> hint = size.Evaluate(g_.symbol_hints);
-      if (hint.ok() && *hint == 1) ones.push_back(size);
-    }
-  }
-  if (ones.empty()) return absl::OkStatus();
-  SymbolRanges example = g_.symbols, larger = g_.symbols;
-  for (const auto& [name, hint] : g_.symbol_hints) {
-    SymbolRanges::Range range = g_.symbols.Get(name);
-    range.hint = hint;
-    example.Set(name, range);
-    range.hint = hint >= range.max / 2 ? range.max : 2 * hint + 1;
-    larger.Set(name, range);
-  }
-  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g_, n));
-  const auto here = InferCall(call, example), there = InferCall(call, larger);
-  if (!here.ok() || !there.ok()) return absl::OkStatus();  // no rule for it: its type is the export's
-  const auto same = [](const InferredOutput& a, const InferredOutput& b) {
-    return a.type == b.type && a.elements.size() == b.elements.size();
-  };
-  if (std::equal(here->begin(), here->end(), there->begin(), there->end(), same)) return absl::OkStatus();
-  for (const Expr& size : ones) SMELT_RETURN_IF_ERROR(Assert({size, Assumption::Relation::kEqual, Expr(1)}, n));
-  return absl::OkStatus();
-}
-
 Expr Functionalizer::ArgumentOffset(TensorId t) const {
   const MemoryState& m = memories_[tensors_[t].memory];
   const int d = tensors_[t].home >= 0 ? tensors_[t].home : DistinctOf(m.index);
@@ -675,7 +644,7 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
   const MemoryId aliased =
       g_.node(n).FindAttribute(kMayAlias) != nullptr ? tensors_[*tensor_of_.Find(g_.node(n).inputs[0])].memory : -1;
   SMELT_RETURN_IF_ERROR(ReadInputs(n, n));
-  if (!g_.symbol_hints.empty()) SMELT_RETURN_IF_ERROR(AssertSizesOfOne(n));
+  if (!g_.symbol_hints.empty()) SMELT_RETURN_IF_ERROR(AssertLayoutsHold(n));
   const std::string& name = g_.node(n).op.name();
   // A copy is a value that already is: contents are immutable. Only its layout may need work.
   if (name == "aten::clone" || name == "aten::lift_fresh_copy" || name == "aten::contiguous" ||
