@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
@@ -17,9 +18,12 @@ absl::Status CompositeOpener::Foreach(NodeId n) {
   const FunctionSchema* schema = FindSchema(g_.node(n).op);
   if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
   std::string base = absl::StrCat("aten::", absl::StripPrefix(schema->op.name(), "aten::_foreach_"));
-  // Of one tensor they have another name in place.
-  if (base == "aten::maximum_") base = "aten::clamp_min_";
-  if (base == "aten::minimum_") base = "aten::clamp_max_";
+  // Of one tensor they have another name in place, and with a number.
+  const bool number = absl::StartsWith(schema->op.overload(), "Scalar");
+  for (const auto& [from, to] : {std::pair("aten::maximum", "aten::clamp_min"), {"aten::minimum", "aten::clamp_max"}}) {
+    if (base == absl::StrCat(from, "_")) base = absl::StrCat(to, "_");
+    if (base == from && number) base = to;
+  }
   const std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
   std::vector<std::optional<std::vector<ValueId>>> lists;
   size_t count = 0;

@@ -332,10 +332,12 @@ absl::Status Functionalizer::ProcessView(NodeId n, const Operator& op) {
   const ValueId out = g_.node(n).outputs[0];
   const std::string& name = g_.node(n).op.name();
   const bool complex = IsComplex(tensors_[base].geometry.dtype);
-  if (complex && (name == "aten::_conj" || name == "aten::conj")) {
-    TensorState conjugate = tensors_[base];
-    conjugate.conjugated = !conjugate.conjugated;
-    tensors_.push_back(std::move(conjugate));
+  const bool negates = name == "aten::_neg_view";
+  if (negates || (complex && (name == "aten::_conj" || name == "aten::conj"))) {
+    TensorState seen = tensors_[base];
+    bool& lazily = negates ? seen.negated : seen.conjugated;
+    lazily = !lazily;
+    tensors_.push_back(std::move(seen));
     tensor_of_[out] = static_cast<TensorId>(tensors_.size()) - 1;
     return absl::OkStatus();
   }

@@ -53,6 +53,12 @@ class ComplexRule {
       out = Make(Mul(Arg(0), Arg(1)));
     } else if (name == "aten::div" && call_.IsNone("rounding_mode")) {
       out = Make(Div(Arg(0), Arg(1)));
+    } else if (name == "aten::addcmul" || name == "aten::addcdiv") {
+      const Parts value = call_.IsNone("value") ? Parts{e_.Scalar(part_, 1), ValueId()} : Arg(3);
+      const Parts scaled = Mul(value, Arg(1));
+      out = Make(Add(Arg(0), name == "aten::addcmul" ? Mul(scaled, Arg(2)) : Div(scaled, Arg(2))));
+    } else if (name == "aten::lerp") {
+      out = Make(Lerp(Arg(0), Arg(1), Arg(2)));
     } else if (name == "aten::reciprocal") {
       out = Make(Div({e_.Scalar(part_, 1), ValueId()}, Arg(0)));
     } else if (name == "aten::neg") {
@@ -242,6 +248,7 @@ class ComplexRule {
   // sign of zero.
   ValueId Im(const Parts& a) { return a.im.valid() ? a.im : e_.Scalar(part_, 0); }
   Parts Add(const Parts& a, const Parts& b) { return {e_.Add(a.re, b.re), e_.Add(Im(a), Im(b))}; }
+  Parts Sub(const Parts& a, const Parts& b) { return {e_.Sub(a.re, b.re), e_.Sub(Im(a), Im(b))}; }
   Parts Mul(const Parts& a, const Parts& b) {
     const ValueId a_im = Im(a), b_im = Im(b);
     return {e_.Sub(e_.Mul(a.re, b.re), e_.Mul(a_im, b_im)), e_.Add(e_.Mul(a.re, b_im), e_.Mul(a_im, b.re))};
@@ -253,6 +260,14 @@ class ComplexRule {
     const Parts top = Mul(x, {y.re, e_.Neg(y.im)});
     const ValueId norm = e_.Add(e_.Square(y.re), e_.Square(y.im));
     return {e_.Div(top.re, norm), e_.Div(top.im, norm)};
+  }
+  // Counted from the end that is nearer, as a weight's absolute value tells.
+  Parts Lerp(const Parts& a, const Parts& b, const Parts& w) {
+    const Parts way = Sub(b, a), from_a = Add(a, Mul(w, way));
+    const Parts from_b = Sub(b, Mul(way, Sub({e_.Scalar(part_, 1), ValueId()}, w)));
+    const ValueId norm = e_.Add(e_.Square(w.re), e_.Square(Im(w)));
+    const ValueId small = e_.Op("aten::lt.Scalar", {norm, e_.Const(0.25)});
+    return {e_.Where(small, from_a.re, from_b.re), e_.Where(small, from_a.im, from_b.im)};
   }
   ValueId Make(Parts p) {
     if (!e_.ok()) return ValueId();

@@ -661,9 +661,10 @@ absl::Status InferNode(Graph& g, NodeId n) {
   }
   if (name == "smelt::nonzero" || name == "smelt::unique" || name == "smelt::unique_count" || name == "smelt::bincount")
     return InferDataSized(g, n);
-  // Seen lazily conjugated, it lies where it lay.
-  if ((name == "aten::_conj" || name == "aten::conj") && g.value(node.inputs[0]).type.IsTensor() &&
-      IsComplex(g.value(node.inputs[0]).type.tensor().dtype.value_or(DType::kFloat32))) {
+  // Seen lazily conjugated or negated, it lies where it lay.
+  if (name == "aten::_neg_view" ||
+      ((name == "aten::_conj" || name == "aten::conj") && g.value(node.inputs[0]).type.IsTensor() &&
+       IsComplex(g.value(node.inputs[0]).type.tensor().dtype.value_or(DType::kFloat32)))) {
     SetTypeIfNew(g, node.outputs[0], g.value(node.inputs[0]).type);
     return absl::OkStatus();
   }
@@ -718,7 +719,68 @@ absl::Status InferNode(Graph& g, NodeId n) {
   return absl::OkStatus();
 }
 
-absl::Status InferTypes(Graph& g) { return InferBlock(g, g.top()); }
+namespace {
+
+Expr NewDataSize(Graph& g) {
+  const auto& taken = g.symbols.entries();
+  for (int k = 0;; ++k) {
+    const std::string name = absl::StrCat("u", k);
+    if (std::any_of(taken.begin(), taken.end(), [&](const auto& entry) { return entry.first == name; })) continue;
+    g.symbols.Set(name, {});
+    return Expr::Symbol(name);
+  }
+}
+
+// index(self, [..., mask, ...]) with one mask: the type that as many rows chosen by position would have.
+absl::StatusOr<Type> TypeOfMasked(Graph& g, const OpCall& call) {
+  const std::vector<OpArg>& given = call.arg(1).elements;
+  const auto is_mask = [](const OpArg& a) {
+    return a.IsTensor() && a.tensor.dtype == DType::kBool && a.tensor.sizes.has_value();
+  };
+  const auto tensors = std::count_if(given.begin(), given.end(), [](const OpArg& a) { return a.IsTensor(); });
+  if (tensors != 1 || std::none_of(given.begin(), given.end(), is_mask)) return Type::Tensor();
+  const TensorType column = Type::Tensor(DType::kInt64, {NewDataSize(g)}, {Expr(1)}).tensor();
+  std::vector<OpArg> indices;
+  for (const OpArg& a : given) {
+    indices.insert(indices.end(), is_mask(a) ? a.tensor.rank() : 1, is_mask(a) ? OpArg::Of(column) : a);
+  }
+  SMELT_ASSIGN_OR_RETURN(std::vector<InferredOutput> out,
+                         InferCall(OpCall(call.op(), {call.arg(0), OpArg::List(std::move(indices))}), g.symbols));
+  return out[0].type;
+}
+
+// TorchScript's text has no names for sizes that only the data give. Results of nodes that run once get one.
+absl::Status NameDataSize(Graph& g, NodeId n) {
+  const std::string& full = g.node(n).op.full();
+  const bool positions = full == "aten::nonzero" || full == "aten::argwhere";
+  if (!positions && full != "aten::masked_select" && full != "aten::index.Tensor") return absl::OkStatus();
+  const ValueId out = g.node(n).outputs[0];
+  if (!g.value(out).type.IsTensor() || g.value(out).type.tensor().sizes) return absl::OkStatus();
+  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
+  const TensorType& self = call.arg(0).tensor;
+  if (!call.arg(0).IsTensor() || !self.dtype || !self.sizes) return absl::OkStatus();
+  Type type = Type::Tensor();
+  if (full == "aten::index.Tensor") {
+    SMELT_ASSIGN_OR_RETURN(type, TypeOfMasked(g, call));
+  } else if (positions) {
+    const Expr count = NewDataSize(g);
+    type = Type::Tensor(DType::kInt64, {count, Expr(self.rank())}, {Expr(1), count});
+  } else {
+    type = Type::Tensor(*self.dtype, {NewDataSize(g)}, {Expr(1)});
+  }
+  if (type.tensor().sizes) SetTypeIfNew(g, out, type);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status InferTypes(Graph& g) {
+  for (NodeId n : g.Nodes(g.top())) {
+    SMELT_RETURN_IF_ERROR(InferNode(g, n));
+    SMELT_RETURN_IF_ERROR(NameDataSize(g, n));
+  }
+  return absl::OkStatus();
+}
 
 std::vector<std::string> CheckTypes(const Graph& g) {
   std::vector<std::string> lines;

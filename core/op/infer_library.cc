@@ -65,11 +65,34 @@ absl::Status Dot(Ctx& c) {
 }
 
 absl::Status Outer(Ctx& c) {
-  const int i = c.call.op().name() == "aten::addr" ? 1 : 0;
-  SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, i));
-  SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, i + 1));
+  SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, 1));
   if (a.rank() != 1 || b.rank() != 1) return c.call.Error("1D tensors expected");
   c.Add(PromoteTypes(*a.dtype, *b.dtype), {(*a.sizes)[0], (*b.sizes)[0]});
+  return absl::OkStatus();
+}
+
+// Pointwise over what is added to, a column and a row.
+absl::Status Addr(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, 1));
+  SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, 2));
+  if (a.rank() != 1 || b.rank() != 1) return c.call.Error("1D tensors expected");
+  Geo column = GeoOf(c.decide, a);
+  column.sizes.push_back(1);
+  column.strides.push_back(1);
+  const auto g = view_rules::PointwiseOutput<SymbolicDecide>(
+      c.decide, std::vector<Geo>{GeoOf(c.decide, self), column, GeoOf(c.decide, b)});
+  if (!g.ok()) return c.call.Error(g.status().message());
+  c.AddStrided(PromoteTypes(*self.dtype, PromoteTypes(*a.dtype, *b.dtype)), g->sizes, g->strides);
+  return absl::OkStatus();
+}
+
+absl::Status NativeGroupNorm(Ctx& c) {
+  SMELT_RETURN_IF_ERROR(LikeInput("input")(c));
+  SMELT_ASSIGN_OR_RETURN(TensorType x, c.call.GetTensor("input"));
+  SMELT_ASSIGN_OR_RETURN(Expr groups, c.call.GetExpr("group"));
+  for (int k = 0; k < 2; ++k) c.Add(*x.dtype, {(*x.sizes)[0], groups});
   return absl::OkStatus();
 }
 
@@ -162,11 +185,22 @@ Rule Pool(int n, bool max) {
       o = PoolSize(o, kernel[d], stride[d], padding[d], dilation[d], ceil_mode);
       if (o.IsConstant() && *o.Constant() < 1) return c.call.Error("Output size is too small");
     }
-    const Format f = n == 1 ? Format::kContiguous : Suggest(c, x);
+    // avg_pool3d looks at no format.
+    const Format f = n == 1 || (n == 3 && !max) ? Format::kContiguous : Suggest(c, x);
     c.Add(*x.dtype, sizes, f);
     if (max) c.Add(DType::kInt64, sizes, f);
     return absl::OkStatus();
   };
+}
+
+absl::Status MaxUnpool(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> out, c.call.GetExprs("output_size"));
+  if (out.size() != 2 || x.rank() < 3) return c.call.Error("two sizes and an input of at least 3 dims are expected");
+  std::vector<Expr> sizes(x.sizes->begin(), x.sizes->end() - 2);
+  sizes.insert(sizes.end(), out.begin(), out.end());
+  c.Add(*x.dtype, sizes, Suggest(c, x));
+  return absl::OkStatus();
 }
 
 absl::Status Upsample(Ctx& c) {
@@ -504,9 +538,16 @@ void AddLibraryRules(RuleTable& r) {
   AddRule(r, "bmm baddbmm addbmm", Bmm);
   AddRule(r, "mv addmv", Mv);
   AddRule(r, "dot vdot", Dot);
-  AddRule(r, "outer addr ger", Outer);
+  AddRule(r, "outer ger", Outer);
+  AddRule(r, "addr", Addr);
+  AddRule(r, "group_norm rms_norm", LikeInput("input"));
+  AddRule(r, "native_group_norm", NativeGroupNorm);
   AddRule(r, "convolution _convolution convolution_overrideable", Convolution);
   AddRule(r, "convolution_backward", ConvolutionBackward);
+  AddRule(r, "max_pool1d", Pool(1, false));
+  AddRule(r, "max_pool1d_with_indices", Pool(1, true));
+  AddRule(r, "max_unpool2d", MaxUnpool);
+  AddRule(r, "_softmax_backward_data _log_softmax_backward_data", SameAs("output"));
   AddRule(r, "max_pool2d_with_indices", Pool(2, true));
   AddRule(r, "max_pool3d_with_indices", Pool(3, true));
   AddRule(r, "avg_pool1d", Pool(1, false));

@@ -55,6 +55,8 @@ absl::Status RealAlias(ViewCtx& c) {
   return Alias(c);
 }
 
+absl::Status NegViewRule(ViewCtx& c) { return c.call.Unsupported("lazily negated tensors"); }
+
 absl::Status ViewRule(ViewCtx& c) {
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("size"));
   return c.Take(view_rules::View(c.decide, c.base, sizes));
@@ -425,6 +427,7 @@ const absl::flat_hash_map<std::string, Rule>& Table() {
       {"aten::positive", Alias},
       {"aten::conj", RealAlias},
       {"aten::_conj", RealAlias},
+      {"aten::_neg_view", NegViewRule},
       {"aten::resolve_conj", Alias},
       {"aten::resolve_neg", Alias},
       {"aten::view", ViewRule},
