@@ -8,6 +8,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/tensor/decide.h"
+#include "smelt/core/tensor/memory_format.h"
 #include "smelt/core/tensor/view_rules.h"
 #include "smelt/functionalize/composite_opener.h"
 #include "smelt/functionalize/memory.h"
@@ -209,6 +210,18 @@ absl::Status CompositeOpener::Contiguous(NodeId n) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Whether the strides suggest the format; nullopt: that hangs on sizes.
+std::optional<bool> SuggestsFormat(const TensorType& t, int64_t memory_format, const SymbolRanges& ranges) {
+  SymbolicDecide decide(&ranges);
+  const bool last = SuggestsChannelsLast(decide, absl::MakeConstSpan(*t.sizes), absl::MakeConstSpan(*t.strides));
+  if (!decide.status().ok() || !decide.assumptions().empty()) return std::nullopt;
+  return last == (memory_format != 0);
+}
+
+}  // namespace
+
 absl::Status CompositeOpener::To(NodeId n) {
   const TensorType from = TypeOfValue(In(n, 0));
   const TensorType to = TypeOfValue(g_.node(n).outputs[0]);
@@ -223,7 +236,7 @@ absl::Status CompositeOpener::To(NodeId n) {
     if (c && std::holds_alternative<int64_t>(*c)) format = std::get<int64_t>(*c);
   }
   if (!copy && *from.dtype == *to.dtype) {
-    const std::optional<bool> has = format == 1 ? true : HasFormat(from, format);
+    const std::optional<bool> has = format == 1 ? true : SuggestsFormat(from, format, g_.symbols);
     if (!has) return absl::UnimplementedError("whether the result is the tensor itself hangs on its sizes");
     if (*has) return Identity(n);
   }

@@ -350,12 +350,12 @@ class EagerBuilder {
     int64_t format = 1;  // preserve
     if (auto c = constant("memory_format"); c && std::holds_alternative<int64_t>(*c)) format = std::get<int64_t>(*c);
     if (*from == *to) {
-      // contiguous is the tensor itself where it is; clone never.
+      // to is the tensor itself where its strides suggest the format; clone never.
       if (!copy && format == 1) {
         Same(n, 0, self);
         return absl::OkStatus();
       }
-      EmitLayout(n, copy ? "aten::clone" : "aten::contiguous", Number(self), format, Number(out));
+      EmitLayout(n, copy ? "aten::clone" : "aten::to", Number(self), format, Number(out));
       return absl::OkStatus();
     }
     SMELT_ASSIGN_OR_RETURN(int call, Conversion(self, *to));

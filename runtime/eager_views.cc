@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/decide.h"
+#include "smelt/core/tensor/memory_format.h"
 #include "smelt/core/tensor/view_rules.h"
 #include "smelt/runtime/strided.h"
 
@@ -383,6 +384,16 @@ absl::StatusOr<EagerValue> Contiguous(Call& c) {
   SMELT_ASSIGN_OR_RETURN(Tensor copy, Copied(c.base, strides));
   return EagerValue(Datum(std::move(copy)));
 }
+// to(self, format), of the dtype that it has: itself where its strides suggest the format.
+absl::StatusOr<EagerValue> To(Call& c) {
+  SMELT_ASSIGN_OR_RETURN(int64_t format, c.IntOr(1, kPreserveFormat));
+  const bool last = SuggestsChannelsLast<ConcreteDecide>(c.decide, c.base.sizes(), c.base.strides());
+  if (format == kPreserveFormat || last == (format != kContiguousFormat)) return Itself(c);
+  SMELT_ASSIGN_OR_RETURN(auto strides, StridesOf(c, format));
+  SMELT_RETURN_IF_ERROR(c.decide.status());
+  SMELT_ASSIGN_OR_RETURN(Tensor copy, Copied(c.base, strides));
+  return EagerValue(Datum(std::move(copy)));
+}
 absl::StatusOr<EagerValue> Clone(Call& c) {
   SMELT_ASSIGN_OR_RETURN(int64_t format, c.IntOr(1, kPreserveFormat));
   SMELT_ASSIGN_OR_RETURN(auto strides, StridesOf(c, format));
@@ -521,6 +532,7 @@ const absl::flat_hash_map<std::string, Rule>& Table() {
       {"aten::flatten.using_ints", Flatten},
       {"aten::ravel", Ravel},
       {"aten::contiguous", Contiguous},
+      {"aten::to", To},
       {"aten::clone", Clone},
   };
   return *kTable;

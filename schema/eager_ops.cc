@@ -75,6 +75,7 @@ bool IsEagerViewOp(const std::string& full_name) {
       "aten::flatten.using_ints",
       "aten::ravel",
       "aten::contiguous",
+      "aten::to",
       "aten::clone",
   };
   return kOps->contains(full_name);

@@ -41,3 +41,53 @@ def foreach_extremes_with_numbers(xs):
     above = torch._foreach_maximum(xs, 0.)
     torch._foreach_pow_(above, 2)
     return torch._foreach_minimum(above, [0.1, 0.2]), above
+
+
+@scenario(lambda: (randn(2, 3).t(), randn(2, 1, 4, 4)))
+def format_asked_for_of_what_suggests_it(x, y):
+    a = x.to(torch.float32, memory_format=torch.contiguous_format)
+    b = y.to(memory_format=torch.channels_last)
+    a[0].add_(1)
+    b[0].zero_()
+    return a, b, x, y
+
+
+@scenario(lambda: (randn(2, 3, 6, 4).to(memory_format=torch.channels_last),))
+def cropped_image_in_the_format_that_it_suggests(x):
+    crop = x[:, :, ::2]
+    a = crop.to(memory_format=torch.channels_last)
+    a[1].mul_(2)
+    return a, x, torch.nn.functional.max_pool2d(crop, 2)
+
+
+@scenario(lambda: (randn(5, 3, 2).permute(2, 1, 0), torch.tensor([1, 0]), randn(2, 2, 5)))
+def indexed_anew_in_rows(x, i, v):
+    a = x.index_add(1, i, v)
+    b = x.index_copy(1, i, v)
+    a[0].zero_()
+    return a, b, torch.nn.functional.group_norm(x, 3), x.index_fill(1, i, 2.)
+
+
+@scenario(lambda: (randn(6),), lambda: (-torch.ones(6),), script=True)
+def script_chosen_by_a_mask_and_written_back(x: torch.Tensor):
+    m = x > 0
+    y = x[m]
+    y.mul_(2)
+    x[m] = y + 1
+    return y, x, y.size(0)
+
+
+@scenario(lambda: (randn(4, 3),), lambda: (randn(4, 3),), script=True)
+def script_rows_and_positions_found(x: torch.Tensor):
+    rows = x[x.sum(1) > 0]
+    at = torch.nonzero(x > 0)
+    some = torch.masked_select(x, x < 0)
+    rows[:, 0] = 5.0
+    x[at[:, 0], at[:, 1]] = 9.0
+    return rows.t(), at, some, x, len(some)
+
+
+@scenario(lambda: (randn(5, 3, 2).permute(2, 1, 0), randn(2, 3, 4).permute(0, 2, 1), randn(3), randn(2)), script=True)
+def script_results_of_strided_operands(x: torch.Tensor, y: torch.Tensor, a: torch.Tensor, b: torch.Tensor):
+    m = torch.addr(y[:, 0].t(), a, b)
+    return torch.group_norm(x, 3), torch.rms_norm(x, [5]), torch.max_pool1d(y, [2]), m

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/kernels.h"
+#include "smelt/core/tensor/memory_format.h"
 #include "smelt/core/tensor/view_rules.h"
 
 namespace smelt::eval_internal {
@@ -95,6 +96,12 @@ absl::StatusOr<Values> Contiguous(Call& c) {
   return Values{EvalValue(CopyWithStrides(self, strides))};
 }
 
+int64_t SuggestedFormat(const Tensor& t) {
+  ConcreteDecide decide;
+  if (!SuggestsChannelsLast<ConcreteDecide>(decide, t.sizes(), t.strides())) return kContiguousFormat;
+  return t.rank() == 4 ? kChannelsLast : kChannelsLast3d;
+}
+
 absl::StatusOr<Values> To(Call& c) {
   const Tensor self = c.T("self");
   DType dtype = self.dtype();
@@ -106,7 +113,8 @@ absl::StatusOr<Values> To(Call& c) {
     dtype = *asked;
   }
   const int64_t format = c.I("memory_format", kPreserveFormat);
-  if (dtype == self.dtype() && !c.B("copy") && HasFormat(self, format)) return Values{c.args[0]};
+  if (dtype == self.dtype() && !c.B("copy") && (format == kPreserveFormat || SuggestedFormat(self) == format))
+    return Values{c.args[0]};
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> strides, StridesFor(c, self, format));
   SMELT_ASSIGN_OR_RETURN(Tensor out, NewTensor(*c.state, dtype, self.sizes(), strides));
   SMELT_RETURN_IF_ERROR(CopyInto(out, self));

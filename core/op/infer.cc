@@ -739,13 +739,17 @@ absl::StatusOr<Type> TypeOfMasked(Graph& g, const OpCall& call) {
   };
   const auto tensors = std::count_if(given.begin(), given.end(), [](const OpArg& a) { return a.IsTensor(); });
   if (tensors != 1 || std::none_of(given.begin(), given.end(), is_mask)) return Type::Tensor();
-  const TensorType column = Type::Tensor(DType::kInt64, {NewDataSize(g)}, {Expr(1)}).tensor();
+  const Expr count = NewDataSize(g);
+  const TensorType column = Type::Tensor(DType::kInt64, {count}, {Expr(1)}).tensor();
   std::vector<OpArg> indices;
   for (const OpArg& a : given) {
     indices.insert(indices.end(), is_mask(a) ? a.tensor.rank() : 1, is_mask(a) ? OpArg::Of(column) : a);
   }
+  // As of several: the strides of one row, or of none, show nothing.
+  SymbolRanges several = g.symbols;
+  several.Set(count.Symbols()[0], {.hint = 4});
   SMELT_ASSIGN_OR_RETURN(std::vector<InferredOutput> out,
-                         InferCall(OpCall(call.op(), {call.arg(0), OpArg::List(std::move(indices))}), g.symbols));
+                         InferCall(OpCall(call.op(), {call.arg(0), OpArg::List(std::move(indices))}), several));
   return out[0].type;
 }
 

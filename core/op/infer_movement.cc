@@ -333,7 +333,7 @@ void AddMovementTypeRules(RuleTable& r) {
     if (self.rank() < 2) return c.call.Error("input tensor must have at least 2 dimensions");
     return same(c);
   });
-  AddRule(r, "index_reduce index_copy index_add", PreserveOf("self"));
+  AddRule(r, "index_reduce index_copy index_add", SameAs("self"));
   AddRule(r, "masked_scatter", [](Ctx& c) -> absl::Status {
     SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
     SMELT_ASSIGN_OR_RETURN(TensorType mask, c.call.GetTensor("mask"));

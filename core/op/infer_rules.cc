@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/tensor/memory_format.h"
 
 namespace smelt::op_internal {
 namespace {
@@ -40,21 +41,9 @@ Geo GeoOf(SymbolicDecide& decide, const TensorType& t) {
 
 Format Suggest(Ctx& c, const TensorType& t) {
   const Geo g = GeoOf(c.decide, t);
-  const int rank = g.rank();
-  if (rank != 4 && rank != 5) return Format::kContiguous;
-  // is_channels_last_strides: from the channels outwards no stride is smaller than what lies inside, dims of size 1
-  // included; gaps do not matter. Where both layouts fit it is contiguous.
-  std::vector<int> order = {1};
-  for (int d = rank - 1; d >= 2; --d) order.push_back(d);
-  order.push_back(0);
-  if (c.decide.Equal(g.strides[1], 0)) return Format::kContiguous;
-  Expr least = 0;
-  for (int d : order) {
-    if (c.decide.Equal(g.sizes[d], 0) || c.decide.Less(g.strides[d], least)) return Format::kContiguous;
-    if (d == 0 && c.decide.Equal(least, g.strides[1])) return Format::kContiguous;
-    least = c.decide.Less(1, g.sizes[d]) ? c.decide.Mul(g.strides[d], g.sizes[d]) : g.strides[d];
-  }
-  return rank == 4 ? Format::kChannelsLast : Format::kChannelsLast3d;
+  if (!SuggestsChannelsLast(c.decide, absl::MakeConstSpan(g.sizes), absl::MakeConstSpan(g.strides)))
+    return Format::kContiguous;
+  return g.rank() == 4 ? Format::kChannelsLast : Format::kChannelsLast3d;
 }
 
 absl::StatusOr<Format> FormatArg(Ctx& c, Format d) {

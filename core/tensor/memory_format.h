@@ -1,0 +1,38 @@
+// The memory format that strides suggest: Tensor::suggest_memory_format().
+//
+//   SuggestsChannelsLast(decide, g.sizes, g.strides);   // of a cropped NHWC image too, though it is not dense
+#ifndef SMELT_CORE_TENSOR_MEMORY_FORMAT_H_
+#define SMELT_CORE_TENSOR_MEMORY_FORMAT_H_
+
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace smelt {
+
+// Whether strides suggest channels-last, of tensors of 4 or 5 dims; of others never. That is no question of density:
+// from the channels outwards no stride is smaller than what lies inside, dims of size 1 included. Where contiguous
+// strides are the same (one channel, say) they are taken for contiguous. `D`: ConcreteDecide or SymbolicDecide.
+template <typename D>
+bool SuggestsChannelsLast(D& decide, absl::Span<const typename D::Index> sizes,
+                          absl::Span<const typename D::Index> strides) {
+  using Index = typename D::Index;
+  const int rank = static_cast<int>(sizes.size());
+  if (rank != 4 && rank != 5) return false;
+  std::vector<int> order = {1};
+  for (int d = rank - 1; d >= 2; --d) order.push_back(d);
+  order.push_back(0);
+  if (decide.Equal(strides[1], Index(0))) return false;
+  Index least = 0;
+  for (int d : order) {
+    if (decide.Equal(sizes[d], Index(0)) || decide.Less(strides[d], least)) return false;
+    if (d == 0 && decide.Equal(least, strides[1])) return false;
+    least = decide.Less(Index(1), sizes[d]) ? decide.Mul(strides[d], sizes[d]) : strides[d];
+  }
+  return true;
+}
+
+}  // namespace smelt
+
+#endif  // SMELT_CORE_TENSOR_MEMORY_FORMAT_H_
