@@ -602,29 +602,10 @@ class Expander {
   // select_scatter and its kin: `src` written over the region of self that the view of the same arguments shows.
   absl::StatusOr<Step> ViewScatter(NodeId n) {
     SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g_, n));
-    static const auto* const views =
-        new std::map<std::string, std::string>{{"aten::select_scatter", "aten::select.int"},
-                                               {"aten::slice_scatter", "aten::slice.Tensor"},
-                                               {"aten::diagonal_scatter", "aten::diagonal"},
-                                               {"aten::as_strided_scatter", "aten::as_strided"}};
-    std::vector<OpArg> args = call.args();
-    if (args.size() < 2) return Step::kUnsupported;
-    args.erase(args.begin() + 1);
     const TensorType out = T(Out(n));
     const ValueId self = g_.node(n).inputs[0], src = g_.node(n).inputs[1];
     const SymbolicGeometry base{*out.dtype, *out.sizes, *out.strides, Expr(0)};
-    SMELT_ASSIGN_OR_RETURN(
-        ViewMeaning m,
-        BuildView(OpCall(OpName::Get(views->at(g_.node(n).op.name())), std::move(args)), base, g_.symbols));
-    // What is exported fits; one argument given twice may have another shape.
-    const std::vector<Expr>& slice = m.outputs[0].sizes;
-    bool fits = T(src).rank() == static_cast<int>(slice.size());
-    for (size_t d = 0; fits && d < slice.size(); ++d) {
-      const Expr& size = (*T(src).sizes)[d];
-      fits = g_.symbols.LessOrEqual(size, slice[d]).value_or(true) &&
-             g_.symbols.LessOrEqual(slice[d], size).value_or(true);
-    }
-    if (!fits) return call.Error("expected src to have a size equal to the slice of self");
+    SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildScatteredView(call, base, g_.symbols));
     // The copy that is written into; in place where self dies here.
     const ValueId whole = Whole(n, self, *out.strides);
     ReplaceWith(n, Out(InsertRegionNode(n, "smelt::write_region", {whole, Cast(n, src, *out.dtype)},

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/substitute.h"
@@ -262,6 +263,25 @@ TEST(LowerGroup, ACircularPaddingTakesTheOtherEnd) {
 )";
   EXPECT_EQ(Elements(RunText(text, {Iota({1, 2, 4})})[0]),
             (std::vector<float>{2, 3, 0, 1, 2, 3, 0, 6, 7, 4, 5, 6, 7, 4}));
+}
+
+TEST(LowerGroup, APaddingWiderThanWhatItRepeatsIsAnErrorOfTheCall) {
+  auto run = [](const char* op, int64_t size) {
+    auto g = Parse(absl::Substitute(R"(graph(%x : Float(1, s0, strides=[s0, 1])):
+  symbol s0 in [0, 64] hint 8
+  %p : int[] = prim::Constant[value=[2, 1]]()
+  %z : Float(1, s0 + 3, strides=[s0 + 3, 1]) = aten::$0(%x, %p)
+  return (%z)
+)",
+                                    op));
+    return RunKernels(*g, {Iota({1, size})}, {.symbols = {{"s0", size}}});
+  };
+  for (auto [op, least] :
+       {std::pair("reflection_pad1d", 3), std::pair("_pad_circular", 2), std::pair("replication_pad1d", 1)}) {
+    EXPECT_TRUE(run(op, least).ok()) << op << ": " << run(op, least).status();
+    EXPECT_FALSE(run(op, least - 1).ok()) << op;
+  }
+  EXPECT_EQ(Elements(run("reflection_pad1d", 3)->outputs[0]), (std::vector<float>{2, 1, 0, 1, 2, 1}));
 }
 
 TEST(LowerGroup, ElementsRepeatedInPlaceAreReadOnceAVector) {

@@ -198,22 +198,28 @@ absl::StatusOr<int> Lowering::EvalEdgePad(NodeId n, Special kind, const Index& i
     int v = b_->IndexValue(at[d]);
     const int last = Size(sizes[d] - 1);
     const int zero = b_->ConstInt(DType::kInt64, 0);
-    if (kind == Special::kReflectionPad) {
+    // What lies before the first element, and beyond the last, is another one; nothing is looked up twice, so that a
+    // padding too wide for the size of a call leads out of it.
+    auto outside = [&](int before, int beyond) {
+      const int is_before = b_->Op(ScalarOp::kLt, DType::kBool, v, zero);
+      const int is_beyond = b_->Op(ScalarOp::kLt, DType::kBool, last, v);
+      v = b_->Op(ScalarOp::kSelect, DType::kInt64, is_beyond, beyond, v);
+      v = b_->Op(ScalarOp::kSelect, DType::kInt64, is_before, before, v);
+    };
+    // A padding that is too wide for a size is refused when both are known.
+    const bool known = sizes[d].IsConstant() && pad[k].IsConstant() && pad[k + 1].IsConstant();
+    if (kind == Special::kReflectionPad && known) {
       v = I64(ScalarOp::kAbs, v);
       v = I64(ScalarOp::kSub, last, I64(ScalarOp::kAbs, I64(ScalarOp::kSub, last, v)));
+    } else if (kind == Special::kReflectionPad) {
+      outside(I64(ScalarOp::kSub, zero, v), I64(ScalarOp::kSub, I64(ScalarOp::kAdd, last, last), v));
     } else if (kind == Special::kCircularPad) {
       const int size = Size(sizes[d]);
-      const int before = b_->Op(ScalarOp::kLt, DType::kBool, v, zero);
-      const int beyond = b_->Op(ScalarOp::kLt, DType::kBool, last, v);
-      const int from_end = I64(ScalarOp::kAdd, v, size), from_begin = I64(ScalarOp::kSub, v, size);
-      v = b_->Op(ScalarOp::kSelect, DType::kInt64, beyond, from_begin, v);
-      v = b_->Op(ScalarOp::kSelect, DType::kInt64, before, from_end, v);
+      outside(I64(ScalarOp::kAdd, v, size), I64(ScalarOp::kSub, v, size));
     } else {
       v = I64(ScalarOp::kMin, I64(ScalarOp::kMax, v, zero), last);
     }
-    // A padding that is too wide for a size is refused when the size is known.
-    if (!sizes[d].IsConstant() || !pad[k].IsConstant() || !pad[k + 1].IsConstant())
-      v = Checked(v, sizes[d], /*wrap=*/false, guard);
+    if (!known) v = Checked(v, sizes[d], /*wrap=*/false, guard);
     at[d] = b_->Dynamic(v);
     if (d + 1 == index.size() && !g_.IsInternal(self)) {
       inside = InRange(within, sizes[d]);

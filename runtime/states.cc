@@ -1,7 +1,6 @@
 // Where the states are: as exported, or where an earlier call put them.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
@@ -23,12 +22,6 @@ bool HasStrides(const Tensor& t, absl::Span<const int64_t> strides) {
     if (t.sizes()[d] > 1 && t.strides()[d] != strides[d]) return false;
   }
   return true;
-}
-
-// Whether it is a caller's memory that nothing here keeps alive: that alone can never grow. (Nothing grows to so many
-// bytes.)
-bool IsBorrowed(Storage& s) {
-  return s.bytes() > 0 && absl::IsFailedPrecondition(s.Resize(std::numeric_limits<int64_t>::max()));
 }
 
 }  // namespace
@@ -99,7 +92,7 @@ absl::Status Executor::TakeContents(absl::Span<const int> states) {
 absl::Status Executor::TakeBorrowedContents() {
   for (size_t i = 0; i < states_.size(); ++i) {
     const std::shared_ptr<Storage> borrowed = states_[i].storage();
-    if (IsLaidOutAsExported(i) || !IsBorrowed(*borrowed)) continue;
+    if (IsLaidOutAsExported(i) || borrowed->bytes() == 0 || !borrowed->is_borrowed()) continue;
     std::vector<int> together;
     for (size_t k = i; k < states_.size(); ++k) {
       if (states_[k].storage() == borrowed) together.push_back(static_cast<int>(k));

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/base/wrapping.h"
 #include "smelt/core/eval/kernels.h"
 #include "smelt/core/tensor/view_rules.h"
 
@@ -401,7 +402,7 @@ absl::StatusOr<Values> Vander(Call& c) {
     std::vector<T> v;
     for (const T& value : Read<T>(x)) {
       std::vector<T> line(1, T(1));
-      for (int64_t i = 1; i < n; ++i) line.push_back(line.back() * value);
+      for (int64_t i = 1; i < n; ++i) line.push_back(WrappingMul(line.back(), value));
       line.resize(n);
       if (!c.B("increasing")) std::reverse(line.begin(), line.end());
       v.insert(v.end(), line.begin(), line.end());

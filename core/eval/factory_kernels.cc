@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/base/wrapping.h"
 #include "smelt/core/eval/kernels.h"
 
 namespace smelt::eval_internal {
@@ -163,9 +164,10 @@ absl::StatusOr<Values> Random(Call& c) {
                                                        : (int64_t{1} << (8 * ItemSize(out.dtype()) - 1));
     const int64_t high = plain ? c.I("to", limit) : c.I("high", limit);
     if (high <= low) return c.Error("random_ expects 'from' to be less than 'to'");
+    const auto width = static_cast<uint64_t>(WrappingSub(high, low));
     std::vector<int64_t> v;
     for (int64_t i = 0, e = out.NumElements(); i < e; ++i)
-      v.push_back(low + static_cast<int64_t>(g.Next() % static_cast<uint64_t>(high - low)));
+      v.push_back(WrappingAdd(low, static_cast<int64_t>(g.Next() % width)));
     Write(out, v);
   } else if (absl::StartsWith(n, "aten::randn") || absl::StartsWith(n, "aten::normal")) {
     const bool normal = absl::StartsWith(n, "aten::normal");

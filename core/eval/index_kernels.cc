@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/base/wrapping.h"
 #include "smelt/core/eval/kernels.h"
 
 namespace smelt::eval_internal {
@@ -43,13 +44,9 @@ T Combined(Meet m, T a, T b) {
       case Meet::kSet:
         return b;
       case Meet::kAdd:
-        if constexpr (std::is_same_v<T, int64_t>)
-          return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-        return a + b;
+        return WrappingAdd(a, b);
       case Meet::kMul:
-        if constexpr (std::is_same_v<T, int64_t>)
-          return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-        return a * b;
+        return WrappingMul(a, b);
       case Meet::kMin:
         return a != a || b != b ? (a != a ? a : b) : std::min(a, b);
       case Meet::kMax:

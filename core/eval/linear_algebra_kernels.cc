@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/base/wrapping.h"
 #include "smelt/core/eval/kernels.h"
 
 namespace smelt::eval_internal {
@@ -17,7 +18,7 @@ std::vector<T> Multiply(const T* a, const T* b, int64_t n, int64_t k, int64_t m)
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t l = 0; l < k; ++l) {
       const T x = a[i * k + l];
-      for (int64_t j = 0; j < m; ++j) out[i * m + j] += x * b[l * m + j];
+      for (int64_t j = 0; j < m; ++j) out[i * m + j] = WrappingAdd(out[i * m + j], WrappingMul(x, b[l * m + j]));
     }
   }
   return out;
@@ -37,9 +38,9 @@ void Finish(const Call& c, const Tensor& out, std::vector<T> product, const Tens
     }
     const std::vector<T> added = Read<T>(self);
     for (size_t i = 0; i < product.size(); ++i) {
-      product[i] = alpha * product[i];
+      product[i] = WrappingMul(alpha, product[i]);
       // beta = 0 means that self is not read: its NaNs do not count.
-      if (beta != T(0)) product[i] += beta * added[i];
+      if (beta != T(0)) product[i] = WrappingAdd(product[i], WrappingMul(beta, added[i]));
     }
   }
   Write(out, product);
@@ -80,7 +81,7 @@ absl::StatusOr<Values> MatrixProduct(Call& c) {
     for (int64_t i = 0; i < batches; ++i) {
       std::vector<T> p = Multiply(x.data() + i * rows * inner, y.data() + i * inner * columns, rows, inner, columns);
       if (absl::StartsWith(n, "aten::addbmm") && i > 0) {
-        for (size_t k = 0; k < p.size(); ++k) product[k] += p[k];
+        for (size_t k = 0; k < p.size(); ++k) product[k] = WrappingAdd(product[k], p[k]);
       } else {
         product.insert(product.end(), p.begin(), p.end());
       }
@@ -119,7 +120,7 @@ absl::StatusOr<Values> VectorProduct(Call& c) {
     if (outer) {
       // No sum that begins at 0: -0 is one of the products.
       for (const T& u : x) {
-        for (const T& v : y) product.push_back(u * v);
+        for (const T& v : y) product.push_back(WrappingMul(u, v));
       }
     } else {
       product = Multiply(x.data(), y.data(), a.rank() == 2 ? a.sizes()[0] : 1, static_cast<int64_t>(y.size()), 1);
@@ -298,9 +299,11 @@ absl::StatusOr<Values> Special(Call& c) {
     const std::vector<int64_t> x = Read<int64_t>(c.T("self").View(a)), y = Read<int64_t>(c.T("other").View(b));
     std::vector<int64_t> r;
     for (size_t i = 0; i < x.size(); ++i) {
-      int64_t u = std::abs(x[i]), v = std::abs(y[i]);
-      while (v != 0) std::swap(u %= v, v);
-      r.push_back(c.name() == "aten::gcd" ? u : u == 0 ? 0 : std::abs(x[i] / u * y[i]));
+      int64_t u = WrappingAbs(x[i]), v = WrappingAbs(y[i]);
+      while (v != 0) std::swap(u = v == -1 ? 0 : u % v, v);
+      r.push_back(c.name() == "aten::gcd" ? u
+                  : u == 0 ? 0
+                           : WrappingAbs(WrappingMul(u == -1 ? WrappingSub(int64_t{0}, x[i]) : x[i] / u, y[i])));
     }
     Write(out, r);
     return Values{EvalValue(out)};

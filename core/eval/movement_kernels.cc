@@ -110,6 +110,9 @@ absl::StatusOr<Values> Flip(Call& c) {
   return Values{EvalValue(out)};
 }
 
+// a modulo n > 0, in [0, n).
+int64_t PositiveRest(int64_t a, int64_t n) { return a % n < 0 ? a % n + n : a % n; }
+
 absl::StatusOr<Values> Roll(Call& c) {
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
   const Tensor self = c.T("self");
@@ -118,19 +121,21 @@ absl::StatusOr<Values> Roll(Call& c) {
   const int64_t n = self.NumElements();
   if (dims.empty()) {
     if (shifts.size() != 1) return c.Error("shifts and dimensions must align");
+    if (n == 0) return Values{EvalValue(out)};
     const std::vector<int64_t> of_out = ContiguousStridesOf(sizes);
-    Pick(out, self, [&](const Index& index) { return ((Flat(index, of_out) - shifts[0]) % n + n) % n; });
+    const int64_t by = PositiveRest(shifts[0], n);
+    Pick(out, self, [&](const Index& index) { return (Flat(index, of_out) + n - by) % n; });
     return Values{EvalValue(out)};
   }
   if (shifts.size() != dims.size()) return c.Error("shifts and dimensions must align");
   std::vector<int64_t> by(self.rank(), 0);
   for (size_t i = 0; i < dims.size(); ++i) {
     SMELT_ASSIGN_OR_RETURN(int d, Dim(c, dims[i], self.rank()));
-    if (self.rank() > 0) by[d] += shifts[i];
+    if (self.rank() > 0 && sizes[d] > 0) by[d] = (by[d] + PositiveRest(shifts[i], sizes[d])) % sizes[d];
   }
   Pick(out, self, [&](const Index& index) {
     int64_t at = 0;
-    for (int d = 0; d < self.rank(); ++d) at += (((index[d] - by[d]) % sizes[d] + sizes[d]) % sizes[d]) * strides[d];
+    for (int d = 0; d < self.rank(); ++d) at += ((index[d] + sizes[d] - by[d]) % sizes[d]) * strides[d];
     return at;
   });
   return Values{EvalValue(out)};

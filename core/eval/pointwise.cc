@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/base/wrapping.h"
 #include "smelt/core/eval/kernels.h"
 
 namespace smelt::eval_internal {
@@ -223,14 +224,14 @@ struct Accumulator {
     switch (combine) {
       case Combine::kSum:
         if (integral) {
-          i = static_cast<int64_t>(static_cast<uint64_t>(i) + static_cast<uint64_t>(v.i));
+          i = WrappingAdd(i, v.i);
         } else {
           f += v.f;
         }
         break;
       case Combine::kProd:
         if (integral) {
-          i = static_cast<int64_t>(static_cast<uint64_t>(i) * static_cast<uint64_t>(v.i));
+          i = WrappingMul(i, v.i);
         } else {
           f *= v.f;
         }

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/base/wrapping.h"
 #include "smelt/core/eval/kernels.h"
 #include "smelt/core/tensor/view_rules.h"
 
@@ -57,7 +58,7 @@ absl::StatusOr<Values> Convert(Call& c) {
 
 absl::StatusOr<int64_t> FloorDivide(const Call& c, int64_t a, int64_t b) {
   if (b == 0) return c.Error("ZeroDivisionError: integer division or modulo by zero");
-  if (b == -1) return -a;
+  if (b == -1) return WrappingSub(int64_t{0}, a);
   return a / b - ((a % b != 0 && (a % b < 0) != (b < 0)) ? 1 : 0);
 }
 
@@ -91,10 +92,9 @@ absl::StatusOr<EvalValue> Binary(const Call& c, const std::string& f, const Eval
     if (f == "pow") return EvalValue(std::pow(u, v));
     return c.Unsupported("is not supported for complex numbers");
   }
-  auto wrapped = [](uint64_t v) { return EvalValue(static_cast<int64_t>(v)); };
-  if (f == "add") return ints ? wrapped(static_cast<uint64_t>(i) + static_cast<uint64_t>(j)) : EvalValue(x + y);
-  if (f == "sub") return ints ? wrapped(static_cast<uint64_t>(i) - static_cast<uint64_t>(j)) : EvalValue(x - y);
-  if (f == "mul") return ints ? wrapped(static_cast<uint64_t>(i) * static_cast<uint64_t>(j)) : EvalValue(x * y);
+  if (f == "add") return ints ? EvalValue(WrappingAdd(i, j)) : EvalValue(x + y);
+  if (f == "sub") return ints ? EvalValue(WrappingSub(i, j)) : EvalValue(x - y);
+  if (f == "mul") return ints ? EvalValue(WrappingMul(i, j)) : EvalValue(x * y);
   if (f == "div" || f == "truediv") {
     if (y == 0) return c.Error("ZeroDivisionError: division by zero");
     return EvalValue(x / y);
@@ -109,12 +109,12 @@ absl::StatusOr<EvalValue> Binary(const Call& c, const std::string& f, const Eval
       return EvalValue(q);
     }
     if (j == 0) return c.Error("ZeroDivisionError: integer division or modulo by zero");
-    return EvalValue(j == -1 ? -i : i / j);
+    return EvalValue(j == -1 ? WrappingSub(int64_t{0}, i) : i / j);
   }
   if (f == "remainder" || f == "mathremainder" || f == "fmod") {
     if (ints && f == "remainder") {
       SMELT_ASSIGN_OR_RETURN(int64_t q, FloorDivide(c, i, j));
-      return EvalValue(i - q * j);
+      return EvalValue(WrappingSub(i, WrappingMul(q, j)));
     }
     if (y == 0) return c.Error("ZeroDivisionError: modulo by zero");
     if (f == "fmod") return EvalValue(std::fmod(x, y));
@@ -145,8 +145,8 @@ absl::StatusOr<EvalValue> Binary(const Call& c, const std::string& f, const Eval
     return EvalValue(j < 0 || j > 63 ? int64_t{0} : static_cast<int64_t>(static_cast<uint64_t>(i) << j));
   if (f == "__rshift__") return EvalValue(j < 0 || j > 63 ? int64_t{0} : i >> j);
   if (f == "gcd") {
-    int64_t u = std::abs(i), v = std::abs(j);
-    while (v != 0) std::swap(u %= v, v);
+    int64_t u = WrappingAbs(i), v = WrappingAbs(j);
+    while (v != 0) std::swap(u = v == -1 ? 0 : u % v, v);
     return EvalValue(u);
   }
   if (f == "atan2") return EvalValue(std::atan2(x, y));
@@ -164,8 +164,8 @@ absl::StatusOr<EvalValue> Unary(const Call& c, const std::string& f, const EvalV
   const bool integer = a.IsInt() || a.IsBool();
   const int64_t i = ToInt(a);
   const double x = ToDouble(a);
-  if (f == "neg") return integer ? EvalValue(static_cast<int64_t>(0 - static_cast<uint64_t>(i))) : EvalValue(-x);
-  if (f == "abs") return integer ? EvalValue(i < 0 ? -i : i) : EvalValue(std::abs(x));
+  if (f == "neg") return integer ? EvalValue(WrappingSub(int64_t{0}, i)) : EvalValue(-x);
+  if (f == "abs") return integer ? EvalValue(WrappingAbs(i)) : EvalValue(std::abs(x));
   if (f == "__not__" || f == "not_") return EvalValue(!ToBool(a));
   if (f == "ceil") return EvalValue(std::ceil(x));
   if (f == "floor") return EvalValue(std::floor(x));
@@ -295,10 +295,12 @@ absl::StatusOr<Values> Range(Call& c) {
   if (c.name() == "aten::__range_length") {
     const int64_t lo = c.I("lo"), hi = c.I("hi"), step = c.I("step", 1);
     if (step == 0) return c.Error("range() arg 3 must not be zero");
-    if (step > 0) return Values{EvalValue(lo < hi ? 1 + (hi - 1 - lo) / step : int64_t{0})};
-    return Values{EvalValue(lo > hi ? 1 + (lo - 1 - hi) / (-step) : int64_t{0})};
+    if (step > 0 ? lo >= hi : lo <= hi) return Values{EvalValue(int64_t{0})};
+    // Distances of two int64 fit in a uint64.
+    const auto between = static_cast<uint64_t>(step > 0 ? WrappingSub(hi, lo) : WrappingSub(lo, hi));
+    return Values{EvalValue(static_cast<int64_t>(1 + (between - 1) / static_cast<uint64_t>(WrappingAbs(step))))};
   }
-  return Values{EvalValue(c.I("start") + c.I("index") * c.I("step"))};  // __derive_index
+  return Values{EvalValue(WrappingAdd(c.I("start"), WrappingMul(c.I("index"), c.I("step"))))};  // __derive_index
 }
 
 absl::StatusOr<Values> Assert(Call& c) {

@@ -222,33 +222,14 @@ Values ViewCopy(Emit& e, const OpCall& call) {
 }
 
 // select_scatter, slice_scatter, diagonal_scatter, as_strided_scatter: a copy of self with one view of it replaced.
-Values Scatter(Emit& e, const OpCall& call, const char* view) {
-  const ValueId self = call.arg(0).value;
-  ValueId base = e.Op("aten::clone", {self, e.Const(int64_t{0})});
-  std::vector<ValueId> args = {base};
-  for (size_t i = 2; i < call.args().size(); ++i) {
-    const OpArg& a = call.args()[i];
-    if (a.kind == OpArg::Kind::kIntList) {
-      args.push_back(e.Ints(a.ints));
-    } else if (a.kind == OpArg::Kind::kInt) {
-      args.push_back(e.Size(a.expr));
-    } else {
-      args.push_back(e.None());
-    }
-  }
+Values ViewScatter(Emit& e, const OpCall& call) {
+  const ValueId base = e.Op("aten::clone", {call.arg(0).value, e.Const(int64_t{0})});
   if (!e.ok()) return e.status();
-  // The view's geometry over the copy is where the source goes.
-  std::vector<OpArg> view_args = {OpArg::Of(e.TypeOf(base), base)};
-  for (size_t i = 2; i < call.args().size(); ++i) view_args.push_back(call.args()[i]);
-  SymbolicGeometry g{e.DTypeOf(base), e.Sizes(base), *e.TypeOf(base).strides, 0};
-  SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildView(OpCall(OpName::Get(view), view_args), g, SymbolRanges()));
+  const SymbolicGeometry g{e.DTypeOf(base), e.Sizes(base), *e.TypeOf(base).strides, 0};
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildScatteredView(call, g, SymbolRanges()));
   return std::vector<ValueId>{
       e.WriteRegion(base, e.Expand(e.Cast(call.arg(1).value, g.dtype), m.outputs[0].sizes), m.outputs[0])};
 }
-Values SelectScatter(Emit& e, const OpCall& call) { return Scatter(e, call, "aten::select.int"); }
-Values SliceScatter(Emit& e, const OpCall& call) { return Scatter(e, call, "aten::slice.Tensor"); }
-Values DiagonalScatter(Emit& e, const OpCall& call) { return Scatter(e, call, "aten::diagonal"); }
-Values AsStridedScatter(Emit& e, const OpCall& call) { return Scatter(e, call, "aten::as_strided"); }
 
 Values DiagEmbed(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
@@ -260,7 +241,7 @@ Values DiagEmbed(Emit& e, const OpCall& call) {
   d2 = WrapDim(d2, rank);
   if (d1 == d2) return call.Error("diagonal dimensions cannot be identical");
   std::vector<Expr> sizes = e.Sizes(self);
-  const Expr n = sizes.back() + std::abs(offset);
+  const Expr n = sizes.back() + (offset < 0 ? -Expr(offset) : Expr(offset));
   sizes.pop_back();
   sizes.insert(sizes.begin() + std::min(d1, d2), n);
   sizes.insert(sizes.begin() + std::max(d1, d2), n);
@@ -502,7 +483,7 @@ Values PixelShuffle(Emit& e, const OpCall& call) {
   const std::vector<Expr> s = e.Sizes(self);
   const int lead = static_cast<int>(s.size()) - 3;
   if (lead < 0) return call.Error("expects an input with at least 3 dims");
-  const Expr c = FloorDiv(s[lead], Expr(r * r)), h = s[lead + 1], w = s[lead + 2];
+  const Expr c = FloorDiv(s[lead], Expr(r) * r), h = s[lead + 1], w = s[lead + 2];
   const ValueId v = e.Permute(e.Reshape(self, WithLead(s, lead, {c, r, r, h, w})), AfterLead(lead, {0, 3, 1, 4, 2}));
   return std::vector<ValueId>{e.Reshape(v, WithLead(s, lead, {c, h * r, w * r}))};
 }
@@ -514,7 +495,7 @@ Values PixelUnshuffle(Emit& e, const OpCall& call) {
   if (lead < 0) return call.Error("expects an input with at least 3 dims");
   const Expr c = s[lead], h = FloorDiv(s[lead + 1], Expr(r)), w = FloorDiv(s[lead + 2], Expr(r));
   const ValueId v = e.Permute(e.Reshape(self, WithLead(s, lead, {c, h, r, w, r})), AfterLead(lead, {0, 2, 4, 1, 3}));
-  return std::vector<ValueId>{e.Reshape(v, WithLead(s, lead, {c * (r * r), h, w}))};
+  return std::vector<ValueId>{e.Reshape(v, WithLead(s, lead, {c * r * r, h, w}))};
 }
 Values ChannelShuffle(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
@@ -548,10 +529,8 @@ void AddMovementRules(DecompositionTable& t) {
                            "diagonal", "as_strided", "unfold", "_reshape_alias"}) {
     t[absl::StrCat("aten::", view, "_copy")] = ViewCopy;
   }
-  t["aten::select_scatter"] = SelectScatter;
-  t["aten::slice_scatter"] = SliceScatter;
-  t["aten::diagonal_scatter"] = DiagonalScatter;
-  t["aten::as_strided_scatter"] = AsStridedScatter;
+  t["aten::select_scatter"] = t["aten::slice_scatter"] = t["aten::diagonal_scatter"] = t["aten::as_strided_scatter"] =
+      ViewScatter;
   t["aten::diag_embed"] = DiagEmbed;
   t["aten::_pad_circular"] = PadCircular;
   t["aten::block_diag"] = BlockDiag;

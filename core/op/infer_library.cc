@@ -364,7 +364,7 @@ absl::Status DiagEmbed(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(int d1, Dim(c, "dim1", rank, -2));
   SMELT_ASSIGN_OR_RETURN(int d2, Dim(c, "dim2", rank, -1));
   if (self.rank() == 0 || d1 == d2) return c.call.Error("diagonal dimensions must be two of the result's");
-  const Expr n = self.sizes->back() + std::abs(offset);
+  const Expr n = self.sizes->back() + (offset < 0 ? -Expr(offset) : Expr(offset));
   std::vector<Expr> sizes(self.sizes->begin(), self.sizes->end() - 1);
   sizes.insert(sizes.begin() + std::min(d1, d2), n);
   sizes.insert(sizes.begin() + std::max(d1, d2), n);
@@ -381,11 +381,11 @@ absl::Status PixelShuffle(Ctx& c) {
   std::vector<Expr> s = *self.sizes;
   const int r = self.rank();
   if (up) {
-    s[r - 3] = FloorDiv(s[r - 3], Expr(f * f));
+    s[r - 3] = FloorDiv(s[r - 3], Expr(f) * f);
     s[r - 2] = s[r - 2] * f;
     s[r - 1] = s[r - 1] * f;
   } else {
-    s[r - 3] = s[r - 3] * (f * f);
+    s[r - 3] = s[r - 3] * f * f;
     s[r - 2] = FloorDiv(s[r - 2], Expr(f));
     s[r - 1] = FloorDiv(s[r - 1], Expr(f));
   }
@@ -404,10 +404,11 @@ absl::Status Im2col(Ctx& c) {
   Expr blocks(1);
   for (int i = 0; i < 2; ++i) {
     if (s[i] <= 0) return c.call.Error("stride should be greater than zero");
-    blocks = blocks * (FloorDiv((*x.sizes)[at + 1 + i] + Expr(2 * p[i] - d[i] * (k[i] - 1) - 1), Expr(s[i])) + 1);
+    blocks = blocks *
+             (FloorDiv((*x.sizes)[at + 1 + i] + 2 * Expr(p[i]) - Expr(d[i]) * (Expr(k[i]) - 1) - 1, Expr(s[i])) + 1);
   }
   std::vector<Expr> sizes(x.sizes->begin(), x.sizes->begin() + at);
-  sizes.push_back((*x.sizes)[at] * (k[0] * k[1]));
+  sizes.push_back((*x.sizes)[at] * k[0] * k[1]);
   sizes.push_back(blocks);
   c.Add(*x.dtype, sizes);
   return absl::OkStatus();

@@ -260,27 +260,9 @@ absl::Status Repeat(Ctx& c) {
 // VIEW_scatter(self, src, ...): src has the sizes of VIEW(self, ...).
 absl::Status ViewScatter(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
-  SMELT_ASSIGN_OR_RETURN(TensorType src, TensorArgument(c, 1));
-  static const auto* const views =
-      new absl::flat_hash_map<std::string, std::string>{{"aten::select_scatter", "aten::select.int"},
-                                                        {"aten::slice_scatter", "aten::slice.Tensor"},
-                                                        {"aten::diagonal_scatter", "aten::diagonal"},
-                                                        {"aten::as_strided_scatter", "aten::as_strided"}};
-  std::vector<OpArg> args = c.call.args();
-  args.erase(args.begin() + 1);
   const Geo g = GeoOf(c.decide, self);
-  const auto view = BuildView(OpCall(OpName::Get(views->at(c.call.op().name())), std::move(args)),
-                              SymbolicGeometry{*self.dtype, g.sizes, g.strides, Expr(0)}, c.decide);
-  if (absl::IsInvalidArgument(view.status())) return c.call.Error(view.status().message());
-  if (view.ok()) {
-    const std::vector<Expr>& want = view->outputs[0].sizes;
-    bool fits = static_cast<int>(want.size()) == src.rank();
-    for (size_t d = 0; fits && d < want.size(); ++d) {
-      const Expr& have = (*src.sizes)[d];
-      fits = !have.IsConstant() || !want[d].IsConstant() || have == want[d];
-    }
-    if (!fits) return c.call.Error("expected src to have a size equal to the slice of self");
-  }
+  const auto view = BuildScatteredView(c.call, SymbolicGeometry{*self.dtype, g.sizes, g.strides, Expr(0)}, c.decide);
+  if (absl::IsInvalidArgument(view.status())) return view.status();
   return KeepStrides(c);
 }
 

@@ -225,6 +225,12 @@ struct ViewMeaning {
 absl::StatusOr<ViewMeaning> BuildView(const OpCall& call, const SymbolicGeometry& base, const SymbolRanges& ranges);
 // The same; what the ranges leave open is answered by `decide`'s hints, which records the assumptions it makes.
 absl::StatusOr<ViewMeaning> BuildView(const OpCall& call, const SymbolicGeometry& base, SymbolicDecide& decide);
+// What VIEW_scatter(self, src, ...) replaces by src: VIEW(self, ...), where self has the geometry `base`; for select,
+// slice, diagonal and as_strided. An error if src is known to have other sizes.
+absl::StatusOr<ViewMeaning> BuildScatteredView(const OpCall& call, const SymbolicGeometry& base,
+                                               SymbolicDecide& decide);
+absl::StatusOr<ViewMeaning> BuildScatteredView(const OpCall& call, const SymbolicGeometry& base,
+                                               const SymbolRanges& ranges);
 
 // --- Lists
 // -------------------------------------------------------------------------------------------------------------------

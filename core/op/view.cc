@@ -515,4 +515,34 @@ absl::StatusOr<ViewMeaning> BuildView(const OpCall& call, const SymbolicGeometry
   return BuildView(call, base, decide);
 }
 
+absl::StatusOr<ViewMeaning> BuildScatteredView(const OpCall& call, const SymbolicGeometry& base,
+                                               SymbolicDecide& decide) {
+  static const auto* const kViews =
+      new absl::flat_hash_map<std::string, OpName>{{"aten::select_scatter", OpName::Get("aten::select.int")},
+                                                   {"aten::slice_scatter", OpName::Get("aten::slice.Tensor")},
+                                                   {"aten::diagonal_scatter", OpName::Get("aten::diagonal")},
+                                                   {"aten::as_strided_scatter", OpName::Get("aten::as_strided")}};
+  const auto of = kViews->find(call.op().name());
+  if (of == kViews->end()) return call.Unsupported("replaces no view");
+  SMELT_ASSIGN_OR_RETURN(TensorType src, call.GetTensor("src"));
+  std::vector<OpArg> args = call.args();
+  args.erase(args.begin() + 1);
+  absl::StatusOr<ViewMeaning> view = BuildView(OpCall(of->second, std::move(args)), base, decide);
+  if (!view.ok()) return absl::Status(view.status().code(), call.Error(view.status().message()).message());
+  const std::vector<Expr>& want = view->outputs[0].sizes;
+  bool fits = !src.sizes || src.sizes->size() == want.size();
+  for (size_t d = 0; src.sizes && fits && d < want.size(); ++d) {
+    const Expr& have = (*src.sizes)[d];
+    fits = decide.Known(have, want[d]).value_or(true) && decide.Known(want[d], have).value_or(true);
+  }
+  if (!fits) return call.Error("expected src to have a size equal to the slice of self");
+  return view;
+}
+
+absl::StatusOr<ViewMeaning> BuildScatteredView(const OpCall& call, const SymbolicGeometry& base,
+                                               const SymbolRanges& ranges) {
+  SymbolicDecide decide(&ranges);
+  return BuildScatteredView(call, base, decide);
+}
+
 }  // namespace smelt

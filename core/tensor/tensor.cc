@@ -142,7 +142,7 @@ absl::Status Storage::Resize(int64_t bytes) {
     bytes_ = bytes;
     return absl::OkStatus();
   }
-  if (!owned_ && owner_ == nullptr) {
+  if (is_borrowed()) {
     return absl::FailedPreconditionError(
         absl::StrCat("a storage over memory of the caller has ", capacity_, " bytes and cannot grow to ", bytes));
   }

@@ -53,6 +53,7 @@ class Storage {
   Storage& operator=(const Storage&) = delete;
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
+  bool is_borrowed() const { return !owned_ && owner_ == nullptr; }
   // Keeps the first min(old, new) bytes; data() may change. An error if it cannot grow.
   absl::Status Resize(int64_t bytes);
 

@@ -90,6 +90,9 @@ TEST(StorageTest, BorrowedMemoryNeverGrows) {
   EXPECT_TRUE(s->Resize(16).ok());
   EXPECT_EQ(s->Resize(17).message(), "a storage over memory of the caller has 16 bytes and cannot grow to 17");
   EXPECT_EQ(s->data(), bytes);
+  EXPECT_TRUE(s->is_borrowed());
+  EXPECT_FALSE(Storage::Allocate(16)->is_borrowed());
+  EXPECT_FALSE(Storage::Adopt(bytes, 16, std::make_shared<int>(0))->is_borrowed());
 }
 
 TEST(StorageTest, AdoptedMemoryKeepsItsOwner) {
