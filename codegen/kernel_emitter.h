@@ -321,7 +321,7 @@ class KernelEmitter {
   std::vector<bool> varying_;
   std::vector<int> phase_of_;
   std::vector<bool> written_;
-  std::vector<bool> tiled_;  // params read through a tile that is transposed first
+  std::vector<bool> tiled_;   // params read through a tile that is transposed first
   std::vector<int> partner_;  // of a store, the other of its pair; -1
   bool has_tiles_ = false;
   int64_t tile_rows_ = 0;
