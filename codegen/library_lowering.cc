@@ -123,6 +123,59 @@ absl::StatusOr<LibraryNode> Fourier(const Graph& g, NodeId n, const OpCall& call
   return out;
 }
 
+// Result `i` of a node, if anything reads it.
+ValueId IfUsed(const Graph& g, NodeId n, int i) {
+  const ValueId v = g.node(n).outputs[i];
+  return g.value(v).uses.empty() ? ValueId() : v;
+}
+
+// linalg_inv_ex(A, check_errors) -> (inverse, info), linalg_solve_ex(A, B, left, check_errors) -> (result, info)
+absl::StatusOr<LibraryNode> Solve(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = "solve";
+  out.inputs = {OptionalTensor(call, "A"), OptionalTensor(call, "B")};
+  out.outputs = {g.node(n).outputs[0], IfUsed(g, n, 1)};
+  SMELT_ASSIGN_OR_RETURN(bool check, call.GetBoolOr("check_errors", false));
+  out.ints = {Expr(0), Expr(0), Expr(check ? 1 : 0)};
+  return out;
+}
+
+// linalg_solve_triangular(self, B, upper, left, unitriangular)
+absl::StatusOr<LibraryNode> SolveTriangular(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = "solve";
+  out.inputs = {OptionalTensor(call, "self"), OptionalTensor(call, "B")};
+  out.outputs = Outputs(g, n);
+  SMELT_ASSIGN_OR_RETURN(bool upper, call.GetBool("upper"));
+  SMELT_ASSIGN_OR_RETURN(bool unit, call.GetBoolOr("unitriangular", false));
+  out.ints = {Expr(upper ? 1 : 2), Expr(unit ? 1 : 0), Expr(0)};
+  return out;
+}
+
+// linalg_cholesky_ex(self, upper, check_errors) -> (L, info)
+absl::StatusOr<LibraryNode> Cholesky(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = "cholesky";
+  out.inputs = {OptionalTensor(call, "self")};
+  out.outputs = {g.node(n).outputs[0], IfUsed(g, n, 1)};
+  SMELT_ASSIGN_OR_RETURN(bool upper, call.GetBoolOr("upper", false));
+  SMELT_ASSIGN_OR_RETURN(bool check, call.GetBoolOr("check_errors", false));
+  out.ints = {Expr(upper ? 1 : 0), Expr(check ? 1 : 0)};
+  return out;
+}
+
+// _linalg_det(A) -> (result, LU, pivots), _linalg_slogdet(A) -> (sign, logabsdet, LU, pivots)
+absl::StatusOr<LibraryNode> Determinant(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = "determinant";
+  out.inputs = {OptionalTensor(call, "A")};
+  out.outputs = Outputs(g, n);
+  for (int i = 0; i < 2; ++i, out.outputs.pop_back()) {
+    if (!g.value(out.outputs.back()).uses.empty()) return call.Unsupported("the factors of a determinant");
+  }
+  return out;
+}
+
 // smelt's own, whose results are of the size that an operand says.
 std::optional<LibraryNode> OwnLibrary(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
@@ -155,6 +208,12 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
       {"aten::_fft_c2c", Fourier},
       {"aten::_fft_r2c", Fourier},
       {"aten::_fft_c2r", Fourier},
+      {"aten::linalg_inv_ex", Solve},
+      {"aten::linalg_solve_ex", Solve},
+      {"aten::linalg_solve_triangular", SolveTriangular},
+      {"aten::linalg_cholesky_ex", Cholesky},
+      {"aten::_linalg_det", Determinant},
+      {"aten::_linalg_slogdet", Determinant},
       {"aten::sort", Sort},
       {"aten::topk", TopK},
       {"aten::searchsorted", SearchSorted},

@@ -427,6 +427,48 @@ def fourier():
     add("stft", rand(30, dtype=C64), 7, 2, 7, None, False, False, True)
     add("stft.center", wave, 8, 3, 8, window, True, "reflect", False, True, True)
     add("stft.center", wave[0], 8, 3, 8, window, True, "constant", True, True, True)
+    half, whole = rand(2, 5, 7, dtype=C64), rand(8, 7, dtype=C64)
+    add("istft", half, 8, 3, 8, window)
+    add("istft", half[0], 8, None, 5, rand(5, low=0.1), True, True)
+    add("istft", half, 8, 2, 8, window, False, False, None, 15)
+    add("istft", half, 8, 2, 8, window, True, False, True, 40)
+    add("istft", whole, 8, 2, 8, window, True, False, False)
+    add("istft", whole, 8, 2, 6, rand(6, dtype=C64, low=0.1), True, False, False, None, True)
+    add("istft", rand(4, 6, dtype=C128), 7, 2)
+
+
+def factorizations():
+    """Systems of equations, inverses, determinants: of one matrix, of several, of none; singular ones."""
+    for dtype in (F32, F64, C64, C128):
+        for sizes in ((3, 3), (2, 3, 4, 4), (1, 1), (2, 0, 0), (0, 3, 3)) if dtype in (F32, C64) else ((4, 4),):
+            a, b = rand(*sizes, dtype=dtype), rand(*sizes[:-1], 2, dtype=dtype)
+            positive = a @ a.mH + torch.eye(sizes[-1], dtype=dtype)
+            for x in (a, a.mT) if sizes == (3, 3) else (a,):
+                for name in ("linalg_inv", "inverse", "linalg_det", "det", "linalg_slogdet", "slogdet", "logdet", "linalg_inv_ex"):
+                    add(name, x)
+                add("linalg_solve", x, b)
+                if not dtype.is_complex:  # else its result is a conjugate view
+                    add("linalg_solve", x, b.mT, left=False)
+                add("linalg_solve_ex", x, b)
+                add("linalg_solve_triangular", x, b, upper=True)
+                add("linalg_solve_triangular", x, b, upper=False, unitriangular=True)
+                if sizes[-1] > 1:  # else the strides mean nothing
+                    add("linalg_solve_triangular", x, b.mT, upper=True, left=False)
+            for upper in (False, True):
+                add("linalg_cholesky", positive, upper=upper)
+                add("linalg_cholesky_ex", positive, upper=upper)
+                factor = torch.linalg.cholesky(positive, upper=upper)
+                add("cholesky_solve", b, factor, upper)
+                add("cholesky_inverse", factor, upper)
+    one, many = rand(3, 3), rand(4, 3, 3)
+    add("linalg_solve", one, rand(3))
+    add("linalg_solve", many, rand(4, 3))
+    add("linalg_solve", one, rand(4, 3, 2))
+    add("linalg_solve", many, rand(3, 2))
+    add("linalg_solve_triangular", one, rand(4, 3, 2), upper=True)
+    flat = torch.tensor([[1.0, 2.0], [2.0, 4.0]])
+    for name in ("linalg_det", "linalg_slogdet", "logdet"):
+        add(name, torch.stack([flat, flat.t() + torch.eye(2), -torch.eye(2)]))
 
 
 def complex_composites():

@@ -199,6 +199,7 @@ void AddLinearAlgebraKernels(KernelTable& t);
 void AddPoolingKernels(KernelTable& t);
 void AddSortingKernels(KernelTable& t);
 void AddFourierKernels(KernelTable& t);
+void AddFactorizationKernels(KernelTable& t);
 void AddScalarKernels(KernelTable& t);
 void AddContainerKernels(KernelTable& t);
 absl::StatusOr<Values> Pointwise(Call& c);

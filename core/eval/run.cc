@@ -31,6 +31,7 @@ const KernelTable& Kernels() {
     AddPoolingKernels(*t);
     AddSortingKernels(*t);
     AddFourierKernels(*t);
+    AddFactorizationKernels(*t);
     AddScalarKernels(*t);
     AddContainerKernels(*t);
     return t;

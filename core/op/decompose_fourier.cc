@@ -242,6 +242,92 @@ Values ShortTime(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{return_complex ? x : e.Op("aten::view_as_real", {x})};
 }
 
+// Windows of n_fft elements, hop apart, [channels, frames, n_fft], added up where they overlap.
+ValueId OverlapAdd(Emit& e, ValueId windows, int64_t n_fft, int64_t hop, const Expr& length) {
+  if (IsComplex(e.DTypeOf(windows))) {
+    const auto part = [&](const char* name) { return OverlapAdd(e, e.Op(name, {windows}), n_fft, hop, length); };
+    const ValueId real = part("aten::real");
+    return e.Op("aten::complex", {real, part("aten::imag")});
+  }
+  const ValueId one = e.Dims({1, 1});
+  const ValueId image = e.Op("aten::col2im", {e.Transpose(windows, 1, 2), e.Ints({Expr(1), length}), e.Dims({1, n_fft}),
+                                              one, e.Dims({0, 0}), e.Dims({1, hop})});
+  return e.View(image, {e.Sizes(windows)[0], length});
+}
+
+// istft: each column's signal, times the window, added up where they overlap; divided by what the squared windows add
+// up to, which must be 0 nowhere.
+Values InverseShortTime(Emit& e, const OpCall& call) {
+  ValueId x = call.arg(0).value;
+  const bool batched = e.Rank(x) == 3;
+  if (!IsComplex(e.DTypeOf(x))) return call.Error("requires a complex-valued input tensor");
+  if (e.Rank(x) != 2 && !batched) return call.Error("expected a tensor with 2 or 3 dimensions");
+  SMELT_ASSIGN_OR_RETURN(int64_t n_fft, call.GetInt("n_fft"));
+  SMELT_ASSIGN_OR_RETURN(int64_t hop, call.GetIntOr("hop_length", n_fft / 4));
+  SMELT_ASSIGN_OR_RETURN(int64_t win_length, call.GetIntOr("win_length", n_fft));
+  SMELT_ASSIGN_OR_RETURN(bool center, call.GetBoolOr("center", true));
+  SMELT_ASSIGN_OR_RETURN(bool normalized, call.GetBoolOr("normalized", false));
+  SMELT_ASSIGN_OR_RETURN(bool return_complex, call.GetBoolOr("return_complex", false));
+  if (n_fft <= 0) return call.Error("expected 0 < n_fft");
+  if (hop <= 0 || hop > win_length) return call.Error("expected 0 < hop_length <= win_length");
+  if (win_length <= 0 || win_length > n_fft) return call.Error("expected 0 < win_length <= n_fft");
+  if (!batched) x = e.Unsqueeze(x, 0);
+  const Expr bins = e.Sizes(x)[1], frames = e.Sizes(x)[2];
+  SMELT_ASSIGN_OR_RETURN(bool onesided, call.GetBoolOr("onesided", !(bins == Expr(n_fft))));
+  if (const Expr want = onesided ? n_fft / 2 + 1 : n_fft; !(bins == want)) {
+    return call.Error(absl::StrCat("expected the frequency dimension (3rd to the last) of the input tensor to be ",
+                                   want.ToString(), ", but got ", bins.ToString()));
+  }
+  for (const Expr& size : e.Sizes(x)) {
+    if (size == Expr(0)) return call.Error("input tensor cannot be empty");
+  }
+  if (return_complex && onesided) return call.Error("cannot have onesided output if window or input is complex");
+  ValueId window = TensorArg(call, "window");
+  if (!window.valid()) {
+    window = e.Full(e.DTypeOf(x) == DType::kComplex128 ? DType::kFloat64 : DType::kFloat32, {Expr(win_length)}, 1);
+  } else if (e.Rank(window) != 1 || !(e.Sizes(window)[0] == Expr(win_length))) {
+    return call.Error(absl::StrCat("expected a 1D window tensor of size equal to win_length=", win_length));
+  } else if (IsComplex(e.DTypeOf(window)) && !return_complex) {
+    return call.Error("complex windows are incompatible with return_complex=False");
+  }
+  if (win_length < n_fft) {
+    const int64_t left = (n_fft - win_length) / 2;
+    window = e.Op("aten::constant_pad_nd", {window, e.Dims({left, n_fft - win_length - left}), e.Const(int64_t{0})});
+  }
+  const Normalization by = normalized ? Normalization::kByRoot : Normalization::kByNumber;
+  x = e.Transpose(x, 1, 2);
+  if (return_complex) {
+    x = ComplexToComplex(e, x, {2}, by, false);
+  } else {
+    if (!onesided) x = e.Slice(x, 2, 0, n_fft / 2 + 1);
+    x = ComplexToReal(e, x, {2}, by, n_fft);
+  }
+  const Expr length = (frames - 1) * hop + n_fft;
+  const ValueId windows = e.Expand(e.View(e.Square(window), {1, 1, n_fft}), {1, frames, n_fft});
+  ValueId y = OverlapAdd(e, e.Mul(x, window), n_fft, hop, length);
+  ValueId envelope = OverlapAdd(e, windows, n_fft, hop, length);
+  const Expr start = center ? n_fft / 2 : 0;
+  Expr end = center ? length - n_fft / 2 : length, missing = 0;
+  if (!call.IsNone("length")) {
+    SMELT_ASSIGN_OR_RETURN(Expr asked, call.GetExpr("length"));
+    end = start + asked;
+    missing = end - length;
+    if (!missing.IsConstant()) return call.Unsupported("a length that differs from a symbolic one");
+    if (*missing.Constant() > 0) end = length;
+  }
+  y = e.Slice(y, 1, start, end);
+  envelope = e.Slice(envelope, 1, start, end);
+  const ValueId lowest = e.Op("aten::amin", {e.Abs(envelope), e.Dims({}), e.Const(false)});
+  const ValueId holds = e.Op("aten::logical_not", {e.Op("aten::lt.Scalar", {lowest, e.Const(1e-11)})});
+  e.Multi("aten::_assert_async.msg", {holds, e.Const(std::string("window overlap add min: 1"))}, 0);
+  y = e.Div(y, envelope);
+  if (!batched) y = e.Squeeze(y, 0);
+  if (missing.IsConstant() && *missing.Constant() > 0) {
+    y = e.Op("aten::constant_pad_nd", {y, e.Ints({Expr(0), missing}), e.Const(int64_t{0})});
+  }
+  return std::vector<ValueId>{y};
+}
+
 }  // namespace
 
 void AddFourierRules(DecompositionTable& t) {
@@ -253,6 +339,7 @@ void AddFourierRules(DecompositionTable& t) {
   }
   t["aten::fft_fftshift"] = t["aten::fft_ifftshift"] = Shift;
   t["aten::stft"] = ShortTime;
+  t["aten::istft"] = InverseShortTime;
 }
 
 }  // namespace smelt

@@ -23,6 +23,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddSortingRules(*table);
     AddNumberRules(*table);
     AddFourierRules(*table);
+    AddFactorizationRules(*table);
     return table;
   }();
   auto it = kTable->find(op.full());

@@ -28,10 +28,11 @@ void AddMovementRules(DecompositionTable& table);  // stack, pad, repeat_interle
 void AddBackwardRules(DecompositionTable& table);
 void AddForeachRules(DecompositionTable& table);
 void AddShapeRules(DecompositionTable& table);
-void AddSamplingRules(DecompositionTable& table);  // grid_sampler, bicubic, embedding_bag, cdist
-void AddSortingRules(DecompositionTable& table);   // argsort, medians, quantiles, histc
-void AddNumberRules(DecompositionTable& table);    // gcd, mvlgamma, logspace, logcumsumexp
-void AddFourierRules(DecompositionTable& table);   // fft_fft, fft_irfftn, stft, ...
+void AddSamplingRules(DecompositionTable& table);       // grid_sampler, bicubic, embedding_bag, cdist
+void AddSortingRules(DecompositionTable& table);        // argsort, medians, quantiles, histc
+void AddFactorizationRules(DecompositionTable& table);  // linalg_inv, linalg_solve, linalg_det, cholesky
+void AddNumberRules(DecompositionTable& table);         // gcd, mvlgamma, logspace, logcumsumexp
+void AddFourierRules(DecompositionTable& table);        // fft_fft, fft_irfftn, stft, ...
 
 // An argument as a value: its own, or a constant made in front of the node.
 ValueId ValueOf(Emit& e, const OpArg& arg);

@@ -43,6 +43,7 @@ const Rule* FindRule(OpName op) {
     op_internal::AddMovementTypeRules(*table);
     op_internal::AddLibraryRules(*table);
     op_internal::AddFourierTypeRules(*table);
+    op_internal::AddFactorizationTypeRules(*table);
     op_internal::AddCompositeRules(*table);
     op_internal::AddScalarRules(*table);
     return table;

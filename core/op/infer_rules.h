@@ -56,6 +56,7 @@ void AddFactoryRules(RuleTable& r);
 void AddMovementTypeRules(RuleTable& r);
 void AddLibraryRules(RuleTable& r);
 void AddFourierTypeRules(RuleTable& r);
+void AddFactorizationTypeRules(RuleTable& r);
 void AddCompositeRules(RuleTable& r);
 void AddScalarRules(RuleTable& r);
 

@@ -47,7 +47,9 @@ constexpr Group kGroups[] = {
      "max_pool2d_with_indices max_pool3d_with_indices max_pool2d_with_indices_backward avg_pool1d avg_pool2d "
      "avg_pool3d avg_pool2d_backward _adaptive_avg_pool2d _adaptive_avg_pool3d _adaptive_avg_pool2d_backward "
      "adaptive_max_pool2d adaptive_max_pool2d_backward logcumsumexp gcd lcm cdist _cdist_forward linalg_cross "
-     "polygamma special_erfcx _fft_c2c _fft_r2c _fft_c2r complex polar equal is_same_size allclose is_nonzero"},
+     "polygamma special_erfcx _fft_c2c _fft_r2c _fft_c2r complex polar equal is_same_size allclose is_nonzero "
+     "linalg_inv_ex linalg_solve_ex _linalg_solve_ex linalg_solve_triangular linalg_cholesky_ex _linalg_det "
+     "_linalg_slogdet"},
     {OpKind::kComposite,
      "linear matmul inner layer_norm native_layer_norm native_layer_norm_backward group_norm native_group_norm "
      "native_group_norm_backward rms_norm _fused_rms_norm batch_norm native_batch_norm _native_batch_norm_legit "
@@ -76,7 +78,8 @@ constexpr Group kGroups[] = {
      "fake_quantize_per_tensor_affine_cachemask fake_quantize_per_channel_affine "
      "fake_quantize_per_channel_affine_cachemask _fake_quantize_per_tensor_affine_cachemask_tensor_qparams "
      "poisson_nll_loss multi_margin_loss matrix_power linalg_matrix_power trapz quantile nanquantile "
-     "histc renorm mvlgamma special_multigammaln"},
+     "histc renorm mvlgamma special_multigammaln linalg_inv inverse linalg_solve linalg_det det linalg_slogdet "
+     "slogdet logdet linalg_cholesky cholesky cholesky_solve cholesky_inverse"},
     {OpKind::kRandom,
      "rand rand_like randn randn_like randint randint_like randperm bernoulli normal normal_functional multinomial "
      "native_dropout uniform exponential geometric log_normal cauchy random rrelu_with_noise normal_ uniform_ "

@@ -1,5 +1,6 @@
-// Operators that are called rather than generated: matrix products, convolutions, Fourier transforms, sorting, and what
-// chooses elements by their values. docs/bundle_format.md lists them with their operands and attributes.
+// Operators that are called rather than generated: matrix products, convolutions, Fourier transforms, systems of
+// equations, sorting, and what chooses elements by their values. docs/bundle_format.md lists them with their operands
+// and attributes.
 //
 //   Library library;                                          // a Program has one
 //   LibraryRequest request{.op = "matmul", .inputs = {a, b, {}}, .outputs = {c}};
@@ -124,6 +125,7 @@ using MakeResult = absl::StatusOr<std::unique_ptr<PreparedOp>>;
 MakeResult MakeMatmul(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeConvolutionBackward(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeFactorization(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeFourier(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeSort(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeTopK(const LibraryRequest& r, int64_t* packed_bytes);

@@ -1,0 +1,218 @@
+// Systems of equations, inverses, determinants and Cholesky factors, by the schoolbook, in complex double.
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/eval/kernels.h"
+
+namespace smelt::eval_internal {
+namespace {
+
+using Matrix = std::vector<std::vector<Cx>>;
+
+// The matrices in the last two dims.
+std::vector<Matrix> MatricesOf(const Tensor& t) {
+  const std::vector<Cx> x = Read<Cx>(t);
+  const int64_t rows = t.sizes()[t.rank() - 2], columns = t.sizes()[t.rank() - 1];
+  std::vector<Matrix> out(Product(t.sizes().subspan(0, t.rank() - 2)));
+  auto next = x.begin();
+  for (Matrix& m : out) {
+    for (int64_t r = 0; r < rows; ++r, next += columns) m.emplace_back(next, next + columns);
+  }
+  return out;
+}
+
+void WriteNumbers(const Tensor& to, const std::vector<Cx>& values) {
+  if (IsComplex(to.dtype())) return Write(to, values);
+  std::vector<double> real;
+  for (const Cx& v : values) real.push_back(v.real());
+  Write(to, real);
+}
+void WriteMatrices(const Tensor& to, const std::vector<Matrix>& matrices) {
+  std::vector<Cx> flat;
+  for (const Matrix& m : matrices) {
+    for (const std::vector<Cx>& row : m) flat.insert(flat.end(), row.begin(), row.end());
+  }
+  WriteNumbers(to, flat);
+}
+
+// Gauss: `a` becomes upper triangular, `b` goes along. The determinant, and the first pivot that is 0, from 1.
+struct Eliminated {
+  std::vector<Cx> pivots;
+  double sign = 1;
+  int64_t info = 0;
+};
+Eliminated Eliminate(Matrix& a, Matrix& b) {
+  Eliminated out;
+  const size_t n = a.size();
+  for (size_t j = 0; j < n; ++j) {
+    const auto largest = std::max_element(a.begin() + j, a.end(), [&](const auto& x, const auto& y) {
+      return std::abs(x[j].real()) + std::abs(x[j].imag()) < std::abs(y[j].real()) + std::abs(y[j].imag());
+    });
+    if (largest != a.begin() + j) {
+      if (!b.empty()) std::swap(b[j], b[largest - a.begin()]);
+      std::swap(a[j], *largest);
+      out.sign = -out.sign;
+    }
+    out.pivots.push_back(a[j][j]);
+    if (a[j][j] == Cx(0)) {
+      if (out.info == 0) out.info = static_cast<int64_t>(j) + 1;
+      continue;
+    }
+    for (size_t i = j + 1; i < n; ++i) {
+      const Cx factor = a[i][j] / a[j][j];
+      for (size_t k = j; k < n; ++k) a[i][k] -= factor * a[j][k];
+      if (b.empty()) continue;
+      for (size_t k = 0; k < b[i].size(); ++k) b[i][k] -= factor * b[j][k];
+    }
+  }
+  return out;
+}
+
+// b becomes the solution of a triangular system.
+void Substitute(const Matrix& a, Matrix& b, bool upper, bool unit) {
+  const size_t n = a.size();
+  for (size_t step = 0; step < n; ++step) {
+    const size_t i = upper ? n - 1 - step : step;
+    for (size_t k = 0; k < b[i].size(); ++k) {
+      for (size_t j = upper ? i + 1 : 0; j < (upper ? n : i); ++j) b[i][k] -= a[i][j] * b[j][k];
+      if (!unit) b[i][k] /= a[i][i];
+    }
+  }
+}
+
+absl::StatusOr<Values> Checked(const Call& c, std::vector<Tensor> outs, const std::vector<int64_t>& info,
+                               absl::string_view failure) {
+  for (size_t i = 0; i < info.size(); ++i) {
+    if (info[i] == 0 || !c.B("check_errors")) continue;
+    return c.Error(absl::StrCat("(Batch element ", i, "): the matrix is ", failure));
+  }
+  Write(outs.back(), info);
+  Values values;
+  for (const Tensor& t : outs) values.push_back(EvalValue(t));
+  return values;
+}
+
+absl::StatusOr<Values> Inverse(Call& c) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Tensor> outs, OutputsOf(c));
+  std::vector<Matrix> a = MatricesOf(c.T("A")), x;
+  std::vector<int64_t> info;
+  for (Matrix& m : a) {
+    Matrix b(m.size(), std::vector<Cx>(m.size()));
+    for (size_t d = 0; d < m.size(); ++d) b[d][d] = 1;
+    info.push_back(Eliminate(m, b).info);
+    Substitute(m, b, true, false);
+    x.push_back(std::move(b));
+  }
+  WriteMatrices(outs[0], x);
+  return Checked(c, outs, info, "singular");
+}
+
+// Whether both have matrices of one batch, and the unknowns are on the right: else the decomposition makes it so.
+bool IsPlain(const Call& c, const Tensor& a, const Tensor& b) {
+  return c.B("left", true) && a.rank() == b.rank() && a.rank() >= 2 &&
+         a.sizes().subspan(0, a.rank() - 1) == b.sizes().subspan(0, b.rank() - 1);
+}
+
+absl::StatusOr<Values> Solve(Call& c) {
+  const Tensor given = c.T("A"), right = c.T("B");
+  if (!IsPlain(c, given, right)) return RunDecomposed(c);
+  SMELT_ASSIGN_OR_RETURN(std::vector<Tensor> outs, OutputsOf(c));
+  std::vector<Matrix> a = MatricesOf(given), b = MatricesOf(right);
+  std::vector<int64_t> info;
+  for (size_t i = 0; i < a.size(); ++i) {
+    info.push_back(Eliminate(a[i], b[i]).info);
+    Substitute(a[i], b[i], true, false);
+  }
+  WriteMatrices(outs[0], b);
+  return Checked(c, outs, info, "singular");
+}
+
+absl::StatusOr<Values> SolveTriangular(Call& c) {
+  const Tensor given = c.T("self"), right = c.T("B");
+  if (!IsPlain(c, given, right)) return RunDecomposed(c);
+  SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
+  std::vector<Matrix> a = MatricesOf(given), b = MatricesOf(right);
+  for (size_t i = 0; i < a.size(); ++i) Substitute(a[i], b[i], c.B("upper"), c.B("unitriangular"));
+  WriteMatrices(out, b);
+  return Values{EvalValue(out)};
+}
+
+// _linalg_det(A) -> (result, LU, pivots), _linalg_slogdet(A) -> (sign, logabsdet, LU, pivots). The factors are left
+// undefined: nothing that is compiled may use them.
+absl::StatusOr<Values> Determinant(Call& c) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Tensor> outs, OutputsOf(c));
+  const bool logarithm = c.name() == "aten::_linalg_slogdet";
+  std::vector<Cx> first;
+  std::vector<double> second;
+  Matrix none;
+  for (Matrix& m : MatricesOf(c.T("A"))) {
+    const Eliminated e = Eliminate(m, none);
+    Cx result = e.sign;
+    double sum = 0;
+    for (const Cx& p : e.pivots) {
+      result *= logarithm && p != Cx(0) ? p / std::abs(p) : p;
+      sum += std::log(std::abs(p));
+    }
+    first.push_back(result);
+    second.push_back(sum);
+  }
+  WriteNumbers(outs[0], first);
+  if (logarithm) Write(outs[1], second);
+  Values values(outs.size());
+  for (size_t i = 0; i < (logarithm ? 2u : 1u); ++i) values[i] = EvalValue(outs[i]);
+  return values;
+}
+
+absl::StatusOr<Values> Cholesky(Call& c) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Tensor> outs, OutputsOf(c));
+  const bool upper = c.B("upper");
+  std::vector<Matrix> a = MatricesOf(c.T("self")), x;
+  std::vector<int64_t> info;
+  for (const Matrix& m : a) {
+    const size_t n = m.size();
+    Matrix l(n, std::vector<Cx>(n));
+    int64_t failed = 0;
+    for (size_t i = 0; i < n && failed == 0; ++i) {
+      for (size_t j = 0; j <= i; ++j) {
+        Cx sum = upper ? std::conj(m[j][i]) : m[i][j];
+        for (size_t k = 0; k < j; ++k) sum -= l[i][k] * std::conj(l[j][k]);
+        if (i != j) {
+          l[i][j] = sum / l[j][j];
+        } else if (sum.real() > 0) {
+          l[i][i] = std::sqrt(sum.real());
+        } else {
+          failed = static_cast<int64_t>(i) + 1;
+        }
+      }
+    }
+    if (upper) {
+      Matrix adjoint(n, std::vector<Cx>(n));
+      for (size_t i = 0; i < n; ++i) {
+        for (size_t j = 0; j < n; ++j) adjoint[j][i] = std::conj(l[i][j]);
+      }
+      l = std::move(adjoint);
+    }
+    x.push_back(std::move(l));
+    info.push_back(failed);
+  }
+  WriteMatrices(outs[0], x);
+  return Checked(c, outs, info, "not positive-definite");
+}
+
+}  // namespace
+
+void AddFactorizationKernels(KernelTable& t) {
+  t["aten::linalg_inv_ex"] = Inverse;
+  t["aten::linalg_solve_ex"] = Solve;
+  t["aten::linalg_solve_triangular"] = SolveTriangular;
+  t["aten::_linalg_det"] = t["aten::_linalg_slogdet"] = Determinant;
+  t["aten::linalg_cholesky_ex"] = Cholesky;
+}
+
+}  // namespace smelt::eval_internal

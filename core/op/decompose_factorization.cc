@@ -1,0 +1,148 @@
+// Inverses, determinants and systems of equations in terms of five: linalg_inv_ex, linalg_cholesky_ex, _linalg_det,
+// _linalg_slogdet, and of linalg_solve_ex and linalg_solve_triangular whose operands have one batch of matrices and
+// unknowns on the right.
+#include <limits>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/decompose_rules.h"
+
+namespace smelt {
+namespace {
+
+using Values = absl::StatusOr<std::vector<ValueId>>;
+
+Values First(ValueId v) { return std::vector<ValueId>{v}; }
+
+Values Inverse(Emit& e, const OpCall& call) {
+  return First(e.Multi("aten::linalg_inv_ex", {call.arg(0).value, e.Const(true)}, 2)[0]);
+}
+
+Values Cholesky(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(bool upper, call.GetBoolOr("upper", false));
+  return First(e.Multi("aten::linalg_cholesky_ex", {call.arg(0).value, e.Const(upper), e.Const(true)}, 2)[0]);
+}
+
+Values Determinant(Emit& e, const OpCall& call) {
+  return First(e.Multi("aten::_linalg_det", {call.arg(0).value}, 3)[0]);
+}
+
+Values SignAndLogarithm(Emit& e, const OpCall& call) {
+  const std::vector<ValueId> r = e.Multi("aten::_linalg_slogdet", {call.arg(0).value}, 4);
+  return std::vector<ValueId>{r[0], r[1]};
+}
+
+Values Logarithm(Emit& e, const OpCall& call) {
+  const std::vector<ValueId> r = e.Multi("aten::_linalg_slogdet", {call.arg(0).value}, 4);
+  if (!e.ok()) return e.status();
+  if (IsComplex(e.DTypeOf(r[0]))) return First(e.Add(e.Log(r[0]), r[1]));
+  return First(e.Where(e.EqN(r[0], -1), e.Fill(r[1], std::numeric_limits<double>::quiet_NaN()), r[1]));
+}
+
+Values Solve(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(bool left, call.GetBoolOr("left", true));
+  return First(
+      e.Multi("aten::linalg_solve_ex", {call.arg(0).value, call.arg(1).value, e.Const(left), e.Const(true)}, 2)[0]);
+}
+
+// A and B for the unknowns on the right: of X A = B the transposed ones, broadcast to one batch. Whether that changes
+// them.
+bool MakePlain(Emit& e, ValueId* a, ValueId* b, bool left) {
+  const ValueId a_given = *a, b_given = *b;
+  if (!left) {
+    *a = e.Transpose(*a, -2, -1);
+    *b = e.Transpose(*b, -2, -1);
+  }
+  std::vector<Expr> sa = e.Sizes(*a), sb = e.Sizes(*b);
+  const size_t rank = std::max(sa.size(), sb.size());
+  sa.insert(sa.begin(), rank - sa.size(), Expr(1));
+  sb.insert(sb.begin(), rank - sb.size(), Expr(1));
+  for (size_t d = 0; d + 2 < rank; ++d) sa[d] = sb[d] = sa[d] == Expr(1) ? sb[d] : sa[d];
+  *a = e.Expand(*a, sa);
+  *b = e.Expand(*b, sb);
+  return *a != a_given || *b != b_given;
+}
+
+// linalg_solve_ex(A, B, left, check_errors) -> (result, info), _linalg_solve_ex -> (result, LU, pivots, info)
+Values SolveEx(Emit& e, const OpCall& call) {
+  const bool has_factors = call.op().name() == "aten::_linalg_solve_ex";
+  SMELT_ASSIGN_OR_RETURN(bool left, call.GetBoolOr("left", true));
+  SMELT_ASSIGN_OR_RETURN(bool check, call.GetBoolOr("check_errors", false));
+  ValueId a = call.arg(0).value, b = call.arg(1).value;
+  if (e.Rank(a) < 2 || e.Rank(b) < 1) return call.Error("matrices are expected");
+  const std::vector<Expr> sa = e.Sizes(a), sb = e.Sizes(b);
+  const bool is_vector = sb.size() == 1 || std::vector<Expr>(sa.begin(), sa.end() - 1) == sb;
+  if (is_vector) b = e.Unsqueeze(b, -1);
+  const bool changed = MakePlain(e, &a, &b, left);
+  if (!changed && !is_vector && !has_factors) return std::vector<ValueId>();
+  const std::vector<ValueId> r = e.Multi("aten::linalg_solve_ex", {a, b, e.Const(true), e.Const(check)}, 2);
+  if (!e.ok()) return e.status();
+  ValueId x = r[0];
+  if (!left) x = e.Transpose(x, -2, -1);
+  if (is_vector) x = e.Squeeze(x, -1);
+  // One for each matrix that was given, not for each that it was broadcast to.
+  ValueId info = r[1];
+  for (int lead = e.Rank(a) - static_cast<int>(sa.size()); lead > 0; --lead) info = e.Select(info, 0, 0);
+  for (size_t d = 0; d + 2 < sa.size(); ++d) info = e.Slice(info, static_cast<int64_t>(d), 0, sa[d]);
+  if (has_factors) return std::vector<ValueId>{x, ValueId(), ValueId(), info};
+  return std::vector<ValueId>{x, info};
+}
+
+// linalg_solve_triangular(A, B, upper, left, unitriangular)
+Values SolveTriangular(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(bool upper, call.GetBool("upper"));
+  SMELT_ASSIGN_OR_RETURN(bool left, call.GetBoolOr("left", true));
+  SMELT_ASSIGN_OR_RETURN(bool unit, call.GetBoolOr("unitriangular", false));
+  ValueId a = call.arg(0).value, b = call.arg(1).value;
+  if (e.Rank(a) < 2 || e.Rank(b) < 2) return call.Error("matrices are expected");
+  if (!MakePlain(e, &a, &b, left)) return std::vector<ValueId>();
+  const ValueId x =
+      e.Op("aten::linalg_solve_triangular", {a, b, e.Const(left ? upper : !upper), e.Const(true), e.Const(unit)});
+  return First(left ? x : e.Transpose(x, -2, -1));
+}
+
+// Of A = L L^H, or U^H U.
+ValueId SolveByFactor(Emit& e, ValueId factor, ValueId b, bool upper) {
+  ValueId adjoint = e.Transpose(factor, -2, -1);
+  if (IsComplex(e.DTypeOf(factor))) adjoint = e.Op("aten::conj_physical", {adjoint});
+  const auto solve = [&](ValueId a, bool is_upper) {
+    b = e.Op("aten::linalg_solve_triangular", {a, b, e.Const(is_upper), e.Const(true), e.Const(false)});
+  };
+  solve(upper ? adjoint : factor, false);
+  solve(upper ? factor : adjoint, true);
+  return b;
+}
+
+// cholesky_solve(self, input2, upper): input2 is the factor.
+Values CholeskySolve(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(bool upper, call.GetBoolOr("upper", false));
+  return First(SolveByFactor(e, call.arg(1).value, call.arg(0).value, upper));
+}
+
+Values CholeskyInverse(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(bool upper, call.GetBoolOr("upper", false));
+  const ValueId factor = call.arg(0).value;
+  if (e.Rank(factor) < 2) return call.Error("matrices are expected");
+  const ValueId none = e.None();
+  const ValueId one =
+      e.Op("aten::eye", {e.Size(e.Sizes(factor).back()), e.Const(ScalarTypeOf(e.DTypeOf(factor))), none, none, none});
+  return First(SolveByFactor(e, factor, one, upper));
+}
+
+}  // namespace
+
+void AddFactorizationRules(DecompositionTable& t) {
+  t["aten::linalg_inv"] = t["aten::inverse"] = Inverse;
+  t["aten::linalg_cholesky"] = t["aten::cholesky"] = Cholesky;
+  t["aten::linalg_det"] = t["aten::det"] = Determinant;
+  t["aten::linalg_slogdet"] = t["aten::slogdet"] = SignAndLogarithm;
+  t["aten::logdet"] = Logarithm;
+  t["aten::linalg_solve"] = Solve;
+  t["aten::linalg_solve_ex"] = t["aten::_linalg_solve_ex"] = SolveEx;
+  t["aten::linalg_solve_triangular"] = SolveTriangular;
+  t["aten::cholesky_solve"] = CholeskySolve;
+  t["aten::cholesky_inverse"] = CholeskyInverse;
+}
+
+}  // namespace smelt

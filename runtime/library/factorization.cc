@@ -1,0 +1,337 @@
+// "solve", "determinant", "cholesky": of matrices in the last two dims, one after the other, in double, rounded once at
+// the end. A matrix is worked on row by row.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/library/at_best_level.h"
+#include "smelt/runtime/library/library.h"
+#include "smelt/runtime/library/scratch.h"
+
+namespace smelt::library_internal {
+namespace {
+
+// A file may claim any size: rows and columns up to which a matrix in double is some gigabytes.
+constexpr int64_t kLargest = 1 << 14;
+
+bool IsFactored(DType t) {
+  return t == DType::kFloat32 || t == DType::kFloat64 || t == DType::kComplex64 || t == DType::kComplex128;
+}
+
+// What the sizes of an operand's last two dims and of those before them say.
+struct Matrices {
+  OperandShape shape;
+  int64_t rows = 0, columns = 0, count = 1;
+
+  explicit Matrices(const OperandShape& o) : shape(o) {
+    rows = o.sizes[o.rank() - 2];
+    columns = o.sizes[o.rank() - 1];
+    for (int d = 0; d + 2 < o.rank(); ++d) count *= o.sizes[d];
+  }
+  // Of matrix i, in elements. Dims before the matrix are the first of `o`, too.
+  static int64_t OffsetOf(const OperandShape& o, int64_t i, int dims) {
+    int64_t at = 0;
+    for (int d = dims; d-- > 0;) {
+      at += i % o.sizes[d] * o.strides[d];
+      i /= o.sizes[d];
+    }
+    return at;
+  }
+  int64_t OffsetOf(int64_t i) const { return OffsetOf(shape, i, shape.rank() - 2); }
+  int64_t row_stride() const { return shape.strides[shape.rank() - 2]; }
+  int64_t column_stride() const { return shape.strides[shape.rank() - 1]; }
+};
+
+template <typename M, typename T>
+SMELT_INLINE void LoadMatrix(const Matrices& m, int64_t i, const char* data, T* to) {
+  const M* p = reinterpret_cast<const M*>(data) + m.OffsetOf(i);
+  const int64_t down = m.row_stride(), along = m.column_stride();
+  for (int64_t r = 0; r < m.rows; ++r) {
+    for (int64_t c = 0; c < m.columns; ++c) to[r * m.columns + c] = static_cast<T>(p[r * down + c * along]);
+  }
+}
+template <typename M, typename T>
+SMELT_INLINE void StoreMatrix(const Matrices& m, int64_t i, const T* from, char* data) {
+  M* p = reinterpret_cast<M*>(data) + m.OffsetOf(i);
+  const int64_t down = m.row_stride(), along = m.column_stride();
+  for (int64_t c = 0; c < m.columns; ++c) {
+    for (int64_t r = 0; r < m.rows; ++r) p[r * down + c * along] = static_cast<M>(from[r * m.columns + c]);
+  }
+}
+
+inline double Magnitude(double x) { return std::abs(x); }
+inline double Magnitude(const std::complex<double>& x) { return std::abs(x.real()) + std::abs(x.imag()); }  // LAPACK's
+
+template <typename T>
+SMELT_INLINE void SubtractTimes(T* a, const T* b, T factor, int64_t n) {
+  for (int64_t k = 0; k < n; ++k) a[k] -= factor * b[k];
+}
+
+// Rows change places so that the largest of a column is divided by; `b`, of k columns, goes along. Above the diagonal
+// and on it U is left. Returns LAPACK's info: the first pivot that is 0, counted from 1, else 0. `odd`: whether an odd
+// number of rows changed places.
+template <typename T>
+SMELT_INLINE int64_t Eliminate(T* a, T* b, int64_t n, int64_t k, bool* odd) {
+  int64_t info = 0;
+  *odd = false;
+  for (int64_t j = 0; j < n; ++j) {
+    int64_t pivot = j;
+    for (int64_t i = j + 1; i < n; ++i) {
+      if (Magnitude(a[i * n + j]) > Magnitude(a[pivot * n + j])) pivot = i;
+    }
+    if (pivot != j) {
+      std::swap_ranges(a + j * n + j, a + j * n + n, a + pivot * n + j);
+      std::swap_ranges(b + j * k, b + j * k + k, b + pivot * k);
+      *odd = !*odd;
+    }
+    if (a[j * n + j] == T(0)) {
+      if (info == 0) info = j + 1;
+      continue;
+    }
+    for (int64_t i = j + 1; i < n; ++i) {
+      const T factor = a[i * n + j] / a[j * n + j];
+      SubtractTimes(a + i * n + j + 1, a + j * n + j + 1, factor, n - j - 1);
+      SubtractTimes(b + i * k, b + j * k, factor, k);
+    }
+  }
+  return info;
+}
+
+// b becomes the x of A x = b, of an A whose other triangle is not looked at.
+template <typename T>
+SMELT_INLINE void Substitute(const T* a, T* b, int64_t n, int64_t k, bool upper, bool unit) {
+  for (int64_t step = 0; step < n; ++step) {
+    const int64_t j = upper ? n - 1 - step : step;
+    if (!unit) {
+      for (int64_t c = 0; c < k; ++c) b[j * k + c] /= a[j * n + j];
+    }
+    for (int64_t i = upper ? 0 : j + 1; i < (upper ? j : n); ++i) SubtractTimes(b + i * k, b + j * k, a[i * n + j], k);
+  }
+}
+
+inline double Conjugate(double x) { return x; }
+inline std::complex<double> Conjugate(const std::complex<double>& x) { return std::conj(x); }
+
+// The lower triangle of `a` becomes L. Returns the order of the first leading minor that is not positive, else 0.
+template <typename T>
+SMELT_INLINE int64_t FactorPositive(T* a, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) {
+    double d = std::real(a[j * n + j]);
+    for (int64_t k = 0; k < j; ++k) d -= std::norm(a[j * n + k]);
+    a[j * n + j] = d;
+    if (!(d > 0)) return j + 1;
+    const double root = std::sqrt(d);
+    a[j * n + j] = root;
+    for (int64_t i = j + 1; i < n; ++i) {
+      T sum = a[i * n + j];
+      for (int64_t k = 0; k < j; ++k) sum -= a[i * n + k] * Conjugate(a[j * n + k]);
+      a[i * n + j] = sum / root;
+    }
+  }
+  return 0;
+}
+
+// What the three have in common: A, one matrix after the other, and errors found in one.
+class FactorizationOp : public PreparedOp {
+ public:
+  FactorizationOp(const LibraryRequest& r) : request_(r), a_(r.inputs[0]) {}
+
+  absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
+                   absl::Span<char* const> outputs) const override {
+    std::atomic<int64_t> first_failed = a_.count;
+    const int64_t n = std::max<int64_t>(1, a_.rows);
+    // Some ten thousand operations a chunk: of matrices of 3 x 3 a thousand.
+    const int64_t chunk = std::max<int64_t>(1, 32768 / (n * n * n));
+    context.For((a_.count + chunk - 1) / chunk, [&](int64_t c) {
+      const int64_t end = std::min(a_.count, (c + 1) * chunk);
+      int64_t failed = a_.count;
+      const auto all = [&](auto memory, auto number) SMELT_ALWAYS_INLINE {
+        for (int64_t i = c * chunk; i < end; ++i) {
+          if (One<decltype(memory), decltype(number)>(i, inputs, outputs) != 0) failed = std::min(failed, i);
+        }
+      };
+      AtBestLevel([&]() SMELT_ALWAYS_INLINE {
+        switch (a_.shape.dtype) {
+          case DType::kFloat32:
+            return all(float(), double());
+          case DType::kFloat64:
+            return all(double(), double());
+          case DType::kComplex64:
+            return all(std::complex<float>(), std::complex<double>());
+          default:
+            return all(std::complex<double>(), std::complex<double>());
+        }
+      });
+      int64_t seen = first_failed;
+      while (failed < seen && !first_failed.compare_exchange_weak(seen, failed)) {
+      }
+    });
+    if (!checks_ || first_failed == a_.count) return absl::OkStatus();
+    const std::string which = a_.shape.rank() > 2 ? absl::StrCat("(Batch element ", first_failed.load(), "): ") : "";
+    return absl::FailedPreconditionError(absl::StrCat(request_.op, ": ", which, failure_));
+  }
+
+  static MakeResult Make(const LibraryRequest& r);
+
+ private:
+  enum class Kind { kSolve, kDeterminant, kCholesky };
+
+  template <typename M, typename T>
+  SMELT_INLINE int64_t One(int64_t i, absl::Span<char* const> inputs, absl::Span<char* const> outputs) const {
+    const int64_t n = a_.rows;
+    T* a = reinterpret_cast<T*>(Scratch::Get(ScratchUse::kA, n * n * static_cast<int64_t>(sizeof(T))));
+    LoadMatrix<M>(a_, i, inputs[0], a);
+    switch (kind_) {
+      case Kind::kSolve:
+        return Solve<M, T>(a, i, inputs, outputs);
+      case Kind::kDeterminant:
+        Determinant<M, T>(a, i, outputs);
+        return 0;
+      case Kind::kCholesky:
+        return Cholesky<M, T>(a, i, outputs);
+    }
+    return 0;
+  }
+
+  template <typename M, typename T>
+  SMELT_INLINE int64_t Solve(T* a, int64_t i, absl::Span<char* const> inputs, absl::Span<char* const> outputs) const {
+    const Matrices x(request_.outputs[0]);
+    const int64_t n = a_.rows, k = x.columns;
+    T* b = reinterpret_cast<T*>(Scratch::Get(ScratchUse::kB, n * k * static_cast<int64_t>(sizeof(T))));
+    if (request_.inputs.size() > 1 && request_.inputs[1].present) {
+      LoadMatrix<M>(Matrices(request_.inputs[1]), i, inputs[1], b);
+    } else {
+      std::fill(b, b + n * k, T(0));
+      for (int64_t d = 0; d < n; ++d) b[d * k + d] = T(1);
+    }
+    int64_t info = 0;
+    bool odd;
+    if (triangle_ == 0) info = Eliminate(a, b, n, k, &odd);
+    Substitute(a, b, n, k, triangle_ != 2, unit_);
+    StoreMatrix<M>(x, i, b, outputs[0]);
+    StoreInfo(i, info, outputs);
+    return info;
+  }
+
+  template <typename M, typename T>
+  SMELT_INLINE void Determinant(T* a, int64_t i, absl::Span<char* const> outputs) const {
+    const int64_t n = a_.rows;
+    bool odd;
+    Eliminate(a, a, n, 0, &odd);
+    T sign = odd ? T(-1) : T(1), product = sign;
+    double logarithm = 0;
+    for (int64_t d = 0; d < n; ++d) {
+      const T u = a[d * n + d];
+      const double size = std::abs(u);
+      product *= u;
+      logarithm += std::log(size);
+      sign *= size == 0 ? T(0) : u / size;
+    }
+    const int dims = a_.shape.rank() - 2;
+    M* out = reinterpret_cast<M*>(outputs[0]) + Matrices::OffsetOf(request_.outputs[0], i, dims);
+    *out = static_cast<M>(request_.outputs.size() == 1 ? product : sign);
+    if (request_.outputs.size() == 1) return;
+    using Real = decltype(std::real(M()));
+    reinterpret_cast<Real*>(outputs[1])[Matrices::OffsetOf(request_.outputs[1], i, dims)] =
+        static_cast<Real>(logarithm);
+  }
+
+  template <typename M, typename T>
+  SMELT_INLINE int64_t Cholesky(T* a, int64_t i, absl::Span<char* const> outputs) const {
+    const int64_t n = a_.rows;
+    if (upper_) {
+      for (int64_t r = 0; r < n; ++r) {
+        for (int64_t c = 0; c < r; ++c) a[r * n + c] = Conjugate(a[c * n + r]);
+      }
+    }
+    const int64_t info = FactorPositive(a, n);
+    for (int64_t r = 0; r < n; ++r) {
+      for (int64_t c = r + 1; c < n; ++c) {
+        a[r * n + c] = T(0);
+        if (upper_) std::swap(a[r * n + c], a[c * n + r]), a[r * n + c] = Conjugate(a[r * n + c]);
+      }
+    }
+    StoreMatrix<M>(Matrices(request_.outputs[0]), i, a, outputs[0]);
+    StoreInfo(i, info, outputs);
+    return info;
+  }
+
+  void StoreInfo(int64_t i, int64_t info, absl::Span<char* const> outputs) const {
+    if (request_.outputs.size() < 2 || !request_.outputs[1].present) return;
+    reinterpret_cast<int32_t*>(outputs[1])[Matrices::OffsetOf(request_.outputs[1], i, a_.shape.rank() - 2)] =
+        static_cast<int32_t>(info);
+  }
+
+  LibraryRequest request_;
+  Matrices a_;
+  Kind kind_ = Kind::kSolve;
+  int triangle_ = 0;  // that A is: 0 none, 1 the upper, 2 the lower
+  bool unit_ = false, upper_ = false, checks_ = false;
+  std::string failure_;
+};
+
+MakeResult FactorizationOp::Make(const LibraryRequest& r) {
+  const auto invalid = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat(r.op, ": ", what));
+  };
+  const Kind kind = r.op == "solve" ? Kind::kSolve : r.op == "cholesky" ? Kind::kCholesky : Kind::kDeterminant;
+  const bool solves = kind == Kind::kSolve;
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 1, solves ? 2 : 1, 1, 2, solves ? 3 : kind == Kind::kCholesky ? 2 : 0));
+  const OperandShape& a = r.inputs[0];
+  if (!IsFactored(a.dtype)) return absl::UnimplementedError(absl::StrCat(r.op, " of ", Name(a.dtype)));
+  if (a.rank() < 2 || a.sizes[a.rank() - 1] != a.sizes[a.rank() - 2]) return invalid("square matrices are expected");
+  const int64_t n = a.sizes[a.rank() - 1];
+  const std::vector<int64_t> batch(a.sizes.begin(), a.sizes.end() - 2);
+  // Whether an operand has a matrix of n rows for each of A.
+  const auto fits = [&](const OperandShape& o) {
+    return o.rank() == a.rank() && o.dtype == a.dtype && o.sizes[o.rank() - 2] == n &&
+           std::equal(batch.begin(), batch.end(), o.sizes.begin()) && o.sizes.back() <= kLargest;
+  };
+  if (n > kLargest) return invalid(absl::StrCat("a matrix of ", n, " rows; at most ", kLargest));
+  if (kind == Kind::kDeterminant) {
+    const DType real = a.dtype == DType::kComplex64    ? DType::kFloat32
+                       : a.dtype == DType::kComplex128 ? DType::kFloat64
+                                                       : a.dtype;
+    if (r.outputs[0].sizes != batch || r.outputs[0].dtype != a.dtype ||
+        (r.outputs.size() > 1 &&
+         (!r.outputs[1].present || r.outputs[1].sizes != batch || r.outputs[1].dtype != real))) {
+      return invalid("results do not fit the matrices");
+    }
+  } else {
+    const bool has_b = r.inputs.size() > 1 && r.inputs[1].present;
+    if (!fits(r.outputs[0]) ||
+        (has_b ? !fits(r.inputs[1]) || r.inputs[1].sizes != r.outputs[0].sizes : r.outputs[0].sizes.back() != n)) {
+      return invalid("operands and results do not fit each other");
+    }
+    if (r.outputs.size() > 1 && r.outputs[1].present &&
+        (r.outputs[1].sizes != batch || r.outputs[1].dtype != DType::kInt32)) {
+      return invalid("info does not fit the matrices");
+    }
+  }
+  auto op = std::unique_ptr<FactorizationOp>(new FactorizationOp(r));
+  op->kind_ = kind;
+  if (solves) {
+    if (r.ints[0] < 0 || r.ints[0] > 2) return invalid("0, 1 or 2 is expected to say which triangle a matrix is");
+    op->triangle_ = static_cast<int>(r.ints[0]);
+    op->unit_ = r.ints[1] != 0;
+    op->checks_ = r.ints[2] != 0;
+    op->failure_ = "the matrix is singular";
+  } else if (kind == Kind::kCholesky) {
+    op->upper_ = r.ints[0] != 0;
+    op->checks_ = r.ints[1] != 0;
+    op->failure_ = "the matrix is not positive-definite";
+  }
+  return std::unique_ptr<PreparedOp>(std::move(op));
+}
+
+}  // namespace
+
+MakeResult MakeFactorization(const LibraryRequest& r, int64_t*) { return FactorizationOp::Make(r); }
+
+}  // namespace smelt::library_internal

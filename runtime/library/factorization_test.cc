@@ -1,0 +1,180 @@
+// "solve", "determinant" and "cholesky", by putting what they give into the equations.
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "smelt/runtime/library/library.h"
+
+namespace smelt {
+namespace {
+
+// Matrices of double in the last two dims, row-major.
+struct Matrices {
+  std::vector<int64_t> sizes;
+  std::vector<double> data;
+
+  explicit Matrices(std::vector<int64_t> s) : sizes(std::move(s)) {
+    int64_t n = 1;
+    for (int64_t size : sizes) n *= size;
+    data.resize(static_cast<size_t>(n));
+  }
+  OperandShape shape(DType t = DType::kFloat64) const {
+    OperandShape o;
+    o.present = true;
+    o.dtype = t;
+    o.sizes = sizes;
+    o.strides.resize(sizes.size());
+    int64_t step = 1;
+    for (size_t d = sizes.size(); d-- > 0; step *= sizes[d]) o.strides[d] = step;
+    return o;
+  }
+  double& at(int64_t i, int64_t r, int64_t c) {
+    const int64_t rows = sizes[sizes.size() - 2], columns = sizes.back();
+    return data[static_cast<size_t>((i * rows + r) * columns + c)];
+  }
+};
+
+// Numbers without a pattern.
+Matrices Filled(std::vector<int64_t> sizes, uint64_t seed) {
+  Matrices m(std::move(sizes));
+  for (double& x : m.data) {
+    seed = seed * 6364136223846793005 + 1442695040888963407;
+    x = static_cast<double>(static_cast<int64_t>(seed >> 33) % 2001 - 1000) / 500;
+  }
+  return m;
+}
+
+absl::Status Call(const std::string& op, std::vector<Matrices*> inputs, std::vector<Matrices*> outputs,
+                  std::vector<int64_t> ints) {
+  Library library;
+  LibraryRequest r;
+  r.op = op;
+  r.ints = std::move(ints);
+  std::vector<char*> in, out;
+  for (Matrices* m : inputs) {
+    r.inputs.push_back(m->shape());
+    in.push_back(reinterpret_cast<char*>(m->data.data()));
+  }
+  for (Matrices* m : outputs) {
+    r.outputs.push_back(m->shape());
+    out.push_back(reinterpret_cast<char*>(m->data.data()));
+  }
+  auto prepared = library.Prepare(r);
+  if (!prepared.ok()) return prepared.status();
+  ThreadPool pool(3);
+  return (*prepared)->Run(LibraryContext{&pool, 3}, in, out);
+}
+
+constexpr int64_t kCount = 2000;  // of matrices: several threads' work
+
+TEST(FactorizationTest, SolutionsSolveTheirEquations) {
+  for (int64_t n : {1, 2, 3, 7, 40}) {
+    const int64_t count = n > 10 ? 3 : kCount;
+    Matrices a = Filled({count, n, n}, 1), b = Filled({count, n, 2}, 2), x({count, n, 2}), inverse({count, n, n});
+    ASSERT_TRUE(Call("solve", {&a, &b}, {&x}, {0, 0, 1}).ok());
+    ASSERT_TRUE(Call("solve", {&a}, {&inverse}, {0, 0, 1}).ok());
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t r = 0; r < n; ++r) {
+        double sum = -b.at(i, r, 1), one = 0, size = 1, inverse_size = 1;
+        for (int64_t k = 0; k < n; ++k) {
+          sum += a.at(i, r, k) * x.at(i, k, 1);
+          one += a.at(i, r, k) * inverse.at(i, k, r);
+          size += std::abs(a.at(i, r, k) * x.at(i, k, 1));
+          inverse_size += std::abs(a.at(i, r, k) * inverse.at(i, k, r));
+        }
+        ASSERT_LT(std::abs(sum), 1e-9 * size) << n << ", matrix " << i;
+        ASSERT_LT(std::abs(one - 1), 1e-9 * inverse_size) << n << ", matrix " << i;
+      }
+    }
+  }
+}
+
+TEST(FactorizationTest, OfATriangleTheOtherIsNotRead) {
+  for (bool upper : {true, false}) {
+    for (bool unit : {true, false}) {
+      Matrices a = Filled({1, 5, 5}, 3), b = Filled({1, 5, 1}, 4), x({1, 5, 1});
+      for (int64_t r = 0; r < 5; ++r) {
+        for (int64_t c = 0; c < 5; ++c) {
+          if (r == c) a.at(0, r, c) = unit ? NAN : 2;
+          if (upper ? r > c : r < c) a.at(0, r, c) = NAN;
+        }
+      }
+      ASSERT_TRUE(Call("solve", {&a, &b}, {&x}, {upper ? 1 : 2, unit, 0}).ok());
+      for (int64_t r = 0; r < 5; ++r) {
+        double sum = (unit ? 1 : 2) * x.at(0, r, 0);
+        for (int64_t c = 0; c < 5; ++c) {
+          if (upper ? c > r : c < r) sum += a.at(0, r, c) * x.at(0, c, 0);
+        }
+        EXPECT_NEAR(sum, b.at(0, r, 0), 1e-10);
+      }
+    }
+  }
+}
+
+TEST(FactorizationTest, DeterminantsAreTheFormulasOfSmallMatrices) {
+  Matrices a = Filled({kCount, 2, 2}, 5), det({kCount}), sign({kCount}), logarithm({kCount});
+  ASSERT_TRUE(Call("determinant", {&a}, {&det}, {}).ok());
+  ASSERT_TRUE(Call("determinant", {&a}, {&sign, &logarithm}, {}).ok());
+  for (int64_t i = 0; i < kCount; ++i) {
+    const double want = a.at(i, 0, 0) * a.at(i, 1, 1) - a.at(i, 0, 1) * a.at(i, 1, 0);
+    EXPECT_NEAR(det.data[i], want, 1e-12);
+    EXPECT_NEAR(sign.data[i] * std::exp(logarithm.data[i]), want, 1e-11);
+  }
+}
+
+TEST(FactorizationTest, ACholeskyFactorTimesItsTransposeIsTheMatrix) {
+  const Matrices half = Filled({4, 6, 6}, 6);
+  Matrices a({4, 6, 6}), l({4, 6, 6}), from = half;
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t r = 0; r < 6; ++r) {
+      for (int64_t c = 0; c < 6; ++c) {
+        for (int64_t k = 0; k < 6; ++k) a.at(i, r, c) += from.at(i, r, k) * from.at(i, c, k);
+        a.at(i, r, c) += r == c;
+      }
+    }
+  }
+  for (bool upper : {false, true}) {
+    ASSERT_TRUE(Call("cholesky", {&a}, {&l}, {upper, 1}).ok());
+    for (int64_t i = 0; i < 4; ++i) {
+      for (int64_t r = 0; r < 6; ++r) {
+        for (int64_t c = 0; c < 6; ++c) {
+          double sum = 0;
+          for (int64_t k = 0; k < 6; ++k) sum += upper ? l.at(i, k, r) * l.at(i, k, c) : l.at(i, r, k) * l.at(i, c, k);
+          EXPECT_NEAR(sum, a.at(i, r, c), 1e-11);
+          if (upper ? r > c : r < c) {
+            EXPECT_EQ(l.at(i, r, c), 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(FactorizationTest, WhatCannotBeSolvedIsRefusedAndNamedWhereThatIsAsked) {
+  Matrices a = Filled({3, 2, 2}, 7), x({3, 2, 2});
+  a.at(1, 0, 0) = a.at(1, 0, 1) = 0;
+  const absl::Status refused = Call("solve", {&a}, {&x}, {0, 0, 1});
+  EXPECT_EQ(refused.message(), "solve: (Batch element 1): the matrix is singular");
+  EXPECT_TRUE(Call("solve", {&a}, {&x}, {0, 0, 0}).ok());
+  a.at(2, 0, 0) = -1;
+  EXPECT_FALSE(Call("cholesky", {&a}, {&x}, {0, 1}).ok());
+}
+
+TEST(FactorizationTest, SizesThatDoNotFitAreRefused) {
+  Matrices square({2, 3, 3}), flat({2, 3, 2}), other({1, 3, 3}), one({3});
+  EXPECT_TRUE(Call("solve", {&square, &flat}, {&flat}, {2, 1, 0}).ok());
+  EXPECT_FALSE(Call("solve", {&square, &flat}, {&flat}, {3, 0, 0}).ok());
+  EXPECT_FALSE(Call("solve", {&flat, &flat}, {&flat}, {0, 0, 0}).ok());
+  EXPECT_FALSE(Call("solve", {&square, &flat}, {&square}, {0, 0, 0}).ok());
+  EXPECT_FALSE(Call("solve", {&square, &other}, {&other}, {0, 0, 0}).ok());
+  EXPECT_FALSE(Call("solve", {&square}, {&flat}, {0, 0, 0}).ok());
+  EXPECT_FALSE(Call("solve", {&square}, {&square}, {0, 0}).ok());
+  EXPECT_FALSE(Call("solve", {&one}, {&one}, {0, 0, 0}).ok());
+  EXPECT_FALSE(Call("cholesky", {&square}, {&other}, {0, 0}).ok());
+  EXPECT_FALSE(Call("determinant", {&square}, {&square}, {}).ok());
+}
+
+}  // namespace
+}  // namespace smelt
