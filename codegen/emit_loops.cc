@@ -296,13 +296,20 @@ void KernelEmitter::EmitColumns() {
     vals_.assign(copies, std::vector<Value*>(s_.instrs.size(), nullptr));
     loop_instrs_ = all;
     Hoist(outer, std::vector<bool>(s_.instrs.size(), false));
-    ChunkLoop(
-        lo, hi, copies,
-        [&](int n) {
-          if (past_cache_ && !mask_ && !reduces && !has_tiles_) If(past_cache_, [&] { PrefetchAhead(n); });
-          EmitColumnChunk(n);
-        },
-        nullptr, HasStores(all));
+    auto loop = [&] {
+      ChunkLoop(
+          lo, hi, copies,
+          [&](int n) {
+            if (past_cache_ && !mask_ && !reduces && !has_tiles_) If(past_cache_, [&] { PrefetchAhead(n); });
+            EmitColumnChunk(n);
+          },
+          nullptr, HasStores(all));
+    };
+    if (interior_) {
+      EmitInterior(lo, hi, loop);
+    } else {
+      loop();
+    }
     hoisted_.clear();
     return nullptr;
   };
@@ -324,6 +331,53 @@ void KernelEmitter::EmitColumns() {
   if (has_tiles_) return If(b_.CreateICmpSGT(size_[loop_dim_], b_.getInt64(0)), [&] { EmitTiles(row); });
   If(b_.CreateICmpSGT(size_[loop_dim_], b_.getInt64(0)),
      [&] { ForTiles(end_, [&](Value*) { row(b_.getInt64(0), size_[loop_dim_]); }); });
+}
+
+void KernelEmitter::EmitInterior(Value* lo, Value* hi, const std::function<void()>& otherwise) {
+  auto max = [&](Value* a, Value* z) { return b_.CreateSelect(b_.CreateICmpSGT(a, z), a, z); };
+  Value *first = lo, *end = hi;
+  for (const InteriorBound& bound : interior_->bounds) {
+    bool known = hoisted_[bound.limit];
+    Value* v = Get(bound.limit, 0);
+    for (auto [term, added] : bound.terms) known = known && hoisted_[term];
+    if (!known) return otherwise();
+    for (auto [term, added] : bound.terms) {
+      v = added ? b_.CreateAdd(v, Get(term, 0)) : b_.CreateSub(v, Get(term, 0));
+    }
+    v = b_.CreateAdd(v, b_.getInt64(bound.add));
+    if (bound.is_lower) {
+      first = max(first, v);
+    } else {
+      end = Min(end, v);
+    }
+  }
+  Value* edges = b_.CreateAdd(b_.CreateSub(first, lo), b_.CreateSub(hi, end));
+  Value* is_most = b_.CreateAnd(b_.CreateICmpSLT(first, end), b_.CreateICmpSLE(edges, b_.getInt64(2 * lanes_)));
+  auto parts = [&]() -> Value* {
+    auto one_by_one = [&](Value* from, Value* to) {
+      active_lanes_ = 1;
+      ChunkLoop(from, to, 1, [&](int n) { EmitColumnChunk(n); }, nullptr, false);
+      active_lanes_ = lanes_;
+    };
+    one_by_one(lo, first);
+    std::swap(s_, interior_->spec);
+    const std::vector<int> all = std::exchange(loop_instrs_, s_.phases[0].instrs);
+    ChunkLoop(
+        first, end, static_cast<int>(vals_.size()),
+        [&](int n) {
+          if (past_cache_ && !mask_) If(past_cache_, [&] { PrefetchAhead(n); });
+          EmitColumnChunk(n);
+        },
+        nullptr, /*stores=*/true);
+    loop_instrs_ = all;
+    std::swap(s_, interior_->spec);
+    one_by_one(end, hi);
+    return nullptr;
+  };
+  IfElse(is_most, parts, [&]() -> Value* {
+    otherwise();
+    return nullptr;
+  });
 }
 
 void KernelEmitter::EmitColumnChunk(int copies) {

@@ -15,12 +15,14 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
+#include "smelt/codegen/interior.h"
 #include "smelt/codegen/lower_kernel.h"
 #include "smelt/codegen/lower_scalar.h"
 #include "smelt/fuser/kernel_spec.h"
@@ -262,6 +264,9 @@ class KernelEmitter {
   void EmitColumns();
 
   void EmitColumnChunk(int copies);
+  // The elements of a row before its interior one by one, the interior by vectors without guards, and what comes after
+  // it one by one; `otherwise` where that is much, or there is no interior.
+  void EmitInterior(Value* lo, Value* hi, const std::function<void()>& otherwise);
 
   // ---- rows ----
 
@@ -302,7 +307,7 @@ class KernelEmitter {
   // As ForTiles and a loop over columns, tile by tile: row(lo, hi) with idx_ and addr_ set.
   void EmitTiles(const std::function<void(Value*, Value*)>& row);
 
-  const KernelSpec& s_;
+  KernelSpec s_;  // of a loop's interior, while that is emitted
   const CpuFeatures& f_;
   llvm::Module& m_;
   llvm::LLVMContext& c_;
@@ -327,6 +332,7 @@ class KernelEmitter {
   int64_t tile_rows_ = 0;
   std::vector<bool> has_scratch_;
   std::vector<Value*> scratch_;  // where a param's row is kept between phases
+  std::optional<Interior> interior_;
   bool streams_ = false;
   int64_t stream_columns_ = 0;
   std::vector<AllocaInst*> kept_;  // of instructions that later phases use

@@ -101,6 +101,7 @@ void KernelEmitter::Plan() {
   PlanStreams();
   PlanScratch();
   PairStores();
+  if (columns_ && lanes_ > 1 && !has_tiles_) interior_ = FindInterior(s_, varying_);
 }
 
 int KernelEmitter::LaneBits() const {
