@@ -121,6 +121,18 @@ log2_erfc = lambda x: m.log(m.erfc(x)) / m.log(2) / x
 emit("kErfLarge32", log2_erfc, lambda x: x * m.erfc(x), mpf("0.92"), mpf("3.95"), 5)
 power_tail = lambda r: (mpf(2) ** r - 1) / r if abs(r) > mpf("1e-12") else m.log(2)
 emit("kPower32", power_tail, lambda r: max(abs(r), mpf("1e-4")) / mpf(2) ** r, mpf("-0.5001"), mpf("0.5001"), 4)
+
+
+def erfinv_ratio(w):
+    """erfinv(x) / x where w = -log(1 - x^2)."""
+    x = m.sqrt(1 - m.exp(-w))
+    return m.erfinv(x) / x
+
+
+print("// erfinv(x) / x by w = -log(1 - x^2): of w - 2.5 below 5, of sqrt(w) - 3 from there;")
+emit("kErfinvNear32", lambda t: erfinv_ratio(t + 2.5), lambda t: 1 / erfinv_ratio(t + 2.5), -2.499999, 2.5, 9)
+emit("kErfinvFar32", lambda t: erfinv_ratio((t + 3) ** 2), lambda t: 1 / erfinv_ratio((t + 3) ** 2), m.sqrt(5) - 3, 1.1, 9)
+
 # erfc(x) = exp(-x^2) / (1 + 2x) * P((x - 4) / (x + 4)), 0 <= x <= 28
 erfcx = lambda x: m.exp(x * x) * m.erfc(x)
 

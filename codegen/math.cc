@@ -27,6 +27,8 @@ Value* MathEmitter::Emit(ScalarOp op, Value* x, Value* y) {
       return Sigmoid(x);
     case ScalarOp::kErf:
       return is_double_ ? Erf64(x) : Erf32(x);
+    case ScalarOp::kErfinv:
+      return is_double_ ? Erfinv(x) : Erfinv32(x);
     case ScalarOp::kNextAfter:
       return NextAfter(x, y);
     case ScalarOp::kSin:
@@ -80,8 +82,6 @@ Value* MathEmitter::Emit(ScalarOp op, Value* x, Value* y) {
       return Atanh(x);
     case ScalarOp::kErfc:
       return Erfc64(x);
-    case ScalarOp::kErfinv:
-      return Erfinv(x);
     case ScalarOp::kPow:
       return Pow(x, y);
     case ScalarOp::kHypot:

@@ -213,6 +213,7 @@ class MathEmitter {
   Value* ErfcPositive(Value* a);
   Value* Erf64(Value* x);
   Value* Erfc64(Value* x);
+  Value* Erfinv32(Value* x);
   Value* Erfinv(Value* x);
 
   // ---- the rest ----

@@ -45,6 +45,16 @@ Value* MathEmitter::Erfc64(Value* x) {
   return Select(Lt(a, K(0.5)), small, large);
 }
 
+Value* MathEmitter::Erfinv32(Value* x) {
+  Value* a = Abs(x);
+  Value* w = Neg(Log(Mul(Sub(K(1), a), Add(a, K(1)))));
+  Value* near = Poly(Sub(w, K(2.5)), kErfinvNear32);
+  Value* far = Poly(Sub(Sqrt(w), K(3)), kErfinvFar32);
+  Value* y = Mul(Select(Lt(w, K(5)), near, far), x);
+  y = Select(Eq(a, K(1)), CopySign(Inf(), x), y);
+  return Select(b_.CreateFCmpUGT(a, K(1)), Nan(), y);
+}
+
 Value* MathEmitter::Erfinv(Value* x) {
   // A first guess good to 2e-3 from Winitzki's formula, then Halley's iteration, whose error is cubed each time. Near
   // +-1 the residual is taken of erfc, which does not cancel.
