@@ -693,3 +693,156 @@ add("lgamma", lambda x:torch.lgamma(x), torch.rand(512,512)*5+.1)
 add("beta_nll", lambda x,m,s:.5*((x-m)/s.exp())**2+s+.9189, *[randn(512,512) for _ in range(3)])
 add("mdn", lambda x,m,s,w:torch.logsumexp(F.log_softmax(w,-1)-.5*((x[:,None]-m)/s.exp())**2-s,-1), randn(8192),*[randn(8192,8) for _ in range(3)])
 add("var_axis1", lambda x:torch.var_mean(x,1), randn(512,4096))
+
+# Norms over odd dims, gates, patches, positions, masks, heads, pools, numbers in fewer bits, paths of physics and finance.
+def rope_interleaved(x, c, s):
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a*c-b*s, a*s+b*c], -1).flatten(-2)
+
+
+def selective_scan(u, d, a, b, c):
+    h = torch.zeros(u.shape[0], u.shape[2], a.shape[1])
+    out = []
+    for t in range(u.shape[1]):
+        h = torch.exp(d[:, t, :, None]*a)*h+d[:, t, :, None]*b[:, t, None]*u[:, t, :, None]
+        out.append((h*c[:, t, None]).sum(-1))
+    return torch.stack(out, 1)
+
+
+def sliding_chunks(q, k):
+    q, k = q.unflatten(1, (8, 64)), F.pad(k, (0, 0, 64, 0)).unfold(1, 128, 64)
+    return torch.einsum("bcqd,bcdk->bcqk", q, k).softmax(-1)
+
+
+def kalman(x, p, z, f, q, r):
+    x, p = x@f.t(), f@p@f.t()+q
+    k = p/(p+r)
+    return x+(k@(z-x)[..., None])[..., 0], (torch.eye(4)-k)@p
+
+
+def nms_matrix(b):
+    area = (b[:, 2]-b[:, 0])*(b[:, 3]-b[:, 1])
+    wh = (torch.minimum(b[:, None, 2:], b[None, :, 2:])-torch.maximum(b[:, None, :2], b[None, :, :2])).clamp(min=0).prod(-1)
+    iou = (wh/(area[:, None]+area-wh)).triu(1)
+    return (iou.amax(0) < .5)
+
+
+def vq(x, e):
+    i = ((x**2).sum(-1, keepdim=True)-2*x@e.t()+(e**2).sum(-1)).argmin(-1)
+    q = e[i]
+    return x+(q-x), i, ((q-x)**2).mean()
+
+
+def simam(x):
+    d = (x-x.mean((2, 3), keepdim=True))**2
+    return x*torch.sigmoid(d/(4*(d.sum((2, 3), keepdim=True)/(x.shape[2]*x.shape[3]-1)+1e-4))+.5)
+
+
+def coord_att(x, w):
+    h, v = x.mean(3, keepdim=True), x.mean(2, keepdim=True).transpose(2, 3)
+    y = F.hardswish(F.conv2d(torch.cat([h, v], 2), w))
+    a, b = y.split([x.shape[2], x.shape[3]], 2)
+    return x*a.sigmoid()*b.transpose(2, 3).sigmoid()
+
+
+add("rope_interleaved", rope_interleaved, randn(2, 8, 256, 64), randn(256, 32), randn(256, 32))
+add("selective_scan", selective_scan, randn(2, 12, 64), torch.rand(2, 12, 64), -torch.rand(64, 16), randn(2, 12, 16), randn(2, 12, 16))
+add("sliding_chunks", sliding_chunks, randn(4, 512, 32), randn(4, 512, 32))
+add("kalman", kalman, randn(512, 4), torch.rand(512, 4, 4), randn(512, 4), randn(4, 4), torch.eye(4), torch.rand(4, 4)+3)
+add("nms_matrix", nms_matrix, torch.rand(300, 4)+torch.tensor([0, 0, 1, 1.]))
+add("vq", vq, randn(2048, 32), randn(256, 32))
+add("simam", simam, randn(4, 64, 28, 28))
+add("coord_att", coord_att, randn(4, 32, 28, 28), randn(32, 32, 1, 1)*.2)
+add("norm_dim1", lambda x: F.normalize(x, dim=1), randn(8, 64, 40, 40))
+add("norm_dims_02", lambda x: (x-x.mean((0, 2), keepdim=True))/(x.std((0, 2), keepdim=True)+1e-5), randn(16, 64, 500))
+add("grn", lambda x, g, b: (lambda n: g*(x*(n/(n.mean(-1, keepdim=True)+1e-6)))+b+x)(x.norm(p=2, dim=(1, 2), keepdim=True)), randn(4, 28, 28, 96),
+    randn(96), randn(96))
+add("pixel_norm", lambda x: x*torch.rsqrt((x**2).mean(1, keepdim=True)+1e-8), randn(4, 64, 64, 64))
+add("ada_in", lambda x, s: (x-x.mean((2, 3), keepdim=True))/(x.var((2, 3), keepdim=True)+1e-5).sqrt()*s[:, :64, None, None]+s[:, 64:, None, None],
+    randn(4, 64, 32, 32), randn(4, 128))
+add("ada_ln_zero", lambda x, m: (lambda s, c, g: x+g[:, None]*(F.layer_norm(x, (384,), eps=1e-6)*(1+c[:, None])+s[:, None]))(*m.chunk(3, 1)),
+    randn(4, 256, 384), randn(4, 1152))
+add("swiglu", lambda x, a, b, c: F.linear(F.silu(F.linear(x, a))*F.linear(x, b), c), randn(64, 256), randn(512, 256)*.06, randn(512, 256)*.06,
+    randn(256, 512)*.04)
+add("reglu_packed", lambda x: (lambda a, b: F.relu(a)*b)(*x.chunk(2, -1)), randn(1024, 2048))
+add("patch_merge", lambda x, w: F.linear(torch.cat([x[:, i::2, j::2] for j in (0, 1) for i in (0, 1)], -1), w), randn(2, 28, 28, 96),
+    randn(192, 384)*.05)
+add("window_cyclic", lambda x: torch.roll(x, (-3, -3), (1, 2)).view(2, 8, 7, 8, 7, 96).transpose(2, 3).flatten(0, 2).flatten(1, 2)*1., randn(2, 56, 56, 96))
+add("rel_bias", lambda s, t, i: (s+t[i.flatten()].view(49, 49, 8).permute(2, 0, 1)).softmax(-1), randn(64, 8, 49, 49), randn(169, 8), ints(169, 49, 49))
+add("t5_bias", lambda t: (lambda d: t[torch.where(d < 16, d, (16+(torch.log(d.clamp(min=1)/16.)/math.log(8)*16).long()).clamp(max=31))].permute(2, 0, 1))
+    ((torch.arange(256)[None]-torch.arange(256)[:, None]).abs()), randn(32, 8))
+add("gqa_scores", lambda q, k: torch.einsum("bghqd,bgkd->bghqk", q.unflatten(1, (2, 4)), k).flatten(1, 2)*.125, randn(2, 8, 128, 64), randn(2, 2, 128, 64))
+add("causal_window", lambda s: (lambda d: s.masked_fill((d < 0)|(d >= 64), float("-inf")).softmax(-1))
+    (torch.arange(256)[:, None]-torch.arange(256)), randn(8, 256, 256))
+add("linear_attention", lambda q, k, v: (lambda p, r: torch.einsum("bhnd,bhde->bhne", p, torch.einsum("bhnd,bhne->bhde", r, v))/
+                                         (torch.einsum("bhnd,bhd->bhn", p, r.sum(2))+1e-6)[..., None])(F.elu(q)+1, F.elu(k)+1),
+    randn(2, 4, 256, 32), randn(2, 4, 256, 32), randn(2, 4, 256, 32))
+add("dw_causal1d", lambda x, w: F.silu(F.conv1d(F.pad(x, (3, 0)), w, groups=128)), randn(4, 128, 512), randn(128, 1, 4))
+add("dw7_ln", lambda x, w, g: F.layer_norm(F.conv2d(x, w, padding=3, groups=64).permute(0, 2, 3, 1), (64,), g), randn(2, 64, 28, 28),
+    randn(64, 1, 7, 7)*.1, randn(64))
+add("dw_dilated", lambda x, w: F.conv2d(x, w, padding=4, dilation=4, groups=32), randn(2, 32, 56, 56), randn(32, 1, 3, 3))
+add("dice", lambda x, t: 1-(2*(x.sigmoid()*t).sum((2, 3))+1)/(x.sigmoid().sum((2, 3))+t.sum((2, 3))+1), randn(8, 4, 64, 64),
+    (torch.rand(8, 4, 64, 64) > .5).float())
+add("charbonnier", lambda x, y: torch.sqrt((x-y)**2+1e-6).mean(), randn(8, 3, 128, 128), randn(8, 3, 128, 128))
+add("ssim", lambda x, y: (lambda p: (lambda a, b, c, d, e: ((2*a*b+1e-4)*(2*(e-a*b)+9e-4)/((a*a+b*b+1e-4)*(c-a*a+d-b*b+9e-4))).mean())
+                          (p(x), p(y), p(x*x), p(y*y), p(x*y)))(lambda t: F.avg_pool2d(t, 7, 1)), torch.rand(2, 3, 128, 128), torch.rand(2, 3, 128, 128))
+add("arcface", lambda x, t: F.cross_entropy(torch.where(F.one_hot(t, 500).bool(), torch.cos(torch.acos(x.clamp(-.999, .999))+.5), x)*30, t),
+    torch.rand(512, 500)*2-1, ints(500, 512))
+add("topk_mask", lambda x: (lambda v, i: torch.zeros_like(x).scatter(-1, i, v.softmax(-1)))(*x.topk(2, -1)), randn(4096, 16))
+add("topp", lambda x: (lambda v, i: torch.where(v.softmax(-1).cumsum(-1)-v.softmax(-1) > .9, float("-inf"), v).gather(-1, i.argsort(-1)))
+    (*x.sort(-1, descending=True)), randn(4, 4000))
+add("dequant_group", lambda q, s, z: ((q.float().unflatten(1, (8, 128))-z[..., None])*s[..., None]).flatten(1), ints(16, 512, 1024).to(torch.uint8),
+    torch.rand(512, 8), torch.rand(512, 8)*15)
+add("q_dq_channel", lambda x, s: (torch.clamp(torch.round(x/s[:, None]), -128, 127).to(torch.int8).float()*s[:, None]), randn(512, 1024),
+    torch.rand(512)*.05+.01)
+add("up_bil_cat", lambda a, b: torch.cat([a, F.interpolate(b, size=a.shape[2:], mode="bilinear", align_corners=True)], 1), randn(2, 32, 56, 56),
+    randn(2, 64, 28, 28))
+add("img_norm", lambda x, m, s: ((x/255.)-m[None, :, None, None])/s[None, :, None, None], torch.rand(4, 3, 224, 224)*255, torch.rand(3), torch.rand(3)+.1)
+add("interleave2", lambda a, b: torch.stack([a, b], 2).flatten(1, 2), randn(8, 512, 128), randn(8, 512, 128))
+add("deinterleave_ch", lambda x: torch.cat([x[:, ::2].abs(), x[:, 1::2]], 1), randn(8, 64, 28, 28))
+add("pack_bits", lambda x: ((x > 0).view(1024, 128, 8).to(torch.uint8)*torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)).sum(-1).to(torch.uint8),
+    randn(1024, 1024))
+add("unpack_bits", lambda x: ((x[..., None] >> torch.arange(8, dtype=torch.uint8))&1).flatten(-2).float()*2-1, ints(256, 1024, 128).to(torch.uint8))
+add("segment_mean_rows", lambda x, i: (lambda s, n: s/n.clamp(min=1)[:, None])(torch.zeros(200, 64).index_add(0, i, x), torch.bincount(i, minlength=200)),
+    randn(4096, 64), ints(200, 4096))
+add("segment_softmax", lambda x, i: (lambda m: (lambda e: e/torch.zeros(200).index_add(0, i, e)[i])((x-m[i]).exp()))
+    (torch.full((200,), -1e9).scatter_reduce(0, i, x, "amax")), randn(8192), ints(200, 8192))
+add("cumprod_shift", lambda a: torch.cumprod(torch.cat([torch.ones(2048, 1), 1-a], 1), 1)[:, :-1], torch.rand(2048, 128))
+add("discounted_returns", lambda r: [g := r[:, 15]]+[g := r[:, i]+.99*g for i in range(14, -1, -1)], randn(1024, 16))
+add("gae", lambda r, v: (lambda d: [a := d[:, 15]]+[a := d[:, i]+.95*.99*a for i in range(14, -1, -1)])(r+.99*v[:, 1:]-v[:, :-1]), randn(1024, 16),
+    randn(1024, 17))
+add("sincos_2d", lambda x: (lambda w: torch.cat([torch.sin(x[:, :1]*w), torch.cos(x[:, :1]*w), torch.sin(x[:, 1:]*w), torch.cos(x[:, 1:]*w)], 1))
+    (1/10000**(torch.arange(64)/64)), torch.rand(4096, 2)*56)
+add("fourier_features", lambda x, b: (lambda p: torch.cat([p.sin(), p.cos()], -1))(2*math.pi*x@b.t()), torch.rand(8192, 3), randn(64, 3))
+add("se_block", lambda x, a, b: x*F.conv2d(F.relu(F.conv2d(x.mean((2, 3), keepdim=True), a)), b).sigmoid(), randn(4, 64, 56, 56), randn(16, 64, 1, 1)*.1,
+    randn(64, 16, 1, 1)*.2)
+add("eca", lambda x, w: x*F.conv1d(x.mean((2, 3))[:, None], w, padding=2).sigmoid()[:, 0, :, None, None], randn(4, 64, 56, 56),
+    randn(1, 1, 5))
+add("cbam_spatial", lambda x, w: x*F.conv2d(torch.cat([x.mean(1, keepdim=True), x.amax(1, keepdim=True)], 1), w, padding=3).sigmoid(), randn(4, 64, 56, 56),
+    randn(1, 2, 7, 7)*.1)
+add("blur_pool", lambda x: F.conv2d(F.pad(x, (1, 2, 1, 2), mode="reflect"), (torch.tensor([1., 3, 3, 1])[:, None]*torch.tensor([1., 3, 3, 1])/64)
+                                    .expand(64, 1, 4, 4), stride=2, groups=64), randn(2, 64, 56, 56))
+add("replicate3d", lambda x: F.pad(x, (1, 1, 1, 1, 1, 1), mode="replicate"), randn(2, 8, 16, 32, 32))
+add("zero_pad_conv_same", lambda x: F.pad(x, (0, 1, 0, 1)), randn(4, 64, 56, 56))
+add("laplacian", lambda x: 4*x-torch.roll(x, 1, -1)-torch.roll(x, -1, -1)-torch.roll(x, 1, -2)-torch.roll(x, -1, -2), randn(8, 256, 256))
+add("heat_step", lambda x: x+.1*(F.pad(x, (1, 1, 1, 1))[..., 2:, 1:-1]+F.pad(x, (1, 1, 1, 1))[..., :-2, 1:-1]+F.pad(x, (1, 1, 1, 1))[..., 1:-1, 2:]+
+                                 F.pad(x, (1, 1, 1, 1))[..., 1:-1, :-2]-4*x), randn(8, 256, 256))
+add("advect", lambda x, u: (lambda i: x.gather(1, i.clamp(0, 1023)))((torch.arange(1024)-u).long()), randn(256, 1024), randn(256, 1024)*5)
+add("black_scholes", lambda s, k, t: (lambda d: s*torch.special.ndtr(d)-k*torch.exp(-.03*t)*torch.special.ndtr(d-.2*t.sqrt()))
+    ((torch.log(s/k)+(.03+.02)*t)/(.2*t.sqrt())), torch.rand(100000)+.5, torch.rand(100000)+.5, torch.rand(100000)+.1)
+add("rolling_std", lambda x: (lambda u: u.std(-1))(x.unfold(-1, 20, 1)), randn(64, 2000))
+add("max_drawdown", lambda x: ((lambda p: (p.cummax(-1)[0]-p)/p.cummax(-1)[0])(torch.cumprod(1+x*.01, -1))).amax(-1), randn(256, 500))
+add("mahalanobis", lambda x, m, s: (lambda d: (d@torch.linalg.inv(s)*d).sum(-1))(x-m), randn(4096, 8), randn(8), torch.eye(8)*2+.1)
+add("gauss_2d_cov", lambda x, s: (lambda i: torch.exp(-.5*torch.einsum("ni,nij,nj->n", x, i, x)))(torch.linalg.inv(s)), randn(10000, 2),
+    torch.eye(2).expand(10000, 2, 2)+.1)
+add("ray_aabb", lambda o, d: (lambda a, b: (lambda n, f: torch.stack([n, f, (f > n).float()], -1))
+                              (torch.minimum(a, b).amax(-1), torch.maximum(a, b).amin(-1)))((-1-o)/d, (1-o)/d), randn(50000, 3), randn(50000, 3))
+add("quat_to_mat", lambda q: (lambda w, x, y, z: torch.stack([1-2*(y*y+z*z), 2*(x*y-w*z), 2*(x*z+w*y), 2*(x*y+w*z), 1-2*(x*x+z*z), 2*(y*z-w*x),
+                                                              2*(x*z-w*y), 2*(y*z+w*x), 1-2*(x*x+y*y)], -1).view(-1, 3, 3))(*F.normalize(q, dim=-1).unbind(-1)),
+    randn(50000, 4))
+add("rot6d", lambda x: (lambda a, b: (lambda u: (lambda v: torch.stack([u, v, torch.linalg.cross(u, v)], -2))(F.normalize(b-(u*b).sum(-1, keepdim=True)*u, dim=-1)))
+                        (F.normalize(a, dim=-1)))(x[:, :3], x[:, 3:]), randn(50000, 6))
+add("spherical", lambda v: (lambda r: torch.stack([r, torch.acos(v[:, 2]/r), torch.atan2(v[:, 1], v[:, 0])], -1))(v.norm(dim=-1)), randn(50000, 3))
+add("gcn_norm", lambda a, x: (lambda d: (a*d[:, None]*d)@x)((a.sum(-1)+1).rsqrt()), (torch.rand(256, 256) > .9).float(), randn(256, 64))
+add("viterbi", lambda e, t: functools.reduce(lambda s, k: (s[:, :, None]+t).amax(1)+e[:, k], range(1, 10), e[:, 0]), randn(32, 10, 16), randn(16, 16))
+add("edit_row", lambda a, b: torch.minimum(torch.minimum(a[:, :-1]+b, a[:, 1:]+1), a[:, :-1].cummin(-1)[0]+1), torch.rand(512, 129)*9, (torch.rand(512, 128) > .5).float())

@@ -698,8 +698,9 @@ class Expander {
   }
 
   // --- matmul ---
-  // A column times a row is a multiplication, and many rows times a column each are sums: kernels, which fuse. Whether
-  // it was one.
+  // A column times a row is a multiplication, and many rows times a column each, or many small matrices times a column
+  // each, are sums: kernels, which fuse. Whether it was one.
+  static constexpr int64_t kShortRow = 8;
   absl::StatusOr<bool> ThinMatmul(NodeId n) {
     if (!g_.node(n).op.overload().empty() || g_.node(n).inputs.size() != 2) return false;
     const ValueId a = g_.node(n).inputs[0], b = g_.node(n).inputs[1];
@@ -717,7 +718,9 @@ class Expander {
       ReplaceWith(n, sum);
       return true;
     }
-    if (sizes.size() != 3 || sizes[0] == Expr(1) || sizes[1] != Expr(1) || sizes[2] != Expr(1)) return false;
+    if (sizes.size() != 3 || sizes[0] == Expr(1) || sizes[2] != Expr(1)) return false;
+    const std::optional<int64_t> length = T(a).sizes->back().Constant();
+    if (sizes[1] != Expr(1) && !(length && *length <= kShortRow)) return false;
     Emit e(g_, n);
     const DType compute = OpMathType(*out.dtype);
     const ValueId factors = e.Mul(e.Cast(a, compute), e.Cast(e.Transpose(b, 1, 2), compute));

@@ -233,5 +233,34 @@ TEST(FusionScenario, ManyRowsTimesAColumnEachAreSummedWhereTheyAreUsed) {
   EXPECT_THAT(GroupsOf(absl::Substitute(text, 1)), testing::IsEmpty());
 }
 
+TEST(FusionScenario, ManySmallMatricesTimesAColumnEachAreSummedWhereTheyAreUsed) {
+  const std::string text =
+      R"(graph(%a : Float(50, 3, $0, strides=[$1, $0, 1]), %b : Float(50, $0, 1, strides=[$0, 1, 1])):
+  %m : Float(50, 3, 1, strides=[3, 1, 1]) = aten::bmm(%a, %b)
+  %t : Float(50, 3, 1, strides=[3, 1, 1]) = aten::tanh(%m)
+  return (%t)
+)";
+  EXPECT_THAT(GroupsOf(absl::Substitute(text, 4, 12)), ElementsAre("mul_sum_tanh"));
+  EXPECT_THAT(GroupsOf(absl::Substitute(text, 64, 192)), testing::IsEmpty());
+}
+
+TEST(FusionScenario, WhatIsReadAcrossItsRowsIsStoredFirst) {
+  // Transformer-XL's relative shift: rows of 9 as rows of 8, from the ninth element on. (One operator alone is no
+  // group.)
+  const std::string text = R"(graph(%x : Float(8, 8, strides=[8, 1])):
+  %p : int[] = prim::Constant[value=[1, 0]]()
+  %v : float = prim::Constant[value=0.]()
+  %a : Float(8, 9, strides=[9, 1]) = aten::constant_pad_nd(%x, %p, %v)
+  %s : int[] = prim::Constant[value=[8, 8]]()
+  %t : int[] = prim::Constant[value=[$0, 1]]()
+  %o : int = prim::Constant[value=$1]()
+  %w : Float(8, 8, strides=[$0, 1]) = aten::as_strided(%a, %s, %t, %o)
+  %z : Float(8, 8, strides=[8, 1]) = aten::neg(%w)
+  return (%z)
+)";
+  EXPECT_THAT(GroupsOf(absl::Substitute(text, 8, 8)), testing::IsEmpty());
+  EXPECT_THAT(GroupsOf(absl::Substitute(text, 9, 1)), ElementsAre("constant_pad_nd_neg"));
+}
+
 }  // namespace
 }  // namespace smelt

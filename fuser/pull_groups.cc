@@ -9,8 +9,35 @@
 #include "absl/container/flat_hash_set.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/fuser/block_fuser.h"
+#include "smelt/fuser/lower_group.h"
 
 namespace smelt {
+namespace {
+
+// Whether the rows of a view begin anywhere in its base's: each element would have to find its own place.
+bool CutsAcrossRows(const Graph& g, const Node& view) {
+  if (view.op != "smelt::view") return false;
+  const std::vector<Expr>& sizes = *g.value(view.inputs[0]).type.tensor().sizes;
+  const std::optional<int64_t> row = sizes.empty() ? std::nullopt : sizes.back().Constant();
+  if (!row || *row < 2) return false;
+  const SymbolicGeometry shown = RegionGeometry(view);
+  const std::optional<int64_t> offset = shown.offset.Constant();
+  if (!offset) return false;
+  int64_t reach = *offset % *row;
+  bool uneven = false;
+  for (size_t d = 0; d < shown.sizes.size(); ++d) {
+    const std::optional<int64_t> size = shown.sizes[d].Constant(), stride = shown.strides[d].Constant();
+    if (!size || !stride) return false;
+    if (*size < 2 || *stride < 1 || *stride % *row == 0) continue;
+    int64_t length;
+    if (__builtin_mul_overflow(*size - 1, *stride, &length) || __builtin_add_overflow(reach, length, &reach))
+      return false;
+    uneven = uneven || *row % *stride != 0;
+  }
+  return uneven && reach >= *row;
+}
+
+}  // namespace
 
 int BlockFuser::CostOf(int i) const {
   const std::string& name = N(i).op.name();
@@ -70,6 +97,11 @@ void BlockFuser::Pull(int k) {
         return;
       }
       if (IsTransparent(N(i))) {
+        if (CutsAcrossRows(g_, N(i))) {
+          obstacle = "it is read through a view whose rows begin anywhere in its own";
+          ok = false;
+          return;
+        }
         for (ValueId o : N(i).outputs) self(self, o);
         continue;
       }
