@@ -51,7 +51,9 @@ Value* MathEmitter::Emit(ScalarOp op, Value* x, Value* y) {
   if (!is_double_) {
     Type* wide = t_->getWithNewType(b_.getDoubleTy());
     MathEmitter in_double(b_, f_, wide);
-    Value* r = in_double.Emit(op, b_.CreateFPExt(x, wide), y ? b_.CreateFPExt(y, wide) : nullptr);
+    x = b_.CreateFPExt(x, wide);
+    if (y) y = b_.CreateFPExt(y, wide);
+    Value* r = op == ScalarOp::kPow ? in_double.PowForFloat(x, y) : in_double.Emit(op, x, y);
     return r ? b_.CreateFPTrunc(r, t_) : nullptr;
   }
   switch (op) {

@@ -169,6 +169,10 @@ class MathEmitter {
   void Log2Wide(Value* x, Value** high, Value** low);
 
   Value* Pow(Value* x, Value* y);
+  // In double, for a result that is rounded to float.
+  Value* PowForFloat(Value* x, Value* y);
+  // What x to the y is for x, y that are no positive finite numbers; else z.
+  Value* PowEdges(Value* x, Value* y, Value* z);
 
   // ---- inverse hyperbolic ----
 

@@ -131,6 +131,24 @@ Value* MathEmitter::Pow(Value* x, Value* y) {
   Value* q = Fma(Mul(r, r), Poly2(r, kExp64), r);
   Value* z = Scale(Add(q, K(1)), n);
   z = Select(inside, z, Select(Gt(rough, K(0)), Inf(), K(0)));
+  return PowEdges(x, y, z);
+}
+
+Value* MathEmitter::PowForFloat(Value* x, Value* y) {
+  Value* a = Abs(x);
+  Value* a_ok = And(Gt(a, K(0)), Lt(a, Inf()));
+  Value *m, *k;
+  SplitLog(Select(a_ok, a, K(1)), &m, &k);
+  Value* log = Fma(LogCore(Sub(m, K(1)), K(0), nullptr), K(kLog2e), k);
+  Value* p = AtLeast(AtMost(Mul(log, AtLeast(AtMost(y, 0x1p1000), -0x1p1000)), 200), -200);
+  Value* n = Rint(p);
+  Value* r = Mul(Sub(p, n), K(kLn2));
+  return PowEdges(x, y, Scale(Fma(Mul(r, r), Poly2(r, kExp32), Add(r, K(1))), n));
+}
+
+Value* MathEmitter::PowEdges(Value* x, Value* y, Value* z) {
+  Value* a = Abs(x);
+  Value* a_ok = And(Gt(a, K(0)), Lt(a, Inf()));
   // |x| that is 0 or infinite: to a positive power itself, to a negative one the inverse.
   Value* positive = Gt(y, K(0));
   Value* grows = b_.CreateICmpEQ(Eq(a, Inf()), positive);
