@@ -83,12 +83,14 @@ void PlanBuilder::PlaceFresh(int key, GraphOutputIndex contents) {
   std::vector<ValueId> chain = RegionChain(whole);
   ValueId owner = Root(chain.back());
   bool copied = false;
-  // A write whose base is read later is made on a copy, which is what lies in the result from then on.
+  // A write whose base is read later, or is an argument that keeps its contents, is made on a copy, which is what lies
+  // in the result from then on.
   for (size_t i = 0; i + 1 < chain.size(); ++i) {
     const NodeId write = g_.value(chain[i]).def;
     if (g_.node(write).parent != g_.top()) break;
     const ValueId base = Root(chain[i + 1]);
-    if (g_.IsParam(g_.value(base).def) || LastUse(base) <= lives_.Begin(write)) continue;
+    const bool is_argument = g_.IsParam(g_.value(base).def);
+    if (is_argument ? in_place_chain_.contains(chain[i]) : LastUse(base) <= lives_.Begin(write)) continue;
     owner = chain[i];
     chain.resize(i + 1);
     copied = !in_place_chain_.contains(owner);
