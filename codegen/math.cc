@@ -53,7 +53,9 @@ Value* MathEmitter::Emit(ScalarOp op, Value* x, Value* y) {
     MathEmitter in_double(b_, f_, wide);
     x = b_.CreateFPExt(x, wide);
     if (y) y = b_.CreateFPExt(y, wide);
-    Value* r = op == ScalarOp::kPow ? in_double.PowForFloat(x, y) : in_double.Emit(op, x, y);
+    Value* r = op == ScalarOp::kPow      ? in_double.PowForFloat(x, y)
+               : op == ScalarOp::kLgamma ? in_double.LgammaForFloat(x)
+                                         : in_double.Emit(op, x, y);
     return r ? b_.CreateFPTrunc(r, t_) : nullptr;
   }
   switch (op) {

@@ -241,6 +241,8 @@ class MathEmitter {
   // log Gamma(x), x > 0.
   Value* LgammaPositive(Value* x);
   Value* Lgamma(Value* x);
+  // In double, for a result that is rounded to float.
+  Value* LgammaForFloat(Value* x);
   Value* Digamma(Value* x);
 
   llvm::IRBuilder<>& b_;

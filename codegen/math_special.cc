@@ -132,6 +132,35 @@ Value* MathEmitter::Lgamma(Value* x) {
   return Select(IsNan(x), x, r);
 }
 
+Value* MathEmitter::LgammaForFloat(Value* x) {
+  Value* a = Abs(x);
+  Value* negative = Lt(x, K(0));
+  // As above; Stirling's series from 5 on, and of all logarithms but that of y one at a time is wanted.
+  Value* product = K(1);
+  Value* y = Select(negative, Add(a, K(1)), a);
+  for (int i = 0; i < 5; ++i) {
+    Value* small = Lt(y, K(5));
+    product = Select(small, Mul(product, y), product);
+    y = Select(small, Add(y, K(1)), y);
+  }
+  static constexpr double kStirling[] = {1.0 / 12, -1.0 / 360, 1.0 / 1260, -1.0 / 1680, 1.0 / 1188};
+  Value* inverse = Div(K(1), y);
+  Value* series = Mul(inverse, Poly(Mul(inverse, inverse), kStirling));
+  Value* shifted = Add(Fma(Sub(y, K(0.5)), Sub(Log(y), K(1)), K(0.418938533204672741780329736406)), series);
+  Value* second = Gt(x, K(1.5));
+  Value* t = Sub(x, Select(second, K(2), K(1)));
+  Value* is_near = Lt(Abs(t), K(0.3));
+  Value* z = Select(negative, Div(product, Abs(SinPi(a))), product);
+  Value* l = Log(Select(And(is_near, second), Sub(x, K(1)), z));
+  Value* r = Select(negative, Add(Sub(K(1.14472988584940017414342735135), shifted), l), Sub(shifted, l));
+  Value* pole = And(b_.CreateFCmpOLE(x, K(0)), Eq(Floor(x), x));
+  r = Select(Or(pole, Eq(a, Inf())), Inf(), r);
+  Value* near = Mul(t, Poly2(t, kLgamma64));
+  near = Select(second, Add(l, near), near);
+  r = Select(is_near, Add(near, K(0)), r);  // + 0: not -0
+  return Select(IsNan(x), x, r);
+}
+
 Value* MathEmitter::Digamma(Value* x) {
   // psi(1 - x) - pi / tan(pi x) below 0; the series from 10 on.
   Value* negative = Lt(x, K(0));
