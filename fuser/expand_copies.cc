@@ -1,0 +1,190 @@
+// Copies, and what is put together in fresh memory: cat, stack, scatters of views.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/fuser/expander.h"
+#include "smelt/fuser/lower_group.h"
+
+namespace smelt {
+
+ValueId Expander::Materialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
+  const TensorType t = T(v);
+  bool same = true;
+  for (size_t d = 0; d < strides.size(); ++d)
+    same = same && ((*t.sizes)[d] == Expr(1) || (*t.strides)[d] == strides[d]);
+  return same ? v : Copied(anchor, v, strides);
+}
+
+ValueId Expander::Copied(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
+  const TensorType t = T(v);
+  NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::materialize"), {v},
+                             {Type::Tensor(*t.dtype, *t.sizes, strides)}, {{"strides", strides}});
+  g_.SetSource(n, source_);
+  return Out(n);
+}
+
+ValueId Expander::Whole(NodeId anchor, ValueId v, const std::vector<Expr>& strides) {
+  const NodeId def = g_.value(v).def;
+  if (g_.IsParam(def) || g_.node(def).op != "smelt::view") return Materialize(anchor, v, strides);
+  return Copied(anchor, v, strides);
+}
+
+absl::StatusOr<Expander::Step> Expander::Copy(NodeId n) {
+  const ValueId in = g_.node(n).inputs[0];
+  if (!T(Out(n)).IsComplete()) return absl::UnimplementedError("a copy of a type that is not known");
+  ReplaceWith(n, Materialize(n, in, *T(Out(n)).strides));
+  return Step::kChanged;
+}
+
+ValueId Expander::Cast(NodeId anchor, ValueId v, DType to) {
+  const TensorType t = T(v);
+  if (*t.dtype == to) return v;
+  std::vector<ValueId> args = {v, InsertConstant(g_, anchor, ScalarTypeOf(to))};
+  NodeId n = g_.InsertBefore(anchor, OpName::Get("prims::convert_element_type"), args,
+                             {Type::Tensor(to, *t.sizes, *t.strides)});
+  g_.SetSource(n, source_);
+  return Out(n);
+}
+
+ValueId Expander::IntList(NodeId anchor, const std::vector<Expr>& sizes) {
+  std::vector<int64_t> constants;
+  for (const Expr& e : sizes) {
+    if (e.IsConstant()) constants.push_back(*e.Constant());
+  }
+  if (constants.size() == sizes.size()) return InsertConstant(g_, anchor, constants);
+  std::vector<ValueId> elements;
+  for (const Expr& e : sizes) {
+    elements.push_back(e.IsConstant() ? InsertConstant(g_, anchor, *e.Constant()) : InsertSize(g_, anchor, e));
+  }
+  return Out(g_.InsertBefore(anchor, OpName::Get("prim::ListConstruct"), elements, {Type::List(Type::Int())}));
+}
+
+ValueId Expander::Empty(NodeId anchor, const TensorType& t) {
+  const ValueId none = InsertConstant(g_, anchor, std::monostate());
+  NodeId n = g_.InsertBefore(
+      anchor, OpName::Get("aten::empty_strided"),
+      {IntList(anchor, *t.sizes), IntList(anchor, *t.strides), InsertConstant(g_, anchor, ScalarTypeOf(*t.dtype)), none,
+       none, InsertConstant(g_, anchor, false)},
+      {Type::Tensor(*t.dtype, *t.sizes, *t.strides)});
+  g_.SetSource(n, source_);
+  return Out(n);
+}
+
+bool Expander::IsReadByKernels(NodeId n) const {
+  constexpr size_t kMaxParts = 4;
+  const std::optional<std::vector<ValueId>> parts = GetListElements(g_, g_.node(n).inputs[0]);
+  if (g_.node(n).op.name() == "aten::stack" || !parts || parts->size() < 2 || parts->size() > kMaxParts ||
+      !IsKernelNode(g_, n) || g_.value(Out(n)).uses.empty()) {
+    return false;
+  }
+  return IsReadByKernels(Out(n), g_.node(n).parent);
+}
+
+bool Expander::IsReadByKernels(ValueId v, BlockId block) const {
+  return absl::c_all_of(g_.value(v).uses, [&](const Use& u) {
+    if (g_.IsReturn(u.user)) return false;
+    const Node& user = g_.node(u.user);
+    if (user.parent != block) return false;
+    if (user.op == "smelt::view") return IsReadByKernels(user.outputs[0], block);
+    if (!IsKernelNode(g_, u.user)) return false;
+    if (user.op == "smelt::write_region") return u.index == 1;
+    const OpKind kind = GetOpInfo(user.op).kind;
+    return kind == OpKind::kPointwise || kind == OpKind::kReduction;
+  });
+}
+
+absl::StatusOr<Expander::Step> Expander::Cat(NodeId n) {
+  const bool stack = g_.node(n).op.name() == "aten::stack";
+  std::optional<std::vector<ValueId>> elements = GetListElements(g_, g_.node(n).inputs[0]);
+  const std::optional<Expr> dim_arg = GetIntExpr(g_, g_.node(n).inputs[1]);
+  if (!elements || elements->empty()) return absl::UnimplementedError("a list that is not made in place");
+  if (!dim_arg || !dim_arg->IsConstant()) return absl::UnimplementedError("a dim that is not a constant");
+  const TensorType out = T(Out(n));
+  if (!out.IsComplete()) return absl::UnimplementedError("a result of unknown type");
+  if (IsComplex(*out.dtype)) return Step::kUnsupported;
+  int64_t dim = *dim_arg->Constant();
+  if (dim < 0) dim += out.rank();
+  if (dim < 0 || dim >= out.rank()) return absl::InvalidArgumentError(absl::StrCat("dim ", dim, " is out of range"));
+  struct Part {
+    ValueId value;
+    SymbolicGeometry region;
+  };
+  std::vector<Part> parts;
+  Expr offset = 0;
+  for (ValueId e : *elements) {
+    if (!g_.value(e).type.IsTensor() || !T(e).IsComplete())
+      return absl::UnimplementedError("an element of unknown type");
+    const std::vector<Expr>& sizes = *T(e).sizes;
+    if (!stack && sizes.size() == 1 && sizes[0] == Expr(0) && out.rank() != 1)
+      continue;  // PyTorch skips an empty list of numbers
+    Part p;
+    p.value = e;
+    p.region.dtype = *out.dtype;
+    p.region.sizes = sizes;
+    p.region.strides = *out.strides;
+    if (stack) p.region.strides.erase(p.region.strides.begin() + dim);
+    p.region.offset = offset * (*out.strides)[dim];
+    offset = offset + (stack ? Expr(1) : sizes[dim]);
+    if (!stack && sizes[dim] == Expr(0)) continue;
+    if (p.region.sizes.size() != p.region.strides.size())
+      return absl::InvalidArgumentError("elements of different ranks");
+    parts.push_back(std::move(p));
+  }
+  if (parts.empty()) {
+    ReplaceWith(n, Empty(n, out));
+    return Step::kChanged;
+  }
+  if (parts.size() == 1 && !stack) {
+    // Not a view or an argument: views of the result count from its own beginning.
+    const ValueId only = Cast(n, parts[0].value, *out.dtype);
+    const NodeId def = g_.value(only).def;
+    const bool owner = !g_.IsParam(def) && g_.node(def).op != "smelt::view";
+    ReplaceWith(n, owner ? Materialize(n, only, *out.strides) : Copied(n, only, *out.strides));
+    return Step::kChanged;
+  }
+  // Regions are disjoint, so any order will do: that in which the parts are made lets each be written where it is
+  // made.
+  std::stable_sort(parts.begin(), parts.end(),
+                   [&](const Part& a, const Part& b) { return MadeBefore(n, a.value, b.value); });
+  const Type type = Type::Tensor(*out.dtype, *out.sizes, *out.strides);
+  ValueId whole = Empty(n, out);
+  for (const Part& p : parts)
+    whole = Out(InsertRegionNode(n, "smelt::write_region", {whole, Cast(n, p.value, *out.dtype)}, type, p.region));
+  ReplaceWith(n, whole);
+  return Step::kChanged;
+}
+
+bool Expander::MadeBefore(NodeId n, ValueId a, ValueId b) const {
+  auto place = [&](ValueId v) {
+    NodeId def = g_.value(v).def;
+    while (!g_.IsParam(def) && g_.node(def).op == "smelt::view") def = g_.value(g_.node(def).inputs[0]).def;
+    return g_.IsParam(def) || g_.node(def).parent != g_.node(n).parent ? NodeId() : def;
+  };
+  const NodeId pa = place(a), pb = place(b);
+  if (!pa.valid() || !pb.valid()) return !pa.valid() && pb.valid();
+  return pa != pb && g_.IsBefore(pa, pb);
+}
+
+absl::StatusOr<Expander::Step> Expander::ViewScatter(NodeId n) {
+  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g_, n));
+  const TensorType out = T(Out(n));
+  const ValueId self = g_.node(n).inputs[0], src = g_.node(n).inputs[1];
+  const SymbolicGeometry base{*out.dtype, *out.sizes, *out.strides, Expr(0)};
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildScatteredView(call, base, g_.symbols));
+  // The copy that is written into; in place where self dies here.
+  const ValueId whole = Whole(n, self, *out.strides);
+  ReplaceWith(n, Out(InsertRegionNode(n, "smelt::write_region", {whole, Cast(n, src, *out.dtype)},
+                                      Type::Tensor(*out.dtype, *out.sizes, *out.strides), m.outputs[0])));
+  return Step::kChanged;
+}
+
+}  // namespace smelt

@@ -1,0 +1,92 @@
+// Products of matrices that are better done by kernels than by the library, in part or as a whole.
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/emit.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/fuser/expander.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kShortRow = 8;  // of a matrix: kernels reduce many of them side by side
+
+}  // namespace
+
+absl::StatusOr<bool> Expander::ThinMatmul(NodeId n) {
+  if (!g_.node(n).op.overload().empty() || g_.node(n).inputs.size() != 2) return false;
+  const ValueId a = g_.node(n).inputs[0], b = g_.node(n).inputs[1];
+  const TensorType out = T(Out(n));
+  if (!out.IsComplete() || !IsFloating(*out.dtype) || !T(a).sizes) return false;
+  const std::vector<Expr>& sizes = *out.sizes;
+  if (T(a).sizes->back() == Expr(1)) {
+    NodeId product = g_.InsertBefore(n, OpName::Get("aten::mul.Tensor"), {a, b},
+                                     {Type::Tensor(*out.dtype, *out.sizes, *out.strides)});
+    g_.SetSource(product, source_);
+    // A sum begins at 0: it is never -0.
+    Emit e(g_, n);
+    const ValueId sum = e.AddN(Out(product), 0.);
+    if (!e.ok()) return e.status();
+    ReplaceWith(n, sum);
+    return true;
+  }
+  if (sizes.size() != 3 || sizes[0] == Expr(1) || sizes[2] != Expr(1)) return false;
+  const std::optional<int64_t> length = T(a).sizes->back().Constant();
+  if (sizes[1] != Expr(1) && !(length && *length <= kShortRow)) return false;
+  Emit e(g_, n);
+  const DType compute = OpMathType(*out.dtype);
+  const ValueId factors = e.Mul(e.Cast(a, compute), e.Cast(e.Transpose(b, 1, 2), compute));
+  const ValueId sum = e.Cast(e.Sum(factors, {2}, true), *out.dtype);
+  if (!e.ok()) return e.status();
+  ReplaceWith(n, sum);
+  return true;
+}
+
+absl::StatusOr<Expander::Step> Expander::AddMatmul(NodeId n) {
+  if (!g_.node(n).op.overload().empty()) return Step::kUnsupported;
+  const std::vector<ValueId> in(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+  const TensorType out = T(Out(n));
+  auto number = [&](ValueId v) -> std::optional<double> {
+    auto c = GetConstant(g_, v);
+    if (!c) return std::nullopt;
+    if (const auto* i = std::get_if<int64_t>(&*c)) return static_cast<double>(*i);
+    if (const auto* d = std::get_if<double>(&*c)) return *d;
+    return std::nullopt;
+  };
+  std::optional<double> beta = number(in[3]), alpha = number(in[4]);
+  // Of integers PyTorch takes the factors' integral parts.
+  const bool whole = beta && alpha && IsIntegral(*out.dtype);
+  if (whole) {
+    beta = std::trunc(*beta);
+    alpha = std::trunc(*alpha);
+  }
+  auto factor = [&](ValueId given, std::optional<double> v) {
+    return whole ? InsertConstant(g_, n, static_cast<int64_t>(*v)) : given;
+  };
+  if (beta && alpha && *beta == 1 && *alpha == 1) return Step::kKeep;
+  const bool batched = g_.node(n).op.name() == "aten::baddbmm";
+  const Type type = Type::Tensor(*out.dtype, *out.sizes, *out.strides);
+  auto insert = [&](absl::string_view op, std::vector<ValueId> args, Type t) {
+    NodeId x = g_.InsertBefore(n, OpName::Get(op), args, {std::move(t)});
+    g_.SetSource(x, source_);
+    return Out(x);
+  };
+  ValueId product = insert(batched ? "aten::bmm" : "aten::mm", {in[1], in[2]}, type);
+  if (!alpha || *alpha != 1) product = insert("aten::mul.Scalar", {product, factor(in[4], alpha)}, type);
+  // A beta of 0 ignores self, NaN and all.
+  if (beta && *beta == 0) {
+    ReplaceWith(n, product);
+    return Step::kChanged;
+  }
+  ValueId self = in[0];
+  if (!beta || *beta != 1) self = insert("aten::mul.Scalar", {self, factor(in[3], beta)}, g_.value(self).type);
+  ReplaceWith(n, insert("aten::add.Tensor", {product, self, InsertConstant(g_, n, int64_t{1})}, type));
+  return Step::kChanged;
+}
+
+}  // namespace smelt

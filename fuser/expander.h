@@ -1,0 +1,118 @@
+// What expand_composites.h promises, in one pass over the nodes. Internal to the fuser; its methods are in several
+// files by what they are about.
+#ifndef SMELT_FUSER_EXPANDER_H_
+#define SMELT_FUSER_EXPANDER_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "smelt/core/convention/convention.h"
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+class Expander {
+ public:
+  explicit Expander(Graph& g) : g_(g) {}
+
+  absl::Status Run();
+
+ private:
+  enum class Step { kKeep, kChanged, kUnsupported };
+  struct Places {
+    int count = 0;
+    std::vector<std::string> sources;  // the first few
+    std::string reason;
+  };
+
+  absl::Status ExpandBlock(BlockId b);
+
+  absl::Status At(NodeId n, const absl::Status& s) const;
+  void AddUnsupported(NodeId n, absl::string_view reason);
+
+  const TensorType& T(ValueId v) const { return g_.value(v).type.tensor(); }
+  ValueId Out(NodeId n) const { return g_.node(n).outputs[0]; }
+
+  void ReplaceWith(NodeId n, ValueId v);
+
+  // No kernel knows complex numbers: each becomes two real ones.
+  absl::StatusOr<bool> ExpandComplex(NodeId n);
+
+  absl::StatusOr<Step> ExpandNode(NodeId n);
+
+  // --- views: expand_views.cc ---
+  // A view of a view is a view of what that one shows.
+  absl::StatusOr<Step> ShortenView(NodeId n);
+
+  // A view of a copy shows the same elements as some view of what was copied, if their strides allow it: reshape of a
+  // transposed tensor copies in eager PyTorch even where dims of size 1 alone stand in its way, and matmul's batches
+  // are made so.
+  void LookThroughCopy(NodeId n);
+
+  // The geometry of a value over its storage; views of top-level states are absolute in theirs.
+  SymbolicGeometry GeometryOf(ValueId v) const;
+
+  NodeId InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry);
+  NodeId InsertRegionNode(NodeId anchor, absl::string_view op, std::vector<ValueId> inputs, Type type,
+                          const SymbolicGeometry& g);
+
+  absl::StatusOr<Step> View(NodeId n);
+  // A view that shows all of its base as it is, is the base.
+  ValueId Shown(NodeId anchor, ValueId base, const SymbolicGeometry& v);
+  void ReplaceList(NodeId n, const std::vector<ValueId>& elements);
+
+  // --- copies: expand_copies.cc ---
+  ValueId Materialize(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
+  ValueId Copied(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
+  // A value that can be the base of a partial rewrite: all of its memory's contents, in the given layout. A view is
+  // copied.
+  ValueId Whole(NodeId anchor, ValueId v, const std::vector<Expr>& strides);
+  // Contents are immutable: a copy in the same layout is the value itself.
+  absl::StatusOr<Step> Copy(NodeId n);
+
+  ValueId Cast(NodeId anchor, ValueId v, DType to);
+
+  ValueId IntList(NodeId anchor, const std::vector<Expr>& sizes);
+  ValueId Empty(NodeId anchor, const TensorType& t);
+
+  // --- cat, stack and scatters, of which regions are written: expand_copies.cc ---
+  // Whether kernels alone read what a cat makes, and few enough parts that each element may choose among them: then no
+  // memory holds it. (Of a stack along the innermost dim no two neighbours come from one part.)
+  bool IsReadByKernels(NodeId n) const;
+  bool IsReadByKernels(ValueId v, BlockId block) const;
+  absl::StatusOr<Step> Cat(NodeId n);
+  // Among values of the block that `n` stands in; others come first.
+  bool MadeBefore(NodeId n, ValueId a, ValueId b) const;
+
+  // select_scatter and its kin: `src` written over the region of self that the view of the same arguments shows.
+  absl::StatusOr<Step> ViewScatter(NodeId n);
+
+  // --- writes at indices from data: expand_writes.cc ---
+  static bool IsIndexedWrite(const std::string& name);
+  absl::StatusOr<Step> IndexedWrite(NodeId n);
+  // x[..., mask, ...] = one value for all that the mask chooses: where(mask, value, x). Several values need the data.
+  absl::StatusOr<Step> MaskedPut(NodeId n, const std::vector<ValueId>& list, const std::vector<ValueId>& inputs);
+
+  // --- matmul: expand_matmuls.cc ---
+  // A column times a row is a multiplication, and many rows times a column each, or many small matrices times a column
+  // each, are sums: kernels, which fuse. Whether it was one.
+  absl::StatusOr<bool> ThinMatmul(NodeId n);
+
+  // beta * self + alpha * (a @ b) with factors other than 1 (or integers): the library multiplies, a kernel does the
+  // rest.
+  absl::StatusOr<Step> AddMatmul(NodeId n);
+
+  Graph& g_;
+  std::shared_ptr<const SourceLocation> source_;
+  std::map<std::string, Places> unsupported_;
+  bool has_cats_ = false, readers_known_ = false;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_FUSER_EXPANDER_H_
