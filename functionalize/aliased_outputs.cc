@@ -24,6 +24,7 @@ absl::Status Functionalizer::NoteOutputs() {
   // A fresh memory that two outputs (or an output and an argument given it by set_) show is shared.
   const std::vector<ValueId> outputs(g_.outputs().begin(), g_.outputs().end());
   absl::flat_hash_map<MemoryId, int> shown;
+  std::vector<MemoryId> given;  // to arguments and states
   for (ValueId v : outputs) {
     if (const TensorId* t = tensor_of_.Find(v)) ++shown[tensors_[*t].memory];
   }
@@ -44,7 +45,9 @@ absl::Status Functionalizer::NoteOutputs() {
         return absl::UnimplementedError("a result with the contents of a storage that set_ gave an argument");
     }
     shown[own] += 2;
+    given.push_back(own);
   }
+  for (MemoryId m : given) SMELT_RETURN_IF_ERROR(CheckSharersAreKnown(m, shown));
   absl::flat_hash_map<TensorId, int> caller_tensor;
   for (size_t d = 0; d < tensor_of_distinct_.size(); ++d) {
     if (tensor_of_distinct_[d] >= 0) caller_tensor[tensor_of_distinct_[d]] = caller_of_distinct_[d];
@@ -53,6 +56,17 @@ absl::Status Functionalizer::NoteOutputs() {
   for (auto [w, t] : states_) state_tensor[t] = w;
   for (size_t i = 0; i < outputs.size(); ++i) {
     SMELT_RETURN_IF_ERROR(NoteOutput(outputs[i], shown, caller_tensor, state_tensor));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Functionalizer::CheckSharersAreKnown(MemoryId id, const absl::flat_hash_map<MemoryId, int>& shown) const {
+  const MemoryState& m = memories_[id];
+  if (m.layout_open) return absl::UnimplementedError("a result whose layout hangs on the sizes of the call");
+  for (MemoryId other : m.may_share) {
+    if (memories_[other].origin != MemoryState::Origin::kFresh || shown.contains(other))
+      return absl::UnimplementedError(
+          "a result that may, by a branch, share memory with an argument or another result");
   }
   return absl::OkStatus();
 }
@@ -100,13 +114,7 @@ absl::Status Functionalizer::NoteOutput(ValueId v, const absl::flat_hash_map<Mem
     result_.convention.outputs.outputs.push_back(std::move(out));
     return absl::OkStatus();
   }
-  if (m.layout_open) return absl::UnimplementedError("an output whose layout hangs on the sizes of the call");
-  for (MemoryId other : m.may_share) {
-    const bool other_visible = memories_[other].origin != MemoryState::Origin::kFresh || shown.contains(other);
-    if (other_visible)
-      return absl::UnimplementedError(
-          "an output that may, by a branch, share memory with an argument or another output");
-  }
+  SMELT_RETURN_IF_ERROR(CheckSharersAreKnown(tensor.memory, shown));
   out.geometry = tensor.geometry;
   if (auto c = caller_tensor.find(t); c != caller_tensor.end()) {
     out.kind = OutputInfo::Kind::kIsArgument;

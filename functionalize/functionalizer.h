@@ -269,6 +269,8 @@ class Functionalizer {
   void NoteInput(TensorId t, MemoryId own, const SymbolicGeometry& initial, MutatedInput in);
   MemoryIndex ConventionMemory(const MemoryState& m) const;
 
+  // Of a memory that the caller gets to see: who lies in it too does not hang on the call. `shown`: such memories.
+  absl::Status CheckSharersAreKnown(MemoryId id, const absl::flat_hash_map<MemoryId, int>& shown) const;
   absl::Status NoteOutput(ValueId v, const absl::flat_hash_map<MemoryId, int>& shown,
                           const absl::flat_hash_map<TensorId, int>& caller_tensor,
                           const absl::flat_hash_map<TensorId, int>& state_tensor);

@@ -42,6 +42,7 @@ class EagerBuilder {
 
   absl::StatusOr<std::unique_ptr<fb::EagerProgramT>> Run() {
     program_->states.assign(g_.weights.size(), -1);
+    changes_dims_ = ChangesDims(g_.top());
     for (size_t i = 0; i < g_.inputs().size(); ++i) {
       const InputInfo& info = g_.input_infos[i];
       if (info.kind == InputInfo::Kind::kUser) {
@@ -63,6 +64,18 @@ class EagerBuilder {
   }
 
  private:
+  bool ChangesDims(BlockId b) const {
+    for (NodeId n : g_.Nodes(b)) {
+      const Node& node = g_.node(n);
+      if (GetOpInfo(node.op).kind == OpKind::kInplaceView || node.op.name() == "aten::set_" ||
+          node.op.name() == "aten::resize_")
+        return true;
+      for (BlockId inner : node.blocks) {
+        if (ChangesDims(inner)) return true;
+      }
+    }
+    return false;
+  }
   // The number of a value; values that are one tensor have one number.
   int Number(ValueId v) {
     auto [it, fresh] = numbers_.try_emplace(v, next_);
@@ -440,8 +453,9 @@ class EagerBuilder {
       call.graph().AddOutput(results[k]);
       numbers.push_back(Number(outputs[k]));
     }
-    if (numbers.empty() && GetOpInfo(op).kind != OpKind::kRandom) return absl::OkStatus();
     if (numbers.empty()) {
+      // Nobody reads it, but it draws numbers, or PyTorch refuses it for dims that another name of its operand got.
+      if (GetOpInfo(op).kind != OpKind::kRandom && !changes_dims_) return absl::OkStatus();
       call.graph().AddOutput(results[0]);
       numbers.push_back(-1);
     }
@@ -608,6 +622,7 @@ class EagerBuilder {
   absl::flat_hash_map<std::string, int> calls_;  // by text
   int next_ = 0;
   int block_ = 0;
+  bool changes_dims_ = false;  // of tensors that there are already
 };
 
 }  // namespace

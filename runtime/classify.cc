@@ -141,9 +141,10 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
       return refuse(s.a, s.b, "are the same tensor");
     }
     if (!plan.writes_data[s.a] && !plan.writes_data[s.b]) continue;
-    // An empty tensor given twice shares nothing that is written.
-    if (extents_[s.a].low == extents_[s.a].high) continue;
-    if (!Together(plan, s.a, s.b)) {
+    // Empty ones share nothing that is written, but PyTorch refuses some writes of a tensor into itself unseen.
+    const bool empty = extents_[s.a].low == extents_[s.a].high;
+    if (empty && s.relation != Relation::kSame) continue;
+    if (empty || !Together(plan, s.a, s.b)) {
       return refuse(s.a, s.b, s.relation == Relation::kOverlap ? "share memory" : "are the same tensor");
     }
   }

@@ -362,10 +362,13 @@ class EagerRun {
 
   // What PyTorch refuses of an operand, and what it computes in an order that is not known here.
   static absl::Status CheckOverlap(const Tensor& written, const Tensor& read, OperandSharing rule) {
+    // Of the very tensor PyTorch does not look at the elements.
+    if (rule == OperandSharing::kNone && written.IsSame(read))
+      return absl::FailedPreconditionError(kPartialOverlapMessage);
     if (rule == OperandSharing::kAny || written.NumElements() == 0 || read.NumElements() == 0) return absl::OkStatus();
     const bool whole = rule == OperandSharing::kNotPartly || rule == OperandSharing::kWholeOrNone;
     if (rule == OperandSharing::kNotPartly || rule == OperandSharing::kNone) {
-      const Shared shared = written.IsSame(read) ? Shared::kWhole : WhatIsShared(written, read);
+      const Shared shared = WhatIsShared(written, read);
       if (shared == Shared::kPart || (shared == Shared::kWhole && !whole))
         return absl::FailedPreconditionError(kPartialOverlapMessage);
     }

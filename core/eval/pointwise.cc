@@ -116,7 +116,7 @@ absl::StatusOr<Cx> ComplexFunction(const Call& c, const std::string& f, const st
     if (b == Cx(0)) return Cx(1);
     if (b == Cx(1)) return a;
     if (b == Cx(2)) return a * a;
-    if (a == Cx(0)) return Cx(0);
+    if (a == Cx(0)) return b.real() > 0 ? Cx(0) : Cx(INFINITY, NAN);
     return std::pow(a, b);
   }
   if (f == "where") return a != Cx(0) ? b : d;

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/complex_parts.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/decompose_rules.h"
 
@@ -24,20 +25,10 @@ bool IsFilledWith(absl::string_view name, absl::string_view what) {
          name == absl::StrCat("aten::new_", what);
 }
 
-struct Parts {
-  ValueId re, im;  // im is invalid of a real number
-};
-
 class ComplexRule {
  public:
-  ComplexRule(Graph& g, NodeId n, const OpCall& call) : g_(g), n_(n), e_(g, n), call_(call) {
-    for (ValueId v : g.node(n).outputs) {
-      if (IsComplexTensor(g.value(v).type)) part_ = PartOf(*g.value(v).type.tensor().dtype);
-    }
-    for (const OpArg& a : call.args()) {
-      if (part_ == DType::kFloat32 && a.IsTensor() && a.tensor.dtype == DType::kComplex128) part_ = DType::kFloat64;
-    }
-  }
+  ComplexRule(Graph& g, NodeId n, const OpCall& call)
+      : g_(g), n_(n), e_(g, n), call_(call), part_(PartComputedIn(g, n, call)), z_(e_, part_) {}
 
   absl::StatusOr<bool> Run() {
     const std::string& name = call_.op().name();
@@ -48,38 +39,24 @@ class ComplexRule {
       Parts a = Arg(0), b = Arg(1);
       if (name == "aten::rsub") std::swap(a, b);
       // As PyTorch computes it, whatever alpha is: an infinite part makes the other one NaN.
-      out = Make(Add(a, Mul(b, {e_.Scalar(part_, name == "aten::add" ? alpha : -alpha), ValueId()})));
+      out = Make(z_.Add(a, z_.Mul(b, z_.Real(name == "aten::add" ? alpha : -alpha))));
     } else if (name == "aten::mul") {
-      out = Make(Mul(Arg(0), Arg(1)));
+      out = Make(z_.Mul(Arg(0), Arg(1)));
     } else if (name == "aten::div" && call_.IsNone("rounding_mode")) {
-      out = Make(Div(Arg(0), Arg(1)));
+      out = Make(z_.Div(Arg(0), Arg(1)));
     } else if (name == "aten::addcmul" || name == "aten::addcdiv") {
-      const Parts value = call_.IsNone("value") ? Parts{e_.Scalar(part_, 1), ValueId()} : Arg(3);
-      const Parts scaled = Mul(value, Arg(1));
-      out = Make(Add(Arg(0), name == "aten::addcmul" ? Mul(scaled, Arg(2)) : Div(scaled, Arg(2))));
+      const Parts scaled = z_.Mul(call_.IsNone("value") ? z_.Real(1) : Arg(3), Arg(1));
+      out = Make(z_.Add(Arg(0), name == "aten::addcmul" ? z_.Mul(scaled, Arg(2)) : z_.Div(scaled, Arg(2))));
     } else if (name == "aten::lerp") {
-      out = Make(Lerp(Arg(0), Arg(1), Arg(2)));
-    } else if (name == "aten::reciprocal") {
-      out = Make(Div({e_.Scalar(part_, 1), ValueId()}, Arg(0)));
-    } else if (name == "aten::neg") {
-      const Parts a = Arg(0);
-      out = Make({e_.Neg(a.re), e_.Neg(Im(a))});
-    } else if (name == "aten::square") {
-      const Parts a = Arg(0);
-      out = Make(Mul(a, a));
+      out = Make(z_.Lerp(Arg(0), Arg(1), Arg(2)));
+    } else if (name == "aten::pow") {
+      const OpArg& exponent = call_.arg(1);
+      const bool number = exponent.IsScalar() && exponent.known && exponent.kind != OpArg::Kind::kComplex;
+      out = Make(number ? z_.PowNumber(Arg(0), exponent.number) : z_.Pow(Arg(0), Arg(1)));
     } else if (name == "aten::abs") {
-      const Parts a = Arg(0);
-      out = e_.Op("aten::hypot", {a.re, a.im});
+      out = z_.Abs(Arg(0));
     } else if (name == "aten::angle") {
-      const Parts a = Arg(0);
-      out = e_.Op("aten::atan2", {a.im, a.re});
-    } else if (name == "aten::conj_physical") {
-      const Parts a = Arg(0);
-      out = Make({a.re, e_.Neg(a.im)});
-    } else if (name == "aten::exp") {
-      const Parts a = Arg(0);
-      const ValueId r = e_.Exp(a.re);
-      out = Make({e_.Mul(r, e_.Op("aten::cos", {a.im})), e_.Mul(r, e_.Op("aten::sin", {a.im}))});
+      out = z_.Angle(Arg(0));
     } else if (name == "aten::complex") {
       out = Make({call_.arg(0).value, call_.arg(1).value});
     } else if (name == "aten::polar") {
@@ -88,33 +65,46 @@ class ComplexRule {
     } else if ((name == "aten::_to_copy" || name == "aten::clone") && complex_result) {
       out = Make(Arg(0));
     } else if (name == "aten::_to_copy") {
-      out = Arg(0).re;  // PyTorch warns that the imaginary part is lost
+      // PyTorch warns that the imaginary part is lost, except of what is to be a bool.
+      const bool truth = g_.value(g_.node(n_).outputs[0]).type.tensor().dtype == DType::kBool;
+      out = truth ? z_.IsTrue(Arg(0)) : Arg(0).re;
     } else if (name == "aten::eq" || name == "aten::ne") {
-      const Parts a = Arg(0), b = Arg(1);
-      out = e_.Op("aten::logical_and",
-                  {e_.Op("aten::eq.Tensor", {a.re, b.re}), e_.Op("aten::eq.Tensor", {Im(a), Im(b)})});
+      out = z_.IsEqual(Arg(0), Arg(1));
       if (name == "aten::ne") out = e_.Op("aten::logical_not", {out});
-    } else if (call_.op().full() == "aten::where.self") {
-      const ValueId c = call_.arg(0).value;
-      const Parts a = Arg(1), b = Arg(2);
-      out = Make({e_.Where(c, a.re, b.re), e_.Where(c, Im(a), Im(b))});
+    } else if (name == "aten::logical_not") {
+      out = e_.Op("aten::logical_not", {z_.IsTrue(Arg(0))});
+    } else if (name == "aten::logical_and" || name == "aten::logical_or" || name == "aten::logical_xor") {
+      out = e_.Op(name, {z_.IsTrue(Arg(0)), z_.IsTrue(Arg(1))});
+    } else if (name == "aten::isnan" || name == "aten::isinf" || name == "aten::isfinite") {
+      const Parts a = Arg(0);
+      out = e_.Op(name == "aten::isfinite" ? "aten::logical_and" : "aten::logical_or",
+                  {e_.Op(name, {a.re}), e_.Op(name, {z_.Im(a)})});
+    } else if (name == "aten::any" || name == "aten::all" || name == "aten::count_nonzero") {
+      std::vector<ValueId> args(g_.node(n_).inputs.begin(), g_.node(n_).inputs.end());
+      args[0] = z_.IsTrue(Arg(0));
+      out = e_.Op(call_.op().full(), args);
+    } else if (name == "aten::linalg_vector_norm" || name == "aten::norm") {
+      std::vector<ValueId> args(g_.node(n_).inputs.begin(), g_.node(n_).inputs.end());
+      args[0] = z_.Abs(Arg(0));
+      out = e_.Op(call_.op().full(), args);
+    } else if (name == "aten::isreal") {
+      out = e_.EqN(z_.Im(Arg(0)), 0);
+    } else if (name == "aten::prod" || name == "aten::cumprod") {
+      SMELT_ASSIGN_OR_RETURN(out, Product(Arg(0), name == "aten::cumprod"));
+    } else if (name == "aten::where" && call_.args().size() == 3) {
+      out = Make(z_.Where(call_.arg(0).value, Arg(1), Arg(2)));
     } else if (name == "aten::masked_fill") {
-      const ValueId c = call_.arg(1).value;
-      const Parts a = Arg(0), b = Arg(2);
-      out = Make({e_.Where(c, b.re, a.re), e_.Where(c, Im(b), Im(a))});
+      out = Make(z_.Where(call_.arg(1).value, Arg(2), Arg(0)));
     } else if (name == "aten::copy" || name == "aten::fill") {
       out = Make(Arg(1));
     } else if (name == "aten::zero" || IsFilledWith(name, "zeros") || IsFilledWith(name, "empty")) {
-      out = Make({e_.Scalar(part_, 0), ValueId()});
+      out = Make(z_.Real(0));
     } else if (IsFilledWith(name, "ones")) {
-      out = Make({e_.Scalar(part_, 1), ValueId()});
+      out = Make(z_.Real(1));
     } else if (IsFilledWith(name, "full")) {
       out = Make(Arg(name == "aten::new_full" ? 2 : 1));
     } else if (name == "aten::scalar_tensor") {
       out = Make(Arg(0));
-    } else if (name == "aten::logical_not") {
-      const Parts a = Arg(0);
-      out = e_.Op("aten::logical_not", {e_.Op("aten::logical_or", {a.re, Im(a)})});
     } else if (call_.op().full() == "aten::sum.dim_IntList" || call_.op().full() == "aten::mean.dim" ||
                call_.op().full() == "aten::sum" || call_.op().full() == "aten::mean") {
       if (!complex_result || !call_.arg(0).IsTensor()) return false;
@@ -130,13 +120,13 @@ class ComplexRule {
     } else if (name == "aten::mm" || name == "aten::bmm") {
       const Parts a = Arg(0), b = Arg(1);
       auto mm = [&](ValueId x, ValueId y) { return e_.Op(name, {e_.Contiguous(x), e_.Contiguous(y)}); };
-      out = Make({e_.Sub(mm(a.re, b.re), mm(Im(a), Im(b))), e_.Add(mm(a.re, Im(b)), mm(Im(a), b.re))});
+      out = Make({e_.Sub(mm(a.re, b.re), mm(z_.Im(a), z_.Im(b))), e_.Add(mm(a.re, z_.Im(b)), mm(z_.Im(a), b.re))});
     } else if (name == "aten::convolution") {
       // Products of the parts, as of matrices; what is added is added once.
       if (!complex_result) return false;
       const Parts x = Arg(0), w = Arg(1);
       Parts bias;
-      if (call_.arg(2).IsTensor()) bias = Arg(2), bias.im = Im(bias);
+      if (call_.arg(2).IsTensor()) bias = Arg(2), bias.im = z_.Im(bias);
       const ValueId none = e_.None();
       auto convolve = [&](ValueId of, ValueId by, ValueId plus) {
         std::vector<ValueId> args(g_.node(n_).inputs.begin(), g_.node(n_).inputs.end());
@@ -145,8 +135,8 @@ class ComplexRule {
         args[2] = plus.valid() ? e_.Contiguous(plus) : none;
         return e_.Op("aten::convolution", args);
       };
-      out = Make({e_.Sub(convolve(x.re, w.re, bias.re), convolve(Im(x), Im(w), ValueId())),
-                  e_.Add(convolve(x.re, Im(w), bias.im), convolve(Im(x), w.re, ValueId()))});
+      out = Make({e_.Sub(convolve(x.re, w.re, bias.re), convolve(z_.Im(x), z_.Im(w), ValueId())),
+                  e_.Add(convolve(x.re, z_.Im(w), bias.im), convolve(z_.Im(x), w.re, ValueId()))});
     } else if (name == "aten::constant_pad_nd") {
       const OpArg& given = call_.arg(2);
       if (!given.known) return call_.Unsupported("a number that is known only at run time beside complex ones");
@@ -154,7 +144,7 @@ class ComplexRule {
       const Parts x = Arg(0);
       const ValueId pad = g_.node(n_).inputs[1];
       out = Make({e_.Op("aten::constant_pad_nd", {x.re, pad, e_.Const(value.real())}),
-                  e_.Op("aten::constant_pad_nd", {Im(x), pad, e_.Const(value.imag())})});
+                  e_.Op("aten::constant_pad_nd", {z_.Im(x), pad, e_.Const(value.imag())})});
     } else if (name == "aten::index_put" || name == "aten::_unsafe_index_put" || name == "aten::index_add" ||
                name == "aten::index_copy" || name == "aten::index_select" || name == "aten::index" ||
                name == "aten::_unsafe_index") {
@@ -179,12 +169,12 @@ class ComplexRule {
         return e_.Op("aten::index_fill.int_Tensor", {part, g_.node(n_).inputs[1], g_.node(n_).inputs[2], with});
       };
       if (!e_.ok()) return e_.status();
-      out = Make({fill(x.re, value.re), fill(Im(x), Im(value))});
+      out = Make({fill(x.re, value.re), fill(z_.Im(x), z_.Im(value))});
     } else if (name == "aten::cumsum") {
       const Parts a = Arg(0);
       const auto sum = [&](ValueId part) { return e_.Op("aten::cumsum", {part, g_.node(n_).inputs[1], e_.None()}); };
       if (!e_.ok()) return e_.status();
-      out = Make({sum(a.re), sum(Im(a))});
+      out = Make({sum(a.re), sum(z_.Im(a))});
     } else if (complex_result && MovesEachPart(call_.op().full())) {
       Parts moved;
       for (const bool imaginary : {false, true}) {
@@ -192,7 +182,7 @@ class ComplexRule {
         for (size_t i = 0; i < args.size(); ++i) {
           if (!IsComplexTensor(g_.value(args[i]).type)) continue;
           const Parts a = Arg(static_cast<int>(i));
-          args[i] = imaginary ? Im(a) : a.re;
+          args[i] = imaginary ? z_.Im(a) : a.re;
         }
         (imaginary ? moved.im : moved.re) = e_.Op(call_.op().full(), args);
       }
@@ -209,6 +199,8 @@ class ComplexRule {
       }
       if (dim < 0) dim += rank + (name == "aten::stack");
       out = e_.Op("aten::view_as_complex", {e_.Contiguous(e_.Op(name, {e_.List(parts), e_.Const(dim)}))});
+    } else if (const ComplexFunction* f = FindComplexFunction(name)) {
+      out = Make((*f)(z_, Arg(0)));
     } else {
       return false;
     }
@@ -218,6 +210,15 @@ class ComplexRule {
   }
 
  private:
+  static DType PartComputedIn(const Graph& g, NodeId n, const OpCall& call) {
+    for (ValueId v : g.node(n).outputs) {
+      if (IsComplexTensor(g.value(v).type)) return PartOf(*g.value(v).type.tensor().dtype);
+    }
+    for (const OpArg& a : call.args()) {
+      if (a.IsTensor() && a.tensor.dtype == DType::kComplex128) return DType::kFloat64;
+    }
+    return DType::kFloat32;
+  }
   // Of the real parts it makes the real parts, of the imaginary ones the imaginary ones.
   static bool MovesEachPart(const std::string& op) {
     static const auto* const kOps = new absl::flat_hash_set<std::string>{
@@ -236,7 +237,7 @@ class ComplexRule {
         e_.Fail(call_.Unsupported("a number that is known only at run time beside complex ones"));
         return {};
       }
-      return {e_.Scalar(part_, a.number), ValueId()};
+      return z_.Real(a.number);
     }
     if (!IsComplex(*a.tensor.dtype)) return {e_.Cast(a.value, part_), ValueId()};
     const ValueId real = e_.Op("aten::view_as_real", {a.value});
@@ -244,35 +245,42 @@ class ComplexRule {
     const int64_t last = e_.Rank(real) - 1;
     return {e_.Cast(e_.Select(real, last, 0), part_), e_.Cast(e_.Select(real, last, 1), part_)};
   }
-  // A real number is one with an imaginary part of zero, which PyTorch computes with too: it decides about NaN and the
-  // sign of zero.
-  ValueId Im(const Parts& a) { return a.im.valid() ? a.im : e_.Scalar(part_, 0); }
-  Parts Add(const Parts& a, const Parts& b) { return {e_.Add(a.re, b.re), e_.Add(Im(a), Im(b))}; }
-  Parts Sub(const Parts& a, const Parts& b) { return {e_.Sub(a.re, b.re), e_.Sub(Im(a), Im(b))}; }
-  Parts Mul(const Parts& a, const Parts& b) {
-    const ValueId a_im = Im(a), b_im = Im(b);
-    return {e_.Sub(e_.Mul(a.re, b.re), e_.Mul(a_im, b_im)), e_.Add(e_.Mul(a.re, b_im), e_.Mul(a_im, b.re))};
-  }
-  Parts Div(const Parts& a, const Parts& b) {
-    // Scaled by the larger part, whose square may be no finite number.
-    const ValueId larger = e_.Op("aten::maximum", {e_.Op("aten::abs", {b.re}), e_.Op("aten::abs", {Im(b)})});
-    const Parts x = {e_.Div(a.re, larger), e_.Div(Im(a), larger)}, y = {e_.Div(b.re, larger), e_.Div(Im(b), larger)};
-    const Parts top = Mul(x, {y.re, e_.Neg(y.im)});
-    const ValueId norm = e_.Add(e_.Square(y.re), e_.Square(y.im));
-    return {e_.Div(top.re, norm), e_.Div(top.im, norm)};
-  }
-  // Counted from the end that is nearer, as a weight's absolute value tells.
-  Parts Lerp(const Parts& a, const Parts& b, const Parts& w) {
-    const Parts way = Sub(b, a), from_a = Add(a, Mul(w, way));
-    const Parts from_b = Sub(b, Mul(way, Sub({e_.Scalar(part_, 1), ValueId()}, w)));
-    const ValueId norm = e_.Add(e_.Square(w.re), e_.Square(Im(w)));
-    const ValueId small = e_.Op("aten::lt.Scalar", {norm, e_.Const(0.25)});
-    return {e_.Where(small, from_a.re, from_b.re), e_.Where(small, from_a.im, from_b.im)};
+  // prod and cumprod, element by element: the parts of a product are no products of parts.
+  absl::StatusOr<ValueId> Product(const Parts& a, bool running) {
+    constexpr int64_t kMost = 64;
+    if (!e_.ok()) return e_.status();
+    Parts x = {a.re, z_.Im(a)};
+    int64_t dim = 0;
+    if (call_.Find("dim") != nullptr) {
+      SMELT_ASSIGN_OR_RETURN(dim, call_.GetInt("dim"));
+      dim = WrapDim(dim, e_.Rank(x.re));
+    } else {
+      x = {e_.Flatten(x.re), e_.Flatten(x.im)};
+    }
+    if (!e_.ok()) return e_.status();
+    const std::optional<int64_t> n = e_.Rank(x.re) == 0 ? 1 : e_.Sizes(x.re)[dim].Constant();
+    if (e_.Rank(x.re) == 0) return Make(x);
+    if (!n || *n == 0 || *n > kMost)
+      return call_.Unsupported(absl::StrCat("a product of complex numbers, but of 1 to ", kMost, " of them"));
+    std::vector<ValueId> re, im;
+    Parts product;
+    for (int64_t i = 0; i < *n; ++i) {
+      const Parts next = {e_.Select(x.re, dim, i), e_.Select(x.im, dim, i)};
+      product = i == 0 ? next : z_.Mul(product, next);
+      re.push_back(product.re);
+      im.push_back(product.im);
+    }
+    if (running)
+      return Make(
+          {e_.Op("aten::stack", {e_.List(re), e_.Const(dim)}), e_.Op("aten::stack", {e_.List(im), e_.Const(dim)})});
+    if (auto keepdim = call_.GetBoolOr("keepdim", false); keepdim.ok() && *keepdim && call_.Find("dim") != nullptr)
+      product = {e_.Unsqueeze(product.re, dim), e_.Unsqueeze(product.im, dim)};
+    return Make(product);
   }
   ValueId Make(Parts p) {
     if (!e_.ok()) return ValueId();
     std::vector<Expr> sizes = *g_.value(g_.node(n_).outputs[0]).type.tensor().sizes;
-    p.im = Im(p);
+    p.im = z_.Im(p);
     for (ValueId* v : {&p.re, &p.im}) {
       *v = e_.Cast(*v, part_);
       if (e_.ok() && e_.Sizes(*v) != sizes) *v = e_.Expand(*v, sizes);
@@ -304,7 +312,8 @@ class ComplexRule {
   const NodeId n_;
   Emit e_;
   const OpCall& call_;
-  DType part_ = DType::kFloat32;
+  const DType part_;  // computed in
+  ComplexParts z_;
 };
 
 }  // namespace

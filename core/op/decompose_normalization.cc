@@ -316,6 +316,7 @@ ValueId NormOf(Emit& e, ValueId x, double p, const std::vector<int64_t>& dims, b
 Values VectorNorm(Emit& e, const OpCall& call) {
   ValueId self = call.arg(0).value;
   const std::string& name = call.op().name();
+  if (IsComplex(e.DTypeOf(self))) self = e.Abs(self);
   double p = 2;
   for (const char* key : {"ord", "p"}) {
     const OpArg* a = call.Find(key);
@@ -326,7 +327,7 @@ Values VectorNorm(Emit& e, const OpCall& call) {
     }
   }
   DType out = e.DTypeOf(self);
-  if (std::optional<DType> asked = call.GetDType("dtype")) out = *asked;
+  if (std::optional<DType> asked = call.GetDType("dtype")) out = RealOf(*asked);
   if (!IsFloating(out)) return call.Unsupported("a dtype that is not floating point");
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(self)));
   if (name == "aten::linalg_norm" && call.IsNone("ord") == false && e.Rank(self) != 1 && dims.size() != 1)

@@ -226,7 +226,7 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "smelt-fuzz: %s\n%s", std::string(usage.message()).c_str(), kHelp);
     return kExitUsage;
   }
-  s.run.compiled = line->Has("compiled");
+  s.run.compiled = line->Has("compiled") || line->Has("only-compiled");
   s.run.evaluator = !line->Has("only-compiled");
   s.run.scratch = line->Get("scratch", "/tmp");
   if (std::error_code error; !std::filesystem::is_directory(s.run.scratch, error)) {
