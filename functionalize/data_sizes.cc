@@ -320,7 +320,7 @@ class SizeOpener {
         if (out == Expr(1)) out = (*s)[d];
       }
     }
-    if (sizes.empty()) return absl::UnimplementedError("masked_select of a tensor of rank 0");
+    if (sizes.empty()) sizes = {Expr(1)};
     for (ValueId* v : {&self, &mask}) {
       if (*T(*v).sizes == sizes) continue;
       std::vector<ValueId> elements;

@@ -37,9 +37,12 @@ absl::StatusOr<Index> Lowering::IndexedAt(const IndexList& list, const std::vect
 absl::StatusOr<int> Lowering::EvalGather(NodeId n, const Index& index, int guard) {
   SMELT_ASSIGN_OR_RETURN(ValueId self, g_.TensorArg(n, "self"));
   SMELT_ASSIGN_OR_RETURN(ValueId where, g_.TensorArg(n, "index"));
+  const size_t rank = g_.Sizes(self).size();
+  // An index without elements may be of any rank.
+  if (rank > 0 && !index.empty() && index.size() != rank) return b_->Const(g_.Dt(self), 0);
   SMELT_ASSIGN_OR_RETURN(int i, Eval(where, index, guard));
   Index at = index;
-  if (g_.Sizes(self).empty()) {
+  if (rank == 0) {
     at.clear();
   } else if (index.empty()) {
     at = {b_->Dynamic(Checked(i, g_.Sizes(self)[0], false, guard))};

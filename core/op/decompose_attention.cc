@@ -11,11 +11,15 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<ValueId>>;
 
-// Repeats dim 1 (heads) of [..., H, L, E] `times` times, each head beside itself.
-ValueId RepeatHeads(Emit& e, ValueId v, int64_t times) {
-  if (times == 1) return v;
+// Repeats the heads of v, [..., H, L, E], each beside itself, until there are `heads` of them.
+absl::StatusOr<ValueId> RepeatHeads(Emit& e, const OpCall& call, ValueId v, const Expr& heads) {
   std::vector<Expr> s = e.Sizes(v);
   const int h = static_cast<int>(s.size()) - 3;
+  if (s[h] == heads) return v;
+  if (!heads.IsConstant() || !s[h].IsConstant() || *s[h].Constant() == 0)
+    return call.Unsupported("a number of heads known only at run time");
+  const int64_t times = *heads.Constant() / *s[h].Constant();
+  if (times == 1) return v;
   std::vector<Expr> wide = s;
   wide.insert(wide.begin() + h + 1, Expr(times));
   ValueId out = e.Expand(e.Unsqueeze(v, h + 1), wide);
@@ -30,7 +34,7 @@ Values ScaledDotProductAttention(Emit& e, const OpCall& call) {
   if (dropout != 0) return call.Unsupported("dropout inside attention");
   SMELT_ASSIGN_OR_RETURN(bool causal, call.GetBoolOr("is_causal", false));
   SMELT_ASSIGN_OR_RETURN(bool gqa, call.GetBoolOr("enable_gqa", false));
-  const std::vector<Expr> sq = e.Sizes(q), sk = e.Sizes(k);
+  const std::vector<Expr> sq = e.Sizes(q);
   const int rank = static_cast<int>(sq.size());
   const Expr depth = sq[rank - 1];
   double scale = 0;
@@ -41,12 +45,9 @@ Values ScaledDotProductAttention(Emit& e, const OpCall& call) {
     SMELT_ASSIGN_OR_RETURN(scale, call.GetDouble("scale"));
   }
   if (gqa && (rank < 3 || e.Rank(k) < 3 || e.Rank(v) < 3)) return call.Error("heads are expected, with enable_gqa");
-  if (gqa && sq[rank - 3] != sk[rank - 3]) {
-    if (!sq[rank - 3].IsConstant() || !sk[rank - 3].IsConstant() || *sk[rank - 3].Constant() == 0)
-      return call.Unsupported("a number of heads known only at run time");
-    const int64_t times = *sq[rank - 3].Constant() / *sk[rank - 3].Constant();
-    k = RepeatHeads(e, k, times);
-    v = RepeatHeads(e, v, times);
+  if (gqa) {
+    SMELT_ASSIGN_OR_RETURN(k, RepeatHeads(e, call, k, sq[rank - 3]));
+    SMELT_ASSIGN_OR_RETURN(v, RepeatHeads(e, call, v, sq[rank - 3]));
   }
   ValueId scores = e.Op("aten::matmul", {q, e.Transpose(k, -2, -1)});
   scores = e.MulN(e.Cast(scores, OpMathType(t)), scale);
@@ -63,7 +64,7 @@ Values ScaledDotProductAttention(Emit& e, const OpCall& call) {
   }
   if (causal) {
     ValueId none = e.None();
-    const Expr l = sq[rank - 2], s = e.Sizes(k)[rank - 2];
+    const Expr l = sq[rank - 2], s = e.Sizes(k)[e.Rank(k) - 2];
     ValueId ones = e.Op("aten::ones", {e.Ints({l, s}), e.Const(ScalarTypeOf(DType::kBool)), none, none, none});
     scores = e.Where(e.Op("aten::tril", {ones, e.Const(int64_t{0})}), scores, e.Scalar(c, -inf));
   }

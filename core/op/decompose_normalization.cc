@@ -283,12 +283,18 @@ Values Variance(Emit& e, const OpCall& call) {
     SMELT_ASSIGN_OR_RETURN(bool unbiased, call.GetBoolOr("unbiased", true));
     correction = unbiased ? 1 : 0;
   }
-  if (correction != static_cast<int64_t>(correction)) return call.Unsupported("a correction that is no integer");
   ValueId x = ToCompute(e, self);
   ValueId mean = e.Mean(x, dims, true);
   ValueId sum = e.Sum(e.Square(e.Sub(x, mean)), dims, keepdim);
-  const Expr freedom = Max(e.Count(x, dims) - static_cast<int64_t>(correction), Expr(0));
-  ValueId var = e.DivBy(sum, freedom);
+  const Expr count = e.Count(x, dims);
+  ValueId var;
+  if (correction == static_cast<int64_t>(correction)) {
+    var = e.DivBy(sum, Max(count - static_cast<int64_t>(correction), Expr(0)));
+  } else if (count.IsConstant()) {
+    var = e.DivN(sum, std::max(static_cast<double>(*count.Constant()) - correction, 0.0));
+  } else {
+    return call.Unsupported("a correction that is no integer, of a number of elements that is not known");
+  }
   if (root) var = e.Sqrt(var);
   var = e.Cast(var, t);
   if (!with_mean) return std::vector<ValueId>{var};

@@ -77,6 +77,10 @@ absl::Status Stack(Ctx& c) {
 absl::Status Gather(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
   SMELT_ASSIGN_OR_RETURN(TensorType index, c.call.GetTensor("index"));
+  // An index without elements may be of any rank.
+  const bool empty = std::find(index.sizes->begin(), index.sizes->end(), Expr(0)) != index.sizes->end();
+  if (c.call.Find("dim") != nullptr && !empty && std::max(self.rank(), 1) != std::max(index.rank(), 1))
+    return c.call.Error("Index tensor must have the same number of dimensions as input tensor");
   c.Add(*self.dtype, *index.sizes);
   return absl::OkStatus();
 }
