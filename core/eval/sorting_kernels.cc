@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/base/order_statistics.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/kernels.h"
 
@@ -117,9 +118,13 @@ absl::StatusOr<Values> Topk(Call& c) {
     std::vector<T> values(Product(sizes));
     std::vector<int64_t> where(values.size());
     std::vector<std::vector<int64_t>> to;
+    const bool largest = c.B("largest", true);
     ForEachLine(sizes, dim, [&](const std::vector<int64_t>& line, int64_t) { to.push_back(line); });
     ForEachLine(SizesOf(self), dim, [&](const std::vector<int64_t>& line, int64_t number) {
-      const std::vector<int64_t> order = Order(x, line, c.B("largest", true));
+      const auto before = [&](int64_t a, int64_t b) {
+        return largest ? Less(x[line[b]], x[line[a]]) : Less(x[line[a]], x[line[b]]);
+      };
+      const std::vector<int64_t> order = TopPlaces(static_cast<int64_t>(line.size()), k, c.B("sorted", true), before);
       for (int64_t i = 0; i < k; ++i) {
         values[to[number][i]] = x[line[order[i]]];
         where[to[number][i]] = order[i];

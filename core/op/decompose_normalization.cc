@@ -322,7 +322,6 @@ ValueId NormOf(Emit& e, ValueId x, double p, const std::vector<int64_t>& dims, b
 Values VectorNorm(Emit& e, const OpCall& call) {
   ValueId self = call.arg(0).value;
   const std::string& name = call.op().name();
-  if (IsComplex(e.DTypeOf(self))) self = e.Abs(self);
   double p = 2;
   for (const char* key : {"ord", "p"}) {
     const OpArg* a = call.Find(key);
@@ -332,14 +331,15 @@ Values VectorNorm(Emit& e, const OpCall& call) {
       if (a->string != "fro") return call.Unsupported("this matrix norm");
     }
   }
-  DType out = e.DTypeOf(self);
+  DType out = RealOf(e.DTypeOf(self));
   if (std::optional<DType> asked = call.GetDType("dtype")) out = RealOf(*asked);
   if (!IsFloating(out)) return call.Unsupported("a dtype that is not floating point");
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(self)));
   if (name == "aten::linalg_norm" && call.IsNone("ord") == false && e.Rank(self) != 1 && dims.size() != 1)
     return call.Unsupported("a matrix norm");
   SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
-  ValueId x = e.Cast(self, OpMathType(out));
+  const bool complex = IsComplex(e.DTypeOf(self));
+  ValueId x = e.Cast(complex ? e.Abs(self) : self, OpMathType(out));
   return std::vector<ValueId>{e.Cast(NormOf(e, x, p, dims, keepdim), out)};
 }
 
@@ -362,6 +362,7 @@ Values PairwiseDistance(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double eps, call.GetDoubleOr("eps", 1e-6));
   SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
   ValueId d = e.AddN(e.Sub(call.arg(0).value, call.arg(1).value), eps);
+  if (e.ok() && IsComplex(e.DTypeOf(d))) d = e.Abs(d);
   return std::vector<ValueId>{NormOf(e, d, p, {e.Rank(d) - 1}, keepdim)};
 }
 

@@ -1,4 +1,4 @@
-// "sort", "topk", "searchsorted": by comparisons, stable, NaN above all numbers as PyTorch has it.
+// "sort", "topk", "searchsorted": by comparisons, stable (of topk, as PyTorch moves equal ones), NaN above all numbers as PyTorch has it.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "smelt/core/base/order_statistics.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/float16.h"
 #include "smelt/runtime/library/library.h"
@@ -102,12 +103,15 @@ class LineOp : public PreparedOp {
     thread_local std::vector<char> raw;
     const int item = ItemSize(in_.dtype);
     const int64_t step = in_.strides[dim_] * item;
-    if (keep_ <= length_ / 16) {
-      LoadLeast(in, step, &entries);
+    if (kind_ == Kind::kTopK && !sorted_) {
+      LoadAsPyTorchMoves(in, step, &entries);
+    } else if (keep_ <= length_ / 16) {
+      LoadLeast(in, step, keep_ + 1, &entries);
     } else {
       LoadKeys(in, step, length_, in_.dtype, descending_, &entries);
       SortByKey(&entries);
     }
+    if (kind_ == Kind::kTopK && sorted_ && HasTies(entries)) LoadAsPyTorchMoves(in, step, &entries);
     if (values != nullptr) {
       raw.resize(static_cast<size_t>(keep_ * item));  // the values may be sorted in place
       for (int64_t i = 0; i < keep_; ++i) {
@@ -124,15 +128,32 @@ class LineOp : public PreparedOp {
     }
   }
 
-  // The first `keep_` of a line in order, while they are few: a heap of them, with the last on top.
-  void LoadLeast(const char* in, int64_t step, std::vector<Keyed>* least) const {
+  // Whether the order leaves open which elements are the first `keep_`, or their order.
+  bool HasTies(const std::vector<Keyed>& ordered) const {
+    for (int64_t i = 1; i < std::min(keep_ + 1, static_cast<int64_t>(ordered.size())); ++i) {
+      if (ordered[static_cast<size_t>(i - 1)].key == ordered[static_cast<size_t>(i)].key) return true;
+    }
+    return false;
+  }
+  void LoadAsPyTorchMoves(const char* in, int64_t step, std::vector<Keyed>* first) const {
+    thread_local std::vector<Keyed> all;
+    LoadKeys(in, step, length_, in_.dtype, descending_, &all);
+    first->clear();
+    const auto before = [&](int64_t a, int64_t b) {
+      return all[static_cast<size_t>(a)].key < all[static_cast<size_t>(b)].key;
+    };
+    for (int64_t i : TopPlaces(length_, keep_, sorted_, before)) first->push_back(all[static_cast<size_t>(i)]);
+  }
+
+  // The first `count` of a line in order, while they are few: a heap of them, with the last on top.
+  void LoadLeast(const char* in, int64_t step, int64_t count, std::vector<Keyed>* least) const {
     constexpr int64_t kBlock = 1024;
     thread_local std::vector<Keyed> block;
     least->clear();
-    for (int64_t first = 0; keep_ > 0 && first < length_; first += kBlock) {
+    for (int64_t first = 0; count > 0 && first < length_; first += kBlock) {
       LoadKeys(in + first * step, step, std::min(kBlock, length_ - first), in_.dtype, descending_, &block);
       for (Keyed e : block) {
-        const bool room = static_cast<int64_t>(least->size()) < keep_;
+        const bool room = static_cast<int64_t>(least->size()) < count;
         // Of equal ones the first stays.
         if (!room && e.key >= least->front().key) continue;
         e.index += first;
