@@ -89,6 +89,18 @@ absl::StatusOr<LibraryNode> TopK(const Graph& g, NodeId n, const OpCall& call) {
   return out;
 }
 
+// kthvalue, median, nanmedian, mode along a dim, which the result keeps.
+absl::StatusOr<LibraryNode> Pick(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = call.op().name().substr(6);
+  out.inputs = {OptionalTensor(call, "self")};
+  out.outputs = Outputs(g, n);
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
+  SMELT_ASSIGN_OR_RETURN(int64_t k, call.GetIntOr("k", 1));
+  out.ints = {Expr(dim), Expr(k)};
+  return out;
+}
+
 // searchsorted(sorted_sequence, self, out_int32, right, side, sorter), bucketize(self, boundaries, out_int32, right)
 absl::StatusOr<LibraryNode> SearchSorted(const Graph& g, NodeId n, const OpCall& call) {
   LibraryNode out;
@@ -216,6 +228,10 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
       {"aten::_linalg_slogdet", Determinant},
       {"aten::sort", Sort},
       {"aten::topk", TopK},
+      {"aten::kthvalue", Pick},
+      {"aten::median", Pick},
+      {"aten::nanmedian", Pick},
+      {"aten::mode", Pick},
       {"aten::searchsorted", SearchSorted},
       {"aten::bucketize", SearchSorted},
   };

@@ -121,6 +121,12 @@ class Pt2Reader {
   absl::StatusOr<std::vector<OutputDecl>> ReadOutputsSpread(const Json& outputs, const Scope& scope);
   // Reads a nested graph into `block`, whose parameters are the graph's inputs.
   absl::Status ReadSubgraph(const Json& arg, BlockId block, int depth);
+  // scan(graph, carried, rows, additional), map_impl(graph, rows, additional): trip by trip, the rows of a constant
+  // number.
+  absl::Status ReadTrips(bool carries, const Json& inputs, const Json& outputs, BlockId block, Scope& scope, int depth);
+  // Reads a nested graph's nodes into `block`; its results.
+  absl::StatusOr<std::vector<ValueId>> ReadInlined(const Json& arg, const std::vector<ValueId>& args, BlockId block,
+                                                   int depth);
   absl::Status InlineSubgraph(const Json& arg, const std::vector<ValueId>& args, const Json& outputs, BlockId block,
                               Scope& outer, int depth);
   // An operand list: {"as_tensors": [...]} or a mixed tuple.

@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
@@ -94,7 +97,74 @@ absl::Status Pt2Reader::ReadHigherOrder(const std::string& name, const Json& inp
     autocast_ = outer_autocast;
     return inlined;
   }
+  if (name == "scan" || name == "map_impl") return ReadTrips(name == "scan", inputs, outputs, block, scope, depth);
   return absl::UnimplementedError(absl::StrCat("higher-order operator ", name));
+}
+
+absl::Status Pt2Reader::ReadTrips(bool carries, const Json& inputs, const Json& outputs, BlockId block, Scope& scope,
+                                  int depth) {
+  constexpr int64_t kMostTrips = 1024;
+  const NodeId anchor = g_->block(block).return_node;
+  const auto source = current_source_;
+  SMELT_ASSIGN_OR_RETURN(const Json* body, Operand(inputs, 0));
+  std::vector<ValueId> carried, elements, additional;
+  size_t at = 1;
+  for (std::vector<ValueId>* list : {&carried, &elements, &additional}) {
+    if (list == &carried && !carries) continue;
+    SMELT_ASSIGN_OR_RETURN(const Json* operands, Operand(inputs, at++));
+    SMELT_RETURN_IF_ERROR(ReadOperands(*operands, scope, anchor, *list));
+  }
+  std::optional<int64_t> trips;
+  for (ValueId v : elements) {
+    const Type& t = g_->value(v).type;
+    if (!t.IsTensor() || !t.tensor().IsComplete() || t.tensor().rank() == 0)
+      return absl::InvalidArgumentError("a tensor of rows is expected");
+    trips = (*t.tensor().sizes)[0].Constant();
+    if (!trips) return absl::UnimplementedError("a scan or map over rows of an unknown number");
+  }
+  if (!trips || *trips < 1 || *trips > kMostTrips)
+    return absl::UnimplementedError(absl::StrCat("a scan or map over none, or more than ", kMostTrips, " rows"));
+  std::vector<std::vector<ValueId>> rows;  // by result, those of each trip
+  for (int64_t i = 0; i < *trips; ++i) {
+    std::vector<ValueId> args = carried;
+    for (ValueId v : elements) {
+      const TensorType& t = g_->value(v).type.tensor();
+      const Type row = Type::Tensor(*t.dtype, std::vector<Expr>(t.sizes->begin() + 1, t.sizes->end()),
+                                    std::vector<Expr>(t.strides->begin() + 1, t.strides->end()));
+      const NodeId n =
+          g_->InsertBefore(anchor, OpName::Get("aten::select.int"),
+                           {v, Constant(anchor, int64_t{0}, Type::Int()), Constant(anchor, i, Type::Int())}, {row});
+      g_->SetSource(n, source);
+      args.push_back(g_->node(n).outputs[0]);
+    }
+    args.insert(args.end(), additional.begin(), additional.end());
+    SMELT_ASSIGN_OR_RETURN(const std::vector<ValueId> results, ReadInlined(*body, args, block, depth));
+    if (results.size() < carried.size())
+      return absl::InvalidArgumentError("scan: its body must return what is carried");
+    rows.resize(results.size() - carried.size());
+    for (size_t k = 0; k < rows.size(); ++k) rows[k].push_back(results[carried.size() + k]);
+    std::copy(results.begin(), results.begin() + static_cast<int64_t>(carried.size()), carried.begin());
+  }
+  SMELT_ASSIGN_OR_RETURN(const std::vector<OutputDecl> declared, ReadOutputsSpread(outputs, scope));
+  if (declared.size() != carried.size() + rows.size())
+    return absl::InvalidArgumentError("a subgraph returns another number of values than the node has outputs");
+  for (size_t k = 0; k < declared.size(); ++k) {
+    ValueId v;
+    if (k < carried.size()) {
+      v = carried[k];
+    } else {
+      const NodeId list = g_->InsertBefore(anchor, OpName::Get("prim::ListConstruct"), rows[k - carried.size()],
+                                           {Type::List(Type::Tensor())});
+      const NodeId n =
+          g_->InsertBefore(anchor, OpName::Get("aten::stack"),
+                           {g_->node(list).outputs[0], Constant(anchor, int64_t{0}, Type::Int())}, {declared[k].type});
+      g_->SetSource(n, source);
+      v = g_->node(n).outputs[0];
+    }
+    if (!declared[k].name.empty() && !scope.values.emplace(declared[k].name, v).second)
+      return absl::InvalidArgumentError(absl::StrCat("two values are named \"", declared[k].name, "\""));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<Pt2Reader::OutputDecl>> Pt2Reader::ReadOutputsSpread(const Json& outputs,
@@ -134,8 +204,8 @@ absl::Status Pt2Reader::ReadSubgraph(const Json& arg, BlockId block, int depth) 
   return absl::OkStatus();
 }
 
-absl::Status Pt2Reader::InlineSubgraph(const Json& arg, const std::vector<ValueId>& args, const Json& outputs,
-                                       BlockId block, Scope& outer, int depth) {
+absl::StatusOr<std::vector<ValueId>> Pt2Reader::ReadInlined(const Json& arg, const std::vector<ValueId>& args,
+                                                            BlockId block, int depth) {
   if (depth > 50) return absl::InvalidArgumentError("subgraphs are nested deeper than 50 levels");
   SMELT_ASSIGN_OR_RETURN(const Json* as_graph, Get(arg, "as_graph"));
   SMELT_ASSIGN_OR_RETURN(const Json* graph, Get(*as_graph, "graph"));
@@ -151,12 +221,22 @@ absl::Status Pt2Reader::InlineSubgraph(const Json& arg, const std::vector<ValueI
     if (!name.empty()) scope.values[name] = args[i];
   }
   SMELT_RETURN_IF_ERROR(ReadNodes(*graph, block, scope, depth + 1));
+  std::vector<ValueId> out;
+  for (const Json& result : *results) {
+    SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue(result, scope, g_->block(block).return_node, Type()));
+    out.push_back(v);
+  }
+  return out;
+}
+
+absl::Status Pt2Reader::InlineSubgraph(const Json& arg, const std::vector<ValueId>& args, const Json& outputs,
+                                       BlockId block, Scope& outer, int depth) {
+  SMELT_ASSIGN_OR_RETURN(const std::vector<ValueId> results, ReadInlined(arg, args, block, depth));
   SMELT_ASSIGN_OR_RETURN(const std::vector<OutputDecl> declared, ReadOutputsSpread(outputs, outer));
-  if (declared.size() != results->size())
+  if (declared.size() != results.size())
     return absl::InvalidArgumentError("a subgraph returns another number of values than the node has outputs");
   for (size_t i = 0; i < declared.size(); ++i) {
-    SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue((*results)[i], scope, g_->block(block).return_node, Type()));
-    if (!declared[i].name.empty() && !outer.values.emplace(declared[i].name, v).second) {
+    if (!declared[i].name.empty() && !outer.values.emplace(declared[i].name, results[i]).second) {
       return absl::InvalidArgumentError(absl::StrCat("two values are named \"", declared[i].name, "\""));
     }
   }

@@ -51,6 +51,8 @@ class CompositeOpener {
   bool MayBeOfArgument(ValueId v);
   bool IsAssigned(ValueId v) const;
   bool IsUserInput(ValueId v) const;
+  // An archive states strides of convolutions over three dims which are not those of PyTorch's kernels.
+  absl::Status CorrectLayout(NodeId n);
   // Until its geometry changes, the results of in-place operators are names of their operand.
   void UseOneName(NodeId n);
   // Whether it is legal, and its strides, hang on its argument's.
@@ -114,8 +116,9 @@ class CompositeOpener {
   absl::Status EmbeddingRenorm(NodeId n);
 
   // --- activations, dropout, numbers (open_activations.cc) ---
-  // tensor(number, dtype, device, requires_grad)
+  // tensor(number, dtype, device, requires_grad), tensor(list of numbers, …)
   absl::Status NumberTensor(NodeId n);
+  absl::Status ListTensor(NodeId n);
   // rrelu(x, lower, upper, training): outside of training the slope is the middle.
   absl::Status Rrelu(NodeId n);
   // In training each element that is not positive has a slope of its own.

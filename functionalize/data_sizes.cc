@@ -232,7 +232,12 @@ class SizeOpener {
     const ValueId mask = m->masks[0];
     const TensorType values = T(In(2));
     const int behind = T(In(0)).rank() - m->dim - T(mask).rank(), at = values.rank() - 1 - behind;
-    if (FillsByMask(*m)) return MaskFill(*m);
+    if (FillsByMask(*m)) {
+      if (T(mask).dtype != DType::kBool)
+        return absl::FailedPreconditionError(
+            "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char");
+      if (g_.node(n_).op.full() == "aten::index_put_") return MaskFill(*m);
+    }
     if (at < 0 || (*values.sizes)[at] == Expr(1)) return false;  // one for all
     Expr size = (*values.sizes)[at];
     if (g_.symbols.Less(Expr(1), size) == true) {
@@ -259,7 +264,7 @@ class SizeOpener {
   }
   // Where PyTorch calls masked_fill_, whose mask may be the written tensor itself: one value, a mask alone.
   bool FillsByMask(const MaskedIndices& m) const {
-    if (g_.node(n_).op.full() != "aten::index_put_" || T(In(0)).dtype != T(In(2)).dtype) return false;
+    if (T(In(0)).dtype != T(In(2)).dtype) return false;
     if (static_cast<int>(m.indices.size()) != m.dim + 1) return false;
     const auto accumulate = GetConstant(g_, In(3));
     return accumulate && std::holds_alternative<bool>(*accumulate) && !std::get<bool>(*accumulate) &&
@@ -267,9 +272,6 @@ class SizeOpener {
   }
   absl::StatusOr<bool> MaskFill(const MaskedIndices& m) {
     ValueId mask = m.masks[0], value = In(2);
-    if (T(mask).dtype != DType::kBool)
-      return absl::FailedPreconditionError(
-          "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char");
     for (int behind = T(In(0)).rank() - m.dim - T(mask).rank(); behind > 0; --behind) {
       SMELT_ASSIGN_OR_RETURN(mask, Insert("aten::unsqueeze", {mask, Int(-1)}));
     }

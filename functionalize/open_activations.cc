@@ -11,10 +11,39 @@ namespace smelt {
 
 absl::Status CompositeOpener::NumberTensor(NodeId n) {
   const TensorType& t = TypeOfValue(g_.node(n).outputs[0]);
-  if (!t.IsComplete() || t.rank() != 0) return absl::UnimplementedError("a tensor of a list of numbers");
+  if (!t.IsComplete()) return absl::UnimplementedError("a tensor of a list of numbers whose length is not known");
+  if (t.rank() != 0) return ListTensor(n);
   const ValueId none = None(n);
   SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::scalar_tensor",
                                         {In(n, 0), InsertConstant(g_, n, ScalarTypeOf(*t.dtype)), none, none, none}));
+  ReplaceWith(n, v[0]);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::ListTensor(NodeId n) {
+  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g_, n));
+  const OpArg& list = call.arg(0);
+  const TensorType t = TypeOfValue(g_.node(n).outputs[0]);
+  std::vector<ValueId> numbers = list.element_values;
+  if (numbers.empty()) {
+    for (const Expr& i : list.ints) numbers.push_back(InsertSize(g_, n, i));
+    for (double f : list.floats) numbers.push_back(InsertConstant(g_, n, f));
+    for (bool b : list.bools) numbers.push_back(InsertConstant(g_, n, b));
+  }
+  const ValueId none = None(n), dtype = InsertConstant(g_, n, ScalarTypeOf(*t.dtype));
+  if (numbers.empty()) {
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::zeros", {IntList(n, {Expr(0)}), dtype, none, none, none}));
+    ReplaceWith(n, v[0]);
+    return absl::OkStatus();
+  }
+  std::vector<ValueId> elements;
+  for (ValueId number : numbers) {
+    SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::scalar_tensor", {number, dtype, none, none, none}));
+    elements.push_back(v[0]);
+  }
+  const NodeId made = g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), elements, {Type::List(Type::Tensor())});
+  SMELT_ASSIGN_OR_RETURN(auto v,
+                         Insert(n, "aten::stack", {g_.node(made).outputs[0], InsertConstant(g_, n, int64_t{0})}));
   ReplaceWith(n, v[0]);
   return absl::OkStatus();
 }

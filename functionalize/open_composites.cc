@@ -19,7 +19,7 @@ namespace smelt {
 absl::Status CompositeOpener::Run() {
   for (NodeId n : g_.AllNodes()) {
     if (!g_.IsLive(n)) continue;
-    absl::Status s = stale_ ? InferNode(g_, n) : absl::OkStatus();
+    absl::Status s = stale_ ? InferNode(g_, n) : CorrectLayout(n);
     if (s.ok()) s = Open(n);
     if (s.ok() && g_.IsLive(n)) UseOneName(n);
     if (!s.ok()) {
@@ -230,6 +230,20 @@ void CompositeOpener::UseOneName(NodeId n) {
   const Node& node = g_.node(n);
   if (ReturnsItsOperand(g_, n) && node.parent == g_.top() && !ChangesGeometry(node.op))
     g_.ReplaceAllUses(node.outputs[0], node.inputs[0]);
+}
+
+absl::Status CompositeOpener::CorrectLayout(NodeId n) {
+  const Node& node = g_.node(n);
+  const std::string& name = node.op.name();
+  if (name != "aten::conv3d" && name != "aten::conv_transpose3d" && name != "aten::convolution")
+    return absl::OkStatus();
+  const ValueId out = node.outputs[0];
+  if (!g_.value(out).type.IsTensor() || !TypeOfValue(out).IsComplete() || TypeOfValue(out).rank() != 5)
+    return absl::OkStatus();
+  const Type stated = g_.value(out).type;
+  SMELT_RETURN_IF_ERROR(InferNode(g_, n));
+  stale_ = g_.value(out).type != stated;
+  return absl::OkStatus();
 }
 
 absl::Status CompositeOpener::View(NodeId n) {

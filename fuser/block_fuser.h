@@ -118,9 +118,7 @@ class BlockFuser {
       if (IsTensor(v)) {
         f(v);
       } else if (auto list = GetListElements(g_, v)) {
-        for (ValueId e : *list) {
-          if (IsTensor(e)) f(e);
-        }
+        for (ValueId e : *list) f(e);
       } else {
         f(v);
       }
@@ -223,6 +221,7 @@ class BlockFuser {
   std::vector<NodeId> nodes_;
   std::vector<int> place_;  // by NodeId::index
   std::vector<int> group_of_;
+  absl::flat_hash_map<std::string, int> read_at_;  // by symbol: the node that reads that size from data
   std::vector<Group> groups_;
   absl::flat_hash_map<ValueId, Label> labels_;
   absl::flat_hash_map<ValueId, std::vector<int>> writers_;  // by the memory's root: nodes that take it over

@@ -17,6 +17,10 @@ absl::Status BlockFuser::Run() {
   group_of_.assign(nodes_.size(), -1);
   for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
     const NodeId n = nodes_[i];
+    for (ValueId v : g_.node(n).outputs) {
+      const std::optional<Expr>& e = g_.value(v).expr;
+      if (e && e->IsSymbol() && !IsTransparent(g_.node(n))) read_at_[e->SymbolName()] = i;
+    }
     if (IsRegionOp(g_.node(n))) writers_[Root(g_.node(n).inputs[0])].push_back(i);
   }
   for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) SMELT_RETURN_IF_ERROR(Visit(i));
@@ -56,6 +60,11 @@ int BlockFuser::Ready(ValueId v) const {
   if (IsTransparent(def) || (IsAllocation(def) && group_of_[i] < 0)) {
     int ready = kBefore;
     for (ValueId x : def.inputs) ready = std::max(ready, Ready(x));
+    if (def.op == "smelt::size") {  // has no operands, but a value that may have to be read first
+      for (const std::string& s : g_.value(v).expr->Symbols()) {
+        if (const auto it = read_at_.find(s); it != read_at_.end()) ready = std::max(ready, At(it->second));
+      }
+    }
     return ready;
   }
   return At(i);

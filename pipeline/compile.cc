@@ -22,6 +22,7 @@
 #include "smelt/functionalize/resolve_dicts.h"
 #include "smelt/functionalize/resolve_lists.h"
 #include "smelt/functionalize/resolve_tuples.h"
+#include "smelt/functionalize/unroll_loops.h"
 #include "smelt/fuser/choose_layouts.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
@@ -299,7 +300,8 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
 }  // namespace
 
 absl::Status CompleteTypes(Graph& g) {
-  ResolveTuples(g);  // first: dictionaries and lists may be carried in them
+  UnrollLoopsOfDataSizes(g);  // first: lists that the others resolve may be filled there
+  ResolveTuples(g);           // dictionaries and lists may be carried in them
   ResolveDicts(g);
   ResolveLists(g);
   std::vector<std::string> missing;

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "absl/functional/function_ref.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/pipeline/call_graph.h"
 
@@ -84,7 +85,7 @@ absl::StatusOr<std::vector<TensorType>> ResultTypes(const Question& q, const Cal
   return types;
 }
 
-// What the results do when one operand lies otherwise than contiguously.
+// What the results do when some operands lie otherwise than contiguously.
 struct Answer {
   bool decides = false;  // some result is laid out otherwise
   bool preserve = true;  // as empty_like lays it out
@@ -92,7 +93,7 @@ struct Answer {
   bool format = true;    // channels-last where the operand is, of four dims both
 };
 
-Answer Ask(const Question& q, const std::vector<TensorType>& plain, int operand) {
+Answer Ask(const Question& q, const std::vector<TensorType>& plain, absl::FunctionRef<bool(int)> asked) {
   Answer answer;
   struct Probe {
     Exprs (*lay)(const Exprs&);
@@ -102,7 +103,7 @@ Answer Ask(const Question& q, const std::vector<TensorType>& plain, int operand)
        {Probe{Reversed, false, false}, Probe{ChannelsLast, false, true}, Probe{Gapped, true, false}}) {
     Exprs given, sizes_of;
     const auto got = ResultTypes(q, [&](int index, const Exprs& sizes) {
-      if (index != operand) return ContiguousStrides(sizes);
+      if (!asked(index)) return ContiguousStrides(sizes);
       sizes_of = sizes;
       return given = probe.lay(sizes);
     });
@@ -139,13 +140,17 @@ ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const Va
   Answer last;
   bool format = true;
   for (size_t k = 0; k < tensors.size(); ++k) {
-    const Answer answer = Ask(q, *plain, static_cast<int>(k));
+    const Answer answer = Ask(q, *plain, [&](int index) { return index == static_cast<int>(k); });
     if (!answer.decides) continue;
     out.deciding.push_back(tensors[k]);
     last = answer;
     format = format && answer.format;
   }
-  if (out.deciding.empty()) return out;
+  if (out.deciding.empty()) {  // none alone, as those of cat
+    const Answer answer = Ask(q, *plain, [](int) { return true; });
+    if (answer.decides) out = {answer.format ? fb::EagerLayout::FormatOfAll : fb::EagerLayout::Dense, tensors};
+    return out;
+  }
   const bool one = out.deciding.size() == 1;
   out.kind = format                 ? fb::EagerLayout::Format
              : one && last.keep     ? fb::EagerLayout::Keep

@@ -40,6 +40,18 @@ TEST(ResultLayoutTest, AScatteredCopyHasTheVeryStridesOfItsOperand) {
             fb::EagerLayout::Keep);
 }
 
+TEST(ResultLayoutTest, JoinedTensorsAreChannelsLastWhereAllOfThemAre) {
+  auto g = ParseGraph(
+      R"(graph(%x : Float(2, 3, 4, 4, strides=[48, 16, 4, 1]), %y : Float(2, 5, 4, 4, strides=[80, 16, 4, 1])):
+  %one : int = prim::Constant[value=1]()
+  %l : Tensor[] = prim::ListConstruct(%x, %y)
+  %r : Tensor = aten::cat(%l, %one)
+  return (%r)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  EXPECT_EQ(DescribeResultLayout(**g, (*g)->block((*g)->top()).last).kind, fb::EagerLayout::FormatOfAll);
+}
+
 TEST(ResultLayoutTest, AProductAndARunningSumAreContiguous) {
   EXPECT_EQ(LayoutOf("  %r : Tensor = aten::mm(%x, %y)").kind, fb::EagerLayout::AsComputed);
   EXPECT_EQ(LayoutOf("  %n : NoneType = prim::Constant()\n  %r : Tensor = aten::cumsum(%x, %zero, %n)").kind,

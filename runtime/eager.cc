@@ -574,6 +574,9 @@ class EagerRun {
         }
       } else if (i.layout == fb::EagerLayout::Format) {
         for (const Geometry& g : operands) channels_last = channels_last || SuggestsChannelsLast(decide, g);
+      } else if (i.layout == fb::EagerLayout::FormatOfAll) {
+        channels_last = true;
+        for (const Geometry& g : operands) channels_last = channels_last && SuggestsChannelsLast(decide, g);
       }
       SMELT_RETURN_IF_ERROR(decide.status());
     }

@@ -1,4 +1,4 @@
-// Which of a line's elements kthvalue, median and mode name: where several are equal it hangs on how PyTorch's CPU
+// Which of a line's elements topk, kthvalue, median and mode name: where several are equal it hangs on how PyTorch's CPU
 // kernels move them, which these functions follow move by move. Elements are named by their places in [0, n); `less`
 // compares two.
 #ifndef SMELT_CORE_BASE_ORDER_STATISTICS_H_
@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace smelt {
@@ -25,6 +27,95 @@ std::vector<int64_t> TopPlaces(int64_t n, int64_t k, bool sorted, Before before)
   }
   at.resize(static_cast<size_t>(k));
   return at;
+}
+
+// Of the k-th smallest, 0 <= k < n. `less` has NaN above all numbers. A quickselect whose pivots are medians of three.
+template <typename Less>
+int64_t KthPlace(int64_t n, int64_t k, Less less) {
+  std::vector<int64_t> at(static_cast<size_t>(n));
+  std::iota(at.begin(), at.end(), 0);
+  int64_t low = 0, high = n - 1;
+  const auto order = [&](int64_t a, int64_t b) {  // so that a's is not above b's
+    if (less(at[b], at[a])) std::swap(at[a], at[b]);
+  };
+  while (low < high) {
+    if (high == low + 1) {
+      order(low, high);
+      break;
+    }
+    std::swap(at[low + (high - low) / 2], at[low + 1]);
+    order(low + 1, high);
+    order(low, high);
+    order(low + 1, low);
+    const int64_t pivot = at[low];
+    int64_t i = low + 1, j = high;
+    while (true) {
+      do ++i;
+      while (less(at[i], pivot));
+      do --j;
+      while (less(pivot, at[j]));
+      if (j < i) break;
+      std::swap(at[i], at[j]);
+    }
+    std::swap(at[low], at[j]);
+    if (j <= k) low = i;
+    if (j >= k) high = j - 1;
+  }
+  return at[k];
+}
+
+// Of the lower one in the middle, n > 0: of equal ones in the order of their places. A NaN is the median, the first
+// one, or is left out.
+template <typename Less, typename IsNan>
+int64_t MedianPlace(int64_t n, bool ignore_nan, Less less, IsNan is_nan) {
+  std::vector<int64_t> at(static_cast<size_t>(n));
+  std::iota(at.begin(), at.end(), 0);
+  int64_t numbers = n;
+  for (int64_t i = 0; i < n; ++i) {
+    if (!is_nan(i)) continue;
+    if (!ignore_nan) return i;
+    --numbers;
+  }
+  const auto middle = at.begin() + (numbers - 1) / 2;
+  std::nth_element(at.begin(), middle, at.end(),
+                   [&](int64_t a, int64_t b) { return less(a, b) || (a < b && !less(b, a) && !is_nan(a)); });
+  return *middle;
+}
+
+// Of the most frequent, the smallest of those, n > 0. Unknown where there are NaN among many: PyTorch sorts by an order
+// that is none.
+template <typename Less, typename IsNan>
+std::optional<int64_t> ModePlace(int64_t n, Less less, IsNan is_nan) {
+  constexpr int64_t kSortedByInsertion = 16;
+  std::vector<int64_t> at(static_cast<size_t>(n));
+  std::iota(at.begin(), at.end(), 0);
+  const bool nan = std::any_of(at.begin(), at.end(), is_nan);
+  if (nan && n > kSortedByInsertion) return std::nullopt;
+  const auto below = [&](int64_t a, int64_t b) { return less(a, b) && !is_nan(b); };
+  if (nan) {
+    for (int64_t i = 1; i < n; ++i) {
+      const auto to = below(at[i], at[0]) ? 0 : i;
+      if (to == 0) {
+        std::rotate(at.begin(), at.begin() + i, at.begin() + i + 1);
+        continue;
+      }
+      for (int64_t k = i; below(at[k], at[k - 1]); --k) std::swap(at[k], at[k - 1]);
+    }
+  } else {
+    std::sort(at.begin(), at.end(), below);
+  }
+  int64_t best = at[0], most = 0, count = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    ++count;
+    if (i + 1 < n && !below(at[i], at[i + 1]) && !below(at[i + 1], at[i]) && !is_nan(at[i]) && !is_nan(at[i + 1]))
+      continue;
+    if (count > most) {
+      most = count;
+      best = at[i];
+    }
+    count = 0;
+  }
+  return best;
 }
 
 }  // namespace smelt

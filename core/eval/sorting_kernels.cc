@@ -1,8 +1,8 @@
 // Sorting and what is found by order.
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -162,42 +162,26 @@ absl::StatusOr<Values> Pick(Call& c) {
     const std::vector<T> x = Read<T>(self);
     std::vector<T> values;
     std::vector<int64_t> where;
+    bool known = true;
     ForEachLine(sizes, dim, [&](const std::vector<int64_t>& line, int64_t) {
       if (line.empty()) {
         values.push_back(static_cast<T>(std::is_same_v<T, double> ? NAN : std::numeric_limits<int64_t>::min()));
         where.push_back(0);
         return;
       }
-      const std::vector<int64_t> order = Order(x, line, false);
       const int64_t size = static_cast<int64_t>(line.size());
-      int64_t nans = 0;
-      for (int64_t i : line) nans += IsNan(x[i]) ? 1 : 0;
-      int64_t at = order[0];
-      if (n == "aten::kthvalue") {
-        at = order[k - 1];
-      } else if (n == "aten::median") {
-        at = nans > 0 ? order[size - nans] : order[(size - 1) / 2];
-      } else if (n == "aten::nanmedian") {
-        at = nans == size ? order[0] : order[(size - nans - 1) / 2];
-      } else {
-        // mode: the most frequent, the smallest of those; its last place.
-        std::map<T, std::pair<int64_t, int64_t>> seen;
-        for (int64_t i = 0; i < size; ++i) {
-          auto& [count, last] = seen[x[line[i]]];
-          ++count;
-          last = i;
-        }
-        int64_t most = 0;
-        for (const auto& [v, e] : seen) {
-          if (e.first > most) {
-            most = e.first;
-            at = e.second;
-          }
-        }
-      }
+      const auto less = [&](int64_t i, int64_t j) { return Less(x[line[i]], x[line[j]]); };
+      const auto is_nan = [&](int64_t i) { return IsNan(x[line[i]]); };
+      const std::optional<int64_t> place = n == "aten::mode" ? ModePlace(size, less, is_nan)
+                                           : n == "aten::kthvalue"
+                                               ? KthPlace(size, k - 1, less)
+                                               : MedianPlace(size, n == "aten::nanmedian", less, is_nan);
+      known = known && place.has_value();
+      const int64_t at = place.value_or(0);
       values.push_back(x[line[at]]);
       where.push_back(at);
     });
+    if (!known) return c.Unsupported("NaN among many: which one PyTorch chooses is not known");
     if (whole && values.empty()) values.push_back(static_cast<T>(std::is_same_v<T, double> ? NAN : 0));
     Write(outs[0], values);
     Values r = {EvalValue(outs[0])};

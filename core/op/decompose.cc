@@ -46,7 +46,8 @@ bool IsAlongADimOfAScalar(const OpCall& call) {
       "aten::softmax",       "aten::_softmax",        "aten::log_softmax", "aten::_log_softmax",
       "aten::_safe_softmax", "aten::special_softmax", "aten::std",         "aten::var",
       "aten::std_mean",      "aten::var_mean",        "aten::norm",        "aten::linalg_vector_norm",
-      "aten::quantile",      "aten::nanquantile",     "aten::logsumexp",   "aten::logcumsumexp"};
+      "aten::quantile",      "aten::nanquantile",     "aten::logsumexp",   "aten::logcumsumexp",
+      "aten::kthvalue",      "aten::median",          "aten::nanmedian",   "aten::mode"};
   const OpArg* dim = call.Find("dim");
   return operators->contains(call.op().name()) && call.arg(0).IsTensor() && call.arg(0).tensor.sizes &&
          call.arg(0).tensor.rank() == 0 && dim != nullptr &&

@@ -57,7 +57,38 @@ Values Mvlgamma(Emit& e, const OpCall& call) {
         e.Op("aten::lgamma", {e.AddN(x, (1 - static_cast<double>(p)) / 2 + static_cast<double>(i) / 2)});
     sum = i == 0 ? term : e.Add(sum, term);
   }
-  return std::vector<ValueId>{e.AddN(sum, static_cast<double>(p * (p - 1)) / 4 * std::log(std::numbers::pi))};
+  // PyTorch sums over a dim of its own, and a sum is contiguous.
+  return std::vector<ValueId>{
+      e.Contiguous(e.AddN(sum, static_cast<double>(p * (p - 1)) / 4 * std::log(std::numbers::pi)))};
+}
+
+// frexp(x): x = mantissa * 2^exponent, 0.5 <= |mantissa| < 1, by the bits; 0, infinities and NaN are their own
+// mantissa.
+Values Frexp(Emit& e, const OpCall& call) {
+  const DType t = e.DTypeOf(call.arg(0).value);
+  if (!IsFloating(t)) return call.Error("torch.frexp() only supports floating-point dtypes");
+  const bool wide = t == DType::kFloat64;
+  const DType bits_type = wide ? DType::kInt64 : DType::kInt32;
+  const int digits = wide ? 52 : 23, bias = wide ? 1022 : 126;
+  const int64_t exponent_bits = (wide ? int64_t{0x7ff} : int64_t{0xff}) << digits;
+  const ValueId x = e.Cast(call.arg(0).value, wide ? t : DType::kFloat32), magnitude = e.Abs(x);
+  // Subnormal numbers are made normal.
+  const ValueId small = e.Op("aten::lt.Scalar", {magnitude, e.Const(std::ldexp(1.0, -bias))});
+  const ValueId normal = e.Where(small, e.MulN(x, std::ldexp(1.0, digits + 2)), x);
+  const ValueId bits = e.Op("aten::view.dtype", {normal, e.Const(ScalarTypeOf(bits_type))});
+  const ValueId shift = e.Const(static_cast<int64_t>(digits));
+  ValueId exponent =
+      e.Op("aten::__rshift__.Scalar", {e.Op("aten::bitwise_and.Scalar", {bits, e.Const(exponent_bits)}), shift});
+  exponent = e.Sub(e.Op("aten::add.Scalar", {exponent, e.Const(int64_t{-bias}), e.Const(int64_t{1})}),
+                   e.Where(small, e.Scalar(bits_type, digits + 2), e.Scalar(bits_type, 0)));
+  const ValueId half =
+      e.Op("aten::bitwise_or.Scalar", {e.Op("aten::bitwise_and.Scalar", {bits, e.Const(~exponent_bits)}),
+                                       e.Const(static_cast<int64_t>(bias) << digits)});
+  ValueId mantissa = e.Op("aten::view.dtype", {half, e.Const(ScalarTypeOf(e.DTypeOf(x)))});
+  const ValueId own = e.Op("aten::logical_or", {e.EqN(x, 0), e.Op("aten::logical_not", {e.Op("aten::isfinite", {x})})});
+  mantissa = e.Where(own, x, mantissa);
+  exponent = e.Where(own, e.Scalar(bits_type, 0), exponent);
+  return std::vector<ValueId>{e.Cast(mantissa, t), e.Cast(exponent, DType::kInt32)};
 }
 
 // linspace with a tensor among its ends; logspace: base to the power of such a sequence. PyTorch counts from the nearer
@@ -139,6 +170,7 @@ Values LogCumSumExp(Emit& e, const OpCall& call) {
 
 void AddNumberRules(DecompositionTable& t) {
   t["aten::gcd"] = t["aten::lcm"] = GcdOrLcm;
+  t["aten::frexp.Tensor"] = Frexp;
   t["aten::mvlgamma"] = t["aten::special_multigammaln"] = Mvlgamma;
   t["aten::logspace"] = t["aten::linspace.Tensor_Tensor"] = t["aten::linspace.Tensor_Scalar"] =
       t["aten::linspace.Scalar_Tensor"] = Sequence;

@@ -39,25 +39,30 @@ Values SearchNumber(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Op(absl::StrCat(call.op().name(), ".Tensor"), std::move(args))};
 }
 
-// The values only: which of equal elements' indices PyTorch gives is its selection's secret.
-Values KthValue(Emit& e, const OpCall& call) {
+// kthvalue, mode: the library's keep the dim.
+Values OneOfALine(Emit& e, const OpCall& call) {
   const ValueId x = call.arg(0).value;
-  SMELT_ASSIGN_OR_RETURN(int64_t k, call.GetInt("k"));
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
   SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
-  if (e.Rank(x) == 0) return call.Unsupported("a tensor of rank 0");
+  const bool kth = call.op().name() == "aten::kthvalue";
+  SMELT_ASSIGN_OR_RETURN(int64_t k, call.GetIntOr("k", 1));
   dim = WrapDim(dim, e.Rank(x));
   const auto n = e.Sizes(x)[dim].Constant();
-  if (k < 1 || (n && k > *n)) return call.Error("selected number k out of range for dimension");
-  ValueId v = e.Select(Sorted(e, x, dim)[0], dim, k - 1);
-  return std::vector<ValueId>{keepdim ? e.Unsqueeze(v, dim) : v, ValueId()};
+  if (kth && (k < 1 || (n && k > *n))) return call.Error("selected number k out of range for dimension");
+  if (n && *n == 0) return call.Error(absl::StrCat("Expected reduction dim ", dim, " to have non-zero size."));
+  if (keepdim) return std::vector<ValueId>();
+  std::vector<ValueId> args = {x};
+  if (kth) args.push_back(e.Const(k));
+  args.push_back(e.Const(dim));
+  args.push_back(e.Const(true));
+  std::vector<ValueId> results = e.Multi(call.op().full(), args, 2);
+  for (ValueId& v : results) v = e.Squeeze(v, dim);
+  return results;
 }
 
-// The lower of the two elements in the middle. NaN if there is one; nanmedian leaves them out. Values only, as
-// KthValue.
+// Along a dim that is kept, the library's; without a dim, of all elements in one.
 Values Median(Emit& e, const OpCall& call) {
   ValueId x = call.arg(0).value;
-  const bool ignore_nan = call.op().name() == "aten::nanmedian";
   const bool whole = call.op().overload().empty();
   int64_t dim = 0;
   bool keepdim = false;
@@ -67,28 +72,13 @@ Values Median(Emit& e, const OpCall& call) {
     SMELT_ASSIGN_OR_RETURN(dim, call.GetInt("dim"));
     SMELT_ASSIGN_OR_RETURN(keepdim, call.GetBoolOr("keepdim", false));
   }
-  if (e.Rank(x) == 0) return call.Unsupported("a tensor of rank 0");
   dim = WrapDim(dim, e.Rank(x));
-  const Expr n = e.Sizes(x)[dim];
-  if (!n.IsConstant() || n == Expr(0)) return call.Unsupported("a dim whose size is 0, or not known");
-  const ValueId d = e.Const(dim), sorted = Sorted(e, x, dim)[0];
-  ValueId v;
-  if (!IsFloating(e.DTypeOf(x))) {
-    v = e.Slice(sorted, dim, (*n.Constant() - 1) / 2, (*n.Constant() - 1) / 2 + 1);
-  } else if (ignore_nan) {
-    const ValueId numbers = e.Sum(e.Cast(e.Op("aten::eq.Tensor", {x, x}), DType::kInt64), {dim}, true);
-    const ValueId middle =
-        e.Op("aten::div.Scalar_mode", {e.Op("aten::clamp_min", {e.AddN(numbers, -1), e.Const(int64_t{0})}),
-                                       e.Const(int64_t{2}), e.Const(std::string("floor"))});
-    v = e.Op("aten::gather", {sorted, d, e.Cast(middle, DType::kInt64), e.Const(false)});
-  } else {
-    v = e.Slice(sorted, dim, (*n.Constant() - 1) / 2, (*n.Constant() - 1) / 2 + 1);
-    // NaN is the last one, where there is one.
-    const ValueId greatest = e.Slice(sorted, dim, *n.Constant() - 1, *n.Constant());
-    v = e.Where(IsNan(e, greatest), greatest, v);
-  }
-  if (!keepdim) v = e.Squeeze(v, dim);
-  return whole ? std::vector<ValueId>{v} : std::vector<ValueId>{v, ValueId()};
+  if (e.Sizes(x)[dim] == Expr(0)) return call.Unsupported("a dim whose size is 0");
+  if (keepdim) return std::vector<ValueId>();
+  std::vector<ValueId> results = e.Multi(absl::StrCat(call.op().name(), ".dim"), {x, e.Const(dim), e.Const(true)}, 2);
+  for (ValueId& v : results) v = e.Squeeze(v, dim);
+  if (whole) results.pop_back();
+  return results;
 }
 
 // quantile(self, q, dim, keepdim, interpolation), nanquantile; q: a number or a vector, whose dim comes first.
@@ -200,7 +190,7 @@ void AddSortingRules(DecompositionTable& t) {
   t["aten::argsort"] = Argsort;
   t["aten::msort"] = Msort;
   t["aten::searchsorted.Scalar"] = t["aten::bucketize.Scalar"] = SearchNumber;
-  t["aten::kthvalue"] = KthValue;
+  t["aten::kthvalue"] = t["aten::mode"] = OneOfALine;
   t["aten::median"] = t["aten::nanmedian"] = Median;
   t["aten::quantile"] = t["aten::nanquantile"] = Quantile;
   t["aten::histc"] = Histc;

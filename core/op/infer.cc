@@ -370,9 +370,8 @@ void SetTypeIfNew(Graph& g, ValueId v, const Type& t) {
 
 absl::Status InferBlock(Graph& g, BlockId b);
 
-absl::Status InferIf(Graph& g, NodeId n) {
-  const auto blocks = g.node(n).blocks;
-  for (BlockId b : blocks) SMELT_RETURN_IF_ERROR(InferBlock(g, b));
+// Results of a branch have the type that the blocks' results share.
+absl::Status JoinBranches(Graph& g, NodeId n) {
   const Node& node = g.node(n);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     std::optional<Type> t;
@@ -384,6 +383,12 @@ absl::Status InferIf(Graph& g, NodeId n) {
     if (t) SetTypeIfNew(g, node.outputs[i], *t);
   }
   return absl::OkStatus();
+}
+
+absl::Status InferIf(Graph& g, NodeId n) {
+  const auto blocks = g.node(n).blocks;
+  for (BlockId b : blocks) SMELT_RETURN_IF_ERROR(InferBlock(g, b));
+  return JoinBranches(g, n);
 }
 
 // Integers that were known from sizes are not known any more, in a block and those inside it.
@@ -728,6 +733,7 @@ Expr NewDataSize(Graph& g) {
     const std::string name = absl::StrCat("u", k);
     if (std::any_of(taken.begin(), taken.end(), [&](const auto& entry) { return entry.first == name; })) continue;
     g.symbols.Set(name, {});
+    g.symbol_hints[name] = 4;  // as several: the strides of one row, or of none, show nothing
     return Expr::Symbol(name);
   }
 }
@@ -777,14 +783,48 @@ absl::Status NameDataSize(Graph& g, NodeId n) {
   return absl::OkStatus();
 }
 
-}  // namespace
+// What TorchScript's text says in its own way: abs of a tensor; where(x), which is what PyTorch makes it of, the
+// columns of nonzero (lists do not say the sizes of their elements).
+void OpenSpelling(Graph& g, NodeId n) {
+  const Node& node = g.node(n);
+  if (node.op.full() == "prim::abs") return g.SetOp(n, OpName::Get("aten::abs"));
+  if ((node.op.full() != "aten::where" && node.op.full() != "aten::nonzero_numpy") || node.inputs.size() != 1) return;
+  for (const Use& u : g.value(node.outputs[0]).uses) {
+    if (g.IsReturn(u.user) || g.node(u.user).op != "prim::ListUnpack") continue;
+    for (ValueId v : g.node(u.user).outputs) {
+      if (g.value(v).type.IsTensor() && g.value(v).type.tensor().sizes) return;
+    }
+  }
+  const NodeId found = g.InsertBefore(n, OpName::Get("aten::nonzero"), {node.inputs[0]}, {Type::Tensor()});
+  const ValueId one = InsertConstant(g, n, int64_t{1});
+  const NodeId columns =
+      g.InsertBefore(n, OpName::Get("aten::unbind.int"), {g.node(found).outputs[0], one}, {Type::List(Type::Tensor())});
+  g.SetSource(found, g.node(n).source);
+  g.SetSource(columns, g.node(n).source);
+  g.ReplaceAllUses(g.node(n).outputs[0], g.node(columns).outputs[0]);
+  g.Erase(n);
+}
 
-absl::Status InferTypes(Graph& g) {
-  for (NodeId n : g.Nodes(g.top())) {
+// A block that runs at most once.
+absl::Status InferOnce(Graph& g, BlockId b) {
+  for (NodeId n : g.Nodes(b)) {
+    if (g.node(n).op == "prim::If") {
+      const auto blocks = g.node(n).blocks;
+      for (BlockId inner : blocks) SMELT_RETURN_IF_ERROR(InferOnce(g, inner));
+      SMELT_RETURN_IF_ERROR(JoinBranches(g, n));
+      continue;
+    }
     SMELT_RETURN_IF_ERROR(InferNode(g, n));
     SMELT_RETURN_IF_ERROR(NameDataSize(g, n));
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status InferTypes(Graph& g) {
+  for (NodeId n : g.AllNodes()) OpenSpelling(g, n);
+  return InferOnce(g, g.top());
 }
 
 std::vector<std::string> CheckTypes(const Graph& g) {

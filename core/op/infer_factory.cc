@@ -69,6 +69,20 @@ absl::Status NumberTensor(Ctx& c) {
   return absl::OkStatus();
 }
 
+// Of a list of numbers.
+absl::Status ListTensor(Ctx& c) {
+  const OpArg& list = c.call.arg(0);
+  const bool ints = list.kind == OpArg::Kind::kIntList, bools = list.kind == OpArg::Kind::kBoolList;
+  const size_t known = ints ? list.ints.size() : bools ? list.bools.size() : list.floats.size();
+  if (!ints && !bools && list.kind != OpArg::Kind::kFloatList)
+    return c.call.Unsupported("a list of other than numbers");
+  if (!list.known && list.element_values.empty()) return c.call.Unsupported("a list whose length is not known");
+  const DType t = ints ? DType::kInt64 : bools ? DType::kBool : DType::kFloat32;
+  const size_t size = list.known ? known : list.element_values.size();
+  c.Add(DTypeOr(c, t), {Expr(static_cast<int64_t>(size))});
+  return absl::OkStatus();
+}
+
 absl::Status Arange(Ctx& c) {
   bool real = false;
   std::vector<const OpArg*> numbers;
@@ -125,6 +139,7 @@ void AddFactoryRules(RuleTable& r) {
   });
   AddRule(r, "scalar_tensor", ScalarTensor);
   AddRule(r, "tensor.float tensor.int tensor.bool tensor.complex", NumberTensor);
+  AddRule(r, "tensor", ListTensor);
   AddRule(r, "arange", Arange);
 }
 

@@ -96,6 +96,20 @@ absl::Status NativeGroupNorm(Ctx& c) {
   return absl::OkStatus();
 }
 
+// Whether PyTorch leaves a convolution over three dims to its own kernel, which gives contiguous results whatever the
+// operands' format: doubles, and one small image under a small window.
+bool IsSmallVolume(const TensorType& x, const TensorType& w, int64_t groups) {
+  if (w.rank() != 5 || x.rank() != 5) return false;
+  if (x.dtype == DType::kFloat64) return true;
+  const auto size = [](const TensorType& t, int d) { return (*t.sizes)[d].Constant().value_or(int64_t{1} << 31); };
+  const bool large_window = size(w, 3) > 3 && size(w, 4) > 3;
+  constexpr int64_t kSmall = 20480;
+  if (x.dtype != DType::kFloat32 || groups > 1 || large_window || size(x, 0) > 1) return false;
+  int64_t elements = 1;  // of what PyTorch counts: without the last dim
+  for (int d = 0; d < 4; ++d) elements = std::min(elements * std::min(size(x, d), kSmall + 1), kSmall + 1);
+  return elements <= kSmall;
+}
+
 absl::Status Convolution(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, c.call.GetTensor("input"));
   SMELT_ASSIGN_OR_RETURN(TensorType w, c.call.GetTensor("weight"));
@@ -135,6 +149,7 @@ absl::Status Convolution(Ctx& c) {
   }
   Format f = Suggest(c, x);
   if (f == Format::kContiguous) f = Suggest(c, w);
+  if (IsSmallVolume(x, w, groups)) f = Format::kContiguous;
   c.Add(*x.dtype, sizes, f);
   return absl::OkStatus();
 }

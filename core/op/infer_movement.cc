@@ -69,7 +69,21 @@ absl::Status Stack(Ctx& c) {
   }
   std::vector<Expr> sizes = *list.elements[0].tensor.sizes;
   SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, "dim", static_cast<int>(sizes.size()) + 1));
-  sizes.insert(sizes.begin() + dim, Expr(static_cast<int64_t>(list.elements.size())));
+  const Expr count(static_cast<int64_t>(list.elements.size()));
+  const Format format = Suggest(c, list.elements[0].tensor);
+  const bool alike = std::all_of(list.elements.begin(), list.elements.end(),
+                                 [&](const OpArg& e) { return Suggest(c, e.tensor) == format; });
+  if (alike && format != Format::kContiguous && dim < static_cast<int>(sizes.size())) {
+    // Joined along the dim, in their format, and that dim split.
+    std::vector<Expr> joined = sizes;
+    joined[dim] = joined[dim] * count;
+    std::vector<Expr> strides = view_rules::ChannelsLastStrides(c.decide, joined);
+    strides.insert(strides.begin() + dim, strides[dim] * sizes[dim]);
+    sizes.insert(sizes.begin() + dim, count);
+    c.AddStrided(ResultType(p), sizes, strides);
+    return absl::OkStatus();
+  }
+  sizes.insert(sizes.begin() + dim, count);
   c.Add(ResultType(p), sizes);
   return absl::OkStatus();
 }

@@ -79,7 +79,7 @@ constexpr Group kGroups[] = {
      "fake_quantize_per_channel_affine_cachemask _fake_quantize_per_tensor_affine_cachemask_tensor_qparams "
      "poisson_nll_loss multi_margin_loss matrix_power linalg_matrix_power trapz quantile nanquantile "
      "histc renorm mvlgamma special_multigammaln linalg_inv inverse linalg_solve linalg_det det linalg_slogdet "
-     "slogdet logdet linalg_cholesky cholesky cholesky_solve cholesky_inverse"},
+     "slogdet logdet linalg_cholesky cholesky cholesky_solve cholesky_inverse frexp"},
     {OpKind::kRandom,
      "rand rand_like randn randn_like randint randint_like randperm bernoulli normal normal_functional multinomial "
      "native_dropout uniform exponential geometric log_normal cauchy random rrelu_with_noise normal_ uniform_ "
@@ -235,6 +235,7 @@ OpInfo Describe(OpName op) {
         {"prim::dtype", OpKind::kScalar},
         {"prim::device", OpKind::kScalar},
         {"prim::layout", OpKind::kScalar},
+        {"prim::abs", OpKind::kScalar},
         {"prim::min", OpKind::kScalar},
         {"prim::max", OpKind::kScalar},
         {"prim::RaiseException", OpKind::kOther},

@@ -1,6 +1,8 @@
-// "sort", "topk", "searchsorted": by comparisons, stable (of topk, as PyTorch moves equal ones), NaN above all numbers as PyTorch has it.
+// "sort", "topk", "searchsorted": by comparisons, stable (equal ones of topk as PyTorch moves them), NaN above all
+// numbers as PyTorch has it; one element of each line: "kthvalue", "median", "mode".
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -21,10 +23,10 @@ bool Less(const K& a, const K& b) {
   return (a < b) | ((b != b) & (a == a));
 }
 
-// What sort and topk share: lines along one dim, each ordered on one thread.
+// What they share: lines along one dim, each ordered on one thread.
 class LineOp : public PreparedOp {
  public:
-  enum class Kind { kSort, kTopK };
+  enum class Kind { kSort, kTopK, kKthValue, kMedian, kNanMedian, kMode };
 
   static MakeResult Make(const LibraryRequest& r, Kind kind, int64_t dim, int64_t k, bool descending, bool sorted) {
     const OperandShape& in = r.inputs[0];
@@ -50,8 +52,9 @@ class LineOp : public PreparedOp {
       return absl::InvalidArgumentError(absl::StrCat(r.op, ": dim is out of range"));
     op->dim_ = static_cast<int>(dim);
     op->length_ = op->in_.sizes[dim];
-    op->keep_ = kind == Kind::kTopK ? k : op->length_;
-    if (op->keep_ < 0 || op->keep_ > op->length_) {
+    op->k_ = k;
+    op->keep_ = kind == Kind::kTopK ? k : kind == Kind::kSort ? op->length_ : 1;
+    if (op->keep_ < 0 || op->keep_ > op->length_ || (kind == Kind::kKthValue && (k < 1 || k > op->length_))) {
       return absl::InvalidArgumentError(absl::StrCat(r.op, ": k is ", k, ", of ", op->length_, " elements"));
     }
     for (const OperandShape* o : {&op->values_, &op->indices_}) {
@@ -77,6 +80,7 @@ class LineOp : public PreparedOp {
     }
     if (lines == 0 || length_ == 0) return absl::OkStatus();
     const int64_t step = std::max<int64_t>(1, 16384 / length_);
+    std::atomic<bool> unknown = false;
     context.For((lines + step - 1) / step, [&](int64_t chunk) {
       for (int64_t line = chunk * step; line < std::min(lines, (chunk + 1) * step); ++line) {
         int64_t rest = line, in_at = 0, values_at = 0, indices_at = 0;
@@ -91,13 +95,37 @@ class LineOp : public PreparedOp {
         const int item = ItemSize(in_.dtype);
         char* values = values_.present ? outputs[0] + values_at * item : nullptr;
         char* indices = indices_.present ? outputs[1] + indices_at * 8 : nullptr;
-        Line(inputs[0] + in_at * item, values, indices);
+        if (kind_ == Kind::kSort || kind_ == Kind::kTopK) {
+          Line(inputs[0] + in_at * item, values, indices);
+        } else if (!Pick(inputs[0] + in_at * item, values, indices)) {
+          unknown = true;
+        }
       }
     });
-    return absl::OkStatus();
+    return unknown ? absl::UnimplementedError("mode: among NaN, PyTorch's choice is not known") : absl::OkStatus();
   }
 
  private:
+  // One element of a line. False: not known which one.
+  bool Pick(const char* in, char* values, char* indices) const {
+    thread_local std::vector<Keyed> entries;
+    const int item = ItemSize(in_.dtype);
+    const int64_t step = in_.strides[dim_] * item;
+    LoadKeys(in, step, length_, in_.dtype, /*descending=*/false, &entries);
+    const uint64_t nan_key = NanKey(in_.dtype);
+    const auto less = [&](int64_t a, int64_t b) {
+      return entries[static_cast<size_t>(a)].key < entries[static_cast<size_t>(b)].key;
+    };
+    const auto is_nan = [&](int64_t i) { return nan_key != 0 && entries[static_cast<size_t>(i)].key == nan_key; };
+    const std::optional<int64_t> at = kind_ == Kind::kMode ? ModePlace(length_, less, is_nan)
+                                      : kind_ == Kind::kKthValue
+                                          ? KthPlace(length_, k_ - 1, less)
+                                          : MedianPlace(length_, kind_ == Kind::kNanMedian, less, is_nan);
+    if (!at) return false;
+    if (indices != nullptr) std::memcpy(indices, &*at, 8);
+    if (values != nullptr) std::memmove(values, in + *at * step, static_cast<size_t>(item));
+    return true;
+  }
   void Line(const char* in, char* values, char* indices) const {
     thread_local std::vector<Keyed> entries;
     thread_local std::vector<char> raw;
@@ -172,7 +200,7 @@ class LineOp : public PreparedOp {
   OperandShape in_, values_, indices_;
   Kind kind_ = Kind::kSort;
   int dim_ = 0;
-  int64_t length_ = 0, keep_ = 0;
+  int64_t length_ = 0, keep_ = 0, k_ = 0;
   bool descending_ = false, sorted_ = true;
 };
 
@@ -304,6 +332,19 @@ MakeResult MakeTopK(const LibraryRequest& r, int64_t*) {
   full.outputs.resize(2);
   return LineOp::Make(full, LineOp::Kind::kTopK, r.ints[1], r.ints[0], r.ints[2] != 0, r.ints[3] != 0);
 }
+
+namespace {
+MakeResult MakePick(const LibraryRequest& r, LineOp::Kind kind) {
+  SMELT_RETURN_IF_ERROR(CheckArity(r, 1, 1, 0, 2, 2));
+  LibraryRequest full = r;
+  full.outputs.resize(2);
+  return LineOp::Make(full, kind, r.ints[0], r.ints[1], false, true);
+}
+}  // namespace
+MakeResult MakeKthValue(const LibraryRequest& r, int64_t*) { return MakePick(r, LineOp::Kind::kKthValue); }
+MakeResult MakeMedian(const LibraryRequest& r, int64_t*) { return MakePick(r, LineOp::Kind::kMedian); }
+MakeResult MakeNanMedian(const LibraryRequest& r, int64_t*) { return MakePick(r, LineOp::Kind::kNanMedian); }
+MakeResult MakeMode(const LibraryRequest& r, int64_t*) { return MakePick(r, LineOp::Kind::kMode); }
 
 MakeResult MakeSearchSorted(const LibraryRequest& r, int64_t*) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 2, 3, 1, 1, 1));

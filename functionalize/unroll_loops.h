@@ -1,0 +1,18 @@
+// TorchScript's loops of a constant number of trips around an operator whose result's size the data decide (nonzero, a
+// mask as an index) become straight code: there each of these sizes has a name of its own.
+//
+//   UnrollLoopsOfDataSizes(graph);   // for i in range(3): x[x > i] = 0
+//
+// A loop that may end early stays as it is, and one whose code would grow beyond some thousand nodes.
+#ifndef SMELT_FUNCTIONALIZE_UNROLL_LOOPS_H_
+#define SMELT_FUNCTIONALIZE_UNROLL_LOOPS_H_
+
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+void UnrollLoopsOfDataSizes(Graph& g);
+
+}  // namespace smelt
+
+#endif  // SMELT_FUNCTIONALIZE_UNROLL_LOOPS_H_
