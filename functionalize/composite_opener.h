@@ -51,7 +51,8 @@ class CompositeOpener {
   bool MayBeOfArgument(ValueId v);
   bool IsAssigned(ValueId v) const;
   bool IsUserInput(ValueId v) const;
-  // An archive states strides of convolutions over three dims which are not those of PyTorch's kernels.
+  // Of some operators an archive states strides that are not those of PyTorch's kernels: the exporter has formulas of
+  // its own for them.
   absl::Status CorrectLayout(NodeId n);
   // Until its geometry changes, the results of in-place operators are names of their operand.
   void UseOneName(NodeId n);

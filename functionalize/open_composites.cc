@@ -1,10 +1,12 @@
 #include "smelt/functionalize/open_composites.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
@@ -233,15 +235,37 @@ void CompositeOpener::UseOneName(NodeId n) {
 }
 
 absl::Status CompositeOpener::CorrectLayout(NodeId n) {
+  static const auto* const operators = new absl::flat_hash_set<std::string>{
+      "aten::angle",
+      "aten::conv3d",
+      "aten::conv_transpose3d",
+      "aten::convolution",
+      "aten::copysign",
+      "aten::div",
+      "aten::floor_divide",
+      "aten::max_unpool2d",
+      "aten::pad",
+      "aten::reflection_pad3d",
+      "aten::replication_pad3d",
+      "aten::upsample_nearest1d",
+      "aten::_upsample_nearest_exact1d",
+  };
   const Node& node = g_.node(n);
-  const std::string& name = node.op.name();
-  if (name != "aten::conv3d" && name != "aten::conv_transpose3d" && name != "aten::convolution")
-    return absl::OkStatus();
+  if (!operators->contains(node.op.name()) || HasOut(node.op)) return absl::OkStatus();
+  const auto dense = [&](ValueId v) {
+    const Type& t = g_.value(v).type;
+    return !t.IsTensor() || (t.tensor().IsComplete() && *t.tensor().strides == ContiguousStrides(*t.tensor().sizes));
+  };
   const ValueId out = node.outputs[0];
-  if (!g_.value(out).type.IsTensor() || !TypeOfValue(out).IsComplete() || TypeOfValue(out).rank() != 5)
+  if (!g_.value(out).type.IsTensor() || !TypeOfValue(out).IsComplete() ||
+      std::all_of(node.inputs.begin(), node.inputs.end(), dense))
     return absl::OkStatus();
   const Type stated = g_.value(out).type;
-  SMELT_RETURN_IF_ERROR(InferNode(g_, n));
+  // Only strides are in question: where they cannot be told, those of the archive stay.
+  if (!InferNode(g_, n).ok() || !TypeOfValue(out).IsComplete() || *TypeOfValue(out).sizes != *stated.tensor().sizes ||
+      TypeOfValue(out).dtype != stated.tensor().dtype) {
+    g_.SetType(out, stated);
+  }
   stale_ = g_.value(out).type != stated;
   return absl::OkStatus();
 }

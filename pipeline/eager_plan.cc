@@ -480,6 +480,11 @@ class EagerBuilder {
 
   fb::EagerLayout LayoutOf(NodeId n) const {
     const OpName op = g_.node(n).op;
+    const TensorType* self = g_.node(n).inputs.empty() || !g_.value(g_.node(n).inputs[0]).type.IsTensor()
+                                 ? nullptr
+                                 : &g_.value(g_.node(n).inputs[0]).type.tensor();
+    if (op == "aten::angle" && self != nullptr && self->dtype && IsComplex(*self->dtype))
+      return fb::EagerLayout::AsComputed;
     if (GetOpInfo(op).kind == OpKind::kPointwise) return fb::EagerLayout::Pointwise;
     const FunctionSchema* schema = FindSchema(op);
     const int at = schema == nullptr ? -1 : schema->FindArgument("memory_format");

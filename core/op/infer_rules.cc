@@ -223,7 +223,8 @@ absl::Status InferPointwise(Ctx& c) {
   if (operands.empty()) return c.call.Error("no tensor argument");
   if (name == "aten::rsub" && operands.size() == 2) std::swap(operands[0], operands[1]);
   if (name == "aten::masked_fill" || name == "aten::lift_fresh_copy" || name == "aten::log_sigmoid" ||
-      name == "aten::detach_copy" || name == "aten::alias_copy") {
+      name == "aten::detach_copy" || name == "aten::alias_copy" ||
+      (name == "aten::angle" && IsComplex(*c.call.arg(0).tensor.dtype))) {
     SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, view_rules::BroadcastSizes<SymbolicDecide>(c.decide, shapes));
     c.Add(dtypes[0], sizes);
     return absl::OkStatus();
