@@ -247,6 +247,8 @@ void Builder::Derive(Ins& in) const {
   if (in.is_affine) in.inner = in.inner || ReductionCoef(linears_[in.affine].coef);
   if (in.op == KernelOp::kIndex) in.inner = in.dim >= parallel_;
   if (in.op == KernelOp::kScan) in.inner = true;
+  // What is added to: the loop has written it, though its place may be the same for all of the loop.
+  if (in.op == KernelOp::kLoad && accesses_[in.access].is_output && rank() > parallel_) in.inner = true;
   if (in.op == KernelOp::kReduce) in.inner = false;
 }
 
