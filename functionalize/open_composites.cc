@@ -237,6 +237,7 @@ void CompositeOpener::UseOneName(NodeId n) {
 absl::Status CompositeOpener::CorrectLayout(NodeId n) {
   static const auto* const operators = new absl::flat_hash_set<std::string>{
       "aten::angle",
+      "aten::channel_shuffle",
       "aten::conv3d",
       "aten::conv_transpose3d",
       "aten::convolution",
@@ -244,11 +245,15 @@ absl::Status CompositeOpener::CorrectLayout(NodeId n) {
       "aten::div",
       "aten::floor_divide",
       "aten::max_unpool2d",
+      "aten::nll_loss_nd",
       "aten::pad",
       "aten::reflection_pad3d",
       "aten::replication_pad3d",
+      "aten::special_xlog1py",
+      "aten::special_xlogy",
       "aten::upsample_nearest1d",
       "aten::_upsample_nearest_exact1d",
+      "aten::xlogy",
   };
   const Node& node = g_.node(n);
   if (!operators->contains(node.op.name()) || HasOut(node.op)) return absl::OkStatus();

@@ -22,6 +22,7 @@ import scenarios_containers
 import scenarios_edges
 import scenarios_given
 import scenarios_hostile
+import scenarios_kernels
 import scenarios_masks
 import scenarios_mixed
 import scenarios_more

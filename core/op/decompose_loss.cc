@@ -119,7 +119,7 @@ Values NllLoss(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> r, ReduceNll(e, call, nll));
   const std::string& name = call.op().name();
   if (name == "aten::nll_loss_forward" || name == "aten::nll_loss2d_forward") return r;
-  return std::vector<ValueId>{r[0]};
+  return std::vector<ValueId>{e.Contiguous(r[0])};
 }
 
 Values CrossEntropy(Emit& e, const OpCall& call) {
