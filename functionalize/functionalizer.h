@@ -182,6 +182,8 @@ class Functionalizer {
   absl::Status AssertLayoutsHold(NodeId n);
   // Where the argument begins in its storage, in elements of the tensor's dtype.
   Expr ArgumentOffset(TensorId t) const;
+  // The same of a tensor, in its storage.
+  Expr BeginInStorage(TensorId t) const;
   int DistinctOf(int memory) const;
 
   absl::Status ProcessInPlaceView(NodeId n, const Operator& op);
@@ -304,6 +306,7 @@ class Functionalizer {
   absl::flat_hash_map<OpName, std::unique_ptr<Operator>> operators_;
   absl::flat_hash_set<std::string> asserted_;  // assumptions on sizes
   bool absolute_access_ = false;
+  absl::flat_hash_map<MemoryId, Expr> copies_begin_;  // of copies of a storage: where the tensor begins that was copied
   std::vector<KnownView> known_views_ = std::vector<KnownView>(256);
   absl::flat_hash_map<MemoryId, std::vector<CachedView>> view_cache_;
   std::vector<MemoryId> cache_log_;                                    // whose cache each view went into

@@ -491,6 +491,14 @@ Expr Functionalizer::ArgumentOffset(TensorId t) const {
   return argument_item >= item ? offset * (argument_item / item) : FloorDiv(offset, item / argument_item);
 }
 
+Expr Functionalizer::BeginInStorage(TensorId t) const {
+  const TensorState& tensor = tensors_[t];
+  if (memories_[tensor.memory].origin == MemoryState::Origin::kArgument)
+    return tensor.geometry.offset + ArgumentOffset(t);
+  const auto copied = copies_begin_.find(tensor.memory);
+  return tensor.geometry.offset + (copied == copies_begin_.end() ? Expr(0) : copied->second);
+}
+
 int Functionalizer::DistinctOf(int memory) const {
   const auto& of = result_.convention.overlaps.memory_of;
   for (size_t d = 0; d < of.size(); ++d) {
@@ -645,9 +653,28 @@ absl::StatusOr<ValueId> Functionalizer::ReadList(ValueId list, NodeId anchor) {
 absl::Status Functionalizer::ProcessPure(NodeId n) {
   const MemoryId aliased =
       g_.node(n).FindAttribute(kMayAlias) != nullptr ? tensors_[*tensor_of_.Find(g_.node(n).inputs[0])].memory : -1;
+  const bool copies_storage = CopiesStorage(g_.node(n).op);
+  Expr begin;  // of the operand in its storage, and so of the copy in its own
+  if (copies_storage) {
+    const TensorId self = *tensor_of_.Find(g_.node(n).inputs[0]);
+    begin = BeginInStorage(self);
+    const SymbolicGeometry& of = tensors_[self].geometry;
+    for (size_t d = 0; d < of.sizes.size() && g_.node(n).op.name() == "aten::as_strided_scatter"; ++d) {
+      if (of.strides[d] == Expr(0) && of.sizes[d] != Expr(1))
+        return absl::UnimplementedError("a copy with a view of memory that several elements share");
+    }
+  }
   SMELT_RETURN_IF_ERROR(ReadInputs(n, n));
   if (!g_.symbol_hints.empty()) SMELT_RETURN_IF_ERROR(AssertLayoutsHold(n));
   const std::string& name = g_.node(n).op.name();
+  if (name == "aten::as_strided_scatter" && begin != Expr(0)) {
+    // Counted from the storage's first element; a value begins with its own.
+    if (const auto offset = GetIntExpr(g_, g_.node(n).inputs[4])) {
+      const ValueId own = InsertSize(g_, n, *offset - begin);
+      g_.SetSource(g_.value(own).def, source_);
+      g_.SetInput(n, 4, own);
+    }
+  }
   // A copy is a value that already is: contents are immutable. Only its layout may need work.
   if (name == "aten::clone" || name == "aten::lift_fresh_copy" || name == "aten::contiguous" ||
       name == "aten::alias_copy" || name == "aten::detach_copy") {
@@ -673,7 +700,8 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
       if (!t.tensor().IsComplete())
         return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
       BindFresh(v);
-      memories_.back().copies_storage = CopiesStorage(g_.node(n).op);
+      memories_.back().copies_storage = copies_storage;
+      if (copies_storage) copies_begin_[tensors_[*tensor_of_.Find(v)].memory] = begin;
     }
   }
   return absl::OkStatus();

@@ -60,6 +60,13 @@ def layouts_of_pointwise_results(x, y, z):
             x.abs().add_(4).mvlgamma(2), F.interpolate(z, size=5))
 
 
+@scenario(lambda: (randn(20)[3:11], randn(2)), lambda: (randn(20)[2:10], randn(2)), lambda: (randn(8), randn(2)))
+def a_copy_replaced_at_places_of_the_storage(x, s):
+    x.mul_(2)
+    y = torch.slice_scatter(x, s, 0, 1, 3)
+    return torch.as_strided_scatter(x, s, (2,), (2,), 4), torch.as_strided_scatter(y, s * 2, (2,), (1,), 5)
+
+
 class ScanOfRows(torch.nn.Module):
 
     def forward(self, x, h):

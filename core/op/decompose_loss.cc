@@ -27,8 +27,8 @@ Values Mse(Emit& e, const OpCall& call) {
   return Finish(e, call, e.Square(d), e.DTypeOf(d));
 }
 Values L1(Emit& e, const OpCall& call) {
-  ValueId d = e.Sub(call.arg(0).value, call.arg(1).value);
-  return Finish(e, call, e.Abs(d), e.DTypeOf(d));
+  ValueId d = e.Abs(e.Sub(call.arg(0).value, call.arg(1).value));  // real, where the operands are complex, too
+  return Finish(e, call, d, e.DTypeOf(d));
 }
 Values SmoothL1(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double beta, call.GetDoubleOr("beta", 1));
