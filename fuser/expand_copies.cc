@@ -179,7 +179,14 @@ absl::StatusOr<Expander::Step> Expander::ViewScatter(NodeId n) {
   const TensorType out = T(Out(n));
   const ValueId self = g_.node(n).inputs[0], src = g_.node(n).inputs[1];
   const SymbolicGeometry base{*out.dtype, *out.sizes, *out.strides, Expr(0)};
-  SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildScatteredView(call, base, g_.symbols));
+  // Where an argument begins in its storage is seen when it runs: a region in front of it does not lie in the copy.
+  absl::flat_hash_map<std::string, int64_t> hints = g_.symbol_hints;
+  for (const OpArg& a : call.args()) {
+    if (a.kind != OpArg::Kind::kInt) continue;
+    for (const std::string& s : a.expr.Symbols()) hints.try_emplace(s, 0);
+  }
+  SymbolicDecide decide(&g_.symbols, hints);
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildScatteredView(call, base, decide));
   // The copy that is written into; in place where self dies here.
   const ValueId whole = Whole(n, self, *out.strides);
   ReplaceWith(n, Out(InsertRegionNode(n, "smelt::write_region", {whole, Cast(n, src, *out.dtype)},
