@@ -119,3 +119,45 @@ def script_rows_by_a_list_of_numbers(x: torch.Tensor, k: int, f: float):
     x[t] += 1
     t[0] = x.size(0)
     return x[[3, 0]], t, torch.tensor([float(x.sum()), f])
+
+
+def some_ints(*sizes, below=4):
+    return torch.randint(0, below, sizes)
+
+
+def flat(results):
+    return tuple(t for r in results for t in (r if isinstance(r, tuple) else (r,)))
+
+
+@scenario(lambda: (some_ints(2, 40), some_ints(1, 400, below=50), some_ints(40, 3).float()))
+def places_of_the_first_among_equal_ones(a, b, c):
+    return flat([
+        a.topk(5),
+        a.topk(39, largest=False),
+        a.topk(40),
+        b.topk(8),
+        b.topk(100),
+        b.topk(15, largest=False),
+        c.topk(7, dim=0),
+        c.topk(3, dim=0, sorted=False),
+        a.topk(1),
+        b.topk(4, sorted=False),
+    ])
+
+
+@scenario(lambda: (torch.complex(randn(3, 4), randn(3, 4)),), rtol=1e-4)
+def functions_of_complex_numbers(z):
+    return (z.log(), z.log2(), z.log10(), z.sqrt(), z.rsqrt(), z.sin(), z.cos(), z.tan(), z.sinh(), z.cosh(), z.tanh(),
+            z.sigmoid(), z.sgn(), z.exp(), z.expm1(), z**3, z**0.5, z**-1, z**-2, z**1.5, z**-0.5, z**0, z.pow(z),
+            2.0**z, z**(1 + 2j), z.prod(1), z.cumprod(0), z.norm(), torch.linalg.vector_norm(z, dim=1),
+            torch.where(z.real > 0, z, 0))
+
+
+@scenario(
+    lambda: (torch.tensor([0j, 1, 1j, -1j,
+                           complex(float("inf"), 0),
+                           complex(0, float("nan"))]), torch.ones(6, dtype=torch.bool)))
+def complex_numbers_as_truth(z, b):
+    b.copy_(z)
+    return (b, z.bool(), z.isnan(), z.isinf(), z.isfinite(), z.logical_not(), torch.logical_and(z, z.conj()),
+            torch.logical_xor(z, z * 0), z.any(), z.all(), z.count_nonzero(), z != 0, torch.isreal(z))
