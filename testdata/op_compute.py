@@ -495,3 +495,20 @@ def complex_composites():
         add("div.Tensor_mode", a, b[0, 0].clone(), rounding_mode="trunc", compare=EQUAL)
         for mode in ("trunc", "floor"):
             add("div.Scalar_mode", a, 0.7, rounding_mode=mode, compare=EQUAL)
+
+
+def kept_in_the_results_dtype():
+    """Sums and logarithms that PyTorch rounds on the way, rows left out of bags, corrections that are no integers."""
+    for dtype in (BF16, F16):
+        x = rand(6, 9, low=-4, high=4, dtype=dtype)
+        add("_log_softmax", x, 1, False, compare=EQUAL)
+        add("_log_softmax", x, 0, False, compare=EQUAL)
+    for padding in (None, -1, 1, -5):
+        add("embedding_bag.padding_idx", rand(5, 3), torch.tensor([4, 1, 1, 0, 4, 4]), torch.tensor([0, 3]), False, 0, False, None,
+            False, padding)
+    add("var.correction", rand(4, 6), [1], correction=0.5)
+    add("std_mean.correction", rand(4, 6), [0], correction=1.25)
+    q, k, v = rand(4, 3, 8), rand(2, 4, 6, 8), rand(2, 4, 6, 8)
+    add("scaled_dot_product_attention", q, k, v, None, 0.0, True)
+    add("scaled_dot_product_attention", rand(1, 4, 3, 8), rand(1, 2, 6, 8), rand(1, 1, 6, 8), enable_gqa=True)
+    add("gather", rand(5), 0, torch.zeros(2, 0, dtype=torch.int64))

@@ -40,7 +40,10 @@ Values Softmax(Emit& e, const OpCall& call, bool log, bool safe) {
   ValueId sum = e.Sum(exps, {dim}, true);
   ValueId result;
   if (log) {
-    result = e.Sub(shifted, e.Log(sum));
+    // Along the last dim PyTorch's kernel keeps the sum, and its logarithm, in the dtype of the result.
+    const bool kept = dim == e.Rank(x) - 1;
+    const auto keep = [&](ValueId v) { return kept ? e.Cast(e.Cast(v, out), e.DTypeOf(x)) : v; };
+    result = e.Sub(shifted, keep(e.Log(keep(sum))));
   } else if (safe) {
     result = e.Where(e.EqN(sum, 0), e.Fill(sum, 0), e.Div(exps, sum));
   } else {

@@ -393,6 +393,14 @@ Values EmbeddingBag(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t mode, call.GetIntOr("mode", 0));
   SMELT_ASSIGN_OR_RETURN(bool last, call.GetBoolOr("include_last_offset", false));
   SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetIntOr("padding_idx", -1));
+  // A number of that overload counts from the end; of the others, -1 is none.
+  if (call.op().overload() == "padding_idx" && !call.IsNone("padding_idx")) {
+    const Expr& rows = e.Sizes(weight)[0];
+    if (!rows.IsConstant()) return call.Unsupported("padding_idx of a number of rows known only at run time");
+    if (padding < -*rows.Constant() || padding >= *rows.Constant())
+      return call.Error("padding_idx must be within the number of embeddings");
+    if (padding < 0) padding += *rows.Constant();
+  }
   if (mode == 2) return call.Unsupported("the mode \"max\"");
   if (e.Rank(indices) != 1 || e.Rank(offsets) != 1) return call.Unsupported("indices of this rank");
   Expr bags = e.Sizes(offsets)[0];
