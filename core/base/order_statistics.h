@@ -1,6 +1,6 @@
-// Which of a line's elements topk, kthvalue, median and mode name: where several are equal it hangs on how PyTorch's CPU
-// kernels move them, which these functions follow move by move. Elements are named by their places in [0, n); `less`
-// compares two.
+// Which of a line's elements topk, kthvalue, median and mode name: where several are equal it hangs on how PyTorch's
+// CPU kernels move them, which these functions follow move by move. Elements are named by their places in [0, n);
+// `less` compares two.
 #ifndef SMELT_CORE_BASE_ORDER_STATISTICS_H_
 #define SMELT_CORE_BASE_ORDER_STATISTICS_H_
 
