@@ -19,7 +19,8 @@ bool IsTrue(const Graph& g, ValueId v) {
   return c && std::holds_alternative<bool>(*c) && std::get<bool>(*c);
 }
 
-// Nodes of a block and of those inside it, and whether one of them may have a result whose size the data decide.
+// Nodes of a block and of those inside it, and whether one of them may have a result whose size the data decide: its
+// type does not say it.
 struct Contents {
   int64_t nodes = 0;
   bool data_sizes = false;
@@ -31,7 +32,9 @@ Contents ContentsOf(const Graph& g, BlockId b) {
   for (NodeId n : g.Nodes(b)) {
     const Node& node = g.node(n);
     ++c.nodes;
-    c.data_sizes = c.data_sizes || operators->contains(node.op.full()) ||
+    const Type* type = node.outputs.empty() ? nullptr : &g.value(node.outputs[0]).type;
+    const bool sized = type != nullptr && type->IsTensor() && type->tensor().sizes;
+    c.data_sizes = c.data_sizes || (operators->contains(node.op.full()) && !sized) ||
                    (node.op.name() == "aten::where" && node.inputs.size() == 1);
     for (BlockId inner : node.blocks) {
       const Contents more = ContentsOf(g, inner);

@@ -149,7 +149,7 @@ void Expander::ReplaceWith(NodeId n, ValueId v) {
 
 absl::StatusOr<bool> Expander::ExpandComplex(NodeId n) {
   const std::string& name = g_.node(n).op.name();
-  if (absl::StartsWith(name, "aten::")) {
+  if (absl::StartsWith(name, "aten::") || name == "prims::convert_element_type") {
     return GetOpInfo(g_.node(n).op).kind == OpKind::kView ? false : DecomposeComplex(g_, n);
   }
   const bool region = name == "smelt::write_region";

@@ -62,9 +62,10 @@ class ComplexRule {
     } else if (name == "aten::polar") {
       const ValueId r = call_.arg(0).value, phi = call_.arg(1).value;
       out = Make({e_.Mul(r, e_.Op("aten::cos", {phi})), e_.Mul(r, e_.Op("aten::sin", {phi}))});
-    } else if ((name == "aten::_to_copy" || name == "aten::clone") && complex_result) {
+    } else if ((name == "aten::_to_copy" || name == "prims::convert_element_type" || name == "aten::clone") &&
+               complex_result) {
       out = Make(Arg(0));
-    } else if (name == "aten::_to_copy") {
+    } else if (name == "aten::_to_copy" || name == "prims::convert_element_type") {
       // PyTorch warns that the imaginary part is lost, except of what is to be a bool.
       const bool truth = g_.value(g_.node(n_).outputs[0]).type.tensor().dtype == DType::kBool;
       out = truth ? z_.IsTrue(Arg(0)) : Arg(0).re;
