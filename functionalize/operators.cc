@@ -874,6 +874,10 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
       continue;
     }
     own_[results[i]] = true;
+    const std::optional<DType> computed = g_.value(results[i]).type.tensor().dtype;
+    const std::string refused =
+        computed ? RefusedCast(counterpart.op, *computed, tensors_[written[i]].geometry.dtype) : "";
+    if (!refused.empty()) return absl::FailedPreconditionError(refused);
     if (counterpart.results[i].may_resize) {
       const std::vector<Expr> sizes = *g_.value(results[i]).type.tensor().sizes;
       if (counterpart.fills && tensors_[written[i]].geometry.sizes.size() != sizes.size())

@@ -274,6 +274,16 @@ class EagerBuilder {
     return absl::OkStatus();
   }
 
+  void EmitRaise(const std::string& message, NodeId n) {
+    const int text = next_++;
+    fb::EagerInstrT& said = Emit(fb::EagerKind::String, n);
+    said.text = message;
+    said.outputs = {text};
+    fb::EagerInstrT& i = Emit(fb::EagerKind::Number, n);
+    i.op = "prim::RaiseException";
+    i.inputs = {text};
+  }
+
   absl::Status EmitControl(fb::EagerKind kind, NodeId n) {
     auto i = std::make_unique<fb::EagerInstrT>();
     i->kind = kind;
@@ -546,6 +556,13 @@ class EagerBuilder {
       if (written >= 0) {
         const std::optional<DType> dtype = DTypeOf(g_, inputs[written]);
         if (!dtype) return absl::UnimplementedError("a write to a tensor of unknown dtype");
+        const std::optional<DType> computed = DTypeOf(call.graph(), result);
+        const std::string refused = computed ? RefusedCast(pure.op, *computed, *dtype) : "";
+        if (!refused.empty()) {
+          for (ValueId v : outputs) numbers_[v] = Number(inputs[written]);
+          EmitRaise(refused, n);
+          return absl::OkStatus();
+        }
         SMELT_ASSIGN_OR_RETURN(result, call.Cast(result, *dtype));
         grows = grows || pure.results[k].may_resize;
       }

@@ -87,6 +87,36 @@ TEST(WrittenAtTheEndTest, ArgumentsThatShareMemoryAreRefusedAndOthersAreNot) {
   }
 }
 
+TEST(RefusedCastTest, AFloatIsNotAddedToIntegersInPlace) {
+  // PyTorch: result type Float can't be cast to the desired output type Long. In a branch only where it is taken.
+  for (const char* text : {R"(
+graph(%a : Long(3, strides=[1]), %b : Float(3, strides=[1]), %p : bool):
+  %one : int = prim::Constant[value=1]()
+  %x : Tensor = aten::add_(%a, %b, %one)
+  return (%x)
+)",
+                           R"(
+graph(%a : Long(3, strides=[1]), %b : Float(3, strides=[1]), %p : bool):
+  %one : int = prim::Constant[value=1]()
+  %y : Tensor = prim::If(%p)
+    block0():
+      %x : Tensor = aten::add_(%a, %b, %one)
+      -> (%x)
+    block1():
+      -> (%a)
+  return (%y)
+)"}) {
+    const bool branches = absl::StrContains(text, "prim::If");
+    Loaded m = CompileAndLoad(text, branches ? "cast_in_a_branch" : "cast");
+    const Tensor a = Tensor::Empty(DType::kInt64, {3});
+    std::memset(a.data(), 0, 24);
+    auto refused = m.instance->Run({a, Counting(3), true});
+    EXPECT_TRUE(absl::StrContains(refused.status().message(), "can't be cast")) << refused.status();
+    EXPECT_EQ(a.data_as<int64_t>()[2], 0);
+    EXPECT_EQ(m.instance->Run({a, Counting(3), false}).ok(), branches);
+  }
+}
+
 // A program whose first input is a state of zeros.
 Loaded CompileWithState(const std::string& text, const std::string& name) {
   const std::unique_ptr<Graph> g = Parse(text);

@@ -293,16 +293,8 @@ absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
                                 " doesn't match the broadcast shape ",
                                 Geometry::Contiguous(result.sizes()).ToString()));
   }
-  // torch.can_cast: a float does not go into an integer, nor a number into a bool, a complex one only into a complex.
-  const DType from = result.dtype(), to = self.dtype();
-  if (elementwise &&
-      ((IsComplex(from) && !IsComplex(to)) ||
-       ((IsFloating(from) || IsComplex(from)) && !IsFloating(to) && !IsComplex(to)) ||
-       (from != DType::kBool && to == DType::kBool)) &&
-      functional.name() != "aten::copy" && functional.name() != "aten::fill" && functional.name() != "aten::zero") {
-    return c.Error(absl::StrCat("result type ", ScalarTypeName(from), " can't be cast to the desired output type ",
-                                ScalarTypeName(to)));
-  }
+  if (const std::string refused = RefusedCast(functional, result.dtype(), self.dtype()); !refused.empty())
+    return c.Error(refused);
   SMELT_RETURN_IF_ERROR(CopyInto(self, result));
   return Values{c.args[0]};
 }

@@ -7,8 +7,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/tables.h"
 #include "smelt/core/tensor/view_rules.h"
 
 namespace smelt::op_internal {
@@ -188,11 +190,40 @@ bool HasMeaning(ScalarOp op, DType t) {
 
 bool IsArithmetic(ScalarOp op) { return op > ScalarOp::kCast && !(op >= ScalarOp::kEq && op <= ScalarOp::kSignbit); }
 
+bool IsBool(const OpArg& a) { return a.kind == OpArg::Kind::kBool || (a.IsTensor() && a.tensor.dtype == DType::kBool); }
+
+// a + alpha * b, a - alpha * b: what PyTorch does not subtract, and what it does not multiply by.
+absl::Status CheckSums(const OpCall& call) {
+  const absl::string_view name = absl::StripSuffix(call.op().name(), "_");
+  const bool subtracts = name == "aten::sub" || name == "aten::subtract" || name == "aten::rsub";
+  if ((!subtracts && name != "aten::add") || call.args().size() < 2 || !call.arg(0).IsTensor()) return absl::OkStatus();
+  const OpArg &a = call.arg(0), &b = call.arg(1);
+  if (subtracts && IsBool(a) && IsBool(b)) {
+    return call.Error(
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+        "operator instead.");
+  }
+  if (subtracts && (IsBool(a) || IsBool(b))) {
+    return call.Error(
+        "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
+        "the `~` or `logical_not()` operator instead.");
+  }
+  const OpArg* alpha = call.Find("alpha");
+  if (alpha == nullptr || (b.IsTensor() && !b.tensor.dtype) || !a.tensor.dtype) return absl::OkStatus();
+  const DType common = ResultType({PromotionOf(a), PromotionOf(b)});
+  if (alpha->kind == OpArg::Kind::kBool && common != DType::kBool)
+    return call.Error("Boolean alpha only supported for Boolean results.");
+  if (alpha->kind == OpArg::Kind::kFloat && !IsFloating(common) && !IsComplex(common))
+    return call.Error("For integral input tensors, argument alpha must not be a floating point number.");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckArguments(const OpCall& call) {
   SMELT_RETURN_IF_ERROR(CheckDims(call));
   SMELT_RETURN_IF_ERROR(CheckLists(call));
+  SMELT_RETURN_IF_ERROR(CheckSums(call));
   return CheckRanks(call);
 }
 

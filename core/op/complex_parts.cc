@@ -107,6 +107,7 @@ const ComplexFunction* FindComplexFunction(const std::string& name) {
       {"aten::neg", [](Z& z, const Parts& a) { return z.Neg(a); }},
       {"aten::square", [](Z& z, const Parts& a) { return z.Mul(a, a); }},
       {"aten::reciprocal", [](Z& z, const Parts& a) { return z.Div(z.Real(1), a); }},
+      {"aten::_conj_physical", [](Z& z, const Parts& a) { return Parts{a.re, z.emit().Neg(z.Im(a))}; }},
       {"aten::conj_physical", [](Z& z, const Parts& a) { return Parts{a.re, z.emit().Neg(z.Im(a))}; }},
       {"aten::exp", [](Z& z, const Parts& a) { return z.Exp(a); }},
       {"aten::expm1", [](Z& z, const Parts& a) { return z.Sub(z.Exp(a), z.Real(1)); }},

@@ -105,6 +105,30 @@ TEST(InferTest, ACompositeWrittenForRealNumbersDoesNotLoseImaginaryParts) {
               ::testing::HasSubstr("complex numbers"));
 }
 
+TEST(InferTest, WhatPyTorchDoesNotSubtractOrNegateIsRefused) {
+  const auto error_of = [](const std::string& inputs, const std::string& call) {
+    return ErrorOf("graph(" + inputs + R"():
+    %1 : int = prim::Constant[value=1]()
+    %half : float = prim::Constant[value=0.5]()
+    %true : bool = prim::Constant[value=1]()
+    %z : Tensor = )" +
+                   call + "\n    return (%z)");
+  };
+  const std::string mask = "%x : Bool(3, strides=[1]), %y : Bool(3, strides=[1])";
+  const std::string mixed = "%x : Float(3, strides=[1]), %y : Bool(3, strides=[1])";
+  const std::string complex = "%x : ComplexFloat(3, strides=[1]), %y : Bool(3, strides=[1])";
+  const std::string whole = "%x : Long(3, strides=[1]), %y : Long(3, strides=[1])";
+  EXPECT_THAT(error_of(mask, "aten::sub(%x, %y, %1)"), ::testing::HasSubstr("with two bool tensors"));
+  EXPECT_THAT(error_of(mixed, "aten::sub(%x, %y, %1)"), ::testing::HasSubstr("with a bool tensor"));
+  EXPECT_THAT(error_of(mixed, "aten::rsub(%x, %y, %1)"), ::testing::HasSubstr("with a bool tensor"));
+  EXPECT_THAT(error_of(mixed, "aten::sub(%x, %true, %1)"), ::testing::HasSubstr("with a bool tensor"));
+  EXPECT_THAT(error_of(mixed, "aten::sub_(%x, %y, %1)"), ::testing::HasSubstr("with a bool tensor"));
+  EXPECT_THAT(error_of(complex, "aten::sub(%x, %y, %1)"), ::testing::HasSubstr("with a bool tensor"));
+  EXPECT_THAT(error_of(whole, "aten::add(%x, %y, %half)"), ::testing::HasSubstr("argument alpha"));
+  EXPECT_THAT(error_of(mask, "aten::neg(%x)"), ::testing::HasSubstr("not implemented for 'Bool'"));
+  EXPECT_THAT(error_of(mask, "aten::remainder(%x, %y)"), ::testing::HasSubstr("not implemented for 'Bool'"));
+}
+
 TEST(InferTest, TheElementsOfASplitHaveTheirOwnTypes) {
   auto g = Infer(R"(graph(%x : Float(7, 2, strides=[2, 1])):
     %3 : int = prim::Constant[value=3]()

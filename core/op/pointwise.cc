@@ -621,7 +621,7 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     add("relu6", SameUnary([](Ctx&, V x) { return Min(Max(x, K(x, 0)), K(x, 6)); }));
     add("bitwise_not __invert__", SameUnary([](Ctx&, V x) { return Not(x); }));
     add("nan_to_num", NanToNumRule);
-    add("conj_physical", [](Ctx& c) { CastRule(c, c.Raw(0).type()); });
+    add("conj_physical _conj_physical", [](Ctx& c) { CastRule(c, c.Raw(0).type()); });
 
     // Predicates.
     add("isnan", Predicate([](Ctx& c, V x) { return IsFloating(x.type()) ? IsNan(x) : c.Const(DType::kBool, 0); }));
@@ -925,6 +925,18 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
           V sign = Select(x < 0, K(x, 1), K(x, -1)), max = Select(x < 0, K(x, 1), K(x, 0));
           return g * (max - sign * (z / (1 + z)));
         }));
+    // PyTorch has no kernels for these that compute bools.
+    for (const char* name :
+         {"abs", "absolute", "neg", "negative", "positive", "ceil", "floor", "trunc", "fix", "frac", "round", "relu",
+          "remainder", "fmod", "floor_divide", "pow", "addcmul", "addcdiv", "lerp"}) {
+      const auto it = r->find(absl::StrCat("aten::", name));
+      if (it == r->end()) continue;
+      it->second = [name, rule = it->second](Ctx& c) {
+        rule(c);
+        if (c.status.ok() && c.m.results[0] == DType::kBool)
+          c.Fail(c.call.Error(absl::StrCat("\"", name, "\" not implemented for 'Bool'")));
+      };
+    }
     return r;
   }();
   return *kRules;

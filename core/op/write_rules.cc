@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/op/op_info.h"
 
@@ -62,6 +63,18 @@ OperandSharing OperandSharingOf(OpName writes, OpName functional, absl::string_v
   if (writes.full() == "aten::copy_") return OperandSharing::kNotPartly;
   if (functional && GetOpInfo(functional).kind == OpKind::kPointwise) return OperandSharing::kNotPartly;
   return IsOut(writes) ? OperandSharing::kWholeOrNone : OperandSharing::kAny;
+}
+
+std::string RefusedCast(OpName functional, DType from, DType to) {
+  const bool fractions = IsFloating(from) || IsComplex(from);
+  const bool fits = IsComplex(to) || (IsFloating(to) && !IsComplex(from)) ||
+                    (!IsFloating(to) && !fractions && (to != DType::kBool || from == DType::kBool));
+  const std::string& name = functional.name();
+  if (fits || GetOpInfo(functional).kind != OpKind::kPointwise || name == "aten::copy" || name == "aten::fill" ||
+      name == "aten::zero")
+    return "";
+  return absl::StrCat("result type ", ScalarTypeName(from), " can't be cast to the desired output type ",
+                      ScalarTypeName(to));
 }
 
 bool ResizesContiguously(OpName out) {

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/strings/string_view.h"
 #include "smelt/core/ir/op_name.h"
+#include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/element_order.h"
 
 namespace smelt {
@@ -24,6 +26,11 @@ bool WritesExpanded(OpName writes);
 // the memory takes the value where any of its elements does. `values`: how many elements index_put_'s have. `rank`: of
 // what is written, -1 if that is not known.
 bool FillsSomeElements(OpName writes, std::optional<int64_t> values, bool accumulates, int rank);
+
+// What PyTorch says of a result that it does not write into a tensor of another dtype (torch.can_cast): a float does
+// not go into an integer, nor a number into a bool, a complex one only into a complex. Empty if it goes, as it always
+// does where a copy is asked for.
+std::string RefusedCast(OpName functional, DType from, DType to);
 
 // Whether an out= operator lays out a result that it resizes contiguously, and not as its functional form does.
 bool ResizesContiguously(OpName out);

@@ -48,5 +48,17 @@ TEST(WriteRulesTest, WhatIsComputedFirstMayLieAnywhere) {
   EXPECT_EQ(Rule("aten::masked_fill_.Tensor", "mask"), OperandSharing::kNotPartly);
 }
 
+TEST(WriteRulesTest, ResultsGoIntoTensorsOfTheirKindOrAHigherOne) {
+  const OpName add = OpName::Get("aten::add.Tensor"), copy = OpName::Get("aten::copy");
+  EXPECT_EQ(RefusedCast(add, DType::kFloat32, DType::kInt64),
+            "result type Float can't be cast to the desired output type Long");
+  EXPECT_NE(RefusedCast(add, DType::kComplex64, DType::kFloat64), "");
+  EXPECT_NE(RefusedCast(add, DType::kInt64, DType::kBool), "");
+  EXPECT_EQ(RefusedCast(add, DType::kFloat64, DType::kFloat16), "");
+  EXPECT_EQ(RefusedCast(add, DType::kInt64, DType::kUInt8), "");
+  EXPECT_EQ(RefusedCast(add, DType::kFloat32, DType::kComplex64), "");
+  EXPECT_EQ(RefusedCast(copy, DType::kFloat32, DType::kInt64), "");
+}
+
 }  // namespace
 }  // namespace smelt
