@@ -20,20 +20,10 @@ namespace {
 // The value that v is, or is a view of: a result, or a parameter of the graph. Invalid where that is not known.
 ValueId OwnerOfMemory(const Graph& g, ValueId v) {
   for (;;) {
-    const NodeId def = g.value(v).def;
-    if (g.IsParam(def)) return v;
-    const OpEffects effects = NodeEffects(g, def);
-    if (effects.kind == EffectKind::kListUnpack) {  // pieces of a tensor: split, chunk, unbind
-      v = g.node(def).inputs[0];
-      continue;
-    }
-    if (effects.kind != EffectKind::kGeneric || effects.geometry_from >= 0 || effects.storage_unknown) return ValueId();
-    const ResultEffects& r = effects.result(g.value(v).def_index);
-    if (g.value(v).type.kind() == TypeKind::kList && !r.partition) return ValueId();
-    const uint64_t from = r.self | r.view | r.elements_view;
-    if (r.unknown || (r.element | r.element_view) != 0 || (from & (from - 1)) != 0) return ValueId();
-    if (from == 0) return v;
-    v = g.node(def).inputs[__builtin_ctzll(from)];
+    const Memory memory = MemoryOf(g, v);
+    if (memory.kind == Memory::kUnknown) return ValueId();
+    if (memory.kind == Memory::kOwn) return v;
+    v = memory.operand;
   }
 }
 
@@ -126,6 +116,21 @@ Becomes HowItBecomes(const Graph& g, ValueId buffer, ValueId value, ValueId owne
 }
 
 }  // namespace
+
+Memory MemoryOf(const Graph& g, ValueId v) {
+  const NodeId def = g.value(v).def;
+  if (g.IsParam(def)) return {Memory::kOwn};
+  const OpEffects effects = NodeEffects(g, def);
+  if (effects.kind == EffectKind::kListUnpack)  // pieces of a tensor: split, chunk, unbind
+    return {Memory::kOperands, g.node(def).inputs[0]};
+  if (effects.kind != EffectKind::kGeneric || effects.geometry_from >= 0 || effects.storage_unknown) return {};
+  const ResultEffects& r = effects.result(g.value(v).def_index);
+  if (g.value(v).type.kind() == TypeKind::kList && !r.partition) return {};
+  const uint64_t from = r.self | r.view | r.elements_view;
+  if (r.unknown || (r.element | r.element_view) != 0 || (from & (from - 1)) != 0) return {};
+  if (from == 0) return {Memory::kOwn};
+  return {Memory::kOperands, g.node(def).inputs[__builtin_ctzll(from)]};
+}
 
 bool Pt2Reader::IsAssignment(const Json& node, OpName op, const std::vector<ValueId>& args) const {
   if (op.full() != "aten::copy_" || args.size() < 2) return false;

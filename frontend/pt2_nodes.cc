@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
 #include "smelt/frontend/pt2_reader.h"
 
 namespace smelt {
@@ -111,13 +112,21 @@ absl::Status Pt2Reader::ReadNode(const Json& node, BlockId block, Scope& scope, 
   SMELT_ASSIGN_OR_RETURN(const Json* outputs, Get(node, "outputs"));
   if (!inputs->is_array() || !outputs->is_array()) return Expected("lists \"inputs\" and \"outputs\"");
   current_source_ = ReadSource(node);
+  if (target == "torch.ops.higher_order.with_effects") return ReadEffect(*inputs, *outputs, node, block, scope, depth);
+  return ReadCall(target, *inputs, *outputs, node, block, scope, depth);
+}
+
+absl::Status Pt2Reader::ReadCall(const std::string& target, const Json& inputs, const Json& outputs, const Json& node,
+                                 BlockId block, Scope& scope, int depth) {
   if (absl::StartsWith(target, "torch.ops.higher_order.")) {
-    return ReadHigherOrder(target.substr(23), *inputs, *outputs, block, scope, depth);
+    return ReadHigherOrder(target.substr(23), inputs, outputs, block, scope, depth);
   }
-  SMELT_ASSIGN_OR_RETURN(OpName op, TargetName(target, *inputs));
-  // They state what the exporter has checked already: the metadata of the very values at hand.
+  if (target == "torch.ops.prims.fma.default") return ReadFma(inputs, outputs, block, scope);
+  SMELT_ASSIGN_OR_RETURN(OpName op, TargetName(target, inputs));
+  // They state what the exporter has checked already, the metadata of the very values at hand, or are for whoever reads
+  // the output.
   if (op.name() == "aten::_assert_tensor_metadata" || op.name() == "aten::sym_constrain_range" ||
-      op.name() == "aten::sym_constrain_range_for_size") {
+      op.name() == "aten::sym_constrain_range_for_size" || op.name() == "aten::_print") {
     return absl::OkStatus();
   }
   const NodeId anchor = g_->block(block).return_node;
@@ -125,18 +134,35 @@ absl::Status Pt2Reader::ReadNode(const Json& node, BlockId block, Scope& scope, 
   const FunctionSchema* schema = FindSchema(op);
   if (schema == nullptr) {
     // An operator of somebody's own library. It is kept under its name, so that it can be listed as unsupported.
-    for (const Json& input : *inputs) {
+    for (const Json& input : inputs) {
       SMELT_ASSIGN_OR_RETURN(const Json* arg, Get(input, "arg"));
       SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue(*arg, scope, anchor, Type()));
       args.push_back(v);
     }
   } else {
-    SMELT_RETURN_IF_ERROR(ReadArguments(*schema, *inputs, scope, anchor, args));
+    SMELT_RETURN_IF_ERROR(ReadArguments(*schema, inputs, scope, anchor, args));
   }
   if (autocast_) Autocast(op, anchor, args);
-  SMELT_RETURN_IF_ERROR(AddNode(op, args, *outputs, anchor, scope, schema));
+  SMELT_RETURN_IF_ERROR(AddNode(op, args, outputs, anchor, scope, schema));
   if (depth == 0 && IsAssignment(node, op, args)) assignments_.push_back(g_->block(block).last);
   return absl::OkStatus();
+}
+
+absl::Status Pt2Reader::ReadFma(const Json& inputs, const Json& outputs, BlockId block, Scope& scope) {
+  const NodeId anchor = g_->block(block).return_node;
+  std::vector<ValueId> args;
+  for (size_t i = 0; i < 3; ++i) {
+    SMELT_ASSIGN_OR_RETURN(const Json* arg, Operand(inputs, i));
+    SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue(*arg, scope, anchor, Type()));
+    args.push_back(v);
+  }
+  const NodeId product =
+      g_->InsertBefore(anchor, OpName::Get("aten::mul.Tensor"), {args[0], args[1]}, {g_->value(args[0]).type});
+  g_->SetSource(product, current_source_);
+  SMELT_RETURN_IF_ERROR(InferNode(*g_, product));
+  const OpName sum = OpName::Get("aten::add.Tensor");
+  return AddNode(sum, {g_->node(product).outputs[0], args[2], Constant(anchor, int64_t{1}, Type::Int())}, outputs,
+                 anchor, scope, FindSchema(sum));
 }
 
 absl::StatusOr<Pt2Reader::OutputDecl> Pt2Reader::ReadOutput(const Json& output, const Scope& scope) {

@@ -29,6 +29,13 @@ struct Scope {
   absl::flat_hash_map<std::string, ValueId> values;
 };
 
+// Where a value of the graph lives.
+struct Memory {
+  enum Kind { kUnknown, kOwn, kOperands } kind = kUnknown;
+  ValueId operand;  // with kOperands: the one that the value is, or is a view of
+};
+Memory MemoryOf(const Graph& g, ValueId v);
+
 class Pt2Reader {
  public:
   // Both must outlive this.
@@ -70,6 +77,9 @@ class Pt2Reader {
   absl::StatusOr<ValueId> DeclareInput(const Json& input, const std::string& name, Scope& scope,
                                        absl::FunctionRef<ValueId(Type)> add);
   absl::Status ReadOutputs(const Json& graph, const Json& signature, Scope& scope);
+  // `written`: the new contents of an input, and the input. Where the model returns those contents, or a view of them,
+  // it returns that input, or a view of it: a copy of the contents would be a value of its own in the archive.
+  absl::Status ReturnWhatIsWritten(const absl::flat_hash_map<ValueId, ValueId>& written);
 
   // --- pt2_nodes.cc ---
   // One declared output: its name ("" for none) and type.
@@ -86,6 +96,11 @@ class Pt2Reader {
   // "torch.ops.aten.add_.Tensor" -> aten::add_.Tensor; "_operator.mul" -> aten::mul.int.
   absl::StatusOr<OpName> TargetName(const std::string& target, const Json& inputs);
   absl::Status ReadNode(const Json& node, BlockId block, Scope& scope, int depth);
+  // What a node, or an effect within one, calls. `node` for what stands in its metadata.
+  absl::Status ReadCall(const std::string& target, const Json& inputs, const Json& outputs, const Json& node,
+                        BlockId block, Scope& scope, int depth);
+  // prims.fma(a, b, c), which a strict export makes of addcmul_ and addcdiv_: PyTorch's CPU rounds the product.
+  absl::Status ReadFma(const Json& inputs, const Json& outputs, BlockId block, Scope& scope);
   absl::StatusOr<OutputDecl> ReadOutput(const Json& output, const Scope& scope);
   absl::Status Define(const OutputDecl& d, ValueId v, Scope& scope);
   absl::Status AddNode(OpName op, const std::vector<ValueId>& args, const Json& outputs, NodeId anchor, Scope& scope,
@@ -119,6 +134,9 @@ class Pt2Reader {
                                Scope& scope, int depth);
   // A list's elements stand in its place.
   absl::StatusOr<std::vector<OutputDecl>> ReadOutputsSpread(const Json& outputs, const Scope& scope);
+  // with_effects(token, operator, ...) -> token, ...: the call. The graph's order is that of its effects.
+  absl::Status ReadEffect(const Json& inputs, const Json& outputs, const Json& node, BlockId block, Scope& scope,
+                          int depth);
   // Reads a nested graph into `block`, whose parameters are the graph's inputs.
   absl::Status ReadSubgraph(const Json& arg, BlockId block, int depth);
   // scan(graph, carried, rows, additional), map_impl(graph, rows, additional): trip by trip, the rows of a constant

@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
 #include "smelt/frontend/pt2_reader.h"
 
 namespace smelt {
@@ -26,6 +30,7 @@ absl::Status Pt2Reader::ReadInputs(const Json& graph, const Json& signature, Sco
     return absl::InvalidArgumentError("signature.input_specs and graph.inputs must be lists of one length");
   }
   for (size_t i = 0; i < inputs->size(); ++i) {
+    if ((*specs)[i].contains("token")) continue;  // for the order of effects, which is the graph's
     absl::Status s = ReadInput((*inputs)[i], (*specs)[i], scope);
     if (!s.ok()) return Annotate(s, absl::StrCat("signature.input_specs[", i, "]"));
   }
@@ -77,7 +82,7 @@ absl::Status Pt2Reader::ReadInput(const Json& input, const Json& spec, Scope& sc
     if (expr) g_->SetExpr(v, expr);
     scope.values[constant_name] = v;
     return absl::OkStatus();
-  } else if (u.first == "custom_obj" || u.first == "token") {
+  } else if (u.first == "custom_obj") {
     return absl::UnimplementedError(absl::StrCat("input kind ", u.first));
   } else if (u.first != "user_input") {
     return absl::InvalidArgumentError(absl::StrCat("unknown input kind \"", u.first, "\""));
@@ -135,12 +140,14 @@ absl::Status Pt2Reader::ReadOutputs(const Json& graph, const Json& signature, Sc
   if (!outputs->is_array() || !specs->is_array() || outputs->size() != specs->size()) {
     return absl::InvalidArgumentError("signature.output_specs and graph.outputs must be lists of one length");
   }
-  absl::flat_hash_map<std::string, std::string> input_of_weight;
+  absl::flat_hash_map<ValueId, ValueId> written;
   for (size_t i = 0; i < specs->size(); ++i) {
     auto read = [&]() -> absl::Status {
       SMELT_ASSIGN_OR_RETURN(auto u, AsUnion((*specs)[i]));
+      if (u.first == "token") return absl::OkStatus();
       SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue((*outputs)[i], scope, g_->block(g_->top()).return_node, Type()));
-      if (u.first == "user_output" || u.first == "loss_output") {
+      // A gradient is returned like any other.
+      if (u.first == "user_output" || u.first == "loss_output" || absl::StartsWith(u.first, "gradient_to_")) {
         SMELT_ASSIGN_OR_RETURN(std::string name, InputName((*outputs)[i]));
         g_->AddOutput(v, name.empty() ? absl::StrCat("output", i) : name);
         return absl::OkStatus();
@@ -170,10 +177,43 @@ absl::Status Pt2Reader::ReadOutputs(const Json& graph, const Json& signature, Sc
       ValueId non_blocking = InsertConstant(*g_, anchor, false);
       g_->InsertBefore(anchor, OpName::Get("aten::copy_"), {destination, v, non_blocking},
                        {g_->value(destination).type});
+      written[v] = destination;
       return absl::OkStatus();
     };
     absl::Status s = read();
     if (!s.ok()) return Annotate(s, absl::StrCat("signature.output_specs[", i, "]"));
+  }
+  return ReturnWhatIsWritten(written);
+}
+
+absl::Status Pt2Reader::ReturnWhatIsWritten(const absl::flat_hash_map<ValueId, ValueId>& written) {
+  const NodeId end = g_->block(g_->top()).return_node;
+  absl::flat_hash_map<ValueId, ValueId> now;  // values and what is returned in their places
+  for (uint32_t k = 0; k < g_->node(end).inputs.size(); ++k) {
+    std::vector<ValueId> chain = {g_->node(end).inputs[k]};  // to the value written, if it is a view of one
+    while (!written.contains(chain.back()) && !now.contains(chain.back())) {
+      const Memory memory = MemoryOf(*g_, chain.back());
+      if (memory.kind != Memory::kOperands) break;
+      chain.push_back(memory.operand);
+    }
+    if (auto it = written.find(chain.back()); it != written.end()) {
+      // An input that is assigned to a buffer is still itself.
+      if (!g_->IsParam(g_->value(it->first).def)) now[it->first] = it->second;
+    }
+    if (!now.contains(chain.back())) continue;
+    for (size_t i = chain.size() - 1; i-- > 0;) {
+      const NodeId def = g_->value(chain[i]).def;
+      if (now.contains(chain[i])) continue;
+      std::vector<ValueId> operands(g_->node(def).inputs.begin(), g_->node(def).inputs.end());
+      std::replace(operands.begin(), operands.end(), chain[i + 1], now[chain[i + 1]]);
+      std::vector<Type> types;
+      for (ValueId v : g_->node(def).outputs) types.push_back(g_->value(v).type);
+      const NodeId again = g_->InsertBefore(end, g_->node(def).op, operands, types);
+      g_->SetSource(again, g_->node(def).source);
+      SMELT_RETURN_IF_ERROR(InferNode(*g_, again));  // its strides follow from the input's
+      for (size_t r = 0; r < types.size(); ++r) now[g_->node(def).outputs[r]] = g_->node(again).outputs[r];
+    }
+    g_->SetInput(end, k, now[chain[0]]);
   }
   return absl::OkStatus();
 }

@@ -101,6 +101,15 @@ absl::Status Pt2Reader::ReadHigherOrder(const std::string& name, const Json& inp
   return absl::UnimplementedError(absl::StrCat("higher-order operator ", name));
 }
 
+absl::Status Pt2Reader::ReadEffect(const Json& inputs, const Json& outputs, const Json& node, BlockId block,
+                                   Scope& scope, int depth) {
+  SMELT_ASSIGN_OR_RETURN(const Json* called, Operand(inputs, 1));
+  SMELT_ASSIGN_OR_RETURN(std::string target, GetString(*called, "as_operator"));
+  if (outputs.empty()) return absl::InvalidArgumentError("with_effects: its token is missing among the outputs");
+  const Json arguments(inputs.begin() + 2, inputs.end()), results(outputs.begin() + 1, outputs.end());
+  return ReadCall(target, arguments, results, node, block, scope, depth);
+}
+
 absl::Status Pt2Reader::ReadTrips(bool carries, const Json& inputs, const Json& outputs, BlockId block, Scope& scope,
                                   int depth) {
   constexpr int64_t kMostTrips = 1024;

@@ -103,6 +103,43 @@ TEST(Pt2Test, MutationsOfDecomposedIrBecomeCopiesAtTheEnd) {
   EXPECT_FALSE(ReadOrDie("testdata/scenarios/input_written.pt2").graph->written_at_the_end);
 }
 
+TEST(Pt2Test, WhatDecomposedIrWritesAndReturnsIsTheInput) {
+  const Pt2Model model = ReadOrDie("testdata/scenarios/decomposed_written_and_returned.pt2");
+  const Graph& g = *model.graph;
+  const auto input = [&](absl::string_view name) { return g.FindValue(name); };
+  EXPECT_EQ(g.outputs()[0], input("x"));
+  const Node& slice = g.node(g.value(g.outputs()[1]).def);
+  EXPECT_EQ(g.node(g.value(slice.inputs[0]).def).inputs[0], input("x")) << "a slice of the permuted input";
+  EXPECT_EQ(g.outputs()[2], input("b_sum"));
+  EXPECT_EQ(g.node(g.value(g.outputs()[4]).def).op.full(), "aten::add.Tensor") << "what copy_ took is another tensor";
+}
+
+TEST(Pt2Test, EffectsAreCallsInTheGraphsOrderAndTheirTokensAreNot) {
+  const Pt2Model model = ReadOrDie("testdata/scenarios/decomposed_effects_in_order.pt2");
+  EXPECT_EQ(model.graph->inputs().size(), 1u);
+  EXPECT_EQ(model.graph->outputs().size(), 1u);
+  TestArchive archive = TestArchive::LoadPath("testdata/scenarios/decomposed_effects_in_order.pt2");
+  archive.Patch("/graph_module/graph/nodes/0/inputs/1/arg/as_operator", "\"torch.ops.aten._assert_async.msg\"");
+  archive.Patch("/graph_module/graph/nodes/0/inputs/2",
+                R"({"name": "", "arg": {"as_tensor": {"name": "x"}}, "kind": 1})");
+  archive.Patch("/graph_module/graph/nodes/0/inputs/3", R"({"name": "", "arg": {"as_string": "no"}, "kind": 1})");
+  const auto asserts = archive.Read();
+  ASSERT_TRUE(asserts.ok()) << asserts.status();
+  EXPECT_EQ(Ops(*asserts->graph, asserts->graph->top())[0], "aten::_assert_async.msg");
+}
+
+TEST(Pt2Test, AFusedMultiplyAddIsAProductAndASum) {
+  TestArchive archive = TestArchive::LoadPath("testdata/scenarios/decomposed_input_written.pt2");
+  archive.Patch("/graph_module/graph/nodes/1/target", "\"torch.ops.prims.fma.default\"");
+  archive.Patch("/graph_module/graph/nodes/1/inputs/2",
+                R"({"name": "", "arg": {"as_tensor": {"name": "select"}}, "kind": 1})");
+  const auto model = archive.Read();
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::vector<std::string> ops = Ops(*model->graph, model->graph->top());
+  EXPECT_EQ(ops[1], "aten::mul.Tensor");
+  EXPECT_EQ(ops[2], "aten::add.Tensor");
+}
+
 TEST(Pt2Test, ABufferThatWasAssignedBecomesTheTensorAssigned) {
   const Pt2Model model = ReadOrDie("testdata/scenarios/RingAssigned.pt2");
   const std::vector<std::string> ops = Ops(*model.graph, model.graph->top());

@@ -243,6 +243,32 @@ class decomposed_buffer_written(nn.Module):
 scenario(*[(lambda p=p: (randn(1, 4), torch.tensor([p]))) for p in (0, 3)], decompose=True)(decomposed_buffer_written)
 
 
+class decomposed_written_and_returned(nn.Module):
+    """What is written, and views of it: in the archive they are values, in eager memory of the caller and of the model."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("sum", torch.zeros(4))
+
+    def forward(self, x, y):
+        x[1].mul_(2)
+        self.sum.add_(x[0])
+        y.copy_(fresh := y + 1)
+        return x, x.t()[1:], self.sum, self.sum[:2], fresh, x.clone(), x.split(1)[1]
+
+
+scenario(lambda: (randn(3, 4), randn(3)), lambda: (randn(4, 3).t(), randn(3)),
+         decompose=True)(decomposed_written_and_returned)
+
+
+@scenario(one(3), decompose=True)
+def decomposed_effects_in_order(x):
+    torch.ops.aten._print("before")
+    x.add_(1)
+    torch.ops.aten._print("after")
+    return x
+
+
 class decomposed_attention(nn.Module):
 
     def __init__(self):
