@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 
@@ -19,11 +20,18 @@ bool IsTrue(const Graph& g, ValueId v) {
   return c && std::holds_alternative<bool>(*c) && std::get<bool>(*c);
 }
 
-// Nodes of a block and of those inside it, and whether one of them may have a result whose size the data decide: its
-// type does not say it.
+// Whether the model returns it, by itself or in a tuple.
+bool IsReturned(const Graph& g, ValueId list) {
+  return absl::c_any_of(g.value(list).uses, [&](const Use& use) {
+    return use.user == g.block(g.top()).return_node || g.node(use.user).op == "prim::TupleConstruct";
+  });
+}
+
+// Nodes of a block and of those inside it, and whether one of them may have a result whose size the data decide (its
+// type does not say it), or changes a list that is returned.
 struct Contents {
   int64_t nodes = 0;
-  bool data_sizes = false;
+  bool decides_sizes = false;
 };
 Contents ContentsOf(const Graph& g, BlockId b) {
   static const auto* const operators = new absl::flat_hash_set<std::string>{
@@ -34,12 +42,13 @@ Contents ContentsOf(const Graph& g, BlockId b) {
     ++c.nodes;
     const Type* type = node.outputs.empty() ? nullptr : &g.value(node.outputs[0]).type;
     const bool sized = type != nullptr && type->IsTensor() && type->tensor().sizes;
-    c.data_sizes = c.data_sizes || (operators->contains(node.op.full()) && !sized) ||
-                   (node.op.name() == "aten::where" && node.inputs.size() == 1);
+    c.decides_sizes = c.decides_sizes || (operators->contains(node.op.full()) && !sized) ||
+                      (node.op.name() == "aten::where" && node.inputs.size() == 1) ||
+                      (ChangesFirstList(node.op) && IsReturned(g, node.inputs[0]));
     for (BlockId inner : node.blocks) {
       const Contents more = ContentsOf(g, inner);
       c.nodes += more.nodes;
-      c.data_sizes = c.data_sizes || more.data_sizes;
+      c.decides_sizes = c.decides_sizes || more.decides_sizes;
     }
   }
   return c;
@@ -60,7 +69,7 @@ class Unroller {
       return false;
     const int64_t count = std::get<int64_t>(*trips);
     const Contents contents = ContentsOf(g_, body);
-    if (!contents.data_sizes || count > kMostNodes / std::max<int64_t>(contents.nodes, 1)) return false;
+    if (!contents.decides_sizes || count > kMostNodes / std::max<int64_t>(contents.nodes, 1)) return false;
     std::vector<ValueId> carried(node.inputs.begin() + 2, node.inputs.end());
     for (int64_t i = 0; i < count; ++i) {
       of_.clear();

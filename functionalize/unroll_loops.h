@@ -1,5 +1,6 @@
 // TorchScript's loops of a constant number of trips around an operator whose result's size the data decide (nonzero, a
-// mask as an index) become straight code: there each of these sizes has a name of its own.
+// mask as an index) become straight code: there each of these sizes has a name of its own. So do those that fill a list
+// which is returned: there it is known how long it is.
 //
 //   UnrollLoopsOfDataSizes(graph);   // for i in range(3): x[x > i] = 0
 //

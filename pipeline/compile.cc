@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 
 #include "absl/container/flat_hash_set.h"
@@ -299,7 +300,79 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
 
 }  // namespace
 
+namespace {
+
+// TorchScript's own operators: what prints has no effect that a caller of a bundle sees, and x.data is x.detach().
+void ReplaceScriptOps(Graph& g) {
+  for (NodeId n : g.AllNodes()) {
+    const std::string& name = g.node(n).op.name();
+    if (name == "prim::Print" && g.node(n).outputs.empty()) {
+      g.Erase(n);
+    } else if (name == "prim::data") {
+      g.SetOp(n, OpName::Get("aten::detach"));
+    }
+  }
+}
+
+// Whether nobody changes the list, under this name or another.
+bool KeepsItsElements(const Graph& g, ValueId list) {
+  const auto& uses = g.value(list).uses;
+  return std::none_of(uses.begin(), uses.end(), [&](const Use& use) {
+    const bool leaves = g.IsReturn(use.user) && use.user != g.block(g.top()).return_node;
+    return leaves || ChangesFirstList(g.node(use.user).op);
+  });
+}
+
+// The elements of a list of a known number; those that an operator makes are unpacked.
+absl::StatusOr<std::vector<ValueId>> ElementsOf(Graph& g, ValueId list) {
+  if (!KeepsItsElements(g, list)) return std::vector<ValueId>();
+  if (const auto elements = GetListElements(g, list)) return *elements;
+  const NodeId def = g.value(list).def;
+  if (g.IsParam(def)) return std::vector<ValueId>();
+  SMELT_ASSIGN_OR_RETURN(const OpCall call, OpCall::Of(g, def));
+  const auto inferred = InferCall(call, g.symbols);
+  if (!inferred.ok() || inferred->size() != 1 || (*inferred)[0].elements.empty()) return std::vector<ValueId>();
+  const NodeId unpack =
+      g.InsertBefore(g.block(g.top()).return_node, OpName::Get("prim::ListUnpack"), {list}, (*inferred)[0].elements);
+  g.SetSource(unpack, g.node(def).source);
+  return std::vector<ValueId>(g.node(unpack).outputs.begin(), g.node(unpack).outputs.end());
+}
+
+// A list that is returned, by itself or in a tuple, is its elements, as in a signature of torch.export.
+absl::Status ReturnElements(Graph& g) {
+  std::vector<ValueId> flat;
+  std::vector<std::string> names;
+  bool any = false;
+  const std::function<absl::Status(ValueId, const std::string&)> add = [&](ValueId v,
+                                                                           const std::string& name) -> absl::Status {
+    const NodeId def = g.value(v).def;
+    std::vector<ValueId> elements;
+    if (g.value(v).type.kind() == TypeKind::kList) {
+      SMELT_ASSIGN_OR_RETURN(elements, ElementsOf(g, v));
+      any = any || !elements.empty();
+    } else if (!g.IsParam(def) && g.node(def).op == "prim::TupleConstruct") {
+      elements.assign(g.node(def).inputs.begin(), g.node(def).inputs.end());
+    }
+    for (ValueId e : elements) SMELT_RETURN_IF_ERROR(add(e, ""));
+    if (!elements.empty()) return absl::OkStatus();
+    flat.push_back(v);
+    names.push_back(name);
+    return absl::OkStatus();
+  };
+  const std::vector<ValueId> outputs(g.outputs().begin(), g.outputs().end());
+  for (size_t k = 0; k < outputs.size(); ++k)
+    SMELT_RETURN_IF_ERROR(add(outputs[k], k < g.output_names.size() ? g.output_names[k] : ""));
+  if (!any) return absl::OkStatus();
+  while (!g.outputs().empty()) g.EraseResult(g.top(), static_cast<int>(g.outputs().size()) - 1);
+  g.output_names.clear();
+  for (size_t k = 0; k < flat.size(); ++k) g.AddOutput(flat[k], names[k]);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status CompleteTypes(Graph& g) {
+  ReplaceScriptOps(g);
   UnrollLoopsOfDataSizes(g);  // first: lists that the others resolve may be filled there
   ResolveTuples(g);           // dictionaries and lists may be carried in them
   ResolveDicts(g);
@@ -328,7 +401,8 @@ absl::Status CompleteTypes(Graph& g) {
     if (g.output_names[i].empty() && !numbered && taken.insert(name).second) g.output_names[i] = name;
   }
   UseNewGeometries(g);  // a value has one type
-  return WithAllUnsupported(g, InferTypes(g));
+  SMELT_RETURN_IF_ERROR(WithAllUnsupported(g, InferTypes(g)));
+  return ReturnElements(g);
 }
 
 namespace {

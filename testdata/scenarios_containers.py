@@ -343,3 +343,19 @@ def nested_branch_in_loop_over_views(x, c: bool, n: int):
         y.mul_(2)
     y[0] = -1
     return y
+
+
+# What TorchScript returns -------------------------------------------------------------------------------------------------
+
+
+@scenario(one(3, 4), script=True)
+def lists_returned(x):
+    parts = x.split(1)
+    rows: List[Tensor] = []
+    for i in range(3):
+        rows.append(x[i])
+        x[i].add_(1)
+    rows.pop(0)
+    print(len(rows))
+    x.data.mul_(2)
+    return rows, (parts, [x, x.data]), x.unbind(1)
