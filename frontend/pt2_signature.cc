@@ -208,7 +208,9 @@ absl::Status Pt2Reader::ReturnWhatIsWritten(const absl::flat_hash_map<ValueId, V
       std::replace(operands.begin(), operands.end(), chain[i + 1], now[chain[i + 1]]);
       std::vector<Type> types;
       for (ValueId v : g_->node(def).outputs) types.push_back(g_->value(v).type);
-      const NodeId again = g_->InsertBefore(end, g_->node(def).op, operands, types);
+      // A call's strides may not allow the view: then it was a copy already (ravel, reshape).
+      const OpName op = g_->node(def).op == "aten::view" ? OpName::Get("aten::reshape") : g_->node(def).op;
+      const NodeId again = g_->InsertBefore(end, op, operands, types);
       g_->SetSource(again, g_->node(def).source);
       SMELT_RETURN_IF_ERROR(InferNode(*g_, again));  // its strides follow from the input's
       for (size_t r = 0; r < types.size(); ++r) now[g_->node(def).outputs[r]] = g_->node(again).outputs[r];

@@ -20,8 +20,9 @@ bool IsTrue(const Graph& g, ValueId v) {
   return c && std::holds_alternative<bool>(*c) && std::get<bool>(*c);
 }
 
-// Whether the model returns it, by itself or in a tuple.
-bool IsReturned(const Graph& g, ValueId list) {
+// Whether it is a list that the model returns, by itself or in a tuple.
+bool IsReturnedList(const Graph& g, ValueId list) {
+  if (g.value(list).type.kind() != TypeKind::kList) return false;
   return absl::c_any_of(g.value(list).uses, [&](const Use& use) {
     return use.user == g.block(g.top()).return_node || g.node(use.user).op == "prim::TupleConstruct";
   });
@@ -44,7 +45,7 @@ Contents ContentsOf(const Graph& g, BlockId b) {
     const bool sized = type != nullptr && type->IsTensor() && type->tensor().sizes;
     c.decides_sizes = c.decides_sizes || (operators->contains(node.op.full()) && !sized) ||
                       (node.op.name() == "aten::where" && node.inputs.size() == 1) ||
-                      (ChangesFirstList(node.op) && IsReturned(g, node.inputs[0]));
+                      (ChangesFirstList(node.op) && IsReturnedList(g, node.inputs[0]));
     for (BlockId inner : node.blocks) {
       const Contents more = ContentsOf(g, inner);
       c.nodes += more.nodes;
