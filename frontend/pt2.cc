@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -20,6 +21,26 @@ namespace pt2_internal {
 namespace {
 
 constexpr int kSupportedMajor = 8;
+
+// Symbols of sizes that a squeeze leaves in place because they are at least 2.
+absl::flat_hash_set<std::string> SymbolsSqueezed(const Graph& g) {
+  absl::flat_hash_set<std::string> out;
+  for (NodeId n : g.AllNodes()) {
+    const Node& node = g.node(n);
+    if (!absl::StartsWith(node.op.name(), "aten::squeeze") || node.inputs.empty()) continue;
+    const Type& type = g.value(node.inputs[0]).type;
+    if (!type.IsTensor() || !type.tensor().sizes) continue;
+    const std::vector<Expr>& sizes = *type.tensor().sizes;
+    const auto dim = node.inputs.size() > 1 ? GetIntExpr(g, node.inputs[1]) : std::nullopt;
+    const auto only = dim ? dim->Constant() : std::nullopt;
+    const int64_t rank = static_cast<int64_t>(sizes.size());
+    for (int64_t d = 0; d < rank; ++d) {
+      if (only && (*only < 0 ? *only + rank : *only) != d) continue;
+      for (const std::string& symbol : sizes[d].Symbols()) out.insert(symbol);
+    }
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -97,6 +118,7 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
 absl::Status Pt2Reader::ReadRanges(const Json& program) {
   const Json* ranges = Find(program, "range_constraints");
   if (ranges == nullptr || !ranges->is_object()) return absl::OkStatus();
+  const absl::flat_hash_set<std::string> squeezed = SymbolsSqueezed(*g_);
   for (auto it = ranges->begin(); it != ranges->end(); ++it) {
     auto e = Expr::Parse(it.key());
     if (!e.ok() || !e->IsSymbol()) continue;  // "2*s44": follows from s44's own range
@@ -113,7 +135,7 @@ absl::Status Pt2Reader::ReadRanges(const Json& program) {
       return absl::InvalidArgumentError(absl::StrCat("range_constraints: ", it.key(), " has an empty range"));
     auto hint = g_->symbol_hints.find(e->SymbolName());
     if (hint != g_->symbol_hints.end() && hint->second >= 2 && r.min < 2 && r.max >= 2) {
-      r.accepted_min = r.min;
+      if (!squeezed.contains(e->SymbolName())) r.accepted_min = r.min;
       r.min = 2;
     }
     g_->symbols.Set(e->SymbolName(), r);

@@ -198,6 +198,21 @@ TEST(Pt2Test, DynamicSizesAreExpressionsWithRangesAndHints) {
   EXPECT_EQ(*g.value(size.outputs[0]).expr, Expr::Symbol("s77"));
 }
 
+TEST(Pt2Test, ASizeThatASqueezeLooksAtIsAtLeastTwo) {
+  const auto accepted = [](const std::string& target) {
+    TestArchive archive = TestArchive::Load("dynamic_batch");
+    archive.Patch("/range_constraints/s77/min_val", "1");
+    std::string& program = archive.Program();
+    const std::string relu = "torch.ops.aten.relu_.default";
+    program.replace(program.find(relu), relu.size(), target);
+    const auto model = archive.Read();
+    EXPECT_TRUE(model.ok()) << model.status();
+    return model.ok() ? model->graph->symbols.Get("s77").accepted_min : -2;
+  };
+  EXPECT_EQ(accepted("torch.ops.aten.relu_.default"), 1);
+  EXPECT_EQ(accepted("torch.ops.aten.squeeze_.default"), -1);
+}
+
 TEST(Pt2Test, CondBecomesANodeWithTwoBlocksWhoseParametersAreItsOperands) {
   const Pt2Model model = Model("cond");
   const Graph& g = *model.graph;
