@@ -188,6 +188,43 @@ absl::StatusOr<LibraryNode> Determinant(const Graph& g, NodeId n, const OpCall& 
   return out;
 }
 
+// linalg_qr(A, mode) -> (Q, R)
+absl::StatusOr<LibraryNode> Qr(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = "qr";
+  out.inputs = {OptionalTensor(call, "A")};
+  SMELT_ASSIGN_OR_RETURN(std::string mode, call.GetString("mode"));
+  out.outputs = {mode == "r" ? ValueId() : IfUsed(g, n, 0), IfUsed(g, n, 1)};
+  if (mode == "r" && IfUsed(g, n, 0).valid()) return call.Unsupported("a Q that is not computed");
+  return out;
+}
+
+// _linalg_svd(A, full_matrices, compute_uv) -> (U, S, Vh)
+absl::StatusOr<LibraryNode> Svd(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = "svd";
+  out.inputs = {OptionalTensor(call, "A")};
+  SMELT_ASSIGN_OR_RETURN(bool vectors, call.GetBoolOr("compute_uv", true));
+  out.outputs = {IfUsed(g, n, 1), IfUsed(g, n, 0), IfUsed(g, n, 2)};
+  if (!vectors && (out.outputs[1].valid() || out.outputs[2].valid())) {
+    return call.Unsupported("vectors that are not computed");
+  }
+  return out;
+}
+
+// _linalg_eigh(A, UPLO, compute_v) -> (eigenvalues, eigenvectors)
+absl::StatusOr<LibraryNode> Eigh(const Graph& g, NodeId n, const OpCall& call) {
+  LibraryNode out;
+  out.op = "eigh";
+  out.inputs = {OptionalTensor(call, "A")};
+  SMELT_ASSIGN_OR_RETURN(std::string uplo, call.GetString("UPLO"));
+  SMELT_ASSIGN_OR_RETURN(bool vectors, call.GetBoolOr("compute_v", true));
+  out.outputs = {IfUsed(g, n, 0), IfUsed(g, n, 1)};
+  if (!vectors && out.outputs[1].valid()) return call.Unsupported("vectors that are not computed");
+  out.ints = {Expr(uplo == "U" || uplo == "u" ? 1 : 0)};
+  return out;
+}
+
 // smelt's own, whose results are of the size that an operand says.
 std::optional<LibraryNode> OwnLibrary(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
@@ -224,6 +261,9 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
       {"aten::linalg_solve_ex", Solve},
       {"aten::linalg_solve_triangular", SolveTriangular},
       {"aten::linalg_cholesky_ex", Cholesky},
+      {"aten::linalg_qr", Qr},
+      {"aten::_linalg_svd", Svd},
+      {"aten::_linalg_eigh", Eigh},
       {"aten::_linalg_det", Determinant},
       {"aten::_linalg_slogdet", Determinant},
       {"aten::sort", Sort},

@@ -94,6 +94,7 @@ class CompositeOpener {
   absl::Status SumToSize(NodeId n);
   absl::Status FillDiagonal(NodeId n);
   absl::Status AtLeast(NodeId n);
+  absl::Status EachAtLeast(NodeId n);
 
   // --- copies of views, and parts (open_copies.cc) ---
   // unbind_copy(self, dim, out=list): each part is copied to its place, in order.

@@ -8,6 +8,7 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/op/write_rules.h"
 #include "smelt/functionalize/composite_opener.h"
 
 namespace smelt {
@@ -58,13 +59,19 @@ absl::Status CompositeOpener::ViewCopyOut(NodeId n) {
   if (schema == nullptr || schema->returns.size() != 1 || !schema->returns[0].type.IsTensor() ||
       schema->arguments.size() + 1 != args.size() || GetOpInfo(copy).kind == OpKind::kPointwise)
     return absl::OkStatus();
-  const ValueId out = args.back();
+  ValueId out = args.back();
   args.pop_back();
   if (op.name() == "aten::_to_copy") return absl::OkStatus();
   SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, copy.full(), args));
   const NodeId made = g_.value(v[0]).def;
-  if (*TypeOfValue(v[0]).sizes != *TypeOfValue(out).sizes)
-    return absl::UnimplementedError("a copy of a view into a tensor that is resized");
+  const std::vector<Expr> sizes = *TypeOfValue(v[0]).sizes;
+  if (NeedsContiguousOut(op) && HasFormat(TypeOfValue(out), 0) != true) {
+    return absl::UnimplementedError(kNeedsContiguousOut);
+  }
+  if (sizes != *TypeOfValue(out).sizes) {
+    SMELT_ASSIGN_OR_RETURN(auto resized, Insert(n, "aten::resize_", {out, IntList(n, sizes), None(n)}));
+    out = resized[0];
+  }
   SMELT_ASSIGN_OR_RETURN(auto copied, Insert(n, "aten::copy_", {out, v[0], InsertConstant(g_, n, false)}));
   ReplaceWith(n, copied[0]);
   return ViewCopy(made);

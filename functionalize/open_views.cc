@@ -334,9 +334,25 @@ absl::Status CompositeOpener::FillDiagonal(NodeId n) {
 }
 
 absl::Status CompositeOpener::AtLeast(NodeId n) {
-  if (!g_.value(g_.node(n).outputs[0]).type.IsTensor()) return absl::UnimplementedError("a list of tensors");
+  if (!g_.value(g_.node(n).outputs[0]).type.IsTensor()) return EachAtLeast(n);
   if (*TypeOfValue(In(n, 0)).sizes == *TypeOfValue(g_.node(n).outputs[0]).sizes) return Identity(n);
   return at_run_time_ ? ReshapeLater(n) : Reshape(n);
+}
+
+absl::Status CompositeOpener::EachAtLeast(NodeId n) {
+  std::optional<std::vector<ValueId>> elements = GetListElements(g_, In(n, 0));
+  if (!elements) return absl::UnimplementedError("a list that is not made in place");
+  const std::string& name = g_.node(n).op.name();
+  const int want = name == "aten::atleast_1d" ? 1 : name == "aten::atleast_2d" ? 2 : 3;
+  for (ValueId& v : *elements) {
+    for (int rank = TypeOfValue(v).rank(); rank < want; ++rank) {
+      // New dims come first, except the third.
+      SMELT_ASSIGN_OR_RETURN(auto wider, Insert(n, "aten::unsqueeze",
+                                                {v, InsertConstant(g_, n, static_cast<int64_t>(rank == 2 ? -1 : 0))}));
+      v = wider[0];
+    }
+  }
+  return ReplaceList(n, *elements);
 }
 
 }  // namespace smelt

@@ -886,6 +886,10 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
           ResizesContiguously(schema.op) ? ContiguousStrides(sizes) : *g_.value(results[i]).type.tensor().strides;
       SMELT_RETURN_IF_ERROR(Resize(written[i], sizes, strides, n));
     }
+    if (NeedsContiguousOut(schema.op)) {
+      const SymbolicGeometry& to = tensors_[written[i]].geometry;
+      if (to.strides != ContiguousStrides(to.sizes)) return absl::UnimplementedError(kNeedsContiguousOut);
+    }
     SMELT_RETURN_IF_ERROR(Write(written[i], results[i], n, WritesExpanded(schema.op)));
   }
   for (size_t i = 0; i < outputs.size() && !rewritten; ++i) {

@@ -144,7 +144,8 @@ class EagerBuilder {
     if (name == "aten::set_" || name == "aten::resize_" || name == "aten::resize_as_") return EmitGeometry(n);
     for (ValueId v : node.inputs) {
       const bool complex = DTypeOf(g_, v) && IsComplex(*DTypeOf(g_, v));
-      if (complex && (name == "aten::_conj" || name == "aten::conj" || name == "aten::adjoint" || name == "aten::mH"))
+      if (complex && (name == "aten::_conj" || name == "aten::conj" || name == "aten::adjoint" || name == "aten::mH" ||
+                      name == "aten::matrix_H"))
         return absl::UnimplementedError("lazy conjugation of complex tensors");
     }
     if (name == "smelt::assert_type") return EmitTypeCheck(n);
@@ -585,6 +586,7 @@ class EagerBuilder {
           return absl::UnimplementedError("a write of a tensor into itself");
       }
     }
+    if (NeedsContiguousOut(schema.op)) return absl::UnimplementedError(kNeedsContiguousOut);
     SMELT_ASSIGN_OR_RETURN(int index, AddCall(call));
     fb::EagerInstrT& i = Emit(fb::EagerKind::Compute, n);
     i.call = index;

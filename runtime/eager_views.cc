@@ -488,6 +488,7 @@ const absl::flat_hash_map<std::string, Rule>& Table() {
       {"aten::t", Matrix},
       {"aten::mT", Matrix},
       {"aten::mH", Matrix},
+      {"aten::matrix_H", Matrix},
       {"aten::adjoint", Matrix},
       {"aten::numpy_T", ReverseDims},
       {"aten::movedim.int", MoveDim},

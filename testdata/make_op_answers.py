@@ -24,7 +24,8 @@ def main():
         op_compute.norms, op_compute.algebra, op_compute.losses, op_memory.indexing, op_memory.views,
         op_memory.factories, op_memory.in_place, op_memory.scalars, op_pointwise.complex_parts,
         op_compute.projected_lstm, op_compute.smoothed_resampling, op_compute.image_blocks, op_compute.fourier,
-        op_compute.complex_composites, op_compute.factorizations, op_compute.kept_in_the_results_dtype
+        op_compute.complex_composites, op_compute.factorizations, op_compute.orthogonal_factors,
+        op_compute.differences, op_compute.kept_in_the_results_dtype
     ]
     for section in sections:
         GENERATOR.manual_seed(zlib.crc32(section.__name__.encode()))

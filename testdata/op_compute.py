@@ -471,6 +471,63 @@ def factorizations():
         add(name, torch.stack([flat, flat.t() + torch.eye(2), -torch.eye(2)]))
 
 
+def orthogonal_factors():
+    """Q R; singular values and eigenvalues, whose vectors PyTorch does not promise; what is made of them."""
+    for dtype in (F32, F64, C64):
+        for sizes in ((5, 3), (3, 5), (2, 4, 4), (0, 3), (2, 1, 1)) if dtype != F64 else ((4, 3),):
+            a = rand(*sizes, dtype=dtype)
+            for mode in ("reduced", "complete", "r"):
+                add("linalg_qr", a, mode)
+            add("qr", a.mT if len(sizes) == 2 else a, False)
+            add("linalg_svdvals", a)
+            if 0 not in sizes:
+                add("linalg_cond", a)
+                add("linalg_cond", a, -2)
+                add("linalg_matrix_norm", a, -2)
+                add("linalg_matrix_norm", a, 2, keepdim=True)
+                add("linalg_pinv.atol_rtol_float", a)
+                add("pinverse", a, 0.3)
+                add("linalg_matrix_rank", a, 0.5)
+                add("linalg_matrix_rank.atol_rtol_float", a, rtol=0.4)
+            add("linalg_matrix_norm.str_ord", a, "nuc")
+        square = rand(3, 4, 4, dtype=dtype)
+        for uplo in ("L", "U"):
+            add("linalg_eigvalsh", square, uplo)
+    a = rand(3, 4, 5)
+    for order in (1, -1, 2, -2, INF, -INF):
+        add("linalg_norm", a[0], order)
+        add("linalg_matrix_norm", a, order, (2, 0), True)
+        add("linalg_matrix_norm", a, order, (0, -2), dtype=F64)
+    for order in ("fro", "nuc"):
+        add("linalg_norm.ord_str", a, order, (0, 2), True)
+    add("linalg_norm", a, 3, (1,))
+    add("linalg_norm", a.to(BF16), 1, (0, 1))
+    add("linalg_matrix_rank.atol_rtol_float", a[0].t() @ a[0])
+    add("linalg_matrix_rank.atol_rtol_float", a[0].t() @ a[0], hermitian=True)
+
+
+def differences():
+    """Finite differences; distances of rows; powers of numbers; what pooling took put back in three dims."""
+    a, whole = rand(4, 5), torch.arange(12).reshape(3, 4) ** 2
+    for order in (1, 2):
+        for x in (a, whole, a.to(F64), a.to(C64)):
+            add("gradient.scalarint", x, spacing=None, dim=None, edge_order=order)
+            add("gradient.scalarint", x, spacing=0.3, dim=-1, edge_order=order)
+            add("gradient.array", x, dim=[1, 0], edge_order=order)
+        at = [rand(4, low=0.1).cumsum(0), rand(5, low=0.1).cumsum(0)]
+        add("gradient.scalararray", a, spacing=2, dim=[1, 0], edge_order=order)
+        add("gradient.tensorarrayint", a, spacing=at, dim=None, edge_order=order)
+        add("gradient.tensorarray", a, spacing=at[1:], dim=[1], edge_order=order)
+    for p in (0.0, 1.0, 2.0, 3.0, INF):
+        add("pdist", a, p)
+    add("pdist", a[:1])
+    add("linalg_vander", a, N=3)
+    add("linalg_vander", whole)
+    pooled, where = torch.nn.functional.max_pool3d(rand(2, 3, 4, 6, 4), 2, return_indices=True)
+    add("max_unpool3d", pooled, where, [4, 6, 4], [2, 2, 2], [0, 0, 0])
+    add("max_unpool3d", pooled[0], where[0], [5, 6, 4], [2, 2, 2], [0, 0, 0])
+
+
 def complex_composites():
     """What is made of complex products, conjugates and sizes."""
     for dtype in (C64, C128):

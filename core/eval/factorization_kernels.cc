@@ -1,4 +1,5 @@
-// Systems of equations, inverses, determinants and Cholesky factors, by the schoolbook, in complex double.
+// Systems of equations, inverses, determinants and Cholesky factors, by the schoolbook; Q R, singular values and
+// eigenvalues. In complex double.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/base/orthogonal_factors.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/kernels.h"
 
@@ -205,6 +207,96 @@ absl::StatusOr<Values> Cholesky(Call& c) {
   return Checked(c, outs, info, "not positive-definite");
 }
 
+Columns<Cx> ColumnsOf(const Matrix& m, int64_t columns) {
+  Columns<Cx> out(static_cast<size_t>(columns), std::vector<Cx>(m.size()));
+  for (size_t r = 0; r < m.size(); ++r) {
+    for (size_t c = 0; c < out.size(); ++c) out[c][r] = m[r][c];
+  }
+  return out;
+}
+Matrix MatrixOf(const Columns<Cx>& columns, int64_t rows) {
+  Matrix out(static_cast<size_t>(rows), std::vector<Cx>(columns.size()));
+  for (size_t r = 0; r < out.size(); ++r) {
+    for (size_t c = 0; c < columns.size(); ++c) out[r][c] = columns[c][r];
+  }
+  return out;
+}
+// The columns, each conjugated, as rows.
+Matrix AdjointOf(const Columns<Cx>& columns) {
+  Matrix out = columns;
+  for (std::vector<Cx>& row : out) {
+    for (Cx& v : row) v = std::conj(v);
+  }
+  return out;
+}
+
+Values ValuesOf(const std::vector<Tensor>& tensors) {
+  Values values;
+  for (const Tensor& t : tensors) values.push_back(EvalValue(t));
+  return values;
+}
+
+// linalg_qr(A, mode) -> (Q, R)
+absl::StatusOr<Values> Qr(Call& c) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Tensor> outs, OutputsOf(c));
+  const Tensor a = c.T("A");
+  const int64_t rows = a.sizes()[a.rank() - 2], columns = a.sizes()[a.rank() - 1];
+  SMELT_ASSIGN_OR_RETURN(const std::string mode, c.op.GetString("mode"));
+  const bool complete = mode == "complete";
+  std::vector<Matrix> q, r;
+  for (const Matrix& m : MatricesOf(a)) {
+    QrFactors<Cx> f = FactorQr(ColumnsOf(m, columns), static_cast<size_t>(rows), complete);
+    q.push_back(MatrixOf(f.q, rows));
+    r.push_back(MatrixOf(f.r, complete ? rows : std::min(rows, columns)));
+  }
+  if (mode != "r") WriteMatrices(outs[0], q);
+  WriteMatrices(outs[1], r);
+  return ValuesOf(outs);
+}
+
+// _linalg_svd(A, full_matrices, compute_uv) -> (U, S, Vh)
+absl::StatusOr<Values> Svd(Call& c) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Tensor> outs, OutputsOf(c));
+  const Tensor a = c.T("A");
+  const int64_t rows = a.sizes()[a.rank() - 2], columns = a.sizes()[a.rank() - 1];
+  const bool vectors = c.B("compute_uv", true);
+  std::vector<Matrix> u, vh;
+  std::vector<double> s;
+  for (const Matrix& m : MatricesOf(a)) {
+    SingularFactors<Cx> f =
+        FactorSingular(ColumnsOf(m, columns), static_cast<size_t>(rows), c.B("full_matrices"), vectors);
+    if (!f.ok) {
+      return c.Error("The algorithm failed to converge because the input matrix contained non-finite values.");
+    }
+    s.insert(s.end(), f.s.begin(), f.s.end());
+    u.push_back(MatrixOf(f.u, rows));
+    vh.push_back(AdjointOf(f.v));
+  }
+  Write(outs[1], s);
+  if (vectors) {
+    WriteMatrices(outs[0], u);
+    WriteMatrices(outs[2], vh);
+  }
+  return ValuesOf(outs);
+}
+
+// _linalg_eigh(A, UPLO, compute_v) -> (eigenvalues, eigenvectors)
+absl::StatusOr<Values> Eigh(Call& c) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Tensor> outs, OutputsOf(c));
+  SMELT_ASSIGN_OR_RETURN(const std::string uplo, c.op.GetString("UPLO"));
+  std::vector<double> w;
+  std::vector<Matrix> v;
+  for (const Matrix& m : MatricesOf(c.T("A"))) {
+    const int64_t n = static_cast<int64_t>(m.size());
+    const EigenFactors<Cx> f = FactorHermitian(ColumnsOf(m, n), uplo == "U" || uplo == "u");
+    w.insert(w.end(), f.values.begin(), f.values.end());
+    v.push_back(MatrixOf(f.vectors, n));
+  }
+  Write(outs[0], w);
+  if (c.B("compute_v", true)) WriteMatrices(outs[1], v);
+  return ValuesOf(outs);
+}
+
 }  // namespace
 
 void AddFactorizationKernels(KernelTable& t) {
@@ -213,6 +305,9 @@ void AddFactorizationKernels(KernelTable& t) {
   t["aten::linalg_solve_triangular"] = SolveTriangular;
   t["aten::_linalg_det"] = t["aten::_linalg_slogdet"] = Determinant;
   t["aten::linalg_cholesky_ex"] = Cholesky;
+  t["aten::linalg_qr"] = Qr;
+  t["aten::_linalg_svd"] = Svd;
+  t["aten::_linalg_eigh"] = Eigh;
 }
 
 }  // namespace smelt::eval_internal

@@ -653,6 +653,9 @@ absl::Status CheckOperandsApart(const Call& c, std::vector<std::pair<Tensor, Ten
   for (size_t w = 0; w < c.args.size() && w < c.schema->arguments.size(); ++w) {
     if (!IsWritten(c.schema->arguments[w]) || !c.args[w].IsTensor()) continue;
     const Tensor& written = c.args[w].tensor();
+    if (NeedsContiguousOut(c.schema->op) && written.NumElements() > 0 && !written.geometry().IsContiguous()) {
+      return c.Unsupported(kNeedsContiguousOut);
+    }
     // Windows that overlap: elementwise they are written in order.
     const bool elementwise = functional && GetOpInfo(functional).kind == OpKind::kPointwise;
     if (functional && !elementwise && GetOpInfo(c.schema->op).kind != OpKind::kInplaceView &&

@@ -1,6 +1,6 @@
-// Inverses, determinants and systems of equations in terms of five: linalg_inv_ex, linalg_cholesky_ex, _linalg_det,
-// _linalg_slogdet, and of linalg_solve_ex and linalg_solve_triangular whose operands have one batch of matrices and
-// unknowns on the right.
+// Inverses, determinants and systems of equations in terms of a few: linalg_inv_ex, linalg_cholesky_ex, _linalg_det,
+// _linalg_slogdet, linalg_qr, _linalg_svd, _linalg_eigh, and of linalg_solve_ex and linalg_solve_triangular whose
+// operands have one batch of matrices and unknowns on the right.
 #include <limits>
 #include <vector>
 
@@ -130,6 +130,129 @@ Values CholeskyInverse(Emit& e, const OpCall& call) {
   return First(SolveByFactor(e, factor, one, upper));
 }
 
+ValueId Adjoint(Emit& e, ValueId v) {
+  v = e.Transpose(v, -2, -1);
+  return e.ok() && IsComplex(e.DTypeOf(v)) ? e.Op("aten::conj_physical", {v}) : v;
+}
+
+std::vector<ValueId> SingularOf(Emit& e, ValueId a, bool full, bool vectors) {
+  return e.Multi("aten::_linalg_svd", {a, e.Const(full), e.Const(vectors), e.None()}, 3);
+}
+
+Values Svd(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(bool full, call.GetBoolOr("full_matrices", true));
+  return SingularOf(e, call.arg(0).value, full, true);
+}
+Values SingularValues(Emit& e, const OpCall& call) { return First(SingularOf(e, call.arg(0).value, false, false)[1]); }
+
+// svd(self, some, compute_uv) -> (U, S, V): V as it is, not its adjoint; zeros in the place of vectors not asked for.
+Values OldSvd(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(bool some, call.GetBoolOr("some", true));
+  SMELT_ASSIGN_OR_RETURN(bool vectors, call.GetBoolOr("compute_uv", true));
+  const ValueId a = call.arg(0).value;
+  std::vector<ValueId> r = SingularOf(e, a, !some, vectors);
+  if (!e.ok()) return e.status();
+  if (vectors) {
+    r[2] = Adjoint(e, r[2]);
+    return r;
+  }
+  const std::vector<Expr> sizes = e.Sizes(a);
+  for (int i = 0; i < 2; ++i) {
+    std::vector<Expr> square(sizes.begin(), sizes.end() - 2);
+    square.insert(square.end(), 2, sizes[sizes.size() - 2 + static_cast<size_t>(i)]);
+    r[static_cast<size_t>(2 * i)] = e.Full(e.DTypeOf(a), square, 0);
+  }
+  return r;
+}
+
+Values Eigh(Emit& e, const OpCall& call) {
+  const bool vectors = call.op().name() == "aten::linalg_eigh";
+  std::vector<ValueId> r =
+      e.Multi("aten::_linalg_eigh", {call.arg(0).value, ValueOf(e, call.arg(1)), e.Const(vectors)}, 2);
+  if (!vectors) r.pop_back();
+  return r;
+}
+
+// qr(self, some)
+Values OldQr(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(bool some, call.GetBoolOr("some", true));
+  return e.Multi("aten::linalg_qr", {call.arg(0).value, e.Const(std::string(some ? "reduced" : "complete"))}, 2);
+}
+
+// The ratio of the largest to the smallest singular value, or of order -2 its inverse.
+Values Condition(Emit& e, const OpCall& call) {
+  double p = 2;
+  if (!call.IsNone("p")) {
+    const OpArg* given = call.Find("p");
+    if (given == nullptr || !given->IsScalar()) return call.Unsupported("this norm");
+    SMELT_ASSIGN_OR_RETURN(p, call.GetDouble("p"));
+  }
+  if (p != 2 && p != -2) return call.Unsupported("this norm");
+  const ValueId s = SingularOf(e, call.arg(0).value, false, false)[1];
+  if (!e.ok()) return e.status();
+  const ValueId first = e.Select(s, -1, 0), last = e.Select(s, -1, e.Sizes(s).back() - 1);
+  return First(p == 2 ? e.Div(first, last) : e.Div(last, first));
+}
+
+// What singular values must exceed to count: the larger of `atol` and `rtol` times the largest. By default rtol is the
+// dtype's epsilon times the longer side, where no atol is given.
+absl::StatusOr<ValueId> Threshold(Emit& e, const OpCall& call, ValueId a, ValueId s) {
+  const OpArg *atol = call.Find("atol"), *rtol = call.Find("rtol");
+  for (const char* name : {"tol", "rcond"}) {
+    const OpArg* one = call.Find(name);
+    if (one == nullptr) continue;
+    if (!one->IsScalar() || !one->known) return call.Unsupported(absl::StrCat("a ", name, " that is a tensor"));
+    (name[0] == 't' ? atol : rtol) = one;
+  }
+  for (const OpArg* one : {atol, rtol}) {
+    if (one != nullptr && !one->IsNone() && (!one->IsScalar() || !one->known)) {
+      return call.Unsupported("a tolerance that is a tensor");
+    }
+  }
+  const auto number = [](const OpArg* one) { return one == nullptr || one->IsNone() ? 0 : one->number; };
+  const double least = number(atol);
+  ValueId threshold = e.Amax(s, {e.Rank(s) - 1}, true);
+  if (rtol != nullptr && !rtol->IsNone()) {
+    threshold = e.MulN(threshold, number(rtol));
+  } else if (least > 0) {
+    threshold = e.MulN(threshold, 0);
+  } else {
+    const double epsilon = e.DTypeOf(s) == DType::kFloat32 ? std::numeric_limits<float>::epsilon()
+                                                           : std::numeric_limits<double>::epsilon();
+    const std::vector<Expr>& sizes = e.Sizes(a);
+    threshold = e.Op("aten::mul.Scalar",
+                     {e.MulN(threshold, epsilon), e.Size(Max(sizes[sizes.size() - 1], sizes[sizes.size() - 2]))});
+  }
+  return e.Op("aten::clamp_min", {threshold, e.Const(least)});
+}
+
+// Magnitudes of the eigenvalues of what is said to be Hermitian, else singular values.
+absl::StatusOr<ValueId> Magnitudes(Emit& e, const OpCall& call, ValueId a) {
+  SMELT_ASSIGN_OR_RETURN(bool hermitian, call.GetBoolOr("hermitian", false));
+  if (!hermitian) return SingularOf(e, a, false, false)[1];
+  return e.Abs(e.Multi("aten::_linalg_eigh", {a, e.Const(std::string("L")), e.Const(false)}, 2)[0]);
+}
+
+Values MatrixRank(Emit& e, const OpCall& call) {
+  const ValueId a = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(ValueId s, Magnitudes(e, call, a));
+  if (!e.ok()) return e.status();
+  SMELT_ASSIGN_OR_RETURN(ValueId threshold, Threshold(e, call, a, s));
+  return First(e.Sum(e.Cast(e.Op("aten::gt.Tensor", {s, threshold}), DType::kInt64), {e.Rank(s) - 1}, false));
+}
+
+// V diag(1 / s) U^H, of the singular values that count.
+Values PseudoInverse(Emit& e, const OpCall& call) {
+  const ValueId a = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(bool hermitian, call.GetBoolOr("hermitian", false));
+  if (hermitian) return call.Unsupported("of what is said to be Hermitian");
+  const std::vector<ValueId> r = SingularOf(e, a, false, true);
+  if (!e.ok()) return e.status();
+  SMELT_ASSIGN_OR_RETURN(ValueId threshold, Threshold(e, call, a, r[1]));
+  const ValueId inverse = e.WhereN(e.Op("aten::gt.Tensor", {r[1], threshold}), e.Op("aten::reciprocal", {r[1]}), 0);
+  return First(e.Op("aten::matmul", {e.Mul(Adjoint(e, r[2]), e.Unsqueeze(inverse, -2)), Adjoint(e, r[0])}));
+}
+
 }  // namespace
 
 void AddFactorizationRules(DecompositionTable& t) {
@@ -143,6 +266,14 @@ void AddFactorizationRules(DecompositionTable& t) {
   t["aten::linalg_solve_triangular"] = SolveTriangular;
   t["aten::cholesky_solve"] = CholeskySolve;
   t["aten::cholesky_inverse"] = CholeskyInverse;
+  t["aten::linalg_svd"] = Svd;
+  t["aten::linalg_svdvals"] = SingularValues;
+  t["aten::svd"] = OldSvd;
+  t["aten::linalg_eigh"] = t["aten::linalg_eigvalsh"] = Eigh;
+  t["aten::qr"] = OldQr;
+  t["aten::linalg_cond"] = Condition;
+  t["aten::linalg_matrix_rank"] = MatrixRank;
+  t["aten::linalg_pinv"] = t["aten::pinverse"] = PseudoInverse;
 }
 
 }  // namespace smelt

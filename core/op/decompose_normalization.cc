@@ -322,9 +322,72 @@ ValueId NormOf(Emit& e, ValueId x, double p, const std::vector<int64_t>& dims, b
   return e.PowN(e.Sum(e.PowN(a, p), dims, keepdim), 1 / p);
 }
 
+// What a norm is computed in and given as: real floating point.
+absl::StatusOr<DType> DTypeOfNorm(Emit& e, const OpCall& call) {
+  DType out = RealOf(e.DTypeOf(call.arg(0).value));
+  if (std::optional<DType> asked = call.GetDType("dtype")) out = RealOf(*asked);
+  if (!IsFloating(out)) return call.Unsupported("a dtype that is not floating point");
+  return out;
+}
+ValueId MagnitudesFor(Emit& e, ValueId x, DType out) {
+  return e.Cast(IsComplex(e.DTypeOf(x)) ? e.Abs(x) : x, OpMathType(out));
+}
+
+// The largest or, of a negative order, the smallest sum of the magnitudes of a column (order 1) or of a row (infinite),
+// or singular value (order 2); the sum of the singular values ("nuc"); the root of the sum of all squares ("fro").
+Values MatrixNorm(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  double p = 2;
+  const OpArg* ord = call.Find("ord");
+  const bool named = ord == nullptr || ord->kind == OpArg::Kind::kString;
+  const bool nuclear = named && ord != nullptr && ord->string == "nuc";
+  if (named && ord != nullptr && ord->string != "fro" && !nuclear) {
+    return call.Error(absl::StrCat("linalg.matrix_norm: Order ", ord->string, " not supported."));
+  }
+  if (!named) {
+    SMELT_ASSIGN_OR_RETURN(p, call.GetDouble("ord"));
+  }
+  SMELT_ASSIGN_OR_RETURN(DType out, DTypeOfNorm(e, call));
+  SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
+  if (e.Rank(self) < 2) return call.Error("The input tensor must have at least 2 dimensions.");
+  std::vector<int64_t> dims = {e.Rank(self) - 2, e.Rank(self) - 1};
+  if (!call.IsNone("dim")) {
+    SMELT_ASSIGN_OR_RETURN(dims, DimsArg(call, "dim", e.Rank(self)));
+  }
+  if (dims.size() != 2 || dims[0] == dims[1]) return call.Error("dim must be a 2-tuple of different dims");
+  const ValueId x = MagnitudesFor(e, self, out);
+  if (named && !nuclear) return std::vector<ValueId>{e.Cast(NormOf(e, x, 2, dims, keepdim), out)};
+  int64_t summed = dims[0], compared = dims[1];
+  const auto extreme = [&](ValueId v, int64_t dim) {
+    return p > 0 ? e.Amax(v, {dim}, true) : e.Op("aten::amin", {v, e.Dims({dim}), e.Const(true)});
+  };
+  ValueId norm;
+  if (nuclear || std::abs(p) == 2) {
+    const DType asked = call.GetDType("dtype").value_or(e.DTypeOf(self));
+    const ValueId last = e.Op("aten::movedim.intlist", {e.Cast(self, asked), e.Dims(dims), e.Dims({-2, -1})});
+    const ValueId s = e.Multi("aten::_linalg_svd", {last, e.Const(false), e.Const(false), e.None()}, 3)[1];
+    if (!e.ok()) return e.status();
+    norm = nuclear ? e.Sum(s, {e.Rank(s) - 1}, true) : extreme(s, e.Rank(s) - 1);
+    norm = e.Op("aten::movedim.intlist", {e.Unsqueeze(norm, -1), e.Dims({-2, -1}), e.Dims(dims)});
+  } else if (std::abs(p) == 1 || std::abs(p) == kInf) {
+    if (std::abs(p) == kInf) std::swap(summed, compared);
+    norm = extreme(e.Sum(e.Abs(x), {summed}, true), compared);
+  } else {
+    return call.Error("linalg.matrix_norm: Order not supported.");
+  }
+  if (!keepdim) norm = e.Squeeze(e.Squeeze(norm, std::max(summed, compared)), std::min(summed, compared));
+  return std::vector<ValueId>{e.Cast(norm, out)};
+}
+
 Values VectorNorm(Emit& e, const OpCall& call) {
   ValueId self = call.arg(0).value;
   const std::string& name = call.op().name();
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(self)));
+  // Only linalg_norm takes an order to be one of matrices.
+  if (name == "aten::linalg_norm" && !call.IsNone("ord") &&
+      (call.IsNone("dim") ? e.Rank(self) == 2 : dims.size() == 2)) {
+    return MatrixNorm(e, call);
+  }
   double p = 2;
   for (const char* key : {"ord", "p"}) {
     const OpArg* a = call.Find(key);
@@ -334,16 +397,12 @@ Values VectorNorm(Emit& e, const OpCall& call) {
       if (a->string != "fro") return call.Unsupported("this matrix norm");
     }
   }
-  DType out = RealOf(e.DTypeOf(self));
-  if (std::optional<DType> asked = call.GetDType("dtype")) out = RealOf(*asked);
-  if (!IsFloating(out)) return call.Unsupported("a dtype that is not floating point");
-  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(self)));
-  if (name == "aten::linalg_norm" && call.IsNone("ord") == false && e.Rank(self) != 1 && dims.size() != 1)
-    return call.Unsupported("a matrix norm");
+  if (name == "aten::linalg_norm" && !call.IsNone("ord") && call.IsNone("dim") && e.Rank(self) != 1) {
+    return call.Error("If dim is not specified but ord is, the input must be 1D or 2D");
+  }
+  SMELT_ASSIGN_OR_RETURN(DType out, DTypeOfNorm(e, call));
   SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
-  const bool complex = IsComplex(e.DTypeOf(self));
-  ValueId x = e.Cast(complex ? e.Abs(self) : self, OpMathType(out));
-  return std::vector<ValueId>{e.Cast(NormOf(e, x, p, dims, keepdim), out)};
+  return std::vector<ValueId>{e.Cast(NormOf(e, MagnitudesFor(e, self, out), p, dims, keepdim), out)};
 }
 
 Values CosineSimilarity(Emit& e, const OpCall& call) {
@@ -395,6 +454,7 @@ void AddNormalizationRules(DecompositionTable& t) {
   t["aten::group_norm"] = t["aten::native_group_norm"] = GroupNorm;
   t["aten::var"] = t["aten::std"] = t["aten::var_mean"] = t["aten::std_mean"] = Variance;
   t["aten::norm"] = t["aten::linalg_vector_norm"] = t["aten::linalg_norm"] = t["aten::frobenius_norm"] = VectorNorm;
+  t["aten::linalg_matrix_norm"] = MatrixNorm;
   t["aten::cosine_similarity"] = CosineSimilarity;
   t["aten::pairwise_distance"] = PairwiseDistance;
   t["aten::nanmean"] = NanToMean;

@@ -21,6 +21,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddShapeRules(*table);
     AddSamplingRules(*table);
     AddSortingRules(*table);
+    AddGradientRules(*table);
     AddNumberRules(*table);
     AddFourierRules(*table);
     AddFactorizationRules(*table);

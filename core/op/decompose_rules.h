@@ -31,6 +31,7 @@ void AddShapeRules(DecompositionTable& table);
 void AddSamplingRules(DecompositionTable& table);       // grid_sampler, bicubic, embedding_bag, cdist
 void AddSortingRules(DecompositionTable& table);        // argsort, medians, quantiles, histc
 void AddFactorizationRules(DecompositionTable& table);  // linalg_inv, linalg_solve, linalg_det, cholesky
+void AddGradientRules(DecompositionTable& table);       // gradient
 void AddNumberRules(DecompositionTable& table);         // gcd, mvlgamma, logspace, logcumsumexp
 void AddFourierRules(DecompositionTable& table);        // fft_fft, fft_irfftn, stft, ...
 

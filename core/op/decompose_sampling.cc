@@ -349,20 +349,26 @@ Values UpsampleSmoothed(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(v, e.DTypeOf(input))};
 }
 
-// max_unpool2d(self, indices, output_size)
+// max_unpool2d(self, indices, output_size), max_unpool3d(self, indices, output_size, stride, padding): an index counts
+// within the last dims.
 Values MaxUnpool(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value, indices = call.arg(1).value;
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> out, call.GetExprs("output_size"));
   const std::vector<Expr> in = e.Sizes(self);
-  if (out.size() != 2 || in.size() < 3) return call.Unsupported("these sizes");
-  std::vector<Expr> lead(in.begin(), in.end() - 2);
+  const size_t dims = call.op().name() == "aten::max_unpool3d" ? 3 : 2;
+  if (out.size() != dims || in.size() <= dims) return call.Unsupported("these sizes");
+  std::vector<Expr> lead(in.begin(), in.end() - static_cast<int64_t>(dims));
   auto flat = [&](const Expr& n) {
     std::vector<Expr> s = lead;
     s.push_back(n);
     return s;
   };
-  const Expr elements = in[in.size() - 2] * in[in.size() - 1];
-  const ValueId zeros = e.Full(e.DTypeOf(self), flat(out[0] * out[1]), 0);
+  Expr elements = 1, places = 1;
+  for (size_t d = 0; d < dims; ++d) {
+    elements = elements * in[lead.size() + d];
+    places = places * out[d];
+  }
+  const ValueId zeros = e.Full(e.DTypeOf(self), flat(places), 0);
   const ValueId filled =
       e.Op("aten::scatter.src", {zeros, e.Const(static_cast<int64_t>(lead.size())), e.Reshape(indices, flat(elements)),
                                  e.Reshape(self, flat(elements))});
@@ -468,6 +474,20 @@ Values Cdist(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{out};
 }
 
+// pdist(self, p): the distances of each row from those after it.
+Values PairwiseDistances(Emit& e, const OpCall& call) {
+  const ValueId x = call.arg(0).value;
+  if (e.Rank(x) != 2) return call.Error(absl::StrCat("pdist only supports 2D tensors, got: ", e.Rank(x), "D"));
+  const ValueId rows = e.Size(e.Sizes(x)[0]), none = e.None();
+  const ValueId pairs = e.Op("aten::triu_indices",
+                             {rows, rows, e.Const(int64_t{1}), e.Const(ScalarTypeOf(DType::kInt64)), none, none, none});
+  const auto row = [&](int64_t which) {
+    return e.Op("aten::index_select", {x, e.Const(int64_t{0}), e.Select(pairs, 0, which)});
+  };
+  return std::vector<ValueId>{e.Op(
+      "aten::linalg_vector_norm", {e.Sub(row(0), row(1)), ValueOf(e, call.arg(1)), e.Dims({1}), e.Const(false), none})};
+}
+
 // What quantizes and what takes it back, of one channel or of all.
 struct QuantParams {
   ValueId scale, inverse, zero;
@@ -570,7 +590,8 @@ void AddSamplingRules(DecompositionTable& t) {
   t["aten::affine_grid_generator"] = AffineGrid;
   t["aten::upsample_bicubic2d"] = UpsampleBicubic;
   t["aten::_upsample_bilinear2d_aa"] = t["aten::_upsample_bicubic2d_aa"] = UpsampleSmoothed;
-  t["aten::max_unpool2d"] = MaxUnpool;
+  t["aten::max_unpool2d"] = t["aten::max_unpool3d"] = MaxUnpool;
+  t["aten::pdist"] = PairwiseDistances;
   t["aten::embedding_bag"] = t["aten::_embedding_bag"] = t["aten::_embedding_bag_forward_only"] = EmbeddingBag;
   t["aten::cdist"] = t["aten::_cdist_forward"] = Cdist;
   for (const char* name : {"fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine_cachemask",

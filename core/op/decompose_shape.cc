@@ -258,16 +258,17 @@ Values Trapezoid(Emit& e, const OpCall& call) {
 
 Values Vander(Emit& e, const OpCall& call) {
   ValueId x = call.arg(0).value;
-  if (e.Rank(x) != 1) return call.Error("x must be a one-dimensional tensor");
-  Expr n = e.Sizes(x)[0];
+  const bool of_many = call.op().name() == "aten::linalg_vander";
+  if (of_many ? e.Rank(x) == 0 : e.Rank(x) != 1) return call.Error("x must be a one-dimensional tensor");
+  Expr n = e.Sizes(x).back();
   if (!call.IsNone("N")) {
     SMELT_ASSIGN_OR_RETURN(n, call.GetExpr("N"));
   }
   SMELT_ASSIGN_OR_RETURN(bool increasing, call.GetBoolOr("increasing", false));
   ValueId none = e.None();
   ValueId powers = e.Op("aten::arange", {e.Size(n), e.Const(ScalarTypeOf(DType::kInt64)), none, none, none});
-  ValueId r = e.Op("aten::pow.Tensor_Tensor", {e.Unsqueeze(x, 1), powers});
-  return One(increasing ? r : Flip(e, r, {1}));
+  ValueId r = e.Op("aten::pow.Tensor_Tensor", {e.Unsqueeze(x, -1), powers});
+  return One(increasing || of_many ? r : Flip(e, r, {1}));
 }
 
 Values Dist(Emit& e, const OpCall& call) {
@@ -387,7 +388,7 @@ void AddShapeRules(DecompositionTable& t) {
   t["aten::split_copy.Tensor"] = t["aten::split_with_sizes_copy"] = t["aten::unbind_copy.int"] = ListViewCopy;
   t["aten::trapezoid.dx"] = t["aten::trapezoid.x"] = t["aten::trapz.dx"] = t["aten::trapz.x"] = Trapezoid;
   t["aten::cumulative_trapezoid.dx"] = t["aten::cumulative_trapezoid.x"] = Trapezoid;
-  t["aten::vander"] = Vander;
+  t["aten::vander"] = t["aten::linalg_vander"] = Vander;
   t["aten::dist"] = Dist;
   t["aten::renorm"] = Renorm;
   t["aten::linalg_vecdot"] = Vecdot;

@@ -135,16 +135,32 @@ absl::Status Reshape(Ctx& c) {
   return AddReshaped(c, x, sizes);
 }
 
+// New dims come first, except the third. Of a list, each of it.
 absl::Status Atleast(Ctx& c) {
-  if (!c.call.arg(0).IsTensor()) return c.call.Unsupported("a list of tensors");
-  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
-  if (x.rank() > 0 || c.call.op().name() != "aten::atleast_1d") {
-    if (c.call.op().name() != "aten::atleast_1d") return c.call.Unsupported("has no rule for its types");
-    const Geo g = GeoOf(c.decide, x);
-    c.AddStrided(*x.dtype, g.sizes, g.strides);
+  const std::string& name = c.call.op().name();
+  const int want = name == "aten::atleast_1d" ? 1 : name == "aten::atleast_2d" ? 2 : 3;
+  const auto widened = [&](const TensorType& t) -> absl::StatusOr<Type> {
+    Geo g = GeoOf(c.decide, t);
+    for (int rank = t.rank(); rank < want; ++rank) {
+      SMELT_ASSIGN_OR_RETURN(g, view_rules::Unsqueeze(c.decide, g, rank == 2 ? -1 : 0));
+    }
+    return Type::Tensor(*t.dtype, g.sizes, g.strides);
+  };
+  if (c.call.arg(0).IsTensor()) {
+    SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+    SMELT_ASSIGN_OR_RETURN(Type t, widened(x));
+    c.out.push_back({std::move(t), std::nullopt, {}});
     return absl::OkStatus();
   }
-  return AddReshaped(c, x, {Expr(1)});
+  InferredOutput list;
+  list.type = Type::List(Type::Tensor());
+  for (const OpArg& a : c.call.arg(0).elements) {
+    if (!a.IsTensor() || !a.tensor.IsComplete()) return c.call.Unsupported("a list of tensors that are not known");
+    SMELT_ASSIGN_OR_RETURN(Type t, widened(a.tensor));
+    list.elements.push_back(std::move(t));
+  }
+  c.out.push_back(std::move(list));
+  return absl::OkStatus();
 }
 
 // The tensor itself where it already is as asked, else a copy.
@@ -239,7 +255,7 @@ void AddCompositeRules(RuleTable& r) {
       "split_with_sizes_copy unbind_copy unfold_copy diagonal_copy as_strided_copy view_as_real_copy view_copy",
       ViewCopy);
   AddRule(r, "reshape reshape_as flatten ravel", Reshape);
-  AddRule(r, "atleast_1d", Atleast);
+  AddRule(r, "atleast_1d atleast_2d atleast_3d", Atleast);
   AddRule(r, "contiguous", Contiguous);
   AddRule(r, "to type_as", To);
   AddRule(r, "dropout feature_dropout alpha_dropout feature_alpha_dropout", Dropout);

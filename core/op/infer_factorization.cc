@@ -1,4 +1,5 @@
-// Types of what is computed by factoring matrices: systems of equations, inverses, determinants, Cholesky factors.
+// Types of what is computed by factoring matrices: systems of equations, inverses, determinants, Cholesky factors, Q R,
+// singular values and eigenvalues of Hermitian matrices.
 // Matrices come back column by column, as LAPACK leaves them.
 #include <algorithm>
 #include <utility>
@@ -133,6 +134,69 @@ absl::Status SolveTriangular(Ctx& c) {
   return absl::OkStatus();
 }
 
+// linalg_qr(A, mode) -> (Q, R)
+absl::Status Qr(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType a, MatricesArg(c, "A", false));
+  SMELT_ASSIGN_OR_RETURN(std::string mode, c.call.GetString("mode"));
+  if (mode != "reduced" && mode != "complete" && mode != "r") {
+    return c.call.Error(absl::StrCat("qr received unrecognized mode '", mode,
+                                     "' but expected one of 'reduced' (default), 'r', or 'complete'"));
+  }
+  const Expr &rows = (*a.sizes)[a.rank() - 2], &columns = (*a.sizes)[a.rank() - 1];
+  const Expr width = mode == "complete" ? rows : Min(rows, columns);
+  std::vector<Expr> q = WithoutLast(*a.sizes, 1), r = WithoutLast(*a.sizes, 2);
+  q.push_back(width);
+  r.insert(r.end(), {width, columns});
+  if (mode == "r") {
+    c.Add(*a.dtype, {Expr(0)});
+  } else {
+    AddColumnMajor(c, *a.dtype, std::move(q));
+  }
+  AddColumnMajor(c, *a.dtype, std::move(r));
+  return absl::OkStatus();
+}
+
+// _linalg_svd(A, full_matrices, compute_uv) -> (U, S, Vh)
+absl::Status Svd(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType a, MatricesArg(c, "A", false));
+  SMELT_ASSIGN_OR_RETURN(bool full, c.call.GetBoolOr("full_matrices", false));
+  SMELT_ASSIGN_OR_RETURN(bool vectors, c.call.GetBoolOr("compute_uv", true));
+  const Expr &rows = (*a.sizes)[a.rank() - 2], &columns = (*a.sizes)[a.rank() - 1], few = Min(rows, columns);
+  const auto sizes = [&](std::vector<Expr> last) {
+    std::vector<Expr> s = WithoutLast(*a.sizes, 2);
+    s.insert(s.end(), last.begin(), last.end());
+    return s;
+  };
+  const auto add_vectors = [&](std::vector<Expr> last) {
+    if (vectors) {
+      AddColumnMajor(c, *a.dtype, sizes(std::move(last)));
+    } else {
+      c.Add(*a.dtype, {Expr(0)});
+    }
+  };
+  add_vectors({rows, full ? rows : few});
+  c.Add(RealOf(*a.dtype), sizes({few}));
+  add_vectors({full ? columns : few, columns});
+  return absl::OkStatus();
+}
+
+// _linalg_eigh(A, UPLO, compute_v) -> (eigenvalues, eigenvectors)
+absl::Status Eigh(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType a, MatricesArg(c, "A", true));
+  SMELT_ASSIGN_OR_RETURN(std::string uplo, c.call.GetString("UPLO"));
+  if (uplo != "L" && uplo != "U" && uplo != "l" && uplo != "u") {
+    return c.call.Error(absl::StrCat("Expected UPLO argument to be 'L' or 'U', but got ", uplo));
+  }
+  SMELT_ASSIGN_OR_RETURN(bool vectors, c.call.GetBoolOr("compute_v", true));
+  c.Add(RealOf(*a.dtype), WithoutLast(*a.sizes, 1));
+  if (vectors) {
+    AddColumnMajor(c, *a.dtype, *a.sizes);
+  } else {
+    c.Add(*a.dtype, {Expr(0)});
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddFactorizationTypeRules(RuleTable& r) {
@@ -141,6 +205,9 @@ void AddFactorizationTypeRules(RuleTable& r) {
   AddRule(r, "_linalg_det _linalg_slogdet", Determinant);
   AddRule(r, "linalg_solve_ex _linalg_solve_ex", Solve);
   AddRule(r, "linalg_solve_triangular", SolveTriangular);
+  AddRule(r, "linalg_qr", Qr);
+  AddRule(r, "_linalg_svd", Svd);
+  AddRule(r, "_linalg_eigh", Eigh);
 }
 
 }  // namespace smelt::op_internal

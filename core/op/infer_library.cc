@@ -211,10 +211,17 @@ Rule Pool(int n, bool max) {
 absl::Status MaxUnpool(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> out, c.call.GetExprs("output_size"));
-  if (out.size() != 2 || x.rank() < 3) return c.call.Error("two sizes and an input of at least 3 dims are expected");
-  std::vector<Expr> sizes(x.sizes->begin(), x.sizes->end() - 2);
+  const int dims = c.call.op().name() == "aten::max_unpool3d" ? 3 : 2;
+  if (static_cast<int>(out.size()) != dims || x.rank() <= dims) {
+    return c.call.Error(absl::StrCat(dims, " sizes and an input of at least ", dims + 1, " dims are expected"));
+  }
+  std::vector<Expr> sizes(x.sizes->begin(), x.sizes->end() - dims);
   sizes.insert(sizes.end(), out.begin(), out.end());
-  c.Add(*x.dtype, sizes, Suggest(c, x));
+  if (dims == 3) {
+    c.Add(*x.dtype, sizes);
+  } else {
+    c.Add(*x.dtype, sizes, Suggest(c, x));
+  }
   return absl::OkStatus();
 }
 
@@ -562,7 +569,7 @@ void AddLibraryRules(RuleTable& r) {
   AddRule(r, "convolution_backward", ConvolutionBackward);
   AddRule(r, "max_pool1d", Pool(1, false));
   AddRule(r, "max_pool1d_with_indices", Pool(1, true));
-  AddRule(r, "max_unpool2d", MaxUnpool);
+  AddRule(r, "max_unpool2d max_unpool3d", MaxUnpool);
   AddRule(r, "_softmax_backward_data _log_softmax_backward_data", SameAs("output"));
   AddRule(r, "max_pool2d_with_indices", Pool(2, true));
   AddRule(r, "max_pool3d_with_indices", Pool(3, true));

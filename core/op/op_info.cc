@@ -49,7 +49,7 @@ constexpr Group kGroups[] = {
      "adaptive_max_pool2d adaptive_max_pool2d_backward logcumsumexp gcd lcm cdist _cdist_forward linalg_cross "
      "polygamma special_erfcx _fft_c2c _fft_r2c _fft_c2r complex polar equal is_same_size allclose is_nonzero "
      "linalg_inv_ex linalg_solve_ex _linalg_solve_ex linalg_solve_triangular linalg_cholesky_ex _linalg_det "
-     "_linalg_slogdet"},
+     "_linalg_slogdet linalg_qr _linalg_svd _linalg_eigh"},
     {OpKind::kComposite,
      "linear matmul inner layer_norm native_layer_norm native_layer_norm_backward group_norm native_group_norm "
      "native_group_norm_backward rms_norm _fused_rms_norm batch_norm native_batch_norm _native_batch_norm_legit "
@@ -79,7 +79,9 @@ constexpr Group kGroups[] = {
      "fake_quantize_per_channel_affine_cachemask _fake_quantize_per_tensor_affine_cachemask_tensor_qparams "
      "poisson_nll_loss multi_margin_loss matrix_power linalg_matrix_power trapz quantile nanquantile "
      "histc renorm mvlgamma special_multigammaln linalg_inv inverse linalg_solve linalg_det det linalg_slogdet "
-     "slogdet logdet linalg_cholesky cholesky cholesky_solve cholesky_inverse frexp"},
+     "slogdet logdet linalg_cholesky cholesky cholesky_solve cholesky_inverse frexp max_unpool3d pdist gradient "
+     "linalg_vander linalg_svd svd linalg_svdvals linalg_eigh linalg_eigvalsh qr linalg_cond linalg_matrix_rank linalg_pinv "
+     "pinverse"},
     {OpKind::kRandom,
      "rand rand_like randn randn_like randint randint_like randperm bernoulli normal normal_functional multinomial "
      "native_dropout uniform exponential geometric log_normal cauchy random rrelu_with_noise normal_ uniform_ "

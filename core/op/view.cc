@@ -447,6 +447,7 @@ const absl::flat_hash_map<std::string, Rule>& Table() {
       {"aten::t", TRule},
       {"aten::mT", MatrixTRule},
       {"aten::mH", MatrixTRule},
+      {"aten::matrix_H", MatrixTRule},
       {"aten::adjoint", MatrixTRule},
       {"aten::numpy_T", ReverseDimsRule},
       {"aten::movedim.int", MovedimRule},

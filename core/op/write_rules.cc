@@ -162,6 +162,11 @@ bool CopiesStorage(OpName op) {
          name == "aten::as_strided_scatter";
 }
 
+bool NeedsContiguousOut(OpName out) {
+  return out.full() == "aten::gelu.out" || out.full() == "aten::avg_pool3d.out" ||
+         out.full() == "aten::narrow_copy.out";
+}
+
 bool WritesExpanded(OpName writes) { return writes.name() == "aten::zero_" || writes.full() == "aten::fill_.Scalar"; }
 
 }  // namespace smelt

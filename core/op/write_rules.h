@@ -32,6 +32,12 @@ bool FillsSomeElements(OpName writes, std::optional<int64_t> values, bool accumu
 // does where a copy is asked for.
 std::string RefusedCast(OpName functional, DType from, DType to);
 
+// Whether PyTorch's kernel takes the memory of an out= for contiguous whatever its strides say, or leaves it as it is
+// where it is not: an answer that nobody can mean.
+bool NeedsContiguousOut(OpName out);
+inline constexpr char kNeedsContiguousOut[] =
+    "an out= that is not contiguous, which PyTorch's kernel does not fill as its strides say";
+
 // Whether an out= operator lays out a result that it resizes contiguously, and not as its functional form does.
 bool ResizesContiguously(OpName out);
 

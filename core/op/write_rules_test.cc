@@ -60,5 +60,14 @@ TEST(WriteRulesTest, ResultsGoIntoTensorsOfTheirKindOrAHigherOne) {
   EXPECT_EQ(RefusedCast(copy, DType::kFloat32, DType::kInt64), "");
 }
 
+TEST(WriteRulesTest, WhatPyTorchDoesNotFillByItsStridesIsNamed) {
+  // torch.ops.aten.gelu.out(x, out=y[::2]) leaves y as it was.
+  for (const char* op : {"aten::gelu.out", "aten::avg_pool3d.out", "aten::narrow_copy.out"}) {
+    EXPECT_TRUE(NeedsContiguousOut(OpName::Get(op))) << op;
+  }
+  EXPECT_FALSE(NeedsContiguousOut(OpName::Get("aten::relu.out")));
+  EXPECT_FALSE(NeedsContiguousOut(OpName::Get("aten::gelu")));
+}
+
 }  // namespace
 }  // namespace smelt

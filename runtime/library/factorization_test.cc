@@ -1,4 +1,4 @@
-// "solve", "determinant" and "cholesky", by putting what they give into the equations.
+// "solve", "determinant", "cholesky", "qr", "svd" and "eigh", by putting what they give into the equations.
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -150,6 +150,67 @@ TEST(FactorizationTest, ACholeskyFactorTimesItsTransposeIsTheMatrix) {
       }
     }
   }
+}
+
+TEST(FactorizationTest, OrthogonalFactorsOfManyMatricesMakeThemAgain) {
+  Matrices a = Filled({3, 4, 2}, 11), q({3, 4, 2}), r({3, 2, 2}), s({3, 2}), u({3, 4, 4}), vh({3, 2, 2}),
+           full({3, 4, 4});
+  Matrices rest({3, 4, 2});
+  ASSERT_TRUE(Call("qr", {&a}, {&q, &r}, {}).ok());
+  ASSERT_TRUE(Call("qr", {&a}, {&full, &rest}, {}).ok());
+  ASSERT_TRUE(Call("svd", {&a}, {&s, &u, &vh}, {}).ok());
+  for (int64_t i = 0; i < 3; ++i) {
+    for (int64_t row = 0; row < 4; ++row) {
+      for (int64_t c = 0; c < 2; ++c) {
+        double qr = 0, complete = 0, usv = 0;
+        for (int64_t k = 0; k < 2; ++k) {
+          qr += q.at(i, row, k) * r.at(i, k, c);
+          usv += u.at(i, row, k) * s.data[static_cast<size_t>(2 * i + k)] * vh.at(i, k, c);
+        }
+        for (int64_t k = 0; k < 4; ++k) complete += full.at(i, row, k) * rest.at(i, k, c);
+        EXPECT_NEAR(qr, a.at(i, row, c), 1e-12);
+        EXPECT_NEAR(complete, a.at(i, row, c), 1e-12);
+        EXPECT_NEAR(usv, a.at(i, row, c), 1e-12);
+      }
+    }
+  }
+  Matrices h = Filled({2, 5, 5}, 12), w({2, 5}), v({2, 5, 5});
+  for (int64_t upper : {0, 1}) {
+    ASSERT_TRUE(Call("eigh", {&h}, {&w, &v}, {upper}).ok());
+    for (int64_t i = 0; i < 2; ++i) {
+      for (int64_t row = 0; row < 5; ++row) {
+        for (int64_t c = 0; c < 5; ++c) {
+          double sum = 0;
+          for (int64_t k = 0; k < 5; ++k)
+            sum += v.at(i, row, k) * w.data[static_cast<size_t>(5 * i + k)] * v.at(i, c, k);
+          const bool given = upper == 1 ? row <= c : row >= c;
+          EXPECT_NEAR(sum, given ? h.at(i, row, c) : h.at(i, c, row), 1e-11);
+        }
+      }
+    }
+  }
+}
+
+TEST(FactorizationTest, SingularValuesOfWhatIsNotFiniteAreRefused) {
+  Matrices a({2, 2, 2}), s({2, 2}), u({2, 2, 2}), vh({2, 2, 2});
+  a.at(1, 0, 0) = std::nan("");
+  EXPECT_EQ(Call("svd", {&a}, {&s, &u, &vh}, {}).message(),
+            "svd: the algorithm does not converge: a matrix has elements that are not finite");
+}
+
+TEST(FactorizationTest, OrthogonalFactorsOfOtherSizesAreRefused) {
+  Matrices a({2, 4, 3}), q({2, 4, 3}), full({2, 4, 4}), r({2, 3, 3}), rest({2, 4, 3}), s({2, 3}), one({3});
+  EXPECT_TRUE(Call("qr", {&a}, {&q, &r}, {}).ok());
+  EXPECT_FALSE(Call("qr", {&a}, {&full, &r}, {}).ok());
+  EXPECT_FALSE(Call("qr", {&a}, {&q, &rest}, {}).ok());
+  EXPECT_FALSE(Call("qr", {&a}, {&q}, {}).ok());
+  EXPECT_FALSE(Call("qr", {&one}, {&q, &r}, {}).ok());
+  EXPECT_FALSE(Call("svd", {&a}, {&one, &q, &r}, {}).ok());
+  EXPECT_FALSE(Call("svd", {&a}, {&s, &r, &r}, {}).ok());
+  EXPECT_TRUE(Call("svd", {&a}, {&s, &full, &r}, {}).ok());
+  EXPECT_FALSE(Call("eigh", {&a}, {&s, &r}, {0}).ok());
+  EXPECT_FALSE(Call("eigh", {&r}, {&s, &a}, {0}).ok());
+  EXPECT_TRUE(Call("eigh", {&r}, {&s, &r}, {0}).ok());
 }
 
 TEST(FactorizationTest, WhatCannotBeSolvedIsRefusedAndNamedWhereThatIsAsked) {

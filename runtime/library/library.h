@@ -127,6 +127,7 @@ MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeConvolutionBackward(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeFactorization(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeFourier(const LibraryRequest& r, int64_t* packed_bytes);
+MakeResult MakeOrthogonal(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeSort(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeTopK(const LibraryRequest& r, int64_t* packed_bytes);
 MakeResult MakeKthValue(const LibraryRequest& r, int64_t* packed_bytes);
