@@ -163,6 +163,22 @@ absl::Status Atleast(Ctx& c) {
   return absl::OkStatus();
 }
 
+// A tensor for each dim.
+absl::Status Gradient(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  size_t dims = static_cast<size_t>(x.rank());
+  if (!c.call.IsNone("dim")) {
+    SMELT_ASSIGN_OR_RETURN(std::vector<Expr> given, c.call.GetExprs("dim"));
+    if (!given.empty()) dims = given.size();
+  }
+  const DType t = IsFloating(*x.dtype) || IsComplex(*x.dtype) ? *x.dtype : DType::kFloat32;
+  InferredOutput list;
+  list.type = Type::List(Type::Tensor());
+  list.elements.assign(dims, Type::Tensor(t, *x.sizes, view_rules::ContiguousStrides(c.decide, *x.sizes)));
+  c.out.push_back(std::move(list));
+  return absl::OkStatus();
+}
+
 // The tensor itself where it already is as asked, else a copy.
 absl::Status Contiguous(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
@@ -256,6 +272,7 @@ void AddCompositeRules(RuleTable& r) {
       ViewCopy);
   AddRule(r, "reshape reshape_as flatten ravel", Reshape);
   AddRule(r, "atleast_1d atleast_2d atleast_3d", Atleast);
+  AddRule(r, "gradient", Gradient);
   AddRule(r, "contiguous", Contiguous);
   AddRule(r, "to type_as", To);
   AddRule(r, "dropout feature_dropout alpha_dropout feature_alpha_dropout", Dropout);
