@@ -18,7 +18,7 @@ void KernelEmitter::AddIndex(int dim, Value* index) {
   }
 }
 
-Value* KernelEmitter::Address(int param, int u, bool past_scratch, Value* stride) {
+Value* KernelEmitter::Address(int param, int u, bool past_scratch) {
   Value* a = has_scratch_[param] && !past_scratch ? scratch_[param] : addr_[param];
   if (row_copies_ > 0) {
     Value* row = stride_[param][s_.rank() - 1];
@@ -31,7 +31,7 @@ Value* KernelEmitter::Address(int param, int u, bool past_scratch, Value* stride
     a = b_.CreateGEP(t, a, chunk_);
     return u ? b_.CreateConstGEP1_64(t, a, static_cast<int64_t>(u) * active_lanes_) : a;
   }
-  if (!stride) stride = stride_[param][loop_dim_];
+  Value* stride = stride_[param][loop_dim_];
   a = b_.CreateGEP(i8_, a, b_.CreateMul(chunk_, stride));
   return u ? b_.CreateGEP(i8_, a, b_.CreateMul(stride, b_.getInt64(static_cast<int64_t>(u) * active_lanes_))) : a;
 }
@@ -126,54 +126,60 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
     };
     return mask_ ? some() : IfElse(All(guard), [&] { return LoadVector(in, u, offset, nullptr); }, some);
   }
-  Value* two = b_.CreateICmpEQ(stride, b_.getInt64(2 * ItemSize(in.type)));
+  const bool every_other = moves && !offsets && LoopClass(in.param) == StrideClass::kTwo;
   if (mask_) {
-    auto rest = [&] { return LoadLanes(in, type, a, stride, offsets, nullptr); };
-    if (offsets || !moves || !count_ || !MasksNatively(element)) return rest();
-    // Every other element: the even ones of two vectors, as far as the last that is wanted.
-    auto even = [&]() -> Value* {
-      Value* reach = b_.CreateSub(b_.CreateShl(count_, 1), b_.getInt64(1));
-      Value* all = b_.getInt64(active_lanes_);
-      Value* low_mask = MaskOf(Min(reach, all), active_lanes_);
-      Value* is_beyond = b_.CreateICmpSGT(reach, all);
-      Value* beyond = b_.CreateSelect(is_beyond, b_.CreateSub(reach, all), b_.getInt64(1));
-      Value* high_mask =
-          b_.CreateSelect(is_beyond, MaskOf(beyond, active_lanes_), llvm::Constant::getNullValue(low_mask->getType()));
-      Value* none = llvm::Constant::getNullValue(type);
-      Value* low = b_.CreateMaskedLoad(type, a, align, low_mask, none);
-      Value* high = b_.CreateMaskedLoad(type, b_.CreateConstGEP1_64(element, a, active_lanes_), align, high_mask, none);
-      std::vector<int> mask;
-      for (int k = 0; k < active_lanes_; ++k) mask.push_back(2 * k);
-      return b_.CreateShuffleVector(low, high, mask);
-    };
-    return IfElse(two, even, rest);
+    if (!every_other || !count_ || !MasksNatively(element)) return LoadLanes(in, type, a, stride, offsets, nullptr);
+    // The even ones of two vectors, as far as the last that is wanted.
+    const auto [low_mask, high_mask] = MasksOfTwo(b_.CreateSub(b_.CreateShl(count_, 1), b_.getInt64(1)));
+    Value* none = llvm::Constant::getNullValue(type);
+    Value* low = b_.CreateMaskedLoad(type, a, align, low_mask, none);
+    Value* high = b_.CreateMaskedLoad(type, b_.CreateConstGEP1_64(element, a, active_lanes_), align, high_mask, none);
+    std::vector<int> mask;
+    for (int k = 0; k < active_lanes_; ++k) mask.push_back(2 * k);
+    return b_.CreateShuffleVector(low, high, mask);
   }
-  auto lanes = [&]() -> Value* {
-    Value* v = llvm::PoisonValue::get(type);
-    for (int k = 0; k < active_lanes_; ++k) {
-      v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(element, LaneAddress(in, a, stride, offsets, k), align), k);
-    }
-    return v;
-  };
-  if (offsets || !moves || active_lanes_ < 4) return lanes();
-  // Every other element: the even ones of the first vector, the odd ones of that which ends with the last.
-  auto pairs = [&]() -> Value* {
+  if (every_other && active_lanes_ >= 4) {
+    // The even ones of the first vector, the odd ones of that which ends with the last.
     std::vector<int> mask;
     for (int k = 0; k < active_lanes_ / 2; ++k) mask.push_back(2 * k);
     for (int k = 0; k < active_lanes_ / 2; ++k) mask.push_back(active_lanes_ + 2 * k + 1);
-    // With the stride as a constant, so that the machine forms the address as it loads.
-    Value* first = Address(in.param, u, false, b_.getInt64(2 * ItemSize(in.type)));
-    if (offset) first = PlusOffset(first, in.type, offset);
-    Value* last = b_.CreateConstGEP1_64(element, first, active_lanes_ - 1);
-    return b_.CreateShuffleVector(b_.CreateAlignedLoad(type, first, align), b_.CreateAlignedLoad(type, last, align),
-                                  mask);
-  };
-  return IfElse(two, pairs, lanes);
+    Value* last = b_.CreateConstGEP1_64(element, a, active_lanes_ - 1);
+    return b_.CreateShuffleVector(b_.CreateAlignedLoad(type, a, align), b_.CreateAlignedLoad(type, last, align), mask);
+  }
+  const std::vector<Value*> places = LaneAddresses(in, a, stride, offsets);
+  Value* v = llvm::PoisonValue::get(type);
+  for (int k = 0; k < active_lanes_; ++k) {
+    v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(element, places[k], align), k);
+  }
+  return v;
 }
 
-Value* KernelEmitter::LaneAddress(const KernelInstr& in, Value* a, Value* stride, Value* offsets, int k) {
-  a = b_.CreateGEP(i8_, a, b_.CreateMul(stride, b_.getInt64(k)));
-  return offsets ? PlusOffset(a, in.type, b_.CreateExtractElement(offsets, k)) : a;
+// Without data's offsets, groups of four from one place each: the machine multiplies by 1, 2 and 4 as it loads.
+std::vector<Value*> KernelEmitter::LaneAddresses(const KernelInstr& in, Value* a, Value* stride, Value* offsets) {
+  std::vector<Value*> places;
+  Value* group = a;
+  Value* three = b_.CreateMul(stride, b_.getInt64(3));
+  for (int k = 0; k < active_lanes_; ++k) {
+    if (offsets) {
+      Value* at = b_.CreateGEP(i8_, a, b_.CreateMul(stride, b_.getInt64(k)));
+      places.push_back(PlusOffset(at, in.type, b_.CreateExtractElement(offsets, k)));
+      continue;
+    }
+    if (k && k % 4 == 0) group = b_.CreateGEP(i8_, group, b_.CreateShl(stride, 2));
+    Value* from_group[] = {nullptr, stride, b_.CreateShl(stride, 1), three};
+    places.push_back(k % 4 ? b_.CreateGEP(i8_, group, from_group[k % 4]) : group);
+  }
+  return places;
+}
+
+// Of two neighbouring vectors, the lanes among the first `count` of both.
+std::pair<Value*, Value*> KernelEmitter::MasksOfTwo(Value* count) {
+  Value* all = b_.getInt64(active_lanes_);
+  Value* low = MaskOf(Min(count, all), active_lanes_);
+  Value* is_beyond = b_.CreateICmpSGT(count, all);
+  Value* beyond = b_.CreateSelect(is_beyond, b_.CreateSub(count, all), b_.getInt64(1));
+  Value* none = llvm::Constant::getNullValue(low->getType());
+  return {low, b_.CreateSelect(is_beyond, MaskOf(beyond, active_lanes_), none)};
 }
 
 Value* KernelEmitter::CombinedMask(Value* guard) {
@@ -289,7 +295,7 @@ void KernelEmitter::PairStores() {
     for (int i : phase.instrs) {
       const KernelInstr& in = s_.instrs[i];
       if (in.op != KernelOp::kStore || in.has_offset || in.has_guard || has_scratch_[in.param]) continue;
-      if (LoopClass(in.param) != StrideClass::kAny) continue;
+      if (LoopClass(in.param) != StrideClass::kTwo) continue;
       if (open < 0 || s_.instrs[open].type != in.type) {
         open = i;
         continue;
@@ -313,18 +319,17 @@ void KernelEmitter::EmitInterleaved(const KernelInstr& first, const KernelInstr&
     EmitStores(second, copies);
     return nullptr;
   };
-  if (active_lanes_ == 1 || mask_ || row_copies_ > 0 || !chunk_) {
+  Type* element = MemType(first.type);
+  const llvm::Align align(ItemSize(first.type));
+  if (active_lanes_ == 1 || row_copies_ > 0 || !chunk_ || (mask_ && (!count_ || !MasksNatively(element)))) {
     apart();
     return;
   }
   const int item = ItemSize(first.type);
-  Value* two = b_.getInt64(2 * item);
   Value* distance =
       b_.CreateSub(b_.CreatePtrToInt(addr_[second.param], i64_), b_.CreatePtrToInt(addr_[first.param], i64_));
   Value* is_swapped = b_.CreateICmpEQ(distance, b_.getInt64(-item));
   Value* is_near = b_.CreateOr(is_swapped, b_.CreateICmpEQ(distance, b_.getInt64(item)));
-  Value* are_twos = b_.CreateAnd(b_.CreateICmpEQ(stride_[first.param][loop_dim_], two),
-                                 b_.CreateICmpEQ(stride_[second.param][loop_dim_], two));
   auto together = [&]() -> Value* {
     std::vector<int> low(active_lanes_), high(active_lanes_);
     for (int k = 0; k < active_lanes_; ++k) {
@@ -336,15 +341,44 @@ void KernelEmitter::EmitInterleaved(const KernelInstr& first, const KernelInstr&
       Value* z = Splat(ToMemory(second.type, Get(second.operands[0], u)));
       Value* even = b_.CreateSelect(is_swapped, z, a);
       Value* odd = b_.CreateSelect(is_swapped, a, z);
-      Value* at =
-          b_.CreateSelect(is_swapped, Address(second.param, u, false, two), Address(first.param, u, false, two));
-      b_.CreateAlignedStore(b_.CreateShuffleVector(even, odd, low), at, llvm::Align(item));
-      b_.CreateAlignedStore(b_.CreateShuffleVector(even, odd, high),
-                            b_.CreateConstGEP1_64(MemType(first.type), at, active_lanes_), llvm::Align(item));
+      Value* at = b_.CreateSelect(is_swapped, Address(second.param, u), Address(first.param, u));
+      Value* beyond = b_.CreateConstGEP1_64(element, at, active_lanes_);
+      Value* front = b_.CreateShuffleVector(even, odd, low);
+      Value* back = b_.CreateShuffleVector(even, odd, high);
+      if (mask_) {
+        const auto [low_mask, high_mask] = MasksOfTwo(b_.CreateShl(count_, 1));
+        b_.CreateMaskedStore(front, at, align, low_mask);
+        b_.CreateMaskedStore(back, beyond, align, high_mask);
+      } else {
+        b_.CreateAlignedStore(front, at, align);
+        b_.CreateAlignedStore(back, beyond, align);
+      }
     }
     return nullptr;
   };
-  IfElse(b_.CreateAnd(is_near, are_twos), together, apart);
+  IfElse(is_near, together, apart);
+}
+
+// What lies between is left alone.
+void KernelEmitter::StoreEveryOther(Value* value, Value* a, Type* element) {
+  const llvm::Align align(element->getScalarSizeInBits() / 8);
+  std::vector<int> low(active_lanes_), high(active_lanes_);
+  std::vector<llvm::Constant*> bits;
+  for (int k = 0; k < active_lanes_; ++k) {
+    low[k] = k / 2;
+    high[k] = k / 2 + active_lanes_ / 2;
+    bits.push_back(b_.getInt1(k % 2 == 0));
+  }
+  Value* low_mask = llvm::ConstantVector::get(bits);
+  Value* high_mask = low_mask;
+  if (mask_) {
+    const auto [low_wanted, high_wanted] = MasksOfTwo(b_.CreateShl(count_, 1));
+    low_mask = b_.CreateAnd(low_mask, low_wanted);
+    high_mask = b_.CreateAnd(high_mask, high_wanted);
+  }
+  b_.CreateMaskedStore(b_.CreateShuffleVector(value, low), a, align, low_mask);
+  b_.CreateMaskedStore(b_.CreateShuffleVector(value, high), b_.CreateConstGEP1_64(element, a, active_lanes_), align,
+                       high_mask);
 }
 
 void KernelEmitter::EmitStore(const KernelInstr& in, int u) {
@@ -409,9 +443,13 @@ void KernelEmitter::EmitStore(const KernelInstr& in, int u) {
   }
   Value* stride = StrideAlongLoop(in.param);
   Value* offsets = vector_offset ? offset : nullptr;
+  if (f_.avx512 && !offsets && !guard && LoopClass(in.param) == StrideClass::kTwo && (!mask_ || count_)) {
+    return StoreEveryOther(value, a, element);
+  }
   if (mask_ || guard) return slow(stride, offsets);
+  const std::vector<Value*> places = LaneAddresses(in, a, stride, offsets);
   for (int k = 0; k < active_lanes_; ++k) {
-    b_.CreateAlignedStore(b_.CreateExtractElement(value, k), LaneAddress(in, a, stride, offsets, k), align);
+    b_.CreateAlignedStore(b_.CreateExtractElement(value, k), places[k], align);
   }
 }
 

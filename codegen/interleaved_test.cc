@@ -14,12 +14,12 @@ namespace smelt {
 namespace {
 
 // (a, b) becomes (-b, a): a product with i.
-std::string Spec(const std::string& type) {
+std::string Spec(const std::string& type, const std::string& step) {
   return absl::Substitute(R"(kernel parallel=2 reduction=0 vector=1 sequential=0
-param $0 r [any,any] alias=0
-param $0 r [any,any] alias=0
-param $0 w [any,any] alias=0
-param $0 w [any,any] alias=0
+param $0 r [any,$1] alias=0
+param $0 r [any,$1] alias=0
+param $0 w [any,$1] alias=0
+param $0 w [any,$1] alias=0
 %0 = load.p0 $0
 %1 = load.p1 $0
 %2 = neg $0 %1
@@ -27,7 +27,7 @@ param $0 w [any,any] alias=0
 %4 = store.p3 $0 %0
 outer 0 1 2 3 4
 )",
-                          type);
+                          type, step);
 }
 
 struct Place {
@@ -38,7 +38,8 @@ class InterleavedTest : public testing::TestWithParam<Target> {
  protected:
   // Every element of `memory` counts: what is named by no store stays as it was.
   template <typename T>
-  void Check(const LoadedImage& image, int64_t rows, int64_t columns, Place re, Place im, Place to_re, Place to_im) {
+  void Check(const LoadedImage& image, bool has_steps, int64_t rows, int64_t columns, Place re, Place im, Place to_re,
+             Place to_im) {
     const int64_t row = 4 * columns + 3;
     std::vector<T> memory(2 * rows * row + 1);
     for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<T>(static_cast<int>(i % 120) + 1);
@@ -53,7 +54,7 @@ class InterleavedTest : public testing::TestWithParam<Target> {
     for (const Place& p : {re, im, to_re, to_im}) {
       words.push_back(reinterpret_cast<int64_t>(memory.data() + p.offset));
       words.push_back(row);
-      words.push_back(p.step);
+      if (has_steps) words.push_back(p.step);
     }
     int64_t status = 0;
     image.entry(0)(words.data(), 0, rows, &status);
@@ -64,17 +65,23 @@ class InterleavedTest : public testing::TestWithParam<Target> {
 
   template <typename T>
   void CheckType(const std::string& type) {
-    absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(Spec(type)), GetParam());
-    ASSERT_TRUE(image.ok()) << image.status();
-    for (int64_t columns : {1, 2, 7, 16, 31, 64, 133}) {
-      const int64_t rows = 3, other = rows * (4 * columns + 3);
-      const Place re = {0, 2}, im = {1, 2};
-      Check<T>(*image, rows, columns, re, im, {other, 2}, {other + 1, 2});        // side by side
-      Check<T>(*image, rows, columns, re, im, {other + 1, 2}, {other, 2});        // the other way around
-      Check<T>(*image, rows, columns, re, im, re, im);                            // in place
-      Check<T>(*image, rows, columns, re, im, {other, 4}, {other + 1, 4});        // with a gap
-      Check<T>(*image, rows, columns, re, im, {other, 1}, {other + columns, 1});  // apart
-      Check<T>(*image, rows, columns, re, im, {other, 2}, {other + 2 * columns + 1, 2});
+    for (const bool has_steps : {false, true}) {
+      absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(Spec(type, has_steps ? "any" : "two")), GetParam());
+      ASSERT_TRUE(image.ok()) << image.status();
+      for (int64_t columns : {1, 2, 7, 16, 31, 64, 133}) {
+        const int64_t rows = 3, other = rows * (4 * columns + 3);
+        const Place re = {0, 2}, im = {1, 2};
+        auto check = [&](Place to_re, Place to_im) {
+          Check<T>(*image, has_steps, rows, columns, re, im, to_re, to_im);
+        };
+        check({other, 2}, {other + 1, 2});  // side by side
+        check({other + 1, 2}, {other, 2});  // the other way around
+        check(re, im);                      // in place
+        check({other, 2}, {other + 2 * columns + 1, 2});
+        if (!has_steps) continue;
+        check({other, 4}, {other + 1, 4});        // with a gap
+        check({other, 1}, {other + columns, 1});  // apart
+      }
     }
   }
 };

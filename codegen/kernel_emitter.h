@@ -17,6 +17,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -126,8 +127,8 @@ class KernelEmitter {
   StrideClass LoopClass(int param) const {
     return tiled_[param] ? StrideClass::kUnit : s_.params[param].strides[loop_dim_];
   }
-  // Where lane 0 of copy u is. `stride`: that of the loop, where more is known of it than the class.
-  Value* Address(int param, int u, bool past_scratch = false, Value* stride = nullptr);
+  // Where lane 0 of copy u is.
+  Value* Address(int param, int u, bool past_scratch = false);
   Value* StrideAlongLoop(int param);
   bool UnitAlongLoop(int param) const;
 
@@ -163,7 +164,8 @@ class KernelEmitter {
   Value* EmitLoad(const KernelInstr& in, int u);
   Value* LoadVector(const KernelInstr& in, int u, Value* offset, Value* guard);
 
-  Value* LaneAddress(const KernelInstr& in, Value* a, Value* stride, Value* offsets, int k);
+  std::vector<Value*> LaneAddresses(const KernelInstr& in, Value* a, Value* stride, Value* offsets);
+  std::pair<Value*, Value*> MasksOfTwo(Value* count);
 
   Value* CombinedMask(Value* guard);
 
@@ -180,6 +182,7 @@ class KernelEmitter {
 
   void EmitStore(const KernelInstr& in, int u);
   void StorePair(const KernelInstr& in, int u);
+  void StoreEveryOther(Value* value, Value* a, Type* element);
 
   // Whether a loop over vectors takes bfloat16 two vectors at a time, as words: one copy has the even elements, the
   // next the odd ones. Widening is then a shift or a mask, where in order it moves every element.

@@ -153,6 +153,7 @@ class CaseMaker {
       if (k + 1 == order.size() && !unit) stride = 2;
       if (k + 1 != order.size() && Below(3) == 0) stride += Below(4);
       p.strides[d] = stride == 1 && k + 1 == order.size() && unit ? StrideClass::kUnit : StrideClass::kAny;
+      if (stride == 2 && d == s.vector_dim && Below(2)) p.strides[d] = StrideClass::kTwo;
       if (!written && p.strides[d] == StrideClass::kAny && Below(8) == 0) stride = 0;
       strides[d] = stride;
       span = std::max<int64_t>(span, stride * (n - 1) + span);

@@ -244,6 +244,7 @@ class CudaEmitter {
         Value* bytes = b_.getInt64(ItemSize(p.dtype));
         strides.push_back(c == StrideClass::kZero   ? nullptr
                           : c == StrideClass::kUnit ? bytes
+                          : c == StrideClass::kTwo  ? b_.CreateShl(bytes, 1)
                                                     : b_.CreateMul(Word(n++), bytes));
       }
       stride_.push_back(std::move(strides));

@@ -154,6 +154,9 @@ void KernelEmitter::LoadWords() {
         case StrideClass::kAny:
           strides.push_back(b_.CreateMul(Word(n++), b_.getInt64(ItemSize(p.dtype))));
           break;
+        case StrideClass::kTwo:
+          strides.push_back(b_.getInt64(2 * ItemSize(p.dtype)));
+          break;
       }
     }
     stride_.push_back(std::move(strides));

@@ -671,7 +671,8 @@ bool Builder::Commutes(const Ins& in) const {
 StrideClass Builder::ClassOf(const Access& a, int d) const {
   if (a.coef[d] == Expr(0)) return StrideClass::kZero;
   if (a.coef[d] == Expr(1)) return StrideClass::kUnit;
-  return StrideClass::kAny;
+  const bool may_be_vectorized = d == parallel_ - 1 || d == rank() - 1;
+  return may_be_vectorized && a.coef[d] == Expr(2) ? StrideClass::kTwo : StrideClass::kAny;
 }
 
 // A color per instruction that depends on what it computes and on what is made of it, not on where it stands. Equal
@@ -964,7 +965,8 @@ LoweredKernel Builder::Emit(bool ordered) {
           lowered.offset = a.offset;
           Expr elements = 1;
           for (int d = 0; d < rank(); ++d) {
-            param.strides.push_back(ClassOf(a, d));
+            const StrideClass c = ClassOf(a, d);
+            param.strides.push_back(c == StrideClass::kTwo && d != spec.vector_dim ? StrideClass::kAny : c);
             lowered.strides.push_back(a.coef[d]);
             if (a.coef[d] != Expr(0)) elements = elements * sizes_[d];
           }

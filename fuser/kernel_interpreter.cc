@@ -37,7 +37,20 @@ class Interpreter {
       bases_.push_back(*w++);
       std::vector<int64_t> strides;
       for (StrideClass c : p.strides) {
-        strides.push_back(c == StrideClass::kZero ? 0 : c == StrideClass::kUnit ? 1 : *w++);
+        switch (c) {
+          case StrideClass::kZero:
+            strides.push_back(0);
+            break;
+          case StrideClass::kUnit:
+            strides.push_back(1);
+            break;
+          case StrideClass::kAny:
+            strides.push_back(*w++);
+            break;
+          case StrideClass::kTwo:
+            strides.push_back(2);
+            break;
+        }
       }
       strides_.push_back(std::move(strides));
     }

@@ -41,6 +41,7 @@ enum class StrideClass : uint8_t {
   kZero,  // broadcast: the index of this dim does not matter
   kUnit,  // 1 element
   kAny,   // a word of the parameter block
+  kTwo,   // 2 elements; told apart along the vectorized dim only
 };
 
 struct KernelParam {
