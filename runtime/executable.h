@@ -58,7 +58,8 @@ struct ExecutablePlan {
   // --- memory ---
   std::vector<uint8_t> slot_late;  // allocated by a step
   std::vector<uint8_t> view_late;  // geometry or slot known only from data
-  // Outputs that use a Fresh slot, by slot: -1 none, -2 several, else the output's index.
+  // Outputs that use a Fresh slot, by slot: -1 none, -2 several or one that an argument becomes, too, else the output's
+  // index.
   std::vector<int> output_of_slot;
 
   // --- steps ---

@@ -30,6 +30,19 @@ void AskForHugePages(char* data, int64_t bytes) {
 #endif
 }
 
+// Each place from the first to the last once, in any order of dims.
+bool IsDense(const BoundView& v) {
+  int left = 0;
+  for (int d = 0; d < v.rank; ++d) left += v.sizes[d] != 1;
+  for (int64_t next = 1; left > 0; --left) {
+    int found = 0;
+    while (found < v.rank && (v.sizes[found] == 1 || v.strides[found] != next)) ++found;
+    if (found == v.rank || v.sizes[found] == 0) return false;
+    next *= v.sizes[found];
+  }
+  return true;
+}
+
 absl::StatusOr<std::shared_ptr<Storage>> NewStorage(int64_t bytes) {
   // Storage::Allocate takes no for an answer badly: ask first where the answer may be no.
   if (bytes > int64_t{1} << 30) {
@@ -363,9 +376,10 @@ absl::Status Executor::CheckCall() {
 
 bool Executor::Adopt(int output, const Tensor& t, absl::Span<const Datum> args) {
   const fb::OutputRefT& o = *plan_->plan->convention->outputs->outputs[output];
-  if (o.kind != fb::OutputKind::Fresh || plan_->view_late[o.view]) return false;
+  if (plan_->view_late[o.view]) return false;
   const BoundView& v = bound_->views[o.view];
   if (v.state != BoundView::kGood) return false;
+  if (o.kind != fb::OutputKind::Fresh && !(o.kind == fb::OutputKind::AliasOfIntermediate && IsDense(v))) return false;
   const fb::ViewT& view = *plan_->plan->views[o.view];
   if (static_cast<uint8_t>(t.dtype()) != view.dtype || t.rank() != v.rank) return false;
   for (int d = 0; d < v.rank; ++d) {

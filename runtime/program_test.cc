@@ -366,6 +366,35 @@ TEST(ConventionTest, TwoViewsOfOneIntermediateShareItsStorage) {
   EXPECT_THAT(FloatsOf(out[1].tensor()), ElementsAre(1, 3, 2, 4));
 }
 
+TEST(ConventionTest, OfTheCallersMemoryAViewOfAnIntermediateWritesItsElementsOnly) {
+  // f(x): return a view of x + 1: all of it, some of it, some of it twice.
+  struct View {
+    std::vector<int64_t> sizes, strides;
+    std::vector<float> want;
+  };
+  for (const View& v : {View{{3, 2}, {1, 3}, {1, 4, 2, 5, 3, 6}}, View{{6}, {1}, {1, 2, 3, 4, 5, 6}},
+                        View{{1, 6, 1}, {9, 1, 9}, {1, 2, 3, 4, 5, 6}}, View{{3}, {2}, {1, 3, 5}},
+                        View{{3, 2}, {2, 0}, {1, 1, 3, 3, 5, 5}}}) {
+    HandBundle b;
+    const int n = b.Const(6);
+    b.VectorArg("x", n);
+    b.Output("y");
+    HandPlan p = b.Plan();
+    const int fresh = p.FreshSlot(b.Const(24)), z = p.Vector(fresh, n);
+    p.Launch(kAddOne, n, p.Vector(p.ArgSlot(0), n), z);
+    p.Output(fb::OutputKind::AliasOfIntermediate, -1, p.View(fresh, b.Consts(v.sizes), b.Consts(v.strides)));
+    auto i = b.Instantiate();
+    Tensor memory = VectorOf(std::vector<float>(12, 9));
+    const Tensor y = memory.View({v.sizes, v.strides, 3});
+    std::vector<Datum> outputs = {y};
+    ASSERT_TRUE(i->RunInto({VectorOf({0, 1, 2, 3, 4, 5})}, &outputs).ok());
+    EXPECT_EQ(FloatsOf(y), v.want);
+    int others = 0;
+    for (float f : FloatsOf(memory)) others += f == 9;
+    EXPECT_EQ(others, 12 - static_cast<int>(std::set<float>(v.want.begin(), v.want.end()).size()));
+  }
+}
+
 TEST(StepTest, ScalarsGoIntoKernelsAndOut) {
   // f(x, s: float, n: int): return x * s, n, 2 * n
   HandBundle b;
