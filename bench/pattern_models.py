@@ -846,3 +846,99 @@ add("spherical", lambda v: (lambda r: torch.stack([r, torch.acos(v[:, 2]/r), tor
 add("gcn_norm", lambda a, x: (lambda d: (a*d[:, None]*d)@x)((a.sum(-1)+1).rsqrt()), (torch.rand(256, 256) > .9).float(), randn(256, 64))
 add("viterbi", lambda e, t: functools.reduce(lambda s, k: (s[:, :, None]+t).amax(1)+e[:, k], range(1, 10), e[:, 0]), randn(32, 10, 16), randn(16, 16))
 add("edit_row", lambda a, b: torch.minimum(torch.minimum(a[:, :-1]+b, a[:, 1:]+1), a[:, :-1].cummin(-1)[0]+1), torch.rand(512, 129)*9, (torch.rand(512, 128) > .5).float())
+
+
+# Masks and caches of attention, routing, fewer bits, image preparation, losses, steps of optimizers, scans, stencils, clusters, statistics.
+add("prefix_lm_mask", lambda s, n: s.masked_fill((torch.arange(256)[None, :] > torch.arange(256)[:, None]) & (torch.arange(256)[None] >= n[:, None, None, None]), -1e9)
+    .softmax(-1), randn(4, 8, 256, 256), ints(200, 4))
+add("block_diag_mask", lambda s, d: torch.where(d[:, None, :, None] == d[:, None, None, :], s, float("-inf")).softmax(-1), randn(4, 8, 256, 256), ints(3, 4, 256))
+add("dilated_window", lambda s: (lambda d: s.masked_fill((d < 0) | (d > 64) | (d % 2 == 1), float("-inf")).softmax(-1))
+    (torch.arange(256)[:, None]-torch.arange(256)), randn(8, 256, 256))
+add("alibi_causal", lambda q, k: (q@k.transpose(-1, -2)*.125-(2.0**-torch.arange(1, 9))[:, None, None]*(torch.arange(128)[:, None]-torch.arange(128)).abs())
+    .masked_fill(torch.ones(128, 128, dtype=torch.bool).triu(1), -1e9).softmax(-1), randn(2, 8, 128, 64), randn(2, 8, 128, 64))
+add("gated_attn_out", lambda x, g, r: r+x*torch.sigmoid(g.float()).to(x.dtype), randn(8, 256, 512), randn(8, 256, 512).bfloat16(), randn(8, 256, 512))
+add("qk_norm", lambda q, k, w: (F.normalize(q, dim=-1)*w, F.normalize(k, dim=-1)*w), randn(2, 16, 512, 64), randn(2, 16, 512, 64), randn(64))
+add("ring_cache", lambda c, x, p: c.index_copy(2, p % 256, x), randn(4, 8, 256, 64), randn(4, 8, 3, 64), torch.tensor([255, 256, 257]))
+add("mamba2_chunk", lambda a, x: (lambda c: (torch.exp(torch.where(torch.ones(64, 64, dtype=torch.bool).tril(), c[..., :, None]-c[..., None, :], float("-inf")))@x))
+    (torch.cumsum(a, -1)), -torch.rand(4, 8, 64), randn(4, 8, 64, 32))
+add("min_gru", lambda z, h: torch.stack(list(functools.reduce(lambda l, t: l+[(1-z[:, t])*l[-1]+z[:, t]*h[:, t]], range(1, 12), [h[:, 0]])), 1),
+    torch.rand(32, 12, 128), randn(32, 12, 128))
+add("delta_rule", lambda s, k, v, b: s+b[:, :, None, None]*k[..., :, None]*(v-torch.einsum("bhk,bhkv->bhv", k, s))[..., None, :],
+    randn(4, 8, 64, 64), F.normalize(randn(4, 8, 64), dim=-1), randn(4, 8, 64), torch.rand(4, 8))
+add("moe_scatter", lambda x, g: (lambda p, i: torch.zeros(8, 64).index_add(0, i.flatten(), (x[:, None]*p[..., None]).flatten(0, 1)))(*g.softmax(-1).topk(2, -1)),
+    randn(2048, 64), randn(2048, 8))
+add("moe_load_balance", lambda g: (lambda p: (p.mean(0)*F.one_hot(p.argmax(-1), 16).float().mean(0)).sum()*16)(g.softmax(-1)), randn(4096, 16))
+add("expert_choice", lambda g: (lambda v, i: (v, i, torch.zeros(512, 8).scatter(0, i, v)))(*g.softmax(-1).topk(64, 0)), randn(512, 8))
+add("q_int8_sym", lambda x: (lambda s: (torch.clamp(torch.round(x/s), -127, 127).to(torch.int8), s))(x.abs().amax(-1, keepdim=True)/127), randn(1024, 1024))
+add("dq_int8_zero", lambda q, s, z: (q.to(torch.float32)-z[:, None].float())*s[:, None], ints(255, 1024, 1024).to(torch.uint8), torch.rand(1024), ints(255, 1024))
+add("q_uint4_pack", lambda x: (lambda q: q[:, ::2]+q[:, 1::2]*16)(torch.clamp(torch.round(x*4)+8, 0, 15).to(torch.uint8)), randn(1024, 1024))
+add("log2_quant", lambda x: torch.sign(x)*torch.exp2(torch.clamp(torch.round(torch.log2(x.abs()+1e-9)), -8, 8)), randn(512, 1024))
+add("stochastic_round", lambda x, u: torch.floor(x*16+u)/16, randn(512, 1024), torch.rand(512, 1024))
+add("normalize_flip", lambda x, m, s: ((x.permute(0, 3, 1, 2).float()/255-m[:, None, None])/s[:, None, None]).flip(-1), ints(255, 4, 224, 224, 3).to(torch.uint8),
+    torch.rand(3), torch.rand(3)+.1)
+add("resize_crop_norm", lambda x: (F.interpolate(x, size=(96, 96), mode="bilinear", antialias=False)[..., 8:-8, 8:-8]-.45)/.22, torch.rand(4, 3, 128, 128))
+add("cutout", lambda x, p: (lambda y: x*~((y[:, None] >= p[:, 0, None, None]) & (y[:, None] < p[:, 0, None, None]+16) & (y >= p[:, 1, None, None]) &
+                                        (y < p[:, 1, None, None]+16))[:, None])(torch.arange(64)), randn(16, 3, 64, 64), ints(48, 16, 2))
+add("solarize", lambda x: torch.where(x < 128, x, 255-x), ints(255, 8, 3, 128, 128).to(torch.uint8))
+add("contrast", lambda x, f: ((x-x.mean((1, 2, 3), keepdim=True))*f[:, None, None, None]+x.mean((1, 2, 3), keepdim=True)).clamp(0, 1), torch.rand(8, 3, 128, 128),
+    torch.rand(8)+.5)
+add("rot90_stack", lambda x: torch.stack([torch.rot90(x, k, (-2, -1)) for k in range(4)], 1), randn(4, 3, 64, 64))
+add("giou_loss", lambda a, b: (lambda i, c, u: (1-(i/u-(c-u)/c)).mean())(
+    (torch.minimum(a[:, 2:], b[:, 2:])-torch.maximum(a[:, :2], b[:, :2])).clamp(0).prod(-1),
+    (torch.maximum(a[:, 2:], b[:, 2:])-torch.minimum(a[:, :2], b[:, :2])).prod(-1),
+    (a[:, 2:]-a[:, :2]).prod(-1)+(b[:, 2:]-b[:, :2]).prod(-1)-(torch.minimum(a[:, 2:], b[:, 2:])-torch.maximum(a[:, :2], b[:, :2])).clamp(0).prod(-1)),
+    (lambda p, s: torch.cat([p, p+s], -1))(torch.rand(8192, 2), torch.rand(8192, 2)+.1), (lambda p, s: torch.cat([p, p+s], -1))(torch.rand(8192, 2), torch.rand(8192, 2)+.1))
+add("soft_nms_decay", lambda b, s: (lambda w: s*torch.exp(-((w.prod(-1)/((b[:, 2:]-b[:, :2]).prod(-1)[:, None]+.5))**2).triu(1).amax(0)/.5))
+    ((torch.minimum(b[:, None, 2:], b[None, :, 2:])-torch.maximum(b[:, None, :2], b[None, :, :2])).clamp(min=0)), torch.rand(512, 4).sort(-1)[0], torch.rand(512))
+add("tversky", lambda x, t: (lambda p: 1-((p*t).sum((1, 2))+1)/((p*t).sum((1, 2))+.3*(p*(1-t)).sum((1, 2))+.7*((1-p)*t).sum((1, 2))+1))(x.sigmoid()),
+    randn(16, 128, 128), (torch.rand(16, 128, 128) > .5).float())
+add("sup_con", lambda z, y: (lambda s, m: -((s-s.logsumexp(1, keepdim=True))*m).sum(1)/m.sum(1).clamp(min=1))
+    ((F.normalize(z, dim=1)@F.normalize(z, dim=1).t()/.1).masked_fill(torch.eye(256, dtype=torch.bool), -1e9), ((y[:, None] == y) & ~torch.eye(256, dtype=torch.bool)).float()),
+    randn(256, 64), ints(10, 256))
+add("barlow", lambda a, b: (lambda c: ((c.diagonal()-1)**2).sum()+.005*(c**2-torch.diag_embed(c.diagonal()**2)).sum())
+    (((a-a.mean(0))/a.std(0)).t()@((b-b.mean(0))/b.std(0))/512), randn(512, 128), randn(512, 128))
+add("poly_focal", lambda x, t: (lambda lp: (lambda p: ((1-p)**2*-p.log()+(1-p)**3).mean())(lp.gather(1, t[:, None])[:, 0].exp()))(x.log_softmax(-1)), randn(4096, 100),
+    ints(100, 4096))
+add("wing_loss", lambda x, y: (lambda d: torch.where(d < 10, 10*torch.log1p(d/2), d-8.2))((x-y).abs()).mean(), randn(64, 136)*20, randn(64, 136)*20)
+add("quantile_loss", lambda p, y: (lambda e: torch.maximum(torch.tensor([.1, .5, .9])*e, (torch.tensor([.1, .5, .9])-1)*e).mean((0, 1)))(y[..., None]-p),
+    randn(256, 96, 3), randn(256, 96))
+add("adamw_step", lambda p, g, m, v: (lambda m2, v2: (p*(1-1e-5)-1e-3*(m2/.1)/((v2/.001).sqrt()+1e-8), m2, v2))(.9*m+.1*g, .999*v+.001*g*g), randn(1000000),
+    randn(1000000), randn(1000000), torch.rand(1000000))
+add("nadam", lambda p, g, m, v: p-2e-3*(.9*(.9*m+.1*g)+.1*g)/((.999*v+.001*g*g).sqrt()+1e-8), randn(512, 512), randn(512, 512), randn(512, 512), torch.rand(512, 512))
+add("sophia", lambda p, g, m, h: p-1e-3*torch.clamp((.96*m+.04*g)/torch.clamp(.04*h, min=1e-12), -1, 1), randn(512, 512), randn(512, 512), randn(512, 512), torch.rand(512, 512))
+add("muon_scale", lambda g: (lambda x: x*max(1, 256/128)**.5*(x.norm()+1e-7).rsqrt())(g-g.mean(1, keepdim=True)), randn(256, 128))
+add("wave2d", lambda u, v: 2*u-v+.1*(torch.roll(u, 1, 1)+torch.roll(u, -1, 1)+torch.roll(u, 1, 2)+torch.roll(u, -1, 2)-4*u), randn(4, 256, 256), randn(4, 256, 256))
+add("heat3d", lambda x: x[:, 1:-1, 1:-1, 1:-1]+.1*(x[:, 2:, 1:-1, 1:-1]+x[:, :-2, 1:-1, 1:-1]+x[:, 1:-1, 2:, 1:-1]+x[:, 1:-1, :-2, 1:-1]+x[:, 1:-1, 1:-1, 2:]+x[:, 1:-1, 1:-1, :-2]
+                                               -6*x[:, 1:-1, 1:-1, 1:-1]), randn(2, 64, 64, 64))
+add("life", lambda x: (lambda n: ((n == 3) | ((n == 2) & (x == 1))).to(torch.uint8))(sum(torch.roll(x, (i, j), (-2, -1)) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j)),
+    ints(2, 4, 256, 256).to(torch.uint8))
+add("gray_scott", lambda u, v: (lambda l: (u+.16*l(u)-u*v*v+.06*(1-u), v+.08*l(v)+u*v*v-.122*v))
+    (lambda x: F.conv2d(F.pad(x[:, None], (1, 1, 1, 1), mode="circular"), torch.tensor([[.05, .2, .05], [.2, -1, .2], [.05, .2, .05]])[None, None])[:, 0]),
+    torch.rand(4, 128, 128), torch.rand(4, 128, 128))
+add("upwind", lambda q, u: q-.1*torch.where(u > 0, u*(q-torch.roll(q, 1, -1)), u*(torch.roll(q, -1, -1)-q)), randn(256, 2048), randn(256, 2048))
+add("kmeans_step", lambda x, c: (lambda a: torch.zeros(16, 8).index_add(0, a, x)/torch.zeros(16).index_add(0, a, torch.ones(8192)).clamp(min=1)[:, None])
+    (((x[:, None]-c)**2).sum(-1).argmin(1)), randn(8192, 8), randn(16, 8))
+add("power_iter", lambda a, v: functools.reduce(lambda w, _: F.normalize(a@w, dim=0), range(5), v), randn(256, 256), randn(256))
+add("gmm_logp", lambda x, m, s, w: (torch.log(w)-.5*(((x[:, None]-m)/s)**2).sum(-1)-s.log().sum(-1)).logsumexp(-1), randn(8192, 4), randn(10, 4), torch.rand(10, 4)+.5,
+    torch.rand(10).softmax(0))
+add("beam_step", lambda l, s: (lambda v, i: (v, i//1000, i % 1000))(*((s[:, :, None]+l.log_softmax(-1)).flatten(1).topk(4, -1))), randn(16, 4, 1000), randn(16, 4))
+add("hist_joint", lambda a, b: torch.zeros(256, dtype=torch.int64).scatter_add(0, a*16+b, torch.ones(100000, dtype=torch.int64)), ints(16, 100000), ints(16, 100000))
+add("cdist_l1", lambda a, b: torch.cdist(a, b, p=1), randn(256, 16), randn(512, 16))
+add("dtw_row", lambda c: functools.reduce(lambda r, t: torch.minimum(r, F.pad(r, (1, 0), value=1e9)[:, :-1])+c[:, t], range(1, 8), c[:, 0].cumsum(-1)), torch.rand(64, 8, 128))
+add("fourier_feat_log", lambda x: torch.cat([f(x[..., None]*2.0**torch.arange(8)*math.pi).flatten(-2) for f in (torch.sin, torch.cos)], -1), torch.rand(8192, 3))
+add("chebyshev", lambda x, w: (lambda t: sum(a*w[i] for i, a in enumerate(t)))(functools.reduce(lambda t, _: t+[2*x*t[-1]-t[-2]], range(6), [torch.ones_like(x), x])),
+    torch.rand(100000)*2-1, randn(8))
+add("drop_path_eval", lambda x, y, g: x+F.dropout(y, .2, training=False)*g, randn(8, 197, 384), randn(8, 197, 384), randn(384))
+add("group_shuffle_dw", lambda x, w: F.conv2d(x.view(4, 4, 16, 28, 28).transpose(1, 2).reshape(4, 64, 28, 28), w, padding=1, groups=64), randn(4, 64, 28, 28), randn(64, 1, 3, 3))
+add("lstm_peephole", lambda g, c, w: (lambda i, f, z, o: (lambda n: (torch.sigmoid(o+w[2]*n)*torch.tanh(n), n))(torch.sigmoid(f+w[1]*c)*c+torch.sigmoid(i+w[0]*c)*torch.tanh(z)))
+    (*g.chunk(4, -1)), randn(64, 2048), randn(64, 512), randn(3, 512))
+add("pad_embed_mean", lambda e, i: (lambda m: (F.embedding(i, e, padding_idx=0)*m[..., None]).sum(1)/m.sum(1, keepdim=True).clamp(min=1))((i != 0).float()), randn(5000, 64),
+    ints(5000, 64, 32))
+add("complex_mag_phase", lambda x: (x.abs(), x.angle()), torch.complex(randn(256, 512), randn(256, 512)))
+add("complex_rot", lambda x, p: torch.polar(x.abs(), x.angle()+p), torch.complex(randn(256, 512), randn(256, 512)), randn(256, 512))
+add("interleave_last", lambda a, b: torch.stack([a*b, a-b], -1).flatten(-2), randn(512, 512), randn(512, 512))
+add("every_other_write", lambda x, y: (lambda z: [z.__setitem__((slice(None), slice(None, None, 2)), y), z][1])(x*1), randn(512, 1024), randn(512, 512))
+add("avg_pairs", lambda x: (x[:, ::2]+x[:, 1::2])*.5, randn(512, 2048))
+add("haar", lambda x: torch.cat([(x[..., ::2]+x[..., 1::2])*.7071, (x[..., ::2]-x[..., 1::2])*.7071], -1), randn(256, 4096))
+add("haar_inverse", lambda x: (lambda a, d: torch.stack([(a+d)*.7071, (a-d)*.7071], -1).flatten(-2))(*x.chunk(2, -1)), randn(256, 4096))
+add("stereo_mix", lambda x: (x[:, 0]*.7+x[:, 1]*.3, (x[:, 0]-x[:, 1]).abs().amax()), randn(200000, 2))
