@@ -32,13 +32,17 @@ Value* KernelEmitter::Identity(const KernelInstr& in, DType t, Type* type) {
   }
 }
 
+int KernelEmitter::AccumulatorLanes(const KernelInstr& in) const {
+  const bool in_order = in.op == KernelOp::kScan && !columns_;  // one for all lanes
+  return in_order ? 1 : active_lanes_;
+}
+
 Type* KernelEmitter::AccumulatorType(const KernelInstr& in) {
   const DType t = s_.instrs[in.operands[0]].type;
   // A running sum of float32 is kept in float64, as PyTorch's cumsum keeps it.
   const bool wide = in.op == KernelOp::kScan && t == DType::kFloat32 &&
                     (in.reduce == ReduceKind::kSum || in.reduce == ReduceKind::kProd);
-  const bool in_order = in.op == KernelOp::kScan && !columns_;  // one for all lanes
-  return Vec(wide ? b_.getDoubleTy() : scalar_.TypeOf(t), in_order ? 1 : active_lanes_);
+  return Vec(wide ? b_.getDoubleTy() : scalar_.TypeOf(t), AccumulatorLanes(in));
 }
 
 void KernelEmitter::StartReductions(const std::vector<int>& instrs, int copies) {
@@ -58,7 +62,7 @@ void KernelEmitter::StartReductions(const std::vector<int>& instrs, int copies) 
       state.acc.push_back(variable(type, Identity(in, t, type)));
       if (IsArg(in.reduce)) {
         // No index yet: larger than any, so that the first element wins over the identity of equal value.
-        Type* it = Vec(i64_, active_lanes_);
+        Type* it = Vec(i64_, AccumulatorLanes(in));
         state.index.push_back(variable(it, llvm::ConstantInt::get(it, llvm::APInt::getSignedMaxValue(64))));
       }
       if (IsSumLike(in) && (columns_ || u == 0)) {
@@ -94,6 +98,36 @@ Value* KernelEmitter::Combine(ReduceKind kind, DType t, Value* a, Value* v) {
       return b_.CreateSelect(b_.CreateFCmpUNO(v, v), v, b_.CreateSelect(better, v, a));
     }
   }
+}
+
+// Along a row. Most vectors have nothing better than what came before them: only of others elements are taken one by
+// one.
+Value* KernelEmitter::EmitArgScan(const KernelInstr& in, const State& state, Value* v, Value* j) {
+  const DType t = s_.instrs[in.operands[0]].type;
+  Value* before = Splat(Load(state.index[0]));
+  Value* better = ArgBetter(in.reduce, t, Splat(Load(state.acc[0])), before, v, j);
+  if (mask_) better = b_.CreateAnd(better, mask_);
+  auto one_by_one = [&]() -> Value* {
+    Value* stored = ToMemory(t, v);
+    AllocaInst* values = Temporary(stored->getType());
+    AllocaInst* indices = Temporary(j->getType());
+    b_.CreateStore(stored, values);
+    b_.CreateStore(j, indices);
+    For(b_.getInt64(0), mask_ ? count_ : b_.getInt64(active_lanes_), b_.getInt64(1), [&](Value* k) {
+      Value* x = FromMemory(t, b_.CreateLoad(MemType(t), b_.CreateGEP(MemType(t), values, k)));
+      Value* at = b_.CreateGEP(i64_, indices, k);
+      Value* i = b_.CreateLoad(i64_, at);
+      Value* a = Load(state.acc[0]);
+      Value* old = Load(state.index[0]);
+      Value* takes = ArgBetter(in.reduce, t, a, old, x, i);
+      Value* index = b_.CreateSelect(takes, i, old);
+      b_.CreateStore(b_.CreateSelect(takes, x, a), state.acc[0]);
+      b_.CreateStore(index, state.index[0]);
+      b_.CreateStore(index, at);
+    });
+    return b_.CreateLoad(j->getType(), indices);
+  };
+  return IfElse(b_.CreateNot(Any(better)), [&] { return before; }, one_by_one);
 }
 
 Value* KernelEmitter::ArgBetter(ReduceKind kind, DType t, Value* a, Value* i, Value* v, Value* j) {
@@ -140,14 +174,28 @@ Value* KernelEmitter::EmitScan(int i, int u) {
   const DType t = s_.instrs[in.operands[0]].type;
   Value* v = GetVector(in.operands[0], u);
   Value* a = Load(state.acc[u]);
+  const bool in_order = active_lanes_ > 1 && !columns_;
   if (IsArg(in.reduce)) {
     Value* j = GetVector(in.operands[1], u);
+    if (in_order) return EmitArgScan(in, state, v, j);
     Value* old = Load(state.index[u]);
     Value* better = ArgBetter(in.reduce, t, a, old, v, j);
     b_.CreateStore(b_.CreateSelect(better, v, a), state.acc[u]);
     Value* index = b_.CreateSelect(better, j, old);
     b_.CreateStore(index, state.index[u]);
     return index;
+  }
+  if (in_order && (in.reduce == ReduceKind::kMin || in.reduce == ReduceKind::kMax)) {
+    // Of a vector's first 2, 4, 8... elements; what came before it last, so that vectors wait for each other once.
+    for (int s = 1; s < active_lanes_; s *= 2) {
+      std::vector<int> from(active_lanes_);
+      for (int k = 0; k < active_lanes_; ++k) from[k] = k < s ? k : k - s;
+      v = Combine(in.reduce, t, b_.CreateShuffleVector(v, from), v);
+    }
+    v = Combine(in.reduce, t, Splat(a), v);
+    Value* last = mask_ ? b_.CreateSub(count_, b_.getInt64(1)) : b_.getInt64(active_lanes_ - 1);
+    b_.CreateStore(b_.CreateExtractElement(v, last), state.acc[u]);
+    return v;
   }
   const bool wide = v->getType()->getScalarType() != a->getType()->getScalarType();
   auto step = [&](Value* x) {

@@ -192,17 +192,13 @@ void KernelEmitter::PrefetchAhead(int copies) {
 }
 
 void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
-  bool scans = false, chooses = false;
+  bool scans = false, reduces = false;
   for (int i : phase.instrs) {
-    const KernelInstr& in = s_.instrs[i];
-    scans = scans || in.op == KernelOp::kScan;
-    chooses = chooses || (in.op == KernelOp::kScan && IsArg(in.reduce));
+    scans = scans || s_.instrs[i].op == KernelOp::kScan;
+    reduces = reduces || s_.instrs[i].op == KernelOp::kReduce;
   }
-  bool reduces = false;
-  for (int i : phase.instrs) reduces = reduces || s_.instrs[i].op == KernelOp::kReduce;
-  // A scan runs in order, one element after the other; what is beside it in vectors. (Those that choose an index are
-  // too long to be written out for each lane.)
-  active_lanes_ = chooses ? 1 : lanes_;
+  // A scan of sums runs in order, one element after the other; what is beside it in vectors.
+  active_lanes_ = lanes_;
   const int copies = active_lanes_ == 1 || scans ? 1 : Copies(phase.instrs, reduces);
   // While the second phase computes, or the only one.
   int inner = 0, number = -1;

@@ -205,6 +205,7 @@ class KernelEmitter {
 
   Value* Identity(const KernelInstr& in, DType t, Type* type);
 
+  int AccumulatorLanes(const KernelInstr& in) const;
   Type* AccumulatorType(const KernelInstr& in);
 
   // Before an inner phase: accumulators of its reductions and scans, `copies` of each.
@@ -219,6 +220,7 @@ class KernelEmitter {
   void Accumulate(int i, int u);
 
   Value* EmitScan(int i, int u);
+  Value* EmitArgScan(const KernelInstr& in, const State& state, Value* v, Value* j);
 
   // Adds the accumulators of floating point sums to their second level, without losing what the addition rounds away.
   void FlushSums(const std::vector<int>& instrs, int copies);

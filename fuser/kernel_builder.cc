@@ -764,18 +764,20 @@ int Builder::ChooseVectorDim(bool ordered) const {
   if (near) return p - 1;
   if (ordered) {
     if (p > 0 && along_p > 0 && along_p >= along_q) return p - 1;
-    // A scan along a row takes one element after the other; what is costly beside it runs in vectors. One that keeps an
-    // index waits so long for the one before that many rows at a time gain more than their elements' lying apart costs.
-    bool scans = false, costly = false;
+    // A scan along a row takes one element after the other, unless it compares; what is costly beside it runs in
+    // vectors. One that keeps an index takes many rows at a time where they are short.
+    const bool many_short_rows = p > 0 && sizes_[p - 1].Constant().value_or(0) >= kFullVector &&
+                                 sizes_[r - 1].Constant().value_or(kFullVector) < kFullVector;
+    bool scans = false, compares = true, costly = false;
     for (const Ins& in : ins_) {
-      scans = scans || in.op == KernelOp::kScan;
-      if (in.op == KernelOp::kScan && IsArg(in.reduce) && p > 0 &&
-          sizes_[p - 1].Constant().value_or(0) >= kFullVector) {
-        return p - 1;
+      if (in.op == KernelOp::kScan) {
+        if (IsArg(in.reduce) && many_short_rows) return p - 1;
+        scans = true;
+        compares = compares && (IsArg(in.reduce) || in.reduce == ReduceKind::kMin || in.reduce == ReduceKind::kMax);
       }
       costly = costly || (in.inner && IsCostly(in));
     }
-    return scans && costly ? r - 1 : -1;
+    return scans && (compares || costly) ? r - 1 : -1;
   }
   if (along_q >= along_p && (along_q > 0 || p == 0)) return r - 1;
   return p > 0 ? p - 1 : r - 1;

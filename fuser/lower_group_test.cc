@@ -467,7 +467,7 @@ TEST(LowerGroup, WindowsOfOtherLengthsAreReadAlongThemselves) {
   EXPECT_NE(Spec(text).find("parallel=2 reduction=1 vector=2"), std::string::npos) << Spec(text);
 }
 
-TEST(LowerGroup, ScansThatKeepAnIndexTakeManyRowsAtATime) {
+TEST(LowerGroup, ScansThatKeepAnIndexTakeManyShortRowsAtATime) {
   const std::string text = R"(graph(%x : Float(16, 3, strides=[3, 1])):
   %d : int = prim::Constant[value=1]()
   %v : Float(16, 3, strides=[3, 1]), %i : Long(16, 3, strides=[3, 1]) = aten::cummax(%x, %d)
@@ -487,6 +487,18 @@ TEST(LowerGroup, ScansThatKeepAnIndexTakeManyRowsAtATime) {
   EXPECT_EQ(Elements(have[0]), values);
   EXPECT_EQ(Elements<int64_t>(have[1]), indices);
   EXPECT_NE(Spec(text).find("kernel parallel=1 reduction=1 vector=0"), std::string::npos) << Spec(text);
+}
+
+TEST(LowerGroup, ScansThatCompareRunInVectorsAlongLongRowsAndSumsInOrder) {
+  const std::string x = "Float(16, 64, strides=[64, 1])";
+  auto spec = [&](const std::string& scan) {
+    return Spec("graph(%x : " + x +
+                "):\n  %d : int = prim::Constant[value=1]()\n  %n : NoneType = prim::Constant()\n  %v : " + x + scan +
+                "\n  return (%v)\n");
+  };
+  EXPECT_NE(spec(", %i : Long(16, 64, strides=[64, 1]) = aten::cummax(%x, %d)").find("reduction=1 vector=1 "),
+            std::string::npos);
+  EXPECT_NE(spec(" = aten::cumsum(%x, %d, %n)").find("reduction=1 vector=-1 "), std::string::npos);
 }
 
 TEST(LowerGroup, OneKernelForOtherSizesAndConstants) {
