@@ -264,7 +264,7 @@ bool KernelEmitter::HasStrides(const std::vector<int>& instrs) const {
   for (int i : instrs) {
     const KernelInstr& in = s_.instrs[i];
     if (in.op != KernelOp::kLoad && in.op != KernelOp::kStore) continue;
-    if (LoopClass(in.param) == StrideClass::kAny) return true;
+    if (LoopClass(in.param) == StrideClass::kAny || LoopClass(in.param) == StrideClass::kTwo) return true;
   }
   return false;
 }

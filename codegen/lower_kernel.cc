@@ -126,8 +126,9 @@ KernelEmitter::Cost KernelEmitter::CostOf(const std::vector<int>& instrs) const 
     int c = 1;
     if (in.op == KernelOp::kScalar) c = MathCost(in.scalar);
     if ((in.op == KernelOp::kLoad || in.op == KernelOp::kStore)) {
-      const bool indirect = in.has_offset || (loop_dim_ >= 0 && LoopClass(in.param) == StrideClass::kAny);
-      c = indirect ? 4 * lanes_ : in.has_guard ? 4 : 1;
+      const StrideClass along = loop_dim_ >= 0 ? LoopClass(in.param) : StrideClass::kZero;
+      const bool apart = along == StrideClass::kAny || along == StrideClass::kTwo;
+      c = in.has_offset || apart ? 4 * lanes_ : in.has_guard ? 4 : 1;
     }
     cost.all += c * parts;
     for (int o : in.operands) path[i] = std::max(path[i], path[o]);
