@@ -48,6 +48,10 @@ absl::Status Functionalizer::NoteOutputs() {
     given.push_back(own);
   }
   for (MemoryId m : given) SMELT_RETURN_IF_ERROR(CheckSharersAreKnown(m, shown));
+  // The caller sees the contents of all that is not fresh.
+  for (const MemoryState& m : memories_) {
+    if (m.origin != MemoryState::Origin::kFresh) RefuseAtOne(m.stale_at_one);
+  }
   absl::flat_hash_map<TensorId, int> caller_tensor;
   for (size_t d = 0; d < tensor_of_distinct_.size(); ++d) {
     if (tensor_of_distinct_[d] >= 0) caller_tensor[tensor_of_distinct_[d]] = caller_of_distinct_[d];
@@ -60,8 +64,13 @@ absl::Status Functionalizer::NoteOutputs() {
   return absl::OkStatus();
 }
 
-absl::Status Functionalizer::CheckSharersAreKnown(MemoryId id, const absl::flat_hash_map<MemoryId, int>& shown) const {
+absl::Status Functionalizer::CheckSharersAreKnown(MemoryId id, const absl::flat_hash_map<MemoryId, int>& shown) {
   const MemoryState& m = memories_[id];
+  for (const SharedAtOne& shared : m.shared_at_one) {
+    if (memories_[shared.other].origin != MemoryState::Origin::kFresh || shown.contains(shared.other)) {
+      RefuseAtOne(shared.symbols);
+    }
+  }
   if (m.layout_open) return absl::UnimplementedError("a result whose layout hangs on the sizes of the call");
   for (MemoryId other : m.may_share) {
     if (memories_[other].origin != MemoryState::Origin::kFresh || shown.contains(other))

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
@@ -76,7 +77,12 @@ class CompositeOpener {
   // reshape, flatten, …: the output's sizes are known from its type; only alias or copy is to be decided.
   absl::Status Reshape(NodeId n);
   // A copy; for some sizes of the call PyTorch may take a view instead, which is then all the same or refused.
-  absl::StatusOr<ValueId> Clone(NodeId n, ValueId v, int64_t format, bool may_alias);
+  // Whether PyTorch copies no tensor of this type to get one of the sizes `to`.
+  using Aliases = absl::FunctionRef<bool(const TensorType& from, const std::vector<Expr>& to)>;
+  absl::StatusOr<ValueId> Clone(NodeId n, ValueId v, int64_t format, bool may_alias, const std::vector<Expr>& to,
+                                Aliases aliases);
+  // Symbols of which a call may give 1 and then has no copy, in order.
+  std::vector<std::string> AliasesAtOne(const TensorType& from, const std::vector<Expr>& to, Aliases aliases) const;
   // Whether some values of the symbols let `sizes` be laid over these strides.
   bool MayBeViewable(const TensorType& from, const std::vector<Expr>& sizes) const;
   // PyTorch's computeStride: can `sizes` be laid over these strides, whatever the symbols are?

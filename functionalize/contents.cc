@@ -146,6 +146,7 @@ ValueId Functionalizer::Read(TensorId t, NodeId anchor) { return Resolve(tensors
 
 ValueId Functionalizer::Elements(TensorId t, NodeId anchor) {
   const TensorState& tensor = tensors_[t];
+  RefuseAtOne(memories_[tensor.memory].stale_at_one);
   const MemoryState& m = memories_[tensor.memory];
   // Before the first write a state is its weight, though its contents are all of its storage.
   const bool as_weight = m.version == m.initial && m.weight.valid() && m.weight != m.initial;
@@ -329,6 +330,7 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool un
   if (!memories_[id].may_share.empty()) {
     return absl::UnimplementedError("a write to memory that a branch's result may share");
   }
+  NoteWriteAtOne(id);
   v = Cast(anchor, v, geometry.dtype);
   SMELT_ASSIGN_OR_RETURN(v, Broadcast(anchor, v, geometry.sizes));
   v = Resolve(tensors_[t], v, anchor);  // what is stored is what reading resolves to the value

@@ -55,6 +55,42 @@ void Functionalizer::MayShare(MemoryId a, MemoryId b) {
   memories_[b].may_share.push_back(a);
 }
 
+void Functionalizer::NoteWriteAtOne(MemoryId id) {
+  absl::flat_hash_set<MemoryId> seen = {id};
+  std::vector<std::pair<MemoryId, std::vector<std::string>>> todo = {{id, {}}};
+  while (!todo.empty()) {
+    const auto [now, way] = todo.back();
+    todo.pop_back();
+    for (const SharedAtOne& shared : memories_[now].shared_at_one) {
+      if (!seen.insert(shared.other).second) continue;
+      std::vector<std::string> symbols = way;
+      symbols.insert(symbols.end(), shared.symbols.begin(), shared.symbols.end());
+      // In a loop what comes before a write comes after it, too.
+      if (block_depth_ > 0) {
+        RefuseAtOne(symbols);
+      } else {
+        std::vector<std::string>& stale = memories_[shared.other].stale_at_one;
+        stale.insert(stale.end(), symbols.begin(), symbols.end());
+      }
+      todo.push_back({shared.other, std::move(symbols)});
+    }
+  }
+}
+
+void Functionalizer::RefuseAtOne(const std::vector<std::string>& symbols) {
+  for (const std::string& symbol : symbols) {
+    const Expr size = Expr::Symbol(symbol);
+    if (!asserted_.insert(absl::StrCat("one ", symbol)).second) continue;
+    // First of all, whatever branch is taken.
+    const NodeId n = g_.InsertBefore(g_.block(g_.top()).first, OpName::Get("smelt::assert_size"), {}, {});
+    g_.SetAttribute(n, "value", Max(size - 1, 0));
+    g_.SetAttribute(n, "message",
+                    absl::StrCat("a size of 1 where at least 2 is expected: ", size.ToString(),
+                                 ". PyTorch then shares memory that otherwise is copied, and the program shows it"));
+    g_.SetSource(n, source_);
+  }
+}
+
 void Functionalizer::NoteSharing(const std::vector<MemoryId>& results,
                                  const std::vector<absl::flat_hash_set<MemoryId>>& may_be, size_t num_before) {
   for (size_t i = 0; i < results.size(); ++i) {

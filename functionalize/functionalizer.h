@@ -238,6 +238,9 @@ class Functionalizer {
   // The memories that a tensor's own may be, a branch or a loop's rounds permitting.
   absl::flat_hash_set<MemoryId> MayBe(MemoryId m) const;
   void MayShare(MemoryId a, MemoryId b);
+  // What a write to `id` changes besides where sizes are 1, and refusing calls that would show it.
+  void NoteWriteAtOne(MemoryId id);
+  void RefuseAtOne(const std::vector<std::string>& symbols);
   // Results of control flow, copied into memories of their own, that may really be those of `may_be`.
   void NoteSharing(const std::vector<MemoryId>& results, const std::vector<absl::flat_hash_set<MemoryId>>& may_be,
                    size_t num_before);
@@ -272,7 +275,7 @@ class Functionalizer {
   MemoryIndex ConventionMemory(const MemoryState& m) const;
 
   // Of a memory that the caller gets to see: who lies in it too does not hang on the call. `shown`: such memories.
-  absl::Status CheckSharersAreKnown(MemoryId id, const absl::flat_hash_map<MemoryId, int>& shown) const;
+  absl::Status CheckSharersAreKnown(MemoryId id, const absl::flat_hash_map<MemoryId, int>& shown);
   absl::Status NoteOutput(ValueId v, const absl::flat_hash_map<MemoryId, int>& shown,
                           const absl::flat_hash_map<TensorId, int>& caller_tensor,
                           const absl::flat_hash_map<TensorId, int>& state_tensor);

@@ -8,6 +8,7 @@
 #define SMELT_FUNCTIONALIZE_MEMORY_H_
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -18,11 +19,20 @@ namespace smelt {
 
 // An attribute of an aten::clone where PyTorch, for some sizes, takes a view of the operand or the operand itself.
 inline constexpr char kMayAlias[] = "may_alias";
+// Of such a copy: the symbols, separated by blanks, of which PyTorch takes the operand's memory where one is 1.
+inline constexpr char kAliasesAtOne[] = "aliases_at_one";
 // Of a check that stands for a part of a composite: the composite's operator.
 inline constexpr char kOpened[] = "opened";
 
 using MemoryId = int;
 using TensorId = int;
+
+// A memory that PyTorch has one with another where one of these symbols is 1. A graph is made for sizes of 2 and more,
+// but a call may come with 1.
+struct SharedAtOne {
+  MemoryId other = -1;
+  std::vector<std::string> symbols;
+};
 
 struct MemoryState {
   enum class Origin { kArgument, kState, kFresh };
@@ -38,7 +48,9 @@ struct MemoryState {
   // Contents that were copied although the program may share them (a branch's result, kMayAlias): a later write to one
   // of the two would be seen through the other, so it is refused.
   std::vector<MemoryId> may_share;
-  std::vector<int> written_home;  // parallel to `written`, of shared memories
+  std::vector<SharedAtOne> shared_at_one;
+  std::vector<std::string> stale_at_one;  // symbols of which a call with 1 would have changed the contents
+  std::vector<int> written_home;          // parallel to `written`, of shared memories
   bool resized = false;
   bool copies_storage = false;  // of an operand, gaps and all, as slice_scatter does
   bool layout_open = false;     // in PyTorch the sizes of a call decide how it is laid out

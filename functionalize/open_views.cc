@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/tensor/decide.h"
@@ -88,7 +89,10 @@ absl::Status CompositeOpener::Reshape(NodeId n) {
   const bool viewable = ravel ? contiguous == true : IsViewable(from, *to.sizes);
   if (name != "aten::view_as" && !viewable) {
     const bool may_alias = ravel ? !contiguous.has_value() : MayBeViewable(from, *to.sizes);
-    SMELT_ASSIGN_OR_RETURN(base, Clone(n, self, 0, may_alias));
+    SMELT_ASSIGN_OR_RETURN(
+        base, Clone(n, self, 0, may_alias, *to.sizes, [&](const TensorType& t, const std::vector<Expr>& sizes) {
+          return ravel ? HasFormat(t, 0) != false : MayBeViewable(t, sizes);
+        }));
     // PyTorch hands out the copy's view; nobody else can see the copy.
   }
   SMELT_ASSIGN_OR_RETURN(auto v, Insert(n, "aten::view", {base, list}));
@@ -96,10 +100,46 @@ absl::Status CompositeOpener::Reshape(NodeId n) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ValueId> CompositeOpener::Clone(NodeId n, ValueId v, int64_t format, bool may_alias) {
+absl::StatusOr<ValueId> CompositeOpener::Clone(NodeId n, ValueId v, int64_t format, bool may_alias,
+                                               const std::vector<Expr>& to, Aliases aliases) {
   SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {v, InsertConstant(g_, n, format)}));
-  if (may_alias) g_.SetAttribute(g_.value(copy[0]).def, kMayAlias, int64_t{1});
+  const NodeId clone = g_.value(copy[0]).def;
+  if (may_alias) g_.SetAttribute(clone, kMayAlias, int64_t{1});
+  const std::vector<std::string> symbols = AliasesAtOne(TypeOfValue(v), to, aliases);
+  if (!symbols.empty()) g_.SetAttribute(clone, kAliasesAtOne, absl::StrJoin(symbols, " "));
   return copy[0];
+}
+
+std::vector<std::string> CompositeOpener::AliasesAtOne(const TensorType& from, const std::vector<Expr>& to,
+                                                       Aliases aliases) const {
+  absl::flat_hash_map<std::string, Expr> ones;
+  for (const std::vector<Expr>* exprs : {&*from.sizes, &*from.strides}) {
+    for (const Expr& e : *exprs) {
+      for (const std::string& symbol : e.Symbols()) {
+        const int64_t least = g_.symbols.Get(symbol).accepted_min;
+        if (least == 0 || least == 1) ones.emplace(symbol, Expr(1));
+      }
+    }
+  }
+  const auto aliases_where = [&](const absl::flat_hash_map<std::string, Expr>& values) {
+    const auto at = [&](std::vector<Expr> exprs) {
+      for (Expr& e : exprs) e = e.Substitute(values);
+      return exprs;
+    };
+    TensorType t = from;
+    t.sizes = at(*from.sizes);
+    t.strides = at(*from.strides);
+    return aliases(t, at(to));
+  };
+  std::vector<std::string> found;
+  for (const auto& [symbol, one] : ones) {
+    if (aliases_where({{symbol, one}})) found.push_back(symbol);
+  }
+  if (found.empty() && ones.size() > 1 && aliases_where(ones)) {
+    for (const auto& [symbol, one] : ones) found.push_back(symbol);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 bool CompositeOpener::MayBeViewable(const TensorType& from, const std::vector<Expr>& sizes) const {
@@ -205,7 +245,10 @@ absl::Status CompositeOpener::Contiguous(NodeId n) {
   Decide(In(n, 0));
   const std::optional<bool> has = HasFormat(TypeOfValue(In(n, 0)), code);
   if (has == true) return Identity(n);
-  SMELT_ASSIGN_OR_RETURN(ValueId v, Clone(n, In(n, 0), code, !has.has_value()));
+  const std::vector<Expr> sizes = *TypeOfValue(In(n, 0)).sizes;
+  SMELT_ASSIGN_OR_RETURN(
+      ValueId v, Clone(n, In(n, 0), code, !has.has_value(), sizes,
+                       [&](const TensorType& t, const std::vector<Expr>&) { return HasFormat(t, code) != false; }));
   ReplaceWith(n, v);
   return absl::OkStatus();
 }

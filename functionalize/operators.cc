@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
@@ -651,8 +652,13 @@ absl::StatusOr<ValueId> Functionalizer::ReadList(ValueId list, NodeId anchor) {
 }
 
 absl::Status Functionalizer::ProcessPure(NodeId n) {
-  const MemoryId aliased =
-      g_.node(n).FindAttribute(kMayAlias) != nullptr ? tensors_[*tensor_of_.Find(g_.node(n).inputs[0])].memory : -1;
+  std::vector<std::string> at_one;
+  if (const auto* symbols = g_.node(n).FindAttribute(kAliasesAtOne)) {
+    at_one = absl::StrSplit(std::get<std::string>(*symbols), ' ');
+  }
+  const bool may_alias = g_.node(n).FindAttribute(kMayAlias) != nullptr;
+  const MemoryId copied = may_alias || !at_one.empty() ? tensors_[*tensor_of_.Find(g_.node(n).inputs[0])].memory : -1;
+  const MemoryId aliased = may_alias ? copied : -1;
   const bool copies_storage = CopiesStorage(g_.node(n).op);
   Expr begin;  // of the operand in its storage, and so of the copy in its own
   if (copies_storage) {
@@ -690,6 +696,10 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
     m.layout_open = aliased >= 0;
     const MemoryId copy = NewMemory(std::move(m));
     if (aliased >= 0) MayShare(copy, aliased);
+    if (!at_one.empty()) {
+      memories_[copy].shared_at_one.push_back({copied, at_one});
+      memories_[copied].shared_at_one.push_back({copy, at_one});
+    }
     tensor_of_[out] = NewTensor(copy, g);
     return absl::OkStatus();
   }
