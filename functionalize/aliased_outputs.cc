@@ -50,7 +50,7 @@ absl::Status Functionalizer::NoteOutputs() {
   for (MemoryId m : given) SMELT_RETURN_IF_ERROR(CheckSharersAreKnown(m, shown));
   // The caller sees the contents of all that is not fresh.
   for (const MemoryState& m : memories_) {
-    if (m.origin != MemoryState::Origin::kFresh) RefuseAtOne(m.stale_at_one);
+    if (m.origin != MemoryState::Origin::kFresh) ExpectAtLeastTwo(m.stale_at_one);
   }
   absl::flat_hash_map<TensorId, int> caller_tensor;
   for (size_t d = 0; d < tensor_of_distinct_.size(); ++d) {
@@ -68,7 +68,7 @@ absl::Status Functionalizer::CheckSharersAreKnown(MemoryId id, const absl::flat_
   const MemoryState& m = memories_[id];
   for (const SharedAtOne& shared : m.shared_at_one) {
     if (memories_[shared.other].origin != MemoryState::Origin::kFresh || shown.contains(shared.other)) {
-      RefuseAtOne(shared.symbols);
+      ExpectAtLeastTwo(shared.symbols);
     }
   }
   if (m.layout_open) return absl::UnimplementedError("a result whose layout hangs on the sizes of the call");

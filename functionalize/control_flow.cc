@@ -67,7 +67,7 @@ void Functionalizer::NoteWriteAtOne(MemoryId id) {
       symbols.insert(symbols.end(), shared.symbols.begin(), shared.symbols.end());
       // In a loop what comes before a write comes after it, too.
       if (block_depth_ > 0) {
-        RefuseAtOne(symbols);
+        ExpectAtLeastTwo(symbols);
       } else {
         std::vector<std::string>& stale = memories_[shared.other].stale_at_one;
         stale.insert(stale.end(), symbols.begin(), symbols.end());
@@ -77,18 +77,8 @@ void Functionalizer::NoteWriteAtOne(MemoryId id) {
   }
 }
 
-void Functionalizer::RefuseAtOne(const std::vector<std::string>& symbols) {
-  for (const std::string& symbol : symbols) {
-    const Expr size = Expr::Symbol(symbol);
-    if (!asserted_.insert(absl::StrCat("one ", symbol)).second) continue;
-    // First of all, whatever branch is taken.
-    const NodeId n = g_.InsertBefore(g_.block(g_.top()).first, OpName::Get("smelt::assert_size"), {}, {});
-    g_.SetAttribute(n, "value", Max(size - 1, 0));
-    g_.SetAttribute(n, "message",
-                    absl::StrCat("a size of 1 where at least 2 is expected: ", size.ToString(),
-                                 ". PyTorch then shares memory that otherwise is copied, and the program shows it"));
-    g_.SetSource(n, source_);
-  }
+void Functionalizer::ExpectAtLeastTwo(const std::vector<std::string>& symbols) {
+  result_.at_least_two.insert(symbols.begin(), symbols.end());
 }
 
 void Functionalizer::NoteSharing(const std::vector<MemoryId>& results,

@@ -15,6 +15,8 @@
 #define SMELT_FUNCTIONALIZE_FUNCTIONALIZE_H_
 
 #include <functional>
+#include <set>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "smelt/core/convention/convention.h"
@@ -39,6 +41,9 @@ struct FunctionalizeOptions {
 struct FunctionalizeResult {
   Convention convention;
   int mutations_removed = 0;  // nodes that wrote into memory
+  // Symbols of which the graph is wrong where one is 1, which its range lets a call give: PyTorch then has one memory
+  // where it else has a copy, and the program shows it.
+  std::set<std::string> at_least_two;
 };
 
 // Arguments that are one tensor are one value from here on; the others stay as inputs nobody uses. Before

@@ -238,9 +238,9 @@ class Functionalizer {
   // The memories that a tensor's own may be, a branch or a loop's rounds permitting.
   absl::flat_hash_set<MemoryId> MayBe(MemoryId m) const;
   void MayShare(MemoryId a, MemoryId b);
-  // What a write to `id` changes besides where sizes are 1, and refusing calls that would show it.
+  // What a write to `id` changes besides where sizes are 1, and calls that would show it.
   void NoteWriteAtOne(MemoryId id);
-  void RefuseAtOne(const std::vector<std::string>& symbols);
+  void ExpectAtLeastTwo(const std::vector<std::string>& symbols);
   // Results of control flow, copied into memories of their own, that may really be those of `may_be`.
   void NoteSharing(const std::vector<MemoryId>& results, const std::vector<absl::flat_hash_set<MemoryId>>& may_be,
                    size_t num_before);

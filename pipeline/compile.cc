@@ -293,6 +293,11 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
   BundleBuilder::PlanOptions plan = v.plan;
   if (plan.exported_strides && !v.functionalize.overlapping)
     plan.other_strides = OtherStridesOf(opened, decided, out.functional.convention);
+  for (const std::string& symbol : out.functional.at_least_two) {
+    plan.guards.push_back({Expr(1), Expr::Symbol(symbol), fb::ExprOp::Lt,
+                           absl::StrCat("the size ", symbol, " is 1, expected at least 2: PyTorch then shares memory ",
+                                        "that otherwise is copied, and the program shows it")});
+  }
   SMELT_ASSIGN_OR_RETURN(out.plan, builder.AddPlan(g, out.functional.convention, plan));
   if (timer != nullptr) timer->End("plan");
   return out;
@@ -518,6 +523,9 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
       stats.uncompiled_variants.push_back(absl::StrCat("eager-order: ", eager.message()));
     }
     timer.End("variants");
+  } else if (!main.functional.at_least_two.empty() && options.variants != AliasVariants::kNone) {
+    // Where it cannot run in eager order, such a call is refused by the guard.
+    AddEagerPlan(graph, WrittenArgs(graph, convention), WrittenStorages(graph, convention), builder).IgnoreError();
   }
   out.pure = std::move(main.pure);
   return out;

@@ -290,3 +290,19 @@ def joined_with_nothing_and_written(e, x):
     return e, y[:, 0], e.view(0)
 
 
+
+
+@scenario(lambda: (randn(6, 3),), lambda: (randn(1, 3),), dynamic_shapes=({0: Dim("b", min=1, max=64)},), **CLOSE)
+def one_row_is_no_copy(x):
+    """Of one row the transpose is contiguous: what is a copy of more rows is the operand's memory."""
+    y = x * 2
+    z = y.t().contiguous()
+    z.add_(1)
+    return y, z, x.t().reshape(-1)
+
+
+@scenario(lambda: (randn(6, 3),), lambda: (randn(1, 3),), dynamic_shapes=({0: Dim("b", min=1, max=64)},), **CLOSE)
+def one_row_of_which_nobody_sees_whether_it_is_a_copy(x):
+    z = (x * 2).t().contiguous()
+    z.add_(1)
+    return z * 3
