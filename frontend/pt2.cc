@@ -31,11 +31,16 @@ absl::flat_hash_set<std::string> SymbolsSqueezed(const Graph& g) {
     const Type& type = g.value(node.inputs[0]).type;
     if (!type.IsTensor() || !type.tensor().sizes) continue;
     const std::vector<Expr>& sizes = *type.tensor().sizes;
-    const auto dim = node.inputs.size() > 1 ? GetIntExpr(g, node.inputs[1]) : std::nullopt;
-    const auto only = dim ? dim->Constant() : std::nullopt;
+    // All dims, one or a list of them.
+    std::optional<std::vector<Expr>> dims;
+    if (node.inputs.size() > 1) {
+      dims = GetIntListExpr(g, node.inputs[1]);
+      if (const auto one = GetIntExpr(g, node.inputs[1])) dims = {*one};
+    }
     const int64_t rank = static_cast<int64_t>(sizes.size());
     for (int64_t d = 0; d < rank; ++d) {
-      if (only && (*only < 0 ? *only + rank : *only) != d) continue;
+      const auto is = [&](const Expr& dim) { return dim == Expr(d) || dim == Expr(d - rank); };
+      if (dims && std::none_of(dims->begin(), dims->end(), is)) continue;
       for (const std::string& symbol : sizes[d].Symbols()) out.insert(symbol);
     }
   }

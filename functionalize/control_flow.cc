@@ -55,6 +55,11 @@ void Functionalizer::MayShare(MemoryId a, MemoryId b) {
   memories_[b].may_share.push_back(a);
 }
 
+void Functionalizer::ShareAtOne(MemoryId a, MemoryId b, const std::vector<std::string>& symbols) {
+  memories_[a].shared_at_one.push_back({b, symbols});
+  memories_[b].shared_at_one.push_back({a, symbols});
+}
+
 void Functionalizer::NoteWriteAtOne(MemoryId id) {
   absl::flat_hash_set<MemoryId> seen = {id};
   std::vector<std::pair<MemoryId, std::vector<std::string>>> todo = {{id, {}}};

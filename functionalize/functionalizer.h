@@ -238,6 +238,7 @@ class Functionalizer {
   // The memories that a tensor's own may be, a branch or a loop's rounds permitting.
   absl::flat_hash_set<MemoryId> MayBe(MemoryId m) const;
   void MayShare(MemoryId a, MemoryId b);
+  void ShareAtOne(MemoryId a, MemoryId b, const std::vector<std::string>& symbols);
   // What a write to `id` changes besides where sizes are 1, and calls that would show it.
   void NoteWriteAtOne(MemoryId id);
   void ExpectAtLeastTwo(const std::vector<std::string>& symbols);

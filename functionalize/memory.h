@@ -19,7 +19,7 @@ namespace smelt {
 
 // An attribute of an aten::clone where PyTorch, for some sizes, takes a view of the operand or the operand itself.
 inline constexpr char kMayAlias[] = "may_alias";
-// Of such a copy: the symbols, separated by blanks, of which PyTorch takes the operand's memory where one is 1.
+// Of a copy, or a sum: the symbols, separated by blanks, of which PyTorch takes the operand's memory where one is 1.
 inline constexpr char kAliasesAtOne[] = "aliases_at_one";
 // Of a check that stands for a part of a composite: the composite's operator.
 inline constexpr char kOpened[] = "opened";

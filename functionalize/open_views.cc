@@ -337,6 +337,12 @@ absl::Status CompositeOpener::SumToSize(NodeId n) {
   SMELT_ASSIGN_OR_RETURN(auto sum, Insert(n, "aten::sum.dim_IntList",
                                           {v, InsertConstant(g_, n, dims), InsertConstant(g_, n, true), None(n)}));
   v = sum[0];
+  const std::vector<std::string> symbols = AliasesAtOne(
+      from, *to.sizes, [](const TensorType& t, const std::vector<Expr>& sizes) { return *t.sizes == sizes; });
+  if (!symbols.empty()) {
+    if (at_run_time_) return absl::UnimplementedError("whether the result is the tensor itself hangs on its sizes");
+    g_.SetAttribute(g_.value(v).def, kAliasesAtOne, absl::StrJoin(symbols, " "));
+  }
   if (lead > 0) {
     SMELT_ASSIGN_OR_RETURN(auto view, Insert(n, "aten::view", {v, IntList(n, *to.sizes)}));
     v = view[0];

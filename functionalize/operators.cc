@@ -696,10 +696,7 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
     m.layout_open = aliased >= 0;
     const MemoryId copy = NewMemory(std::move(m));
     if (aliased >= 0) MayShare(copy, aliased);
-    if (!at_one.empty()) {
-      memories_[copy].shared_at_one.push_back({copied, at_one});
-      memories_[copied].shared_at_one.push_back({copy, at_one});
-    }
+    if (!at_one.empty()) ShareAtOne(copy, copied, at_one);
     tensor_of_[out] = NewTensor(copy, g);
     return absl::OkStatus();
   }
@@ -712,6 +709,7 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
       BindFresh(v);
       memories_.back().copies_storage = copies_storage;
       if (copies_storage) copies_begin_[tensors_[*tensor_of_.Find(v)].memory] = begin;
+      if (!at_one.empty()) ShareAtOne(tensors_[*tensor_of_.Find(v)].memory, copied, at_one);
     }
   }
   return absl::OkStatus();

@@ -149,9 +149,12 @@ Values OneHot(Emit& e, const OpCall& call) {
 }
 
 Values Trace(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  if (e.Rank(self) != 2) {
+    return call.Error(absl::StrCat("trace: expected a matrix, but got tensor with dim ", e.Rank(self)));
+  }
   return std::vector<ValueId>{
-      e.Sum(e.Op("aten::diagonal", {call.arg(0).value, e.Const(int64_t{0}), e.Const(int64_t{0}), e.Const(int64_t{1})}),
-            {0}, false)};
+      e.Sum(e.Op("aten::diagonal", {self, e.Const(int64_t{0}), e.Const(int64_t{0}), e.Const(int64_t{1})}), {0}, false)};
 }
 
 Values Glu(Emit& e, const OpCall& call) {

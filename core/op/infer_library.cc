@@ -84,6 +84,11 @@ absl::Status Addr(Ctx& c) {
   const auto g = view_rules::PointwiseOutput<SymbolicDecide>(
       c.decide, std::vector<Geo>{GeoOf(c.decide, self), column, GeoOf(c.decide, b)});
   if (!g.ok()) return c.call.Error(g.status().message());
+  // self is expanded to the product's sizes, not both to common ones.
+  if (g->sizes.size() != 2 || !c.decide.Equal(g->sizes[0], (*a.sizes)[0]) ||
+      !c.decide.Equal(g->sizes[1], (*b.sizes)[0])) {
+    return c.call.Error("self cannot be expanded to the sizes of the outer product");
+  }
   c.AddStrided(PromoteTypes(*self.dtype, PromoteTypes(*a.dtype, *b.dtype)), g->sizes, g->strides);
   return absl::OkStatus();
 }
