@@ -146,6 +146,8 @@ class PlanBuilder {
   bool TakeOver(ValueId o, const LoweredKernel& k, const std::vector<bool>& irregular);
   // What a launch reads where it writes, other than at the same index, is read from a snapshot: changes `where` and the
   // params' offsets.
+  // Whether two slots are of arguments that lie in one memory, somewhere.
+  bool MayShareMemory(int slot, int other) const;
   void TakeSnapshots(NodeId n, LoweredKernel& k, const std::vector<bool>& irregular, std::vector<Location>& where);
   // Whether the read of param i and the write of param j may share their slot.
   bool Harmless(const LoweredKernel& k, const std::vector<bool>& irregular, const std::vector<Location>& where,

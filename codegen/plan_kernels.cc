@@ -124,8 +124,11 @@ void PlanBuilder::TakeSnapshots(NodeId n, LoweredKernel& k, const std::vector<bo
   for (size_t i = 0; i < k.params.size(); ++i) {
     if (k.params[i].is_output && !k.spec.params[i].is_read) continue;
     for (size_t j = 0; j < k.params.size(); ++j) {
-      if (i == j || !k.params[j].is_output || where[i].slot != where[j].slot || k.params[i].is_output) continue;
-      if (Harmless(k, irregular, where, i, j)) continue;
+      if (i == j || !k.params[j].is_output || k.params[i].is_output) continue;
+      if (where[i].slot == where[j].slot ? Harmless(k, irregular, where, i, j)
+                                         : !MayShareMemory(where[i].slot, where[j].slot)) {
+        continue;
+      }
       auto [it, fresh] = snapshots.try_emplace(k.params[i].value);
       if (fresh) {
         Location to;
@@ -140,6 +143,12 @@ void PlanBuilder::TakeSnapshots(NodeId n, LoweredKernel& k, const std::vector<bo
       break;
     }
   }
+}
+
+bool PlanBuilder::MayShareMemory(int slot, int other) const {
+  const fb::SlotT &a = *plan_->slots[slot], &b = *plan_->slots[other];
+  return a.kind == fb::SlotKind::ArgStorage && b.kind == fb::SlotKind::ArgStorage &&
+         c_.overlaps.memory_of[a.index] == c_.overlaps.memory_of[b.index];
 }
 
 bool PlanBuilder::Harmless(const LoweredKernel& k, const std::vector<bool>& irregular,

@@ -229,6 +229,26 @@ absl::Status Executor::RunLibrary(const fb::LibraryCallT& l, int step) {
   return op->Run(context, inputs_, outputs_);
 }
 
+namespace {
+
+// Whether the bytes from the first element to the last of both have some in common.
+bool MayMeet(const StridedSpan& a, const StridedSpan& b) {
+  const auto ends = [](const StridedSpan& s) {
+    int64_t low = 0, high = 1;
+    for (int d = 0; d < s.rank(); ++d) {
+      const int64_t reach = (s.sizes[d] - 1) * s.strides[d];
+      (reach < 0 ? low : high) += reach;
+    }
+    const int64_t item = ItemSize(s.dtype);
+    return std::make_pair(s.data + low * item, s.data + high * item);
+  };
+  const auto [a_low, a_high] = ends(a);
+  const auto [b_low, b_high] = ends(b);
+  return a_low < b_high && b_low < a_high;
+}
+
+}  // namespace
+
 absl::Status Executor::RunCopy(const fb::CopyT& c) {
   SMELT_RETURN_IF_ERROR(UseView(c.src));
   SMELT_RETURN_IF_ERROR(UseView(c.dst));
@@ -240,7 +260,16 @@ absl::Status Executor::RunCopy(const fb::CopyT& c) {
   const int64_t elements = bound_->views[c.dst].elements;
   if (elements == 0) return absl::OkStatus();
   if (src.data == dst.data && src.strides == dst.strides) return absl::OkStatus();
-  CopyStrided(dst.data, dst.strides, src.data, src.strides, dst.sizes, ItemSize(dst.dtype), pool_, width_);
+  const int item = ItemSize(dst.dtype);
+  if (MayMeet(src, dst) && !AreDisjoint(PlacedView(c.src), PlacedView(c.dst))) {
+    // Rows are copied in an order, and by threads, of their own.
+    const Geometry dense = Geometry::Contiguous(dst.sizes);
+    std::vector<char> all(static_cast<size_t>(elements * item));
+    CopyStrided(all.data(), dense.strides, src.data, src.strides, dst.sizes, item, pool_, width_);
+    CopyStrided(dst.data, dst.strides, all.data(), dense.strides, dst.sizes, item, pool_, width_);
+  } else {
+    CopyStrided(dst.data, dst.strides, src.data, src.strides, dst.sizes, item, pool_, width_);
+  }
   if (c.copy_back) stats_.bytes_copied_back += elements * ItemSize(dst.dtype);
   return absl::OkStatus();
 }
