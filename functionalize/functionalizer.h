@@ -152,6 +152,8 @@ class Functionalizer {
   void TellOperands(NodeId n) const;  // to options_.on_operand
   // That the operands' types, by which the program was opened, are what the tensors have become.
   absl::Status CheckTypesHold(NodeId n) const;
+  // That a write does not go to a constant of the program, which would be another one in the next call.
+  absl::Status CheckNoConstant(TensorId written) const;
 
   absl::Status ProcessUnpack(NodeId n);
   // What takes an element out of a list or a tuple, or is another name of what it is given. An element at an index that

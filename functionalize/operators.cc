@@ -160,8 +160,12 @@ absl::Status Functionalizer::ProcessNode(NodeId n) {
   Operator& op = OperatorOf(node.op);
   if (op.step == Step::kCheckApart && node.FindAttribute(kOpened) == nullptr) return ProcessPure(n);
   switch (op.step) {
-    case Step::kNone:
+    case Step::kNone: {
+      // A constant tensor, which views may look at.
+      const ValueId v = node.outputs[0];
+      if (g_.value(v).type.IsTensor() && g_.value(v).type.tensor().IsComplete()) BindFresh(v);
       return absl::OkStatus();
+    }
     case Step::kConstruct:
       lists_[node.outputs[0]] = std::vector<ValueId>(node.inputs.begin(), node.inputs.end());
       return absl::OkStatus();
@@ -227,6 +231,14 @@ absl::Status Functionalizer::CheckTypesHold(NodeId n) const {
       return absl::UnimplementedError("a tensor whose geometry was changed through another of its names");
   }
   return absl::OkStatus();
+}
+
+absl::Status Functionalizer::CheckNoConstant(TensorId written) const {
+  const ValueId initial = memories_[tensors_[written].memory].initial;
+  if (!initial.valid() || !g_.IsLive(initial)) return absl::OkStatus();
+  const NodeId def = g_.value(initial).def;
+  if (g_.IsParam(def) || g_.node(def).op != "prim::Constant") return absl::OkStatus();
+  return absl::UnimplementedError("a write to a constant tensor, which the next call would see");
 }
 
 absl::Status Functionalizer::ProcessUnpack(NodeId n) {
@@ -805,6 +817,7 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
                       to.negated == from.negated && SameGeometry(to.geometry, from.geometry) &&
                       to.geometry.strides == from.geometry.strides;
     if (!same) {
+      SMELT_RETURN_IF_ERROR(CheckNoConstant(self));
       SMELT_RETURN_IF_ERROR(CheckSharing(self, inputs[1], OperandSharing::kNotPartly, n));
       SMELT_RETURN_IF_ERROR(Write(self, Read(source, n), n));
     }
@@ -898,6 +911,7 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
       const SymbolicGeometry& to = tensors_[written[i]].geometry;
       if (to.strides != ContiguousStrides(to.sizes)) return absl::UnimplementedError(kNeedsContiguousOut);
     }
+    SMELT_RETURN_IF_ERROR(CheckNoConstant(written[i]));
     SMELT_RETURN_IF_ERROR(Write(written[i], results[i], n, WritesExpanded(schema.op)));
   }
   for (size_t i = 0; i < outputs.size() && !rewritten; ++i) {

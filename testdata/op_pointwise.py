@@ -281,4 +281,11 @@ def complex_parts():
             add(name + ".Tensor", a, b, compare=EQUAL)
             add(name + ".Tensor", a, torch.full((36,), 3.0, dtype=real), compare=EQUAL)
         add("sub.Tensor", a, b, alpha=2, compare=EQUAL)
+        numbers = torch.cat([parts, torch.tensor([3e38, 0.5])])  # a sum of two overflows in floats
+        c = torch.complex(numbers.repeat_interleave(8), numbers.repeat(8)).to(dtype)
+        add("div.Tensor", c[::5, None], c)
+        add("div.Tensor", c[::5, None], numbers.to(real))
+        add("div.Tensor", numbers.to(real)[:, None], c[::3])
+        add("reciprocal", c)
+        add("add.Tensor", torch.ones(2, dtype=real), torch.tensor(1j, dtype=C64 if dtype is C128 else C128))
         add("square", a, compare=EQUAL)

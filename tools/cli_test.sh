@@ -53,6 +53,19 @@ expect 4 'mine::spline \(2 times: net.py:3, net.py:5\); yours::warp \(1 time: ne
 echo 'graph(%x : Tensor, %y : Float(2)): %z : Tensor = aten::relu(%x) return (%z)' >incomplete.ir
 expect 4 '%x : Tensor' compile incomplete.ir -o a.smb
 
+# A trace holds tensors as constants: views may look at them, nothing may write them.
+cat >constants.ir <<'EOF'
+graph(%x : Float(2, 3)):
+  %1 : Float(3, strides=[1]) = prim::Constant[value= 1  2  3 [ CPUFloatType{3} ]]() # net.py:3:0
+  %2 : Float(3, strides=[1]) = aten::detach(%1) # net.py:3:0
+  %one : int = prim::Constant[value=1]()
+  %3 : Float(2, 3, strides=[3, 1]) = aten::add(%x, %2, %one) # net.py:4:0
+  %4 : ComplexDouble() = prim::Constant[value={(1,2)}]() # net.py:5:0
+  %5 : ComplexFloat(2, 3, strides=[3, 1]) = aten::mul(%3, %4) # net.py:5:0
+  return (%5, %2)
+EOF
+expect 0 '' compile constants.ir --verify -o a.smb
+
 # What PyTorch answers hangs on how it computes: refused by name, with the place.
 cat >own_row.ir <<'EOF'
 graph(%x : Float(4, 8)):

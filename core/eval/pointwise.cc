@@ -49,7 +49,21 @@ Cx Times(Cx a, Cx b) {
   return Cx(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
 }
 
-absl::StatusOr<Cx> ComplexFunction(const Call& c, const std::string& f, const std::vector<Cx>& x) {
+// Scaled by the larger part, as PyTorch's kernels do, in T: what overflows on the way shows.
+template <typename T>
+Cx QuotientIn(Cx x, Cx y) {
+  const T a = x.real(), b = x.imag(), c = y.real(), d = y.imag();
+  if (std::abs(c) >= std::abs(d)) {
+    if (c == 0 && d == 0) return Cx(a / std::abs(c), b / std::abs(d));
+    const T r = d / c, s = 1 / (c + d * r);
+    return Cx((a + b * r) * s, (b - a * r) * s);
+  }
+  const T r = c / d, s = 1 / (d + c * r);
+  return Cx((a * r + b) * s, (b * r - a) * s);
+}
+
+absl::StatusOr<Cx> ComplexFunction(const Call& c, const std::string& f, DType dtype, const std::vector<Cx>& x) {
+  const auto quotient = dtype == DType::kComplex64 ? QuotientIn<float> : QuotientIn<double>;
   const Cx a = x.empty() ? Cx() : x[0], b = x.size() > 1 ? x[1] : Cx(), d = x.size() > 2 ? x[2] : Cx();
   const Cx alpha = c.Has("alpha") ? ToComplex(c.Arg("alpha")) : Cx(1);
   const Cx minus_alpha(-alpha.real(), 0 - alpha.imag());
@@ -59,16 +73,7 @@ absl::StatusOr<Cx> ComplexFunction(const Call& c, const std::string& f, const st
   if (f == "sub" || f == "subtract") return a + Times(minus_alpha, b);
   if (f == "rsub") return b + Times(minus_alpha, a);
   if (f == "mul" || f == "multiply") return Times(a, b);
-  if (f == "div" || f == "true_divide" || f == "divide") {
-    // Scaled by the larger part, as PyTorch's kernel does.
-    if (std::abs(b.real()) >= std::abs(b.imag())) {
-      if (b.real() == 0 && b.imag() == 0) return Cx(a.real() / std::abs(b.real()), a.imag() / std::abs(b.imag()));
-      const double r = b.imag() / b.real(), s = 1 / (b.real() + b.imag() * r);
-      return Cx((a.real() + a.imag() * r) * s, (a.imag() - a.real() * r) * s);
-    }
-    const double r = b.real() / b.imag(), s = 1 / (b.imag() + b.real() * r);
-    return Cx((a.real() * r + a.imag()) * s, (a.imag() * r - a.real()) * s);
-  }
+  if (f == "div" || f == "true_divide" || f == "divide") return quotient(a, b);
   if (f == "neg" || f == "negative") return -a;
   if (f == "positive" || f == "clone" || f == "_to_copy" || f == "convert_element_type" || f == "lift_fresh_copy" ||
       f == "detach_copy" || f == "alias_copy" || f == "resolve_conj" || f == "resolve_neg") {
@@ -85,8 +90,8 @@ absl::StatusOr<Cx> ComplexFunction(const Call& c, const std::string& f, const st
   if (f == "log10") return std::log10(a);
   if (f == "log1p") return std::log(a + 1.0);
   if (f == "sqrt") return std::sqrt(a);
-  if (f == "rsqrt") return 1.0 / std::sqrt(a);
-  if (f == "reciprocal") return 1.0 / a;
+  if (f == "rsqrt") return quotient(1, std::sqrt(a));
+  if (f == "reciprocal") return quotient(1, a);
   if (f == "square") return Times(a, a);
   if (f == "sin") return std::sin(a);
   if (f == "cos") return std::cos(a);
@@ -100,7 +105,7 @@ absl::StatusOr<Cx> ComplexFunction(const Call& c, const std::string& f, const st
   if (f == "asinh" || f == "arcsinh") return std::asinh(a);
   if (f == "acosh" || f == "arccosh") return std::acosh(a);
   if (f == "atanh" || f == "arctanh") return std::atanh(a);
-  if (f == "sigmoid") return 1.0 / (1.0 + std::exp(-a));
+  if (f == "sigmoid") return quotient(1, 1.0 + std::exp(-a));
   if (f == "sgn") return std::abs(a) == 0 ? Cx(0) : a / std::abs(a);
   if (f == "eq") return Cx(a == b);
   if (f == "ne" || f == "not_equal") return Cx(a != b);
@@ -124,8 +129,8 @@ absl::StatusOr<Cx> ComplexFunction(const Call& c, const std::string& f, const st
   if (f == "fill") return b;
   if (f == "copy") return b;
   if (f == "zero") return Cx(0);
-  if (f == "addcmul") return a + value * b * d;
-  if (f == "addcdiv") return a + value * b / d;
+  if (f == "addcmul") return a + Times(Times(value, b), d);
+  if (f == "addcdiv") return a + quotient(Times(value, b), d);
   if (f == "lerp") return std::abs(d) < 0.5 ? a + d * (b - a) : b - (b - a) * (1.0 - d);
   if (f == "ldexp") return a * std::pow(2.0, b.real());
   return c.Unsupported("is not supported for complex numbers");
@@ -155,8 +160,6 @@ absl::StatusOr<Values> ComplexPointwise(Call& c) {
     }
   }
   absl::Status status;
-  // complex64 is computed in its own precision where a kernel's intermediate overflow would show; here double is
-  // enough.
   Walk(out.sizes(), strides, [&](const std::vector<int64_t>& o) {
     std::vector<Cx> x;
     for (size_t k = 0; k < operands.size(); ++k) {
@@ -164,7 +167,7 @@ absl::StatusOr<Values> ComplexPointwise(Call& c) {
       x.push_back(t.defined() ? LoadAs<Cx>(static_cast<char*>(t.data()) + o[k + 1] * ItemSize(t.dtype()), t.dtype())
                               : operands[k].number);
     }
-    absl::StatusOr<Cx> r = ComplexFunction(c, f, x);
+    absl::StatusOr<Cx> r = ComplexFunction(c, f, out.dtype(), x);
     if (!r.ok()) {
       status = r.status();
       return;

@@ -390,16 +390,7 @@ absl::StatusOr<Tensor> ParseOneElementTensor(Cursor& c, const Type* hint) {
   }
   Tensor t = MakeTensor(dtype, g);
   char* p = static_cast<char*>(t.data());
-  if (IsComplex(dtype)) {
-    // "{1.+2.j}"
-    DType real = RealOf(dtype);
-    SMELT_RETURN_IF_ERROR(ParseElement(c, real, p));
-    if (c.Peek() == '+') c.Skip();
-    SMELT_RETURN_IF_ERROR(ParseElement(c, real, p + ItemSize(real)));
-    SMELT_RETURN_IF_ERROR(c.Consume("j"));
-  } else {
-    SMELT_RETURN_IF_ERROR(ParseElement(c, dtype, p));
-  }
+  SMELT_RETURN_IF_ERROR(ParseElement(c, dtype, p));
   SMELT_RETURN_IF_ERROR(c.Consume("}"));
   return t;
 }

@@ -144,6 +144,16 @@ TEST(TextTest, AScaledTensorOfPyTorchIsScaled) {
   EXPECT_THAT(Floats(Attr<Tensor>(*g, "1", "value")), ElementsAre(1e-5f, 2.5e-5f));
 }
 
+TEST(TextTest, AComplexNumberOfATraceIsATensorWithoutDims) {
+  std::unique_ptr<Graph> g = ParseOrDie(R"(graph():
+  %1 : ComplexDouble(requires_grad=0, device=cpu) = prim::Constant[value={(1,-0.5)}]()
+  return (%1)
+)");
+  Tensor t = Attr<Tensor>(*g, "1", "value");
+  EXPECT_EQ(t.rank(), 0);
+  EXPECT_THAT(std::vector<double>(t.data_as<double>(), t.data_as<double>() + 2), ElementsAre(1, -0.5));
+}
+
 TEST(TextTest, ExtensionsArriveInTheGraph) {
   std::unique_ptr<Graph> g = ParseOrDie(kExtended);
   EXPECT_EQ(g->name, "a graph");

@@ -13,12 +13,18 @@ Parts ComplexParts::Mul(const Parts& a, const Parts& b) {
 }
 
 Parts ComplexParts::Div(const Parts& a, const Parts& b) {
-  // Scaled by the larger part, whose square may be no finite number.
-  const ValueId larger = e_.Op("aten::maximum", {e_.Abs(b.re), e_.Abs(Im(b))});
-  const Parts x = {e_.Div(a.re, larger), e_.Div(Im(a), larger)}, y = {e_.Div(b.re, larger), e_.Div(Im(b), larger)};
-  const Parts top = Mul(x, {y.re, e_.Neg(y.im)});
-  const ValueId norm = e_.Add(e_.Square(y.re), e_.Square(y.im));
-  return {e_.Div(top.re, norm), e_.Div(top.im, norm)};
+  // Step by step as PyTorch computes it: its order decides where an infinity, a NaN or a zero's sign comes out.
+  const ValueId a_im = Im(a), b_im = Im(b), re_size = e_.Abs(b.re), im_size = e_.Abs(b_im);
+  const ValueId by_re = e_.Op("aten::ge.Tensor", {re_size, im_size});
+  const ValueId by_zero = e_.EqN(e_.Add(re_size, im_size), 0);
+  const ValueId larger = e_.Where(by_re, b.re, b_im), smaller = e_.Where(by_re, b_im, b.re);
+  const ValueId ratio = e_.Div(smaller, larger);
+  const ValueId infinity = e_.Scalar(part_, std::numeric_limits<double>::infinity());
+  const ValueId scale =
+      e_.Where(by_zero, infinity, e_.Div(e_.Scalar(part_, 1), e_.Add(larger, e_.Mul(smaller, ratio))));
+  const ValueId re = e_.Where(by_re, e_.Add(a.re, e_.Mul(a_im, ratio)), e_.Add(e_.Mul(a.re, ratio), a_im));
+  const ValueId im = e_.Where(by_re, e_.Sub(a_im, e_.Mul(a.re, ratio)), e_.Sub(e_.Mul(a_im, ratio), a.re));
+  return {e_.Mul(e_.Where(by_zero, a.re, re), scale), e_.Mul(e_.Where(by_zero, a_im, im), scale)};
 }
 
 Parts ComplexParts::Lerp(const Parts& a, const Parts& b, const Parts& weight) {

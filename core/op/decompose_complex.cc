@@ -66,9 +66,7 @@ class ComplexRule {
                complex_result) {
       out = Make(Arg(0));
     } else if (name == "aten::_to_copy" || name == "prims::convert_element_type") {
-      // PyTorch warns that the imaginary part is lost, except of what is to be a bool.
-      const bool truth = g_.value(g_.node(n_).outputs[0]).type.tensor().dtype == DType::kBool;
-      out = truth ? z_.IsTrue(Arg(0)) : Arg(0).re;
+      out = AsReal(Arg(0));
     } else if (name == "aten::eq" || name == "aten::ne") {
       out = z_.IsEqual(Arg(0), Arg(1));
       if (name == "aten::ne") out = e_.Op("aten::logical_not", {out});
@@ -96,6 +94,8 @@ class ComplexRule {
       out = Make(z_.Where(call_.arg(0).value, Arg(1), Arg(2)));
     } else if (name == "aten::masked_fill") {
       out = Make(z_.Where(call_.arg(1).value, Arg(2), Arg(0)));
+    } else if (name == "aten::copy" && !complex_result) {
+      out = AsReal(Arg(1));
     } else if (name == "aten::copy" || name == "aten::fill") {
       out = Make(Arg(1));
     } else if (name == "aten::zero" || IsFilledWith(name, "zeros") || IsFilledWith(name, "empty")) {
@@ -226,6 +226,12 @@ class ComplexRule {
         "aten::gather", "aten::take", "aten::scatter.src", "aten::scatter_add",   "aten::flip",
         "aten::roll",   "aten::tril", "aten::triu",        "aten::masked_scatter"};
     return kOps->contains(op);
+  }
+
+  // PyTorch warns that the imaginary part is lost, except of what is to be a bool.
+  ValueId AsReal(const Parts& a) {
+    const bool truth = g_.value(g_.node(n_).outputs[0]).type.tensor().dtype == DType::kBool;
+    return truth ? z_.IsTrue(a) : a.re;
   }
 
   // Argument i as parts in the dtype computed in.

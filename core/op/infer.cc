@@ -581,10 +581,24 @@ absl::Status InferDataSized(Graph& g, NodeId n) {
   return absl::OkStatus();
 }
 
+// A text may not say what a tensor's elements are: "<Tensor>", or the real parts alone of complex numbers.
+absl::Status InferConstant(Graph& g, NodeId n) {
+  const Node& node = g.node(n);
+  if (node.outputs.size() != 1 || !g.value(node.outputs[0]).type.IsTensor()) return absl::OkStatus();
+  const ValueId out = node.outputs[0];
+  const Attribute* value = node.FindAttribute("value");
+  const auto* tensor = value == nullptr ? nullptr : std::get_if<Tensor>(value);
+  if (tensor != nullptr || g.value(out).uses.empty()) return absl::OkStatus();
+  const std::string source = node.source == nullptr ? "" : node.source->ToString();
+  return absl::UnimplementedError(absl::StrCat("prim::Constant", source.empty() ? "" : absl::StrCat(" (", source, ")"),
+                                               ": the text does not say the elements of %", g.value(out).name));
+}
+
 absl::Status InferNode(Graph& g, NodeId n) {
   const Node& node = g.node(n);
   const std::string& name = node.op.name();
-  if (name == "prim::Constant" || name == "smelt::size" || name == "smelt::FusionGroup") return absl::OkStatus();
+  if (name == "prim::Constant") return InferConstant(g, n);
+  if (name == "smelt::size" || name == "smelt::FusionGroup") return absl::OkStatus();
   if (!node.blocks.empty()) return InferControl(g, n);
   if (name == "prim::ListConstruct") {
     const Type& t = g.value(node.outputs[0]).type;

@@ -96,6 +96,14 @@ absl::Status Addr(Ctx& c) {
 absl::Status NativeGroupNorm(Ctx& c) {
   SMELT_RETURN_IF_ERROR(LikeInput("input")(c));
   SMELT_ASSIGN_OR_RETURN(TensorType x, c.call.GetTensor("input"));
+  const auto constant = [](const std::vector<Expr>& v) {
+    return std::all_of(v.begin(), v.end(), [](const Expr& e) { return e.IsConstant(); });
+  };
+  if (x.strides && constant(*x.sizes) && constant(*x.strides)) {
+    const Geo g = GeoOf(c.decide, x);
+    if (!view_rules::IsContiguous(c.decide, g) && !view_rules::IsChannelsLast(c.decide, g))
+      return c.call.Error("Expected X.is_contiguous(memory_format) to be true, but got false.");
+  }
   SMELT_ASSIGN_OR_RETURN(Expr groups, c.call.GetExpr("group"));
   for (int k = 0; k < 2; ++k) c.Add(*x.dtype, {(*x.sizes)[0], groups});
   return absl::OkStatus();

@@ -156,6 +156,43 @@ TEST(InferTest, ALoopForgetsWhatChangesFromRoundToRound) {
   EXPECT_FALSE(g->value(g->FindValue("y")).type.tensor().IsComplete());
 }
 
+TEST(InferTest, AComplexNumberWithoutDimsTakesThePrecisionOfWhatItMeets) {
+  auto g = Infer(R"(graph(%x : Float(2), %y : Double(2), %z : ComplexDouble(), %w : ComplexFloat()):
+    %a : Tensor = aten::mul(%x, %z)
+    %b : Tensor = aten::mul(%w, %y)
+    return (%a, %b))");
+  EXPECT_EQ(TypeOf(*g, "a"), "ComplexFloat(2, strides=[1])");
+  EXPECT_EQ(TypeOf(*g, "b"), "ComplexDouble(2, strides=[1])");
+}
+
+TEST(InferTest, AConstantWhoseElementsTheTextDoesNotSayIsRefusedByName) {
+  for (const char* value : {"<Tensor>", " 0  2  3 [ CPUComplexFloatType{3} ]"}) {
+    EXPECT_EQ(ErrorOf(absl::Substitute(R"(graph(%x : ComplexFloat(3)):
+    %1 : ComplexFloat(3, strides=[1]) = prim::Constant[value=$0]() # model.py:7:0
+    %y : Tensor = aten::mul(%x, %1)
+    return (%y))",
+                                       value)),
+              "prim::Constant (model.py:7): the text does not say the elements of %1");
+  }
+}
+
+TEST(InferTest, ANativeGroupNormTakesRowsAndChannelsLastAsPyTorchDoes) {
+  const auto error_of = [](absl::string_view strides) {
+    return ErrorOf(absl::Substitute(R"(graph(%x : Float(2, 4, 3, 5, strides=[$0])):
+    %n : NoneType = prim::Constant()
+    %2 : int = prim::Constant[value=2]()
+    %4 : int = prim::Constant[value=4]()
+    %15 : int = prim::Constant[value=15]()
+    %eps : float = prim::Constant[value=1e-05]()
+    %y : Tensor, %m : Tensor, %r : Tensor = aten::native_group_norm(%x, %n, %n, %2, %4, %15, %2, %eps)
+    return (%y, %m, %r))",
+                                    strides));
+  };
+  EXPECT_EQ(error_of("60, 15, 5, 1"), "");
+  EXPECT_EQ(error_of("60, 1, 20, 4"), "");
+  EXPECT_THAT(error_of("60, 15, 1, 3"), testing::HasSubstr("Expected X.is_contiguous(memory_format) to be true"));
+}
+
 TEST(InferTest, AnErrorNamesTheOperatorAndWhatDoesNotFit) {
   ParseOptions options;
   options.resolve_overload = ResolveOverload;

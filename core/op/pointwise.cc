@@ -66,6 +66,8 @@ DType ResultType(absl::Span<const PromotionOperand> operands) {
     if (!higher) return lower;
     if (!lower) return higher;
     if (kind(*higher) >= kind(*lower)) return higher;
+    // Complex numbers of its own precision.
+    if (IsFloating(*higher)) return *higher == DType::kFloat64 ? DType::kComplex128 : DType::kComplex64;
     return PromoteTypes(*higher, *lower);
   };
   return combine(by[0], combine(by[1], by[2])).value_or(DType::kFloat32);
