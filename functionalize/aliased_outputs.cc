@@ -50,7 +50,7 @@ absl::Status Functionalizer::NoteOutputs() {
   for (MemoryId m : given) SMELT_RETURN_IF_ERROR(CheckSharersAreKnown(m, shown));
   // The caller sees the contents of all that is not fresh.
   for (const MemoryState& m : memories_) {
-    if (m.origin != MemoryState::Origin::kFresh) ExpectAtLeastTwo(m.stale_at_one);
+    if (m.origin != MemoryState::Origin::kFresh) ReadAtOne(m);
   }
   absl::flat_hash_map<TensorId, int> caller_tensor;
   for (size_t d = 0; d < tensor_of_distinct_.size(); ++d) {

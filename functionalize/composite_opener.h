@@ -76,9 +76,9 @@ class CompositeOpener {
   absl::Status Meshgrid(NodeId n);
   // reshape, flatten, …: the output's sizes are known from its type; only alias or copy is to be decided.
   absl::Status Reshape(NodeId n);
-  // A copy; for some sizes of the call PyTorch may take a view instead, which is then all the same or refused.
   // Whether PyTorch copies no tensor of this type to get one of the sizes `to`.
   using Aliases = absl::FunctionRef<bool(const TensorType& from, const std::vector<Expr>& to)>;
+  // A copy; for some sizes of the call PyTorch may take a view instead, which is then all the same or refused.
   absl::StatusOr<ValueId> Clone(NodeId n, ValueId v, int64_t format, bool may_alias, const std::vector<Expr>& to,
                                 Aliases aliases);
   // Symbols of which a call may give 1 and then has no copy, in order.

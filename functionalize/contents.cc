@@ -146,7 +146,7 @@ ValueId Functionalizer::Read(TensorId t, NodeId anchor) { return Resolve(tensors
 
 ValueId Functionalizer::Elements(TensorId t, NodeId anchor) {
   const TensorState& tensor = tensors_[t];
-  ExpectAtLeastTwo(memories_[tensor.memory].stale_at_one);
+  ReadAtOne(memories_[tensor.memory]);
   const MemoryState& m = memories_[tensor.memory];
   // Before the first write a state is its weight, though its contents are all of its storage.
   const bool as_weight = m.version == m.initial && m.weight.valid() && m.weight != m.initial;

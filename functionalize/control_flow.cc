@@ -61,6 +61,7 @@ void Functionalizer::ShareAtOne(MemoryId a, MemoryId b, const std::vector<std::s
 }
 
 void Functionalizer::NoteWriteAtOne(MemoryId id) {
+  if (memories_[id].shared_at_one.empty()) return;
   absl::flat_hash_set<MemoryId> seen = {id};
   std::vector<std::pair<MemoryId, std::vector<std::string>>> todo = {{id, {}}};
   while (!todo.empty()) {
@@ -74,8 +75,7 @@ void Functionalizer::NoteWriteAtOne(MemoryId id) {
       if (block_depth_ > 0) {
         ExpectAtLeastTwo(symbols);
       } else {
-        std::vector<std::string>& stale = memories_[shared.other].stale_at_one;
-        stale.insert(stale.end(), symbols.begin(), symbols.end());
+        memories_[shared.other].stale_at_one.insert(symbols.begin(), symbols.end());
       }
       todo.push_back({shared.other, std::move(symbols)});
     }

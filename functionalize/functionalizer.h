@@ -243,6 +243,7 @@ class Functionalizer {
   void ShareAtOne(MemoryId a, MemoryId b, const std::vector<std::string>& symbols);
   // What a write to `id` changes besides where sizes are 1, and calls that would show it.
   void NoteWriteAtOne(MemoryId id);
+  void ReadAtOne(const MemoryState& m) { result_.at_least_two.insert(m.stale_at_one.begin(), m.stale_at_one.end()); }
   void ExpectAtLeastTwo(const std::vector<std::string>& symbols);
   // Results of control flow, copied into memories of their own, that may really be those of `may_be`.
   void NoteSharing(const std::vector<MemoryId>& results, const std::vector<absl::flat_hash_set<MemoryId>>& may_be,

@@ -8,6 +8,7 @@
 #define SMELT_FUNCTIONALIZE_MEMORY_H_
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,8 +50,8 @@ struct MemoryState {
   // of the two would be seen through the other, so it is refused.
   std::vector<MemoryId> may_share;
   std::vector<SharedAtOne> shared_at_one;
-  std::vector<std::string> stale_at_one;  // symbols of which a call with 1 would have changed the contents
-  std::vector<int> written_home;          // parallel to `written`, of shared memories
+  std::set<std::string> stale_at_one;  // symbols of which a call with 1 would have changed the contents
+  std::vector<int> written_home;       // parallel to `written`, of shared memories
   bool resized = false;
   bool copies_storage = false;  // of an operand, gaps and all, as slice_scatter does
   bool layout_open = false;     // in PyTorch the sizes of a call decide how it is laid out
