@@ -144,10 +144,10 @@ class PlanBuilder {
   bool Writable(int slot, ValueId result) const;
   // An elementwise kernel may write over an operand that dies there and is read at the same index.
   bool TakeOver(ValueId o, const LoweredKernel& k, const std::vector<bool>& irregular);
-  // What a launch reads where it writes, other than at the same index, is read from a snapshot: changes `where` and the
-  // params' offsets.
   // Whether two slots are of arguments that lie in one memory, somewhere.
   bool MayShareMemory(int slot, int other) const;
+  // What a launch reads where it writes, other than at the same index, is read from a snapshot: changes `where` and the
+  // params' offsets.
   void TakeSnapshots(NodeId n, LoweredKernel& k, const std::vector<bool>& irregular, std::vector<Location>& where);
   // Whether the read of param i and the write of param j may share their slot.
   bool Harmless(const LoweredKernel& k, const std::vector<bool>& irregular, const std::vector<Location>& where,
