@@ -154,6 +154,8 @@ class Functionalizer {
   absl::Status CheckTypesHold(NodeId n) const;
   // That a write does not go to a constant of the program, which would be another one in the next call.
   absl::Status CheckNoConstant(TensorId written) const;
+  // That a change of geometry does not go to what may, by a branch or a loop, be a tensor that has other names.
+  absl::Status CheckNoOtherName(TensorId changed) const;
 
   absl::Status ProcessUnpack(NodeId n);
   // What takes an element out of a list or a tuple, or is another name of what it is given. An element at an index that

@@ -241,6 +241,11 @@ absl::Status Functionalizer::CheckNoConstant(TensorId written) const {
   return absl::UnimplementedError("a write to a constant tensor, which the next call would see");
 }
 
+absl::Status Functionalizer::CheckNoOtherName(TensorId changed) const {
+  if (memories_[tensors_[changed].memory].may_share.empty()) return absl::OkStatus();
+  return absl::UnimplementedError("a change of geometry of what may be another tensor, by a branch or a loop");
+}
+
 absl::Status Functionalizer::ProcessUnpack(NodeId n) {
   const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
   const ValueId list = g_.node(n).inputs[0];
@@ -524,6 +529,7 @@ absl::Status Functionalizer::ProcessInPlaceView(NodeId n, const Operator& op) {
   SMELT_ASSIGN_OR_RETURN(TensorId t, TensorOf(g_.node(n).inputs[0]));
   SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, op, t));
   if (block_depth_ > 0) return absl::UnimplementedError("a change of geometry inside a branch or loop");
+  SMELT_RETURN_IF_ERROR(CheckNoOtherName(t));
   tensors_[t].geometry = std::move(views.outputs[0]);
   tensors_[t].changed = true;
   ForgetChecks(t);
@@ -536,6 +542,7 @@ absl::Status Functionalizer::ProcessSet(NodeId n) {
   const Node& node = g_.node(n);
   if (block_depth_ > 0) return absl::UnimplementedError("set_ inside a branch or loop");
   SMELT_ASSIGN_OR_RETURN(TensorId self, TensorOf(node.inputs[0]));
+  SMELT_RETURN_IF_ERROR(CheckNoOtherName(self));
   const std::string& overload = node.op.overload();
   if (overload == "source_Tensor" || overload == "source_Tensor_storage_offset") {
     SMELT_ASSIGN_OR_RETURN(TensorId source, TensorOf(node.inputs[1]));
@@ -595,6 +602,7 @@ absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& size
   SymbolicGeometry g = tensors_[self].geometry;
   if (g.sizes == sizes) return absl::OkStatus();
   if (block_depth_ > 0) return absl::UnimplementedError("a change of size inside a branch or loop");
+  SMELT_RETURN_IF_ERROR(CheckNoOtherName(self));
   if (memories_[tensors_[self].memory].shared)
     return absl::UnimplementedError("resize_ of an argument that may share its storage with another");
   g.sizes = sizes;

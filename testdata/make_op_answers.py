@@ -13,6 +13,7 @@ import zlib
 import op_compute
 import op_memory
 import op_pointwise
+import op_quantization
 from op_table import GENERATOR, TABLE, check
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -25,7 +26,9 @@ def main():
         op_memory.factories, op_memory.in_place, op_memory.scalars, op_pointwise.complex_parts,
         op_compute.projected_lstm, op_compute.smoothed_resampling, op_compute.image_blocks, op_compute.fourier,
         op_compute.complex_composites, op_compute.factorizations, op_compute.orthogonal_factors,
-        op_compute.differences, op_compute.kept_in_the_results_dtype
+        op_compute.differences, op_compute.kept_in_the_results_dtype,
+        op_quantization.per_tensor, op_quantization.per_channel, op_quantization.per_token, op_quantization.per_group,
+        op_quantization.chosen_parameters, op_quantization.integer_products
     ]
     for section in sections:
         GENERATOR.manual_seed(zlib.crc32(section.__name__.encode()))

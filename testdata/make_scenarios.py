@@ -28,6 +28,7 @@ import scenarios_mixed
 import scenarios_more
 import scenarios_operands
 import scenarios_patterns
+import scenarios_quantized
 import scenarios_seldom
 import scenarios_state
 import scenarios_steps

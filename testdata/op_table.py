@@ -18,9 +18,11 @@ BITS, EQUAL, CLOSE = "bits", "equal", "close"
 
 
 def find_operator(name):
-    """The operator of a name like "add.Tensor" or "relu", or None."""
+    """The operator of a name like "add.Tensor", "relu" or, of another namespace than aten, "NAMESPACE::NAME"; or None."""
+    namespace, _, name = ("aten::" + name).rpartition("::")
     packet, _, overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+    operators = getattr(torch.ops, namespace.rpartition("::")[2])
+    return getattr(getattr(operators, packet, None), overload or "default", None)
 
 
 def shortened(v):

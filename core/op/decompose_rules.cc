@@ -20,6 +20,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddForeachRules(*table);
     AddShapeRules(*table);
     AddSamplingRules(*table);
+    AddQuantizationRules(*table);
     AddSortingRules(*table);
     AddGradientRules(*table);
     AddNumberRules(*table);

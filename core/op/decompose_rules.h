@@ -29,6 +29,7 @@ void AddBackwardRules(DecompositionTable& table);
 void AddForeachRules(DecompositionTable& table);
 void AddShapeRules(DecompositionTable& table);
 void AddSamplingRules(DecompositionTable& table);       // grid_sampler, bicubic, embedding_bag, cdist
+void AddQuantizationRules(DecompositionTable& table);   // fake_quantize, quantized_decomposed
 void AddSortingRules(DecompositionTable& table);        // argsort, medians, quantiles, histc
 void AddFactorizationRules(DecompositionTable& table);  // linalg_inv, linalg_solve, linalg_det, cholesky
 void AddGradientRules(DecompositionTable& table);       // gradient

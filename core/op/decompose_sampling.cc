@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
@@ -488,89 +487,6 @@ Values PairwiseDistances(Emit& e, const OpCall& call) {
       "aten::linalg_vector_norm", {e.Sub(row(0), row(1)), ValueOf(e, call.arg(1)), e.Dims({1}), e.Const(false), none})};
 }
 
-// What quantizes and what takes it back, of one channel or of all.
-struct QuantParams {
-  ValueId scale, inverse, zero;
-  bool round_last = false;  // after the zero point is added, which is no whole number
-};
-
-constexpr char kZeroPointRange[] = "`zero_point` must be between `quant_min` and `quant_max`.";
-
-// A number for the whole tensor: the scale is a float32, the zero point is cut to a whole number.
-absl::StatusOr<QuantParams> TensorQuantParams(Emit& e, const OpCall& call, int64_t low, int64_t high) {
-  QuantParams p;
-  if (call.arg(1).IsTensor()) {
-    p.scale = e.Cast(e.Reshape(call.arg(1).value, {}), DType::kFloat32);
-    p.inverse = e.Op("aten::reciprocal", {p.scale});
-    p.zero = e.Cast(e.Cast(e.Reshape(call.arg(2).value, {}), DType::kInt64), DType::kFloat32);
-    return p;
-  }
-  SMELT_ASSIGN_OR_RETURN(double scale, call.GetDouble("scale"));
-  SMELT_ASSIGN_OR_RETURN(int64_t zero, call.GetInt("zero_point"));
-  if (zero < low || zero > high) return call.Error(kZeroPointRange);
-  p.scale = e.Scalar(DType::kFloat32, static_cast<float>(scale));
-  p.inverse = e.Scalar(DType::kFloat32, 1.0f / static_cast<float>(scale));
-  p.zero = e.Scalar(DType::kFloat32, static_cast<double>(zero));
-  return p;
-}
-
-// A number for each index along `axis`, where PyTorch wants the zero points within the range if they are whole.
-absl::StatusOr<QuantParams> ChannelQuantParams(Emit& e, const OpCall& call, int64_t low, int64_t high) {
-  const ValueId self = call.arg(0).value, scale = call.arg(1).value, zero = call.arg(2).value;
-  SMELT_ASSIGN_OR_RETURN(int64_t axis, call.GetInt("axis"));
-  if (axis < 0 || axis >= e.Rank(self)) {
-    return call.Error("`axis` must be between 0 and number of dimensions of input");
-  }
-  const DType whole = e.DTypeOf(zero);
-  if (e.DTypeOf(scale) != DType::kFloat32) return call.Unsupported("scales of channels that are not float32");
-  if (whole != DType::kInt32 && whole != DType::kFloat32 && whole != DType::kFloat16) {
-    return call.Error("zero points of channels must be int32, float32 or float16");
-  }
-  if (whole == DType::kInt32) {
-    const ValueId within =
-        And(e, e.Op("aten::ge.Scalar", {zero, e.Const(low)}), e.Op("aten::le.Scalar", {zero, e.Const(high)}));
-    e.Multi("aten::_assert_async.msg", {e.Op("aten::all", {within}), e.Const(std::string(kZeroPointRange))}, 0);
-  }
-  std::vector<Expr> sizes(e.Rank(self), Expr(1));
-  sizes[axis] = e.Sizes(self)[axis];
-  QuantParams p;
-  p.scale = e.Reshape(scale, sizes);
-  p.inverse = e.Op("aten::reciprocal", {p.scale});
-  p.zero = e.Cast(e.Reshape(zero, sizes), DType::kFloat32);
-  p.round_last = whole != DType::kInt32;
-  return p;
-}
-
-// fake_quantize_per_tensor_affine and fake_quantize_per_channel_affine(self, scale, zero_point, [axis,] quant_min,
-// quant_max), and their forms with a second result: where the rounded number needs no clamping.
-Values FakeQuantize(Emit& e, const OpCall& call) {
-  SMELT_ASSIGN_OR_RETURN(int64_t low, call.GetInt("quant_min"));
-  SMELT_ASSIGN_OR_RETURN(int64_t high, call.GetInt("quant_max"));
-  if (low > high) return call.Error("`quant_min` should be less than or equal to `quant_max`.");
-  const bool channels = call.IndexOf("axis") >= 0;
-  SMELT_ASSIGN_OR_RETURN(QuantParams p,
-                         channels ? ChannelQuantParams(e, call, low, high) : TensorQuantParams(e, call, low, high));
-  const ValueId self = call.arg(0).value;
-  ValueId q = e.Mul(ToCompute(e, self), p.inverse);
-  q = p.round_last ? e.Op("aten::round", {e.Add(q, p.zero)}) : e.Add(e.Op("aten::round", {q}), p.zero);
-  const ValueId least = e.Fill(q, static_cast<double>(low)), most = e.Fill(q, static_cast<double>(high));
-  // Numbers of channels become int64 in PyTorch: those beyond it become the least one.
-  if (channels) q = e.Where(e.Op("aten::ge.Scalar", {q, e.Const(0x1p63)}), e.Fill(q, -0x1p63), q);
-  // fmax takes the number, not the NaN.
-  ValueId out = e.Sub(e.Op("aten::fmin", {e.Op("aten::fmax", {q, least}), most}), p.zero);
-  if (!channels) out = e.Cast(out, DType::kFloat32);
-  out = e.Cast(e.Mul(out, p.scale), e.DTypeOf(self));
-  if (!e.ok()) return e.status();
-  if (!absl::StrContains(call.op().name(), "_cachemask")) return std::vector<ValueId>{out};
-  ValueId inside = And(e, e.Op("aten::ge.Tensor", {q, least}), e.Op("aten::le.Tensor", {q, most}));
-  if (call.IndexOf("fake_quant_enabled") >= 0) {
-    const ValueId off = e.EqN(e.Reshape(call.arg(3).value, {}), 0);
-    out = e.Where(off, self, out);
-    inside = e.Op("aten::logical_or", {inside, off});
-  }
-  return std::vector<ValueId>{out, inside};
-}
-
 // isin(elements, test_elements, assume_unique, invert)
 Values IsIn(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(bool invert, call.GetBoolOr("invert", false));
@@ -594,11 +510,6 @@ void AddSamplingRules(DecompositionTable& t) {
   t["aten::pdist"] = PairwiseDistances;
   t["aten::embedding_bag"] = t["aten::_embedding_bag"] = t["aten::_embedding_bag_forward_only"] = EmbeddingBag;
   t["aten::cdist"] = t["aten::_cdist_forward"] = Cdist;
-  for (const char* name : {"fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine_cachemask",
-                           "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
-                           "fake_quantize_per_channel_affine", "fake_quantize_per_channel_affine_cachemask"}) {
-    t[absl::StrCat("aten::", name)] = FakeQuantize;
-  }
   t["aten::isin.Tensor_Tensor"] = IsIn;
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
@@ -44,16 +45,17 @@ std::string OperatorsMarkdown() {
   int total = 0;
   for (OpName op : DescribedOps()) {
     const OpInfo& info = GetOpInfo(op);
-    if (!absl::StartsWith(op.name(), "aten::")) continue;
+    absl::string_view name = op.name();
+    if (!absl::ConsumePrefix(&name, "aten::") && !absl::StartsWith(name, "quantized_decomposed::")) continue;
     // A composite nobody can take apart is not supported.
     if (info.kind == OpKind::kComposite && !info.decomposes) continue;
-    by_kind[info.kind][op.name().substr(6)].push_back(op.overload());
+    by_kind[info.kind][std::string(name)].push_back(op.overload());
     ++counts[info.kind];
     ++total;
   }
   std::string text =
       absl::StrCat("# Operators\n\nWhat `core/op` describes: ", total,
-                   " overloads of PyTorch's aten operators. Made by `core/op:print_operators`; "
+                   " overloads of PyTorch's operators, aten's by their bare names. Made by `core/op:print_operators`; "
                    "a test compares.\nA name without a bracket has one overload, the default one; `default` in a "
                    "bracket is that one.\n"
                    "What is described is not yet compiled everywhere: `smelt compile` names what it cannot do.\n");
