@@ -170,7 +170,9 @@ class ListResolver {
   std::vector<Step> steps_;
 };
 
-// What a node that makes a list of known ones makes: l[begin:end], a + b, list(l), copy(l).
+constexpr int64_t kMostElements = 64;  // that are repeated, and repetitions
+
+// What a node that makes a list of known ones makes: l[begin:end], a + b, l * n, list(l), copy(l).
 std::optional<Contents> NewList(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   const std::string& name = node.op.name();
@@ -187,13 +189,23 @@ std::optional<Contents> NewList(const Graph& g, NodeId n) {
     list->insert(list->end(), other->begin(), other->end());
     return list;
   }
+  if (name == "aten::mul" && node.inputs.size() == 2) {
+    const std::optional<Expr> times = GetIntExpr(g, node.inputs[1]);
+    if (!times || !times->IsConstant() || *times->Constant() > kMostElements ||
+        static_cast<int64_t>(list->size()) > kMostElements)
+      return std::nullopt;
+    Contents out;
+    for (int64_t i = 0; i < *times->Constant(); ++i) out.insert(out.end(), list->begin(), list->end());
+    return out;
+  }
   if (name != "aten::slice" || node.inputs.size() != 4) return std::nullopt;
   const int64_t size = static_cast<int64_t>(list->size());
   auto bound = [&](size_t input, int64_t otherwise) -> std::optional<int64_t> {
-    std::optional<ConstantValue> c = GetConstant(g, node.inputs[input]);
+    const std::optional<ConstantValue> c = GetConstant(g, node.inputs[input]);
     if (c && std::holds_alternative<std::monostate>(*c)) return otherwise;
-    if (!c || !std::holds_alternative<int64_t>(*c)) return std::nullopt;
-    const int64_t v = std::get<int64_t>(*c);
+    const std::optional<Expr> e = GetIntExpr(g, node.inputs[input]);
+    if (!e || !e->IsConstant()) return std::nullopt;
+    const int64_t v = *e->Constant();
     return std::clamp<int64_t>(v < 0 ? v + size : v, 0, size);
   };
   const std::optional<int64_t> begin = bound(1, 0), end = bound(2, size);
@@ -212,7 +224,8 @@ void ResolveLists(Graph& g) {
     if (!g.IsLive(n)) continue;
     NodeId list = n;
     if (std::optional<Contents> contents = NewList(g, n)) {
-      list = g.InsertBefore(n, OpName::Get("prim::ListConstruct"), *contents, {g.value(g.node(n).outputs[0]).type});
+      // The schema calls what comes out of it t[].
+      list = g.InsertBefore(n, OpName::Get("prim::ListConstruct"), *contents, {g.value(g.node(n).inputs[0]).type});
       g.SetSource(list, g.node(n).source);
       g.ReplaceAllUses(g.node(n).outputs[0], g.node(list).outputs[0]);
       g.Erase(n);

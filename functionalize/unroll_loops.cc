@@ -20,19 +20,33 @@ bool IsTrue(const Graph& g, ValueId v) {
   return c && std::holds_alternative<bool>(*c) && std::get<bool>(*c);
 }
 
-// Whether it is a list that the model returns, by itself or in a tuple.
-bool IsReturnedList(const Graph& g, ValueId list) {
+// Whether it is a list that the model returns, by itself or in a tuple, or whose length it asks for.
+bool LengthMatters(const Graph& g, ValueId list) {
   if (g.value(list).type.kind() != TypeKind::kList) return false;
   return absl::c_any_of(g.value(list).uses, [&](const Use& use) {
-    return use.user == g.block(g.top()).return_node || g.node(use.user).op == "prim::TupleConstruct";
+    return use.user == g.block(g.top()).return_node || g.node(use.user).op == "prim::TupleConstruct" ||
+           g.node(use.user).op.name() == "aten::len";
   });
 }
 
+bool IsListOfNumbers(const Type& t) {
+  if (t.kind() != TypeKind::kList) return false;
+  const TypeKind of = t.element().kind();
+  return of == TypeKind::kInt || of == TypeKind::kFloat || of == TypeKind::kBool;
+}
+
+bool HoldsTensors(const Type& t) {
+  return t.kind() != TypeKind::kInt && t.kind() != TypeKind::kFloat && t.kind() != TypeKind::kBool &&
+         t.kind() != TypeKind::kString && t.kind() != TypeKind::kNone && !IsListOfNumbers(t);
+}
+
 // Nodes of a block and of those inside it, and whether one of them may have a result whose size the data decide (its
-// type does not say it), or changes a list that is returned.
+// type does not say it), or changes a list whose length matters.
 struct Contents {
   int64_t nodes = 0;
   bool decides_sizes = false;
+  bool fills_lists = false;  // of numbers
+  bool only_numbers = true;  // no tensors at all, so that it is known as soon as what it begins with is
 };
 Contents ContentsOf(const Graph& g, BlockId b) {
   static const auto* const operators = new absl::flat_hash_set<std::string>{
@@ -45,11 +59,16 @@ Contents ContentsOf(const Graph& g, BlockId b) {
     const bool sized = type != nullptr && type->IsTensor() && type->tensor().sizes;
     c.decides_sizes = c.decides_sizes || (operators->contains(node.op.full()) && !sized) ||
                       (node.op.name() == "aten::where" && node.inputs.size() == 1) ||
-                      (ChangesFirstList(node.op) && IsReturnedList(g, node.inputs[0]));
+                      (ChangesFirstList(node.op) && LengthMatters(g, node.inputs[0]));
+    c.fills_lists = c.fills_lists || (ChangesFirstList(node.op) && IsListOfNumbers(g.value(node.inputs[0]).type));
+    for (ValueId v : node.inputs) c.only_numbers = c.only_numbers && !HoldsTensors(g.value(v).type);
+    c.only_numbers = c.only_numbers && !node.outputs.empty();  // what has no result does something
     for (BlockId inner : node.blocks) {
       const Contents more = ContentsOf(g, inner);
       c.nodes += more.nodes;
       c.decides_sizes = c.decides_sizes || more.decides_sizes;
+      c.fills_lists = c.fills_lists || more.fills_lists;
+      c.only_numbers = c.only_numbers && more.only_numbers;
     }
   }
   return c;
@@ -64,13 +83,14 @@ class Unroller {
     const Node& node = g_.node(loop);
     if (node.op != "prim::Loop" || node.blocks.size() != 1 || node.inputs.size() < 2) return false;
     const BlockId body = node.blocks[0];
-    const std::optional<ConstantValue> trips = GetConstant(g_, node.inputs[0]);
-    if (!trips || !std::holds_alternative<int64_t>(*trips) || !IsTrue(g_, node.inputs[1]) || g_.results(body).empty() ||
+    const std::optional<Expr> trips = GetIntExpr(g_, node.inputs[0]);
+    if (!trips || !trips->IsConstant() || !IsTrue(g_, node.inputs[1]) || g_.results(body).empty() ||
         !IsTrue(g_, g_.results(body)[0]))
       return false;
-    const int64_t count = std::get<int64_t>(*trips);
+    const int64_t count = *trips->Constant();
     const Contents contents = ContentsOf(g_, body);
-    if (!contents.decides_sizes || count > kMostNodes / std::max<int64_t>(contents.nodes, 1)) return false;
+    if (!contents.decides_sizes && !contents.fills_lists && !contents.only_numbers) return false;
+    if (count > kMostNodes / std::max<int64_t>(contents.nodes, 1)) return false;
     std::vector<ValueId> carried(node.inputs.begin() + 2, node.inputs.end());
     for (int64_t i = 0; i < count; ++i) {
       of_.clear();
@@ -123,11 +143,13 @@ class Unroller {
 
 }  // namespace
 
-void UnrollLoopsOfDataSizes(Graph& g) {
-  for (bool changed = true; changed;) {  // a loop inside a loop comes to light
+bool UnrollLoops(Graph& g) {
+  bool unrolled = false;
+  for (bool changed = true; changed; unrolled = unrolled || changed) {  // a loop inside a loop comes to light
     changed = false;
     for (NodeId n : g.Nodes(g.top())) changed = Unroller(g).Run(n) || changed;
   }
+  return unrolled;
 }
 
 }  // namespace smelt

@@ -22,8 +22,9 @@
 #include "smelt/functionalize/open_composites.h"
 #include "smelt/functionalize/resolve_dicts.h"
 #include "smelt/functionalize/resolve_lists.h"
+#include "smelt/functionalize/resolve_numbers.h"
 #include "smelt/functionalize/resolve_tuples.h"
-#include "smelt/functionalize/unroll_loops.h"
+#include "smelt/functionalize/simplify_script.h"
 #include "smelt/fuser/choose_layouts.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
@@ -307,11 +308,29 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
 
 namespace {
 
-// TorchScript's own operators: what prints has no effect that a caller of a bundle sees, and x.data is x.detach().
+// Whether nothing but errors and warnings says it.
+bool IsMessage(const Graph& g, ValueId text) {
+  const auto& uses = g.value(text).uses;
+  return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+    return !g.IsReturn(use.user) &&
+           (g.node(use.user).op == "prim::RaiseException" || g.node(use.user).op.name() == "aten::warn");
+  });
+}
+
+// TorchScript's own operators: what prints or warns has no effect that a caller of a bundle sees, x.data is x.detach(),
+// and an error is told without the numbers that its text would quote.
 void ReplaceScriptOps(Graph& g) {
   for (NodeId n : g.AllNodes()) {
     const std::string& name = g.node(n).op.name();
-    if (name == "prim::Print" && g.node(n).outputs.empty()) {
+    if ((name == "prim::Print" || name == "aten::warn") && g.node(n).outputs.empty()) {
+      g.Erase(n);
+    } else if (name == "aten::format" && IsMessage(g, g.node(n).outputs[0])) {
+      g.ReplaceAllUses(g.node(n).outputs[0], g.node(n).inputs[0]);
+      g.Erase(n);
+    } else if (name == "prim::device" || name == "prim::type") {  // the latter of a device: programs run on the CPU
+      const ValueId cpu = InsertConstant(g, n, std::string("cpu"));
+      g.SetType(cpu, g.value(g.node(n).outputs[0]).type);
+      g.ReplaceAllUses(g.node(n).outputs[0], cpu);
       g.Erase(n);
     } else if (name == "prim::data") {
       g.SetOp(n, OpName::Get("aten::detach"));
@@ -376,10 +395,11 @@ absl::Status ReturnElements(Graph& g) {
 
 }  // namespace
 
-absl::Status CompleteTypes(Graph& g) {
+absl::Status CompleteTypes(Graph& g, bool simplify) {
   ReplaceScriptOps(g);
-  UnrollLoopsOfDataSizes(g);  // first: lists that the others resolve may be filled there
-  ResolveTuples(g);           // dictionaries and lists may be carried in them
+  ResolveNumbers(g);
+  if (simplify) SimplifyScript(g, /*inferred=*/false);  // first: lists that the others resolve may be filled there
+  ResolveTuples(g);                                     // dictionaries and lists may be carried in them
   ResolveDicts(g);
   ResolveLists(g);
   std::vector<std::string> missing;
@@ -406,7 +426,10 @@ absl::Status CompleteTypes(Graph& g) {
     if (g.output_names[i].empty() && !numbered && taken.insert(name).second) g.output_names[i] = name;
   }
   UseNewGeometries(g);  // a value has one type
-  SMELT_RETURN_IF_ERROR(WithAllUnsupported(g, InferTypes(g)));
+  // What is known of sizes may decide what comes next, up to where inference stopped.
+  absl::Status inferred = InferTypes(g);
+  while (simplify && SimplifyScript(g, /*inferred=*/true)) inferred = InferTypes(g);
+  SMELT_RETURN_IF_ERROR(WithAllUnsupported(g, inferred));
   return ReturnElements(g);
 }
 

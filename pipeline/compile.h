@@ -68,8 +68,9 @@ absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string
 absl::StatusOr<std::vector<KernelSpec>> PlanKernels(const Graph& graph, const CompileOptions& options);
 
 // Completes the types of a graph that was written as text, its lists resolved first. InvalidArgument names every input
-// without a complete type.
-absl::Status CompleteTypes(Graph& graph);
+// without a complete type. What can be answered before the program runs (functionalize/simplify_script.h) is, unless
+// `simplify` is false: then the program stays as it was written.
+absl::Status CompleteTypes(Graph& graph, bool simplify = true);
 
 }  // namespace smelt
 

@@ -31,7 +31,16 @@ def shortened(v):
         return [shortened(x) for x in v]
     if not isinstance(v, dict):
         return v
-    return {k: shortened(x) for k, x in v.items() if (k, x) not in (("offset", 0), ("compare", CLOSE))}
+    usual = [("offset", 0), ("compare", CLOSE), ("strides", dense_strides(v.get("sizes", [])))]
+    return {k: shortened(x) for k, x in v.items() if (k, x) not in usual}
+
+
+def dense_strides(sizes):
+    """Those of a contiguous tensor."""
+    strides = [1] * len(sizes)
+    for d in reversed(range(len(sizes) - 1)):
+        strides[d] = strides[d + 1] * max(sizes[d + 1], 1)
+    return strides
 
 
 class Table:
@@ -316,7 +325,8 @@ class Call:
 
 
 def tensor_of(w, storages):
-    return make_tensor(storages[w["storage"]], DTYPES[w["dtype"]], w["sizes"], w["strides"], w.get("offset", 0))
+    strides = w.get("strides", dense_strides(w["sizes"]))
+    return make_tensor(storages[w["storage"]], DTYPES[w["dtype"]], w["sizes"], strides, w.get("offset", 0))
 
 
 def check(path):

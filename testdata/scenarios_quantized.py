@@ -10,8 +10,7 @@ from scenario_kit import randn, scenario
 Q = torch.ops.quantized_decomposed
 
 
-@scenario(lambda: (randn(2, 3, 4, 4), ), lambda: (randn(2, 3, 4, 4).to(memory_format=torch.channels_last), ),
-          example=lambda: (randn(2, 3, 4, 4), ))
+@scenario(lambda: (randn(2, 3, 4, 4), ), lambda: (randn(2, 3, 4, 4) * 3, ))
 class QuantizedConvolutionAndLinear(nn.Module):
 
     def __init__(self):

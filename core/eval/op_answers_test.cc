@@ -62,6 +62,11 @@ struct Answers {
 };
 
 int64_t OffsetOf(const Json& w) { return w.value("offset", int64_t{0}); }
+std::vector<int64_t> StridesOf(const Json& w) {
+  if (w.contains("strides")) return w["strides"].get<std::vector<int64_t>>();
+  const Geometry g = Geometry::Contiguous(w["sizes"].get<std::vector<int64_t>>());
+  return {g.strides.begin(), g.strides.end()};
+}
 
 Answers Load() {
   absl::StatusOr<std::string> file = ReadFile("testdata/op_answers.safetensors");
@@ -146,7 +151,7 @@ class Entry {
       auto it = tensors_.find(key);
       if (it != tensors_.end()) return EvalValue(it->second);
       Tensor t(StorageOf(w["storage"]), *ParseDType(w["dtype"].get<std::string>()),
-               {w["sizes"].get<std::vector<int64_t>>(), w["strides"].get<std::vector<int64_t>>(), OffsetOf(w)});
+               {w["sizes"].get<std::vector<int64_t>>(), StridesOf(w), OffsetOf(w)});
       tensors_[key] = t;
       return EvalValue(t);
     }
@@ -188,7 +193,7 @@ class Entry {
 
   // Strides of dims of size 1 are compared too: the file has PyTorch's.
   std::string CompareGeometry(const Tensor& t, const Json& w, bool offset) {
-    const std::vector<int64_t> sizes = w["sizes"], strides = w["strides"];
+    const std::vector<int64_t> sizes = w["sizes"], strides = StridesOf(w);
     if (Name(t.dtype()) != absl::string_view(w["dtype"].get<std::string>()))
       return absl::StrCat("dtype ", Name(t.dtype()), ", expected ", w["dtype"].get<std::string>());
     if (absl::MakeSpan(sizes) != t.sizes())

@@ -845,7 +845,8 @@ bool MayChange(const Graph& g, ValueId v) {
   static const auto* const kTake = new absl::flat_hash_set<std::string>{
       "prim::TupleUnpack", "prim::TupleIndex",     "prim::ListUnpack",
       "aten::__getitem__", "prim::unchecked_cast", "prim::unchecked_unwrap_optional"};
-  static const auto* const kRead = new absl::flat_hash_set<std::string>{"prim::Print", "prim::RaiseException"};
+  static const auto* const kRead =
+      new absl::flat_hash_set<std::string>{"prim::Print", "prim::RaiseException", "prim::min", "prim::max"};
   for (const Use& use : g.value(v).uses) {
     const Node& user = g.node(use.user);
     if (g.IsReturn(use.user)) {

@@ -495,7 +495,8 @@ std::vector<Type> ElementTypes(const Graph& g, ValueId list) {
     types.insert(types.end(), more.begin(), more.end());
     return types;
   }
-  if (GetOpInfo(g.node(def).op).kind == OpKind::kView || GetOpInfo(g.node(def).op).decomposes) {
+  const OpInfo& info = GetOpInfo(g.node(def).op);
+  if (info.kind == OpKind::kView || info.kind == OpKind::kComposite || info.decomposes) {
     auto call = OpCall::Of(g, def);
     if (!call.ok()) return types;
     SymbolicDecide decide(&g.symbols, g.symbol_hints);
@@ -699,6 +700,16 @@ absl::Status InferNode(Graph& g, NodeId n) {
     }
   }
 
+  if (full == "aten::len.t" && !GetListElements(g, node.inputs[0])) {
+    std::vector<Type> types = ElementTypes(g, node.inputs[0]);
+    const Expr size(static_cast<int64_t>(types.size()));
+    if (!types.empty() && !AddStoredTypes(g, node.inputs[0], types)) {
+      SetTypeIfNew(g, node.outputs[0], Type::Int());
+      g.SetExpr(node.outputs[0], size);
+      return absl::OkStatus();
+    }
+  }
+
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
   // The elements of a list that another operator made.
   if (node.op.full() == "aten::__getitem__.t" && g.value(node.inputs[0]).type.kind() == TypeKind::kList &&
@@ -777,13 +788,14 @@ absl::StatusOr<Type> TypeOfMasked(Graph& g, const OpCall& call) {
 // TorchScript's text has no names for sizes that only the data give. Results of nodes that run once get one.
 absl::Status NameDataSize(Graph& g, NodeId n) {
   const std::string& full = g.node(n).op.full();
-  const bool positions = full == "aten::nonzero" || full == "aten::argwhere";
-  if (!positions && full != "aten::masked_select" && full != "aten::index.Tensor") return absl::OkStatus();
+  const bool positions = full == "aten::nonzero" || full == "aten::argwhere", counts = full == "aten::bincount";
+  if (!positions && !counts && full != "aten::masked_select" && full != "aten::index.Tensor") return absl::OkStatus();
   const ValueId out = g.node(n).outputs[0];
   if (!g.value(out).type.IsTensor() || g.value(out).type.tensor().sizes) return absl::OkStatus();
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
   const TensorType& self = call.arg(0).tensor;
   if (!call.arg(0).IsTensor() || !self.dtype || !self.sizes) return absl::OkStatus();
+  if (counts && call.arg(1).IsTensor()) return absl::OkStatus();
   Type type = Type::Tensor();
   if (full == "aten::index.Tensor") {
     SMELT_ASSIGN_OR_RETURN(type, TypeOfMasked(g, call));
@@ -791,7 +803,7 @@ absl::Status NameDataSize(Graph& g, NodeId n) {
     const Expr count = NewDataSize(g);
     type = Type::Tensor(DType::kInt64, {count, Expr(self.rank())}, {Expr(1), count});
   } else {
-    type = Type::Tensor(*self.dtype, {NewDataSize(g)}, {Expr(1)});
+    type = Type::Tensor(counts ? DType::kInt64 : *self.dtype, {NewDataSize(g)}, {Expr(1)});
   }
   if (type.tensor().sizes) SetTypeIfNew(g, out, type);
   return absl::OkStatus();

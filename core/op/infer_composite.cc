@@ -135,6 +135,25 @@ absl::Status Reshape(Ctx& c) {
   return AddReshaped(c, x, sizes);
 }
 
+// Each tensor of a list, expanded to the sizes of all.
+absl::Status BroadcastTensors(Ctx& c) {
+  std::vector<std::vector<Expr>> shapes;
+  for (const OpArg& a : c.call.arg(0).elements) {
+    if (!a.IsTensor() || !a.tensor.IsComplete()) return c.call.Unsupported("a list of tensors that are not known");
+    shapes.push_back(*a.tensor.sizes);
+  }
+  const auto sizes = view_rules::BroadcastSizes(c.decide, shapes);
+  if (!sizes.ok()) return c.call.Error(sizes.status().message());
+  InferredOutput list;
+  list.type = Type::List(Type::Tensor());
+  for (const OpArg& a : c.call.arg(0).elements) {
+    SMELT_ASSIGN_OR_RETURN(Geo g, view_rules::Expand(c.decide, GeoOf(c.decide, a.tensor), *sizes));
+    list.elements.push_back(Type::Tensor(*a.tensor.dtype, g.sizes, g.strides));
+  }
+  c.out.push_back(std::move(list));
+  return absl::OkStatus();
+}
+
 // New dims come first, except the third. Of a list, each of it.
 absl::Status Atleast(Ctx& c) {
   const std::string& name = c.call.op().name();
@@ -272,6 +291,7 @@ void AddCompositeRules(RuleTable& r) {
       ViewCopy);
   AddRule(r, "reshape reshape_as flatten ravel", Reshape);
   AddRule(r, "atleast_1d atleast_2d atleast_3d", Atleast);
+  AddRule(r, "broadcast_tensors", BroadcastTensors);
   AddRule(r, "gradient", Gradient);
   AddRule(r, "contiguous", Contiguous);
   AddRule(r, "to type_as", To);

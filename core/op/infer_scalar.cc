@@ -83,12 +83,34 @@ void AddScalarRules(RuleTable& r) {
   r["aten::sub.int"] = IntBinary([some](const Expr& a, const Expr& b) { return some(a - b); });
   r["aten::mul.int"] = IntBinary([some](const Expr& a, const Expr& b) { return some(a * b); });
   r["aten::floordiv.int"] = IntBinary([some](const Expr& a, const Expr& b) { return some(FloorDiv(a, b)); });
+  r["aten::__round_to_zero_floordiv.int"] = IntBinary([](const Expr& a, const Expr& b) -> std::optional<Expr> {
+    const std::optional<int64_t> x = a.Constant(), y = b.Constant();
+    if (!x || !y || *x < 0 || *y <= 0) return std::nullopt;
+    return Expr(*x / *y);
+  });
   r["aten::remainder.int"] = IntBinary([some](const Expr& a, const Expr& b) { return some(Mod(a, b)); });
   r["prim::min.int"] = IntBinary([some](const Expr& a, const Expr& b) { return some(Min(a, b)); });
   r["prim::max.int"] = IntBinary([some](const Expr& a, const Expr& b) { return some(Max(a, b)); });
+  const auto of_list = [](Expr (*choose)(const Expr&, const Expr&)) {
+    return [choose](Ctx& c) -> absl::Status {
+      const OpArg& a = c.call.arg(0);
+      std::optional<Expr> best;
+      if (a.kind == OpArg::Kind::kIntList && a.known) {
+        for (const Expr& e : a.ints) best = best ? choose(*best, e) : e;
+      }
+      c.out.push_back({Type::Int(), best, {}});
+      return absl::OkStatus();
+    };
+  };
+  r["prim::min.self_int"] = of_list([](const Expr& a, const Expr& b) { return Min(a, b); });
+  r["prim::max.self_int"] = of_list([](const Expr& a, const Expr& b) { return Max(a, b); });
   r["aten::neg.int"] = [](Ctx& c) -> absl::Status {
     const OpArg& a = c.call.arg(0);
     c.out.push_back({Type::Int(), a.known ? std::optional<Expr>(-a.expr) : std::nullopt, {}});
+    return absl::OkStatus();
+  };
+  r["prim::layout"] = [](Ctx& c) -> absl::Status {
+    c.AddInt(0);  // strided
     return absl::OkStatus();
   };
   r["prim::dtype"] = [](Ctx& c) -> absl::Status {

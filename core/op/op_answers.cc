@@ -90,10 +90,12 @@ Answer OpAnswers::Get(int index) const {
     if (share) {
       if (auto it = seen.find(text); it != seen.end()) return it->second;
     }
-    Geometry g;
-    g.sizes = w["sizes"].get<std::vector<int64_t>>();
-    g.strides = w["strides"].get<std::vector<int64_t>>();
-    g.offset = w.value("offset", int64_t{0});
+    const auto sizes = w["sizes"].get<std::vector<int64_t>>();
+    Geometry g = Geometry::Contiguous(sizes, w.value("offset", int64_t{0}));
+    if (w.contains("strides")) {
+      const auto strides = w["strides"].get<std::vector<int64_t>>();
+      g.strides.assign(strides.begin(), strides.end());
+    }
     Tensor t(storages[w["storage"].get<int>()], *ParseDType(w["dtype"].get<std::string>()), g);
     if (share) seen[text] = t;
     return t;
@@ -166,7 +168,8 @@ std::string OpAnswers::Describe(int i) const {
   std::string s = e["op"].get<std::string>() + " ";
   std::function<void(const json&)> word = [&](const json& w) {
     if (w.contains("storage")) {
-      absl::StrAppend(&s, w["dtype"].get<std::string>(), w["sizes"].dump(), "/", w["strides"].dump());
+      absl::StrAppend(&s, w["dtype"].get<std::string>(), w["sizes"].dump(),
+                      w.contains("strides") ? "/" + w["strides"].dump() : "");
     } else if (w.contains("list")) {
       s += "[";
       for (const json& x : w["list"]) word(x), s += " ";

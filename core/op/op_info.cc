@@ -68,6 +68,7 @@ constexpr Group kGroups[] = {
      "conv_transpose3d reshape reshape_as flatten contiguous to type_as ravel expand_copy permute_copy "
      "transpose_copy t_copy squeeze_copy unsqueeze_copy slice_copy select_copy split_copy split_with_sizes_copy "
      "unbind_copy unfold_copy diagonal_copy as_strided_copy view_as_real_copy atleast_1d atleast_2d atleast_3d "
+     "broadcast_tensors "
      "hstack vstack dstack row_stack column_stack meshgrid cartesian_prod diag diagflat trace rot90 fliplr "
      "flipud pad _pad_enum _pad_circular diff trapezoid cumulative_trapezoid vander norm_except_dim glu "
      "glu_backward sum_to_size bilinear prelu _prelu_kernel rrelu cosine_embedding_loss triplet_margin_loss "

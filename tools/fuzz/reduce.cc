@@ -85,7 +85,7 @@ class Reducer {
   // Whether the candidate is a program and still fails; then it is the best.
   bool Try(Sample candidate) {
     if (left_-- <= 0) return false;
-    if (!CompleteTypes(*candidate.graph).ok() || !VerifyGraph(*candidate.graph).ok()) return false;
+    if (!CompleteTypes(*candidate.graph, /*simplify=*/false).ok() || !VerifyGraph(*candidate.graph).ok()) return false;
     if (IsLarge(candidate)) {
       if (!fails_(candidate)) return false;
       best_ = std::move(candidate);

@@ -19,6 +19,7 @@
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
+#include "smelt/functionalize/simplify_script.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
 #include "smelt/pipeline/compile.h"
@@ -351,6 +352,7 @@ bool ChangesGeometry(const Graph& g) {
 // The evaluator on the graph after each pass. True where the verdict is final.
 bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, const RunOptions& options, Verdict* v) {
   std::unique_ptr<Graph> opened = sample.graph->Clone();
+  SimplifyScript(*opened, /*inferred=*/true);
   auto open = OpenComposites(*opened);
   auto unsupported = [&](const absl::Status& s, const std::string& where) {
     v->where = where;

@@ -248,7 +248,7 @@ absl::StatusOr<Sample> Sample::Parse(absl::string_view text, const std::string& 
   if (weight != sample.graph->weight_storages.size())
     return absl::InvalidArgumentError(absl::StrCat(file_name, ": a weight has no contents"));
   const std::vector<std::string> names = sample.graph->output_names;
-  SMELT_RETURN_IF_ERROR(Annotate(CompleteTypes(*sample.graph), file_name));
+  SMELT_RETURN_IF_ERROR(Annotate(CompleteTypes(*sample.graph, /*simplify=*/false), file_name));
   sample.graph->output_names = names;  // as they were printed
   return sample;
 }

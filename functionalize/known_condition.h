@@ -1,0 +1,23 @@
+// Conditions of TorchScript that are known before the program runs: `dim is None`, `p < 0.0`, `x.dim() == 2`,
+// `mode in ("nearest", "area")`.
+#ifndef SMELT_FUNCTIONALIZE_KNOWN_CONDITION_H_
+#define SMELT_FUNCTIONALIZE_KNOWN_CONDITION_H_
+
+#include <optional>
+
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+// The value of a bool, from constants, from types and from what is known of sizes; nullopt if it may be either.
+std::optional<bool> KnownCondition(const Graph& g, ValueId v);
+
+// The block of a prim::If whose condition is known; invalid if it is not, or if that block raises an exception.
+BlockId KnownBranch(const Graph& g, NodeId branch);
+
+// Puts the nodes of one of its blocks in the place of a prim::If.
+void TakeBranch(Graph& g, NodeId branch, BlockId taken);
+
+}  // namespace smelt
+
+#endif  // SMELT_FUNCTIONALIZE_KNOWN_CONDITION_H_

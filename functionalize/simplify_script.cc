@@ -1,0 +1,172 @@
+#include "smelt/functionalize/simplify_script.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "smelt/functionalize/known_condition.h"
+#include "smelt/functionalize/resolve_lists.h"
+#include "smelt/functionalize/resolve_tuples.h"
+#include "smelt/functionalize/unroll_loops.h"
+
+namespace smelt {
+namespace {
+
+bool IsUnused(const Graph& g, NodeId n) {
+  const auto& outputs = g.node(n).outputs;
+  return std::all_of(outputs.begin(), outputs.end(), [&](ValueId v) { return g.value(v).uses.empty(); });
+}
+
+// Computes numbers, lists and words, and neither fails for those that a text holds nor does anything else.
+bool OnlyAnswers(const Graph& g, NodeId n) {
+  static const auto* const operators = new absl::flat_hash_set<std::string>{"prim::Uninitialized",
+                                                                            "prim::unchecked_cast",
+                                                                            "prim::ListConstruct",
+                                                                            "aten::size",
+                                                                            "aten::dim",
+                                                                            "aten::len",
+                                                                            "aten::eq",
+                                                                            "aten::ne",
+                                                                            "aten::lt",
+                                                                            "aten::le",
+                                                                            "aten::gt",
+                                                                            "aten::ge",
+                                                                            "aten::__is__",
+                                                                            "aten::__isnot__",
+                                                                            "aten::__not__",
+                                                                            "aten::__and__",
+                                                                            "aten::__or__",
+                                                                            "aten::__contains__",
+                                                                            "aten::format",
+                                                                            "aten::add",
+                                                                            "aten::sub",
+                                                                            "aten::mul",
+                                                                            "aten::neg",
+                                                                            "aten::is_complex",
+                                                                            "aten::is_floating_point"};
+  const Node& node = g.node(n);
+  if (!node.blocks.empty() || node.outputs.size() != 1 || !operators->contains(node.op.name())) return false;
+  return node.op.name() == "prim::Uninitialized" || !g.value(node.outputs[0]).type.IsTensor();
+}
+
+class Simplifier {
+ public:
+  Simplifier(Graph& g, bool inferred) : g_(g), inferred_(inferred) {}
+
+  bool Run() {
+    for (NodeId n : g_.AllNodes()) {
+      if (g_.IsLive(n)) Simplify(n);
+    }
+    changed_ = UnrollLoops(g_) || changed_;
+    if (changed_) {
+      ResolveTuples(g_);
+      ResolveLists(g_);
+    }
+    EraseUnused();
+    return changed_;
+  }
+
+ private:
+  void Simplify(NodeId n) {
+    const std::string& name = g_.node(n).op.name();
+    const bool sizes_hold = inferred_ && !InLoop(n);
+    if (name == "prim::If") {
+      if (inferred_ && !sizes_hold) return;
+      if (const BlockId taken = KnownBranch(g_, n); taken.valid()) {
+        TakeBranch(g_, n, taken);
+        changed_ = true;
+      }
+    } else if (name == "prim::unchecked_cast") {
+      const TypeKind from = g_.value(g_.node(n).inputs[0]).type.kind(),
+                     to = g_.value(g_.node(n).outputs[0]).type.kind();
+      const bool number = from == TypeKind::kInt || from == TypeKind::kFloat;
+      if (from == to || (number && to == TypeKind::kNumber)) Replace(n, g_.node(n).inputs[0]);
+    } else if (name == "aten::size" && g_.node(n).inputs.size() == 1) {
+      if (sizes_hold) ListSizes(n);
+    } else if (g_.node(n).op.full() == "aten::__getitem__.t") {
+      TakeElement(n);
+    } else if (name == "prim::ListUnpack") {
+      TakeElements(n);
+    }
+  }
+
+  bool InLoop(NodeId n) const {
+    for (BlockId b = g_.node(n).parent; b != g_.top(); b = g_.node(g_.block(b).owner).parent) {
+      if (g_.node(g_.block(b).owner).op == "prim::Loop") return true;
+    }
+    return false;
+  }
+
+  void Replace(NodeId n, ValueId by) {
+    g_.ReplaceAllUses(g_.node(n).outputs[0], by);
+    g_.Erase(n);
+    changed_ = true;
+  }
+
+  // x.size() is a list of each x.size(d).
+  void ListSizes(NodeId n) {
+    const ValueId x = g_.node(n).inputs[0];
+    const Type& t = g_.value(x).type;
+    if (!t.IsTensor() || !t.tensor().sizes) return;
+    std::vector<ValueId> sizes;
+    for (int64_t d = 0; d < static_cast<int64_t>(t.tensor().sizes->size()); ++d) {
+      const ValueId dim = InsertConstant(g_, n, d);
+      const NodeId size = g_.InsertBefore(n, OpName::Get("aten::size.int"), {x, dim}, {Type::Int()});
+      g_.SetSource(size, g_.node(n).source);
+      sizes.push_back(g_.node(size).outputs[0]);
+    }
+    const NodeId list = g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), sizes, {Type::List(Type::Int())});
+    g_.SetSource(list, g_.node(n).source);
+    Replace(n, g_.node(list).outputs[0]);
+  }
+
+  // Of a list of numbers that nobody changes.
+  void TakeElement(NodeId n) {
+    if (g_.value(g_.node(n).outputs[0]).type.kind() != TypeKind::kInt) return;
+    const auto elements = GetListElements(g_, g_.node(n).inputs[0]);
+    const std::optional<Expr> index = GetIntExpr(g_, g_.node(n).inputs[1]);
+    if (!elements || !index || !index->IsConstant()) return;
+    const int64_t size = static_cast<int64_t>(elements->size());
+    const int64_t i = *index->Constant() + (*index->Constant() < 0 ? size : 0);
+    if (i >= 0 && i < size) Replace(n, (*elements)[i]);  // otherwise an error, when it runs
+  }
+
+  void EraseUnused() {
+    const std::vector<NodeId> nodes = g_.AllNodes();
+    for (size_t k = nodes.size(); k-- > 0;) {
+      if (!IsUnused(g_, nodes[k])) continue;
+      if (OnlyAnswers(g_, nodes[k]) || DoesNothing(nodes[k])) g_.Erase(nodes[k]);
+    }
+  }
+
+  // A branch in which nothing is left.
+  bool DoesNothing(NodeId n) const {
+    const auto& blocks = g_.node(n).blocks;
+    return g_.node(n).op == "prim::If" &&
+           std::all_of(blocks.begin(), blocks.end(), [&](BlockId b) { return g_.Nodes(b).empty(); });
+  }
+
+  void TakeElements(NodeId n) {
+    const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+    const auto elements = GetListElements(g_, g_.node(n).inputs[0]);
+    if (!elements || elements->size() != outputs.size()) return;
+    for (ValueId v : outputs) {
+      if (g_.value(v).type.kind() != TypeKind::kInt) return;
+    }
+    for (size_t k = 0; k < outputs.size(); ++k) g_.ReplaceAllUses(outputs[k], (*elements)[k]);
+    g_.Erase(n);
+    changed_ = true;
+  }
+
+  Graph& g_;
+  const bool inferred_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool SimplifyScript(Graph& g, bool inferred) { return Simplifier(g, inferred).Run(); }
+
+}  // namespace smelt
