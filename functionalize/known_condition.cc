@@ -40,19 +40,6 @@ std::optional<bool> KnownNone(const Graph& g, ValueId v) {
   }
 }
 
-std::optional<double> KnownNumber(const Graph& g, ValueId v) {
-  v = Behind(g, v);
-  if (const auto c = GetConstant(g, v)) {
-    if (const auto* f = std::get_if<double>(&*c)) return *f;
-  }
-  const std::optional<Expr> e = GetIntExpr(g, v);
-  // Larger ones may not be a double.
-  if (!e || !e->IsConstant() || *e->Constant() > (int64_t{1} << 53) || *e->Constant() < -(int64_t{1} << 53)) {
-    return std::nullopt;
-  }
-  return static_cast<double>(*e->Constant());
-}
-
 std::optional<std::string> KnownText(const Graph& g, ValueId v) {
   const auto c = GetConstant(g, Behind(g, v));
   if (!c || !std::holds_alternative<std::string>(*c)) return std::nullopt;
@@ -98,6 +85,19 @@ std::optional<bool> SameNumbers(const Graph& g, ValueId a, ValueId b) {
 }
 
 }  // namespace
+
+std::optional<double> KnownNumber(const Graph& g, ValueId v) {
+  v = Behind(g, v);
+  if (const auto c = GetConstant(g, v)) {
+    if (const auto* f = std::get_if<double>(&*c)) return *f;
+  }
+  const std::optional<Expr> e = GetIntExpr(g, v);
+  // Larger ones may not be a double.
+  if (!e || !e->IsConstant() || *e->Constant() > (int64_t{1} << 53) || *e->Constant() < -(int64_t{1} << 53)) {
+    return std::nullopt;
+  }
+  return static_cast<double>(*e->Constant());
+}
 
 std::optional<bool> KnownCondition(const Graph& g, ValueId v) {
   v = Behind(g, v);

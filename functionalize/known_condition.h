@@ -12,6 +12,9 @@ namespace smelt {
 // The value of a bool, from constants, from types and from what is known of sizes; nullopt if it may be either.
 std::optional<bool> KnownCondition(const Graph& g, ValueId v);
 
+// A number that is known, as a double: constants, and integers known from sizes that a double holds exactly.
+std::optional<double> KnownNumber(const Graph& g, ValueId v);
+
 // The block of a prim::If whose condition is known; invalid if it is not, or if that block raises an exception.
 BlockId KnownBranch(const Graph& g, NodeId branch);
 

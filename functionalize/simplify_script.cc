@@ -1,6 +1,7 @@
 #include "smelt/functionalize/simplify_script.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -89,6 +90,8 @@ class Simplifier {
       TakeElement(n);
     } else if (name == "prim::ListUnpack") {
       TakeElements(n);
+    } else if (sizes_hold && IsFloat(n)) {
+      if (const std::optional<double> v = Computed(name, n)) Replace(n, InsertConstant(g_, n, *v));
     }
   }
 
@@ -103,6 +106,31 @@ class Simplifier {
     g_.ReplaceAllUses(g_.node(n).outputs[0], by);
     g_.Erase(n);
     changed_ = true;
+  }
+
+  bool IsFloat(NodeId n) const {
+    const auto& outputs = g_.node(n).outputs;
+    return outputs.size() == 1 && g_.value(outputs[0]).type.kind() == TypeKind::kFloat;
+  }
+
+  // Python's arithmetic; nullopt where it would raise an error.
+  std::optional<double> Computed(const std::string& name, NodeId n) const {
+    const auto& inputs = g_.node(n).inputs;
+    if (inputs.empty() || inputs.size() > 2) return std::nullopt;
+    const std::optional<double> a = KnownNumber(g_, inputs[0]), b = KnownNumber(g_, inputs[inputs.size() - 1]);
+    if (!a || !b) return std::nullopt;
+    if (inputs.size() == 1) {
+      if (name == "aten::neg") return -*a;
+      if (name == "aten::Float") return *a;
+      if (name == "aten::sqrt" && *a >= 0) return std::sqrt(*a);
+      return std::nullopt;
+    }
+    if (name == "aten::add") return *a + *b;
+    if (name == "aten::sub") return *a - *b;
+    if (name == "aten::mul") return *a * *b;
+    if ((name == "aten::div" || name == "aten::truediv") && *b != 0) return *a / *b;
+    if (name == "aten::pow" && *a > 0) return std::pow(*a, *b);
+    return std::nullopt;
   }
 
   // x.size() is a list of each x.size(d).

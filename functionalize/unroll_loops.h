@@ -1,7 +1,8 @@
 // TorchScript's loops of a constant number of trips around an operator whose result's size the data decide (nonzero, a
 // mask as an index) become straight code: there each of these sizes has a name of its own. So do those that fill a list
-// which is returned or whose length is asked for: there it is known how long it is. And those that fill a list of
-// numbers or have no tensors at all: what they count is known then.
+// which is returned or whose length is asked for: there it is known how long it is. And those that take
+// tensors out of lists: it is known which. And those that fill a list of numbers or have no tensors at all: what they
+// count is known then.
 //
 //   UnrollLoops(graph);   // for i in range(3): x[x > i] = 0
 //

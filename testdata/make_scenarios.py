@@ -4,7 +4,7 @@
 
 Each function in scenarios_*.py is one scenario, named after its archive. The decorator makes the arguments of its calls, one function
 a call; `example` those that it is exported with, where they are others. Functions with script=True are compiled by TorchScript
-and written as text (.ir), for If and Loop. A line "PyTorch's export differs" says that the exported program, run by PyTorch on
+and written as text (.ir), for If and Loop; those with script="trace" are traced by it. A line "PyTorch's export differs" says that the exported program, run by PyTorch on
 the case's arguments, is not eager: the case is eager all the same.
 """
 
@@ -20,6 +20,7 @@ import scenarios_assigned  # registers its scenarios, as the next ones do
 import scenarios_calls
 import scenarios_containers
 import scenarios_edges
+import scenarios_functional
 import scenarios_given
 import scenarios_hostile
 import scenarios_kernels
@@ -39,15 +40,15 @@ import scenarios_unseen_calls
 import scenarios_unseen_more
 import scenarios_unseen_states
 import scenarios_writes
-from record import clean_archive, record
+from record import clean_archive, clone_tree, record
 from scenario_kit import SCENARIOS
 
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scenarios")
 
 
-def script_text(f, args):
+def script_text(f, args, trace):
     """TorchScript's graph of a function, its inputs named as the function's, with complete types."""
-    graph = torch.jit.script(f).inlined_graph
+    graph = (torch.jit.trace(f, clone_tree(args)) if trace else torch.jit.script(f)).inlined_graph
     names = f.__code__.co_varnames[:f.__code__.co_argcount]
     inputs = list(graph.inputs())
     for value, name, arg in zip(inputs[-len(names):], names, args):
@@ -70,7 +71,7 @@ def make(name):
     train = options.pop("train", False)
     module = f().train(train) if isinstance(f, type) else f
     if script:
-        options["text"] = script_text(f, calls[0])
+        options["text"] = script_text(f, calls[0], script == "trace")
     if hasattr(f, "source"):
         options["source"] = f.source
     path = os.path.join(OUT, name)
