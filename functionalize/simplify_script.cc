@@ -87,7 +87,7 @@ class Simplifier {
     } else if (name == "aten::size" && g_.node(n).inputs.size() == 1) {
       if (sizes_hold) ListSizes(n);
     } else if (g_.node(n).op.full() == "aten::__getitem__.t") {
-      TakeElement(n);
+      if (sizes_hold || !inferred_) TakeElement(n);
     } else if (name == "prim::ListUnpack") {
       TakeElements(n);
     } else if (sizes_hold && IsFloat(n)) {
@@ -97,7 +97,8 @@ class Simplifier {
 
   bool InLoop(NodeId n) const {
     for (BlockId b = g_.node(n).parent; b != g_.top(); b = g_.node(g_.block(b).owner).parent) {
-      if (g_.node(g_.block(b).owner).op == "prim::Loop") return true;
+      const OpName op = g_.node(g_.block(b).owner).op;
+      if (op == "prim::Loop" || op == "smelt::while_loop") return true;
     }
     return false;
   }

@@ -186,6 +186,16 @@ class Interpreter {
     }
     return absl::InvalidArgumentError(absl::StrCat(node.op.full(), ": attribute \"", key, "\" is missing"));
   }
+  // The argument from which a region counts: the node's own or, of a view of views, the one that they name.
+  const Attribute* HomeOf(const Node& node) const {
+    for (const Node* n = &node;;) {
+      if (const Attribute* home = n->FindAttribute("argument")) return home;
+      const NodeId def = g_.value(n->inputs[0]).def;
+      if (g_.IsParam(def) || g_.node(def).op != "smelt::view") return nullptr;
+      n = &g_.node(def);
+    }
+  }
+
   // The region that a node's attributes say, in `base`'s storage.
   absl::StatusOr<Tensor> RegionOf(const Node& node, const Tensor& base) const {
     Geometry g;
@@ -202,7 +212,7 @@ class Interpreter {
     if (!dtype) return absl::InvalidArgumentError(absl::StrCat(node.op.full(), ": no such dtype"));
     SMELT_ASSIGN_OR_RETURN(g.offset, offset->Evaluate(symbols_));
     int64_t origin = 0;
-    const Attribute* argument = node.FindAttribute("argument");
+    const Attribute* argument = HomeOf(node);
     if (argument != nullptr && std::holds_alternative<int64_t>(*argument)) {
       auto it = state_.argument_origins.find(static_cast<int>(std::get<int64_t>(*argument)));
       if (it == state_.argument_origins.end())
