@@ -57,6 +57,12 @@ absl::Status CompositeOpener::Rrelu(NodeId n) {
   };
   if (!number(lower) || !number(upper) || !training || !std::holds_alternative<bool>(*training))
     return absl::UnimplementedError("rrelu whose mode or bounds are known only at run time");
+  // PyTorch's result is contiguous, whatever the operand is.
+  if (const TensorType& t = TypeOfValue(In(n, 0));
+      g_.node(n).op.name() == "aten::rrelu" && *t.strides != ContiguousStrides(*t.sizes)) {
+    SMELT_ASSIGN_OR_RETURN(auto dense, Insert(n, "aten::clone", {In(n, 0), InsertConstant(g_, n, int64_t{0})}));
+    g_.SetInput(n, 0, dense[0]);
+  }
   if (std::get<bool>(*training)) return RandomRrelu(n, *number(lower), *number(upper));
   const ValueId slope = InsertConstant(g_, n, (*number(lower) + *number(upper)) / 2);
   SMELT_ASSIGN_OR_RETURN(

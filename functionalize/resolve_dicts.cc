@@ -44,10 +44,15 @@ class DictResolver {
     // Inside one node nothing is written, so that the order of its readers does not matter.
     std::stable_sort(users.begin(), users.end(),
                      [&](const auto& a, const auto& b) { return a.first != b.first && g_.IsBefore(a.first, b.first); });
+    bool all = true;
     for (const auto& [at, user] : users) {
-      if (!Understand(at, user)) return;
+      if (Understand(at, user)) continue;
+      const std::string& name = g_.node(user).op.name();
+      if (name != "aten::__getitem__" && name != "aten::__contains__") return;
+      answers_.emplace_back();  // by a key that a loop takes out of keys(), perhaps: later
+      all = false;
     }
-    Apply(users);
+    Apply(users, all);
   }
 
  private:
@@ -72,6 +77,8 @@ class DictResolver {
     Answer answer;
     if (name == "aten::len") {
       answer.number = static_cast<int64_t>(now_.size());
+    } else if (name == "aten::keys" || name == "aten::values" || name == "aten::items") {
+      answer.entries = now_;
     } else {
       if (node.inputs.size() < 2) return false;
       const std::optional<Key> key = KeyOf(g_, node.inputs[1]);
@@ -103,19 +110,53 @@ class DictResolver {
     return it == element_of_.end() ? v : it->second;
   }
 
-  void Apply(const std::vector<std::pair<NodeId, NodeId>>& users) {
+  // If not `all` was understood, what was: the dictionary and what writes to it stay.
+  void Apply(const std::vector<std::pair<NodeId, NodeId>>& users, bool all) {
     for (size_t k = 0; k < users.size(); ++k) {
       const NodeId n = users[k].second;
       const Answer& a = answers_[k];
       if (a.value) g_.ReplaceAllUses(g_.node(n).outputs[0], *a.value);
       if (a.number) g_.ReplaceAllUses(g_.node(n).outputs[0], InsertConstant(g_, n, *a.number));
+      if (a.entries) g_.ReplaceAllUses(g_.node(n).outputs[0], ListOf(n, *a.entries));
       if (a.truth) g_.ReplaceAllUses(g_.node(n).outputs[0], InsertConstant(g_, n, *a.truth));
     }
-    for (size_t k = users.size(); k-- > 0;) g_.Erase(users[k].second);
-    g_.Erase(construct_);
+    for (size_t k = users.size(); k-- > 0;) {
+      const Answer& a = answers_[k];
+      if (all || a.value || a.number || a.entries || a.truth) g_.Erase(users[k].second);
+    }
+    if (all) g_.Erase(construct_);
   }
 
-  struct Answer {  // what the user's output is; of a writer nothing
+  // The list that keys(), values() or items() makes.
+  ValueId ListOf(NodeId n, const std::vector<std::pair<Key, ValueId>>& entries) {
+    const std::string& name = g_.node(n).op.name();
+    std::vector<ValueId> elements;
+    for (const auto& [key, value] : entries) {
+      if (name == "aten::values") {
+        elements.push_back(value);
+        continue;
+      }
+      const auto* word = std::get_if<std::string>(&key);
+      elements.push_back(word != nullptr ? InsertConstant(g_, n, *word)
+                                         : InsertConstant(g_, n, std::get<int64_t>(key)));
+      if (name == "aten::keys") continue;
+      const Type pair = Type::Tuple({g_.value(elements.back()).type, g_.value(value).type});
+      elements.back() =
+          g_.node(g_.InsertBefore(n, OpName::Get("prim::TupleConstruct"), {elements.back(), value}, {pair})).outputs[0];
+    }
+    // By its elements: the schema calls what comes out of it t[].
+    Type of = g_.value(g_.node(n).outputs[0]).type;
+    if (!elements.empty()) {
+      const Type& first = g_.value(elements[0]).type;
+      of = Type::List(first.IsTensor() ? Type::Tensor() : first);
+    }
+    const NodeId list = g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), elements, {of});
+    g_.SetSource(list, g_.node(n).source);
+    return g_.node(list).outputs[0];
+  }
+
+  struct Answer {                                                 // what the user's output is; of a writer nothing
+    std::optional<std::vector<std::pair<Key, ValueId>>> entries;  // of keys(), values() and items()
     std::optional<ValueId> value;
     std::optional<int64_t> number;
     std::optional<bool> truth;

@@ -3,6 +3,8 @@
 //
 //   %d = prim::DictConstruct(%a, %x); aten::_set_item(%d, %b, %y); %z = aten::__getitem__(%d, %b)   ->   %y
 //
+// keys(), values() and items() are the lists of what is in it then.
+//
 // A dictionary that a loop or a branch changes, or that is passed on as an object, stays as it is.
 #ifndef SMELT_FUNCTIONALIZE_RESOLVE_DICTS_H_
 #define SMELT_FUNCTIONALIZE_RESOLVE_DICTS_H_

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "smelt/core/op/infer.h"
 #include "smelt/functionalize/known_condition.h"
+#include "smelt/functionalize/resolve_dicts.h"
 #include "smelt/functionalize/resolve_lists.h"
 #include "smelt/functionalize/resolve_tuples.h"
 #include "smelt/functionalize/unroll_loops.h"
@@ -52,6 +54,13 @@ bool OnlyAnswers(const Graph& g, NodeId n) {
   return node.op.name() == "prim::Uninitialized" || !g.value(node.outputs[0]).type.IsTensor();
 }
 
+bool IsPartsOfTensor(const std::string& op) {
+  static const auto* const operators = new absl::flat_hash_set<std::string>{
+      "aten::chunk",        "aten::split",  "aten::split_with_sizes", "aten::unbind",
+      "aten::tensor_split", "aten::hsplit", "aten::vsplit",           "aten::dsplit"};
+  return operators->contains(op);
+}
+
 class Simplifier {
  public:
   Simplifier(Graph& g, bool inferred) : g_(g), inferred_(inferred) {}
@@ -63,6 +72,7 @@ class Simplifier {
     changed_ = UnrollLoops(g_) || changed_;
     if (changed_) {
       ResolveTuples(g_);
+      ResolveDicts(g_);
       ResolveLists(g_);
     }
     EraseUnused();
@@ -86,10 +96,17 @@ class Simplifier {
       if (from == to || (number && to == TypeKind::kNumber)) Replace(n, g_.node(n).inputs[0]);
     } else if (name == "aten::size" && g_.node(n).inputs.size() == 1) {
       if (sizes_hold) ListSizes(n);
+    } else if (name == "aten::list" || name == "aten::copy") {
+      const ValueId list = g_.node(n).inputs[0], copy = g_.node(n).outputs[0];
+      if (IsConstantList(list) && IsConstantList(copy)) Replace(n, list);
+    } else if (name == "aten::tensor") {
+      FlattenRows(n);
     } else if (g_.node(n).op.full() == "aten::__getitem__.t") {
       if (sizes_hold || !inferred_) TakeElement(n);
     } else if (name == "prim::ListUnpack") {
       TakeElements(n);
+    } else if (sizes_hold && IsPartsOfTensor(name) && g_.node(n).outputs.size() == 1) {
+      UnpackParts(n);
     } else if (sizes_hold && IsFloat(n)) {
       if (const std::optional<double> v = Computed(name, n)) Replace(n, InsertConstant(g_, n, *v));
     }
@@ -107,6 +124,76 @@ class Simplifier {
     g_.ReplaceAllUses(g_.node(n).outputs[0], by);
     g_.Erase(n);
     changed_ = true;
+  }
+
+  // The parts of a tensor, where an operator takes them all: a list that is made in place says what its elements are.
+  void UnpackParts(NodeId n) {
+    const ValueId list = g_.node(n).outputs[0];
+    if (!IsConstantList(list)) return;
+    std::vector<Use> takers;
+    for (const Use& use : g_.value(list).uses) {
+      const std::string& name = g_.node(use.user).op.name();
+      if (name != "prim::ListUnpack" && name != "aten::__getitem__" && name != "aten::len") takers.push_back(use);
+    }
+    if (takers.empty()) return;
+    const auto call = OpCall::Of(g_, n);
+    if (!call.ok()) return;
+    const auto inferred = InferCall(*call, g_.symbols);
+    if (!inferred.ok() || inferred->size() != 1 || (*inferred)[0].elements.empty()) return;
+    const NodeId unpack = g_.InsertAfter(n, OpName::Get("prim::ListUnpack"), {list}, (*inferred)[0].elements);
+    const std::vector<ValueId> parts(g_.node(unpack).outputs.begin(), g_.node(unpack).outputs.end());
+    const NodeId made = g_.InsertAfter(unpack, OpName::Get("prim::ListConstruct"), parts, {g_.value(list).type});
+    g_.SetSource(unpack, g_.node(n).source);
+    g_.SetSource(made, g_.node(n).source);
+    for (const Use& use : takers) g_.SetInput(use.user, use.index, g_.node(made).outputs[0]);
+    changed_ = true;
+  }
+
+  // A list that is only read, by operators that keep no list.
+  bool IsConstantList(ValueId v) const {
+    if (g_.value(v).type.kind() != TypeKind::kList) return false;
+    const auto& uses = g_.value(v).uses;
+    return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+      if (g_.IsReturn(use.user)) return false;
+      const Node& user = g_.node(use.user);
+      return user.op == "prim::ListUnpack" ||
+             (user.op.name().compare(0, 6, "aten::") == 0 && !ChangesFirstList(user.op));
+    });
+  }
+
+  // tensor([[a, b], [c, d]]) is tensor([a, b, c, d]).view(2, 2).
+  void FlattenRows(NodeId n) {
+    std::vector<int64_t> sizes;
+    std::vector<ValueId> elements;
+    if (!Flatten(g_.node(n).inputs[0], 0, sizes, elements) || sizes.size() < 2 || elements.empty()) return;
+    const Type of = g_.value(elements[0]).type;
+    for (ValueId v : elements) {
+      if (g_.value(v).type.kind() != of.kind() || of.kind() == TypeKind::kList) return;
+    }
+    const NodeId flat = g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), elements, {Type::List(of)});
+    const ValueId out = g_.node(n).outputs[0];
+    g_.SetInput(n, 0, g_.node(flat).outputs[0]);
+    const NodeId next = g_.node(n).next.valid() ? g_.node(n).next : g_.block(g_.node(n).parent).return_node;
+    const ValueId shape = InsertConstant(g_, next, sizes);
+    const NodeId rows = g_.InsertBefore(next, OpName::Get("aten::view"), {out, shape}, {Type::Tensor()});
+    g_.SetSource(rows, g_.node(n).source);
+    g_.ReplaceAllUses(out, g_.node(rows).outputs[0]);
+    g_.SetInput(rows, 0, out);
+    changed_ = true;
+  }
+
+  // False if the list is not known, or its rows are not alike.
+  bool Flatten(ValueId v, size_t depth, std::vector<int64_t>& sizes, std::vector<ValueId>& elements) const {
+    if (g_.value(v).type.kind() != TypeKind::kList) {
+      elements.push_back(v);
+      return depth == sizes.size();
+    }
+    const auto list = GetListElements(g_, v);
+    if (!list) return false;
+    const int64_t size = static_cast<int64_t>(list->size());
+    if (depth == sizes.size() && elements.empty()) sizes.push_back(size);
+    if (depth >= sizes.size() || sizes[depth] != size) return false;
+    return std::all_of(list->begin(), list->end(), [&](ValueId e) { return Flatten(e, depth + 1, sizes, elements); });
   }
 
   bool IsFloat(NodeId n) const {
@@ -151,9 +238,9 @@ class Simplifier {
     Replace(n, g_.node(list).outputs[0]);
   }
 
-  // Of a list of numbers that nobody changes.
+  // Of a list that nobody changes. An element that is a tensor is known as one later.
   void TakeElement(NodeId n) {
-    if (g_.value(g_.node(n).outputs[0]).type.kind() != TypeKind::kInt) return;
+    if (g_.value(g_.node(n).outputs[0]).type.IsTensor()) return;
     const auto elements = GetListElements(g_, g_.node(n).inputs[0]);
     const std::optional<Expr> index = GetIntExpr(g_, g_.node(n).inputs[1]);
     if (!elements || !index || !index->IsConstant()) return;

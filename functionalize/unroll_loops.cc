@@ -45,9 +45,9 @@ bool HoldsTensors(const Type& t) {
 struct Contents {
   int64_t nodes = 0;
   bool decides_sizes = false;
-  bool fills_lists = false;    // of numbers
-  bool takes_tensors = false;  // out of lists, by an index that the loop counts
-  bool only_numbers = true;    // no tensors at all, so that it is known as soon as what it begins with is
+  bool fills_lists = false;     // of numbers
+  bool takes_elements = false;  // tensors or words out of lists, by an index that the loop counts
+  bool only_numbers = true;     // no tensors at all, so that it is known as soon as what it begins with is
 };
 Contents ContentsOf(const Graph& g, BlockId b) {
   static const auto* const operators = new absl::flat_hash_set<std::string>{
@@ -62,7 +62,8 @@ Contents ContentsOf(const Graph& g, BlockId b) {
                       (node.op.name() == "aten::where" && node.inputs.size() == 1) ||
                       (ChangesFirstList(node.op) && LengthMatters(g, node.inputs[0]));
     c.fills_lists = c.fills_lists || (ChangesFirstList(node.op) && IsListOfNumbers(g.value(node.inputs[0]).type));
-    c.takes_tensors = c.takes_tensors || (node.op.full() == "aten::__getitem__.t" && type->IsTensor());
+    c.takes_elements = c.takes_elements || (node.op.full() == "aten::__getitem__.t" &&
+                                            (HoldsTensors(*type) || type->kind() == TypeKind::kString));
     for (ValueId v : node.inputs) c.only_numbers = c.only_numbers && !HoldsTensors(g.value(v).type);
     c.only_numbers = c.only_numbers && !node.outputs.empty();  // what has no result does something
     for (BlockId inner : node.blocks) {
@@ -70,7 +71,7 @@ Contents ContentsOf(const Graph& g, BlockId b) {
       c.nodes += more.nodes;
       c.decides_sizes = c.decides_sizes || more.decides_sizes;
       c.fills_lists = c.fills_lists || more.fills_lists;
-      c.takes_tensors = c.takes_tensors || more.takes_tensors;
+      c.takes_elements = c.takes_elements || more.takes_elements;
       c.only_numbers = c.only_numbers && more.only_numbers;
     }
   }
@@ -92,7 +93,7 @@ class Unroller {
       return false;
     const int64_t count = *trips->Constant();
     const Contents contents = ContentsOf(g_, body);
-    if (!contents.decides_sizes && !contents.fills_lists && !contents.takes_tensors && !contents.only_numbers)
+    if (!contents.decides_sizes && !contents.fills_lists && !contents.takes_elements && !contents.only_numbers)
       return false;
     if (count > kMostNodes / std::max<int64_t>(contents.nodes, 1)) return false;
     std::vector<ValueId> carried(node.inputs.begin() + 2, node.inputs.end());

@@ -1,8 +1,10 @@
-// TorchScript's loops of a constant number of trips around an operator whose result's size the data decide (nonzero, a
-// mask as an index) become straight code: there each of these sizes has a name of its own. So do those that fill a list
-// which is returned or whose length is asked for: there it is known how long it is. And those that take
-// tensors out of lists: it is known which. And those that fill a list of numbers or have no tensors at all: what they
-// count is known then.
+// TorchScript's loops of a constant number of trips become straight code where that tells what they do:
+// - around an operator whose result's size the data decide (nonzero, a mask as an index): each of these sizes has a
+// name
+//   of its own then;
+// - those that fill a list which is returned, whose length is asked for, or that holds numbers: it is known how long;
+// - those that take tensors or words out of lists: it is known which;
+// - those without tensors: what they count is known.
 //
 //   UnrollLoops(graph);   // for i in range(3): x[x > i] = 0
 //

@@ -95,3 +95,26 @@ def traced_means_of_groups(x, idx):
     out.index_add_(0, idx, x)
     out /= torch.bincount(idx, minlength=3).clamp_(min=1).unsqueeze(1)
     return out, out[idx]
+
+
+@scenario(one(3, 4), script=True)
+def script_dictionary_filled_and_walked(x):
+    d: Dict[str, Tensor] = {}
+    for i, n in enumerate(["a", "b", "c"]):
+        d[n] = x[i]
+    s = torch.zeros(4)
+    for k in d.keys():
+        s += d[k]
+    for v in d.values():
+        v.mul_(2)
+    for k, v in d.items():
+        if k != "b":
+            s = s + v
+    rows = torch.tensor([[1, 2], [3, 4]])
+    rows[0] += 1
+    return s, x, d["c"], torch.stack(list(d.values())), rows, torch.cat(x.chunk(2, 1), 0)
+
+
+@scenario(one(3, 4))
+def rrelu_of_transposed_rows(x):
+    return F.rrelu(x.t()), F.rrelu(x[:, ::2], 0.1, 0.2), F.rrelu_(x.t())

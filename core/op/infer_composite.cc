@@ -236,11 +236,17 @@ absl::Status Dropout(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(bool train, c.call.GetBoolOr("train", false));
   const Geo g = GeoOf(c.decide, x);
-  if (!train || false) {
+  if (!train) {
     c.AddStrided(*x.dtype, g.sizes, g.strides);
   } else {
     AddLike(c, *x.dtype, x, Format::kPreserve);
   }
+  return absl::OkStatus();
+}
+
+absl::Status RRelu(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
+  AddLike(c, *x.dtype, x, Format::kContiguous);
   return absl::OkStatus();
 }
 
@@ -295,6 +301,7 @@ void AddCompositeRules(RuleTable& r) {
   AddRule(r, "gradient", Gradient);
   AddRule(r, "contiguous", Contiguous);
   AddRule(r, "to type_as", To);
+  AddRule(r, "rrelu", RRelu);
   AddRule(r, "dropout feature_dropout alpha_dropout feature_alpha_dropout", Dropout);
   AddRule(r, "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d", AdaptiveAvgPool);
   AddRule(r, "rot90", Rot90);
