@@ -1,7 +1,6 @@
 // TorchScript's loops of a constant number of trips become straight code where that tells what they do:
-// - around an operator whose result's size the data decide (nonzero, a mask as an index): each of these sizes has a
-// name
-//   of its own then;
+// - those around an operator whose result's size the data decide (nonzero, a mask as an index): each of these sizes has
+//   a name of its own then;
 // - those that fill a list which is returned, whose length is asked for, or that holds numbers: it is known how long;
 // - those that take tensors or words out of lists: it is known which;
 // - those without tensors: what they count is known.
