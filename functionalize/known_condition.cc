@@ -56,16 +56,18 @@ std::optional<bool> Compared(const std::string& name, double a, double b) {
   return std::nullopt;
 }
 
-// Whether an element of a list of strings is the given one.
+// Whether an element of a list of strings or numbers is the given one.
 std::optional<bool> Contained(const Graph& g, ValueId list, ValueId item) {
   const auto elements = GetListElements(g, list);
   const std::optional<std::string> text = KnownText(g, item);
-  if (!elements || !text) return std::nullopt;
+  const std::optional<double> number = KnownNumber(g, item);
+  if (!elements || (!text && !number)) return std::nullopt;
   bool found = false;
   for (ValueId e : *elements) {
-    const std::optional<std::string> each = KnownText(g, e);
-    if (!each) return std::nullopt;
-    found = found || *each == *text;
+    const std::optional<std::string> word = KnownText(g, e);
+    const std::optional<double> value = KnownNumber(g, e);
+    if (text ? !word : !value) return std::nullopt;
+    found = found || (text ? *word == *text : *value == *number);
   }
   return found;
 }

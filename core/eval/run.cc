@@ -212,7 +212,7 @@ PlacedGeometry Placed(const Tensor& t, Geometry geometry) {
 absl::StatusOr<ElementOrder> OrderOf(const Call& c, const Tensor& written, absl::Span<const EvalValue> read) {
   std::vector<PlacedGeometry> operands;
   for (const EvalValue& v : read) {
-    if (!v.IsTensor() || v.tensor().storage() != written.storage()) continue;
+    if (!v.IsTensor()) continue;  // those that lie elsewhere have a say in the order of the dims, too
     absl::StatusOr<Geometry> g = Broadcasted(v.tensor().geometry(), written.sizes());
     if (!g.ok()) return ElementOrder();  // what does not fit is refused elsewhere
     operands.push_back(Placed(v.tensor(), *std::move(g)));
