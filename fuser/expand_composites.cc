@@ -147,10 +147,41 @@ void Expander::ReplaceWith(NodeId n, ValueId v) {
   g_.Erase(n);
 }
 
+std::vector<NodeId> Expander::RegionsOf(ValueId v) const {
+  std::vector<NodeId> regions;
+  for (const Use& u : g_.value(v).uses) {
+    if (g_.IsReturn(u.user) || u.index != 0) continue;
+    const OpName op = g_.node(u.user).op;
+    if (op == "smelt::view" || op == "smelt::write_region") regions.push_back(u.user);
+  }
+  return regions;
+}
+
+absl::StatusOr<bool> Expander::TakeApart(NodeId n, absl::StatusOr<bool> (*decompose)(Graph&, NodeId)) {
+  const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+  const std::vector<ValueId> operands(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+  std::vector<std::pair<NodeId, std::vector<Expr>>> regions;
+  for (ValueId v : outputs) {
+    if (!g_.value(v).type.IsTensor() || !g_.value(v).type.tensor().IsComplete()) continue;
+    for (NodeId region : RegionsOf(v)) regions.push_back({region, *T(v).strides});
+  }
+  SMELT_ASSIGN_OR_RETURN(const bool changed, decompose(g_, n));
+  for (const auto& [region, strides] : regions) {
+    if (!changed || !g_.IsLive(region)) continue;
+    const ValueId v = g_.node(region).inputs[0];
+    const NodeId def = g_.value(v).def;
+    const bool fresh = !g_.IsParam(def) && g_.node(def).op != "smelt::view" &&
+                       GetOpInfo(g_.node(def).op).kind != OpKind::kView &&
+                       std::find(operands.begin(), operands.end(), v) == operands.end();
+    if (!fresh) g_.SetInput(region, 0, Copied(region, v, strides));
+  }
+  return changed;
+}
+
 absl::StatusOr<bool> Expander::ExpandComplex(NodeId n) {
   const std::string& name = g_.node(n).op.name();
   if (absl::StartsWith(name, "aten::") || name == "prims::convert_element_type") {
-    return GetOpInfo(g_.node(n).op).kind == OpKind::kView ? false : DecomposeComplex(g_, n);
+    return GetOpInfo(g_.node(n).op).kind == OpKind::kView ? false : TakeApart(n, DecomposeComplex);
   }
   const bool region = name == "smelt::write_region";
   if (!region && name != "smelt::materialize") return false;
@@ -225,7 +256,7 @@ absl::StatusOr<Expander::Step> Expander::ExpandNode(NodeId n) {
   if (info.kind == OpKind::kView) return View(n);
   if (IsKernelNode(g_, n)) return Step::kKeep;
   if (info.decomposes) {
-    SMELT_ASSIGN_OR_RETURN(bool changed, Decompose(g_, n));
+    SMELT_ASSIGN_OR_RETURN(bool changed, TakeApart(n, Decompose));
     if (changed) return Step::kChanged;
   }
   switch (info.kind) {

@@ -42,6 +42,11 @@ class Expander {
 
   // No kernel knows complex numbers: each becomes two real ones.
   absl::StatusOr<bool> ExpandComplex(NodeId n);
+  // Decompose or DecomposeComplex. A result that is now a view is copied for the regions that count from it: those of
+  // a fresh result count from its first element, those of a view from its storage's.
+  absl::StatusOr<bool> TakeApart(NodeId n, absl::StatusOr<bool> (*decompose)(Graph&, NodeId));
+  // The users that name regions of it.
+  std::vector<NodeId> RegionsOf(ValueId v) const;
 
   absl::StatusOr<Step> ExpandNode(NodeId n);
 
