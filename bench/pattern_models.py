@@ -942,3 +942,58 @@ add("avg_pairs", lambda x: (x[:, ::2]+x[:, 1::2])*.5, randn(512, 2048))
 add("haar", lambda x: torch.cat([(x[..., ::2]+x[..., 1::2])*.7071, (x[..., ::2]-x[..., 1::2])*.7071], -1), randn(256, 4096))
 add("haar_inverse", lambda x: (lambda a, d: torch.stack([(a+d)*.7071, (a-d)*.7071], -1).flatten(-2))(*x.chunk(2, -1)), randn(256, 4096))
 add("stereo_mix", lambda x: (x[:, 0]*.7+x[:, 1]*.3, (x[:, 0]-x[:, 1]).abs().amax()), randn(200000, 2))
+
+
+# Each also in bfloat16; masks, scans, points and boxes.
+def both(name, f, *args):
+    add(name, f, *args)
+    add(name+"_bf16", f, *[t.bfloat16() if t.is_floating_point() else t for t in args])
+
+
+def rotate_half(x):
+    a, b = x.chunk(2, -1)
+    return torch.cat([-b, a], -1)
+
+
+def box_iou(a, b):
+    def area(t): return (t[:, 2]-t[:, 0])*(t[:, 3]-t[:, 1])
+    wh = (torch.min(a[:, None, 2:], b[:, 2:])-torch.max(a[:, None, :2], b[:, :2])).clamp(min=0)
+    inter = wh[:, :, 0]*wh[:, :, 1]
+    return inter/(area(a)[:, None]+area(b)-inter)
+
+
+def boxes(n):
+    p = torch.rand(n, 2)*4
+    return torch.cat([p, p+torch.rand(n, 2)+.05], -1)
+
+
+both("rope_partial", lambda x, c, s: torch.cat([x[..., :32]*c+rotate_half(x[..., :32])*s, x[..., 32:]], -1), randn(2, 16, 256, 96), randn(256, 32), randn(256, 32))
+both("rope_positions", lambda x, c, s, p: (lambda c, s: x*c[:, None]+rotate_half(x)*s[:, None])(c[p], s[p]), randn(4, 16, 128, 64), randn(2048, 64), randn(2048, 64), ints(2048, 4, 128))
+both("rope_then_cache", lambda q, c, s, cache: (lambda r: torch.cat([cache, r], 2))(q*c+rotate_half(q)*s), randn(4, 8, 1, 64), randn(1, 64), randn(1, 64), randn(4, 8, 1023, 64))
+both("rope_2d", lambda x, c, s: torch.cat([t*c[i]+rotate_half(t)*s[i] for i, t in enumerate(x.chunk(2, -1))], -1), randn(2, 8, 196, 64), randn(2, 196, 32), randn(2, 196, 32))
+both("gqa_mask_decode", lambda q, k, v, n: (lambda s: (s.masked_fill(torch.arange(1024) >= n[:, None, None, None, None], float("-inf")).softmax(-1)@v[:, :, None]))
+     (q.view(4, 4, 4, 1, 64)@k[:, :, None].transpose(-1, -2)*.125), randn(4, 16, 1, 64), randn(4, 4, 1024, 64), randn(4, 4, 1024, 64), ints(1000, 4)+1)
+both("alibi_softmax", lambda s, m: (s+m[:, None, None]*torch.arange(512)).masked_fill(torch.ones(512, 512, dtype=torch.bool).triu(1), float("-inf")).softmax(-1), randn(2, 8, 512, 512), randn(8))
+both("attn_probs_mask_bool", lambda s, m: s.masked_fill(~m, torch.finfo(s.dtype).min).softmax(-1), randn(4, 8, 128, 384), torch.rand(4, 1, 128, 384) > .2)
+both("gn_silu_tokens", lambda x, a, b: F.silu(F.group_norm(x.transpose(1, 2), 32, a, b)).transpose(1, 2), randn(2, 1024, 128), randn(128), randn(128))
+add("matrix_nms", lambda b, s: (lambda i: (lambda c: s*((1-i)/(1-c[:, None]+1e-6)).amin(0))(i.amax(0)))(box_iou(b, b).triu(1)), boxes(500), torch.rand(500))
+add("dfl_decode", lambda x: (x.view(2, 4, 16, 8400).transpose(1, 2).softmax(1)*torch.arange(16.)[:, None, None]).sum(1), randn(2, 64, 8400))
+add("cmvn", lambda x, m: (lambda n, mu: (lambda v: (x-mu)/(v+1e-5).sqrt()*m[..., None])((((x-mu)*m[..., None])**2).sum(1, keepdim=True)/n))(m.sum(1)[:, None, None], (x*m[..., None]).sum(1, keepdim=True)/m.sum(1)[:, None, None]), randn(8, 500, 80), (torch.arange(500)[None] < ints(400, 8)[:, None]+100).float())
+add("upsample_linear_ac", lambda x: F.interpolate(x, scale_factor=2, mode="linear", align_corners=True), randn(8, 64, 500))
+add("up_bilinear_ac", lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=True), randn(2, 32, 64, 64))
+add("bincount", lambda i: torch.bincount(i, minlength=512), ints(512, 200000))
+add("hist_batched", lambda x: torch.zeros(16, 64).scatter_add(1, (x*64).long().clamp(0, 63), torch.ones(16, 10000)), torch.rand(16, 10000))
+add("cumsum_flip", lambda r: r.flip(-1).cumsum(-1).flip(-1), randn(256, 1024))
+add("logcumsumexp", lambda x: x.logcumsumexp(-1), randn(256, 1024))
+add("ragged_mean", lambda x, o: (lambda c: (c[o[1:]]-c[o[:-1]])/(o[1:]-o[:-1])[:, None])(torch.cat([torch.zeros(1, 64), x.cumsum(0)])), randn(8192, 64), torch.arange(0, 8193, 32))
+both("int4_matvec", lambda x, q, s: x@((torch.stack([q & 15, q >> 4], -1).flatten(-2).to(x.dtype)-8).view(1024, 16, 64)*s[..., None]).view(1024, 1024).t(), randn(1, 1024), ints(256, 1024, 512).to(torch.uint8), torch.rand(1024, 16))
+both("space_to_depth_ln", lambda x, a, b: F.layer_norm(torch.cat([x[:, ::2, ::2], x[:, 1::2, ::2], x[:, ::2, 1::2], x[:, 1::2, 1::2]], -1), (384,), a, b), randn(2, 56, 56, 96), randn(384), randn(384))
+add("crf_forward", lambda e, t: functools.reduce(lambda a, k: (a[:, :, None]+t+e[:, k, None]).logsumexp(1), range(1, 10), e[:, 0]), randn(32, 10, 16), randn(16, 16))
+add("point_transform", lambda p, m: p@m[:, :3, :3].transpose(1, 2)+m[:, None, :3, 3], randn(4, 20000, 3), randn(4, 4, 4))
+add("project_points", lambda p, k: (lambda q: q[..., :2]/q[..., 2:].clamp(min=1e-3))(p@k.t()), randn(100000, 3), randn(3, 3))
+add("skinning", lambda w, m, v: ((torch.einsum("vj,jab->vab", w, m))[:, :3, :3]@v[..., None])[..., 0], torch.rand(7000, 24), randn(24, 4, 4), randn(7000, 3))
+add("yuv2rgb", lambda x: torch.einsum("bchw,dc->bdhw", x, torch.tensor([[1, 0, 1.14], [1, -.395, -.581], [1, 2.03, 0]])), torch.rand(4, 3, 256, 256))
+add("color_matrix_nhwc", lambda x, m: x@m, torch.rand(4, 256, 256, 3), randn(3, 3))
+add("cost_volume", lambda a, b: torch.stack([F.pad((a[..., i:]*b[..., :64-i]).mean(1), (i, 0)) for i in range(8)], 1), randn(2, 32, 48, 64), randn(2, 32, 48, 64))
+add("rev_cumlogsum", lambda x: torch.logcumsumexp(x.flip(1), 1).flip(1), randn(64, 256))
+add("median_filter", lambda x: F.pad(x, (2, 2), mode="reflect").unfold(-1, 5, 1).median(-1)[0], randn(64, 2000))

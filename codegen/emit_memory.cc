@@ -146,6 +146,11 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
     Value* last = b_.CreateConstGEP1_64(element, a, active_lanes_ - 1);
     return b_.CreateShuffleVector(b_.CreateAlignedLoad(type, a, align), b_.CreateAlignedLoad(type, last, align), mask);
   }
+  // Intel's processors gather in half of the time that it takes to move places out of a vector and elements into one.
+  if (offsets && f_.avx512 && active_lanes_ >= 8 && ItemSize(in.type) >= 4) {
+    Value* every = llvm::Constant::getAllOnesValue(Vec(b_.getInt1Ty(), active_lanes_));
+    return b_.CreateMaskedGather(type, LaneVector(in, a, stride, offsets), align, every);
+  }
   const std::vector<Value*> places = LaneAddresses(in, a, stride, offsets);
   Value* v = llvm::PoisonValue::get(type);
   for (int k = 0; k < active_lanes_; ++k) {
@@ -170,6 +175,18 @@ std::vector<Value*> KernelEmitter::LaneAddresses(const KernelInstr& in, Value* a
     places.push_back(k % 4 ? b_.CreateGEP(i8_, group, from_group[k % 4]) : group);
   }
   return places;
+}
+
+// The same as a vector of pointers.
+Value* KernelEmitter::LaneVector(const KernelInstr& in, Value* a, Value* stride, Value* offsets) {
+  auto* constant = llvm::dyn_cast<llvm::ConstantInt>(stride);
+  if (offsets && constant && constant->isZero()) return b_.CreateGEP(MemType(in.type), a, offsets);
+  Value* places = b_.CreateMul(Iota(i64_, active_lanes_), b_.CreateVectorSplat(active_lanes_, stride));
+  if (offsets) {
+    Value* size = llvm::ConstantInt::get(offsets->getType(), ItemSize(in.type));
+    places = b_.CreateAdd(places, b_.CreateMul(offsets, size));
+  }
+  return b_.CreateGEP(i8_, a, places);
 }
 
 // Of two neighbouring vectors, the lanes among the first `count` of both.
@@ -216,12 +233,7 @@ Value* KernelEmitter::LoadLanes(const KernelInstr& in, Type* type, Value* a, Val
   Type* element = MemType(in.type);
   // The end of a row has few lanes: one after the other is faster than what the machine makes of a gather.
   if (guard && f_.avx512 && ItemSize(in.type) >= 4) {
-    Value* places = b_.CreateMul(Iota(i64_, active_lanes_), b_.CreateVectorSplat(active_lanes_, stride));
-    if (offsets) {
-      Value* size = llvm::ConstantInt::get(offsets->getType(), ItemSize(in.type));
-      places = b_.CreateAdd(places, b_.CreateMul(offsets, size));
-    }
-    return b_.CreateMaskedGather(type, b_.CreateGEP(i8_, a, places), llvm::Align(ItemSize(in.type)),
+    return b_.CreateMaskedGather(type, LaneVector(in, a, stride, offsets), llvm::Align(ItemSize(in.type)),
                                  CombinedMask(guard), llvm::Constant::getNullValue(type));
   }
   AllocaInst* memory = Temporary(type);

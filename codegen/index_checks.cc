@@ -52,6 +52,16 @@ void Collect(const Graph& g, BlockId b, OuterOf outer_of, std::vector<IndexUse>&
       if (d >= 0 && d < self.rank()) add(node.inputs[p->index], (*self.sizes)[d], p->wraps);
       continue;
     }
+    if ((name == "take" || name == "put") && node.inputs.size() > 1 && IsIntegers(g, node.inputs[1])) {
+      Expr elements(1);
+      for (const Expr& size : *self.sizes) elements = elements * size;
+      add(node.inputs[1], elements, true);
+      continue;
+    }
+    if (name == "embedding" && node.inputs.size() > 1 && self.rank() == 2 && IsIntegers(g, node.inputs[1])) {
+      add(node.inputs[1], (*self.sizes)[0], false);
+      continue;
+    }
     if (name != "index" && name != "index_put" && name != "_index_put_impl" && name != "_unsafe_index_put") continue;
     auto list = node.inputs.size() > 1 ? GetListElements(g, node.inputs[1]) : std::nullopt;
     if (!list || static_cast<int>(list->size()) > self.rank()) continue;

@@ -165,6 +165,7 @@ class KernelEmitter {
   Value* LoadVector(const KernelInstr& in, int u, Value* offset, Value* guard);
 
   std::vector<Value*> LaneAddresses(const KernelInstr& in, Value* a, Value* stride, Value* offsets);
+  Value* LaneVector(const KernelInstr& in, Value* a, Value* stride, Value* offsets);
   std::pair<Value*, Value*> MasksOfTwo(Value* count);
 
   Value* CombinedMask(Value* guard);

@@ -89,6 +89,10 @@ void PlanBuilder::BindInputs() {
     for (MemoryIndex i : c_.overlaps.memory_of) members += i.value() == m;
     grouped_ = grouped_ || members > 1;
   }
+  // So is the memory of one argument of any strides: its type does not say what of it there is.
+  for (NodeId n : g_.AllNodes()) {
+    for (ValueId o : g_.node(n).outputs) grouped_ = grouped_ || HomeOf(o).has_value();
+  }
   caller_of_distinct_.assign(c_.duplicates.inner_of_outer.size(), -1);
   for (size_t i = 0; i < c_.duplicates.inner_of_outer.size(); ++i) {
     int& caller = caller_of_distinct_[c_.duplicates.inner_of_outer[i].value()];

@@ -161,6 +161,8 @@ class PlanBuilder {
   // --- control flow ---
   int NewBlock();
   absl::Status EmitIf(NodeId n);
+  // Where `v` lies if it is memory of arguments that is rewritten where it is.
+  std::optional<Location> RewrittenArgument(ValueId v) const;
   absl::Status EmitLoop(NodeId n);
   // Whether a loop may carry a value where its initial contents lie: nobody needs them afterwards.
   bool EndsInLoop(NodeId n, ValueId initial, const Location& at, ValueId carried, const std::vector<Location>& places);
@@ -189,6 +191,8 @@ class PlanBuilder {
   // A kernel finds an index out of range when something may have been written. Where the indices are arguments, they
   // are looked at before.
   absl::Status CheckIndicesFirst();
+  // Whether the data of a call may refuse it in one of the kernel's instructions.
+  void NoteRefusals(const KernelSpec& spec);
 
   BundleTables& b_;
   const Graph& g_;
@@ -199,7 +203,9 @@ class PlanBuilder {
   Lives lives_;
 
   // Inputs and slots.
-  bool grouped_ = false;                              // several arguments share a memory
+  // Arguments share a memory, or are of any strides: each region of it counts from an argument, and is rewritten where
+  // it is.
+  bool grouped_ = false;
   std::vector<int> caller_of_distinct_;               // the first of the caller's arguments that is the distinct one
   absl::flat_hash_map<int, ValueId> argument_value_;  // by distinct argument
   absl::flat_hash_map<int, int> arg_slots_, state_slots_;
@@ -216,6 +222,7 @@ class PlanBuilder {
   absl::flat_hash_map<int, int> fresh_slot_;          // by key
   absl::flat_hash_map<int, ValueId> fresh_contents_;  // by key
   absl::flat_hash_set<int> written_args_, written_states_;
+  int index_checks_ = 0;  // in kernels
 
   // Where emission is.
   int block_ = 0;

@@ -16,13 +16,27 @@ int PlanBuilder::NewBlock() {
   return static_cast<int>(plan_->blocks.size()) - 1;
 }
 
+std::optional<PlanBuilder::Location> PlanBuilder::RewrittenArgument(ValueId v) const {
+  if (!grouped_) return std::nullopt;
+  const auto it = locations_.find(RegionChain(v).back());
+  if (it == locations_.end() || plan_->slots[it->second.slot]->kind != fb::SlotKind::ArgStorage) return std::nullopt;
+  return it->second;
+}
+
 absl::Status PlanBuilder::EmitIf(NodeId n) {
   SMELT_ASSIGN_OR_RETURN(int predicate, Predicate(g_.node(n).inputs[0], n));
   std::vector<Location> outs;
-  for (ValueId o : g_.node(n).outputs) {
+  for (size_t k = 0; k < g_.node(n).outputs.size(); ++k) {
+    const ValueId o = g_.node(n).outputs[k];
     if (!g_.value(o).type.IsTensor()) return absl::UnimplementedError("a branch that returns a number");
     position_ = lives_.Begin(n);
-    outs.push_back(Place(o));
+    std::optional<Location> in_place;
+    for (BlockId b : g_.node(n).blocks) {
+      in_place = RewrittenArgument(g_.results(b)[k]);
+      if (!in_place) break;
+    }
+    outs.push_back(in_place ? *in_place : Place(o));
+    if (in_place) locations_[o] = *in_place;
     Extend(outs.back().slot, lives_.End(n));
   }
   const int outer = block_;
@@ -34,7 +48,8 @@ absl::Status PlanBuilder::EmitIf(NodeId n) {
     position_ = lives_.BlockEnd(b);
     for (size_t k = 0; k < outs.size(); ++k) {
       SMELT_ASSIGN_OR_RETURN(Location from, Locate(g_.results(b)[k]));
-      EmitCopy(from, outs[k], false, n);
+      const bool in_place = plan_->slots[outs[k].slot]->kind == fb::SlotKind::ArgStorage && from.slot == outs[k].slot;
+      if (!in_place) EmitCopy(from, outs[k], false, n);
     }
   }
   block_ = outer;
@@ -58,8 +73,12 @@ absl::Status PlanBuilder::EmitLoop(NodeId n) {
     position_ = lives_.Begin(n);
     const ValueId initial = g_.node(n).inputs[first_input + i];
     SMELT_ASSIGN_OR_RETURN(Location init, Locate(initial));
+    const BlockId last = g_.node(n).blocks.back();
+    const bool rewritten =
+        RewrittenArgument(initial).has_value() &&
+        RegionChain(g_.results(last)[(is_while ? 0 : 1) + i]).back() == g_.params(last)[first_param + i];
     Location l;
-    if (EndsInLoop(n, initial, init, outputs[i], places)) {
+    if (rewritten || EndsInLoop(n, initial, init, outputs[i], places)) {
       l = init;
       locations_[outputs[i]] = l;
     } else {

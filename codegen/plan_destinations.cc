@@ -7,6 +7,7 @@
 #include "smelt/codegen/plan_builder.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/tensor/dtype.h"
+#include "smelt/core/tensor/region.h"
 
 namespace smelt {
 
@@ -231,6 +232,10 @@ bool PlanBuilder::CanPlace(ValueId v) const {
 
 bool PlanBuilder::ReadsSameIndexOnly(NodeId n, ValueId source, ValueId target) {
   if (!IsKernelNode(g_, n)) return false;
+  // What is written at one index must not be what is read at another.
+  const SymbolicGeometry written = DefaultLayout(g_, target);
+  if (Region::Strided(0, written.sizes, written.strides, ItemSize(written.dtype)).OverlapsItself(g_.symbols) != false)
+    return false;
   auto lowered = LowerGroup(g_, n, [&](ValueId v) { return LayoutOf(v); });
   if (!lowered.ok() || lowered->spec.reduction_rank != 0 || lowered->spec.sequential) return false;
   const std::vector<bool> irregular = IrregularParams(lowered->spec);

@@ -280,7 +280,11 @@ PlanBuilder::Location PlanBuilder::MemoryHome(MemoryIndex m) {
 }
 
 absl::Status PlanBuilder::CheckIndicesFirst() {
-  if (written_args_.empty() && written_states_.empty()) return absl::OkStatus();
+  if (written_args_.empty() && written_states_.empty()) {
+    plan_->may_refuse_late = false;
+    return absl::OkStatus();
+  }
+  int known = 0;
   for (const IndexUse& use : FindIndexUses(g_)) {
     const ValueId root = Root(use.index);
     if (!g_.IsParam(g_.value(root).def) || b_.DependsOnData(use.limit)) continue;
@@ -290,8 +294,31 @@ absl::Status PlanBuilder::CheckIndicesFirst() {
     check->b = b_.exprs.Add(use.limit);
     check->source = use.source;
     plan_->prologue_checks.push_back(std::move(check));
+    ++known;
   }
+  if (index_checks_ > known || !data_symbols_.empty()) plan_->may_refuse_late = true;
   return absl::OkStatus();
+}
+
+namespace {
+
+bool MayDivideByZero(const KernelSpec& spec, const KernelInstr& in) {
+  if (in.op != KernelOp::kScalar || IsFloating(in.type)) return false;
+  if (in.scalar != ScalarOp::kDivTrunc && in.scalar != ScalarOp::kDivFloor && in.scalar != ScalarOp::kRemTrunc &&
+      in.scalar != ScalarOp::kRemFloor) {
+    return false;
+  }
+  const KernelInstr& divisor = spec.instrs[in.operands[1]];
+  return divisor.op != KernelOp::kScalar || divisor.scalar != ScalarOp::kConst;
+}
+
+}  // namespace
+
+void PlanBuilder::NoteRefusals(const KernelSpec& spec) {
+  for (const KernelInstr& in : spec.instrs) {
+    if (in.op == KernelOp::kCheckIndex) ++index_checks_;
+    if (MayDivideByZero(spec, in)) plan_->may_refuse_late = true;
+  }
 }
 
 }  // namespace smelt

@@ -32,6 +32,7 @@ absl::Status PlanBuilder::EmitKernel(NodeId n) {
   auto launch = std::make_unique<fb::LaunchT>();
   launch->kernel = b_.kernels->Add(k.spec);
   used_kernels_.push_back(launch->kernel);
+  NoteRefusals(k.spec);
   auto word = [&](fb::WordKind kind, int a, int b = 0) { launch->words.push_back(fb::Word(kind, a, b, 0)); };
   for (const Expr& s : k.sizes) word(fb::WordKind::Expr, b_.exprs.Add(s));
   for (size_t i = 0; i < k.params.size(); ++i) {
@@ -156,7 +157,8 @@ bool PlanBuilder::Harmless(const LoweredKernel& k, const std::vector<bool>& irre
   const int item_i = ItemSize(k.spec.params[i].dtype), item_j = ItemSize(k.spec.params[j].dtype);
   if (!irregular[i] && !irregular[j] && item_i == item_j && k.params[i].strides == k.params[j].strides &&
       k.params[i].offset == k.params[j].offset) {
-    return k.spec.reduction_rank == 0;
+    return k.spec.reduction_rank == 0 &&
+           Region::Strided(0, k.sizes, k.params[j].strides, item_j).OverlapsItself(g_.symbols) != true;
   }
   const SymbolicGeometry gi =
       irregular[i] ? where[i].geometry

@@ -63,6 +63,9 @@ absl::Status PlanBuilder::EmitNode(NodeId n) {
 absl::Status PlanBuilder::EmitLibrary(NodeId n, const LibraryNode& call) {
   auto step = std::make_unique<fb::LibraryCallT>();
   step->op = call.op;
+  for (const char* name : {"solve", "cholesky", "svd", "eigh", "searchsorted", "masked_scatter", "bincount"}) {
+    if (call.op == name) plan_->may_refuse_late = true;
+  }
   for (ValueId v : call.inputs) {
     if (!g_.IsLive(v)) {
       step->inputs.push_back(-1);
@@ -94,6 +97,7 @@ absl::Status PlanBuilder::EmitRandom(NodeId n, const RandomCall& call) {
   step->p0 = call.p0;
   step->p1 = call.p1;
   if (g_.IsLive(call.probabilities)) {
+    plan_->may_refuse_late = true;
     SMELT_ASSIGN_OR_RETURN(step->probabilities, ViewOf(call.probabilities));
   }
   Emit(std::move(step), n);
@@ -120,6 +124,7 @@ absl::Status PlanBuilder::EmitAssert(NodeId n) {
   if (!g_.value(v).type.IsTensor() && !registers_.contains(v) && !DependsOnData(v)) return absl::OkStatus();
   auto step = std::make_unique<fb::CheckT>();
   step->kind = fb::CheckKind::DataTrue;
+  plan_->may_refuse_late = true;
   SMELT_ASSIGN_OR_RETURN(step->a, Predicate(v, n));
   step->message = "Assertion failed";
   for (ValueId a : g_.node(n).inputs) {

@@ -132,6 +132,7 @@ class CompositeOpener {
   // In training each element that is not positive has a slope of its own.
   absl::Status RandomRrelu(NodeId n, double lower, double upper);
   absl::Status Dropout(NodeId n);
+  absl::Status NativeDropout(NodeId n);
   // x * a*noise + b, where mean and variance of what selu has made stay: PyTorch's _dropout_impl.
   absl::Status AlphaDropout(NodeId n, ValueId noise, double drop, bool in_place);
   // x / (1 + exp(-x)); of real numbers the operator has a meaning of its own.

@@ -315,13 +315,15 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool un
     if (several == true) return absl::FailedPreconditionError(kOverlapMessage);
     known_at_call = known_at_call || !several.has_value();
   }
-  // Windows that overlap are written in order.
-  if (!uniform && !IsNested(geometry)) {
+  // Windows that overlap are written in order, but for those that get one value.
+  bool may_overlap_itself = false;
+  if (!IsNested(geometry)) {
     const std::optional<Geometry> concrete = Concrete(geometry);
     const std::optional<bool> itself =
         concrete ? SelfOverlap(*concrete) : RegionOf(geometry).OverlapsItself(g_.symbols);
-    if (itself == true) return absl::UnimplementedError("a write to overlapping windows");
+    if (itself == true && !uniform) return absl::UnimplementedError("a write to overlapping windows");
     known_at_call = known_at_call || !itself.has_value();
+    may_overlap_itself = uniform && itself != false;
   }
   if (known_at_call && !uniform && checked_.insert({t, t, OperandSharing::kAny}).second) {
     NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_internal_overlap"), {Elements(t, anchor)}, {});
@@ -348,7 +350,9 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool un
     nominal.offset = 0;
     m.version = g_.node(InsertView(anchor, laid_out, nominal)).outputs[0];
   } else {
-    m.version = g_.node(InsertWrite(anchor, m.version, v, geometry, m.shared ? tensors_[t].home : -1)).outputs[0];
+    const NodeId write = InsertWrite(anchor, m.version, v, geometry, m.shared ? tensors_[t].home : -1);
+    if (may_overlap_itself) g_.SetAttribute(write, "overlaps_itself", true);
+    m.version = g_.node(write).outputs[0];
   }
   ++m.generation;
   m.written.push_back(std::move(geometry));

@@ -127,6 +127,32 @@ absl::Status CompositeOpener::Dropout(NodeId n) {
   return absl::OkStatus();
 }
 
+// x * mask / (1 - p), and the mask, of booleans.
+absl::Status CompositeOpener::NativeDropout(NodeId n) {
+  SMELT_ASSIGN_OR_RETURN(int p, ArgumentIndex(n, "p"));
+  SMELT_ASSIGN_OR_RETURN(int train, ArgumentIndex(n, "train"));
+  auto training = GetConstant(g_, In(n, train));
+  auto rate = GetConstant(g_, In(n, p));
+  if (!training || !rate || !std::holds_alternative<double>(*rate)) {
+    return absl::UnimplementedError("dropout whose mode or rate is known only at run time");
+  }
+  const bool* trains = std::get_if<bool>(&*training);  // None: it does
+  const double drop = trains != nullptr && !*trains ? 0 : std::get<double>(*rate);
+  const ValueId self = In(n, 0), none = None(n);
+  SMELT_ASSIGN_OR_RETURN(auto noise, Insert(n, "aten::empty_like", {self, none, none, none, none, none}));
+  if (drop == 0 || drop == 1) {  // nothing is drawn
+    SMELT_ASSIGN_OR_RETURN(noise, Insert(n, "aten::fill_.Scalar", {noise[0], InsertConstant(g_, n, 1 - drop)}));
+  } else {
+    SMELT_ASSIGN_OR_RETURN(noise,
+                           Insert(n, "aten::bernoulli_.float", {noise[0], InsertConstant(g_, n, 1 - drop), none}));
+  }
+  SMELT_ASSIGN_OR_RETURN(auto mask, Insert(n, "aten::ne.Scalar", {noise[0], InsertConstant(g_, n, int64_t{0})}));
+  SMELT_ASSIGN_OR_RETURN(auto kept, Insert(n, "aten::mul.Tensor", {self, noise[0]}));
+  const double scale = drop == 1 ? 0 : 1 / (1 - drop);
+  SMELT_ASSIGN_OR_RETURN(auto out, Insert(n, "aten::mul.Scalar", {kept[0], InsertConstant(g_, n, scale)}));
+  return ReplaceOutputs(n, {out[0], mask[0]});
+}
+
 absl::Status CompositeOpener::AlphaDropout(NodeId n, ValueId noise, double drop, bool in_place) {
   constexpr double kAlpha = 1.7580993408473766;
   const double a = 1.0 / std::sqrt((kAlpha * kAlpha * drop + 1) * (1 - drop));

@@ -53,6 +53,7 @@ const absl::flat_hash_map<std::string, CompositeOpener::Rule>& CompositeOpener::
       {"aten::_autocast_to_full_precision", &CompositeOpener::To},
       {"aten::dropout", &CompositeOpener::Dropout},
       {"aten::dropout_", &CompositeOpener::Dropout},
+      {"aten::native_dropout", &CompositeOpener::NativeDropout},
       {"aten::feature_dropout", &CompositeOpener::Dropout},
       {"aten::feature_dropout_", &CompositeOpener::Dropout},
       {"aten::alpha_dropout", &CompositeOpener::Dropout},

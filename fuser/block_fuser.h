@@ -24,6 +24,7 @@ namespace smelt {
 constexpr int kBefore = -1;           // the position of what is ready before the block's first node
 constexpr int kNever = INT_MAX;       // of what is needed only at the block's end
 constexpr int kFree = 2;              // arithmetic that may be done again rather than stored and read
+constexpr int kRepeated = 64;         // the same an element, in all of a kernel's loop
 constexpr int64_t kRowLimit = 32768;  // elements that one tile may walk twice where no other tile shares the work
 
 // Reads memory and makes no kernel's work: views, sizes, constants, lists.
@@ -38,6 +39,9 @@ struct Extent {
   int64_t home = -1;
 };
 Extent ExtentOf(const Node& n);
+// Whether the region that a `smelt::write_region` writes cannot overlap itself: two of its indices never reach one
+// element. (One that may is given one value everywhere; a kernel that also read it would read what it has written.)
+bool WritesEachElementOnce(const Node& n);
 Extent ExtentOf(const Graph& g, ValueId v);
 Overlap CompareExtents(const Extent& a, const Extent& b, const SymbolRanges& symbols);
 // Makes its result from numbers alone: any kernel that reads it can make it instead.
@@ -172,6 +176,10 @@ class BlockFuser {
   // Arithmetic an element costs, in additions.
   int CostOf(int i) const;
 
+  // Arithmetic an element, in additions, that groups a and b as one would do again because members read others at
+  // other indices than the loop's. It doubles at each step of a chain that reads the step before at two indices.
+  double RepeatedCost(int a, int b) const;
+
   // How often node i's loop computes the operand v if it is made there: at each point of the loop, but once a row where
   // v runs over none of the dims that the row is reduced over. (A view in between hides what it runs over.)
   Expr Evaluations(ValueId v, int i, const Frame& frame) const;
@@ -224,6 +232,8 @@ class BlockFuser {
   absl::flat_hash_map<std::string, int> read_at_;  // by symbol: the node that reads that size from data
   std::vector<Group> groups_;
   absl::flat_hash_map<ValueId, Label> labels_;
+  // By node: grouped nodes that it reads at other indices, and at what share of its points.
+  absl::flat_hash_map<int, std::vector<std::pair<int, double>>> elsewhere_;
   absl::flat_hash_map<ValueId, std::vector<int>> writers_;  // by the memory's root: nodes that take it over
   // With FuseOptions::explain: by producer and consumer; of the block's edges the group that holds both ends, or -1.
   absl::flat_hash_map<std::pair<int, int>, std::string> reasons_;

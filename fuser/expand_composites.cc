@@ -147,33 +147,55 @@ void Expander::ReplaceWith(NodeId n, ValueId v) {
   g_.Erase(n);
 }
 
-std::vector<NodeId> Expander::RegionsOf(ValueId v) const {
-  std::vector<NodeId> regions;
+std::vector<Use> Expander::UsesAsMemory(ValueId v) const {
+  std::vector<Use> uses;
   for (const Use& u : g_.value(v).uses) {
-    if (g_.IsReturn(u.user) || u.index != 0) continue;
+    if (g_.IsReturn(u.user)) {
+      uses.push_back(u);
+      continue;
+    }
     const OpName op = g_.node(u.user).op;
-    if (op == "smelt::view" || op == "smelt::write_region") regions.push_back(u.user);
+    if (u.index == 0 && (op == "smelt::view" || op == "smelt::write_region")) uses.push_back(u);
   }
-  return regions;
+  return uses;
+}
+
+bool Expander::ShowsAllOfFreshMemory(ValueId v) const {
+  ValueId base = v;
+  for (NodeId def = g_.value(v).def;; def = g_.value(base).def) {
+    if (g_.IsParam(def)) return false;
+    const OpName op = g_.node(def).op;
+    if (op != "smelt::view" && GetOpInfo(op).kind != OpKind::kView) break;
+    // Elements that a view repeats or leaves out could make up for each other.
+    if (op.name() == "aten::expand" || op.name() == "aten::as_strided" || op.name() == "aten::unfold") return false;
+    base = g_.node(def).inputs[0];
+  }
+  const auto bytes = [&](ValueId of) {
+    Expr product = ItemSize(*T(of).dtype);
+    for (const Expr& size : *T(of).sizes) product = product * size;
+    return product;
+  };
+  return T(base).IsComplete() && T(v).IsComplete() && bytes(v) == bytes(base);
 }
 
 absl::StatusOr<bool> Expander::TakeApart(NodeId n, absl::StatusOr<bool> (*decompose)(Graph&, NodeId)) {
   const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
   const std::vector<ValueId> operands(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
-  std::vector<std::pair<NodeId, std::vector<Expr>>> regions;
+  std::vector<std::pair<Use, std::vector<Expr>>> memories;
   for (ValueId v : outputs) {
     if (!g_.value(v).type.IsTensor() || !g_.value(v).type.tensor().IsComplete()) continue;
-    for (NodeId region : RegionsOf(v)) regions.push_back({region, *T(v).strides});
+    for (const Use& use : UsesAsMemory(v)) memories.push_back({use, *T(v).strides});
   }
   SMELT_ASSIGN_OR_RETURN(const bool changed, decompose(g_, n));
-  for (const auto& [region, strides] : regions) {
-    if (!changed || !g_.IsLive(region)) continue;
-    const ValueId v = g_.node(region).inputs[0];
+  for (const auto& [use, strides] : memories) {
+    if (!changed || !g_.IsLive(use.user)) continue;
+    const ValueId v = g_.node(use.user).inputs[use.index];
     const NodeId def = g_.value(v).def;
     const bool fresh = !g_.IsParam(def) && g_.node(def).op != "smelt::view" &&
                        GetOpInfo(g_.node(def).op).kind != OpKind::kView &&
                        std::find(operands.begin(), operands.end(), v) == operands.end();
-    if (!fresh) g_.SetInput(region, 0, Copied(region, v, strides));
+    if (fresh || (g_.IsReturn(use.user) && ShowsAllOfFreshMemory(v))) continue;
+    g_.SetInput(use.user, use.index, Copied(use.user, v, strides));
   }
   return changed;
 }

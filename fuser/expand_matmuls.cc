@@ -14,7 +14,8 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kShortRow = 8;  // of a matrix: kernels reduce many of them side by side
+constexpr int64_t kFewNumbers = 4;  // of a point or a color
+constexpr int64_t kShortRow = 8;    // of a matrix: kernels reduce many of them side by side
 
 }  // namespace
 
@@ -35,8 +36,27 @@ absl::StatusOr<bool> Expander::ThinMatmul(NodeId n) {
     ReplaceWith(n, sum);
     return true;
   }
-  if (sizes.size() != 3 || sizes[0] == Expr(1) || sizes[2] != Expr(1)) return false;
   const std::optional<int64_t> length = T(a).sizes->back().Constant();
+  const std::optional<int64_t> columns = sizes.back().Constant();
+  // Colors or points times a small matrix: bound by memory.
+  if (length && *length >= 1 && *length <= kFewNumbers && columns && *columns > 1 && *columns <= kFewNumbers) {
+    Emit e(g_, n);
+    const DType compute = OpMathType(*out.dtype);
+    const ValueId left = e.Cast(a, compute), right = e.Cast(b, compute);
+    ValueId sum;
+    for (int64_t k = 0; k < *length; ++k) {
+      const ValueId product = e.Mul(e.Unsqueeze(e.Select(left, -1, k), -1), e.Unsqueeze(e.Select(right, -2, k), -2));
+      // A sum begins at 0: it is never -0.
+      sum = k == 0 ? e.AddN(product, 0.) : e.Add(sum, product);
+    }
+    sum = e.Cast(sum, *out.dtype);
+    if (!e.ok()) return e.status();
+    // A product of matrices lies as one, whatever order its operands' elements have.
+    g_.SetType(sum, g_.value(Out(n)).type);
+    ReplaceWith(n, sum);
+    return true;
+  }
+  if (sizes.size() != 3 || sizes[0] == Expr(1) || sizes[2] != Expr(1)) return false;
   if (sizes[1] != Expr(1) && !(length && *length <= kShortRow)) return false;
   Emit e(g_, n);
   const DType compute = OpMathType(*out.dtype);

@@ -42,11 +42,13 @@ class Expander {
 
   // No kernel knows complex numbers: each becomes two real ones.
   absl::StatusOr<bool> ExpandComplex(NodeId n);
-  // Decompose or DecomposeComplex. A result that is now a view is copied for the regions that count from it: those of
-  // a fresh result count from its first element, those of a view from its storage's.
+  // Decompose or DecomposeComplex. A result that is now a view is copied for those who take it for a memory: what a
+  // fresh result's memory holds begins with its first element, what a view's holds with its storage's.
   absl::StatusOr<bool> TakeApart(NodeId n, absl::StatusOr<bool> (*decompose)(Graph&, NodeId));
-  // The users that name regions of it.
-  std::vector<NodeId> RegionsOf(ValueId v) const;
+  // Whether it is what a node of this graph has computed, or a view of each byte of that.
+  bool ShowsAllOfFreshMemory(ValueId v) const;
+  // The users that take it for a memory's contents: those that name regions of it, and returns.
+  std::vector<Use> UsesAsMemory(ValueId v) const;
 
   absl::StatusOr<Step> ExpandNode(NodeId n);
 
@@ -104,8 +106,9 @@ class Expander {
   absl::StatusOr<Step> MaskedPut(NodeId n, const std::vector<ValueId>& list, const std::vector<ValueId>& inputs);
 
   // --- matmul: expand_matmuls.cc ---
-  // A column times a row is a multiplication, and many rows times a column each, or many small matrices times a column
-  // each, are sums: kernels, which fuse. Whether it was one.
+  // A column times a row is a multiplication, points times a matrix of a few numbers are sums of products, and many
+  // rows times a column each, or many small matrices times a column each, are sums: kernels, which fuse. Whether it was
+  // one.
   absl::StatusOr<bool> ThinMatmul(NodeId n);
 
   // beta * self + alpha * (a @ b) with factors other than 1 (or integers): the library multiplies, a kernel does the

@@ -170,6 +170,25 @@ TEST(Fuse, AChainOfPointwiseNodesIsOneKernel) {
   EXPECT_EQ(f.specs.size(), 1);
 }
 
+TEST(Fuse, AChainThatReadsEachStepAtTwoIndicesIsNotComputedAnewForEach) {
+  // A scan by doubling, as programs write it. In one kernel, 5 steps would compute the first one 32 times.
+  std::string text = "graph(%x0 : Float(4, 64, strides=[64, 1])):\n  %one : int = prim::Constant[value=1]()\n";
+  for (int k = 0, shift = 1; k < 5; ++k, shift *= 2) {
+    const std::string from = absl::StrCat("%x", k), n = absl::StrCat(k), rest = absl::StrCat(64 - shift);
+    absl::StrAppend(&text, "  %f", n, " : Float(4, ", shift, ", strides=[64, 1]) = smelt::view[dtype=6, ",
+                    "offset=expr(0), sizes=exprs(4, ", shift, "), strides=exprs(64, 1)](", from, ")\n");
+    absl::StrAppend(&text, "  %s", n, " : Float(4, ", rest, ", strides=[64, 1]) = smelt::view[dtype=6, ",
+                    "offset=expr(0), sizes=exprs(4, ", rest, "), strides=exprs(64, 1)](", from, ")\n");
+    absl::StrAppend(&text, "  %l", n, " : Tensor[] = prim::ListConstruct(%f", n, ", %s", n, ")\n");
+    absl::StrAppend(&text, "  %c", n, " : Float(4, 64, strides=[64, 1]) = aten::cat(%l", n, ", %one)\n");
+    absl::StrAppend(&text, "  %h", n, " : Float(4, 64, strides=[64, 1]) = aten::hypot(%c", n, ", ", from, ")\n");
+    absl::StrAppend(&text, "  %x", k + 1, " : Float(4, 64, strides=[64, 1]) = aten::tanh(%h", n, ")\n");
+  }
+  Fused f = FuseText(text + "  return (%x5)\n");
+  EXPECT_GE(f.specs.size(), 3) << f.Edges();
+  EXPECT_NE(f.Edges().find("computed again for each"), std::string::npos) << f.Edges();
+}
+
 TEST(Fuse, HalfPrecisionRoundsWhereEachKernelDid) {
   Fused f = FuseText(R"(graph(%a : BFloat16(64, strides=[1]), %b : BFloat16(64, strides=[1])):
   %one : int = prim::Constant[value=1]()
@@ -178,6 +197,30 @@ TEST(Fuse, HalfPrecisionRoundsWhereEachKernelDid) {
   return (%z)
 )");
   EXPECT_EQ(f.specs.size(), 1);
+}
+
+TEST(Fuse, WhatARowTakesManyRoundingsToComputeIsKeptForItsNextPass) {
+  Fused f = FuseText(R"(graph(%x : BFloat16(4, 64, strides=[64, 1]), %a : BFloat16(4, 64, strides=[64, 1])):
+  %one : int = prim::Constant[value=1]()
+  %d : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=1]()
+  %n : NoneType = prim::Constant()
+  %p : BFloat16(4, 64, strides=[64, 1]) = aten::mul.Tensor(%x, %a)
+  %q : BFloat16(4, 64, strides=[64, 1]) = aten::add.Tensor(%p, %a, %one)
+  %r : BFloat16(4, 64, strides=[64, 1]) = aten::mul.Tensor(%q, %x)
+  %m : BFloat16(4, 1, strides=[1, 1]) = aten::amax(%r, %d, %k)
+  %z : BFloat16(4, 64, strides=[64, 1]) = aten::sub.Tensor(%r, %m, %one)
+  return (%z)
+)");
+  ASSERT_EQ(f.specs.size(), 1) << f.Edges();
+  // The factors are loaded for the first pass alone; the second reads what that left in the result's row.
+  const std::string& spec = f.specs[0];
+  const size_t first = spec.find("store.p");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_NE(spec.find("store.p", first + 1), std::string::npos) << spec;
+  size_t products = 0;
+  for (size_t at = spec.find("= mul "); at != std::string::npos; at = spec.find("= mul ", at + 1)) ++products;
+  EXPECT_EQ(products, 2) << spec;
 }
 
 // softmax as it is decomposed.

@@ -14,6 +14,7 @@ bool IsTransparent(const Node& n) {
 }
 bool IsAction(const Node& n) { return absl::StartsWith(n.op.name(), "smelt::inplace_"); }
 bool IsRegionOp(const Node& n) { return n.op == "smelt::write_region" || IsAction(n); }
+bool WritesEachElementOnce(const Node& n) { return n.FindAttribute("overlaps_itself") == nullptr; }
 Extent ExtentOf(const Node& n) {
   const SymbolicGeometry s = RegionGeometry(n);
   const Attribute* home = n.FindAttribute("argument");

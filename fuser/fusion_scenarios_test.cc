@@ -244,6 +244,20 @@ TEST(FusionScenario, ManySmallMatricesTimesAColumnEachAreSummedWhereTheyAreUsed)
   EXPECT_THAT(GroupsOf(absl::Substitute(text, 64, 192)), testing::IsEmpty());
 }
 
+TEST(FusionScenario, PointsTimesASmallMatrixAreMultipliedWhereTheyAreUsed) {
+  const std::string text =
+      R"(graph(%p : Float(1000, $0, strides=[$0, 1]), %m : Float($0, $0, strides=[$0, 1]), %b : Float($0, strides=[1])):
+  %one : int = prim::Constant[value=1]()
+  %q : Float(1000, $0, strides=[$0, 1]) = aten::mm(%p, %m)
+  %t : Float(1000, $0, strides=[$0, 1]) = aten::add.Tensor(%q, %b, %one)
+  return (%t)
+)";
+  EXPECT_THAT(GroupsOf(absl::Substitute(text, 3)), testing::SizeIs(1));
+  EXPECT_THAT(GroupsOf(absl::Substitute(text, 3))[0], testing::StartsWith("mul_add"));
+  // Larger matrices stay calls of the library, which adds the bias.
+  EXPECT_THAT(GroupsOf(absl::Substitute(text, 5)), testing::IsEmpty());
+}
+
 TEST(FusionScenario, WhatIsReadAcrossItsRowsIsStoredFirst) {
   // Transformer-XL's relative shift: rows of 9 as rows of 8, from the ninth element on. (One operator alone is no
   // group.)

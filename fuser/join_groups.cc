@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/op_info.h"
 #include "smelt/fuser/block_fuser.h"
 
 namespace smelt {
@@ -33,7 +34,7 @@ absl::Status BlockFuser::Visit(int i) {
   groups_.push_back(std::move(fresh));
   group_of_[i] = own;
   for (ValueId v : N(i).outputs) labels_[v] = shape->out;
-  if (!shape->joins) return absl::OkStatus();
+  absl::flat_hash_set<ValueId> here;
   // What is read at the loop's own index, latest made first.
   struct Candidate {
     int producer;
@@ -55,6 +56,7 @@ absl::Status BlockFuser::Visit(int i) {
         l = std::move(next);
       }
     }
+    if (simple) here.insert(v);
     const int p = DefPlace(Root(at));
     if (p < 0 || group_of_[p] < 0) continue;
     if (!simple) {
@@ -63,6 +65,17 @@ absl::Status BlockFuser::Visit(int i) {
     }
     candidates.push_back({p, at, std::move(l)});
   }
+  ForOperands(i, [&](ValueId v) {
+    if (!IsTensor(v) || here.contains(v) || (IsRegionOp(N(i)) && v == N(i).inputs[0])) return;
+    const int p = DefPlace(Root(v));
+    if (p < 0 || group_of_[p] < 0 || GetOpInfo(N(p).op).kind == OpKind::kReduction) return;
+    // Of a list's parts one is read at each point.
+    const std::optional<int64_t> part = Product(*T(v).sizes).Constant();
+    const std::optional<int64_t> all = Product(*T(N(i).outputs[0]).sizes).Constant();
+    const double share = part && all && *part < *all ? static_cast<double>(*part) / static_cast<double>(*all) : 1;
+    elsewhere_[i].push_back({p, share});
+  });
+  if (!shape->joins) return absl::OkStatus();
   // A region written after others of the same fresh memory may share their loop.
   if (N(i).op == "smelt::write_region") {
     const int p = DefPlace(N(i).inputs[0]);
@@ -208,6 +221,10 @@ bool BlockFuser::Join(int a, int b, ValueId v, const Label& expected, int consum
       return false;
     }
   }
+  if (RepeatedCost(a, b) > kRepeated) {
+    *reason = "it is read at other indices too, and would be computed again for each, which costs more than reading it";
+    return false;
+  }
   // Where it can stand.
   int at;
   if (!CanStand(a, b, &at, reason) || !MemoryAllows(a, b, frame.HasReduction(), reason)) return false;
@@ -323,7 +340,8 @@ bool BlockFuser::MemoryAllows(int a, int b, bool reduces, std::string* reason) c
           if (root == Root(N(w).inputs[0]) && v != memory) {
             const Overlap o = CompareExtents(ExtentOf(g_, v), ExtentOf(N(w)), g_.symbols);
             // A list's elements are chosen from by index.
-            const bool same = o == Overlap::kSame && !reduces && absl::c_linear_search(N(m).inputs, v);
+            const bool same =
+                o == Overlap::kSame && WritesEachElementOnce(N(w)) && !reduces && absl::c_linear_search(N(m).inputs, v);
             ok = ok && (o == Overlap::kDisjoint || same);
           }
         }

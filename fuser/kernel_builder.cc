@@ -789,6 +789,14 @@ bool Builder::IsCostly(const Ins& in) {
          (in.scalar >= ScalarOp::kExp || in.scalar == ScalarOp::kPow || in.scalar == ScalarOp::kAtan2);
 }
 
+// In additions of a vector.
+int Builder::WorkOf(const Ins& in) {
+  if (in.op == KernelOp::kLoad) return in.has_guard ? 6 : in.has_offset ? 10 : 1;
+  if (in.op != KernelOp::kScalar) return 0;
+  if (in.scalar == ScalarOp::kCast) return in.type == DType::kBFloat16 || in.type == DType::kFloat16 ? 5 : 1;
+  return in.scalar == ScalarOp::kDiv || in.scalar == ScalarOp::kSqrt ? 6 : 1;
+}
+
 // A result of instruction `i`'s type, at each point of the loops an element of its own, which is stored after place
 // `first`, not before `last`, where `i` is needed once more, and which nothing else is kept in; -1: there is none.
 int Builder::FindRoom(int i, int first, int last, const std::vector<std::pair<int, int>>& roots,
@@ -887,13 +895,35 @@ LoweredKernel Builder::Emit(bool ordered) {
   walk(roots);
   // A costly value that several passes over the row need is kept where a result will stand that is stored later: the
   // exponentials of a softmax. Nothing else is in that memory: a kernel that reduces never writes over what it reads.
-  for (bool again = true; again;) {
+  // Then what takes many cheap steps: sums rounded to bfloat16 again and again, a choice among a list's parts.
+  const auto is_long = [&](int i, int place) {
+    int work = 0;
+    std::vector<int> todo = {i};
+    absl::flat_hash_set<int> met = {i};
+    while (!todo.empty() && work <= kLong) {
+      const Ins& in = ins_[todo.back()];
+      todo.pop_back();
+      if (!in.inner) continue;
+      work += WorkOf(in);
+      for (int o : in.operands) {
+        o = resolve(o, place);
+        if (met.insert(o).second) todo.push_back(o);
+      }
+    }
+    return work > kLong;
+  };
+  bool only_costly = true;
+  for (bool again = true; again || only_costly;) {
+    if (!again) only_costly = false;
     again = false;
     int best = -1, first = 0, last = 0;
     for (const auto& [place, list] : places) {
       if (place % 2 == 0) continue;
-      for (int i : list) {
-        if (!IsCostly(ins_[i]) || !ins_[i].inner || kept.contains(i)) continue;
+      // Of a long computation the end.
+      for (size_t k = 0; k < list.size(); ++k) {
+        const int i = only_costly ? list[k] : list[list.size() - 1 - k];
+        if (!ins_[i].inner || kept.contains(i) || ins_[i].op != KernelOp::kScalar) continue;
+        if (only_costly ? !IsCostly(ins_[i]) : !is_long(i, place)) continue;
         int later = 0;
         for (const auto& [other, unused] : places) {
           if (other > place && seen.contains({i, other})) later = other;
@@ -906,7 +936,7 @@ LoweredKernel Builder::Emit(bool ordered) {
       }
       if (best >= 0) break;
     }
-    if (best < 0) break;
+    if (best < 0) continue;
     const int access = FindRoom(best, first, last, roots, kept);
     if (access < 0) {
       kept[best] = {INT_MAX, -1};  // not asked again

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "smelt/core/op/scalar.h"
 #include "smelt/core/symbol/expr.h"
 #include "smelt/fuser/kernel_spec.h"
@@ -133,6 +134,8 @@ class Builder {
   void Color();
   LoweredKernel Emit(bool ordered);
   static bool IsCostly(const Ins& in);
+  static int WorkOf(const Ins& in);
+  static constexpr int kLong = 16;  // of work, that is kept for the next pass over a row
   int FindRoom(int i, int first, int last, const std::vector<std::pair<int, int>>& roots,
                const absl::flat_hash_map<int, std::pair<int, int>>& kept) const;
   // Whether a row to reduce fills no vector, yet many of them that are near each other do.

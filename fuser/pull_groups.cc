@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/fuser/block_fuser.h"
@@ -55,6 +56,49 @@ int BlockFuser::CostOf(int i) const {
   if (cheap->contains(name)) return 1;
   if (name == "aten::div" || name == "aten::sqrt" || name == "aten::rsqrt" || name == "aten::reciprocal") return 6;
   return 20;
+}
+
+double BlockFuser::RepeatedCost(int a, int b) const {
+  const auto inside = [&](int p) { return p >= 0 && group_of_[p] >= 0 && (group_of_[p] == a || group_of_[p] == b); };
+  std::vector<std::pair<int, double>> reads;  // producer, share
+  for (int k : {a, b}) {
+    for (int m : groups_[k].members) {
+      const auto it = elsewhere_.find(m);
+      if (it == elsewhere_.end()) continue;
+      for (const auto& read : it->second) {
+        if (inside(read.first)) reads.push_back(read);
+      }
+    }
+  }
+  // Producers first: what one of them costs holds what it reads elsewhere itself.
+  std::sort(reads.begin(), reads.end());
+  absl::flat_hash_map<int, double> costs;
+  const auto cost_of = [&](int p) {
+    if (const auto it = costs.find(p); it != costs.end()) return it->second;
+    double cost = 0;
+    absl::flat_hash_set<int> seen = {p};
+    std::vector<int> work = {p};
+    while (!work.empty()) {
+      const int m = work.back();
+      work.pop_back();
+      cost += CostOf(m);
+      absl::flat_hash_set<int> not_here;
+      if (const auto it = elsewhere_.find(m); it != elsewhere_.end()) {
+        for (auto [q, share] : it->second) {
+          not_here.insert(q);
+          if (const auto known = costs.find(q); known != costs.end()) cost += share * known->second;
+        }
+      }
+      ForOperands(m, [&](ValueId v) {
+        const int q = DefPlace(IsTensor(v) ? Root(v) : v);
+        if (inside(q) && !not_here.contains(q) && seen.insert(q).second) work.push_back(q);
+      });
+    }
+    return costs[p] = cost;
+  };
+  double sum = 0;
+  for (auto [p, share] : reads) sum += share * cost_of(p);
+  return sum;
 }
 
 Expr BlockFuser::Evaluations(ValueId v, int i, const Frame& frame) const {

@@ -100,7 +100,7 @@ absl::Status VerifyFusionPlan(const Graph& g) {
         for (NodeId m : s.Nodes(s.top())) {
           if (s.node(m).op != "smelt::write_region") continue;
           const Overlap o = CompareExtents(ExtentOf(g, v), ExtentOf(s.node(m)), g.symbols);
-          if (o != Overlap::kDisjoint && o != Overlap::kSame)
+          if (o != Overlap::kDisjoint && (o != Overlap::kSame || !WritesEachElementOnce(s.node(m))))
             return error(absl::StrCat("writes memory that operand ", i, " shows at other indices"));
         }
       }

@@ -21,6 +21,9 @@ namespace {
 // From here on memory asks for huge pages.
 constexpr int64_t kHugeFrom = 4 << 20;
 
+// What a call that data may still refuse writes is remembered up to here: more would cost what writing in place saves.
+constexpr size_t kMostRemembered = 64 << 10;
+
 void AskForHugePages(char* data, int64_t bytes) {
 #if defined(MADV_HUGEPAGE)
   if (bytes < kHugeFrom) return;
@@ -170,6 +173,7 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
   stats_.arena_bytes = bound_->arena_bytes;
   absl::Cleanup release = [this] { Release(); };
   written_visibly_ = false;
+  remembered_.clear();
   absl::Status status;
   if (plan_->plan->eager != nullptr) {
     for (int e : plan_->late_exprs) bound_->values.known[e] = 0;
@@ -184,6 +188,10 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
     if (status.ok()) status = Finish(args, outputs);
   }
   if (status.ok() || !written_visibly_) return status;
+  if (!remembered_.empty()) {
+    for (const Remembered& r : remembered_) std::copy_n(remembered_bytes_.data() + r.from, r.bytes, r.at);
+    return status;
+  }
   // Only the data showed it, after the first write: say whose contents are now anyone's guess.
   std::vector<std::string> names;
   for (int a : plan_->plan->written_args) names.push_back(ArgName(a));
@@ -194,6 +202,29 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
   }
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), " (may have been written: ", absl::StrJoin(names, ", "), ")"));
+}
+
+void Executor::RememberWritten() {
+  if (!plan_->plan->may_refuse_late) return;
+  size_t bytes = 0;
+  auto add = [&](char* at, size_t n) {
+    remembered_.push_back({at, n, bytes});
+    bytes += n;
+  };
+  for (int a : plan_->plan->written_args) {
+    if (!args_[a].IsTensor()) continue;
+    // Of the memory that it has now: a resize may have moved it.
+    const Tensor& t = args_[a].tensor();
+    char* low = reinterpret_cast<char*>(extents_[a].low);
+    char* high = reinterpret_cast<char*>(extents_[a].high);
+    if (low == high) continue;
+    if (low < t.storage()->data() || high > t.storage()->data() + t.storage()->bytes()) return remembered_.clear();
+    add(low, static_cast<size_t>(high - low));
+  }
+  for (int s : plan_->plan->written_states) add(storages_[s]->data(), static_cast<size_t>(storages_[s]->bytes()));
+  if (bytes > kMostRemembered) return remembered_.clear();
+  if (remembered_bytes_.size() < bytes) remembered_bytes_.resize(bytes);
+  for (const Remembered& r : remembered_) std::copy_n(r.at, r.bytes, remembered_bytes_.data() + r.from);
 }
 
 absl::Status Executor::RunEagerInstead(absl::Span<const Datum> args, std::vector<Datum>* outputs,

@@ -195,6 +195,8 @@ class Executor : public Instance {
   // --- eager.cc ---
   friend class EagerRun;
   absl::Status RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs);
+  // Before the first write to what the caller sees: so that a refusal that comes later leaves nothing of it.
+  void RememberWritten();
   // Where another plan was chosen and has found that it has no answer (`why`).
   absl::Status RunEagerInstead(absl::Span<const Datum> args, std::vector<Datum>* outputs, const absl::Status& why);
 
@@ -246,6 +248,13 @@ class Executor : public Instance {
   std::vector<int64_t> origin_;                    // by slot: base_ - start of its storage, bytes
   std::vector<uint8_t> adopted_;                   // by output: computed right into the caller's tensor
   bool written_visibly_ = false;
+  // Of a plan that may refuse late: what the caller's memory held before the first write to it.
+  struct Remembered {
+    char* at;
+    size_t bytes, from;  // in remembered_bytes_
+  };
+  std::vector<Remembered> remembered_;
+  std::vector<char> remembered_bytes_;
   int64_t status_[8] = {};
   std::vector<char*> inputs_, outputs_;
 

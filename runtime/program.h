@@ -133,8 +133,8 @@ class Instance {
 
   // kInvalidArgument: the arguments do not fit the model's signature. kFailedPrecondition: PyTorch would refuse, too,
   // or the bundle has no plan for this way of sharing memory. Both before anything is written, except where only the
-  // data decide: then the message names the arguments that may have been written. Allocates nothing but the outputs at
-  // sizes it has seen.
+  // data decide: then what was written is put back where it is small (64 KiB), else the message names the arguments
+  // that may have been written. Allocates nothing but the outputs at sizes it has seen.
   absl::StatusOr<std::vector<Datum>> Run(absl::Span<const Datum> args);
   absl::StatusOr<std::vector<Datum>> Run(std::initializer_list<Datum> args) {
     return Run(absl::Span<const Datum>(args.begin(), args.size()));

@@ -536,6 +536,26 @@ TEST(StepTest, AFailingKernelIsAnErrorWithItsPlaceAndWhatMayBeWritten) {
   EXPECT_THAT(s.message(), HasSubstr("may have been written: x"));
 }
 
+TEST(StepTest, NothingIsToBeSeenOfACallThatItsDataRefuseWhereThePlanSaysThatTheyMay) {
+  for (const int n : {2, 100000}) {  // so many elements are not remembered
+    HandBundle b;
+    const int size = b.Const(n);
+    b.VectorArg("x", size);
+    HandPlan p = b.Plan();
+    const int x = p.Vector(p.ArgSlot(0), size);
+    p.Launch(kAddOne, size, x, x);
+    p.Launch(kFail, size, x, x);
+    p.raw().written_args = {0};
+    p.raw().may_refuse_late = true;
+    auto i = b.Instantiate();
+    const Datum arg = VectorOf(std::vector<float>(n, 1));
+    const absl::Status s = i->Run({arg}).status();
+    EXPECT_EQ(s.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(arg.tensor().data_as<float>()[1], n == 2 ? 1 : 2);
+    EXPECT_EQ(s.message().find("may have been written: x") != std::string::npos, n > 2) << s.message();
+  }
+}
+
 TEST(StepTest, GeometryIsCheckedBeforeAnythingIsWritten) {
   HandBundle b;
   const int n = b.Symbol("n", fb::SymbolSource::ArgSize, 0, 0), s = b.Symbol("s", fb::SymbolSource::ArgStride, 0, 0);

@@ -105,7 +105,10 @@ std::vector<StepTime> Executor::step_times() const {
 absl::Status Executor::RunStep(int block, int index) {
   const fb::StepT& step = *plan_->plan->blocks[block]->steps[index];
   const int number = plan_->first_step[block] + index;
-  if (plan_->step_writes_visible[number]) written_visibly_ = true;
+  if (plan_->step_writes_visible[number] && !written_visibly_) {
+    RememberWritten();
+    written_visibly_ = true;
+  }
   switch (step.step.type) {
     case fb::StepUnion::Launch:
       return RunLaunch(*step.step.AsLaunch(), bound_->launches[number]);

@@ -513,3 +513,30 @@ def refused_index_out_of_range(x, index):
 def refused_index_out_of_range_written(x, index):
     x[index] = 1.0
     return x
+
+
+@scenario(lambda: (randn(4, 3), torch.tensor([0, 2])), lambda: (randn(4, 3), torch.tensor([0, 3])), script=True)
+def refused_computed_index_after_a_write(x, index):
+    x.add_(1)
+    return x[index + 1]
+
+
+@scenario(lambda: (randn(4), torch.tensor([0, -4])), lambda: (randn(4), torch.tensor([0, -5])), script=True)
+def refused_place_to_take_after_a_write(x, index):
+    x.add_(1)
+    return x.take(index)
+
+
+@scenario(one(2), one(2), one(2))
+class RefusedWhereTheCacheIsFull(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(4))
+        self.register_buffer("filled", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x):
+        x.mul_(2)
+        self.cache.index_copy_(0, self.filled + torch.arange(2), x)
+        self.filled.add_(2)
+        return self.cache.sum()

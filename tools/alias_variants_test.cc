@@ -412,9 +412,10 @@ graph(%x : Float(64, 32, strides=[32, 1]), %n : Long(strides=[])):
 
 TEST(CarriedTensorTest, ALoopThatMakesWhatItCarriesAnewPutsItInItsPlace) {
   const std::string path = Scratch("anew.smb");
-  // One more, then a product with a matrix, which may not write over what it reads; and a kernel that may.
+  // One more, then a product with a matrix, which may not write over what it reads; and a kernel that may. (A matrix of
+  // at most 4 by 4 would be multiplied in the kernel that adds one.)
   ASSERT_TRUE(CompileTo(R"(
-graph(%x : Float(2, 2, strides=[2, 1]), %w : Float(2, 2, strides=[2, 1]), %n : Long(strides=[])):
+graph(%x : Float(2, 5, strides=[5, 1]), %w : Float(5, 5, strides=[5, 1]), %n : Long(strides=[])):
   %one : int = prim::Constant[value=1]()
   %two : float = prim::Constant[value=2.]()
   %m : Tensor = aten::mul(%x, %two)
@@ -435,24 +436,26 @@ graph(%x : Float(2, 2, strides=[2, 1]), %w : Float(2, 2, strides=[2, 1]), %n : L
                         path)
                   .ok());
   EXPECT_TRUE(CopiesInBody(path).empty());
-  const Tensor x = Counting(4).View({{2, 2}, {2, 1}, 0});
-  const Tensor w = Counting(4).View({{2, 2}, {2, 1}, 0});
+  const Tensor x = Counting(10).View({{2, 5}, {5, 1}, 0});
+  const Tensor w = Counting(25).View({{5, 5}, {5, 1}, 0});
   const float* f = w.data_as<float>();
   for (int trips : {0, 1, 3}) {
-    float want[4], last[4];
-    for (int i = 0; i < 4; ++i) {
+    float want[10], last[10];
+    for (int i = 0; i < 10; ++i) {
       want[i] = x.data_as<float>()[i] * 2;
       last[i] = x.data_as<float>()[i] + 2;
     }
     for (int t = 0; t < trips; ++t) {
-      const float a[4] = {want[0] + 1, want[1] + 1, want[2] + 1, want[3] + 1};
-      for (int i = 0; i < 4; ++i) {
-        want[i] = a[i / 2 * 2] * f[i % 2] + a[i / 2 * 2 + 1] * f[2 + i % 2];
+      float a[10];
+      for (int i = 0; i < 10; ++i) a[i] = want[i] + 1;
+      for (int i = 0; i < 10; ++i) {
+        want[i] = 0;
+        for (int k = 0; k < 5; ++k) want[i] += a[i / 5 * 5 + k] * f[k * 5 + i % 5];
         last[i] *= 2;
       }
     }
     const std::vector<Datum> out = RunBundle(path, {x, w, Trips(trips)});
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 10; ++i) {
       EXPECT_EQ(out[0].tensor().data_as<float>()[i], want[i]) << trips << " trips, element " << i;
       EXPECT_EQ(out[1].tensor().data_as<float>()[i], last[i]) << trips << " trips, element " << i;
     }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -121,6 +122,26 @@ absl::Status CheckRanks(const OpCall& call) {
   return absl::OkStatus();
 }
 
+// Of what is padded with its own elements only the batch may be empty.
+absl::Status CheckPadded(const OpCall& call) {
+  absl::string_view name = call.op().name();
+  if (!absl::ConsumePrefix(&name, "aten::reflection_pad") && !absl::ConsumePrefix(&name, "aten::replication_pad"))
+    return absl::OkStatus();
+  const int dims = name.empty() ? 0 : name[0] - '0';
+  if (name.size() != 2 || call.args().empty() || !call.arg(0).IsTensor() || !call.arg(0).tensor.sizes)
+    return absl::OkStatus();  // a gradient
+  // What is padded along itself needs elements to pad it with, which its own rule says; here, that there are channels.
+  const std::vector<Expr>& sizes = *call.arg(0).tensor.sizes;
+  const size_t channels = sizes.size() - static_cast<size_t>(dims) - 1;
+  if (channels < sizes.size() && sizes[channels] == Expr(0)) {
+    return call.Error(absl::StrCat("Expected ", dims + 1, "D or ", dims + 2,
+                                   "D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
+                                   "input, but dim ",
+                                   channels, " is 0"));
+  }
+  return absl::OkStatus();
+}
+
 // "SymInt[2] padding": one for each of two dims, or one for all.
 absl::Status CheckLists(const OpCall& call) {
   const FunctionSchema* schema = FindSchema(call.op());
@@ -145,15 +166,20 @@ absl::Status CheckDims(const OpCall& call) {
       !call.arg(0).IsTensor() || !call.arg(0).tensor.sizes || absl::StrContains(name, "unsqueeze") ||
       absl::StrContains(name, "size"))
     return absl::OkStatus();
-  const OpArg* dim = call.Find("dim");
+  const bool flips = name == "aten::flip";
+  const OpArg* dim = call.Find(flips ? "dims" : "dim");
   if (dim == nullptr || !dim->known) return absl::OkStatus();
   std::vector<Expr> dims = dim->ints;
   if (dim->kind == OpArg::Kind::kInt) dims = {dim->expr};
   if (dim->kind != OpArg::Kind::kInt && dim->kind != OpArg::Kind::kIntList) return absl::OkStatus();
+  std::vector<int> seen;
   for (const Expr& d : dims) {
     if (!d.IsConstant()) continue;
-    if (absl::StatusOr<int> wrapped = view_rules::WrapDim(*d.Constant(), call.arg(0).tensor.rank()); !wrapped.ok())
-      return call.Error(wrapped.status().message());
+    const absl::StatusOr<int> wrapped = view_rules::WrapDim(*d.Constant(), call.arg(0).tensor.rank());
+    if (!wrapped.ok()) return call.Error(wrapped.status().message());
+    if (flips && absl::c_linear_search(seen, *wrapped))
+      return call.Error(absl::StrCat("dim ", *wrapped, " appears multiple times in the list of dims"));
+    seen.push_back(*wrapped);
   }
   return absl::OkStatus();
 }
@@ -224,7 +250,8 @@ absl::Status CheckArguments(const OpCall& call) {
   SMELT_RETURN_IF_ERROR(CheckDims(call));
   SMELT_RETURN_IF_ERROR(CheckLists(call));
   SMELT_RETURN_IF_ERROR(CheckSums(call));
-  return CheckRanks(call);
+  SMELT_RETURN_IF_ERROR(CheckRanks(call));
+  return CheckPadded(call);
 }
 
 absl::Status CheckTypesOf(const OpCall& call, const ScalarFn& f) {

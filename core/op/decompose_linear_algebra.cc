@@ -61,14 +61,19 @@ ValueId EmitMatmul(Emit& e, ValueId a, ValueId b) {
   return e.View(out, Joined(batch, {sa[ra - 2], sb[rb - 1]}));
 }
 
+// Vectors have as many elements each: a product of theirs broadcasts none.
+absl::Status CheckDot(Emit& e, const OpCall& call, ValueId a, ValueId b) {
+  if (!e.ok() || e.Rank(a) != 1 || e.Rank(b) != 1) return absl::OkStatus();
+  const std::optional<int64_t> n = e.Sizes(a)[0].Constant(), m = e.Sizes(b)[0].Constant();
+  if (n && m && *n != *m)
+    return call.Error(absl::StrCat("1D tensors expected to have the same size, got ", *n, " and ", *m));
+  return absl::OkStatus();
+}
+
 Values Matmul(Emit& e, const OpCall& call) {
   const ValueId a = call.arg(0).value, b = call.arg(1).value;
   if (e.ok() && (e.Rank(a) == 0 || e.Rank(b) == 0)) return call.Error("both arguments need to be at least 1D");
-  if (e.ok() && e.Rank(a) == 1 && e.Rank(b) == 1) {
-    const std::optional<int64_t> n = e.Sizes(a)[0].Constant(), m = e.Sizes(b)[0].Constant();
-    if (n && m && *n != *m)
-      return call.Error(absl::StrCat("1D tensors expected to have the same size, got ", *n, " and ", *m));
-  }
+  SMELT_RETURN_IF_ERROR(CheckDot(e, call, a, b));
   const bool conjugated = call.op().name() == "aten::vdot" && IsComplex(e.DTypeOf(a));
   return std::vector<ValueId>{EmitMatmul(e, conjugated ? e.Op("aten::conj_physical", {a}) : a, b)};
 }
@@ -76,6 +81,7 @@ Values Matmul(Emit& e, const OpCall& call) {
 Values Linear(Emit& e, const OpCall& call) {
   const ValueId input = call.arg(0).value, weight = call.arg(1).value, bias = TensorArg(call, "bias");
   const bool has_bias = call.arg(2).IsTensor();
+  SMELT_RETURN_IF_ERROR(CheckDot(e, call, input, weight));
   if (e.Rank(weight) == 1)
     return std::vector<ValueId>{has_bias ? e.Add(EmitMatmul(e, input, weight), bias) : EmitMatmul(e, input, weight)};
   const std::vector<Expr> s = e.Sizes(input);

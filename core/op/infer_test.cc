@@ -193,6 +193,49 @@ TEST(InferTest, ANativeGroupNormTakesRowsAndChannelsLastAsPyTorchDoes) {
   EXPECT_THAT(error_of("60, 15, 1, 3"), testing::HasSubstr("Expected X.is_contiguous(memory_format) to be true"));
 }
 
+TEST(InferTest, VectorsOfAProductHaveAsManyElementsEach) {
+  const auto error_of = [](absl::string_view op, int n, int m) {
+    return ErrorOf(absl::Substitute(R"(graph(%x : Float($1, strides=[1]), %w : Float($2, strides=[1])):
+    %none : NoneType = prim::Constant()
+    %y : Tensor = aten::$0
+    return (%y))",
+                                    op, n, m));
+  };
+  for (absl::string_view op : {"linear(%x, %w, %none)", "matmul(%x, %w)"}) {
+    EXPECT_EQ(error_of(op, 3, 3), "");
+    EXPECT_THAT(error_of(op, 3, 1), testing::HasSubstr("1D tensors expected to have the same size, got 3 and 1"));
+  }
+}
+
+TEST(InferTest, OnlyABatchOfWhatIsPaddedMayBeEmpty) {
+  const auto error_of = [](absl::string_view op, absl::string_view sizes, absl::string_view strides,
+                           absl::string_view padding) {
+    return ErrorOf(absl::Substitute(R"(graph(%x : Float($1, strides=[$2])):
+    %p : int[] = prim::Constant[value=[$3]]()
+    %y : Tensor = aten::$0(%x, %p)
+    return (%y))",
+                                    op, sizes, strides, padding));
+  };
+  EXPECT_EQ(error_of("replication_pad1d", "0, 2, 3", "6, 3, 1", "1, 1"), "");
+  EXPECT_THAT(error_of("replication_pad1d", "0, 2", "2, 1", "1, 1"), testing::HasSubstr("dim 0 is 0"));
+  EXPECT_EQ(error_of("reflection_pad2d", "0, 1, 3, 3", "9, 9, 3, 1", "1, 1, 1, 1"), "");
+  EXPECT_THAT(error_of("reflection_pad2d", "1, 0, 3, 3", "9, 9, 3, 1", "1, 1, 1, 1"), testing::HasSubstr("dim 1 is 0"));
+}
+
+TEST(InferTest, AFlipIsAlongDimsThatThereAreEachOnce) {
+  const auto error_of = [](absl::string_view dims) {
+    return ErrorOf(absl::Substitute(R"(graph(%x : Float(2, 3, strides=[3, 1])):
+    %dims : int[] = prim::Constant[value=[$0]]()
+    %y : Tensor = aten::flip(%x, %dims)
+    return (%y))",
+                                    dims));
+  };
+  EXPECT_EQ(error_of("0, -1"), "");
+  EXPECT_THAT(error_of("2"),
+              testing::HasSubstr("Dimension out of range (expected to be in range of [-2, 1], but got 2)"));
+  EXPECT_THAT(error_of("1, -1"), testing::HasSubstr("dim 1 appears multiple times in the list of dims"));
+}
+
 TEST(InferTest, AnErrorNamesTheOperatorAndWhatDoesNotFit) {
   ParseOptions options;
   options.resolve_overload = ResolveOverload;

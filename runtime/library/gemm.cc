@@ -10,18 +10,19 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kDepth = 256;  // rows of b that are packed at a time: a panel stays in the nearest cache
-constexpr int kRows = 4;         // of c in registers
+constexpr int64_t kDepth = 256;  // rows of b that are multiplied at a time: a panel of them stays in the near caches
+constexpr int64_t kLine = 64;    // bytes
 
 template <typename T>
 struct Product {
   int64_t m, n, k;
   const T* a;
   int64_t a_row, a_col;
-  const T* b;
+  const T* b;  // packed or not
   int64_t b_row, b_col;
   T* c;
   int64_t c_row;
+  int64_t begin = 0, end = 0;  // columns, of a packed b
 };
 
 template <typename T, int kBytes>
@@ -31,17 +32,48 @@ struct Vector {
   static constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
 };
 
-// `kHeight` rows and up to a panel's width of c: set, or added to.
+// What is to come from memory during a product: its next line, and how many lines each fourth step asks for.
+struct Ahead {
+  const char* next = nullptr;
+  const char* end = nullptr;
+  int64_t lines = 0;
+
+  SMELT_INLINE void Ask() {
+    for (int64_t i = 0; i < lines && next < end; ++i, next += kLine) __builtin_prefetch(next, 0, 2);
+  }
+};
+
+// Rare, and not worth its instructions in each tile.
+template <typename T>
+__attribute__((noinline)) void StorePart(T* to, const T* line, int64_t columns, bool add) {
+  for (int64_t j = 0; j < columns; ++j) to[j] = add ? to[j] + line[j] : line[j];
+}
+
+// `kHeight` rows and `kVectors` vectors of columns of c, of which the first `columns` are stored: set, or added to.
+// Rows of the panel are `width` elements apart.
 template <typename T, int kBytes, int kVectors, int kHeight>
-SMELT_INLINE void Tile(const Product<T>& p, int64_t depth, const T* a, const T* panel, T* c, int64_t columns,
-                       bool add) {
+SMELT_INLINE void Tile(const Product<T>& p, int64_t depth, const T* a, const T* panel, int64_t width, T* c,
+                       int64_t columns, bool add, Ahead& ahead) {
   using V = typename Vector<T, kBytes>::Type;
   using U = typename Vector<T, kBytes>::Unaligned;
   constexpr int kLanes = Vector<T, kBytes>::kLanes, kWidth = kLanes * kVectors;
+  constexpr int kUnrolled = 4;
   V sum[kHeight][kVectors] = {};
-  for (int64_t i = 0; i < depth; ++i) {
+  int64_t i = 0;
+  for (; i + kUnrolled <= depth; i += kUnrolled) {
+    ahead.Ask();
+    for (int u = 0; u < kUnrolled; ++u) {
+      V w[kVectors];
+      for (int v = 0; v < kVectors; ++v) w[v] = *reinterpret_cast<const U*>(panel + (i + u) * width + v * kLanes);
+      for (int r = 0; r < kHeight; ++r) {
+        const T x = a[r * p.a_row + (i + u) * p.a_col];
+        for (int v = 0; v < kVectors; ++v) sum[r][v] += x * w[v];
+      }
+    }
+  }
+  for (; i < depth; ++i) {
     V w[kVectors];
-    for (int v = 0; v < kVectors; ++v) w[v] = *reinterpret_cast<const U*>(panel + i * kWidth + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) w[v] = *reinterpret_cast<const U*>(panel + i * width + v * kLanes);
     for (int r = 0; r < kHeight; ++r) {
       const T x = a[r * p.a_row + i * p.a_col];
       for (int v = 0; v < kVectors; ++v) sum[r][v] += x * w[v];
@@ -49,7 +81,7 @@ SMELT_INLINE void Tile(const Product<T>& p, int64_t depth, const T* a, const T* 
   }
   for (int r = 0; r < kHeight; ++r) {
     T* to = c + r * p.c_row;
-    if (columns == kWidth) {
+    if (columns >= kWidth) {
       for (int v = 0; v < kVectors; ++v) {
         U* line = reinterpret_cast<U*>(to + v * kLanes);
         *line = add ? *line + sum[r][v] : sum[r][v];
@@ -58,14 +90,50 @@ SMELT_INLINE void Tile(const Product<T>& p, int64_t depth, const T* a, const T* 
     }
     T line[kWidth];
     std::memcpy(line, sum[r], sizeof line);
-    for (int64_t j = 0; j < columns; ++j) to[j] = add ? to[j] + line[j] : line[j];
+    StorePart(to, line, columns, add);
   }
 }
 
-template <typename T, int kBytes, int kVectors>
-SMELT_INLINE void Panels(const Product<T>& p) {
+// All rows of up to `kVectors` vectors of columns, `kRows` at a time.
+template <typename T, int kBytes, int kVectors, int kRows>
+SMELT_INLINE void Rows(const Product<T>& p, int64_t depth, const T* a, const T* panel, int64_t width, T* c,
+                       int64_t columns, bool add, Ahead& ahead) {
+  int64_t i = 0;
+  for (; i + kRows <= p.m; i += kRows)
+    Tile<T, kBytes, kVectors, kRows>(p, depth, a + i * p.a_row, panel, width, c + i * p.c_row, columns, add, ahead);
+  if constexpr (kRows > 4) {
+    for (; i + 4 <= p.m; i += 4)
+      Tile<T, kBytes, kVectors, 4>(p, depth, a + i * p.a_row, panel, width, c + i * p.c_row, columns, add, ahead);
+    for (; i + 2 <= p.m; i += 2)
+      Tile<T, kBytes, kVectors, 2>(p, depth, a + i * p.a_row, panel, width, c + i * p.c_row, columns, add, ahead);
+  }
+  for (; i < p.m; ++i)
+    Tile<T, kBytes, kVectors, 1>(p, depth, a + i * p.a_row, panel, width, c + i * p.c_row, columns, add, ahead);
+}
+
+// A panel of any width, by as many vectors as its columns fill.
+template <typename T, int kBytes, int kVectors, int kRows>
+SMELT_INLINE void Panel(const Product<T>& p, int64_t depth, const T* a, const T* panel, int64_t width, T* c,
+                        int64_t columns, bool add, Ahead& ahead) {
+  constexpr int64_t kLanes = Vector<T, kBytes>::kLanes;
+  for (int64_t j = 0; j < columns; j += kLanes * kVectors) {
+    const int64_t left = columns - j;
+    if (left <= kLanes) {
+      Rows<T, kBytes, 1, kRows>(p, depth, a, panel + j, width, c + j, left, add, ahead);
+    } else if (kVectors > 2 && left <= 2 * kLanes) {
+      Rows<T, kBytes, 2, kRows>(p, depth, a, panel + j, width, c + j, left, add, ahead);
+    } else {
+      Rows<T, kBytes, kVectors, kRows>(p, depth, a, panel + j, width, c + j, left, add, ahead);
+    }
+  }
+}
+
+// Of a b that is not packed: a panel at a time is.
+template <typename T, int kBytes, int kVectors, int kRows>
+SMELT_INLINE void Unpacked(const Product<T>& p) {
   constexpr int kWidth = Vector<T, kBytes>::kLanes * kVectors;
   T* panel = reinterpret_cast<T*>(Scratch::Get(ScratchUse::kB, kDepth * kWidth * static_cast<int64_t>(sizeof(T))));
+  Ahead nothing;
   for (int64_t j0 = 0; j0 < p.n; j0 += kWidth) {
     const int64_t columns = std::min<int64_t>(kWidth, p.n - j0);
     for (int64_t k0 = 0; k0 < p.k; k0 += kDepth) {
@@ -76,15 +144,29 @@ SMELT_INLINE void Panels(const Product<T>& p) {
         for (int64_t j = 0; j < columns; ++j) to[j] = from[j * p.b_col];
         for (int64_t j = columns; j < kWidth; ++j) to[j] = 0;
       }
-      const T* a = p.a + k0 * p.a_col;
-      T* c = p.c + j0;
-      int64_t i = 0;
-      for (; i + kRows <= p.m; i += kRows) {
-        Tile<T, kBytes, kVectors, kRows>(p, depth, a + i * p.a_row, panel, c + i * p.c_row, columns, k0 > 0);
-      }
-      for (; i < p.m; ++i) {
-        Tile<T, kBytes, kVectors, 1>(p, depth, a + i * p.a_row, panel, c + i * p.c_row, columns, k0 > 0);
-      }
+      Rows<T, kBytes, kVectors, kRows>(p, depth, p.a + k0 * p.a_col, panel, kWidth, p.c + j0, columns, k0 > 0, nothing);
+    }
+  }
+}
+
+template <typename T, int kBytes, int kVectors, int kRows>
+SMELT_INLINE void Packed(const Product<T>& p) {
+  constexpr int64_t kSteps = kDepth / 4;  // of a tile's that ask for what is ahead
+  const int64_t tiles = (p.m + kRows - 1) / kRows * (kPanelColumns / (Vector<T, kBytes>::kLanes * kVectors));
+  const char* end =
+      reinterpret_cast<const char*>(p.b + (p.end + kPanelColumns - 1) / kPanelColumns * kPanelColumns * p.k);
+  for (int64_t j0 = p.begin; j0 < p.end; j0 += kPanelColumns) {
+    const int64_t columns = std::min(kPanelColumns, p.end - j0);
+    for (int64_t k0 = 0; k0 < p.k; k0 += kDepth) {
+      const int64_t depth = std::min(kDepth, p.k - k0);
+      const T* panel = p.b + j0 * p.k + k0 * kPanelColumns;
+      Ahead ahead;
+      ahead.next = reinterpret_cast<const char*>(panel + depth * kPanelColumns);
+      ahead.end = end;
+      constexpr int64_t kLines = kDepth * kPanelColumns * static_cast<int64_t>(sizeof(T)) / kLine;
+      ahead.lines = (kLines + tiles * kSteps - 1) / (tiles * kSteps);
+      Panel<T, kBytes, kVectors, kRows>(p, depth, p.a + k0 * p.a_col, panel, kPanelColumns, p.c + j0, columns, k0 > 0,
+                                        ahead);
     }
   }
 }
@@ -92,14 +174,13 @@ SMELT_INLINE void Panels(const Product<T>& p) {
 // Panels no wider than c.
 template <typename T, int kBytes>
 SMELT_INLINE void Widths(const Product<T>& p) {
-  constexpr int kLanes = Vector<T, kBytes>::kLanes;
-  if (p.n <= kLanes) return Panels<T, kBytes, 1>(p);
-  Panels<T, kBytes, 2>(p);
+  if (p.n <= Vector<T, kBytes>::kLanes) return Unpacked<T, kBytes, 1, 4>(p);
+  Unpacked<T, kBytes, 2, 4>(p);
 }
 
 template <typename T>
 SMELT_TARGET_V4 void RunV4(const Product<T>& p) {
-  if (p.n <= Vector<T, 32>::kLanes) return Panels<T, 32, 1>(p);
+  if (p.n <= Vector<T, 32>::kLanes) return Unpacked<T, 32, 1, 4>(p);
   Widths<T, 64>(p);
 }
 template <typename T>
@@ -111,10 +192,19 @@ void RunBaseline(const Product<T>& p) {
   Widths<T, 16>(p);
 }
 
+// As many accumulators as there are registers for them.
+SMELT_TARGET_V4 void PackedV4(const Product<float>& p) { Packed<float, 64, 4, 6>(p); }
+SMELT_TARGET_V3 void PackedV3(const Product<float>& p) { Packed<float, 32, 2, 6>(p); }
+void PackedBaseline(const Product<float>& p) { Packed<float, 16, 2, 4>(p); }
+
+int Level() {
+  static const int level = CpuLevel() == "x86-64-v4" ? 4 : CpuLevel() == "x86-64-v3" ? 3 : 1;
+  return level;
+}
+
 template <typename T>
 void Run(const Product<T>& p) {
-  static const int kLevel = CpuLevel() == "x86-64-v4" ? 4 : CpuLevel() == "x86-64-v3" ? 3 : 1;
-  const auto run = kLevel == 4 ? RunV4<T> : kLevel == 3 ? RunV3<T> : RunBaseline<T>;
+  const auto run = Level() == 4 ? RunV4<T> : Level() == 3 ? RunV3<T> : RunBaseline<T>;
   run(p);
 }
 
@@ -128,6 +218,32 @@ void Gemm(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64
 void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* b, int64_t b_row,
           int64_t b_col, float* c, int64_t c_row) {
   Run<float>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row});
+}
+
+int64_t PackedElements(int64_t k, int64_t n) { return (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k; }
+
+void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, float* packed) {
+  for (int64_t j0 = 0; j0 < n; j0 += kPanelColumns) {
+    const int64_t columns = std::min(kPanelColumns, n - j0);
+    float* to = packed + j0 * k;
+    // Along the operand's lines: a row of the panel, or one column after the other.
+    if (b_col == 1 || b_row != 1) {
+      for (int64_t i = 0; i < k; ++i) {
+        for (int64_t j = 0; j < columns; ++j) to[i * kPanelColumns + j] = b[i * b_row + (j0 + j) * b_col];
+      }
+    } else {
+      for (int64_t j = 0; j < columns; ++j) {
+        for (int64_t i = 0; i < k; ++i) to[i * kPanelColumns + j] = b[i * b_row + (j0 + j) * b_col];
+      }
+    }
+    for (int64_t i = 0; i < k; ++i) std::fill(to + i * kPanelColumns + columns, to + (i + 1) * kPanelColumns, 0.0f);
+  }
+}
+
+void GemmPacked(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* packed,
+                float* c, int64_t c_row, int64_t begin, int64_t end) {
+  const auto run = Level() == 4 ? PackedV4 : Level() == 3 ? PackedV3 : PackedBaseline;
+  run({m, n, k, a, a_row, a_col, packed, 0, 0, c, c_row, begin, end});
 }
 
 }  // namespace smelt

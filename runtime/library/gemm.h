@@ -1,4 +1,5 @@
-// Matrix products that no library is asked for: float64, and float32 too small to be worth a library's call.
+// Matrix products that no library is asked for: float64, float32 too small to be worth a library's call, and float32
+// with few rows and a packed right operand.
 #ifndef SMELT_RUNTIME_LIBRARY_GEMM_H_
 #define SMELT_RUNTIME_LIBRARY_GEMM_H_
 
@@ -13,6 +14,18 @@ void Gemm(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64
           int64_t b_row, int64_t b_col, double* c, int64_t c_row);
 void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* b, int64_t b_row,
           int64_t b_col, float* c, int64_t c_row);
+
+// A right operand in the order in which GemmPacked reads it on this machine: panels of kPanelColumns columns, the last
+// filled up with zeros.
+inline constexpr int64_t kPanelColumns = 64;
+int64_t PackedElements(int64_t k, int64_t n);
+void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, float* packed);
+
+// The same product, the same bits, of columns [begin, end) of c; `begin` is a multiple of kPanelColumns, and so is
+// `end` unless it is n. `c` is its first column, not that of `begin`. While one panel is multiplied the next comes from
+// memory: with few rows that takes as long.
+void GemmPacked(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* packed,
+                float* c, int64_t c_row, int64_t begin, int64_t end);
 
 }  // namespace smelt
 

@@ -216,6 +216,34 @@ TEST(MatmulTest, AWeightOfAllBatchesMultipliesWhateverDimIsLongest) {
   }
 }
 
+// A model answers each row alike, whatever other rows are asked about with it.
+TEST(MatmulTest, ARowTimesAWeightHasTheSameBitsAmongAnyNumberOfRows) {
+  std::mt19937 generator(7);
+  const auto uniform = [&] { return std::uniform_real_distribution<double>(-1, 1)(generator); };
+  for (auto [k, n] : {std::pair{300, 200}, {1030, 63}, {257, 129}, {64, 16}, {5, 1000}}) {
+    for (int layout = 0; layout < 4; ++layout) {
+      const Tensor b = Fill(Matrix(DType::kFloat32, k, n, layout), uniform);
+      const Tensor bias = Fill(Tensor::EmptyStrided(DType::kFloat32, {n}, {1}), uniform);
+      const Tensor all = Fill(Matrix(DType::kFloat32, 128, k, layout), uniform);
+      Tensor of_all = Matrix(DType::kFloat32, 128, n, layout % 2 * 2);
+      ASSERT_TRUE(Call("matmul", {all, b, bias}, {of_all}, {}, {}, 1).ok());
+      for (int m : {5, 6, 7, 24, 65}) {
+        const int first = 128 - m;
+        const Tensor some(all.storage(), DType::kFloat32,
+                          Geometry{{m, k}, {all.strides()[0], all.strides()[1]}, first * all.strides()[0]});
+        Tensor of_some = Matrix(DType::kFloat32, m, n, 2);
+        ASSERT_TRUE(Call("matmul", {some, b, bias}, {of_some}, {}, {}, 1, /*threads=*/m % 2 + 1).ok());
+        for (int i = 0; i < m; ++i) {
+          for (int j = 0; j < n; ++j) ASSERT_EQ(At(of_some, {i, j}), At(of_all, {first + i, j})) << m << " " << j;
+        }
+      }
+      double sum = At(bias, {n - 1});
+      for (int i = 0; i < k; ++i) sum += At(all, {127, i}) * At(b, {i, n - 1});
+      EXPECT_NEAR(At(of_all, {127, n - 1}), sum, 1e-5 * std::sqrt(k));
+    }
+  }
+}
+
 TEST(MatmulTest, BatchesAreBroadcastAndMayBeStrided) {
   const DType t = DType::kFloat32;
   // Heads side by side in one matrix, as attention has them: [B, S, H, D] seen as [B, H, S, D].

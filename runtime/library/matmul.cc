@@ -384,6 +384,7 @@ class FloatMatmul : public PreparedOp {
       const char* bb = b + p_.BatchOffset(p_.b_batch, batch) * item;
       char* cb = c + p_.BatchOffset(p_.c_batch, batch) * item;
       const char* biasb = bias == nullptr ? nullptr : bias + p_.BatchOffset(p_.bias_batch, batch) * item;
+      if (panels_ != nullptr) return RunPacked(tiles_[i % tiles], ab, cb, biasb);
       const bool ok = gemv_ ? RunGemv(i % tiles, ab, bb, cb, biasb) : RunTile(tiles_[i % tiles], ab, bb, cb, biasb);
       if (!ok) failed.store(true, std::memory_order_relaxed);
     });
@@ -402,6 +403,7 @@ class FloatMatmul : public PreparedOp {
       gemv_tiles_ = (p.n + gemv_columns_ - 1) / gemv_columns_;
       return absl::OkStatus();
     }
+    if (PacksItself()) return PlanPacked(packed_bytes);
     // bfloat16 needs AVX-512 in oneDNN; float16 it does not have on a CPU. They are then computed in float32 and
     // rounded once.
     native_ = p.dtype == DType::kFloat32 || (p.dtype == DType::kBFloat16 && CpuHas("avx512bw") && CpuHas("avx512vl"));
@@ -418,11 +420,9 @@ class FloatMatmul : public PreparedOp {
       compute_ = DType::kFloat32;
       dense_a_ = dense_b_ = dense_c_ = true;
     }
-    // Tiles by work: about 8 million multiplications, at most 64; of whole rows where there are enough, since oneDNN's
-    // best implementation wants whole rows of the result, and of 64 rows where there are 128: each tile reads all of b.
-    const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-    int64_t parts = static_cast<int64_t>(std::min(64.0, std::max(1.0, work / 8e6)));
-    if (p.batches > 16) parts = 1;
+    // Of whole rows where there are enough, since oneDNN's best implementation wants whole rows of the result, and of
+    // 64 rows where there are 128: each tile reads all of b.
+    const int64_t parts = Parts();
     int64_t m_step = p.m, n_step = p.n;
     if (parts > 1 && p.m >= 64) {
       m_step = std::max<int64_t>(((p.m + parts - 1) / parts + 15) / 16 * 16, p.m >= 128 ? 64 : 32);
@@ -442,6 +442,64 @@ class FloatMatmul : public PreparedOp {
       }
     }
     return absl::OkStatus();
+  }
+
+  // How many tiles a product is cut into, by its work: of about 8 million multiplications, at most 64.
+  int64_t Parts() const {
+    if (p_.batches > 16) return 1;
+    const double work = static_cast<double>(p_.m) * static_cast<double>(p_.n) * static_cast<double>(p_.k);
+    return static_cast<int64_t>(std::min(64.0, std::max(1.0, work / 8e6)));
+  }
+
+  // Weights of a few rows come from memory as they are used, which takes the library longer than computing does.
+  bool PacksItself() const {
+    constexpr int64_t kMostRows = 128;
+    return p_.dtype == DType::kFloat32 && p_.b_constant != nullptr && p_.m <= kMostRows && p_.c.RowMajor();
+  }
+
+  // Tiles of whole panels; of some rows only where there are too few panels.
+  absl::Status PlanPacked(int64_t* packed_bytes) {
+    Problem& p = p_;
+    panels_ = AllocateAligned(PackedElements(p.k, p.n) * static_cast<int64_t>(sizeof(float)));
+    if (panels_ == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
+    PackRight(p.k, p.n, reinterpret_cast<const float*>(p.b_constant), p.b.row_stride, p.b.col_stride,
+              reinterpret_cast<float*>(panels_.get()));
+    *packed_bytes += PackedElements(p.k, p.n) * static_cast<int64_t>(sizeof(float));
+    after_ = p.has_bias || p.alpha != 1;
+    const int64_t parts = Parts();
+    const int64_t panels = (p.n + kPanelColumns - 1) / kPanelColumns;
+    const int64_t across = std::min(parts, panels), down = std::min((parts + across - 1) / across, (p.m + 23) / 24);
+    const int64_t n_step = (panels + across - 1) / across * kPanelColumns, m_step = (p.m + down - 1) / down;
+    for (int64_t n0 = 0; n0 < p.n; n0 += n_step) {
+      for (int64_t m0 = 0; m0 < p.m; m0 += m_step) {
+        tiles_.push_back({m0, std::min(m_step, p.m - m0), n0, std::min(n_step, p.n - n0), -1, nullptr});
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void RunPacked(const Tile& t, const char* a, char* c, const char* bias) const {
+    const Problem& p = p_;
+    const int64_t c_row = p.c.row_stride;
+    float* to = reinterpret_cast<float*>(c) + t.m0 * c_row;
+    GemmPacked(t.m, p.n, p.k, reinterpret_cast<const float*>(a) + t.m0 * p.a.row_stride, p.a.row_stride, p.a.col_stride,
+               reinterpret_cast<const float*>(panels_.get()), to, c_row, t.n0, t.n0 + t.n);
+    if (!after_) return;
+    // One row for all is added by vectors.
+    const bool plain = p.alpha == 1 && p.beta == 1 && p.bias_row == 0 && p.bias_col == 1;
+    for (int64_t i = 0; i < t.m; ++i) {
+      char* row = reinterpret_cast<char*>(to + i * c_row);
+      if (plain) {
+        const float* added = reinterpret_cast<const float*>(bias);
+        for (int64_t j = t.n0; j < t.n0 + t.n; ++j) to[i * c_row + j] += added[j];
+        continue;
+      }
+      for (int64_t j = t.n0; j < t.n0 + t.n; ++j) {
+        float value;
+        std::memcpy(&value, row + j * 4, 4);
+        Finish(row + j * 4, value, bias == nullptr ? nullptr : bias + ((t.m0 + i) * p.bias_row + j * p.bias_col) * 4);
+      }
+    }
   }
 
   Matrix PlaceA(const Tile& t) const {
@@ -591,6 +649,7 @@ class FloatMatmul : public PreparedOp {
   DType compute_ = DType::kFloat32;
   bool dense_a_ = false, dense_b_ = false, dense_c_ = false;
   bool library_bias_ = false, after_ = false;
+  AlignedBuffer panels_;  // a constant right operand, for GemmPacked
   std::vector<Primitive> primitives_;
   std::vector<Tile> tiles_;
 };
