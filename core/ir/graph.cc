@@ -189,8 +189,7 @@ std::unique_ptr<Graph> Graph::Clone() const {
   return g;
 }
 
-// --- reading
-// -------------------------------------------------------------------------------------------------------------------
+// --- reading ---
 
 bool Graph::IsParam(NodeId n) const { return block(node(n).parent).param_node == n; }
 bool Graph::IsReturn(NodeId n) const { return block(node(n).parent).return_node == n; }
@@ -228,8 +227,7 @@ std::vector<NodeId> Graph::AllNodes() const {
   return result;
 }
 
-// --- making and freeing
-// --------------------------------------------------------------------------------------------------------
+// --- making and freeing ---
 
 ValueId Graph::NewValue(NodeId def, uint32_t index, Type type, absl::string_view name) {
   std::string unique;
@@ -309,8 +307,7 @@ NodeId Graph::NewNode(OpName op, absl::Span<const ValueId> inputs, absl::Span<co
   return n;
 }
 
-// --- uses
-// ----------------------------------------------------------------------------------------------------------------------
+// --- uses ---
 
 void Graph::AddUse(NodeId n, ValueId v) {
   Node& node = nodes_.At(n.index);
@@ -332,8 +329,7 @@ void Graph::DropUse(NodeId n, uint32_t index) {
   uses.pop_back();
 }
 
-// --- order
-// ---------------------------------------------------------------------------------------------------------------------
+// --- order ---
 
 uint64_t Graph::MakeLabel(NodeId prev, NodeId next) {
   if (!prev.valid() && !next.valid()) return kFirstOrder;
@@ -416,8 +412,7 @@ void Graph::Unlink(NodeId n) {
   node.prev = node.next = NodeId();
 }
 
-// --- editing
-// -------------------------------------------------------------------------------------------------------------------
+// --- editing ---
 
 ValueId Graph::AddInput(absl::string_view name, Type type, InputInfo info) {
   input_infos.resize(inputs().size());
@@ -716,393 +711,5 @@ void Graph::RemoveListener(GraphListener* l) {
   SMELT_CHECK(it != listeners_.end()) << "the listener is not registered";
   listeners_.erase(it);
 }
-
-// --- constants
-// -----------------------------------------------------------------------------------------------------------------
-
-ValueId InsertSize(Graph& g, NodeId anchor, const Expr& e) {
-  const NodeId n = g.InsertBefore(anchor, OpName::Get("smelt::size"), {}, {Type::Int()});
-  g.SetAttribute(n, "value", e);
-  g.SetExpr(g.node(n).outputs[0], e);
-  return g.node(n).outputs[0];
-}
-
-ValueId InsertConstant(Graph& g, NodeId anchor, const ConstantValue& v) {
-  static const OpName kConstant = OpName::Get("prim::Constant");
-  struct Described {
-    Type type;
-    std::optional<Attribute> attribute;
-  };
-  auto described = std::visit(
-      [](const auto& x) -> Described {
-        using T = std::decay_t<decltype(x)>;
-        if constexpr (std::is_same_v<T, std::monostate>) return {Type::None(), std::nullopt};
-        if constexpr (std::is_same_v<T, int64_t>) return {Type::Int(), x};
-        if constexpr (std::is_same_v<T, double>) return {Type::Float(), x};
-        if constexpr (std::is_same_v<T, bool>) return {Type::Bool(), x};
-        if constexpr (std::is_same_v<T, std::string>) return {Type::String(), x};
-        if constexpr (std::is_same_v<T, std::vector<int64_t>>) return {Type::List(Type::Int()), x};
-        if constexpr (std::is_same_v<T, std::vector<double>>) return {Type::List(Type::Float()), x};
-        if constexpr (std::is_same_v<T, std::vector<bool>>) return {Type::List(Type::Bool()), x};
-        if constexpr (std::is_same_v<T, std::complex<double>>) return {Type(TypeKind::kComplex), x};
-        if constexpr (std::is_same_v<T, Tensor>) {
-          const Geometry& geometry = x.geometry();
-          return {Type::Tensor(x.dtype(), std::vector<Expr>(geometry.sizes.begin(), geometry.sizes.end()),
-                               std::vector<Expr>(geometry.strides.begin(), geometry.strides.end())),
-                  x};
-        }
-      },
-      v);
-  Graph::Attributes attributes;
-  if (described.attribute) attributes.emplace_back("value", *std::move(described.attribute));
-  NodeId n = g.InsertBefore(anchor, kConstant, {}, {described.type}, std::move(attributes));
-  ValueId out = g.node(n).outputs[0];
-  if (const int64_t* i = std::get_if<int64_t>(&v)) g.SetExpr(out, Expr(*i));
-  return out;
-}
-
-std::optional<ConstantValue> GetConstant(const Graph& g, ValueId v) {
-  static const OpName kConstant = OpName::Get("prim::Constant");
-  const Value& value = g.value(v);
-  const Node& node = g.node(value.def);
-  if (node.op != kConstant) return std::nullopt;
-  const Attribute* attribute = node.FindAttribute("value");
-  if (attribute == nullptr) return ConstantValue();
-  return std::visit(
-      [&](const auto& x) -> std::optional<ConstantValue> {
-        using T = std::decay_t<decltype(x)>;
-        if constexpr (std::is_same_v<T, int64_t>) {
-          if (value.type.kind() == TypeKind::kBool) return ConstantValue(x != 0);
-          if (value.type.kind() == TypeKind::kFloat) return ConstantValue(static_cast<double>(x));
-          return ConstantValue(x);
-        } else if constexpr (std::is_same_v<T, Expr>) {
-          if (std::optional<int64_t> c = x.Constant()) return ConstantValue(*c);
-          return std::nullopt;
-        } else if constexpr (std::is_same_v<T, std::vector<Expr>>) {
-          std::vector<int64_t> constants;
-          for (const Expr& e : x) {
-            if (!e.IsConstant()) return std::nullopt;
-            constants.push_back(*e.Constant());
-          }
-          return ConstantValue(std::move(constants));
-        } else if constexpr (std::is_constructible_v<ConstantValue, std::in_place_type_t<T>, T>) {
-          return ConstantValue(std::in_place_type<T>, x);
-        } else {
-          return std::nullopt;
-        }
-      },
-      *attribute);
-}
-
-std::optional<Expr> GetIntExpr(const Graph& g, ValueId v) {
-  const Value& value = g.value(v);
-  if (value.expr) return value.expr;
-  static const OpName kConstant = OpName::Get("prim::Constant");
-  const Node& node = g.node(value.def);
-  if (node.op != kConstant) return std::nullopt;
-  const Attribute* attribute = node.FindAttribute("value");
-  if (attribute == nullptr) return std::nullopt;
-  if (const int64_t* i = std::get_if<int64_t>(attribute)) return Expr(*i);
-  if (const Expr* e = std::get_if<Expr>(attribute)) return *e;
-  return std::nullopt;
-}
-
-std::optional<std::vector<Expr>> GetIntListExpr(const Graph& g, ValueId v) {
-  if (std::optional<std::vector<ValueId>> elements = GetListElements(g, v)) {
-    std::vector<Expr> result;
-    for (ValueId element : *elements) {
-      std::optional<Expr> e = GetIntExpr(g, element);
-      if (!e) return std::nullopt;
-      result.push_back(*std::move(e));
-    }
-    return result;
-  }
-  static const OpName kConstant = OpName::Get("prim::Constant");
-  const Node& node = g.node(g.value(v).def);
-  if (node.op != kConstant) return std::nullopt;
-  const Attribute* attribute = node.FindAttribute("value");
-  if (attribute == nullptr) return std::nullopt;
-  if (const auto* ints = std::get_if<std::vector<int64_t>>(attribute))
-    return std::vector<Expr>(ints->begin(), ints->end());
-  if (const auto* exprs = std::get_if<std::vector<Expr>>(attribute)) return *exprs;
-  return std::nullopt;
-}
-
-bool ChangesFirstList(OpName op) {
-  static const auto* const kNames = new absl::flat_hash_set<std::string>{
-      "aten::append",    "aten::extend",  "aten::insert", "aten::pop",    "aten::clear", "aten::add_",
-      "aten::_set_item", "aten::reverse", "aten::Delete", "aten::remove", "aten::sort",  "aten::mul_"};
-  return kNames->contains(op.name());
-}
-
-namespace {
-
-// Whether some node may change the list, or a container that `v` holds or is held by: directly, or because it is where
-// somebody could.
-bool MayChange(const Graph& g, ValueId v) {
-  static const auto* const kContainers =
-      new absl::flat_hash_set<std::string>{"prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct"};
-  static const auto* const kTake = new absl::flat_hash_set<std::string>{
-      "prim::TupleUnpack", "prim::TupleIndex",     "prim::ListUnpack",
-      "aten::__getitem__", "prim::unchecked_cast", "prim::unchecked_unwrap_optional"};
-  static const auto* const kRead =
-      new absl::flat_hash_set<std::string>{"prim::Print", "prim::RaiseException", "prim::min", "prim::max"};
-  for (const Use& use : g.value(v).uses) {
-    const Node& user = g.node(use.user);
-    if (g.IsReturn(use.user)) {
-      if (user.parent != g.top()) return true;
-      continue;
-    }
-    const std::string& name = user.op.name();
-    if (ChangesFirstList(user.op)) {
-      // The list is changed, or kept as an element of another; extend and += only read the list that they add.
-      if (use.index == 0 || (name != "aten::extend" && name != "aten::add_")) return true;
-      continue;
-    }
-    if (kContainers->contains(name) || kTake->contains(name)) {
-      for (ValueId o : user.outputs) {
-        const TypeKind kind = g.value(o).type.kind();
-        const bool holds = kind == TypeKind::kList || kind == TypeKind::kTuple || kind == TypeKind::kDict;
-        if (holds && MayChange(g, o)) return true;
-      }
-    } else if (name.compare(0, 6, "prim::") == 0 && !kRead->contains(name)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
-std::optional<std::vector<ValueId>> GetListElements(const Graph& g, ValueId v) {
-  static const OpName kListConstruct = OpName::Get("prim::ListConstruct");
-  const Node& node = g.node(g.value(v).def);
-  if (node.op != kListConstruct || MayChange(g, v)) return std::nullopt;
-  return std::vector<ValueId>(node.inputs.begin(), node.inputs.end());
-}
-
-// --- verification
-// --------------------------------------------------------------------------------------------------------------
-
-namespace {
-
-std::string Describe(const Graph& g, NodeId n) {
-  const Node& node = g.node(n);
-  std::string out;
-  for (ValueId v : node.outputs)
-    absl::StrAppend(&out, out.empty() ? "" : ", ", "%", g.IsLive(v) ? g.value(v).name : "?");
-  if (!out.empty()) out += " = ";
-  absl::StrAppend(&out, node.op ? node.op.full() : std::string("(no operator)"));
-  if (node.source != nullptr && !node.source->file.empty()) absl::StrAppend(&out, " (", node.source->ToString(), ")");
-  return out;
-}
-
-class Verifier {
- public:
-  explicit Verifier(const Graph& g) : g_(g) {}
-
-  absl::Status Run() {
-    if (g_.input_infos.size() != g_.inputs().size()) {
-      return absl::InternalError(absl::StrCat("expected an InputInfo for each of ", g_.inputs().size(),
-                                              " inputs, found ", g_.input_infos.size()));
-    }
-    if (g_.output_names.size() != g_.outputs().size()) {
-      return absl::InternalError(absl::StrCat("expected a name (or \"\") for each of ", g_.outputs().size(),
-                                              " outputs, found ", g_.output_names.size()));
-    }
-    for (size_t i = 0; i < g_.input_infos.size(); ++i) {
-      const InputInfo& info = g_.input_infos[i];
-      if (info.kind == InputInfo::Kind::kWeight &&
-          (info.weight < 0 || info.weight >= static_cast<int>(g_.weights.size()))) {
-        return absl::InternalError(absl::StrCat("input ", i, " is weight ", info.weight, " of ", g_.weights.size()));
-      }
-    }
-    for (const Weight& w : g_.weights) {
-      if (w.storage < 0 || w.storage >= static_cast<int>(g_.weight_storages.size())) {
-        return absl::InternalError(
-            absl::StrCat("weight \"", w.name, "\" is in storage ", w.storage, " of ", g_.weight_storages.size()));
-      }
-      const std::shared_ptr<Storage>& storage = g_.weight_storages[w.storage];
-      absl::Status status = CheckWeight(w, storage == nullptr ? 0 : storage->bytes());
-      if (!status.ok()) return absl::InternalError(status.message());
-    }
-    visible_.assign(g_.value_index_bound(), false);
-    struct Frame {
-      BlockId block;
-      NodeId next;
-      size_t defined;  // visible_values_ at entry
-    };
-    std::vector<Frame> stack;
-    auto enter = [&](BlockId b) -> absl::Status {
-      size_t defined = defined_.size();
-      absl::Status status = EnterBlock(b);
-      if (status.ok()) stack.push_back({b, g_.block(b).first, defined});
-      return status;
-    };
-    absl::Status status = enter(g_.top());
-    if (!status.ok()) return status;
-    if (g_.block(g_.top()).owner.valid()) return absl::InternalError("the top block has an owner");
-    // A node's own outputs become visible after its blocks: outputs_pending holds the nodes whose blocks are being
-    // visited.
-    struct Pending {
-      NodeId node;
-      size_t block = 0;
-      size_t depth = 0;
-    };
-    std::vector<Pending> pending;
-    while (!stack.empty()) {
-      if (!pending.empty() && pending.back().depth == stack.size()) {
-        Pending& p = pending.back();
-        const Node& node = g_.node(p.node);
-        if (p.block < node.blocks.size()) {
-          BlockId b = node.blocks[p.block++];
-          if (!g_.IsLive(b) || g_.block(b).owner != p.node) return Fail(p.node, "a block whose owner is another node");
-          if (!(status = enter(b)).ok()) return status;
-        } else {
-          NodeId n = p.node;
-          pending.pop_back();
-          if (!(status = Define(n)).ok()) return status;
-        }
-        continue;
-      }
-      Frame& frame = stack.back();
-      if (!frame.next.valid()) {
-        NodeId ret = g_.block(frame.block).return_node;
-        if (!(status = CheckInputs(ret)).ok()) return status;
-        for (size_t i = frame.defined; i < defined_.size(); ++i) visible_[defined_[i].index] = false;
-        defined_.resize(frame.defined);
-        stack.pop_back();
-        continue;
-      }
-      NodeId n = frame.next;
-      frame.next = g_.node(n).next;
-      if (!(status = CheckNode(n, frame.block)).ok()) return status;
-      if (g_.node(n).blocks.empty()) {
-        if (!(status = Define(n)).ok()) return status;
-      } else {
-        pending.push_back({n, 0, stack.size()});
-      }
-    }
-    if (nodes_ != g_.num_nodes()) {
-      return absl::InternalError(absl::StrCat("found ", nodes_, " nodes in blocks, expected ", g_.num_nodes()));
-    }
-    if (uses_ != inputs_)
-      return absl::InternalError(absl::StrCat("values have ", uses_, " uses, nodes have ", inputs_, " inputs"));
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Status Fail(NodeId n, absl::string_view what) const {
-    return absl::InternalError(absl::StrCat("node ", n.ToString(), ", ", Describe(g_, n), ": ", what));
-  }
-
-  absl::Status EnterBlock(BlockId b) {
-    const Block& block = g_.block(b);
-    if (!g_.IsLive(block.param_node) || !g_.IsLive(block.return_node)) {
-      return absl::InternalError("a block without a live param or return node");
-    }
-    if (g_.node(block.param_node).parent != b || g_.node(block.return_node).parent != b) {
-      return absl::InternalError("a block's param or return node belongs to another block");
-    }
-    if (!g_.node(block.param_node).inputs.empty()) return Fail(block.param_node, "a param node has inputs");
-    if (!g_.node(block.return_node).outputs.empty()) return Fail(block.return_node, "a return node has outputs");
-    NodeId previous;
-    for (NodeId n = block.first; n.valid(); n = g_.node(n).next) {
-      if (!g_.IsLive(n)) return absl::InternalError(absl::StrCat("a block lists the stale node ", n.ToString()));
-      const Node& node = g_.node(n);
-      if (node.parent != b) return Fail(n, "its parent is another block");
-      if (node.prev != previous) return Fail(n, "its neighbour before does not lead to it");
-      uint64_t before = previous.valid() ? g_.node(previous).order : kParamOrder;
-      if (node.order <= before || node.order >= kReturnOrder) return Fail(n, "its order label is out of order");
-      previous = n;
-    }
-    if (block.last != previous) return absl::InternalError("a block's last node is not the end of its list");
-    return Define(block.param_node);
-  }
-
-  absl::Status CheckNode(NodeId n, BlockId b) {
-    ++nodes_;
-    const Node& node = g_.node(n);
-    if (!node.op) return Fail(n, "no operator");
-    for (size_t i = 1; i < node.attributes.size(); ++i) {
-      if (!(node.attributes[i - 1].first < node.attributes[i].first))
-        return Fail(n, "attributes are not sorted by name");
-    }
-    return CheckInputs(n);
-  }
-
-  absl::Status CheckInputs(NodeId n) {
-    const Node& node = g_.node(n);
-    if (node.use_positions.size() != node.inputs.size()) return Fail(n, "its inputs and their uses differ in number");
-    inputs_ += static_cast<int64_t>(node.inputs.size());
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      ValueId v = node.inputs[i];
-      if (!g_.IsLive(v)) return Fail(n, absl::StrCat("input ", i, " is a value that was erased"));
-      const Value& value = g_.value(v);
-      uint32_t position = node.use_positions[i];
-      if (position >= value.uses.size() || value.uses[position].user != n || value.uses[position].index != i) {
-        return Fail(n, absl::StrCat("input ", i, ", %", value.name, ", does not list this use"));
-      }
-      if (!visible_[v.index]) {
-        return Fail(
-            n, absl::StrCat("input ", i, ", %", value.name, ", is not defined before, in this block or one around it"));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Define(NodeId n) {
-    const Node& node = g_.node(n);
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      ValueId v = node.outputs[i];
-      if (!g_.IsLive(v)) return Fail(n, absl::StrCat("output ", i, " is a value that was erased"));
-      const Value& value = g_.value(v);
-      if (value.def != n || value.def_index != i)
-        return Fail(n, absl::StrCat("output ", i, ", %", value.name, ", is another node's"));
-      if (g_.FindValue(value.name) != v)
-        return Fail(n, absl::StrCat("the name %", value.name, " leads to another value"));
-      uses_ += static_cast<int64_t>(value.uses.size());
-      visible_[v.index] = true;
-      defined_.push_back(v);
-    }
-    return absl::OkStatus();
-  }
-
-  const Graph& g_;
-  std::vector<bool> visible_;
-  std::vector<ValueId> defined_;
-  int64_t nodes_ = 0, uses_ = 0, inputs_ = 0;
-};
-
-}  // namespace
-
-absl::Status CheckWeight(const Weight& w, int64_t storage_bytes) {
-  const Geometry& g = w.geometry;
-  auto fail = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(absl::StrCat("weight \"", w.name, "\", ", Name(w.dtype), " ", g.ToString(),
-                                                   " in ", storage_bytes, " bytes: ", what));
-  };
-  if (g.sizes.size() != g.strides.size()) return fail("expected as many strides as sizes");
-  if (g.sizes.size() > 64) return fail("expected at most 64 dimensions");
-  if (g.offset < 0) return fail("expected an offset >= 0");
-  int64_t elements = ItemSize(w.dtype), last = g.offset;
-  bool is_empty = false;
-  for (size_t i = 0; i < g.sizes.size(); ++i) {
-    if (g.sizes[i] < 0) return fail("expected sizes >= 0");
-    if (g.strides[i] < 0) return fail("expected strides >= 0");
-    is_empty = is_empty || g.sizes[i] == 0;
-    if (__builtin_mul_overflow(elements, std::max<int64_t>(g.sizes[i], 1), &elements))
-      return fail("its size is no int64");
-    int64_t reach;
-    if (__builtin_mul_overflow(std::max<int64_t>(g.sizes[i] - 1, 0), g.strides[i], &reach) ||
-        __builtin_add_overflow(last, reach, &last)) {
-      return fail("its extent is no int64");
-    }
-  }
-  if (!is_empty && last >= storage_bytes / ItemSize(w.dtype)) return fail("it does not lie inside its storage");
-  return absl::OkStatus();
-}
-
-absl::Status VerifyGraph(const Graph& g) { return Verifier(g).Run(); }
 
 }  // namespace smelt
