@@ -52,8 +52,8 @@ class CompositeOpener {
   bool MayBeOfArgument(ValueId v);
   bool IsAssigned(ValueId v) const;
   bool IsUserInput(ValueId v) const;
-  // Of some operators an archive states strides that are not those of PyTorch's kernels: the exporter has formulas of
-  // its own for them.
+  // Of many operators an archive states strides that are not those of PyTorch's kernels where operands are not
+  // contiguous: the exporter has formulas of its own for them.
   absl::Status CorrectLayout(NodeId n);
   // Until its geometry changes, the results of in-place operators are names of their operand.
   void UseOneName(NodeId n);

@@ -22,6 +22,7 @@ absl::Status CompositeOpener::Run() {
   for (NodeId n : g_.AllNodes()) {
     if (!g_.IsLive(n)) continue;
     absl::Status s = stale_ ? InferNode(g_, n) : CorrectLayout(n);
+    if (absl::IsUnimplemented(s)) s = absl::OkStatus();  // what it is opened into will have types
     if (s.ok()) s = Open(n);
     if (s.ok() && g_.IsLive(n)) UseOneName(n);
     if (!s.ok()) {
@@ -236,43 +237,39 @@ void CompositeOpener::UseOneName(NodeId n) {
 }
 
 absl::Status CompositeOpener::CorrectLayout(NodeId n) {
-  static const auto* const operators = new absl::flat_hash_set<std::string>{
-      "aten::angle",
-      "aten::channel_shuffle",
-      "aten::conv3d",
-      "aten::conv_transpose3d",
-      "aten::convolution",
-      "aten::copysign",
-      "aten::div",
-      "aten::floor_divide",
-      "aten::max_unpool2d",
-      "aten::nll_loss_nd",
-      "aten::pad",
-      "aten::reflection_pad3d",
-      "aten::replication_pad3d",
-      "aten::special_xlog1py",
-      "aten::special_xlogy",
-      "aten::upsample_nearest1d",
-      "aten::_upsample_nearest_exact1d",
-      "aten::xlogy",
-  };
   const Node& node = g_.node(n);
-  if (!operators->contains(node.op.name()) || HasOut(node.op)) return absl::OkStatus();
+  switch (GetOpInfo(node.op).kind) {
+    case OpKind::kPointwise:
+    case OpKind::kReduction:
+    case OpKind::kMovement:
+    case OpKind::kLibrary:
+    case OpKind::kComposite:
+    case OpKind::kFactory:
+      break;
+    default:
+      return absl::OkStatus();  // what it shares memory with, or a rule of its own, says it
+  }
   const auto dense = [&](ValueId v) {
     const Type& t = g_.value(v).type;
     return !t.IsTensor() || (t.tensor().IsComplete() && *t.tensor().strides == ContiguousStrides(*t.tensor().sizes));
   };
-  const ValueId out = node.outputs[0];
-  if (!g_.value(out).type.IsTensor() || !TypeOfValue(out).IsComplete() ||
-      std::all_of(node.inputs.begin(), node.inputs.end(), dense))
-    return absl::OkStatus();
-  const Type stated = g_.value(out).type;
-  // Only strides are in question: where they cannot be told, those of the archive stay.
-  if (!InferNode(g_, n).ok() || !TypeOfValue(out).IsComplete() || *TypeOfValue(out).sizes != *stated.tensor().sizes ||
-      TypeOfValue(out).dtype != stated.tensor().dtype) {
-    g_.SetType(out, stated);
+  if (HasOut(node.op) || absl::c_all_of(node.inputs, dense)) return absl::OkStatus();
+  const std::vector<ValueId> outputs(node.outputs.begin(), node.outputs.end());
+  std::vector<Type> stated;
+  for (ValueId v : outputs) {
+    stated.push_back(g_.value(v).type);
+    if (!stated.back().IsTensor() || !stated.back().tensor().IsComplete()) return absl::OkStatus();
   }
-  stale_ = g_.value(out).type != stated;
+  // Only strides are in question: where they cannot be told, those of the archive stay.
+  bool told = InferNode(g_, n).ok();
+  for (size_t i = 0; i < outputs.size() && told; ++i) {
+    const TensorType& t = TypeOfValue(outputs[i]);
+    told = t.IsComplete() && *t.sizes == *stated[i].tensor().sizes && t.dtype == stated[i].tensor().dtype;
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!told) g_.SetType(outputs[i], stated[i]);
+    stale_ = stale_ || g_.value(outputs[i]).type != stated[i];
+  }
   return absl::OkStatus();
 }
 

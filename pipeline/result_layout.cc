@@ -90,7 +90,7 @@ struct Answer {
   bool decides = false;  // some result is laid out otherwise
   bool preserve = true;  // as empty_like lays it out
   bool keep = true;      // with the operand's very strides
-  bool format = true;    // channels-last where the operand is, of four dims both
+  bool format = true;    // channels-last where the operand is, of four or five dims both
 };
 
 Answer Ask(const Question& q, const std::vector<TensorType>& plain, absl::FunctionRef<bool(int)> asked) {
@@ -111,8 +111,8 @@ Answer Ask(const Question& q, const std::vector<TensorType>& plain, absl::Functi
     for (size_t r = 0; r < got->size(); ++r) {
       const TensorType& type = (*got)[r];
       const bool same = type.strides == plain[r].strides, follows = type.strides == given;
-      const bool four = probe.last && sizes_of.size() == 4 && type.rank() == 4;
-      answer.format = answer.format && (four ? *type.strides == ChannelsLast(*type.sizes) : same);
+      const bool has_format = probe.last && (type.rank() == 4 || type.rank() == 5) && sizes_of.size() == type.rank();
+      answer.format = answer.format && (has_format ? *type.strides == ChannelsLast(*type.sizes) : same);
       // A result of another shape has no part in what is said of those that have the operand's.
       if (same && (follows || type.sizes != sizes_of)) continue;
       answer.decides = answer.decides || !same;

@@ -52,6 +52,26 @@ TEST(ResultLayoutTest, JoinedTensorsAreChannelsLastWhereAllOfThemAre) {
   EXPECT_EQ(DescribeResultLayout(**g, (*g)->block((*g)->top()).last).kind, fb::EagerLayout::FormatOfAll);
 }
 
+TEST(ResultLayoutTest, VolumesHaveAFormatAsImagesDo) {
+  auto g = ParseGraph(R"(graph(%x : Float(2, 3, 4, 4, 4, strides=[192, 64, 16, 4, 1])):
+  %one : int = prim::Constant[value=1]()
+  %two : int[] = prim::Constant[value=[2, 2, 2]]()
+  %zero : int[] = prim::Constant[value=[0, 0, 0]]()
+  %ones : int[] = prim::Constant[value=[1, 1, 1]]()
+  %no : bool = prim::Constant[value=0]()
+  %l : Tensor[] = prim::ListConstruct(%x, %x)
+  %c : Tensor = aten::cat(%l, %one)
+  %p : Tensor = aten::max_pool3d(%x, %two, %two, %zero, %ones, %no)
+  return (%c, %p)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  const auto kind_of = [&](const char* name) {
+    return DescribeResultLayout(**g, (*g)->value((*g)->FindValue(name)).def).kind;
+  };
+  EXPECT_EQ(kind_of("c"), fb::EagerLayout::FormatOfAll);
+  EXPECT_EQ(kind_of("p"), fb::EagerLayout::Format);
+}
+
 TEST(ResultLayoutTest, AProductAndARunningSumAreContiguous) {
   EXPECT_EQ(LayoutOf("  %r : Tensor = aten::mm(%x, %y)").kind, fb::EagerLayout::AsComputed);
   EXPECT_EQ(LayoutOf("  %n : NoneType = prim::Constant()\n  %r : Tensor = aten::cumsum(%x, %zero, %n)").kind,

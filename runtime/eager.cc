@@ -11,6 +11,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/element_order.h"
+#include "smelt/core/tensor/memory_format.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/core/tensor/view_rules.h"
 #include "smelt/runtime/eager_numbers.h"
@@ -58,13 +59,6 @@ absl::StatusOr<bool> Truth(const EagerValue& v) {
 }
 
 }  // namespace
-
-// What Tensor::suggest_memory_format() says of four dims. Of both layouts at once (one channel, one pixel) the strides
-// decide.
-bool SuggestsChannelsLast(ConcreteDecide& decide, const Geometry& g) {
-  if (g.rank() != 4 || !view_rules::IsChannelsLast(decide, g)) return false;
-  return !g.IsContiguous() || g.strides == view_rules::ChannelsLastStrides<ConcreteDecide>(decide, g.sizes);
-}
 
 class EagerRun {
  public:
@@ -536,7 +530,8 @@ class EagerRun {
     const bool pointwise = i.layout == fb::EagerLayout::Pointwise;
     std::vector<int64_t> shape;
     Geometry layout;
-    bool channels_last = false;
+    bool channels_last = false;  // of operands of `of_rank` dims
+    int of_rank = 0;
     ConcreteDecide decide;
     if (!i.layout_inputs.empty()) {
       std::vector<Geometry> operands;
@@ -573,10 +568,17 @@ class EagerRun {
                                                               absl::StrJoin(o.strides, ", "), ")"));
         }
       } else if (i.layout == fb::EagerLayout::Format) {
-        for (const Geometry& g : operands) channels_last = channels_last || SuggestsChannelsLast(decide, g);
+        for (const Geometry& g : operands) {
+          if (channels_last || !SuggestsChannelsLast<ConcreteDecide>(decide, g.sizes, g.strides)) continue;
+          channels_last = true;
+          of_rank = g.rank();
+        }
       } else if (i.layout == fb::EagerLayout::FormatOfAll) {
         channels_last = true;
-        for (const Geometry& g : operands) channels_last = channels_last && SuggestsChannelsLast(decide, g);
+        for (const Geometry& g : operands) {
+          channels_last = channels_last && SuggestsChannelsLast<ConcreteDecide>(decide, g.sizes, g.strides);
+          of_rank = g.rank();
+        }
       }
       SMELT_RETURN_IF_ERROR(decide.status());
     }
@@ -613,7 +615,7 @@ class EagerRun {
         }
         t = t.View(Geometry::Contiguous(shape, t.offset()));
       }
-      if (channels_last && t.rank() == 4) {
+      if (channels_last && t.rank() == of_rank) {
         layout.sizes = t.geometry().sizes;
         layout.strides = view_rules::ChannelsLastStrides<ConcreteDecide>(decide, layout.sizes);
       }

@@ -2,7 +2,7 @@
 
 import torch
 
-from scenario_kit import one, randn, scenario, two
+from scenario_kit import boxes, one, randn, scenario, two
 
 
 @scenario(two(4, 6), lambda: (randn(4, 12)[:, ::2], randn(6, 6)[1:5]), lambda: (randn(5, 8)[1:, 2:], randn(4, 6)), example=two(4, 6))
@@ -37,3 +37,28 @@ def strided_argument_handed_back(x):
 @scenario(one(2, 3, 4), lambda: (randn(2, 6, 4)[:, ::2],), lambda: (randn(2, 3, 5)[:, :, 1:],), example=one(2, 3, 4))
 def softmax_and_norm_of_a_strided_argument(x):
     return torch.softmax(x, -1), torch.nn.functional.layer_norm(x, [4]), x.cumsum(1)
+
+
+def cropped_image():
+    return randn(1, 8, 11, 3).permute(0, 3, 1, 2)[:, :, 1:7, 2:10]
+
+
+def reversed_image():
+    return randn(8, 6, 3, 1).permute(3, 2, 1, 0)
+
+
+@scenario(lambda: (cropped_image(), reversed_image(), randn(10, 5).t()))
+def layouts_that_the_archive_states_otherwise(x, y, z):
+    plain = torch.nn.functional.batch_norm(y, torch.zeros(3), torch.ones(3))
+    return torch.roll(x, 1, 2), plain, torch.copysign(z, torch.ones(())), torch.logical_and(z[:, None], z), torch.ldexp(z[:, None], z)
+
+
+@scenario(lambda: (cropped_image(), cropped_image()[:, :, None], *boxes(12, (0, [8], [1]), (4, [8], [1]))()),
+          lambda: (randn(1, 6, 8, 3).permute(0, 3, 1, 2), randn(1, 1, 6, 8, 3).permute(0, 4, 1, 2, 3), randn(8), randn(8)),
+          example=lambda: (randn(1, 3, 6, 8), randn(1, 3, 1, 6, 8), randn(8), randn(8)))
+def images_and_volumes_in_eager_order(x, v, a, b):
+    a.add_(1)
+    b.mul_(2)
+    functional = torch.nn.functional
+    image = functional.max_pool2d(x, 2), functional.interpolate(x, scale_factor=2.0), torch.cat([x, x], 1)
+    return *image, functional.interpolate(v, scale_factor=2.0), torch.cat([v, v], 1), functional.group_norm(v, 3), a + b

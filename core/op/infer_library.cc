@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer_rules.h"
 #include "smelt/core/op/schema.h"
@@ -16,6 +17,19 @@ absl::Status MatchInner(Ctx& c, const Expr& a, const Expr& b) {
       absl::StrCat("mat1 and mat2 shapes cannot be multiplied (", a.ToString(), " and ", b.ToString(), ")"));
 }
 
+// What a product is added to is expanded to its sizes.
+absl::Status MatchAdded(Ctx& c, const std::vector<Expr>& product) {
+  SMELT_ASSIGN_OR_RETURN(const TensorType self, TensorArgument(c, 0));
+  const auto together = view_rules::BroadcastSizes<SymbolicDecide>(c.decide, {*self.sizes, product});
+  bool fits = together.ok() && together->size() == product.size();
+  for (size_t d = 0; fits && d < product.size(); ++d) fits = c.decide.Equal((*together)[d], product[d]);
+  if (fits) return absl::OkStatus();
+  const auto format = [](std::string* out, const Expr& e) { absl::StrAppend(out, e.ToString()); };
+  return c.call.Error(absl::StrCat("self, of sizes [", absl::StrJoin(*self.sizes, ", ", format),
+                                   "], cannot be expanded to the product's, [", absl::StrJoin(product, ", ", format),
+                                   "]"));
+}
+
 absl::Status Mm(Ctx& c) {
   const int i = absl::StartsWith(c.call.op().name(), "aten::add") ? 1 : 0;
   SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, i));
@@ -26,6 +40,7 @@ absl::Status Mm(Ctx& c) {
     return c.call.Error(
         absl::StrCat("expected m1 and m2 to have the same dtype, but got: ", Name(*a.dtype), " != ", Name(*b.dtype)));
   }
+  if (i == 1) SMELT_RETURN_IF_ERROR(MatchAdded(c, {(*a.sizes)[0], (*b.sizes)[1]}));
   c.Add(*a.dtype, {(*a.sizes)[0], (*b.sizes)[1]});
   return absl::OkStatus();
 }
@@ -37,11 +52,10 @@ absl::Status Bmm(Ctx& c) {
   if (a.rank() != 3 || b.rank() != 3) return c.call.Error("batch1 and batch2 must be 3D tensors");
   SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[2], (*b.sizes)[1]));
   SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[0], (*b.sizes)[0]));
-  if (c.call.op().name() == "aten::addbmm") {
-    c.Add(*a.dtype, {(*a.sizes)[1], (*b.sizes)[2]});
-  } else {
-    c.Add(*a.dtype, {(*a.sizes)[0], (*a.sizes)[1], (*b.sizes)[2]});
-  }
+  std::vector<Expr> sizes = {(*a.sizes)[0], (*a.sizes)[1], (*b.sizes)[2]};
+  if (c.call.op().name() == "aten::addbmm") sizes.erase(sizes.begin());
+  if (i == 1) SMELT_RETURN_IF_ERROR(MatchAdded(c, sizes));
+  c.Add(*a.dtype, std::move(sizes));
   return absl::OkStatus();
 }
 
@@ -51,6 +65,7 @@ absl::Status Mv(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, i + 1));
   if (a.rank() != 2 || b.rank() != 1) return c.call.Error("a matrix and a vector are expected");
   SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[1], (*b.sizes)[0]));
+  if (i == 1) SMELT_RETURN_IF_ERROR(MatchAdded(c, {(*a.sizes)[0]}));
   c.Add(*a.dtype, {(*a.sizes)[0]});
   return absl::OkStatus();
 }
@@ -160,6 +175,10 @@ absl::Status Convolution(Ctx& c) {
     }
     sizes.push_back(o);
   }
+  if (n == 1) {  // the weight alone decides
+    AddAsRow(c, *x.dtype, sizes, SuggestAsRow(c, w));
+    return absl::OkStatus();
+  }
   Format f = Suggest(c, x);
   if (f == Format::kContiguous) f = Suggest(c, w);
   if (IsSmallVolume(x, w, groups)) f = Format::kContiguous;
@@ -212,6 +231,10 @@ Rule Pool(int n, bool max) {
       if (padding[d] > kernel[d] / 2) return c.call.Error("pad should be at most half of effective kernel size");
       o = PoolSize(o, kernel[d], stride[d], padding[d], dilation[d], ceil_mode);
       if (o.IsConstant() && *o.Constant() < 1) return c.call.Error("Output size is too small");
+    }
+    if (n == 1 && !max) {
+      AddAsRow(c, *x.dtype, sizes, SuggestAsRow(c, x));
+      return absl::OkStatus();
     }
     // avg_pool3d looks at no format.
     const Format f = n == 1 || (n == 3 && !max) ? Format::kContiguous : Suggest(c, x);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer_rules.h"
@@ -46,6 +47,34 @@ absl::Status Cat(Ctx& c) {
   if (sizes.empty()) sizes = {0};
   sizes[dim] = total;
   c.Add(ResultType(p), sizes, format.value_or(Format::kContiguous));
+  return absl::OkStatus();
+}
+
+// A cat of what comes first and the rest, dim by dim: PyTorch's result has the format of both parts.
+absl::Status Roll(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
+  SMELT_ASSIGN_OR_RETURN(const std::vector<Expr> shifts, c.call.GetExprs("shifts"));
+  SMELT_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, c.call.GetInts("dims"));
+  if (dims.size() == 1 && absl::c_linear_search(*self.sizes, Expr(0))) {
+    AddLike(c, *self.dtype, self, Format::kPreserve);
+    return absl::OkStatus();
+  }
+  const bool has_formats = self.rank() == 4 || self.rank() == 5;
+  for (size_t i = 0; has_formats && i < dims.size() && i < shifts.size(); ++i) {
+    if (!self.strides || *self.strides == view_rules::ContiguousStrides(c.decide, *self.sizes)) break;
+    const absl::StatusOr<int> d = view_rules::WrapDim(dims[i], self.rank());
+    if (!d.ok()) return c.call.Error(d.status().message());
+    const Expr size = (*self.sizes)[*d], start = c.decide.Mod(size - shifts[i], size);
+    TensorType rest = self, first = self;
+    (*rest.sizes)[*d] = size - start;
+    (*first.sizes)[*d] = start;
+    const Format format = Suggest(c, rest);
+    self.strides = format != Format::kContiguous && Suggest(c, first) == format
+                       ? view_rules::ChannelsLastStrides(c.decide, *self.sizes)
+                       : view_rules::ContiguousStrides(c.decide, *self.sizes);
+  }
+  const bool joined = has_formats && !dims.empty() && self.strides;
+  c.AddStrided(*self.dtype, *self.sizes, joined ? *self.strides : view_rules::ContiguousStrides(c.decide, *self.sizes));
   return absl::OkStatus();
 }
 
@@ -327,7 +356,8 @@ void AddMovementTypeRules(RuleTable& r) {
   AddRule(r, "embedding_dense_backward", EmbeddingBackward);
   AddRule(r, "index _unsafe_index", Index);
   AddRule(r, "index_put _unsafe_index_put _index_put_impl index_fill put", PreserveOf("self"));
-  AddRule(r, "scatter scatter_add scatter_reduce index_add index_copy index_reduce roll logcumsumexp", SameAs("self"));
+  AddRule(r, "scatter scatter_add scatter_reduce index_add index_copy index_reduce logcumsumexp", SameAs("self"));
+  AddRule(r, "roll", Roll);
   AddRule(r, "triu tril", [same = SameAs("self")](Ctx& c) -> absl::Status {
     SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
     if (self.rank() < 2) return c.call.Error("input tensor must have at least 2 dimensions");

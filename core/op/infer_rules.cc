@@ -46,6 +46,22 @@ Format Suggest(Ctx& c, const TensorType& t) {
   return g.rank() == 4 ? Format::kChannelsLast : Format::kChannelsLast3d;
 }
 
+Format SuggestAsRow(Ctx& c, const TensorType& t) {
+  Geo g = GeoOf(c.decide, t);
+  if (g.rank() != 3) return Format::kContiguous;
+  g.strides.insert(g.strides.begin() + 2, c.decide.Mul(g.sizes[2], g.strides[2]));
+  g.sizes.insert(g.sizes.begin() + 2, Expr(1));
+  return Suggest(c, TensorType{t.dtype, g.sizes, g.strides});
+}
+
+void AddAsRow(Ctx& c, DType dtype, std::vector<Expr> sizes, Format f) {
+  if (f == Format::kContiguous) return c.Add(dtype, std::move(sizes));
+  const size_t channels = sizes.size() - 2;  // without a batch, too
+  std::vector<Expr> strides = {c.decide.Mul(sizes[channels], sizes[channels + 1]), 1, sizes[channels]};
+  if (channels == 0) strides.erase(strides.begin());
+  c.AddStrided(dtype, std::move(sizes), std::move(strides));
+}
+
 absl::StatusOr<Format> FormatArg(Ctx& c, Format d) {
   SMELT_ASSIGN_OR_RETURN(int64_t f, c.call.GetIntOr("memory_format", static_cast<int64_t>(d)));
   return static_cast<Format>(f);
@@ -137,7 +153,12 @@ Rule AdaptivePool(int n, bool max) {
     if (x.rank() < n + 1) return c.call.Error(absl::StrCat("Expected at least ", n + 1, "D tensor"));
     std::vector<Expr> sizes = *x.sizes;
     for (int d = 0; d < n; ++d) sizes[x.rank() - n + d] = out[d];
-    const Format f = Suggest(c, x);
+    if (n == 1 && !max) {
+      AddAsRow(c, *x.dtype, sizes, SuggestAsRow(c, x));
+      return absl::OkStatus();
+    }
+    // The mean of volumes looks at no format.
+    const Format f = n == 3 && !max ? Format::kContiguous : Suggest(c, x);
     c.Add(*x.dtype, sizes, f);
     if (max) c.Add(DType::kInt64, sizes, f);
     return absl::OkStatus();
@@ -222,13 +243,17 @@ absl::Status InferPointwise(Ctx& c) {
   }
   if (operands.empty()) return c.call.Error("no tensor argument");
   if (name == "aten::rsub" && operands.size() == 2) std::swap(operands[0], operands[1]);
-  if (name == "aten::masked_fill" || name == "aten::lift_fresh_copy" || name == "aten::log_sigmoid" ||
-      name == "aten::detach_copy" || name == "aten::alias_copy" ||
+  const bool power_of_number = (name == "aten::pow" || name == "aten::float_power") && !c.call.arg(0).IsTensor();
+  if (power_of_number || name == "aten::masked_fill" || name == "aten::lift_fresh_copy" ||
+      name == "aten::log_sigmoid" || name == "aten::detach_copy" || name == "aten::alias_copy" ||
       (name == "aten::angle" && IsComplex(*c.call.arg(0).tensor.dtype))) {
     SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, view_rules::BroadcastSizes<SymbolicDecide>(c.decide, shapes));
     c.Add(dtypes[0], sizes);
     return absl::OkStatus();
   }
+  // self * 2 ** other, and a power of a number is contiguous.
+  if (name == "aten::ldexp" && operands.size() == 2)
+    operands[1].strides = view_rules::ContiguousStrides(c.decide, operands[1].sizes);
   auto g = view_rules::PointwiseOutput<SymbolicDecide>(c.decide, operands);
   if (!g.ok()) return c.call.Error(g.status().message());
   for (DType t : dtypes) c.AddStrided(t, g->sizes, g->strides);

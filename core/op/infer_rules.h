@@ -76,6 +76,10 @@ inline void AddRule(RuleTable& r, absl::string_view names, const Rule& rule) {
 Geo GeoOf(SymbolicDecide& decide, const TensorType& t);
 // The memory format that Tensor::suggest_memory_format() finds in the strides.
 Format Suggest(Ctx& c, const TensorType& t);
+// The same of what has one spatial dim: PyTorch computes [N, C, L] as images of one row, [N, C, 1, L].
+Format SuggestAsRow(Ctx& c, const TensorType& t);
+// A result of that format, as rows again.
+void AddAsRow(Ctx& c, DType dtype, std::vector<Expr> sizes, Format f);
 absl::StatusOr<Format> FormatArg(Ctx& c, Format d);
 // A result like `t` in the format asked for.
 void AddLike(Ctx& c, DType dtype, const TensorType& t, Format f);

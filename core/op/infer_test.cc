@@ -193,6 +193,84 @@ TEST(InferTest, ANativeGroupNormTakesRowsAndChannelsLastAsPyTorchDoes) {
   EXPECT_THAT(error_of("60, 15, 1, 3"), testing::HasSubstr("Expected X.is_contiguous(memory_format) to be true"));
 }
 
+// As PyTorch's kernels lie, of operands whose channels are innermost.
+TEST(InferTest, ChannelsInnermostStaySoWhereThereIsOneSpatialDim) {
+  auto g = Infer(R"(graph(%x : Float(2, 5, 8, strides=[40, 1, 5]), %w : Float(3, 5, 3, strides=[15, 1, 5]),
+      %dense : Float(3, 5, 3, strides=[15, 3, 1])):
+    %none : NoneType = prim::Constant()
+    %one : int[] = prim::Constant[value=[1]]()
+    %two : int[] = prim::Constant[value=[2]]()
+    %three : int[] = prim::Constant[value=[3]]()
+    %zero : int[] = prim::Constant[value=[0]]()
+    %no : bool = prim::Constant[value=0]()
+    %yes : bool = prim::Constant[value=1]()
+    %groups : int = prim::Constant[value=1]()
+    %a : Tensor = aten::avg_pool1d(%x, %two, %two, %zero, %no, %yes)
+    %b : Tensor = aten::adaptive_avg_pool1d(%x, %three)
+    %c : Tensor = aten::conv1d(%x, %w, %none, %one, %zero, %one, %groups)
+    %d : Tensor = aten::conv1d(%x, %dense, %none, %one, %zero, %one, %groups)
+    return (%a, %b, %c, %d))");
+  EXPECT_EQ(TypeOf(*g, "a"), "Float(2, 5, 4, strides=[20, 1, 5])");
+  EXPECT_EQ(TypeOf(*g, "b"), "Float(2, 5, 3, strides=[15, 1, 5])");
+  EXPECT_EQ(TypeOf(*g, "c"), "Float(2, 3, 6, strides=[18, 1, 3])");  // the weight's
+  EXPECT_EQ(TypeOf(*g, "d"), "Float(2, 3, 6, strides=[18, 6, 1])");
+}
+
+TEST(InferTest, TheAdaptiveMeanOfVolumesIsContiguous) {
+  auto g = Infer(R"(graph(%x : Float(1, 3, 4, 6, 6, strides=[432, 1, 108, 18, 3])):
+    %two : int[] = prim::Constant[value=[2, 2, 2]]()
+    %y : Tensor = aten::adaptive_avg_pool3d(%x, %two)
+    return (%y))");
+  EXPECT_EQ(TypeOf(*g, "y"), "Float(1, 3, 2, 2, 2, strides=[24, 8, 4, 2, 1])");
+}
+
+// It joins two parts; PyTorch's cat has their format where both have one, and a part of no elements has none.
+TEST(InferTest, ARolledImageHasTheFormatOfItsParts) {
+  auto g = Infer(R"(graph(%x : Float(2, 3, 6, 8, strides=[144, 1, 24, 3])):
+    %one : int[] = prim::Constant[value=[1]]()
+    %six : int[] = prim::Constant[value=[6]]()
+    %dim : int[] = prim::Constant[value=[2]]()
+    %none : int[] = prim::Constant[value=[]]()
+    %a : Tensor = aten::roll(%x, %one, %dim)
+    %b : Tensor = aten::roll(%x, %six, %dim)
+    %c : Tensor = aten::roll(%x, %one, %none)
+    return (%a, %b, %c))");
+  EXPECT_EQ(TypeOf(*g, "a"), "Float(2, 3, 6, 8, strides=[144, 1, 24, 3])");
+  EXPECT_EQ(TypeOf(*g, "b"), "Float(2, 3, 6, 8, strides=[144, 48, 8, 1])");
+  EXPECT_EQ(TypeOf(*g, "c"), "Float(2, 3, 6, 8, strides=[144, 48, 8, 1])");
+}
+
+TEST(InferTest, PowersOfANumberAreContiguous) {
+  auto g = Infer(R"(graph(%x : Float(5, 10, strides=[1, 5]), %y : Float(5, 1, 10, strides=[1, 50, 5])):
+    %two : float = prim::Constant[value=2.]()
+    %a : Tensor = aten::pow.Scalar(%two, %x)
+    %b : Tensor = aten::float_power.Scalar(%two, %x)
+    %c : Tensor = aten::ldexp.Tensor(%y, %x)
+    return (%a, %b, %c))");
+  EXPECT_EQ(TypeOf(*g, "a"), "Float(5, 10, strides=[10, 1])");
+  EXPECT_EQ(TypeOf(*g, "b"), "Double(5, 10, strides=[10, 1])");
+  EXPECT_EQ(TypeOf(*g, "c"), "Float(5, 5, 10, strides=[1, 5, 25])");
+}
+
+TEST(InferTest, WhatAProductIsAddedToExpandsToItsSizes) {
+  const auto error_of = [](absl::string_view op, absl::string_view self) {
+    return ErrorOf(absl::Substitute(R"(graph(%s : Float($1), %m : Float(2, 2), %v : Float(2), %b : Float(3, 2, 2)):
+    %one : int = prim::Constant[value=1]()
+    %y : Tensor = aten::$0, %one, %one)
+    return (%y))",
+                                    op, self));
+  };
+  for (absl::string_view fits : {"2", "1", "2, 2", "1, 2"}) EXPECT_EQ(error_of("addmm(%s, %m, %m", fits), "") << fits;
+  for (absl::string_view not_so : {"1, 1, 1", "3, 2", "1, 2, 2"}) {
+    EXPECT_THAT(error_of("addmm(%s, %m, %m", not_so), testing::HasSubstr("cannot be expanded to the product's"));
+    EXPECT_THAT(error_of("addbmm(%s, %b, %b", not_so), testing::HasSubstr("cannot be expanded to the product's"));
+  }
+  EXPECT_EQ(error_of("baddbmm(%s, %b, %b", "1, 1, 1"), "");
+  EXPECT_THAT(error_of("baddbmm(%s, %b, %b", "3, 2"), testing::HasSubstr("cannot be expanded to the product's"));
+  EXPECT_EQ(error_of("addmv(%s, %m, %v", "1"), "");
+  EXPECT_THAT(error_of("addmv(%s, %m, %v", "2, 2"), testing::HasSubstr("cannot be expanded to the product's"));
+}
+
 TEST(InferTest, VectorsOfAProductHaveAsManyElementsEach) {
   const auto error_of = [](absl::string_view op, int n, int m) {
     return ErrorOf(absl::Substitute(R"(graph(%x : Float($1, strides=[1]), %w : Float($2, strides=[1])):
