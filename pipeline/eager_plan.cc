@@ -480,6 +480,8 @@ class EagerBuilder {
     if (flat) {
       i.layout = LayoutOf(n);
       i.layout_inputs = tensors;
+      if (op.name() == "aten::rsub") std::reverse(i.layout_inputs.begin(), i.layout_inputs.end());
+      if (i.layout == fb::EagerLayout::Dense) i.op = op.full();
     } else {
       const ResultLayout layout = DescribeResultLayout(g_, n);
       i.layout = layout.kind;
@@ -496,6 +498,10 @@ class EagerBuilder {
                                  : &g_.value(g_.node(n).inputs[0]).type.tensor();
     if (op == "aten::angle" && self != nullptr && self->dtype && IsComplex(*self->dtype))
       return fb::EagerLayout::AsComputed;
+    // A power of a number is contiguous; ldexp multiplies by one.
+    const bool is_power = op.name() == "aten::pow" || op.name() == "aten::float_power";
+    if (is_power && self == nullptr) return fb::EagerLayout::AsComputed;
+    if (op.name() == "aten::ldexp") return fb::EagerLayout::Dense;
     if (GetOpInfo(op).kind == OpKind::kPointwise) return fb::EagerLayout::Pointwise;
     const FunctionSchema* schema = FindSchema(op);
     const int at = schema == nullptr ? -1 : schema->FindArgument("memory_format");

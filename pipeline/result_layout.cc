@@ -27,7 +27,7 @@ Exprs Reversed(const Exprs& sizes) {
   return Ordered(sizes, order);
 }
 Exprs ChannelsLast(const Exprs& sizes) {
-  if (sizes.size() < 4) return Reversed(sizes);
+  if (sizes.size() < 3) return Reversed(sizes);
   std::vector<size_t> order = {0};
   for (size_t d = 2; d < sizes.size(); ++d) order.push_back(d);
   order.push_back(1);
@@ -90,7 +90,7 @@ struct Answer {
   bool decides = false;  // some result is laid out otherwise
   bool preserve = true;  // as empty_like lays it out
   bool keep = true;      // with the operand's very strides
-  bool format = true;    // channels-last where the operand is, of four or five dims both
+  bool format = true;    // channels-last where the operand is, of three to five dims both
 };
 
 Answer Ask(const Question& q, const std::vector<TensorType>& plain, absl::FunctionRef<bool(int)> asked) {
@@ -111,7 +111,7 @@ Answer Ask(const Question& q, const std::vector<TensorType>& plain, absl::Functi
     for (size_t r = 0; r < got->size(); ++r) {
       const TensorType& type = (*got)[r];
       const bool same = type.strides == plain[r].strides, follows = type.strides == given;
-      const bool has_format = probe.last && (type.rank() == 4 || type.rank() == 5) && sizes_of.size() == type.rank();
+      const bool has_format = probe.last && type.rank() >= 3 && type.rank() <= 5 && sizes_of.size() == type.rank();
       answer.format = answer.format && (has_format ? *type.strides == ChannelsLast(*type.sizes) : same);
       // A result of another shape has no part in what is said of those that have the operand's.
       if (same && (follows || type.sizes != sizes_of)) continue;

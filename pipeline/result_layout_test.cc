@@ -72,6 +72,18 @@ TEST(ResultLayoutTest, VolumesHaveAFormatAsImagesDo) {
   EXPECT_EQ(kind_of("p"), fb::EagerLayout::Format);
 }
 
+TEST(ResultLayoutTest, WhatHasOneSpatialDimHasTheFormatOfARow) {
+  auto g = ParseGraph(R"(graph(%x : Float(2, 5, 8, strides=[40, 8, 1])):
+  %two : int[] = prim::Constant[value=[2]]()
+  %zero : int[] = prim::Constant[value=[0]]()
+  %no : bool = prim::Constant[value=0]()
+  %r : Tensor = aten::avg_pool1d(%x, %two, %two, %zero, %no, %no)
+  return (%r)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  EXPECT_EQ(DescribeResultLayout(**g, (*g)->block((*g)->top()).last).kind, fb::EagerLayout::Format);
+}
+
 TEST(ResultLayoutTest, AProductAndARunningSumAreContiguous) {
   EXPECT_EQ(LayoutOf("  %r : Tensor = aten::mm(%x, %y)").kind, fb::EagerLayout::AsComputed);
   EXPECT_EQ(LayoutOf("  %n : NoneType = prim::Constant()\n  %r : Tensor = aten::cumsum(%x, %zero, %n)").kind,

@@ -53,6 +53,18 @@ std::vector<int64_t> ContiguousStrides(absl::Span<const int64_t> sizes) {
   return view_rules::ContiguousStrides(decide, sizes);
 }
 
+// Whether its strides suggest channels-last: of three dims as a row.
+bool SuggestsFormat(const Geometry& g) {
+  ConcreteDecide decide;
+  return g.rank() == 3 ? SuggestsChannelsLastAsRow<ConcreteDecide>(decide, g.sizes, g.strides)
+                       : SuggestsChannelsLast<ConcreteDecide>(decide, g.sizes, g.strides);
+}
+std::vector<int64_t> ChannelsLastStrides(absl::Span<const int64_t> sizes) {
+  ConcreteDecide decide;
+  if (sizes.size() == 3) return {sizes[1] * sizes[2], 1, sizes[1]};
+  return view_rules::ChannelsLastStrides<ConcreteDecide>(decide, sizes);
+}
+
 absl::StatusOr<bool> Truth(const EagerValue& v) {
   SMELT_ASSIGN_OR_RETURN(std::vector<EagerValue> b, EagerNumber("aten::Bool", {v}));
   return b[0].datum.as_bool();
@@ -569,14 +581,14 @@ class EagerRun {
         }
       } else if (i.layout == fb::EagerLayout::Format) {
         for (const Geometry& g : operands) {
-          if (channels_last || !SuggestsChannelsLast<ConcreteDecide>(decide, g.sizes, g.strides)) continue;
+          if (channels_last || !SuggestsFormat(g)) continue;
           channels_last = true;
           of_rank = g.rank();
         }
       } else if (i.layout == fb::EagerLayout::FormatOfAll) {
         channels_last = true;
         for (const Geometry& g : operands) {
-          channels_last = channels_last && SuggestsChannelsLast<ConcreteDecide>(decide, g.sizes, g.strides);
+          channels_last = channels_last && SuggestsFormat(g);
           of_rank = g.rank();
         }
       }
@@ -617,7 +629,7 @@ class EagerRun {
       }
       if (channels_last && t.rank() == of_rank) {
         layout.sizes = t.geometry().sizes;
-        layout.strides = view_rules::ChannelsLastStrides<ConcreteDecide>(decide, layout.sizes);
+        layout.strides = ChannelsLastStrides(layout.sizes);
       }
       const bool laid_out = i.layout != fb::EagerLayout::AsComputed && layout.sizes == t.geometry().sizes;
       if (i.targets[k] >= 0) {

@@ -61,4 +61,5 @@ def images_and_volumes_in_eager_order(x, v, a, b):
     b.mul_(2)
     functional = torch.nn.functional
     image = functional.max_pool2d(x, 2), functional.interpolate(x, scale_factor=2.0), torch.cat([x, x], 1)
-    return *image, functional.interpolate(v, scale_factor=2.0), torch.cat([v, v], 1), functional.group_norm(v, 3), a + b
+    volume = functional.interpolate(v, scale_factor=2.0), torch.cat([v, v], 1), functional.group_norm(v, 3)
+    return *image, *volume, functional.avg_pool1d(x[:, :, 0], 2), 2.0**x, torch.rsub(x, x[0, 0]), a + b

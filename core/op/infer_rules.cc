@@ -47,11 +47,9 @@ Format Suggest(Ctx& c, const TensorType& t) {
 }
 
 Format SuggestAsRow(Ctx& c, const TensorType& t) {
-  Geo g = GeoOf(c.decide, t);
-  if (g.rank() != 3) return Format::kContiguous;
-  g.strides.insert(g.strides.begin() + 2, c.decide.Mul(g.sizes[2], g.strides[2]));
-  g.sizes.insert(g.sizes.begin() + 2, Expr(1));
-  return Suggest(c, TensorType{t.dtype, g.sizes, g.strides});
+  const Geo g = GeoOf(c.decide, t);
+  const bool last = SuggestsChannelsLastAsRow(c.decide, absl::MakeConstSpan(g.sizes), absl::MakeConstSpan(g.strides));
+  return last ? Format::kChannelsLast : Format::kContiguous;
 }
 
 void AddAsRow(Ctx& c, DType dtype, std::vector<Expr> sizes, Format f) {

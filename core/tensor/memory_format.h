@@ -33,6 +33,17 @@ bool SuggestsChannelsLast(D& decide, absl::Span<const typename D::Index> sizes,
   return true;
 }
 
+// The same of [N, C, L] as images of one row, [N, C, 1, L]: PyTorch computes what has one spatial dim so.
+template <typename D>
+bool SuggestsChannelsLastAsRow(D& decide, absl::Span<const typename D::Index> sizes,
+                               absl::Span<const typename D::Index> strides) {
+  using Index = typename D::Index;
+  if (sizes.size() != 3) return false;
+  const std::vector<Index> image = {sizes[0], sizes[1], Index(1), sizes[2]};
+  const std::vector<Index> steps = {strides[0], strides[1], decide.Mul(sizes[2], strides[2]), strides[2]};
+  return SuggestsChannelsLast<D>(decide, image, steps);
+}
+
 }  // namespace smelt
 
 #endif  // SMELT_CORE_TENSOR_MEMORY_FORMAT_H_
