@@ -104,13 +104,15 @@ Values Quantile(Emit& e, const OpCall& call) {
   }
   const int rank = e.Rank(x);
   int64_t dim = 0;
+  bool moved = false;  // a dim of size 1 is left in its place
   if (call.IsNone("dim")) {
     x = e.Flatten(x);
   } else {
     if (rank == 0) return call.Unsupported("a tensor of rank 0 along a dim");
     SMELT_ASSIGN_OR_RETURN(dim, call.GetInt("dim"));
     dim = WrapDim(dim, rank);
-    x = e.Transpose(x, dim, -1);
+    moved = dim != rank - 1;
+    if (moved) x = e.Transpose(e.Unsqueeze(x, -1), dim, -1);
   }
   const int64_t last = e.Rank(x) - 1;
   const Expr n = e.Sizes(x)[last];
@@ -140,8 +142,9 @@ Values Quantile(Emit& e, const OpCall& call) {
     const ValueId weight = interpolation == "linear" ? e.Sub(at, floor) : e.Full(t, sizes, 0.5);
     v = e.Op("aten::lerp.Tensor", {v, element(e.Op("aten::ceil", {at})), weight});
   }
-  // [..., q], the last dim in the place of `dim`: the quantiles' dim comes first, and the last one goes back.
-  v = e.Transpose(e.Transpose(e.Unsqueeze(v, 0), 0, -1), dim + 1, -1);
+  // [..., q]: the quantiles' dim comes first.
+  v = e.Transpose(e.Unsqueeze(v, 0), 0, -1);
+  if (moved) v = e.Squeeze(v, last + 1);
   const bool whole = call.IsNone("dim");
   if (!keepdim || whole) v = e.Squeeze(v, dim + 1);
   if (!many) v = e.Select(v, 0, 0);

@@ -252,6 +252,20 @@ TEST(InferTest, PowersOfANumberAreContiguous) {
   EXPECT_EQ(TypeOf(*g, "c"), "Float(5, 5, 10, strides=[1, 5, 25])");
 }
 
+TEST(InferTest, QuantilesKeepTheOrderOfTheOtherDims) {
+  auto g = Infer(R"(graph(%x : Float(3, 4, 5, strides=[1, 3, 12]), %q : Float(2, strides=[1])):
+    %half : float = prim::Constant[value=0.5]()
+    %zero : int = prim::Constant[value=0]()
+    %no : bool = prim::Constant[value=0]()
+    %yes : bool = prim::Constant[value=1]()
+    %linear : str = prim::Constant[value="linear"]()
+    %a : Tensor = aten::quantile.scalar(%x, %half, %zero, %no, %linear)
+    %b : Tensor = aten::quantile(%x, %q, %zero, %yes, %linear)
+    return (%a, %b))");
+  EXPECT_EQ(TypeOf(*g, "a"), "Float(4, 5, strides=[5, 1])");
+  EXPECT_EQ(TypeOf(*g, "b"), "Float(2, 1, 4, 5, strides=[1, 40, 10, 2])");
+}
+
 TEST(InferTest, WhatAProductIsAddedToExpandsToItsSizes) {
   const auto error_of = [](absl::string_view op, absl::string_view self) {
     return ErrorOf(absl::Substitute(R"(graph(%s : Float($1), %m : Float(2, 2), %v : Float(2), %b : Float(3, 2, 2)):
