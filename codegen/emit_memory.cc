@@ -146,10 +146,12 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
     Value* last = b_.CreateConstGEP1_64(element, a, active_lanes_ - 1);
     return b_.CreateShuffleVector(b_.CreateAlignedLoad(type, a, align), b_.CreateAlignedLoad(type, last, align), mask);
   }
-  // Intel's processors gather in half of the time that it takes to move places out of a vector and elements into one.
   if (offsets && f_.avx512 && active_lanes_ >= 8 && ItemSize(in.type) >= 4) {
-    Value* every = llvm::Constant::getAllOnesValue(Vec(b_.getInt1Ty(), active_lanes_));
-    return b_.CreateMaskedGather(type, LaneVector(in, a, stride, offsets), align, every);
+    could_gather_ = true;
+    if (gathers_) {
+      Value* every = llvm::Constant::getAllOnesValue(Vec(b_.getInt1Ty(), active_lanes_));
+      return b_.CreateMaskedGather(type, LaneVector(in, a, stride, offsets), align, every);
+    }
   }
   const std::vector<Value*> places = LaneAddresses(in, a, stride, offsets);
   Value* v = llvm::PoisonValue::get(type);

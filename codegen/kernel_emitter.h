@@ -60,14 +60,18 @@ class KernelEmitter {
   using Value = llvm::Value;
 
  public:
-  KernelEmitter(llvm::Module& module, const KernelSpec& spec, const CpuFeatures& features)
-      : s_(spec), f_(features), m_(module), c_(module.getContext()), b_(c_), scalar_(b_, features) {
+  // `gathers`: for a machine that gathers a vector from places that data choose faster than it loads it lane by lane.
+  KernelEmitter(llvm::Module& module, const KernelSpec& spec, const CpuFeatures& features, bool gathers)
+      : s_(spec), f_(features), gathers_(gathers), m_(module), c_(module.getContext()), b_(c_), scalar_(b_, features) {
     i64_ = b_.getInt64Ty();
     i8_ = b_.getInt8Ty();
     ptr_ = b_.getPtrTy();
   }
 
   absl::Status Emit(const std::string& symbol);
+
+  // After Emit: whether code for a machine that gathers would be other code.
+  bool could_gather() const { return could_gather_; }
 
  private:
   // ---- decisions ----
@@ -315,6 +319,8 @@ class KernelEmitter {
 
   KernelSpec s_;  // of a loop's interior, while that is emitted
   const CpuFeatures& f_;
+  const bool gathers_;
+  bool could_gather_ = false;
   llvm::Module& m_;
   llvm::LLVMContext& c_;
   llvm::IRBuilder<> b_;

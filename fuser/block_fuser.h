@@ -25,6 +25,7 @@ constexpr int kBefore = -1;           // the position of what is ready before th
 constexpr int kNever = INT_MAX;       // of what is needed only at the block's end
 constexpr int kFree = 2;              // arithmetic that may be done again rather than stored and read
 constexpr int kRepeated = 64;         // the same an element, in all of a kernel's loop
+constexpr int kRepeatedCode = 256;    // nodes whose code stands there again for that
 constexpr int64_t kRowLimit = 32768;  // elements that one tile may walk twice where no other tile shares the work
 
 // Reads memory and makes no kernel's work: views, sizes, constants, lists.
@@ -176,9 +177,13 @@ class BlockFuser {
   // Arithmetic an element costs, in additions.
   int CostOf(int i) const;
 
-  // Arithmetic an element, in additions, that groups a and b as one would do again because members read others at
-  // other indices than the loop's. It doubles at each step of a chain that reads the step before at two indices.
-  double RepeatedCost(int a, int b) const;
+  // What groups a and b as one would do again because members read others at other indices than the loop's. It doubles
+  // at each step of a chain that reads the step before at two indices.
+  struct Work {
+    double cost = 0;  // an element, in additions
+    double code = 0;  // in nodes: of a list's parts each has its own, whatever share of the elements is its
+  };
+  Work RepeatedWork(int a, int b) const;
 
   // How often node i's loop computes the operand v if it is made there: at each point of the loop, but once a row where
   // v runs over none of the dims that the row is reduced over. (A view in between hides what it runs over.)

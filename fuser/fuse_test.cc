@@ -1,5 +1,6 @@
 #include "smelt/fuser/fuse.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
 #include "gtest/gtest.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/fuser/lower_group.h"
@@ -187,6 +189,28 @@ TEST(Fuse, AChainThatReadsEachStepAtTwoIndicesIsNotComputedAnewForEach) {
   Fused f = FuseText(text + "  return (%x5)\n");
   EXPECT_GE(f.specs.size(), 3) << f.Edges();
   EXPECT_NE(f.Edges().find("computed again for each"), std::string::npos) << f.Edges();
+}
+
+TEST(Fuse, StepsThatReadOneOperandAreNoSiblingsWhereTheyReadEachOtherElsewhere) {
+  // Each step multiplies by the same factor and adds the last one with its halves exchanged. In one kernel, 8 steps
+  // would be 3 to the power of 8 times the first one's code.
+  std::string text = R"(graph(%x0 : Float(4, 8, strides=[8, 1]), %w : Float(4, 8, strides=[8, 1])):
+  %one : int = prim::Constant[value=1]()
+)";
+  for (int k = 0; k < 8; ++k) {
+    absl::StrAppend(&text, absl::Substitute(R"(
+  %a$0 : Float(4, 4, strides=[8, 1]) = smelt::view[dtype=6, offset=expr(4), sizes=exprs(4, 4), strides=exprs(8, 1)](%x$0)
+  %b$0 : Float(4, 4, strides=[8, 1]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(4, 4), strides=exprs(8, 1)](%x$0)
+  %l$0 : Tensor[] = prim::ListConstruct(%a$0, %b$0)
+  %m$0 : Float(4, 8, strides=[8, 1]) = aten::mul.Tensor(%x$0, %w)
+  %c$0 : Float(4, 8, strides=[8, 1]) = aten::cat(%l$0, %one)
+  %x$1 : Float(4, 8, strides=[8, 1]) = aten::add.Tensor(%m$0, %c$0, %one)
+)",
+                                            k, k + 1));
+  }
+  Fused f = FuseText(text + "  return (%x8)\n");
+  EXPECT_GE(f.specs.size(), 2) << f.Edges();
+  for (const std::string& spec : f.specs) EXPECT_LT(std::count(spec.begin(), spec.end(), '\n'), 1000);
 }
 
 TEST(Fuse, HalfPrecisionRoundsWhereEachKernelDid) {

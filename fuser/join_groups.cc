@@ -221,7 +221,7 @@ bool BlockFuser::Join(int a, int b, ValueId v, const Label& expected, int consum
       return false;
     }
   }
-  if (RepeatedCost(a, b) > kRepeated) {
+  if (const Work again = RepeatedWork(a, b); again.cost > kRepeated || again.code > kRepeatedCode) {
     *reason = "it is read at other indices too, and would be computed again for each, which costs more than reading it";
     return false;
   }

@@ -55,6 +55,8 @@ bool BlockFuser::JoinSibling(int i, int j) {
       }
     }
   }
+  // What one of them reads of the other at other indices.
+  if (const Work again = RepeatedWork(a, b); again.cost > kRepeated || again.code > kRepeatedCode) return false;
   std::string reason;
   int at;
   if (streams.size() > kStreams || !CanStand(a, b, &at, &reason) || !MemoryAllows(a, b, false, &reason)) return false;

@@ -18,10 +18,10 @@
 // floating point as double).
 //   extern "C" void kernel(const int64_t* words, int64_t begin, int64_t end, int64_t* status);
 // [begin, end) is a range of tiles: points of the parallel dims flattened row-major without the vector dim if that is
-// parallel
-// ("rows"), or, where the vector dim is the only parallel dim, elements of it. status[0] is set non-zero by an index
-// out of range (1) or an integer division by zero (2); never cleared. The kernel writes nothing outside the elements
-// its stores name; it assumes no alignment beyond the element's and no noalias except between params of different,
+// parallel ("rows"), or, where the vector dim is the only parallel dim, elements of it. status[0] is set non-zero by an
+// index out of range (1) or an integer division by zero (2); never cleared. status[1] tells a kernel for a CPU what the
+// machine is good at, bits that change no result and may be 0. The kernel writes nothing outside the elements its
+// stores name; it assumes no alignment beyond the element's and no noalias except between params of different,
 // non-negative alias classes.
 #ifndef SMELT_FUSER_KERNEL_SPEC_H_
 #define SMELT_FUSER_KERNEL_SPEC_H_
@@ -36,6 +36,10 @@
 #include "smelt/core/tensor/dtype.h"
 
 namespace smelt {
+
+// Of `status`: what the machine is good at, and a bit there: it gathers vectors faster than it loads them lane by lane.
+inline constexpr int kHintsWord = 1;
+inline constexpr int64_t kGathersWell = 1;
 
 enum class StrideClass : uint8_t {
   kZero,  // broadcast: the index of this dim does not matter

@@ -58,7 +58,7 @@ int BlockFuser::CostOf(int i) const {
   return 20;
 }
 
-double BlockFuser::RepeatedCost(int a, int b) const {
+BlockFuser::Work BlockFuser::RepeatedWork(int a, int b) const {
   const auto inside = [&](int p) { return p >= 0 && group_of_[p] >= 0 && (group_of_[p] == a || group_of_[p] == b); };
   std::vector<std::pair<int, double>> reads;  // producer, share
   for (int k : {a, b}) {
@@ -70,34 +70,42 @@ double BlockFuser::RepeatedCost(int a, int b) const {
       }
     }
   }
-  // Producers first: what one of them costs holds what it reads elsewhere itself.
+  // Producers first: what one of them takes holds what it reads elsewhere itself.
   std::sort(reads.begin(), reads.end());
-  absl::flat_hash_map<int, double> costs;
-  const auto cost_of = [&](int p) {
-    if (const auto it = costs.find(p); it != costs.end()) return it->second;
-    double cost = 0;
+  absl::flat_hash_map<int, Work> known;
+  const auto work_of = [&](int p) {
+    if (const auto it = known.find(p); it != known.end()) return it->second;
+    Work work;
     absl::flat_hash_set<int> seen = {p};
-    std::vector<int> work = {p};
-    while (!work.empty()) {
-      const int m = work.back();
-      work.pop_back();
-      cost += CostOf(m);
+    std::vector<int> todo = {p};
+    while (!todo.empty()) {
+      const int m = todo.back();
+      todo.pop_back();
+      work.cost += CostOf(m);
+      work.code += IsLeaf(N(m)) ? 0 : 1;
       absl::flat_hash_set<int> not_here;
       if (const auto it = elsewhere_.find(m); it != elsewhere_.end()) {
         for (auto [q, share] : it->second) {
           not_here.insert(q);
-          if (const auto known = costs.find(q); known != costs.end()) cost += share * known->second;
+          if (const auto more = known.find(q); more != known.end()) {
+            work.cost += share * more->second.cost;
+            work.code += more->second.code;
+          }
         }
       }
       ForOperands(m, [&](ValueId v) {
         const int q = DefPlace(IsTensor(v) ? Root(v) : v);
-        if (inside(q) && !not_here.contains(q) && seen.insert(q).second) work.push_back(q);
+        if (inside(q) && !not_here.contains(q) && seen.insert(q).second) todo.push_back(q);
       });
     }
-    return costs[p] = cost;
+    return known[p] = work;
   };
-  double sum = 0;
-  for (auto [p, share] : reads) sum += share * cost_of(p);
+  Work sum;
+  for (auto [p, share] : reads) {
+    const Work work = work_of(p);
+    sum.cost += share * work.cost;
+    sum.code += work.code;
+  }
   return sum;
 }
 
@@ -192,6 +200,10 @@ void BlockFuser::Pull(int k) {
   const bool free = cost <= kFree && elements != Expr(0);
   if (!(once && *once) && !free)
     return explain("it would be computed again for each use, which costs more than reading it");
+  // What is cheap is not, once it stands in the chain of others that are computed again.
+  const Work again = RepeatedWork(into, k);
+  if (again.code > kRepeatedCode || (!(once && *once) && again.cost > kRepeated))
+    return explain("it would be computed again for each use of what reads it, which costs more than reading it");
   // At the consumer's place, past which no memory that it reads is taken over.
   for (int m : groups_[k].members) {
     ForOperands(m, [&](ValueId v) {

@@ -5,6 +5,7 @@
 #endif
 
 #include <cstdint>
+#include <cstring>
 
 namespace smelt {
 namespace {
@@ -108,6 +109,24 @@ absl::string_view CpuLevel() {
     return "x86-64-v4";
   }();
   return kLevel;
+}
+
+int64_t CpuHints() {
+  static const int64_t kHints = []() -> int64_t {
+    constexpr int64_t kGathersWell = 1;
+#if defined(__x86_64__)
+    unsigned highest, b, c, d;
+    char vendor[13] = {};
+    if (!__get_cpuid(0, &highest, &b, &c, &d)) return 0;
+    std::memcpy(vendor, &b, 4);
+    std::memcpy(vendor + 4, &d, 4);
+    std::memcpy(vendor + 8, &c, 4);
+    // From Sapphire Rapids on: of those before, microcode made gathers slow so that they leak nothing.
+    if (absl::string_view(vendor) == "GenuineIntel" && CpuHas("avx512fp16")) return kGathersWell;
+#endif
+    return 0;
+  }();
+  return kHints;
 }
 
 }  // namespace smelt

@@ -2,6 +2,7 @@
 #ifndef SMELT_RUNTIME_CPU_H_
 #define SMELT_RUNTIME_CPU_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ std::vector<std::string> MissingFeatures(absl::Span<const std::string> required)
 
 // "x86-64", "x86-64-v2", "x86-64-v3" or "x86-64-v4": the highest that this machine runs; "" on another architecture.
 absl::string_view CpuLevel();
+
+// What kernels are told of this machine (`status[1]`, fuser/kernel_spec.h).
+int64_t CpuHints();
 
 }  // namespace smelt
 

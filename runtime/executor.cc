@@ -14,6 +14,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/guarded_storage.h"
 #include "smelt/core/tensor/region.h"
+#include "smelt/runtime/cpu.h"
 
 namespace smelt {
 namespace {
@@ -112,6 +113,7 @@ Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOpti
   width_ = options.threads > 0 ? options.threads : program_->options().threads;
   if (width_ <= 0) width_ = pool_->threads();
   generator_.seed = options.seed;
+  status_[1] = CpuHints();
   symbols_.resize(bundle_.symbols.size());
   symbol_known_.resize(bundle_.symbols.size());
   signature_.Resize(bundle_.exprs.size());

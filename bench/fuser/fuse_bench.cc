@@ -40,6 +40,11 @@ class Maker {
                         Region({4, 4}, {8, 1}, offset)))
         .outputs[0];
   }
+  ValueId List(std::vector<ValueId> parts) {
+    ++nodes;
+    return g_.node(g_.Append(g_.top(), OpName::Get("prim::ListConstruct"), parts, {Type::List(Type::Tensor())}))
+        .outputs[0];
+  }
   ValueId Write(ValueId base, ValueId value, int64_t offset) {
     ++nodes;
     return g_
@@ -98,6 +103,41 @@ void Slices(Graph& g, int nodes) {
     v = s;
   }
 }
+// Scans by doubling: each step is read where it is and, its halves exchanged, elsewhere.
+void Scans(Graph& g, int nodes) {
+  Maker m(g);
+  ValueId v = m.x;
+  while (m.nodes < nodes) {
+    const ValueId parts = m.List({m.View(v, 4), m.View(v, 0)});
+    v = m.Add(m.Mul(v, m.x), m.Op("aten::cat", {parts, m.one}));
+  }
+  g.AddOutput(v);
+}
+// The same, each step's parts of the same few values.
+void Gathers(Graph& g, int nodes) {
+  Maker m(g);
+  ValueId v = m.x;
+  while (m.nodes < nodes) {
+    const ValueId hub = m.Mul(v, m.x);
+    v = hub;
+    for (int k = 0; k < 30; ++k) {
+      const ValueId parts = m.List({m.View(hub, 4), m.View(v, 0)});
+      v = m.Add(m.Op("aten::cat", {parts, m.one}), v);
+    }
+  }
+  g.AddOutput(v);
+}
+// Short chains that all join one sum, which reads a part of each elsewhere.
+void Joins(Graph& g, int nodes) {
+  Maker m(g);
+  ValueId sum = m.x;
+  while (m.nodes < nodes) {
+    ValueId v = m.Mul(m.x, m.x);
+    for (int k = 0; k < 6; ++k) v = m.Add(v, m.x);
+    sum = m.Add(sum, m.Add(v, m.Op("aten::cat", {m.List({m.View(v, 4), m.View(v, 0)}), m.one})));
+  }
+  g.AddOutput(sum);
+}
 // Rows written to one result, one after the other.
 void Regions(Graph& g, int nodes) {
   const int steps = nodes / 3;
@@ -127,9 +167,9 @@ struct Shape {
   const char* name;
   void (*make)(Graph&, int);
 };
-const Shape kShapes[] = {{"pairs", Pairs},          {"chain", Chain},   {"fan", Fan},
-                         {"siblings", Siblings},    {"slices", Slices}, {"regions", Regions},
-                         {"overwrites", Overwrites}};
+const Shape kShapes[] = {{"pairs", Pairs},   {"chain", Chain},          {"fan", Fan},     {"siblings", Siblings},
+                         {"slices", Slices}, {"regions", Regions},      {"scans", Scans}, {"gathers", Gathers},
+                         {"joins", Joins},   {"overwrites", Overwrites}};
 
 // Milliseconds of the processor: other work on the machine does not count.
 double Now() { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }

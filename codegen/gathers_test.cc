@@ -1,0 +1,89 @@
+// Vectors of elements from places that data choose: gathered, or loaded lane by lane, as the machine says that runs the
+// kernel.
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gtest/gtest.h"
+#include "smelt/codegen/compiler.h"
+#include "smelt/codegen/kernel_testing.h"
+#include "smelt/codegen/load_image.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kRows = 90;
+
+// table[index], and twice the element one further.
+std::string Lookup(const std::string& type) {
+  return absl::StrCat("kernel parallel=1 reduction=0 vector=0 sequential=0\nparam ", type,
+                      " r [zero] alias=-1\nparam int64 r [unit] alias=-1\nparam ", type,
+                      " w [unit] alias=-1\n%0 = load.p1 int64\n%1 = load.p0 ", type,
+                      " %0 +offset\n%2 = const int64 1\n%3 = add int64 %0 %2\n%4 = load.p0 ", type,
+                      " %3 +offset\n%5 = add ", type, " %4 %4\n%6 = add ", type, " %1 %5\n%7 = store.p2 ", type,
+                      " %6\nouter 0 1 2 3 4 5 6 7\n");
+}
+
+class GathersTest : public testing::TestWithParam<Target> {};
+
+TEST_P(GathersTest, EqualTheInterpreterWhateverTheMachineIsGoodAt) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  std::mt19937_64 rng(1);
+  for (const std::string type : {"float32", "float64", "int64", "int32", "int16"}) {
+    SCOPED_TRACE(type);
+    RandomCase c;
+    c.spec = ParseOrDie(Lookup(type));
+    absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, GetParam());
+    ASSERT_TRUE(image.ok()) << image.status();
+    for (int64_t length : {1, 7, 16, 63, 300}) {
+      c.launch = DenseLaunch(c.spec, {length}, rng);
+      const size_t item = c.launch.contents[2].size() / length;
+      c.launch.elements[0] = kRows + 1;
+      c.launch.contents[0].resize((kRows + 1) * item);
+      // Small whole numbers, whatever the type: of its own random values.
+      for (size_t k = 1; k <= kRows; ++k) {
+        const int64_t from = static_cast<int64_t>(rng() % length) * static_cast<int64_t>(item);
+        std::memcpy(&c.launch.contents[0][k * item], &c.launch.contents[2][from], item);
+      }
+      for (int64_t k = 0; k < length; ++k) {
+        const int64_t at = static_cast<int64_t>(rng() % kRows);
+        std::memcpy(&c.launch.contents[1][k * 8], &at, 8);
+      }
+      ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kEnd, 1), "") << length;
+      ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kBegin, 3), "") << length;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, GathersTest,
+                         testing::Values(Target::kX86_64_V2, Target::kX86_64_V3, Target::kX86_64_V4),
+                         [](const auto& level) { return absl::StrCat("V", static_cast<int>(level.param)); });
+
+TEST(GathersTest, AKernelHoldsBothWaysOnlyWhereItLoadsWhatDataChoose) {
+  const KernelSpec lookup = ParseOrDie(Lookup("float32"));
+  auto text = PrintKernel(lookup, Target::kX86_64_V4, KernelText::kLlvmIr);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_NE(text->find("@kernel_gathers("), std::string::npos);
+  EXPECT_NE(text->find("@kernel_apart("), std::string::npos);
+  const std::vector<std::string> halves = absl::StrSplit(*text, "define internal void @kernel_gathers(");
+  ASSERT_EQ(halves.size(), 2u);
+  EXPECT_EQ(halves[0].find("call <16 x float> @llvm.masked.gather"), std::string::npos);
+  EXPECT_NE(halves[1].find("call <16 x float> @llvm.masked.gather"), std::string::npos);
+  // AVX2's gathers are slower everywhere, and where a place follows from the loop there is none.
+  text = PrintKernel(lookup, Target::kX86_64_V3, KernelText::kLlvmIr);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(text->find("@kernel_gathers("), std::string::npos);
+  const KernelSpec copy = ParseOrDie(
+      "kernel parallel=1 reduction=0 vector=0 sequential=0\nparam float32 r [any] alias=-1\nparam float32 w [unit] "
+      "alias=-1\n%0 = load.p0 float32\n%1 = store.p1 float32 %0\nouter 0 1\n");
+  text = PrintKernel(copy, Target::kX86_64_V4, KernelText::kLlvmIr);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(text->find("@kernel_gathers("), std::string::npos);
+}
+
+}  // namespace
+}  // namespace smelt
