@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/emit.h"
 #include "smelt/core/op/op_info.h"
@@ -38,8 +39,9 @@ absl::StatusOr<bool> Expander::ThinMatmul(NodeId n) {
   }
   const std::optional<int64_t> length = T(a).sizes->back().Constant();
   const std::optional<int64_t> columns = sizes.back().Constant();
-  // Colors or points times a small matrix: bound by memory.
-  if (length && *length >= 1 && *length <= kFewNumbers && columns && *columns > 1 && *columns <= kFewNumbers) {
+  // Colors or points times a small matrix or a vector, small matrices times vectors: bound by memory.
+  const bool single = absl::c_all_of(sizes, [](const Expr& size) { return size == Expr(1); });
+  if (length && *length >= 1 && *length <= kFewNumbers && columns && *columns <= kFewNumbers && !single) {
     Emit e(g_, n);
     const DType compute = OpMathType(*out.dtype);
     const ValueId left = e.Cast(a, compute), right = e.Cast(b, compute);

@@ -223,7 +223,7 @@ TEST(FusionScenario, AColumnTimesARowIsMultipliedWhereItIsUsed) {
 }
 
 TEST(FusionScenario, ManyRowsTimesAColumnEachAreSummedWhereTheyAreUsed) {
-  const std::string text = R"(graph(%a : Float($0, 1, 3, strides=[3, 3, 1]), %b : Float($0, 3, 1, strides=[3, 1, 1])):
+  const std::string text = R"(graph(%a : Float($0, 1, 6, strides=[6, 6, 1]), %b : Float($0, 6, 1, strides=[6, 1, 1])):
   %m : Float($0, 1, 1, strides=[1, 1, 1]) = aten::bmm(%a, %b)
   %t : Float($0, 1, 1, strides=[1, 1, 1]) = aten::tanh(%m)
   return (%t)
@@ -240,8 +240,28 @@ TEST(FusionScenario, ManySmallMatricesTimesAColumnEachAreSummedWhereTheyAreUsed)
   %t : Float(50, 3, 1, strides=[3, 1, 1]) = aten::tanh(%m)
   return (%t)
 )";
-  EXPECT_THAT(GroupsOf(absl::Substitute(text, 4, 12)), ElementsAre("mul_sum_tanh"));
+  EXPECT_THAT(GroupsOf(absl::Substitute(text, 6, 18)), ElementsAre("mul_sum_tanh"));
   EXPECT_THAT(GroupsOf(absl::Substitute(text, 64, 192)), testing::IsEmpty());
+}
+
+TEST(FusionScenario, AColumnOfAFewNumbersIsASumOfProductsNotARowToReduce) {
+  const std::string matrices =
+      R"(graph(%a : Float(50, 3, 3, strides=[9, 3, 1]), %b : Float(50, 3, 1, strides=[3, 1, 1])):
+  %m : Float(50, 3, 1, strides=[3, 1, 1]) = aten::bmm(%a, %b)
+  %t : Float(50, 3, 1, strides=[3, 1, 1]) = aten::tanh(%m)
+  return (%t)
+)";
+  const std::string points = R"(graph(%p : Float(1000, 3, strides=[3, 1]), %v : Float(3, 1, strides=[1, 1])):
+  %d : Float(1000, 1, strides=[1, 1]) = aten::mm(%p, %v)
+  %t : Float(1000, 1, strides=[1, 1]) = aten::tanh(%d)
+  return (%t)
+)";
+  for (const std::string& text : {matrices, points}) {
+    const std::vector<std::string> groups = GroupsOf(text);
+    ASSERT_THAT(groups, testing::SizeIs(1));
+    EXPECT_THAT(groups[0], testing::StartsWith("mul_add"));
+    EXPECT_THAT(groups[0], testing::Not(testing::HasSubstr("sum")));
+  }
 }
 
 TEST(FusionScenario, PointsTimesASmallMatrixAreMultipliedWhereTheyAreUsed) {

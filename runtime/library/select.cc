@@ -279,15 +279,30 @@ MakeResult MakeBincount(const LibraryRequest& r, int64_t*) {
   return Make([in, weights, out](auto inputs, auto outputs) -> absl::Status {
     std::vector<double> sums(weights.present ? static_cast<size_t>(out.sizes[0]) : 0, 0);
     std::vector<int64_t> counts(static_cast<size_t>(out.sizes[0]), 0);
-    for (int64_t i = 0; i < in.sizes[0]; ++i) {
-      const int64_t bin = LoadInt(inputs[0] + i * in.strides[0] * ItemSize(in.dtype), in.dtype);
-      if (bin < 0) return absl::FailedPreconditionError("bincount only supports 1-d non-negative integral inputs.");
-      if (bin >= out.sizes[0]) return absl::InternalError("bincount: the number of bins was wrong");
-      ++counts[static_cast<size_t>(bin)];
-      if (weights.present) {
-        sums[static_cast<size_t>(bin)] +=
-            LoadDouble(inputs[1] + i * weights.strides[0] * ItemSize(weights.dtype), weights.dtype);
+    const int64_t bins = out.sizes[0], step = in.strides[0] * ItemSize(in.dtype);
+    const auto each = [&](auto bin_at, auto count) -> absl::Status {
+      for (int64_t i = 0; i < in.sizes[0]; ++i) {
+        const int64_t bin = bin_at(inputs[0] + i * step);
+        if (bin < 0) return absl::FailedPreconditionError("bincount only supports 1-d non-negative integral inputs.");
+        if (bin >= bins) return absl::InternalError("bincount: the number of bins was wrong");
+        count(static_cast<size_t>(bin), i);
       }
+      return absl::OkStatus();
+    };
+    const auto any = [&](const char* at) { return LoadInt(at, in.dtype); };
+    if (weights.present) {
+      SMELT_RETURN_IF_ERROR(each(any, [&](size_t bin, int64_t i) {
+        sums[bin] += LoadDouble(inputs[1] + i * weights.strides[0] * ItemSize(weights.dtype), weights.dtype);
+      }));
+    } else if (in.dtype == DType::kInt64) {
+      const auto word = [](const char* at) {
+        int64_t v;
+        std::memcpy(&v, at, 8);
+        return v;
+      };
+      SMELT_RETURN_IF_ERROR(each(word, [&](size_t bin, int64_t) { ++counts[bin]; }));
+    } else {
+      SMELT_RETURN_IF_ERROR(each(any, [&](size_t bin, int64_t) { ++counts[bin]; }));
     }
     for (int64_t i = 0; i < out.sizes[0]; ++i) {
       char* p = outputs[0] + i * out.strides[0] * ItemSize(out.dtype);
