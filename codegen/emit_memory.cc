@@ -116,6 +116,18 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
   if (offset && !vector_offset) a = PlusOffset(a, in.type, offset);
   Value* stride = StrideAlongLoop(in.param);
   Value* offsets = vector_offset ? offset : nullptr;
+  // What all lanes add is added once: loads at the same places of several rows (interpolation's) then share them.
+  for (int o = offsets ? in.operands[0] : -1; offsets && s_.instrs[o].op == KernelOp::kScalar &&
+                                              s_.instrs[o].type == DType::kInt64 &&
+                                              s_.instrs[o].scalar == ScalarOp::kAdd;) {
+    const auto& terms = s_.instrs[o].operands;
+    Value* values[] = {Get(terms[0], u), Get(terms[1], u)};
+    const int common = values[0]->getType()->isVectorTy() ? 1 : 0;
+    if (values[common]->getType()->isVectorTy() || !values[1 - common]->getType()->isVectorTy()) break;
+    a = PlusOffset(a, in.type, values[common]);
+    offsets = values[1 - common];
+    o = terms[1 - common];
+  }
   if (guard) {
     // Most vectors want all or nothing: a window's inside, and beyond its edges.
     guard = Splat(guard);
