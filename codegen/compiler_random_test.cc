@@ -1,6 +1,7 @@
 // Random specs, compiled, against the interpreter: every bit, with buffers that end or begin at a guard page.
 #include <cstdlib>
 #include <random>
+#include <thread>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,18 @@ TEST_P(CompilerRandomTest, EqualsTheInterpreter) {
     ASSERT_TRUE(image.ok()) << image.status();
     ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kEnd, 1), "");
     ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kBegin, 3), "");
+  }
+}
+
+TEST_P(CompilerRandomTest, BytesDoNotHangOnWhatTheThreadCompiledBefore) {
+  for (int64_t seed = 1; seed <= 15; ++seed) {
+    std::mt19937_64 rng(seed);
+    const KernelSpec spec = MakeRandomCase(rng).spec;
+    absl::StatusOr<KernelObject> later = CompileKernel(spec, GetParam());
+    absl::StatusOr<KernelObject> first;
+    std::thread([&] { first = CompileKernel(spec, GetParam()); }).join();
+    ASSERT_TRUE(later.ok() && first.ok()) << later.status() << first.status();
+    ASSERT_TRUE(later->bytes == first->bytes) << spec.ToString();
   }
 }
 

@@ -2,13 +2,11 @@
 
 #include "absl/base/attributes.h"
 #include "absl/base/const_init.h"
+#include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/raw_ostream.h"
 
 namespace smelt {
 namespace {
@@ -31,17 +29,21 @@ bool AddPasses(llvm::TargetMachine& machine, llvm::legacy::PassManager& passes, 
 
 }  // namespace
 
-absl::StatusOr<std::string> EmitFile(llvm::TargetMachine& machine, llvm::Module& module, llvm::CodeGenFileType type,
-                                     StrengthReduction strength_reduction) {
-  llvm::SmallVector<char, 0> out;
-  llvm::raw_svector_ostream stream(out);
-  llvm::legacy::PassManager passes;
-  if (!AddPasses(machine, passes, stream, type, strength_reduction)) {
+absl::StatusOr<std::unique_ptr<FileEmitter>> FileEmitter::Create(llvm::TargetMachine& machine,
+                                                                 llvm::CodeGenFileType type,
+                                                                 StrengthReduction strength_reduction) {
+  auto emitter = absl::WrapUnique(new FileEmitter());
+  if (!AddPasses(machine, emitter->passes_, emitter->stream_, type, strength_reduction)) {
     return absl::InternalError(
         absl::StrCat("LLVM cannot emit this kind of file for ", machine.getTargetTriple().str()));
   }
-  passes.run(module);
-  return std::string(out.data(), out.size());
+  return emitter;
+}
+
+std::string FileEmitter::Emit(llvm::Module& module) {
+  bytes_.clear();
+  passes_.run(module);
+  return std::string(bytes_.data(), bytes_.size());
 }
 
 }  // namespace smelt

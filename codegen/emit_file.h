@@ -2,21 +2,41 @@
 #ifndef SMELT_CODEGEN_EMIT_FILE_H_
 #define SMELT_CODEGEN_EMIT_FILE_H_
 
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/CodeGen.h"
+#include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 
 namespace smelt {
 
 enum class StrengthReduction { kOff, kOn };
 
-// `strength_reduction`: whether LLVM rewrites the addresses of loops. May be called by several threads, each with its
-// own machine.
-absl::StatusOr<std::string> EmitFile(llvm::TargetMachine& machine, llvm::Module& module, llvm::CodeGenFileType type,
-                                     StrengthReduction strength_reduction);
+// LLVM's passes for one machine, for any number of modules one after the other (each of whatever LLVMContext): to
+// choose and order some hundred of them takes as long as a small kernel does. Not to be shared by threads; the machine
+// outlives it.
+class FileEmitter {
+ public:
+  // `strength_reduction`: whether LLVM rewrites the addresses of loops.
+  static absl::StatusOr<std::unique_ptr<FileEmitter>> Create(llvm::TargetMachine& machine, llvm::CodeGenFileType type,
+                                                             StrengthReduction strength_reduction);
+  FileEmitter(const FileEmitter&) = delete;
+  FileEmitter& operator=(const FileEmitter&) = delete;
+
+  std::string Emit(llvm::Module& module);
+
+ private:
+  FileEmitter() : stream_(bytes_) {}
+
+  llvm::SmallVector<char, 0> bytes_;
+  llvm::raw_svector_ostream stream_;
+  llvm::legacy::PassManager passes_;
+};
 
 }  // namespace smelt
 

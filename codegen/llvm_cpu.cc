@@ -62,11 +62,16 @@ void InitializeLlvm() {
   });
 }
 
+struct Machine {
+  std::unique_ptr<llvm::TargetMachine> target;
+  std::unique_ptr<FileEmitter> objects;  // null until asked for
+};
+
 // A target machine is expensive to make and not to be shared by threads: each thread keeps its own.
-absl::StatusOr<llvm::TargetMachine*> MachineFor(Target target) {
-  thread_local std::map<Target, std::unique_ptr<llvm::TargetMachine>> machines;
-  std::unique_ptr<llvm::TargetMachine>& machine = machines[target];
-  if (machine) return machine.get();
+absl::StatusOr<Machine*> MachineFor(Target target) {
+  thread_local std::map<Target, Machine> machines;
+  Machine& machine = machines[target];
+  if (machine.target) return &machine;
   InitializeLlvm();
   const TargetInfo info = InfoOf(target);
   const llvm::Triple triple(Triple(target));
@@ -77,15 +82,15 @@ absl::StatusOr<llvm::TargetMachine*> MachineFor(Target target) {
   // Products and sums are contracted only where the IR says fma.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   options.FunctionSections = false;
-  machine.reset(found->createTargetMachine(triple, "", info.features, options, llvm::Reloc::PIC_,
-                                           llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
-  return machine.get();
+  machine.target.reset(found->createTargetMachine(triple, "", info.features, options, llvm::Reloc::PIC_,
+                                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  return &machine;
 }
 
 struct Lowered {
   std::unique_ptr<llvm::LLVMContext> context;
   std::unique_ptr<llvm::Module> module;
-  llvm::TargetMachine* machine = nullptr;
+  Machine* machine = nullptr;
 };
 
 absl::StatusOr<Lowered> Lower(const KernelSpec& spec, Target target, const std::string& symbol) {
@@ -95,8 +100,8 @@ absl::StatusOr<Lowered> Lower(const KernelSpec& spec, Target target, const std::
   const TargetInfo info = InfoOf(target);
   out.context = std::make_unique<llvm::LLVMContext>();
   SMELT_ASSIGN_OR_RETURN(out.module, LowerKernel(*out.context, spec, info.cpu, symbol));
-  out.module->setTargetTriple(out.machine->getTargetTriple());
-  out.module->setDataLayout(out.machine->createDataLayout());
+  out.module->setTargetTriple(out.machine->target->getTargetTriple());
+  out.module->setDataLayout(out.machine->target->createDataLayout());
   for (llvm::Function& f : *out.module) {
     if (f.isDeclaration()) continue;
     f.addFnAttr(llvm::Attribute::NoUnwind);
@@ -110,8 +115,21 @@ absl::StatusOr<Lowered> Lower(const KernelSpec& spec, Target target, const std::
 
 // Loop strength reduction took LLVM half of a kernel's time, and kernels became no faster for it: addresses are sums
 // that the machine forms as it loads.
-absl::StatusOr<std::string> Emit(Lowered& lowered, llvm::CodeGenFileType type) {
-  return EmitFile(*lowered.machine, *lowered.module, type, StrengthReduction::kOff);
+absl::StatusOr<std::unique_ptr<FileEmitter>> NewEmitter(Machine& machine, llvm::CodeGenFileType type) {
+  return FileEmitter::Create(*machine.target, type, StrengthReduction::kOff);
+}
+
+absl::StatusOr<std::string> EmitObject(Lowered& lowered) {
+  std::unique_ptr<FileEmitter>& emitter = lowered.machine->objects;
+  if (!emitter) {
+    SMELT_ASSIGN_OR_RETURN(emitter, NewEmitter(*lowered.machine, llvm::CodeGenFileType::ObjectFile));
+  }
+  return emitter->Emit(*lowered.module);
+}
+
+absl::StatusOr<std::string> EmitAssembly(Lowered& lowered) {
+  SMELT_ASSIGN_OR_RETURN(auto emitter, NewEmitter(*lowered.machine, llvm::CodeGenFileType::AssemblyFile));
+  return emitter->Emit(*lowered.module);
 }
 
 }  // namespace
@@ -132,7 +150,7 @@ absl::StatusOr<KernelObject> CompileKernel(const KernelSpec& spec, Target target
   if (llvm::verifyModule(*lowered.module, &stream)) {
     return absl::InternalError(absl::StrCat("LLVM IR of this kernel is broken: ", broken, "\n", spec.ToString()));
   }
-  SMELT_ASSIGN_OR_RETURN(object.bytes, Emit(lowered, llvm::CodeGenFileType::ObjectFile));
+  SMELT_ASSIGN_OR_RETURN(object.bytes, EmitObject(lowered));
   return object;
 }
 
@@ -141,7 +159,7 @@ absl::StatusOr<std::string> PrintKernel(const KernelSpec& spec, Target target, K
     return what == KernelText::kLlvmIr ? PrintCudaIr(spec, "kernel") : CompileToPtx(spec, target, "kernel");
   }
   SMELT_ASSIGN_OR_RETURN(Lowered lowered, Lower(spec, target, "kernel"));
-  if (what == KernelText::kAssembly) return Emit(lowered, llvm::CodeGenFileType::AssemblyFile);
+  if (what == KernelText::kAssembly) return EmitAssembly(lowered);
   std::string text;
   llvm::raw_string_ostream stream(text);
   lowered.module->print(stream, nullptr);

@@ -140,7 +140,9 @@ absl::StatusOr<std::string> CompileToPtx(const KernelSpec& spec, Target target, 
   SMELT_RETURN_IF_ERROR(LinkLibdevice(*module, target, symbol));
   SMELT_RETURN_IF_ERROR(Check(*module));
   Optimize(*module, machine);
-  return EmitFile(*machine, *module, llvm::CodeGenFileType::AssemblyFile, StrengthReduction::kOn);
+  SMELT_ASSIGN_OR_RETURN(auto emitter,
+                         FileEmitter::Create(*machine, llvm::CodeGenFileType::AssemblyFile, StrengthReduction::kOn));
+  return emitter->Emit(*module);
 }
 
 absl::StatusOr<std::string> PrintCudaIr(const KernelSpec& spec, const std::string& symbol) {
