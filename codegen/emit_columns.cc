@@ -213,6 +213,14 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
   };
   // Several rows over all whole vectors of columns; then the columns and the rows that are left, under masks.
   auto read_rows = [&](Value* begin, Value* end) {
+    if (at_once == 1) {
+      For(begin, end, b_.getInt64(1), [&](Value* q) {
+        rows(1, q, [&](const std::function<void()>& body) {
+          ChunkLoop(tile_begin_, tile_end_, 1, [&](int) { body(); }, nullptr, false);
+        });
+      });
+      return;
+    }
     Value* columns = b_.CreateSub(tile_end_, tile_begin_);
     Value* edge = b_.CreateAdd(tile_begin_, b_.CreateAnd(columns, b_.getInt64(-lanes_)));
     Value* whole = b_.CreateAdd(begin, b_.CreateAnd(b_.CreateSub(end, begin), b_.getInt64(-at_once)));

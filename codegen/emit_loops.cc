@@ -72,6 +72,7 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
     chunk_ = nullptr;
     return;
   }
+  if (!flush && HasOneBody(loop_instrs_, copies)) return OneBodyLoop(lo, hi, body, stores);
   pairs_ = CanPair(loop_instrs_, copies);
   const int64_t step = static_cast<int64_t>(copies) * lanes;
   AllocaInst* at = Variable(i64_);
@@ -185,6 +186,56 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
   pairs_ = false;
 }
 
+bool KernelEmitter::HasOneBody(const std::vector<int>& instrs, int copies) const {
+  // What is made lane by lane leaves no room beside it for what tells whole vectors from others.
+  if (!columns_ || copies != 1 || TakesLanes(instrs) || CostOf(instrs).all <= kOneBody) return false;
+  for (int i : instrs) {
+    const KernelInstr& in = s_.instrs[i];
+    // A scan asks the mask for each lane. Narrow vectors go past the cache in pairs.
+    if (in.op == KernelOp::kScan) return false;
+    if (in.op == KernelOp::kStore && nt_launch_[in.param] && active_lanes_ * ItemSize(in.type) < f_.vector_bits / 8) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void KernelEmitter::OneBodyLoop(Value* lo, Value* hi, const std::function<void(int)>& body, bool stores) {
+  AllocaInst* at = Variable(i64_);
+  b_.CreateStore(lo, at);
+  Value* lanes = b_.getInt64(active_lanes_);
+  Value* non_temporal = nullptr;
+  Value* head = nullptr;
+  if (stores) NonTemporalHead(lo, &non_temporal, &head);
+  AllocaInst* skip = nullptr;  // of the elements before the first aligned place, those that are left
+  if (non_temporal) {
+    uses_non_temporal_ = true;
+    skip = Variable(i64_);
+    b_.CreateStore(head, skip);
+  }
+  auto left = [&] { return b_.CreateSub(hi, Load(at)); };
+  While([&] { return b_.CreateICmpSGT(left(), b_.getInt64(0)); },
+        [&] {
+          Value* i = Load(at);
+          Value* count = Min(left(), lanes);
+          if (skip) {
+            Value* first = Load(skip);
+            Value* is_head = b_.CreateICmpSGT(first, b_.getInt64(0));
+            count = b_.CreateSelect(is_head, Min(first, count), count);
+            b_.CreateStore(b_.CreateSelect(is_head, b_.CreateSub(first, count), first), skip);
+            past_cache_ = b_.CreateAnd(non_temporal, b_.CreateNot(is_head));
+          }
+          SetLoopIndex(i);
+          count_ = count;
+          mask_ = MaskOf(count, active_lanes_);
+          whole_ = b_.CreateICmpEQ(count, lanes);
+          body(1);
+          past_cache_ = whole_ = count_ = mask_ = nullptr;
+          chunk_ = nullptr;
+          b_.CreateStore(b_.CreateAdd(i, count), at);
+        });
+}
+
 void KernelEmitter::SetLoopIndex(Value* i) {
   chunk_ = i;
   idx_[loop_dim_] = i;
@@ -273,13 +324,29 @@ bool KernelEmitter::HasStores(const std::vector<int>& instrs) const {
   return std::any_of(instrs.begin(), instrs.end(), [&](int i) { return s_.instrs[i].op == KernelOp::kStore; });
 }
 
+bool KernelEmitter::TakesLanes(const std::vector<int>& instrs) const {
+  for (int i : instrs) {
+    const KernelInstr& in = s_.instrs[i];
+    const bool is_load = in.op == KernelOp::kLoad;
+    if (!is_load && in.op != KernelOp::kStore) continue;
+    if (is_load && !varying_[i]) continue;
+    if (LoopClass(in.param) == StrideClass::kAny) return true;
+    if (in.has_offset && varying_[in.operands[is_load ? 0 : 1]]) return true;
+  }
+  return false;
+}
+
 int KernelEmitter::Copies(const std::vector<int>& instrs, bool reduces) const {
   const auto [cost, path] = CostOf(instrs);
+  // A vector that is made lane by lane is many independent instructions already. (Of a row's sum the order hangs on how
+  // many copies there are.)
+  if ((!reduces || columns_) && TakesLanes(instrs)) return 1;
   if (reduces) return cost <= 4 ? 8 : cost <= 12 ? 4 : cost <= 120 ? 2 : 1;
   // A long chain, each link of which waits for the one before, leaves a machine that looks some hundred instructions
   // ahead with little to do.
   if (path > kLongPath && cost <= 400) return 4;
-  return cost <= 12 ? 4 : cost <= 400 ? 2 : 1;
+  const bool one_body = columns_ && cost > kOneBody && !CanPair(instrs, 2);
+  return cost <= 12 ? 4 : cost <= 400 && !one_body ? 2 : 1;
 }
 
 void KernelEmitter::EmitColumns() {
@@ -300,7 +367,8 @@ void KernelEmitter::EmitColumns() {
       ChunkLoop(
           lo, hi, copies,
           [&](int n) {
-            if (past_cache_ && !mask_ && !reduces && !has_tiles_) If(past_cache_, [&] { PrefetchAhead(n); });
+            if (past_cache_ && (!mask_ || whole_) && !reduces && !has_tiles_)
+              If(past_cache_, [&] { PrefetchAhead(n); });
             EmitColumnChunk(n);
           },
           nullptr, HasStores(all));
@@ -365,7 +433,7 @@ void KernelEmitter::EmitInterior(Value* lo, Value* hi, const std::function<void(
     ChunkLoop(
         first, end, static_cast<int>(vals_.size()),
         [&](int n) {
-          if (past_cache_ && !mask_) If(past_cache_, [&] { PrefetchAhead(n); });
+          if (past_cache_ && (!mask_ || whole_)) If(past_cache_, [&] { PrefetchAhead(n); });
           EmitColumnChunk(n);
         },
         nullptr, /*stores=*/true);

@@ -94,6 +94,7 @@ Value* KernelEmitter::EmitLoad(const KernelInstr& in, int u) {
 
 // As it lies in memory. The guard, if any, is a lane's own.
 Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Value* guard) {
+  if (whole_) return WholeOrPart([&] { return LoadVector(in, u, offset, guard); });
   Type* element = MemType(in.type);
   const llvm::Align align(ItemSize(in.type));
   const bool vector_offset = offset && offset->getType()->isVectorTy();

@@ -267,7 +267,8 @@ Value* KernelEmitter::LowHalf(Value* v, int lanes) {
 }
 
 void KernelEmitter::FinishReductions(const std::vector<int>& instrs, int copies) {
-  FlushSums(instrs, copies);
+  // Loops over rows have flushed each block of them.
+  if (!columns_ && s_.reduction_rank == 1) FlushSums(instrs, copies);
   for (int i : instrs) {
     const KernelInstr& in = s_.instrs[i];
     if (in.op != KernelOp::kReduce) continue;

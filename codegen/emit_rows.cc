@@ -224,7 +224,7 @@ void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
           ChunkLoop(
               b_.getInt64(0), n, copies,
               [&](int k) {
-                if (prefetches && !mask_) PrefetchAhead(k);
+                if (prefetches && (!mask_ || whole_)) PrefetchAhead(k);
                 EmitInstrs(phase.instrs, k);
               },
               flush, HasStores(phase.instrs));

@@ -6,7 +6,8 @@
 //   rows:    it is the last reduction dim (or there is none). Outer phases are scalar code; the innermost loop of an
 //            inner phase runs over vectors, with U accumulators, combined when the phase ends.
 // A loop over the vectorized dim is an unmasked main loop of U vectors and one masked body for what is left. The masked
-// body is the same arithmetic, so a result never depends on where in a loop an element falls.
+// body is the same arithmetic, so a result never depends on where in a loop an element falls. Where that is much
+// arithmetic there is one body for both, and only memory is accessed in two ways.
 //
 // There is no IR optimization pipeline: loop-carried state lives in allocas that are promoted to registers at the end,
 // everything else is emitted as it shall be.
@@ -46,6 +47,11 @@ constexpr int64_t kPrefetchBytes = 16 << 10;
 constexpr int64_t kLineAhead = 8 << 10;
 // Instructions that wait for each other from which on a loop takes more vectors at a time.
 constexpr int kLongPath = 100;
+// Instructions of a vector from which on, where columns are vectorized, whole vectors and what is left of a row share a
+// loop's body, one vector at a time: further copies of them cost LLVM more than they save the machine, which has
+// neighbouring vectors in work anyway. (With fewer instructions, and in the last loop of a row's reductions, it cost
+// the machine some hundredths.)
+constexpr int kOneBody = 60;
 // Of a tile of a transposed operand (emit_tiles.cc): how much of it lies together, and how many such pieces it has.
 constexpr int64_t kTileBytes = 1 << 10, kTileColumns = 64;
 
@@ -162,6 +168,9 @@ class KernelEmitter {
   Value* ToMemory(DType t, Value* v);
   Value* PlusOffset(Value* address, DType t, Value* offset);
 
+  // `access`, for a whole vector and for what mask_ says, whichever it is, if the loop's body serves both.
+  Value* WholeOrPart(const std::function<Value*()>& access);
+
   // Of all copies. Past the cache or not, if that is for the launch to say.
   void EmitStores(const KernelInstr& in, int copies);
 
@@ -250,6 +259,8 @@ class KernelEmitter {
   // whether the body stores to memory, so that a second, non-temporal main loop pays.
   void ChunkLoop(Value* lo, Value* hi, int copies, const std::function<void(int)>& body,
                  const std::function<void()>& flush, bool stores);
+  bool HasOneBody(const std::vector<int>& instrs, int copies) const;
+  void OneBodyLoop(Value* lo, Value* hi, const std::function<void(int)>& body, bool stores);
 
   void SetLoopIndex(Value* i);
 
@@ -269,6 +280,8 @@ class KernelEmitter {
   bool HasSums(const std::vector<int>& instrs) const;
   bool HasStores(const std::vector<int>& instrs) const;
 
+  // Whether an access of a vector is one of each of its lanes.
+  bool TakesLanes(const std::vector<int>& instrs) const;
   int Copies(const std::vector<int>& instrs, bool reduces) const;
 
   void EmitColumns();
@@ -363,6 +376,7 @@ class KernelEmitter {
   Value* chunk_ = nullptr;
   int active_lanes_ = 1;
   Value *mask_ = nullptr, *count_ = nullptr;
+  Value* whole_ = nullptr;       // beside mask_, where a body serves both: whether all lanes are active
   Value* rows_ahead_ = nullptr;  // which row from this one on is asked for; null: the next
   Value* past_cache_ = nullptr;  // in a main loop: whether its stores go past the cache
   bool non_temporal_ = false;    // where that is decided

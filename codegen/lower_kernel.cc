@@ -361,7 +361,10 @@ void KernelEmitter::EmitInstrs(const std::vector<int>& instrs, int copies) {
       if (!IsPairedIn(i, instrs)) {
         EmitStores(in, copies);
       } else if (partner_[i] < i) {
-        EmitInterleaved(s_.instrs[partner_[i]], in, copies);
+        WholeOrPart([&]() -> Value* {
+          EmitInterleaved(s_.instrs[partner_[i]], in, copies);
+          return nullptr;
+        });
       }
       continue;
     }
@@ -372,7 +375,30 @@ void KernelEmitter::EmitInstrs(const std::vector<int>& instrs, int copies) {
   }
 }
 
+Value* KernelEmitter::WholeOrPart(const std::function<Value*()>& access) {
+  if (!whole_) return access();
+  Value* is_whole = std::exchange(whole_, nullptr);
+  auto whole = [&] {
+    Value* mask = std::exchange(mask_, nullptr);
+    Value* count = std::exchange(count_, nullptr);
+    Value* v = access();
+    mask_ = mask;
+    count_ = count;
+    return v;
+  };
+  Value* v = IfElse(is_whole, whole, access);
+  whole_ = is_whole;
+  return v;
+}
+
 void KernelEmitter::EmitStores(const KernelInstr& in, int copies) {
+  if (whole_) {
+    WholeOrPart([&]() -> Value* {
+      EmitStores(in, copies);
+      return nullptr;
+    });
+    return;
+  }
   auto stores = [&]() -> Value* {
     const bool together = copies % 2 == 0 && !mask_ && row_copies_ == 0;
     if (together && pairs_) {
