@@ -542,6 +542,12 @@ absl::StatusOr<GeometryOf<D>> Expand(D& decide, const GeometryOf<D>& g, Sizes<D>
       if (d < 0) {
         return Error("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension ", i);
       }
+    } else if (g.rank() == 0) {
+      // Its strides are 0, whether this size is 1 or not: that is not asked.
+      if (decide.Less(sizes[i], 0)) {
+        return Error("Trying to create tensor with negative dimension ", Text(sizes[i]), ": ", List(sizes));
+      }
+      size = sizes[i];
     } else if (!decide.Equal(size, sizes[i])) {
       const bool one = decide.Equal(size, 1);
       if (!decide.status().ok()) return decide.status();
