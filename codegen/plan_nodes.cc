@@ -145,7 +145,8 @@ absl::Status PlanBuilder::AddPrologueCheck(NodeId n) {
     check->a = b_.exprs.Add(std::get<Expr>(*node.FindAttribute("value")));
     check->message = std::get<std::string>(*node.FindAttribute("message"));
   } else if (name == "smelt::assert_no_internal_overlap") {
-    check->kind = fb::CheckKind::NoInternalOverlap;
+    const bool in_order = node.FindAttribute("in_order") != nullptr;
+    check->kind = in_order ? fb::CheckKind::NoSharedPlaces : fb::CheckKind::NoInternalOverlap;
     check->message =
         "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
         "Please clone() the tensor before performing the operation.";

@@ -288,7 +288,8 @@ absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, cons
       .outputs[0];
 }
 
-absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool uniform) {
+absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedPlaces shared) {
+  const bool uniform = shared == SharedPlaces::kOneValue;
   SymbolicGeometry geometry = tensors_[t].geometry;
   const MemoryId id = tensors_[t].memory;
   if (uniform && SharesElements(geometry)) {
@@ -305,7 +306,8 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool un
       return absl::UnimplementedError("a write of a broadcast value to expanded memory");
     SymbolicGeometry first = GeometryOf(type);
     first.sizes = geometry.sizes;
-    return Write(once, g_.node(InsertView(anchor, Own(anchor, v, *type.strides), first)).outputs[0], anchor, true);
+    return Write(once, g_.node(InsertView(anchor, Own(anchor, v, *type.strides), first)).outputs[0], anchor,
+                 SharedPlaces::kOneValue);
   }
   bool known_at_call = memories_[id].shared && options_.symbolic_strides;
   for (size_t d = 0; d < geometry.sizes.size(); ++d) {
@@ -325,8 +327,12 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, bool un
     known_at_call = known_at_call || !itself.has_value();
     may_overlap_itself = uniform && itself != false;
   }
-  if (known_at_call && !uniform && checked_.insert({t, t, OperandSharing::kAny}).second) {
+  // What is refused, and what runs in eager order instead, are two checks.
+  const bool in_order = shared == SharedPlaces::kInOrder;
+  const OperandSharing kind = in_order ? OperandSharing::kNotPartly : OperandSharing::kAny;
+  if (known_at_call && !uniform && checked_.insert({t, t, kind}).second) {
     NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_no_internal_overlap"), {Elements(t, anchor)}, {});
+    if (in_order) g_.SetAttribute(n, "in_order", true);
     g_.SetSource(n, source_);
   }
   if (!memories_[id].may_share.empty()) {

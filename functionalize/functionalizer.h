@@ -95,9 +95,11 @@ class Functionalizer {
   // The same elements negated or conjugated, for tensors that are lazily so.
   ValueId Resolve(const TensorState& tensor, ValueId v, NodeId anchor);
 
-  // Replaces what the tensor holds by `v` (its dtype and sizes, or broadcast and cast to them). `uniform`: all elements
-  // of v are one value, so that it does not matter which of them expanded memory takes.
-  absl::Status Write(TensorId t, ValueId v, NodeId anchor, bool uniform = false);
+  // Of elements that lie in one place: PyTorch refuses to write them; they are given one value, so that it does not
+  // matter which of them the memory takes; some of them are given a value, which is the eager-order plan's business.
+  enum class SharedPlaces { kRefused, kOneValue, kInOrder };
+  // Replaces what the tensor holds by `v` (its dtype and sizes, or broadcast and cast to them).
+  absl::Status Write(TensorId t, ValueId v, NodeId anchor, SharedPlaces shared = SharedPlaces::kRefused);
 
   // --- walking ---
   struct CachedView {

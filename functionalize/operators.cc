@@ -880,7 +880,9 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
         SMELT_RETURN_IF_ERROR(CheckSharing(written[r], inputs[i], rule, n));
     }
   }
+  SharedPlaces shared = WritesExpanded(schema.op) ? SharedPlaces::kOneValue : SharedPlaces::kRefused;
   if (written.size() == 1 && written[0] >= 0 && FillsSomeElements(schema.op, g_, inputs)) {
+    shared = SharedPlaces::kInOrder;
     const SymbolicGeometry& to = tensors_[written[0]].geometry;
     for (size_t d = 0; d < to.sizes.size(); ++d) {
       if (to.strides[d] == Expr(0) && g_.symbols.Less(Expr(1), to.sizes[d]) == true)
@@ -920,7 +922,7 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
       if (to.strides != ContiguousStrides(to.sizes)) return absl::UnimplementedError(kNeedsContiguousOut);
     }
     SMELT_RETURN_IF_ERROR(CheckNoConstant(written[i]));
-    SMELT_RETURN_IF_ERROR(Write(written[i], results[i], n, WritesExpanded(schema.op)));
+    SMELT_RETURN_IF_ERROR(Write(written[i], results[i], n, shared));
   }
   for (size_t i = 0; i < outputs.size() && !rewritten; ++i) {
     if (!g_.value(outputs[i]).type.IsTensor()) continue;

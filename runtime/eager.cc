@@ -541,7 +541,7 @@ class EagerRun {
     const Values inputs = Inputs(i);
     const bool pointwise = i.layout == fb::EagerLayout::Pointwise;
     std::vector<int64_t> shape;
-    Geometry layout;
+    Geometry layout, ordered_as;
     bool channels_last = false;  // of operands of `of_rank` dims
     int of_rank = 0;
     ConcreteDecide decide;
@@ -572,6 +572,8 @@ class EagerRun {
             layout.strides = view_rules::PreservedStrides(decide, operands[0]);
         }
         layout.offset = 0;
+      } else if (i.layout == fb::EagerLayout::Order) {
+        ordered_as = operands[0];
       } else if (i.layout == fb::EagerLayout::Dense) {
         for (const Geometry& o : operands) {
           if (!o.IsContiguous())
@@ -630,6 +632,11 @@ class EagerRun {
       if (channels_last && t.rank() == of_rank) {
         layout.sizes = t.geometry().sizes;
         layout.strides = ChannelsLastStrides(layout.sizes);
+      }
+      if (i.layout == fb::EagerLayout::Order && ordered_as.rank() == t.rank()) {
+        ordered_as.sizes = t.geometry().sizes;
+        SMELT_ASSIGN_OR_RETURN(layout, view_rules::PointwiseOutput(decide, absl::MakeConstSpan(&ordered_as, 1)));
+        SMELT_RETURN_IF_ERROR(decide.status());
       }
       const bool laid_out = i.layout != fb::EagerLayout::AsComputed && layout.sizes == t.geometry().sizes;
       if (i.targets[k] >= 0) {

@@ -322,11 +322,13 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
       if (bound_->views[c.a].elements == 0 || bound_->views[c.b].elements == 0) break;
       return CheckSharing(c.kind, PlacedView(c.a), PlacedView(c.b));
     }
+    case fb::CheckKind::NoSharedPlaces:
     case fb::CheckKind::NoInternalOverlap: {
       SMELT_RETURN_IF_ERROR(UseView(c.a));
       if (bound_->views[c.a].elements == 0) break;
       const Geometry g = GeometryOf(c.a);
       holds = !IsExpanded(g);
+      if (!holds && c.kind == fb::CheckKind::NoSharedPlaces) return absl::AbortedError(kAnswerHangsOnOrder);
       what =
           "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
           "Please clone() the tensor before performing the operation.";

@@ -659,6 +659,7 @@ class Verifier {
         SMELT_RETURN_IF_ERROR(View(p, c.b, "view"));
         return View(p, c.a, "view");
       case K::NoInternalOverlap:
+      case K::NoSharedPlaces:
       case K::InBounds:
         return View(p, c.a, "view");
       case K::IndexInRange:

@@ -269,7 +269,7 @@ absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
     CopyWhatChanged(self, result);
     return Values{c.args[0]};
   }
-  SMELT_RETURN_IF_ERROR(writable);
+  if (!WritesExpanded(c.schema->op)) SMELT_RETURN_IF_ERROR(writable);
   const bool elementwise = GetOpInfo(functional).kind == OpKind::kPointwise;
   for (size_t i = 1; elementwise && i < c.args.size(); ++i) {
     if (!c.args[i].IsTensor()) continue;

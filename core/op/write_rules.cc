@@ -167,6 +167,8 @@ bool NeedsContiguousOut(OpName out) {
          out.full() == "aten::narrow_copy.out";
 }
 
-bool WritesExpanded(OpName writes) { return writes.name() == "aten::zero_" || writes.full() == "aten::fill_.Scalar"; }
+bool WritesExpanded(OpName writes) {
+  return writes.name() == "aten::zero_" || writes.full() == "aten::fill_.Scalar" || writes.name() == "aten::threshold_";
+}
 
 }  // namespace smelt

@@ -20,7 +20,8 @@ bool CopiesStorage(OpName op);
 
 // Of an operator that writes, `functional` being its pure form if there is one: for its argument called `argument`.
 OperandSharing OperandSharingOf(OpName writes, OpName functional, absl::string_view argument);
-// Whether it writes one value everywhere, so that PyTorch lets it write expanded memory.
+// Whether elements that lie in one place are given one value, however often it is written, so that PyTorch lets it
+// write expanded memory: a number, or threshold_'s function, which changes nothing the second time.
 bool WritesExpanded(OpName writes);
 // Whether it writes one value to some of the elements, so that PyTorch lets it write expanded memory (with a warning):
 // the memory takes the value where any of its elements does. `values`: how many elements index_put_'s have. `rank`: of
