@@ -98,6 +98,8 @@ class CompositeOpener {
   absl::Status To(NodeId n);
   absl::Status BroadcastTensors(NodeId n);
   absl::Status SumToSize(NodeId n);
+  absl::Status Kron(NodeId n);
+  absl::Status Diff(NodeId n);
   absl::Status FillDiagonal(NodeId n);
   absl::Status AtLeast(NodeId n);
   absl::Status EachAtLeast(NodeId n);

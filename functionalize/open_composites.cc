@@ -84,6 +84,8 @@ const absl::flat_hash_map<std::string, CompositeOpener::Rule>& CompositeOpener::
       {"aten::unsafe_chunk", &CompositeOpener::UnsafeSplit},
       {"aten::unsafe_split_with_sizes", &CompositeOpener::UnsafeSplit},
       {"aten::sum_to_size", &CompositeOpener::SumToSize},
+      {"aten::kron", &CompositeOpener::Kron},
+      {"aten::diff", &CompositeOpener::Diff},
       {"aten::fill_diagonal_", &CompositeOpener::FillDiagonal},
       {"aten::atleast_1d", &CompositeOpener::AtLeast},
       {"aten::atleast_2d", &CompositeOpener::AtLeast},
@@ -133,8 +135,10 @@ absl::Status CompositeOpener::Open(NodeId n) {
                           it->second == &CompositeOpener::ExpandAs || it->second == &CompositeOpener::Contiguous ||
                           it->second == &CompositeOpener::To;
   if (at_run_time_ && by_strides) return absl::OkStatus();
+  const bool stays = it->second == &CompositeOpener::Kron || it->second == &CompositeOpener::Diff;
   for (ValueId v : g_.node(n).inputs) {
     const Type& t = g_.value(v).type;
+    if (t.IsTensor() && !t.tensor().IsComplete() && stays) return absl::OkStatus();
     if (t.IsTensor() && !t.tensor().IsComplete() && it->second != &CompositeOpener::Identity)
       return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
   }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/op_info.h"
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/memory_format.h"
 #include "smelt/core/tensor/view_rules.h"
@@ -380,6 +381,34 @@ absl::Status CompositeOpener::FillDiagonal(NodeId n) {
   }
   ReplaceWith(n, In(n, 0));
   return absl::OkStatus();
+}
+
+// As PyTorch, a view of a product: where the product's strides allow none, it is refused.
+absl::Status CompositeOpener::Kron(NodeId n) {
+  const std::vector<Expr> a = *TypeOfValue(In(n, 0)).sizes, b = *TypeOfValue(In(n, 1)).sizes;
+  const size_t rank = std::max(a.size(), b.size());
+  std::vector<Expr> wide_a(2 * rank, Expr(1)), wide_b(2 * rank, Expr(1)), out;
+  for (size_t d = 0; d < a.size(); ++d) wide_a[2 * (rank - a.size() + d)] = a[d];
+  for (size_t d = 0; d < b.size(); ++d) wide_b[2 * (rank - b.size() + d) + 1] = b[d];
+  for (size_t d = 0; d < rank; ++d) out.push_back(wide_a[2 * d] * wide_b[2 * d + 1]);
+  SMELT_ASSIGN_OR_RETURN(auto x, Insert(n, "aten::view", {In(n, 0), IntList(n, wide_a)}));
+  SMELT_ASSIGN_OR_RETURN(auto y, Insert(n, "aten::view", {In(n, 1), IntList(n, wide_b)}));
+  SMELT_ASSIGN_OR_RETURN(auto product, Insert(n, "aten::mul.Tensor", {x[0], y[0]}));
+  SMELT_ASSIGN_OR_RETURN(auto view, Insert(n, "aten::view", {product[0], IntList(n, out)}));
+  ReplaceWith(n, view[0]);
+  return absl::OkStatus();
+}
+
+// Along a dim of no elements PyTorch takes no differences and returns the tensor itself.
+absl::Status CompositeOpener::Diff(NodeId n) {
+  SMELT_ASSIGN_OR_RETURN(const OpCall call, OpCall::Of(g_, n));
+  SMELT_ASSIGN_OR_RETURN(const int64_t order, call.GetIntOr("n", 1));
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
+  const std::vector<Expr>& sizes = *TypeOfValue(In(n, 0)).sizes;
+  dim = dim < 0 ? dim + static_cast<int64_t>(sizes.size()) : dim;
+  if (dim < 0 || dim >= static_cast<int64_t>(sizes.size())) return absl::OkStatus();  // refused where it is computed
+  const bool joined = !call.IsNone("prepend") || !call.IsNone("append");
+  return order == 0 || joined || sizes[dim] != Expr(0) ? absl::OkStatus() : Identity(n);
 }
 
 absl::Status CompositeOpener::AtLeast(NodeId n) {

@@ -317,11 +317,20 @@ absl::StatusOr<Values> Kron(Call& c) {
     bs[2 * d + 1] = bd >= 0 ? b.sizes()[bd] : 1;
     out[d] = as[2 * d] * bs[2 * d + 1];
   }
-  SMELT_ASSIGN_OR_RETURN(Tensor x, Op(c, "aten::reshape", {EvalValue(a), EvalValue::Ints(as)}));
-  SMELT_ASSIGN_OR_RETURN(Tensor y, Op(c, "aten::reshape", {EvalValue(b), EvalValue::Ints(bs)}));
+  SMELT_ASSIGN_OR_RETURN(Tensor x, Op(c, "aten::view", {EvalValue(a), EvalValue::Ints(as)}));
+  SMELT_ASSIGN_OR_RETURN(Tensor y, Op(c, "aten::view", {EvalValue(b), EvalValue::Ints(bs)}));
   SMELT_ASSIGN_OR_RETURN(Tensor p, Op(c, "aten::mul.Tensor", {EvalValue(x), EvalValue(y)}));
-  SMELT_ASSIGN_OR_RETURN(Tensor r, Op(c, "aten::reshape", {EvalValue(p), EvalValue::Ints(out)}));
+  SMELT_ASSIGN_OR_RETURN(Tensor r, Op(c, "aten::view", {EvalValue(p), EvalValue::Ints(out)}));
   return Values{EvalValue(r)};
+}
+
+// Along a dim of no elements it is the tensor itself.
+absl::StatusOr<Values> Diff(Call& c) {
+  const Tensor self = c.T("self");
+  SMELT_ASSIGN_OR_RETURN(const int dim, Dim(c, c.I("dim", -1), self.rank()));
+  const bool joined = c.Has("prepend") || c.Has("append");
+  if (self.rank() > 0 && self.sizes()[dim] == 0 && c.I("n", 1) > 0 && !joined) return Values{EvalValue(self)};
+  return RunDecomposed(c);
 }
 
 absl::StatusOr<Values> Tensordot(Call& c) {
@@ -472,6 +481,7 @@ void AddCompositeKernels(KernelTable& t) {
   t["aten::diag"] = Diag;
   t["aten::isclose"] = IsClose;
   t["aten::kron"] = Kron;
+  t["aten::diff"] = Diff;
   t["aten::tensordot"] = Tensordot;
   t["aten::inner"] = Inner;
   t["aten::trapezoid"] = t["aten::cumulative_trapezoid"] = Trapezoid;
