@@ -480,7 +480,7 @@ class EagerBuilder {
     if (flat) {
       i.layout = LayoutOf(n);
       i.layout_inputs = tensors;
-      if (op.name() == "aten::rsub") std::reverse(i.layout_inputs.begin(), i.layout_inputs.end());
+      if (op.name() == "aten::rsub" && tensors.size() == 2) std::swap(i.layout_inputs[0], i.layout_inputs[1]);
       if (i.layout == fb::EagerLayout::Dense) i.op = op.full();
     } else {
       const ResultLayout layout = DescribeResultLayout(g_, n);
@@ -491,18 +491,15 @@ class EagerBuilder {
     return absl::OkStatus();
   }
 
-  fb::EagerLayout LayoutOf(NodeId n) const {
+  fb::EagerLayout LayoutOf(NodeId n) {
     const OpName op = g_.node(n).op;
     const TensorType* self = g_.node(n).inputs.empty() || !g_.value(g_.node(n).inputs[0]).type.IsTensor()
                                  ? nullptr
                                  : &g_.value(g_.node(n).inputs[0]).type.tensor();
     if (op == "aten::angle" && self != nullptr && self->dtype && IsComplex(*self->dtype))
       return fb::EagerLayout::AsComputed;
-    // A power of a number is contiguous; ldexp multiplies by one.
-    const bool is_power = op.name() == "aten::pow" || op.name() == "aten::float_power";
-    if (is_power && self == nullptr) return fb::EagerLayout::AsComputed;
-    if (op.name() == "aten::ldexp") return fb::EagerLayout::Dense;
-    if (GetOpInfo(op).kind == OpKind::kPointwise) return fb::EagerLayout::Pointwise;
+    if (op.name() == "aten::ldexp") return fb::EagerLayout::Dense;  // a product with a contiguous power
+    if (GetOpInfo(op).kind == OpKind::kPointwise) return PointwiseLayoutOf(n);
     const FunctionSchema* schema = FindSchema(op);
     const int at = schema == nullptr ? -1 : schema->FindArgument("memory_format");
     if (at >= 0) {
@@ -510,6 +507,25 @@ class EagerBuilder {
       if (c && std::holds_alternative<int64_t>(*c) && std::get<int64_t>(*c) == 0) return fb::EagerLayout::AsComputed;
     }
     return fb::EagerLayout::Preserve;
+  }
+
+  // As TensorIterator lays it out, but for those that PyTorch makes contiguous (masked_fill) or like their first
+  // operand (copy) whatever the others are: inference knows.
+  fb::EagerLayout PointwiseLayoutOf(NodeId n) {
+    const absl::Span<const ValueId> inputs = g_.node(n).inputs;
+    std::string key = g_.node(n).op.full();
+    for (ValueId v : inputs) {
+      if (!IsTensorValue(g_, v)) continue;
+      const TensorType& t = g_.value(v).type.tensor();
+      absl::StrAppend(&key, " ", t.dtype ? ScalarTypeName(*t.dtype) : "", "(");
+      for (int d = 0; t.sizes && d < t.rank(); ++d) absl::StrAppend(&key, (*t.sizes)[d].ToString(), ",");
+    }
+    const auto [it, fresh] = pointwise_layouts_.try_emplace(std::move(key), fb::EagerLayout::Pointwise);
+    if (!fresh) return it->second;
+    const ResultLayout layout = DescribeResultLayout(g_, n);
+    const bool like_first = layout.kind == fb::EagerLayout::Keep && layout.deciding[0] == inputs[0];
+    if (layout.kind == fb::EagerLayout::AsComputed || like_first) it->second = layout.kind;
+    return it->second;
   }
 
   absl::Status EmitWrite(NodeId n, const FunctionSchema& schema) {
@@ -649,7 +665,8 @@ class EagerBuilder {
   BundleBuilder& builder_;
   std::unique_ptr<fb::EagerProgramT> program_;
   absl::flat_hash_map<ValueId, int> numbers_;
-  absl::flat_hash_map<std::string, int> calls_;  // by text
+  absl::flat_hash_map<std::string, int> calls_;                          // by text
+  absl::flat_hash_map<std::string, fb::EagerLayout> pointwise_layouts_;  // by operator and operands' types
   int next_ = 0;
   int block_ = 0;
   bool changes_dims_ = false;  // of tensors that there are already

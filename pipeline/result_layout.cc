@@ -91,6 +91,7 @@ struct Answer {
   bool preserve = true;  // as empty_like lays it out
   bool keep = true;      // with the operand's very strides
   bool format = true;    // channels-last where the operand is, of three to five dims both
+  bool order = true;     // dense, of as many dims as the operand and in the order that its dims have
 };
 
 Answer Ask(const Question& q, const std::vector<TensorType>& plain, absl::FunctionRef<bool(int)> asked) {
@@ -107,12 +108,14 @@ Answer Ask(const Question& q, const std::vector<TensorType>& plain, absl::Functi
       sizes_of = sizes;
       return given = probe.lay(sizes);
     });
-    if (!got.ok() || got->size() != plain.size()) return {true, false, false, false};
+    if (!got.ok() || got->size() != plain.size()) return {true, false, false, false, false};
     for (size_t r = 0; r < got->size(); ++r) {
       const TensorType& type = (*got)[r];
-      const bool same = type.strides == plain[r].strides, follows = type.strides == given;
+      const bool same = type.strides == plain[r].strides, follows = type.sizes == sizes_of && type.strides == given;
       const bool has_format = probe.last && type.rank() >= 3 && type.rank() <= 5 && sizes_of.size() == type.rank();
       answer.format = answer.format && (has_format ? *type.strides == ChannelsLast(*type.sizes) : same);
+      answer.order = answer.order && type.rank() == static_cast<int>(sizes_of.size()) &&
+                     (probe.gaps ? same : *type.strides == probe.lay(*type.sizes));
       // A result of another shape has no part in what is said of those that have the operand's.
       if (same && (follows || type.sizes != sizes_of)) continue;
       answer.decides = answer.decides || !same;
@@ -155,6 +158,7 @@ ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const Va
   out.kind = format                 ? fb::EagerLayout::Format
              : one && last.keep     ? fb::EagerLayout::Keep
              : one && last.preserve ? fb::EagerLayout::Preserve
+             : one && last.order    ? fb::EagerLayout::Order
                                     : fb::EagerLayout::Dense;
   return out;
 }

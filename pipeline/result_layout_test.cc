@@ -40,6 +40,11 @@ TEST(ResultLayoutTest, AScatteredCopyHasTheVeryStridesOfItsOperand) {
             fb::EagerLayout::Keep);
 }
 
+TEST(ResultLayoutTest, DifferencesAreOrderedAsTheirOperandIsThoughTheyAreFewer) {
+  EXPECT_EQ(LayoutOf("  %n : NoneType = prim::Constant()\n  %r : Tensor = aten::diff(%x, %one, %one, %n, %n)").kind,
+            fb::EagerLayout::Order);
+}
+
 TEST(ResultLayoutTest, JoinedTensorsAreChannelsLastWhereAllOfThemAre) {
   auto g = ParseGraph(
       R"(graph(%x : Float(2, 3, 4, 4, strides=[48, 16, 4, 1]), %y : Float(2, 5, 4, 4, strides=[80, 16, 4, 1])):

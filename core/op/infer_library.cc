@@ -627,7 +627,15 @@ void AddLibraryRules(RuleTable& r) {
   AddRule(r, "complex polar", ComplexOfParts);
   AddRule(r, "cdist _cdist_forward", Cdist);
   AddRule(r, "native_dropout", NativeDropout);
-  AddRule(r, "linalg_cross", Elementwise);
+  AddRule(r, "linalg_cross", [](Ctx& c) -> absl::Status {  // contiguous, however the operands lie
+    SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+    SMELT_ASSIGN_OR_RETURN(TensorType other, TensorArgument(c, 1));
+    SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes,
+                           view_rules::BroadcastSizes<SymbolicDecide>(
+                               c.decide, std::vector<std::vector<Expr>>{*self.sizes, *other.sizes}));
+    c.Add(ResultType(std::vector<PromotionOperand>{PromotionOf(c.call.arg(0)), PromotionOf(c.call.arg(1))}), sizes);
+    return absl::OkStatus();
+  });
   AddRule(r, "equal is_same_size allclose is_nonzero", [](Ctx& c) -> absl::Status {
     c.out.push_back({Type::Bool(), std::nullopt, {}});
     return absl::OkStatus();

@@ -79,6 +79,30 @@ TEST(InferTest, InterpolationOfIntegersIsRefusedByName) {
               ::testing::HasSubstr("interpolation of integers"));
 }
 
+// torch.pow(2., x.t()).stride() and torch.linalg.cross(x.t(), x.t()).stride() are (3, 1); of pow(x.t(), 2.) they are
+// (1, 3).
+TEST(InferTest, PowersOfANumberAndCrossProductsAreContiguousHoweverTheirOperandsLie) {
+  ParseOptions options;
+  options.resolve_overload = ResolveOverload;
+  auto g = ParseGraph(R"(graph(%x : Float(3, 3, strides=[1, 3]), %n : Long(3, 3, strides=[1, 3])):
+    %two : float = prim::Constant[value=2.]()
+    %dim : int = prim::Constant[value=1]()
+    %p : Tensor = aten::pow.Scalar(%two, %x)
+    %f : Tensor = aten::float_power.Scalar(%two, %x)
+    %q : Tensor = aten::pow.Tensor_Scalar(%x, %two)
+    %c : Tensor = aten::linalg_cross(%x, %x, %dim)
+    %i : Tensor = aten::linalg_cross(%n, %n, %dim)
+    return (%p, %f, %q, %c, %i))",
+                      options);
+  ASSERT_TRUE(g.ok()) << g.status();
+  ASSERT_TRUE(InferTypes(**g).ok());
+  EXPECT_EQ(TypeOf(**g, "p"), "Float(3, 3, strides=[3, 1])");
+  EXPECT_EQ(TypeOf(**g, "f"), "Double(3, 3, strides=[3, 1])");
+  EXPECT_EQ(TypeOf(**g, "q"), "Float(3, 3, strides=[1, 3])");
+  EXPECT_EQ(TypeOf(**g, "c"), "Float(3, 3, strides=[3, 1])");
+  EXPECT_EQ(TypeOf(**g, "i"), "Long(3, 3, strides=[3, 1])");
+}
+
 // Kernels would read beyond the tensor.
 TEST(InferTest, APaddingThatNeedsMoreElementsThanThereAreIsRefused) {
   auto error = [](const char* op, int pad, int size) {
