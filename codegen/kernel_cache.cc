@@ -282,6 +282,11 @@ class KernelCache::Impl {
 
   std::shared_ptr<const KernelObject> Load(const std::string& key, const std::string& key_text, Target target) {
     const std::string path = PathOf(key);
+    // A pipe in an entry's place would be waited for.
+    if (struct stat info; stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+      Warn(absl::StrCat(path, " is not a file; compiling the kernel anew"));
+      return nullptr;
+    }
     absl::StatusOr<std::string> bytes = ReadFile(path);
     if (!bytes.ok()) {
       if (!absl::IsNotFound(bytes.status())) Warn(bytes.status().message());
@@ -345,7 +350,7 @@ class KernelCache::Impl {
       const bool temporary = absl::StrContains(name, kTemporary);
       if (!temporary && !absl::EndsWith(name, kSuffix)) continue;
       struct stat info;
-      if (fstatat(dirfd(dir), e->d_name, &info, 0) != 0) continue;
+      if (fstatat(dirfd(dir), e->d_name, &info, 0) != 0 || !S_ISREG(info.st_mode)) continue;
       if (temporary) {
         if (stale && time(nullptr) - info.st_mtim.tv_sec > kStaleSeconds) {
           stale->push_back(absl::StrCat(options_.directory, "/", name));

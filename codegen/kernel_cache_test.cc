@@ -161,6 +161,18 @@ TEST_F(KernelCacheTest, EveryDamagedEntryIsAMissWithAWarningAndIsReplaced) {
   }
 }
 
+TEST_F(KernelCacheTest, APipeInAnEntrysPlaceIsNotWaitedForAndIsReplaced) {
+  const KernelSpec spec = Spec(2);
+  const std::string bytes = BytesOf(*Open(), spec);
+  ASSERT_EQ(unlink(PathOf(spec).c_str()), 0);
+  ASSERT_EQ(mkfifo(PathOf(spec).c_str(), 0600), 0);
+  auto cache = Open();
+  EXPECT_THAT(*cache->List(), IsEmpty());
+  EXPECT_EQ(BytesOf(*cache, spec), bytes);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("is not a file")));
+  EXPECT_TRUE(ReadFile(PathOf(spec)).ok());
+}
+
 TEST_F(KernelCacheTest, AnEntryOfAnotherKernelIsNotUsed) {
   // As if two keys had one digest.
   BytesOf(*Open(), Spec(2));
@@ -423,6 +435,7 @@ TEST_F(KernelCacheTest, ClearRemovesAllEntriesAndNothingElse) {
   auto cache = Open();
   BytesOf(*cache, Spec(2));
   std::ofstream(directory_ + "/mine") << "x";
+  ASSERT_EQ(mkdir((directory_ + "/mine.kernel").c_str(), 0700), 0);
   ASSERT_EQ(cache->Clear(), absl::OkStatus());
   EXPECT_THAT(*cache->List(), IsEmpty());
   EXPECT_TRUE(ReadFile(directory_ + "/mine").ok());

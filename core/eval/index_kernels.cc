@@ -9,6 +9,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/base/wrapping.h"
 #include "smelt/core/eval/kernels.h"
+#include "smelt/core/tensor/float16.h"
 
 namespace smelt::eval_internal {
 namespace {
@@ -54,6 +55,16 @@ T Combined(Meet m, T a, T b) {
     }
     return b;
   }
+}
+
+// What PyTorch adds up in memory of half types, it rounds at each step.
+template <typename T>
+T Rounded(DType dtype, T v) {
+  if constexpr (std::is_same_v<T, double>) {
+    if (dtype == DType::kBFloat16) return BFloat16ToFloat(FloatToBFloat16(static_cast<float>(v)));
+    if (dtype == DType::kFloat16) return HalfToFloat(FloatToHalf(static_cast<float>(v)));
+  }
+  return v;
 }
 
 // --- index, index_put ---
@@ -189,7 +200,8 @@ absl::Status PutAt(const Call& c, const Tensor& self, const std::vector<int64_t>
     using T = decltype(tag);
     std::vector<T> x = Read<T>(self);
     const std::vector<T> v = Read<T>(values.View(*g));
-    for (size_t i = 0; i < positions.size(); ++i) x[positions[i]] = Combined(meet, x[positions[i]], v[i]);
+    for (size_t i = 0; i < positions.size(); ++i)
+      x[positions[i]] = Rounded(self.dtype(), Combined(meet, x[positions[i]], v[i]));
     Write(self, x);
     return 0;
   });
@@ -367,6 +379,9 @@ absl::StatusOr<Values> IndexSlices(Call& c) {
                     : reduce == "amax"                         ? Meet::kMax
                                                                : Meet::kSet;
   const bool with_self = c.B("include_self", true);
+  // index_add along the outermost or innermost dim is a scatter there, which rounds once.
+  const bool once = n != "aten::index_add" || (self.rank() > 1 && (d == 0 || d == self.rank() - 1) &&
+                                               c.T("index").dtype() == DType::kInt64 && c.D("alpha", 1) == 1);
   WithNumber(self.dtype(), [&](auto tag) {
     using T = decltype(tag);
     T alpha(1);
@@ -383,6 +398,7 @@ absl::StatusOr<Values> IndexSlices(Call& c) {
     ForEachIndex(wide, [&](const Index& i, int64_t at) {
       const int64_t p = Flat(i, strides) + (places[i[d]] - i[d]) * strides[d];
       x[p] = count[p]++ == 0 && !with_self ? v[at] : Combined(meet, x[p], alpha * v[at]);
+      if (!once) x[p] = Rounded(self.dtype(), x[p]);
     });
     for (size_t i = 0; reduce == "mean" && i < x.size(); ++i) {
       const int64_t k = count[i] + (with_self ? 1 : 0);

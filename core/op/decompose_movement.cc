@@ -347,9 +347,55 @@ Values ScatterReduce(Emit& e, const OpCall& call, ValueId self, int64_t dim, Val
   if (IsFloating(t)) return std::vector<ValueId>{e.Div(sum, at_least_one)};
   return std::vector<ValueId>{e.Op("aten::div.Tensor_mode", {sum, at_least_one, e.Const(std::string("floor"))})};
 }
+bool IsHalf(DType t) { return t == DType::kBFloat16 || t == DType::kFloat16; }
+
+// Sums and products of half types are kept in float32 and rounded once, as in PyTorch's scatters: a sum in the type
+// itself stops growing at 256 (bfloat16).
+Values ScatterAdd(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  if (!IsHalf(e.DTypeOf(self))) return std::vector<ValueId>();
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+  const ValueId sum = e.Op("aten::scatter_add", {e.Cast(self, DType::kFloat32), e.Const(dim), call.arg(2).value,
+                                                 e.Cast(call.arg(3).value, DType::kFloat32)});
+  return std::vector<ValueId>{e.Cast(sum, e.DTypeOf(self))};
+}
+// scatter(self, dim, index, src or value, reduce)
+Values ScatterWithReduce(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  if (!IsHalf(e.DTypeOf(self))) return std::vector<ValueId>();
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+  SMELT_ASSIGN_OR_RETURN(std::string reduce, call.GetString("reduce"));
+  const bool tensor = call.op().full() == "aten::scatter.reduce";
+  const ValueId source = tensor ? e.Cast(call.arg(3).value, DType::kFloat32) : e.Const(call.arg(3).number);
+  const ValueId out =
+      e.Op(call.op().full(), {e.Cast(self, DType::kFloat32), e.Const(dim), call.arg(2).value, source, e.Const(reduce)});
+  return std::vector<ValueId>{e.Cast(out, e.DTypeOf(self))};
+}
+// index_add(self, dim, index, source, alpha). PyTorch makes it a scatter for the outermost and innermost dim only;
+// elsewhere its kernel adds slice after slice, rounding each time.
+Values IndexAdd(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value, index = call.arg(2).value;
+  const int rank = e.Rank(self);
+  if (!IsHalf(e.DTypeOf(self)) || rank < 2 || e.DTypeOf(index) != DType::kInt64) return std::vector<ValueId>();
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+  SMELT_ASSIGN_OR_RETURN(double alpha, call.GetDoubleOr("alpha", 1));
+  dim = WrapDim(dim, rank);
+  if (alpha != 1 || (dim != 0 && dim != rank - 1)) return std::vector<ValueId>();
+  const ValueId sum = e.Op("aten::index_add", {e.Cast(self, DType::kFloat32), e.Const(dim), index,
+                                               e.Cast(call.arg(3).value, DType::kFloat32), e.Const(int64_t{1})});
+  return std::vector<ValueId>{e.Cast(sum, e.DTypeOf(self))};
+}
 Values ScatterReduceTwo(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(std::string reduce, call.GetString("reduce"));
   SMELT_ASSIGN_OR_RETURN(bool include_self, call.GetBoolOr("include_self", true));
+  if (include_self && (reduce == "sum" || reduce == "prod") && IsHalf(e.DTypeOf(call.arg(0).value))) {
+    const ValueId self = call.arg(0).value;
+    SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+    const ValueId out =
+        e.Op("aten::scatter_reduce.two", {e.Cast(self, DType::kFloat32), e.Const(dim), call.arg(2).value,
+                                          e.Cast(call.arg(3).value, DType::kFloat32), e.Const(reduce), e.Const(true)});
+    return std::vector<ValueId>{e.Cast(out, e.DTypeOf(self))};
+  }
   if (include_self && reduce != "mean") return std::vector<ValueId>();
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
   return ScatterReduce(e, call, call.arg(0).value, dim, call.arg(2).value, call.arg(3).value, reduce, include_self);
@@ -539,6 +585,9 @@ void AddMovementRules(DecompositionTable& t) {
   t["aten::block_diag"] = BlockDiag;
   t["aten::take_along_dim"] = TakeAlongDim;
   t["aten::tril_indices"] = t["aten::triu_indices"] = TriangleIndices;
+  t["aten::scatter_add"] = ScatterAdd;
+  t["aten::scatter.reduce"] = t["aten::scatter.value_reduce"] = ScatterWithReduce;
+  t["aten::index_add"] = IndexAdd;
   t["aten::scatter_reduce.two"] = ScatterReduceTwo;
   t["aten::index_reduce"] = IndexReduce;
   t["aten::max_pool1d"] = t["aten::max_pool2d"] = t["aten::max_pool3d"] = MaxPool;

@@ -304,8 +304,9 @@ V BesselI1(V x, bool scaled) {
 
 V Gelu(V x, bool tanh) {
   if (tanh) {
+    // x/2 (1 + tanh(z)), but where tanh is nearly -1 nothing cancels in x / (1 + e^(-2z)).
     V inner = M_SQRT2 * M_2_SQRTPI * 0.5 * (x + 0.044715 * (x * x * x));
-    return 0.5 * x * (1 + Tanh(inner));
+    return x / (1 + Exp(-2 * inner));
   }
   return x * 0.5 * (1 + Op(ScalarOp::kErf, x * M_SQRT1_2));
 }
