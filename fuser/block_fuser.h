@@ -167,7 +167,10 @@ class BlockFuser {
   // Memory that is read beside each other in one loop, beyond which the hardware does not fetch ahead.
   static constexpr size_t kStreams = 12;
 
-  // Nodes i and j, of two groups, read one operand over the whole of their loops.
+  // How node i's loop runs over its operand v, if it reads all of it and its group may get siblings.
+  std::optional<Label> SiblingLabel(int i, ValueId v) const;
+
+  // Nodes i and j, of two groups, read one operand alike, over the whole of their loops.
   bool JoinSibling(int i, int j);
 
   // b's members become a's.

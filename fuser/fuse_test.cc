@@ -343,6 +343,49 @@ TEST(Fuse, SiblingsThatReadOneOperandAreOneKernelWithSeveralResults) {
   EXPECT_EQ(f.specs.size(), 2) << f.Edges();
 }
 
+TEST(Fuse, ReductionsOfOneOperandAreOneKernelWithSeveralResults) {
+  Fused f = FuseText(R"(graph(%x : Float(4, 6, strides=[6, 1])):
+  %d : int[] = prim::Constant[value=[1]]()
+  %f : bool = prim::Constant[value=False]()
+  %n : NoneType = prim::Constant()
+  %s : Float(4, strides=[1]) = aten::sum.dim_IntList(%x, %d, %f, %n)
+  %m : Float(4, strides=[1]) = aten::amax(%x, %d, %f)
+  %q : Float(4, 6, strides=[6, 1]) = aten::mul.Tensor(%x, %x)
+  %v : Float(4, strides=[1]) = aten::mean.dim(%q, %d, %f, %n)
+  return (%s, %m, %v)
+)");
+  EXPECT_EQ(f.specs.size(), 1) << f.Edges();
+}
+
+TEST(Fuse, ReductionsOfOneOperandAlongOtherDimsAreTwoKernels) {
+  Fused f = FuseText(R"(graph(%x : Float(5, 5, strides=[5, 1])):
+  %d : int[] = prim::Constant[value=[1]]()
+  %e : int[] = prim::Constant[value=[0]]()
+  %f : bool = prim::Constant[value=False]()
+  %s : Float(5, strides=[1]) = aten::amin(%x, %d, %f)
+  %m : Float(5, strides=[1]) = aten::amax(%x, %e, %f)
+  return (%s, %m)
+)");
+  EXPECT_EQ(f.specs.size(), 2) << f.Edges();
+}
+
+TEST(Fuse, SiblingsMeetWhateverReadsTheirOperandBetweenThem) {
+  const char kGraph[] = R"(graph(%x : Float(4, 6, strides=[6, 1]), %y : Float(4, 6, strides=[6, 1])):
+  %d : int[] = prim::Constant[value=[1]]()
+  %f : bool = prim::Constant[value=False]()
+  $0  $1  $2  %m : Float(4, strides=[1]) = aten::amax(%q, %d, %f)
+  return (%p, %m, %r)
+)";
+  const std::string p = "%p : Float(4, 6, strides=[6, 1]) = aten::relu(%x)\n",
+                    q = "%q : Float(4, 6, strides=[6, 1]) = aten::div.Tensor(%y, %x)\n",
+                    r = "%r : Float(4, 6, strides=[6, 1]) = aten::neg(%x)\n";
+  for (const std::string& text : {absl::Substitute(kGraph, p, q, r), absl::Substitute(kGraph, q, r, p),
+                                  absl::Substitute(kGraph, r, p, q), absl::Substitute(kGraph, r, q, p)}) {
+    Fused f = FuseText(text);
+    EXPECT_EQ(f.specs.size(), 2) << text << f.Edges();
+  }
+}
+
 TEST(Fuse, SiblingsBetweenWhichALibraryCallStandsAreTwoKernels) {
   Fused f = FuseText(R"(graph(%x : Float(4, 4, strides=[4, 1])):
   %p : Float(4, 4, strides=[4, 1]) = aten::relu(%x)

@@ -16,6 +16,9 @@ namespace smelt {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::SizeIs;
 
 // The names of the groups, in order: the first six operators of each.
 std::vector<std::string> GroupsOf(const std::string& text) {
@@ -177,6 +180,29 @@ TEST(FusionScenario, LogSoftmaxIsOneKernel) {
   return (%z)
 )"),
               ElementsAre("amax_sub_exp_sum_log_sub"));
+}
+
+TEST(FusionScenario, LogSumExpIsOneKernel) {
+  EXPECT_THAT(GroupsOf(R"(graph(%x : Float(4, 16, strides=[16, 1])):
+  %d : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=False]()
+  %z : Float(4, strides=[1]) = aten::logsumexp(%x, %d, %k)
+  return (%z)
+)"),
+              SizeIs(1));
+}
+
+// The second adds up the rows' losses.
+TEST(FusionScenario, CrossEntropyIsAKernelOfRowsThatStoresNoLogarithms) {
+  EXPECT_THAT(GroupsOf(R"(graph(%x : Float(4, 16, strides=[16, 1]), %t : Long(4, strides=[1])):
+  %n : NoneType = prim::Constant()
+  %mean : int = prim::Constant[value=1]()
+  %ignored : int = prim::Constant[value=-100]()
+  %smooth : float = prim::Constant[value=0.]()
+  %z : Float() = aten::cross_entropy_loss(%x, %t, %n, %mean, %ignored, %smooth)
+  return (%z)
+)"),
+              ElementsAre(HasSubstr("amax_sub_exp"), Not(HasSubstr("amax"))));
 }
 
 TEST(FusionScenario, VarianceAndMeanAreOneKernel) {

@@ -1,5 +1,7 @@
 // Groups that read one operand over one loop and nothing of each other: one kernel with several results.
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -9,18 +11,39 @@
 
 namespace smelt {
 
+std::optional<Label> BlockFuser::SiblingLabel(int i, ValueId v) const {
+  const Group& group = groups_[group_of_[i]];
+  if (!group.open || group.pulled) return std::nullopt;
+  const OpKind kind = GetOpInfo(N(i).op).kind;
+  const std::vector<Expr>& sizes = *T(v).sizes;
+  if (kind == OpKind::kPointwise) {
+    if (sizes != *T(N(i).outputs[0]).sizes) return std::nullopt;
+    return labels_.at(N(i).outputs[0]);
+  }
+  // A reduction's own dims are its kernel's, in order.
+  if (kind != OpKind::kReduction || group.members.size() != 1 || sizes != group.frame.sizes) return std::nullopt;
+  return Identity(sizes.size(), sizes);
+}
+
 void BlockFuser::JoinSiblings() {
-  absl::flat_hash_map<ValueId, int> reader;  // by operand: the last group that reads all of it in its loop's order
+  // By operand: the last groups that read all of it in their loop's order. More than a few are not looked at.
+  constexpr size_t kReaders = 4;
+  absl::flat_hash_map<ValueId, std::vector<std::pair<int, Label>>> readers;
   for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
-    if (group_of_[i] < 0 || GetOpInfo(N(i).op).kind != OpKind::kPointwise) continue;
+    if (group_of_[i] < 0) continue;
     for (ValueId v : N(i).inputs) {
-      if (!IsTensor(v) || *T(v).sizes != *T(N(i).outputs[0]).sizes) continue;
-      const int k = group_of_[i];
+      if (!IsTensor(v)) continue;
+      std::optional<Label> label = SiblingLabel(i, v);
+      if (!label) continue;
       const int p = DefPlace(Root(v));
-      if (p >= 0 && group_of_[p] == k) continue;
-      auto [it, first] = reader.try_emplace(v, i);
-      if (first || group_of_[it->second] == k || JoinSibling(it->second, i)) continue;
-      it->second = i;
+      if (p >= 0 && group_of_[p] == group_of_[i]) continue;
+      auto& known = readers[v];
+      bool joined = false;
+      for (const auto& [j, other] : known)
+        joined = joined || group_of_[j] == group_of_[i] || (other == *label && JoinSibling(j, i));
+      if (joined) continue;
+      if (known.size() == kReaders) known.erase(known.begin());
+      known.push_back({i, *std::move(label)});
     }
   }
 }
@@ -29,11 +52,16 @@ bool BlockFuser::JoinSibling(int i, int j) {
   const int a = group_of_[j], b = group_of_[i];
   Group& ga = groups_[a];
   Group& gb = groups_[b];
-  if (!ga.open || !gb.open || ga.pulled || gb.pulled || !ga.pullable || !gb.pullable ||
-      ga.frame.sizes != gb.frame.sizes)
-    return false;
-  if (ga.frame.HasReduction() || gb.frame.HasReduction()) return false;
-  if (labels_.at(N(i).outputs[0]) != labels_.at(N(j).outputs[0])) return false;
+  if (!ga.open || !gb.open || ga.pulled || gb.pulled) return false;
+  if (ga.frame.sizes != gb.frame.sizes || ga.frame.reduced != gb.frame.reduced) return false;
+  const bool reduces = ga.frame.HasReduction();
+  for (int k : {a, b}) {
+    if (!reduces && !groups_[k].pullable) return false;
+    for (int m : groups_[k].members) {
+      const OpKind kind = GetOpInfo(N(m).op).kind;
+      if (reduces && kind != OpKind::kPointwise && kind != OpKind::kReduction && !IsLeaf(N(m))) return false;
+    }
+  }
   if (static_cast<int>(ga.members.size() + gb.members.size()) > options_.max_group_nodes) return false;
   absl::flat_hash_set<ValueId> streams;
   for (int k : {a, b}) {
@@ -59,7 +87,7 @@ bool BlockFuser::JoinSibling(int i, int j) {
   if (const Work again = RepeatedWork(a, b); again.cost > kRepeated || again.code > kRepeatedCode) return false;
   std::string reason;
   int at;
-  if (streams.size() > kStreams || !CanStand(a, b, &at, &reason) || !MemoryAllows(a, b, false, &reason)) return false;
+  if (streams.size() > kStreams || !CanStand(a, b, &at, &reason) || !MemoryAllows(a, b, reduces, &reason)) return false;
   Absorb(a, b, at);
   return true;
 }

@@ -81,12 +81,26 @@ struct Nll {
   ValueId weight;  // per element
 };
 // log probabilities [N, C, ...] (or [C]), target [N, ...] (or []).
-absl::StatusOr<Nll> NllOf(Emit& e, const OpCall& call, ValueId logp, ValueId target, ValueId weight, bool has_weight) {
+// What log_softmax(self) along `dim` holds at `index`, without its other elements: (x - max) - log(sum).
+ValueId LogSoftmaxAt(Emit& e, ValueId self, int64_t dim, ValueId index) {
+  const ValueId max = e.Amax(self, {dim}, true);
+  e.MayBeOfNothing(max, e.Sizes(self)[dim]);
+  const ValueId sum = e.Sum(e.Exp(e.Sub(self, max)), {dim}, true);
+  return e.Sub(e.Sub(e.Op("aten::gather", {self, e.Const(dim), index, e.Const(false)}), max), e.Log(sum));
+}
+
+// Of `scores` instead of their log_softmax where that is valid.
+absl::StatusOr<Nll> NllOf(Emit& e, const OpCall& call, ValueId logp, ValueId target, ValueId weight, bool has_weight,
+                          ValueId scores = ValueId()) {
+  if (scores.valid()) logp = scores;
   SMELT_ASSIGN_OR_RETURN(int64_t ignore, call.GetIntOr("ignore_index", -100));
   const int64_t dim = e.Rank(logp) == 1 ? 0 : 1;
   ValueId valid = e.NeInt(target, ignore);
   ValueId safe = e.Where(valid, target, e.Fill(target, 0));
-  ValueId picked = e.Squeeze(e.Op("aten::gather", {logp, e.Const(dim), e.Unsqueeze(safe, dim), e.Const(false)}), dim);
+  const ValueId index = e.Unsqueeze(safe, dim);
+  const ValueId picked = e.Squeeze(scores.valid() ? LogSoftmaxAt(e, scores, dim, index)
+                                                  : e.Op("aten::gather", {logp, e.Const(dim), index, e.Const(false)}),
+                                   dim);
   ValueId w;
   if (has_weight) {
     // weight[safe] in the shape of the target.
@@ -127,8 +141,15 @@ Values CrossEntropy(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double smoothing, call.GetDoubleOr("label_smoothing", 0));
   SMELT_ASSIGN_OR_RETURN(int64_t reduction, call.GetIntOr("reduction", kMean));
   const int64_t dim = e.Rank(self) == 1 ? 0 : 1;
-  ValueId logp = e.Op("aten::log_softmax.int", {self, e.Const(dim), e.None()});
   const bool probabilities = IsFloating(e.DTypeOf(target));
+  if (!probabilities && smoothing == 0 && OpMathType(e.DTypeOf(self)) == e.DTypeOf(self) &&
+      e.Sizes(self)[dim] != Expr(0)) {
+    // One element a row of the log_softmax counts: the others are not made. (Half types round it on the way.)
+    SMELT_ASSIGN_OR_RETURN(Nll nll, NllOf(e, call, ValueId(), target, call.arg(2).value, call.arg(2).IsTensor(), self));
+    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> r, ReduceNll(e, call, nll));
+    return std::vector<ValueId>{r[0]};
+  }
+  ValueId logp = e.Op("aten::log_softmax.int", {self, e.Const(dim), e.None()});
   if (probabilities) {
     ValueId t = target;
     const Expr classes = e.Sizes(self)[dim];

@@ -71,8 +71,13 @@ Values LogSumExp(Emit& e, const OpCall& call) {
   ValueId m = e.Amax(x, dims, true);
   m = e.Where(e.EqN(e.Abs(m), kInf), e.Fill(m, 0), m);
   ValueId r = e.Add(e.Log(e.Sum(e.Exp(e.Sub(x, m)), dims, true)), m);
-  if (!keepdim) r = e.Sum(r, dims, false);  // dims of size 1
-  return std::vector<ValueId>{e.Cast(r, out)};
+  r = e.Cast(r, out);
+  if (keepdim) return std::vector<ValueId>{r};
+  std::vector<Expr> kept;
+  for (int d = 0; d < e.Rank(x); ++d) {
+    if (std::find(dims.begin(), dims.end(), d) == dims.end()) kept.push_back(e.Sizes(x)[d]);
+  }
+  return std::vector<ValueId>{e.View(r, kept)};
 }
 
 struct Moments {
