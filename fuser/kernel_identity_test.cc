@@ -1,12 +1,16 @@
 // Which graphs share a kernel: one where only names, order, sizes or lifted constants differ, another where anything
 // else does.
+#include <algorithm>
+#include <iterator>
 #include <memory>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/fuser/fuse.h"
@@ -96,6 +100,81 @@ TEST(KernelIdentity, OffsetsDoNotMatter) {
         "  %t : Float(4, 6, strides=[6, 1]) = aten::neg(%s)\n  return (%t)\n");
   };
   EXPECT_EQ(SpecOf(slice(0)), SpecOf(slice(5)));
+}
+
+// Nodes of a random graph, by what they read: 0 to 2 are the inputs, 3 the first node's value.
+struct RandomNode {
+  const char* op;
+  int a, b;  // b is -1: of one operand
+};
+bool Commutes(const RandomNode& n) {
+  const absl::string_view op = n.op;
+  return op == "mul.Tensor" || op == "maximum" || op == "minimum";
+}
+std::vector<RandomNode> RandomNodes(std::mt19937& random) {
+  static const char* const kUnary[] = {"tanh", "exp", "neg", "abs", "relu", "sqrt"};
+  static const char* const kBinary[] = {"mul.Tensor", "div.Tensor", "maximum", "minimum"};
+  const auto below = [&](size_t n) { return static_cast<int>(random() % n); };
+  std::vector<RandomNode> nodes;
+  for (int count = 3 + below(7); count > 0; --count) {
+    const int values = 3 + static_cast<int>(nodes.size());
+    if (below(2) == 0) {
+      nodes.push_back({kUnary[below(std::size(kUnary))], below(values), -1});
+    } else {
+      nodes.push_back({kBinary[below(std::size(kBinary))], below(values), below(values)});
+    }
+  }
+  // What nobody reads meets at the end: one kernel.
+  std::vector<bool> read(3 + nodes.size());
+  for (const RandomNode& n : nodes) read[n.a] = read[n.b < 0 ? n.a : n.b] = true;
+  int last = static_cast<int>(nodes.size()) + 2;
+  for (int v = 0; v < static_cast<int>(read.size()) - 1; ++v) {
+    if (read[v]) continue;
+    nodes.push_back({"maximum", last, v});
+    last = static_cast<int>(nodes.size()) + 2;
+  }
+  return nodes;
+}
+// The graph in text: `rewritten`, with other names and sizes, its independent nodes and inputs in another order and
+// operands that commute swapped, by `random`.
+std::string TextOf(const std::vector<RandomNode>& nodes, bool rewritten, std::mt19937& random) {
+  const int values = 3 + static_cast<int>(nodes.size());
+  std::vector<std::string> names;
+  for (int v = 0; v < values; ++v) names.push_back(absl::StrCat("%v", rewritten ? 1000 - 7 * v : v));
+  const std::string type = rewritten ? "Float(9, 14, strides=[14, 1])" : "Float(4, 6, strides=[6, 1])";
+  std::vector<int> inputs = {0, 1, 2};
+  if (rewritten) std::shuffle(inputs.begin(), inputs.end(), random);
+  std::string text = "graph(";
+  for (int i : inputs) absl::StrAppend(&text, i == inputs[0] ? "" : ", ", names[i], " : ", type);
+  absl::StrAppend(&text, "):\n");
+  std::vector<bool> made(values);
+  made[0] = made[1] = made[2] = true;
+  for (size_t printed = 0; printed < nodes.size(); ++printed) {
+    std::vector<int> ready;
+    for (int v = 3; v < values; ++v) {
+      const RandomNode& n = nodes[v - 3];
+      if (!made[v] && made[n.a] && (n.b < 0 || made[n.b])) ready.push_back(v);
+    }
+    const int v = ready[rewritten ? random() % ready.size() : 0];
+    const RandomNode& n = nodes[v - 3];
+    const bool swap = rewritten && Commutes(n) && random() % 2 == 0;
+    absl::StrAppend(&text, "  ", names[v], " : ", type, " = aten::", n.op, "(", names[swap ? n.b : n.a],
+                    n.b < 0 ? "" : absl::StrCat(", ", names[swap ? n.a : n.b]), ")\n");
+    made[v] = true;
+  }
+  return absl::StrCat(text, "  return (", names[values - 1], ")\n");
+}
+
+TEST(KernelIdentity, RandomGraphsAreOneKernelHoweverTheyAreWrittenAndAnotherWithAnotherOperator) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<RandomNode> nodes = RandomNodes(random);
+    const std::string text = TextOf(nodes, false, random), again = TextOf(nodes, true, random);
+    const std::string spec = SpecOf(text);
+    ASSERT_EQ(spec, SpecOf(again)) << text << again;
+    nodes.push_back({"sigmoid", static_cast<int>(nodes.size()) + 2, -1});
+    ASSERT_NE(spec, SpecOf(TextOf(nodes, false, random))) << text;
+  }
 }
 
 // What changes what is computed, or how memory is walked.

@@ -157,6 +157,31 @@ call
   EXPECT_TRUE(small.graph->outputs().empty()) << small.ToString();
 }
 
+TEST(ReduceTest, CutsAwayWhatAnUnknownOperatorDoesNotNeed) {
+  auto sample = Sample::Parse(R"(graph(%x : Float(2, 3, strides=[3, 1]), %y : Float(2, 3, strides=[3, 1])):
+  %one : int = prim::Constant[value=1]()
+  %a : Float(2, 3, strides=[3, 1]) = aten::add.Tensor(%x, %y, %one)
+  %b : Float(2, 3, strides=[3, 1]) = aten::tanh(%a)
+  %c : Float(2, 3, strides=[3, 1]) = aten::neg(%b)
+  %d : Float(2, 3, strides=[3, 1]) = aten::mul.Tensor(%a, %y)
+  return (%c, %d)
+call
+  storage float32 1 2 3 4 5 6
+  arg 0 float32 [2,3] [3,1] 0
+  arg same 0
+)",
+                              "sample");
+  ASSERT_TRUE(sample.ok()) << sample.status();
+  for (NodeId n : sample->graph->AllNodes()) {
+    if (sample->graph->node(n).op == "aten::neg") sample->graph->SetOp(n, OpName::Get("aten::special_log_ndtr"));
+  }
+  const Sample small =
+      Reduce(*sample, [](const Sample& s) { return s.ToString().find("aten::special_log_ndtr") != std::string::npos; });
+  int nodes = 0;
+  for (NodeId n : small.graph->AllNodes()) nodes += small.graph->node(n).op != "prim::Constant";
+  EXPECT_EQ(nodes, 1) << small.ToString();
+}
+
 std::vector<std::string> KeptFailures() {
   std::vector<std::string> out;
   for (const auto& file : std::filesystem::directory_iterator("testdata/fuzz")) {

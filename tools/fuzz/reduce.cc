@@ -63,7 +63,10 @@ class Recorder : public EvalObserver {
 class Reducer {
  public:
   Reducer(const Sample& sample, const std::function<bool(const Sample&)>& fails, int max_tries)
-      : best_(sample.Clone()), fails_(fails), left_(max_tries) {}
+      : best_(sample.Clone()), fails_(fails), left_(max_tries) {
+    // With an operator that nothing is known of, types are as the model states them.
+    typed_ = CompleteTypes(*sample.Clone().graph, /*simplify=*/false).ok();
+  }
 
   Sample Run() {
     bool progress = true;
@@ -85,8 +88,9 @@ class Reducer {
   // Whether the candidate is a program and still fails; then it is the best.
   bool Try(Sample candidate) {
     if (left_-- <= 0) return false;
-    if (!CompleteTypes(*candidate.graph, /*simplify=*/false).ok() || !VerifyGraph(*candidate.graph).ok()) return false;
-    if (IsLarge(candidate)) {
+    const bool typed = CompleteTypes(*candidate.graph, /*simplify=*/false).ok();
+    if ((typed_ && !typed) || !VerifyGraph(*candidate.graph).ok()) return false;
+    if (!typed || IsLarge(candidate)) {
       if (!fails_(candidate)) return false;
       best_ = std::move(candidate);
       return true;
@@ -494,6 +498,7 @@ class Reducer {
   Sample best_;
   const std::function<bool(const Sample&)>& fails_;
   int left_;
+  bool typed_ = true;
 };
 
 }  // namespace
