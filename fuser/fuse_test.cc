@@ -396,6 +396,21 @@ TEST(Fuse, SiblingsBetweenWhichALibraryCallStandsAreTwoKernels) {
   EXPECT_EQ(f.specs.size(), 2) << f.Edges();
 }
 
+TEST(Fuse, WhyAPartOfAListWasFusedOrNotIsSaidOfThatPart) {
+  Fused f = FuseText(R"(graph(%x : Float(4, 3, strides=[3, 1]), %y : Float(4, 3, strides=[3, 1])):
+  %dim : int = prim::Constant[value=1]()
+  %p : Float(4, 3, strides=[3, 1]) = aten::tanh(%x)
+  %q : Float(4, 3, strides=[3, 1]) = aten::neg(%y)
+  %l : Tensor[] = prim::ListConstruct(%p, %q)
+  %c : Float(4, 6, strides=[6, 1]) = aten::cat(%l, %dim)
+  %z : Float(4, 6, strides=[6, 1]) = aten::relu(%c)
+  return (%z)
+)");
+  EXPECT_NE(f.Edges().find("%p -> aten::cat %c: not fused, it would be computed again"), std::string::npos)
+      << f.Edges();
+  EXPECT_NE(f.Edges().find("%q -> aten::cat %c: fused, computed where it is read"), std::string::npos) << f.Edges();
+}
+
 TEST(Fuse, ChunksOfASumAreComputedWhereTheyAreRead) {
   Fused f = FuseText(R"(graph(%x : Float(3, 8, strides=[8, 1]), %y : Float(3, 8, strides=[8, 1])):
   %one : int = prim::Constant[value=1]()

@@ -139,7 +139,7 @@ void BlockFuser::Pull(int k) {
   Expr evaluations = 0, elements = 0;
   bool ok = true;
   std::vector<std::pair<int, int>> edges;
-  auto visit = [&](auto&& self, ValueId v) -> void {
+  auto visit = [&](auto&& self, int producer, ValueId v) -> void {
     for (const Use& u : g_.value(v).uses) {
       if (!ok) return;
       const int i = g_.IsReturn(u.user) ? INT_MIN : PlaceOf(u.user);
@@ -154,12 +154,12 @@ void BlockFuser::Pull(int k) {
           ok = false;
           return;
         }
-        for (ValueId o : N(i).outputs) self(self, o);
+        for (ValueId o : N(i).outputs) self(self, producer, o);
         continue;
       }
       const int g = group_of_[i];
       if (g == k) continue;
-      edges.push_back({DefPlace(Root(v)), i});
+      edges.push_back({producer, i});
       if (g < 0 || (into >= 0 && g != into) || (IsRegionOp(N(i)) && u.index == 0)) {
         obstacle = g < 0 ? "a library call, a random draw or control flow reads it too, so it is stored anyway"
                    : g != into && into >= 0 ? "several kernels read it, so it is stored once"
@@ -182,7 +182,7 @@ void BlockFuser::Pull(int k) {
     cost += CostOf(m);
     for (ValueId o : N(m).outputs) {
       const bool outside = Needed(o, k, k, kNever - 1) != kNever;
-      visit(visit, o);
+      visit(visit, m, o);
       if (outside) elements = elements + Product(*T(o).sizes);
     }
   }
