@@ -163,6 +163,10 @@ expect 3 "\"damaged\":\[\"${entry%.kernel}\"\]" "$smelt" cache verify --cache-di
 expect 0 'compiling the kernel anew' cached --target=x86-64-v2,x86-64-v3
 expect 0 '2 entries, 0 damaged' "$smelt" cache verify --cache-dir=cache
 expect 0 '2 entries removed' "$smelt" cache clear --cache-dir=cache
+# A folder that may hold nothing holds nothing.
+expect 0 '' cached --target=x86-64-v2 --cache-size=0
+expect 0 '"entries":0' "$smelt" cache stats --json --cache-dir=cache
+expect 2 'cache-size' cached --target=x86-64-v2 --cache-size=-1
 expect 0 '"entries":0' "$smelt" cache stats --json --cache-dir=cache
 
 # A disk that is full (a file may have 4 KB): the bundle cannot be written, nothing is left of it.

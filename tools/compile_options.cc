@@ -17,12 +17,14 @@ const char kCompileOptionsHelp[] =
     "  --alias-variants=auto|none|all  which calls besides distinct arguments are compiled ahead (default auto)\n"
     "  --cache-dir=DIR             kernel cache (default $XDG_CACHE_HOME/smelt)\n"
     "  --cache-mode=read-write|read-only|off\n"
+    "  --cache-size=MIB            of the folder; the least recently used kernels go first (default 1024)\n"
     "  --remote-cache=URL          kernels from and to a server of Bazel's HTTP cache protocol\n"
     "  --no-fuse                   one kernel an operator\n"
     "  --verify                    run the graph through the evaluator around each pass; a difference is exit 70\n";
 
 std::vector<std::string> CompileOptionNames(std::vector<std::string> more) {
-  more.insert(more.end(), {"target", "alias-variants", "cache-dir", "cache-mode", "remote-cache", "threads"});
+  more.insert(more.end(),
+              {"target", "alias-variants", "cache-dir", "cache-mode", "cache-size", "remote-cache", "threads"});
   return more;
 }
 std::vector<std::string> CompileFlagNames(std::vector<std::string> more) {
@@ -53,6 +55,8 @@ absl::Status ReadCompileOptions(const CommandLine& line, CompileOptions& options
   options.fuse = !line.Has("no-fuse");
   cache.directory = line.Get("cache-dir");
   SMELT_ASSIGN_OR_RETURN(cache.mode, ParseCacheMode(line.Get("cache-mode", "read-write")));
+  SMELT_ASSIGN_OR_RETURN(int64_t mebibytes, line.GetInt("cache-size", cache.max_bytes >> 20, 0, int64_t{1} << 30));
+  cache.max_bytes = mebibytes << 20;
   if (line.Has("remote-cache")) {
     SMELT_ASSIGN_OR_RETURN(cache.store, HttpStore::Create({.url = line.Get("remote-cache")}));
   }
