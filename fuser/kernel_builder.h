@@ -89,6 +89,8 @@ class Builder {
   LoweredKernel Finish(bool ordered);
 
  private:
+  friend class Emission;  // emit_kernel.cc
+
   struct Ins {
     KernelOp op = KernelOp::kScalar;
     DType type = DType::kFloat32;
@@ -134,10 +136,6 @@ class Builder {
   void Color();
   LoweredKernel Emit(bool ordered);
   static bool IsCostly(const Ins& in);
-  static int WorkOf(const Ins& in);
-  static constexpr int kLong = 16;  // of work, that is kept for the next pass over a row
-  int FindRoom(int i, int first, int last, const std::vector<std::pair<int, int>>& roots,
-               const absl::flat_hash_map<int, std::pair<int, int>>& kept) const;
   // Whether a row to reduce fills no vector, yet many of them that are near each other do.
   bool AreShortRowsSideBySide() const;
   int ChooseVectorDim(bool ordered) const;
