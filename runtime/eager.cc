@@ -571,6 +571,7 @@ class EagerRun {
           if (operands[0].strides[d] == 0 && layout.sizes[d] != 1)
             layout.strides = view_rules::PreservedStrides(decide, operands[0]);
         }
+        if (OverlapsItselfConcrete(layout)) return absl::UnimplementedError("a copy whose elements overlap each other");
         layout.offset = 0;
       } else if (i.layout == fb::EagerLayout::Order) {
         ordered_as = operands[0];

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/memory_format.h"
+#include "smelt/core/tensor/region.h"
 
 namespace smelt::op_internal {
 namespace {
@@ -116,6 +118,13 @@ absl::Status KeepStrides(Ctx& c) {
       return absl::OkStatus();
     }
   }
+  // Windows that overlap: in PyTorch's copy an element holds what was written to its place last.
+  Geometry concrete;
+  for (const Expr& e : g.sizes) concrete.sizes.push_back(e.Constant().value_or(1));
+  for (const Expr& e : g.strides) concrete.strides.push_back(e.Constant().value_or(0));
+  const bool known = absl::c_all_of(g.sizes, [](const Expr& e) { return e.IsConstant(); }) &&
+                     absl::c_all_of(g.strides, [](const Expr& e) { return e.IsConstant(); });
+  if (known && OverlapsItselfConcrete(concrete)) return c.call.Unsupported("a copy whose elements overlap each other");
   c.AddStrided(*t.dtype, g.sizes, g.strides);
   return absl::OkStatus();
 }

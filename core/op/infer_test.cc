@@ -290,6 +290,22 @@ TEST(InferTest, QuantilesKeepTheOrderOfTheOtherDims) {
   EXPECT_EQ(TypeOf(*g, "b"), "Float(2, 1, 4, 5, strides=[1, 40, 10, 2])");
 }
 
+// PyTorch's copy has the operand's strides, so that of two elements in one place the one written last stays.
+TEST(InferTest, ACopyOfWindowsThatOverlapIsRefusedByName) {
+  const auto error_of = [](absl::string_view strides) {
+    return ErrorOf(absl::Substitute(R"(graph(%x : Float(2, 3, 3, strides=[$0]), %s : Float(2, 3, 3, strides=[9, 3, 1])):
+    %zero : int = prim::Constant[value=0]()
+    %three : int = prim::Constant[value=3]()
+    %one : int = prim::Constant[value=1]()
+    %y : Tensor = aten::slice_scatter(%x, %s, %zero, %zero, %three, %one)
+    return (%y))",
+                                    strides));
+  };
+  EXPECT_THAT(error_of("1, 3, 1"), testing::HasSubstr("a copy whose elements overlap each other"));
+  EXPECT_EQ(error_of("9, 3, 1"), "");
+  EXPECT_EQ(error_of("0, 3, 1"), "");  // expanded: copied densely
+}
+
 TEST(InferTest, WhatAProductIsAddedToExpandsToItsSizes) {
   const auto error_of = [](absl::string_view op, absl::string_view self) {
     return ErrorOf(absl::Substitute(R"(graph(%s : Float($1), %m : Float(2, 2), %v : Float(2), %b : Float(3, 2, 2)):
