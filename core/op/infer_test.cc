@@ -233,7 +233,9 @@ TEST(InferTest, ChannelsInnermostStaySoWhereThereIsOneSpatialDim) {
     %b : Tensor = aten::adaptive_avg_pool1d(%x, %three)
     %c : Tensor = aten::conv1d(%x, %w, %none, %one, %zero, %one, %groups)
     %d : Tensor = aten::conv1d(%x, %dense, %none, %one, %zero, %one, %groups)
-    return (%a, %b, %c, %d))");
+    %e : Tensor = aten::max_pool1d(%x, %two, %two, %zero, %one, %no)
+    return (%a, %b, %c, %d, %e))");
+  EXPECT_EQ(TypeOf(*g, "e"), "Float(2, 5, 4, strides=[20, 4, 1])");  // a kernel of its own
   EXPECT_EQ(TypeOf(*g, "a"), "Float(2, 5, 4, strides=[20, 1, 5])");
   EXPECT_EQ(TypeOf(*g, "b"), "Float(2, 5, 3, strides=[15, 1, 5])");
   EXPECT_EQ(TypeOf(*g, "c"), "Float(2, 3, 6, strides=[18, 1, 3])");  // the weight's
