@@ -12,6 +12,7 @@ PATTERNS = {}
 
 
 def add(name, f, *args):
+    assert name not in PATTERNS, name
     PATTERNS[name] = (f, args)
 
 
@@ -750,13 +751,11 @@ add("selective_scan", selective_scan, randn(2, 12, 64), torch.rand(2, 12, 64), -
 add("sliding_chunks", sliding_chunks, randn(4, 512, 32), randn(4, 512, 32))
 add("kalman", kalman, randn(512, 4), torch.rand(512, 4, 4), randn(512, 4), randn(4, 4), torch.eye(4), torch.rand(4, 4)+3)
 add("nms_matrix", nms_matrix, torch.rand(300, 4)+torch.tensor([0, 0, 1, 1.]))
-add("vq", vq, randn(2048, 32), randn(256, 32))
+add("vq_module", vq, randn(2048, 32), randn(256, 32))
 add("simam", simam, randn(4, 64, 28, 28))
 add("coord_att", coord_att, randn(4, 32, 28, 28), randn(32, 32, 1, 1)*.2)
 add("norm_dim1", lambda x: F.normalize(x, dim=1), randn(8, 64, 40, 40))
 add("norm_dims_02", lambda x: (x-x.mean((0, 2), keepdim=True))/(x.std((0, 2), keepdim=True)+1e-5), randn(16, 64, 500))
-add("grn", lambda x, g, b: (lambda n: g*(x*(n/(n.mean(-1, keepdim=True)+1e-6)))+b+x)(x.norm(p=2, dim=(1, 2), keepdim=True)), randn(4, 28, 28, 96),
-    randn(96), randn(96))
 add("pixel_norm", lambda x: x*torch.rsqrt((x**2).mean(1, keepdim=True)+1e-8), randn(4, 64, 64, 64))
 add("ada_in", lambda x, s: (x-x.mean((2, 3), keepdim=True))/(x.var((2, 3), keepdim=True)+1e-5).sqrt()*s[:, :64, None, None]+s[:, 64:, None, None],
     randn(4, 64, 32, 32), randn(4, 128))
@@ -769,7 +768,7 @@ add("patch_merge", lambda x, w: F.linear(torch.cat([x[:, i::2, j::2] for j in (0
     randn(192, 384)*.05)
 add("window_cyclic", lambda x: torch.roll(x, (-3, -3), (1, 2)).view(2, 8, 7, 8, 7, 96).transpose(2, 3).flatten(0, 2).flatten(1, 2)*1., randn(2, 56, 56, 96))
 add("rel_bias", lambda s, t, i: (s+t[i.flatten()].view(49, 49, 8).permute(2, 0, 1)).softmax(-1), randn(64, 8, 49, 49), randn(169, 8), ints(169, 49, 49))
-add("t5_bias", lambda t: (lambda d: t[torch.where(d < 16, d, (16+(torch.log(d.clamp(min=1)/16.)/math.log(8)*16).long()).clamp(max=31))].permute(2, 0, 1))
+add("t5_buckets", lambda t: (lambda d: t[torch.where(d < 16, d, (16+(torch.log(d.clamp(min=1)/16.)/math.log(8)*16).long()).clamp(max=31))].permute(2, 0, 1))
     ((torch.arange(256)[None]-torch.arange(256)[:, None]).abs()), randn(32, 8))
 add("gqa_scores", lambda q, k: torch.einsum("bghqd,bgkd->bghqk", q.unflatten(1, (2, 4)), k).flatten(1, 2)*.125, randn(2, 8, 128, 64), randn(2, 2, 128, 64))
 add("causal_window", lambda s: (lambda d: s.masked_fill((d < 0)|(d >= 64), float("-inf")).softmax(-1))
@@ -781,10 +780,10 @@ add("dw_causal1d", lambda x, w: F.silu(F.conv1d(F.pad(x, (3, 0)), w, groups=128)
 add("dw7_ln", lambda x, w, g: F.layer_norm(F.conv2d(x, w, padding=3, groups=64).permute(0, 2, 3, 1), (64,), g), randn(2, 64, 28, 28),
     randn(64, 1, 7, 7)*.1, randn(64))
 add("dw_dilated", lambda x, w: F.conv2d(x, w, padding=4, dilation=4, groups=32), randn(2, 32, 56, 56), randn(32, 1, 3, 3))
-add("dice", lambda x, t: 1-(2*(x.sigmoid()*t).sum((2, 3))+1)/(x.sigmoid().sum((2, 3))+t.sum((2, 3))+1), randn(8, 4, 64, 64),
+add("dice_sigmoid", lambda x, t: 1-(2*(x.sigmoid()*t).sum((2, 3))+1)/(x.sigmoid().sum((2, 3))+t.sum((2, 3))+1), randn(8, 4, 64, 64),
     (torch.rand(8, 4, 64, 64) > .5).float())
 add("charbonnier", lambda x, y: torch.sqrt((x-y)**2+1e-6).mean(), randn(8, 3, 128, 128), randn(8, 3, 128, 128))
-add("ssim", lambda x, y: (lambda p: (lambda a, b, c, d, e: ((2*a*b+1e-4)*(2*(e-a*b)+9e-4)/((a*a+b*b+1e-4)*(c-a*a+d-b*b+9e-4))).mean())
+add("ssim_boxes", lambda x, y: (lambda p: (lambda a, b, c, d, e: ((2*a*b+1e-4)*(2*(e-a*b)+9e-4)/((a*a+b*b+1e-4)*(c-a*a+d-b*b+9e-4))).mean())
                           (p(x), p(y), p(x*x), p(y*y), p(x*y)))(lambda t: F.avg_pool2d(t, 7, 1)), torch.rand(2, 3, 128, 128), torch.rand(2, 3, 128, 128))
 add("arcface", lambda x, t: F.cross_entropy(torch.where(F.one_hot(t, 500).bool(), torch.cos(torch.acos(x.clamp(-.999, .999))+.5), x)*30, t),
     torch.rand(512, 500)*2-1, ints(500, 512))
@@ -877,7 +876,7 @@ add("stochastic_round", lambda x, u: torch.floor(x*16+u)/16, randn(512, 1024), t
 add("normalize_flip", lambda x, m, s: ((x.permute(0, 3, 1, 2).float()/255-m[:, None, None])/s[:, None, None]).flip(-1), ints(255, 4, 224, 224, 3).to(torch.uint8),
     torch.rand(3), torch.rand(3)+.1)
 add("resize_crop_norm", lambda x: (F.interpolate(x, size=(96, 96), mode="bilinear", antialias=False)[..., 8:-8, 8:-8]-.45)/.22, torch.rand(4, 3, 128, 128))
-add("cutout", lambda x, p: (lambda y: x*~((y[:, None] >= p[:, 0, None, None]) & (y[:, None] < p[:, 0, None, None]+16) & (y >= p[:, 1, None, None]) &
+add("cutout_boxes", lambda x, p: (lambda y: x*~((y[:, None] >= p[:, 0, None, None]) & (y[:, None] < p[:, 0, None, None]+16) & (y >= p[:, 1, None, None]) &
                                         (y < p[:, 1, None, None]+16))[:, None])(torch.arange(64)), randn(16, 3, 64, 64), ints(48, 16, 2))
 add("solarize", lambda x: torch.where(x < 128, x, 255-x), ints(255, 8, 3, 128, 128).to(torch.uint8))
 add("contrast", lambda x, f: ((x-x.mean((1, 2, 3), keepdim=True))*f[:, None, None, None]+x.mean((1, 2, 3), keepdim=True)).clamp(0, 1), torch.rand(8, 3, 128, 128),
