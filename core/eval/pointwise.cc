@@ -145,6 +145,7 @@ absl::StatusOr<Values> ComplexPointwise(Call& c) {
     Cx number;
   };
   std::vector<Operand> operands;
+  std::vector<PromotionOperand> kinds;
   std::vector<std::vector<int64_t>> strides = {StridesOf(out)};
   const bool copies = f == "_to_copy" || f == "clone" || f == "convert_element_type";
   for (size_t i = 0; i < c.args.size() && operands.size() < (copies ? 1 : 3); ++i) {
@@ -154,11 +155,20 @@ absl::StatusOr<Values> ComplexPointwise(Call& c) {
       SMELT_ASSIGN_OR_RETURN(Geometry g, Broadcasted(a.tensor().geometry(), out.sizes()));
       strides.push_back(g.strides);
       operands.push_back({a.tensor(), Cx()});
+      kinds.push_back({a.tensor().dtype(), a.tensor().rank() == 0 ? PromotionOperand::Category::kZeroDim
+                                                                  : PromotionOperand::Category::kDimensioned});
     } else if (a.IsNumber()) {
+      kinds.push_back({a.IsComplex()  ? DType::kComplex128
+                       : a.IsDouble() ? DType::kFloat64
+                       : a.IsInt()    ? DType::kInt64
+                                      : DType::kBool,
+                       PromotionOperand::Category::kNumber});
       strides.push_back(std::vector<int64_t>(out.rank(), 0));
       operands.push_back({Tensor(), ToComplex(a)});
     }
   }
+  // What the operands are computed in: an integer of many digits is one of fewer as a complex64.
+  const bool single = !kinds.empty() && ResultType(kinds) == DType::kComplex64;
   absl::Status status;
   Walk(out.sizes(), strides, [&](const std::vector<int64_t>& o) {
     std::vector<Cx> x;
@@ -166,6 +176,7 @@ absl::StatusOr<Values> ComplexPointwise(Call& c) {
       const Tensor& t = operands[k].tensor;
       x.push_back(t.defined() ? LoadAs<Cx>(static_cast<char*>(t.data()) + o[k + 1] * ItemSize(t.dtype()), t.dtype())
                               : operands[k].number);
+      if (single) x.back() = Cx(static_cast<float>(x.back().real()), static_cast<float>(x.back().imag()));
     }
     absl::StatusOr<Cx> r = ComplexFunction(c, f, out.dtype(), x);
     if (!r.ok()) {
