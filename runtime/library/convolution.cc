@@ -240,6 +240,11 @@ class ConvertedOp : public PreparedOp {
   std::unique_ptr<PreparedOp> op_;
 };
 
+// Null if neither loop of sums nor oneDNN can do it.
+std::unique_ptr<PreparedOp> MakeFastConvolution(const LibraryRequest& r, const ConvParams& p, int64_t* packed_bytes) {
+  return IsBetterSummed(r, p) ? MakeGroupedConvolution(r, p) : MakeDnnlConvolution(r, p, packed_bytes);
+}
+
 class NothingToDo : public PreparedOp {
  public:
   absl::Status Run(const LibraryContext&, absl::Span<char* const>, absl::Span<char* const>) const override {
@@ -261,7 +266,7 @@ MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes) {
   if (r.inputs[0].NumElements() == 0 || r.inputs[1].NumElements() == 0) {
     return std::unique_ptr<PreparedOp>(new NaiveConvolution(r, std::move(p)));
   }
-  if (auto op = MakeDnnlConvolution(r, p, packed_bytes)) return op;
+  if (auto op = MakeFastConvolution(r, p, packed_bytes)) return op;
   const DType t = r.outputs[0].dtype;
   if (t == DType::kFloat64) {
     const bool few = !p.transposed && r.outputs[0].sizes[1] <= kFewPerGroup * p.groups;
@@ -269,7 +274,7 @@ MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes) {
   }
   for (LibraryRequest inner : {ConvertedOp::Spread(r), ConvertedOp::Inner(r)}) {
     if (!IsFloating(t) || inner == r) continue;
-    if (auto op = MakeDnnlConvolution(inner, p, packed_bytes)) {
+    if (auto op = MakeFastConvolution(inner, p, packed_bytes)) {
       return std::unique_ptr<PreparedOp>(new ConvertedOp(r, std::move(inner), std::move(op)));
     }
   }

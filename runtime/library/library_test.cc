@@ -414,6 +414,13 @@ std::vector<ConvCase> ConvCases() {
       {2, 2, 9, 9, 9, {12, 21}, {3, 5}, {2, 1}, {1, 2}, {1, 2}, false},  // depthwise, rows longer than a vector
       {2, 1, 6, 12, 6, {4, 37}, {3, 4}, {1, 2}, {0, 3}, {2, 1}, false},
       {1, 2, 4, 4, 2, {5}, {7}, {1}, {3}, {1}, false},  // every result reads beyond an edge
+      // Of float32, summed over rows.
+      {2, 1, 3, 3, 3, {40, 37}, {11, 11}, {1, 1}, {5, 5}, {1, 1}, false},
+      {2, 2, 4, 8, 4, {13, 19}, {3, 3}, {2, 1}, {1, 1}, {1, 2}, false},
+      {2, 1, 3, 4, 1, {70, 33}, {5, 4}, {1, 1}, {2, 0}, {1, 1}, false},
+      {3, 1, 4, 4, 4, {5, 6, 20}, {3, 3, 3}, {1, 2, 1}, {1, 1, 1}, {1, 1, 1}, false},
+      {1, 2, 12, 12, 12, {50}, {5}, {1}, {7}, {3}, false},
+      {2, 1, 2, 2, 1, {3, 8}, {5, 9}, {1, 1}, {2, 8}, {1, 1}, false},
   };
 }
 
@@ -456,6 +463,18 @@ TEST(ConvolutionTest, EveryShapeLayoutAndDtypeGivesTheSumOfItsTaps) {
       }
     }
   }
+}
+
+// 0 times infinity is no number: what lies outside of the image is not multiplied.
+TEST(ConvolutionTest, AnInfiniteWeightBesideTheImageAddsNothing) {
+  const Tensor x = Fill(Tensor::Empty(DType::kFloat32, {1, 1, 4, 9}), [] { return 1.0; });
+  const Tensor w = Fill(Tensor::Empty(DType::kFloat32, {1, 1, 3, 3}), [] { return 1.0; });
+  const Tensor y = Tensor::Empty(DType::kFloat32, {1, 1, 4, 9});
+  w.data_as<float>()[3] = INFINITY;  // left of the middle
+  ASSERT_TRUE(Call("convolution", {x, w, Tensor()}, {y}, {1, 1, 1, 1, 1, 1, 0, 0, 0, 1}).ok());
+  const float* row = y.data_as<float>() + 9;
+  EXPECT_EQ(row[0], 6);
+  for (int i = 1; i < 9; ++i) EXPECT_EQ(row[i], INFINITY) << i;
 }
 
 // One image of more than 16 million multiplications is several slices. Float64 runs by products, of which the test
