@@ -23,8 +23,6 @@ namespace {
 constexpr DType kTypes[] = {DType::kBool,  DType::kUInt8,   DType::kInt8,     DType::kInt16,   DType::kInt32,
                             DType::kInt64, DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
 
-bool IsHalf(DType t) { return t == DType::kFloat16 || t == DType::kBFloat16; }
-
 void PutElement(DType t, double v, uint8_t* at) {
   ScalarValue value;
   if (IsFloating(t)) {

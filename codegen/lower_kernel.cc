@@ -109,7 +109,7 @@ int KernelEmitter::LaneBits() const {
   int bits = 8;
   for (const KernelInstr& in : s_.instrs) {
     if (in.op == KernelOp::kIndex || in.op == KernelOp::kDimSize || in.op == KernelOp::kCheckIndex) continue;
-    f32 = f32 || in.type == DType::kFloat32 || in.type == DType::kFloat16 || in.type == DType::kBFloat16;
+    f32 = f32 || in.type == DType::kFloat32 || IsHalf(in.type);
     f64 = f64 || in.type == DType::kFloat64;
     bits = std::max(bits, 8 * ItemSize(in.type));
   }

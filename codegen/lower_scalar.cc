@@ -154,8 +154,8 @@ Value* ScalarEmitter::FromWord(Value* word, DType t) {
 
 Value* ScalarEmitter::Cast(Value* v, DType from, DType to) {
   if (from == to) return v;
-  const bool from_half = from == DType::kFloat16 || from == DType::kBFloat16;
-  const bool to_half = to == DType::kFloat16 || to == DType::kBFloat16;
+  const bool from_half = IsHalf(from);
+  const bool to_half = IsHalf(to);
   if (from_half) return Cast(ToFloat(v, from), DType::kFloat32, to);
   // PyTorch converts to float first, whatever the source.
   if (to_half) return FromFloat(Cast(v, from, DType::kFloat32), to);

@@ -13,8 +13,6 @@ namespace {
 
 constexpr int kMaxRank = 64;
 
-bool IsHalf(DType t) { return t == DType::kFloat16 || t == DType::kBFloat16; }
-
 absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("kernel spec: ", what)); }
 
 // What a kScalar instruction may look like; the empty string if it is fine.

@@ -42,7 +42,7 @@ absl::Status Lowering::CheckSite(NodeId n, const std::vector<Expr>& reduced, con
 int Lowering::Reduce(ReduceKind kind, int value, int index, bool scan) {
   DType t = b_->TypeOf(value);
   const bool arg = kind == ReduceKind::kArgMin || kind == ReduceKind::kArgMax;
-  const bool half = t == DType::kFloat16 || t == DType::kBFloat16;
+  const bool half = IsHalf(t);
   if (t == DType::kBool && !arg) {
     if (kind == ReduceKind::kMax || kind == ReduceKind::kSum) kind = ReduceKind::kOr;
     if (kind == ReduceKind::kMin || kind == ReduceKind::kProd) kind = ReduceKind::kAnd;

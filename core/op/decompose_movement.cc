@@ -347,7 +347,6 @@ Values ScatterReduce(Emit& e, const OpCall& call, ValueId self, int64_t dim, Val
   if (IsFloating(t)) return std::vector<ValueId>{e.Div(sum, at_least_one)};
   return std::vector<ValueId>{e.Op("aten::div.Tensor_mode", {sum, at_least_one, e.Const(std::string("floor"))})};
 }
-bool IsHalf(DType t) { return t == DType::kBFloat16 || t == DType::kFloat16; }
 
 // Sums and products of half types are kept in float32 and rounded once, as in PyTorch's scatters: a sum in the type
 // itself stops growing at 256 (bfloat16).

@@ -71,6 +71,7 @@ std::optional<DType> DTypeFromScalarType(int64_t code) {
 int64_t ScalarTypeOf(DType t) { return Of(t).scalar_type; }
 
 bool IsFloating(DType t) { return t >= DType::kFloat16 && t <= DType::kFloat64; }
+bool IsHalf(DType t) { return t == DType::kFloat16 || t == DType::kBFloat16; }
 bool IsIntegral(DType t) { return t >= DType::kUInt8 && t <= DType::kInt64; }
 bool IsComplex(DType t) { return t >= DType::kComplex64; }
 bool IsSigned(DType t) { return t >= DType::kInt8; }
@@ -90,6 +91,6 @@ DType PromoteTypes(DType a, DType b) {
   return b;
 }
 
-DType OpMathType(DType t) { return t == DType::kFloat16 || t == DType::kBFloat16 ? DType::kFloat32 : t; }
+DType OpMathType(DType t) { return IsHalf(t) ? DType::kFloat32 : t; }
 
 }  // namespace smelt

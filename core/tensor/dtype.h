@@ -35,6 +35,7 @@ std::optional<DType> DTypeFromScalarType(
     int64_t code);              // PyTorch's c10::ScalarType (0 uint8, 1 int8, ... 6 float32, 11 bool, 15 bfloat16)
 int64_t ScalarTypeOf(DType t);  // the inverse
 bool IsFloating(DType t);       // real floating point
+bool IsHalf(DType t);           // float16, bfloat16
 bool IsIntegral(DType t);       // integers, not bool
 bool IsComplex(DType t);
 bool IsSigned(DType t);

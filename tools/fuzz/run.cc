@@ -53,8 +53,7 @@ std::string DifferentValues(DType dtype, absl::string_view want, absl::string_vi
     const double v = std::fabs(LoadDouble(want.data() + i, dtype));
     if (std::isfinite(v)) largest = std::max(largest, v);
   }
-  const double tolerance =
-      (dtype == DType::kFloat16 || dtype == DType::kBFloat16 ? 2e-2 : 2e-5) * std::max(1.0, largest);
+  const double tolerance = (IsHalf(dtype) ? 2e-2 : 2e-5) * std::max(1.0, largest);
   for (size_t i = 0; i + step <= want.size(); i += step) {
     const double w = LoadDouble(want.data() + i, dtype), g = LoadDouble(got.data() + i, dtype);
     if (w == g || (std::isnan(w) && std::isnan(g)) || std::fabs(w - g) <= tolerance) continue;
