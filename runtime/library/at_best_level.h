@@ -1,8 +1,14 @@
 // Runs a function compiled for three levels, of which the highest that the machine has:
 //
 //   AtBestLevel([&]() SMELT_ALWAYS_INLINE { Loop(x, n); });   // Loop is SMELT_INLINE
+//
+// or one that is told how many bytes the level's vectors have (gcc takes wider ones apart by way of memory):
+//
+//   AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE { Loop<bytes>(x, n); });
 #ifndef SMELT_RUNTIME_LIBRARY_AT_BEST_LEVEL_H_
 #define SMELT_RUNTIME_LIBRARY_AT_BEST_LEVEL_H_
+
+#include <type_traits>
 
 #include "smelt/runtime/cpu.h"
 #include "smelt/runtime/library/cpu_targets.h"
@@ -11,24 +17,31 @@
 
 namespace smelt {
 
+template <int kBytes>
+using VectorBytes = std::integral_constant<int, kBytes>;
+
 template <typename F>
 SMELT_TARGET_V4 void CallAtV4(const F& f) {
-  f();
+  f(VectorBytes<64>());
 }
 template <typename F>
 SMELT_TARGET_V3 void CallAtV3(const F& f) {
-  f();
+  f(VectorBytes<32>());
 }
 template <typename F>
-void AtBestLevel(const F& f) {
+void AtBestVectors(const F& f) {
   static const int kLevel = CpuLevel() == "x86-64-v4" ? 4 : CpuLevel() == "x86-64-v3" ? 3 : 1;
   if (kLevel == 4) {
     CallAtV4(f);
   } else if (kLevel == 3) {
     CallAtV3(f);
   } else {
-    f();
+    f(VectorBytes<16>());
   }
+}
+template <typename F>
+void AtBestLevel(const F& f) {
+  AtBestVectors([&](auto) SMELT_ALWAYS_INLINE { f(); });
 }
 
 }  // namespace smelt

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <numbers>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,8 +30,41 @@ struct LinesAt {
   int64_t step, im;
 };
 
+typedef float Four __attribute__((vector_size(16)));
 typedef float Eight __attribute__((vector_size(32)));
-typedef double Doubles __attribute__((vector_size(64)));
+typedef double FourDoubles __attribute__((vector_size(32)));
+typedef double EightDoubles __attribute__((vector_size(64)));
+
+template <typename T>
+using FourOf = std::conditional_t<sizeof(T) == 4, Four, FourDoubles>;
+
+// kBytes: of a vector of the machine.
+template <int kBytes>
+SMELT_INLINE void StoreDoubles(double* to, const Eight& v) {
+  if constexpr (kBytes == 64) {
+    const EightDoubles d = __builtin_convertvector(v, EightDoubles);
+    std::memcpy(to, &d, sizeof(d));
+  } else {
+    const Four low = __builtin_shufflevector(v, v, 0, 1, 2, 3), high = __builtin_shufflevector(v, v, 4, 5, 6, 7);
+    const FourDoubles d = __builtin_convertvector(low, FourDoubles), e = __builtin_convertvector(high, FourDoubles);
+    std::memcpy(to, &d, sizeof(d));
+    std::memcpy(to + 4, &e, sizeof(e));
+  }
+}
+template <int kBytes>
+SMELT_INLINE void LoadScaled(const double* from, double scale, Eight& v) {
+  if constexpr (kBytes == 64) {
+    EightDoubles d;
+    std::memcpy(&d, from, sizeof(d));
+    v = __builtin_convertvector(d * scale, Eight);
+  } else {
+    FourDoubles d, e;
+    std::memcpy(&d, from, sizeof(d));
+    std::memcpy(&e, from + 4, sizeof(e));
+    const Four low = __builtin_convertvector(d * scale, Four), high = __builtin_convertvector(e * scale, Four);
+    v = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
+  }
+}
 
 // Rows become columns in three rounds: pairs of elements, of pairs, of halves.
 SMELT_INLINE void TransposeEight(Eight* a) {
@@ -66,14 +100,9 @@ SMELT_INLINE bool AreAdjacent(const LinesAt& lines, int64_t lanes) {
   }
   return adjacent;
 }
-template <typename T>
-struct Pairs {
-  typedef T Vec __attribute__((vector_size(16 * sizeof(T))));
-  typedef T Half __attribute__((vector_size(8 * sizeof(T))));
-};
 
 // Elements [0, n) of `lanes` lines.
-template <typename T>
+template <typename T, int kBytes>
 SMELT_INLINE void LoadLines(const LinesAt& from, int64_t n, int64_t lanes, Planes to) {
   int64_t k = 0;
   if (IsDense<T>(from, lanes)) {
@@ -82,22 +111,25 @@ SMELT_INLINE void LoadLines(const LinesAt& from, int64_t n, int64_t lanes, Plane
       for (int l = 0; l < 8; ++l) std::memcpy(&rows[l], from.first[l] + 2 * k * sizeof(T), sizeof(Eight));
       TransposeEight(rows);
       for (int i = 0; i < 4; ++i) {
-        const Doubles re = __builtin_convertvector(rows[2 * i], Doubles);
-        const Doubles im = __builtin_convertvector(rows[2 * i + 1], Doubles);
-        std::memcpy(to.re + (k + i) * 8, &re, sizeof(re));
-        std::memcpy(to.im + (k + i) * 8, &im, sizeof(im));
+        StoreDoubles<kBytes>(to.re + (k + i) * 8, rows[2 * i]);
+        StoreDoubles<kBytes>(to.im + (k + i) * 8, rows[2 * i + 1]);
       }
     }
   }
   if (AreAdjacent<T>(from, lanes)) {
     for (; k < n; ++k) {
-      typename Pairs<T>::Vec both;
-      std::memcpy(&both, from.first[0] + k * from.step * static_cast<int64_t>(sizeof(T)), sizeof(both));
-      const typename Pairs<T>::Half even = __builtin_shufflevector(both, both, 0, 2, 4, 6, 8, 10, 12, 14);
-      const typename Pairs<T>::Half odd = __builtin_shufflevector(both, both, 1, 3, 5, 7, 9, 11, 13, 15);
-      const Doubles re = __builtin_convertvector(even, Doubles), im = __builtin_convertvector(odd, Doubles);
-      std::memcpy(to.re + k * 8, &re, sizeof(re));
-      std::memcpy(to.im + k * 8, &im, sizeof(im));
+      const char* p = from.first[0] + k * from.step * static_cast<int64_t>(sizeof(T));
+      for (int half = 0; half < 2; ++half, p += 2 * sizeof(FourOf<T>)) {
+        FourOf<T> a, b;
+        std::memcpy(&a, p, sizeof(a));
+        std::memcpy(&b, p + sizeof(a), sizeof(b));
+        const FourOf<T> even = __builtin_shufflevector(a, b, 0, 2, 4, 6),
+                        odd = __builtin_shufflevector(a, b, 1, 3, 5, 7);
+        const FourDoubles re = __builtin_convertvector(even, FourDoubles),
+                          im = __builtin_convertvector(odd, FourDoubles);
+        std::memcpy(to.re + k * 8 + half * 4, &re, sizeof(re));
+        std::memcpy(to.im + k * 8 + half * 4, &im, sizeof(im));
+      }
     }
   }
   for (; k < n; ++k) {
@@ -109,18 +141,15 @@ SMELT_INLINE void LoadLines(const LinesAt& from, int64_t n, int64_t lanes, Plane
   }
 }
 
-template <typename T>
+template <typename T, int kBytes>
 SMELT_INLINE void StoreLines(Planes from, double scale, int64_t n, int64_t lanes, const LinesAt& to) {
   int64_t k = 0;
   if (IsDense<T>(to, lanes)) {
     for (; k + 4 <= n; k += 4) {
       Eight rows[8];
       for (int i = 0; i < 4; ++i) {
-        Doubles re, im;
-        std::memcpy(&re, from.re + (k + i) * 8, sizeof(re));
-        std::memcpy(&im, from.im + (k + i) * 8, sizeof(im));
-        rows[2 * i] = __builtin_convertvector(re * scale, Eight);
-        rows[2 * i + 1] = __builtin_convertvector(im * scale, Eight);
+        LoadScaled<kBytes>(from.re + (k + i) * 8, scale, rows[2 * i]);
+        LoadScaled<kBytes>(from.im + (k + i) * 8, scale, rows[2 * i + 1]);
       }
       TransposeEight(rows);
       for (int l = 0; l < 8; ++l) std::memcpy(to.first[l] + 2 * k * sizeof(T), &rows[l], sizeof(Eight));
@@ -128,14 +157,18 @@ SMELT_INLINE void StoreLines(Planes from, double scale, int64_t n, int64_t lanes
   }
   if (AreAdjacent<T>(to, lanes)) {
     for (; k < n; ++k) {
-      Doubles re, im;
-      std::memcpy(&re, from.re + k * 8, sizeof(re));
-      std::memcpy(&im, from.im + k * 8, sizeof(im));
-      const auto even = __builtin_convertvector(re * scale, typename Pairs<T>::Half);
-      const auto odd = __builtin_convertvector(im * scale, typename Pairs<T>::Half);
-      const typename Pairs<T>::Vec both =
-          __builtin_shufflevector(even, odd, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
-      std::memcpy(to.first[0] + k * to.step * static_cast<int64_t>(sizeof(T)), &both, sizeof(both));
+      char* p = to.first[0] + k * to.step * static_cast<int64_t>(sizeof(T));
+      for (int half = 0; half < 2; ++half, p += 2 * sizeof(FourOf<T>)) {
+        FourDoubles re, im;
+        std::memcpy(&re, from.re + k * 8 + half * 4, sizeof(re));
+        std::memcpy(&im, from.im + k * 8 + half * 4, sizeof(im));
+        const FourOf<T> even = __builtin_convertvector(re * scale, FourOf<T>);
+        const FourOf<T> odd = __builtin_convertvector(im * scale, FourOf<T>);
+        const FourOf<T> a = __builtin_shufflevector(even, odd, 0, 4, 1, 5);
+        const FourOf<T> b = __builtin_shufflevector(even, odd, 2, 6, 3, 7);
+        std::memcpy(p, &a, sizeof(a));
+        std::memcpy(p + sizeof(a), &b, sizeof(b));
+      }
     }
   }
   for (; k < n; ++k) {
@@ -203,9 +236,9 @@ class Line {
     const bool from_real = from.im == 0, to_real = to.im == 0;
     if (from_real && halves_) {
       from.im = from.step, from.step *= 2;
-      AtBestLevel([&]() SMELT_ALWAYS_INLINE { LoadLines<From>(from, n_ / 2, lanes, x); });
+      AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE { LoadLines<From, bytes>(from, n_ / 2, lanes, x); });
     } else {
-      AtBestLevel([&]() SMELT_ALWAYS_INLINE { LoadLines<From>(from, have, lanes, x); });
+      AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE { LoadLines<From, bytes>(from, have, lanes, x); });
     }
     if (to_real && halves_) {
       AtBestLevel([&]() SMELT_ALWAYS_INLINE { HalvesOfSpectrum(x, roots_.data(), n_ / 2, lanes, spare); });
@@ -224,7 +257,7 @@ class Line {
       to.im = to.step, to.step *= 2;
       give = n_ / 2;
     }
-    AtBestLevel([&]() SMELT_ALWAYS_INLINE { StoreLines<To>(y, scale, give, lanes, to); });
+    AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE { StoreLines<To, bytes>(y, scale, give, lanes, to); });
   }
 
  private:

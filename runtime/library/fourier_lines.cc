@@ -16,7 +16,10 @@ using Complex = std::complex<double>;
 
 constexpr int64_t kLargestRadix = 64;
 
-typedef double Vec __attribute__((vector_size(8 * kFourierLanes)));
+template <int kBytes>
+struct Simd {
+  typedef double Vec __attribute__((vector_size(kBytes)));
+};
 
 template <typename V>
 SMELT_INLINE void Load(const double* p, V& v) {
@@ -116,8 +119,11 @@ SMELT_INLINE void Butterfly(int64_t radix, const Place& p, int64_t at) {
 }
 
 // Stockham's: each stage also sorts. `run` elements lie together, with the same roots.
+template <int kBytes>
 SMELT_INLINE void RunStage(int64_t radix, int64_t parts, int64_t run, const double* roots, const double* turns,
                            Planes x, Planes y) {
+  using Vec = typename Simd<kBytes>::Vec;
+  constexpr int kLanes = kBytes / 8;
   Place p;
   p.in_step = parts * run;
   p.out_step = run;
@@ -128,9 +134,9 @@ SMELT_INLINE void RunStage(int64_t radix, int64_t parts, int64_t run, const doub
     p.out = {y.re + part * radix * run, y.im + part * radix * run};
     int64_t at = 0;
     if (radix == 4) {
-      for (; at + kFourierLanes <= run; at += kFourierLanes) Radix4<Vec>(p, at);
+      for (; at + kLanes <= run; at += kLanes) Radix4<Vec>(p, at);
     } else {
-      for (; at + kFourierLanes <= run; at += kFourierLanes) Butterfly<Vec>(radix, p, at);
+      for (; at + kLanes <= run; at += kLanes) Butterfly<Vec>(radix, p, at);
     }
     for (; at < run; ++at) Butterfly<double>(radix, p, at);
   }
@@ -224,8 +230,8 @@ Planes FourierLines::RunChirp(Planes x, Planes spare, int64_t lanes) const {
 Planes FourierLines::Run(Planes x, Planes spare, int64_t lanes) const {
   if (inner_) return RunChirp(x, spare, lanes);
   for (const Stage& s : stages_) {
-    AtBestLevel([&]() SMELT_ALWAYS_INLINE {
-      RunStage(s.radix, s.parts, s.step * lanes, s.roots.data(), s.turns.data(), x, spare);
+    AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE {
+      RunStage<bytes>(s.radix, s.parts, s.step * lanes, s.roots.data(), s.turns.data(), x, spare);
     });
     std::swap(x, spare);
   }
