@@ -214,6 +214,17 @@ class Functionalizer {
 
   // In-place and out= operators: the functional counterpart, then the write.
   absl::Status ProcessWrite(NodeId n, Operator& op);
+  absl::Status ProcessCopy(NodeId n);
+  using ValueList = absl::InlinedVector<ValueId, 4>;
+  // The counterpart's operands, as they are before the write.
+  absl::StatusOr<ValueList> ReadOperands(NodeId n, const FunctionalCounterpart& counterpart,
+                                         absl::Span<const ValueId> inputs);
+  // What a write of this operator does where several elements lie in one place.
+  absl::StatusOr<SharedPlaces> SharedPlacesOf(OpName op, absl::Span<const ValueId> inputs,
+                                              absl::Span<const TensorId> written) const;
+  // That result i can be written there: by its dtype, its strides, and once the tensor has its sizes, if it may grow.
+  absl::Status FitWritten(OpName op, const FunctionalCounterpart& counterpart, size_t i, TensorId written,
+                          ValueId result, NodeId anchor);
   // The functional counterpart of `n`, before it; its results have the types of the last one's, if its operands are
   // alike. Where nobody uses what `n` returned, it is `n` itself that becomes the counterpart.
   absl::StatusOr<NodeId> MakePure(NodeId n, Operator& op, absl::Span<const ValueId> operands,
