@@ -145,7 +145,7 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
     if (IsArg(in.reduce)) state.index_buffer = make(state.index[0]);
     if (IsSumLike(in)) {
       state.wide_buffer = make(state.wide[0]);
-      state.error_buffer = make(state.error[0]);
+      if (IsCompensated(in)) state.error_buffer = make(state.error[0]);
     }
   }
   // Between the variables of the current chunk, which hold what StartReductions stored, and the buffers.
@@ -156,10 +156,8 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
       auto one = [&](AllocaInst* buffer, AllocaInst* variable) { StoreBuffer(buffer, at, Widened(Load(variable))); };
       one(state.acc_buffer, state.acc[0]);
       if (state.index_buffer) one(state.index_buffer, state.index[0]);
-      if (sums && state.wide_buffer) {
-        one(state.wide_buffer, state.wide[0]);
-        one(state.error_buffer, state.error[0]);
-      }
+      if (sums && state.wide_buffer) one(state.wide_buffer, state.wide[0]);
+      if (sums && state.error_buffer) one(state.error_buffer, state.error[0]);
     }
   };
   auto restore = [&](Value* at, bool sums) {
@@ -174,10 +172,8 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
       };
       one(state.acc_buffer, state.acc[0]);
       if (state.index_buffer) one(state.index_buffer, state.index[0]);
-      if (sums && state.wide_buffer) {
-        one(state.wide_buffer, state.wide[0]);
-        one(state.error_buffer, state.error[0]);
-      }
+      if (sums && state.wide_buffer) one(state.wide_buffer, state.wide[0]);
+      if (sums && state.error_buffer) one(state.error_buffer, state.error[0]);
     }
   };
   ForBuffers([&](Value* at) { save(at, true); });

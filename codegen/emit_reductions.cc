@@ -66,8 +66,9 @@ void KernelEmitter::StartReductions(const std::vector<int>& instrs, int copies) 
         state.index.push_back(variable(it, llvm::ConstantInt::get(it, llvm::APInt::getSignedMaxValue(64))));
       }
       if (IsSumLike(in) && (columns_ || u == 0)) {
-        state.wide.push_back(variable(type, llvm::Constant::getNullValue(type)));
-        state.error.push_back(variable(type, llvm::Constant::getNullValue(type)));
+        Type* wide = Vec(b_.getDoubleTy(), AccumulatorLanes(in));
+        state.wide.push_back(variable(wide, llvm::Constant::getNullValue(wide)));
+        if (IsCompensated(in)) state.error.push_back(variable(wide, llvm::Constant::getNullValue(wide)));
       }
     }
   }
@@ -223,11 +224,11 @@ void KernelEmitter::FlushSums(const std::vector<int>& instrs, int copies) {
     if (!IsSumLike(s_.instrs[i])) continue;
     State& state = states_[i];
     if (columns_) {
-      for (int u = 0; u < copies; ++u) AddCompensated(state, u, Load(state.acc[u]));
+      for (int u = 0; u < copies; ++u) AddToSecondLevel(state, u, Load(state.acc[u]));
     } else {
       std::vector<Value*> parts;
       for (int u = 0; u < copies; ++u) parts.push_back(Load(state.acc[u]));
-      AddCompensated(state, 0, Tree(std::move(parts), [&](Value* a, Value* z) { return b_.CreateFAdd(a, z); }));
+      AddToSecondLevel(state, 0, Tree(std::move(parts), [&](Value* a, Value* z) { return b_.CreateFAdd(a, z); }));
     }
     for (int u = 0; u < copies; ++u) {
       b_.CreateStore(llvm::Constant::getNullValue(state.acc[u]->getAllocatedType()), state.acc[u]);
@@ -235,8 +236,12 @@ void KernelEmitter::FlushSums(const std::vector<int>& instrs, int copies) {
   }
 }
 
-void KernelEmitter::AddCompensated(State& state, int u, Value* v) {
+void KernelEmitter::AddToSecondLevel(State& state, int u, Value* v) {
   Value* a = Load(state.wide[u]);
+  if (state.error.empty()) {
+    b_.CreateStore(b_.CreateFAdd(a, b_.CreateFPExt(v, a->getType())), state.wide[u]);
+    return;
+  }
   Value* sum = b_.CreateFAdd(a, v);
   Value* part = b_.CreateFSub(sum, a);
   Value* lost = b_.CreateFAdd(b_.CreateFSub(a, b_.CreateFSub(sum, part)), b_.CreateFSub(v, part));
@@ -274,16 +279,22 @@ void KernelEmitter::FinishReductions(const std::vector<int>& instrs, int copies)
     if (in.op != KernelOp::kReduce) continue;
     State& state = states_[i];
     const DType t = s_.instrs[in.operands[0]].type;
+    // Of a sum the second level, which is rounded to its type when its lanes are one.
     auto total = [&](int u) -> Value* {
       if (!IsSumLike(in)) return Load(state.acc[u]);
+      if (!IsCompensated(in)) return Load(state.wide[u]);
       Value* error = Load(state.error[u]);
       // Infinities make the error NaN, where the sum is right.
       error = b_.CreateSelect(b_.CreateFCmpORD(error, error), error, llvm::Constant::getNullValue(error->getType()));
       return b_.CreateFAdd(Load(state.wide[u]), error);
     };
+    auto rounded = [&](Value* v) {
+      Type* type = v->getType()->getWithNewType(scalar_.TypeOf(t));
+      return IsSumLike(in) && v->getType() != type ? b_.CreateFPTrunc(v, type) : v;
+    };
     if (columns_) {
       for (int u = 0; u < copies; ++u) {
-        Set(i, u, IsArg(in.reduce) ? NoIndexIsZero(Load(state.index[u])) : total(u));
+        Set(i, u, IsArg(in.reduce) ? NoIndexIsZero(Load(state.index[u])) : rounded(total(u)));
       }
       continue;
     }
@@ -319,7 +330,7 @@ void KernelEmitter::FinishReductions(const std::vector<int>& instrs, int copies)
       v = Combine(in.reduce, t, LowHalf(v, lanes), HighHalf(v, lanes));
     }
     if (v->getType()->isVectorTy()) v = b_.CreateExtractElement(v, uint64_t{0});
-    SetAll(i, v);
+    SetAll(i, rounded(v));
   }
 }
 

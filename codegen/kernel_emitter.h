@@ -31,9 +31,10 @@
 
 namespace smelt {
 
-// Iterations after which a floating point sum's accumulators are added to a compensated second level: bounds the error
-// growth of a sum of any length by about this many roundings.
-constexpr int kSumBlock = 64;
+// Iterations after which a floating point sum's accumulators are added to a second level, in float64 (of float64: with
+// what the additions lost): bounds the error growth of a sum of any length by about this many roundings, of which eager
+// PyTorch's sums have as many.
+constexpr int kSumBlock = 16;
 // Outputs of a launch beyond this many bytes are stored past the cache.
 constexpr int64_t kNonTemporalBytes = 16 << 20;
 // But not where rows are shorter than this and no whole number of cache lines: lines that are stored past the cache in
@@ -212,7 +213,7 @@ class KernelEmitter {
     std::vector<AllocaInst*> acc,
         index;  // a copy each; index of kArgMin and kArgMax
     std::vector<AllocaInst*> wide,
-        error;  // of floating point sums: the compensated second level
+        error;  // of floating point sums: the second level; what it lost, of float64
     // Of a tile of columns (emit_columns.cc).
     AllocaInst *acc_buffer = nullptr, *index_buffer = nullptr, *wide_buffer = nullptr, *error_buffer = nullptr;
   };
@@ -236,9 +237,13 @@ class KernelEmitter {
   Value* EmitScan(int i, int u);
   Value* EmitArgScan(const KernelInstr& in, const State& state, Value* v, Value* j);
 
-  // Adds the accumulators of floating point sums to their second level, without losing what the addition rounds away.
+  // Whether a sum's second level keeps what its additions round away: of float32, float64 loses nothing that shows.
+  bool IsCompensated(const KernelInstr& in) const {
+    return IsSumLike(in) && s_.instrs[in.operands[0]].type == DType::kFloat64;
+  }
+  // Adds the accumulators of floating point sums to their second level.
   void FlushSums(const std::vector<int>& instrs, int copies);
-  void AddCompensated(State& state, int u, Value* v);
+  void AddToSecondLevel(State& state, int u, Value* v);
   Value* Tree(std::vector<Value*> parts, const std::function<Value*(Value*, Value*)>& combine);
   Value* HighHalf(Value* v, int lanes);
   Value* LowHalf(Value* v, int lanes);

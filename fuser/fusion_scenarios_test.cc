@@ -213,7 +213,7 @@ TEST(FusionScenario, VarianceAndMeanAreOneKernel) {
   %v : Float(4, 1, strides=[1, 1]), %m : Float(4, 1, strides=[1, 1]) = aten::var_mean.correction(%x, %d, %c, %k)
   return (%v, %m)
 )"),
-              ElementsAre("mean_sub_mul_sum_div"));
+              ElementsAre("_to_copy_mean_sub_mul_sum_div"));
 }
 
 TEST(FusionScenario, ATransposedOperandIsAnIndexMap) {

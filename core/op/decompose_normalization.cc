@@ -90,6 +90,12 @@ Moments MomentsOf(Emit& e, ValueId x, const std::vector<int64_t>& dims) {
   m.var = e.Mean(e.Square(m.centered), dims, true);
   return m;
 }
+// Of a batch: as PyTorch's kernels compute and keep them, in float64.
+Moments BatchMomentsOf(Emit& e, ValueId x, const std::vector<int64_t>& dims) {
+  Moments m = MomentsOf(e, e.Cast(x, DType::kFloat64), dims);
+  m.centered = e.Sub(x, e.Cast(m.mean, e.DTypeOf(x)));
+  return m;
+}
 
 // Weight and bias in the compute dtype of x.
 ValueId Affine(Emit& e, ValueId x, ValueId weight, ValueId bias, bool has_weight, bool has_bias) {
@@ -209,8 +215,8 @@ Values BatchNorm(Emit& e, const OpCall& call) {
     if (d != 1) dims.push_back(d);
   }
   const Expr count = e.Count(x, dims);
-  Moments m = MomentsOf(e, x, dims);
-  ValueId invstd = e.Rsqrt(e.AddN(m.var, a.eps));
+  Moments m = BatchMomentsOf(e, x, dims);
+  ValueId invstd = e.Cast(e.Rsqrt(e.AddN(m.var, a.eps)), e.DTypeOf(x));
   ValueId y = e.Mul(m.centered, invstd);
   if (a.has_weight) y = e.Mul(y, e.Cast(PerChannel(e, a.weight, rank), e.DTypeOf(y)));
   if (a.has_bias) y = e.Add(y, e.Cast(PerChannel(e, a.bias, rank), e.DTypeOf(y)));
@@ -218,16 +224,17 @@ Values BatchNorm(Emit& e, const OpCall& call) {
   if (single) return std::vector<ValueId>{y};
   const Expr channels = e.Sizes(x)[1];
   ValueId mean = e.View(m.mean, {channels}), save_invstd = e.View(invstd, {channels});
+  ValueId save_mean = e.Cast(mean, e.DTypeOf(x));
   if (name != "aten::_native_batch_norm_legit_functional") {
     if (a.has_stats) return call.Unsupported("running statistics that are written");
-    return std::vector<ValueId>{y, mean, save_invstd};
+    return std::vector<ValueId>{y, save_mean, save_invstd};
   }
   ValueId unbiased = e.DivBy(e.Op("aten::mul.Scalar", {e.View(m.var, {channels}), e.Size(count)}), count - 1);
   auto update = [&](ValueId running, ValueId now) {
     const DType rt = e.DTypeOf(running);
     return e.Cast(e.Add(e.MulN(e.Cast(running, e.DTypeOf(now)), 1 - a.momentum), e.MulN(now, a.momentum)), rt);
   };
-  return std::vector<ValueId>{y, mean, save_invstd, update(a.mean, mean), update(a.var, unbiased)};
+  return std::vector<ValueId>{y, save_mean, save_invstd, update(a.mean, mean), update(a.var, unbiased)};
 }
 
 Values InstanceNorm(Emit& e, const OpCall& call) {
@@ -244,8 +251,8 @@ Values InstanceNorm(Emit& e, const OpCall& call) {
   if (a.has_stats) return call.Unsupported("running statistics that are written");
   std::vector<int64_t> dims;
   for (int d = 2; d < rank; ++d) dims.push_back(d);
-  Moments m = MomentsOf(e, x, dims);
-  ValueId y = e.Mul(m.centered, e.Rsqrt(e.AddN(m.var, a.eps)));
+  Moments m = BatchMomentsOf(e, x, dims);
+  ValueId y = e.Mul(m.centered, e.Cast(e.Rsqrt(e.AddN(m.var, a.eps)), e.DTypeOf(x)));
   if (a.has_weight) y = e.Mul(y, e.Cast(PerChannel(e, a.weight, rank), e.DTypeOf(y)));
   if (a.has_bias) y = e.Add(y, e.Cast(PerChannel(e, a.bias, rank), e.DTypeOf(y)));
   return std::vector<ValueId>{e.Cast(y, t)};
@@ -291,7 +298,8 @@ Values Variance(Emit& e, const OpCall& call) {
     SMELT_ASSIGN_OR_RETURN(bool unbiased, call.GetBoolOr("unbiased", true));
     correction = unbiased ? 1 : 0;
   }
-  ValueId x = ToCompute(e, self);
+  // As in PyTorch's kernel float32 in float64: squares may be beyond its range where their root is not.
+  ValueId x = e.Cast(self, t == DType::kFloat32 ? DType::kFloat64 : OpMathType(t));
   ValueId mean = e.Mean(x, dims, true);
   ValueId sum = e.Sum(e.Square(e.Sub(x, mean)), dims, keepdim);
   const Expr count = e.Count(x, dims);

@@ -155,7 +155,8 @@ Values LogCumSumExp(Emit& e, const OpCall& call) {
   const DType t = e.DTypeOf(x);
   const std::optional<int64_t> n = e.Sizes(x)[dim].Constant();
   if (!n) return call.Unsupported("a dim whose size is not known");
-  x = ToCompute(e, x);
+  // As many roundings as there are steps: in float64, as PyTorch's.
+  x = e.Cast(x, DType::kFloat64);
   if (*n <= 1) x = e.Op("aten::clone", {x, e.None()});
   for (int64_t before = 1; before < *n; before *= 2) {
     std::vector<Expr> sizes = e.Sizes(x);

@@ -152,21 +152,20 @@ SMELT_INLINE void Unpacked(const Product<T>& p) {
 template <typename T, int kBytes, int kVectors, int kRows>
 SMELT_INLINE void Packed(const Product<T>& p) {
   constexpr int64_t kSteps = kDepth / 4;  // of a tile's that ask for what is ahead
-  const int64_t tiles = (p.m + kRows - 1) / kRows * (kPanelColumns / (Vector<T, kBytes>::kLanes * kVectors));
-  const char* end =
-      reinterpret_cast<const char*>(p.b + (p.end + kPanelColumns - 1) / kPanelColumns * kPanelColumns * p.k);
-  for (int64_t j0 = p.begin; j0 < p.end; j0 += kPanelColumns) {
-    const int64_t columns = std::min(kPanelColumns, p.end - j0);
+  constexpr int64_t kWidth = Vector<T, kBytes>::kLanes * kVectors;
+  const int64_t tiles = (p.m + kRows - 1) / kRows;
+  const char* end = reinterpret_cast<const char*>(p.b + (p.end + kWidth - 1) / kWidth * kWidth * p.k);
+  for (int64_t j0 = p.begin; j0 < p.end; j0 += kWidth) {
+    const int64_t columns = std::min(kWidth, p.end - j0);
     for (int64_t k0 = 0; k0 < p.k; k0 += kDepth) {
       const int64_t depth = std::min(kDepth, p.k - k0);
-      const T* panel = p.b + j0 * p.k + k0 * kPanelColumns;
+      const T* panel = p.b + j0 * p.k + k0 * kWidth;
       Ahead ahead;
-      ahead.next = reinterpret_cast<const char*>(panel + depth * kPanelColumns);
+      ahead.next = reinterpret_cast<const char*>(panel + depth * kWidth);
       ahead.end = end;
-      constexpr int64_t kLines = kDepth * kPanelColumns * static_cast<int64_t>(sizeof(T)) / kLine;
+      constexpr int64_t kLines = kDepth * kWidth * static_cast<int64_t>(sizeof(T)) / kLine;
       ahead.lines = (kLines + tiles * kSteps - 1) / (tiles * kSteps);
-      Panel<T, kBytes, kVectors, kRows>(p, depth, p.a + k0 * p.a_col, panel, kPanelColumns, p.c + j0, columns, k0 > 0,
-                                        ahead);
+      Panel<T, kBytes, kVectors, kRows>(p, depth, p.a + k0 * p.a_col, panel, kWidth, p.c + j0, columns, k0 > 0, ahead);
     }
   }
 }
@@ -192,7 +191,8 @@ void RunBaseline(const Product<T>& p) {
   Widths<T, 16>(p);
 }
 
-// As many accumulators as there are registers for them.
+// As many accumulators as there are registers for them. A panel is as wide as a tile, and so lies together: lines that
+// are further apart fall on fewer sets of the nearest cache.
 SMELT_TARGET_V4 void PackedV4(const Product<float>& p) { Packed<float, 64, 4, 6>(p); }
 SMELT_TARGET_V3 void PackedV3(const Product<float>& p) { Packed<float, 32, 2, 6>(p); }
 void PackedBaseline(const Product<float>& p) { Packed<float, 16, 2, 4>(p); }
@@ -220,23 +220,28 @@ void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_
   Run<float>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row});
 }
 
+// Columns of a panel at this machine's level; kPanelColumns are a whole number of panels.
+int64_t PanelWidth() { return Level() == 4 ? 64 : Level() == 3 ? 16 : 8; }
+
 int64_t PackedElements(int64_t k, int64_t n) { return (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k; }
 
 void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, float* packed) {
-  for (int64_t j0 = 0; j0 < n; j0 += kPanelColumns) {
-    const int64_t columns = std::min(kPanelColumns, n - j0);
+  const int64_t width = PanelWidth();
+  const int64_t all = PackedElements(k, n) / std::max<int64_t>(k, 1);
+  for (int64_t j0 = 0; j0 < all; j0 += width) {
+    const int64_t columns = std::clamp<int64_t>(n - j0, 0, width);
     float* to = packed + j0 * k;
     // Along the operand's lines: a row of the panel, or one column after the other.
     if (b_col == 1 || b_row != 1) {
       for (int64_t i = 0; i < k; ++i) {
-        for (int64_t j = 0; j < columns; ++j) to[i * kPanelColumns + j] = b[i * b_row + (j0 + j) * b_col];
+        for (int64_t j = 0; j < columns; ++j) to[i * width + j] = b[i * b_row + (j0 + j) * b_col];
       }
     } else {
       for (int64_t j = 0; j < columns; ++j) {
-        for (int64_t i = 0; i < k; ++i) to[i * kPanelColumns + j] = b[i * b_row + (j0 + j) * b_col];
+        for (int64_t i = 0; i < k; ++i) to[i * width + j] = b[i * b_row + (j0 + j) * b_col];
       }
     }
-    for (int64_t i = 0; i < k; ++i) std::fill(to + i * kPanelColumns + columns, to + (i + 1) * kPanelColumns, 0.0f);
+    for (int64_t i = 0; i < k; ++i) std::fill(to + i * width + columns, to + (i + 1) * width, 0.0f);
   }
 }
 

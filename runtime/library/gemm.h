@@ -15,8 +15,8 @@ void Gemm(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64
 void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* b, int64_t b_row,
           int64_t b_col, float* c, int64_t c_row);
 
-// A right operand in the order in which GemmPacked reads it on this machine: panels of kPanelColumns columns, the last
-// filled up with zeros.
+// A right operand in the order in which GemmPacked reads it on this machine: panels of columns, filled up with zeros to
+// a multiple of kPanelColumns.
 inline constexpr int64_t kPanelColumns = 64;
 int64_t PackedElements(int64_t k, int64_t n);
 void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, float* packed);
