@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "smelt/runtime/cpu.h"
+#include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/cpu_targets.h"
 #include "smelt/runtime/library/scratch.h"
 
@@ -58,27 +59,33 @@ SMELT_INLINE void Tile(const Product<T>& p, int64_t depth, const T* a, const T* 
   using U = typename Vector<T, kBytes>::Unaligned;
   constexpr int kLanes = Vector<T, kBytes>::kLanes, kWidth = kLanes * kVectors;
   constexpr int kUnrolled = 4;
-  V sum[kHeight][kVectors] = {};
+  // Unrolled by name: sums that a loop indexes when registers are given out stay in memory.
+  V sum[kHeight][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kHeight; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = V{};
+  }
+  const int64_t row = p.a_row, col = p.a_col;
+  const auto step = [&]() SMELT_ALWAYS_INLINE {
+    V w[kVectors];
+    for (int v = 0; v < kVectors; ++v) w[v] = *reinterpret_cast<const U*>(panel + v * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kHeight; ++r) {
+      const T x = a[r * row];
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sum[r][v] += x * w[v];
+    }
+    a += col;
+    panel += width;
+  };
   int64_t i = 0;
   for (; i + kUnrolled <= depth; i += kUnrolled) {
     ahead.Ask();
-    for (int u = 0; u < kUnrolled; ++u) {
-      V w[kVectors];
-      for (int v = 0; v < kVectors; ++v) w[v] = *reinterpret_cast<const U*>(panel + (i + u) * width + v * kLanes);
-      for (int r = 0; r < kHeight; ++r) {
-        const T x = a[r * p.a_row + (i + u) * p.a_col];
-        for (int v = 0; v < kVectors; ++v) sum[r][v] += x * w[v];
-      }
-    }
+#pragma GCC unroll 8
+    for (int u = 0; u < kUnrolled; ++u) step();
   }
-  for (; i < depth; ++i) {
-    V w[kVectors];
-    for (int v = 0; v < kVectors; ++v) w[v] = *reinterpret_cast<const U*>(panel + i * width + v * kLanes);
-    for (int r = 0; r < kHeight; ++r) {
-      const T x = a[r * p.a_row + i * p.a_col];
-      for (int v = 0; v < kVectors; ++v) sum[r][v] += x * w[v];
-    }
-  }
+  for (; i < depth; ++i) step();
   for (int r = 0; r < kHeight; ++r) {
     T* to = c + r * p.c_row;
     if (columns >= kWidth) {
