@@ -90,10 +90,12 @@ Moments MomentsOf(Emit& e, ValueId x, const std::vector<int64_t>& dims) {
   m.var = e.Mean(e.Square(m.centered), dims, true);
   return m;
 }
-// Of a batch: as PyTorch's kernels compute and keep them, in float64.
-Moments BatchMomentsOf(Emit& e, ValueId x, const std::vector<int64_t>& dims) {
-  Moments m = MomentsOf(e, e.Cast(x, DType::kFloat64), dims);
+// Of an instance: as PyTorch's kernels keep them, in float64.
+Moments InstanceMomentsOf(Emit& e, ValueId x, const std::vector<int64_t>& dims) {
+  Moments m;
+  m.mean = e.Mean(e.Cast(x, DType::kFloat64), dims, true);
   m.centered = e.Sub(x, e.Cast(m.mean, e.DTypeOf(x)));
+  m.var = e.Mean(e.Square(e.Cast(m.centered, DType::kFloat64)), dims, true);
   return m;
 }
 
@@ -215,7 +217,8 @@ Values BatchNorm(Emit& e, const OpCall& call) {
     if (d != 1) dims.push_back(d);
   }
   const Expr count = e.Count(x, dims);
-  Moments m = BatchMomentsOf(e, x, dims);
+  // In the compute dtype: in float64, as PyTorch's, this would be eleven kernels for one.
+  Moments m = MomentsOf(e, x, dims);
   ValueId invstd = e.Cast(e.Rsqrt(e.AddN(m.var, a.eps)), e.DTypeOf(x));
   ValueId y = e.Mul(m.centered, invstd);
   if (a.has_weight) y = e.Mul(y, e.Cast(PerChannel(e, a.weight, rank), e.DTypeOf(y)));
@@ -251,7 +254,7 @@ Values InstanceNorm(Emit& e, const OpCall& call) {
   if (a.has_stats) return call.Unsupported("running statistics that are written");
   std::vector<int64_t> dims;
   for (int d = 2; d < rank; ++d) dims.push_back(d);
-  Moments m = BatchMomentsOf(e, x, dims);
+  Moments m = InstanceMomentsOf(e, x, dims);
   ValueId y = e.Mul(m.centered, e.Cast(e.Rsqrt(e.AddN(m.var, a.eps)), e.DTypeOf(x)));
   if (a.has_weight) y = e.Mul(y, e.Cast(PerChannel(e, a.weight, rank), e.DTypeOf(y)));
   if (a.has_bias) y = e.Add(y, e.Cast(PerChannel(e, a.bias, rank), e.DTypeOf(y)));
