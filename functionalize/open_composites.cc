@@ -253,9 +253,13 @@ absl::Status CompositeOpener::CorrectLayout(NodeId n) {
     default:
       return absl::OkStatus();  // what it shares memory with, or a rule of its own, says it
   }
-  const auto dense = [&](ValueId v) {
+  const auto is_dense = [&](ValueId v) {
     const Type& t = g_.value(v).type;
     return !t.IsTensor() || (t.tensor().IsComplete() && *t.tensor().strides == ContiguousStrides(*t.tensor().sizes));
+  };
+  const auto dense = [&](ValueId v) {
+    const auto elements = g_.value(v).type.kind() == TypeKind::kList ? GetListElements(g_, v) : std::nullopt;
+    return elements ? absl::c_all_of(*elements, is_dense) : is_dense(v);
   };
   if (HasOut(node.op) || absl::c_all_of(node.inputs, dense)) return absl::OkStatus();
   const std::vector<ValueId> outputs(node.outputs.begin(), node.outputs.end());
