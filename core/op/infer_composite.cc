@@ -47,7 +47,8 @@ absl::Status BatchNorm(Ctx& c) {
   const std::string& n = c.call.op().name();
   if (x.rank() < 2 && n != "aten::instance_norm")
     return c.call.Error(absl::StrCat("expected at least a 2-d input, got ", x.rank(), "-d"));
-  c.Add(*x.dtype, *x.sizes, Suggest(c, x));
+  // An instance norm makes its operand contiguous first.
+  c.Add(*x.dtype, *x.sizes, n == "aten::instance_norm" ? Format::kContiguous : Suggest(c, x));
   if (n == "aten::batch_norm" || n == "aten::instance_norm") return absl::OkStatus();
   bool training = n == "aten::_batch_norm_with_update" || n == "aten::_batch_norm_with_update_functional";
   if (c.call.IndexOf("training") >= 0) {

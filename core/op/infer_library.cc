@@ -232,8 +232,9 @@ Rule Pool(int n, bool max) {
       o = PoolSize(o, kernel[d], stride[d], padding[d], dilation[d], ceil_mode);
       if (o.IsConstant() && *o.Constant() < 1) return c.call.Error("Output size is too small");
     }
-    if (c.call.op().name() == "aten::avg_pool1d") {  // max_pool1d has a kernel of its own
+    if (n == 1 && c.call.op().name() != "aten::max_pool1d") {  // which has a kernel of its own
       AddAsRow(c, *x.dtype, sizes, SuggestAsRow(c, x));
+      if (max) AddAsRow(c, DType::kInt64, sizes, SuggestAsRow(c, x));
       return absl::OkStatus();
     }
     // avg_pool3d looks at no format.

@@ -234,12 +234,26 @@ TEST(InferTest, ChannelsInnermostStaySoWhereThereIsOneSpatialDim) {
     %c : Tensor = aten::conv1d(%x, %w, %none, %one, %zero, %one, %groups)
     %d : Tensor = aten::conv1d(%x, %dense, %none, %one, %zero, %one, %groups)
     %e : Tensor = aten::max_pool1d(%x, %two, %two, %zero, %one, %no)
-    return (%a, %b, %c, %d, %e))");
+    %f : Tensor, %i : Tensor = aten::max_pool1d_with_indices(%x, %two, %two, %zero, %one, %no)
+    return (%a, %b, %c, %d, %e, %f, %i))");
+  EXPECT_EQ(TypeOf(*g, "f"), "Float(2, 5, 4, strides=[20, 1, 5])");
+  EXPECT_EQ(TypeOf(*g, "i"), "Long(2, 5, 4, strides=[20, 1, 5])");
   EXPECT_EQ(TypeOf(*g, "e"), "Float(2, 5, 4, strides=[20, 4, 1])");  // a kernel of its own
   EXPECT_EQ(TypeOf(*g, "a"), "Float(2, 5, 4, strides=[20, 1, 5])");
   EXPECT_EQ(TypeOf(*g, "b"), "Float(2, 5, 3, strides=[15, 1, 5])");
   EXPECT_EQ(TypeOf(*g, "c"), "Float(2, 3, 6, strides=[18, 1, 3])");  // the weight's
   EXPECT_EQ(TypeOf(*g, "d"), "Float(2, 3, 6, strides=[18, 6, 1])");
+}
+
+// Whatever the operand: it is copied first.
+TEST(InferTest, AnInstanceNormIsContiguous) {
+  auto g = Infer(R"(graph(%x : Float(2, 3, 8, 8, strides=[192, 1, 24, 3])):
+    %none : NoneType = prim::Constant()
+    %yes : bool = prim::Constant[value=1]()
+    %share : float = prim::Constant[value=0.1]()
+    %y : Tensor = aten::instance_norm(%x, %none, %none, %none, %none, %yes, %share, %share, %yes)
+    return (%y))");
+  EXPECT_EQ(TypeOf(*g, "y"), "Float(2, 3, 8, 8, strides=[192, 64, 8, 1])");
 }
 
 TEST(InferTest, TheAdaptiveMeanOfVolumesIsContiguous) {
