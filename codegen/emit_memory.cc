@@ -118,9 +118,11 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
   Value* stride = StrideAlongLoop(in.param);
   Value* offsets = vector_offset ? offset : nullptr;
   // What all lanes add is added once: loads at the same places of several rows (interpolation's) then share them.
+  // Of another phase there is the sum alone.
+  const int phase = phase_of_[&in - s_.instrs.data()];
   for (int o = offsets ? in.operands[0] : -1; offsets && s_.instrs[o].op == KernelOp::kScalar &&
                                               s_.instrs[o].type == DType::kInt64 &&
-                                              s_.instrs[o].scalar == ScalarOp::kAdd;) {
+                                              s_.instrs[o].scalar == ScalarOp::kAdd && phase_of_[o] == phase;) {
     const auto& terms = s_.instrs[o].operands;
     Value* values[] = {Get(terms[0], u), Get(terms[1], u)};
     const int common = values[0]->getType()->isVectorTy() ? 1 : 0;

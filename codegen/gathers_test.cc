@@ -59,6 +59,42 @@ TEST_P(GathersTest, EqualTheInterpreterWhateverTheMachineIsGoodAt) {
   }
 }
 
+// As an adaptive pool of a strided image: its windows begin at 2 c + 1, which a phase before the reduction computes.
+TEST_P(GathersTest, PlacesMayBeSumsOfAnEarlierPhase) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  std::mt19937_64 rng(1);
+  RandomCase c;
+  c.spec = ParseOrDie(R"(kernel parallel=1 reduction=1 vector=0 sequential=0
+param float32 r [zero,any] alias=-1
+param float32 w [unit,zero] alias=-1
+%0 = index.d0 int64
+%1 = const int64 2
+%2 = mul int64 %0 %1
+%3 = const int64 1
+%4 = add int64 %3 %2
+%5 = load.p0 float32 %4 +offset
+%6 = reduce.max float32 %5
+%7 = store.p1 float32 %6
+outer 0 1 2 3 4
+inner 5 6
+outer 7
+)");
+  absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, GetParam());
+  ASSERT_TRUE(image.ok()) << image.status();
+  for (int64_t columns : {1, 7, 16, 63, 300}) {
+    c.launch = DenseLaunch(c.spec, {columns, 5}, rng);
+    c.launch.elements[0] = 2 * columns + 1 + 5;
+    std::vector<uint8_t>& table = c.launch.contents[0];
+    table.resize(c.launch.elements[0] * sizeof(float));
+    for (int64_t k = 0; k < c.launch.elements[0]; ++k) {
+      const float v = static_cast<float>(rng() % 100);
+      std::memcpy(&table[k * sizeof(float)], &v, sizeof(float));
+    }
+    ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kEnd, 1), "") << columns;
+    ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kBegin, 3), "") << columns;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Levels, GathersTest,
                          testing::Values(Target::kX86_64_V2, Target::kX86_64_V3, Target::kX86_64_V4),
                          [](const auto& level) { return absl::StrCat("V", static_cast<int>(level.param)); });
