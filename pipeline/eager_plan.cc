@@ -195,6 +195,7 @@ class EagerBuilder {
       Outputs(i, n);
       return absl::OkStatus();
     }
+    if (name == "aten::stack" && IsAlongADim(n)) return EmitStack(n);
     return EmitPure(n);
   }
 
@@ -482,12 +483,61 @@ class EagerBuilder {
       i.layout_inputs = tensors;
       if (op.name() == "aten::rsub" && tensors.size() == 2) std::swap(i.layout_inputs[0], i.layout_inputs[1]);
       if (i.layout == fb::EagerLayout::Dense) i.op = op.full();
+    } else if (std::optional<std::vector<ValueId>> indices =
+                   op.name() == "aten::index" || op.name() == "aten::_unsafe_index" ? GetListElements(g_, args[1])
+                                                                                    : std::nullopt) {
+      i.layout = fb::EagerLayout::Indexed;
+      i.layout_inputs = {Number(args[0])};
+      for (ValueId v : *indices) i.layout_inputs.push_back(IsTensorValue(g_, v) ? Number(v) : -1);
     } else {
       const ResultLayout layout = DescribeResultLayout(g_, n);
       i.layout = layout.kind;
       i.layout_inputs = TensorNumbers(layout.deciding);
       if (i.layout == fb::EagerLayout::Dense) i.op = op.full();
     }
+    return absl::OkStatus();
+  }
+
+  // Images and volumes stacked along a dim that they have are joined there, in their format, and the dim is split.
+  bool IsAlongADim(NodeId n) const {
+    const auto dim = GetConstant(g_, g_.node(n).inputs[1]);
+    const std::vector<ValueId> tensors = *GetListElements(g_, g_.node(n).inputs[0]);
+    if (!dim || !std::holds_alternative<int64_t>(*dim) || tensors.empty() || !IsTensorValue(g_, tensors[0]))
+      return false;
+    const TensorType& t = g_.value(tensors[0]).type.tensor();
+    const int64_t d = std::get<int64_t>(*dim);
+    return t.sizes && (t.rank() == 4 || t.rank() == 5) && d < t.rank() && d >= -t.rank() - 1 && d != -1;
+  }
+  absl::Status EmitStack(NodeId n) {
+    const ValueId out = g_.node(n).outputs[0];
+    const std::vector<ValueId> tensors = *GetListElements(g_, g_.node(n).inputs[0]);
+    const int rank = g_.value(tensors[0]).type.tensor().rank();
+    int64_t dim = std::get<int64_t>(*GetConstant(g_, g_.node(n).inputs[1]));
+    if (dim < 0) dim += rank + 1;
+    CallGraph call(g_, /*flat=*/false);
+    SMELT_ASSIGN_OR_RETURN(ValueId list, call.Operand(g_.node(n).inputs[0]));
+    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> joined,
+                           call.Apply(OpName::Get("aten::cat"), {list, call.Constant(dim)}, 1, g_.node(n).source));
+    call.graph().AddOutput(joined[0]);
+    SMELT_ASSIGN_OR_RETURN(int index, AddCall(call));
+    const int at = next_++, sizes = next_++, cat = next_++;
+    fb::EagerInstrT& i = Emit(fb::EagerKind::Compute, n);
+    i.call = index;
+    for (ValueId v : call.operands()) i.inputs.push_back(Number(v));
+    i.outputs = {cat};
+    i.targets = {-1};
+    i.layout = fb::EagerLayout::FormatOfAll;
+    i.layout_inputs = TensorNumbers(tensors);
+    fb::EagerInstrT& d = Emit(fb::EagerKind::Int, n);
+    d.ints = {dim};
+    d.outputs = {at};
+    fb::EagerInstrT& s = Emit(fb::EagerKind::IntList, n);
+    s.ints = {static_cast<int64_t>(tensors.size()), -1};
+    s.outputs = {sizes};
+    fb::EagerInstrT& split = Emit(fb::EagerKind::View, n);
+    split.op = "aten::unflatten.int";
+    split.inputs = {cat, at, sizes};
+    split.outputs = {Number(out)};
     return absl::OkStatus();
   }
 

@@ -537,6 +537,39 @@ class EagerRun {
     return results;
   }
 
+  // A mask is an index for each of its dims, of as many elements as are true.
+  absl::StatusOr<Geometry> IndexedLayout(absl::Span<const int> values) {
+    SMELT_ASSIGN_OR_RETURN(const Tensor self, TensorOf(values[0]));
+    std::vector<std::optional<Geometry>> indices;
+    for (int v : values.subspan(1)) {
+      if (v < 0 || !values_[v].IsTensor()) {
+        indices.push_back(std::nullopt);
+        continue;
+      }
+      const Tensor& t = values_[v].datum.tensor();
+      if (ItemSize(t.dtype()) != 1 || t.dtype() == DType::kInt8) {
+        indices.push_back(t.geometry());
+        continue;
+      }
+      const Tensor mask = t.Clone();
+      const auto* bytes = reinterpret_cast<const uint8_t*>(mask.data());
+      const int64_t n = mask.NumElements(), found = n - std::count(bytes, bytes + n, 0);
+      for (int d = 0; d < t.rank(); ++d) indices.push_back(Geometry{{found}, {t.rank()}, 0});
+    }
+    if (static_cast<int>(indices.size()) > self.rank())
+      return absl::FailedPreconditionError("too many indices for tensor");
+    ConcreteDecide decide;
+    Geometry g = self.geometry();
+    if (std::all_of(indices.begin(), indices.end(), [](const auto& i) { return !i.has_value(); })) {
+      g.strides = view_rules::PreservedStrides(decide, self.geometry());
+    } else {
+      SMELT_ASSIGN_OR_RETURN(g, view_rules::IndexedOutput(decide, self.geometry(), absl::MakeConstSpan(indices)));
+    }
+    SMELT_RETURN_IF_ERROR(decide.status());
+    g.offset = 0;
+    return g;
+  }
+
   absl::Status Compute(const fb::EagerInstrT& i) {
     const Values inputs = Inputs(i);
     const bool pointwise = i.layout == fb::EagerLayout::Pointwise;
@@ -573,6 +606,8 @@ class EagerRun {
         }
         if (OverlapsItselfConcrete(layout)) return absl::UnimplementedError("a copy whose elements overlap each other");
         layout.offset = 0;
+      } else if (i.layout == fb::EagerLayout::Indexed) {
+        SMELT_ASSIGN_OR_RETURN(layout, IndexedLayout(i.layout_inputs));
       } else if (i.layout == fb::EagerLayout::Order) {
         ordered_as = operands[0];
       } else if (i.layout == fb::EagerLayout::Dense) {

@@ -303,6 +303,69 @@ graph(%a : Float(2, 3, strides=[3, 1]), %b : Float(8, strides=[1]), %c : Float(8
   for (int64_t i = 0; i < 40; ++i) EXPECT_EQ(base.data_as<float>()[i], static_cast<float>(i)) << i;
 }
 
+// Expected are PyTorch's strides.
+TEST(EagerOrderTest, WhatIsPickedFromAStridedArgumentLiesAsPyTorchLaysIt) {
+  CompileOptions options;
+  options.variants = AliasVariants::kAll;
+  Loaded m = CompileAndLoad(R"(
+graph(%x : Float(2, 3, 4, strides=[12, 4, 1]), %i : Long(2, strides=[1]), %j : Long(2, 2, strides=[2, 1]), %m : Bool(3, strides=[1])):
+  %none : NoneType = prim::Constant()
+  %rows : Tensor?[] = prim::ListConstruct(%i)
+  %columns : Tensor?[] = prim::ListConstruct(%none, %i)
+  %apart : Tensor?[] = prim::ListConstruct(%i, %none, %i)
+  %masked : Tensor?[] = prim::ListConstruct(%none, %m)
+  %table : Tensor?[] = prim::ListConstruct(%none, %j)
+  %a : Tensor = aten::index(%x, %rows)
+  %b : Tensor = aten::index(%x, %columns)
+  %c : Tensor = aten::index(%x, %apart)
+  %d : Tensor = aten::index(%x, %masked)
+  %e : Tensor = aten::index(%x, %table)
+  return (%a, %b, %c, %d, %e)
+)",
+                            "picked", options);
+  const Tensor x = Counting(24).View({{2, 3, 4}, {1, 2, 6}, 0});
+  const Tensor i = Tensor::Empty(DType::kInt64, {2}), j = Tensor::Empty(DType::kInt64, {4});
+  for (int k = 0; k < 4; ++k) j.data_as<int64_t>()[k] = (k + 1) % 2;
+  for (int k = 0; k < 2; ++k) i.data_as<int64_t>()[k] = 1 - k;
+  const Tensor mask = Tensor::Empty(DType::kBool, {3});
+  for (int k = 0; k < 3; ++k) mask.data_as<bool>()[k] = k != 1;
+  auto out = m.instance->Run({x, i, j.View({{2, 2}, {1, 2}, 0}), mask});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(m.instance->last_call().variant, AliasVariant::kEagerOrder);
+  using Strides = std::vector<int64_t>;
+  const std::vector<Strides> want = {{12, 1, 3}, {1, 2, 4}, {3, 1}, {1, 2, 4}, {1, 2, 4, 8}};
+  for (size_t k = 0; k < want.size(); ++k) EXPECT_EQ((*out)[k].tensor().strides(), want[k]) << k;
+  const Tensor d = (*out)[3].tensor();
+  for (int k = 0; k < 16; ++k) EXPECT_EQ(d.data_as<float>()[k], k % 2 + 4 * (k / 2 % 2) + 6 * (k / 4)) << k;
+}
+
+TEST(EagerOrderTest, StackedImagesKeepTheirFormatWhereAllHaveIt) {
+  CompileOptions options;
+  options.variants = AliasVariants::kAll;
+  Loaded m = CompileAndLoad(R"(
+graph(%x : Float(2, 3, 2, 2, strides=[12, 4, 2, 1]), %y : Float(2, 3, 2, 2, strides=[12, 4, 2, 1])):
+  %one : int = prim::Constant[value=1]()
+  %last : int = prim::Constant[value=-1]()
+  %both : Tensor[] = prim::ListConstruct(%x, %y)
+  %a : Tensor = aten::stack(%both, %one)
+  %b : Tensor = aten::stack(%both, %last)
+  return (%a, %b)
+)",
+                            "stacked", options);
+  const Tensor x = Counting(24).View({{2, 3, 2, 2}, {12, 1, 6, 3}, 0});
+  const Tensor y = Counting(24).View({{2, 3, 2, 2}, {12, 4, 2, 1}, 0});
+  using Strides = std::vector<int64_t>;
+  for (const auto& [other, first] : {std::pair{x, Strides{24, 3, 1, 12, 6}}, std::pair{y, Strides{24, 12, 4, 2, 1}}}) {
+    auto out = m.instance->Run({x, other});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ(m.instance->last_call().variant, AliasVariant::kEagerOrder);
+    EXPECT_EQ((*out)[0].tensor().strides(), first);
+    EXPECT_EQ((*out)[1].tensor().strides(), (Strides{24, 8, 4, 2, 1}));
+    const Tensor dense = (*out)[0].tensor().Clone();
+    EXPECT_EQ(dense.data_as<float>()[2], 6);  // x[0, 0, 1, 0]
+  }
+}
+
 TEST(EagerOrderTest, NoneRefusesWhatIsNotCompiled) {
   CompileOptions options;
   options.variants = AliasVariants::kNone;

@@ -156,85 +156,42 @@ absl::Status EmbeddingBackward(Ctx& c) {
   return absl::OkStatus();
 }
 
-// x[a, :, b]: the indexed dims are replaced by the broadcast shape of the indices, at their place if they are next to
-// each other, else in front.
 absl::Status Index(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
   const OpArg& list = c.call.arg(1);
-  const Geo g = GeoOf(c.decide, self);
-  struct Item {
-    int dim;
-    const OpArg* index;
-  };
-  std::vector<Item> items;
-  int dim = 0;
+  std::vector<std::optional<Geo>> indices;
+  int dims = 0;
   bool unknown = false;
-  std::vector<std::vector<Expr>> shapes;
   for (const OpArg& e : list.elements) {
     if (e.IsNone()) {
-      ++dim;
+      ++dims;
+      indices.push_back(std::nullopt);
       continue;
     }
     if (!e.IsTensor() || !e.tensor.dtype || !e.tensor.sizes)
       return c.call.Error("an index is not a tensor of known dtype and sizes");
     if (*e.tensor.dtype == DType::kBool || *e.tensor.dtype == DType::kUInt8) {
       unknown = true;  // as many as are true
-      dim += e.tensor.rank();
+      dims += e.tensor.rank();
       continue;
     }
-    if (dim >= self.rank()) return c.call.Error("too many indices for tensor");
-    items.push_back({dim, &e});
-    shapes.push_back(*e.tensor.sizes);
-    ++dim;
+    if (dims >= self.rank()) return c.call.Error("too many indices for tensor");
+    indices.push_back(GeoOf(c.decide, e.tensor));
+    ++dims;
   }
-  if (dim > self.rank())
-    return c.call.Error(absl::StrCat("too many indices for tensor of dimension ", self.rank(), " (got ", dim, ")"));
+  if (dims > self.rank())
+    return c.call.Error(absl::StrCat("too many indices for tensor of dimension ", self.rank(), " (got ", dims, ")"));
   if (unknown) {
     TensorType t;
     t.dtype = self.dtype;
     c.AddUnknown(t);
     return absl::OkStatus();
   }
-  if (items.empty()) {
+  if (std::all_of(indices.begin(), indices.end(), [](const auto& i) { return !i.has_value(); })) {
     AddLike(c, *self.dtype, self, Format::kPreserve);
     return absl::OkStatus();
   }
-  auto shape = view_rules::BroadcastSizes<SymbolicDecide>(c.decide, shapes);
-  if (!shape.ok()) return c.call.Error(shape.status().message());
-  bool adjacent = true;
-  for (size_t i = 1; i < items.size(); ++i) adjacent &= items[i].dim == items[i - 1].dim + 1;
-  std::vector<bool> indexed(self.rank(), false);
-  for (const Item& i : items) indexed[i.dim] = true;
-  const int at = adjacent ? items[0].dim : 0;
-  Geo source;
-  int before = 0;
-  for (int pass = 0; pass < 2; ++pass) {
-    for (int d = 0; d < self.rank(); ++d) {
-      if (indexed[d] || (d < at) != (pass == 0)) continue;
-      source.sizes.push_back(g.sizes[d]);
-      source.strides.push_back(g.strides[d]);
-      if (pass == 0) ++before;
-    }
-    if (pass == 0) {
-      source.sizes.insert(source.sizes.end(), shape->begin(), shape->end());
-      source.strides.insert(source.strides.end(), shape->size(), Expr(0));
-    }
-  }
-  std::vector<Geo> operands = {source};
-  const int after = source.rank() - before - static_cast<int>(shape->size());
-  for (const Item& i : items) {
-    auto expanded = view_rules::Expand(c.decide, GeoOf(c.decide, i.index->tensor), *shape);
-    if (!expanded.ok()) return c.call.Error(expanded.status().message());
-    Geo index;
-    index.sizes.assign(before, Expr(1));
-    index.strides.assign(before, Expr(0));
-    index.sizes.insert(index.sizes.end(), expanded->sizes.begin(), expanded->sizes.end());
-    index.strides.insert(index.strides.end(), expanded->strides.begin(), expanded->strides.end());
-    index.sizes.insert(index.sizes.end(), after, Expr(1));
-    index.strides.insert(index.strides.end(), after, Expr(0));
-    operands.push_back(index);
-  }
-  auto out = view_rules::PointwiseOutput<SymbolicDecide>(c.decide, operands);
+  auto out = view_rules::IndexedOutput<SymbolicDecide>(c.decide, GeoOf(c.decide, self), indices);
   if (!out.ok()) return c.call.Error(out.status().message());
   c.AddStrided(*self.dtype, out->sizes, out->strides);
   return absl::OkStatus();

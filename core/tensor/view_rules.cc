@@ -369,6 +369,51 @@ absl::StatusOr<GeometryOf<D>> PointwiseOutput(D& decide, absl::Span<const Geomet
 }
 
 template <typename D>
+absl::StatusOr<GeometryOf<D>> IndexedOutput(D& decide, const GeometryOf<D>& self,
+                                            absl::Span<const std::optional<GeometryOf<D>>> indices) {
+  std::vector<int> dims;  // the indexed ones
+  std::vector<IndexVector<D>> shapes;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (!indices[d]) continue;
+    dims.push_back(static_cast<int>(d));
+    shapes.push_back(indices[d]->sizes);
+  }
+  SMELT_CHECK(!dims.empty() && static_cast<int>(indices.size()) <= self.rank());
+  SMELT_ASSIGN_OR_RETURN(const IndexVector<D> shape, BroadcastSizes<D>(decide, shapes));
+  const bool adjacent = dims.back() - dims.front() + 1 == static_cast<int>(dims.size());
+  const int at = adjacent ? dims.front() : 0;
+  // What TensorIterator sees: the source does not move along the indices' dims, nor they along the others.
+  GeometryOf<D> source;
+  int before = 0;
+  auto pick = [&](bool front) {
+    for (int d = 0; d < self.rank(); ++d) {
+      if ((d < at) != front || std::find(dims.begin(), dims.end(), d) != dims.end()) continue;
+      source.sizes.push_back(self.sizes[d]);
+      source.strides.push_back(self.strides[d]);
+    }
+  };
+  pick(true);
+  before = source.rank();
+  source.sizes.insert(source.sizes.end(), shape.begin(), shape.end());
+  source.strides.insert(source.strides.end(), shape.size(), Index<D>(0));
+  pick(false);
+  const int after = source.rank() - before - static_cast<int>(shape.size());
+  std::vector<GeometryOf<D>> operands = {std::move(source)};
+  for (int d : dims) {
+    SMELT_ASSIGN_OR_RETURN(const GeometryOf<D> expanded, Expand<D>(decide, *indices[d], shape));
+    GeometryOf<D> index;
+    index.sizes.assign(before, Index<D>(1));
+    index.strides.assign(before, Index<D>(0));
+    index.sizes.insert(index.sizes.end(), expanded.sizes.begin(), expanded.sizes.end());
+    index.strides.insert(index.strides.end(), expanded.strides.begin(), expanded.strides.end());
+    index.sizes.insert(index.sizes.end(), after, Index<D>(1));
+    index.strides.insert(index.strides.end(), after, Index<D>(0));
+    operands.push_back(std::move(index));
+  }
+  return PointwiseOutput<D>(decide, absl::MakeConstSpan(operands));
+}
+
+template <typename D>
 absl::StatusOr<IndexVector<D>> InferSizes(D& decide, Sizes<D> old_sizes, Sizes<D> sizes) {
   const Index<D> elements = Product<D>(decide, old_sizes);
   IndexVector<D> out(sizes.begin(), sizes.end());
@@ -805,6 +850,8 @@ absl::StatusOr<GeometryOf<D>> ViewAsComplex(D& decide, const GeometryOf<D>& g, D
   template IndexVector<D> PreservedStrides<D>(D&, const D::Geometry&);                                               \
   template absl::StatusOr<IndexVector<D>> BroadcastSizes<D>(D&, absl::Span<const IndexVector<D>>);                   \
   template absl::StatusOr<D::Geometry> PointwiseOutput<D>(D&, absl::Span<const D::Geometry>);                        \
+  template absl::StatusOr<D::Geometry> IndexedOutput<D>(D&, const D::Geometry&,                                      \
+                                                        absl::Span<const std::optional<D::Geometry>>);               \
   template absl::StatusOr<D::Geometry> View<D>(D&, const D::Geometry&, Sizes<D>);                                    \
   template absl::StatusOr<ReshapeResult<D>> Reshape<D>(D&, const D::Geometry&, Sizes<D>);                            \
   template absl::StatusOr<IndexVector<D>> InferSizes<D>(D&, Sizes<D>, Sizes<D>);                                     \

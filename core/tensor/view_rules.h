@@ -63,6 +63,11 @@ absl::StatusOr<std::vector<typename D::Index>> BroadcastSizes(D& decide,
 // as Geometry{}. Give at least one operand.
 template <typename D>
 absl::StatusOr<typename D::Geometry> PointwiseOutput(D& decide, absl::Span<const typename D::Geometry> operands);
+// The geometry (offset 0) of x[a, :, b], an entry a dim, at least one of them an index: the indexed dims are replaced
+// by the broadcast shape of the indices, at their place if they are next to each other, else in front.
+template <typename D>
+absl::StatusOr<typename D::Geometry> IndexedOutput(D& decide, const typename D::Geometry& self,
+                                                   absl::Span<const std::optional<typename D::Geometry>> indices);
 
 // --- views: the result shares the operand's storage ---
 
