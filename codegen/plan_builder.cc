@@ -60,6 +60,13 @@ bool PlanBuilder::IsLate(const Expr& e) const {
   return false;
 }
 
+bool PlanBuilder::IsLate(const Location& l) const {
+  const auto late = [&](const Expr& e) { return IsLate(e); };
+  return late_slots_.contains(l.slot) || late(l.geometry.offset) ||
+         std::any_of(l.geometry.sizes.begin(), l.geometry.sizes.end(), late) ||
+         std::any_of(l.geometry.strides.begin(), l.geometry.strides.end(), late);
+}
+
 bool PlanBuilder::IsRead(const Expr& e) const {
   if (data_symbols_.empty() || e.IsConstant()) return true;
   for (const std::string& s : e.Symbols()) {

@@ -56,6 +56,7 @@ class PlanBuilder {
   void FindDataSymbols();
   bool ReadsScalar(NodeId n) const;
   bool IsLate(const Expr& e) const;
+  bool IsLate(const Location& l) const;
   // Whether what `e` depends on has been read by now.
   bool IsRead(const Expr& e) const;
   void AllocateLate(int slot);
@@ -136,7 +137,8 @@ class PlanBuilder {
   absl::Status EmitRandom(NodeId n, const RandomCall& call);
   absl::Status EmitReadScalar(NodeId n);
   absl::Status EmitAssert(NodeId n);
-  absl::Status AddPrologueCheck(NodeId n);  // of a smelt::assert_ node
+  // Of a smelt::assert_ node: before anything is done, or where the data have said what it is about.
+  absl::Status AddAssertion(NodeId n);
 
   // --- kernels ---
   absl::Status EmitKernel(NodeId n);

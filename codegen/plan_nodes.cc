@@ -43,7 +43,7 @@ absl::Status PlanBuilder::EmitNode(NodeId n) {
   if (ReadsScalar(n)) return EmitReadScalar(n);
   if (IsCondition(n)) return absl::OkStatus();  // made where it is used
   if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return EmitAssert(n);
-  if (absl::StartsWith(name, "smelt::assert_")) return AddPrologueCheck(n);
+  if (absl::StartsWith(name, "smelt::assert_")) return AddAssertion(n);
   if (name == "aten::empty" || name == "aten::empty_strided" || name == "aten::empty_like" ||
       name == "aten::new_empty" || name == "aten::new_empty_strided" || name == "aten::empty_permuted") {
     Place(node.outputs[0]);  // contents nobody has written yet
@@ -136,13 +136,21 @@ absl::Status PlanBuilder::EmitAssert(NodeId n) {
   return absl::OkStatus();
 }
 
-absl::Status PlanBuilder::AddPrologueCheck(NodeId n) {
+absl::Status PlanBuilder::AddAssertion(NodeId n) {
   const Node& node = g_.node(n);
   const std::string& name = node.op.name();
   auto check = std::make_unique<fb::CheckT>();
+  bool late = false;
+  auto view_of = [&](ValueId v) -> absl::StatusOr<int> {
+    SMELT_ASSIGN_OR_RETURN(const Location l, Locate(v));
+    late = late || IsLate(l);
+    return AddView(l);
+  };
   if (name == "smelt::assert_size") {
     check->kind = fb::CheckKind::NotZero;
-    check->a = b_.exprs.Add(std::get<Expr>(*node.FindAttribute("value")));
+    const Expr& value = std::get<Expr>(*node.FindAttribute("value"));
+    late = IsLate(value);
+    check->a = b_.exprs.Add(value);
     check->message = std::get<std::string>(*node.FindAttribute("message"));
   } else if (name == "smelt::assert_no_internal_overlap") {
     const bool in_order = node.FindAttribute("in_order") != nullptr;
@@ -150,7 +158,7 @@ absl::Status PlanBuilder::AddPrologueCheck(NodeId n) {
     check->message =
         "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
         "Please clone() the tensor before performing the operation.";
-    SMELT_ASSIGN_OR_RETURN(check->a, ViewOf(node.inputs[0]));
+    SMELT_ASSIGN_OR_RETURN(check->a, view_of(node.inputs[0]));
   } else if (name == "smelt::assert_no_partial_overlap" || name == "smelt::assert_no_overlap") {
     check->kind = fb::CheckKind::NoPartialOverlap;
     if (name == "smelt::assert_no_overlap") {
@@ -159,13 +167,18 @@ absl::Status PlanBuilder::AddPrologueCheck(NodeId n) {
                     : rule == OperandSharing::kWholeOrNone ? fb::CheckKind::WholeOrApart
                                                            : fb::CheckKind::Apart;
     }
-    SMELT_ASSIGN_OR_RETURN(check->a, ViewOf(node.inputs[0]));
-    SMELT_ASSIGN_OR_RETURN(check->b, ViewOf(node.inputs[1]));
+    SMELT_ASSIGN_OR_RETURN(check->a, view_of(node.inputs[0]));
+    SMELT_ASSIGN_OR_RETURN(check->b, view_of(node.inputs[1]));
   } else {
     return absl::UnimplementedError("no kernel and no library call does this");
   }
   if (node.source) check->source = node.source->ToString();
-  plan_->prologue_checks.push_back(std::move(check));
+  if (late) {
+    plan_->may_refuse_late = true;
+    Emit(std::move(check), n);
+  } else {
+    plan_->prologue_checks.push_back(std::move(check));
+  }
   return absl::OkStatus();
 }
 

@@ -186,12 +186,20 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
     // Nothing has been done yet: an answer that hangs on the order of elements is the eager-order plan's.
     if (absl::IsAborted(status)) return RunEagerInstead(args, outputs, status);
     SMELT_RETURN_IF_ERROR(status);
+    const uint64_t drawn = random_->next;
     status = RunBlock(0);
     if (status.ok()) status = Finish(args, outputs);
+    // The data have shown it, or where what is written lies.
+    if (absl::IsAborted(status) && (!written_visibly_ || !remembered_.empty())) {
+      PutBack();
+      random_->next = drawn;
+      return RunEagerInstead(args, outputs, status);
+    }
+    if (absl::IsAborted(status)) status = absl::UnimplementedError(status.message());
   }
   if (status.ok() || !written_visibly_) return status;
   if (!remembered_.empty()) {
-    for (const Remembered& r : remembered_) std::copy_n(remembered_bytes_.data() + r.from, r.bytes, r.at);
+    PutBack();
     return status;
   }
   // Only the data showed it, after the first write: say whose contents are now anyone's guess.
@@ -227,6 +235,10 @@ void Executor::RememberWritten() {
   if (bytes > kMostRemembered) return remembered_.clear();
   if (remembered_bytes_.size() < bytes) remembered_bytes_.resize(bytes);
   for (const Remembered& r : remembered_) std::copy_n(r.at, r.bytes, remembered_bytes_.data() + r.from);
+}
+
+void Executor::PutBack() {
+  for (const Remembered& r : remembered_) std::copy_n(remembered_bytes_.data() + r.from, r.bytes, r.at);
 }
 
 absl::Status Executor::RunEagerInstead(absl::Span<const Datum> args, std::vector<Datum>* outputs,

@@ -197,6 +197,7 @@ class Executor : public Instance {
   absl::Status RunEager(int plan, absl::Span<const Datum> args, std::vector<Datum>* outputs);
   // Before the first write to what the caller sees: so that a refusal that comes later leaves nothing of it.
   void RememberWritten();
+  void PutBack();
   // Where another plan was chosen and has found that it has no answer (`why`).
   absl::Status RunEagerInstead(absl::Span<const Datum> args, std::vector<Datum>* outputs, const absl::Status& why);
 

@@ -303,6 +303,68 @@ graph(%a : Float(2, 3, strides=[3, 1]), %b : Float(8, strides=[1]), %c : Float(8
   for (int64_t i = 0; i < 40; ++i) EXPECT_EQ(base.data_as<float>()[i], static_cast<float>(i)) << i;
 }
 
+// 1 is added to what of %x lies at row %n, or from there on: as an archive says it, where the number of the row is
+// known as the symbol u0.
+Loaded AddsToRows(absl::string_view row, const std::string& name) {
+  auto g = ParseGraph(absl::StrCat(R"(
+graph(%x : Float(6, 3, strides=[3, 1]), %n : Long()):
+  symbol u0 in [0, 4]
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %k : int(u0) = aten::item(%n)
+  %ok : bool = aten::ge.int(%k, %zero)
+  %said : str = prim::Constant[value="a row that there is"]()
+   = aten::_assert_scalar(%ok, %said)
+  )",
+                                   row, R"(
+  %y : Float() = aten::add_.Scalar(%row, %one, %one)
+  return (%x)
+)"));
+  EXPECT_TRUE(g.ok()) << g.status();
+  (*g)->SetType((*g)->FindValue("y"), (*g)->value((*g)->FindValue("row")).type);
+  CompileOptions options;
+  options.targets = {Target::kX86_64_V3};
+  const std::string path = Scratch(name + ".smb");
+  EXPECT_TRUE(CompileToFile(**g, path, options).ok());
+  auto program = Program::Load(path);
+  EXPECT_TRUE(program.ok()) << program.status();
+  auto instance = Instance::Create(*program);
+  EXPECT_TRUE(instance.ok()) << instance.status();
+  return {*program, *std::move(instance)};
+}
+
+TEST(DataPlaceTest, ARowThatTheDataChooseIsWrittenInAnArgumentOfOtherStrides) {
+  Loaded m = AddsToRows("%row : Float(3, strides=[1]) = aten::select.int(%x, %zero, %k)", "chosen_row");
+  Tensor n = Tensor::Empty(DType::kInt64, {});
+  n.data_as<int64_t>()[0] = 2;
+  const Tensor base = Counting(40);
+  auto out = m.instance->Run({base.View({{6, 3}, {6, 2}, 1}), n});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(m.instance->last_call().variant, AliasVariant::kOverlap);
+  for (int k = 0; k < 40; ++k) EXPECT_EQ(base.data_as<float>()[k], k + (k == 13 || k == 15 || k == 17)) << k;
+
+  // PyTorch refuses: the elements of the row are one.
+  const Tensor column = Counting(6);
+  out = m.instance->Run({column.View({{6, 3}, {1, 0}, 0}), n});
+  EXPECT_EQ(out.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::StrContains(out.status().message(), "more than one element of the written-to tensor"))
+      << out.status();
+  for (int k = 0; k < 6; ++k) EXPECT_EQ(column.data_as<float>()[k], k) << k;
+}
+
+TEST(DataPlaceTest, RowsThatOverlapAreWrittenInEagerOrder) {
+  Loaded m = AddsToRows("%row : Float(2, 3, strides=[3, 1]) = aten::narrow(%x, %zero, %k, %two)", "chosen_windows");
+  Tensor n = Tensor::Empty(DType::kInt64, {});
+  n.data_as<int64_t>()[0] = 1;
+  const Tensor base = Counting(8);
+  auto out = m.instance->Run({base.View({{6, 3}, {1, 1}, 0}), n});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(m.instance->last_call().variant, AliasVariant::kEagerOrder);
+  const std::vector<float> want = {0, 2, 4, 5, 5, 5, 6, 7};  // PyTorch's
+  EXPECT_EQ(std::vector<float>(base.data_as<float>(), base.data_as<float>() + 8), want);
+}
+
 // Expected are PyTorch's strides.
 TEST(EagerOrderTest, WhatIsPickedFromAStridedArgumentLiesAsPyTorchLaysIt) {
   CompileOptions options;
