@@ -135,6 +135,11 @@ Memory MemoryOf(const Graph& g, ValueId v) {
 bool Pt2Reader::IsAssignment(const Json& node, OpName op, const std::vector<ValueId>& args) const {
   if (op.full() != "aten::copy_" || args.size() < 2) return false;
   const Json* name = Find(node, "name");
+  if (name == nullptr) {  // PyTorch 2.9 writes none: it is that of the output
+    const Json* outputs = Find(node, "outputs");
+    const Json* tensor = outputs == nullptr || outputs->size() != 1 ? nullptr : Find((*outputs)[0], "as_tensor");
+    name = tensor == nullptr ? nullptr : Find(*tensor, "name");
+  }
   const Json* metadata = Find(node, "metadata");
   const Json* function = metadata == nullptr ? nullptr : Find(*metadata, "torch_fn");
   if (name == nullptr || !name->is_string() || !absl::StartsWith(name->get_ref<const std::string&>(), "copy__default"))

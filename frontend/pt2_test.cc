@@ -66,6 +66,17 @@ TEST(Pt2Test, InPlaceOpsOfTrainingIrStandAsWritten) {
   EXPECT_EQ(TypeText(*model.graph, "x"), "Float(4, 8, strides=[8, 1])");
 }
 
+TEST(Pt2Test, ABufferIsAssignedInArchivesWhoseNodesHaveNoNames) {
+  // PyTorch 2.9 writes none. Such an assignment was read as a copy: what the model returned of the old tensor was new.
+  TestArchive archive = TestArchive::LoadPath("testdata/scenarios/BufferAssigned.pt2");
+  for (int i = 0; i < 6; ++i) archive.Patch(absl::StrCat("/graph_module/graph/nodes/", i, "/name"), std::nullopt);
+  const auto model = archive.Read();
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Graph& g = *model->graph;
+  EXPECT_EQ(Ops(g, g.top()), Ops(*ReadOrDie("testdata/scenarios/BufferAssigned.pt2").graph, g.top()));
+  EXPECT_TRUE(FindNode(g, "aten::set_.source_Tensor").valid());
+}
+
 TEST(Pt2Test, ArgumentsThatTheArchiveLeavesOutAreTheSchemasDefaults) {
   // y + 3 is stored as add.Tensor(self, other): alpha, 1, comes from the schema.
   const Pt2Model model = Model("column_copy");
