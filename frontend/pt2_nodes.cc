@@ -16,9 +16,21 @@ namespace pt2_internal {
 absl::Status Pt2Reader::ReadNodes(const Json& graph, BlockId block, Scope& scope, int depth) {
   SMELT_ASSIGN_OR_RETURN(const Json* nodes, Get(graph, "nodes"));
   if (!nodes->is_array()) return Expected("a list of nodes");
-  for (size_t i = 0; i < nodes->size(); ++i) {
-    const Json& node = (*nodes)[i];
-    absl::Status s = ReadNode(node, block, scope, depth);
+  return ReadNodesBetween(*nodes, 0, nodes->size(), block, scope, depth);
+}
+
+absl::Status Pt2Reader::ReadNodesBetween(const Json& nodes, size_t first, size_t end, BlockId block, Scope& scope,
+                                         int depth) {
+  for (size_t i = first; i < end; ++i) {
+    const Json& node = nodes[i];
+    absl::Status s;
+    if (BeginsVmap(node)) {
+      SMELT_ASSIGN_OR_RETURN(const size_t last, EndOfVmap(nodes, i));
+      s = ReadVmap(nodes, i, last, block, scope, depth);
+      i = last;
+    } else {
+      s = ReadNode(node, block, scope, depth);
+    }
     if (!s.ok()) {
       const Json* name = Find(node, "name");
       std::string where = name != nullptr && name->is_string() ? name->get<std::string>() : absl::StrCat("#", i);
@@ -121,6 +133,7 @@ absl::Status Pt2Reader::ReadCall(const std::string& target, const Json& inputs, 
   if (absl::StartsWith(target, "torch.ops.higher_order.")) {
     return ReadHigherOrder(target.substr(23), inputs, outputs, block, scope, depth);
   }
+  if (target == "torch._functorch.predispatch.lazy_load_decompositions") return absl::OkStatus();  // for what traces
   if (target == "torch.ops.prims.fma.default") return ReadFma(inputs, outputs, block, scope);
   SMELT_ASSIGN_OR_RETURN(OpName op, TargetName(target, inputs));
   // They state what the exporter has checked already, the metadata of the very values at hand, or are for whoever reads

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -91,6 +92,7 @@ class Pt2Reader {
     bool is_list = false;
   };
   absl::Status ReadNodes(const Json& graph, BlockId block, Scope& scope, int depth);
+  absl::Status ReadNodesBetween(const Json& nodes, size_t first, size_t end, BlockId block, Scope& scope, int depth);
   // The innermost frame of the stack trace that is the model's own code.
   std::shared_ptr<const SourceLocation> ReadSource(const Json& node);
   // "torch.ops.aten.add_.Tensor" -> aten::add_.Tensor; "_operator.mul" -> aten::mul.int.
@@ -152,6 +154,19 @@ class Pt2Reader {
   absl::StatusOr<const Json*> Operand(const Json& inputs, size_t i);
   absl::Status CheckResults(NodeId n, size_t expected);
 
+  // --- pt2_vmap.cc ---
+  static bool BeginsVmap(const Json& node);
+  static absl::StatusOr<size_t> EndOfVmap(const Json& nodes, size_t first);
+  // The nodes from _vmap_increment_nesting to its end, example by example.
+  absl::Status ReadVmap(const Json& nodes, size_t first, size_t end, BlockId block, Scope& scope, int depth);
+  absl::Status ReadExamples(const Json& nodes, size_t first, size_t end, int64_t examples, BlockId block, Scope& scope,
+                            int depth);
+  absl::Status ReadTake(const Json& node, int64_t example, NodeId anchor, Scope& scope);
+  // `batched`: the values that depend on the example. What is joined was made after `marker`, and only once.
+  absl::Status ReadJoin(const Json& node, int64_t examples,
+                        const absl::flat_hash_map<std::string, std::vector<ValueId>>& batched, NodeId marker,
+                        absl::flat_hash_set<ValueId>& joined, NodeId anchor, Scope& scope);
+
   const ZipArchive& zip_;
   const Pt2Options& options_;
   std::string root_, model_entry_, torch_version_;
@@ -165,6 +180,7 @@ class Pt2Reader {
   std::vector<NodeId> assignments_;
   std::optional<DType> autocast_;  // in a region of it: the lower precision
   bool autocast_seen_ = false;
+  int64_t vmap_examples_ = 1;  // of the vmaps around what is read
 };
 
 }  // namespace pt2_internal

@@ -118,3 +118,9 @@ def script_dictionary_filled_and_walked(x):
 @scenario(one(3, 4))
 def rrelu_of_transposed_rows(x):
     return F.rrelu(x.t()), F.rrelu(x[:, ::2], 0.1, 0.2), F.rrelu_(x.t())
+
+
+@scenario(lambda: (randn(4, 3), randn(4, 3)))
+def vmap_that_writes_and_one_within_another(x, y):
+    written = torch.vmap(lambda a: a.add_(1) * 2)(x)
+    return written, torch.vmap(lambda a: torch.vmap(lambda b: a.dot(b) + a.sum())(y))(x)
