@@ -77,8 +77,8 @@ std::unique_ptr<PreparedOp> MakeDnnlConvolution(const LibraryRequest& r, const C
 
 // Of float64 or float32, not transposed, no operand empty: for few results a group, at most kFewPerGroup.
 constexpr int64_t kFewPerGroup = 4;
-// Whether that is faster than oneDNN, of float32: oneDNN has vectors of channels, which few channels do not fill, and for
-// many separate channels fast code up to 10 elements along a row.
+// Whether that is faster than oneDNN, of float32: oneDNN has vectors of channels, which few channels do not fill, and
+// for many separate channels fast code up to 10 elements along a row.
 bool IsBetterSummed(const LibraryRequest& r, const ConvParams& p);
 std::unique_ptr<PreparedOp> MakeGroupedConvolution(const LibraryRequest& r, const ConvParams& p);
 
