@@ -71,6 +71,10 @@ absl::Status Pt2Reader::FindEntries() {
       root_ = parts[0];
     }
   }
+  if (zip_.Contains("serialized_exported_program.json")) {
+    return absl::UnimplementedError(absl::StrCat(
+        zip_.path(), ": an archive as PyTorch 2.7 writes it, whose weights are pickled; save it with 2.9 or later"));
+  }
   if (model_entry_.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(zip_.path(), ": no entry TOP/models/NAME.json, so this is no PyTorch export archive"));

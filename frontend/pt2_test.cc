@@ -66,6 +66,12 @@ TEST(Pt2Test, InPlaceOpsOfTrainingIrStandAsWritten) {
   EXPECT_EQ(TypeText(*model.graph, "x"), "Float(4, 8, strides=[8, 1])");
 }
 
+TEST(Pt2Test, AnArchiveOfPickledWeightsIsRefusedByItsVersion) {
+  TestArchive archive;
+  archive.entries = {{"serialized_exported_program.json", "{}"}, {"serialized_state_dict.pt", ""}, {"version", "8.8"}};
+  EXPECT_THAT(ErrorOf(archive), HasSubstr("as PyTorch 2.7 writes it, whose weights are pickled"));
+}
+
 TEST(Pt2Test, ABufferIsAssignedInArchivesWhoseNodesHaveNoNames) {
   // PyTorch 2.9 writes none. Such an assignment was read as a copy: what the model returned of the old tensor was new.
   TestArchive archive = TestArchive::LoadPath("testdata/scenarios/BufferAssigned.pt2");
