@@ -145,6 +145,7 @@ class GroupedConvolution : public PreparedOp {
     bands_ = p_.spatial == 2 ? (rows_ + kBandRows - 1) / kBandRows : 1;
     along_rows_ = p_.stride[last_] == 1;
     along_channels_ = in_per_group_ == 1 && out_per_group_ == 1 && in_.strides[1] == 1 && out_.sizes[1] >= kShortest<T>;
+    if (along_rows_ && w_.constant != nullptr) constant_is_finite_ = AreFinite(reinterpret_cast<const T*>(w_.constant));
     run_ = CpuLevel() == "x86-64-v4" ? RunV4<T> : CpuLevel() == "x86-64-v3" ? RunV3<T> : RunBaseline<T>;
   }
 
@@ -160,7 +161,7 @@ class GroupedConvolution : public PreparedOp {
           Scratch::Get(ScratchUse::kWeights, taps_ * out_.sizes[1] * static_cast<int64_t>(sizeof(T))));
       PackByTap(weights, packed);
       context.For(out_.sizes[0] * rows_, [&](int64_t i) { ChannelsOfRow(in, packed, bias, out, i); });
-    } else if (along_rows_ && AreFinite(weights)) {
+    } else if (along_rows_ && (w_.constant != nullptr ? constant_is_finite_ : AreFinite(weights))) {
       context.For(out_.sizes[0] * p_.groups * bands_, [&](int64_t i) { BandOfGroup(in, weights, bias, out, i); });
     } else {
       context.For(out_.sizes[0] * channel_blocks_, [&](int64_t i) { RowsOfChannels(in, weights, bias, out, i); });
@@ -379,7 +380,7 @@ class GroupedConvolution : public PreparedOp {
   OperandShape in_, w_, out_, bias_;
   int last_ = 0;
   int64_t taps_ = 1, rows_ = 1, out_per_group_ = 0, in_per_group_ = 0, channel_blocks_ = 0, bands_ = 1;
-  bool along_channels_ = false, along_rows_ = false;
+  bool along_channels_ = false, along_rows_ = false, constant_is_finite_ = false;
   void (*run_)(const Line<T>&) = nullptr;
 };
 
