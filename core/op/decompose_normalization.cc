@@ -219,7 +219,7 @@ Values BatchNorm(Emit& e, const OpCall& call) {
   const Expr count = e.Count(x, dims);
   // In the compute dtype: in float64, as PyTorch's, this would be eleven kernels for one.
   Moments m = MomentsOf(e, x, dims);
-  ValueId invstd = e.Cast(e.Rsqrt(e.AddN(m.var, a.eps)), e.DTypeOf(x));
+  ValueId invstd = e.Rsqrt(e.AddN(m.var, a.eps));
   ValueId y = e.Mul(m.centered, invstd);
   if (a.has_weight) y = e.Mul(y, e.Cast(PerChannel(e, a.weight, rank), e.DTypeOf(y)));
   if (a.has_bias) y = e.Add(y, e.Cast(PerChannel(e, a.bias, rank), e.DTypeOf(y)));
@@ -227,17 +227,16 @@ Values BatchNorm(Emit& e, const OpCall& call) {
   if (single) return std::vector<ValueId>{y};
   const Expr channels = e.Sizes(x)[1];
   ValueId mean = e.View(m.mean, {channels}), save_invstd = e.View(invstd, {channels});
-  ValueId save_mean = e.Cast(mean, e.DTypeOf(x));
   if (name != "aten::_native_batch_norm_legit_functional") {
     if (a.has_stats) return call.Unsupported("running statistics that are written");
-    return std::vector<ValueId>{y, save_mean, save_invstd};
+    return std::vector<ValueId>{y, mean, save_invstd};
   }
   ValueId unbiased = e.DivBy(e.Op("aten::mul.Scalar", {e.View(m.var, {channels}), e.Size(count)}), count - 1);
   auto update = [&](ValueId running, ValueId now) {
     const DType rt = e.DTypeOf(running);
     return e.Cast(e.Add(e.MulN(e.Cast(running, e.DTypeOf(now)), 1 - a.momentum), e.MulN(now, a.momentum)), rt);
   };
-  return std::vector<ValueId>{y, save_mean, save_invstd, update(a.mean, mean), update(a.var, unbiased)};
+  return std::vector<ValueId>{y, mean, save_invstd, update(a.mean, mean), update(a.var, unbiased)};
 }
 
 Values InstanceNorm(Emit& e, const OpCall& call) {

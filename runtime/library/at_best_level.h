@@ -20,6 +20,15 @@ namespace smelt {
 template <int kBytes>
 using VectorBytes = std::integral_constant<int, kBytes>;
 
+// `kBytes` bytes of elements, in a register; `Unaligned` is how they are read from and written to any element's
+// address.
+template <typename T, int kBytes>
+struct Vector {
+  typedef T Type __attribute__((vector_size(kBytes)));
+  typedef T Unaligned __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias));
+  static constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
+};
+
 template <typename F>
 SMELT_TARGET_V4 void CallAtV4(const F& f) {
   f(VectorBytes<64>());

@@ -16,11 +16,6 @@ using Complex = std::complex<double>;
 
 constexpr int64_t kLargestRadix = 64;
 
-template <int kBytes>
-struct Simd {
-  typedef double Vec __attribute__((vector_size(kBytes)));
-};
-
 template <typename V>
 SMELT_INLINE void Load(const double* p, V& v) {
   std::memcpy(&v, p, sizeof(V));
@@ -122,8 +117,8 @@ SMELT_INLINE void Butterfly(int64_t radix, const Place& p, int64_t at) {
 template <int kBytes>
 SMELT_INLINE void RunStage(int64_t radix, int64_t parts, int64_t run, const double* roots, const double* turns,
                            Planes x, Planes y) {
-  using Vec = typename Simd<kBytes>::Vec;
-  constexpr int kLanes = kBytes / 8;
+  using Vec = typename Vector<double, kBytes>::Type;
+  constexpr int kLanes = Vector<double, kBytes>::kLanes;
   Place p;
   p.in_step = parts * run;
   p.out_step = run;

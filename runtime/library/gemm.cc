@@ -26,13 +26,6 @@ struct Product {
   int64_t begin = 0, end = 0;  // columns, of a packed b
 };
 
-template <typename T, int kBytes>
-struct Vector {
-  typedef T Type __attribute__((vector_size(kBytes)));
-  typedef T Unaligned __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias));
-  static constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
-};
-
 // What is to come from memory during a product: its next line, and how many lines each fourth step asks for.
 struct Ahead {
   const char* next = nullptr;

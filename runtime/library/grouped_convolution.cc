@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
-#include "smelt/runtime/cpu.h"
+#include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/convolution.h"
-#include "smelt/runtime/library/cpu_targets.h"
 #include "smelt/runtime/library/scratch.h"
 
 namespace smelt::library_internal {
@@ -18,12 +16,6 @@ namespace {
 constexpr int64_t kChannelBlock = 16;  // channels of one piece of work
 constexpr int64_t kBandRows = 32;      // rows of one piece of work
 
-template <typename T, int kBytes>
-struct Simd {
-  typedef T Lanes __attribute__((vector_size(kBytes)));
-  typedef T Unaligned __attribute__((vector_size(kBytes), aligned(sizeof(T)), may_alias));
-  static constexpr int kLanes = kBytes / static_cast<int>(sizeof(T));
-};
 // Lines of fewer results, on any machine, are summed one by one.
 template <typename T>
 constexpr int kShortest = 32 / static_cast<int>(sizeof(T));
@@ -49,7 +41,7 @@ struct Line {
 // addition waits for the one before it, not for those of its neighbours.
 template <typename S, typename T, bool kUnitIn, bool kUnitWeight, int kCount>
 SMELT_INLINE void RunVectors(const Line<T>& l, int64_t i, int64_t last) {
-  using Lanes = typename S::Lanes;
+  using Lanes = typename S::Type;
   using Unaligned = typename S::Unaligned;
   constexpr int kLanes = S::kLanes;
   const auto at = [&](int v) { return v == kCount - 1 ? last : i + v * kLanes; };
@@ -118,16 +110,8 @@ SMELT_INLINE void RunAnyLine(const Line<T>& l) {
   }
 }
 template <typename T>
-SMELT_TARGET_V4 void RunV4(const Line<T>& l) {
-  RunAnyLine<Simd<T, 64>>(l);
-}
-template <typename T>
-SMELT_TARGET_V3 void RunV3(const Line<T>& l) {
-  RunAnyLine<Simd<T, 32>>(l);
-}
-template <typename T>
-void RunBaseline(const Line<T>& l) {
-  RunAnyLine<Simd<T, 16>>(l);
+void RunAtBest(const Line<T>& l) {
+  AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE { RunAnyLine<Vector<T, bytes>>(l); });
 }
 
 template <typename T>
@@ -146,7 +130,6 @@ class GroupedConvolution : public PreparedOp {
     along_rows_ = p_.stride[last_] == 1;
     along_channels_ = in_per_group_ == 1 && out_per_group_ == 1 && in_.strides[1] == 1 && out_.sizes[1] >= kShortest<T>;
     if (along_rows_ && w_.constant != nullptr) constant_is_finite_ = AreFinite(reinterpret_cast<const T*>(w_.constant));
-    run_ = CpuLevel() == "x86-64-v4" ? RunV4<T> : CpuLevel() == "x86-64-v3" ? RunV3<T> : RunBaseline<T>;
   }
 
   absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
@@ -216,8 +199,8 @@ class GroupedConvolution : public PreparedOp {
         const int64_t at = SourceOf(p_, in_, o.data(), k.data());
         if (at >= 0) terms[count++] = {at, tap * channels};
       }
-      run_({in + n * in_.strides[0], packed, bias, out + n * out_.strides[0] + ResultAt(o), terms, count, channels, 1,
-            1, bias_.present ? bias_.strides[0] : 0, out_.strides[1]});
+      RunAtBest<T>({in + n * in_.strides[0], packed, bias, out + n * out_.strides[0] + ResultAt(o), terms, count,
+                    channels, 1, 1, bias_.present ? bias_.strides[0] : 0, out_.strides[1]});
     }
   }
 
@@ -256,10 +239,10 @@ class GroupedConvolution : public PreparedOp {
       }
       const int64_t num_terms = whole ? most : SelectTerms(o, all, some);
       for (int64_t oc = group * out_per_group_; oc < (group + 1) * out_per_group_; ++oc) {
-        run_({source.data + origin, weights + oc * w_.strides[0],
-              bias == nullptr ? nullptr : bias + oc * bias_.strides[0],
-              out + n * out_.strides[0] + oc * out_.strides[1] + ResultAt(o), whole ? all : some, num_terms,
-              out_.sizes[2 + last_], 1, 0, 0, out_.strides[2 + last_]});
+        RunAtBest<T>({source.data + origin, weights + oc * w_.strides[0],
+                      bias == nullptr ? nullptr : bias + oc * bias_.strides[0],
+                      out + n * out_.strides[0] + oc * out_.strides[1] + ResultAt(o), whole ? all : some, num_terms,
+                      out_.sizes[2 + last_], 1, 0, 0, out_.strides[2 + last_]});
       }
     }
   }
@@ -364,10 +347,10 @@ class GroupedConvolution : public PreparedOp {
         }
         for (int64_t oc = first; oc < end; ++oc) {
           const int64_t channel = oc / out_per_group_ * in_per_group_;
-          run_({in + n * in_.strides[0] + channel * in_.strides[1], weights + oc * w_.strides[0],
-                bias == nullptr ? nullptr : bias + oc * bias_.strides[0],
-                out + n * out_.strides[0] + oc * out_.strides[1] + ResultAt(o), terms, num_terms, count,
-                p_.stride[last_] * in_.strides[2 + last_], 0, 0, out_.strides[2 + last_]});
+          RunAtBest<T>({in + n * in_.strides[0] + channel * in_.strides[1], weights + oc * w_.strides[0],
+                        bias == nullptr ? nullptr : bias + oc * bias_.strides[0],
+                        out + n * out_.strides[0] + oc * out_.strides[1] + ResultAt(o), terms, num_terms, count,
+                        p_.stride[last_] * in_.strides[2 + last_], 0, 0, out_.strides[2 + last_]});
         }
       };
       for (int64_t x = 0; x < inside; ++x) run(x, 1);
@@ -381,7 +364,6 @@ class GroupedConvolution : public PreparedOp {
   int last_ = 0;
   int64_t taps_ = 1, rows_ = 1, out_per_group_ = 0, in_per_group_ = 0, channel_blocks_ = 0, bands_ = 1;
   bool along_channels_ = false, along_rows_ = false, constant_is_finite_ = false;
-  void (*run_)(const Line<T>&) = nullptr;
 };
 
 }  // namespace
