@@ -106,7 +106,11 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
     if (!guard && !mask_) return b_.CreateAlignedLoad(type, a, align);
     Value* m = CombinedMask(guard);
     auto masked = [&]() -> Value* {
-      if (!MasksNatively(element)) return LoadLanes(in, type, a, b_.getInt64(ItemSize(in.type)), nullptr, guard);
+      if (!MasksNatively(element)) {
+        const int item = ItemSize(in.type);
+        if (InWords(in.type, guard)) return LoadFront(type, a, item);
+        return LoadLanes(in, type, a, b_.getInt64(item), nullptr, guard);
+      }
       return b_.CreateMaskedLoad(type, a, align, m, llvm::Constant::getNullValue(type));
     };
     if (mask_) return masked();
@@ -259,6 +263,101 @@ Value* KernelEmitter::LoadLanes(const KernelInstr& in, Type* type, Value* a, Val
     b_.CreateStore(b_.CreateAlignedLoad(element, at, llvm::Align(ItemSize(in.type))), b_.CreateGEP(element, memory, k));
   });
   return b_.CreateLoad(type, memory);
+}
+
+bool KernelEmitter::InWords(DType type, Value* guard) const {
+  const int item = ItemSize(type), bytes = active_lanes_ * item;
+  return !guard && count_ && item <= 2 && (bytes == 4 || bytes == 8 || bytes == 16);
+}
+
+// The parts may overlap.
+Value* KernelEmitter::LoadBytes(Value* a, Value* bytes, int item) {
+  auto part = [&](int bits, Value* at) -> Value* {
+    Value* v = b_.CreateAlignedLoad(b_.getIntNTy(bits), b_.CreateGEP(i8_, a, at), llvm::Align(item));
+    return b_.CreateShl(b_.CreateZExt(v, i64_), b_.CreateShl(at, 3));
+  };
+  Value* first = b_.getInt64(0);
+  return IfElse(
+      b_.CreateICmpSGE(bytes, b_.getInt64(4)),
+      [&] { return b_.CreateOr(part(32, first), part(32, b_.CreateSub(bytes, b_.getInt64(4)))); },
+      [&]() -> Value* {
+        if (item == 2) return part(16, first);
+        Value* ends = b_.CreateOr(part(8, first), part(8, b_.CreateSub(bytes, b_.getInt64(1))));
+        return b_.CreateOr(ends, part(8, b_.CreateLShr(bytes, 1)));
+      });
+}
+
+void KernelEmitter::StoreBytes(Value* word, Value* a, Value* bytes, int item) {
+  auto part = [&](int bits, Value* at) {
+    Value* v = b_.CreateTrunc(b_.CreateLShr(word, b_.CreateShl(at, 3)), b_.getIntNTy(bits));
+    b_.CreateAlignedStore(v, b_.CreateGEP(i8_, a, at), llvm::Align(item));
+  };
+  Value* first = b_.getInt64(0);
+  IfElse(
+      b_.CreateICmpSGE(bytes, b_.getInt64(4)),
+      [&]() -> Value* {
+        part(32, first);
+        part(32, b_.CreateSub(bytes, b_.getInt64(4)));
+        return nullptr;
+      },
+      [&]() -> Value* {
+        if (item == 2) {
+          part(16, first);
+          return nullptr;
+        }
+        part(8, first);
+        part(8, b_.CreateLShr(bytes, 1));
+        part(8, b_.CreateSub(bytes, b_.getInt64(1)));
+        return nullptr;
+      });
+}
+
+// Without a way through memory: what is stored in pieces cannot be loaded as a whole until all of it has arrived.
+Value* KernelEmitter::LoadFront(Type* type, Value* a, int item) {
+  Value* bytes = b_.CreateMul(count_, b_.getInt64(item));
+  const int size = active_lanes_ * item;
+  if (size <= 8) return b_.CreateBitCast(b_.CreateTrunc(LoadBytes(a, bytes, item), b_.getIntNTy(8 * size)), type);
+  Type* words = Vec(i64_, 2);
+  Value* both = IfElse(
+      b_.CreateICmpSGT(bytes, b_.getInt64(8)),
+      [&]() -> Value* {
+        Value* low = b_.CreateAlignedLoad(i64_, a, llvm::Align(item));
+        Value* end = b_.CreateGEP(i8_, a, b_.CreateSub(bytes, b_.getInt64(8)));
+        Value* beyond = b_.CreateShl(b_.CreateSub(b_.getInt64(16), bytes), 3);
+        Value* high = b_.CreateLShr(b_.CreateAlignedLoad(i64_, end, llvm::Align(item)), beyond);
+        Value* v = b_.CreateInsertElement(llvm::PoisonValue::get(words), low, b_.getInt64(0));
+        return b_.CreateInsertElement(v, high, b_.getInt64(1));
+      },
+      [&]() -> Value* {
+        return b_.CreateInsertElement(llvm::Constant::getNullValue(words), LoadBytes(a, bytes, item), b_.getInt64(0));
+      });
+  return b_.CreateBitCast(both, type);
+}
+
+void KernelEmitter::StoreFront(Value* v, Value* a, int item) {
+  Value* bytes = b_.CreateMul(count_, b_.getInt64(item));
+  const int size = active_lanes_ * item;
+  if (size <= 8) {
+    return StoreBytes(b_.CreateZExt(b_.CreateBitCast(v, b_.getIntNTy(8 * size)), i64_), a, bytes, item);
+  }
+  Value* words = b_.CreateBitCast(v, Vec(i64_, 2));
+  Value* low = b_.CreateExtractElement(words, b_.getInt64(0));
+  IfElse(
+      b_.CreateICmpSGT(bytes, b_.getInt64(8)),
+      [&]() -> Value* {
+        // The last 8 of them, of both words.
+        Value* high = b_.CreateExtractElement(words, b_.getInt64(1));
+        Value* from = b_.CreateShl(b_.CreateSub(bytes, b_.getInt64(8)), 3);
+        Value* end = b_.CreateIntrinsic(llvm::Intrinsic::fshr, {i64_}, {high, low, from});
+        end = b_.CreateSelect(b_.CreateICmpEQ(bytes, b_.getInt64(16)), high, end);
+        b_.CreateAlignedStore(low, a, llvm::Align(item));
+        b_.CreateAlignedStore(end, b_.CreateGEP(i8_, a, b_.CreateSub(bytes, b_.getInt64(8))), llvm::Align(item));
+        return nullptr;
+      },
+      [&]() -> Value* {
+        StoreBytes(low, a, bytes, item);
+        return nullptr;
+      });
 }
 
 // Two copies of half a cache line: LLVM makes a narrowing conversion and a store of half a line one instruction, which
@@ -456,6 +555,7 @@ void KernelEmitter::EmitStore(const KernelInstr& in, int u) {
       b_.CreateMaskedStore(value, a, align, m);
       return;
     }
+    if (InWords(in.type, guard)) return StoreFront(value, a, ItemSize(in.type));
     Value* step = b_.getInt64(ItemSize(in.type));
     if (mask_) return slow(step, nullptr);
     IfElse(

@@ -189,6 +189,14 @@ class KernelEmitter {
                 const std::function<void(Value*, Value*)>& body);
 
   Value* LoadLanes(const KernelInstr& in, Type* type, Value* a, Value* stride, Value* offsets, Value* guard);
+  // The first `bytes` at a, 1 to 8 and a multiple of `item`, as a number; zero beyond.
+  Value* LoadBytes(Value* a, Value* bytes, int item);
+  void StoreBytes(Value* word, Value* a, Value* bytes, int item);
+  // Whether the first count_ elements of a vector are read and written in words, for want of masks.
+  bool InWords(DType type, Value* guard) const;
+  // The first count_ elements at a, in at most 16 bytes; zero beyond.
+  Value* LoadFront(Type* type, Value* a, int item);
+  void StoreFront(Value* v, Value* a, int item);
 
   // Stores whose elements may lie side by side, as the parts of complex numbers do, are made together: partner_.
   void PairStores();
