@@ -20,6 +20,7 @@
 #include "smelt/core/convention/convention.h"
 #include "smelt/core/ir/graph.h"
 #include "smelt/fuser/kernel_spec.h"
+#include "smelt/fuser/lowered_groups.h"
 #include "smelt/schema/bundle_generated.h"
 
 namespace smelt {
@@ -52,6 +53,7 @@ class BundleBuilder {
       std::string message;
     };
     std::vector<Guard> guards;
+    LoweredGroups* lowered = nullptr;  // of this graph; may hold what fusion has lowered
   };
   absl::StatusOr<PlanStats> AddPlan(const Graph& pure, const Convention& convention, const PlanOptions& options);
 

@@ -141,6 +141,7 @@ class PlanBuilder {
   absl::Status AddAssertion(NodeId n);
 
   // --- kernels ---
+  absl::StatusOr<LoweredKernel> Lower(NodeId n);  // operands and results lie where they do by now
   absl::Status EmitKernel(NodeId n);
   absl::Status PlaceRegion(NodeId n, ValueId o, ValueId base);
   bool Writable(int slot, ValueId result) const;

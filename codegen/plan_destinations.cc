@@ -236,7 +236,7 @@ bool PlanBuilder::ReadsSameIndexOnly(NodeId n, ValueId source, ValueId target) {
   const SymbolicGeometry written = DefaultLayout(g_, target);
   if (Region::Strided(0, written.sizes, written.strides, ItemSize(written.dtype)).OverlapsItself(g_.symbols) != false)
     return false;
-  auto lowered = LowerGroup(g_, n, [&](ValueId v) { return LayoutOf(v); });
+  auto lowered = Lower(n);
   if (!lowered.ok() || lowered->spec.reduction_rank != 0 || lowered->spec.sequential) return false;
   const std::vector<bool> irregular = IrregularParams(lowered->spec);
   for (size_t i = 0; i < lowered->params.size(); ++i) {

@@ -12,7 +12,7 @@
 namespace smelt {
 
 absl::Status PlanBuilder::EmitKernel(NodeId n) {
-  SMELT_ASSIGN_OR_RETURN(LoweredKernel k, LowerGroup(g_, n, [&](ValueId v) { return LayoutOf(v); }));
+  SMELT_ASSIGN_OR_RETURN(LoweredKernel k, Lower(n));
   const std::vector<bool> irregular = IrregularParams(k.spec);
   for (ValueId o : g_.node(n).outputs) {
     const ValueId base = RegionBase(o);
@@ -200,6 +200,11 @@ Expr PlanBuilder::TilesOf(const LoweredKernel& k) {
     }
   }
   return tiles;
+}
+
+absl::StatusOr<LoweredKernel> PlanBuilder::Lower(NodeId n) {
+  const auto layout = [&](ValueId v) { return LayoutOf(v); };
+  return options_.lowered == nullptr ? LowerGroup(g_, n, layout) : options_.lowered->Lower(g_, n, layout);
 }
 
 std::vector<bool> PlanBuilder::IrregularParams(const KernelSpec& spec) {

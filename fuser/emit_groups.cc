@@ -213,10 +213,12 @@ absl::StatusOr<bool> BlockFuser::EmitGroup(int k) {
   g_.SetSource(node, N(group.members.back()).source);
   // Before it is lowered: a result without uses is not one of the kernel's.
   for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(results[i], g_.node(node).outputs[i]);
-  auto lowered = LowerGroup(g_, node, [&](ValueId v) {
+  const auto layout = [&](ValueId v) {
     const NodeId def = g_.value(v).def;
     return !g_.IsParam(def) && g_.node(def).op == "smelt::view" ? RegionGeometry(g_.node(def)) : DefaultLayout(g_, v);
-  });
+  };
+  const auto lowered =
+      options_.lowered == nullptr ? LowerGroup(g_, node, layout) : options_.lowered->Lower(g_, node, layout);
   if (!lowered.ok()) {
     for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(g_.node(node).outputs[i], results[i]);
     g_.Erase(node);

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/core/ir/graph.h"
+#include "smelt/fuser/lowered_groups.h"
 
 namespace smelt {
 
@@ -31,6 +32,7 @@ struct FuseOptions {
   // Of this very graph, live. Then a group's nodes are brought together by its moves before they become one; where it
   // knows of a dependence in between, the group is not made.
   AliasDb* alias_db = nullptr;
+  LoweredGroups* lowered = nullptr;  // keeps the groups' kernels, for the plan
 };
 
 // Why a value did or did not stay inside a kernel.

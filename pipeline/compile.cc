@@ -28,6 +28,7 @@
 #include "smelt/fuser/choose_layouts.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/fuser/lowered_groups.h"
 #include "smelt/pipeline/alias_agreement.h"
 #include "smelt/pipeline/eager_plan.h"
 #include "smelt/pipeline/unsupported.h"
@@ -279,8 +280,10 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
       ExpandComposites(g));  // after functionalization: a whole softmax is one node while aliasing is decided
   if (options.on_pass) options.on_pass("expand-composites", g);
   SMELT_RETURN_IF_ERROR(check("expand-composites"));
+  LoweredGroups lowered;
   if (options.fuse) {
     FuseOptions fuse;
+    fuse.lowered = &lowered;
     fuse.alias_db = alias.get();
     const int late_reads = options.verify ? CountLateReads(g) : 0;
     SMELT_RETURN_IF_ERROR(Fuse(g, fuse).status());
@@ -292,6 +295,7 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
   }
   if (timer != nullptr) timer->End("fuse");
   BundleBuilder::PlanOptions plan = v.plan;
+  plan.lowered = &lowered;
   if (plan.exported_strides && !v.functionalize.overlapping)
     plan.other_strides = OtherStridesOf(opened, decided, out.functional.convention);
   for (const std::string& symbol : out.functional.at_least_two) {
