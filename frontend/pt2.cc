@@ -143,8 +143,9 @@ absl::Status Pt2Reader::ReadRanges(const Json& program) {
     if (r.min > r.max)
       return absl::InvalidArgumentError(absl::StrCat("range_constraints: ", it.key(), " has an empty range"));
     auto hint = g_->symbol_hints.find(e->SymbolName());
-    if (hint != g_->symbol_hints.end() && hint->second >= 2 && r.min < 2 && r.max >= 2) {
-      if (!squeezed.contains(e->SymbolName())) r.accepted_min = r.min;
+    if (hint != g_->symbol_hints.end() && hint->second >= 2 && r.min <= 2 && r.max >= 2) {
+      // 2 is what a symbol has of which nobody said anything; PyTorch does not hold a call to it.
+      if (!squeezed.contains(e->SymbolName())) r.accepted_min = std::min<int64_t>(r.min, 1);
       r.min = 2;
     }
     g_->symbols.Set(e->SymbolName(), r);

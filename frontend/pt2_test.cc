@@ -230,6 +230,22 @@ TEST(Pt2Test, ASizeThatASqueezeLooksAtIsAtLeastTwo) {
   EXPECT_EQ(accepted("torch.ops.aten.squeeze_.default"), -1);
 }
 
+// 2 is what a symbol has of which nobody said anything: PyTorch's exported programs take one row all the same.
+TEST(Pt2Test, ALowerBoundOfTwoAcceptsOne) {
+  const auto range = [](const std::string& min) {
+    TestArchive archive = TestArchive::Load("dynamic_batch");
+    archive.Patch("/range_constraints/s77/min_val", min);
+    const auto model = archive.Read();
+    EXPECT_TRUE(model.ok()) << model.status();
+    return model.ok() ? model->graph->symbols.Get("s77") : SymbolRanges::Range();
+  };
+  EXPECT_EQ(range("2").min, 2);
+  EXPECT_EQ(range("2").accepted_min, 1);
+  EXPECT_EQ(range("0").accepted_min, 0);
+  EXPECT_EQ(range("3").min, 3);
+  EXPECT_EQ(range("3").accepted_min, -1);
+}
+
 TEST(Pt2Test, CondBecomesANodeWithTwoBlocksWhoseParametersAreItsOperands) {
   const Pt2Model model = Model("cond");
   const Graph& g = *model.graph;

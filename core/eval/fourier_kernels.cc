@@ -66,6 +66,13 @@ absl::StatusOr<Values> Fourier(Call& c) {
     x = AlongDim(x, sizes, dims[k], forward);
     count *= static_cast<double>(sizes[dims[k]]);
   }
+  if (!IsComplex(self.dtype()) && dims.size() == 1) {  // the ends of a real signal's spectrum are real, to the last bit
+    const int64_t n = sizes[dims[0]], step = Product(absl::MakeConstSpan(sizes).subspan(dims[0] + 1));
+    for (size_t at = 0; at < x.size(); ++at) {
+      const int64_t k = static_cast<int64_t>(at) / step % n;
+      if (k == 0 || 2 * k == n) x[at].imag(0);
+    }
+  }
   const int64_t by = c.I("normalization");
   const double divisor = by == 0 ? 1 : by == 1 ? std::sqrt(count) : count;
   for (Cx& v : x) v /= divisor;

@@ -251,6 +251,7 @@ class Line {
       spare = y.re == x.re ? spare : x;
       AtBestLevel([&]() SMELT_ALWAYS_INLINE { SpectrumOfHalves(y, roots_.data(), n_ / 2, lanes, spare); });
       y = spare;
+      for (int64_t l = 0; l < lanes; ++l) y.im[l] = y.im[n_ / 2 * lanes + l] = 0;  // as PyTorch says: of a real signal
       if (give > n_ / 2 + 1) Complete(y, n_ / 2 + 1, lanes);
     }
     if (to_real && halves_) {

@@ -981,6 +981,25 @@ TEST(FourierTest, ManyRealLinesComeBack) {
   }
 }
 
+// The angle of a negative real number is pi or -pi, by the sign of its zero.
+TEST(FourierTest, TheEndsOfARealSignalsSpectrumArePositiveZeroBesideReals) {
+  for (int64_t n : {1, 2, 9, 24, 70}) {
+    const Tensor x = Fill(Tensor::EmptyStrided(DType::kFloat32, {19, n}, {n, 1})),
+                 half = Tensor::EmptyStrided(DType::kComplex64, {19, n / 2 + 1}, {n / 2 + 1, 1}),
+                 whole = Tensor::EmptyStrided(DType::kComplex128, {19, n}, {n, 1});
+    ASSERT_TRUE(Call("fourier", {x}, {half}, {0, 1, 1}).ok());
+    ASSERT_TRUE(Call("fourier", {x}, {whole}, {0, 1, 1}).ok());
+    for (int64_t row = 0; row < 19; ++row) {
+      for (int64_t k = 0; k < n; k += n % 2 == 0 ? n / 2 : n) {
+        for (const Tensor& y : {half, whole}) {
+          const double im = PairAt(y, row, k).imag();
+          EXPECT_TRUE(im == 0 && !std::signbit(im)) << n << " at " << row << ", " << k << ": " << im;
+        }
+      }
+    }
+  }
+}
+
 TEST(FourierTest, ThreadsChangeNoBit) {
   const Tensor x = FillPairs({300, 66}, {66, 1}), one = Tensor::EmptyStrided(DType::kComplex128, {300, 66}, {66, 1}),
                three = Tensor::EmptyStrided(DType::kComplex128, {300, 66}, {66, 1});
