@@ -402,6 +402,36 @@ absl::StatusOr<EagerValue> Clone(Call& c) {
   return EagerValue(Datum(std::move(copy)));
 }
 
+// as_strided_scatter(self, src, size, stride, offset): places count from the first element of self's storage, so the
+// copy has one like it, up to the last element that self reaches.
+absl::StatusOr<EagerValue> AsStridedScatter(Call& c) {
+  SMELT_ASSIGN_OR_RETURN(Tensor src, c.Other(1));
+  SMELT_ASSIGN_OR_RETURN(auto sizes, c.Ints(2));
+  SMELT_ASSIGN_OR_RETURN(auto strides, c.Ints(3));
+  SMELT_ASSIGN_OR_RETURN(auto offset, c.MaybeInt(4));
+  if (src.sizes() != absl::MakeConstSpan(sizes)) {
+    return absl::FailedPreconditionError("expected src to have a size equal to the slice of self");
+  }
+  if (src.dtype() != c.base.dtype()) return absl::UnimplementedError("as_strided_scatter of another dtype");
+  int64_t reached = c.base.NumElements() > 0 ? c.g().offset + 1 : 0;
+  for (int d = 0; d < c.rank(); ++d) {
+    if (c.g().strides[d] == 0 && c.g().sizes[d] > 1) {
+      return absl::UnimplementedError("a copy with a view of memory that several elements share");
+    }
+    if (reached > 0) reached += (c.g().sizes[d] - 1) * c.g().strides[d];
+  }
+  SMELT_ASSIGN_OR_RETURN(Tensor copy, Copied(c.base.View({{reached}, {1}, 0}), {1}));
+  const Geometry laid_out = c.g();
+  c.base = copy.View(laid_out);
+  SMELT_ASSIGN_OR_RETURN(EagerValue part, c.Over(view_rules::AsStrided(c.decide, c.g(), sizes, strides, offset)));
+  const Tensor& to = part.datum.tensor();
+  if (to.NumElements() > 0) {
+    CopyStrided(static_cast<char*>(to.data()), to.strides(), static_cast<const char*>(src.data()), src.strides(),
+                src.sizes(), ItemSize(src.dtype()));
+  }
+  return EagerValue(Datum(c.base));
+}
+
 // cat(tensors, dim) and stack(tensors, dim) of a list that only the call knows.
 absl::StatusOr<EagerValue> Join(const std::string& op, absl::Span<const EagerValue> args) {
   const bool stack = op == "aten::stack";
@@ -535,6 +565,7 @@ const absl::flat_hash_map<std::string, Rule>& Table() {
       {"aten::contiguous", Contiguous},
       {"aten::to", To},
       {"aten::clone", Clone},
+      {"aten::as_strided_scatter", AsStridedScatter},
   };
   return *kTable;
 }

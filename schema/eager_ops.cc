@@ -77,6 +77,7 @@ bool IsEagerViewOp(const std::string& full_name) {
       "aten::contiguous",
       "aten::to",
       "aten::clone",
+      "aten::as_strided_scatter",
   };
   return kOps->contains(full_name);
 }

@@ -145,6 +145,45 @@ Values Window(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.AddN(e.MulN(cosine, -beta), alpha)};
 }
 
+// bartlett_window: up to 1 and down again; kaiser_window: a Bessel function over an arc.
+Values ArcWindow(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(int64_t n, call.GetInt("window_length"));
+  SMELT_ASSIGN_OR_RETURN(bool periodic, call.GetBoolOr("periodic", true));
+  if (n < 0) return call.Error("a window's length must not be negative");
+  const DType t = call.GetDType("dtype").value_or(DType::kFloat32);
+  if (!IsFloating(t)) return call.Error("a window of floating point numbers is expected");
+  if (n <= 1) return std::vector<ValueId>{e.Full(t, {n}, 1)};
+  const ValueId i = e.Op("aten::arange", {e.Const(n), e.Const(ScalarTypeOf(t)), e.None(), e.None(), e.None()});
+  const int64_t last = periodic ? n : n - 1;
+  const ValueId x = e.MulN(i, 2.0 / static_cast<double>(last));
+  if (call.op().name() == "aten::bartlett_window") {
+    const ValueId up = e.Op("aten::le.Scalar", {i, e.Const(last / 2)});
+    return std::vector<ValueId>{e.Where(up, x, e.AddN(e.Neg(x), 2))};
+  }
+  SMELT_ASSIGN_OR_RETURN(double beta, call.GetDoubleOr("beta", 12));
+  const ValueId from_middle = e.AddN(x, -1);
+  const ValueId arc = e.Op("aten::clamp_min", {e.AddN(e.Neg(e.Mul(from_middle, from_middle)), 1), e.Const(0.0)});
+  const ValueId at = e.Op("aten::i0", {e.MulN(e.Op("aten::sqrt", {arc}), beta)});
+  return std::vector<ValueId>{e.Cast(e.Op("aten::div.Tensor", {at, e.Op("aten::i0", {e.Scalar(t, beta)})}), t)};
+}
+
+// fft_fftfreq(n, d): the frequencies of a spectrum's elements, the upper half as negative ones; fft_rfftfreq: of half
+// of it.
+Values Frequencies(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(int64_t n, call.GetInt("n"));
+  SMELT_ASSIGN_OR_RETURN(double d, call.GetDoubleOr("d", 1));
+  const bool half = call.op().name() == "aten::fft_rfftfreq";
+  const DType t = call.GetDType("dtype").value_or(DType::kFloat32);
+  if (n < 0 || !IsFloating(t)) return call.Unsupported("frequencies that are not floating point numbers");
+  ValueId i =
+      e.Op("aten::arange", {e.Const(half ? n / 2 + 1 : n), e.Const(ScalarTypeOf(t)), e.None(), e.None(), e.None()});
+  if (!half) {
+    const ValueId low = e.Op("aten::lt.Scalar", {i, e.Const((n + 1) / 2)});
+    i = e.Where(low, i, e.AddN(i, -static_cast<double>(n)));
+  }
+  return std::vector<ValueId>{e.MulN(i, 1 / (static_cast<double>(n) * d))};
+}
+
 // Each element becomes the logaddexp of itself and what 1, 2, 4, ... in front of it have summed up.
 Values LogCumSumExp(Emit& e, const OpCall& call) {
   ValueId x = call.arg(0).value;
@@ -177,6 +216,8 @@ void AddNumberRules(DecompositionTable& t) {
       t["aten::linspace.Scalar_Tensor"] = Sequence;
   t["aten::logcumsumexp"] = LogCumSumExp;
   t["aten::hann_window"] = t["aten::hamming_window"] = t["aten::blackman_window"] = Window;
+  t["aten::bartlett_window"] = t["aten::kaiser_window"] = ArcWindow;
+  t["aten::fft_fftfreq"] = t["aten::fft_rfftfreq"] = Frequencies;
 }
 
 }  // namespace smelt

@@ -401,6 +401,12 @@ absl::Status Window(Ctx& c) {
   return absl::OkStatus();
 }
 
+absl::Status Frequencies(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(int64_t n, c.call.GetInt("n"));
+  c.Add(DTypeOr(c, DType::kFloat32), {Expr(c.call.op().name() == "aten::fft_rfftfreq" ? n / 2 + 1 : n)});
+  return absl::OkStatus();
+}
+
 absl::Status TriIndices(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(int64_t rows, c.call.GetInt("row"));
   SMELT_ASSIGN_OR_RETURN(int64_t cols, c.call.GetInt("col"));
@@ -574,7 +580,8 @@ absl::Status IsIn(Ctx& c) {
 void AddLibraryRules(RuleTable& r) {
   AddRule(r, "eye", Eye);
   AddRule(r, "linspace logspace", Linspace);
-  AddRule(r, "hann_window hamming_window blackman_window", Window);
+  AddRule(r, "hann_window hamming_window blackman_window bartlett_window kaiser_window", Window);
+  AddRule(r, "fft_fftfreq fft_rfftfreq", Frequencies);
   AddRule(r, "tril_indices triu_indices", TriIndices);
   AddRule(r, "rand randn randint randperm", RandomSizes);
   AddRule(r, "normal.float_float", RandomSizes);

@@ -28,7 +28,7 @@ constexpr Group kGroups[] = {
     {OpKind::kFactory,
      "zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full scalar_tensor tensor empty empty_like "
      "new_empty empty_strided new_empty_strided empty_permuted arange linspace logspace eye tril_indices "
-     "triu_indices hann_window hamming_window blackman_window"},
+     "triu_indices hann_window hamming_window blackman_window bartlett_window kaiser_window fft_fftfreq fft_rfftfreq"},
     {OpKind::kMovement,
      "cat concat concatenate stack gather index_select embedding index _unsafe_index index_put _unsafe_index_put "
      "_index_put_impl scatter scatter_add scatter_reduce index_add index_copy index_fill index_reduce "
