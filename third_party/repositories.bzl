@@ -97,6 +97,15 @@ def declare_system_libraries(declare):
     )
     declare(
         system_cc_repository,
+        "simdjson",
+        build_file = Label("//third_party:simdjson.BUILD"),
+        debian_package = "libsimdjson-dev",
+        paths = {
+            "include/simdjson.h": "/usr/include/simdjson.h",
+        },
+    )
+    declare(
+        system_cc_repository,
         "zlib",
         build_file = Label("//third_party:zlib.BUILD"),
         debian_package = "zlib1g-dev",

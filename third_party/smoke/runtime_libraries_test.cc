@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "oneapi/dnnl/dnnl.hpp"
+#include "simdjson.h"
 #include "smelt/third_party/smoke/smoke_generated.h"
 
 ABSL_FLAG(int, smoke, 7, "Tests that flags link.");
@@ -34,6 +35,14 @@ TEST(RuntimeLibrariesTest, FlatBuffersIsThere) {
   EXPECT_EQ(flatbuffers::GetRoot<smelt::smoke::Point>(builder.GetBufferPointer())->x(), 3);
 }
 
+TEST(RuntimeLibrariesTest, SimdjsonIsThere) {
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  ASSERT_FALSE(parser.parse(std::string("[1, 2]")).get(root));
+  int64_t second = 0;
+  ASSERT_FALSE(root.at(1).get(second));
+  EXPECT_EQ(second, 2);
+}
 TEST(RuntimeLibrariesTest, JsonIsThere) { EXPECT_EQ(nlohmann::json::parse(R"({"a": [1, 2]})")["a"][1], 2); }
 
 TEST(RuntimeLibrariesTest, OneDnnIsThere) { EXPECT_GE(dnnl::engine::get_count(dnnl::engine::kind::cpu), 1u); }
