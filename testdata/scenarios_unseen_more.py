@@ -681,3 +681,43 @@ def images_sampled_outside_of_them(x, grid):
 def volumes_sampled_outside_of_them(x, grid):
     modes = [(m, p) for m in ("bilinear", "nearest") for p in ("zeros", "border", "reflection")]
     return [F.grid_sample(x, grid, mode=m, padding_mode=p, align_corners=False) for m, p in modes]
+
+
+@scenario(lambda: (randn(4, 6), randn(2, 2)),
+          lambda: (randn(4, 12)[:, ::2], randn(2, 2).t()),
+          lambda: (randn(6, 4).t(), randn(2, 2)),
+          lambda: (randn(30)[3:27].view(4, 6), randn(2, 2)),
+          script=True)
+def script_scattered_into_places_of_a_copied_storage(x, y):
+    a = torch.as_strided_scatter(x, y, (2, 2), (5, 1), 4)
+    x.add_(1)
+    return a, torch.as_strided_scatter(x, y, (2, 2), (1, 3))
+
+
+@scenario(one(8), script=True)
+def script_frequencies_and_windows(x):
+    ends = torch.view_as_real(torch.fft.rfft(x))[:, 1]
+    x.mul_(torch.fft.fftfreq(8))
+    return (torch.fft.rfftfreq(7, 0.5), torch.fft.fftfreq(5, 2.0), torch.kaiser_window(6), torch.signbit(ends[0]), torch.signbit(ends[4]),
+            torch.kaiser_window(7, False, 5.0), torch.bartlett_window(5) + x[:5], torch.bartlett_window(8, False))
+
+
+@scenario(lambda: (randn(2, 8).half() / 16, randn(2, 8).bfloat16() / 16), script=True)
+def script_rms_norms_of_small_halves(x, y):
+    x.mul_(torch.rms_norm(x, [8]))
+    return torch.rms_norm(y, [8]), torch.rms_norm(y, [8], None, 0.01)
+
+
+def heads(*order):
+    """Three tensors of 2 x 2 heads of 3 rows of 4, whose dims lie in memory in this order."""
+    return tuple(randn(*[(2, 2, 3, 4)[d] for d in order]).permute([order.index(d) for d in range(4)]) for _ in range(3))
+
+
+@scenario(lambda: heads(0, 2, 1, 3), lambda: heads(0, 1, 2, 3), lambda: heads(1, 0, 2, 3), lambda: heads(0, 1, 3, 2), script=True)
+def script_attention_lies_as_its_queries(q, k, v):
+    o = torch._C._nn.scaled_dot_product_attention(q, k, v)
+    rows = o.transpose(1, 2).reshape(2, 3, 8)
+    rows.mul_(2)
+    q.add_(1)
+    whole = torch._C._nn.scaled_dot_product_attention(q, k, v[..., :3])
+    return o, rows, whole, torch._C._nn.scaled_dot_product_attention(q, k, v, torch.ones(3, 3)), torch._C._nn.scaled_dot_product_attention(q.contiguous(), k, v)

@@ -127,10 +127,9 @@ Values RmsNorm(Emit& e, const OpCall& call) {
   const ValueId input = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> shape, call.GetExprs("normalized_shape"));
   const DType t = e.DTypeOf(input);
-  const double default_eps = t == DType::kFloat64    ? std::numeric_limits<double>::epsilon()
-                             : t == DType::kFloat16  ? 0.0009765625
-                             : t == DType::kBFloat16 ? 0.0078125
-                                                     : std::numeric_limits<float>::epsilon();
+  // That of the dtype in which PyTorch computes, whatever the dtype.
+  const double default_eps =
+      t == DType::kFloat64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   SMELT_ASSIGN_OR_RETURN(double eps, call.GetDoubleOr("eps", default_eps));
   const int rank = e.Rank(input);
   std::vector<int64_t> dims;
