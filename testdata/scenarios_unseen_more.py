@@ -698,8 +698,9 @@ def script_scattered_into_places_of_a_copied_storage(x, y):
 def script_frequencies_and_windows(x):
     ends = torch.view_as_real(torch.fft.rfft(x))[:, 1]
     x.mul_(torch.fft.fftfreq(8))
-    return (torch.fft.rfftfreq(7, 0.5), torch.fft.fftfreq(5, 2.0), torch.kaiser_window(6), torch.signbit(ends[0]), torch.signbit(ends[4]),
-            torch.kaiser_window(7, False, 5.0), torch.bartlett_window(5) + x[:5], torch.bartlett_window(8, False))
+    windows = (torch.kaiser_window(6), torch.kaiser_window(7, False, 5.0), torch.bartlett_window(8, False))
+    signs = (torch.signbit(ends[0]), torch.signbit(ends[4]))
+    return torch.fft.rfftfreq(7, 0.5), torch.fft.fftfreq(5, 2.0), windows, signs, torch.bartlett_window(5) + x[:5]
 
 
 @scenario(lambda: (randn(2, 8).half() / 16, randn(2, 8).bfloat16() / 16), script=True)
@@ -713,11 +714,15 @@ def heads(*order):
     return tuple(randn(*[(2, 2, 3, 4)[d] for d in order]).permute([order.index(d) for d in range(4)]) for _ in range(3))
 
 
-@scenario(lambda: heads(0, 2, 1, 3), lambda: heads(0, 1, 2, 3), lambda: heads(1, 0, 2, 3), lambda: heads(0, 1, 3, 2), script=True)
+@scenario(lambda: heads(0, 2, 1, 3),
+          lambda: heads(0, 1, 2, 3),
+          lambda: heads(0, 1, 3, 2),
+          script=True)
 def script_attention_lies_as_its_queries(q, k, v):
     o = torch._C._nn.scaled_dot_product_attention(q, k, v)
     rows = o.transpose(1, 2).reshape(2, 3, 8)
     rows.mul_(2)
     q.add_(1)
     whole = torch._C._nn.scaled_dot_product_attention(q, k, v[..., :3])
-    return o, rows, whole, torch._C._nn.scaled_dot_product_attention(q, k, v, torch.ones(3, 3)), torch._C._nn.scaled_dot_product_attention(q.contiguous(), k, v)
+    masked = torch._C._nn.scaled_dot_product_attention(q, k, v, torch.ones(3, 3))
+    return o, rows, whole, masked, torch._C._nn.scaled_dot_product_attention(q.contiguous(), k, v)

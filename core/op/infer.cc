@@ -154,6 +154,31 @@ absl::StatusOr<Outputs> InferByDecomposing(const OpCall& call, const FunctionSch
   return out;
 }
 
+// Whether PyTorch's flash attention takes the call, whose result lies as its queries do; else it is a product's.
+bool AttentionLiesAsItsQueries(const OpCall& call) {
+  if (call.op().name() == "aten::_scaled_dot_product_flash_attention_for_cpu") return true;
+  const TensorType& q = call.arg(0).tensor;
+  for (int i = 0; i < 3; ++i) {
+    const TensorType& t = call.arg(i).tensor;
+    if (!t.IsComplete() || t.rank() != 4 || t.sizes->at(3) != q.sizes->at(3) || t.sizes->at(0) != q.sizes->at(0) ||
+        t.sizes->at(2) == Expr(0)) {
+      return false;
+    }
+    if (t.strides->at(3) != Expr(1) && t.sizes->at(3) != Expr(1)) return false;
+    const bool gqa = call.GetBoolOr("enable_gqa", false).value_or(false);
+    if (!gqa && t.sizes->at(1) != q.sizes->at(1)) return false;
+  }
+  if (!call.arg(3).IsTensor()) return true;
+  const TensorType& mask = call.arg(3).tensor;
+  if (!mask.IsComplete() || (mask.rank() != 2 && mask.rank() != 4)) return false;
+  const std::vector<Expr> full = {q.sizes->at(0), q.sizes->at(1), q.sizes->at(2), call.arg(1).tensor.sizes->at(2)};
+  for (int d = 0; d < mask.rank(); ++d) {
+    const Expr& n = mask.sizes->at(d);
+    if (n != Expr(1) && n != full[4 - mask.rank() + d]) return false;
+  }
+  return mask.strides->back() == Expr(1);
+}
+
 // select: whichever row it is, its sizes and strides are the tensor's but for that dim.
 void KnowSelected(const OpCall& call, InferredOutput& out) {
   const TensorType& base = call.arg(0).tensor;
@@ -310,7 +335,16 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
           c.out.push_back({Type::Tensor(source.tensor), std::nullopt, {}});
         }
       } else if (info.decomposes && schema != nullptr) {
-        return InferByDecomposing(call, *schema, ranges);
+        SMELT_ASSIGN_OR_RETURN(Outputs outputs, InferByDecomposing(call, *schema, ranges));
+        const std::string& name = call.op().name();
+        const bool attends =
+            name == "aten::scaled_dot_product_attention" || name == "aten::_scaled_dot_product_flash_attention_for_cpu";
+        if (attends && call.arg(0).tensor.IsComplete() && AttentionLiesAsItsQueries(call)) {
+          TensorType t = outputs[0].type.tensor();
+          t.strides = view_rules::PreservedStrides(decide, GeoOf(decide, call.arg(0).tensor));
+          outputs[0].type = Type::Tensor(t);
+        }
+        return outputs;
       } else if (info.kind == OpKind::kRandom && schema != nullptr && schema->IsMutable()) {
         c.out.push_back({Type::Tensor(call.arg(0).tensor), std::nullopt, {}});
       } else if (schema != nullptr &&
