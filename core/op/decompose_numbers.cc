@@ -121,16 +121,26 @@ Values Sequence(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(out, t)};
 }
 
-// hann_window, hamming_window, blackman_window: sums of cosines over one period.
-Values Window(Emit& e, const OpCall& call) {
+// What every window is made from: n elements; from the first to `last` it is symmetric.
+struct WindowArgs {
+  int64_t n, last;
+  DType dtype;
+};
+absl::StatusOr<WindowArgs> GetWindowArgs(const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t n, call.GetInt("window_length"));
   SMELT_ASSIGN_OR_RETURN(bool periodic, call.GetBoolOr("periodic", true));
   if (n < 0) return call.Error("a window's length must not be negative");
   const DType t = call.GetDType("dtype").value_or(DType::kFloat32);
   if (!IsFloating(t)) return call.Error("a window of floating point numbers is expected");
-  if (n <= 1) return std::vector<ValueId>{e.Full(t, {n}, 1)};
-  const ValueId i = e.Op("aten::arange", {e.Const(n), e.Const(ScalarTypeOf(t)), e.None(), e.None(), e.None()});
-  const double last = static_cast<double>(periodic ? n : n - 1);
+  return WindowArgs{n, periodic ? n : n - 1, t};
+}
+
+// hann_window, hamming_window, blackman_window: sums of cosines over one period.
+Values Window(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(WindowArgs w, GetWindowArgs(call));
+  if (w.n <= 1) return std::vector<ValueId>{e.Full(w.dtype, {w.n}, 1)};
+  const ValueId i = e.Op("aten::arange", {e.Const(w.n), e.Const(ScalarTypeOf(w.dtype)), e.None(), e.None(), e.None()});
+  const double last = static_cast<double>(w.last);
   if (call.op().name() == "aten::blackman_window") {
     const ValueId x = e.MulN(i, std::numbers::pi / last);
     const auto cosine = [&](double times, double factor) {
@@ -147,24 +157,20 @@ Values Window(Emit& e, const OpCall& call) {
 
 // bartlett_window: up to 1 and down again; kaiser_window: a Bessel function over an arc.
 Values ArcWindow(Emit& e, const OpCall& call) {
-  SMELT_ASSIGN_OR_RETURN(int64_t n, call.GetInt("window_length"));
-  SMELT_ASSIGN_OR_RETURN(bool periodic, call.GetBoolOr("periodic", true));
-  if (n < 0) return call.Error("a window's length must not be negative");
-  const DType t = call.GetDType("dtype").value_or(DType::kFloat32);
-  if (!IsFloating(t)) return call.Error("a window of floating point numbers is expected");
-  if (n <= 1) return std::vector<ValueId>{e.Full(t, {n}, 1)};
-  const ValueId i = e.Op("aten::arange", {e.Const(n), e.Const(ScalarTypeOf(t)), e.None(), e.None(), e.None()});
-  const int64_t last = periodic ? n : n - 1;
-  const ValueId x = e.MulN(i, 2.0 / static_cast<double>(last));
+  SMELT_ASSIGN_OR_RETURN(WindowArgs w, GetWindowArgs(call));
+  if (w.n <= 1) return std::vector<ValueId>{e.Full(w.dtype, {w.n}, 1)};
+  const ValueId i = e.Op("aten::arange", {e.Const(w.n), e.Const(ScalarTypeOf(w.dtype)), e.None(), e.None(), e.None()});
+  const ValueId x = e.MulN(i, 2.0 / static_cast<double>(w.last));
   if (call.op().name() == "aten::bartlett_window") {
-    const ValueId up = e.Op("aten::le.Scalar", {i, e.Const(last / 2)});
+    const ValueId up = e.Op("aten::le.Scalar", {i, e.Const(w.last / 2)});
     return std::vector<ValueId>{e.Where(up, x, e.AddN(e.Neg(x), 2))};
   }
   SMELT_ASSIGN_OR_RETURN(double beta, call.GetDoubleOr("beta", 12));
   const ValueId from_middle = e.AddN(x, -1);
   const ValueId arc = e.Op("aten::clamp_min", {e.AddN(e.Neg(e.Mul(from_middle, from_middle)), 1), e.Const(0.0)});
   const ValueId at = e.Op("aten::i0", {e.MulN(e.Op("aten::sqrt", {arc}), beta)});
-  return std::vector<ValueId>{e.Cast(e.Op("aten::div.Tensor", {at, e.Op("aten::i0", {e.Scalar(t, beta)})}), t)};
+  return std::vector<ValueId>{
+      e.Cast(e.Op("aten::div.Tensor", {at, e.Op("aten::i0", {e.Scalar(w.dtype, beta)})}), w.dtype)};
 }
 
 // fft_fftfreq(n, d): the frequencies of a spectrum's elements, the upper half as negative ones; fft_rfftfreq: of half
