@@ -184,7 +184,7 @@ Values Frequencies(Emit& e, const OpCall& call) {
   ValueId i =
       e.Op("aten::arange", {e.Const(half ? n / 2 + 1 : n), e.Const(ScalarTypeOf(t)), e.None(), e.None(), e.None()});
   if (!half) {
-    const ValueId low = e.Op("aten::lt.Scalar", {i, e.Const((n + 1) / 2)});
+    const ValueId low = e.Op("aten::lt.Scalar", {i, e.Const(n / 2 + n % 2)});
     i = e.Where(low, i, e.AddN(i, -static_cast<double>(n)));
   }
   return std::vector<ValueId>{e.MulN(i, 1 / (static_cast<double>(n) * d))};
