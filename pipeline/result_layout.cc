@@ -33,6 +33,14 @@ Exprs ChannelsLast(const Exprs& sizes) {
   order.push_back(1);
   return Ordered(sizes, order);
 }
+// The rows as they are, what is in front of them in reverse order.
+Exprs ReversedRows(const Exprs& sizes) {
+  if (sizes.empty()) return {};
+  std::vector<size_t> order;
+  for (size_t d = sizes.size() - 1; d-- > 0;) order.push_back(d);
+  order.push_back(sizes.size() - 1);
+  return Ordered(sizes, order);
+}
 Exprs Gapped(const Exprs& sizes) {
   Exprs strides = ContiguousStrides(sizes);
   for (Expr& s : strides) s = s * 2;
@@ -126,6 +134,15 @@ Answer Ask(const Question& q, const std::vector<TensorType>& plain, absl::Functi
   return answer;
 }
 
+// Whether the one result lies as the first operand, which keeps its rows and lies otherwise in front of them.
+bool LiesAsRows(const Question& q) {
+  Exprs given;
+  const auto got = ResultTypes(q, [&](int index, const Exprs& sizes) {
+    return index == 0 ? given = ReversedRows(sizes) : ContiguousStrides(sizes);
+  });
+  return got.ok() && got->size() == 1 && got->front().strides == given && given != ContiguousStrides(*got->front().sizes);
+}
+
 }  // namespace
 
 ResultLayout DescribeResultLayout(const Graph& g, NodeId n) {
@@ -151,7 +168,11 @@ ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const Va
   }
   if (out.deciding.empty()) {  // none alone, as those of cat
     const Answer answer = Ask(q, *plain, [](int) { return true; });
-    if (answer.decides) out = {answer.format ? fb::EagerLayout::FormatOfAll : fb::EagerLayout::Dense, tensors};
+    if (answer.decides) {
+      out = {answer.format ? fb::EagerLayout::FormatOfAll : fb::EagerLayout::Dense, tensors};
+    } else if (LiesAsRows(q)) {
+      out = {fb::EagerLayout::Rows, tensors};
+    }
     return out;
   }
   const bool one = out.deciding.size() == 1;

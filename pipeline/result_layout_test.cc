@@ -89,6 +89,20 @@ TEST(ResultLayoutTest, WhatHasOneSpatialDimHasTheFormatOfARow) {
   EXPECT_EQ(DescribeResultLayout(**g, (*g)->block((*g)->top()).last).kind, fb::EagerLayout::Format);
 }
 
+TEST(ResultLayoutTest, AttentionLiesAsItsQueriesWhereAllHaveRows) {
+  auto g = ParseGraph(R"(graph(%q : Float(2, 3, 5, 4, strides=[60, 20, 4, 1]), %k : Float(2, 3, 7, 4, strides=[84, 28, 4, 1])):
+  %n : NoneType = prim::Constant()
+  %z : float = prim::Constant[value=0.]()
+  %no : bool = prim::Constant[value=0]()
+  %r : Tensor = aten::scaled_dot_product_attention(%q, %k, %k, %n, %z, %no, %n, %no)
+  return (%r)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  const ResultLayout layout = DescribeResultLayout(**g, (*g)->block((*g)->top()).last);
+  EXPECT_EQ(layout.kind, fb::EagerLayout::Rows);
+  EXPECT_EQ(layout.deciding.size(), 3);
+}
+
 TEST(ResultLayoutTest, AProductAndARunningSumAreContiguous) {
   EXPECT_EQ(LayoutOf("  %r : Tensor = aten::mm(%x, %y)").kind, fb::EagerLayout::AsComputed);
   EXPECT_EQ(LayoutOf("  %n : NoneType = prim::Constant()\n  %r : Tensor = aten::cumsum(%x, %zero, %n)").kind,

@@ -65,6 +65,9 @@ std::vector<int64_t> ChannelsLastStrides(absl::Span<const int64_t> sizes) {
   return view_rules::ChannelsLastStrides<ConcreteDecide>(decide, sizes);
 }
 
+// Whether the elements along its last dim lie one after the other.
+bool HasRows(const Geometry& g) { return g.rank() == 0 || g.strides.back() == 1 || g.sizes.back() == 1; }
+
 absl::StatusOr<bool> Truth(const EagerValue& v) {
   SMELT_ASSIGN_OR_RETURN(std::vector<EagerValue> b, EagerNumber("aten::Bool", {v}));
   return b[0].datum.as_bool();
@@ -594,7 +597,8 @@ class EagerRun {
       }
       if (pointwise) {
         SMELT_ASSIGN_OR_RETURN(layout, view_rules::PointwiseOutput(decide, operands));
-      } else if (i.layout == fb::EagerLayout::Preserve) {
+      } else if (i.layout == fb::EagerLayout::Preserve ||
+                 (i.layout == fb::EagerLayout::Rows && std::all_of(operands.begin(), operands.end(), HasRows))) {
         layout = operands[0];
         layout.strides = view_rules::PreservedStrides(decide, layout);
         layout.offset = 0;
