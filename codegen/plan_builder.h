@@ -155,6 +155,9 @@ class PlanBuilder {
   // Whether the read of param i and the write of param j may share their slot.
   bool Harmless(const LoweredKernel& k, const std::vector<bool>& irregular, const std::vector<Location>& where,
                 size_t i, size_t j);
+  // Makes the launch that was just emitted the epilogue of the library call in front of it, if each of its tiles reads
+  // the tile's own elements of the call's result: schema/bundle.fbs.
+  void MakeEpilogue(const LoweredKernel& k, const std::vector<bool>& irregular, const std::vector<Location>& where);
   absl::StatusOr<fb::Word> ScalarWord(const LoweredKernel::Scalar& s, bool floating);
   static bool SameElements(const SymbolicGeometry& a, const SymbolicGeometry& b);
   static Expr TilesOf(const LoweredKernel& k);
@@ -234,6 +237,13 @@ class PlanBuilder {
   absl::flat_hash_map<ValueId, int> scalar_args_, registers_;
   absl::flat_hash_map<int, int> taken_at_;  // the position at which a slot was taken over
   std::vector<int> used_kernels_;
+  struct LastCall {
+    int block = -1;
+    size_t step = 0;
+    Location result;         // its first
+    std::vector<int> reads;  // slots
+  };
+  LastCall last_call_;  // of the library
 };
 
 }  // namespace smelt

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <optional>
 #include <utility>
@@ -59,7 +60,46 @@ absl::Status PlanBuilder::EmitKernel(NodeId n) {
   launch->sequential = k.spec.sequential;
   Emit(std::move(launch), n);
   ++stats_.launches;
+  MakeEpilogue(k, irregular, where);
   return absl::OkStatus();
+}
+
+void PlanBuilder::MakeEpilogue(const LoweredKernel& k, const std::vector<bool>& irregular,
+                               const std::vector<Location>& where) {
+  auto& steps = plan_->blocks[block_]->steps;
+  if (last_call_.block != block_ || last_call_.step + 2 != steps.size()) return;
+  fb::LibraryCallT& call = *steps[last_call_.step]->step.AsLibraryCall();
+  if ((call.op != "matmul" && call.op != "convolution") || k.spec.sequential) return;
+  // Tiles follow each other as the loops do.
+  const int v = k.spec.vector_dim, parallel = k.spec.parallel_rank;
+  if (v >= 0 && v < parallel - 1) return;
+  const auto elements = [](const std::vector<Expr>& sizes) {
+    Expr n = 1;
+    for (const Expr& s : sizes) n = n * s;
+    return n;
+  };
+  const SymbolicGeometry& result = last_call_.result.geometry;
+  const Expr all = elements(result.sizes);
+  if (BytesOf(result) != all * ItemSize(result.dtype) || elements(k.sizes) != all) return;
+  const std::vector<Expr> dense = ContiguousStrides(k.sizes);
+  bool reads_result = false;
+  for (size_t i = 0; i < k.params.size(); ++i) {
+    const int slot = where[i].slot;
+    if (slot == last_call_.result.slot) {
+      if (irregular[i] || k.params[i].strides != dense || k.params[i].offset != result.offset ||
+          ItemSize(k.spec.params[i].dtype) != ItemSize(result.dtype)) {
+        return;
+      }
+      reads_result = reads_result || k.spec.params[i].is_read;
+    }
+    if (!k.spec.params[i].is_written) continue;
+    const fb::SlotKind kind = plan_->slots[slot]->kind;
+    if (kind == fb::SlotKind::ArgStorage || kind == fb::SlotKind::StateStorage) return;
+    if (std::find(last_call_.reads.begin(), last_call_.reads.end(), slot) != last_call_.reads.end()) return;
+  }
+  if (!reads_result) return;
+  call.epilogue = true;
+  for (int slot : last_call_.reads) Extend(slot, position_);
 }
 
 absl::Status PlanBuilder::PlaceRegion(NodeId n, ValueId o, ValueId base) {

@@ -63,6 +63,7 @@ absl::Status PlanBuilder::EmitNode(NodeId n) {
 absl::Status PlanBuilder::EmitLibrary(NodeId n, const LibraryNode& call) {
   auto step = std::make_unique<fb::LibraryCallT>();
   step->op = call.op;
+  last_call_ = {};
   for (const char* name : {"solve", "cholesky", "svd", "eigh", "searchsorted", "masked_scatter", "bincount"}) {
     if (call.op == name) plan_->may_refuse_late = true;
   }
@@ -73,6 +74,7 @@ absl::Status PlanBuilder::EmitLibrary(NodeId n, const LibraryNode& call) {
     }
     SMELT_ASSIGN_OR_RETURN(int view, ViewOf(v));
     step->inputs.push_back(view);
+    last_call_.reads.push_back(plan_->views[view]->slot);
   }
   for (ValueId o : call.outputs) {
     if (!g_.IsLive(o)) {
@@ -85,6 +87,11 @@ absl::Status PlanBuilder::EmitLibrary(NodeId n, const LibraryNode& call) {
   for (const Expr& e : call.ints) step->ints.push_back(b_.exprs.Add(e));
   step->floats = call.floats;
   Emit(std::move(step), n);
+  if (g_.IsLive(call.outputs[0])) {
+    last_call_.block = block_;
+    last_call_.step = plan_->blocks[block_]->steps.size() - 1;
+    last_call_.result = locations_.at(call.outputs[0]);
+  }
   ++stats_.library_calls;
   return absl::OkStatus();
 }

@@ -479,8 +479,8 @@ TEST(Fuse, EveryEdgeIsExplained) {
       f.Edges(),
       "aten::tanh %a -> aten::mm %m: not fused, a library call, a random draw or control flow reads it too, so it "
       "is stored anyway\n"
-      "aten::mm %m -> aten::add.Tensor %b: not fused, the producer is a library call, a random draw or control "
-      "flow\n"
+      "aten::mm %m -> aten::add.Tensor %b: not fused, the producer is a library call; where the two go by the same "
+      "elements, the kernel is its epilogue\n"
       "aten::tanh %a -> aten::add.Tensor %b: not fused, aten::mm %m, between the two, needs the one and is needed "
       "by the other\n"
       "aten::add.Tensor %b -> aten::mul.Tensor %c: fused, the same loop\n"

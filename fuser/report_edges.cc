@@ -7,6 +7,16 @@
 #include "smelt/fuser/block_fuser.h"
 
 namespace smelt {
+namespace {
+
+// What becomes a "matmul" or a "convolution" (codegen/plan_kernels.cc).
+bool MayHaveEpilogue(OpName op) {
+  const std::string& name = op.name();
+  return name == "aten::mm" || name == "aten::bmm" || name == "aten::addmm" || name == "aten::baddbmm" ||
+         name == "aten::convolution";
+}
+
+}  // namespace
 
 std::string BlockFuser::Describe(int i) const {
   return absl::StrCat(N(i).op.full(), " %", N(i).outputs.empty() ? "" : g_.value(N(i).outputs[0]).name);
@@ -38,6 +48,8 @@ std::string BlockFuser::DefaultReason(int p, int i, bool fused) const {
   if (IsLeaf(N(p))) return "a constant fill: a kernel that needs it makes it itself";
   if (IsAllocation(N(p))) return "memory without contents";
   if (group_of_[i] < 0) return "the consumer is a library call, a random draw or control flow";
+  if (group_of_[p] < 0 && MayHaveEpilogue(N(p).op))
+    return "the producer is a library call; where the two go by the same elements, the kernel is its epilogue";
   if (group_of_[p] < 0) return "the producer is a library call, a random draw or control flow";
   if (IsRegionOp(N(i)) && Root(N(i).inputs[0]) == Root(N(p).outputs[0]))
     return "it is the memory that a region is written into";

@@ -172,8 +172,17 @@ class Executor : public Instance {
   absl::Status RunBlock(int block);
   absl::Status RunStep(int block, int index);
   absl::Status RunTimed(int block, int index);
+  // What of a launch is known only now: its words, how many tiles there are.
+  absl::Status CompleteLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch);
   absl::Status RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch);
+  absl::Status KernelStatus() const;
+  // Sets inputs_ and outputs_.
+  absl::StatusOr<std::shared_ptr<const PreparedOp>> CompleteLibraryCall(const fb::LibraryCallT& l, int step);
   absl::Status RunLibrary(const fb::LibraryCallT& l, int step);
+  // The library call at `index` and the launch behind it, its epilogue: on each part of the result while that lies in
+  // the near caches, if the operator tells of parts that are whole tiles.
+  absl::Status RunWithEpilogue(int block, int index);
+  void RememberBefore(int step);
   absl::Status RunCopy(const fb::CopyT& c);
   absl::Status RunCheck(const fb::CheckT& c);
   PlacedGeometry PlacedView(int view) const;

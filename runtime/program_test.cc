@@ -682,5 +682,17 @@ TEST(ProgramTest, AnUnknownLibraryOperatorIsRefusedAtLoad) {
   EXPECT_EQ(b.TryLoad().status().code(), absl::StatusCode::kUnimplemented);
 }
 
+TEST(ProgramTest, AnEpilogueWithoutALaunchBehindItIsRefusedAtLoad) {
+  HandBundle b;
+  AddOneModel(b);
+  HandPlan p(&b, b.raw().plans[0].get());
+  auto* c = p.Step<fb::LibraryCallT>();
+  c->op = "matmul";
+  c->epilogue = true;
+  const absl::Status s = b.TryLoad().status();
+  EXPECT_EQ(s.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(s.message(), HasSubstr("has an epilogue, but no launch follows"));
+}
+
 }  // namespace
 }  // namespace smelt

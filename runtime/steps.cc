@@ -72,6 +72,13 @@ absl::Status Executor::RunBlock(int block) {
   const auto& steps = plan_->plan->blocks[block]->steps;
   for (size_t i = 0; i < steps.size(); ++i) {
     const int step = static_cast<int>(i);
+    const fb::LibraryCallT* call = steps[i]->step.AsLibraryCall();
+    // Timed, each is run on its own.
+    if (call != nullptr && call->epilogue && step_times_.empty()) {
+      SMELT_RETURN_IF_ERROR(RunWithEpilogue(block, step));
+      ++i;
+      continue;
+    }
     absl::Status s = step_times_.empty() ? RunStep(block, step) : RunTimed(block, step);
     if (!s.ok()) {
       // A step with blocks inside has named the place already.
@@ -102,13 +109,16 @@ std::vector<StepTime> Executor::step_times() const {
   return out;
 }
 
+void Executor::RememberBefore(int step) {
+  if (!plan_->step_writes_visible[step] || written_visibly_) return;
+  RememberWritten();
+  written_visibly_ = true;
+}
+
 absl::Status Executor::RunStep(int block, int index) {
   const fb::StepT& step = *plan_->plan->blocks[block]->steps[index];
   const int number = plan_->first_step[block] + index;
-  if (plan_->step_writes_visible[number] && !written_visibly_) {
-    RememberWritten();
-    written_visibly_ = true;
-  }
+  RememberBefore(number);
   switch (step.step.type) {
     case fb::StepUnion::Launch:
       return RunLaunch(*step.step.AsLaunch(), bound_->launches[number]);
@@ -167,53 +177,59 @@ absl::Status Executor::RunStep(int block, int index) {
   return absl::InternalError("a step of an unknown kind");
 }
 
-absl::Status Executor::RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch) {
+absl::Status Executor::CompleteLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch) {
+  if (!launch.slow) return absl::OkStatus();
   int64_t* words = bound_->words.data() + launch.first_word;
-  int64_t tiles = launch.tiles, chunk = launch.chunk, chunks = launch.chunks;
-  if (launch.slow) {
-    for (const auto* list : {&l.reads, &l.writes}) {
-      for (int v : *list) SMELT_RETURN_IF_ERROR(UseView(v));
-    }
-    for (size_t i = 0; i < l.words.size(); ++i) {
-      const fb::Word& w = l.words[i];
-      if (w.kind() == fb::WordKind::Expr) {
-        SMELT_ASSIGN_OR_RETURN(words[i], ExprValue(w.a()));
-      } else if (w.kind() == fb::WordKind::Address) {
-        SMELT_ASSIGN_OR_RETURN(const int64_t offset, ExprValue(w.b()));
-        words[i] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(base_[w.a()])) + offset;
-      } else if (w.kind() == fb::WordKind::DataScalar) {
-        const Register& r = registers_[w.a()];
-        if (w.b() == 1) {
-          std::memcpy(&words[i], &r.d, 8);
-        } else {
-          words[i] = r.i;
-        }
+  for (const auto* list : {&l.reads, &l.writes}) {
+    for (int v : *list) SMELT_RETURN_IF_ERROR(UseView(v));
+  }
+  for (size_t i = 0; i < l.words.size(); ++i) {
+    const fb::Word& w = l.words[i];
+    if (w.kind() == fb::WordKind::Expr) {
+      SMELT_ASSIGN_OR_RETURN(words[i], ExprValue(w.a()));
+    } else if (w.kind() == fb::WordKind::Address) {
+      SMELT_ASSIGN_OR_RETURN(const int64_t offset, ExprValue(w.b()));
+      words[i] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(base_[w.a()])) + offset;
+    } else if (w.kind() == fb::WordKind::DataScalar) {
+      const Register& r = registers_[w.a()];
+      if (w.b() == 1) {
+        std::memcpy(&words[i], &r.d, 8);
+      } else {
+        words[i] = r.i;
       }
     }
-    SMELT_ASSIGN_OR_RETURN(tiles, ExprValue(l.tiles));
-    SMELT_ASSIGN_OR_RETURN(const int64_t bytes, ExprValue(l.bytes));
-    launch.tiles = tiles;
-    Slice(bytes, &launch);
-    chunk = launch.chunk;
-    chunks = launch.chunks;
   }
+  SMELT_ASSIGN_OR_RETURN(launch.tiles, ExprValue(l.tiles));
+  SMELT_ASSIGN_OR_RETURN(const int64_t bytes, ExprValue(l.bytes));
+  Slice(bytes, &launch);
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch) {
+  SMELT_RETURN_IF_ERROR(CompleteLaunch(l, launch));
+  const int64_t tiles = launch.tiles, chunk = launch.chunk;
   if (tiles <= 0) return absl::OkStatus();
+  const int64_t* words = bound_->words.data() + launch.first_word;
   ++stats_.kernel_launches;
   status_[0] = 0;
-  if (chunks == 1) {
+  if (launch.chunks == 1) {
     launch.entry(words, 0, tiles, status_);
   } else {
-    pool_->For(chunks, width_, [&, entry = launch.entry](int64_t c) {
+    pool_->For(launch.chunks, width_, [&, entry = launch.entry](int64_t c) {
       entry(words, c * chunk, std::min(tiles, (c + 1) * chunk), status_);
     });
   }
+  return KernelStatus();
+}
+
+absl::Status Executor::KernelStatus() const {
   if (status_[0] == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(status_[0] == 1   ? "index out of range"
                                        : status_[0] == 2 ? "ZeroDivisionError: integer division or modulo by zero"
                                                          : "the kernel reported an error");
 }
 
-absl::Status Executor::RunLibrary(const fb::LibraryCallT& l, int step) {
+absl::StatusOr<std::shared_ptr<const PreparedOp>> Executor::CompleteLibraryCall(const fb::LibraryCallT& l, int step) {
   inputs_.clear();
   outputs_.clear();
   for (int v : l.inputs) {
@@ -224,12 +240,60 @@ absl::Status Executor::RunLibrary(const fb::LibraryCallT& l, int step) {
     if (v >= 0) SMELT_RETURN_IF_ERROR(UseView(v));
     outputs_.push_back(v < 0 ? nullptr : Address(v));
   }
-  ++stats_.library_calls;
-  const LibraryContext context{pool_, width_};
-  if (bound_->library_ops[step] != nullptr) return bound_->library_ops[step]->Run(context, inputs_, outputs_);
+  if (bound_->library_ops[step] != nullptr) return bound_->library_ops[step];
   SMELT_ASSIGN_OR_RETURN(LibraryRequest request, program_->RequestOf(*plan_, l, bound_->values));
-  SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedOp> op, program_->library().Prepare(request));
-  return op->Run(context, inputs_, outputs_);
+  return program_->library().Prepare(request);
+}
+
+absl::Status Executor::RunLibrary(const fb::LibraryCallT& l, int step) {
+  SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedOp> op, CompleteLibraryCall(l, step));
+  ++stats_.library_calls;
+  return op->Run(LibraryContext{pool_, width_}, inputs_, outputs_);
+}
+
+namespace {
+
+// A launch's tiles, of so many elements of the result each.
+class Epilogue final : public PartListener {
+ public:
+  Epilogue(KernelEntry entry, const int64_t* words, int64_t elements, int64_t* status)
+      : entry_(entry), words_(words), elements_(elements), status_(status) {}
+  void OnPart(int64_t begin, int64_t end) const override {
+    entry_(words_, begin / elements_, end / elements_, status_);
+  }
+
+ private:
+  KernelEntry entry_;
+  const int64_t* words_;
+  int64_t elements_;
+  int64_t* status_;
+};
+
+}  // namespace
+
+absl::Status Executor::RunWithEpilogue(int block, int index) {
+  const auto& steps = plan_->plan->blocks[block]->steps;
+  const fb::StepT &call = *steps[index], &epilogue = *steps[index + 1];
+  const int number = plan_->first_step[block] + index;
+  const fb::LibraryCallT& l = *call.step.AsLibraryCall();
+  RememberBefore(number);
+  RememberBefore(number + 1);
+  auto op = CompleteLibraryCall(l, number);
+  if (!op.ok()) return StateError(op.status(), call.source);
+  BoundPlan::Launch& launch = bound_->launches[number + 1];
+  if (absl::Status s = CompleteLaunch(*epilogue.step.AsLaunch(), launch); !s.ok())
+    return StateError(s, epilogue.source);
+  const int64_t elements = bound_->views[l.outputs[0]].elements, tiles = launch.tiles, unit = (*op)->PartUnit();
+  ++stats_.library_calls;
+  if (unit == 0 || tiles <= 0 || elements <= 0 || elements % tiles != 0 || unit % (elements / tiles) != 0) {
+    SMELT_RETURN_IF_ERROR(StateError((*op)->Run(LibraryContext{pool_, width_}, inputs_, outputs_), call.source));
+    return StateError(RunLaunch(*epilogue.step.AsLaunch(), launch), epilogue.source);
+  }
+  status_[0] = 0;
+  const Epilogue parts(launch.entry, bound_->words.data() + launch.first_word, elements / tiles, status_);
+  SMELT_RETURN_IF_ERROR(StateError((*op)->Run(LibraryContext{pool_, width_, &parts}, inputs_, outputs_), call.source));
+  ++stats_.kernel_launches;
+  return StateError(KernelStatus(), epilogue.source);
 }
 
 namespace {

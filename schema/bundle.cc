@@ -685,6 +685,12 @@ class Verifier {
       if (absl::Status s = Step(p, *steps[i], depth); !s.ok()) {
         return Annotate(s, absl::StrCat("block ", index, ": step ", i));
       }
+      const fb::LibraryCallT* call = steps[i]->step.AsLibraryCall();
+      if (call != nullptr && call->epilogue &&
+          (call->outputs.empty() || call->outputs[0] < 0 || i + 1 == steps.size() ||
+           steps[i + 1]->step.type != fb::StepUnion::Launch || steps[i + 1]->step.AsLaunch()->sequential)) {
+        return Bad(absl::StrCat("block ", index, ": step ", i, " has an epilogue, but no launch follows"));
+      }
     }
     return absl::OkStatus();
   }

@@ -232,6 +232,7 @@ class Inspector {
              {"inputs", ViewList(p, l.inputs)},
              {"outputs", ViewList(p, l.outputs)},
              {"ints", Values(l.ints)}};
+        if (l.epilogue) j["epilogue"] = "the next launch, on each part of the result";
         break;
       }
       case fb::StepUnion::Copy: {

@@ -115,7 +115,7 @@ Step StepOf(const Json& j, const std::vector<std::string>& specs, const std::vec
   } else if (j.contains("library")) {
     s.kind = "library";
     s.title = j["library"].get<std::string>();
-    s.detail = "library call";
+    s.detail = j.contains("epilogue") ? "library call; its epilogue is the next launch" : "library call";
     views(j["inputs"], s.reads);
     views(j["outputs"], s.writes);
   } else if (j.contains("copy")) {

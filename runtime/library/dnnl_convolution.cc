@@ -91,13 +91,13 @@ class DnnlConvolution : public PreparedOp {
     OneOmpThread one;
     auto made = TryDnnl([&] { return op->Plan(p, packed_bytes); });
     if (!made || !*made) return nullptr;
+    op->TellOfSlices();
     return op;
   }
 
   absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
                    absl::Span<char* const> outputs) const override {
     const int item = ItemSize(out_.dtype);
-    const int64_t count = static_cast<int64_t>(slices_.size());
     std::atomic<bool> failed = false;
     const char* weights = packed_ != nullptr ? packed_.get() : inputs[1];
     if (packed_ == nullptr && reorder_weights_ != nullptr) {
@@ -106,8 +106,7 @@ class DnnlConvolution : public PreparedOp {
       if (!reorder_weights_->Run(weights, to)) return absl::ResourceExhaustedError("convolution: the library failed");
       weights = to;
     }
-    context.For(count, [&](int64_t i) {
-      const Slice& s = slices_[i];
+    const auto run = [&](const Slice& s) {
       const Primitive& p = primitives_[s.primitive];
       char* in = inputs[0] + (s.n0 * in_.strides[0] + s.in_row * in_.strides[2]) * item;
       char* out = outputs[0] + (s.n0 * out_.strides[0] + s.out_row * out_.strides[2]) * item;
@@ -122,9 +121,20 @@ class DnnlConvolution : public PreparedOp {
       ok = ok && p.exec->Run(absl::MakeSpan(handles, has_bias_ ? 4 : 3));
       if (ok && p.reorder_out != nullptr) ok = p.reorder_out->Run(dst, out);
       if (!ok) failed.store(true, std::memory_order_relaxed);
+    };
+    const int64_t count = static_cast<int64_t>(slices_.size());
+    context.For(count / slices_a_task_, [&](int64_t task) {
+      const Slice &first = slices_[task * slices_a_task_], &last = slices_[(task + 1) * slices_a_task_ - 1];
+      for (const Slice* s = &first; s <= &last; ++s) run(*s);
+      if (part_unit_ == 0 || context.listener == nullptr || failed.load(std::memory_order_relaxed)) return;
+      const Extent& x = primitives_[last.primitive].extent;
+      const auto row = [&](int64_t r) { return r == out_.sizes[2] ? image_ : r * out_.strides[2]; };
+      context.listener->OnPart(first.n0 * image_ + row(first.out_row),
+                               (last.n0 + x.n - 1) * image_ + row(last.out_row + x.out_rows));
     });
     return failed ? absl::ResourceExhaustedError("convolution: the library failed") : absl::OkStatus();
   }
+  int64_t PartUnit() const override { return part_unit_; }
 
  private:
   // What a slice computes: images, rows (the outermost spatial dim) of the result, rows of the source that they read,
@@ -145,6 +155,23 @@ class DnnlConvolution : public PreparedOp {
     int64_t n0, in_row, out_row;
     int primitive;
   };
+
+  // Slices of a dense result lie together if they are images, or bands of rows of channels-last ones. The bands of a
+  // planar image are one task where there are images enough for all threads.
+  void TellOfSlices() {
+    constexpr int64_t kManyImages = 16;
+    const int64_t batch = out_.sizes[0];
+    image_ = Span(out_);
+    if (out_.NumElements() != batch * image_ || (batch > 1 && out_.strides[0] != image_)) return;
+    if (primitives_[0].extent.out_rows == out_.sizes[2]) {
+      part_unit_ = image_;
+    } else if (out_.strides[2] * out_.sizes[2] == image_) {
+      part_unit_ = out_.strides[2];
+    } else if (batch >= kManyImages) {
+      part_unit_ = image_;
+      slices_a_task_ = static_cast<int64_t>(slices_.size()) / batch;
+    }
+  }
 
   int64_t Kernel(const ConvParams& p, int dim) const {
     return weight_.sizes[weight_.sizes.size() - static_cast<size_t>(p.spatial) + dim];
@@ -301,6 +328,8 @@ class DnnlConvolution : public PreparedOp {
 
   OperandShape in_, out_, weight_;
   bool has_bias_ = false;
+  int64_t part_unit_ = 0, image_ = 0;  // elements
+  int64_t slices_a_task_ = 1;
   std::vector<Primitive> primitives_;
   std::vector<Slice> slices_;
   std::unique_ptr<Relayout> reorder_weights_;

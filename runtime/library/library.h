@@ -79,9 +79,19 @@ struct LibraryRequest {
   }
 };
 
+// Hears of parts of an op's first output, which is dense, as they are complete: from the threads that made them, in
+// whose caches they lie.
+class PartListener {
+ public:
+  virtual ~PartListener() = default;
+  // Elements [begin, end), in the order of memory: multiples of the op's PartUnit().
+  virtual void OnPart(int64_t begin, int64_t end) const = 0;
+};
+
 struct LibraryContext {
   ThreadPool* pool = nullptr;  // null: on the caller's thread
   int width = 1;
+  const PartListener* listener = nullptr;
 
   template <typename F>
   void For(int64_t count, F&& f) const {
@@ -98,6 +108,8 @@ class PreparedOp {
   // such that PyTorch would refuse, too.
   virtual absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
                            absl::Span<char* const> outputs) const = 0;
+  // 0: a listener hears nothing. Else a run that ends well has told it of each element of the first output once.
+  virtual int64_t PartUnit() const { return 0; }
 };
 
 class Library {

@@ -5,6 +5,7 @@
 #include <complex>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <numbers>
 #include <numeric>
 #include <random>
@@ -573,6 +574,87 @@ TEST(ConvolutionTest, OneDimOfSeparateChannelsIsAnImageOfOneRow) {
 }
 
 // Blocks of 8 by 8, and what is left over on both sides.
+// Copies each part as it hears of it.
+class Listener : public PartListener {
+ public:
+  Listener(const Tensor& of, int64_t unit)
+      : unit_(unit), of_(static_cast<const float*>(of.data())), seen_(of.NumElements()), times_(of.NumElements()) {}
+  void OnPart(int64_t begin, int64_t end) const override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    EXPECT_EQ(begin % unit_, 0);
+    EXPECT_EQ(end % unit_, 0);
+    for (int64_t i = begin; i < end; ++i) seen_.at(i) = of_[i], ++times_.at(i);
+    ++parts_;
+  }
+  bool HeardAllOnce() const {
+    return std::all_of(times_.begin(), times_.end(), [](int n) { return n == 1; }) &&
+           std::memcmp(seen_.data(), of_, seen_.size() * sizeof(float)) == 0;
+  }
+  int parts() const { return parts_; }
+
+ private:
+  const int64_t unit_;
+  const float* of_;
+  mutable std::mutex mutex_;
+  mutable std::vector<float> seen_;
+  mutable std::vector<int> times_;
+  mutable int parts_ = 0;
+};
+
+// How many parts a listener hears of; 0 if the op tells of none.
+int Parts(const std::string& op, const std::vector<Tensor>& inputs, const Tensor& output, std::vector<int64_t> ints) {
+  Library library;
+  LibraryRequest r;
+  r.op = op;
+  std::vector<char*> in;
+  for (const Tensor& t : inputs) {
+    r.inputs.push_back(ShapeOf(t));
+    in.push_back(static_cast<char*>(t.data()));
+  }
+  r.outputs = {ShapeOf(output)};
+  r.ints = std::move(ints);
+  auto made = library.Prepare(r);
+  EXPECT_TRUE(made.ok()) << made.status();
+  if (!made.ok() || (*made)->PartUnit() == 0) return 0;
+  ThreadPool pool(2);
+  const Listener listener(output, (*made)->PartUnit());
+  char* out = static_cast<char*>(output.data());
+  EXPECT_TRUE((*made)->Run({&pool, 3, &listener}, in, {&out, 1}).ok());
+  EXPECT_TRUE(listener.HeardAllOnce());
+  return listener.parts();
+}
+
+TEST(PartsTest, RowsOfAProductAreToldOfOnceAndComplete) {
+  const auto product = [](std::vector<int64_t> a, std::vector<int64_t> b, std::vector<int64_t> c) {
+    const DType t = DType::kFloat32;
+    return Parts("matmul", {Fill(Tensor::Empty(t, a)), Fill(Tensor::Empty(t, b))}, Tensor::Empty(t, c), {});
+  };
+  EXPECT_GT(product({5000, 64}, {64, 48}, {5000, 48}), 2);
+  EXPECT_GT(product({333, 300}, {300, 500}, {333, 500}), 2);
+  EXPECT_GT(product({3, 200, 100}, {3, 100, 300}, {3, 200, 300}), 2);
+  EXPECT_GT(product({3, 40, 30}, {1, 30, 70}, {3, 40, 70}), 0);  // one right operand for all
+  EXPECT_EQ(product({2, 500}, {500, 3000}, {2, 3000}), 0);       // of few rows each tile has some columns
+}
+
+TEST(PartsTest, ImagesAndBandsOfAConvolutionAreToldOfOnceAndComplete) {
+  const auto convolution = [](bool channels_last, ConvCase c) {
+    const DType t = DType::kFloat32;
+    const std::vector<int64_t> out = OutSizes(c);
+    return Parts("convolution",
+                 {Fill(Image(t, {c.n, c.ic, c.in[0], c.in[1]}, channels_last)),
+                  Fill(Image(t, {c.oc, c.ic, c.k[0], c.k[1]}, false)), Fill(Tensor::Empty(t, {c.oc}))},
+                 Image(t, {c.n, c.oc, out[0], out[1]}, channels_last), ConvInts(c));
+  };
+  const ConvCase images = {2, 16, 8, 16, 1, {33, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false};
+  const ConvCase many = {2, 16, 32, 64, 1, {33, 40}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false};
+  const ConvCase bands = {2, 1, 64, 64, 1, {90, 90}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false};
+  EXPECT_GT(convolution(false, images), 2);
+  EXPECT_GT(convolution(true, images), 2);
+  EXPECT_EQ(convolution(false, many), 16);  // an image is a few bands
+  EXPECT_GT(convolution(true, bands), 2);
+  EXPECT_EQ(convolution(false, bands), 0);  // a band is a piece of each channel
+}
+
 TEST(TransposeTest, EveryElementArrives) {
   for (int64_t rows : {1, 7, 8, 16, 19, 40}) {
     for (int64_t columns : {1, 5, 8, 17, 32}) {

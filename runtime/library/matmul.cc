@@ -362,10 +362,12 @@ class FloatMatmul : public PreparedOp {
     AlignedBuffer packed;  // constant right operand
   };
 
-  static MakeResult Make(Problem p, int64_t* packed_bytes) {
+  // `dense`: c is.
+  static MakeResult Make(Problem p, bool dense, int64_t* packed_bytes) {
     auto op = std::unique_ptr<FloatMatmul>(new FloatMatmul());
     op->p_ = std::move(p);
     SMELT_RETURN_IF_ERROR(op->Plan(packed_bytes));
+    if (dense) op->TellOfRows();
     return std::unique_ptr<PreparedOp>(std::move(op));
   }
 
@@ -387,9 +389,14 @@ class FloatMatmul : public PreparedOp {
       if (panels_ != nullptr) return RunPacked(tiles_[i % tiles], ab, cb, biasb);
       const bool ok = gemv_ ? RunGemv(i % tiles, ab, bb, cb, biasb) : RunTile(tiles_[i % tiles], ab, bb, cb, biasb);
       if (!ok) failed.store(true, std::memory_order_relaxed);
+      if (!ok || part_unit_ == 0 || context.listener == nullptr) return;
+      const Tile& t = tiles_[i % tiles];
+      const int64_t begin = p_.BatchOffset(p_.c_batch, batch) + t.m0 * p_.n;
+      context.listener->OnPart(begin, begin + t.m * p_.n);
     });
     return failed ? absl::ResourceExhaustedError("matmul: the library failed") : absl::OkStatus();
   }
+  int64_t PartUnit() const override { return part_unit_; }
 
  private:
   absl::Status Plan(int64_t* packed_bytes) {
@@ -424,8 +431,9 @@ class FloatMatmul : public PreparedOp {
     // 64 rows where there are 128: each tile reads all of b.
     const int64_t parts = Parts();
     int64_t m_step = p.m, n_step = p.n;
-    if (parts > 1 && p.m >= 64) {
+    if (p.m >= 64 && (parts > 1 || p.m > RowsInCache())) {
       m_step = std::max<int64_t>(((p.m + parts - 1) / parts + 15) / 16 * 16, p.m >= 128 ? 64 : 32);
+      m_step = std::min(m_step, RowsInCache());
     } else if (parts > 1) {
       n_step = ((p.n + parts - 1) / parts + 63) / 64 * 64;
     }
@@ -442,6 +450,21 @@ class FloatMatmul : public PreparedOp {
       }
     }
     return absl::OkStatus();
+  }
+
+  // Rows of the result that what comes next finds in the second cache; as many as b has at least, which each tile
+  // reads.
+  int64_t RowsInCache() const {
+    constexpr int64_t kCache = 256 << 10;
+    const int64_t rows = std::max(kCache / std::max<int64_t>(p_.n * ItemSize(p_.dtype), 1), p_.k);
+    return std::max<int64_t>((rows + 15) / 16 * 16, 64);
+  }
+
+  // Tiles of whole rows of a dense result lie together.
+  void TellOfRows() {
+    const bool rows = std::all_of(tiles_.begin(), tiles_.end(), [&](const Tile& t) { return t.n == p_.n; });
+    if (!gemv_ && panels_ == nullptr && rows && !p_.swapped && p_.c.RowMajor() && p_.c.row_stride == p_.n)
+      part_unit_ = p_.n;
   }
 
   // How many tiles a product is cut into, by its work: of about 8 million multiplications, at most 64.
@@ -645,6 +668,7 @@ class FloatMatmul : public PreparedOp {
   Problem p_;
   bool gemv_ = false;
   int64_t gemv_columns_ = 0, gemv_tiles_ = 0;
+  int64_t part_unit_ = 0;
   bool native_ = true;
   DType compute_ = DType::kFloat32;
   bool dense_a_ = false, dense_b_ = false, dense_c_ = false;
@@ -706,7 +730,7 @@ MakeResult MakeMatmul(const LibraryRequest& r, int64_t* packed_bytes) {
     case DType::kFloat32:
     case DType::kFloat16:
     case DType::kBFloat16:
-      return FloatMatmul::Make(std::move(p), packed_bytes);
+      return FloatMatmul::Make(std::move(p), c.IsDense(), packed_bytes);
     case DType::kBool:
       return absl::UnimplementedError("matmul of bool");
     default:
