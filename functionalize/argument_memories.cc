@@ -95,6 +95,7 @@ absl::Status Functionalizer::BindInputs() {
         SymbolRanges::Range range;
         range.hint = Hint(geometry.strides[k]);
         g_.symbols.Set(symbol, range);
+        exported_strides_.push_back({symbol, geometry.strides[k]});
         geometry.strides[k] = Expr::Symbol(symbol);
       }
     }

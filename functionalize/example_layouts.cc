@@ -139,7 +139,16 @@ absl::Status Functionalizer::AssertLayoutsHold(NodeId n) {
   const auto here = InferCall(call, WithHints(g_.symbols, g_.symbol_hints));
   if (!here.ok()) return absl::OkStatus();  // no rule for it: its type is the export's
   std::vector<Assumption> assumed;
-  for (const SymbolValues& values : OtherCalls(symbols, g_.symbol_hints, g_.symbols)) {
+  // Where strides are any, those that the export has for a call's sizes.
+  const auto with_strides = [&](SymbolValues values) {
+    for (const auto& [symbol, stride] : exported_strides_) {
+      if (const auto value = stride.Evaluate(values); value.ok()) values[symbol] = *value;
+    }
+    return values;
+  };
+  const SymbolValues example = with_strides(g_.symbol_hints);
+  for (const SymbolValues& other : OtherCalls(symbols, g_.symbol_hints, g_.symbols)) {
+    const SymbolValues values = with_strides(other);
     const bool refused = std::any_of(assumed.begin(), assumed.end(), [&](const Assumption& a) {
       const auto holds = a.Holds(values);
       return holds.ok() && !*holds;
@@ -147,7 +156,7 @@ absl::Status Functionalizer::AssertLayoutsHold(NodeId n) {
     if (refused) continue;
     const auto there = InferCall(call, WithHints(g_.symbols, values));
     if (!there.ok() || SameLayouts(*here, *there, values)) continue;
-    for (Assumption& a : Differences(sizes, all, g_.symbol_hints, values)) {
+    for (Assumption& a : Differences(sizes, all, example, values)) {
       SMELT_RETURN_IF_ERROR(Assert(a, n));
       assumed.push_back(std::move(a));
     }

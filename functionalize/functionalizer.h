@@ -320,6 +320,7 @@ class Functionalizer {
   std::vector<MemoryId> memory_of_argument_;                     // by MemoryIndex
   absl::flat_hash_map<int, SymbolicGeometry> initial_geometry_;  // by DistinctIndex
   absl::flat_hash_map<int, std::string> argument_names_;         // by DistinctIndex
+  std::vector<std::pair<std::string, Expr>> exported_strides_;   // the symbol that stands for one, the stride
   std::vector<MemoryId> memory_of_storage_;                      // by weight storage
   std::vector<std::pair<int, TensorId>> states_;                 // weight, its tensor
   absl::flat_hash_set<MemoryId> shared_states_;
