@@ -2,7 +2,9 @@
 // PyTorch's kernels do.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 #include "absl/strings/match.h"
 #include "smelt/core/base/status_macros.h"
@@ -268,16 +270,21 @@ Values GroupNorm(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double eps, call.GetDoubleOr("eps", 1e-5));
   const std::vector<Expr> s = e.Sizes(input);
   const int rank = static_cast<int>(s.size());
-  ValueId x = ToCompute(e, input);
-  Expr rest = FloorDiv(s[1], Expr(groups));
-  for (int d = 2; d < rank; ++d) rest = rest * s[d];
-  ValueId grouped = e.Reshape(x, {s[0], groups, rest});
-  Moments m = MomentsOf(e, grouped, {2});
+  // Over one domain from the first operation to the last, so that it is one kernel: batch, groups, channels of a group,
+  // places.
+  std::vector<Expr> domain = {s[0], groups, FloorDiv(s[1], Expr(groups))}, per_channel = {groups, domain[2]};
+  std::vector<int64_t> dims = {2};
+  if (rank > 2) {
+    domain.push_back(std::accumulate(s.begin() + 2, s.end(), Expr(1), std::multiplies<Expr>()));
+    per_channel.push_back(1);
+    dims.push_back(3);
+  }
+  Moments m = MomentsOf(e, e.Reshape(ToCompute(e, input), domain), dims);
   ValueId rstd = e.Rsqrt(e.AddN(m.var, eps));
-  ValueId y = e.Reshape(e.Mul(m.centered, rstd), s);
-  if (weight.IsTensor()) y = e.Mul(y, e.Cast(PerChannel(e, weight.value, rank), e.DTypeOf(y)));
-  if (bias.IsTensor()) y = e.Add(y, e.Cast(PerChannel(e, bias.value, rank), e.DTypeOf(y)));
-  y = e.Cast(y, e.DTypeOf(input));
+  ValueId y = e.Mul(m.centered, rstd);
+  if (weight.IsTensor()) y = e.Mul(y, e.Cast(e.View(weight.value, per_channel), e.DTypeOf(y)));
+  if (bias.IsTensor()) y = e.Add(y, e.Cast(e.View(bias.value, per_channel), e.DTypeOf(y)));
+  y = e.Reshape(e.Cast(y, e.DTypeOf(input)), s);
   if (!native) return std::vector<ValueId>{y};
   return std::vector<ValueId>{y, e.View(m.mean, {s[0], groups}), e.View(rstd, {s[0], groups})};
 }
