@@ -103,6 +103,10 @@ Value* EmitMath(llvm::IRBuilder<>& b, const CpuFeatures& features, ScalarOp op, 
   return MathEmitter(b, features, x->getType()).Emit(op, x, y);
 }
 
+Value* EmitExpAtMostZero(llvm::IRBuilder<>& b, const CpuFeatures& features, Value* x) {
+  return MathEmitter(b, features, x->getType()).ExpAtMostZero(x);
+}
+
 Value* EmitExactFma(llvm::IRBuilder<>& b, const CpuFeatures& features, Value* x, Value* y, Value* z) {
   return MathEmitter(b, features, x->getType()).ExactFma(x, y, z);
 }

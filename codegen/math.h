@@ -18,6 +18,9 @@ namespace smelt {
 // these.
 llvm::Value* EmitMath(llvm::IRBuilder<>& b, const CpuFeatures& features, ScalarOp op, llvm::Value* x, llvm::Value* y);
 
+// e to the x <= 0 or NaN.
+llvm::Value* EmitExpAtMostZero(llvm::IRBuilder<>& b, const CpuFeatures& features, llvm::Value* x);
+
 // Roughly how many simple instructions a function is.
 int MathCost(ScalarOp op);
 

@@ -41,6 +41,9 @@ class MathEmitter {
 
   Value* ExactFma(Value* x, Value* y, Value* z);
 
+  // For x <= 0 or NaN.
+  Value* ExpAtMostZero(Value* x);
+
  private:
   // ---- the vocabulary ----
 
@@ -85,6 +88,15 @@ class MathEmitter {
     Value* r = K(c[n - 1]);
     for (size_t i = n - 1; i-- > 0;) r = Fma(r, x, K(c[i]));
     return r;
+  }
+  // By pairs of neighbouring coefficients, z = x^2: half the chain for one product more.
+  Value* PolyPairs(Value* x, Value* z, const std::vector<double>& c) {
+    Value* r = nullptr;
+    for (size_t i = (c.size() - 1) / 2 * 2;; i -= 2) {
+      Value* pair = i + 1 < c.size() ? Fma(x, K(c[i + 1]), K(c[i])) : K(c[i]);
+      r = r ? Fma(r, z, pair) : pair;
+      if (i == 0) return r;
+    }
   }
   // Even and odd halves apart: shorter chains, for the long polynomials of double.
   template <size_t N>
@@ -134,6 +146,14 @@ class MathEmitter {
 
   // ---- exponentials ----
 
+  // Whether 2^n is made in the last bits of the sum that rounds to n (RoundWithPower): float where a machine has
+  // neither scalef nor registers to spare.
+  bool MakesPowersByRounding() const { return !is_double_ && f_.avx2 && !f_.avx512; }
+  // The integer n nearest to x * c (c 1: to x), |n| < 2^22, and 2^(n + k), n + k within [-127, 127]: -127 gives 0.
+  // Beside 1.5 * 2^23 the last bit of a float is worth 1: the bits of the sum are those of n, and with a bias those of
+  // an exponent. Float.
+  void RoundWithPower(Value* x, double c, int k, Value** n, Value** power);
+
   // x = n ln 2 + r, |r| <= ln 2 / 2.
   void ReduceLn2(Value* x, Value** n, Value** r);
   // (e^r - 1 - r) / r^2
@@ -143,6 +163,8 @@ class MathEmitter {
   Value* Exp(Value* x) { return ExpAtMostHuge(AtMost(x, is_double_ ? 710 : 89)); }
   // For x that is not above what overflows.
   Value* ExpAtMostHuge(Value* x);
+  // 2^-24 (e^x / 2^n), of x = n ln 2 + r: so that 2^(n + 24), which it is multiplied by, is a normal number or 0.
+  Value* ScaledExp(Value* r);
   Value* Exp2(Value* x);
   // expm1 for x within (-2 mantissas, overflow): 2^n * (e^r - 1) + (2^n - 1), all halved so that 2^n cannot overflow.
   Value* Expm1Core(Value* x);

@@ -1,4 +1,7 @@
 // Exponentials, and what is made of them: sigmoid, tanh, sinh, cosh.
+#include <iterator>
+#include <vector>
+
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
 #include "smelt/codegen/math_emitter.h"
@@ -8,13 +11,26 @@ namespace smelt {
 
 using llvm::Value;
 
+namespace {
+
+constexpr double kLn2High32 = 0x1.63p-1, kLn2Low32 = -0x1.bd0106p-13;
+
+}  // namespace
+
 void MathEmitter::ReduceLn2(Value* x, Value** n, Value** r) {
   *n = Rint(Mul(x, K(kLog2e)));
   // The first part has few bits, so that its product with n is exact even without fma.
-  const double high = is_double_ ? 0x1.62e42feep-1 : 0x1.63p-1;
-  const double low = is_double_ ? 0x1.a39ef35793c76p-33 : -0x1.bd0106p-13;
+  const double high = is_double_ ? 0x1.62e42feep-1 : kLn2High32;
+  const double low = is_double_ ? 0x1.a39ef35793c76p-33 : kLn2Low32;
   *r = Fma(*n, K(-high), x);
   *r = Fma(*n, K(-low), *r);
+}
+
+void MathEmitter::RoundWithPower(Value* x, double c, int k, Value** n, Value** power) {
+  Value* shift = K(0x1.8p23 + 127 + k);
+  Value* sum = c == 1 ? Add(x, shift) : Fma(x, K(c), shift);
+  *n = Sub(sum, shift);
+  *power = FromBits(b_.CreateShl(Bits(sum), mantissa_));
 }
 
 Value* MathEmitter::ExpTail(Value* r) { return is_double_ ? Poly2(r, kExp64) : Poly(r, kExp32); }
@@ -27,6 +43,24 @@ Value* MathEmitter::ExpAtMostHuge(Value* x) {
   // What is 0 in the end is so before it is scaled: Intel's processors take some 150 cycles to a result that
   // underflows, and in masked rows (a causal softmax) half of them would.
   return Scale(Select(Lt(x, K(lowest)), K(0), Add(p, K(1))), n);
+}
+
+Value* MathEmitter::ScaledExp(Value* r) {
+  std::vector<double> c(std::begin(kExp32), std::end(kExp32));
+  for (double& v : c) v *= 0x1p-24;
+  Value* z = Mul(r, r);
+  return Fma(PolyPairs(r, z, c), z, Fma(r, K(0x1p-24), K(0x1p-24)));
+}
+
+Value* MathEmitter::ExpAtMostZero(Value* x) {
+  if (!MakesPowersByRounding()) return ExpAtMostHuge(x);
+  // What is 0 in the end has n = -151, whose power is 0: nothing underflows on the way.
+  Value* a = AtLeast(x, -104.5);
+  Value *n, *power;
+  RoundWithPower(a, kLog2e, 24, &n, &power);
+  Value* r = Fma(n, K(-kLn2High32), a);
+  r = Fma(n, K(-kLn2Low32), r);
+  return Mul(ScaledExp(r), power);
 }
 
 Value* MathEmitter::Exp2(Value* x) {
@@ -56,6 +90,20 @@ Value* MathEmitter::Expm1(Value* x) {
 }
 
 Value* MathEmitter::Sigmoid(Value* x) {
+  if (MakesPowersByRounding()) {
+    // 2^-24 / (2^-24 + 2^-24 e^-x): 2^-24 e^-x overflows nowhere down to where the result is 0, and above 30 it is
+    // nothing beside 2^-24. NaN goes through all of it.
+    Value* a = AtMost(AtLeast(x, -104.5), 30);
+    Value *n, *power;
+    RoundWithPower(a, -kLog2e, -24, &n, &power);
+    Value* r = Fma(n, K(kLn2High32), a);  // of -x, negated
+    r = Fma(n, K(kLn2Low32), r);
+    std::vector<double> c(std::begin(kExp32), std::end(kExp32));
+    for (size_t i = 1; i < c.size(); i += 2) c[i] = -c[i];
+    Value* z = Mul(r, r);
+    Value* p = Fma(PolyPairs(r, z, c), z, Neg(r));  // e^-r - 1
+    return Div(K(0x1p-24), Fma(p, power, Add(power, K(0x1p-24))));
+  }
   // e^-|x| <= 1: nothing overflows, and small results keep their bits. NaN goes through all of it.
   Value* e = ExpAtMostHuge(Neg(Abs(x)));
   Value* top = Select(Lt(x, K(0)), e, K(1));
@@ -63,6 +111,26 @@ Value* MathEmitter::Sigmoid(Value* x) {
 }
 
 Value* MathEmitter::Tanh(Value* x) {
+  if (MakesPowersByRounding()) {
+    // u / (2 - u) with u = 1 - e^(-2|x|) = (1 - 2^n) + 2^(n + 1) h, h = (1 - e^(-2r)) / 2, |x| = r - n ln 2 / 2. What
+    // belongs to the argument's 2 is in the constants, and u is never negative: the sign is set, not copied.
+    Value* sign = b_.CreateAnd(Bits(x), KI(int64_t{1} << 31));
+    Value* a = AtMost(FromBits(b_.CreateXor(Bits(x), sign)), 10);
+    Value *n, *power;
+    RoundWithPower(a, -2 * kLog2e, 1, &n, &power);
+    Value* r = Fma(n, K(kLn2High32 / 2), a);
+    r = Fma(n, K(kLn2Low32 / 2), r);
+    std::vector<double> c(std::begin(kExpm132), std::end(kExpm132));
+    double factor = -2;
+    for (double& v : c) {
+      v *= factor;
+      factor *= -2;
+    }
+    Value* z = Mul(r, r);
+    Value* h = Fma(PolyPairs(r, z, c), z, r);
+    Value* u = Fma(power, h, Fma(power, K(-0.5), K(1)));
+    return FromBits(b_.CreateOr(Bits(Div(u, Sub(K(2), u))), sign));
+  }
   // t / (2 + t) with t = e^(-2|x|) - 1; the sign is that of x.
   Value* a = Mul(AtMost(Abs(x), is_double_ ? 20 : 10), K(-2));
   Value *n, *r;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 
+#include "absl/base/casts.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -252,6 +253,22 @@ TEST_P(MathTest, FloatIsWithinFourUnitsOfTheLastPlace) {
   for (size_t t = 0; t < targets.size(); ++t) {
     std::printf("%-8s float32 %-10s %6.2f ulp at %.9g\n", Name(op), Name(targets[t]), worst[t], where[t]);
     EXPECT_LE(worst[t], 4) << Name(op) << " for " << Name(targets[t]) << " at " << where[t];
+  }
+}
+
+TEST_P(MathTest, BitsDoNotHangOnThePlace) {
+  const ScalarOp op = GetParam();
+  for (Target t : kX86Targets) {
+    if (!RunsHere(t)) continue;
+    const Function function(op, DType::kFloat32, 1, t);
+    for (float x : {-1.7f, -0.3f, 0.0f, 0.11f, 0.9f, 2.6f, 17.0f}) {
+      // Whole steps of several vectors, a vector, and what is left.
+      const std::vector<float> got = function(std::vector<float>(77, x));
+      for (size_t i = 1; i < got.size(); ++i) {
+        ASSERT_EQ(absl::bit_cast<uint32_t>(got[i]), absl::bit_cast<uint32_t>(got[0]))
+            << Name(op) << "(" << x << ") at " << i << " " << Name(t);
+      }
+    }
   }
 }
 
