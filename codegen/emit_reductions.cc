@@ -74,7 +74,7 @@ void KernelEmitter::StartReductions(const std::vector<int>& instrs, int copies) 
   }
 }
 
-Value* KernelEmitter::Combine(ReduceKind kind, DType t, Value* a, Value* v) {
+Value* KernelEmitter::Combine(ReduceKind kind, DType t, Value* a, Value* v, bool ignores_nan) {
   const bool real = IsFloating(t);
   switch (kind) {
     case ReduceKind::kSum:
@@ -96,7 +96,8 @@ Value* KernelEmitter::Combine(ReduceKind kind, DType t, Value* a, Value* v) {
       // v where it is better (what x86's minps and maxps do) or NaN; a that is NaN stays, since nothing compares with
       // it.
       Value* better = min ? b_.CreateFCmpOLT(v, a) : b_.CreateFCmpOGT(v, a);
-      return b_.CreateSelect(b_.CreateFCmpUNO(v, v), v, b_.CreateSelect(better, v, a));
+      Value* best = b_.CreateSelect(better, v, a);
+      return ignores_nan ? best : b_.CreateSelect(b_.CreateFCmpUNO(v, v), v, best);
     }
   }
 }
@@ -164,7 +165,7 @@ void KernelEmitter::Accumulate(int i, int u) {
     b_.CreateStore(b_.CreateSelect(better, j, old), state.index[u]);
     return;
   }
-  Value* next = Combine(in.reduce, t, a, v);
+  Value* next = Combine(in.reduce, t, a, v, IgnoresNan(in));
   if (mask_) next = b_.CreateSelect(mask_, next, a);
   b_.CreateStore(next, state.acc[u]);
 }
@@ -324,10 +325,10 @@ void KernelEmitter::FinishReductions(const std::vector<int>& instrs, int copies)
     } else {
       std::vector<Value*> parts;
       for (int u = 0; u < copies; ++u) parts.push_back(Load(state.acc[u]));
-      v = Tree(std::move(parts), [&](Value* a, Value* z) { return Combine(in.reduce, t, a, z); });
+      v = Tree(std::move(parts), [&](Value* a, Value* z) { return Combine(in.reduce, t, a, z, IgnoresNan(in)); });
     }
     for (int lanes = active_lanes_; lanes > 1; lanes /= 2) {
-      v = Combine(in.reduce, t, LowHalf(v, lanes), HighHalf(v, lanes));
+      v = Combine(in.reduce, t, LowHalf(v, lanes), HighHalf(v, lanes), IgnoresNan(in));
     }
     if (v->getType()->isVectorTy()) v = b_.CreateExtractElement(v, uint64_t{0});
     SetAll(i, rounded(v));

@@ -27,6 +27,7 @@
 #include "smelt/codegen/interior.h"
 #include "smelt/codegen/lower_kernel.h"
 #include "smelt/codegen/lower_scalar.h"
+#include "smelt/codegen/maxima.h"
 #include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
@@ -157,6 +158,7 @@ class KernelEmitter {
   Value* EmitInstr(int i, int u);
 
   Value* EmitScalar(int i, int u);
+  Value* EmitScalarOp(const KernelInstr& in, const DType* types, Value* const* v, int lanes);
 
   Value* EmitIndex(int dim, int u);
 
@@ -234,8 +236,9 @@ class KernelEmitter {
   // Before an inner phase: accumulators of its reductions and scans, `copies` of each.
   void StartReductions(const std::vector<int>& instrs, int copies);
 
-  // a (op) v, on scalars or vectors.
-  Value* Combine(ReduceKind kind, DType t, Value* a, Value* v);
+  // a (op) v, on scalars or vectors. A maximum that may ignore NaN does.
+  Value* Combine(ReduceKind kind, DType t, Value* a, Value* v, bool ignores_nan = false);
+  bool IgnoresNan(const KernelInstr& in) const { return maxima_.may_ignore_nan[&in - s_.instrs.data()]; }
 
   // Where (v, j) replaces (a, i) in an argmin or argmax.
   Value* ArgBetter(ReduceKind kind, DType t, Value* a, Value* i, Value* v, Value* j);
@@ -371,6 +374,7 @@ class KernelEmitter {
   std::vector<bool> has_scratch_;
   std::vector<Value*> scratch_;  // where a param's row is kept between phases
   std::optional<Interior> interior_;
+  Maxima maxima_;
   bool streams_ = false;
   int64_t stream_columns_ = 0;
   std::vector<AllocaInst*> kept_;  // of instructions that later phases use

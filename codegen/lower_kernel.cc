@@ -97,6 +97,7 @@ void KernelEmitter::Plan() {
   for (const KernelInstr& in : s_.instrs) {
     if (in.op == KernelOp::kStore) written_[in.param] = true;
   }
+  maxima_ = FindMaxima(s_);
   ChooseTiled();
   PlanStreams();
   PlanScratch();
@@ -451,7 +452,7 @@ void KernelEmitter::EmitTogether(int i, int copies) {
     }
     v[k] = parts[0];
   }
-  Value* r = scalar_.Emit(in.scalar, in.type, types, v, active_lanes_ * copies);
+  Value* r = EmitScalarOp(in, types, v, active_lanes_ * copies);
   for (int u = 0; u < copies; ++u) Set(i, u, b_.CreateShuffleVector(r, range(u * active_lanes_, active_lanes_)));
 }
 
@@ -499,7 +500,14 @@ Value* KernelEmitter::EmitScalar(int i, int u) {
     for (size_t k = 0; k < in.operands.size(); ++k) v[k] = Splat(v[k]);
   }
   if (in.scalar == ScalarOp::kConst) return scalar_.Const(in.type, in.imm);
-  return scalar_.Emit(in.scalar, in.type, types, v, active_lanes_);
+  return EmitScalarOp(in, types, v, active_lanes_);
+}
+
+Value* KernelEmitter::EmitScalarOp(const KernelInstr& in, const DType* types, Value* const* v, int lanes) {
+  if (in.scalar == ScalarOp::kExp && in.type == DType::kFloat32 && maxima_.at_most_zero[in.operands[0]]) {
+    return EmitExpAtMostZero(b_, f_, v[0]);
+  }
+  return scalar_.Emit(in.scalar, in.type, types, v, lanes);
 }
 
 Value* KernelEmitter::EmitIndex(int dim, int u) {
