@@ -341,10 +341,14 @@ int KernelEmitter::Copies(const std::vector<int>& instrs, bool reduces) const {
   // A vector that is made lane by lane is many independent instructions already. (Of a row's sum the order hangs on how
   // many copies there are.)
   if ((!reduces || columns_) && TakesLanes(instrs)) return 1;
+  const bool together = HasFewRegisters() && std::any_of(instrs.begin(), instrs.end(), [&](int i) {
+                          return varying_[i] && IsEmittedTogether(s_.instrs[i]);
+                        });
   if (reduces) return cost <= 4 ? 8 : cost <= 12 ? 4 : cost <= 120 ? 2 : 1;
   // A long chain, each link of which waits for the one before, leaves a machine that looks some hundred instructions
   // ahead with little to do.
   if (path > kLongPath && cost <= 400) return 4;
+  if (together) return cost <= kFourTogether ? 4 : cost <= 400 ? 2 : 1;
   const bool one_body = columns_ && cost > kOneBody && !CanPair(instrs, 2);
   return cost <= 12 ? 4 : cost <= 400 && !one_body ? 2 : 1;
 }

@@ -54,6 +54,9 @@ constexpr int kLongPath = 100;
 // neighbouring vectors in work anyway. (With fewer instructions, and in the last loop of a row's reductions, it cost
 // the machine some hundredths.)
 constexpr int kOneBody = 60;
+// Where a machine has few registers, instructions of a vector up to which four are computed at a time if there are
+// functions of float32 among them.
+constexpr int kFourTogether = 60;
 // Of a tile of a transposed operand (emit_tiles.cc): how much of it lies together, and how many such pieces it has.
 constexpr int64_t kTileBytes = 1 << 10, kTileColumns = 64;
 
@@ -159,6 +162,10 @@ class KernelEmitter {
 
   Value* EmitScalar(int i, int u);
   Value* EmitScalarOp(const KernelInstr& in, const DType* types, Value* const* v, int lanes);
+  // 16 of AVX2, where AVX-512 has 32.
+  bool HasFewRegisters() const { return f_.avx2 && !f_.avx512; }
+  // Whether the copies' vectors are one as it is computed.
+  bool IsEmittedTogether(const KernelInstr& in) const;
 
   Value* EmitIndex(int dim, int u);
 

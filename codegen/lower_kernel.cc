@@ -332,11 +332,32 @@ void KernelEmitter::SetAll(int i, Value* v) {
   for (auto& copy : vals_) copy[i] = v;
 }
 
-namespace {
-
-bool Branches(ScalarOp op) { return op == ScalarOp::kSin || op == ScalarOp::kCos || op == ScalarOp::kTan; }
-
-}  // namespace
+// Functions with branches: else the copies' code, block after block, would no longer run side by side. And, where a
+// machine has few registers, functions of float32: each constant is then loaded once for all copies, and each
+// instruction waits less for the one before, as those of the other copies come between them.
+bool KernelEmitter::IsEmittedTogether(const KernelInstr& in) const {
+  if (in.op != KernelOp::kScalar) return false;
+  switch (in.scalar) {
+    case ScalarOp::kSin:
+    case ScalarOp::kCos:
+    case ScalarOp::kTan:
+      return true;
+    case ScalarOp::kExp:
+    case ScalarOp::kExp2:
+    case ScalarOp::kExpm1:
+    case ScalarOp::kLog:
+    case ScalarOp::kLog1p:
+    case ScalarOp::kTanh:
+    case ScalarOp::kSigmoid:
+    case ScalarOp::kErf:
+    case ScalarOp::kAsin:
+    case ScalarOp::kAcos:
+    case ScalarOp::kAtan:
+      return HasFewRegisters() && in.type == DType::kFloat32;
+    default:
+      return false;
+  }
+}
 
 void KernelEmitter::EmitInstrs(const std::vector<int>& instrs, int copies) {
   for (int i : instrs) {
@@ -350,7 +371,7 @@ void KernelEmitter::EmitInstrs(const std::vector<int>& instrs, int copies) {
       SetAll(i, v);
       continue;
     }
-    if (in.op == KernelOp::kScalar && Branches(in.scalar) && copies > 1 && active_lanes_ > 1 && row_copies_ == 0) {
+    if (IsEmittedTogether(in) && copies > 1 && active_lanes_ > 1 && row_copies_ == 0) {
       EmitTogether(i, copies);
       continue;
     }
@@ -428,8 +449,6 @@ void KernelEmitter::EmitStores(const KernelInstr& in, int copies) {
   }
 }
 
-// A function with branches, for all copies at once: else the copies' code, block after block, would no longer run side
-// by side.
 void KernelEmitter::EmitTogether(int i, int copies) {
   const KernelInstr& in = s_.instrs[i];
   auto range = [](int from, int n) {
