@@ -105,7 +105,9 @@ void KernelEmitter::ChooseTiled() {
     has_tiles_ = true;
     item = std::max(item, ItemSize(s_.params[k].dtype));
   }
-  tile_rows_ = kTileBytes / item;
+  const TileShape shape = f_.avx2 && !f_.avx512 ? kTileOfAvx2 : kTile;
+  tile_rows_ = shape.bytes / item;
+  tile_columns_ = shape.columns;
 }
 
 // tile[i][j] = param[i, first + j] for i < rows, j < columns; `from` is where row 0, column 0 of the tile is.
@@ -120,7 +122,7 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
     return b_.CreateGEP(element, b_.CreateGEP(i8_, from, b_.CreateMul(j, stride)), i);
   };
   auto to = [&](Value* i, Value* j) {
-    return b_.CreateGEP(element, tile, b_.CreateAdd(b_.CreateMul(i, b_.getInt64(kTileColumns)), j));
+    return b_.CreateGEP(element, tile, b_.CreateAdd(b_.CreateMul(i, b_.getInt64(tile_columns_)), j));
   };
   Value* zero = b_.getInt64(0);
   Value* whole_tile = b_.CreateICmpEQ(rows, b_.getInt64(tile_rows_));
@@ -152,7 +154,7 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
       Transposer(b_, n, item).Run(block);
       Value* into = to(i, j);
       for (int k = 0; k < n; ++k) {
-        b_.CreateAlignedStore(block[k], b_.CreateConstGEP1_64(element, into, static_cast<int64_t>(k) * kTileColumns),
+        b_.CreateAlignedStore(block[k], b_.CreateConstGEP1_64(element, into, static_cast<int64_t>(k) * tile_columns_),
                               llvm::Align(n * item));
       }
     });
@@ -174,7 +176,7 @@ void KernelEmitter::PrefetchNextTile(Value* column) {
     if (tiled_[k] || written_[k] || s_.params[k].strides[loop_dim_] != StrideClass::kUnit) continue;
     const int item = ItemSize(s_.params[k].dtype);
     Value* at = b_.CreateGEP(MemType(s_.params[k].dtype), addr_[k], column);
-    for (int64_t byte = 0; byte < kTileColumns * item; byte += 64) {
+    for (int64_t byte = 0; byte < tile_columns_ * item; byte += 64) {
       Prefetch(b_.CreateConstGEP1_64(i8_, at, byte), /*nearest=*/false);
     }
   }
@@ -185,7 +187,7 @@ void KernelEmitter::EmitTiles(const std::function<void(Value*, Value*)>& row) {
   std::vector<Value*> tiles(s_.params.size(), nullptr);
   for (size_t k = 0; k < tiles.size(); ++k) {
     if (!tiled_[k]) continue;
-    tiles[k] = Temporary(llvm::ArrayType::get(MemType(s_.params[k].dtype), tile_rows_ * kTileColumns));
+    tiles[k] = Temporary(llvm::ArrayType::get(MemType(s_.params[k].dtype), tile_rows_ * tile_columns_));
   }
   const std::vector<Value*> outermost = addr_;
   AllocaInst* at = Variable(i64_);
@@ -205,8 +207,8 @@ void KernelEmitter::EmitTiles(const std::function<void(Value*, Value*)>& row) {
           }
           AddIndex(d, first);
           const std::vector<Value*> corner = addr_;
-          For(b_.getInt64(0), size_[loop_dim_], b_.getInt64(kTileColumns), [&](Value* j) {
-            Value* columns = Min(b_.CreateSub(size_[loop_dim_], j), b_.getInt64(kTileColumns));
+          For(b_.getInt64(0), size_[loop_dim_], b_.getInt64(tile_columns_), [&](Value* j) {
+            Value* columns = Min(b_.CreateSub(size_[loop_dim_], j), b_.getInt64(tile_columns_));
             for (size_t k = 0; k < tiles.size(); ++k) {
               if (!tiled_[k]) continue;
               Value* from = b_.CreateGEP(i8_, corner[k], b_.CreateMul(j, stride_[k][loop_dim_]));
@@ -219,7 +221,7 @@ void KernelEmitter::EmitTiles(const std::function<void(Value*, Value*)>& row) {
               idx_[d] = b_.CreateAdd(first, i);
               for (size_t k = 0; k < tiles.size(); ++k) {
                 if (!tiled_[k]) continue;
-                Value* offset = b_.CreateSub(b_.CreateMul(i, b_.getInt64(kTileColumns)), j);
+                Value* offset = b_.CreateSub(b_.CreateMul(i, b_.getInt64(tile_columns_)), j);
                 addr_[k] = b_.CreateGEP(MemType(s_.params[k].dtype), tiles[k], offset);
               }
               PrefetchNextTile(end);

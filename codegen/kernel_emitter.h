@@ -57,8 +57,13 @@ constexpr int kOneBody = 60;
 // Where a machine has few registers, instructions of a vector up to which four are computed at a time if there are
 // functions of float32 among them.
 constexpr int kFourTogether = 60;
-// Of a tile of a transposed operand (emit_tiles.cc): how much of it lies together, and how many such pieces it has.
-constexpr int64_t kTileBytes = 1 << 10, kTileColumns = 64;
+// Of a tile of a transposed operand (emit_tiles.cc): how much of it lies together, and how many such pieces it has. Of
+// machines without AVX-512 a Zen 3 was measured, which goes from page to page slowly: half of a tile, twice as wide,
+// makes it pass half as often over the pages of what lies as the loop runs.
+struct TileShape {
+  int64_t bytes, columns;
+};
+constexpr TileShape kTile = {1 << 10, 64}, kTileOfAvx2 = {256, 128};
 
 inline bool IsSumLike(const KernelInstr& in) {
   return in.op == KernelOp::kReduce && in.reduce == ReduceKind::kSum && IsFloating(in.type);
@@ -377,7 +382,7 @@ class KernelEmitter {
   std::vector<bool> tiled_;   // params read through a tile that is transposed first
   std::vector<int> partner_;  // of a store, the other of its pair; -1
   bool has_tiles_ = false;
-  int64_t tile_rows_ = 0;
+  int64_t tile_rows_ = 0, tile_columns_ = 0;
   std::vector<bool> has_scratch_;
   std::vector<Value*> scratch_;  // where a param's row is kept between phases
   std::optional<Interior> interior_;
