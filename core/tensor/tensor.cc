@@ -14,11 +14,14 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+// Of what is many pages: rows that are pages are then one each, and pairs of lines lie as the machine stores them.
+constexpr int64_t kPage = 4096, kPages = 1 << 20;
 
 // nullptr if there is no such memory.
 char* AllocateAligned(int64_t bytes) {
-  const int64_t rounded = (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
-  return static_cast<char*>(std::aligned_alloc(kAlignment, static_cast<size_t>(rounded)));
+  const int64_t alignment = bytes < kPages ? kAlignment : kPage;
+  const int64_t rounded = (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+  return static_cast<char*>(std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(rounded)));
 }
 
 // Copies elements of `bytes` bytes from a strided source to a dense destination, in row-major order.
@@ -110,7 +113,7 @@ std::string Geometry::ToString() const {
 
 std::shared_ptr<Storage> Storage::Allocate(int64_t bytes) {
   SMELT_CHECK_GE(bytes, 0);
-  SMELT_CHECK_LE(bytes, std::numeric_limits<int64_t>::max() - kAlignment);
+  SMELT_CHECK_LE(bytes, std::numeric_limits<int64_t>::max() - kPage);
   auto storage = std::shared_ptr<Storage>(new Storage());
   storage->data_ = AllocateAligned(bytes);
   SMELT_CHECK(storage->data_ != nullptr) << "no memory for " << bytes << " bytes";
@@ -146,7 +149,7 @@ absl::Status Storage::Resize(int64_t bytes) {
     return absl::FailedPreconditionError(
         absl::StrCat("a storage over memory of the caller has ", capacity_, " bytes and cannot grow to ", bytes));
   }
-  char* data = bytes > std::numeric_limits<int64_t>::max() - kAlignment ? nullptr : AllocateAligned(bytes);
+  char* data = bytes > std::numeric_limits<int64_t>::max() - kPage ? nullptr : AllocateAligned(bytes);
   if (data == nullptr)
     return absl::ResourceExhaustedError(absl::StrCat("no memory for a storage of ", bytes, " bytes"));
   std::memcpy(data, data_, static_cast<size_t>(bytes_));
