@@ -83,12 +83,16 @@ void KernelEmitter::EmitRowMode() {
     moved += ItemSize(s_.params[p].dtype);
     if (!written_[p]) read += ItemSize(s_.params[p].dtype);
   }
-  if (read > 0) {
+  const bool in_turns = loops > 1 && lanes_ > 1 && s_.reduction_rank == 1 && !scans && 2 * cost >= kTurnCost * moved;
+  // Where memory is the limit, a Zen 3 (machines without AVX-512) is better asked for the next row as this one is
+  // written than for one further on as its reductions run: its own prefetchers are at work then.
+  const bool late = f_.avx2 && !f_.avx512 && !in_turns && loops > 2;
+  prefetch_loop_ = late ? loops - 1 : std::min(loops - 1, 1);
+  if (read > 0 && !late) {
     Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(read));
     bytes = b_.CreateSelect(b_.CreateICmpSGT(bytes, b_.getInt64(0)), bytes, b_.getInt64(1));
     rows_ahead_ = b_.CreateAdd(b_.getInt64(1), b_.CreateUDiv(b_.getInt64(kBytesAhead), bytes));
   }
-  const bool in_turns = loops > 1 && lanes_ > 1 && s_.reduction_rank == 1 && !scans && 2 * cost >= kTurnCost * moved;
   Value* fits = nullptr;
   std::vector<AllocaInst*> scratch(s_.params.size(), nullptr);
   for (size_t p = 0; p < scratch.size(); ++p) {
@@ -200,13 +204,12 @@ void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
   // A scan of sums runs in order, one element after the other; what is beside it in vectors.
   active_lanes_ = lanes_;
   const int copies = active_lanes_ == 1 || scans ? 1 : Copies(phase.instrs, reduces);
-  // While the second phase computes, or the only one.
   int inner = 0, number = -1;
   for (const KernelPhase& other : s_.phases) {
     if (&other == &phase) number = inner;
     inner += other.inner;
   }
-  const bool prefetches = active_lanes_ > 1 && s_.reduction_rank == 1 && number == std::min(inner - 1, 1);
+  const bool prefetches = active_lanes_ > 1 && s_.reduction_rank == 1 && number == prefetch_loop_;
   const std::vector<Value*> known = vals_[0];
   std::vector<bool> ready(s_.instrs.size());
   for (size_t i = 0; i < ready.size(); ++i) ready[i] = known[i] != nullptr;

@@ -406,6 +406,7 @@ class KernelEmitter {
   int active_lanes_ = 1;
   Value *mask_ = nullptr, *count_ = nullptr;
   Value* whole_ = nullptr;       // beside mask_, where a body serves both: whether all lanes are active
+  int prefetch_loop_ = 0;        // of a row's loops, which asks for rows ahead: the second or the only one, or the last
   Value* rows_ahead_ = nullptr;  // which row from this one on is asked for; null: the next
   Value* past_cache_ = nullptr;  // in a main loop: whether its stores go past the cache
   bool non_temporal_ = false;    // where that is decided
