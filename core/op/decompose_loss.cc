@@ -30,21 +30,38 @@ Values L1(Emit& e, const OpCall& call) {
   ValueId d = e.Abs(e.Sub(call.arg(0).value, call.arg(1).value));  // real, where the operands are complex, too
   return Finish(e, call, d, e.DTypeOf(d));
 }
+// The distance of a robust loss's operands, and the type of the loss. Of one of the half types PyTorch's kernel
+// computes in float32 (`whole`), of the other step by step, the loss's number rounded, too.
+struct Distance {
+  ValueId d;
+  DType t;
+};
+Distance DistanceOf(Emit& e, const OpCall& call, DType whole) {
+  ValueId x = call.arg(0).value, y = call.arg(1).value;
+  const DType t = PromoteTypes(e.DTypeOf(x), e.DTypeOf(y));
+  if (t == whole) {
+    x = e.Cast(x, DType::kFloat32);
+    y = e.Cast(y, DType::kFloat32);
+  }
+  return {e.Abs(e.Sub(x, y)), t};
+}
 Values SmoothL1(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double beta, call.GetDoubleOr("beta", 1));
-  ValueId d = e.Abs(e.Sub(call.arg(0).value, call.arg(1).value));
+  const auto [d, t] = DistanceOf(e, call, DType::kBFloat16);
   ValueId loss = d;
   if (beta > 0) {
     ValueId near = e.Op("aten::lt.Scalar", {d, e.Const(beta)});
-    loss = e.Where(near, e.DivN(e.MulN(e.Square(d), 0.5), beta), e.AddN(d, -0.5 * beta));
+    ValueId square = e.Div(e.MulN(e.Square(d), 0.5), e.Scalar(e.DTypeOf(d), beta));
+    loss = e.Where(near, square, e.AddN(d, -0.5 * beta));
   }
-  return Finish(e, call, loss, e.DTypeOf(d));
+  return Finish(e, call, e.Cast(loss, t), t);
 }
 Values Huber(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double delta, call.GetDoubleOr("delta", 1));
-  ValueId d = e.Abs(e.Sub(call.arg(0).value, call.arg(1).value));
+  const auto [d, t] = DistanceOf(e, call, DType::kFloat16);
   ValueId near = e.Op("aten::le.Scalar", {d, e.Const(delta)});
-  return Finish(e, call, e.Where(near, e.MulN(e.Square(d), 0.5), e.MulN(e.AddN(d, -0.5 * delta), delta)), e.DTypeOf(d));
+  ValueId line = e.Mul(e.AddN(d, -0.5 * delta), e.Scalar(e.DTypeOf(d), delta));
+  return Finish(e, call, e.Cast(e.Where(near, e.MulN(e.Square(d), 0.5), line), t), t);
 }
 Values KlDiv(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(bool log_target, call.GetBoolOr("log_target", false));

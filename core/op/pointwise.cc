@@ -161,6 +161,10 @@ class Ctx {
   }
   // An operand first rounded to the common dtype, as TensorIterator does, then in the type computed in.
   V Common(int i, DType common) { return To(In(i, common), OpMathType(common)); }
+  // As a kernel leaves it that computes on half types step by step.
+  V Rounded(V v, DType t) { return To(To(v, t), v.type()); }
+  // A number that a kernel keeps in the dtype of its tensors.
+  V RoundedNum(absl::string_view name, DType t, double d = 0) { return To(Num(name, t, d), OpMathType(t)); }
   void Return(V v, DType result) {
     if (IsComplex(result)) {
       Fail(call.Unsupported("complex numbers have no scalar function"));
@@ -324,14 +328,15 @@ V GeluBackward(V g, V x, bool tanh) {
   return g * (cdf + x * pdf);
 }
 
-// Python's floor division of floating-point numbers, as PyTorch computes it.
-V FloorDivFloat(V a, V b) {
+// Python's floor division of floating-point numbers, as PyTorch computes it: each step in dtype t.
+V FloorDivFloat(V a, V b, DType t) {
+  const auto rounded = [&](V v) { return a.c->Rounded(v, t); };
   V mod = Op(ScalarOp::kRemTrunc, a, b);
-  V div = (a - mod) / b;
+  V div = rounded(rounded(a - mod) / b);
   V adjust = And(Not(Eq(mod, 0.0)), Op(ScalarOp::kXor, b < 0, mod < 0));
-  div = Select(adjust, div - 1, div);
+  div = Select(adjust, rounded(div - 1), div);
   V fl = Op(ScalarOp::kFloor, div);
-  fl = Select(div - fl > 0.5, fl + 1, fl);
+  fl = Select(rounded(div - fl) > 0.5, rounded(fl + 1), fl);
   V zero = Op(ScalarOp::kCopysign, K(a, 0), a / b);
   V r = Select(Eq(div, 0.0), zero, fl);
   return Select(Eq(b, 0.0), a / b, r);
@@ -385,7 +390,7 @@ Rule Binary(std::function<V(Ctx&, V, V)> f, Ints ints = Ints::kKeep) {
 Rule Binary(ScalarOp op, Ints ints = Ints::kKeep) {
   return Binary([op](Ctx&, V a, V b) { return Op(op, a, b); }, ints);
 }
-// The second operand of + - * / on half types, where it is a number or a 0-dim tensor, is not rounded to the half type
+// The second operand of * and / on half types, where it is a number or a 0-dim tensor, is not rounded to the half type
 // first.
 V Second(Ctx& c, int i, DType common) {
   const OpArg& a = c.call.arg(i);
@@ -393,29 +398,36 @@ V Second(Ctx& c, int i, DType common) {
   if (one && OpMathType(common) != common) return c.In(i, OpMathType(common));
   return c.Common(i, common);
 }
-Rule Arithmetic(std::function<V(Ctx&, V, V)> f, Ints ints = Ints::kKeep) {
-  return [f, ints](Ctx& c) {
-    DType t = c.Promote({0, 1});
-    if (ints == Ints::kToFloat && !IsFloating(t) && !IsComplex(t)) t = DType::kFloat32;
-    c.Return(f(c, c.Common(0, t), Second(c, 1, t)), t);
-  };
-}
 Rule LogicalBinary(ScalarOp op) {
   return [op](Ctx& c) { c.Return(Op(op, c.In(0, DType::kBool), c.In(1, DType::kBool)), DType::kBool); };
 }
+// The sum's numbers, the factor too, are rounded to half types first.
 V AddScaled(Ctx& c, V a, V b, bool subtract) {
   if (c.call.IsNone("alpha") || c.Is("alpha", 1)) {
     if (a.type() == DType::kBool) return subtract ? Op(ScalarOp::kXor, a, b) : Or(a, b);
     return subtract ? a - b : a + b;
   }
   if (a.type() == DType::kBool) return Or(a, And(b, c.Num("alpha", DType::kBool)));
-  V alpha = c.Num("alpha", a.type());
+  V alpha = c.RoundedNum("alpha", c.Promote({0, 1}));
   if (subtract) alpha = -alpha;
   return IsFloating(a.type()) ? Fma(b, alpha, a) : a + alpha * b;
 }
 V Mul(V a, V b) { return a.type() == DType::kBool ? And(a, b) : a * b; }
 Rule Add(bool subtract) {
-  return Arithmetic([subtract](Ctx& c, V a, V b) { return AddScaled(c, a, b, subtract); });
+  return Binary([subtract](Ctx& c, V a, V b) { return AddScaled(c, a, b, subtract); });
+}
+
+// Whether the second operand is one number, by which tensors of half types are divided in float32.
+bool DividesByOne(const Ctx& c) {
+  const OpArg& divisor = c.call.arg(1);
+  const auto is_one = [](const Expr& size) { return size == Expr(1); };
+  const auto& sizes = divisor.tensor.sizes;
+  return !divisor.IsTensor() || (sizes && std::all_of(sizes->begin(), sizes->end(), is_one));
+}
+void FloorDivRule(Ctx& c) {
+  const DType t = c.Promote({0, 1});
+  V a = c.Common(0, t), b = Second(c, 1, t);
+  c.Return(IsFloating(t) ? FloorDivFloat(a, b, DividesByOne(c) ? a.type() : t) : Op(ScalarOp::kDivFloor, a, b), t);
 }
 
 void DivRule(Ctx& c) {
@@ -430,14 +442,10 @@ void DivRule(Ctx& c) {
     if (!IsFloating(t)) return c.Return(Op(ScalarOp::kDivTrunc, a, b), t);
     V quotient = a / b;
     // PyTorch rounds the quotient first, but of a tensor divided by one number.
-    const OpArg& divisor = c.call.arg(1);
-    const auto is_one = [](const Expr& size) { return size == Expr(1); };
-    const auto& sizes = divisor.tensor.sizes;
-    const bool one = !divisor.IsTensor() || (sizes && std::all_of(sizes->begin(), sizes->end(), is_one));
-    if (ItemSize(t) < 4 && !one) quotient = c.To(c.To(quotient, t), quotient.type());
+    if (!DividesByOne(c)) quotient = c.Rounded(quotient, t);
     c.Return(Op(ScalarOp::kTrunc, quotient), t);
   } else if (mode == "floor") {
-    c.Return(IsFloating(t) ? FloorDivFloat(a, b) : Op(ScalarOp::kDivFloor, a, b), t);
+    FloorDivRule(c);
   } else {
     c.Fail(c.call.Error(absl::StrCat("rounding_mode is \"", mode, "\", expected None, \"trunc\" or \"floor\"")));
   }
@@ -455,12 +463,14 @@ void PowRule(Ctx& c) {
     if (p == 0) return c.Return(K(a, 1), t);
     if (p == 1) return c.Return(a, t);
     if (t != DType::kBool && p == 2) return c.Return(a * a, t);
-    if (t != DType::kBool && p == 3) return c.Return(a * a * a, t);
+    // Vectors of bfloat16 are rounded after each product.
+    V square = t == DType::kBFloat16 ? c.Rounded(a * a, t) : a * a;
+    if (t != DType::kBool && p == 3) return c.Return(square * a, t);
     if (IsFloating(t)) {
       if (p == 0.5) return c.Return(Op(ScalarOp::kSqrt, a), t);
       if (p == -0.5) return c.Return(1 / Op(ScalarOp::kSqrt, a), t);
       if (p == -1) return c.Return(1 / a, t);
-      if (p == -2) return c.Return(1 / (a * a), t);
+      if (p == -2) return c.Return(1 / square, t);
     }
   }
   V b = c.Common(1, t);
@@ -701,11 +711,11 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
       if (!IsFloating(t)) t = DType::kFloat32;
       V x = c.Common(0, t);
       if (!c.call.IsNone("eps") && !c.Is("eps", -1)) {
-        V eps = c.Num("eps", x.type());
-        V high = 1 - eps;
+        V eps = c.RoundedNum("eps", t);
+        V high = c.Rounded(1 - eps, t);
         x = Select(x < eps, eps, Select(x > high, high, x));
       }
-      c.Return(Log(x / (1 - x)), t);
+      c.Return(Log(c.Rounded(x / c.Rounded(1 - x, t), t)), t);
     });
 
     // Activations.
@@ -740,7 +750,7 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
           return Select(x > l, x - l, Select(x < -l, x + l, x * 0));
         }));
     add("hardshrink", Activation([](Ctx& c, V x) {
-          V l = c.Num("lambd", x.type(), 0.5);
+          V l = c.RoundedNum("lambd", c.Raw(0).type(), 0.5);
           return Select(And(x >= -l, x <= l), 0, x);
         }));
     add("log_sigmoid", Activation([](Ctx&, V x) { return Min(x, K(x, 0)) - Log1p(Exp(-Abs(x))); }));
@@ -755,15 +765,14 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     add("sub subtract", Add(true));
     add("rsub", [](Ctx& c) {
       const DType t = c.Promote({0, 1});
-      c.Return(AddScaled(c, Second(c, 1, t), c.Common(0, t), true), t);
+      c.Return(AddScaled(c, c.Common(1, t), c.Common(0, t), true), t);
     });
-    add("mul multiply", Arithmetic([](Ctx&, V a, V b) { return Mul(a, b); }));
-    add("div true_divide divide", DivRule);
-    add("floor_divide", [](Ctx& c) {
+    add("mul multiply", [](Ctx& c) {
       const DType t = c.Promote({0, 1});
-      V a = c.Common(0, t), b = c.Common(1, t);
-      c.Return(IsFloating(t) ? FloorDivFloat(a, b) : Op(S::kDivFloor, a, b), t);
+      c.Return(Mul(c.Common(0, t), Second(c, 1, t)), t);
     });
+    add("div true_divide divide", DivRule);
+    add("floor_divide", FloorDivRule);
     add("remainder", Binary(S::kRemFloor));
     add("fmod", Binary(S::kRemTrunc));
     add("pow", PowRule);
@@ -799,8 +808,10 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
                           Ints::kToFloat));
     auto xlogy = [](bool one) {
       return Binary(
-          [one](Ctx&, V x, V y) {
+          [one](Ctx& c, V x, V y) {
+            const DType t = c.Promote({0, 1});
             V l = one ? Log1p(y) : Log(y);
+            if (IsFloating(t)) l = c.Rounded(l, t);
             return Select(IsNan(y), y, Select(Eq(x, 0.0), 0, x * l));
           },
           Ints::kToFloat);
@@ -889,7 +900,7 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
           return Select(x * beta > c.Num("threshold", x.type()), g, g * z / (z + 1));
         }));
     add("softshrink_backward hardshrink_backward", backward([](Ctx& c, V g, V x) {
-          V l = c.Num("lambd", x.type());
+          V l = c.RoundedNum("lambd", c.Raw(c.Index("self")).type());
           return Select(And(x >= -l, x <= l), 0, g);
         }));
     add("logit_backward", backward([](Ctx& c, V g, V x) {
