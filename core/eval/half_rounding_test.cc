@@ -24,7 +24,7 @@ struct Rounding {
 const Rounding kRoundings[] = {
     {"AddsANumberBFloat16",
      DType::kBFloat16,
-     "aten::add.Tensor(%x, %c, %one)",
+     "aten::add.Scalar(%x, %c, %one)",
      {-1.5234375, -0.100097656, -0.251953125, -1.609375},
      {-1.9296875, -0.494140625, -1.7265625, 1.3984375},
      {-1.21875, 0.201171875, 0.048828125, -1.3125}},
@@ -102,7 +102,7 @@ const Rounding kRoundings[] = {
      {-0.115234375, -0.0991210938, -0.447265625, -1.2890625}},
     {"AddsANumberHalf",
      DType::kFloat16,
-     "aten::add.Tensor(%x, %c, %one)",
+     "aten::add.Scalar(%x, %c, %one)",
      {-0.389892578, -0.380371094, -0.408447266, 0.956542969},
      {-0.301025391, -1.35839844, -1.31933594, 1.22949219},
      {-0.08984375, -0.0803222656, -0.108398438, 1.25683594}},
@@ -180,6 +180,12 @@ const Rounding kRoundings[] = {
      {0.298583984, -0.477539062, 0.540039062, 0.740234375}},
 };
 
+ScalarValue Number(double v) {
+  ScalarValue s;
+  s.f = v;
+  return s;
+}
+
 class HalfRoundingTest : public ::testing::TestWithParam<Rounding> {};
 
 TEST_P(HalfRoundingTest, IsThatOfPyTorchsKernel) {
@@ -204,14 +210,14 @@ TEST_P(HalfRoundingTest, IsThatOfPyTorchsKernel) {
   std::vector<EvalValue> args;
   for (const auto* numbers : {&r.x, &r.y}) {
     const Tensor t = Tensor::Empty(r.dtype, {4});
-    for (int i = 0; i < 4; ++i) StoreDouble(static_cast<char*>(t.data()) + 2 * i, r.dtype, (*numbers)[i]);
+    for (int i = 0; i < 4; ++i) StoreScalar(r.dtype, Number((*numbers)[i]), static_cast<char*>(t.data()) + 2 * i);
     args.push_back(EvalValue(t));
   }
   auto got = EvaluateGraph(**g, args, EvalOptions());
   ASSERT_TRUE(got.ok()) << got.status();
   const Tensor t = got->outputs[0].tensor();
   for (int i = 0; i < 4; ++i) {
-    const double want = r.want[i], value = LoadDouble(static_cast<char*>(t.data()) + 2 * i, r.dtype);
+    const double want = r.want[i], value = LoadScalar(r.dtype, static_cast<char*>(t.data()) + 2 * i).f;
     EXPECT_NEAR(value, want, 1e-7 * std::abs(want)) << "x " << r.x[i] << ", y " << r.y[i];
   }
 }
