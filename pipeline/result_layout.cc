@@ -140,7 +140,8 @@ bool LiesAsRows(const Question& q) {
   const auto got = ResultTypes(q, [&](int index, const Exprs& sizes) {
     return index == 0 ? given = ReversedRows(sizes) : ContiguousStrides(sizes);
   });
-  return got.ok() && got->size() == 1 && got->front().strides == given && given != ContiguousStrides(*got->front().sizes);
+  return got.ok() && got->size() == 1 && got->front().strides == given &&
+         given != ContiguousStrides(*got->front().sizes);
 }
 
 }  // namespace
