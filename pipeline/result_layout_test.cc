@@ -90,7 +90,8 @@ TEST(ResultLayoutTest, WhatHasOneSpatialDimHasTheFormatOfARow) {
 }
 
 TEST(ResultLayoutTest, AttentionLiesAsItsQueriesWhereAllHaveRows) {
-  auto g = ParseGraph(R"(graph(%q : Float(2, 3, 5, 4, strides=[60, 20, 4, 1]), %k : Float(2, 3, 7, 4, strides=[84, 28, 4, 1])):
+  auto g = ParseGraph(
+      R"(graph(%q : Float(2, 3, 5, 4, strides=[60, 20, 4, 1]), %k : Float(2, 3, 7, 4, strides=[84, 28, 4, 1])):
   %n : NoneType = prim::Constant()
   %z : float = prim::Constant[value=0.]()
   %no : bool = prim::Constant[value=0]()
