@@ -15,6 +15,12 @@ int Lowering::Checked(int index, const Expr& size, bool wrap, int guard) {
   return b_->CheckIndex(index, n);
 }
 
+int Lowering::CheckedAlongScalar(int index, bool wrap, int guard, int value) {
+  const int at = Checked(index, Expr(1), wrap, guard);
+  const int holds = b_->Op(ScalarOp::kEq, DType::kBool, at, b_->ConstInt(DType::kInt64, 0));
+  return Select(holds, value, b_->Const(b_->TypeOf(value), 0));
+}
+
 absl::StatusOr<Index> Lowering::IndexedAt(const IndexList& list, const std::vector<Expr>& self, const Index& index,
                                           int guard) {
   Index which(index.begin() + list.first, index.begin() + list.first + list.sizes.size());
@@ -43,8 +49,10 @@ absl::StatusOr<int> Lowering::EvalGather(NodeId n, const Index& index, int guard
   SMELT_ASSIGN_OR_RETURN(int i, Eval(where, index, guard));
   Index at = index;
   if (rank == 0) {
-    at.clear();
-  } else if (index.empty()) {
+    SMELT_ASSIGN_OR_RETURN(int v, Eval(self, {}, guard));
+    return CheckedAlongScalar(i, false, guard, v);
+  }
+  if (index.empty()) {
     at = {b_->Dynamic(Checked(i, g_.Sizes(self)[0], false, guard))};
   } else {
     SMELT_ASSIGN_OR_RETURN(int d, g_.DimArg(n, "dim", static_cast<int>(index.size())));
@@ -56,7 +64,11 @@ absl::StatusOr<int> Lowering::EvalGather(NodeId n, const Index& index, int guard
 absl::StatusOr<int> Lowering::EvalIndexSelect(NodeId n, const Index& index, int guard) {
   SMELT_ASSIGN_OR_RETURN(ValueId self, g_.TensorArg(n, "self"));
   SMELT_ASSIGN_OR_RETURN(ValueId where, g_.TensorArg(n, "index"));
-  if (g_.Sizes(self).empty()) return Eval(self, {}, guard);
+  if (g_.Sizes(self).empty()) {
+    SMELT_ASSIGN_OR_RETURN(int at, Eval(where, Index(g_.Sizes(where).size(), b_->Zero()), guard));
+    SMELT_ASSIGN_OR_RETURN(int v, Eval(self, {}, guard));
+    return CheckedAlongScalar(at, false, guard, v);
+  }
   SMELT_ASSIGN_OR_RETURN(int d, g_.DimArg(n, "dim", static_cast<int>(index.size())));
   Index i;
   if (!g_.Sizes(where).empty()) i.push_back(index[d]);
@@ -85,6 +97,10 @@ absl::StatusOr<int> Lowering::EvalTake(NodeId n, const Index& index, int guard) 
   SMELT_ASSIGN_OR_RETURN(ValueId self, g_.TensorArg(n, "self"));
   SMELT_ASSIGN_OR_RETURN(ValueId where, g_.TensorArg(n, "index"));
   SMELT_ASSIGN_OR_RETURN(int v, Eval(where, index, guard));
+  if (g_.Sizes(self).empty()) {
+    SMELT_ASSIGN_OR_RETURN(int taken, Eval(self, {}, guard));
+    return CheckedAlongScalar(v, true, guard, taken);
+  }
   const int flat = Checked(v, Product(g_.Sizes(self)), true, guard);
   SMELT_ASSIGN_OR_RETURN(Index at, Unflatten(b_->Dynamic(flat), g_.Sizes(self)));
   return Eval(self, at, guard);

@@ -74,6 +74,7 @@ absl::StatusOr<Lowering::Write> Lowering::ScatterWrite(NodeId n, DType t) {
   } else {
     SMELT_ASSIGN_OR_RETURN(w.value, ScalarInput(n, node.inputs[3], t));
   }
+  if (self.empty()) w.value = CheckedAlongScalar(i, false, -1, w.value);
   SMELT_ASSIGN_OR_RETURN(w.mode, ScatterMode(n));
   return w;
 }
@@ -138,6 +139,7 @@ absl::StatusOr<Lowering::Write> Lowering::PutWrite(NodeId n) {
     SMELT_ASSIGN_OR_RETURN(index, Unflatten(Flatten(index, sizes), source));
   }
   SMELT_ASSIGN_OR_RETURN(w.value, Eval(node.inputs[2], index, -1));
+  if (self.empty()) w.value = CheckedAlongScalar(i, true, -1, w.value);
   SMELT_ASSIGN_OR_RETURN(bool accumulate, g_.BoolInput(n, 3));
   if (accumulate) w.mode = Write::kAdd;
   return w;
@@ -160,7 +162,6 @@ absl::StatusOr<Lowering::Write> Lowering::AlongDimWrite(NodeId n, DType t) {
     w.at.push_back(k == dim ? b_->Dynamic(Checked(i, self[k], fill, -1)) : domain_.parallel_index[p++]);
     from.push_back(k == dim ? Ordered(0) : w.at.back());
   }
-  if (self.empty()) Checked(i, Expr(1), fill, -1);
   if (!g_.value(node.inputs[3]).type.IsTensor()) {
     SMELT_ASSIGN_OR_RETURN(w.value, ScalarInput(n, node.inputs[3], t));
   } else if (fill) {
@@ -169,14 +170,16 @@ absl::StatusOr<Lowering::Write> Lowering::AlongDimWrite(NodeId n, DType t) {
     from.resize(g_.Sizes(node.inputs[3]).size(), b_->Zero());
     SMELT_ASSIGN_OR_RETURN(w.value, Eval(node.inputs[3], from, -1));
   }
+  if (self.empty()) w.value = CheckedAlongScalar(i, fill, -1, w.value);
   if (name != "index_add") return w;
   w.mode = Write::kAdd;
   const auto alpha = node.inputs.size() > 4 ? GetConstant(g_.graph(), node.inputs[4]) : std::nullopt;
   const auto* one = alpha ? std::get_if<int64_t>(&*alpha) : nullptr;
   if (node.inputs.size() > 4 && (one == nullptr || *one != 1)) {
+    // PyTorch rounds alpha to the dtype first.
     const DType c = OpMathType(t);
-    SMELT_ASSIGN_OR_RETURN(int a, ScalarInput(n, node.inputs[4], c));
-    w.value = b_->Op(ScalarOp::kMul, c, Convert(w.value, c), a);
+    SMELT_ASSIGN_OR_RETURN(int a, ScalarInput(n, node.inputs[4], t));
+    w.value = b_->Op(ScalarOp::kMul, c, Convert(w.value, c), Convert(a, c));
   }
   return w;
 }

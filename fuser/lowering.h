@@ -120,6 +120,9 @@ class Lowering {
   // An index from data: in range or the kernel's status is set. PyTorch's gather and its kin refuse negative ones
   // (`wrap` is false).
   int Checked(int index, const Expr& size, bool wrap, int guard);
+  // `value`, at an index along the dim that a tensor of no dims has for whoever asks along one. Nothing else would use
+  // the index, and what nobody uses is not checked.
+  int CheckedAlongScalar(int index, bool wrap, int guard, int value);
   // Where in a tensor of sizes `self` the indices lead from `index` of the result.
   absl::StatusOr<Index> IndexedAt(const IndexList& list, const std::vector<Expr>& self, const Index& index, int guard);
   absl::StatusOr<int> EvalGather(NodeId n, const Index& index, int guard);

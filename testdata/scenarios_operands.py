@@ -55,3 +55,24 @@ def copied_from_the_bits_of_an_argument(x, y):
     x.copy_(y.view(torch.int32).bitwise_and(255))
     y[0].copy_(x[1].view(torch.int32))
     return x, y[1:]
+
+
+@scenario(lambda: (randn(64).bfloat16(), randn(64).half(), randn(64).bfloat16(), randn(1)[0]), script=True)
+def script_numbers_beside_halves(x, h, y, s):
+    a = [x + 0.30371, 0.30371 - x, torch.add(x, y, alpha=0.30371), x - s, x * 0.30371, x / s, x // s, x.pow(3)]
+    b = torch.stack([h - 0.30371, torch.sub(h, s), torch.div(h, 0.30371, rounding_mode="floor"), h * s, h.pow(3)])
+    x.view(1, 64).index_add_(0, torch.tensor([0]), y.view(1, 64), alpha=0.30371)
+    y.add_(s).add_(x, alpha=-0.7)
+    return (torch.stack(a + [x, y]).float() * 65536).int(), (b.float() * 65536).int()  # exact
+
+
+@scenario(lambda: (torch.tensor(2.), torch.tensor([0, 0])), lambda: (torch.tensor(2.), torch.tensor([0, 1])), script=True)
+def script_refused_place_along_a_scalar(x, i):
+    x.add_(1)
+    return torch.gather(x, 0, i) + torch.take(x, -1 - i)
+
+
+@scenario(lambda: (torch.tensor(2.), torch.tensor(0)), lambda: (torch.tensor(2.), torch.tensor(3)), script=True)
+def script_refused_place_of_a_scalar_written(x, i):
+    x.add_(1)
+    return x.scatter_(0, i, 5.)

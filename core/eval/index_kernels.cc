@@ -389,7 +389,7 @@ absl::StatusOr<Values> IndexSlices(Call& c) {
       if constexpr (std::is_same_v<T, Cx>) {
         alpha = ToComplex(c.Arg("alpha"));
       } else {
-        alpha = static_cast<T>(ToDouble(c.Arg("alpha")));
+        alpha = Rounded(self.dtype(), static_cast<T>(ToDouble(c.Arg("alpha"))));
       }
     }
     std::vector<T> x = Read<T>(out);
