@@ -72,6 +72,8 @@ class CompositeOpener {
   // reshape to sizes that the output's type says, decided when it runs.
   absl::Status ReshapeLater(NodeId n);
   absl::Status CartesianProduct(NodeId n);
+  // einsum(equation, tensors) of one tensor whose dims all stay: its diagonals and dims in another order are a view.
+  absl::Status Einsum(NodeId n);
   // meshgrid(tensors, indexing): each, of rank 0 or 1, expanded along its own dim. "xy" swaps the first two.
   absl::Status Meshgrid(NodeId n);
   // reshape, flatten, …: the output's sizes are known from its type; only alias or copy is to be decided.

@@ -99,6 +99,7 @@ const absl::flat_hash_map<std::string, CompositeOpener::Rule>& CompositeOpener::
       {"aten::embedding_renorm_", &CompositeOpener::EmbeddingRenorm},
       {"aten::rrelu_", &CompositeOpener::Rrelu},
       {"aten::cartesian_prod", &CompositeOpener::CartesianProduct},
+      {"aten::einsum", &CompositeOpener::Einsum},
       {"aten::meshgrid", &CompositeOpener::Meshgrid},
       {"aten::nonzero", &CompositeOpener::DataSizes},
       {"aten::argwhere", &CompositeOpener::DataSizes},

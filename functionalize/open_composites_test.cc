@@ -20,5 +20,25 @@ graph(%x : Float(2, 3, 4, strides=[12, 4, 1]), %i : Long(2, 2, strides=[2, 1])):
   EXPECT_EQ((*g)->value((*g)->FindValue("r")).type.ToString(), "Float(2, 2, 3, 4, strides=[12, 24, 4, 1])");
 }
 
+// As PyTorch: the result shares the tensor's memory, which a sum's does not.
+TEST(OpenComposites, AnEinsumOfOneTensorIsAViewUnlessItSums) {
+  auto g = ParseGraph(R"(
+graph(%x : Float(2, 3, 3, strides=[9, 3, 1])):
+  %diagonals : str = prim::Constant[value="...ii->i..."]()
+  %sums : str = prim::Constant[value="bij->ji"]()
+  %none : NoneType = prim::Constant()
+  %l : Tensor[] = prim::ListConstruct(%x)
+  %d : Float(3, 2, strides=[2, 1]) = aten::einsum(%diagonals, %l, %none)
+  %s : Float(3, 3, strides=[3, 1]) = aten::einsum(%sums, %l, %none)
+  return (%d, %s)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  ASSERT_TRUE(OpenComposites(**g).ok());
+  const Value& d = (*g)->value((*g)->outputs()[0]);
+  EXPECT_EQ(d.type.ToString(), "Float(3, 2, strides=[4, 9])");
+  EXPECT_EQ((*g)->node(d.def).op.full(), "aten::permute");
+  EXPECT_EQ((*g)->node((*g)->value((*g)->outputs()[1]).def).op.full(), "aten::einsum");
+}
+
 }  // namespace
 }  // namespace smelt

@@ -66,7 +66,9 @@ def script_numbers_beside_halves(x, h, y, s):
     return (torch.stack(a + [x, y]).float() * 65536).int(), (b.float() * 65536).int()  # exact
 
 
-@scenario(lambda: (torch.tensor(2.), torch.tensor([0, 0])), lambda: (torch.tensor(2.), torch.tensor([0, 1])), script=True)
+@scenario(lambda: (torch.tensor(2.), torch.tensor([0, 0])),
+          lambda: (torch.tensor(2.), torch.tensor([0, 1])),
+          script=True)
 def script_refused_place_along_a_scalar(x, i):
     x.add_(1)
     return torch.gather(x, 0, i) + torch.take(x, -1 - i)

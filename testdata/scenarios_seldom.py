@@ -91,3 +91,17 @@ def script_rows_and_positions_found(x: torch.Tensor):
 def script_results_of_strided_operands(x: torch.Tensor, y: torch.Tensor, a: torch.Tensor, b: torch.Tensor):
     m = torch.addr(y[:, 0].t(), a, b)
     return torch.group_norm(x, 3), torch.rms_norm(x, [5]), torch.max_pool1d(y, [2]), m
+
+
+@scenario(lambda: (randn(2, 3, 3),),
+          lambda: (randn(4, 5, 6)[::2, 1:4, ::2],),
+          lambda: (randn(3, 3, 2).permute(2, 0, 1),),
+          script=True)
+def script_einsum_of_one_tensor_is_a_view(x):
+    d = torch.einsum("...ii->...i", x)
+    d.mul_(2)
+    y = x + 1
+    t = torch.einsum("bij->jib", y)
+    t[0].zero_()
+    s = torch.einsum("bii", y)
+    return d, t, s.add_(5), torch.einsum("zij", x), torch.einsum("b...->...b", y), y, torch.einsum("b...->...", x), x
