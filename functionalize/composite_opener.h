@@ -124,8 +124,10 @@ class CompositeOpener {
   // pure.
   absl::Status InstanceNorm(NodeId n);
   // embedding_renorm_(self, indices, max_norm, norm_type): the rows that the indices name are scaled to a norm of
-  // max_norm where theirs is larger.
+  // max_norm where theirs is larger. embedding_renorm does so in a copy.
   absl::Status EmbeddingRenorm(NodeId n);
+  // _linalg_check_errors(info, api_name, is_matrix): how run_decompositions() says that an inverse refuses a matrix.
+  absl::Status CheckErrors(NodeId n);
 
   // --- activations, dropout, numbers (open_activations.cc) ---
   // tensor(number, dtype, device, requires_grad), tensor(list of numbers, …)

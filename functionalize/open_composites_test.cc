@@ -40,5 +40,26 @@ graph(%x : Float(2, 3, 3, strides=[9, 3, 1])):
   EXPECT_EQ((*g)->node((*g)->value((*g)->outputs()[1]).def).op.full(), "aten::einsum");
 }
 
+// What run_decompositions() makes of linalg.inv.
+TEST(OpenComposites, ErrorsThatAreCheckedAreAnAssertion) {
+  auto g = ParseGraph(R"(
+graph(%x : Float(3, 3, strides=[3, 1])):
+  %name : str = prim::Constant[value="linalg.inv"]()
+  %yes : bool = prim::Constant[value=1]()
+  %no : bool = prim::Constant[value=0]()
+  %i : Float(3, 3, strides=[1, 3]), %info : Int() = aten::linalg_inv_ex(%x, %no)
+   = aten::_linalg_check_errors(%info, %name, %yes)
+  return (%i)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  ASSERT_TRUE(OpenComposites(**g).ok());
+  int assertions = 0;
+  for (NodeId n : (*g)->AllNodes()) {
+    EXPECT_NE((*g)->node(n).op.name(), "aten::_linalg_check_errors");
+    assertions += (*g)->node(n).op.name() == "aten::_assert_async";
+  }
+  EXPECT_EQ(assertions, 1);
+}
+
 }  // namespace
 }  // namespace smelt

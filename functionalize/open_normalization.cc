@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/element_order.h"
 #include "smelt/functionalize/composite_opener.h"
@@ -140,8 +141,26 @@ absl::Status CompositeOpener::EmbeddingRenorm(NodeId n) {
   SMELT_ASSIGN_OR_RETURN(auto scale, Insert(n, "aten::mul.Scalar", {inverse[0], max_norm}));
   SMELT_ASSIGN_OR_RETURN(auto scaled, Insert(n, "aten::mul.Tensor", {self, scale[0]}));
   SMELT_ASSIGN_OR_RETURN(auto rows_now, Insert(n, "aten::where.self", {large[0], scaled[0], self}));
+  if (g_.node(n).op.name() == "aten::embedding_renorm") {
+    ReplaceWith(n, rows_now[0]);
+    return absl::OkStatus();
+  }
   SMELT_ASSIGN_OR_RETURN(auto written, Insert(n, "aten::copy_", {self, rows_now[0], constant(false)}));
   ReplaceWith(n, written[0]);
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::CheckErrors(NodeId n) {
+  const auto name = GetConstant(g_, In(n, 1));
+  if (!name || !std::holds_alternative<std::string>(*name))
+    return absl::UnimplementedError("an api_name that is not a constant");
+  SMELT_ASSIGN_OR_RETURN(auto well, Insert(n, "aten::eq.Scalar", {In(n, 0), InsertConstant(g_, n, int64_t{0})}));
+  SMELT_ASSIGN_OR_RETURN(auto all, Insert(n, "aten::all", {well[0]}));
+  const ValueId message = InsertConstant(
+      g_, n, absl::StrCat(std::get<std::string>(*name), ": the input matrix is singular or not positive-definite"));
+  const NodeId assertion = g_.InsertBefore(n, OpName::Get("aten::_assert_async.msg"), {all[0], message}, {});
+  g_.SetSource(assertion, g_.node(n).source);
+  g_.Erase(n);
   return absl::OkStatus();
 }
 

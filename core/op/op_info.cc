@@ -82,7 +82,7 @@ constexpr Group kGroups[] = {
      "histc renorm mvlgamma special_multigammaln linalg_inv inverse linalg_solve linalg_det det linalg_slogdet "
      "slogdet logdet linalg_cholesky cholesky cholesky_solve cholesky_inverse frexp max_unpool3d pdist gradient "
      "linalg_vander linalg_svd svd linalg_svdvals linalg_eigh linalg_eigvalsh qr linalg_cond linalg_matrix_rank "
-     "linalg_pinv pinverse"},
+     "linalg_pinv pinverse _linalg_check_errors"},
     {OpKind::kRandom,
      "rand rand_like randn randn_like randint randint_like randperm bernoulli normal normal_functional multinomial "
      "native_dropout uniform exponential geometric log_normal cauchy random rrelu_with_noise normal_ uniform_ "
