@@ -31,7 +31,8 @@ class SizeOpener {
     if (full == "aten::_unique2" || full == "aten::unique_consecutive")
       return Unique(full == "aten::unique_consecutive");
     if (full == "aten::bincount") return Bincount();
-    if (full == "aten::repeat_interleave.self_Tensor") return RepeatInterleave();
+    if (full == "aten::repeat_interleave.self_Tensor" || full == "aten::repeat_interleave.Tensor")
+      return RepeatInterleave(full == "aten::repeat_interleave.Tensor");
     return false;
   }
 
@@ -391,25 +392,27 @@ class SizeOpener {
   }
 
   // repeat_interleave(self, repeats, dim, output_size): the k-th row of the result is the first row of self whose
-  // running sum of repeats exceeds k.
-  absl::StatusOr<bool> RepeatInterleave() {
-    ValueId self = In(0);
-    const ValueId repeats = In(1);
+  // running sum of repeats exceeds k. repeat_interleave(repeats, output_size) gives that row's number.
+  absl::StatusOr<bool> RepeatInterleave(bool numbers) {
+    const ValueId repeats = In(numbers ? 0 : 1), output_size = In(numbers ? 1 : 3);
     const Type out = g_.value(g_.node(n_).outputs[0]).type;
-    auto dim_constant = GetConstant(g_, In(2));
     int64_t dim = 0;
-    if (dim_constant && std::holds_alternative<int64_t>(*dim_constant)) {
-      dim = std::get<int64_t>(*dim_constant);
-      if (dim < 0) dim += T(self).rank();
-    } else if (T(self).rank() != 1) {
-      return absl::UnimplementedError("repeat_interleave without a dim");
+    if (!numbers) {
+      const TensorType& self = T(In(0));
+      auto dim_constant = GetConstant(g_, In(2));
+      if (dim_constant && std::holds_alternative<int64_t>(*dim_constant)) {
+        dim = std::get<int64_t>(*dim_constant);
+        if (dim < 0) dim += self.rank();
+      } else if (self.rank() != 1) {
+        return absl::UnimplementedError("repeat_interleave without a dim");
+      }
+      if (T(repeats).rank() != 1 || *T(repeats).sizes != std::vector<Expr>{(*self.sizes)[dim]})
+        return absl::UnimplementedError("repeat_interleave with one number of repeats for all");
     }
-    if (T(repeats).rank() != 1 || *T(repeats).sizes != std::vector<Expr>{(*T(self).sizes)[dim]})
-      return absl::UnimplementedError("repeat_interleave with one number of repeats for all");
     const Expr size = (*out.tensor().sizes)[dim];
     SMELT_ASSIGN_OR_RETURN(ValueId sum, Insert("aten::sum", {repeats, None()}));
     ValueId total;
-    if (size.IsSymbol() && !GetIntExpr(g_, In(3))) {
+    if (size.IsSymbol() && !GetIntExpr(g_, output_size)) {
       SMELT_ASSIGN_OR_RETURN(total, Read(sum, size));
     } else {
       total = Number(size);
@@ -418,10 +421,15 @@ class SizeOpener {
     }
     SMELT_ASSIGN_OR_RETURN(ValueId ends, Insert("aten::cumsum", {repeats, Int(0), None()}));
     SMELT_ASSIGN_OR_RETURN(ValueId at, Insert("aten::arange", {total, None(), None(), None(), None()}));
-    SMELT_ASSIGN_OR_RETURN(
-        ValueId row, Insert("aten::searchsorted.Tensor",
-                            {ends, at, InsertConstant(g_, n_, false), InsertConstant(g_, n_, true), None(), None()}));
-    NodeId picked = InsertTyped("aten::index_select", {self, Int(dim), row}, {out});
+    SMELT_ASSIGN_OR_RETURN(ValueId row,
+                           Insert("aten::searchsorted.Tensor",
+                                  {ends, at, InsertConstant(g_, n_, numbers && out.tensor().dtype == DType::kInt32),
+                                   InsertConstant(g_, n_, true), None(), None()}));
+    if (numbers) {
+      ReplaceOutput(0, row);
+      return Done();
+    }
+    NodeId picked = InsertTyped("aten::index_select", {In(0), Int(dim), row}, {out});
     ReplaceOutput(0, g_.node(picked).outputs[0]);
     return Done();
   }

@@ -61,5 +61,20 @@ graph(%x : Float(3, 3, strides=[3, 1])):
   EXPECT_EQ(assertions, 1);
 }
 
+// What run_decompositions() makes of repeat_interleave of a tensor: the rows' numbers, by which it picks them.
+TEST(OpenComposites, NumbersOfRepeatedRowsAreSearchedFor) {
+  auto g = ParseGraph(R"(
+graph(%repeats : Int(3, strides=[1])):
+  %six : int = prim::Constant[value=6]()
+  %r : Int(6, strides=[1]) = aten::repeat_interleave.Tensor(%repeats, %six)
+  return (%r)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  ASSERT_TRUE(OpenComposites(**g).ok());
+  const Value& r = (*g)->value((*g)->outputs()[0]);
+  EXPECT_EQ(r.type.ToString(), "Int(6, strides=[1])");
+  EXPECT_EQ((*g)->node(r.def).op.full(), "aten::searchsorted.Tensor");
+}
+
 }  // namespace
 }  // namespace smelt
