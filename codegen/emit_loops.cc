@@ -341,7 +341,7 @@ int KernelEmitter::Copies(const std::vector<int>& instrs, bool reduces) const {
   // A vector that is made lane by lane is many independent instructions already. (Of a row's sum the order hangs on how
   // many copies there are.)
   if ((!reduces || columns_) && TakesLanes(instrs)) return 1;
-  const bool together = HasFewRegisters() && std::any_of(instrs.begin(), instrs.end(), [&](int i) {
+  const bool together = f_.IsAvx2Only() && std::any_of(instrs.begin(), instrs.end(), [&](int i) {
                           return varying_[i] && IsEmittedTogether(s_.instrs[i]);
                         });
   if (reduces) return cost <= 4 ? 8 : cost <= 12 ? 4 : cost <= 120 ? 2 : 1;

@@ -86,7 +86,7 @@ void KernelEmitter::EmitRowMode() {
   const bool in_turns = loops > 1 && lanes_ > 1 && s_.reduction_rank == 1 && !scans && 2 * cost >= kTurnCost * moved;
   // Where memory is the limit, a Zen 3 (machines without AVX-512) is better asked for the next row as this one is
   // written than for one further on as its reductions run: its own prefetchers are at work then.
-  const bool late = f_.avx2 && !f_.avx512 && !in_turns && loops > 2;
+  const bool late = f_.IsAvx2Only() && !in_turns && loops > 2;
   prefetch_loop_ = late ? loops - 1 : std::min(loops - 1, 1);
   if (read > 0 && !late) {
     Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(read));

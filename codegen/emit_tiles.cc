@@ -105,7 +105,7 @@ void KernelEmitter::ChooseTiled() {
     has_tiles_ = true;
     item = std::max(item, ItemSize(s_.params[k].dtype));
   }
-  const TileShape shape = f_.avx2 && !f_.avx512 ? kTileOfAvx2 : kTile;
+  const TileShape shape = f_.IsAvx2Only() ? kTileOfAvx2 : kTile;
   tile_rows_ = shape.bytes / item;
   tile_columns_ = shape.columns;
 }

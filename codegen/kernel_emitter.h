@@ -167,8 +167,6 @@ class KernelEmitter {
 
   Value* EmitScalar(int i, int u);
   Value* EmitScalarOp(const KernelInstr& in, const DType* types, Value* const* v, int lanes);
-  // 16 of AVX2, where AVX-512 has 32.
-  bool HasFewRegisters() const { return f_.avx2 && !f_.avx512; }
   // Whether the copies' vectors are one as it is computed.
   bool IsEmittedTogether(const KernelInstr& in) const;
 

@@ -353,7 +353,7 @@ bool KernelEmitter::IsEmittedTogether(const KernelInstr& in) const {
     case ScalarOp::kAsin:
     case ScalarOp::kAcos:
     case ScalarOp::kAtan:
-      return HasFewRegisters() && in.type == DType::kFloat32;
+      return f_.IsAvx2Only() && in.type == DType::kFloat32;
     default:
       return false;
   }

@@ -20,6 +20,9 @@ struct CpuFeatures {
   bool avx2 = false;
   bool avx512 = false;        // F, BW, CD, DQ, VL
   bool non_temporal = false;  // stores past the cache, ended by x86's fence
+
+  // 16 registers of 256 bits, where AVX-512 has 32 of 512.
+  bool IsAvx2Only() const { return avx2 && !avx512; }
 };
 
 // A module with one function, `symbol`. The spec is valid.

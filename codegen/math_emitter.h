@@ -148,7 +148,7 @@ class MathEmitter {
 
   // Whether 2^n is made in the last bits of the sum that rounds to n (RoundWithPower): float where a machine has
   // neither scalef nor registers to spare.
-  bool MakesPowersByRounding() const { return !is_double_ && f_.avx2 && !f_.avx512; }
+  bool MakesPowersByRounding() const { return !is_double_ && f_.IsAvx2Only(); }
   // The integer n nearest to x * c (c 1: to x), |n| < 2^22, and 2^(n + k), n + k within [-127, 127]: -127 gives 0.
   // Beside 1.5 * 2^23 the last bit of a float is worth 1: the bits of the sum are those of n, and with a bias those of
   // an exponent. Float.

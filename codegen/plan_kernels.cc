@@ -73,14 +73,9 @@ void PlanBuilder::MakeEpilogue(const LoweredKernel& k, const std::vector<bool>& 
   // Tiles follow each other as the loops do.
   const int v = k.spec.vector_dim, parallel = k.spec.parallel_rank;
   if (v >= 0 && v < parallel - 1) return;
-  const auto elements = [](const std::vector<Expr>& sizes) {
-    Expr n = 1;
-    for (const Expr& s : sizes) n = n * s;
-    return n;
-  };
   const SymbolicGeometry& result = last_call_.result.geometry;
-  const Expr all = elements(result.sizes);
-  if (BytesOf(result) != all * ItemSize(result.dtype) || elements(k.sizes) != all) return;
+  const Expr all = Product(result.sizes);
+  if (BytesOf(result) != all * ItemSize(result.dtype) || Product(k.sizes) != all) return;
   const std::vector<Expr> dense = ContiguousStrides(k.sizes);
   bool reads_result = false;
   for (size_t i = 0; i < k.params.size(); ++i) {

@@ -83,12 +83,6 @@ bool LieInTheSameOrder(const TensorType& a, const TensorType& b) {
   return true;
 }
 
-Expr CountElements(const TensorType& t) {
-  Expr n(1);
-  for (const Expr& s : *t.sizes) n = n * s;
-  return n;
-}
-
 // How a buffer comes to hold what it is assigned.
 enum class Becomes {
   kTensor,    // that very tensor
@@ -108,7 +102,7 @@ Becomes HowItBecomes(const Graph& g, ValueId buffer, ValueId value, ValueId owne
   if (owner.valid() && IsUserInput(g, owner)) return Becomes::kTensor;
   if (owner.valid()) {
     const TensorType* all = SizedType(g, owner);
-    const bool whole = all == nullptr || CountElements(*all) == CountElements(*from);
+    const bool whole = all == nullptr || Product(*all->sizes) == Product(*from->sizes);
     const bool seen = absl::c_linear_search(others, owner);
     if (g.IsParam(g.value(owner).def) || whole || seen || old_seen || !order) return Becomes::kTensor;
   }

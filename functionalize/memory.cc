@@ -17,11 +17,7 @@ SymbolicGeometry GeometryOf(const TensorType& type) { return {*type.dtype, *type
 
 Type TypeOf(const SymbolicGeometry& g) { return Type::Tensor(g.dtype, g.sizes, g.strides); }
 
-Expr NumElements(const SymbolicGeometry& g) {
-  Expr n = 1;
-  for (const Expr& s : g.sizes) n = n * s;
-  return n;
-}
+Expr NumElements(const SymbolicGeometry& g) { return Product(g.sizes); }
 
 bool IsDense(const SymbolicGeometry& g, const SymbolRanges& ranges) {
   // Every dim's stride must be the product of the sizes of those below it, in some order.

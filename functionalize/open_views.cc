@@ -7,8 +7,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/einsum.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/tensor/decide.h"
@@ -51,47 +51,22 @@ absl::Status CompositeOpener::Einsum(NodeId n) {
     return absl::OkStatus();
   ValueId v = (*elements)[0];
   if (!TypeOfValue(v).sizes) return absl::UnimplementedError("einsum of a tensor whose rank is not known");
-  std::string equation = std::get<std::string>(*constant);
-  equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
-  const size_t arrow = equation.find("->");
-  std::string labels = equation.substr(0, arrow), results;
-  if (arrow != std::string::npos) {
-    results = equation.substr(arrow + 2);
-  } else {
-    // Labels that occur once in alphabetical order, after "...".
-    for (char c : labels) {
-      if (c != '.' && std::count(labels.begin(), labels.end(), c) == 1) results.push_back(c);
-    }
-    std::sort(results.begin(), results.end());
-    if (absl::StrContains(labels, "...")) results.insert(0, "...");
-  }
-  // The dims of "..." get labels that no equation can hold.
   const int rank = TypeOfValue(v).rank();
-  std::string dots;
-  for (int k = static_cast<int>(labels.size()) - 3; k < rank; ++k) dots.push_back(static_cast<char>(1 + dots.size()));
-  labels = absl::StrReplaceAll(labels, {{"...", dots}});
-  results = absl::StrReplaceAll(results, {{"...", dots}});
-  if (static_cast<int>(labels.size()) != rank) return absl::OkStatus();  // refused later
+  const auto parsed = ParseEinsum(std::get<std::string>(*constant), {rank});
+  if (!parsed.ok()) return absl::OkStatus();  // refused later
+  std::string labels = parsed->inputs[0];
+  const std::string& results = parsed->output;
   for (char c : results) {
     if (!absl::StrContains(labels, c) || std::count(results.begin(), results.end(), c) != 1) return absl::OkStatus();
   }
   for (char c : labels) {
     if (!absl::StrContains(results, c)) return absl::OkStatus();  // a sum is a tensor of its own
   }
-  for (size_t k = 0; k < labels.size();) {
-    const size_t again = labels.find(labels[k], k + 1);
-    if (again == std::string::npos) {
-      ++k;
-      continue;
-    }
-    SMELT_ASSIGN_OR_RETURN(auto d,
-                           Insert(n, "aten::diagonal",
-                                  {v, InsertConstant(g_, n, int64_t{0}), InsertConstant(g_, n, static_cast<int64_t>(k)),
-                                   InsertConstant(g_, n, static_cast<int64_t>(again))}));
+  while (const auto dims = TakeRepeatedLabel(&labels)) {
+    SMELT_ASSIGN_OR_RETURN(auto d, Insert(n, "aten::diagonal",
+                                          {v, InsertConstant(g_, n, int64_t{0}), InsertConstant(g_, n, dims->first),
+                                           InsertConstant(g_, n, dims->second)}));
     v = d[0];
-    labels.push_back(labels[k]);
-    labels.erase(again, 1);
-    labels.erase(k, 1);
   }
   std::vector<int64_t> order;
   for (char c : results) order.push_back(static_cast<int64_t>(labels.find(c)));

@@ -50,7 +50,6 @@ bool IsLeaf(const Node& n);
 bool IsAllocation(const Node& n);
 // The value whose memory a view shows.
 ValueId RootOf(const Graph& g, ValueId v);
-Expr Product(absl::Span<const Expr> v);
 
 // How a group's loop looks: the sizes of its dims, and which of them it reduces over.
 struct Frame {

@@ -41,12 +41,6 @@ bool IsAllocation(const Node& n) {
   return absl::StartsWith(n.op.name(), "aten::empty") || absl::StartsWith(n.op.name(), "aten::new_empty");
 }
 
-Expr Product(absl::Span<const Expr> v) {
-  Expr n = 1;
-  for (const Expr& e : v) n = n * e;
-  return n;
-}
-
 ValueId RootOf(const Graph& g, ValueId v) {
   while (true) {
     const NodeId def = g.value(v).def;

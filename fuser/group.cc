@@ -23,12 +23,6 @@ ValueId OperandValue(const OpCall& call, const PointwiseOperand& o) {
   return o.element < 0 ? a.value : a.elements[o.element].value;
 }
 
-Expr Product(absl::Span<const Expr> sizes) {
-  Expr n = 1;
-  for (const Expr& s : sizes) n = n * s;
-  return n;
-}
-
 bool IsOneElement(const std::vector<Expr>& sizes) {
   return std::all_of(sizes.begin(), sizes.end(), [](const Expr& e) { return e == Expr(1); });
 }

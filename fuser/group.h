@@ -139,7 +139,6 @@ std::string ActionName(const Node& node);
 // The tensor that an operand of a pointwise operator is; invalid: none.
 ValueId OperandValue(const OpCall& call, const PointwiseOperand& o);
 
-Expr Product(absl::Span<const Expr> sizes);
 bool IsOneElement(const std::vector<Expr>& sizes);
 
 }  // namespace smelt::kernel

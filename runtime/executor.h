@@ -176,8 +176,8 @@ class Executor : public Instance {
   absl::Status CompleteLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch);
   absl::Status RunLaunch(const fb::LaunchT& l, BoundPlan::Launch& launch);
   absl::Status KernelStatus() const;
-  // Sets inputs_ and outputs_.
-  absl::StatusOr<std::shared_ptr<const PreparedOp>> CompleteLibraryCall(const fb::LibraryCallT& l, int step);
+  // Sets inputs_ and outputs_. The op stays until the next call of this.
+  absl::StatusOr<const PreparedOp*> CompleteLibraryCall(const fb::LibraryCallT& l, int step);
   absl::Status RunLibrary(const fb::LibraryCallT& l, int step);
   // The library call at `index` and the launch behind it, its epilogue: on each part of the result while that lies in
   // the near caches, if the operator tells of parts that are whole tiles.
@@ -266,6 +266,7 @@ class Executor : public Instance {
   std::vector<Remembered> remembered_;
   std::vector<char> remembered_bytes_;
   int64_t status_[8] = {};
+  std::shared_ptr<const PreparedOp> late_op_;  // of sizes that the binding did not know
   std::vector<char*> inputs_, outputs_;
 
   std::vector<std::vector<std::unique_ptr<BoundPlan>>> bound_plans_;  // by plan, the last used first

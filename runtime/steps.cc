@@ -229,7 +229,7 @@ absl::Status Executor::KernelStatus() const {
                                                          : "the kernel reported an error");
 }
 
-absl::StatusOr<std::shared_ptr<const PreparedOp>> Executor::CompleteLibraryCall(const fb::LibraryCallT& l, int step) {
+absl::StatusOr<const PreparedOp*> Executor::CompleteLibraryCall(const fb::LibraryCallT& l, int step) {
   inputs_.clear();
   outputs_.clear();
   for (int v : l.inputs) {
@@ -240,13 +240,14 @@ absl::StatusOr<std::shared_ptr<const PreparedOp>> Executor::CompleteLibraryCall(
     if (v >= 0) SMELT_RETURN_IF_ERROR(UseView(v));
     outputs_.push_back(v < 0 ? nullptr : Address(v));
   }
-  if (bound_->library_ops[step] != nullptr) return bound_->library_ops[step];
+  if (bound_->library_ops[step] != nullptr) return bound_->library_ops[step].get();
   SMELT_ASSIGN_OR_RETURN(LibraryRequest request, program_->RequestOf(*plan_, l, bound_->values));
-  return program_->library().Prepare(request);
+  SMELT_ASSIGN_OR_RETURN(late_op_, program_->library().Prepare(request));
+  return late_op_.get();
 }
 
 absl::Status Executor::RunLibrary(const fb::LibraryCallT& l, int step) {
-  SMELT_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedOp> op, CompleteLibraryCall(l, step));
+  SMELT_ASSIGN_OR_RETURN(const PreparedOp* op, CompleteLibraryCall(l, step));
   ++stats_.library_calls;
   return op->Run(LibraryContext{pool_, width_}, inputs_, outputs_);
 }

@@ -10,8 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "smelt/codegen/target.h"
-#include "smelt/core/ir/text.h"
-#include "smelt/core/op/schema.h"
 #include "smelt/pipeline/compile.h"
 #include "smelt/runtime/program.h"
 #include "smelt/tools/e2e_testing.h"
@@ -26,11 +24,8 @@ class AccuracyTest : public testing::TestWithParam<Target> {
   }
 
   std::vector<float> Run(const std::string& text, const Tensor& x) {
-    ParseOptions options;
-    options.resolve_overload = ResolveOverload;
-    auto g = ParseGraph(text, options);
+    auto g = ParseModel(text);
     if (!g.ok()) return Fail(g.status());
-    if (auto s = CompleteTypes(**g); !s.ok()) return Fail(s);
     CompileOptions compile;
     compile.targets = {GetParam()};
     const std::string path = Scratch("accuracy.smb");

@@ -9,7 +9,6 @@
 #include "gtest/gtest.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/ir/text.h"
-#include "smelt/core/op/schema.h"
 #include "smelt/pipeline/compile.h"
 #include "smelt/runtime/program.h"
 #include "smelt/schema/bundle.h"
@@ -20,11 +19,8 @@ namespace smelt {
 namespace {
 
 std::unique_ptr<Graph> Parse(const std::string& text) {
-  ParseOptions options;
-  options.resolve_overload = ResolveOverload;
-  auto g = ParseGraph(text, options);
+  auto g = ParseModel(text);
   EXPECT_TRUE(g.ok()) << g.status();
-  EXPECT_TRUE(CompleteTypes(**g).ok());
   return *std::move(g);
 }
 

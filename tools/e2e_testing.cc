@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/core/op/schema.h"
 #include "smelt/runtime/program.h"
 #include "smelt/tools/model_file.h"
 
@@ -30,6 +32,14 @@ std::string ModelPath(const std::string& folder, const std::string& name) {
 std::string Scratch(const std::string& name) {
   const char* folder = std::getenv("TEST_TMPDIR");
   return absl::StrCat(folder != nullptr ? folder : "/tmp", "/", name);
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> ParseModel(absl::string_view text) {
+  ParseOptions options;
+  options.resolve_overload = ResolveOverload;
+  SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, ParseGraph(text, options));
+  SMELT_RETURN_IF_ERROR(CompleteTypes(*graph));
+  return graph;
 }
 
 absl::StatusOr<CompileStats> CompileModel(const std::string& model_path, const std::string& bundle_path,

@@ -2,10 +2,13 @@
 #ifndef SMELT_TOOLS_E2E_TESTING_H_
 #define SMELT_TOOLS_E2E_TESTING_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "smelt/core/ir/graph.h"
 #include "smelt/pipeline/compile.h"
 #include "smelt/runtime/case.h"
 
@@ -17,6 +20,9 @@ std::vector<std::string> ModelNames(const std::string& folder);
 std::string ModelPath(const std::string& folder, const std::string& name);
 // A path in the test's own folder.
 std::string Scratch(const std::string& name);
+
+// A graph that a test holds as text, its overloads and types completed as a script's are.
+absl::StatusOr<std::unique_ptr<Graph>> ParseModel(absl::string_view text);
 
 absl::StatusOr<CompileStats> CompileModel(const std::string& model_path, const std::string& bundle_path,
                                           const CompileOptions& options);

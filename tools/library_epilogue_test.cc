@@ -8,8 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "smelt/core/eval/evaluator.h"
-#include "smelt/core/ir/text.h"
-#include "smelt/core/op/schema.h"
 #include "smelt/pipeline/compile.h"
 #include "smelt/runtime/program.h"
 #include "smelt/schema/bundle.h"
@@ -32,12 +30,9 @@ Tensor Numbers(const TensorType& type) {
 
 // Compiles and runs the graph, whose inputs are tensors, on one and on three threads: how many calls have an epilogue.
 int Epilogues(const std::string& text) {
-  ParseOptions options;
-  options.resolve_overload = ResolveOverload;
-  auto g = ParseGraph(text, options);
+  auto g = ParseModel(text);
   EXPECT_TRUE(g.ok()) << g.status();
   if (!g.ok()) return -1;
-  EXPECT_TRUE(CompleteTypes(**g).ok());
   std::vector<Datum> args;
   std::vector<EvalValue> values;
   for (ValueId v : (*g)->inputs()) {

@@ -170,9 +170,7 @@ Values EmbeddingBackward(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetInt("padding_idx"));
   SMELT_ASSIGN_OR_RETURN(bool scale, call.GetBool("scale_grad_by_freq"));
   if (scale) return call.Unsupported("scale_grad_by_freq");
-  const Expr width = e.Sizes(grad).back();
-  Expr n = 1;
-  for (const Expr& s : e.Sizes(indices)) n = n * s;
+  const Expr width = e.Sizes(grad).back(), n = Product(e.Sizes(indices));
   ValueId flat = e.Reshape(indices, {n}), g = e.Reshape(grad, {n, width});
   if (padding >= 0) g = e.Where(e.Unsqueeze(e.NeInt(flat, padding), 1), g, e.Fill(g, 0));
   ValueId zeros = e.Full(e.DTypeOf(grad), {rows, width}, 0);

@@ -8,17 +8,12 @@
 #include "absl/strings/str_split.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
+#include "smelt/core/op/einsum.h"
 
 namespace smelt {
 namespace {
 
 using Values = absl::StatusOr<std::vector<ValueId>>;
-
-Expr Product(const std::vector<Expr>& v, size_t begin, size_t end) {
-  Expr n = 1;
-  for (size_t i = begin; i < end; ++i) n = n * v[i];
-  return n;
-}
 
 std::vector<Expr> Joined(std::vector<Expr> a, const std::vector<Expr>& b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -39,7 +34,7 @@ ValueId EmitMatmul(Emit& e, ValueId a, ValueId b) {
   const std::vector<Expr> sa = e.Sizes(a), sb = e.Sizes(b);
   if (rb == 2) {
     // The batch is part of the rows.
-    ValueId flat = e.Reshape(a, {Product(sa, 0, ra - 1), sa[ra - 1]});
+    ValueId flat = e.Reshape(a, {Product(absl::MakeSpan(sa).first(ra - 1)), sa[ra - 1]});
     std::vector<Expr> out(sa.begin(), sa.end() - 1);
     out.push_back(sb[1]);
     return e.View(e.Mm(flat, b), out);
@@ -52,7 +47,7 @@ ValueId EmitMatmul(Emit& e, ValueId a, ValueId b) {
     const Expr x = da >= 0 ? sa[da] : Expr(1), y = db >= 0 ? sb[db] : Expr(1);
     batch[d] = x == Expr(1) ? y : x;
   }
-  const Expr count = Product(batch, 0, batch.size());
+  const Expr count = Product(batch);
   auto flat = [&](ValueId v, const std::vector<Expr>& s) {
     const std::vector<Expr> matrix = {s[s.size() - 2], s[s.size() - 1]};
     return e.Reshape(e.Expand(v, Joined(batch, matrix)), Joined({count}, matrix));
@@ -86,7 +81,8 @@ Values Linear(Emit& e, const OpCall& call) {
     return std::vector<ValueId>{has_bias ? e.Add(EmitMatmul(e, input, weight), bias) : EmitMatmul(e, input, weight)};
   const std::vector<Expr> s = e.Sizes(input);
   if (s.empty()) return call.Error("input of rank 0");
-  ValueId flat = s.size() == 1 ? e.Unsqueeze(input, 0) : e.Reshape(input, {Product(s, 0, s.size() - 1), s.back()});
+  ValueId flat = s.size() == 1 ? e.Unsqueeze(input, 0)
+                               : e.Reshape(input, {Product(absl::MakeSpan(s).first(s.size() - 1)), s.back()});
   ValueId wt = e.Transpose(weight, 0, 1);
   ValueId one = e.Const(int64_t{1});
   ValueId out = has_bias ? e.Op("aten::addmm", {bias, flat, wt, one, one}) : e.Mm(flat, wt);
@@ -272,57 +268,25 @@ Values BlocksOfTransposedConvolution(Emit& e, const OpCall& call) {
 // einsum by the general rule: sum out lone labels, align, one bmm a pair.
 Values Einsum(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(std::string equation, call.GetString("equation"));
-  equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
   std::vector<ValueId> operands;
-  for (const OpArg& a : call.arg(1).elements) operands.push_back(a.value);
-  std::vector<std::string> sides = absl::StrSplit(equation, "->");
-  std::vector<std::string> inputs = absl::StrSplit(sides[0], ',');
-  if (inputs.size() != operands.size() || sides.size() > 2)
-    return call.Error(absl::StrCat("equation \"", equation, "\" does not fit ", operands.size(), " operands"));
-  // "...": dims without letters, counted from the right. They get labels that no equation can hold.
-  std::string dots;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const size_t at = inputs[i].find("...");
-    if (at == std::string::npos) continue;
-    const int own = e.Rank(operands[i]) - static_cast<int>(inputs[i].size() - 3);
-    if (own < 0) return call.Error("an operand's rank differs from its labels");
-    while (static_cast<int>(dots.size()) < own) dots.insert(dots.begin(), static_cast<char>(1 + dots.size()));
-    inputs[i].replace(at, 3, dots.substr(dots.size() - own));
+  std::vector<int> ranks;
+  for (const OpArg& a : call.arg(1).elements) {
+    operands.push_back(a.value);
+    ranks.push_back(e.Rank(a.value));
   }
-  std::string output;
-  if (sides.size() == 2) {
-    output = sides[1];
-    if (const size_t at = output.find("..."); at != std::string::npos) output.replace(at, 3, dots);
-  } else {
-    std::map<char, int> count;
-    for (const std::string& input : inputs) {
-      for (char c : input) ++count[c];
-    }
-    output = dots;
-    for (auto [c, n] : count) {
-      if (n == 1 && dots.find(c) == std::string::npos) output.push_back(c);
-    }
-  }
+  const auto parsed = ParseEinsum(std::move(equation), ranks);
+  if (!parsed.ok()) return call.Error(parsed.status().message());
+  const std::string& output = parsed->output;
   // Every operand with its labels, repeated ones reduced to their diagonal.
   struct Term {
     ValueId value;
     std::string labels;
   };
   std::vector<Term> terms;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    Term t{operands[i], inputs[i]};
-    if (static_cast<int>(t.labels.size()) != e.Rank(t.value))
-      return call.Error("an operand's rank differs from its labels");
-    for (size_t k = 0; k < t.labels.size(); ++k) {
-      const size_t again = t.labels.find(t.labels[k], k + 1);
-      if (again == std::string::npos) continue;
-      const char c = t.labels[k];
-      t.value = e.Op("aten::diagonal", {t.value, e.Const(int64_t{0}), e.Const(static_cast<int64_t>(k)),
-                                        e.Const(static_cast<int64_t>(again))});
-      t.labels.erase(again, 1);
-      t.labels.erase(k, 1);
-      t.labels.push_back(c);
-      k = static_cast<size_t>(-1);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    Term t{operands[i], parsed->inputs[i]};
+    while (const auto dims = TakeRepeatedLabel(&t.labels)) {
+      t.value = e.Op("aten::diagonal", {t.value, e.Const(int64_t{0}), e.Const(dims->first), e.Const(dims->second)});
     }
     terms.push_back(std::move(t));
   }
@@ -414,7 +378,7 @@ Values Bilinear(Emit& e, const OpCall& call) {
   // out[n, k] = sum_ij x1[n, i] w[k, i, j] x2[n, j] + b[k]
   ValueId x1 = call.arg(0).value, x2 = call.arg(1).value, w = call.arg(2).value;
   const std::vector<Expr> sw = e.Sizes(w), batch(e.Sizes(x1).begin(), e.Sizes(x1).end() - 1);
-  const Expr rows = Product(batch, 0, batch.size());
+  const Expr rows = Product(batch);
   x1 = e.Reshape(x1, {rows, sw[1]});
   x2 = e.Reshape(x2, {rows, sw[2]});
   ValueId t = e.View(e.Mm(x1, e.Reshape(e.Permute(w, {1, 0, 2}), {sw[1], sw[0] * sw[2]})), {rows, sw[0], sw[2]});

@@ -122,9 +122,7 @@ absl::StatusOr<Nll> NllOf(Emit& e, const OpCall& call, ValueId logp, ValueId tar
   if (has_weight) {
     // weight[safe] in the shape of the target.
     std::vector<Expr> shape = e.Sizes(safe);
-    Expr n = 1;
-    for (const Expr& s : shape) n = n * s;
-    w = e.View(e.Op("aten::index_select", {weight, e.Const(int64_t{0}), e.Reshape(safe, {n})}), shape);
+    w = e.View(e.Op("aten::index_select", {weight, e.Const(int64_t{0}), e.Reshape(safe, {Product(shape)})}), shape);
     w = e.Where(valid, w, e.Fill(w, 0));
   } else {
     w = e.Cast(valid, e.DTypeOf(logp));
@@ -214,9 +212,7 @@ Values CrossEntropy(Emit& e, const OpCall& call) {
 absl::StatusOr<ValueId> Scaled(Emit& e, const OpCall& call, ValueId grad, ValueId self) {
   SMELT_ASSIGN_OR_RETURN(int64_t reduction, call.GetIntOr("reduction", kMean));
   if (reduction != kMean) return grad;
-  Expr n(1);
-  for (const Expr& s : e.Sizes(self)) n = n * s;
-  return e.DivBy(grad, n);
+  return e.DivBy(grad, Product(e.Sizes(self)));
 }
 
 // Between -bound and bound `inner(d)`, outside the sign of d times `outer`.

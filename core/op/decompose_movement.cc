@@ -164,11 +164,8 @@ Values Glu(Emit& e, const OpCall& call) {
   const Expr n = e.Sizes(self)[dim], half = FloorDiv(n, Expr(2));
   if (n.IsConstant() && *n.Constant() % 2 != 0)
     return call.Error(absl::StrCat("Halving dimension must be even, but dimension ", dim, " is size ", *n.Constant()));
-  const DType t = e.DTypeOf(self);
-  const auto part = [&](const Expr& from, const Expr& to) {
-    return e.Cast(e.Slice(self, dim, from, to), OpMathType(t));
-  };
-  return std::vector<ValueId>{e.Cast(e.Mul(part(0, half), e.Sigmoid(part(half, n))), t)};
+  const auto part = [&](const Expr& from, const Expr& to) { return ToCompute(e, e.Slice(self, dim, from, to)); };
+  return std::vector<ValueId>{e.Cast(e.Mul(part(0, half), e.Sigmoid(part(half, n))), e.DTypeOf(self))};
 }
 
 Values Diff(Emit& e, const OpCall& call) {

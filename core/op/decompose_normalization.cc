@@ -2,9 +2,7 @@
 // PyTorch's kernels do.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <numeric>
 
 #include "absl/strings/match.h"
 #include "smelt/core/base/status_macros.h"
@@ -273,7 +271,7 @@ Values GroupNorm(Emit& e, const OpCall& call) {
   std::vector<Expr> domain = {s[0], groups, FloorDiv(s[1], Expr(groups))}, per_channel = {groups, domain[2]};
   std::vector<int64_t> dims = {2};
   if (rank > 2) {
-    domain.push_back(std::accumulate(s.begin() + 2, s.end(), Expr(1), std::multiplies<Expr>()));
+    domain.push_back(Product(absl::MakeConstSpan(s).subspan(2)));
     per_channel.push_back(1);
     dims.push_back(3);
   }

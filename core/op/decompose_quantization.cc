@@ -330,11 +330,7 @@ absl::StatusOr<ValueId> Groups(Emit& e, const OpCall& call) {
 }
 
 // The numbers of the groups as a column.
-ValueId Column(Emit& e, ValueId v) {
-  Expr n = 1;
-  for (const Expr& s : e.Sizes(v)) n = n * s;
-  return e.Reshape(v, {n, Expr(1)});
-}
+ValueId Column(Emit& e, ValueId v) { return e.Reshape(v, {Product(e.Sizes(v)), Expr(1)}); }
 
 // quantize_per_channel_group(input, scales, zero_points, quant_min, quant_max, dtype, group_size)
 Values QuantizeGroups(Emit& e, const OpCall& call) {

@@ -491,9 +491,8 @@ Values PairwiseDistances(Emit& e, const OpCall& call) {
 Values IsIn(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(bool invert, call.GetBoolOr("invert", false));
   const ValueId elements = call.arg(0).value, test = call.arg(1).value;
-  Expr n = 1;
-  for (const Expr& s : e.Sizes(test)) n = n * s;
-  const ValueId equal = e.Op("aten::eq.Tensor", {e.Unsqueeze(elements, -1), e.Reshape(test, {n})});
+  const ValueId flat = e.Reshape(test, {Product(e.Sizes(test))});
+  const ValueId equal = e.Op("aten::eq.Tensor", {e.Unsqueeze(elements, -1), flat});
   if (!e.ok()) return e.status();
   ValueId any = e.Op("aten::any.dim", {equal, e.Const(static_cast<int64_t>(e.Rank(equal) - 1)), e.Const(false)});
   return std::vector<ValueId>{invert ? e.Op("aten::logical_not", {any}) : any};

@@ -45,12 +45,6 @@ Values MinOther(Emit& e, const OpCall& call) {
   return One(e.Op("aten::minimum", {call.arg(0).value, call.arg(1).value}));
 }
 
-Expr Product(const std::vector<Expr>& s) {
-  Expr n(1);
-  for (const Expr& x : s) n = n * x;
-  return n;
-}
-
 // Sums over pairs of dims, as one matrix product.
 ValueId Contract(Emit& e, ValueId a, ValueId b, const std::vector<int64_t>& da, const std::vector<int64_t>& db) {
   auto split = [&](ValueId v, const std::vector<int64_t>& dims, std::vector<int64_t>& free) {

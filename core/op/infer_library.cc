@@ -546,8 +546,7 @@ absl::Status RepeatInterleave(Ctx& c) {
     SMELT_ASSIGN_OR_RETURN(n, c.call.GetExpr("output_size"));
   } else if (!plain && repeats->kind == OpArg::Kind::kInt && repeats->known) {
     if (c.call.IsNone("dim")) {
-      n = repeats->expr;
-      for (const Expr& s : *x.sizes) n = n * s;
+      n = repeats->expr * Product(*x.sizes);
     } else {
       SMELT_ASSIGN_OR_RETURN(int dim, Dim(c, "dim", x.rank()));
       n = (*x.sizes)[dim] * repeats->expr;

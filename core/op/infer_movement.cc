@@ -288,9 +288,7 @@ void AddMovementTypeRules(RuleTable& r) {
     if (c.call.IsNone("dim")) {
       SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
       SMELT_ASSIGN_OR_RETURN(TensorType index, c.call.GetTensor("indices"));
-      Expr n(1);
-      for (const Expr& s : *index.sizes) n = n * s;
-      c.Add(*self.dtype, {n});
+      c.Add(*self.dtype, {Product(*index.sizes)});
       return absl::OkStatus();
     }
     SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));

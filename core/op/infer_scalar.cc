@@ -12,9 +12,7 @@ namespace {
 
 absl::StatusOr<Expr> NumElements(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType t, TensorArgument(c, 0));
-  Expr n(1);
-  for (const Expr& s : *t.sizes) n = n * s;
-  return n;
+  return Product(*t.sizes);
 }
 
 // An int that is known where both operands are.

@@ -433,6 +433,7 @@ void FloorDivRule(Ctx& c) {
 void DivRule(Ctx& c) {
   std::string mode;
   if (!c.call.IsNone("rounding_mode")) mode = c.call.Find("rounding_mode")->string;
+  if (mode == "floor") return FloorDivRule(c);
   DType t = c.Promote({0, 1});
   if (mode.empty() && !IsFloating(t) && !IsComplex(t)) t = DType::kFloat32;
   V a = c.Common(0, t), b = Second(c, 1, t);
@@ -444,8 +445,6 @@ void DivRule(Ctx& c) {
     // PyTorch rounds the quotient first, but of a tensor divided by one number.
     if (!DividesByOne(c)) quotient = c.Rounded(quotient, t);
     c.Return(Op(ScalarOp::kTrunc, quotient), t);
-  } else if (mode == "floor") {
-    FloorDivRule(c);
   } else {
     c.Fail(c.call.Error(absl::StrCat("rounding_mode is \"", mode, "\", expected None, \"trunc\" or \"floor\"")));
   }
@@ -464,13 +463,13 @@ void PowRule(Ctx& c) {
     if (p == 1) return c.Return(a, t);
     if (t != DType::kBool && p == 2) return c.Return(a * a, t);
     // Vectors of bfloat16 are rounded after each product.
-    V square = t == DType::kBFloat16 ? c.Rounded(a * a, t) : a * a;
-    if (t != DType::kBool && p == 3) return c.Return(square * a, t);
+    const auto square = [&] { return t == DType::kBFloat16 ? c.Rounded(a * a, t) : a * a; };
+    if (t != DType::kBool && p == 3) return c.Return(square() * a, t);
     if (IsFloating(t)) {
       if (p == 0.5) return c.Return(Op(ScalarOp::kSqrt, a), t);
       if (p == -0.5) return c.Return(1 / Op(ScalarOp::kSqrt, a), t);
       if (p == -1) return c.Return(1 / a, t);
-      if (p == -2) return c.Return(1 / square, t);
+      if (p == -2) return c.Return(1 / square(), t);
     }
   }
   V b = c.Common(1, t);

@@ -690,6 +690,12 @@ Expr Max(const Expr& a, const Expr& b) {
   return Extremum(Kind::kMax, a, b);
 }
 
+Expr Product(absl::Span<const Expr> factors) {
+  Expr product = 1;
+  for (const Expr& factor : factors) product = product * factor;
+  return product;
+}
+
 bool operator==(const Expr& a, const Expr& b) {
   if (a.node_ == b.node_) return a.constant_ == b.constant_;
   if (a.node_ == nullptr || b.node_ == nullptr || a.node_->hash != b.node_->hash) return false;

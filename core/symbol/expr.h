@@ -28,6 +28,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace smelt {
 
@@ -66,6 +67,8 @@ class Expr {
   friend Expr Mod(const Expr& a, const Expr& b);  // Python's: the sign of b
   friend Expr Min(const Expr& a, const Expr& b);
   friend Expr Max(const Expr& a, const Expr& b);
+  // 1 of none.
+  Expr Product(absl::Span<const Expr> factors);
 
   // Structural equality of the canonical forms: true means equal for all symbols; false means "not known to be equal".
   friend bool operator==(const Expr& a, const Expr& b);
@@ -102,6 +105,8 @@ Expr FloorDiv(const Expr& a, const Expr& b);
 Expr Mod(const Expr& a, const Expr& b);
 Expr Min(const Expr& a, const Expr& b);
 Expr Max(const Expr& a, const Expr& b);
+// 1 of none.
+Expr Product(absl::Span<const Expr> factors);
 
 // The known range of each symbol, and what follows from it for expressions. Sizes that PyTorch's export calls dynamic
 // are usually in [2, inf) or [0, inf).
