@@ -223,8 +223,8 @@ class Functionalizer {
   absl::StatusOr<SharedPlaces> SharedPlacesOf(OpName op, absl::Span<const ValueId> inputs,
                                               absl::Span<const TensorId> written) const;
   // That result i can be written there: by its dtype, its strides, and once the tensor has its sizes, if it may grow.
-  absl::Status FitWritten(OpName op, const FunctionalCounterpart& counterpart, size_t i, TensorId written,
-                          ValueId result, NodeId anchor);
+  absl::Status FitWritten(OpName op, const FunctionalCounterpart& counterpart, absl::Span<const ValueId> inputs,
+                          size_t i, TensorId written, ValueId result, NodeId anchor);
   // The functional counterpart of `n`, before it; its results have the types of the last one's, if its operands are
   // alike. Where nobody uses what `n` returned, it is `n` itself that becomes the counterpart.
   absl::StatusOr<NodeId> MakePure(NodeId n, Operator& op, absl::Span<const ValueId> operands,

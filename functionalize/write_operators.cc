@@ -151,8 +151,9 @@ absl::StatusOr<Functionalizer::SharedPlaces> Functionalizer::SharedPlacesOf(OpNa
   return SharedPlaces::kInOrder;
 }
 
-absl::Status Functionalizer::FitWritten(OpName op, const FunctionalCounterpart& counterpart, size_t i, TensorId written,
-                                        ValueId result, NodeId anchor) {
+absl::Status Functionalizer::FitWritten(OpName op, const FunctionalCounterpart& counterpart,
+                                        absl::Span<const ValueId> inputs, size_t i, TensorId written, ValueId result,
+                                        NodeId anchor) {
   const TensorType& type = g_.value(result).type.tensor();
   const std::string refused =
       type.dtype ? RefusedCast(counterpart.op, *type.dtype, tensors_[written].geometry.dtype) : "";
@@ -161,6 +162,16 @@ absl::Status Functionalizer::FitWritten(OpName op, const FunctionalCounterpart& 
     const std::vector<Expr> sizes = *type.sizes;
     if (counterpart.fills && tensors_[written].geometry.sizes.size() != sizes.size())
       return absl::UnimplementedError("a range into a tensor of other dims");
+    const bool resizes = tensors_[written].geometry.sizes != sizes;
+    for (size_t k = 0; k < inputs.size() && resizes; ++k) {
+      const TensorId* read = tensor_of_.Find(inputs[k]);
+      if (read == nullptr || static_cast<int>(k) == counterpart.results[i].argument) continue;
+      const TensorState &from = tensors_[*read], &to = tensors_[written];
+      if (from.memory != to.memory || from.home != to.home || !SameGeometry(from.geometry, to.geometry)) continue;
+      if (GetOpInfo(counterpart.op).kind == OpKind::kPointwise)
+        return absl::FailedPreconditionError("output with the shape of an operand doesn't match the broadcast shape");
+      if (!ComputesBeforeItResizes(op)) return absl::UnimplementedError(kResizesItsOperand);
+    }
     const std::vector<Expr> strides = ResizesContiguously(op) ? ContiguousStrides(sizes) : *type.strides;
     SMELT_RETURN_IF_ERROR(Resize(written, sizes, strides, anchor));
   }
@@ -217,7 +228,7 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
       continue;
     }
     own_[results[i]] = true;
-    SMELT_RETURN_IF_ERROR(FitWritten(schema.op, counterpart, i, written[i], results[i], n));
+    SMELT_RETURN_IF_ERROR(FitWritten(schema.op, counterpart, inputs, i, written[i], results[i], n));
     SMELT_RETURN_IF_ERROR(CheckNoConstant(written[i]));
     SMELT_RETURN_IF_ERROR(Write(written[i], results[i], n, shared));
   }

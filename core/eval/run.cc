@@ -342,8 +342,14 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
     if (!results[i].IsTensor()) return c.Unsupported("its functional form returns no tensor");
     const Tensor& r = results[i].tensor();
     if (!std::equal(r.sizes().begin(), r.sizes().end(), outs[i].sizes().begin(), outs[i].sizes().end())) {
-      // What is too small grows.
       Tensor resized = outs[i];
+      for (const EvalValue& v : given) {
+        if (!v.IsTensor() || v.tensor().storage() != resized.storage() || v.tensor().geometry() != resized.geometry())
+          continue;
+        if (elementwise) return c.Error("output with the shape of an operand doesn't match the broadcast shape");
+        if (!ComputesBeforeItResizes(c.schema->op)) return c.Unsupported(kResizesItsOperand);
+      }
+      // What is too small grows.
       Geometry g = ResizesContiguously(c.schema->op) ? Geometry::Contiguous(r.geometry().sizes) : r.geometry();
       g.offset = resized.offset();
       const int64_t need = g.Span().second * ItemSize(resized.dtype());

@@ -147,6 +147,12 @@ bool ResizesContiguously(OpName out) {
   return kOps->contains(out.full());
 }
 
+bool ComputesBeforeItResizes(OpName out) {
+  const std::string& name = out.name();
+  return ResizesContiguously(out) || name == "aten::diag" || name == "aten::diff" || name == "aten::logsumexp" ||
+         name == "aten::mode";
+}
+
 bool FillsSomeElements(OpName writes, std::optional<int64_t> values, bool accumulates, int rank) {
   const std::string& name = writes.name();
   if (name == "aten::index_put_") return values == 1 && !accumulates;

@@ -42,6 +42,12 @@ inline constexpr char kNeedsContiguousOut[] =
 // Whether an out= operator lays out a result that it resizes contiguously, and not as its functional form does.
 bool ResizesContiguously(OpName out);
 
+// Whether it has computed its result when it resizes an out= that is its operand, too. Other kernels then read what the
+// resized tensor shows.
+bool ComputesBeforeItResizes(OpName out);
+inline constexpr char kResizesItsOperand[] =
+    "an out= that is an operand and takes other sizes, which PyTorch's kernel reads resized";
+
 }  // namespace smelt
 
 #endif  // SMELT_CORE_OP_WRITE_RULES_H_
