@@ -11,6 +11,7 @@
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/functionalize/functionalizer.h"
+#include "smelt/functionalize/known_condition.h"
 
 namespace smelt {
 namespace {
@@ -192,7 +193,7 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
   }
   const FunctionalCounterpart& counterpart = *op.counterpart;
   const absl::InlinedVector<ValueId, 4> inputs(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
-  SMELT_ASSIGN_OR_RETURN(const ValueList args, ReadOperands(n, counterpart, inputs));
+  SMELT_ASSIGN_OR_RETURN(ValueList args, ReadOperands(n, counterpart, inputs));
   absl::InlinedVector<TensorId, 2> written;
   for (const FunctionalCounterpart::Result& r : counterpart.results) {
     if (r.argument < 0) {
@@ -201,6 +202,13 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
     }
     SMELT_ASSIGN_OR_RETURN(TensorId t, TensorOf(inputs[r.argument]));
     written.push_back(t);
+  }
+  const DType dtype = written[0] < 0 ? DType::kFloat32 : tensors_[written[0]].geometry.dtype;
+  for (size_t i = 1; i < args.size() && IsHalf(dtype); ++i) {
+    if (const std::optional<double> given = KnownNumber(g_, args[i])) {
+      const double taken = NumberBeside(schema.op, dtype, *given);
+      if (taken != *given) args[i] = InsertConstant(g_, n, taken);
+    }
   }
   for (size_t r = 0; r < written.size() && !counterpart.sharing.empty(); ++r) {
     if (written[r] < 0) continue;

@@ -270,6 +270,12 @@ absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
     return Values{c.args[0]};
   }
   if (!WritesExpanded(c.schema->op)) SMELT_RETURN_IF_ERROR(writable);
+  for (EvalValue& a : c.args) {
+    if (!a.IsDouble() && !a.IsInt()) continue;
+    const double given = a.IsInt() ? static_cast<double>(a.as_int()) : a.as_double();
+    const double taken = NumberBeside(c.schema->op, self.dtype(), given);
+    if (taken != given) a = EvalValue(taken);
+  }
   const bool elementwise = GetOpInfo(functional).kind == OpKind::kPointwise;
   for (size_t i = 1; elementwise && i < c.args.size(); ++i) {
     if (!c.args[i].IsTensor()) continue;

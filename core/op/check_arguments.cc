@@ -122,6 +122,32 @@ absl::Status CheckRanks(const OpCall& call) {
   return absl::OkStatus();
 }
 
+// What goes into self has its dtype; what is added to slices of it has its rank, too.
+absl::Status CheckWhatGoesInto(const OpCall& call) {
+  static const auto* const arguments = new absl::flat_hash_map<absl::string_view, absl::string_view>{
+      {"aten::index_put", "values"},  {"aten::_index_put_impl", "values"}, {"aten::_unsafe_index_put", "values"},
+      {"aten::scatter", "src"},       {"aten::scatter_add", "src"},        {"aten::scatter_reduce", "src"},
+      {"aten::index_copy", "source"}, {"aten::index_add", "source"},       {"aten::index_reduce", "source"},
+      {"aten::put", "source"},        {"aten::masked_scatter", "source"}};
+  const absl::string_view name = absl::StripSuffix(call.op().name(), "_");
+  const auto it = arguments->find(name);
+  if (it == arguments->end() || call.args().empty() || !call.arg(0).IsTensor()) return absl::OkStatus();
+  const OpArg* given = call.Find(it->second);
+  if (given == nullptr || !given->IsTensor()) return absl::OkStatus();
+  const TensorType &to = call.arg(0).tensor, &from = given->tensor;
+  if (to.dtype && from.dtype && *to.dtype != *from.dtype) {
+    return call.Error(absl::StrCat("self and ", it->second, " expected to have the same dtype, but got ",
+                                   ScalarTypeName(*to.dtype), " and ", ScalarTypeName(*from.dtype)));
+  }
+  const bool of_slices = name == "aten::index_add" || name == "aten::index_reduce";
+  if (of_slices && to.sizes && from.sizes && to.rank() != from.rank()) {
+    return call.Error(
+        absl::StrCat("source tensor shape must match self tensor shape, excluding the specified dimension: ", to.rank(),
+                     " and ", from.rank(), " dimensions"));
+  }
+  return absl::OkStatus();
+}
+
 // Of what is padded with its own elements only the batch may be empty.
 absl::Status CheckPadded(const OpCall& call) {
   absl::string_view name = call.op().name();
@@ -251,6 +277,7 @@ absl::Status CheckArguments(const OpCall& call) {
   SMELT_RETURN_IF_ERROR(CheckLists(call));
   SMELT_RETURN_IF_ERROR(CheckSums(call));
   SMELT_RETURN_IF_ERROR(CheckRanks(call));
+  SMELT_RETURN_IF_ERROR(CheckWhatGoesInto(call));
   return CheckPadded(call);
 }
 

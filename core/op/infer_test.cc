@@ -384,6 +384,35 @@ TEST(InferTest, AFlipIsAlongDimsThatThereAreEachOnce) {
   EXPECT_THAT(error_of("1, -1"), testing::HasSubstr("dim 1 appears multiple times in the list of dims"));
 }
 
+TEST(InferTest, WhatGoesIntoATensorHasItsDType) {
+  const auto error_of = [](absl::string_view dtype) {
+    return ErrorOf(absl::Substitute(
+        R"(graph(%x : Float(3, 4, strides=[4, 1]), %i : Long(1, strides=[1]), %v : $0(1, 4, strides=[4, 1])):
+    %l : Tensor[] = prim::ListConstruct(%i)
+    %no : bool = prim::Constant[value=0]()
+    %y : Tensor = aten::index_put(%x, %l, %v, %no)
+    return (%y))",
+        dtype));
+  };
+  EXPECT_EQ(error_of("Float"), "");
+  EXPECT_THAT(error_of("Double"), testing::HasSubstr("same dtype, but got Float and Double"));
+  EXPECT_THAT(error_of("Long"), testing::HasSubstr("same dtype, but got Float and Long"));
+}
+
+TEST(InferTest, WhatIsAddedToSlicesHasTheirTensorsRank) {
+  const auto error_of = [](absl::string_view x, absl::string_view source) {
+    return ErrorOf(absl::Substitute(R"(graph(%x : Float($0), %i : Long(1, strides=[1]), %s : Float($1)):
+    %dim : int = prim::Constant[value=0]()
+    %one : int = prim::Constant[value=1]()
+    %y : Tensor = aten::index_add(%x, %dim, %i, %s, %one)
+    return (%y))",
+                                    x, source));
+  };
+  EXPECT_EQ(error_of("", ""), "");
+  EXPECT_EQ(error_of("1, strides=[1]", "1, strides=[1]"), "");
+  EXPECT_THAT(error_of("", "1, strides=[1]"), testing::HasSubstr("source tensor shape must match self tensor shape"));
+}
+
 TEST(InferTest, AnErrorNamesTheOperatorAndWhatDoesNotFit) {
   ParseOptions options;
   options.resolve_overload = ResolveOverload;

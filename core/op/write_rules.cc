@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/tensor/float16.h"
 
 namespace smelt {
 
@@ -75,6 +76,13 @@ std::string RefusedCast(OpName functional, DType from, DType to) {
     return "";
   return absl::StrCat("result type ", ScalarTypeName(from), " can't be cast to the desired output type ",
                       ScalarTypeName(to));
+}
+
+double NumberBeside(OpName writes, DType written, double number) {
+  if (writes.full() != "aten::mul_.Scalar") return number;
+  if (written == DType::kBFloat16) return BFloat16ToFloat(FloatToBFloat16(static_cast<float>(number)));
+  if (written == DType::kFloat16) return HalfToFloat(FloatToHalf(static_cast<float>(number)));
+  return number;
 }
 
 bool ResizesContiguously(OpName out) {

@@ -39,6 +39,10 @@ bool NeedsContiguousOut(OpName out);
 inline constexpr char kNeedsContiguousOut[] =
     "an out= that is not contiguous, which PyTorch's kernel does not fill as its strides say";
 
+// What an operator that writes half types computes with where `number` is its argument: mul_ with a number makes a
+// tensor of the written one's dtype of it, which rounds it; others take the number itself.
+double NumberBeside(OpName writes, DType written, double number);
+
 // Whether an out= operator lays out a result that it resizes contiguously, and not as its functional form does.
 bool ResizesContiguously(OpName out);
 
