@@ -47,6 +47,8 @@ constexpr int64_t kScratchElements = 4096;
 constexpr int64_t kPrefetchBytes = 16 << 10;
 // How far ahead longer rows are read.
 constexpr int64_t kLineAhead = 8 << 10;
+// Instructions of a vector beyond which a loop without reductions does not wait for memory.
+constexpr int kComputeBound = 100;
 // Instructions that wait for each other from which on a loop takes more vectors at a time.
 constexpr int kLongPath = 100;
 // Instructions of a vector from which on, where columns are vectorized, whole vectors and what is left of a row share a
