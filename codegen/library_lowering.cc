@@ -65,6 +65,18 @@ absl::StatusOr<LibraryNode> Convolution(const Graph& g, NodeId n, const OpCall& 
   return out;
 }
 
+// Of a weight alone: the rest of it is convolutions and sums.
+absl::StatusOr<LibraryNode> ConvolutionBackward(const Graph& g, NodeId n, const OpCall& call) {
+  const OpArg* mask = call.Find("output_mask");
+  if (mask == nullptr || mask->bools != std::vector<bool>{false, true, false})
+    return call.Unsupported("but for the gradient of the weight");
+  SMELT_ASSIGN_OR_RETURN(LibraryNode out, Convolution(g, n, call));
+  out.op = "convolution_backward";
+  out.inputs = {OptionalTensor(call, "grad_output"), OptionalTensor(call, "input"), OptionalTensor(call, "weight")};
+  out.outputs = {ValueId(), g.node(n).outputs[1]};
+  return out;
+}
+
 absl::StatusOr<LibraryNode> Sort(const Graph& g, NodeId n, const OpCall& call) {
   LibraryNode out;
   out.op = "sort";
@@ -254,6 +266,7 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
       {"aten::addmm", MatmulWithBias},
       {"aten::baddbmm", MatmulWithBias},
       {"aten::convolution", Convolution},
+      {"aten::convolution_backward", ConvolutionBackward},
       {"aten::_fft_c2c", Fourier},
       {"aten::_fft_r2c", Fourier},
       {"aten::_fft_c2r", Fourier},

@@ -1,4 +1,8 @@
 // Gradients, as a training step's graph has them.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
 
@@ -122,7 +126,6 @@ Values ConvolutionBackward(Emit& e, const OpCall& call) {
   const ValueId grad = call.arg(0).value, input = call.arg(1).value, weight = call.arg(2).value;
   SMELT_ASSIGN_OR_RETURN(bool transposed, call.GetBool("transposed"));
   SMELT_ASSIGN_OR_RETURN(int64_t groups, call.GetInt("groups"));
-  if (transposed || groups != 1) return call.Unsupported("a transposed or grouped convolution");
   const int rank = e.Rank(weight) - 2;
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> stride, call.GetInts("stride"));
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> padding, call.GetInts("padding"));
@@ -133,7 +136,14 @@ Values ConvolutionBackward(Emit& e, const OpCall& call) {
   const OpArg& mask = *call.Find("output_mask");
   std::vector<ValueId> out(3);
   if (mask.bools.size() != 3) return call.Unsupported("a mask known only at run time");
-  if (mask.bools[0]) {
+  const bool plain = !transposed && groups == 1;
+  // Then it is the library's.
+  if (!plain && mask.bools[1] && !mask.bools[0] && !mask.bools[2]) return std::vector<ValueId>();
+  const ValueId zeros = e.Const(std::vector<int64_t>(rank, 0));
+  if (mask.bools[0] && transposed) {
+    out[0] = e.Op("aten::convolution", {grad, weight, e.None(), e.Const(stride), e.Const(padding), e.Const(dilation),
+                                        e.Const(false), zeros, e.Const(groups)});
+  } else if (mask.bools[0]) {
     // The transposed convolution of the gradient; what a stride leaves over at the end is output padding.
     std::vector<int64_t> rest;
     for (int d = 0; d < rank; ++d) {
@@ -143,14 +153,20 @@ Values ConvolutionBackward(Emit& e, const OpCall& call) {
       rest.push_back(*r.Constant());
     }
     out[0] = e.Op("aten::convolution", {grad, weight, e.None(), e.Const(stride), e.Const(padding), e.Const(dilation),
-                                        e.Const(true), e.Const(rest), e.Const(int64_t{1})});
+                                        e.Const(true), e.Const(rest), e.Const(groups)});
   }
-  if (mask.bools[1]) {
+  if (mask.bools[1] && !plain) {
+    SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> output_padding, call.GetInts("output_padding"));
+    out[1] = e.Multi(
+        "aten::convolution_backward",
+        {grad, input, weight, e.None(), e.Const(stride), e.Const(padding), e.Const(dilation), e.Const(transposed),
+         e.Const(output_padding), e.Const(groups), e.Const(std::vector<bool>{false, true, false})},
+        3)[1];
+  } else if (mask.bools[1]) {
     // Batch and channels change places: the gradient slides over the input, stride and dilation swapped.
     ValueId x = e.Transpose(input, 0, 1), g = e.Transpose(grad, 0, 1);
-    ValueId zero = e.Const(std::vector<int64_t>(rank, 0));
     ValueId w = e.Op("aten::convolution", {x, g, e.None(), e.Const(dilation), e.Const(padding), e.Const(stride),
-                                           e.Const(false), zero, e.Const(int64_t{1})});
+                                           e.Const(false), zeros, e.Const(int64_t{1})});
     for (int d = 0; d < rank; ++d) w = e.Slice(w, d + 2, 0, e.Sizes(weight)[d + 2]);
     out[1] = e.Contiguous(e.Transpose(w, 0, 1));
   }
@@ -161,20 +177,6 @@ Values ConvolutionBackward(Emit& e, const OpCall& call) {
   }
   if (!e.ok()) return e.status();
   return out;
-}
-
-// embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
-Values EmbeddingBackward(Emit& e, const OpCall& call) {
-  ValueId grad = call.arg(0).value, indices = call.arg(1).value;
-  SMELT_ASSIGN_OR_RETURN(Expr rows, call.GetExpr("num_weights"));
-  SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetInt("padding_idx"));
-  SMELT_ASSIGN_OR_RETURN(bool scale, call.GetBool("scale_grad_by_freq"));
-  if (scale) return call.Unsupported("scale_grad_by_freq");
-  const Expr width = e.Sizes(grad).back(), n = Product(e.Sizes(indices));
-  ValueId flat = e.Reshape(indices, {n}), g = e.Reshape(grad, {n, width});
-  if (padding >= 0) g = e.Where(e.Unsqueeze(e.NeInt(flat, padding), 1), g, e.Fill(g, 0));
-  ValueId zeros = e.Full(e.DTypeOf(grad), {rows, width}, 0);
-  return std::vector<ValueId>{e.Op("aten::index_add", {zeros, e.Const(int64_t{0}), flat, g, e.Const(int64_t{1})})};
 }
 
 // SELECT_backward and SLICE_backward: the gradient in a tensor of zeros.
@@ -196,19 +198,122 @@ Values SliceBackward(Emit& e, const OpCall& call) {
       e.Op("aten::slice_scatter", {zeros, call.arg(0).value, e.Const(dim), e.Size(start), e.Size(end), e.Size(step)})};
 }
 
-// max_pool2d_with_indices_backward(grad, self, …, indices): scatter-add over each plane.
-Values MaxPoolBackward(Emit& e, const OpCall& call) {
-  ValueId grad = call.arg(0).value, self = call.arg(1).value;
-  ValueId indices = call.args().back().value;
-  const std::vector<Expr> s = e.Sizes(self), o = e.Sizes(grad);
-  const int rank = static_cast<int>(s.size());
-  Expr planes = 1;
-  for (int d = 0; d < rank - 2; ++d) planes = planes * s[d];
-  ValueId zeros = e.Full(e.DTypeOf(grad), {planes, s[rank - 2] * s[rank - 1]}, 0);
-  const std::vector<Expr> flat = {planes, o[rank - 2] * o[rank - 1]};
-  ValueId out =
-      e.Op("aten::scatter_add", {zeros, e.Const(int64_t{1}), e.Reshape(indices, flat), e.Reshape(grad, flat)});
-  return std::vector<ValueId>{e.View(out, s)};
+// diagonal_backward(grad_output, input_sizes, offset, dim1, dim2)
+Values DiagonalBackward(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, call.GetExprs("input_sizes"));
+  const ValueId zeros = e.Full(e.DTypeOf(call.arg(0).value), sizes, 0);
+  return std::vector<ValueId>{e.Op("aten::diagonal_scatter", {zeros, call.arg(0).value, ValueOf(e, call.arg(2)),
+                                                              ValueOf(e, call.arg(3)), ValueOf(e, call.arg(4))})};
+}
+
+// unfold_backward(grad_in [..., windows, ..., size], input_sizes, dim, size, step): windows may overlap.
+Values UnfoldBackward(Emit& e, const OpCall& call) {
+  const ValueId grad = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, call.GetExprs("input_sizes"));
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+  SMELT_ASSIGN_OR_RETURN(Expr size, call.GetExpr("size"));
+  SMELT_ASSIGN_OR_RETURN(Expr step, call.GetExpr("step"));
+  const int rank = static_cast<int>(sizes.size());
+  dim = WrapDim(dim, rank);
+  if (rank == 0 || e.Rank(grad) != rank + 1 || dim < 0 || dim >= rank) return call.Unsupported("these sizes");
+  const auto range = [&](const Expr& n) {
+    return e.Op("aten::arange", {e.Size(n), e.Const(ScalarTypeOf(DType::kInt64)), e.None(), e.None(), e.None()});
+  };
+  // Windows and the places in them become one dim.
+  std::vector<Expr> flat = e.Sizes(grad);
+  const Expr windows = flat[dim];
+  flat.pop_back();
+  flat[dim] = windows * size;
+  const ValueId parts = e.Reshape(e.Op("aten::movedim.int", {grad, e.Const(int64_t{-1}), e.Const(dim + 1)}), flat);
+  const ValueId first = e.Op("aten::mul.Scalar", {range(windows), e.Size(step)});
+  const ValueId at = e.Reshape(e.Add(e.Unsqueeze(first, 1), range(size)), {windows * size});
+  const ValueId zeros = e.Full(e.DTypeOf(grad), sizes, 0);
+  return std::vector<ValueId>{e.Op("aten::index_add", {zeros, e.Const(dim), at, parts, e.Const(int64_t{1})})};
+}
+
+// glu_backward(grad_output, self, dim): of a * sigmoid(b), where a and b are the halves of self.
+Values GluBackward(Emit& e, const OpCall& call) {
+  const DType t = e.DTypeOf(call.arg(1).value);
+  const ValueId grad = ToCompute(e, call.arg(0).value), self = ToCompute(e, call.arg(1).value);
+  SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
+  dim = WrapDim(dim, e.Rank(self));
+  if (dim < 0 || dim >= e.Rank(self)) return call.Error("dim is out of range");
+  const Expr half = e.Sizes(grad)[dim];
+  const ValueId a = e.Slice(self, dim, 0, half), gate = e.Sigmoid(e.Slice(self, dim, half, half * 2));
+  const ValueId rest = e.Op("aten::rsub.Scalar", {gate, e.Const(1.0), e.Const(1.0)});
+  const ValueId of_gate = e.Mul(e.Mul(e.Mul(rest, gate), grad), a);
+  return std::vector<ValueId>{e.Cast(e.Cat({e.Mul(gate, grad), of_gate}, dim), t)};
+}
+
+// log_sigmoid_forward(self): with what log_sigmoid_backward takes besides.
+Values LogSigmoidForward(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  const ValueId buffer = e.Cast(e.Exp(e.Neg(e.Abs(ToCompute(e, self)))), e.DTypeOf(self));
+  return std::vector<ValueId>{e.Op("aten::log_sigmoid", {self}), buffer};
+}
+
+// _prelu_kernel_backward(grad_output, self, weight): the weight's gradient is that of each element.
+Values PreluBackward(Emit& e, const OpCall& call) {
+  const ValueId grad = call.arg(0).value, self = call.arg(1).value;
+  const ValueId positive = e.Op("aten::gt.Scalar", {self, e.Const(int64_t{0})});
+  const ValueId zero = e.Fill(grad, 0);
+  return std::vector<ValueId>{e.Where(positive, grad, e.Mul(call.arg(2).value, grad)),
+                              e.Where(positive, zero, e.Mul(self, grad))};
+}
+
+// soft_margin_loss_backward(grad_output, self, target, reduction)
+Values SoftMarginLossBackward(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(1).value, target = call.arg(2).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t reduction, call.GetInt("reduction"));
+  const ValueId z = e.Exp(e.Mul(e.Neg(target), self));
+  ValueId g = e.Div(e.Mul(e.Neg(target), z), e.AddN(z, 1));
+  if (reduction == 1) g = e.DivBy(g, Product(e.Sizes(self)));
+  return std::vector<ValueId>{e.Mul(g, call.arg(0).value)};
+}
+
+// _cdist_backward(grad [..., P, R], x1 [..., P, M], x2 [..., R, M], p, cdist [..., P, R]): the gradient of x1.
+Values CdistBackward(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(double p, call.GetDouble("p"));
+  const ValueId grad = e.Unsqueeze(call.arg(0).value, -1), dist = e.Unsqueeze(call.arg(4).value, -1);
+  const ValueId d = e.Sub(e.Unsqueeze(call.arg(1).value, -2), e.Unsqueeze(call.arg(2).value, -3));
+  if (!e.ok()) return e.status();
+  const ValueId sign = e.Op("aten::sign", {d}), nothing = e.EqN(dist, 0);
+  ValueId g;
+  if (p == 0) {
+    g = e.MulN(d, 0);
+  } else if (p == 1) {
+    g = e.Mul(grad, sign);
+  } else if (std::isinf(p)) {
+    const ValueId is_largest = e.Op("aten::eq.Tensor", {e.Abs(d), dist});
+    g = e.Where(is_largest, e.Mul(grad, sign), e.Fill(d, 0));
+  } else if (p == 2) {
+    g = e.Where(nothing, e.Fill(d, 0), e.Mul(grad, e.Div(d, dist)));
+  } else {
+    const ValueId part = e.Mul(sign, e.PowN(e.Abs(d), p - 1));
+    g = e.Where(nothing, e.Fill(d, 0), e.Mul(e.Mul(part, grad), e.PowN(dist, 1 - p)));
+    if (p < 1) g = e.Where(e.EqN(d, 0), e.Fill(d, 0), g);
+  }
+  if (!e.ok()) return e.status();
+  return std::vector<ValueId>{e.Sum(g, {e.Rank(g) - 2}, false)};
+}
+
+// _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim): a sum of products, each factor of which lacks some dims.
+Values Trilinear(Emit& e, const OpCall& call) {
+  ValueId product;
+  for (int k = 0; k < 3; ++k) {
+    ValueId factor = call.arg(k).value;
+    SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, call.GetInts(absl::StrCat("expand", k + 1)));
+    std::sort(dims.begin(), dims.end());
+    for (int64_t d : dims) factor = e.Unsqueeze(factor, d);
+    product = product.valid() ? e.Mul(product, factor) : factor;
+  }
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> sums, call.GetInts("sumdim"));
+  if (!e.ok()) return e.status();
+  for (int64_t& d : sums) {
+    d = WrapDim(d, e.Rank(product));
+    if (d < 0 || d >= e.Rank(product)) return call.Error("a dim to sum over is out of range");
+  }
+  return std::vector<ValueId>{sums.empty() ? product : e.Sum(product, sums, false)};
 }
 
 }  // namespace
@@ -221,10 +326,16 @@ void AddBackwardRules(DecompositionTable& t) {
   t["aten::native_batch_norm_backward"] = BatchNormBackward;
   t["aten::native_layer_norm_backward"] = LayerNormBackward;
   t["aten::convolution_backward"] = ConvolutionBackward;
-  t["aten::embedding_dense_backward"] = EmbeddingBackward;
   t["aten::select_backward"] = SelectBackward;
   t["aten::slice_backward"] = SliceBackward;
-  t["aten::max_pool2d_with_indices_backward"] = MaxPoolBackward;
+  t["aten::diagonal_backward"] = DiagonalBackward;
+  t["aten::unfold_backward"] = UnfoldBackward;
+  t["aten::glu_backward"] = GluBackward;
+  t["aten::log_sigmoid_forward"] = LogSigmoidForward;
+  t["aten::_prelu_kernel_backward"] = PreluBackward;
+  t["aten::soft_margin_loss_backward"] = SoftMarginLossBackward;
+  t["aten::_cdist_backward"] = CdistBackward;
+  t["aten::_trilinear"] = Trilinear;
 }
 
 }  // namespace smelt

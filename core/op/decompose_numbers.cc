@@ -45,6 +45,36 @@ Values GcdOrLcm(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(e.Abs(e.Mul(e.Cast(quotient, wide), e.Cast(y, wide))), common)};
 }
 
+// polygamma(n, self) of n 0 (digamma) and 1, which is PyTorch's series behind six steps of the recurrence, mirrored
+// below a half.
+Values Polygamma(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(int64_t n, call.GetInt("n"));
+  ValueId x = TensorArg(call, "self");
+  if (!x.valid()) return call.Error("a tensor is expected");
+  if (n < 0) return call.Error("polygamma(n, x) does not support negative n.");
+  if (n > 1) return call.Unsupported("an order beyond 1");
+  if (!IsFloating(e.DTypeOf(x))) x = e.Cast(x, DType::kFloat32);
+  if (n == 0) return std::vector<ValueId>{e.Op("aten::digamma", {x})};
+  const DType t = e.DTypeOf(x);
+  x = ToCompute(e, x);
+  const auto inverse = [&](ValueId v) { return e.Op("aten::reciprocal", {v}); };
+  const auto from = [&](double a, ValueId v) { return e.Op("aten::rsub.Scalar", {v, e.Const(a), e.Const(1.0)}); };
+  const ValueId mirrored = e.Op("aten::lt.Scalar", {x, e.Const(0.5)});
+  const ValueId sine = e.Op("aten::sin", {e.MulN(x, std::numbers::pi)});
+  const ValueId mirror = e.MulN(inverse(e.Square(sine)), -std::numbers::pi * std::numbers::pi);
+  ValueId sum = e.WhereN(mirrored, mirror, 0);
+  x = e.Where(mirrored, from(1, x), x);
+  for (int i = 0; i < 6; ++i) {
+    sum = e.Add(sum, inverse(e.Square(x)));
+    x = e.AddN(x, 1);
+  }
+  const ValueId square = inverse(e.Square(x));
+  const ValueId series = e.Mul(square, from(1.0 / 6, e.Mul(square, from(1.0 / 30, e.MulN(square, 1.0 / 42)))));
+  const ValueId tail = e.Div(e.Add(e.AddN(e.MulN(inverse(x), 0.5), 1), series), x);
+  sum = e.Add(sum, tail);
+  return std::vector<ValueId>{e.Cast(e.Where(mirrored, e.Neg(sum), sum), t)};
+}
+
 // log of the multivariate gamma function of p dims: the sum of lgamma(x - i / 2), i < p, and p (p - 1) / 4 log(pi).
 Values Mvlgamma(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t p, call.GetInt("p"));
@@ -217,6 +247,7 @@ Values LogCumSumExp(Emit& e, const OpCall& call) {
 void AddNumberRules(DecompositionTable& t) {
   t["aten::gcd"] = t["aten::lcm"] = GcdOrLcm;
   t["aten::frexp.Tensor"] = Frexp;
+  t["aten::polygamma"] = Polygamma;
   t["aten::mvlgamma"] = t["aten::special_multigammaln"] = Mvlgamma;
   t["aten::logspace"] = t["aten::linspace.Tensor_Tensor"] = t["aten::linspace.Tensor_Scalar"] =
       t["aten::linspace.Scalar_Tensor"] = Sequence;

@@ -14,12 +14,15 @@ DecompositionRule FindDecomposition(OpName op) {
     AddLinearAlgebraRules(*table);
     AddNormalizationRules(*table);
     AddAttentionRules(*table);
+    AddRecurrentRules(*table);
     AddLossRules(*table);
     AddMovementRules(*table);
     AddBackwardRules(*table);
+    AddImageBackwardRules(*table);
     AddForeachRules(*table);
     AddShapeRules(*table);
     AddSamplingRules(*table);
+    AddEmbeddingRules(*table);
     AddQuantizationRules(*table);
     AddSortingRules(*table);
     AddGradientRules(*table);

@@ -22,13 +22,16 @@ DecompositionRule FindDecomposition(OpName op);
 
 void AddLinearAlgebraRules(DecompositionTable& table);  // linear, matmul, convolutions, einsum
 void AddNormalizationRules(DecompositionTable& table);  // softmax, layer norm, batch norm, var, norms
-void AddAttentionRules(DecompositionTable& table);      // scaled_dot_product_attention, lstm, gru
+void AddAttentionRules(DecompositionTable& table);      // scaled_dot_product_attention and its gradients
+void AddRecurrentRules(DecompositionTable& table);      // lstm, gru, rnn_tanh, rnn_relu and their cells
 void AddLossRules(DecompositionTable& table);
 void AddMovementRules(DecompositionTable& table);  // stack, pad, repeat_interleave, one_hot, ..._copy, ..._scatter
 void AddBackwardRules(DecompositionTable& table);
+void AddImageBackwardRules(DecompositionTable& table);  // gradients of pads, pools, upsample_*
 void AddForeachRules(DecompositionTable& table);
 void AddShapeRules(DecompositionTable& table);
-void AddSamplingRules(DecompositionTable& table);       // grid_sampler, bicubic, embedding_bag, cdist
+void AddSamplingRules(DecompositionTable& table);       // grid_sampler, bicubic, cdist
+void AddEmbeddingRules(DecompositionTable& table);      // embedding_bag, gradients of embeddings
 void AddQuantizationRules(DecompositionTable& table);   // fake_quantize, quantized_decomposed
 void AddSortingRules(DecompositionTable& table);        // argsort, medians, quantiles, histc
 void AddFactorizationRules(DecompositionTable& table);  // linalg_inv, linalg_solve, linalg_det, cholesky
@@ -45,6 +48,8 @@ ValueId TensorArg(const OpCall& call, absl::string_view name);
 // Dims wrapped into [0, rank); all of them for None or an empty list.
 absl::StatusOr<std::vector<int64_t>> DimsArg(const OpCall& call, absl::string_view name, int rank);
 int64_t WrapDim(int64_t d, int rank);
+// The weights of the four neighbours at -1, 0, 1, 2 of a place `t` beyond the second, as PyTorch's cubic convolution.
+std::vector<ValueId> CubicWeights(Emit& e, ValueId t);
 // The value in what its kernel computes in: float32 for half types.
 inline ValueId ToCompute(Emit& e, ValueId v) { return e.Cast(v, OpMathType(e.DTypeOf(v))); }
 

@@ -1,4 +1,4 @@
-// Sampling of images at computed places, bags of embeddings, distances between rows.
+// Sampling of images at computed places, distances between rows.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -157,19 +157,6 @@ class GridSampler {
   std::vector<ValueId> places_;
 };
 
-// The weights of the four neighbours at -1, 0, 1, 2 of a place `t` beyond the second, as PyTorch's cubic convolution.
-std::vector<ValueId> CubicWeights(Emit& e, ValueId t) {
-  constexpr double kA = -0.75;
-  auto near = [&](ValueId x) {  // |x| <= 1
-    return e.AddN(e.Mul(e.Mul(e.AddN(e.MulN(x, kA + 2), -(kA + 3)), x), x), 1);
-  };
-  auto far = [&](ValueId x) {  // 1 < |x| < 2
-    return e.AddN(e.Mul(e.AddN(e.Mul(e.AddN(e.MulN(x, kA), -5 * kA), x), 8 * kA), x), -4 * kA);
-  };
-  const ValueId rest = e.Op("aten::rsub.Scalar", {t, e.Const(1.0), e.Const(1.0)});
-  return {far(e.AddN(t, 1)), near(t), near(rest), far(e.AddN(rest, 1))};
-}
-
 ValueId GridSampler::Bicubic() {
   std::vector<std::vector<ValueId>> weights;
   std::vector<ValueId> low;
@@ -241,6 +228,14 @@ struct Resampled {
   Expr in_size, out_size;
   double scale;  // a float for images that are computed in float32
 };
+absl::StatusOr<Resampled> ResampledDim(const OpCall& call, const Expr& in_size, const Expr& out_size, double given,
+                                       bool align, DType t) {
+  if (!in_size.IsConstant() || !out_size.IsConstant()) return call.Unsupported("symbolic sizes");
+  const double in = static_cast<double>(*in_size.Constant()), out = static_cast<double>(*out_size.Constant());
+  double scale = align ? (out > 1 ? (in - 1) / (out - 1) : 0) : given > 0 ? 1 / given : in / out;
+  if (t != DType::kFloat64) scale = static_cast<float>(scale);
+  return Resampled{in_size, out_size, scale};
+}
 absl::StatusOr<std::vector<Resampled>> ResampledDims(Emit& e, const OpCall& call) {
   const ValueId input = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(bool align, call.GetBool("align_corners"));
@@ -260,15 +255,11 @@ absl::StatusOr<std::vector<Resampled>> ResampledDims(Emit& e, const OpCall& call
   }
   std::vector<Resampled> dims;
   for (int k = 0; k < 2; ++k) {
-    Resampled d;
-    d.in_size = e.Sizes(input)[2 + k];
-    if (!d.in_size.IsConstant()) return call.Unsupported("symbolic sizes");
-    const double in = static_cast<double>(*d.in_size.Constant());
-    d.out_size = output.size() == 2 ? output[k] : Expr(static_cast<int64_t>(in * scales[k]));
-    if (!d.out_size.IsConstant()) return call.Unsupported("symbolic sizes");
-    const double out = static_cast<double>(*d.out_size.Constant());
-    d.scale = align ? (out > 1 ? (in - 1) / (out - 1) : 0) : scales[k] > 0 ? 1 / scales[k] : in / out;
-    if (e.DTypeOf(input) != DType::kFloat64) d.scale = static_cast<float>(d.scale);
+    const Expr& in = e.Sizes(input)[2 + k];
+    if (!in.IsConstant()) return call.Unsupported("symbolic sizes");
+    const Expr out =
+        output.size() == 2 ? output[k] : Expr(static_cast<int64_t>(static_cast<double>(*in.Constant()) * scales[k]));
+    SMELT_ASSIGN_OR_RETURN(Resampled d, ResampledDim(call, in, out, scales[k], align, e.DTypeOf(input)));
     dims.push_back(d);
   }
   return dims;
@@ -318,34 +309,57 @@ ValueId Keys(Emit& e, ValueId x) {
   return e.Where(below(1), near, e.WhereN(below(2), far, 0));
 }
 
-// _upsample_bilinear2d_aa, _upsample_bicubic2d_aa: where the image shrinks, the filter is as much wider. One product
-// with a matrix of weights a dim, columns first.
+// The weights [out, in] of _upsample_bilinear2d_aa and _upsample_bicubic2d_aa along a dim: where the image shrinks, the
+// filter is as much wider.
+ValueId SmoothingWeights(Emit& e, const Resampled& d, bool cubic, DType t) {
+  const double stretch = std::max(d.scale, 1.0);
+  // Distances of elements, whose centers are at halves, to the places of the result.
+  const ValueId center = e.Unsqueeze(e.MulN(e.AddN(Range(e, d.out_size, t), 0.5), d.scale), 1);
+  const ValueId distance =
+      e.Abs(e.MulN(e.AddN(e.Sub(e.Unsqueeze(Range(e, d.in_size, t), 0), center), 0.5), 1 / stretch));
+  const ValueId weights = cubic ? Keys(e, distance) : Triangle(e, distance);
+  return e.Div(weights, e.Sum(weights, {1}, true));
+}
+
+// An image whose rows (dim 2) or columns (dim 3) are multiplied by a matrix [from, to].
+ValueId TimesMatrix(Emit& e, ValueId v, int dim, ValueId matrix) {
+  if (dim == 2) v = e.Transpose(v, 2, 3);
+  std::vector<Expr> sizes = e.Sizes(v);
+  const Expr rows = sizes[0] * sizes[1] * sizes[2], from = sizes[3];
+  sizes[3] = e.Sizes(matrix)[1];
+  v = e.View(e.Mm(e.Reshape(v, {rows, from}), matrix), sizes);
+  return dim == 2 ? e.Contiguous(e.Transpose(v, 2, 3)) : v;
+}
+
+// _upsample_bilinear2d_aa, _upsample_bicubic2d_aa: one product a dim, columns first.
 Values UpsampleSmoothed(Emit& e, const OpCall& call) {
   const bool cubic = call.op().name() == "aten::_upsample_bicubic2d_aa";
   const ValueId input = call.arg(0).value;
-  if (!IsFloating(e.DTypeOf(input))) return call.Unsupported("interpolation of integers");
   SMELT_ASSIGN_OR_RETURN(std::vector<Resampled> dims, ResampledDims(e, call));
   ValueId v = ToCompute(e, input);
-  const DType t = e.DTypeOf(v);
   for (int k = 1; k >= 0; --k) {
-    const auto& [in_size, out_size, scale] = dims[k];
-    const double stretch = std::max(scale, 1.0);
-    // Distances of elements, whose centers are at halves, to the places of the result.
-    const ValueId center = e.Unsqueeze(e.MulN(e.AddN(Range(e, out_size, t), 0.5), scale), 1);
-    const ValueId distance =
-        e.Abs(e.MulN(e.AddN(e.Sub(e.Unsqueeze(Range(e, in_size, t), 0), center), 0.5), 1 / stretch));
-    ValueId weights = cubic ? Keys(e, distance) : Triangle(e, distance);
-    weights = e.Div(weights, e.Sum(weights, {1}, true));
-    // [..., in] times [in, out].
-    if (k == 0) v = e.Transpose(v, 2, 3);
-    std::vector<Expr> sizes = e.Sizes(v);
-    const Expr rows = sizes[0] * sizes[1] * sizes[2];
-    sizes[3] = out_size;
-    v = e.View(e.Mm(e.Reshape(v, {rows, in_size}), e.Transpose(weights, 0, 1)), sizes);
-    if (k == 0) v = e.Contiguous(e.Transpose(v, 2, 3));
+    v = TimesMatrix(e, v, 2 + k, e.Transpose(SmoothingWeights(e, dims[k], cubic, e.DTypeOf(v)), 0, 1));
     if (!e.ok()) return e.status();
   }
   return std::vector<ValueId>{e.Cast(v, e.DTypeOf(input))};
+}
+
+// _upsample_bilinear2d_aa_backward, _upsample_bicubic2d_aa_backward(grad_output, output_size, input_size,
+// align_corners, scales_h, scales_w)
+Values UpsampleSmoothedBackward(Emit& e, const OpCall& call) {
+  const bool cubic = call.op().name() == "aten::_upsample_bicubic2d_aa_backward";
+  const DType t = e.DTypeOf(call.arg(0).value);
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> in, call.GetExprs("input_size"));
+  SMELT_ASSIGN_OR_RETURN(bool align, call.GetBool("align_corners"));
+  ValueId v = ToCompute(e, call.arg(0).value);
+  if (in.size() != 4 || e.Rank(v) != 4) return call.Error("the gradient does not fit the input");
+  for (int k = 0; k < 2; ++k) {
+    SMELT_ASSIGN_OR_RETURN(double scale, call.GetDoubleOr(k == 0 ? "scales_h" : "scales_w", 0));
+    SMELT_ASSIGN_OR_RETURN(Resampled d, ResampledDim(call, in[2 + k], e.Sizes(v)[2 + k], scale, align, t));
+    v = TimesMatrix(e, v, 2 + k, SmoothingWeights(e, d, cubic, e.DTypeOf(v)));
+    if (!e.ok()) return e.status();
+  }
+  return std::vector<ValueId>{e.Cast(v, t)};
 }
 
 // max_unpool2d(self, indices, output_size), max_unpool3d(self, indices, output_size, stride, padding): an index counts
@@ -374,81 +388,6 @@ Values MaxUnpool(Emit& e, const OpCall& call) {
   std::vector<Expr> sizes = lead;
   sizes.insert(sizes.end(), out.begin(), out.end());
   return std::vector<ValueId>{e.View(e.Contiguous(filled), sizes)};
-}
-
-// How many indices each bag takes where that is the same for all and known: the offsets are a range that the graph
-// makes, as for indices of two dims.
-absl::StatusOr<std::optional<Expr>> RegularBag(const Emit& e, ValueId offsets, const Expr& bags, const Expr& indices) {
-  const NodeId def = e.graph().value(offsets).def;
-  if (e.graph().IsParam(def) || e.graph().node(def).op != "aten::arange.start_step") return std::nullopt;
-  SMELT_ASSIGN_OR_RETURN(OpCall range, OpCall::Of(e.graph(), def));
-  const OpArg *start = range.Find("start"), *step = range.Find("step");
-  for (const OpArg* a : {start, step}) {
-    if (a == nullptr || a->kind != OpArg::Kind::kInt || !a->known) return std::nullopt;
-  }
-  if (start->expr != Expr(0) || step->expr == Expr(0) || bags * step->expr != indices) return std::nullopt;
-  return step->expr;
-}
-
-// embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
-// padding_idx): sums or means of the rows of each bag. What it returns besides is for the backward pass.
-Values EmbeddingBag(Emit& e, const OpCall& call) {
-  const ValueId weight = call.arg(0).value, indices = call.arg(1).value;
-  ValueId offsets = call.arg(2).value;
-  SMELT_ASSIGN_OR_RETURN(int64_t mode, call.GetIntOr("mode", 0));
-  SMELT_ASSIGN_OR_RETURN(bool last, call.GetBoolOr("include_last_offset", false));
-  SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetIntOr("padding_idx", -1));
-  // A number of that overload counts from the end; of the others, -1 is none.
-  if (call.op().overload() == "padding_idx" && !call.IsNone("padding_idx")) {
-    const Expr& rows = e.Sizes(weight)[0];
-    if (!rows.IsConstant()) return call.Unsupported("padding_idx of a number of rows known only at run time");
-    if (padding < -*rows.Constant() || padding >= *rows.Constant())
-      return call.Error("padding_idx must be within the number of embeddings");
-    if (padding < 0) padding += *rows.Constant();
-  }
-  if (mode == 2) return call.Unsupported("the mode \"max\"");
-  if (e.Rank(indices) != 1 || e.Rank(offsets) != 1) return call.Unsupported("indices of this rank");
-  Expr bags = e.Sizes(offsets)[0];
-  if (last) {
-    bags = bags - 1;
-    offsets = e.Slice(offsets, 0, 0, bags);
-  }
-  const Expr n = e.Sizes(indices)[0], width = e.Sizes(weight)[1];
-  const DType t = e.DTypeOf(weight), compute = OpMathType(t);
-  SMELT_ASSIGN_OR_RETURN(const std::optional<Expr> regular, RegularBag(e, call.arg(2).value, bags, n));
-  ValueId rows = e.Cast(e.Op("aten::index_select", {weight, e.Const(int64_t{0}), indices}), compute);
-  const OpArg* scales = call.Find("per_sample_weights");
-  if (scales != nullptr && scales->IsTensor()) rows = e.Mul(rows, e.Unsqueeze(e.Cast(scales->value, compute), 1));
-  ValueId counted;
-  if (padding >= 0) {
-    const ValueId kept = e.NeInt(indices, padding);
-    rows = e.Where(e.Unsqueeze(kept, 1), rows, e.Fill(rows, 0));
-    counted = e.Cast(kept, compute);
-  } else {
-    counted = e.Full(compute, {n}, 1);
-  }
-  if (regular) {
-    ValueId out = e.Sum(e.Reshape(rows, {bags, *regular, width}), {1}, false);
-    if (mode == 1 && padding < 0) {
-      out = e.DivBy(out, *regular);
-    } else if (mode == 1) {
-      const ValueId count = e.Sum(e.Reshape(counted, {bags, *regular}), {1}, false);
-      out = e.Div(out, e.Unsqueeze(e.Op("aten::clamp_min", {count, e.Const(int64_t{1})}), 1));
-    }
-    return std::vector<ValueId>{e.Cast(out, t), ValueId(), ValueId(), ValueId()};
-  }
-  const ValueId found = e.Op("aten::searchsorted.Tensor", {offsets, Range(e, n, e.DTypeOf(offsets)), e.Const(false),
-                                                           e.Const(true), e.None(), e.None()});
-  const ValueId bag = e.Op("aten::sub.Scalar", {found, e.Const(int64_t{1}), e.Const(int64_t{1})});
-  auto per_bag = [&](std::vector<Expr> sizes, ValueId v) {
-    return e.Op("aten::index_add", {e.Full(compute, sizes, 0), e.Const(int64_t{0}), bag, v, e.Const(int64_t{1})});
-  };
-  ValueId out = per_bag({bags, width}, rows);
-  if (mode == 1) {
-    const ValueId count = e.Op("aten::clamp_min", {per_bag({bags}, counted), e.Const(int64_t{1})});
-    out = e.Div(out, e.Unsqueeze(count, 1));
-  }
-  return std::vector<ValueId>{e.Cast(out, t), ValueId(), ValueId(), ValueId()};
 }
 
 // cdist(x1, x2, p, compute_mode), _cdist_forward likewise: norms of differences.
@@ -500,14 +439,26 @@ Values IsIn(Emit& e, const OpCall& call) {
 
 }  // namespace
 
+std::vector<ValueId> CubicWeights(Emit& e, ValueId t) {
+  constexpr double kA = -0.75;
+  auto near = [&](ValueId x) {  // |x| <= 1
+    return e.AddN(e.Mul(e.Mul(e.AddN(e.MulN(x, kA + 2), -(kA + 3)), x), x), 1);
+  };
+  auto far = [&](ValueId x) {  // 1 < |x| < 2
+    return e.AddN(e.Mul(e.AddN(e.Mul(e.AddN(e.MulN(x, kA), -5 * kA), x), 8 * kA), x), -4 * kA);
+  };
+  const ValueId rest = e.Op("aten::rsub.Scalar", {t, e.Const(1.0), e.Const(1.0)});
+  return {far(e.AddN(t, 1)), near(t), near(rest), far(e.AddN(rest, 1))};
+}
+
 void AddSamplingRules(DecompositionTable& t) {
   t["aten::grid_sampler"] = t["aten::grid_sampler_2d"] = t["aten::grid_sampler_3d"] = GridSample;
   t["aten::affine_grid_generator"] = AffineGrid;
   t["aten::upsample_bicubic2d"] = UpsampleBicubic;
   t["aten::_upsample_bilinear2d_aa"] = t["aten::_upsample_bicubic2d_aa"] = UpsampleSmoothed;
+  t["aten::_upsample_bilinear2d_aa_backward"] = t["aten::_upsample_bicubic2d_aa_backward"] = UpsampleSmoothedBackward;
   t["aten::max_unpool2d"] = t["aten::max_unpool3d"] = MaxUnpool;
   t["aten::pdist"] = PairwiseDistances;
-  t["aten::embedding_bag"] = t["aten::_embedding_bag"] = t["aten::_embedding_bag_forward_only"] = EmbeddingBag;
   t["aten::cdist"] = t["aten::_cdist_forward"] = Cdist;
   t["aten::isin.Tensor_Tensor"] = IsIn;
 }

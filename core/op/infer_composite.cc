@@ -18,6 +18,17 @@ absl::Status Softmax(Ctx& c) {
   return absl::OkStatus();
 }
 
+// Of queries, keys and values [batch, heads, length, depth], each computed with the heads behind the length.
+absl::Status AttentionBackward(Ctx& c) {
+  for (int k = 1; k <= 3; ++k) {
+    SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, k));
+    if (x.rank() != 4) return c.call.Error("operands of 4 dims are expected");
+    const std::vector<Expr>& s = *x.sizes;
+    c.AddStrided(*x.dtype, s, {s[1] * s[2] * s[3], s[3], s[1] * s[3], Expr(1)});
+  }
+  return absl::OkStatus();
+}
+
 absl::Status NativeLayerNorm(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> shape, c.call.GetExprs("normalized_shape"));
@@ -283,6 +294,7 @@ absl::Status Rot90(Ctx& c) {
 }  // namespace
 
 void AddCompositeRules(RuleTable& r) {
+  AddRule(r, "_scaled_dot_product_flash_attention_for_cpu_backward", AttentionBackward);
   AddRule(r, "softmax _softmax _safe_softmax log_softmax _log_softmax", Softmax);
   AddRule(r, "layer_norm native_layer_norm", NativeLayerNorm);
   AddRule(r,

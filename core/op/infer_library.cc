@@ -623,8 +623,10 @@ void AddLibraryRules(RuleTable& r) {
   AddRule(r, "_adaptive_avg_pool3d", AdaptivePool(3, false));
   AddRule(r, "adaptive_max_pool2d", AdaptivePool(2, true));
   AddRule(r,
-          "max_pool2d_with_indices_backward avg_pool2d_backward _adaptive_avg_pool2d_backward "
-          "adaptive_max_pool2d_backward",
+          "max_pool2d_with_indices_backward max_pool3d_with_indices_backward avg_pool2d_backward avg_pool3d_backward "
+          "_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward adaptive_max_pool2d_backward "
+          "adaptive_max_pool3d_backward reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward "
+          "replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward",
           LikeInput("self"));
   AddRule(r, "sort argsort msort", Sort);
   AddRule(r, "topk", Topk);

@@ -338,12 +338,17 @@ void AddMovementTypeRules(RuleTable& r) {
   AddRule(r, "slice_scatter select_scatter diagonal_scatter as_strided_scatter", ViewScatter);
   AddRule(r, "slice_backward select_backward diagonal_backward unfold_backward", BackwardSizes);
   AddRule(r, "channel_shuffle", LikeInput("self"));
-  AddRule(r, "upsample_nearest2d_backward upsample_bilinear2d_backward", [](Ctx& c) -> absl::Status {
-    SMELT_ASSIGN_OR_RETURN(TensorType grad, TensorArgument(c, 0));
-    SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("input_size"));
-    c.Add(*grad.dtype, sizes, Suggest(c, grad));
-    return absl::OkStatus();
-  });
+  AddRule(r,
+          "upsample_nearest1d_backward upsample_nearest2d_backward upsample_nearest3d_backward "
+          "_upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward "
+          "upsample_linear1d_backward upsample_bilinear2d_backward upsample_trilinear3d_backward "
+          "upsample_bicubic2d_backward _upsample_bilinear2d_aa_backward _upsample_bicubic2d_aa_backward",
+          [](Ctx& c) -> absl::Status {
+            SMELT_ASSIGN_OR_RETURN(TensorType grad, TensorArgument(c, 0));
+            SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, c.call.GetExprs("input_size"));
+            c.Add(*grad.dtype, sizes, Suggest(c, grad));
+            return absl::OkStatus();
+          });
   AddRule(r, "bernoulli uniform exponential normal_functional geometric log_normal cauchy random", PreserveOf("self"));
   AddRule(r, "fill_diagonal_", [](Ctx& c) -> absl::Status {
     SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));

@@ -82,7 +82,15 @@ constexpr Group kGroups[] = {
      "histc renorm mvlgamma special_multigammaln linalg_inv inverse linalg_solve linalg_det det linalg_slogdet "
      "slogdet logdet linalg_cholesky cholesky cholesky_solve cholesky_inverse frexp max_unpool3d pdist gradient "
      "linalg_vander linalg_svd svd linalg_svdvals linalg_eigh linalg_eigvalsh qr linalg_cond linalg_matrix_rank "
-     "linalg_pinv pinverse _linalg_check_errors"},
+     "linalg_pinv pinverse _linalg_check_errors _scaled_dot_product_flash_attention_for_cpu_backward mkldnn_rnn_layer "
+     "_prelu_kernel_backward soft_margin_loss_backward _cdist_backward _trilinear reflection_pad1d_backward "
+     "reflection_pad2d_backward reflection_pad3d_backward replication_pad1d_backward replication_pad2d_backward "
+     "replication_pad3d_backward upsample_nearest1d_backward upsample_nearest3d_backward "
+     "_upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward _upsample_nearest_exact3d_backward "
+     "upsample_linear1d_backward upsample_trilinear3d_backward upsample_bicubic2d_backward avg_pool3d_backward "
+     "_embedding_bag_backward _embedding_bag_per_sample_weights_backward _upsample_bilinear2d_aa_backward "
+     "_upsample_bicubic2d_aa_backward "
+     "_adaptive_avg_pool3d_backward max_pool3d_with_indices_backward adaptive_max_pool3d_backward"},
     {OpKind::kRandom,
      "rand rand_like randn randn_like randint randint_like randperm bernoulli normal normal_functional multinomial "
      "native_dropout uniform exponential geometric log_normal cauchy random rrelu_with_noise normal_ uniform_ "

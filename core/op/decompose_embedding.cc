@@ -1,0 +1,176 @@
+// Bags of embeddings, and the gradients of embeddings.
+#include <optional>
+#include <vector>
+
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/decompose_rules.h"
+
+namespace smelt {
+namespace {
+
+using Values = absl::StatusOr<std::vector<ValueId>>;
+
+enum Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
+
+ValueId Rows(Emit& e, ValueId of, ValueId indices) {
+  return e.Op("aten::index_select", {of, e.Const(int64_t{0}), indices});
+}
+// Adds values into rows of zeros.
+ValueId AddedRows(Emit& e, const std::vector<Expr>& sizes, ValueId indices, ValueId values) {
+  return e.Op("aten::index_add",
+              {e.Full(e.DTypeOf(values), sizes, 0), e.Const(int64_t{0}), indices, values, e.Const(int64_t{1})});
+}
+// 0 in the rows whose index is `padding`.
+ValueId WithoutPadding(Emit& e, ValueId rows, ValueId indices, int64_t padding) {
+  if (padding < 0) return rows;
+  ValueId kept = e.NeInt(indices, padding);
+  if (e.Rank(rows) == 2) kept = e.Unsqueeze(kept, 1);
+  return e.WhereN(kept, rows, 0);
+}
+
+// How many indices each bag takes where that is the same for all and known: the offsets are a range that the graph
+// makes, as for indices of two dims.
+absl::StatusOr<std::optional<Expr>> RegularBag(const Emit& e, ValueId offsets, const Expr& bags, const Expr& indices) {
+  const NodeId def = e.graph().value(offsets).def;
+  if (e.graph().IsParam(def) || e.graph().node(def).op != "aten::arange.start_step") return std::nullopt;
+  SMELT_ASSIGN_OR_RETURN(OpCall range, OpCall::Of(e.graph(), def));
+  const OpArg *start = range.Find("start"), *step = range.Find("step");
+  for (const OpArg* a : {start, step}) {
+    if (a == nullptr || a->kind != OpArg::Kind::kInt || !a->known) return std::nullopt;
+  }
+  if (start->expr != Expr(0) || step->expr == Expr(0) || bags * step->expr != indices) return std::nullopt;
+  return step->expr;
+}
+
+// The bag of each of n indices.
+ValueId BagOfEach(Emit& e, ValueId offsets, const Expr& n) {
+  const ValueId at =
+      e.Op("aten::arange", {e.Size(n), e.Const(ScalarTypeOf(e.DTypeOf(offsets))), e.None(), e.None(), e.None()});
+  const ValueId found =
+      e.Op("aten::searchsorted.Tensor", {offsets, at, e.Const(false), e.Const(true), e.None(), e.None()});
+  return e.Op("aten::sub.Scalar", {found, e.Const(int64_t{1}), e.Const(int64_t{1})});
+}
+
+// embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
+// padding_idx): sums or means of the rows of each bag, and for gradients the bag of each index (of sums without padding
+// none), how many a bag has (of sums 0) and, of maxima, where they are.
+Values EmbeddingBag(Emit& e, const OpCall& call) {
+  const ValueId weight = call.arg(0).value, indices = call.arg(1).value;
+  ValueId offsets = call.arg(2).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t mode, call.GetIntOr("mode", kSum));
+  SMELT_ASSIGN_OR_RETURN(bool last, call.GetBoolOr("include_last_offset", false));
+  SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetIntOr("padding_idx", -1));
+  // A number of that overload counts from the end; of the others, -1 is none.
+  if (call.op().overload() == "padding_idx" && !call.IsNone("padding_idx")) {
+    const Expr& rows = e.Sizes(weight)[0];
+    if (!rows.IsConstant()) return call.Unsupported("padding_idx of a number of rows known only at run time");
+    if (padding < -*rows.Constant() || padding >= *rows.Constant())
+      return call.Error("padding_idx must be within the number of embeddings");
+    if (padding < 0) padding += *rows.Constant();
+  }
+  if (mode == kMax) return call.Unsupported("the mode \"max\"");
+  if (e.Rank(indices) != 1 || e.Rank(offsets) != 1) return call.Unsupported("indices of this rank");
+  Expr bags = e.Sizes(offsets)[0];
+  if (last) {
+    bags = bags - 1;
+    offsets = e.Slice(offsets, 0, 0, bags);
+  }
+  const Expr n = e.Sizes(indices)[0], width = e.Sizes(weight)[1];
+  const DType t = e.DTypeOf(weight), compute = OpMathType(t);
+  SMELT_ASSIGN_OR_RETURN(const std::optional<Expr> regular, RegularBag(e, call.arg(2).value, bags, n));
+  ValueId rows = e.Cast(Rows(e, weight, indices), compute);
+  if (const ValueId scales = TensorArg(call, "per_sample_weights"); scales.valid())
+    rows = e.Mul(rows, e.Unsqueeze(e.Cast(scales, compute), 1));
+  rows = WithoutPadding(e, rows, indices, padding);
+  const ValueId counted = WithoutPadding(e, e.Full(compute, {n}, 1), indices, padding);
+  const ValueId bag = BagOfEach(e, offsets, n);
+  ValueId out, count;
+  if (regular) {
+    out = e.Sum(e.Reshape(rows, {bags, *regular, width}), {1}, false);
+    count = e.Sum(e.Reshape(counted, {bags, *regular}), {1}, false);
+  } else {
+    out = AddedRows(e, {bags, width}, bag, rows);
+    count = AddedRows(e, {bags}, bag, counted);
+  }
+  if (mode == kMean && regular && padding < 0) {
+    out = e.DivBy(out, *regular);
+  } else if (mode == kMean) {
+    out = e.Div(out, e.Unsqueeze(e.Op("aten::clamp_min", {count, e.Const(int64_t{1})}), 1));
+  }
+  const ValueId sizes = mode == kMean ? e.Cast(count, DType::kInt64) : e.Full(DType::kInt64, {bags}, 0);
+  const bool no_bags = mode == kSum && padding < 0;
+  return std::vector<ValueId>{e.Cast(out, t), no_bags ? e.Full(DType::kInt64, {Expr(0)}, 0) : bag, sizes, sizes};
+}
+
+// What each row of a gradient is divided by where it is to be the less the more often its index occurs.
+ValueId ByFrequency(Emit& e, ValueId rows, ValueId indices, const Expr& num_weights) {
+  const DType t = e.DTypeOf(rows);
+  const ValueId ones = e.Full(OpMathType(t), {e.Sizes(indices)[0]}, 1);
+  const ValueId counts = AddedRows(e, {num_weights}, indices, ones);
+  return e.Cast(e.Div(rows, e.Unsqueeze(Rows(e, counts, indices), 1)), t);
+}
+
+// embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
+Values EmbeddingBackward(Emit& e, const OpCall& call) {
+  const ValueId grad = call.arg(0).value, indices = call.arg(1).value;
+  SMELT_ASSIGN_OR_RETURN(Expr num_weights, call.GetExpr("num_weights"));
+  SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetInt("padding_idx"));
+  SMELT_ASSIGN_OR_RETURN(bool by_frequency, call.GetBool("scale_grad_by_freq"));
+  const Expr width = e.Sizes(grad).back(), n = Product(e.Sizes(indices));
+  const ValueId flat = e.Reshape(indices, {n});
+  ValueId rows = WithoutPadding(e, e.Reshape(grad, {n, width}), flat, padding);
+  if (by_frequency) rows = ByFrequency(e, rows, flat, num_weights);
+  return std::vector<ValueId>{AddedRows(e, {num_weights, width}, flat, rows)};
+}
+
+// _embedding_bag_backward(grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights,
+// scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
+Values EmbeddingBagBackward(Emit& e, const OpCall& call) {
+  ValueId grad = ToCompute(e, call.arg(0).value);
+  const ValueId indices = call.arg(1).value, offsets = call.arg(2).value;
+  SMELT_ASSIGN_OR_RETURN(Expr num_weights, call.GetExpr("num_weights"));
+  SMELT_ASSIGN_OR_RETURN(int64_t mode, call.GetInt("mode"));
+  SMELT_ASSIGN_OR_RETURN(bool by_frequency, call.GetBool("scale_grad_by_freq"));
+  SMELT_ASSIGN_OR_RETURN(bool sparse, call.GetBool("sparse"));
+  SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetIntOr("padding_idx", -1));
+  if (mode == kMax) return call.Unsupported("the mode \"max\"");
+  if (sparse) return call.Unsupported("a sparse gradient");
+  if (e.Rank(grad) != 2 || e.Rank(indices) != 1 || e.Rank(offsets) != 1)
+    return call.Unsupported("indices of this rank");
+  const Expr n = e.Sizes(indices)[0], bags = e.Sizes(grad)[0], width = e.Sizes(grad)[1];
+  const ValueId bag = BagOfEach(e, e.Slice(offsets, 0, 0, bags), n);
+  if (mode == kMean) {
+    const ValueId ones = WithoutPadding(e, e.Full(e.DTypeOf(grad), {n}, 1), indices, padding);
+    const ValueId count = e.Op("aten::clamp_min", {AddedRows(e, {bags}, bag, ones), e.Const(int64_t{1})});
+    grad = e.Div(grad, e.Unsqueeze(count, 1));
+  }
+  ValueId rows = Rows(e, grad, bag);
+  if (const ValueId scales = TensorArg(call, "per_sample_weights"); scales.valid())
+    rows = e.Mul(rows, e.Unsqueeze(e.Cast(scales, e.DTypeOf(grad)), 1));
+  if (by_frequency) rows = ByFrequency(e, rows, indices, num_weights);
+  rows = WithoutPadding(e, rows, indices, padding);
+  return std::vector<ValueId>{e.Cast(AddedRows(e, {num_weights, width}, indices, rows), e.DTypeOf(call.arg(0).value))};
+}
+
+// _embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx)
+Values PerSampleWeightsBackward(Emit& e, const OpCall& call) {
+  const ValueId grad = ToCompute(e, call.arg(0).value), weight = ToCompute(e, call.arg(1).value);
+  const ValueId indices = call.arg(2).value, offsets = call.arg(3).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetIntOr("padding_idx", -1));
+  if (e.Rank(grad) != 2 || e.Rank(indices) != 1 || e.Rank(offsets) != 1)
+    return call.Unsupported("indices of this rank");
+  const ValueId bag = BagOfEach(e, e.Slice(offsets, 0, 0, e.Sizes(grad)[0]), e.Sizes(indices)[0]);
+  const ValueId dots = e.Sum(e.Mul(Rows(e, grad, bag), Rows(e, weight, indices)), {1}, false);
+  return std::vector<ValueId>{e.Cast(WithoutPadding(e, dots, indices, padding), e.DTypeOf(call.arg(0).value))};
+}
+
+}  // namespace
+
+void AddEmbeddingRules(DecompositionTable& t) {
+  t["aten::embedding_bag"] = t["aten::_embedding_bag"] = t["aten::_embedding_bag_forward_only"] = EmbeddingBag;
+  t["aten::embedding_dense_backward"] = EmbeddingBackward;
+  t["aten::_embedding_bag_backward"] = EmbeddingBagBackward;
+  t["aten::_embedding_bag_per_sample_weights_backward"] = PerSampleWeightsBackward;
+}
+
+}  // namespace smelt
