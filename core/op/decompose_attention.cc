@@ -35,6 +35,7 @@ absl::StatusOr<ValueId> Scores(Emit& e, const OpCall& call, ValueId q, ValueId k
   SMELT_ASSIGN_OR_RETURN(bool causal, call.GetBoolOr("is_causal", false));
   const std::vector<Expr> sq = e.Sizes(q);
   const int rank = static_cast<int>(sq.size());
+  if (rank < 2 || e.Rank(k) < 2) return call.Error("operands of 2 or more dims are expected");
   const Expr depth = sq[rank - 1];
   if (call.IsNone("scale")) {
     if (!depth.IsConstant()) return call.Unsupported("a head size known only at run time");
@@ -97,6 +98,7 @@ Values ScaledDotProductAttentionForCpuBackward(Emit& e, const OpCall& call) {
   const ValueId grad = ToCompute(e, call.arg(0).value), q = ToCompute(e, call.arg(1).value),
                 k = ToCompute(e, call.arg(2).value), v = ToCompute(e, call.arg(3).value),
                 out = ToCompute(e, call.arg(4).value);
+  if (e.Rank(out) == 0) return call.Error("operands of 2 or more dims are expected");
   double scale;
   SMELT_ASSIGN_OR_RETURN(const ValueId scores, Scores(e, call, call.arg(1).value, call.arg(2).value, &scale));
   const ValueId sums = e.Unsqueeze(e.Cast(call.arg(5).value, e.DTypeOf(scores)), -1);

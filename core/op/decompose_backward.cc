@@ -30,9 +30,7 @@ Values NllLossBackward(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t ignore, call.GetInt("ignore_index"));
   const int64_t dim = e.Rank(self) == 1 ? 0 : 1;
   const DType t = e.DTypeOf(self);
-  ValueId none = e.None();
-  ValueId classes =
-      e.Op("aten::arange", {e.Size(e.Sizes(self)[dim]), e.Const(ScalarTypeOf(DType::kInt64)), none, none, none});
+  ValueId classes = Range(e, e.Sizes(self)[dim]);
   std::vector<Expr> shape(e.Rank(self), Expr(1));
   shape[dim] = e.Sizes(self)[dim];
   ValueId wide = e.Unsqueeze(target, dim);
@@ -216,17 +214,14 @@ Values UnfoldBackward(Emit& e, const OpCall& call) {
   const int rank = static_cast<int>(sizes.size());
   dim = WrapDim(dim, rank);
   if (rank == 0 || e.Rank(grad) != rank + 1 || dim < 0 || dim >= rank) return call.Unsupported("these sizes");
-  const auto range = [&](const Expr& n) {
-    return e.Op("aten::arange", {e.Size(n), e.Const(ScalarTypeOf(DType::kInt64)), e.None(), e.None(), e.None()});
-  };
   // Windows and the places in them become one dim.
   std::vector<Expr> flat = e.Sizes(grad);
   const Expr windows = flat[dim];
   flat.pop_back();
   flat[dim] = windows * size;
   const ValueId parts = e.Reshape(e.Op("aten::movedim.int", {grad, e.Const(int64_t{-1}), e.Const(dim + 1)}), flat);
-  const ValueId first = e.Op("aten::mul.Scalar", {range(windows), e.Size(step)});
-  const ValueId at = e.Reshape(e.Add(e.Unsqueeze(first, 1), range(size)), {windows * size});
+  const ValueId first = e.Op("aten::mul.Scalar", {Range(e, windows), e.Size(step)});
+  const ValueId at = e.Reshape(e.Add(e.Unsqueeze(first, 1), Range(e, size)), {windows * size});
   const ValueId zeros = e.Full(e.DTypeOf(grad), sizes, 0);
   return std::vector<ValueId>{e.Op("aten::index_add", {zeros, e.Const(dim), at, parts, e.Const(int64_t{1})})};
 }
@@ -238,6 +233,7 @@ Values GluBackward(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
   dim = WrapDim(dim, e.Rank(self));
   if (dim < 0 || dim >= e.Rank(self)) return call.Error("dim is out of range");
+  if (e.Rank(grad) != e.Rank(self)) return call.Error("the gradient does not fit the input");
   const Expr half = e.Sizes(grad)[dim];
   const ValueId a = e.Slice(self, dim, 0, half), gate = e.Sigmoid(e.Slice(self, dim, half, half * 2));
   const ValueId rest = e.Op("aten::rsub.Scalar", {gate, e.Const(1.0), e.Const(1.0)});
@@ -271,6 +267,46 @@ Values SoftMarginLossBackward(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Mul(g, call.arg(0).value)};
 }
 
+// multi_margin_loss_backward(grad_output, self [N, C], target [N], p, margin, weight?, reduction)
+Values MultiMarginLossBackward(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(1).value, target = call.arg(2).value;
+  SMELT_ASSIGN_OR_RETURN(double p, call.GetDouble("p"));
+  SMELT_ASSIGN_OR_RETURN(double margin, call.GetDouble("margin"));
+  SMELT_ASSIGN_OR_RETURN(int64_t reduction, call.GetIntOr("reduction", 1));
+  if (e.Rank(self) != 2 || e.Rank(target) != 1) return call.Unsupported("operands of this rank");
+  if (p != 1 && p != 2) return call.Error("only p == 1 and p == 2 supported");
+  const Expr classes = e.Sizes(self)[1];
+  const ValueId at = e.Unsqueeze(target, 1);
+  const ValueId hit = e.Op("aten::eq.Tensor", {Range(e, classes), at});
+  const ValueId own = e.Op("aten::gather", {self, e.Const(int64_t{1}), at, e.Const(false)});
+  const ValueId over = e.AddN(e.Sub(self, own), margin);
+  const ValueId zero = e.Fill(self, 0);
+  ValueId g = e.Op("aten::gt.Scalar", {over, e.Const(int64_t{0})});
+  g = e.Where(g, p == 1 ? e.Fill(self, 1) : e.MulN(over, 2), zero);
+  if (const ValueId weight = TensorArg(call, "weight"); weight.valid())
+    g = e.Mul(g, e.Unsqueeze(e.Op("aten::index_select", {weight, e.Const(int64_t{0}), target}), 1));
+  g = e.Where(hit, zero, g);
+  g = e.Where(hit, e.Neg(e.Sum(g, {1}, true)), g);
+  g = e.DivBy(g, reduction == 1 ? classes * e.Sizes(self)[0] : classes);
+  const ValueId grad = call.arg(0).value;
+  return std::vector<ValueId>{e.Mul(g, reduction == 0 ? e.Unsqueeze(grad, 1) : grad)};
+}
+
+// masked_scatter_backward(grad_output, mask, sizes): of the source, whose first elements the masked ones are.
+Values MaskedScatterBackward(Emit& e, const OpCall& call) {
+  const ValueId grad = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, call.GetExprs("sizes"));
+  const Expr elements = Product(sizes);
+  if (elements.IsConstant() && *elements.Constant() == 0) return call.Unsupported("a source without elements");
+  const ValueId mask = e.Flatten(e.Expand(call.arg(1).value, e.Sizes(grad)));
+  const ValueId rank = e.Op("aten::cumsum", {e.Cast(mask, DType::kInt64), e.Const(int64_t{0}), e.None()});
+  const ValueId at = e.Op("aten::clamp", {e.Op("aten::sub.Scalar", {rank, e.Const(int64_t{1}), e.Const(int64_t{1})}),
+                                          e.Const(int64_t{0}), e.Size(elements - 1)});
+  const ValueId sum = e.Op("aten::index_add", {e.Full(e.DTypeOf(grad), {elements}, 0), e.Const(int64_t{0}), at,
+                                               e.WhereN(mask, e.Flatten(grad), 0), e.Const(int64_t{1})});
+  return std::vector<ValueId>{e.View(sum, sizes)};
+}
+
 // _cdist_backward(grad [..., P, R], x1 [..., P, M], x2 [..., R, M], p, cdist [..., P, R]): the gradient of x1.
 Values CdistBackward(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double p, call.GetDouble("p"));
@@ -294,6 +330,7 @@ Values CdistBackward(Emit& e, const OpCall& call) {
     if (p < 1) g = e.Where(e.EqN(d, 0), e.Fill(d, 0), g);
   }
   if (!e.ok()) return e.status();
+  if (e.Rank(g) < 2) return call.Error("operands of 2 or more dims are expected");
   return std::vector<ValueId>{e.Sum(g, {e.Rank(g) - 2}, false)};
 }
 
@@ -334,6 +371,8 @@ void AddBackwardRules(DecompositionTable& t) {
   t["aten::log_sigmoid_forward"] = LogSigmoidForward;
   t["aten::_prelu_kernel_backward"] = PreluBackward;
   t["aten::soft_margin_loss_backward"] = SoftMarginLossBackward;
+  t["aten::multi_margin_loss_backward"] = MultiMarginLossBackward;
+  t["aten::masked_scatter_backward"] = MaskedScatterBackward;
   t["aten::_cdist_backward"] = CdistBackward;
   t["aten::_trilinear"] = Trilinear;
 }

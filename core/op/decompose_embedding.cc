@@ -1,5 +1,6 @@
 // Bags of embeddings, and the gradients of embeddings.
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "smelt/core/base/status_macros.h"
@@ -44,8 +45,7 @@ absl::StatusOr<std::optional<Expr>> RegularBag(const Emit& e, ValueId offsets, c
 
 // The bag of each of n indices.
 ValueId BagOfEach(Emit& e, ValueId offsets, const Expr& n) {
-  const ValueId at =
-      e.Op("aten::arange", {e.Size(n), e.Const(ScalarTypeOf(e.DTypeOf(offsets))), e.None(), e.None(), e.None()});
+  const ValueId at = Range(e, n, e.DTypeOf(offsets));
   const ValueId found =
       e.Op("aten::searchsorted.Tensor", {offsets, at, e.Const(false), e.Const(true), e.None(), e.None()});
   return e.Op("aten::sub.Scalar", {found, e.Const(int64_t{1}), e.Const(int64_t{1})});
@@ -83,7 +83,9 @@ Values EmbeddingBag(Emit& e, const OpCall& call) {
     rows = e.Mul(rows, e.Unsqueeze(e.Cast(scales, compute), 1));
   rows = WithoutPadding(e, rows, indices, padding);
   const ValueId counted = WithoutPadding(e, e.Full(compute, {n}, 1), indices, padding);
-  const ValueId bag = BagOfEach(e, offsets, n);
+  const ValueId bag =
+      regular ? e.Op("aten::div.Scalar_mode", {Range(e, n), e.Size(*regular), e.Const(std::string("floor"))})
+              : BagOfEach(e, offsets, n);
   ValueId out, count;
   if (regular) {
     out = e.Sum(e.Reshape(rows, {bags, *regular, width}), {1}, false);
@@ -116,6 +118,7 @@ Values EmbeddingBackward(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(Expr num_weights, call.GetExpr("num_weights"));
   SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetInt("padding_idx"));
   SMELT_ASSIGN_OR_RETURN(bool by_frequency, call.GetBool("scale_grad_by_freq"));
+  if (e.Rank(grad) == 0) return call.Error("a gradient of 1 or more dims is expected");
   const Expr width = e.Sizes(grad).back(), n = Product(e.Sizes(indices));
   const ValueId flat = e.Reshape(indices, {n});
   ValueId rows = WithoutPadding(e, e.Reshape(grad, {n, width}), flat, padding);
@@ -135,6 +138,7 @@ Values EmbeddingBagBackward(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetIntOr("padding_idx", -1));
   if (mode == kMax) return call.Unsupported("the mode \"max\"");
   if (sparse) return call.Unsupported("a sparse gradient");
+  if (by_frequency) return call.Unsupported("scale_grad_by_freq, for which PyTorch takes the counts of other rows");
   if (e.Rank(grad) != 2 || e.Rank(indices) != 1 || e.Rank(offsets) != 1)
     return call.Unsupported("indices of this rank");
   const Expr n = e.Sizes(indices)[0], bags = e.Sizes(grad)[0], width = e.Sizes(grad)[1];
@@ -147,7 +151,6 @@ Values EmbeddingBagBackward(Emit& e, const OpCall& call) {
   ValueId rows = Rows(e, grad, bag);
   if (const ValueId scales = TensorArg(call, "per_sample_weights"); scales.valid())
     rows = e.Mul(rows, e.Unsqueeze(e.Cast(scales, e.DTypeOf(grad)), 1));
-  if (by_frequency) rows = ByFrequency(e, rows, indices, num_weights);
   rows = WithoutPadding(e, rows, indices, padding);
   return std::vector<ValueId>{e.Cast(AddedRows(e, {num_weights, width}, indices, rows), e.DTypeOf(call.arg(0).value))};
 }
@@ -159,6 +162,7 @@ Values PerSampleWeightsBackward(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetIntOr("padding_idx", -1));
   if (e.Rank(grad) != 2 || e.Rank(indices) != 1 || e.Rank(offsets) != 1)
     return call.Unsupported("indices of this rank");
+  if (e.Rank(weight) != 2) return call.Error("a weight of 2 dims is expected");
   const ValueId bag = BagOfEach(e, e.Slice(offsets, 0, 0, e.Sizes(grad)[0]), e.Sizes(indices)[0]);
   const ValueId dots = e.Sum(e.Mul(Rows(e, grad, bag), Rows(e, weight, indices)), {1}, false);
   return std::vector<ValueId>{e.Cast(WithoutPadding(e, dots, indices, padding), e.DTypeOf(call.arg(0).value))};

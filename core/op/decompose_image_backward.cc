@@ -24,9 +24,6 @@ ValueId FloorBy(Emit& e, ValueId v, const Expr& n) {
 ValueId AtMost(Emit& e, ValueId v, const Expr& n) { return e.Op("aten::clamp_max", {v, e.Size(n)}); }
 ValueId AtLeast(Emit& e, ValueId v, int64_t n) { return e.Op("aten::clamp_min", {v, e.Const(n)}); }
 ValueId And(Emit& e, ValueId a, ValueId b) { return e.Op("aten::logical_and", {a, b}); }
-ValueId Range(Emit& e, const Expr& n, DType t = DType::kInt64) {
-  return e.Op("aten::arange", {e.Size(n), e.Const(ScalarTypeOf(t)), e.None(), e.None(), e.None()});
-}
 // A vector along one dim of a tensor of that rank.
 ValueId Along(Emit& e, ValueId vector, int64_t dim, int rank) {
   std::vector<Expr> sizes(rank, Expr(1));
@@ -51,6 +48,7 @@ Values PadBackward(Emit& e, const OpCall& call) {
   const bool reflects = absl::StrContains(call.op().name(), "reflection");
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> padding, call.GetInts("padding"));
   if (padding.size() > 2 * sizes.size()) return call.Error("more padding than dims");
+  if (e.Sizes(grad).size() != sizes.size()) return call.Error("the gradient does not fit the input");
   for (size_t k = 0; 2 * k + 1 < padding.size(); ++k) {
     const int64_t dim = static_cast<int64_t>(sizes.size() - 1 - k);
     const int64_t before = padding[2 * k], after = padding[2 * k + 1];
@@ -163,6 +161,10 @@ Values AvgPoolBackward(Emit& e, const OpCall& call) {
       }
     }
   }
+  for (int64_t d = rank - spatial; d < rank; ++d) {
+    if (sizes[d] != Expr(0) && outs[d] != Expr(0)) continue;
+    return std::vector<ValueId>{e.Full(e.DTypeOf(call.arg(0).value), sizes, 0)};
+  }
   std::vector<Windows> windows;
   ValueId count;
   for (int64_t k = 0; k < spatial; ++k) {
@@ -235,6 +237,9 @@ class UpsampleBackward {
     SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, call_.GetExprs("input_size"));
     if (sizes.size() != static_cast<size_t>(e_.Rank(grad)) || sizes.size() < 3)
       return call_.Error("the gradient does not fit the input");
+    for (const Expr& size : sizes) {
+      if (size == Expr(0)) return call_.Error("an image without elements");
+    }
     if (call_.IndexOf("align_corners") >= 0) {
       SMELT_ASSIGN_OR_RETURN(align_, call_.GetBool("align_corners"));
     }

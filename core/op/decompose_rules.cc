@@ -22,6 +22,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddForeachRules(*table);
     AddShapeRules(*table);
     AddSamplingRules(*table);
+    AddGridSamplerRules(*table);
     AddEmbeddingRules(*table);
     AddQuantizationRules(*table);
     AddSortingRules(*table);
@@ -39,6 +40,10 @@ DecompositionRule FindDecomposition(OpName op) {
   if (it == kTable->end()) return nullptr;
   const FunctionSchema* schema = FindSchema(op);
   return schema != nullptr && schema->IsMutable() ? nullptr : it->second;
+}
+
+ValueId Range(Emit& e, const Expr& n, DType t) {
+  return e.Op("aten::arange", {e.Size(n), e.Const(ScalarTypeOf(t)), e.None(), e.None(), e.None()});
 }
 
 ValueId TensorArg(const OpCall& call, absl::string_view name) {

@@ -30,7 +30,8 @@ void AddBackwardRules(DecompositionTable& table);
 void AddImageBackwardRules(DecompositionTable& table);  // gradients of pads, pools, upsample_*
 void AddForeachRules(DecompositionTable& table);
 void AddShapeRules(DecompositionTable& table);
-void AddSamplingRules(DecompositionTable& table);       // grid_sampler, bicubic, cdist
+void AddSamplingRules(DecompositionTable& table);       // bicubic and smoothed upsample_*, max_unpool, cdist
+void AddGridSamplerRules(DecompositionTable& table);    // grid_sampler_* and their gradients
 void AddEmbeddingRules(DecompositionTable& table);      // embedding_bag, gradients of embeddings
 void AddQuantizationRules(DecompositionTable& table);   // fake_quantize, quantized_decomposed
 void AddSortingRules(DecompositionTable& table);        // argsort, medians, quantiles, histc
@@ -48,6 +49,8 @@ ValueId TensorArg(const OpCall& call, absl::string_view name);
 // Dims wrapped into [0, rank); all of them for None or an empty list.
 absl::StatusOr<std::vector<int64_t>> DimsArg(const OpCall& call, absl::string_view name, int rank);
 int64_t WrapDim(int64_t d, int rank);
+// 0, 1, ..., n-1 as a tensor.
+ValueId Range(Emit& e, const Expr& n, DType t = DType::kInt64);
 // The weights of the four neighbours at -1, 0, 1, 2 of a place `t` beyond the second, as PyTorch's cubic convolution.
 std::vector<ValueId> CubicWeights(Emit& e, ValueId t);
 // The value in what its kernel computes in: float32 for half types.
