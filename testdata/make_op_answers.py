@@ -11,6 +11,7 @@ import sys
 import zlib
 
 import op_compute
+import op_gradients
 import op_memory
 import op_pointwise
 import op_quantization
@@ -28,7 +29,9 @@ def main():
         op_compute.complex_composites, op_compute.factorizations, op_compute.orthogonal_factors,
         op_compute.differences, op_compute.kept_in_the_results_dtype,
         op_quantization.per_tensor, op_quantization.per_channel, op_quantization.per_token, op_quantization.per_group,
-        op_quantization.chosen_parameters, op_quantization.integer_products
+        op_quantization.chosen_parameters, op_quantization.integer_products, op_gradients.attention,
+        op_gradients.convolutions, op_gradients.pools, op_gradients.resized, op_gradients.sampled, op_gradients.bags,
+        op_gradients.others
     ]
     for section in sections:
         GENERATOR.manual_seed(zlib.crc32(section.__name__.encode()))

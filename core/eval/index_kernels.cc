@@ -57,16 +57,6 @@ T Combined(Meet m, T a, T b) {
   }
 }
 
-// What PyTorch adds up in memory of half types, it rounds at each step.
-template <typename T>
-T Rounded(DType dtype, T v) {
-  if constexpr (std::is_same_v<T, double>) {
-    if (dtype == DType::kBFloat16) return BFloat16ToFloat(FloatToBFloat16(static_cast<float>(v)));
-    if (dtype == DType::kFloat16) return HalfToFloat(FloatToHalf(static_cast<float>(v)));
-  }
-  return v;
-}
-
 // --- index, index_put ---
 
 // Masks become the indices of their true elements; None stays None.

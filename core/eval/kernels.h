@@ -23,6 +23,7 @@
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/write_rules.h"
+#include "smelt/core/tensor/float16.h"
 #include "smelt/core/tensor/tensor.h"
 
 namespace smelt::eval_internal {
@@ -188,6 +189,16 @@ inline EvalValue Val(bool b) { return EvalValue(b); }
 inline EvalValue None() { return EvalValue(); }
 // dim in [0, max(rank, 1)), or PyTorch's error.
 absl::StatusOr<int> Dim(const Call& c, int64_t dim, int rank);
+
+// What PyTorch adds up in memory of half types, it rounds at each step.
+template <typename T>
+T Rounded(DType dtype, T v) {
+  if constexpr (std::is_same_v<T, double>) {
+    if (dtype == DType::kBFloat16) return BFloat16ToFloat(FloatToBFloat16(static_cast<float>(v)));
+    if (dtype == DType::kFloat16) return HalfToFloat(FloatToHalf(static_cast<float>(v)));
+  }
+  return v;
+}
 
 // By full name, or by name for every overload that is not written to.
 void AddMemoryKernels(KernelTable& t);

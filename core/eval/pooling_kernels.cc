@@ -205,14 +205,27 @@ absl::StatusOr<Values> AvgPoolBackward(Call& c) {
   const int64_t in_area = Product(p.in), out_area = Product(p.out);
   const bool include = c.B("count_include_pad", true);
   const int64_t divisor = c.I("divisor_override", 0);
+  const bool adaptive = absl::StrContains(c.name(), "adaptive");
   const std::vector<double> g = Read<double>(grad);
   std::vector<double> sum(out.NumElements());
   if (static_cast<int64_t>(g.size()) != p.planes * out_area || static_cast<int64_t>(sum.size()) != p.planes * in_area)
     return c.Error("the gradient does not fit the input");
+  // Quotients and sums are rounded as memory holds them; of an adaptive window there is a quotient a dim.
+  const auto rounded = [&](double v) { return Rounded(out.dtype(), v); };
   ForEachWindow(p, [&](int64_t at, const std::vector<int64_t>& positions, int64_t padded) {
-    const int64_t count = divisor != 0 ? divisor : include ? padded : static_cast<int64_t>(positions.size());
+    std::vector<int64_t> divisors = {divisor != 0 ? divisor
+                                     : include    ? padded
+                                                  : static_cast<int64_t>(positions.size())};
+    if (adaptive) {
+      divisors.clear();
+      for (int64_t d = p.dims, rest = at; d-- > 0; rest /= p.out[d]) {
+        divisors.insert(divisors.begin(), static_cast<int64_t>(p.windows[d][rest % p.out[d]].positions.size()));
+      }
+    }
     for (int64_t n = 0; n < p.planes; ++n) {
-      for (int64_t i : positions) sum[n * in_area + i] += g[n * out_area + at] / static_cast<double>(count);
+      double part = g[n * out_area + at];
+      for (int64_t by : divisors) part = rounded(part / rounded(static_cast<double>(by)));
+      for (int64_t i : positions) sum[n * in_area + i] = rounded(sum[n * in_area + i] + part);
     }
   });
   Write(out, sum);

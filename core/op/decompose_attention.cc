@@ -88,8 +88,11 @@ Values ScaledDotProductAttention(Emit& e, const OpCall& call) {
 Values ScaledDotProductAttentionForCpu(Emit& e, const OpCall& call) {
   double scale;
   SMELT_ASSIGN_OR_RETURN(const ValueId scores, Scores(e, call, call.arg(0).value, call.arg(1).value, &scale));
-  return std::vector<ValueId>{Attended(e, scores, call.arg(2).value),
-                              e.Op("aten::logsumexp", {scores, e.Dims({-1}), e.Const(false)})};
+  ValueId sums = e.Op("aten::logsumexp", {scores, e.Dims({-1}), e.Const(false)});
+  // That of a row which is masked as a whole is 0. They lie with the heads behind the length.
+  sums = e.Where(e.EqN(sums, -kInf), e.Fill(sums, 0), sums);
+  if (e.ok() && e.Rank(sums) == 3) sums = e.Transpose(e.Contiguous(e.Transpose(sums, 1, 2)), 1, 2);
+  return std::vector<ValueId>{Attended(e, scores, call.arg(2).value), sums};
 }
 
 // (grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask, scale) -> gradients of query, key
@@ -102,8 +105,7 @@ Values ScaledDotProductAttentionForCpuBackward(Emit& e, const OpCall& call) {
   double scale;
   SMELT_ASSIGN_OR_RETURN(const ValueId scores, Scores(e, call, call.arg(1).value, call.arg(2).value, &scale));
   const ValueId sums = e.Unsqueeze(e.Cast(call.arg(5).value, e.DTypeOf(scores)), -1);
-  // A row that is masked as a whole has weights of 0.
-  const ValueId weights = e.Where(e.EqN(sums, -kInf), e.Scalar(e.DTypeOf(scores), 0), e.Exp(e.Sub(scores, sums)));
+  const ValueId weights = e.Exp(e.Sub(scores, sums));
   const auto product = [&](ValueId a, ValueId b) { return e.Op("aten::matmul", {a, b}); };
   const auto t = [&](ValueId a) { return e.Transpose(a, -2, -1); };
   const ValueId mean = e.Sum(e.Mul(grad, out), {-1}, true);

@@ -114,22 +114,38 @@ absl::StatusOr<Windows> AdaptiveWindows(Emit& e, const OpCall& call, const Expr&
   return w;
 }
 
-// The sum of the windows that each element lies in, along a dim.
-ValueId SumOfWindows(Emit& e, ValueId grad, int64_t dim, const Windows& w) {
-  const Expr windows = e.Sizes(grad)[dim];
-  const int rank = e.Rank(grad);
-  ValueId sum;
-  for (int64_t k = 0; k < w.most; ++k) {
-    const ValueId at = k == 0 ? w.first : Plus(e, w.first, k);
-    const ValueId exists =
-        And(e, e.Op("aten::ge.Scalar", {at, e.Const(int64_t{0})}),
-            And(e, e.Op("aten::lt.Scalar", {at, e.Size(windows)}), e.Op("aten::le.Tensor", {at, w.last})));
-    const ValueId place = e.Where(exists, at, e.Fill(at, 0));
-    const ValueId part =
-        e.WhereN(Along(e, exists, dim, rank), e.Op("aten::index_select", {grad, e.Const(dim), place}), 0);
-    sum = sum.valid() ? e.Add(sum, part) : part;
+// What each element has of the k-th window that it lies in along a dim; 0 where there are not as many.
+ValueId OfWindow(Emit& e, ValueId grad, int64_t dim, const Windows& w, int64_t k) {
+  const ValueId at = k == 0 ? w.first : Plus(e, w.first, k);
+  const ValueId exists =
+      And(e, e.Op("aten::ge.Scalar", {at, e.Const(int64_t{0})}),
+          And(e, e.Op("aten::lt.Scalar", {at, e.Size(e.Sizes(grad)[dim])}), e.Op("aten::le.Tensor", {at, w.last})));
+  const ValueId place = e.Where(exists, at, e.Fill(at, 0));
+  return e.WhereN(Along(e, exists, dim, e.Rank(grad)), e.Op("aten::index_select", {grad, e.Const(dim), place}), 0);
+}
+
+// The sum of all windows that each element lies in, from dim `first` on: window by window as PyTorch adds, which rounds
+// each sum to the gradient's dtype; dim by dim where they are so many that the graph would grow too large.
+ValueId SumOfWindows(Emit& e, ValueId grad, int64_t first, const std::vector<Windows>& windows) {
+  constexpr int64_t kMostTogether = 64;
+  int64_t together = 1;
+  for (const Windows& w : windows) together *= w.most;
+  std::vector<ValueId> parts = {grad};
+  for (size_t k = 0; k < windows.size(); ++k) {
+    std::vector<ValueId> next;
+    for (ValueId part : parts) {
+      for (int64_t i = 0; i < windows[k].most && e.ok(); ++i) {
+        next.push_back(OfWindow(e, part, first + static_cast<int64_t>(k), windows[k], i));
+      }
+    }
+    if (!e.ok()) return ValueId();
+    if (together > kMostTogether || k + 1 == windows.size()) {
+      for (size_t i = 1; i < next.size(); ++i) next[0] = e.Add(next[0], next[i]);
+      next.resize(1);
+    }
+    parts = std::move(next);
   }
-  return sum;
+  return parts[0];
 }
 
 // avg_pool*d_backward(grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
@@ -137,7 +153,7 @@ ValueId SumOfWindows(Emit& e, ValueId grad, int64_t dim, const Windows& w) {
 Values AvgPoolBackward(Emit& e, const OpCall& call) {
   const bool adaptive = absl::StrContains(call.op().name(), "adaptive");
   const int64_t spatial = absl::StrContains(call.op().name(), "3d") ? 3 : 2;
-  ValueId grad = ToCompute(e, call.arg(0).value);
+  ValueId grad = call.arg(0).value;
   const std::vector<Expr> sizes = e.Sizes(call.arg(1).value), outs = e.Sizes(grad);
   const int rank = static_cast<int>(sizes.size());
   if (rank < spatial + 1 || outs.size() != sizes.size()) return call.Error("the gradient does not fit the input");
@@ -178,12 +194,19 @@ Values AvgPoolBackward(Emit& e, const OpCall& call) {
     }
     if (!e.ok()) return e.status();
     const ValueId c = Along(e, w.count, dim, rank);
-    count = count.valid() ? e.Mul(count, c) : c;
+    if (adaptive) {
+      // A quotient a dim, each rounded.
+      grad = e.Div(grad, e.Cast(c, e.DTypeOf(grad)));
+    } else {
+      count = count.valid() ? e.Mul(count, c) : c;
+    }
     windows.push_back(w);
   }
-  grad = divisor == Expr(0) ? e.Div(grad, e.Cast(count, e.DTypeOf(grad))) : e.DivBy(grad, divisor);
-  for (int64_t k = 0; k < spatial; ++k) grad = SumOfWindows(e, grad, rank - spatial + k, windows[k]);
-  return std::vector<ValueId>{e.Cast(grad, e.DTypeOf(call.arg(0).value))};
+  if (!adaptive) {
+    grad = divisor == Expr(0) ? e.Div(grad, e.Cast(count, e.DTypeOf(grad))) : e.DivBy(grad, divisor);
+  }
+  if (!e.ok()) return e.status();
+  return std::vector<ValueId>{SumOfWindows(e, grad, rank - spatial, windows)};
 }
 
 // max_pool*d_with_indices_backward(grad_output, self, …, indices), adaptive_max_pool*d_backward(grad_output, self,
