@@ -143,7 +143,7 @@ Values RnnTanh(Emit& e, const OpCall& call) { return Rnn(e, call, TanhCell); }
 Values RnnRelu(Emit& e, const OpCall& call) { return Rnn(e, call, ReluCell); }
 
 // mkldnn_rnn_layer(input, weight0 to weight3, hx, cx, reverse, batch_sizes, mode, ...): what an LSTM is where gradients
-// are taken, a layer in one direction; steps come first whatever batch_first says. The last result is oneDNN's own.
+// are taken, a layer in one direction; steps come first whatever batch_first says. The last result, oneDNN's own, is empty.
 Values MkldnnRnnLayer(Emit& e, const OpCall& call) {
   constexpr int64_t kLstm = 2;
   SMELT_ASSIGN_OR_RETURN(int64_t mode, call.GetInt("mode"));
@@ -167,7 +167,8 @@ Values MkldnnRnnLayer(Emit& e, const OpCall& call) {
   const std::vector<Expr> sizes = e.Sizes(TensorArg(call, "hx_"));
   const ValueId y = RunDirection(e, x, p, LstmCell, state);
   if (!e.ok()) return e.status();
-  return std::vector<ValueId>{y, e.Reshape(state[0], sizes), e.Reshape(state[1], sizes), ValueId()};
+  return std::vector<ValueId>{y, e.Reshape(state[0], sizes), e.Reshape(state[1], sizes),
+                              e.Full(DType::kUInt8, {Expr(0)}, 0)};
 }
 
 // cells: (input, hx or hx[], w_ih, w_hh, b_ih, b_hh)

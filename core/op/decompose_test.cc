@@ -216,6 +216,44 @@ TEST(DecomposeTest, BagsOfOneLengthGiveWhatBagsAtGivenOffsetsDo) {
   }
 }
 
+// What torch.nn.LSTM is where gradients are taken; the answers are PyTorch 2.13's.
+TEST(DecomposeTest, AnLstmLayerOfOneDnnGivesPyTorchsAnswers) {
+  const auto floats = [](std::vector<int64_t> sizes, std::vector<float> v) {
+    const Tensor t = Tensor::Empty(DType::kFloat32, sizes);
+    std::copy(v.begin(), v.end(), t.data_as<float>());
+    return EvalValue(t);
+  };
+  const std::vector<EvalValue> args = {floats({3, 1, 1}, {.5, -1, 2}),
+                                       floats({4, 1}, {.1, -.2, .3, .4}),
+                                       floats({4, 1}, {.5, .6, -.7, .8}),
+                                       floats({4}, {.01, .02, .03, .04}),
+                                       floats({4}, {-.05, .06, -.07, .08}),
+                                       floats({1, 1}, {.3}),
+                                       floats({1, 1}, {-.2})};
+  // The outputs of the steps, then the last state of the cell.
+  const std::vector<std::vector<double>> want = {{-0.102085747, -0.0843248069, 0.142639905, 0.206330642},
+                                                 {0.00817187969, -0.0527999774, 0.07666336, 0.0143628903}};
+  for (int reverse : {0, 1}) {
+    auto g = ParseGraph(
+        absl::StrCat("graph(%x : Float(3, 1, 1, strides=[1, 1, 1]), %w : Float(4, 1, strides=[1, 1]), ",
+                     "%u : Float(4, 1, strides=[1, 1]), %b : Float(4, strides=[1]), %d : Float(4, strides=[1]), ",
+                     "%h : Float(1, 1, strides=[1, 1]), %c : Float(1, 1, strides=[1, 1])):\n",
+                     "  %r : bool = prim::Constant[value=", reverse, "]()\n  %t : bool = prim::Constant[value=1]()\n",
+                     "  %f : bool = prim::Constant[value=0]()\n  %1 : int = prim::Constant[value=1]()\n",
+                     "  %2 : int = prim::Constant[value=2]()\n  %e : int[] = prim::Constant[value=[]]()\n",
+                     "  %y : Tensor, %hy : Tensor, %cy : Tensor, %space : Tensor = aten::mkldnn_rnn_layer(%x, %w, %u, "
+                     "%b, %d, %h, %c, ",
+                     "%r, %e, %2, %1, %1, %t, %f, %f, %f)\n  return (%y, %hy, %cy)\n"));
+    ASSERT_TRUE(g.ok()) << g.status();
+    auto r = EvaluateGraph(**g, args);
+    ASSERT_TRUE(r.ok()) << r.status();
+    const float* y = r->outputs[0].tensor().data_as<float>();
+    for (int k = 0; k < 3; ++k) EXPECT_NEAR(y[k], want[reverse][k], 1e-6) << reverse;
+    EXPECT_EQ(*r->outputs[1].tensor().data_as<float>(), y[reverse ? 0 : 2]);
+    EXPECT_NEAR(*r->outputs[2].tensor().data_as<float>(), want[reverse][3], 1e-6) << reverse;
+  }
+}
+
 TEST(DecomposeTest, WindowsAreTheCosinesThatTheEvaluatorHas) {
   for (const char* name : {"hann", "hamming", "blackman"}) {
     for (int length : {0, 1, 2, 7}) {
