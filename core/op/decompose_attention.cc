@@ -102,6 +102,8 @@ Values ScaledDotProductAttentionForCpuBackward(Emit& e, const OpCall& call) {
                 k = ToCompute(e, call.arg(2).value), v = ToCompute(e, call.arg(3).value),
                 out = ToCompute(e, call.arg(4).value);
   if (e.Rank(out) == 0) return call.Error("operands of 2 or more dims are expected");
+  if (e.Rank(call.arg(5).value) != e.Rank(q) - 1)
+    return call.Unsupported("weights as logsumexp, which PyTorch's run_decompositions() passes by mistake");
   double scale;
   SMELT_ASSIGN_OR_RETURN(const ValueId scores, Scores(e, call, call.arg(1).value, call.arg(2).value, &scale));
   const ValueId sums = e.Unsqueeze(e.Cast(call.arg(5).value, e.DTypeOf(scores)), -1);
