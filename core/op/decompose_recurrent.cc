@@ -143,7 +143,8 @@ Values RnnTanh(Emit& e, const OpCall& call) { return Rnn(e, call, TanhCell); }
 Values RnnRelu(Emit& e, const OpCall& call) { return Rnn(e, call, ReluCell); }
 
 // mkldnn_rnn_layer(input, weight0 to weight3, hx, cx, reverse, batch_sizes, mode, ...): what an LSTM is where gradients
-// are taken, a layer in one direction; steps come first whatever batch_first says. The last result, oneDNN's own, is empty.
+// are taken, a layer in one direction; steps come first whatever batch_first says. The last result, oneDNN's own, is
+// empty.
 Values MkldnnRnnLayer(Emit& e, const OpCall& call) {
   constexpr int64_t kLstm = 2;
   SMELT_ASSIGN_OR_RETURN(int64_t mode, call.GetInt("mode"));
