@@ -179,9 +179,11 @@ void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*
 
 // Rows are often pages, into the next of which no prefetcher of the machine looks. What is asked for waits in the
 // second cache where a machine with AVX-512 waits for memory: more lines can be on their way there, and pages that lie
-// in the same places of the nearest cache drive each other out of it.
+// in the same places of the nearest cache drive each other out of it. What a loop without reductions reads in one piece
+// such a machine reads ahead itself, and asking for it is in its way.
 void KernelEmitter::PrefetchAhead(int copies) {
-  const bool nearest = f_.IsAvx2Only() || (s_.reduction_rank == 0 && CostOf(loop_instrs_).all > kComputeBound);
+  const bool by_machine = !f_.IsAvx2Only() && s_.reduction_rank == 0;
+  const bool nearest = f_.IsAvx2Only() || (by_machine && CostOf(loop_instrs_).all > kComputeBound);
   const int row = s_.parallel_rank - (columns_ ? 2 : 1);  // the dim that counts rows
   for (size_t k = 0; k < s_.params.size(); ++k) {
     const int item = ItemSize(s_.params[k].dtype);
@@ -193,9 +195,17 @@ void KernelEmitter::PrefetchAhead(int copies) {
       Value* next = rows_ahead_ ? b_.CreateMul(stride_[k][row], rows_ahead_) : stride_[k][row];
       distance = b_.CreateSelect(small, next, distance);
     }
-    Value* at = b_.CreateGEP(i8_, Address(static_cast<int>(k), 0), distance);
-    for (int byte = 0; byte < copies * active_lanes_ * item; byte += 64) {
-      Prefetch(b_.CreateConstGEP1_64(i8_, at, byte), nearest);
+    auto ask = [&] {
+      Value* at = b_.CreateGEP(i8_, Address(static_cast<int>(k), 0), distance);
+      for (int byte = 0; byte < copies * active_lanes_ * item; byte += 64) {
+        Prefetch(b_.CreateConstGEP1_64(i8_, at, byte), nearest);
+      }
+    };
+    if (!by_machine) {
+      ask();
+    } else if (row >= 0) {
+      Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(item));
+      If(b_.CreateICmpNE(stride_[k][row], bytes), ask);
     }
   }
 }

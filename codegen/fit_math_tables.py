@@ -115,12 +115,14 @@ emit("kAtan64", atan_tail, lambda z: max(z, mpf("1e-5")), 0, top, 11)
 # erf(x) = x * P(x^2), |x| <= 1
 erf_small = safe(lambda z: m.erf(m.sqrt(z)) / m.sqrt(z), 2 / m.sqrt(m.pi))
 emit("kErf64", erf_small, one, 0, 1, 13)
-emit("kErfSmall32", erf_small, one, 0, mpf("0.86"), 5)
-# erf(x) = 1 - 2^(x * P(x)) for 0.92 <= x <= 4, relative to erf(x) where that is what matters; 2^r = 1 + r * P(r).
-log2_erfc = lambda x: m.log(m.erfc(x)) / m.log(2) / x
-emit("kErfLarge32", log2_erfc, lambda x: x * m.erfc(x), mpf("0.92"), mpf("3.95"), 5)
-power_tail = lambda r: (mpf(2) ** r - 1) / r if abs(r) > mpf("1e-12") else m.log(2)
-emit("kPower32", power_tail, lambda r: max(abs(r), mpf("1e-4")) / mpf(2) ** r, mpf("-0.5001"), mpf("0.5001"), 4)
+# In float32 erf(x) = 1 - 2^(x * P(x)) up to where it is 1, and 2^r = 1 + r * P(r), of which tanh is made, too.
+print("// log2(erfc(x)) / x, relative to erf(x);")
+log2_erfc = safe(lambda x: m.log(m.erfc(x)) / m.log(2) / x, -2 / m.sqrt(m.pi) / m.log(2))
+erf_weight = safe(lambda x: m.log(2) * x * m.erfc(x) / m.erf(x), m.log(2) * m.sqrt(m.pi) / 2)
+emit("kErf32", log2_erfc, erf_weight, 0, mpf("3.95"), 8)
+print("// (2^x - 1) / x;")
+power_tail = safe(lambda r: (mpf(2) ** r - 1) / r, m.log(2))
+emit("kPower32", power_tail, lambda r: 1 / power_tail(r), mpf("-0.5001"), mpf("0.5001"), 5)
 
 
 def erfinv_ratio(w):
@@ -143,9 +145,6 @@ def erfc_of(t):
 
 
 emit("kErfc64", erfc_of, one, -1, mpf(24) / 32, 22)
-# tanh in float32: |x| small.
-emit("kTanh32", safe(lambda z: (m.tanh(m.sqrt(z)) / m.sqrt(z) - 1) / z, -mpf(1) / 3), lambda z: max(z, mpf("1e-5")), 0, mpf("0.36"), 4)
-
 # lgamma(1 + t) = t * P(t)
 emit("kLgamma64", safe(lambda t: m.loggamma(1 + t) / t, -m.euler), one, mpf("-0.3"), mpf("0.3"), 20)
 

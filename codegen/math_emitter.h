@@ -146,8 +146,8 @@ class MathEmitter {
 
   // ---- exponentials ----
 
-  // Whether 2^n is made in the last bits of the sum that rounds to n (RoundWithPower): float where a machine has
-  // neither scalef nor registers to spare.
+  // Whether exp and erf, too, make 2^n in the last bits of the sum that rounds to n (RoundWithPower), as sigmoid and
+  // tanh do: float where a machine has neither scalef nor registers to spare.
   bool MakesPowersByRounding() const { return !is_double_ && f_.IsAvx2Only(); }
   // The integer n nearest to x * c (c 1: to x), |n| < 2^22, and 2^(n + k), n + k within [-127, 127]: -127 gives 0.
   // Beside 1.5 * 2^23 the last bit of a float is worth 1: the bits of the sum are those of n, and with a bias those of
@@ -169,7 +169,11 @@ class MathEmitter {
   // expm1 for x within (-2 mantissas, overflow): 2^n * (e^r - 1) + (2^n - 1), all halved so that 2^n cannot overflow.
   Value* Expm1Core(Value* x);
   Value* Expm1(Value* x);
+  // 2^r - 1, |r| <= 1/2, float.
+  Value* Power2Less1(Value* r);
+  Value* Sigmoid32(Value* x);
   Value* Sigmoid(Value* x);
+  Value* Tanh32(Value* x);
   Value* Tanh(Value* x);
   Value* Sinh(Value* x);
   Value* Cosh(Value* x);

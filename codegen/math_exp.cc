@@ -89,54 +89,55 @@ Value* MathEmitter::Expm1(Value* x) {
   return Select(Lt(Abs(x), K(is_double_ ? 0x1p-54 : 0x1p-25)), x, y);
 }
 
+Value* MathEmitter::Sigmoid32(Value* x) {
+  // 2^-24 / (2^-24 + 2^-24 e^-x): 2^-24 e^-x overflows nowhere down to where the result is 0, and above 30 it is
+  // nothing beside 2^-24. NaN goes through all of it.
+  Value* a = AtMost(AtLeast(x, -104.5), 30);
+  Value *n, *power;
+  RoundWithPower(a, -kLog2e, -24, &n, &power);
+  Value* r = Fma(n, K(kLn2High32), a);  // of -x, negated
+  r = Fma(n, K(kLn2Low32), r);
+  std::vector<double> c(std::begin(kExp32), std::end(kExp32));
+  for (size_t i = 1; i < c.size(); i += 2) c[i] = -c[i];
+  Value* z = Mul(r, r);
+  Value* p = Fma(PolyPairs(r, z, c), z, Neg(r));  // e^-r - 1
+  return Div(K(0x1p-24), Fma(p, power, Add(power, K(0x1p-24))));
+}
+
 Value* MathEmitter::Sigmoid(Value* x) {
-  if (MakesPowersByRounding()) {
-    // 2^-24 / (2^-24 + 2^-24 e^-x): 2^-24 e^-x overflows nowhere down to where the result is 0, and above 30 it is
-    // nothing beside 2^-24. NaN goes through all of it.
-    Value* a = AtMost(AtLeast(x, -104.5), 30);
-    Value *n, *power;
-    RoundWithPower(a, -kLog2e, -24, &n, &power);
-    Value* r = Fma(n, K(kLn2High32), a);  // of -x, negated
-    r = Fma(n, K(kLn2Low32), r);
-    std::vector<double> c(std::begin(kExp32), std::end(kExp32));
-    for (size_t i = 1; i < c.size(); i += 2) c[i] = -c[i];
-    Value* z = Mul(r, r);
-    Value* p = Fma(PolyPairs(r, z, c), z, Neg(r));  // e^-r - 1
-    return Div(K(0x1p-24), Fma(p, power, Add(power, K(0x1p-24))));
-  }
+  if (!is_double_) return Sigmoid32(x);
   // e^-|x| <= 1: nothing overflows, and small results keep their bits. NaN goes through all of it.
   Value* e = ExpAtMostHuge(Neg(Abs(x)));
   Value* top = Select(Lt(x, K(0)), e, K(1));
   return Div(top, Add(e, K(1)));
 }
 
+Value* MathEmitter::Power2Less1(Value* r) {
+  // The first coefficient is added last, where all the rest is small: its is the only rounding that counts.
+  Value* q = PolyPairs(r, Mul(r, r), {std::begin(kPower32) + 1, std::end(kPower32)});
+  return Mul(r, Fma(q, r, K(kPower32[0])));
+}
+
+Value* MathEmitter::Tanh32(Value* x) {
+  // u / (2 - u) with u = 1 - e^(-2|x|) = 1 - 2^(n + r), which is never negative.
+  Value* a = AtMost(Abs(x), 10);
+  Value *n, *power;
+  RoundWithPower(a, -2 * kLog2e, 0, &n, &power);
+  // The product's constant is rounded to float, by which 2^r is 1e-7 of itself off near |x| = 10, where it is nothing
+  // beside 1.
+  Value* r = Fma(a, K(-2 * kLog2e), Neg(n));
+  Value* h = Power2Less1(r);
+  Value* u = Fma(Neg(power), h, Sub(K(1), power));
+  return CopySign(Div(u, Sub(K(2), u)), x);
+}
+
 Value* MathEmitter::Tanh(Value* x) {
-  if (MakesPowersByRounding()) {
-    // u / (2 - u) with u = 1 - e^(-2|x|) = (1 - 2^n) + 2^(n + 1) h, h = (1 - e^(-2r)) / 2, |x| = r - n ln 2 / 2. What
-    // belongs to the argument's 2 is in the constants, and u is never negative: the sign is set, not copied.
-    Value* sign = b_.CreateAnd(Bits(x), KI(int64_t{1} << 31));
-    Value* a = AtMost(FromBits(b_.CreateXor(Bits(x), sign)), 10);
-    Value *n, *power;
-    RoundWithPower(a, -2 * kLog2e, 1, &n, &power);
-    Value* r = Fma(n, K(kLn2High32 / 2), a);
-    r = Fma(n, K(kLn2Low32 / 2), r);
-    std::vector<double> c(std::begin(kExpm132), std::end(kExpm132));
-    double factor = -2;
-    for (double& v : c) {
-      v *= factor;
-      factor *= -2;
-    }
-    Value* z = Mul(r, r);
-    Value* h = Fma(PolyPairs(r, z, c), z, r);
-    Value* u = Fma(power, h, Fma(power, K(-0.5), K(1)));
-    return FromBits(b_.CreateOr(Bits(Div(u, Sub(K(2), u))), sign));
-  }
+  if (!is_double_) return Tanh32(x);
   // t / (2 + t) with t = e^(-2|x|) - 1; the sign is that of x.
-  Value* a = Mul(AtMost(Abs(x), is_double_ ? 20 : 10), K(-2));
+  Value* a = Mul(AtMost(Abs(x), 20), K(-2));
   Value *n, *r;
   ReduceLn2(a, &n, &r);
-  Value* q = is_double_ ? Poly2(r, kExpm164) : Poly(r, kExpm132);
-  Value* p = Fma(Mul(r, r), q, r);
+  Value* p = Fma(Mul(r, r), Poly2(r, kExpm164), r);
   // 2^n (1 + p) - 1
   Value* power = f_.avx512 ? Scale(K(1), n) : PowerOfTwo(ToInt(Select(IsNan(x), K(0), n)));
   Value* t = Fma(power, p, Sub(power, K(1)));

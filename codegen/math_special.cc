@@ -14,16 +14,14 @@ Value* MathEmitter::Erf32(Value* x) {
   if (MakesPowersByRounding()) {
     Value* sign = b_.CreateAnd(Bits(x), KI(int64_t{1} << 31));
     Value* a = AtMost(FromBits(b_.CreateXor(Bits(x), sign)), 3.95);
-    // The first coefficients are added last, where all the rest is small: theirs is the only rounding that counts.
+    // The first coefficient is added last, as in Power2Less1.
     Value* p = PolyPairs(a, Mul(a, a), {std::begin(kErf32) + 1, std::end(kErf32)});
     Value* u = Mul(a, Fma(p, a, K(kErf32[0])));
     Value *n, *power;
     RoundWithPower(u, 1, 0, &n, &power);
     Value* r = Sub(u, n);
-    Value* q = PolyPairs(r, Mul(r, r), {std::begin(kPower32) + 1, std::end(kPower32)});
-    q = Mul(r, Fma(q, r, K(kPower32[0])));
     // Never negative.
-    return FromBits(b_.CreateOr(Bits(Fma(Neg(power), q, Sub(K(1), power))), sign));
+    return FromBits(b_.CreateOr(Bits(Fma(Neg(power), Power2Less1(r), Sub(K(1), power))), sign));
   }
   Value* a = AtMost(Abs(x), 3.95);
   Value* u = Mul(a, Poly(a, kErf32));
