@@ -634,10 +634,11 @@ absl::StatusOr<CompileStats> Compile(const Graph& imported, const std::string& p
     code->triple = Triple(target);
     code->features = RequiredFeatures(target);
     SMELT_ASSIGN_OR_RETURN(code->image_segment, writer.Add(SegmentKind::kCode, image.bytes));
-    for (const Image::Entry& e : image.entries) {
+    for (size_t i = 0; i < image.entries.size(); ++i) {
       auto k = std::make_unique<fb::TargetKernelT>();
-      k->offset = e.offset;
-      k->size = e.size;
+      k->offset = image.entries[i].offset;
+      k->size = image.entries[i].size;
+      k->key = objects[i]->key;
       code->kernels.push_back(std::move(k));
     }
     bundle.targets.push_back(std::move(code));

@@ -52,7 +52,7 @@ class UnpackBudget {
       Str(t.name());
       Str(t.triple());
       Strs(t.features());
-      Each(t.kernels(), [](const fb::TargetKernel&) {});
+      Each(t.kernels(), [&](const fb::TargetKernel& k) { Str(k.key()); });
     });
     Each(b.plans(), [&](const fb::Plan& p) { Add(p); });
   }

@@ -135,6 +135,9 @@ expect 0 '' "$smelt" compile "$models/relu_input.pt2" -o many.smb --cache-mode=o
 expect 0 '^ok' "$smelt" run many.smb "--case=$case"
 expect 0 '"name":"aarch64","triple":"aarch64-unknown-linux-gnu"' "$smelt" inspect many.smb --json
 expect 0 '"name":"sm_90","triple":"nvptx64-nvidia-cuda"' "$smelt" inspect many.smb --json
+# Each entry says by which name its image has it.
+key=$("$smelt" inspect many.smb --json | grep -oE '"key":"[0-9a-f]{64}","spec":"[^"]*","target":"sm_90"' | cut -d '"' -f 4)
+[[ -n $key ]] && grep -q "k_$key" many.smb || { echo "the sm_90 image has no entry k_$key"; failed=1; }
 expect 0 '' "$smelt" compile "$models/relu_input.pt2" -o arm.smb --cache-mode=off --target=aarch64
 expect 5 'aarch64 is for aarch64-unknown-linux-gnu' "$smelt" run arm.smb "--case=$case"
 # Without a toolkit PTX is all there is, and it is said.

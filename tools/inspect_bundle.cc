@@ -47,7 +47,8 @@ class Inspector {
     Json kernels = Json::array();
     for (const auto& t : b_.targets) {
       for (size_t i = 0; i < b_.kernels.size(); ++i) {
-        kernels.push_back({{"key", b_.kernels[i]->key},
+        const std::string& key = t->kernels[i]->key;
+        kernels.push_back({{"key", key.empty() ? b_.kernels[i]->key : key},
                            {"spec", b_.kernels[i]->spec},
                            {"target", t->name},
                            {"bytes", t->kernels[i]->size},
