@@ -221,6 +221,7 @@ void Builder::Derive(Ins& in) const {
   if (in.is_affine) in.inner = in.inner || ReductionCoef(linears_[in.affine].coef);
   if (in.op == KernelOp::kIndex) in.inner = in.dim >= parallel_;
   if (in.op == KernelOp::kScan) in.inner = true;
+  if (in.each && rank() > parallel_) in.inner = true;
   // What is added to: the loop has written it, though its place may be the same for all of the loop.
   if (in.op == KernelOp::kLoad && accesses_[in.access].is_output && rank() > parallel_) in.inner = true;
   if (in.op == KernelOp::kReduce) in.inner = false;
@@ -244,7 +245,7 @@ std::string Builder::KeyOf(const Ins& in) const {
   AppendInt(s, in.scalar_param);
   AppendInt(s, in.dim);
   AppendInt(s, in.affine);
-  AppendInt(s, in.has_offset | in.has_guard << 1 | in.is_affine << 2);
+  AppendInt(s, in.has_offset | in.has_guard << 1 | in.is_affine << 2 | in.each << 3);
   for (int o : in.operands) AppendInt(s, o);
   return s;
 }
@@ -377,6 +378,7 @@ void Builder::Store(int access, int value, int offset, int guard) {
   if (guard >= 0) in.operands.push_back(guard);
   in.has_offset = offset >= 0;
   in.has_guard = guard >= 0;
+  in.each = each_;
   stores_.push_back(Add(std::move(in)));
 }
 
@@ -398,6 +400,7 @@ int Builder::CheckIndex(int index, int size) {
   in.op = KernelOp::kCheckIndex;
   in.type = DType::kInt64;
   in.operands = {index, size};
+  in.each = each_;
   return Share(std::move(in));
 }
 

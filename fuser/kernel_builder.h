@@ -84,6 +84,9 @@ class Builder {
   void Store(int access, int value, int offset, int guard);
   int Reduce(ReduceKind kind, int value, int index, bool scan);
   int CheckIndex(int index, int size);
+  // Of stores and checks that follow: whether they belong to each iteration of the reduction dims, even if these change
+  // nothing about them. There may be no iteration.
+  void SetEach(bool each) { each_ = each; }
 
   // `ordered`: the reduction dims run in order, so they are not vectorized.
   LoweredKernel Finish(bool ordered);
@@ -104,6 +107,7 @@ class Builder {
     ReduceKind reduce = ReduceKind::kSum;
     bool is_affine = false;  // IndexValue: expanded by Finish; `affine` names it
     int affine = -1;
+    bool each = false;   // SetEach
     bool inner = false;  // depends on the reduction dims (and is no kReduce)
     int depth = 0;       // kReduces in sequence below it
   };
@@ -147,6 +151,7 @@ class Builder {
   std::vector<Expr> sizes_;
   int parallel_ = 0;
   bool sliding_window_ = false;
+  bool each_ = false;
   std::vector<Ins> ins_;
   std::vector<int> stores_;
   std::vector<Access> accesses_;

@@ -168,6 +168,23 @@ TEST(LowerGroup, ScatterAddAccumulatesDuplicates) {
   EXPECT_EQ(Elements(r[0]), (std::vector<float>{1101, 1, 12}));
 }
 
+// The same place at each of no iterations is not written, nor is its index wrong.
+TEST(LowerGroup, NoIndicesWriteNothing) {
+  auto r = RunText(R"(graph(%x : Float(3, 2, strides=[2, 1])):
+  %d : int = prim::Constant[value=0]()
+  %v : float = prim::Constant[value=9.]()
+  %n : int[] = prim::Constant[value=[0]]()
+  %far : int = prim::Constant[value=7]()
+  %l : int = prim::Constant[value=4]()
+  %no : NoneType = prim::Constant()
+  %i : Long(0, strides=[1]) = aten::full(%n, %far, %l, %no, %no, %no)
+  %z : Float(3, 2, strides=[2, 1]) = smelt::inplace_index_fill.int_Scalar(%x, %d, %i, %v)
+  return (%z)
+)",
+                   {Iota({3, 2})});
+  EXPECT_EQ(Elements(r[0]), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+}
+
 TEST(LowerGroup, PaddingReadsNothingOutside) {
   auto r = RunText(R"(graph(%x : Float(2, 2, strides=[2, 1])):
   %p : int[] = prim::Constant[value=[1, 0, 0, 1]]()

@@ -13,7 +13,11 @@ namespace smelt::kernel {
 
 absl::Status Lowering::EmitAction(const Root& r) {
   const DType t = r.target.dtype;
-  SMELT_ASSIGN_OR_RETURN(Write w, WriteOf(r.action, t));
+  // No element is written, and no index wrong, if there are no indices.
+  b_->SetEach(true);
+  absl::StatusOr<Write> written = WriteOf(r.action, t);
+  if (!written.ok()) return written.status();
+  Write& w = *written;
   if (w.mode != Write::kSet) {
     const DType c = t == DType::kBool ? DType::kBool : OpMathType(t);
     const int old = Convert(LoadFrom(r, w.at), c);
@@ -37,6 +41,7 @@ absl::Status Lowering::EmitAction(const Root& r) {
     w.value = b_->Op(op, c, old, w.value);
   }
   StoreTo(r, w.at, Convert(w.value, t));
+  b_->SetEach(false);
   return absl::OkStatus();
 }
 
