@@ -396,6 +396,25 @@ class EagerRun {
     }
     return absl::OkStatus();
   }
+  // Of a given result that has its sizes: elements that share a place are written in PyTorch's order.
+  static absl::Status CheckWindows(const fb::EagerInstrT& i, const Tensor& target) {
+    if (i.uniform || i.fills || !OverlapsItselfConcrete(target.geometry())) return absl::OkStatus();
+    return absl::UnimplementedError("a write to overlapping windows");
+  }
+  // Of a given result that got other sizes: PyTorch has looked at the operands before, and computes now.
+  absl::Status CheckResized(const fb::EagerInstrT& i, const Tensor& target) const {
+    const PlacedGeometry written = Placed(target, target.geometry());
+    for (size_t k = 0; k < i.sharing.size(); ++k) {
+      const EagerValue& v = values_[i.inputs[k]];
+      if (!v.IsTensor() || static_cast<OperandSharing>(i.sharing[k]) == OperandSharing::kAny) continue;
+      const Tensor& t = v.datum.tensor();
+      if (t.NumElements() == 0 || target.NumElements() == 0 || t.IsSame(target)) continue;
+      const PlacedGeometry read = Placed(t, t.geometry());
+      if (!AreDisjoint(written, read) && !AreSameElements(written, read))
+        return absl::UnimplementedError(kAnswerHangsOnOrder);
+    }
+    return absl::OkStatus();
+  }
   // Operands that lie in the written memory as PyTorch does not see: in whatever order it computes, the answer is the
   // same if they do not change. What they hold before.
   std::vector<std::pair<Tensor, Tensor>> WhatMayNotChange(const fb::EagerInstrT& i, const Tensor& target) {
@@ -682,7 +701,9 @@ class EagerRun {
       if (i.targets[k] >= 0) {
         SMELT_ASSIGN_OR_RETURN(Tensor target, TensorOf(i.targets[k]));
         if (i.grows) {
+          const bool resized = target.sizes() != t.sizes();
           SMELT_RETURN_IF_ERROR(ResizeTo(target, laid_out ? layout : Geometry::Contiguous(t.geometry().sizes)));
+          SMELT_RETURN_IF_ERROR(resized ? CheckResized(i, target) : CheckWindows(i, target));
         }
         const auto held = WhatMayNotChange(i, target);
         if (i.fills && IsExpanded(target.geometry())) {

@@ -314,19 +314,16 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
   for (size_t i = 0; i < c.args.size() && i < c.schema->arguments.size(); ++i) {
     if (IsWritten(c.schema->arguments[i])) outs.push_back(c.args[i].tensor());
   }
-  bool asks_dtype = false;
   for (const Argument& a : f->arguments) {
     const int i = c.schema->FindArgument(a.name);
     if (i >= 0) {
       given.push_back(c.args[i]);
     } else if (a.name == "dtype" && !outs.empty()) {
-      asks_dtype = true;
       given.push_back(EvalValue(ScalarTypeOf(outs[0].dtype())));
     } else {
       given.push_back(None());
     }
   }
-  (void)asks_dtype;
   const bool elementwise = GetOpInfo(functional).kind == OpKind::kPointwise;
   for (const Tensor& o : outs) {
     SMELT_RETURN_IF_ERROR(CheckNoInternalOverlap(c, o));
@@ -362,6 +359,15 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
       if (g.NumElements() > 0 && need > resized.storage()->bytes())
         SMELT_RETURN_IF_ERROR(resized.storage()->Resize(need));
       resized.SetGeometry(g);
+      // PyTorch has looked at the operands before, and computes now.
+      for (size_t k = 0; k < given.size(); ++k) {
+        if (!given[k].IsTensor() || given[k].tensor().IsSame(resized)) continue;
+        if (OperandSharingOf(c.schema->op, functional, f->arguments[k].name) == OperandSharing::kAny) continue;
+        const Tensor& t = given[k].tensor();
+        if (t.storage() != resized.storage() || t.NumElements() == 0 || g.NumElements() == 0) continue;
+        const Overlap overlap = OverlapsConcrete(g, ItemSize(r.dtype()), t.geometry(), ItemSize(t.dtype()));
+        if (overlap != Overlap::kDisjoint && overlap != Overlap::kSame) return c.Unsupported(kAnswerHangsOnOrder);
+      }
     }
     if (!done) SMELT_RETURN_IF_ERROR(CopyInto(outs[i], r));
   }
