@@ -549,9 +549,14 @@ bool KernelEmitter::IsNegative(int i, int x) const {
 }
 
 Value* KernelEmitter::EmitCheckIndex(const KernelInstr& in, int u) {
-  // Where a negative index has been made the size, which is out of range, it need not be told apart.
+  // Where a negative index has been made the size, which is out of range, it need not be told apart. A phase has of
+  // earlier ones what its operands name, which is not what they were made of.
   const KernelInstr& from = s_.instrs[in.operands[0]];
-  const bool refuses_negative = from.op == KernelOp::kScalar && from.scalar == ScalarOp::kSelect &&
+  const auto here = std::find_if(s_.phases.begin(), s_.phases.end(), [&](const KernelPhase& p) {
+    return std::any_of(p.instrs.begin(), p.instrs.end(), [&](int i) { return &s_.instrs[i] == &in; });
+  });
+  const bool is_near = std::find(here->instrs.begin(), here->instrs.end(), in.operands[0]) != here->instrs.end();
+  const bool refuses_negative = is_near && from.op == KernelOp::kScalar && from.scalar == ScalarOp::kSelect &&
                                 from.operands[1] == in.operands[1] && IsNegative(from.operands[0], from.operands[2]);
   Value* index = Get(refuses_negative ? from.operands[2] : in.operands[0], u);
   Value* size = Get(in.operands[1], u);

@@ -133,7 +133,11 @@ absl::Status PlanBuilder::EncodeMutations(fb::MutatedInputsLayerT& layer) {
       const int storage = StorageOf(m.memory);
       for (size_t w = 0; w < g_.weights.size(); ++w) {
         if (g_.weights[w].storage != storage) continue;
-        entry(static_cast<int>(w), true).flags |= static_cast<uint8_t>(fb::MutationKind::Data);
+        fb::MutatedInputT& state = entry(static_cast<int>(w), true);
+        state.flags |= static_cast<uint8_t>(fb::MutationKind::Data);
+        if (!m.resized) continue;
+        state.flags |= static_cast<uint8_t>(fb::MutationKind::Resized);
+        state.final_bytes = b_.exprs.Add(m.final_bytes);
       }
       continue;
     }

@@ -130,6 +130,16 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
     }
   }
 
+  for (const ExecutablePlan::GrownState& g : plan.grown_states) {
+    const int64_t bytes = b->values.value[g.final_bytes];
+    if (!known(g.final_bytes) || bytes < 0 || bytes > int64_t{1} << 46)
+      return absl::ResourceExhaustedError("what a state grows to cannot be expressed for these sizes");
+    for (size_t s = 0; s < p.slots.size(); ++s) {
+      if (p.slots[s]->kind == fb::SlotKind::StateStorage && p.slots[s]->index == g.storage)
+        b->slot_bytes[s] = std::max(b->slot_bytes[s], bytes);
+    }
+  }
+
   // Views.
   size_t total = 0;
   for (const auto& v : p.views) total += 2 * v->sizes.size();

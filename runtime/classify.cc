@@ -192,10 +192,10 @@ absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
   absl::Status strides;
   const fb::GuardT* guard = nullptr;
   absl::Status states = CheckStates();
-  if (!states.ok() && !StatesHaveTheirSizes()) return states;
   for (size_t i = 0; i < program_->plans().size(); ++i) {
     const ExecutablePlan& p = program_->plans()[i];
     if (p.plan->eager == nullptr && (state_geometry_changed_ || !PlacesFit(p, &states))) continue;
+    if (p.plan->eager != nullptr && state_geometry_changed_ && !SizesFit(*p.plan->eager)) continue;
     to_copy_.clear();
     if (!PatternFits(p, args, &pattern)) continue;
     if (p.plan->needs_exported_strides) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/element_order.h"
@@ -309,6 +310,16 @@ absl::StatusOr<Values> AssertType(absl::Span<const EagerValue> args) {
                                                " dims, which the program that was compiled does not expect"));
 }
 
+// (tensor, sizes): of a state, which an earlier call may have given other sizes than the program was compiled for.
+absl::StatusOr<Values> AssertSizes(absl::Span<const EagerValue> args) {
+  if (args.size() != 2 || !args[0].IsTensor()) return Error("a tensor and its sizes are expected");
+  const Tensor& t = args[0].datum.tensor();
+  SMELT_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, args[1].AsInts());
+  if (t.sizes() == absl::MakeConstSpan(sizes)) return Values{};
+  return Error(absl::StrCat("an earlier call gave a state the sizes [", absl::StrJoin(t.sizes(), ", "), "], [",
+                            absl::StrJoin(sizes, ", "), "] are expected here"));
+}
+
 // (written, read): of a write whose answer hangs on how PyTorch computes if they share memory.
 absl::StatusOr<Values> AssertNoOverlap(absl::Span<const EagerValue> args) {
   if (args.size() != 2 || !args[0].IsTensor() || !args[1].IsTensor()) return Error("two tensors are expected");
@@ -358,6 +369,7 @@ absl::StatusOr<std::vector<EagerValue>> EagerNumber(const std::string& op, absl:
   if (absl::ConsumePrefix(&f, "prim::")) return Prim(f, args);
   if (absl::ConsumePrefix(&f, "dict::")) return EagerDict(f, args);
   if (f == "smelt::assert_type") return AssertType(args);
+  if (f == "smelt::assert_sizes") return AssertSizes(args);
   if (f == "smelt::assert_no_overlap") return AssertNoOverlap(args);
   absl::ConsumePrefix(&f, "aten::");
   if (f == "__range_length" || f == "__derive_index") return Range(f, args);

@@ -331,7 +331,12 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
   }
   if (c.mutated != nullptr) {
     for (const auto& m : c.mutated->inputs) {
-      out->grows = out->grows || (!m->is_state && (m->flags & static_cast<int>(fb::MutationKind::Resized)) != 0);
+      if (!(m->flags & static_cast<int>(fb::MutationKind::Resized))) continue;
+      if (m->is_state) {
+        out->grown_states.push_back({b.states[m->arg]->storage, m->final_bytes});
+      } else {
+        out->grows = true;
+      }
     }
   }
   out->writes_data.assign(num_args, 0);

@@ -48,6 +48,10 @@ struct ExecutablePlan {
   std::vector<int> reaches_beyond;            // outer arguments whose storage is addressed outside of them: as_strided
   bool identifies = false;                    // some outer arguments are one inner argument
   bool grows = false;                         // it resizes an argument's storage
+  struct GrownState {
+    int storage = 0, final_bytes = 0;  // an expression
+  };
+  std::vector<GrownState> grown_states;  // state storages that it resizes
   // By outer argument: a copy in the exported layout does as well. It is read by its geometry alone, and nobody gets a
   // view of it.
   std::vector<uint8_t> may_be_copied;

@@ -362,6 +362,18 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     }
   }
   // From here on nothing refuses but the data.
+  for (const ExecutablePlan::GrownState& g : plan_->grown_states) {
+    const int64_t bytes = b.values.value[g.final_bytes];
+    Storage& storage = *storages_[g.storage];
+    if (bytes <= storage.bytes()) continue;
+    const int64_t old = storage.bytes();
+    SMELT_RETURN_IF_ERROR(storage.Resize(bytes));
+    std::memset(storage.data() + old, 0, static_cast<size_t>(bytes - old));
+    ++arena_generation_;  // for the words of other plans
+    for (size_t s = 0; s < num_slots; ++s) {
+      if (p.slots[s]->kind == fb::SlotKind::StateStorage && p.slots[s]->index == g.storage) base_[s] = storage.data();
+    }
+  }
   if (resizes) {
     for (const auto& m : p.convention->mutated->inputs) {
       if (m->is_state || !(m->flags & static_cast<int>(fb::MutationKind::Resized))) continue;

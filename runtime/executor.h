@@ -153,7 +153,8 @@ class Executor : public Instance {
   // dtypes.
   absl::Status CheckStates() const;
   absl::Status MovedStateError(int state) const;
-  bool StatesHaveTheirSizes() const;
+  // Whether the program runs with the sizes that the states have.
+  bool SizesFit(const fb::EagerProgramT& program) const;
   // Whether the plan can read the states where they are; `why` says of one that it cannot.
   bool PlacesFit(const ExecutablePlan& plan, absl::Status* why) const;
   // What the plan takes for the first byte of a state's storage, of which it reaches the bytes [low, high).

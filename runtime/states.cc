@@ -160,9 +160,13 @@ absl::Status Executor::CheckStates() const {
   return absl::OkStatus();
 }
 
-bool Executor::StatesHaveTheirSizes() const {
+bool Executor::SizesFit(const fb::EagerProgramT& program) const {
   for (size_t i = 0; i < states_.size(); ++i) {
-    if (!HasItsSizes(i)) return false;
+    if (HasItsSizes(i)) continue;
+    const std::vector<int>& resized = program.resized_states;
+    if (states_[i].dtype() != static_cast<DType>(bundle_.states[i]->dtype) ||
+        std::find(resized.begin(), resized.end(), static_cast<int>(i)) == resized.end())
+      return false;
   }
   return true;
 }
@@ -176,6 +180,12 @@ bool Executor::PlacesFit(const ExecutablePlan& plan, absl::Status* why) const {
                                   CopyIsAsGood(states_[place.state], bundle_.states[place.state]->strides, in_order))))
       continue;
     *why = MovedStateError(place.state);
+    return false;
+  }
+  // What lies behind a state would be taken for new memory.
+  for (const ExecutablePlan::GrownState& g : plan.grown_states) {
+    if (!places_[g.storage].elsewhere && storages_[g.storage]->bytes() == bundle_.storages[g.storage]->bytes) continue;
+    *why = absl::FailedPreconditionError("a state is resized whose storage an earlier call has changed");
     return false;
   }
   return true;

@@ -60,7 +60,7 @@ class UnpackBudget {
  private:
   void Add(const fb::EagerProgram& e) {
     Table();
-    Vec(e.args()), Vec(e.states()), Vec(e.outputs());
+    Vec(e.args()), Vec(e.states()), Vec(e.outputs()), Vec(e.resized_states());
     Each(e.tensors(), [&](const fb::EagerTensor& t) { Vec(t.sizes()); });
     Each(e.blocks(), [&](const fb::EagerBlock& b) {
       Vec(b.params()), Vec(b.results());

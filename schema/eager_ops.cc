@@ -112,6 +112,7 @@ bool IsEagerNumberOp(const std::string& name) {
       "dict::pop",
       "dict::Delete",
       "smelt::assert_type",
+      "smelt::assert_sizes",
       "smelt::assert_no_overlap",
       "aten::slice",
       "aten::list",

@@ -540,3 +540,60 @@ class RefusedWhereTheCacheIsFull(nn.Module):
         self.cache.index_copy_(0, self.filled + torch.arange(2), x)
         self.filled.add_(2)
         return self.cache.sum()
+
+
+# Sizes that are others in each call -----------------------------------------------------------------------------------
+
+
+@scenario(one(2, 3), one(2, 3), one(2, 3))
+class BuffersThatGrow(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        storage = torch.arange(8.)
+        self.register_buffer("empty", torch.zeros(0))
+        self.register_buffer("few", torch.arange(4.))
+        self.register_buffer("other", torch.ones(2, 3))
+        self.register_buffer("grown", torch.zeros(2))
+        self.register_buffer("first", storage[:4].view(2, 2))
+        self.register_buffer("second", storage[2:6])
+
+    def forward(self, x):
+        self.few.resize_(2, 3).copy_(x)
+        torch.mul(x, 2, out=self.empty)
+        torch.sum(x, 0, out=self.other)
+        self.grown.resize_(6)
+        self.grown.resize_(2).add_(x[0, 0])
+        self.first.resize_(3, 2).add_(x.t())
+        self.second.mul_(2)
+        return self.few + self.empty, self.other, self.grown * 2, self.second + 1
+
+
+@scenario(one(2, 3), one(2, 3), one(2, 3))
+class BuffersOfOtherDimsInEachCall(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("turned", torch.arange(6.).view(2, 3))
+        self.register_buffer("deeper", torch.arange(3.))
+        self.register_buffer("flat", torch.arange(6.).view(1, 2, 3))
+        self.register_buffer("given", torch.zeros(3))
+
+    def forward(self, x):
+        self.turned.t_().mul_(2)
+        self.deeper.unsqueeze_(0).transpose_(0, -1).add_(1)
+        self.flat.squeeze_(0)
+        a, b = self.flat.chunk(2)
+        a.add_(x[0])
+        self.given.set_(x[1])
+        self.given.add_(1)
+        return b + 1, self.flat, self.given, x * 2
+
+
+@scenario(one(2, 3))
+def rows_of_an_index_of_none_made_here(x):
+    none = torch.full((0,), 1)
+    x[none] += 1
+    x[:, none] = 5
+    x.index_fill_(1, none, 3.)
+    return x.index_copy(0, none, torch.zeros(0, 3)), x[none]
