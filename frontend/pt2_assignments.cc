@@ -1,5 +1,6 @@
 // Buffers that the model assigned (self.h = ...) instead of writing them. torch.export says so by a copy_ at the end
-// that has the metadata of the value assigned; a copy_ that the model called names itself there.
+// that has the metadata of the value assigned; a copy_ that the model called names itself there, each call by a number
+// of its own.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -126,7 +127,7 @@ Memory MemoryOf(const Graph& g, ValueId v) {
   return {Memory::kOperands, g.node(def).inputs[__builtin_ctzll(from)]};
 }
 
-bool Pt2Reader::IsAssignment(const Json& node, OpName op, const std::vector<ValueId>& args) const {
+bool Pt2Reader::IsAssignment(const Json& node, OpName op, const std::vector<ValueId>& args) {
   if (op.full() != "aten::copy_" || args.size() < 2) return false;
   const Json* name = Find(node, "name");
   if (name == nullptr) {  // PyTorch 2.9 writes none: it is that of the output
@@ -136,11 +137,10 @@ bool Pt2Reader::IsAssignment(const Json& node, OpName op, const std::vector<Valu
   }
   const Json* metadata = Find(node, "metadata");
   const Json* function = metadata == nullptr ? nullptr : Find(*metadata, "torch_fn");
-  if (name == nullptr || !name->is_string() || !absl::StartsWith(name->get_ref<const std::string&>(), "copy__default"))
-    return false;
-  if (function == nullptr || !function->is_string() ||
-      absl::EndsWith(function->get_ref<const std::string&>(), ".copy_"))
-    return false;
+  if (name == nullptr || !name->is_string() || function == nullptr || !function->is_string()) return false;
+  const std::string& called = function->get_ref<const std::string&>();
+  if (absl::EndsWith(called, ".copy_") && copies_called_.insert(called).second) return false;
+  if (!absl::StartsWith(name->get_ref<const std::string&>(), "copy__default")) return false;
   for (size_t i = 0; i < g_->inputs().size(); ++i) {
     if (g_->inputs()[i] == args[0]) return g_->input_infos[i].kind == InputInfo::Kind::kWeight;
   }

@@ -120,7 +120,7 @@ class Pt2Reader {
 
   // --- pt2_assignments.cc ---
   // Whether the node is how torch.export says that the model assigned a buffer.
-  bool IsAssignment(const Json& node, OpName op, const std::vector<ValueId>& args) const;
+  bool IsAssignment(const Json& node, OpName op, const std::vector<ValueId>& args);
   // Of those found: the buffer becomes the tensor assigned, unless that may be the caller's, whose contents it takes.
   void OpenAssignments();
 
@@ -178,6 +178,7 @@ class Pt2Reader {
   absl::flat_hash_map<std::string, std::shared_ptr<const SourceLocation>> sources_;
   std::shared_ptr<const SourceLocation> current_source_;
   std::vector<NodeId> assignments_;
+  absl::flat_hash_set<std::string> copies_called_;  // the copy_ of the model, as the archive tells them apart
   std::optional<DType> autocast_;  // in a region of it: the lower precision
   bool autocast_seen_ = false;
   int64_t vmap_examples_ = 1;  // of the vmaps around what is read

@@ -159,8 +159,16 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
       return refuse(a, b, "are in one storage");
     }
   }
+  // One tensor, the geometry of which the state's readers see.
+  const auto changes_together = [&](int arg) {
+    const Tensor& t = args[arg].tensor();
+    const auto same = [&](const Tensor& state) { return t.IsSame(state); };
+    return plan.writes_geometry[arg] ? std::any_of(states_.begin(), states_.end(), same)
+                                     : std::any_of(plan.changed_states.begin(), plan.changed_states.end(),
+                                                   [&](int k) { return same(states_[k]); });
+  };
   for (const SharingState& s : state_sharing_) {
-    if (!plan.writes_data[s.arg] && !plan.writes_state[s.storage]) continue;
+    if (!plan.writes_data[s.arg] && !plan.writes_state[s.storage] && !changes_together(s.arg)) continue;
     *why = absl::StrCat("argument \"", ArgName(s.arg), "\" shares memory with the model's own state");
     return false;
   }

@@ -174,6 +174,7 @@ absl::Status Executable::Init() {
     for (size_t s = 0; s < state_matters_.size(); ++s) {
       if (plan.writes_state[s]) state_matters_[s] = 1, writes_states_ = true;
     }
+    for (int k : plan.changed_states) state_matters_[bundle_->states[k]->storage] = 1, writes_states_ = true;
   }
   patterns_matter_ = writes_states_ || std::find(arg_matters_.begin(), arg_matters_.end(), 1) != arg_matters_.end();
   eager_calls_.resize(plans_.size());
@@ -331,6 +332,7 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
   }
   if (c.mutated != nullptr) {
     for (const auto& m : c.mutated->inputs) {
+      if (m->is_state && m->flags != static_cast<int>(fb::MutationKind::Data)) out->changed_states.push_back(m->arg);
       if (!(m->flags & static_cast<int>(fb::MutationKind::Resized))) continue;
       if (m->is_state) {
         out->grown_states.push_back({b.states[m->arg]->storage, m->final_bytes});

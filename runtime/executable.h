@@ -52,6 +52,7 @@ struct ExecutablePlan {
     int storage = 0, final_bytes = 0;  // an expression
   };
   std::vector<GrownState> grown_states;  // state storages that it resizes
+  std::vector<int> changed_states;       // states whose geometry or storage it changes
   // By outer argument: a copy in the exported layout does as well. It is read by its geometry alone, and nobody gets a
   // view of it.
   std::vector<uint8_t> may_be_copied;
