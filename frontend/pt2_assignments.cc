@@ -118,6 +118,8 @@ Memory MemoryOf(const Graph& g, ValueId v) {
   const OpEffects effects = NodeEffects(g, def);
   if (effects.kind == EffectKind::kListUnpack)  // pieces of a tensor: split, chunk, unbind
     return {Memory::kOperands, g.node(def).inputs[0]};
+  // PyTorch refuses to export one whose results share memory with what it is given.
+  if (g.node(def).op.name() == "smelt::cond" || g.node(def).op.name() == "smelt::while_loop") return {Memory::kOwn};
   if (effects.kind != EffectKind::kGeneric || effects.geometry_from >= 0 || effects.storage_unknown) return {};
   const ResultEffects& r = effects.result(g.value(v).def_index);
   if (g.value(v).type.kind() == TypeKind::kList && !r.partition) return {};

@@ -503,6 +503,24 @@ TEST(Fuse, ARegionWriteIsTheStoreOfTheKernelThatMakesItsValue) {
   EXPECT_EQ(f.groups(), (std::vector<std::string>{"neg_write_region"})) << f.Edges();
 }
 
+TEST(Fuse, WhatAKernelReadsIsHeldAgainstWhatItWritesOfThatMemory) {
+  // y = cat([a, b * s]), a[:] = s + b with a, b = x.unbind(1), s = a + 1: the second half of y is no part of x.
+  Fused f = FuseText(R"(graph(%x : Float(4, 2, strides=[2, 1]), %to : Float(8, strides=[1])):
+  %one : int = prim::Constant[value=1]()
+  %a : Float(4, strides=[2]) = smelt::view[sizes=[4], strides=[2], offset=0, dtype=6](%x)
+  %b : Float(4, strides=[2]) = smelt::view[sizes=[4], strides=[2], offset=1, dtype=6](%x)
+  %s : Float(4, strides=[1]) = aten::add.Scalar(%a, %one, %one)
+  %p : Float(4, strides=[1]) = aten::mul.Tensor(%a, %a)
+  %q : Float(4, strides=[1]) = aten::mul.Tensor(%b, %s)
+  %h : Float(8, strides=[1]) = smelt::write_region[sizes=[4], strides=[1], offset=0, dtype=6](%to, %p)
+  %y : Float(8, strides=[1]) = smelt::write_region[sizes=[4], strides=[1], offset=4, dtype=6](%h, %q)
+  %v : Float(4, strides=[1]) = aten::add.Tensor(%s, %b, %one)
+  %w : Float(4, 2, strides=[2, 1]) = smelt::write_region[sizes=[4], strides=[2], offset=0, dtype=6](%x, %v)
+  return (%w, %y)
+)");
+  EXPECT_EQ(f.report.groups, 1) << f.Edges();
+}
+
 TEST(Fuse, AKernelDoesNotWriteWhatItReadsAtOtherIndices) {
   // x[1:] = -x[:-1]
   Fused f = FuseText(R"(graph(%x : Float(8, strides=[1])):

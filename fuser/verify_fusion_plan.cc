@@ -57,6 +57,16 @@ absl::Status VerifyFusionPlan(const Graph& g, int late_reads) {
   return VerifyFusionPlan(g);
 }
 
+namespace {
+// The memory outside, as a root, that a group's region write changes; invalid where it is the group's own.
+ValueId TakenOver(const Graph& g, const Node& group, const Graph& s, NodeId write) {
+  ValueId base = s.node(write).inputs[0];
+  while (!s.IsParam(s.value(base).def) && IsRegionOp(s.node(s.value(base).def)))
+    base = s.node(s.value(base).def).inputs[0];
+  return s.IsParam(s.value(base).def) ? RootOf(g, group.inputs[s.value(base).def_index]) : ValueId();
+}
+}  // namespace
+
 absl::Status VerifyFusionPlan(const Graph& g) {
   for (NodeId n : g.AllNodes()) {
     const Node& node = g.node(n);
@@ -98,7 +108,7 @@ absl::Status VerifyFusionPlan(const Graph& g) {
       for (const Use& u : s.value(s.inputs()[i]).uses) {
         if (!s.IsReturn(u.user) && IsRegionOp(s.node(u.user)) && u.index == 0) continue;
         for (NodeId m : s.Nodes(s.top())) {
-          if (s.node(m).op != "smelt::write_region") continue;
+          if (s.node(m).op != "smelt::write_region" || TakenOver(g, node, s, m) != RootOf(g, v)) continue;
           const Overlap o = CompareExtents(ExtentOf(g, v), ExtentOf(s.node(m)), g.symbols);
           if (o != Overlap::kDisjoint && (o != Overlap::kSame || !WritesEachElementOnce(s.node(m))))
             return error(absl::StrCat("writes memory that operand ", i, " shows at other indices"));

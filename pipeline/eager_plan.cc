@@ -745,6 +745,7 @@ class EagerBuilder {
     i.outputs = numbers;
     i.targets = targets;
     i.grows = grows;
+    i.computes_first = grows && ComputesBeforeItResizes(schema.op);
     for (ValueId v : call.operands()) {
       const auto rule = sharing.find(v);
       i.sharing.push_back(static_cast<uint8_t>(rule == sharing.end() ? OperandSharing::kAny : rule->second));

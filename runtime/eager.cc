@@ -406,8 +406,13 @@ class EagerRun {
     const PlacedGeometry written = Placed(target, target.geometry());
     for (size_t k = 0; k < i.sharing.size(); ++k) {
       const EagerValue& v = values_[i.inputs[k]];
-      if (!v.IsTensor() || static_cast<OperandSharing>(i.sharing[k]) == OperandSharing::kAny) continue;
+      if (!v.IsTensor()) continue;
       const Tensor& t = v.datum.tensor();
+      if (t.IsSame(target) && i.flat)
+        return absl::FailedPreconditionError("output with the shape of an operand doesn't match the broadcast shape");
+      if (t.IsSame(target) && !i.computes_first)
+        return absl::UnimplementedError("a given result that is an operand and takes other sizes, in which it is read");
+      if (static_cast<OperandSharing>(i.sharing[k]) == OperandSharing::kAny) continue;
       if (t.NumElements() == 0 || target.NumElements() == 0 || t.IsSame(target)) continue;
       const PlacedGeometry read = Placed(t, t.geometry());
       if (!AreDisjoint(written, read) && !AreSameElements(written, read))
