@@ -281,7 +281,7 @@ absl::StatusOr<int> Lowering::EvalRoll(NodeId n, const Index& index, int guard) 
   for (size_t k = 0; k < dims.size(); ++k) {
     const size_t d = dims[k];
     if (sizes[d] == Expr(0)) continue;
-    const Expr shift = Mod(shifts[k], sizes[d]);
+    const Expr shift = Mod(shifts[k], Max(sizes[d], Expr(1)));  // a dynamic size may be 0
     if (shift == Expr(0)) continue;
     at[d].base = at[d].base - shift;
     Affine around = at[d];

@@ -318,6 +318,7 @@ class CaseRunner {
   }
 
   // --- checking ---
+  bool IsConstant(size_t state) const { return program_->states()[state].kind == StateInfo::Kind::kConstant; }
   absl::Status CheckCall(const Json& call, const std::string& where, const std::vector<Tensor>& args,
                          const std::vector<std::string>& arg_storages, const std::vector<Datum>& outputs,
                          const std::vector<SavedState>& before_state) {
@@ -326,8 +327,9 @@ class CaseRunner {
     covered_.clear();
     state_storages_.clear();
     replaced_.clear();
-    for (size_t i = 0; i < program_->states().size(); ++i)
-      state_storages_.insert(instance_->state(static_cast<int>(i)).storage().get());
+    for (size_t i = 0; i < program_->states().size(); ++i) {
+      if (!IsConstant(i)) state_storages_.insert(instance_->state(static_cast<int>(i)).storage().get());
+    }
     for (size_t i = 0; i < args.size(); ++i) names_[arg_storages[i] + ".after"] = live_[arg_storages[i]].get();
     const Json empty = Json::array();
     const Json& want_outputs = call.contains("outputs") ? call["outputs"] : empty;
@@ -412,7 +414,8 @@ class CaseRunner {
     }
     for (size_t i = 0; i < before.size(); ++i) {
       const std::string& name = program_->states()[i].name;
-      if (stated.count(name) != 0) continue;
+      // Of a constant (an attribute that is no buffer) a case says nothing.
+      if (stated.count(name) != 0 || IsConstant(i)) continue;
       const Tensor t = instance_->state(static_cast<int>(i));
       bool same = t.storage() == before[i].storage && t.geometry() == before[i].geometry &&
                   t.storage()->bytes() == static_cast<int64_t>(before[i].bytes.size());

@@ -597,3 +597,16 @@ def rows_of_an_index_of_none_made_here(x):
     x[:, none] = 5
     x.index_fill_(1, none, 3.)
     return x.index_copy(0, none, torch.zeros(0, 3)), x[none]
+
+
+@scenario(one(3), one(3))
+class WrittenAttributesThatAreNoBuffers(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.all = torch.arange(4.)
+        self.last = self.all[1:]
+
+    def forward(self, x):
+        self.last.add_(x)
+        return self.all * 1, self.last
