@@ -179,7 +179,7 @@ class Pt2Reader {
   std::shared_ptr<const SourceLocation> current_source_;
   std::vector<NodeId> assignments_;
   absl::flat_hash_set<std::string> copies_called_;  // the copy_ of the model, as the archive tells them apart
-  std::optional<DType> autocast_;  // in a region of it: the lower precision
+  std::optional<DType> autocast_;                   // in a region of it: the lower precision
   bool autocast_seen_ = false;
   int64_t vmap_examples_ = 1;  // of the vmaps around what is read
 };

@@ -100,9 +100,8 @@ class EagerBuilder {
       const int value = program_->states[s];
       const std::vector<int64_t>& at_export = g_.weights[s].geometry.sizes;
       const std::vector<Expr> sizes(at_export.begin(), at_export.end());
-      const bool changes = std::any_of(changed_sizes_.begin(), changed_sizes_.end(), [&](const ChangedSizes& c) {
-        return c.value == value && c.sizes != sizes;
-      });
+      const bool changes = std::any_of(changed_sizes_.begin(), changed_sizes_.end(),
+                                       [&](const ChangedSizes& c) { return c.value == value && c.sizes != sizes; });
       if (value < 0 || !changes) continue;
       const fb::EagerBlockT& top = *program_->blocks[0];
       size_t at = 0;
