@@ -257,8 +257,8 @@ class EagerBuilder {
     const FunctionSchema* schema = FindSchema(node.op);
     if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
     if (schema->IsMutable()) return EmitWrite(n, *schema);
-    // Of a list that grows: the runtime joins what there is.
-    if ((name == "aten::cat" || name == "aten::stack") && !GetListElements(g_, node.inputs[0])) {
+    // Of a list that grows, or of tensors that do: the runtime joins what there is.
+    if ((name == "aten::cat" || name == "aten::stack") && JoinsWhatThereIs(node.inputs[0])) {
       fb::EagerInstrT& i = Emit(fb::EagerKind::View, n);
       i.op = name;
       Inputs(i, n);
@@ -267,6 +267,17 @@ class EagerBuilder {
     }
     if (name == "aten::stack" && IsAlongADim(n)) return EmitStack(n);
     return EmitPure(n);
+  }
+
+  bool JoinsWhatThereIs(ValueId list) const {
+    const auto elements = GetListElements(g_, list);
+    if (!elements) return true;
+    bool unknown = false;
+    for (ValueId v : *elements) {
+      if (!DTypeOf(g_, v) || DTypeOf(g_, v) != DTypeOf(g_, elements->front())) return false;
+      unknown = unknown || !g_.value(v).type.tensor().sizes;
+    }
+    return unknown;
   }
 
   void Same(NodeId n, size_t output, ValueId as) {

@@ -610,3 +610,29 @@ class WrittenAttributesThatAreNoBuffers(nn.Module):
     def forward(self, x):
         self.last.add_(x)
         return self.all * 1, self.last
+
+
+# TorchScript: sizes that only the call has ------------------------------------------------------------------------------
+
+
+@scenario(lambda: (randn(3, 4), 3), lambda: (randn(3, 4), 1), script=True)
+def a_cache_that_cat_makes_longer_in_a_loop(x, n: int):
+    k = x[:, :1]
+    for t in range(n):
+        k = torch.cat([k, x[:, t:t + 1] * 2], 1)
+        k[0].mul_(2)
+    x.add_(1)
+    return k
+
+
+@scenario(lambda: (randn(3, 4), 3), lambda: (randn(3, 4), 1), script=True)
+def resized_to_a_number_that_is_given(x, n: int):
+    y = x.clone()
+    flat = y.view(-1)
+    y.resize_(n, 2)
+    flat.mul_(2)
+    p, q = y.chunk(2)
+    p.add_(1)
+    for i in range(n):
+        x.resize_(i + 1, 2).add_(1)
+    return y.t(), q * 2, x

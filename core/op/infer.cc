@@ -305,7 +305,14 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
         SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
         std::vector<Expr> sizes;
         if (call.op().full() == "aten::resize_") {
-          SMELT_ASSIGN_OR_RETURN(sizes, call.GetExprs("size"));
+          absl::StatusOr<std::vector<Expr>> known = call.GetExprs("size");
+          if (!known.ok()) {  // integers that only the call has
+            TensorType type;
+            type.dtype = self.dtype;
+            c.out.push_back({Type::Tensor(std::move(type)), std::nullopt, {}});
+            return std::move(c.out);
+          }
+          sizes = *std::move(known);
         } else {
           SMELT_ASSIGN_OR_RETURN(TensorType like, TensorArgument(c, 1));
           sizes = *like.sizes;
