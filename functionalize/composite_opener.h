@@ -38,6 +38,7 @@ class CompositeOpener {
   // --- for the rules (open_composites.cc) ---
   ValueId In(NodeId n, int i) const { return g_.node(n).inputs[i]; }
   const TensorType& TypeOfValue(ValueId v) const { return g_.value(v).type.tensor(); }
+  bool HasMasks(ValueId indices) const;  // or what may be one
   absl::StatusOr<int> ArgumentIndex(NodeId n, absl::string_view name) const;
   ValueId None(NodeId anchor) { return InsertConstant(g_, anchor, std::monostate()); }
   absl::StatusOr<std::vector<ValueId>> Insert(NodeId anchor, absl::string_view op, std::vector<ValueId> args,

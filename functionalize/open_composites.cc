@@ -138,7 +138,9 @@ absl::Status CompositeOpener::Open(NodeId n) {
                           it->second == &CompositeOpener::ExpandAs || it->second == &CompositeOpener::Contiguous ||
                           it->second == &CompositeOpener::To;
   if (at_run_time_ && by_strides) return absl::OkStatus();
-  const bool stays = it->second == &CompositeOpener::Kron || it->second == &CompositeOpener::Diff;
+  // Sizes that the data decide are those of masks.
+  const bool stays = it->second == &CompositeOpener::Kron || it->second == &CompositeOpener::Diff ||
+                     (at_run_time_ && name == "aten::index" && !HasMasks(g_.node(n).inputs[1]));
   for (ValueId v : g_.node(n).inputs) {
     const Type& t = g_.value(v).type;
     if (t.IsTensor() && !t.tensor().IsComplete() && stays) return absl::OkStatus();
@@ -146,6 +148,15 @@ absl::Status CompositeOpener::Open(NodeId n) {
       return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
   }
   return (this->*it->second)(n);
+}
+
+bool CompositeOpener::HasMasks(ValueId indices) const {
+  const auto elements = GetListElements(g_, indices);
+  return !elements || std::any_of(elements->begin(), elements->end(), [&](ValueId v) {
+    if (!g_.value(v).type.IsTensor()) return false;
+    const std::optional<DType> dtype = g_.value(v).type.tensor().dtype;
+    return !dtype || *dtype == DType::kBool || *dtype == DType::kUInt8;
+  });
 }
 
 absl::StatusOr<int> CompositeOpener::ArgumentIndex(NodeId n, absl::string_view name) const {

@@ -4,7 +4,10 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/pipeline/call_graph.h"
 
 namespace smelt {
 namespace {
@@ -33,15 +36,32 @@ class Expecter {
       if (changed_ && g_.node(n).blocks.empty()) InferNode(g_, n).IgnoreError();
       const std::vector<BlockId> blocks(g_.node(n).blocks.begin(), g_.node(n).blocks.end());
       for (BlockId inner : blocks) {
-        for (ValueId v : g_.params(inner)) {
-          if (LacksDType(g_, v)) Expect(v, LikelyType(n), First(inner));
+        const size_t ahead = g_.node(n).op.name() == "prim::Loop" ? 1 : 0;  // the number of the trip
+        for (size_t k = 0; k < g_.params(inner).size(); ++k) {
+          const ValueId v = g_.params(inner)[k];
+          const std::optional<TensorType> first = k >= ahead ? HandedIn(n, k - ahead) : std::nullopt;
+          if (LacksDType(g_, v)) {
+            Expect(v, first ? *first : LikelyType(n), First(inner));
+          } else if (guess_dims_ && IsTensor(g_, v) && !TypeOf(g_, v).sizes && first && first->sizes) {
+            Expect(v, TensorType{TypeOf(g_, v).dtype, first->sizes, std::nullopt}, First(inner));
+          }
         }
         Block(inner);
       }
       const NodeId next = g_.node(n).next.valid() ? g_.node(n).next : g_.block(b).return_node;
       const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
-      for (ValueId v : outputs) {
-        if (LacksDType(g_, v)) {
+      const bool lacks = std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) {
+        return IsTensor(g_, v) && (!TypeOf(g_, v).dtype || !TypeOf(g_, v).sizes);
+      });
+      const std::vector<TensorType> made = lacks && guess_dims_ ? TypesOfDenseOperands(n) : std::vector<TensorType>();
+      for (size_t k = 0; k < outputs.size(); ++k) {
+        const ValueId v = outputs[k];
+        const bool open = IsTensor(g_, v) && (!TypeOf(g_, v).dtype || !TypeOf(g_, v).sizes);
+        if (open && k < made.size()) {
+          Expect(v, made[k], next);
+        } else if (open && guess_dims_ && HandedIn(n, k)) {
+          Expect(v, *HandedIn(n, k), next);
+        } else if (LacksDType(g_, v)) {
           Expect(v, LikelyType(n), next);
         } else if (IsTensor(g_, v) && !TypeOf(g_, v).sizes && DimsOf(n)) {
           Expect(v, TensorType{TypeOf(g_, v).dtype, DimsOf(n), std::nullopt}, next);
@@ -82,6 +102,49 @@ class Expecter {
     return from;
   }
 
+  // What a loop or a branch is given for the k-th value that it carries, or that its first block results in.
+  std::optional<TensorType> HandedIn(NodeId n, size_t k) const {
+    const Node& node = g_.node(n);
+    const std::string& name = node.op.name();
+    ValueId v;
+    if (name == "prim::If") {
+      for (BlockId b : node.blocks) {
+        if (k < g_.results(b).size() && (!v.valid() || !IsTensor(g_, v) || !TypeOf(g_, v).dtype)) v = g_.results(b)[k];
+      }
+    } else if (!node.blocks.empty()) {
+      const size_t at = k + (name == "prim::Loop" ? 2 : name == "smelt::cond" ? 1 : 0);
+      if (at < node.inputs.size()) v = node.inputs[at];
+    }
+    if (!v.valid() || !IsTensor(g_, v) || !TypeOf(g_, v).dtype) return std::nullopt;
+    TensorType t{TypeOf(g_, v).dtype, std::nullopt, std::nullopt};
+    if (guess_dims_ && RankOf(v)) t.sizes = std::vector<Expr>(*RankOf(v), Expr::Poison());
+    return t;
+  }
+
+  // What an operator makes of operands of which dtypes and dims are known, were they dense. Empty where even so it is
+  // not known.
+  std::vector<TensorType> TypesOfDenseOperands(NodeId n) {
+    const Node& node = g_.node(n);
+    const FunctionSchema* schema = FindSchema(node.op);
+    if (schema == nullptr || schema->IsMutable() || !node.blocks.empty()) return {};
+    CallGraph call(g_, /*flat=*/false);
+    std::vector<ValueId> operands;
+    for (ValueId v : node.inputs) {
+      absl::StatusOr<ValueId> x = call.Operand(v);
+      if (!x.ok()) return {};
+      operands.push_back(*x);
+    }
+    absl::StatusOr<std::vector<ValueId>> results = call.Apply(node.op, operands, node.outputs.size(), node.source);
+    if (!results.ok()) return {};
+    std::vector<TensorType> types;
+    for (ValueId v : *results) {
+      const Type& t = call.graph().value(v).type;
+      if (!t.IsTensor() || !t.tensor().dtype || !t.tensor().sizes) return {};
+      types.push_back({t.tensor().dtype, std::vector<Expr>(t.tensor().rank(), Expr::Poison()), std::nullopt});
+    }
+    return types;
+  }
+
   TensorType LikelyType(NodeId n) {
     TensorType t;
     t.dtype = usual_.value_or(DType::kFloat32);
@@ -102,7 +165,7 @@ class Expecter {
     if (name == "aten::slice" || name == "aten::narrow" || name == "aten::select") {
       rank = RankOf(node.inputs[0]);
       if (rank && name == "aten::select") --*rank;
-    } else if (name == "aten::view" || name == "aten::reshape" || name == "aten::expand") {
+    } else if (name == "aten::view" || name == "aten::reshape" || name == "aten::expand" || name == "aten::resize_") {
       const NodeId sizes = g_.value(node.inputs[1]).def;
       if (!g_.IsParam(sizes) && g_.node(sizes).op == "prim::ListConstruct")
         rank = static_cast<int>(g_.node(sizes).inputs.size());
