@@ -14,6 +14,7 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/verify.h"
 #include "smelt/frontend/pt2_reader.h"
+#include "smelt/frontend/small_sizes.h"
 #include "smelt/frontend/zip_archive.h"
 
 namespace smelt {
@@ -115,6 +116,7 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
   SMELT_RETURN_IF_ERROR(ReadOutputs(*graph, *signature, scope));
   OpenAssignments();
   SMELT_RETURN_IF_ERROR(ReadRanges(program));
+  ReconcileSmallSizes(*g_);
   // What the archive claims may still not fit together: nothing behind this border checks it again.
   SMELT_RETURN_IF_ERROR(VerifyGraph(*g_));
   SMELT_RETURN_IF_ERROR(VerifySchemas(*g_, {.check_types = false}));  // ReadArguments has checked them, and knows more

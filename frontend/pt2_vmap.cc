@@ -64,13 +64,13 @@ absl::Status Pt2Reader::ReadVmap(const Json& nodes, size_t first, size_t end, Bl
   const Json* literal = Find(*number, "as_int");
   if (literal == nullptr) return absl::UnimplementedError("vmap over an unknown number of examples");
   SMELT_ASSIGN_OR_RETURN(const int64_t examples, AsInt(*literal));
-  if (examples < 1 || examples > kMostExamples / vmap_examples_) {
+  if (examples < 0 || examples > kMostExamples / vmap_examples_) {
     return absl::UnimplementedError(
-        absl::StrCat("vmap over ", examples, " examples, 1 to ", kMostExamples / vmap_examples_, " expected here"));
+        absl::StrCat("vmap over ", examples, " examples, 0 to ", kMostExamples / vmap_examples_, " expected here"));
   }
   if (depth > 50) return absl::InvalidArgumentError("subgraphs are nested deeper than 50 levels");
   const int64_t outer_examples = vmap_examples_;
-  vmap_examples_ *= examples;
+  vmap_examples_ *= std::max<int64_t>(examples, 1);
   absl::Status s = ReadExamples(nodes, first + 1, end, examples, block, scope, depth + 1);
   vmap_examples_ = outer_examples;
   return s;
@@ -121,6 +121,7 @@ absl::Status Pt2Reader::ReadExamples(const Json& nodes, size_t first, size_t end
       }
     }
     for (const std::string& d : defines) {
+      if (examples == 0) batched[d] = {};
       auto it = batched.find(d);
       if (it != batched.end() && it->second.size() != static_cast<size_t>(examples))
         return absl::InvalidArgumentError(absl::StrCat("two values are named \"", d, "\""));
@@ -165,7 +166,27 @@ absl::Status Pt2Reader::ReadJoin(const Json& node, int64_t examples,
   const auto ints = [&](std::vector<int64_t> v) { return Constant(anchor, std::move(v), Type::List(Type::Int())); };
   const ValueId at = Constant(anchor, dim, Type::Int());
   auto it = batched.find(name);
-  if (it == batched.end()) return absl::UnimplementedError("vmap: a result that is the same for all examples");
+  if (it == batched.end()) {
+    // Eager expands it.
+    if (dim != 0) return absl::UnimplementedError("vmap: a result that is the same for all examples, and not first");
+    SMELT_ASSIGN_OR_RETURN(ValueId same, ReadValue(*arg, scope, anchor, Type::Tensor()));
+    if (!g_->value(same).type.IsTensor() || !g_->value(same).type.tensor().sizes)
+      return absl::UnimplementedError("vmap: a result of unknown sizes that is the same for all examples");
+    std::vector<int64_t> sizes = {examples};
+    for (size_t d = 0; d < g_->value(same).type.tensor().sizes->size(); ++d) sizes.push_back(-1);
+    return Define(declared,
+                  g_->node(add("aten::expand", {same, ints(sizes), InsertConstant(*g_, anchor, false)})).outputs[0],
+                  scope);
+  }
+  if (examples == 0) {
+    std::vector<int64_t> sizes;
+    for (const Expr& e : *declared.type.tensor().sizes) sizes.push_back(e.Constant().value_or(-1));
+    if (absl::c_linear_search(sizes, -1) || !absl::c_linear_search(sizes, 0))
+      return absl::UnimplementedError("vmap over 0 examples: a result of unknown sizes");
+    const ValueId none = InsertConstant(*g_, anchor, std::monostate());
+    const ValueId dtype = Constant(anchor, ScalarTypeOf(*declared.type.tensor().dtype), Type::Int());
+    return Define(declared, g_->node(add("aten::zeros", {ints(sizes), dtype, none, none, none})).outputs[0], scope);
+  }
   // Eager joins by a view where an example's result is one: a copy would not share the memory.
   for (ValueId owner : it->second) {
     Memory memory = MemoryOf(*g_, owner);

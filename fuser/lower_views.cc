@@ -27,6 +27,7 @@ absl::StatusOr<Index> Lowering::ViewIndex(NodeId n, const Index& index) {
   if (view.dtype != *t.dtype) return g_.Unsupported(n, "a view of a group's own value through another dtype");
   const std::vector<Expr>& sizes = *t.sizes;
   const std::vector<Expr>& strides = *t.strides;
+  const SymbolRanges& ranges = g_.graph().symbols;
   // Base dims from the widest stride to the narrowest.
   std::vector<int> order;
   for (size_t j = 0; j < sizes.size(); ++j) {
@@ -48,18 +49,16 @@ absl::StatusOr<Index> Lowering::ViewIndex(NodeId n, const Index& index) {
   Expr rest = view.offset;
   for (int j : order) {
     if (rest == Expr(0)) break;
-    const Expr q = FloorDiv(rest, strides[j]);
-    if (rest.IsConstant() && strides[j].IsConstant()) {
-      out[j].base = out[j].base + q;
-      high[j] = high[j] + q;
-      rest = rest - q * strides[j];
-    } else if (auto exact = quotient(rest, strides[j])) {
-      out[j].base = out[j].base + *exact;
-      high[j] = high[j] + *exact;
-      rest = 0;
-    }
+    const Expr q = FloorDiv(rest, strides[j]), left = rest - q * strides[j];
+    const bool below = ranges.LessOrEqual(0, left) == true && ranges.Less(left, strides[j]) == true;
+    if (!below || q == Expr(0)) continue;
+    out[j].base = out[j].base + q;
+    high[j] = high[j] + q;
+    rest = left;
   }
   bool fits = rest == Expr(0);
+  // An offset beyond the end of one dim lies in the next.
+  for (int j : order) fits = fits && (high[j] == Expr(0) || ranges.LessOrEqual(high[j], sizes[j] - 1) == true);
   std::vector<int> spread;  // view dims that run over several base dims
   for (size_t k = 0; k < view.sizes.size() && fits; ++k) {
     if (view.sizes[k] == Expr(1) || view.strides[k] == Expr(0)) continue;

@@ -129,8 +129,10 @@ class SymbolRanges {
   std::optional<bool> Equal(const Expr& a, const Expr& b) const;
   std::optional<bool> Less(const Expr& a, const Expr& b) const;
   std::optional<bool> LessOrEqual(const Expr& a, const Expr& b) const;
-  // The same value within the ranges, with each min, max, floordiv and mod gone that the ranges decide: with s0 in [8,
-  // inf), min(s0, 4) is 4, floordiv(3, s0) is 0, mod(3, s0) is 3.
+  // Over all values that a caller may pass, those below `min` too.
+  std::optional<bool> AlwaysLessOrEqual(const Expr& a, const Expr& b) const;
+  // The same value for all that a caller may pass, with each min, max, floordiv and mod gone that the ranges decide:
+  // with s0 in [8, inf), min(s0, 4) is 4, floordiv(3, s0) is 0, mod(3, s0) is 3.
   Expr Simplify(const Expr& e) const;
 
   const std::vector<std::pair<std::string, Range>>& entries() const { return entries_; }  // sorted by name

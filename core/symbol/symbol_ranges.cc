@@ -94,7 +94,8 @@ bool Contains(const Expr& e, const AtomPtr& atom) {
 // Ranges of expressions over known ranges of atoms.
 class Ranger {
  public:
-  explicit Ranger(const SymbolRanges& ranges) : ranges_(ranges) {}
+  // accepted: over all values that a caller may pass.
+  explicit Ranger(const SymbolRanges& ranges, bool accepted = false) : ranges_(ranges), accepted_(accepted) {}
 
   // Without refinements: most questions are decided by this.
   Range Quick(const Expr& e) { return Of(e, kMaxRefine); }
@@ -116,7 +117,11 @@ class Ranger {
   static constexpr int kMaxRefine = 3;
 
   Range OfAtom(const AtomPtr& a, int depth) {
-    if (a->kind == Kind::kSymbol) return ranges_.Get(a->name);
+    if (a->kind == Kind::kSymbol) {
+      Range r = ranges_.Get(a->name);
+      if (accepted_ && r.accepted_min >= 0) r.min = std::min(r.min, r.accepted_min);
+      return r;
+    }
     for (const auto& [atom, range] : known_) {
       if (atom == a) return range;
     }
@@ -317,16 +322,32 @@ class Ranger {
   }
 
   const SymbolRanges& ranges_;
+  const bool accepted_;
   int budget_ = 12;  // refinements: each asks for several ranges
   std::vector<std::pair<AtomPtr, Range>> known_;
 };
+
+std::optional<bool> LessOrEqualOver(const SymbolRanges& ranges, bool accepted, const Expr& a, const Expr& b) {
+  if (AnyPoison(a, b)) return std::nullopt;
+  const Expr difference = b - a;
+  if (difference.IsPoison()) return std::nullopt;
+  for (bool quick : {true, false}) {
+    Ranger ranger(ranges, accepted);
+    const Range r = quick ? ranger.Quick(difference) : ranger.Of(difference, 0);
+    if (r.min >= 0) return true;
+    if (r.max < 0) return false;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
 SymbolRanges::Range SymbolRanges::Of(const Expr& e) const { return Ranger(*this).Of(e, 0); }
 
+// Over the accepted values: what is left out of a size is missing in a call of a size of 1.
 Expr SymbolRanges::Simplify(const Expr& e) const {
-  return Rebuild(e, [this](const Atom& a) -> std::optional<Expr> {
+  const auto less_or_equal = [this](const Expr& a, const Expr& b) { return LessOrEqualOver(*this, true, a, b); };
+  return Rebuild(e, [&](const Atom& a) -> std::optional<Expr> {
     if (a.kind == Kind::kSymbol) {
       const Range r = Get(a.name);
       if (r.min == r.max && IsFinite(r.min)) return Expr(r.min);
@@ -340,9 +361,9 @@ Expr SymbolRanges::Simplify(const Expr& e) const {
         bool dominated = false;
         for (Expr& k : kept) {
           const bool min = a.kind == Kind::kMin;
-          if (LessOrEqual(min ? k : o, min ? o : k) == true) {
+          if (less_or_equal(min ? k : o, min ? o : k) == true) {
             dominated = true;
-          } else if (LessOrEqual(min ? o : k, min ? k : o) == true) {
+          } else if (less_or_equal(min ? o : k, min ? k : o) == true) {
             k = o;
             dominated = true;
           }
@@ -355,10 +376,11 @@ Expr SymbolRanges::Simplify(const Expr& e) const {
     const Expr& divisor = operands[1];
     const Expr plain = Apply(a.kind, operands);
     if (plain.IsPoison()) return plain;
-    const Range r = Of(plain);
+    const Range r = Ranger(*this, /*accepted=*/true).Of(plain, 0);
     if (r.min == r.max && IsFinite(r.min)) return Expr(r.min);
-    if (a.kind == Kind::kMod && LessOrEqual(0, dividend) == true && Less(dividend, divisor) == true) return dividend;
-    if (a.kind == Kind::kFloorDiv && LessOrEqual(0, dividend) == true && Less(dividend, divisor) == true)
+    if (a.kind == Kind::kMod && less_or_equal(0, dividend) == true && less_or_equal(dividend + 1, divisor) == true)
+      return dividend;
+    if (a.kind == Kind::kFloorDiv && less_or_equal(0, dividend) == true && less_or_equal(dividend + 1, divisor) == true)
       return Expr(0);
     return plain;
   });
@@ -389,15 +411,11 @@ std::optional<bool> SymbolRanges::Equal(const Expr& a, const Expr& b) const {
 }
 
 std::optional<bool> SymbolRanges::LessOrEqual(const Expr& a, const Expr& b) const {
-  if (AnyPoison(a, b)) return std::nullopt;
-  const Expr difference = b - a;
-  if (difference.IsPoison()) return std::nullopt;
-  for (bool quick : {true, false}) {
-    const Range r = quick ? Ranger(*this).Quick(difference) : Of(difference);
-    if (r.min >= 0) return true;
-    if (r.max < 0) return false;
-  }
-  return std::nullopt;
+  return LessOrEqualOver(*this, /*accepted=*/false, a, b);
+}
+
+std::optional<bool> SymbolRanges::AlwaysLessOrEqual(const Expr& a, const Expr& b) const {
+  return LessOrEqualOver(*this, /*accepted=*/true, a, b);
 }
 
 std::optional<bool> SymbolRanges::Less(const Expr& a, const Expr& b) const {

@@ -146,12 +146,12 @@ bool SymbolicDecide::LessOrEqual(const Expr& a, const Expr& b) {
 }
 
 Expr SymbolicDecide::Min(const Expr& a, const Expr& b) {
-  if (std::optional<bool> known = ranges_->LessOrEqual(a, b)) return *known ? a : b;
+  if (std::optional<bool> known = ranges_->AlwaysLessOrEqual(a, b)) return *known ? a : b;
   return Checked(::smelt::Min(a, b));
 }
 
 Expr SymbolicDecide::Max(const Expr& a, const Expr& b) {
-  if (std::optional<bool> known = ranges_->LessOrEqual(a, b)) return *known ? b : a;
+  if (std::optional<bool> known = ranges_->AlwaysLessOrEqual(a, b)) return *known ? b : a;
   return Checked(::smelt::Max(a, b));
 }
 

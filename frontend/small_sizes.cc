@@ -1,0 +1,145 @@
+#include "smelt/frontend/small_sizes.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "smelt/core/op/infer.h"
+
+namespace smelt {
+namespace {
+
+using Sizes = std::vector<Expr>;
+
+const Sizes* SizesOf(const Graph& g, ValueId v) {
+  const Type& t = g.value(v).type;
+  return t.IsTensor() && t.tensor().sizes ? &*t.tensor().sizes : nullptr;
+}
+
+bool AreEqual(const Graph& g, const Sizes& a, const Sizes& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t d = 0; d < a.size(); ++d) {
+    if (g.symbols.Equal(a[d], b[d]) != true) return false;
+  }
+  return true;
+}
+
+bool IsSmall(const SymbolRanges::Range& r) { return r.accepted_min >= 0 && r.accepted_min < r.min; }
+
+// What a node's results were before it is inferred anew.
+struct Before {
+  Type type;
+  std::optional<Expr> expr;
+};
+std::vector<Before> ResultsOf(const Graph& g, NodeId n) {
+  std::vector<Before> out;
+  for (ValueId v : g.node(n).outputs) out.push_back({g.value(v).type, g.value(v).expr});
+  return out;
+}
+
+bool IsInferred(const Graph& g, NodeId n) {
+  const Node& node = g.node(n);
+  return node.blocks.empty() && node.op.name() != "prim::Constant" && node.op.name() != "smelt::size";
+}
+
+// Of each node, in the order of AllNodes, whether inference finds what the archive states.
+std::vector<bool> UseInferredSizes(Graph& g) {
+  std::vector<bool> found;
+  for (NodeId n : g.AllNodes()) {
+    found.push_back(IsInferred(g, n));
+    if (!found.back()) continue;
+    const std::vector<Before> before = ResultsOf(g, n);
+    const bool ok = InferNode(g, n).ok();
+    found.back() = ok;
+    const std::vector<ValueId> outputs(g.node(n).outputs.begin(), g.node(n).outputs.end());
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const ValueId v = outputs[k];
+      const Sizes* now = SizesOf(g, v);
+      const Sizes* stated =
+          before[k].type.IsTensor() && before[k].type.tensor().sizes ? &*before[k].type.tensor().sizes : nullptr;
+      const bool equal = ok && now != nullptr && stated != nullptr && AreEqual(g, *now, *stated);
+      if (stated != nullptr && !equal) found.back() = false;
+      const bool other = equal && *now != *stated && g.value(v).type.tensor().dtype == before[k].type.tensor().dtype;
+      if (!other) g.SetType(v, before[k].type);
+      const std::optional<Expr> number = g.value(v).expr;
+      const bool other_number = ok && number && before[k].expr && g.symbols.Equal(*number, *before[k].expr) == true;
+      if (!other_number) g.SetExpr(v, before[k].expr);
+    }
+  }
+  return found;
+}
+
+// The graph as it is for one value of a symbol; the others have that of the example.
+std::unique_ptr<Graph> At(const Graph& g, const std::string& symbol, int64_t value) {
+  absl::flat_hash_map<std::string, Expr> values;
+  for (const auto& [name, hint] : g.symbol_hints) values.insert({name, Expr(hint)});
+  values.insert_or_assign(symbol, Expr(value));
+  std::unique_ptr<Graph> at = g.Clone();
+  const auto substitute = [&](ValueId v) {
+    if (const std::optional<Expr> e = at->value(v).expr) at->SetExpr(v, e->Substitute(values));
+    if (!at->value(v).type.IsTensor()) return;
+    TensorType t = at->value(v).type.tensor();
+    for (std::optional<Sizes>* list : {&t.sizes, &t.strides}) {
+      if (!*list) continue;
+      for (Expr& e : **list) e = e.Substitute(values);
+    }
+    at->SetType(v, Type::Tensor(std::move(t)));
+  };
+  for (ValueId v : at->inputs()) substitute(v);
+  for (NodeId n : at->AllNodes()) {
+    for (ValueId v : std::vector<ValueId>(at->node(n).outputs.begin(), at->node(n).outputs.end())) substitute(v);
+    for (BlockId b : at->node(n).blocks) {
+      for (ValueId v : std::vector<ValueId>(at->params(b).begin(), at->params(b).end())) substitute(v);
+    }
+    const Attribute* a = at->node(n).FindAttribute("value");
+    if (const Expr* e = a == nullptr ? nullptr : std::get_if<Expr>(a)) {
+      at->SetAttribute(n, "value", e->Substitute(values));
+    }
+  }
+  return at;
+}
+
+// Whether it still finds that for one value of a symbol.
+bool HoldsAt(const Graph& g, const std::vector<bool>& found, const std::string& symbol, int64_t value) {
+  const std::unique_ptr<Graph> at = At(g, symbol, value);
+  size_t number = 0;
+  for (NodeId n : at->AllNodes()) {
+    if (!found[number++]) continue;
+    const std::vector<Before> stated = ResultsOf(*at, n);
+    if (!InferNode(*at, n).ok()) return false;
+    for (size_t k = 0; k < stated.size(); ++k) {
+      const ValueId v = at->node(n).outputs[k];
+      const Sizes* now = SizesOf(*at, v);
+      const bool sized = stated[k].type.IsTensor() && stated[k].type.tensor().sizes;
+      if (sized && (now == nullptr || !AreEqual(*at, *now, *stated[k].type.tensor().sizes))) return false;
+      at->SetType(v, stated[k].type);
+      at->SetExpr(v, stated[k].expr);
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void ReconcileSmallSizes(Graph& g) {
+  std::vector<std::string> small;
+  for (const auto& [symbol, range] : g.symbols.entries()) {
+    if (IsSmall(range)) small.push_back(symbol);
+  }
+  if (small.empty()) return;
+  const std::vector<bool> found = UseInferredSizes(g);
+  for (const std::string& symbol : small) {
+    SymbolRanges::Range r = g.symbols.Get(symbol);
+    for (int64_t value = r.min - 1; value >= r.accepted_min; --value) {
+      if (HoldsAt(g, found, symbol, value)) continue;
+      r.accepted_min = value + 1 < r.min ? value + 1 : -1;
+      g.symbols.Set(symbol, r);
+      break;
+    }
+  }
+}
+
+}  // namespace smelt
