@@ -117,6 +117,7 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
   OpenAssignments();
   SMELT_RETURN_IF_ERROR(ReadRanges(program));
   ReconcileSmallSizes(*g_);
+  SMELT_RETURN_IF_ERROR(CheckBroadcasts(*g_));
   // What the archive claims may still not fit together: nothing behind this border checks it again.
   SMELT_RETURN_IF_ERROR(VerifyGraph(*g_));
   SMELT_RETURN_IF_ERROR(VerifySchemas(*g_, {.check_types = false}));  // ReadArguments has checked them, and knows more

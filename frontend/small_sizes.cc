@@ -1,5 +1,6 @@
 #include "smelt/frontend/small_sizes.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -7,7 +8,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/core/op/op_info.h"
 
 namespace smelt {
 namespace {
@@ -140,6 +144,30 @@ void ReconcileSmallSizes(Graph& g) {
       break;
     }
   }
+}
+
+absl::Status CheckBroadcasts(const Graph& g) {
+  for (NodeId n : g.AllNodes()) {
+    const Node& node = g.node(n);
+    const OpInfo& info = GetOpInfo(node.op);
+    const bool in_place = info.kind == OpKind::kInplace && GetOpInfo(info.functional).kind == OpKind::kPointwise;
+    if ((info.kind != OpKind::kPointwise && !in_place && node.op.name() != "aten::copy_") || node.outputs.empty())
+      continue;
+    const Sizes* out = SizesOf(g, node.outputs[0]);
+    for (ValueId v : node.inputs) {
+      const Sizes* sizes = SizesOf(g, v);
+      for (size_t k = 1; out != nullptr && sizes != nullptr && k <= std::min(out->size(), sizes->size()); ++k) {
+        const Expr &to = (*out)[out->size() - k], &from = (*sizes)[sizes->size() - k];
+        if (from.IsConstant() || from == to) continue;
+        const absl::StatusOr<int64_t> a = from.Evaluate(g.symbol_hints), b = to.Evaluate(g.symbol_hints);
+        if (!a.ok() || !b.ok() || *a != 1 || *b == 1) continue;
+        return absl::UnimplementedError(absl::StrCat(
+            node.op.full(), node.source ? absl::StrCat(" (", node.source->ToString(), ")") : "", ": a size of ",
+            from.ToString(), ", which is 1 in the example alone, broadcast to ", to.ToString()));
+      }
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace smelt

@@ -4,6 +4,7 @@
 #ifndef SMELT_FRONTEND_SMALL_SIZES_H_
 #define SMELT_FRONTEND_SMALL_SIZES_H_
 
+#include "absl/status/status.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt {
@@ -12,6 +13,10 @@ namespace smelt {
 // symbols no longer accept (SymbolRanges::Range::accepted_min) the values at which some operator makes other sizes of
 // its operands than its type says, or refuses them. Costs inference of all nodes, at most three times a symbol.
 void ReconcileSmallSizes(Graph& g);
+
+// Unimplemented, naming node and sizes, where an elementwise operator broadcasts a dim whose size is 1 in the example
+// and hangs on a symbol: n - 3 beside n, exported with n = 4.
+absl::Status CheckBroadcasts(const Graph& g);
 
 }  // namespace smelt
 

@@ -11,6 +11,7 @@
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/region.h"
+#include "smelt/core/tensor/view_rules.h"
 #include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/functionalize/functionalizer.h"
 #include "smelt/functionalize/memory.h"
@@ -245,10 +246,15 @@ absl::Status Functionalizer::ProcessSet(NodeId n) {
       auto sizes = GetIntListExpr(g_, node.inputs[3]);
       auto strides = GetIntListExpr(g_, node.inputs[4]);
       if (!offset || !sizes) return absl::UnimplementedError("set_ with sizes known only at run time");
-      state.geometry.offset = *offset;
-      if (memories_[state.memory].origin == MemoryState::Origin::kArgument) {
-        state.geometry.offset = *offset - ArgumentOffset(source);
-      }
+      SymbolicDecide decide(&g_.symbols);
+      const bool contiguous = view_rules::IsContiguous(
+          decide, ExprGeometry{state.geometry.sizes, state.geometry.strides, state.geometry.offset});
+      if (!decide.status().ok() || !decide.assumptions().empty())
+        return absl::UnimplementedError("set_ to a source of which only the call knows whether it is contiguous");
+      if (!contiguous)
+        return absl::FailedPreconditionError("passed in tensor to be used as storage must be contiguous");
+      // It counts from where the source begins.
+      state.geometry.offset = state.geometry.offset + *offset;
       state.geometry.sizes = *sizes;
       state.geometry.strides = strides && strides->size() == sizes->size() ? *strides : ContiguousStrides(*sizes);
     }

@@ -158,7 +158,11 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
     const int slot = p.views[v]->slot;
     // Views of memory of a known size are checked here, once; an argument's with every call.
     if (b->slot_bytes[slot] >= 0) {
-      if (view.low < 0 || view.high > b->slot_bytes[slot]) view.state = BoundView::kBad;
+      if (view.low < 0 || view.high > b->slot_bytes[slot]) {
+        view.state = BoundView::kBad;
+        // Without branches a plan comes to each of its views: this one before it has written anything.
+        if (p.blocks.size() == 1 && b->bad_view < 0) b->bad_view = static_cast<int>(v);
+      }
     } else {
       if (b->low[slot] == b->high[slot]) {
         b->low[slot] = view.low;

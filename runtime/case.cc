@@ -135,6 +135,7 @@ class CaseRunner {
       first_round_ = round == 0;
       if (!first_round_) SMELT_RETURN_IF_ERROR(instance_->ResetStates());
       live_.clear();
+      origins_.clear();
       for (size_t c = 0; c < doc_["calls"].size(); ++c) {
         call_ = static_cast<int>(c);
         SMELT_RETURN_IF_ERROR(RunCall(doc_["calls"][c]));
@@ -176,6 +177,11 @@ class CaseRunner {
     if (it == file_->entries().end()) return Bad(path_, absl::StrCat("no storage \"", name, "\""));
     return it->second.bytes;
   }
+  // The byte of the memory there is that a storage of the case begins with.
+  int64_t OriginOf(const std::string& name) const {
+    const auto it = origins_.find(name);
+    return it == origins_.end() ? 0 : it->second;
+  }
   absl::StatusOr<std::shared_ptr<Storage>> LiveStorage(const std::string& name) {
     auto it = live_.find(name);
     if (it != live_.end()) return it->second;
@@ -212,6 +218,7 @@ class CaseRunner {
       }
       SMELT_ASSIGN_OR_RETURN(Stated s, ReadStated(a, at));
       SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, LiveStorage(s.storage));
+      s.geometry.offset += OriginOf(s.storage) / ItemSize(s.dtype);
       if (!Reaches(s.geometry, ItemSize(s.dtype), storage->bytes()))
         return Bad(at, "the tensor reaches past its storage");
       Tensor t;
@@ -253,7 +260,10 @@ class CaseRunner {
     latencies_.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
     if (first_round_) NoteStats(result.ok());
     // What later calls may name.
-    for (size_t i = 0; i < arg_storages.size(); ++i) live_[arg_storages[i] + ".after"] = live_[arg_storages[i]];
+    for (const std::string& name : arg_storages) {
+      live_[name + ".after"] = live_[name];
+      if (auto it = origins_.find(name); it != origins_.end()) origins_[name + ".after"] = it->second;
+    }
     if (raises) {
       if (!first_round_) return absl::OkStatus();
       if (result.ok()) {
@@ -373,7 +383,8 @@ class CaseRunner {
     // Bytes that no tensor covers.
     for (const std::string& name : std::set<std::string>(arg_storages.begin(), arg_storages.end())) {
       auto want = file_->entries().find(name + ".after");
-      if (want == file_->entries().end()) continue;
+      // Of memory that the model made nobody sees what no tensor covers.
+      if (want == file_->entries().end() || origins_.count(name) != 0) continue;
       const Storage& got = *live_[name];
       if (got.bytes() != static_cast<int64_t>(want->second.bytes.size())) {
         Fail(name, absl::StrCat(got.bytes(), " bytes instead of ", want->second.bytes.size()));
@@ -498,7 +509,12 @@ class CaseRunner {
     covered_.push_back({want.storage, want});
     // Later calls may name this storage.
     const bool known = live_.count(want.storage) != 0;
-    if (!known) live_[want.storage] = got.storage();
+    if (!known) {
+      live_[want.storage] = got.storage();
+      // The case holds what tensors reach of it.
+      if (!absl::EndsWith(want.storage, ".after"))
+        origins_[want.storage] = (got.offset() - want.geometry.offset) * ItemSize(want.dtype);
+    }
     if (!absl::StartsWith(at, "state ")) returned_.push_back(got);  // a state's own handle is the model's
     if (!first_round_) return absl::OkStatus();
     if (got.dtype() != want.dtype) {
@@ -548,7 +564,8 @@ class CaseRunner {
     const int64_t shift = (got.offset() - want.geometry.offset) * item;
     if (want.geometry.NumElements() == 0) return;
     if (lives_elsewhere) {
-      if (shift != 0) Fail(at, absl::StrCat("offset ", got.offset(), " instead of ", want.geometry.offset));
+      if (shift != OriginOf(want.storage))
+        Fail(at, absl::StrCat("offset ", got.offset(), " instead of ", want.geometry.offset));
     } else {
       auto [s, first] = shift_.try_emplace(want.storage, shift);
       if (s->second != shift)
@@ -614,6 +631,7 @@ class CaseRunner {
   int call_ = 0;
   std::map<std::string, std::shared_ptr<Storage>> live_;
   std::map<std::string, const Storage*> names_;  // storages of the case -> the memory they turned out to be
+  std::map<std::string, int64_t> origins_;       // of storages that calls returned, as long as they live
   std::map<std::string, int64_t> shift_;         // fresh storages: offset here minus offset there
   std::vector<std::pair<std::string, Stated>> covered_;
   std::vector<Tensor> returned_;  // by the calls so far

@@ -803,7 +803,11 @@ class EagerRun {
     Geometry g = source.geometry();
     if (i.inputs.size() > 2) {
       if (i.inputs.size() < 5) return absl::InternalError("set_ without sizes");
-      SMELT_ASSIGN_OR_RETURN(g.offset, values_[i.inputs[2]].AsInt());
+      if (!source.geometry().IsContiguous())
+        return absl::FailedPreconditionError("passed in tensor to be used as storage must be contiguous");
+      SMELT_ASSIGN_OR_RETURN(const int64_t offset, values_[i.inputs[2]].AsInt());
+      if (offset < 0) return absl::FailedPreconditionError("set_: a negative offset");
+      g.offset = source.offset() + offset;
       SMELT_ASSIGN_OR_RETURN(g.sizes, values_[i.inputs[3]].AsInts());
       g.strides = ContiguousStrides(g.sizes);
       SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> strides, values_[i.inputs[4]].AsInts());

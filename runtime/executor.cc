@@ -424,6 +424,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
 }
 
 absl::Status Executor::CheckCall() {
+  if (bound_->bad_view >= 0) SMELT_RETURN_IF_ERROR(UseView(bound_->bad_view));
   for (int i : bound_->call_checks) {
     const fb::CheckT& c = *plan_->plan->prologue_checks[i];
     SMELT_RETURN_IF_ERROR(StateError(RunCheck(c), c.source));

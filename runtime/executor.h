@@ -72,6 +72,7 @@ struct BoundPlan {
   std::vector<char*> patched;
   std::vector<int64_t> low, high;
   std::vector<int64_t> slot_bytes;  // Arena, Fresh; else -1
+  int bad_view = -1;                // one that does not lie in its slot, which every call comes to
   std::vector<int> call_slots;      // slots whose address may change from call to call
   std::vector<int> call_checks;     // prologue checks that need addresses
   int64_t arena_bytes = 0;

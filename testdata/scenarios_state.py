@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.export import Dim
 from torch.nn import functional as F
 
 from scenario_kit import one, over, randn, scenario, slices, two
@@ -636,3 +637,62 @@ def resized_to_a_number_that_is_given(x, n: int):
     for i in range(n):
         x.resize_(i + 1, 2).add_(1)
     return y.t(), q * 2, x
+
+
+# Dynamic sizes: offsets of several dims, calls of one row ---------------------------------------------------------------
+
+
+@scenario(two(7, 5), two(4, 5), example=two(7, 5), dynamic_shapes=({0: Dim("n", min=3)}, {0: Dim("n", min=3)}))
+def elements_of_what_is_computed_counted_from_the_end(x, y):
+    a = (x - y[:, :1])[-1, -1] + 1
+    b = F.pad(x, (1, 2))[-1, -3] * 2
+    c = (x.roll(1, 0) * x)[-1, -1] + 1
+    d = torch.cat([x, x])[-1, -1] + 1
+    e = x.flip(0)[-1, -1] + 1
+    return a, b, c, d, e, (x + y).t()[-1, 1:] + 1
+
+
+@scenario(lambda: (randn(12)[3:6].view(1, 3),), one(7, 3), example=one(7, 3), dynamic_shapes=({0: Dim("n", min=1, max=64)},))
+def first_rows_where_there_is_one(x):
+    x[:2].add_(1)
+    return x * 1, x[:2] * 2, x.diagonal(-1, 1, 0) * 3
+
+
+# set_ counts from where its source begins -------------------------------------------------------------------------------
+
+
+@scenario(lambda: (torch.arange(18.)[3:12].view(3, 3),), one(3, 3), example=one(3, 3))
+class SetWithinAPartOfAStorage(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("s", torch.arange(18.)[3:12].view(3, 3))
+
+    def forward(self, x):
+        self.s.set_(self.s, 0, (3, 3), (3, 1))
+        self.s[0].add_(1)
+        z = torch.empty(0).set_(x, 1, (2, 2), (2, 1))
+        z.add_(1)
+        x.set_(x, 2, (3, 2), (2, 1))
+        return self.s * 1, z
+
+
+@scenario(two(3, 3), lambda: (lambda a: (a, a))(randn(3, 3)), example=two(3, 3))
+def refused_past_memory_that_was_set_after_a_write(x, y):
+    x.add_(1)
+    x.set_(x[1:] * 2)
+    return y.as_strided((3, 3), (3, 1)) * 1
+
+
+@scenario(one(3), lambda r: (r[0][1][0],), lambda r: (r[1][1][0],), earlier=True)
+class PartsOfResultsPassedBack(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("s", torch.zeros(3))
+
+    def forward(self, x):
+        x.add_(1)
+        v = torch.cat([x, x])
+        self.s.set_(v[2:5])
+        return v[1:4], self.s * 2

@@ -210,7 +210,8 @@ absl::StatusOr<Values> Set_(Call& c) {
   if (overload == "source_Tensor_storage_offset") {
     g.sizes = c.Ints("size");
     g.strides = c.Ints("stride");
-    g.offset = c.I("storage_offset");
+    if (!source.geometry().IsContiguous()) return c.Error("passed in tensor to be used as storage must be contiguous");
+    if (__builtin_add_overflow(source.offset(), c.I("storage_offset"), &g.offset)) return c.Error("a huge offset");
     if (IsTooLarge(c, source.dtype(), g.sizes)) return c.Error("the tensor is too large");
     if (g.strides.empty()) g.strides = ContiguousStridesOf(g.sizes);
     if (g.strides.size() != g.sizes.size()) return c.Error("as many strides as sizes are needed");

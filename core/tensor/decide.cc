@@ -146,12 +146,15 @@ bool SymbolicDecide::LessOrEqual(const Expr& a, const Expr& b) {
 }
 
 Expr SymbolicDecide::Min(const Expr& a, const Expr& b) {
-  if (std::optional<bool> known = ranges_->AlwaysLessOrEqual(a, b)) return *known ? a : b;
+  if (ranges_->AlwaysLessOrEqual(a, b) == true) return a;
+  if (ranges_->AlwaysLessOrEqual(b, a) == true) return b;
   return Checked(::smelt::Min(a, b));
 }
 
 Expr SymbolicDecide::Max(const Expr& a, const Expr& b) {
-  if (std::optional<bool> known = ranges_->AlwaysLessOrEqual(a, b)) return *known ? b : a;
+  if (ranges_->AlwaysLessOrEqual(a, b) == true) return b;
+  // Strides are products of max(size, 1). In a call of size 0 nobody sees them.
+  if (ranges_->AlwaysLessOrEqual(b, a) == true || (b == Expr(1) && ranges_->LessOrEqual(b, a) == true)) return a;
   return Checked(::smelt::Max(a, b));
 }
 
