@@ -154,7 +154,8 @@ std::optional<std::pair<int, std::vector<Expr>>> Builder::PartsFor(const Affine&
   for (size_t d = 0; d < a.coef.size(); ++d) {
     if (a.coef[d] == Expr(0) || ExactQuotient(a.coef[d], m)) continue;
     const auto inner = ExactQuotient(m, a.coef[d]);
-    if (!inner || *inner == Expr(1)) continue;
+    // Backwards (flip) it is no part.
+    if (!inner || *inner == Expr(1) || ranges_.LessOrEqual(1, *inner) != true) continue;
     const auto outer = ExactQuotient(sizes_[d], *inner);
     if (!outer || *outer == Expr(1) || *outer == Expr(0)) continue;
     return std::make_pair(static_cast<int>(d), std::vector<Expr>{*outer, *inner});
