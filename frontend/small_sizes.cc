@@ -106,8 +106,40 @@ std::unique_ptr<Graph> At(const Graph& g, const std::string& symbol, int64_t val
   return at;
 }
 
+struct Broadcast {
+  NodeId node;
+  Expr from, to;
+};
+// A dim that is broadcast for these values of the symbols, though nothing says that its size is always 1: kernels take
+// it for as long as the result's.
+std::optional<Broadcast> FindBroadcast(const Graph& g, const absl::flat_hash_map<std::string, int64_t>& values) {
+  for (NodeId n : g.AllNodes()) {
+    const Node& node = g.node(n);
+    const std::string& name = node.op.name();
+    const OpInfo& info = GetOpInfo(node.op);
+    const bool elementwise = info.kind == OpKind::kPointwise ||
+                             (info.kind == OpKind::kInplace && GetOpInfo(info.functional).kind == OpKind::kPointwise);
+    const bool expands = name == "aten::copy_" || name == "aten::expand" || name == "aten::expand_as";
+    if ((!elementwise && !expands) || node.outputs.empty()) continue;
+    const Sizes* out = SizesOf(g, node.outputs[0]);
+    for (ValueId v : node.inputs) {
+      const Sizes* sizes = SizesOf(g, v);
+      for (size_t k = 1; out != nullptr && sizes != nullptr && k <= std::min(out->size(), sizes->size()); ++k) {
+        const Expr &to = (*out)[out->size() - k], &from = (*sizes)[sizes->size() - k];
+        if (from.IsConstant() || from == to) continue;
+        const absl::StatusOr<int64_t> a = from.Evaluate(values), b = to.Evaluate(values);
+        if (a.ok() && b.ok() && *a == 1 && *b != 1) return Broadcast{n, from, to};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 // Whether it still finds that for one value of a symbol.
 bool HoldsAt(const Graph& g, const std::vector<bool>& found, const std::string& symbol, int64_t value) {
+  absl::flat_hash_map<std::string, int64_t> values(g.symbol_hints.begin(), g.symbol_hints.end());
+  values[symbol] = value;
+  if (FindBroadcast(g, values)) return false;
   const std::unique_ptr<Graph> at = At(g, symbol, value);
   size_t number = 0;
   for (NodeId n : at->AllNodes()) {
@@ -147,27 +179,12 @@ void ReconcileSmallSizes(Graph& g) {
 }
 
 absl::Status CheckBroadcasts(const Graph& g) {
-  for (NodeId n : g.AllNodes()) {
-    const Node& node = g.node(n);
-    const OpInfo& info = GetOpInfo(node.op);
-    const bool in_place = info.kind == OpKind::kInplace && GetOpInfo(info.functional).kind == OpKind::kPointwise;
-    if ((info.kind != OpKind::kPointwise && !in_place && node.op.name() != "aten::copy_") || node.outputs.empty())
-      continue;
-    const Sizes* out = SizesOf(g, node.outputs[0]);
-    for (ValueId v : node.inputs) {
-      const Sizes* sizes = SizesOf(g, v);
-      for (size_t k = 1; out != nullptr && sizes != nullptr && k <= std::min(out->size(), sizes->size()); ++k) {
-        const Expr &to = (*out)[out->size() - k], &from = (*sizes)[sizes->size() - k];
-        if (from.IsConstant() || from == to) continue;
-        const absl::StatusOr<int64_t> a = from.Evaluate(g.symbol_hints), b = to.Evaluate(g.symbol_hints);
-        if (!a.ok() || !b.ok() || *a != 1 || *b == 1) continue;
-        return absl::UnimplementedError(absl::StrCat(
-            node.op.full(), node.source ? absl::StrCat(" (", node.source->ToString(), ")") : "", ": a size of ",
-            from.ToString(), ", which is 1 in the example alone, broadcast to ", to.ToString()));
-      }
-    }
-  }
-  return absl::OkStatus();
+  const std::optional<Broadcast> b = FindBroadcast(g, g.symbol_hints);
+  if (!b) return absl::OkStatus();
+  const Node& node = g.node(b->node);
+  return absl::UnimplementedError(
+      absl::StrCat(node.op.full(), node.source ? absl::StrCat(" (", node.source->ToString(), ")") : "", ": a size of ",
+                   b->from.ToString(), ", which is 1 in the example alone, broadcast to ", b->to.ToString()));
 }
 
 }  // namespace smelt

@@ -1,0 +1,75 @@
+#include "smelt/frontend/small_sizes.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/core/ir/text.h"
+
+namespace smelt {
+namespace {
+
+using ::testing::HasSubstr;
+
+// s0 is at least 2 for whoever reasons about it, and a call may pass `accepted` to 64.
+std::unique_ptr<Graph> Parse(const std::string& text, int64_t accepted) {
+  auto g = ParseGraph(text);
+  EXPECT_TRUE(g.ok()) << g.status();
+  SymbolRanges::Range r = (*g)->symbols.Get("s0");
+  r.accepted_min = accepted;
+  (*g)->symbols.Set("s0", r);
+  return *std::move(g);
+}
+
+const std::vector<Expr>& SizesOfResult(const Graph& g) { return *g.value(g.outputs()[0]).type.tensor().sizes; }
+
+TEST(SmallSizes, TheFirstTwoRowsAreOneWhereThereIsOne) {
+  const auto g = Parse(R"(graph(%x : Float(s0, 3, strides=[3, 1])):
+  symbol s0 in [2, 64] hint 7
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %2 : int = prim::Constant[value=2]()
+  %a : Float(2, 3, strides=[3, 1]) = aten::slice.Tensor(%x, %0, %0, %2, %1)
+  %b : Float(2, 3, strides=[3, 1]) = aten::mul.Scalar(%a, %2)
+  return (%b)
+)",
+                       0);
+  ReconcileSmallSizes(*g);
+  EXPECT_EQ(SizesOfResult(*g)[0], Min(Expr::Symbol("s0"), 2));
+  EXPECT_EQ(g->symbols.Get("s0").accepted_min, 0);
+}
+
+TEST(SmallSizes, ACallForWhichAnOperatorMakesOtherSizesIsNotAccepted) {
+  // Two rows of x beside two of y: of one row x would be broadcast.
+  const auto g = Parse(R"(graph(%x : Float(s0, 3, strides=[3, 1]), %y : Float(2, 3, strides=[3, 1])):
+  symbol s0 in [2, 64] hint 7
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %2 : int = prim::Constant[value=2]()
+  %a : Float(2, 3, strides=[3, 1]) = aten::slice.Tensor(%x, %0, %0, %2, %1)
+  %b : Float(2, 3, strides=[3, 1]) = aten::add.Tensor(%a, %y, %1)
+  return (%b)
+)",
+                       0);
+  ReconcileSmallSizes(*g);
+  EXPECT_EQ(g->symbols.Get("s0").accepted_min, -1);
+}
+
+TEST(SmallSizes, ASizeThatIsOneInTheExampleAloneIsRefused) {
+  const auto g = Parse(R"(graph(%x : Float(s0, strides=[1]), %y : Float(s0 - 3, strides=[1])):
+  symbol s0 in [2, 64] hint 4
+  %1 : int = prim::Constant[value=1]()
+  %b : Float(s0, strides=[1]) = aten::add.Tensor(%x, %y, %1)
+  return (%b)
+)",
+                       -1);
+  const absl::Status s = CheckBroadcasts(*g);
+  EXPECT_EQ(s.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(s.message()), HasSubstr("a size of s0 - 3, which is 1 in the example alone"));
+}
+
+}  // namespace
+}  // namespace smelt
