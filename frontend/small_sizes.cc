@@ -66,7 +66,11 @@ std::vector<bool> UseInferredSizes(Graph& g) {
           before[k].type.IsTensor() && before[k].type.tensor().sizes ? &*before[k].type.tensor().sizes : nullptr;
       const bool equal = ok && now != nullptr && stated != nullptr && AreEqual(g, *now, *stated);
       if (stated != nullptr && !equal) found.back() = false;
-      const bool other = equal && *now != *stated && g.value(v).type.tensor().dtype == before[k].type.tensor().dtype;
+      // A size of 1 is broadcast: it stays, and calls in which it is another are not accepted.
+      const bool ones =
+          equal && std::equal(now->begin(), now->end(), stated->begin(),
+                              [](const Expr& a, const Expr& b) { return (a == Expr(1)) == (b == Expr(1)); });
+      const bool other = ones && *now != *stated && g.value(v).type.tensor().dtype == before[k].type.tensor().dtype;
       if (!other) g.SetType(v, before[k].type);
       const std::optional<Expr> number = g.value(v).expr;
       const bool other_number = ok && number && before[k].expr && g.symbols.Equal(*number, *before[k].expr) == true;

@@ -58,6 +58,21 @@ TEST(SmallSizes, ACallForWhichAnOperatorMakesOtherSizesIsNotAccepted) {
   EXPECT_EQ(g->symbols.Get("s0").accepted_min, -1);
 }
 
+TEST(SmallSizes, AColumnIsBroadcastAndOfNoColumnsNoCallIsAccepted) {
+  const auto g = Parse(R"(graph(%x : Float(3, s0, strides=[s0, 1])):
+  symbol s0 in [2, 64] hint 7
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %a : Float(3, 1, strides=[s0, 1]) = aten::slice.Tensor(%x, %1, %0, %1, %1)
+  %b : Float(3, s0, strides=[s0, 1]) = aten::sub.Tensor(%x, %a, %1)
+  return (%b)
+)",
+                       0);
+  ReconcileSmallSizes(*g);
+  EXPECT_EQ(CheckBroadcasts(*g), absl::OkStatus());
+  EXPECT_EQ(g->symbols.Get("s0").accepted_min, 1);
+}
+
 TEST(SmallSizes, ASizeThatIsOneInTheExampleAloneIsRefused) {
   const auto g = Parse(R"(graph(%x : Float(s0, strides=[1]), %y : Float(s0 - 3, strides=[1])):
   symbol s0 in [2, 64] hint 4
