@@ -175,7 +175,7 @@ class KernelEmitter {
   Value* EmitIndex(int dim, int u);
 
   bool IsNegative(int i, int x) const;
-  Value* EmitCheckIndex(const KernelInstr& in, int u);
+  Value* EmitCheckIndex(int i, int u);
 
   // ---- memory ----
 

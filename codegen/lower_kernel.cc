@@ -492,7 +492,7 @@ Value* KernelEmitter::EmitInstr(int i, int u) {
     case KernelOp::kDimSize:
       return size_[in.dim];
     case KernelOp::kCheckIndex:
-      return EmitCheckIndex(in, u);
+      return EmitCheckIndex(i, u);
     case KernelOp::kReduce:
       Accumulate(i, u);
       return nullptr;
@@ -548,15 +548,16 @@ bool KernelEmitter::IsNegative(int i, int x) const {
   return zero.op == KernelOp::kScalar && zero.scalar == ScalarOp::kConst && !IsFloating(zero.type) && zero.imm.i == 0;
 }
 
-Value* KernelEmitter::EmitCheckIndex(const KernelInstr& in, int u) {
+Value* KernelEmitter::EmitCheckIndex(int i, int u) {
+  const KernelInstr& in = s_.instrs[i];
   // Where a negative index has been made the size, which is out of range, it need not be told apart. A phase has of
   // earlier ones what its operands name, which is not what they were made of.
   const KernelInstr& from = s_.instrs[in.operands[0]];
-  const auto here = std::find_if(s_.phases.begin(), s_.phases.end(), [&](const KernelPhase& p) {
-    return std::any_of(p.instrs.begin(), p.instrs.end(), [&](int i) { return &s_.instrs[i] == &in; });
+  const bool in_one_phase = std::any_of(s_.phases.begin(), s_.phases.end(), [&](const KernelPhase& p) {
+    const auto has = [&](int k) { return std::find(p.instrs.begin(), p.instrs.end(), k) != p.instrs.end(); };
+    return has(i) && has(in.operands[0]);
   });
-  const bool is_near = std::find(here->instrs.begin(), here->instrs.end(), in.operands[0]) != here->instrs.end();
-  const bool refuses_negative = is_near && from.op == KernelOp::kScalar && from.scalar == ScalarOp::kSelect &&
+  const bool refuses_negative = in_one_phase && from.op == KernelOp::kScalar && from.scalar == ScalarOp::kSelect &&
                                 from.operands[1] == in.operands[1] && IsNegative(from.operands[0], from.operands[2]);
   Value* index = Get(refuses_negative ? from.operands[2] : in.operands[0], u);
   Value* size = Get(in.operands[1], u);

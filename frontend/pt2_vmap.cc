@@ -164,6 +164,11 @@ absl::Status Pt2Reader::ReadJoin(const Json& node, int64_t examples,
     return n;
   };
   const auto ints = [&](std::vector<int64_t> v) { return Constant(anchor, std::move(v), Type::List(Type::Int())); };
+  const auto numbers = [](const std::vector<Expr>& exprs) {  // -1: not known
+    std::vector<int64_t> out;
+    for (const Expr& e : exprs) out.push_back(e.Constant().value_or(-1));
+    return out;
+  };
   const ValueId at = Constant(anchor, dim, Type::Int());
   auto it = batched.find(name);
   if (it == batched.end()) {
@@ -179,8 +184,7 @@ absl::Status Pt2Reader::ReadJoin(const Json& node, int64_t examples,
                   scope);
   }
   if (examples == 0) {
-    std::vector<int64_t> sizes;
-    for (const Expr& e : *declared.type.tensor().sizes) sizes.push_back(e.Constant().value_or(-1));
+    const std::vector<int64_t> sizes = numbers(*declared.type.tensor().sizes);
     if (absl::c_linear_search(sizes, -1) || !absl::c_linear_search(sizes, 0))
       return absl::UnimplementedError("vmap over 0 examples: a result of unknown sizes");
     const ValueId none = InsertConstant(*g_, anchor, std::monostate());
@@ -207,9 +211,7 @@ absl::Status Pt2Reader::ReadJoin(const Json& node, int64_t examples,
   ValueId v = g_->node(stack).outputs[0];
   const Type stacked = g_->value(v).type;
   if (stacked.IsTensor() && stacked.tensor().strides != declared.type.tensor().strides) {
-    Geometry to;
-    for (const Expr& e : *declared.type.tensor().sizes) to.sizes.push_back(e.Constant().value_or(-1));
-    for (const Expr& e : *declared.type.tensor().strides) to.strides.push_back(e.Constant().value_or(-1));
+    const Geometry to{numbers(*declared.type.tensor().sizes), numbers(*declared.type.tensor().strides), 0};
     if (absl::c_linear_search(to.sizes, -1) || absl::c_linear_search(to.strides, -1))
       return absl::UnimplementedError("vmap: a result of unknown sizes whose examples do not lie one after the other");
     const ValueId none = InsertConstant(*g_, anchor, std::monostate());

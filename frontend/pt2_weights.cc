@@ -110,11 +110,11 @@ absl::StatusOr<int> Pt2Reader::AddWeight(const std::string& name, Weight::Kind k
     it = c;
   }
   const WeightEntry& w = it->second;
-  auto [storage, fresh] = storages_.try_emplace(w.path, static_cast<int>(g_->weight_storages.size()));
+  auto [storage, fresh] = storages_.try_emplace(w.path, 0);
   // All tensors of no bytes are one file in the archive. That they share memory nobody sees, until they grow.
-  if (!fresh && g_->weight_storages[storage->second]->bytes() == 0)
-    fresh = true, storage->second = static_cast<int>(g_->weight_storages.size());
-  if (fresh) {
+  const bool empty = !fresh && g_->weight_storages[storage->second]->bytes() == 0;
+  if (fresh || empty) {
+    storage->second = static_cast<int>(g_->weight_storages.size());
     SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> bytes, zip_.ReadStorage(w.path, options_.max_weight_bytes));
     g_->weight_storages.push_back(std::move(bytes));
   }

@@ -18,10 +18,10 @@ namespace {
 
 using Sizes = std::vector<Expr>;
 
-const Sizes* SizesOf(const Graph& g, ValueId v) {
-  const Type& t = g.value(v).type;
-  return t.IsTensor() && t.tensor().sizes ? &*t.tensor().sizes : nullptr;
-}
+using Values = absl::flat_hash_map<std::string, int64_t>;  // of symbols
+
+const Sizes* SizesOf(const Type& t) { return t.IsTensor() && t.tensor().sizes ? &*t.tensor().sizes : nullptr; }
+const Sizes* SizesOf(const Graph& g, ValueId v) { return SizesOf(g.value(v).type); }
 
 bool AreEqual(const Graph& g, const Sizes& a, const Sizes& b) {
   if (a.size() != b.size()) return false;
@@ -62,8 +62,7 @@ std::vector<bool> UseInferredSizes(Graph& g) {
     for (size_t k = 0; k < outputs.size(); ++k) {
       const ValueId v = outputs[k];
       const Sizes* now = SizesOf(g, v);
-      const Sizes* stated =
-          before[k].type.IsTensor() && before[k].type.tensor().sizes ? &*before[k].type.tensor().sizes : nullptr;
+      const Sizes* stated = SizesOf(before[k].type);
       const bool equal = ok && now != nullptr && stated != nullptr && AreEqual(g, *now, *stated);
       if (stated != nullptr && !equal) found.back() = false;
       // A size of 1 is broadcast: it stays, and calls in which it is another are not accepted.
@@ -80,11 +79,10 @@ std::vector<bool> UseInferredSizes(Graph& g) {
   return found;
 }
 
-// The graph as it is for one value of a symbol; the others have that of the example.
-std::unique_ptr<Graph> At(const Graph& g, const std::string& symbol, int64_t value) {
+// The graph as it is for these values.
+std::unique_ptr<Graph> At(const Graph& g, const Values& given) {
   absl::flat_hash_map<std::string, Expr> values;
-  for (const auto& [name, hint] : g.symbol_hints) values.insert({name, Expr(hint)});
-  values.insert_or_assign(symbol, Expr(value));
+  for (const auto& [name, value] : given) values.insert({name, Expr(value)});
   std::unique_ptr<Graph> at = g.Clone();
   const auto substitute = [&](ValueId v) {
     if (const std::optional<Expr> e = at->value(v).expr) at->SetExpr(v, e->Substitute(values));
@@ -116,7 +114,7 @@ struct Broadcast {
 };
 // A dim that is broadcast for these values of the symbols, though nothing says that its size is always 1: kernels take
 // it for as long as the result's.
-std::optional<Broadcast> FindBroadcast(const Graph& g, const absl::flat_hash_map<std::string, int64_t>& values) {
+std::optional<Broadcast> FindBroadcast(const Graph& g, const Values& values) {
   for (NodeId n : g.AllNodes()) {
     const Node& node = g.node(n);
     const std::string& name = node.op.name();
@@ -139,12 +137,12 @@ std::optional<Broadcast> FindBroadcast(const Graph& g, const absl::flat_hash_map
   return std::nullopt;
 }
 
-// Whether it still finds that for one value of a symbol.
+// Whether it still finds that for one value of a symbol; the others have that of the example.
 bool HoldsAt(const Graph& g, const std::vector<bool>& found, const std::string& symbol, int64_t value) {
-  absl::flat_hash_map<std::string, int64_t> values(g.symbol_hints.begin(), g.symbol_hints.end());
+  Values values = g.symbol_hints;
   values[symbol] = value;
   if (FindBroadcast(g, values)) return false;
-  const std::unique_ptr<Graph> at = At(g, symbol, value);
+  const std::unique_ptr<Graph> at = At(g, values);
   size_t number = 0;
   for (NodeId n : at->AllNodes()) {
     if (!found[number++]) continue;
@@ -152,9 +150,8 @@ bool HoldsAt(const Graph& g, const std::vector<bool>& found, const std::string& 
     if (!InferNode(*at, n).ok()) return false;
     for (size_t k = 0; k < stated.size(); ++k) {
       const ValueId v = at->node(n).outputs[k];
-      const Sizes* now = SizesOf(*at, v);
-      const bool sized = stated[k].type.IsTensor() && stated[k].type.tensor().sizes;
-      if (sized && (now == nullptr || !AreEqual(*at, *now, *stated[k].type.tensor().sizes))) return false;
+      const Sizes *now = SizesOf(*at, v), *then = SizesOf(stated[k].type);
+      if (then != nullptr && (now == nullptr || !AreEqual(*at, *now, *then))) return false;
       at->SetType(v, stated[k].type);
       at->SetExpr(v, stated[k].expr);
     }
@@ -183,6 +180,7 @@ void ReconcileSmallSizes(Graph& g) {
 }
 
 absl::Status CheckBroadcasts(const Graph& g) {
+  if (g.symbol_hints.empty()) return absl::OkStatus();  // all sizes are constants
   const std::optional<Broadcast> b = FindBroadcast(g, g.symbol_hints);
   if (!b) return absl::OkStatus();
   const Node& node = g.node(b->node);

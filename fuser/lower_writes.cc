@@ -15,9 +15,7 @@ absl::Status Lowering::EmitAction(const Root& r) {
   const DType t = r.target.dtype;
   // No element is written, and no index wrong, if there are no indices.
   b_->SetEach(true);
-  absl::StatusOr<Write> written = WriteOf(r.action, t);
-  if (!written.ok()) return written.status();
-  Write& w = *written;
+  SMELT_ASSIGN_OR_RETURN(Write w, WriteOf(r.action, t));
   if (w.mode != Write::kSet) {
     const DType c = t == DType::kBool ? DType::kBool : OpMathType(t);
     const int old = Convert(LoadFrom(r, w.at), c);

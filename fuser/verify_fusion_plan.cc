@@ -1,6 +1,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
@@ -57,16 +58,6 @@ absl::Status VerifyFusionPlan(const Graph& g, int late_reads) {
   return VerifyFusionPlan(g);
 }
 
-namespace {
-// The memory outside, as a root, that a group's region write changes; invalid where it is the group's own.
-ValueId TakenOver(const Graph& g, const Node& group, const Graph& s, NodeId write) {
-  ValueId base = s.node(write).inputs[0];
-  while (!s.IsParam(s.value(base).def) && IsRegionOp(s.node(s.value(base).def)))
-    base = s.node(s.value(base).def).inputs[0];
-  return s.IsParam(s.value(base).def) ? RootOf(g, group.inputs[s.value(base).def_index]) : ValueId();
-}
-}  // namespace
-
 absl::Status VerifyFusionPlan(const Graph& g) {
   for (NodeId n : g.AllNodes()) {
     const Node& node = g.node(n);
@@ -91,24 +82,36 @@ absl::Status VerifyFusionPlan(const Graph& g) {
       if (s.value(s.outputs()[i]).type != g.value(node.outputs[i]).type)
         return error(absl::StrCat("result ", i, " has another type inside"));
     }
-    absl::flat_hash_set<ValueId> written;  // memory that it takes over, as roots outside
+    // Memory that it takes over, as roots outside; of each result of a region write that lies in such.
+    absl::flat_hash_set<ValueId> written;
+    absl::flat_hash_map<ValueId, ValueId> taken;
     for (NodeId m : s.Nodes(s.top())) {
       const Node& inner = s.node(m);
       if (IsTransparent(inner)) continue;
       if (!IsKernelNode(s, m)) return error(absl::StrCat(inner.op.full(), " is no kernel's work"));
       if (!IsRegionOp(inner)) continue;
-      if (s.IsParam(s.value(inner.inputs[0]).def))
-        written.insert(RootOf(g, node.inputs[s.value(inner.inputs[0]).def_index]));
+      const ValueId base = inner.inputs[0];
+      if (s.IsParam(s.value(base).def)) {
+        const ValueId root = RootOf(g, node.inputs[s.value(base).def_index]);
+        written.insert(root);
+        taken[inner.outputs[0]] = root;
+      } else if (auto it = taken.find(base); it != taken.end()) {
+        const ValueId root = it->second;  // the map grows below
+        taken[inner.outputs[0]] = root;
+      }
     }
     if (written.empty()) continue;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId v = node.inputs[i];
-      if (!g.value(v).type.IsTensor() || !written.contains(RootOf(g, v))) continue;
+      const ValueId root = g.value(v).type.IsTensor() ? RootOf(g, v) : ValueId();
+      if (!root.valid() || !written.contains(root)) continue;
       // Either the base itself, or a read of other elements, or of the very ones that are written.
       for (const Use& u : s.value(s.inputs()[i]).uses) {
         if (!s.IsReturn(u.user) && IsRegionOp(s.node(u.user)) && u.index == 0) continue;
         for (NodeId m : s.Nodes(s.top())) {
-          if (s.node(m).op != "smelt::write_region" || TakenOver(g, node, s, m) != RootOf(g, v)) continue;
+          if (s.node(m).op != "smelt::write_region") continue;
+          const auto it = taken.find(s.node(m).outputs[0]);
+          if (it == taken.end() || it->second != root) continue;
           const Overlap o = CompareExtents(ExtentOf(g, v), ExtentOf(s.node(m)), g.symbols);
           if (o != Overlap::kDisjoint && (o != Overlap::kSame || !WritesEachElementOnce(s.node(m))))
             return error(absl::StrCat("writes memory that operand ", i, " shows at other indices"));

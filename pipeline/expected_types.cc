@@ -14,6 +14,7 @@ namespace {
 
 bool IsTensor(const Graph& g, ValueId v) { return g.value(v).type.IsTensor(); }
 const TensorType& TypeOf(const Graph& g, ValueId v) { return g.value(v).type.tensor(); }
+std::vector<Expr> UnknownSizes(int rank) { return std::vector<Expr>(rank, Expr::Poison()); }
 bool LacksDType(const Graph& g, ValueId v) { return IsTensor(g, v) && !TypeOf(g, v).dtype; }
 
 class Expecter {
@@ -50,17 +51,18 @@ class Expecter {
       }
       const NodeId next = g_.node(n).next.valid() ? g_.node(n).next : g_.block(b).return_node;
       const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
-      const bool lacks = std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) {
-        return IsTensor(g_, v) && (!TypeOf(g_, v).dtype || !TypeOf(g_, v).sizes);
-      });
-      const std::vector<TensorType> made = lacks && guess_dims_ ? TypesOfDenseOperands(n) : std::vector<TensorType>();
+      const auto is_open = [&](ValueId v) {
+        return guess_dims_ && IsTensor(g_, v) && (!TypeOf(g_, v).dtype || !TypeOf(g_, v).sizes);
+      };
+      const bool any_open = std::any_of(outputs.begin(), outputs.end(), is_open);
+      const std::vector<TensorType> made = any_open ? TypesOfDenseOperands(n) : std::vector<TensorType>();
       for (size_t k = 0; k < outputs.size(); ++k) {
         const ValueId v = outputs[k];
-        const bool open = IsTensor(g_, v) && (!TypeOf(g_, v).dtype || !TypeOf(g_, v).sizes);
-        if (open && k < made.size()) {
+        const std::optional<TensorType> first = is_open(v) ? HandedIn(n, k) : std::nullopt;
+        if (is_open(v) && k < made.size()) {
           Expect(v, made[k], next);
-        } else if (open && guess_dims_ && HandedIn(n, k)) {
-          Expect(v, *HandedIn(n, k), next);
+        } else if (first) {
+          Expect(v, *first, next);
         } else if (LacksDType(g_, v)) {
           Expect(v, LikelyType(n), next);
         } else if (IsTensor(g_, v) && !TypeOf(g_, v).sizes && DimsOf(n)) {
@@ -117,7 +119,7 @@ class Expecter {
     }
     if (!v.valid() || !IsTensor(g_, v) || !TypeOf(g_, v).dtype) return std::nullopt;
     TensorType t{TypeOf(g_, v).dtype, std::nullopt, std::nullopt};
-    if (guess_dims_ && RankOf(v)) t.sizes = std::vector<Expr>(*RankOf(v), Expr::Poison());
+    if (guess_dims_ && RankOf(v)) t.sizes = UnknownSizes(*RankOf(v));
     return t;
   }
 
@@ -140,7 +142,7 @@ class Expecter {
     for (ValueId v : *results) {
       const Type& t = call.graph().value(v).type;
       if (!t.IsTensor() || !t.tensor().dtype || !t.tensor().sizes) return {};
-      types.push_back({t.tensor().dtype, std::vector<Expr>(t.tensor().rank(), Expr::Poison()), std::nullopt});
+      types.push_back({t.tensor().dtype, UnknownSizes(t.tensor().rank()), std::nullopt});
     }
     return types;
   }
@@ -175,7 +177,7 @@ class Expecter {
       }
     }
     if (!rank || *rank < 0) return std::nullopt;
-    return std::vector<Expr>(*rank, Expr::Poison());
+    return UnknownSizes(*rank);
   }
   std::optional<int> RankOf(ValueId v) const {
     if (!IsTensor(g_, v) || !TypeOf(g_, v).sizes) return std::nullopt;

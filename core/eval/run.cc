@@ -363,10 +363,7 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
       for (size_t k = 0; k < given.size(); ++k) {
         if (!given[k].IsTensor() || given[k].tensor().IsSame(resized)) continue;
         if (OperandSharingOf(c.schema->op, functional, f->arguments[k].name) == OperandSharing::kAny) continue;
-        const Tensor& t = given[k].tensor();
-        if (t.storage() != resized.storage() || t.NumElements() == 0 || g.NumElements() == 0) continue;
-        const Overlap overlap = OverlapsConcrete(g, ItemSize(r.dtype()), t.geometry(), ItemSize(t.dtype()));
-        if (overlap != Overlap::kDisjoint && overlap != Overlap::kSame) return c.Unsupported(kAnswerHangsOnOrder);
+        SMELT_RETURN_IF_ERROR(CheckApart(c, resized, given[k].tensor(), OperandSharing::kWholeOrNone));
       }
     }
     if (!done) SMELT_RETURN_IF_ERROR(CopyInto(outs[i], r));

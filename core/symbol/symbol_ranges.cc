@@ -346,8 +346,7 @@ SymbolRanges::Range SymbolRanges::Of(const Expr& e) const { return Ranger(*this)
 
 // Over the accepted values: what is left out of a size is missing in a call of a size of 1.
 Expr SymbolRanges::Simplify(const Expr& e) const {
-  const auto less_or_equal = [this](const Expr& a, const Expr& b) { return LessOrEqualOver(*this, true, a, b); };
-  return Rebuild(e, [&](const Atom& a) -> std::optional<Expr> {
+  return Rebuild(e, [this](const Atom& a) -> std::optional<Expr> {
     if (a.kind == Kind::kSymbol) {
       const Range r = Get(a.name);
       if (r.min == r.max && IsFinite(r.min)) return Expr(r.min);
@@ -361,9 +360,9 @@ Expr SymbolRanges::Simplify(const Expr& e) const {
         bool dominated = false;
         for (Expr& k : kept) {
           const bool min = a.kind == Kind::kMin;
-          if (less_or_equal(min ? k : o, min ? o : k) == true) {
+          if (AlwaysLessOrEqual(min ? k : o, min ? o : k) == true) {
             dominated = true;
-          } else if (less_or_equal(min ? o : k, min ? k : o) == true) {
+          } else if (AlwaysLessOrEqual(min ? o : k, min ? k : o) == true) {
             k = o;
             dominated = true;
           }
@@ -378,9 +377,11 @@ Expr SymbolRanges::Simplify(const Expr& e) const {
     if (plain.IsPoison()) return plain;
     const Range r = Ranger(*this, /*accepted=*/true).Of(plain, 0);
     if (r.min == r.max && IsFinite(r.min)) return Expr(r.min);
-    if (a.kind == Kind::kMod && less_or_equal(0, dividend) == true && less_or_equal(dividend + 1, divisor) == true)
+    if (a.kind == Kind::kMod && AlwaysLessOrEqual(0, dividend) == true &&
+        AlwaysLessOrEqual(dividend + 1, divisor) == true)
       return dividend;
-    if (a.kind == Kind::kFloorDiv && less_or_equal(0, dividend) == true && less_or_equal(dividend + 1, divisor) == true)
+    if (a.kind == Kind::kFloorDiv && AlwaysLessOrEqual(0, dividend) == true &&
+        AlwaysLessOrEqual(dividend + 1, divisor) == true)
       return Expr(0);
     return plain;
   });
