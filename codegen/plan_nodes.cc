@@ -43,6 +43,7 @@ absl::Status PlanBuilder::EmitNode(NodeId n) {
   if (ReadsScalar(n)) return EmitReadScalar(n);
   if (IsCondition(n)) return absl::OkStatus();  // made where it is used
   if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return EmitAssert(n);
+  if (name == "smelt::assert_computed") return absl::OkStatus();  // by the steps before
   if (absl::StartsWith(name, "smelt::assert_")) return AddAssertion(n);
   if (name == "aten::empty" || name == "aten::empty_strided" || name == "aten::empty_like" ||
       name == "aten::new_empty" || name == "aten::new_empty_strided" || name == "aten::empty_permuted") {
@@ -180,7 +181,8 @@ absl::Status PlanBuilder::AddAssertion(NodeId n) {
     return absl::UnimplementedError("no kernel and no library call does this");
   }
   if (node.source) check->source = node.source->ToString();
-  if (late) {
+  // In a branch it is about the calls alone that take it.
+  if (late || block_ != 0) {
     plan_->may_refuse_late = true;
     Emit(std::move(check), n);
   } else {

@@ -36,6 +36,11 @@ std::optional<std::vector<int>> MatchArguments(const FunctionSchema& writing, co
     if (next < given.size()) {
       const Argument& g = writing.arguments[given[next]];
       if (g.name == a.name && g.type == a.type) {
+        if (is_out && a.name == "dtype" && ComputesInDTypeOfOut(writing.op)) {
+          match.push_back(FunctionalCounterpart::kDTypeOfWritten);  // PyTorch takes no other
+          ++next;
+          continue;
+        }
         match.push_back(given[next++]);
         continue;
       }

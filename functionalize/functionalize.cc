@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/data_refusals.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
@@ -71,6 +72,55 @@ void Functionalizer::EraseUnusedResults(NodeId n) {
   }
 }
 
+namespace {
+
+// Whether the operator asks its first operand for its sizes alone.
+bool ReadsSizesAlone(const std::string& name) {
+  return absl::EndsWith(name, "_like") || absl::StartsWith(name, "aten::new_") || name == "aten::zero" ||
+         name == "aten::fill";
+}
+
+Expr NumElements(const TensorType& t) {
+  Expr n(1);
+  for (const Expr& size : *t.sizes) n = n * size;
+  return n;
+}
+
+}  // namespace
+
+// Whether readers need every element of one of the results. Views of parts are taken to be apart.
+bool Functionalizer::IsWhollyRead(NodeId n) const {
+  for (ValueId v : g_.node(n).outputs) {
+    const Type& t = g_.value(v).type;
+    if (!t.IsTensor() || !t.tensor().sizes) {
+      if (!g_.value(v).uses.empty()) return true;
+      continue;
+    }
+    Expr read(0);
+    for (const Use& use : g_.value(v).uses) {
+      const Node& user = g_.node(use.user);
+      if (use.index == 0 && ReadsSizesAlone(user.op.name())) continue;
+      const bool is_view = user.op == "smelt::view" && g_.value(user.outputs[0]).type.tensor().sizes;
+      read = read + NumElements(is_view ? g_.value(user.outputs[0]).type.tensor() : t.tensor());
+    }
+    const Expr left = NumElements(t.tensor()) - read;
+    if (!g_.value(v).uses.empty() && (!left.IsConstant() || *left.Constant() <= 0)) return true;
+  }
+  return false;
+}
+
+// The results, or a part of them, are not read, but PyTorch may refuse to make them.
+void Functionalizer::KeepComputed(NodeId n) {
+  static const OpName kComputed = OpName::Get("smelt::assert_computed");
+  const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
+  for (ValueId v : outputs) {
+    if (!g_.value(v).type.IsTensor()) continue;
+    const NodeId kept = g_.InsertAfter(n, kComputed, {v}, {});
+    g_.SetSource(kept, g_.node(n).source);
+    return;  // all are made together
+  }
+}
+
 void Functionalizer::EraseDead(BlockId b) {
   for (NodeId n = g_.block(b).last, previous; n.valid(); n = previous) {
     const Node& node = g_.node(n);
@@ -79,7 +129,12 @@ void Functionalizer::EraseDead(BlockId b) {
     for (BlockId inner : node.blocks) EraseDead(inner);
     const bool used =
         std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !g_.value(v).uses.empty(); });
-    if (!used && IsRemovable(n)) g_.Erase(n);
+    if (!used && !IsRemovable(n)) continue;
+    if (MayRefuseData(g_, n)) {
+      if (!IsWhollyRead(n)) KeepComputed(n);
+    } else if (!used) {
+      g_.Erase(n);
+    }
   }
 }
 

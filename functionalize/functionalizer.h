@@ -179,6 +179,9 @@ class Functionalizer {
   // as_strided's offset counts from the storage's first element; an argument's geometry from the argument's own.
   absl::StatusOr<ViewMeaning> ViewsOfTensor(NodeId n, const Operator& op, TensorId base);
   // That a row chosen by the data is one of the tensor's.
+  // That a view as elements of another size may begin where the tensor lies in this call's storage.
+  void AssertAligned(NodeId n, TensorId base, DType seen_as);
+  void InsertAssertion(const Expr& not_zero, const std::string& message, NodeId anchor);
   void AssertSelected(NodeId n, TensorId base);
   // A call whose sizes break the assumption is refused.
   absl::Status Assert(const Assumption& a, NodeId anchor);
@@ -303,6 +306,8 @@ class Functionalizer {
 
   // --- cleaning up ---
   bool IsRemovable(NodeId n) const;
+  bool IsWhollyRead(NodeId n) const;
+  void KeepComputed(NodeId n);
   void EraseUnusedResults(NodeId n);
   void EraseDead(BlockId b);
 

@@ -81,6 +81,7 @@ absl::Status Functionalizer::ProcessView(NodeId n, const Operator& op) {
   }
   SMELT_ASSIGN_OR_RETURN(ViewMeaning views, ViewsOfTensor(n, op, base));
   if (g_.node(n).op == "aten::select.int") AssertSelected(n, base);
+  if (g_.value(out).type.IsTensor()) AssertAligned(n, base, views.outputs[0].dtype);
   if (known != nullptr) {
     const auto& inputs = g_.node(n).inputs;
     *known = {g_.node(n).op, base, {inputs.begin(), inputs.end()}, views.outputs[0]};
@@ -164,6 +165,27 @@ absl::StatusOr<ViewMeaning> Functionalizer::ViewsOfTensor(NodeId n, const Operat
   return views;
 }
 
+void Functionalizer::AssertAligned(NodeId n, TensorId base, DType seen_as) {
+  const DType own = tensors_[base].geometry.dtype;
+  const int ratio = ItemSize(seen_as) / ItemSize(own);
+  if (ratio < 2 || memories_[tensors_[base].memory].origin != MemoryState::Origin::kArgument) return;
+  const Expr begin = BeginInStorage(base);
+  const std::string message =
+      IsComplex(seen_as) && !IsComplex(own)
+          ? "Tensor must have a storage_offset divisible by 2"
+          : absl::StrCat("self.storage_offset() must be divisible by ", ratio, " to view ", ScalarTypeName(own), " as ",
+                         ScalarTypeName(seen_as), " (different element sizes)");
+  if (asserted_.insert(absl::StrCat(message, ": ", begin.ToString())).second)
+    InsertAssertion(Max(Expr(1) - Mod(begin, ratio), 0), message, n);
+}
+
+void Functionalizer::InsertAssertion(const Expr& not_zero, const std::string& message, NodeId anchor) {
+  const NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_size"), {}, {});
+  g_.SetAttribute(n, "value", not_zero);
+  g_.SetAttribute(n, "message", message);
+  g_.SetSource(n, source_);
+}
+
 absl::Status Functionalizer::Assert(const Assumption& a, NodeId anchor) {
   if (HasDataSymbols(a.a) || HasDataSymbols(a.b)) return absl::OkStatus();  // that is seen when it runs
   if (!asserted_.insert(a.ToString()).second) return absl::OkStatus();
@@ -186,10 +208,8 @@ absl::Status Functionalizer::Assert(const Assumption& a, NodeId anchor) {
       holds = Max(d + 1, 0);
       break;
   }
-  const NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_size"), {}, {});
-  g_.SetAttribute(n, "value", holds);
-  g_.SetAttribute(n, "message", absl::StrCat("the sizes of the call are out of range: ", a.ToString(), " is expected"));
-  g_.SetSource(n, source_);
+  InsertAssertion(holds, absl::StrCat("the sizes of the call are out of range: ", a.ToString(), " is expected"),
+                  anchor);
   return absl::OkStatus();
 }
 

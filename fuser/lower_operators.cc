@@ -183,8 +183,12 @@ absl::StatusOr<int> Lowering::EvalLinspace(NodeId n, const Index& index) {
   const DType t = g_.Dt(g_.Out(n));
   const DType c = t == DType::kFloat64 || !IsFloating(t) ? DType::kFloat64 : DType::kFloat32;
   const Expr steps = g_.Sizes(g_.Out(n))[0];
-  SMELT_ASSIGN_OR_RETURN(int start, ScalarArg(n, *call->Find("start"), c));
-  SMELT_ASSIGN_OR_RETURN(int end, ScalarArg(n, *call->Find("end"), c));
+  // The ends of integers are integers.
+  const DType of_ends = IsFloating(t) ? c : t;
+  SMELT_ASSIGN_OR_RETURN(int start, ScalarArg(n, *call->Find("start"), of_ends));
+  SMELT_ASSIGN_OR_RETURN(int end, ScalarArg(n, *call->Find("end"), of_ends));
+  start = b_->Cast(start, c);
+  end = b_->Cast(end, c);
   if (steps == Expr(1)) return Convert(start, t);
   const int i = b_->IndexValue(index[0]);
   const int step = b_->Op(ScalarOp::kDiv, c, b_->Op(ScalarOp::kSub, c, end, start), b_->Cast(Size(steps - 1), c));

@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
+#include "smelt/core/op/data_refusals.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
@@ -555,8 +556,9 @@ class EagerBuilder {
       numbers.push_back(Number(outputs[k]));
     }
     if (numbers.empty()) {
-      // Nobody reads it, but it draws numbers, or PyTorch refuses it for dims that another name of its operand got.
-      if (GetOpInfo(op).kind != OpKind::kRandom && !changes_dims_) return absl::OkStatus();
+      // Nobody reads it, but it draws numbers, or PyTorch refuses it for what its operands hold, or for dims that
+      // another name of its operand got.
+      if (GetOpInfo(op).kind != OpKind::kRandom && !changes_dims_ && !MayRefuseData(g_, n)) return absl::OkStatus();
       call.graph().AddOutput(results[0]);
       numbers.push_back(-1);
     }

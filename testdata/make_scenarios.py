@@ -19,6 +19,7 @@ import torch
 import scenarios_assigned  # registers its scenarios, as the next ones do
 import scenarios_calls
 import scenarios_containers
+import scenarios_dtypes
 import scenarios_edges
 import scenarios_functional
 import scenarios_given
@@ -30,6 +31,7 @@ import scenarios_more
 import scenarios_operands
 import scenarios_patterns
 import scenarios_quantized
+import scenarios_refusing
 import scenarios_seldom
 import scenarios_state
 import scenarios_steps

@@ -61,7 +61,12 @@ absl::StatusOr<Values> Arange(Call& c) {
 
 absl::StatusOr<Values> Linspace(Call& c) {
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
-  const double start = c.D("start"), end = c.D("end");
+  double start = c.D("start"), end = c.D("end");
+  if (!IsFloating(out.dtype()) && !IsComplex(out.dtype())) {
+    // Between integers.
+    start = std::trunc(start);
+    end = std::trunc(end);
+  }
   const int64_t n = out.NumElements();
   const bool log = c.name() == "aten::logspace";
   const double base = c.D("base", 10), step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;

@@ -290,7 +290,7 @@ absl::StatusOr<Values> ComplexReduction(Call& c) {
     return c.Unsupported("is not supported for complex numbers");
   const DType dtype = logical                ? DType::kBool
                       : f == "count_nonzero" ? DType::kInt64
-                      : norm                 ? RealOf(self.dtype())
+                      : norm                 ? RealOf(asked.value_or(self.dtype()))
                                              : asked.value_or(self.dtype());
   std::vector<bool> reduced(self.rank(), false);
   std::vector<int64_t> dims = c.Ints("dim");
@@ -309,7 +309,7 @@ absl::StatusOr<Values> ComplexReduction(Call& c) {
   }
   SMELT_ASSIGN_OR_RETURN(Tensor out, NewTensor(*c.state, dtype, sizes, ContiguousStridesOf(sizes)));
   // A dtype that is asked for converts the elements first.
-  const std::vector<Cx> x = asked && !logical ? Read<Cx>(Converted(self, *asked)) : Read<Cx>(self);
+  const std::vector<Cx> x = asked && !logical && !norm ? Read<Cx>(Converted(self, *asked)) : Read<Cx>(self);
   const std::vector<int64_t> strides = ContiguousStridesOf(kept);
   const bool product = f == "prod" || f == "cumprod" || f == "all";
   std::vector<Cx> acc(Product(kept), product ? Cx(1) : Cx(0)), result = acc;

@@ -316,10 +316,10 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
   }
   for (const Argument& a : f->arguments) {
     const int i = c.schema->FindArgument(a.name);
-    if (i >= 0) {
-      given.push_back(c.args[i]);
-    } else if (a.name == "dtype" && !outs.empty()) {
+    if (a.name == "dtype" && !outs.empty() && (i < 0 || ComputesInDTypeOfOut(c.schema->op))) {
       given.push_back(EvalValue(ScalarTypeOf(outs[0].dtype())));
+    } else if (i >= 0) {
+      given.push_back(c.args[i]);
     } else {
       given.push_back(None());
     }
@@ -333,6 +333,11 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
   }
   SMELT_ASSIGN_OR_RETURN(Values results, Run(*c.state, functional, given));
   if (results.size() != outs.size()) return c.Unsupported("its functional form returns another number of tensors");
+  for (size_t i = 0; i < outs.size(); ++i) {
+    if (!results[i].IsTensor()) return c.Unsupported("its functional form returns no tensor");
+    const std::string refused = RefusedCast(functional, results[i].tensor().dtype(), outs[i].dtype());
+    if (!refused.empty()) return c.Error(refused);
+  }
   bool done = false;
   if (elementwise && OperandSharingOf(c.schema->op, functional, "") == OperandSharing::kNotPartly && outs.size() == 1 &&
       results[0].IsTensor() &&
@@ -342,7 +347,6 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
   }
   Values returned;
   for (size_t i = 0; i < outs.size(); ++i) {
-    if (!results[i].IsTensor()) return c.Unsupported("its functional form returns no tensor");
     const Tensor& r = results[i].tensor();
     if (!std::equal(r.sizes().begin(), r.sizes().end(), outs[i].sizes().begin(), outs[i].sizes().end())) {
       Tensor resized = outs[i];

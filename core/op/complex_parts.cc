@@ -38,9 +38,20 @@ ValueId ComplexParts::IsEqual(const Parts& a, const Parts& b) {
   return e_.Op("aten::logical_and", {e_.Op("aten::eq.Tensor", {a.re, b.re}), e_.Op("aten::eq.Tensor", {Im(a), Im(b)})});
 }
 
+ValueId ComplexParts::NoneOf(ValueId im, ValueId product) { return e_.Where(e_.EqN(im, 0), im, product); }
+
 Parts ComplexParts::Exp(const Parts& a) {
-  const ValueId r = e_.Exp(a.re), im = Im(a);
-  return {e_.Mul(r, e_.Op("aten::cos", {im})), e_.Mul(r, e_.Op("aten::sin", {im}))};
+  const ValueId r = e_.Exp(a.re);
+  if (!a.im.valid()) return {r, ValueId()};
+  return {e_.Mul(r, e_.Op("aten::cos", {a.im})), NoneOf(a.im, e_.Mul(r, e_.Op("aten::sin", {a.im})))};
+}
+
+Parts ComplexParts::Pow(const Parts& a, const Parts& b) {
+  const Parts power = Exp(Mul(b, Log(a)));
+  // 0 to the power of what has a positive real part.
+  const ValueId is_zero = e_.Op("aten::logical_and", {e_.Op("aten::logical_not", {IsTrue(a)}),
+                                                      e_.Op("aten::gt.Scalar", {b.re, e_.Const(int64_t{0})})});
+  return Where(is_zero, Real(0), power);
 }
 
 Parts ComplexParts::Sqrt(const Parts& a) {
@@ -83,11 +94,11 @@ namespace {
 
 using Z = ComplexParts;
 
-// (f(re) g(im), h(re) k(im)), as sines and cosines of a sum are.
+// (f(re) g(im), h(re) k(im)), as sines and cosines of a sum are; k(0) is 0.
 Parts Products(Z& z, const Parts& a, const char* f, const char* g, const char* h, const char* k) {
   Emit& e = z.emit();
   const ValueId im = z.Im(a);
-  return {e.Mul(e.Op(f, {a.re}), e.Op(g, {im})), e.Mul(e.Op(h, {a.re}), e.Op(k, {im}))};
+  return {e.Mul(e.Op(f, {a.re}), e.Op(g, {im})), z.NoneOf(im, e.Mul(e.Op(h, {a.re}), e.Op(k, {im})))};
 }
 
 Parts Cos(Z& z, const Parts& a) {
@@ -97,7 +108,7 @@ Parts Cos(Z& z, const Parts& a) {
 
 Parts Tan(Z& z, const Parts& a) {  // -i tanh(ia)
   const Parts t = z.Tanh({z.emit().Neg(z.Im(a)), a.re});
-  return {t.im, z.emit().Neg(t.re)};
+  return {t.im, z.NoneOf(z.Im(a), z.emit().Neg(t.re))};
 }
 
 Parts Sgn(Z& z, const Parts& a) {

@@ -46,7 +46,10 @@ class ComplexParts {
   Parts Log(const Parts& a) { return {e_.Log(Abs(a)), Angle(a)}; }
   Parts Sqrt(const Parts& a);
   // exp(b log a)
-  Parts Pow(const Parts& a, const Parts& b) { return Exp(Mul(b, Log(a))); }
+  Parts Pow(const Parts& a, const Parts& b);
+  // `product`, of which one factor is 0 where `im` is, whatever the other one is: an infinite real part leaves no
+  // imaginary part.
+  ValueId NoneOf(ValueId im, ValueId product);
   // The exponents that PyTorch multiplies out, or else the general formula.
   Parts PowNumber(const Parts& a, double exponent);
   Parts Tanh(const Parts& a);

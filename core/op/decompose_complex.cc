@@ -2,6 +2,7 @@
 // with a last dim of size 2, so no kernel knows complex numbers.
 #include <complex>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -10,6 +11,8 @@
 #include "smelt/core/op/complex_parts.h"
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/decompose_rules.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/core/op/tables.h"
 
 namespace smelt {
 namespace {
@@ -85,6 +88,7 @@ class ComplexRule {
     } else if (name == "aten::linalg_vector_norm" || name == "aten::norm") {
       std::vector<ValueId> args(g_.node(n_).inputs.begin(), g_.node(n_).inputs.end());
       args[0] = z_.Abs(Arg(0));
+      if (const int dtype = call_.IndexOf("dtype"); dtype >= 0) args[dtype] = e_.None();  // the part's
       out = e_.Op(call_.op().full(), args);
     } else if (name == "aten::isreal") {
       out = e_.EqN(z_.Im(Arg(0)), 0);
@@ -112,6 +116,7 @@ class ComplexRule {
       const Parts a = Arg(0);
       Parts sums;
       for (auto [from, to] : {std::make_pair(a.re, &sums.re), std::make_pair(a.im, &sums.im)}) {
+        if (!from.valid()) continue;  // of real elements
         std::vector<ValueId> args(g_.node(n_).inputs.begin(), g_.node(n_).inputs.end());
         args[0] = from;
         args.back() = e_.None();  // dtype
@@ -215,10 +220,11 @@ class ComplexRule {
     for (ValueId v : g.node(n).outputs) {
       if (IsComplexTensor(g.value(v).type)) return PartOf(*g.value(v).type.tensor().dtype);
     }
+    std::vector<PromotionOperand> operands;
     for (const OpArg& a : call.args()) {
-      if (a.IsTensor() && a.tensor.dtype == DType::kComplex128) return DType::kFloat64;
+      if (a.IsTensor() && a.tensor.dtype) operands.push_back(op_internal::PromotionOf(a));
     }
-    return DType::kFloat32;
+    return PartOf(ResultType(operands)) == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   }
   // Of the real parts it makes the real parts, of the imaginary ones the imaginary ones.
   static bool MovesEachPart(const std::string& op) {
@@ -328,6 +334,8 @@ class ComplexRule {
 bool HasComplexNumbers(const Graph& g, NodeId n) {
   for (ValueId v : g.node(n).inputs) {
     if (IsComplexTensor(g.value(v).type)) return true;
+    const auto number = GetConstant(g, v);
+    if (number && std::holds_alternative<std::complex<double>>(*number)) return true;
     if (auto list = GetListElements(g, v)) {
       for (ValueId x : *list) {
         if (IsComplexTensor(g.value(x).type)) return true;

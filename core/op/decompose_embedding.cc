@@ -78,6 +78,11 @@ Values EmbeddingBag(Emit& e, const OpCall& call) {
   const Expr n = e.Sizes(indices)[0], width = e.Sizes(weight)[1];
   const DType t = e.DTypeOf(weight), compute = OpMathType(t);
   SMELT_ASSIGN_OR_RETURN(const std::optional<Expr> regular, RegularBag(e, call.arg(2).value, bags, n));
+  if (!regular) {
+    const ValueId end = e.Select(call.arg(2).value, 0, -1);
+    AssertAll(e, e.Op("aten::le.Scalar", {end, e.Size(n)}),
+              "offsets[-1] can not be greater than the number of indices");
+  }
   ValueId rows = e.Cast(Rows(e, weight, indices), compute);
   if (const ValueId scales = TensorArg(call, "per_sample_weights"); scales.valid())
     rows = e.Mul(rows, e.Unsqueeze(e.Cast(scales, compute), 1));

@@ -73,6 +73,10 @@ Values KlDiv(Emit& e, const OpCall& call) {
 Values BinaryCrossEntropy(Emit& e, const OpCall& call) {
   ValueId x = call.arg(0).value, t = call.arg(1).value;
   auto log = [&](ValueId v) { return e.Op("aten::clamp_min", {e.Log(v), e.Const(-100.0)}); };
+  AssertAll(e,
+            e.Op("aten::logical_and", {e.Op("aten::ge.Scalar", {x, e.Const(int64_t{0})}),
+                                       e.Op("aten::le.Scalar", {x, e.Const(int64_t{1})})}),
+            "all elements of input should be between 0 and 1");
   ValueId one = e.Fill(x, 1);
   ValueId loss = e.Neg(e.Add(e.Mul(t, log(x)), e.Mul(e.Sub(one, t), log(e.Sub(one, x)))));
   if (call.arg(2).IsTensor()) loss = e.Mul(loss, call.arg(2).value);

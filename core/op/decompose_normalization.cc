@@ -446,13 +446,15 @@ Values PairwiseDistance(Emit& e, const OpCall& call) {
 }
 
 Values NanToMean(Emit& e, const OpCall& call) {
-  // nanmean = nansum / count of numbers
+  // nanmean = nansum / count of numbers, which is a sum of the elements' dtype
   ValueId x = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(x)));
   SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
   ValueId is_number = e.Op("aten::eq.Tensor", {x, x});
-  ValueId sum = e.Sum(e.Where(is_number, x, e.Fill(x, 0)), dims, keepdim);
-  return std::vector<ValueId>{e.Div(sum, e.Sum(e.Cast(is_number, e.DTypeOf(x)), dims, keepdim))};
+  ValueId numbers = e.Where(is_number, x, e.Fill(x, 0));
+  if (const std::optional<DType> asked = call.GetDType("dtype")) numbers = e.Cast(numbers, *asked);
+  const ValueId sum = e.Sum(numbers, dims, keepdim);
+  return std::vector<ValueId>{e.Div(sum, e.Sum(e.Cast(is_number, e.DTypeOf(sum)), dims, keepdim))};
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ Values Frexp(Emit& e, const OpCall& call) {
 }
 
 // linspace with a tensor among its ends; logspace: base to the power of such a sequence. PyTorch counts from the nearer
-// end, for integers in double.
+// end, for integers in double, between integers.
 Values Sequence(Emit& e, const OpCall& call) {
   const bool powers = call.op().name() == "aten::logspace";
   SMELT_ASSIGN_OR_RETURN(int64_t steps, call.GetInt("steps"));
@@ -134,8 +134,9 @@ Values Sequence(Emit& e, const OpCall& call) {
   for (int k = 0; k < 2; ++k) {
     const OpArg& a = call.arg(k);
     if (!a.IsTensor() && !a.known) return call.Unsupported("an end that is known only at run time");
-    const double number = a.kind == OpArg::Kind::kInt ? static_cast<double>(a.expr.Constant().value_or(0)) : a.number;
-    ends[k] = a.IsTensor() ? e.Cast(a.value, compute) : e.Scalar(compute, number);
+    double number = a.kind == OpArg::Kind::kInt ? static_cast<double>(a.expr.Constant().value_or(0)) : a.number;
+    if (!IsFloating(t)) number = std::trunc(number);
+    ends[k] = a.IsTensor() ? e.Cast(IsFloating(t) ? a.value : e.Cast(a.value, t), compute) : e.Scalar(compute, number);
     if (a.IsTensor() && e.Rank(ends[k]) != 0) return call.Error("0-dimensional ends are expected");
   }
   const ValueId i = e.Cast(e.Op("aten::arange", {e.Const(steps), e.None(), e.None(), e.None(), e.None()}), compute);

@@ -19,9 +19,6 @@ using Values = absl::StatusOr<std::vector<ValueId>>;
 ValueId And(Emit& e, ValueId a, ValueId b) { return e.Op("aten::logical_and", {a, b}); }
 ValueId Round(Emit& e, ValueId v) { return e.Op("aten::round", {v}); }
 ValueId Reciprocal(Emit& e, ValueId v) { return e.Op("aten::reciprocal", {v}); }
-void Assert(Emit& e, ValueId all_of, const char* otherwise) {
-  e.Multi("aten::_assert_async.msg", {e.Op("aten::all", {all_of}), e.Const(std::string(otherwise))}, 0);
-}
 
 // --- fake_quantize ---
 
@@ -64,8 +61,8 @@ absl::StatusOr<QuantParams> ChannelQuantParams(Emit& e, const OpCall& call, int6
     return call.Error("zero points of channels must be int32, float32 or float16");
   }
   if (whole == DType::kInt32) {
-    Assert(e, And(e, e.Op("aten::ge.Scalar", {zero, e.Const(low)}), e.Op("aten::le.Scalar", {zero, e.Const(high)})),
-           kZeroPointRange);
+    AssertAll(e, And(e, e.Op("aten::ge.Scalar", {zero, e.Const(low)}), e.Op("aten::le.Scalar", {zero, e.Const(high)})),
+              kZeroPointRange);
   }
   std::vector<Expr> sizes(e.Rank(self), Expr(1));
   sizes[axis] = e.Sizes(self)[axis];
@@ -139,10 +136,10 @@ absl::StatusOr<QuantRange> RangeArg(Emit& e, const OpCall& call) {
   if (low.valid()) {
     range.low = e.Cast(e.Reshape(low, {}), DType::kFloat32);
     range.high = e.Cast(e.Reshape(high, {}), DType::kFloat32);
-    Assert(e,
-           And(e, e.Op("aten::ge.Scalar", {e.Reshape(low, {}), e.Const(least)}),
-               e.Op("aten::le.Scalar", {e.Reshape(high, {}), e.Const(most)})),
-           kBounds);
+    AssertAll(e,
+              And(e, e.Op("aten::ge.Scalar", {e.Reshape(low, {}), e.Const(least)}),
+                  e.Op("aten::le.Scalar", {e.Reshape(high, {}), e.Const(most)})),
+              kBounds);
     return range;
   }
   SMELT_ASSIGN_OR_RETURN(int64_t from, call.GetInt("quant_min"));
@@ -336,7 +333,7 @@ ValueId Column(Emit& e, ValueId v) { return e.Reshape(v, {Product(e.Sizes(v)), E
 Values QuantizeGroups(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(QuantRange range, RangeArg(e, call));
   SMELT_ASSIGN_OR_RETURN(ValueId groups, Groups(e, call));
-  Assert(e, e.Op("aten::logical_not", {e.Op("aten::isnan", {groups})}), "to_quant must not contain NaNs");
+  AssertAll(e, e.Op("aten::logical_not", {e.Op("aten::isnan", {groups})}), "to_quant must not contain NaNs");
   const ValueId q =
       Quantized(e, groups, Column(e, TensorArg(call, "scales")), Column(e, TensorArg(call, "zero_points")), range);
   return std::vector<ValueId>{e.Reshape(q, e.Sizes(call.arg(0).value))};

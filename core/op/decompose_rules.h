@@ -53,6 +53,10 @@ int64_t WrapDim(int64_t d, int rank);
 ValueId Range(Emit& e, const Expr& n, DType t = DType::kInt64);
 // The weights of the four neighbours at -1, 0, 1, 2 of a place `t` beyond the second, as PyTorch's cubic convolution.
 std::vector<ValueId> CubicWeights(Emit& e, ValueId t);
+// A call in which one of these bools is false is refused.
+inline void AssertAll(Emit& e, ValueId bools, const char* otherwise) {
+  e.Multi("aten::_assert_async.msg", {e.Op("aten::all", {bools}), e.Const(std::string(otherwise))}, 0);
+}
 // The value in what its kernel computes in: float32 for half types.
 inline ValueId ToCompute(Emit& e, ValueId v) { return e.Cast(v, OpMathType(e.DTypeOf(v))); }
 

@@ -174,6 +174,7 @@ Values Histc(Emit& e, const OpCall& call) {
   } else {
     low = e.Op("aten::amin", {x, e.Dims({0}), e.Const(false)});
     high = e.Op("aten::amax", {x, e.Dims({0}), e.Const(false)});
+    AssertAll(e, e.Op("aten::isfinite", {e.Sub(high, low)}), "histc: the range of the elements is not finite");
     const ValueId one_value = e.Op("aten::eq.Tensor", {low, high});
     const ValueId below = e.AddN(low, -1), above = e.AddN(high, 1);
     low = e.Where(one_value, below, low);

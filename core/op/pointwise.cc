@@ -481,6 +481,19 @@ void PowRule(Ctx& c) {
   c.Return(Op(ScalarOp::kPow, a, b), t);
 }
 
+// x * 2^n for an integer n, as C's ldexp has it: beyond what 2^n itself can be. n is an int.
+void ScaleByPowerOfTwo(Ctx& c, DType t) {
+  constexpr DType d = DType::kFloat64;
+  V product = c.To(c.In(0, t), d);
+  V left = c.To(c.To(c.Raw(1), DType::kInt32), d);
+  for (double most : {1000.0, 1000.0, 200.0}) {
+    const V step = Max(Min(left, K(left, most)), K(left, -most));
+    product = product * Op(ScalarOp::kExp2, step);
+    left = left - step;
+  }
+  c.Return(c.To(product, OpMathType(t)), t);
+}
+
 void ClampRule(Ctx& c, absl::string_view low, absl::string_view high) {
   std::vector<int> args = {0};
   for (absl::string_view n : {low, high}) {
@@ -822,6 +835,9 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
           return Select(Eq(x, 0.0), v, c.To(x > 0, x.type()));
         }));
     add("ldexp", [](Ctx& c) {
+      const auto& x = c.call.arg(0).tensor.dtype;
+      const auto& n = c.call.arg(1).tensor.dtype;
+      if (x && n && IsFloating(*x) && IsIntegral(*n)) return ScaleByPowerOfTwo(c, *x);
       DType p = ResultType({PromotionOf(OpArg::Float(2)), PromotionOf(c.call.arg(1))});
       V two = c.To(Op(S::kExp2, c.Common(1, p)), p);
       PromotionOperand second = PromotionOf(c.call.arg(1));

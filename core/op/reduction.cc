@@ -175,7 +175,8 @@ absl::StatusOr<ReductionMeaning> BuildReduction(const OpCall& call) {
       if (!IsFloating(out))
         return call.Error("mean(): could not infer output dtype. Input dtype must be a floating point type");
       const DType acc = OpMathType(out);
-      const int a = accumulate(Combine::kSum, acc, pre.Cast(pre.Cast(x, out), acc));
+      // A mean in halves is one in float that is rounded; its elements are not.
+      const int a = accumulate(Combine::kSum, acc, pre.Cast(IsHalf(out) ? x : pre.Cast(x, out), acc));
       const int n = count();
       result(post.Op(ScalarOp::kDiv, acc, a, post.Cast(n, acc)), out);
       break;

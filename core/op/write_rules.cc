@@ -66,7 +66,37 @@ OperandSharing OperandSharingOf(OpName writes, OpName functional, absl::string_v
   return IsOut(writes) ? OperandSharing::kWholeOrNone : OperandSharing::kAny;
 }
 
+bool ComputesInDTypeOfOut(OpName out) {
+  static const auto* const kOps = new absl::flat_hash_set<std::string>{"aten::sum",  "aten::nansum", "aten::mean",
+                                                                       "aten::prod", "aten::cumsum", "aten::cumprod"};
+  return kOps->contains(out.name());
+}
+
+namespace {
+
+bool NeedsItsDType(OpName functional) {
+  static const auto* const kOps = new absl::flat_hash_set<std::string>{
+      "aten::_log_softmax", "aten::_softmax", "aten::addmm",       "aten::all",         "aten::amax",
+      "aten::amin",         "aten::any",      "aten::argmax",      "aten::argmin",      "aten::baddbmm",
+      "aten::bmm",          "aten::clamp",    "aten::clamp_max",   "aten::clamp_min",   "aten::complex",
+      "aten::cummax",       "aten::cummin",   "aten::diag",        "aten::dot",         "aten::elu",
+      "aten::gather",       "aten::gelu",     "aten::hardsigmoid", "aten::hardshrink",  "aten::hardtanh",
+      "aten::index_select", "aten::kthvalue", "aten::leaky_relu",  "aten::log_softmax", "aten::logcumsumexp",
+      "aten::logsumexp",    "aten::matmul",   "aten::max",         "aten::median",      "aten::min",
+      "aten::mm",           "aten::mode",     "aten::mv",          "aten::nanmean",     "aten::nanmedian",
+      "aten::polar",        "aten::quantile", "aten::softmax",     "aten::softplus",    "aten::softshrink",
+      "aten::sort",         "aten::std",      "aten::take",        "aten::topk",        "aten::tril",
+      "aten::triu",         "aten::var",
+  };
+  return kOps->contains(functional.name()) || functional.full() == "aten::round.decimals";
+}
+
+}  // namespace
+
 std::string RefusedCast(OpName functional, DType from, DType to) {
+  if (from != to && NeedsItsDType(functional))
+    return absl::StrCat("expected out tensor to have dtype ", ScalarTypeName(from), ", but got ", ScalarTypeName(to),
+                        " instead");
   const bool fractions = IsFloating(from) || IsComplex(from);
   const bool fits = IsComplex(to) || (IsFloating(to) && !IsComplex(from)) ||
                     (!IsFloating(to) && !fractions && (to != DType::kBool || from == DType::kBool));

@@ -28,9 +28,14 @@ bool WritesExpanded(OpName writes);
 // what is written, -1 if that is not known.
 bool FillsSomeElements(OpName writes, std::optional<int64_t> values, bool accumulates, int rank);
 
-// What PyTorch says of a result that it does not write into a tensor of another dtype (torch.can_cast): a float does
-// not go into an integer, nor a number into a bool, a complex one only into a complex. Empty if it goes, as it always
-// does where a copy is asked for.
+// Whether an out= operator converts its operand to the dtype of the tensor that is given before it computes, as if that
+// were its argument dtype.
+bool ComputesInDTypeOfOut(OpName out);
+
+// What PyTorch says of a result that it does not write into a tensor of another dtype: by torch.can_cast a float does
+// not go into an integer, nor a number into a bool, a complex one only into a complex; and some operators take a tensor
+// of their result's dtype alone (or compute otherwise in another). Empty if it goes, as it always does where a copy is
+// asked for.
 std::string RefusedCast(OpName functional, DType from, DType to);
 
 // Whether PyTorch's kernel takes the memory of an out= for contiguous whatever its strides say, or leaves it as it is

@@ -1,0 +1,72 @@
+"""Scenarios for make_scenarios.py: results in tensors of another dtype than the operands, dtypes that are asked for."""
+
+import torch
+
+from scenario_kit import randn, scenario
+
+
+def into(dtype, given, *sizes):
+    return lambda: ((randn(40, 5) * 3).to(dtype), torch.zeros(sizes, dtype=given))
+
+
+@scenario(into(torch.bfloat16, torch.float32, 5))
+def sum_of_halves_into_floats(x, out):
+    return torch.sum(x, 0, out=out)
+
+
+@scenario(into(torch.float32, torch.int64, 5))
+def sum_of_floats_into_integers(x, out):
+    return torch.sum(x, 0, out=out)
+
+
+@scenario(into(torch.float32, torch.bfloat16, 5))
+def mean_of_floats_into_halves(x, out):
+    return torch.mean(x, 0, out=out)
+
+
+@scenario(into(torch.bfloat16, torch.float32, 40, 5))
+def running_sum_of_halves_into_floats(x, out):
+    return torch.cumsum(x, 0, out=out)
+
+
+@scenario(into(torch.float32, torch.int32, 40, 5))
+def running_product_of_floats_into_integers(x, out):
+    return torch.cumprod(x[:6], 0, out=out[:6])
+
+
+@scenario(lambda: ((randn(40, 5) * 3),))
+def means_in_halves(x):
+    return x.mean(0, dtype=torch.bfloat16), x.double().mean(dtype=torch.float16), x.nanmean(0, dtype=torch.float16)
+
+
+@scenario(lambda: (torch.zeros(10, dtype=torch.int64),))
+def sequences_of_integers(x):
+    torch.linspace(0, 7.3, 10, out=x)
+    return x, torch.linspace(1.7, 25.9, 7, dtype=torch.int32), torch.logspace(0.7, 2.9, 10, base=3, dtype=torch.int64)
+
+
+@scenario(lambda: (randn(4, 3),))
+def real_sums_in_complex_numbers(x):
+    c = x.to(torch.complex64)
+    norm = torch.linalg.vector_norm(c, 2, 0, dtype=torch.complex128)
+    return x.sum(0, dtype=torch.complex64), x.mean(0, dtype=torch.complex128), norm
+
+
+@scenario(lambda: (torch.tensor([.1, .2, 1e-60], dtype=torch.float64), torch.tensor([.1, .2, 0], dtype=torch.complex64)))
+def floats_compared_with_complex_numbers(x, z):
+    return x == z, z != x, torch.logical_xor(z[0], x)
+
+
+@scenario(lambda: (torch.tensor([0, 1, 2j, 1 + 1j], dtype=torch.complex64), torch.tensor([2., 2., 2., .5])))
+def powers_of_complex_zero(z, e):
+    return z**e, torch.pow(z, e.to(torch.complex64)), torch.pow(e * 0, z[3:])
+
+
+@scenario(lambda: (torch.tensor([complex(float("inf"), 0), complex(-float("inf"), 0), 0, 1 + 2j], dtype=torch.complex64),))
+def functions_of_infinite_complex_numbers(z):
+    return z.exp(), z.sin(), z.cos(), z.tan(), z.sinh(), z.cosh(), z.tanh()
+
+
+@scenario(lambda: (torch.tensor([1., -1.5, 0., 1e-30, 3.], dtype=torch.float64), torch.tensor([200, -1050, 2000, 140, 2])))
+def scaled_by_powers_of_two(x, n):
+    return torch.ldexp(x, n), torch.ldexp(x.float(), n), torch.ldexp(x.half(), n.int())
