@@ -151,7 +151,18 @@ absl::Status Pt2Reader::ReadTrips(bool carries, const Json& inputs, const Json& 
     if (results.size() < carried.size())
       return absl::InvalidArgumentError("scan: its body must return what is carried");
     rows.resize(results.size() - carried.size());
-    for (size_t k = 0; k < rows.size(); ++k) rows[k].push_back(results[carried.size() + k]);
+    for (size_t k = 0; k < rows.size(); ++k) {
+      ValueId row = results[carried.size() + k];
+      // A scan keeps what the row holds now, whatever later trips write.
+      if (carries && g_->value(row).type.IsTensor()) {
+        const NodeId kept =
+            g_->InsertBefore(anchor, OpName::Get("aten::clone"),
+                             {row, Constant(anchor, std::monostate(), Type::None())}, {g_->value(row).type});
+        g_->SetSource(kept, source);
+        row = g_->node(kept).outputs[0];
+      }
+      rows[k].push_back(row);
+    }
     std::copy(results.begin(), results.begin() + static_cast<int64_t>(carried.size()), carried.begin());
   }
   SMELT_ASSIGN_OR_RETURN(const std::vector<OutputDecl> declared, ReadOutputsSpread(outputs, scope));

@@ -84,12 +84,17 @@ class SizeOpener {
     return g_.node(n).outputs[0];
   }
 
+  // A call in which the data say otherwise is refused.
+  void Require(ValueId holds, const char* otherwise) {
+    InsertTyped("aten::_assert_async.msg", {holds, InsertConstant(g_, n_, std::string(otherwise))}, {});
+  }
+
   // As Read, or, where the model needs a size that is known, the same size: another is refused at the call.
   absl::StatusOr<ValueId> ReadOrRequire(ValueId count, const Expr& size) {
     if (size.IsSymbol()) return Read(count, size);
     const ValueId total = Number(size);
     SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {count, total}));
-    InsertTyped("aten::_assert_async", {equal}, {});
+    Require(equal, "the data choose another number of elements than the model takes");
     return total;
   }
 
@@ -179,7 +184,9 @@ class SizeOpener {
       if (v != counted) {
         SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {v, None()}));
         SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {count, total}));
-        InsertTyped("aten::_assert_async", {equal}, {});
+        Require(equal,
+                "shape mismatch: indexing tensors could not be broadcast together: a mask chooses another number of "
+                "elements");
       }
       SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> columns, ColumnsOf(NonzeroOf(v, total, size), T(v).rank()));
       elements.insert(elements.end(), columns.begin(), columns.end());
@@ -254,7 +261,9 @@ class SizeOpener {
     SMELT_ASSIGN_OR_RETURN(ValueId more, Insert("aten::sub.Scalar", {count, Number(given), Int(1)}));
     SMELT_ASSIGN_OR_RETURN(more, Insert("aten::mul.Scalar", {more, Number(given - 1)}));
     SMELT_ASSIGN_OR_RETURN(ValueId fits, Insert("aten::eq.Scalar", {more, Int(0)}));
-    InsertTyped("aten::_assert_async", {fits}, {});
+    Require(fits,
+            "shape mismatch: value tensor cannot be broadcast to indexing result: the mask chooses another number of "
+            "elements");
     SMELT_ASSIGN_OR_RETURN(ValueId row, Insert("aten::arange", {total, None(), None(), None(), None()}));
     SMELT_ASSIGN_OR_RETURN(row, Insert("aten::clamp_max", {row, Number(given - 1)}));
     SMELT_ASSIGN_OR_RETURN(ValueId of_each, Insert("aten::index_select", {In(2), Int(at), row}));
@@ -417,7 +426,7 @@ class SizeOpener {
     } else {
       total = Number(size);
       SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {sum, total}));
-      InsertTyped("aten::_assert_async", {equal}, {});
+      Require(equal, "repeat_interleave: the sum of the repeats is not the given output_size");
     }
     SMELT_ASSIGN_OR_RETURN(ValueId ends, Insert("aten::cumsum", {repeats, Int(0), None()}));
     SMELT_ASSIGN_OR_RETURN(ValueId at, Insert("aten::arange", {total, None(), None(), None(), None()}));

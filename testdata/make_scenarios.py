@@ -19,6 +19,7 @@ import torch
 import scenarios_assigned  # registers its scenarios, as the next ones do
 import scenarios_calls
 import scenarios_containers
+import scenarios_draws
 import scenarios_dtypes
 import scenarios_edges
 import scenarios_functional

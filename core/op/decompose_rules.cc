@@ -28,6 +28,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddSortingRules(*table);
     AddGradientRules(*table);
     AddNumberRules(*table);
+    AddRandomRules(*table);
     AddFourierRules(*table);
     AddFactorizationRules(*table);
     return table;

@@ -34,6 +34,7 @@ void AddSamplingRules(DecompositionTable& table);       // bicubic and smoothed 
 void AddGridSamplerRules(DecompositionTable& table);    // grid_sampler_* and their gradients
 void AddEmbeddingRules(DecompositionTable& table);      // embedding_bag, gradients of embeddings
 void AddQuantizationRules(DecompositionTable& table);   // fake_quantize, quantized_decomposed
+void AddRandomRules(DecompositionTable& table);         // cauchy, geometric, multinomial
 void AddSortingRules(DecompositionTable& table);        // argsort, medians, quantiles, histc
 void AddFactorizationRules(DecompositionTable& table);  // linalg_inv, linalg_solve, linalg_det, cholesky
 void AddGradientRules(DecompositionTable& table);       // gradient

@@ -362,6 +362,31 @@ absl::Status RandomSizes(Ctx& c) {
   return absl::OkStatus();
 }
 
+// Of tensors: contiguous, of their common sizes.
+absl::Status NormalOfTensors(Ctx& c) {
+  std::vector<std::vector<Expr>> shapes;
+  std::optional<DType> dtype;
+  for (int i = 0; i < 2; ++i) {
+    if (!c.call.arg(i).IsTensor()) continue;
+    SMELT_ASSIGN_OR_RETURN(TensorType t, TensorArgument(c, i));
+    if (!dtype) dtype = t.dtype;
+    shapes.push_back(*t.sizes);
+  }
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, view_rules::BroadcastSizes<SymbolicDecide>(c.decide, shapes));
+  c.Add(*dtype, sizes);
+  return absl::OkStatus();
+}
+
+absl::Status Multinomial(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(Expr samples, c.call.GetExpr("num_samples"));
+  std::vector<Expr> sizes = *self.sizes;
+  if (sizes.empty()) return c.call.Error("prob_dist must be 1 or 2 dim");
+  sizes.back() = samples;
+  c.Add(DType::kInt64, sizes);
+  return absl::OkStatus();
+}
+
 absl::Status NativeDropout(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
   AddLike(c, *x.dtype, x, Format::kPreserve);
@@ -584,6 +609,8 @@ void AddLibraryRules(RuleTable& r) {
   AddRule(r, "tril_indices triu_indices", TriIndices);
   AddRule(r, "rand randn randint randperm", RandomSizes);
   AddRule(r, "normal.float_float", RandomSizes);
+  AddRule(r, "normal.Tensor_float normal.float_Tensor normal.Tensor_Tensor", NormalOfTensors);
+  AddRule(r, "multinomial", Multinomial);
   AddRule(r, "masked_select", DataDependent(DType::kFloat32, true, 1));
   AddRule(r, "nonzero argwhere", DataDependent(DType::kInt64, false, 1));
   AddRule(r, "unique_consecutive _unique2 unique_dim", DataDependent(DType::kInt64, true, 3));

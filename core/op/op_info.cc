@@ -306,6 +306,7 @@ OpInfo Describe(OpName op) {
   }
   if (NamesOf(OpKind::kRandom).contains(name) && !(schema->IsMutable() && absl::StrContains(op.overload(), "out"))) {
     info.kind = OpKind::kRandom;
+    info.decomposes = HasDecomposition(op);
     return info;
   }
   if (TakesContainer(*schema) && NamesOf(OpKind::kContainer).contains(name) &&
