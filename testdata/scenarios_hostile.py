@@ -787,3 +787,13 @@ def channels_last_written_in_part(x):
     z = y.contiguous()
     z.add_(1)
     return y, z, x.view(2, -1, 2) if x.is_contiguous() else x.sum()
+
+
+@scenario(lambda: (torch.tensor([5., 6., 7., 8.]), torch.tensor([1., 2., 3., 4.])))
+def a_scan_that_keeps_views_of_what_it_writes(x, y):
+
+    def step(h, row):
+        h.add_(row[0])
+        return h + 0, h[:2]
+
+    return torch.ops.higher_order.scan(step, (x,), (y.view(2, 2),), ()), x
