@@ -110,6 +110,7 @@ class CompositeOpener {
   // --- copies of views, and parts (open_copies.cc) ---
   // unbind_copy(self, dim, out=list): each part is copied to its place, in order.
   absl::Status CopiesOfParts(NodeId n);
+  absl::Status MaximumOfTwo(NodeId n);
   absl::Status UnsafeSplit(NodeId n);
   // The same into a tensor that is given: copied there.
   absl::Status ViewCopyOut(NodeId n);

@@ -80,6 +80,8 @@ const absl::flat_hash_map<std::string, CompositeOpener::Rule>& CompositeOpener::
       {"aten::_native_batch_norm_legit", &CompositeOpener::BatchNorm},
       {"aten::instance_norm", &CompositeOpener::InstanceNorm},
       {"aten::broadcast_tensors", &CompositeOpener::BroadcastTensors},
+      {"aten::max", &CompositeOpener::MaximumOfTwo},
+      {"aten::min", &CompositeOpener::MaximumOfTwo},
       {"aten::unsafe_split", &CompositeOpener::UnsafeSplit},
       {"aten::unsafe_chunk", &CompositeOpener::UnsafeSplit},
       {"aten::unsafe_split_with_sizes", &CompositeOpener::UnsafeSplit},
@@ -297,6 +299,13 @@ absl::Status CompositeOpener::CorrectLayout(NodeId n) {
 
 absl::Status CompositeOpener::View(NodeId n) {
   Decide(In(n, 0));
+  return absl::OkStatus();
+}
+
+// max(x, y) is maximum under another name.
+absl::Status CompositeOpener::MaximumOfTwo(NodeId n) {
+  const OpName op = g_.node(n).op;
+  if (op.overload() == "other") g_.SetOp(n, OpName::Get(op.name() == "aten::max" ? "aten::maximum" : "aten::minimum"));
   return absl::OkStatus();
 }
 

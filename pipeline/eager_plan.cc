@@ -24,6 +24,7 @@
 #include "smelt/fuser/fuse.h"
 #include "smelt/pipeline/call_graph.h"
 #include "smelt/pipeline/expected_types.h"
+#include "smelt/pipeline/resized_states.h"
 #include "smelt/pipeline/result_layout.h"
 #include "smelt/schema/eager_ops.h"
 
@@ -61,80 +62,13 @@ class EagerBuilder {
       program_->outputs.push_back(Number(v));
     }
     program_->num_values = next_;
-    LetStatesHaveOtherSizes();
+    std::vector<std::vector<int64_t>> sizes;
+    for (const Weight& w : g_.weights) sizes.push_back(w.geometry.sizes);
+    LetStatesHaveOtherSizes(sizes, std::move(changed_sizes_), *program_);
     return std::move(program_);
   }
 
  private:
-  static bool Names(const std::vector<int>& values, int value) {
-    return std::find(values.begin(), values.end(), value) != values.end();
-  }
-  bool Names(const fb::EagerInstrT& i, int value) const {
-    if (Names(i.inputs, value) || Names(i.outputs, value) || Names(i.layout_inputs, value) || Names(i.targets, value))
-      return true;
-    return std::any_of(i.blocks.begin(), i.blocks.end(), [&](int block) {
-      const fb::EagerBlockT& b = *program_->blocks[block];
-      return Names(b.params, value) || Names(b.results, value) ||
-             std::any_of(b.instrs.begin(), b.instrs.end(), [&](const auto& inner) { return Names(*inner, value); });
-    });
-  }
-  // --- states that an earlier call has given other sizes ---
-  // What an instruction of the top block has to do with the sizes of a tensor that is there already.
-  enum class Dependence { kNone, kGives, kOn };
-  Dependence DependenceOn(const fb::EagerInstrT& i, int value) const {
-    if (!Names(i, value)) return Dependence::kNone;
-    const bool alone_first =
-        !i.inputs.empty() && i.inputs[0] == value && std::count(i.inputs.begin(), i.inputs.end(), value) == 1;
-    if (i.kind == fb::EagerKind::Set || i.op == "aten::resize_")
-      return alone_first ? Dependence::kGives : Dependence::kOn;
-    // The runtime does these to whatever sizes there are, as PyTorch does.
-    if (i.kind == fb::EagerKind::ViewInPlace) return alone_first ? Dependence::kNone : Dependence::kOn;
-    if (i.kind != fb::EagerKind::Compute || !Names(i.targets, value)) return Dependence::kOn;
-    if (i.grows) return Names(i.inputs, value) || Names(i.layout_inputs, value) ? Dependence::kOn : Dependence::kGives;
-    const bool only_writes = std::all_of(i.outputs.begin(), i.outputs.end(), [](int o) { return o < 0; });
-    return i.flat && only_writes ? Dependence::kNone : Dependence::kOn;
-  }
-  // A tensor whose geometry the program changes has other sizes in the next call. The program is right for them up to
-  // the first instruction that depends on them; there they must be what the program states.
-  void LetStatesHaveOtherSizes() {
-    for (size_t s = 0; s < program_->states.size(); ++s) {
-      const int value = program_->states[s];
-      const std::vector<int64_t>& at_export = g_.weights[s].geometry.sizes;
-      const std::vector<Expr> sizes(at_export.begin(), at_export.end());
-      const bool changes = std::any_of(changed_sizes_.begin(), changed_sizes_.end(),
-                                       [&](const ChangedSizes& c) { return c.value == value && c.sizes != sizes; });
-      if (value < 0 || !changes) continue;
-      const fb::EagerBlockT& top = *program_->blocks[0];
-      size_t at = 0;
-      Dependence found = Dependence::kNone;
-      for (; at < top.instrs.size() && found == Dependence::kNone; ++at) found = DependenceOn(*top.instrs[at], value);
-      if (found == Dependence::kOn && !InsertSizeCheck(value, at - 1, sizes)) continue;
-      program_->resized_states.push_back(static_cast<int>(s));
-    }
-  }
-  // Before an instruction of the top block.
-  bool InsertSizeCheck(int value, size_t at, std::vector<Expr> sizes) {
-    for (const ChangedSizes& c : changed_sizes_) {
-      if (c.value == value && c.instrs <= at) sizes = c.sizes;
-    }
-    auto list = std::make_unique<fb::EagerInstrT>();
-    list->kind = fb::EagerKind::IntList;
-    list->outputs = {program_->num_values++};
-    for (const Expr& e : sizes) {
-      if (!e.IsConstant()) return false;
-      list->ints.push_back(*e.Constant());
-    }
-    auto check = std::make_unique<fb::EagerInstrT>();
-    check->kind = fb::EagerKind::Number;
-    check->op = "smelt::assert_sizes";
-    check->inputs = {value, list->outputs[0]};
-    auto& instrs = program_->blocks[0]->instrs;
-    check->source = instrs[at]->source;
-    instrs.insert(instrs.begin() + at, std::move(check));
-    instrs.insert(instrs.begin() + at, std::move(list));
-    for (ChangedSizes& c : changed_sizes_) c.instrs += c.instrs > at ? 2 : 0;
-    return true;
-  }
   bool ChangesDims(BlockId b) const {
     for (NodeId n : g_.Nodes(b)) {
       const Node& node = g_.node(n);
@@ -813,11 +747,6 @@ class EagerBuilder {
   int next_ = 0;
   int block_ = 0;
   bool changes_dims_ = false;  // of tensors that there are already
-  struct ChangedSizes {
-    int value = 0;
-    size_t instrs = 0;  // so many instructions of the top block are before
-    std::vector<Expr> sizes;
-  };
   std::vector<ChangedSizes> changed_sizes_;
 };
 

@@ -54,12 +54,13 @@ class Expecter {
       const auto is_open = [&](ValueId v) {
         return guess_dims_ && IsTensor(g_, v) && (!TypeOf(g_, v).dtype || !TypeOf(g_, v).sizes);
       };
-      const bool any_open = std::any_of(outputs.begin(), outputs.end(), is_open);
+      const bool any_open =
+          std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) { return is_open(v) || LacksDType(g_, v); });
       const std::vector<TensorType> made = any_open ? TypesOfDenseOperands(n) : std::vector<TensorType>();
       for (size_t k = 0; k < outputs.size(); ++k) {
         const ValueId v = outputs[k];
         const std::optional<TensorType> first = is_open(v) ? HandedIn(n, k) : std::nullopt;
-        if (is_open(v) && k < made.size()) {
+        if ((is_open(v) || LacksDType(g_, v)) && k < made.size()) {
           Expect(v, made[k], next);
         } else if (first) {
           Expect(v, *first, next);

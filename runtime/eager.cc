@@ -766,12 +766,9 @@ class EagerRun {
     Remember(t);
     Remember(t.storage());
     if (end > t.storage()->bytes()) {
-      // New elements have no value; zeros repeat.
-      const int64_t old = t.storage()->bytes();
       SMELT_RETURN_IF_ERROR(CheckMemoryFor(end, 1));
-      SMELT_RETURN_IF_ERROR(t.storage()->Resize(end));
+      SMELT_RETURN_IF_ERROR(t.storage()->GrowTo(end));
       ++e_.arena_generation_;  // a state's memory may have moved
-      std::fill(t.storage()->data() + old, t.storage()->data() + end, 0);
     }
     t.SetGeometry(std::move(g));
     return absl::OkStatus();

@@ -366,9 +366,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     const int64_t bytes = b.values.value[g.final_bytes];
     Storage& storage = *storages_[g.storage];
     if (bytes <= storage.bytes()) continue;
-    const int64_t old = storage.bytes();
-    SMELT_RETURN_IF_ERROR(storage.Resize(bytes));
-    std::memset(storage.data() + old, 0, static_cast<size_t>(bytes - old));
+    SMELT_RETURN_IF_ERROR(storage.GrowTo(bytes));
     ++arena_generation_;  // for the words of other plans
     for (size_t s = 0; s < num_slots; ++s) {
       if (p.slots[s]->kind == fb::SlotKind::StateStorage && p.slots[s]->index == g.storage) base_[s] = storage.data();
@@ -378,8 +376,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     for (const auto& m : p.convention->mutated->inputs) {
       if (m->is_state || !(m->flags & static_cast<int>(fb::MutationKind::Resized))) continue;
       const Tensor& t = args[plan_->outer_of_inner[m->arg]].tensor();
-      const int64_t bytes = b.values.value[m->final_bytes];
-      if (bytes > t.storage()->bytes()) SMELT_RETURN_IF_ERROR(t.storage()->Resize(bytes));
+      SMELT_RETURN_IF_ERROR(t.storage()->GrowTo(b.values.value[m->final_bytes]));
     }
     for (int s : b.call_slots) {
       if (p.slots[s]->kind == fb::SlotKind::ArgStorage) base_[s] = storage_[s]->data() + origin_[s];

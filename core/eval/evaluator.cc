@@ -280,8 +280,7 @@ class ConventionRun {
         if (!source.InBounds()) return absl::InternalError("a written region lies outside the contents");
         if (m.resized) {
           SMELT_ASSIGN_OR_RETURN(int64_t bytes, m.final_bytes.Evaluate(symbols_));
-          if (place.origin + bytes > place.storage->bytes())
-            SMELT_RETURN_IF_ERROR(place.storage->Resize(place.origin + bytes));
+          SMELT_RETURN_IF_ERROR(place.storage->GrowTo(place.origin + bytes));
         }
         if (!to.InBounds()) return absl::InternalError("a written region lies outside the caller's memory");
         copies.push_back({to, source});

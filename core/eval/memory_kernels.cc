@@ -1,6 +1,5 @@
 // Operators that are about memory: copies, set_, resize_, and those that may return their very argument.
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -175,12 +174,7 @@ absl::Status Resize(const Call& c, Tensor self, const std::vector<int64_t>& size
   SMELT_ASSIGN_OR_RETURN(g.strides, StridesFor(c, shape, format == kPreserveFormat ? kContiguousFormat : format));
   const int64_t need = g.Span().second * ItemSize(self.dtype());
   if (g.NumElements() > 0 && need > c.state->options.max_tensor_bytes) return c.Error("the tensor is too large");
-  const int64_t had = self.storage()->bytes();
-  if (g.NumElements() > 0 && need > had) {
-    SMELT_RETURN_IF_ERROR(self.storage()->Resize(need));
-    // Uninitialized in PyTorch: zeros here, so that runs repeat.
-    std::memset(self.storage()->data() + had, 0, need - had);
-  }
+  if (g.NumElements() > 0) SMELT_RETURN_IF_ERROR(self.storage()->GrowTo(need));
   self.SetGeometry(std::move(g));
   return absl::OkStatus();
 }
@@ -221,10 +215,9 @@ absl::StatusOr<Values> Set_(Call& c) {
   }
   if (!Tensor(source.storage(), source.dtype(), g).InBounds()) {
     // PyTorch grows a storage that is too small.
-    const int64_t had = source.storage()->bytes(), need = g.Span().second * ItemSize(source.dtype());
+    const int64_t need = g.Span().second * ItemSize(source.dtype());
     if (g.offset < 0 || need > c.state->options.max_tensor_bytes) return c.Error("out of bounds of the storage");
-    SMELT_RETURN_IF_ERROR(source.storage()->Resize(need));
-    if (need > had) std::memset(source.storage()->data() + had, 0, need - had);
+    SMELT_RETURN_IF_ERROR(source.storage()->GrowTo(need));
   }
   self.SetStorage(source.storage());
   self.SetGeometry(std::move(g));

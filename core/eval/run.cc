@@ -360,8 +360,7 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
       Geometry g = ResizesContiguously(c.schema->op) ? Geometry::Contiguous(r.geometry().sizes) : r.geometry();
       g.offset = resized.offset();
       const int64_t need = g.Span().second * ItemSize(resized.dtype());
-      if (g.NumElements() > 0 && need > resized.storage()->bytes())
-        SMELT_RETURN_IF_ERROR(resized.storage()->Resize(need));
+      if (g.NumElements() > 0) SMELT_RETURN_IF_ERROR(resized.storage()->GrowTo(need));
       resized.SetGeometry(g);
       // PyTorch has looked at the operands before, and computes now.
       for (size_t k = 0; k < given.size(); ++k) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/check.h"
+#include "smelt/core/base/status_macros.h"
 
 namespace smelt {
 namespace {
@@ -159,6 +160,14 @@ absl::Status Storage::Resize(int64_t bytes) {
   data_ = data;
   bytes_ = bytes;
   capacity_ = bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Storage::GrowTo(int64_t bytes) {
+  const int64_t had = bytes_;
+  if (bytes <= had) return absl::OkStatus();
+  SMELT_RETURN_IF_ERROR(Resize(bytes));
+  std::memset(data_ + had, 0, static_cast<size_t>(bytes - had));
   return absl::OkStatus();
 }
 

@@ -56,6 +56,8 @@ class Storage {
   bool is_borrowed() const { return !owned_ && owner_ == nullptr; }
   // Keeps the first min(old, new) bytes; data() may change. An error if it cannot grow.
   absl::Status Resize(int64_t bytes);
+  // As Resize, if there are fewer bytes. New ones, which have no value in PyTorch, are zeros, so that runs repeat.
+  absl::Status GrowTo(int64_t bytes);
 
  private:
   Storage() = default;

@@ -83,6 +83,16 @@ TEST(StorageTest, ResizeKeepsWhatWasThere) {
   EXPECT_EQ(s->bytes(), 1000);
 }
 
+TEST(StorageTest, WhatGrowsIsZeroAndNothingShrinks) {
+  std::shared_ptr<Storage> s = Storage::Allocate(8);
+  std::iota(s->data(), s->data() + 8, 1);
+  ASSERT_TRUE(s->Resize(4).ok());
+  ASSERT_TRUE(s->GrowTo(6).ok());
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(s->data()[i], i < 4 ? i + 1 : 0);
+  EXPECT_TRUE(s->GrowTo(2).ok());
+  EXPECT_EQ(s->bytes(), 6);
+}
+
 TEST(StorageTest, BorrowedMemoryNeverGrows) {
   char bytes[16];
   std::shared_ptr<Storage> s = Storage::Borrow(bytes, 16);

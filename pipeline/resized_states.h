@@ -1,0 +1,30 @@
+// The states of an eager-order program that an earlier call has given other sizes.
+#ifndef SMELT_PIPELINE_RESIZED_STATES_H_
+#define SMELT_PIPELINE_RESIZED_STATES_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/schema/bundle.h"
+
+namespace smelt {
+
+// Value `value` of the program has these sizes after `instrs` instructions of the top block.
+struct ChangedSizes {
+  int value;
+  size_t instrs;
+  std::vector<Expr> sizes;
+};
+
+// A tensor whose geometry the program changes has other sizes in the next call. The program is right for them up to the
+// first instruction that depends on them; there they must be what the program states, and a check is inserted. States
+// for which that can be said are listed in `program.resized_states`. `at_export`: the sizes of each state. `changes`
+// follows what is inserted. O(states * instructions).
+void LetStatesHaveOtherSizes(absl::Span<const std::vector<int64_t>> at_export, std::vector<ChangedSizes> changes,
+                             fb::EagerProgramT& program);
+
+}  // namespace smelt
+
+#endif  // SMELT_PIPELINE_RESIZED_STATES_H_
