@@ -139,6 +139,20 @@ bool IsAddressSymbol(const std::string& name, const Value& v, int a, fb::SymbolD
   return false;
 }
 
+// Whether the export calls one of the argument's strides so: of a part of a tensor whose sizes are dynamic.
+bool IsStrideSymbol(const std::string& name, const Value& v, int a, fb::SymbolDefT& def) {
+  if (!v.type.IsTensor() || !v.type.tensor().strides) return false;
+  const std::vector<Expr>& strides = *v.type.tensor().strides;
+  for (size_t d = 0; d < strides.size(); ++d) {
+    if (!strides[d].IsSymbol() || strides[d].SymbolName() != name) continue;
+    def.source = fb::SymbolSource::ArgStride;
+    def.arg = a;
+    def.dim = static_cast<int>(d);
+    return true;
+  }
+  return false;
+}
+
 // Whether argument `a` determines the symbol by a size that is the symbol, or (`linear`) that is linear in it.
 bool IsSizeSymbol(const std::string& name, const Value& v, int a, bool linear, fb::SymbolDefT& def) {
   if (!v.type.IsTensor()) return false;
@@ -177,6 +191,9 @@ bool FindSource(const Graph& g, const std::string& name, const std::vector<Value
       }
       if (IsSizeSymbol(name, v, static_cast<int>(a), linear, def)) return true;
     }
+  }
+  for (size_t a = 0; a < user.size(); ++a) {
+    if (IsStrideSymbol(name, g.value(user[a]), static_cast<int>(a), def)) return true;
   }
   return false;
 }

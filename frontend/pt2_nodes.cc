@@ -128,6 +128,19 @@ absl::Status Pt2Reader::ReadNode(const Json& node, BlockId block, Scope& scope, 
   return ReadCall(target, *inputs, *outputs, node, block, scope, depth);
 }
 
+ValueId Pt2Reader::NumberAsTensor(ValueId v, NodeId anchor) {
+  const TypeKind kind = g_->value(v).type.kind();
+  if (kind != TypeKind::kInt && kind != TypeKind::kFloat && kind != TypeKind::kBool) return v;
+  const DType t = kind == TypeKind::kInt ? DType::kInt64 : kind == TypeKind::kBool ? DType::kBool : DType::kFloat64;
+  const ValueId none = Constant(anchor, std::monostate(), Type::None());
+  const NodeId n =
+      g_->InsertBefore(anchor, OpName::Get("aten::scalar_tensor"),
+                       {v, Constant(anchor, static_cast<int64_t>(ScalarTypeOf(t)), Type::Int()), none, none, none},
+                       {Type::Tensor(t, std::vector<Expr>(), std::vector<Expr>())});
+  g_->SetSource(n, current_source_);
+  return g_->node(n).outputs[0];
+}
+
 absl::Status Pt2Reader::ReadCall(const std::string& target, const Json& inputs, const Json& outputs, const Json& node,
                                  BlockId block, Scope& scope, int depth) {
   if (absl::StartsWith(target, "torch.ops.higher_order.")) {
@@ -155,6 +168,7 @@ absl::Status Pt2Reader::ReadCall(const std::string& target, const Json& inputs, 
   } else {
     SMELT_RETURN_IF_ERROR(ReadArguments(*schema, inputs, scope, anchor, args));
   }
+  if (op.name() == "aten::copy_" && args.size() > 1) args[1] = NumberAsTensor(args[1], anchor);
   if (autocast_) Autocast(op, anchor, args);
   SMELT_RETURN_IF_ERROR(AddNode(op, args, outputs, anchor, scope, schema));
   if (depth == 0 && IsAssignment(node, op, args)) assignments_.push_back(g_->block(block).last);

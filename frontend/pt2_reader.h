@@ -111,6 +111,8 @@ class Pt2Reader {
   // --- pt2_arguments.cc: what a node is given ---
   absl::Status ReadArguments(const FunctionSchema& schema, const Json& inputs, const Scope& scope, NodeId anchor,
                              std::vector<ValueId>& args);
+  // A number where PyTorch's Python takes it for a tensor: one of 0 dims, of the number's own dtype.
+  ValueId NumberAsTensor(ValueId v, NodeId anchor);
   ValueId Constant(NodeId anchor, const ConstantValue& c, const Type& type);
   absl::StatusOr<ValueId> Lookup(const Scope& scope, const std::string& name);
   // An argument of any kind, as a value. `type` is the schema's (kAny if unknown).

@@ -235,6 +235,17 @@ class SizeOpener {
   // whoever comes later: one value for all that a single mask chooses.
   absl::StatusOr<bool> MaskPut() {
     SMELT_ASSIGN_OR_RETURN(const std::optional<MaskedIndices> m, FindMasks());
+    const DType to = *T(In(0)).dtype, from = *T(In(2)).dtype;
+    if (to != from) {
+      if (!m || !FillsByMask(*m))
+        return absl::FailedPreconditionError(
+            absl::StrCat("Index put requires the source and destination dtypes match, got ", ScalarTypeName(to),
+                         " for the destination and ", ScalarTypeName(from), " for the source."));
+      SMELT_ASSIGN_OR_RETURN(const ValueId value,
+                             Insert("aten::_to_copy", {In(2), Int(ScalarTypeOf(to)), None(), None(), None(),
+                                                       InsertConstant(g_, n_, false), None()}));
+      g_.SetInput(n_, 2, value);
+    }
     if (!m) return false;
     if (m->masks.size() > 1 || !m->others.empty()) return MasksAndOthersPut(*m);
     const ValueId mask = m->masks[0];
@@ -274,7 +285,7 @@ class SizeOpener {
   }
   // Where PyTorch calls masked_fill_, whose mask may be the written tensor itself: one value, a mask alone.
   bool FillsByMask(const MaskedIndices& m) const {
-    if (T(In(0)).dtype != T(In(2)).dtype) return false;
+    if (m.masks.size() != 1 || !m.others.empty()) return false;
     if (static_cast<int>(m.indices.size()) != m.dim + 1) return false;
     const auto accumulate = GetConstant(g_, In(3));
     return accumulate && std::holds_alternative<bool>(*accumulate) && !std::get<bool>(*accumulate) &&

@@ -484,8 +484,8 @@ class EagerBuilder {
                            call.Apply(op, operands, outputs.size(), g_.node(n).source, g_.node(n).attributes));
     std::vector<int> numbers;
     for (size_t k = 0; k < outputs.size(); ++k) {
-      if (!IsTensorValue(g_, outputs[k])) return absl::UnimplementedError("a result that is no tensor");
       if (g_.value(outputs[k]).uses.empty()) continue;
+      if (!IsTensorValue(g_, outputs[k])) return absl::UnimplementedError("a result that is no tensor");
       call.graph().AddOutput(results[k]);
       numbers.push_back(Number(outputs[k]));
     }

@@ -56,7 +56,9 @@ class Expecter {
       };
       const bool any_open =
           std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) { return is_open(v) || LacksDType(g_, v); });
-      const std::vector<TensorType> made = any_open ? TypesOfDenseOperands(n) : std::vector<TensorType>();
+      std::vector<TensorType> made;
+      if (any_open) made = TypesOfOperands(n, Operands::kDense);
+      if (any_open && made.empty()) made = TypesOfOperands(n, Operands::kFlat);
       for (size_t k = 0; k < outputs.size(); ++k) {
         const ValueId v = outputs[k];
         const std::optional<TensorType> first = is_open(v) ? HandedIn(n, k) : std::nullopt;
@@ -124,13 +126,15 @@ class Expecter {
     return t;
   }
 
-  // What an operator makes of operands of which dtypes and dims are known, were they dense. Empty where even so it is
-  // not known.
-  std::vector<TensorType> TypesOfDenseOperands(NodeId n) {
+  // What an operator makes of operands of which dtypes and dims are known, were they dense; or dtypes alone, were they
+  // of one dim: then its results' dims are those of DimsOf. Empty where even so it is not known.
+  enum class Operands { kDense, kFlat };
+  std::vector<TensorType> TypesOfOperands(NodeId n, Operands operands_are) {
     const Node& node = g_.node(n);
     const FunctionSchema* schema = FindSchema(node.op);
     if (schema == nullptr || schema->IsMutable() || !node.blocks.empty()) return {};
-    CallGraph call(g_, /*flat=*/false);
+    const bool flat = operands_are == Operands::kFlat;
+    CallGraph call(g_, flat);
     std::vector<ValueId> operands;
     for (ValueId v : node.inputs) {
       absl::StatusOr<ValueId> x = call.Operand(v);
@@ -143,7 +147,7 @@ class Expecter {
     for (ValueId v : *results) {
       const Type& t = call.graph().value(v).type;
       if (!t.IsTensor() || !t.tensor().dtype || !t.tensor().sizes) return {};
-      types.push_back({t.tensor().dtype, UnknownSizes(t.tensor().rank()), std::nullopt});
+      types.push_back({t.tensor().dtype, flat ? DimsOf(n) : UnknownSizes(t.tensor().rank()), std::nullopt});
     }
     return types;
   }

@@ -1,6 +1,7 @@
 """Scenarios for make_scenarios.py: results in tensors of another dtype than the operands, dtypes that are asked for."""
 
 import torch
+from torch.export import Dim
 
 from scenario_kit import randn, scenario
 
@@ -70,3 +71,30 @@ def functions_of_infinite_complex_numbers(z):
 @scenario(lambda: (torch.tensor([1., -1.5, 0., 1e-30, 3.], dtype=torch.float64), torch.tensor([200, -1050, 2000, 140, 2])))
 def scaled_by_powers_of_two(x, n):
     return torch.ldexp(x, n), torch.ldexp(x.float(), n), torch.ldexp(x.half(), n.int())
+
+
+@scenario(lambda: (randn(4, 3),))
+def numbers_copied(x):
+    x[1:].copy_(0)
+    x[:, 0].copy_(1.5)
+    return x.to(torch.int32).copy_(2.5), x * 1
+
+
+@scenario(lambda: (randn(4, 3), torch.arange(-3, 3)))
+def masks_filled_with_another_dtype(x, n):
+    x[x > 1] = torch.tensor(0)
+    x[x[:, 0] < 0] = torch.tensor([2])
+    n[n > 0] = torch.tensor(1.5)
+    return x, n
+
+
+@scenario(lambda: (randn(6).half(), randn(6), torch.zeros(6, dtype=torch.float16)))
+def halves_held_between_floats(x, low, out):
+    x.clamp_(low, low + 1)
+    return torch.max(x, low, out=out), x * 1
+
+
+@scenario(lambda: (randn(2, 5, 12)[..., 4:8],), lambda: (randn(2, 7, 12)[..., 4:8],), dynamic_shapes=({1: Dim.AUTO},))
+def a_dynamic_part_of_rows(x):
+    x.mul_(2)
+    return x.sum(-1), x.transpose(1, 2)

@@ -797,3 +797,11 @@ def a_scan_that_keeps_views_of_what_it_writes(x, y):
         return h + 0, h[:2]
 
     return torch.ops.higher_order.scan(step, (x,), (y.view(2, 2),), ()), x
+
+
+@scenario(lambda: (randn(3, 3),), script=True)
+def a_slice_compared_in_a_loop(x):
+    s = x[0].clone()
+    for t in range(1, 3):
+        s = (x[:, t - 1:t] > 0).float().view(-1)
+    return s

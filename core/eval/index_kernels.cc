@@ -199,7 +199,15 @@ absl::Status PutAt(const Call& c, const Tensor& self, const std::vector<int64_t>
 }
 
 absl::StatusOr<Values> IndexPut(Call& c) {
-  const Tensor self = c.T("self"), values = c.T("values");
+  const Tensor self = c.T("self");
+  Tensor values = c.T("values");
+  // One value for what a mask chooses is filled in, which converts it.
+  int masks = 0, others = 0;
+  for (const EvalValue& index : c.Arg("indices").elements()) {
+    if (index.IsTensor()) ++(index.tensor().dtype() == DType::kBool ? masks : others);
+  }
+  if (masks == 1 && others == 0 && values.NumElements() == 1 && !c.B("accumulate"))
+    values = Converted(values, self.dtype());
   if (self.dtype() != values.dtype())
     return c.Error(absl::StrCat("Index put requires the source and destination dtypes match, got ", Name(self.dtype()),
                                 " for the destination and ", Name(values.dtype()), " for the source."));

@@ -74,26 +74,37 @@ bool ComputesInDTypeOfOut(OpName out) {
 
 namespace {
 
+// Partly in the given dtype: not known here.
+bool ComputesOtherwiseInDTypeOfOut(OpName functional) {
+  static const auto* const kOps = new absl::flat_hash_set<std::string>{"aten::all",     "aten::any", "aten::logsumexp",
+                                                                       "aten::nanmean", "aten::std", "aten::var"};
+  return kOps->contains(functional.name());
+}
+
 bool NeedsItsDType(OpName functional) {
   static const auto* const kOps = new absl::flat_hash_set<std::string>{
-      "aten::_log_softmax", "aten::_softmax", "aten::addmm",       "aten::all",         "aten::amax",
-      "aten::amin",         "aten::any",      "aten::argmax",      "aten::argmin",      "aten::baddbmm",
-      "aten::bmm",          "aten::clamp",    "aten::clamp_max",   "aten::clamp_min",   "aten::complex",
+      "aten::_log_softmax", "aten::_softmax", "aten::addmm",       "aten::amax",        "aten::amin",
+      "aten::argmax",       "aten::argmin",   "aten::baddbmm",     "aten::bmm",         "aten::complex",
       "aten::cummax",       "aten::cummin",   "aten::diag",        "aten::dot",         "aten::elu",
       "aten::gather",       "aten::gelu",     "aten::hardsigmoid", "aten::hardshrink",  "aten::hardtanh",
       "aten::index_select", "aten::kthvalue", "aten::leaky_relu",  "aten::log_softmax", "aten::logcumsumexp",
-      "aten::logsumexp",    "aten::matmul",   "aten::max",         "aten::median",      "aten::min",
-      "aten::mm",           "aten::mode",     "aten::mv",          "aten::nanmean",     "aten::nanmedian",
-      "aten::polar",        "aten::quantile", "aten::softmax",     "aten::softplus",    "aten::softshrink",
-      "aten::sort",         "aten::std",      "aten::take",        "aten::topk",        "aten::tril",
-      "aten::triu",         "aten::var",
+      "aten::matmul",       "aten::max",      "aten::median",      "aten::min",         "aten::mm",
+      "aten::mode",         "aten::mv",       "aten::nanmedian",   "aten::polar",       "aten::quantile",
+      "aten::softmax",      "aten::softplus", "aten::softshrink",  "aten::sort",        "aten::take",
+      "aten::topk",         "aten::tril",     "aten::triu",
   };
-  return kOps->contains(functional.name()) || functional.full() == "aten::round.decimals";
+  // By tensors these are as other elementwise operators are.
+  const std::string& full = functional.full();
+  if (full == "aten::clamp" || full == "aten::clamp_max" || full == "aten::clamp_min") return true;
+  return (kOps->contains(functional.name()) && functional.overload() != "other") || full == "aten::round.decimals";
 }
 
 }  // namespace
 
 std::string RefusedCast(OpName functional, DType from, DType to) {
+  if (from != to && ComputesOtherwiseInDTypeOfOut(functional))
+    return absl::StrCat("a result of ", ScalarTypeName(from), " given as ", ScalarTypeName(to),
+                        ", in which PyTorch computes otherwise");
   if (from != to && NeedsItsDType(functional))
     return absl::StrCat("expected out tensor to have dtype ", ScalarTypeName(from), ", but got ", ScalarTypeName(to),
                         " instead");
