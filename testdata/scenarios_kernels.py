@@ -161,3 +161,20 @@ def complex_numbers_as_truth(z, b):
     b.copy_(z)
     return (b, z.bool(), z.isnan(), z.isinf(), z.isfinite(), z.logical_not(), torch.logical_and(z, z.conj()),
             torch.logical_xor(z, z * 0), z.any(), z.all(), z.count_nonzero(), z != 0, torch.isreal(z))
+
+
+@scenario(lambda: (randn(2, 5, 16), ), rtol=1e-4, atol=1e-5)
+def transformer_layers_without_gradients(x):
+    """What nn.TransformerEncoderLayer calls where nothing needs gradients."""
+
+    def weight(*sizes):
+        n = torch.Size(sizes).numel()
+        return torch.linspace(-3., 3., n).sin().view(sizes) * 0.4
+
+    def layer(x, gelu, norm_first):
+        return torch.ops.aten._transformer_encoder_layer_fwd(x, 16, 2, weight(48, 16), weight(48), weight(16, 16), weight(16), gelu, norm_first, 1e-5,
+                                                             weight(16) + 1, weight(16), weight(16) + 1, weight(16), weight(32, 16), weight(32),
+                                                             weight(16, 32), weight(16))
+
+    x.mul_(2)
+    return layer(x, True, True), layer(x, False, False)

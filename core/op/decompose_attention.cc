@@ -116,9 +116,51 @@ Values ScaledDotProductAttentionForCpuBackward(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{as(product(d, k), 1), as(product(t(d), q), 2), as(product(t(weights), grad), 3)};
 }
 
+// _native_multi_head_attention of one sequence with itself, without weights, and what nn.TransformerEncoderLayer calls
+// where nothing needs gradients.
+ValueId SelfAttention(Emit& e, ValueId x, int64_t heads, ValueId qkv_weight, ValueId qkv_bias, ValueId out_weight,
+                      ValueId out_bias) {
+  const std::vector<Expr> sizes = e.Sizes(x);
+  const Expr width = FloorDiv(sizes[2], heads);
+  const ValueId qkv = e.Op("aten::linear", {x, qkv_weight, qkv_bias});
+  const ValueId by_head = e.Permute(e.View(qkv, {sizes[0], sizes[1], Expr(3), Expr(heads), width}), {2, 0, 3, 1, 4});
+  const ValueId attended = e.Op("aten::scaled_dot_product_attention",
+                                {e.Select(by_head, 0, 0), e.Select(by_head, 0, 1), e.Select(by_head, 0, 2), e.None(),
+                                 e.Const(0.0), e.Const(false), e.None(), e.Const(false)});
+  const ValueId joined = e.Reshape(e.Transpose(attended, 1, 2), sizes);
+  return e.Op("aten::linear", {joined, out_weight, out_bias});
+}
+
+Values TransformerEncoderLayer(Emit& e, const OpCall& call) {
+  const ValueId src = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(int64_t heads, call.GetInt("num_heads"));
+  SMELT_ASSIGN_OR_RETURN(bool gelu, call.GetBool("use_gelu"));
+  SMELT_ASSIGN_OR_RETURN(bool norm_first, call.GetBool("norm_first"));
+  SMELT_ASSIGN_OR_RETURN(double eps, call.GetDouble("eps"));
+  if (!call.IsNone("mask")) return call.Unsupported("a mask");
+  if (e.Rank(src) != 3 || heads < 1) return call.Unsupported("an input that is no batch of sequences");
+  auto arg = [&](const char* name) { return TensorArg(call, name); };
+  auto norm = [&](ValueId x, const char* weight, const char* bias) {
+    return e.Op("aten::layer_norm",
+                {x, e.Ints({e.Sizes(src)[2]}), arg(weight), arg(bias), e.Const(eps), e.Const(false)});
+  };
+  ValueId x = norm_first ? norm(src, "norm_weight_1", "norm_bias_1") : src;
+  x = SelfAttention(e, x, heads, arg("qkv_weight"), arg("qkv_bias"), arg("proj_weight"), arg("proj_bias"));
+  x = e.Add(x, src);
+  if (!norm_first) x = norm(x, "norm_weight_1", "norm_bias_1");
+  const ValueId attended = x;
+  if (norm_first) x = norm(x, "norm_weight_2", "norm_bias_2");
+  x = e.Op("aten::linear", {x, arg("ffn_weight_1"), arg("ffn_bias_1")});
+  x = gelu ? e.Op("aten::gelu", {x, e.Const(std::string("none"))}) : e.Relu(x);
+  x = e.Add(e.Op("aten::linear", {x, arg("ffn_weight_2"), arg("ffn_bias_2")}), attended);
+  if (!norm_first) x = norm(x, "norm_weight_2", "norm_bias_2");
+  return std::vector<ValueId>{x};
+}
+
 }  // namespace
 
 void AddAttentionRules(DecompositionTable& t) {
+  t["aten::_transformer_encoder_layer_fwd"] = TransformerEncoderLayer;
   t["aten::scaled_dot_product_attention"] = ScaledDotProductAttention;
   t["aten::_scaled_dot_product_flash_attention_for_cpu"] = ScaledDotProductAttentionForCpu;
   t["aten::_scaled_dot_product_flash_attention_for_cpu_backward"] = ScaledDotProductAttentionForCpuBackward;
