@@ -160,16 +160,19 @@ std::vector<Use> Expander::UsesAsMemory(ValueId v) const {
   return uses;
 }
 
-bool Expander::ShowsAllOfFreshMemory(ValueId v) const {
+bool Expander::ShowsAllOfFreshMemory(ValueId v, absl::Span<const ValueId> operands) const {
   ValueId base = v;
   for (NodeId def = g_.value(v).def;; def = g_.value(base).def) {
     if (g_.IsParam(def)) return false;
     const OpName op = g_.node(def).op;
-    if (op != "smelt::view" && GetOpInfo(op).kind != OpKind::kView) break;
+    // What is written to an argument is in the argument.
+    const bool writes = op == "smelt::write_region";
+    if (!writes && op != "smelt::view" && GetOpInfo(op).kind != OpKind::kView) break;
     // Elements that a view repeats or leaves out could make up for each other.
     if (op.name() == "aten::expand" || op.name() == "aten::as_strided" || op.name() == "aten::unfold") return false;
     base = g_.node(def).inputs[0];
   }
+  if (std::find(operands.begin(), operands.end(), base) != operands.end()) return false;
   const auto bytes = [&](ValueId of) {
     Expr product = ItemSize(*T(of).dtype);
     for (const Expr& size : *T(of).sizes) product = product * size;
@@ -194,7 +197,9 @@ absl::StatusOr<bool> Expander::TakeApart(NodeId n, absl::StatusOr<bool> (*decomp
     const bool fresh = !g_.IsParam(def) && g_.node(def).op != "smelt::view" &&
                        GetOpInfo(g_.node(def).op).kind != OpKind::kView &&
                        std::find(operands.begin(), operands.end(), v) == operands.end();
-    if (fresh || (g_.IsReturn(use.user) && ShowsAllOfFreshMemory(v))) continue;
+    // A part of it lies in it: what is asserted of the two, and written to one, is of one memory.
+    const bool lies_so = g_.IsReturn(use.user) || (T(v).strides && *T(v).strides == strides);
+    if (fresh || (lies_so && ShowsAllOfFreshMemory(v, operands))) continue;
     g_.SetInput(use.user, use.index, Copied(use.user, v, strides));
   }
   return changed;

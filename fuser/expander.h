@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "smelt/core/convention/convention.h"
 #include "smelt/core/ir/graph.h"
 
@@ -45,8 +46,8 @@ class Expander {
   // Decompose or DecomposeComplex. A result that is now a view is copied for those who take it for a memory: what a
   // fresh result's memory holds begins with its first element, what a view's holds with its storage's.
   absl::StatusOr<bool> TakeApart(NodeId n, absl::StatusOr<bool> (*decompose)(Graph&, NodeId));
-  // Whether it is what a node of this graph has computed, or a view of each byte of that.
-  bool ShowsAllOfFreshMemory(ValueId v) const;
+  // Whether it is what a node of this graph has computed, none of the operands, or a view of each byte of that.
+  bool ShowsAllOfFreshMemory(ValueId v, absl::Span<const ValueId> operands) const;
   // The users that take it for a memory's contents: those that name regions of it, and returns.
   std::vector<Use> UsesAsMemory(ValueId v) const;
 

@@ -10,14 +10,9 @@ def into(dtype, given, *sizes):
     return lambda: ((randn(40, 5) * 3).to(dtype), torch.zeros(sizes, dtype=given))
 
 
-@scenario(into(torch.bfloat16, torch.float32, 5))
-def sum_of_halves_into_floats(x, out):
-    return torch.sum(x, 0, out=out)
-
-
-@scenario(into(torch.float32, torch.int64, 5))
-def sum_of_floats_into_integers(x, out):
-    return torch.sum(x, 0, out=out)
+@scenario(lambda: ((randn(40, 5) * 3).bfloat16(), torch.zeros(5), torch.zeros(5, dtype=torch.int64)))
+def sums_in_given_dtypes(x, floats, integers):
+    return torch.sum(x, 0, out=floats), torch.sum(x.float(), 0, out=integers)
 
 
 @scenario(into(torch.float32, torch.bfloat16, 5))
