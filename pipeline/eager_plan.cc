@@ -13,6 +13,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/data_refusals.h"
+#include "smelt/core/op/decompose.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
@@ -754,8 +755,26 @@ class EagerBuilder {
 
 namespace {
 
+// tril_indices and triu_indices become copies of constants: a program has those, the call of an operator has none.
+absl::Status OpenTriangles(Graph& g) {
+  for (NodeId n : g.AllNodes()) {
+    const std::string& name = g.node(n).op.name();
+    if (name != "aten::tril_indices" && name != "aten::triu_indices") continue;
+    const ValueId out = g.node(n).outputs[0];
+    const NodeId copy = g.InsertAfter(n, OpName::Get("aten::clone"), {out, InsertConstant(g, n, std::monostate())},
+                                      {g.value(out).type});
+    g.SetSource(copy, g.node(n).source);
+    for (const Use& use : std::vector<Use>(g.value(out).uses.begin(), g.value(out).uses.end())) {
+      if (use.user != copy) g.SetInput(use.user, use.index, g.node(copy).outputs[0]);
+    }
+    SMELT_RETURN_IF_ERROR(Decompose(g, n).status());
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<fb::EagerProgramT>> BuildEagerProgram(const std::unique_ptr<Graph>& g,
                                                                      BundleBuilder& builder) {
+  SMELT_RETURN_IF_ERROR(OpenTriangles(*g));
   SMELT_RETURN_IF_ERROR(OpenComposites(*g, StrideChoices::kAtRunTime).status());
   return EagerBuilder(*g, builder).Run();
 }
