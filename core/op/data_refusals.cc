@@ -79,7 +79,8 @@ bool MayRefuseData(const Graph& g, NodeId n) {
   if (DivisionOps().contains(name)) {
     if (node.inputs.size() < 2 || node.outputs.empty() || !IsIntegers(g, node.outputs[0])) return false;
     const std::optional<Expr> divisor = GetIntExpr(g, node.inputs[1]);
-    return !(divisor && divisor->IsConstant() && *divisor->Constant() != 0);
+    if (!divisor) return true;
+    return divisor->IsConstant() ? *divisor->Constant() == 0 : g.symbols.Less(Expr(0), *divisor) != true;
   }
   if (!IndexOps().contains(name)) return false;
   auto says_where = [&](ValueId v) { return IsIntegers(g, v) && !IsMadeByNonzero(g, v); };
