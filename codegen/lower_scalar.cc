@@ -309,11 +309,13 @@ Value* ScalarEmitter::MinMax(ScalarOp op, DType t, Value* a, Value* z) {
     auto p = min ? (IsSigned(t) ? P::ICMP_SLT : P::ICMP_ULT) : (IsSigned(t) ? P::ICMP_SGT : P::ICMP_UGT);
     return b_.CreateSelect(b_.CreateICmp(p, a, z), a, z);
   }
-  Value* better = min ? b_.CreateFCmpOLT(a, z) : b_.CreateFCmpOGT(a, z);
-  // If z is NaN, nothing compares and z is chosen; a that is NaN is chosen here.
+  // Of two that are equal, zeros of either sign among them, the first. A z that is a bound is asked once whether it is
+  // NaN, not for every element.
+  Value* better = min ? b_.CreateFCmpOLT(z, a) : b_.CreateFCmpOGT(z, a);
+  // If a is NaN, nothing compares and a is chosen; z that is NaN is chosen here.
   const bool nan_wins = op == ScalarOp::kMin || op == ScalarOp::kMax;
-  Value* special = nan_wins ? b_.CreateFCmpUNO(a, a) : b_.CreateFCmpUNO(z, z);
-  return b_.CreateSelect(special, a, b_.CreateSelect(better, a, z));
+  Value* special = nan_wins ? b_.CreateFCmpUNO(z, z) : b_.CreateFCmpUNO(a, a);
+  return b_.CreateSelect(special, z, b_.CreateSelect(better, z, a));
 }
 
 // A function's code comes once more each time it is inlined; in a kernel of a hundred lgammas LLVM would work for half

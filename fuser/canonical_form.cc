@@ -247,7 +247,7 @@ void Builder::ExpandAffines() {
     } else if (in.op == KernelOp::kScalarParam) {
       at[i] = Add(std::move(in));
     } else {
-      if (Commutes(in) && in.operands[0] > in.operands[1]) std::swap(in.operands[0], in.operands[1]);
+      if (Commutes(in) && IsToBeSwapped(in)) std::swap(in.operands[0], in.operands[1]);
       at[i] = Share(std::move(in));
     }
   }
@@ -273,6 +273,21 @@ bool Builder::Commutes(const Ins& in) const {
     default:
       return false;
   }
+}
+
+int Builder::BoundOf(const Ins& in) const {
+  if (in.scalar != ScalarOp::kMin && in.scalar != ScalarOp::kMax) return -1;
+  const auto is_number = [&](int o) {
+    while (ins_[o].op == KernelOp::kScalar && ins_[o].scalar == ScalarOp::kCast) o = ins_[o].operands[0];
+    return ins_[o].op == KernelOp::kScalarParam ||
+           (ins_[o].op == KernelOp::kScalar && ins_[o].scalar == ScalarOp::kConst);
+  };
+  const bool first = is_number(in.operands[0]), second = is_number(in.operands[1]);
+  return first == second ? -1 : first ? 0 : 1;
+}
+bool Builder::IsToBeSwapped(const Ins& in) const {
+  const int bound = BoundOf(in);
+  return bound >= 0 ? bound == 0 : in.operands[0] > in.operands[1];
 }
 
 StrideClass Builder::ClassOf(const Access& a, int d) const {

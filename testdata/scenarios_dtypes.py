@@ -10,14 +10,10 @@ def into(dtype, given, *sizes):
     return lambda: ((randn(40, 5) * 3).to(dtype), torch.zeros(sizes, dtype=given))
 
 
-@scenario(lambda: ((randn(40, 5) * 3).bfloat16(), torch.zeros(5), torch.zeros(5, dtype=torch.int64)))
-def sums_in_given_dtypes(x, floats, integers):
-    return torch.sum(x, 0, out=floats), torch.sum(x.float(), 0, out=integers)
-
-
-@scenario(into(torch.float32, torch.bfloat16, 5))
-def mean_of_floats_into_halves(x, out):
-    return torch.mean(x, 0, out=out)
+@scenario(lambda: ((randn(40, 5) * 3).bfloat16(), torch.zeros(5), torch.zeros(5, dtype=torch.int64), torch.zeros(5, dtype=torch.bfloat16)))
+def results_in_given_dtypes(x, floats, integers, halves):
+    y = x.float() * 1.1
+    return torch.sum(x, 0, out=floats), torch.sum(y, 0, out=integers), torch.mean(y, 0, out=halves)
 
 
 @scenario(into(torch.bfloat16, torch.float32, 40, 5))
@@ -93,3 +89,10 @@ def halves_held_between_floats(x, low, out):
 def a_dynamic_part_of_rows(x):
     x.mul_(2)
     return x.sum(-1), x.transpose(1, 2)
+
+
+@scenario(lambda: (torch.tensor([-0., 0., -1., 1.] * 5),))
+def zeros_that_bounds_leave_their_sign(x):
+    h = x.bfloat16()
+    bounded = [x.relu(), x.clamp(min=0), x.clamp(max=0), x.clamp(-1, 0), torch.nn.functional.relu6(x), h.relu(), h.clamp(0, 1)]
+    return [torch.signbit(y) for y in bounded]
