@@ -80,31 +80,23 @@ bool ReadsSizesAlone(const std::string& name) {
          name == "aten::fill";
 }
 
-Expr NumElements(const TensorType& t) {
-  Expr n(1);
-  for (const Expr& size : *t.sizes) n = n * size;
-  return n;
-}
-
 }  // namespace
 
 // Whether readers need every element of one of the results. Views of parts are taken to be apart.
 bool Functionalizer::IsWhollyRead(NodeId n) const {
   for (ValueId v : g_.node(n).outputs) {
     const Type& t = g_.value(v).type;
-    if (!t.IsTensor() || !t.tensor().sizes) {
-      if (!g_.value(v).uses.empty()) return true;
-      continue;
-    }
-    Expr read(0);
+    if (g_.value(v).uses.empty()) continue;
+    if (!t.IsTensor() || !t.tensor().sizes) return true;
+    const Expr all = Product(*t.tensor().sizes);
+    Expr left = all;
     for (const Use& use : g_.value(v).uses) {
       const Node& user = g_.node(use.user);
       if (use.index == 0 && ReadsSizesAlone(user.op.name())) continue;
       const bool is_view = user.op == "smelt::view" && g_.value(user.outputs[0]).type.tensor().sizes;
-      read = read + NumElements(is_view ? g_.value(user.outputs[0]).type.tensor() : t.tensor());
+      left = left - (is_view ? Product(*g_.value(user.outputs[0]).type.tensor().sizes) : all);
     }
-    const Expr left = NumElements(t.tensor()) - read;
-    if (!g_.value(v).uses.empty() && (!left.IsConstant() || *left.Constant() <= 0)) return true;
+    if (!left.IsConstant() || *left.Constant() <= 0) return true;
   }
   return false;
 }

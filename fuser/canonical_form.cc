@@ -247,7 +247,7 @@ void Builder::ExpandAffines() {
     } else if (in.op == KernelOp::kScalarParam) {
       at[i] = Add(std::move(in));
     } else {
-      if (Commutes(in) && IsToBeSwapped(in)) std::swap(in.operands[0], in.operands[1]);
+      if (Commutes(in) && IsToBeSwapped(in, in.operands[0] > in.operands[1])) std::swap(in.operands[0], in.operands[1]);
       at[i] = Share(std::move(in));
     }
   }
@@ -285,9 +285,9 @@ int Builder::BoundOf(const Ins& in) const {
   const bool first = is_number(in.operands[0]), second = is_number(in.operands[1]);
   return first == second ? -1 : first ? 0 : 1;
 }
-bool Builder::IsToBeSwapped(const Ins& in) const {
+bool Builder::IsToBeSwapped(const Ins& in, bool wrong_order) const {
   const int bound = BoundOf(in);
-  return bound >= 0 ? bound == 0 : in.operands[0] > in.operands[1];
+  return bound >= 0 ? bound == 0 : wrong_order;
 }
 
 StrideClass Builder::ClassOf(const Access& a, int d) const {

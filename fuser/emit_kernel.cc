@@ -61,9 +61,8 @@ class Emission {
   }
   std::vector<int> OrderedOperands(int i) const {
     std::vector<int> o = b_.ins_[i].operands;
-    const int bound = b_.Commutes(b_.ins_[i]) ? b_.BoundOf(b_.ins_[i]) : -1;
-    const bool swap = bound >= 0 ? bound == 0 : b_.Commutes(b_.ins_[i]) && b_.color_[o[1]] < b_.color_[o[0]];
-    if (swap) std::swap(o[0], o[1]);
+    const Ins& in = b_.ins_[i];
+    if (b_.Commutes(in) && b_.IsToBeSwapped(in, b_.color_[o[1]] < b_.color_[o[0]])) std::swap(o[0], o[1]);
     return o;
   }
   // What stands for `i` in a place: a load, where it was kept before.

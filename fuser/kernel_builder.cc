@@ -283,7 +283,7 @@ int Builder::Op(ScalarOp op, DType t, int a, int b, int c) {
   for (int x : {a, b, c}) {
     if (x >= 0) in.operands.push_back(x);
   }
-  if (Commutes(in) && IsToBeSwapped(in)) std::swap(in.operands[0], in.operands[1]);
+  if (Commutes(in) && IsToBeSwapped(in, in.operands[0] > in.operands[1])) std::swap(in.operands[0], in.operands[1]);
   return Share(std::move(in));
 }
 

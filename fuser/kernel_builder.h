@@ -144,11 +144,11 @@ class Builder {
   bool AreShortRowsSideBySide() const;
   int ChooseVectorDim(bool ordered) const;
   bool Commutes(const Ins& in) const;
-  // Which operand of a minimum or maximum is the only number, or -1: it stays behind what it bounds, which keeps its
-  // sign where both are zero, as in PyTorch.
+  // Which operand of a minimum or maximum is the only number, or -1.
   int BoundOf(const Ins& in) const;
-  // Of one that commutes: by operands' numbers.
-  bool IsToBeSwapped(const Ins& in) const;
+  // Whether the operands of one that commutes are to change places: where they are in the `wrong_order`. But a bound
+  // stays behind what it bounds, which keeps its sign where both are zero, as in PyTorch.
+  bool IsToBeSwapped(const Ins& in, bool wrong_order) const;
   StrideClass ClassOf(const Access& a, int d) const;
   int CompareStride(int a, int b) const;
 

@@ -136,7 +136,7 @@ absl::Status CheckWhatGoesInto(const OpCall& call) {
   if (given == nullptr || !given->IsTensor()) return absl::OkStatus();
   const TensorType &to = call.arg(0).tensor, &from = given->tensor;
   // One value that a mask takes is filled in, which converts it.
-  const bool may_fill = absl::EndsWith(it->second, "values") && from.sizes &&
+  const bool may_fill = it->second == "values" && from.sizes &&
                         std::all_of(from.sizes->begin(), from.sizes->end(), [](const Expr& e) { return e == Expr(1); });
   if (to.dtype && from.dtype && *to.dtype != *from.dtype && !may_fill) {
     return call.Error(absl::StrCat("self and ", it->second, " expected to have the same dtype, but got ",

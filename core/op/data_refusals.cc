@@ -74,15 +74,16 @@ bool MayRefuseData(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   absl::string_view name = node.op.name();
   if (!absl::ConsumePrefix(&name, "aten::")) return false;
+  const bool factorizes = FactorizationOps().contains(name), divides = DivisionOps().contains(name);
+  if (!factorizes && !divides && !IndexOps().contains(name)) return false;
   if (const FunctionSchema* schema = FindSchema(node.op); schema != nullptr && schema->IsMutable()) return false;
-  if (FactorizationOps().contains(name)) return true;
-  if (DivisionOps().contains(name)) {
+  if (factorizes) return true;
+  if (divides) {
     if (node.inputs.size() < 2 || node.outputs.empty() || !IsIntegers(g, node.outputs[0])) return false;
     const std::optional<Expr> divisor = GetIntExpr(g, node.inputs[1]);
     if (!divisor) return true;
     return divisor->IsConstant() ? *divisor->Constant() == 0 : g.symbols.Less(Expr(0), *divisor) != true;
   }
-  if (!IndexOps().contains(name)) return false;
   auto says_where = [&](ValueId v) { return IsIntegers(g, v) && !IsMadeByNonzero(g, v); };
   for (size_t k = 0; k < node.inputs.size(); ++k) {
     const ValueId v = node.inputs[k];

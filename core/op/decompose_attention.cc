@@ -116,8 +116,7 @@ Values ScaledDotProductAttentionForCpuBackward(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{as(product(d, k), 1), as(product(t(d), q), 2), as(product(t(weights), grad), 3)};
 }
 
-// _native_multi_head_attention of one sequence with itself, without weights, and what nn.TransformerEncoderLayer calls
-// where nothing needs gradients.
+// Attention of a batch of sequences with themselves, its three projections in one.
 ValueId SelfAttention(Emit& e, ValueId x, int64_t heads, ValueId qkv_weight, ValueId qkv_bias, ValueId out_weight,
                       ValueId out_bias) {
   const std::vector<Expr> sizes = e.Sizes(x);
@@ -131,6 +130,7 @@ ValueId SelfAttention(Emit& e, ValueId x, int64_t heads, ValueId qkv_weight, Val
   return e.Op("aten::linear", {joined, out_weight, out_bias});
 }
 
+// _transformer_encoder_layer_fwd: what nn.TransformerEncoderLayer calls where nothing needs gradients.
 Values TransformerEncoderLayer(Emit& e, const OpCall& call) {
   const ValueId src = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(int64_t heads, call.GetInt("num_heads"));

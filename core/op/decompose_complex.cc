@@ -334,8 +334,9 @@ class ComplexRule {
 bool HasComplexNumbers(const Graph& g, NodeId n) {
   for (ValueId v : g.node(n).inputs) {
     if (IsComplexTensor(g.value(v).type)) return true;
-    const auto number = GetConstant(g, v);
-    if (number && std::holds_alternative<std::complex<double>>(*number)) return true;
+    // Of a prim::Constant, which is not copied to be asked.
+    const Attribute* number = g.node(g.value(v).def).FindAttribute("value");
+    if (number != nullptr && std::holds_alternative<std::complex<double>>(*number)) return true;
     if (auto list = GetListElements(g, v)) {
       for (ValueId x : *list) {
         if (IsComplexTensor(g.value(x).type)) return true;
