@@ -344,7 +344,9 @@ int KernelEmitter::Copies(const std::vector<int>& instrs, bool reduces) const {
   const bool together = f_.IsAvx2Only() && std::any_of(instrs.begin(), instrs.end(), [&](int i) {
                           return varying_[i] && IsEmittedTogether(s_.instrs[i]);
                         });
-  if (reduces) return cost <= 4 ? 8 : cost <= 12 ? 4 : cost <= 120 ? 2 : 1;
+  // (Registers for four are there with AVX-512.)
+  const int four = f_.avx512 ? 40 : 12;
+  if (reduces) return cost <= 4 ? 8 : cost <= four ? 4 : cost <= 120 ? 2 : 1;
   // A long chain, each link of which waits for the one before, leaves a machine that looks some hundred instructions
   // ahead with little to do.
   if (path > kLongPath && cost <= 400) return 4;

@@ -1,5 +1,7 @@
 // Rows of which each is one tile: its reductions run along the vectorized dim, one phase after the other.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "smelt/codegen/kernel_emitter.h"
 
@@ -58,7 +60,9 @@ void KernelEmitter::EmitPhases(size_t from, size_t to) {
   hoisted_.clear();
   for (size_t k = from; k < to; ++k) {
     active_lanes_ = 1;
-    if (s_.phases[k].inner) {
+    if (s_.phases[k].inner && unless_[k] >= 0) {
+      EmitRowPhaseUnless(k, vals_[0][unless_[k]]);
+    } else if (s_.phases[k].inner) {
       EmitRowPhase(s_.phases[k]);
     } else {
       EmitInstrs(s_.phases[k].instrs, 1);
@@ -71,7 +75,7 @@ void KernelEmitter::EmitRowMode() {
   int loops = 0, cost = 0;
   bool scans = false;
   for (size_t k = 0; k < s_.phases.size(); ++k) {
-    if (!s_.phases[k].inner) continue;
+    if (!s_.phases[k].inner || unless_[k] >= 0) continue;
     last = k;
     ++loops;
     for (int i : s_.phases[k].instrs) scans = scans || s_.instrs[i].op == KernelOp::kScan;
@@ -210,6 +214,22 @@ void KernelEmitter::PrefetchAhead(int copies) {
   }
 }
 
+void KernelEmitter::EmitRowPhaseUnless(size_t k, Value* known) {
+  std::vector<std::pair<int, AllocaInst*>> sums;
+  for (int i : s_.phases[k].instrs) {
+    const KernelInstr& in = s_.instrs[i];
+    if (in.op != KernelOp::kReduce) continue;
+    Type* type = scalar_.TypeOf(in.type);
+    sums.emplace_back(i, Variable(type));
+    b_.CreateStore(llvm::Constant::getNullValue(type), sums.back().second);
+  }
+  If(b_.CreateNot(known), [&] {
+    EmitRowPhase(s_.phases[k]);
+    for (const auto& [i, sum] : sums) b_.CreateStore(vals_[0][i], sum);
+  });
+  for (const auto& [i, sum] : sums) vals_[0][i] = Load(sum);
+}
+
 void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
   bool scans = false, reduces = false;
   for (int i : phase.instrs) {
@@ -220,9 +240,10 @@ void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
   active_lanes_ = lanes_;
   const int copies = active_lanes_ == 1 || scans ? 1 : Copies(phase.instrs, reduces);
   int inner = 0, number = -1;
-  for (const KernelPhase& other : s_.phases) {
-    if (&other == &phase) number = inner;
-    inner += other.inner;
+  for (size_t k = 0; k < s_.phases.size(); ++k) {
+    if (unless_[k] >= 0) continue;
+    if (&s_.phases[k] == &phase) number = inner;
+    inner += s_.phases[k].inner;
   }
   const bool prefetches = active_lanes_ > 1 && s_.reduction_rank == 1 && number == prefetch_loop_;
   const std::vector<Value*> known = vals_[0];

@@ -27,6 +27,7 @@
 #include "smelt/codegen/interior.h"
 #include "smelt/codegen/lower_kernel.h"
 #include "smelt/codegen/lower_scalar.h"
+#include "smelt/codegen/deviations.h"
 #include "smelt/codegen/maxima.h"
 #include "smelt/fuser/kernel_spec.h"
 
@@ -262,7 +263,7 @@ class KernelEmitter {
 
   // Whether a sum's second level keeps what its additions round away: of float32, float64 loses nothing that shows.
   bool IsCompensated(const KernelInstr& in) const {
-    return IsSumLike(in) && s_.instrs[in.operands[0]].type == DType::kFloat64;
+    return IsSumLike(in) && s_.instrs[in.operands[0]].type == DType::kFloat64 && !is_plain_[&in - s_.instrs.data()];
   }
   // Adds the accumulators of floating point sums to their second level.
   void FlushSums(const std::vector<int>& instrs, int copies);
@@ -327,6 +328,8 @@ class KernelEmitter {
   void EmitPhases(size_t from, size_t to);
 
   void EmitRowPhase(const KernelPhase& phase);
+  // The loop of phase `k`, whose sums nobody needs where `known` is true.
+  void EmitRowPhaseUnless(size_t k, Value* known);
   void PrefetchAhead(int copies);
   void PastCache(llvm::StoreInst* store);  // a non-temporal store
   void Prefetch(Value* at, bool nearest = true);
@@ -359,6 +362,8 @@ class KernelEmitter {
   void EmitTiles(const std::function<void(Value*, Value*)>& row);
 
   KernelSpec s_;  // of a loop's interior, while that is emitted
+  std::vector<int> unless_;     // see Deviations
+  std::vector<bool> is_plain_;  // see Deviations
   const CpuFeatures& f_;
   const bool gathers_;
   bool could_gather_ = false;

@@ -63,6 +63,15 @@ void KernelEmitter::Plan() {
   columns_ = p > 0 && s_.vector_dim == p - 1;
   // The dim of the innermost loop, which may be vectorized.
   loop_dim_ = columns_ ? p - 1 : s_.reduction_rank > 0 ? s_.rank() - 1 : -1;
+  unless_.assign(s_.phases.size(), -1);
+  is_plain_.assign(s_.instrs.size(), false);
+  if (!columns_) {
+    if (std::optional<Deviations> one_pass = FindDeviations(s_)) {
+      s_ = std::move(one_pass->spec);
+      unless_ = std::move(one_pass->unless);
+      is_plain_ = std::move(one_pass->is_plain);
+    }
+  }
   const bool vectorize = s_.vector_dim >= 0 && !s_.sequential;
   lanes_ = vectorize ? f_.vector_bits / LaneBits() : 1;
   varying_.assign(s_.instrs.size(), false);

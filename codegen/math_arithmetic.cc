@@ -41,11 +41,15 @@ Value* MathEmitter::ToOdd(Value* s, Value* e) {
   return FromBits(Select(And(even, inexact), moved, bits));
 }
 
-Value* MathEmitter::Scale(Value* x, Value* n) {
-  const int width = static_cast<int>(t_->getScalarSizeInBits());
+bool MathEmitter::ScalesByInstruction() const {
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(t_);
-  if (f_.avx512 && vector && vector->getNumElements() * width % 512 == 0) {
-    const int lanes = 512 / width;
+  return f_.avx512 && vector && vector->getNumElements() * t_->getScalarSizeInBits() % 512 == 0;
+}
+
+Value* MathEmitter::Scale(Value* x, Value* n) {
+  if (ScalesByInstruction()) {
+    auto* vector = llvm::cast<llvm::FixedVectorType>(t_);
+    const int lanes = 512 / static_cast<int>(t_->getScalarSizeInBits());
     auto* one = llvm::FixedVectorType::get(t_->getScalarType(), lanes);
     std::vector<Value*> parts;
     for (int at = 0; at < static_cast<int>(vector->getNumElements()); at += lanes) {

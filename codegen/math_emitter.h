@@ -135,6 +135,8 @@ class MathEmitter {
   // 2^n for integers n within the normal exponents.
   Value* PowerOfTwo(Value* n) { return FromBits(b_.CreateShl(b_.CreateAdd(n, KI(bias_)), mantissa_)); }
 
+  // Whether the machine has one instruction for what Scale does to these vectors.
+  bool ScalesByInstruction() const;
   // x * 2^n, n integral, |n| <= 2 * bias; one rounding, also to denormals.
   Value* Scale(Value* x, Value* n);
   static std::vector<int> Range(int from, int n) {
@@ -163,6 +165,8 @@ class MathEmitter {
   Value* Exp(Value* x) { return ExpAtMostHuge(AtMost(x, is_double_ ? 710 : 89)); }
   // For x that is not above what overflows.
   Value* ExpAtMostHuge(Value* x);
+  // The same in the fewest instructions, of float where the machine scales by an instruction.
+  Value* ExpByScaling(Value* x);
   // 2^-24 (e^x / 2^n), of x = n ln 2 + r: so that 2^(n + 24), which it is multiplied by, is a normal number or 0.
   Value* ScaledExp(Value* r);
   Value* Exp2(Value* x);

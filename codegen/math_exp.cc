@@ -14,6 +14,8 @@ using llvm::Value;
 namespace {
 
 constexpr double kLn2High32 = 0x1.63p-1, kLn2Low32 = -0x1.bd0106p-13;
+// Of what is less the exponential is 0.
+constexpr double kLowestExp32 = -104;
 
 }  // namespace
 
@@ -35,9 +37,20 @@ void MathEmitter::RoundWithPower(Value* x, double c, int k, Value** n, Value** p
 
 Value* MathEmitter::ExpTail(Value* r) { return is_double_ ? Poly2(r, kExp64) : Poly(r, kExp32); }
 
+Value* MathEmitter::ExpByScaling(Value* x) {
+  // 2^(n + r). log2 e is two floats: with one alone x * log2 e would be off by 1e-6 where x is far from 0.
+  constexpr double kHigh = 0x1.715476p0, kLow = kLog2e - kHigh;
+  Value* shift = K(0x1.8p23);
+  Value* n = Sub(Fma(x, K(kHigh), shift), shift);
+  Value* r = Fma(x, K(kLow), Fma(x, K(kHigh), Neg(n)));
+  Value* power = Fma(Poly(r, kPower32), r, K(1));
+  return Select(Lt(x, K(kLowestExp32)), K(0), Scale(power, n));
+}
+
 Value* MathEmitter::ExpAtMostHuge(Value* x) {
+  if (!is_double_ && ScalesByInstruction()) return ExpByScaling(x);
   Value *n, *r;
-  const double lowest = is_double_ ? -746 : -104.5;
+  const double lowest = is_double_ ? -746 : kLowestExp32;
   ReduceLn2(AtLeast(x, lowest), &n, &r);
   Value* p = Fma(Mul(r, r), ExpTail(r), r);
   // What is 0 in the end is so before it is scaled: Intel's processors take some 150 cycles to a result that

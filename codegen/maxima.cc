@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "smelt/codegen/equal_values.h"
+
 namespace smelt {
 namespace {
 
@@ -12,11 +14,7 @@ constexpr int kMaxInstrs = 1000;
 class MaximaFinder {
  public:
   explicit MaximaFinder(const KernelSpec& spec) : s_(spec), n_(static_cast<int>(spec.instrs.size())) {
-    written_.assign(s_.params.size(), false);
     inner_.assign(n_, false);
-    for (const KernelInstr& in : s_.instrs) {
-      if (in.op == KernelOp::kStore) written_[in.param] = true;
-    }
     for (const KernelPhase& phase : s_.phases) {
       for (int i : phase.instrs) inner_[i] = phase.inner;
     }
@@ -30,7 +28,7 @@ class MaximaFinder {
     for (int m = 0; m < n_; ++m) {
       const KernelInstr& max = s_.instrs[m];
       if (max.op != KernelOp::kReduce || max.reduce != ReduceKind::kMax || !IsFloating(max.type)) continue;
-      const std::vector<bool> equals = EqualTo(max.operands[0]);
+      const std::vector<bool> equals = EqualValues(s_, max.operands[0]);
       for (int i = m + 1; i < n_; ++i) {
         const KernelInstr& in = s_.instrs[i];
         if (IsScalar(in, ScalarOp::kSub) && in.operands[1] == m && equals[in.operands[0]]) out.at_most_zero[i] = true;
@@ -59,49 +57,6 @@ class MaximaFinder {
       case ScalarOp::kLog:
       case ScalarOp::kCast:
         return true;
-      default:
-        return false;
-    }
-  }
-
-  // Of each instruction, whether it is the same computation as `of`: later phases compute anew what earlier ones had.
-  std::vector<bool> EqualTo(int of) const {
-    std::vector<bool> wanted(of + 1, false);  // what `of` is made from, and itself
-    wanted[of] = true;
-    std::vector<int> parts;
-    for (int i = of; i >= 0; --i) {
-      if (!wanted[i]) continue;
-      parts.push_back(i);
-      for (int o : s_.instrs[i].operands) wanted[o] = true;
-    }
-    std::vector<int> first(n_);  // the first instruction that is the same, among those that are wanted
-    for (int i = 0; i < n_; ++i) {
-      first[i] = i;
-      for (int k : parts) {
-        if (k >= i || first[k] != k || !AreEqual(s_.instrs[k], s_.instrs[i], first)) continue;
-        first[i] = k;
-        break;
-      }
-    }
-    std::vector<bool> out(n_);
-    for (int i = 0; i < n_; ++i) out[i] = first[i] == first[of];
-    return out;
-  }
-
-  bool AreEqual(const KernelInstr& a, const KernelInstr& z, const std::vector<int>& first) const {
-    if (a.op != z.op || a.type != z.type || a.operands.size() != z.operands.size()) return false;
-    for (size_t k = 0; k < a.operands.size(); ++k) {
-      if (first[a.operands[k]] != first[z.operands[k]]) return false;
-    }
-    switch (a.op) {
-      case KernelOp::kScalar:
-        return a.scalar == z.scalar && a.imm == z.imm;
-      case KernelOp::kLoad:
-        return a.param == z.param && a.has_offset == z.has_offset && a.has_guard == z.has_guard && !written_[a.param];
-      case KernelOp::kIndex:
-      case KernelOp::kScalarParam:
-      case KernelOp::kDimSize:
-        return a.dim == z.dim;
       default:
         return false;
     }
@@ -156,7 +111,7 @@ class MaximaFinder {
 
   const KernelSpec& s_;
   const int n_;
-  std::vector<bool> written_, inner_;
+  std::vector<bool> inner_;
 };
 
 }  // namespace
