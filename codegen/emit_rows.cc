@@ -20,6 +20,9 @@ constexpr int kTurnCost = 5;
 // How much of the rows that follow is on its way: of machines without AVX-512 a Zen 3 was measured, of those with it a
 // Zen 4.
 constexpr int64_t kBytesAhead = 4 << 10, kBytesAheadOfAvx2 = 8 << 10;
+// And of what is read in one piece, where the machine wants to be asked (an Emerald Rapids was measured; 1 to 8 KiB are
+// alike there, and less takes less room in the nearest cache).
+constexpr int64_t kBytesAheadInOnePiece = 3 << 10;
 
 }  // namespace
 
@@ -184,33 +187,49 @@ void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*
 // Rows are often pages, into the next of which no prefetcher of the machine looks. What is asked for waits in the
 // second cache where a machine with AVX-512 waits for memory: more lines can be on their way there, and pages that lie
 // in the same places of the nearest cache drive each other out of it. What a loop without reductions reads in one piece
-// such a machine reads ahead itself, and asking for it is in its way.
+// such a machine reads ahead itself, and asking for it is in its way; but not Intel's, whose prefetchers end with a page.
 void KernelEmitter::PrefetchAhead(int copies) {
   const bool by_machine = !f_.IsAvx2Only() && s_.reduction_rank == 0;
   const bool nearest = f_.IsAvx2Only() || (by_machine && CostOf(loop_instrs_).all > kComputeBound);
   const int row = s_.parallel_rank - (columns_ ? 2 : 1);  // the dim that counts rows
   for (size_t k = 0; k < s_.params.size(); ++k) {
     const int item = ItemSize(s_.params[k].dtype);
-    if (written_[k] || !UnitAlongLoop(static_cast<int>(k))) continue;
-    Value* distance = b_.getInt64(kLineAhead);
-    if (row >= 0) {
-      if (!stride_[k][row]) continue;
-      Value* small = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kPrefetchBytes / item));
-      Value* next = rows_ahead_ ? b_.CreateMul(stride_[k][row], rows_ahead_) : stride_[k][row];
-      distance = b_.CreateSelect(small, next, distance);
-    }
-    auto ask = [&] {
-      Value* at = b_.CreateGEP(i8_, Address(static_cast<int>(k), 0), distance);
-      for (int byte = 0; byte < copies * active_lanes_ * item; byte += 64) {
-        Prefetch(b_.CreateConstGEP1_64(i8_, at, byte), nearest);
+    const int param = static_cast<int>(k);
+    const int apart = !f_.IsAvx2Only() && LoopClass(param) == StrideClass::kTwo ? 2 : 1;
+    if (written_[k] || (apart == 1 && !UnitAlongLoop(param))) continue;
+    auto ask = [&](Value* distance, bool into_nearest) {
+      Value* at = b_.CreateGEP(i8_, Address(param, 0), distance);
+      for (int byte = 0; byte < copies * active_lanes_ * item * apart; byte += 64) {
+        Prefetch(b_.CreateConstGEP1_64(i8_, at, byte), into_nearest);
       }
     };
-    if (!by_machine) {
-      ask();
-    } else if (row >= 0) {
-      Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(item));
-      If(b_.CreateICmpNE(stride_[k][row], bytes), ask);
+    auto ask_in_one_piece = [&] { If(asks_ahead_, [&] { ask(b_.getInt64(kBytesAheadInOnePiece), true); }); };
+    if (row < 0) {
+      if (by_machine) {
+        ask_in_one_piece();
+      } else {
+        ask(b_.getInt64(kLineAhead), nearest);
+      }
+      continue;
     }
+    if (!stride_[k][row]) continue;
+    auto ask_by_rows = [&]() -> Value* {
+      Value* small = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kPrefetchBytes / item));
+      Value* next = rows_ahead_ ? b_.CreateMul(stride_[k][row], rows_ahead_) : stride_[k][row];
+      ask(b_.CreateSelect(small, next, b_.getInt64(kLineAhead)), nearest);
+      return nullptr;
+    };
+    if (!by_machine) {
+      ask_by_rows();
+      continue;
+    }
+    Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(item * apart));
+    IfElse(b_.CreateICmpEQ(stride_[k][row], bytes),
+           [&]() -> Value* {
+             ask_in_one_piece();
+             return nullptr;
+           },
+           ask_by_rows);
   }
 }
 

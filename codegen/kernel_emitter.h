@@ -29,6 +29,7 @@
 #include "smelt/codegen/lower_scalar.h"
 #include "smelt/codegen/deviations.h"
 #include "smelt/codegen/maxima.h"
+#include "smelt/codegen/short_nans.h"
 #include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
@@ -364,6 +365,7 @@ class KernelEmitter {
   KernelSpec s_;  // of a loop's interior, while that is emitted
   std::vector<int> unless_;     // see Deviations
   std::vector<bool> is_plain_;  // see Deviations
+  std::vector<bool> short_nans_;
   const CpuFeatures& f_;
   const bool gathers_;
   bool could_gather_ = false;
@@ -414,6 +416,7 @@ class KernelEmitter {
   int prefetch_loop_ = 0;        // of a row's loops, which asks for rows ahead: the second or the only one, or the last
   Value* rows_ahead_ = nullptr;  // which row from this one on is asked for; null: the next
   Value* past_cache_ = nullptr;  // in a main loop: whether its stores go past the cache
+  Value* asks_ahead_ = nullptr;  // whether the machine wants to be asked for what it will read in one piece
   bool non_temporal_ = false;    // where that is decided
   bool pairs_ = false;           // CanPair
   int row_copies_ = 0;           // > 0: copies are neighbouring rows, not neighbouring vectors

@@ -107,6 +107,7 @@ void KernelEmitter::Plan() {
     if (in.op == KernelOp::kStore) written_[in.param] = true;
   }
   maxima_ = FindMaxima(s_);
+  short_nans_ = HaveShortNans(s_);
   ChooseTiled();
   PlanStreams();
   PlanScratch();
@@ -172,7 +173,18 @@ void KernelEmitter::LoadWords() {
     }
     stride_.push_back(std::move(strides));
   }
-  for (DType t : s_.scalars) scalars_.push_back(scalar_.FromWord(Word(n++), t));
+  for (DType t : s_.scalars) {
+    Value* scalar = scalar_.FromWord(Word(n++), t);
+    if (t == DType::kFloat32 || t == DType::kFloat64) {
+      Value* nan = llvm::ConstantFP::getNaN(scalar->getType());
+      scalar = b_.CreateSelect(b_.CreateFCmpUNO(scalar, scalar), nan, scalar);  // see HaveShortNans
+    }
+    scalars_.push_back(scalar);
+  }
+  if (!f_.IsAvx2Only() && s_.reduction_rank == 0) {
+    Value* hints = b_.CreateAlignedLoad(i64_, b_.CreateConstGEP1_64(i64_, status_, kHintsWord), llvm::Align(8));
+    asks_ahead_ = b_.CreateIsNotNull(b_.CreateAnd(hints, kAskAhead));
+  }
   addr_ = base_;
   idx_.assign(s_.rank(), nullptr);
   vals_.assign(1, std::vector<Value*>(s_.instrs.size(), nullptr));
@@ -532,6 +544,9 @@ Value* KernelEmitter::EmitScalar(int i, int u) {
 }
 
 Value* KernelEmitter::EmitScalarOp(const KernelInstr& in, const DType* types, Value* const* v, int lanes) {
+  if (in.scalar == ScalarOp::kCast && in.type == DType::kBFloat16 && short_nans_[in.operands[0]]) {
+    return scalar_.ToBFloat16(v[0], types[0]);
+  }
   if (in.scalar == ScalarOp::kExp && in.type == DType::kFloat32 && maxima_.at_most_zero[in.operands[0]]) {
     return EmitExpAtMostZero(b_, f_, v[0]);
   }

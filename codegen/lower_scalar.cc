@@ -85,16 +85,18 @@ Value* ScalarEmitter::ToFloat(Value* bits, DType half) {
 }
 
 // The bits of `v` rounded to the high half, to even; what is in the low half does not matter. Each NaN is one and the
-// same.
-Value* ScalarEmitter::RoundToHighHalf(Value* v) {
+// same, but short ones, which are as they were.
+Value* ScalarEmitter::RoundToHighHalf(Value* v, bool short_nans) {
   Type* i32 = Like(v, b_.getInt32Ty());
   auto k = [&](uint32_t x) { return ConstantInt::get(i32, x); };
   const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
   if (f_.avx512 && vector && vector->getNumElements() == 16) {
-    // By a table of four bits for each kind of number: a NaN (the lowest two) becomes the first operand, others stay.
-    Value* nan = b_.CreateBitCast(k(0x7fc00000), v->getType());
-    v = b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_fixupimm_ps_512, {},
-                           {nan, v, k(0x11111100), b_.getInt32(0), b_.getInt16(0xffff), b_.getInt32(4)});
+    if (!short_nans) {
+      // By a table of four bits for each kind of number: a NaN (the lowest two) becomes the first operand, others stay.
+      Value* nan = b_.CreateBitCast(k(0x7fc00000), v->getType());
+      v = b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_fixupimm_ps_512, {},
+                             {nan, v, k(0x11111100), b_.getInt32(0), b_.getInt16(0xffff), b_.getInt32(4)});
+    }
     Value* bits = b_.CreateBitCast(v, i32);
     Value* odd = b_.CreateICmpNE(b_.CreateAnd(bits, k(0x10000)), k(0));
     return b_.CreateAdd(bits, b_.CreateSelect(odd, k(0x8000), k(0x7fff)));
@@ -103,7 +105,16 @@ Value* ScalarEmitter::RoundToHighHalf(Value* v) {
   Value* bits = b_.CreateBitCast(v, i32);
   Value* last = b_.CreateAnd(b_.CreateLShr(bits, 16), k(1));
   Value* rounded = b_.CreateAdd(bits, b_.CreateAdd(last, k(0x7fff)));
-  return b_.CreateSelect(b_.CreateFCmpUNO(v, v), k(0x7fc00000), rounded);
+  return short_nans ? rounded : b_.CreateSelect(b_.CreateFCmpUNO(v, v), k(0x7fc00000), rounded);
+}
+
+// Back in float32 it is a mask: nothing is moved.
+Value* ScalarEmitter::HighHalf(Value* rounded) {
+  return b_.CreateTrunc(b_.CreateLShr(rounded, 16), Like(rounded, b_.getInt16Ty()));
+}
+
+Value* ScalarEmitter::ToBFloat16(Value* v, DType from) {
+  return HighHalf(RoundToHighHalf(Cast(v, from, DType::kFloat32), /*short_nans=*/true));
 }
 
 Value* ScalarEmitter::FromFloat(Value* v, DType half) {
@@ -111,11 +122,7 @@ Value* ScalarEmitter::FromFloat(Value* v, DType half) {
   Type* i16 = Like(v, b_.getInt16Ty());
   Type* f32 = v->getType();
   auto k = [&](uint32_t x) { return ConstantInt::get(i32, x); };
-  if (half == DType::kBFloat16) {
-    // The high half of what is rounded there. Back in float32 that is a mask: nothing is moved.
-    Value* rounded = b_.CreateLShr(RoundToHighHalf(v), 16);
-    return b_.CreateTrunc(rounded, i16);
-  }
+  if (half == DType::kBFloat16) return HighHalf(RoundToHighHalf(v, /*short_nans=*/false));
   if (f_.f16c) return b_.CreateBitCast(b_.CreateFPTrunc(v, Like(v, b_.getHalfTy())), i16);
   Value* bits = b_.CreateBitCast(v, i32);
   Value* nan = b_.CreateFCmpUNO(v, v);

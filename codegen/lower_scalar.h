@@ -30,6 +30,8 @@ class ScalarEmitter {
   llvm::Type* TypeOf(DType t);
   llvm::Value* Const(DType t, const ScalarImm& imm);  // a scalar
   llvm::Value* Cast(llvm::Value* v, DType from, DType to);
+  // From float32 or float64 of which no NaN has a bit in the lower half of its float32.
+  llvm::Value* ToBFloat16(llvm::Value* v, DType from);
   // A scalar argument out of its word (i64) in the parameter block: floating-point ones are doubles' bits.
   llvm::Value* FromWord(llvm::Value* word, DType t);
   // Operands are all scalars or all vectors.
@@ -37,7 +39,8 @@ class ScalarEmitter {
 
  private:
   llvm::Value* ToFloat(llvm::Value* bits, DType half);
-  llvm::Value* RoundToHighHalf(llvm::Value* v);
+  llvm::Value* RoundToHighHalf(llvm::Value* v, bool short_nans);
+  llvm::Value* HighHalf(llvm::Value* rounded);
   llvm::Value* FromFloat(llvm::Value* v, DType half);
   llvm::Value* ToInteger(llvm::Value* v, DType to);
   llvm::Value* Divide(ScalarOp op, DType t, llvm::Value* a, llvm::Value* z);
