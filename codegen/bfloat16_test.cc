@@ -135,7 +135,12 @@ TEST_P(BFloat16Test, StoresPastTheCacheAreTheSameFromAnyFirstElement) {
     image.entry(0)(words, 0, n, &status);
     for (int64_t i = 0; i < n; ++i) {
       const uint32_t square = Wide(Rounded(Product(Wide(x[i]), Wide(x[i]))));
-      ASSERT_EQ(y[first + i], Rounded(Product(square, Wide(w[i])))) << first << " " << i;
+      const uint16_t want = Rounded(Product(square, Wide(w[i])));
+      if (want == 0x7fc0) {  // of bfloat16 NaNs stay the ones they were
+        ASSERT_GT(y[first + i] & 0x7fff, 0x7f80) << first << " " << i;
+      } else {
+        ASSERT_EQ(y[first + i], want) << first << " " << i;
+      }
     }
     ASSERT_EQ(y[first + n], 0xabcd);
     ASSERT_TRUE(first == 0 || y[first - 1] == 0xabcd);

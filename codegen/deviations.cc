@@ -80,7 +80,8 @@ class Finder {
     const int x = less.operands[0], mean = less.operands[1];
     if (!WasNarrow(x) || !IsScalar(s_.instrs[mean], ScalarOp::kDiv)) return std::nullopt;
     const int sum = s_.instrs[mean].operands[0];
-    if (!IsSum(s_.instrs[sum]) || phase_of_[mean] >= phase_of_[q] || s_.phases[phase_of_[mean]].inner) return std::nullopt;
+    if (!IsSum(s_.instrs[sum]) || phase_of_[mean] >= phase_of_[q] || s_.phases[phase_of_[mean]].inner)
+      return std::nullopt;
     if (!EqualValues(s_, s_.instrs[sum].operands[0])[x]) return std::nullopt;
     return Pair{sum, mean, q, phase_of_[q]};
   }

@@ -187,7 +187,8 @@ void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*
 // Rows are often pages, into the next of which no prefetcher of the machine looks. What is asked for waits in the
 // second cache where a machine with AVX-512 waits for memory: more lines can be on their way there, and pages that lie
 // in the same places of the nearest cache drive each other out of it. What a loop without reductions reads in one piece
-// such a machine reads ahead itself, and asking for it is in its way; but not Intel's, whose prefetchers end with a page.
+// such a machine reads ahead itself, and asking for it is in its way; but not Intel's, whose prefetchers end with a
+// page.
 void KernelEmitter::PrefetchAhead(int copies) {
   const bool by_machine = !f_.IsAvx2Only() && s_.reduction_rank == 0;
   const bool nearest = f_.IsAvx2Only() || (by_machine && CostOf(loop_instrs_).all > kComputeBound);
@@ -224,12 +225,13 @@ void KernelEmitter::PrefetchAhead(int copies) {
       continue;
     }
     Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(item * apart));
-    IfElse(b_.CreateICmpEQ(stride_[k][row], bytes),
-           [&]() -> Value* {
-             ask_in_one_piece();
-             return nullptr;
-           },
-           ask_by_rows);
+    IfElse(
+        b_.CreateICmpEQ(stride_[k][row], bytes),
+        [&]() -> Value* {
+          ask_in_one_piece();
+          return nullptr;
+        },
+        ask_by_rows);
   }
 }
 

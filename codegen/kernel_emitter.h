@@ -24,10 +24,10 @@
 #include "absl/status/status.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
+#include "smelt/codegen/deviations.h"
 #include "smelt/codegen/interior.h"
 #include "smelt/codegen/lower_kernel.h"
 #include "smelt/codegen/lower_scalar.h"
-#include "smelt/codegen/deviations.h"
 #include "smelt/codegen/maxima.h"
 #include "smelt/codegen/short_nans.h"
 #include "smelt/fuser/kernel_spec.h"
@@ -362,7 +362,7 @@ class KernelEmitter {
   // As ForTiles and a loop over columns, tile by tile: row(lo, hi) with idx_ and addr_ set.
   void EmitTiles(const std::function<void(Value*, Value*)>& row);
 
-  KernelSpec s_;  // of a loop's interior, while that is emitted
+  KernelSpec s_;                // of a loop's interior, while that is emitted
   std::vector<int> unless_;     // see Deviations
   std::vector<bool> is_plain_;  // see Deviations
   std::vector<bool> short_nans_;

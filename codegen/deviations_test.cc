@@ -1,0 +1,198 @@
+// Variances in one pass: which kernels have them, and how near to exact they are.
+#include "smelt/codegen/deviations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "gtest/gtest.h"
+#include "smelt/codegen/compiler.h"
+#include "smelt/codegen/kernel_testing.h"
+#include "smelt/codegen/load_image.h"
+
+namespace smelt {
+namespace {
+
+// torch.var_mean(x, [1]).
+const char kVarMean[] = R"(kernel parallel=1 reduction=1 vector=1 sequential=0
+param float32 r [any,unit] alias=-1
+param float32 w [unit,zero] alias=-1
+param float32 w [unit,zero] alias=-1
+scalar int64
+scalar int64
+%0 = scalar.s0 int64
+%1 = cast float64 %0
+%2 = scalar.s1 int64
+%3 = cast float64 %2
+%4 = load.p0 float32
+%5 = cast float64 %4
+%6 = reduce.sum float64 %5
+%7 = div float64 %6 %1
+%8 = cast float32 %7
+%9 = store.p1 float32 %8
+%10 = load.p0 float32
+%11 = cast float64 %10
+%12 = sub float64 %11 %7
+%13 = mul float64 %12 %12
+%14 = reduce.sum float64 %13
+%15 = div float64 %14 %3
+%16 = cast float32 %15
+%17 = store.p2 float32 %16
+outer 0 1 2 3
+inner 4 5 6
+outer 7 8 9
+inner 10 11 12 13 14
+outer 15 16 17
+)";
+
+TEST(DeviationsTest, AVariancesSecondPassRunsWhereItIsNeeded) {
+  const auto found = FindDeviations(ParseOrDie(kVarMean));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_TRUE(VerifyKernelSpec(found->spec).ok()) << VerifyKernelSpec(found->spec);
+  ASSERT_EQ(found->unless.size(), found->spec.phases.size());
+  EXPECT_EQ(std::count_if(found->unless.begin(), found->unless.end(), [](int i) { return i >= 0; }), 1);
+  // The sum, that of squares, that of deviations.
+  EXPECT_EQ(std::count(found->is_plain.begin(), found->is_plain.end(), true), 3);
+}
+
+TEST(DeviationsTest, ResultsInFloat64TakeTwoPasses) {
+  // A double has more bits than would be left.
+  const KernelSpec spec = ParseOrDie(absl::StrReplaceAll(kVarMean, {{"param float32 w", "param float64 w"},
+                                                                    {"%8 = cast float32 %7", "%8 = mul float64 %7 %7"},
+                                                                    {"store.p1 float32", "store.p1 float64"},
+                                                                    {"%16 = cast float32 %15", "%16 = abs float64 %15"},
+                                                                    {"store.p2 float32", "store.p2 float64"}}));
+  EXPECT_FALSE(FindDeviations(spec).has_value());
+}
+
+TEST(DeviationsTest, ElementsOfFloat64TakeTwoPasses) {
+  // Their squares may be beyond the range, and lose bits.
+  const KernelSpec spec = ParseOrDie(absl::StrReplaceAll(
+      kVarMean, {{"param float32 r", "param float64 r"},
+                 {"%4 = load.p0 float32\n%5 = cast float64 %4", "%4 = load.p0 float64\n%5 = abs float64 %4"},
+                 {"%10 = load.p0 float32\n%11 = cast float64 %10", "%10 = load.p0 float64\n%11 = abs float64 %10"}}));
+  EXPECT_FALSE(FindDeviations(spec).has_value());
+}
+
+TEST(DeviationsTest, DeviationsOfOtherElementsTakeTwoPasses) {
+  const KernelSpec spec =
+      ParseOrDie(absl::StrReplaceAll(kVarMean, {{"%12 = sub float64 %11 %7", "%12 = sub float64 %3 %7"}}));
+  EXPECT_FALSE(FindDeviations(spec).has_value());
+}
+
+TEST(DeviationsTest, ASecondPassThatStoresIsNotLeftOut) {
+  KernelSpec spec = ParseOrDie(kVarMean);
+  KernelInstr store;
+  store.op = KernelOp::kStore;
+  store.type = DType::kFloat32;
+  store.param = 3;
+  store.operands = {10};
+  // Before the sum, which is the phase's last.
+  for (KernelInstr& in : spec.instrs) {
+    for (int& o : in.operands) o += o >= 14;
+  }
+  spec.instrs.insert(spec.instrs.begin() + 14, store);
+  spec.params.push_back(spec.params[0]);
+  spec.params[3].is_read = false;
+  spec.params[3].is_written = true;
+  spec.phases[3].instrs = {10, 11, 12, 13, 14, 15};
+  spec.phases[4].instrs = {16, 17, 18};
+  ASSERT_TRUE(VerifyKernelSpec(spec).ok()) << VerifyKernelSpec(spec);
+  EXPECT_FALSE(FindDeviations(spec).has_value());
+}
+
+class DeviationsKernelTest : public testing::TestWithParam<Target> {
+ protected:
+  void SetUp() override {
+    if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+    absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kVarMean), GetParam());
+    ASSERT_TRUE(image.ok()) << image.status();
+    image_ = *std::move(image);
+  }
+
+  struct Result {
+    float mean, var;
+  };
+  Result Of(const std::vector<float>& x) const {
+    Result r = {-1, -1};
+    const int64_t n = static_cast<int64_t>(x.size());
+    const int64_t words[] = {1,
+                             n,
+                             reinterpret_cast<int64_t>(x.data()),
+                             n,
+                             reinterpret_cast<int64_t>(&r.mean),
+                             reinterpret_cast<int64_t>(&r.var),
+                             n,
+                             std::max<int64_t>(n - 1, 0)};
+    int64_t status[2] = {};
+    image_.entry(0)(words, 0, 1, status);
+    return r;
+  }
+
+  LoadedImage image_;
+};
+
+// In long double, two passes.
+double Variance(const std::vector<float>& x) {
+  long double sum = 0, squares = 0;
+  for (float v : x) sum += v;
+  const long double mean = sum / x.size();
+  for (float v : x) squares += (v - mean) * (v - mean);
+  return static_cast<double>(squares / (x.size() - 1));
+}
+
+TEST_P(DeviationsKernelTest, AreWithinAUnitOfTheLastPlaceWhereverTheMeanIs) {
+  std::mt19937 rng(1);
+  std::normal_distribution<float> normal;
+  for (const size_t n : {2u, 3u, 15u, 64u, 100u, 1024u, 5000u, 70001u}) {
+    // Of means far from 0 the rows are nearly constant: there the second pass runs.
+    for (const float mean : {0.0f, 1.0f, 30.0f, 250.0f, 300.0f, 1e4f, 1e6f, -1e7f, 1e30f}) {
+      for (const float scale : {1.0f, 1e-3f, 1e-30f, 1e18f}) {
+        std::vector<float> x(n);
+        for (float& v : x) v = mean + scale * normal(rng);
+        const float want = static_cast<float>(Variance(x));
+        const float got = Of(x).var;
+        ASSERT_LE(std::fabs(static_cast<double>(got) - want), std::fabs(want) * 0x1p-23)
+            << n << " elements around " << mean << ", " << scale << " wide";
+      }
+    }
+  }
+}
+
+TEST_P(DeviationsKernelTest, OfEqualElementsIsExactlyZero) {
+  for (const size_t n : {2u, 7u, 1024u, 3001u}) {
+    for (const float v : {0.0f, -0.0f, 1.0f, 0.1f, 3e38f, 1e-45f}) {
+      EXPECT_EQ(Of(std::vector<float>(n, v)).var, 0) << n << " times " << v;
+    }
+  }
+}
+
+// PyTorch's answers.
+TEST_P(DeviationsKernelTest, InfinitiesAndNansAreAsInPyTorch) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const size_t n : {2u, 33u, 1024u}) {
+    std::vector<float> x(n, 1.0f);
+    x[n / 2] = kInf;
+    EXPECT_EQ(Of(x).mean, kInf);
+    EXPECT_TRUE(std::isnan(Of(x).var));
+    x[0] = -kInf;
+    EXPECT_TRUE(std::isnan(Of(x).mean));
+    EXPECT_TRUE(std::isnan(Of(x).var));
+    x[0] = kNan;
+    EXPECT_TRUE(std::isnan(Of(x).mean));
+    EXPECT_TRUE(std::isnan(Of(x).var));
+  }
+  EXPECT_TRUE(std::isnan(Of({5.0f}).var));
+  EXPECT_EQ(Of({5.0f}).mean, 5.0f);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, DeviationsKernelTest, testing::ValuesIn(kX86Targets),
+                         [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,66 @@
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "gtest/gtest.h"
+#include "smelt/codegen/compiler.h"
+#include "smelt/codegen/kernel_testing.h"
+#include "smelt/codegen/load_image.h"
+
+namespace smelt {
+namespace {
+
+const char kDot[] = R"(kernel parallel=1 reduction=1 vector=1 sequential=0
+param float32 r [any,unit] alias=-1
+param float32 r [any,unit] alias=-1
+param float32 w [unit,zero] alias=-1
+%0 = load.p0 float32
+%1 = load.p1 float32
+%2 = mul float32 %0 %1
+%3 = reduce.sum float32 %2
+%4 = store.p2 float32 %3
+inner 0 1 2 3
+outer 4
+)";
+
+class SumsTest : public testing::TestWithParam<Target> {};
+
+TEST_P(SumsTest, OfProductsRoundOnceAnElementWhereTheMachineHasFma) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  if (GetParam() == Target::kX86_64_V2) GTEST_SKIP() << "no fma";
+  absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kDot), GetParam());
+  ASSERT_TRUE(image.ok()) << image.status();
+  // What rounding a * b to a float takes from it is left.
+  const float a = 1.0f + 0x1p-12f, b = 1.0f + 0x1p-13f;
+  const double lost = static_cast<double>(a) * b - a * b;
+  ASSERT_NE(lost, 0);
+  constexpr int64_t kLanes = 256;
+  std::vector<float> x(2 * kLanes), y(2 * kLanes);
+  for (int64_t i = 0; i < kLanes; ++i) {
+    x[i] = 1;
+    y[i] = -(a * b);
+    x[kLanes + i] = a;
+    y[kLanes + i] = b;
+  }
+  float sum = -1;
+  const auto n = static_cast<int64_t>(x.size());
+  const int64_t words[] = {1,
+                           n,
+                           reinterpret_cast<int64_t>(x.data()),
+                           n,
+                           reinterpret_cast<int64_t>(y.data()),
+                           n,
+                           reinterpret_cast<int64_t>(&sum)};
+  int64_t status[2] = {};
+  image->entry(0)(words, 0, 1, status);
+  // Products that are rounded first leave nothing. Where an accumulator takes several of them, some of it is rounded
+  // off.
+  EXPECT_GT(sum, 0);
+  EXPECT_LE(sum, kLanes * lost);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, SumsTest, testing::ValuesIn(kX86Targets),
+                         [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
+
+}  // namespace
+}  // namespace smelt
