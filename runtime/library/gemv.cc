@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "smelt/core/base/check.h"
 #include "smelt/core/tensor/float16.h"
@@ -143,7 +144,7 @@ template <typename W, int kLanes, int kRows>
 SMELT_INLINE void Transposed(int64_t k, const float* x, const typename W::T* w, int64_t ldw, int64_t begin, int64_t end,
                              float* y, int64_t ldy) {
   // Half of the registers of 32, or of 16, are sums.
-  constexpr int kColumns = kRows == 1 ? 4 : kRows == 2 ? kLanes / 4 : 1;
+  constexpr int kColumns = kRows == 1 ? 4 : kRows == 2 ? kLanes / 4 : kLanes == 16 ? 4 : 1;
   int64_t n = begin;
   if (kColumns > 1) {
     for (; n + kColumns <= end; n += kColumns)
@@ -152,28 +153,82 @@ SMELT_INLINE void Transposed(int64_t k, const float* x, const typename W::T* w, 
   for (; n < end; ++n) TransposedBlock<W, kLanes, kRows, 1>(k, x, w + n * ldw, ldw, y + n, ldy);
 }
 
-// kVectors vectors of columns; even and odd rows of the matrix are summed apart.
+// Rows of the matrix whose products are summed before they are added to the sums of those before: the error of a sum
+// grows with this number and that of such parts.
+constexpr int64_t kPart = 512;
+
+// kVectors vectors of columns, sums in registers; even and odd rows of the matrix are summed apart.
 template <typename W, int kLanes, int kRows, int kVectors>
 SMELT_INLINE void PlainBlock(int64_t k, const float* x, const typename W::T* w, int64_t ldw, float* y, int64_t ldy) {
   using V = Vec<kLanes>;
-  V acc[2][kRows][kVectors] = {};
-  const auto add = [&](int64_t i, int odd) SMELT_ALWAYS_INLINE {
-    for (int v = 0; v < kVectors; ++v) {
-      V line;
-      W::template Load<kLanes>(w + i * ldw + v * kLanes, line);
-      for (int m = 0; m < kRows; ++m) acc[odd][m][v] += line * x[m * k + i];
+  V sum[kRows][kVectors] = {};
+  for (int64_t first = 0; first < k; first += kPart) {
+    const int64_t last = std::min(k, first + kPart);
+    V acc[2][kRows][kVectors] = {};
+    const auto add = [&](int64_t i, int odd) SMELT_ALWAYS_INLINE {
+      for (int v = 0; v < kVectors; ++v) {
+        V line;
+        W::template Load<kLanes>(w + i * ldw + v * kLanes, line);
+        for (int m = 0; m < kRows; ++m) acc[odd][m][v] += line * x[m * k + i];
+      }
+    };
+    int64_t i = first;
+    for (; i + 2 <= last; i += 2) {
+      add(i, 0);
+      add(i + 1, 1);
     }
-  };
-  int64_t i = 0;
-  for (; i + 2 <= k; i += 2) {
-    add(i, 0);
-    add(i + 1, 1);
+    if (i < last) add(i, 0);
+    for (int m = 0; m < kRows; ++m) {
+      for (int v = 0; v < kVectors; ++v) sum[m][v] += acc[0][m][v] + acc[1][m][v];
+    }
   }
-  if (i < k) add(i, 0);
   for (int m = 0; m < kRows; ++m) {
-    for (int v = 0; v < kVectors; ++v) {
-      const V sum = acc[0][m][v] + acc[1][m][v];
-      std::memcpy(y + m * ldy + v * kLanes, &sum, sizeof(V));
+    for (int v = 0; v < kVectors; ++v) std::memcpy(y + m * ldy + v * kLanes, &sum[m][v], sizeof(V));
+  }
+}
+
+// Up to kGemvColumns columns: a few rows of the matrix at a time as they lie, sums in the nearest cache. The last
+// vector ends with the columns: of a rest some are computed twice, alike.
+template <typename W, int kLanes, int kRows>
+SMELT_INLINE void PlainTile(int64_t k, const float* x, const typename W::T* w, int64_t ldw, int64_t columns, float* y,
+                            int64_t ldy) {
+  using V = Vec<kLanes>;
+  // Elements of x in registers, of which there are 32 or 16: the rest are sums and a line of the matrix.
+  constexpr int kStep = kRows == 1 ? 8 : kRows == 2 ? 4 : kLanes == 16 ? 4 : 2;
+  constexpr int64_t kVectors = kGemvColumns / kLanes;
+  const int64_t vectors = (columns + kLanes - 1) / kLanes;
+  V sums[kRows][kVectors];
+  for (int64_t first = 0; first < k; first += kPart) {
+    const int64_t last = std::min(k, first + kPart);
+    V part[kRows][kVectors];
+    const auto add = [&](int64_t i, auto rows) SMELT_ALWAYS_INLINE {
+      constexpr int kCount = decltype(rows)::value;
+      float factors[kRows][kCount];
+      for (int m = 0; m < kRows; ++m) {
+        for (int r = 0; r < kCount; ++r) factors[m][r] = x[m * k + i + r];
+      }
+      for (int64_t v = 0; v < vectors; ++v) {
+        const typename W::T* at = w + i * ldw + std::min(v * kLanes, columns - kLanes);
+        V acc[kRows];
+        for (int m = 0; m < kRows; ++m) acc[m] = i == first ? V{} : part[m][v];
+        for (int r = 0; r < kCount; ++r) {
+          V line;
+          W::template Load<kLanes>(at + r * ldw, line);
+          for (int m = 0; m < kRows; ++m) acc[m] += line * factors[m][r];
+        }
+        for (int m = 0; m < kRows; ++m) part[m][v] = acc[m];
+      }
+    };
+    int64_t i = first;
+    for (; i + kStep <= last; i += kStep) add(i, std::integral_constant<int, kStep>());
+    for (; i < last; ++i) add(i, std::integral_constant<int, 1>());
+    for (int m = 0; m < kRows; ++m) {
+      for (int64_t v = 0; v < vectors; ++v) sums[m][v] = first == 0 ? part[m][v] : sums[m][v] + part[m][v];
+    }
+  }
+  for (int m = 0; m < kRows; ++m) {
+    for (int64_t v = 0; v < vectors; ++v) {
+      std::memcpy(y + m * ldy + std::min(v * kLanes, columns - kLanes), &sums[m][v], sizeof(V));
     }
   }
 }
@@ -183,8 +238,16 @@ SMELT_INLINE void Plain(int64_t k, const float* x, const typename W::T* w, int64
                         float* y, int64_t ldy) {
   constexpr int kWide = kRows == 1 ? 4 : kLanes == 16 || kRows == 2 ? 2 : 1;
   int64_t n = begin;
+  // (The same for any number of rows: so are a column's bits.)
+  for (; end - n > 4 * kLanes; n += kGemvColumns)
+    PlainTile<W, kLanes, kRows>(k, x, w + n, ldw, std::min(end - n, kGemvColumns), y + n, ldy);
+  n = std::min(n, end);
   for (; n + kWide * kLanes <= end; n += kWide * kLanes)
     PlainBlock<W, kLanes, kRows, kWide>(k, x, w + n, ldw, y + n, ldy);
+  if (kWide == 4 && n + 2 * kLanes <= end) {
+    PlainBlock<W, kLanes, kRows, 2>(k, x, w + n, ldw, y + n, ldy);
+    n += 2 * kLanes;
+  }
   for (; n + kLanes <= end; n += kLanes) PlainBlock<W, kLanes, kRows, 1>(k, x, w + n, ldw, y + n, ldy);
   for (; n < end; ++n) {
     for (int m = 0; m < kRows; ++m) {

@@ -9,6 +9,8 @@
 namespace smelt {
 
 inline constexpr int kGemvRows = 4;
+// Of a plain matrix: columns that are computed together, where there are as many.
+inline constexpr int64_t kGemvColumns = 1024;
 
 // y[m, n] = sum over k of x[m, k] * w(k, n) for n in [begin, end), in float32; x and y are dense ([m, k] and rows of
 // `ldy`), w is float32, bfloat16 or float16. Transposed: w(k, n) is at w + n * ldw + k (a Linear layer's weight).

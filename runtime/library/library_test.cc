@@ -245,6 +245,40 @@ TEST(MatmulTest, ARowTimesAWeightHasTheSameBitsAmongAnyNumberOfRows) {
   }
 }
 
+TEST_P(MatmulTest, UpToFourRowsTimesAMatrixOfAnySizeHaveTheSameBitsEach) {
+  const DType t = GetParam();
+  std::mt19937 generator(8);
+  const auto uniform = [&] { return std::uniform_real_distribution<double>(-1, 1)(generator); };
+  for (const int64_t k : {1, 7, 9, 512, 515, 1300}) {
+    for (const int64_t n : {1, 15, 16, 33, 63, 65, 100, 129, 600, 1024, 1043, 1100}) {
+      for (const int layout : {0, 1, 2}) {
+        const Tensor a = Fill(Matrix(t, 4, k, 0), uniform), b = Fill(Matrix(t, k, n, layout), uniform);
+        Tensor of_four = Matrix(t, 4, n, 0);
+        ASSERT_TRUE(Call("matmul", {a, b, Tensor()}, {of_four}).ok());
+        for (const int64_t j : {int64_t{0}, n / 2, n - 1}) {
+          double want = 0, size = 0;
+          for (int64_t x = 0; x < k; ++x) {
+            want += At(a, {3, x}) * At(b, {x, j});
+            size += std::abs(At(a, {3, x}) * At(b, {x, j}));
+          }
+          ASSERT_NEAR(At(of_four, {3, j}), want, Tolerance(t) * (std::abs(want) + size * 1e-2) + size * 1e-14)
+              << k << "x" << n << " layout " << layout << " column " << j;
+        }
+        for (int64_t m = 1; m < 4; ++m) {
+          const Tensor some(a.storage(), t, Geometry{{m, k}, {k, 1}, (4 - m) * k});
+          Tensor of_some = Matrix(t, m, n, 0);
+          ASSERT_TRUE(Call("matmul", {some, b, Tensor()}, {of_some}).ok());
+          for (int64_t i = 0; i < m; ++i) {
+            for (int64_t j = 0; j < n; ++j) {
+              ASSERT_EQ(At(of_some, {i, j}), At(of_four, {4 - m + i, j})) << m << " rows, " << k << "x" << n;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(MatmulTest, BatchesAreBroadcastAndMayBeStrided) {
   const DType t = DType::kFloat32;
   // Heads side by side in one matrix, as attention has them: [B, S, H, D] seen as [B, H, S, D].

@@ -404,9 +404,11 @@ class FloatMatmul : public PreparedOp {
     const int item = ItemSize(p.dtype);
     gemv_ = p.m <= kGemvRows && (p.b.RowMajor() || p.b.ColMajor());
     if (gemv_) {
-      // About 128 KiB of the matrix a tile; vectors whole.
+      // About 128 KiB of the matrix a tile; vectors whole, and where columns lie beside each other enough of them that
+      // memory is read in pieces.
       gemv_columns_ = std::max<int64_t>((int64_t{128} << 10) / std::max<int64_t>(p.k * item, 1), 1);
       gemv_columns_ = (gemv_columns_ + 31) / 32 * 32;
+      if (p.b.RowMajor()) gemv_columns_ = std::max(gemv_columns_, kGemvColumns);
       gemv_tiles_ = (p.n + gemv_columns_ - 1) / gemv_columns_;
       return absl::OkStatus();
     }
