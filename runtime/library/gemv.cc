@@ -9,6 +9,7 @@
 #include "smelt/runtime/cpu.h"
 #include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/cpu_targets.h"
+#include "smelt/runtime/library/halves.h"
 
 namespace smelt {
 namespace {
@@ -48,10 +49,7 @@ struct F16 {
   using T = uint16_t;
   template <int kLanes>
   static SMELT_INLINE void Load(const uint16_t* p, Vec<kLanes>& v) {
-    // Without infinities and subnormals this would be one shift and one product; all of them must be right.
-    float lanes[kLanes];
-    for (int i = 0; i < kLanes; ++i) lanes[i] = HalfToFloat(p[i]);
-    std::memcpy(&v, lanes, sizeof(v));
+    LoadFloat16<kLanes>(p, v);
   }
   static SMELT_INLINE float One(const uint16_t* p) { return HalfToFloat(*p); }
 };

@@ -16,6 +16,7 @@
 #include "smelt/runtime/library/dnnl_exec.h"
 #include "smelt/runtime/library/gemm.h"
 #include "smelt/runtime/library/gemv.h"
+#include "smelt/runtime/library/halves.h"
 #include "smelt/runtime/library/library.h"
 
 namespace smelt::library_internal {
@@ -321,32 +322,26 @@ class DirectMatmul : public PreparedOp {
 
 // --- float32, bfloat16, float16 ---
 
-float ToFloat(const char* p, DType t) {
-  if (t == DType::kFloat32) {
-    float v;
-    std::memcpy(&v, p, 4);
-    return v;
-  }
-  uint16_t h;
-  std::memcpy(&h, p, 2);
-  return t == DType::kBFloat16 ? BFloat16ToFloat(h) : HalfToFloat(h);
+// Where a dense copy of the matrix has its elements: in columns if they lie so, otherwise in rows.
+Matrix DenseLike(const Matrix& m) {
+  const bool columns = !m.RowMajor() && m.ColMajor();
+  return Matrix{m.rows, m.cols, columns ? 1 : m.cols, columns ? m.rows : 1};
 }
-void FromFloat(char* p, DType t, float v) {
-  if (t == DType::kFloat32) {
-    std::memcpy(p, &v, 4);
-    return;
-  }
-  const uint16_t h = t == DType::kBFloat16 ? FloatToBFloat16(v) : FloatToHalf(v);
-  std::memcpy(p, &h, 2);
-}
-
-// A dense row-major float32 copy.
-void Gather(const Matrix& m, DType t, const char* src, float* dst) {
+// A dense row-major copy in float32.
+void GatherRows(const Matrix& m, DType t, const char* src, float* dst) {
   const int item = ItemSize(t);
   for (int64_t i = 0; i < m.rows; ++i) {
-    for (int64_t j = 0; j < m.cols; ++j)
-      dst[i * m.cols + j] = ToFloat(src + (i * m.row_stride + j * m.col_stride) * item, t);
+    const char* row = src + i * m.row_stride * item;
+    if (m.col_stride == 1) {
+      ToFloats(t, row, m.cols, dst + i * m.cols);
+      continue;
+    }
+    for (int64_t j = 0; j < m.cols; ++j) ToFloats(t, row + j * m.col_stride * item, 1, dst + i * m.cols + j);
   }
+}
+// The same, as DenseLike.
+void Gather(const Matrix& m, DType t, const char* src, float* dst) {
+  GatherRows(DenseLike(m).col_stride == 1 ? m : m.Transposed(), t, src, dst);
 }
 // A dense row-major copy of the same dtype.
 void Dense(const Matrix& m, DType t, const char* src, char* dst) {
@@ -519,19 +514,20 @@ class FloatMatmul : public PreparedOp {
         for (int64_t j = t.n0; j < t.n0 + t.n; ++j) to[i * c_row + j] += added[j];
         continue;
       }
-      for (int64_t j = t.n0; j < t.n0 + t.n; ++j) {
-        float value;
-        std::memcpy(&value, row + j * 4, 4);
-        Finish(row + j * 4, value, bias == nullptr ? nullptr : bias + ((t.m0 + i) * p.bias_row + j * p.bias_col) * 4);
-      }
+      const float* sums = to + i * c_row + t.n0;
+      FinishRow(t.n, row + t.n0 * 4,
+                bias == nullptr ? nullptr : bias + ((t.m0 + i) * p.bias_row + t.n0 * p.bias_col) * 4,
+                [&](int64_t j) { return sums[j]; });
     }
   }
 
   Matrix PlaceA(const Tile& t) const {
-    return dense_a_ ? Matrix{t.m, p_.k, p_.k, 1} : Matrix{t.m, p_.k, p_.a.row_stride, p_.a.col_stride}.Normalized();
+    const Matrix a{t.m, p_.k, p_.a.row_stride, p_.a.col_stride};
+    return dense_a_ ? DenseLike(a) : a.Normalized();
   }
   Matrix PlaceB(const Tile& t) const {
-    return dense_b_ ? Matrix{p_.k, t.n, t.n, 1} : Matrix{p_.k, t.n, p_.b.row_stride, p_.b.col_stride}.Normalized();
+    const Matrix b{p_.k, t.n, p_.b.row_stride, p_.b.col_stride};
+    return dense_b_ ? DenseLike(b) : b.Normalized();
   }
   Matrix PlaceC(const Tile& t) const {
     return dense_c_ ? Matrix{t.m, t.n, t.n, 1} : Matrix{t.m, t.n, p_.c.row_stride, p_.c.col_stride}.Normalized();
@@ -545,7 +541,7 @@ class FloatMatmul : public PreparedOp {
 
   absl::Status MakePrimitive(Tile& t, int64_t* packed_bytes) {
     OneOmpThread one;
-    const bool pack = p_.b_constant != nullptr && native_ && !dense_b_;
+    const bool pack = p_.b_constant != nullptr && (!native_ || !dense_b_);
     t.primitive = -1;
     for (size_t i = 0; i < primitives_.size(); ++i) {
       if (primitives_[i].m == t.m && primitives_[i].n == t.n) t.primitive = static_cast<int>(i);
@@ -572,8 +568,15 @@ class FloatMatmul : public PreparedOp {
     const memory::desc& want = primitives_[t.primitive].weights;
     t.packed = AllocateAligned(static_cast<int64_t>(want.get_size()));
     if (t.packed == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
+    const char* from = p_.b_constant + t.n0 * p_.b.col_stride * ItemSize(p_.dtype);
+    AlignedBuffer wide;  // of what is computed in float32
+    if (!native_) {
+      wide = AllocateAligned(p_.k * t.n * static_cast<int64_t>(sizeof(float)));
+      if (wide == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
+      Gather(Matrix{p_.k, t.n, p_.b.row_stride, p_.b.col_stride}, p_.dtype, from, reinterpret_cast<float*>(wide.get()));
+      from = reinterpret_cast<const char*>(wide.get());
+    }
     auto packed = TryDnnl([&] {
-      const char* from = p_.b_constant + t.n0 * p_.b.col_stride * ItemSize(p_.dtype);
       memory src(PlaceB(t).Desc(compute_), CpuEngine(), const_cast<char*>(from));
       memory dst(want, CpuEngine(), t.packed.get());
       dnnl::reorder(src, dst).execute(ThreadStream(), src, dst);
@@ -600,7 +603,7 @@ class FloatMatmul : public PreparedOp {
       native_ ? Dense(ma, p_.dtype, ta, to) : Gather(ma, p_.dtype, ta, reinterpret_cast<float*>(to));
       pa = to;
     }
-    if (dense_b_) {
+    if (dense_b_ && t.packed == nullptr) {
       char* to = Scratch::Get(ScratchUse::kB, p_.k * t.n * compute_item);
       native_ ? Dense(mb, p_.dtype, tb, to) : Gather(mb, p_.dtype, tb, reinterpret_cast<float*>(to));
       pb = to;
@@ -619,22 +622,48 @@ class FloatMatmul : public PreparedOp {
     const Matrix from = PlaceC(t);
     const float* result = static_cast<const float*>(pc);
     for (int64_t i = 0; i < t.m; ++i) {
-      for (int64_t j = 0; j < t.n; ++j) {
-        Finish(tc + (i * p_.c.row_stride + j * p_.c.col_stride) * item,
-               result[i * from.row_stride + j * from.col_stride],
-               tbias == nullptr ? nullptr : tbias + (i * p_.bias_row + j * p_.bias_col) * item);
-      }
+      const float* row = result + i * from.row_stride;
+      FinishRow(t.n, tc + i * p_.c.row_stride * item, tbias == nullptr ? nullptr : tbias + i * p_.bias_row * item,
+                [&](int64_t j) { return row[j * from.col_stride]; });
     }
     return true;
   }
 
-  void Finish(char* to, float value, const char* bias) const {
-    if (p_.alpha != 1) value *= static_cast<float>(p_.alpha);
-    if (bias != nullptr && !library_bias_) {
-      const float add = ToFloat(bias, p_.dtype);
-      value += p_.beta == 1 ? add : add * static_cast<float>(p_.beta);
+  // A row of the result: scaled, added to, rounded once, and put where it belongs. `value(j)`.
+  template <typename Value>
+  void FinishRow(int64_t n, char* to, const char* bias, const Value& value) const {
+    constexpr int64_t kChunk = 256;
+    const int item = ItemSize(p_.dtype);
+    const float alpha = static_cast<float>(p_.alpha), beta = static_cast<float>(p_.beta);
+    float row[kChunk], added[kChunk];
+    for (int64_t first = 0; first < n; first += kChunk) {
+      const int64_t count = std::min(kChunk, n - first);
+      for (int64_t j = 0; j < count; ++j) row[j] = value(first + j);
+      if (p_.alpha != 1) {
+        for (int64_t j = 0; j < count; ++j) row[j] *= alpha;
+      }
+      if (bias != nullptr && !library_bias_) {
+        Strided(bias + first * p_.bias_col * item, p_.bias_col, count, added);
+        for (int64_t j = 0; j < count; ++j) row[j] += p_.beta == 1 ? added[j] : added[j] * beta;
+      }
+      char* place = to + first * p_.c.col_stride * item;
+      if (p_.c.col_stride == 1) {
+        FromFloats(p_.dtype, row, count, place);
+        continue;
+      }
+      for (int64_t j = 0; j < count; ++j) FromFloats(p_.dtype, row + j, 1, place + j * p_.c.col_stride * item);
     }
-    FromFloat(to, p_.dtype, value);
+  }
+  void Strided(const char* from, int64_t stride, int64_t n, float* to) const {
+    if (stride == 1) return ToFloats(p_.dtype, from, n, to);
+    ToFloats(p_.dtype, from, 1, to);
+    for (int64_t j = 1; j < n; ++j) {
+      if (stride == 0) {
+        to[j] = to[0];
+      } else {
+        ToFloats(p_.dtype, from + j * stride * ItemSize(p_.dtype), 1, to + j);
+      }
+    }
   }
 
   bool RunGemv(int64_t tile, const char* a, const char* b, char* c, const char* bias) const {
@@ -643,7 +672,7 @@ class FloatMatmul : public PreparedOp {
     const float* x = reinterpret_cast<const float*>(a);
     if (p_.dtype != DType::kFloat32 || p_.a.col_stride != 1 || (p_.m > 1 && p_.a.row_stride != p_.k)) {
       float* dense = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kA, p_.m * p_.k * 4));
-      Gather(p_.a, p_.dtype, a, dense);
+      GatherRows(p_.a, p_.dtype, a, dense);
       x = dense;
     }
     const int m = static_cast<int>(p_.m);
@@ -659,10 +688,9 @@ class FloatMatmul : public PreparedOp {
     }
     if (direct) return true;
     for (int64_t i = 0; i < m; ++i) {
-      for (int64_t j = 0; j < columns; ++j) {
-        Finish(c + (i * p_.c.row_stride + (begin + j) * p_.c.col_stride) * item, y[i * ldy + j],
-               bias == nullptr ? nullptr : bias + (i * p_.bias_row + (begin + j) * p_.bias_col) * item);
-      }
+      FinishRow(columns, c + (i * p_.c.row_stride + begin * p_.c.col_stride) * item,
+                bias == nullptr ? nullptr : bias + (i * p_.bias_row + begin * p_.bias_col) * item,
+                [&](int64_t j) { return y[i * ldy + j]; });
     }
     return true;
   }

@@ -1,0 +1,105 @@
+#include "smelt/runtime/library/halves.h"
+
+#include "smelt/core/base/check.h"
+#include "smelt/runtime/library/at_best_level.h"
+
+namespace smelt {
+namespace {
+
+template <int kBytes>
+using Floats = typename Vector<float, kBytes>::Type;
+template <int kBytes>
+using Words = typename Vector<uint32_t, kBytes>::Type;
+template <int kBytes>
+using Halves = typename Vector<uint16_t, kBytes / 2>::Type;
+
+template <int kBytes>
+SMELT_INLINE void LoadBFloat16(const uint16_t* p, Floats<kBytes>& v) {
+  Halves<kBytes> bits;
+  std::memcpy(&bits, p, sizeof(bits));
+  const Words<kBytes> wide = __builtin_convertvector(bits, Words<kBytes>) << 16;
+  std::memcpy(&v, &wide, sizeof(v));
+}
+
+template <int kBytes>
+SMELT_INLINE void StoreFloat16(const Floats<kBytes>& v, uint16_t* p) {
+#if defined(__x86_64__)
+  if constexpr (kBytes >= 32) {
+    struct __attribute__((packed)) Bits {
+      char bytes[kBytes / 2];
+    };
+    asm("vcvtps2ph $0, %1, %0" : "=m"(*reinterpret_cast<Bits*>(p)) : "v"(v));
+    return;
+  }
+#endif
+  for (int i = 0; i < kBytes / 4; ++i) p[i] = FloatToHalf(v[i]);
+}
+
+template <int kBytes>
+SMELT_INLINE void StoreBFloat16(const Floats<kBytes>& v, uint16_t* p) {
+  Words<kBytes> bits;
+  std::memcpy(&bits, &v, sizeof(bits));
+  const Words<kBytes> rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  const auto is_nan = (bits & 0x7fffffff) > 0x7f800000;
+  const Words<kBytes> chosen = is_nan ? (bits | 0x00400000) : rounded;
+  const Halves<kBytes> high = __builtin_convertvector(chosen >> 16, Halves<kBytes>);
+  std::memcpy(p, &high, sizeof(high));
+}
+
+template <int kBytes>
+SMELT_INLINE void ToFloatsAt(bool bfloat16, const uint16_t* from, int64_t n, float* to) {
+  constexpr int kLanes = kBytes / 4;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    Floats<kBytes> v;
+    if (bfloat16) {
+      LoadBFloat16<kBytes>(from + i, v);
+    } else {
+      LoadFloat16<kLanes>(from + i, v);
+    }
+    std::memcpy(to + i, &v, sizeof(v));
+  }
+  for (; i < n; ++i) to[i] = bfloat16 ? BFloat16ToFloat(from[i]) : HalfToFloat(from[i]);
+}
+
+template <int kBytes>
+SMELT_INLINE void FromFloatsAt(bool bfloat16, const float* from, int64_t n, uint16_t* to) {
+  constexpr int kLanes = kBytes / 4;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    Floats<kBytes> v;
+    std::memcpy(&v, from + i, sizeof(v));
+    if (bfloat16) {
+      StoreBFloat16<kBytes>(v, to + i);
+    } else {
+      StoreFloat16<kBytes>(v, to + i);
+    }
+  }
+  for (; i < n; ++i) to[i] = bfloat16 ? FloatToBFloat16(from[i]) : FloatToHalf(from[i]);
+}
+
+}  // namespace
+
+void ToFloats(DType from_type, const void* from, int64_t n, float* to) {
+  if (from_type == DType::kFloat32) {
+    std::memcpy(to, from, n * sizeof(float));
+    return;
+  }
+  SMELT_DCHECK(IsHalf(from_type));
+  AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE {
+    ToFloatsAt<bytes>(from_type == DType::kBFloat16, static_cast<const uint16_t*>(from), n, to);
+  });
+}
+
+void FromFloats(DType to_type, const float* from, int64_t n, void* to) {
+  if (to_type == DType::kFloat32) {
+    std::memcpy(to, from, n * sizeof(float));
+    return;
+  }
+  SMELT_DCHECK(IsHalf(to_type));
+  AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE {
+    FromFloatsAt<bytes>(to_type == DType::kBFloat16, from, n, static_cast<uint16_t*>(to));
+  });
+}
+
+}  // namespace smelt

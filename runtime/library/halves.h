@@ -1,0 +1,40 @@
+// float16 and bfloat16 beside each other to float32 and back, a vector at a time. The bits are those of
+// core/tensor/float16.h.
+#ifndef SMELT_RUNTIME_LIBRARY_HALVES_H_
+#define SMELT_RUNTIME_LIBRARY_HALVES_H_
+
+#include <cstdint>
+#include <cstring>
+
+#include "smelt/core/tensor/dtype.h"
+#include "smelt/core/tensor/float16.h"
+#include "smelt/runtime/library/cpu_targets.h"
+
+namespace smelt {
+
+// `n` elements of float16, bfloat16 or float32 from any address.
+void ToFloats(DType from_type, const void* from, int64_t n, float* to);
+// Rounded once, to even.
+void FromFloats(DType to_type, const float* from, int64_t n, void* to);
+
+// `kLanes` float16 at any address, as float32: in a function of that level, an instruction.
+template <int kLanes, typename FloatVector>
+SMELT_INLINE void LoadFloat16(const uint16_t* p, FloatVector& v) {
+  static_assert(sizeof(FloatVector) == kLanes * sizeof(float));
+#if defined(__x86_64__)
+  struct __attribute__((packed)) Bits {
+    char bytes[kLanes * 2];
+  };
+  if constexpr (kLanes == 16 || kLanes == 8) {
+    asm("vcvtph2ps %1, %0" : "=v"(v) : "m"(*reinterpret_cast<const Bits*>(p)));
+    return;
+  }
+#endif
+  float lanes[kLanes];
+  for (int i = 0; i < kLanes; ++i) lanes[i] = HalfToFloat(p[i]);
+  std::memcpy(&v, lanes, sizeof(v));
+}
+
+}  // namespace smelt
+
+#endif  // SMELT_RUNTIME_LIBRARY_HALVES_H_
