@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/library/halves.h"
 #include "smelt/runtime/library/scratch.h"
 
 namespace smelt::library_internal {
@@ -214,6 +215,10 @@ class ConvertedOp : public PreparedOp {
       if (!to.present || to == from) continue;
       in[i] = base + at[i];
       char* p = in[i];
+      if (from.IsDense() && to.dtype == DType::kFloat32 && IsHalf(from.dtype)) {
+        ToFloats(from.dtype, inputs[i], from.NumElements(), reinterpret_cast<float*>(p));
+        continue;
+      }
       ForEachElement({inputs[i], from.dtype, from.sizes, from.strides}, [&](const char* q) {
         StoreDouble(p, to.dtype, LoadDouble(q, from.dtype));
         p += ItemSize(to.dtype);
@@ -227,6 +232,10 @@ class ConvertedOp : public PreparedOp {
       const OperandShape &to = outer_.outputs[i], &from = inner_.outputs[i];
       if (!from.present || from == to) continue;
       const char* p = out[i];
+      if (to.IsDense() && from.dtype == DType::kFloat32 && IsHalf(to.dtype)) {
+        FromFloats(to.dtype, reinterpret_cast<const float*>(p), to.NumElements(), outputs[i]);
+        continue;
+      }
       ForEachElement({outputs[i], to.dtype, to.sizes, to.strides}, [&](char* q) {
         StoreDouble(q, to.dtype, LoadDouble(p, from.dtype));
         p += ItemSize(from.dtype);

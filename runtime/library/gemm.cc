@@ -37,10 +37,25 @@ struct Ahead {
   }
 };
 
+// As many whole vectors of `kBytes` as there are, then of half of them.
+template <typename T, int kBytes>
+SMELT_INLINE void StoreVectors(T* to, const T* line, int64_t columns, bool add) {
+  using U = typename Vector<T, kBytes>::Unaligned;
+  int64_t j = 0;
+  for (; j + Vector<T, kBytes>::kLanes <= columns; j += Vector<T, kBytes>::kLanes) {
+    U* place = reinterpret_cast<U*>(to + j);
+    const U values = *reinterpret_cast<const U*>(line + j);
+    *place = add ? *place + values : values;
+  }
+  if constexpr (kBytes > static_cast<int>(sizeof(T))) {
+    StoreVectors<T, kBytes / 2>(to + j, line + j, columns - j, add);
+  }
+}
+
 // Rare, and not worth its instructions in each tile.
 template <typename T>
 __attribute__((noinline)) void StorePart(T* to, const T* line, int64_t columns, bool add) {
-  for (int64_t j = 0; j < columns; ++j) to[j] = add ? to[j] + line[j] : line[j];
+  StoreVectors<T, 16>(to, line, columns, add);
 }
 
 // `kHeight` rows and `kVectors` vectors of columns of c, of which the first `columns` are stored: set, or added to.

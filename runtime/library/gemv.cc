@@ -231,6 +231,27 @@ SMELT_INLINE void PlainTile(int64_t k, const float* x, const typename W::T* w, i
   }
 }
 
+// Fewer columns than the shortest vector has lanes; in one, so that sums and products are fused here as elsewhere.
+template <typename W, int kRows, int kColumns>
+SMELT_INLINE void LastColumns(int64_t k, const float* x, const typename W::T* w, int64_t ldw, float* y, int64_t ldy) {
+  Vec<4> sum[2][kRows] = {};
+  const auto add = [&](int64_t i, int odd) SMELT_ALWAYS_INLINE {
+    Vec<4> line = {};
+    for (int c = 0; c < kColumns; ++c) line[c] = W::One(w + i * ldw + c);
+    for (int m = 0; m < kRows; ++m) sum[odd][m] += line * x[m * k + i];
+  };
+  int64_t i = 0;
+  for (; i + 2 <= k; i += 2) {
+    add(i, 0);
+    add(i + 1, 1);
+  }
+  if (i < k) add(i, 0);
+  for (int m = 0; m < kRows; ++m) {
+    const Vec<4> total = sum[0][m] + sum[1][m];
+    for (int c = 0; c < kColumns; ++c) y[m * ldy + c] = total[c];
+  }
+}
+
 template <typename W, int kLanes, int kRows>
 SMELT_INLINE void Plain(int64_t k, const float* x, const typename W::T* w, int64_t ldw, int64_t begin, int64_t end,
                         float* y, int64_t ldy) {
@@ -247,13 +268,16 @@ SMELT_INLINE void Plain(int64_t k, const float* x, const typename W::T* w, int64
     n += 2 * kLanes;
   }
   for (; n + kLanes <= end; n += kLanes) PlainBlock<W, kLanes, kRows, 1>(k, x, w + n, ldw, y + n, ldy);
-  for (; n < end; ++n) {
-    for (int m = 0; m < kRows; ++m) {
-      float sum[2] = {0, 0};
-      for (int64_t i = 0; i < k; ++i) sum[i % 2] += x[m * k + i] * W::One(w + i * ldw + n);
-      y[m * ldy + n] = sum[0] + sum[1];
-    }
+  if constexpr (kLanes > 4) {
+    if (n < end) Plain<W, kLanes / 2, kRows>(k, x, w + n, ldw, 0, end - n, y + n, ldy);
+    return;
   }
+  const auto last = [&](auto columns) SMELT_ALWAYS_INLINE {
+    LastColumns<W, kRows, decltype(columns)::value>(k, x, w + n, ldw, y + n, ldy);
+  };
+  if (end - n == 3) last(std::integral_constant<int, 3>());
+  if (end - n == 2) last(std::integral_constant<int, 2>());
+  if (end - n == 1) last(std::integral_constant<int, 1>());
 }
 
 template <typename W, int kLanes, bool kTransposed>

@@ -397,7 +397,8 @@ class FloatMatmul : public PreparedOp {
   absl::Status Plan(int64_t* packed_bytes) {
     Problem& p = p_;
     const int item = ItemSize(p.dtype);
-    gemv_ = p.m <= kGemvRows && (p.b.RowMajor() || p.b.ColMajor());
+    // Of a packed weight more rows than two take less time together.
+    gemv_ = p.m <= (PacksItself() ? 2 : kGemvRows) && (p.b.RowMajor() || p.b.ColMajor());
     if (gemv_) {
       // About 128 KiB of the matrix a tile; vectors whole, and where columns lie beside each other enough of them that
       // memory is read in pieces.
