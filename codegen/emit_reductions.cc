@@ -168,7 +168,9 @@ void KernelEmitter::Accumulate(int i, int u) {
   }
   Value* next = nullptr;
   const KernelInstr& made = s_.instrs[in.operands[0]];
-  if (IsSumLike(in) && f_.fma && made.op == KernelOp::kScalar && made.scalar == ScalarOp::kMul) {
+  const bool is_product = made.op == KernelOp::kScalar && made.scalar == ScalarOp::kMul &&
+                          phase_of_[in.operands[0]] == phase_of_[i];  // of others only the product is known here
+  if (IsSumLike(in) && f_.fma && is_product) {
     // A sum of products rounds once an element: nearer to the exact sum, and an instruction less.
     next = b_.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()},
                               {GetVector(made.operands[0], copy), GetVector(made.operands[1], copy), a});

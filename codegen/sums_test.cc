@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <random>
 #include <vector>
 
 #include "absl/strings/str_replace.h"
@@ -57,6 +58,42 @@ TEST_P(SumsTest, OfProductsRoundOnceAnElementWhereTheMachineHasFma) {
   // off.
   EXPECT_GT(sum, 0);
   EXPECT_LE(sum, kLanes * lost);
+}
+
+// A fuzzer's: the product's factors are not known where it is summed.
+TEST_P(SumsTest, OfAnEarlierPhasesProductTakeIt) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  RandomCase c;
+  c.spec = ParseOrDie(R"(kernel parallel=1 reduction=1 vector=0 sequential=0
+param float32 r [unit,zero] alias=-1
+param float32 r [unit,any] alias=-1
+param float32 w [unit,zero] alias=-1
+param float32 w [unit,zero] alias=-1
+%0 = load.p1 float32
+%1 = reduce.max float32 %0
+%2 = load.p0 float32
+%3 = mul float32 %2 %1
+%4 = store.p2 float32 %3
+%5 = load.p1 float32
+%6 = reduce.min float32 %5
+%7 = reduce.sum float32 %3
+%8 = sub float32 %7 %6
+%9 = store.p3 float32 %8
+inner 0 1
+outer 2 3 4
+inner 5 6 7
+outer 8 9
+)");
+  absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, GetParam());
+  ASSERT_TRUE(image.ok()) << image.status();
+  std::mt19937_64 rng(1);
+  // One or two equal numbers: any order of adding them gives the same bits.
+  for (int64_t columns : {1, 15, 100}) {
+    for (int64_t rows : {1, 2}) {
+      c.launch = DenseLaunch(c.spec, {columns, rows}, rng);
+      ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kEnd, 1), "");
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, SumsTest, testing::ValuesIn(kX86Targets),
