@@ -93,6 +93,25 @@ absl::Status BlockFuser::Visit(int i) {
   return absl::OkStatus();
 }
 
+bool BlockFuser::EndsInReductions(std::vector<int> nodes) const {
+  constexpr size_t kMostNodes = 64;
+  for (size_t k = 0; k < nodes.size(); ++k) {
+    const OpKind kind = GetOpInfo(N(nodes[k]).op).kind;
+    const bool is_view = IsTransparent(N(nodes[k]));
+    if (k == kMostNodes || (!is_view && kind != OpKind::kPointwise && kind != OpKind::kReduction)) return false;
+    for (ValueId o : N(nodes[k]).outputs) {
+      const std::optional<int64_t> size = IsTensor(o) ? Product(*T(o).sizes).Constant() : std::nullopt;
+      if (size && *size <= kRowLimit) continue;
+      for (const Use& u : g_.value(o).uses) {
+        const int user = g_.IsReturn(u.user) ? INT_MIN : PlaceOf(u.user);
+        if (user == INT_MIN || nodes_[user] != u.user) return false;
+        if (std::find(nodes.begin(), nodes.end(), user) == nodes.end()) nodes.push_back(user);
+      }
+    }
+  }
+  return true;
+}
+
 bool BlockFuser::Join(int a, int b, ValueId v, const Label& expected, int consumer, std::string* reason) {
   Group& ga = groups_[a];
   Group& gb = groups_[b];
@@ -216,7 +235,7 @@ bool BlockFuser::Join(int a, int b, ValueId v, const Label& expected, int consum
       (frame.reduced[d] ? inner : outer) = (frame.reduced[d] ? inner : outer) * frame.sizes[d];
     const bool few = outer.IsConstant() && *outer.Constant() < 8;
     const bool small = inner.IsConstant() && *inner.Constant() <= kRowLimit;
-    if (few && !small && b_reduces) {
+    if (few && !small && b_reduces && !EndsInReductions(ga.members)) {
       *reason = "a reduction over nearly everything: what follows runs in parallel as a kernel of its own";
       return false;
     }
