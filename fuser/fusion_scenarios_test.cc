@@ -216,6 +216,26 @@ TEST(FusionScenario, VarianceAndMeanAreOneKernel) {
               ElementsAre("_to_copy_mean_sub_mul_sum_div"));
 }
 
+TEST(FusionScenario, AVarianceOverEverythingIsOneKernel) {
+  EXPECT_THAT(GroupsOf(R"(graph(%x : Float(2048, 2048, strides=[2048, 1])):
+  %n : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %v : Float() = aten::var.correction(%x, %n, %n, %f)
+  return (%v)
+)"),
+              ElementsAre("_to_copy_mean_sub_mul_sum_div"));
+}
+
+TEST(FusionScenario, ASoftmaxOfEverythingEndsInAKernelThatRunsInParallel) {
+  EXPECT_THAT(GroupsOf(R"(graph(%x : Float(4194304, strides=[1])):
+  %d : int = prim::Constant[value=0]()
+  %n : NoneType = prim::Constant()
+  %y : Float(4194304, strides=[1]) = aten::softmax.int(%x, %d, %n)
+  return (%y)
+)"),
+              ElementsAre("sub_exp_sum_reciprocal"));  // beside the kernels of one operator
+}
+
 TEST(FusionScenario, ATransposedOperandIsAnIndexMap) {
   EXPECT_THAT(GroupsOf(R"(graph(%x : Float(4, 16, strides=[16, 1]), %y : Float(16, 4, strides=[4, 1])):
   %one : int = prim::Constant[value=1]()
