@@ -268,9 +268,17 @@ SMELT_INLINE void Plain(int64_t k, const float* x, const typename W::T* w, int64
     n += 2 * kLanes;
   }
   for (; n + kLanes <= end; n += kLanes) PlainBlock<W, kLanes, kRows, 1>(k, x, w + n, ldw, y + n, ldy);
+  if constexpr (kLanes > 8) {
+    if (n + 8 <= end) {
+      PlainBlock<W, 8, kRows, 1>(k, x, w + n, ldw, y + n, ldy);
+      n += 8;
+    }
+  }
   if constexpr (kLanes > 4) {
-    if (n < end) Plain<W, kLanes / 2, kRows>(k, x, w + n, ldw, 0, end - n, y + n, ldy);
-    return;
+    if (n + 4 <= end) {
+      PlainBlock<W, 4, kRows, 1>(k, x, w + n, ldw, y + n, ldy);
+      n += 4;
+    }
   }
   const auto last = [&](auto columns) SMELT_ALWAYS_INLINE {
     LastColumns<W, kRows, decltype(columns)::value>(k, x, w + n, ldw, y + n, ldy);
