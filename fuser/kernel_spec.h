@@ -37,8 +37,8 @@
 
 namespace smelt {
 
-// Of `status`: what the machine is good at, and bits there: it gathers vectors faster than it loads them lane by lane; it
-// reads faster in one piece what it is asked for ahead.
+// Of `status`: what the machine is good at, and bits there: it gathers vectors faster than it loads them lane by lane;
+// it reads faster in one piece what it is asked for ahead.
 inline constexpr int kHintsWord = 1;
 inline constexpr int64_t kGathersWell = 1;
 inline constexpr int64_t kAskAhead = 2;
