@@ -63,7 +63,7 @@ void KernelEmitter::EmitPhases(size_t from, size_t to) {
   hoisted_.clear();
   for (size_t k = from; k < to; ++k) {
     active_lanes_ = 1;
-    if (s_.phases[k].inner && unless_[k] >= 0) {
+    if (unless_[k] >= 0) {
       EmitRowPhaseUnless(k, vals_[0][unless_[k]]);
     } else if (s_.phases[k].inner) {
       EmitRowPhase(s_.phases[k]);
@@ -204,34 +204,29 @@ void KernelEmitter::PrefetchAhead(int copies) {
         Prefetch(b_.CreateConstGEP1_64(i8_, at, byte), into_nearest);
       }
     };
-    auto ask_in_one_piece = [&] { If(asks_ahead_, [&] { ask(b_.getInt64(kBytesAheadInOnePiece), true); }); };
-    if (row < 0) {
-      if (by_machine) {
-        ask_in_one_piece();
-      } else {
-        ask(b_.getInt64(kLineAhead), nearest);
-      }
-      continue;
-    }
-    if (!stride_[k][row]) continue;
-    auto ask_by_rows = [&]() -> Value* {
+    Value* distance = b_.getInt64(kLineAhead);
+    if (row >= 0) {
+      if (!stride_[k][row]) continue;
       Value* small = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kPrefetchBytes / item));
       Value* next = rows_ahead_ ? b_.CreateMul(stride_[k][row], rows_ahead_) : stride_[k][row];
-      ask(b_.CreateSelect(small, next, b_.getInt64(kLineAhead)), nearest);
+      distance = b_.CreateSelect(small, next, distance);
+    }
+    auto as_usual = [&]() -> Value* {
+      ask(distance, nearest);
+      return nullptr;
+    };
+    auto in_one_piece = [&]() -> Value* {
+      If(asks_ahead_, [&] { ask(b_.getInt64(kBytesAheadInOnePiece), true); });
       return nullptr;
     };
     if (!by_machine) {
-      ask_by_rows();
-      continue;
+      as_usual();
+    } else if (row < 0) {
+      in_one_piece();
+    } else {
+      Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(item * apart));
+      IfElse(b_.CreateICmpEQ(stride_[k][row], bytes), in_one_piece, as_usual);
     }
-    Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(item * apart));
-    IfElse(
-        b_.CreateICmpEQ(stride_[k][row], bytes),
-        [&]() -> Value* {
-          ask_in_one_piece();
-          return nullptr;
-        },
-        ask_by_rows);
   }
 }
 

@@ -144,10 +144,11 @@ class BlockFuser {
 
   absl::Status Visit(int i);
 
-  // Group b's value `v` is read by group a at `expected`. Makes b part of a if the loop, the order and the memory allow
-  // it.
   // Whether all that is made of the elements these nodes compute is reduced again, to few elements each time.
   bool EndsInReductions(std::vector<int> nodes) const;
+
+  // Group b's value `v` is read by group a at `expected`. Makes b part of a if the loop, the order and the memory allow
+  // it.
   bool Join(int a, int b, ValueId v, const Label& expected, int consumer, std::string* reason);
 
   // Whether a and b can be one node, and where. Either at the later one's place, if nothing between needs what the

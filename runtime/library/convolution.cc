@@ -216,7 +216,7 @@ class ConvertedOp : public PreparedOp {
       in[i] = base + at[i];
       char* p = in[i];
       if (from.IsDense() && to.dtype == DType::kFloat32 && IsHalf(from.dtype)) {
-        ToFloats(from.dtype, inputs[i], from.NumElements(), reinterpret_cast<float*>(p));
+        ToFloats(from.dtype, inputs[i], 1, from.NumElements(), reinterpret_cast<float*>(p));
         continue;
       }
       ForEachElement({inputs[i], from.dtype, from.sizes, from.strides}, [&](const char* q) {
@@ -233,7 +233,7 @@ class ConvertedOp : public PreparedOp {
       if (!from.present || from == to) continue;
       const char* p = out[i];
       if (to.IsDense() && from.dtype == DType::kFloat32 && IsHalf(to.dtype)) {
-        FromFloats(to.dtype, reinterpret_cast<const float*>(p), to.NumElements(), outputs[i]);
+        FromFloats(to.dtype, reinterpret_cast<const float*>(p), to.NumElements(), outputs[i], 1);
         continue;
       }
       ForEachElement({outputs[i], to.dtype, to.sizes, to.strides}, [&](char* q) {

@@ -19,9 +19,6 @@ template <int kLanes>
 struct Lanes {
   typedef float Vec __attribute__((vector_size(kLanes * 4)));
   typedef float UnalignedVec __attribute__((vector_size(kLanes * 4), aligned(4), may_alias));
-  typedef uint16_t Half __attribute__((vector_size(kLanes * 2)));
-  typedef uint16_t UnalignedHalf __attribute__((vector_size(kLanes * 2), aligned(2), may_alias));
-  typedef uint32_t Bits __attribute__((vector_size(kLanes * 4)));
 };
 template <int kLanes>
 using Vec = typename Lanes<kLanes>::Vec;
@@ -38,10 +35,7 @@ struct BF16 {
   using T = uint16_t;
   template <int kLanes>
   static SMELT_INLINE void Load(const uint16_t* p, Vec<kLanes>& v) {
-    using Bits = typename Lanes<kLanes>::Bits;
-    const typename Lanes<kLanes>::Half h = *reinterpret_cast<const typename Lanes<kLanes>::UnalignedHalf*>(p);
-    const Bits b = __builtin_convertvector(h, Bits) << 16;
-    std::memcpy(&v, &b, sizeof(v));
+    LoadBFloat16<kLanes>(p, v);
   }
   static SMELT_INLINE float One(const uint16_t* p) { return BFloat16ToFloat(*p); }
 };
@@ -141,7 +135,7 @@ SMELT_INLINE void TransposedBlock(int64_t k, const float* x, const typename W::T
 template <typename W, int kLanes, int kRows>
 SMELT_INLINE void Transposed(int64_t k, const float* x, const typename W::T* w, int64_t ldw, int64_t begin, int64_t end,
                              float* y, int64_t ldy) {
-  // Half of the registers of 32, or of 16, are sums.
+  // Of 16 registers half are sums, of 32 up to all.
   constexpr int kColumns = kRows == 1 ? 4 : kRows == 2 ? kLanes / 4 : kLanes == 16 ? 4 : 1;
   int64_t n = begin;
   if (kColumns > 1) {

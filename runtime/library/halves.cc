@@ -1,7 +1,6 @@
 #include "smelt/runtime/library/halves.h"
 
 #include "smelt/core/base/check.h"
-#include "smelt/runtime/library/at_best_level.h"
 
 namespace smelt {
 namespace {
@@ -12,14 +11,6 @@ template <int kBytes>
 using Words = typename Vector<uint32_t, kBytes>::Type;
 template <int kBytes>
 using Halves = typename Vector<uint16_t, kBytes / 2>::Type;
-
-template <int kBytes>
-SMELT_INLINE void LoadBFloat16(const uint16_t* p, Floats<kBytes>& v) {
-  Halves<kBytes> bits;
-  std::memcpy(&bits, p, sizeof(bits));
-  const Words<kBytes> wide = __builtin_convertvector(bits, Words<kBytes>) << 16;
-  std::memcpy(&v, &wide, sizeof(v));
-}
 
 template <int kBytes>
 SMELT_INLINE void StoreFloat16(const Floats<kBytes>& v, uint16_t* p) {
@@ -53,7 +44,7 @@ SMELT_INLINE void ToFloatsAt(bool bfloat16, const uint16_t* from, int64_t n, flo
   for (; i + kLanes <= n; i += kLanes) {
     Floats<kBytes> v;
     if (bfloat16) {
-      LoadBFloat16<kBytes>(from + i, v);
+      LoadBFloat16<kLanes>(from + i, v);
     } else {
       LoadFloat16<kLanes>(from + i, v);
     }
@@ -80,26 +71,36 @@ SMELT_INLINE void FromFloatsAt(bool bfloat16, const float* from, int64_t n, uint
 
 }  // namespace
 
-void ToFloats(DType from_type, const void* from, int64_t n, float* to) {
+void ToFloats(DType from_type, const void* from, int64_t stride, int64_t n, float* to) {
   if (from_type == DType::kFloat32) {
-    std::memcpy(to, from, n * sizeof(float));
+    const char* p = static_cast<const char*>(from);
+    for (int64_t i = 0; i < n; ++i) std::memcpy(to + i, p + i * stride * 4, 4);
     return;
   }
   SMELT_DCHECK(IsHalf(from_type));
-  AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE {
-    ToFloatsAt<bytes>(from_type == DType::kBFloat16, static_cast<const uint16_t*>(from), n, to);
-  });
+  const bool bfloat16 = from_type == DType::kBFloat16;
+  const uint16_t* p = static_cast<const uint16_t*>(from);
+  if (stride == 1) {
+    AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE { ToFloatsAt<bytes>(bfloat16, p, n, to); });
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) to[i] = bfloat16 ? BFloat16ToFloat(p[i * stride]) : HalfToFloat(p[i * stride]);
 }
 
-void FromFloats(DType to_type, const float* from, int64_t n, void* to) {
+void FromFloats(DType to_type, const float* from, int64_t n, void* to, int64_t stride) {
   if (to_type == DType::kFloat32) {
-    std::memcpy(to, from, n * sizeof(float));
+    char* p = static_cast<char*>(to);
+    for (int64_t i = 0; i < n; ++i) std::memcpy(p + i * stride * 4, from + i, 4);
     return;
   }
   SMELT_DCHECK(IsHalf(to_type));
-  AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE {
-    FromFloatsAt<bytes>(to_type == DType::kBFloat16, from, n, static_cast<uint16_t*>(to));
-  });
+  const bool bfloat16 = to_type == DType::kBFloat16;
+  uint16_t* p = static_cast<uint16_t*>(to);
+  if (stride == 1) {
+    AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE { FromFloatsAt<bytes>(bfloat16, from, n, p); });
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) p[i * stride] = bfloat16 ? FloatToBFloat16(from[i]) : FloatToHalf(from[i]);
 }
 
 }  // namespace smelt

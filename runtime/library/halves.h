@@ -8,14 +8,25 @@
 
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/core/tensor/float16.h"
+#include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/cpu_targets.h"
 
 namespace smelt {
 
-// `n` elements of float16, bfloat16 or float32 from any address.
-void ToFloats(DType from_type, const void* from, int64_t n, float* to);
+// `n` elements of float16, bfloat16 or float32, `stride` elements apart, from any address.
+void ToFloats(DType from_type, const void* from, int64_t stride, int64_t n, float* to);
 // Rounded once, to even.
-void FromFloats(DType to_type, const float* from, int64_t n, void* to);
+void FromFloats(DType to_type, const float* from, int64_t n, void* to, int64_t stride);
+
+// `kLanes` bfloat16 at any address, as float32.
+template <int kLanes, typename FloatVector>
+SMELT_INLINE void LoadBFloat16(const uint16_t* p, FloatVector& v) {
+  using Word = typename Vector<uint32_t, kLanes * 4>::Type;
+  typename Vector<uint16_t, kLanes * 2>::Type half;
+  std::memcpy(&half, p, sizeof(half));
+  const Word word = __builtin_convertvector(half, Word) << 16;
+  std::memcpy(&v, &word, sizeof(v));
+}
 
 // `kLanes` float16 at any address, as float32: in a function of that level, an instruction.
 template <int kLanes, typename FloatVector>

@@ -331,12 +331,7 @@ Matrix DenseLike(const Matrix& m) {
 void GatherRows(const Matrix& m, DType t, const char* src, float* dst) {
   const int item = ItemSize(t);
   for (int64_t i = 0; i < m.rows; ++i) {
-    const char* row = src + i * m.row_stride * item;
-    if (m.col_stride == 1) {
-      ToFloats(t, row, m.cols, dst + i * m.cols);
-      continue;
-    }
-    for (int64_t j = 0; j < m.cols; ++j) ToFloats(t, row + j * m.col_stride * item, 1, dst + i * m.cols + j);
+    ToFloats(t, src + i * m.row_stride * item, m.col_stride, m.cols, dst + i * m.cols);
   }
 }
 // The same, as DenseLike.
@@ -644,29 +639,12 @@ class FloatMatmul : public PreparedOp {
         for (int64_t j = 0; j < count; ++j) row[j] *= alpha;
       }
       if (bias != nullptr && !library_bias_) {
-        Strided(bias + first * p_.bias_col * item, p_.bias_col, count, added);
+        ToFloats(p_.dtype, bias + first * p_.bias_col * item, p_.bias_col, count, added);
         for (int64_t j = 0; j < count; ++j) row[j] += p_.beta == 1 ? added[j] : added[j] * beta;
       }
-      char* place = to + first * p_.c.col_stride * item;
-      if (p_.c.col_stride == 1) {
-        FromFloats(p_.dtype, row, count, place);
-        continue;
-      }
-      for (int64_t j = 0; j < count; ++j) FromFloats(p_.dtype, row + j, 1, place + j * p_.c.col_stride * item);
+      FromFloats(p_.dtype, row, count, to + first * p_.c.col_stride * item, p_.c.col_stride);
     }
   }
-  void Strided(const char* from, int64_t stride, int64_t n, float* to) const {
-    if (stride == 1) return ToFloats(p_.dtype, from, n, to);
-    ToFloats(p_.dtype, from, 1, to);
-    for (int64_t j = 1; j < n; ++j) {
-      if (stride == 0) {
-        to[j] = to[0];
-      } else {
-        ToFloats(p_.dtype, from + j * stride * ItemSize(p_.dtype), 1, to + j);
-      }
-    }
-  }
-
   bool RunGemv(int64_t tile, const char* a, const char* b, char* c, const char* bias) const {
     const int item = ItemSize(p_.dtype);
     const int64_t begin = tile * gemv_columns_, end = std::min(p_.n, begin + gemv_columns_);
