@@ -1,4 +1,5 @@
-// Loads and stores: where an access lies, as a vector, lane by lane, masked, guarded, past the cache.
+// Loads and stores: where an access lies, as a vector, lane by lane, masked, guarded, past the cache. Elements a few
+// apart are in emit_apart.cc.
 #include <algorithm>
 
 #include "llvm/IR/Intrinsics.h"
@@ -145,26 +146,9 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
     };
     return mask_ ? some() : IfElse(All(guard), [&] { return LoadVector(in, u, offset, nullptr); }, some);
   }
-  const bool every_other = moves && !offsets && LoopClass(in.param) == StrideClass::kTwo;
-  if (mask_) {
-    if (!every_other || !count_ || !MasksNatively(element)) return LoadLanes(in, type, a, stride, offsets, nullptr);
-    // The even ones of two vectors, as far as the last that is wanted.
-    const auto [low_mask, high_mask] = MasksOfTwo(b_.CreateSub(b_.CreateShl(count_, 1), b_.getInt64(1)));
-    Value* none = llvm::Constant::getNullValue(type);
-    Value* low = b_.CreateMaskedLoad(type, a, align, low_mask, none);
-    Value* high = b_.CreateMaskedLoad(type, b_.CreateConstGEP1_64(element, a, active_lanes_), align, high_mask, none);
-    std::vector<int> mask;
-    for (int k = 0; k < active_lanes_; ++k) mask.push_back(2 * k);
-    return b_.CreateShuffleVector(low, high, mask);
-  }
-  if (every_other && active_lanes_ >= 4) {
-    // The even ones of the first vector, the odd ones of that which ends with the last.
-    std::vector<int> mask;
-    for (int k = 0; k < active_lanes_ / 2; ++k) mask.push_back(2 * k);
-    for (int k = 0; k < active_lanes_ / 2; ++k) mask.push_back(active_lanes_ + 2 * k + 1);
-    Value* last = b_.CreateConstGEP1_64(element, a, active_lanes_ - 1);
-    return b_.CreateShuffleVector(b_.CreateAlignedLoad(type, a, align), b_.CreateAlignedLoad(type, last, align), mask);
-  }
+  const int64_t apart = moves && !offsets ? ElementsApart(LoopClass(in.param)) : -1;
+  if (apart >= 2 && LoadsWholes(element, apart)) return LoadApart(type, a, apart);
+  if (mask_) return LoadLanes(in, type, a, stride, offsets, nullptr);
   if (offsets && f_.avx512 && active_lanes_ >= 8 && ItemSize(in.type) >= 4) {
     could_gather_ = true;
     if (gathers_) {
@@ -208,16 +192,6 @@ Value* KernelEmitter::LaneVector(const KernelInstr& in, Value* a, Value* stride,
     places = b_.CreateAdd(places, b_.CreateMul(offsets, size));
   }
   return b_.CreateGEP(i8_, a, places);
-}
-
-// Of two neighbouring vectors, the lanes among the first `count` of both.
-std::pair<Value*, Value*> KernelEmitter::MasksOfTwo(Value* count) {
-  Value* all = b_.getInt64(active_lanes_);
-  Value* low = MaskOf(Min(count, all), active_lanes_);
-  Value* is_beyond = b_.CreateICmpSGT(count, all);
-  Value* beyond = b_.CreateSelect(is_beyond, b_.CreateSub(count, all), b_.getInt64(1));
-  Value* none = llvm::Constant::getNullValue(low->getType());
-  return {low, b_.CreateSelect(is_beyond, MaskOf(beyond, active_lanes_), none)};
 }
 
 Value* KernelEmitter::CombinedMask(Value* guard) {
@@ -392,7 +366,7 @@ bool KernelEmitter::HasStrides(const std::vector<int>& instrs) const {
   for (int i : instrs) {
     const KernelInstr& in = s_.instrs[i];
     if (in.op != KernelOp::kLoad && in.op != KernelOp::kStore) continue;
-    if (LoopClass(in.param) == StrideClass::kAny || LoopClass(in.param) == StrideClass::kTwo) return true;
+    if (IsApart(LoopClass(in.param))) return true;
   }
   return false;
 }
@@ -413,100 +387,6 @@ void KernelEmitter::StoreEvenOdd(const KernelInstr& in, int u) {
   llvm::StoreInst* s =
       b_.CreateAlignedStore(b_.CreateOr(even, odd), a, llvm::Align(non_temporal_ ? 4 * active_lanes_ : 2));
   if (non_temporal_) PastCache(s);
-}
-
-void KernelEmitter::PairStores() {
-  partner_.assign(s_.instrs.size(), -1);
-  if (lanes_ == 1 || loop_dim_ < 0) return;
-  for (const KernelPhase& phase : s_.phases) {
-    int open = -1;
-    for (int i : phase.instrs) {
-      const KernelInstr& in = s_.instrs[i];
-      if (in.op != KernelOp::kStore || in.has_offset || in.has_guard || has_scratch_[in.param]) continue;
-      if (LoopClass(in.param) != StrideClass::kTwo) continue;
-      if (open < 0 || s_.instrs[open].type != in.type) {
-        open = i;
-        continue;
-      }
-      partner_[i] = open;
-      partner_[open] = i;
-      open = -1;
-    }
-  }
-}
-
-bool KernelEmitter::IsPairedIn(int i, const std::vector<int>& instrs) const {
-  return partner_[i] >= 0 && std::find(instrs.begin(), instrs.end(), partner_[i]) != instrs.end();
-}
-
-// The first one waits for the second: no load between them may see what it stores, as each element is read before the
-// same iteration writes it.
-void KernelEmitter::EmitInterleaved(const KernelInstr& first, const KernelInstr& second, int copies) {
-  auto apart = [&]() -> Value* {
-    EmitStores(first, copies);
-    EmitStores(second, copies);
-    return nullptr;
-  };
-  Type* element = MemType(first.type);
-  const llvm::Align align(ItemSize(first.type));
-  if (active_lanes_ == 1 || row_copies_ > 0 || !chunk_ || (mask_ && (!count_ || !MasksNatively(element)))) {
-    apart();
-    return;
-  }
-  const int item = ItemSize(first.type);
-  Value* distance =
-      b_.CreateSub(b_.CreatePtrToInt(addr_[second.param], i64_), b_.CreatePtrToInt(addr_[first.param], i64_));
-  Value* is_swapped = b_.CreateICmpEQ(distance, b_.getInt64(-item));
-  Value* is_near = b_.CreateOr(is_swapped, b_.CreateICmpEQ(distance, b_.getInt64(item)));
-  auto together = [&]() -> Value* {
-    std::vector<int> low(active_lanes_), high(active_lanes_);
-    for (int k = 0; k < active_lanes_; ++k) {
-      low[k] = k / 2 + k % 2 * active_lanes_;
-      high[k] = low[k] + active_lanes_ / 2;
-    }
-    for (int u = 0; u < copies; ++u) {
-      Value* a = Splat(ToMemory(first.type, Get(first.operands[0], u)));
-      Value* z = Splat(ToMemory(second.type, Get(second.operands[0], u)));
-      Value* even = b_.CreateSelect(is_swapped, z, a);
-      Value* odd = b_.CreateSelect(is_swapped, a, z);
-      Value* at = b_.CreateSelect(is_swapped, Address(second.param, u), Address(first.param, u));
-      Value* beyond = b_.CreateConstGEP1_64(element, at, active_lanes_);
-      Value* front = b_.CreateShuffleVector(even, odd, low);
-      Value* back = b_.CreateShuffleVector(even, odd, high);
-      if (mask_) {
-        const auto [low_mask, high_mask] = MasksOfTwo(b_.CreateShl(count_, 1));
-        b_.CreateMaskedStore(front, at, align, low_mask);
-        b_.CreateMaskedStore(back, beyond, align, high_mask);
-      } else {
-        b_.CreateAlignedStore(front, at, align);
-        b_.CreateAlignedStore(back, beyond, align);
-      }
-    }
-    return nullptr;
-  };
-  IfElse(is_near, together, apart);
-}
-
-// What lies between is left alone.
-void KernelEmitter::StoreEveryOther(Value* value, Value* a, Type* element) {
-  const llvm::Align align(element->getScalarSizeInBits() / 8);
-  std::vector<int> low(active_lanes_), high(active_lanes_);
-  std::vector<llvm::Constant*> bits;
-  for (int k = 0; k < active_lanes_; ++k) {
-    low[k] = k / 2;
-    high[k] = k / 2 + active_lanes_ / 2;
-    bits.push_back(b_.getInt1(k % 2 == 0));
-  }
-  Value* low_mask = llvm::ConstantVector::get(bits);
-  Value* high_mask = low_mask;
-  if (mask_) {
-    const auto [low_wanted, high_wanted] = MasksOfTwo(b_.CreateShl(count_, 1));
-    low_mask = b_.CreateAnd(low_mask, low_wanted);
-    high_mask = b_.CreateAnd(high_mask, high_wanted);
-  }
-  b_.CreateMaskedStore(b_.CreateShuffleVector(value, low), a, align, low_mask);
-  b_.CreateMaskedStore(b_.CreateShuffleVector(value, high), b_.CreateConstGEP1_64(element, a, active_lanes_), align,
-                       high_mask);
 }
 
 void KernelEmitter::EmitStore(const KernelInstr& in, int u) {
@@ -572,9 +452,8 @@ void KernelEmitter::EmitStore(const KernelInstr& in, int u) {
   }
   Value* stride = StrideAlongLoop(in.param);
   Value* offsets = vector_offset ? offset : nullptr;
-  if (f_.avx512 && !offsets && !guard && LoopClass(in.param) == StrideClass::kTwo && (!mask_ || count_)) {
-    return StoreEveryOther(value, a, element);
-  }
+  const int64_t apart = offsets || guard ? -1 : ElementsApart(LoopClass(in.param));
+  if (f_.avx512 && apart >= 2 && (!mask_ || count_)) return StoreApart(value, a, element, apart);
   if (mask_ || guard) return slow(stride, offsets);
   const std::vector<Value*> places = LaneAddresses(in, a, stride, offsets);
   for (int k = 0; k < active_lanes_; ++k) {

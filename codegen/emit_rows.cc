@@ -196,7 +196,8 @@ void KernelEmitter::PrefetchAhead(int copies) {
   for (size_t k = 0; k < s_.params.size(); ++k) {
     const int item = ItemSize(s_.params[k].dtype);
     const int param = static_cast<int>(k);
-    const int apart = !f_.IsAvx2Only() && LoopClass(param) == StrideClass::kTwo ? 2 : 1;
+    const int64_t step = ElementsApart(LoopClass(param));
+    const int64_t apart = !f_.IsAvx2Only() && step >= 2 ? step : 1;
     if (written_[k] || (apart == 1 && !UnitAlongLoop(param))) continue;
     auto ask = [&](Value* distance, bool into_nearest) {
       Value* at = b_.CreateGEP(i8_, Address(param, 0), distance);

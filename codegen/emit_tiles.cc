@@ -88,8 +88,7 @@ void KernelEmitter::ChooseTiled() {
   if (!columns_ || lanes_ == 1 || p < 2 || s_.reduction_rank > 0 || s_.sequential) return;
   for (size_t k = 0; k < s_.params.size(); ++k) {
     const KernelParam& param = s_.params[k];
-    const bool apart = param.strides[p - 1] == StrideClass::kAny || param.strides[p - 1] == StrideClass::kTwo;
-    tiled_[k] = !written_[k] && apart && param.strides[p - 2] == StrideClass::kUnit;
+    tiled_[k] = !written_[k] && IsApart(param.strides[p - 1]) && param.strides[p - 2] == StrideClass::kUnit;
   }
   for (const KernelInstr& in : s_.instrs) {
     if (in.op == KernelOp::kLoad && (in.has_offset || in.has_guard)) tiled_[in.param] = false;

@@ -69,6 +69,8 @@ struct TileShape {
 };
 constexpr TileShape kTile = {1 << 10, 64}, kTileOfAvx2 = {256, 128};
 
+inline bool IsApart(StrideClass c) { return c == StrideClass::kAny || ElementsApart(c) >= 2; }
+
 inline bool IsSumLike(const KernelInstr& in) {
   return in.op == KernelOp::kReduce && in.reduce == ReduceKind::kSum && IsFloating(in.type);
 }
@@ -196,7 +198,10 @@ class KernelEmitter {
 
   std::vector<Value*> LaneAddresses(const KernelInstr& in, Value* a, Value* stride, Value* offsets);
   Value* LaneVector(const KernelInstr& in, Value* a, Value* stride, Value* offsets);
-  std::pair<Value*, Value*> MasksOfTwo(Value* count);
+  std::vector<Value*> MasksOf(int vectors, Value* count);
+  // Whether vectors are loaded whole, to take from them what lies `apart` elements apart.
+  bool LoadsWholes(Type* element, int64_t apart) const;
+  Value* LoadApart(Type* type, Value* a, int64_t apart);
 
   Value* CombinedMask(Value* guard);
 
@@ -221,7 +226,7 @@ class KernelEmitter {
 
   void EmitStore(const KernelInstr& in, int u);
   void StorePair(const KernelInstr& in, int u);
-  void StoreEveryOther(Value* value, Value* a, Type* element);
+  void StoreApart(Value* value, Value* a, Type* element, int64_t apart);
 
   // Whether a loop over vectors takes bfloat16 two vectors at a time, as words: one copy has the even elements, the
   // next the odd ones. Widening is then a shift or a mask, where in order it moves every element.

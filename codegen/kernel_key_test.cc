@@ -86,7 +86,8 @@ void ForEachMutation(const KernelSpec& base, const F& tell) {
     param("alias_class", [](KernelParam& p) { p.alias_class += 5; });
     param("strides, one less", [](KernelParam& p) { p.strides.pop_back(); });
     for (size_t d = 0; d < base.params[i].strides.size(); ++d) {
-      for (StrideClass c : {StrideClass::kZero, StrideClass::kUnit, StrideClass::kAny, StrideClass::kTwo}) {
+      for (StrideClass c : {StrideClass::kZero, StrideClass::kUnit, StrideClass::kAny, StrideClass::kTwo,
+                            StrideClass::kThree, StrideClass::kFour}) {
         if (c == base.params[i].strides[d]) continue;
         param("strides", [&](KernelParam& p) { p.strides[d] = c; });
       }

@@ -148,10 +148,12 @@ class CaseMaker {
       const int d = order[k];
       const int64_t n = std::max<int64_t>(c_.launch.sizes[d], 1);
       int64_t stride = span;
-      if (k + 1 == order.size() && !unit) stride = 2;
+      if (k + 1 == order.size() && !unit) stride = 2 + Below(3);
       if (k + 1 != order.size() && Below(3) == 0) stride += Below(4);
       p.strides[d] = stride == 1 && k + 1 == order.size() && unit ? StrideClass::kUnit : StrideClass::kAny;
-      if (stride == 2 && d == s.vector_dim && Below(2)) p.strides[d] = StrideClass::kTwo;
+      for (StrideClass c : {StrideClass::kTwo, StrideClass::kThree, StrideClass::kFour}) {
+        if (stride == ElementsApart(c) && d == s.vector_dim && Below(2)) p.strides[d] = c;
+      }
       if (!written && p.strides[d] == StrideClass::kAny && Below(8) == 0) stride = 0;
       strides[d] = stride;
       span = std::max<int64_t>(span, stride * (n - 1) + span);
@@ -530,13 +532,19 @@ Launch DenseLaunch(const KernelSpec& spec, std::vector<int64_t> sizes, std::mt19
   for (const KernelParam& p : spec.params) {
     std::vector<int64_t> strides(spec.rank(), 0);
     int64_t n = 1;
-    // The unit dim is innermost, the others keep their order.
+    // What a class places is innermost, the others keep their order.
     for (int pass : {0, 1}) {
       for (int d = spec.rank() - 1; d >= 0; --d) {
-        if (p.strides[d] != (pass ? StrideClass::kAny : StrideClass::kUnit)) continue;
-        strides[d] = n;
+        const int64_t apart = ElementsApart(p.strides[d]);
+        if (apart == 0 || (apart < 0) != (pass == 1)) continue;
+        strides[d] = pass ? n : apart;
+        if (!pass) n *= apart;
         n *= launch.sizes[d];
       }
+    }
+    // Up to the last element, behind which there may be nothing.
+    for (int d = 0; d < spec.rank(); ++d) {
+      if (ElementsApart(p.strides[d]) >= 2 && n > 0) n -= strides[d] - 1;
     }
     launch.strides.push_back(strides);
     launch.elements.push_back(n);

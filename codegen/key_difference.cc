@@ -28,7 +28,7 @@ std::string Strides(const KernelParam& p) {
   return absl::StrCat("[",
                       absl::StrJoin(p.strides, ",",
                                     [](std::string* out, StrideClass c) {
-                                      constexpr const char* kNames[] = {"zero", "unit", "any", "two"};
+                                      constexpr const char* kNames[] = {"zero", "unit", "any", "two", "three", "four"};
                                       absl::StrAppend(out, kNames[static_cast<int>(c)]);
                                     }),
                       "]");

@@ -241,11 +241,10 @@ class CudaEmitter {
       base_.push_back(b_.CreateIntToPtr(Word(n++), llvm::PointerType::get(c_, kGlobal)));
       std::vector<Value*> strides;
       for (StrideClass c : p.strides) {
-        Value* bytes = b_.getInt64(ItemSize(p.dtype));
-        strides.push_back(c == StrideClass::kZero   ? nullptr
-                          : c == StrideClass::kUnit ? bytes
-                          : c == StrideClass::kTwo  ? b_.CreateShl(bytes, 1)
-                                                    : b_.CreateMul(Word(n++), bytes));
+        const int64_t item = ItemSize(p.dtype);
+        strides.push_back(c == StrideClass::kZero  ? nullptr
+                          : c == StrideClass::kAny ? b_.CreateMul(Word(n++), b_.getInt64(item))
+                                                   : b_.getInt64(ElementsApart(c) * item));
       }
       stride_.push_back(std::move(strides));
     }

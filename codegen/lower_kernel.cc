@@ -138,8 +138,7 @@ KernelEmitter::Cost KernelEmitter::CostOf(const std::vector<int>& instrs) const 
     if (in.op == KernelOp::kScalar) c = MathCost(in.scalar);
     if ((in.op == KernelOp::kLoad || in.op == KernelOp::kStore)) {
       const StrideClass along = loop_dim_ >= 0 ? LoopClass(in.param) : StrideClass::kZero;
-      const bool apart = along == StrideClass::kAny || along == StrideClass::kTwo;
-      c = in.has_offset || apart ? 4 * lanes_ : in.has_guard ? 4 : 1;
+      c = in.has_offset || IsApart(along) ? 4 * lanes_ : in.has_guard ? 4 : 1;
     }
     cost.all += c * parts;
     for (int o : in.operands) path[i] = std::max(path[i], path[o]);
@@ -156,20 +155,10 @@ void KernelEmitter::LoadWords() {
     base_.push_back(b_.CreateIntToPtr(Word(n++), ptr_));
     std::vector<Value*> strides;
     for (StrideClass c : p.strides) {
-      switch (c) {
-        case StrideClass::kZero:
-          strides.push_back(nullptr);
-          break;
-        case StrideClass::kUnit:
-          strides.push_back(b_.getInt64(ItemSize(p.dtype)));
-          break;
-        case StrideClass::kAny:
-          strides.push_back(b_.CreateMul(Word(n++), b_.getInt64(ItemSize(p.dtype))));
-          break;
-        case StrideClass::kTwo:
-          strides.push_back(b_.getInt64(2 * ItemSize(p.dtype)));
-          break;
-      }
+      Value* item = b_.getInt64(ItemSize(p.dtype));
+      strides.push_back(c == StrideClass::kZero  ? nullptr
+                        : c == StrideClass::kAny ? b_.CreateMul(Word(n++), item)
+                                                 : b_.getInt64(ElementsApart(c) * ItemSize(p.dtype)));
     }
     stride_.push_back(std::move(strides));
   }

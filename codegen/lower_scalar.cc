@@ -410,7 +410,7 @@ Value* ScalarEmitter::Emit(ScalarOp op, DType type, const DType* types, Value* c
     case ScalarOp::kFma:
       return EmitExactFma(b_, f_, a, z, v[2]);
     case ScalarOp::kCopysign:
-      return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, a, z);
+      return EmitCopySign(b_, a, z);
     case ScalarOp::kAnd:
       return b_.CreateAnd(a, z);
     case ScalarOp::kOr:

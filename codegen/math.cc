@@ -107,6 +107,14 @@ Value* EmitExpAtMostZero(llvm::IRBuilder<>& b, const CpuFeatures& features, Valu
   return MathEmitter(b, features, x->getType()).ExpAtMostZero(x);
 }
 
+Value* EmitCopySign(llvm::IRBuilder<>& b, Value* a, Value* sign) {
+  llvm::Type* type = a->getType();
+  llvm::Type* bits = type->getWithNewType(b.getIntNTy(type->getScalarSizeInBits()));
+  Value* mask = llvm::ConstantInt::get(bits, llvm::APInt::getSignMask(type->getScalarSizeInBits()));
+  Value* magnitude = b.CreateAnd(b.CreateBitCast(a, bits), b.CreateNot(mask));
+  return b.CreateBitCast(b.CreateOr(magnitude, b.CreateAnd(b.CreateBitCast(sign, bits), mask)), type);
+}
+
 Value* EmitExactFma(llvm::IRBuilder<>& b, const CpuFeatures& features, Value* x, Value* y, Value* z) {
   return MathEmitter(b, features, x->getType()).ExactFma(x, y, z);
 }

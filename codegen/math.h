@@ -24,6 +24,10 @@ llvm::Value* EmitExpAtMostZero(llvm::IRBuilder<>& b, const CpuFeatures& features
 // Roughly how many simple instructions a function is.
 int MathCost(ScalarOp op);
 
+// a's magnitude with the sign of `sign`, in bits: of a sign that was widened from float16 LLVM asks for the half, and
+// of one that was narrowed from float64 before for a conversion that only a library has.
+llvm::Value* EmitCopySign(llvm::IRBuilder<>& b, llvm::Value* a, llvm::Value* sign);
+
 // a * b + c with one rounding, whether or not the machine has it.
 llvm::Value* EmitExactFma(llvm::IRBuilder<>& b, const CpuFeatures& features, llvm::Value* x, llvm::Value* y,
                           llvm::Value* z);

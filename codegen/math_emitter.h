@@ -14,6 +14,7 @@
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Intrinsics.h"
 #include "smelt/codegen/lower_kernel.h"
+#include "smelt/codegen/math.h"
 #include "smelt/core/op/scalar.h"
 
 namespace smelt {
@@ -58,7 +59,7 @@ class MathEmitter {
   Value* Sqrt(Value* a) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a); }
   Value* Rint(Value* a) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, a); }
   Value* Floor(Value* a) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, a); }
-  Value* CopySign(Value* a, Value* s) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, a, s); }
+  Value* CopySign(Value* a, Value* s) { return EmitCopySign(b_, a, s); }
   Value* Select(Value* c, Value* a, Value* z) { return b_.CreateSelect(c, a, z); }
   Value* Lt(Value* a, Value* z) { return b_.CreateFCmpOLT(a, z); }
   Value* Gt(Value* a, Value* z) { return b_.CreateFCmpOGT(a, z); }

@@ -152,6 +152,8 @@ class PlanBuilder {
   // What a launch reads where it writes, other than at the same index, is read from a snapshot: changes `where` and the
   // params' offsets.
   void TakeSnapshots(NodeId n, LoweredKernel& k, const std::vector<bool>& irregular, std::vector<Location>& where);
+  // Whether what param `read` reads of a memory is what param `write` writes of it at the same index, or nothing of it.
+  bool ReadsSameIndex(const LoweredKernel& k, size_t read, size_t write) const;
   // Whether the read of param i and the write of param j may share their slot.
   bool Harmless(const LoweredKernel& k, const std::vector<bool>& irregular, const std::vector<Location>& where,
                 size_t i, size_t j);

@@ -245,10 +245,7 @@ bool PlanBuilder::ReadsSameIndexOnly(NodeId n, ValueId source, ValueId target) {
     for (size_t j = 0; j < lowered->params.size(); ++j) {
       const LoweredKernel::Param& write = lowered->params[j];
       if (!write.is_output || write.value != target) continue;
-      if (irregular[i] || irregular[j] || read.strides != write.strides || read.offset != write.offset ||
-          ItemSize(lowered->spec.params[i].dtype) != ItemSize(lowered->spec.params[j].dtype)) {
-        return false;
-      }
+      if (irregular[i] || irregular[j] || !ReadsSameIndex(*lowered, i, j)) return false;
     }
   }
   return true;

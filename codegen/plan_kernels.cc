@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/codegen/plan_builder.h"
 #include "smelt/core/base/status_macros.h"
@@ -119,32 +120,31 @@ bool PlanBuilder::Writable(int slot, ValueId result) const {
 
 bool PlanBuilder::TakeOver(ValueId o, const LoweredKernel& k, const std::vector<bool>& irregular) {
   if (destination_.contains(o) || k.spec.reduction_rank != 0 || k.spec.sequential) return false;
-  const LoweredKernel::Param* write = nullptr;
-  size_t write_index = 0;
+  std::vector<size_t> writes;
   for (size_t j = 0; j < k.params.size(); ++j) {
-    if (k.params[j].value != o) continue;
-    if (write != nullptr) return false;
-    write = &k.params[j];
-    write_index = j;
+    if (k.params[j].value == o) writes.push_back(j);
   }
-  if (write == nullptr || irregular[write_index]) return false;
+  auto is_irregular = [&](size_t j) { return irregular[j]; };
+  if (writes.empty() || absl::c_any_of(writes, is_irregular)) return false;
   for (size_t i = 0; i < k.params.size(); ++i) {
     const LoweredKernel::Param& read = k.params[i];
-    if (read.is_output || irregular[i] || read.strides != write->strides || read.offset != write->offset) continue;
-    if (ItemSize(k.spec.params[i].dtype) != ItemSize(k.spec.params[write_index].dtype)) continue;
+    if (read.is_output) continue;
     auto it = locations_.find(read.value);
     if (it == locations_.end() || plan_->slots[it->second.slot]->kind != fb::SlotKind::Arena) continue;
     if (awaited_.contains(it->second.slot)) continue;
     if (LastUse(read.value) != position_ || !SameElements(it->second.geometry, DefaultLayout(g_, o))) continue;
     if (taken_at_[it->second.slot] == position_) continue;
-    bool other_read = false;
-    for (size_t x = 0; x < k.params.size(); ++x) {
-      if (x == i || k.params[x].is_output) continue;
+    // All that is read there: what is written at the same index, or nowhere.
+    bool fits = true;
+    for (size_t x = 0; x < k.params.size() && fits; ++x) {
+      if (k.params[x].is_output) continue;
       const ValueId root = Root(k.params[x].value);
       auto other = locations_.find(root);
-      if (other != locations_.end() && other->second.slot == it->second.slot) other_read = true;
+      if (other == locations_.end() || other->second.slot != it->second.slot) continue;
+      fits = k.params[x].value == read.value && !irregular[x] &&
+             absl::c_all_of(writes, [&](size_t j) { return ReadsSameIndex(k, x, j); });
     }
-    if (other_read) continue;
+    if (!fits) continue;
     const int slot = it->second.slot;  // the map grows below
     taken_at_[slot] = position_;
     locations_[o] = Location{slot, DefaultLayout(g_, o)};
@@ -152,6 +152,15 @@ bool PlanBuilder::TakeOver(ValueId o, const LoweredKernel& k, const std::vector<
     return true;
   }
   return false;
+}
+
+bool PlanBuilder::ReadsSameIndex(const LoweredKernel& k, size_t read, size_t write) const {
+  const LoweredKernel::Param &r = k.params[read], &w = k.params[write];
+  const int item = ItemSize(k.spec.params[write].dtype);
+  if (ItemSize(k.spec.params[read].dtype) != item) return false;
+  if (r.strides == w.strides && r.offset == w.offset) return true;
+  return Compare(Region::Strided(r.offset, k.sizes, r.strides, item),
+                 Region::Strided(w.offset, k.sizes, w.strides, item), g_.symbols) == Overlap::kDisjoint;
 }
 
 void PlanBuilder::TakeSnapshots(NodeId n, LoweredKernel& k, const std::vector<bool>& irregular,

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "smelt/fuser/kernel_builder.h"
@@ -38,6 +39,10 @@ uint64_t Mix(uint64_t h, uint64_t v) {
 
 LoweredKernel Builder::Finish(bool ordered) {
   MarkReachable();
+  if (const int row = ordered ? -1 : ShortRow(SortDims(ordered).first); row >= 0) {
+    UnrollRow(row);
+    MarkReachable();
+  }
   ArrangeDims(ordered);
   ExpandAffines();
   MarkReachable();
@@ -111,7 +116,7 @@ void Builder::PutRunsLast(std::vector<int>& dims) const {
   }
 }
 
-void Builder::ArrangeDims(bool ordered) {
+std::pair<std::vector<int>, std::vector<int>> Builder::SortDims(bool ordered) const {
   std::vector<int> order[2];
   for (int d = 0; d < rank(); ++d) {
     if (sizes_[d] == Expr(1)) continue;
@@ -127,6 +132,22 @@ void Builder::ArrangeDims(bool ordered) {
       for (size_t j = i; j > 0 && CompareStride(dims[j - 1], dims[j]) > 0; --j) std::swap(dims[j - 1], dims[j]);
     }
   }
+  return {std::move(order[0]), std::move(order[1])};
+}
+
+bool Builder::Collapses(int a, int b) const {
+  auto fits = [&](const std::vector<Expr>& coef) { return coef[a] == coef[b] * sizes_[b]; };
+  for (size_t i = 0; i < ins_.size(); ++i) {
+    if (!reachable_[i]) continue;
+    if (ins_[i].access >= 0 && !fits(accesses_[ins_[i].access].coef)) return false;
+    if (ins_[i].is_affine && !fits(linears_[ins_[i].affine].coef)) return false;
+  }
+  return true;
+}
+
+void Builder::ArrangeDims(bool ordered) {
+  std::vector<int> order[2];
+  std::tie(order[0], order[1]) = SortDims(ordered);
   PutRunsLast(order[0]);
   // Transposed operands are read by tiles of the last two dims: the one along which most of them run comes last but
   // one.
@@ -148,16 +169,6 @@ void Builder::ArrangeDims(bool ordered) {
     }
     std::rotate(dims.begin() + best, dims.begin() + best + 1, dims.end() - 1);
   }
-  // Neighbours a, b collapse where every use treats a as b's multiple.
-  auto collapses = [&](int a, int b) {
-    auto fits = [&](const std::vector<Expr>& coef) { return coef[a] == coef[b] * sizes_[b]; };
-    for (size_t i = 0; i < ins_.size(); ++i) {
-      if (!reachable_[i]) continue;
-      if (ins_[i].access >= 0 && !fits(accesses_[ins_[i].access].coef)) return false;
-      if (ins_[i].is_affine && !fits(linears_[ins_[i].affine].coef)) return false;
-    }
-    return true;
-  };
   // A vector would not be filled by the last dim. The next one is the vector's, whose results are stored apart, if no
   // operand runs along the last, or if data choose places along it that are the same for all of the next.
   if (rank() == parallel_ && order[0].size() > 1 &&
@@ -170,7 +181,7 @@ void Builder::ArrangeDims(bool ordered) {
       runs = runs || accesses_[ins_[i].access].coef[last] == Expr(1);
     }
     const bool chosen = IsChosenAlong(last) && !IsChosenAlong(next);
-    if ((!runs || chosen) && !collapses(next, last) && sizes_[next].Constant().value_or(0) >= kFullVector) {
+    if ((!runs || chosen) && !Collapses(next, last) && sizes_[next].Constant().value_or(0) >= kFullVector) {
       std::swap(dims[dims.size() - 2], dims.back());
     }
   }
@@ -180,7 +191,7 @@ void Builder::ArrangeDims(bool ordered) {
     std::vector<int> dims;
     for (size_t i = order[part].size(); i-- > 0;) {
       const int d = order[part][i];
-      if (!dims.empty() && collapses(d, dims.back())) {
+      if (!dims.empty() && Collapses(d, dims.back())) {
         sizes_[dims.back()] = sizes_[dims.back()] * sizes_[d];
       } else {
         dims.push_back(d);
@@ -294,7 +305,10 @@ StrideClass Builder::ClassOf(const Access& a, int d) const {
   if (a.coef[d] == Expr(0)) return StrideClass::kZero;
   if (a.coef[d] == Expr(1)) return StrideClass::kUnit;
   const bool may_be_vectorized = d == parallel_ - 1 || d == rank() - 1;
-  return may_be_vectorized && a.coef[d] == Expr(2) ? StrideClass::kTwo : StrideClass::kAny;
+  for (StrideClass c : {StrideClass::kTwo, StrideClass::kThree, StrideClass::kFour}) {
+    if (may_be_vectorized && a.coef[d] == Expr(ElementsApart(c))) return c;
+  }
+  return StrideClass::kAny;
 }
 
 // A color per instruction that depends on what it computes and on what is made of it, not on where it stands. Equal

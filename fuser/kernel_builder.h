@@ -135,6 +135,15 @@ class Builder {
   // Whether some place that data choose is another for each index along `dim`.
   bool IsChosenAlong(int dim) const;
   void PutRunsLast(std::vector<int>& dims) const;
+  // The parallel and the reduction dims whose sizes are not 1, the widest strides first.
+  std::pair<std::vector<int>, std::vector<int>> SortDims(bool ordered) const;
+  // Whether every use treats dim a as the multiple of dim b that continues it.
+  bool Collapses(int a, int b) const;
+  // The last of the parallel dims, if it is one of a few elements that would not fill vectors, and rows are many; -1.
+  int ShortRow(const std::vector<int>& dims) const;
+  void UnrollRow(int row);
+  std::optional<int64_t> KnownInt(int i) const;
+  int FoldPlaces(int i);
   void ArrangeDims(bool ordered);
   void ExpandAffines();
   void Color();

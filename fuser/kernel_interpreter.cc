@@ -37,20 +37,7 @@ class Interpreter {
       bases_.push_back(*w++);
       std::vector<int64_t> strides;
       for (StrideClass c : p.strides) {
-        switch (c) {
-          case StrideClass::kZero:
-            strides.push_back(0);
-            break;
-          case StrideClass::kUnit:
-            strides.push_back(1);
-            break;
-          case StrideClass::kAny:
-            strides.push_back(*w++);
-            break;
-          case StrideClass::kTwo:
-            strides.push_back(2);
-            break;
-        }
+        strides.push_back(c == StrideClass::kAny ? *w++ : ElementsApart(c));
       }
       strides_.push_back(std::move(strides));
     }

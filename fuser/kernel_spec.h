@@ -47,8 +47,30 @@ enum class StrideClass : uint8_t {
   kZero,  // broadcast: the index of this dim does not matter
   kUnit,  // 1 element
   kAny,   // a word of the parameter block
-  kTwo,   // 2 elements; told apart along the vectorized dim only
+  // 2, 3 and 4 elements: parts of complex numbers, points, colors. Told apart along the vectorized dim only.
+  kTwo,
+  kThree,
+  kFour,
 };
+
+// Of a class, how many elements apart the neighbours are; -1 where the parameter block says it.
+constexpr int64_t ElementsApart(StrideClass c) {
+  switch (c) {
+    case StrideClass::kZero:
+      return 0;
+    case StrideClass::kUnit:
+      return 1;
+    case StrideClass::kAny:
+      return -1;
+    case StrideClass::kTwo:
+      return 2;
+    case StrideClass::kThree:
+      return 3;
+    case StrideClass::kFour:
+      return 4;
+  }
+  return -1;
+}
 
 struct KernelParam {
   DType dtype = DType::kFloat32;

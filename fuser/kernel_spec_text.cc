@@ -22,7 +22,7 @@
 namespace smelt {
 namespace {
 
-constexpr const char* kStrideNames[] = {"zero", "unit", "any", "two"};
+constexpr const char* kStrideNames[] = {"zero", "unit", "any", "two", "three", "four"};
 constexpr const char* kReduceNames[] = {"sum", "prod", "min", "max", "argmin", "argmax", "and", "or"};
 
 std::string ConstText(const KernelInstr& instr) {
@@ -118,7 +118,8 @@ class SpecParser {
       for (absl::string_view name : absl::StrSplit(strides, ',')) {
         const auto* end = std::end(kStrideNames);
         const auto* found = std::find(std::begin(kStrideNames), end, name);
-        if (found == end) return Error(absl::StrCat("\"", name, "\" is not a stride class: zero, unit, any or two"));
+        if (found == end)
+          return Error(absl::StrCat("\"", name, "\" is not a stride class: zero, unit, any, two, three or four"));
         p.strides.push_back(static_cast<StrideClass>(found - std::begin(kStrideNames)));
       }
     }
