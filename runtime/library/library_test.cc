@@ -279,6 +279,48 @@ TEST_P(MatmulTest, UpToFourRowsTimesAMatrixOfAnySizeHaveTheSameBitsEach) {
   }
 }
 
+TEST_P(MatmulTest, WhatLiesBesideAnOperandIsNotMultiplied) {
+  const DType t = GetParam();
+  for (const int64_t m : {1, 3, 5, 8, 40}) {
+    for (const int64_t k : {1, 2, 3, 7, 8, 15, 17, 33, 65}) {
+      for (const int64_t n : {1, 6, 17, 64}) {
+        // Both in memory that is NaN elsewhere: columns beyond, and each row twice. Or a whole matrix.
+        for (const int layout : {0, 1, 2}) {
+          const bool by_column = layout == 1;
+          auto inside = [&](int64_t rows, int64_t columns) {
+            const Tensor all =
+                Fill(Tensor::Empty(t, {2 * rows + 2, columns + 3}), [] { return std::nan(""); }).Clone();
+            return all.View({{rows, columns}, {2 * (columns + 3), 1}, columns + 4});
+          };
+          Tensor a = layout == 2 ? Matrix(t, m, k, 0) : inside(m, k), b = inside(k, n);
+          if (by_column) {
+            a = inside(k, m).View({{m, k}, {1, 2 * (m + 3)}, m + 4});
+            b = inside(n, k).View({{k, n}, {1, 2 * (k + 3)}, k + 4});
+          }
+          Fill(a, [] { return 1.; });
+          Fill(b, [] { return 1.; });
+          const Tensor c = Matrix(t, m, n, 0);
+          ASSERT_TRUE(Call("matmul", {a, b, Tensor()}, {c}).ok());
+          for (int64_t i = 0; i < m; ++i) {
+            for (int64_t j = 0; j < n; ++j) {
+              ASSERT_EQ(At(c, {i, j}), static_cast<double>(k)) << m << "x" << k << "x" << n << " layout " << layout;
+            }
+          }
+          // Nor is an infinite last factor multiplied by what fills it up.
+          const double kInf = std::numeric_limits<double>::infinity();
+          Fill(a, [kInf] { return kInf; });
+          ASSERT_TRUE(Call("matmul", {a, b, Tensor()}, {c}).ok());
+          ASSERT_EQ(At(c, {m - 1, n - 1}), kInf) << m << "x" << k << "x" << n << " layout " << layout;
+          Fill(a, [] { return 1.; });
+          Fill(b, [kInf] { return kInf; });
+          ASSERT_TRUE(Call("matmul", {a, b, Tensor()}, {c}).ok());
+          ASSERT_EQ(At(c, {m - 1, n - 1}), kInf) << m << "x" << k << "x" << n << " layout " << layout;
+        }
+      }
+    }
+  }
+}
+
 TEST(MatmulTest, BatchesAreBroadcastAndMayBeStrided) {
   const DType t = DType::kFloat32;
   // Heads side by side in one matrix, as attention has them: [B, S, H, D] seen as [B, H, S, D].
