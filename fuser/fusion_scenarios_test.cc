@@ -169,7 +169,7 @@ TEST(FusionScenario, LayerNormWithTheResidualBeforeItIsOneKernelWithTwoResults) 
   %z : Float(4, 16, strides=[16, 1]) = aten::layer_norm(%h, %s, %w, %b, %eps, %t)
   return (%z, %h)
 )"),
-      ElementsAre("add_mean_sub_mul_mean_add"));
+      ElementsAre("add_mean_sub_mean_sub_mul"));
 }
 
 TEST(FusionScenario, LogSoftmaxIsOneKernel) {

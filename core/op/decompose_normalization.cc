@@ -81,11 +81,16 @@ Values LogSumExp(Emit& e, const OpCall& call) {
 struct Moments {
   ValueId centered, mean, var;  // mean and var keep the dims; var is the mean square
 };
+// What the sum lost, and what rounding the mean loses, show in the mean of the distances from the first mean: of nearly
+// equal elements that is as much as they differ by. (PyTorch's running mean of equal elements is each of them.)
 Moments MomentsOf(Emit& e, ValueId x, const std::vector<int64_t>& dims) {
   Moments m;
-  m.mean = e.Mean(x, dims, true);
-  m.centered = e.Sub(x, m.mean);
-  m.var = e.Mean(e.Square(m.centered), dims, true);
+  const ValueId first = e.Mean(x, dims, true);
+  const ValueId distance = e.Sub(x, first);
+  const ValueId lost = e.Mean(distance, dims, true);
+  m.mean = e.Add(first, lost);
+  m.centered = e.Sub(distance, lost);
+  m.var = e.Op("aten::relu", {e.Sub(e.Mean(e.Square(distance), dims, true), e.Square(lost))});
   return m;
 }
 // Of an instance: as PyTorch's kernels keep them, in float64.
@@ -302,8 +307,8 @@ Values Variance(Emit& e, const OpCall& call) {
     SMELT_ASSIGN_OR_RETURN(bool unbiased, call.GetBoolOr("unbiased", true));
     correction = unbiased ? 1 : 0;
   }
-  // As in PyTorch's kernel float32 in float64: squares may be beyond its range where their root is not.
-  ValueId x = e.Cast(self, t == DType::kFloat32 ? DType::kFloat64 : OpMathType(t));
+  // In float64, as in PyTorch's kernel: squares may be beyond float32's range where their root is not.
+  ValueId x = e.Cast(self, DType::kFloat64);
   ValueId mean = e.Mean(x, dims, true);
   ValueId sum = e.Sum(e.Square(e.Sub(x, mean)), dims, keepdim);
   const Expr count = e.Count(x, dims);
