@@ -20,12 +20,21 @@ struct Pair {
   int phase;  // of `deviations`
 };
 
-bool IsScalar(const KernelInstr& in, ScalarOp op) {
-  return in.op == KernelOp::kScalar && in.scalar == op && in.type == DType::kFloat64;
+// A sum of deviations beside that of their squares.
+struct Remainder {
+  int mean, sum, squares;
+  int phase;  // of both sums
+};
+// Of float32: the part of the mean's square that the mean of the squares is at least where the sum of deviations does
+// not matter. The mean is wrong by some 2^-23 of itself, thus by less than 2^-20 of a deviation.
+constexpr double kFarMean = 0x1p-6;
+
+bool IsScalar(const KernelInstr& in, ScalarOp op, DType type = DType::kFloat64) {
+  return in.op == KernelOp::kScalar && in.scalar == op && in.type == type;
 }
 
-bool IsSum(const KernelInstr& in) {
-  return in.op == KernelOp::kReduce && in.reduce == ReduceKind::kSum && in.type == DType::kFloat64;
+bool IsSum(const KernelInstr& in, DType type = DType::kFloat64) {
+  return in.op == KernelOp::kReduce && in.reduce == ReduceKind::kSum && in.type == type;
 }
 
 class Finder {
@@ -50,14 +59,40 @@ class Finder {
     return found;
   }
 
+  std::vector<Remainder> FindRemainders() const {
+    std::vector<Remainder> found;
+    for (size_t k = 0; k < s_.phases.size(); ++k) {
+      if (!s_.phases[k].inner || !IsForIt(s_.phases[k], /*q=*/-1)) continue;
+      Remainder r = {-1, -1, -1, static_cast<int>(k)};
+      for (int i : s_.phases[k].instrs) {
+        if (!IsSum(s_.instrs[i], DType::kFloat32)) continue;
+        const KernelInstr& term = Operand(s_.instrs[i], 0);
+        if (IsScalar(term, ScalarOp::kMul, DType::kFloat32) && term.operands[0] == term.operands[1]) r.squares = i;
+        if (IsScalar(term, ScalarOp::kSub, DType::kFloat32) && IsMean(term.operands[1], r.phase)) {
+          r.sum = i;
+          r.mean = term.operands[1];
+        }
+      }
+      if (r.sum < 0 || r.squares < 0) continue;
+      if (Operand(s_.instrs[r.squares], 0).operands[0] == s_.instrs[r.sum].operands[0]) found.push_back(r);
+    }
+    return found;
+  }
+
  private:
+  bool IsMean(int i, int before) const {
+    return phase_of_[i] < before && !s_.phases[phase_of_[i]].inner &&
+           IsScalar(s_.instrs[i], ScalarOp::kDiv, DType::kFloat32) && IsSum(Operand(s_.instrs[i], 0), DType::kFloat32);
+  }
+
   const KernelInstr& Operand(const KernelInstr& in, int k) const { return s_.instrs[in.operands[k]]; }
 
-  // Whether the phase can be left out where q is known.
+  // Whether the phase can be left out where q is known, or all its sums are (-1).
   bool IsForIt(const KernelPhase& phase, int q) const {
     return std::all_of(phase.instrs.begin(), phase.instrs.end(), [&](int i) {
       const KernelInstr& in = s_.instrs[i];
-      return i == q || in.op == KernelOp::kScalar || in.op == KernelOp::kLoad || in.op == KernelOp::kIndex;
+      return i == q || (q < 0 && in.op == KernelOp::kReduce) || in.op == KernelOp::kScalar ||
+             in.op == KernelOp::kLoad || in.op == KernelOp::kIndex;
     });
   }
 
@@ -100,7 +135,8 @@ class Finder {
 // The spec anew, phase by phase, with additions.
 class Rewriter {
  public:
-  Rewriter(const KernelSpec& spec, const std::vector<Pair>& pairs) : s_(spec), pairs_(pairs), now_(spec.instrs.size()) {
+  Rewriter(const KernelSpec& spec, const std::vector<Pair>& pairs, const std::vector<Remainder>& remainders)
+      : s_(spec), pairs_(pairs), remainders_(remainders), now_(spec.instrs.size()) {
     out_.spec = spec;
     out_.spec.instrs.clear();
     out_.spec.phases.clear();
@@ -116,8 +152,13 @@ class Rewriter {
         Enter(false);
         skip = Choose(pairs_[p], squares[p]);
       }
+      const Remainder* remainder = nullptr;
+      for (const Remainder& r : remainders_) {
+        if (r.phase == static_cast<int>(k)) remainder = &r;
+      }
       Enter(s_.phases[k].inner, skip);
       for (int i : s_.phases[k].instrs) {
+        if (remainder != nullptr && remainder->sum == i) continue;
         KernelInstr in = s_.instrs[i];
         for (int& o : in.operands) o = now_[o];
         now_[i] = Add(std::move(in));
@@ -126,6 +167,7 @@ class Rewriter {
           if (pairs_[p].sum == i || pairs_[p].deviations == i) out_.is_plain[now_[i]] = true;
         }
       }
+      if (remainder != nullptr) SumApart(*remainder);
       if (pair < 0) continue;
       int& q = now_[pairs_[pair].deviations];
       Enter(false);
@@ -168,6 +210,40 @@ class Rewriter {
     return sum;
   }
 
+  // The sum of deviations in a phase of its own, or 0.
+  void SumApart(const Remainder& r) {
+    constexpr DType t = DType::kFloat32;
+    Enter(false);
+    KernelInstr far;
+    far.type = t;
+    far.imm.f = kFarMean;
+    const int squares = Scalar(ScalarOp::kMul, t, {now_[r.mean], now_[r.mean]});
+    const int all = Scalar(ScalarOp::kMul, t, {squares, Scalar(ScalarOp::kCast, t, {Count()})});
+    const int least = Scalar(ScalarOp::kMul, t, {all, Add(std::move(far))});
+    const int no_matter = Scalar(ScalarOp::kGe, DType::kBool, {now_[r.squares], least});
+    Enter(true, no_matter);
+    std::vector<int> again(s_.instrs.size(), -1);
+    const int term = Again(s_.instrs[r.sum].operands[0], r.phase, again);
+    KernelInstr sum = s_.instrs[r.sum];
+    sum.operands = {term};
+    const int lost = Add(std::move(sum));
+    Enter(false);
+    KernelInstr none;
+    none.type = t;
+    const int zero = Add(std::move(none));
+    now_[r.sum] = Scalar(ScalarOp::kSelect, t, {no_matter, zero, lost});
+  }
+
+  // The instruction of phase `phase` once more, with what it is made from there.
+  int Again(int i, int phase, std::vector<int>& again) {
+    const std::vector<int>& there = s_.phases[phase].instrs;
+    if (std::find(there.begin(), there.end(), i) == there.end()) return now_[i];
+    if (again[i] >= 0) return again[i];
+    KernelInstr in = s_.instrs[i];
+    for (int& o : in.operands) o = Again(o, phase, again);
+    return again[i] = Add(std::move(in));
+  }
+
   // The number of elements that are reduced, in float64.
   int Count() {
     int count = -1;
@@ -196,6 +272,7 @@ class Rewriter {
 
   const KernelSpec& s_;
   const std::vector<Pair>& pairs_;
+  const std::vector<Remainder>& remainders_;
   std::vector<int> now_;  // where instructions are now
   int known_ = -1;
   Deviations out_;
@@ -205,9 +282,11 @@ class Rewriter {
 
 std::optional<Deviations> FindDeviations(const KernelSpec& spec) {
   if (spec.instrs.size() > kMaxInstrs) return std::nullopt;
-  const std::vector<Pair> pairs = Finder(spec).Find();
-  if (pairs.empty()) return std::nullopt;
-  return Rewriter(spec, pairs).Rewrite();
+  const Finder finder(spec);
+  const std::vector<Pair> pairs = finder.Find();
+  const std::vector<Remainder> remainders = finder.FindRemainders();
+  if (pairs.empty() && remainders.empty()) return std::nullopt;
+  return Rewriter(spec, pairs, remainders).Rewrite();
 }
 
 }  // namespace smelt

@@ -2,6 +2,7 @@
 #include "smelt/codegen/deviations.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -190,6 +191,94 @@ TEST_P(DeviationsKernelTest, InfinitiesAndNansAreAsInPyTorch) {
   EXPECT_TRUE(std::isnan(Of({5.0f}).var));
   EXPECT_EQ(Of({5.0f}).mean, 5.0f);
 }
+
+// A layer norm: (x - mean) / sqrt(var + s).
+const char kNorm[] = R"(kernel parallel=1 reduction=1 vector=1 sequential=0
+param float32 r [any,unit] alias=-1
+param float32 w [any,unit] alias=-1
+scalar int64
+scalar float64
+%0 = scalar.s0 int64
+%1 = cast float32 %0
+%2 = scalar.s1 float64
+%3 = cast float32 %2
+%4 = load.p0 float32
+%5 = reduce.sum float32 %4
+%6 = div float32 %5 %1
+%7 = load.p0 float32
+%8 = sub float32 %7 %6
+%9 = reduce.sum float32 %8
+%10 = mul float32 %8 %8
+%11 = reduce.sum float32 %10
+%12 = div float32 %9 %1
+%13 = div float32 %11 %1
+%14 = add float32 %13 %3
+%15 = sqrt float32 %14
+%16 = load.p0 float32
+%17 = sub float32 %16 %6
+%18 = sub float32 %17 %12
+%19 = div float32 %18 %15
+%20 = store.p1 float32 %19
+outer 0 1 2 3
+inner 4 5
+outer 6
+inner 7 8 9 10 11
+outer 12 13 14 15
+inner 16 17 18 19 20
+)";
+
+TEST(RemaindersTest, ASumOfDeviationsHasAPassOfItsOwnWhereItMatters) {
+  const auto found = FindDeviations(ParseOrDie(kNorm));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_TRUE(VerifyKernelSpec(found->spec).ok()) << VerifyKernelSpec(found->spec);
+  ASSERT_EQ(found->unless.size(), found->spec.phases.size());
+  EXPECT_EQ(std::count_if(found->unless.begin(), found->unless.end(), [](int i) { return i >= 0; }), 1);
+}
+
+TEST(RemaindersTest, OfOtherElementsThanTheSquaresItStaysWhereItIs) {
+  EXPECT_FALSE(FindDeviations(ParseOrDie(absl::StrReplaceAll(kNorm, {{"mul float32 %8 %8", "mul float32 %7 %7"}}))));
+}
+
+class RemaindersKernelTest : public testing::TestWithParam<Target> {};
+
+TEST_P(RemaindersKernelTest, NormalizedElementsAreNearToExactWhereverTheMeanIs) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kNorm), GetParam());
+  ASSERT_TRUE(image.ok()) << image.status();
+  std::mt19937 rng(1);
+  std::normal_distribution<float> normal;
+  constexpr double kEps = 1e-5;
+  for (const size_t n : {1u, 2u, 15u, 64u, 100u, 1024u, 5000u}) {
+    for (const float mean : {0.0f, 1.0f, 10.0f, 100.3f, 5000.7f, 1e6f}) {
+      for (const float scale : {0.0f, 1e-3f, 1.0f, 1e3f}) {
+        std::vector<float> x(n), y(n);
+        for (float& v : x) v = mean + scale * normal(rng);
+        long double sum = 0, squares = 0;
+        for (float v : x) sum += v;
+        for (float v : x) squares += (v - sum / n) * (v - sum / n);
+        const int64_t length = static_cast<int64_t>(n), words[] = {1,
+                                                                   length,
+                                                                   reinterpret_cast<int64_t>(x.data()),
+                                                                   length,
+                                                                   reinterpret_cast<int64_t>(y.data()),
+                                                                   length,
+                                                                   length,
+                                                                   std::bit_cast<int64_t>(kEps)};
+        int64_t status[2] = {};
+        image->entry(0)(words, 0, 1, status);
+        for (size_t i = 0; i < n; ++i) {
+          const double want = static_cast<double>((x[i] - sum / n) / std::sqrt(squares / n + kEps));
+          // Of equal elements nothing is left; of those that differ in a few last bits a part of a bit.
+          const double bit = scale == 0 ? 0 : std::fabs(mean) * 0x1p-24 / scale;
+          ASSERT_NEAR(y[i], want, scale == 0 ? 0 : 4e-6 * std::max(1.0, std::fabs(want)) + 0.2 * bit)
+              << n << " elements around " << mean << ", " << scale << " wide";
+        }
+      }
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Targets, RemaindersKernelTest, testing::ValuesIn(kX86Targets),
+                         [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 
 INSTANTIATE_TEST_SUITE_P(Targets, DeviationsKernelTest, testing::ValuesIn(kX86Targets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });

@@ -82,7 +82,8 @@ struct Moments {
   ValueId centered, mean, var;  // mean and var keep the dims; var is the mean square
 };
 // What the sum lost, and what rounding the mean loses, show in the mean of the distances from the first mean: of nearly
-// equal elements that is as much as they differ by. (PyTorch's running mean of equal elements is each of them.)
+// equal elements that is as much as they differ by. (PyTorch's running mean of equal elements is each of them.) The
+// square of it is nothing beside the variance, but where elements differ in their last bits alone.
 Moments MomentsOf(Emit& e, ValueId x, const std::vector<int64_t>& dims) {
   Moments m;
   const ValueId first = e.Mean(x, dims, true);
@@ -90,7 +91,7 @@ Moments MomentsOf(Emit& e, ValueId x, const std::vector<int64_t>& dims) {
   const ValueId lost = e.Mean(distance, dims, true);
   m.mean = e.Add(first, lost);
   m.centered = e.Sub(distance, lost);
-  m.var = e.Op("aten::relu", {e.Sub(e.Mean(e.Square(distance), dims, true), e.Square(lost))});
+  m.var = e.Mean(e.Square(distance), dims, true);
   return m;
 }
 // Of an instance: as PyTorch's kernels keep them, in float64.

@@ -288,8 +288,7 @@ TEST_P(MatmulTest, WhatLiesBesideAnOperandIsNotMultiplied) {
         for (const int layout : {0, 1, 2}) {
           const bool by_column = layout == 1;
           auto inside = [&](int64_t rows, int64_t columns) {
-            const Tensor all =
-                Fill(Tensor::Empty(t, {2 * rows + 2, columns + 3}), [] { return std::nan(""); }).Clone();
+            const Tensor all = Fill(Tensor::Empty(t, {2 * rows + 2, columns + 3}), [] { return std::nan(""); }).Clone();
             return all.View({{rows, columns}, {2 * (columns + 3), 1}, columns + 4});
           };
           Tensor a = layout == 2 ? Matrix(t, m, k, 0) : inside(m, k), b = inside(k, n);

@@ -406,8 +406,8 @@ class FloatMatmul : public PreparedOp {
     if (PacksItself()) return PlanPacked(packed_bytes);
     // bfloat16 needs AVX-512 in oneDNN; float16 it does not have on a CPU. They are then computed in float32 and
     // rounded once.
-    // So are sums of an odd number of products of bfloat16: oneDNN multiplies the last factor once more, by the zero that
-    // fills up the other operand, and what is infinite becomes NaN.
+    // So are sums of an odd number of products of bfloat16: oneDNN multiplies the last factor once more, by the zero
+    // that fills up the other operand, and what is infinite becomes NaN.
     native_ = p.dtype == DType::kFloat32 ||
               (p.dtype == DType::kBFloat16 && p.k % 2 == 0 && CpuHas("avx512bw") && CpuHas("avx512vl"));
     compute_ = native_ ? p.dtype : DType::kFloat32;
