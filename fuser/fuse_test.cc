@@ -627,6 +627,38 @@ TEST(Fuse, MatmulsOfRowsThatFollowEachOtherAreOne) {
   EXPECT_EQ(f.report.merged_matmuls, 2);
 }
 
+TEST(Fuse, JoinedMatmulsAreSeenAsOtherElementsWhereTheyAre) {
+  auto text = [](const char* type, const char* code, int count, int columns) {
+    return absl::Substitute(R"(graph(%x : Float(4, 4, strides=[4, 1]), %w : Float(4, $3, strides=[$3, 1])):
+  %a : Float(2, 4, strides=[4, 1]) = smelt::view[sizes=[2, 4], strides=[4, 1], offset=0, dtype=6](%x)
+  %p : Float(2, $3, strides=[$3, 1]) = aten::mm(%a, %w)
+  %s : $0($2, strides=[1]) = smelt::view[sizes=[$2], strides=[1], offset=0, dtype=$1](%p)
+  %t : $0($2, strides=[1]) = aten::neg(%s)
+  %b : Float(2, 4, strides=[4, 1]) = smelt::view[sizes=[2, 4], strides=[4, 1], offset=8, dtype=6](%x)
+  %q : Float(2, $3, strides=[$3, 1]) = aten::mm(%b, %w)
+  %u : $0($2, strides=[1]) = smelt::view[sizes=[$2], strides=[1], offset=0, dtype=$1](%q)
+  %v : $0($2, strides=[1]) = aten::abs(%u)
+  return (%t, %v)
+)",
+                            type, code, count, columns);
+  };
+  EXPECT_EQ(FuseText(text("Short", "2", 20, 5)).report.merged_matmuls, 1);
+  EXPECT_EQ(FuseText(text("Long", "4", 5, 5)).report.merged_matmuls, 1);
+  // Three by one float: the second result would begin in the middle of an element.
+  std::string odd = R"(graph(%x : Float(6, 4, strides=[4, 1]), %w : Float(4, 1, strides=[1, 1])):
+  %a : Float(3, 4, strides=[4, 1]) = smelt::view[sizes=[3, 4], strides=[4, 1], offset=0, dtype=6](%x)
+  %p : Float(3, 1, strides=[1, 1]) = aten::mm(%a, %w)
+  %s : Long(1, strides=[1]) = smelt::view[sizes=[1], strides=[1], offset=0, dtype=4](%p)
+  %t : Long(1, strides=[1]) = aten::neg(%s)
+  %b : Float(3, 4, strides=[4, 1]) = smelt::view[sizes=[3, 4], strides=[4, 1], offset=12, dtype=6](%x)
+  %q : Float(3, 1, strides=[1, 1]) = aten::mm(%b, %w)
+  %u : Long(1, strides=[1]) = smelt::view[sizes=[1], strides=[1], offset=0, dtype=4](%q)
+  %v : Long(1, strides=[1]) = aten::abs(%u)
+  return (%t, %v)
+)";
+  EXPECT_EQ(FuseText(odd).report.merged_matmuls, 0);
+}
+
 TEST(Fuse, MatmulsAreJoinedUntil128RowsAreTogether) {
   // Five steps of 40 rows: three of them are 120 rows, a fourth would be 160.
   std::string text = "graph(%x : Float(200, 4, strides=[4, 1]), %w : Float(4, 5, strides=[5, 1])):\n";

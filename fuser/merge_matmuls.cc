@@ -132,6 +132,10 @@ class Merger {
         const Node& user = g_.node(u.user);
         if (u.index == 0 && (user.op == "smelt::write_region" || absl::StartsWith(user.op.name(), "smelt::inplace_")))
           return 0;
+        // As wider elements it may be seen only where a part begins with a whole one.
+        if (user.op == "smelt::view" &&
+            Mod(Product(*out.sizes) * ItemSize(*out.dtype), ItemSize(RegionGeometry(user).dtype)) != Expr(0))
+          return 0;
       }
     }
     const Expr columns = (*out.sizes)[1];
@@ -155,7 +159,9 @@ class Merger {
       }
       for (auto& [v, geometry] : views) {
         g_.SetInput(v, 0, result);
-        g_.SetAttribute(v, "offset", geometry.offset + part.offset);
+        // Counted in elements of the view, which may be smaller or wider.
+        const Expr moved = FloorDiv(part.offset * ItemSize(part.dtype), ItemSize(geometry.dtype));
+        g_.SetAttribute(v, "offset", geometry.offset + moved);
       }
       if (!g_.value(old).uses.empty())
         g_.ReplaceAllUses(old, g_.node(InsertView(first, result, part, node.source)).outputs[0]);
