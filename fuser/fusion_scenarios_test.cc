@@ -324,6 +324,21 @@ TEST(FusionScenario, PointsTimesASmallMatrixAreMultipliedWhereTheyAreUsed) {
   EXPECT_THAT(GroupsOf(absl::Substitute(text, 5)), testing::IsEmpty());
 }
 
+// einsum("bij,bnj->bni", rotations, points) + moves
+TEST(FusionScenario, ASmallMatrixTimesPointsIsMultipliedWhereTheyAreUsed) {
+  const std::string text =
+      R"(graph(%r : Float(4, 3, 3, strides=[9, 3, 1]), %p : Float(4, 500, 3, strides=[1500, 3, 1]), %m : Float(4, 1, 3, strides=[3, 3, 1])):
+  %one : int = prim::Constant[value=1]()
+  %t : Float(4, 3, 500, strides=[1500, 1, 3]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(4, 3, 500), strides=exprs(1500, 1, 3)](%p)
+  %q : Float(4, 3, 500, strides=[1500, 500, 1]) = aten::bmm(%r, %t)
+  %s : Float(4, 500, 3, strides=[1500, 1, 500]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(4, 500, 3), strides=exprs(1500, 1, 500)](%q)
+  %z : Float(4, 500, 3, strides=[1500, 3, 1]) = aten::add.Tensor(%s, %m, %one)
+  return (%z)
+)";
+  EXPECT_THAT(GroupsOf(text), testing::SizeIs(1));
+  EXPECT_THAT(GroupsOf(text)[0], testing::StartsWith("mul_add"));
+}
+
 TEST(FusionScenario, WhatIsReadAcrossItsRowsIsStoredFirst) {
   // Transformer-XL's relative shift: rows of 9 as rows of 8, from the ninth element on. (One operator alone is no
   // group.)
