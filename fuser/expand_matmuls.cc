@@ -40,8 +40,8 @@ absl::StatusOr<bool> Expander::ThinMatmul(NodeId n) {
   const std::optional<int64_t> length = T(a).sizes->back().Constant();
   const std::optional<int64_t> rows = sizes[sizes.size() - 2].Constant(), columns = sizes.back().Constant();
   const bool few = (columns && *columns <= kFewNumbers) || (rows && *rows <= kFewNumbers);
-  // Colors or points times a small matrix or a vector, or a small matrix times them, small matrices times vectors: bound
-  // by memory.
+  // Colors or points times a small matrix or a vector, or a small matrix times them, small matrices times vectors:
+  // bound by memory.
   const bool single = absl::c_all_of(sizes, [](const Expr& size) { return size == Expr(1); });
   if (length && *length >= 1 && *length <= kFewNumbers && few && !single) {
     Emit e(g_, n);
