@@ -322,6 +322,23 @@ TEST(LowerGroup, ElementsRepeatedInPlaceAreReadOnceAVector) {
   EXPECT_EQ(Count(Spec(text), "param float32 w [two]"), 2) << Spec(text);
 }
 
+TEST(LowerGroup, AWindowsIndexIsThatOfItsFirstMaximumOrOfItsLastNan) {
+  const std::string text = R"(graph(%x : Float(1, 1, 2, 6, strides=[12, 12, 6, 1])):
+  %k : int[] = prim::Constant[value=[2, 2]]()
+  %p : int[] = prim::Constant[value=[0, 0]]()
+  %d : int[] = prim::Constant[value=[1, 1]]()
+  %c : bool = prim::Constant[value=0]()
+  %z : Float(1, 1, 1, 3, strides=[3, 3, 3, 1]), %i : Long(1, 1, 1, 3, strides=[3, 3, 3, 1]) = aten::max_pool2d_with_indices(%x, %k, %k, %p, %d, %c)
+  return (%z, %i)
+)";
+  const float nan = std::nanf("");
+  // PyTorch's answers.
+  const auto r = RunText(text, {Floats({1, 1, 2, 6}, {7, 7, nan, 1, 2, nan, 7, 3, nan, 2, nan, 9})});
+  EXPECT_EQ(Elements<int64_t>(r[1]), (std::vector<int64_t>{0, 8, 10}));
+  EXPECT_EQ(Elements(r[0])[0], 7);
+  EXPECT_TRUE(std::isnan(Elements(r[0])[1]) && std::isnan(Elements(r[0])[2]));
+}
+
 TEST(LowerGroup, OfRowsOfAFewNumbersAPointOfTheLoopsIsOneRow) {
   // Boxes: corners from centers and sizes, moved by one box. Which part of the list a number is of is known.
   auto text = [](int boxes, int numbers) {

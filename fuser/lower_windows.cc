@@ -109,7 +109,7 @@ Lowering::Values Lowering::EvalPool(NodeId n, Special s, const Index& index, int
   v = Select(inside, v, low);
   const int best = Reduce(ReduceKind::kMax, v, -1, false);
   if (g_.node(n).outputs.size() == 1) return std::vector<int>{best};
-  // The flat index in the input's plane, of the first maximum (of a NaN, if there is one).
+  // The flat index in the input's plane, of the first maximum, or of the last NaN if there is one.
   Affine flat = b_->Zero();
   Expr stride = 1;
   for (size_t d = sizes.size(); d-- > lead;) {
@@ -119,7 +119,14 @@ Lowering::Values Lowering::EvalPool(NodeId n, Special s, const Index& index, int
   int i = b_->IndexValue(flat);
   // Outside of the input nothing is chosen, even among -infinities: those come last.
   if (inside >= 0) i = b_->Op(ScalarOp::kSelect, DType::kInt64, inside, i, b_->ConstInt(DType::kInt64, INT64_MAX));
-  const int arg = Reduce(ReduceKind::kArgMax, v, i, false);
+  int arg = Reduce(ReduceKind::kArgMax, v, i, false);
+  if (IsFloating(t)) {
+    const int is_nan = b_->Op(ScalarOp::kIsNan, DType::kBool, Convert(v, OpMathType(t)));
+    const int none = b_->ConstInt(DType::kInt64, -1);
+    const int last = Reduce(ReduceKind::kMax, Select(is_nan, i, none), -1, false);
+    const int any = b_->Op(ScalarOp::kGe, DType::kBool, last, b_->ConstInt(DType::kInt64, 0));
+    arg = Select(any, last, arg);
+  }
   return std::vector<int>{best, arg};
 }
 
