@@ -200,8 +200,11 @@ template <typename D>
 bool IsDenseInOrder(D& decide, const GeometryOf<D>& g, absl::Span<const int> order) {
   Index<D> expected = 1;
   for (int d : order) {
-    if (decide.Equal(g.sizes[d], 1)) continue;
-    if (!decide.Equal(g.strides[d], expected)) return false;
+    // Where the stride is as expected it need not be known whether the size is 1.
+    if (g.strides[d] != expected) {
+      if (decide.Equal(g.sizes[d], 1)) continue;
+      if (!decide.Equal(g.strides[d], expected)) return false;
+    }
     expected = decide.Mul(expected, g.sizes[d]);
   }
   return true;
