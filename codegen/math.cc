@@ -34,7 +34,7 @@ Value* MathEmitter::Emit(ScalarOp op, Value* x, Value* y) {
     case ScalarOp::kSin:
     case ScalarOp::kCos:
     case ScalarOp::kTan:
-      if (!is_double_ && f_.fma && op != ScalarOp::kTan) return SinCos32(op, x);
+      if (!is_double_ && f_.fma) return SinCosTan32(op, x);
       break;
     case ScalarOp::kRemTrunc:
       return is_double_ ? Fmod64(x, y) : Fmod32(x, y);

@@ -229,7 +229,7 @@ class MathEmitter {
   Value* SinCosTan64(ScalarOp op, Value* x);
 
   // With fma: pi/2 in three parts of float; the arguments beyond their reach go by way of double.
-  Value* SinCos32(ScalarOp op, Value* x);
+  Value* SinCosTan32(ScalarOp op, Value* x);
 
   Value* ArcSine(ScalarOp op, Value* x);
 

@@ -165,7 +165,7 @@ Value* MathEmitter::SinCosTan64(ScalarOp op, Value* x) {
   return op == ScalarOp::kSin ? Select(Eq(x, K(0)), x, y) : y;
 }
 
-Value* MathEmitter::SinCos32(ScalarOp op, Value* x) {
+Value* MathEmitter::SinCosTan32(ScalarOp op, Value* x) {
   Value* large = Ge(Abs(x), K(30000));
   Value* n = Rint(Mul(x, K(2 / kPi)));
   Value* r = Fma(n, K(-0x1.921fb6p+0), x);
@@ -206,6 +206,10 @@ Value* MathEmitter::SinCos32(ScalarOp op, Value* x) {
   Value* cosine = Fma(Mul(z, z), Poly(z, kCos32), Fma(z, K(-0.5), K(1)));
   if (op == ScalarOp::kCos) q = b_.CreateAdd(q, KI(1));
   Value* odd = b_.CreateICmpNE(b_.CreateAnd(q, KI(1)), KI(0));
+  if (op == ScalarOp::kTan) {
+    Value* y = Div(Select(odd, Neg(cosine), sine), Select(odd, sine, cosine));
+    return Select(Eq(x, K(0)), x, y);
+  }
   Value* y = Select(odd, cosine, sine);
   Value* sign = b_.CreateShl(b_.CreateAnd(q, KI(2)), 30);
   y = FromBits(b_.CreateXor(Bits(y), sign));
