@@ -139,11 +139,11 @@ int MathCost(ScalarOp op) {
     case ScalarOp::kErf:
     case ScalarOp::kSin:
     case ScalarOp::kCos:
+    case ScalarOp::kTan:
     case ScalarOp::kLog1p:
       return 35;
     case ScalarOp::kLog2:
     case ScalarOp::kLog10:
-    case ScalarOp::kTan:
     case ScalarOp::kSinh:
     case ScalarOp::kCosh:
     case ScalarOp::kAtan2:
