@@ -96,6 +96,33 @@ outer 8 9
   }
 }
 
+// LLVM asked for a conversion from float64 to float16 that only a library has.
+TEST_P(SumsTest, RoundedToFloat16HaveSigns) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  RandomCase c;
+  c.spec = ParseOrDie(R"(kernel parallel=1 reduction=1 vector=1 sequential=0
+param float16 r [any,unit] alias=-1
+param float32 w [unit,zero] alias=-1
+%0 = load.p0 float16
+%1 = cast float32 %0
+%2 = reduce.sum float32 %1
+%3 = cast float16 %2
+%4 = cast float32 %3
+%5 = const float32 1
+%6 = copysign float32 %5 %4
+%7 = store.p1 float32 %6
+inner 0 1 2
+outer 3 4 5 6 7
+)");
+  absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, GetParam());
+  ASSERT_TRUE(image.ok()) << image.status();
+  std::mt19937_64 rng(1);
+  for (int64_t columns : {1, 16, 40}) {
+    c.launch = DenseLaunch(c.spec, {20, columns}, rng);
+    ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kEnd, 1), "");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, SumsTest, testing::ValuesIn(kX86Targets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 
