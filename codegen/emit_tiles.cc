@@ -88,7 +88,10 @@ void KernelEmitter::ChooseTiled() {
   if (!columns_ || lanes_ == 1 || p < 2 || s_.reduction_rank > 0 || s_.sequential) return;
   for (size_t k = 0; k < s_.params.size(); ++k) {
     const KernelParam& param = s_.params[k];
-    tiled_[k] = !written_[k] && IsApart(param.strides[p - 1]) && param.strides[p - 2] == StrideClass::kUnit;
+    // What lies three or four apart is read as it lies, three or four times.
+    const StrideClass along = param.strides[p - 1];
+    const bool apart = IsApart(along) && ElementsApart(along) <= 2;
+    tiled_[k] = !written_[k] && apart && param.strides[p - 2] == StrideClass::kUnit;
   }
   for (const KernelInstr& in : s_.instrs) {
     if (in.op == KernelOp::kLoad && (in.has_offset || in.has_guard)) tiled_[in.param] = false;
