@@ -198,6 +198,11 @@ class Rewriter {
     in.operands = std::move(operands);
     return Add(std::move(in));
   }
+  int Number(DType t, double v) {
+    const int i = Scalar(ScalarOp::kConst, t, {});
+    out_.spec.instrs[i].imm.f = v;
+    return i;
+  }
   int Scalar(ScalarOp op, int a, int z) { return Scalar(op, DType::kFloat64, {a, z}); }
 
   int SumOfSquares(int x) {
@@ -214,12 +219,9 @@ class Rewriter {
   void SumApart(const Remainder& r) {
     constexpr DType t = DType::kFloat32;
     Enter(false);
-    KernelInstr far;
-    far.type = t;
-    far.imm.f = kFarMean;
     const int squares = Scalar(ScalarOp::kMul, t, {now_[r.mean], now_[r.mean]});
     const int all = Scalar(ScalarOp::kMul, t, {squares, Scalar(ScalarOp::kCast, t, {Count()})});
-    const int least = Scalar(ScalarOp::kMul, t, {all, Add(std::move(far))});
+    const int least = Scalar(ScalarOp::kMul, t, {all, Number(t, kFarMean)});
     const int no_matter = Scalar(ScalarOp::kGe, DType::kBool, {now_[r.squares], least});
     Enter(true, no_matter);
     std::vector<int> again(s_.instrs.size(), -1);
@@ -228,10 +230,7 @@ class Rewriter {
     sum.operands = {term};
     const int lost = Add(std::move(sum));
     Enter(false);
-    KernelInstr none;
-    none.type = t;
-    const int zero = Add(std::move(none));
-    now_[r.sum] = Scalar(ScalarOp::kSelect, t, {no_matter, zero, lost});
+    now_[r.sum] = Scalar(ScalarOp::kSelect, t, {no_matter, Number(t, 0), lost});
   }
 
   // The instruction of phase `phase` once more, with what it is made from there.
@@ -265,8 +264,7 @@ class Rewriter {
     const int less = Scalar(ScalarOp::kSub, Scalar(ScalarOp::kAdd, sum, sum), moved);
     known_ = Scalar(ScalarOp::kSub, squares, Scalar(ScalarOp::kMul, mean, less));
     const int terms = Scalar(ScalarOp::kAdd, squares, Scalar(ScalarOp::kMul, mean, moved));
-    const int part = Scalar(ScalarOp::kConst, DType::kFloat64, {});
-    out_.spec.instrs[part].imm.f = kLeastPart;
+    const int part = Number(DType::kFloat64, kLeastPart);
     return Scalar(ScalarOp::kGe, DType::kBool, {known_, Scalar(ScalarOp::kMul, terms, part)});
   }
 

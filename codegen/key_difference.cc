@@ -25,13 +25,8 @@ KeyParts Split(absl::string_view text) {
 }
 
 std::string Strides(const KernelParam& p) {
-  return absl::StrCat("[",
-                      absl::StrJoin(p.strides, ",",
-                                    [](std::string* out, StrideClass c) {
-                                      constexpr const char* kNames[] = {"zero", "unit", "any", "two", "three", "four"};
-                                      absl::StrAppend(out, kNames[static_cast<int>(c)]);
-                                    }),
-                      "]");
+  return absl::StrCat(
+      "[", absl::StrJoin(p.strides, ",", [](std::string* out, StrideClass c) { absl::StrAppend(out, Name(c)); }), "]");
 }
 std::string Access(const KernelParam& p) {
   return p.is_read && p.is_written ? "read and written" : p.is_written ? "written" : p.is_read ? "read" : "unused";

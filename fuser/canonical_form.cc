@@ -217,8 +217,8 @@ void Builder::ExpandAffines() {
   std::vector<Ins> old = std::move(ins_);
   ins_.clear();
   shared_.clear();
+  stores_.clear();
   std::vector<int> at(old.size(), -1);
-  std::vector<int> stores;
   for (size_t i = 0; i < old.size(); ++i) {
     if (!reachable_[i]) continue;
     Ins in = old[i];
@@ -250,19 +250,8 @@ void Builder::ExpandAffines() {
       continue;
     }
     for (int& o : in.operands) o = at[o];
-    in.inner = false;
-    in.depth = 0;
-    if (in.op == KernelOp::kStore) {
-      at[i] = Add(std::move(in));
-      stores.push_back(at[i]);
-    } else if (in.op == KernelOp::kScalarParam) {
-      at[i] = Add(std::move(in));
-    } else {
-      if (Commutes(in) && IsToBeSwapped(in, in.operands[0] > in.operands[1])) std::swap(in.operands[0], in.operands[1]);
-      at[i] = Share(std::move(in));
-    }
+    at[i] = AddAgain(std::move(in));
   }
-  stores_ = std::move(stores);
 }
 
 bool Builder::Commutes(const Ins& in) const {

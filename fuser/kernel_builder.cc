@@ -257,6 +257,18 @@ int Builder::Share(Ins in) {
   return it->second;
 }
 
+int Builder::AddAgain(Ins in) {
+  in.inner = false;
+  in.depth = 0;
+  if (in.op == KernelOp::kStore) {
+    stores_.push_back(Add(std::move(in)));
+    return stores_.back();
+  }
+  if (in.op == KernelOp::kScalarParam) return Add(std::move(in));
+  if (Commutes(in) && IsToBeSwapped(in, in.operands[0] > in.operands[1])) std::swap(in.operands[0], in.operands[1]);
+  return Share(std::move(in));
+}
+
 int Builder::Const(DType t, double v) {
   Ins in;
   in.type = t;

@@ -126,6 +126,8 @@ class Builder {
 
   int Add(Ins in);    // as is
   int Share(Ins in);  // or an equal one that exists
+  // One of a list that is made anew, whose operands are in the new list already.
+  int AddAgain(Ins in);
   std::string KeyOf(const Ins& in) const;
   void Derive(Ins& in) const;  // inner, depth
   bool ReductionCoef(const std::vector<Expr>& coef) const;

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "smelt/core/op/scalar.h"
 #include "smelt/core/tensor/dtype.h"
 
@@ -71,6 +72,9 @@ constexpr int64_t ElementsApart(StrideClass c) {
   }
   return -1;
 }
+
+// "zero", "unit", ..., as in a spec's text.
+absl::string_view Name(StrideClass c);
 
 struct KernelParam {
   DType dtype = DType::kFloat32;

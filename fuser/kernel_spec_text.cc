@@ -206,6 +206,8 @@ class SpecParser {
 
 }  // namespace
 
+absl::string_view Name(StrideClass c) { return kStrideNames[static_cast<int>(c)]; }
+
 std::string KernelSpec::ToString() const {
   std::string out = absl::StrFormat("kernel parallel=%d reduction=%d vector=%d sequential=%d\n", parallel_rank,
                                     reduction_rank, vector_dim, sequential ? 1 : 0);
@@ -213,7 +215,7 @@ std::string KernelSpec::ToString() const {
     absl::StrAppend(&out, "param ", Name(p.dtype), " ", p.is_read ? "r" : "", p.is_written ? "w" : "",
                     p.is_read || p.is_written ? "" : "-", " [");
     for (size_t d = 0; d < p.strides.size(); ++d) {
-      absl::StrAppend(&out, d ? "," : "", kStrideNames[static_cast<int>(p.strides[d])]);
+      absl::StrAppend(&out, d ? "," : "", Name(p.strides[d]));
     }
     absl::StrAppend(&out, "] alias=", p.alias_class, "\n");
   }

@@ -1,12 +1,12 @@
 // Rows of two to four numbers: points, colors, boxes. They fill no vector, so a point of the loops becomes the whole
 // row, each number of it an instruction of its own, and vectors run along the rows. What compares a number's place in
 // its row (the parts of a list) is known then.
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "smelt/fuser/kernel_builder.h"
 
 namespace smelt::kernel {
@@ -111,19 +111,13 @@ void Builder::UnrollRow(int row) {
     for (int o : in.operands) varies[i] = varies[i] || varies[o];
     for (int64_t number = 0; number < (varies[i] ? length : 1); ++number) {
       Ins copy = in;
-      copy.inner = false;
-      copy.depth = 0;
       for (int& o : copy.operands) o = at[o][varies[o] ? number : 0];
       if (in.is_affine && varies[i]) {
         Affine a = Zero();
         a.base = linears_[in.affine].base + linears_[in.affine].coef[row] * number;
         a.coef = linears_[in.affine].coef;
         a.coef[row] = 0;
-        const bool is_place = a.base.IsConstant() && a == [&] {
-          Affine alone = Zero();
-          alone.base = a.base;
-          return alone;
-        }();
+        const bool is_place = a.base.IsConstant() && absl::c_all_of(a.coef, [](const Expr& c) { return c == Expr(0); });
         at[i].push_back(is_place ? ConstInt(DType::kInt64, *a.base.Constant()) : IndexValue(a));
         continue;
       }
@@ -150,17 +144,7 @@ void Builder::UnrollRow(int row) {
           copy.has_guard = false;
         }
       }
-      if (in.op == KernelOp::kStore) {
-        stores_.push_back(Add(std::move(copy)));
-        at[i].push_back(stores_.back());
-      } else if (in.op == KernelOp::kScalarParam) {
-        at[i].push_back(Add(std::move(copy)));
-      } else {
-        if (Commutes(copy) && IsToBeSwapped(copy, copy.operands[0] > copy.operands[1])) {
-          std::swap(copy.operands[0], copy.operands[1]);
-        }
-        at[i].push_back(FoldPlaces(Share(std::move(copy))));
-      }
+      at[i].push_back(FoldPlaces(AddAgain(std::move(copy))));
     }
   }
   sizes_[row] = 1;
