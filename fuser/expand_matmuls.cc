@@ -21,17 +21,19 @@ constexpr int64_t kShortRow = 8;    // of a matrix: kernels reduce many of them 
 }  // namespace
 
 absl::StatusOr<bool> Expander::ThinMatmul(NodeId n) {
-  if (!g_.node(n).op.overload().empty() || g_.node(n).inputs.size() != 2) return false;
+  const std::string& overload = g_.node(n).op.overload();
+  if (!overload.empty() && overload != "dtype") return false;
   const ValueId a = g_.node(n).inputs[0], b = g_.node(n).inputs[1];
   const TensorType out = T(Out(n));
   if (!out.IsComplete() || !IsFloating(*out.dtype) || !T(a).sizes) return false;
   const std::vector<Expr>& sizes = *out.sizes;
   if (T(a).sizes->back() == Expr(1)) {
-    NodeId product = g_.InsertBefore(n, OpName::Get("aten::mul.Tensor"), {a, b},
-                                     {Type::Tensor(*out.dtype, *out.sizes, *out.strides)});
+    Emit e(g_, n);
+    NodeId product =
+        g_.InsertBefore(n, OpName::Get("aten::mul.Tensor"), {e.Cast(a, *out.dtype), e.Cast(b, *out.dtype)},
+                        {Type::Tensor(*out.dtype, *out.sizes, *out.strides)});
     g_.SetSource(product, source_);
     // A sum begins at 0: it is never -0.
-    Emit e(g_, n);
     const ValueId sum = e.AddN(Out(product), 0.);
     if (!e.ok()) return e.status();
     ReplaceWith(n, sum);

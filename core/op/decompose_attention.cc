@@ -43,9 +43,8 @@ absl::StatusOr<ValueId> Scores(Emit& e, const OpCall& call, ValueId q, ValueId k
   } else {
     SMELT_ASSIGN_OR_RETURN(*scale, call.GetDouble("scale"));
   }
-  ValueId scores = e.Op("aten::matmul", {q, e.Transpose(k, -2, -1)});
-  scores = e.MulN(ToCompute(e, scores), *scale);
-  const DType c = e.DTypeOf(scores);
+  const DType c = OpMathType(e.DTypeOf(q));
+  ValueId scores = e.MulN(EmitMatmul(e, q, e.Transpose(k, -2, -1), c), *scale);
   if (const ValueId mask = TensorArg(call, "attn_mask"); mask.valid()) {
     if (e.DTypeOf(mask) == DType::kBool) {
       scores = e.Where(mask, scores, e.Scalar(c, -kInf));

@@ -20,42 +20,6 @@ std::vector<Expr> Joined(std::vector<Expr> a, const std::vector<Expr>& b) {
   return a;
 }
 
-// a and b of any rank, as torch.matmul.
-ValueId EmitMatmul(Emit& e, ValueId a, ValueId b) {
-  if (!e.ok()) return ValueId();
-  const int ra = e.Rank(a), rb = e.Rank(b);
-  if (ra == 1 && rb == 1) return e.Sum(e.Mul(a, b), {0}, false);
-  if (ra == 1) {
-    ValueId out = EmitMatmul(e, e.Unsqueeze(a, 0), b);
-    return e.Squeeze(out, -2);
-  }
-  if (rb == 1) return e.Squeeze(EmitMatmul(e, a, e.Unsqueeze(b, 1)), -1);
-  if (ra == 2 && rb == 2) return e.Mm(a, b);
-  const std::vector<Expr> sa = e.Sizes(a), sb = e.Sizes(b);
-  if (rb == 2) {
-    // The batch is part of the rows.
-    ValueId flat = e.Reshape(a, {Product(absl::MakeSpan(sa).first(ra - 1)), sa[ra - 1]});
-    std::vector<Expr> out(sa.begin(), sa.end() - 1);
-    out.push_back(sb[1]);
-    return e.View(e.Mm(flat, b), out);
-  }
-  // Batched: leading dims broadcast.
-  const int rank = std::max(ra, rb) - 2;
-  std::vector<Expr> batch(rank, Expr(1));
-  for (int d = 0; d < rank; ++d) {
-    const int da = d - (rank - (ra - 2)), db = d - (rank - (rb - 2));
-    const Expr x = da >= 0 ? sa[da] : Expr(1), y = db >= 0 ? sb[db] : Expr(1);
-    batch[d] = x == Expr(1) ? y : x;
-  }
-  const Expr count = Product(batch);
-  auto flat = [&](ValueId v, const std::vector<Expr>& s) {
-    const std::vector<Expr> matrix = {s[s.size() - 2], s[s.size() - 1]};
-    return e.Reshape(e.Expand(v, Joined(batch, matrix)), Joined({count}, matrix));
-  };
-  ValueId out = e.Op("aten::bmm", {flat(a, sa), flat(b, sb)});
-  return e.View(out, Joined(batch, {sa[ra - 2], sb[rb - 1]}));
-}
-
 // Vectors have as many elements each: a product of theirs broadcasts none.
 absl::Status CheckDot(Emit& e, const OpCall& call, ValueId a, ValueId b) {
   if (!e.ok() || e.Rank(a) != 1 || e.Rank(b) != 1) return absl::OkStatus();
@@ -410,6 +374,42 @@ Values MatrixPower(Emit& e, const OpCall& call) {
 }
 
 }  // namespace
+
+ValueId EmitMatmul(Emit& e, ValueId a, ValueId b, std::optional<DType> out) {
+  if (!e.ok()) return ValueId();
+  if (out == e.DTypeOf(a)) out = std::nullopt;
+  const int ra = e.Rank(a), rb = e.Rank(b);
+  const auto wide = [&](ValueId v) { return out ? e.Cast(v, *out) : v; };
+  const auto product = [&](std::string op, ValueId x, ValueId y) {
+    return out ? e.Op(op + ".dtype", {x, y, e.Const(ScalarTypeOf(*out))}) : e.Op(op, {x, y});
+  };
+  if (ra == 1 && rb == 1) return e.Sum(e.Mul(wide(a), wide(b)), {0}, false);
+  if (ra == 1) return e.Squeeze(EmitMatmul(e, e.Unsqueeze(a, 0), b, out), -2);
+  if (rb == 1) return e.Squeeze(EmitMatmul(e, a, e.Unsqueeze(b, 1), out), -1);
+  if (ra == 2 && rb == 2) return product("aten::mm", a, b);
+  const std::vector<Expr> sa = e.Sizes(a), sb = e.Sizes(b);
+  if (rb == 2) {
+    // The batch is part of the rows.
+    ValueId flat = e.Reshape(a, {Product(absl::MakeSpan(sa).first(ra - 1)), sa[ra - 1]});
+    std::vector<Expr> sizes(sa.begin(), sa.end() - 1);
+    sizes.push_back(sb[1]);
+    return e.View(product("aten::mm", flat, b), sizes);
+  }
+  // Batched: leading dims broadcast.
+  const int rank = std::max(ra, rb) - 2;
+  std::vector<Expr> batch(rank, Expr(1));
+  for (int d = 0; d < rank; ++d) {
+    const int da = d - (rank - (ra - 2)), db = d - (rank - (rb - 2));
+    const Expr x = da >= 0 ? sa[da] : Expr(1), y = db >= 0 ? sb[db] : Expr(1);
+    batch[d] = x == Expr(1) ? y : x;
+  }
+  const Expr count = Product(batch);
+  auto flat = [&](ValueId v, const std::vector<Expr>& s) {
+    const std::vector<Expr> matrix = {s[s.size() - 2], s[s.size() - 1]};
+    return e.Reshape(e.Expand(v, Joined(batch, matrix)), Joined({count}, matrix));
+  };
+  return e.View(product("aten::bmm", flat(a, sa), flat(b, sb)), Joined(batch, {sa[ra - 2], sb[rb - 1]}));
+}
 
 void AddLinearAlgebraRules(DecompositionTable& t) {
   t["aten::linear"] = Linear;

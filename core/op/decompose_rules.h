@@ -2,6 +2,7 @@
 #ifndef SMELT_CORE_OP_DECOMPOSE_RULES_H_
 #define SMELT_CORE_OP_DECOMPOSE_RULES_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,8 @@ ValueId TensorArg(const OpCall& call, absl::string_view name);
 // Dims wrapped into [0, rank); all of them for None or an empty list.
 absl::StatusOr<std::vector<int64_t>> DimsArg(const OpCall& call, absl::string_view name, int rank);
 int64_t WrapDim(int64_t d, int rank);
+// a and b of any rank, as torch.matmul. `out`: of a product of halves that is not rounded to them, float32.
+ValueId EmitMatmul(Emit& e, ValueId a, ValueId b, std::optional<DType> out = std::nullopt);
 // 0, 1, ..., n-1 as a tensor.
 ValueId Range(Emit& e, const Expr& n, DType t = DType::kInt64);
 // The weights of the four neighbours at -1, 0, 1, 2 of a place `t` beyond the second, as PyTorch's cubic convolution.

@@ -19,6 +19,7 @@
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/verify.h"
+#include "smelt/core/tensor/float16.h"
 
 namespace smelt {
 namespace {
@@ -252,6 +253,28 @@ TEST(DecomposeTest, AnLstmLayerOfOneDnnGivesPyTorchsAnswers) {
     EXPECT_EQ(*r->outputs[1].tensor().data_as<float>(), y[reverse ? 0 : 2]);
     EXPECT_NEAR(*r->outputs[2].tensor().data_as<float>(), want[reverse][3], 1e-6) << reverse;
   }
+}
+
+// Scores of 256 and 257 are the same number in bfloat16: the second weighs e / (1 + e) all the same.
+TEST(DecomposeTest, ScoresOfHalvesAreNotRoundedToThem) {
+  auto g = ParseGraph(R"(graph(%q : BFloat16(1, 2, strides=[2, 1]), %k : BFloat16(2, 2, strides=[2, 1]),
+      %v : BFloat16(2, 1, strides=[1, 1])):
+  %n : NoneType = prim::Constant()
+  %z : float = prim::Constant[value=0.]()
+  %s : float = prim::Constant[value=1.]()
+  %f : bool = prim::Constant[value=0]()
+  %y : BFloat16(1, 1, strides=[1, 1]) = aten::scaled_dot_product_attention(%q, %k, %v, %n, %z, %f, %s, %f)
+  return (%y)
+)");
+  SMELT_CHECK_OK(g.status());
+  const auto halves = [](std::vector<int64_t> sizes, const std::vector<float>& v) {
+    const Tensor t = Tensor::Empty(DType::kBFloat16, sizes);
+    for (size_t i = 0; i < v.size(); ++i) t.data_as<uint16_t>()[i] = FloatToBFloat16(v[i]);
+    return EvalValue(t);
+  };
+  auto r = EvaluateGraph(**g, {halves({1, 2}, {16, 1}), halves({2, 2}, {16, 0, 16, 1}), halves({2, 1}, {0, 1})});
+  ASSERT_TRUE(r.ok()) << r.status();
+  EXPECT_NEAR(ElementAsDouble(r->outputs[0].tensor(), 0), std::exp(1.) / (1 + std::exp(1.)), .002);
 }
 
 TEST(DecomposeTest, WindowsAreTheCosinesThatTheEvaluatorHas) {

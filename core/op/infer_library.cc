@@ -30,6 +30,15 @@ absl::Status MatchAdded(Ctx& c, const std::vector<Expr>& product) {
                                    "]"));
 }
 
+// The factors', or what a product is asked for in.
+absl::StatusOr<DType> ProductDType(Ctx& c, DType factors) {
+  const DType out = c.call.GetDType("out_dtype").value_or(factors);
+  const bool wider = out == DType::kFloat32 && (factors == DType::kBFloat16 || factors == DType::kFloat16);
+  if (out != factors && !wider)
+    return c.call.Error(absl::StrCat("out_dtype must be the factors' dtype or, of halves, Float; got ", Name(out)));
+  return out;
+}
+
 absl::Status Mm(Ctx& c) {
   const int i = absl::StartsWith(c.call.op().name(), "aten::add") ? 1 : 0;
   SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, i));
@@ -41,7 +50,8 @@ absl::Status Mm(Ctx& c) {
         absl::StrCat("expected m1 and m2 to have the same dtype, but got: ", Name(*a.dtype), " != ", Name(*b.dtype)));
   }
   if (i == 1) SMELT_RETURN_IF_ERROR(MatchAdded(c, {(*a.sizes)[0], (*b.sizes)[1]}));
-  c.Add(*a.dtype, {(*a.sizes)[0], (*b.sizes)[1]});
+  SMELT_ASSIGN_OR_RETURN(const DType out, ProductDType(c, *a.dtype));
+  c.Add(out, {(*a.sizes)[0], (*b.sizes)[1]});
   return absl::OkStatus();
 }
 
@@ -55,7 +65,8 @@ absl::Status Bmm(Ctx& c) {
   std::vector<Expr> sizes = {(*a.sizes)[0], (*a.sizes)[1], (*b.sizes)[2]};
   if (c.call.op().name() == "aten::addbmm") sizes.erase(sizes.begin());
   if (i == 1) SMELT_RETURN_IF_ERROR(MatchAdded(c, sizes));
-  c.Add(*a.dtype, std::move(sizes));
+  SMELT_ASSIGN_OR_RETURN(const DType out, ProductDType(c, *a.dtype));
+  c.Add(out, std::move(sizes));
   return absl::OkStatus();
 }
 

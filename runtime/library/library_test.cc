@@ -167,6 +167,39 @@ TEST_P(MatmulTest, TheBiasIsAddedHoweverItIsBroadcastAndScaled) {
   }
 }
 
+// What halves multiply to is exact in float32, and a sum of it errs as float32 does: it is not rounded to the half.
+TEST_P(MatmulTest, OfHalvesTheResultMayBeFloat32) {
+  const DType t = GetParam();
+  if (ItemSize(t) != 2) return;
+  for (int64_t m : {1, 2, 20, 130}) {
+    for (int64_t k : {30, 31}) {
+      for (int64_t n : {1, 24}) {
+        for (int layout : {0, 1, 2, 3}) {
+          const Tensor a = Matrix(t, m, k, layout), b = Matrix(t, k, n, layout / 2);
+          const Tensor c = Matrix(DType::kFloat32, m, n, layout), bias = Matrix(DType::kFloat32, m, 1, 0);
+          for (bool adds : {false, true}) {
+            std::vector<Tensor> operands = {a, b};
+            if (adds) operands.push_back(bias);
+            const int constant = m == 20 ? 1 : -1;
+            ASSERT_TRUE(Call("matmul", operands, {c}, {}, {}, constant).ok());
+            for (int64_t i = 0; i < m; ++i) {
+              for (int64_t j = 0; j < n; ++j) {
+                double want = adds ? At(bias, {i, 0}) : 0, size = std::abs(want);
+                for (int64_t x = 0; x < k; ++x) {
+                  want += At(a, {i, x}) * At(b, {x, j});
+                  size += std::abs(At(a, {i, x}) * At(b, {x, j}));
+                }
+                ASSERT_NEAR(At(c, {i, j}), want, 1e-6 * size)
+                    << m << "x" << k << "x" << n << " layout " << layout << " at " << i << ", " << j;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 // As linear of a transposed batch decomposes: batches and rows change places, continue each other, or neither.
 TEST(MatmulTest, AWeightOfAllBatchesMultipliesWhateverDimIsLongest) {
   const DType t = DType::kFloat32;

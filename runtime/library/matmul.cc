@@ -1,4 +1,4 @@
-// "matmul": c[.., M, N] = alpha * (a[.., M, K] @ b[.., K, N]) + beta * bias.
+// "matmul": c[.., M, N] = alpha * (a[.., M, K] @ b[.., K, N]) + beta * bias. Of halves c may be float32.
 //
 // A product of matrices is cut into tiles by its sizes alone; each tile is one oneDNN primitive on one thread. Operands
 // are handed to oneDNN as they lie in memory where one of their strides is 1, else they are made dense in scratch
@@ -48,7 +48,8 @@ struct Matrix {
 };
 
 struct Problem {
-  DType dtype = DType::kFloat32;
+  DType dtype = DType::kFloat32;      // of a and b
+  DType out_dtype = DType::kFloat32;  // of c and the bias
   int64_t m = 0, n = 0, k = 0;
   Matrix a, b, c;
   std::vector<int64_t> batch;                      // sizes
@@ -136,9 +137,11 @@ absl::StatusOr<Problem> Understand(const LibraryRequest& r) {
   };
   if (a.rank() < 2 || a.rank() != b.rank() || a.rank() != c.rank())
     return bad("the ranks must be equal and at least 2");
-  if (a.dtype != b.dtype || a.dtype != c.dtype) return bad("the dtypes differ");
+  const bool widens = c.dtype == DType::kFloat32 && (a.dtype == DType::kBFloat16 || a.dtype == DType::kFloat16);
+  if (a.dtype != b.dtype || (a.dtype != c.dtype && !widens)) return bad("the dtypes differ");
   Problem p;
   p.dtype = a.dtype;
+  p.out_dtype = c.dtype;
   const int rank = a.rank();
   p.m = c.sizes[rank - 2];
   p.n = c.sizes[rank - 1];
@@ -367,15 +370,15 @@ class FloatMatmul : public PreparedOp {
     const char* b = inputs[p_.swapped ? 0 : 1];
     const char* bias = p_.has_bias ? inputs[2] : nullptr;
     char* c = outputs[0];
-    const int item = ItemSize(p_.dtype);
+    const int item = ItemSize(p_.dtype), out_item = ItemSize(p_.out_dtype);
     std::atomic<bool> failed = false;
     const int64_t tiles = gemv_ ? gemv_tiles_ : static_cast<int64_t>(tiles_.size());
     context.For(p_.batches * tiles, [&](int64_t i) {
       const int64_t batch = i / tiles;
       const char* ab = a + p_.BatchOffset(p_.a_batch, batch) * item;
       const char* bb = b + p_.BatchOffset(p_.b_batch, batch) * item;
-      char* cb = c + p_.BatchOffset(p_.c_batch, batch) * item;
-      const char* biasb = bias == nullptr ? nullptr : bias + p_.BatchOffset(p_.bias_batch, batch) * item;
+      char* cb = c + p_.BatchOffset(p_.c_batch, batch) * out_item;
+      const char* biasb = bias == nullptr ? nullptr : bias + p_.BatchOffset(p_.bias_batch, batch) * out_item;
       if (panels_ != nullptr) return RunPacked(tiles_[i % tiles], ab, cb, biasb);
       const bool ok = gemv_ ? RunGemv(i % tiles, ab, bb, cb, biasb) : RunTile(tiles_[i % tiles], ab, bb, cb, biasb);
       if (!ok) failed.store(true, std::memory_order_relaxed);
@@ -413,16 +416,12 @@ class FloatMatmul : public PreparedOp {
     compute_ = native_ ? p.dtype : DType::kFloat32;
     dense_a_ = !native_ || !(p.a.RowMajor() || p.a.ColMajor());
     dense_b_ = !native_ || !(p.b.RowMajor() || p.b.ColMajor());
-    dense_c_ = !native_ || !p.c.RowMajor();
     // A bias that is one row goes along; anything else is added to the result. So is what is to be scaled.
     const bool plain = p.alpha == 1 && p.beta == 1;
     library_bias_ = p.has_bias && plain && native_ && p.bias_row == 0 && p.bias_col == 1;
     after_ = (p.has_bias && !library_bias_) || p.alpha != 1;
-    if (after_ && compute_ != DType::kFloat32) {
-      native_ = false;
-      compute_ = DType::kFloat32;
-      dense_a_ = dense_b_ = dense_c_ = true;
-    }
+    result_ = native_ && !after_ ? p.out_dtype : DType::kFloat32;
+    dense_c_ = result_ != p.out_dtype || !p.c.RowMajor();
     // Of whole rows where there are enough, since oneDNN's best implementation wants whole rows of the result, and of
     // 64 rows where there are 128: each tile reads all of b.
     const int64_t parts = Parts();
@@ -452,7 +451,7 @@ class FloatMatmul : public PreparedOp {
   // reads.
   int64_t RowsInCache() const {
     constexpr int64_t kCache = 256 << 10;
-    const int64_t rows = std::max(kCache / std::max<int64_t>(p_.n * ItemSize(p_.dtype), 1), p_.k);
+    const int64_t rows = std::max(kCache / std::max<int64_t>(p_.n * ItemSize(p_.out_dtype), 1), p_.k);
     return std::max<int64_t>((rows + 15) / 16 * 16, 64);
   }
 
@@ -547,10 +546,11 @@ class FloatMatmul : public PreparedOp {
     }
     if (t.primitive < 0) {
       auto made = TryDnnl([&] {
-        const memory::desc a = PlaceA(t).Desc(compute_), c = PlaceC(t).Desc(compute_);
+        const memory::desc a = PlaceA(t).Desc(compute_), c = PlaceC(t).Desc(result_);
         const memory::desc b =
             pack ? memory::desc({p_.k, t.n}, DnnlType(compute_), memory::format_tag::any) : PlaceB(t).Desc(compute_);
-        const memory::desc bias({1, t.n}, DnnlType(compute_), memory::format_tag::ab);
+        memory::desc bias;
+        if (library_bias_) bias = memory::desc({1, t.n}, DnnlType(p_.out_dtype), memory::format_tag::ab);
         const dnnl::matmul::desc d = library_bias_ ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
         const dnnl::matmul::primitive_desc pd(d, UserScratchpad(), CpuEngine());
         std::vector<DnnlExec::Arg> args = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_DST, c}};
@@ -588,10 +588,10 @@ class FloatMatmul : public PreparedOp {
   }
 
   bool RunTile(const Tile& t, const char* a, const char* b, char* c, const char* bias) const {
-    const int item = ItemSize(p_.dtype);
+    const int item = ItemSize(p_.dtype), out_item = ItemSize(p_.out_dtype);
     const char* ta = a + t.m0 * p_.a.row_stride * item;
     const char* tb = b + t.n0 * p_.b.col_stride * item;
-    char* tc = c + (t.m0 * p_.c.row_stride + t.n0 * p_.c.col_stride) * item;
+    char* tc = c + (t.m0 * p_.c.row_stride + t.n0 * p_.c.col_stride) * out_item;
     const Matrix ma{t.m, p_.k, p_.a.row_stride, p_.a.col_stride}, mb{p_.k, t.n, p_.b.row_stride, p_.b.col_stride};
     const void* pa = ta;
     const void* pb = t.packed != nullptr ? t.packed.get() : tb;
@@ -607,22 +607,23 @@ class FloatMatmul : public PreparedOp {
       native_ ? Dense(mb, p_.dtype, tb, to) : Gather(mb, p_.dtype, tb, reinterpret_cast<float*>(to));
       pb = to;
     }
-    if (dense_c_) pc = Scratch::Get(ScratchUse::kC, t.m * t.n * compute_item);
-    const char* tbias = bias == nullptr ? nullptr : bias + (t.m0 * p_.bias_row + t.n0 * p_.bias_col) * item;
+    if (dense_c_) pc = Scratch::Get(ScratchUse::kC, t.m * t.n * ItemSize(result_));
+    const char* tbias = bias == nullptr ? nullptr : bias + (t.m0 * p_.bias_row + t.n0 * p_.bias_col) * out_item;
     void* handles[] = {const_cast<void*>(pa), const_cast<void*>(pb), pc, const_cast<char*>(tbias)};
     if (!primitives_[t.primitive].exec->Run(absl::MakeSpan(handles, library_bias_ ? 4 : 3))) return false;
     if (!dense_c_ && !after_) return true;
     // Scale, add, round once, and put it where it belongs.
-    if (!after_ && native_) {
+    if (!after_ && result_ == p_.out_dtype) {
       const int64_t sizes[] = {t.m, t.n}, strides[] = {p_.c.row_stride, p_.c.col_stride}, dense[] = {t.n, 1};
-      CopyStrided(tc, strides, static_cast<char*>(pc), dense, sizes, item);
+      CopyStrided(tc, strides, static_cast<char*>(pc), dense, sizes, out_item);
       return true;
     }
     const Matrix from = PlaceC(t);
     const float* result = static_cast<const float*>(pc);
     for (int64_t i = 0; i < t.m; ++i) {
       const float* row = result + i * from.row_stride;
-      FinishRow(t.n, tc + i * p_.c.row_stride * item, tbias == nullptr ? nullptr : tbias + i * p_.bias_row * item,
+      FinishRow(t.n, tc + i * p_.c.row_stride * out_item,
+                tbias == nullptr ? nullptr : tbias + i * p_.bias_row * out_item,
                 [&](int64_t j) { return row[j * from.col_stride]; });
     }
     return true;
@@ -632,7 +633,8 @@ class FloatMatmul : public PreparedOp {
   template <typename Value>
   void FinishRow(int64_t n, char* to, const char* bias, const Value& value) const {
     constexpr int64_t kChunk = 256;
-    const int item = ItemSize(p_.dtype);
+    const DType t = p_.out_dtype;
+    const int item = ItemSize(t);
     const float alpha = static_cast<float>(p_.alpha), beta = static_cast<float>(p_.beta);
     float row[kChunk], added[kChunk];
     for (int64_t first = 0; first < n; first += kChunk) {
@@ -642,14 +644,14 @@ class FloatMatmul : public PreparedOp {
         for (int64_t j = 0; j < count; ++j) row[j] *= alpha;
       }
       if (bias != nullptr && !library_bias_) {
-        ToFloats(p_.dtype, bias + first * p_.bias_col * item, p_.bias_col, count, added);
+        ToFloats(t, bias + first * p_.bias_col * item, p_.bias_col, count, added);
         for (int64_t j = 0; j < count; ++j) row[j] += p_.beta == 1 ? added[j] : added[j] * beta;
       }
-      FromFloats(p_.dtype, row, count, to + first * p_.c.col_stride * item, p_.c.col_stride);
+      FromFloats(t, row, count, to + first * p_.c.col_stride * item, p_.c.col_stride);
     }
   }
   bool RunGemv(int64_t tile, const char* a, const char* b, char* c, const char* bias) const {
-    const int item = ItemSize(p_.dtype);
+    const int item = ItemSize(p_.dtype), out_item = ItemSize(p_.out_dtype);
     const int64_t begin = tile * gemv_columns_, end = std::min(p_.n, begin + gemv_columns_);
     const float* x = reinterpret_cast<const float*>(a);
     if (p_.dtype != DType::kFloat32 || p_.a.col_stride != 1 || (p_.m > 1 && p_.a.row_stride != p_.k)) {
@@ -658,7 +660,7 @@ class FloatMatmul : public PreparedOp {
       x = dense;
     }
     const int m = static_cast<int>(p_.m);
-    const bool direct = p_.dtype == DType::kFloat32 && p_.c.col_stride == 1 && !p_.has_bias && p_.alpha == 1;
+    const bool direct = p_.out_dtype == DType::kFloat32 && p_.c.col_stride == 1 && !p_.has_bias && p_.alpha == 1;
     const int64_t columns = end - begin;
     float* y = direct ? reinterpret_cast<float*>(c) + begin
                       : reinterpret_cast<float*>(Scratch::Get(ScratchUse::kC, m * columns * 4));
@@ -670,8 +672,8 @@ class FloatMatmul : public PreparedOp {
     }
     if (direct) return true;
     for (int64_t i = 0; i < m; ++i) {
-      FinishRow(columns, c + (i * p_.c.row_stride + begin * p_.c.col_stride) * item,
-                bias == nullptr ? nullptr : bias + (i * p_.bias_row + begin * p_.bias_col) * item,
+      FinishRow(columns, c + (i * p_.c.row_stride + begin * p_.c.col_stride) * out_item,
+                bias == nullptr ? nullptr : bias + (i * p_.bias_row + begin * p_.bias_col) * out_item,
                 [&](int64_t j) { return y[i * ldy + j]; });
     }
     return true;
@@ -682,7 +684,8 @@ class FloatMatmul : public PreparedOp {
   int64_t gemv_columns_ = 0, gemv_tiles_ = 0;
   int64_t part_unit_ = 0;
   bool native_ = true;
-  DType compute_ = DType::kFloat32;
+  DType compute_ = DType::kFloat32;  // what the library reads
+  DType result_ = DType::kFloat32;   // what it writes
   bool dense_a_ = false, dense_b_ = false, dense_c_ = false;
   bool library_bias_ = false, after_ = false;
   AlignedBuffer panels_;  // a constant right operand, for GemmPacked
