@@ -29,9 +29,8 @@ absl::StatusOr<bool> Expander::ThinMatmul(NodeId n) {
   const std::vector<Expr>& sizes = *out.sizes;
   if (T(a).sizes->back() == Expr(1)) {
     Emit e(g_, n);
-    NodeId product =
-        g_.InsertBefore(n, OpName::Get("aten::mul.Tensor"), {e.Cast(a, *out.dtype), e.Cast(b, *out.dtype)},
-                        {Type::Tensor(*out.dtype, *out.sizes, *out.strides)});
+    NodeId product = g_.InsertBefore(n, OpName::Get("aten::mul.Tensor"), {e.Cast(a, *out.dtype), e.Cast(b, *out.dtype)},
+                                     {Type::Tensor(*out.dtype, *out.sizes, *out.strides)});
     g_.SetSource(product, source_);
     // A sum begins at 0: it is never -0.
     const ValueId sum = e.AddN(Out(product), 0.);

@@ -135,6 +135,25 @@ bool HasComplex(const Graph& g, NodeId n) {
 
 }  // namespace kernel
 
+// Of an adaptive_avg_pool2d or 3d whose sizes are known: along the last dim and another, or many elements. Such windows
+// are added up dim by dim: a sum along one dim is that of all windows which share it.
+static bool WindowsOverlap(const Graph& g, const Node& node) {
+  constexpr int64_t kMany = 16;
+  const std::string& name = node.op.name();
+  const size_t spatial = name[name.size() - 2] - '0';
+  const std::vector<Expr>& in = *g.value(node.inputs[0]).type.tensor().sizes;
+  const std::vector<Expr>& out = *g.value(node.outputs[0]).type.tensor().sizes;
+  int64_t elements = 1;
+  bool before = false, last = false;
+  for (size_t d = in.size() - spatial; d < in.size(); ++d) {
+    if (!in[d].IsConstant() || !out[d].IsConstant() || *out[d].Constant() == 0) return false;
+    before = before || last;
+    last = *in[d].Constant() % *out[d].Constant() != 0;
+    elements *= std::min(*in[d].Constant() / *out[d].Constant() + (last ? 2 : 0), kMany + 1);
+  }
+  return spatial > 1 && last && (before || elements > kMany);
+}
+
 bool IsKernelNode(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   if (node.op == "smelt::FusionGroup") return true;
@@ -167,6 +186,8 @@ bool IsKernelNode(const Graph& g, NodeId n) {
         return pad.ok() &&
                std::all_of(pad->begin(), pad->end(), [](const Expr& p) { return p.Constant().value_or(-1) >= 0; });
       }
+      case kernel::Special::kAdaptiveAvgPool:
+        return !WindowsOverlap(g, node);
       default:
         return true;
     }

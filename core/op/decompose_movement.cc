@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -455,6 +456,37 @@ Values MaxPool(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Multi(with, args, 2)[0]};
 }
 
+// Windows in which n elements are shared out to as many as are asked for: dim by dim, a sum of sums.
+ValueId MeanOfSharedWindows(Emit& e, ValueId self, const std::vector<Expr>& out) {
+  ValueId v = ToCompute(e, self), count;
+  const int first = e.Rank(self) - static_cast<int>(out.size());
+  for (size_t d = 0; d < out.size() && e.ok(); ++d) {
+    const int dim = first + static_cast<int>(d);
+    const int64_t in = *e.Sizes(v)[dim].Constant(), windows = *out[d].Constant();
+    const auto floor = [&](ValueId a) {
+      return e.Op("aten::div.Scalar_mode", {a, e.Const(windows), e.Const(std::string("floor"))});
+    };
+    const auto plus = [&](ValueId a, int64_t n) {
+      return e.Op("aten::add.Scalar", {a, e.Const(n), e.Const(int64_t{1})});
+    };
+    ValueId length;
+    if (in % windows == 0) {
+      std::vector<Expr> sizes = e.Sizes(v);
+      sizes[dim] = in / windows;
+      sizes.insert(sizes.begin() + dim, windows);
+      v = e.Sum(e.Reshape(v, sizes), {dim + 1}, false);
+      length = e.Full(e.DTypeOf(v), {out[d]}, static_cast<double>(in / windows));
+    } else {
+      const ValueId begin = e.Op("aten::mul.Scalar", {Range(e, windows), e.Const(in)});
+      const WindowsAlong along{floor(begin), floor(plus(begin, in + windows - 1)), (in + windows - 1) / windows + 1};
+      v = SumAlongWindows(e, v, dim, along);
+      length = e.Cast(e.Sub(along.end, along.begin), e.DTypeOf(v));
+    }
+    count = count.valid() ? e.Mul(e.Unsqueeze(count, -1), length) : length;
+  }
+  return e.Cast(e.Div(v, count), e.DTypeOf(self));
+}
+
 // adaptive_avg_pool: a mean over all, or a plain pooling where the sizes divide.
 Values AdaptiveAvgPool(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
@@ -473,7 +505,12 @@ Values AdaptiveAvgPool(Emit& e, const OpCall& call) {
     }
   }
   if (to_one) return std::vector<ValueId>{e.Mean(self, dims, true)};
-  if (!divides) return std::vector<ValueId>();
+  if (!divides) {
+    const bool known = absl::c_all_of(dims, [&](int64_t d) { return e.Sizes(self)[d].IsConstant(); }) &&
+                       absl::c_all_of(out, [](const Expr& size) { return size.IsConstant() && *size.Constant() > 0; });
+    if (spatial == 1 || !known) return std::vector<ValueId>();
+    return std::vector<ValueId>{MeanOfSharedWindows(e, self, out)};
+  }
   ValueId k = e.Const(kernel), zero = e.Const(std::vector<int64_t>(spatial, 0));
   if (spatial == 1) {
     ValueId wide = e.Unsqueeze(self, rank - 1);

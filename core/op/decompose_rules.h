@@ -55,6 +55,14 @@ int64_t WrapDim(int64_t d, int rank);
 ValueId EmitMatmul(Emit& e, ValueId a, ValueId b, std::optional<DType> out = std::nullopt);
 // 0, 1, ..., n-1 as a tensor.
 ValueId Range(Emit& e, const Expr& n, DType t = DType::kInt64);
+// Windows along a dim: where each begins and ends, as int64 tensors, and of how many elements the longest is.
+struct WindowsAlong {
+  ValueId begin, end;
+  int64_t taps;
+};
+// The sum of each window of v along `dim`, which becomes the windows'. `weights` [taps, windows], if valid, are what
+// elements are multiplied by.
+ValueId SumAlongWindows(Emit& e, ValueId v, int dim, const WindowsAlong& windows, ValueId weights = ValueId());
 // The weights of the four neighbours at -1, 0, 1, 2 of a place `t` beyond the second, as PyTorch's cubic convolution.
 std::vector<ValueId> CubicWeights(Emit& e, ValueId t);
 // A call in which one of these bools is false is refused.

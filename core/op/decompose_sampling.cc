@@ -137,8 +137,8 @@ ValueId Keys(Emit& e, ValueId x) {
   return e.Where(below(1), near, e.WhereN(below(2), far, 0));
 }
 
-// The weights [out, in] of _upsample_bilinear2d_aa and _upsample_bicubic2d_aa along a dim: where the image shrinks, the
-// filter is as much wider.
+// The weights [out, in] of _upsample_bilinear2d_aa_backward and _upsample_bicubic2d_aa_backward along a dim: where the
+// image shrinks, the filter is as much wider.
 ValueId SmoothingWeights(Emit& e, const Resampled& d, bool cubic, DType t) {
   const double stretch = std::max(d.scale, 1.0);
   // Distances of elements, whose centers are at halves, to the places of the result.
@@ -159,14 +159,35 @@ ValueId TimesMatrix(Emit& e, ValueId v, int dim, ValueId matrix) {
   return dim == 2 ? e.Contiguous(e.Transpose(v, 2, 3)) : v;
 }
 
-// _upsample_bilinear2d_aa, _upsample_bicubic2d_aa: one product a dim, columns first.
+// The rows (dim 2) or columns (dim 3) of an image, smoothed: sums over windows, as PyTorch places them. What lies
+// outside a window is not read, be it infinite.
+ValueId Smoothed(Emit& e, ValueId v, int dim, const Resampled& d, bool cubic) {
+  const DType t = e.DTypeOf(v);
+  const double stretch = std::max(d.scale, 1.0), support = (cubic ? 2 : 1) * stretch;
+  const int64_t taps = std::min(2 * static_cast<int64_t>(std::ceil(support)) + 1, *d.in_size.Constant());
+  const auto bounded = [&](ValueId places, ValueId least, ValueId most) {
+    return e.Op("aten::clamp", {e.Cast(places, DType::kInt64), least, most});
+  };
+  const ValueId center = e.MulN(e.AddN(Range(e, d.out_size, t), 0.5), d.scale);  // of elements at halves
+  const ValueId begin = bounded(e.AddN(e.AddN(center, -support), 0.5), e.Const(int64_t{0}), e.None());
+  const ValueId end = bounded(e.AddN(e.AddN(center, support), 0.5), e.None(), e.Size(d.in_size));
+  const ValueId tap = e.Unsqueeze(Range(e, taps), 1);
+  const ValueId distance =
+      e.Abs(e.MulN(e.AddN(e.Add(e.Sub(e.Cast(begin, t), center), e.Cast(tap, t)), 0.5), 1 / stretch));
+  const ValueId inside = e.Op("aten::lt.Tensor", {e.Add(begin, tap), end});
+  const ValueId weights = e.WhereN(inside, cubic ? Keys(e, distance) : Triangle(e, distance), 0);
+  return SumAlongWindows(e, v, dim, {begin, end, taps}, e.Div(weights, e.Sum(weights, {0}, true)));
+}
+
+// _upsample_bilinear2d_aa, _upsample_bicubic2d_aa. Columns are smoothed where there are fewer rows of them.
 Values UpsampleSmoothed(Emit& e, const OpCall& call) {
   const bool cubic = call.op().name() == "aten::_upsample_bicubic2d_aa";
   const ValueId input = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(std::vector<Resampled> dims, ResampledDims(e, call));
   ValueId v = ToCompute(e, input);
-  for (int k = 1; k >= 0; --k) {
-    v = TimesMatrix(e, v, 2 + k, e.Transpose(SmoothingWeights(e, dims[k], cubic, e.DTypeOf(v)), 0, 1));
+  const bool rows_first = *dims[0].out_size.Constant() < *dims[0].in_size.Constant();
+  for (int dim : {rows_first ? 2 : 3, rows_first ? 3 : 2}) {
+    v = Smoothed(e, v, dim, dims[dim - 2], cubic);
     if (!e.ok()) return e.status();
   }
   return std::vector<ValueId>{e.Cast(v, e.DTypeOf(input))};
@@ -277,6 +298,24 @@ std::vector<ValueId> CubicWeights(Emit& e, ValueId t) {
   };
   const ValueId rest = e.Op("aten::rsub.Scalar", {t, e.Const(1.0), e.Const(1.0)});
   return {far(e.AddN(t, 1)), near(t), near(rest), far(e.AddN(rest, 1))};
+}
+
+ValueId SumAlongWindows(Emit& e, ValueId v, int dim, const WindowsAlong& windows, ValueId weights) {
+  if (!e.ok()) return ValueId();
+  std::vector<Expr> sizes = e.Sizes(v);
+  const Expr last = sizes[dim] - 1, out = e.Sizes(windows.begin)[0], taps = windows.taps;
+  const ValueId at = e.Add(windows.begin, e.Unsqueeze(Range(e, taps), 1));  // [taps, out], as what follows
+  const ValueId inside = e.Op("aten::lt.Tensor", {at, windows.end});
+  const ValueId read = e.Reshape(e.Op("aten::clamp", {at, e.None(), e.Size(last)}), {taps * out});
+  sizes[dim] = out;
+  sizes.insert(sizes.begin() + dim, taps);
+  ValueId parts = e.View(e.Op("aten::index_select", {v, e.Const(int64_t{dim}), read}), sizes);
+  const auto along = [&](ValueId w) {
+    for (size_t d = dim + 2; d < sizes.size(); ++d) w = e.Unsqueeze(w, -1);
+    return w;
+  };
+  if (weights.valid()) parts = e.Mul(parts, along(weights));
+  return e.Sum(e.WhereN(along(inside), parts, 0), {dim}, false);
 }
 
 void AddSamplingRules(DecompositionTable& t) {

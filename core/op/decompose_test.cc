@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -275,6 +276,28 @@ TEST(DecomposeTest, ScoresOfHalvesAreNotRoundedToThem) {
   auto r = EvaluateGraph(**g, {halves({1, 2}, {16, 1}), halves({2, 2}, {16, 0, 16, 1}), halves({2, 1}, {0, 1})});
   ASSERT_TRUE(r.ok()) << r.status();
   EXPECT_NEAR(ElementAsDouble(r->outputs[0].tensor(), 0), std::exp(1.) / (1 + std::exp(1.)), .002);
+}
+
+// Six pixels to three: windows of pixels 0 to 2, 1 to 4 and 3 to 5, by triangles that are two pixels wide.
+TEST(DecomposeTest, AnInfinitePixelIsInTheWindowsAroundItAlone) {
+  auto g = ParseGraph(R"(graph(%x : Float(1, 1, 1, 6, strides=[6, 6, 6, 1])):
+  %n : NoneType = prim::Constant()
+  %s : int[] = prim::Constant[value=[1, 3]]()
+  %f : bool = prim::Constant[value=0]()
+  %y : Tensor = aten::_upsample_bilinear2d_aa(%x, %s, %f, %n, %n)
+  return (%y)
+)");
+  SMELT_CHECK_OK(g.status());
+  const Tensor x = Tensor::Empty(DType::kFloat32, {1, 1, 1, 6});
+  const float infinite = std::numeric_limits<float>::infinity();
+  const float pixels[] = {infinite, 1, 2, 3, 4, 5};
+  std::copy(pixels, pixels + 6, x.data_as<float>());
+  auto r = EvaluateGraph(**g, {EvalValue(x)});
+  ASSERT_TRUE(r.ok()) << r.status();
+  const Tensor y = r->outputs[0].tensor();
+  EXPECT_EQ(ElementAsDouble(y, 0), infinite);
+  EXPECT_NEAR(ElementAsDouble(y, 1), (.25 * 1 + .75 * 2 + .75 * 3 + .25 * 4) / 2, 1e-6);
+  EXPECT_NEAR(ElementAsDouble(y, 2), (.25 * 3 + .75 * 4 + .75 * 5) / 1.75, 1e-6);
 }
 
 TEST(DecomposeTest, WindowsAreTheCosinesThatTheEvaluatorHas) {
