@@ -186,6 +186,8 @@ bool IsKernelNode(const Graph& g, NodeId n) {
         return pad.ok() &&
                std::all_of(pad->begin(), pad->end(), [](const Expr& p) { return p.Constant().value_or(-1) >= 0; });
       }
+      case kernel::Special::kUpsampleLinear:
+        return IsFloating(*g.value(node.outputs[0]).type.tensor().dtype);
       case kernel::Special::kAdaptiveAvgPool:
         return !WindowsOverlap(g, node);
       default:

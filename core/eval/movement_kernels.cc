@@ -318,14 +318,16 @@ absl::StatusOr<Values> Upsample(Call& c) {
   const std::string& n = c.name();
   const bool backward = absl::EndsWith(n, "_backward");
   const Tensor given = c.args[0].tensor();
-  const Tensor& small = backward ? out : given;
-  const Tensor& large = backward ? given : out;
-  const int dims = large.rank() - 2;
-  if (dims < 1 || small.rank() != large.rank()) return c.Error("a batch of images is expected");
   const Interpolation how = absl::StrContains(n, "exact")     ? Interpolation::kNearestExact
                             : absl::StrContains(n, "nearest") ? Interpolation::kNearest
                             : absl::StrContains(n, "cubic")   ? Interpolation::kCubic
                                                               : Interpolation::kLinear;
+  if (given.dtype() == DType::kUInt8 && how != Interpolation::kNearest && how != Interpolation::kNearestExact)
+    return RunDecomposed(c);
+  const Tensor& small = backward ? out : given;
+  const Tensor& large = backward ? given : out;
+  const int dims = large.rank() - 2;
+  if (dims < 1 || small.rank() != large.rank()) return c.Error("a batch of images is expected");
   std::vector<double> scales = c.Doubles("scale_factors");
   if (scales.empty()) {
     for (const char* name : {"scales", "scales_d", "scales_h", "scales_w"}) {

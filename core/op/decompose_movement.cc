@@ -456,6 +456,26 @@ Values MaxPool(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Multi(with, args, 2)[0]};
 }
 
+// Windows along a dim: where each begins and ends, as int64 tensors, and of how many elements the longest is.
+struct WindowsAlong {
+  ValueId begin, end;
+  int64_t taps;
+};
+// The sum of each window of v along `dim`, which becomes the windows'.
+ValueId SumAlongWindows(Emit& e, ValueId v, int dim, const WindowsAlong& windows) {
+  if (!e.ok()) return ValueId();
+  std::vector<Expr> sizes = e.Sizes(v);
+  const Expr last = sizes[dim] - 1, out = e.Sizes(windows.begin)[0], taps = windows.taps;
+  const ValueId at = e.Add(windows.begin, e.Unsqueeze(Range(e, taps), 1));  // [taps, out], as what follows
+  ValueId inside = e.Op("aten::lt.Tensor", {at, windows.end});
+  const ValueId read = e.Reshape(e.Op("aten::clamp", {at, e.None(), e.Size(last)}), {taps * out});
+  sizes[dim] = out;
+  sizes.insert(sizes.begin() + dim, taps);
+  const ValueId parts = e.View(e.Op("aten::index_select", {v, e.Const(int64_t{dim}), read}), sizes);
+  for (size_t d = dim + 2; d < sizes.size(); ++d) inside = e.Unsqueeze(inside, -1);
+  return e.Sum(e.WhereN(inside, parts, 0), {dim}, false);
+}
+
 // Windows in which n elements are shared out to as many as are asked for: dim by dim, a sum of sums.
 ValueId MeanOfSharedWindows(Emit& e, ValueId self, const std::vector<Expr>& out) {
   ValueId v = ToCompute(e, self), count;

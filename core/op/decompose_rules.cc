@@ -22,6 +22,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddForeachRules(*table);
     AddShapeRules(*table);
     AddSamplingRules(*table);
+    AddResizingRules(*table);
     AddGridSamplerRules(*table);
     AddEmbeddingRules(*table);
     AddQuantizationRules(*table);

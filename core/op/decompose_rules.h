@@ -31,7 +31,8 @@ void AddBackwardRules(DecompositionTable& table);
 void AddImageBackwardRules(DecompositionTable& table);  // gradients of pads, pools, upsample_*
 void AddForeachRules(DecompositionTable& table);
 void AddShapeRules(DecompositionTable& table);
-void AddSamplingRules(DecompositionTable& table);       // bicubic and smoothed upsample_*, max_unpool, cdist
+void AddSamplingRules(DecompositionTable& table);       // affine_grid_generator, max_unpool, cdist
+void AddResizingRules(DecompositionTable& table);       // bicubic and smoothed upsample_*, all of images of bytes
 void AddGridSamplerRules(DecompositionTable& table);    // grid_sampler_* and their gradients
 void AddEmbeddingRules(DecompositionTable& table);      // embedding_bag, gradients of embeddings
 void AddQuantizationRules(DecompositionTable& table);   // fake_quantize, quantized_decomposed
@@ -55,14 +56,6 @@ int64_t WrapDim(int64_t d, int rank);
 ValueId EmitMatmul(Emit& e, ValueId a, ValueId b, std::optional<DType> out = std::nullopt);
 // 0, 1, ..., n-1 as a tensor.
 ValueId Range(Emit& e, const Expr& n, DType t = DType::kInt64);
-// Windows along a dim: where each begins and ends, as int64 tensors, and of how many elements the longest is.
-struct WindowsAlong {
-  ValueId begin, end;
-  int64_t taps;
-};
-// The sum of each window of v along `dim`, which becomes the windows'. `weights` [taps, windows], if valid, are what
-// elements are multiplied by.
-ValueId SumAlongWindows(Emit& e, ValueId v, int dim, const WindowsAlong& windows, ValueId weights = ValueId());
 // The weights of the four neighbours at -1, 0, 1, 2 of a place `t` beyond the second, as PyTorch's cubic convolution.
 std::vector<ValueId> CubicWeights(Emit& e, ValueId t);
 // A call in which one of these bools is false is refused.
