@@ -229,6 +229,12 @@ Values BlocksOfTransposedConvolution(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{v};
 }
 
+std::vector<std::string> Letters(const std::string& labels) {
+  std::vector<std::string> letters;
+  for (char c : labels) letters.emplace_back(1, c);
+  return letters;
+}
+
 // einsum by the general rule: sum out lone labels, align, one bmm a pair.
 Values Einsum(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(std::string equation, call.GetString("equation"));
@@ -322,6 +328,16 @@ Values Einsum(Emit& e, const OpCall& call) {
       }
       return e.Reshape(e.Permute(t.value, perm), sizes);
     };
+    if (contracted.empty()) {
+      // Nothing to add up: PyTorch multiplies, and dtypes may differ.
+      ValueId x = arrange(acc, batch + left, Letters(batch + left)),
+              y = arrange(b, batch + right, Letters(batch + right));
+      for (size_t k = 0; k < right.size(); ++k) x = e.Unsqueeze(x, -1);
+      for (size_t k = 0; k < left.size(); ++k) y = e.Unsqueeze(y, static_cast<int64_t>(batch.size()));
+      acc.labels = batch + left + right;
+      acc.value = e.Mul(x, y);
+      continue;
+    }
     ValueId x = arrange(acc, batch + left + contracted, {batch, left, contracted});
     ValueId y = arrange(b, batch + contracted + right, {batch, contracted, right});
     std::vector<Expr> sizes;
@@ -373,6 +389,32 @@ Values MatrixPower(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{result};
 }
 
+// _grouped_mm(self [rows, in], mat2 [groups, in, out], offs [groups], bias, out_dtype) and
+// transformers::grouped_mm_fallback(input, weight, offs): rows from offs[g - 1] up to offs[g] times matrix g; what
+// lies behind the last group is 0. Each matrix meets all rows: which are its own, only the data say.
+Values GroupedMm(Emit& e, const OpCall& call) {
+  constexpr int64_t kMostGroups = 1024;
+  const ValueId rows = call.arg(0).value, matrices = call.arg(1).value, ends = TensorArg(call, "offs");
+  if (!ends.valid() || e.Rank(rows) != 2 || e.Rank(matrices) != 3)
+    return call.Unsupported("other operands than rows, a matrix a group and where groups end");
+  if (TensorArg(call, "bias").valid()) return call.Unsupported("a bias");
+  if (call.GetDType("out_dtype").value_or(e.DTypeOf(rows)) != e.DTypeOf(rows))
+    return call.Unsupported("a dtype other than its operands'");
+  const std::optional<int64_t> groups = e.Sizes(matrices)[0].Constant();
+  if (!groups || *groups > kMostGroups)
+    return call.Unsupported(absl::StrCat("more than ", kMostGroups, " groups, or a number known only at run time"));
+  const Expr count = e.Sizes(rows)[0];
+  const ValueId row = e.Unsqueeze(Range(e, count), 1);
+  ValueId out = e.Full(e.DTypeOf(rows), {count, e.Sizes(matrices)[2]}, 0);
+  for (int64_t g = *groups - 1; g >= 0; --g) {
+    // From the last group on: a row belongs to the first that ends behind it.
+    const ValueId before_end = e.Op("aten::lt.Tensor", {row, e.Select(ends, 0, g)});
+    out = e.Where(before_end, e.Mm(rows, e.Select(matrices, 0, g)), out);
+    if (!e.ok()) return e.status();
+  }
+  return std::vector<ValueId>{out};
+}
+
 }  // namespace
 
 ValueId EmitMatmul(Emit& e, ValueId a, ValueId b, std::optional<DType> out) {
@@ -413,6 +455,7 @@ ValueId EmitMatmul(Emit& e, ValueId a, ValueId b, std::optional<DType> out) {
 
 void AddLinearAlgebraRules(DecompositionTable& t) {
   t["aten::linear"] = Linear;
+  t["aten::_grouped_mm"] = t["transformers::grouped_mm_fallback"] = GroupedMm;
   t["aten::matmul"] = t["aten::linalg_matmul"] = t["aten::mv"] = t["aten::dot"] = t["aten::vdot"] = Matmul;
   t["aten::addmm"] = t["aten::baddbmm"] = Addmm;
   t["aten::addmv"] = Addmv;

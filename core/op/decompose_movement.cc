@@ -615,9 +615,32 @@ Values ChannelShuffle(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Reshape(e.Permute(e.Reshape(self, split), perm), s)};
 }
 
+// pad_sequence(sequences, batch_first, padding_value, padding_side): each filled up to the longest, then stacked.
+Values PadSequence(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(bool batch_first, call.GetBoolOr("batch_first", false));
+  SMELT_ASSIGN_OR_RETURN(double padding, call.GetDoubleOr("padding_value", 0));
+  SMELT_ASSIGN_OR_RETURN(const std::string side, call.GetString("padding_side"));
+  int64_t longest = 0;
+  for (const OpArg& a : call.arg(0).elements) {
+    if (e.Rank(a.value) < 1) return call.Error("a sequence has at least one dim");
+    const std::optional<int64_t> length = e.Sizes(a.value)[0].Constant();
+    if (!length) return call.Unsupported("lengths known only at run time");
+    longest = std::max(longest, *length);
+  }
+  std::vector<ValueId> parts;
+  for (const OpArg& a : call.arg(0).elements) {
+    const int64_t missing = longest - *e.Sizes(a.value)[0].Constant();
+    std::vector<Expr> pad(2 * e.Rank(a.value), Expr(0));
+    pad[pad.size() - (side == "left" ? 2 : 1)] = missing;
+    parts.push_back(missing == 0 ? a.value : e.Op("aten::constant_pad_nd", {a.value, e.Ints(pad), e.Const(padding)}));
+  }
+  return std::vector<ValueId>{e.Op("aten::stack", {e.List(parts), e.Const(int64_t{batch_first ? 0 : 1})})};
+}
+
 }  // namespace
 
 void AddMovementRules(DecompositionTable& t) {
+  t["aten::pad_sequence"] = PadSequence;
   t["aten::stack"] = Stack;
   t["aten::concat"] = t["aten::concatenate"] = Concat;
   t["aten::hstack"] = Hstack;

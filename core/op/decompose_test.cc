@@ -300,6 +300,92 @@ TEST(DecomposeTest, AnInfinitePixelIsInTheWindowsAroundItAlone) {
   EXPECT_NEAR(ElementAsDouble(y, 2), (.25 * 3 + .75 * 4 + .75 * 5) / 1.75, 1e-6);
 }
 
+// The result of a graph's text for tensors of 1, 2, 3, ... of its inputs' types; half the numbers where they are
+// floats.
+std::vector<double> ResultOf(const std::string& text) {
+  auto g = ParseGraph(text);
+  SMELT_CHECK_OK(g.status());
+  std::vector<EvalValue> args;
+  for (ValueId v : (*g)->inputs()) {
+    const TensorType& type = (*g)->value(v).type.tensor();
+    std::vector<int64_t> sizes;
+    for (const Expr& size : *type.sizes) sizes.push_back(*size.Constant());
+    const Tensor t = Tensor::Empty(*type.dtype, sizes);
+    for (int64_t i = 0; i < t.NumElements(); ++i) {
+      if (t.dtype() == DType::kFloat32) t.data_as<float>()[i] = static_cast<float>(i + 1) / 2;
+      if (t.dtype() == DType::kInt64) t.data_as<int64_t>()[i] = i + 1;
+      if (t.dtype() == DType::kInt32) t.data_as<int32_t>()[i] = static_cast<int32_t>(i + 1);
+    }
+    args.push_back(EvalValue(t));
+  }
+  auto r = EvaluateGraph(**g, args);
+  EXPECT_TRUE(r.ok()) << r.status();
+  std::vector<double> out;
+  for (int64_t i = 0; r.ok() && i < r->outputs[0].tensor().NumElements(); ++i)
+    out.push_back(ElementAsDouble(r->outputs[0].tensor(), i));
+  return out;
+}
+
+// Groups end at rows 1, 2 and 3 of 4; rows are (.5, 1), (1.5, 2), ..., matrices columns (.5, 1), (1.5, 2), (2.5, 3).
+TEST(DecomposeTest, RowsOfAGroupAreMultipliedByItsMatrixAndThoseBehindAllAreZero) {
+  for (const char* call : {"aten::_grouped_mm(%x, %w, %o, %n, %n)", "transformers::grouped_mm_fallback(%x, %w, %o)"}) {
+    EXPECT_EQ(ResultOf(absl::StrCat("graph(%x : Float(4, 2, strides=[2, 1]), %w : Float(3, 2, 1, strides=[2, 1, 1]), ",
+                                    "%o : Int(3, strides=[1])):\n  %n : NoneType = prim::Constant()\n",
+                                    "  %y : Tensor = ", call, "\n  return (%y)\n")),
+              (std::vector<double>{.5 * .5 + 1 * 1, 1.5 * 1.5 + 2 * 2, 2.5 * 2.5 + 3 * 3, 0}))
+        << call;
+  }
+}
+
+TEST(DecomposeTest, SequencesAreFilledUpToTheLongestOnTheSideAskedFor) {
+  const auto padded = [](const char* side, int batch_first) {
+    return ResultOf(
+        absl::StrCat("graph(%x : Float(3, strides=[1]), %y : Float(1, strides=[1])):\n",
+                     "  %l : Tensor[] = prim::ListConstruct(%x, %y)\n  %b : bool = prim::Constant[value=", batch_first,
+                     "]()\n  %v : float = prim::Constant[value=-1.]()\n", "  %s : str = prim::Constant[value=\"", side,
+                     "\"]()\n", "  %r : Tensor = aten::pad_sequence(%l, %b, %v, %s)\n  return (%r)\n"));
+  };
+  EXPECT_EQ(padded("right", 1), (std::vector<double>{.5, 1, 1.5, .5, -1, -1}));
+  EXPECT_EQ(padded("left", 1), (std::vector<double>{.5, 1, 1.5, -1, -1, .5}));
+  EXPECT_EQ(padded("right", 0), (std::vector<double>{.5, .5, 1, -1, 1.5, -1}));
+}
+
+// PyTorch multiplies where an einsum adds nothing up: the factors' dtypes may differ, and the result is the wider one.
+TEST(DecomposeTest, AnEinsumWithoutASumPromotesItsFactors) {
+  EXPECT_EQ(ResultOf(R"(graph(%x : Long(2, strides=[1]), %y : Float(3, strides=[1])):
+  %e : str = prim::Constant[value="i,j->ji"]()
+  %l : Tensor[] = prim::ListConstruct(%x, %y)
+  %n : NoneType = prim::Constant()
+  %r : Tensor = aten::einsum(%e, %l, %n)
+  return (%r)
+)"),
+            (std::vector<double>{.5, 1, 1, 2, 1.5, 3}));
+}
+
+// Bytes 37 i^2 + 11 i, 4 by 5, to 3 by 6; the answers are PyTorch 2.13's.
+TEST(DecomposeTest, ImagesOfBytesAreResizedInWholeNumbersAsPyTorchDoes) {
+  const std::pair<const char*, std::vector<int>> answers[] = {
+      {"upsample_bilinear2d", {35, 54, 117, 141, 115, 107, 219, 192, 129, 138, 185, 131, 73, 159, 149, 141, 191, 251}},
+      {"_upsample_bilinear2d_aa",
+       {64, 68, 115, 138, 116, 94, 219, 192, 129, 138, 185, 131, 97, 172, 149, 143, 200, 249}},
+      {"upsample_bicubic2d", {31, 39, 124, 154, 108, 106, 255, 219, 108, 130, 201, 115, 62, 168, 153, 128, 192, 255}},
+      {"_upsample_bicubic2d_aa",
+       {53, 50, 118, 146, 106, 86, 234, 204, 115, 131, 194, 124, 84, 182, 151, 133, 204, 255}}};
+  const Tensor x = Tensor::Empty(DType::kUInt8, {1, 1, 4, 5});
+  for (int i = 0; i < 20; ++i) x.data_as<uint8_t>()[i] = static_cast<uint8_t>(37 * i * i + 11 * i);
+  for (const auto& [op, answer] : answers) {
+    auto g = ParseGraph(absl::StrCat("graph(%x : Byte(1, 1, 4, 5, strides=[20, 20, 5, 1])):\n",
+                                     "  %n : NoneType = prim::Constant()\n  %f : bool = prim::Constant[value=0]()\n",
+                                     "  %s : int[] = prim::Constant[value=[3, 6]]()\n  %y : Tensor = aten::", op,
+                                     "(%x, %s, %f, %n, %n)\n  return (%y)\n"));
+    SMELT_CHECK_OK(g.status());
+    auto r = EvaluateGraph(**g, {EvalValue(x)});
+    ASSERT_TRUE(r.ok()) << r.status();
+    const uint8_t* y = r->outputs[0].tensor().data_as<uint8_t>();
+    EXPECT_EQ(std::vector<int>(y, y + 18), answer) << op;
+  }
+}
+
 TEST(DecomposeTest, WindowsAreTheCosinesThatTheEvaluatorHas) {
   for (const char* name : {"hann", "hamming", "blackman"}) {
     for (int length : {0, 1, 2, 7}) {

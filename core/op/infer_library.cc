@@ -62,6 +62,9 @@ absl::Status Bmm(Ctx& c) {
   if (a.rank() != 3 || b.rank() != 3) return c.call.Error("batch1 and batch2 must be 3D tensors");
   SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[2], (*b.sizes)[1]));
   SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[0], (*b.sizes)[0]));
+  if (*a.dtype != *b.dtype)
+    return c.call.Error(absl::StrCat("expected batch1 and batch2 to have the same dtype, but got: ", Name(*a.dtype),
+                                     " != ", Name(*b.dtype)));
   std::vector<Expr> sizes = {(*a.sizes)[0], (*a.sizes)[1], (*b.sizes)[2]};
   if (c.call.op().name() == "aten::addbmm") sizes.erase(sizes.begin());
   if (i == 1) SMELT_RETURN_IF_ERROR(MatchAdded(c, sizes));
@@ -275,10 +278,10 @@ absl::Status MaxUnpool(Ctx& c) {
 
 absl::Status Upsample(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
-  if (!IsFloating(*x.dtype) && !absl::StrContains(c.call.op().name(), "nearest")) {
-    // Of uint8, with weights of 16 bits, of a precision that the largest of them decides, rounded after each dim.
+  // PyTorch interpolates images of bytes, and no other integers.
+  const bool bytes = x.dtype == DType::kUInt8 && absl::StrContains(c.call.op().name(), "2d");
+  if (!IsFloating(*x.dtype) && !bytes && !absl::StrContains(c.call.op().name(), "nearest"))
     return c.call.Unsupported("interpolation of integers");
-  }
   const int n = x.rank() - 2;
   std::vector<Expr> out;
   if (!c.call.IsNone("output_size")) {
