@@ -12,6 +12,33 @@
 
 namespace smelt {
 namespace pt2_internal {
+namespace {
+
+// 1 where a condition on known integers holds, else 0.
+std::optional<Expr> Indicator(const Graph& g, ValueId condition) {
+  const NodeId def = g.value(condition).def;
+  if (g.IsParam(def)) return std::nullopt;
+  const std::string& op = g.node(def).op.full();
+  const auto& in = g.node(def).inputs;
+  const auto less = [](const Expr& a, const Expr& b) { return Max(0, Min(1, b - a)); };
+  if (op == "aten::__not__" || op == "aten::__and__.bool" || op == "aten::__or__.bool") {
+    const std::optional<Expr> a = Indicator(g, in.front()), b = Indicator(g, in.back());
+    if (!a || !b) return std::nullopt;
+    return op == "aten::__not__" ? 1 - *a : op == "aten::__and__.bool" ? Min(*a, *b) : Max(*a, *b);
+  }
+  if (!absl::EndsWith(op, ".int") || in.size() != 2) return std::nullopt;
+  const std::optional<Expr> a = GetIntExpr(g, in[0]), b = GetIntExpr(g, in[1]);
+  if (!a || !b) return std::nullopt;
+  if (op == "aten::lt.int") return less(*a, *b);
+  if (op == "aten::gt.int") return less(*b, *a);
+  if (op == "aten::le.int") return 1 - less(*b, *a);
+  if (op == "aten::ge.int") return 1 - less(*a, *b);
+  const Expr differ = Max(less(*a, *b), less(*b, *a));
+  if (op == "aten::ne.int") return differ;
+  return op == "aten::eq.int" ? std::optional<Expr>(1 - differ) : std::nullopt;
+}
+
+}  // namespace
 
 absl::Status Pt2Reader::ReadNodes(const Json& graph, BlockId block, Scope& scope, int depth) {
   SMELT_ASSIGN_OR_RETURN(const Json* nodes, Get(graph, "nodes"));
@@ -148,6 +175,7 @@ absl::Status Pt2Reader::ReadCall(const std::string& target, const Json& inputs, 
   }
   if (target == "torch._functorch.predispatch.lazy_load_decompositions") return absl::OkStatus();  // for what traces
   if (target == "torch.ops.prims.fma.default") return ReadFma(inputs, outputs, block, scope);
+  if (target == "torch.sym_ite") return ReadSymIte(inputs, outputs, block, scope);
   SMELT_ASSIGN_OR_RETURN(OpName op, TargetName(target, inputs));
   // They state what the exporter has checked already, the metadata of the very values at hand, or are for whoever reads
   // the output.
@@ -190,6 +218,61 @@ absl::Status Pt2Reader::ReadFma(const Json& inputs, const Json& outputs, BlockId
   const OpName sum = OpName::Get("aten::add.Tensor");
   return AddNode(sum, {g_->node(product).outputs[0], args[2], Constant(anchor, int64_t{1}, Type::Int())}, outputs,
                  anchor, scope, FindSchema(sum));
+}
+
+absl::StatusOr<ValueId> Pt2Reader::OneIf(ValueId b, NodeId anchor) {
+  const auto add = [&](const char* op, std::vector<ValueId> args) -> absl::StatusOr<ValueId> {
+    const NodeId n = g_->InsertBefore(anchor, OpName::Get(op), args, {Type()});
+    g_->SetSource(n, current_source_);
+    SMELT_RETURN_IF_ERROR(InferNode(*g_, n));
+    return g_->node(n).outputs[0];
+  };
+  if (const auto c = GetConstant(*g_, b); c && std::holds_alternative<bool>(*c))
+    return Constant(anchor, static_cast<int64_t>(std::get<bool>(*c)), Type::Int());
+  if (const std::optional<Expr> e = Indicator(*g_, b); e && !e->IsPoison()) return InsertSize(*g_, anchor, *e);
+  const NodeId def = g_->value(b).def;
+  if (g_->IsParam(def) || g_->node(def).op != "aten::item") return add("aten::Int.bool", {b});
+  // The number is read where the bool is: the tensor may be written later.
+  anchor = g_->node(def).next;
+  const ValueId none = Constant(anchor, std::monostate(), Type::None()), no = Constant(anchor, false, Type::Bool());
+  SMELT_ASSIGN_OR_RETURN(
+      const ValueId number,
+      add("aten::_to_copy", {g_->node(def).inputs[0], Constant(anchor, ScalarTypeOf(DType::kInt64), Type::Int()), none,
+                             none, none, no, none}));
+  SMELT_ASSIGN_OR_RETURN(const ValueId one_if, add("aten::item", {number}));
+  g_->SetType(one_if, Type::Int());
+  const std::string symbol = absl::StrCat("u_bool", num_bools_read_++);
+  g_->symbols.Set(symbol, {.min = 0, .max = 1});
+  g_->SetExpr(one_if, Expr::Symbol(symbol));
+  return one_if;
+}
+
+absl::Status Pt2Reader::ReadSymIte(const Json& inputs, const Json& outputs, BlockId block, Scope& scope) {
+  const NodeId anchor = g_->block(block).return_node;
+  std::vector<ValueId> args;
+  for (size_t i = 0; i < 3; ++i) {
+    SMELT_ASSIGN_OR_RETURN(const Json* arg, Operand(inputs, i));
+    SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue(*arg, scope, anchor, Type()));
+    if (g_->value(v).type.kind() != (i == 0 ? TypeKind::kBool : TypeKind::kInt))
+      return absl::UnimplementedError("torch.sym_ite of other than a bool and two integers");
+    args.push_back(v);
+  }
+  if (outputs.size() != 1) return absl::InvalidArgumentError("torch.sym_ite has one output");
+  SMELT_ASSIGN_OR_RETURN(OutputDecl declared, ReadOutput(outputs[0], scope));
+  if (declared.type.kind() != TypeKind::kInt) return absl::InvalidArgumentError("torch.sym_ite of integers is one");
+  // What the archive says that it is may be what assertions behind it are there to check.
+  declared.expr.reset();
+  const auto compute = [&](const char* op, ValueId a, ValueId b) -> absl::StatusOr<ValueId> {
+    const NodeId n = g_->InsertBefore(anchor, OpName::Get(op), {a, b}, {Type::Int()});
+    g_->SetSource(n, current_source_);
+    SMELT_RETURN_IF_ERROR(InferNode(*g_, n));
+    return g_->node(n).outputs[0];
+  };
+  SMELT_ASSIGN_OR_RETURN(ValueId v, OneIf(args[0], anchor));
+  SMELT_ASSIGN_OR_RETURN(const ValueId gap, compute("aten::sub.int", args[1], args[2]));
+  SMELT_ASSIGN_OR_RETURN(v, compute("aten::mul.int", v, gap));
+  SMELT_ASSIGN_OR_RETURN(v, compute("aten::add.int", args[2], v));
+  return Define(declared, v, scope);
 }
 
 absl::StatusOr<Pt2Reader::OutputDecl> Pt2Reader::ReadOutput(const Json& output, const Scope& scope) {

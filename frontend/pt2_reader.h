@@ -103,6 +103,10 @@ class Pt2Reader {
                         BlockId block, Scope& scope, int depth);
   // prims.fma(a, b, c), which a strict export makes of addcmul_ and addcdiv_: PyTorch's CPU rounds the product.
   absl::Status ReadFma(const Json& inputs, const Json& outputs, BlockId block, Scope& scope);
+  // torch.sym_ite(b, t, f) of integers, which an export writes of each bool that it reads from a tensor.
+  absl::Status ReadSymIte(const Json& inputs, const Json& outputs, BlockId block, Scope& scope);
+  // 1 if `b`, a bool, holds, else 0.
+  absl::StatusOr<ValueId> OneIf(ValueId b, NodeId anchor);
   absl::StatusOr<OutputDecl> ReadOutput(const Json& output, const Scope& scope);
   absl::Status Define(const OutputDecl& d, ValueId v, Scope& scope);
   absl::Status AddNode(OpName op, const std::vector<ValueId>& args, const Json& outputs, NodeId anchor, Scope& scope,
@@ -181,6 +185,7 @@ class Pt2Reader {
   std::shared_ptr<const SourceLocation> current_source_;
   std::vector<NodeId> assignments_;
   absl::flat_hash_set<std::string> copies_called_;  // the copy_ of the model, as the archive tells them apart
+  int num_bools_read_ = 0;                          // each as the symbol of a number, "u_bool0"
   std::optional<DType> autocast_;                   // in a region of it: the lower precision
   bool autocast_seen_ = false;
   int64_t vmap_examples_ = 1;  // of the vmaps around what is read

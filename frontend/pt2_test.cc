@@ -72,6 +72,42 @@ TEST(Pt2Test, AnArchiveOfPickledWeightsIsRefusedByItsVersion) {
   EXPECT_THAT(ErrorOf(archive), HasSubstr("as PyTorch 2.7 writes it, whose weights are pickled"));
 }
 
+TEST(Pt2Test, SymIteOfABoolThatDataDecideIsANumberThatDataDecide) {
+  // torch._check(n.item()) as PyTorch 2.13 writes it: the archive says that the number is 1, which the assertion behind
+  // it is there to check.
+  TestArchive archive = TestArchive::LoadPath("testdata/scenarios/item_fill.pt2");
+  const std::string graph = "/graph_module/graph";
+  archive.Patch(graph + "/tensor_values/n/dtype", "12");
+  archive.Patch(graph + "/sym_int_values", R"({"one": {"as_int": 1}})");
+  archive.Patch(graph + "/outputs/1", R"({"as_tensor": {"name": "x"}})");
+  archive.Patch("/graph_module/signature/output_specs/1", R"({"user_output": {"arg": {"as_tensor": {"name": "x"}}}})");
+  archive.Patch(graph + "/nodes", R"([
+      {"target": "torch.ops.aten.item.default", "metadata": {}, "outputs": [{"as_sym_bool": {"as_name": "b"}}],
+       "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "n"}}, "kind": 1}]},
+      {"target": "torch.ops.aten.mul_.Tensor", "metadata": {}, "outputs": [{"as_tensor": {"name": "mul_"}}],
+       "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},
+                  {"name": "other", "arg": {"as_int": 2}, "kind": 1}]},
+      {"target": "torch.sym_ite", "metadata": {}, "outputs": [{"as_sym_int": {"as_name": "one"}}],
+       "inputs": [{"name": "b", "arg": {"as_sym_bool": {"as_name": "b"}}, "kind": 1},
+                  {"name": "t", "arg": {"as_int": 7}, "kind": 1}, {"name": "f", "arg": {"as_int": 3}, "kind": 1}]},
+      {"target": "_operator.eq", "metadata": {}, "outputs": [{"as_sym_bool": {"as_name": "ok"}}],
+       "inputs": [{"name": "a", "arg": {"as_sym_int": {"as_name": "one"}}, "kind": 1},
+                  {"name": "b", "arg": {"as_int": 7}, "kind": 1}]},
+      {"target": "torch.sym_ite", "metadata": {}, "outputs": [{"as_sym_int": {"as_name": "other"}}],
+       "inputs": [{"name": "b", "arg": {"as_sym_bool": {"as_name": "ok"}}, "kind": 1},
+                  {"name": "t", "arg": {"as_int": 5}, "kind": 1}, {"name": "f", "arg": {"as_int": 4}, "kind": 1}]}])");
+  const auto model = archive.Read();
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Graph& g = *model->graph;
+  EXPECT_THAT(Ops(g, g.top()), ElementsAre("aten::item", "aten::_to_copy", "aten::item", "aten::mul_.Tensor",
+                                           "aten::sub.int", "aten::mul.int", "aten::add.int", "aten::eq.int",
+                                           "smelt::size", "aten::sub.int", "aten::mul.int", "aten::add.int"))
+      << "the number is read where the bool is";
+  const Expr one = *g.value(g.FindValue("one")).expr, other = *g.value(g.FindValue("other")).expr;
+  EXPECT_EQ(one, 4 * Expr::Symbol("u_bool0") + 3);
+  for (int64_t b : {0, 1}) EXPECT_EQ(*other.Evaluate({{"u_bool0", b}}), 4 + b);
+}
+
 TEST(Pt2Test, ABufferIsAssignedInArchivesWhoseNodesHaveNoNames) {
   // PyTorch 2.9 writes none. Such an assignment was read as a copy: what the model returned of the old tensor was new.
   TestArchive archive = TestArchive::LoadPath("testdata/scenarios/BufferAssigned.pt2");
