@@ -243,9 +243,17 @@ Values LogCumSumExp(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(x, t)};
 }
 
+// all and any of bools, by the names that torch._check_tensor_all gives them.
+Values IsTrue(Emit& e, const OpCall& call) {
+  const ValueId x = call.arg(0).value;
+  if (e.DTypeOf(x) != DType::kBool) return call.Error("a tensor of bools is expected");
+  return std::vector<ValueId>{e.Op(call.op() == "aten::_is_all_true" ? "aten::all" : "aten::any", {x})};
+}
+
 }  // namespace
 
 void AddNumberRules(DecompositionTable& t) {
+  t["aten::_is_all_true"] = t["aten::_is_any_true"] = IsTrue;
   t["aten::gcd"] = t["aten::lcm"] = GcdOrLcm;
   t["aten::frexp.Tensor"] = Frexp;
   t["aten::polygamma"] = Polygamma;

@@ -413,5 +413,22 @@ TEST(DecomposeTest, WindowsAreTheCosinesThatTheEvaluatorHas) {
   }
 }
 
+TEST(DecomposeTest, IsAllTrueAndIsAnyTrueAreAllAndAnyOfBools) {
+  auto g = ParseGraph(R"(graph(%x : Bool(2, strides=[1])):
+  %all : Bool() = aten::_is_all_true(%x)
+  %any : Bool() = aten::_is_any_true(%x)
+  return (%all, %any)
+)");
+  SMELT_CHECK_OK(g.status());
+  for (int bits = 0; bits < 4; ++bits) {
+    const Tensor x = Tensor::Empty(DType::kBool, {2});
+    for (int k = 0; k < 2; ++k) x.data_as<bool>()[k] = (bits >> k & 1) != 0;
+    auto r = EvaluateGraph(**g, {EvalValue(x)});
+    ASSERT_TRUE(r.ok()) << r.status();
+    EXPECT_EQ(ElementAsDouble(r->outputs[0].tensor(), 0), bits == 3);
+    EXPECT_EQ(ElementAsDouble(r->outputs[1].tensor(), 0), bits != 0);
+  }
+}
+
 }  // namespace
 }  // namespace smelt
