@@ -389,6 +389,16 @@ Values MatrixPower(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{result};
 }
 
+// Kernels make real ones.
+Values Eye(Emit& e, const OpCall& call) {
+  const std::optional<DType> t = call.GetDType("dtype");
+  if (!t || !IsComplex(*t)) return std::vector<ValueId>();
+  std::vector<ValueId> args;
+  for (const OpArg& a : call.args()) args.push_back(ValueOf(e, a));
+  args[call.op().overload() == "m" ? 2 : 1] = e.Const(ScalarTypeOf(RealOf(*t)));
+  return std::vector<ValueId>{e.Cast(e.Op(call.op().full(), args), *t)};
+}
+
 // _grouped_mm(self [rows, in], mat2 [groups, in, out], offs [groups], bias, out_dtype) and
 // transformers::grouped_mm_fallback(input, weight, offs): rows from offs[g - 1] up to offs[g] times matrix g; what
 // lies behind the last group is 0. Each matrix meets all rows: which are its own, only the data say.
@@ -455,6 +465,7 @@ ValueId EmitMatmul(Emit& e, ValueId a, ValueId b, std::optional<DType> out) {
 
 void AddLinearAlgebraRules(DecompositionTable& t) {
   t["aten::linear"] = Linear;
+  t["aten::eye"] = Eye;
   t["aten::_grouped_mm"] = t["transformers::grouped_mm_fallback"] = GroupedMm;
   t["aten::matmul"] = t["aten::linalg_matmul"] = t["aten::mv"] = t["aten::dot"] = t["aten::vdot"] = Matmul;
   t["aten::addmm"] = t["aten::baddbmm"] = Addmm;

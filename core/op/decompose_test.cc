@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -16,6 +17,7 @@
 #include "smelt/core/base/check.h"
 #include "smelt/core/eval/evaluator.h"
 #include "smelt/core/ir/text.h"
+#include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_answers.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
@@ -384,6 +386,27 @@ TEST(DecomposeTest, ImagesOfBytesAreResizedInWholeNumbersAsPyTorchDoes) {
     const uint8_t* y = r->outputs[0].tensor().data_as<uint8_t>();
     EXPECT_EQ(std::vector<int>(y, y + 18), answer) << op;
   }
+}
+
+TEST(DecomposeTest, AComplexIdentityIsARealOnesNumbers) {
+  auto g = ParseGraph(R"(graph():
+  %s : int = prim::Constant[value=2]()
+  %t : int = prim::Constant[value=9]()
+  %n : NoneType = prim::Constant()
+  %y : Tensor = aten::eye(%s, %t, %n, %n, %n)
+  return (%y)
+)");
+  SMELT_CHECK_OK(g.status());
+  SMELT_CHECK_OK(InferTypes(**g));
+  const NodeId eye = (*g)->value((*g)->outputs()[0]).def;
+  auto done = Decompose(**g, eye);
+  ASSERT_TRUE(done.ok() && *done) << done.status();
+  auto r = EvaluateGraph(**g, {});
+  ASSERT_TRUE(r.ok()) << r.status();
+  const Tensor y = r->outputs[0].tensor();
+  ASSERT_EQ(y.dtype(), DType::kComplex64);
+  const std::complex<float>* numbers = y.data_as<std::complex<float>>();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(numbers[i], std::complex<float>(i % 3 == 0 ? 1.f : 0.f)) << i;
 }
 
 TEST(DecomposeTest, WindowsAreTheCosinesThatTheEvaluatorHas) {
