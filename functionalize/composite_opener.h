@@ -56,11 +56,15 @@ class CompositeOpener {
   // Of many operators an archive states strides that are not those of PyTorch's kernels where operands are not
   // contiguous: the exporter has formulas of its own for them.
   absl::Status CorrectLayout(NodeId n);
+  // The type that the operands' types give now, if one of those is another than the archive states. Sizes that the data
+  // decide have their names from the archive alone.
+  absl::Status Retype(NodeId n);
   // Until its geometry changes, the results of in-place operators are names of their operand.
   void UseOneName(NodeId n);
   // Whether it is legal, and its strides, hang on its argument's.
   absl::Status View(NodeId n);
-  absl::Status DataSizes(NodeId n) { return OpenDataSizes(g_, n).status(); }
+  // What is left of it chooses by position, so inference tells its layout.
+  absl::Status DataSizes(NodeId n);
   absl::Status Identity(NodeId n);
   // Of a tensor that is not complex PyTorch hands back the tensor itself.
   absl::Status Conj(NodeId n) { return IsComplex(*TypeOfValue(In(n, 0)).dtype) ? absl::OkStatus() : Identity(n); }

@@ -226,9 +226,8 @@ class SizeOpener {
       total = Int(*size.Constant());
     }
     SMELT_ASSIGN_OR_RETURN(ValueId list, WithColumns(*m, counted, total, size));
-    NodeId index = InsertTyped("aten::index.Tensor", {In(0), list}, {g_.value(g_.node(n_).outputs[0]).type});
-    ReplaceOutput(0, g_.node(index).outputs[0]);
-    return Done();
+    g_.SetInput(n_, 1, list);
+    return true;
   }
 
   // index_put(self, [..., mask, ...], values, accumulate): masks' dims become the columns of their nonzero. Left to
@@ -449,8 +448,8 @@ class SizeOpener {
       ReplaceOutput(0, row);
       return Done();
     }
-    NodeId picked = InsertTyped("aten::index_select", {In(0), Int(dim), row}, {out});
-    ReplaceOutput(0, g_.node(picked).outputs[0]);
+    SMELT_ASSIGN_OR_RETURN(ValueId picked, Insert("aten::index_select", {In(0), Int(dim), row}));
+    ReplaceOutput(0, picked);
     return Done();
   }
 

@@ -9,7 +9,8 @@
 
 namespace smelt {
 
-// Whether node `n` was such an operator; then it is gone. Unimplemented: it is one, but not with these arguments.
+// Whether node `n` was such an operator; then it is gone, or chooses by position. Unimplemented: it is one, but not
+// with these arguments.
 absl::StatusOr<bool> OpenDataSizes(Graph& g, NodeId n);
 
 }  // namespace smelt

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -21,7 +22,7 @@ namespace smelt {
 absl::Status CompositeOpener::Run() {
   for (NodeId n : g_.AllNodes()) {
     if (!g_.IsLive(n)) continue;
-    absl::Status s = stale_ ? InferNode(g_, n) : CorrectLayout(n);
+    absl::Status s = Retype(n);
     if (absl::IsUnimplemented(s)) s = absl::OkStatus();  // what it is opened into will have types
     if (s.ok()) s = Open(n);
     if (s.ok() && g_.IsLive(n)) UseOneName(n);
@@ -254,6 +255,25 @@ void CompositeOpener::UseOneName(NodeId n) {
   const Node& node = g_.node(n);
   if (ReturnsItsOperand(g_, n) && node.parent == g_.top() && !ChangesGeometry(node.op))
     g_.ReplaceAllUses(node.outputs[0], node.inputs[0]);
+}
+
+absl::Status CompositeOpener::Retype(NodeId n) {
+  if (!stale_) return CorrectLayout(n);
+  std::vector<std::pair<ValueId, Type>> stated;
+  for (ValueId v : g_.node(n).outputs) stated.emplace_back(v, g_.value(v).type);
+  SMELT_RETURN_IF_ERROR(InferNode(g_, n));
+  const auto rule = Rules().find(g_.node(n).op.name());
+  if (rule == Rules().end() || rule->second != &CompositeOpener::DataSizes) return absl::OkStatus();
+  for (const auto& [v, type] : stated) {
+    const Type& inferred = g_.value(v).type;
+    if (inferred.IsTensor() && !inferred.tensor().sizes) g_.SetType(v, type);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompositeOpener::DataSizes(NodeId n) {
+  SMELT_RETURN_IF_ERROR(OpenDataSizes(g_, n).status());
+  return g_.IsLive(n) && g_.node(n).op.full() == "aten::index.Tensor" ? Retype(n) : absl::OkStatus();
 }
 
 absl::Status CompositeOpener::CorrectLayout(NodeId n) {

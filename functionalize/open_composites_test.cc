@@ -1,5 +1,6 @@
 #include "smelt/functionalize/open_composites.h"
 
+#include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 #include "smelt/core/ir/text.h"
 
@@ -74,6 +75,31 @@ graph(%repeats : Int(3, strides=[1])):
   const Value& r = (*g)->value((*g)->outputs()[0]);
   EXPECT_EQ(r.type.ToString(), "Int(6, strides=[1])");
   EXPECT_EQ((*g)->node(r.def).op.full(), "aten::searchsorted.Tensor");
+}
+
+int Count(const Graph& g, absl::string_view op) {
+  int count = 0;
+  for (NodeId n : g.AllNodes()) count += g.node(n).op.name() == op;
+  return count;
+}
+
+// Types behind one that is corrected are inferred anew; how many elements a mask chooses no rule tells.
+TEST(OpenComposites, ASizeThatTheDataDecideKeepsItsNameBehindALayoutThatIsCorrected) {
+  auto g = ParseGraph(R"(
+graph(%x : Float(2, 5, strides=[1, 2]), %m : Bool(5, strides=[1])):
+  symbol u0 in [0, 5]
+  %none : NoneType = prim::Constant()
+  %y : Float(2, 5, strides=[5, 1]) = aten::neg(%x)
+  %l : Tensor?[] = prim::ListConstruct(%none, %m)
+  %r : Float(2, u0, strides=[u0, 1]) = aten::index.Tensor(%y, %l)
+  return (%r)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  const auto opened = OpenComposites(**g);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ((*g)->value((*g)->FindValue("y")).type.ToString(), "Float(2, 5, strides=[1, 2])");
+  EXPECT_EQ((*(*g)->value((*g)->FindValue("r")).type.tensor().sizes)[1].ToString(), "u0");
+  EXPECT_EQ(Count(**g, "aten::_local_scalar_dense"), 1);
 }
 
 }  // namespace
