@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
@@ -75,13 +76,23 @@ class SizeOpener {
     return true;
   }
 
-  // The int that `count`, a 0-dim tensor, holds: `size`, a symbol of this very node's result.
-  absl::StatusOr<ValueId> Read(ValueId count, const Expr& size) {
-    if (!size.IsSymbol())
-      return absl::UnimplementedError(absl::StrCat("a result whose size the data decide, yet is ", size.ToString()));
-    NodeId n = InsertTyped("aten::_local_scalar_dense", {count}, {Type::Int()});
-    g_.SetExpr(g_.node(n).outputs[0], size);
-    return g_.node(n).outputs[0];
+  // Whether the call's arguments, or what runs before this node, give the symbol its value.
+  bool IsKnown(const std::string& symbol) const {
+    const auto mentions = [&](const Expr& e) { return absl::c_linear_search(e.Symbols(), symbol); };
+    for (ValueId v : g_.inputs()) {
+      if (g_.value(v).type.IsTensor() && T(v).sizes && absl::c_any_of(*T(v).sizes, mentions)) return true;
+    }
+    const auto gives = [&](ValueId v) { return g_.value(v).expr == Expr::Symbol(symbol); };
+    for (NodeId at = n_; at.valid(); at = g_.block(g_.node(at).parent).owner) {
+      if (absl::c_any_of(g_.params(g_.node(at).parent), gives)) return true;
+      for (NodeId before = g_.node(at).prev; before.valid(); before = g_.node(before).prev) {
+        if (absl::c_any_of(g_.node(before).outputs, gives)) return true;
+      }
+    }
+    return false;
+  }
+  bool IsKnown(const Expr& e) const {
+    return absl::c_all_of(e.Symbols(), [&](const std::string& symbol) { return IsKnown(symbol); });
   }
 
   // A call in which the data say otherwise is refused.
@@ -89,13 +100,20 @@ class SizeOpener {
     InsertTyped("aten::_assert_async.msg", {holds, InsertConstant(g_, n_, std::string(otherwise))}, {});
   }
 
-  // As Read, or, where the model needs a size that is known, the same size: another is refused at the call.
-  absl::StatusOr<ValueId> ReadOrRequire(ValueId count, const Expr& size) {
-    if (size.IsSymbol()) return Read(count, size);
-    const ValueId total = Number(size);
-    SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {count, total}));
-    Require(equal, "the data choose another number of elements than the model takes");
-    return total;
+  // The int that `count`, a 0-dim tensor, holds: `size`, a symbol of this very node's result. Where the export found
+  // that it must be a number, or a size of something else, it is that: another is refused at the call.
+  absl::StatusOr<ValueId> Read(ValueId count, const Expr& size) {
+    if (IsKnown(size)) {
+      const ValueId total = Number(size);
+      SMELT_ASSIGN_OR_RETURN(ValueId equal, Insert("aten::eq.Scalar", {count, total}));
+      Require(equal, "the data choose another number of elements than the model takes");
+      return total;
+    }
+    if (!size.IsSymbol())
+      return absl::UnimplementedError(absl::StrCat("a result whose size the data decide, yet is ", size.ToString()));
+    NodeId n = InsertTyped("aten::_local_scalar_dense", {count}, {Type::Int()});
+    g_.SetExpr(g_.node(n).outputs[0], size);
+    return g_.node(n).outputs[0];
   }
 
   // [size, rank], column by column as PyTorch lays it out.
@@ -213,17 +231,15 @@ class SizeOpener {
     if (!m) return false;
     const std::vector<Expr> sizes = *T(g_.node(n_).outputs[0]).sizes;
     if (m->dim >= static_cast<int>(sizes.size())) return absl::UnimplementedError("a mask that leaves no dim");
-    Expr size = sizes[m->dim];
+    const Expr size = sizes[m->dim];
     ValueId total, counted;
-    if (size.IsSymbol()) {
+    if (!m->others.empty() && IsKnown(size)) {
+      // Broadcast against the other indices.
+      total = Number(size);
+    } else {
       counted = m->masks[0];
       SMELT_ASSIGN_OR_RETURN(ValueId count, Insert("aten::count_nonzero", {counted, None()}));
       SMELT_ASSIGN_OR_RETURN(total, Read(count, size));
-    } else if (m->others.empty() || !size.IsConstant()) {
-      return absl::UnimplementedError(absl::StrCat("a result whose size the data decide, yet is ", size.ToString()));
-    } else {
-      // Broadcast against the other indices.
-      total = Int(*size.Constant());
     }
     SMELT_ASSIGN_OR_RETURN(ValueId list, WithColumns(*m, counted, total, size));
     g_.SetInput(n_, 1, list);
@@ -402,7 +418,7 @@ class SizeOpener {
                                                                InsertConstant(g_, n_, false)}));
     SMELT_ASSIGN_OR_RETURN(ValueId bins, Insert("aten::add.Scalar", {most, Int(1), Int(1)}));
     SMELT_ASSIGN_OR_RETURN(bins, Insert("aten::clamp_min", {bins, In(2)}));
-    SMELT_ASSIGN_OR_RETURN(ValueId n, ReadOrRequire(bins, (*out.sizes)[0]));
+    SMELT_ASSIGN_OR_RETURN(ValueId n, Read(bins, (*out.sizes)[0]));
     std::vector<ValueId> args = {self, n};
     if (g_.value(In(1)).type.IsTensor()) args.push_back(In(1));
     NodeId count = InsertTyped("smelt::bincount", args, {g_.value(g_.node(n_).outputs[0]).type});
@@ -431,7 +447,7 @@ class SizeOpener {
     const Expr size = (*out.tensor().sizes)[dim];
     SMELT_ASSIGN_OR_RETURN(ValueId sum, Insert("aten::sum", {repeats, None()}));
     ValueId total;
-    if (size.IsSymbol() && !GetIntExpr(g_, output_size)) {
+    if (!GetIntExpr(g_, output_size)) {
       SMELT_ASSIGN_OR_RETURN(total, Read(sum, size));
     } else {
       total = Number(size);

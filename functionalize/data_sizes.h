@@ -1,6 +1,7 @@
 // Operators whose results' sizes the data decide: nonzero, masks as indices, masked_select, unique, bincount. Each
 // becomes one that counts, a read of the count (the symbol that the type's size names), and one that fills a result of
-// that size. Before the read nothing of that size is allocated.
+// that size. Before the read nothing of that size is allocated. A size that the model's types say otherwise, as a
+// number or by a symbol that has a value already, is not read: the count is checked against it.
 #ifndef SMELT_FUNCTIONALIZE_DATA_SIZES_H_
 #define SMELT_FUNCTIONALIZE_DATA_SIZES_H_
 

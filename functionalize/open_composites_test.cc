@@ -102,5 +102,48 @@ graph(%x : Float(2, 5, strides=[1, 2]), %m : Bool(5, strides=[1])):
   EXPECT_EQ(Count(**g, "aten::_local_scalar_dense"), 1);
 }
 
+TEST(OpenComposites, ASizeThatTheDataDecideAndTheModelSaysIsChecked) {
+  auto g = ParseGraph(R"(
+graph(%x : Float(4, strides=[1]), %m : Bool(4, strides=[1])):
+  %l : Tensor?[] = prim::ListConstruct(%m)
+  %r : Float(3, strides=[1]) = aten::index.Tensor(%x, %l)
+  %z : Long(2, 1, strides=[1, 2]) = aten::nonzero(%x)
+  return (%r, %z)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  ASSERT_TRUE(OpenComposites(**g).ok());
+  EXPECT_EQ(Count(**g, "aten::_assert_async"), 2);
+  EXPECT_EQ(Count(**g, "aten::_local_scalar_dense"), 0);
+}
+
+TEST(OpenComposites, ASizeThatTheDataDecideIsCheckedWhereAnArgumentHasItToo) {
+  auto g = ParseGraph(R"(
+graph(%x : Float(s0, strides=[1]), %i : Long(6, strides=[1])):
+  symbol s0 in [2, 9]
+  %none : NoneType = prim::Constant()
+  %least : int = prim::Constant[value=1]()
+  %r : Long(s0, strides=[1]) = aten::bincount(%i, %none, %least)
+  return (%r)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  ASSERT_TRUE(OpenComposites(**g).ok());
+  EXPECT_EQ(Count(**g, "aten::_assert_async"), 1);
+  EXPECT_EQ(Count(**g, "aten::_local_scalar_dense"), 0);
+}
+
+TEST(OpenComposites, OfTwoResultsOfOneSizeThatTheDataDecideTheSecondIsChecked) {
+  auto g = ParseGraph(R"(
+graph(%a : Bool(4, strides=[1]), %b : Bool(5, strides=[1])):
+  symbol u0 in [0, 4]
+  %i : Long(u0, 1, strides=[1, u0]) = aten::nonzero(%a)
+  %j : Long(u0, 1, strides=[1, u0]) = aten::nonzero(%b)
+  return (%i, %j)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  ASSERT_TRUE(OpenComposites(**g).ok());
+  EXPECT_EQ(Count(**g, "aten::_assert_async"), 1);
+  EXPECT_EQ(Count(**g, "aten::_local_scalar_dense"), 1);
+}
+
 }  // namespace
 }  // namespace smelt
