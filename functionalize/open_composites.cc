@@ -273,7 +273,15 @@ absl::Status CompositeOpener::Retype(NodeId n) {
 
 absl::Status CompositeOpener::DataSizes(NodeId n) {
   SMELT_RETURN_IF_ERROR(OpenDataSizes(g_, n).status());
-  return g_.IsLive(n) && g_.node(n).op.full() == "aten::index.Tensor" ? Retype(n) : absl::OkStatus();
+  if (!g_.IsLive(n) || g_.node(n).op.full() != "aten::index.Tensor") return absl::OkStatus();
+  // As of several: the strides of one row, or of none, show nothing.
+  auto given = g_.symbol_hints;
+  for (const auto& [symbol, range] : g_.symbols.entries()) {
+    g_.symbol_hints.try_emplace(symbol, std::clamp<int64_t>(4, range.min, range.max));
+  }
+  const absl::Status retyped = Retype(n);
+  g_.symbol_hints = std::move(given);
+  return retyped;
 }
 
 absl::Status CompositeOpener::CorrectLayout(NodeId n) {

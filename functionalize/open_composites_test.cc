@@ -102,6 +102,30 @@ graph(%x : Float(2, 5, strides=[1, 2]), %m : Bool(5, strides=[1])):
   EXPECT_EQ(Count(**g, "aten::_local_scalar_dense"), 1);
 }
 
+// Whether there are any is not known; what is picked lies as several rows do.
+TEST(OpenComposites, WhatAMaskChoosesAmongWhatAMaskChoseLiesAsInferenceSays) {
+  auto g = ParseGraph(R"(
+graph(%x : Float(2, 5, strides=[1, 2]), %m : Bool(5, strides=[1])):
+  symbol u0 in [0, 5]
+  symbol u1 in [0, 5]
+  %none : NoneType = prim::Constant()
+  %zero : int = prim::Constant[value=0]()
+  %y : Float(2, 5, strides=[5, 1]) = aten::neg(%x)
+  %l : Tensor?[] = prim::ListConstruct(%none, %m)
+  %r : Float(2, u0, strides=[u0, 1]) = aten::index.Tensor(%y, %l)
+  %row : Float(u0, strides=[1]) = aten::select.int(%r, %zero, %zero)
+  %positive : Bool(u0, strides=[1]) = aten::gt.Scalar(%row, %zero)
+  %k : Tensor?[] = prim::ListConstruct(%none, %positive)
+  %s : Float(2, u1, strides=[u1, 1]) = aten::index.Tensor(%r, %k)
+  return (%s)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  const auto opened = OpenComposites(**g);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(Count(**g, "aten::_local_scalar_dense"), 2);
+  EXPECT_FALSE((*g)->symbol_hints.contains("u0"));
+}
+
 TEST(OpenComposites, ASizeThatTheDataDecideAndTheModelSaysIsChecked) {
   auto g = ParseGraph(R"(
 graph(%x : Float(4, strides=[1]), %m : Bool(4, strides=[1])):
