@@ -9,6 +9,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/frontend/pt2_reader.h"
+#include "smelt/frontend/sympy_expr.h"
 
 namespace smelt {
 namespace pt2_internal {
@@ -198,6 +199,10 @@ absl::Status Pt2Reader::ReadCall(const std::string& target, const Json& inputs, 
   }
   if (op.name() == "aten::copy_" && args.size() > 1) args[1] = NumberAsTensor(args[1], anchor);
   if (autocast_) Autocast(op, anchor, args);
+  if (op == "aten::item" && outputs.size() == 1) {
+    SMELT_ASSIGN_OR_RETURN(const OutputDecl stated, ReadOutput(outputs[0], scope));
+    if (stated.expr && !DependsOnData(*stated.expr)) return ReadStatedItem(args[0], stated, anchor, scope);
+  }
   SMELT_RETURN_IF_ERROR(AddNode(op, args, outputs, anchor, scope, schema));
   if (depth == 0 && IsAssignment(node, op, args)) assignments_.push_back(g_->block(block).last);
   return absl::OkStatus();
@@ -218,6 +223,18 @@ absl::Status Pt2Reader::ReadFma(const Json& inputs, const Json& outputs, BlockId
   const OpName sum = OpName::Get("aten::add.Tensor");
   return AddNode(sum, {g_->node(product).outputs[0], args[2], Constant(anchor, int64_t{1}, Type::Int())}, outputs,
                  anchor, scope, FindSchema(sum));
+}
+
+absl::Status Pt2Reader::ReadStatedItem(ValueId tensor, const OutputDecl& stated, NodeId anchor, Scope& scope) {
+  const ValueId number = InsertSize(*g_, anchor, *stated.expr);
+  const NodeId holds = g_->InsertBefore(anchor, OpName::Get("aten::eq.Scalar"), {tensor, number}, {Type::Tensor()});
+  g_->SetSource(holds, current_source_);
+  SMELT_RETURN_IF_ERROR(InferNode(*g_, holds));
+  const std::string message = absl::StrCat("the data give another number than ", stated.expr->ToString());
+  const NodeId check = g_->InsertBefore(anchor, OpName::Get("aten::_assert_async.msg"),
+                                        {g_->node(holds).outputs[0], InsertConstant(*g_, anchor, message)}, {});
+  g_->SetSource(check, current_source_);
+  return Define(stated, number, scope);
 }
 
 absl::StatusOr<ValueId> Pt2Reader::OneIf(ValueId b, NodeId anchor) {

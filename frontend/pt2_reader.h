@@ -103,6 +103,9 @@ class Pt2Reader {
                         BlockId block, Scope& scope, int depth);
   // prims.fma(a, b, c), which a strict export makes of addcmul_ and addcdiv_: PyTorch's CPU rounds the product.
   absl::Status ReadFma(const Json& inputs, const Json& outputs, BlockId block, Scope& scope);
+  // aten::item of an integer that the archive states, 4 or a size, as assertions behind it say that it is: that number,
+  // and a check that the tensor holds it.
+  absl::Status ReadStatedItem(ValueId tensor, const OutputDecl& stated, NodeId anchor, Scope& scope);
   // torch.sym_ite(b, t, f) of integers, which an export writes of each bool that it reads from a tensor.
   absl::Status ReadSymIte(const Json& inputs, const Json& outputs, BlockId block, Scope& scope);
   // 1 if `b`, a bool, holds, else 0.

@@ -108,6 +108,18 @@ TEST(Pt2Test, SymIteOfABoolThatDataDecideIsANumberThatDataDecide) {
   for (int64_t b : {0, 1}) EXPECT_EQ(*other.Evaluate({{"u_bool0", b}}), 4 + b);
 }
 
+TEST(Pt2Test, AnItemThatTheArchiveStatesIsChecked) {
+  // torch._check(n.item() == 4): what the archive states of the item is 4, and so of each condition on it.
+  TestArchive archive = TestArchive::LoadPath("testdata/scenarios/item_fill.pt2");
+  archive.Patch("/graph_module/graph/sym_int_values/item", R"({"as_int": 4})");
+  const auto model = archive.Read();
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Graph& g = *model->graph;
+  EXPECT_THAT(Ops(g, g.top()), ElementsAre("smelt::size", "aten::eq.Scalar", "aten::_assert_async.msg",
+                                           "aten::mul_.Tensor", "aten::select.int", "aten::fill_.Scalar"));
+  EXPECT_EQ(GetIntExpr(g, g.node(FindNode(g, "aten::fill_.Scalar")).inputs[1]), Expr(4));
+}
+
 TEST(Pt2Test, ABufferIsAssignedInArchivesWhoseNodesHaveNoNames) {
   // PyTorch 2.9 writes none. Such an assignment was read as a copy: what the model returned of the old tensor was new.
   TestArchive archive = TestArchive::LoadPath("testdata/scenarios/BufferAssigned.pt2");

@@ -1,5 +1,6 @@
 #include "smelt/frontend/sympy_expr.h"
 
+#include <algorithm>
 #include <cctype>
 #include <string>
 #include <vector>
@@ -150,5 +151,10 @@ class Parser {
 }  // namespace
 
 absl::StatusOr<Expr> ParseSympyExpr(absl::string_view text) { return Parser(text).Parse(); }
+
+bool DependsOnData(const Expr& e) {
+  const std::vector<std::string> symbols = e.Symbols();
+  return std::any_of(symbols.begin(), symbols.end(), [](const std::string& s) { return s[0] == 'u'; });
+}
 
 }  // namespace smelt

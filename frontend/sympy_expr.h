@@ -12,6 +12,9 @@ namespace smelt {
 // Unimplemented for functions that are no integer arithmetic (relations, logarithms); InvalidArgument for bad syntax.
 absl::StatusOr<Expr> ParseSympyExpr(absl::string_view text);
 
+// By the names that torch.export gives symbols: "s0" is a size of an argument, "u0" what data decide.
+bool DependsOnData(const Expr& e);
+
 }  // namespace smelt
 
 #endif  // SMELT_FRONTEND_SYMPY_EXPR_H_
