@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/frontend/sympy_expr.h"
 
 namespace smelt {
 namespace {
@@ -77,6 +78,32 @@ std::vector<bool> UseInferredSizes(Graph& g) {
     }
   }
   return found;
+}
+
+// Of the numbers, sizes and strides of values, each min, max, floordiv and mod that the ranges decide goes: of a
+// table's last rows, as many as a size that is at least 1, 1 - max(1 - n, 0) is 1 in every call. Numbers that data
+// decide stay: assertions on them are what holds the data to the ranges.
+void Simplify(Graph& g) {
+  const auto simplify = [&](ValueId v) {
+    if (const std::optional<Expr> e = g.value(v).expr; e && !e->IsConstant() && !e->IsSymbol() && !DependsOnData(*e))
+      g.SetExpr(v, g.symbols.Simplify(*e));
+    if (!g.value(v).type.IsTensor()) return;
+    TensorType t = g.value(v).type.tensor();
+    bool simpler = false;
+    for (std::optional<Sizes>* list : {&t.sizes, &t.strides}) {
+      if (!*list) continue;
+      for (Expr& e : **list) {
+        if (e.IsConstant() || e.IsSymbol()) continue;
+        const Expr simple = g.symbols.Simplify(e);
+        simpler = simpler || simple != e;
+        e = simple;
+      }
+    }
+    if (simpler) g.SetType(v, Type::Tensor(std::move(t)));
+  };
+  for (NodeId n : g.AllNodes()) {
+    for (ValueId v : std::vector<ValueId>(g.node(n).outputs.begin(), g.node(n).outputs.end())) simplify(v);
+  }
 }
 
 // The graph as it is for these values.
@@ -166,8 +193,10 @@ void ReconcileSmallSizes(Graph& g) {
   for (const auto& [symbol, range] : g.symbols.entries()) {
     if (IsSmall(range)) small.push_back(symbol);
   }
+  Simplify(g);
   if (small.empty()) return;
   const std::vector<bool> found = UseInferredSizes(g);
+  Simplify(g);
   for (const std::string& symbol : small) {
     SymbolRanges::Range r = g.symbols.Get(symbol);
     for (int64_t value = r.min - 1; value >= r.accepted_min; --value) {

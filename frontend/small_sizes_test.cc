@@ -86,5 +86,39 @@ TEST(SmallSizes, ASizeThatIsOneInTheExampleAloneIsRefused) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("a size of s0 - 3, which is 1 in the example alone"));
 }
 
+TEST(SmallSizes, ASizeThatIsOneByTheRangesIsBroadcast) {
+  const auto g = Parse(R"(graph(%x : Float(s0, strides=[1]), %t : Float(1, strides=[1])):
+  symbol s0 in [2, 64] hint 4
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %first : int = smelt::size[value=max(-s0 + 1, 0)]()
+  %y : Float(-max(-s0 + 1, 0) + 1, strides=[1]) = aten::slice.Tensor(%t, %0, %first, %1, %1)
+  %b : Float(s0, strides=[1]) = aten::add.Tensor(%x, %y, %1)
+  return (%b)
+)",
+                       1);
+  ReconcileSmallSizes(*g);
+  EXPECT_EQ(CheckBroadcasts(*g), absl::OkStatus());
+  EXPECT_EQ(g->symbols.Get("s0").accepted_min, 1);
+}
+
+TEST(SmallSizes, ANumberThatDataDecideIsNotSimplifiedByTheRangeThatAssertionsOnItGive) {
+  const auto g = Parse(R"(graph(%x : Float(s0, strides=[1]), %n : Long()):
+  symbol s0 in [2, 64] hint 4
+  symbol u0 in [0, 3]
+  %3 : int = prim::Constant[value=3]()
+  %u0 : int = aten::item(%n)
+  %more : int = prim::max.int(%u0, %3)
+  %ok : bool = aten::eq.int(%more, %3)
+   = aten::_assert_scalar(%ok, %3)
+  return (%x)
+)",
+                       1);
+  g->SetExpr(g->FindValue("u0"), Expr::Symbol("u0"));
+  g->SetExpr(g->FindValue("more"), Max(Expr::Symbol("u0"), 3));
+  ReconcileSmallSizes(*g);
+  EXPECT_EQ(g->value(g->FindValue("more")).expr, Max(Expr::Symbol("u0"), 3));
+}
+
 }  // namespace
 }  // namespace smelt
