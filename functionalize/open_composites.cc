@@ -261,7 +261,20 @@ absl::Status CompositeOpener::Retype(NodeId n) {
   if (!stale_) return CorrectLayout(n);
   std::vector<std::pair<ValueId, Type>> stated;
   for (ValueId v : g_.node(n).outputs) stated.emplace_back(v, g_.value(v).type);
-  SMELT_RETURN_IF_ERROR(InferNode(g_, n));
+  absl::Status inferred = InferNode(g_, n);
+  if (!inferred.ok()) {
+    // What a composite is taken apart into has no example but the ranges': that two sizes are equal may be known by the
+    // export's alone, and is checked by the calls.
+    const SymbolRanges ranges = g_.symbols;
+    for (const auto& [symbol, hint] : g_.symbol_hints) {
+      SymbolRanges::Range range = ranges.Get(symbol);
+      range.hint = hint;
+      g_.symbols.Set(symbol, range);
+    }
+    inferred = InferNode(g_, n);
+    g_.symbols = ranges;
+  }
+  SMELT_RETURN_IF_ERROR(inferred);
   const auto rule = Rules().find(g_.node(n).op.name());
   if (rule == Rules().end() || rule->second != &CompositeOpener::DataSizes) return absl::OkStatus();
   for (const auto& [v, type] : stated) {

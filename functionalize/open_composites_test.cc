@@ -169,5 +169,28 @@ graph(%a : Bool(4, strides=[1]), %b : Bool(5, strides=[1])):
   EXPECT_EQ(Count(**g, "aten::_local_scalar_dense"), 1);
 }
 
+// Keys and values of a cache, whose lengths are equal in the example; types are inferred anew behind %r's layout.
+TEST(OpenComposites, LengthsThatAreEqualInTheExampleAreTakenToBeEqual) {
+  auto g = ParseGraph(R"(
+graph(%x : Float(2, 3, 4, strides=[12, 4, 1]), %i : Long(2, 2, strides=[2, 1]),
+      %q : Float(1, 2, 3, 8, strides=[48, 24, 8, 1]), %k : Float(1, 2, s0, 8, strides=[16*s0, 8*s0, 8, 1]),
+      %v : Float(1, 2, s1, 8, strides=[16*s1, 8*s1, 8, 1])):
+  symbol s0 in [2, 9] hint 5
+  symbol s1 in [2, 9] hint 5
+  %j : Long(2, 2, strides=[1, 2]) = aten::t(%i)
+  %l : Tensor[] = prim::ListConstruct(%j)
+  %r : Float(2, 2, 3, 4, strides=[24, 12, 4, 1]) = aten::index.Tensor(%x, %l)
+  %n : NoneType = prim::Constant()
+  %z : float = prim::Constant[value=0.]()
+  %f : bool = prim::Constant[value=0]()
+  %a : Float(1, 2, 3, 8, strides=[48, 24, 8, 1]) = aten::scaled_dot_product_attention(%q, %k, %v, %n, %z, %f, %n, %f)
+  return (%r, %a)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  const auto opened = OpenComposites(**g);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ((*g)->symbols.Get("s0").hint, -1);
+}
+
 }  // namespace
 }  // namespace smelt
