@@ -208,6 +208,13 @@ absl::Status Pt2Reader::ReadCall(const std::string& target, const Json& inputs, 
   return absl::OkStatus();
 }
 
+absl::StatusOr<ValueId> Pt2Reader::Compute(const char* op, std::vector<ValueId> args, Type type, NodeId anchor) {
+  const NodeId n = g_->InsertBefore(anchor, OpName::Get(op), args, {std::move(type)});
+  g_->SetSource(n, current_source_);
+  SMELT_RETURN_IF_ERROR(InferNode(*g_, n));
+  return g_->node(n).outputs[0];
+}
+
 absl::Status Pt2Reader::ReadFma(const Json& inputs, const Json& outputs, BlockId block, Scope& scope) {
   const NodeId anchor = g_->block(block).return_node;
   std::vector<ValueId> args;
@@ -216,47 +223,38 @@ absl::Status Pt2Reader::ReadFma(const Json& inputs, const Json& outputs, BlockId
     SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue(*arg, scope, anchor, Type()));
     args.push_back(v);
   }
-  const NodeId product =
-      g_->InsertBefore(anchor, OpName::Get("aten::mul.Tensor"), {args[0], args[1]}, {g_->value(args[0]).type});
-  g_->SetSource(product, current_source_);
-  SMELT_RETURN_IF_ERROR(InferNode(*g_, product));
+  SMELT_ASSIGN_OR_RETURN(const ValueId product,
+                         Compute("aten::mul.Tensor", {args[0], args[1]}, g_->value(args[0]).type, anchor));
   const OpName sum = OpName::Get("aten::add.Tensor");
-  return AddNode(sum, {g_->node(product).outputs[0], args[2], Constant(anchor, int64_t{1}, Type::Int())}, outputs,
-                 anchor, scope, FindSchema(sum));
+  return AddNode(sum, {product, args[2], Constant(anchor, int64_t{1}, Type::Int())}, outputs, anchor, scope,
+                 FindSchema(sum));
 }
 
 absl::Status Pt2Reader::ReadStatedItem(ValueId tensor, const OutputDecl& stated, NodeId anchor, Scope& scope) {
   const ValueId number = InsertSize(*g_, anchor, *stated.expr);
-  const NodeId holds = g_->InsertBefore(anchor, OpName::Get("aten::eq.Scalar"), {tensor, number}, {Type::Tensor()});
-  g_->SetSource(holds, current_source_);
-  SMELT_RETURN_IF_ERROR(InferNode(*g_, holds));
+  SMELT_ASSIGN_OR_RETURN(const ValueId holds, Compute("aten::eq.Scalar", {tensor, number}, Type::Tensor(), anchor));
   const std::string message = absl::StrCat("the data give another number than ", stated.expr->ToString());
   const NodeId check = g_->InsertBefore(anchor, OpName::Get("aten::_assert_async.msg"),
-                                        {g_->node(holds).outputs[0], InsertConstant(*g_, anchor, message)}, {});
+                                        {holds, InsertConstant(*g_, anchor, message)}, {});
   g_->SetSource(check, current_source_);
   return Define(stated, number, scope);
 }
 
 absl::StatusOr<ValueId> Pt2Reader::OneIf(ValueId b, NodeId anchor) {
-  const auto add = [&](const char* op, std::vector<ValueId> args) -> absl::StatusOr<ValueId> {
-    const NodeId n = g_->InsertBefore(anchor, OpName::Get(op), args, {Type()});
-    g_->SetSource(n, current_source_);
-    SMELT_RETURN_IF_ERROR(InferNode(*g_, n));
-    return g_->node(n).outputs[0];
-  };
   if (const auto c = GetConstant(*g_, b); c && std::holds_alternative<bool>(*c))
     return Constant(anchor, static_cast<int64_t>(std::get<bool>(*c)), Type::Int());
   if (const std::optional<Expr> e = Indicator(*g_, b); e && !e->IsPoison()) return InsertSize(*g_, anchor, *e);
   const NodeId def = g_->value(b).def;
-  if (g_->IsParam(def) || g_->node(def).op != "aten::item") return add("aten::Int.bool", {b});
+  if (g_->IsParam(def) || g_->node(def).op != "aten::item") return Compute("aten::Int.bool", {b}, Type(), anchor);
   // The number is read where the bool is: the tensor may be written later.
   anchor = g_->node(def).next;
   const ValueId none = Constant(anchor, std::monostate(), Type::None()), no = Constant(anchor, false, Type::Bool());
-  SMELT_ASSIGN_OR_RETURN(
-      const ValueId number,
-      add("aten::_to_copy", {g_->node(def).inputs[0], Constant(anchor, ScalarTypeOf(DType::kInt64), Type::Int()), none,
-                             none, none, no, none}));
-  SMELT_ASSIGN_OR_RETURN(const ValueId one_if, add("aten::item", {number}));
+  SMELT_ASSIGN_OR_RETURN(const ValueId number,
+                         Compute("aten::_to_copy",
+                                 {g_->node(def).inputs[0], Constant(anchor, ScalarTypeOf(DType::kInt64), Type::Int()),
+                                  none, none, none, no, none},
+                                 Type(), anchor));
+  SMELT_ASSIGN_OR_RETURN(const ValueId one_if, Compute("aten::item", {number}, Type(), anchor));
   g_->SetType(one_if, Type::Int());
   const std::string symbol = absl::StrCat("u_bool", num_bools_read_++);
   g_->symbols.Set(symbol, {.min = 0, .max = 1});
@@ -279,16 +277,10 @@ absl::Status Pt2Reader::ReadSymIte(const Json& inputs, const Json& outputs, Bloc
   if (declared.type.kind() != TypeKind::kInt) return absl::InvalidArgumentError("torch.sym_ite of integers is one");
   // What the archive says that it is may be what assertions behind it are there to check.
   declared.expr.reset();
-  const auto compute = [&](const char* op, ValueId a, ValueId b) -> absl::StatusOr<ValueId> {
-    const NodeId n = g_->InsertBefore(anchor, OpName::Get(op), {a, b}, {Type::Int()});
-    g_->SetSource(n, current_source_);
-    SMELT_RETURN_IF_ERROR(InferNode(*g_, n));
-    return g_->node(n).outputs[0];
-  };
   SMELT_ASSIGN_OR_RETURN(ValueId v, OneIf(args[0], anchor));
-  SMELT_ASSIGN_OR_RETURN(const ValueId gap, compute("aten::sub.int", args[1], args[2]));
-  SMELT_ASSIGN_OR_RETURN(v, compute("aten::mul.int", v, gap));
-  SMELT_ASSIGN_OR_RETURN(v, compute("aten::add.int", args[2], v));
+  SMELT_ASSIGN_OR_RETURN(const ValueId gap, Compute("aten::sub.int", {args[1], args[2]}, Type::Int(), anchor));
+  SMELT_ASSIGN_OR_RETURN(v, Compute("aten::mul.int", {v, gap}, Type::Int(), anchor));
+  SMELT_ASSIGN_OR_RETURN(v, Compute("aten::add.int", {args[2], v}, Type::Int(), anchor));
   return Define(declared, v, scope);
 }
 

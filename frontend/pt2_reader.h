@@ -101,6 +101,8 @@ class Pt2Reader {
   // What a node, or an effect within one, calls. `node` for what stands in its metadata.
   absl::Status ReadCall(const std::string& target, const Json& inputs, const Json& outputs, const Json& node,
                         BlockId block, Scope& scope, int depth);
+  // The one result of an operator that the archive does not contain, of what its operands make of `type`.
+  absl::StatusOr<ValueId> Compute(const char* op, std::vector<ValueId> args, Type type, NodeId anchor);
   // prims.fma(a, b, c), which a strict export makes of addcmul_ and addcdiv_: PyTorch's CPU rounds the product.
   absl::Status ReadFma(const Json& inputs, const Json& outputs, BlockId block, Scope& scope);
   // aten::item of an integer that the archive states, 4 or a size, as assertions behind it say that it is: that number,

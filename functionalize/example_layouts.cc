@@ -26,15 +26,6 @@ bool IsPlain(const Expr& e, const SymbolRanges& ranges) {
 
 using SymbolValues = absl::flat_hash_map<std::string, int64_t>;
 
-SymbolRanges WithHints(SymbolRanges ranges, const SymbolValues& values) {
-  for (const auto& [name, value] : values) {
-    SymbolRanges::Range range = ranges.Get(name);
-    range.hint = value;
-    ranges.Set(name, range);
-  }
-  return ranges;
-}
-
 // The example's values but for one symbol, which has others that its range allows: the smallest, next to the example's,
 // and large ones.
 std::vector<SymbolValues> OtherCalls(const std::vector<std::string>& symbols, const SymbolValues& example,

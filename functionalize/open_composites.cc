@@ -265,21 +265,17 @@ absl::Status CompositeOpener::Retype(NodeId n) {
   if (!inferred.ok()) {
     // What a composite is taken apart into has no example but the ranges': that two sizes are equal may be known by the
     // export's alone, and is checked by the calls.
-    const SymbolRanges ranges = g_.symbols;
-    for (const auto& [symbol, hint] : g_.symbol_hints) {
-      SymbolRanges::Range range = ranges.Get(symbol);
-      range.hint = hint;
-      g_.symbols.Set(symbol, range);
-    }
+    SymbolRanges ranges = WithHints(g_.symbols, g_.symbol_hints);
+    std::swap(g_.symbols, ranges);
     inferred = InferNode(g_, n);
-    g_.symbols = ranges;
+    std::swap(g_.symbols, ranges);
   }
   SMELT_RETURN_IF_ERROR(inferred);
   const auto rule = Rules().find(g_.node(n).op.name());
   if (rule == Rules().end() || rule->second != &CompositeOpener::DataSizes) return absl::OkStatus();
   for (const auto& [v, type] : stated) {
-    const Type& inferred = g_.value(v).type;
-    if (inferred.IsTensor() && !inferred.tensor().sizes) g_.SetType(v, type);
+    const Type& now = g_.value(v).type;
+    if (now.IsTensor() && !now.tensor().sizes) g_.SetType(v, type);
   }
   return absl::OkStatus();
 }

@@ -241,13 +241,7 @@ absl::StatusOr<std::vector<Expr>> Group::WindowOf(NodeId n, Special s) {
   return k;
 }
 
-size_t Group::SpatialRank(NodeId n) const {
-  const std::string& name = graph_->node(n).op.name();
-  for (size_t k = 1; k <= 3; ++k) {
-    if (absl::StrContains(name, absl::StrCat(k, "d"))) return k;
-  }
-  return 2;
-}
+size_t Group::SpatialRank(NodeId n) const { return kernel::SpatialRank(graph_->node(n).op); }
 
 absl::StatusOr<IndexList> Group::IndicesOf(NodeId n, ValueId self) const {
   const std::optional<std::vector<ValueId>> values = GetListElements(*graph_, graph_->node(n).inputs[1]);

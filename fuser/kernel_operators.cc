@@ -6,6 +6,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/fuser/lower_group.h"
@@ -133,16 +135,25 @@ bool HasComplex(const Graph& g, NodeId n) {
   return false;
 }
 
+size_t SpatialRank(OpName op) {
+  for (size_t k = 1; k <= 3; ++k) {
+    if (absl::StrContains(op.name(), absl::StrCat(k, "d"))) return k;
+  }
+  return 2;
+}
+
 }  // namespace kernel
+
+namespace {
 
 // Of an adaptive_avg_pool2d or 3d whose sizes are known: along the last dim and another, or many elements. Such windows
 // are added up dim by dim: a sum along one dim is that of all windows which share it.
-static bool WindowsOverlap(const Graph& g, const Node& node) {
+bool WindowsOverlap(const Graph& g, const Node& node) {
   constexpr int64_t kMany = 16;
-  const std::string& name = node.op.name();
-  const size_t spatial = name[name.size() - 2] - '0';
-  const std::vector<Expr>& in = *g.value(node.inputs[0]).type.tensor().sizes;
-  const std::vector<Expr>& out = *g.value(node.outputs[0]).type.tensor().sizes;
+  const TensorType &from = g.value(node.inputs[0]).type.tensor(), &to = g.value(node.outputs[0]).type.tensor();
+  if (!from.sizes || !to.sizes) return false;
+  const std::vector<Expr>&in = *from.sizes, &out = *to.sizes;
+  const size_t spatial = kernel::SpatialRank(node.op);
   int64_t elements = 1;
   bool before = false, last = false;
   for (size_t d = in.size() - spatial; d < in.size(); ++d) {
@@ -153,6 +164,8 @@ static bool WindowsOverlap(const Graph& g, const Node& node) {
   }
   return spatial > 1 && last && (before || elements > kMany);
 }
+
+}  // namespace
 
 bool IsKernelNode(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
@@ -187,7 +200,7 @@ bool IsKernelNode(const Graph& g, NodeId n) {
                std::all_of(pad->begin(), pad->end(), [](const Expr& p) { return p.Constant().value_or(-1) >= 0; });
       }
       case kernel::Special::kUpsampleLinear:
-        return IsFloating(*g.value(node.outputs[0]).type.tensor().dtype);
+        return g.value(node.outputs[0]).type.tensor().dtype != DType::kUInt8;
       case kernel::Special::kAdaptiveAvgPool:
         return !WindowsOverlap(g, node);
       default:

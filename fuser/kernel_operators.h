@@ -45,6 +45,7 @@ enum class Special {
 };
 
 std::optional<Special> SpecialOf(const Node& n);
+size_t SpatialRank(OpName op);  // of pooling and resampling, by the operator's name
 
 // Whether it writes elements chosen by data into memory that holds its first argument's contents already. In the graph
 // such an operator is pure: `smelt::inplace_X` is aten::X.

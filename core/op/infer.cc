@@ -591,6 +591,15 @@ namespace op_internal {
 bool HasTypeRule(OpName op) { return FindRule(op) != nullptr; }
 }  // namespace op_internal
 
+SymbolRanges WithHints(SymbolRanges ranges, const absl::flat_hash_map<std::string, int64_t>& values) {
+  for (const auto& [name, value] : values) {
+    SymbolRanges::Range range = ranges.Get(name);
+    range.hint = value;
+    ranges.Set(name, range);
+  }
+  return ranges;
+}
+
 absl::StatusOr<std::vector<InferredOutput>> InferCall(const OpCall& call, const SymbolRanges& ranges) {
   SymbolicDecide decide(&ranges);
   return Infer(call, decide, ranges);

@@ -21,6 +21,9 @@ struct InferredOutput {
   std::vector<Type> elements;
 };
 
+// With the values that an example gives symbols, by which what the ranges leave open is assumed.
+SymbolRanges WithHints(SymbolRanges ranges, const absl::flat_hash_map<std::string, int64_t>& values);
+
 // The results of a call. An error names the operator, where it comes from and what does not fit.
 absl::StatusOr<std::vector<InferredOutput>> InferCall(const OpCall& call, const SymbolRanges& ranges);
 

@@ -17,6 +17,12 @@ absl::Status MatchInner(Ctx& c, const Expr& a, const Expr& b) {
       absl::StrCat("mat1 and mat2 shapes cannot be multiplied (", a.ToString(), " and ", b.ToString(), ")"));
 }
 
+absl::Status MatchDTypes(Ctx& c, const TensorType& a, const TensorType& b, absl::string_view names) {
+  if (*a.dtype == *b.dtype) return absl::OkStatus();
+  return c.call.Error(
+      absl::StrCat("expected ", names, " to have the same dtype, but got: ", Name(*a.dtype), " != ", Name(*b.dtype)));
+}
+
 // What a product is added to is expanded to its sizes.
 absl::Status MatchAdded(Ctx& c, const std::vector<Expr>& product) {
   SMELT_ASSIGN_OR_RETURN(const TensorType self, TensorArgument(c, 0));
@@ -45,10 +51,7 @@ absl::Status Mm(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, i + 1));
   if (a.rank() != 2 || b.rank() != 2) return c.call.Error("mat1 and mat2 must be matrices");
   SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[1], (*b.sizes)[0]));
-  if (*a.dtype != *b.dtype) {
-    return c.call.Error(
-        absl::StrCat("expected m1 and m2 to have the same dtype, but got: ", Name(*a.dtype), " != ", Name(*b.dtype)));
-  }
+  SMELT_RETURN_IF_ERROR(MatchDTypes(c, a, b, "m1 and m2"));
   if (i == 1) SMELT_RETURN_IF_ERROR(MatchAdded(c, {(*a.sizes)[0], (*b.sizes)[1]}));
   SMELT_ASSIGN_OR_RETURN(const DType out, ProductDType(c, *a.dtype));
   c.Add(out, {(*a.sizes)[0], (*b.sizes)[1]});
@@ -62,9 +65,7 @@ absl::Status Bmm(Ctx& c) {
   if (a.rank() != 3 || b.rank() != 3) return c.call.Error("batch1 and batch2 must be 3D tensors");
   SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[2], (*b.sizes)[1]));
   SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[0], (*b.sizes)[0]));
-  if (*a.dtype != *b.dtype)
-    return c.call.Error(absl::StrCat("expected batch1 and batch2 to have the same dtype, but got: ", Name(*a.dtype),
-                                     " != ", Name(*b.dtype)));
+  SMELT_RETURN_IF_ERROR(MatchDTypes(c, a, b, "batch1 and batch2"));
   std::vector<Expr> sizes = {(*a.sizes)[0], (*a.sizes)[1], (*b.sizes)[2]};
   if (c.call.op().name() == "aten::addbmm") sizes.erase(sizes.begin());
   if (i == 1) SMELT_RETURN_IF_ERROR(MatchAdded(c, sizes));
