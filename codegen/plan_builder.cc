@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/read_numbers.h"
 #include "smelt/core/tensor/dtype.h"
 
 namespace smelt {
@@ -39,17 +40,10 @@ absl::StatusOr<PlanStats> PlanBuilder::Build() {
 
 void PlanBuilder::FindDataSymbols() {
   for (NodeId n : g_.AllNodes()) {
-    if (!ReadsScalar(n)) continue;
+    if (!ReadsNumber(g_, n)) continue;
     const std::optional<Expr>& e = g_.value(g_.node(n).outputs[0]).expr;
     if (e && e->IsSymbol()) data_symbols_.insert(e->SymbolName());
   }
-}
-
-bool PlanBuilder::ReadsScalar(NodeId n) const {
-  const std::string& name = g_.node(n).op.name();
-  return (name == "aten::item" || name == "aten::_local_scalar_dense" || name == "aten::Int" || name == "aten::Float" ||
-          name == "aten::Bool") &&
-         !g_.node(n).inputs.empty() && g_.value(g_.node(n).inputs[0]).type.IsTensor();
 }
 
 bool PlanBuilder::IsLate(const Expr& e) const {

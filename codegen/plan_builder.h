@@ -54,7 +54,6 @@ class PlanBuilder {
   // --- sizes that the data decides ---
   // Symbols that a step reads from a tensor: what depends on them is allocated when they are known.
   void FindDataSymbols();
-  bool ReadsScalar(NodeId n) const;
   bool IsLate(const Expr& e) const;
   bool IsLate(const Location& l) const;
   // Whether what `e` depends on has been read by now.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/codegen/plan_builder.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/read_numbers.h"
 #include "smelt/core/tensor/element_order.h"
 
 namespace smelt {
@@ -40,7 +41,7 @@ absl::Status PlanBuilder::EmitNode(NodeId n) {
   }
   if (name == "prim::If" || name == "smelt::cond") return EmitIf(n);
   if (name == "smelt::while_loop" || name == "prim::Loop") return EmitLoop(n);
-  if (ReadsScalar(n)) return EmitReadScalar(n);
+  if (ReadsNumber(g_, n)) return EmitReadScalar(n);
   if (IsCondition(n)) return absl::OkStatus();  // made where it is used
   if (name == "aten::_assert_async" || name == "aten::_assert_scalar") return EmitAssert(n);
   if (name == "smelt::assert_computed") return absl::OkStatus();  // by the steps before

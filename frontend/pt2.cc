@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "smelt/core/op/verify.h"
 #include "smelt/frontend/pt2_reader.h"
 #include "smelt/frontend/small_sizes.h"
+#include "smelt/frontend/sympy_expr.h"
 #include "smelt/frontend/zip_archive.h"
 
 namespace smelt {
@@ -46,6 +48,23 @@ absl::flat_hash_set<std::string> SymbolsSqueezed(const Graph& g) {
     }
   }
   return out;
+}
+
+// An export checks that a slice between bounds that the data decide begins at no negative offset, as none does. What
+// else asks where a tensor begins is kept.
+void DropOffsetChecks(Graph& g) {
+  for (NodeId n : g.AllNodes()) {
+    if (g.node(n).op != "aten::sym_storage_offset") continue;
+    const ValueId offset = g.node(n).outputs[0];
+    const auto& uses = g.value(offset).uses;
+    const bool only_checked = absl::c_all_of(uses, [&](const Use& use) {
+      const Node& user = g.node(use.user);
+      return user.op == "aten::ge.int" && use.index == 0 && GetIntExpr(g, user.inputs[1]) == Expr(0);
+    });
+    if (!only_checked) continue;
+    g.ReplaceAllUses(offset, InsertSize(g, n, Expr(0)));
+    g.Erase(n);
+  }
 }
 
 }  // namespace
@@ -111,11 +130,13 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
   g_ = g_owner_.get();
   Scope scope;
   scope.graph = graph;
+  SMELT_RETURN_IF_ERROR(ReadRanges(program, /*of_data=*/true));
   SMELT_RETURN_IF_ERROR(ReadInputs(*graph, *signature, scope));
   SMELT_RETURN_IF_ERROR(ReadNodes(*graph, g_->top(), scope, 0));
   SMELT_RETURN_IF_ERROR(ReadOutputs(*graph, *signature, scope));
   OpenAssignments();
-  SMELT_RETURN_IF_ERROR(ReadRanges(program));
+  DropOffsetChecks(*g_);
+  SMELT_RETURN_IF_ERROR(ReadRanges(program, /*of_data=*/false));
   ReconcileSmallSizes(*g_);
   SMELT_RETURN_IF_ERROR(CheckBroadcasts(*g_));
   // What the archive claims may still not fit together: nothing behind this border checks it again.
@@ -127,17 +148,20 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
                            : absl::UnimplementedError(absl::StrCat("autocast: ", absl::StrJoin(different, "; ")));
 }
 
-absl::Status Pt2Reader::ReadRanges(const Json& program) {
+absl::Status Pt2Reader::ReadRanges(const Json& program, bool of_data) {
   const Json* ranges = Find(program, "range_constraints");
   if (ranges == nullptr || !ranges->is_object()) return absl::OkStatus();
   const absl::flat_hash_set<std::string> squeezed = SymbolsSqueezed(*g_);
   for (auto it = ranges->begin(); it != ranges->end(); ++it) {
     auto e = Expr::Parse(it.key());
     if (!e.ok() || !e->IsSymbol()) continue;  // "2*s44": follows from s44's own range
+    if (DependsOnData(*e) != of_data) continue;
     SymbolRanges::Range r = g_->symbols.Get(e->SymbolName());
+    // Sizes are not negative, numbers that data hold may be.
+    if (of_data) r.min = INT64_MIN;
     if (const Json* min = Find(*it, "min_val"); min != nullptr && min->is_number_integer()) {
       auto v = AsInt(*min);
-      if (v.ok()) r.min = std::max<int64_t>(*v, 0);
+      if (v.ok()) r.min = of_data ? *v : std::max<int64_t>(*v, 0);
     }
     if (const Json* max = Find(*it, "max_val"); max != nullptr && max->is_number_integer()) {
       auto v = AsInt(*max);

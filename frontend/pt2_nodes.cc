@@ -325,6 +325,7 @@ absl::Status Pt2Reader::Define(const OutputDecl& d, ValueId v, Scope& scope) {
     return absl::InvalidArgumentError(absl::StrCat("two values are named \"", d.name, "\""));
   g_->SetName(v, d.name);
   if (d.expr) g_->SetExpr(v, d.expr);
+  MeetSymbols(g_->value(v).type, d.expr);
   return absl::OkStatus();
 }
 
@@ -360,6 +361,11 @@ absl::Status Pt2Reader::AddNode(OpName op, const std::vector<ValueId>& args, con
   }
   NodeId n = g_->InsertBefore(anchor, op, args, types);
   g_->SetSource(n, current_source_);
+  if (op == "aten::slice.Tensor" && declared.size() == 1 && declared[0].type.IsTensor()) {
+    ComputeNewSizes(n, declared[0].type);
+    SMELT_ASSIGN_OR_RETURN(declared[0], ReadOutput(outputs[0], scope));
+    g_->SetType(g_->node(n).outputs[0], declared[0].type);
+  }
   for (size_t i = 0; i < declared.size(); ++i) {
     const ValueId v = g_->node(n).outputs[i];
     if (!declared[i].is_list) {

@@ -48,7 +48,9 @@ class Pt2Reader {
   // --- pt2.cc: the archive and its program ---
   absl::Status FindEntries();
   absl::Status ReadProgram(const Json& program);
-  absl::Status ReadRanges(const Json& program);
+  // Of symbols that the data decide, or of the others: what the slices between numbers of the former are hangs on them,
+  // while the latter's hints stand at the values.
+  absl::Status ReadRanges(const Json& program, bool of_data);
 
   // --- pt2_weights.cc ---
   struct WeightEntry {
@@ -69,6 +71,11 @@ class Pt2Reader {
   absl::StatusOr<std::vector<Expr>> ReadSizes(const Json& list);
   absl::StatusOr<Type> TensorTypeOf(const Scope& scope, const std::string& name);
   absl::StatusOr<std::optional<Expr>> SymIntExpr(const Scope& scope, const std::string& name);
+  // Symbols of a value defined are no new ones.
+  void MeetSymbols(const Type& type, const std::optional<Expr>& expr);
+  // A slice between bounds that the data decide has a size with a new symbol in the archive. It is what the bounds make
+  // of it, wherever the archive names it.
+  void ComputeNewSizes(NodeId n, const Type& declared);
 
   // --- pt2_signature.cc: inputs and outputs ---
   absl::StatusOr<std::string> InputName(const Json& input);
@@ -190,8 +197,10 @@ class Pt2Reader {
   std::shared_ptr<const SourceLocation> current_source_;
   std::vector<NodeId> assignments_;
   absl::flat_hash_set<std::string> copies_called_;  // the copy_ of the model, as the archive tells them apart
-  int num_bools_read_ = 0;                          // each as the symbol of a number, "u_bool0"
-  std::optional<DType> autocast_;                   // in a region of it: the lower precision
+  absl::flat_hash_set<std::string> symbols_met_;
+  absl::flat_hash_map<std::string, Expr> computed_;  // symbols of the archive that are others'
+  int num_bools_read_ = 0;                           // each as the symbol of a number, "u_bool0"
+  std::optional<DType> autocast_;                    // in a region of it: the lower precision
   bool autocast_seen_ = false;
   int64_t vmap_examples_ = 1;  // of the vmaps around what is read
 };

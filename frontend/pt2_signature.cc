@@ -131,6 +131,7 @@ absl::StatusOr<ValueId> Pt2Reader::DeclareInput(const Json& input, const std::st
     return absl::UnimplementedError(absl::StrCat("a value of kind ", u.first));
   }
   scope.values[name] = v;
+  MeetSymbols(g_->value(v).type, g_->value(v).expr);
   return v;
 }
 

@@ -120,6 +120,38 @@ TEST(Pt2Test, AnItemThatTheArchiveStatesIsChecked) {
   EXPECT_EQ(GetIntExpr(g, g.node(FindNode(g, "aten::fill_.Scalar")).inputs[1]), Expr(4));
 }
 
+TEST(Pt2Test, ASliceBetweenNumbersOfTheDataHasTheSizeThatTheyMake) {
+  // x[n.item():]: the archive names its size u1 and its offset u2, and says of neither what it is.
+  TestArchive archive = TestArchive::LoadPath("testdata/scenarios/item_fill.pt2");
+  const std::string graph = "/graph_module/graph";
+  const std::string u1 = R"j({"as_expr": {"expr_str": "Symbol('u1')", "hint": null}})j";
+  archive.Patch(graph + "/tensor_values/mul_/sizes/0", u1);
+  archive.Patch(graph + "/sym_int_values/size", u1);
+  archive.Patch(graph + "/sym_int_values/offset", R"j({"as_expr": {"expr_str": "Symbol('u2')", "hint": null}})j");
+  archive.Patch("/range_constraints/u2", R"({"min_val": 0, "max_val": null})");
+  archive.Patch(graph + "/nodes/1/target", R"("torch.ops.aten.slice.Tensor")");
+  archive.Patch(graph + "/nodes/1/inputs", R"([{"name": "self", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},
+      {"name": "dim", "arg": {"as_int": 0}, "kind": 1}, {"name": "start", "arg": {"as_sym_int": {"as_name": "item"}}, "kind": 1}])");
+  archive.Patch(graph + "/nodes/2", R"({"target": "torch.ops.aten.sym_size.int", "metadata": {},
+      "outputs": [{"as_sym_int": {"as_name": "size"}}],
+      "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "mul_"}}, "kind": 1}, {"name": "dim", "arg": {"as_int": 0}, "kind": 1}]})");
+  archive.Patch(graph + "/nodes/3", R"({"target": "torch.ops.aten.sym_storage_offset.default", "metadata": {},
+      "outputs": [{"as_sym_int": {"as_name": "offset"}}],
+      "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "mul_"}}, "kind": 1}]})");
+  archive.Patch(graph + "/nodes/4",
+                R"({"target": "_operator.ge", "metadata": {}, "outputs": [{"as_sym_bool": {"as_name": "ge"}}],
+      "inputs": [{"name": "a", "arg": {"as_sym_int": {"as_name": "offset"}}, "kind": 1}, {"name": "b", "arg": {"as_int": 0}, "kind": 1}]})");
+  const auto model = archive.Read();
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Graph& g = *model->graph;
+  EXPECT_THAT(Ops(g, g.top()),
+              ElementsAre("aten::item", "aten::slice.Tensor", "aten::sym_size.int", "smelt::size", "aten::ge.int"));
+  const Expr size = *g.value(g.FindValue("size")).expr;
+  EXPECT_EQ((*g.value(g.FindValue("mul_")).type.tensor().sizes)[0], size);
+  for (const auto& [from, length] : {std::pair(0, 4), {1, 3}, {4, 0}, {9, 0}, {-1, 1}, {-4, 4}, {-9, 4}})
+    EXPECT_EQ(*size.Evaluate({{"u0", from}}), length) << from;
+}
+
 TEST(Pt2Test, ABufferIsAssignedInArchivesWhoseNodesHaveNoNames) {
   // PyTorch 2.9 writes none. Such an assignment was read as a copy: what the model returned of the old tensor was new.
   TestArchive archive = TestArchive::LoadPath("testdata/scenarios/BufferAssigned.pt2");

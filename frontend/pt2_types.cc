@@ -1,5 +1,7 @@
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
 #include "smelt/frontend/pt2_codes.h"
 #include "smelt/frontend/pt2_reader.h"
 #include "smelt/frontend/sympy_expr.h"
@@ -21,7 +23,34 @@ absl::StatusOr<Expr> Pt2Reader::ReadSize(const Json& j) {
   if (hint != nullptr && hint->is_object()) {
     if (const Json* v = Find(*hint, "as_int"); v != nullptr && v->is_number_integer()) NoteHint(e, v->get<int64_t>());
   }
-  return e;
+  return computed_.empty() ? e : e.Substitute(computed_);
+}
+
+void Pt2Reader::MeetSymbols(const Type& type, const std::optional<Expr>& expr) {
+  const auto meet = [&](const Expr& e) {
+    for (const std::string& symbol : e.Symbols()) symbols_met_.insert(symbol);
+  };
+  if (expr) meet(*expr);
+  if (!type.IsTensor() || !type.tensor().sizes) return;
+  for (const Expr& size : *type.tensor().sizes) meet(size);
+}
+
+void Pt2Reader::ComputeNewSizes(NodeId n, const Type& declared) {
+  const ValueId v = g_->node(n).outputs[0];
+  const std::vector<Expr>& sizes = *declared.tensor().sizes;
+  const auto is_new = [&](const Expr& size) {
+    return size.IsSymbol() && DependsOnData(size) && !symbols_met_.contains(size.SymbolName());
+  };
+  if (absl::c_none_of(sizes, is_new)) return;
+  g_->SetType(v, Type::Tensor());
+  const absl::Status inferred = InferNode(*g_, n);
+  const Type type = g_->value(v).type;
+  g_->SetType(v, declared);
+  if (!inferred.ok() || !type.IsTensor() || type.tensor().rank() != declared.tensor().rank()) return;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const Expr& size = (*type.tensor().sizes)[d];
+    if (is_new(sizes[d]) && !size.IsPoison()) computed_.try_emplace(sizes[d].SymbolName(), size);
+  }
 }
 
 void Pt2Reader::NoteHint(const Expr& e, int64_t value) {

@@ -13,6 +13,7 @@
 #include "smelt/core/op/data_refusals.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/read_numbers.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functional_counterpart.h"
@@ -27,7 +28,7 @@ absl::StatusOr<FunctionalizeResult> Functionalizer::Run() {
   ShowWholeStates();
   SMELT_RETURN_IF_ERROR(ProcessBlock(g_.top()));
   SMELT_RETURN_IF_ERROR(BuildConvention());
-  EraseDead(g_.top());
+  EraseDead(g_.top(), ReadersOfSizes(g_));
   return std::move(result_);
 }
 
@@ -113,15 +114,15 @@ void Functionalizer::KeepComputed(NodeId n) {
   }
 }
 
-void Functionalizer::EraseDead(BlockId b) {
+void Functionalizer::EraseDead(BlockId b, const absl::flat_hash_set<NodeId>& kept) {
   for (NodeId n = g_.block(b).last, previous; n.valid(); n = previous) {
     const Node& node = g_.node(n);
     previous = node.prev;
     if (node.op == "prim::If" || node.op == "smelt::cond") EraseUnusedResults(n);
-    for (BlockId inner : node.blocks) EraseDead(inner);
+    for (BlockId inner : node.blocks) EraseDead(inner, kept);
     const bool used =
         std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return !g_.value(v).uses.empty(); });
-    if (!used && !IsRemovable(n)) continue;
+    if (!used && (!IsRemovable(n) || kept.contains(n))) continue;
     if (MayRefuseData(g_, n)) {
       if (!IsWhollyRead(n)) KeepComputed(n);
     } else if (!used) {

@@ -309,7 +309,8 @@ class Functionalizer {
   bool IsWhollyRead(NodeId n) const;
   void KeepComputed(NodeId n);
   void EraseUnusedResults(NodeId n);
-  void EraseDead(BlockId b);
+  // `kept`: they are not dead though nothing uses their results.
+  void EraseDead(BlockId b, const absl::flat_hash_set<NodeId>& kept);
 
   Graph& g_;
   const FunctionalizeOptions& options_;

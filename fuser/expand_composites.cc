@@ -13,6 +13,7 @@
 #include "smelt/core/op/decompose.h"
 #include "smelt/core/op/emit.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/core/op/read_numbers.h"
 #include "smelt/fuser/expander.h"
 #include "smelt/fuser/lower_group.h"
 
@@ -49,18 +50,18 @@ bool HasEffect(const Graph& g, NodeId n) {
   }
 }
 
-void EraseDeadIn(Graph& g, BlockId b) {
+void EraseDeadIn(Graph& g, BlockId b, const absl::flat_hash_set<NodeId>& kept) {
   std::vector<NodeId> nodes = g.Nodes(b);
   for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
     if (!g.IsLive(*it)) continue;
     bool used = false;
     for (ValueId v : g.node(*it).outputs) used = used || !g.value(v).uses.empty();
-    if (!used && !HasEffect(g, *it)) {
+    if (!used && !HasEffect(g, *it) && !kept.contains(*it)) {
       g.Erase(*it);
       continue;
     }
     const std::vector<BlockId> blocks(g.node(*it).blocks.begin(), g.node(*it).blocks.end());
-    for (BlockId inner : blocks) EraseDeadIn(g, inner);
+    for (BlockId inner : blocks) EraseDeadIn(g, inner, kept);
   }
 }
 
@@ -306,7 +307,7 @@ absl::StatusOr<Expander::Step> Expander::ExpandNode(NodeId n) {
   return numbers ? Step::kKeep : Step::kUnsupported;
 }
 
-void EraseDeadNodes(Graph& g) { EraseDeadIn(g, g.top()); }
+void EraseDeadNodes(Graph& g) { EraseDeadIn(g, g.top(), ReadersOfSizes(g)); }
 
 absl::Status ExpandComposites(Graph& g) { return Expander(g).Run(); }
 

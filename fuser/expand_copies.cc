@@ -182,7 +182,7 @@ absl::StatusOr<Expander::Step> Expander::ViewScatter(NodeId n) {
   // Where an argument begins in its storage is seen when it runs: a region in front of it does not lie in the copy.
   absl::flat_hash_map<std::string, int64_t> hints = g_.symbol_hints;
   for (const OpArg& a : call.args()) {
-    if (a.kind != OpArg::Kind::kInt) continue;
+    if (a.kind != OpArg::Kind::kInt || call.op() != "aten::as_strided_scatter") continue;
     for (const std::string& s : a.expr.Symbols()) hints.try_emplace(s, 0);
   }
   SymbolicDecide decide(&g_.symbols, hints);

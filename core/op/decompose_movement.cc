@@ -231,7 +231,7 @@ Values ViewScatter(Emit& e, const OpCall& call) {
   const ValueId base = e.Op("aten::clone", {call.arg(0).value, e.Const(int64_t{0})});
   if (!e.ok()) return e.status();
   const SymbolicGeometry g{e.DTypeOf(base), e.Sizes(base), *e.TypeOf(base).strides, 0};
-  SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildScatteredView(call, g, SymbolRanges()));
+  SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildScatteredView(call, g, e.graph().symbols));
   return std::vector<ValueId>{
       e.WriteRegion(base, e.Expand(e.Cast(call.arg(1).value, g.dtype), m.outputs[0].sizes), m.outputs[0])};
 }

@@ -406,6 +406,10 @@ Type Meet(const Type& a, const Type& b) {
 }
 
 void SetTypeIfNew(Graph& g, ValueId v, const Type& t) {
+  const TypeKind had = g.value(v).type.kind();
+  // Of which kind a number is may be known: aten::item says no more than that it is one.
+  if (t.kind() == TypeKind::kNumber && (had == TypeKind::kInt || had == TypeKind::kFloat || had == TypeKind::kBool))
+    return;
   if (g.value(v).type != t) g.SetType(v, t);
 }
 

@@ -200,10 +200,25 @@ absl::StatusOr<std::optional<Expr>> OptionalExpr(ViewCtx& c, absl::string_view n
   return std::optional<Expr>(e);
 }
 
+// 1 where `index` counts from the end, else 0; of numbers that only the data give, an expression.
+Expr CountsFromTheEnd(const ViewCtx& c, const Expr& index) {
+  return c.decide.Known(0, index) == true ? Expr(0) : Min(1, Max(0, Expr(0) - index));
+}
+
+// A bound that only the data give, as one that counts from the beginning: no other is known to.
+void CountFromTheBeginning(const ViewCtx& c, const Expr& size, std::optional<Expr>& bound) {
+  if (!bound || c.decide.IsDecidable(*bound) || c.decide.Known(0, *bound) == true) return;
+  bound = Max(0, *bound + CountsFromTheEnd(c, *bound) * size);
+}
+
 absl::Status SliceRule(ViewCtx& c) {
   SMELT_ASSIGN_OR_RETURN(int64_t dim, c.call.GetIntOr("dim", 0));
   SMELT_ASSIGN_OR_RETURN(std::optional<Expr> start, OptionalExpr(c, "start"));
   SMELT_ASSIGN_OR_RETURN(std::optional<Expr> end, OptionalExpr(c, "end"));
+  if (const absl::StatusOr<int> d = view_rules::WrapDim(dim, c.base.rank()); d.ok() && c.base.rank() > 0) {
+    CountFromTheBeginning(c, c.base.sizes[*d], start);
+    CountFromTheBeginning(c, c.base.sizes[*d], end);
+  }
   Expr step(1);
   if (!c.call.IsNone("step")) {
     SMELT_ASSIGN_OR_RETURN(step, c.call.GetExpr("step"));
@@ -218,8 +233,7 @@ absl::Status SelectRule(ViewCtx& c) {
     // Only the data say which: whether it is in range is seen when it runs, as is whether it counts from the end.
     absl::StatusOr<int> d = view_rules::WrapDim(dim, c.base.rank());
     if (!d.ok()) return c.call.Error(d.status().message());
-    const Expr from_the_end = c.decide.Known(0, index) == true ? Expr(0) : Min(1, Max(0, Expr(0) - index));
-    index = index + from_the_end * c.base.sizes[*d];
+    index = index + CountsFromTheEnd(c, index) * c.base.sizes[*d];
     ExprGeometry out = c.base;
     out.offset = out.offset + index * out.strides[*d];
     out.sizes.erase(out.sizes.begin() + *d);

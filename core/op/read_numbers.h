@@ -1,0 +1,19 @@
+// Numbers that a program reads out of its tensors.
+#ifndef SMELT_CORE_OP_READ_NUMBERS_H_
+#define SMELT_CORE_OP_READ_NUMBERS_H_
+
+#include "absl/container/flat_hash_set.h"
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+// Whether the node reads a number out of a tensor: aten::item and its like.
+bool ReadsNumber(const Graph& g, NodeId n);
+
+// Those whose number is in the sizes or offsets of other values, as u0 of `x[:, :n.item()]` is. They are not dead,
+// though no node may take the number as an operand. O(values), and O(1) a node where nothing reads a number.
+absl::flat_hash_set<NodeId> ReadersOfSizes(const Graph& g);
+
+}  // namespace smelt
+
+#endif  // SMELT_CORE_OP_READ_NUMBERS_H_
