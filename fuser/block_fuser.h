@@ -158,6 +158,9 @@ class BlockFuser {
   // The contents that a chain of region writes inside groups a and b begins with.
   ValueId ChainBase(int w, int a, int b) const;
 
+  // Whether a member reads memory that another, an indexed write, takes over: it would be copied whole for that.
+  bool ReadsWhatAnActionWrites(const std::vector<int>& members) const;
+
   // A kernel may write a region and read the same memory only at the same index or elsewhere; it may not read what it
   // wrote.
   bool MemoryAllows(int a, int b, bool reduces, std::string* reason) const;

@@ -7,6 +7,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/merge_matmuls.h"
+#include "smelt/fuser/move_reshapes.h"
 
 namespace smelt {
 
@@ -96,6 +97,7 @@ int BlockFuser::Needed(ValueId v, int a, int b, int enough) const {
 absl::StatusOr<FusionReport> Fuse(Graph& g, const FuseOptions& options) {
   FusionReport report;
   report.merged_matmuls = MergeMatmuls(g);
+  MoveReshapes(g);
   SMELT_RETURN_IF_ERROR(BlockFuser(g, g.top(), options, report).Run());
   // Leaves that every reader now makes itself, views of what is gone.
   std::vector<NodeId> nodes = g.AllNodes();

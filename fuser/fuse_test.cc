@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/fuser/lower_group.h"
+#include "smelt/fuser/move_reshapes.h"
 #include "smelt/fuser/run_kernels.h"
 
 namespace smelt {
@@ -671,6 +672,96 @@ TEST(Fuse, MatmulsAreJoinedUntil128RowsAreTogether) {
     absl::StrAppend(&returned, k == 0 ? "" : ", ", "%t", k);
   }
   EXPECT_EQ(FuseText(absl::StrCat(text, "  return (", returned, ")\n")).report.merged_matmuls, 3);
+}
+
+// --- reshapes and places between loops ---
+
+TEST(Fuse, WhatFollowsTheRowsOfAReshapedNormIsInTheirKernel) {
+  // silu(group_norm(x, 2, weight)) + x, whose rows are [N, G] over [C/G, H * W].
+  Fused f = FuseText(R"(graph(%x : Float(2, 6, 2, 4, strides=[48, 8, 4, 1]), %w : Float(6, strides=[1])):
+  %one : int = prim::Constant[value=1]()
+  %d : int[] = prim::Constant[value=[2, 3]]()
+  %k : bool = prim::Constant[value=1]()
+  %n : NoneType = prim::Constant()
+  %r : Float(2, 2, 3, 8, strides=[48, 24, 8, 1]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(2, 2, 3, 8), strides=exprs(48, 24, 8, 1)](%x)
+  %m : Float(2, 2, 1, 1, strides=[2, 1, 1, 1]) = aten::mean.dim(%r, %d, %k, %n)
+  %c : Float(2, 2, 3, 8, strides=[48, 24, 8, 1]) = aten::sub.Tensor(%r, %m, %one)
+  %y : Float(2, 6, 2, 4, strides=[48, 8, 4, 1]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(2, 6, 2, 4), strides=exprs(48, 8, 4, 1)](%c)
+  %v : Float(6, 1, 1, strides=[1, 1, 1]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(6, 1, 1), strides=exprs(1, 1, 1)](%w)
+  %s : Float(2, 6, 2, 4, strides=[48, 8, 4, 1]) = aten::mul.Tensor(%y, %v)
+  %u : Float(2, 6, 2, 4, strides=[48, 8, 4, 1]) = aten::silu(%s)
+  %z : Float(2, 6, 2, 4, strides=[48, 8, 4, 1]) = aten::add.Tensor(%u, %x, %one)
+  return (%z)
+)",
+                     1e-5f);
+  EXPECT_EQ(f.groups(), std::vector<std::string>{"mean_sub_mul_silu_add"}) << f.Edges();
+}
+
+TEST(Fuse, WhatFeedsTheRowsOfItsReshapeIsInTheirKernel) {
+  // p = sigmoid(x).flatten(1): its sums are one kernel with it, and who returns it in its own shape sees that.
+  for (const std::string returned : {"%s, %q", "%s, %q, %p"}) {
+    Fused f = FuseText(absl::StrCat(R"(graph(%x : Float(3, 4, 5, strides=[20, 5, 1]), %b : Float(4, 1, strides=[1, 1])):
+  %one : int = prim::Constant[value=1]()
+  %d : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=0]()
+  %n : NoneType = prim::Constant()
+  %a : Float(3, 4, 5, strides=[20, 5, 1]) = aten::add.Tensor(%x, %b, %one)
+  %p : Float(3, 4, 5, strides=[20, 5, 1]) = aten::sigmoid(%a)
+  %r : Float(3, 20, strides=[20, 1]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(3, 20), strides=exprs(20, 1)](%p)
+  %s : Float(3, strides=[1]) = aten::sum.dim_IntList(%r, %d, %k, %n)
+  %m : Float(3, 20, strides=[20, 1]) = aten::mul.Tensor(%r, %r)
+  %q : Float(3, strides=[1]) = aten::sum.dim_IntList(%m, %d, %k, %n)
+  return ()",
+                                    returned, ")\n"),
+                       1e-5f);
+    // No view of [3, 20] shows the bias: that sum stays in its shape, and is computed where it is read.
+    EXPECT_EQ(f.groups(), std::vector<std::string>{"add_sigmoid_sum_mul_sum"}) << f.Edges();
+  }
+}
+
+TEST(Fuse, ReshapesByDimsOfOneMoveNothing) {
+  auto g = Parse(R"(graph(%x : Float(3, 1, 5, strides=[5, 5, 1])):
+  %d : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=0]()
+  %n : NoneType = prim::Constant()
+  %p : Float(3, 1, 5, strides=[5, 5, 1]) = aten::sigmoid(%x)
+  %r : Float(3, 5, strides=[5, 1]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(3, 5), strides=exprs(5, 1)](%p)
+  %s : Float(3, strides=[1]) = aten::sum.dim_IntList(%r, %d, %k, %n)
+  return (%s)
+)");
+  EXPECT_EQ(MoveReshapes(*g), 0);
+}
+
+TEST(Fuse, RowsOfAValueMadeFromTheOperandAloneAreStoredTransposedByTheirKernel) {
+  // rms_norm(x).transpose(0, 1).contiguous(): the squares, not x, are what is reduced.
+  Fused f = FuseText(R"(graph(%x : Float(3, 4, 8, strides=[32, 8, 1])):
+  %d : int[] = prim::Constant[value=[2]]()
+  %k : bool = prim::Constant[value=1]()
+  %n : NoneType = prim::Constant()
+  %q : Float(3, 4, 8, strides=[32, 8, 1]) = aten::mul.Tensor(%x, %x)
+  %m : Float(3, 4, 1, strides=[4, 1, 1]) = aten::mean.dim(%q, %d, %k, %n)
+  %r : Float(3, 4, 1, strides=[4, 1, 1]) = aten::rsqrt(%m)
+  %y : Float(3, 4, 8, strides=[32, 8, 1]) = aten::mul.Tensor(%x, %r)
+  %t : Float(4, 3, 8, strides=[8, 32, 1]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(4, 3, 8), strides=exprs(8, 32, 1)](%y)
+  %z : Float(4, 3, 8, strides=[24, 8, 1]) = smelt::materialize[strides=exprs(24, 8, 1)](%t)
+  return (%z)
+)",
+                     1e-5f);
+  EXPECT_EQ(f.groups(), std::vector<std::string>{"mul_mean_rsqrt_mul_materialize"}) << f.Edges();
+}
+
+TEST(Fuse, RowsGatheredFromTheMemoryThatIsWrittenAreStoredFirst) {
+  // x[i] += 1: else all of x would be copied, that a kernel may read it while it writes it.
+  Fused f = FuseText(R"(graph(%x : Float(9, 4, strides=[4, 1]), %i : Long(3, strides=[1])):
+  %one : int = prim::Constant[value=1]()
+  %no : bool = prim::Constant[value=0]()
+  %l : Tensor[] = prim::ListConstruct(%i)
+  %r : Float(3, 4, strides=[4, 1]) = aten::index.Tensor(%x, %l)
+  %a : Float(3, 4, strides=[4, 1]) = aten::add.Tensor(%r, %one, %one)
+  %z : Float(9, 4, strides=[4, 1]) = smelt::inplace_index_put(%x, %l, %a, %no)
+  return (%z)
+)");
+  EXPECT_EQ(f.groups(), std::vector<std::string>{"index_add"}) << f.Edges();
 }
 
 }  // namespace

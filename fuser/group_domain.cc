@@ -223,8 +223,9 @@ absl::StatusOr<bool> DomainChooser::LabelBackward(NodeId n) {
   const std::vector<Expr>& sizes = g_.Sizes(out);
   SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> operands, SameIndexOperands(n));
   bool changed = false;
+  // Operands from outside too: what else reads them at its own index has its place by theirs.
   for (ValueId v : operands) {
-    if (!g_.IsInternal(v) || d_.labels.contains(v)) continue;
+    if (d_.labels.contains(v)) continue;
     const std::vector<Expr>& s = g_.Sizes(v);
     if (s.size() > sizes.size()) continue;
     Index place = BroadcastIndex(b_, label, sizes, s);

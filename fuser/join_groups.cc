@@ -333,6 +333,21 @@ ValueId BlockFuser::ChainBase(int w, int a, int b) const {
   }
 }
 
+bool BlockFuser::ReadsWhatAnActionWrites(const std::vector<int>& members) const {
+  for (int w : members) {
+    if (!IsAction(N(w))) continue;
+    // A copy of memory that is read no more is that memory.
+    ValueId memory = Root(N(w).inputs[0]);
+    if (const int p = DefPlace(memory); p >= 0 && N(p).op == "smelt::materialize") memory = Root(N(p).inputs[0]);
+    for (int m : members) {
+      bool reads = false;
+      ForOperands(m, [&](ValueId v) { reads = reads || (IsTensor(v) && Root(v) == memory); });
+      if (m != w && reads) return true;
+    }
+  }
+  return false;
+}
+
 bool BlockFuser::MemoryAllows(int a, int b, bool reduces, std::string* reason) const {
   std::vector<int> writes, members;
   for (int k : {a, b}) {
@@ -370,6 +385,11 @@ bool BlockFuser::MemoryAllows(int a, int b, bool reduces, std::string* reason) c
         return false;
       }
     }
+  }
+  if (ReadsWhatAnActionWrites(members)) {
+    *reason =
+        "the kernel would read memory at other indices than those at which it writes it, all of which is copied then";
+    return false;
   }
   // Of two writes to one element a kernel does not know which comes last.
   for (int w : writes) {
