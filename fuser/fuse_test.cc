@@ -764,5 +764,24 @@ TEST(Fuse, RowsGatheredFromTheMemoryThatIsWrittenAreStoredFirst) {
   EXPECT_EQ(f.groups(), std::vector<std::string>{"index_add"}) << f.Edges();
 }
 
+TEST(Fuse, WhatARowReducesToIsUsedInAPartOfItAlone) {
+  // The parts of %c are told apart along a dim that the kernel's rows have too: all of a row is reduced all the same.
+  Fused f = FuseText(R"(graph(%x : Float(2, 4, strides=[4, 1])):
+  %d : int[] = prim::Constant[value=[0]]()
+  %k : bool = prim::Constant[value=1]()
+  %one : int = prim::Constant[value=1]()
+  %a : Float(2, 4, strides=[4, 1]) = aten::abs(%x)
+  %m : Float(1, 4, strides=[4, 1]) = aten::amax(%a, %d, %k)
+  %v : Float(4, 1, strides=[1, 1]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(4, 1), strides=exprs(1, 1)](%m)
+  %r : Float(4, 1, strides=[1, 1]) = aten::relu(%v)
+  %n : Float(4, 1, strides=[1, 1]) = aten::neg(%r)
+  %l : Tensor[] = prim::ListConstruct(%r, %n)
+  %c : Float(4, 2, strides=[2, 1]) = aten::cat(%l, %one)
+  %z : Float(4, 2, strides=[2, 1]) = aten::sub.Tensor(%c, %r, %one)
+  return (%a, %r, %z)
+)");
+  EXPECT_EQ(f.groups(), std::vector<std::string>{"abs_amax_relu_neg_cat_sub"}) << f.Edges();
+}
+
 }  // namespace
 }  // namespace smelt

@@ -70,6 +70,8 @@ class Builder {
 
   // --- instructions ---
   DType TypeOf(int i) const { return ins_[i].type; }
+  // Whether it may differ from one index of the reduced dims to the next.
+  bool VariesInRow(int i) const { return ins_[i].inner; }
   int Const(DType t, double v);
   int ConstInt(DType t, int64_t v);
   int Op(ScalarOp op, DType t, int a, int b = -1, int c = -1);

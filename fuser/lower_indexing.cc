@@ -119,7 +119,7 @@ absl::StatusOr<int> Lowering::EvalMaskedScatter(NodeId n, const Index& index, in
   SMELT_ASSIGN_OR_RETURN(ValueId self, g_.TensorArg(n, "self"));
   SMELT_ASSIGN_OR_RETURN(ValueId mask, g_.TensorArg(n, "mask"));
   SMELT_ASSIGN_OR_RETURN(ValueId source, g_.TensorArg(n, "source"));
-  SMELT_RETURN_IF_ERROR(CheckSite(n, g_.Sizes(g_.Out(n)), {}));
+  SMELT_RETURN_IF_ERROR(CheckSite(n, g_.Sizes(g_.Out(n)), {}, guard));
   for (size_t d = 0; d < index.size(); ++d) {
     if (g_.Sizes(g_.Out(n))[d] == Expr(1) && index[d] == b_->Zero()) continue;
     if (!(index[d] == domain_.reduced_index[d])) return g_.Unsupported(n, "masked_scatter used at another index");

@@ -31,12 +31,20 @@ ReduceKind KindOf(Combine c) {
 
 }  // namespace
 
-absl::Status Lowering::CheckSite(NodeId n, const std::vector<Expr>& reduced, const Index& outer) {
+absl::Status Lowering::CheckSite(NodeId n, const std::vector<Expr>& reduced, const Index& outer, int guard) {
+  if (guard >= 0 && b_->VariesInRow(guard))
+    return g_.Unsupported(n, "a reduction's result is used in a part of its own row");
   if (reduced != domain_.reduced) return g_.Unsupported(n, "a reduction over other dims than its group's");
   for (const Affine& a : outer) {
     if (b_->UsesReduction(a)) return g_.Unsupported(n, "a reduction's result is used along the reduced dims");
   }
   return absl::OkStatus();
+}
+
+bool Lowering::IsWithin(const Affine& a, const Expr& size) const {
+  const auto [low, high] = b_->Bounds(a);
+  const SymbolRanges& ranges = g_.graph().symbols;
+  return low && high && ranges.LessOrEqual(0, *low) == true && ranges.Less(*high, size) == true;
 }
 
 int Lowering::Reduce(ReduceKind kind, int value, int index, bool scan) {
@@ -94,7 +102,12 @@ Lowering::Values Lowering::EvalReduction(NodeId n, const Index& index, int guard
       if (site->where[d] < 0) in[d] = b_->Zero();
     }
   } else {
-    SMELT_RETURN_IF_ERROR(CheckSite(n, site->reduced, outer));
+    // What is reduced is all of the row, in whichever part of it the result is used.
+    const std::vector<Expr>& sizes = g_.Sizes(site->input);
+    bool within = guard >= 0 && b_->VariesInRow(guard);
+    for (size_t d = 0; d < in.size() && within; ++d) within = site->where[d] < 0 || IsWithin(in[d], sizes[d]);
+    if (within) guard = -1;
+    SMELT_RETURN_IF_ERROR(CheckSite(n, site->reduced, outer, guard));
   }
   SMELT_ASSIGN_OR_RETURN(int x, Eval(site->input, in, guard));
   std::vector<int> pre_args = {x};

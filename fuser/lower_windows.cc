@@ -17,7 +17,7 @@ Lowering::Values Lowering::EvalPool(NodeId n, Special s, const Index& index, int
   const bool adaptive = s == Special::kAdaptiveAvgPool || s == Special::kAdaptiveMaxPool;
   const bool average = s == Special::kAdaptiveAvgPool || s == Special::kAvgPool;
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> window, g_.WindowOf(n, s));
-  SMELT_RETURN_IF_ERROR(CheckSite(n, window, index));
+  SMELT_RETURN_IF_ERROR(CheckSite(n, window, index, guard));
   b_->SetSlidingWindow();
   Index at = index;
   int inside = -1;
@@ -164,7 +164,7 @@ absl::StatusOr<int> Lowering::EvalCol2Im(NodeId n, const Index& index, int guard
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> padding, g_.ExprsOr(n, "padding", 2, {0, 0}));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> dilation, g_.ExprsOr(n, "dilation", 2, {1, 1}));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> window, g_.WindowOf(n, Special::kCol2Im));
-  SMELT_RETURN_IF_ERROR(CheckSite(n, window, index));
+  SMELT_RETURN_IF_ERROR(CheckSite(n, window, index, guard));
   const size_t lead = out.size() - 3;
   std::vector<Expr> blocks;
   for (int d = 0; d < 2; ++d) {

@@ -87,8 +87,11 @@ class Lowering {
   absl::StatusOr<int> EvalTriangle(NodeId n, const Index& index, int guard);
 
   // --- reductions ---
-  // An error where this reduction is not over the domain's reduction dims.
-  absl::Status CheckSite(NodeId n, const std::vector<Expr>& reduced, const Index& outer);
+  // An error where this reduction is not over the domain's reduction dims, or over a part of them: `guard` says where
+  // its result is used.
+  absl::Status CheckSite(NodeId n, const std::vector<Expr>& reduced, const Index& outer, int guard);
+  // Whether 0 <= a < size in all of the domain.
+  bool IsWithin(const Affine& a, const Expr& size) const;
   // One accumulator over the reduction dims; `index` for kArgMin and kArgMax, else -1.
   int Reduce(ReduceKind kind, int value, int index, bool scan);
   Values EvalReduction(NodeId n, const Index& index, int guard);
