@@ -23,7 +23,10 @@ class ReshapeMover {
 
   int Run() {
     const std::vector<NodeId> nodes = g_.Nodes(block_);
-    for (NodeId n : nodes) MoveBehind(n);
+    // Views go as what they show is moved.
+    for (NodeId n : nodes) {
+      if (g_.IsLive(n)) MoveBehind(n);
+    }
     for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
       if (g_.IsLive(*it)) MoveAhead(*it);
     }
