@@ -1,4 +1,4 @@
-// The passes of the pipeline, in its order. Each wants complete types: infer-types completes those of a text.
+// The passes of the pipeline, in its order. Those that want complete types complete those of a text.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,11 +39,15 @@ void RegisterPipelinePasses() {
         return absl::OkStatus();
       });
   Add("expand-composites", "operators become kernels and library calls",
-      [](PassContext& c) { return ExpandComposites(*c.graph); });
+      [](PassContext& c) -> absl::Status {
+        SMELT_RETURN_IF_ERROR(CompleteTypes(*c.graph));
+        return ExpandComposites(*c.graph);
+      });
   Add("fuse", "forms groups that are one kernel each (--explain says of each edge why it fused or did not)",
       [](PassContext& c) -> absl::Status {
         FuseOptions options;
         options.explain = c.explain;
+        SMELT_RETURN_IF_ERROR(CompleteTypes(*c.graph));
         SMELT_RETURN_IF_ERROR(ExpandComposites(*c.graph));
         const std::unique_ptr<AliasDb> alias = AliasDb::Build(*c.graph);
         options.alias_db = alias.get();
