@@ -104,6 +104,9 @@ class KernelEmitter {
   // integer.
   int LaneBits() const;
 
+  // Reads and writes whose elements lie any number of elements apart along the loop.
+  int CountApart() const;
+
   // Roughly how many instructions of the machine a vector takes, in all and one after the other.
   struct Cost {
     int all = 0, path = 0;

@@ -74,6 +74,10 @@ void KernelEmitter::Plan() {
   }
   const bool vectorize = s_.vector_dim >= 0 && !s_.sequential;
   lanes_ = vectorize ? f_.vector_bits / LaneBits() : 1;
+  // Elements far apart are read and written one by one: of very many, in short vectors. Code of ten thousand
+  // instructions compiles in time that is quadratic in them.
+  constexpr int kMostApart = 256;
+  for (const int apart = CountApart(); lanes_ > 4 && lanes_ * apart > kMostApart;) lanes_ /= 2;
   varying_.assign(s_.instrs.size(), false);
   phase_of_.assign(s_.instrs.size(), 0);
   for (size_t k = 0; k < s_.phases.size(); ++k) {
@@ -113,6 +117,14 @@ void KernelEmitter::Plan() {
   PlanScratch();
   PairStores();
   if (columns_ && lanes_ > 1 && !has_tiles_) interior_ = FindInterior(s_, varying_);
+}
+
+int KernelEmitter::CountApart() const {
+  if (loop_dim_ < 0) return 0;
+  return static_cast<int>(std::count_if(s_.instrs.begin(), s_.instrs.end(), [&](const KernelInstr& in) {
+    return (in.op == KernelOp::kLoad || in.op == KernelOp::kStore) &&
+           s_.params[in.param].strides[loop_dim_] == StrideClass::kAny;
+  }));
 }
 
 int KernelEmitter::LaneBits() const {

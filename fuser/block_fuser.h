@@ -232,7 +232,12 @@ class BlockFuser {
   // it.
   void StandTogether(const Group& group);
 
-  absl::StatusOr<bool> EmitGroup(int k);
+  enum class Emitted {
+    kKernel,
+    kApart,  // its members stay as they are
+    kWaits,  // with may_wait: until what stands between its members has gone
+  };
+  absl::StatusOr<Emitted> EmitGroup(int k, bool may_wait);
   void EraseUsers(ValueId v);
 
   Graph& g_;

@@ -16,15 +16,29 @@ namespace smelt {
 absl::Status BlockFuser::Emit() {
   first_edge_ = report_.edges.size();
   ReportEdges();
+  std::vector<int> waiting;
   for (int k = 0; k < static_cast<int>(groups_.size()); ++k) {
-    if (groups_[k].members.empty()) continue;
-    SMELT_ASSIGN_OR_RETURN(bool made, EmitGroup(k));
-    if (made) {
-      ++report_.groups;
-      report_.fused_nodes += static_cast<int>(groups_[k].members.size());
-    } else {
-      report_.single_kernels += static_cast<int>(groups_[k].members.size());
+    if (!groups_[k].members.empty()) waiting.push_back(k);
+  }
+  // A node may stand in the way of one group until its own has taken it away. The later ones first, then: what stands
+  // in the way is mostly of a group behind. (A few times, for the sake of time.)
+  constexpr int kRounds = 8;
+  for (int round = 1; !waiting.empty(); ++round) {
+    std::vector<int> again;
+    for (int k : waiting) {
+      SMELT_ASSIGN_OR_RETURN(const Emitted emitted, EmitGroup(k, /*may_wait=*/round < kRounds));
+      const int members = static_cast<int>(groups_[k].members.size());
+      if (emitted == Emitted::kWaits) {
+        again.push_back(k);
+      } else if (emitted == Emitted::kKernel) {
+        ++report_.groups;
+        report_.fused_nodes += members;
+      } else {
+        report_.single_kernels += members;
+      }
     }
+    if (again.size() == waiting.size()) round = kRounds - 1;  // nothing has moved
+    waiting.assign(again.rbegin(), again.rend());
   }
   return absl::OkStatus();
 }
@@ -139,7 +153,7 @@ void BlockFuser::StandTogether(const Group& group) {
   }
 }
 
-absl::StatusOr<bool> BlockFuser::EmitGroup(int k) {
+absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) {
   const Group& group = groups_[k];
   absl::flat_hash_set<NodeId> members;
   for (int m : group.members) members.insert(nodes_[m]);
@@ -151,7 +165,7 @@ absl::StatusOr<bool> BlockFuser::EmitGroup(int k) {
       const NodeId def = g_.value(N(group.members[0]).inputs[x]).def;
       leaf = leaf || (!g_.IsParam(def) && IsLeaf(g_.node(def)));
     }
-    if (!leaf || IsLeaf(N(group.members[0]))) return false;
+    if (!leaf || IsLeaf(N(group.members[0]))) return Emitted::kApart;
   }
   if (options_.alias_db != nullptr && group.members.size() > 1) {
     std::vector<NodeId> together;
@@ -160,9 +174,10 @@ absl::StatusOr<bool> BlockFuser::EmitGroup(int k) {
     // What is hoisted out of the way, or sinks behind the group.
     const auto goes_along = [](const Node& n) { return IsTransparent(n) || IsAllocation(n) || IsLeaf(n); };
     if (!GatherGroup(*options_.alias_db, g_, together, anchor, goes_along, &why)) {
+      if (may_wait) return Emitted::kWaits;
       ReportSplit(k, why);
       ++report_.refused_groups;
-      return false;
+      return Emitted::kApart;
     }
   }
   auto sub = std::make_shared<Graph>();
@@ -177,7 +192,7 @@ absl::StatusOr<bool> BlockFuser::EmitGroup(int k) {
     // A view of what a member makes is no operand.
     if (members.contains(g_.value(Root(base)).def)) {
       ReportSplit(k, "what it writes to is a view of a value made in it");
-      return false;
+      return Emitted::kApart;
     }
     TakeBase(c, base);
   }
@@ -206,7 +221,7 @@ absl::StatusOr<bool> BlockFuser::EmitGroup(int k) {
       sub->AddOutput(c.inner.at(o));
     }
   }
-  if (results.empty()) return false;
+  if (results.empty()) return Emitted::kApart;
   for (ValueId v : c.operands) Hoist(v, anchor);
   const NodeId node = g_.InsertBefore(anchor, OpName::Get("smelt::FusionGroup"), c.operands, types,
                                       {{"Subgraph", sub}, {"name", sub->name}});
@@ -225,7 +240,7 @@ absl::StatusOr<bool> BlockFuser::EmitGroup(int k) {
     if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
     StandTogether(group);
     ReportSplit(k, absl::StrCat("the group has no kernel: ", lowered.status().message()));
-    return false;
+    return Emitted::kApart;
   }
   for (ValueId o : g_.node(node).outputs) Sink(o, node);
   // Views that only members read go with them.
@@ -233,7 +248,7 @@ absl::StatusOr<bool> BlockFuser::EmitGroup(int k) {
     for (ValueId o : N(*it).outputs) EraseUsers(o);
     g_.Erase(nodes_[*it]);
   }
-  return true;
+  return Emitted::kKernel;
 }
 
 void BlockFuser::EraseUsers(ValueId v) {

@@ -783,5 +783,19 @@ TEST(Fuse, WhatARowReducesToIsUsedInAPartOfItAlone) {
   EXPECT_EQ(f.groups(), std::vector<std::string>{"abs_amax_relu_neg_cat_sub"}) << f.Edges();
 }
 
+TEST(Fuse, AGroupWaitsForAnotherToTakeItsNodesOutOfTheWay) {
+  // %v4 reads of the one group and stands between its members, until its own group, behind them, takes it along.
+  Fused f = FuseText(R"(graph(%x0 : Float(40, strides=[1]), %x1 : Float(1, strides=[1]), %x2 : Float(1, strides=[1])):
+  %v2 : Float(1, strides=[1]) = aten::minimum(%x2, %x1)
+  %v3 : Float(1, strides=[1]) = aten::neg(%v2)
+  %v4 : Float(40, strides=[1]) = aten::maximum(%x0, %v2)
+  %v0 : Float(1, strides=[1]) = aten::minimum(%x2, %x2)
+  %v5 : Float(1, strides=[1]) = aten::abs(%v3)
+  %v7 : Float(40, strides=[1]) = aten::mul.Tensor(%v4, %x0)
+  return (%v0, %v7, %v3, %v5)
+)");
+  EXPECT_EQ(f.groups(), (std::vector<std::string>{"minimum_neg_minimum_abs", "maximum_mul"})) << f.Edges();
+}
+
 }  // namespace
 }  // namespace smelt
