@@ -205,8 +205,8 @@ class BlockFuser {
   void ReportEdges();
   // Where no step of the pass met the edge.
   std::string DefaultReason(int p, int i, bool fused) const;
-  // A group that is none after all.
-  void ReportSplit(int k, absl::string_view why);
+  // Of two groups that are not one after all, or of one that is none.
+  void ReportSplit(int from, int to, absl::string_view why);
 
   // --- the groups' nodes ---
   absl::Status Emit();
@@ -235,9 +235,12 @@ class BlockFuser {
   enum class Emitted {
     kKernel,
     kApart,  // its members stay as they are
+    kInParts,
     kWaits,  // with may_wait: until what stands between its members has gone
   };
   absl::StatusOr<Emitted> EmitGroup(int k, bool may_wait);
+  // Of a group that has no kernel, whose members stand together: its first half and its second are groups, and theirs.
+  absl::StatusOr<Emitted> EmitHalves(int k, absl::string_view why);
   void EraseUsers(ValueId v);
 
   Graph& g_;
@@ -255,7 +258,7 @@ class BlockFuser {
   absl::flat_hash_map<ValueId, std::vector<int>> writers_;  // by the memory's root: nodes that take it over
   // With FuseOptions::explain: by producer and consumer; of the block's edges the group that holds both ends, or -1.
   absl::flat_hash_map<std::pair<int, int>, std::string> reasons_;
-  std::vector<int> edge_groups_;
+  std::vector<std::pair<int, int>> edge_ends_;  // producer, consumer
   size_t first_edge_ = 0;
 };
 

@@ -33,7 +33,7 @@ absl::Status BlockFuser::Emit() {
       } else if (emitted == Emitted::kKernel) {
         ++report_.groups;
         report_.fused_nodes += members;
-      } else {
+      } else if (emitted == Emitted::kApart) {
         report_.single_kernels += members;
       }
     }
@@ -154,7 +154,7 @@ void BlockFuser::StandTogether(const Group& group) {
 }
 
 absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) {
-  const Group& group = groups_[k];
+  const Group group = groups_[k];  // halves may come to it
   absl::flat_hash_set<NodeId> members;
   for (int m : group.members) members.insert(nodes_[m]);
   const NodeId anchor = nodes_[group.at];
@@ -175,7 +175,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
     const auto goes_along = [](const Node& n) { return IsTransparent(n) || IsAllocation(n) || IsLeaf(n); };
     if (!GatherGroup(*options_.alias_db, g_, together, anchor, goes_along, &why)) {
       if (may_wait) return Emitted::kWaits;
-      ReportSplit(k, why);
+      ReportSplit(k, k, why);
       ++report_.refused_groups;
       return Emitted::kApart;
     }
@@ -191,7 +191,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
     if (members.contains(g_.value(base).def)) continue;
     // A view of what a member makes is no operand.
     if (members.contains(g_.value(Root(base)).def)) {
-      ReportSplit(k, "what it writes to is a view of a value made in it");
+      ReportSplit(k, k, "what it writes to is a view of a value made in it");
       return Emitted::kApart;
     }
     TakeBase(c, base);
@@ -239,8 +239,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
     g_.Erase(node);
     if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
     StandTogether(group);
-    ReportSplit(k, absl::StrCat("the group has no kernel: ", lowered.status().message()));
-    return Emitted::kApart;
+    return EmitHalves(k, absl::StrCat("the group has no kernel: ", lowered.status().message()));
   }
   for (ValueId o : g_.node(node).outputs) Sink(o, node);
   // Views that only members read go with them.
@@ -249,6 +248,36 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
     g_.Erase(nodes_[*it]);
   }
   return Emitted::kKernel;
+}
+
+absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitHalves(int k, absl::string_view why) {
+  std::vector<int> members = groups_[k].members;
+  if (members.size() < 2) {
+    ReportSplit(k, k, why);
+    return Emitted::kApart;
+  }
+  // As they stand now.
+  std::sort(members.begin(), members.end(), [&](int a, int b) { return g_.IsBefore(nodes_[a], nodes_[b]); });
+  const size_t half = members.size() / 2;
+  const int second = static_cast<int>(groups_.size());
+  groups_.push_back(groups_[k]);
+  groups_[k].at = members[half - 1];
+  groups_[second].at = members[half];
+  groups_[k].members.assign(members.begin(), members.begin() + half);
+  groups_[second].members.assign(members.begin() + half, members.end());
+  for (size_t i = half; i < members.size(); ++i) group_of_[members[i]] = second;
+  for (int part : {k, second}) std::sort(groups_[part].members.begin(), groups_[part].members.end());
+  ReportSplit(k, second, why);
+  for (int part : {k, second}) {
+    SMELT_ASSIGN_OR_RETURN(const Emitted emitted, EmitGroup(part, /*may_wait=*/false));
+    if (emitted == Emitted::kKernel) {
+      ++report_.groups;
+      report_.fused_nodes += static_cast<int>(groups_[part].members.size());
+    } else if (emitted == Emitted::kApart) {
+      report_.single_kernels += static_cast<int>(groups_[part].members.size());
+    }
+  }
+  return Emitted::kInParts;
 }
 
 void BlockFuser::EraseUsers(ValueId v) {

@@ -797,5 +797,38 @@ TEST(Fuse, AGroupWaitsForAnotherToTakeItsNodesOutOfTheWay) {
   EXPECT_EQ(f.groups(), (std::vector<std::string>{"minimum_neg_minimum_abs", "maximum_mul"})) << f.Edges();
 }
 
+TEST(Fuse, AGroupWithoutAKernelIsTwoOfItsHalves) {
+  // The maxima of rows are used along columns, which a square hides from the loops' sizes.
+  Fused f = FuseText(R"(graph(%x : Float(3, 3, strides=[3, 1])):
+  %d : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=0]()
+  %a : Float(3, 3, strides=[3, 1]) = aten::relu(%x)
+  %m : Float(3, strides=[1]) = aten::amax(%x, %d, %k)
+  %y : Float(3, 3, strides=[3, 1]) = aten::mul.Tensor(%a, %m)
+  %z : Float(3, 3, strides=[3, 1]) = aten::neg(%y)
+  return (%z)
+)");
+  EXPECT_EQ(f.groups(), (std::vector<std::string>{"relu_amax", "mul_neg"})) << f.Edges();
+  EXPECT_TRUE(absl::StrContains(f.Edges(), "aten::mul.Tensor %y -> aten::neg %z: fused")) << f.Edges();
+  EXPECT_TRUE(absl::StrContains(f.Edges(), "aten::amax %m -> aten::mul.Tensor %y: not fused, the group has no kernel"))
+      << f.Edges();
+}
+
+TEST(Fuse, AReductionOverOneElementIsPartOfAnyRow) {
+  Fused f = FuseText(R"(graph(%x : Float(4, 1, 4, strides=[1, 4, 4])):
+  %one : int[] = prim::Constant[value=[1]]()
+  %rows : int[] = prim::Constant[value=[0]]()
+  %k : bool = prim::Constant[value=1]()
+  %n : NoneType = prim::Constant()
+  %b : Float(4, 1, 4, strides=[1, 4, 4]) = aten::neg(%x)
+  %c : Float(4, 1, 4, strides=[1, 4, 4]) = aten::abs(%b)
+  %m : Float(4, 1, 4, strides=[4, 4, 1]) = aten::amax(%c, %one, %k)
+  %e : Float(4, 1, 4, strides=[4, 4, 1]) = aten::neg(%m)
+  %s : Float(1, 1, 4, strides=[4, 4, 1]) = aten::sum.dim_IntList(%e, %rows, %k, %n)
+  return (%b, %s)
+)");
+  EXPECT_EQ(f.groups(), std::vector<std::string>{"neg_abs_amax_neg_sum"}) << f.Edges();
+}
+
 }  // namespace
 }  // namespace smelt

@@ -236,14 +236,15 @@ absl::StatusOr<bool> DomainChooser::LabelBackward(NodeId n) {
   if (operands.empty() && g_.IsReduction(n)) {
     SMELT_ASSIGN_OR_RETURN(std::optional<Site> s, g_.SiteOf(n));
     SMELT_ASSIGN_OR_RETURN(const ReductionMeaning* m, g_.ReductionOf(n));
-    if (d_.labels.contains(s->input) || s->reduced != d_.reduced) return changed;
+    const bool one = s->reduced != d_.reduced && IsOneElement(s->reduced);
+    if (d_.labels.contains(s->input) || (s->reduced != d_.reduced && !one)) return changed;
     Index in;
     size_t o = 0;
     for (int w : s->where) {
       if (w >= 0) {
         in.push_back(label[o++]);
       } else {
-        in.push_back(d_.reduced_index[-1 - w]);
+        in.push_back(one ? b_.Zero() : d_.reduced_index[-1 - w]);
         if (m->keepdim) ++o;
       }
     }

@@ -356,6 +356,12 @@ bool BlockFuser::MemoryAllows(int a, int b, bool reduces, std::string* reason) c
       if (N(m).op == "smelt::write_region") writes.push_back(m);
     }
   }
+  for (int w : writes) {
+    const int p = DefPlace(Root(N(w).inputs[0]));
+    if (p < 0 || (group_of_[p] != a && group_of_[p] != b) || N(p).op == "smelt::write_region") continue;
+    *reason = "it is the memory that a region is written into";
+    return false;
+  }
   if (!writes.empty()) {
     for (int m : members) {
       bool ok = true;

@@ -37,7 +37,7 @@ void BlockFuser::ReportEdges() {
       const bool fused = group_of_[p] >= 0 && group_of_[p] == group_of_[i];
       auto it = reasons_.find({p, i});
       std::string reason = it != reasons_.end() ? it->second : DefaultReason(p, i, fused);
-      edge_groups_.push_back(fused ? group_of_[i] : -1);
+      edge_ends_.push_back({p, i});
       report_.edges.push_back({Describe(p), Describe(i), fused, std::move(reason)});
     });
   }
@@ -58,10 +58,11 @@ std::string BlockFuser::DefaultReason(int p, int i, bool fused) const {
   return "it is read at other indices than it is made";
 }
 
-void BlockFuser::ReportSplit(int k, absl::string_view why) {
-  for (size_t e = 0; e < edge_groups_.size(); ++e) {
-    if (edge_groups_[e] != k) continue;
+void BlockFuser::ReportSplit(int from, int to, absl::string_view why) {
+  for (size_t e = 0; e < edge_ends_.size(); ++e) {
+    const auto [producer, consumer] = edge_ends_[e];
     FusionEdge& edge = report_.edges[first_edge_ + e];
+    if (!edge.fused || group_of_[producer] != from || group_of_[consumer] != to) continue;
     edge.fused = false;
     edge.reason = std::string(why);
   }
