@@ -239,8 +239,11 @@ class BlockFuser {
     kWaits,  // with may_wait: until what stands between its members has gone
   };
   absl::StatusOr<Emitted> EmitGroup(int k, bool may_wait);
-  // Of a group that has no kernel, whose members stand together: its first half and its second are groups, and theirs.
-  absl::StatusOr<Emitted> EmitHalves(int k, absl::string_view why);
+  // Of a group that has no kernel, whose members stand together: the two parts between which the least is stored are
+  // groups, or parts of theirs.
+  absl::StatusOr<Emitted> EmitParts(int k, absl::string_view why);
+  // The member with which the second part begins.
+  size_t CutOf(const std::vector<int>& members) const;
   void EraseUsers(ValueId v);
 
   Graph& g_;

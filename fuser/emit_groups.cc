@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
@@ -154,7 +155,7 @@ void BlockFuser::StandTogether(const Group& group) {
 }
 
 absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) {
-  const Group group = groups_[k];  // halves may come to it
+  const Group group = groups_[k];  // parts of it may come to it
   absl::flat_hash_set<NodeId> members;
   for (int m : group.members) members.insert(nodes_[m]);
   const NodeId anchor = nodes_[group.at];
@@ -239,7 +240,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
     g_.Erase(node);
     if (!absl::IsUnimplemented(lowered.status())) return lowered.status();
     StandTogether(group);
-    return EmitHalves(k, absl::StrCat("the group has no kernel: ", lowered.status().message()));
+    return EmitParts(k, absl::StrCat("the group has no kernel: ", lowered.status().message()));
   }
   for (ValueId o : g_.node(node).outputs) Sink(o, node);
   // Views that only members read go with them.
@@ -250,7 +251,40 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
   return Emitted::kKernel;
 }
 
-absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitHalves(int k, absl::string_view why) {
+size_t BlockFuser::CutOf(const std::vector<int>& members) const {
+  absl::flat_hash_map<NodeId, size_t> place;
+  for (size_t i = 0; i < members.size(); ++i) place[nodes_[members[i]]] = i;
+  // Elements stored by the first part and read by the second, for each that begins at a member.
+  std::vector<double> elements(members.size() + 1, 0);
+  for (size_t i = 0; i < members.size(); ++i) {
+    for (ValueId o : N(members[i]).outputs) {
+      size_t last = i;
+      const auto look = [&](auto&& self, ValueId v) -> void {
+        for (const Use& u : g_.value(v).uses) {
+          if (const auto it = place.find(u.user); it != place.end()) {
+            last = std::max(last, it->second);
+          } else if (!g_.IsReturn(u.user) && IsTransparent(g_.node(u.user))) {
+            for (ValueId x : g_.node(u.user).outputs) self(self, x);
+          }
+        }
+      };
+      look(look, o);
+      const auto size = IsTensor(o) ? Product(*T(o).sizes).Evaluate(g_.symbol_hints) : absl::StatusOr<int64_t>(1);
+      for (size_t second = i + 1; second <= last; ++second)
+        elements[second] += size.ok() ? static_cast<double>(*size) : 1e12;
+    }
+  }
+  // Of many members, not so near an end that there would be many parts. Of equals the later: what a row has alone is
+  // computed once.
+  const size_t margin = members.size() > 16 ? members.size() / 4 : 1;
+  size_t best = margin;
+  for (size_t second = margin; second + margin <= members.size(); ++second) {
+    if (elements[second] <= elements[best]) best = second;
+  }
+  return best;
+}
+
+absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitParts(int k, absl::string_view why) {
   std::vector<int> members = groups_[k].members;
   if (members.size() < 2) {
     ReportSplit(k, k, why);
@@ -258,14 +292,14 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitHalves(int k, absl::string_v
   }
   // As they stand now.
   std::sort(members.begin(), members.end(), [&](int a, int b) { return g_.IsBefore(nodes_[a], nodes_[b]); });
-  const size_t half = members.size() / 2;
+  const size_t cut = CutOf(members);
   const int second = static_cast<int>(groups_.size());
   groups_.push_back(groups_[k]);
-  groups_[k].at = members[half - 1];
-  groups_[second].at = members[half];
-  groups_[k].members.assign(members.begin(), members.begin() + half);
-  groups_[second].members.assign(members.begin() + half, members.end());
-  for (size_t i = half; i < members.size(); ++i) group_of_[members[i]] = second;
+  groups_[k].at = members[cut - 1];
+  groups_[second].at = members[cut];
+  groups_[k].members.assign(members.begin(), members.begin() + cut);
+  groups_[second].members.assign(members.begin() + cut, members.end());
+  for (size_t i = cut; i < members.size(); ++i) group_of_[members[i]] = second;
   for (int part : {k, second}) std::sort(groups_[part].members.begin(), groups_[part].members.end());
   ReportSplit(k, second, why);
   for (int part : {k, second}) {
