@@ -38,7 +38,7 @@ absl::StatusOr<int> Reduce(const std::string& model, const std::string& case_pat
   SMELT_ASSIGN_OR_RETURN(std::vector<Call> calls, ReadCaseCalls(case_path));
   RunOptions options;
   options.evaluator = false;
-  options.compiled = true;
+  options.compiled = options.compiled_unjudged = true;
   options.scratch = std::filesystem::temp_directory_path().string();
   Sample sample{std::move(graph), {}};
   Isolated found;

@@ -157,6 +157,29 @@ call
   EXPECT_TRUE(small.graph->outputs().empty()) << small.ToString();
 }
 
+TEST(ReduceTest, WhatTheEvaluatorCannotRunIsStillSaidNotToBeCompiled) {
+  auto sample = Sample::Parse(R"(graph(%x : Float(2, strides=[1])):
+  %y : Float(2, strides=[1]) = aten::fmod.Tensor(%x, %x)
+  return (%y)
+call
+  storage float32 1 2
+  arg 0 float32 [2] [1] 0
+)",
+                              "sample");
+  ASSERT_TRUE(sample.ok()) << sample.status();
+  for (NodeId n : sample->graph->AllNodes()) {
+    if (sample->graph->node(n).op == "aten::fmod.Tensor") sample->graph->SetOp(n, OpName::Get("aten::igamma"));
+  }
+  RunOptions options;
+  options.evaluator = false;
+  options.compiled = options.compiled_unjudged = true;
+  options.scratch = ScratchFolder();
+  const Verdict v = RunSample(*sample, options);
+  EXPECT_EQ(v.outcome, Outcome::kUnsupported);
+  EXPECT_EQ(v.where, "compile");
+  EXPECT_NE(v.what.find("aten::igamma"), std::string::npos) << v.what;
+}
+
 TEST(ReduceTest, CutsAwayWhatAnUnknownOperatorDoesNotNeed) {
   auto sample = Sample::Parse(R"(graph(%x : Float(2, 3, strides=[3, 1]), %y : Float(2, 3, strides=[3, 1])):
   %one : int = prim::Constant[value=1]()

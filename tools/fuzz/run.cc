@@ -434,10 +434,35 @@ Seen RunBundle(const std::shared_ptr<const Program>& program, const Sample& samp
 
 }  // namespace
 
+namespace {
+
+// A bundle at `path`, or the verdict that there is none.
+bool Compile(const Sample& sample, const RunOptions& options, const std::string& path, Verdict* v) {
+  CompileOptions compile;
+  compile.targets = {Target::kX86_64_V3};
+  compile.cache = options.cache;
+  compile.threads = 1;
+  const auto compiled = CompileToFile(*sample.graph, path, compile);
+  v->where = "compile";
+  if (compiled.ok()) return true;
+  v->what = std::string(compiled.status().message());
+  v->outcome = absl::IsUnimplemented(compiled.status()) || absl::IsInvalidArgument(compiled.status())
+                   ? Outcome::kUnsupported
+                   : Outcome::kDifferent;
+  return false;
+}
+
+}  // namespace
+
 Verdict RunSample(const Sample& sample, const RunOptions& options) {
   Verdict v;
   const Seen want = RunEagerly(sample);
+  const std::string path = absl::StrCat(options.scratch, "/fuzz-", getpid(), ".smb");
   if (absl::IsUnimplemented(want.status) || absl::IsInternal(want.status) || absl::IsResourceExhausted(want.status)) {
+    if (options.compiled && options.compiled_unjudged) {
+      if (!Compile(sample, options, path, &v)) return v;
+      std::remove(path.c_str());
+    }
     v.outcome = Outcome::kSkipped;
     v.where = "eager";
     v.what = std::string(want.status.message());
@@ -449,20 +474,7 @@ Verdict RunSample(const Sample& sample, const RunOptions& options) {
   if (!options.compiled || (ended && v.outcome == Outcome::kDifferent)) return v;
   v = Verdict();
   v.eager_refuses = !want.status.ok();
-  const std::string path = absl::StrCat(options.scratch, "/fuzz-", getpid(), ".smb");
-  CompileOptions compile;
-  compile.targets = {Target::kX86_64_V3};
-  compile.cache = options.cache;
-  compile.threads = 1;
-  auto compiled = CompileToFile(*sample.graph, path, compile);
-  v.where = "compile";
-  if (!compiled.ok()) {
-    v.what = std::string(compiled.status().message());
-    v.outcome = absl::IsUnimplemented(compiled.status()) || absl::IsInvalidArgument(compiled.status())
-                    ? Outcome::kUnsupported
-                    : Outcome::kDifferent;
-    return v;
-  }
+  if (!Compile(sample, options, path, &v)) return v;
   ProgramOptions load;
   load.threads = 1;
   auto program = Program::Load(path, load);

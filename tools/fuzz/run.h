@@ -46,8 +46,9 @@ struct Verdict {
 };
 
 struct RunOptions {
-  bool evaluator = true;  // on the pure graph
-  bool compiled = false;  // the bundle
+  bool evaluator = true;           // on the pure graph
+  bool compiled = false;           // the bundle
+  bool compiled_unjudged = false;  // with compiled: what the evaluator does not run may still be what is not compiled
   KernelCache* cache = nullptr;
   std::string scratch = "/tmp";  // where bundles are written
   bool all_variants = true;      // also the plan for overlapping arguments where a simpler one fits
