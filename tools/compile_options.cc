@@ -15,7 +15,7 @@ const char kCompileOptionsHelp[] =
     "  --target=LEVEL[,LEVEL...]   x86-64-v2, x86-64-v3, x86-64-v4, aarch64, sm_80, sm_90, sm_100, native\n"
     "                              (default x86-64-v3,x86-64-v4)\n"
     "  --alias-variants=auto|none|all  which calls besides distinct arguments are compiled ahead (default auto)\n"
-    "  --cache-dir=DIR             kernel cache (default $XDG_CACHE_HOME/smelt)\n"
+    "  --cache-dir=DIR             kernel cache (default $XDG_CACHE_HOME/smelt/kernels)\n"
     "  --cache-mode=read-write|read-only|off\n"
     "  --cache-size=MIB            of the folder; the least recently used kernels go first (default 1024)\n"
     "  --remote-cache=URL          kernels from and to a server of Bazel's HTTP cache protocol\n"
