@@ -139,6 +139,7 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
   SMELT_RETURN_IF_ERROR(ReadRanges(program, /*of_data=*/false));
   ReconcileSmallSizes(*g_);
   SMELT_RETURN_IF_ERROR(CheckBroadcasts(*g_));
+  SMELT_RETURN_IF_ERROR(CheckCounts());
   // What the archive claims may still not fit together: nothing behind this border checks it again.
   SMELT_RETURN_IF_ERROR(VerifyGraph(*g_));
   SMELT_RETURN_IF_ERROR(VerifySchemas(*g_, {.check_types = false}));  // ReadArguments has checked them, and knows more

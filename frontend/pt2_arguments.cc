@@ -129,7 +129,8 @@ absl::StatusOr<ValueId> Pt2Reader::ReadValue(const Json& arg, const Scope& scope
   }
   if (kind == "as_scalar_type") {
     SMELT_ASSIGN_OR_RETURN(int64_t code, AsInt(v));
-    SMELT_ASSIGN_OR_RETURN(int64_t c10, C10ScalarType(code));
+    // What it makes is looked at when all is read.
+    SMELT_ASSIGN_OR_RETURN(int64_t c10, C10ScalarType(code == kUint16Code ? CodeOfCounts() : code));
     return Constant(anchor, c10, Type::Int());
   }
   if (kind == "as_memory_format") {

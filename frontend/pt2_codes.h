@@ -10,6 +10,9 @@
 namespace smelt {
 namespace pt2_internal {
 
+// uint16: what a decomposed torch.eye counts rows and columns by. It is read as int32 (pt2_counts.cc).
+constexpr int64_t kUint16Code = 28;
+
 absl::StatusOr<int64_t> C10ScalarType(int64_t pt2);
 absl::StatusOr<DType> ToDType(int64_t pt2);
 absl::StatusOr<int64_t> C10MemoryFormat(int64_t pt2);

@@ -74,8 +74,14 @@ class Pt2Reader {
   // Symbols of a value defined are no new ones.
   void MeetSymbols(const Type& type, const std::optional<Expr>& expr);
   // A slice between bounds that the data decide has a size with a new symbol in the archive. It is what the bounds make
-  // of it, wherever the archive names it.
-  void ComputeNewSizes(NodeId n, const Type& declared);
+  // of it, wherever the archive names it. Whether there is one, so that the type is to be read again.
+  bool ComputeNewSizes(NodeId n, const Type& declared);
+
+  // --- pt2_counts.cc ---
+  // Values of uint16 are read as int32, which says the same of numbers from 0 on that are counted and compared. An
+  // error if they are anything else, or reach an input or a result.
+  static int64_t CodeOfCounts();
+  absl::Status CheckCounts() const;
 
   // --- pt2_signature.cc: inputs and outputs ---
   absl::StatusOr<std::string> InputName(const Json& input);
@@ -197,6 +203,7 @@ class Pt2Reader {
   std::shared_ptr<const SourceLocation> current_source_;
   std::vector<NodeId> assignments_;
   absl::flat_hash_set<std::string> copies_called_;  // the copy_ of the model, as the archive tells them apart
+  absl::flat_hash_set<std::string> counts_;         // values of uint16, by name
   absl::flat_hash_set<std::string> symbols_met_;
   absl::flat_hash_map<std::string, Expr> computed_;  // symbols of the archive that are others'
   int num_bools_read_ = 0;                           // each as the symbol of a number, "u_bool0"

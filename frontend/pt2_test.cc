@@ -152,6 +152,45 @@ TEST(Pt2Test, ASliceBetweenNumbersOfTheDataHasTheSizeThatTheyMake) {
     EXPECT_EQ(*size.Evaluate({{"u0", from}}), length) << from;
 }
 
+// torch.eye(300) as run_decompositions() writes it: rows and columns counted in uint16, and compared.
+TestArchive CountedEye(absl::string_view returned) {
+  TestArchive archive = TestArchive::LoadPath("testdata/scenarios/item_fill.pt2");
+  const std::string graph = "/graph_module/graph";
+  const auto tensor = [&](const char* name, int dtype, absl::string_view sizes, absl::string_view strides) {
+    archive.Patch(absl::StrCat(graph, "/tensor_values/", name),
+                  absl::StrCat(R"({"dtype": )", dtype, R"(, "sizes": )", sizes, R"(, "strides": )", strides,
+                               R"(, "requires_grad": false, "device": {"type": "cpu", "index": null},
+                                   "storage_offset": {"as_int": 0}, "layout": 7})"));
+  };
+  tensor("count", 28, R"([{"as_int": 300}])", R"([{"as_int": 1}])");
+  tensor("rows", 28, R"([{"as_int": 300}, {"as_int": 1}])", R"([{"as_int": 1}, {"as_int": 1}])");
+  tensor("eye", 12, R"([{"as_int": 300}, {"as_int": 300}])", R"([{"as_int": 300}, {"as_int": 1}])");
+  archive.Patch(graph + "/nodes", R"([
+      {"target": "torch.ops.aten.arange.start_step", "metadata": {}, "outputs": [{"as_tensor": {"name": "count"}}],
+       "inputs": [{"name": "start", "arg": {"as_int": 0}, "kind": 1}, {"name": "end", "arg": {"as_int": 300}, "kind": 1},
+                  {"name": "dtype", "arg": {"as_scalar_type": 28}, "kind": 2}]},
+      {"target": "torch.ops.aten.unsqueeze.default", "metadata": {}, "outputs": [{"as_tensor": {"name": "rows"}}],
+       "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "count"}}, "kind": 1},
+                  {"name": "dim", "arg": {"as_int": -1}, "kind": 1}]},
+      {"target": "torch.ops.aten.eq.Tensor", "metadata": {}, "outputs": [{"as_tensor": {"name": "eye"}}],
+       "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "rows"}}, "kind": 1},
+                  {"name": "other", "arg": {"as_tensor": {"name": "count"}}, "kind": 1}]}])");
+  const std::string output = absl::StrCat(R"({"as_tensor": {"name": ")", returned, R"("}})");
+  archive.Patch(graph + "/outputs", absl::StrCat("[", output, "]"));
+  archive.Patch("/graph_module/signature/output_specs", absl::StrCat(R"([{"user_output": {"arg": )", output, R"(}}])"));
+  return archive;
+}
+
+TEST(Pt2Test, RangesOfUint16ThatAreComparedAreRead) {
+  const auto model = CountedEye("eye").Read();
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(TypeText(*model->graph, "rows"), "Int(300, 1, strides=[1, 1])");
+}
+
+TEST(Pt2ErrorTest, AResultOfUint16IsNamed) {
+  EXPECT_THAT(ErrorOf(CountedEye("count")), HasSubstr("%count: a result of the model of dtype uint16"));
+}
+
 TEST(Pt2Test, ABufferIsAssignedInArchivesWhoseNodesHaveNoNames) {
   // PyTorch 2.9 writes none. Such an assignment was read as a copy: what the model returned of the old tensor was new.
   TestArchive archive = TestArchive::LoadPath("testdata/scenarios/BufferAssigned.pt2");

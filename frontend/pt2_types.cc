@@ -35,22 +35,23 @@ void Pt2Reader::MeetSymbols(const Type& type, const std::optional<Expr>& expr) {
   for (const Expr& size : *type.tensor().sizes) meet(size);
 }
 
-void Pt2Reader::ComputeNewSizes(NodeId n, const Type& declared) {
+bool Pt2Reader::ComputeNewSizes(NodeId n, const Type& declared) {
   const ValueId v = g_->node(n).outputs[0];
   const std::vector<Expr>& sizes = *declared.tensor().sizes;
   const auto is_new = [&](const Expr& size) {
     return size.IsSymbol() && DependsOnData(size) && !symbols_met_.contains(size.SymbolName());
   };
-  if (absl::c_none_of(sizes, is_new)) return;
+  if (absl::c_none_of(sizes, is_new)) return false;
   g_->SetType(v, Type::Tensor());
   const absl::Status inferred = InferNode(*g_, n);
   const Type type = g_->value(v).type;
   g_->SetType(v, declared);
-  if (!inferred.ok() || !type.IsTensor() || type.tensor().rank() != declared.tensor().rank()) return;
+  if (!inferred.ok() || !type.IsTensor() || type.tensor().rank() != declared.tensor().rank()) return false;
   for (size_t d = 0; d < sizes.size(); ++d) {
     const Expr& size = (*type.tensor().sizes)[d];
     if (is_new(sizes[d]) && !size.IsPoison()) computed_.try_emplace(sizes[d].SymbolName(), size);
   }
+  return true;
 }
 
 void Pt2Reader::NoteHint(const Expr& e, int64_t value) {
@@ -85,6 +86,10 @@ absl::StatusOr<Type> Pt2Reader::TensorTypeOf(const Scope& scope, const std::stri
   auto read = [&]() -> absl::StatusOr<Type> {
     SMELT_ASSIGN_OR_RETURN(const Json* dtype, Get(*meta, "dtype"));
     SMELT_ASSIGN_OR_RETURN(int64_t code, AsInt(*dtype));
+    if (code == kUint16Code) {
+      counts_.insert(name);
+      code = CodeOfCounts();
+    }
     SMELT_ASSIGN_OR_RETURN(DType t, ToDType(code));
     SMELT_ASSIGN_OR_RETURN(const Json* sizes, Get(*meta, "sizes"));
     SMELT_ASSIGN_OR_RETURN(const Json* strides, Get(*meta, "strides"));

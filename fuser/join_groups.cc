@@ -128,6 +128,10 @@ bool BlockFuser::Join(int a, int b, ValueId v, const Label& expected, int consum
   std::vector<int> to(gb.frame.sizes.size(), -1);  // b's dims in the frame
   const Label& have = labels_.at(v);
   const bool chain = N(DefPlace(v)).op == "smelt::write_region";
+  if (chain && N(consumer).op != "smelt::write_region") {
+    *reason = "it reads memory of which the producer writes a region: that is written before";
+    return false;
+  }
   if (chain && have.size() != expected.size()) {
     *reason = "regions of different shape";
     return false;
