@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "smelt/fuser/lower_group.h"
+#include "smelt/fuser/view_nodes.h"
 
 namespace smelt {
 namespace {
@@ -41,14 +42,8 @@ class Merger {
     std::vector<Matmul> list;
   };
 
-  // A value as memory and geometry.
-  std::pair<ValueId, SymbolicGeometry> Seen(ValueId v) const {
-    const NodeId def = g_.value(v).def;
-    if (g_.IsParam(def) || g_.node(def).op != "smelt::view") return {v, DefaultLayout(g_, v)};
-    return {g_.node(def).inputs[0], RegionGeometry(g_.node(def))};
-  }
   std::string KeyOf(ValueId v) const {
-    const auto [root, s] = Seen(v);
+    const auto [root, s] = ShownMemory(g_, v);
     std::string key =
         absl::StrCat(root.index, ".", root.generation, " ", static_cast<int>(s.dtype), " ", s.offset.ToString());
     for (size_t d = 0; d < s.sizes.size(); ++d)
@@ -69,7 +64,7 @@ class Merger {
     if (!add && node.op != "aten::mm") return;
     if (add && (!IsOne(node.inputs[3]) || !IsOne(node.inputs[4]))) return;
     const ValueId left = node.inputs[add ? 1 : 0], right = node.inputs[add ? 2 : 1];
-    const auto [root, s] = Seen(left);
+    const auto [root, s] = ShownMemory(g_, left);
     const NodeId def = g_.value(left).def;
     if (root == left || g_.node(def).FindAttribute("argument") != nullptr) return;
     for (const Expr& e : s.sizes) {
@@ -142,7 +137,7 @@ class Merger {
     if (!columns.IsConstant()) return 0;
     SymbolicGeometry left = run[0].left;
     left.sizes[0] = all;
-    const NodeId view = InsertView(first, root, left, node.source);
+    const NodeId view = InsertView(g_, first, root, left);
     std::vector<ValueId> inputs(node.inputs.begin(), node.inputs.end());
     inputs[add ? 1 : 0] = g_.node(view).outputs[0];
     const NodeId merged = g_.InsertBefore(first, node.op, inputs, {Type::Tensor(*out.dtype, {all, columns})});
@@ -163,22 +158,10 @@ class Merger {
         const Expr moved = FloorDiv(part.offset * ItemSize(part.dtype), ItemSize(geometry.dtype));
         g_.SetAttribute(v, "offset", geometry.offset + moved);
       }
-      if (!g_.value(old).uses.empty())
-        g_.ReplaceAllUses(old, g_.node(InsertView(first, result, part, node.source)).outputs[0]);
+      if (!g_.value(old).uses.empty()) g_.ReplaceAllUses(old, g_.node(InsertView(g_, first, result, part)).outputs[0]);
     }
     for (const Matmul& m : run) g_.Erase(m.node);
     return static_cast<int>(run.size()) - 1;
-  }
-
-  NodeId InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& s,
-                    const std::shared_ptr<const SourceLocation>& source) {
-    NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::view"), {base}, {Type::Tensor(s.dtype, s.sizes, s.strides)},
-                               {{"sizes", s.sizes},
-                                {"strides", s.strides},
-                                {"offset", s.offset},
-                                {"dtype", static_cast<int64_t>(ScalarTypeOf(s.dtype))}});
-    g_.SetSource(n, source);
-    return n;
   }
 
   Graph& g_;

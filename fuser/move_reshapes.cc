@@ -11,6 +11,7 @@
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/tensor/view_rules.h"
 #include "smelt/fuser/lower_group.h"
+#include "smelt/fuser/view_nodes.h"
 
 namespace smelt {
 namespace {
@@ -63,12 +64,6 @@ class ReshapeMover {
     if (!IsTensor(v) || !T(v).IsComplete()) return false;
     return *T(v).strides == ContiguousStrides(*T(v).sizes);
   }
-  // A value as memory and geometry.
-  std::pair<ValueId, SymbolicGeometry> Seen(ValueId v) const {
-    const NodeId def = g_.value(v).def;
-    if (g_.IsParam(def) || !IsView(def)) return {v, DefaultLayout(g_, v)};
-    return {g_.node(def).inputs[0], RegionGeometry(g_.node(def))};
-  }
   // The base, if the view shows all of it in the order of its elements, in another shape. (Dims of size 1 part no
   // loop.)
   std::optional<ValueId> Reshaped(NodeId view) const {
@@ -95,8 +90,8 @@ class ReshapeMover {
   // --- a node over another shape ---
 
   // The memory and geometry of an operand of a loop over `from`, seen by one over `to`. nullopt: it would be copied.
-  std::optional<std::pair<ValueId, SymbolicGeometry>> Seen(ValueId v, const Sizes& from, const Sizes& to) const {
-    auto [root, s] = Seen(v);
+  std::optional<std::pair<ValueId, SymbolicGeometry>> SeenOver(ValueId v, const Sizes& from, const Sizes& to) const {
+    auto [root, s] = ShownMemory(g_, v);
     if (const NodeId def = g_.value(v).def; !g_.IsParam(def) && g_.node(def).FindAttribute("argument") != nullptr)
       return std::nullopt;
     SymbolicDecide decide(&g_.symbols);
@@ -115,16 +110,8 @@ class ReshapeMover {
     const TensorType& t = T(base);
     return s.offset == Expr(0) && s.dtype == *t.dtype && s.sizes == *t.sizes && s.strides == *t.strides;
   }
-  ValueId InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& s) {
-    if (ShowsAsIs(base, s)) return base;
-    const NodeId n =
-        g_.InsertBefore(anchor, OpName::Get("smelt::view"), {base}, {Type::Tensor(s.dtype, s.sizes, s.strides)},
-                        {{"sizes", s.sizes},
-                         {"strides", s.strides},
-                         {"offset", s.offset},
-                         {"dtype", static_cast<int64_t>(ScalarTypeOf(s.dtype))}});
-    g_.SetSource(n, g_.node(anchor).source);
-    return g_.node(n).outputs[0];
+  ValueId View(NodeId anchor, ValueId base, const SymbolicGeometry& s) {
+    return ShowsAsIs(base, s) ? base : g_.node(InsertView(g_, anchor, base, s)).outputs[0];
   }
 
   // Whether each operand of `n`, a pointwise operator, can be seen over `to`, and who reads its result can read a view.
@@ -135,7 +122,7 @@ class ReshapeMover {
     }
     const Sizes from = *T(g_.node(n).outputs[0]).sizes;
     return absl::c_all_of(g_.node(n).inputs, [&](ValueId v) {
-      return !IsTensor(v) || IsBroadcast(v, to) || Seen(v, from, to).has_value();
+      return !IsTensor(v) || IsBroadcast(v, to) || SeenOver(v, from, to).has_value();
     });
   }
 
@@ -146,8 +133,8 @@ class ReshapeMover {
     std::vector<ValueId> inputs(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
     for (ValueId& v : inputs) {
       if (!IsTensor(v) || IsBroadcast(v, to)) continue;
-      const auto [root, s] = *Seen(v, *was.sizes, to);
-      v = InsertView(n, root, s);
+      const auto [root, s] = *SeenOver(v, *was.sizes, to);
+      v = View(n, root, s);
     }
     const NodeId fresh =
         g_.InsertBefore(n, g_.node(n).op, inputs, {Type::Tensor(*was.dtype, to)}, g_.node(n).attributes);
@@ -164,7 +151,7 @@ class ReshapeMover {
       }
     }
     if (!g_.value(old).uses.empty())
-      g_.ReplaceAllUses(old, InsertView(n, result, SymbolicGeometry{*was.dtype, *was.sizes, *was.strides, Expr(0)}));
+      g_.ReplaceAllUses(old, View(n, result, SymbolicGeometry{*was.dtype, *was.sizes, *was.strides, Expr(0)}));
     g_.Erase(n);
     ++moved_;
     return result;
@@ -178,8 +165,8 @@ class ReshapeMover {
     return absl::c_any_of(g_.node(n).inputs, [&](ValueId v) {
       if (!IsTensor(v)) return false;
       if (in_rows_.contains(v)) return true;
-      const std::optional<NodeId> maker = Maker(Seen(v).first);
-      return maker && (KindOf(*maker) == OpKind::kReduction || row_numbers_.contains(Seen(v).first)) &&
+      const std::optional<NodeId> maker = Maker(ShownMemory(g_, v).first);
+      return maker && (KindOf(*maker) == OpKind::kReduction || row_numbers_.contains(ShownMemory(g_, v).first)) &&
              Product(*T(v).sizes) != all;
     });
   }
@@ -194,8 +181,8 @@ class ReshapeMover {
     // sqrt(mean + eps): of the rows' numbers.
     if (absl::c_any_of(g_.node(n).inputs, [&](ValueId v) {
           if (!IsTensor(v)) return false;
-          const std::optional<NodeId> maker = Maker(Seen(v).first);
-          return maker && (KindOf(*maker) == OpKind::kReduction || row_numbers_.contains(Seen(v).first));
+          const std::optional<NodeId> maker = Maker(ShownMemory(g_, v).first);
+          return maker && (KindOf(*maker) == OpKind::kReduction || row_numbers_.contains(ShownMemory(g_, v).first));
         })) {
       row_numbers_.insert(out);
     }
