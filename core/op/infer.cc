@@ -609,6 +609,44 @@ absl::StatusOr<std::vector<InferredOutput>> InferCall(const OpCall& call, const 
   return Infer(call, decide, ranges);
 }
 
+std::vector<Assumption> AssumedEqual(const Graph& g, NodeId n) {
+  const Node& node = g.node(n);
+  // Whether operands' dims, counted from the last, have unlike sizes: a size of 1 is broadcast, or is no concern.
+  bool unlike = false;
+  std::vector<const Expr*> at;
+  std::vector<ValueId> operands(node.inputs.begin(), node.inputs.end());
+  for (ValueId v : node.inputs) {
+    if (const auto elements = GetListElements(g, v))
+      operands.insert(operands.end(), elements->begin(), elements->end());
+  }
+  for (ValueId v : operands) {
+    const Type& type = g.value(v).type;
+    if (!type.IsTensor() || !type.tensor().sizes) continue;
+    const std::vector<Expr>& sizes = *type.tensor().sizes;
+    at.resize(std::max(at.size(), sizes.size()), nullptr);
+    for (size_t k = 0; k < sizes.size(); ++k) {
+      const Expr& size = sizes[sizes.size() - 1 - k];
+      if (size == Expr(1)) continue;
+      if (at[k] == nullptr) at[k] = &size;
+      unlike = unlike || (*at[k] != size && !(at[k]->IsConstant() && size.IsConstant()));
+    }
+  }
+  if (!unlike) return {};
+  absl::StatusOr<OpCall> call = OpCall::Of(g, n);
+  if (!call.ok()) return {};
+  // Of what is written in place the type is known without a look at the operands.
+  if (const OpInfo& info = GetOpInfo(node.op); info.kind == OpKind::kInplace && info.functional)
+    call = OpCall(info.functional, call->args());
+  SymbolicDecide decide(&g.symbols, g.symbol_hints);
+  if (!Infer(*call, decide, g.symbols).ok()) return {};
+  std::vector<Assumption> equal;
+  for (const Assumption& a : decide.assumptions()) {
+    const bool of_one = a.a == Expr(1) || a.b == Expr(1);
+    if (a.relation == Assumption::Relation::kEqual && !of_one) equal.push_back(a);
+  }
+  return equal;
+}
+
 // smelt's own operators on data-dependent sizes: the second operand says how many rows there are.
 absl::Status InferDataSized(Graph& g, NodeId n) {
   const Node& node = g.node(n);

@@ -1,0 +1,84 @@
+// Sizes that only a call says, which the example made equal.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "smelt/pipeline/compile.h"
+#include "smelt/runtime/program.h"
+#include "smelt/tools/e2e_testing.h"
+
+namespace smelt {
+namespace {
+
+// Of %x, [s0, s1], and %y, [s2, s3], each flattened: %a and %b, which the example gives 16 elements.
+std::unique_ptr<Instance> OfFlattened(absl::string_view body, const std::string& name) {
+  auto g = ParseModel(absl::StrCat(R"(
+graph(%x : Float(s0, s1, strides=[s1, 1]), %y : Float(s2, s3, strides=[s3, 1])):
+  symbol s0 in [2, inf] hint 4
+  symbol s1 in [2, inf] hint 4
+  symbol s2 in [2, inf] hint 4
+  symbol s3 in [2, inf] hint 4
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor = aten::flatten.using_ints(%x, %zero, %one)
+  %b : Tensor = aten::flatten.using_ints(%y, %zero, %one)
+)",
+                                   body));
+  EXPECT_TRUE(g.ok()) << g.status();
+  CompileOptions options;
+  options.targets = {Target::kX86_64_V3};
+  const std::string path = Scratch(name + ".smb");
+  const auto compiled = CompileToFile(**g, path, options);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  auto program = Program::Load(path);
+  EXPECT_TRUE(program.ok()) << program.status();
+  auto instance = Instance::Create(*program);
+  EXPECT_TRUE(instance.ok()) << instance.status();
+  return *std::move(instance);
+}
+
+Tensor Counting(int64_t rows, int64_t columns) {
+  Tensor t = Tensor::Empty(DType::kFloat32, {rows, columns});
+  for (int64_t i = 0; i < rows * columns; ++i) t.data_as<float>()[i] = static_cast<float>(i);
+  return t;
+}
+
+// 16 elements in other shapes, then fewer in the one and fewer in the other: PyTorch refuses those.
+void ExpectEqualSizesAreAsked(Instance& instance, float first, float last) {
+  auto out = instance.Run({Counting(4, 4), Counting(2, 8)});
+  ASSERT_TRUE(out.ok()) << out.status();
+  const Tensor& t = (*out)[0].tensor();
+  EXPECT_EQ(t.data_as<float>()[0], first);
+  EXPECT_EQ(t.data_as<float>()[t.NumElements() - 1], last);
+  for (const auto& [x, y] : {std::pair(Counting(2, 2), Counting(4, 4)), {Counting(4, 4), Counting(2, 4)}}) {
+    const float before = x.data_as<float>()[3];
+    out = instance.Run({x, y});
+    EXPECT_EQ(out.status().code(), absl::StatusCode::kFailedPrecondition) << out.status();
+    EXPECT_EQ(x.data_as<float>()[3], before);
+  }
+}
+
+TEST(DynamicSizesTest, OperandsThatTheExampleMadeEqualAreAskedToBe) {
+  ExpectEqualSizesAreAsked(*OfFlattened("  %z : Tensor = aten::add.Tensor(%a, %b, %one)\n  return (%z)\n", "add"), 0,
+                           30);
+}
+
+TEST(DynamicSizesTest, SoAreThoseOfAWriteInPlace) {
+  ExpectEqualSizesAreAsked(*OfFlattened("  %z : Tensor = aten::add_.Tensor(%a, %b, %one)\n  return (%x)\n", "add_"), 0,
+                           30);
+}
+
+TEST(DynamicSizesTest, SoAreThePartsOfAStack) {
+  ExpectEqualSizesAreAsked(*OfFlattened(R"(
+  %l : Tensor[] = prim::ListConstruct(%a, %b)
+  %z : Tensor = aten::stack(%l, %zero)
+  return (%z)
+)",
+                                        "stack"),
+                           0, 15);
+}
+
+}  // namespace
+}  // namespace smelt
