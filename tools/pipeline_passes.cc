@@ -38,11 +38,10 @@ void RegisterPipelinePasses() {
         if (c.explain) c.output = result.convention.ToString();
         return absl::OkStatus();
       });
-  Add("expand-composites", "operators become kernels and library calls",
-      [](PassContext& c) -> absl::Status {
-        SMELT_RETURN_IF_ERROR(CompleteTypes(*c.graph));
-        return ExpandComposites(*c.graph);
-      });
+  Add("expand-composites", "operators become kernels and library calls", [](PassContext& c) -> absl::Status {
+    SMELT_RETURN_IF_ERROR(CompleteTypes(*c.graph));
+    return ExpandComposites(*c.graph);
+  });
   Add("fuse", "forms groups that are one kernel each (--explain says of each edge why it fused or did not)",
       [](PassContext& c) -> absl::Status {
         FuseOptions options;
