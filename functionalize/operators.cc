@@ -160,8 +160,7 @@ absl::Status Functionalizer::ProcessNode(NodeId n) {
   if (!node.blocks.empty()) return absl::UnimplementedError("control flow of this kind");
   if (op.step == Step::kUnknown) return absl::UnimplementedError("no such operator is known");
   SMELT_RETURN_IF_ERROR(CheckTypesHold(n));
-  // (What stands in a branch is not looked at: of a call that takes another it may be wrong.)
-  if (block_depth_ == 0 && op.step != Step::kView && op.step != Step::kInPlaceView && !g_.symbol_hints.empty()) {
+  if (op.step != Step::kView && op.step != Step::kInPlaceView && !g_.symbol_hints.empty()) {
     for (const Assumption& a : AssumedEqual(g_, n)) SMELT_RETURN_IF_ERROR(Assert(a, n));
   }
   switch (op.step) {

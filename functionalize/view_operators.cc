@@ -191,7 +191,7 @@ absl::Status Functionalizer::Assert(const Assumption& a, NodeId anchor) {
   if (!asserted_.insert(a.ToString()).second) return absl::OkStatus();
   // Of a call that takes another branch it may be wrong.
   if (block_depth_ > 0)
-    return absl::UnimplementedError(absl::StrCat("a view that is right only where ", a.ToString(), ", in a branch"));
+    return absl::UnimplementedError(absl::StrCat("what is right only where ", a.ToString(), ", in a branch"));
   const Expr d = a.b - a.a;
   Expr holds;  // not zero
   switch (a.relation) {
