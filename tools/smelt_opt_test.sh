@@ -70,4 +70,18 @@ END
 ! grep -q 'add_' pure.ir || fail "a mutation of fresh memory is left"
 "$opt" chain.ir --pass=remove-mutations,group-pointwise > group.ir
 (($(grep -c 'smelt::FusionGroup' group.ir) >= 1)) || fail "nothing was grouped"
+# A text without types, and one whose operators only passes make.
+cat > untyped.ir <<'END'
+graph(%x : Float(4, strides=[1]), %i : Long(2, strides=[1])):
+  %1 : int = prim::Constant[value=1]()
+  %0 : int = prim::Constant[value=0]()
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::tanh(%a)
+  %c : Tensor = aten::index_fill(%b, %0, %i, %1)
+  return (%c)
+END
+"$opt" untyped.ir --pass=fuse --explain > fused.txt || fail "exit code $?"
+grep -q 'aten::relu %a -> aten::tanh %b: fused' fused.txt || fail "not fused: $(cat fused.txt)"
+"$opt" untyped.ir --pass=functionalize,expand-composites,fuse > fused.ir || fail "exit code $?"
+grep -q 'smelt::inplace_' fused.ir || fail "no indexed write: $(cat fused.ir)"
 echo ok
