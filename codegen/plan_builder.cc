@@ -39,11 +39,7 @@ absl::StatusOr<PlanStats> PlanBuilder::Build() {
 }
 
 void PlanBuilder::FindDataSymbols() {
-  for (NodeId n : g_.AllNodes()) {
-    if (!ReadsNumber(g_, n)) continue;
-    const std::optional<Expr>& e = g_.value(g_.node(n).outputs[0]).expr;
-    if (e && e->IsSymbol()) data_symbols_.insert(e->SymbolName());
-  }
+  for (const auto& [symbol, reader] : ReadersOfSymbols(g_)) data_symbols_.insert(symbol);
 }
 
 bool PlanBuilder::IsLate(const Expr& e) const {

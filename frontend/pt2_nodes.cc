@@ -361,11 +361,10 @@ absl::Status Pt2Reader::AddNode(OpName op, const std::vector<ValueId>& args, con
   }
   NodeId n = g_->InsertBefore(anchor, op, args, types);
   g_->SetSource(n, current_source_);
-  if (op == "aten::slice.Tensor" && declared.size() == 1 && declared[0].type.IsTensor()) {
-    if (ComputeNewSizes(n, declared[0].type)) {
-      SMELT_ASSIGN_OR_RETURN(declared[0], ReadOutput(outputs[0], scope));
-      g_->SetType(g_->node(n).outputs[0], declared[0].type);
-    }
+  if (op == "aten::slice.Tensor" && declared.size() == 1 && declared[0].type.IsTensor() &&
+      ComputeNewSizes(n, declared[0].type)) {
+    SMELT_ASSIGN_OR_RETURN(declared[0], ReadOutput(outputs[0], scope));
+    g_->SetType(g_->node(n).outputs[0], declared[0].type);
   }
   for (size_t i = 0; i < declared.size(); ++i) {
     const ValueId v = g_->node(n).outputs[i];

@@ -239,6 +239,7 @@ class BlockFuser {
     kWaits,  // with may_wait: until what stands between its members has gone
   };
   absl::StatusOr<Emitted> EmitGroup(int k, bool may_wait);
+  void Count(int k, Emitted emitted);  // in the report
   // Of a group that has no kernel, whose members stand together: the two parts between which the least is stored are
   // groups, or parts of theirs.
   absl::StatusOr<Emitted> EmitParts(int k, absl::string_view why);
@@ -259,7 +260,7 @@ class BlockFuser {
   // By node: grouped nodes that it reads at other indices, and at what share of its points.
   absl::flat_hash_map<int, std::vector<std::pair<int, double>>> elsewhere_;
   absl::flat_hash_map<ValueId, std::vector<int>> writers_;  // by the memory's root: nodes that take it over
-  // With FuseOptions::explain: by producer and consumer; of the block's edges the group that holds both ends, or -1.
+  // With FuseOptions::explain: by producer and consumer; the ends of the block's edges as they are reported.
   absl::flat_hash_map<std::pair<int, int>, std::string> reasons_;
   std::vector<std::pair<int, int>> edge_ends_;  // producer, consumer
   size_t first_edge_ = 0;

@@ -11,6 +11,7 @@
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/gather_group.h"
 #include "smelt/fuser/lower_group.h"
+#include "smelt/fuser/view_nodes.h"
 
 namespace smelt {
 
@@ -28,20 +29,23 @@ absl::Status BlockFuser::Emit() {
     std::vector<int> again;
     for (int k : waiting) {
       SMELT_ASSIGN_OR_RETURN(const Emitted emitted, EmitGroup(k, /*may_wait=*/round < kRounds));
-      const int members = static_cast<int>(groups_[k].members.size());
-      if (emitted == Emitted::kWaits) {
-        again.push_back(k);
-      } else if (emitted == Emitted::kKernel) {
-        ++report_.groups;
-        report_.fused_nodes += members;
-      } else if (emitted == Emitted::kApart) {
-        report_.single_kernels += members;
-      }
+      if (emitted == Emitted::kWaits) again.push_back(k);
+      Count(k, emitted);
     }
     if (again.size() == waiting.size()) round = kRounds - 1;  // nothing has moved
     waiting.assign(again.rbegin(), again.rend());
   }
   return absl::OkStatus();
+}
+
+void BlockFuser::Count(int k, Emitted emitted) {
+  const int members = static_cast<int>(groups_[k].members.size());
+  if (emitted == Emitted::kKernel) {
+    ++report_.groups;
+    report_.fused_nodes += members;
+  } else if (emitted == Emitted::kApart) {
+    report_.single_kernels += members;
+  }
 }
 
 void BlockFuser::CopyNode(Copier& c, NodeId n) {
@@ -155,7 +159,7 @@ void BlockFuser::StandTogether(const Group& group) {
 }
 
 absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) {
-  const Group group = groups_[k];  // parts of it may come to it
+  const Group& group = groups_[k];  // good until EmitParts, whose parts are groups too
   absl::flat_hash_set<NodeId> members;
   for (int m : group.members) members.insert(nodes_[m]);
   const NodeId anchor = nodes_[group.at];
@@ -229,10 +233,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
   g_.SetSource(node, N(group.members.back()).source);
   // Before it is lowered: a result without uses is not one of the kernel's.
   for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(results[i], g_.node(node).outputs[i]);
-  const auto layout = [&](ValueId v) {
-    const NodeId def = g_.value(v).def;
-    return !g_.IsParam(def) && g_.node(def).op == "smelt::view" ? RegionGeometry(g_.node(def)) : DefaultLayout(g_, v);
-  };
+  const auto layout = [&](ValueId v) { return ShownMemory(g_, v).second; };
   const auto lowered =
       options_.lowered == nullptr ? LowerGroup(g_, node, layout) : options_.lowered->Lower(g_, node, layout);
   if (!lowered.ok()) {
@@ -304,12 +305,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitParts(int k, absl::string_vi
   ReportSplit(k, second, why);
   for (int part : {k, second}) {
     SMELT_ASSIGN_OR_RETURN(const Emitted emitted, EmitGroup(part, /*may_wait=*/false));
-    if (emitted == Emitted::kKernel) {
-      ++report_.groups;
-      report_.fused_nodes += static_cast<int>(groups_[part].members.size());
-    } else if (emitted == Emitted::kApart) {
-      report_.single_kernels += static_cast<int>(groups_[part].members.size());
-    }
+    Count(part, emitted);
   }
   return Emitted::kInParts;
 }

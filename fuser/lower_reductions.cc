@@ -41,12 +41,6 @@ absl::Status Lowering::CheckSite(NodeId n, const std::vector<Expr>& reduced, con
   return absl::OkStatus();
 }
 
-bool Lowering::IsWithin(const Affine& a, const Expr& size) const {
-  const auto [low, high] = b_->Bounds(a);
-  const SymbolRanges& ranges = g_.graph().symbols;
-  return low && high && ranges.LessOrEqual(0, *low) == true && ranges.Less(*high, size) == true;
-}
-
 int Lowering::Reduce(ReduceKind kind, int value, int index, bool scan) {
   DType t = b_->TypeOf(value);
   const bool arg = kind == ReduceKind::kArgMin || kind == ReduceKind::kArgMax;
@@ -105,7 +99,11 @@ Lowering::Values Lowering::EvalReduction(NodeId n, const Index& index, int guard
     // What is reduced is all of the row, in whichever part of it the result is used.
     const std::vector<Expr>& sizes = g_.Sizes(site->input);
     bool within = guard >= 0 && b_->VariesInRow(guard);
-    for (size_t d = 0; d < in.size() && within; ++d) within = site->where[d] < 0 || IsWithin(in[d], sizes[d]);
+    for (size_t d = 0; d < in.size() && within; ++d) {
+      if (site->where[d] < 0) continue;
+      const Within known = KnownWithin(in[d], sizes[d]);
+      within = known.above && known.below;
+    }
     if (within) guard = -1;
     SMELT_RETURN_IF_ERROR(CheckSite(n, site->reduced, outer, guard));
   }

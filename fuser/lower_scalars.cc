@@ -132,14 +132,18 @@ int Lowering::And(int a, int b) {
   return b_->Op(ScalarOp::kAnd, DType::kBool, a, b);
 }
 
+Lowering::Within Lowering::KnownWithin(const Affine& a, const Expr& size) const {
+  const auto [low, high] = b_->Bounds(a);
+  const SymbolRanges& ranges = g_.graph().symbols;
+  return {low && ranges.LessOrEqual(0, *low) == true, high && ranges.Less(*high, size) == true};
+}
+
 int Lowering::InRange(const Affine& a, const Expr& size) {
   int guard = -1;
-  const auto [low, high] = b_->Bounds(a);
-  const auto above = low ? g_.graph().symbols.LessOrEqual(Expr(0), *low) : std::nullopt;
-  const auto below = high ? g_.graph().symbols.Less(*high, size) : std::nullopt;
+  const Within known = KnownWithin(a, size);
   const int v = b_->IndexValue(a);
-  if (!above || !*above) guard = And(guard, b_->Op(ScalarOp::kGe, DType::kBool, v, b_->ConstInt(DType::kInt64, 0)));
-  if (!below || !*below) guard = And(guard, b_->Op(ScalarOp::kLt, DType::kBool, v, b_->ExprParam(size)));
+  if (!known.above) guard = And(guard, b_->Op(ScalarOp::kGe, DType::kBool, v, b_->ConstInt(DType::kInt64, 0)));
+  if (!known.below) guard = And(guard, b_->Op(ScalarOp::kLt, DType::kBool, v, b_->ExprParam(size)));
   return guard;
 }
 

@@ -72,6 +72,11 @@ class Lowering {
 
   int Convert(int v, DType t) { return b_->TypeOf(v) == t ? v : b_->Cast(v, t); }
   int And(int a, int b);  // of guards
+  // Of 0 <= a and of a < size, which is known to hold in all of the domain.
+  struct Within {
+    bool above, below;
+  };
+  Within KnownWithin(const Affine& a, const Expr& size) const;
   // 0 <= a < size as a guard; -1 where that is so anyway.
   int InRange(const Affine& a, const Expr& size);
   int Select(int guard, int a, int b);
@@ -90,8 +95,6 @@ class Lowering {
   // An error where this reduction is not over the domain's reduction dims, or over a part of them: `guard` says where
   // its result is used.
   absl::Status CheckSite(NodeId n, const std::vector<Expr>& reduced, const Index& outer, int guard);
-  // Whether 0 <= a < size in all of the domain.
-  bool IsWithin(const Affine& a, const Expr& size) const;
   // One accumulator over the reduction dims; `index` for kArgMin and kArgMax, else -1.
   int Reduce(ReduceKind kind, int value, int index, bool scan);
   Values EvalReduction(NodeId n, const Index& index, int guard);

@@ -81,11 +81,6 @@ class ReshapeMover {
     sizes.erase(std::remove(sizes.begin(), sizes.end(), Expr(1)), sizes.end());
     return sizes;
   }
-  static Expr Product(const Sizes& sizes) {
-    Expr product = 1;
-    for (const Expr& size : sizes) product = product * size;
-    return product;
-  }
 
   // --- a node over another shape ---
 
@@ -159,33 +154,32 @@ class ReshapeMover {
 
   // --- behind: operators that follow a row ---
 
+  // Whether it shows what rows were reduced to, or was made of that alone.
+  bool IsOfRows(ValueId v) const {
+    const ValueId root = ShownMemory(g_, v).first;
+    const std::optional<NodeId> maker = Maker(root);
+    return maker && (KindOf(*maker) == OpKind::kReduction || row_numbers_.contains(root));
+  }
   // Values that stand in a loop with a reduction whose result they are made with.
   bool FollowsRow(NodeId n) const {
     const Expr all = Product(*T(g_.node(n).outputs[0]).sizes);
     return absl::c_any_of(g_.node(n).inputs, [&](ValueId v) {
       if (!IsTensor(v)) return false;
       if (in_rows_.contains(v)) return true;
-      const std::optional<NodeId> maker = Maker(ShownMemory(g_, v).first);
-      return maker && (KindOf(*maker) == OpKind::kReduction || row_numbers_.contains(ShownMemory(g_, v).first)) &&
-             Product(*T(v).sizes) != all;
+      return IsOfRows(v) && Product(*T(v).sizes) != all;
     });
   }
 
   void MoveBehind(NodeId n) {
-    if (KindOf(n) != OpKind::kPointwise || !IsPointwise(n)) return;
+    if (!IsPointwise(n)) return;
     const ValueId out = g_.node(n).outputs[0];
     if (FollowsRow(n)) {
       in_rows_.insert(out);
       return;
     }
     // sqrt(mean + eps): of the rows' numbers.
-    if (absl::c_any_of(g_.node(n).inputs, [&](ValueId v) {
-          if (!IsTensor(v)) return false;
-          const std::optional<NodeId> maker = Maker(ShownMemory(g_, v).first);
-          return maker && (KindOf(*maker) == OpKind::kReduction || row_numbers_.contains(ShownMemory(g_, v).first));
-        })) {
+    if (absl::c_any_of(g_.node(n).inputs, [&](ValueId v) { return IsTensor(v) && IsOfRows(v); }))
       row_numbers_.insert(out);
-    }
     std::optional<Sizes> to;
     for (ValueId v : g_.node(n).inputs) {
       if (!IsTensor(v)) continue;
@@ -210,7 +204,7 @@ class ReshapeMover {
   // --- ahead: operators that feed rows ---
 
   void MoveAhead(NodeId n) {
-    if (KindOf(n) != OpKind::kPointwise || !IsPointwise(n)) return;
+    if (!IsPointwise(n)) return;
     const ValueId out = g_.node(n).outputs[0];
     if (in_rows_.contains(out) || row_numbers_.contains(out)) return;  // they have a loop
     std::optional<Sizes> to;

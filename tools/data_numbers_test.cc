@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "smelt/pipeline/compile.h"
 #include "smelt/runtime/program.h"
 #include "smelt/tools/e2e_testing.h"
 
@@ -17,7 +16,7 @@ constexpr int kRows = 6;
 
 // The graph of `body`, whose %k, read from %n, is any number: as an archive has it where the model checks nothing.
 std::unique_ptr<Instance> Reads(absl::string_view body, const std::string& name) {
-  auto g = ParseModel(absl::StrCat(R"(
+  auto instance = InstanceOf(absl::StrCat(R"(
 graph(%x : Float(6, 2, strides=[2, 1]), %n : Long()):
   symbol u0 in [-1000000, 1000000]
   %none : NoneType = prim::Constant()
@@ -26,16 +25,8 @@ graph(%x : Float(6, 2, strides=[2, 1]), %n : Long()):
   %two : int = prim::Constant[value=2]()
   %k : int(u0) = aten::item(%n)
 )",
-                                   body));
-  EXPECT_TRUE(g.ok()) << g.status();
-  CompileOptions options;
-  options.targets = {Target::kX86_64_V3};
-  const std::string path = Scratch(name + ".smb");
-  const auto compiled = CompileToFile(**g, path, options);
-  EXPECT_TRUE(compiled.ok()) << compiled.status();
-  auto program = Program::Load(path);
-  EXPECT_TRUE(program.ok()) << program.status();
-  auto instance = Instance::Create(*program);
+                                          body),
+                             name);
   EXPECT_TRUE(instance.ok()) << instance.status();
   return *std::move(instance);
 }

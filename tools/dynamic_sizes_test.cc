@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "smelt/pipeline/compile.h"
 #include "smelt/runtime/program.h"
 #include "smelt/tools/e2e_testing.h"
 
@@ -14,7 +13,7 @@ namespace {
 
 // Of %x, [s0, s1], and %y, [s2, s3], each flattened: %a and %b, which the example gives 16 elements.
 std::unique_ptr<Instance> OfFlattened(absl::string_view body, const std::string& name) {
-  auto g = ParseModel(absl::StrCat(R"(
+  auto instance = InstanceOf(absl::StrCat(R"(
 graph(%x : Float(s0, s1, strides=[s1, 1]), %y : Float(s2, s3, strides=[s3, 1])):
   symbol s0 in [2, inf] hint 4
   symbol s1 in [2, inf] hint 4
@@ -25,16 +24,8 @@ graph(%x : Float(s0, s1, strides=[s1, 1]), %y : Float(s2, s3, strides=[s3, 1])):
   %a : Tensor = aten::flatten.using_ints(%x, %zero, %one)
   %b : Tensor = aten::flatten.using_ints(%y, %zero, %one)
 )",
-                                   body));
-  EXPECT_TRUE(g.ok()) << g.status();
-  CompileOptions options;
-  options.targets = {Target::kX86_64_V3};
-  const std::string path = Scratch(name + ".smb");
-  const auto compiled = CompileToFile(**g, path, options);
-  EXPECT_TRUE(compiled.ok()) << compiled.status();
-  auto program = Program::Load(path);
-  EXPECT_TRUE(program.ok()) << program.status();
-  auto instance = Instance::Create(*program);
+                                          body),
+                             name);
   EXPECT_TRUE(instance.ok()) << instance.status();
   return *std::move(instance);
 }

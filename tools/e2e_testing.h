@@ -11,6 +11,7 @@
 #include "smelt/core/ir/graph.h"
 #include "smelt/pipeline/compile.h"
 #include "smelt/runtime/case.h"
+#include "smelt/runtime/program.h"
 
 namespace smelt {
 
@@ -23,6 +24,9 @@ std::string Scratch(const std::string& name);
 
 // A graph that a test holds as text, its overloads and types completed as a script's are.
 absl::StatusOr<std::unique_ptr<Graph>> ParseModel(absl::string_view text);
+
+// Such a graph compiled to a bundle NAME.smb for x86-64-v3, loaded: an instance of it.
+absl::StatusOr<std::unique_ptr<Instance>> InstanceOf(absl::string_view text, const std::string& name);
 
 absl::StatusOr<CompileStats> CompileModel(const std::string& model_path, const std::string& bundle_path,
                                           const CompileOptions& options);

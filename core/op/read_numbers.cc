@@ -34,18 +34,22 @@ bool ReadsNumber(const Graph& g, NodeId n) {
          !g.node(n).inputs.empty() && g.value(g.node(n).inputs[0]).type.IsTensor();
 }
 
-absl::flat_hash_set<NodeId> ReadersOfSizes(const Graph& g) {
+absl::flat_hash_map<std::string, NodeId> ReadersOfSymbols(const Graph& g) {
   absl::flat_hash_map<std::string, NodeId> readers;
-  const std::vector<NodeId> nodes = g.AllNodes();
-  for (NodeId n : nodes) {
+  for (NodeId n : g.AllNodes()) {
     if (!ReadsNumber(g, n)) continue;
     const std::optional<Expr>& e = g.value(g.node(n).outputs[0]).expr;
     if (e && e->IsSymbol()) readers.try_emplace(e->SymbolName(), n);
   }
+  return readers;
+}
+
+absl::flat_hash_set<NodeId> ReadersOfSizes(const Graph& g) {
+  const absl::flat_hash_map<std::string, NodeId> readers = ReadersOfSymbols(g);
   absl::flat_hash_set<NodeId> found;
   if (readers.empty()) return found;
   absl::flat_hash_set<std::string> mentioned;
-  for (NodeId n : nodes) {
+  for (NodeId n : g.AllNodes()) {
     const bool reads = ReadsNumber(g, n);
     for (ValueId v : g.node(n).outputs) {
       Mention(g.value(v).type, mentioned);

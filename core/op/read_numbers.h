@@ -2,6 +2,9 @@
 #ifndef SMELT_CORE_OP_READ_NUMBERS_H_
 #define SMELT_CORE_OP_READ_NUMBERS_H_
 
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "smelt/core/ir/graph.h"
 
@@ -9,6 +12,9 @@ namespace smelt {
 
 // Whether the node reads a number out of a tensor: aten::item and its like.
 bool ReadsNumber(const Graph& g, NodeId n);
+
+// By symbol the node that reads the number which the symbol names; of several the first. O(nodes).
+absl::flat_hash_map<std::string, NodeId> ReadersOfSymbols(const Graph& g);
 
 // Those whose number is in the sizes or offsets of other values, as u0 of `x[:, :n.item()]` is. They are not dead,
 // though no node may take the number as an operand. O(values), and O(1) a node where nothing reads a number.

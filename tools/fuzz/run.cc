@@ -432,10 +432,6 @@ Seen RunBundle(const std::shared_ptr<const Program>& program, const Sample& samp
   return seen;
 }
 
-}  // namespace
-
-namespace {
-
 // A bundle at `path`, or the verdict that there is none.
 bool Compile(const Sample& sample, const RunOptions& options, const std::string& path, Verdict* v) {
   CompileOptions compile;
