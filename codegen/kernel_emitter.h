@@ -180,6 +180,11 @@ class KernelEmitter {
   bool IsEmittedTogether(const KernelInstr& in) const;
 
   Value* EmitIndex(int dim, int u);
+  // The index along the loop's dim of copy `u`'s first lane.
+  Value* FirstIndex(int u);
+  // The index along the loop's dim compared with a number that is equal in all lanes: vectors of indices are many
+  // registers wide, so lanes are counted instead. nullptr: it is another comparison.
+  Value* CompareLanes(const KernelInstr& in, int u);
 
   bool IsNegative(int i, int x) const;
   Value* EmitCheckIndex(int i, int u);

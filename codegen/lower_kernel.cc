@@ -538,6 +538,7 @@ Value* KernelEmitter::EmitScalar(int i, int u) {
     vector = vector || v[k]->getType()->isVectorTy();
   }
   if (vector) {
+    if (Value* lanes = CompareLanes(in, u)) return lanes;
     for (size_t k = 0; k < in.operands.size(); ++k) v[k] = Splat(v[k]);
   }
   if (in.scalar == ScalarOp::kConst) return scalar_.Const(in.type, in.imm);
@@ -560,9 +561,54 @@ Value* KernelEmitter::EmitIndex(int dim, int u) {
     u = 0;
   }
   if (dim != loop_dim_ || !chunk_) return idx_[dim];
-  Value* i = u ? b_.CreateAdd(chunk_, b_.getInt64(static_cast<int64_t>(u) * active_lanes_)) : chunk_;
+  Value* i = FirstIndex(u);
   if (active_lanes_ == 1) return i;
   return b_.CreateAdd(b_.CreateVectorSplat(active_lanes_, i), Iota(i64_, active_lanes_));
+}
+
+Value* KernelEmitter::FirstIndex(int u) {
+  return u ? b_.CreateAdd(chunk_, b_.getInt64(static_cast<int64_t>(u) * active_lanes_)) : chunk_;
+}
+
+Value* KernelEmitter::CompareLanes(const KernelInstr& in, int u) {
+  if (in.op != KernelOp::kScalar || in.operands.size() != 2 || row_copies_ > 0 || !chunk_) return nullptr;
+  const auto is_index = [&](int i) { return s_.instrs[i].op == KernelOp::kIndex && s_.instrs[i].dim == loop_dim_; };
+  const bool swapped = is_index(in.operands[1]);
+  const int index = in.operands[swapped], limit = in.operands[!swapped];
+  if (!is_index(index) || varying_[limit]) return nullptr;
+  using P = llvm::CmpInst::Predicate;
+  P predicate;
+  switch (in.scalar) {
+    case ScalarOp::kLt:
+      predicate = P::ICMP_SLT;
+      break;
+    case ScalarOp::kLe:
+      predicate = P::ICMP_SLE;
+      break;
+    case ScalarOp::kGt:
+      predicate = P::ICMP_SGT;
+      break;
+    case ScalarOp::kGe:
+      predicate = P::ICMP_SGE;
+      break;
+    default:
+      return nullptr;
+  }
+  if (swapped) predicate = llvm::CmpInst::getSwappedPredicate(predicate);
+  // In lane l of copy u the index is first + u * lanes + l: both sides less `first`, within what copies hold.
+  constexpr int kMostCopies = 64;
+  const int bits = std::clamp(f_.vector_bits / active_lanes_, 16, 64);
+  const int64_t beyond = static_cast<int64_t>(kMostCopies) * active_lanes_;
+  Value* left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, Get(limit, 0), FirstIndex(0));
+  left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, left, b_.getInt64(-1));
+  left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, b_.getInt64(beyond));
+  llvm::Type* t = b_.getIntNTy(bits);
+  Value* lane = Iota(t, active_lanes_);
+  if (u > 0) {
+    lane = b_.CreateAdd(
+        lane, b_.CreateVectorSplat(active_lanes_, llvm::ConstantInt::get(t, static_cast<int64_t>(u) * active_lanes_)));
+  }
+  return b_.CreateICmp(predicate, lane, b_.CreateVectorSplat(active_lanes_, b_.CreateTrunc(left, t)));
 }
 
 // Whether instruction `i` is x < 0.

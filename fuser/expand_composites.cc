@@ -274,6 +274,7 @@ absl::StatusOr<Expander::Step> Expander::ExpandNode(NodeId n) {
       name == "aten::as_strided_scatter") {
     return ViewScatter(n);
   }
+  if (name == "aten::fill" || name == "aten::zero") return Fill(n);
   if (IsIndexedWrite(name)) return IndexedWrite(n);
   if (name == "aten::addmm" || name == "aten::baddbmm") return AddMatmul(n);
   if (name == "aten::mm" || name == "aten::bmm") {

@@ -45,6 +45,29 @@ absl::StatusOr<Expander::Step> Expander::Copy(NodeId n) {
   return Step::kChanged;
 }
 
+absl::StatusOr<Expander::Step> Expander::Fill(NodeId n) {
+  const TensorType out = T(Out(n));
+  if (!out.IsComplete()) return absl::UnimplementedError("a result of unknown type");
+  const std::vector<ValueId> inputs(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
+  if (inputs.size() > 1 && g_.value(inputs[1]).type.IsTensor()) {
+    if (!T(inputs[1]).IsComplete() || T(inputs[1]).rank() != 0) return Step::kKeep;
+    const ValueId value = Cast(n, inputs[1], *out.dtype);
+    const SymbolicGeometry everywhere{*out.dtype, *out.sizes, std::vector<Expr>(out.sizes->size(), Expr(0)),
+                                      GeometryOf(value).offset};
+    ReplaceWith(n, Copied(n, Shown(n, value, everywhere), *out.strides));
+    return Step::kChanged;
+  }
+  const ValueId none = InsertConstant(g_, n, std::monostate());
+  const NodeId full =
+      g_.InsertBefore(n, OpName::Get("aten::full"),
+                      {IntList(n, *out.sizes), inputs.size() > 1 ? inputs[1] : InsertConstant(g_, n, int64_t{0}),
+                       InsertConstant(g_, n, ScalarTypeOf(*out.dtype)), none, none, none},
+                      {Type::Tensor(*out.dtype, *out.sizes, *out.strides)});
+  g_.SetSource(full, source_);
+  ReplaceWith(n, Out(full));
+  return Step::kChanged;
+}
+
 ValueId Expander::Cast(NodeId anchor, ValueId v, DType to) {
   const TensorType t = T(v);
   if (*t.dtype == to) return v;

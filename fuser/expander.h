@@ -83,6 +83,9 @@ class Expander {
   // Contents are immutable: a copy in the same layout is the value itself.
   absl::StatusOr<Step> Copy(NodeId n);
 
+  // One number everywhere: it does not wait for what it replaces.
+  absl::StatusOr<Step> Fill(NodeId n);
+
   ValueId Cast(NodeId anchor, ValueId v, DType to);
 
   ValueId IntList(NodeId anchor, const std::vector<Expr>& sizes);

@@ -8,6 +8,7 @@
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/merge_matmuls.h"
 #include "smelt/fuser/move_reshapes.h"
+#include "smelt/fuser/overlay_regions.h"
 
 namespace smelt {
 
@@ -98,6 +99,7 @@ absl::StatusOr<FusionReport> Fuse(Graph& g, const FuseOptions& options) {
   FusionReport report;
   report.merged_matmuls = MergeMatmuls(g);
   MoveReshapes(g);
+  OverlayRegions(g);
   SMELT_RETURN_IF_ERROR(BlockFuser(g, g.top(), options, report).Run());
   // Leaves that every reader now makes itself, views of what is gone.
   std::vector<NodeId> nodes = g.AllNodes();

@@ -76,6 +76,10 @@ absl::Status BlockFuser::Visit(int i) {
     elsewhere_[i].push_back({p, share});
   });
   if (!shape->joins) return absl::OkStatus();
+  // What a region is made of, before what lies under it: it reads that, and would stand between.
+  if (N(i).op == "smelt::overlay") {
+    if (const int p = DefPlace(Root(N(i).inputs[1])); p >= 0 && group_of_[p] >= 0) Pull(group_of_[p]);
+  }
   // A region written after others of the same fresh memory may share their loop.
   if (N(i).op == "smelt::write_region") {
     const int p = DefPlace(N(i).inputs[0]);
@@ -436,6 +440,7 @@ void BlockFuser::Absorb(int a, int b, int at) {
   ga.members = std::move(members);
   ga.at = at;
   ga.pullable = ga.pullable && gb.pullable;
+  ga.pulled = ga.pulled || gb.pulled;
   gb = Group();
   gb.open = false;
 }

@@ -11,6 +11,8 @@ namespace {
 
 void AppendInt(std::string& s, int64_t v) { s.append(reinterpret_cast<const char*>(&v), sizeof v); }
 
+bool IsZero(const Expr& e) { return e == Expr(0); }
+
 }  // namespace
 
 // --- domain ---------------------------------------------------------------------------------------------------------
@@ -210,6 +212,24 @@ int Builder::IndexValue(const Affine& a) {
   return v;
 }
 
+std::pair<Affine, Affine> Builder::ApartFromDim(const Affine& a) const {
+  int dim = -1;
+  for (int d = 0; d < rank(); ++d) {
+    // Of a window it is the point that the window slides with.
+    if (a.coef[d] == Expr(1) && (dim < 0 || d < parallel_ || dim >= parallel_)) dim = d;
+    // Of dims that could be one loop, all stay on one side.
+    if (a.coef[d] != Expr(0) && a.coef[d] != Expr(1) && a.coef[d] != Expr(-1)) return {a, Zero()};
+  }
+  if (dim < 0 || !a.dynamic.empty()) return {a, Zero()};
+  return {Dim(dim), Add(a, Scale(Dim(dim), Expr(-1)))};
+}
+
+int Builder::LimitValue(const Affine& a) {
+  const bool constant =
+      a.dynamic.empty() && std::all_of(a.coef.begin(), a.coef.end(), [](const Expr& c) { return c == Expr(0); });
+  return constant ? ExprParam(a.base) : IndexValue(a);
+}
+
 // --- instructions ---------------------------------------------------------------------------------------------------
 
 void Builder::Derive(Ins& in) const {
@@ -365,11 +385,16 @@ std::pair<int, int> Builder::Address(ValueId value, bool is_output, int output, 
       return {static_cast<int>(i), offset};
     }
   }
-  accesses_.push_back({value, is_output, output, layout.dtype, a.base, a.coef});
+  const bool is_there = offset < 0 && std::all_of(a.coef.begin(), a.coef.end(), IsZero) &&
+                        std::all_of(
+                            layout.sizes.begin(), layout.sizes.end(),
+                            [&](const Expr& size) { return ranges_.LessOrEqual(1, size) == true; });
+  accesses_.push_back({value, is_output, output, layout.dtype, a.base, a.coef, is_there});
   return {static_cast<int>(accesses_.size()) - 1, offset};
 }
 
 int Builder::Load(int access, int offset, int guard) {
+  if (accesses_[access].is_there) guard = -1;
   Ins in;
   in.op = KernelOp::kLoad;
   in.type = accesses_[access].dtype;
@@ -378,6 +403,13 @@ int Builder::Load(int access, int offset, int guard) {
   if (guard >= 0) in.operands.push_back(guard);
   in.has_offset = offset >= 0;
   in.has_guard = guard >= 0;
+  if (in.has_guard) {
+    // What is read everywhere is read here.
+    Ins everywhere = in;
+    everywhere.operands.pop_back();
+    everywhere.has_guard = false;
+    if (const auto it = shared_.find(KeyOf(everywhere)); it != shared_.end()) return it->second;
+  }
   return Share(std::move(in));
 }
 

@@ -67,6 +67,11 @@ class Builder {
   // What it reaches over the domain; nullopt where it depends on data or on signs that are not known.
   std::pair<std::optional<Expr>, std::optional<Expr>> Bounds(const Affine& a) const;
   int IndexValue(const Affine& a);  // as an int64 instruction
+  // The index of the last dim that `a` grows with, a parallel one if there is one, and what `a` is beside it; else a
+  // and zero. What is compared with the rest of a limit is then an index by itself, of which code for lanes counts the
+  // lanes.
+  std::pair<Affine, Affine> ApartFromDim(const Affine& a) const;
+  int LimitValue(const Affine& a);  // as IndexValue; what is equal in all of the domain, as ExprParam
 
   // --- instructions ---
   DType TypeOf(int i) const { return ins_[i].type; }
@@ -120,6 +125,7 @@ class Builder {
     DType dtype = DType::kFloat32;
     Expr offset;
     std::vector<Expr> coef;
+    bool is_there = false;  // one element, wherever the loops are
   };
   struct Linear {
     Expr base;

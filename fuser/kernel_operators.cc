@@ -20,6 +20,7 @@ const absl::flat_hash_map<std::string, Special>& SpecialOps() {
   static const auto* const table = new absl::flat_hash_map<std::string, Special>{
       {"smelt::view", Special::kView},
       {"smelt::materialize", Special::kMaterialize},
+      {"smelt::overlay", Special::kOverlay},
       {"aten::clone", Special::kMaterialize},
       {"aten::contiguous", Special::kMaterialize},
       {"aten::lift_fresh_copy", Special::kMaterialize},

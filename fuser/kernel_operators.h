@@ -12,6 +12,7 @@ namespace smelt::kernel {
 enum class Special {
   kView,
   kMaterialize,
+  kOverlay,
   kFill,
   kArange,
   kLinspace,

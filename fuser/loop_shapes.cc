@@ -75,6 +75,10 @@ std::optional<Shape> BlockFuser::ShapeOf(int i) const {
     s.joins = false;
     return s;
   }
+  if (name == "smelt::overlay") {
+    s.operands.push_back({n.inputs[0], s.out});
+    return s;
+  }
   if (kind == OpKind::kPointwise || name == "smelt::materialize" || name == "aten::tril" || name == "aten::triu") {
     for (ValueId v : n.inputs) AddOperand(s, v, sizes);
     if (n.inputs.size() == 1 || kind != OpKind::kPointwise) return s;

@@ -89,7 +89,7 @@ absl::StatusOr<int> Lowering::Eval(ValueId v, const Index& index, int guard) {
   }
   std::vector<Memo>& memos = memo_[g_.value(v).def];
   for (const Memo& m : memos) {
-    if (m.guard == guard && m.index == index) return m.results[g_.value(v).def_index];
+    if ((m.guard == guard || m.guard < 0) && m.index == index) return m.results[g_.value(v).def_index];
   }
   const NodeId n = g_.value(v).def;
   if (++depth_ > 2000) return g_.Unsupported(n, "a group this deep");

@@ -35,6 +35,8 @@ Lowering::Values Lowering::EvalSpecial(NodeId n, Special s, const Index& index, 
       return One(EvalView(n, index, guard));
     case Special::kMaterialize:
       return One(Eval(g_.node(n).inputs[0], index, guard));
+    case Special::kOverlay:
+      return One(EvalOverlay(n, index, guard));
     case Special::kFill:
       return One(EvalFill(n));
     case Special::kArange:

@@ -141,9 +141,12 @@ Lowering::Within Lowering::KnownWithin(const Affine& a, const Expr& size) const 
 int Lowering::InRange(const Affine& a, const Expr& size) {
   int guard = -1;
   const Within known = KnownWithin(a, size);
-  const int v = b_->IndexValue(a);
-  if (!known.above) guard = And(guard, b_->Op(ScalarOp::kGe, DType::kBool, v, b_->ConstInt(DType::kInt64, 0)));
-  if (!known.below) guard = And(guard, b_->Op(ScalarOp::kLt, DType::kBool, v, b_->ExprParam(size)));
+  const auto [index, rest] = b_->ApartFromDim(a);
+  Affine below = b_->Scale(rest, Expr(-1)), end = below;
+  end.base = end.base + size;
+  const int v = b_->IndexValue(index);
+  if (!known.above) guard = And(guard, b_->Op(ScalarOp::kGe, DType::kBool, v, b_->LimitValue(below)));
+  if (!known.below) guard = And(guard, b_->Op(ScalarOp::kLt, DType::kBool, v, b_->LimitValue(end)));
   return guard;
 }
 

@@ -5,6 +5,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/fuser/lowering.h"
+#include "smelt/fuser/placement.h"
 
 namespace smelt::kernel {
 
@@ -28,82 +29,41 @@ absl::StatusOr<Index> Lowering::ViewIndex(NodeId n, const Index& index) {
   const std::vector<Expr>& sizes = *t.sizes;
   const std::vector<Expr>& strides = *t.strides;
   const SymbolRanges& ranges = g_.graph().symbols;
-  // Base dims from the widest stride to the narrowest.
-  std::vector<int> order;
-  for (size_t j = 0; j < sizes.size(); ++j) {
-    if (sizes[j] != Expr(1)) order.push_back(static_cast<int>(j));
-  }
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    auto less = g_.graph().symbols.Less(strides[b], strides[a]);
-    return less.has_value() && *less && strides[a] != strides[b];
-  });
-  auto quotient = [&](const Expr& a, const Expr& b) -> std::optional<Expr> {
-    if (a == b) return Expr(1);
-    if (b == Expr(0)) return std::nullopt;
-    const Expr q = FloorDiv(a, b);
-    if (q * b == a && !(q == Expr(0))) return q;
-    return std::nullopt;
-  };
+  std::optional<Placement> placed = PlaceRegion(view, sizes, strides, ranges);
+  bool fits = placed.has_value();
   Index out(sizes.size(), b_->Zero());
-  std::vector<Expr> high(sizes.size(), Expr(0));  // the largest index reached
-  Expr rest = view.offset;
-  for (int j : order) {
-    if (rest == Expr(0)) break;
-    const Expr q = FloorDiv(rest, strides[j]), left = rest - q * strides[j];
-    const bool below = ranges.LessOrEqual(0, left) == true && ranges.Less(left, strides[j]) == true;
-    if (!below || q == Expr(0)) continue;
-    out[j].base = out[j].base + q;
-    high[j] = high[j] + q;
-    rest = left;
-  }
-  bool fits = rest == Expr(0);
-  // An offset beyond the end of one dim lies in the next.
-  for (int j : order) fits = fits && (high[j] == Expr(0) || ranges.LessOrEqual(high[j], sizes[j] - 1) == true);
-  std::vector<int> spread;  // view dims that run over several base dims
-  for (size_t k = 0; k < view.sizes.size() && fits; ++k) {
-    if (view.sizes[k] == Expr(1) || view.strides[k] == Expr(0)) continue;
-    bool placed = false;
-    for (int j : order) {
-      auto q = quotient(view.strides[k], strides[j]);
-      if (!q) continue;
-      const Expr reach = high[j] + *q * (view.sizes[k] - 1);
-      const std::optional<bool> ok = g_.graph().symbols.LessOrEqual(reach, sizes[j] - 1);
-      if (!ok || !*ok) break;  // the widest dim it divides is the only one it can run along
-      out[j] = b_->Add(out[j], b_->Scale(index[k], *q));
-      high[j] = reach;
-      placed = true;
-      break;
-    }
-    if (!placed) {
-      spread.push_back(static_cast<int>(k));
-    }
+  for (size_t j = 0; fits && j < sizes.size(); ++j) {
+    out[j].base = placed->dims[j].start;
+    for (const Placement::Run& run : placed->dims[j].runs)
+      out[j] = b_->Add(out[j], b_->Scale(index[run.dim], run.step));
   }
   // A dim that runs over a whole number of steps of one base dim, then over the next wider one.
-  for (size_t k = 0; fits && k < spread.size(); ++k) {
-    bool placed = false;
-    for (size_t j = 1; j < order.size() && !placed; ++j) {
-      const int inner = order[j], outer = order[j - 1];
-      const auto step = quotient(view.strides[spread[k]], strides[inner]);
+  for (size_t k = 0; fits && k < placed->across.size(); ++k) {
+    const int dim = placed->across[k];
+    fits = false;
+    for (size_t j = 1; j < placed->order.size() && !fits; ++j) {
+      const int inner = placed->order[j], outer = placed->order[j - 1];
+      const auto step = StepsOf(view.strides[dim], strides[inner]);
       if (!step || strides[outer] != strides[inner] * sizes[inner]) continue;
-      const auto times = quotient(sizes[inner], *step);
+      const auto times = StepsOf(sizes[inner], *step);
       if (!times) continue;
-      const Expr inner_reach = high[inner] + *step * (*times - 1);
-      const Expr outer_reach = high[outer] + FloorDiv(view.sizes[spread[k]] - 1, *times);
-      if (!g_.graph().symbols.LessOrEqual(inner_reach, sizes[inner] - 1).value_or(false) ||
-          !g_.graph().symbols.LessOrEqual(outer_reach, sizes[outer] - 1).value_or(false)) {
+      const Expr inner_last = placed->dims[inner].last + *step * (*times - 1);
+      const Expr outer_last = placed->dims[outer].last + FloorDiv(view.sizes[dim] - 1, *times);
+      if (ranges.LessOrEqual(inner_last, sizes[inner] - 1) != true ||
+          ranges.LessOrEqual(outer_last, sizes[outer] - 1) != true) {
         break;
       }
-      SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[spread[k]], *times));
+      SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[dim], *times));
       out[inner] = b_->Add(out[inner], b_->Scale(along.remainder, *step));
       out[outer] = b_->Add(out[outer], along.quotient);
-      high[inner] = inner_reach;
-      high[outer] = outer_reach;
-      placed = true;
+      placed->dims[inner].last = inner_last;
+      placed->dims[outer].last = outer_last;
+      fits = true;
     }
-    fits = placed;
   }
   if (fits) return out;
   // A view dim that flattens base dims, or takes one apart: by its place in the base, if that is dense.
+  const std::vector<int> order = DimsByStride(sizes, strides, ranges);
   std::vector<Expr> dense;
   Expr expected = 1;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
@@ -160,6 +120,65 @@ absl::StatusOr<Index> Lowering::Unflatten(Affine flat, const std::vector<Expr>& 
     flat = along.quotient;
   }
   return out;
+}
+
+absl::StatusOr<int> Lowering::EvalOverlay(NodeId n, const Index& index, int guard) {
+  const ValueId base = g_.node(n).inputs[0], value = g_.node(n).inputs[1];
+  const TensorType& t = g_.value(base).type.tensor();
+  const SymbolicGeometry region = RegionGeometry(g_.node(n));
+  const std::optional<Placement> placed = PlaceRegion(region, *t.sizes, *t.strides, g_.graph().symbols);
+  if (!placed || !placed->across.empty()) return g_.Unsupported(n, "a region that cuts across the dims of its base");
+  Index at(region.sizes.size(), b_->Zero());
+  std::vector<bool> known(region.sizes.size(), false);
+  int inside = -1;
+  for (int j : placed->order) {
+    const Placement::Dim& dim = placed->dims[j];
+    if (dim.runs.size() > 1) return g_.Unsupported(n, "a region with two dims along one of its base's");
+    Affine along = index[j];
+    Expr start = dim.start;
+    Expr length = 1;
+    if (!dim.runs.empty()) {
+      const auto& [k, step] = dim.runs[0];
+      length = region.sizes[k];
+      if (step != Expr(1)) {
+        SMELT_ASSIGN_OR_RETURN(Division steps, Divide(along, step));
+        Affine off = steps.remainder;
+        off.base = off.base - Mod(start, step);
+        inside = And(inside, InRange(off, 1));
+        along = steps.quotient;
+        start = FloorDiv(start, step);
+      }
+      along.base = along.base - start;
+      if (known[k]) {
+        // The other of a diagonal's dims is as far from its beginning.
+        inside = And(inside, InRange(b_->Add(along, b_->Scale(at[k], Expr(-1))), 1));
+        continue;
+      }
+      at[k] = along;
+      known[k] = true;
+    } else {
+      along.base = along.base - start;
+    }
+    inside = And(inside, InRange(along, length));
+  }
+  // What lies under the region is computed in all of it, too: it may be what refuses an index. First, since what is
+  // written is often made of it.
+  SMELT_ASSIGN_OR_RETURN(int under, Eval(base, index, guard));
+  // In the region, this is also what lies at its own place along dims of which it has one index.
+  Index in_region = index;
+  for (int j : placed->order) {
+    if (!placed->dims[j].runs.empty()) continue;
+    in_region[j] = b_->Zero();
+    in_region[j].base = placed->dims[j].start;
+  }
+  if (g_.IsInternal(base) && inside >= 0) {
+    const NodeId def = g_.value(base).def;
+    std::vector<int> results(g_.node(def).outputs.size(), -1);
+    results[g_.value(base).def_index] = under;
+    if (results.size() == 1) memo_[def].push_back({in_region, And(guard, inside), results});
+  }
+  SMELT_ASSIGN_OR_RETURN(int written, Eval(value, at, And(guard, inside)));
+  return Select(inside, written, under);
 }
 
 absl::StatusOr<int> Lowering::EvalConstantPad(NodeId n, const Index& index, int guard) {

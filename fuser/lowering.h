@@ -114,6 +114,7 @@ class Lowering {
   absl::StatusOr<Index> Unflatten(Affine flat, const std::vector<Expr>& sizes);
   // The element of `v` at one index or at the other.
   absl::StatusOr<int> EvalEither(ValueId v, int condition, const Index& then, const Index& otherwise, int guard);
+  absl::StatusOr<int> EvalOverlay(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalConstantPad(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalEdgePad(NodeId n, Special kind, const Index& index, int guard);
   absl::StatusOr<int> EvalFlip(NodeId n, const Index& index, int guard);

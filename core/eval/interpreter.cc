@@ -248,7 +248,7 @@ class Interpreter {
       SMELT_ASSIGN_OR_RETURN(Tensor t, RegionOf(node, base));
       return Values{EvalValue(t)};
     }
-    if (name == "smelt::write_region") {
+    if (name == "smelt::write_region" || name == "smelt::overlay") {
       SMELT_ASSIGN_OR_RETURN(Tensor base, TensorOf(node, args, 0));
       SMELT_ASSIGN_OR_RETURN(Tensor value, TensorOf(node, args, 1));
       SMELT_ASSIGN_OR_RETURN(Tensor checked, RegionOf(node, base));
@@ -261,7 +261,7 @@ class Interpreter {
       state_.kept.push_back(copy);  // so that no other storage takes its place in `origins`
       const Tensor result(copy, base.dtype(), base.geometry());
       if (value.dtype() != checked.dtype())
-        return absl::InvalidArgumentError("smelt::write_region: the value has another dtype than the region");
+        return absl::InvalidArgumentError(absl::StrCat(name, ": the value has another dtype than the region"));
       SMELT_RETURN_IF_ERROR(CopyInto(result.ViewAs(checked.dtype(), checked.geometry()), value));
       return Values{EvalValue(result)};
     }

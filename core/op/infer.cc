@@ -759,7 +759,7 @@ absl::Status InferNode(Graph& g, NodeId n) {
     SetTypeIfNew(g, node.outputs[0], Type::Tensor(*t, *sizes, *strides));
     return absl::OkStatus();
   }
-  if (name == "smelt::write_region") {
+  if (name == "smelt::write_region" || name == "smelt::overlay") {
     SetTypeIfNew(g, node.outputs[0], g.value(node.inputs[0]).type);
     return absl::OkStatus();
   }

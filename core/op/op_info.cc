@@ -258,6 +258,7 @@ OpInfo Describe(OpName op) {
         {"prims::convert_element_type", OpKind::kPointwise},
         {"smelt::view", OpKind::kView},
         {"smelt::write_region", OpKind::kMovement},
+        {"smelt::overlay", OpKind::kMovement},
         {"smelt::materialize", OpKind::kMovement},
         {"smelt::FusionGroup", OpKind::kOther},
         {"smelt::expr", OpKind::kScalar},

@@ -1,0 +1,136 @@
+#include "smelt/fuser/overlay_regions.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/fuser/block_fuser.h"
+#include "smelt/fuser/lower_group.h"
+#include "smelt/fuser/placement.h"
+
+namespace smelt {
+namespace {
+
+constexpr int kMostRegions = 4;  // one over the other
+constexpr size_t kMostReaders = 4;
+constexpr int64_t kShortRow = 16;
+
+class Overlayer {
+ public:
+  Overlayer(Graph& g, BlockId b) : g_(g), block_(b) {}
+
+  int Run() {
+    const std::vector<NodeId> nodes = g_.Nodes(block_);
+    FindChains(nodes);
+    int changed = 0;
+    for (NodeId n : nodes) {
+      for (BlockId inner : g_.node(n).blocks) changed += Overlayer(g_, inner).Run();
+      if (!IsRegion(n) || chain_.at(n) > kMostRegions || !IsWorthwhile(n) || !LiesAlongDims(n)) continue;
+      if (const NodeId def = g_.value(Base(n)).def; IsFresh(def)) {
+        const Type type = g_.value(Base(n)).type;
+        g_.SetInput(
+            n, 0,
+            g_.node(g_.InsertBefore(n, OpName::Get("smelt::full"), {}, {type}, {{"value", int64_t{0}}})).outputs[0]);
+      }
+      g_.SetOp(n, OpName::Get("smelt::overlay"));
+      ++changed;
+    }
+    return changed;
+  }
+
+ private:
+  const TensorType& T(ValueId v) const { return g_.value(v).type.tensor(); }
+  bool IsRegion(NodeId n) const { return g_.node(n).op == "smelt::write_region"; }
+  // Memory that holds nothing yet.
+  bool IsFresh(NodeId def) const { return !g_.IsParam(def) && IsAllocation(g_.node(def)); }
+  ValueId Base(NodeId n) const { return g_.node(n).inputs[0]; }
+
+  // How many regions are written one after the other where each node writes one.
+  void FindChains(const std::vector<NodeId>& nodes) {
+    for (NodeId n : nodes) {
+      if (!IsRegion(n)) continue;
+      const auto before = chain_.find(g_.value(Base(n)).def);
+      chain_[n] = before == chain_.end() ? 1 : before->second + 1;
+    }
+    for (auto n = nodes.rbegin(); n != nodes.rend(); ++n) {
+      if (!IsRegion(*n)) continue;
+      if (const auto before = chain_.find(g_.value(Base(*n)).def); before != chain_.end())
+        before->second = std::max(before->second, chain_[*n]);
+    }
+  }
+
+  bool IsWorthwhile(NodeId n) const {
+    const NodeId def = g_.value(Base(n)).def;
+    if (g_.IsParam(def)) return BeginsAtItsFirstElement(Base(n)) && IsReadByKernels(n);
+    const Node& node = g_.node(def);
+    if (node.op == "smelt::view" || IsRegionOp(node)) return false;
+    return (node.parent == block_ && IsKernelNode(g_, def) && !IsFresh(def)) || IsReadByKernels(n);
+  }
+  // Regions count from the beginning of a weight's storage.
+  bool BeginsAtItsFirstElement(ValueId param) const {
+    const NodeId def = g_.value(param).def;
+    if (def != g_.block(g_.top()).param_node) return true;
+    const InputInfo& info = g_.input_infos[g_.value(param).def_index];
+    return info.kind != InputInfo::Kind::kWeight || g_.weights[info.weight].geometry.offset == 0;
+  }
+  // By them alone: nothing asks for the memory. Regions over it are chosen from by index too.
+  bool IsReadByKernels(NodeId n) const {
+    const auto& uses = g_.value(g_.node(n).outputs[0]).uses;
+    return uses.size() <= kMostReaders && absl::c_all_of(uses, [&](const Use& u) {
+             if (g_.IsReturn(u.user) || g_.node(u.user).parent != block_ || !IsKernelNode(g_, u.user)) return false;
+             if (IsRegion(u.user) && u.index == 0) return LiesAlongDims(u.user) && IsReadByKernels(u.user);
+             const OpKind kind = GetOpInfo(g_.node(u.user).op).kind;
+             return kind == OpKind::kPointwise || kind == OpKind::kReduction;
+           });
+  }
+
+  bool LiesAlongDims(NodeId n) const {
+    const Node& node = g_.node(n);
+    if (!IsKernelNode(g_, n) || node.FindAttribute("argument") != nullptr) return false;
+    const TensorType &base = T(node.inputs[0]), &out = T(node.outputs[0]);
+    const SymbolicGeometry region = RegionGeometry(node);
+    if (!base.IsComplete() || !out.IsComplete() || *out.sizes != *base.sizes || *out.strides != *base.strides ||
+        *base.dtype != region.dtype || *T(node.inputs[1]).dtype != region.dtype) {
+      return false;
+    }
+    for (size_t k = 0; k < region.sizes.size(); ++k) {
+      if (region.sizes[k] != Expr(1) && region.strides[k] == Expr(0)) return false;
+    }
+    const auto placed = kernel::PlaceRegion(region, *base.sizes, *base.strides, g_.symbols);
+    if (!placed || !placed->across.empty()) return false;
+    bool all = true;        // of the base: nothing to choose from
+    std::vector<int> runs;  // two of one dim are a diagonal
+    for (size_t i = 0; i < placed->order.size(); ++i) {
+      const int j = placed->order[i];
+      const kernel::Placement::Dim& dim = placed->dims[j];
+      // No element of the base lies at the place of another.
+      if (i > 0) {
+        const int wider = placed->order[i - 1];
+        if (g_.symbols.LessOrEqual((*base.strides)[j] * (*base.sizes)[j], (*base.strides)[wider]) != true) return false;
+      }
+      if (dim.runs.size() > 1) return false;
+      const bool innermost = i + 1 == placed->order.size();
+      if (innermost && !dim.runs.empty() && dim.runs[0].step != Expr(1)) return false;
+      // Of short rows a part is soon written, and vectors hold parts of several.
+      const bool whole = !dim.runs.empty() && region.sizes[dim.runs[0].dim] == (*base.sizes)[j];
+      if (innermost && !whole && g_.symbols.Less((*base.sizes)[j], kShortRow) == true) return false;
+      all = all && whole && !absl::c_linear_search(runs, dim.runs[0].dim);
+      if (!dim.runs.empty()) runs.push_back(dim.runs[0].dim);
+    }
+    return !all;
+  }
+
+  Graph& g_;
+  const BlockId block_;
+  absl::flat_hash_map<NodeId, int> chain_;
+};
+
+}  // namespace
+
+int OverlayRegions(Graph& g) { return Overlayer(g, g.top()).Run(); }
+
+}  // namespace smelt

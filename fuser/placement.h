@@ -1,0 +1,47 @@
+// How a part of a value's memory lies along the value's dims.
+//
+//   of 8 rows of 4:   sizes [3, 4], strides [8, 1], offset 4   ->  dim 0 from 1 on, each second one; dim 1, all of it
+//
+// A diagonal's dim runs along two. A region that runs across the end of a row lies along no dim; of one that is a run
+// of whole rows in one piece, the dim is among `across`.
+#ifndef SMELT_FUSER_PLACEMENT_H_
+#define SMELT_FUSER_PLACEMENT_H_
+
+#include <optional>
+#include <vector>
+
+#include "smelt/core/convention/symbolic_geometry.h"
+#include "smelt/core/symbol/expr.h"
+#include "smelt/core/tensor/dtype.h"
+
+namespace smelt::kernel {
+
+struct Placement {
+  struct Run {
+    int dim;    // of the region
+    Expr step;  // what an index further along it is along the value's dim
+  };
+  struct Dim {
+    Expr start = 0;         // the region's first index
+    Expr last = 0;          // its last one
+    std::vector<Run> runs;  // the region's dims that run along this one; those of one element run along none
+  };
+  std::vector<Dim> dims;    // the value's
+  std::vector<int> order;   // DimsByStride
+  std::vector<int> across;  // the region's dims that run along several of the value's
+};
+
+// The dims of other sizes than 1, from the widest stride to the narrowest.
+std::vector<int> DimsByStride(const std::vector<Expr>& sizes, const std::vector<Expr>& strides,
+                              const SymbolRanges& ranges);
+
+// `a` in whole steps of `step`, if it is some.
+std::optional<Expr> StepsOf(const Expr& a, const Expr& step);
+
+// nullopt: it reaches, or in a call with other sizes may reach, beyond a dim's end.
+std::optional<Placement> PlaceRegion(const SymbolicGeometry& region, const std::vector<Expr>& sizes,
+                                     const std::vector<Expr>& strides, const SymbolRanges& ranges);
+
+}  // namespace smelt::kernel
+
+#endif  // SMELT_FUSER_PLACEMENT_H_
