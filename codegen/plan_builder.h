@@ -144,7 +144,7 @@ class PlanBuilder {
   absl::Status EmitKernel(NodeId n);
   absl::Status PlaceRegion(NodeId n, ValueId o, ValueId base);
   bool Writable(int slot, ValueId result) const;
-  // An elementwise kernel may write over an operand that dies there and is read at the same index.
+  // A kernel may write over an operand that dies there and is read at the same index, and before.
   bool TakeOver(ValueId o, const LoweredKernel& k, const std::vector<bool>& irregular);
   // Whether two slots are of arguments that lie in one memory, somewhere.
   bool MayShareMemory(int slot, int other) const;
@@ -153,6 +153,9 @@ class PlanBuilder {
   void TakeSnapshots(NodeId n, LoweredKernel& k, const std::vector<bool>& irregular, std::vector<Location>& where);
   // Whether what param `read` reads of a memory is what param `write` writes of it at the same index, or nothing of it.
   bool ReadsSameIndex(const LoweredKernel& k, size_t read, size_t write) const;
+  // Whether a row reads an element of param `read` for the last time before that of param `write` at the same index is
+  // written. (What rows read and write at equal indices, no other row does.)
+  static bool ReadsFirst(const KernelSpec& spec, size_t read, size_t write);
   // Whether the read of param i and the write of param j may share their slot.
   bool Harmless(const LoweredKernel& k, const std::vector<bool>& irregular, const std::vector<Location>& where,
                 size_t i, size_t j);

@@ -56,18 +56,21 @@ void PlanBuilder::PlaceMutation(const MutatedMemory& m) {
     in_place_chain_.insert(chain.begin(), chain.end());
     return;
   }
-  // A whole new value: computed into the argument if nobody needs the old contents by then.
+  // A whole new value, or one in another shape: computed into the argument if nobody needs the old contents by then.
   const ValueId owner = Root(root);
-  if (owner != root || g_.IsParam(g_.value(owner).def) || g_.node(g_.value(owner).def).parent != g_.top() ||
+  if (g_.IsParam(g_.value(owner).def) || g_.node(g_.value(owner).def).parent != g_.top() ||
       !g_.node(g_.value(owner).def).blocks.empty() || !CanPlace(owner) || destination_.contains(owner)) {
     return;
   }
-  if (!SameLayout(DefaultLayout(g_, owner), home.geometry)) return;
+  SymbolicGeometry whole = DefaultLayout(g_, owner);
+  const SymbolicGeometry shown = owner == root ? whole : RegionGeometry(g_.node(g_.value(root).def));
+  if (ShowsAPart(root, owner) || shown.dtype != whole.dtype || !SameLayout(shown, home.geometry)) return;
+  whole.offset = home.geometry.offset;
   const int made = lives_.Begin(g_.value(owner).def);
   if (!g_.IsLive(initial) || LastUse(initial) > made) return;
   if (LastUse(initial) == made && !ReadsSameIndexOnly(g_.value(owner).def, initial, owner)) return;
   if (is_state && SharedStorage(StorageOf(m.memory))) return;
-  destination_[owner] = home;
+  destination_[owner] = {home.slot, whole};
   in_place_chain_.insert(chain.begin(), chain.end());
 }
 
@@ -237,7 +240,7 @@ bool PlanBuilder::ReadsSameIndexOnly(NodeId n, ValueId source, ValueId target) {
   if (Region::Strided(0, written.sizes, written.strides, ItemSize(written.dtype)).OverlapsItself(g_.symbols) != false)
     return false;
   auto lowered = Lower(n);
-  if (!lowered.ok() || lowered->spec.reduction_rank != 0 || lowered->spec.sequential) return false;
+  if (!lowered.ok()) return false;
   const std::vector<bool> irregular = IrregularParams(lowered->spec);
   for (size_t i = 0; i < lowered->params.size(); ++i) {
     const LoweredKernel::Param& read = lowered->params[i];
@@ -245,7 +248,8 @@ bool PlanBuilder::ReadsSameIndexOnly(NodeId n, ValueId source, ValueId target) {
     for (size_t j = 0; j < lowered->params.size(); ++j) {
       const LoweredKernel::Param& write = lowered->params[j];
       if (!write.is_output || write.value != target) continue;
-      if (irregular[i] || irregular[j] || !ReadsSameIndex(*lowered, i, j)) return false;
+      if (irregular[i] || irregular[j] || !ReadsSameIndex(*lowered, i, j) || !ReadsFirst(lowered->spec, i, j))
+        return false;
     }
   }
   return true;

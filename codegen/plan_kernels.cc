@@ -119,7 +119,7 @@ bool PlanBuilder::Writable(int slot, ValueId result) const {
 }
 
 bool PlanBuilder::TakeOver(ValueId o, const LoweredKernel& k, const std::vector<bool>& irregular) {
-  if (destination_.contains(o) || k.spec.reduction_rank != 0 || k.spec.sequential) return false;
+  if (destination_.contains(o)) return false;
   std::vector<size_t> writes;
   for (size_t j = 0; j < k.params.size(); ++j) {
     if (k.params[j].value == o) writes.push_back(j);
@@ -142,7 +142,7 @@ bool PlanBuilder::TakeOver(ValueId o, const LoweredKernel& k, const std::vector<
       auto other = locations_.find(root);
       if (other == locations_.end() || other->second.slot != it->second.slot) continue;
       fits = k.params[x].value == read.value && !irregular[x] &&
-             absl::c_all_of(writes, [&](size_t j) { return ReadsSameIndex(k, x, j); });
+             absl::c_all_of(writes, [&](size_t j) { return ReadsSameIndex(k, x, j) && ReadsFirst(k.spec, x, j); });
     }
     if (!fits) continue;
     const int slot = it->second.slot;  // the map grows below
@@ -161,6 +161,19 @@ bool PlanBuilder::ReadsSameIndex(const LoweredKernel& k, size_t read, size_t wri
   if (r.strides == w.strides && r.offset == w.offset) return true;
   return Compare(Region::Strided(r.offset, k.sizes, r.strides, item),
                  Region::Strided(w.offset, k.sizes, w.strides, item), g_.symbols) == Overlap::kDisjoint;
+}
+
+bool PlanBuilder::ReadsFirst(const KernelSpec& spec, size_t read, size_t write) {
+  if (spec.sequential) return false;
+  bool written = false;
+  for (const KernelPhase& phase : spec.phases) {
+    for (int i : phase.instrs) {
+      const KernelInstr& in = spec.instrs[i];
+      if (in.op == KernelOp::kLoad && in.param == static_cast<int>(read) && written) return false;
+      written = written || (in.op == KernelOp::kStore && in.param == static_cast<int>(write));
+    }
+  }
+  return true;
 }
 
 void PlanBuilder::TakeSnapshots(NodeId n, LoweredKernel& k, const std::vector<bool>& irregular,
@@ -201,7 +214,7 @@ bool PlanBuilder::Harmless(const LoweredKernel& k, const std::vector<bool>& irre
   const int item_i = ItemSize(k.spec.params[i].dtype), item_j = ItemSize(k.spec.params[j].dtype);
   if (!irregular[i] && !irregular[j] && item_i == item_j && k.params[i].strides == k.params[j].strides &&
       k.params[i].offset == k.params[j].offset) {
-    return k.spec.reduction_rank == 0 &&
+    return ReadsFirst(k.spec, i, j) &&
            Region::Strided(0, k.sizes, k.params[j].strides, item_j).OverlapsItself(g_.symbols) != true;
   }
   const SymbolicGeometry gi =

@@ -99,7 +99,7 @@ absl::StatusOr<FusionReport> Fuse(Graph& g, const FuseOptions& options) {
   FusionReport report;
   report.merged_matmuls = MergeMatmuls(g);
   MoveReshapes(g);
-  OverlayRegions(g);
+  OverlayRegions(g, options.written_inputs);
   SMELT_RETURN_IF_ERROR(BlockFuser(g, g.top(), options, report).Run());
   // Leaves that every reader now makes itself, views of what is gone.
   std::vector<NodeId> nodes = g.AllNodes();

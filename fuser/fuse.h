@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "smelt/alias/alias_db.h"
@@ -32,6 +33,7 @@ struct FuseOptions {
   // Of this very graph, live. Then a group's nodes are brought together by its moves before they become one; where it
   // knows of a dependence in between, the group is not made.
   AliasDb* alias_db = nullptr;
+  absl::flat_hash_set<ValueId> written_inputs;  // whose memory the call rewrites
   LoweredGroups* lowered = nullptr;  // keeps the groups' kernels, for the plan
 };
 

@@ -109,12 +109,16 @@ class ReshapeMover {
     return ShowsAsIs(base, s) ? base : g_.node(InsertView(g_, anchor, base, s)).outputs[0];
   }
 
+  // Whether somebody who reads it may take its memory over.
+  bool HasOwnerOfMemory(ValueId v) const {
+    return absl::c_any_of(g_.value(v).uses, [&](const Use& use) {
+      return !g_.IsReturn(use.user) && !IsView(use.user) && absl::StartsWith(g_.node(use.user).op.name(), "smelt::");
+    });
+  }
+
   // Whether each operand of `n`, a pointwise operator, can be seen over `to`, and who reads its result can read a view.
   bool CanRunOver(NodeId n, const Sizes& to) const {
-    for (const Use& use : g_.value(g_.node(n).outputs[0]).uses) {
-      if (!g_.IsReturn(use.user) && !IsView(use.user) && absl::StartsWith(g_.node(use.user).op.name(), "smelt::"))
-        return false;  // it may take the memory over
-    }
+    if (HasOwnerOfMemory(g_.node(n).outputs[0])) return false;
     const Sizes from = *T(g_.node(n).outputs[0]).sizes;
     return absl::c_all_of(g_.node(n).inputs, [&](ValueId v) {
       return !IsTensor(v) || IsBroadcast(v, to) || SeenOver(v, from, to).has_value();
@@ -123,8 +127,7 @@ class ReshapeMover {
 
   // Replaces it by the same over `to`. Who reads it sees the old shape through a view, or the new one as it is.
   ValueId RunOver(NodeId n, const Sizes& to) {
-    const ValueId old = g_.node(n).outputs[0];
-    const TensorType was = T(old);
+    const TensorType was = T(g_.node(n).outputs[0]);
     std::vector<ValueId> inputs(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
     for (ValueId& v : inputs) {
       if (!IsTensor(v) || IsBroadcast(v, to)) continue;
@@ -134,7 +137,13 @@ class ReshapeMover {
     const NodeId fresh =
         g_.InsertBefore(n, g_.node(n).op, inputs, {Type::Tensor(*was.dtype, to)}, g_.node(n).attributes);
     g_.SetSource(fresh, g_.node(n).source);
-    const ValueId result = g_.node(fresh).outputs[0];
+    return ReplaceShown(n, g_.node(fresh).outputs[0]);
+  }
+
+  // Replaces the node's result by the same memory in another shape.
+  ValueId ReplaceShown(NodeId n, ValueId result) {
+    const ValueId old = g_.node(n).outputs[0];
+    const TensorType was = T(old);
     const std::vector<Use> uses(g_.value(old).uses.begin(), g_.value(old).uses.end());
     for (const Use& use : uses) {
       if (g_.IsReturn(use.user) || !IsView(use.user)) continue;
@@ -170,7 +179,25 @@ class ReshapeMover {
     });
   }
 
+  // What rows were made into, stored in another order: of the rows' own shape, if that lies so without a copy.
+  void MoveCopyBehind(NodeId n) {
+    const ValueId out = g_.node(n).outputs[0];
+    const std::optional<NodeId> view = Maker(g_.node(n).inputs[0]);
+    const auto base = view ? Reshaped(*view) : std::nullopt;
+    if (!base || !in_rows_.contains(*base) || !T(out).IsComplete() || HasOwnerOfMemory(out)) return;
+    SymbolicDecide decide(&g_.symbols);
+    const auto lies =
+        view_rules::Reshape(decide, ExprGeometry{*T(out).sizes, *T(out).strides, Expr(0)}, *T(*base).sizes);
+    if (!lies.ok() || !lies->aliases || !decide.status().ok() || !decide.assumptions().empty()) return;
+    const std::vector<Expr>& strides = lies->geometry.strides;
+    const NodeId copy = g_.InsertBefore(
+        n, g_.node(n).op, {*base}, {Type::Tensor(*T(*base).dtype, *T(*base).sizes, strides)}, {{"strides", strides}});
+    g_.SetSource(copy, g_.node(n).source);
+    in_rows_.insert(ReplaceShown(n, g_.node(copy).outputs[0]));
+  }
+
   void MoveBehind(NodeId n) {
+    if (g_.node(n).op == "smelt::materialize") return MoveCopyBehind(n);
     if (!IsPointwise(n)) return;
     const ValueId out = g_.node(n).outputs[0];
     if (FollowsRow(n)) {

@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/lower_group.h"
@@ -21,15 +22,18 @@ constexpr int64_t kShortRow = 16;
 
 class Overlayer {
  public:
-  Overlayer(Graph& g, BlockId b) : g_(g), block_(b) {}
+  Overlayer(Graph& g, BlockId b, const absl::flat_hash_set<ValueId>& written) : g_(g), block_(b), written_(written) {}
 
   int Run() {
     const std::vector<NodeId> nodes = g_.Nodes(block_);
     FindChains(nodes);
     int changed = 0;
     for (NodeId n : nodes) {
-      for (BlockId inner : g_.node(n).blocks) changed += Overlayer(g_, inner).Run();
-      if (!IsRegion(n) || chain_.at(n) > kMostRegions || !IsWorthwhile(n) || !LiesAlongDims(n)) continue;
+      for (BlockId inner : g_.node(n).blocks) changed += Overlayer(g_, inner, written_).Run();
+      if (!IsRegion(n) || chain_.at(n) > kMostRegions || !IsWorthwhile(n) || !LiesAlongDims(n) ||
+          ReadsWhatIsWritten(n)) {
+        continue;
+      }
       if (const NodeId def = g_.value(Base(n)).def; IsFresh(def)) {
         const Type type = g_.value(Base(n)).type;
         g_.SetInput(
@@ -65,7 +69,8 @@ class Overlayer {
 
   bool IsWorthwhile(NodeId n) const {
     const NodeId def = g_.value(Base(n)).def;
-    if (g_.IsParam(def)) return BeginsAtItsFirstElement(Base(n)) && IsReadByKernels(n);
+    if (g_.IsParam(def))
+      return !written_.contains(Base(n)) && BeginsAtItsFirstElement(Base(n)) && IsReadByKernels(n);
     const Node& node = g_.node(def);
     if (node.op == "smelt::view" || IsRegionOp(node)) return false;
     return (node.parent == block_ && IsKernelNode(g_, def) && !IsFresh(def)) || IsReadByKernels(n);
@@ -86,6 +91,29 @@ class Overlayer {
              const OpKind kind = GetOpInfo(g_.node(u.user).op).kind;
              return kind == OpKind::kPointwise || kind == OpKind::kReduction;
            });
+  }
+
+  // Whether what is written into the region is made of an argument's memory that the call rewrites, other than of the
+  // elements that it replaces: where the whole is to lie in that memory, it could not be computed in place.
+  bool ReadsWhatIsWritten(NodeId n) const {
+    constexpr size_t kMostNodes = 32;
+    if (written_.empty()) return false;
+    const SymbolicGeometry region = RegionGeometry(g_.node(n));
+    std::vector<ValueId> made_of = {g_.node(n).inputs[1]};
+    for (size_t k = 0; k < made_of.size(); ++k) {
+      if (k == kMostNodes || written_.contains(made_of[k])) return true;
+      const NodeId def = g_.value(made_of[k]).def;
+      if (g_.IsParam(def)) continue;
+      const Node& node = g_.node(def);
+      if (node.op == "smelt::view" && node.inputs[0] == Base(n)) {
+        const SymbolicGeometry shown = RegionGeometry(node);
+        if (shown.sizes == region.sizes && shown.strides == region.strides && shown.offset == region.offset) continue;
+      }
+      for (ValueId v : node.inputs) {
+        if (!absl::c_linear_search(made_of, v)) made_of.push_back(v);
+      }
+    }
+    return false;
   }
 
   bool LiesAlongDims(NodeId n) const {
@@ -126,11 +154,14 @@ class Overlayer {
 
   Graph& g_;
   const BlockId block_;
+  const absl::flat_hash_set<ValueId>& written_;
   absl::flat_hash_map<NodeId, int> chain_;
 };
 
 }  // namespace
 
-int OverlayRegions(Graph& g) { return Overlayer(g, g.top()).Run(); }
+int OverlayRegions(Graph& g, const absl::flat_hash_set<ValueId>& written) {
+  return Overlayer(g, g.top(), written).Run();
+}
 
 }  // namespace smelt

@@ -14,12 +14,15 @@
 #ifndef SMELT_FUSER_OVERLAY_REGIONS_H_
 #define SMELT_FUSER_OVERLAY_REGIONS_H_
 
+#include "absl/container/flat_hash_set.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt {
 
-// Of a graph after ExpandComposites. Returns how many regions are chosen from by index now.
-int OverlayRegions(Graph& g);
+// Of a graph after ExpandComposites. `written`: the inputs whose memory the call rewrites; what is made of it stays a
+// region where it would be read at other indices than it is written at. Returns how many regions are chosen from by
+// index now.
+int OverlayRegions(Graph& g, const absl::flat_hash_set<ValueId>& written);
 
 }  // namespace smelt
 

@@ -28,6 +28,7 @@
 #include "smelt/fuser/choose_layouts.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/fuser/lay_rows.h"
 #include "smelt/fuser/lowered_groups.h"
 #include "smelt/pipeline/alias_agreement.h"
 #include "smelt/pipeline/eager_plan.h"
@@ -38,6 +39,23 @@
 
 namespace smelt {
 namespace {
+
+// The graph's inputs whose memory a call leaves with other contents.
+absl::flat_hash_set<ValueId> WrittenInputs(const Graph& g, const Convention& c) {
+  const auto is_written = [&](int memory) {
+    return absl::c_any_of(c.mutations.memories, [&](const MutatedMemory& m) { return m.memory.value() == memory; });
+  };
+  absl::flat_hash_set<ValueId> out;
+  int distinct = 0;  // of those that are no weights
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    const InputInfo& info = g.input_infos[i];
+    const bool weight = info.kind == InputInfo::Kind::kWeight;
+    const int memory = weight ? c.overlaps.num_argument_memories + g.weights[info.weight].storage
+                              : c.overlaps.memory_of[distinct++].value();
+    if (is_written(memory)) out.insert(g.inputs()[i]);
+  }
+  return out;
+}
 
 class PhaseTimer {
  public:
@@ -285,6 +303,7 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
     FuseOptions fuse;
     fuse.lowered = &lowered;
     fuse.alias_db = alias.get();
+    fuse.written_inputs = WrittenInputs(g, out.functional.convention);
     const int late_reads = options.verify ? CountLateReads(g) : 0;
     SMELT_RETURN_IF_ERROR(Fuse(g, fuse).status());
     if (options.verify) SMELT_RETURN_IF_ERROR(VerifyFusionPlan(g, late_reads));
@@ -292,6 +311,9 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
     SMELT_RETURN_IF_ERROR(check("fuse"));
     ChooseLayouts(g);
     if (options.on_pass) options.on_pass("choose-layouts", g);
+    SMELT_RETURN_IF_ERROR(LayRows(g, &lowered).status());
+    if (options.on_pass) options.on_pass("lay-rows", g);
+    SMELT_RETURN_IF_ERROR(check("lay-rows"));
   }
   if (timer != nullptr) timer->End("fuse");
   BundleBuilder::PlanOptions plan = v.plan;

@@ -1,0 +1,184 @@
+#include "smelt/fuser/lay_rows.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/fuser/lower_group.h"
+#include "smelt/fuser/view_nodes.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kFewElements = 2048;
+constexpr int64_t kShortDim = 8;
+constexpr int64_t kNear = 4;  // elements apart: several lie in one vector
+
+class RowLayer {
+ public:
+  RowLayer(Graph& g, LoweredGroups* lowered) : g_(g), lowered_(lowered) {}
+
+  absl::StatusOr<int> Run() {
+    for (NodeId n : g_.AllNodes()) {
+      if (!IsKernelNode(g_, n) || !MayReduce(n)) continue;
+      const LayoutFn layout = [&](ValueId v) { return ShownMemory(g_, v).second; };
+      const auto kernel = lowered_ == nullptr ? LowerGroup(g_, n, layout) : lowered_->Lower(g_, n, layout);
+      // Others say why.
+      if (kernel.ok()) Lay(n, *kernel);
+    }
+    return laid_;
+  }
+
+ private:
+  const Graph* SubgraphOf(NodeId n) const {
+    const Attribute* a = g_.node(n).op == "smelt::FusionGroup" ? g_.node(n).FindAttribute("Subgraph") : nullptr;
+    const auto* sub = a == nullptr ? nullptr : std::get_if<std::shared_ptr<Graph>>(a);
+    return sub == nullptr ? nullptr : sub->get();
+  }
+  bool MayReduce(NodeId n) const {
+    const auto reduces = [](const Graph& g, NodeId m) { return GetOpInfo(g.node(m).op).kind == OpKind::kReduction; };
+    const Graph* sub = SubgraphOf(n);
+    if (sub == nullptr) return reduces(g_, n);
+    return absl::c_any_of(sub->AllNodes(), [&](NodeId m) { return reduces(*sub, m); });
+  }
+  bool IsLong(const Expr& size) const { return g_.symbols.Less(size, kShortDim) != true; }
+
+  void Lay(NodeId n, const LoweredKernel& kernel) {
+    const KernelSpec& s = kernel.spec;
+    if (s.reduction_rank == 0 || s.sequential) return;
+    const int along = s.vector_dim >= 0 ? s.vector_dim : s.rank() - 1;
+    if (!IsLong(kernel.sizes[along])) return;
+    const auto elements = Product(kernel.sizes).Evaluate(g_.symbol_hints);
+    if (elements.ok() && *elements < kFewElements) return;
+    std::vector<bool> chosen(s.params.size(), false);  // at places that data say
+    for (const KernelInstr& in : s.instrs) {
+      if (in.has_offset) chosen[in.param] = true;
+    }
+    bool any_along = false;
+    std::vector<int> across;
+    for (size_t p = 0; p < s.params.size(); ++p) {
+      const std::vector<Expr>& strides = kernel.params[p].strides;
+      if (strides[along] == Expr(1)) any_along = true;
+      const std::optional<int64_t> step = strides[along].Constant();
+      if (chosen[p] || (step && *step <= kNear)) continue;
+      for (int d = 0; d < s.rank(); ++d) {
+        if (d == along || strides[d] != Expr(1) || !IsLong(kernel.sizes[d])) continue;
+        across.push_back(static_cast<int>(p));
+        break;
+      }
+    }
+    if (!any_along) return;
+    for (int p : across) {
+      const LoweredKernel::Param& param = kernel.params[p];
+      if (param.is_output) {
+        LayResult(n, param.output, param.strides[along], kernel.sizes[along]);
+      } else if (!s.params[p].is_written) {
+        LayOperand(n, param.value, param.strides[along], kernel.sizes[along]);
+      }
+    }
+  }
+
+  // Strides over memory of its own, whose rows are the dims that together have `row` elements, now `step` apart.
+  // nullopt: there are none.
+  static std::optional<std::vector<Expr>> RowStrides(const std::vector<Expr>& sizes, const std::vector<Expr>& strides,
+                                                     const SymbolRanges& ranges, Expr step, const Expr& row) {
+    std::vector<Expr> out(sizes.size(), Expr(1));
+    std::vector<int> left;
+    for (size_t d = 0; d < sizes.size(); ++d) left.push_back(static_cast<int>(d));
+    Expr next = 1;
+    const auto take = [&](std::vector<int>::iterator d) {
+      out[*d] = next;
+      next = next * sizes[*d];
+      left.erase(d);
+    };
+    while (next != row) {
+      const auto it = absl::c_find_if(left, [&](int d) { return sizes[d] != Expr(1) && strides[d] == step; });
+      if (it == left.end()) return std::nullopt;
+      step = step * sizes[*it];
+      take(it);
+    }
+    // The others as they lie, the widest stride first.
+    std::stable_sort(left.begin(), left.end(),
+                     [&](int a, int b) { return ranges.Less(strides[b], strides[a]) == true; });
+    while (!left.empty()) take(left.end() - 1);
+    return out;
+  }
+
+  NodeId Materialize(ValueId v, const std::vector<Expr>& strides, NodeId like) {
+    const TensorType& t = g_.value(v).type.tensor();
+    const NodeId copy = g_.Append(g_.node(like).parent, OpName::Get("smelt::materialize"), {v},
+                                  {Type::Tensor(*t.dtype, *t.sizes, strides)}, {{"strides", strides}});
+    g_.SetSource(copy, g_.node(like).source);
+    ++laid_;
+    return copy;
+  }
+
+  void LayOperand(NodeId n, ValueId v, const Expr& step, const Expr& row) {
+    const TensorType& t = g_.value(v).type.tensor();
+    if (!t.IsComplete()) return;
+    const auto strides = RowStrides(*t.sizes, ShownMemory(g_, v).second.strides, g_.symbols, step, row);
+    if (!strides) return;
+    // What the kernel takes over, or views inside, it sees as memory.
+    const Graph* sub = SubgraphOf(n);
+    for (uint32_t i = 0; i < g_.node(n).inputs.size(); ++i) {
+      if (g_.node(n).inputs[i] == v && sub != nullptr && SeesMemory(*sub, sub->inputs()[i])) return;
+    }
+    const NodeId copy = Materialize(v, *strides, n);
+    g_.MoveBefore(copy, n);
+    for (uint32_t i = 0; i < g_.node(n).inputs.size(); ++i) {
+      if (g_.node(n).inputs[i] == v) g_.SetInput(n, i, g_.node(copy).outputs[0]);
+    }
+  }
+
+  void LayResult(NodeId n, int output, const Expr& step, const Expr& row) {
+    const Attribute* a = g_.node(n).FindAttribute("Subgraph");
+    Graph* sub = SubgraphOf(n) == nullptr ? nullptr : std::get<std::shared_ptr<Graph>>(*a).get();
+    const ValueId v = g_.node(n).outputs[output];
+    const TensorType t = g_.value(v).type.tensor();
+    if (!t.IsComplete()) return;
+    const auto strides = RowStrides(*t.sizes, *t.strides, g_.symbols, step, row);
+    if (!strides) return;
+    const Type type = Type::Tensor(*t.dtype, *t.sizes, *strides);
+    if (sub != nullptr) {
+      const ValueId inner = sub->outputs()[output];
+      const NodeId def = sub->value(inner).def;
+      if (sub->IsParam(def) || IsRegionWrite(sub->node(def)) || SeesMemory(*sub, inner)) return;
+      if (sub->node(def).op == "smelt::materialize") sub->SetAttribute(def, "strides", *strides);
+      sub->SetType(inner, type);
+    }
+    const NodeId copy = Materialize(v, *t.strides, n);
+    g_.MoveAfter(copy, n);
+    g_.SetType(v, type);
+    const ValueId as_before = g_.node(copy).outputs[0];
+    const std::vector<Use> uses(g_.value(v).uses.begin(), g_.value(v).uses.end());
+    for (const Use& u : uses) {
+      if (u.user != copy) g_.SetInput(u.user, u.index, as_before);
+    }
+  }
+
+  static bool IsRegionWrite(const Node& n) {
+    return n.op == "smelt::write_region" || absl::StartsWith(n.op.name(), "smelt::inplace_");
+  }
+  // Whether a view shows it, or something is written into it.
+  static bool SeesMemory(const Graph& g, ValueId v) {
+    return absl::c_any_of(g.value(v).uses, [&](const Use& u) {
+      if (g.IsReturn(u.user)) return false;
+      const Node& user = g.node(u.user);
+      return user.op == "smelt::view" || user.op == "smelt::overlay" || (IsRegionWrite(user) && u.index == 0);
+    });
+  }
+
+  Graph& g_;
+  LoweredGroups* lowered_;
+  int laid_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<int> LayRows(Graph& g, LoweredGroups* lowered) { return RowLayer(g, lowered).Run(); }
+
+}  // namespace smelt
