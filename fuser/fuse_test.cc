@@ -12,137 +12,12 @@
 #include "absl/strings/substitute.h"
 #include "gtest/gtest.h"
 #include "smelt/core/ir/text.h"
+#include "smelt/fuser/fuse_testing.h"
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/move_reshapes.h"
-#include "smelt/fuser/run_kernels.h"
 
 namespace smelt {
 namespace {
-
-std::unique_ptr<Graph> Parse(const std::string& text) {
-  auto g = ParseGraph(text);
-  if (!g.ok()) {
-    ADD_FAILURE() << g.status() << "\n" << text;
-    return std::make_unique<Graph>();
-  }
-  return *std::move(g);
-}
-
-Tensor Noise(DType dtype, const std::vector<int64_t>& sizes, int seed) {
-  Tensor t = Tensor::Empty(dtype, sizes);
-  uint64_t state = 88172645463325252ull + seed;
-  for (int64_t i = 0; i < t.NumElements(); ++i) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    const float f = static_cast<float>(state % 4001) / 1000 - 2;
-    if (dtype == DType::kFloat32) t.data_as<float>()[i] = f;
-    if (dtype == DType::kInt64) t.data_as<int64_t>()[i] = static_cast<int64_t>(state % 3);
-    if (dtype == DType::kBFloat16) {
-      uint32_t bits;
-      std::memcpy(&bits, &f, sizeof bits);
-      t.data_as<uint16_t>()[i] = static_cast<uint16_t>(bits >> 16);
-    }
-  }
-  return t;
-}
-
-std::vector<Tensor> InputsOf(const Graph& g) {
-  std::vector<Tensor> out;
-  for (ValueId v : g.inputs()) {
-    const TensorType& t = g.value(v).type.tensor();
-    std::vector<int64_t> sizes;
-    for (const Expr& e : *t.sizes) sizes.push_back(*e.Constant());
-    out.push_back(Noise(*t.dtype, sizes, static_cast<int>(out.size()) * 1000));
-  }
-  return out;
-}
-
-// A matmul of sorts for graphs with library calls in them.
-absl::StatusOr<std::vector<Tensor>> Library(const Graph& g, NodeId n, const std::vector<Tensor>& args) {
-  if (g.node(n).op != "aten::mm") return absl::UnimplementedError(g.node(n).op.full());
-  const Tensor a = args[0].Clone(), b = args[1].Clone();
-  const int64_t rows = a.sizes()[0], inner = a.sizes()[1], columns = b.sizes()[1];
-  Tensor out = Tensor::Empty(DType::kFloat32, std::vector<int64_t>{rows, columns});
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < columns; ++j) {
-      float sum = 0;
-      for (int64_t k = 0; k < inner; ++k)
-        sum += a.data_as<float>()[i * inner + k] * b.data_as<float>()[k * columns + j];
-      out.data_as<float>()[i * columns + j] = sum;
-    }
-  }
-  return std::vector<Tensor>{out};
-}
-
-struct Fused {
-  std::unique_ptr<Graph> graph;
-  FusionReport report;
-  std::vector<std::string> specs;
-
-  std::vector<std::string> groups() const {
-    std::vector<std::string> out;
-    for (NodeId n : graph->AllNodes()) {
-      if (graph->node(n).op == "smelt::FusionGroup")
-        out.push_back(std::get<std::string>(*graph->node(n).FindAttribute("name")));
-    }
-    return out;
-  }
-  std::set<std::string> distinct() const { return std::set<std::string>(specs.begin(), specs.end()); }
-  std::string Edges() const {
-    std::string s;
-    for (const FusionEdge& e : report.edges)
-      absl::StrAppend(&s, e.producer, " -> ", e.consumer, e.fused ? ": fused, " : ": not fused, ", e.reason, "\n");
-    return s;
-  }
-};
-
-// Fuses, and checks that the graph still computes the same, bit for bit.
-Fused FuseText(const std::string& text, float tolerance = 0) {
-  Fused out;
-  out.graph = Parse(text);
-  const std::vector<Tensor> inputs = InputsOf(*out.graph);
-  RunKernelsOptions run;
-  run.library = Library;
-  auto before = RunKernels(*out.graph, inputs, run);
-  EXPECT_TRUE(before.ok()) << before.status();
-  // Once more without the alias database: it must not stand in the way.
-  std::unique_ptr<Graph> alone = out.graph->Clone();
-  auto alone_report = Fuse(*alone);
-  EXPECT_TRUE(alone_report.ok()) << alone_report.status();
-  const int late_reads = CountLateReads(*out.graph);
-  const std::unique_ptr<AliasDb> alias = AliasDb::Build(*out.graph);
-  FuseOptions options;
-  options.explain = true;
-  options.alias_db = alias.get();
-  auto report = Fuse(*out.graph, options);
-  if (report.ok() && alone_report.ok()) {
-    EXPECT_EQ(report->groups, alone_report->groups);
-    EXPECT_EQ(report->refused_groups, 0);
-  }
-  EXPECT_TRUE(alias->Verify().ok()) << alias->Verify() << PrintGraph(*out.graph);
-  EXPECT_TRUE(report.ok()) << report.status();
-  if (report.ok()) out.report = *report;
-  EXPECT_TRUE(VerifyGraph(*out.graph).ok()) << VerifyGraph(*out.graph) << PrintGraph(*out.graph);
-  EXPECT_TRUE(VerifyFusionPlan(*out.graph, late_reads).ok()) << VerifyFusionPlan(*out.graph, late_reads);
-  auto after = RunKernels(*out.graph, inputs, run);
-  EXPECT_TRUE(after.ok()) << after.status() << PrintGraph(*out.graph);
-  if (!before.ok() || !after.ok()) return out;
-  out.specs = after->specs;
-  EXPECT_EQ(before->outputs.size(), after->outputs.size());
-  for (size_t i = 0; i < before->outputs.size(); ++i) {
-    const Tensor a = before->outputs[i].Clone(), b = after->outputs[i].Clone();
-    EXPECT_EQ(a.geometry().sizes, b.geometry().sizes);
-    if (tolerance == 0) {
-      EXPECT_EQ(std::memcmp(a.data(), b.data(), a.NumElements() * ItemSize(a.dtype())), 0) << "output " << i << "\n"
-                                                                                           << PrintGraph(*out.graph);
-    } else {
-      for (int64_t k = 0; k < a.NumElements(); ++k)
-        EXPECT_NEAR(a.data_as<float>()[k], b.data_as<float>()[k], tolerance);
-    }
-  }
-  return out;
-}
 
 TEST(Fuse, AResultThatIsReducedThroughATransposedViewIsStoredByTheSameKernel) {
   // The kernel has the view's loops; the result, transposed against them, is wanted too.
@@ -720,7 +595,7 @@ TEST(Fuse, WhatFeedsTheRowsOfItsReshapeIsInTheirKernel) {
 }
 
 TEST(Fuse, ReshapesByDimsOfOneMoveNothing) {
-  auto g = Parse(R"(graph(%x : Float(3, 1, 5, strides=[5, 5, 1])):
+  auto g = ParseOrFail(R"(graph(%x : Float(3, 1, 5, strides=[5, 5, 1])):
   %d : int[] = prim::Constant[value=[1]]()
   %k : bool = prim::Constant[value=0]()
   %n : NoneType = prim::Constant()

@@ -80,9 +80,9 @@ struct KernelParam {
   DType dtype = DType::kFloat32;
   bool is_read = false, is_written = false;
   std::vector<StrideClass> strides;  // P+Q
-  // Params of equal class may touch the same bytes; -1: may touch anything. Same-index in-place updates (each element
-  // read before it is written by the same iteration, at equal addresses) are legal within a class. Partial overlap
-  // never is: whoever makes a launch guarantees that.
+  // Params of equal class may touch the same bytes; -1: may touch anything. In-place updates are legal within a class:
+  // at equal addresses and indices, each element read for the last time before it is written, by the same iteration or
+  // in an earlier phase of the same row. Partial overlap never is: whoever makes a launch guarantees that.
   int alias_class = -1;
 };
 

@@ -1,0 +1,38 @@
+// For tests: a graph as text, fused, and held against itself before.
+//
+//   Fused f = FuseText(R"(graph(%x : ...):
+//     ...)");
+//   EXPECT_EQ(f.groups(), std::vector<std::string>{"neg_add"}) << f.Edges();
+#ifndef SMELT_FUSER_FUSE_TESTING_H_
+#define SMELT_FUSER_FUSE_TESTING_H_
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "smelt/core/ir/graph.h"
+#include "smelt/fuser/fuse.h"
+
+namespace smelt {
+
+// Fails the test, and gives an empty graph, where the text is none.
+std::unique_ptr<Graph> ParseOrFail(const std::string& text);
+
+struct Fused {
+  std::unique_ptr<Graph> graph;
+  FusionReport report;
+  std::vector<std::string> specs;
+
+  std::vector<std::string> groups() const;  // names
+  std::set<std::string> distinct() const { return std::set<std::string>(specs.begin(), specs.end()); }
+  std::string Edges() const;
+};
+
+// Fuses, with the alias database and without, and checks that the graph still computes the same from numbers that look
+// random: bit for bit, or within `tolerance`. Matrix products are computed here.
+Fused FuseText(const std::string& text, float tolerance = 0);
+
+}  // namespace smelt
+
+#endif  // SMELT_FUSER_FUSE_TESTING_H_

@@ -1,0 +1,96 @@
+#include "smelt/fuser/lay_rows.h"
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "smelt/core/tensor/tensor.h"
+#include "smelt/fuser/fuse.h"
+#include "smelt/fuser/fuse_testing.h"
+#include "smelt/fuser/run_kernels.h"
+
+namespace smelt {
+namespace {
+
+// How many operands and results are transposed; what the graph computes stays the same, bit for bit.
+int Laid(const std::string& text) {
+  std::unique_ptr<Graph> g = ParseOrFail(text);
+  std::vector<Tensor> inputs;
+  for (ValueId v : g->inputs()) {
+    std::vector<int64_t> sizes;
+    for (const Expr& e : *g->value(v).type.tensor().sizes) sizes.push_back(*e.Constant());
+    Tensor t = Tensor::Empty(DType::kFloat32, sizes);
+    for (int64_t i = 0; i < t.NumElements(); ++i) t.data_as<float>()[i] = static_cast<float>(i * 37 % 101) / 64;
+    inputs.push_back(t);
+  }
+  EXPECT_TRUE(Fuse(*g).ok());
+  const auto before = RunKernels(*g, inputs);
+  const auto laid = LayRows(*g, nullptr);
+  EXPECT_TRUE(laid.ok()) << laid.status();
+  EXPECT_EQ(VerifyGraph(*g), absl::OkStatus());
+  const auto after = RunKernels(*g, inputs);
+  EXPECT_TRUE(before.ok() && after.ok()) << before.status() << after.status();
+  if (!laid.ok() || !before.ok() || !after.ok()) return -1;
+  for (size_t i = 0; i < before->outputs.size(); ++i) {
+    const Tensor a = before->outputs[i].Clone(), b = after->outputs[i].Clone();
+    EXPECT_EQ(std::memcmp(a.data(), b.data(), a.NumElements() * sizeof(float)), 0) << "output " << i;
+  }
+  return *laid;
+}
+
+// Minus the largest of each row.
+std::string Shifted(const std::string& x, const std::string& then) {
+  return "graph(" + x + R"():
+  %one : int = prim::Constant[value=1]()
+  %dim : int[] = prim::Constant[value=[1]]()
+  %keep : bool = prim::Constant[value=1]()
+)" + then;
+}
+constexpr char kRows[] = R"(
+  %m : Float(64, 1, strides=[1, 1]) = aten::amax(%r, %dim, %keep)
+  %s : Float(64, 48, strides=[48, 1]) = aten::sub.Tensor(%r, %m, %one)
+)";
+
+TEST(LayRows, AnOperandThatLiesAcrossTheRowsIsTransposedFirst) {
+  EXPECT_EQ(Laid(Shifted("%x : Float(48, 64, strides=[64, 1])", std::string(R"(
+  %r : Float(64, 48, strides=[1, 64]) = smelt::view[sizes=[64, 48], strides=[1, 64], offset=0, dtype=6](%x)
+)") + kRows + "  return (%s)\n")),
+            1);
+}
+
+TEST(LayRows, AResultThatLiesAcrossTheRowsIsTransposedAfterwards) {
+  EXPECT_EQ(Laid(Shifted("%r : Float(64, 48, strides=[48, 1])", std::string(kRows) + R"(
+  %t : Float(64, 48, strides=[1, 64]) = smelt::materialize[strides=[1, 64]](%s)
+  return (%t)
+)")),
+            1);
+}
+
+TEST(LayRows, WhereAllLiesAcrossTheRowsNothingIsTransposed) {
+  EXPECT_EQ(Laid(Shifted("%x : Float(48, 64, strides=[64, 1])", R"(
+  %r : Float(64, 48, strides=[1, 64]) = smelt::view[sizes=[64, 48], strides=[1, 64], offset=0, dtype=6](%x)
+  %m : Float(64, 1, strides=[1, 1]) = aten::amax(%r, %dim, %keep)
+  %s : Float(64, 48, strides=[1, 64]) = aten::sub.Tensor(%r, %m, %one)
+  return (%s)
+)")),
+            0);
+}
+
+TEST(LayRows, NorIsWhatLiesAlongThem) {
+  EXPECT_EQ(Laid(Shifted("%r : Float(64, 48, strides=[48, 1])", std::string(kRows) + "  return (%s)\n")), 0);
+}
+
+TEST(LayRows, NorAreFewElements) {
+  EXPECT_EQ(Laid(Shifted("%x : Float(16, 16, strides=[16, 1])", R"(
+  %r : Float(16, 16, strides=[1, 16]) = smelt::view[sizes=[16, 16], strides=[1, 16], offset=0, dtype=6](%x)
+  %m : Float(16, 1, strides=[1, 1]) = aten::amax(%r, %dim, %keep)
+  %s : Float(16, 16, strides=[16, 1]) = aten::sub.Tensor(%r, %m, %one)
+  return (%s)
+)")),
+            0);
+}
+
+}  // namespace
+}  // namespace smelt
