@@ -62,7 +62,10 @@ class RowLayer {
     std::vector<int> across;
     for (size_t p = 0; p < s.params.size(); ++p) {
       const std::vector<Expr>& strides = kernel.params[p].strides;
-      if (strides[along] == Expr(1)) any_along = true;
+      // One of all elements: not what each row has one of.
+      Expr whole = 1;
+      for (int d = 0; d < s.rank(); ++d) whole = strides[d] == Expr(0) ? whole : whole * kernel.sizes[d];
+      if (strides[along] == Expr(1) && whole == Product(kernel.sizes)) any_along = true;
       const std::optional<int64_t> step = strides[along].Constant();
       if (chosen[p] || (step && *step <= kNear)) continue;
       for (int d = 0; d < s.rank(); ++d) {
@@ -150,6 +153,13 @@ class RowLayer {
       if (sub->node(def).op == "smelt::materialize") sub->SetAttribute(def, "strides", *strides);
       sub->SetType(inner, type);
     }
+    // Who reads elements finds them as they lie.
+    const bool alone = absl::c_all_of(g_.value(v).uses, [&](const Use& u) { return ReadsElements(u); });
+    if (alone) {
+      g_.SetType(v, type);
+      ++laid_;
+      return;
+    }
     const NodeId copy = Materialize(v, *t.strides, n);
     g_.MoveAfter(copy, n);
     g_.SetType(v, type);
@@ -158,6 +168,13 @@ class RowLayer {
     for (const Use& u : uses) {
       if (u.user != copy) g_.SetInput(u.user, u.index, as_before);
     }
+  }
+
+  bool ReadsElements(const Use& u) const {
+    if (g_.IsReturn(u.user) || !IsKernelNode(g_, u.user)) return false;
+    if (const Graph* sub = SubgraphOf(u.user)) return !SeesMemory(*sub, sub->inputs()[u.index]);
+    const Node& user = g_.node(u.user);
+    return user.op != "smelt::overlay" && !IsRegionWrite(user);
   }
 
   static bool IsRegionWrite(const Node& n) {

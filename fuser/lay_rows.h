@@ -5,8 +5,8 @@
 //
 // A kernel goes along its rows element by element. An operand or a result whose neighbours along the row are far apart
 // in memory, while those of other rows lie beside it, costs a cache line an element. A kernel of its own transposes
-// such a one in tiles, before or behind. Where all that a kernel reads and writes lies like that, it goes across the
-// rows itself, and nothing is done; nor for few elements.
+// such a one in tiles, before or behind; a result that kernels alone read simply lies along the rows. Where all that a
+// kernel reads and writes lies like that, it goes across the rows itself, and nothing is done; nor for few elements.
 #ifndef SMELT_FUSER_LAY_ROWS_H_
 #define SMELT_FUSER_LAY_ROWS_H_
 
