@@ -595,13 +595,13 @@ Value* KernelEmitter::CompareLanes(const KernelInstr& in, int u) {
       return nullptr;
   }
   if (swapped) predicate = llvm::CmpInst::getSwappedPredicate(predicate);
-  // In lane l of copy u the index is first + u * lanes + l: both sides less `first`, within what copies hold.
+  // In lane l of copy u the index is first + u * lanes + l: both sides less `first`, the limit within what copies hold.
   constexpr int kMostCopies = 64;
   const int bits = std::clamp(f_.vector_bits / active_lanes_, 16, 64);
-  const int64_t beyond = static_cast<int64_t>(kMostCopies) * active_lanes_;
-  Value* left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::ssub_sat, Get(limit, 0), FirstIndex(0));
-  left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, left, b_.getInt64(-1));
-  left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, b_.getInt64(beyond));
+  Value* first = FirstIndex(0);
+  Value* end = b_.CreateAdd(first, b_.getInt64(static_cast<int64_t>(kMostCopies) * active_lanes_));
+  Value* left = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, Get(limit, 0), b_.CreateSub(first, b_.getInt64(1)));
+  left = b_.CreateSub(b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, end), first);
   llvm::Type* t = b_.getIntNTy(bits);
   Value* lane = Iota(t, active_lanes_);
   if (u > 0) {

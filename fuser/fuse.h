@@ -34,7 +34,7 @@ struct FuseOptions {
   // knows of a dependence in between, the group is not made.
   AliasDb* alias_db = nullptr;
   absl::flat_hash_set<ValueId> written_inputs;  // whose memory the call rewrites
-  LoweredGroups* lowered = nullptr;  // keeps the groups' kernels, for the plan
+  LoweredGroups* lowered = nullptr;             // keeps the groups' kernels, for the plan
 };
 
 // Why a value did or did not stay inside a kernel.

@@ -15,6 +15,7 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kFewElements = 2048;
+constexpr int64_t kShortRow = 32;  // its lines stay in the nearest cache until the next rows want them
 constexpr int64_t kShortDim = 8;
 constexpr int64_t kNear = 4;  // elements apart: several lie in one vector
 
@@ -51,7 +52,7 @@ class RowLayer {
     const KernelSpec& s = kernel.spec;
     if (s.reduction_rank == 0 || s.sequential) return;
     const int along = s.vector_dim >= 0 ? s.vector_dim : s.rank() - 1;
-    if (!IsLong(kernel.sizes[along])) return;
+    if (g_.symbols.Less(kernel.sizes[along], kShortRow) == true) return;
     const auto elements = Product(kernel.sizes).Evaluate(g_.symbol_hints);
     if (elements.ok() && *elements < kFewElements) return;
     std::vector<bool> chosen(s.params.size(), false);  // at places that data say

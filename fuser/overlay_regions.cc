@@ -69,8 +69,7 @@ class Overlayer {
 
   bool IsWorthwhile(NodeId n) const {
     const NodeId def = g_.value(Base(n)).def;
-    if (g_.IsParam(def))
-      return !written_.contains(Base(n)) && BeginsAtItsFirstElement(Base(n)) && IsReadByKernels(n);
+    if (g_.IsParam(def)) return !written_.contains(Base(n)) && BeginsAtItsFirstElement(Base(n)) && IsReadByKernels(n);
     const Node& node = g_.node(def);
     if (node.op == "smelt::view" || IsRegionOp(node)) return false;
     return (node.parent == block_ && IsKernelNode(g_, def) && !IsFresh(def)) || IsReadByKernels(n);
