@@ -156,6 +156,7 @@ void Builder::ArrangeDims(bool ordered) {
     size_t best = dims.size() - 2;
     int most = 0;
     for (size_t k = dims.size() - 1; k-- > 0;) {
+      if (sizes_[dims[k]].Constant().value_or(kFewLanes) < kFewLanes) continue;  // a tile of next to nothing
       int count = 0;
       for (size_t i = 0; i < ins_.size(); ++i) {
         if (!reachable_[i] || ins_[i].op != KernelOp::kLoad) continue;
@@ -172,16 +173,23 @@ void Builder::ArrangeDims(bool ordered) {
   // A vector would not be filled by the last dim. The next one is the vector's, whose results are stored apart, if no
   // operand runs along the last, or if data choose places along it that are the same for all of the next.
   if (rank() == parallel_ && order[0].size() > 1 &&
-      sizes_[order[0].back()].Constant().value_or(kFewLanes) < kFewLanes) {
+      sizes_[order[0].back()].Constant().value_or(kFewLanes + 1) <= kFewLanes) {
     std::vector<int>& dims = order[0];
     const int last = dims.back(), next = dims[dims.size() - 2];
-    bool runs = false;
+    bool runs = false, transposed = false, dense = true;
     for (size_t i = 0; i < ins_.size(); ++i) {
-      if (!reachable_[i] || ins_[i].op != KernelOp::kLoad) continue;
-      runs = runs || accesses_[ins_[i].access].coef[last] == Expr(1);
+      if (!reachable_[i] || ins_[i].access < 0) continue;
+      const std::vector<Expr>& coef = accesses_[ins_[i].access].coef;
+      if (ins_[i].op == KernelOp::kStore) dense = dense && coef[next] == coef[last] * sizes_[last];
+      if (ins_[i].op != KernelOp::kLoad) continue;
+      runs = runs || coef[last] == Expr(1);
+      transposed = transposed || (coef[next] == Expr(1) && coef[last] != Expr(0));
     }
     const bool chosen = IsChosenAlong(last) && !IsChosenAlong(next);
-    if ((!runs || chosen) && !Collapses(next, last) && sizes_[next].Constant().value_or(0) >= kFullVector) {
+    // It would be filled by kFewLanes at AVX2, but not by tiles that narrow.
+    const bool few = sizes_[last].Constant().value_or(kFewLanes) < kFewLanes;
+    if ((!runs || chosen) && (few || (transposed && dense)) && !Collapses(next, last) &&
+        sizes_[next].Constant().value_or(0) >= kFullVector) {
       std::swap(dims[dims.size() - 2], dims.back());
     }
   }

@@ -60,7 +60,7 @@ absl::StatusOr<int> Lowering::EvalUpsampleNearest(NodeId n, const Index& index, 
     const Expr times = FloorDiv(out, in);
     const bool whole = times * in == out && times.IsConstant();
     if (whole && (!scale || *scale == static_cast<double>(*times.Constant()))) {
-      SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[d], times, /*quotient_only=*/true));
+      SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[d], times));
       at[d] = along.quotient;
       continue;
     }

@@ -90,12 +90,9 @@ Affine Lowering::Flatten(const Index& index, const std::vector<Expr>& sizes) {
   return flat;
 }
 
-absl::StatusOr<Lowering::Division> Lowering::Divide(const Affine& a, const Expr& m, bool quotient_only) {
+absl::StatusOr<Lowering::Division> Lowering::Divide(const Affine& a, const Expr& m) {
   if (auto exact = b_->Divide(a, m)) return Division{exact->first, exact->second};
-  // Not into runs of less than four elements: a vector holds more of them when each finds its own place. What is the
-  // same for a whole run is another matter: vectors then go from run to run.
-  const std::optional<int64_t> run = m.Constant();
-  if (auto parts = b_->PartsFor(a, m); parts && (!run || *run >= 4 || quotient_only)) {
+  if (auto parts = b_->PartsFor(a, m)) {
     split_ = DimSplit{parts->first, std::move(parts->second)};
     return absl::InternalError("split");
   }
@@ -345,11 +342,11 @@ absl::StatusOr<int> Lowering::EvalRepeatInterleave(NodeId n, const Index& index,
   SMELT_ASSIGN_OR_RETURN(ValueId self, g_.TensorArg(n, "self"));
   Index at = index;
   if (call->IsNone("dim")) {
-    SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[0], times, /*quotient_only=*/true));
+    SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[0], times));
     SMELT_ASSIGN_OR_RETURN(at, Unflatten(along.quotient, g_.Sizes(self)));
   } else {
     SMELT_ASSIGN_OR_RETURN(int d, g_.DimArg(n, "dim", static_cast<int>(index.size())));
-    SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[d], times, /*quotient_only=*/true));
+    SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[d], times));
     at[d] = along.quotient;
   }
   return Eval(self, at, guard);

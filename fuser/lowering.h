@@ -104,11 +104,11 @@ class Lowering {
   // The index of `base` at which the view shows `index`.
   absl::StatusOr<Index> ViewIndex(NodeId n, const Index& index);
   // The quotient and the remainder of an index that is not negative: along a dim of the domain in two, else by
-  // division. Which of them is used decides whether short runs are worth a dim.
+  // division.
   struct Division {
     Affine quotient, remainder;
   };
-  absl::StatusOr<Division> Divide(const Affine& a, const Expr& m, bool quotient_only = false);
+  absl::StatusOr<Division> Divide(const Affine& a, const Expr& m);
   // The flat index of a row-major one, and back.
   Affine Flatten(const Index& index, const std::vector<Expr>& sizes);
   absl::StatusOr<Index> Unflatten(Affine flat, const std::vector<Expr>& sizes);
