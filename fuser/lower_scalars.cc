@@ -145,7 +145,7 @@ int Lowering::InRange(const Affine& a, const Expr& size) {
   Affine below = b_->Scale(rest, Expr(-1)), end = below;
   end.base = end.base + size;
   const int v = b_->IndexValue(index);
-  if (!known.above) guard = And(guard, b_->Op(ScalarOp::kGe, DType::kBool, v, b_->LimitValue(below)));
+  if (!known.above) guard = And(guard, b_->Op(ScalarOp::kGe, DType::kBool, v, b_->IndexValue(below)));
   if (!known.below) guard = And(guard, b_->Op(ScalarOp::kLt, DType::kBool, v, b_->LimitValue(end)));
   return guard;
 }

@@ -92,7 +92,8 @@ Affine Lowering::Flatten(const Index& index, const std::vector<Expr>& sizes) {
 
 absl::StatusOr<Lowering::Division> Lowering::Divide(const Affine& a, const Expr& m) {
   if (auto exact = b_->Divide(a, m)) return Division{exact->first, exact->second};
-  if (auto parts = b_->PartsFor(a, m)) {
+  constexpr size_t kMostSplits = 12;  // each begins anew
+  if (auto parts = splits_.size() < kMostSplits ? b_->PartsFor(a, m) : std::nullopt) {
     split_ = DimSplit{parts->first, std::move(parts->second)};
     return absl::InternalError("split");
   }
