@@ -325,10 +325,11 @@ void RunBaseline(int m, int64_t k, const float* x, const void* w, DType dtype, i
 template <bool kTransposed>
 void Dispatch(int m, int64_t k, const float* x, const void* w, DType dtype, int64_t ldw, int64_t begin, int64_t end,
               float* y, int64_t ldy) {
-  SMELT_DCHECK(m >= 1 && m <= kGemvRows);
+  SMELT_DCHECK(m >= 1);
   static const int kLevel = CpuLevel() == "x86-64-v4" ? 4 : CpuLevel() == "x86-64-v3" ? 3 : 1;
   const auto run = kLevel == 4 ? RunV4<kTransposed> : kLevel == 3 ? RunV3<kTransposed> : RunBaseline<kTransposed>;
-  run(m, k, x, w, dtype, ldw, begin, end, y, ldy);
+  for (; m > 0; m -= kGemvRows, x += kGemvRows * k, y += kGemvRows * ldy)
+    run(std::min(m, kGemvRows), k, x, w, dtype, ldw, begin, end, y, ldy);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Matrix products with at most 4 rows: bound by reading the matrix once, so plain vector loops, no library.
+// Matrix products with a few rows: bound by reading the matrix, so plain vector loops, no library.
 #ifndef SMELT_RUNTIME_LIBRARY_GEMV_H_
 #define SMELT_RUNTIME_LIBRARY_GEMV_H_
 
@@ -8,7 +8,7 @@
 
 namespace smelt {
 
-inline constexpr int kGemvRows = 4;
+inline constexpr int kGemvRows = 4;  // at a time, which read the matrix once
 // Of a plain matrix: columns that are computed together, where there are as many.
 inline constexpr int64_t kGemvColumns = 1024;
 

@@ -395,8 +395,7 @@ class FloatMatmul : public PreparedOp {
   absl::Status Plan(int64_t* packed_bytes) {
     Problem& p = p_;
     const int item = ItemSize(p.dtype);
-    // Of a packed weight more rows than two take less time together.
-    gemv_ = p.m <= (PacksItself() ? 2 : kGemvRows) && (p.b.RowMajor() || p.b.ColMajor());
+    gemv_ = p.m <= MostGemvRows() && (p.b.RowMajor() || p.b.ColMajor());
     if (gemv_) {
       // About 128 KiB of the matrix a tile; vectors whole, and where columns lie beside each other enough of them that
       // memory is read in pieces.
@@ -467,6 +466,17 @@ class FloatMatmul : public PreparedOp {
     if (p_.batches > 16) return 1;
     const double work = static_cast<double>(p_.m) * static_cast<double>(p_.n) * static_cast<double>(p_.k);
     return static_cast<int64_t>(std::min(64.0, std::max(1.0, work / 8e6)));
+  }
+
+  // Up to how many rows the matrix is read as it lies, a few of them at a time. The library copies it first, which
+  // takes it longer for so few rows where the matrix lies by columns, or fits the second cache but not the first.
+  int64_t MostGemvRows() const {
+    constexpr int64_t kLongColumn = 512, kFewCopied = int64_t{1} << 17, kMostCopied = int64_t{1} << 18;
+    if (PacksItself()) return 2;  // more take less time together
+    if (p_.dtype != DType::kFloat32) return kGemvRows;
+    if (p_.b.ColMajor() && p_.k >= kLongColumn) return 3 * kGemvRows;
+    const int64_t elements = p_.k * p_.n;
+    return p_.b.RowMajor() && elements >= kFewCopied && elements <= kMostCopied ? 2 * kGemvRows : kGemvRows;
   }
 
   // Weights of a few rows come from memory as they are used, which takes the library longer than computing does.
