@@ -368,12 +368,12 @@ TEST(Fuse, EveryEdgeIsExplained) {
 }
 
 TEST(Fuse, ARegionWriteIsTheStoreOfTheKernelThatMakesItsValue) {
-  Fused f = FuseText(R"(graph(%x : Float(4, 3, strides=[3, 1]), %y : Float(4, strides=[1])):
+  Fused f = FuseText(R"(graph(%x : Float(4, 5, strides=[5, 1]), %y : Float(4, strides=[1])):
   %three : int = prim::Constant[value=3]()
   %one : int = prim::Constant[value=1]()
-  %a : Float(4, 3, strides=[3, 1]) = aten::add.Scalar(%x, %three, %one)
+  %a : Float(4, 5, strides=[5, 1]) = aten::add.Scalar(%x, %three, %one)
   %v : Float(4, strides=[1]) = aten::neg(%y)
-  %w : Float(4, 3, strides=[3, 1]) = smelt::write_region[sizes=[4], strides=[3], offset=0, dtype=6](%a, %v)
+  %w : Float(4, 5, strides=[5, 1]) = smelt::write_region[sizes=[4], strides=[5], offset=0, dtype=6](%a, %v)
   return (%w)
 )");
   EXPECT_EQ(f.groups(), (std::vector<std::string>{"neg_write_region"})) << f.Edges();

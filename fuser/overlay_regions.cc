@@ -19,6 +19,7 @@ namespace {
 constexpr int kMostRegions = 4;  // one over the other
 constexpr size_t kMostReaders = 4;
 constexpr int64_t kShortRow = 16;
+constexpr int64_t kUnrolled = 4;  // Builder::ShortRow
 
 class Overlayer {
  public:
@@ -141,14 +142,25 @@ class Overlayer {
       }
       if (dim.runs.size() > 1) return false;
       const bool innermost = i + 1 == placed->order.size();
-      if (innermost && !dim.runs.empty() && dim.runs[0].step != Expr(1)) return false;
+      if (innermost && !dim.runs.empty() && dim.runs[0].step != Expr(1) &&
+          !IsUnrolled(dim.runs[0].step, (*base.sizes)[j]))
+        return false;
       // Of short rows a part is soon written, and vectors hold parts of several.
       const bool whole = !dim.runs.empty() && region.sizes[dim.runs[0].dim] == (*base.sizes)[j];
-      if (innermost && !whole && g_.symbols.Less((*base.sizes)[j], kShortRow) == true) return false;
+      if (innermost && !whole && g_.symbols.Less((*base.sizes)[j], kShortRow) == true &&
+          g_.symbols.LessOrEqual((*base.sizes)[j], kUnrolled) != true) {
+        return false;
+      }
       all = all && whole && !absl::c_linear_search(runs, dim.runs[0].dim);
       if (!dim.runs.empty()) runs.push_back(dim.runs[0].dim);
     }
     return !all;
+  }
+
+  // Each of so few is an instruction of its own, which knows whether it lies in a region.
+  static bool IsUnrolled(const Expr& step, const Expr& size) {
+    const std::optional<int64_t> s = step.Constant(), n = size.Constant();
+    return s && n && *s <= kUnrolled && *n % *s == 0;
   }
 
   Graph& g_;

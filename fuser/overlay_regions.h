@@ -8,7 +8,7 @@
 //   - where a kernel makes the base, so that nothing needs to be stored before the region is, or where one kernel alone
 //     reads the result, so that nothing needs to be stored at all;
 //   - where it lies along dims of the base, in the innermost without gaps: whether an element lies in it is a few
-//     comparisons;
+//     comparisons. (Of rows, and with gaps, of at most four elements a kernel knows for each.)
 //   - of a few that are written one after the other: each element asks for all of them.
 // Linear in the number of nodes.
 #ifndef SMELT_FUSER_OVERLAY_REGIONS_H_

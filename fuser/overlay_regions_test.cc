@@ -99,6 +99,25 @@ TEST(OverlayRegions, PartsOfFreshMemoryAreChosenFromWhereOneKernelReadsThem) {
   EXPECT_EQ(f.groups(), Groups{"neg_full_overlay_overlay_mul"}) << f.Edges();
 }
 
+TEST(OverlayRegions, EverySecondColumnIsChosen) {
+  Fused f = OfExp(absl::StrCat(R"(
+  %s : Float(8, 16, strides=[32, 1]) = smelt::view[sizes=[8, 16], strides=[32, 1], offset=3, dtype=6](%y)
+  %b : Float(8, 32, strides=[32, 1]) = smelt::write_region[sizes=[8, 16], strides=[32, 2], offset=1, dtype=6](%a, %s)
+)",
+                               kTimes));
+  EXPECT_EQ(f.groups(), Groups{"exp_overlay_mul"}) << f.Edges();
+}
+
+TEST(OverlayRegions, SoAreColumnsOfRowsSoShortThatEachElementIsItsOwn) {
+  Fused f = FuseText(R"(graph(%x : Float(64, 4, strides=[4, 1]), %v : Float(64, strides=[1])):
+  %a : Float(64, 4, strides=[4, 1]) = aten::exp(%x)
+  %b : Float(64, 4, strides=[4, 1]) = smelt::write_region[sizes=[64], strides=[4], offset=1, dtype=6](%a, %v)
+  %z : Float(64, 4, strides=[4, 1]) = aten::mul.Tensor(%b, %x)
+  return (%z)
+)");
+  EXPECT_EQ(f.groups(), Groups{"exp_overlay_mul"}) << f.Edges();
+}
+
 TEST(OverlayRegions, PartsOfShortRowsAreWritten) {
   Fused f = OfExp(OfHalves(8));
   EXPECT_EQ(f.groups(), Groups{"neg_write_region_write_region"}) << f.Edges();

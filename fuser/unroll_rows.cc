@@ -47,7 +47,11 @@ int Builder::ShortRow(const std::vector<int>& dims) const {
 
 std::optional<int64_t> Builder::KnownInt(int i) const {
   const Ins& in = ins_[i];
-  if (in.is_affine) return std::nullopt;
+  if (in.is_affine) {
+    const Linear& l = linears_[in.affine];
+    const bool is_place = absl::c_all_of(l.coef, [](const Expr& c) { return c == Expr(0); });
+    return is_place ? l.base.Constant() : std::nullopt;
+  }
   if (in.op == KernelOp::kScalarParam) {
     const LoweredKernel::Scalar& s = scalars_[in.scalar_param];
     return s.is_expr && !IsFloating(in.type) ? s.expr.Constant() : std::nullopt;
