@@ -48,9 +48,10 @@ absl::Status Functionalizer::NoteOutputs() {
     given.push_back(own);
   }
   for (MemoryId m : given) SMELT_RETURN_IF_ERROR(CheckSharersAreKnown(m, shown));
-  // The caller sees the contents of all that is not fresh.
-  for (const MemoryState& m : memories_) {
-    if (m.origin != MemoryState::Origin::kFresh) ReadAtOne(m);
+  // The caller sees the contents of all that is not fresh, or is a result.
+  for (size_t m = 0; m < memories_.size(); ++m) {
+    if (memories_[m].origin != MemoryState::Origin::kFresh || shown.contains(static_cast<MemoryId>(m)))
+      ReadAtOne(memories_[m]);
   }
   absl::flat_hash_map<TensorId, int> caller_tensor;
   for (size_t d = 0; d < tensor_of_distinct_.size(); ++d) {

@@ -71,5 +71,29 @@ TEST(DynamicSizesTest, SoAreThePartsOfAStack) {
                            0, 15);
 }
 
+// A copy that is none where a dim has one element, written in place: who returns what was copied shows it.
+TEST(DynamicSizesTest, AWriteIntoACopyIsSeenWhereACallNeedsNone) {
+  auto instance = InstanceOf(R"(
+graph(%x : Float(s0, s1, strides=[s1, 1])):
+  symbol s0 in [1, inf] hint 5
+  symbol s1 in [1, inf] hint 7
+  %two : int = prim::Constant[value=2]()
+  %memory : int = prim::Constant[value=0]()
+  %v : Tensor = aten::mul.Scalar(%x, %two)
+  %t : Tensor = aten::t(%v)
+  %w : Tensor = aten::contiguous(%t, %memory)
+  %z : Tensor = aten::mul_.Scalar(%w, %two)
+  return (%v)
+)",
+                             "copied_at_two");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  auto out = (*instance)->Run({Counting(2, 3)});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].tensor().data_as<float>()[5], 10);
+  out = (*instance)->Run({Counting(6, 1)});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].tensor().data_as<float>()[5], 20);
+}
+
 }  // namespace
 }  // namespace smelt

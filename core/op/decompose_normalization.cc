@@ -67,9 +67,16 @@ Values LogSumExp(Emit& e, const OpCall& call) {
   if (!IsFloating(e.DTypeOf(x))) x = e.Cast(x, DType::kFloat32);
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(x)));
   SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
-  ValueId m = e.Amax(x, dims, true);
-  m = e.Where(e.EqN(e.Abs(m), kInf), e.Fill(m, 0), m);
-  ValueId r = e.Add(e.Log(e.Sum(e.Exp(e.Sub(x, m)), dims, true)), m);
+  // Of nothing there is no maximum, but a sum.
+  const bool nothing = std::any_of(dims.begin(), dims.end(), [&](int64_t d) { return e.Sizes(x)[d] == Expr(0); });
+  ValueId r;
+  if (nothing) {
+    r = e.Log(e.Sum(e.Exp(x), dims, true));
+  } else {
+    ValueId m = e.Amax(x, dims, true);
+    m = e.Where(e.EqN(e.Abs(m), kInf), e.Fill(m, 0), m);
+    r = e.Add(e.Log(e.Sum(e.Exp(e.Sub(x, m)), dims, true)), m);
+  }
   if (keepdim) return std::vector<ValueId>{r};
   std::vector<Expr> kept;
   for (int d = 0; d < e.Rank(x); ++d) {
