@@ -52,20 +52,21 @@ SMELT_INLINE void StoreVectors(T* to, const T* line, int64_t columns, bool add) 
   }
 }
 
-// Rare, and not worth its instructions in each tile.
-template <typename T>
-__attribute__((noinline)) void StorePart(T* to, const T* line, int64_t columns, bool add) {
-  StoreVectors<T, 16>(to, line, columns, add);
+// Where the panel's vector v begins in a row of c. Of a panel that overlaps, its last vector ends with the columns:
+// some are in two vectors, alike, and none is stored in part.
+template <int kLanes, bool kOverlaps>
+SMELT_INLINE int64_t PlaceOf(int64_t v, int64_t columns) {
+  return kOverlaps ? std::min(v * kLanes, columns - kLanes) : v * kLanes;
 }
 
 // `kHeight` rows and `kVectors` vectors of columns of c, of which the first `columns` are stored: set, or added to.
 // Rows of the panel are `width` elements apart.
-template <typename T, int kBytes, int kVectors, int kHeight>
+template <typename T, int kBytes, int kVectors, int kHeight, bool kOverlaps>
 SMELT_INLINE void Tile(const Product<T>& p, int64_t depth, const T* a, const T* panel, int64_t width, T* c,
                        int64_t columns, bool add, Ahead& ahead) {
   using V = typename Vector<T, kBytes>::Type;
   using U = typename Vector<T, kBytes>::Unaligned;
-  constexpr int kLanes = Vector<T, kBytes>::kLanes, kWidth = kLanes * kVectors;
+  constexpr int kLanes = Vector<T, kBytes>::kLanes;
   constexpr int kUnrolled = 4;
   // Unrolled by name: sums that a loop indexes when registers are given out stay in memory.
   V sum[kHeight][kVectors];
@@ -94,36 +95,49 @@ SMELT_INLINE void Tile(const Product<T>& p, int64_t depth, const T* a, const T* 
     for (int u = 0; u < kUnrolled; ++u) step();
   }
   for (; i < depth; ++i) step();
+#pragma GCC unroll 8
   for (int r = 0; r < kHeight; ++r) {
     T* to = c + r * p.c_row;
-    if (columns >= kWidth) {
-      for (int v = 0; v < kVectors; ++v) {
-        U* line = reinterpret_cast<U*>(to + v * kLanes);
-        *line = add ? *line + sum[r][v] : sum[r][v];
-      }
-      continue;
+    // All are read before any is written.
+    V old[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t place = PlaceOf<kLanes, kOverlaps>(v, columns);
+      if (add && (kOverlaps || place + kLanes <= columns)) old[v] = *reinterpret_cast<const U*>(to + place);
     }
-    T line[kWidth];
-    std::memcpy(line, sum[r], sizeof line);
-    StorePart(to, line, columns, add);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t place = PlaceOf<kLanes, kOverlaps>(v, columns);
+      if (kOverlaps || place + kLanes <= columns) {
+        *reinterpret_cast<U*>(to + place) = add ? old[v] + sum[r][v] : sum[r][v];
+      } else if (place < columns) {
+        T line[kLanes];
+        std::memcpy(line, &sum[r][v], sizeof line);
+        StoreVectors<T, kBytes>(to + place, line, columns - place, add);
+      }
+    }
   }
 }
 
 // All rows of up to `kVectors` vectors of columns, `kRows` at a time.
-template <typename T, int kBytes, int kVectors, int kRows>
+template <typename T, int kBytes, int kVectors, int kRows, bool kOverlaps>
 SMELT_INLINE void Rows(const Product<T>& p, int64_t depth, const T* a, const T* panel, int64_t width, T* c,
                        int64_t columns, bool add, Ahead& ahead) {
   int64_t i = 0;
   for (; i + kRows <= p.m; i += kRows)
-    Tile<T, kBytes, kVectors, kRows>(p, depth, a + i * p.a_row, panel, width, c + i * p.c_row, columns, add, ahead);
+    Tile<T, kBytes, kVectors, kRows, kOverlaps>(p, depth, a + i * p.a_row, panel, width, c + i * p.c_row, columns, add,
+                                                ahead);
   if constexpr (kRows > 4) {
     for (; i + 4 <= p.m; i += 4)
-      Tile<T, kBytes, kVectors, 4>(p, depth, a + i * p.a_row, panel, width, c + i * p.c_row, columns, add, ahead);
+      Tile<T, kBytes, kVectors, 4, kOverlaps>(p, depth, a + i * p.a_row, panel, width, c + i * p.c_row, columns, add,
+                                              ahead);
     for (; i + 2 <= p.m; i += 2)
-      Tile<T, kBytes, kVectors, 2>(p, depth, a + i * p.a_row, panel, width, c + i * p.c_row, columns, add, ahead);
+      Tile<T, kBytes, kVectors, 2, kOverlaps>(p, depth, a + i * p.a_row, panel, width, c + i * p.c_row, columns, add,
+                                              ahead);
   }
   for (; i < p.m; ++i)
-    Tile<T, kBytes, kVectors, 1>(p, depth, a + i * p.a_row, panel, width, c + i * p.c_row, columns, add, ahead);
+    Tile<T, kBytes, kVectors, 1, kOverlaps>(p, depth, a + i * p.a_row, panel, width, c + i * p.c_row, columns, add,
+                                            ahead);
 }
 
 // A panel of any width, by as many vectors as its columns fill.
@@ -134,32 +148,47 @@ SMELT_INLINE void Panel(const Product<T>& p, int64_t depth, const T* a, const T*
   for (int64_t j = 0; j < columns; j += kLanes * kVectors) {
     const int64_t left = columns - j;
     if (left <= kLanes) {
-      Rows<T, kBytes, 1, kRows>(p, depth, a, panel + j, width, c + j, left, add, ahead);
+      Rows<T, kBytes, 1, kRows, false>(p, depth, a, panel + j, width, c + j, left, add, ahead);
     } else if (kVectors > 2 && left <= 2 * kLanes) {
-      Rows<T, kBytes, 2, kRows>(p, depth, a, panel + j, width, c + j, left, add, ahead);
+      Rows<T, kBytes, 2, kRows, false>(p, depth, a, panel + j, width, c + j, left, add, ahead);
     } else {
-      Rows<T, kBytes, kVectors, kRows>(p, depth, a, panel + j, width, c + j, left, add, ahead);
+      Rows<T, kBytes, kVectors, kRows, false>(p, depth, a, panel + j, width, c + j, left, add, ahead);
     }
   }
 }
 
-// Of a b that is not packed: a panel at a time is.
+// Of a b that is not packed: a panel at a time is. c has one vector of columns, or kVectors of which the last may begin
+// within the one before.
 template <typename T, int kBytes, int kVectors, int kRows>
 SMELT_INLINE void Unpacked(const Product<T>& p) {
-  constexpr int kWidth = Vector<T, kBytes>::kLanes * kVectors;
+  constexpr int64_t kLanes = Vector<T, kBytes>::kLanes, kWidth = kLanes * kVectors;
+  constexpr bool kOverlaps = kVectors > 1;
   T* panel = reinterpret_cast<T*>(Scratch::Get(ScratchUse::kB, kDepth * kWidth * static_cast<int64_t>(sizeof(T))));
   Ahead nothing;
-  for (int64_t j0 = 0; j0 < p.n; j0 += kWidth) {
-    const int64_t columns = std::min<int64_t>(kWidth, p.n - j0);
+  int64_t columns;
+  for (int64_t j0 = 0; j0 < p.n; j0 += columns) {
+    // What is left for the last panel is at least a vector.
+    const int64_t left = p.n - j0;
+    columns = left >= kWidth + kLanes ? kWidth : left > kWidth ? (left + 1) / 2 : left;
     for (int64_t k0 = 0; k0 < p.k; k0 += kDepth) {
       const int64_t depth = std::min(kDepth, p.k - k0);
       for (int64_t i = 0; i < depth; ++i) {
         const T* from = p.b + (k0 + i) * p.b_row + j0 * p.b_col;
         T* to = panel + i * kWidth;
-        for (int64_t j = 0; j < columns; ++j) to[j] = from[j * p.b_col];
-        for (int64_t j = columns; j < kWidth; ++j) to[j] = 0;
+        if (p.b_col == 1 && columns >= kLanes) {
+          for (int v = 0; v < kVectors; ++v) {
+            std::memcpy(to + v * kLanes, from + PlaceOf<kLanes, kOverlaps>(v, columns), kBytes);
+          }
+          continue;
+        }
+        for (int v = 0; v < kVectors; ++v) {
+          const T* at = from + PlaceOf<kLanes, kOverlaps>(v, columns) * p.b_col;
+          for (int64_t j = 0; j < kLanes; ++j)
+            to[v * kLanes + j] = v * kLanes + j < columns || kOverlaps ? at[j * p.b_col] : 0;
+        }
       }
-      Rows<T, kBytes, kVectors, kRows>(p, depth, p.a + k0 * p.a_col, panel, kWidth, p.c + j0, columns, k0 > 0, nothing);
+      Rows<T, kBytes, kVectors, kRows, kOverlaps>(p, depth, p.a + k0 * p.a_col, panel, kWidth, p.c + j0, columns,
+                                                  k0 > 0, nothing);
     }
   }
 }
@@ -185,16 +214,19 @@ SMELT_INLINE void Packed(const Product<T>& p) {
   }
 }
 
-// Panels no wider than c.
+// Vectors of which c's columns fill one, or that overlap by less than one.
 template <typename T, int kBytes>
 SMELT_INLINE void Widths(const Product<T>& p) {
-  if (p.n <= Vector<T, kBytes>::kLanes) return Unpacked<T, kBytes, 1, 4>(p);
-  Unpacked<T, kBytes, 2, 4>(p);
+  constexpr int64_t kLanes = Vector<T, kBytes>::kLanes;
+  if (p.n > kLanes) return Unpacked<T, kBytes, 2, 4>(p);
+  if constexpr (kBytes > 16) {
+    if (p.n < kLanes) return Widths<T, kBytes / 2>(p);
+  }
+  Unpacked<T, kBytes, 1, 4>(p);
 }
 
 template <typename T>
 SMELT_TARGET_V4 void RunV4(const Product<T>& p) {
-  if (p.n <= Vector<T, 32>::kLanes) return Unpacked<T, 32, 1, 4>(p);
   Widths<T, 64>(p);
 }
 template <typename T>
