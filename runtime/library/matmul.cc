@@ -207,6 +207,12 @@ absl::StatusOr<Problem> Understand(const LibraryRequest& r) {
   return p;
 }
 
+// Whether a library's call takes longer than the multiplications.
+bool IsSmall(const Problem& p) {
+  constexpr int64_t kSmall = 16 << 10;
+  return p.m <= kSmall && p.n <= kSmall && p.k <= kSmall / (p.m * p.n);
+}
+
 // --- any dtype ---
 
 // Rows whose sums are kept at a time.
@@ -333,6 +339,7 @@ Matrix DenseLike(const Matrix& m) {
 // A dense row-major copy in float32.
 void GatherRows(const Matrix& m, DType t, const char* src, float* dst) {
   const int item = ItemSize(t);
+  if (m.col_stride == 1 && m.row_stride == m.cols) return ToFloats(t, src, 1, m.rows * m.cols, dst);
   for (int64_t i = 0; i < m.rows; ++i) {
     ToFloats(t, src + i * m.row_stride * item, m.col_stride, m.cols, dst + i * m.cols);
   }
@@ -395,7 +402,7 @@ class FloatMatmul : public PreparedOp {
   absl::Status Plan(int64_t* packed_bytes) {
     Problem& p = p_;
     const int item = ItemSize(p.dtype);
-    gemv_ = p.m <= MostGemvRows() && (p.b.RowMajor() || p.b.ColMajor());
+    gemv_ = (p.m <= MostGemvRows() || (p.dtype != DType::kFloat32 && IsSmall(p))) && (p.b.RowMajor() || p.b.ColMajor());
     if (gemv_) {
       // About 128 KiB of the matrix a tile; vectors whole, and where columns lie beside each other enough of them that
       // memory is read in pieces.
@@ -675,12 +682,21 @@ class FloatMatmul : public PreparedOp {
     float* y = direct ? reinterpret_cast<float*>(c) + begin
                       : reinterpret_cast<float*>(Scratch::Get(ScratchUse::kC, m * columns * 4));
     const int64_t ldy = direct ? p_.c.row_stride : columns;
-    if (p_.b.RowMajor()) {
+    if (m > MostGemvRows()) {  // small, of halves
+      float* w = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kWeights, p_.k * columns * 4));
+      const Matrix part{p_.k, columns, p_.b.row_stride, p_.b.col_stride}, lies = DenseLike(part);
+      Gather(part, p_.dtype, b + begin * p_.b.col_stride * item, w);
+      Gemm(m, columns, p_.k, x, p_.k, 1, w, lies.row_stride, lies.col_stride, y, ldy);
+    } else if (p_.b.RowMajor()) {
       GemvPlain(m, p_.k, x, b + begin * item, p_.dtype, p_.b.row_stride, 0, columns, y, ldy);
     } else {
       GemvTransposed(m, p_.k, x, b + begin * p_.b.col_stride * item, p_.dtype, p_.b.col_stride, 0, columns, y, ldy);
     }
     if (direct) return true;
+    if (!p_.has_bias && p_.alpha == 1 && columns == p_.n && p_.c.col_stride == 1 && p_.c.row_stride == columns) {
+      FromFloats(p_.out_dtype, y, m * columns, c, 1);
+      return true;
+    }
     for (int64_t i = 0; i < m; ++i) {
       FinishRow(columns, c + (i * p_.c.row_stride + begin * p_.c.col_stride) * out_item,
                 bias == nullptr ? nullptr : bias + (i * p_.bias_row + begin * p_.bias_col) * out_item,
@@ -746,11 +762,8 @@ MakeResult MakeMatmul(const LibraryRequest& r, int64_t* packed_bytes) {
   SMELT_ASSIGN_OR_RETURN(Problem p, Understand(r));
   const OperandShape& c = r.outputs[0];
   if (c.NumElements() == 0 || p.k == 0) return std::unique_ptr<PreparedOp>(new EmptyMatmul(r, p.beta));
-  // A library's call takes longer than this many multiplications.
-  constexpr int64_t kSmall = 16 << 10;
-  if (p.dtype == DType::kFloat32 && p.m > kGemvRows && p.m <= kSmall && p.n <= kSmall && p.k <= kSmall / (p.m * p.n)) {
+  if (p.dtype == DType::kFloat32 && p.m > kGemvRows && IsSmall(p))
     return std::unique_ptr<PreparedOp>(new DirectMatmul(std::move(p)));
-  }
   switch (p.dtype) {
     case DType::kFloat32:
     case DType::kFloat16:
