@@ -274,6 +274,10 @@ absl::StatusOr<Expander::Step> Expander::ExpandNode(NodeId n) {
       name == "aten::as_strided_scatter") {
     return ViewScatter(n);
   }
+  if (name == "aten::roll") {
+    SMELT_ASSIGN_OR_RETURN(bool changed, FlatRoll(n));
+    if (changed) return Step::kChanged;
+  }
   if (name == "aten::fill" || name == "aten::zero") return Fill(n);
   if (IsIndexedWrite(name)) return IndexedWrite(n);
   if (name == "aten::addmm" || name == "aten::baddbmm") return AddMatmul(n);

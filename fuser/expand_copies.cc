@@ -45,6 +45,24 @@ absl::StatusOr<Expander::Step> Expander::Copy(NodeId n) {
   return Step::kChanged;
 }
 
+absl::StatusOr<bool> Expander::FlatRoll(NodeId n) {
+  SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g_, n));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, call.GetInts("dims"));
+  const ValueId self = g_.node(n).inputs[0], shifts = g_.node(n).inputs[1];
+  const TensorType t = T(self);
+  if (!dims.empty() || !t.IsComplete() || !T(Out(n)).IsComplete() || IsComplex(*t.dtype)) return false;
+  const ValueId dense = Materialize(n, self, ContiguousStrides(*t.sizes));
+  SymbolicGeometry row{*t.dtype, {Product(*t.sizes)}, {Expr(1)}, GeometryOf(dense).offset};
+  const ValueId flat = Shown(n, dense, row);
+  const NodeId rolled =
+      g_.InsertBefore(n, OpName::Get("aten::roll"), {flat, shifts, InsertConstant(g_, n, std::vector<int64_t>{0})},
+                      {Type::Tensor(*t.dtype, row.sizes, row.strides)});
+  g_.SetSource(rolled, source_);
+  const SymbolicGeometry whole{*t.dtype, *t.sizes, *T(Out(n)).strides, Expr(0)};
+  ReplaceWith(n, Shown(n, Out(rolled), whole));
+  return true;
+}
+
 absl::StatusOr<Expander::Step> Expander::Fill(NodeId n) {
   const TensorType out = T(Out(n));
   if (!out.IsComplete()) return absl::UnimplementedError("a result of unknown type");

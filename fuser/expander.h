@@ -83,6 +83,9 @@ class Expander {
   // Contents are immutable: a copy in the same layout is the value itself.
   absl::StatusOr<Step> Copy(NodeId n);
 
+  // A roll of no dims is one of all elements in a row: along that dim, not by each element's own index. Whether it was
+  // one.
+  absl::StatusOr<bool> FlatRoll(NodeId n);
   // One number everywhere: it does not wait for what it replaces.
   absl::StatusOr<Step> Fill(NodeId n);
 
