@@ -59,8 +59,8 @@ void Builder::MarkReachable() {
   }
 }
 
-// -1: dim a belongs before b, 1: after, 0: no preference. The accesses vote in order, stores first; the first that
-// tells them apart decides.
+// -1: dim a belongs before b, 1: after, 0: no preference. The accesses vote in order, stores first, but where rows are
+// reduced those of whole rows before those of their results; the first that tells them apart decides.
 int Builder::CompareStride(int a, int b) const {
   auto vote = [&](const std::vector<Expr>& coef) {
     if (coef[a] == Expr(0) || coef[b] == Expr(0) || coef[a] == coef[b]) return 0;
@@ -73,10 +73,14 @@ int Builder::CompareStride(int a, int b) const {
     if (Mod(coef[b], coef[a]) == Expr(0)) return 1;
     return 0;
   };
-  for (const bool stores : {true, false}) {
-    for (size_t i = 0; i < ins_.size(); ++i) {
-      if (!reachable_[i] || ins_[i].access < 0 || (ins_[i].op == KernelOp::kStore) != stores) continue;
-      if (int v = vote(accesses_[ins_[i].access].coef)) return v;
+  for (const bool whole : {true, false}) {
+    for (const bool stores : {true, false}) {
+      for (size_t i = 0; i < ins_.size(); ++i) {
+        if (!reachable_[i] || ins_[i].access < 0 || (ins_[i].op == KernelOp::kStore) != stores) continue;
+        const std::vector<Expr>& coef = accesses_[ins_[i].access].coef;
+        if ((rank() == parallel_ || ReductionCoef(coef)) != whole) continue;
+        if (int v = vote(coef)) return v;
+      }
     }
   }
   return 0;

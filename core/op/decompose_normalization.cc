@@ -68,7 +68,8 @@ Values LogSumExp(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(x)));
   SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
   // Of nothing there is no maximum, but a sum.
-  const bool nothing = std::any_of(dims.begin(), dims.end(), [&](int64_t d) { return e.Sizes(x)[d] == Expr(0); });
+  const bool nothing =
+      std::any_of(dims.begin(), dims.end(), [&](int64_t d) { return d < e.Rank(x) && e.Sizes(x)[d] == Expr(0); });
   ValueId r;
   if (nothing) {
     r = e.Log(e.Sum(e.Exp(x), dims, true));
