@@ -287,6 +287,11 @@ size_t BlockFuser::CutOf(const std::vector<int>& members) const {
 
 absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitParts(int k, absl::string_view why) {
   std::vector<int> members = groups_[k].members;
+  // Each part makes what numbers alone make.
+  std::erase_if(members, [&](int m) {
+    if (IsLeaf(N(m))) group_of_[m] = -1;
+    return IsLeaf(N(m));
+  });
   if (members.size() < 2) {
     ReportSplit(k, k, why);
     return Emitted::kApart;

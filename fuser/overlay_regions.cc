@@ -116,6 +116,17 @@ class Overlayer {
     return false;
   }
 
+  // What the first of the regions that are written one after the other is written into.
+  ValueId ChainBase(NodeId n) const {
+    ValueId base = Base(n);
+    for (int k = 0; k < kMostRegions; ++k) {
+      const NodeId def = g_.value(base).def;
+      if (g_.IsParam(def) || (!IsRegion(def) && g_.node(def).op != "smelt::overlay")) break;
+      base = Base(def);
+    }
+    return base;
+  }
+
   bool LiesAlongDims(NodeId n) const {
     const Node& node = g_.node(n);
     if (!IsKernelNode(g_, n) || node.FindAttribute("argument") != nullptr) return false;
@@ -142,6 +153,8 @@ class Overlayer {
       }
       if (dim.runs.size() > 1) return false;
       const bool innermost = i + 1 == placed->order.size();
+      // Of columns that are put side by side no two neighbours come from one: each is stored as it is made.
+      if (innermost && dim.runs.empty() && IsFresh(g_.value(ChainBase(n)).def)) return false;
       if (innermost && !dim.runs.empty() && dim.runs[0].step != Expr(1) &&
           !IsUnrolled(dim.runs[0].step, (*base.sizes)[j]))
         return false;
