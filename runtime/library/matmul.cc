@@ -479,7 +479,9 @@ class FloatMatmul : public PreparedOp {
   // takes it longer for so few rows where the matrix lies by columns, or fits the second cache but not the first.
   int64_t MostGemvRows() const {
     constexpr int64_t kLongColumn = 512, kFewCopied = int64_t{1} << 17, kMostCopied = int64_t{1} << 18;
-    if (PacksItself()) return 2;  // more take less time together
+    // Packed, more take less time together; but a panel of few long columns is mostly what fills it up.
+    const bool thin = p_.b.ColMajor() && p_.n <= kPanelColumns / 4 && p_.k >= 8 * kLongColumn;
+    if (PacksItself() && !thin) return 2;
     if (p_.dtype != DType::kFloat32) return kGemvRows;
     if (p_.b.ColMajor() && p_.k >= kLongColumn) return 3 * kGemvRows;
     const int64_t elements = p_.k * p_.n;
