@@ -21,6 +21,9 @@
 
 namespace smelt {
 
+// An attribute of a node whose result is wanted in memory: it is in no group.
+inline constexpr char kStored[] = "stored";
+
 constexpr int kBefore = -1;           // the position of what is ready before the block's first node
 constexpr int kNever = INT_MAX;       // of what is needed only at the block's end
 constexpr int kFree = 2;              // arithmetic that may be done again rather than stored and read

@@ -9,6 +9,7 @@
 #include "smelt/fuser/merge_matmuls.h"
 #include "smelt/fuser/move_reshapes.h"
 #include "smelt/fuser/overlay_regions.h"
+#include "smelt/fuser/split_reductions.h"
 
 namespace smelt {
 
@@ -99,6 +100,7 @@ absl::StatusOr<FusionReport> Fuse(Graph& g, const FuseOptions& options) {
   FusionReport report;
   report.merged_matmuls = MergeMatmuls(g);
   MoveReshapes(g);
+  SplitReductions(g);
   OverlayRegions(g, options.written_inputs);
   SMELT_RETURN_IF_ERROR(BlockFuser(g, g.top(), options, report).Run());
   // Leaves that every reader now makes itself, views of what is gone.

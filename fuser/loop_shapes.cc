@@ -21,7 +21,10 @@ Label BlockFuser::Identity(size_t rank, const std::vector<Expr>& sizes) {
 std::optional<Shape> BlockFuser::ShapeOf(int i) const {
   const Node& n = N(i);
   Shape s;
-  if (!IsKernelNode(g_, nodes_[i]) || n.op == "smelt::FusionGroup" || IsAllocation(n)) return std::nullopt;
+  if (!IsKernelNode(g_, nodes_[i]) || n.op == "smelt::FusionGroup" || IsAllocation(n) ||
+      n.FindAttribute(kStored) != nullptr) {
+    return std::nullopt;
+  }
   const std::vector<Expr>& sizes = *T(n.outputs[0]).sizes;
   if (IsAction(n)) {
     s.any_index = s.joins = false;
