@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kFewElements = 2048;
 constexpr int64_t kShortRow = 32;  // its lines stay in the nearest cache until the next rows want them
 constexpr int64_t kShortDim = 8;
+constexpr int64_t kFullVector = 16;
 constexpr int64_t kNear = 4;  // elements apart: several lie in one vector
 
 class RowLayer {
@@ -52,7 +53,6 @@ class RowLayer {
     const KernelSpec& s = kernel.spec;
     if (s.reduction_rank == 0 || s.sequential) return;
     const int along = s.vector_dim >= 0 ? s.vector_dim : s.rank() - 1;
-    if (g_.symbols.Less(kernel.sizes[along], kShortRow) == true) return;
     const auto elements = Product(kernel.sizes).Evaluate(g_.symbol_hints);
     if (elements.ok() && *elements < kFewElements) return;
     std::vector<bool> chosen(s.params.size(), false);  // at places that data say
@@ -75,7 +75,13 @@ class RowLayer {
         break;
       }
     }
-    if (!any_along) return;
+    if (const std::optional<int> p = PairedRows(kernel)) {
+      const LoweredKernel::Param& param = kernel.params[*p];
+      const int last = s.parallel_rank - 1;
+      LayOperand(n, param.value, param.strides[last], kernel.sizes[last]);
+      return;
+    }
+    if (!any_along || g_.symbols.Less(kernel.sizes[along], kShortRow) == true) return;
     for (int p : across) {
       const LoweredKernel::Param& param = kernel.params[p];
       if (param.is_output) {
@@ -84,6 +90,36 @@ class RowLayer {
         LayOperand(n, param.value, param.strides[along], kernel.sizes[along]);
       }
     }
+  }
+
+  // Each row of one operand with each of another, as in distances between all points of two sets: the operand that the
+  // innermost of the kernel's dims goes through. Transposed, its rows lie beside each other in vectors, and the kernel
+  // goes across them; nothing is summed up within a vector.
+  std::optional<int> PairedRows(const LoweredKernel& kernel) const {
+    const KernelSpec& s = kernel.spec;
+    const int last = s.parallel_rank - 1, along = s.rank() - 1;
+    if (s.reduction_rank != 1 || last < 1 || (s.vector_dim != along && s.vector_dim != last)) return std::nullopt;
+    const auto size = [&](int d) { return kernel.sizes[d].Evaluate(g_.symbol_hints).value_or(0); };
+    int64_t times = 1;  // it is gone through
+    for (int d = 0; d < last; ++d) times *= size(d);
+    if (size(last) < kFullVector || times < kFullVector) return std::nullopt;
+    std::optional<int> found;
+    for (size_t p = 0; p < s.params.size(); ++p) {
+      const std::vector<Expr>& strides = kernel.params[p].strides;
+      if (kernel.params[p].is_output) {
+        if (strides[last] != Expr(1) || strides[along] != Expr(0) || s.params[p].is_read) return std::nullopt;
+        continue;
+      }
+      if (strides[last] == Expr(0)) continue;
+      for (int d = 0; d < last; ++d) {
+        if (strides[d] != Expr(0)) return std::nullopt;
+      }
+      if (strides[along] == Expr(0)) continue;
+      if (found || strides[along] != Expr(1) || strides[last].Constant().value_or(kNear + 1) <= kNear)
+        return std::nullopt;
+      found = static_cast<int>(p);
+    }
+    return found;
   }
 
   // Strides over memory of its own, whose rows are the dims that together have `row` elements, now `step` apart.

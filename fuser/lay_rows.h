@@ -7,6 +7,9 @@
 // in memory, while those of other rows lie beside it, costs a cache line an element. A kernel of its own transposes
 // such a one in tiles, before or behind; a result that kernels alone read simply lies along the rows. Where all that a
 // kernel reads and writes lies like that, it goes across the rows itself, and nothing is done; nor for few elements.
+//
+// Of all pairs of two operands' rows ((x[:, None] - y[None]).abs().sum(-1)) one operand is transposed, so that the
+// kernel goes across its rows.
 #ifndef SMELT_FUSER_LAY_ROWS_H_
 #define SMELT_FUSER_LAY_ROWS_H_
 

@@ -92,5 +92,19 @@ TEST(LayRows, NorAreFewElements) {
             0);
 }
 
+TEST(LayRows, OfAllPairsOfRowsOneOperandIsTransposed) {
+  EXPECT_EQ(Laid(R"(graph(%x : Float(20, 24, strides=[24, 1]), %y : Float(30, 24, strides=[24, 1])):
+  %one : int = prim::Constant[value=1]()
+  %dim : int[] = prim::Constant[value=[2]]()
+  %keep : bool = prim::Constant[value=0]()
+  %p : Float(20, 1, 24, strides=[24, 24, 1]) = smelt::view[sizes=[20, 1, 24], strides=[24, 24, 1], offset=0, dtype=6](%x)
+  %d : Float(20, 30, 24, strides=[720, 24, 1]) = aten::sub.Tensor(%p, %y, %one)
+  %a : Float(20, 30, 24, strides=[720, 24, 1]) = aten::abs(%d)
+  %m : Float(20, 30, strides=[30, 1]) = aten::amax(%a, %dim, %keep)
+  return (%m)
+)"),
+            1);
+}
+
 }  // namespace
 }  // namespace smelt
