@@ -160,17 +160,35 @@ class RowLayer {
   void LayOperand(NodeId n, ValueId v, const Expr& step, const Expr& row) {
     const TensorType& t = g_.value(v).type.tensor();
     if (!t.IsComplete()) return;
-    const auto strides = RowStrides(*t.sizes, ShownMemory(g_, v).second.strides, g_.symbols, step, row);
+    // What is broadcast stands in memory once.
+    auto [root, shown] = ShownMemory(g_, v);
+    const std::vector<Expr> all = shown.sizes;
+    for (size_t d = 0; d < all.size(); ++d) {
+      if (shown.strides[d] == Expr(0)) shown.sizes[d] = 1;
+    }
+    const bool broadcast = shown.sizes != all;
+    const NodeId def = g_.value(v).def;
+    if (broadcast && !g_.IsParam(def) && g_.node(def).FindAttribute("argument") != nullptr) return;
+    const auto strides = RowStrides(shown.sizes, shown.strides, g_.symbols, step, row);
     if (!strides) return;
     // What the kernel takes over, or views inside, it sees as memory.
     const Graph* sub = SubgraphOf(n);
     for (uint32_t i = 0; i < g_.node(n).inputs.size(); ++i) {
       if (g_.node(n).inputs[i] == v && sub != nullptr && SeesMemory(*sub, sub->inputs()[i])) return;
     }
-    const NodeId copy = Materialize(v, *strides, n);
+    const ValueId once = broadcast ? g_.node(InsertView(g_, n, root, shown)).outputs[0] : v;
+    const NodeId copy = Materialize(once, *strides, n);
     g_.MoveBefore(copy, n);
+    ValueId laid = g_.node(copy).outputs[0];
+    if (broadcast) {
+      SymbolicGeometry spread{shown.dtype, all, *strides, Expr(0)};
+      for (size_t d = 0; d < all.size(); ++d) {
+        if (all[d] != shown.sizes[d]) spread.strides[d] = 0;
+      }
+      laid = g_.node(InsertView(g_, n, laid, spread)).outputs[0];
+    }
     for (uint32_t i = 0; i < g_.node(n).inputs.size(); ++i) {
-      if (g_.node(n).inputs[i] == v) g_.SetInput(n, i, g_.node(copy).outputs[0]);
+      if (g_.node(n).inputs[i] == v) g_.SetInput(n, i, laid);
     }
   }
 
