@@ -249,8 +249,9 @@ class ConvertedOp : public PreparedOp {
   std::unique_ptr<PreparedOp> op_;
 };
 
-// Null if neither loop of sums nor oneDNN can do it.
+// Null if neither loops of sums nor oneDNN can do it.
 std::unique_ptr<PreparedOp> MakeFastConvolution(const LibraryRequest& r, const ConvParams& p, int64_t* packed_bytes) {
+  if (IsPointwise(r, p)) return MakePointwiseConvolution(r);
   return IsBetterSummed(r, p) ? MakeGroupedConvolution(r, p) : MakeDnnlConvolution(r, p, packed_bytes);
 }
 

@@ -82,6 +82,10 @@ constexpr int64_t kFewPerGroup = 4;
 bool IsBetterSummed(const LibraryRequest& r, const ConvParams& p);
 std::unique_ptr<PreparedOp> MakeGroupedConvolution(const LibraryRequest& r, const ConvParams& p);
 
+// Whether it has one tap, few result channels, and images whose channels lie in one piece each, of float32.
+bool IsPointwise(const LibraryRequest& r, const ConvParams& p);
+std::unique_ptr<PreparedOp> MakePointwiseConvolution(const LibraryRequest& r);
+
 // Of float64, no operand empty: by products.
 std::unique_ptr<PreparedOp> MakeGemmConvolution(const LibraryRequest& r, const ConvParams& p);
 

@@ -111,7 +111,12 @@ SMELT_INLINE void RunAnyLine(const Line<T>& l) {
 }
 template <typename T>
 void RunAtBest(const Line<T>& l) {
-  AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE { RunAnyLine<Vector<T, bytes>>(l); });
+  AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE {
+    if constexpr (bytes > 32) {
+      if (l.count < Vector<T, bytes>::kLanes) return RunAnyLine<Vector<T, 32>>(l);
+    }
+    RunAnyLine<Vector<T, bytes>>(l);
+  });
 }
 
 template <typename T>

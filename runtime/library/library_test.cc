@@ -115,7 +115,12 @@ TEST_P(MatmulTest, EveryLayoutOfEveryOperandGivesTheProduct) {
                          {40, 96, 64},
                          {9, 1, 6},
                          {20, 33, 3},
-                         {70, 300, 1}}) {
+                         {70, 300, 1},
+                         {6, 520, 12},   // a few rows, long columns
+                         {7, 270, 260},  // and a matrix that fits the second cache
+                         {5, 300, 9},    // small, of more than one block of products
+                         {6, 9, 37},
+                         {8, 16, 40}}) {
     for (int layout = 0; layout < 4 * 4 * 4; ++layout) {
       const Tensor a = Matrix(t, m, k, layout % 4), b = Matrix(t, k, n, layout / 4 % 4),
                    c = Matrix(t, m, n, layout / 16);
@@ -520,6 +525,8 @@ std::vector<ConvCase> ConvCases() {
       {2, 1, 4, 6, 2, {4, 4}, {3, 2}, {1, 2}, {0, 0}, {2, 1}, true},
       {1, 2, 3, 5, 1, {7}, {4}, {2}, {1}, {1}, true},
       {2, 1, 8, 8, 1, {20, 19}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},  // more places than a block of products
+      {2, 2, 13, 6, 1, {9, 40}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, false},  // a few results of one tap
+      {2, 2, 8, 8, 2, {3, 12}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false},   // rows of half a vector
       {2, 2, 9, 9, 9, {12, 21}, {3, 5}, {2, 1}, {1, 2}, {1, 2}, false},  // depthwise, rows longer than a vector
       {2, 1, 6, 12, 6, {4, 37}, {3, 4}, {1, 2}, {0, 3}, {2, 1}, false},
       {1, 2, 4, 4, 2, {5}, {7}, {1}, {3}, {1}, false},  // every result reads beyond an edge
