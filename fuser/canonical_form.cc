@@ -418,8 +418,10 @@ int Builder::ChooseVectorDim(bool ordered) const {
         scans = true;
         compares = compares && (IsArg(in.reduce) || in.reduce == ReduceKind::kMin || in.reduce == ReduceKind::kMax);
       }
-      costly = costly || (in.inner && IsCostly(in));
+      // (float16 is converted one element as slowly as many.)
+      costly = costly || (in.inner && (IsCostly(in) || in.type == DType::kFloat16));
     }
+    if (scans && costly && many_short_rows) return p - 1;
     return scans && (compares || costly) ? r - 1 : -1;
   }
   if (along_q >= along_p && (along_q > 0 || p == 0)) return r - 1;
