@@ -1,6 +1,7 @@
 // The canonical form of a kernel: its dims in an order and its instructions in colors that do not hang on how the graph
 // was written, and which dim fills vectors.
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -364,7 +365,11 @@ void Builder::Color() {
 
 bool Builder::AreShortRowsSideBySide() const {
   const int p = parallel_;
-  if (p == 0 || rank() != p + 1 || sizes_[p].Constant().value_or(kFewLanes + 1) > kFewLanes) return false;
+  if (p == 0 || rank() != p + 1) return false;
+  // What is costly once a row is so much less beside it that rows of a few vectors' worth are short, too.
+  const bool costly =
+      std::any_of(ins_.begin(), ins_.end(), [](const Ins& in) { return !in.inner && in.depth > 0 && IsCostly(in); });
+  if (sizes_[p].Constant().value_or(INT64_MAX) > (costly ? 3 * kFewLanes : kFewLanes)) return false;
   // What is left over after the last full vector costs five times as much a row as a row by itself.
   const int64_t rows = sizes_[p - 1].Constant().value_or(0);
   if (rows == 0 || (rows % kFullVector != 0 && rows < 8 * kFullVector)) return false;
