@@ -13,6 +13,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/float16.h"
 #include "smelt/runtime/cpu.h"
+#include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/dnnl_exec.h"
 #include "smelt/runtime/library/gemm.h"
 #include "smelt/runtime/library/gemv.h"
@@ -225,22 +226,24 @@ void SumRows(const Problem& p, int64_t rows, const T* a, const T* b, Acc* sums) 
     Gemm(rows, p.n, p.k, a, p.a.row_stride, p.a.col_stride, b, p.b.row_stride, p.b.col_stride, sums, p.n);
     return;
   }
-  std::fill(sums, sums + rows * p.n, Acc(0));
-  for (int64_t k0 = 0; k0 < p.k; k0 += kBlock) {
-    const int64_t k1 = std::min(p.k, k0 + kBlock);
-    for (int64_t i = 0; i < rows; ++i) {
-      Acc* acc = sums + i * p.n;
-      for (int64_t k = k0; k < k1; ++k) {
-        const Acc x = static_cast<Acc>(a[i * p.a.row_stride + k * p.a.col_stride]);
-        const T* line = b + k * p.b.row_stride;
-        if (p.b.col_stride == 1) {
-          for (int64_t j = 0; j < p.n; ++j) acc[j] += x * static_cast<Acc>(line[j]);
-        } else {
-          for (int64_t j = 0; j < p.n; ++j) acc[j] += x * static_cast<Acc>(line[j * p.b.col_stride]);
+  AtBestLevel([&]() SMELT_ALWAYS_INLINE {
+    std::fill(sums, sums + rows * p.n, Acc(0));
+    for (int64_t k0 = 0; k0 < p.k; k0 += kBlock) {
+      const int64_t k1 = std::min(p.k, k0 + kBlock);
+      for (int64_t i = 0; i < rows; ++i) {
+        Acc* acc = sums + i * p.n;
+        for (int64_t k = k0; k < k1; ++k) {
+          const Acc x = static_cast<Acc>(a[i * p.a.row_stride + k * p.a.col_stride]);
+          const T* line = b + k * p.b.row_stride;
+          if (p.b.col_stride == 1) {
+            for (int64_t j = 0; j < p.n; ++j) acc[j] += x * static_cast<Acc>(line[j]);
+          } else {
+            for (int64_t j = 0; j < p.n; ++j) acc[j] += x * static_cast<Acc>(line[j * p.b.col_stride]);
+          }
         }
       }
     }
-  }
+  });
 }
 
 template <typename T, typename Acc>
