@@ -156,12 +156,24 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
       return b_.CreateMaskedGather(type, LaneVector(in, a, stride, offsets), align, every);
     }
   }
-  const std::vector<Value*> places = LaneAddresses(in, a, stride, offsets);
-  Value* v = llvm::PoisonValue::get(type);
-  for (int k = 0; k < active_lanes_; ++k) {
-    v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(element, places[k], align), k);
-  }
-  return v;
+  const auto apart_from_each_other = [&]() -> Value* {
+    const std::vector<Value*> places = LaneAddresses(in, a, stride, offsets);
+    Value* v = llvm::PoisonValue::get(type);
+    for (int k = 0; k < active_lanes_; ++k) {
+      v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(element, places[k], align), k);
+    }
+    return v;
+  };
+  // Of so many small ones it is worth asking whether they lie in one piece, backwards.
+  const int64_t item = ItemSize(in.type);
+  if (offsets || item > 2 || llvm::isa<llvm::ConstantInt>(stride)) return apart_from_each_other();
+  return IfElse(
+      b_.CreateICmpEQ(stride, b_.getInt64(-item)),
+      [&]() -> Value* {
+        Value* first = b_.CreateGEP(i8_, a, b_.getInt64(-item * (active_lanes_ - 1)));
+        return b_.CreateVectorReverse(b_.CreateAlignedLoad(type, first, align));
+      },
+      apart_from_each_other);
 }
 
 // Without data's offsets, groups of four from one place each: the machine multiplies by 1, 2 and 4 as it loads.
