@@ -72,12 +72,6 @@ void KernelEmitter::Plan() {
       is_plain_ = std::move(one_pass->is_plain);
     }
   }
-  const bool vectorize = s_.vector_dim >= 0 && !s_.sequential;
-  lanes_ = vectorize ? f_.vector_bits / LaneBits() : 1;
-  // Elements far apart are read and written one by one: of very many, in short vectors. Code of ten thousand
-  // instructions compiles in time that is quadratic in them.
-  constexpr int kMostApart = 256;
-  for (const int apart = CountApart(); lanes_ > 4 && lanes_ * apart > kMostApart;) lanes_ /= 2;
   varying_.assign(s_.instrs.size(), false);
   phase_of_.assign(s_.instrs.size(), 0);
   for (size_t k = 0; k < s_.phases.size(); ++k) {
@@ -106,6 +100,12 @@ void KernelEmitter::Plan() {
     }
     varying_[i] = v;
   }
+  const bool vectorize = s_.vector_dim >= 0 && !s_.sequential;
+  lanes_ = vectorize ? f_.vector_bits / LaneBits() : 1;
+  // Elements far apart are read and written one by one: of very many, in short vectors. Code of ten thousand
+  // instructions compiles in time that is quadratic in them.
+  constexpr int kMostApart = 256;
+  for (const int apart = CountApart(); lanes_ > 4 && lanes_ * apart > kMostApart;) lanes_ /= 2;
   written_.assign(s_.params.size(), false);
   for (const KernelInstr& in : s_.instrs) {
     if (in.op == KernelOp::kStore) written_[in.param] = true;
@@ -130,8 +130,11 @@ int KernelEmitter::CountApart() const {
 int KernelEmitter::LaneBits() const {
   bool f32 = false, f64 = false;
   int bits = 8;
-  for (const KernelInstr& in : s_.instrs) {
+  for (size_t i = 0; i < s_.instrs.size(); ++i) {
+    const KernelInstr& in = s_.instrs[i];
     if (in.op == KernelOp::kIndex || in.op == KernelOp::kDimSize || in.op == KernelOp::kCheckIndex) continue;
+    // What is equal in all lanes is in none: a Python number is 64 bits wide.
+    if (!varying_[i] && in.op != KernelOp::kReduce && in.op != KernelOp::kStore) continue;
     f32 = f32 || in.type == DType::kFloat32 || IsHalf(in.type);
     f64 = f64 || in.type == DType::kFloat64;
     bits = std::max(bits, 8 * ItemSize(in.type));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsX86.h"
@@ -424,16 +425,15 @@ Value* ScalarEmitter::Emit(ScalarOp op, DType type, const DType* types, Value* c
       // PyTorch: a shift by the width or more, or by a negative number, shifts everything out.
       const unsigned bits = 8 * ItemSize(type);
       Type* t = a->getType();
-      Value* too_far = b_.CreateICmpUGE(z, ConstantInt::get(t, bits));
-      if (op == ScalarOp::kShl) {
-        Value* safe = b_.CreateSelect(too_far, Zero(t), z);
-        return b_.CreateSelect(too_far, Zero(t), b_.CreateShl(a, safe));
-      }
-      if (!IsSigned(type)) {
-        Value* safe = b_.CreateSelect(too_far, Zero(t), z);
-        return b_.CreateSelect(too_far, Zero(t), b_.CreateLShr(a, safe));
-      }
-      return b_.CreateAShr(a, b_.CreateSelect(too_far, ConstantInt::get(t, bits - 1), z));
+      const bool keeps_sign = op == ScalarOp::kShr && IsSigned(type);
+      // What is shifted alike in all lanes is told so: the machine has no other shifts of bytes.
+      Value* alike = t->isVectorTy() ? const_cast<Value*>(llvm::getSplatValue(z)) : nullptr;
+      Value* by = alike != nullptr ? alike : z;
+      Value* too_far = b_.CreateICmpUGE(by, ConstantInt::get(by->getType(), bits));
+      by = b_.CreateSelect(too_far, ConstantInt::get(by->getType(), keeps_sign ? bits - 1 : 0), by);
+      if (alike != nullptr) by = b_.CreateVectorSplat(llvm::cast<llvm::FixedVectorType>(t)->getNumElements(), by);
+      if (keeps_sign) return b_.CreateAShr(a, by);
+      return b_.CreateSelect(too_far, Zero(t), op == ScalarOp::kShl ? b_.CreateShl(a, by) : b_.CreateLShr(a, by));
     }
     case ScalarOp::kEq:
       return compare(P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ);
