@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -136,7 +137,7 @@ class ReductionSplitter {
       for (uint32_t i = 0; i < g_.node(n).inputs.size(); ++i) {
         const ValueId v = g_.node(n).inputs[i];
         if (!g_.value(v).type.IsTensor() || !T(v).IsComplete() || *T(v).sizes != s.from) continue;
-        auto [it, fresh] = repeated_.try_emplace(v);
+        auto [it, fresh] = repeated_.try_emplace({v, g_.node(n).parent});
         if (fresh) {
           std::vector<int64_t> times(s.sizes.size(), 1);
           times[s.inner] = *s.sizes[s.inner].Constant();
@@ -159,7 +160,7 @@ class ReductionSplitter {
 
   Graph& g_;
   std::vector<Spread> spreads_;
-  absl::flat_hash_map<ValueId, ValueId> repeated_;
+  absl::flat_hash_map<std::pair<ValueId, BlockId>, ValueId> repeated_;  // by the block whose nodes read it
 };
 
 }  // namespace

@@ -3,8 +3,10 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_replace.h"
 #include "absl/strings/substitute.h"
 #include "gtest/gtest.h"
+#include "smelt/core/ir/text.h"
 #include "smelt/fuser/fuse_testing.h"
 
 namespace smelt {
@@ -36,6 +38,24 @@ TEST(SplitReductions, AMeanOverShortRowsInMemoryIsOneOfMeans) {
   int stored = 0;
   for (NodeId n : f.graph->AllNodes()) stored += f.graph->node(n).op == "aten::repeat";
   EXPECT_EQ(stored, 1);
+}
+
+// A branch's own number is none that is there behind it.
+TEST(SplitReductions, WhatABranchReadsRepeatedIsRepeatedInIt) {
+  const std::string text = absl::StrReplaceAll(Centered(4, "2048, 4, 1, 32"), {{"graph(", "graph(%p : bool, "},
+                                                                               {"  %c : ", R"(
+  %b : Float(2, 8, 4, 64, strides=[2048, 256, 64, 1]) = prim::If(%p)
+    block0():
+      %t : Float(2, 8, 4, 64, strides=[2048, 256, 64, 1]) = aten::mul.Tensor(%x, %mean)
+      -> (%t)
+    block1():
+      %e : Float(2, 8, 4, 64, strides=[2048, 256, 64, 1]) = aten::add.Tensor(%x, %mean, %one)
+      -> (%e)
+  %c : )"},
+                                                                               {"return (%z)", "return (%z, %b)"}});
+  std::unique_ptr<Graph> g = ParseOrFail(text);
+  EXPECT_EQ(SplitReductions(*g), 1);
+  EXPECT_EQ(VerifyGraph(*g), absl::OkStatus()) << PrintGraph(*g);
 }
 
 TEST(SplitReductions, AMeanOverLongRowsStays) { EXPECT_EQ(Splits(Centered(32, "16384, 32, 1, 256")), 0); }
