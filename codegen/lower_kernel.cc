@@ -575,29 +575,11 @@ Value* KernelEmitter::FirstIndex(int u) {
 
 Value* KernelEmitter::CompareLanes(const KernelInstr& in, int u) {
   if (in.op != KernelOp::kScalar || in.operands.size() != 2 || row_copies_ > 0 || !chunk_) return nullptr;
+  if (in.scalar < ScalarOp::kLt || in.scalar > ScalarOp::kGe) return nullptr;
   const auto is_index = [&](int i) { return s_.instrs[i].op == KernelOp::kIndex && s_.instrs[i].dim == loop_dim_; };
   const bool swapped = is_index(in.operands[1]);
   const int index = in.operands[swapped], limit = in.operands[!swapped];
   if (!is_index(index) || varying_[limit]) return nullptr;
-  using P = llvm::CmpInst::Predicate;
-  P predicate;
-  switch (in.scalar) {
-    case ScalarOp::kLt:
-      predicate = P::ICMP_SLT;
-      break;
-    case ScalarOp::kLe:
-      predicate = P::ICMP_SLE;
-      break;
-    case ScalarOp::kGt:
-      predicate = P::ICMP_SGT;
-      break;
-    case ScalarOp::kGe:
-      predicate = P::ICMP_SGE;
-      break;
-    default:
-      return nullptr;
-  }
-  if (swapped) predicate = llvm::CmpInst::getSwappedPredicate(predicate);
   // In lane l of copy u the index is first + u * lanes + l: both sides less `first`, the limit within what copies hold.
   constexpr int kMostCopies = 64;
   const int bits = std::clamp(f_.vector_bits / active_lanes_, 16, 64);
@@ -611,7 +593,10 @@ Value* KernelEmitter::CompareLanes(const KernelInstr& in, int u) {
     lane = b_.CreateAdd(
         lane, b_.CreateVectorSplat(active_lanes_, llvm::ConstantInt::get(t, static_cast<int64_t>(u) * active_lanes_)));
   }
-  return b_.CreateICmp(predicate, lane, b_.CreateVectorSplat(active_lanes_, b_.CreateTrunc(left, t)));
+  Value* v[] = {lane, b_.CreateVectorSplat(active_lanes_, b_.CreateTrunc(left, t))};
+  if (swapped) std::swap(v[0], v[1]);
+  const DType types[] = {DType::kInt64, DType::kInt64};  // signed; narrower here
+  return scalar_.Emit(in.scalar, in.type, types, v, active_lanes_);
 }
 
 // Whether instruction `i` is x < 0.

@@ -31,17 +31,6 @@ Tensor Noise(DType dtype, const std::vector<int64_t>& sizes, int seed) {
   return t;
 }
 
-std::vector<Tensor> InputsOf(const Graph& g) {
-  std::vector<Tensor> out;
-  for (ValueId v : g.inputs()) {
-    const TensorType& t = g.value(v).type.tensor();
-    std::vector<int64_t> sizes;
-    for (const Expr& e : *t.sizes) sizes.push_back(*e.Constant());
-    out.push_back(Noise(*t.dtype, sizes, static_cast<int>(out.size()) * 1000));
-  }
-  return out;
-}
-
 // A matmul of sorts for graphs with library calls in them.
 absl::StatusOr<std::vector<Tensor>> Library(const Graph& g, NodeId n, const std::vector<Tensor>& args) {
   if (g.node(n).op != "aten::mm") return absl::UnimplementedError(g.node(n).op.full());
@@ -84,6 +73,17 @@ std::string Fused::Edges() const {
   for (const FusionEdge& e : report.edges)
     absl::StrAppend(&s, e.producer, " -> ", e.consumer, e.fused ? ": fused, " : ": not fused, ", e.reason, "\n");
   return s;
+}
+
+std::vector<Tensor> InputsOf(const Graph& g) {
+  std::vector<Tensor> out;
+  for (ValueId v : g.inputs()) {
+    const TensorType& t = g.value(v).type.tensor();
+    std::vector<int64_t> sizes;
+    for (const Expr& e : *t.sizes) sizes.push_back(*e.Constant());
+    out.push_back(Noise(*t.dtype, sizes, static_cast<int>(out.size()) * 1000));
+  }
+  return out;
 }
 
 Fused FuseText(const std::string& text, float tolerance) {

@@ -12,12 +12,16 @@
 #include <vector>
 
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/tensor/tensor.h"
 #include "smelt/fuser/fuse.h"
 
 namespace smelt {
 
 // Fails the test, and gives an empty graph, where the text is none.
 std::unique_ptr<Graph> ParseOrFail(const std::string& text);
+
+// Numbers that look random, the same each time, for each of the inputs, all of them tensors of known sizes.
+std::vector<Tensor> InputsOf(const Graph& g);
 
 struct Fused {
   std::unique_ptr<Graph> graph;

@@ -37,6 +37,9 @@ struct Affine {
 };
 using Index = std::vector<Affine>;
 
+// Rows of up to so many elements, where there are many, are unrolled: each element is an instruction of its own.
+inline constexpr int64_t kLongestUnrolledRow = 4;
+
 class Builder {
  public:
   explicit Builder(const SymbolRanges& ranges) : ranges_(ranges) {}

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/view_nodes.h"
 
@@ -204,7 +204,7 @@ class RowLayer {
     if (sub != nullptr) {
       const ValueId inner = sub->outputs()[output];
       const NodeId def = sub->value(inner).def;
-      if (sub->IsParam(def) || IsRegionWrite(sub->node(def)) || SeesMemory(*sub, inner)) return;
+      if (sub->IsParam(def) || IsRegionOp(sub->node(def)) || SeesMemory(*sub, inner)) return;
       if (sub->node(def).op == "smelt::materialize") sub->SetAttribute(def, "strides", *strides);
       sub->SetType(inner, type);
     }
@@ -229,18 +229,15 @@ class RowLayer {
     if (g_.IsReturn(u.user) || !IsKernelNode(g_, u.user)) return false;
     if (const Graph* sub = SubgraphOf(u.user)) return !SeesMemory(*sub, sub->inputs()[u.index]);
     const Node& user = g_.node(u.user);
-    return user.op != "smelt::overlay" && !IsRegionWrite(user);
+    return user.op != "smelt::overlay" && !IsRegionOp(user);
   }
 
-  static bool IsRegionWrite(const Node& n) {
-    return n.op == "smelt::write_region" || absl::StartsWith(n.op.name(), "smelt::inplace_");
-  }
   // Whether a view shows it, or something is written into it.
   static bool SeesMemory(const Graph& g, ValueId v) {
     return absl::c_any_of(g.value(v).uses, [&](const Use& u) {
       if (g.IsReturn(u.user)) return false;
       const Node& user = g.node(u.user);
-      return user.op == "smelt::view" || user.op == "smelt::overlay" || (IsRegionWrite(user) && u.index == 0);
+      return user.op == "smelt::view" || user.op == "smelt::overlay" || (IsRegionOp(user) && u.index == 0);
     });
   }
 

@@ -17,14 +17,7 @@ namespace {
 // How many operands and results are transposed; what the graph computes stays the same, bit for bit.
 int Laid(const std::string& text) {
   std::unique_ptr<Graph> g = ParseOrFail(text);
-  std::vector<Tensor> inputs;
-  for (ValueId v : g->inputs()) {
-    std::vector<int64_t> sizes;
-    for (const Expr& e : *g->value(v).type.tensor().sizes) sizes.push_back(*e.Constant());
-    Tensor t = Tensor::Empty(DType::kFloat32, sizes);
-    for (int64_t i = 0; i < t.NumElements(); ++i) t.data_as<float>()[i] = static_cast<float>(i * 37 % 101) / 64;
-    inputs.push_back(t);
-  }
+  const std::vector<Tensor> inputs = InputsOf(*g);
   EXPECT_TRUE(Fuse(*g).ok());
   const auto before = RunKernels(*g, inputs);
   const auto laid = LayRows(*g, nullptr);

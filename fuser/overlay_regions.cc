@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/fuser/block_fuser.h"
+#include "smelt/fuser/kernel_builder.h"
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/placement.h"
 
@@ -19,7 +20,6 @@ namespace {
 constexpr int kMostRegions = 4;  // one over the other
 constexpr size_t kMostReaders = 4;
 constexpr int64_t kShortRow = 16;
-constexpr int64_t kUnrolled = 4;  // Builder::ShortRow
 
 class Overlayer {
  public:
@@ -161,7 +161,7 @@ class Overlayer {
       // Of short rows a part is soon written, and vectors hold parts of several.
       const bool whole = !dim.runs.empty() && region.sizes[dim.runs[0].dim] == (*base.sizes)[j];
       if (innermost && !whole && g_.symbols.Less((*base.sizes)[j], kShortRow) == true &&
-          g_.symbols.LessOrEqual((*base.sizes)[j], kUnrolled) != true) {
+          g_.symbols.LessOrEqual((*base.sizes)[j], kernel::kLongestUnrolledRow) != true) {
         return false;
       }
       all = all && whole && !absl::c_linear_search(runs, dim.runs[0].dim);
@@ -173,7 +173,7 @@ class Overlayer {
   // Each of so few is an instruction of its own, which knows whether it lies in a region.
   static bool IsUnrolled(const Expr& step, const Expr& size) {
     const std::optional<int64_t> s = step.Constant(), n = size.Constant();
-    return s && n && *s <= kUnrolled && *n % *s == 0;
+    return s && n && *s <= kernel::kLongestUnrolledRow && *n % *s == 0;
   }
 
   Graph& g_;

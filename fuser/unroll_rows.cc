@@ -12,8 +12,6 @@
 namespace smelt::kernel {
 namespace {
 
-constexpr int64_t kLongestRow = 4;
-
 // Rows below which vectors along them are no better filled.
 constexpr int64_t kManyRows = 8;
 
@@ -26,7 +24,7 @@ int Builder::ShortRow(const std::vector<int>& dims) const {
   if (rank() != parallel_ || dims.size() < 2) return -1;
   const int row = dims.back();
   const std::optional<int64_t> length = sizes_[row].Constant();
-  if (!length || *length < 2 || *length > kLongestRow) return -1;
+  if (!length || *length < 2 || *length > kLongestUnrolledRow) return -1;
   // The rows that follow each other as the elements of one dim do.
   size_t outer = dims.size() - 2;
   if (Collapses(dims[outer], row)) return -1;
