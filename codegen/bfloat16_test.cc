@@ -41,6 +41,19 @@ param bfloat16 w [unit] alias=-1
 %9 = store.p2 bfloat16 %8
 outer 0 1 2 3 4 5 6 7 8 9
 )";
+// -log(x).
+constexpr char kMinusLog[] = R"(
+kernel parallel=1 reduction=0 vector=0 sequential=0
+param bfloat16 r [unit] alias=-1
+param bfloat16 w [unit] alias=-1
+%0 = load.p0 bfloat16
+%1 = cast float32 %0
+%2 = log float32 %1
+%3 = neg float32 %2
+%4 = cast bfloat16 %3
+%5 = store.p1 bfloat16 %4
+outer 0 1 2 3 4 5
+)";
 // x - max, a row at a time.
 constexpr char kMinusMax[] = R"(
 kernel parallel=1 reduction=1 vector=1 sequential=0
@@ -100,6 +113,23 @@ TEST_P(BFloat16Test, RoundsToEvenAndEachNanToTheSame) {
   int64_t status = 0;
   image.entry(0)(words, 0, n, &status);
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], Rounded(x[i])) << std::hex << x[i];
+}
+
+TEST_P(BFloat16Test, NansOfFunctionsAreTheSameInPairsToo) {
+  const LoadedImage image = Load(ParseOrDie(kMinusLog));
+  constexpr int64_t kAll = 1 << 16;
+  std::vector<uint16_t> x(kAll), y(kAll);
+  for (int64_t i = 0; i < kAll; ++i) x[i] = static_cast<uint16_t>(i);
+  const int64_t words[] = {kAll, reinterpret_cast<int64_t>(x.data()), reinterpret_cast<int64_t>(y.data())};
+  int64_t status = 0;
+  image.entry(0)(words, 0, kAll, &status);
+  for (int64_t i = 0; i < kAll; ++i) {
+    const bool is_nan = (i & 0x7fff) > 0x7f80 || (i > 0x8000 && i < 0x10000);  // of NaN and of what is below 0
+    ASSERT_EQ(y[i] == 0x7fc0, is_nan) << std::hex << x[i];
+  }
+  EXPECT_EQ(y[0x3f80], 0x8000);  // of 1
+  EXPECT_EQ(y[0], 0x7f80);
+  EXPECT_EQ(y[0x4000], 0xbf31);  // of 2: .6931 to 8 bits
 }
 
 TEST_P(BFloat16Test, AnyNumberOfElementsEqualsTheInterpreter) {

@@ -391,13 +391,24 @@ void KernelEmitter::LoadEvenOdd(int i, int u) {
   Set(i, u + 1, b_.CreateTrunc(b_.CreateLShr(both, 16), half));
 }
 
-void KernelEmitter::StoreEvenOdd(const KernelInstr& in, int u) {
+Value* KernelEmitter::EvenOddWords(int i, int u) {
+  const KernelInstr& in = s_.instrs[i];
+  if (f_.avx512 && active_lanes_ == 16 && uses_[i] == 1 && in.op == KernelOp::kScalar && in.scalar == ScalarOp::kCast &&
+      varying_[i] && s_.instrs[in.operands[0]].type == DType::kFloat32) {
+    // Rounded here, both at once; nothing reads what EmitScalar made of it.
+    return scalar_.ToBFloat16Pairs(GetVector(in.operands[0], u), GetVector(in.operands[0], u + 1),
+                                   short_nans_[in.operands[0]]);
+  }
   Type* word = Vec(b_.getInt32Ty(), active_lanes_);
-  Value* even = b_.CreateZExt(GetVector(in.operands[0], u), word);
-  Value* odd = b_.CreateShl(b_.CreateZExt(GetVector(in.operands[0], u + 1), word), 16);
+  Value* even = b_.CreateZExt(GetVector(i, u), word);
+  Value* odd = b_.CreateShl(b_.CreateZExt(GetVector(i, u + 1), word), 16);
+  return b_.CreateOr(even, odd);
+}
+
+void KernelEmitter::StoreEvenOdd(const KernelInstr& in, int u) {
+  Value* words = EvenOddWords(in.operands[0], u);
   Value* a = Address(in.param, u, IsLastStore(in));
-  llvm::StoreInst* s =
-      b_.CreateAlignedStore(b_.CreateOr(even, odd), a, llvm::Align(non_temporal_ ? 4 * active_lanes_ : 2));
+  llvm::StoreInst* s = b_.CreateAlignedStore(words, a, llvm::Align(non_temporal_ ? 4 * active_lanes_ : 2));
   if (non_temporal_) PastCache(s);
 }
 

@@ -13,9 +13,11 @@ using llvm::Value;
 
 namespace {
 
-// Of a row's operands and results: rows up to this are taken in turns, see EmitRowsInTurns; where a vector's
-// instructions, twice their number, are at least five times the bytes of an element: others wait for memory anyway.
+// Of a row's operands and results: rows up to this are taken in turns, see EmitRowsInTurns. A Zen 3 (machines without
+// AVX-512) gains nothing where memory is the limit: there a vector's instructions, twice their number, are at least
+// five times the bytes of an element.
 constexpr int64_t kTurnBytes = 24 << 10;
+constexpr int64_t kTurnBlock = 128;  // elements
 constexpr int kTurnCost = 5;
 // How much of the rows that follow is on its way: of machines without AVX-512 a Zen 3 was measured, of those with it a
 // Zen 4.
@@ -91,7 +93,8 @@ void KernelEmitter::EmitRowMode() {
     moved += ItemSize(s_.params[p].dtype);
     if (!written_[p]) read += ItemSize(s_.params[p].dtype);
   }
-  const bool in_turns = loops > 1 && lanes_ > 1 && s_.reduction_rank == 1 && !scans && 2 * cost >= kTurnCost * moved;
+  const bool in_turns = loops > 1 && lanes_ > 1 && s_.reduction_rank == 1 && !scans &&
+                        (!f_.IsAvx2Only() || 2 * cost >= kTurnCost * moved);
   // Where memory is the limit, a Zen 3 (machines without AVX-512) is better asked for the next row as this one is
   // written than for one further on as its reductions run: its own prefetchers are at work then.
   const bool late = f_.IsAvx2Only() && !in_turns && loops > 2;
@@ -128,60 +131,159 @@ void KernelEmitter::EmitRowMode() {
   });
 }
 
-// A row's sum is many additions side by side and then a few that wait for each other; what follows waits for these. So
-// the last loop runs a row behind the others: the machine has it to do while it waits. Only if the nearest cache holds
-// both rows; else each row is finished before the next begins.
-void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*)>& start) {
-  int64_t item_bytes = 0;
-  for (size_t p = 0; p < s_.params.size(); ++p) {
-    if (stride_[p][loop_dim_]) item_bytes += ItemSize(s_.params[p].dtype);
+// A row's values and places, kept in variables from one part of a loop's body to another, or to the next turn.
+class KernelEmitter::KeptRow {
+ public:
+  explicit KeptRow(KernelEmitter& e) : e_(e) {}
+
+  // Room for the values of phases before `end`, of which only `wanted` ones are kept.
+  KeptRow(KernelEmitter& e, size_t end, const std::vector<bool>* wanted) : e_(e) {
+    ForEach([&](Value*&, int i, Type* type) {
+      const bool is_kept = i < 0 || (e.phase_of_[i] < static_cast<int>(end) && (!wanted || (*wanted)[i]) &&
+                                     (e.s_.instrs[i].op == KernelOp::kReduce || !e.s_.phases[e.phase_of_[i]].inner));
+      variables_.push_back(is_kept ? e.Variable(type) : nullptr);
+    });
   }
-  Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(item_bytes));
-  Value* behind = b_.CreateICmpSLE(bytes, b_.getInt64(kTurnBytes));
-  Value* rows_behind = b_.CreateZExt(behind, i64_);
+  void Keep() {
+    size_t k = 0;
+    ForEach([&](Value*& v, int, Type*) {
+      if (variables_[k] && v) e_.b_.CreateStore(v, variables_[k]);
+      ++k;
+    });
+  }
+  // As it was kept, by code before or behind this; other values are null.
+  void Restore() {
+    e_.vals_.assign(1, std::vector<Value*>(e_.s_.instrs.size(), nullptr));
+    size_t k = 0;
+    ForEach([&](Value*& v, int, Type*) {
+      v = variables_[k] ? e_.Load(variables_[k]) : nullptr;
+      ++k;
+    });
+  }
+
+ private:
+  // (what, the instruction whose value it is or -1, its type)
+  void ForEach(const std::function<void(Value*&, int, Type*)>& f) {
+    for (size_t i = 0; i < e_.s_.instrs.size(); ++i) {
+      const KernelInstr& in = e_.s_.instrs[i];
+      if (in.op != KernelOp::kStore) f(e_.vals_[0][i], static_cast<int>(i), e_.scalar_.TypeOf(in.type));
+    }
+    for (Value*& a : e_.addr_) f(a, -1, e_.ptr_);
+    for (size_t p = 0; p < e_.scratch_.size(); ++p) {
+      if (e_.has_scratch_[p]) f(e_.scratch_[p], -1, e_.ptr_);
+    }
+    for (int d = 0; d < e_.s_.parallel_rank; ++d) f(e_.idx_[d], -1, e_.i64_);
+  }
+
+  KernelEmitter& e_;
+  std::vector<AllocaInst*> variables_;
+};
+
+// A row's sum is many additions side by side and then a few that wait for each other; what follows waits for these. So
+// the last loop runs a row behind the others: the machine has it to do while it waits. And it takes turns with the one
+// before it, a block of elements each, so that the one computes while what the other writes is on its way. Only if the
+// nearest cache holds both rows; else a row is finished before the next begins, in a turn of its own.
+void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*)>& start) {
+  size_t before = last - 1;  // the loop before it
+  while (!s_.phases[before].inner || unless_[before] >= 0) --before;
+  const RowLoop front_loop = PlanRowLoop(s_.phases[before]), back_loop = PlanRowLoop(s_.phases[last]);
+  // Of both whole steps; and no more additions than sums may have before they are added to their second level.
+  const int64_t sum_block = front_loop.copies * lanes_ * kSumBlock;
+  const int64_t block = std::max(
+      {std::min(kTurnBlock, sum_block), front_loop.copies * int64_t{lanes_}, back_loop.copies * int64_t{lanes_}});
   // What the last loop and what follows it take from before it.
-  struct Carried {
-    Value** what;
-    AllocaInst *next, *now;
-  };
-  std::vector<Carried> carried;
-  auto carry = [&](Value*& what) {
-    if (!what) return;
-    Carried c{&what, Variable(what->getType()), Variable(what->getType())};
-    b_.CreateStore(what, c.next);
-    carried.push_back(c);
-  };
-  auto pass_on = [&] {
-    for (const Carried& c : carried) b_.CreateStore(Load(c.next), c.now);
-  };
   std::vector<bool> wanted(s_.instrs.size(), false);
   for (size_t k = last; k < s_.phases.size(); ++k) {
     for (int i : s_.phases[k].instrs) {
       for (int o : s_.instrs[i].operands) wanted[o] = true;
     }
   }
-  ForTiles(b_.CreateAdd(end_, rows_behind), [&](Value* tile) {
-    If(b_.CreateICmpSLT(tile, end_), [&] {
+  int64_t item_bytes = 0;
+  for (size_t p = 0; p < s_.params.size(); ++p) {
+    if (stride_[p][loop_dim_]) item_bytes += ItemSize(s_.params[p].dtype);
+  }
+  Value* n = size_[loop_dim_];
+  Value* behind = b_.CreateICmpSLE(b_.CreateMul(n, b_.getInt64(item_bytes)), b_.getInt64(kTurnBytes));
+  Value* rows_behind = b_.CreateZExt(behind, i64_);
+  AllocaInst* head = Variable(i64_);  // elements before the first aligned place of what the last loop writes
+  vals_.assign(1, std::vector<Value*>(s_.instrs.size(), nullptr));
+  KeptRow front(*this, before, nullptr), back(*this, last, &wanted);
+  auto turn = [&](Value* tile, Value* has_front, Value* has_back) {
+    If(has_front, [&] {
       start(tile);
-      EmitPhases(0, last);
-      for (size_t i = 0; i < wanted.size(); ++i) {
-        if (wanted[i]) carry(vals_[0][i]);
-      }
-      for (Value*& a : addr_) carry(a);
-      for (Value*& a : scratch_) carry(a);
-      for (int d = 0; d < s_.parallel_rank; ++d) carry(idx_[d]);
+      EmitPhases(0, before);
+      StartRowLoop(front_loop);
+      front.Keep();
     });
-    If(b_.CreateNot(behind), pass_on);
-    If(b_.CreateICmpSGE(tile, b_.CreateAdd(begin_, rows_behind)), [&] {
-      std::fill(vals_[0].begin(), vals_[0].end(), nullptr);
-      for (const Carried& c : carried) *c.what = Load(c.now);
-      Value* ahead = rows_ahead_;
-      if (ahead) rows_ahead_ = b_.CreateAdd(ahead, rows_behind);
-      EmitPhases(last, s_.phases.size());
-      rows_ahead_ = ahead;
+    If(has_back, [&] {
+      back.Restore();
+      StartRowLoop(back_loop);
+      b_.CreateStore(HeadOf(back_loop), head);
     });
-    If(behind, pass_on);
+    For(b_.getInt64(0), n, b_.getInt64(block), [&](Value* from) {
+      Value* to = b_.CreateAdd(from, b_.getInt64(block));
+      Value* is_last = b_.CreateICmpSGE(to, n);
+      auto flush = [&](const RowLoop& loop) {
+        if (!HasSums(loop.phase->instrs)) return;
+        Value* rest = b_.CreateAnd(to, b_.getInt64(loop.copies * lanes_ * kSumBlock - 1));
+        Value* is_full = b_.CreateICmpEQ(rest, b_.getInt64(0));
+        If(b_.CreateAnd(is_full, b_.CreateNot(is_last)), [&] { FlushSums(loop.phase->instrs, loop.copies); });
+      };
+      If(has_front, [&] {
+        front.Restore();
+        RunRowLoop(front_loop, from, Min(to, n));
+        flush(front_loop);
+      });
+      If(has_back, [&] {
+        back.Restore();
+        Value* first = Load(head);
+        Value* lo = b_.CreateSelect(b_.CreateICmpEQ(from, b_.getInt64(0)), from, Min(b_.CreateAdd(from, first), n));
+        Value* hi = b_.CreateSelect(is_last, n, Min(b_.CreateAdd(to, first), n));
+        Value* ahead = rows_ahead_;
+        if (ahead) rows_ahead_ = b_.CreateAdd(ahead, rows_behind);
+        RunRowLoop(back_loop, lo, hi);
+        rows_ahead_ = ahead;
+        flush(back_loop);
+      });
+    });
+    If(has_back, [&] {
+      back.Restore();
+      FinishRowLoop(back_loop);
+      EmitPhases(last + 1, s_.phases.size());
+    });
+    If(has_front, [&] {
+      front.Restore();
+      FinishRowLoop(front_loop);
+      EmitPhases(before + 1, last);
+      back.Keep();
+    });
+  };
+  ForTiles(b_.CreateAdd(end_, rows_behind), [&](Value* tile) {
+    Value* turns = b_.CreateSub(b_.getInt64(2), rows_behind);
+    const std::vector<Value*> addr = addr_;
+    For(b_.getInt64(0), turns, b_.getInt64(1), [&](Value* k) {
+      Value* is_first = b_.CreateICmpEQ(k, b_.getInt64(0));
+      turn(tile, b_.CreateAnd(is_first, b_.CreateICmpSLT(tile, end_)),
+           b_.CreateSelect(behind, b_.CreateICmpSGT(tile, begin_), b_.CreateNot(is_first)));
+      addr_ = addr;
+    });
   });
+}
+
+// In bytes.
+Value* KernelEmitter::DistanceAhead(int param, int row) {
+  const int item = ItemSize(s_.params[param].dtype);
+  Value* small = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kPrefetchBytes / item));
+  Value* next = rows_ahead_ ? b_.CreateMul(stride_[param][row], rows_ahead_) : stride_[param][row];
+  return b_.CreateSelect(small, next, b_.getInt64(kLineAhead));
+}
+
+void KernelEmitter::FindRowsAhead() {
+  const int row = s_.parallel_rank - 1;
+  row_ahead_.assign(addr_.size(), nullptr);
+  for (size_t k = 0; row >= 0 && k < addr_.size(); ++k) {
+    if (stride_[k][row]) row_ahead_[k] = b_.CreateGEP(i8_, addr_[k], DistanceAhead(static_cast<int>(k), row));
+  }
 }
 
 // Rows are often pages, into the next of which no prefetcher of the machine looks. What is asked for waits in the
@@ -200,18 +302,19 @@ void KernelEmitter::PrefetchAhead(int copies) {
     const int64_t apart = !f_.IsAvx2Only() && step >= 2 ? step : 1;
     if (written_[k] || (apart == 1 && !UnitAlongLoop(param))) continue;
     auto ask = [&](Value* distance, bool into_nearest) {
-      Value* at = b_.CreateGEP(i8_, Address(param, 0), distance);
+      Value* at = distance ? b_.CreateGEP(i8_, Address(param, 0), distance) : Address(param, 0);
       for (int byte = 0; byte < copies * active_lanes_ * item * apart; byte += 64) {
         Prefetch(b_.CreateConstGEP1_64(i8_, at, byte), into_nearest);
       }
     };
-    Value* distance = b_.getInt64(kLineAhead);
-    if (row >= 0) {
-      if (!stride_[k][row]) continue;
-      Value* small = b_.CreateICmpSLE(size_[loop_dim_], b_.getInt64(kPrefetchBytes / item));
-      Value* next = rows_ahead_ ? b_.CreateMul(stride_[k][row], rows_ahead_) : stride_[k][row];
-      distance = b_.CreateSelect(small, next, distance);
+    if (row >= 0 && !stride_[k][row]) continue;
+    if (!columns_ && row >= 0) {
+      std::swap(addr_[k], row_ahead_[k]);
+      ask(nullptr, nearest);
+      std::swap(addr_[k], row_ahead_[k]);
+      continue;
     }
+    Value* distance = row >= 0 ? DistanceAhead(param, row) : b_.getInt64(kLineAhead);
     auto as_usual = [&]() -> Value* {
       ask(distance, nearest);
       return nullptr;
@@ -247,7 +350,9 @@ void KernelEmitter::EmitRowPhaseUnless(size_t k, Value* known) {
   for (const auto& [i, sum] : sums) vals_[0][i] = Load(sum);
 }
 
-void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
+KernelEmitter::RowLoop KernelEmitter::PlanRowLoop(const KernelPhase& phase) {
+  RowLoop loop;
+  loop.phase = &phase;
   bool scans = false, reduces = false;
   for (int i : phase.instrs) {
     scans = scans || s_.instrs[i].op == KernelOp::kScan;
@@ -255,48 +360,80 @@ void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
   }
   // A scan of sums runs in order, one element after the other; what is beside it in vectors.
   active_lanes_ = lanes_;
-  const int copies = active_lanes_ == 1 || scans ? 1 : Copies(phase.instrs, reduces);
+  loop.copies = active_lanes_ == 1 || scans ? 1 : Copies(phase.instrs, reduces);
   int inner = 0, number = -1;
   for (size_t k = 0; k < s_.phases.size(); ++k) {
     if (unless_[k] >= 0) continue;
     if (&s_.phases[k] == &phase) number = inner;
     inner += s_.phases[k].inner;
   }
-  const bool prefetches = active_lanes_ > 1 && s_.reduction_rank == 1 && number == prefetch_loop_;
+  loop.prefetches = active_lanes_ > 1 && s_.reduction_rank == 1 && number == prefetch_loop_;
+  active_lanes_ = 1;
+  return loop;
+}
+
+void KernelEmitter::StartRowLoop(const RowLoop& loop) {
+  active_lanes_ = lanes_;
+  StartReductions(loop.phase->instrs, loop.copies);
+  active_lanes_ = 1;
+}
+
+void KernelEmitter::RunRowLoop(const RowLoop& loop, Value* lo, Value* hi, const std::function<void()>& flush) {
+  active_lanes_ = lanes_;
+  loop_instrs_ = loop.phase->instrs;
   const std::vector<Value*> known = vals_[0];
   std::vector<bool> ready(s_.instrs.size());
   for (size_t i = 0; i < ready.size(); ++i) ready[i] = known[i] != nullptr;
-  vals_.assign(copies, known);
-  loop_instrs_ = phase.instrs;
-  StartReductions(phase.instrs, copies);
-  std::function<void()> flush;
-  if (HasSums(phase.instrs)) flush = [&, copies] { FlushSums(phase.instrs, copies); };
-  Value* n = size_[loop_dim_];
-  If(b_.CreateICmpSGT(n, b_.getInt64(0)), [&] {
-    Nest(
-        s_.parallel_rank, s_.rank() - 1,
-        [&] {
-          Hoist(phase.instrs, ready);
-          ChunkLoop(
-              b_.getInt64(0), n, copies,
-              [&](int k) {
-                if (prefetches && (!mask_ || whole_)) PrefetchAhead(k);
-                EmitInstrs(phase.instrs, k);
-              },
-              flush, HasStores(phase.instrs));
-        },
-        flush);
-  });
+  vals_.assign(loop.copies, known);
+  if (loop.prefetches) FindRowsAhead();
+  Hoist(loop_instrs_, ready);
+  ChunkLoop(
+      lo, hi, loop.copies,
+      [&](int k) {
+        if (loop.prefetches && (!mask_ || whole_)) PrefetchAhead(k);
+        EmitInstrs(loop_instrs_, k);
+      },
+      flush, HasStores(loop_instrs_));
   hoisted_.clear();
-  vals_.assign(copies, known);
-  FinishReductions(phase.instrs, copies);
+  vals_.assign(1, known);
+  active_lanes_ = 1;
+}
+
+Value* KernelEmitter::HeadOf(const RowLoop& loop) {
+  if (!HasStores(loop.phase->instrs)) return b_.getInt64(0);
+  active_lanes_ = lanes_;
+  loop_instrs_ = loop.phase->instrs;
+  pairs_ = CanPair(loop_instrs_, loop.copies);
+  Value *use = nullptr, *head = nullptr;
+  NonTemporalHead(b_.getInt64(0), &use, &head);
+  pairs_ = false;
+  active_lanes_ = 1;
+  return head ? head : b_.getInt64(0);
+}
+
+void KernelEmitter::FinishRowLoop(const RowLoop& loop) {
+  active_lanes_ = lanes_;
+  const std::vector<Value*> known = vals_[0];
+  vals_.assign(loop.copies, known);
+  FinishReductions(loop.phase->instrs, loop.copies);
   // Only what later phases may use is left.
   std::vector<Value*> after = known;
-  for (int i : phase.instrs) {
+  for (int i : loop.phase->instrs) {
     if (s_.instrs[i].op == KernelOp::kReduce) after[i] = vals_[0][i];
   }
   vals_.assign(1, after);
   active_lanes_ = 1;
+}
+
+void KernelEmitter::EmitRowPhase(const KernelPhase& phase) {
+  const RowLoop loop = PlanRowLoop(phase);
+  StartRowLoop(loop);
+  std::function<void()> flush;
+  if (HasSums(phase.instrs)) flush = [&] { FlushSums(phase.instrs, loop.copies); };
+  Value* n = size_[loop_dim_];
+  If(b_.CreateICmpSGT(n, b_.getInt64(0)),
+     [&] { Nest(s_.parallel_rank, s_.rank() - 1, [&] { RunRowLoop(loop, b_.getInt64(0), n, flush); }, flush); });
+  FinishRowLoop(loop);
 }
 
 }  // namespace smelt

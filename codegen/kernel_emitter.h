@@ -243,6 +243,7 @@ class KernelEmitter {
   bool HasStrides(const std::vector<int>& instrs) const;
   void LoadEvenOdd(int i, int u);
   void StoreEvenOdd(const KernelInstr& in, int u);
+  Value* EvenOddWords(int i, int u);
 
   // ---- reductions ----
 
@@ -338,13 +339,28 @@ class KernelEmitter {
 
   void EmitRowMode();
   // `start` sets up what a row has of its own; the loop of phase `last` and what follows it run a row behind.
+  class KeptRow;
   void EmitRowsInTurns(size_t last, const std::function<void(Value*)>& start);
   void EmitPhases(size_t from, size_t to);
 
+  // The loop of an inner phase, its parts apart: they may stand in different blocks.
+  struct RowLoop {
+    const KernelPhase* phase = nullptr;
+    int copies = 1;
+    bool prefetches = false;
+  };
+  RowLoop PlanRowLoop(const KernelPhase& phase);
+  void StartRowLoop(const RowLoop& loop);
+  void RunRowLoop(const RowLoop& loop, Value* lo, Value* hi, const std::function<void()>& flush = nullptr);
+  void FinishRowLoop(const RowLoop& loop);
   void EmitRowPhase(const KernelPhase& phase);
+  // How many elements come before the first place past the cache.
+  Value* HeadOf(const RowLoop& loop);
   // The loop of phase `k`, whose sums nobody needs where `known` is true.
   void EmitRowPhaseUnless(size_t k, Value* known);
   void PrefetchAhead(int copies);
+  Value* DistanceAhead(int param, int row);
+  void FindRowsAhead();                    // before a row's loop that asks
   void PastCache(llvm::StoreInst* store);  // a non-temporal store
   void Prefetch(Value* at, bool nearest = true);
 
@@ -397,6 +413,7 @@ class KernelEmitter {
   int loop_dim_ = -1;
   int lanes_ = 1;
   std::vector<bool> varying_;
+  std::vector<int> uses_;  // how many instructions read each
   std::vector<int> phase_of_;
   std::vector<bool> written_;
   std::vector<bool> tiled_;   // params read through a tile that is transposed first
@@ -425,14 +442,15 @@ class KernelEmitter {
   Value* chunk_ = nullptr;
   int active_lanes_ = 1;
   Value *mask_ = nullptr, *count_ = nullptr;
-  Value* whole_ = nullptr;       // beside mask_, where a body serves both: whether all lanes are active
-  int prefetch_loop_ = 0;        // of a row's loops, which asks for rows ahead: the second or the only one, or the last
-  Value* rows_ahead_ = nullptr;  // which row from this one on is asked for; null: the next
-  Value* past_cache_ = nullptr;  // in a main loop: whether its stores go past the cache
-  Value* asks_ahead_ = nullptr;  // whether the machine wants to be asked for what it will read in one piece
-  bool non_temporal_ = false;    // where that is decided
-  bool pairs_ = false;           // CanPair
-  int row_copies_ = 0;           // > 0: copies are neighbouring rows, not neighbouring vectors
+  Value* whole_ = nullptr;  // beside mask_, where a body serves both: whether all lanes are active
+  int prefetch_loop_ = 0;   // of a row's loops, which asks for rows ahead: the second or the only one, or the last
+  std::vector<Value*> row_ahead_;  // of each param, where the row lies that is asked for
+  Value* rows_ahead_ = nullptr;    // which row from this one on is asked for; null: the next
+  Value* past_cache_ = nullptr;    // in a main loop: whether its stores go past the cache
+  Value* asks_ahead_ = nullptr;    // whether the machine wants to be asked for what it will read in one piece
+  bool non_temporal_ = false;      // where that is decided
+  bool pairs_ = false;             // CanPair
+  int row_copies_ = 0;             // > 0: copies are neighbouring rows, not neighbouring vectors
   std::vector<std::vector<Value*>> vals_;
   std::vector<bool> hoisted_;
   std::vector<int> loop_instrs_;

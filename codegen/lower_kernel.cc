@@ -73,6 +73,10 @@ void KernelEmitter::Plan() {
     }
   }
   varying_.assign(s_.instrs.size(), false);
+  uses_.assign(s_.instrs.size(), 0);
+  for (const KernelInstr& in : s_.instrs) {
+    for (int o : in.operands) ++uses_[o];
+  }
   phase_of_.assign(s_.instrs.size(), 0);
   for (size_t k = 0; k < s_.phases.size(); ++k) {
     for (int i : s_.phases[k].instrs) phase_of_[i] = static_cast<int>(k);
@@ -350,6 +354,12 @@ void KernelEmitter::SetStatus(int code, Value* bad) {
 
 Value* KernelEmitter::Splat(Value* v) {
   if (active_lanes_ == 1 || v->getType()->isVectorTy()) return v;
+  // Where it is made, not in the loop that reads it: nothing moves it out of there.
+  llvm::IRBuilder<>::InsertPointGuard here(b_);
+  auto* made = llvm::dyn_cast<llvm::Instruction>(v);
+  if (made && made->getParent() != b_.GetInsertBlock() && !llvm::isa<llvm::PHINode>(made)) {
+    b_.SetInsertPoint(made->getNextNode());
+  }
   return b_.CreateVectorSplat(active_lanes_, v);
 }
 

@@ -32,6 +32,8 @@ class ScalarEmitter {
   llvm::Value* Cast(llvm::Value* v, DType from, DType to);
   // From float32 or float64 of which no NaN has a bit in the lower half of its float32.
   llvm::Value* ToBFloat16(llvm::Value* v, DType from);
+  // Of 16 even and 16 odd elements of float32 their bfloat16 in order, two a word; needs AVX-512.
+  llvm::Value* ToBFloat16Pairs(llvm::Value* even, llvm::Value* odd, bool short_nans);
   // A scalar argument out of its word (i64) in the parameter block: floating-point ones are doubles' bits.
   llvm::Value* FromWord(llvm::Value* word, DType t);
   // Operands are all scalars or all vectors.
@@ -39,6 +41,7 @@ class ScalarEmitter {
 
  private:
   llvm::Value* ToFloat(llvm::Value* bits, DType half);
+  llvm::Value* OneNan(llvm::Value* v);
   llvm::Value* RoundToHighHalf(llvm::Value* v, bool short_nans);
   llvm::Value* HighHalf(llvm::Value* rounded);
   llvm::Value* FromFloat(llvm::Value* v, DType half);

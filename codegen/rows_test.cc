@@ -1,5 +1,6 @@
 // Rows whose loops run in turns, one row's last loop behind the next row's first, against the interpreter. Reductions
 // are maxima and minima, which any order of elements gives the same bits.
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -98,7 +99,8 @@ TEST_P(RowsTest, EqualTheInterpreter) {
   absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, target);
   ASSERT_TRUE(image.ok()) << image.status();
   // A row alone, several; that the nearest cache holds twice, that it does not, longer than what is kept beside it.
-  for (int64_t length : {1, 7, 100, 1024, 3000, 4096, 9001}) {
+  // And blocks of 128: one less, whole, one more, in memory whose first aligned place is inside one.
+  for (int64_t length : {1, 7, 100, 127, 128, 129, 300, 1024, 3000, 4096, 9001}) {
     for (int64_t count : {1, 2, 5}) {
       SCOPED_TRACE(absl::StrCat(count, " rows of ", length));
       std::vector<int64_t> sizes = {count, length};
@@ -109,6 +111,52 @@ TEST_P(RowsTest, EqualTheInterpreter) {
     }
   }
 }
+
+class LongRowsTest : public testing::TestWithParam<Target> {};
+
+// Each row's first aligned place is another; before it and behind the last one stores are others than between them.
+TEST_P(LongRowsTest, OfWhichEachBeginsInAnotherPlaceOfALineGoPastTheCacheWhole) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(R"(
+kernel parallel=1 reduction=1 vector=1 sequential=0
+param float32 r [any,unit] alias=-1
+param float32 w [any,unit] alias=-1
+%0 = load.p0 float32
+%1 = reduce.max float32 %0
+%2 = load.p0 float32
+%3 = sub float32 %2 %1
+%4 = div float32 %3 %1
+%5 = div float32 %4 %1
+%6 = div float32 %5 %1
+%7 = store.p1 float32 %6
+inner 0 1
+inner 2 3 4 5 6 7
+)"),
+                                                     GetParam());
+  ASSERT_TRUE(image.ok()) << image.status();
+  constexpr int64_t kCount = 4500, kLength = 1001;  // 18 MB
+  std::vector<float> x(kCount * kLength), y(kCount * kLength + 1, -1);
+  std::mt19937 rng(3);
+  for (float& v : x) v = static_cast<float>(rng() % 1000);
+  const int64_t words[] = {
+      kCount, kLength, reinterpret_cast<int64_t>(x.data()), kLength, reinterpret_cast<int64_t>(y.data()), kLength};
+  int64_t status = 0;
+  image->entry(0)(words, 0, kCount, &status);
+  for (int64_t row = 0; row < kCount; ++row) {
+    const float* in = &x[row * kLength];
+    const float max = *std::max_element(in, in + kLength);
+    for (int64_t i = 0; i < kLength; ++i) {
+      ASSERT_EQ(y[row * kLength + i], (in[i] - max) / max / max / max) << row << " " << i;
+    }
+  }
+  EXPECT_EQ(y.back(), -1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, LongRowsTest, testing::ValuesIn(kX86Targets), [](const auto& info) {
+  std::string name = Name(info.param);
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+});
 
 INSTANTIATE_TEST_SUITE_P(Targets, RowsTest, testing::Combine(testing::ValuesIn(kX86Targets), testing::ValuesIn(kRows)),
                          [](const auto& info) {
