@@ -101,6 +101,10 @@ class BlockFuser {
   int At(int i) const { return group_of_[i] >= 0 ? groups_[group_of_[i]].at : i; }
   // When a value can be had at the earliest, given where groups stand.
   int Ready(ValueId v) const;
+  // When the numbers of the data are known that a node's attributes and sizes hang on: where a view begins, say.
+  int SizesReady(const Node& n) const;
+  // The same of where a view lies in its root.
+  int PlaceReady(ValueId view) const;
   // The first position outside of groups a and b at which a value is needed. Ends early at one that is at most
   // `enough`: a value may have very many uses.
   int Needed(ValueId v, int a, int b, int enough = INT_MIN) const;

@@ -71,6 +71,8 @@ void Expander::LookThroughCopy(NodeId n) {
     if (rest == Expr(0)) break;
     const Expr q = FloorDiv(rest, (*t.strides)[j]);
     if (!rest.IsConstant() && q * (*t.strides)[j] != rest) continue;
+    // Else it is an index of several dims, of which one divides all: the last element of a matrix.
+    if (g_.symbols.Less(q, (*t.sizes)[j]) != true) return;
     high[j] = q;
     out.offset = out.offset + q * from.strides[j];
     rest = rest - q * (*t.strides)[j];

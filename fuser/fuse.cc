@@ -4,6 +4,7 @@
 #include <climits>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/merge_matmuls.h"
@@ -25,6 +26,16 @@ absl::Status BlockFuser::Run() {
       if (e && e->IsSymbol() && !IsTransparent(g_.node(n))) read_at_[e->SymbolName()] = i;
     }
     if (IsRegionOp(g_.node(n))) writers_[Root(g_.node(n).inputs[0])].push_back(i);
+  }
+  // What is as long as the data say is known with what first is: elements that a mask chooses.
+  for (int i = static_cast<int>(nodes_.size()); i-- > 0 && !read_at_.empty();) {
+    for (ValueId v : N(i).outputs) {
+      if (IsTransparent(N(i)) || !IsTensor(v) || !T(v).sizes) continue;
+      for (const Expr& size : *T(v).sizes) {
+        if (!size.IsSymbol()) continue;
+        if (auto it = read_at_.find(size.SymbolName()); it != read_at_.end()) it->second = std::min(it->second, i);
+      }
+    }
   }
   for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) SMELT_RETURN_IF_ERROR(Visit(i));
   for (int k = 0; k < static_cast<int>(groups_.size()); ++k) Pull(k);
@@ -61,16 +72,38 @@ int BlockFuser::Ready(ValueId v) const {
   if (i == kBefore) return kBefore;
   const Node& def = N(i);
   if (IsTransparent(def) || (IsAllocation(def) && group_of_[i] < 0)) {
-    int ready = kBefore;
+    int ready = SizesReady(def);
     for (ValueId x : def.inputs) ready = std::max(ready, Ready(x));
-    if (def.op == "smelt::size") {  // has no operands, but a value that may have to be read first
-      for (const std::string& s : g_.value(v).expr->Symbols()) {
-        if (const auto it = read_at_.find(s); it != read_at_.end()) ready = std::max(ready, At(it->second));
-      }
-    }
     return ready;
   }
   return At(i);
+}
+
+int BlockFuser::SizesReady(const Node& n) const {
+  int ready = kBefore;
+  if (read_at_.empty()) return ready;
+  auto see = [&](const Expr& e) {
+    for (const std::string& s : e.Symbols()) {
+      if (const auto it = read_at_.find(s); it != read_at_.end()) ready = std::max(ready, At(it->second));
+    }
+  };
+  for (const auto& [name, attribute] : n.attributes) {
+    if (const auto* e = std::get_if<Expr>(&attribute)) see(*e);
+    if (const auto* all = std::get_if<std::vector<Expr>>(&attribute)) absl::c_for_each(*all, see);
+  }
+  for (ValueId v : n.outputs) {
+    if (g_.value(v).expr) see(*g_.value(v).expr);
+    if (IsTensor(v) && T(v).sizes) absl::c_for_each(*T(v).sizes, see);
+  }
+  return ready;
+}
+
+int BlockFuser::PlaceReady(ValueId view) const {
+  int ready = kBefore;
+  for (int i = DefPlace(view); i >= 0 && N(i).op == "smelt::view"; i = DefPlace(N(i).inputs[0])) {
+    ready = std::max(ready, SizesReady(N(i)));
+  }
+  return ready;
 }
 
 int BlockFuser::Needed(ValueId v, int a, int b, int enough) const {

@@ -12,9 +12,12 @@
 #include "absl/strings/substitute.h"
 #include "gtest/gtest.h"
 #include "smelt/core/ir/text.h"
+#include "smelt/core/tensor/tensor.h"
+#include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse_testing.h"
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/move_reshapes.h"
+#include "smelt/fuser/run_kernels.h"
 
 namespace smelt {
 namespace {
@@ -688,6 +691,68 @@ TEST(Fuse, AGroupWithoutAKernelIsCutWhereTheLeastIsStored) {
   EXPECT_TRUE(absl::StrContains(f.Edges(), "aten::mul.Tensor %y -> aten::neg %z: fused")) << f.Edges();
   EXPECT_TRUE(absl::StrContains(f.Edges(), "aten::exp %r -> aten::mul.Tensor %y: not fused, the group has no kernel"))
       << f.Edges();
+}
+
+TEST(ExpandComposites, TheLastColumnOfACopyInAnotherOrderIsReadWhereItLies) {
+  std::unique_ptr<Graph> g = ParseOrFail(R"(graph(%x : Float(s0, s1, s2, strides=[s1*s2, s2, 1])):
+  symbol s0 in [2, inf] hint 2
+  symbol s1 in [2, inf] hint 3
+  symbol s2 in [2, inf] hint 4
+  %a : Float(s2, s1, s0, strides=[1, s2, s1*s2]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(s2, s1, s0), strides=exprs(1, s2, s1*s2)](%x)
+  %b : Float(s2, s1, s0, strides=[s0*s1, s0, 1]) = smelt::materialize[strides=exprs(s0*s1, s0, 1)](%a)
+  %c : Float(s2, strides=[s0*s1]) = smelt::view[dtype=6, offset=expr(s0*s1 - 1), sizes=exprs(s2), strides=exprs(s0*s1)](%b)
+  %d : Float(s2, strides=[1]) = aten::neg(%c)
+  return (%d)
+)");
+  ASSERT_EQ(ExpandComposites(*g), absl::OkStatus());
+  Tensor x = Tensor::Empty(DType::kFloat32, {2, 3, 4});
+  for (int i = 0; i < 24; ++i) x.data_as<float>()[i] = static_cast<float>(i);
+  RunKernelsOptions run;
+  run.symbols = {{"s0", 2}, {"s1", 3}, {"s2", 4}};
+  auto out = RunKernels(*g, {x}, run);
+  ASSERT_TRUE(out.ok()) << out.status() << PrintGraph(*g);
+  const Tensor d = out->outputs[0].Clone();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(d.data_as<float>()[i], -(20 + i)) << i;
+}
+
+// Of each row the distance to row 0, then to the row that is farthest from it.
+constexpr char kFarthest[] = R"(graph(%x : Float(8, 3, strides=[3, 1])):
+  symbol u0 in [0, 7]
+  %one : int = prim::Constant[value=1]()
+  %last : int[] = prim::Constant[value=[1]]()
+  %keep : bool = prim::Constant[value=0]()
+  %none : NoneType = prim::Constant()
+  %a : Float(3, strides=[1]) = smelt::view[dtype=6, offset=0, sizes=[3], strides=[1]](%x)
+  %b : Float(8, 3, strides=[3, 1]) = aten::sub.Tensor(%x, %a, %one)
+  %c : Float(8, strides=[1]) = aten::sum.dim_IntList(%b, %last, %keep, %none)
+  %d : Long() = aten::argmax(%c, %none, %keep)
+  %e : int(u0) = aten::item(%d)
+  %f : Float(3, strides=[1]) = smelt::view[dtype=6, offset=expr(3*u0), sizes=exprs(3), strides=exprs(1)](%x)
+  %g : Float(8, 3, strides=[3, 1]) = aten::sub.Tensor(%x, %f, %one)
+  %h : Float(8, strides=[1]) = aten::sum.dim_IntList(%g, %last, %keep, %none)
+  return (%h)
+)";
+
+TEST(Fuse, WhatLiesWhereTheDataSayWaitsForThem) {
+  std::unique_ptr<Graph> g = ParseOrFail(kFarthest);
+  ASSERT_TRUE(Fuse(*g).ok());
+  EXPECT_EQ(VerifyFusionPlan(*g), absl::OkStatus()) << PrintGraph(*g);
+}
+
+TEST(VerifyFusionPlan, FindsAKernelThatReadsWhereTheDataSayBeforeTheyDo) {
+  std::unique_ptr<Graph> g = ParseOrFail(kFarthest);
+  ASSERT_EQ(VerifyFusionPlan(*g), absl::OkStatus());
+  NodeId argmax, late;
+  for (NodeId n : g->AllNodes()) {
+    if (g->node(n).op == "aten::argmax") argmax = n;
+    if (g->node(n).op == "aten::sub.Tensor") late = n;
+  }
+  for (ValueId v : g->node(late).inputs) {
+    if (const NodeId def = g->value(v).def; !g->IsParam(def)) g->MoveBefore(def, argmax);
+  }
+  g->MoveBefore(late, argmax);
+  const absl::Status status = VerifyFusionPlan(*g);
+  EXPECT_EQ(status.message(), "fusion: aten::sub.Tensor needs u0 of smelt::view before it is read");
 }
 
 TEST(Fuse, AReductionOverOneElementIsPartOfAnyRow) {

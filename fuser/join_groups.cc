@@ -304,11 +304,12 @@ bool BlockFuser::CanStand(int a, int b, int* at, std::string* reason) {
       if (p >= 0 && (group_of_[p] == a || group_of_[p] == b)) return;
       const ValueId root = IsTensor(v) ? Root(v) : v;
       const int q = DefPlace(root);
-      if (q >= 0 && (group_of_[q] == a || group_of_[q] == b)) return;
-      if (Ready(v) < first) return;
+      const bool is_inside = q >= 0 && (group_of_[q] == a || group_of_[q] == b);
+      if ((is_inside ? PlaceReady(v) : Ready(v)) < first) return;
       ok = false;
       obstacle = q;
     });
+    ok = ok && SizesReady(N(m)) < first;
     if (!ok) break;
     if (IsRegionOp(N(m))) {
       ForReaders(Root(N(m).inputs[0]), [&](int r) {

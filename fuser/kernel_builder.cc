@@ -145,8 +145,7 @@ std::optional<std::pair<Affine, Affine>> Builder::Divide(const Affine& a, const 
     quotient.dynamic.push_back({i, *q});
   }
   const auto [low, high] = Bounds(remainder);
-  if (!low || !high || !ranges_.LessOrEqual(0, *low).value_or(false) ||
-      !ranges_.LessOrEqual(*high, m - 1).value_or(false)) {
+  if (!low || !high || ranges_.AlwaysLessOrEqual(0, *low) != true || ranges_.AlwaysLessOrEqual(*high, m - 1) != true) {
     return std::nullopt;
   }
   return std::make_pair(quotient, remainder);
@@ -388,7 +387,7 @@ std::pair<int, int> Builder::Address(ValueId value, bool is_output, int output, 
   const bool is_there = offset < 0 && std::all_of(a.coef.begin(), a.coef.end(), IsZero) &&
                         std::all_of(
                             layout.sizes.begin(), layout.sizes.end(),
-                            [&](const Expr& size) { return ranges_.LessOrEqual(1, size) == true; });
+                            [&](const Expr& size) { return ranges_.AlwaysLessOrEqual(1, size) == true; });
   accesses_.push_back({value, is_output, output, layout.dtype, a.base, a.coef, is_there});
   return {static_cast<int>(accesses_.size()) - 1, offset};
 }

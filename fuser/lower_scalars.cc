@@ -134,8 +134,9 @@ int Lowering::And(int a, int b) {
 
 Lowering::Within Lowering::KnownWithin(const Affine& a, const Expr& size) const {
   const auto [low, high] = b_->Bounds(a);
+  // In calls of a size of 1 too: of y[:, 1:] nothing is left there, and its first column is none of y's.
   const SymbolRanges& ranges = g_.graph().symbols;
-  return {low && ranges.LessOrEqual(0, *low) == true, high && ranges.Less(*high, size) == true};
+  return {low && ranges.AlwaysLessOrEqual(0, *low) == true, high && ranges.AlwaysLessOrEqual(*high, size - 1) == true};
 }
 
 int Lowering::InRange(const Affine& a, const Expr& size) {

@@ -8,7 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
 #include "gtest/gtest.h"
+#include "smelt/core/tensor/tensor.h"
 #include "smelt/fuser/fuse_testing.h"
+#include "smelt/fuser/run_kernels.h"
 
 namespace smelt {
 namespace {
@@ -158,6 +160,36 @@ TEST(OverlayRegions, WhatIsMadeOfAnInputThatTheCallRewritesIsWritten) {
     EXPECT_EQ(
         OverlayRegions(*g, rewritten ? absl::flat_hash_set<ValueId>{g->inputs()[0]} : absl::flat_hash_set<ValueId>{}),
         rewritten ? 0 : 1);
+  }
+}
+
+// PyTorch exports for sizes of at least 2, and runs the program for 1 too.
+TEST(OverlayRegions, InACallOfOneColumnTheOthersAreNotWritten) {
+  std::unique_ptr<Graph> g = ParseOrFail(R"(graph(%x : Float(s0, s1, strides=[s1, 1]), %v : Float()):
+  symbol s0 in [2, inf] hint 3
+  symbol s1 in [2, inf] hint 8
+  %a : Float(s0, s1, strides=[s1, 1]) = aten::neg(%x)
+  %w : Float(s0, s1 - 1, strides=[0, 0]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(s0, s1 - 1), strides=exprs(0, 0)](%v)
+  %b : Float(s0, s1, strides=[s1, 1]) = smelt::write_region[dtype=6, offset=expr(1), sizes=exprs(s0, s1 - 1), strides=exprs(s1, 1)](%a, %w)
+  return (%b)
+)");
+  SymbolRanges::Range range = g->symbols.Get("s1");
+  range.accepted_min = 1;
+  g->symbols.Set("s1", range);
+  ASSERT_TRUE(Fuse(*g).ok());
+  for (int64_t columns : {1, 2, 5}) {
+    Tensor x = Tensor::Empty(DType::kFloat32, {3, columns}), v = Tensor::Empty(DType::kFloat32, {});
+    for (int64_t i = 0; i < 3 * columns; ++i) x.data_as<float>()[i] = static_cast<float>(i + 1);
+    v.data_as<float>()[0] = 100;
+    RunKernelsOptions run;
+    run.symbols = {{"s0", 3}, {"s1", columns}};
+    auto out = RunKernels(*g, {x, v}, run);
+    ASSERT_TRUE(out.ok()) << out.status();
+    ASSERT_EQ(out->specs.size(), 1u);
+    const Tensor b = out->outputs[0].Clone();
+    for (int64_t i = 0; i < 3 * columns; ++i) {
+      EXPECT_EQ(b.data_as<float>()[i], i % columns == 0 ? -x.data_as<float>()[i] : 100) << columns << " " << i;
+    }
   }
 }
 

@@ -1,5 +1,8 @@
 #include <memory>
+#include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -58,7 +61,69 @@ absl::Status VerifyFusionPlan(const Graph& g, int late_reads) {
   return VerifyFusionPlan(g);
 }
 
+namespace {
+
+// A number of the data, which views and sizes hang on, is read before whoever needs it, views and lists aside.
+absl::Status VerifyNumbersOfData(const Graph& g) {
+  absl::flat_hash_map<std::string, NodeId> readers;
+  const std::vector<NodeId> nodes = g.AllNodes();
+  for (NodeId n : nodes) {
+    for (ValueId v : g.node(n).outputs) {
+      const std::optional<Expr>& e = g.value(v).expr;
+      if (e && e->IsSymbol() && !IsTransparent(g.node(n))) readers[e->SymbolName()] = n;
+    }
+  }
+  if (readers.empty()) return absl::OkStatus();
+  // Or by what first is as long: elements that a mask chooses.
+  for (NodeId n : nodes) {
+    for (ValueId v : g.node(n).outputs) {
+      const Type& type = g.value(v).type;
+      if (IsTransparent(g.node(n)) || !type.IsTensor() || !type.tensor().sizes) continue;
+      for (const Expr& size : *type.tensor().sizes) {
+        if (!size.IsSymbol()) continue;
+        const auto reader = readers.find(size.SymbolName());
+        if (reader != readers.end() && g.node(n).parent == g.node(reader->second).parent &&
+            g.IsBefore(n, reader->second)) {
+          reader->second = n;
+        }
+      }
+    }
+  }
+  for (NodeId n : nodes) {
+    if (IsTransparent(g.node(n))) continue;
+    std::vector<NodeId> parts = {n};
+    for (size_t k = 0; k < parts.size(); ++k) {
+      const Node& part = g.node(parts[k]);
+      const auto see = [&](const Expr& e) -> absl::Status {
+        for (const std::string& s : e.Symbols()) {
+          const auto reader = readers.find(s);
+          if (reader == readers.end() || g.node(reader->second).parent != g.node(n).parent ||
+              !g.IsBefore(n, reader->second)) {
+            continue;
+          }
+          return absl::InternalError(absl::StrCat("fusion: ", g.node(n).op.full(), " needs ", s, " of ", part.op.full(),
+                                                  " before it is read"));
+        }
+        return absl::OkStatus();
+      };
+      for (const auto& [name, attribute] : part.attributes) {
+        if (const auto* e = std::get_if<Expr>(&attribute)) SMELT_RETURN_IF_ERROR(see(*e));
+        const auto* all = std::get_if<std::vector<Expr>>(&attribute);
+        for (size_t i = 0; all != nullptr && i < all->size(); ++i) SMELT_RETURN_IF_ERROR(see((*all)[i]));
+      }
+      for (ValueId v : part.inputs) {
+        const NodeId def = g.value(v).def;
+        if (!g.IsParam(def) && IsTransparent(g.node(def))) parts.push_back(def);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status VerifyFusionPlan(const Graph& g) {
+  SMELT_RETURN_IF_ERROR(VerifyNumbersOfData(g));
   for (NodeId n : g.AllNodes()) {
     const Node& node = g.node(n);
     if (node.op != "smelt::FusionGroup") continue;
