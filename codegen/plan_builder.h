@@ -114,6 +114,18 @@ class PlanBuilder {
   // Whether node `n` reads `source` only at the index at which it writes `target`.
   bool ReadsSameIndexOnly(NodeId n, ValueId source, ValueId target);
 
+  // --- indexed writes through views (plan_regions.cc) ---
+  void FindRegionsInPlace();
+  // The view that v is a copy of, or an invalid id.
+  ValueId ViewThatIsCopied(ValueId v) const;
+  // Whether a node between the two positions reads v, or a view of it.
+  bool IsReadBetween(ValueId v, int first, int last) const;
+  // Whether `contents`, which a memory ends with, is what such writes through views of all of it make of `initial`, and
+  // nobody needs what it was before: then they are made there.
+  bool IsWrittenThroughViews(ValueId contents, ValueId initial, const Location& home);
+  // Whether node n, a copy of a region or the write of it back, does nothing: its result has its place then.
+  absl::StatusOr<bool> IsInPlace(NodeId n);
+
   // --- steps ---
   template <typename T>
   void Emit(std::unique_ptr<T> step, NodeId source = NodeId()) {
@@ -228,6 +240,9 @@ class PlanBuilder {
   absl::flat_hash_map<ValueId, Location> locations_;
   absl::flat_hash_map<ValueId, Location> destination_;
   absl::flat_hash_set<ValueId> in_place_chain_;
+  absl::flat_hash_map<ValueId, NodeId> region_of_copy_;  // of the copy of a region, what writes it back
+  absl::flat_hash_set<NodeId> in_place_regions_;         // of those, what has nothing to do
+  absl::flat_hash_set<ValueId> in_place_copies_;         // of all of a memory, by IsWrittenThroughViews
   absl::flat_hash_set<int> awaited_;                  // slots where a body's result will go: nothing else may meanwhile
   absl::flat_hash_map<int, int> fresh_slot_;          // by key
   absl::flat_hash_map<int, ValueId> fresh_contents_;  // by key

@@ -28,6 +28,7 @@ absl::Status PlanBuilder::ChooseDestinations() {
     if (in.storage && in.final_source == MutatedInput::Source::kGraphOutput)
       PlaceFresh(SharedKey(in.final_output), in.final_output);
   }
+  FindRegionsInPlace();
   return absl::OkStatus();
 }
 
@@ -58,6 +59,10 @@ void PlanBuilder::PlaceMutation(const MutatedMemory& m) {
   }
   // A whole new value, or one in another shape: computed into the argument if nobody needs the old contents by then.
   const ValueId owner = Root(root);
+  if (!(is_state && SharedStorage(StorageOf(m.memory))) && IsWrittenThroughViews(root, initial, home)) {
+    in_place_chain_.insert(chain.begin(), chain.end());
+    return;
+  }
   if (g_.IsParam(g_.value(owner).def) || g_.node(g_.value(owner).def).parent != g_.top() ||
       !g_.node(g_.value(owner).def).blocks.empty() || !CanPlace(owner) || destination_.contains(owner)) {
     return;

@@ -14,6 +14,8 @@
 namespace smelt {
 
 absl::Status PlanBuilder::EmitKernel(NodeId n) {
+  SMELT_ASSIGN_OR_RETURN(const bool is_in_place, IsInPlace(n));
+  if (is_in_place) return absl::OkStatus();
   SMELT_ASSIGN_OR_RETURN(LoweredKernel k, Lower(n));
   const std::vector<bool> irregular = IrregularParams(k.spec);
   for (ValueId o : g_.node(n).outputs) {

@@ -1,0 +1,149 @@
+// Writes at indices through views of an argument: they are made in its memory, of which nothing else moves.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "smelt/runtime/program.h"
+#include "smelt/tools/e2e_testing.h"
+
+namespace smelt {
+namespace {
+
+constexpr int kPages = 4, kSlots = 4, kColumns = 2;
+
+float Value(int64_t i) { return static_cast<float>(100 + i); }
+
+// %x is 4 pages of 4 slots of 2 columns, which count from 0; %k is 3 rows from 100 on, %s where they go.
+struct Written {
+  std::vector<float> x;
+  std::vector<float> result;  // the first, if there is one
+  CallStats stats;
+};
+Written Call(const std::string& nodes, const std::string& name, const std::vector<int64_t>& indices) {
+  Written out;
+  auto instance = InstanceOf(absl::StrCat(R"(
+graph(%x : Float(4, 4, 2, strides=[8, 2, 1]), %s : Long(3, strides=[1]), %k : Float(3, 2, strides=[2, 1])):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %none : NoneType = prim::Constant()
+  %no : bool = prim::Constant[value=0]()
+  %at : Tensor[] = prim::ListConstruct(%s)
+  %rows : int[] = prim::Constant[value=[16, 2]]()
+)",
+                                          nodes),
+                             name);
+  EXPECT_TRUE(instance.ok()) << instance.status();
+  if (!instance.ok()) return out;
+  Tensor x = Tensor::Empty(DType::kFloat32, {kPages, kSlots, kColumns}), s = Tensor::Empty(DType::kInt64, {3}),
+         k = Tensor::Empty(DType::kFloat32, {3, kColumns});
+  for (int i = 0; i < kPages * kSlots * kColumns; ++i) x.data_as<float>()[i] = static_cast<float>(i);
+  for (int i = 0; i < 3; ++i) s.data_as<int64_t>()[i] = indices[i];
+  for (int i = 0; i < 3 * kColumns; ++i) k.data_as<float>()[i] = Value(i);
+  auto results = (*instance)->Run({x, s, k});
+  EXPECT_TRUE(results.ok()) << results.status();
+  if (!results.ok()) return out;
+  out.stats = (*instance)->last_call();
+  out.x.assign(x.data_as<float>(), x.data_as<float>() + kPages * kSlots * kColumns);
+  if (!results->empty() && (*results)[0].IsTensor()) {
+    const Tensor r = (*results)[0].tensor().Clone();
+    out.result.assign(r.data_as<float>(), r.data_as<float>() + r.NumElements());
+  }
+  return out;
+}
+
+// What counts from 0, but for row indices[i], of those that `place` gives the first element of.
+std::vector<float> With(const std::vector<int64_t>& indices, const std::function<int64_t(int64_t)>& place) {
+  std::vector<float> x(kPages * kSlots * kColumns);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  for (size_t i = 0; i < indices.size(); ++i) {
+    for (int c = 0; c < kColumns; ++c) x[place(indices[i]) + c] = Value(static_cast<int64_t>(i) * kColumns + c);
+  }
+  return x;
+}
+
+const std::vector<int64_t> kRows = {9, 0, 14};
+const std::vector<int64_t> kSlotsOfAPage = {3, 0, 2};
+
+TEST(IndexedWritesTest, IntoTheRowsOfAllPagesAreMadeWhereTheyLie) {
+  const Written w = Call(R"(
+  %v : Tensor = aten::view(%x, %rows)
+  %w : Tensor = aten::index_put_(%v, %at, %k, %no)
+  return ()
+)",
+                         "rows", kRows);
+  EXPECT_EQ(w.x, With(kRows, [](int64_t i) { return i * kColumns; }));
+  EXPECT_EQ(w.stats.arena_bytes, 0);
+  EXPECT_EQ(w.stats.bytes_copied_back, 0);
+  EXPECT_EQ(w.stats.kernel_launches, 1);
+}
+
+TEST(IndexedWritesTest, IntoOnePageAreMadeWhereItLies) {
+  const Written w = Call(R"(
+  %v : Tensor = aten::select.int(%x, %zero, %two)
+  %w : Tensor = aten::index_copy_(%v, %zero, %s, %k)
+  return ()
+)",
+                         "page", kSlotsOfAPage);
+  EXPECT_EQ(w.x, With(kSlotsOfAPage, [](int64_t i) { return 2 * kSlots * kColumns + i * kColumns; }));
+  EXPECT_EQ(w.stats.arena_bytes, 0);
+  EXPECT_EQ(w.stats.kernel_launches, 1);
+}
+
+TEST(IndexedWritesTest, IntoTwoPagesOneAfterTheOtherAreMadeWhereTheyLie) {
+  const Written w = Call(R"(
+  %v : Tensor = aten::select.int(%x, %zero, %zero)
+  %w : Tensor = aten::index_put_(%v, %at, %k, %no)
+  %v2 : Tensor = aten::select.int(%x, %zero, %one)
+  %w2 : Tensor = aten::index_put_(%v2, %at, %k, %no)
+  return ()
+)",
+                         "pages", kSlotsOfAPage);
+  std::vector<float> expected = With(kSlotsOfAPage, [](int64_t i) { return i * kColumns; });
+  const std::vector<float> second = With(kSlotsOfAPage, [](int64_t i) { return kSlots * kColumns + i * kColumns; });
+  std::copy(second.begin() + kSlots * kColumns, second.begin() + 2 * kSlots * kColumns,
+            expected.begin() + kSlots * kColumns);
+  EXPECT_EQ(w.x, expected);
+  EXPECT_EQ(w.stats.arena_bytes, 0);
+  EXPECT_EQ(w.stats.kernel_launches, 2);
+}
+
+// Between the copy that the graph makes and the write back somebody reads what was there.
+TEST(IndexedWritesTest, LeaveWhatIsReadOfThePageBefore) {
+  const Written w = Call(R"(
+  %before : Tensor = aten::neg(%x)
+  %v : Tensor = aten::view(%x, %rows)
+  %w : Tensor = aten::index_put_(%v, %at, %k, %no)
+  %after : Tensor = aten::add.Tensor(%before, %x, %one)
+  return (%after)
+)",
+                         "before", kRows);
+  EXPECT_EQ(w.x, With(kRows, [](int64_t i) { return i * kColumns; }));
+  for (size_t i = 0; i < w.x.size(); ++i) EXPECT_EQ(w.result[i], w.x[i] - static_cast<float>(i)) << i;
+}
+
+TEST(IndexedWritesTest, OfRowsThatLieInThePageItself) {
+  const Written w = Call(R"(
+  %v : Tensor = aten::view(%x, %rows)
+  %first : Tensor = aten::index_select(%v, %zero, %s)
+  %w : Tensor = aten::index_put_(%v, %at, %k, %no)
+  %sum : Tensor = aten::add.Tensor(%first, %k, %one)
+  %w2 : Tensor = aten::index_add_(%v, %zero, %s, %sum, %one)
+  return ()
+)",
+                         "itself", kRows);
+  std::vector<float> expected = With(kRows, [](int64_t i) { return i * kColumns; });
+  for (size_t i = 0; i < kRows.size(); ++i) {
+    for (int c = 0; c < kColumns; ++c) {
+      const int64_t at = kRows[i] * kColumns + c;
+      expected[at] += static_cast<float>(at) + Value(static_cast<int64_t>(i) * kColumns + c);
+    }
+  }
+  EXPECT_EQ(w.x, expected);
+}
+
+}  // namespace
+}  // namespace smelt
