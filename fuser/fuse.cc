@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/fuser/block_fuser.h"
+#include "smelt/fuser/forward_regions.h"
 #include "smelt/fuser/merge_matmuls.h"
 #include "smelt/fuser/move_reshapes.h"
 #include "smelt/fuser/overlay_regions.h"
@@ -132,6 +133,7 @@ int BlockFuser::Needed(ValueId v, int a, int b, int enough) const {
 absl::StatusOr<FusionReport> Fuse(Graph& g, const FuseOptions& options) {
   FusionReport report;
   report.merged_matmuls = MergeMatmuls(g);
+  ForwardRegions(g);
   MoveReshapes(g);
   SplitReductions(g);
   OverlayRegions(g, options.written_inputs);
