@@ -221,11 +221,18 @@ absl::StatusOr<Values> SearchSorted(Call& c) {
   const int64_t per_row = rows > 1 ? static_cast<int64_t>(x.size()) / rows : static_cast<int64_t>(x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     const int64_t row = rows > 1 && per_row > 0 ? static_cast<int64_t>(i) / per_row : 0;
-    auto begin = b.begin() + row * width, end = begin + width;
-    // NaN comes after all.
-    auto it =
-        right ? std::upper_bound(begin, end, x[i], Less<double>) : std::lower_bound(begin, end, x[i], Less<double>);
-    r.push_back(it - begin);
+    // PyTorch's search: where a boundary is NaN the answer hangs on which ones it looks at.
+    int64_t low = 0, high = width;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      const double boundary = b[row * width + middle];
+      if (right ? !(boundary > x[i]) : !(boundary >= x[i])) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    r.push_back(low);
   }
   Write(out, r);
   return Values{EvalValue(out)};

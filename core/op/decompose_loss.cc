@@ -23,7 +23,10 @@ Values Finish(Emit& e, const OpCall& call, ValueId loss, DType t) {
 }
 
 Values Mse(Emit& e, const OpCall& call) {
-  ValueId d = e.Sub(call.arg(0).value, call.arg(1).value);
+  const ValueId self = call.arg(0).value;
+  ValueId target = call.arg(1).value;
+  if (e.DTypeOf(target) == DType::kBool) target = e.Cast(target, e.DTypeOf(self));
+  ValueId d = e.Sub(self, target);
   return Finish(e, call, e.Square(d), e.DTypeOf(d));
 }
 Values L1(Emit& e, const OpCall& call) {
@@ -39,6 +42,7 @@ struct Distance {
 Distance DistanceOf(Emit& e, const OpCall& call, DType whole) {
   ValueId x = call.arg(0).value, y = call.arg(1).value;
   const DType t = PromoteTypes(e.DTypeOf(x), e.DTypeOf(y));
+  if (e.DTypeOf(y) == DType::kBool) y = e.Cast(y, t);
   if (t == whole) {
     x = e.Cast(x, DType::kFloat32);
     y = e.Cast(y, DType::kFloat32);
@@ -58,10 +62,12 @@ Values SmoothL1(Emit& e, const OpCall& call) {
 }
 Values Huber(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double delta, call.GetDoubleOr("delta", 1));
-  const auto [d, t] = DistanceOf(e, call, DType::kFloat16);
+  const ValueId d = DistanceOf(e, call, DType::kFloat16).d;
   ValueId near = e.Op("aten::le.Scalar", {d, e.Const(delta)});
   ValueId line = e.Mul(e.AddN(d, -0.5 * delta), e.Scalar(e.DTypeOf(d), delta));
-  return Finish(e, call, e.Cast(e.Where(near, e.MulN(e.Square(d), 0.5), line), t), t);
+  // PyTorch stores it as what the input is, whatever the target is.
+  const DType out = e.DTypeOf(call.arg(0).value);
+  return Finish(e, call, e.Cast(e.Where(near, e.MulN(e.Square(d), 0.5), line), out), out);
 }
 Values KlDiv(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(bool log_target, call.GetBoolOr("log_target", false));
@@ -261,7 +267,10 @@ Values HingeEmbedding(Emit& e, const OpCall& call) {
   return Finish(e, call, loss, e.DTypeOf(loss));
 }
 Values SoftMargin(Emit& e, const OpCall& call) {
-  ValueId loss = e.Op("aten::log1p", {e.Exp(e.Mul(e.Neg(call.arg(1).value), call.arg(0).value))});
+  // Step by step in memory of the input's dtype, into which the first one casts the target.
+  const ValueId self = call.arg(0).value;
+  const ValueId target = e.Cast(call.arg(1).value, e.DTypeOf(self));
+  ValueId loss = e.Op("aten::log1p", {e.Exp(e.Mul(e.Neg(target), self))});
   return Finish(e, call, loss, e.DTypeOf(loss));
 }
 

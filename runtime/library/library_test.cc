@@ -952,6 +952,20 @@ TEST_P(OrderTest, OfUniqueIsAscendingAndEveryNanIsItsOwn) {
   }
 }
 
+// PyTorch's search of `length` elements in order, which asks for the element in the middle: NaN lies behind none.
+int64_t PlaceOf(double value, const std::function<double(int64_t)>& element, int64_t length, bool right) {
+  int64_t low = 0, high = length;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (right ? !(element(middle) > value) : !(element(middle) >= value)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
 TEST_P(OrderTest, OfSearchSortedIsTheNumberOfElementsBelow) {
   const Tensor x = Numbers(600), values = Numbers(500);
   const Tensor sorted = Tensor::Empty(GetParam(), {600}), out = Tensor::Empty(DType::kInt64, {500});
@@ -959,10 +973,7 @@ TEST_P(OrderTest, OfSearchSortedIsTheNumberOfElementsBelow) {
   for (bool right : {false, true}) {
     ASSERT_TRUE(Call("searchsorted", {sorted, values}, {out}, {right}).ok());
     for (int64_t i = 0; i < 500; ++i) {
-      int64_t want = 0;
-      for (int64_t k = 0; k < 600; ++k) {
-        want += right ? !Less(At(values, i), At(x, k)) : Less(At(x, k), At(values, i));
-      }
+      const int64_t want = PlaceOf(At(values, i), [&](int64_t k) { return At(sorted, k); }, 600, right);
       ASSERT_EQ(IntsOf(out)[i], want) << At(values, i);
     }
   }
@@ -1013,11 +1024,8 @@ TEST_P(OrderTest, OfSearchSortedHasARowOfItsOwnForEachRow) {
     ASSERT_TRUE(Call("searchsorted", {sorted, values}, {out}, {right}).ok());
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t i = 0; i < width; ++i) {
-        int64_t want = 0;
-        for (int64_t k = 0; k < length; ++k) {
-          const double element = At(x, r * length + k), value = At(values, r * width + i);
-          want += right ? !Less(value, element) : Less(element, value);
-        }
+        const auto element = [&](int64_t k) { return At(sorted, r * length + k); };
+        const int64_t want = PlaceOf(At(values, r * width + i), element, length, right);
         ASSERT_EQ(IntsOf(out)[r * width + i], want) << r << " " << i;
       }
     }
@@ -1035,6 +1043,20 @@ TEST(SearchSortedTest, FindsTheFirstOrTheLastPlace) {
   EXPECT_THAT(IntsOf(out), ElementsAre(0, 1, 3, 4));
   EXPECT_EQ(Call("searchsorted", {shuffled, values, Ints({1, 2, 9, 0})}, {out}, {0}).code(),
             absl::StatusCode::kFailedPrecondition);
+}
+
+// As PyTorch 2.13 answers.
+TEST(SearchSortedTest, OfNanAmongTheBoundariesIsWhereTheSearchEnds) {
+  const float nan = std::nanf("");
+  const Tensor values = Floats({-2, 0, .5f, nan, 9, .1f}), out = Ints({0, 0, 0, 0, 0, 0});
+  ASSERT_TRUE(Call("searchsorted", {Floats({-1, 0, 1, nan}), values}, {out}, {0}).ok());
+  EXPECT_THAT(IntsOf(out), ElementsAre(0, 1, 2, 4, 4, 2));
+  ASSERT_TRUE(Call("searchsorted", {Floats({-1, 0, 1, nan}), values}, {out}, {1}).ok());
+  EXPECT_THAT(IntsOf(out), ElementsAre(0, 2, 2, 4, 4, 2));
+  ASSERT_TRUE(Call("searchsorted", {Floats({0, 1, nan, nan}), values}, {out}, {0}).ok());
+  EXPECT_THAT(IntsOf(out), ElementsAre(4, 4, 4, 4, 4, 4));
+  ASSERT_TRUE(Call("searchsorted", {Floats({-1, nan, 0, 1}), values}, {out}, {1}).ok());
+  EXPECT_THAT(IntsOf(out), ElementsAre(2, 3, 3, 4, 4, 3));
 }
 
 TEST(SelectTest, NonzeroMaskedSelectAndScatterUniqueAndBincount) {

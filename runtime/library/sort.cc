@@ -222,9 +222,10 @@ class SearchSorted : public PreparedOp {
         out_.IsDense() && out_.dtype == DType::kInt64) {
       const auto run = [&](auto zero) {
         using T = decltype(zero);
+        const bool in_order = IsInOrder(reinterpret_cast<const T*>(inputs[0]), n);
         context.For((n + step - 1) / step, [&](int64_t chunk) {
           Dense<T>(reinterpret_cast<const T*>(inputs[0]), reinterpret_cast<const T*>(inputs[1]), chunk * step,
-                   std::min(n, (chunk + 1) * step), reinterpret_cast<int64_t*>(outputs[0]));
+                   std::min(n, (chunk + 1) * step), in_order, reinterpret_cast<int64_t*>(outputs[0]));
         });
         return absl::OkStatus();
       };
@@ -264,7 +265,7 @@ class SearchSorted : public PreparedOp {
           bool before;  // whether key lies before the place for value
           if (real) {
             const double k = LoadDouble(key, sorted_.dtype), v = LoadDouble(value, values_.dtype);
-            before = right_ ? !Less(v, k) : Less(k, v);
+            before = right_ ? !(k > v) : !(k >= v);
           } else {
             const int64_t k = LoadInt(key, sorted_.dtype), v = LoadInt(value, values_.dtype);
             before = right_ ? k <= v : k < v;
@@ -284,23 +285,57 @@ class SearchSorted : public PreparedOp {
  private:
   // Of values [begin, end), each row's in its row of `sorted`, or all in the only one.
   template <typename T>
-  void Dense(const T* sorted, const T* values, int64_t begin, int64_t end, int64_t* out) const {
+  void Dense(const T* sorted, const T* values, int64_t begin, int64_t end, bool in_order, int64_t* out) const {
     const int64_t width = sorted_.rank() == 1 ? end : values_.sizes.back();
     while (begin < end) {
       const int64_t row = sorted_.rank() == 1 ? 0 : begin / width;
       const int64_t row_end = std::min(end, (row + 1) * width);
-      OneRow(sorted + row * sorted_.sizes.back(), values, begin, row_end, out);
+      const T* of_row = sorted + row * sorted_.sizes.back();
+      if (in_order) {
+        OneRow(of_row, values, begin, row_end, out);
+      } else {
+        for (int64_t i = begin; i < row_end; ++i) out[i] = Search(of_row, values[i]);
+      }
       begin = row_end;
     }
+  }
+  // Whether all searches end at one place, whichever boundaries they look at: none is NaN. Not known of many more than
+  // there are values.
+  template <typename T>
+  bool IsInOrder(const T* sorted, int64_t values) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      const int64_t boundaries = sorted_.NumElements();
+      if (boundaries > 8 * values) return false;
+      int nan = 0;
+      for (int64_t i = 0; i < boundaries; ++i) nan |= sorted[i] != sorted[i];
+      return nan == 0;
+    }
+    return true;
+  }
+  template <typename T>
+  bool LiesBefore(const T& boundary, const T& value) const {
+    return right_ ? !(boundary > value) : !(boundary >= value);
+  }
+  // As PyTorch looks at them.
+  template <typename T>
+  int64_t Search(const T* sorted, const T& value) const {
+    int64_t low = 0, high = sorted_.sizes.back();
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (LiesBefore(sorted[middle], value)) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
   }
   // Without branches that depend on data, and several searches at a time: one alone waits for each of its loads.
   template <typename T>
   void OneRow(const T* sorted, const T* values, int64_t begin, int64_t end, int64_t* out) const {
     constexpr int64_t kSearches = 16;
     const auto search = [&](auto count, int64_t i) {
-      const auto before = [&](int64_t at, const T& v) -> int64_t {
-        return right_ ? !Less(v, sorted[at]) : Less(sorted[at], v);
-      };
+      const auto before = [&](int64_t at, const T& v) -> int64_t { return LiesBefore(sorted[at], v); };
       std::array<int64_t, kSearches> low = {};
       int64_t left = sorted_.sizes.back();
       for (; left > 1; left -= left / 2) {
