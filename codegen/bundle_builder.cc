@@ -52,9 +52,17 @@ BundleBuilder::BundleBuilder(const Graph& signature, BundleBuilder& outer)
     : tables_(std::make_unique<BundleTables>(signature, outer.tables_->kernels)) {}
 BundleBuilder::~BundleBuilder() = default;
 
+static std::string GuardMessage(const Graph::SizeGuard& guard) {
+  return absl::StrCat("the program was exported for sizes where ", guard.text);
+}
+
 absl::StatusOr<PlanStats> BundleBuilder::AddPlan(const Graph& pure, const Convention& convention,
                                                  const PlanOptions& options) {
-  return PlanBuilder(*tables_, pure, convention, options).Build();
+  PlanOptions guarded = options;
+  for (const Graph::SizeGuard& guard : tables_->signature.size_guards) {
+    guarded.guards.push_back({Expr(0), guard.holds, fb::ExprOp::Lt, GuardMessage(guard)});
+  }
+  return PlanBuilder(*tables_, pure, convention, guarded).Build();
 }
 
 namespace {
@@ -268,6 +276,12 @@ void BundleBuilder::AddEagerPlan(std::unique_ptr<fb::EagerProgramT> program, std
   plan->written_args = std::move(written_args);
   plan->written_states = written_states;
   for (int s : written_states) tables_->MarkMutated(s);
+  for (const Graph::SizeGuard& guard : tables_->signature.size_guards) {
+    auto out = std::make_unique<fb::GuardT>();
+    out->expr = tables_->exprs.AddCompare(fb::ExprOp::Lt, Expr(0), guard.holds);
+    out->message = GuardMessage(guard);
+    plan->guards.push_back(std::move(out));
+  }
   tables_->plans.push_back(std::move(plan));
 }
 

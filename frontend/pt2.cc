@@ -9,12 +9,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/verify.h"
 #include "smelt/frontend/pt2_reader.h"
+#include "smelt/frontend/size_guards.h"
 #include "smelt/frontend/small_sizes.h"
 #include "smelt/frontend/sympy_expr.h"
 #include "smelt/frontend/zip_archive.h"
@@ -76,7 +78,7 @@ absl::StatusOr<Pt2Model> Pt2Reader::Read() {
   text = std::string();
   absl::Status s = ReadProgram(program);
   if (!s.ok()) return Annotate(s, absl::StrCat(zip_.path(), ": ", model_entry_));
-  return Pt2Model{std::move(g_owner_), torch_version_};
+  return Pt2Model{std::move(g_owner_), torch_version_, std::move(unchecked_guards_)};
 }
 
 absl::Status Pt2Reader::FindEntries() {
@@ -138,6 +140,7 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
   DropOffsetChecks(*g_);
   SMELT_RETURN_IF_ERROR(ReadRanges(program, /*of_data=*/false));
   ReconcileSmallSizes(*g_);
+  ReadGuards(program);
   SMELT_RETURN_IF_ERROR(CheckBroadcasts(*g_));
   SMELT_RETURN_IF_ERROR(CheckCounts());
   // What the archive claims may still not fit together: nothing behind this border checks it again.
@@ -173,12 +176,38 @@ absl::Status Pt2Reader::ReadRanges(const Json& program, bool of_data) {
     auto hint = g_->symbol_hints.find(e->SymbolName());
     if (hint != g_->symbol_hints.end() && hint->second >= 2 && r.min <= 2 && r.max >= 2) {
       // 2 is what a symbol has of which nobody said anything; PyTorch does not hold a call to it.
-      if (!squeezed.contains(e->SymbolName())) r.accepted_min = std::min<int64_t>(r.min, 1);
+      if (!squeezed.contains(e->SymbolName())) r.accepted_min = r.min == 2 ? 0 : r.min;
       r.min = 2;
     }
     g_->symbols.Set(e->SymbolName(), r);
   }
   return absl::OkStatus();
+}
+
+void Pt2Reader::ReadGuards(const Json& program) {
+  const Json* guards = Find(program, "guards_code");
+  if (guards == nullptr || !guards->is_array()) return;
+  const auto number = [&](const GuardedNumber& at) -> std::optional<Expr> {
+    const ValueId v = g_->FindValue(absl::StrJoin(at.path, "_"));
+    if (!v.valid() || !g_->IsParam(g_->value(v).def)) return std::nullopt;
+    if (at.what == GuardedNumber::kInt) return g_->value(v).expr;
+    if (at.what == GuardedNumber::kOffset) return Expr(0);
+    const Type& type = g_->value(v).type;
+    if (!type.IsTensor() || !type.tensor().IsComplete() || at.dim >= type.tensor().rank()) return std::nullopt;
+    return at.what == GuardedNumber::kSize ? (*type.tensor().sizes)[at.dim] : (*type.tensor().strides)[at.dim];
+  };
+  for (const Json& guard : *guards) {
+    if (!guard.is_string()) continue;
+    const std::string text = guard.get<std::string>();
+    absl::StatusOr<Expr> holds = ParseSizeGuard(text, number);
+    // PyTorch reasons about sizes from 2 on; what follows from that is no condition of the program's.
+    if (holds.ok() && g_->symbols.LessOrEqual(1, *holds) == true) continue;
+    if (!holds.ok()) {
+      unchecked_guards_.push_back(text);
+      continue;
+    }
+    g_->size_guards.push_back({*holds, absl::StrReplaceAll(text, {{"L['", ""}, {"']", ""}})});
+  }
 }
 
 }  // namespace pt2_internal

@@ -30,6 +30,8 @@ struct Pt2Options {
 struct Pt2Model {
   std::unique_ptr<Graph> graph;
   std::string torch_version;  // "2.13.0+cpu", or "" if the archive does not say
+  // Conditions on sizes that are no integer arithmetic, as the archive says them: calls are not held to these.
+  std::vector<std::string> unchecked_guards;
 };
 
 absl::StatusOr<Pt2Model> ReadPt2(const std::string& path, const Pt2Options& options = {});

@@ -51,6 +51,8 @@ class Pt2Reader {
   // Of symbols that the data decide, or of the others: what the slices between numbers of the former are hangs on them,
   // while the latter's hints stand at the values.
   absl::Status ReadRanges(const Json& program, bool of_data);
+  // The conditions that the program's own branches on sizes left: size_guards.
+  void ReadGuards(const Json& program);
 
   // --- pt2_weights.cc ---
   struct WeightEntry {
@@ -194,6 +196,7 @@ class Pt2Reader {
   const ZipArchive& zip_;
   const Pt2Options& options_;
   std::string root_, model_entry_, torch_version_;
+  std::vector<std::string> unchecked_guards_;
   std::unique_ptr<Graph> g_owner_;
   Graph* g_ = nullptr;
   absl::flat_hash_map<std::string, WeightEntry> weights_, constants_;

@@ -349,8 +349,9 @@ TEST(Pt2Test, ASizeThatASqueezeLooksAtIsAtLeastTwo) {
   EXPECT_EQ(accepted("torch.ops.aten.squeeze_.default"), -1);
 }
 
-// 2 is what a symbol has of which nobody said anything: PyTorch's exported programs take one row all the same.
-TEST(Pt2Test, ALowerBoundOfTwoAcceptsOne) {
+// 2 is what a symbol has of which nobody said anything: PyTorch's exported programs take one row, or none, all the
+// same.
+TEST(Pt2Test, ALowerBoundOfTwoIsNone) {
   const auto range = [](const std::string& min) {
     TestArchive archive = TestArchive::Load("dynamic_batch");
     archive.Patch("/range_constraints/s77/min_val", min);
@@ -359,10 +360,28 @@ TEST(Pt2Test, ALowerBoundOfTwoAcceptsOne) {
     return model.ok() ? model->graph->symbols.Get("s77") : SymbolRanges::Range();
   };
   EXPECT_EQ(range("2").min, 2);
-  EXPECT_EQ(range("2").accepted_min, 1);
+  EXPECT_EQ(range("2").accepted_min, 0);
+  EXPECT_EQ(range("1").accepted_min, 1);
   EXPECT_EQ(range("0").accepted_min, 0);
   EXPECT_EQ(range("3").min, 3);
   EXPECT_EQ(range("3").accepted_min, -1);
+}
+
+TEST(Pt2Test, ConditionsOnSizesAreKept) {
+  TestArchive archive = TestArchive::Load("dynamic_batch");
+  archive.Patch("/guards_code",
+                R"(["L['x'].size()[0] % 2 == 0", "L['x'].size()[0] != 1", "L['x'].size()[0]**0.5 > 2"])");
+  const auto model = archive.Read();
+  ASSERT_TRUE(model.ok()) << model.status();
+  // The second holds for all sizes that PyTorch reasons about; the third is no integer arithmetic.
+  ASSERT_EQ(model->graph->size_guards.size(), 1u);
+  EXPECT_EQ(model->graph->size_guards[0].text, "x.size()[0] % 2 == 0");
+  for (int64_t n : {2, 3, 8}) {
+    const auto holds = model->graph->size_guards[0].holds.Evaluate({{"s77", n}});
+    ASSERT_TRUE(holds.ok()) << holds.status();
+    EXPECT_EQ(*holds != 0, n % 2 == 0) << n;
+  }
+  EXPECT_EQ(model->unchecked_guards, std::vector<std::string>{"L['x'].size()[0]**0.5 > 2"});
 }
 
 TEST(Pt2Test, CondBecomesANodeWithTwoBlocksWhoseParametersAreItsOperands) {

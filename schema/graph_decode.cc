@@ -380,6 +380,12 @@ class Decoder {
       g.output_names[i] = std::string(output);
     }
     g.written_at_the_end = in.written_at_the_end();
+    for (size_t i = 0; i < SizeOf(in.size_guards()); ++i) {
+      const fb::SizeGuard* guard = in.size_guards()->Get(static_cast<flatbuffers::uoffset_t>(i));
+      SMELT_ASSIGN_OR_RETURN(Expr holds, ExprAt(guard->holds()));
+      SMELT_ASSIGN_OR_RETURN(absl::string_view text, String(guard->text()));
+      g.size_guards.push_back({std::move(holds), std::string(text)});
+    }
     return std::move(s.graph);
   }
 

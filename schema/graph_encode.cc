@@ -297,8 +297,13 @@ class Encoder {
     auto symbols_vector = b_.CreateVector(symbols);
     auto storages_vector = b_.CreateVector(storages);
     auto weights_vector = b_.CreateVector(weights);
+    std::vector<Offset<fb::SizeGuard>> guards;
+    for (const Graph::SizeGuard& guard : g.size_guards) {
+      guards.push_back(fb::CreateSizeGuard(b_, InternExpr(guard.holds), Intern(strings_, guard.text)));
+    }
+    auto guards_vector = b_.CreateVector(guards);
     return fb::CreateGraph(b_, name, inputs_vector, body, names_vector, values_vector, nodes_vector, blocks_vector,
-                           symbols_vector, storages_vector, weights_vector, g.written_at_the_end);
+                           symbols_vector, storages_vector, weights_vector, g.written_at_the_end, guards_vector);
   }
 
   int32_t SourceIndex(const SourceLocation& s) {

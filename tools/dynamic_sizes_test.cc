@@ -95,5 +95,28 @@ graph(%x : Float(s0, s1, strides=[s1, 1])):
   EXPECT_EQ((*out)[0].tensor().data_as<float>()[5], 20);
 }
 
+// `x * 2 if x.shape[0] > x.shape[1] else x * 3`, exported of a tall x.
+TEST(DynamicSizesTest, ACallWhoseSizesLeadToAnotherBranchIsRefused) {
+  auto instance = InstanceOf(R"(
+graph(%x : Float(s0, s1, strides=[s1, 1])):
+  symbol s0 in [2, inf] hint 7
+  symbol s1 in [2, inf] hint 5
+  guard "x.size()[0] > x.size()[1]" max(s0 - s1, 0)
+  %two : int = prim::Constant[value=2]()
+  %v : Tensor = aten::mul.Scalar(%x, %two)
+  return (%v)
+)",
+                             "tall");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  auto out = (*instance)->Run({Counting(4, 3)});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].tensor().data_as<float>()[5], 10);
+  for (int64_t rows : {2, 3}) {
+    const absl::Status refused = (*instance)->Run({Counting(rows, 3)}).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(refused.message(), "the program was exported for sizes where x.size()[0] > x.size()[1]");
+  }
+}
+
 }  // namespace
 }  // namespace smelt

@@ -1,5 +1,7 @@
 #include "smelt/tools/model_file.h"
 
+#include <cstdio>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/file.h"
@@ -19,6 +21,10 @@ absl::StatusOr<std::unique_ptr<Graph>> ReadModel(const std::string& path, bool c
   if (absl::EndsWith(path, ".pt2")) {
     SMELT_ASSIGN_OR_RETURN(Pt2Model model, ReadPt2(path));
     model.graph->name = stem;
+    for (const std::string& guard : model.unchecked_guards) {
+      std::fprintf(stderr, "warning: %s was exported for sizes where %s; calls are not held to that\n", path.c_str(),
+                   guard.c_str());
+    }
     return std::move(model.graph);
   }
   if (absl::EndsWith(path, ".ir")) {

@@ -161,6 +161,7 @@ std::unique_ptr<Graph> Graph::Clone() const {
   g->output_names = output_names;
   g->symbols = symbols;
   g->symbol_hints = symbol_hints;
+  g->size_guards = size_guards;
   g->written_at_the_end = written_at_the_end;
   g->values_.CopyFrom(values_);
   g->nodes_.CopyFrom(nodes_);

@@ -188,6 +188,12 @@ class Graph {
   std::vector<std::string> output_names;                   // parallel to outputs()
   SymbolRanges symbols;                                    // ranges of the size symbols
   absl::flat_hash_map<std::string, int64_t> symbol_hints;  // the sizes of the example that was exported
+  // Under which the program was exported: a call of sizes for which one is 0 is refused.
+  struct SizeGuard {
+    Expr holds;
+    std::string text;  // as it is said
+  };
+  std::vector<SizeGuard> size_guards;
   // Inputs are written at the end, whenever the program that was exported wrote them: an archive after
   // run_decompositions(). What it would do with inputs that share memory is lost.
   bool written_at_the_end = false;

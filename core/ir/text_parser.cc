@@ -255,6 +255,11 @@ class Parser {
         if (c_.TryConsume("hint")) {
           SMELT_ASSIGN_OR_RETURN(g.symbol_hints[name], c_.Integer());
         }
+      } else if (c_.TryConsume("guard")) {
+        Graph::SizeGuard guard;
+        SMELT_ASSIGN_OR_RETURN(guard.text, c_.QuotedString());
+        SMELT_ASSIGN_OR_RETURN(guard.holds, ParseSizeExpr(c_));
+        g.size_guards.push_back(std::move(guard));
       } else if (c_.TryConsume("storage")) {
         SMELT_ASSIGN_OR_RETURN(int64_t index, c_.Integer());
         SMELT_RETURN_IF_ERROR(c_.Consume("bytes"));

@@ -169,6 +169,9 @@ class Printer {
         absl::StrAppend(&out_, " hint ", it->second);
       out_ += "\n";
     }
+    for (const Graph::SizeGuard& guard : g_.size_guards) {
+      absl::StrAppend(&out_, "  guard ", Quote(guard.text), " ", guard.holds.ToString(), "\n");
+    }
     for (size_t i = 0; i < g_.weight_storages.size(); ++i) {
       absl::StrAppend(&out_, "  storage ", i, " bytes ",
                       g_.weight_storages[i] == nullptr ? 0 : g_.weight_storages[i]->bytes(), "\n");

@@ -1,0 +1,34 @@
+// The conditions on sizes under which an export was traced. `if x.shape[0] > x.shape[1]: ...` leaves one branch in the
+// graph, and in the archive's "guards_code" a line of Python:
+//
+//   L['x'].size()[0] > L['x'].size()[1]
+#ifndef SMELT_FRONTEND_SIZE_GUARDS_H_
+#define SMELT_FRONTEND_SIZE_GUARDS_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "smelt/core/symbol/expr.h"
+
+namespace smelt {
+
+// L['d'][0].size()[1]: path {"d", "0"}, what kSize, dim 1.
+struct GuardedNumber {
+  enum What { kSize, kStride, kOffset, kInt };
+  std::vector<std::string> path;
+  What what = kInt;
+  int dim = 0;
+};
+
+// An expression that is not 0 where the guard holds. `number` gives what an argument's number is, or nothing if that is
+// not known. Unimplemented for what is no integer arithmetic, but for quotients that are compared and multiples of
+// powers of two; InvalidArgument for bad syntax. Where a quotient's divisor is 0 the guard does not hold.
+absl::StatusOr<Expr> ParseSizeGuard(absl::string_view text,
+                                    const std::function<std::optional<Expr>(const GuardedNumber&)>& number);
+
+}  // namespace smelt
+
+#endif  // SMELT_FRONTEND_SIZE_GUARDS_H_
