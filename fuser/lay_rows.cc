@@ -81,6 +81,12 @@ class RowLayer {
       LayOperand(n, param.value, param.strides[last], kernel.sizes[last]);
       return;
     }
+    if (const std::optional<int> d = ReadAlong(n, kernel, along)) {
+      for (const LoweredKernel::Param& param : kernel.params) {
+        if (param.is_output) LayResult(n, param.output, param.strides[*d], kernel.sizes[*d]);
+      }
+      return;
+    }
     if (!any_along || g_.symbols.Less(kernel.sizes[along], kShortRow) == true) return;
     for (int p : across) {
       const LoweredKernel::Param& param = kernel.params[p];
@@ -118,6 +124,31 @@ class RowLayer {
       if (found || strides[along] != Expr(1) || strides[last].Constant().value_or(kNear + 1) <= kNear)
         return std::nullopt;
       found = static_cast<int>(p);
+    }
+    return found;
+  }
+
+  // A dim along which operands lie, where along the kernel's own only results do, and kernels alone read these: the
+  // results lie as the operands, and who reads them has less to transpose, if anything.
+  std::optional<int> ReadAlong(NodeId n, const LoweredKernel& kernel, int along) const {
+    const KernelSpec& s = kernel.spec;
+    if (along != s.parallel_rank - 1) return std::nullopt;
+    std::optional<int> found;
+    for (size_t p = 0; p < s.params.size(); ++p) {
+      const std::vector<Expr>& strides = kernel.params[p].strides;
+      if (kernel.params[p].is_output) {
+        const ValueId v = g_.node(n).outputs[kernel.params[p].output];
+        if (s.params[p].is_read || strides[along] != Expr(1) || !IsReadByElements(v)) return std::nullopt;
+        continue;
+      }
+      if (strides[along] == Expr(0)) continue;
+      if (strides[along].Constant().value_or(kNear + 1) <= kNear) return std::nullopt;
+      for (int d = 0; d < along && !found; ++d) {
+        if (strides[d] == Expr(1) && IsLong(kernel.sizes[d])) found = d;
+      }
+    }
+    for (size_t p = 0; found && p < s.params.size(); ++p) {
+      if (kernel.params[p].is_output && kernel.params[p].strides[*found] == Expr(0)) return std::nullopt;
     }
     return found;
   }
@@ -209,8 +240,7 @@ class RowLayer {
       sub->SetType(inner, type);
     }
     // Who reads elements finds them as they lie.
-    const bool alone = absl::c_all_of(g_.value(v).uses, [&](const Use& u) { return ReadsElements(u); });
-    if (alone) {
+    if (IsReadByElements(v)) {
       g_.SetType(v, type);
       ++laid_;
       return;
@@ -225,6 +255,9 @@ class RowLayer {
     }
   }
 
+  bool IsReadByElements(ValueId v) const {
+    return absl::c_all_of(g_.value(v).uses, [&](const Use& u) { return ReadsElements(u); });
+  }
   bool ReadsElements(const Use& u) const {
     if (g_.IsReturn(u.user) || !IsKernelNode(g_, u.user)) return false;
     if (const Graph* sub = SubgraphOf(u.user)) return !SeesMemory(*sub, sub->inputs()[u.index]);

@@ -85,6 +85,44 @@ TEST(LayRows, NorAreFewElements) {
             0);
 }
 
+// Sums along a dim, at places that a kernel computes, of channels that lie innermost.
+std::string SumsOfChannelsLast(const std::string& result) {
+  return R"(graph(%x : Float(2, 6, 12, 16, strides=[1152, 192, 16, 1])):
+  %dim : int[] = prim::Constant[value=[2]]()
+  %keep : bool = prim::Constant[value=0]()
+  %none : NoneType = prim::Constant()
+  %v : Float(2, 16, 6, 12, strides=[1152, 1, 192, 16]) = smelt::view[sizes=[2, 16, 6, 12], strides=[1152, 1, 192, 16], offset=0, dtype=6](%x)
+  %s : Float(2, 16, 12, strides=[192, 12, 1]) = smelt::FusionGroup_0(%v)
+  %t : )" +
+         result + R"(
+  return (%t)
+with smelt::FusionGroup_0 = graph(%0 : Float(2, 16, 6, 12, strides=[1152, 1, 192, 16])):
+  %1 : int = prim::Constant[value=2]()
+  %2 : int = prim::Constant[value=6]()
+  %3 : int = prim::Constant[value=4]()
+  %4 : NoneType = prim::Constant()
+  %5 : Long(6, strides=[1]) = aten::arange(%2, %3, %4, %4, %4)
+  %6 : int = prim::Constant[value=1]()
+  %7 : Long(6, strides=[1]) = aten::bitwise_xor.Scalar(%5, %6)
+  %8 : Float(2, 16, 6, 12, strides=[1152, 72, 12, 1]) = aten::index_select(%0, %1, %7)
+  %9 : int[] = prim::Constant[value=[2]]()
+  %10 : bool = prim::Constant[value=0]()
+  %11 : Float(2, 16, 12, strides=[192, 12, 1]) = aten::sum.dim_IntList(%8, %9, %10, %4)
+  return (%11)
+)";
+}
+
+TEST(LayRows, AResultThatKernelsAloneReadLiesAsWhatItIsMadeOf) {
+  EXPECT_EQ(Laid(SumsOfChannelsLast("Float(2, 16, strides=[16, 1]) = aten::sum.dim_IntList(%s, %dim, %keep, %none)")),
+            1);
+}
+
+TEST(LayRows, OneThatAViewShowsDoesNot) {
+  EXPECT_EQ(Laid(SumsOfChannelsLast("Float(2, 192, strides=[192, 1]) = smelt::view[sizes=[2, 192], "
+                                    "strides=[192, 1], offset=0, dtype=6](%s)")),
+            0);
+}
+
 TEST(LayRows, OfAllPairsOfRowsOneOperandIsTransposed) {
   EXPECT_EQ(Laid(R"(graph(%x : Float(20, 24, strides=[24, 1]), %y : Float(30, 24, strides=[24, 1])):
   %one : int = prim::Constant[value=1]()
