@@ -393,6 +393,9 @@ int Builder::ChooseVectorDim(bool ordered) const {
   int along_q = 0, along_p = 0;
   // (Places that are computed for each element are as far apart as they like.)
   bool near = sliding_window_ && !ordered && p > 0 && !IsChosenAlong(p - 1);
+  // And a window of more elements than there are windows in a row, which fill no vector, fills it better.
+  near =
+      near && !(ranges_.Less(sizes_[p - 1], kFewLanes) == true && ranges_.Less(sizes_[p - 1], sizes_[r - 1]) == true);
   for (const Ins& in : ins_) {
     if (in.access < 0 || !in.inner) continue;
     const Access& a = accesses_[in.access];

@@ -392,6 +392,19 @@ TEST(LowerGroup, AWindowThatSlidesIsVectorizedAlongItsWay) {
   EXPECT_NE(Spec(text).find("kernel parallel=2 reduction=2 vector=1"), std::string::npos) << Spec(text);
 }
 
+TEST(LowerGroup, AWindowOfMoreElementsThanItsRowHasWindowsIsReadAlongItself) {
+  const std::string text = R"(graph(%x : Float(1, 1, 2, 6, strides=[12, 12, 6, 1])):
+  %k : int[] = prim::Constant[value=[2, 3]]()
+  %p : int[] = prim::Constant[value=[0, 0]]()
+  %d : int[] = prim::Constant[value=[1, 1]]()
+  %c : bool = prim::Constant[value=0]()
+  %z : Float(1, 1, 1, 2, strides=[2, 2, 2, 1]) = aten::max_pool2d(%x, %k, %k, %p, %d, %c)
+  return (%z)
+)";
+  EXPECT_EQ(Elements(RunText(text, {Iota({1, 1, 2, 6})})[0]), (std::vector<float>{8, 11}));
+  EXPECT_NE(Spec(text).find("kernel parallel=1 reduction=2 vector=2"), std::string::npos) << Spec(text);
+}
+
 TEST(LowerGroup, AWeightedSumOfPlanesIsVectorizedAlongThePlanes) {
   const std::string text = R"(graph(%x : Float(3, 4, strides=[4, 1]), %w : Float(3, 1, strides=[1, 1])):
   %z : Float(4, strides=[1]) = smelt::FusionGroup_0(%x, %w)
