@@ -19,13 +19,15 @@ bool KernelEmitter::CanHoist(int i, const std::vector<bool>& done) const {
   for (int o : in.operands) {
     if (!done[o]) return false;
   }
-  if (in.op != KernelOp::kLoad) return true;
-  const int cls = s_.params[in.param].alias_class;
+  return in.op != KernelOp::kLoad || !MayBeWritten(in.param);
+}
+
+bool KernelEmitter::MayBeWritten(int param) const {
+  const int cls = s_.params[param].alias_class;
   for (size_t q = 0; q < s_.params.size(); ++q) {
-    // A store of this very kernel may change what the load sees.
-    if (written_[q] && (cls < 0 || s_.params[q].alias_class < 0 || s_.params[q].alias_class == cls)) return false;
+    if (written_[q] && (cls < 0 || s_.params[q].alias_class < 0 || s_.params[q].alias_class == cls)) return true;
   }
-  return true;
+  return false;
 }
 
 void KernelEmitter::Hoist(const std::vector<int>& instrs, const std::vector<bool>& ready) {
@@ -398,13 +400,28 @@ void KernelEmitter::EmitColumns() {
     };
     IfElse(HasManyRows(), stream, [&] { return chunks(lo, hi); });
   };
-  if (s_.parallel_rank == 1) {
-    row(begin_, end_);
-    return;
+  const bool is_one = s_.parallel_rank == 1;
+  Value* lo = is_one ? begin_ : b_.getInt64(0);
+  Value* hi = is_one ? end_ : size_[loop_dim_];
+  auto by_columns = [&]() -> Value* {
+    if (is_one) {
+      row(lo, hi);
+    } else if (has_tiles_) {
+      If(b_.CreateICmpSGT(hi, b_.getInt64(0)), [&] { EmitTiles(row); });
+    } else {
+      If(b_.CreateICmpSGT(hi, b_.getInt64(0)), [&] { ForTiles(end_, [&](Value*) { row(lo, hi); }); });
+    }
+    return nullptr;
+  };
+  auto folded = [&]() -> Value* {
+    is_one ? EmitFolded() : ForTiles(end_, [&](Value*) { EmitFolded(); });
+    return nullptr;
+  };
+  if (can_fold_) {
+    IfElse(b_.CreateNot(Folds(lo, hi)), by_columns, folded);
+  } else {
+    by_columns();
   }
-  if (has_tiles_) return If(b_.CreateICmpSGT(size_[loop_dim_], b_.getInt64(0)), [&] { EmitTiles(row); });
-  If(b_.CreateICmpSGT(size_[loop_dim_], b_.getInt64(0)),
-     [&] { ForTiles(end_, [&](Value*) { row(b_.getInt64(0), size_[loop_dim_]); }); });
 }
 
 void KernelEmitter::EmitInterior(Value* lo, Value* hi, const std::function<void()>& otherwise) {

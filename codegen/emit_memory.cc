@@ -359,7 +359,7 @@ void KernelEmitter::StorePair(const KernelInstr& in, int u) {
 }
 
 bool KernelEmitter::CanPair(const std::vector<int>& instrs, int copies) const {
-  if (copies % 2 != 0 || active_lanes_ == 1 || row_copies_ > 0) return false;
+  if (copies % 2 != 0 || active_lanes_ == 1 || row_copies_ > 0 || folds_) return false;
   bool some = false;
   for (int i : instrs) {
     const KernelInstr& in = s_.instrs[i];

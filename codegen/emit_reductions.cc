@@ -235,7 +235,7 @@ void KernelEmitter::FlushSums(const std::vector<int>& instrs, int copies) {
   for (int i : instrs) {
     if (!IsSumLike(s_.instrs[i])) continue;
     State& state = states_[i];
-    if (columns_) {
+    if (columns_ && !folds_) {
       for (int u = 0; u < copies; ++u) AddToSecondLevel(state, u, Load(state.acc[u]));
     } else {
       std::vector<Value*> parts;
@@ -284,8 +284,9 @@ Value* KernelEmitter::LowHalf(Value* v, int lanes) {
 }
 
 void KernelEmitter::FinishReductions(const std::vector<int>& instrs, int copies) {
+  const bool by_columns = columns_ && !folds_;
   // Loops over rows have flushed each block of them.
-  if (!columns_ && s_.reduction_rank == 1) FlushSums(instrs, copies);
+  if (!by_columns && s_.reduction_rank == 1) FlushSums(instrs, copies);
   for (int i : instrs) {
     const KernelInstr& in = s_.instrs[i];
     if (in.op != KernelOp::kReduce) continue;
@@ -304,7 +305,7 @@ void KernelEmitter::FinishReductions(const std::vector<int>& instrs, int copies)
       Type* type = v->getType()->getWithNewType(scalar_.TypeOf(t));
       return IsSumLike(in) && v->getType() != type ? b_.CreateFPTrunc(v, type) : v;
     };
-    if (columns_) {
+    if (by_columns) {
       for (int u = 0; u < copies; ++u) {
         Set(i, u, IsArg(in.reduce) ? NoIndexIsZero(Load(state.index[u])) : rounded(total(u)));
       }
@@ -330,17 +331,20 @@ void KernelEmitter::FinishReductions(const std::vector<int>& instrs, int copies)
       SetAll(i, NoIndexIsZero(index));
       continue;
     }
+    auto combine = [&](Value* a, Value* z) { return Combine(in.reduce, t, a, z, IgnoresNan(in)); };
     Value* v;
     if (IsSumLike(in)) {
       v = total(0);
     } else {
       std::vector<Value*> parts;
       for (int u = 0; u < copies; ++u) parts.push_back(Load(state.acc[u]));
-      v = Tree(std::move(parts), [&](Value* a, Value* z) { return Combine(in.reduce, t, a, z, IgnoresNan(in)); });
+      v = Tree(std::move(parts), combine);
     }
-    for (int lanes = active_lanes_; lanes > 1; lanes /= 2) {
-      v = Combine(in.reduce, t, LowHalf(v, lanes), HighHalf(v, lanes), IgnoresNan(in));
+    if (folds_) {
+      SetAll(i, rounded(FoldLanes(v, combine)));
+      continue;
     }
+    for (int lanes = active_lanes_; lanes > 1; lanes /= 2) v = combine(LowHalf(v, lanes), HighHalf(v, lanes));
     if (v->getType()->isVectorTy()) v = b_.CreateExtractElement(v, uint64_t{0});
     SetAll(i, rounded(v));
   }

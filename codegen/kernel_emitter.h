@@ -2,7 +2,8 @@
 //
 // Two shapes, by where the vectorized dim is:
 //   columns: it is the last parallel dim. A chunk of U vectors of W points runs all phases; reductions accumulate per
-//            lane. Over many rows, memory is read row after row (emit_columns.cc).
+//            lane. Over many rows, memory is read row after row (emit_columns.cc); of few columns, several rows are in
+//            a vector (emit_folds.cc).
 //   rows:    it is the last reduction dim (or there is none). Outer phases are scalar code; the innermost loop of an
 //            inner phase runs over vectors, with U accumulators, combined when the phase ends.
 // A loop over the vectorized dim is an unmasked main loop of U vectors and one masked body for what is left. The masked
@@ -297,6 +298,8 @@ class KernelEmitter {
   // at least once.
   void Hoist(const std::vector<int>& instrs, const std::vector<bool>& ready);
   bool CanHoist(int i, const std::vector<bool>& done) const;
+  // Whether a store of this very kernel may change what is read from `param`.
+  bool MayBeWritten(int param) const;
 
   // Calls body(copies) with chunk_, mask_ and count_ set, for all of [lo, hi).
   // `flush` after every kSumBlock iterations of the main loop. `stores`:
@@ -383,6 +386,19 @@ class KernelEmitter {
   Value* Widened(Value* v);
   Type* BufferElement(AllocaInst* variable);
 
+  // ---- rows of few columns ----
+
+  void PlanFolds();
+  bool IsFoldable(const KernelInstr& in) const;
+  // Whether all columns are few, and their rows many and without gaps.
+  Value* Folds(Value* lo, Value* hi);
+  void EmitFolded();
+  void OnColumns(const std::vector<int>& instrs);
+  void FoldPhase(const std::vector<int>& instrs);
+  Value* FoldedLanes();
+  Value* Spread(Value* v);
+  Value* FoldLanes(Value* v, const std::function<Value*(Value*, Value*)>& combine);
+
   // ---- transposed operands ----
 
   void ChooseTiled();
@@ -429,6 +445,9 @@ class KernelEmitter {
   std::vector<AllocaInst*> kept_;  // of instructions that later phases use
   std::vector<bool> ready_;        // hoisted by earlier phases
   Value *tile_begin_ = nullptr, *tile_end_ = nullptr;
+  bool can_fold_ = false;
+  std::vector<bool> in_rows_;  // of inner phases: what is another value in each row of the innermost reduced dim
+  bool folds_ = false;         // lanes are parts of the columns' results
   std::vector<Value*> nt_launch_;
   bool uses_non_temporal_ = false;
 

@@ -119,6 +119,7 @@ void KernelEmitter::Plan() {
   ChooseTiled();
   PlanStreams();
   PlanScratch();
+  PlanFolds();
   PairStores();
   if (columns_ && lanes_ > 1 && !has_tiles_) interior_ = FindInterior(s_, varying_);
 }
