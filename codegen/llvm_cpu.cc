@@ -9,6 +9,7 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -47,6 +48,16 @@ TargetInfo InfoOf(Target t) {
   }
 }
 
+// A conversion of a number keeps what else its register held, and waits for whoever wrote that. LLVM clears the
+// register first unless it was written long before; of a loop's it does not see that the last round wrote it, and takes
+// that for longer than any distance but this one. It looks at the switch, which is one of the process, as it compiles.
+void AlwaysBreakFalseDependences() {
+  constexpr unsigned kBeyondAnyDistance = 1u << 30;
+  auto& options = llvm::cl::getRegisteredOptions();
+  const auto found = options.find("undef-reg-clearance");
+  if (found != options.end()) static_cast<llvm::cl::opt<unsigned>*>(found->second)->setValue(kBeyondAnyDistance);
+}
+
 void InitializeLlvm() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -59,6 +70,7 @@ void InitializeLlvm() {
     LLVMInitializeAArch64Target();
     LLVMInitializeAArch64TargetMC();
     LLVMInitializeAArch64AsmPrinter();
+    AlwaysBreakFalseDependences();
   });
 }
 
