@@ -37,7 +37,8 @@ void KernelEmitter::Hoist(const std::vector<int>& instrs, const std::vector<bool
   const int lanes = std::exchange(active_lanes_, 1);
   std::vector<bool> now(s_.instrs.size(), false);
   for (int i : instrs) {
-    if (!CanHoist(i, done)) continue;
+    now[i] = ready[i];
+    if (ready[i] || !CanHoist(i, done)) continue;
     if (row_copies_ > 0) {
       for (int u = 0; u < row_copies_; ++u) Set(i, u, EmitInstr(i, u));
     } else {
@@ -270,33 +271,45 @@ void KernelEmitter::NonTemporalHead(Value* lo, Value** use, Value** head) {
   *head = b_.CreateSelect(all, *head, b_.getInt64(0));
 }
 
-void KernelEmitter::ForTiles(Value* end, const std::function<void(Value*)>& body) {
-  const int dims = columns_ ? s_.parallel_rank - 1 : s_.parallel_rank;
-  std::vector<AllocaInst*> index(dims);
+// The innermost of the dims has a loop of its own: what it leaves alone is not computed again for each of its tiles.
+void KernelEmitter::ForTiles(Value* end, const std::function<void(Value*)>& body, const std::function<void()>& begin) {
+  const int last = (columns_ ? s_.parallel_rank - 1 : s_.parallel_rank) - 1;
+  if (last < 0) return For(begin_, end, b_.getInt64(1), body);
+  std::vector<AllocaInst*> index(last + 1);
   Value* rest = begin_;
-  for (int d = dims - 1; d >= 0; --d) {
+  for (int d = last; d >= 0; --d) {
     index[d] = Variable(i64_);
     b_.CreateStore(d ? b_.CreateURem(rest, size_[d]) : rest, index[d]);
     if (d) rest = b_.CreateUDiv(rest, size_[d]);
   }
+  AllocaInst* at = Variable(i64_);
+  b_.CreateStore(begin_, at);
   const std::vector<Value*> addr = addr_;
-  For(begin_, end, b_.getInt64(1), [&](Value* tile) {
-    addr_ = addr;
-    std::vector<Value*> now;
-    for (int d = 0; d < dims; ++d) now.push_back(Load(index[d]));
-    for (int d = 0; d < dims; ++d) AddIndex(d, now[d]);
-    body(tile);
-    Value* carry = nullptr;
-    for (int d = dims - 1; d >= 0; --d) {
-      Value* next = b_.CreateAdd(now[d], carry ? carry : b_.getInt64(1));
-      if (d) {
-        Value* wraps = b_.CreateICmpSGE(next, size_[d]);
-        carry = b_.CreateZExt(wraps, i64_);
-        next = b_.CreateSelect(wraps, b_.getInt64(0), next);
-      }
-      b_.CreateStore(next, index[d]);
-    }
-  });
+  While([&] { return b_.CreateICmpSLT(Load(at), end); },
+        [&] {
+          addr_ = addr;
+          for (int d = 0; d < last; ++d) AddIndex(d, Load(index[d]));
+          const std::vector<Value*> outer = addr_;
+          if (begin) begin();
+          Value* tile = Load(at);
+          Value* first = Load(index[last]);
+          Value* tiles = b_.CreateSub(end, tile);
+          if (last) tiles = Min(tiles, b_.CreateSub(size_[last], first));
+          For(b_.getInt64(0), tiles, b_.getInt64(1), [&](Value* k) {
+            addr_ = outer;
+            AddIndex(last, b_.CreateAdd(first, k));
+            body(b_.CreateAdd(tile, k));
+          });
+          b_.CreateStore(b_.CreateAdd(tile, tiles), at);
+          b_.CreateStore(b_.getInt64(0), index[last]);
+          Value* carry = b_.getInt64(1);
+          for (int d = last - 1; d >= 0; --d) {
+            Value* next = b_.CreateAdd(Load(index[d]), carry);
+            Value* wraps = b_.CreateICmpSGE(next, size_[d]);
+            carry = b_.CreateZExt(wraps, i64_);
+            b_.CreateStore(b_.CreateSelect(wraps, b_.getInt64(0), next), index[d]);
+          }
+        });
   addr_ = addr;
 }
 
@@ -367,10 +380,19 @@ void KernelEmitter::EmitColumns() {
     reduces = reduces || phase.inner;
   }
   const int copies = lanes_ == 1 ? 1 : Copies(all, reduces);
+  // What is the same for all tiles that differ in the last of their dims.
+  std::vector<Value*> known(s_.instrs.size(), nullptr);
+  std::vector<bool> ready(s_.instrs.size(), false);
+  auto begin_tiles = [&] {
+    vals_.assign(1, known);
+    Hoist(StillOverTiles(outer), ready);
+    known = vals_[0];
+    ready = std::exchange(hoisted_, {});
+  };
   auto chunks = [&](Value* lo, Value* hi) -> Value* {
-    vals_.assign(copies, std::vector<Value*>(s_.instrs.size(), nullptr));
+    vals_.assign(copies, known);
     loop_instrs_ = all;
-    Hoist(outer, std::vector<bool>(s_.instrs.size(), false));
+    Hoist(outer, ready);
     auto loop = [&] {
       ChunkLoop(
           lo, hi, copies,
@@ -409,7 +431,7 @@ void KernelEmitter::EmitColumns() {
     } else if (has_tiles_) {
       If(b_.CreateICmpSGT(hi, b_.getInt64(0)), [&] { EmitTiles(row); });
     } else {
-      If(b_.CreateICmpSGT(hi, b_.getInt64(0)), [&] { ForTiles(end_, [&](Value*) { row(lo, hi); }); });
+      If(b_.CreateICmpSGT(hi, b_.getInt64(0)), [&] { ForTiles(end_, [&](Value*) { row(lo, hi); }, begin_tiles); });
     }
     return nullptr;
   };
@@ -422,6 +444,21 @@ void KernelEmitter::EmitColumns() {
   } else {
     by_columns();
   }
+}
+
+// Those that do not vary with the last dim of tiles.
+std::vector<int> KernelEmitter::StillOverTiles(const std::vector<int>& instrs) const {
+  const int last = s_.parallel_rank - 2;
+  std::vector<bool> varies(s_.instrs.size());
+  std::vector<int> still;
+  for (int i : instrs) {
+    const KernelInstr& in = s_.instrs[i];
+    varies[i] = in.op == KernelOp::kIndex && in.dim == last;
+    if (in.op == KernelOp::kLoad) varies[i] = s_.params[in.param].strides[last] != StrideClass::kZero;
+    for (int o : in.operands) varies[i] = varies[i] || varies[o];
+    if (!varies[i]) still.push_back(i);
+  }
+  return still;
 }
 
 void KernelEmitter::EmitInterior(Value* lo, Value* hi, const std::function<void()>& otherwise) {

@@ -317,8 +317,10 @@ class KernelEmitter {
 
   // ---- loop nests ----
 
-  // Every parallel dim but the vectorized one, tiles [begin_, end): body(tile) with idx_ and addr_ set.
-  void ForTiles(Value* end, const std::function<void(Value*)>& body);
+  // Every parallel dim but the vectorized one, tiles [begin_, end): body(tile) with idx_ and addr_ set; `begin` before
+  // tiles that differ in the last of these dims.
+  void ForTiles(Value* end, const std::function<void(Value*)>& body, const std::function<void()>& begin = nullptr);
+  std::vector<int> StillOverTiles(const std::vector<int>& instrs) const;
 
   // Loops over dims [from, to): body() with idx_ and addr_ set; `flush` every kSumBlock iterations of the innermost of
   // them.
