@@ -12,6 +12,13 @@ using llvm::BasicBlock;
 using llvm::Type;
 using llvm::Value;
 
+namespace {
+
+// Lanes of a vector that is taken together without a loop even where some of them are not wanted.
+constexpr int kFewLanes = 16;
+
+}  // namespace
+
 void KernelEmitter::AddIndex(int dim, Value* index) {
   idx_[dim] = index;
   for (size_t p = 0; p < s_.params.size(); ++p) {
@@ -148,7 +155,15 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
   }
   const int64_t apart = moves && !offsets ? ElementsApart(LoopClass(in.param)) : -1;
   if (apart >= 2 && LoadsWholes(element, apart)) return LoadApart(type, a, apart);
-  if (mask_) return LoadLanes(in, type, a, stride, offsets, nullptr);
+  if (mask_ && (!offsets || moves || active_lanes_ > kFewLanes)) {
+    return LoadLanes(in, type, a, stride, offsets, nullptr);
+  }
+  // At data's places lanes without an element of their own read the first one's: a whole vector takes no longer than a
+  // loop over a few lanes.
+  if (mask_) {
+    Value* first = b_.CreateExtractElement(offsets, b_.getInt64(0));
+    offsets = b_.CreateSelect(mask_, offsets, b_.CreateVectorSplat(active_lanes_, first));
+  }
   if (offsets && f_.avx512 && active_lanes_ >= 8 && ItemSize(in.type) >= 4) {
     could_gather_ = true;
     if (gathers_) {

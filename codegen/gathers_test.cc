@@ -59,6 +59,38 @@ TEST_P(GathersTest, EqualTheInterpreterWhateverTheMachineIsGoodAt) {
   }
 }
 
+// The places are counted from 100000 on: where there is none, what stands for it lies outside of the table.
+TEST_P(GathersTest, TheLanesBehindARowsEndReadNothingOutsideOfTheTable) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  std::mt19937_64 rng(1);
+  RandomCase c;
+  c.spec = ParseOrDie(R"(kernel parallel=2 reduction=0 vector=1 sequential=0
+param float32 r [zero,zero] alias=-1
+param int64 r [zero,unit] alias=-1
+param float32 w [any,unit] alias=-1
+%0 = load.p1 int64
+%1 = const int64 100000
+%2 = sub int64 %0 %1
+%3 = load.p0 float32 %2 +offset
+%4 = store.p2 float32 %3
+outer 0 1 2 3 4
+)");
+  absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, GetParam());
+  ASSERT_TRUE(image.ok()) << image.status();
+  for (int64_t length = 1; length <= 40; ++length) {
+    c.launch = DenseLaunch(c.spec, {3, length}, rng);
+    c.launch.elements[0] = length;
+    c.launch.contents[0] = c.launch.contents[2];
+    c.launch.contents[0].resize(length * sizeof(float));
+    for (int64_t k = 0; k < length; ++k) {
+      const int64_t at = 100000 + static_cast<int64_t>(rng() % length);
+      std::memcpy(&c.launch.contents[1][k * 8], &at, 8);
+    }
+    ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kEnd, 1), "") << length;
+    ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kBegin, 2), "") << length;
+  }
+}
+
 // As an adaptive pool of a strided image: its windows begin at 2 c + 1, which a phase before the reduction computes.
 TEST_P(GathersTest, PlacesMayBeSumsOfAnEarlierPhase) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
