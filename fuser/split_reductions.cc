@@ -101,8 +101,7 @@ class ReductionSplitter {
     if (!inner || sizes[*inner].Constant().value_or(kFullVector) >= kFullVector || others < kLongRow) return false;
     bool side_by_side = false;
     for (size_t d = 0; d < sizes.size(); ++d) {
-      side_by_side = side_by_side || (!is_reduced(d) && strides[d] == sizes[*inner] &&
-                                      SizeOf(sizes[d]) * SizeOf(sizes[*inner]) >= kFullVector);
+      side_by_side = side_by_side || (!is_reduced(d) && strides[d] == sizes[*inner] && SizeOf(sizes[d]) > 1);
     }
     if (!side_by_side) return false;
     std::vector<int64_t> rest;

@@ -58,6 +58,10 @@ TEST(SplitReductions, WhatABranchReadsRepeatedIsRepeatedInIt) {
   EXPECT_EQ(VerifyGraph(*g), absl::OkStatus()) << PrintGraph(*g);
 }
 
+TEST(SplitReductions, OfTwoGroupsToo) {
+  EXPECT_EQ(Splits(absl::StrReplaceAll(Centered(4, "512, 4, 1, 8"), {{"Float(2, 8, ", "Float(2, 2, "}})), 1);
+}
+
 TEST(SplitReductions, AMeanOverLongRowsStays) { EXPECT_EQ(Splits(Centered(32, "16384, 32, 1, 256")), 0); }
 
 TEST(SplitReductions, SoDoesOneWhoseRowsLieInOnePiece) { EXPECT_EQ(Splits(Centered(4, "2048, 256, 64, 1")), 0); }
