@@ -16,6 +16,9 @@ namespace {
 
 constexpr int kLaneBytes = 16;  // in which x86's shuffles move elements about
 
+// A tile of fewer vectors' elements is not worth a transposed block.
+constexpr int64_t kFewVectors = 2;
+
 // Shuffles of vectors of n elements.
 class Transposer {
  public:
@@ -127,23 +130,35 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
     return b_.CreateGEP(element, tile, b_.CreateAdd(b_.CreateMul(i, b_.getInt64(tile_columns_)), j));
   };
   Value* zero = b_.getInt64(0);
+  Value* block_size = b_.getInt64(n);
   Value* whole_tile = b_.CreateICmpEQ(rows, b_.getInt64(tile_rows_));
-  Value* whole_rows = b_.CreateAnd(rows, b_.getInt64(-n));
-  Value* whole_columns = b_.CreateAnd(columns, b_.getInt64(-n));
-  For(zero, whole_columns, b_.getInt64(n), [&](Value* j) {
-    For(zero, whole_rows, b_.getInt64(n), [&](Value* i) {
+  Value* has_blocks = b_.CreateICmpSGE(rows, block_size);
+  Value* whole_columns = b_.CreateSelect(has_blocks, b_.CreateAnd(columns, b_.getInt64(-n)), zero);
+  auto transpose = [&](std::vector<Value*>& block, Value* i, Value* j) {
+    Transposer(b_, n, item).Run(block);
+    Value* into = to(i, j);
+    for (int k = 0; k < n; ++k) {
+      b_.CreateAlignedStore(block[k], b_.CreateConstGEP1_64(element, into, static_cast<int64_t>(k) * tile_columns_),
+                            llvm::Align(n * item));
+    }
+  };
+  // The last block of rows ends with them.
+  Value* last_rows = b_.CreateSub(rows, block_size);
+  For(zero, whole_columns, block_size, [&](Value* j) {
+    For(zero, rows, block_size, [&](Value* next) {
+      Value* i = Min(next, last_rows);
       std::vector<Value*> block;
       Value* first = at(i, j);
       // The columns after these lie in other pages, which no prefetcher of the machine looks into. They are asked for
       // in the order in which they lie, not in that in which they are used: columns are often a multiple of a page
       // apart, and then all fall on the same few places of the nearest cache.
-      Value* element_of_group = b_.CreateMul(i, b_.getInt64(n));
+      Value* element_of_group = b_.CreateMul(i, block_size);
       Value* column = b_.CreateUDiv(element_of_group, b_.getInt64(tile_rows_));
       Value* row = b_.CreateURem(element_of_group, b_.getInt64(tile_rows_));
-      Value* ahead = at(row, b_.CreateAdd(b_.CreateAdd(j, b_.getInt64(n)), column));
+      Value* ahead = at(row, b_.CreateAdd(b_.CreateAdd(j, block_size), column));
       Value* step = b_.getInt64(static_cast<int64_t>(n) * item);
       // A tile that is cut off has shorter columns: one piece of each.
-      ahead = b_.CreateSelect(whole_tile, ahead, at(i, b_.CreateAdd(j, b_.getInt64(n))));
+      ahead = b_.CreateSelect(whole_tile, ahead, at(i, b_.CreateAdd(j, block_size)));
       step = b_.CreateSelect(whole_tile, step, stride);
       for (int k = 0; k < n; ++k) {
         Prefetch(ahead, /*nearest=*/false);
@@ -153,23 +168,38 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
         block.push_back(b_.CreateAlignedLoad(vector, first, align));
         first = b_.CreateGEP(i8_, first, stride);
       }
-      Transposer(b_, n, item).Run(block);
-      Value* into = to(i, j);
-      for (int k = 0; k < n; ++k) {
-        b_.CreateAlignedStore(block[k], b_.CreateConstGEP1_64(element, into, static_cast<int64_t>(k) * tile_columns_),
-                              llvm::Align(n * item));
-      }
+      transpose(block, i, j);
     });
   });
-  // What is left at both edges, element by element.
-  auto copy = [&](Value* i0, Value* i1, Value* j0, Value* j1) {
-    For(j0, j1, b_.getInt64(1), [&](Value* j) {
-      For(i0, i1, b_.getInt64(1),
+  // Columns that are left, and those of few rows: the last one stands for those that there are not.
+  const bool masks = MasksNatively(element);
+  auto blocks = [&]() -> Value* {
+    Value* mask = MaskOf(Min(rows, block_size), n);
+    For(whole_columns, columns, block_size, [&](Value* j) {
+      For(zero, rows, block_size, [&](Value* next) {
+        Value* i = b_.CreateSelect(has_blocks, Min(next, last_rows), zero);
+        std::vector<Value*> block;
+        for (int k = 0; k < n; ++k) {
+          Value* column = Min(b_.CreateAdd(j, b_.getInt64(k)), b_.CreateSub(columns, b_.getInt64(1)));
+          block.push_back(masks ? static_cast<Value*>(b_.CreateMaskedLoad(vector, at(i, column), align, mask,
+                                                                          llvm::Constant::getNullValue(vector)))
+                                : b_.CreateAlignedLoad(vector, at(i, column), align));
+        }
+        transpose(block, i, j);
+      });
+    });
+    return nullptr;
+  };
+  // Next to nothing, or what has no masks, is taken element by element.
+  Value* is_worth_it = has_blocks;
+  if (masks) is_worth_it = b_.CreateICmpSGE(b_.CreateMul(rows, columns), b_.getInt64(kFewVectors * n));
+  IfElse(is_worth_it, blocks, [&]() -> Value* {
+    For(zero, columns, b_.getInt64(1), [&](Value* j) {
+      For(zero, rows, b_.getInt64(1),
           [&](Value* i) { b_.CreateAlignedStore(b_.CreateAlignedLoad(element, at(i, j), align), to(i, j), align); });
     });
-  };
-  copy(zero, rows, whole_columns, columns);
-  copy(whole_rows, rows, zero, whole_columns);
+    return nullptr;
+  });
 }
 
 // The same row of the next tile, of operands that lie as the loop runs.

@@ -39,9 +39,19 @@ TEST_P(TransposedTest, EqualsTheInterpreter) {
         SCOPED_TRACE(c.spec.ToString());
         absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, GetParam());
         ASSERT_TRUE(image.ok()) << image.status();
-        // Rows, columns: whole tiles, of any element type and machine; less; more, and not whole.
-        for (auto [rows, columns] :
-             std::vector<std::pair<int64_t, int64_t>>{{256, 64}, {256, 128}, {60, 130}, {1037, 70}, {31, 300}}) {
+        // Rows, columns: whole tiles, of any element type and machine; less; more, and not whole; less than a block.
+        for (auto [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{256, 64},
+                                                                             {256, 128},
+                                                                             {60, 130},
+                                                                             {1037, 70},
+                                                                             {31, 300},
+                                                                             {7, 40},
+                                                                             {40, 7},
+                                                                             {1, 70},
+                                                                             {70, 1},
+                                                                             {3, 5},
+                                                                             {14, 14},
+                                                                             {17, 33}}) {
           SCOPED_TRACE(absl::StrCat(rows, " x ", columns));
           c.launch = DenseLaunch(c.spec, {rows, columns}, rng);
           ASSERT_EQ(CompareWithInterpreter(c, image->entry(0), Guard::kEnd, 1), "");

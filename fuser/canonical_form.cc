@@ -150,10 +150,25 @@ bool Builder::Collapses(int a, int b) const {
   return true;
 }
 
+// Neighbours that could be one loop are one: the inner one.
+std::vector<int> Builder::Collapsed(const std::vector<int>& dims) {
+  std::vector<int> kept;
+  for (auto d = dims.rbegin(); d != dims.rend(); ++d) {
+    if (!kept.empty() && Collapses(*d, kept.back())) {
+      sizes_[kept.back()] = sizes_[kept.back()] * sizes_[*d];
+    } else {
+      kept.push_back(*d);
+    }
+  }
+  std::reverse(kept.begin(), kept.end());
+  return kept;
+}
+
 void Builder::ArrangeDims(bool ordered) {
   std::vector<int> order[2];
   std::tie(order[0], order[1]) = SortDims(ordered);
   PutRunsLast(order[0]);
+  order[0] = Collapsed(order[0]);
   // Transposed operands are read by tiles of the last two dims: the one along which most of them run comes last but
   // one.
   if (rank() == parallel_ && order[0].size() > 2) {
@@ -176,24 +191,27 @@ void Builder::ArrangeDims(bool ordered) {
     std::rotate(dims.begin() + best, dims.begin() + best + 1, dims.end() - 1);
   }
   // A vector would not be filled by the last dim. The next one is the vector's, whose results are stored apart, if no
-  // operand runs along the last, or if data choose places along it that are the same for all of the next.
+  // operand runs along the last, or if data choose places along it that are the same for all of the next. (Tiles of
+  // transposed operands are read faster than results are stored apart, but of narrow elements; what has guards, or lies
+  // where data say, is not read by tiles.)
   if (rank() == parallel_ && order[0].size() > 1 &&
       sizes_[order[0].back()].Constant().value_or(kFewLanes + 1) <= kFewLanes) {
     std::vector<int>& dims = order[0];
     const int last = dims.back(), next = dims[dims.size() - 2];
-    bool runs = false, transposed = false, dense = true;
+    bool runs = false, tiled = false, transposed = false, dense = true;
     for (size_t i = 0; i < ins_.size(); ++i) {
       if (!reachable_[i] || ins_[i].access < 0) continue;
       const std::vector<Expr>& coef = accesses_[ins_[i].access].coef;
       if (ins_[i].op == KernelOp::kStore) dense = dense && coef[next] == coef[last] * sizes_[last];
       if (ins_[i].op != KernelOp::kLoad) continue;
       runs = runs || coef[last] == Expr(1);
-      transposed = transposed || (coef[next] == Expr(1) && coef[last] != Expr(0));
+      if (coef[next] != Expr(1) || coef[last] == Expr(0)) continue;
+      const bool by_tiles = ItemSize(ins_[i].type) >= 4 && !ins_[i].has_offset && !ins_[i].has_guard;
+      (by_tiles ? tiled : transposed) = true;
     }
     const bool chosen = IsChosenAlong(last) && !IsChosenAlong(next);
-    // It would be filled by kFewLanes at AVX2, but not by tiles that narrow.
     const bool few = sizes_[last].Constant().value_or(kFewLanes) < kFewLanes;
-    if ((!runs || chosen) && (few || (transposed && dense)) && !Collapses(next, last) &&
+    if ((!(runs || tiled) || chosen) && (few || (transposed && dense)) && !Collapses(next, last) &&
         sizes_[next].Constant().value_or(0) >= kFullVector) {
       std::swap(dims[dims.size() - 2], dims.back());
     }
@@ -201,16 +219,8 @@ void Builder::ArrangeDims(bool ordered) {
   std::vector<int> kept;
   int parallel = 0;
   for (int part = 0; part < 2; ++part) {
-    std::vector<int> dims;
-    for (size_t i = order[part].size(); i-- > 0;) {
-      const int d = order[part][i];
-      if (!dims.empty() && Collapses(d, dims.back())) {
-        sizes_[dims.back()] = sizes_[dims.back()] * sizes_[d];
-      } else {
-        dims.push_back(d);
-      }
-    }
-    kept.insert(kept.end(), dims.rbegin(), dims.rend());
+    const std::vector<int> dims = Collapsed(order[part]);
+    kept.insert(kept.end(), dims.begin(), dims.end());
     if (part == 0) parallel = static_cast<int>(kept.size());
   }
   auto pick = [&](std::vector<Expr>& v) {

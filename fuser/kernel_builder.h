@@ -152,6 +152,7 @@ class Builder {
   std::pair<std::vector<int>, std::vector<int>> SortDims(bool ordered) const;
   // Whether every use treats dim a as the multiple of dim b that continues it.
   bool Collapses(int a, int b) const;
+  std::vector<int> Collapsed(const std::vector<int>& dims);
   // The last of the parallel dims, if it is one of a few elements that would not fill vectors, and rows are many; -1.
   int ShortRow(const std::vector<int>& dims) const;
   void UnrollRow(int row);

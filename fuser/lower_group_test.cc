@@ -379,6 +379,38 @@ with smelt::FusionGroup_0 = graph(%c : Float($0, $1, strides=[$1, 1]), %s : Floa
   EXPECT_EQ(Count(Spec(text(5, 2)), "store."), 1) << Spec(text(5, 2));
 }
 
+TEST(LowerGroup, DimsThatCouldBeOneLoopAreOneBesideATransposedOperand) {
+  // Rows and columns of an image whose channels lie innermost, and are the tiles' rows.
+  const std::string text = R"(graph(%x : Float(2, 8, 3, 5, strides=[120, 1, 40, 8])):
+  %z : Float(2, 8, 3, 5, strides=[120, 15, 5, 1]) = smelt::materialize[strides=[120, 15, 5, 1]](%x)
+  return (%z)
+)";
+  EXPECT_NE(Spec(text).find("kernel parallel=3 reduction=0 vector=2"), std::string::npos) << Spec(text);
+  EXPECT_NE(Spec(text).find("r [any,unit,any]"), std::string::npos) << Spec(text);
+}
+
+TEST(LowerGroup, AFewNumbersOfATransposedOperandAreReadByTilesUnlessTheyAreNarrow) {
+  const auto spec = [](const std::string& type) {
+    return Spec(absl::Substitute(R"(graph(%x : $0(100, 7, strides=[1, 100])):
+  %z : $0(100, 7, strides=[7, 1]) = smelt::materialize[strides=[7, 1]](%x)
+  return (%z)
+)",
+                                 type));
+  };
+  EXPECT_NE(spec("Float").find("w [any,unit]"), std::string::npos) << spec("Float");
+  EXPECT_NE(spec("BFloat16").find("w [unit,any]"), std::string::npos) << spec("BFloat16");
+}
+
+TEST(LowerGroup, AFewNumbersAtDatasPlacesAreNot) {
+  const std::string text =
+      R"(graph(%x : Float(5, 100, 8, strides=[800, 1, 100]), %i : Long(6, strides=[1])):
+  %d : int = prim::Constant[value=0]()
+  %z : Float(6, 100, 8, strides=[800, 8, 1]) = aten::index_select(%x, %d, %i)
+  return (%z)
+)";
+  EXPECT_NE(Spec(text).find("w [any,unit,any]"), std::string::npos) << Spec(text);
+}
+
 TEST(LowerGroup, AWindowThatSlidesIsVectorizedAlongItsWay) {
   const std::string text = R"(graph(%x : Float(1, 1, 4, 6, strides=[24, 24, 6, 1])):
   %k : int[] = prim::Constant[value=[2, 2]]()
