@@ -902,7 +902,7 @@ INSTANTIATE_TEST_SUITE_P(DTypes, OrderTest,
                          [](const auto& info) { return std::string(Name(info.param)); });
 
 TEST_P(OrderTest, OfSortIsThatOfAStableSortAndOfTopKThatOfPyTorchsCalls) {
-  for (int64_t n : {1, 50, 3000}) {
+  for (int64_t n : {1, 2, 5, 16, 17, 50, 3000}) {
     const Tensor x = Numbers(n);
     for (bool descending : {false, true}) {
       std::vector<int64_t> want(static_cast<size_t>(n));
@@ -913,7 +913,7 @@ TEST_P(OrderTest, OfSortIsThatOfAStableSortAndOfTopKThatOfPyTorchsCalls) {
       const Tensor indices = Tensor::Empty(DType::kInt64, {n});
       ASSERT_TRUE(Call("sort", {x}, {Tensor(), indices}, {0, descending, 1}).ok());
       ASSERT_EQ(IntsOf(indices), want) << n;
-      for (int64_t k : {n / 50, n / 2}) {
+      for (int64_t k : {int64_t{1}, n / 50, n / 2}) {
         const Tensor some = Tensor::Empty(DType::kInt64, {k});
         ASSERT_TRUE(Call("topk", {x}, {Tensor(), some}, {k, 0, descending, 1}).ok());
         // Equal ones lie as the algorithms leave them that PyTorch's kernel calls.

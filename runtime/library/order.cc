@@ -1,80 +1,40 @@
 #include "smelt/runtime/library/order.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <type_traits>
+#include <array>
 #include <utility>
-
-#include "smelt/core/base/check.h"
-#include "smelt/core/tensor/float16.h"
 
 namespace smelt::library_internal {
 namespace {
 
-template <typename T>
-T Read(const char* p) {
-  T v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-
-// A floating point number's bits count upwards from its sign, downwards where that is set.
-template <typename Bits, typename F>
-uint64_t FloatKey(F v) {
-  constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
-  if (v != v) return std::numeric_limits<Bits>::max();
-  if (v == 0) return kSign;
-  Bits bits;
-  std::memcpy(&bits, &v, sizeof bits);
-  return (bits & kSign) != 0 ? Bits(~bits) : Bits(bits | kSign);
-}
-
-template <typename Key>
-void Load(const char* from, int64_t step, int64_t n, bool descending, std::vector<Keyed>* out, Key key) {
-  const uint64_t flip = descending ? ~uint64_t{0} : 0;
-  for (int64_t i = 0; i < n; ++i) (*out)[static_cast<size_t>(i)] = {key(from + i * step) ^ flip, i};
-}
-
-template <typename T>
-uint64_t IntKey(const char* p) {
-  const uint64_t wide = static_cast<uint64_t>(static_cast<int64_t>(Read<T>(p)));
-  return std::is_signed_v<T> ? wide ^ uint64_t{1} << 63 : wide;
+// Without branches that depend on data: each to where as many go before it as are less, or equal and stand before it.
+constexpr size_t kFew = 16;
+void SortFew(std::vector<Keyed>* entries) {
+  const size_t n = entries->size();
+  std::array<Keyed, kFew> from;
+  std::copy(entries->begin(), entries->end(), from.begin());
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t key = from[i].key;
+    size_t before = 0;
+    for (size_t k = 0; k < i; ++k) before += from[k].key <= key;
+    for (size_t k = i + 1; k < n; ++k) before += from[k].key < key;
+    (*entries)[before] = from[i];
+  }
 }
 
 }  // namespace
 
 void LoadKeys(const char* from, int64_t step, int64_t n, DType t, bool descending, std::vector<Keyed>* out) {
   out->resize(static_cast<size_t>(n));
-  const auto load = [&](auto key) { Load(from, step, n, descending, out, key); };
-  switch (t) {
-    case DType::kFloat64:
-      return load([](const char* p) { return FloatKey<uint64_t>(Read<double>(p)); });
-    case DType::kFloat32:
-      return load([](const char* p) { return FloatKey<uint32_t>(Read<float>(p)); });
-    case DType::kFloat16:
-      return load([](const char* p) { return FloatKey<uint32_t>(HalfToFloat(Read<uint16_t>(p))); });
-    case DType::kBFloat16:
-      return load([](const char* p) { return FloatKey<uint32_t>(BFloat16ToFloat(Read<uint16_t>(p))); });
-    case DType::kInt64:
-      return load(IntKey<int64_t>);
-    case DType::kInt32:
-      return load(IntKey<int32_t>);
-    case DType::kInt16:
-      return load(IntKey<int16_t>);
-    case DType::kInt8:
-      return load(IntKey<int8_t>);
-    case DType::kUInt8:
-      return load(IntKey<uint8_t>);
-    default:
-      SMELT_CHECK(t == DType::kBool) << Name(t) << " has no order";
-      return load([](const char* p) -> uint64_t { return *p != 0; });
-  }
+  const uint64_t flip = descending ? ~uint64_t{0} : 0;
+  WithKeys(t, [&](auto key) {
+    for (int64_t i = 0; i < n; ++i) (*out)[static_cast<size_t>(i)] = {key(from + i * step) ^ flip, i};
+  });
 }
 
 void SortByKey(std::vector<Keyed>* entries) {
   const size_t n = entries->size();
+  if (n <= kFew) return SortFew(entries);
   if (n < 256) {
     std::sort(entries->begin(), entries->end());
     return;

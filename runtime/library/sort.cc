@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/order_statistics.h"
 #include "smelt/core/base/status_macros.h"
@@ -128,11 +129,12 @@ class LineOp : public PreparedOp {
   }
   void Line(const char* in, char* values, char* indices) const {
     thread_local std::vector<Keyed> entries;
-    thread_local std::vector<char> raw;
     const int item = ItemSize(in_.dtype);
     const int64_t step = in_.strides[dim_] * item;
     if (kind_ == Kind::kTopK && !sorted_) {
       LoadAsPyTorchMoves(in, step, &entries);
+    } else if (keep_ == 1) {
+      LoadFirst(in, step, &entries);
     } else if (keep_ <= length_ / 16) {
       LoadLeast(in, step, keep_ + 1, &entries);
     } else {
@@ -140,19 +142,32 @@ class LineOp : public PreparedOp {
       SortByKey(&entries);
     }
     if (kind_ == Kind::kTopK && sorted_ && HasTies(entries)) LoadAsPyTorchMoves(in, step, &entries);
+    const auto store = [&](auto zero) { Store<decltype(zero)>(entries, in, values, indices); };
+    if (item == 1) return store(uint8_t{});
+    if (item == 2) return store(uint16_t{});
+    if (item == 4) return store(uint32_t{});
+    store(uint64_t{});
+  }
+
+  // Of the elements that come first, as T, the values and the indices.
+  template <typename T>
+  void Store(const std::vector<Keyed>& first, const char* in, char* values, char* indices) const {
+    thread_local std::vector<T> raw;  // the values may be sorted in place
+    const int64_t step = in_.strides[dim_] * static_cast<int64_t>(sizeof(T));
     if (values != nullptr) {
-      raw.resize(static_cast<size_t>(keep_ * item));  // the values may be sorted in place
+      raw.resize(static_cast<size_t>(keep_));
       for (int64_t i = 0; i < keep_; ++i) {
-        std::memcpy(raw.data() + i * item, in + entries[static_cast<size_t>(i)].index * step,
-                    static_cast<size_t>(item));
+        std::memcpy(&raw[static_cast<size_t>(i)], in + first[static_cast<size_t>(i)].index * step, sizeof(T));
       }
     }
     for (int64_t i = 0; i < keep_; ++i) {
-      const int64_t index = entries[static_cast<size_t>(i)].index;
       if (values != nullptr) {
-        std::memcpy(values + i * values_.strides[dim_] * item, raw.data() + i * item, static_cast<size_t>(item));
+        std::memcpy(values + i * values_.strides[dim_] * static_cast<int64_t>(sizeof(T)), &raw[static_cast<size_t>(i)],
+                    sizeof(T));
       }
-      if (indices != nullptr) std::memcpy(indices + i * indices_.strides[dim_] * 8, &index, 8);
+      if (indices != nullptr) {
+        std::memcpy(indices + i * indices_.strides[dim_] * 8, &first[static_cast<size_t>(i)].index, 8);
+      }
     }
   }
 
@@ -173,27 +188,39 @@ class LineOp : public PreparedOp {
     for (int64_t i : TopPlaces(length_, keep_, sorted_, before)) first->push_back(all[static_cast<size_t>(i)]);
   }
 
+  // The first of a line, and one that is equal, if there is one; without branches that depend on data.
+  void LoadFirst(const char* in, int64_t step, std::vector<Keyed>* first) const {
+    const uint64_t flip = descending_ ? ~uint64_t{0} : 0;
+    WithKeys(in_.dtype, [&](auto key_of) {
+      Keyed best = {key_of(in) ^ flip, 0};
+      bool has_equal = false;
+      for (int64_t i = 1; i < length_; ++i) {
+        const uint64_t key = key_of(in + i * step) ^ flip;
+        has_equal = key < best.key ? false : has_equal | (key == best.key);
+        best.index = key < best.key ? i : best.index;
+        best.key = std::min(key, best.key);
+      }
+      first->assign(has_equal ? 2 : 1, best);
+    });
+  }
+
   // The first `count` of a line in order, while they are few: a heap of them, with the last on top.
   void LoadLeast(const char* in, int64_t step, int64_t count, std::vector<Keyed>* least) const {
-    constexpr int64_t kBlock = 1024;
-    thread_local std::vector<Keyed> block;
-    least->clear();
-    for (int64_t first = 0; count > 0 && first < length_; first += kBlock) {
-      LoadKeys(in + first * step, step, std::min(kBlock, length_ - first), in_.dtype, descending_, &block);
-      for (Keyed e : block) {
-        const bool room = static_cast<int64_t>(least->size()) < count;
+    LoadKeys(in, step, count, in_.dtype, descending_, least);
+    std::make_heap(least->begin(), least->end());
+    const uint64_t flip = descending_ ? ~uint64_t{0} : 0;
+    WithKeys(in_.dtype, [&](auto key_of) {
+      uint64_t last = least->front().key;
+      for (int64_t i = count; i < length_; ++i) {
+        const uint64_t key = key_of(in + i * step) ^ flip;
         // Of equal ones the first stays.
-        if (!room && e.key >= least->front().key) continue;
-        e.index += first;
-        if (!room) {
-          std::pop_heap(least->begin(), least->end());
-          least->back() = e;
-        } else {
-          least->push_back(e);
-        }
+        if (ABSL_PREDICT_TRUE(key >= last)) continue;
+        std::pop_heap(least->begin(), least->end());
+        least->back() = {key, i};
         std::push_heap(least->begin(), least->end());
+        last = least->front().key;
       }
-    }
+    });
     std::sort_heap(least->begin(), least->end());
   }
 
