@@ -13,6 +13,14 @@ using llvm::BasicBlock;
 using llvm::Type;
 using llvm::Value;
 
+namespace {
+
+// Bytes from one row to the next from which on, and of a row up to which, the row `kRowsAhead` further on is asked for.
+constexpr int64_t kFarRow = 2 << 10, kShortRow = 128;
+constexpr int64_t kRowsAhead = 16;
+
+}  // namespace
+
 bool KernelEmitter::CanHoist(int i, const std::vector<bool>& done) const {
   const KernelInstr& in = s_.instrs[i];
   if (varying_[i] || in.op == KernelOp::kStore || in.op == KernelOp::kReduce || in.op == KernelOp::kScan) return false;
@@ -380,6 +388,7 @@ void KernelEmitter::EmitColumns() {
     reduces = reduces || phase.inner;
   }
   const int copies = lanes_ == 1 ? 1 : Copies(all, reduces);
+  const std::vector<FarRows> far_rows = FindFarRows();
   // What is the same for all tiles that differ in the last of their dims.
   std::vector<Value*> known(s_.instrs.size(), nullptr);
   std::vector<bool> ready(s_.instrs.size(), false);
@@ -390,6 +399,12 @@ void KernelEmitter::EmitColumns() {
     ready = std::exchange(hoisted_, {});
   };
   auto chunks = [&](Value* lo, Value* hi) -> Value* {
+    for (const FarRows& rows : far_rows) {
+      If(rows.are_far, [&] {
+        Prefetch(b_.CreateGEP(i8_, addr_[rows.param], rows.first));
+        Prefetch(b_.CreateGEP(i8_, addr_[rows.param], rows.last));
+      });
+    }
     vals_.assign(copies, known);
     loop_instrs_ = all;
     Hoist(outer, ready);
@@ -444,6 +459,23 @@ void KernelEmitter::EmitColumns() {
   } else {
     by_columns();
   }
+}
+
+// Short rows far from each other: no prefetcher of the machine sees where the next ones are.
+std::vector<KernelEmitter::FarRows> KernelEmitter::FindFarRows() {
+  std::vector<FarRows> found;
+  const int last = s_.parallel_rank - 2;
+  if (last < 0 || s_.reduction_rank > 0 || lanes_ == 1 || has_tiles_) return found;
+  for (size_t k = 0; k < s_.params.size(); ++k) {
+    if (written_[k] || !stride_[k][last] || s_.params[k].strides[loop_dim_] != StrideClass::kUnit) continue;
+    Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(ItemSize(s_.params[k].dtype)));
+    Value* are_far = b_.CreateICmpSGE(stride_[k][last], b_.getInt64(kFarRow));
+    are_far = b_.CreateAnd(are_far, b_.CreateICmpSGT(size_[last], b_.getInt64(kRowsAhead)));
+    Value* ahead = b_.CreateMul(stride_[k][last], b_.getInt64(kRowsAhead));
+    found.push_back({k, b_.CreateAnd(are_far, b_.CreateICmpSLE(bytes, b_.getInt64(kShortRow))), ahead,
+                     b_.CreateAdd(ahead, b_.CreateSub(bytes, b_.getInt64(1)))});
+  }
+  return found;
 }
 
 // Those that do not vary with the last dim of tiles.

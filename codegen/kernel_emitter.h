@@ -320,6 +320,12 @@ class KernelEmitter {
   // Every parallel dim but the vectorized one, tiles [begin_, end): body(tile) with idx_ and addr_ set; `begin` before
   // tiles that differ in the last of these dims.
   void ForTiles(Value* end, const std::function<void(Value*)>& body, const std::function<void()>& begin = nullptr);
+  // Of a param, whether its rows lie so, and how far ahead the first and the last byte are of the one to ask for.
+  struct FarRows {
+    size_t param;
+    Value *are_far, *first, *last;
+  };
+  std::vector<FarRows> FindFarRows();
   std::vector<int> StillOverTiles(const std::vector<int>& instrs) const;
 
   // Loops over dims [from, to): body() with idx_ and addr_ set; `flush` every kSumBlock iterations of the innermost of

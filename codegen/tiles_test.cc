@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
@@ -60,6 +61,22 @@ TEST_P(TilesTest, InAnyRangeEqualTheInterpreter) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, TilesTest, testing::ValuesIn(kX86Targets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
+
+TEST(TilesTest, ShortRowsFarFromEachOtherAreAskedForAhead) {
+  const auto asks = [](const std::string& strides) {
+    const auto text =
+        PrintKernel(ParseOrDie(absl::StrCat("kernel parallel=2 reduction=0 vector=1 sequential=0\nparam float32 r [",
+                                            strides, "] alias=-1\nparam float32 w [any,unit] alias=-1\n",
+                                            "%0 = load.p0 float32\n%1 = store.p1 float32 %0\nouter 0 1\n")),
+                    Target::kX86_64_V3, KernelText::kLlvmIr);
+    EXPECT_TRUE(text.ok()) << text.status();
+    const std::vector<std::string> parts = absl::StrSplit(text.value_or(""), "call void @llvm.prefetch");
+    return parts.size() - 1;
+  };
+  // A row's first and last byte, and twice what is asked for where results go past the cache.
+  EXPECT_EQ(asks("any,unit"), 4);
+  EXPECT_EQ(asks("zero,unit"), 0);
+}
 
 // An instruction that converts a number waits for whoever wrote its register last: the tile before, all else being
 // equal.
