@@ -451,11 +451,16 @@ void KernelEmitter::EmitColumns() {
     return nullptr;
   };
   auto folded = [&]() -> Value* {
-    is_one ? EmitFolded() : ForTiles(end_, [&](Value*) { EmitFolded(); });
+    if (is_one) {
+      // Tiles are columns, which one vector holds: all are the first one's work.
+      If(b_.CreateICmpEQ(begin_, b_.getInt64(0)), [&] { EmitFolded(); });
+    } else {
+      ForTiles(end_, [&](Value*) { EmitFolded(); });
+    }
     return nullptr;
   };
   if (can_fold_) {
-    IfElse(b_.CreateNot(Folds(lo, hi)), by_columns, folded);
+    IfElse(b_.CreateNot(Folds()), by_columns, folded);
   } else {
     by_columns();
   }

@@ -178,6 +178,38 @@ outer 2
   }
 }
 
+// Threads may decide how tiles are cut.
+TEST_P(FoldsTest, SumsHaveTheSameBitsHoweverTheirColumnsAreCut) {
+  const absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(R"(
+kernel parallel=1 reduction=1 vector=0 sequential=0
+param float32 r [unit,any] alias=-1
+param float32 w [unit,zero] alias=-1
+%0 = load.p0 float32
+%1 = reduce.sum float32 %0
+%2 = store.p1 float32 %1
+inner 0 1
+outer 2
+)"),
+                                                           GetParam());
+  ASSERT_TRUE(image.ok()) << image.status();
+  constexpr int64_t kRows = 5000, kColumns = 7;
+  std::mt19937_64 rng(5);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(kRows * kColumns);
+  for (float& v : x) v = normal(rng);
+  const auto sums = [&](const std::vector<int64_t>& cuts) {
+    std::vector<float> out(kColumns, -1);
+    const int64_t words[] = {kColumns, kRows, reinterpret_cast<int64_t>(x.data()), kColumns,
+                             reinterpret_cast<int64_t>(out.data())};
+    int64_t status[2] = {};
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) image->entry(0)(words, cuts[i], cuts[i + 1], status);
+    return out;
+  };
+  const std::vector<float> whole = sums({0, kColumns});
+  EXPECT_EQ(sums({0, 4, kColumns}), whole);
+  EXPECT_EQ(sums({0, 1, 2, 3, 4, 5, 6, kColumns}), whole);
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, FoldsTest, testing::ValuesIn(kX86Targets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 

@@ -399,7 +399,7 @@ class KernelEmitter {
   void PlanFolds();
   bool IsFoldable(const KernelInstr& in) const;
   // Whether all columns are few, and their rows many and without gaps.
-  Value* Folds(Value* lo, Value* hi);
+  Value* Folds();
   void EmitFolded();
   void OnColumns(const std::vector<int>& instrs);
   void FoldPhase(const std::vector<int>& instrs);
