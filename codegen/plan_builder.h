@@ -118,6 +118,8 @@ class PlanBuilder {
   void FindRegionsInPlace();
   // The view that v is a copy of, or an invalid id.
   ValueId ViewThatIsCopied(ValueId v) const;
+  // Whether what makes v writes at indices into its base, and nothing else into it.
+  bool IsIndexedWrite(ValueId v) const;
   // Whether a node between the two positions reads v, or a view of it.
   bool IsReadBetween(ValueId v, int first, int last) const;
   // Whether `contents`, which a memory ends with, is what such writes through views of all of it make of `initial`, and

@@ -1,8 +1,11 @@
 // Indexed writes through a view of a memory (pages.view(-1, d)[slots] = rows): the graph copies what the view shows,
 // writes into the copy, and puts that back. Where nobody looks in between, all three are the memory itself.
 #include <algorithm>
+#include <memory>
+#include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "smelt/codegen/plan_builder.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/dtype.h"
@@ -16,6 +19,22 @@ ValueId PlanBuilder::ViewThatIsCopied(ValueId v) const {
   const ValueId view = g_.node(def).inputs[0];
   const NodeId shows = g_.value(view).def;
   return g_.IsParam(shows) || g_.node(shows).op != "smelt::view" ? ValueId() : view;
+}
+
+bool PlanBuilder::IsIndexedWrite(ValueId v) const {
+  const NodeId def = g_.value(v).def;
+  const auto is_action = [](const Node& n) { return absl::StartsWith(n.op.name(), "smelt::inplace_"); };
+  if (g_.IsParam(def) || g_.node(def).op != "smelt::FusionGroup") return !g_.IsParam(def) && is_action(g_.node(def));
+  const auto* subgraph = std::get_if<std::shared_ptr<Graph>>(g_.node(def).FindAttribute("Subgraph"));
+  if (subgraph == nullptr) return false;
+  const Graph& sub = **subgraph;
+  ValueId inner = sub.outputs()[g_.value(v).def_index];
+  while (!sub.IsParam(sub.value(inner).def)) {
+    const Node& node = sub.node(sub.value(inner).def);
+    if (!is_action(node)) return false;
+    inner = node.inputs[0];
+  }
+  return true;
 }
 
 bool PlanBuilder::IsReadBetween(ValueId v, int first, int last) const {
@@ -46,6 +65,8 @@ void PlanBuilder::FindRegionsInPlace() {
     if (Region::Strided(0, region.sizes, region.strides, ItemSize(region.dtype)).OverlapsItself(g_.symbols) != false) {
       continue;
     }
+    // (A region written into the copy counts from the memory's first element.)
+    if (!std::all_of(chain.begin(), chain.end() - 1, [&](ValueId v) { return IsIndexedWrite(v); })) continue;
     const bool only_here =
         std::all_of(chain.begin(), chain.end(), [&](ValueId v) { return g_.value(v).uses.size() == 1; });
     const int copied = lives_.Begin(g_.value(chain.back()).def), written = lives_.Begin(n);

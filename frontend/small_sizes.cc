@@ -206,6 +206,19 @@ void ReconcileSmallSizes(Graph& g) {
       break;
     }
   }
+  // min(1, s0), for s0 of 0, is no 1 that broadcasts: rather calls of 0 than the program are refused.
+  while (const std::optional<Broadcast> b = FindBroadcast(g, g.symbol_hints)) {
+    bool changed = false;
+    for (const std::string& symbol : b->from.Symbols()) {
+      SymbolRanges::Range r = g.symbols.Get(symbol);
+      if (r.accepted_min != 0 || r.min < 2) continue;
+      r.accepted_min = 1;
+      g.symbols.Set(symbol, r);
+      changed = true;
+    }
+    if (!changed) break;
+    Simplify(g);
+  }
 }
 
 absl::Status CheckBroadcasts(const Graph& g) {

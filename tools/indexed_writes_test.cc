@@ -111,6 +111,34 @@ TEST(IndexedWritesTest, IntoTwoPagesOneAfterTheOtherAreMadeWhereTheyLie) {
   EXPECT_EQ(w.stats.kernel_launches, 2);
 }
 
+// As archives without views have a write to a diagonal of a part: it is written into a copy of the part, and that back.
+TEST(IndexedWritesTest, ARegionOfACopyOfAPartCountsFromThePart) {
+  auto instance = InstanceOf(R"(
+graph(%x : Float(5, 5, strides=[5, 1])):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %four : int = prim::Constant[value=4]()
+  %five : int = prim::Constant[value=5]()
+  %no : bool = prim::Constant[value=0]()
+  %rows : Tensor = aten::slice.Tensor(%x, %zero, %one, %five, %one)
+  %square : Tensor = aten::slice.Tensor(%rows, %one, %zero, %four, %one)
+  %d : Tensor = aten::diagonal(%square, %zero, %zero, %one)
+  %v : Tensor = aten::add.Scalar(%d, %one, %one)
+  %square2 : Tensor = aten::diagonal_scatter(%square, %v, %zero, %zero, %one)
+  %rows2 : Tensor = aten::slice_scatter(%rows, %square2, %one, %zero, %four, %one)
+  %x2 : Tensor = aten::slice_scatter(%x, %rows2, %zero, %one, %five, %one)
+  %z : Tensor = aten::copy_(%x, %x2, %no)
+  return ()
+)",
+                             "part");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  Tensor x = Tensor::Empty(DType::kFloat32, {5, 5});
+  for (int i = 0; i < 25; ++i) x.data_as<float>()[i] = static_cast<float>(i);
+  ASSERT_TRUE((*instance)->Run({x}).ok());
+  for (int i = 0; i < 25; ++i)
+    EXPECT_EQ(x.data_as<float>()[i], static_cast<float>(i / 5 == i % 5 + 1 ? i + 1 : i)) << i;
+}
+
 // Between the copy that the graph makes and the write back somebody reads what was there.
 TEST(IndexedWritesTest, LeaveWhatIsReadOfThePageBefore) {
   const Written w = Call(R"(
