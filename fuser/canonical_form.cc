@@ -23,6 +23,9 @@ constexpr int64_t kFewLanes = 8;
 // Float32 elements of the widest vector.
 constexpr int64_t kFullVector = 16;
 
+// Of a size that differs from call to call: most are for many elements, and where they are few little is lost.
+constexpr int64_t kManyElements = INT64_MAX;
+
 // Elements between one row and the next beyond which the rows of a vector may push each other out of the cache.
 constexpr int64_t kFarRow = 512;
 
@@ -212,7 +215,7 @@ void Builder::ArrangeDims(bool ordered) {
     const bool chosen = IsChosenAlong(last) && !IsChosenAlong(next);
     const bool few = sizes_[last].Constant().value_or(kFewLanes) < kFewLanes;
     if ((!(runs || tiled) || chosen) && (few || (transposed && dense)) && !Collapses(next, last) &&
-        sizes_[next].Constant().value_or(0) >= kFullVector) {
+        sizes_[next].Constant().value_or(kManyElements) >= kFullVector) {
       std::swap(dims[dims.size() - 2], dims.back());
     }
   }
@@ -381,7 +384,7 @@ bool Builder::AreShortRowsSideBySide() const {
       std::any_of(ins_.begin(), ins_.end(), [](const Ins& in) { return !in.inner && in.depth > 0 && IsCostly(in); });
   if (sizes_[p].Constant().value_or(INT64_MAX) > (costly ? 3 * kFewLanes : kFewLanes)) return false;
   // What is left over after the last full vector costs five times as much a row as a row by itself.
-  const int64_t rows = sizes_[p - 1].Constant().value_or(0);
+  const int64_t rows = sizes_[p - 1].Constant().value_or(kManyElements);
   if (rows == 0 || (rows % kFullVector != 0 && rows < 8 * kFullVector)) return false;
   return std::all_of(ins_.begin(), ins_.end(), [&](const Ins& in) {
     return in.access < 0 || !in.inner ||
@@ -427,7 +430,7 @@ int Builder::ChooseVectorDim(bool ordered) const {
     if (p > 0 && along_p > 0 && along_p >= along_q) return p - 1;
     // A scan along a row takes one element after the other, unless it compares; what is costly beside it runs in
     // vectors. One that keeps an index takes many rows at a time where they are short.
-    const bool many_short_rows = p > 0 && sizes_[p - 1].Constant().value_or(0) >= kFullVector &&
+    const bool many_short_rows = p > 0 && sizes_[p - 1].Constant().value_or(kManyElements) >= kFullVector &&
                                  sizes_[r - 1].Constant().value_or(kFullVector) < kFullVector;
     bool scans = false, compares = true, costly = false;
     for (const Ins& in : ins_) {

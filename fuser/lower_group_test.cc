@@ -497,6 +497,22 @@ TEST(LowerGroup, ShortRowsAreReducedSideBySide) {
   EXPECT_FALSE(is_side_by_side(32, 1024));
 }
 
+TEST(LowerGroup, OfRowsWhoseNumberHangsOnTheCallThereAreMany) {
+  const auto text = [](const std::string& size) {
+    return absl::Substitute(R"(graph(%x : Float($0, 5, strides=[5, 1])):
+  symbol s0 in [2, inf] hint 4
+  %d : int[] = prim::Constant[value=[1]]()
+  %k : bool = prim::Constant[value=0]()
+  %n : NoneType = prim::Constant()
+  %z : Float($0, strides=[1]) = aten::sum.dim_IntList(%x, %d, %k, %n)
+  return (%z)
+)",
+                            size);
+  };
+  EXPECT_EQ(Spec(text("s0")), Spec(text("1024")));
+  EXPECT_NE(Spec(text("s0")), Spec(text("4")));
+}
+
 TEST(LowerGroup, PlacesThatDataChooseForAllRowsAreReadOnceAVectorOfRows) {
   const std::string text = R"(graph(%x : Float(32, 10, strides=[10, 1]), %i : Long(2, strides=[1])):
   %d : int = prim::Constant[value=1]()
