@@ -382,6 +382,26 @@ TEST(Fuse, ARegionWriteIsTheStoreOfTheKernelThatMakesItsValue) {
   EXPECT_EQ(f.groups(), (std::vector<std::string>{"neg_write_region"})) << f.Edges();
 }
 
+TEST(Fuse, PartsOfAListAreOneKernelWhoseSizesAreReadBetweenThem) {
+  Fused f = FuseText(R"(graph(%x : Float(4, 3, strides=[3, 1])):
+  %r : Float(4, 3, strides=[3, 1]) = aten::relu(%x)
+  %a : Float(4, 3, strides=[3, 1]) = aten::abs(%x)
+  %z : NoneType = prim::Constant()
+  %n : int(8) = smelt::size[value=expr(8)]()
+  %c : int = prim::Constant[value=3]()
+  %one : int = prim::Constant[value=1]()
+  %l : int[] = prim::ListConstruct(%n, %c)
+  %t : int[] = prim::ListConstruct(%c, %one)
+  %d : int = prim::Constant[value=6]()
+  %p : bool = prim::Constant[value=0]()
+  %e : Float(8, 3, strides=[3, 1]) = aten::empty_strided(%l, %t, %d, %z, %z, %p)
+  %u : Float(8, 3, strides=[3, 1]) = smelt::write_region[dtype=6, offset=expr(0), sizes=exprs(4, 3), strides=exprs(3, 1)](%e, %r)
+  %w : Float(8, 3, strides=[3, 1]) = smelt::write_region[dtype=6, offset=expr(12), sizes=exprs(4, 3), strides=exprs(3, 1)](%u, %a)
+  return (%w)
+)");
+  EXPECT_EQ(f.groups().size(), 1) << f.Edges();
+}
+
 TEST(Fuse, WhatAKernelReadsIsHeldAgainstWhatItWritesOfThatMemory) {
   // y = cat([a, b * s]), a[:] = s + b with a, b = x.unbind(1), s = a + 1: the second half of y is no part of x.
   Fused f = FuseText(R"(graph(%x : Float(4, 2, strides=[2, 1]), %to : Float(8, strides=[1])):
