@@ -8,8 +8,8 @@
 // such a one in tiles, before or behind; a result that kernels alone read simply lies along the rows. Where all that a
 // kernel reads and writes lies like that, it goes across the rows itself, and nothing is done; nor for few elements.
 //
-// Where a kernel that reduces reads along one dim and only results that kernels alone read lie along another, the results
-// lie as what is read: where they are transposed, they are so when they are less.
+// Where a kernel that reduces reads along one dim and only results that kernels alone read lie along another, the
+// results lie as what is read: where they are transposed, they are so when they are less.
 //
 // Of all pairs of two operands' rows ((x[:, None] - y[None]).abs().sum(-1)) one operand is transposed, so that the
 // kernel goes across its rows.
