@@ -39,6 +39,20 @@ int BundleTables::AddDataSymbol(const std::string& name) {
   return static_cast<int>(std::find(all.begin(), all.end(), name) - all.begin());
 }
 
+void BundleTables::AddGuard(fb::PlanT& plan, const Expr& a, fb::ExprOp op, const Expr& b, const std::string& message) {
+  auto guard = std::make_unique<fb::GuardT>();
+  guard->expr = exprs.AddCompare(op, a, b);
+  guard->message = message;
+  plan.guards.push_back(std::move(guard));
+}
+
+void BundleTables::AddSizeGuards(fb::PlanT& plan) {
+  for (const Graph::SizeGuard& guard : signature.size_guards) {
+    AddGuard(plan, Expr(0), fb::ExprOp::Lt, guard.holds,
+             absl::StrCat("the program was exported for sizes where ", guard.text));
+  }
+}
+
 bool BundleTables::DependsOnData(const Expr& e) const {
   for (const std::string& s : e.Symbols()) {
     if (data_symbols.contains(s)) return true;
@@ -52,17 +66,9 @@ BundleBuilder::BundleBuilder(const Graph& signature, BundleBuilder& outer)
     : tables_(std::make_unique<BundleTables>(signature, outer.tables_->kernels)) {}
 BundleBuilder::~BundleBuilder() = default;
 
-static std::string GuardMessage(const Graph::SizeGuard& guard) {
-  return absl::StrCat("the program was exported for sizes where ", guard.text);
-}
-
 absl::StatusOr<PlanStats> BundleBuilder::AddPlan(const Graph& pure, const Convention& convention,
                                                  const PlanOptions& options) {
-  PlanOptions guarded = options;
-  for (const Graph::SizeGuard& guard : tables_->signature.size_guards) {
-    guarded.guards.push_back({Expr(0), guard.holds, fb::ExprOp::Lt, GuardMessage(guard)});
-  }
-  return PlanBuilder(*tables_, pure, convention, guarded).Build();
+  return PlanBuilder(*tables_, pure, convention, options).Build();
 }
 
 namespace {
@@ -276,12 +282,7 @@ void BundleBuilder::AddEagerPlan(std::unique_ptr<fb::EagerProgramT> program, std
   plan->written_args = std::move(written_args);
   plan->written_states = written_states;
   for (int s : written_states) tables_->MarkMutated(s);
-  for (const Graph::SizeGuard& guard : tables_->signature.size_guards) {
-    auto out = std::make_unique<fb::GuardT>();
-    out->expr = tables_->exprs.AddCompare(fb::ExprOp::Lt, Expr(0), guard.holds);
-    out->message = GuardMessage(guard);
-    plan->guards.push_back(std::move(out));
-  }
+  tables_->AddSizeGuards(*plan);
   tables_->plans.push_back(std::move(plan));
 }
 

@@ -42,6 +42,9 @@ struct BundleTables {
   // The number of a symbol whose value a step reads.
   int AddDataSymbol(const std::string& name);
   bool DependsOnData(const Expr& e) const;
+  // What a call must hold for a plan to run it: a op b. And those of the signature's sizes, which every plan has.
+  void AddGuard(fb::PlanT& plan, const Expr& a, fb::ExprOp op, const Expr& b, const std::string& message);
+  void AddSizeGuards(fb::PlanT& plan);
 };
 
 }  // namespace smelt

@@ -37,7 +37,7 @@ bool KernelEmitter::LoadsWholes(Type* element, int64_t apart) const {
 Value* KernelEmitter::LoadApart(Type* type, Value* a, int64_t apart) {
   const int lanes = active_lanes_, vectors = static_cast<int>(apart);
   Type* element = type->getScalarType();
-  const llvm::Align align(element->getScalarSizeInBits() / 8);
+  const llvm::Align align = AlignOf(element);
   Value* none = llvm::Constant::getNullValue(type);
   std::vector<Value*> wanted;
   if (mask_)
@@ -160,7 +160,7 @@ void KernelEmitter::EmitInterleaved(const KernelInstr& first, const KernelInstr&
 }
 
 void KernelEmitter::StoreApart(Value* value, Value* a, Type* element, int64_t apart) {
-  const llvm::Align align(element->getScalarSizeInBits() / 8);
+  const llvm::Align align = AlignOf(element);
   const int vectors = static_cast<int>(apart);
   std::vector<Value*> wanted;
   if (mask_) wanted = MasksOf(vectors, b_.CreateMul(count_, b_.getInt64(apart)));

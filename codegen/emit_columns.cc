@@ -70,12 +70,11 @@ Value* KernelEmitter::BufferPlace(AllocaInst* buffer, Value* at) {
 }
 Value* KernelEmitter::LoadBuffer(AllocaInst* buffer, Value* at) {
   Type* element = buffer->getAllocatedType()->getArrayElementType();
-  return b_.CreateAlignedLoad(Vec(element, lanes_), BufferPlace(buffer, at),
-                              llvm::Align(std::max(1u, element->getScalarSizeInBits() / 8)));
+  return b_.CreateAlignedLoad(Vec(element, lanes_), BufferPlace(buffer, at), AlignOf(element));
 }
 void KernelEmitter::StoreBuffer(AllocaInst* buffer, Value* at, Value* v) {
   Type* element = buffer->getAllocatedType()->getArrayElementType();
-  b_.CreateAlignedStore(v, BufferPlace(buffer, at), llvm::Align(std::max(1u, element->getScalarSizeInBits() / 8)));
+  b_.CreateAlignedStore(v, BufferPlace(buffer, at), AlignOf(element));
 }
 void KernelEmitter::Keep(const std::vector<int>& instrs) {
   for (int i : instrs) {

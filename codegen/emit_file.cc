@@ -6,7 +6,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "llvm/Support/CommandLine.h"
 
 namespace smelt {
 namespace {
@@ -17,9 +16,7 @@ ABSL_CONST_INIT absl::Mutex option_mutex(absl::kConstInit);
 bool AddPasses(llvm::TargetMachine& machine, llvm::legacy::PassManager& passes, llvm::raw_pwrite_stream& stream,
                llvm::CodeGenFileType type, StrengthReduction strength_reduction) {
   absl::MutexLock lock(&option_mutex);
-  auto& options = llvm::cl::getRegisteredOptions();
-  const auto found = options.find("disable-lsr");
-  auto* disable = found == options.end() ? nullptr : static_cast<llvm::cl::opt<bool>*>(found->second);
+  auto* disable = FindSwitch<bool>("disable-lsr");
   const bool before = disable && disable->getValue();
   if (disable) disable->setValue(strength_reduction == StrengthReduction::kOff);
   const bool failed = machine.addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true);

@@ -10,10 +10,19 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/CodeGen.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 
 namespace smelt {
+
+// A switch of LLVM's, which is one of the process; null if this LLVM has none of that name.
+template <typename T>
+llvm::cl::opt<T>* FindSwitch(llvm::StringRef name) {
+  auto& options = llvm::cl::getRegisteredOptions();
+  const auto found = options.find(name);
+  return found == options.end() ? nullptr : static_cast<llvm::cl::opt<T>*>(found->second);
+}
 
 enum class StrengthReduction { kOff, kOn };
 

@@ -89,11 +89,7 @@ void KernelEmitter::EmitFolded() {
 
 // One vector of all columns.
 void KernelEmitter::OnColumns(const std::vector<int>& instrs) {
-  SetLoopIndex(b_.getInt64(0));
-  count_ = size_[loop_dim_];
-  mask_ = MaskOf(count_, lanes_);
-  EmitInstrs(instrs, 1);
-  count_ = mask_ = chunk_ = nullptr;
+  MaskedVector(b_.getInt64(0), size_[loop_dim_], [&] { EmitInstrs(instrs, 1); });
 }
 
 void KernelEmitter::FoldPhase(const std::vector<int>& instrs) {
@@ -115,24 +111,10 @@ void KernelEmitter::FoldPhase(const std::vector<int>& instrs) {
   auto part = [&]() -> Value* {
     Value* taken = FoldedLanes();
     auto run = [&](Value* from, Value* to) {
-      For(from, to, taken, [&](Value* i) {
-        SetLoopIndex(i);
-        count_ = Min(b_.CreateSub(to, i), taken);
-        mask_ = MaskOf(count_, lanes_);
-        EmitInstrs(rows, 1);
-        count_ = mask_ = chunk_ = nullptr;
-      });
+      For(from, to, taken,
+          [&](Value* i) { MaskedVector(i, Min(b_.CreateSub(to, i), taken), [&] { EmitInstrs(rows, 1); }); });
     };
-    if (!flush) {
-      run(b_.getInt64(0), n);
-      return nullptr;
-    }
-    Value* block = b_.CreateMul(taken, b_.getInt64(kSumBlock));
-    For(b_.getInt64(0), n, block, [&](Value* i) {
-      Value* end = b_.CreateAdd(i, block);
-      run(i, Min(n, end));
-      If(b_.CreateICmpSLT(end, n), flush);
-    });
+    InBlocks(b_.getInt64(0), n, b_.CreateMul(taken, b_.getInt64(kSumBlock)), run, flush);
     return nullptr;
   };
   Nest(
@@ -169,7 +151,7 @@ Value* KernelEmitter::FoldedLanes() {
 Value* KernelEmitter::Spread(Value* v) {
   Value* wide = Widened(v);
   Type* element = wide->getType()->getScalarType();
-  const llvm::Align align(std::max(1u, element->getScalarSizeInBits() / 8));
+  const llvm::Align align = AlignOf(element);
   AllocaInst* memory = Temporary(llvm::ArrayType::get(element, 2 * int64_t{lanes_}));
   For(b_.getInt64(0), b_.getInt64(lanes_), size_[loop_dim_],
       [&](Value* at) { b_.CreateAlignedStore(wide, b_.CreateGEP(element, memory, at), align); });
@@ -181,7 +163,7 @@ Value* KernelEmitter::Spread(Value* v) {
 Value* KernelEmitter::FoldLanes(Value* v, const std::function<Value*(Value*, Value*)>& combine) {
   Value* wide = Widened(v);
   Type* element = wide->getType()->getScalarType();
-  const llvm::Align align(std::max(1u, element->getScalarSizeInBits() / 8));
+  const llvm::Align align = AlignOf(element);
   AllocaInst* memory = Temporary(llvm::ArrayType::get(element, 2 * int64_t{lanes_}));
   b_.CreateAlignedStore(wide, memory, align);
   b_.CreateAlignedStore(llvm::Constant::getNullValue(wide->getType()), b_.CreateConstGEP1_64(element, memory, lanes_),

@@ -59,6 +59,25 @@ void KernelEmitter::Hoist(const std::vector<int>& instrs, const std::vector<bool
   active_lanes_ = lanes;
 }
 
+void KernelEmitter::MaskedVector(Value* first, Value* count, const std::function<void()>& body) {
+  SetLoopIndex(first);
+  count_ = count;
+  mask_ = MaskOf(count, active_lanes_);
+  body();
+  count_ = mask_ = chunk_ = nullptr;
+}
+
+void KernelEmitter::InBlocks(Value* lo, Value* hi, Value* block, const std::function<void(Value*, Value*)>& run,
+                             const std::function<void()>& flush) {
+  if (!flush) return run(lo, hi);
+  For(lo, hi, block, [&](Value* i) {
+    Value* end = b_.CreateAdd(i, block);
+    run(i, Min(hi, end));
+    // The last block's sums are added when the phase ends.
+    If(b_.CreateICmpSLT(end, hi), flush);
+  });
+}
+
 void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::function<void(int)>& body,
                               const std::function<void()>& flush, bool stores) {
   const int lanes = active_lanes_;
@@ -71,15 +90,7 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
         body(1);
       });
     };
-    if (!flush) {
-      all(lo, hi);
-    } else {
-      For(lo, hi, b_.getInt64(kSumBlock), [&](Value* i) {
-        Value* end = b_.CreateAdd(i, b_.getInt64(kSumBlock));
-        all(i, Min(hi, end));
-        If(b_.CreateICmpSLT(end, hi), flush);
-      });
-    }
+    InBlocks(lo, hi, b_.getInt64(kSumBlock), all, flush);
     chunk_ = nullptr;
     return;
   }
@@ -112,12 +123,7 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
   };
   auto masked = [&](Value* count) {
     Value* i = Load(at);
-    SetLoopIndex(i);
-    count_ = count;
-    mask_ = MaskOf(count, lanes);
-    body(1);
-    count_ = mask_ = nullptr;
-    chunk_ = nullptr;
+    MaskedVector(i, count, [&] { body(1); });
     b_.CreateStore(b_.CreateAdd(i, count), at);
   };
   Value* non_temporal = nullptr;

@@ -134,8 +134,6 @@ void KernelEmitter::EmitRowMode() {
 // A row's values and places, kept in variables from one part of a loop's body to another, or to the next turn.
 class KernelEmitter::KeptRow {
  public:
-  explicit KeptRow(KernelEmitter& e) : e_(e) {}
-
   // Room for the values of phases before `end`, of which only `wanted` ones are kept.
   KeptRow(KernelEmitter& e, size_t end, const std::vector<bool>* wanted) : e_(e) {
     ForEach([&](Value*&, int i, Type* type) {

@@ -58,6 +58,16 @@ param TYPE w [unit,zero,zero] alias=-1
 inner 0 1 2 3 4 5
 outer 6 7
 )";
+constexpr char kSums[] = R"(
+kernel parallel=1 reduction=1 vector=0 sequential=0
+param float32 r [unit,any] alias=-1
+param float32 w [unit,zero] alias=-1
+%0 = load.p0 float32
+%1 = reduce.sum float32 %0
+%2 = store.p1 float32 %1
+inner 0 1
+outer 2
+)";
 constexpr char kLargest[] = R"(
 kernel parallel=2 reduction=1 vector=1 sequential=0
 param TYPE r [any,unit,any] alias=-1
@@ -150,18 +160,7 @@ TEST_P(FoldsTest, RowsWithGapsBetweenThemAreTakenOneByOne) {
 // Each lane adds up fewer numbers than a column has, and what the lanes have is added in float64.
 TEST_P(FoldsTest, SumsOfManyRowsLoseNoMoreThanOneOfFewColumns) {
   std::mt19937_64 rng(1);
-  RandomCase c;
-  c.spec = ParseOrDie(R"(
-kernel parallel=1 reduction=1 vector=0 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 w [unit,zero] alias=-1
-%0 = load.p0 float32
-%1 = reduce.sum float32 %0
-%2 = store.p1 float32 %1
-inner 0 1
-outer 2
-)");
-  const absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, GetParam());
+  const absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kSums), GetParam());
   ASSERT_TRUE(image.ok()) << image.status();
   constexpr int64_t kRows = 100000, kColumns = 3;
   std::vector<float> x(kRows * kColumns), sum(kColumns);
@@ -180,17 +179,7 @@ outer 2
 
 // Threads may decide how tiles are cut.
 TEST_P(FoldsTest, SumsHaveTheSameBitsHoweverTheirColumnsAreCut) {
-  const absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(R"(
-kernel parallel=1 reduction=1 vector=0 sequential=0
-param float32 r [unit,any] alias=-1
-param float32 w [unit,zero] alias=-1
-%0 = load.p0 float32
-%1 = reduce.sum float32 %0
-%2 = store.p1 float32 %1
-inner 0 1
-outer 2
-)"),
-                                                           GetParam());
+  const absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kSums), GetParam());
   ASSERT_TRUE(image.ok()) << image.status();
   constexpr int64_t kRows = 5000, kColumns = 7;
   std::mt19937_64 rng(5);

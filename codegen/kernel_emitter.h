@@ -70,6 +70,11 @@ struct TileShape {
 };
 constexpr TileShape kTile = {1 << 10, 64}, kTileOfAvx2 = {256, 128};
 
+// An element's own; a boolean in memory is a byte.
+inline llvm::Align AlignOf(llvm::Type* element) {
+  return llvm::Align(std::max(1u, element->getScalarSizeInBits() / 8));
+}
+
 inline bool IsApart(StrideClass c) { return c == StrideClass::kAny || ElementsApart(c) >= 2; }
 
 inline bool IsSumLike(const KernelInstr& in) {
@@ -297,6 +302,11 @@ class KernelEmitter {
   // Runs `instrs` that are equal for the whole loop before it; they are skipped in the loop. Only where the loop runs
   // at least once.
   void Hoist(const std::vector<int>& instrs, const std::vector<bool>& ready);
+  // One vector from `first` on, of which `count` lanes are active: body() with chunk_, mask_ and count_ set.
+  void MaskedVector(Value* first, Value* count, const std::function<void()>& body);
+  // run(from, to) for all of [lo, hi); in pieces of `block` with `flush` between them, if there is something to flush.
+  void InBlocks(Value* lo, Value* hi, Value* block, const std::function<void(Value*, Value*)>& run,
+                const std::function<void()>& flush);
   bool CanHoist(int i, const std::vector<bool>& done) const;
   // Whether a store of this very kernel may change what is read from `param`.
   bool MayBeWritten(int param) const;
@@ -349,8 +359,8 @@ class KernelEmitter {
   // ---- rows ----
 
   void EmitRowMode();
-  // `start` sets up what a row has of its own; the loop of phase `last` and what follows it run a row behind.
   class KeptRow;
+  // `start` sets up what a row has of its own; the loop of phase `last` and what follows it run a row behind.
   void EmitRowsInTurns(size_t last, const std::function<void(Value*)>& start);
   void EmitPhases(size_t from, size_t to);
 

@@ -9,7 +9,6 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -53,9 +52,7 @@ TargetInfo InfoOf(Target t) {
 // that for longer than any distance but this one. It looks at the switch, which is one of the process, as it compiles.
 void AlwaysBreakFalseDependences() {
   constexpr unsigned kBeyondAnyDistance = 1u << 30;
-  auto& options = llvm::cl::getRegisteredOptions();
-  const auto found = options.find("undef-reg-clearance");
-  if (found != options.end()) static_cast<llvm::cl::opt<unsigned>*>(found->second)->setValue(kBeyondAnyDistance);
+  if (auto* clearance = FindSwitch<unsigned>("undef-reg-clearance")) clearance->setValue(kBeyondAnyDistance);
 }
 
 void InitializeLlvm() {

@@ -15,12 +15,8 @@ absl::StatusOr<PlanStats> PlanBuilder::Build() {
   plan_->variant = options_.variant;
   plan_->needs_exported_strides = options_.exported_strides;
   plan_->other_strides = options_.other_strides;
-  for (const auto& guard : options_.guards) {
-    auto out = std::make_unique<fb::GuardT>();
-    out->expr = b_.exprs.AddCompare(guard.op, guard.a, guard.b);
-    out->message = guard.message;
-    plan_->guards.push_back(std::move(out));
-  }
+  for (const auto& guard : options_.guards) b_.AddGuard(*plan_, guard.a, guard.op, guard.b, guard.message);
+  b_.AddSizeGuards(*plan_);
   FindDataSymbols();
   BindInputs();
   SMELT_RETURN_IF_ERROR(ChooseDestinations());

@@ -11,12 +11,6 @@
 
 namespace smelt {
 
-namespace {
-
-bool IsRegionOp(OpName op) { return op == "smelt::write_region" || absl::StartsWith(op.name(), "smelt::inplace_"); }
-
-}  // namespace
-
 absl::Status PlanBuilder::ChooseDestinations() {
   for (const MutatedMemory& m : c_.mutations.memories) PlaceMutation(m);
   for (size_t k = 0; k < c_.outputs.outputs.size(); ++k) {
@@ -130,27 +124,7 @@ bool PlanBuilder::ShowsWholeState(ValueId v, ValueId initial) const {
          shown.sizes[0] == Expr(g_.weight_storages[w.storage]->bytes() / ItemSize(w.dtype));
 }
 
-ValueId PlanBuilder::RegionBase(ValueId v) const {
-  const NodeId def = g_.value(v).def;
-  if (g_.IsParam(def)) return ValueId();
-  const Node& node = g_.node(def);
-  if (IsRegionOp(node.op)) return node.inputs[0];
-  if (node.op != "smelt::FusionGroup") return ValueId();
-  const auto* subgraph = std::get_if<std::shared_ptr<Graph>>(node.FindAttribute("Subgraph"));
-  if (subgraph == nullptr) return ValueId();
-  const Graph& sub = **subgraph;
-  // A chain of region writes inside the group starts at the group's input.
-  ValueId inner = sub.outputs()[g_.value(v).def_index];
-  bool region = false;
-  while (true) {
-    const NodeId inner_def = sub.value(inner).def;
-    if (sub.IsParam(inner_def)) break;
-    if (!IsRegionOp(sub.node(inner_def).op)) return ValueId();
-    inner = sub.node(inner_def).inputs[0];
-    region = true;
-  }
-  return region ? node.inputs[sub.value(inner).def_index] : ValueId();
-}
+ValueId PlanBuilder::RegionBase(ValueId v) const { return RegionWritesOf(g_, v).base; }
 
 std::vector<ValueId> PlanBuilder::RegionChain(ValueId v) const {
   std::vector<ValueId> chain = {v};

@@ -1,11 +1,8 @@
 // Indexed writes through a view of a memory (pages.view(-1, d)[slots] = rows): the graph copies what the view shows,
 // writes into the copy, and puts that back. Where nobody looks in between, all three are the memory itself.
 #include <algorithm>
-#include <memory>
-#include <variant>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "smelt/codegen/plan_builder.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/dtype.h"
@@ -22,26 +19,15 @@ ValueId PlanBuilder::ViewThatIsCopied(ValueId v) const {
 }
 
 bool PlanBuilder::IsIndexedWrite(ValueId v) const {
-  const NodeId def = g_.value(v).def;
-  const auto is_action = [](const Node& n) { return absl::StartsWith(n.op.name(), "smelt::inplace_"); };
-  if (g_.IsParam(def) || g_.node(def).op != "smelt::FusionGroup") return !g_.IsParam(def) && is_action(g_.node(def));
-  const auto* subgraph = std::get_if<std::shared_ptr<Graph>>(g_.node(def).FindAttribute("Subgraph"));
-  if (subgraph == nullptr) return false;
-  const Graph& sub = **subgraph;
-  ValueId inner = sub.outputs()[g_.value(v).def_index];
-  while (!sub.IsParam(sub.value(inner).def)) {
-    const Node& node = sub.node(sub.value(inner).def);
-    if (!is_action(node)) return false;
-    inner = node.inputs[0];
-  }
-  return true;
+  const RegionWrites made = RegionWritesOf(g_, v);
+  return g_.IsLive(made.base) &&
+         std::all_of(made.nodes.begin(), made.nodes.end(), [](const Node* n) { return IsAction(*n); });
 }
 
 bool PlanBuilder::IsReadBetween(ValueId v, int first, int last) const {
   return std::any_of(g_.value(v).uses.begin(), g_.value(v).uses.end(), [&](const Use& u) {
     if (g_.IsReturn(u.user)) return false;  // LastUse knows
-    const OpName op = g_.node(u.user).op;
-    if (op == "smelt::view" || op == "prim::ListConstruct" || op == "prim::TupleConstruct") {
+    if (IsTransparent(g_.node(u.user))) {
       return std::any_of(g_.node(u.user).outputs.begin(), g_.node(u.user).outputs.end(),
                          [&](ValueId o) { return IsReadBetween(o, first, last); });
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/kernel_testing.h"
@@ -152,11 +153,8 @@ inner 2 3 4 5 6 7
   EXPECT_EQ(y.back(), -1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, LongRowsTest, testing::ValuesIn(kX86Targets), [](const auto& info) {
-  std::string name = Name(info.param);
-  for (char& c : name) c = c == '-' ? '_' : c;
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Targets, LongRowsTest, testing::ValuesIn(kX86Targets),
+                         [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 
 INSTANTIATE_TEST_SUITE_P(Targets, RowsTest, testing::Combine(testing::ValuesIn(kX86Targets), testing::ValuesIn(kRows)),
                          [](const auto& info) {

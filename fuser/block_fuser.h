@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -18,6 +19,7 @@
 #include "absl/types/span.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/fuser/lower_group.h"
 
 namespace smelt {
 
@@ -31,11 +33,6 @@ constexpr int kRepeated = 64;         // the same an element, in all of a kernel
 constexpr int kRepeatedCode = 256;    // nodes whose code stands there again for that
 constexpr int64_t kRowLimit = 32768;  // elements that one tile may walk twice where no other tile shares the work
 
-// Reads memory and makes no kernel's work: views, sizes, constants, lists.
-bool IsTransparent(const Node& n);
-// In-place work of a library or of one operator, and that or a write of a region.
-bool IsAction(const Node& n);
-bool IsRegionOp(const Node& n);
 // What is seen of a value's memory. Where arguments share memory it counts from the argument `home`, whose distance to
 // another only the call knows; -1: from the memory's first byte.
 struct Extent {
@@ -51,6 +48,19 @@ Overlap CompareExtents(const Extent& a, const Extent& b, const SymbolRanges& sym
 // Makes its result from numbers alone: any kernel that reads it can make it instead.
 bool IsLeaf(const Node& n);
 bool IsAllocation(const Node& n);
+// Of each number that the data decide the first of a block's nodes from which on it is known: what reads it, or what is
+// as long, as elements that a mask chooses. As places in `nodes`.
+absl::flat_hash_map<std::string, int> NumbersOfData(const Graph& g, const std::vector<NodeId>& nodes);
+// f(e) for each expression in a node's attributes.
+template <typename F>
+void ForAttributeExprs(const Node& n, const F& f) {
+  for (const auto& [name, attribute] : n.attributes) {
+    if (const auto* e = std::get_if<Expr>(&attribute)) f(*e);
+    if (const auto* all = std::get_if<std::vector<Expr>>(&attribute)) {
+      for (const Expr& e : *all) f(e);
+    }
+  }
+}
 // The value whose memory a view shows.
 ValueId RootOf(const Graph& g, ValueId v);
 

@@ -50,8 +50,7 @@ void Expander::LookThroughCopy(NodeId n) {
   for (const Use& u : g_.value(root).uses) {
     if (g_.IsReturn(u.user)) continue;
     const Node& user = g_.node(u.user);
-    if (u.index == 0 && (user.op == "smelt::write_region" || absl::StartsWith(user.op.name(), "smelt::inplace_")))
-      return;
+    if (u.index == 0 && IsRegionOp(user)) return;
   }
   SymbolicGeometry view = RegionGeometry(g_.node(n));
   if (view.dtype != *t.dtype) return;

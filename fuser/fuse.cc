@@ -21,23 +21,9 @@ absl::Status BlockFuser::Run() {
   for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) place_[nodes_[i].index] = i;
   group_of_.assign(nodes_.size(), -1);
   for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
-    const NodeId n = nodes_[i];
-    for (ValueId v : g_.node(n).outputs) {
-      const std::optional<Expr>& e = g_.value(v).expr;
-      if (e && e->IsSymbol() && !IsTransparent(g_.node(n))) read_at_[e->SymbolName()] = i;
-    }
-    if (IsRegionOp(g_.node(n))) writers_[Root(g_.node(n).inputs[0])].push_back(i);
+    if (IsRegionOp(N(i))) writers_[Root(N(i).inputs[0])].push_back(i);
   }
-  // What is as long as the data say is known with what first is: elements that a mask chooses.
-  for (int i = static_cast<int>(nodes_.size()); i-- > 0 && !read_at_.empty();) {
-    for (ValueId v : N(i).outputs) {
-      if (IsTransparent(N(i)) || !IsTensor(v) || !T(v).sizes) continue;
-      for (const Expr& size : *T(v).sizes) {
-        if (!size.IsSymbol()) continue;
-        if (auto it = read_at_.find(size.SymbolName()); it != read_at_.end()) it->second = std::min(it->second, i);
-      }
-    }
-  }
+  read_at_ = NumbersOfData(g_, nodes_);
   for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) SMELT_RETURN_IF_ERROR(Visit(i));
   for (int k = 0; k < static_cast<int>(groups_.size()); ++k) Pull(k);
   JoinSiblings();
@@ -88,10 +74,7 @@ int BlockFuser::SizesReady(const Node& n) const {
       if (const auto it = read_at_.find(s); it != read_at_.end()) ready = std::max(ready, At(it->second));
     }
   };
-  for (const auto& [name, attribute] : n.attributes) {
-    if (const auto* e = std::get_if<Expr>(&attribute)) see(*e);
-    if (const auto* all = std::get_if<std::vector<Expr>>(&attribute)) absl::c_for_each(*all, see);
-  }
+  ForAttributeExprs(n, see);
   for (ValueId v : n.outputs) {
     if (g_.value(v).expr) see(*g_.value(v).expr);
     if (IsTensor(v) && T(v).sizes) absl::c_for_each(*T(v).sizes, see);

@@ -1,6 +1,10 @@
 // What fusion asks of nodes and of the memory that they show.
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "smelt/fuser/block_fuser.h"
@@ -8,12 +12,6 @@
 
 namespace smelt {
 
-bool IsTransparent(const Node& n) {
-  return n.op == "smelt::view" || n.op == "smelt::size" || n.op == "prim::Constant" || n.op == "prim::ListConstruct" ||
-         n.op == "prim::TupleConstruct";
-}
-bool IsAction(const Node& n) { return absl::StartsWith(n.op.name(), "smelt::inplace_"); }
-bool IsRegionOp(const Node& n) { return n.op == "smelt::write_region" || IsAction(n); }
 bool WritesEachElementOnce(const Node& n) { return n.FindAttribute("overlaps_itself") == nullptr; }
 Extent ExtentOf(const Node& n) {
   const SymbolicGeometry s = RegionGeometry(n);
@@ -39,6 +37,30 @@ bool IsLeaf(const Node& n) {
 }
 bool IsAllocation(const Node& n) {
   return absl::StartsWith(n.op.name(), "aten::empty") || absl::StartsWith(n.op.name(), "aten::new_empty");
+}
+
+absl::flat_hash_map<std::string, int> NumbersOfData(const Graph& g, const std::vector<NodeId>& nodes) {
+  absl::flat_hash_map<std::string, int> known_at;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (IsTransparent(g.node(nodes[i]))) continue;
+    for (ValueId v : g.node(nodes[i]).outputs) {
+      const std::optional<Expr>& e = g.value(v).expr;
+      if (e && e->IsSymbol()) known_at[e->SymbolName()] = static_cast<int>(i);
+    }
+  }
+  for (size_t i = 0; i < nodes.size() && !known_at.empty(); ++i) {
+    if (IsTransparent(g.node(nodes[i]))) continue;
+    for (ValueId v : g.node(nodes[i]).outputs) {
+      const Type& type = g.value(v).type;
+      if (!type.IsTensor() || !type.tensor().sizes) continue;
+      for (const Expr& size : *type.tensor().sizes) {
+        if (!size.IsSymbol()) continue;
+        const auto it = known_at.find(size.SymbolName());
+        if (it != known_at.end()) it->second = std::min(it->second, static_cast<int>(i));
+      }
+    }
+  }
+  return known_at;
 }
 
 ValueId RootOf(const Graph& g, ValueId v) {

@@ -1,8 +1,12 @@
 #include "smelt/fuser/lower_group.h"
 
+#include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
@@ -114,6 +118,35 @@ absl::StatusOr<int> Lowering::LoadOperand(ValueId v, const Index& index, int gua
 }
 
 }  // namespace kernel
+
+bool IsTransparent(const Node& n) {
+  return n.op == "smelt::view" || n.op == "smelt::size" || n.op == "prim::Constant" || n.op == "prim::ListConstruct" ||
+         n.op == "prim::TupleConstruct";
+}
+bool IsAction(const Node& n) { return absl::StartsWith(n.op.name(), "smelt::inplace_"); }
+bool IsRegionOp(const Node& n) { return n.op == "smelt::write_region" || IsAction(n); }
+
+RegionWrites RegionWritesOf(const Graph& g, ValueId v) {
+  const NodeId def = g.value(v).def;
+  if (g.IsParam(def)) return {};
+  const Node& node = g.node(def);
+  if (IsRegionOp(node)) return {{&node}, node.inputs[0]};
+  if (node.op != "smelt::FusionGroup") return {};
+  const Attribute* a = node.FindAttribute("Subgraph");
+  const auto* subgraph = a == nullptr ? nullptr : std::get_if<std::shared_ptr<Graph>>(a);
+  if (subgraph == nullptr) return {};
+  // Inside it they begin with one of the group's inputs.
+  const Graph& sub = **subgraph;
+  RegionWrites out;
+  ValueId inner = sub.outputs()[g.value(v).def_index];
+  for (; !sub.IsParam(sub.value(inner).def); inner = out.nodes.back()->inputs[0]) {
+    const Node& write = sub.node(sub.value(inner).def);
+    if (!IsRegionOp(write)) return {};
+    out.nodes.push_back(&write);
+  }
+  if (!out.nodes.empty()) out.base = node.inputs[sub.value(inner).def_index];
+  return out;
+}
 
 SymbolicGeometry RegionGeometry(const Node& n) {
   // Numbers may have been read from text as plain integers.

@@ -48,6 +48,19 @@ SymbolicGeometry DefaultLayout(const Graph& g, ValueId v);  // its type's stride
 // The region that the attributes of a smelt::view or smelt::write_region name. CHECKs that they are there.
 SymbolicGeometry RegionGeometry(const Node& n);
 
+// Reads memory and makes no kernel's work: views, sizes, constants, lists.
+bool IsTransparent(const Node& n);
+// In-place work of a library or of one operator, and that or a write of a region.
+bool IsAction(const Node& n);
+bool IsRegionOp(const Node& n);
+// What makes a value by rewriting parts of another's contents: such operators one after the other, the last one first,
+// alone or in one fusion group. Of other values there are none, and the base's id is not valid.
+struct RegionWrites {
+  std::vector<const Node*> nodes;
+  ValueId base;  // a value of the graph: what the first of them is written into
+};
+RegionWrites RegionWritesOf(const Graph& g, ValueId v);
+
 // Unimplemented, naming the op and its source, if the node is no kernel.
 absl::StatusOr<LoweredKernel> LowerGroup(const Graph& g, NodeId n, const LayoutFn& layout);
 // Whether LowerGroup can do it alone (used to list unsupported operators before anything is compiled).

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "smelt/fuser/lower_group.h"
@@ -125,8 +124,7 @@ class Merger {
       for (const Use& u : g_.value(g_.node(m.node).outputs[0]).uses) {
         if (g_.IsReturn(u.user)) return 0;
         const Node& user = g_.node(u.user);
-        if (u.index == 0 && (user.op == "smelt::write_region" || absl::StartsWith(user.op.name(), "smelt::inplace_")))
-          return 0;
+        if (u.index == 0 && IsRegionOp(user)) return 0;
         // As wider elements it may be seen only where a part begins with a whole one.
         if (user.op == "smelt::view" &&
             Mod(Product(*out.sizes) * ItemSize(*out.dtype), ItemSize(RegionGeometry(user).dtype)) != Expr(0))

@@ -50,25 +50,6 @@ class Runner {
     }
     return absl::InternalError(absl::StrCat("%", g_.value(v).name, " has no tensor"));
   }
-  static bool IsRegionOp(const Node& n) {
-    return n.op == "smelt::write_region" || absl::StartsWith(n.op.name(), "smelt::inplace_");
-  }
-  // The value whose contents the memory of `v` holds already, or an invalid id.
-  ValueId RegionBase(ValueId v) const {
-    const Node& node = g_.node(g_.value(v).def);
-    if (IsRegionOp(node)) return node.inputs[0];
-    if (node.op != "smelt::FusionGroup") return ValueId();
-    const Graph& sub = *std::get<std::shared_ptr<Graph>>(*node.FindAttribute("Subgraph"));
-    ValueId inner = sub.outputs()[g_.value(v).def_index];
-    bool region = false;
-    while (!sub.IsParam(sub.value(inner).def)) {
-      const Node& def = sub.node(sub.value(inner).def);
-      if (!IsRegionOp(def)) return ValueId();
-      inner = def.inputs[0];
-      region = true;
-    }
-    return region ? node.inputs[sub.value(inner).def_index] : ValueId();
-  }
 
   SymbolicGeometry Layout(ValueId v) {
     // What the tensors are, as constants.
@@ -113,7 +94,7 @@ class Runner {
       return absl::OkStatus();
     }
     for (ValueId v : node.outputs) {
-      const ValueId base = RegionBase(v);
+      const ValueId base = RegionWritesOf(g_, v).base;
       if (g_.IsLive(base)) {
         SMELT_ASSIGN_OR_RETURN(Tensor t, TensorOf(base));
         auto storage = Storage::Allocate(t.storage()->bytes());

@@ -1,7 +1,5 @@
 #include <memory>
-#include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -63,53 +61,25 @@ absl::Status VerifyFusionPlan(const Graph& g, int late_reads) {
 
 namespace {
 
-// A number of the data, which views and sizes hang on, is read before whoever needs it, views and lists aside.
-absl::Status VerifyNumbersOfData(const Graph& g) {
-  absl::flat_hash_map<std::string, NodeId> readers;
-  const std::vector<NodeId> nodes = g.AllNodes();
-  for (NodeId n : nodes) {
-    for (ValueId v : g.node(n).outputs) {
-      const std::optional<Expr>& e = g.value(v).expr;
-      if (e && e->IsSymbol() && !IsTransparent(g.node(n))) readers[e->SymbolName()] = n;
-    }
-  }
-  if (readers.empty()) return absl::OkStatus();
-  // Or by what first is as long: elements that a mask chooses.
-  for (NodeId n : nodes) {
-    for (ValueId v : g.node(n).outputs) {
-      const Type& type = g.value(v).type;
-      if (IsTransparent(g.node(n)) || !type.IsTensor() || !type.tensor().sizes) continue;
-      for (const Expr& size : *type.tensor().sizes) {
-        if (!size.IsSymbol()) continue;
-        const auto reader = readers.find(size.SymbolName());
-        if (reader != readers.end() && g.node(n).parent == g.node(reader->second).parent &&
-            g.IsBefore(n, reader->second)) {
-          reader->second = n;
-        }
-      }
-    }
-  }
-  for (NodeId n : nodes) {
-    if (IsTransparent(g.node(n))) continue;
-    std::vector<NodeId> parts = {n};
+// A number of the data, which views and sizes hang on, is known before the nodes of its block that need it, views and
+// lists aside.
+absl::Status VerifyNumbersOfData(const Graph& g, const std::vector<NodeId>& nodes) {
+  const absl::flat_hash_map<std::string, int> known_at = NumbersOfData(g, nodes);
+  for (size_t i = 0; i < nodes.size() && !known_at.empty(); ++i) {
+    if (IsTransparent(g.node(nodes[i]))) continue;
+    std::vector<NodeId> parts = {nodes[i]};
     for (size_t k = 0; k < parts.size(); ++k) {
       const Node& part = g.node(parts[k]);
-      const auto see = [&](const Expr& e) -> absl::Status {
+      std::string late;
+      ForAttributeExprs(part, [&](const Expr& e) {
         for (const std::string& s : e.Symbols()) {
-          const auto reader = readers.find(s);
-          if (reader == readers.end() || g.node(reader->second).parent != g.node(n).parent ||
-              !g.IsBefore(n, reader->second)) {
-            continue;
-          }
-          return absl::InternalError(absl::StrCat("fusion: ", g.node(n).op.full(), " needs ", s, " of ", part.op.full(),
-                                                  " before it is read"));
+          const auto it = known_at.find(s);
+          if (late.empty() && it != known_at.end() && static_cast<int>(i) < it->second) late = s;
         }
-        return absl::OkStatus();
-      };
-      for (const auto& [name, attribute] : part.attributes) {
-        if (const auto* e = std::get_if<Expr>(&attribute)) SMELT_RETURN_IF_ERROR(see(*e));
-        const auto* all = std::get_if<std::vector<Expr>>(&attribute);
-        for (size_t i = 0; all != nullptr && i < all->size(); ++i) SMELT_RETURN_IF_ERROR(see((*all)[i]));
+      });
+      if (!late.empty()) {
+        return absl::InternalError(absl::StrCat("fusion: ", g.node(nodes[i]).op.full(), " needs ", late, " of ",
+                                                part.op.full(), " before it is read"));
       }
       for (ValueId v : part.inputs) {
         const NodeId def = g.value(v).def;
@@ -117,13 +87,16 @@ absl::Status VerifyNumbersOfData(const Graph& g) {
       }
     }
   }
+  for (NodeId n : nodes) {
+    for (BlockId b : g.node(n).blocks) SMELT_RETURN_IF_ERROR(VerifyNumbersOfData(g, g.Nodes(b)));
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status VerifyFusionPlan(const Graph& g) {
-  SMELT_RETURN_IF_ERROR(VerifyNumbersOfData(g));
+  SMELT_RETURN_IF_ERROR(VerifyNumbersOfData(g, g.Nodes(g.top())));
   for (NodeId n : g.AllNodes()) {
     const Node& node = g.node(n);
     if (node.op != "smelt::FusionGroup") continue;

@@ -22,11 +22,14 @@ Values Finish(Emit& e, const OpCall& call, ValueId loss, DType t) {
   return std::vector<ValueId>{e.Cast(v, t)};
 }
 
+// The second operand; of booleans the input's zeros and ones.
+ValueId TargetOf(Emit& e, const OpCall& call) {
+  const ValueId target = call.arg(1).value;
+  return e.DTypeOf(target) == DType::kBool ? e.Cast(target, e.DTypeOf(call.arg(0).value)) : target;
+}
+
 Values Mse(Emit& e, const OpCall& call) {
-  const ValueId self = call.arg(0).value;
-  ValueId target = call.arg(1).value;
-  if (e.DTypeOf(target) == DType::kBool) target = e.Cast(target, e.DTypeOf(self));
-  ValueId d = e.Sub(self, target);
+  ValueId d = e.Sub(call.arg(0).value, TargetOf(e, call));
   return Finish(e, call, e.Square(d), e.DTypeOf(d));
 }
 Values L1(Emit& e, const OpCall& call) {
@@ -40,9 +43,8 @@ struct Distance {
   DType t;
 };
 Distance DistanceOf(Emit& e, const OpCall& call, DType whole) {
-  ValueId x = call.arg(0).value, y = call.arg(1).value;
+  ValueId x = call.arg(0).value, y = TargetOf(e, call);
   const DType t = PromoteTypes(e.DTypeOf(x), e.DTypeOf(y));
-  if (e.DTypeOf(y) == DType::kBool) y = e.Cast(y, t);
   if (t == whole) {
     x = e.Cast(x, DType::kFloat32);
     y = e.Cast(y, DType::kFloat32);

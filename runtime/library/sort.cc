@@ -277,32 +277,19 @@ class SearchSorted : public PreparedOp {
         const bool real = IsFloating(values_.dtype) || IsFloating(sorted_.dtype);
         const char* value = inputs[1] + value_at * ItemSize(values_.dtype);
         const int64_t length = sorted_.sizes.back();
-        int64_t low = 0, high = length;
-        while (low < high) {
-          const int64_t middle = low + (high - low) / 2;
-          int64_t at = middle;
+        const int64_t place = Search([&](int64_t at) {
           if (sorter_.present) {
-            std::memcpy(&at, inputs[2] + (sorter_row + middle * sorter_.strides.back()) * 8, 8);
+            std::memcpy(&at, inputs[2] + (sorter_row + at * sorter_.strides.back()) * 8, 8);
             if (at < 0 || at >= length) {
               bad_sorter = true;
-              break;
+              return false;
             }
           }
           const char* key = inputs[0] + (row + at * sorted_.strides.back()) * ItemSize(sorted_.dtype);
-          bool before;  // whether key lies before the place for value
-          if (real) {
-            const double k = LoadDouble(key, sorted_.dtype), v = LoadDouble(value, values_.dtype);
-            before = right_ ? !(k > v) : !(k >= v);
-          } else {
-            const int64_t k = LoadInt(key, sorted_.dtype), v = LoadInt(value, values_.dtype);
-            before = right_ ? k <= v : k < v;
-          }
-          if (before)
-            low = middle + 1;
-          else
-            high = middle;
-        }
-        StoreInt(outputs[0] + out_at * ItemSize(out_.dtype), out_.dtype, low);
+          return real ? LiesBefore(LoadDouble(key, sorted_.dtype), LoadDouble(value, values_.dtype))
+                      : LiesBefore(LoadInt(key, sorted_.dtype), LoadInt(value, values_.dtype));
+        });
+        StoreInt(outputs[0] + out_at * ItemSize(out_.dtype), out_.dtype, place);
       }
     });
     return bad_sorter ? absl::FailedPreconditionError("searchsorted: the sorter holds an index out of range")
@@ -321,7 +308,9 @@ class SearchSorted : public PreparedOp {
       if (in_order) {
         OneRow(of_row, values, begin, row_end, out);
       } else {
-        for (int64_t i = begin; i < row_end; ++i) out[i] = Search(of_row, values[i]);
+        for (int64_t i = begin; i < row_end; ++i) {
+          out[i] = Search([&](int64_t at) { return LiesBefore(of_row[at], values[i]); });
+        }
       }
       begin = row_end;
     }
@@ -343,13 +332,13 @@ class SearchSorted : public PreparedOp {
   bool LiesBefore(const T& boundary, const T& value) const {
     return right_ ? !(boundary > value) : !(boundary >= value);
   }
-  // As PyTorch looks at them.
-  template <typename T>
-  int64_t Search(const T* sorted, const T& value) const {
+  // The first of a row's boundaries that does not lie before the value, looked for as PyTorch does.
+  template <typename F>
+  int64_t Search(const F& lies_before) const {
     int64_t low = 0, high = sorted_.sizes.back();
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;
-      if (LiesBefore(sorted[middle], value)) {
+      if (lies_before(middle)) {
         low = middle + 1;
       } else {
         high = middle;
