@@ -149,6 +149,11 @@ class PlanBuilder {
   absl::Status EmitLibrary(NodeId n, const LibraryNode& call);
   absl::Status EmitRandom(NodeId n, const RandomCall& call);
   absl::Status EmitReadScalar(NodeId n);
+  // Which computes a float from numbers.
+  std::optional<fb::NumberFunction> NumberFunctionOf(NodeId n) const;
+  absl::Status EmitNumber(NodeId n, fb::NumberFunction function);
+  // With the number in it: a step is made where it is a size, an argument or a constant.
+  absl::StatusOr<int> RegisterOf(ValueId number);
   absl::Status EmitAssert(NodeId n);
   // Of a smelt::assert_ node: before anything is done, or where the data have said what it is about.
   absl::Status AddAssertion(NodeId n);

@@ -238,29 +238,13 @@ absl::Status PlanBuilder::EncodeScalarOutput(int k, fb::OutputRefT& out) {
   out.scalar_kind = t == TypeKind::kInt    ? fb::ArgKind::Int
                     : t == TypeKind::kBool ? fb::ArgKind::Bool
                                            : fb::ArgKind::Float;
-  if (auto it = registers_.find(v); it != registers_.end()) {
-    out.index = it->second;
-  } else if (g_.value(v).expr) {
+  if (!registers_.contains(v) && g_.value(v).expr) {
     out.expr = b_.exprs.Add(*g_.value(v).expr);
-  } else {
-    // A constant or an argument handed through.
-    const int r = num_registers_++;
-    auto set = std::make_unique<fb::SetRegisterT>();
-    set->register_ = r;
-    auto c = GetConstant(g_, v);
-    if (c && std::holds_alternative<double>(*c)) {
-      set->is_float = true;
-      set->constant = std::get<double>(*c);
-    } else if (c && std::holds_alternative<bool>(*c)) {
-      set->constant = std::get<bool>(*c);
-    } else if (c && std::holds_alternative<int64_t>(*c)) {
-      set->expr = b_.exprs.Add(Expr(std::get<int64_t>(*c)));
-    } else {
-      return absl::UnimplementedError(absl::StrCat("output ", k, " is a number computed at run time"));
-    }
-    Emit(std::move(set));
-    out.index = r;
+    return absl::OkStatus();
   }
+  absl::StatusOr<int> r = RegisterOf(v);  // of a constant or an argument handed through too
+  if (!r.ok()) return absl::UnimplementedError(absl::StrCat("output ", k, " is a number computed at run time"));
+  out.index = *r;
   return absl::OkStatus();
 }
 

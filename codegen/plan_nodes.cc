@@ -9,6 +9,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/read_numbers.h"
 #include "smelt/core/tensor/element_order.h"
+#include "smelt/schema/bundle.h"
 
 namespace smelt {
 
@@ -54,6 +55,7 @@ absl::Status PlanBuilder::EmitNode(NodeId n) {
   bool all_known = !node.outputs.empty();
   for (ValueId v : node.outputs) all_known = all_known && g_.value(v).expr.has_value();
   if (all_known) return absl::OkStatus();
+  if (const std::optional<fb::NumberFunction> function = NumberFunctionOf(n)) return EmitNumber(n, *function);
   if (IsKernelNode(g_, n)) return EmitKernel(n);
   SMELT_ASSIGN_OR_RETURN(std::optional<RandomCall> random, LowerRandom(g_, n));
   if (random) return EmitRandom(n, *random);
@@ -125,6 +127,61 @@ absl::Status PlanBuilder::EmitReadScalar(NodeId n) {
   }
   Emit(std::move(step), n);
   return absl::OkStatus();
+}
+
+absl::Status PlanBuilder::EmitNumber(NodeId n, fb::NumberFunction function) {
+  auto step = std::make_unique<fb::ComputeNumberT>();
+  step->function = function;
+  for (ValueId v : g_.node(n).inputs) {
+    SMELT_ASSIGN_OR_RETURN(step->inputs.emplace_back(), RegisterOf(v));
+  }
+  using F = fb::NumberFunction;
+  if (function == F::div || function == F::floordiv || function == F::remainder) {
+    const std::optional<ConstantValue> by = GetConstant(g_, g_.node(n).inputs[1]);
+    const auto* i = by ? std::get_if<int64_t>(&*by) : nullptr;
+    const auto* d = by ? std::get_if<double>(&*by) : nullptr;
+    if (!(i != nullptr && *i != 0) && !(d != nullptr && *d != 0)) plan_->may_refuse_late = true;
+  }
+  registers_[g_.node(n).outputs[0]] = step->register_ = num_registers_++;
+  Emit(std::move(step), n);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> PlanBuilder::RegisterOf(ValueId number) {
+  if (auto it = registers_.find(number); it != registers_.end()) return it->second;
+  auto set = std::make_unique<fb::SetRegisterT>();
+  const std::optional<ConstantValue> c = GetConstant(g_, number);
+  if (c && std::holds_alternative<double>(*c)) {
+    set->is_float = true;
+    set->constant = std::get<double>(*c);
+  } else if (c && std::holds_alternative<bool>(*c)) {
+    set->constant = std::get<bool>(*c);
+  } else if (auto arg = scalar_args_.find(number); arg != scalar_args_.end()) {
+    set->arg = arg->second;
+  } else if (const std::optional<Expr> e = GetIntExpr(g_, number); e && IsRead(*e)) {
+    set->expr = b_.exprs.Add(*e);
+  } else {
+    return absl::UnimplementedError(absl::StrCat("the number %", g_.value(number).name, " is computed at run time"));
+  }
+  const int r = set->register_ = num_registers_++;
+  Emit(std::move(set));
+  return r;
+}
+
+std::optional<fb::NumberFunction> PlanBuilder::NumberFunctionOf(NodeId n) const {
+  const Node& node = g_.node(n);
+  if (node.outputs.size() != 1 || g_.value(node.outputs[0]).type.kind() != TypeKind::kFloat) return std::nullopt;
+  for (ValueId v : node.inputs) {
+    const TypeKind kind = g_.value(v).type.kind();
+    if (kind != TypeKind::kInt && kind != TypeKind::kFloat && kind != TypeKind::kBool) return std::nullopt;
+  }
+  const absl::string_view name = node.op.name();
+  for (fb::NumberFunction f : fb::EnumValuesNumberFunction()) {
+    const absl::string_view function = fb::EnumNameNumberFunction(f);
+    if (name != absl::StrCat("aten::", function) && name != absl::StrCat("prim::", function)) continue;
+    return node.inputs.size() == OperandsOf(f) ? std::optional(f) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 absl::Status PlanBuilder::EmitAssert(NodeId n) {

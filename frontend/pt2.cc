@@ -16,7 +16,7 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/verify.h"
 #include "smelt/frontend/pt2_reader.h"
-#include "smelt/frontend/size_guards.h"
+#include "smelt/frontend/related_sizes.h"
 #include "smelt/frontend/small_sizes.h"
 #include "smelt/frontend/sympy_expr.h"
 #include "smelt/frontend/zip_archive.h"
@@ -139,8 +139,13 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
   OpenAssignments();
   DropOffsetChecks(*g_);
   SMELT_RETURN_IF_ERROR(ReadRanges(program, /*of_data=*/false));
+  std::vector<Expr> zeros;
+  for (const auto& [text, guard] : ParseGuards(program)) {
+    if (guard.ok() && guard->zero) zeros.push_back(*guard->zero);
+  }
+  RelateSizes(*g_, std::move(zeros));
   ReconcileSmallSizes(*g_);
-  ReadGuards(program);
+  KeepGuards(program);
   SMELT_RETURN_IF_ERROR(CheckBroadcasts(*g_));
   SMELT_RETURN_IF_ERROR(CheckCounts());
   // What the archive claims may still not fit together: nothing behind this border checks it again.
@@ -184,9 +189,10 @@ absl::Status Pt2Reader::ReadRanges(const Json& program, bool of_data) {
   return absl::OkStatus();
 }
 
-void Pt2Reader::ReadGuards(const Json& program) {
+std::vector<std::pair<std::string, absl::StatusOr<SizeGuardParts>>> Pt2Reader::ParseGuards(const Json& program) const {
+  std::vector<std::pair<std::string, absl::StatusOr<SizeGuardParts>>> parsed;
   const Json* guards = Find(program, "guards_code");
-  if (guards == nullptr || !guards->is_array()) return;
+  if (guards == nullptr || !guards->is_array()) return parsed;
   const auto number = [&](const GuardedNumber& at) -> std::optional<Expr> {
     const ValueId v = g_->FindValue(absl::StrJoin(at.path, "_"));
     if (!v.valid() || !g_->IsParam(g_->value(v).def)) return std::nullopt;
@@ -199,14 +205,20 @@ void Pt2Reader::ReadGuards(const Json& program) {
   for (const Json& guard : *guards) {
     if (!guard.is_string()) continue;
     const std::string text = guard.get<std::string>();
-    absl::StatusOr<Expr> holds = ParseSizeGuard(text, number);
-    // PyTorch reasons about sizes from 2 on; what follows from that is no condition of the program's.
-    if (holds.ok() && g_->symbols.LessOrEqual(1, *holds) == true) continue;
-    if (!holds.ok()) {
+    parsed.push_back({text, ParseSizeGuard(text, number)});
+  }
+  return parsed;
+}
+
+void Pt2Reader::KeepGuards(const Json& program) {
+  for (const auto& [text, guard] : ParseGuards(program)) {
+    if (!guard.ok()) {
       unchecked_guards_.push_back(text);
       continue;
     }
-    g_->size_guards.push_back({*holds, absl::StrReplaceAll(text, {{"L['", ""}, {"']", ""}})});
+    // PyTorch reasons about sizes from 2 on; what follows from that is no condition of the program's.
+    if (g_->symbols.LessOrEqual(1, guard->holds) == true) continue;
+    g_->size_guards.push_back({guard->holds, absl::StrReplaceAll(text, {{"L['", ""}, {"']", ""}})});
   }
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -17,6 +18,7 @@
 #include "smelt/core/op/schema.h"
 #include "smelt/frontend/checked_json.h"
 #include "smelt/frontend/pt2.h"
+#include "smelt/frontend/size_guards.h"
 #include "smelt/frontend/zip_archive.h"
 
 namespace smelt {
@@ -52,7 +54,9 @@ class Pt2Reader {
   // while the latter's hints stand at the values.
   absl::Status ReadRanges(const Json& program, bool of_data);
   // The conditions that the program's own branches on sizes left: size_guards.
-  void ReadGuards(const Json& program);
+  // Each condition on sizes, and what it says.
+  std::vector<std::pair<std::string, absl::StatusOr<SizeGuardParts>>> ParseGuards(const Json& program) const;
+  void KeepGuards(const Json& program);
 
   // --- pt2_weights.cc ---
   struct WeightEntry {

@@ -20,6 +20,7 @@ constexpr int kMaxDepth = 100;
 struct Value {
   Expr over = 0, under = 1;
   bool is_condition = false;
+  std::optional<Expr> zero;  // of a condition that two integers are equal: their difference
 
   bool IsInteger() const { return under == Expr(1); }
 };
@@ -29,12 +30,12 @@ class GuardParser {
   GuardParser(absl::string_view text, const std::function<std::optional<Expr>(const GuardedNumber&)>& number)
       : text_(text), number_(number) {}
 
-  absl::StatusOr<Expr> Parse() {
+  absl::StatusOr<SizeGuardParts> Parse() {
     SMELT_ASSIGN_OR_RETURN(const Value v, Or(0));
     SkipSpace();
     if (at_ != text_.size()) return Bad("the end");
     if (!v.is_condition) return Bad("a comparison");
-    return v.over;
+    return SizeGuardParts{v.over, v.zero};
   }
 
  private:
@@ -65,7 +66,7 @@ class GuardParser {
     return true;
   }
 
-  static Value Condition(Expr holds) { return {std::move(holds), 1, true}; }
+  static Value Condition(Expr holds) { return {std::move(holds), 1, true, std::nullopt}; }
   static Expr IsPositive(const Expr& e) { return Max(e, 0); }
   static Expr IsZero(const Expr& e) { return Expr(1) - Min(Max(e, Expr(0) - e), 1); }
   static Expr IsNot(const Expr& e) { return Max(e, Expr(0) - e); }
@@ -99,7 +100,7 @@ class GuardParser {
   // 2 <= x < 8 is both.
   absl::StatusOr<Value> Comparison(int depth) {
     SMELT_ASSIGN_OR_RETURN(Value left, Sum(depth + 1));
-    std::optional<Expr> all;
+    std::optional<Expr> all, zero;
     while (true) {
       std::optional<absl::string_view> op;
       for (absl::string_view o : {"<=", ">=", "==", "!=", "<", ">"}) {
@@ -118,10 +119,14 @@ class GuardParser {
       for (const Expr& under : {left.under, right.under}) {
         if (!under.IsConstant()) holds = Min(holds, under);
       }
+      zero = !all && *op == "==" && left.IsInteger() && right.IsInteger() ? std::optional<Expr>(a - b) : std::nullopt;
       all = all ? Min(*all, holds) : holds;
       left = right;
     }
-    return all ? Condition(*all) : left;
+    if (!all) return left;
+    Value v = Condition(*all);
+    v.zero = zero;
+    return v;
   }
   absl::StatusOr<Value> Sum(int depth) {
     SMELT_ASSIGN_OR_RETURN(Value v, Product(depth + 1));
@@ -298,8 +303,8 @@ class GuardParser {
 
 }  // namespace
 
-absl::StatusOr<Expr> ParseSizeGuard(absl::string_view text,
-                                    const std::function<std::optional<Expr>(const GuardedNumber&)>& number) {
+absl::StatusOr<SizeGuardParts> ParseSizeGuard(absl::string_view text,
+                                              const std::function<std::optional<Expr>(const GuardedNumber&)>& number) {
   return GuardParser(text, number).Parse();
 }
 

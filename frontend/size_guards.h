@@ -23,11 +23,16 @@ struct GuardedNumber {
   int dim = 0;
 };
 
-// An expression that is not 0 where the guard holds. `number` gives what an argument's number is, or nothing if that is
+struct SizeGuardParts {
+  Expr holds;                // is not 0 where the guard holds
+  std::optional<Expr> zero;  // where the guard is that two integers are equal: their difference
+};
+
+// What a guard says. `number` gives what an argument's number is, or nothing if that is
 // not known. Unimplemented for what is no integer arithmetic, but for quotients that are compared and multiples of
 // powers of two; InvalidArgument for bad syntax. Where a quotient's divisor is 0 the guard does not hold.
-absl::StatusOr<Expr> ParseSizeGuard(absl::string_view text,
-                                    const std::function<std::optional<Expr>(const GuardedNumber&)>& number);
+absl::StatusOr<SizeGuardParts> ParseSizeGuard(absl::string_view text,
+                                              const std::function<std::optional<Expr>(const GuardedNumber&)>& number);
 
 }  // namespace smelt
 

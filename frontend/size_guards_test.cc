@@ -25,11 +25,11 @@ std::optional<Expr> Number(const GuardedNumber& at) {
 
 // With s0 to s3.
 bool Holds(const std::string& text, int64_t s0, int64_t s1, int64_t s2 = 2, int64_t s3 = 3) {
-  const absl::StatusOr<Expr> e = ParseSizeGuard(text, Number);
+  const absl::StatusOr<SizeGuardParts> e = ParseSizeGuard(text, Number);
   EXPECT_TRUE(e.ok()) << text << ": " << e.status();
   if (!e.ok()) return false;
   const absl::flat_hash_map<std::string, int64_t> values = {{"s0", s0}, {"s1", s1}, {"s2", s2}, {"s3", s3}};
-  const auto v = e->Evaluate(values);
+  const auto v = e->holds.Evaluate(values);
   return v.ok() && *v != 0;
 }
 
@@ -70,6 +70,18 @@ TEST(SizeGuards, FindsArgumentsInContainersStridesAndNumbers) {
   EXPECT_TRUE(Holds("L['d']['k'][0].size()[0] == 7", 1, 1, 7));
   EXPECT_TRUE(Holds("L['n'] > 4", 1, 1, 1, 5));
   EXPECT_FALSE(Holds("L['x'].stride()[0] == L['x'].stride()[1]", 4, 3));
+}
+
+TEST(SizeGuards, SaysWhatIsZeroWhereTwoIntegersAreEqual) {
+  const Expr s0 = Expr::Symbol("s0"), s1 = Expr::Symbol("s1");
+  const auto zero = [](const std::string& text) { return ParseSizeGuard(text, Number)->zero; };
+  EXPECT_EQ(zero("8*(L['x'].size()[0] // 8) == L['x'].size()[1]"), FloorDiv(s0, 8) * 8 - s1);
+  EXPECT_EQ(zero("(L['x'].size()[0] % 8) == 0"), Mod(s0, 8));
+  for (const char* text : {"L['x'].size()[0] <= 8", "L['x'].size()[0] == 8 or L['x'].size()[1] == 8",
+                           "not L['x'].size()[0] == 8", "L['x'].size()[0] == L['x'].size()[1] == 8",
+                           "L['x'].size()[0] / 3 == 2"}) {
+    EXPECT_EQ(zero(text), std::nullopt) << text;
+  }
 }
 
 TEST(SizeGuards, SaysWhatItCannotRead) {

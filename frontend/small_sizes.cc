@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/frontend/substitute_symbols.h"
 #include "smelt/frontend/sympy_expr.h"
 
 namespace smelt {
@@ -111,27 +112,7 @@ std::unique_ptr<Graph> At(const Graph& g, const Values& given) {
   absl::flat_hash_map<std::string, Expr> values;
   for (const auto& [name, value] : given) values.insert({name, Expr(value)});
   std::unique_ptr<Graph> at = g.Clone();
-  const auto substitute = [&](ValueId v) {
-    if (const std::optional<Expr> e = at->value(v).expr) at->SetExpr(v, e->Substitute(values));
-    if (!at->value(v).type.IsTensor()) return;
-    TensorType t = at->value(v).type.tensor();
-    for (std::optional<Sizes>* list : {&t.sizes, &t.strides}) {
-      if (!*list) continue;
-      for (Expr& e : **list) e = e.Substitute(values);
-    }
-    at->SetType(v, Type::Tensor(std::move(t)));
-  };
-  for (ValueId v : at->inputs()) substitute(v);
-  for (NodeId n : at->AllNodes()) {
-    for (ValueId v : std::vector<ValueId>(at->node(n).outputs.begin(), at->node(n).outputs.end())) substitute(v);
-    for (BlockId b : at->node(n).blocks) {
-      for (ValueId v : std::vector<ValueId>(at->params(b).begin(), at->params(b).end())) substitute(v);
-    }
-    const Attribute* a = at->node(n).FindAttribute("value");
-    if (const Expr* e = a == nullptr ? nullptr : std::get_if<Expr>(a)) {
-      at->SetAttribute(n, "value", e->Substitute(values));
-    }
-  }
+  SubstituteSymbols(*at, values);
   return at;
 }
 

@@ -514,6 +514,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     if (!eager.ok() && (eager.message() == built.message() || IsListOfUnsupported(built))) return built;
     if (!eager.ok())
       return absl::UnimplementedError(absl::StrCat(built.message(), "; in eager order: ", eager.message()));
+    stats.eager_order = std::string(built.message());
   } else {
     SMELT_RETURN_IF_ERROR(built);
   }

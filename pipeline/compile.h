@@ -57,6 +57,7 @@ struct CompileStats {
   int64_t kernels_from_cache = 0;
   int64_t bundle_bytes = 0;
   std::vector<std::pair<std::string, double>> phase_ms;  // in order
+  std::string eager_order;  // why the program runs in eager order, operator by operator; empty if it is compiled
   // Plans for other calls than the export's that could not be made, and why. What they were for runs in eager order.
   std::vector<std::string> uncompiled_variants;
   std::vector<std::string> notes;  // what was left out, and why: a sentence each

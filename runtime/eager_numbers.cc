@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -116,7 +117,13 @@ absl::StatusOr<EagerValue> Unary(absl::string_view f, const EagerValue& a) {
   if (f == "floor") return whole(std::floor(x));
   if (f == "ceil") return whole(std::ceil(x));
   if (f == "round") return Float(std::nearbyint(x));
-  if (f == "sqrt") return Float(std::sqrt(x));
+  const std::pair<absl::string_view, double (*)(double)> functions[] = {
+      {"sqrt", std::sqrt}, {"exp", std::exp},   {"log", std::log},   {"log2", std::log2}, {"sin", std::sin},
+      {"cos", std::cos},   {"tan", std::tan},   {"sinh", std::sinh}, {"cosh", std::cosh}, {"tanh", std::tanh},
+      {"asin", std::asin}, {"acos", std::acos}, {"atan", std::atan}};
+  for (const auto& [name, function] : functions) {
+    if (f == name) return Float(function(x));
+  }
   return absl::UnimplementedError(absl::StrCat("aten::", f, " on a number"));
 }
 
@@ -363,6 +370,13 @@ absl::StatusOr<Values> Prim(absl::string_view f, absl::Span<const EagerValue> ar
 }
 
 }  // namespace
+
+absl::StatusOr<double> ComputeNumber(absl::string_view function, absl::Span<const EagerValue> numbers) {
+  if (function == "Float") return numbers[0].AsDouble();
+  SMELT_ASSIGN_OR_RETURN(const EagerValue v,
+                         numbers.size() == 1 ? Unary(function, numbers[0]) : Binary(function, numbers[0], numbers[1]));
+  return v.AsDouble();
+}
 
 absl::StatusOr<std::vector<EagerValue>> EagerNumber(const std::string& op, absl::Span<const EagerValue> args) {
   absl::string_view f = op;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "smelt/runtime/eager_value.h"
 
@@ -14,6 +15,9 @@ namespace smelt {
 // "aten::add" on its arguments in the schema's order, as Python's numbers and TorchScript's lists have it. As many
 // results as the operator has; ListUnpack gives the elements.
 absl::StatusOr<std::vector<EagerValue>> EagerNumber(const std::string& op, absl::Span<const EagerValue> args);
+
+// A function of one or two numbers ("Float", "add", "sqrt") as a float.
+absl::StatusOr<double> ComputeNumber(absl::string_view function, absl::Span<const EagerValue> numbers);
 
 }  // namespace smelt
 

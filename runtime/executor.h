@@ -190,6 +190,7 @@ class Executor : public Instance {
   PlacedGeometry PlacedView(int view) const;
   absl::Status CheckSharing(fb::CheckKind kind, const PlacedGeometry& written, const PlacedGeometry& read);
   absl::Status RunReadScalar(const fb::ReadScalarT& r);
+  absl::Status RunComputeNumber(const fb::ComputeNumberT& c);
   absl::Status RunRandom(const fb::RandomT& r);
   absl::Status Allocate(int slot);
   // A view ready to be used: bound to the data's sizes if need be, in bounds of its slot.

@@ -10,6 +10,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/core/tensor/view_rules.h"
+#include "smelt/runtime/eager_numbers.h"
 #include "smelt/runtime/executor.h"
 #include "smelt/runtime/overlap.h"
 #include "smelt/runtime/strided.h"
@@ -171,6 +172,8 @@ absl::Status Executor::RunStep(int block, int index) {
       }
       return absl::OkStatus();
     }
+    case fb::StepUnion::ComputeNumber:
+      return RunComputeNumber(*step.step.AsComputeNumber());
     case fb::StepUnion::NONE:
       break;
   }
@@ -435,6 +438,18 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
   }
   if (holds) return absl::OkStatus();
   return absl::FailedPreconditionError(c.message.empty() ? std::string(what) : c.message);
+}
+
+absl::Status Executor::RunComputeNumber(const fb::ComputeNumberT& c) {
+  EagerValue inputs[2];
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const Register& r = registers_[c.inputs[i]];
+    inputs[i] = EagerValue(r.is_float ? Datum(r.d) : Datum(r.i));
+  }
+  SMELT_ASSIGN_OR_RETURN(const double v,
+                         ComputeNumber(fb::EnumNameNumberFunction(c.function), {inputs, c.inputs.size()}));
+  registers_[c.register_] = Register::Float(v);
+  return absl::OkStatus();
 }
 
 absl::Status Executor::RunReadScalar(const fb::ReadScalarT& r) {

@@ -787,6 +787,17 @@ class Verifier {
         SMELT_RETURN_IF_ERROR(InRange(s.arg, b_.args.size(), "argument"));
         return IsScalar(s.arg);
       }
+      case U::ComputeNumber: {
+        const fb::ComputeNumberT& c = *step.step.AsComputeNumber();
+        if (c.function > fb::NumberFunction::MAX) return Bad("its function is unknown");
+        const size_t operands = OperandsOf(c.function);
+        if (c.inputs.size() != operands) {
+          return Bad(absl::StrCat(c.inputs.size(), " operands of ", fb::EnumNameNumberFunction(c.function), ", ", operands,
+                                  " expected"));
+        }
+        for (int r : c.inputs) SMELT_RETURN_IF_ERROR(Register(p, r));
+        return Register(p, c.register_);
+      }
     }
     return Bad("its kind is unknown");
   }

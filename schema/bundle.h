@@ -9,6 +9,7 @@
 #ifndef SMELT_SCHEMA_BUNDLE_H_
 #define SMELT_SCHEMA_BUNDLE_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,11 @@ absl::StatusOr<std::unique_ptr<fb::BundleT>> DecodeBundle(absl::Span<const uint8
 // The meaning. `container` may be null (a bundle that is not packed yet): segments are then not looked at. kDataLoss,
 // or kUnimplemented for a newer format; the message names the plan, the step and the field. Linear in the bundle.
 absl::Status VerifyBundle(const fb::BundleT& bundle, const Container* container);
+
+// How many numbers a function of numbers takes.
+inline size_t OperandsOf(fb::NumberFunction f) {
+  return f == fb::NumberFunction::Float || f >= fb::NumberFunction::neg ? 1 : 2;
+}
 
 // Decode and verify the container's metadata.
 absl::StatusOr<std::unique_ptr<fb::BundleT>> LoadBundle(const Container& container);

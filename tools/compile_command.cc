@@ -117,6 +117,7 @@ int RunCompile(const std::vector<std::string>& args) {
     j["library_calls"] = stats->library_calls;
     j["kernels_compiled"] = stats->kernels_compiled;
     j["kernels_from_cache"] = stats->kernels_from_cache;
+    if (!stats->eager_order.empty()) j["eager_order"] = stats->eager_order;
     j["uncompiled_variants"] = stats->uncompiled_variants;
     j["bundle_bytes"] = stats->bundle_bytes;
     j["phase_ms"]["import"] = import_ms;

@@ -266,6 +266,11 @@ class Inspector {
       case fb::StepUnion::SetRegister:
         j = {{"set_register", s.step.AsSetRegister()->register_}};
         break;
+      case fb::StepUnion::ComputeNumber:
+        j = {{"compute_number", fb::EnumNameNumberFunction(s.step.AsComputeNumber()->function)},
+             {"inputs", s.step.AsComputeNumber()->inputs},
+             {"register", s.step.AsComputeNumber()->register_}};
+        break;
       default:
         j = {{"step", "?"}};
     }

@@ -122,6 +122,7 @@ class SymbolRanges {
     int64_t hint = -1;
   };
   void Set(absl::string_view symbol, Range range);
+  void Erase(absl::string_view symbol);
   Range Get(absl::string_view symbol) const;  // [0, inf) if never set
   Range Of(const Expr& e) const;              // interval arithmetic, sound; min may be INT64_MIN
 

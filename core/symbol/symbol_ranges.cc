@@ -25,6 +25,10 @@ void SymbolRanges::Set(absl::string_view symbol, Range range) {
   }
 }
 
+void SymbolRanges::Erase(absl::string_view symbol) {
+  std::erase_if(entries_, [&](const auto& entry) { return entry.first == symbol; });
+}
+
 SymbolRanges::Range SymbolRanges::Get(absl::string_view symbol) const {
   auto it = std::lower_bound(entries_.begin(), entries_.end(), symbol,
                              [](const auto& entry, absl::string_view name) { return entry.first < name; });

@@ -1,0 +1,200 @@
+#include "smelt/frontend/related_sizes.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/frontend/substitute_symbols.h"
+#include "smelt/frontend/sympy_expr.h"
+
+namespace smelt {
+namespace {
+
+using Range = SymbolRanges::Range;
+using Divisors = std::map<std::string, int64_t>;  // of symbols; in a stable order
+
+constexpr int64_t kMostParts = 4096;  // which are tried one by one
+
+const std::vector<Expr>* SizesOf(const Graph& g, ValueId v) {
+  const Type& t = g.value(v).type;
+  return t.IsTensor() && t.tensor().sizes ? &*t.tensor().sizes : nullptr;
+}
+
+// Of each operator of the program's body that demands it of its arguments' sizes, what is 0 where it does not fail.
+void AppendDemands(const Graph& g, std::vector<Expr>& zeros) {
+  for (NodeId n : g.Nodes(g.top())) {
+    const Node& node = g.node(n);
+    const std::string& name = node.op.name();
+    if (name == "aten::view" || name == "aten::reshape" || name == "aten::_unsafe_view") {
+      const std::vector<Expr>*from = SizesOf(g, node.inputs[0]), *to = SizesOf(g, node.outputs[0]);
+      if (from != nullptr && to != nullptr) zeros.push_back(Product(*from) - Product(*to));
+    } else if ((name == "aten::index_copy" || name == "aten::index_copy_" || name == "aten::index_add" ||
+                name == "aten::index_add_") &&
+               node.inputs.size() >= 4) {
+      const std::optional<Expr> dim = GetIntExpr(g, node.inputs[1]);
+      const std::vector<Expr>*index = SizesOf(g, node.inputs[2]), *source = SizesOf(g, node.inputs[3]);
+      if (!dim || !dim->IsConstant() || index == nullptr || source == nullptr || index->size() != 1) continue;
+      const int64_t rank = static_cast<int64_t>(source->size());
+      const int64_t d = *dim->Constant() < 0 ? *dim->Constant() + rank : *dim->Constant();
+      if (d >= 0 && d < rank) zeros.push_back((*index)[0] - (*source)[d]);
+    }
+  }
+}
+
+// The symbols of quotients and remainders by constants of a symbol, or of a symbol and a constant.
+void FindDivisors(const Expr& e, Divisors& divisors) {
+  if (e.IsConstant() || e.IsSymbol() || e.IsPoison()) return;
+  const Expr::View view = e.Decompose();
+  if (view.op == Expr::Op::kFloorDiv || view.op == Expr::Op::kMod) {
+    const std::vector<std::string> symbols = view.operands[0].Symbols();
+    const std::optional<int64_t> by = view.operands[1].Constant();
+    if (symbols.size() == 1 && by && *by >= 2 && *by <= kMostParts &&
+        (view.operands[0] - Expr::Symbol(symbols[0])).IsConstant()) {
+      int64_t& divisor = divisors.try_emplace(symbols[0], 1).first->second;
+      if (divisor <= kMostParts) divisor = std::lcm(divisor, *by);
+    }
+  }
+  for (const Expr& operand : view.operands) FindDivisors(operand, divisors);
+}
+
+std::string NameOfPart(const std::string& symbol, int64_t divisor) { return absl::StrCat(symbol, ".by", divisor); }
+
+class Relations {
+ public:
+  Relations(Graph& g, std::vector<Expr> zeros) : g_(g), zeros_(std::move(zeros)) {
+    // A call's numbers are bound to symbols alone.
+    for (ValueId v : g.inputs()) {
+      if (!g.value(v).expr) continue;
+      for (const std::string& symbol : g.value(v).expr->Symbols()) fixed_.insert(symbol);
+    }
+  }
+
+  void Find() {
+    // Each turn that goes on has one symbol less to divide or to have.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t i = 0; i < zeros_.size() && !changed; ++i) changed = Unite(zeros_[i]) || Divide(zeros_[i]);
+    }
+    if (!values_.empty()) SubstituteSymbols(g_, values_);
+  }
+
+ private:
+  bool IsFree(const std::string& symbol) const {
+    return !fixed_.contains(symbol) && !DependsOnData(Expr::Symbol(symbol));
+  }
+
+  // s0 - s1.
+  bool Unite(const Expr& zero) {
+    const std::vector<std::string> symbols = zero.Symbols();
+    if (symbols.size() != 2) return false;
+    const Expr difference = Expr::Symbol(symbols[0]) - Expr::Symbol(symbols[1]);
+    if ((zero != difference && -zero != difference) || !IsFree(symbols[0]) || !IsFree(symbols[1])) return false;
+    const Range a = g_.symbols.Get(symbols[0]), b = g_.symbols.Get(symbols[1]);
+    const auto accepted = [](const Range& r) { return r.accepted_min < 0 ? r.min : r.accepted_min; };
+    Range both{std::max(a.min, b.min), std::min(a.max, b.max)};
+    if (both.min > both.max) return false;
+    const int64_t least = std::max(accepted(a), accepted(b));
+    both.accepted_min = least < both.min ? least : -1;
+    both.hint = a.hint;
+    g_.symbols.Set(symbols[0], both);
+    Replace(symbols[1], Expr::Symbol(symbols[0]));
+    return true;
+  }
+
+  // What is 0 where symbols are multiples of what they are divided by, and there alone.
+  bool Divide(const Expr& zero) {
+    Divisors divisors;
+    FindDivisors(zero, divisors);
+    if (divisors.empty()) return false;
+    absl::flat_hash_map<std::string, Expr> multiples;
+    for (const auto& [symbol, divisor] : divisors) {
+      if (divisor > kMostParts || !IsFree(symbol) || !RangeOfPart(symbol, divisor)) return false;
+      multiples[symbol] = Expr::Symbol(NameOfPart(symbol, divisor)) * divisor;
+    }
+    if (zero.Substitute(multiples) != Expr(0) || !IsForMultiplesAlone(zero, divisors)) return false;
+    for (const auto& [symbol, divisor] : divisors) {
+      const std::string part = NameOfPart(symbol, divisor);
+      g_.symbols.Set(part, *RangeOfPart(symbol, divisor));
+      if (auto hint = g_.symbol_hints.find(symbol); hint != g_.symbol_hints.end()) {
+        const int64_t value = hint->second / divisor;  // inserting moves what hint points to
+        g_.symbol_hints[part] = value;
+      }
+      Replace(symbol, multiples[symbol]);
+    }
+    return true;
+  }
+
+  // Whether it is something else for each remainder of each of the symbols: (s0 + 1) // 4 - s0 // 4 is 0 for 4*k + 1 too.
+  static bool IsForMultiplesAlone(const Expr& zero, const Divisors& divisors) {
+    absl::flat_hash_map<std::string, int64_t> values;
+    int64_t other = 5;  // no two alike, so that no difference vanishes by chance
+    for (const std::string& symbol : zero.Symbols()) {
+      const auto divisor = divisors.find(symbol);
+      values[symbol] = divisor == divisors.end() ? other : divisor->second * other;
+      other += 2;
+    }
+    for (const auto& [symbol, divisor] : divisors) {
+      const int64_t multiple = values[symbol];
+      for (int64_t rest = 1; rest < divisor; ++rest) {
+        values[symbol] = multiple + rest;
+        const absl::StatusOr<int64_t> there = zero.Evaluate(values);
+        if (!there.ok() || *there == 0) return false;
+      }
+      values[symbol] = multiple;
+    }
+    return true;
+  }
+
+  // Of the quotient; nothing if the example or no value at all is a multiple.
+  std::optional<Range> RangeOfPart(const std::string& symbol, int64_t divisor) const {
+    const Range r = g_.symbols.Get(symbol);
+    const auto hint = g_.symbol_hints.find(symbol);
+    const bool is_known = hint != g_.symbol_hints.end();
+    if (is_known && hint->second % divisor != 0) return std::nullopt;
+    const auto up = [&](int64_t v) { return v / divisor + (v % divisor != 0 ? 1 : 0); };
+    Range part{up(r.min), r.max == SymbolRanges::kInfinity ? r.max : r.max / divisor};
+    if (r.accepted_min >= 0) part.accepted_min = up(r.accepted_min);
+    if (is_known && hint->second / divisor >= 2 && part.min < 2) {
+      // As of any other size, the archive's types are those of 2 and more.
+      if (part.accepted_min < 0 && r.min > 2) part.accepted_min = part.min;
+      part.min = 2;
+    }
+    if (part.accepted_min >= part.min) part.accepted_min = -1;
+    if (r.hint >= 0) part.hint = r.hint / divisor;
+    if (part.min > part.max) return std::nullopt;
+    return part;
+  }
+
+  void Replace(const std::string& symbol, const Expr& by) {
+    const absl::flat_hash_map<std::string, Expr> value = {{symbol, by}};
+    for (auto& [name, e] : values_) e = e.Substitute(value);
+    values_[symbol] = by;
+    for (Expr& zero : zeros_) zero = zero.Substitute(value);
+    g_.symbols.Erase(symbol);
+    g_.symbol_hints.erase(symbol);
+  }
+
+  Graph& g_;
+  std::vector<Expr> zeros_;
+  absl::flat_hash_set<std::string> fixed_;
+  absl::flat_hash_map<std::string, Expr> values_;
+};
+
+}  // namespace
+
+void RelateSizes(Graph& g, std::vector<Expr> zeros) {
+  if (g.symbols.entries().empty()) return;  // all sizes are constants
+  AppendDemands(g, zeros);
+  std::erase_if(zeros, [](const Expr& e) { return e.IsConstant() || e.IsPoison(); });
+  Relations(g, std::move(zeros)).Find();
+}
+
+}  // namespace smelt

@@ -1,0 +1,137 @@
+#include "smelt/frontend/related_sizes.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/core/symbol/expr.h"
+
+namespace smelt {
+namespace {
+
+using ::testing::ElementsAre;
+
+const Expr s0 = Expr::Symbol("s0"), s1 = Expr::Symbol("s1");
+
+std::unique_ptr<Graph> Parse(const std::string& text) {
+  auto g = ParseGraph(text);
+  EXPECT_TRUE(g.ok()) << g.status();
+  return *std::move(g);
+}
+
+// x of s0 rows and s1 columns, and its first row less than half of them.
+std::unique_ptr<Graph> Halves(const std::string& s0, const std::string& s1 = "in [2, 64] hint 6") {
+  return Parse("graph(%x : Float(s0, s1, strides=[s1, 1])):\n  symbol s0 " + s0 + "\n  symbol s1 " + s1 + R"(
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %n : int = smelt::size[value=floordiv(s0, 2)]()
+  %a : Float(floordiv(s0, 2), s1, strides=[s1, 1]) = aten::slice.Tensor(%x, %0, %0, %n, %1)
+  return (%a)
+)");
+}
+
+const std::vector<Expr>& SizesOf(const Graph& g, const std::string& name) {
+  return *g.value(g.FindValue(name)).type.tensor().sizes;
+}
+
+TEST(RelatedSizes, WhatIsEqualToItsRoundedMultipleIsAMultiple) {
+  for (const Expr& zero : {s0 - FloorDiv(s0, 2) * 2, FloorDiv(s0, 2) * 2 - s0, Mod(s0, 2),
+                           s1 * s0 - s1 * FloorDiv(s0, 2) * 2, s0 - FloorDiv(s0 + 1, 2) * 2}) {
+    const auto g = Halves("in [4, 63] hint 10");
+    RelateSizes(*g, {zero});
+    const Expr half = Expr::Symbol("s0.by2");
+    EXPECT_THAT(SizesOf(*g, "x"), ElementsAre(half * 2, s1)) << zero.ToString();
+    EXPECT_THAT(SizesOf(*g, "a"), ElementsAre(half, s1));
+    EXPECT_EQ(g->value(g->FindValue("n")).expr, half);
+    EXPECT_EQ(g->symbols.Get("s0.by2").min, 2);
+    EXPECT_EQ(g->symbols.Get("s0.by2").max, 31);
+    EXPECT_EQ(g->symbol_hints.at("s0.by2"), 5);
+    EXPECT_FALSE(g->symbol_hints.contains("s0"));
+    EXPECT_EQ(g->symbols.entries().size(), 2);
+  }
+}
+
+TEST(RelatedSizes, ManyAreMultiplesOfTheirDivisorsAtOnce) {
+  const auto g = Halves("in [2, 64] hint 8", "in [2, 64] hint 6");
+  RelateSizes(*g, {s0 * s1 * 5 - FloorDiv(s0, 4) * FloorDiv(s1, 3) * 60});
+  EXPECT_THAT(SizesOf(*g, "x"), ElementsAre(Expr::Symbol("s0.by4") * 4, Expr::Symbol("s1.by3") * 3));
+}
+
+TEST(RelatedSizes, WhatHoldsForOtherSizesTooLeavesThem) {
+  for (const Expr& zero : {FloorDiv(s0 + 1, 4) - FloorDiv(s0, 4), s0 - s1 * 2, FloorDiv(s0, 2) - s1,
+                           FloorDiv(s0, s1) * s1 - s0, s0 + s1, Mod(s0, 2) - 1}) {
+    const auto g = Halves("in [2, 64] hint 8");
+    RelateSizes(*g, {zero});
+    EXPECT_THAT(SizesOf(*g, "x"), ElementsAre(s0, s1)) << zero.ToString();
+  }
+}
+
+TEST(RelatedSizes, AnExampleThatIsNoMultipleLeavesThem) {
+  const auto g = Halves("in [2, 64] hint 7");
+  RelateSizes(*g, {Mod(s0, 2)});
+  EXPECT_THAT(SizesOf(*g, "x"), ElementsAre(s0, s1));
+}
+
+TEST(RelatedSizes, EqualSizesAreOneSymbolOfBothRanges) {
+  const auto g = Halves("in [2, 64] hint 6", "in [4, 99] hint 6");
+  RelateSizes(*g, {s1 - s0});
+  EXPECT_THAT(SizesOf(*g, "x"), ElementsAre(s0, s0));
+  EXPECT_EQ(g->symbols.Get("s0").min, 4);
+  EXPECT_EQ(g->symbols.Get("s0").max, 64);
+  EXPECT_EQ(g->symbols.entries().size(), 1);
+}
+
+TEST(RelatedSizes, CallsOfSmallMultiplesAreAcceptedWhereThoseOfSmallSizesWere) {
+  const auto g = Halves("in [2, 64] hint 8");
+  SymbolRanges::Range r = g->symbols.Get("s0");
+  r.accepted_min = 0;
+  g->symbols.Set("s0", r);
+  RelateSizes(*g, {Mod(s0, 4)});
+  EXPECT_EQ(g->symbols.Get("s0.by4").min, 2);
+  EXPECT_EQ(g->symbols.Get("s0.by4").accepted_min, 0);
+}
+
+TEST(RelatedSizes, ASizeThatIsAnArgumentAndWhatDataDecideStay) {
+  const auto g = Parse(R"(graph(%x : Float(s0, strides=[1]), %n : int, %y : Float(u0, strides=[1])):
+  symbol s0 in [2, 64] hint 8
+  symbol u0 in [2, 64]
+  return (%x)
+)");
+  g->SetExpr(g->inputs()[1], s0);
+  RelateSizes(*g, {Mod(s0, 4), Mod(Expr::Symbol("u0"), 4), Expr::Symbol("u0") - s0});
+  EXPECT_THAT(SizesOf(*g, "x"), ElementsAre(s0));
+  EXPECT_THAT(SizesOf(*g, "y"), ElementsAre(Expr::Symbol("u0")));
+}
+
+TEST(RelatedSizes, AViewHasAsManyElementsAsWhatItViews) {
+  const auto g = Parse(R"(graph(%x : Float(s0, 3, strides=[3, 1])):
+  symbol s0 in [2, 64] hint 8
+  %n : int = smelt::size[value=floordiv(s0, 4)]()
+  %3 : int = prim::Constant[value=3]()
+  %4 : int = prim::Constant[value=4]()
+  %sizes : int[] = prim::ListConstruct(%n, %4, %3)
+  %v : Float(floordiv(s0, 4), 4, 3, strides=[12, 3, 1]) = aten::view(%x, %sizes)
+  return (%v)
+)");
+  RelateSizes(*g, {});
+  EXPECT_THAT(SizesOf(*g, "x"), ElementsAre(Expr::Symbol("s0.by4") * 4, Expr(3)));
+}
+
+TEST(RelatedSizes, RowsThatAreCopiedToIndicesAreAsManyAsThese) {
+  const auto g = Parse(R"(graph(%x : Float(9, 3, strides=[3, 1]), %i : Long(s0, strides=[1]), %y : Float(s1, 3, strides=[3, 1])):
+  symbol s0 in [2, 64] hint 5
+  symbol s1 in [2, 64] hint 5
+  %0 : int = prim::Constant[value=0]()
+  %z : Float(9, 3, strides=[3, 1]) = aten::index_copy(%x, %0, %i, %y)
+  return (%z)
+)");
+  RelateSizes(*g, {});
+  EXPECT_EQ(SizesOf(*g, "i")[0], SizesOf(*g, "y")[0]);
+}
+
+}  // namespace
+}  // namespace smelt
