@@ -46,7 +46,6 @@ TEST(RelatedSizes, WhatIsEqualToItsRoundedMultipleIsAMultiple) {
     const Expr half = Expr::Symbol("s0.by2");
     EXPECT_THAT(SizesOf(*g, "x"), ElementsAre(half * 2, s1)) << zero.ToString();
     EXPECT_THAT(SizesOf(*g, "a"), ElementsAre(half, s1));
-    EXPECT_EQ(g->value(g->FindValue("n")).expr, half);
     EXPECT_EQ(g->symbols.Get("s0.by2").min, 2);
     EXPECT_EQ(g->symbols.Get("s0.by2").max, 31);
     EXPECT_EQ(g->symbol_hints.at("s0.by2"), 5);
@@ -122,7 +121,8 @@ TEST(RelatedSizes, AViewHasAsManyElementsAsWhatItViews) {
 }
 
 TEST(RelatedSizes, RowsThatAreCopiedToIndicesAreAsManyAsThese) {
-  const auto g = Parse(R"(graph(%x : Float(9, 3, strides=[3, 1]), %i : Long(s0, strides=[1]), %y : Float(s1, 3, strides=[3, 1])):
+  const auto g =
+      Parse(R"(graph(%x : Float(9, 3, strides=[3, 1]), %i : Long(s0, strides=[1]), %y : Float(s1, 3, strides=[3, 1])):
   symbol s0 in [2, 64] hint 5
   symbol s1 in [2, 64] hint 5
   %0 : int = prim::Constant[value=0]()

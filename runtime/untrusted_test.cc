@@ -44,7 +44,7 @@ HandBundle Everything() {
   for (fb::VariantKind variant : {fb::VariantKind::Distinct, fb::VariantKind::Duplicate}) {
     HandPlan p = b.Plan(variant);
     const bool same = variant == fb::VariantKind::Duplicate;
-    p.raw().num_registers = 3;
+    p.raw().num_registers = 4;
     p.raw().arena_bytes = b.Const(4096);
     if (same)
       p.Identify({0, 0, 1, 2});
@@ -101,6 +101,10 @@ HandBundle Everything() {
     auto* set = p.Step<fb::SetRegisterT>(2);
     set->register_ = 2;
     set->expr = u;
+    auto* compute = p.Step<fb::ComputeNumberT>(2);
+    compute->register_ = 3;
+    compute->function = fb::NumberFunction::pow;
+    compute->inputs = {2, 0};
     p.Copy(z, x, true);
     auto* check = p.Step<fb::CheckT>();
     check->kind = fb::CheckKind::NoInternalOverlap;

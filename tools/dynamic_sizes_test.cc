@@ -1,10 +1,12 @@
 // Sizes that only a call says, which the example made equal.
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "smelt/pipeline/compile.h"
 #include "smelt/runtime/program.h"
 #include "smelt/tools/e2e_testing.h"
 
@@ -116,6 +118,59 @@ graph(%x : Float(s0, s1, strides=[s1, 1])):
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_EQ(refused.message(), "the program was exported for sizes where x.size()[0] > x.size()[1]");
   }
+}
+
+// x.add_(1); x * (s1 ** -0.5) + 2.5 / (s0 - 2), sqrt(s1)
+constexpr absl::string_view kNumbersOfSizes = R"(
+graph(%x : Float(s0, s1, strides=[s1, 1])):
+  symbol s0 in [2, inf] hint 4
+  symbol s1 in [2, inf] hint 9
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %minus_half : float = prim::Constant[value=-0.5]()
+  %five_halves : float = prim::Constant[value=2.5]()
+  %more : Tensor = aten::add_.Tensor(%x, %one, %one)
+  %rows : int = aten::sym_size.int(%x, %zero)
+  %columns : int = aten::sym_size.int(%x, %one)
+  %c : float = aten::Float.Scalar(%columns)
+  %scale : float = aten::pow.float(%c, %minus_half)
+  %fewer : int = aten::sub.int(%rows, %two)
+  %f : float = aten::Float.Scalar(%fewer)
+  %shift : float = aten::div.float(%five_halves, %f)
+  %y : Tensor = aten::mul.Tensor(%x, %scale)
+  %z : Tensor = aten::add.Tensor(%y, %shift, %one)
+  %root : float = aten::sqrt.int(%columns)
+  return (%z, %root)
+)";
+
+TEST(DynamicSizesTest, NumbersComputedFromSizesAreStepsOfACompiledPlan) {
+  auto graph = ParseModel(kNumbersOfSizes);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  auto stats = CompileToFile(**graph, Scratch("numbers_of_sizes.smb"), {.targets = {Target::kX86_64_V3}});
+  ASSERT_TRUE(stats.ok()) << stats.status();
+  EXPECT_EQ(stats->eager_order, "");
+  auto instance = InstanceOf(kNumbersOfSizes, "numbers_of_sizes");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  for (const auto& [rows, columns, scale, shift] :
+       {std::tuple(3, 4, .5f, 2.5f), {7, 16, .25f, .5f}, {12, 64, .125f, .25f}}) {
+    auto out = (*instance)->Run({Counting(rows, columns)});
+    ASSERT_TRUE(out.ok()) << out.status();
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      EXPECT_EQ((*out)[0].tensor().data_as<float>()[i], static_cast<float>(i + 1) * scale + shift);
+    }
+    EXPECT_EQ((*out)[1].as_float(), 1 / scale);
+  }
+}
+
+TEST(DynamicSizesTest, ANumberThatIsDividedByASizeOfZeroIsRefusedAndNothingIsWritten) {
+  auto instance = InstanceOf(kNumbersOfSizes, "number_by_zero");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  const Tensor x = Counting(2, 4);
+  const absl::Status refused = (*instance)->Run({x}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.message(), "ZeroDivisionError: division by zero");
+  EXPECT_EQ(x.data_as<float>()[3], 3);
 }
 
 }  // namespace

@@ -305,6 +305,10 @@ absl::Status SplitEvery(ViewCtx& c, int64_t dim, const Expr& every) {
   for (int64_t n = 1; !parts.IsConstant() && n <= 64; ++n) {
     if (c.decide.Known(parts, n) == true && c.decide.Known(n, parts) == true) parts = n;
   }
+  // As many as the example has: a graph that names each part is right for no other number.
+  if (const std::optional<int64_t> n = c.decide.Example(parts); !parts.IsConstant() && n && *n >= 1) {
+    if (c.decide.Equal(parts, *n)) parts = *n;
+  }
   if (!parts.IsConstant() || *parts.Constant() > 4096) {
     return c.call.Unsupported(absl::StrCat("how many parts there are (", parts.ToString(), ") depends on sizes"));
   }

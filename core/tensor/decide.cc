@@ -165,6 +165,22 @@ bool SymbolicDecide::IsDecidable(const Expr& e) const {
   return true;
 }
 
+absl::StatusOr<int64_t> SymbolicDecide::EvaluateByHints(const Expr& e) const {
+  absl::flat_hash_map<std::string, int64_t> values;
+  for (const std::string& s : e.Symbols()) {
+    const auto given = hints_.find(s);
+    const int64_t value = given != hints_.end() ? given->second : ranges_->Get(s).hint;
+    if (given != hints_.end() || value >= 0) values[s] = value;
+  }
+  return e.Evaluate(values);
+}
+
+std::optional<int64_t> SymbolicDecide::Example(const Expr& e) const {
+  if (e.IsPoison() || !IsDecidable(e)) return std::nullopt;
+  const absl::StatusOr<int64_t> v = EvaluateByHints(e);
+  return v.ok() ? std::optional<int64_t>(*v) : std::nullopt;
+}
+
 bool SymbolicDecide::Assume(const Expr& a, Assumption::Relation relation, const Expr& b) {
   using Relation = Assumption::Relation;
   if (a.IsPoison() || b.IsPoison()) {
@@ -180,13 +196,7 @@ bool SymbolicDecide::Assume(const Expr& a, Assumption::Relation relation, const 
     if (made == asked) return true;
     if (made == opposite) return false;
   }
-  for (const Expr* e : {&a, &b}) {
-    for (const std::string& s : e->Symbols()) {
-      const int64_t hint = ranges_->Get(s).hint;
-      if (hint >= 0) hints_.try_emplace(s, hint);
-    }
-  }
-  absl::StatusOr<int64_t> x = a.Evaluate(hints_), y = b.Evaluate(hints_);
+  absl::StatusOr<int64_t> x = EvaluateByHints(a), y = EvaluateByHints(b);
   if (!x.ok() || !y.ok()) {
     if (status_.ok()) {
       status_ = absl::UnimplementedError(absl::StrCat("whether ", asked.ToString(),

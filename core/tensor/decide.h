@@ -124,6 +124,8 @@ class SymbolicDecide {
 
   // Whether what the ranges leave open of `e` can be answered by hints: not of numbers that only the data give.
   bool IsDecidable(const Expr& e) const;
+  // Its value for the hints; nothing where they do not give it one.
+  std::optional<int64_t> Example(const Expr& e) const;
   std::optional<bool> Known(const Expr& a, const Expr& b) const { return ranges_->LessOrEqual(a, b); }
 
   const absl::Status& status() const { return status_; }
@@ -135,6 +137,7 @@ class SymbolicDecide {
   Expr Checked(Expr e);
   // By the hints, recording an assumption; `relation` is kEqual, kLess or kLessOrEqual.
   bool Assume(const Expr& a, Assumption::Relation relation, const Expr& b);
+  absl::StatusOr<int64_t> EvaluateByHints(const Expr& e) const;
 
   const SymbolRanges* ranges_;
   absl::flat_hash_map<std::string, int64_t> hints_;
