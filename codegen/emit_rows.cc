@@ -197,11 +197,14 @@ void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*
     }
   }
   int64_t item_bytes = 0;
+  int rows_read = 0;
   for (size_t p = 0; p < s_.params.size(); ++p) {
     if (stride_[p][loop_dim_]) item_bytes += ItemSize(s_.params[p].dtype);
+    rows_read += !written_[p] && stride_[p][loop_dim_] && stride_[p][s_.parallel_rank - 1];
   }
   Value* n = size_[loop_dim_];
   Value* behind = b_.CreateICmpSLE(b_.CreateMul(n, b_.getInt64(item_bytes)), b_.getInt64(kTurnBytes));
+  if (rows_read > 1 && reads_alone_) behind = b_.CreateAnd(behind, b_.CreateNot(reads_alone_));
   Value* rows_behind = b_.CreateZExt(behind, i64_);
   AllocaInst* head = Variable(i64_);  // elements before the first aligned place of what the last loop writes
   vals_.assign(1, std::vector<Value*>(s_.instrs.size(), nullptr));

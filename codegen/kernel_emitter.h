@@ -484,6 +484,7 @@ class KernelEmitter {
   std::vector<Value*> row_ahead_;  // of each param, where the row lies that is asked for
   Value* rows_ahead_ = nullptr;    // which row from this one on is asked for; null: the next
   Value* past_cache_ = nullptr;    // in a main loop: whether its stores go past the cache
+  Value* reads_alone_ = nullptr;   // whether it reads rows of several operands faster while it writes nothing
   Value* asks_ahead_ = nullptr;    // whether the machine wants to be asked for what it will read in one piece
   bool non_temporal_ = false;      // where that is decided
   bool pairs_ = false;             // CanPair

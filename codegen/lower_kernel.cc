@@ -158,7 +158,7 @@ KernelEmitter::Cost KernelEmitter::CostOf(const std::vector<int>& instrs) const 
     if (in.op == KernelOp::kScalar) c = MathCost(in.scalar);
     if ((in.op == KernelOp::kLoad || in.op == KernelOp::kStore)) {
       const StrideClass along = loop_dim_ >= 0 ? LoopClass(in.param) : StrideClass::kZero;
-      c = in.has_offset || IsApart(along) ? 4 * lanes_ : in.has_guard ? 4 : 1;
+      c = in.has_offset ? 4 * lanes_ : IsApart(along) ? 4 * ElementsApart(along) : in.has_guard ? 4 : 1;
     }
     cost.all += c * parts;
     for (int o : in.operands) path[i] = std::max(path[i], path[o]);
@@ -190,9 +190,10 @@ void KernelEmitter::LoadWords() {
     }
     scalars_.push_back(scalar);
   }
-  if (!f_.IsAvx2Only() && s_.reduction_rank == 0) {
+  if (!f_.IsAvx2Only()) {
     Value* hints = b_.CreateAlignedLoad(i64_, b_.CreateConstGEP1_64(i64_, status_, kHintsWord), llvm::Align(8));
     asks_ahead_ = b_.CreateIsNotNull(b_.CreateAnd(hints, kAskAhead));
+    reads_alone_ = b_.CreateIsNotNull(b_.CreateAnd(hints, kReadsAlone));
   }
   addr_ = base_;
   idx_.assign(s_.rank(), nullptr);

@@ -39,10 +39,12 @@
 namespace smelt {
 
 // Of `status`: what the machine is good at, and bits there: it gathers vectors faster than it loads them lane by lane;
-// it reads faster in one piece what it is asked for ahead.
+// it reads faster in one piece what it is asked for ahead; it reads rows of several operands faster while it writes
+// nothing.
 inline constexpr int kHintsWord = 1;
 inline constexpr int64_t kGathersWell = 1;
 inline constexpr int64_t kAskAhead = 2;
+inline constexpr int64_t kReadsAlone = 4;
 
 enum class StrideClass : uint8_t {
   kZero,  // broadcast: the index of this dim does not matter

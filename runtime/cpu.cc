@@ -113,7 +113,7 @@ absl::string_view CpuLevel() {
 
 int64_t CpuHints() {
   static const int64_t kHints = []() -> int64_t {
-    constexpr int64_t kGathersWell = 1, kAskAhead = 2;
+    constexpr int64_t kGathersWell = 1, kAskAhead = 2, kReadsAlone = 4;
 #if defined(__x86_64__)
     unsigned highest, b, c, d;
     char vendor[13] = {};
@@ -124,6 +124,12 @@ int64_t CpuHints() {
     // From Sapphire Rapids on: of those before, microcode made gathers slow so that they leak nothing, and nobody has
     // measured how they read.
     if (absl::string_view(vendor) == "GenuineIntel" && CpuHas("avx512fp16")) return kGathersWell | kAskAhead;
+    unsigned model;
+    constexpr unsigned kZen5 = 0x1a;
+    if (absl::string_view(vendor) == "AuthenticAMD" && __get_cpuid(1, &model, &b, &c, &d) &&
+        (model >> 8 & 15) + (model >> 20 & 255) >= kZen5) {
+      return kReadsAlone;
+    }
 #endif
     return 0;
   }();

@@ -1,7 +1,5 @@
 #include "smelt/runtime/executor.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -19,20 +17,8 @@
 namespace smelt {
 namespace {
 
-// From here on memory asks for huge pages.
-constexpr int64_t kHugeFrom = 4 << 20;
-
 // What a call that data may still refuse writes is remembered up to here: more would cost what writing in place saves.
 constexpr size_t kMostRemembered = 64 << 10;
-
-void AskForHugePages(char* data, int64_t bytes) {
-#if defined(MADV_HUGEPAGE)
-  if (bytes < kHugeFrom) return;
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + 4095) & ~uintptr_t{4095};
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes)) & ~uintptr_t{4095};
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-#endif
-}
 
 // Each place from the first to the last once, in any order of dims.
 bool IsDense(const BoundView& v) {
@@ -54,9 +40,7 @@ absl::StatusOr<std::shared_ptr<Storage>> NewStorage(int64_t bytes) {
     if (probe == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes"));
     std::free(probe);
   }
-  auto s = Storage::Allocate(bytes);
-  AskForHugePages(s->data(), bytes);
-  return s;
+  return Storage::Allocate(bytes);
 }
 
 }  // namespace
