@@ -16,6 +16,8 @@ namespace {
 // Of cheap and of dearer instructions; of yet dearer ones a row at a time.
 constexpr int kRowsAtOnce = 8, kFewRowsAtOnce = 4;
 constexpr int kCheap = 8, kDear = 24;
+// And of those that only read and add, so many vectors of each row: a row's lines are then read a few at a time.
+constexpr int kVectorsAtOnce = 4, kVeryCheap = 4;
 // Rows (of the innermost reduced dim) from which on memory is read row after row.
 constexpr int64_t kManyRows = 128;
 constexpr int64_t kBufferBytes = 40 << 10;
@@ -82,6 +84,12 @@ void KernelEmitter::Keep(const std::vector<int>& instrs) {
     StoreBuffer(kept_[i], chunk_, ToMemory(s_.instrs[i].type, Splat(Get(i, 0))));
   }
 }
+bool KernelEmitter::TakesKept(const std::vector<int>& instrs) const {
+  return std::any_of(instrs.begin(), instrs.end(), [&](int i) {
+    const std::vector<int>& from = s_.instrs[i].operands;
+    return std::any_of(from.begin(), from.end(), [&](int o) { return kept_[o] && phase_of_[o] != phase_of_[i]; });
+  });
+}
 // What of earlier phases `instrs` need.
 void KernelEmitter::LoadKept(const std::vector<int>& instrs) {
   std::vector<bool> loaded(s_.instrs.size(), false);
@@ -134,7 +142,10 @@ void KernelEmitter::StreamColumns(Value* lo, Value* hi) {
 
 void KernelEmitter::StreamPhase(const KernelPhase& phase) {
   const std::vector<int>& instrs = phase.instrs;
-  StartReductions(instrs, 1);
+  const int cost = CostOf(instrs).all;
+  const int at_once = cost <= kCheap ? kRowsAtOnce : cost <= kDear ? kFewRowsAtOnce : 1;
+  const int vectors = cost <= kVeryCheap && !TakesKept(instrs) ? kVectorsAtOnce : 1;
+  StartReductions(instrs, vectors);
   for (int i : instrs) {
     const KernelInstr& in = s_.instrs[i];
     if (in.op != KernelOp::kReduce) continue;
@@ -148,120 +159,141 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
     }
   }
   // Between the variables of the current chunk, which hold what StartReductions stored, and the buffers.
-  auto save = [&](Value* at, bool sums) {
+  // Between the buffers of `n` vectors from `at` on and their variables: of what is accumulated, of sums' second level.
+  const auto each = [&](Value* at, int n, bool accs, bool sums, auto one) {
     for (int i : instrs) {
       if (s_.instrs[i].op != KernelOp::kReduce) continue;
       State& state = states_[i];
-      auto one = [&](AllocaInst* buffer, AllocaInst* variable) { StoreBuffer(buffer, at, Widened(Load(variable))); };
-      one(state.acc_buffer, state.acc[0]);
-      if (state.index_buffer) one(state.index_buffer, state.index[0]);
-      if (sums && state.wide_buffer) one(state.wide_buffer, state.wide[0]);
-      if (sums && state.error_buffer) one(state.error_buffer, state.error[0]);
+      for (int w = 0; w < n; ++w) {
+        Value* place = w ? b_.CreateAdd(at, b_.getInt64(static_cast<int64_t>(w) * lanes_)) : at;
+        if (accs) one(state.acc_buffer, state.acc[w], place);
+        if (accs && state.index_buffer) one(state.index_buffer, state.index[w], place);
+        if (sums && state.wide_buffer) one(state.wide_buffer, state.wide[w], place);
+        if (sums && state.error_buffer) one(state.error_buffer, state.error[w], place);
+      }
     }
   };
-  auto restore = [&](Value* at, bool sums) {
-    for (int i : instrs) {
-      if (s_.instrs[i].op != KernelOp::kReduce) continue;
-      State& state = states_[i];
-      auto one = [&](AllocaInst* buffer, AllocaInst* variable) {
-        Value* v = LoadBuffer(buffer, at);
-        Type* type = variable->getAllocatedType();
-        if (v->getType() != type) v = b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()));
-        b_.CreateStore(v, variable);
-      };
-      one(state.acc_buffer, state.acc[0]);
-      if (state.index_buffer) one(state.index_buffer, state.index[0]);
-      if (sums && state.wide_buffer) one(state.wide_buffer, state.wide[0]);
-      if (sums && state.error_buffer) one(state.error_buffer, state.error[0]);
-    }
+  auto save = [&](Value* at, int n, bool sums) {
+    each(at, n, true, sums, [&](AllocaInst* buffer, AllocaInst* variable, Value* place) {
+      StoreBuffer(buffer, place, Widened(Load(variable)));
+    });
   };
-  ForBuffers([&](Value* at) { save(at, true); });
+  auto restore = [&](Value* at, int n, bool accs, bool sums) {
+    each(at, n, accs, sums, [&](AllocaInst* buffer, AllocaInst* variable, Value* place) {
+      Value* v = LoadBuffer(buffer, place);
+      Type* type = variable->getAllocatedType();
+      if (v->getType() != type) v = b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()));
+      b_.CreateStore(v, variable);
+    });
+  };
+  ForBuffers([&](Value* at) { save(at, 1, true); });
+  const bool sums = HasSums(instrs);
   const std::vector<Value*> known = vals_[0];
   const std::vector<bool> ready = ready_;
-  const int cost = CostOf(instrs).all;
-  const int at_once = cost <= kCheap ? kRowsAtOnce : cost <= kDear ? kFewRowsAtOnce : 1;
-  // Of `count` rows from row q on of the innermost reduced dim, in what loop over columns.
-  auto rows = [&](int count, Value* q, const std::function<void(const std::function<void()>&)>& loop) {
+  auto flush = [&](Value* from) {
+    vals_.assign(1, known);
+    For(from, tile_end_, b_.getInt64(lanes_), [&](Value* at) {
+      restore(at, 1, true, true);
+      FlushSums(instrs, 1);
+      save(at, 1, true);
+    });
+  };
+  // Of `count` rows from row q on of the innermost reduced dim, `n` vectors of each at a time, in what loop over
+  // columns. Where `is_last`, sums go on to their second level.
+  auto rows = [&](int count, int n, Value* q, Value* is_last,
+                  const std::function<void(const std::function<void()>&)>& loop) {
     const std::vector<Value*> addr = addr_;
     AddIndex(s_.rank() - 1, q);
-    vals_.assign(count, known);
+    vals_.assign(count * n, known);
     row_copies_ = count;
+    row_vectors_ = n;
     Hoist(instrs, ready);
-    loop([&, count] {
-      restore(chunk_, false);
+    loop([&, count, n, is_last] {
+      restore(chunk_, n, true, false);
       LoadKept(instrs);
-      EmitInstrs(instrs, count);
-      save(chunk_, false);
+      EmitInstrs(instrs, count * n);
+      auto add = [&]() -> Value* {
+        restore(chunk_, n, false, true);
+        FlushSums(instrs, n);
+        save(chunk_, n, true);
+        return nullptr;
+      };
+      auto keep = [&]() -> Value* {
+        save(chunk_, n, false);
+        return nullptr;
+      };
+      is_last ? IfElse(is_last, add, keep) : keep();
     });
     chunk_ = nullptr;
     hoisted_.clear();
     row_copies_ = 0;
+    row_vectors_ = 1;
     addr_ = addr;
   };
   // Where rows are stored, too, one at a time: each has its own first aligned place.
   auto stored_rows = [&](Value* begin, Value* end) {
     For(begin, end, b_.getInt64(1), [&](Value* q) {
-      rows(1, q, [&](const std::function<void()>& body) {
+      rows(1, 1, q, nullptr, [&](const std::function<void()>& body) {
         ChunkLoop(tile_begin_, tile_end_, 1, [&](int) { body(); }, nullptr, true);
       });
     });
+    if (sums) flush(tile_begin_);
   };
-  // Several rows over all whole vectors of columns; then the columns and the rows that are left, under masks.
+  // Several rows over whole vectors of columns and, under masks, those that are left; then the rows that are left.
   auto read_rows = [&](Value* begin, Value* end) {
     if (at_once == 1) {
       For(begin, end, b_.getInt64(1), [&](Value* q) {
-        rows(1, q, [&](const std::function<void()>& body) {
+        rows(1, 1, q, nullptr, [&](const std::function<void()>& body) {
           ChunkLoop(tile_begin_, tile_end_, 1, [&](int) { body(); }, nullptr, false);
         });
       });
+      if (sums) flush(tile_begin_);
       return;
     }
+    const int64_t step = static_cast<int64_t>(vectors) * lanes_;
     Value* columns = b_.CreateSub(tile_end_, tile_begin_);
-    Value* edge = b_.CreateAdd(tile_begin_, b_.CreateAnd(columns, b_.getInt64(-lanes_)));
+    Value* edge = b_.CreateAdd(tile_begin_, b_.CreateAnd(columns, b_.getInt64(-step)));
     Value* whole = b_.CreateAdd(begin, b_.CreateAnd(b_.CreateSub(end, begin), b_.getInt64(-at_once)));
+    Value* all_whole = b_.CreateICmpEQ(whole, end);
+    auto masked = [&](const std::function<void()>& body, Value* from) {
+      For(from, tile_end_, b_.getInt64(lanes_), [&](Value* i) {
+        SetLoopIndex(i);
+        count_ = Min(b_.CreateSub(tile_end_, i), b_.getInt64(lanes_));
+        mask_ = MaskOf(count_, lanes_);
+        body();
+        count_ = mask_ = nullptr;
+      });
+    };
     For(begin, whole, b_.getInt64(at_once), [&](Value* q) {
-      rows(at_once, q, [&](const std::function<void()>& body) {
-        For(tile_begin_, edge, b_.getInt64(lanes_), [&](Value* i) {
+      Value* is_last = sums ? b_.CreateICmpEQ(b_.CreateAdd(q, b_.getInt64(at_once)), end) : nullptr;
+      rows(at_once, vectors, q, is_last, [&](const std::function<void()>& body) {
+        For(tile_begin_, edge, b_.getInt64(step), [&](Value* i) {
           SetLoopIndex(i);
           body();
         });
       });
+      rows(at_once, 1, q, nullptr, [&](const std::function<void()>& body) { masked(body, edge); });
     });
-    Value* first = b_.CreateSelect(b_.CreateICmpEQ(edge, tile_end_), whole, begin);
-    For(first, end, b_.getInt64(1), [&](Value* q) {
-      Value* from = b_.CreateSelect(b_.CreateICmpSLT(q, whole), edge, tile_begin_);
-      rows(1, q, [&](const std::function<void()>& body) {
-        For(from, tile_end_, b_.getInt64(lanes_), [&](Value* i) {
-          SetLoopIndex(i);
-          count_ = Min(b_.CreateSub(tile_end_, i), b_.getInt64(lanes_));
-          mask_ = MaskOf(count_, lanes_);
-          body();
-          count_ = mask_ = nullptr;
-        });
-      });
+    For(whole, end, b_.getInt64(1), [&](Value* q) {
+      rows(1, 1, q, nullptr, [&](const std::function<void()>& body) { masked(body, tile_begin_); });
     });
+    if (sums) flush(b_.CreateSelect(all_whole, edge, tile_begin_));
   };
-  const bool sums = HasSums(instrs);
+  // Of rows that are added in pairs first, a block's sum rounds no oftener than of kSumBlock rows one by one.
+  const int64_t block_rows = at_once == 1 || HasStores(instrs) ? kSumBlock : at_once * kSumBlock / 2;
   Nest(
       s_.parallel_rank, s_.rank() - 1,
       [&] {
         Value* n = size_[s_.rank() - 1];
-        For(b_.getInt64(0), n, b_.getInt64(kSumBlock), [&](Value* block) {
-          Value* end = Min(n, b_.CreateAdd(block, b_.getInt64(kSumBlock)));
+        For(b_.getInt64(0), n, b_.getInt64(block_rows), [&](Value* block) {
+          Value* end = Min(n, b_.CreateAdd(block, b_.getInt64(block_rows)));
           HasStores(instrs) ? stored_rows(block, end) : read_rows(block, end);
-          if (!sums) return;
-          vals_.assign(1, known);
-          ForBuffers([&](Value* at) {
-            restore(at, true);
-            FlushSums(instrs, 1);
-            save(at, true);
-          });
         });
       },
       nullptr);
   vals_.assign(1, known);
   ForBuffers([&](Value* at) {
-    restore(at, true);
+    restore(at, 1, true, true);
     FinishReductions(instrs, 1);
     for (int i : instrs) {
       if (s_.instrs[i].op == KernelOp::kReduce && kept_[i])

@@ -48,7 +48,7 @@ void KernelEmitter::Hoist(const std::vector<int>& instrs, const std::vector<bool
     now[i] = ready[i];
     if (ready[i] || !CanHoist(i, done)) continue;
     if (row_copies_ > 0) {
-      for (int u = 0; u < row_copies_; ++u) Set(i, u, EmitInstr(i, u));
+      for (int u = 0; u < row_copies_ * row_vectors_; ++u) Set(i, u, EmitInstr(i, u));
     } else {
       SetAll(i, EmitInstr(i, 0));
     }

@@ -30,8 +30,8 @@ Value* KernelEmitter::Address(int param, int u, bool past_scratch) {
   Value* a = has_scratch_[param] && !past_scratch ? scratch_[param] : addr_[param];
   if (row_copies_ > 0) {
     Value* row = stride_[param][s_.rank() - 1];
-    if (u && row) a = b_.CreateGEP(i8_, a, b_.CreateMul(row, b_.getInt64(u)));
-    u = 0;
+    if (const int q = u / row_vectors_; q && row) a = b_.CreateGEP(i8_, a, b_.CreateMul(row, b_.getInt64(q)));
+    u %= row_vectors_;
   }
   if (!chunk_ || !stride_[param][loop_dim_]) return a;
   if (LoopClass(param) == StrideClass::kUnit) {

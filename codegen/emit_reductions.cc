@@ -156,7 +156,7 @@ void KernelEmitter::Accumulate(int i, int u) {
   Value* v = GetVector(in.operands[0], u);
   Value* j = IsArg(in.reduce) ? GetVector(in.operands[1], u) : nullptr;
   const int copy = u;
-  if (row_copies_ > 0) u = 0;  // rows follow each other in one accumulator
+  if (row_copies_ > 0) u %= row_vectors_;  // rows follow each other in one accumulator
   Value* a = Load(state.acc[u]);
   if (IsArg(in.reduce)) {
     Value* old = Load(state.index[u]);
@@ -166,19 +166,43 @@ void KernelEmitter::Accumulate(int i, int u) {
     b_.CreateStore(b_.CreateSelect(better, j, old), state.index[u]);
     return;
   }
-  Value* next = nullptr;
-  const KernelInstr& made = s_.instrs[in.operands[0]];
-  const bool is_product = made.op == KernelOp::kScalar && made.scalar == ScalarOp::kMul &&
-                          phase_of_[in.operands[0]] == phase_of_[i];  // of others only the product is known here
-  if (IsSumLike(in) && f_.fma && is_product) {
-    // A sum of products rounds once an element: nearer to the exact sum, and an instruction less.
-    next = b_.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()},
-                              {GetVector(made.operands[0], copy), GetVector(made.operands[1], copy), a});
-  } else {
-    next = Combine(in.reduce, t, a, v, IgnoresNan(in));
-  }
+  Value* next = SumsProducts(i) ? AddProduct(i, copy, a) : Combine(in.reduce, t, a, v, IgnoresNan(in));
   if (mask_) next = b_.CreateSelect(mask_, next, a);
   b_.CreateStore(next, state.acc[u]);
+}
+
+// A sum of products rounds once an element: nearer to the exact sum, and an instruction less.
+bool KernelEmitter::SumsProducts(int i) const {
+  const int from = s_.instrs[i].operands[0];
+  const KernelInstr& made = s_.instrs[from];
+  return IsSumLike(s_.instrs[i]) && f_.fma && made.op == KernelOp::kScalar && made.scalar == ScalarOp::kMul &&
+         phase_of_[from] == phase_of_[i];  // of others only the product is known here
+}
+Value* KernelEmitter::AddProduct(int i, int u, Value* to) {
+  const KernelInstr& made = s_.instrs[s_.instrs[i].operands[0]];
+  return b_.CreateIntrinsic(llvm::Intrinsic::fma, {to->getType()},
+                            {GetVector(made.operands[0], u), GetVector(made.operands[1], u), to});
+}
+
+// Rows are added to each other first, in pairs, and their sum to what came before: fewer roundings, and fewer additions
+// that wait for each other.
+void KernelEmitter::AccumulateRows(int i) {
+  const KernelInstr& in = s_.instrs[i];
+  State& state = states_[i];
+  const DType t = s_.instrs[in.operands[0]].type;
+  for (int w = 0; w < row_vectors_; ++w) {
+    std::vector<Value*> pairs;
+    for (int q = 0; q < row_copies_; q += 2) {
+      const int first = q * row_vectors_ + w, second = first + row_vectors_;
+      Value* v = GetVector(in.operands[0], first);
+      pairs.push_back(SumsProducts(i) ? AddProduct(i, second, v)
+                                      : Combine(in.reduce, t, v, GetVector(in.operands[0], second), false));
+    }
+    Value* a = Load(state.acc[w]);
+    Value* next = b_.CreateFAdd(a, Tree(pairs, [&](Value* x, Value* y) { return b_.CreateFAdd(x, y); }));
+    if (mask_) next = b_.CreateSelect(mask_, next, a);
+    b_.CreateStore(next, state.acc[w]);
+  }
 }
 
 Value* KernelEmitter::EmitScan(int i, int u) {

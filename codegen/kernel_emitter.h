@@ -278,6 +278,9 @@ class KernelEmitter {
   Value* ArgBetter(ReduceKind kind, DType t, Value* a, Value* i, Value* v, Value* j);
 
   void Accumulate(int i, int u);
+  bool SumsProducts(int i) const;
+  llvm::Value* AddProduct(int i, int u, llvm::Value* to);
+  void AccumulateRows(int i);
 
   Value* EmitScan(int i, int u);
   Value* EmitArgScan(const KernelInstr& in, const State& state, Value* v, Value* j);
@@ -399,6 +402,7 @@ class KernelEmitter {
   Value* LoadBuffer(AllocaInst* buffer, Value* at);
   void StoreBuffer(AllocaInst* buffer, Value* at, Value* v);
   void Keep(const std::vector<int>& instrs);
+  bool TakesKept(const std::vector<int>& instrs) const;
   void LoadKept(const std::vector<int>& instrs);
   void ForBuffers(const std::function<void(Value*)>& body);
   Value* Widened(Value* v);
@@ -488,7 +492,8 @@ class KernelEmitter {
   Value* asks_ahead_ = nullptr;    // whether the machine wants to be asked for what it will read in one piece
   bool non_temporal_ = false;      // where that is decided
   bool pairs_ = false;             // CanPair
-  int row_copies_ = 0;             // > 0: copies are neighbouring rows, not neighbouring vectors
+  // > 0: copies are of so many neighbouring rows, `row_vectors_` neighbouring vectors of each.
+  int row_copies_ = 0, row_vectors_ = 1;
   std::vector<std::vector<Value*>> vals_;
   std::vector<bool> hoisted_;
   std::vector<int> loop_instrs_;

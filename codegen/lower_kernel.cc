@@ -427,6 +427,10 @@ void KernelEmitter::EmitInstrs(const std::vector<int>& instrs, int copies) {
       }
       continue;
     }
+    if (in.op == KernelOp::kReduce && IsSumLike(in) && row_copies_ > 1) {
+      AccumulateRows(i);
+      continue;
+    }
     for (int u = 0; u < copies; ++u) {
       Value* v = EmitInstr(i, u);
       if (in.op != KernelOp::kReduce) Set(i, u, v);
@@ -572,8 +576,9 @@ Value* KernelEmitter::EmitScalarOp(const KernelInstr& in, const DType* types, Va
 
 Value* KernelEmitter::EmitIndex(int dim, int u) {
   if (row_copies_ > 0) {
-    if (u && dim == s_.rank() - 1) return b_.CreateAdd(idx_[dim], b_.getInt64(u));
-    u = 0;
+    if (dim == s_.rank() - 1)
+      return u < row_vectors_ ? idx_[dim] : b_.CreateAdd(idx_[dim], b_.getInt64(u / row_vectors_));
+    u %= row_vectors_;
   }
   if (dim != loop_dim_ || !chunk_) return idx_[dim];
   Value* i = FirstIndex(u);

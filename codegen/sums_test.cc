@@ -123,6 +123,38 @@ outer 3 4 5 6 7
   }
 }
 
+// A large number in front of many small ones, each of which it would swallow: rows are added to each other first.
+TEST_P(SumsTest, OverManyRowsRoundTwelveTimes) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(R"(kernel parallel=1 reduction=1 vector=0 sequential=0
+param float32 r [unit,any] alias=-1
+param float32 w [unit,zero] alias=-1
+%0 = load.p0 float32
+%1 = reduce.sum float32 %0
+%2 = store.p1 float32 %1
+inner 0 1
+outer 2
+)"),
+                                                     GetParam());
+  ASSERT_TRUE(image.ok()) << image.status();
+  constexpr float kLarge = 1 << 20, kSmall = .03f;
+  constexpr double kHalfUnit = .0625;  // of the last place of kLarge
+  for (int64_t columns : {1, 7, 16, 63, 64, 65, 200, 2100}) {
+    for (int64_t rows : {128, 129, 135, 192, 1000}) {
+      std::vector<float> x(rows * columns, kSmall), sums(columns, -1);
+      for (int64_t c = 0; c < columns; ++c) x[c] = kLarge;
+      const int64_t words[] = {columns, rows, reinterpret_cast<int64_t>(x.data()), columns,
+                               reinterpret_cast<int64_t>(sums.data())};
+      int64_t status[2] = {};
+      image->entry(0)(words, 0, columns, status);
+      const double want = kLarge + static_cast<double>(kSmall) * static_cast<double>(rows - 1);
+      for (int64_t c = 0; c < columns; ++c) {
+        ASSERT_NEAR(sums[c], want, 12 * kHalfUnit) << "column " << c << " of " << columns << ", " << rows << " rows";
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, SumsTest, testing::ValuesIn(kX86Targets),
                          [](const auto& info) { return absl::StrReplaceAll(Name(info.param), {{"-", "_"}}); });
 
