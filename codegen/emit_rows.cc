@@ -187,8 +187,8 @@ void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*
   const RowLoop front_loop = PlanRowLoop(s_.phases[before]), back_loop = PlanRowLoop(s_.phases[last]);
   // Of both whole steps; and no more additions than sums may have before they are added to their second level.
   const int64_t sum_block = front_loop.copies * lanes_ * kSumBlock;
-  const int64_t block = std::max(
-      {std::min(kTurnBlock, sum_block), front_loop.copies * int64_t{lanes_}, back_loop.copies * int64_t{lanes_}});
+  const int64_t step = std::max(front_loop.copies, back_loop.copies) * int64_t{lanes_};
+  Value* block = b_.getInt64(std::max(std::min(kTurnBlock, sum_block), step));
   // What the last loop and what follows it take from before it.
   std::vector<bool> wanted(s_.instrs.size(), false);
   for (size_t k = last; k < s_.phases.size(); ++k) {
@@ -198,13 +198,23 @@ void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*
   }
   int64_t item_bytes = 0;
   int rows_read = 0;
+  Value* past_cache = nullptr;
   for (size_t p = 0; p < s_.params.size(); ++p) {
     if (stride_[p][loop_dim_]) item_bytes += ItemSize(s_.params[p].dtype);
     rows_read += !written_[p] && stride_[p][loop_dim_] && stride_[p][s_.parallel_rank - 1];
+    if (nt_launch_[p]) past_cache = nt_launch_[p];
   }
   Value* n = size_[loop_dim_];
   Value* behind = b_.CreateICmpSLE(b_.CreateMul(n, b_.getInt64(item_bytes)), b_.getInt64(kTurnBytes));
-  if (rows_read > 1 && reads_alone_) behind = b_.CreateAnd(behind, b_.CreateNot(reads_alone_));
+  if (rows_read > 1 && reads_alone_) {
+    block = b_.CreateSelect(reads_alone_, b_.getInt64(std::max(sum_block, step)), block);
+    if (past_cache) {
+      // There its own prefetchers keep up, if rows are finished in the order in which they lie.
+      Value* by_itself = b_.CreateAnd(reads_alone_, past_cache);
+      behind = b_.CreateAnd(behind, b_.CreateNot(by_itself));
+      asks_for_rows_ = b_.CreateNot(by_itself);
+    }
+  }
   Value* rows_behind = b_.CreateZExt(behind, i64_);
   AllocaInst* head = Variable(i64_);  // elements before the first aligned place of what the last loop writes
   vals_.assign(1, std::vector<Value*>(s_.instrs.size(), nullptr));
@@ -221,8 +231,8 @@ void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*
       StartRowLoop(back_loop);
       b_.CreateStore(HeadOf(back_loop), head);
     });
-    For(b_.getInt64(0), n, b_.getInt64(block), [&](Value* from) {
-      Value* to = b_.CreateAdd(from, b_.getInt64(block));
+    For(b_.getInt64(0), n, block, [&](Value* from) {
+      Value* to = b_.CreateAdd(from, block);
       Value* is_last = b_.CreateICmpSGE(to, n);
       auto flush = [&](const RowLoop& loop) {
         if (!HasSums(loop.phase->instrs)) return;
@@ -391,7 +401,9 @@ void KernelEmitter::RunRowLoop(const RowLoop& loop, Value* lo, Value* hi, const 
   ChunkLoop(
       lo, hi, loop.copies,
       [&](int k) {
-        if (loop.prefetches && (!mask_ || whole_)) PrefetchAhead(k);
+        if (loop.prefetches && (!mask_ || whole_)) {
+          asks_for_rows_ ? If(asks_for_rows_, [&] { PrefetchAhead(k); }) : PrefetchAhead(k);
+        }
         EmitInstrs(loop_instrs_, k);
       },
       flush, HasStores(loop_instrs_));

@@ -485,13 +485,14 @@ class KernelEmitter {
   Value *mask_ = nullptr, *count_ = nullptr;
   Value* whole_ = nullptr;  // beside mask_, where a body serves both: whether all lanes are active
   int prefetch_loop_ = 0;   // of a row's loops, which asks for rows ahead: the second or the only one, or the last
-  std::vector<Value*> row_ahead_;  // of each param, where the row lies that is asked for
-  Value* rows_ahead_ = nullptr;    // which row from this one on is asked for; null: the next
-  Value* past_cache_ = nullptr;    // in a main loop: whether its stores go past the cache
-  Value* reads_alone_ = nullptr;   // whether it reads rows of several operands faster while it writes nothing
-  Value* asks_ahead_ = nullptr;    // whether the machine wants to be asked for what it will read in one piece
-  bool non_temporal_ = false;      // where that is decided
-  bool pairs_ = false;             // CanPair
+  std::vector<Value*> row_ahead_;   // of each param, where the row lies that is asked for
+  Value* rows_ahead_ = nullptr;     // which row from this one on is asked for; null: the next
+  Value* past_cache_ = nullptr;     // in a main loop: whether its stores go past the cache
+  Value* reads_alone_ = nullptr;    // whether it reads rows of several operands faster while it writes nothing
+  Value* asks_for_rows_ = nullptr;  // whether rows that follow are asked for; null: always
+  Value* asks_ahead_ = nullptr;     // whether the machine wants to be asked for what it will read in one piece
+  bool non_temporal_ = false;       // where that is decided
+  bool pairs_ = false;              // CanPair
   // > 0: copies are of so many neighbouring rows, `row_vectors_` neighbouring vectors of each.
   int row_copies_ = 0, row_vectors_ = 1;
   std::vector<std::vector<Value*>> vals_;

@@ -522,7 +522,8 @@ std::string CompareHinted(const RandomCase& c, KernelEntry entry, Guard guard, i
 
 std::string CompareWithInterpreter(const RandomCase& c, KernelEntry entry, Guard guard, int parts) {
   std::string difference = CompareHinted(c, entry, guard, parts, 0);
-  return difference.empty() ? CompareHinted(c, entry, guard, parts, kGathersWell | kAskAhead) : difference;
+  return difference.empty() ? CompareHinted(c, entry, guard, parts, kGathersWell | kAskAhead | kReadsAlone)
+                            : difference;
 }
 
 Launch DenseLaunch(const KernelSpec& spec, std::vector<int64_t> sizes, std::mt19937_64& rng) {
