@@ -122,18 +122,18 @@ absl::StatusOr<OpName> Pt2Reader::TargetName(const std::string& target, const Js
     if (arg != nullptr && (arg->contains("as_float") || arg->contains("as_sym_float"))) is_float = true;
   }
   static const auto* const kNames = new std::map<std::string, std::string>{
-      {"_operator.add", "aten::add"},       {"_operator.sub", "aten::sub"},
-      {"_operator.mul", "aten::mul"},       {"_operator.floordiv", "aten::floordiv"},
-      {"_operator.mod", "aten::remainder"}, {"_operator.neg", "aten::neg"},
-      {"_operator.eq", "aten::eq"},         {"_operator.ne", "aten::ne"},
-      {"_operator.lt", "aten::lt"},         {"_operator.le", "aten::le"},
-      {"_operator.gt", "aten::gt"},         {"_operator.ge", "aten::ge"},
-      {"_operator.truediv", "aten::div"},   {"torch.sym_max", "prim::max"},
-      {"torch.sym_min", "prim::min"},       {"torch.sym_not", "aten::__not__"},
-      {"_operator.and_", "aten::__and__"},  {"_operator.or_", "aten::__or__"},
-      {"_operator.pow", "aten::pow"},       {"math.floor", "aten::floor"},
-      {"math.ceil", "aten::ceil"},          {"torch.sym_float", "aten::Float.Scalar"},
-      {"torch.sym_int", "aten::Int.Scalar"}};
+      {"_operator.add", "aten::add"},        {"_operator.sub", "aten::sub"},
+      {"_operator.mul", "aten::mul"},        {"_operator.floordiv", "aten::floordiv"},
+      {"_operator.mod", "aten::remainder"},  {"_operator.neg", "aten::neg"},
+      {"_operator.eq", "aten::eq"},          {"_operator.ne", "aten::ne"},
+      {"_operator.lt", "aten::lt"},          {"_operator.le", "aten::le"},
+      {"_operator.gt", "aten::gt"},          {"_operator.ge", "aten::ge"},
+      {"_operator.truediv", "aten::div"},    {"torch.sym_max", "prim::max"},
+      {"torch.sym_min", "prim::min"},        {"torch.sym_not", "aten::__not__"},
+      {"_operator.and_", "aten::__and__"},   {"_operator.or_", "aten::__or__"},
+      {"_operator.pow", "aten::pow"},        {"math.floor", "aten::floor"},
+      {"math.ceil", "aten::ceil"},           {"torch.sym_float", "aten::Float.Scalar"},
+      {"torch.sym_int", "aten::Int.Scalar"}, {"math.trunc", "aten::Int.Scalar"}};
   std::string key = target;
   if (absl::StartsWith(key, "operator.")) key = "_" + key;
   if (absl::StartsWith(key, "torch._sym_")) key = "torch.sym_" + key.substr(11);

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -14,15 +18,27 @@ namespace {
 
 constexpr int kMaxDepth = 200;
 
+// A float that sizes give exactly: over / 2^n, whose products and sums no float64 rounds while sizes stay below 2^28.
+// Divided by another number it is rounded, and still cut off to the integer that the quotient is cut off to.
+struct Quotient {
+  Quotient(Expr e) : over(std::move(e)) {}  // NOLINT: implicit on purpose
+  Quotient(Expr o, int64_t u, bool f, bool r = false) : over(std::move(o)), under(u), is_float(f), is_rounded(r) {}
+  Expr over;
+  int64_t under = 1;
+  bool is_float = false;
+  bool is_rounded = false;
+};
+constexpr int64_t kMostUnder = int64_t{1} << 24;
+
 class Parser {
  public:
   explicit Parser(absl::string_view text) : text_(text) {}
 
   absl::StatusOr<Expr> Parse() {
-    SMELT_ASSIGN_OR_RETURN(Expr e, ParseCall(0));
+    SMELT_ASSIGN_OR_RETURN(const Quotient e, ParseCall(0));
     SkipSpace();
     if (at_ != text_.size()) return Bad("the end");
-    return e;
+    return Integer(e);
   }
 
  private:
@@ -62,23 +78,51 @@ class Parser {
     return value;
   }
 
-  absl::StatusOr<Expr> ParseCall(int depth) {
+  absl::Status Unsupported(absl::string_view what) const {
+    return absl::UnimplementedError(absl::StrCat(what, " in the size expression \"", text_.substr(0, 200), "\""));
+  }
+  absl::StatusOr<Expr> Integer(const Quotient& q) const {
+    if (q.is_float || q.under != 1) return Unsupported("a float");
+    return q.over;
+  }
+  // Float('0.5', precision=53)
+  absl::StatusOr<Quotient> Float() {
+    if (!Eat('\'')) return Bad("a quoted number");
+    const size_t begin = at_;
+    while (at_ < text_.size() && text_[at_] != '\'') ++at_;
+    const absl::string_view number = text_.substr(begin, at_ - begin);
+    double d;
+    if (!Eat('\'') || !absl::SimpleAtod(number, &d)) return Bad("a quoted number");
+    while (Eat(',')) {
+      if (Word().empty() || !Eat('=') || Word().empty()) return Bad("a precision");
+    }
+    if (!Eat(')')) return Bad("')'");
+    int64_t under = 1;
+    for (; d != std::floor(d) && under < kMostUnder; under *= 2) d *= 2;
+    if (!(d == std::floor(d) && std::abs(d) <= static_cast<double>(kMostUnder))) {
+      return Unsupported(absl::StrCat("the number ", number));
+    }
+    return Quotient(static_cast<int64_t>(d), under, true);
+  }
+
+  absl::StatusOr<Quotient> ParseCall(int depth) {
     if (depth > kMaxDepth) return Bad(absl::StrCat("nesting of at most ", kMaxDepth));
     SkipSpace();
     if (at_ < text_.size() && (text_[at_] == '-' || std::isdigit(static_cast<unsigned char>(text_[at_])))) {
       SMELT_ASSIGN_OR_RETURN(int64_t v, Number());
-      return Expr(v);
+      return Quotient(Expr(v));
     }
     const absl::string_view name = Word();
     if (name.empty()) return Bad("a function name");
     if (!Eat('(')) {
       if (!IsIdentifier(name)) return Bad("a symbol");
-      return Expr::Symbol(name);
+      return Quotient(Expr::Symbol(name));
     }
+    if (name == "Float") return Float();
     if (name == "Integer") {
       SMELT_ASSIGN_OR_RETURN(int64_t v, Number());
       if (!Eat(')')) return Bad("')'");
-      return Expr(v);
+      return Quotient(Expr(v));
     }
     if (name == "Symbol") {
       if (!Eat('\'')) return Bad("a quoted symbol");
@@ -88,9 +132,9 @@ class Parser {
         if (Word().empty() || !Eat('=') || Word().empty()) return Bad("an assumption");
       }
       if (!Eat(')')) return Bad("')'");
-      return Expr::Symbol(symbol);
+      return Quotient(Expr::Symbol(symbol));
     }
-    std::vector<Expr> args;
+    std::vector<Quotient> args;
     if (!Eat(')')) {
       do {
         SkipSpace();
@@ -101,12 +145,54 @@ class Parser {
           continue;
         }
         at_ = before;
-        SMELT_ASSIGN_OR_RETURN(Expr e, ParseCall(depth + 1));
-        args.push_back(std::move(e));
+        SMELT_ASSIGN_OR_RETURN(Quotient q, ParseCall(depth + 1));
+        args.push_back(std::move(q));
       } while (Eat(','));
       if (!Eat(')')) return Bad("')'");
     }
-    return Apply(name, args);
+    const bool floats = std::any_of(args.begin(), args.end(), [](const Quotient& q) { return q.is_float; });
+    if (floats || name == "ToFloat" || name == "IntTrueDiv" || name == "FloatTrueDiv") return ApplyToFloats(name, args);
+    std::vector<Expr> integers;
+    for (const Quotient& q : args) integers.push_back(q.over);
+    SMELT_ASSIGN_OR_RETURN(Expr e, Apply(name, integers));
+    return Quotient(std::move(e));
+  }
+
+  absl::StatusOr<Quotient> ApplyToFloats(absl::string_view name, const std::vector<Quotient>& args) const {
+    if (args.empty()) return Bad("arguments");
+    if (name == "ToFloat") return Quotient(args[0].over, args[0].under, true, args[0].is_rounded);
+    if (name == "TruncToInt" || name == "FloorToInt") {
+      const SymbolRanges any;  // of sizes, which are not negative: towards zero is down
+      if (name == "TruncToInt" && any.LessOrEqual(0, args[0].over) != true) return Unsupported("a negative float");
+      return Quotient(FloorDiv(args[0].over, args[0].under));
+    }
+    for (const Quotient& q : args) {
+      if (q.is_rounded) return Unsupported(absl::StrCat("the function ", name, " of a number that is rounded"));
+    }
+    if (name == "CeilToInt") return Quotient(-FloorDiv(-args[0].over, args[0].under));
+    if (name == "IntTrueDiv" || name == "FloatTrueDiv") {
+      if (args.size() != 2) return Bad("two arguments");
+      const std::optional<int64_t> by = args[1].over.Constant();
+      if (!by || *by <= 0 || *by > kMostUnder || args[0].under > kMostUnder || args[1].under > kMostUnder) {
+        return Unsupported("a quotient by other than a positive number");
+      }
+      const bool exact = (*by & (*by - 1)) == 0;
+      return Quotient(args[0].over * args[1].under, args[0].under * *by, true, !exact);
+    }
+    Quotient q = args[0];
+    for (size_t i = 1; i < args.size(); ++i) {
+      const Quotient& r = args[i];
+      if (q.under > kMostUnder || r.under > kMostUnder) return Unsupported("a number of too many places");
+      if (name == "Mul") {
+        q = Quotient(q.over * r.over, q.under * r.under, true);
+      } else if (name == "Add") {
+        q = Quotient(q.over * r.under + r.over * q.under, q.under * r.under, true);
+      } else {
+        return Unsupported(absl::StrCat("the function ", name, " of floats"));
+      }
+    }
+    if (name != "Mul" && name != "Add") return Unsupported(absl::StrCat("the function ", name, " of floats"));
+    return q;
   }
 
   absl::StatusOr<Expr> Apply(absl::string_view name, const std::vector<Expr>& args) const {
@@ -120,7 +206,11 @@ class Parser {
     if (name == "Mul") return fold([](const Expr& a, const Expr& b) { return a * b; });
     if (name == "Max") return fold([](const Expr& a, const Expr& b) { return Max(a, b); });
     if (name == "Min") return fold([](const Expr& a, const Expr& b) { return Min(a, b); });
-    if (name == "FloorDiv" || name == "CleanDiv" || name == "IntTrueDiv") {
+    if (name == "TruncToInt" || name == "FloorToInt" || name == "CeilToInt") {
+      if (args.size() != 1) return Bad("one argument");
+      return args[0];
+    }
+    if (name == "FloorDiv" || name == "CleanDiv") {
       if (args.size() != 2) return Bad("two arguments");
       return FloorDiv(args[0], args[1]);
     }
@@ -140,8 +230,7 @@ class Parser {
       for (int64_t i = 0; i < n; ++i) e = e * args[0];
       return e;
     }
-    return absl::UnimplementedError(
-        absl::StrCat("function ", name, " in the size expression \"", text_.substr(0, 200), "\""));
+    return Unsupported(absl::StrCat("function ", name));
   }
 
   absl::string_view text_;
