@@ -36,6 +36,12 @@ void AppendDemands(const Graph& g, std::vector<Expr>& zeros) {
     if (name == "aten::view" || name == "aten::reshape" || name == "aten::_unsafe_view") {
       const std::vector<Expr>*from = SizesOf(g, node.inputs[0]), *to = SizesOf(g, node.outputs[0]);
       if (from != nullptr && to != nullptr) zeros.push_back(Product(*from) - Product(*to));
+    } else if (name == "aten::scaled_dot_product_attention") {
+      const std::vector<Expr>*q = SizesOf(g, node.inputs[0]), *k = SizesOf(g, node.inputs[1]),
+            *v = SizesOf(g, node.inputs[2]);
+      if (q == nullptr || k == nullptr || v == nullptr || q->size() < 2 || k->size() < 2 || v->size() < 2) continue;
+      zeros.push_back(q->back() - k->back());
+      zeros.push_back((*k)[k->size() - 2] - (*v)[v->size() - 2]);
     } else if ((name == "aten::index_copy" || name == "aten::index_copy_" || name == "aten::index_add" ||
                 name == "aten::index_add_") &&
                node.inputs.size() >= 4) {
@@ -132,7 +138,8 @@ class Relations {
     return true;
   }
 
-  // Whether it is something else for each remainder of each of the symbols: (s0 + 1) // 4 - s0 // 4 is 0 for 4*k + 1 too.
+  // Whether it is something else for each remainder of each of the symbols: (s0 + 1) // 4 - s0 // 4 is 0 for 4*k + 1
+  // too.
   static bool IsForMultiplesAlone(const Expr& zero, const Divisors& divisors) {
     absl::flat_hash_map<std::string, int64_t> values;
     int64_t other = 5;  // no two alike, so that no difference vanishes by chance

@@ -14,7 +14,8 @@ namespace smelt {
 // throughout the graph, with the ranges, accepted values and hints that follow. Calls of other sizes then do not fit
 // the arguments' types. `zeros`: expressions that are 0 in every call, as the program's conditions say
 // (SizeGuardParts::zero). To them come those of operators: a view has as many elements as what it views, rows that are
-// copied to indices are as many as these. What data decide, and sizes that are arguments themselves, stay as they are.
+// copied to indices are as many as these, queries are as long as keys, and these as many as values. What data decide,
+// and sizes that are arguments themselves, stay as they are.
 void RelateSizes(Graph& g, std::vector<Expr> zeros);
 
 }  // namespace smelt

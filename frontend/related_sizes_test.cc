@@ -133,5 +133,23 @@ TEST(RelatedSizes, RowsThatAreCopiedToIndicesAreAsManyAsThese) {
   EXPECT_EQ(SizesOf(*g, "i")[0], SizesOf(*g, "y")[0]);
 }
 
+TEST(RelatedSizes, QueriesAreAsLongAsKeysAndKeysAsManyAsValues) {
+  const auto g = Parse(
+      R"(graph(%q : Float(4, s0, strides=[s0, 1]), %k : Float(s1, s2, strides=[s2, 1]), %v : Float(s3, 5, strides=[5, 1])):
+  symbol s0 in [2, 64] hint 8
+  symbol s1 in [2, 64] hint 6
+  symbol s2 in [2, 64] hint 8
+  symbol s3 in [2, 64] hint 6
+  %0 : float = prim::Constant[value=0.]()
+  %no : bool = prim::Constant[value=0]()
+  %none : NoneType = prim::Constant()
+  %z : Float(4, 5, strides=[5, 1]) = aten::scaled_dot_product_attention(%q, %k, %v, %none, %0, %no, %none, %no)
+  return (%z)
+)");
+  RelateSizes(*g, {});
+  EXPECT_EQ(SizesOf(*g, "q")[1], SizesOf(*g, "k")[1]);
+  EXPECT_EQ(SizesOf(*g, "k")[0], SizesOf(*g, "v")[0]);
+}
+
 }  // namespace
 }  // namespace smelt

@@ -1,4 +1,6 @@
 // Sizes that only a call says, which the example made equal.
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -160,6 +162,34 @@ TEST(DynamicSizesTest, NumbersComputedFromSizesAreStepsOfACompiledPlan) {
       EXPECT_EQ((*out)[0].tensor().data_as<float>()[i], static_cast<float>(i + 1) * scale + shift);
     }
     EXPECT_EQ((*out)[1].as_float(), 1 / scale);
+  }
+}
+
+// One query, which the first of two keys weighs three times as much as the second.
+TEST(DynamicSizesTest, AttentionIsScaledByTheCallsHeadSize) {
+  auto instance = InstanceOf(R"(
+graph(%q : Float(1, 1, s0, strides=[s0, s0, 1]), %k : Float(1, 2, s0, strides=[2*s0, s0, 1]), %v : Float(1, 2, 1, strides=[2, 1, 1])):
+  symbol s0 in [2, inf] hint 8
+  %zero : float = prim::Constant[value=0.]()
+  %no : bool = prim::Constant[value=0]()
+  %none : NoneType = prim::Constant()
+  %z : Tensor = aten::scaled_dot_product_attention(%q, %k, %v, %none, %zero, %no, %none, %no)
+  return (%z)
+)",
+                             "head_size");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  for (int64_t size : {4, 16, 100}) {
+    Tensor q = Tensor::Empty(DType::kFloat32, {1, 1, size}), k = Tensor::Empty(DType::kFloat32, {1, 2, size});
+    Tensor v = Tensor::Empty(DType::kFloat32, {1, 2, 1});
+    std::fill_n(q.data_as<float>(), size, 0.0f);
+    std::fill_n(k.data_as<float>(), 2 * size, 0.0f);
+    q.data_as<float>()[0] = std::sqrt(static_cast<float>(size)) * std::log(3.0f);
+    k.data_as<float>()[0] = 1;
+    v.data_as<float>()[0] = 4;
+    v.data_as<float>()[1] = 0;
+    auto out = (*instance)->Run({q, k, v});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_NEAR((*out)[0].tensor().data_as<float>()[0], 3, 1e-5) << size;
   }
 }
 

@@ -29,7 +29,7 @@ absl::StatusOr<ValueId> RepeatHeads(Emit& e, const OpCall& call, ValueId v, cons
 }
 
 // What the softmax is of, in what its kernel computes in: q k^T scaled and masked.
-absl::StatusOr<ValueId> Scores(Emit& e, const OpCall& call, ValueId q, ValueId k, double* scale) {
+absl::StatusOr<ValueId> Scores(Emit& e, const OpCall& call, ValueId q, ValueId k, ValueId* scale) {
   SMELT_ASSIGN_OR_RETURN(double dropout, call.GetDoubleOr("dropout_p", 0));
   if (dropout != 0) return call.Unsupported("dropout inside attention");
   SMELT_ASSIGN_OR_RETURN(bool causal, call.GetBoolOr("is_causal", false));
@@ -37,14 +37,17 @@ absl::StatusOr<ValueId> Scores(Emit& e, const OpCall& call, ValueId q, ValueId k
   const int rank = static_cast<int>(sq.size());
   if (rank < 2 || e.Rank(k) < 2) return call.Error("operands of 2 or more dims are expected");
   const Expr depth = sq[rank - 1];
-  if (call.IsNone("scale")) {
-    if (!depth.IsConstant()) return call.Unsupported("a head size known only at run time");
-    *scale = 1 / std::sqrt(static_cast<double>(*depth.Constant()));
+  if (!call.IsNone("scale")) {
+    SMELT_ASSIGN_OR_RETURN(const double given, call.GetDouble("scale"));
+    *scale = e.Const(given);
+  } else if (depth.IsConstant()) {
+    *scale = e.Const(1 / std::sqrt(static_cast<double>(*depth.Constant())));
   } else {
-    SMELT_ASSIGN_OR_RETURN(*scale, call.GetDouble("scale"));
+    const ValueId root = e.Op("aten::sqrt.float", {e.Op("aten::Float.Scalar", {e.Size(depth)})});
+    *scale = e.Op("aten::div.float", {e.Const(1.0), root});
   }
   const DType c = OpMathType(e.DTypeOf(q));
-  ValueId scores = e.MulN(EmitMatmul(e, q, e.Transpose(k, -2, -1), c), *scale);
+  ValueId scores = e.Op("aten::mul.Scalar", {EmitMatmul(e, q, e.Transpose(k, -2, -1), c), *scale});
   if (const ValueId mask = TensorArg(call, "attn_mask"); mask.valid()) {
     if (e.DTypeOf(mask) == DType::kBool) {
       scores = e.Where(mask, scores, e.Scalar(c, -kInf));
@@ -78,14 +81,14 @@ Values ScaledDotProductAttention(Emit& e, const OpCall& call) {
     SMELT_ASSIGN_OR_RETURN(k, RepeatHeads(e, call, k, sq[rank - 3]));
     SMELT_ASSIGN_OR_RETURN(v, RepeatHeads(e, call, v, sq[rank - 3]));
   }
-  double scale;
+  ValueId scale;
   SMELT_ASSIGN_OR_RETURN(const ValueId scores, Scores(e, call, q, k, &scale));
   return std::vector<ValueId>{Attended(e, scores, v)};
 }
 
 // (query, key, value, dropout_p, is_causal, *, attn_mask, scale) -> (output, logsumexp)
 Values ScaledDotProductAttentionForCpu(Emit& e, const OpCall& call) {
-  double scale;
+  ValueId scale;
   SMELT_ASSIGN_OR_RETURN(const ValueId scores, Scores(e, call, call.arg(0).value, call.arg(1).value, &scale));
   ValueId sums = e.Op("aten::logsumexp", {scores, e.Dims({-1}), e.Const(false)});
   // That of a row which is masked as a whole is 0. They lie with the heads behind the length.
@@ -103,14 +106,14 @@ Values ScaledDotProductAttentionForCpuBackward(Emit& e, const OpCall& call) {
   if (e.Rank(out) == 0) return call.Error("operands of 2 or more dims are expected");
   if (e.Rank(call.arg(5).value) != e.Rank(q) - 1)
     return call.Unsupported("weights as logsumexp, which PyTorch's run_decompositions() passes by mistake");
-  double scale;
+  ValueId scale;
   SMELT_ASSIGN_OR_RETURN(const ValueId scores, Scores(e, call, call.arg(1).value, call.arg(2).value, &scale));
   const ValueId sums = e.Unsqueeze(e.Cast(call.arg(5).value, e.DTypeOf(scores)), -1);
   const ValueId weights = e.Exp(e.Sub(scores, sums));
   const auto product = [&](ValueId a, ValueId b) { return e.Op("aten::matmul", {a, b}); };
   const auto t = [&](ValueId a) { return e.Transpose(a, -2, -1); };
   const ValueId mean = e.Sum(e.Mul(grad, out), {-1}, true);
-  const ValueId d = e.MulN(e.Mul(weights, e.Sub(product(grad, t(v)), mean)), scale);
+  const ValueId d = e.Op("aten::mul.Scalar", {e.Mul(weights, e.Sub(product(grad, t(v)), mean)), scale});
   const auto as = [&](ValueId a, int arg) { return e.Cast(a, e.DTypeOf(call.arg(arg).value)); };
   return std::vector<ValueId>{as(product(d, k), 1), as(product(t(d), q), 2), as(product(t(weights), grad), 3)};
 }

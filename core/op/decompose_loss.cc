@@ -163,6 +163,12 @@ Values NllLoss(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Contiguous(r[0])};
 }
 
+// Of each of so many classes, a number.
+ValueId Share(Emit& e, double whole, const Expr& classes) {
+  if (classes.IsConstant()) return e.Const(whole / static_cast<double>(*classes.Constant()));
+  return e.Op("aten::div.float", {e.Const(whole), e.Op("aten::Float.Scalar", {e.Size(classes)})});
+}
+
 Values CrossEntropy(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value, target = call.arg(1).value;
   SMELT_ASSIGN_OR_RETURN(double smoothing, call.GetDoubleOr("label_smoothing", 0));
@@ -181,9 +187,7 @@ Values CrossEntropy(Emit& e, const OpCall& call) {
     ValueId t = target;
     const Expr classes = e.Sizes(self)[dim];
     if (smoothing > 0) {
-      if (!classes.IsConstant())
-        return call.Unsupported("label smoothing over a number of classes known only at run time");
-      t = e.AddN(e.MulN(t, 1 - smoothing), smoothing / static_cast<double>(*classes.Constant()));
+      t = e.Op("aten::add.Scalar", {e.MulN(t, 1 - smoothing), Share(e, smoothing, classes), e.Const(int64_t{1})});
     }
     ValueId product = e.Mul(logp, t);
     if (call.arg(2).IsTensor()) {
@@ -202,7 +206,6 @@ Values CrossEntropy(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> r, ReduceNll(e, call, nll));
   if (smoothing == 0) return std::vector<ValueId>{r[0]};
   const Expr classes = e.Sizes(self)[dim];
-  if (!classes.IsConstant()) return call.Unsupported("label smoothing over a number of classes known only at run time");
   // Every class counts with its own weight; the mean is over those of the targets.
   Nll counted = nll;
   ValueId terms = logp;
@@ -216,7 +219,7 @@ Values CrossEntropy(Emit& e, const OpCall& call) {
   smooth.loss = e.Mul(e.Neg(e.Sum(terms, {dim}, false)), counted.weight);
   SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> s, ReduceNll(e, call, smooth));
   return std::vector<ValueId>{
-      e.Add(e.MulN(r[0], 1 - smoothing), e.MulN(s[0], smoothing / static_cast<double>(*classes.Constant())))};
+      e.Add(e.MulN(r[0], 1 - smoothing), e.Op("aten::mul.Scalar", {s[0], Share(e, smoothing, classes)}))};
 }
 
 // --- backward: the gradient of each element, divided by their number for a mean ---
