@@ -193,6 +193,49 @@ graph(%q : Float(1, 1, s0, strides=[s0, s0, 1]), %k : Float(1, 2, s0, strides=[2
   }
 }
 
+// An image of rows and columns to twice as many rows and a column less.
+std::string Cubic(const std::string& rows, const std::string& columns, const std::string& align,
+                  absl::string_view symbols) {
+  return absl::StrCat("graph(%x : Float(1, 1, ", rows, ", ", columns, ")):\n", symbols, R"(
+  %align : bool = prim::Constant[value=)",
+                      align, R"(]()
+  %none : NoneType = prim::Constant()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %three : int = prim::Constant[value=3]()
+  %h : int = aten::sym_size.int(%x, %two)
+  %w : int = aten::sym_size.int(%x, %three)
+  %rows : int = aten::mul.int(%h, %two)
+  %columns : int = aten::sub.int(%w, %one)
+  %sizes : int[] = prim::ListConstruct(%rows, %columns)
+  %y : Tensor = aten::upsample_bicubic2d.vec(%x, %sizes, %align, %none)
+  return (%y)
+)");
+}
+
+// What images of known sizes give is compared with PyTorch's answers elsewhere.
+TEST(DynamicSizesTest, CubicInterpolationOfSizesThatACallSaysIsThatOfKnownOnes) {
+  for (const std::string align : {"0", "1"}) {
+    auto any = InstanceOf(Cubic("s0", "s1", align, "  symbol s0 in [2, inf] hint 4\n  symbol s1 in [2, inf] hint 9\n"),
+                          "cubic");
+    ASSERT_TRUE(any.ok()) << any.status();
+    for (const auto& [rows, columns] : {std::pair(4, 9), {3, 2}, {7, 12}}) {
+      auto known = InstanceOf(Cubic(absl::StrCat(rows), absl::StrCat(columns), align, ""), "cubic_known");
+      ASSERT_TRUE(known.ok()) << known.status();
+      const Tensor flat = Counting(rows, columns);
+      for (int64_t i = 0; i < flat.NumElements(); ++i) flat.data_as<float>()[i] = static_cast<float>(i * 37 % 11);
+      const Tensor image(flat.storage(), flat.dtype(), Geometry::Contiguous({1, 1, rows, columns}));
+      auto got = (*any)->Run({image}), want = (*known)->Run({image});
+      ASSERT_TRUE(got.ok() && want.ok()) << got.status() << want.status();
+      const Tensor a = (*got)[0].tensor(), b = (*want)[0].tensor();
+      ASSERT_EQ(a.sizes(), b.sizes());
+      for (int64_t i = 0; i < b.NumElements(); ++i) {
+        ASSERT_NEAR(a.data_as<float>()[i], b.data_as<float>()[i], 1e-5) << rows << "x" << columns << ": " << i;
+      }
+    }
+  }
+}
+
 TEST(DynamicSizesTest, ANumberThatIsDividedByASizeOfZeroIsRefusedAndNothingIsWritten) {
   auto instance = InstanceOf(kNumbersOfSizes, "number_by_zero");
   ASSERT_TRUE(instance.ok()) << instance.status();

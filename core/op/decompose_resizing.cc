@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "smelt/core/base/status_macros.h"
@@ -30,7 +31,13 @@ absl::StatusOr<Resampled> ResampledDim(const OpCall& call, const Expr& in_size, 
   if (t != DType::kFloat64 && IsFloating(t)) scale = static_cast<float>(scale);
   return Resampled{*in_size.Constant(), *out_size.Constant(), scale, align};
 }
-absl::StatusOr<std::vector<Resampled>> ResampledDims(Emit& e, const OpCall& call) {
+// The same, of sizes that only a call may say.
+struct ResizedDim {
+  Expr in, out;
+  double given;  // the factor between them; 0: that of the sizes
+  bool align;
+};
+absl::StatusOr<std::vector<ResizedDim>> ResizedDims(Emit& e, const OpCall& call) {
   const ValueId input = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(bool align, call.GetBool("align_corners"));
   if (!IsFloating(e.DTypeOf(input)) && e.DTypeOf(input) != DType::kUInt8)
@@ -48,16 +55,46 @@ absl::StatusOr<std::vector<Resampled>> ResampledDims(Emit& e, const OpCall& call
   if (!call.IsNone("output_size")) {
     SMELT_ASSIGN_OR_RETURN(output, call.GetExprs("output_size"));
   }
-  std::vector<Resampled> dims;
+  std::vector<ResizedDim> dims;
   for (int k = 0; k < 2; ++k) {
     const Expr& in = e.Sizes(input)[2 + k];
-    if (!in.IsConstant()) return call.Unsupported("symbolic sizes");
-    const Expr out =
-        output.size() == 2 ? output[k] : Expr(static_cast<int64_t>(static_cast<double>(*in.Constant()) * scales[k]));
-    SMELT_ASSIGN_OR_RETURN(Resampled d, ResampledDim(call, in, out, scales[k], align, e.DTypeOf(input)));
-    dims.push_back(d);
+    Expr out;
+    if (output.size() == 2) {
+      out = output[k];
+    } else if (in.IsConstant()) {
+      out = static_cast<int64_t>(static_cast<double>(*in.Constant()) * scales[k]);
+    } else {
+      // A multiple of 2^-8 is multiplied exactly.
+      const double parts = scales[k] * 256;
+      if (parts != std::floor(parts) || parts < 1 || parts > 1 << 20)
+        return call.Unsupported("a size known only at run time times such a factor");
+      out = FloorDiv(in * static_cast<int64_t>(parts), 256);
+    }
+    dims.push_back({in, out, scales[k], align});
   }
   return dims;
+}
+absl::StatusOr<std::vector<Resampled>> ResampledDims(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(const std::vector<ResizedDim> resized, ResizedDims(e, call));
+  std::vector<Resampled> dims;
+  for (const ResizedDim& d : resized) {
+    SMELT_ASSIGN_OR_RETURN(dims.emplace_back(),
+                           ResampledDim(call, d.in, d.out, d.given, d.align, e.DTypeOf(call.arg(0).value)));
+  }
+  return dims;
+}
+// How far apart a dim's places are, as a number.
+absl::StatusOr<ValueId> Distance(Emit& e, const OpCall& call, const ResizedDim& d, DType t) {
+  if (d.in.IsConstant() && d.out.IsConstant()) {
+    SMELT_ASSIGN_OR_RETURN(const Resampled known, ResampledDim(call, d.in, d.out, d.given, d.align, t));
+    return e.Const(known.scale);
+  }
+  if (!d.align && d.given > 0)
+    return e.Const(t == DType::kFloat64 ? 1 / d.given : static_cast<double>(static_cast<float>(1 / d.given)));
+  const auto number = [&](const Expr& n) { return e.Op("aten::Float.Scalar", {e.Size(n)}); };
+  // A single place is at 0 wherever the next would be.
+  return d.align ? e.Op("aten::div.float", {number(d.in - 1), number(Max(d.out - 1, 1))})
+                 : e.Op("aten::div.float", {number(d.in), number(d.out)});
 }
 
 // --- windows ---
@@ -234,13 +271,15 @@ Values UpsampleBilinear(Emit& e, const OpCall& call) {
 Values UpsampleBicubic(Emit& e, const OpCall& call) {
   const ValueId input = call.arg(0).value;
   if (e.DTypeOf(input) == DType::kUInt8) return ResizeBytes(e, call, /*cubic=*/true, /*smoothed=*/false);
-  SMELT_ASSIGN_OR_RETURN(std::vector<Resampled> dims, ResampledDims(e, call));
+  SMELT_ASSIGN_OR_RETURN(const std::vector<ResizedDim> dims, ResizedDims(e, call));
   ValueId v = ToCompute(e, input);
   for (int k = 1; k >= 0; --k) {
-    const Resampled& d = dims[k];
+    const ResizedDim& d = dims[k];
     const DType t = e.DTypeOf(v);
-    ValueId place = Range(e, d.out_size, t);
-    place = d.align ? e.MulN(place, d.scale) : e.AddN(e.MulN(e.AddN(place, 0.5), d.scale), -0.5);
+    SMELT_ASSIGN_OR_RETURN(const ValueId scale, Distance(e, call, d, e.DTypeOf(input)));
+    const auto scaled = [&](ValueId places) { return e.Op("aten::mul.Scalar", {places, scale}); };
+    ValueId place = Range(e, d.out, t);
+    place = d.align ? scaled(place) : e.AddN(scaled(e.AddN(place, 0.5)), -0.5);
     const ValueId low = e.Op("aten::floor", {place});
     const std::vector<ValueId> weights = CubicWeights(e, e.Sub(place, low));
     const ValueId first = e.Cast(low, DType::kInt64);
@@ -248,7 +287,7 @@ Values UpsampleBicubic(Emit& e, const OpCall& call) {
     for (int tap = 0; tap < 4; ++tap) {
       const ValueId at =
           e.Op("aten::clamp", {e.Op("aten::add.Scalar", {first, e.Const(int64_t{tap - 1}), e.Const(int64_t{1})}),
-                               e.Const(int64_t{0}), e.Const(d.in_size - 1)});
+                               e.Const(int64_t{0}), e.Size(d.in - 1)});
       ValueId w = weights[tap];
       if (k == 0) w = e.Unsqueeze(w, 1);
       const ValueId part = e.Mul(e.Op("aten::index_select", {v, e.Const(int64_t{2 + k}), at}), w);
