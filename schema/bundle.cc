@@ -1,7 +1,9 @@
 #include "smelt/schema/bundle.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,11 +20,12 @@ constexpr int kMaxBlockDepth = 64;
 constexpr int kMaxRank = 64;
 
 // Counts what unpacking would allocate. A hostile table can refer to one large vector a million times: the verifier,
-// which sees each of them as valid, does not mind.
+// which sees each of them as valid, does not mind. Nor does it mind where a vector's elements of 8 bytes lie.
 class UnpackBudget {
  public:
   explicit UnpackBudget(size_t bytes) : left_(static_cast<int64_t>(bytes) * 16 + (1 << 20)) {}
   bool exhausted() const { return left_ < 0; }
+  bool misaligned() const { return misaligned_; }
 
   void Add(const fb::Bundle& b) {
     Table();
@@ -99,6 +102,7 @@ class UnpackBudget {
           Strs(l->strings());
         }
         if (const fb::Check* c = s.step_as_Check()) Str(c->message()), Str(c->source());
+        if (const fb::ComputeNumber* c = s.step_as_ComputeNumber()) Vec(c->inputs());
       });
     });
   }
@@ -108,7 +112,10 @@ class UnpackBudget {
   }
   template <typename T>
   void Vec(const flatbuffers::Vector<T>* v) {
-    if (v) left_ -= static_cast<int64_t>(v->size()) * 24;
+    if (!v) return;
+    left_ -= static_cast<int64_t>(v->size()) * 24;
+    const size_t alignment = alignof(std::remove_pointer_t<T>);
+    if (v->size() > 0 && reinterpret_cast<uintptr_t>(v->Data()) % alignment != 0) misaligned_ = true;
   }
   void Strs(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* v) {
     if (!v) return;
@@ -129,6 +136,7 @@ class UnpackBudget {
   }
 
   int64_t left_;
+  bool misaligned_ = false;
 };
 
 absl::Status Bad(absl::string_view what) { return absl::DataLossError(std::string(what)); }
@@ -792,8 +800,8 @@ class Verifier {
         if (c.function > fb::NumberFunction::MAX) return Bad("its function is unknown");
         const size_t operands = OperandsOf(c.function);
         if (c.inputs.size() != operands) {
-          return Bad(absl::StrCat(c.inputs.size(), " operands of ", fb::EnumNameNumberFunction(c.function), ", ", operands,
-                                  " expected"));
+          return Bad(absl::StrCat(c.inputs.size(), " operands of ", fb::EnumNameNumberFunction(c.function), ", ",
+                                  operands, " expected"));
         }
         for (int r : c.inputs) SMELT_RETURN_IF_ERROR(Register(p, r));
         return Register(p, c.register_);
@@ -861,6 +869,7 @@ absl::StatusOr<std::unique_ptr<fb::BundleT>> DecodeBundle(absl::Span<const uint8
   UnpackBudget budget(bytes.size());
   budget.Add(*root);
   if (budget.exhausted()) return Bad("the metadata refers to the same bytes over and over");
+  if (budget.misaligned()) return Bad("elements of a vector in the metadata are not aligned");
   return std::unique_ptr<fb::BundleT>(root->UnPack());
 }
 
