@@ -22,6 +22,7 @@ absl::StatusOr<PlanStats> PlanBuilder::Build() {
   SMELT_RETURN_IF_ERROR(ChooseDestinations());
   plan_->blocks.push_back(std::make_unique<fb::BlockT>());
   block_ = 0;
+  SMELT_RETURN_IF_ERROR(EmitNumbersOfSizes());
   SMELT_RETURN_IF_ERROR(EmitBlock(g_.top()));
   position_ = Lives::kForever;
   SMELT_RETURN_IF_ERROR(EmitEpilogue());

@@ -152,6 +152,9 @@ class PlanBuilder {
   // Which computes a float from numbers.
   std::optional<fb::NumberFunction> NumberFunctionOf(NodeId n) const;
   absl::Status EmitNumber(NodeId n, fb::NumberFunction function);
+  bool MayRefuse(NodeId n, fb::NumberFunction function) const;
+  // Those that need nothing but sizes, arguments and constants, before anything is written.
+  absl::Status EmitNumbersOfSizes();
   // With the number in it: a step is made where it is a size, an argument or a constant.
   absl::StatusOr<int> RegisterOf(ValueId number);
   absl::Status EmitAssert(NodeId n);
@@ -260,6 +263,7 @@ class PlanBuilder {
   int block_ = 0;
   int position_ = 0;
   int num_registers_ = 0;
+  bool numbers_first_ = false;  // while EmitNumbersOfSizes runs
   absl::flat_hash_map<ValueId, int> scalar_args_, registers_;
   absl::flat_hash_map<int, int> taken_at_;  // the position at which a slot was taken over
   std::vector<int> used_kernels_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -55,7 +56,9 @@ absl::Status PlanBuilder::EmitNode(NodeId n) {
   bool all_known = !node.outputs.empty();
   for (ValueId v : node.outputs) all_known = all_known && g_.value(v).expr.has_value();
   if (all_known) return absl::OkStatus();
-  if (const std::optional<fb::NumberFunction> function = NumberFunctionOf(n)) return EmitNumber(n, *function);
+  if (const std::optional<fb::NumberFunction> function = NumberFunctionOf(n)) {
+    return registers_.contains(node.outputs[0]) ? absl::OkStatus() : EmitNumber(n, *function);
+  }
   if (IsKernelNode(g_, n)) return EmitKernel(n);
   SMELT_ASSIGN_OR_RETURN(std::optional<RandomCall> random, LowerRandom(g_, n));
   if (random) return EmitRandom(n, *random);
@@ -135,15 +138,52 @@ absl::Status PlanBuilder::EmitNumber(NodeId n, fb::NumberFunction function) {
   for (ValueId v : g_.node(n).inputs) {
     SMELT_ASSIGN_OR_RETURN(step->inputs.emplace_back(), RegisterOf(v));
   }
-  using F = fb::NumberFunction;
-  if (function == F::div || function == F::floordiv || function == F::remainder) {
-    const std::optional<ConstantValue> by = GetConstant(g_, g_.node(n).inputs[1]);
-    const auto* i = by ? std::get_if<int64_t>(&*by) : nullptr;
-    const auto* d = by ? std::get_if<double>(&*by) : nullptr;
-    if (!(i != nullptr && *i != 0) && !(d != nullptr && *d != 0)) plan_->may_refuse_late = true;
-  }
+  if (!numbers_first_ && MayRefuse(n, function)) plan_->may_refuse_late = true;
   registers_[g_.node(n).outputs[0]] = step->register_ = num_registers_++;
   Emit(std::move(step), n);
+  return absl::OkStatus();
+}
+
+bool PlanBuilder::MayRefuse(NodeId n, fb::NumberFunction function) const {
+  using F = fb::NumberFunction;
+  switch (function) {
+    case F::Float:
+    case F::add:
+    case F::sub:
+    case F::mul:
+    case F::min:
+    case F::max:
+    case F::neg:
+    case F::abs:
+    case F::round:
+      return false;
+    case F::div:
+    case F::floordiv:
+    case F::remainder: {
+      const std::optional<ConstantValue> by = GetConstant(g_, g_.node(n).inputs[1]);
+      const auto* i = by ? std::get_if<int64_t>(&*by) : nullptr;
+      const auto* d = by ? std::get_if<double>(&*by) : nullptr;
+      return !(i != nullptr && *i != 0) && !(d != nullptr && *d != 0);
+    }
+    default:
+      return true;  // as Python's math does where a result is no number or too large
+  }
+}
+
+absl::Status PlanBuilder::EmitNumbersOfSizes() {
+  numbers_first_ = true;
+  for (NodeId n : g_.Nodes(g_.top())) {
+    const std::optional<fb::NumberFunction> function = NumberFunctionOf(n);
+    if (!function) continue;
+    const auto& inputs = g_.node(n).inputs;
+    const bool is_known = std::all_of(inputs.begin(), inputs.end(), [&](ValueId v) {
+      if (registers_.contains(v) || scalar_args_.contains(v) || GetConstant(g_, v)) return true;
+      const std::optional<Expr> e = GetIntExpr(g_, v);
+      return e && !IsLate(*e);
+    });
+    if (is_known) SMELT_RETURN_IF_ERROR(EmitNumber(n, *function));
+  }
+  numbers_first_ = false;
   return absl::OkStatus();
 }
 

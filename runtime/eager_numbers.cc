@@ -55,6 +55,13 @@ absl::StatusOr<size_t> At(const EagerValue& index, size_t size) {
   return static_cast<size_t>(i);
 }
 
+// What Python's math computed of finite numbers (`of_finite`), which it does not let become infinite or NaN.
+absl::StatusOr<EagerValue> InRange(double v, bool of_finite) {
+  if (of_finite && std::isnan(v)) return Error("ValueError: math domain error");
+  if (of_finite && std::isinf(v)) return Error("OverflowError: (34, 'Numerical result out of range')");
+  return Float(v);
+}
+
 absl::StatusOr<EagerValue> Binary(absl::string_view f, const EagerValue& a, const EagerValue& b) {
   SMELT_ASSIGN_OR_RETURN(const double x, a.AsDouble());
   SMELT_ASSIGN_OR_RETURN(const double y, b.AsDouble());
@@ -87,8 +94,13 @@ absl::StatusOr<EagerValue> Binary(absl::string_view f, const EagerValue& a, cons
     return Float(r != 0 && (r < 0) != (y < 0) ? r + y : r);
   }
   if (f == "pow") {
-    if (!ints) return Float(std::pow(x, y));
-    if (j < 0) return Float(std::pow(x, y));
+    if (!ints || j < 0) {
+      if (x == 0 && y < 0) return Error("ZeroDivisionError: 0.0 cannot be raised to a negative power");
+      if (x < 0 && std::isfinite(x) && std::isfinite(y) && y != std::floor(y)) {
+        return Error("a negative number to the power of a fraction is complex, a real one is expected");
+      }
+      return InRange(std::pow(x, y), std::isfinite(x) && std::isfinite(y));
+    }
     uint64_t r = 1, base = u(i);
     for (int64_t e = j; e > 0; e >>= 1, base *= base) {
       if (e & 1) r *= base;
@@ -122,7 +134,7 @@ absl::StatusOr<EagerValue> Unary(absl::string_view f, const EagerValue& a) {
       {"cos", std::cos},   {"tan", std::tan},   {"sinh", std::sinh}, {"cosh", std::cosh}, {"tanh", std::tanh},
       {"asin", std::asin}, {"acos", std::acos}, {"atan", std::atan}};
   for (const auto& [name, function] : functions) {
-    if (f == name) return Float(function(x));
+    if (f == name) return InRange(function(x), std::isfinite(x));
   }
   return absl::UnimplementedError(absl::StrCat("aten::", f, " on a number"));
 }

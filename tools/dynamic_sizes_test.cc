@@ -236,6 +236,46 @@ TEST(DynamicSizesTest, CubicInterpolationOfSizesThatACallSaysIsThatOfKnownOnes) 
   }
 }
 
+TEST(DynamicSizesTest, NumbersThatPythonRefusesAreRefusedAndNothingIsWritten) {
+  const auto instance_of = [](const std::string& op, const std::string& operands) {
+    return InstanceOf(absl::StrCat(R"(
+graph(%x : Float(s0, s1, strides=[s1, 1])):
+  symbol s0 in [2, inf] hint 4
+  symbol s1 in [2, inf] hint 9
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %four : int = prim::Constant[value=4]()
+  %minus : float = prim::Constant[value=-0.5]()
+  %many : float = prim::Constant[value=1000.]()
+  %more : Tensor = aten::add_.Tensor(%x, %one, %one)
+  %rows : int = aten::sym_size.int(%x, %zero)
+  %fewer : int = aten::sub.int(%rows, %four)
+  %f : float = aten::Float.Scalar(%fewer)
+  %n : float = aten::Float.Scalar(%rows)
+  %number : float = )",
+                                   op, "(", operands, ")", R"(
+  %y : Tensor = aten::mul.Tensor(%x, %number)
+  return (%y)
+)"),
+                      "refused_number");
+  };
+  const auto refusal = [&](const std::string& op, const std::string& operands, int64_t rows) {
+    auto instance = instance_of(op, operands);
+    EXPECT_TRUE(instance.ok()) << instance.status();
+    if (!instance.ok()) return std::string();
+    const Tensor x = Counting(rows, 4);
+    const absl::Status s = (*instance)->Run({x}).status();
+    EXPECT_EQ(x.data_as<float>()[3], s.ok() ? 4 : 3);
+    return std::string(s.message());
+  };
+  EXPECT_EQ(refusal("aten::pow.float", "%f, %minus", 4), "ZeroDivisionError: 0.0 cannot be raised to a negative power");
+  EXPECT_EQ(refusal("aten::pow.float", "%f, %minus", 3),
+            "a negative number to the power of a fraction is complex, a real one is expected");
+  EXPECT_EQ(refusal("aten::pow.float", "%f, %minus", 5), "");
+  EXPECT_EQ(refusal("aten::pow.float", "%n, %many", 5), "OverflowError: (34, 'Numerical result out of range')");
+  EXPECT_EQ(refusal("aten::sqrt.float", "%f", 3), "ValueError: math domain error");
+}
+
 TEST(DynamicSizesTest, ANumberThatIsDividedByASizeOfZeroIsRefusedAndNothingIsWritten) {
   auto instance = InstanceOf(kNumbersOfSizes, "number_by_zero");
   ASSERT_TRUE(instance.ok()) << instance.status();

@@ -77,6 +77,13 @@ bool Equal(const EvalValue& a, const EvalValue& b) {
   return a.identity() != nullptr && a.identity() == b.identity();
 }
 
+// What Python's math computed of finite numbers (`of_finite`), which it does not let become infinite or NaN.
+absl::StatusOr<EvalValue> InRange(const Call& c, double v, bool of_finite) {
+  if (of_finite && std::isnan(v)) return c.Error("ValueError: math domain error");
+  if (of_finite && std::isinf(v)) return c.Error("OverflowError: (34, 'Numerical result out of range')");
+  return EvalValue(v);
+}
+
 absl::StatusOr<EvalValue> Binary(const Call& c, const std::string& f, const EvalValue& a, const EvalValue& b) {
   const bool ints = (a.IsInt() || a.IsBool()) && (b.IsInt() || b.IsBool());
   const int64_t i = ToInt(a), j = ToInt(b);
@@ -130,7 +137,10 @@ absl::StatusOr<EvalValue> Binary(const Call& c, const std::string& f, const Eval
       }
       return AsResult(c, EvalValue(static_cast<int64_t>(r)));
     }
-    return EvalValue(std::pow(x, y));
+    if (x == 0 && y < 0) return c.Error("ZeroDivisionError: 0.0 cannot be raised to a negative power");
+    if (x < 0 && std::isfinite(x) && std::isfinite(y) && y != std::floor(y))
+      return c.Error("a negative number to the power of a fraction is complex, a real one is expected");
+    return InRange(c, std::pow(x, y), std::isfinite(x) && std::isfinite(y));
   }
   if (f == "lt") return EvalValue(ints ? i < j : x < y);
   if (f == "le") return EvalValue(ints ? i <= j : x <= y);
@@ -190,7 +200,7 @@ absl::StatusOr<EvalValue> Unary(const Call& c, const std::string& f, const EvalV
       {"tanh", std::tanh},   {"asinh", std::asinh},  {"acosh", std::acosh},  {"atanh", std::atanh}, {"erf", std::erf},
       {"erfc", std::erfc},   {"gamma", std::tgamma}, {"lgamma", std::lgamma}};
   for (const auto& [name, function] : functions) {
-    if (f == name) return EvalValue(function(x));
+    if (f == name) return InRange(c, function(x), std::isfinite(x));
   }
   return c.Unsupported("is not supported on numbers");
 }
