@@ -189,36 +189,77 @@ absl::Status Pt2Reader::ReadRanges(const Json& program, bool of_data) {
   return absl::OkStatus();
 }
 
+std::optional<Expr> Pt2Reader::NumberOf(const GuardedNumber& at) const {
+  const ValueId v = g_->FindValue(absl::StrJoin(at.path, "_"));
+  if (!v.valid() || !g_->IsParam(g_->value(v).def)) return std::nullopt;
+  if (at.what == GuardedNumber::kInt) return g_->value(v).expr;
+  if (at.what == GuardedNumber::kOffset) return Expr(0);
+  const Type& type = g_->value(v).type;
+  if (!type.IsTensor() || !type.tensor().IsComplete() || at.dim >= type.tensor().rank()) return std::nullopt;
+  return at.what == GuardedNumber::kSize ? (*type.tensor().sizes)[at.dim] : (*type.tensor().strides)[at.dim];
+}
+
 std::vector<std::pair<std::string, absl::StatusOr<SizeGuardParts>>> Pt2Reader::ParseGuards(const Json& program) const {
   std::vector<std::pair<std::string, absl::StatusOr<SizeGuardParts>>> parsed;
   const Json* guards = Find(program, "guards_code");
   if (guards == nullptr || !guards->is_array()) return parsed;
-  const auto number = [&](const GuardedNumber& at) -> std::optional<Expr> {
-    const ValueId v = g_->FindValue(absl::StrJoin(at.path, "_"));
-    if (!v.valid() || !g_->IsParam(g_->value(v).def)) return std::nullopt;
-    if (at.what == GuardedNumber::kInt) return g_->value(v).expr;
-    if (at.what == GuardedNumber::kOffset) return Expr(0);
-    const Type& type = g_->value(v).type;
-    if (!type.IsTensor() || !type.tensor().IsComplete() || at.dim >= type.tensor().rank()) return std::nullopt;
-    return at.what == GuardedNumber::kSize ? (*type.tensor().sizes)[at.dim] : (*type.tensor().strides)[at.dim];
-  };
   for (const Json& guard : *guards) {
     if (!guard.is_string()) continue;
     const std::string text = guard.get<std::string>();
-    parsed.push_back({text, ParseSizeGuard(text, number)});
+    parsed.push_back({text, ParseSizeGuard(text, [&](const GuardedNumber& at) { return NumberOf(at); })});
   }
   return parsed;
 }
 
+// 0 for any other values of its numbers than the example's; nothing if these are not known.
+std::optional<Expr> Pt2Reader::HoldsForTheExample(absl::string_view guard) const {
+  Expr apart = 0;
+  for (const Expr& e : NumbersInGuard(guard, [&](const GuardedNumber& at) { return NumberOf(at); })) {
+    if (e.IsConstant()) continue;
+    const absl::StatusOr<int64_t> hint = e.Evaluate(g_->symbol_hints);
+    if (!hint.ok()) return std::nullopt;
+    apart = apart + Max(e - *hint, Expr(*hint) - e);
+  }
+  if (apart.IsConstant()) return std::nullopt;
+  return Expr(1) - Min(apart, 1);
+}
+
 void Pt2Reader::KeepGuards(const Json& program) {
-  for (const auto& [text, guard] : ParseGuards(program)) {
-    if (!guard.ok()) {
-      unchecked_guards_.push_back(text);
-      continue;
+  // PyTorch reasons about sizes from 2 on; what follows from that is no condition of the program's. (It does not about
+  // numbers that are arguments, nor about parts of sizes.)
+  SymbolRanges reasoned = g_->symbols, accepted = g_->symbols;
+  absl::flat_hash_set<std::string> numbers;
+  for (ValueId v : g_->inputs()) {
+    if (!g_->value(v).expr) continue;
+    for (const std::string& symbol : g_->value(v).expr->Symbols()) numbers.insert(symbol);
+  }
+  for (const auto& [symbol, range] : g_->symbols.entries()) {
+    SymbolRanges::Range wider = range;
+    if (numbers.contains(symbol)) {
+      wider = {INT64_MIN, SymbolRanges::kInfinity};  // nothing else may hold an argument that no node uses to its range
+      reasoned.Set(symbol, wider);
+    } else if (range.accepted_min >= 0) {
+      wider.min = std::min(range.min, std::max<int64_t>(range.accepted_min, 1));
     }
-    // PyTorch reasons about sizes from 2 on; what follows from that is no condition of the program's.
-    if (g_->symbols.LessOrEqual(1, guard->holds) == true) continue;
-    g_->size_guards.push_back({guard->holds, absl::StrReplaceAll(text, {{"L['", ""}, {"']", ""}})});
+    accepted.Set(symbol, wider);
+  }
+  const auto follows = [&](const Expr& holds) {
+    const std::vector<std::string> symbols = holds.Symbols();
+    const bool parts = absl::c_any_of(symbols, [](const std::string& s) { return absl::StrContains(s, ".by"); });
+    return (parts ? accepted : reasoned).LessOrEqual(1, holds) == true;
+  };
+  for (const auto& [text, guard] : ParseGuards(program)) {
+    const std::string readable = absl::StrReplaceAll(text, {{"L['", ""}, {"']", ""}});
+    if (!guard.ok()) {
+      const std::optional<Expr> example = HoldsForTheExample(text);
+      if (!example) {
+        unchecked_guards_.push_back(text);
+      } else {
+        g_->size_guards.push_back({*example, absl::StrCat(readable, " (which is known of the example alone)")});
+      }
+    } else if (!follows(guard->holds)) {
+      g_->size_guards.push_back({guard->holds, readable});
+    }
   }
 }
 

@@ -56,6 +56,8 @@ class Pt2Reader {
   // The conditions that the program's own branches on sizes left: size_guards.
   // Each condition on sizes, and what it says.
   std::vector<std::pair<std::string, absl::StatusOr<SizeGuardParts>>> ParseGuards(const Json& program) const;
+  std::optional<Expr> NumberOf(const GuardedNumber& at) const;
+  std::optional<Expr> HoldsForTheExample(absl::string_view guard) const;
   void KeepGuards(const Json& program);
 
   // --- pt2_weights.cc ---

@@ -373,15 +373,17 @@ TEST(Pt2Test, ConditionsOnSizesAreKept) {
                 R"(["L['x'].size()[0] % 2 == 0", "L['x'].size()[0] != 1", "L['x'].size()[0]**0.5 > 2"])");
   const auto model = archive.Read();
   ASSERT_TRUE(model.ok()) << model.status();
-  // The second holds for all sizes that PyTorch reasons about; the third is no integer arithmetic.
-  ASSERT_EQ(model->graph->size_guards.size(), 1u);
+  // The second holds for all sizes that PyTorch reasons about; the third is no integer arithmetic, and known to hold
+  // for the example's size alone.
+  ASSERT_EQ(model->graph->size_guards.size(), 2u);
   EXPECT_EQ(model->graph->size_guards[0].text, "x.size()[0] % 2 == 0");
   for (int64_t n : {2, 3, 8}) {
     const auto holds = model->graph->size_guards[0].holds.Evaluate({{"s77", n}});
     ASSERT_TRUE(holds.ok()) << holds.status();
     EXPECT_EQ(*holds != 0, n % 2 == 0) << n;
   }
-  EXPECT_EQ(model->unchecked_guards, std::vector<std::string>{"L['x'].size()[0]**0.5 > 2"});
+  EXPECT_TRUE(model->unchecked_guards.empty());
+  EXPECT_EQ(model->graph->size_guards[1].text, "x.size()[0]**0.5 > 2 (which is known of the example alone)");
 }
 
 TEST(Pt2Test, CondBecomesANodeWithTwoBlocksWhoseParametersAreItsOperands) {

@@ -11,7 +11,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "smelt/frontend/substitute_symbols.h"
 #include "smelt/frontend/sympy_expr.h"
 
@@ -28,31 +31,101 @@ const std::vector<Expr>* SizesOf(const Graph& g, ValueId v) {
   return t.IsTensor() && t.tensor().sizes ? &*t.tensor().sizes : nullptr;
 }
 
-// Of each operator of the program's body that demands it of its arguments' sizes, what is 0 where it does not fail.
-void AppendDemands(const Graph& g, std::vector<Expr>& zeros) {
-  for (NodeId n : g.Nodes(g.top())) {
-    const Node& node = g.node(n);
-    const std::string& name = node.op.name();
-    if (name == "aten::view" || name == "aten::reshape" || name == "aten::_unsafe_view") {
-      const std::vector<Expr>*from = SizesOf(g, node.inputs[0]), *to = SizesOf(g, node.outputs[0]);
-      if (from != nullptr && to != nullptr) zeros.push_back(Product(*from) - Product(*to));
-    } else if (name == "aten::scaled_dot_product_attention") {
-      const std::vector<Expr>*q = SizesOf(g, node.inputs[0]), *k = SizesOf(g, node.inputs[1]),
-            *v = SizesOf(g, node.inputs[2]);
-      if (q == nullptr || k == nullptr || v == nullptr || q->size() < 2 || k->size() < 2 || v->size() < 2) continue;
-      zeros.push_back(q->back() - k->back());
-      zeros.push_back((*k)[k->size() - 2] - (*v)[v->size() - 2]);
-    } else if ((name == "aten::index_copy" || name == "aten::index_copy_" || name == "aten::index_add" ||
-                name == "aten::index_add_") &&
-               node.inputs.size() >= 4) {
-      const std::optional<Expr> dim = GetIntExpr(g, node.inputs[1]);
-      const std::vector<Expr>*index = SizesOf(g, node.inputs[2]), *source = SizesOf(g, node.inputs[3]);
-      if (!dim || !dim->IsConstant() || index == nullptr || source == nullptr || index->size() != 1) continue;
-      const int64_t rank = static_cast<int64_t>(source->size());
-      const int64_t d = *dim->Constant() < 0 ? *dim->Constant() + rank : *dim->Constant();
-      if (d >= 0 && d < rank) zeros.push_back((*index)[0] - (*source)[d]);
+// What is 0 in every call that an operator does not refuse.
+struct Demand {
+  Expr zero;
+  NodeId node;
+};
+
+// As many dims from the last one on as both have, but for those that are 1.
+void AppendPairs(const std::vector<Expr>& a, const std::vector<Expr>& b, NodeId n, std::vector<Demand>& demands) {
+  for (size_t k = 1; k <= std::min(a.size(), b.size()); ++k) {
+    const Expr &x = a[a.size() - k], &y = b[b.size() - k];
+    if (x != Expr(1) && y != Expr(1)) demands.push_back({x - y, n});
+  }
+}
+
+// Of `self[indices] = values`: indices of one shape, and values of the shape of what they choose.
+void AppendIndexedWrite(const Graph& g, NodeId n, std::vector<Demand>& demands) {
+  const Node& node = g.node(n);
+  const std::vector<Expr>*self = SizesOf(g, node.inputs[0]), *values = SizesOf(g, node.inputs[2]);
+  const auto indices = GetListElements(g, node.inputs[1]);
+  if (self == nullptr || values == nullptr || !indices || indices->size() > self->size()) return;
+  const std::vector<Expr>* chosen = nullptr;
+  int first = -1, last = -1, count = 0;
+  for (size_t k = 0; k < indices->size(); ++k) {
+    const ValueId v = (*indices)[k];
+    if (!g.value(v).type.IsTensor()) continue;
+    const std::vector<Expr>* sizes = SizesOf(g, v);
+    const std::optional<DType>& dtype = g.value(v).type.tensor().dtype;
+    if (sizes == nullptr || !dtype || *dtype == DType::kBool || *dtype == DType::kUInt8)
+      return;  // masks choose by data
+    if (chosen != nullptr) AppendPairs(*chosen, *sizes, n, demands);
+    // (Of several the longest; where these differ, they are broadcast.)
+    if (chosen == nullptr || sizes->size() > chosen->size() || (sizes->size() == 1 && (*chosen)[0] == Expr(1))) {
+      chosen = sizes;
+    }
+    first = first < 0 ? static_cast<int>(k) : first;
+    last = static_cast<int>(k);
+    ++count;
+  }
+  if (chosen == nullptr) return;
+  const bool adjacent = last - first + 1 == count;
+  std::vector<Expr> result;
+  if (!adjacent) result = *chosen;
+  for (int d = 0; d < static_cast<int>(self->size()); ++d) {
+    const bool is_chosen = d < static_cast<int>(indices->size()) && g.value((*indices)[d]).type.IsTensor();
+    if (!is_chosen) result.push_back((*self)[d]);
+    if (adjacent && d == last) result.insert(result.end(), chosen->begin(), chosen->end());
+  }
+  AppendPairs(result, *values, n, demands);
+}
+
+void AppendOf(const Graph& g, NodeId n, std::vector<Demand>& demands) {
+  const Node& node = g.node(n);
+  absl::string_view name = node.op.name();
+  if (!absl::ConsumePrefix(&name, "aten::")) return;
+  if (node.op.name() != "aten::_unsafe_view") absl::ConsumePrefix(&name, "_unsafe_");
+  absl::ConsumeSuffix(&name, "_");
+  const auto sizes = [&](size_t k) { return k < node.inputs.size() ? SizesOf(g, node.inputs[k]) : nullptr; };
+  if (name == "view" || name == "reshape" || name == "_unsafe_view") {
+    const std::vector<Expr>*from = sizes(0), *to = SizesOf(g, node.outputs[0]);
+    if (from != nullptr && to != nullptr) demands.push_back({Product(*from) - Product(*to), n});
+  } else if (name == "scaled_dot_product_attention") {
+    const std::vector<Expr>*q = sizes(0), *k = sizes(1), *v = sizes(2);
+    if (q == nullptr || k == nullptr || v == nullptr || q->size() < 2 || k->size() < 2 || v->size() < 2) return;
+    demands.push_back({q->back() - k->back(), n});
+    demands.push_back({(*k)[k->size() - 2] - (*v)[v->size() - 2], n});
+  } else if (name == "index_copy" || name == "index_add" || name == "index_reduce") {
+    const std::optional<Expr> dim = node.inputs.size() > 1 ? GetIntExpr(g, node.inputs[1]) : std::nullopt;
+    const std::vector<Expr>*index = sizes(2), *source = sizes(3);
+    if (!dim || !dim->IsConstant() || index == nullptr || source == nullptr || index->size() != 1) return;
+    const int64_t rank = static_cast<int64_t>(source->size());
+    const int64_t d = *dim->Constant() < 0 ? *dim->Constant() + rank : *dim->Constant();
+    if (d >= 0 && d < rank) demands.push_back({(*index)[0] - (*source)[d], n});
+  } else if (name == "put") {
+    const std::vector<Expr>*index = sizes(1), *source = sizes(2);
+    if (index != nullptr && source != nullptr) demands.push_back({Product(*index) - Product(*source), n});
+  } else if (name == "index_put" && node.inputs.size() >= 3) {
+    AppendIndexedWrite(g, n, demands);
+  } else if (name == "select_scatter") {
+    const std::optional<Expr> dim = node.inputs.size() > 2 ? GetIntExpr(g, node.inputs[2]) : std::nullopt;
+    const std::vector<Expr>*self = sizes(0), *source = sizes(1);
+    if (!dim || !dim->IsConstant() || self == nullptr || source == nullptr || self->size() != source->size() + 1)
+      return;
+    const int64_t d = *dim->Constant() + (*dim->Constant() < 0 ? static_cast<int64_t>(self->size()) : 0);
+    for (int64_t k = 0; k < static_cast<int64_t>(source->size()); ++k) {
+      demands.push_back({(*source)[k] - (*self)[k + (k >= d ? 1 : 0)], n});
     }
   }
+}
+
+// Of each operator of the program's body.
+std::vector<Demand> DemandsOf(const Graph& g) {
+  std::vector<Demand> demands;
+  for (NodeId n : g.Nodes(g.top())) AppendOf(g, n, demands);
+  std::erase_if(demands, [](const Demand& d) { return d.zero.IsConstant() || d.zero.IsPoison(); });
+  return demands;
 }
 
 // The symbols of quotients and remainders by constants of a symbol, or of a symbol and a constant.
@@ -83,11 +156,14 @@ class Relations {
     }
   }
 
+  const std::vector<Expr>& zeros() const { return zeros_; }
+
   void Find() {
     // Each turn that goes on has one symbol less to divide or to have.
     for (bool changed = true; changed;) {
       changed = false;
-      for (size_t i = 0; i < zeros_.size() && !changed; ++i) changed = Unite(zeros_[i]) || Divide(zeros_[i]);
+      for (size_t i = 0; i < zeros_.size() && !changed; ++i)
+        changed = Fix(zeros_[i]) || Unite(zeros_[i]) || Divide(zeros_[i]);
     }
     if (!values_.empty()) SubstituteSymbols(g_, values_);
   }
@@ -95,6 +171,27 @@ class Relations {
  private:
   bool IsFree(const std::string& symbol) const {
     return !fixed_.contains(symbol) && !DependsOnData(Expr::Symbol(symbol));
+  }
+
+  // s0 - 5: every call has the example's size, whose types then hold.
+  bool Fix(const Expr& zero) {
+    const std::vector<std::string> symbols = zero.Symbols();
+    if (symbols.size() != 1 || !IsFree(symbols[0])) return false;
+    const Expr s = Expr::Symbol(symbols[0]);
+    for (const Expr& difference : {zero - s, zero + s}) {
+      if (!difference.IsConstant()) continue;
+      const int64_t value = difference == zero - s ? -*difference.Constant() : *difference.Constant();
+      const Range r = g_.symbols.Get(symbols[0]);
+      const auto hint = g_.symbol_hints.find(symbols[0]);
+      if (hint == g_.symbol_hints.end() || hint->second != value || value < r.min || value > r.max) return false;
+      if (r.min == value && r.max == value) return false;
+      Range fixed = r;
+      fixed.min = fixed.max = value;
+      fixed.accepted_min = -1;
+      g_.symbols.Set(symbols[0], fixed);
+      return true;
+    }
+    return false;
   }
 
   // s0 - s1.
@@ -199,9 +296,22 @@ class Relations {
 
 void RelateSizes(Graph& g, std::vector<Expr> zeros) {
   if (g.symbols.entries().empty()) return;  // all sizes are constants
-  AppendDemands(g, zeros);
+  const std::vector<Demand> demands = DemandsOf(g);
   std::erase_if(zeros, [](const Expr& e) { return e.IsConstant() || e.IsPoison(); });
-  Relations(g, std::move(zeros)).Find();
+  const size_t first = zeros.size();
+  for (const Demand& d : demands) zeros.push_back(d.zero);
+  Relations relations(g, std::move(zeros));
+  relations.Find();
+  for (size_t k = 0; k < demands.size(); ++k) {
+    const Expr& zero = relations.zeros()[first + k];
+    const Node& node = g.node(demands[k].node);
+    // (What a view needs is asked for where it is made.)
+    if (absl::EndsWith(node.op.name(), "view") || node.op.name() == "aten::reshape") continue;
+    if (zero.IsConstant() || zero.IsPoison() || DependsOnData(zero) || g.symbols.Equal(zero, 0) == true) continue;
+    g.size_guards.push_back(
+        {Expr(1) - Min(Max(zero, -zero), 1),
+         absl::StrCat("the sizes of the operands of ", node.op.name(), " fit, ", zero.ToString(), " == 0")});
+  }
 }
 
 }  // namespace smelt

@@ -13,8 +13,9 @@ namespace smelt {
 // Writes h as 8*h.by8 where h is a multiple of 8 in every call, and two symbols that are equal in every call as one,
 // throughout the graph, with the ranges, accepted values and hints that follow. Calls of other sizes then do not fit
 // the arguments' types. `zeros`: expressions that are 0 in every call, as the program's conditions say
-// (SizeGuardParts::zero). To them come those of operators: a view has as many elements as what it views, rows that are
-// copied to indices are as many as these, queries are as long as keys, and these as many as values. What data decide,
+// (SizeGuardParts::zero). To them come those of operators: a view has as many elements as what it views, what is
+// written to indices is as much as these choose, queries are as long as keys, and these as many as values. Where it is
+// not written into types that such operands fit, Graph::size_guards asks for it. What data decide,
 // and sizes that are arguments themselves, stay as they are.
 void RelateSizes(Graph& g, std::vector<Expr> zeros);
 

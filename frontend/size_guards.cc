@@ -30,6 +30,14 @@ class GuardParser {
   GuardParser(absl::string_view text, const std::function<std::optional<Expr>(const GuardedNumber&)>& number)
       : text_(text), number_(number) {}
 
+  // From the place of an argument on, which is at `begin`.
+  std::optional<Expr> NumberAt(size_t begin) {
+    at_ = begin;
+    if (!Eat("L")) return std::nullopt;
+    const absl::StatusOr<Value> v = Place();
+    return v.ok() ? std::optional<Expr>(v->over) : std::nullopt;
+  }
+
   absl::StatusOr<SizeGuardParts> Parse() {
     SMELT_ASSIGN_OR_RETURN(const Value v, Or(0));
     SkipSpace();
@@ -306,6 +314,15 @@ class GuardParser {
 absl::StatusOr<SizeGuardParts> ParseSizeGuard(absl::string_view text,
                                               const std::function<std::optional<Expr>(const GuardedNumber&)>& number) {
   return GuardParser(text, number).Parse();
+}
+
+std::vector<Expr> NumbersInGuard(absl::string_view text,
+                                 const std::function<std::optional<Expr>(const GuardedNumber&)>& number) {
+  std::vector<Expr> numbers;
+  for (size_t at = text.find("L['"); at != absl::string_view::npos; at = text.find("L['", at + 1)) {
+    if (std::optional<Expr> e = GuardParser(text, number).NumberAt(at)) numbers.push_back(*std::move(e));
+  }
+  return numbers;
 }
 
 }  // namespace smelt

@@ -34,6 +34,11 @@ struct SizeGuardParts {
 absl::StatusOr<SizeGuardParts> ParseSizeGuard(absl::string_view text,
                                               const std::function<std::optional<Expr>(const GuardedNumber&)>& number);
 
+// The numbers of arguments in a guard's text, however they are used there; those that `number` does not know are left
+// out.
+std::vector<Expr> NumbersInGuard(absl::string_view text,
+                                 const std::function<std::optional<Expr>(const GuardedNumber&)>& number);
+
 }  // namespace smelt
 
 #endif  // SMELT_FRONTEND_SIZE_GUARDS_H_
