@@ -759,6 +759,20 @@ TEST(Fuse, WhatLiesWhereTheDataSayWaitsForThem) {
   EXPECT_EQ(VerifyFusionPlan(*g), absl::OkStatus()) << PrintGraph(*g);
 }
 
+TEST(VerifyFusionPlan, ASizeThatArgumentsTellIsKnownBeforeANodeThatTakesItAsANumber) {
+  std::unique_ptr<Graph> g = ParseOrFail(R"(graph(%x : Float(2*s0, strides=[1])):
+  symbol s0 in [2, inf] hint 4
+  %0 : int = prim::Constant[value=0]()
+  %v : Float(s0, strides=[2]) = smelt::view[dtype=6, offset=expr(0), sizes=exprs(s0), strides=exprs(2)](%x)
+  %none : NoneType = prim::Constant()
+  %y : Float() = aten::sum(%v, %none)
+  %n : int = aten::sym_size.int(%v, %0)
+  return (%y, %n)
+)");
+  g->SetExpr(g->FindValue("n"), Expr::Symbol("s0"));
+  EXPECT_EQ(VerifyFusionPlan(*g), absl::OkStatus());
+}
+
 TEST(VerifyFusionPlan, FindsAKernelThatReadsWhereTheDataSayBeforeTheyDo) {
   std::unique_ptr<Graph> g = ParseOrFail(kFarthest);
   ASSERT_EQ(VerifyFusionPlan(*g), absl::OkStatus());

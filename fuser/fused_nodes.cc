@@ -48,6 +48,17 @@ absl::flat_hash_map<std::string, int> NumbersOfData(const Graph& g, const std::v
       if (e && e->IsSymbol()) known_at[e->SymbolName()] = static_cast<int>(i);
     }
   }
+  if (known_at.empty()) return known_at;
+  // What a call's arguments tell is known before any node, whatever node takes it as a number.
+  for (ValueId v : g.inputs()) {
+    const Value& input = g.value(v);
+    std::vector<Expr> told;
+    if (input.expr) told.push_back(*input.expr);
+    if (input.type.IsTensor() && input.type.tensor().sizes) told = *input.type.tensor().sizes;
+    for (const Expr& e : told) {
+      for (const std::string& symbol : e.Symbols()) known_at.erase(symbol);
+    }
+  }
   for (size_t i = 0; i < nodes.size() && !known_at.empty(); ++i) {
     if (IsTransparent(g.node(nodes[i]))) continue;
     for (ValueId v : g.node(nodes[i]).outputs) {
