@@ -158,7 +158,6 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
       if (IsCompensated(in)) state.error_buffer = make(state.error[0]);
     }
   }
-  // Between the variables of the current chunk, which hold what StartReductions stored, and the buffers.
   // Between the buffers of `n` vectors from `at` on and their variables: of what is accumulated, of sums' second level.
   const auto each = [&](Value* at, int n, bool accs, bool sums, auto one) {
     for (int i : instrs) {
@@ -256,13 +255,8 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
     Value* whole = b_.CreateAdd(begin, b_.CreateAnd(b_.CreateSub(end, begin), b_.getInt64(-at_once)));
     Value* all_whole = b_.CreateICmpEQ(whole, end);
     auto masked = [&](const std::function<void()>& body, Value* from) {
-      For(from, tile_end_, b_.getInt64(lanes_), [&](Value* i) {
-        SetLoopIndex(i);
-        count_ = Min(b_.CreateSub(tile_end_, i), b_.getInt64(lanes_));
-        mask_ = MaskOf(count_, lanes_);
-        body();
-        count_ = mask_ = nullptr;
-      });
+      For(from, tile_end_, b_.getInt64(lanes_),
+          [&](Value* i) { MaskedVector(i, Min(b_.CreateSub(tile_end_, i), b_.getInt64(lanes_)), body); });
     };
     For(begin, whole, b_.getInt64(at_once), [&](Value* q) {
       Value* is_last = sums ? b_.CreateICmpEQ(b_.CreateAdd(q, b_.getInt64(at_once)), end) : nullptr;

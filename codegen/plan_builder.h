@@ -263,7 +263,6 @@ class PlanBuilder {
   int block_ = 0;
   int position_ = 0;
   int num_registers_ = 0;
-  bool numbers_first_ = false;  // while EmitNumbersOfSizes runs
   absl::flat_hash_map<ValueId, int> scalar_args_, registers_;
   absl::flat_hash_map<int, int> taken_at_;  // the position at which a slot was taken over
   std::vector<int> used_kernels_;

@@ -57,7 +57,9 @@ absl::Status PlanBuilder::EmitNode(NodeId n) {
   for (ValueId v : node.outputs) all_known = all_known && g_.value(v).expr.has_value();
   if (all_known) return absl::OkStatus();
   if (const std::optional<fb::NumberFunction> function = NumberFunctionOf(n)) {
-    return registers_.contains(node.outputs[0]) ? absl::OkStatus() : EmitNumber(n, *function);
+    if (registers_.contains(node.outputs[0])) return absl::OkStatus();
+    if (MayRefuse(n, *function)) plan_->may_refuse_late = true;
+    return EmitNumber(n, *function);
   }
   if (IsKernelNode(g_, n)) return EmitKernel(n);
   SMELT_ASSIGN_OR_RETURN(std::optional<RandomCall> random, LowerRandom(g_, n));
@@ -138,7 +140,6 @@ absl::Status PlanBuilder::EmitNumber(NodeId n, fb::NumberFunction function) {
   for (ValueId v : g_.node(n).inputs) {
     SMELT_ASSIGN_OR_RETURN(step->inputs.emplace_back(), RegisterOf(v));
   }
-  if (!numbers_first_ && MayRefuse(n, function)) plan_->may_refuse_late = true;
   registers_[g_.node(n).outputs[0]] = step->register_ = num_registers_++;
   Emit(std::move(step), n);
   return absl::OkStatus();
@@ -171,7 +172,6 @@ bool PlanBuilder::MayRefuse(NodeId n, fb::NumberFunction function) const {
 }
 
 absl::Status PlanBuilder::EmitNumbersOfSizes() {
-  numbers_first_ = true;
   for (NodeId n : g_.Nodes(g_.top())) {
     const std::optional<fb::NumberFunction> function = NumberFunctionOf(n);
     if (!function) continue;
@@ -183,7 +183,6 @@ absl::Status PlanBuilder::EmitNumbersOfSizes() {
     });
     if (is_known) SMELT_RETURN_IF_ERROR(EmitNumber(n, *function));
   }
-  numbers_first_ = false;
   return absl::OkStatus();
 }
 

@@ -228,11 +228,7 @@ void Pt2Reader::KeepGuards(const Json& program) {
   // PyTorch reasons about sizes from 2 on; what follows from that is no condition of the program's. (It does not about
   // numbers that are arguments, nor about parts of sizes.)
   SymbolRanges reasoned = g_->symbols, accepted = g_->symbols;
-  absl::flat_hash_set<std::string> numbers;
-  for (ValueId v : g_->inputs()) {
-    if (!g_->value(v).expr) continue;
-    for (const std::string& symbol : g_->value(v).expr->Symbols()) numbers.insert(symbol);
-  }
+  const absl::flat_hash_set<std::string> numbers = SymbolsOfNumbers(*g_);
   for (const auto& [symbol, range] : g_->symbols.entries()) {
     SymbolRanges::Range wider = range;
     if (numbers.contains(symbol)) {
@@ -245,7 +241,7 @@ void Pt2Reader::KeepGuards(const Json& program) {
   }
   const auto follows = [&](const Expr& holds) {
     const std::vector<std::string> symbols = holds.Symbols();
-    const bool parts = absl::c_any_of(symbols, [](const std::string& s) { return absl::StrContains(s, ".by"); });
+    const bool parts = absl::c_any_of(symbols, [](const std::string& s) { return IsPartOfSize(s); });
     return (parts ? accepted : reasoned).LessOrEqual(1, holds) == true;
   };
   for (const auto& [text, guard] : ParseGuards(program)) {

@@ -53,8 +53,7 @@ class Pt2Reader {
   // Of symbols that the data decide, or of the others: what the slices between numbers of the former are hangs on them,
   // while the latter's hints stand at the values.
   absl::Status ReadRanges(const Json& program, bool of_data);
-  // The conditions that the program's own branches on sizes left: size_guards.
-  // Each condition on sizes, and what it says.
+  // Each of the conditions that the program's own branches on sizes left, and what it says.
   std::vector<std::pair<std::string, absl::StatusOr<SizeGuardParts>>> ParseGuards(const Json& program) const;
   std::optional<Expr> NumberOf(const GuardedNumber& at) const;
   std::optional<Expr> HoldsForTheExample(absl::string_view guard) const;

@@ -144,17 +144,12 @@ void FindDivisors(const Expr& e, Divisors& divisors) {
   for (const Expr& operand : view.operands) FindDivisors(operand, divisors);
 }
 
-std::string NameOfPart(const std::string& symbol, int64_t divisor) { return absl::StrCat(symbol, ".by", divisor); }
+constexpr absl::string_view kPart = ".by";
+std::string NameOfPart(const std::string& symbol, int64_t divisor) { return absl::StrCat(symbol, kPart, divisor); }
 
 class Relations {
  public:
-  Relations(Graph& g, std::vector<Expr> zeros) : g_(g), zeros_(std::move(zeros)) {
-    // A call's numbers are bound to symbols alone.
-    for (ValueId v : g.inputs()) {
-      if (!g.value(v).expr) continue;
-      for (const std::string& symbol : g.value(v).expr->Symbols()) fixed_.insert(symbol);
-    }
-  }
+  Relations(Graph& g, std::vector<Expr> zeros) : g_(g), zeros_(std::move(zeros)), fixed_(SymbolsOfNumbers(g)) {}
 
   const std::vector<Expr>& zeros() const { return zeros_; }
 
@@ -288,11 +283,22 @@ class Relations {
 
   Graph& g_;
   std::vector<Expr> zeros_;
-  absl::flat_hash_set<std::string> fixed_;
+  const absl::flat_hash_set<std::string> fixed_;  // a call's numbers are bound to symbols alone
   absl::flat_hash_map<std::string, Expr> values_;
 };
 
 }  // namespace
+
+bool IsPartOfSize(absl::string_view symbol) { return absl::StrContains(symbol, kPart); }
+
+absl::flat_hash_set<std::string> SymbolsOfNumbers(const Graph& g) {
+  absl::flat_hash_set<std::string> symbols;
+  for (ValueId v : g.inputs()) {
+    if (!g.value(v).expr) continue;
+    for (const std::string& symbol : g.value(v).expr->Symbols()) symbols.insert(symbol);
+  }
+  return symbols;
+}
 
 void RelateSizes(Graph& g, std::vector<Expr> zeros) {
   if (g.symbols.entries().empty()) return;  // all sizes are constants

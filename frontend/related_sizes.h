@@ -4,8 +4,11 @@
 #ifndef SMELT_FRONTEND_RELATED_SIZES_H_
 #define SMELT_FRONTEND_RELATED_SIZES_H_
 
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt {
@@ -18,6 +21,12 @@ namespace smelt {
 // not written into types that such operands fit, Graph::size_guards asks for it. What data decide,
 // and sizes that are arguments themselves, stay as they are.
 void RelateSizes(Graph& g, std::vector<Expr> zeros);
+
+// Whether RelateSizes made the symbol, of a part of a size.
+bool IsPartOfSize(absl::string_view symbol);
+
+// The symbols in arguments that are numbers.
+absl::flat_hash_set<std::string> SymbolsOfNumbers(const Graph& g);
 
 }  // namespace smelt
 

@@ -179,19 +179,14 @@ class Parser {
       const bool exact = (*by & (*by - 1)) == 0;
       return Quotient(args[0].over * args[1].under, args[0].under * *by, true, !exact);
     }
+    if (name != "Mul" && name != "Add") return Unsupported(absl::StrCat("the function ", name, " of floats"));
     Quotient q = args[0];
     for (size_t i = 1; i < args.size(); ++i) {
       const Quotient& r = args[i];
       if (q.under > kMostUnder || r.under > kMostUnder) return Unsupported("a number of too many places");
-      if (name == "Mul") {
-        q = Quotient(q.over * r.over, q.under * r.under, true);
-      } else if (name == "Add") {
-        q = Quotient(q.over * r.under + r.over * q.under, q.under * r.under, true);
-      } else {
-        return Unsupported(absl::StrCat("the function ", name, " of floats"));
-      }
+      const Expr over = name == "Mul" ? q.over * r.over : q.over * r.under + r.over * q.under;
+      q = Quotient(over, q.under * r.under, true);
     }
-    if (name != "Mul" && name != "Add") return Unsupported(absl::StrCat("the function ", name, " of floats"));
     return q;
   }
 
