@@ -77,9 +77,9 @@ TEST(SizeGuards, SaysWhatIsZeroWhereTwoIntegersAreEqual) {
   const auto zero = [](const std::string& text) { return ParseSizeGuard(text, Number)->zero; };
   EXPECT_EQ(zero("8*(L['x'].size()[0] // 8) == L['x'].size()[1]"), FloorDiv(s0, 8) * 8 - s1);
   EXPECT_EQ(zero("(L['x'].size()[0] % 8) == 0"), Mod(s0, 8));
-  for (const char* text : {"L['x'].size()[0] <= 8", "L['x'].size()[0] == 8 or L['x'].size()[1] == 8",
-                           "not L['x'].size()[0] == 8", "L['x'].size()[0] == L['x'].size()[1] == 8",
-                           "L['x'].size()[0] / 3 == 2"}) {
+  for (const char* text :
+       {"L['x'].size()[0] <= 8", "L['x'].size()[0] == 8 or L['x'].size()[1] == 8", "not L['x'].size()[0] == 8",
+        "L['x'].size()[0] == L['x'].size()[1] == 8", "L['x'].size()[0] / 3 == 2"}) {
     EXPECT_EQ(zero(text), std::nullopt) << text;
   }
 }
