@@ -22,7 +22,12 @@ constexpr int kFewLanes = 16;
 void KernelEmitter::AddIndex(int dim, Value* index) {
   idx_[dim] = index;
   for (size_t p = 0; p < s_.params.size(); ++p) {
-    if (stride_[p][dim]) addr_[p] = b_.CreateGEP(i8_, addr_[p], b_.CreateMul(index, stride_[p][dim]));
+    if (!stride_[p][dim]) continue;
+    if (s_.params[p].strides[dim] == StrideClass::kUnit) {
+      addr_[p] = b_.CreateGEP(MemType(s_.params[p].dtype), addr_[p], index);
+    } else {
+      addr_[p] = b_.CreateGEP(i8_, addr_[p], b_.CreateMul(index, stride_[p][dim]));
+    }
   }
 }
 
@@ -74,6 +79,20 @@ void KernelEmitter::PastCache(llvm::StoreInst* store) {
 void KernelEmitter::Prefetch(Value* at, bool nearest) {
   b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ptr_},
                      {at, b_.getInt32(0), b_.getInt32(nearest ? 3 : 2), b_.getInt32(1)});
+}
+
+bool KernelEmitter::IsReadInLines(int param) const {
+  return !written_[param] && (LoopClass(param) == StrideClass::kUnit || LinesApart(param) > 1);
+}
+
+int64_t KernelEmitter::LinesApart(int param) const {
+  const int64_t apart = ElementsApart(LoopClass(param));
+  return !f_.IsAvx2Only() && apart >= 2 ? apart : 1;
+}
+
+void KernelEmitter::PrefetchLines(int param, Value* at, int copies, bool nearest) {
+  const int64_t bytes = copies * active_lanes_ * ItemSize(s_.params[param].dtype) * LinesApart(param);
+  for (int64_t byte = 0; byte < bytes; byte += 64) Prefetch(b_.CreateConstGEP1_64(i8_, at, byte), nearest);
 }
 
 Value* KernelEmitter::EmitLoad(const KernelInstr& in, int u) {

@@ -22,9 +22,6 @@ constexpr int kTurnCost = 5;
 // How much of the rows that follow is on its way: of machines without AVX-512 a Zen 3 was measured, of those with it a
 // Zen 4.
 constexpr int64_t kBytesAhead = 4 << 10, kBytesAheadOfAvx2 = 8 << 10;
-// And of what is read in one piece, where the machine wants to be asked (an Emerald Rapids was measured; 1 to 8 KiB are
-// alike there, and less takes less room in the nearest cache).
-constexpr int64_t kBytesAheadInOnePiece = 3 << 10;
 
 }  // namespace
 
@@ -299,49 +296,21 @@ void KernelEmitter::FindRowsAhead() {
 
 // Rows are often pages, into the next of which no prefetcher of the machine looks. What is asked for waits in the
 // second cache where a machine with AVX-512 waits for memory: more lines can be on their way there, and pages that lie
-// in the same places of the nearest cache drive each other out of it. What a loop without reductions reads in one piece
-// such a machine reads ahead itself, and asking for it is in its way; but not Intel's, whose prefetchers end with a
-// page.
-void KernelEmitter::PrefetchAhead(int copies) {
-  const bool by_machine = !f_.IsAvx2Only() && s_.reduction_rank == 0;
-  const bool nearest = f_.IsAvx2Only() || (by_machine && CostOf(loop_instrs_).all > kComputeBound);
-  const int row = s_.parallel_rank - (columns_ ? 2 : 1);  // the dim that counts rows
+// in the same places of the nearest cache drive each other out of it.
+void KernelEmitter::PrefetchRows(int copies) {
+  const int row = s_.parallel_rank - 1;
   for (size_t k = 0; k < s_.params.size(); ++k) {
-    const int item = ItemSize(s_.params[k].dtype);
     const int param = static_cast<int>(k);
-    const int64_t step = ElementsApart(LoopClass(param));
-    const int64_t apart = !f_.IsAvx2Only() && step >= 2 ? step : 1;
-    if (written_[k] || (apart == 1 && !UnitAlongLoop(param))) continue;
-    auto ask = [&](Value* distance, bool into_nearest) {
-      Value* at = distance ? b_.CreateGEP(i8_, Address(param, 0), distance) : Address(param, 0);
-      for (int byte = 0; byte < copies * active_lanes_ * item * apart; byte += 64) {
-        Prefetch(b_.CreateConstGEP1_64(i8_, at, byte), into_nearest);
-      }
-    };
-    if (row >= 0 && !stride_[k][row]) continue;
-    if (!columns_ && row >= 0) {
+    if (!IsReadInLines(param) || (row >= 0 && !stride_[k][row])) continue;
+    Value* at = nullptr;
+    if (row >= 0) {
       std::swap(addr_[k], row_ahead_[k]);
-      ask(nullptr, nearest);
+      at = Address(param, 0);
       std::swap(addr_[k], row_ahead_[k]);
-      continue;
-    }
-    Value* distance = row >= 0 ? DistanceAhead(param, row) : b_.getInt64(kLineAhead);
-    auto as_usual = [&]() -> Value* {
-      ask(distance, nearest);
-      return nullptr;
-    };
-    auto in_one_piece = [&]() -> Value* {
-      If(asks_ahead_, [&] { ask(b_.getInt64(kBytesAheadInOnePiece), true); });
-      return nullptr;
-    };
-    if (!by_machine) {
-      as_usual();
-    } else if (row < 0) {
-      in_one_piece();
     } else {
-      Value* bytes = b_.CreateMul(size_[loop_dim_], b_.getInt64(item * apart));
-      IfElse(b_.CreateICmpEQ(stride_[k][row], bytes), in_one_piece, as_usual);
+      at = b_.CreateGEP(i8_, Address(param, 0), b_.getInt64(kLineAhead));
     }
+    PrefetchLines(param, at, copies, f_.IsAvx2Only());
   }
 }
 
@@ -402,7 +371,7 @@ void KernelEmitter::RunRowLoop(const RowLoop& loop, Value* lo, Value* hi, const 
       lo, hi, loop.copies,
       [&](int k) {
         if (loop.prefetches && (!mask_ || whole_)) {
-          asks_for_rows_ ? If(asks_for_rows_, [&] { PrefetchAhead(k); }) : PrefetchAhead(k);
+          asks_for_rows_ ? If(asks_for_rows_, [&] { PrefetchRows(k); }) : PrefetchRows(k);
         }
         EmitInstrs(loop_instrs_, k);
       },

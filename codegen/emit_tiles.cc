@@ -37,7 +37,7 @@ class Transposer {
           next[m + 2 * j + 1] = Unpack(rows[m + j], rows[m + j + g], g, 1);
         }
       }
-      rows = next;
+      for (size_t r = 0; r < rows.size(); ++r) rows[r] = Apart(next[r]);
     }
     if (lanes == 1) return;
     std::vector<Value*> out(rows.size());
@@ -49,8 +49,8 @@ class Transposer {
         continue;
       }
       for (int odd = 0; odd < 2; ++odd) {
-        Value* low = Lanes(row(0), row(1), {odd, odd + 2, odd + 4, odd + 6});
-        Value* high = Lanes(row(2), row(3), {odd, odd + 2, odd + 4, odd + 6});
+        Value* low = Apart(Lanes(row(0), row(1), {odd, odd + 2, odd + 4, odd + 6}));
+        Value* high = Apart(Lanes(row(2), row(3), {odd, odd + 2, odd + 4, odd + 6}));
         out[per_lane_ * odd + c] = Lanes(low, high, {0, 2, 4, 6});
         out[per_lane_ * (odd + 2) + c] = Lanes(low, high, {1, 3, 5, 7});
       }
@@ -77,6 +77,14 @@ class Transposer {
       for (int e = 0; e < per_lane_; ++e) mask.push_back(w * per_lane_ + e);
     }
     return b_.CreateShuffleVector(a, z, mask);
+  }
+
+  // LLVM looks through a shuffle at those that it takes its elements from, for each of its users anew: of a network of
+  // them that took ten times as long as all else. It does not look through this, which is no instruction of the
+  // machine.
+  Value* Apart(Value* v) {
+    Type* floats = llvm::FixedVectorType::get(b_.getFloatTy(), v->getType()->getPrimitiveSizeInBits() / 32);
+    return b_.CreateBitCast(b_.CreateArithmeticFence(b_.CreateBitCast(v, floats), floats), v->getType());
   }
 
   llvm::IRBuilder<>& b_;

@@ -121,7 +121,10 @@ class KernelEmitter {
 
   // ---- parameter block ----
 
-  Value* Word(int n) { return b_.CreateAlignedLoad(i64_, b_.CreateConstGEP1_64(i64_, words_, n), llvm::Align(8)); }
+  Value* Word(int n, Type* type) {
+    return b_.CreateAlignedLoad(type, b_.CreateConstGEP1_64(i64_, words_, n), llvm::Align(8));
+  }
+  Value* Word(int n) { return Word(n, i64_); }
 
   void LoadWords();
 
@@ -144,6 +147,8 @@ class KernelEmitter {
   void While(const std::function<Value*()>& condition, const std::function<void()>& body);
   void If(Value* condition, const std::function<void()>& then);
   Value* IfElse(Value* condition, const std::function<Value*()>& then, const std::function<Value*()>& otherwise);
+  std::vector<Value*> IfElseOfSome(Value* condition, const std::function<std::vector<Value*>()>& then,
+                                   const std::function<std::vector<Value*>()>& otherwise);
   Value* Min(Value* a, Value* z) { return b_.CreateSelect(b_.CreateICmpSLT(a, z), a, z); }
   Value* Any(Value* bits);
   Value* All(Value* bits);
@@ -203,6 +208,9 @@ class KernelEmitter {
 
   // `access`, for a whole vector and for what mask_ says, whichever it is, if the loop's body serves both.
   Value* WholeOrPart(const std::function<Value*()>& access);
+  std::vector<Value*> WholesOrParts(const std::function<std::vector<Value*>()>& accesses);
+  std::vector<Value*> Unmasked(const std::function<std::vector<Value*>()>& accesses);
+  void LoadTogether(const std::vector<int>& instrs, size_t from);
 
   // Of all copies. Past the cache or not, if that is for the launch to say.
   void EmitStores(const KernelInstr& in, int copies);
@@ -339,6 +347,9 @@ class KernelEmitter {
     Value *are_far, *first, *last;
   };
   std::vector<FarRows> FindFarRows();
+  void FindLinesAhead();
+  // In a loop over columns that stores past the cache.
+  void PrefetchAhead(int copies);
   std::vector<int> StillOverTiles(const std::vector<int>& instrs) const;
 
   // Loops over dims [from, to): body() with idx_ and addr_ set; `flush` every kSumBlock iterations of the innermost of
@@ -382,11 +393,16 @@ class KernelEmitter {
   Value* HeadOf(const RowLoop& loop);
   // The loop of phase `k`, whose sums nobody needs where `known` is true.
   void EmitRowPhaseUnless(size_t k, Value* known);
-  void PrefetchAhead(int copies);
+  void PrefetchRows(int copies);
   Value* DistanceAhead(int param, int row);
   void FindRowsAhead();                    // before a row's loop that asks
   void PastCache(llvm::StoreInst* store);  // a non-temporal store
   void Prefetch(Value* at, bool nearest = true);
+  // Whether the loop reads the param's lines one after the other; and how many elements of it lie in the place of one.
+  bool IsReadInLines(int param) const;
+  int64_t LinesApart(int param) const;
+  // The lines from `at` on that as many copies of a vector read.
+  void PrefetchLines(int param, Value* at, int copies, bool nearest);
 
   void PlanScratch();
   bool IsLastStore(const KernelInstr& in) const;
@@ -492,11 +508,20 @@ class KernelEmitter {
   Value* asks_for_rows_ = nullptr;  // whether rows that follow are asked for; null: always
   Value* asks_ahead_ = nullptr;     // whether the machine wants to be asked for what it will read in one piece
   bool non_temporal_ = false;       // where that is decided
-  bool pairs_ = false;              // CanPair
+  // Of columns: what is asked for, how many bytes ahead; whether all of it lies in one piece (null: no matter), whether
+  // to ask at all (null: always).
+  struct LinesAhead {
+    int param;
+    Value* distance;
+  };
+  std::vector<LinesAhead> lines_ahead_;
+  Value *in_one_piece_ = nullptr, *asks_for_lines_ = nullptr;
+  bool pairs_ = false;  // CanPair
   // > 0: copies are of so many neighbouring rows, `row_vectors_` neighbouring vectors of each.
   int row_copies_ = 0, row_vectors_ = 1;
   std::vector<std::vector<Value*>> vals_;
   std::vector<bool> hoisted_;
+  std::vector<bool> loaded_;  // of the instructions that are emitted, those that LoadTogether has
   std::vector<int> loop_instrs_;
 };
 

@@ -158,7 +158,8 @@ KernelEmitter::Cost KernelEmitter::CostOf(const std::vector<int>& instrs) const 
     if (in.op == KernelOp::kScalar) c = MathCost(in.scalar);
     if ((in.op == KernelOp::kLoad || in.op == KernelOp::kStore)) {
       const StrideClass along = loop_dim_ >= 0 ? LoopClass(in.param) : StrideClass::kZero;
-      c = in.has_offset ? 4 * lanes_ : IsApart(along) ? 4 * ElementsApart(along) : in.has_guard ? 4 : 1;
+      const bool by_lanes = in.has_offset || along == StrideClass::kAny;
+      c = by_lanes ? 4 * lanes_ : IsApart(along) ? 4 * static_cast<int>(ElementsApart(along)) : in.has_guard ? 4 : 1;
     }
     cost.all += c * parts;
     for (int o : in.operands) path[i] = std::max(path[i], path[o]);
@@ -172,7 +173,7 @@ void KernelEmitter::LoadWords() {
   int n = 0;
   for (int d = 0; d < s_.rank(); ++d) size_.push_back(Word(n++));
   for (const KernelParam& p : s_.params) {
-    base_.push_back(b_.CreateIntToPtr(Word(n++), ptr_));
+    base_.push_back(Word(n++, ptr_));
     std::vector<Value*> strides;
     for (StrideClass c : p.strides) {
       Value* item = b_.getInt64(ItemSize(p.dtype));
@@ -287,24 +288,34 @@ void KernelEmitter::If(Value* condition, const std::function<void()>& then) {
 
 Value* KernelEmitter::IfElse(Value* condition, const std::function<Value*()>& then,
                              const std::function<Value*()>& otherwise) {
+  const auto values = IfElseOfSome(
+      condition, [&] { return std::vector<Value*>{then()}; }, [&] { return std::vector<Value*>{otherwise()}; });
+  return values[0];
+}
+
+std::vector<Value*> KernelEmitter::IfElseOfSome(Value* condition, const std::function<std::vector<Value*>()>& then,
+                                                const std::function<std::vector<Value*>()>& otherwise) {
   BasicBlock* yes = Block("then");
   BasicBlock* no = Block("else");
   BasicBlock* after = Block("endif");
   b_.CreateCondBr(condition, yes, no, llvm::MDBuilder(c_).createLikelyBranchWeights());
   b_.SetInsertPoint(yes);
-  Value* a = then();
+  std::vector<Value*> values = then();
   yes = b_.GetInsertBlock();
   b_.CreateBr(after);
   b_.SetInsertPoint(no);
-  Value* z = otherwise();
+  const std::vector<Value*> others = otherwise();
   no = b_.GetInsertBlock();
   b_.CreateBr(after);
   b_.SetInsertPoint(after);
-  if (!a) return nullptr;
-  llvm::PHINode* phi = b_.CreatePHI(a->getType(), 2);
-  phi->addIncoming(a, yes);
-  phi->addIncoming(z, no);
-  return phi;
+  for (size_t k = 0; k < values.size(); ++k) {
+    if (!values[k]) continue;
+    llvm::PHINode* phi = b_.CreatePHI(values[k]->getType(), 2);
+    phi->addIncoming(values[k], yes);
+    phi->addIncoming(others[k], no);
+    values[k] = phi;
+  }
+  return values;
 }
 
 Value* KernelEmitter::Any(Value* bits) {
@@ -397,9 +408,13 @@ bool KernelEmitter::IsEmittedTogether(const KernelInstr& in) const {
 }
 
 void KernelEmitter::EmitInstrs(const std::vector<int>& instrs, int copies) {
-  for (int i : instrs) {
+  loaded_.assign(s_.instrs.size(), false);
+  for (size_t k = 0; k < instrs.size(); ++k) {
+    const int i = instrs[k];
     const KernelInstr& in = s_.instrs[i];
     if (hoisted_.size() && hoisted_[i]) continue;
+    if (whole_ && in.op == KernelOp::kLoad && !loaded_[i]) LoadTogether(instrs, k);
+    if (loaded_[i]) continue;
     const bool effect = in.op == KernelOp::kStore || in.op == KernelOp::kReduce || in.op == KernelOp::kScan;
     const bool vector = active_lanes_ > 1 || chunk_;
     if (!effect && row_copies_ == 0 && (!varying_[i] || !vector)) {
@@ -440,26 +455,67 @@ void KernelEmitter::EmitInstrs(const std::vector<int>& instrs, int copies) {
 
 Value* KernelEmitter::WholeOrPart(const std::function<Value*()>& access) {
   if (!whole_) return access();
+  return WholesOrParts([&] { return std::vector<Value*>{access()}; })[0];
+}
+
+std::vector<Value*> KernelEmitter::WholesOrParts(const std::function<std::vector<Value*>()>& accesses) {
   Value* is_whole = std::exchange(whole_, nullptr);
-  auto whole = [&] {
-    Value* mask = std::exchange(mask_, nullptr);
-    Value* count = std::exchange(count_, nullptr);
-    Value* v = access();
-    mask_ = mask;
-    count_ = count;
-    return v;
-  };
-  Value* v = IfElse(is_whole, whole, access);
+  std::vector<Value*> values = IfElseOfSome(is_whole, [&] { return Unmasked(accesses); }, accesses);
   whole_ = is_whole;
-  return v;
+  return values;
+}
+
+std::vector<Value*> KernelEmitter::Unmasked(const std::function<std::vector<Value*>()>& accesses) {
+  Value* mask = std::exchange(mask_, nullptr);
+  Value* count = std::exchange(count_, nullptr);
+  std::vector<Value*> values = accesses();
+  mask_ = mask;
+  count_ = count;
+  return values;
+}
+
+// Where a body serves whole vectors and parts of them, each access is two blocks of code; of loads from places that are
+// known as the body begins, as many as there are registers for share them.
+void KernelEmitter::LoadTogether(const std::vector<int>& instrs, size_t from) {
+  const size_t most = f_.avx512 ? 12 : 6;
+  std::vector<int> loads;
+  for (size_t k = from; k < instrs.size() && loads.size() < most; ++k) {
+    const KernelInstr& in = s_.instrs[instrs[k]];
+    // What is stored may be read by what comes after it.
+    if (in.op == KernelOp::kStore) break;
+    const bool is_plain = in.op == KernelOp::kLoad && !in.has_offset && !in.has_guard && UnitAlongLoop(in.param);
+    if (is_plain && !(hoisted_.size() && hoisted_[instrs[k]])) loads.push_back(instrs[k]);
+    if (loads.empty()) return;  // the first one is another kind of load
+  }
+  const std::vector<Value*> values = WholesOrParts([&] {
+    std::vector<Value*> parts;
+    for (int i : loads) parts.push_back(LoadVector(s_.instrs[i], 0, nullptr, nullptr));
+    return parts;
+  });
+  for (size_t k = 0; k < loads.size(); ++k) {
+    Set(loads[k], 0, FromMemory(s_.instrs[loads[k]].type, values[k]));
+    loaded_[loads[k]] = true;
+  }
 }
 
 void KernelEmitter::EmitStores(const KernelInstr& in, int copies) {
   if (whole_) {
-    WholeOrPart([&]() -> Value* {
+    auto store = [&]() -> std::vector<Value*> {
       EmitStores(in, copies);
-      return nullptr;
-    });
+      return {};
+    };
+    auto whole = [&] { return Unmasked(store); };
+    Value* is_whole = std::exchange(whole_, nullptr);
+    if (!f_.avx512) {
+      IfElseOfSome(is_whole, whole, store);
+    } else if (past_cache_ && nt_launch_[in.param] && IsLastStore(in)) {
+      Value* past_cache = std::exchange(past_cache_, b_.getTrue());
+      IfElseOfSome(b_.CreateAnd(past_cache, is_whole), whole, store);
+      past_cache_ = past_cache;
+    } else {
+      store();  // masked: into the cache whole vectors take no longer so
+    }
+    whole_ = is_whole;
     return;
   }
   auto stores = [&]() -> Value* {

@@ -3,6 +3,8 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/substitute.h"
 #include "gtest/gtest.h"
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/kernel_testing.h"
@@ -124,6 +126,25 @@ outer 3 4 5 6 7
 }
 
 // A large number in front of many small ones, each of which it would swallow: rows are added to each other first.
+// What is read lane by lane is many instructions: of eight rows and four vectors of each it was 500 loads.
+TEST_P(SumsTest, OfStridedColumnsTakeAVectorAtATime) {
+  constexpr char kSum[] = R"(kernel parallel=1 reduction=1 vector=0 sequential=0
+param float32 r [$0,$1] alias=-1
+param float32 w [unit,zero] alias=-1
+%0 = load.p0 float32
+%1 = reduce.sum float32 %0
+%2 = store.p1 float32 %1
+inner 0 1
+outer 2
+)";
+  const auto bytes = [&](absl::string_view columns, absl::string_view rows) {
+    auto object = CompileKernel(ParseOrDie(absl::Substitute(kSum, columns, rows)), GetParam());
+    EXPECT_TRUE(object.ok()) << object.status();
+    return object.ok() ? object->bytes.size() : 0;
+  };
+  EXPECT_LT(bytes("any", "unit"), bytes("unit", "any"));
+}
+
 TEST_P(SumsTest, OverManyRowsRoundTwelveTimes) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
   absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(R"(kernel parallel=1 reduction=1 vector=0 sequential=0
