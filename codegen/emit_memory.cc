@@ -213,16 +213,18 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
 // Without data's offsets, groups of four from one place each: the machine multiplies by 1, 2 and 4 as it loads.
 std::vector<Value*> KernelEmitter::LaneAddresses(const KernelInstr& in, Value* a, Value* stride, Value* offsets) {
   std::vector<Value*> places;
-  Value* group = a;
-  Value* three = b_.CreateMul(stride, b_.getInt64(3));
-  for (int k = 0; k < active_lanes_; ++k) {
-    if (offsets) {
+  if (offsets) {
+    for (int k = 0; k < active_lanes_; ++k) {
       Value* at = b_.CreateGEP(i8_, a, b_.CreateMul(stride, b_.getInt64(k)));
       places.push_back(PlusOffset(at, in.type, b_.CreateExtractElement(offsets, k)));
-      continue;
     }
-    if (k && k % 4 == 0) group = b_.CreateGEP(i8_, group, b_.CreateShl(stride, 2));
-    Value* from_group[] = {nullptr, stride, b_.CreateShl(stride, 1), three};
+    return places;
+  }
+  Value* from_group[] = {nullptr, stride, b_.CreateShl(stride, 1), b_.CreateMul(stride, b_.getInt64(3))};
+  Value* next_group = b_.CreateShl(stride, 2);
+  Value* group = a;
+  for (int k = 0; k < active_lanes_; ++k) {
+    if (k && k % 4 == 0) group = b_.CreateGEP(i8_, group, next_group);
     places.push_back(k % 4 ? b_.CreateGEP(i8_, group, from_group[k % 4]) : group);
   }
   return places;
