@@ -267,6 +267,16 @@ void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_
   Run<float>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row});
 }
 
+void Gemm(int64_t m, int64_t n, int64_t k, const uint64_t* a, int64_t a_row, int64_t a_col, const uint64_t* b,
+          int64_t b_row, int64_t b_col, uint64_t* c, int64_t c_row) {
+  Run<uint64_t>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row});
+}
+
+void Gemm(int64_t m, int64_t n, int64_t k, const uint32_t* a, int64_t a_row, int64_t a_col, const uint32_t* b,
+          int64_t b_row, int64_t b_col, uint32_t* c, int64_t c_row) {
+  Run<uint32_t>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row});
+}
+
 // Columns of a panel at this machine's level; kPanelColumns are a whole number of panels.
 int64_t PanelWidth() { return Level() == 4 ? 64 : Level() == 3 ? 16 : 8; }
 

@@ -1,5 +1,5 @@
-// Matrix products that no library is asked for: float64, float32 too small to be worth a library's call, and float32
-// with few rows and a packed right operand.
+// Matrix products that no library is asked for: float64, integers, float32 too small to be worth a library's call, and
+// float32 with few rows and a packed right operand.
 #ifndef SMELT_RUNTIME_LIBRARY_GEMM_H_
 #define SMELT_RUNTIME_LIBRARY_GEMM_H_
 
@@ -14,6 +14,11 @@ void Gemm(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_row, int64
           int64_t b_row, int64_t b_col, double* c, int64_t c_row);
 void Gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* b, int64_t b_row,
           int64_t b_col, float* c, int64_t c_row);
+// Modulo 2^64 and 2^32, as all integers' products are.
+void Gemm(int64_t m, int64_t n, int64_t k, const uint64_t* a, int64_t a_row, int64_t a_col, const uint64_t* b,
+          int64_t b_row, int64_t b_col, uint64_t* c, int64_t c_row);
+void Gemm(int64_t m, int64_t n, int64_t k, const uint32_t* a, int64_t a_row, int64_t a_col, const uint32_t* b,
+          int64_t b_row, int64_t b_col, uint32_t* c, int64_t c_row);
 
 // A right operand in the order in which GemmPacked reads it on this machine: panels of columns, filled up with zeros to
 // a multiple of kPanelColumns.

@@ -106,8 +106,7 @@ INSTANTIATE_TEST_SUITE_P(DTypes, MatmulTest,
                          ::testing::Values(DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat64),
                          [](const auto& info) { return std::string(Name(info.param)); });
 
-TEST_P(MatmulTest, EveryLayoutOfEveryOperandGivesTheProduct) {
-  const DType t = GetParam();
+void ExpectProductsOfEveryLayout(DType t) {
   for (auto [m, k, n] : {std::tuple{1, 7, 5},
                          {3, 33, 70},
                          {4, 64, 1},
@@ -138,6 +137,23 @@ TEST_P(MatmulTest, EveryLayoutOfEveryOperandGivesTheProduct) {
         }
       }
     }
+  }
+}
+
+TEST_P(MatmulTest, EveryLayoutOfEveryOperandGivesTheProduct) { ExpectProductsOfEveryLayout(GetParam()); }
+TEST(IntegerMatmulTest, EveryLayoutOfInt64GivesTheProduct) { ExpectProductsOfEveryLayout(DType::kInt64); }
+TEST(IntegerMatmulTest, EveryLayoutOfInt32GivesTheProduct) { ExpectProductsOfEveryLayout(DType::kInt32); }
+
+TEST(IntegerMatmulTest, ProductsWrap) {
+  for (const int64_t k : {1, 70, 600}) {
+    const Tensor a = Matrix(DType::kInt64, 5, k, 0), b = Matrix(DType::kInt64, k, 1, 0);
+    const Tensor c = Matrix(DType::kInt64, 5, 1, 0);
+    for (int64_t i = 0; i < 5 * k; ++i) static_cast<int64_t*>(a.data())[i] = int64_t{3} << 40;
+    for (int64_t i = 0; i < k; ++i) static_cast<int64_t*>(b.data())[i] = (int64_t{1} << 25) + i;
+    ASSERT_TRUE(Call("matmul", {a, b, Tensor()}, {c}).ok());
+    // 3 * 2^40 * (k * 2^25 + k * (k - 1) / 2), of which 2^65 is a multiple of 2^64.
+    const uint64_t want = (uint64_t{3} << 40) * static_cast<uint64_t>(k * (k - 1) / 2);
+    for (int64_t i = 0; i < 5; ++i) EXPECT_EQ(static_cast<const uint64_t*>(c.data())[i], want) << k;
   }
 }
 

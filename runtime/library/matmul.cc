@@ -219,10 +219,47 @@ bool IsSmall(const Problem& p) {
 // Rows whose sums are kept at a time.
 constexpr int64_t kBlock = 64;
 
+// And of integers up to which rows are multiplied by one column after the other where columns lie together.
+constexpr int64_t kFewRows = 2;
+
+// Whether Gemm multiplies them.
+template <typename T, typename Acc>
+constexpr bool kHasGemm = std::is_same_v<T, Acc> && std::is_arithmetic_v<T>;
+
+// A row times each column of b, whose elements lie together.
+template <int kBytes, typename T>
+SMELT_INLINE void DotColumns(int64_t n, int64_t k, const T* a, const T* b, int64_t b_col, T* sums) {
+  using U = typename Vector<T, kBytes>::Unaligned;
+  constexpr int kLanes = Vector<T, kBytes>::kLanes, kSums = 4;
+  for (int64_t j = 0; j < n; ++j, b += b_col) {
+    typename Vector<T, kBytes>::Type sum[kSums] = {};
+    int64_t i = 0;
+    for (; i + kSums * kLanes <= k; i += kSums * kLanes) {
+      for (int s = 0; s < kSums; ++s) {
+        sum[s] += *reinterpret_cast<const U*>(a + i + s * kLanes) * *reinterpret_cast<const U*>(b + i + s * kLanes);
+      }
+    }
+    sum[0] += sum[1] + sum[2] + sum[3];
+    T all = 0;
+    for (int l = 0; l < kLanes; ++l) all += sum[0][l];
+    for (; i < k; ++i) all += a[i] * b[i];
+    sums[j] = all;
+  }
+}
+
 // sums[rows, n] = a[rows, k] @ b.
 template <typename T, typename Acc>
 void SumRows(const Problem& p, int64_t rows, const T* a, const T* b, Acc* sums) {
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (kHasGemm<T, Acc> && std::is_integral_v<T>) {
+    if (rows <= kFewRows && p.a.col_stride == 1 && p.b.row_stride == 1) {
+      AtBestVectors([&](auto bytes) SMELT_ALWAYS_INLINE {
+        for (int64_t i = 0; i < rows; ++i)
+          DotColumns<bytes>(p.n, p.k, a + i * p.a.row_stride, b, p.b.col_stride, sums + i * p.n);
+      });
+      return;
+    }
+  }
+  if constexpr (kHasGemm<T, Acc>) {
     Gemm(rows, p.n, p.k, a, p.a.row_stride, p.a.col_stride, b, p.b.row_stride, p.b.col_stride, sums, p.n);
     return;
   }
@@ -248,11 +285,9 @@ void SumRows(const Problem& p, int64_t rows, const T* a, const T* b, Acc* sums) 
 
 template <typename T, typename Acc>
 void DirectProduct(const Problem& p, int64_t m, const T* a, const T* b, T* c, const T* bias) {
-  if constexpr (std::is_same_v<T, Acc>) {
-    if (bias == nullptr && p.alpha == 1 && p.c.col_stride == 1 && std::is_floating_point_v<T>) {
-      if constexpr (std::is_floating_point_v<T>) {
-        Gemm(m, p.n, p.k, a, p.a.row_stride, p.a.col_stride, b, p.b.row_stride, p.b.col_stride, c, p.c.row_stride);
-      }
+  if constexpr (kHasGemm<T, Acc>) {
+    if (bias == nullptr && p.alpha == 1 && p.c.col_stride == 1 && (std::is_floating_point_v<T> || m > kFewRows)) {
+      Gemm(m, p.n, p.k, a, p.a.row_stride, p.a.col_stride, b, p.b.row_stride, p.b.col_stride, c, p.c.row_stride);
       return;
     }
   }
