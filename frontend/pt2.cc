@@ -251,10 +251,10 @@ void Pt2Reader::KeepGuards(const Json& program) {
       if (!example) {
         unchecked_guards_.push_back(text);
       } else {
-        g_->size_guards.push_back({*example, absl::StrCat(readable, " (which is known of the example alone)")});
+        g_->AddSizeGuard({*example, absl::StrCat(readable, " (which is known of the example alone)")});
       }
     } else if (!follows(guard->holds)) {
-      g_->size_guards.push_back({guard->holds, readable});
+      g_->AddSizeGuard({guard->holds, readable});
     }
   }
 }

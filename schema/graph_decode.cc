@@ -384,7 +384,7 @@ class Decoder {
       const fb::SizeGuard* guard = in.size_guards()->Get(static_cast<flatbuffers::uoffset_t>(i));
       SMELT_ASSIGN_OR_RETURN(Expr holds, ExprAt(guard->holds()));
       SMELT_ASSIGN_OR_RETURN(absl::string_view text, String(guard->text()));
-      g.size_guards.push_back({std::move(holds), std::string(text)});
+      g.AddSizeGuard({std::move(holds), std::string(text)});
     }
     return std::move(s.graph);
   }

@@ -152,6 +152,11 @@ const Attribute* Node::FindAttribute(absl::string_view name) const {
 Graph::Graph() : names_(std::make_unique<Names>(values_)) { top_ = NewBlock(NodeId()); }
 Graph::~Graph() = default;
 
+void Graph::AddSizeGuard(SizeGuard guard) {
+  symbols.SetNonZero(guard.holds);
+  size_guards.push_back(std::move(guard));
+}
+
 std::unique_ptr<Graph> Graph::Clone() const {
   auto g = std::make_unique<Graph>();
   g->name = name;

@@ -194,6 +194,8 @@ class Graph {
     std::string text;  // as it is said
   };
   std::vector<SizeGuard> size_guards;
+  // Adds it; `symbols` then know it.
+  void AddSizeGuard(SizeGuard guard);
   // Inputs are written at the end, whenever the program that was exported wrote them: an archive after
   // run_decompositions(). What it would do with inputs that share memory is lost.
   bool written_at_the_end = false;

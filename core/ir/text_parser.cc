@@ -259,7 +259,7 @@ class Parser {
         Graph::SizeGuard guard;
         SMELT_ASSIGN_OR_RETURN(guard.text, c_.QuotedString());
         SMELT_ASSIGN_OR_RETURN(guard.holds, ParseSizeExpr(c_));
-        g.size_guards.push_back(std::move(guard));
+        g.AddSizeGuard(std::move(guard));
       } else if (c_.TryConsume("storage")) {
         SMELT_ASSIGN_OR_RETURN(int64_t index, c_.Integer());
         SMELT_RETURN_IF_ERROR(c_.Consume("bytes"));

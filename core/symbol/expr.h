@@ -136,10 +136,16 @@ class SymbolRanges {
   // with s0 in [8, inf), min(s0, 4) is 4, floordiv(3, s0) is 0, mod(3, s0) is 3.
   Expr Simplify(const Expr& e) const;
 
+  // What is known beyond the ranges: `e`, or e's x where it is max(x, -x), is not 0 in any call that is accepted.
+  void SetNonZero(const Expr& e);
+
   const std::vector<std::pair<std::string, Range>>& entries() const { return entries_; }  // sorted by name
 
  private:
+  bool IsNonZero(const Expr& e) const;
+
   std::vector<std::pair<std::string, Range>> entries_;
+  std::vector<Expr> nonzero_;
 };
 
 }  // namespace smelt

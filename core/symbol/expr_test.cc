@@ -327,6 +327,24 @@ TEST(SymbolRangesTest, ACaseThatNeverHoldsDoesNotHideThatTwoSizesAreEqual) {
   EXPECT_EQ(ranges.Equal(E("s0 - max(s0 - 5, 0)"), 5), std::nullopt);
 }
 
+TEST(SymbolRangesTest, WhatIsKnownNotToBeZeroDecides) {
+  SymbolRanges ranges;
+  ranges.Set("s0", {400, SymbolRanges::kInfinity});
+  const Expr frames = E("floordiv(s0 + 80, 160) - 2");  // at least 1
+  EXPECT_EQ(ranges.Equal(frames, 1), std::nullopt);
+  ranges.SetNonZero(E("max(floordiv(s0 + 80, 160) - 3, 3 - floordiv(s0 + 80, 160))"));
+  EXPECT_EQ(ranges.Equal(frames, 1), false);
+  EXPECT_EQ(ranges.Equal(1, frames), false);
+  EXPECT_EQ(ranges.LessOrEqual(2, frames), true);
+  EXPECT_EQ(ranges.Less(1, frames), true);
+  EXPECT_EQ(ranges.Equal(frames, 2), std::nullopt);
+  EXPECT_EQ(ranges.LessOrEqual(3, frames), std::nullopt);
+  ranges.Set("s1", {0, 5});
+  ranges.SetNonZero(E("s1 - 5"));
+  EXPECT_EQ(ranges.LessOrEqual(5, E("s1")), false);
+  EXPECT_EQ(ranges.LessOrEqual(4, E("s1")), std::nullopt);
+}
+
 TEST(SymbolRangesTest, DecidesWhatShapesAsk) {
   SymbolRanges ranges;
   ranges.Set("s0", {2, SymbolRanges::kInfinity});

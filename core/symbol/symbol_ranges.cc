@@ -35,6 +35,20 @@ SymbolRanges::Range SymbolRanges::Get(absl::string_view symbol) const {
   return it != entries_.end() && it->first == symbol ? it->second : Range{};
 }
 
+void SymbolRanges::SetNonZero(const Expr& e) {
+  const std::vector<Term> terms = TermsOf(e);
+  const bool is_atom = terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1;
+  if (is_atom && terms[0].factors[0]->kind == Kind::kMax) {
+    const std::vector<Expr>& operands = terms[0].factors[0]->operands;
+    if (operands.size() == 2 && operands[0] == -operands[1]) return SetNonZero(operands[0]);
+  }
+  if (!e.IsConstant() && !e.IsPoison() && !IsNonZero(e)) nonzero_.push_back(e);
+}
+
+bool SymbolRanges::IsNonZero(const Expr& e) const {
+  return std::any_of(nonzero_.begin(), nonzero_.end(), [&](const Expr& known) { return known == e || known == -e; });
+}
+
 namespace {
 
 using Range = SymbolRanges::Range;
@@ -397,6 +411,7 @@ std::optional<bool> SymbolRanges::Equal(const Expr& a, const Expr& b) const {
   const Expr difference = a - b;
   if (difference.IsPoison()) return std::nullopt;
   if (std::optional<int64_t> c = difference.Constant()) return *c == 0;
+  if (IsNonZero(difference)) return false;
   // All coefficients but the constant's have a common divisor that the constant lacks: 2*s0 is never 3.
   const std::vector<Term> terms = TermsOf(difference);
   uint64_t gcd = 0;
@@ -416,7 +431,13 @@ std::optional<bool> SymbolRanges::Equal(const Expr& a, const Expr& b) const {
 }
 
 std::optional<bool> SymbolRanges::LessOrEqual(const Expr& a, const Expr& b) const {
-  return LessOrEqualOver(*this, /*accepted=*/false, a, b);
+  const std::optional<bool> known = LessOrEqualOver(*this, /*accepted=*/false, a, b);
+  if (known || nonzero_.empty() || AnyPoison(a, b)) return known;
+  // b - a is at most 0 and is not, or is at least -1 and is not.
+  const Expr difference = b - a;
+  if (IsNonZero(difference) && LessOrEqualOver(*this, /*accepted=*/false, difference, 0) == true) return false;
+  if (IsNonZero(difference + 1) && LessOrEqualOver(*this, /*accepted=*/false, -1, difference) == true) return true;
+  return std::nullopt;
 }
 
 std::optional<bool> SymbolRanges::AlwaysLessOrEqual(const Expr& a, const Expr& b) const {
