@@ -136,6 +136,14 @@ absl::Status DefineArguments(BundleTables& tables, fb::BundleT& bundle) {
   return absl::OkStatus();
 }
 
+std::vector<ValueId> UserInputs(const Graph& g) {
+  std::vector<ValueId> user;
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    if (g.input_infos[i].kind == InputInfo::Kind::kUser) user.push_back(g.inputs()[i]);
+  }
+  return user;
+}
+
 // Whether `name` is a property of argument `a` itself: its offset or a stride.
 bool IsAddressSymbol(const std::string& name, const Value& v, int a, fb::SymbolDefT& def) {
   if (name == v.name + ".offset") {
@@ -212,12 +220,23 @@ bool FindSource(const Graph& g, const std::string& name, const std::vector<Value
   return false;
 }
 
+// What follows from other arguments: an int that the export took to be a size, or found to be one number in every call.
+void DefineValuesOfInts(BundleTables& tables, fb::BundleT& bundle) {
+  const Graph& g = tables.signature;
+  const std::vector<ValueId> user = UserInputs(g);
+  for (size_t a = 0; a < user.size(); ++a) {
+    const Value& v = g.value(user[a]);
+    if (v.type.kind() != TypeKind::kInt || !v.expr || bundle.args[a]->has_constant) continue;
+    fb::SymbolDefT def;
+    const bool is_source = v.expr->IsSymbol() && FindSource(g, v.expr->SymbolName(), user, def) &&
+                           def.source == fb::SymbolSource::ArgInt && def.arg == static_cast<int>(a);
+    if (!is_source) bundle.args[a]->value = tables.exprs.Add(*v.expr);
+  }
+}
+
 absl::Status DefineSymbols(const BundleTables& tables, fb::BundleT& bundle) {
   const Graph& g = tables.signature;
-  std::vector<ValueId> user;
-  for (size_t i = 0; i < g.inputs().size(); ++i) {
-    if (g.input_infos[i].kind == InputInfo::Kind::kUser) user.push_back(g.inputs()[i]);
-  }
+  const std::vector<ValueId> user = UserInputs(g);
   for (const std::string& name : tables.exprs.symbols()) {
     auto def = std::make_unique<fb::SymbolDefT>();
     def->name = name;
@@ -300,6 +319,7 @@ absl::StatusOr<fb::BundleT> BundleBuilder::Finish() {
   bundle.abi = 1;
   bundle.model_name = tables_->signature.name;
   SMELT_RETURN_IF_ERROR(DefineArguments(*tables_, bundle));
+  DefineValuesOfInts(*tables_, bundle);
   SMELT_RETURN_IF_ERROR(DefineSymbols(*tables_, bundle));
   bundle.exprs = tables_->exprs.nodes();
   DefineStates(*tables_, bundle);

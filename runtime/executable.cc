@@ -266,6 +266,7 @@ void Executable::Describe() {
           break;
       }
     }
+    if (a->kind == fb::ArgKind::Int) roots.push_back(a->value);
     if (a->kind == fb::ArgKind::Tensor) {
       info.dtype = static_cast<DType>(a->dtype);
       for (int e : a->sizes) {

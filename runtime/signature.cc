@@ -178,6 +178,13 @@ absl::Status Executor::CheckSizes(absl::Span<const Datum> args) {
   }
   for (size_t i = 0; i < bundle_.args.size(); ++i) {
     const fb::ArgDefT& def = *bundle_.args[i];
+    if (def.kind == fb::ArgKind::Int && def.value >= 0) {
+      const bool is_known = signature_.known[def.value];
+      if (is_known && signature_.value[def.value] == AsInt(args[i])) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("argument \"", def.name, "\" is ", AsInt(args[i]), ", expected ",
+                       is_known ? absl::StrCat(signature_.value[def.value]) : "a number that cannot be computed"));
+    }
     if (def.kind != fb::ArgKind::Tensor) continue;
     const absl::Span<const int64_t> sizes = args[i].tensor().sizes();
     for (size_t d = 0; d < def.sizes.size(); ++d) {

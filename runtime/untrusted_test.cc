@@ -219,6 +219,7 @@ TEST(UntrustedTest, AThousandMutationsOfFieldsWithTheRightDigests) {
         break;
       case 8:
         number(pick(b.args)->sizes);
+        if (Random() % 4 == 0) pick(b.args)->value = value;
         break;
       case 9:
         pick(b.args)->kind = static_cast<fb::ArgKind>(Random() % 9);

@@ -252,6 +252,10 @@ class Verifier {
 
   absl::Status Arg(const fb::ArgDefT& a) const {
     if (a.kind > fb::ArgKind::MAX) return Bad("its kind is unknown");
+    if (a.kind == fb::ArgKind::Int && a.value != -1) {
+      SMELT_RETURN_IF_ERROR(InRange(a.value, b_.exprs.size(), "value"));
+      if (depends_on_data_[a.value]) return Bad("its value depends on data");
+    }
     if (a.kind != fb::ArgKind::Tensor) return absl::OkStatus();
     SMELT_RETURN_IF_ERROR(DTypeOf(a.dtype));
     if (a.sizes.size() > kMaxRank) return Bad(absl::StrCat("its rank is ", a.sizes.size()));

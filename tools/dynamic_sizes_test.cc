@@ -286,5 +286,30 @@ TEST(DynamicSizesTest, ANumberThatIsDividedByASizeOfZeroIsRefusedAndNothingIsWri
   EXPECT_EQ(x.data_as<float>()[3], 3);
 }
 
+// An export of `x * 2 if n == x.shape[0] else ...` calls both numbers s0, one of `n == 3` calls n 3.
+TEST(DynamicSizesTest, ANumberThatTheExportTookToBeASizeOrAConstantIsAskedToBe) {
+  const auto refusal = [](const std::string& number, int64_t rows, int64_t n) {
+    auto instance = InstanceOf(absl::StrCat(R"(
+graph(%x : Float(s0, s1, strides=[s1, 1]), %n : int()",
+                                            number, R"()):
+  symbol s0 in [2, inf] hint 3
+  symbol s1 in [2, inf] hint 3
+  %two : int = prim::Constant[value=2]()
+  %y : Tensor = aten::mul.Scalar(%x, %two)
+  return (%y)
+)"),
+                               "number_that_is_a_size");
+    EXPECT_TRUE(instance.ok()) << instance.status();
+    if (!instance.ok()) return std::string();
+    return std::string((*instance)->Run({Counting(rows, 4), n}).status().message());
+  };
+  EXPECT_EQ(refusal("s0", 4, 4), "");
+  EXPECT_EQ(refusal("s0", 4, 5), "argument \"n\" is 5, expected 4");
+  EXPECT_EQ(refusal("2*s0 - 1", 4, 7), "");
+  EXPECT_EQ(refusal("2*s0 - 1", 4, 4), "argument \"n\" is 4, expected 7");
+  EXPECT_EQ(refusal("3", 4, 3), "");
+  EXPECT_EQ(refusal("3", 4, 4), "argument \"n\" is 4, expected 3");
+}
+
 }  // namespace
 }  // namespace smelt
