@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "smelt/core/op/op_info.h"
 #include "smelt/frontend/substitute_symbols.h"
 #include "smelt/frontend/sympy_expr.h"
 
@@ -81,6 +82,18 @@ void AppendIndexedWrite(const Graph& g, NodeId n, std::vector<Demand>& demands) 
   AppendPairs(result, *values, n, demands);
 }
 
+// Of VIEW_scatter(self, source, ...): the source has the sizes of the view, none of which is broadcast.
+void AppendScatteredView(const Graph& g, NodeId n, std::vector<Demand>& demands) {
+  const Type& self = g.value(g.node(n).inputs[0]).type;
+  const std::vector<Expr>* source = SizesOf(g, g.node(n).inputs[1]);
+  const absl::StatusOr<OpCall> call = OpCall::Of(g, n);
+  if (!self.IsTensor() || !self.tensor().IsComplete() || source == nullptr || !call.ok()) return;
+  const TensorType& t = self.tensor();
+  const auto view = BuildScatteredView(*call, SymbolicGeometry{*t.dtype, *t.sizes, *t.strides, 0}, g.symbols);
+  if (!view.ok() || view->outputs[0].sizes.size() != source->size()) return;
+  for (size_t d = 0; d < source->size(); ++d) demands.push_back({(*source)[d] - view->outputs[0].sizes[d], n});
+}
+
 void AppendOf(const Graph& g, NodeId n, std::vector<Demand>& demands) {
   const Node& node = g.node(n);
   absl::string_view name = node.op.name();
@@ -108,15 +121,8 @@ void AppendOf(const Graph& g, NodeId n, std::vector<Demand>& demands) {
     if (index != nullptr && source != nullptr) demands.push_back({Product(*index) - Product(*source), n});
   } else if (name == "index_put" && node.inputs.size() >= 3) {
     AppendIndexedWrite(g, n, demands);
-  } else if (name == "select_scatter") {
-    const std::optional<Expr> dim = node.inputs.size() > 2 ? GetIntExpr(g, node.inputs[2]) : std::nullopt;
-    const std::vector<Expr>*self = sizes(0), *source = sizes(1);
-    if (!dim || !dim->IsConstant() || self == nullptr || source == nullptr || self->size() != source->size() + 1)
-      return;
-    const int64_t d = *dim->Constant() + (*dim->Constant() < 0 ? static_cast<int64_t>(self->size()) : 0);
-    for (int64_t k = 0; k < static_cast<int64_t>(source->size()); ++k) {
-      demands.push_back({(*source)[k] - (*self)[k + (k >= d ? 1 : 0)], n});
-    }
+  } else if (absl::EndsWith(name, "_scatter")) {
+    AppendScatteredView(g, n, demands);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "smelt/core/ir/graph.h"
@@ -131,6 +132,33 @@ TEST(RelatedSizes, RowsThatAreCopiedToIndicesAreAsManyAsThese) {
 )");
   RelateSizes(*g, {});
   EXPECT_EQ(SizesOf(*g, "i")[0], SizesOf(*g, "y")[0]);
+}
+
+TEST(RelatedSizes, WhatReplacesAViewHasItsSizes) {
+  const auto g = Parse(R"(
+graph(%x : Float(s0, 5, strides=[5, 1]), %y : Float(s1, 5, strides=[5, 1]), %z : Float(s2, strides=[1])):
+  symbol s0 in [2, 64] hint 8
+  symbol s1 in [2, 64] hint 4
+  symbol s2 in [2, 64] hint 4
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %5 : int = prim::Constant[value=5]()
+  %a : Float(s0, 5, strides=[5, 1]) = aten::slice_scatter(%x, %y, %0, %1, %5, %1)
+  %b : Float(s0, 5, strides=[5, 1]) = aten::diagonal_scatter(%a, %z, %1, %0, %1)
+  return (%b)
+)");
+  RelateSizes(*g, {});
+  const auto hold = [&](int64_t rows, int64_t replaced, int64_t diagonal) {
+    return absl::c_all_of(g->size_guards, [&](const Graph::SizeGuard& guard) {
+      return guard.holds.Evaluate({{"s0", rows}, {"s1", replaced}, {"s2", diagonal}}).value() != 0;
+    });
+  };
+  EXPECT_TRUE(hold(8, 4, 4));
+  EXPECT_TRUE(hold(4, 3, 4));
+  EXPECT_TRUE(hold(3, 2, 3));
+  EXPECT_FALSE(hold(8, 1, 4));
+  EXPECT_FALSE(hold(4, 4, 4));
+  EXPECT_FALSE(hold(8, 4, 3));
 }
 
 TEST(RelatedSizes, QueriesAreAsLongAsKeysAndKeysAsManyAsValues) {
