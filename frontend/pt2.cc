@@ -15,6 +15,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/verify.h"
+#include "smelt/frontend/number_guards.h"
 #include "smelt/frontend/pt2_reader.h"
 #include "smelt/frontend/related_sizes.h"
 #include "smelt/frontend/small_sizes.h"
@@ -146,6 +147,7 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
   RelateSizes(*g_, std::move(zeros));
   ReconcileSmallSizes(*g_);
   KeepGuards(program);
+  AskForNumbersThatFit(*g_);
   SMELT_RETURN_IF_ERROR(CheckBroadcasts(*g_));
   SMELT_RETURN_IF_ERROR(CheckCounts());
   // What the archive claims may still not fit together: nothing behind this border checks it again.

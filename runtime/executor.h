@@ -105,6 +105,7 @@ class Executor : public Instance {
   // --- signature.cc ---
   absl::Status ReadArguments(absl::Span<const Datum> args);
   absl::Status ReadSymbols(absl::Span<const Datum> args);
+  absl::Status OutOfRange(const fb::SymbolDefT& s, int64_t value) const;
   absl::Status CheckSizes(absl::Span<const Datum> args);
   // Of the arguments' strides, for a plan that needs those of the export. Sets to_copy_.
   absl::Status CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan);

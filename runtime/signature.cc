@@ -122,6 +122,26 @@ absl::Status Executor::ReadArguments(absl::Span<const Datum> args) {
   return absl::OkStatus();
 }
 
+// Says it of the size that the symbol is a part of, which the caller knows.
+absl::Status Executor::OutOfRange(const fb::SymbolDefT& s, int64_t value) const {
+  using S = fb::SymbolSource;
+  const std::string who = s.source == S::StateOffset ? bundle_.states[s.arg]->name : ArgName(s.arg);
+  const std::string what = s.source == S::ArgSize           ? absl::StrCat("size ", s.dim)
+                           : s.source == S::ArgStride       ? absl::StrCat("stride ", s.dim)
+                           : s.source == S::ArgInt          ? "the number"
+                           : s.source == S::ArgStorageBytes ? "the storage's bytes"
+                                                            : "the offset";
+  const auto whole = [&](int64_t v) {
+    int64_t size;
+    const bool fits = s.source == S::ArgSize && !__builtin_mul_overflow(v, s.scale, &size) &&
+                      !__builtin_add_overflow(size, s.addend, &size);
+    return fits ? size : v;
+  };
+  return absl::InvalidArgumentError(absl::StrCat(
+      "argument \"", who, "\": ", what, " is ", whole(value), ", expected ",
+      s.max == INT64_MAX ? absl::StrCat("at least ", whole(s.min)) : absl::StrCat(whole(s.min), " to ", whole(s.max))));
+}
+
 absl::Status Executor::ReadSymbols(absl::Span<const Datum> args) {
   const auto& defs = bundle_.symbols;
   for (size_t i = 0; i < defs.size(); ++i) {
@@ -159,10 +179,7 @@ absl::Status Executor::ReadSymbols(absl::Span<const Datum> args) {
         break;
     }
     if (v < s.min || v > s.max) {
-      const std::string who = s.source == fb::SymbolSource::StateOffset ? bundle_.states[s.arg]->name : ArgName(s.arg);
-      return absl::InvalidArgumentError(
-          absl::StrCat("argument \"", who, "\": ", s.name.empty() ? "a size" : s.name, " is ", v, ", expected ",
-                       s.max == INT64_MAX ? absl::StrCat("at least ", s.min) : absl::StrCat(s.min, " to ", s.max)));
+      return OutOfRange(s, v);
     }
     symbols_[i] = v;
     symbol_known_[i] = 1;
