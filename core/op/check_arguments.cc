@@ -247,7 +247,8 @@ bool IsArithmetic(ScalarOp op) { return op > ScalarOp::kCast && !(op >= ScalarOp
 
 bool IsBool(const OpArg& a) { return a.kind == OpArg::Kind::kBool || (a.IsTensor() && a.tensor.dtype == DType::kBool); }
 
-// a + alpha * b, a - alpha * b: what PyTorch does not subtract, and what it does not multiply by.
+}  // namespace
+
 absl::Status CheckSums(const OpCall& call) {
   const absl::string_view name = absl::StripSuffix(call.op().name(), "_");
   const bool subtracts = name == "aten::sub" || name == "aten::subtract" || name == "aten::rsub";
@@ -272,8 +273,6 @@ absl::Status CheckSums(const OpCall& call) {
     return call.Error("For integral input tensors, argument alpha must not be a floating point number.");
   return absl::OkStatus();
 }
-
-}  // namespace
 
 absl::Status CheckArguments(const OpCall& call) {
   SMELT_RETURN_IF_ERROR(CheckDims(call));

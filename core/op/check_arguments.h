@@ -11,6 +11,9 @@ namespace smelt::op_internal {
 // That dims are dims of self, and that tensors have the ranks that the operator is for. What is not known passes.
 absl::Status CheckArguments(const OpCall& call);
 
+// Of a + alpha * b and a - alpha * b, among them: what PyTorch does not subtract, and what it does not multiply by.
+absl::Status CheckSums(const OpCall& call);
+
 // That every instruction has a meaning for its type: there is no exponential of an integer, and no bit of a float.
 absl::Status CheckTypesOf(const OpCall& call, const ScalarFn& f);
 

@@ -70,6 +70,17 @@ TEST(OpInfoTest, ANumberIsAnOperandUnlessItChangesTheCode) {
   EXPECT_EQ(square.operands.size(), 1u);
 }
 
+TEST(OpInfoTest, ASumOfIntegersTakesNoFactorThatIsAFloat) {
+  OpArg alpha;  // x.shape[0] / 2
+  alpha.kind = OpArg::Kind::kFloat;
+  const auto sum = [&](DType t) {
+    return BuildPointwise(OpCall(OpName::Get("aten::add.Tensor"), {Floats({4}, t), Floats({4}, t), alpha})).status();
+  };
+  EXPECT_TRUE(sum(DType::kFloat32).ok());
+  EXPECT_EQ(sum(DType::kInt64).message(),
+            "aten::add.Tensor: For integral input tensors, argument alpha must not be a floating point number.");
+}
+
 TEST(OpInfoTest, HalfTypesComputeInFloat32AndRoundOnce) {
   PointwiseMeaning m = *BuildPointwise(OpCall(OpName::Get("aten::silu"), {Floats({4}, DType::kBFloat16)}));
   EXPECT_EQ(m.fn.ToString(),

@@ -403,6 +403,7 @@ Rule LogicalBinary(ScalarOp op) {
 }
 // The sum's numbers, the factor too, are rounded to half types first.
 V AddScaled(Ctx& c, V a, V b, bool subtract) {
+  if (absl::Status s = op_internal::CheckSums(c.call); !s.ok()) c.Fail(std::move(s));
   if (c.call.IsNone("alpha") || c.Is("alpha", 1)) {
     if (a.type() == DType::kBool) return subtract ? Op(ScalarOp::kXor, a, b) : Or(a, b);
     return subtract ? a - b : a + b;
