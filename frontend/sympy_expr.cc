@@ -218,7 +218,8 @@ class Parser {
       return Mod(FloorDiv(args[0], args[1]), args[2]);
     }
     if (name == "Pow" || name == "PowByNatural") {
-      if (args.size() != 2 || !args[1].IsConstant()) return Bad("a power with a constant exponent");
+      if (args.size() != 2) return Bad("two arguments");
+      if (!args[1].IsConstant()) return Unsupported("a power with an exponent that is no constant");
       const int64_t n = *args[1].Constant();
       if (n < 0 || n > 16) return absl::UnimplementedError(absl::StrCat("exponent ", n, " in \"", text_, "\""));
       Expr e = 1;

@@ -45,6 +45,12 @@ TEST(SympyExpr, RefusesFloatsThatAreRoundedOrStayFloats) {
   }
 }
 
+TEST(SympyExpr, RefusesPowersThatACallRaisesTo) {
+  for (const char* text : {"PowByNatural(Integer(2), Symbol('s0'))", "Pow(Symbol('s0'), Integer(17))"}) {
+    EXPECT_EQ(ParseSympyExpr(text).status().code(), absl::StatusCode::kUnimplemented) << text;
+  }
+}
+
 TEST(SympyExpr, SaysWhereSyntaxIsBad) {
   for (const char* text : {"Float(2.0)", "Float('x')", "Float('2.0', precision", "TruncToInt()", "Mul(", "ToFloat()"}) {
     EXPECT_EQ(ParseSympyExpr(text).status().code(), absl::StatusCode::kInvalidArgument) << text;

@@ -62,16 +62,32 @@ absl::StatusOr<EagerValue> InRange(double v, bool of_finite) {
   return Float(v);
 }
 
+absl::Status TooLarge() { return Error("OverflowError: an integer of more than 64 bits"); }
+
+absl::StatusOr<EagerValue> Power(int64_t base, int64_t exponent) {
+  int64_t r = 1;
+  for (int64_t e = exponent; e > 0; e >>= 1) {
+    if ((e & 1) && __builtin_mul_overflow(r, base, &r)) return TooLarge();
+    if (e > 1 && __builtin_mul_overflow(base, base, &base)) return TooLarge();
+  }
+  return Int(r);
+}
+
 absl::StatusOr<EagerValue> Binary(absl::string_view f, const EagerValue& a, const EagerValue& b) {
   SMELT_ASSIGN_OR_RETURN(const double x, a.AsDouble());
   SMELT_ASSIGN_OR_RETURN(const double y, b.AsDouble());
   const bool ints = !a.datum.IsFloat() && !b.datum.IsFloat();
   const int64_t i = ints ? *a.AsInt() : 0, j = ints ? *b.AsInt() : 0;
-  const auto wrapped = [](uint64_t v) { return Int(static_cast<int64_t>(v)); };
-  const auto u = [](int64_t v) { return static_cast<uint64_t>(v); };
-  if (f == "add") return ints ? wrapped(u(i) + u(j)) : Float(x + y);
-  if (f == "sub") return ints ? wrapped(u(i) - u(j)) : Float(x - y);
-  if (f == "mul") return ints ? wrapped(u(i) * u(j)) : Float(x * y);
+  if (ints && (f == "add" || f == "sub" || f == "mul")) {
+    int64_t r;
+    const bool overflows = f == "add"   ? __builtin_add_overflow(i, j, &r)
+                           : f == "sub" ? __builtin_sub_overflow(i, j, &r)
+                                        : __builtin_mul_overflow(i, j, &r);
+    return overflows ? absl::StatusOr<EagerValue>(TooLarge()) : Int(r);
+  }
+  if (f == "add") return Float(x + y);
+  if (f == "sub") return Float(x - y);
+  if (f == "mul") return Float(x * y);
   if (f == "lt") return Bool(ints ? i < j : x < y);
   if (f == "le") return Bool(ints ? i <= j : x <= y);
   if (f == "gt") return Bool(ints ? i > j : x > y);
@@ -85,7 +101,8 @@ absl::StatusOr<EagerValue> Binary(absl::string_view f, const EagerValue& a, cons
   if (f == "floordiv" || f == "remainder" || f == "mod") {
     if (y == 0) return Error("ZeroDivisionError: integer division or modulo by zero");
     if (ints) {
-      if (j == -1) return f == "floordiv" ? wrapped(0 - u(i)) : Int(0);
+      if (j == -1 && f == "floordiv" && i == INT64_MIN) return TooLarge();
+      if (j == -1) return Int(f == "floordiv" ? -i : 0);
       const bool down = i % j != 0 && (i % j < 0) != (j < 0);
       return f == "floordiv" ? Int(i / j - down) : Int(i % j + (down ? j : 0));
     }
@@ -101,11 +118,7 @@ absl::StatusOr<EagerValue> Binary(absl::string_view f, const EagerValue& a, cons
       }
       return InRange(std::pow(x, y), std::isfinite(x) && std::isfinite(y));
     }
-    uint64_t r = 1, base = u(i);
-    for (int64_t e = j; e > 0; e >>= 1, base *= base) {
-      if (e & 1) r *= base;
-    }
-    return wrapped(r);
+    return Power(i, j);
   }
   const bool bools = a.datum.IsBool() && b.datum.IsBool();
   if (!ints) return absl::UnimplementedError(absl::StrCat("aten::", f, " on numbers"));
@@ -123,9 +136,9 @@ absl::StatusOr<EagerValue> Unary(absl::string_view f, const EagerValue& a) {
     if (!(v >= -9.2e18 && v <= 9.2e18)) return Error("OverflowError: cannot convert float to integer");
     return Int(static_cast<int64_t>(v));
   };
-  if (f == "neg") return integer ? Int(static_cast<int64_t>(0 - static_cast<uint64_t>(i))) : Float(-x);
-  if (f == "abs")
-    return integer ? Int(i < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(i)) : i) : Float(std::fabs(x));
+  if ((f == "neg" || f == "abs") && i == INT64_MIN) return TooLarge();
+  if (f == "neg") return integer ? Int(-i) : Float(-x);
+  if (f == "abs") return integer ? Int(std::abs(i)) : Float(std::fabs(x));
   if (f == "floor") return whole(std::floor(x));
   if (f == "ceil") return whole(std::ceil(x));
   if (f == "round") return Float(std::nearbyint(x));

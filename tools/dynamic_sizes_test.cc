@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "smelt/pipeline/compile.h"
 #include "smelt/runtime/program.h"
@@ -309,6 +310,29 @@ graph(%x : Float(s0, s1, strides=[s1, 1]), %n : int()",
   EXPECT_EQ(refusal("2*s0 - 1", 4, 4), "argument \"n\" is 4, expected 7");
   EXPECT_EQ(refusal("3", 4, 3), "");
   EXPECT_EQ(refusal("3", 4, 4), "argument \"n\" is 4, expected 3");
+}
+
+TEST(DynamicSizesTest, APowerOfASizeThatNeedsMoreThan64BitsIsRefused) {
+  auto instance = InstanceOf(R"(
+graph(%x : Float(s0, s1, strides=[s1, 1])):
+  symbol s0 in [2, inf] hint 4
+  symbol s1 in [2, inf] hint 9
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %exponent : int = prim::Constant[value=17]()
+  %rows : int = aten::sym_size.int(%x, %zero)
+  %power : int = aten::pow.int(%rows, %exponent)
+  %y : Tensor = aten::add.Scalar(%x, %power, %one)
+  return (%y)
+)",
+                             "power_of_a_size");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  auto out = (*instance)->Run({Counting(13, 2)});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_FLOAT_EQ((*out)[0].tensor().data_as<float>()[0], std::pow(13.f, 17.f));
+  out = (*instance)->Run({Counting(14, 2)});
+  EXPECT_THAT(std::string(out.status().message()),
+              testing::HasSubstr("OverflowError: an integer of more than 64 bits"));
 }
 
 }  // namespace

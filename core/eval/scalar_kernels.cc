@@ -131,11 +131,14 @@ absl::StatusOr<EvalValue> Binary(const Call& c, const std::string& f, const Eval
   }
   if (f == "pow") {
     if (ints && j >= 0) {
-      uint64_t r = 1, base = static_cast<uint64_t>(i);
-      for (int64_t e = j; e > 0; e >>= 1, base *= base) {
-        if (e & 1) r *= base;
+      int64_t r = 1, base = i;
+      bool fits = true;
+      for (int64_t e = j; e > 0 && fits; e >>= 1) {
+        if (e & 1) fits = !__builtin_mul_overflow(r, base, &r);
+        if (e > 1) fits = !__builtin_mul_overflow(base, base, &base) && fits;
       }
-      return AsResult(c, EvalValue(static_cast<int64_t>(r)));
+      if (!fits) return c.Error("OverflowError: an integer of more than 64 bits");
+      return AsResult(c, EvalValue(r));
     }
     if (x == 0 && y < 0) return c.Error("ZeroDivisionError: 0.0 cannot be raised to a negative power");
     if (x < 0 && std::isfinite(x) && std::isfinite(y) && y != std::floor(y))
