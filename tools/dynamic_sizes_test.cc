@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -333,6 +334,27 @@ graph(%x : Float(s0, s1, strides=[s1, 1])):
   out = (*instance)->Run({Counting(14, 2)});
   EXPECT_THAT(std::string(out.status().message()),
               testing::HasSubstr("OverflowError: an integer of more than 64 bits"));
+}
+
+TEST(DynamicSizesTest, ComplexNumbersTimesASizeAreTheirPartsTimesIt) {
+  auto instance = InstanceOf(R"(
+graph(%x : Float(s0, 2, strides=[2, 1])):
+  symbol s0 in [2, inf] hint 4
+  %zero : int = prim::Constant[value=0]()
+  %rows : int = aten::sym_size.int(%x, %zero)
+  %c : Tensor = aten::view_as_complex(%x)
+  %m : Tensor = aten::mul.Scalar(%c, %rows)
+  %y : Tensor = aten::view_as_real(%m)
+  return (%y)
+)",
+                             "complex_times_size");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  for (int64_t rows : {4, 7}) {
+    const auto out = (*instance)->Run({Counting(rows, 2)});
+    ASSERT_TRUE(out.ok()) << out.status();
+    for (int64_t i = 0; i < 2 * rows; ++i)
+      EXPECT_EQ((*out)[0].tensor().data_as<float>()[i], static_cast<float>(i * rows));
+  }
 }
 
 }  // namespace

@@ -54,7 +54,9 @@ class ComplexRule {
       out = Make(z_.Lerp(Arg(0), Arg(1), Arg(2)));
     } else if (name == "aten::pow") {
       const OpArg& exponent = call_.arg(1);
-      const bool number = exponent.IsScalar() && exponent.known && exponent.kind != OpArg::Kind::kComplex;
+      const bool number = exponent.IsScalar() && exponent.kind != OpArg::Kind::kComplex;
+      // The formula hangs on the number.
+      if (number && !IsConstant(exponent)) return call_.Unsupported("an exponent that is known only at run time");
       out = Make(number ? z_.PowNumber(Arg(0), exponent.number) : z_.Pow(Arg(0), Arg(1)));
     } else if (name == "aten::abs") {
       out = z_.Abs(Arg(0));
@@ -145,7 +147,7 @@ class ComplexRule {
                   e_.Add(convolve(x.re, z_.Im(w), bias.im), convolve(z_.Im(x), w.re, ValueId()))});
     } else if (name == "aten::constant_pad_nd") {
       const OpArg& given = call_.arg(2);
-      if (!given.known) return call_.Unsupported("a number that is known only at run time beside complex ones");
+      if (!IsConstant(given)) return call_.Unsupported("a number that is known only at run time beside complex ones");
       const std::complex<double> value = given.kind == OpArg::Kind::kComplex ? given.complex : given.number;
       const Parts x = Arg(0);
       const ValueId pad = g_.node(n_).inputs[1];
@@ -234,6 +236,10 @@ class ComplexRule {
     return kOps->contains(op);
   }
 
+  static bool IsConstant(const OpArg& number) {
+    return number.known && (number.kind != OpArg::Kind::kInt || number.expr.IsConstant());
+  }
+
   // PyTorch warns that the imaginary part is lost, except of what is to be a bool.
   ValueId AsReal(const Parts& a) {
     const bool truth = g_.value(g_.node(n_).outputs[0]).type.tensor().dtype == DType::kBool;
@@ -246,9 +252,9 @@ class ComplexRule {
     if (!a.IsTensor()) {
       if (a.kind == OpArg::Kind::kComplex)
         return {e_.Scalar(part_, a.complex.real()), e_.Scalar(part_, a.complex.imag())};
-      if (!a.known || (a.kind == OpArg::Kind::kInt && !a.expr.IsConstant())) {
-        e_.Fail(call_.Unsupported("a number that is known only at run time beside complex ones"));
-        return {};
+      if (!IsConstant(a)) {
+        const ValueId dtype = e_.Const(ScalarTypeOf(part_));
+        return {e_.Op("aten::scalar_tensor", {a.value, dtype, e_.None(), e_.None(), e_.None()}), ValueId()};
       }
       return z_.Real(a.number);
     }
