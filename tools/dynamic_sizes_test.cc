@@ -357,5 +357,44 @@ graph(%x : Float(s0, 2, strides=[2, 1])):
   }
 }
 
+// Filled up with zeros or cut: the sum of a signal is its first coefficient.
+TEST(DynamicSizesTest, ASignalIsTransformedAsOneOfAnySizeThatACallSays) {
+  const auto instance_of = [](const std::string& points) {
+    return InstanceOf(absl::StrCat(R"(
+graph(%x : Float(s0, s1, strides=[s1, 1])):
+  symbol s0 in [2, inf] hint 4
+  symbol s1 in [2, inf] hint 9
+  %none : NoneType = prim::Constant()
+  %last : int = prim::Constant[value=-1]()
+  %zero : int = prim::Constant[value=0]()
+  %two : int = prim::Constant[value=2]()
+  %three : int = prim::Constant[value=3]()
+  %rows : int = aten::sym_size.int(%x, %zero)
+  %columns : int = aten::sym_size.int(%x, %last)
+  %n : int = )",
+                                   points, R"(
+  %f : Tensor = aten::fft_rfft(%x, %n, %last, %none)
+  %y : Tensor = aten::abs(%f)
+  return (%y)
+)"),
+                      "transformed");
+  };
+  const std::string twice = "aten::mul.int(%columns, %two)", fewer = "aten::sub.int(%columns, %three)",
+                    other = "aten::sub.int(%rows, %zero)";
+  for (const auto& [points, more] : {std::pair(twice, 5), {fewer, -3}, {other, -1}}) {
+    auto instance = instance_of(points);
+    ASSERT_TRUE(instance.ok()) << points << ": " << instance.status();
+    const auto out = (*instance)->Run({Counting(4, 5)});
+    ASSERT_TRUE(out.ok()) << points << ": " << out.status();
+    EXPECT_EQ((*out)[0].tensor().sizes()[1], (5 + more) / 2 + 1) << points;
+    float sum = 0;
+    for (int i = 0; i < std::min(5, 5 + more); ++i) sum += static_cast<float>(i);
+    EXPECT_NEAR((*out)[0].tensor().data_as<float>()[0], sum, 1e-5) << points;
+  }
+  auto instance = instance_of(fewer);
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  for (int64_t columns : {2, 3}) EXPECT_FALSE((*instance)->Run({Counting(4, columns)}).ok()) << columns;
+}
+
 }  // namespace
 }  // namespace smelt

@@ -84,18 +84,21 @@ absl::StatusOr<Signal> SignalOf(Emit& e, const OpCall& call) {
 }
 
 // Cut, or filled up with zeros, to the signal's sizes.
-absl::StatusOr<ValueId> Resized(Emit& e, const OpCall& call, ValueId x, const Signal& signal) {
+ValueId Resized(Emit& e, ValueId x, const Signal& signal) {
   for (size_t k = 0; k < signal.dims.size(); ++k) {
     const int64_t d = signal.dims[k];
     const Expr have = e.Sizes(x)[d], want = signal.sizes[k];
     if (have == want) continue;
-    if (!have.IsConstant() || !want.IsConstant()) return call.Unsupported("a size that differs from a symbolic one");
-    if (*want.Constant() < *have.Constant()) {
-      x = e.Slice(x, d, 0, want);
-      continue;
-    }
+    const SymbolRanges& ranges = e.graph().symbols;
+    Expr kept = ranges.AlwaysLessOrEqual(want, have) == true   ? want
+                : ranges.AlwaysLessOrEqual(have, want) == true ? have
+                                                               : Min(have, want);
+    // A call that asks for fewer than none is refused for the size that is then padded to.
+    if (ranges.AlwaysLessOrEqual(0, kept) != true) kept = Max(kept, 0);
+    if (kept != have) x = e.Slice(x, d, 0, kept);
+    if (kept == want) continue;
     std::vector<Expr> pad(2 * (e.Rank(x) - d), Expr(0));
-    pad.back() = want - have;
+    pad.back() = want - kept;
     x = e.Op("aten::constant_pad_nd", {x, e.Ints(pad), e.Const(int64_t{0})});
   }
   return x;
@@ -119,7 +122,7 @@ Values Complex(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(Normalization by, NormalizationArg(call, forward));
   SMELT_ASSIGN_OR_RETURN(ValueId x, Promoted(e, call, !one));
   SMELT_ASSIGN_OR_RETURN(Signal signal, SignalOf(e, call));
-  SMELT_ASSIGN_OR_RETURN(x, Resized(e, call, x, signal));
+  x = Resized(e, x, signal);
   if (IsComplex(e.DTypeOf(x))) return std::vector<ValueId>{ComplexToComplex(e, x, signal.dims, by, forward)};
   const ValueId out = RealToComplex(e, x, signal.dims, by, false);
   return std::vector<ValueId>{forward ? out : Conj(e, out)};
@@ -131,7 +134,7 @@ absl::StatusOr<ValueId> RealSignal(Emit& e, const OpCall& call, Signal* signal) 
   if (IsComplex(e.DTypeOf(x))) return call.Error("expects a real input tensor");
   SMELT_ASSIGN_OR_RETURN(*signal, SignalOf(e, call));
   if (signal->dims.empty()) return call.Error("must transform at least one axis");
-  return Resized(e, call, x, *signal);
+  return Resized(e, x, *signal);
 }
 
 // rfft, rfft2, rfftn.
@@ -165,7 +168,7 @@ Values ToReal(Emit& e, const OpCall& call) {
     return call.Error(absl::StrCat("invalid number of data points (", last.ToString(), ") specified"));
   }
   signal.sizes.back() = FloorDiv(last, Expr(2)) + 1;
-  SMELT_ASSIGN_OR_RETURN(x, Resized(e, call, x, signal));
+  x = Resized(e, x, signal);
   if (!hermitian) return std::vector<ValueId>{ComplexToReal(e, x, signal.dims, by, last)};
   const std::vector<int64_t> half = {signal.dims.back()};
   signal.dims.pop_back();
