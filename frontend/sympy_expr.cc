@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/numeric/int128.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
@@ -27,6 +28,7 @@ struct Quotient {
   int64_t under = 1;
   bool is_float = false;
   bool is_rounded = false;
+  bool is_factor = false;  // a number that is rounded, whose products with integers are cut off to what this one's are
 };
 constexpr int64_t kMostUnder = int64_t{1} << 24;
 
@@ -97,12 +99,35 @@ class Parser {
       if (Word().empty() || !Eat('=') || Word().empty()) return Bad("a precision");
     }
     if (!Eat(')')) return Bad("')'");
+    const double given = d;
     int64_t under = 1;
     for (; d != std::floor(d) && under < kMostUnder; under *= 2) d *= 2;
-    if (!(d == std::floor(d) && std::abs(d) <= static_cast<double>(kMostUnder))) {
-      return Unsupported(absl::StrCat("the number ", number));
+    if (d == std::floor(d) && std::abs(d) <= static_cast<double>(kMostUnder)) {
+      return Quotient(static_cast<int64_t>(d), under, true);
     }
-    return Quotient(static_cast<int64_t>(d), under, true);
+    if (const std::optional<Quotient> q = AsFraction(given)) return *q;
+    return Unsupported(absl::StrCat("the number ", number));
+  }
+  // Of 1.1 it is 11 / 10, if that times a size is cut off to what the number times the size is, which is rounded. Near
+  // no integer it is. Where the fraction's product is an integer, the number's is rounded to it from above, and from
+  // below as long as they are no more than half of a last place apart, of which a power of two has the least beneath
+  // it.
+  static std::optional<Quotient> AsFraction(double d) {
+    constexpr int64_t kMostParts = 1000;
+    if (!(d > 0 && d < 1000)) return std::nullopt;
+    int exponent;
+    const auto digits = static_cast<int64_t>(std::ldexp(std::frexp(d, &exponent), 53));  // d = digits / 2^shift
+    const int shift = 53 - exponent;
+    for (int64_t under = 3; under <= kMostParts; ++under) {
+      const auto over = static_cast<int64_t>(std::round(d * static_cast<double>(under)));
+      if (static_cast<double>(over) / static_cast<double>(under) != d || shift > 62) continue;
+      const absl::int128 fraction = absl::int128(over) << shift, below = fraction - absl::int128(digits) * under;
+      if (below > 0 && (below << 54) > fraction) return std::nullopt;
+      Quotient q(over, under, true, true);
+      q.is_factor = true;
+      return q;
+    }
+    return std::nullopt;
   }
 
   absl::StatusOr<Quotient> ParseCall(int depth) {
@@ -165,6 +190,10 @@ class Parser {
       const SymbolRanges any;  // of sizes, which are not negative: towards zero is down
       if (name == "TruncToInt" && any.LessOrEqual(0, args[0].over) != true) return Unsupported("a negative float");
       return Quotient(FloorDiv(args[0].over, args[0].under));
+    }
+    if (name == "Mul" && args.size() == 2 && args[0].is_factor != args[1].is_factor) {
+      const Quotient &by = args[args[0].is_factor ? 0 : 1], &size = args[args[0].is_factor ? 1 : 0];
+      if (size.under == 1) return Quotient(by.over * size.over, by.under, true, true);
     }
     for (const Quotient& q : args) {
       if (q.is_rounded) return Unsupported(absl::StrCat("the function ", name, " of a number that is rounded"));

@@ -1,8 +1,11 @@
 #include "smelt/frontend/sympy_expr.h"
 
+#include <cstdint>
+#include <cstdlib>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "smelt/core/symbol/expr.h"
 
@@ -36,12 +39,31 @@ TEST(SympyExpr, ReadsFloatsThatAreCutOffToIntegers) {
 
 TEST(SympyExpr, RefusesFloatsThatAreRoundedOrStayFloats) {
   for (const std::string& text :
-       {"TruncToInt(Mul(Float('1.1000000000000001', precision=53), " + kFloatOfS0 + "))",
+       {"TruncToInt(Mul(Float('1.1002003004005006', precision=53), " + kFloatOfS0 + "))",
+        "CeilToInt(Mul(Float('1.1000000000000001', precision=53), " + kFloatOfS0 + "))",
+        "TruncToInt(Mul(Float('0.69999999999999996', precision=53), " + kFloatOfS0 + "))",  // 90 times it are 62
+        "TruncToInt(Mul(Float('0.28999999999999998', precision=53), " + kFloatOfS0 + "))",
         std::string("TruncToInt(Mul(IntTrueDiv(Symbol('s0'), Integer(3)), Float('3.0', precision=53)))"),
         "Mul(Float('2.0', precision=53), " + kFloatOfS0 + ")", std::string("IntTrueDiv(Symbol('s0'), Integer(2))"),
         "TruncToInt(Mul(Float('-0.5', precision=53), " + kFloatOfS0 + "))", "RoundToInt(" + kFloatOfS0 + ")",
         std::string("TruncToInt(IntTrueDiv(Symbol('s0'), Symbol('s1')))")}) {
     EXPECT_EQ(ParseSympyExpr(text).status().code(), absl::StatusCode::kUnimplemented) << text;
+  }
+}
+
+TEST(SympyExpr, ReadsWhatASizeTimesADecimalNumberIsCutOffTo) {
+  for (const char* number : {"1.1000000000000001", "0.33333333333333331", "0.10000000000000001", "1.2", "1.7",
+                             "2.2000000000000002", "0.66666666666666663"}) {
+    const std::string text = absl::StrCat("TruncToInt(Mul(Float('", number, "', precision=53), ", kFloatOfS0, "))");
+    const auto e = ParseSympyExpr(text);
+    if (!e.ok()) {
+      ADD_FAILURE() << text << ": " << e.status();
+      continue;
+    }
+    for (int64_t n = 0; n < 100000; ++n) {
+      ASSERT_EQ(*e->Evaluate({{"s0", n}}), static_cast<int64_t>(std::strtod(number, nullptr) * static_cast<double>(n)))
+          << number << " times " << n;
+    }
   }
 }
 
