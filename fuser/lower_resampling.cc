@@ -44,6 +44,23 @@ absl::StatusOr<int> Lowering::Ratio(NodeId n, DType c, const Expr& in, const Exp
   return b_->Op(ScalarOp::kDiv, c, b_->Cast(Size(in), c), b_->Cast(Size(out), c));
 }
 
+std::optional<int> Lowering::GoesBySizes(NodeId n, ValueId image) {
+  const TensorType& t = g_.value(image).type.tensor();
+  const size_t spatial = g_.SpatialRank(n), lead = t.sizes->size() - spatial;
+  if (spatial == 1 || lead != 2) return std::nullopt;
+  const Expr &channels = (*t.sizes)[1], channel = t.strides ? (*t.strides)[1] : Expr(0);
+  if (channel == Expr(1) && (*t.strides).back() == channels && g_.graph().symbols.LessOrEqual(4, channels) == true) {
+    return -1;
+  }
+  if (spatial == 3) return std::nullopt;
+  const std::vector<Expr>& out = g_.Sizes(g_.Out(n));
+  const Expr both = out[2] + out[3], few = 128;
+  if (const std::optional<bool> is_small = g_.graph().symbols.LessOrEqual(both, few)) {
+    return *is_small ? std::optional<int>(-1) : std::nullopt;
+  }
+  return b_->Op(ScalarOp::kLe, DType::kBool, Size(both), Size(few));
+}
+
 absl::StatusOr<int> Lowering::EvalUpsampleNearest(NodeId n, const Index& index, int guard) {
   SMELT_ASSIGN_OR_RETURN(const OpCall* call, g_.CallOf(n));
   const ValueId self = ImageOf(*call);
@@ -55,11 +72,14 @@ absl::StatusOr<int> Lowering::EvalUpsampleNearest(NodeId n, const Index& index, 
   for (size_t k = 0; k < spatial; ++k) {
     const size_t d = lead + k;
     const Expr in = sizes[d], out = g_.Sizes(g_.Out(n))[d];
-    if (in == out && !exact) continue;
     SMELT_ASSIGN_OR_RETURN(std::optional<double> scale, ScaleArg(n, k, spatial));
+    const std::optional<int> by_sizes = exact || !scale ? std::nullopt : GoesBySizes(n, self);
     const Expr times = FloorDiv(out, in);
     const bool whole = times * in == out && times.IsConstant();
-    if (whole && (!scale || *scale == static_cast<double>(*times.Constant()))) {
+    const bool is_twice_or_equal = times == Expr(1) || times == Expr(2);
+    if (whole &&
+        (!scale || *scale == static_cast<double>(*times.Constant()) || (by_sizes == -1 && is_twice_or_equal))) {
+      if (times == Expr(1) && !exact) continue;
       SMELT_ASSIGN_OR_RETURN(Division along, Divide(index[d], times));
       at[d] = along.quotient;
       continue;
@@ -69,11 +89,23 @@ absl::StatusOr<int> Lowering::EvalUpsampleNearest(NodeId n, const Index& index, 
     int x = b_->Cast(b_->IndexValue(index[d]), c);
     if (exact) x = b_->Op(ScalarOp::kAdd, c, x, b_->Const(c, 0.5));
     x = b_->Op(ScalarOp::kFloor, c, b_->Op(ScalarOp::kMul, c, x, ratio));
-    at[d] = b_->Dynamic(I64(ScalarOp::kMin, b_->Cast(x, DType::kInt64), Size(in - 1)));
+    int place = I64(ScalarOp::kMin, b_->Cast(x, DType::kInt64), Size(in - 1));
+    for (int64_t factor : {2, 1}) {
+      if (!by_sizes || g_.graph().symbols.Equal(in * factor, out) == false) continue;
+      const int i = b_->IndexValue(index[d]);
+      const int is_factor = And(*by_sizes, IsEqual(in * factor, out));
+      place = Select(is_factor, factor == 1 ? i : I64(ScalarOp::kShr, i, b_->ConstInt(DType::kInt64, 1)), place);
+    }
+    at[d] = b_->Dynamic(place);
   }
   return Eval(self, at, guard);
 }
 
+int Lowering::IsEqual(const Expr& a, const Expr& b) {
+  return g_.graph().symbols.Equal(a, b) == true ? -1 : b_->Op(ScalarOp::kEq, DType::kBool, Size(a), Size(b));
+}
+
+// A dim of as many elements as before is copied, whatever factor the call names.
 absl::StatusOr<int> Lowering::EvalUpsampleLinear(NodeId n, const Index& index, int guard) {
   SMELT_ASSIGN_OR_RETURN(const OpCall* call, g_.CallOf(n));
   const ValueId self = ImageOf(*call);
@@ -88,6 +120,12 @@ absl::StatusOr<int> Lowering::EvalUpsampleLinear(NodeId n, const Index& index, i
   for (size_t k = 0; k < spatial; ++k) {
     const size_t d = lead + k;
     const Expr in = sizes[d], out = g_.Sizes(g_.Out(n))[d];
+    const std::optional<bool> is_same = g_.graph().symbols.Equal(in, out);
+    if (is_same == true) {
+      place[k] = {b_->IndexValue(index[d]), b_->IndexValue(index[d])};
+      weight[k] = {b_->Const(c, 1), b_->Const(c, 0)};
+      continue;
+    }
     const int i = b_->Cast(b_->IndexValue(index[d]), c);
     int x;
     if (corners) {
@@ -99,10 +137,16 @@ absl::StatusOr<int> Lowering::EvalUpsampleLinear(NodeId n, const Index& index, i
       x = b_->Op(ScalarOp::kMul, c, ratio, b_->Op(ScalarOp::kAdd, c, i, b_->Const(c, 0.5)));
       x = b_->Op(ScalarOp::kMax, c, b_->Op(ScalarOp::kSub, c, x, b_->Const(c, 0.5)), b_->Const(c, 0));
     }
-    const int low = I64(ScalarOp::kMin, b_->Cast(x, DType::kInt64), Size(in - 1));
-    const int high = I64(ScalarOp::kMin, I64(ScalarOp::kAdd, low, b_->ConstInt(DType::kInt64, 1)), Size(in - 1));
+    int low = I64(ScalarOp::kMin, b_->Cast(x, DType::kInt64), Size(in - 1));
+    int high = I64(ScalarOp::kMin, I64(ScalarOp::kAdd, low, b_->ConstInt(DType::kInt64, 1)), Size(in - 1));
     int w = b_->Op(ScalarOp::kSub, c, x, b_->Cast(low, c));
     w = b_->Op(ScalarOp::kMin, c, b_->Op(ScalarOp::kMax, c, w, b_->Const(c, 0)), b_->Const(c, 1));
+    if (!is_same) {
+      const int copied = IsEqual(in, out);
+      low = Select(copied, b_->IndexValue(index[d]), low);
+      high = Select(copied, low, high);
+      w = Select(copied, b_->Const(c, 0), w);
+    }
     place[k] = {low, high};
     weight[k] = {b_->Op(ScalarOp::kSub, c, b_->Const(c, 1), w), w};
   }

@@ -167,6 +167,10 @@ class Lowering {
   absl::StatusOr<std::optional<double>> ScaleArg(NodeId n, size_t k, size_t spatial);
   // What maps an output index to an input index: 1 / scale, or in / out, as an instruction of type `c`.
   absl::StatusOr<int> Ratio(NodeId n, DType c, const Expr& in, const Expr& out, size_t k, size_t spatial);
+  // A guard that PyTorch's kernel copies elements, or takes each twice, where the sizes say so, whatever factor the
+  // node names. It is the one for small images and for four channels and more that lie next to each other.
+  std::optional<int> GoesBySizes(NodeId n, ValueId image);
+  int IsEqual(const Expr& a, const Expr& b);  // as a guard
   absl::StatusOr<int> EvalUpsampleNearest(NodeId n, const Index& index, int guard);
   absl::StatusOr<int> EvalUpsampleLinear(NodeId n, const Index& index, int guard);
 

@@ -396,5 +396,60 @@ graph(%x : Float(s0, s1, strides=[s1, 1])):
   for (int64_t columns : {2, 3}) EXPECT_FALSE((*instance)->Run({Counting(4, columns)}).ok()) << columns;
 }
 
+// Of images of which the factor 1.1 leaves a dim as it was, what PyTorch makes of 0, 1, 2...: a linear dim is copied, a
+// nearest one where both sides are 128 together; a row alone goes by the factor.
+TEST(DynamicSizesTest, ADimThatAFactorLeavesAsItWasIsCopiedWherePyTorchDoes) {
+  const auto row_of = [](const std::string& op, const std::string& sizes, int64_t rows) {
+    auto instance = InstanceOf(absl::StrCat(R"(
+graph(%x : Float()",
+                                            sizes, R"()):
+  symbol s0 in [2, inf] hint 10
+  %none : NoneType = prim::Constant()
+  %no : bool = prim::Constant[value=0]()
+  %factor : float = prim::Constant[value=1.1]()
+  %two : int = prim::Constant[value=2]()
+  %five : int = prim::Constant[value=5]()
+  %ten : int = prim::Constant[value=10]()
+  %eleven : int = prim::Constant[value=11]()
+  %h : int = aten::sym_size.int(%x, %two)
+  %tenths : int = aten::mul.int(%h, %eleven)
+  %rows : int = aten::floordiv.int(%tenths, %ten)
+  %row : int[] = prim::ListConstruct(%five)
+  %sizes : int[] = prim::ListConstruct(%rows, %five)
+  %same : int[] = prim::ListConstruct(%h, %five)
+  %y : Tensor = )",
+                                            op, R"(
+  return (%y)
+)"),
+                               "left_as_it_was");
+    EXPECT_TRUE(instance.ok()) << instance.status();
+    std::vector<float> row;
+    if (!instance.ok()) return row;
+    const bool is_row = absl::StrContains(op, "1d");
+    Tensor x = is_row ? Tensor::Empty(DType::kFloat32, {1, 1, 5}) : Tensor::Empty(DType::kFloat32, {1, 1, rows, 5});
+    for (int64_t i = 0; i < x.NumElements(); ++i) x.data_as<float>()[i] = static_cast<float>(i);
+    const auto out = (*instance)->Run({x});
+    EXPECT_TRUE(out.ok()) << out.status();
+    if (!out.ok()) return row;
+    const Tensor& y = (*out)[0].tensor();
+    row.assign(y.data_as<float>() + y.NumElements() - 5, y.data_as<float>() + y.NumElements());
+    return row;
+  };
+  const std::string image = "1, 1, s0, 5, strides=[5*s0, 5*s0, 5, 1]";
+  const std::string linear = "aten::upsample_bilinear2d(%x, %sizes, %no, %factor, %factor)";
+  const std::string nearest = "aten::upsample_nearest2d(%x, %sizes, %factor, %factor)";
+  for (int64_t rows : {7, 9, 10}) {
+    const float first = static_cast<float>(5 * (rows - 1));
+    const std::vector<float> last = {first, first + 1, first + 2, first + 3, first + 4};
+    EXPECT_EQ(row_of(linear, image, rows), last) << rows;
+    EXPECT_EQ(row_of(nearest, image, rows), last) << rows;
+  }
+  // 200 rows are too many.
+  EXPECT_EQ(row_of("aten::upsample_nearest2d(%x, %same, %none, %factor)", image, 200),
+            (std::vector<float>{995, 995, 996, 997, 998}));
+  EXPECT_EQ(row_of("aten::upsample_nearest1d(%x, %row, %factor)", "1, 1, 5, strides=[5, 5, 1]", 1),
+            (std::vector<float>{0, 0, 1, 2, 3}));
+}
+
 }  // namespace
 }  // namespace smelt
