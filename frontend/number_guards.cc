@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/op/op_info.h"
+#include "smelt/frontend/substitute_symbols.h"
 #include "smelt/frontend/sympy_expr.h"
 
 namespace smelt {
@@ -95,8 +96,8 @@ void AppendOf(Graph& g, NodeId n) {
     const auto ask = [&](const Expr& low, const Expr& high, absl::string_view that) {
       if (g.symbols.LessOrEqual(low, high) == true) return;
       const std::string source = node.source ? absl::StrCat(" (", node.source->ToString(), ")") : "";
-      g.size_guards.push_back({Max(high - low + 1, 0), absl::StrCat(e.ToString(), ", \"", argument, "\" of ",
-                                                                    node.op.full(), source, ", ", that)});
+      g.size_guards.push_back({Max(high - low + 1, 0), absl::StrCat(InTermsOfArguments(g, e), ", \"", argument,
+                                                                    "\" of ", node.op.full(), source, ", ", that)});
     };
     if (name == "aten::pow" && !IsFloating(t) && !IsComplex(t)) ask(0, e, "is not negative, as a power of integers");
     std::optional<Range> takes = Takes(t);

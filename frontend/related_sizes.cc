@@ -320,9 +320,8 @@ void RelateSizes(Graph& g, std::vector<Expr> zeros) {
     // (What a view needs is asked for where it is made.)
     if (absl::EndsWith(node.op.name(), "view") || node.op.name() == "aten::reshape") continue;
     if (zero.IsConstant() || zero.IsPoison() || DependsOnData(zero) || g.symbols.Equal(zero, 0) == true) continue;
-    g.AddSizeGuard(
-        {Expr(1) - Min(Max(zero, -zero), 1),
-         absl::StrCat("the sizes of the operands of ", node.op.name(), " fit, ", zero.ToString(), " == 0")});
+    g.AddSizeGuard({Expr(1) - Min(Max(zero, -zero), 1), absl::StrCat("the sizes of the operands of ", node.op.name(),
+                                                                     " fit, ", InTermsOfArguments(g, zero), " == 0")});
   }
 }
 

@@ -161,6 +161,24 @@ graph(%x : Float(s0, 5, strides=[5, 1]), %y : Float(s1, 5, strides=[5, 1]), %z :
   EXPECT_FALSE(hold(8, 4, 3));
 }
 
+TEST(RelatedSizes, WhatIsAskedForIsSaidOfTheArguments) {
+  const auto g = Parse(R"(
+graph(%x : Float(s0, 5, strides=[5, 1]), %y : Float(s1, 5, strides=[5, 1])):
+  symbol s0 in [8, 64] hint 8
+  symbol s1 in [2, 64] hint 4
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %5 : int = prim::Constant[value=5]()
+  %a : Float(s0, 5, strides=[5, 1]) = aten::slice_scatter(%x, %y, %0, %1, %5, %1)
+  return (%a)
+)");
+  g->SetType(g->inputs()[1], Type::Tensor(DType::kFloat32, {s1 * 2, 5}, {5, 1}));
+  RelateSizes(*g, {});
+  ASSERT_EQ(g->size_guards.size(), 1u);
+  EXPECT_EQ(g->size_guards[0].text,
+            "the sizes of the operands of aten::slice_scatter fit, 2*floordiv(y.size()[0], 2) - 4 == 0");
+}
+
 TEST(RelatedSizes, QueriesAreAsLongAsKeysAndKeysAsManyAsValues) {
   const auto g = Parse(
       R"(graph(%q : Float(4, s0, strides=[s0, 1]), %k : Float(s1, s2, strides=[s2, 1]), %v : Float(s3, 5, strides=[5, 1])):

@@ -209,7 +209,8 @@ absl::Status CheckBroadcasts(const Graph& g) {
   const Node& node = g.node(b->node);
   return absl::UnimplementedError(
       absl::StrCat(node.op.full(), node.source ? absl::StrCat(" (", node.source->ToString(), ")") : "", ": a size of ",
-                   b->from.ToString(), ", which is 1 in the example alone, broadcast to ", b->to.ToString()));
+                   InTermsOfArguments(g, b->from), ", which is 1 in the example alone, broadcast to ",
+                   InTermsOfArguments(g, b->to)));
 }
 
 }  // namespace smelt

@@ -83,7 +83,7 @@ TEST(SmallSizes, ASizeThatIsOneInTheExampleAloneIsRefused) {
                        -1);
   const absl::Status s = CheckBroadcasts(*g);
   EXPECT_EQ(s.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(s.message()), HasSubstr("a size of s0 - 3, which is 1 in the example alone"));
+  EXPECT_THAT(std::string(s.message()), HasSubstr("a size of x.size()[0] - 3, which is 1 in the example alone"));
 }
 
 TEST(SmallSizes, ASizeThatIsOneByTheRangesIsBroadcast) {

@@ -1,9 +1,13 @@
 #include "smelt/frontend/substitute_symbols.h"
 
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 
 namespace smelt {
 
@@ -29,6 +33,29 @@ void SubstituteSymbols(Graph& g, const absl::flat_hash_map<std::string, Expr>& v
       g.SetAttribute(n, "value", e->Substitute(values));
     }
   }
+}
+
+std::string InTermsOfArguments(const Graph& g, const Expr& e) {
+  absl::flat_hash_map<std::string, Expr> names, parts;
+  for (ValueId v : g.inputs()) {
+    const Value& value = g.value(v);
+    if (value.expr && value.expr->IsSymbol()) names.try_emplace(value.expr->SymbolName(), Expr::Symbol(value.name));
+    if (!value.type.IsTensor() || !value.type.tensor().sizes) continue;
+    const std::vector<Expr>& sizes = *value.type.tensor().sizes;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      const std::vector<std::string> of = sizes[d].Symbols();
+      if (of.size() != 1) continue;
+      const Expr name = Expr::Symbol(absl::StrCat(value.name, ".size()[", d, "]"));
+      const absl::StatusOr<int64_t> times = sizes[d].Evaluate({{of[0], 1}});
+      if (sizes[d].IsSymbol()) {
+        names.try_emplace(of[0], name);
+      } else if (times.ok() && sizes[d] == Expr::Symbol(of[0]) * *times) {
+        parts.try_emplace(of[0], FloorDiv(name, *times));
+      }
+    }
+  }
+  names.insert(parts.begin(), parts.end());
+  return e.Substitute(names).ToString();
 }
 
 }  // namespace smelt

@@ -13,6 +13,10 @@ namespace smelt {
 // stay. Linear in the graph.
 void SubstituteSymbols(Graph& g, const absl::flat_hash_map<std::string, Expr>& values);
 
+// For people: "x.size()[0] - 3" of s0 - 3, where s0 is a size of argument x, or where 4*s0 is "floordiv(x.size()[0], 4)
+// - 3". Symbols that no argument's size or number tells stay. Not to be parsed.
+std::string InTermsOfArguments(const Graph& g, const Expr& e);
+
 }  // namespace smelt
 
 #endif  // SMELT_FRONTEND_SUBSTITUTE_SYMBOLS_H_
