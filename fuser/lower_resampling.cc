@@ -134,8 +134,10 @@ absl::StatusOr<int> Lowering::EvalUpsampleLinear(NodeId n, const Index& index, i
                                   b_->Op(ScalarOp::kDiv, c, b_->Cast(Size(in - 1), c), b_->Cast(Size(out - 1), c)), i);
     } else {
       SMELT_ASSIGN_OR_RETURN(int ratio, Ratio(n, c, in, out, k, spatial));
-      x = b_->Op(ScalarOp::kMul, c, ratio, b_->Op(ScalarOp::kAdd, c, i, b_->Const(c, 0.5)));
-      x = b_->Op(ScalarOp::kMax, c, b_->Op(ScalarOp::kSub, c, x, b_->Const(c, 0.5)), b_->Const(c, 0));
+      // Rounded once, as in PyTorch's kernel: what is left of a large place is the weight.
+      const int center = b_->Op(ScalarOp::kAdd, c, i, b_->Const(c, 0.5));
+      x = b_->Op(ScalarOp::kFma, c, ratio, center, b_->Const(c, -0.5));
+      x = b_->Op(ScalarOp::kMax, c, x, b_->Const(c, 0));
     }
     int low = I64(ScalarOp::kMin, b_->Cast(x, DType::kInt64), Size(in - 1));
     int high = I64(ScalarOp::kMin, I64(ScalarOp::kAdd, low, b_->ConstInt(DType::kInt64, 1)), Size(in - 1));

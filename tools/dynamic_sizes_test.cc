@@ -451,5 +451,29 @@ graph(%x : Float()",
             (std::vector<float>{0, 0, 1, 2, 3}));
 }
 
+// What PyTorch gives of 0, 1, 0, 1...: the weights, of which those of far places have few bits.
+TEST(DynamicSizesTest, ThePlacesOfALinearDimAreRoundedOnce) {
+  auto instance = InstanceOf(R"(
+graph(%x : Float(1, 1, s0, strides=[s0, s0, 1])):
+  symbol s0 in [2, inf] hint 10
+  %none : NoneType = prim::Constant()
+  %no : bool = prim::Constant[value=0]()
+  %many : int = prim::Constant[value=100]()
+  %sizes : int[] = prim::ListConstruct(%many)
+  %y : Tensor = aten::upsample_linear1d(%x, %sizes, %no, %none)
+  return (%y)
+)",
+                             "linear_places");
+  ASSERT_TRUE(instance.ok()) << instance.status();
+  const Tensor x = Tensor::Empty(DType::kFloat32, {1, 1, 70});
+  for (int64_t i = 0; i < 70; ++i) x.data_as<float>()[i] = static_cast<float>(i % 2);
+  const auto out = (*instance)->Run({x});
+  ASSERT_TRUE(out.ok()) << out.status();
+  const float* y = (*out)[0].tensor().data_as<float>();
+  EXPECT_EQ(y[3], 0x1.9999cp-5f);
+  EXPECT_EQ(y[11], 0x1.cccce0p-2f);
+  EXPECT_EQ(y[91], 0x1.cccdp-2f);
+}
+
 }  // namespace
 }  // namespace smelt
