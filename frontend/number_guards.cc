@@ -92,12 +92,22 @@ void AppendOf(Graph& g, NodeId n) {
     const OpArg* number = call->Find(argument);
     if (number == nullptr || number->kind != OpArg::Kind::kInt || !number->known) continue;
     const Expr e = name == "aten::sub" ? -number->expr : number->expr;
-    if (e.IsPoison() || DependsOnData(e)) continue;
+    if (e.IsPoison()) continue;
     const auto ask = [&](const Expr& low, const Expr& high, absl::string_view that) {
       if (g.symbols.LessOrEqual(low, high) == true) return;
       const std::string source = node.source ? absl::StrCat(" (", node.source->ToString(), ")") : "";
-      g.size_guards.push_back({Max(high - low + 1, 0), absl::StrCat(InTermsOfArguments(g, e), ", \"", argument,
-                                                                    "\" of ", node.op.full(), source, ", ", that)});
+      const std::string operand = absl::StrCat("\"", argument, "\" of ", node.op.full());
+      if (DependsOnData(e)) {
+        const ValueId least = InsertConstant(g, n, int64_t{0}), number = InsertSize(g, n, high - low);
+        const NodeId holds = g.InsertBefore(n, OpName::Get("aten::ge.int"), {number, least}, {Type::Bool()});
+        const ValueId message = InsertConstant(g, n, absl::StrCat(operand, " is expected to be a number that ", that));
+        const NodeId check =
+            g.InsertBefore(n, OpName::Get("aten::_assert_scalar"), {g.node(holds).outputs[0], message}, {});
+        g.SetSource(check, g.node(n).source);
+        return;
+      }
+      g.size_guards.push_back(
+          {Max(high - low + 1, 0), absl::StrCat(InTermsOfArguments(g, e), ", ", operand, source, ", ", that)});
     };
     if (name == "aten::pow" && !IsFloating(t) && !IsComplex(t)) ask(0, e, "is not negative, as a power of integers");
     std::optional<Range> takes = Takes(t);
@@ -110,7 +120,9 @@ void AppendOf(Graph& g, NodeId n) {
 }  // namespace
 
 void AskForNumbersThatFit(Graph& g) {
-  for (NodeId n : g.Nodes(g.top())) AppendOf(g, n);
+  std::vector<NodeId> nodes;
+  for (NodeId n : g.Nodes(g.top())) nodes.push_back(n);
+  for (NodeId n : nodes) AppendOf(g, n);
 }
 
 }  // namespace smelt

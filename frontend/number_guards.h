@@ -6,9 +6,9 @@
 
 namespace smelt {
 
-// Asks by Graph::size_guards that each number of an operator of the program's body fits the dtype that the operator
-// computes in, where PyTorch asks it (a sum casts its number instead), and that no integer is raised to a negative one.
-// Integers that arguments' sizes or numbers give; not those of data.
+// Asks by Graph::size_guards, or of numbers that data hold by an assertion in front of it, that each number of an
+// operator of the program's body fits the dtype that the operator computes in, where PyTorch asks it (a sum casts its
+// number instead), and that no integer is raised to a negative one.
 void AskForNumbersThatFit(Graph& g);
 
 }  // namespace smelt

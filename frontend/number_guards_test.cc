@@ -61,5 +61,23 @@ TEST(NumberGuards, IntegersAreRaisedToNoNegativePower) {
   EXPECT_THAT(Taken("Float", "aten::pow.Tensor_Scalar(%x, %n)", {-1}), ElementsAre(-1));
 }
 
+TEST(NumberGuards, WhatDataHoldIsAssertedInFrontOfTheOperator) {
+  auto g = ParseGraph(R"(graph(%x : Char(3, strides=[1]), %t : Long()):
+  %n : int(u0) = aten::item(%t)
+  %y : Char(3, strides=[1]) = aten::fill_.Scalar(%x, %n)
+  return (%y)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  (*g)->symbols.Set("u0", {INT64_MIN, INT64_MAX});
+  AskForNumbersThatFit(**g);
+  EXPECT_THAT((*g)->size_guards, IsEmpty());
+  std::vector<std::string> ops;
+  for (NodeId n : (*g)->Nodes((*g)->top())) {
+    const std::string& op = (*g)->node(n).op.name();
+    if (op == "aten::_assert_scalar" || op == "aten::fill_") ops.push_back(op);
+  }
+  EXPECT_THAT(ops, ElementsAre("aten::_assert_scalar", "aten::_assert_scalar", "aten::fill_"));
+}
+
 }  // namespace
 }  // namespace smelt
