@@ -106,7 +106,7 @@ void AppendOf(Graph& g, NodeId n) {
         g.SetSource(check, g.node(n).source);
         return;
       }
-      g.size_guards.push_back(
+      g.AddSizeGuard(
           {Max(high - low + 1, 0), absl::StrCat(InTermsOfArguments(g, e), ", ", operand, source, ", ", that)});
     };
     if (name == "aten::pow" && !IsFloating(t) && !IsComplex(t)) ask(0, e, "is not negative, as a power of integers");
