@@ -59,6 +59,8 @@ constexpr int kLongPath = 100;
 // neighbouring vectors in work anyway. (With fewer instructions, and in the last loop of a row's reductions, it cost
 // the machine some hundredths.)
 constexpr int kOneBody = 60;
+// And so many loads of such a body then share a branch.
+constexpr size_t kLoadedTogether = 4;
 // Where a machine has few registers, instructions of a vector up to which four are computed at a time if there are
 // functions of float32 among them.
 constexpr int kFourTogether = 60;
@@ -209,7 +211,6 @@ class KernelEmitter {
   // `access`, for a whole vector and for what mask_ says, whichever it is, if the loop's body serves both.
   Value* WholeOrPart(const std::function<Value*()>& access);
   std::vector<Value*> WholesOrParts(const std::function<std::vector<Value*>()>& accesses);
-  std::vector<Value*> Unmasked(const std::function<std::vector<Value*>()>& accesses);
   void LoadTogether(const std::vector<int>& instrs, size_t from);
 
   // Of all copies. Past the cache or not, if that is for the launch to say.

@@ -460,26 +460,24 @@ Value* KernelEmitter::WholeOrPart(const std::function<Value*()>& access) {
 
 std::vector<Value*> KernelEmitter::WholesOrParts(const std::function<std::vector<Value*>()>& accesses) {
   Value* is_whole = std::exchange(whole_, nullptr);
-  std::vector<Value*> values = IfElseOfSome(is_whole, [&] { return Unmasked(accesses); }, accesses);
+  auto wholes = [&] {
+    Value* mask = std::exchange(mask_, nullptr);
+    Value* count = std::exchange(count_, nullptr);
+    std::vector<Value*> values = accesses();
+    mask_ = mask;
+    count_ = count;
+    return values;
+  };
+  std::vector<Value*> values = IfElseOfSome(is_whole, wholes, accesses);
   whole_ = is_whole;
   return values;
 }
 
-std::vector<Value*> KernelEmitter::Unmasked(const std::function<std::vector<Value*>()>& accesses) {
-  Value* mask = std::exchange(mask_, nullptr);
-  Value* count = std::exchange(count_, nullptr);
-  std::vector<Value*> values = accesses();
-  mask_ = mask;
-  count_ = count;
-  return values;
-}
-
 // Where a body serves whole vectors and parts of them, each access is two blocks of code; of loads from places that are
-// known as the body begins, as many as there are registers for share them.
+// known as the body begins, a few share them. (More wait for their use in registers that others need.)
 void KernelEmitter::LoadTogether(const std::vector<int>& instrs, size_t from) {
-  const size_t most = f_.avx512 ? 12 : 6;
   std::vector<int> loads;
-  for (size_t k = from; k < instrs.size() && loads.size() < most; ++k) {
+  for (size_t k = from; k < instrs.size() && loads.size() < kLoadedTogether; ++k) {
     const KernelInstr& in = s_.instrs[instrs[k]];
     // What is stored may be read by what comes after it.
     if (in.op == KernelOp::kStore) break;
@@ -500,22 +498,10 @@ void KernelEmitter::LoadTogether(const std::vector<int>& instrs, size_t from) {
 
 void KernelEmitter::EmitStores(const KernelInstr& in, int copies) {
   if (whole_) {
-    auto store = [&]() -> std::vector<Value*> {
+    WholeOrPart([&]() -> Value* {
       EmitStores(in, copies);
-      return {};
-    };
-    auto whole = [&] { return Unmasked(store); };
-    Value* is_whole = std::exchange(whole_, nullptr);
-    if (!f_.avx512) {
-      IfElseOfSome(is_whole, whole, store);
-    } else if (past_cache_ && nt_launch_[in.param] && IsLastStore(in)) {
-      Value* past_cache = std::exchange(past_cache_, b_.getTrue());
-      IfElseOfSome(b_.CreateAnd(past_cache, is_whole), whole, store);
-      past_cache_ = past_cache;
-    } else {
-      store();  // masked: into the cache whole vectors take no longer so
-    }
-    whole_ = is_whole;
+      return nullptr;
+    });
     return;
   }
   auto stores = [&]() -> Value* {
