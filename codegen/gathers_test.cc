@@ -1,5 +1,6 @@
 // Vectors of elements from places that data choose: gathered, or loaded lane by lane, as the machine says that runs the
 // kernel.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -29,6 +30,40 @@ std::string Lookup(const std::string& type) {
 }
 
 class GathersTest : public testing::TestWithParam<Target> {};
+
+// No element stands for that of a wrong index: where there is none, nothing is read or written.
+TEST_P(GathersTest, IndicesOfADimWithoutElementsAreRefusedBeforeAnythingIsRead) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  const KernelSpec spec = ParseOrDie(R"(kernel parallel=1 reduction=0 vector=0 sequential=0
+param float32 r [zero] alias=-1
+param int64 r [unit] alias=-1
+param float32 w [unit] alias=-1
+scalar int64
+%0 = load.p1 int64
+%1 = scalar.s0 int64
+%2 = check_index int64 %0 %1
+%3 = load.p0 float32 %2 +offset
+%4 = store.p2 float32 %3
+outer 0 1 2 3 4
+)");
+  absl::StatusOr<LoadedImage> image = CompileAndLoad(spec, GetParam());
+  ASSERT_TRUE(image.ok()) << image.status();
+  std::vector<int64_t> indices(40, 0);
+  std::vector<float> out(40, 7);
+  const float element = 5;
+  for (const int64_t size : {1, 0}) {
+    for (const int64_t n : {0, 40}) {
+      // Reading through the null pointer would end the test.
+      const int64_t words[] = {n, size > 0 ? reinterpret_cast<int64_t>(&element) : 0,
+                               reinterpret_cast<int64_t>(indices.data()), reinterpret_cast<int64_t>(out.data()), size};
+      int64_t status[2] = {};
+      std::fill(out.begin(), out.end(), 7.0f);
+      image->entry(0)(words, 0, n, status);
+      EXPECT_EQ(status[0], size == 0 && n > 0 ? 1 : 0) << size << " " << n;
+      EXPECT_EQ(out[39], size > 0 && n > 0 ? 5 : 7) << size << " " << n;
+    }
+  }
+}
 
 TEST_P(GathersTest, EqualTheInterpreterWhateverTheMachineIsGoodAt) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());

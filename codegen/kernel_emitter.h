@@ -160,6 +160,8 @@ class KernelEmitter {
   bool MasksNatively(Type* element) const;
 
   void SetStatus(int code, Value* bad);
+  // Whether an index is used of a dim without elements; null: it cannot be.
+  Value* IndexesNothing();
 
   // ---- addresses ----
 

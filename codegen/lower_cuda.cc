@@ -152,6 +152,7 @@ class CudaEmitter {
     b_.CreateBr(body);
     b_.SetInsertPoint(body);
     columns_ = s_.parallel_rank > 0 && s_.vector_dim == s_.parallel_rank - 1;
+    LeaveIfIndexesNothing();
     switch (schedule_.kind) {
       case CudaSchedule::kPoints:
         EmitPoints(/*serial=*/false);
@@ -213,6 +214,25 @@ class CudaEmitter {
   Value* Min(Value* a, Value* z) { return b_.CreateSelect(b_.CreateICmpSLT(a, z), a, z); }
   void SetStatus(int code, Value* bad) {
     If(bad, [&] { b_.CreateAlignedStore(b_.getInt64(code), fn_->getArg(3), llvm::Align(8)); });
+  }
+  // All threads alike.
+  void LeaveIfIndexesNothing() {
+    for (const IndexedSize& indexed : IndexedSizes(s_)) {
+      const KernelInstr& in = s_.instrs[indexed.instr];
+      Value* size = in.op == KernelOp::kScalarParam ? scalars_[in.dim]
+                    : in.op == KernelOp::kDimSize   ? size_[in.dim]
+                                                    : b_.getInt64(in.imm.i);
+      Value* bad = b_.CreateICmpSLE(size, b_.getInt64(0));
+      for (int d = 0; d < (indexed.inner ? s_.rank() : s_.parallel_rank); ++d) {
+        bad = b_.CreateAnd(bad, b_.CreateICmpSGT(size_[d], b_.getInt64(0)));
+      }
+      BasicBlock *yes = Block("nothing"), *no = Block("elements");
+      b_.CreateCondBr(bad, yes, no);
+      b_.SetInsertPoint(yes);
+      b_.CreateAlignedStore(b_.getInt64(1), fn_->getArg(3), llvm::Align(8));
+      b_.CreateRetVoid();
+      b_.SetInsertPoint(no);
+    }
   }
   void Barrier() { b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {b_.getInt32(0)}); }
   Value* Math(ScalarOp op, Value* x, Value* y) {

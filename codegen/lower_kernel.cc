@@ -40,6 +40,15 @@ absl::Status KernelEmitter::Emit(const std::string& symbol) {
   // The entry keeps only allocas and what follows from the parameter block.
   b_.CreateCondBr(b_.CreateICmpSLT(begin_, end_), body, exit);
   b_.SetInsertPoint(body);
+  if (Value* refuses = IndexesNothing()) {
+    auto* bad = Block("bad");
+    auto* good = Block("good");
+    b_.CreateCondBr(refuses, bad, good);
+    b_.SetInsertPoint(bad);
+    b_.CreateAlignedStore(b_.getInt64(1), status_, llvm::Align(8));
+    b_.CreateBr(exit);
+    b_.SetInsertPoint(good);
+  }
   if (columns_) {
     EmitColumns();
   } else {
@@ -56,6 +65,22 @@ absl::Status KernelEmitter::Emit(const std::string& symbol) {
   }
   llvm::PromoteMemToReg(promotable, dominators);
   return absl::OkStatus();
+}
+
+Value* KernelEmitter::IndexesNothing() {
+  Value* any = nullptr;
+  for (const IndexedSize& indexed : IndexedSizes(s_)) {
+    const KernelInstr& in = s_.instrs[indexed.instr];
+    Value* size = in.op == KernelOp::kScalarParam ? scalars_[in.dim]
+                  : in.op == KernelOp::kDimSize   ? size_[in.dim]
+                                                  : b_.getInt64(in.imm.i);
+    Value* bad = b_.CreateICmpSLE(size, b_.getInt64(0));
+    for (int d = 0; d < (indexed.inner ? s_.rank() : s_.parallel_rank); ++d) {
+      bad = b_.CreateAnd(bad, b_.CreateICmpSGT(size_[d], b_.getInt64(0)));
+    }
+    any = any ? b_.CreateOr(any, bad) : bad;
+  }
+  return any;
 }
 
 void KernelEmitter::Plan() {

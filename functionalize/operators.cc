@@ -162,6 +162,11 @@ absl::Status Functionalizer::ProcessNode(NodeId n) {
   SMELT_RETURN_IF_ERROR(CheckTypesHold(n));
   if (op.step != Step::kView && op.step != Step::kInPlaceView && !g_.symbol_hints.empty()) {
     for (const Assumption& a : AssumedEqual(g_, n)) SMELT_RETURN_IF_ERROR(Assert(a, n));
+    for (const Assumption& a : RequiredSizes(g_, n)) {
+      if (HasDataSymbols(a.a))
+        return absl::UnimplementedError("indices beside a tensor of a size that the data decide");
+      SMELT_RETURN_IF_ERROR(Assert(a, n));
+    }
   }
   switch (op.step) {
     case Step::kInPlaceView:

@@ -35,6 +35,13 @@ absl::StatusOr<ViewMeaning> ViewsOf(const Graph& g, NodeId n, const SymbolicGeom
   return views;
 }
 
+// Behind the last element.
+Expr EndInBytes(const SymbolicGeometry& g) {
+  Expr end = g.offset + 1;
+  for (size_t d = 0; d < g.sizes.size(); ++d) end = end + (g.sizes[d] - 1) * g.strides[d];
+  return end * ItemSize(g.dtype);
+}
+
 }  // namespace
 
 absl::Status Functionalizer::ProcessView(NodeId n, const Operator& op) {
@@ -160,6 +167,16 @@ absl::StatusOr<ViewMeaning> Functionalizer::ViewsOfTensor(NodeId n, const Operat
     for (SymbolicGeometry& v : views.outputs) v.offset = v.offset - offset;
   } else {
     SMELT_ASSIGN_OR_RETURN(views, ViewsOf(g_, n, tensors_[base].geometry, assumed));
+    const MemoryState& memory = memories_[tensors_[base].memory];
+    if (op.absolute && memory.origin == MemoryState::Origin::kFresh) {
+      for (const SymbolicGeometry& v : views.outputs) {
+        const Expr end = EndInBytes(v), size = EndInBytes(memory.nominal);
+        if (g_.symbols.AlwaysLessOrEqual(end, size) == true) continue;
+        if (HasDataSymbols(end) || HasDataSymbols(size))
+          return absl::UnimplementedError("an absolute view of places that the data decide");
+        assumed.push_back({end, Assumption::Relation::kLessOrEqual, size});
+      }
+    }
   }
   for (const Assumption& a : assumed) SMELT_RETURN_IF_ERROR(Assert(a, n));
   return views;

@@ -79,6 +79,23 @@ int64_t KernelSpec::num_words() const {
   return n;
 }
 
+std::vector<IndexedSize> IndexedSizes(const KernelSpec& spec) {
+  std::vector<IndexedSize> sizes;
+  for (const KernelPhase& phase : spec.phases) {
+    for (int i : phase.instrs) {
+      if (spec.instrs[i].op != KernelOp::kCheckIndex) continue;
+      const int size = spec.instrs[i].operands[1];
+      const KernelInstr& in = spec.instrs[size];
+      const bool is_known = in.op == KernelOp::kScalarParam || in.op == KernelOp::kDimSize ||
+                            (in.op == KernelOp::kScalar && in.scalar == ScalarOp::kConst && in.imm.i <= 0);
+      const bool is_new = std::none_of(sizes.begin(), sizes.end(),
+                                       [&](const IndexedSize& s) { return s.instr == size && s.inner == phase.inner; });
+      if (is_known && is_new) sizes.push_back({size, phase.inner});
+    }
+  }
+  return sizes;
+}
+
 absl::Status VerifyKernelSpec(const KernelSpec& spec) {
   const int rank = spec.rank();
   if (spec.parallel_rank < 0 || spec.reduction_rank < 0 || spec.parallel_rank > kMaxRank ||

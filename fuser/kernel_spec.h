@@ -153,6 +153,15 @@ struct KernelSpec {
 };
 
 absl::StatusOr<KernelSpec> ParseKernelSpec(absl::string_view text);
+// The sizes that indices of the kernel must stay below, as the instructions that say them (of parameters, dims and
+// constants), and whether they are indexed in an inner phase. Of a dim without elements no element can stand for that
+// of a wrong index: where there are points, a kernel sets status 1 and does nothing else.
+struct IndexedSize {
+  int instr;
+  bool inner;
+};
+std::vector<IndexedSize> IndexedSizes(const KernelSpec& spec);
+
 absl::Status VerifyKernelSpec(const KernelSpec& spec);
 
 // Number of tiles for given words: what `end` may be at most.

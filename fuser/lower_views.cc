@@ -189,6 +189,10 @@ absl::StatusOr<int> Lowering::EvalConstantPad(NodeId n, const Index& index, int 
   for (size_t k = 0; k + 1 < pad.size(); k += 2) {
     const size_t d = index.size() - 1 - k / 2;
     if (pad[k] == Expr(0) && pad[k + 1] == Expr(0)) continue;
+    const Expr kept = sizes[d] + Min(pad[k], 0) + Min(pad[k + 1], 0);
+    if (g_.graph().symbols.LessOrEqual(kept, 0) == true) {
+      return ScalarArg(n, *call->Find("value"), *g_.value(self).type.tensor().dtype);
+    }
     at[d].base = at[d].base - pad[k];
     inside = And(inside, InRange(at[d], sizes[d]));
   }

@@ -56,6 +56,14 @@ absl::StatusOr<Lowering::Write> Lowering::ScatterWrite(NodeId n, DType t) {
   const Node& node = g_.node(n);
   const std::vector<Expr>& self = g_.Sizes(node.inputs[0]);
   const std::vector<Expr>& sizes = g_.Sizes(node.inputs[2]);
+  Write w;
+  SMELT_ASSIGN_OR_RETURN(w.mode, ScatterMode(n));
+  if (!sizes.empty() && !self.empty() && sizes.size() != self.size()) {
+    // No indices, which may be of any rank: nothing is written.
+    w.at.assign(self.size(), b_->Zero());
+    w.value = b_->Const(t, 0);
+    return w;
+  }
   SMELT_ASSIGN_OR_RETURN(int dim, g_.ActionDim(n, static_cast<int>(sizes.size())));
   Index index;
   size_t p = 0;
@@ -63,7 +71,6 @@ absl::StatusOr<Lowering::Write> Lowering::ScatterWrite(NodeId n, DType t) {
     index.push_back(k == dim ? Ordered(0) : domain_.parallel_index[p++]);
   }
   SMELT_ASSIGN_OR_RETURN(int i, Eval(node.inputs[2], index, -1));
-  Write w;
   if (sizes.empty() && !self.empty()) {
     w.at = {b_->Dynamic(Checked(i, self[0], false, -1))};
   } else if (!self.empty()) {
@@ -78,7 +85,6 @@ absl::StatusOr<Lowering::Write> Lowering::ScatterWrite(NodeId n, DType t) {
     SMELT_ASSIGN_OR_RETURN(w.value, ScalarInput(n, node.inputs[3], t));
   }
   if (self.empty()) w.value = CheckedAlongScalar(i, false, -1, w.value);
-  SMELT_ASSIGN_OR_RETURN(w.mode, ScatterMode(n));
   return w;
 }
 

@@ -313,6 +313,79 @@ graph(%x : Float(s0, s1, strides=[s1, 1]), %n : int()",
   EXPECT_EQ(refusal("3", 4, 4), "argument \"n\" is 4, expected 3");
 }
 
+// Of %x, [s0, 4], exported as of 9 rows: a body that ends with %z.
+std::unique_ptr<Instance> OfRows(absl::string_view body, const std::string& name) {
+  auto instance = InstanceOf(absl::StrCat(R"(
+graph(%x : Float(s0, 4, strides=[4, 1]), %i : Long(s1, 1, strides=[1, 1])):
+  symbol s0 in [0, inf] hint 9
+  symbol s1 in [0, inf] hint 2
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %half : float = prim::Constant[value=0.5]()
+  %y : Tensor = aten::mul.Tensor(%x, %two)
+)",
+                                          body, "\n  return (%z)\n"),
+                             name);
+  EXPECT_TRUE(instance.ok()) << instance.status();
+  return instance.ok() ? *std::move(instance) : nullptr;
+}
+
+Tensor Zeros(int64_t rows) {
+  Tensor t = Tensor::Empty(DType::kInt64, {rows, 1});
+  std::fill_n(t.data_as<int64_t>(), rows, 0);
+  return t;
+}
+
+TEST(DynamicSizesTest, IndicesForMoreRowsThanThereAreAreRefused) {
+  for (const std::string body : {"  %z : Tensor = aten::scatter.value(%y, %one, %i, %half)",
+                                 "  %no : bool = prim::Constant[value=0]()\n"
+                                 "  %z : Tensor = aten::gather(%y, %one, %i, %no)"}) {
+    const auto instance = OfRows(body, "more_rows");
+    ASSERT_NE(instance, nullptr);
+    EXPECT_TRUE(instance->Run({Counting(9, 4), Zeros(2)}).ok());
+    EXPECT_TRUE(instance->Run({Counting(2, 4), Zeros(2)}).ok());
+    EXPECT_TRUE(instance->Run({Counting(1, 4), Zeros(0)}).ok());
+    for (const auto& [rows, indices] : {std::pair(1, 2), {0, 1}, {9, 10}}) {
+      EXPECT_FALSE(instance->Run({Counting(rows, 4), Zeros(indices)}).ok()) << rows << " " << indices;
+    }
+  }
+}
+
+TEST(DynamicSizesTest, APlaceBehindATensorsElementsIsRefused) {
+  const auto instance = OfRows(R"(  %size : int[] = prim::ListConstruct(%two)
+  %six : int = prim::Constant[value=6]()
+  %stride : int[] = prim::ListConstruct(%six)
+  %places : Tensor = aten::as_strided(%y, %size, %stride, %zero)
+  %z : Tensor = aten::add.Tensor(%places, %one, %one))",
+                               "behind");
+  ASSERT_NE(instance, nullptr);
+  const auto out = instance->Run({Counting(2, 4), Zeros(2)});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].tensor().data_as<float>()[1], 13);
+  EXPECT_FALSE(instance->Run({Counting(1, 4), Zeros(2)}).ok());  // of 4 elements the seventh
+}
+
+TEST(DynamicSizesTest, RowsCopiedToFewerAreRefused) {
+  const auto instance =
+      OfRows(R"(  %rows : Float(min(s0, 2), 4, strides=[4, 1]) = aten::slice.Tensor(%x, %zero, %zero, %two, %one)
+  %four : int = prim::Constant[value=4]()
+  %sizes : int[] = prim::ListConstruct(%two, %four)
+  %none : NoneType = prim::Constant()
+  %ones : Tensor = aten::ones(%sizes, %none, %none, %none, %none)
+  %no : bool = prim::Constant[value=0]()
+  %written : Tensor = aten::copy_(%rows, %ones, %no)
+  %z : Tensor = aten::sum(%x, %none))",
+             "fewer_rows");
+  ASSERT_NE(instance, nullptr);
+  const auto out = instance->Run({Counting(3, 4), Zeros(2)});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ((*out)[0].tensor().data_as<float>()[0], 8 + 8 + 9 + 10 + 11);
+  const Tensor x = Counting(1, 4);
+  EXPECT_FALSE(instance->Run({x, Zeros(2)}).ok());
+  EXPECT_EQ(x.data_as<float>()[3], 3);
+}
+
 TEST(DynamicSizesTest, APowerOfASizeThatNeedsMoreThan64BitsIsRefused) {
   auto instance = InstanceOf(R"(
 graph(%x : Float(s0, s1, strides=[s1, 1])):

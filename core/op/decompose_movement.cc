@@ -186,7 +186,8 @@ Values Diff(Emit& e, const OpCall& call) {
   if (order == 0) return std::vector<ValueId>{e.Op("aten::clone", {x, e.None()})};
   for (int64_t i = 0; i < order; ++i) {
     const Expr n = e.Sizes(x)[dim];
-    x = e.Sub(e.Slice(x, dim, 1, n), e.Slice(x, dim, 0, n - 1));
+    const ValueId last = e.Slice(x, dim, 1, n), first = e.Slice(x, dim, 0, n - 1);
+    x = e.DTypeOf(x) == DType::kBool ? e.Op("aten::logical_xor", {last, first}) : e.Sub(last, first);
   }
   return std::vector<ValueId>{x};
 }

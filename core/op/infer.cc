@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/check_arguments.h"
@@ -637,14 +638,53 @@ std::vector<Assumption> AssumedEqual(const Graph& g, NodeId n) {
   // Of what is written in place the type is known without a look at the operands.
   if (const OpInfo& info = GetOpInfo(node.op); info.kind == OpKind::kInplace && info.functional)
     call = OpCall(info.functional, call->args());
-  SymbolicDecide decide(&g.symbols, g.symbol_hints);
-  if (!Infer(*call, decide, g.symbols).ok()) return {};
+  const SymbolRanges accepted = g.symbols.Accepted();
+  SymbolicDecide decide(&accepted, g.symbol_hints);
+  if (!Infer(*call, decide, accepted).ok()) return {};
   std::vector<Assumption> equal;
   for (const Assumption& a : decide.assumptions()) {
     const bool of_one = a.a == Expr(1) || a.b == Expr(1);
     if (a.relation == Assumption::Relation::kEqual && !of_one) equal.push_back(a);
   }
   return equal;
+}
+
+std::vector<Assumption> RequiredSizes(const Graph& g, NodeId n) {
+  const Node& node = g.node(n);
+  const absl::string_view name = absl::StripSuffix(node.op.name(), "_");
+  const bool copies = name == "aten::copy", scatters = absl::StartsWith(name, "aten::scatter");
+  if ((!copies && !scatters && name != "aten::gather") || node.inputs.size() < 3) return {};
+  const auto sizes_of = [&](size_t k) -> const std::vector<Expr>* {
+    if (k >= node.inputs.size() || !g.value(node.inputs[k]).type.IsTensor()) return nullptr;
+    const TensorType& t = g.value(node.inputs[k]).type.tensor();
+    return t.sizes ? &*t.sizes : nullptr;
+  };
+  const std::vector<Expr>*self = sizes_of(0), *index = sizes_of(2), *source = sizes_of(scatters ? 3 : 1);
+  if (copies && self != nullptr && source != nullptr && source->size() <= self->size()) {
+    const SymbolRanges accepted = g.symbols.Accepted();
+    SymbolicDecide decide(&accepted, g.symbol_hints);
+    for (size_t d = 0; d < source->size(); ++d) {
+      if ((*source)[d] != Expr(1)) decide.Equal((*source)[d], (*self)[self->size() - source->size() + d]);
+    }
+    std::vector<Assumption> equal = decide.assumptions();
+    std::erase_if(equal, [](const Assumption& a) { return a.relation != Assumption::Relation::kEqual; });
+    return equal;
+  }
+  const std::optional<Expr> dim = GetIntExpr(g, node.inputs[1]);
+  if (self == nullptr || index == nullptr || !dim || !dim->IsConstant()) return {};
+  std::vector<Assumption> required;
+  const Expr count = Product(*index);
+  const auto ask = [&](const std::vector<Expr>& of, std::optional<size_t> but) {
+    if (of.size() != index->size()) return;
+    for (size_t d = 0; d < of.size(); ++d) {
+      if (but == d || g.symbols.AlwaysLessOrEqual((*index)[d], of[d]) == true) continue;
+      required.push_back({Min((*index)[d] - of[d], count), Assumption::Relation::kLessOrEqual, 0});
+    }
+  };
+  const int64_t rank = static_cast<int64_t>(self->size()), d = *dim->Constant();
+  ask(*self, static_cast<size_t>(d < 0 ? d + rank : d));
+  if (source != nullptr) ask(*source, std::nullopt);
+  return required;
 }
 
 // smelt's own operators on data-dependent sizes: the second operand says how many rows there are.

@@ -31,9 +31,14 @@ absl::Status InferNode(Graph& g, NodeId n);
 absl::Status InferTypes(Graph& g);
 
 // Of which sizes of its operands a node takes it for granted that they are equal, because the hints say so and the
-// symbols leave it open: of x.flatten(1) + y.flatten(1) that s0*s1 == s2*s3. Not of views. O(sizes) where the operands
-// share their symbols dim by dim, else an inference.
+// symbols, of any value that a caller may pass, leave it open: of x.flatten(1) + y.flatten(1) that s0*s1 == s2*s3. Not
+// of views. O(sizes) where the operands share their symbols dim by dim, else an inference.
 std::vector<Assumption> AssumedEqual(const Graph& g, NodeId n);
+
+// What PyTorch asks of a call's sizes, as far as those that a caller may pass leave it open: of a gather or scatter,
+// that its indices are no more along the other dims than the elements they are for; of a copy, that what it copies
+// fits, where it does in the example.
+std::vector<Assumption> RequiredSizes(const Graph& g, NodeId n);
 
 // Differences between the types the graph has and those that inference gives, a line each: empty if none. Operators
 // without a rule are skipped.

@@ -215,6 +215,10 @@ absl::StatusOr<ReductionMeaning> BuildReduction(const OpCall& call) {
     }
     case What::kArgMax:
     case What::kArgMin: {
+      if (in == DType::kBool) {  // in PyTorch's kernels for a CPU
+        return call.Error(what == What::kArgMax ? "argmax(): does not support bool input"
+                                                : "argmin(): does not support bool input");
+      }
       m.needs_elements = true;
       const int i = accumulate(what == What::kArgMax ? Combine::kArgMax : Combine::kArgMin, math, x);
       count();

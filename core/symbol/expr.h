@@ -136,6 +136,9 @@ class SymbolRanges {
   // with s0 in [8, inf), min(s0, 4) is 4, floordiv(3, s0) is 0, mod(3, s0) is 3.
   Expr Simplify(const Expr& e) const;
 
+  // The same, each symbol from what a caller may pass on.
+  SymbolRanges Accepted() const;
+
   // What is known beyond the ranges: `e`, or e's x where it is max(x, -x), is not 0 in any call that is accepted.
   void SetNonZero(const Expr& e);
 

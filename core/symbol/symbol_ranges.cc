@@ -35,6 +35,14 @@ SymbolRanges::Range SymbolRanges::Get(absl::string_view symbol) const {
   return it != entries_.end() && it->first == symbol ? it->second : Range{};
 }
 
+SymbolRanges SymbolRanges::Accepted() const {
+  SymbolRanges accepted = *this;
+  for (auto& [name, range] : accepted.entries_) {
+    if (range.accepted_min >= 0) range.min = std::min(range.min, range.accepted_min);
+  }
+  return accepted;
+}
+
 void SymbolRanges::SetNonZero(const Expr& e) {
   const std::vector<Term> terms = TermsOf(e);
   const bool is_atom = terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1;
