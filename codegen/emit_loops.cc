@@ -422,7 +422,7 @@ void KernelEmitter::EmitColumns() {
       ChunkLoop(
           lo, hi, copies,
           [&](int n) {
-            if (!reduces && !has_tiles_) PrefetchAhead(n);
+            PrefetchAhead(n);
             EmitColumnChunk(n);
           },
           nullptr, HasStores(all));
@@ -536,24 +536,20 @@ void KernelEmitter::FindLinesAhead() {
 void KernelEmitter::PrefetchAhead(int copies) {
   if (!past_cache_ || (mask_ && !whole_) || lines_ahead_.empty()) return;
   const bool nearest = f_.IsAvx2Only() || CostOf(loop_instrs_).all > kComputeBound;
-  auto ask = [&](bool into_nearest) {
+  auto ask = [&](bool into_nearest) -> Value* {
     for (const LinesAhead& lines : lines_ahead_) {
       PrefetchLines(lines.param, b_.CreateGEP(i8_, Address(lines.param, 0), lines.distance), copies, into_nearest);
     }
+    return nullptr;
   };
   If(asks_for_lines_ ? b_.CreateAnd(past_cache_, asks_for_lines_) : past_cache_, [&] {
-    if (nearest || !in_one_piece_) return ask(nearest);
-    if (llvm::isa<llvm::ConstantInt>(in_one_piece_)) return ask(true);
-    IfElse(
-        in_one_piece_,
-        [&]() -> Value* {
-          ask(true);
-          return nullptr;
-        },
-        [&]() -> Value* {
-          ask(false);
-          return nullptr;
-        });
+    if (nearest || !in_one_piece_) {
+      ask(nearest);
+    } else if (llvm::isa<llvm::ConstantInt>(in_one_piece_)) {
+      ask(true);
+    } else {
+      IfElse(in_one_piece_, [&] { return ask(true); }, [&] { return ask(false); });
+    }
   });
 }
 

@@ -37,7 +37,7 @@ class Transposer {
           next[m + 2 * j + 1] = Unpack(rows[m + j], rows[m + j + g], g, 1);
         }
       }
-      for (size_t r = 0; r < rows.size(); ++r) rows[r] = Apart(next[r]);
+      for (size_t r = 0; r < rows.size(); ++r) rows[r] = Fenced(next[r]);
     }
     if (lanes == 1) return;
     std::vector<Value*> out(rows.size());
@@ -49,8 +49,8 @@ class Transposer {
         continue;
       }
       for (int odd = 0; odd < 2; ++odd) {
-        Value* low = Apart(Lanes(row(0), row(1), {odd, odd + 2, odd + 4, odd + 6}));
-        Value* high = Apart(Lanes(row(2), row(3), {odd, odd + 2, odd + 4, odd + 6}));
+        Value* low = Fenced(Lanes(row(0), row(1), {odd, odd + 2, odd + 4, odd + 6}));
+        Value* high = Fenced(Lanes(row(2), row(3), {odd, odd + 2, odd + 4, odd + 6}));
         out[per_lane_ * odd + c] = Lanes(low, high, {0, 2, 4, 6});
         out[per_lane_ * (odd + 2) + c] = Lanes(low, high, {1, 3, 5, 7});
       }
@@ -82,7 +82,7 @@ class Transposer {
   // LLVM looks through a shuffle at those that it takes its elements from, for each of its users anew: of a network of
   // them that took ten times as long as all else. It does not look through this, which is no instruction of the
   // machine.
-  Value* Apart(Value* v) {
+  Value* Fenced(Value* v) {
     Type* floats = llvm::FixedVectorType::get(b_.getFloatTy(), v->getType()->getPrimitiveSizeInBits() / 32);
     return b_.CreateBitCast(b_.CreateArithmeticFence(b_.CreateBitCast(v, floats), floats), v->getType());
   }

@@ -160,8 +160,6 @@ class KernelEmitter {
   bool MasksNatively(Type* element) const;
 
   void SetStatus(int code, Value* bad);
-  // Whether an index is used of a dim without elements; null: it cannot be.
-  Value* IndexesNothing();
 
   // ---- addresses ----
 

@@ -217,22 +217,14 @@ class CudaEmitter {
   }
   // All threads alike.
   void LeaveIfIndexesNothing() {
-    for (const IndexedSize& indexed : IndexedSizes(s_)) {
-      const KernelInstr& in = s_.instrs[indexed.instr];
-      Value* size = in.op == KernelOp::kScalarParam ? scalars_[in.dim]
-                    : in.op == KernelOp::kDimSize   ? size_[in.dim]
-                                                    : b_.getInt64(in.imm.i);
-      Value* bad = b_.CreateICmpSLE(size, b_.getInt64(0));
-      for (int d = 0; d < (indexed.inner ? s_.rank() : s_.parallel_rank); ++d) {
-        bad = b_.CreateAnd(bad, b_.CreateICmpSGT(size_[d], b_.getInt64(0)));
-      }
-      BasicBlock *yes = Block("nothing"), *no = Block("elements");
-      b_.CreateCondBr(bad, yes, no);
-      b_.SetInsertPoint(yes);
-      b_.CreateAlignedStore(b_.getInt64(1), fn_->getArg(3), llvm::Align(8));
-      b_.CreateRetVoid();
-      b_.SetInsertPoint(no);
-    }
+    Value* refuses = IndexesNothing(b_, s_, size_, scalars_);
+    if (!refuses) return;
+    BasicBlock *yes = Block("nothing"), *no = Block("elements");
+    b_.CreateCondBr(refuses, yes, no);
+    b_.SetInsertPoint(yes);
+    b_.CreateAlignedStore(b_.getInt64(1), fn_->getArg(3), llvm::Align(8));
+    b_.CreateRetVoid();
+    b_.SetInsertPoint(no);
   }
   void Barrier() { b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, {b_.getInt32(0)}); }
   Value* Math(ScalarOp op, Value* x, Value* y) {

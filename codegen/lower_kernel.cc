@@ -40,7 +40,7 @@ absl::Status KernelEmitter::Emit(const std::string& symbol) {
   // The entry keeps only allocas and what follows from the parameter block.
   b_.CreateCondBr(b_.CreateICmpSLT(begin_, end_), body, exit);
   b_.SetInsertPoint(body);
-  if (Value* refuses = IndexesNothing()) {
+  if (Value* refuses = IndexesNothing(b_, s_, size_, scalars_)) {
     auto* bad = Block("bad");
     auto* good = Block("good");
     b_.CreateCondBr(refuses, bad, good);
@@ -65,22 +65,6 @@ absl::Status KernelEmitter::Emit(const std::string& symbol) {
   }
   llvm::PromoteMemToReg(promotable, dominators);
   return absl::OkStatus();
-}
-
-Value* KernelEmitter::IndexesNothing() {
-  Value* any = nullptr;
-  for (const IndexedSize& indexed : IndexedSizes(s_)) {
-    const KernelInstr& in = s_.instrs[indexed.instr];
-    Value* size = in.op == KernelOp::kScalarParam ? scalars_[in.dim]
-                  : in.op == KernelOp::kDimSize   ? size_[in.dim]
-                                                  : b_.getInt64(in.imm.i);
-    Value* bad = b_.CreateICmpSLE(size, b_.getInt64(0));
-    for (int d = 0; d < (indexed.inner ? s_.rank() : s_.parallel_rank); ++d) {
-      bad = b_.CreateAnd(bad, b_.CreateICmpSGT(size_[d], b_.getInt64(0)));
-    }
-    any = any ? b_.CreateOr(any, bad) : bad;
-  }
-  return any;
 }
 
 void KernelEmitter::Plan() {

@@ -508,4 +508,21 @@ Value* ScalarEmitter::Emit(ScalarOp op, DType type, const DType* types, Value* c
   }
 }
 
+Value* IndexesNothing(llvm::IRBuilder<>& b, const KernelSpec& spec, const std::vector<Value*>& sizes,
+                      const std::vector<Value*>& scalars) {
+  Value* any = nullptr;
+  for (const IndexedSize& indexed : IndexedSizes(spec)) {
+    const KernelInstr& in = spec.instrs[indexed.instr];
+    Value* size = in.op == KernelOp::kScalarParam ? scalars[in.dim]
+                  : in.op == KernelOp::kDimSize   ? sizes[in.dim]
+                                                  : b.getInt64(in.imm.i);
+    Value* bad = b.CreateICmpSLE(size, b.getInt64(0));
+    for (int d = 0; d < (indexed.inner ? spec.rank() : spec.parallel_rank); ++d) {
+      bad = b.CreateAnd(bad, b.CreateICmpSGT(sizes[d], b.getInt64(0)));
+    }
+    any = any ? b.CreateOr(any, bad) : bad;
+  }
+  return any;
+}
+
 }  // namespace smelt

@@ -7,11 +7,13 @@
 #include <functional>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "llvm/IR/IRBuilder.h"
 #include "smelt/codegen/lower_kernel.h"
 #include "smelt/core/op/scalar.h"
 #include "smelt/core/tensor/dtype.h"
+#include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
 
@@ -60,6 +62,11 @@ class ScalarEmitter {
   std::function<llvm::Value*(ScalarOp, llvm::Value*, llvm::Value*)> math_;
   std::map<std::pair<ScalarOp, llvm::Type*>, int> inlined_;  // of each function, about how many instructions
 };
+
+// Whether a kernel of these sizes and scalar arguments uses an index of a dim without elements, see IndexedSizes; null:
+// it cannot.
+llvm::Value* IndexesNothing(llvm::IRBuilder<>& b, const KernelSpec& spec, const std::vector<llvm::Value*>& sizes,
+                            const std::vector<llvm::Value*>& scalars);
 
 }  // namespace smelt
 

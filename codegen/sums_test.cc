@@ -125,7 +125,6 @@ outer 3 4 5 6 7
   }
 }
 
-// A large number in front of many small ones, each of which it would swallow: rows are added to each other first.
 // What is read lane by lane is many instructions: of eight rows and four vectors of each it was 500 loads.
 TEST_P(SumsTest, OfStridedColumnsTakeAVectorAtATime) {
   constexpr char kSum[] = R"(kernel parallel=1 reduction=1 vector=0 sequential=0
@@ -145,6 +144,7 @@ outer 2
   EXPECT_LT(bytes("any", "unit"), bytes("unit", "any"));
 }
 
+// A large number in front of many small ones, each of which it would swallow: rows are added to each other first.
 TEST_P(SumsTest, OverManyRowsRoundTwelveTimes) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
   absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(R"(kernel parallel=1 reduction=1 vector=0 sequential=0
