@@ -446,6 +446,19 @@ void KernelEmitter::EmitColumns() {
     };
     IfElse(HasManyRows(), stream, [&] { return chunks(lo, hi); });
   };
+  auto past_cache = [&](Value* at, int n) {
+    vals_.assign(n, known);
+    loop_instrs_ = all;
+    Hoist(outer, ready);
+    pairs_ = CanPair(all, n);
+    uses_non_temporal_ = true;
+    past_cache_ = b_.getTrue();
+    SetLoopIndex(at);
+    EmitColumnChunk(n);
+    past_cache_ = chunk_ = nullptr;
+    pairs_ = false;
+    hoisted_.clear();
+  };
   const bool is_one = s_.parallel_rank == 1;
   Value* lo = is_one ? begin_ : b_.getInt64(0);
   Value* hi = is_one ? end_ : size_[loop_dim_];
@@ -453,7 +466,7 @@ void KernelEmitter::EmitColumns() {
     if (is_one) {
       row(lo, hi);
     } else if (has_tiles_) {
-      If(b_.CreateICmpSGT(hi, b_.getInt64(0)), [&] { EmitTiles(row); });
+      If(b_.CreateICmpSGT(hi, b_.getInt64(0)), [&] { EmitTiles(row, past_cache); });
     } else {
       If(b_.CreateICmpSGT(hi, b_.getInt64(0)), [&] { ForTiles(end_, [&](Value*) { row(lo, hi); }, begin_tiles); });
     }

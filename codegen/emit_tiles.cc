@@ -14,82 +14,8 @@ using llvm::Value;
 
 namespace {
 
-constexpr int kLaneBytes = 16;  // in which x86's shuffles move elements about
-
 // A tile of fewer vectors' elements is not worth a transposed block.
 constexpr int64_t kFewVectors = 2;
-
-// Shuffles of vectors of n elements.
-class Transposer {
- public:
-  Transposer(llvm::IRBuilder<>& b, int n, int item) : b_(b), n_(n), per_lane_(kLaneBytes / item) {}
-
-  // rows[r][c] becomes rows[c][r]; as many vectors as they have elements.
-  void Run(std::vector<Value*>& rows) {
-    const int lanes = n_ / per_lane_;
-    SMELT_CHECK(lanes == 1 || lanes == 2 || lanes == 4);
-    // Within lanes: afterwards row per_lane * k + c holds in lane l column per_lane * l + c of rows per_lane * k ...
-    for (int g = 1; g < per_lane_; g *= 2) {
-      std::vector<Value*> next(rows.size());
-      for (int m = 0; m < n_; m += 2 * g) {
-        for (int j = 0; j < g; ++j) {
-          next[m + 2 * j] = Unpack(rows[m + j], rows[m + j + g], g, 0);
-          next[m + 2 * j + 1] = Unpack(rows[m + j], rows[m + j + g], g, 1);
-        }
-      }
-      for (size_t r = 0; r < rows.size(); ++r) rows[r] = Fenced(next[r]);
-    }
-    if (lanes == 1) return;
-    std::vector<Value*> out(rows.size());
-    for (int c = 0; c < per_lane_; ++c) {
-      auto row = [&](int k) { return rows[per_lane_ * k + c]; };
-      if (lanes == 2) {
-        out[c] = Lanes(row(0), row(1), {0, 2});
-        out[per_lane_ + c] = Lanes(row(0), row(1), {1, 3});
-        continue;
-      }
-      for (int odd = 0; odd < 2; ++odd) {
-        Value* low = Fenced(Lanes(row(0), row(1), {odd, odd + 2, odd + 4, odd + 6}));
-        Value* high = Fenced(Lanes(row(2), row(3), {odd, odd + 2, odd + 4, odd + 6}));
-        out[per_lane_ * odd + c] = Lanes(low, high, {0, 2, 4, 6});
-        out[per_lane_ * (odd + 2) + c] = Lanes(low, high, {1, 3, 5, 7});
-      }
-    }
-    rows = out;
-  }
-
- private:
-  // In each lane, granules of g elements of a and z in turn: of the lane's first or second half.
-  Value* Unpack(Value* a, Value* z, int g, int half) {
-    std::vector<int> mask;
-    for (int lane = 0; lane < n_; lane += per_lane_) {
-      for (int q = 0; q < per_lane_ / 2 / g; ++q) {
-        for (int from : {0, n_}) {
-          for (int e = 0; e < g; ++e) mask.push_back(from + lane + half * per_lane_ / 2 + q * g + e);
-        }
-      }
-    }
-    return b_.CreateShuffleVector(a, z, mask);
-  }
-  Value* Lanes(Value* a, Value* z, const std::vector<int>& which) {
-    std::vector<int> mask;
-    for (int w : which) {
-      for (int e = 0; e < per_lane_; ++e) mask.push_back(w * per_lane_ + e);
-    }
-    return b_.CreateShuffleVector(a, z, mask);
-  }
-
-  // LLVM looks through a shuffle at those that it takes its elements from, for each of its users anew: of a network of
-  // them that took ten times as long as all else. It does not look through this, which is no instruction of the
-  // machine.
-  Value* Fenced(Value* v) {
-    Type* floats = llvm::FixedVectorType::get(b_.getFloatTy(), v->getType()->getPrimitiveSizeInBits() / 32);
-    return b_.CreateBitCast(b_.CreateArithmeticFence(b_.CreateBitCast(v, floats), floats), v->getType());
-  }
-
-  llvm::IRBuilder<>& b_;
-  const int n_, per_lane_;
-};
 
 }  // namespace
 
@@ -128,7 +54,7 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
   const int item = ItemSize(s_.params[param].dtype);
   Type* element = MemType(s_.params[param].dtype);
   Value* stride = stride_[param][s_.parallel_rank - 1];  // bytes a column
-  const int n = std::min(16, f_.vector_bits / 8 / item);
+  const int n = SquareSide(item);
   Type* vector = Vec(element, n);
   const llvm::Align align(item);
   auto at = [&](Value* i, Value* j) {
@@ -142,21 +68,12 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
   Value* whole_tile = b_.CreateICmpEQ(rows, b_.getInt64(tile_rows_));
   Value* has_blocks = b_.CreateICmpSGE(rows, block_size);
   Value* whole_columns = b_.CreateSelect(has_blocks, b_.CreateAnd(columns, b_.getInt64(-n)), zero);
-  auto transpose = [&](std::vector<Value*>& block, Value* i, Value* j) {
-    Transposer(b_, n, item).Run(block);
-    Value* into = to(i, j);
-    for (int k = 0; k < n; ++k) {
-      b_.CreateAlignedStore(block[k], b_.CreateConstGEP1_64(element, into, static_cast<int64_t>(k) * tile_columns_),
-                            llvm::Align(n * item));
-    }
-  };
+  Value* pitch = b_.getInt64(tile_columns_ * item);
   // The last block of rows ends with them.
   Value* last_rows = b_.CreateSub(rows, block_size);
   For(zero, whole_columns, block_size, [&](Value* j) {
     For(zero, rows, block_size, [&](Value* next) {
       Value* i = Min(next, last_rows);
-      std::vector<Value*> block;
-      Value* first = at(i, j);
       // The columns after these lie in other pages, which no prefetcher of the machine looks into. They are asked for
       // in the order in which they lie, not in that in which they are used: columns are often a multiple of a page
       // apart, and then all fall on the same few places of the nearest cache.
@@ -164,19 +81,12 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
       Value* column = b_.CreateUDiv(element_of_group, b_.getInt64(tile_rows_));
       Value* row = b_.CreateURem(element_of_group, b_.getInt64(tile_rows_));
       Value* ahead = at(row, b_.CreateAdd(b_.CreateAdd(j, block_size), column));
-      Value* step = b_.getInt64(static_cast<int64_t>(n) * item);
+      const int64_t asked = block_ ? kLine : n * item;  // bytes at a time
+      Value* step = b_.getInt64(asked);
       // A tile that is cut off has shorter columns: one piece of each.
       ahead = b_.CreateSelect(whole_tile, ahead, at(i, b_.CreateAdd(j, block_size)));
-      step = b_.CreateSelect(whole_tile, step, stride);
-      for (int k = 0; k < n; ++k) {
-        Prefetch(ahead, /*nearest=*/false);
-        ahead = b_.CreateGEP(i8_, ahead, step);
-      }
-      for (int k = 0; k < n; ++k) {
-        block.push_back(b_.CreateAlignedLoad(vector, first, align));
-        first = b_.CreateGEP(i8_, first, stride);
-      }
-      transpose(block, i, j);
+      step = b_.CreateSelect(whole_tile, step, b_.CreateMul(stride, b_.getInt64(asked / (n * item))));
+      FillSquare(param, {at(i, j), stride, to(i, j), pitch, ahead, step, step});
     });
   });
   // Columns that are left, and those of few rows: the last one stands for those that there are not.
@@ -193,7 +103,7 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
                                                                           llvm::Constant::getNullValue(vector)))
                                 : b_.CreateAlignedLoad(vector, at(i, column), align));
         }
-        transpose(block, i, j);
+        StoreSquare(item, block, to(i, j), pitch);
       });
     });
     return nullptr;
@@ -222,50 +132,78 @@ void KernelEmitter::PrefetchNextTile(Value* column) {
   }
 }
 
-void KernelEmitter::EmitTiles(const std::function<void(Value*, Value*)>& row) {
+void KernelEmitter::EmitTiles(const std::function<void(Value*, Value*)>& row,
+                              const std::function<void(Value*, int)>& vectors) {
   const int d = s_.parallel_rank - 2;  // the rows of tiles
+  block_ = PlanBlocks();
+  const std::optional<BlockShape>& block = block_;
+  Value* by_blocks = block ? WritesWholeLines() : nullptr;
   std::vector<Value*> tiles(s_.params.size(), nullptr);
   for (size_t k = 0; k < tiles.size(); ++k) {
     if (!tiled_[k]) continue;
     tiles[k] = Temporary(llvm::ArrayType::get(MemType(s_.params[k].dtype), tile_rows_ * tile_columns_));
   }
   const std::vector<Value*> outermost = addr_;
+  // Where the matrix row `tile` is; the row's number.
+  auto go_to = [&](Value* tile) {
+    addr_ = outermost;
+    Value* first = b_.CreateURem(tile, size_[d]);
+    Value* rest = d > 0 ? b_.CreateUDiv(tile, size_[d]) : nullptr;
+    for (int k = d - 1; k >= 0; --k) {
+      AddIndex(k, k ? b_.CreateURem(rest, size_[k]) : rest);
+      if (k) rest = b_.CreateUDiv(rest, size_[k]);
+    }
+    AddIndex(d, first);
+    return first;
+  };
   AllocaInst* at = Variable(i64_);
   b_.CreateStore(begin_, at);
   While([&] { return b_.CreateICmpSLT(Load(at), end_); },
         [&] {
-          addr_ = outermost;
-          Value* rest = Load(at);
-          Value* first = b_.CreateURem(rest, size_[d]);
-          Value* rows = Min(b_.CreateSub(size_[d], first), b_.CreateSub(end_, rest));
-          rows = Min(rows, b_.getInt64(tile_rows_));
-          b_.CreateStore(b_.CreateAdd(rest, rows), at);
-          if (d > 0) rest = b_.CreateUDiv(rest, size_[d]);
-          for (int k = d - 1; k >= 0; --k) {
-            AddIndex(k, k ? b_.CreateURem(rest, size_[k]) : rest);
-            if (k) rest = b_.CreateUDiv(rest, size_[k]);
-          }
-          AddIndex(d, first);
+          Value* start = Load(at);
+          Value* rows = b_.CreateSub(size_[d], b_.CreateURem(start, size_[d]));
+          rows = Min(rows, b_.CreateSub(end_, start));
+          Value* a_tile = Min(rows, b_.getInt64(tile_rows_));
+          rows = block ? b_.CreateSelect(by_blocks, rows, a_tile) : a_tile;
+          Value* next = b_.CreateAdd(start, rows);
+          b_.CreateStore(next, at);
+          if (block) go_to(next);
+          const std::vector<Value*> next_corner = addr_;
+          Value* first = go_to(start);
           const std::vector<Value*> corner = addr_;
           For(b_.getInt64(0), size_[loop_dim_], b_.getInt64(tile_columns_), [&](Value* j) {
             Value* columns = Min(b_.CreateSub(size_[loop_dim_], j), b_.getInt64(tile_columns_));
-            for (size_t k = 0; k < tiles.size(); ++k) {
-              if (!tiled_[k]) continue;
-              Value* from = b_.CreateGEP(i8_, corner[k], b_.CreateMul(j, stride_[k][loop_dim_]));
-              FillTile(static_cast<int>(k), tiles[k], from, rows, columns);
-            }
             Value* end = b_.CreateAdd(j, columns);
-            For(b_.getInt64(0), rows, b_.getInt64(1), [&](Value* i) {
+            Value* done = b_.getInt64(0);
+            if (block) {
+              Value* rest = b_.CreateAnd(columns, b_.getInt64(block->square_columns - 1));
+              Value* are_blocks = b_.CreateAnd(by_blocks, b_.CreateIsNull(rest));
+              done = b_.CreateSelect(are_blocks, b_.CreateAnd(rows, b_.getInt64(-block->square_rows)), done);
               addr_ = corner;
-              AddIndex(d, i);
-              idx_[d] = b_.CreateAdd(first, i);
+              EmitBlocks(tiles, {first, j, done, columns}, next_corner, vectors);
+            }
+            For(done, rows, b_.getInt64(tile_rows_), [&](Value* from) {
+              Value* count = Min(b_.CreateSub(rows, from), b_.getInt64(tile_rows_));
+              addr_ = corner;
+              AddIndex(d, from);
+              const std::vector<Value*> tile_corner = addr_;
               for (size_t k = 0; k < tiles.size(); ++k) {
                 if (!tiled_[k]) continue;
-                Value* offset = b_.CreateSub(b_.CreateMul(i, b_.getInt64(tile_columns_)), j);
-                addr_[k] = b_.CreateGEP(MemType(s_.params[k].dtype), tiles[k], offset);
+                Value* place = b_.CreateGEP(i8_, tile_corner[k], b_.CreateMul(j, stride_[k][loop_dim_]));
+                FillTile(static_cast<int>(k), tiles[k], place, count, columns);
               }
-              PrefetchNextTile(end);
-              row(j, end);
+              For(b_.getInt64(0), count, b_.getInt64(1), [&](Value* i) {
+                addr_ = tile_corner;
+                AddIndex(d, i);
+                idx_[d] = b_.CreateAdd(first, b_.CreateAdd(from, i));
+                for (size_t k = 0; k < tiles.size(); ++k) {
+                  if (!tiled_[k]) continue;
+                  Value* offset = b_.CreateSub(b_.CreateMul(i, b_.getInt64(tile_columns_)), j);
+                  addr_[k] = b_.CreateGEP(MemType(s_.params[k].dtype), tiles[k], offset);
+                }
+                PrefetchNextTile(end);
+                row(j, end);
+              });
             });
           });
         });

@@ -15,6 +15,7 @@
 #ifndef SMELT_CODEGEN_KERNEL_EMITTER_H_
 #define SMELT_CODEGEN_KERNEL_EMITTER_H_
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -39,6 +40,8 @@ namespace smelt {
 // what the additions lost): bounds the error growth of a sum of any length by about this many roundings, of which eager
 // PyTorch's sums have as many.
 constexpr int kSumBlock = 16;
+// Of a cache, in bytes.
+constexpr int64_t kLine = 64;
 // Outputs of a launch beyond this many bytes are stored past the cache.
 constexpr int64_t kNonTemporalBytes = 16 << 20;
 // But not where rows are shorter than this and no whole number of cache lines: lines that are stored past the cache in
@@ -443,8 +446,39 @@ class KernelEmitter {
   void ChooseTiled();
   void FillTile(int param, Value* tile, Value* from, Value* rows, Value* columns);
   void PrefetchNextTile(Value* column);
-  // As ForTiles and a loop over columns, tile by tile: row(lo, hi) with idx_ and addr_ set.
-  void EmitTiles(const std::function<void(Value*, Value*)>& row);
+  // As ForTiles and a loop over columns, tile by tile: row(lo, hi) with idx_ and addr_ set; or vectors(at, n), of n
+  // vectors from column `at` on, of which all are whole and go past the cache.
+  void EmitTiles(const std::function<void(Value*, Value*)>& row, const std::function<void(Value*, int)>& vectors);
+
+  // ---- transposed operands, past the cache ----
+
+  // In elements. A square is transposed in registers, and its rows and columns are whole lines.
+  struct BlockShape {
+    int64_t rows, columns, square_rows, square_columns;
+  };
+  // Where in the dims of rows and columns.
+  struct BlockPlace {
+    Value *first_row, *first_column, *rows, *columns;
+  };
+  // nullopt: blocks do not pay.
+  std::optional<BlockShape> PlanBlocks() const;
+  Value* WritesWholeLines();
+  Value* InNextBlock(int param, Value* element);
+  // In elements, of what is transposed in registers at a time.
+  int SquareSide(int item) const { return std::min(16, f_.vector_bits / 8 / item); }
+  // to[i][j] = from[j][i]: where its rows lie, and `pitch` and `stride` bytes from one to the next; and, of the lines
+  // to be read ahead, where the first is, and how far on the next is, in the same row of a block and after its end.
+  struct Square {
+    Value *from, *stride, *to, *pitch, *ahead, *step, *jump;
+  };
+  void FillSquare(int param, const Square& square);
+  void EmitSquare(int param, const Square& square);
+  void StoreSquare(int item, std::vector<Value*>& rows, Value* to, Value* pitch);
+  void FillBlockSquare(int param, Value* tile, Value* first_column, Value* number);
+  Value* Paced(Value* number);
+  // Of whole squares; addr_ is where the place's first row is, next_corner that of what follows its columns.
+  void EmitBlocks(const std::vector<Value*>& tiles, const BlockPlace& place, const std::vector<Value*>& next_corner,
+                  const std::function<void(Value*, int)>& vectors);
 
   KernelSpec s_;                // of a loop's interior, while that is emitted
   std::vector<int> unless_;     // see Deviations
@@ -475,6 +509,9 @@ class KernelEmitter {
   std::vector<int> partner_;  // of a store, the other of its pair; -1
   bool has_tiles_ = false;
   int64_t tile_rows_ = 0, tile_columns_ = 0;
+  Value* one_ = nullptr;  // of which the compiler does not know that it is 1
+  std::optional<BlockShape> block_;
+  std::vector<Value*> block_ahead_;  // of each param, where the next block's first element is
   std::vector<bool> has_scratch_;
   std::vector<Value*> scratch_;  // where a param's row is kept between phases
   std::optional<Interior> interior_;

@@ -1,5 +1,7 @@
 // Operands that lie transposed, large enough for whole tiles, cut off at either edge, against the interpreter.
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <string>
 #include <utility>
@@ -10,6 +12,8 @@
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/kernel_testing.h"
 #include "smelt/codegen/load_image.h"
+#include "smelt/core/op/scalar_memory.h"
+#include "smelt/core/tensor/tensor.h"
 
 namespace smelt {
 namespace {
@@ -59,6 +63,109 @@ TEST_P(TransposedTest, EqualsTheInterpreter) {
         }
       }
     }
+  }
+}
+
+// The sum of matrices, each of an element type and transposed or not, in a third type.
+struct Sum {
+  DType a, b, result;
+  bool both_transposed;
+  std::vector<int64_t> sizes;  // of one matrix, or of several in a row
+};
+
+std::string SpecOf(const Sum& sum) {
+  const int dims = static_cast<int>(sum.sizes.size());
+  const std::string outer = dims == 3 ? "any," : "";
+  const std::string a(Name(sum.a)), b(Name(sum.b)), result(Name(sum.result));
+  std::string text = absl::StrCat("kernel parallel=", dims, " reduction=0 vector=", dims - 1, " sequential=0\nparam ",
+                                  a, " r [", outer, "unit,any] alias=-1\nparam ", b, " r [", outer,
+                                  sum.both_transposed ? "unit,any" : "any,unit", "] alias=-1\nparam ", result, " w [",
+                                  outer, "any,unit] alias=-1\n%0 = load.p0 ", a, "\n%1 = load.p1 ", b, "\n");
+  const std::string type = sum.a == DType::kBFloat16 ? "float32" : a;
+  int next = 2;
+  auto cast = [&](int value, const std::string& from, const std::string& to) {
+    if (from == to) return value;
+    absl::StrAppend(&text, "%", next, " = cast ", to, " %", value, "\n");
+    return next++;
+  };
+  const int x = cast(0, a, type), y = cast(1, b, type);
+  absl::StrAppend(&text, "%", next, " = add ", type, " %", x, " %", y, "\n");
+  const int stored = cast(next++, type, result);
+  absl::StrAppend(&text, "%", next, " = store.p2 ", result, " %", stored, "\nouter");
+  for (int k = 0; k <= next; ++k) absl::StrAppend(&text, " ", k);
+  return text + "\n";
+}
+
+// Small integers, which every type holds.
+int64_t ElementOf(int64_t i, int64_t param) { return (i * 7 + i / 61 + param) % 23; }
+
+// The bytes of small integers.
+std::vector<std::array<uint8_t, 8>> EncodedAs(DType type) {
+  std::vector<std::array<uint8_t, 8>> encoded(2 * 23);
+  for (size_t i = 0; i < encoded.size(); ++i) {
+    ScalarValue value;
+    IsFloating(type) ? value.f = static_cast<double>(i) : value.i = static_cast<int64_t>(i);
+    StoreScalar(type, value, encoded[i].data());
+  }
+  return encoded;
+}
+
+// What goes past the cache is taken in blocks of whole squares, while the next one is read ahead; rows that are left,
+// and what has rows that do not begin with a line, are not.
+TEST_P(TransposedTest, PastTheCacheSumsAreThoseOfTheirElements) {
+  if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
+  constexpr DType kF32 = DType::kFloat32, kBf16 = DType::kBFloat16, kF64 = DType::kFloat64, kU8 = DType::kUInt8;
+  for (const Sum& sum : std::vector<Sum>{{kF32, kF32, kF32, false, {1044, 4112}},
+                                         {kF32, kF32, kF32, true, {4112, 1040}},
+                                         {kF32, kF32, kF32, false, {3, 517, 2800}},
+                                         {kF32, kF32, kF32, false, {2100, 2001}},
+                                         {kBf16, kBf16, kBf16, false, {2092, 4064}},
+                                         {kBf16, kF32, kF32, false, {1100, 4000}},
+                                         {kF32, kBf16, kBf16, true, {33, 257, 1024}},
+                                         {kF64, kF64, kF64, false, {2054, 1064}},
+                                         {kF64, kF32, kF64, true, {1032, 2072}},
+                                         {kF64, kU8, kF64, true, {1056, 2064}},
+                                         {kU8, kU8, kU8, false, {4100, 4160}}}) {
+    const KernelSpec spec = ParseOrDie(SpecOf(sum));
+    SCOPED_TRACE(spec.ToString());
+    absl::StatusOr<LoadedImage> image = CompileAndLoad(spec, GetParam());
+    ASSERT_TRUE(image.ok()) << image.status();
+    const bool several = sum.sizes.size() == 3;
+    const int64_t count = several ? sum.sizes[0] : 1, rows = sum.sizes[several], columns = sum.sizes[several + 1];
+    const int64_t elements = count * rows * columns;
+    std::vector<int64_t> words = sum.sizes;
+    std::vector<Tensor> tensors;
+    for (int p = 0; p < 3; ++p) {
+      const DType type = p == 0 ? sum.a : p == 1 ? sum.b : sum.result;
+      tensors.push_back(Tensor::Empty(type, {elements}));
+      char* data = static_cast<char*>(tensors.back().data());
+      const auto encoded = EncodedAs(type);
+      const int item = ItemSize(type);
+      for (int64_t i = 0; p < 2 && i < elements; ++i) {
+        std::memcpy(data + i * item, encoded[ElementOf(i, p)].data(), item);
+      }
+      words.push_back(reinterpret_cast<int64_t>(data));
+      if (several) words.push_back(rows * columns);
+      words.push_back(p == 0 || (p == 1 && sum.both_transposed) ? rows : columns);
+    }
+    const int64_t tiles = count * rows;
+    int64_t status[2] = {0, 0};
+    for (int k = 0; k < 3; ++k) image->entry(0)(words.data(), tiles * k / 3, tiles * (k + 1) / 3, status);
+    ASSERT_EQ(status[0], 0);
+    int64_t wrong = 0;
+    const auto encoded = EncodedAs(sum.result);
+    const int item = ItemSize(sum.result);
+    const char* result = static_cast<const char*>(tensors[2].data());
+    for (int64_t m = 0, i = 0; m < count; ++m) {
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c, ++i) {
+          const int64_t across = m * rows * columns + c * rows + r;
+          const int64_t value = ElementOf(across, 0) + ElementOf(sum.both_transposed ? across : i, 1);
+          wrong += std::memcmp(encoded[value].data(), result + i * item, item) != 0;
+        }
+      }
+    }
+    EXPECT_EQ(wrong, 0);
   }
 }
 

@@ -1,0 +1,233 @@
+// Transposed operands where results go past the cache: what such a loop waits for is memory, which it reads in two
+// orders at once. A block of rows and columns is worked on while the next one is on its way to the second cache. The
+// next one is the one below, in other pages of what lies as the loop runs and in the same pages of the rest.
+//
+// Three things decide how fast that is. Lines are asked for in the order in which they lie, since those of a column lie
+// a row apart, often a power of two, and then share few places of every cache. They are asked for one by one, between
+// the loads and stores of what is worked on, as many as are used. And never many at once: a machine that has no room
+// for another request drops it (a Zen 5 takes a million requests in .3 ms, which are 64 MB), so each waits for some
+// cycles after the one before.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/codegen/kernel_emitter.h"
+#include "smelt/codegen/transpose_registers.h"
+
+namespace smelt {
+
+using llvm::AllocaInst;
+using llvm::BasicBlock;
+using llvm::Type;
+using llvm::Value;
+
+namespace {
+
+// Of a column of a block's transposed operands; it has as many columns as a tile. (4096 x 4096 elements of float32,
+// added, on a Zen 5, in blocks of 32, 64, 128 and 256 rows of 64: 4.2, 4.3, 4.5 and 4.6 ms; 64 rows of 128: 5.0. The
+// blocks one after the other in a row: .3 ms more. In tiles: 6.9.)
+constexpr int64_t kBlockBytes = 128;
+
+// Multiplications, of three cycles each, from one request to the next. (None, 2, 3 and 4: 5.4, 4.6, 4.2 and 4.6 ms.)
+constexpr int kPace = 3;
+
+}  // namespace
+
+std::optional<KernelEmitter::BlockShape> KernelEmitter::PlanBlocks() const {
+  if (f_.vector_bits < 256) return std::nullopt;
+  std::vector<int> all;
+  for (const KernelPhase& phase : s_.phases) all.insert(all.end(), phase.instrs.begin(), phase.instrs.end());
+  // Where there is that much arithmetic, memory is not what the loop waits for.
+  if (CostOf(all).all > kOneBody) return std::nullopt;
+  const int d = s_.parallel_rank - 2;
+  int64_t widest = 1, narrowest_read = kLine, narrowest_written = kLine;
+  for (size_t k = 0; k < s_.params.size(); ++k) {
+    const int64_t item = ItemSize(s_.params[k].dtype);
+    if (written_[k]) {
+      if (!nt_launch_[k] || !stride_[k][d]) return std::nullopt;
+      narrowest_written = std::min(narrowest_written, item);
+    }
+    if (tiled_[k]) {
+      widest = std::max(widest, item);
+      narrowest_read = std::min(narrowest_read, item);
+    }
+  }
+  BlockShape block;
+  block.square_rows = kLine / narrowest_read;
+  block.rows = std::max(kBlockBytes / widest, block.square_rows);
+  block.columns = tile_columns_;
+  block.square_columns = std::max<int64_t>({lanes_, kLine / narrowest_read, kLine / narrowest_written});
+  return block;
+}
+
+// Whether this launch's results go past the cache, and each of their rows consists of whole lines from its start on.
+Value* KernelEmitter::WritesWholeLines() {
+  AllocaInst* one = Temporary(i64_);
+  b_.CreateStore(b_.getInt64(1), one);
+  one_ = b_.CreateLoad(i64_, one, /*isVolatile=*/true);
+  Value* all = b_.getTrue();
+  for (size_t k = 0; k < s_.params.size(); ++k) {
+    if (!written_[k]) continue;
+    Value* places = b_.CreatePtrToInt(base_[k], i64_);
+    for (int d = 0; d < s_.parallel_rank - 1; ++d) {
+      if (stride_[k][d]) places = b_.CreateOr(places, stride_[k][d]);
+    }
+    Value* are_lines = b_.CreateICmpEQ(b_.CreateAnd(places, b_.getInt64(kLine - 1)), b_.getInt64(0));
+    all = b_.CreateAnd(all, b_.CreateAnd(nt_launch_[k], are_lines));
+  }
+  return all;
+}
+
+// Of the next block's elements of a param, in the order in which they lie, number `element`.
+Value* KernelEmitter::InNextBlock(int param, Value* element) {
+  const bool tiled = tiled_[param];
+  Value* along = b_.getInt64(tiled ? block_->rows : block_->columns);
+  Value* stride = stride_[param][tiled ? loop_dim_ : s_.parallel_rank - 2];
+  Value* row = b_.CreateGEP(i8_, block_ahead_[param], b_.CreateMul(b_.CreateUDiv(element, along), stride));
+  return b_.CreateGEP(MemType(s_.params[param].dtype), row, b_.CreateURem(element, along));
+}
+
+void KernelEmitter::StoreSquare(int item, std::vector<Value*>& rows, Value* to, Value* pitch) {
+  TransposeRegisters(b_, item, rows);
+  const llvm::Align align(rows.size() * item);
+  for (Value* row : rows) {
+    b_.CreateAlignedStore(row, to, align);
+    to = b_.CreateGEP(i8_, to, pitch);
+  }
+}
+
+// A function of its own where there are several: it is half of all that such a kernel's machine code consists of.
+void KernelEmitter::FillSquare(int param, const Square& square) {
+  if (!block_) return EmitSquare(param, square);
+  const int item = ItemSize(s_.params[param].dtype);
+  const std::string name = absl::StrCat("square_", item);
+  llvm::Function* fn = m_.getFunction(name);
+  const std::vector<Value*> arguments = {square.from,  square.stride, square.to,   square.pitch,
+                                         square.ahead, square.step,   square.jump, one_};
+  if (!fn) {
+    std::vector<Type*> types;
+    for (Value* v : arguments) types.push_back(v->getType());
+    fn = llvm::Function::Create(llvm::FunctionType::get(b_.getVoidTy(), types, false),
+                                llvm::GlobalValue::InternalLinkage, name, m_);
+    const llvm::IRBuilder<>::InsertPointGuard guard(b_);
+    b_.SetInsertPoint(BasicBlock::Create(c_, "entry", fn));
+    auto arg = [&](int k) { return fn->getArg(k); };
+    Value* one = std::exchange(one_, arg(7));
+    EmitSquare(param, {arg(0), arg(1), arg(2), arg(3), arg(4), arg(5), arg(6)});
+    one_ = one;
+    b_.CreateRetVoid();
+  }
+  b_.CreateCall(fn, arguments);
+}
+
+void KernelEmitter::EmitSquare(int param, const Square& square) {
+  const int item = ItemSize(s_.params[param].dtype), n = SquareSide(item);
+  Type* vector = Vec(MemType(s_.params[param].dtype), n);
+  const int64_t elements = kLine / item;  // of a line
+  Value* from = square.from;
+  Value* ahead = b_.CreatePtrToInt(square.ahead, i64_);
+  std::vector<Value*> rows;
+  for (int64_t k = 1; k <= n; ++k) {
+    // In order with what is asked for: LLVM would read first, and then ask for everything at once.
+    rows.push_back(b_.CreateAlignedLoad(vector, from, llvm::Align(item), /*isVolatile=*/block_.has_value()));
+    from = b_.CreateGEP(i8_, from, square.stride);
+    if (block_ && k * n % elements != 0) continue;
+    ahead = Paced(ahead);
+    Prefetch(b_.CreateIntToPtr(ahead, ptr_), /*nearest=*/false);
+    const bool ends_row = block_ && k * n % block_->rows == 0;
+    ahead = b_.CreateAdd(ahead, ends_row ? square.jump : square.step);
+  }
+  StoreSquare(item, rows, square.to, square.pitch);
+}
+
+// The same number, so many cycles later.
+Value* KernelEmitter::Paced(Value* number) {
+  for (int k = 0; one_ && k < kPace; ++k) number = b_.CreateMul(number, one_);
+  return number;
+}
+
+// tile[i][j] = param[i, first_column + j] of a square; `number` of the next block's elements were asked for.
+void KernelEmitter::FillBlockSquare(int param, Value* tile, Value* first_column, Value* number) {
+  const int item = ItemSize(s_.params[param].dtype), n = SquareSide(item);
+  Type* element = MemType(s_.params[param].dtype);
+  Value* stride = stride_[param][loop_dim_];
+  const int64_t across = block_->square_rows / n, parts = across * block_->square_columns / n;
+  Value* jump = b_.CreateSub(stride, b_.getInt64((block_->rows * item - 1) / kLine * kLine));
+  auto fill = [&](Value* part) {
+    Value* i = b_.CreateMul(b_.CreateURem(part, b_.getInt64(across)), b_.getInt64(n));
+    Value* j = b_.CreateMul(b_.CreateUDiv(part, b_.getInt64(across)), b_.getInt64(n));
+    Value* column = b_.CreateMul(b_.CreateAdd(first_column, j), stride);
+    Value* from = b_.CreateGEP(element, b_.CreateGEP(i8_, addr_[param], column), i);
+    Value* to = b_.CreateAdd(b_.CreateMul(i, b_.getInt64(block_->square_columns)), j);
+    Value* ahead = InNextBlock(param, b_.CreateAdd(number, b_.CreateMul(part, b_.getInt64(int64_t{n} * n))));
+    FillSquare(param, {from, stride, b_.CreateGEP(element, tile, to), b_.getInt64(block_->square_columns * item), ahead,
+                       b_.getInt64(kLine), jump});
+  };
+  parts == 1 ? fill(b_.getInt64(0)) : For(b_.getInt64(0), b_.getInt64(parts), b_.getInt64(1), fill);
+}
+
+void KernelEmitter::EmitBlocks(const std::vector<Value*>& tiles, const BlockPlace& place,
+                               const std::vector<Value*>& next_corner,
+                               const std::function<void(Value*, int)>& vectors) {
+  const BlockShape& block = *block_;
+  const int d = s_.parallel_rank - 2;
+  const std::vector<Value*> corner = addr_;
+  Value* zero = b_.getInt64(0);
+  Value* square_rows = b_.getInt64(block.square_rows);
+  Value* square_columns = b_.getInt64(block.square_columns);
+  AllocaInst* number = Variable(i64_);  // of the next block's elements, those that were asked for
+  For(zero, place.rows, b_.getInt64(block.rows), [&](Value* first) {
+    Value* next = b_.CreateAdd(first, b_.getInt64(block.rows));
+    Value* ends_columns = b_.CreateICmpSGE(next, place.rows);
+    Value* next_column = b_.CreateAdd(place.first_column, b_.getInt64(block.columns));
+    Value* ends_rows = b_.CreateICmpSGE(next_column, size_[loop_dim_]);
+    block_ahead_.assign(tiles.size(), nullptr);
+    for (size_t k = 0; k < tiles.size(); ++k) {
+      if (!stride_[k][loop_dim_] || !stride_[k][d]) continue;
+      auto in_column = [&](Value* row, Value* column) {
+        Value* at = b_.CreateGEP(i8_, corner[k], b_.CreateMul(row, stride_[k][d]));
+        return b_.CreateGEP(i8_, at, b_.CreateMul(column, stride_[k][loop_dim_]));
+      };
+      Value* beside = b_.CreateSelect(ends_rows, next_corner[k], in_column(zero, next_column));
+      block_ahead_[k] = b_.CreateSelect(ends_columns, beside, in_column(next, place.first_column));
+    }
+    b_.CreateStore(zero, number);
+    For(first, Min(next, place.rows), square_rows, [&](Value* i) {
+      For(zero, place.columns, square_columns, [&](Value* column) {
+        Value* j = b_.CreateAdd(place.first_column, column);
+        addr_ = corner;
+        AddIndex(d, i);
+        for (size_t k = 0; k < tiles.size(); ++k) {
+          if (!tiled_[k]) continue;
+          FillBlockSquare(static_cast<int>(k), tiles[k], j, Load(number));
+        }
+        For(zero, square_rows, b_.getInt64(1), [&](Value* row) {
+          addr_ = corner;
+          AddIndex(d, b_.CreateAdd(i, row));
+          idx_[d] = b_.CreateAdd(place.first_row, idx_[d]);
+          for (size_t k = 0; k < tiles.size(); ++k) {
+            if (!tiled_[k]) continue;
+            Value* offset = b_.CreateSub(b_.CreateMul(row, square_columns), j);
+            addr_[k] = b_.CreateGEP(MemType(s_.params[k].dtype), tiles[k], offset);
+          }
+          vectors(j, static_cast<int>(block.square_columns) / lanes_);
+          Value* from = Load(number);
+          for (size_t k = 0; k < tiles.size(); ++k) {
+            if (tiled_[k] || written_[k] || !stride_[k][d] || s_.params[k].strides[loop_dim_] != StrideClass::kUnit) {
+              continue;
+            }
+            const int64_t bytes = block.square_columns * ItemSize(s_.params[k].dtype);
+            for (int64_t byte = 0; byte < bytes; byte += kLine) {
+              from = Paced(from);
+              Prefetch(b_.CreateConstGEP1_64(i8_, InNextBlock(static_cast<int>(k), from), byte), /*nearest=*/false);
+            }
+          }
+          b_.CreateStore(b_.CreateAdd(from, square_columns), number);
+        });
+      });
+    });
+  });
+  addr_ = corner;
+}
+
+}  // namespace smelt
