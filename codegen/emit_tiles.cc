@@ -17,6 +17,10 @@ namespace {
 // A tile of fewer vectors' elements is not worth a transposed block.
 constexpr int64_t kFewVectors = 2;
 
+// Of which blocks are taken column by column: as many pages as a machine knows the places of, and as many as their
+// transposed operands' elements of one column fill.
+constexpr int64_t kBandRows = 512;
+
 }  // namespace
 
 void KernelEmitter::ChooseTiled() {
@@ -164,7 +168,7 @@ void KernelEmitter::EmitTiles(const std::function<void(Value*, Value*)>& row,
           Value* rows = b_.CreateSub(size_[d], b_.CreateURem(start, size_[d]));
           rows = Min(rows, b_.CreateSub(end_, start));
           Value* a_tile = Min(rows, b_.getInt64(tile_rows_));
-          rows = block ? b_.CreateSelect(by_blocks, rows, a_tile) : a_tile;
+          rows = block ? b_.CreateSelect(by_blocks, Min(rows, b_.getInt64(kBandRows)), a_tile) : a_tile;
           Value* next = b_.CreateAdd(start, rows);
           b_.CreateStore(next, at);
           if (block) go_to(next);

@@ -509,7 +509,7 @@ class KernelEmitter {
   std::vector<int> partner_;  // of a store, the other of its pair; -1
   bool has_tiles_ = false;
   int64_t tile_rows_ = 0, tile_columns_ = 0;
-  Value* one_ = nullptr;  // of which the compiler does not know that it is 1
+  Value *one_ = nullptr, *zero_ = nullptr;  // of which the compiler does not know what they are
   std::optional<BlockShape> block_;
   std::vector<Value*> block_ahead_;  // of each param, where the next block's first element is
   std::vector<bool> has_scratch_;
