@@ -384,10 +384,15 @@ std::pair<int, int> Builder::Address(ValueId value, bool is_output, int output, 
       return {static_cast<int>(i), offset};
     }
   }
-  const bool is_there = offset < 0 && std::all_of(a.coef.begin(), a.coef.end(), IsZero) &&
-                        std::all_of(
-                            layout.sizes.begin(), layout.sizes.end(),
-                            [&](const Expr& size) { return ranges_.AlwaysLessOrEqual(1, size) == true; });
+  // One element, and it is one of the layout's: a read that its guard never lets happen may be of any place.
+  bool is_there = offset < 0;
+  for (size_t k = 0; is_there && k < index.size(); ++k) {
+    is_there = ranges_.AlwaysLessOrEqual(1, layout.sizes[k]) == true;
+    if (IsZero(layout.strides[k])) continue;
+    is_there = is_there && std::all_of(index[k].coef.begin(), index[k].coef.end(), IsZero) &&
+               ranges_.AlwaysLessOrEqual(0, index[k].base) == true &&
+               ranges_.AlwaysLessOrEqual(index[k].base + 1, layout.sizes[k]) == true;
+  }
   accesses_.push_back({value, is_output, output, layout.dtype, a.base, a.coef, is_there});
   return {static_cast<int>(accesses_.size()) - 1, offset};
 }

@@ -201,6 +201,28 @@ TEST(LowerGroup, PaddingReadsNothingOutside) {
   EXPECT_EQ(Elements(r[0]), (std::vector<float>{9, 0, 1, 9, 2, 3, 9, 9, 9}));
 }
 
+// Of one element of the padding the place beside the operand is known, and it is not the operand's.
+TEST(LowerGroup, AnElementOfThePaddingAloneReadsNothingOutside) {
+  auto g = Parse(R"(graph(%x : Float(5, strides=[1])):
+  %z : Float(1, strides=[1]) = smelt::FusionGroup_0(%x)
+  return (%z)
+with smelt::FusionGroup_0 = graph(%x : Float(5, strides=[1])):
+  %p : int[] = prim::Constant[value=[4, 0]]()
+  %v : float = prim::Constant[value=9.]()
+  %y : Float(9, strides=[1]) = aten::constant_pad_nd(%x, %p, %v)
+  %s : Float(1, strides=[1]) = smelt::view[sizes=[1], strides=[1], offset=0, dtype=6](%y)
+  %z : Float(1, strides=[1]) = aten::neg(%s)
+  return (%z)
+)");
+  auto k = LowerGroup(*g, g->Nodes(g->top())[0], [&](ValueId v) { return DefaultLayout(*g, v); });
+  ASSERT_TRUE(k.ok()) << k.status();
+  for (const KernelInstr& in : k->spec.instrs) {
+    if (in.op != KernelOp::kLoad) continue;
+    const std::optional<int64_t> place = k->params[in.param].offset.Constant();
+    EXPECT_TRUE(in.has_guard || (place && *place >= 0 && *place < 5)) << k->spec.ToString();
+  }
+}
+
 // Places in memory are sums of the loops' indices: nothing is divided.
 void ExpectNoDivision(const std::string& spec) {
   EXPECT_EQ(spec.find("div"), std::string::npos) << spec;
