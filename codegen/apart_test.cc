@@ -1,5 +1,5 @@
-// Elements two, three and four apart: numbers of points, of colors, of boxes. Nothing behind the last one is read, and
-// nothing between them is written: the memory ends, and begins, at pages that may not be touched.
+// Elements two, three and four apart: numbers of points, of colors, of boxes; and flipped. Nothing behind the last one
+// is read, and nothing between them is written: the memory ends, and begins, at pages that may not be touched.
 #include <cstdint>
 #include <random>
 #include <string>
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, ApartTest,
                          testing::Combine(testing::ValuesIn(kX86Targets),
                                           testing::Values("bool", "uint8", "int16", "bfloat16", "float32", "float64",
                                                           "int64"),
-                                          testing::Values("two", "three", "four")),
+                                          testing::Values("two", "three", "four", "back")),
                          CaseName);
 
 }  // namespace

@@ -172,8 +172,15 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
     };
     return mask_ ? some() : IfElse(All(guard), [&] { return LoadVector(in, u, offset, nullptr); }, some);
   }
-  const int64_t apart = moves && !offsets ? ElementsApart(LoopClass(in.param)) : -1;
+  const int64_t apart = moves && !offsets ? ElementsApart(LoopClass(in.param)) : kAnyApart;
   if (apart >= 2 && LoadsWholes(element, apart)) return LoadApart(type, a, apart);
+  if (apart == -1 && (!mask_ || MasksNatively(element))) {
+    a = b_.CreateConstGEP1_64(element, a, 1 - active_lanes_);
+    Value* v = mask_ ? static_cast<Value*>(b_.CreateMaskedLoad(type, a, align, b_.CreateVectorReverse(mask_),
+                                                               llvm::Constant::getNullValue(type)))
+                     : b_.CreateAlignedLoad(type, a, align);
+    return b_.CreateVectorReverse(v);
+  }
   if (mask_ && (!offsets || moves || active_lanes_ > kFewLanes)) {
     return LoadLanes(in, type, a, stride, offsets, nullptr);
   }
@@ -190,24 +197,12 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
       return b_.CreateMaskedGather(type, LaneVector(in, a, stride, offsets), align, every);
     }
   }
-  const auto apart_from_each_other = [&]() -> Value* {
-    const std::vector<Value*> places = LaneAddresses(in, a, stride, offsets);
-    Value* v = llvm::PoisonValue::get(type);
-    for (int k = 0; k < active_lanes_; ++k) {
-      v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(element, places[k], align), k);
-    }
-    return v;
-  };
-  // Of so many small ones it is worth asking whether they lie in one piece, backwards.
-  const int64_t item = ItemSize(in.type);
-  if (offsets || item > 2 || llvm::isa<llvm::ConstantInt>(stride)) return apart_from_each_other();
-  return IfElse(
-      b_.CreateICmpEQ(stride, b_.getInt64(-item)),
-      [&]() -> Value* {
-        Value* first = b_.CreateGEP(i8_, a, b_.getInt64(-item * (active_lanes_ - 1)));
-        return b_.CreateVectorReverse(b_.CreateAlignedLoad(type, first, align));
-      },
-      apart_from_each_other);
+  const std::vector<Value*> places = LaneAddresses(in, a, stride, offsets);
+  Value* v = llvm::PoisonValue::get(type);
+  for (int k = 0; k < active_lanes_; ++k) {
+    v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(element, places[k], align), k);
+  }
+  return v;
 }
 
 // Without data's offsets, groups of four from one place each: the machine multiplies by 1, 2 and 4 as it loads.
@@ -511,7 +506,7 @@ void KernelEmitter::EmitStore(const KernelInstr& in, int u) {
   }
   Value* stride = StrideAlongLoop(in.param);
   Value* offsets = vector_offset ? offset : nullptr;
-  const int64_t apart = offsets || guard ? -1 : ElementsApart(LoopClass(in.param));
+  const int64_t apart = offsets || guard ? kAnyApart : ElementsApart(LoopClass(in.param));
   if (f_.avx512 && apart >= 2 && (!mask_ || count_)) return StoreApart(value, a, element, apart);
   if (mask_ || guard) return slow(stride, offsets);
   const std::vector<Value*> places = LaneAddresses(in, a, stride, offsets);

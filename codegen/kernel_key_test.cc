@@ -87,7 +87,7 @@ void ForEachMutation(const KernelSpec& base, const F& tell) {
     param("strides, one less", [](KernelParam& p) { p.strides.pop_back(); });
     for (size_t d = 0; d < base.params[i].strides.size(); ++d) {
       for (StrideClass c : {StrideClass::kZero, StrideClass::kUnit, StrideClass::kAny, StrideClass::kTwo,
-                            StrideClass::kThree, StrideClass::kFour}) {
+                            StrideClass::kThree, StrideClass::kFour, StrideClass::kBackward}) {
         if (c == base.params[i].strides[d]) continue;
         param("strides", [&](KernelParam& p) { p.strides[d] = c; });
       }

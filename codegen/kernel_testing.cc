@@ -167,7 +167,10 @@ class CaseMaker {
       if (cut_one && d == s.vector_dim) n = std::max<int64_t>(n - 1, 0);
       if (n == 0 && strides[d]) empty = true;
       // A reversed dim now and then.
-      if (p.strides[d] == StrideClass::kAny && strides[d] && !cut_one && Below(8) == 0 && n) {
+      const bool may_turn = p.strides[d] == StrideClass::kAny ||
+                            (p.strides[d] == StrideClass::kUnit && d == s.vector_dim && !written && n > 1);
+      if (may_turn && strides[d] && !cut_one && Below(8) == 0 && n) {
+        if (p.strides[d] == StrideClass::kUnit) p.strides[d] = StrideClass::kBackward;
         origin += strides[d] * (n - 1);
         last += strides[d] * (n - 1);
         strides[d] = -strides[d];
@@ -532,14 +535,15 @@ Launch DenseLaunch(const KernelSpec& spec, std::vector<int64_t> sizes, std::mt19
   std::uniform_real_distribution<double> uniform(-4, 4);
   for (const KernelParam& p : spec.params) {
     std::vector<int64_t> strides(spec.rank(), 0);
-    int64_t n = 1;
+    int64_t n = 1, origin = 0;
     // What a class places is innermost, the others keep their order.
     for (int pass : {0, 1}) {
       for (int d = spec.rank() - 1; d >= 0; --d) {
         const int64_t apart = ElementsApart(p.strides[d]);
-        if (apart == 0 || (apart < 0) != (pass == 1)) continue;
+        if (apart == 0 || (apart == kAnyApart) != (pass == 1)) continue;
         strides[d] = pass ? n : apart;
-        if (!pass) n *= apart;
+        if (!pass) n *= std::abs(apart);
+        if (apart < 0 && !pass) origin += std::max<int64_t>(launch.sizes[d] - 1, 0);
         n *= launch.sizes[d];
       }
     }
@@ -549,7 +553,7 @@ Launch DenseLaunch(const KernelSpec& spec, std::vector<int64_t> sizes, std::mt19
     }
     launch.strides.push_back(strides);
     launch.elements.push_back(n);
-    launch.origin.push_back(0);
+    launch.origin.push_back(n > 0 ? origin : 0);
     std::vector<uint8_t> contents(n * ItemSize(p.dtype));
     for (int64_t i = 0; i < n; ++i) PutElement(p.dtype, uniform(rng), &contents[i * ItemSize(p.dtype)]);
     launch.contents.push_back(std::move(contents));

@@ -226,7 +226,9 @@ int Emission::ParamOf(int access, int vector_dim, LoweredKernel& out) {
   Expr elements = 1;
   for (int d = 0; d < b_.rank(); ++d) {
     const StrideClass c = b_.ClassOf(a, d);
-    param.strides.push_back(ElementsApart(c) >= 2 && d != vector_dim ? StrideClass::kAny : c);
+    const bool is_kept = c == StrideClass::kZero || c == StrideClass::kUnit ||
+                         (d == vector_dim && (c != StrideClass::kBackward || !a.is_output));
+    param.strides.push_back(is_kept ? c : StrideClass::kAny);
     lowered.strides.push_back(a.coef[d]);
     if (a.coef[d] != Expr(0)) elements = elements * b_.sizes_[d];
   }

@@ -28,6 +28,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -54,9 +55,13 @@ enum class StrideClass : uint8_t {
   kTwo,
   kThree,
   kFour,
+  kBackward,  // -1 element, of what is only read: flipped; along the vectorized dim only
 };
 
-// Of a class, how many elements apart the neighbours are; -1 where the parameter block says it.
+// Where the parameter block says it.
+inline constexpr int64_t kAnyApart = std::numeric_limits<int64_t>::min();
+
+// Of a class, how many elements apart the neighbours are.
 constexpr int64_t ElementsApart(StrideClass c) {
   switch (c) {
     case StrideClass::kZero:
@@ -64,15 +69,17 @@ constexpr int64_t ElementsApart(StrideClass c) {
     case StrideClass::kUnit:
       return 1;
     case StrideClass::kAny:
-      return -1;
+      return kAnyApart;
     case StrideClass::kTwo:
       return 2;
     case StrideClass::kThree:
       return 3;
     case StrideClass::kFour:
       return 4;
+    case StrideClass::kBackward:
+      return -1;
   }
-  return -1;
+  return kAnyApart;
 }
 
 // "zero", "unit", ..., as in a spec's text.

@@ -22,7 +22,7 @@
 namespace smelt {
 namespace {
 
-constexpr const char* kStrideNames[] = {"zero", "unit", "any", "two", "three", "four"};
+constexpr const char* kStrideNames[] = {"zero", "unit", "any", "two", "three", "four", "back"};
 constexpr const char* kReduceNames[] = {"sum", "prod", "min", "max", "argmin", "argmax", "and", "or"};
 
 std::string ConstText(const KernelInstr& instr) {
@@ -119,7 +119,7 @@ class SpecParser {
         const auto* end = std::end(kStrideNames);
         const auto* found = std::find(std::begin(kStrideNames), end, name);
         if (found == end)
-          return Error(absl::StrCat("\"", name, "\" is not a stride class: zero, unit, any, two, three or four"));
+          return Error(absl::StrCat("\"", name, "\" is not a stride class: zero, unit, any, two, three, four or back"));
         p.strides.push_back(static_cast<StrideClass>(found - std::begin(kStrideNames)));
       }
     }
