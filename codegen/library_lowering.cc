@@ -262,6 +262,7 @@ std::optional<LibraryNode> OwnLibrary(const Graph& g, NodeId n) {
 const absl::flat_hash_map<std::string, Rule>& Rules() {
   static const auto* const kRules = new absl::flat_hash_map<std::string, Rule>{
       {"aten::mm", Matmul},
+      {"aten::_int_mm", Matmul},
       {"aten::bmm", Matmul},
       {"aten::addmm", MatmulWithBias},
       {"aten::baddbmm", MatmulWithBias},

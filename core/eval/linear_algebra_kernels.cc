@@ -54,7 +54,7 @@ absl::StatusOr<Tensor> SelfFor(const Call& c, const Tensor& out, absl::string_vi
   return self.View(*g);
 }
 
-// mm(self, mat2), addmm(self, mat1, mat2), bmm, baddbmm, addbmm: batches of 1 for the first two.
+// mm(self, mat2), _int_mm likewise, addmm(self, mat1, mat2), bmm, baddbmm, addbmm: batches of 1 for the first two.
 absl::StatusOr<Values> MatrixProduct(Call& c) {
   const std::string& n = c.name();
   const bool add = absl::StrContains(n, "add");
@@ -409,7 +409,7 @@ absl::StatusOr<Values> Compare(Call& c) {
 }  // namespace
 
 void AddLinearAlgebraKernels(KernelTable& t) {
-  t["aten::mm"] = t["aten::addmm"] = t["aten::bmm"] = t["aten::baddbmm"] = t["aten::addbmm"] = MatrixProduct;
+  t["aten::mm"] = t["aten::_int_mm"] = t["aten::addmm"] = t["aten::bmm"] = t["aten::baddbmm"] = t["aten::addbmm"] = MatrixProduct;
   t["aten::mv"] = t["aten::addmv"] = t["aten::dot"] = t["aten::vdot"] = t["aten::outer"] = t["aten::ger"] =
       t["aten::addr"] = VectorProduct;
   t["aten::convolution"] = t["aten::_convolution"] = t["aten::convolution_overrideable"] = Convolution;

@@ -417,15 +417,6 @@ Values ConvertElementType(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Op("prims::convert_element_type", {call.arg(0).value, ValueOf(e, call.arg(1))})};
 }
 
-// _int_mm(self, mat2): int8 by int8 gives int32.
-Values IntMm(Emit& e, const OpCall& call) {
-  const ValueId a = call.arg(0).value, b = call.arg(1).value;
-  if (e.Rank(a) != 2 || e.Rank(b) != 2) return call.Error("both operands must have 2 dims");
-  if (e.DTypeOf(a) != DType::kInt8 || e.DTypeOf(b) != DType::kInt8)
-    return call.Unsupported("operands that are not int8");
-  return std::vector<ValueId>{e.Mm(e.Cast(a, DType::kInt32), e.Cast(b, DType::kInt32))};
-}
-
 }  // namespace
 
 void AddQuantizationRules(DecompositionTable& t) {
@@ -434,7 +425,6 @@ void AddQuantizationRules(DecompositionTable& t) {
                            "fake_quantize_per_channel_affine", "fake_quantize_per_channel_affine_cachemask"}) {
     t[absl::StrCat("aten::", name)] = FakeQuantize;
   }
-  t["aten::_int_mm"] = IntMm;
   const auto add = [&](absl::string_view name, DecompositionRule rule) {
     t[absl::StrCat("quantized_decomposed::", name)] = rule;
   };

@@ -58,6 +58,17 @@ absl::Status Mm(Ctx& c) {
   return absl::OkStatus();
 }
 
+// _int_mm(self, mat2): int8 by int8 gives int32.
+absl::Status IntMm(Ctx& c) {
+  SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, 0));
+  SMELT_ASSIGN_OR_RETURN(TensorType b, TensorArgument(c, 1));
+  if (a.rank() != 2 || b.rank() != 2) return c.call.Error("both operands must have 2 dims");
+  if (*a.dtype != DType::kInt8 || *b.dtype != DType::kInt8) return c.call.Unsupported("operands that are not int8");
+  SMELT_RETURN_IF_ERROR(MatchInner(c, (*a.sizes)[1], (*b.sizes)[0]));
+  c.Add(DType::kInt32, {(*a.sizes)[0], (*b.sizes)[1]});
+  return absl::OkStatus();
+}
+
 absl::Status Bmm(Ctx& c) {
   const int i = c.call.op().name() == "aten::baddbmm" || c.call.op().name() == "aten::addbmm" ? 1 : 0;
   SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, i));
@@ -643,6 +654,7 @@ void AddLibraryRules(RuleTable& r) {
           Upsample);
   AddRule(r, "isin", IsIn);
   AddRule(r, "mm addmm", Mm);
+  AddRule(r, "_int_mm", IntMm);
   AddRule(r, "bmm baddbmm addbmm", Bmm);
   AddRule(r, "mv addmv", Mv);
   AddRule(r, "dot vdot", Dot);

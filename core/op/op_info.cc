@@ -49,7 +49,7 @@ constexpr Group kGroups[] = {
      "adaptive_max_pool2d adaptive_max_pool2d_backward logcumsumexp gcd lcm cdist _cdist_forward linalg_cross "
      "polygamma special_erfcx _fft_c2c _fft_r2c _fft_c2r complex polar equal is_same_size allclose is_nonzero "
      "linalg_inv_ex linalg_solve_ex _linalg_solve_ex linalg_solve_triangular linalg_cholesky_ex _linalg_det "
-     "_linalg_slogdet linalg_qr _linalg_svd _linalg_eigh"},
+     "_linalg_slogdet linalg_qr _linalg_svd _linalg_eigh _int_mm"},
     {OpKind::kComposite,
      "linear matmul inner layer_norm native_layer_norm native_layer_norm_backward group_norm native_group_norm "
      "native_group_norm_backward rms_norm _fused_rms_norm batch_norm native_batch_norm _native_batch_norm_legit "

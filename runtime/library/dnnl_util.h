@@ -47,6 +47,10 @@ inline dnnl::memory::data_type DnnlType(DType t) {
       return dnnl::memory::data_type::f32;
     case DType::kBFloat16:
       return dnnl::memory::data_type::bf16;
+    case DType::kInt8:
+      return dnnl::memory::data_type::s8;
+    case DType::kInt32:
+      return dnnl::memory::data_type::s32;
     default:
       return dnnl::memory::data_type::undef;
   }

@@ -157,6 +157,30 @@ TEST(IntegerMatmulTest, ProductsWrap) {
   }
 }
 
+// Of the least number alone, too: pairs of such products do not fit 16 bits, nor their sums a float32's mantissa.
+TEST(IntegerMatmulTest, OfInt8TheResultMayBeInt32AndIsExact) {
+  static auto* const constants = new std::vector<Tensor>;  // outlive the library
+  for (auto [m, k, n] : {std::tuple{1, 77, 50}, {3, 4096, 70}, {17, 19, 23}, {64, 1200, 48}, {40, 5, 1}}) {
+    for (const bool extreme : {false, true}) {
+      for (int layout = 0; layout < 4 * 4 * 4; ++layout) {
+        const auto any = [&] { return extreme ? -128.0 : static_cast<double>(static_cast<int64_t>(Random() * 63)); };
+        const Tensor a = Fill(Matrix(DType::kInt8, m, k, layout % 4), any);
+        const Tensor b = Fill(Matrix(DType::kInt8, k, n, layout / 4 % 4), any);
+        constants->push_back(b);
+        const Tensor c = Matrix(DType::kInt32, m, n, layout / 16);
+        const absl::Status done = Call("matmul", {a, b, Tensor()}, {c}, {}, {}, layout % 3 == 0 ? 1 : -1);
+        ASSERT_TRUE(done.ok()) << done << m << "x" << k << "x" << n << " layout " << layout;
+        for (const auto& [i, j] : {std::pair{0, 0}, {m - 1, n - 1}, {m / 2, n / 3}}) {
+          double want = 0;
+          for (int64_t x = 0; x < k; ++x) want += At(a, {i, x}) * At(b, {x, j});
+          ASSERT_EQ(At(c, {i, j}), want) << m << "x" << k << "x" << n << " layout " << layout << " at " << i << ", "
+                                         << j;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(MatmulTest, TheBiasIsAddedHoweverItIsBroadcastAndScaled) {
   const DType t = GetParam();
   for (int64_t m : {2, 20}) {

@@ -1,4 +1,4 @@
-// "matmul": c[.., M, N] = alpha * (a[.., M, K] @ b[.., K, N]) + beta * bias. Of halves c may be float32.
+// "matmul": c[.., M, N] = alpha * (a[.., M, K] @ b[.., K, N]) + beta * bias. Of halves c may be float32, of int8 int32.
 //
 // A product of matrices is cut into tiles by its sizes alone; each tile is one oneDNN primitive on one thread. Operands
 // are handed to oneDNN as they lie in memory where one of their strides is 1, else they are made dense in scratch
@@ -138,7 +138,8 @@ absl::StatusOr<Problem> Understand(const LibraryRequest& r) {
   };
   if (a.rank() < 2 || a.rank() != b.rank() || a.rank() != c.rank())
     return bad("the ranks must be equal and at least 2");
-  const bool widens = c.dtype == DType::kFloat32 && (a.dtype == DType::kBFloat16 || a.dtype == DType::kFloat16);
+  const bool widens = (c.dtype == DType::kFloat32 && (a.dtype == DType::kBFloat16 || a.dtype == DType::kFloat16)) ||
+                      (c.dtype == DType::kInt32 && a.dtype == DType::kInt8);
   if (a.dtype != b.dtype || (a.dtype != c.dtype && !widens)) return bad("the dtypes differ");
   Problem p;
   p.dtype = a.dtype;
@@ -283,11 +284,34 @@ void SumRows(const Problem& p, int64_t rows, const T* a, const T* b, Acc* sums) 
   });
 }
 
-template <typename T, typename Acc>
-void DirectProduct(const Problem& p, int64_t m, const T* a, const T* b, T* c, const T* bias) {
-  if constexpr (kHasGemm<T, Acc>) {
+// In int32, dense.
+const uint32_t* Widened(ScratchUse use, const int8_t* from, int64_t rows, int64_t columns, int64_t row,
+                        int64_t column) {
+  auto* to = reinterpret_cast<uint32_t*>(Scratch::Get(use, rows * columns * static_cast<int64_t>(sizeof(uint32_t))));
+  AtBestLevel([&]() SMELT_ALWAYS_INLINE {
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < columns; ++j) to[i * columns + j] = static_cast<uint32_t>(from[i * row + j * column]);
+    }
+  });
+  return to;
+}
+
+template <typename T, typename Acc, typename Out>
+void DirectProduct(const Problem& p, int64_t m, const T* a, const T* b, Out* c, const Out* bias) {
+  if constexpr (kHasGemm<T, Acc> && std::is_same_v<T, Out>) {
     if (bias == nullptr && p.alpha == 1 && p.c.col_stride == 1 && (std::is_floating_point_v<T> || m > kFewRows)) {
       Gemm(m, p.n, p.k, a, p.a.row_stride, p.a.col_stride, b, p.b.row_stride, p.b.col_stride, c, p.c.row_stride);
+      return;
+    }
+  }
+  if constexpr (std::is_same_v<T, int8_t>) {
+    if (bias == nullptr && p.alpha == 1 && p.c.col_stride == 1 && m > kFewRows) {
+      const uint32_t* left = Widened(ScratchUse::kA, a, m, p.k, p.a.row_stride, p.a.col_stride);
+      // As it lies: in columns, if they do.
+      const bool columns = p.b.row_stride == 1;
+      const uint32_t* right = columns ? Widened(ScratchUse::kWeights, b, p.n, p.k, p.b.col_stride, 1)
+                                      : Widened(ScratchUse::kWeights, b, p.k, p.n, p.b.row_stride, p.b.col_stride);
+      Gemm(m, p.n, p.k, left, p.k, 1, right, columns ? 1 : p.n, columns ? p.k : 1, c, p.c.row_stride);
       return;
     }
   }
@@ -297,7 +321,7 @@ void DirectProduct(const Problem& p, int64_t m, const T* a, const T* b, T* c, co
     const int64_t rows = std::min(kBlock, m - i0);
     SumRows<T, Acc>(p, rows, a + i0 * p.a.row_stride, b, sums);
     for (int64_t i = 0; i < rows; ++i) {
-      T* out = c + (i0 + i) * p.c.row_stride;
+      Out* out = c + (i0 + i) * p.c.row_stride;
       for (int64_t j = 0; j < p.n; ++j) {
         Acc v = sums[i * p.n + j];
         if (p.alpha != 1) v *= static_cast<Acc>(p.alpha);
@@ -306,7 +330,7 @@ void DirectProduct(const Problem& p, int64_t m, const T* a, const T* b, T* c, co
           if (p.beta != 1) add *= static_cast<Acc>(p.beta);
           v += add;
         }
-        out[j * p.c.col_stride] = static_cast<T>(v);
+        out[j * p.c.col_stride] = static_cast<Out>(v);
       }
     }
   }
@@ -335,6 +359,8 @@ class DirectMatmul : public PreparedOp {
       case DType::kInt16:
         return Typed<uint16_t, uint32_t>(context, inputs, outputs);
       case DType::kInt8:
+        if (p_.out_dtype == DType::kInt32) return Typed<int8_t, uint32_t, uint32_t>(context, inputs, outputs);
+        return Typed<uint8_t, uint32_t>(context, inputs, outputs);
       case DType::kUInt8:
         return Typed<uint8_t, uint32_t>(context, inputs, outputs);
       case DType::kComplex64:
@@ -345,17 +371,17 @@ class DirectMatmul : public PreparedOp {
   }
 
  private:
-  template <typename T, typename Acc>
+  template <typename T, typename Acc, typename Out = T>
   absl::Status Typed(const LibraryContext& context, absl::Span<char* const> inputs,
                      absl::Span<char* const> outputs) const {
     const T* a = reinterpret_cast<const T*>(inputs[0]);
     const T* b = reinterpret_cast<const T*>(inputs[1]);
     if (p_.swapped) std::swap(a, b);
-    const T* bias = p_.has_bias ? reinterpret_cast<const T*>(inputs[2]) : nullptr;
-    T* c = reinterpret_cast<T*>(outputs[0]);
+    const Out* bias = p_.has_bias ? reinterpret_cast<const Out*>(inputs[2]) : nullptr;
+    Out* c = reinterpret_cast<Out*>(outputs[0]);
     context.For(p_.batches * tiles_, [&](int64_t i) {
       const int64_t batch = i / tiles_, row = i % tiles_ * step_;
-      DirectProduct<T, Acc>(
+      DirectProduct<T, Acc, Out>(
           p_, std::min(step_, p_.m - row), a + p_.BatchOffset(p_.a_batch, batch) + row * p_.a.row_stride,
           b + p_.BatchOffset(p_.b_batch, batch), c + p_.BatchOffset(p_.c_batch, batch) + row * p_.c.row_stride,
           bias == nullptr ? nullptr : bias + p_.BatchOffset(p_.bias_batch, batch) + row * p_.bias_row);
@@ -367,7 +393,7 @@ class DirectMatmul : public PreparedOp {
   int64_t step_ = 0, tiles_ = 0;  // of rows
 };
 
-// --- float32, bfloat16, float16 ---
+// --- float32, bfloat16, float16, int8 to int32 ---
 
 // Where a dense copy of the matrix has its elements: in columns if they lie so, otherwise in rows.
 Matrix DenseLike(const Matrix& m) {
@@ -392,7 +418,7 @@ void Dense(const Matrix& m, DType t, const char* src, char* dst) {
   CopyStrided(dst, dense, src, strides, sizes, ItemSize(t));
 }
 
-class FloatMatmul : public PreparedOp {
+class TiledMatmul : public PreparedOp {
  public:
   struct Tile {
     int64_t m0, m, n0, n;
@@ -402,7 +428,7 @@ class FloatMatmul : public PreparedOp {
 
   // `dense`: c is.
   static MakeResult Make(Problem p, bool dense, int64_t* packed_bytes) {
-    auto op = std::unique_ptr<FloatMatmul>(new FloatMatmul());
+    auto op = std::unique_ptr<TiledMatmul>(new TiledMatmul());
     op->p_ = std::move(p);
     SMELT_RETURN_IF_ERROR(op->Plan(packed_bytes));
     if (dense) op->TellOfRows();
@@ -440,7 +466,9 @@ class FloatMatmul : public PreparedOp {
   absl::Status Plan(int64_t* packed_bytes) {
     Problem& p = p_;
     const int item = ItemSize(p.dtype);
-    gemv_ = (p.m <= MostGemvRows() || (p.dtype != DType::kFloat32 && IsSmall(p))) && (p.b.RowMajor() || p.b.ColMajor());
+    const bool integers = p.dtype == DType::kInt8;
+    gemv_ = !integers && (p.m <= MostGemvRows() || (p.dtype != DType::kFloat32 && IsSmall(p))) &&
+            (p.b.RowMajor() || p.b.ColMajor());
     if (gemv_) {
       // About 128 KiB of the matrix a tile; vectors whole, and where columns lie beside each other enough of them that
       // memory is read in pieces.
@@ -455,7 +483,7 @@ class FloatMatmul : public PreparedOp {
     // rounded once.
     // So are sums of an odd number of products of bfloat16: oneDNN multiplies the last factor once more, by the zero
     // that fills up the other operand, and what is infinite becomes NaN.
-    native_ = p.dtype == DType::kFloat32 ||
+    native_ = p.dtype == DType::kFloat32 || integers ||
               (p.dtype == DType::kBFloat16 && p.k % 2 == 0 && CpuHas("avx512bw") && CpuHas("avx512vl"));
     compute_ = native_ ? p.dtype : DType::kFloat32;
     dense_a_ = !native_ || !(p.a.RowMajor() || p.a.ColMajor());
@@ -625,15 +653,23 @@ class FloatMatmul : public PreparedOp {
     t.packed = AllocateAligned(static_cast<int64_t>(want.get_size()));
     if (t.packed == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
     const char* from = p_.b_constant + t.n0 * p_.b.col_stride * ItemSize(p_.dtype);
-    AlignedBuffer wide;  // of what is computed in float32
-    if (!native_) {
-      wide = AllocateAligned(p_.k * t.n * static_cast<int64_t>(sizeof(float)));
-      if (wide == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
-      Gather(Matrix{p_.k, t.n, p_.b.row_stride, p_.b.col_stride}, p_.dtype, from, reinterpret_cast<float*>(wide.get()));
-      from = reinterpret_cast<const char*>(wide.get());
+    // A copy of what is computed in float32, and of integers, which oneDNN packs from dense rows alone.
+    const Matrix slice{p_.k, t.n, p_.b.row_stride, p_.b.col_stride};
+    Matrix place = PlaceB(t);
+    AlignedBuffer copy;
+    if (!native_ || compute_ == DType::kInt8) {
+      copy = AllocateAligned(p_.k * t.n * ItemSize(compute_));
+      if (copy == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
+      if (native_) {
+        place = Matrix{p_.k, t.n, t.n, 1};
+        Dense(slice, compute_, from, copy.get());
+      } else {
+        Gather(slice, p_.dtype, from, reinterpret_cast<float*>(copy.get()));
+      }
+      from = copy.get();
     }
     auto packed = TryDnnl([&] {
-      memory src(PlaceB(t).Desc(compute_), CpuEngine(), const_cast<char*>(from));
+      memory src(place.Desc(compute_), CpuEngine(), const_cast<char*>(from));
       memory dst(want, CpuEngine(), t.packed.get());
       dnnl::reorder(src, dst).execute(ThreadStream(), src, dst);
       ThreadStream().wait();
@@ -796,6 +832,11 @@ class EmptyMatmul : public PreparedOp {
   double beta_;
 };
 
+// Elsewhere oneDNN adds pairs of products in 16 bits, which may not hold them.
+bool HasExactInt8(const Problem& p) {
+  return CpuLevel() == "x86-64-v4" && CpuHas("avx512vnni") && !p.has_bias && p.alpha == 1;
+}
+
 }  // namespace
 
 MakeResult MakeMatmul(const LibraryRequest& r, int64_t* packed_bytes) {
@@ -808,9 +849,13 @@ MakeResult MakeMatmul(const LibraryRequest& r, int64_t* packed_bytes) {
     case DType::kFloat32:
     case DType::kFloat16:
     case DType::kBFloat16:
-      return FloatMatmul::Make(std::move(p), c.IsDense(), packed_bytes);
+      return TiledMatmul::Make(std::move(p), c.IsDense(), packed_bytes);
     case DType::kBool:
       return absl::UnimplementedError("matmul of bool");
+    case DType::kInt8:
+      if (p.out_dtype == DType::kInt32 && HasExactInt8(p))
+        return TiledMatmul::Make(std::move(p), c.IsDense(), packed_bytes);
+      [[fallthrough]];
     default:
       return std::unique_ptr<PreparedOp>(new DirectMatmul(std::move(p)));
   }
