@@ -1,0 +1,82 @@
+// What a "matmul" call multiplies, and the ways to do it. Internal to the library.
+#ifndef SMELT_RUNTIME_LIBRARY_MATMUL_PROBLEM_H_
+#define SMELT_RUNTIME_LIBRARY_MATMUL_PROBLEM_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "smelt/core/tensor/dtype.h"
+#include "smelt/runtime/library/library.h"
+
+namespace smelt::library_internal {
+
+// A matrix's place: strides in elements.
+struct Matrix {
+  int64_t rows = 0, cols = 0, row_stride = 0, col_stride = 0;
+
+  Matrix Transposed() const { return {cols, rows, col_stride, row_stride}; }
+  // One stride is 1 and the other steps over a whole line: what BLAS takes.
+  bool RowMajor() const { return (col_stride == 1 || cols == 1) && (rows == 1 || row_stride >= cols); }
+  bool ColMajor() const { return Transposed().RowMajor(); }
+  // With strides as they would be in a dense matrix where a dim of size 1 leaves them open.
+  Matrix Normalized() const {
+    Matrix m = *this;
+    if (RowMajor()) {
+      m.col_stride = 1;
+      if (rows == 1) m.row_stride = cols;
+    } else if (ColMajor()) {
+      m.row_stride = 1;
+      if (cols == 1) m.col_stride = rows;
+    }
+    return m;
+  }
+};
+
+struct MatmulProblem {
+  DType dtype = DType::kFloat32;      // of a and b
+  DType out_dtype = DType::kFloat32;  // of c and the bias
+  int64_t m = 0, n = 0, k = 0;
+  Matrix a, b, c;
+  std::vector<int64_t> batch;                      // sizes
+  std::vector<int64_t> a_batch, b_batch, c_batch;  // strides
+  int64_t batches = 1;
+  // Of the bias, aligned to c; zero where it is broadcast.
+  bool has_bias = false;
+  std::vector<int64_t> bias_batch;
+  int64_t bias_row = 0, bias_col = 0;
+  double alpha = 1, beta = 1;
+  const char* b_constant = nullptr;
+  bool swapped = false;  // a is the second input, b the first
+
+  int64_t BatchOffset(const std::vector<int64_t>& strides, int64_t i) const {
+    int64_t offset = 0;
+    for (int d = static_cast<int>(batch.size()) - 1; d >= 0; --d) {
+      offset += i % batch[d] * strides[d];
+      i /= batch[d];
+    }
+    return offset;
+  }
+};
+
+// Checks that the operands fit; what can be multiplied as fewer, larger matrices becomes them, and a result by columns
+// that of the transposed operands.
+absl::StatusOr<MatmulProblem> UnderstandMatmul(const LibraryRequest& r);
+
+// Whether a library's call takes longer than the multiplications.
+inline bool IsSmallMatmul(const MatmulProblem& p) {
+  constexpr int64_t kSmall = 16 << 10;
+  return p.m <= kSmall && p.n <= kSmall && p.k <= kSmall / (p.m * p.n);
+}
+
+// Rows of the result one by one, of any dtype.
+MakeResult MakeDirectMatmul(MatmulProblem p);
+// Tiles of it by oneDNN, a few rows and packed weights by loops of our own: of float32, bfloat16, float16; of int8 with
+// results in int32. `dense`: the result is.
+MakeResult MakeTiledMatmul(MatmulProblem p, bool dense, int64_t* packed_bytes);
+// Whether that adds products of int8 in 32 bits on this machine: pairs of them do not fit 16.
+bool HasExactInt8(const MatmulProblem& p);
+
+}  // namespace smelt::library_internal
+
+#endif  // SMELT_RUNTIME_LIBRARY_MATMUL_PROBLEM_H_

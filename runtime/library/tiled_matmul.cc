@@ -1,0 +1,438 @@
+// A product of matrices is cut into tiles by its sizes alone; each tile is one oneDNN primitive on one thread. Operands
+// are handed to oneDNN as they lie in memory where one of their strides is 1, else they are made dense in scratch
+// memory first. A constant right operand is packed once.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/cpu.h"
+#include "smelt/runtime/library/dnnl_exec.h"
+#include "smelt/runtime/library/gemm.h"
+#include "smelt/runtime/library/gemv.h"
+#include "smelt/runtime/library/halves.h"
+#include "smelt/runtime/library/matmul_problem.h"
+
+namespace smelt::library_internal {
+namespace {
+
+using dnnl::memory;
+
+memory::desc DescOf(const Matrix& m, DType t) {
+  return memory::desc({m.rows, m.cols}, DnnlType(t), {m.row_stride, m.col_stride});
+}
+
+// Where a dense copy of the matrix has its elements: in columns if they lie so, otherwise in rows.
+Matrix DenseLike(const Matrix& m) {
+  const bool columns = !m.RowMajor() && m.ColMajor();
+  return Matrix{m.rows, m.cols, columns ? 1 : m.cols, columns ? m.rows : 1};
+}
+// A dense row-major copy in float32.
+void GatherRows(const Matrix& m, DType t, const char* src, float* dst) {
+  const int item = ItemSize(t);
+  if (m.col_stride == 1 && m.row_stride == m.cols) return ToFloats(t, src, 1, m.rows * m.cols, dst);
+  for (int64_t i = 0; i < m.rows; ++i) {
+    ToFloats(t, src + i * m.row_stride * item, m.col_stride, m.cols, dst + i * m.cols);
+  }
+}
+// The same, as DenseLike.
+void Gather(const Matrix& m, DType t, const char* src, float* dst) {
+  GatherRows(DenseLike(m).col_stride == 1 ? m : m.Transposed(), t, src, dst);
+}
+// A dense row-major copy of the same dtype.
+void Dense(const Matrix& m, DType t, const char* src, char* dst) {
+  const int64_t sizes[] = {m.rows, m.cols}, strides[] = {m.row_stride, m.col_stride}, dense[] = {m.cols, 1};
+  CopyStrided(dst, dense, src, strides, sizes, ItemSize(t));
+}
+
+class TiledMatmul : public PreparedOp {
+ public:
+  struct Tile {
+    int64_t m0, m, n0, n;
+    int primitive;
+    AlignedBuffer packed;  // constant right operand
+  };
+
+  // `dense`: c is.
+  static MakeResult Make(MatmulProblem p, bool dense, int64_t* packed_bytes) {
+    auto op = std::unique_ptr<TiledMatmul>(new TiledMatmul());
+    op->p_ = std::move(p);
+    SMELT_RETURN_IF_ERROR(op->Plan(packed_bytes));
+    if (dense) op->TellOfRows();
+    return std::unique_ptr<PreparedOp>(std::move(op));
+  }
+
+  absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
+                   absl::Span<char* const> outputs) const override {
+    const char* a = inputs[p_.swapped ? 1 : 0];
+    const char* b = inputs[p_.swapped ? 0 : 1];
+    const char* bias = p_.has_bias ? inputs[2] : nullptr;
+    char* c = outputs[0];
+    const int item = ItemSize(p_.dtype), out_item = ItemSize(p_.out_dtype);
+    std::atomic<bool> failed = false;
+    const int64_t tiles = gemv_ ? gemv_tiles_ : static_cast<int64_t>(tiles_.size());
+    context.For(p_.batches * tiles, [&](int64_t i) {
+      const int64_t batch = i / tiles;
+      const char* ab = a + p_.BatchOffset(p_.a_batch, batch) * item;
+      const char* bb = b + p_.BatchOffset(p_.b_batch, batch) * item;
+      char* cb = c + p_.BatchOffset(p_.c_batch, batch) * out_item;
+      const char* biasb = bias == nullptr ? nullptr : bias + p_.BatchOffset(p_.bias_batch, batch) * out_item;
+      if (panels_ != nullptr) return RunPacked(tiles_[i % tiles], ab, cb, biasb);
+      const bool ok = gemv_ ? RunGemv(i % tiles, ab, bb, cb, biasb) : RunTile(tiles_[i % tiles], ab, bb, cb, biasb);
+      if (!ok) failed.store(true, std::memory_order_relaxed);
+      if (!ok || part_unit_ == 0 || context.listener == nullptr) return;
+      const Tile& t = tiles_[i % tiles];
+      const int64_t begin = p_.BatchOffset(p_.c_batch, batch) + t.m0 * p_.n;
+      context.listener->OnPart(begin, begin + t.m * p_.n);
+    });
+    return failed ? absl::ResourceExhaustedError("matmul: the library failed") : absl::OkStatus();
+  }
+  int64_t PartUnit() const override { return part_unit_; }
+
+ private:
+  absl::Status Plan(int64_t* packed_bytes) {
+    MatmulProblem& p = p_;
+    const int item = ItemSize(p.dtype);
+    const bool integers = p.dtype == DType::kInt8;
+    gemv_ = !integers && (p.m <= MostGemvRows() || (p.dtype != DType::kFloat32 && IsSmallMatmul(p))) &&
+            (p.b.RowMajor() || p.b.ColMajor());
+    if (gemv_) {
+      // About 128 KiB of the matrix a tile; vectors whole, and where columns lie beside each other enough of them that
+      // memory is read in pieces.
+      gemv_columns_ = std::max<int64_t>((int64_t{128} << 10) / std::max<int64_t>(p.k * item, 1), 1);
+      gemv_columns_ = (gemv_columns_ + 31) / 32 * 32;
+      if (p.b.RowMajor()) gemv_columns_ = std::max(gemv_columns_, kGemvColumns);
+      gemv_tiles_ = (p.n + gemv_columns_ - 1) / gemv_columns_;
+      return absl::OkStatus();
+    }
+    if (PacksItself()) return PlanPacked(packed_bytes);
+    // bfloat16 needs AVX-512 in oneDNN; float16 it does not have on a CPU. They are then computed in float32 and
+    // rounded once.
+    // So are sums of an odd number of products of bfloat16: oneDNN multiplies the last factor once more, by the zero
+    // that fills up the other operand, and what is infinite becomes NaN.
+    native_ = p.dtype == DType::kFloat32 || integers ||
+              (p.dtype == DType::kBFloat16 && p.k % 2 == 0 && CpuHas("avx512bw") && CpuHas("avx512vl"));
+    compute_ = native_ ? p.dtype : DType::kFloat32;
+    dense_a_ = !native_ || !(p.a.RowMajor() || p.a.ColMajor());
+    dense_b_ = !native_ || !(p.b.RowMajor() || p.b.ColMajor());
+    // A bias that is one row goes along; anything else is added to the result. So is what is to be scaled.
+    const bool plain = p.alpha == 1 && p.beta == 1;
+    library_bias_ = p.has_bias && plain && native_ && p.bias_row == 0 && p.bias_col == 1;
+    after_ = (p.has_bias && !library_bias_) || p.alpha != 1;
+    result_ = native_ && !after_ ? p.out_dtype : DType::kFloat32;
+    dense_c_ = result_ != p.out_dtype || !p.c.RowMajor();
+    // Of whole rows where there are enough, since oneDNN's best implementation wants whole rows of the result, and of
+    // 64 rows where there are 128: each tile reads all of b.
+    const int64_t parts = Parts();
+    int64_t m_step = p.m, n_step = p.n;
+    if (p.m >= 64 && (parts > 1 || p.m > RowsInCache())) {
+      m_step = std::max<int64_t>(((p.m + parts - 1) / parts + 15) / 16 * 16, p.m >= 128 ? 64 : 32);
+      m_step = std::min(m_step, RowsInCache());
+    } else if (parts > 1) {
+      n_step = ((p.n + parts - 1) / parts + 63) / 64 * 64;
+    }
+    if (!native_) m_step = p.m, n_step = p.n;
+    for (int64_t m0 = 0; m0 < p.m; m0 += m_step) {
+      for (int64_t n0 = 0; n0 < p.n; n0 += n_step) {
+        Tile t;
+        t.m0 = m0;
+        t.n0 = n0;
+        t.m = std::min(m_step, p.m - m0);
+        t.n = std::min(n_step, p.n - n0);
+        SMELT_RETURN_IF_ERROR(MakePrimitive(t, packed_bytes));
+        tiles_.push_back(std::move(t));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Rows of the result that what comes next finds in the second cache; as many as b has at least, which each tile
+  // reads.
+  int64_t RowsInCache() const {
+    constexpr int64_t kCache = 256 << 10;
+    const int64_t rows = std::max(kCache / std::max<int64_t>(p_.n * ItemSize(p_.out_dtype), 1), p_.k);
+    return std::max<int64_t>((rows + 15) / 16 * 16, 64);
+  }
+
+  // Tiles of whole rows of a dense result lie together.
+  void TellOfRows() {
+    const bool rows = std::all_of(tiles_.begin(), tiles_.end(), [&](const Tile& t) { return t.n == p_.n; });
+    if (!gemv_ && panels_ == nullptr && rows && !p_.swapped && p_.c.RowMajor() && p_.c.row_stride == p_.n)
+      part_unit_ = p_.n;
+  }
+
+  // How many tiles a product is cut into, by its work: of about 8 million multiplications, at most 64.
+  int64_t Parts() const {
+    if (p_.batches > 16) return 1;
+    const double work = static_cast<double>(p_.m) * static_cast<double>(p_.n) * static_cast<double>(p_.k);
+    return static_cast<int64_t>(std::min(64.0, std::max(1.0, work / 8e6)));
+  }
+
+  // Up to how many rows the matrix is read as it lies, a few of them at a time. The library copies it first, which
+  // takes it longer for so few rows where the matrix lies by columns, or fits the second cache but not the first.
+  int64_t MostGemvRows() const {
+    constexpr int64_t kLongColumn = 512, kFewCopied = int64_t{1} << 17, kMostCopied = int64_t{1} << 18;
+    // Packed, more take less time together; but a panel of few long columns is mostly what fills it up.
+    const bool thin = p_.b.ColMajor() && p_.n <= kPanelColumns / 4 && p_.k >= 8 * kLongColumn;
+    if (PacksItself() && !thin) return 2;
+    if (p_.dtype != DType::kFloat32) return kGemvRows;
+    if (p_.b.ColMajor() && p_.k >= kLongColumn) return 3 * kGemvRows;
+    const int64_t elements = p_.k * p_.n;
+    return p_.b.RowMajor() && elements >= kFewCopied && elements <= kMostCopied ? 2 * kGemvRows : kGemvRows;
+  }
+
+  // Weights of a few rows come from memory as they are used, which takes the library longer than computing does.
+  bool PacksItself() const {
+    constexpr int64_t kMostRows = 128;
+    return p_.dtype == DType::kFloat32 && p_.b_constant != nullptr && p_.m <= kMostRows && p_.c.RowMajor();
+  }
+
+  // Tiles of whole panels; of some rows only where there are too few panels.
+  absl::Status PlanPacked(int64_t* packed_bytes) {
+    MatmulProblem& p = p_;
+    panels_ = AllocateAligned(PackedElements(p.k, p.n) * static_cast<int64_t>(sizeof(float)));
+    if (panels_ == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
+    PackRight(p.k, p.n, reinterpret_cast<const float*>(p.b_constant), p.b.row_stride, p.b.col_stride,
+              reinterpret_cast<float*>(panels_.get()));
+    *packed_bytes += PackedElements(p.k, p.n) * static_cast<int64_t>(sizeof(float));
+    after_ = p.has_bias || p.alpha != 1;
+    const int64_t parts = Parts();
+    const int64_t panels = (p.n + kPanelColumns - 1) / kPanelColumns;
+    const int64_t across = std::min(parts, panels), down = std::min((parts + across - 1) / across, (p.m + 23) / 24);
+    const int64_t n_step = (panels + across - 1) / across * kPanelColumns, m_step = (p.m + down - 1) / down;
+    for (int64_t n0 = 0; n0 < p.n; n0 += n_step) {
+      for (int64_t m0 = 0; m0 < p.m; m0 += m_step) {
+        tiles_.push_back({m0, std::min(m_step, p.m - m0), n0, std::min(n_step, p.n - n0), -1, nullptr});
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void RunPacked(const Tile& t, const char* a, char* c, const char* bias) const {
+    const MatmulProblem& p = p_;
+    const int64_t c_row = p.c.row_stride;
+    float* to = reinterpret_cast<float*>(c) + t.m0 * c_row;
+    GemmPacked(t.m, p.n, p.k, reinterpret_cast<const float*>(a) + t.m0 * p.a.row_stride, p.a.row_stride, p.a.col_stride,
+               reinterpret_cast<const float*>(panels_.get()), to, c_row, t.n0, t.n0 + t.n);
+    if (!after_) return;
+    // One row for all is added by vectors.
+    const bool plain = p.alpha == 1 && p.beta == 1 && p.bias_row == 0 && p.bias_col == 1;
+    for (int64_t i = 0; i < t.m; ++i) {
+      char* row = reinterpret_cast<char*>(to + i * c_row);
+      if (plain) {
+        const float* added = reinterpret_cast<const float*>(bias);
+        for (int64_t j = t.n0; j < t.n0 + t.n; ++j) to[i * c_row + j] += added[j];
+        continue;
+      }
+      const float* sums = to + i * c_row + t.n0;
+      FinishRow(t.n, row + t.n0 * 4,
+                bias == nullptr ? nullptr : bias + ((t.m0 + i) * p.bias_row + t.n0 * p.bias_col) * 4,
+                [&](int64_t j) { return sums[j]; });
+    }
+  }
+
+  Matrix PlaceA(const Tile& t) const {
+    const Matrix a{t.m, p_.k, p_.a.row_stride, p_.a.col_stride};
+    return dense_a_ ? DenseLike(a) : a.Normalized();
+  }
+  Matrix PlaceB(const Tile& t) const {
+    const Matrix b{p_.k, t.n, p_.b.row_stride, p_.b.col_stride};
+    return dense_b_ ? DenseLike(b) : b.Normalized();
+  }
+  Matrix PlaceC(const Tile& t) const {
+    return dense_c_ ? Matrix{t.m, t.n, t.n, 1} : Matrix{t.m, t.n, p_.c.row_stride, p_.c.col_stride}.Normalized();
+  }
+
+  struct Primitive {
+    int64_t m, n;
+    std::unique_ptr<DnnlExec> exec;
+    memory::desc weights;
+  };
+
+  absl::Status MakePrimitive(Tile& t, int64_t* packed_bytes) {
+    OneOmpThread one;
+    const bool pack = p_.b_constant != nullptr && (!native_ || !dense_b_);
+    t.primitive = -1;
+    for (size_t i = 0; i < primitives_.size(); ++i) {
+      if (primitives_[i].m == t.m && primitives_[i].n == t.n) t.primitive = static_cast<int>(i);
+    }
+    if (t.primitive < 0) {
+      auto made = TryDnnl([&] {
+        const memory::desc a = DescOf(PlaceA(t), compute_), c = DescOf(PlaceC(t), result_);
+        const memory::desc b =
+            pack ? memory::desc({p_.k, t.n}, DnnlType(compute_), memory::format_tag::any) : DescOf(PlaceB(t), compute_);
+        memory::desc bias;
+        if (library_bias_) bias = memory::desc({1, t.n}, DnnlType(p_.out_dtype), memory::format_tag::ab);
+        const dnnl::matmul::desc d = library_bias_ ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+        const dnnl::matmul::primitive_desc pd(d, UserScratchpad(), CpuEngine());
+        std::vector<DnnlExec::Arg> args = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_DST, c}};
+        if (library_bias_) args.push_back({DNNL_ARG_BIAS, bias});
+        Primitive p{t.m, t.n, nullptr, pd.weights_desc()};
+        p.exec = std::make_unique<DnnlExec>(dnnl::matmul(pd), std::move(args), pd.scratchpad_desc());
+        return p;
+      });
+      if (!made) return absl::InternalError(absl::StrCat("oneDNN has no matmul of ", t.m, "x", p_.k, "x", t.n));
+      primitives_.push_back(std::move(*made));
+      t.primitive = static_cast<int>(primitives_.size()) - 1;
+    }
+    if (!pack) return absl::OkStatus();
+    const memory::desc& want = primitives_[t.primitive].weights;
+    t.packed = AllocateAligned(static_cast<int64_t>(want.get_size()));
+    if (t.packed == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
+    const char* from = p_.b_constant + t.n0 * p_.b.col_stride * ItemSize(p_.dtype);
+    // A copy of what is computed in float32, and of integers, which oneDNN packs from dense rows alone.
+    const Matrix slice{p_.k, t.n, p_.b.row_stride, p_.b.col_stride};
+    Matrix place = PlaceB(t);
+    AlignedBuffer copy;
+    if (!native_ || compute_ == DType::kInt8) {
+      copy = AllocateAligned(p_.k * t.n * ItemSize(compute_));
+      if (copy == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
+      if (native_) {
+        place = Matrix{p_.k, t.n, t.n, 1};
+        Dense(slice, compute_, from, copy.get());
+      } else {
+        Gather(slice, p_.dtype, from, reinterpret_cast<float*>(copy.get()));
+      }
+      from = copy.get();
+    }
+    auto packed = TryDnnl([&] {
+      memory src(DescOf(place, compute_), CpuEngine(), const_cast<char*>(from));
+      memory dst(want, CpuEngine(), t.packed.get());
+      dnnl::reorder(src, dst).execute(ThreadStream(), src, dst);
+      ThreadStream().wait();
+      return true;
+    });
+    if (!packed) return absl::InternalError("oneDNN cannot pack the weights of a matmul");
+    *packed_bytes += static_cast<int64_t>(want.get_size());
+    return absl::OkStatus();
+  }
+
+  bool RunTile(const Tile& t, const char* a, const char* b, char* c, const char* bias) const {
+    const int item = ItemSize(p_.dtype), out_item = ItemSize(p_.out_dtype);
+    const char* ta = a + t.m0 * p_.a.row_stride * item;
+    const char* tb = b + t.n0 * p_.b.col_stride * item;
+    char* tc = c + (t.m0 * p_.c.row_stride + t.n0 * p_.c.col_stride) * out_item;
+    const Matrix ma{t.m, p_.k, p_.a.row_stride, p_.a.col_stride}, mb{p_.k, t.n, p_.b.row_stride, p_.b.col_stride};
+    const void* pa = ta;
+    const void* pb = t.packed != nullptr ? t.packed.get() : tb;
+    void* pc = tc;
+    const int compute_item = ItemSize(compute_);
+    if (dense_a_) {
+      char* to = Scratch::Get(ScratchUse::kA, t.m * p_.k * compute_item);
+      native_ ? Dense(ma, p_.dtype, ta, to) : Gather(ma, p_.dtype, ta, reinterpret_cast<float*>(to));
+      pa = to;
+    }
+    if (dense_b_ && t.packed == nullptr) {
+      char* to = Scratch::Get(ScratchUse::kB, p_.k * t.n * compute_item);
+      native_ ? Dense(mb, p_.dtype, tb, to) : Gather(mb, p_.dtype, tb, reinterpret_cast<float*>(to));
+      pb = to;
+    }
+    if (dense_c_) pc = Scratch::Get(ScratchUse::kC, t.m * t.n * ItemSize(result_));
+    const char* tbias = bias == nullptr ? nullptr : bias + (t.m0 * p_.bias_row + t.n0 * p_.bias_col) * out_item;
+    void* handles[] = {const_cast<void*>(pa), const_cast<void*>(pb), pc, const_cast<char*>(tbias)};
+    if (!primitives_[t.primitive].exec->Run(absl::MakeSpan(handles, library_bias_ ? 4 : 3))) return false;
+    if (!dense_c_ && !after_) return true;
+    // Scale, add, round once, and put it where it belongs.
+    if (!after_ && result_ == p_.out_dtype) {
+      const int64_t sizes[] = {t.m, t.n}, strides[] = {p_.c.row_stride, p_.c.col_stride}, dense[] = {t.n, 1};
+      CopyStrided(tc, strides, static_cast<char*>(pc), dense, sizes, out_item);
+      return true;
+    }
+    const Matrix from = PlaceC(t);
+    const float* result = static_cast<const float*>(pc);
+    for (int64_t i = 0; i < t.m; ++i) {
+      const float* row = result + i * from.row_stride;
+      FinishRow(t.n, tc + i * p_.c.row_stride * out_item,
+                tbias == nullptr ? nullptr : tbias + i * p_.bias_row * out_item,
+                [&](int64_t j) { return row[j * from.col_stride]; });
+    }
+    return true;
+  }
+
+  // A row of the result: scaled, added to, rounded once, and put where it belongs. `value(j)`.
+  template <typename Value>
+  void FinishRow(int64_t n, char* to, const char* bias, const Value& value) const {
+    constexpr int64_t kChunk = 256;
+    const DType t = p_.out_dtype;
+    const int item = ItemSize(t);
+    const float alpha = static_cast<float>(p_.alpha), beta = static_cast<float>(p_.beta);
+    float row[kChunk], added[kChunk];
+    for (int64_t first = 0; first < n; first += kChunk) {
+      const int64_t count = std::min(kChunk, n - first);
+      for (int64_t j = 0; j < count; ++j) row[j] = value(first + j);
+      if (p_.alpha != 1) {
+        for (int64_t j = 0; j < count; ++j) row[j] *= alpha;
+      }
+      if (bias != nullptr && !library_bias_) {
+        ToFloats(t, bias + first * p_.bias_col * item, p_.bias_col, count, added);
+        for (int64_t j = 0; j < count; ++j) row[j] += p_.beta == 1 ? added[j] : added[j] * beta;
+      }
+      FromFloats(t, row, count, to + first * p_.c.col_stride * item, p_.c.col_stride);
+    }
+  }
+  bool RunGemv(int64_t tile, const char* a, const char* b, char* c, const char* bias) const {
+    const int item = ItemSize(p_.dtype), out_item = ItemSize(p_.out_dtype);
+    const int64_t begin = tile * gemv_columns_, end = std::min(p_.n, begin + gemv_columns_);
+    const float* x = reinterpret_cast<const float*>(a);
+    if (p_.dtype != DType::kFloat32 || p_.a.col_stride != 1 || (p_.m > 1 && p_.a.row_stride != p_.k)) {
+      float* dense = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kA, p_.m * p_.k * 4));
+      GatherRows(p_.a, p_.dtype, a, dense);
+      x = dense;
+    }
+    const int m = static_cast<int>(p_.m);
+    const bool direct = p_.out_dtype == DType::kFloat32 && p_.c.col_stride == 1 && !p_.has_bias && p_.alpha == 1;
+    const int64_t columns = end - begin;
+    float* y = direct ? reinterpret_cast<float*>(c) + begin
+                      : reinterpret_cast<float*>(Scratch::Get(ScratchUse::kC, m * columns * 4));
+    const int64_t ldy = direct ? p_.c.row_stride : columns;
+    if (m > MostGemvRows()) {  // small, of halves
+      float* w = reinterpret_cast<float*>(Scratch::Get(ScratchUse::kWeights, p_.k * columns * 4));
+      const Matrix part{p_.k, columns, p_.b.row_stride, p_.b.col_stride}, lies = DenseLike(part);
+      Gather(part, p_.dtype, b + begin * p_.b.col_stride * item, w);
+      Gemm(m, columns, p_.k, x, p_.k, 1, w, lies.row_stride, lies.col_stride, y, ldy);
+    } else if (p_.b.RowMajor()) {
+      GemvPlain(m, p_.k, x, b + begin * item, p_.dtype, p_.b.row_stride, 0, columns, y, ldy);
+    } else {
+      GemvTransposed(m, p_.k, x, b + begin * p_.b.col_stride * item, p_.dtype, p_.b.col_stride, 0, columns, y, ldy);
+    }
+    if (direct) return true;
+    if (!p_.has_bias && p_.alpha == 1 && columns == p_.n && p_.c.col_stride == 1 && p_.c.row_stride == columns) {
+      FromFloats(p_.out_dtype, y, m * columns, c, 1);
+      return true;
+    }
+    for (int64_t i = 0; i < m; ++i) {
+      FinishRow(columns, c + (i * p_.c.row_stride + begin * p_.c.col_stride) * out_item,
+                bias == nullptr ? nullptr : bias + (i * p_.bias_row + begin * p_.bias_col) * out_item,
+                [&](int64_t j) { return y[i * ldy + j]; });
+    }
+    return true;
+  }
+
+  MatmulProblem p_;
+  bool gemv_ = false;
+  int64_t gemv_columns_ = 0, gemv_tiles_ = 0;
+  int64_t part_unit_ = 0;
+  bool native_ = true;
+  DType compute_ = DType::kFloat32;  // what the library reads
+  DType result_ = DType::kFloat32;   // what it writes
+  bool dense_a_ = false, dense_b_ = false, dense_c_ = false;
+  bool library_bias_ = false, after_ = false;
+  AlignedBuffer panels_;  // a constant right operand, for GemmPacked
+  std::vector<Primitive> primitives_;
+  std::vector<Tile> tiles_;
+};
+
+}  // namespace
+
+MakeResult MakeTiledMatmul(MatmulProblem p, bool dense, int64_t* packed_bytes) {
+  return TiledMatmul::Make(std::move(p), dense, packed_bytes);
+}
+
+bool HasExactInt8(const MatmulProblem& p) {
+  return CpuLevel() == "x86-64-v4" && CpuHas("avx512vnni") && !p.has_bias && p.alpha == 1;
+}
+
+}  // namespace smelt::library_internal
