@@ -1,5 +1,5 @@
 // "solve", "determinant", "cholesky": of matrices in the last two dims, one after the other, in double, rounded once at
-// the end. A matrix is worked on row by row.
+// the end.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -11,84 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/at_best_level.h"
+#include "smelt/runtime/library/elimination.h"
 #include "smelt/runtime/library/library.h"
 #include "smelt/runtime/library/matrices.h"
 #include "smelt/runtime/library/scratch.h"
 
 namespace smelt::library_internal {
 namespace {
-
-inline double Magnitude(double x) { return std::abs(x); }
-inline double Magnitude(const std::complex<double>& x) { return std::abs(x.real()) + std::abs(x.imag()); }  // LAPACK's
-
-template <typename T>
-SMELT_INLINE void SubtractTimes(T* a, const T* b, T factor, int64_t n) {
-  for (int64_t k = 0; k < n; ++k) a[k] -= factor * b[k];
-}
-
-// Rows change places so that the largest of a column is divided by; `b`, of k columns, goes along. Above the diagonal
-// and on it U is left. Returns LAPACK's info: the first pivot that is 0, counted from 1, else 0. `odd`: whether an odd
-// number of rows changed places.
-template <typename T>
-SMELT_INLINE int64_t Eliminate(T* a, T* b, int64_t n, int64_t k, bool* odd) {
-  int64_t info = 0;
-  *odd = false;
-  for (int64_t j = 0; j < n; ++j) {
-    int64_t pivot = j;
-    for (int64_t i = j + 1; i < n; ++i) {
-      if (Magnitude(a[i * n + j]) > Magnitude(a[pivot * n + j])) pivot = i;
-    }
-    if (pivot != j) {
-      std::swap_ranges(a + j * n + j, a + j * n + n, a + pivot * n + j);
-      std::swap_ranges(b + j * k, b + j * k + k, b + pivot * k);
-      *odd = !*odd;
-    }
-    if (a[j * n + j] == T(0)) {
-      if (info == 0) info = j + 1;
-      continue;
-    }
-    for (int64_t i = j + 1; i < n; ++i) {
-      const T factor = a[i * n + j] / a[j * n + j];
-      SubtractTimes(a + i * n + j + 1, a + j * n + j + 1, factor, n - j - 1);
-      SubtractTimes(b + i * k, b + j * k, factor, k);
-    }
-  }
-  return info;
-}
-
-// b becomes the x of A x = b, of an A whose other triangle is not looked at.
-template <typename T>
-SMELT_INLINE void Substitute(const T* a, T* b, int64_t n, int64_t k, bool upper, bool unit) {
-  for (int64_t step = 0; step < n; ++step) {
-    const int64_t j = upper ? n - 1 - step : step;
-    if (!unit) {
-      for (int64_t c = 0; c < k; ++c) b[j * k + c] /= a[j * n + j];
-    }
-    for (int64_t i = upper ? 0 : j + 1; i < (upper ? j : n); ++i) SubtractTimes(b + i * k, b + j * k, a[i * n + j], k);
-  }
-}
-
-inline double Conjugate(double x) { return x; }
-inline std::complex<double> Conjugate(const std::complex<double>& x) { return std::conj(x); }
-
-// The lower triangle of `a` becomes L. Returns the order of the first leading minor that is not positive, else 0.
-template <typename T>
-SMELT_INLINE int64_t FactorPositive(T* a, int64_t n) {
-  for (int64_t j = 0; j < n; ++j) {
-    double d = std::real(a[j * n + j]);
-    for (int64_t k = 0; k < j; ++k) d -= std::norm(a[j * n + k]);
-    a[j * n + j] = d;
-    if (!(d > 0)) return j + 1;
-    const double root = std::sqrt(d);
-    a[j * n + j] = root;
-    for (int64_t i = j + 1; i < n; ++i) {
-      T sum = a[i * n + j];
-      for (int64_t k = 0; k < j; ++k) sum -= a[i * n + k] * Conjugate(a[j * n + k]);
-      a[i * n + j] = sum / root;
-    }
-  }
-  return 0;
-}
 
 // What the three have in common: A, one matrix after the other, and errors found in one.
 class FactorizationOp : public PreparedOp {
@@ -156,7 +85,7 @@ class FactorizationOp : public PreparedOp {
   SMELT_INLINE int64_t Solve(T* a, int64_t i, absl::Span<char* const> inputs, absl::Span<char* const> outputs) const {
     const Matrices x(request_.outputs[0]);
     const int64_t n = a_.rows, k = x.columns;
-    T* b = reinterpret_cast<T*>(Scratch::Get(ScratchUse::kB, n * k * static_cast<int64_t>(sizeof(T))));
+    T* b = reinterpret_cast<T*>(Scratch::Get(ScratchUse::kWeights, n * k * static_cast<int64_t>(sizeof(T))));
     if (request_.inputs.size() > 1 && request_.inputs[1].present) {
       LoadMatrix<M>(Matrices(request_.inputs[1]), i, inputs[1], b);
     } else {
@@ -176,7 +105,7 @@ class FactorizationOp : public PreparedOp {
   SMELT_INLINE void Determinant(T* a, int64_t i, absl::Span<char* const> outputs) const {
     const int64_t n = a_.rows;
     bool odd;
-    Eliminate(a, a, n, 0, &odd);
+    Eliminate<T>(a, nullptr, n, 0, &odd);
     T sign = odd ? T(-1) : T(1), product = sign;
     double logarithm = 0;
     for (int64_t d = 0; d < n; ++d) {

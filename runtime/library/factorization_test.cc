@@ -70,7 +70,7 @@ absl::Status Call(const std::string& op, std::vector<Matrices*> inputs, std::vec
 constexpr int64_t kCount = 2000;  // of matrices: several threads' work
 
 TEST(FactorizationTest, SolutionsSolveTheirEquations) {
-  for (int64_t n : {1, 2, 3, 7, 40}) {
+  for (int64_t n : {1, 2, 3, 7, 40, 48, 49, 150}) {
     const int64_t count = n > 10 ? 3 : kCount;
     Matrices a = Filled({count, n, n}, 1), b = Filled({count, n, 2}, 2), x({count, n, 2}), inverse({count, n, n});
     ASSERT_TRUE(Call("solve", {&a, &b}, {&x}, {0, 0, 1}).ok());
@@ -125,30 +125,36 @@ TEST(FactorizationTest, DeterminantsAreTheFormulasOfSmallMatrices) {
 }
 
 TEST(FactorizationTest, ACholeskyFactorTimesItsTransposeIsTheMatrix) {
-  const Matrices half = Filled({4, 6, 6}, 6);
-  Matrices a({4, 6, 6}), l({4, 6, 6}), from = half;
-  for (int64_t i = 0; i < 4; ++i) {
-    for (int64_t r = 0; r < 6; ++r) {
-      for (int64_t c = 0; c < 6; ++c) {
-        for (int64_t k = 0; k < 6; ++k) a.at(i, r, c) += from.at(i, r, k) * from.at(i, c, k);
-        a.at(i, r, c) += r == c;
+  for (int64_t n : {6, 48, 49, 130}) {
+    const int64_t count = n > 10 ? 2 : 4;
+    Matrices from = Filled({count, n, n}, 6), a({count, n, n}), l({count, n, n});
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t r = 0; r < n; ++r) {
+        for (int64_t c = 0; c < n; ++c) {
+          for (int64_t k = 0; k < n; ++k) a.at(i, r, c) += from.at(i, r, k) * from.at(i, c, k);
+          a.at(i, r, c) += r == c;
+        }
       }
     }
-  }
-  for (bool upper : {false, true}) {
-    ASSERT_TRUE(Call("cholesky", {&a}, {&l}, {upper, 1}).ok());
-    for (int64_t i = 0; i < 4; ++i) {
-      for (int64_t r = 0; r < 6; ++r) {
-        for (int64_t c = 0; c < 6; ++c) {
-          double sum = 0;
-          for (int64_t k = 0; k < 6; ++k) sum += upper ? l.at(i, k, r) * l.at(i, k, c) : l.at(i, r, k) * l.at(i, c, k);
-          EXPECT_NEAR(sum, a.at(i, r, c), 1e-11);
-          if (upper ? r > c : r < c) {
-            EXPECT_EQ(l.at(i, r, c), 0);
+    for (bool upper : {false, true}) {
+      ASSERT_TRUE(Call("cholesky", {&a}, {&l}, {upper, 1}).ok());
+      for (int64_t i = 0; i < count; ++i) {
+        for (int64_t r = 0; r < n; ++r) {
+          for (int64_t c = 0; c < n; ++c) {
+            double sum = 0;
+            for (int64_t k = 0; k < n; ++k)
+              sum += upper ? l.at(i, k, r) * l.at(i, k, c) : l.at(i, r, k) * l.at(i, c, k);
+            ASSERT_NEAR(sum, a.at(i, r, c), 1e-11 * static_cast<double>(n)) << n;
+            if (upper ? r > c : r < c) {
+              ASSERT_EQ(l.at(i, r, c), 0);
+            }
           }
         }
       }
     }
+    // In whichever block it is not positive.
+    a.at(0, n - 2, n - 2) = -1;
+    EXPECT_FALSE(Call("cholesky", {&a}, {&l}, {0, 1}).ok());
   }
 }
 
