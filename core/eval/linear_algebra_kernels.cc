@@ -409,7 +409,8 @@ absl::StatusOr<Values> Compare(Call& c) {
 }  // namespace
 
 void AddLinearAlgebraKernels(KernelTable& t) {
-  t["aten::mm"] = t["aten::_int_mm"] = t["aten::addmm"] = t["aten::bmm"] = t["aten::baddbmm"] = t["aten::addbmm"] = MatrixProduct;
+  t["aten::mm"] = t["aten::_int_mm"] = t["aten::addmm"] = t["aten::bmm"] = t["aten::baddbmm"] = t["aten::addbmm"] =
+      MatrixProduct;
   t["aten::mv"] = t["aten::addmv"] = t["aten::dot"] = t["aten::vdot"] = t["aten::outer"] = t["aten::ger"] =
       t["aten::addr"] = VectorProduct;
   t["aten::convolution"] = t["aten::_convolution"] = t["aten::convolution_overrideable"] = Convolution;
