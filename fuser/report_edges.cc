@@ -12,8 +12,8 @@ namespace {
 // What becomes a "matmul" or a "convolution" (codegen/plan_kernels.cc).
 bool MayHaveEpilogue(OpName op) {
   const std::string& name = op.name();
-  return name == "aten::mm" || name == "aten::_int_mm" || name == "aten::bmm" || name == "aten::addmm" || name == "aten::baddbmm" ||
-         name == "aten::convolution";
+  return name == "aten::mm" || name == "aten::_int_mm" || name == "aten::bmm" || name == "aten::addmm" ||
+         name == "aten::baddbmm" || name == "aten::convolution";
 }
 
 }  // namespace
