@@ -976,6 +976,36 @@ TEST_P(OrderTest, OfSortIsThatOfAStableSortAndOfTopKThatOfPyTorchsCalls) {
   }
 }
 
+TEST_P(OrderTest, OfTopKAmongNumbersThatDifferIsThatOfTheirSizes) {
+  const DType t = GetParam();
+  if (ItemSize(t) < 4) GTEST_SKIP() << "has not so many numbers";
+  std::mt19937 rng(7);
+  for (int64_t n : {64, 100, 3001}) {
+    for (int64_t apart : {1, 2}) {
+      std::vector<int64_t> order(static_cast<size_t>(n));
+      std::iota(order.begin(), order.end(), -n / 2);
+      std::shuffle(order.begin(), order.end(), rng);
+      const Tensor x = Tensor::EmptyStrided(t, {n}, {apart});
+      for (int64_t i = 0; i < n; ++i) {
+        const double v = order[static_cast<size_t>(i)] == n / 4 && IsFloating(t) ? NAN : order[static_cast<size_t>(i)];
+        StoreDouble(static_cast<char*>(x.data()) + i * apart * ItemSize(t), t, v);
+      }
+      std::vector<int64_t> want(static_cast<size_t>(n));
+      std::iota(want.begin(), want.end(), 0);
+      const auto at = [&](int64_t i) { return At(x, i * apart); };
+      for (bool descending : {false, true}) {
+        std::sort(want.begin(), want.end(),
+                  [&](int64_t a, int64_t b) { return descending ? Less(at(b), at(a)) : Less(at(a), at(b)); });
+        for (int64_t k : {int64_t{2}, n / 20}) {
+          const Tensor some = Tensor::Empty(DType::kInt64, {k});
+          ASSERT_TRUE(Call("topk", {x}, {Tensor(), some}, {k, 0, descending, 1}).ok());
+          ASSERT_EQ(IntsOf(some), std::vector<int64_t>(want.begin(), want.begin() + k)) << n << " " << k;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(OrderTest, OfUniqueIsAscendingAndEveryNanIsItsOwn) {
   const Tensor x = Numbers(3000), count = Ints({0});
   ASSERT_TRUE(Call("unique_count", {x}, {count}, {0}).ok());

@@ -12,6 +12,7 @@
 #include "smelt/core/base/order_statistics.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/float16.h"
+#include "smelt/runtime/library/at_best_level.h"
 #include "smelt/runtime/library/library.h"
 #include "smelt/runtime/library/order.h"
 
@@ -211,17 +212,49 @@ class LineOp : public PreparedOp {
     const uint64_t flip = descending_ ? ~uint64_t{0} : 0;
     WithKeys(in_.dtype, [&](auto key_of) {
       uint64_t last = least->front().key;
-      for (int64_t i = count; i < length_; ++i) {
-        const uint64_t key = key_of(in + i * step) ^ flip;
-        // Of equal ones the first stays.
-        if (ABSL_PREDICT_TRUE(key >= last)) continue;
-        std::pop_heap(least->begin(), least->end());
-        least->back() = {key, i};
-        std::push_heap(least->begin(), least->end());
-        last = least->front().key;
-      }
+      const auto take = [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const uint64_t key = key_of(in + i * step) ^ flip;
+          // Of equal ones the first stays.
+          if (ABSL_PREDICT_TRUE(key >= last)) continue;
+          std::pop_heap(least->begin(), least->end());
+          least->back() = {key, i};
+          std::push_heap(least->begin(), least->end());
+          last = least->front().key;
+        }
+      };
+      int64_t begin = count;
+      const auto by_pieces = [&](auto zero) {
+        using T = decltype(zero);
+        if (step != static_cast<int64_t>(sizeof(T))) return;
+        const T* line = reinterpret_cast<const T*>(in);
+        AtBestLevel([&]() SMELT_ALWAYS_INLINE {
+          for (; begin + kPiece <= length_; begin += kPiece) {
+            if (MayComeBefore(line + begin, line[least->front().index])) take(begin, begin + kPiece);
+          }
+        });
+      };
+      if (in_.dtype == DType::kFloat32) by_pieces(float{});
+      if (in_.dtype == DType::kFloat64) by_pieces(double{});
+      if (in_.dtype == DType::kInt32) by_pieces(int32_t{});
+      if (in_.dtype == DType::kInt64) by_pieces(int64_t{});
+      take(begin, length_);
     });
     std::sort_heap(least->begin(), least->end());
+  }
+
+  // Elements that are compared with the last of those kept before any is looked at.
+  static constexpr int64_t kPiece = 32;
+  // False: none of a piece's elements comes before `last`. (NaN may.)
+  template <typename T>
+  SMELT_INLINE bool MayComeBefore(const T* piece, T last) const {
+    int any = 0;
+    if (descending_) {
+      for (int64_t i = 0; i < kPiece; ++i) any |= !(piece[i] <= last);
+    } else {
+      for (int64_t i = 0; i < kPiece; ++i) any |= !(piece[i] >= last);
+    }
+    return any != 0;
   }
 
   OperandShape in_, values_, indices_;
