@@ -135,6 +135,7 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
   scope.graph = graph;
   SMELT_RETURN_IF_ERROR(ReadRanges(program, /*of_data=*/true));
   SMELT_RETURN_IF_ERROR(ReadInputs(*graph, *signature, scope));
+  FindArguments(*module);
   SMELT_RETURN_IF_ERROR(ReadNodes(*graph, g_->top(), scope, 0));
   SMELT_RETURN_IF_ERROR(ReadOutputs(*graph, *signature, scope));
   OpenAssignments();
@@ -191,9 +192,36 @@ absl::Status Pt2Reader::ReadRanges(const Json& program, bool of_data) {
   return absl::OkStatus();
 }
 
+void Pt2Reader::FindArguments(const Json& graph_module) {
+  const std::optional<std::vector<ArgumentPath>> paths = ArgumentPaths(graph_module);
+  std::vector<ValueId> inputs;
+  for (size_t i = 0; i < g_->inputs().size(); ++i) {
+    if (g_->input_infos[i].kind == InputInfo::Kind::kUser) inputs.push_back(g_->inputs()[i]);
+  }
+  if (!paths || paths->size() != inputs.size()) return;
+  arguments_.emplace();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!(*paths)[i].empty()) arguments_->emplace((*paths)[i], inputs[i]);
+  }
+}
+
+ValueId Pt2Reader::ArgumentAt(const ArgumentPath& path) const {
+  if (arguments_) {
+    if (const auto it = arguments_->find(path); it != arguments_->end()) return it->second;
+    if (path.size() < 2) return ValueId();
+    // Of `*xs` the archive has the arguments xs_0, xs_1, ..., Python xs[0], xs[1].
+    ArgumentPath of_many(path.begin() + 1, path.end());
+    of_many[0] = absl::StrCat(path[0], "_", path[1]);
+    const auto it = arguments_->find(of_many);
+    return it == arguments_->end() ? ValueId() : it->second;
+  }
+  const ValueId v = g_->FindValue(absl::StrJoin(path, "_"));
+  return v.valid() && g_->IsParam(g_->value(v).def) ? v : ValueId();
+}
+
 std::optional<Expr> Pt2Reader::NumberOf(const GuardedNumber& at) const {
-  const ValueId v = g_->FindValue(absl::StrJoin(at.path, "_"));
-  if (!v.valid() || !g_->IsParam(g_->value(v).def)) return std::nullopt;
+  const ValueId v = ArgumentAt(at.path);
+  if (!v.valid()) return std::nullopt;
   if (at.what == GuardedNumber::kInt) return g_->value(v).expr;
   if (at.what == GuardedNumber::kOffset) return Expr(0);
   const Type& type = g_->value(v).type;
@@ -226,6 +254,18 @@ std::optional<Expr> Pt2Reader::HoldsForTheExample(absl::string_view guard) const
   return Expr(1) - Min(apart, 1);
 }
 
+// L['d']['k'].size()[0] as it stands in the program: d['k'].size()[0].
+static std::string WithoutLocals(absl::string_view guard) {
+  std::string text;
+  for (size_t begin; (begin = guard.find("L['")) != absl::string_view::npos;) {
+    const size_t end = guard.find("']", begin);
+    if (end == absl::string_view::npos) break;
+    absl::StrAppend(&text, guard.substr(0, begin), guard.substr(begin + 3, end - begin - 3));
+    guard.remove_prefix(end + 2);
+  }
+  return absl::StrCat(text, guard);
+}
+
 void Pt2Reader::KeepGuards(const Json& program) {
   // PyTorch reasons about sizes from 2 on; what follows from that is no condition of the program's. (It does not about
   // numbers that are arguments, nor about parts of sizes.)
@@ -247,7 +287,7 @@ void Pt2Reader::KeepGuards(const Json& program) {
     return (parts ? accepted : reasoned).LessOrEqual(1, holds) == true;
   };
   for (const auto& [text, guard] : ParseGuards(program)) {
-    const std::string readable = absl::StrReplaceAll(text, {{"L['", ""}, {"']", ""}});
+    const std::string readable = WithoutLocals(text);
     if (!guard.ok()) {
       const std::optional<Expr> example = HoldsForTheExample(text);
       if (!example) {

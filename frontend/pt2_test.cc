@@ -386,6 +386,26 @@ TEST(Pt2Test, ConditionsOnSizesAreKept) {
   EXPECT_EQ(model->graph->size_guards[1].text, "x.size()[0]**0.5 > 2 (which is known of the example alone)");
 }
 
+// The graph's input x may be Python's X, and another argument Python's x; and x may lie in a dict of that name.
+TEST(Pt2Test, ConditionsSpeakOfPythonsArgumentsNotOfTheGraphsInputs) {
+  const auto read = [](const std::string& names, const std::string& guard) {
+    TestArchive archive = TestArchive::Load("dynamic_batch");
+    archive.Patch("/graph_module/module_call_graph/0/signature/forward_arg_names", names);
+    archive.Patch("/guards_code", guard);
+    const auto model = archive.Read();
+    EXPECT_TRUE(model.ok()) << model.status();
+    std::vector<std::string> known;
+    if (!model.ok()) return known;
+    for (const auto& kept : model->graph->size_guards) known.push_back(kept.text);
+    for (const std::string& text : model->unchecked_guards) known.push_back("unchecked: " + text);
+    return known;
+  };
+  EXPECT_THAT(read(R"(["X"])", R"(["L['X'].size()[0] % 2 == 0"])"), ElementsAre("X.size()[0] % 2 == 0"));
+  EXPECT_THAT(read(R"(["X"])", R"(["L['x'].size()[0] % 2 == 0"])"),
+              ElementsAre("unchecked: L['x'].size()[0] % 2 == 0"));
+  EXPECT_THAT(read(R"(["Xs_0"])", R"(["L['Xs'][0].size()[0] % 2 == 0"])"), ElementsAre("Xs[0].size()[0] % 2 == 0"));
+}
+
 TEST(Pt2Test, CondBecomesANodeWithTwoBlocksWhoseParametersAreItsOperands) {
   const Pt2Model model = Model("cond");
   const Graph& g = *model.graph;
