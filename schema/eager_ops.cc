@@ -32,6 +32,7 @@ bool IsEagerViewOp(const std::string& full_name) {
       "aten::t",
       "aten::mT",
       "aten::mH",
+      "aten::matrix_H",
       "aten::adjoint",
       "aten::numpy_T",
       "aten::movedim.int",

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
@@ -34,7 +35,7 @@ class ComplexRule {
       : g_(g), n_(n), e_(g, n), call_(call), part_(PartComputedIn(g, n, call)), z_(e_, part_) {}
 
   absl::StatusOr<bool> Run() {
-    const std::string& name = call_.op().name();
+    const std::string name = PlainName(call_.op().name());
     const bool complex_result = IsComplexTensor(g_.value(g_.node(n_).outputs[0]).type);
     ValueId out;
     if (name == "aten::add" || name == "aten::sub" || name == "aten::rsub") {
@@ -104,6 +105,14 @@ class ComplexRule {
       out = AsReal(Arg(1));
     } else if (name == "aten::copy" || name == "aten::fill") {
       out = Make(Arg(1));
+    } else if (!complex_result && (IsFilledWith(name, "zeros") || IsFilledWith(name, "empty"))) {
+      out = FullOfReal(0);
+    } else if (!complex_result && IsFilledWith(name, "ones")) {
+      out = FullOfReal(1);
+    } else if (!complex_result && IsFilledWith(name, "full")) {
+      const OpArg& value = call_.arg(name == "aten::new_full" ? 2 : 1);
+      if (value.IsTensor() || value.kind == OpArg::Kind::kComplex || !IsConstant(value)) return false;
+      out = FullOfReal(value.number);
     } else if (name == "aten::zero" || IsFilledWith(name, "zeros") || IsFilledWith(name, "empty")) {
       out = Make(z_.Real(0));
     } else if (IsFilledWith(name, "ones")) {
@@ -201,9 +210,16 @@ class ComplexRule {
       std::vector<ValueId> parts;
       int rank = 0;
       for (const OpArg& a : list.elements) {
-        if (!a.IsTensor() || !a.tensor.dtype || !IsComplex(*a.tensor.dtype)) return false;
+        if (!a.IsTensor() || !a.tensor.dtype) return false;
         rank = a.tensor.rank();
-        parts.push_back(e_.Op("aten::view_as_real", {a.value}));
+        if (IsComplex(*a.tensor.dtype)) {
+          parts.push_back(e_.Cast(e_.Op("aten::view_as_real", {a.value}), part_));
+          continue;
+        }
+        const ValueId real = e_.Cast(a.value, part_);
+        if (!e_.ok()) return e_.status();
+        const ValueId none = e_.Full(part_, e_.Sizes(real), 0);
+        parts.push_back(e_.Op("aten::stack", {e_.List({real, none}), e_.Const(static_cast<int64_t>(rank))}));
       }
       if (dim < 0) dim += rank + (name == "aten::stack");
       out = e_.Op("aten::view_as_complex", {e_.Contiguous(e_.Op(name, {e_.List(parts), e_.Const(dim)}))});
@@ -230,10 +246,41 @@ class ComplexRule {
   }
   // Of the real parts it makes the real parts, of the imaginary ones the imaginary ones.
   static bool MovesEachPart(const std::string& op) {
-    static const auto* const kOps = new absl::flat_hash_set<std::string>{
-        "aten::gather", "aten::take", "aten::scatter.src", "aten::scatter_add",   "aten::flip",
-        "aten::roll",   "aten::tril", "aten::triu",        "aten::masked_scatter"};
+    static const auto* const kOps = new absl::flat_hash_set<std::string>{"aten::gather",
+                                                                         "aten::take",
+                                                                         "aten::scatter.src",
+                                                                         "aten::scatter_add",
+                                                                         "aten::flip",
+                                                                         "aten::roll",
+                                                                         "aten::tril",
+                                                                         "aten::triu",
+                                                                         "aten::masked_scatter",
+                                                                         "aten::repeat",
+                                                                         "aten::tile",
+                                                                         "aten::reflection_pad1d",
+                                                                         "aten::reflection_pad2d",
+                                                                         "aten::reflection_pad3d",
+                                                                         "aten::replication_pad1d",
+                                                                         "aten::replication_pad2d",
+                                                                         "aten::replication_pad3d",
+                                                                         "aten::_pad_circular",
+                                                                         "aten::im2col",
+                                                                         "aten::col2im"};
     return kOps->contains(op);
+  }
+
+  // What other names stand for.
+  static std::string PlainName(const std::string& name) {
+    static const auto* const kNames = new absl::flat_hash_map<std::string, std::string>{
+        {"aten::true_divide", "aten::div"}, {"aten::divide", "aten::div"},   {"aten::multiply", "aten::mul"},
+        {"aten::subtract", "aten::sub"},    {"aten::negative", "aten::neg"}, {"aten::absolute", "aten::abs"}};
+    const auto it = kNames->find(name);
+    return it == kNames->end() ? name : it->second;
+  }
+
+  ValueId FullOfReal(double value) {
+    const TensorType& want = g_.value(g_.node(n_).outputs[0]).type.tensor();
+    return e_.Full(*want.dtype, *want.sizes, value);
   }
 
   static bool IsConstant(const OpArg& number) {

@@ -84,8 +84,9 @@ Values Tensordot(Emit& e, const OpCall& call) {
   // A contracted dim of one element broadcasts: the other side's is summed.
   for (size_t i = 0; i < da.size(); ++i) {
     const Expr na = e.Sizes(a)[da[i]], nb = e.Sizes(b)[db[i]];
-    if (na == Expr(1) && nb != Expr(1)) b = e.Sum(b, {db[i]}, true);
-    if (nb == Expr(1) && na != Expr(1)) a = e.Sum(a, {da[i]}, true);
+    // (In its own dtype, of integers as well.)
+    if (na == Expr(1) && nb != Expr(1)) b = e.Cast(e.Sum(b, {db[i]}, true), e.DTypeOf(b));
+    if (nb == Expr(1) && na != Expr(1)) a = e.Cast(e.Sum(a, {da[i]}, true), e.DTypeOf(a));
   }
   return One(Contract(e, a, b, da, db));
 }

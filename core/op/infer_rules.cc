@@ -215,7 +215,7 @@ absl::StatusOr<std::vector<DType>> PointwiseDTypes(const OpCall& call) {
   if (n == "aten::copy" || n == "aten::fill" || n == "aten::zero" || n == "aten::masked_fill")
     return std::vector<DType>{p[0].dtype};
   const DType t = ResultType(p);
-  if (n == "aten::abs" || n == "aten::angle") return std::vector<DType>{RealOf(t)};
+  if (n == "aten::abs" || n == "aten::absolute" || n == "aten::angle") return std::vector<DType>{RealOf(t)};
   return std::vector<DType>{t};
 }
 
