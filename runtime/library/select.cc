@@ -191,15 +191,46 @@ MakeResult MakeMaskedScatter(const LibraryRequest& r, int64_t*) {
 
 namespace {
 
+// An operand's elements in row-major order.
+const char* DenseElements(const OperandShape& in, char* data, std::vector<char>* copy) {
+  if (in.IsDense()) return data;
+  const int item = ItemSize(in.dtype);
+  copy->resize(static_cast<size_t>(in.NumElements() * item));
+  char* to = copy->data();
+  ForEachElement(At(in, data), [&](const char* p) {
+    std::memcpy(to, p, static_cast<size_t>(item));
+    to += item;
+  });
+  return copy->data();
+}
+
+// How many elements differ from the one before, and at which they are, if `begins` has room for n + 1. A NaN differs
+// from everything. Without branches that depend on data.
+int64_t FindRuns(const char* elements, DType t, int64_t n, int64_t* begins) {
+  const uint64_t nan = NanKey(t);
+  const int item = ItemSize(t);
+  int64_t count = 0;
+  WithKeys(t, [&](auto key_of) {
+    uint64_t before = n > 0 ? ~key_of(elements) : 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const uint64_t key = key_of(elements + i * item);
+      if (begins != nullptr) begins[count] = i;
+      count += (key != before) | ((nan != 0) & (key == nan));
+      before = key;
+    }
+  });
+  return count;
+}
+
 // The elements in the order of their values; bytes as they are.
 struct Distinct {
   std::vector<char> dense;     // the elements in row-major order
-  std::vector<Keyed> order;    // sorted, unless `consecutive`
+  std::vector<Keyed> order;    // sorted
   std::vector<int64_t> group;  // of order[i]
   int64_t count = 0;
 };
 
-Distinct FindDistinct(const OperandShape& in, char* data, bool consecutive) {
+Distinct FindDistinct(const OperandShape& in, char* data) {
   Distinct d;
   const int item = ItemSize(in.dtype);
   const int64_t n = in.NumElements();
@@ -210,7 +241,7 @@ Distinct FindDistinct(const OperandShape& in, char* data, bool consecutive) {
     to += item;
   });
   LoadKeys(d.dense.data(), item, n, in.dtype, /*descending=*/false, &d.order);
-  if (!consecutive) SortByKey(&d.order);
+  SortByKey(&d.order);
   d.group.resize(d.order.size());
   const uint64_t nan = NanKey(in.dtype);
   for (size_t i = 0; i < d.order.size(); ++i) {
@@ -222,6 +253,30 @@ Distinct FindDistinct(const OperandShape& in, char* data, bool consecutive) {
   return d;
 }
 
+// Of elements that follow each other and are equal: one of them, which each of them is, and how many.
+absl::Status FillRuns(const OperandShape& in, char* data, const OperandShape& values, const OperandShape& inverse,
+                      const OperandShape& counts, absl::Span<char* const> outputs) {
+  const int item = ItemSize(in.dtype);
+  const int64_t n = in.NumElements();
+  std::vector<char> copy;
+  const char* elements = DenseElements(in, data, &copy);
+  std::vector<int64_t> begins(static_cast<size_t>(n + 1));
+  const int64_t runs = FindRuns(elements, in.dtype, n, begins.data());
+  if (runs != values.sizes[0]) return absl::InternalError("unique: the count was wrong");
+  begins[static_cast<size_t>(runs)] = n;
+  const bool scattered = inverse.present && !inverse.IsDense();
+  const std::vector<char*> to = scattered ? Addresses(inverse, outputs[1]) : std::vector<char*>();
+  for (int64_t run = 0; run < runs; ++run) {
+    const int64_t begin = begins[static_cast<size_t>(run)], end = begins[static_cast<size_t>(run) + 1];
+    std::memcpy(outputs[0] + run * values.strides[0] * item, elements + begin * item, static_cast<size_t>(item));
+    const int64_t count = end - begin;
+    if (counts.present) std::memcpy(outputs[2] + run * counts.strides[0] * 8, &count, 8);
+    for (int64_t i = begin; inverse.present && i < end; ++i)
+      std::memcpy(scattered ? to[static_cast<size_t>(i)] : outputs[1] + i * 8, &run, 8);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 MakeResult MakeUniqueCount(const LibraryRequest& r, int64_t*) {
@@ -229,7 +284,9 @@ MakeResult MakeUniqueCount(const LibraryRequest& r, int64_t*) {
   SMELT_RETURN_IF_ERROR(IsCount(r, r.outputs[0]));
   if (IsComplex(r.inputs[0].dtype)) return absl::UnimplementedError("unique of complex numbers");
   return Make([in = r.inputs[0], consecutive = r.ints[0] != 0](auto inputs, auto outputs) {
-    const int64_t n = FindDistinct(in, inputs[0], consecutive).count;
+    std::vector<char> copy;
+    const int64_t n = consecutive ? FindRuns(DenseElements(in, inputs[0], &copy), in.dtype, in.NumElements(), nullptr)
+                                  : FindDistinct(in, inputs[0]).count;
     std::memcpy(outputs[0], &n, 8);
     return absl::OkStatus();
   });
@@ -247,8 +304,13 @@ MakeResult MakeUnique(const LibraryRequest& r, int64_t*) {
       (counts.present && (counts.sizes != values.sizes || counts.dtype != DType::kInt64))) {
     return absl::InvalidArgumentError("unique: the operands do not fit each other");
   }
-  return Make([in, values, inverse, counts, consecutive = r.ints[0] != 0](auto inputs, auto outputs) -> absl::Status {
-    const Distinct d = FindDistinct(in, inputs[0], consecutive);
+  if (r.ints[0] != 0) {
+    return Make([in, values, inverse, counts](auto inputs, auto outputs) -> absl::Status {
+      return FillRuns(in, inputs[0], values, inverse, counts, outputs);
+    });
+  }
+  return Make([in, values, inverse, counts](auto inputs, auto outputs) -> absl::Status {
+    const Distinct d = FindDistinct(in, inputs[0]);
     if (d.count != values.sizes[0]) return absl::InternalError("unique: the count was wrong");
     const int item = ItemSize(in.dtype);
     std::vector<int64_t> sizes(static_cast<size_t>(d.count), 0);
