@@ -1,7 +1,8 @@
 // Factors with orthonormal columns, in double: A = Q R, A = U diag(s) V^H, and A = V diag(w) V^H of a Hermitian A.
 // Q R is LAPACK's (Householder's reflections, whose signs are fixed). Singular vectors and eigenvectors are defined up
 // to a factor of magnitude 1, and PyTorch does not promise which: those here are of Jacobi's rotations (Golub and Van
-// Loan, "Matrix Computations", 8.5 and 8.6). Cost: O(m n^2) for Q R, some ten times as much a sweep for the others.
+// Loan, "Matrix Computations", 8.5 and 8.6) and, of larger symmetric matrices, of a tridiagonal one. Cost: O(m n^2) for
+// Q R, some ten times as much in all for a tridiagonal matrix, and a sweep of Jacobi's.
 #ifndef SMELT_CORE_BASE_ORTHOGONAL_FACTORS_H_
 #define SMELT_CORE_BASE_ORTHOGONAL_FACTORS_H_
 
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -119,6 +121,91 @@ double Normalize(Columns<T>& a) {
   }
   return scale;
 }
+
+// A = Q T Q^T of a symmetric A with a tridiagonal T, by Householder's reflections (Golub and Van Loan, 8.3.1).
+struct Tridiagonal {
+  std::vector<double> diagonal, beside;  // beside[i] is left of and below diagonal[i + 1]
+  Columns<double> q;
+
+  explicit Tridiagonal(Columns<double> a) : diagonal(a.size()), beside(a.size(), 0), q(Identity<double>(a.size())) {
+    const size_t n = a.size();
+    Columns<double> reflectors(n);
+    std::vector<double> taus(n, 0), w(n);
+    for (size_t k = 0; k + 2 < n; ++k) {
+      std::vector<double>& v = reflectors[k];
+      v = a[k];
+      std::fill(v.begin(), v.begin() + static_cast<ptrdiff_t>(k) + 1, 0.0);
+      const double first = std::exchange(v[k + 1], 0.0), rest = SquaredNorm(v);
+      if (!(rest > 0)) continue;
+      const double alpha = -std::copysign(std::sqrt(first * first + rest), first);
+      v[k + 1] = first - alpha;
+      taus[k] = 2 / SquaredNorm(v);
+      // A <- H A H = A - v w^T - w v^T, where w = tau A v - (tau^2 v^T A v / 2) v.
+      std::fill(w.begin(), w.end(), 0.0);
+      for (size_t j = k + 1; j < n; ++j) SubtractTimes(a[j], -taus[k] * v[j], k + 1, w);
+      SubtractTimes(v, taus[k] / 2 * Dot(w, v), k + 1, w);
+      for (size_t j = k + 1; j < n; ++j) {
+        SubtractTimes(v, w[j], k + 1, a[j]);
+        SubtractTimes(w, v[j], k + 1, a[j]);
+      }
+      a[k][k + 1] = alpha;
+    }
+    for (size_t j = 0; j < n; ++j) {
+      diagonal[j] = a[j][j];
+      if (j + 1 < n) beside[j] = a[j][j + 1];
+    }
+    for (size_t k = n; k-- > 0;) {
+      if (taus[k] == 0) continue;
+      for (size_t j = k + 1; j < n; ++j) SubtractTimes(reflectors[k], taus[k] * Dot(reflectors[k], q[j]), k + 1, q[j]);
+    }
+  }
+
+  // Makes T diagonal, so that A = Q diag(diagonal) Q^T: by rotations from its end to its beginning, each sweep shifted
+  // by an eigenvalue of its upper corner (8.3.3, mirrored). False: it did not converge.
+  bool Diagonalize() {
+    const size_t n = diagonal.size();
+    for (size_t l = 0; l < n; ++l) {
+      for (int sweep = 0;; ++sweep) {
+        size_t m = l;
+        while (m + 1 < n && std::abs(beside[m]) > std::numeric_limits<double>::epsilon() *
+                                                      (std::abs(diagonal[m]) + std::abs(diagonal[m + 1]))) {
+          ++m;
+        }
+        if (m == l) break;
+        if (sweep == kMaxSweeps) return false;
+        const double half = (diagonal[l + 1] - diagonal[l]) / (2 * beside[l]);
+        double g = diagonal[m] - diagonal[l] + beside[l] / (half + std::copysign(std::hypot(half, 1), half));
+        double c = 1, s = 1, moved = 0;
+        bool whole = true;
+        for (size_t i = m; i-- > l;) {
+          const double f = s * beside[i], b = c * beside[i], r = std::hypot(f, g);
+          beside[i + 1] = r;
+          if (r == 0) {  // the matrix falls apart here
+            diagonal[i + 1] -= moved;
+            beside[m] = 0;
+            whole = false;
+            break;
+          }
+          s = f / r, c = g / r;
+          g = diagonal[i + 1] - moved;
+          const double t = (diagonal[i] - g) * s + 2 * c * b;
+          moved = s * t;
+          diagonal[i + 1] = g + moved;
+          g = c * t - b;
+          Rotate(c, s, 1.0, q[i], q[i + 1]);
+        }
+        if (!whole) continue;
+        diagonal[l] -= moved;
+        beside[l] = g;
+        beside[m] = 0;
+      }
+    }
+    return true;
+  }
+};
+
+// Rows up to which Jacobi's rotations take no longer.
+constexpr size_t kFewRows = 16;
 
 }  // namespace orthogonal_internal
 
@@ -264,6 +351,21 @@ EigenFactors<T> FactorHermitian(Columns<T> a, bool upper) {
     return out;
   }
   const double scale = in::Normalize(a);
+  if constexpr (std::is_same_v<T, double>) {
+    if (n > in::kFewRows) {
+      in::Tridiagonal t(a);
+      if (t.Diagonalize()) {
+        std::vector<size_t> order(n);
+        std::iota(order.begin(), order.end(), size_t{0});
+        std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return t.diagonal[x] < t.diagonal[y]; });
+        for (size_t j : order) {
+          out.values.push_back(t.diagonal[j] * scale);
+          out.vectors.push_back(std::move(t.q[j]));
+        }
+        return out;
+      }
+    }
+  }
   Columns<T> v = in::Identity<T>(n);
   bool turned = n > 1;
   for (int sweep = 0; turned && sweep < in::kMaxSweeps; ++sweep) {

@@ -101,7 +101,7 @@ TYPED_TEST(OrthogonalFactorsTest, UTimesSTimesVIsTheMatrixAndSDoesNotRise) {
 
 TYPED_TEST(OrthogonalFactorsTest, EigenvectorsTimesEigenvaluesAreTheHermitianMatrixOfOneTriangle) {
   using T = TypeParam;
-  for (size_t n : {0, 1, 2, 3, 8, 20}) {
+  for (size_t n : {0, 1, 2, 3, 8, 16, 17, 20, 61}) {
     for (bool upper : {false, true}) {
       const Columns<T> a = Numbers<T>(n, n, 13);
       const EigenFactors<T> f = FactorHermitian(a, upper);
@@ -116,6 +116,34 @@ TYPED_TEST(OrthogonalFactorsTest, EigenvectorsTimesEigenvaluesAreTheHermitianMat
           EXPECT_NEAR(std::abs(Entry(f.vectors, f.values, f.vectors, i, j) - want), 0, 1e-11);
         }
       }
+    }
+  }
+}
+
+// Diagonal ones, of one row, of equal eigenvalues, that fall apart, and whose elements beside the diagonal are tiny.
+TEST(OrthogonalFactors, HoldForLargerMatricesOfEveryKind) {
+  constexpr size_t kRows = 40;
+  for (int kind = 0; kind < 6; ++kind) {
+    Columns<double> a(kRows, std::vector<double>(kRows, 0.0));
+    const Columns<double> any = Numbers<double>(kRows, kRows, 17);
+    for (size_t j = 0; j < kRows; ++j) {
+      for (size_t i = 0; i <= j; ++i) {
+        double v = any[j][i];
+        if (kind == 0) v = i == j ? v : 0;
+        if (kind == 1) v = any[0][i] * any[0][j];
+        if (kind == 2) v = i == j ? 2 : 0;
+        if (kind == 3) v = i / 7 == j / 7 ? v : 0;
+        if (kind == 4) v = i == j ? v : 1e-8 * v;
+        if (kind == 5) v = 1;
+        a[i][j] = a[j][i] = v;
+      }
+    }
+    const EigenFactors<double> f = FactorHermitian(a, false);
+    EXPECT_TRUE(std::is_sorted(f.values.begin(), f.values.end()));
+    ExpectOrthonormal(f.vectors, kRows);
+    for (size_t i = 0; i < kRows; ++i) {
+      for (size_t j = 0; j < kRows; ++j)
+        EXPECT_NEAR(Entry(f.vectors, f.values, f.vectors, i, j), a[j][i], 1e-12 * kRows) << kind;
     }
   }
 }
