@@ -53,7 +53,7 @@ std::optional<KernelEmitter::BlockShape> KernelEmitter::PlanBlocks() const {
   block.square_rows = kLine / narrowest_read;
   block.rows = std::max(kBlockBytes / widest, block.square_rows);
   block.columns = tile_columns_;
-  block.square_columns = std::max<int64_t>({lanes_, kLine / narrowest_read, kLine / narrowest_written});
+  block.square_columns = std::max<int64_t>({lanes_, block.square_rows, kLine / narrowest_written});
   return block;
 }
 
@@ -208,17 +208,11 @@ void KernelEmitter::EmitBlocks(const std::vector<Value*>& tiles, const BlockPlac
           addr_ = corner;
           AddIndex(d, b_.CreateAdd(i, row));
           idx_[d] = b_.CreateAdd(place.first_row, idx_[d]);
-          for (size_t k = 0; k < tiles.size(); ++k) {
-            if (!tiled_[k]) continue;
-            Value* offset = b_.CreateSub(b_.CreateMul(row, square_columns), j);
-            addr_[k] = b_.CreateGEP(MemType(s_.params[k].dtype), tiles[k], offset);
-          }
+          GoToTileRow(tiles, row, block.square_columns, j);
           vectors(j, static_cast<int>(block.square_columns) / lanes_);
           Value* from = Load(number);
           for (size_t k = 0; k < tiles.size(); ++k) {
-            if (tiled_[k] || written_[k] || !stride_[k][d] || s_.params[k].strides[loop_dim_] != StrideClass::kUnit) {
-              continue;
-            }
+            if (!IsReadAsLoopRuns(k) || !stride_[k][d]) continue;
             const int64_t bytes = block.square_columns * ItemSize(s_.params[k].dtype);
             for (int64_t byte = 0; byte < bytes; byte += kLine) {
               from = Paced(from);

@@ -124,10 +124,23 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
   });
 }
 
+bool KernelEmitter::IsReadAsLoopRuns(size_t param) const {
+  return !tiled_[param] && !written_[param] && s_.params[param].strides[loop_dim_] == StrideClass::kUnit;
+}
+
+// Transposed operands' rows `row`, so that column `first` is the tile's first.
+void KernelEmitter::GoToTileRow(const std::vector<Value*>& tiles, Value* row, int64_t columns, Value* first) {
+  for (size_t k = 0; k < tiles.size(); ++k) {
+    if (!tiled_[k]) continue;
+    Value* offset = b_.CreateSub(b_.CreateMul(row, b_.getInt64(columns)), first);
+    addr_[k] = b_.CreateGEP(MemType(s_.params[k].dtype), tiles[k], offset);
+  }
+}
+
 // The same row of the next tile, of operands that lie as the loop runs.
 void KernelEmitter::PrefetchNextTile(Value* column) {
   for (size_t k = 0; k < s_.params.size(); ++k) {
-    if (tiled_[k] || written_[k] || s_.params[k].strides[loop_dim_] != StrideClass::kUnit) continue;
+    if (!IsReadAsLoopRuns(k)) continue;
     const int item = ItemSize(s_.params[k].dtype);
     Value* at = b_.CreateGEP(MemType(s_.params[k].dtype), addr_[k], column);
     for (int64_t byte = 0; byte < tile_columns_ * item; byte += 64) {
@@ -200,11 +213,7 @@ void KernelEmitter::EmitTiles(const std::function<void(Value*, Value*)>& row,
                 addr_ = tile_corner;
                 AddIndex(d, i);
                 idx_[d] = b_.CreateAdd(first, b_.CreateAdd(from, i));
-                for (size_t k = 0; k < tiles.size(); ++k) {
-                  if (!tiled_[k]) continue;
-                  Value* offset = b_.CreateSub(b_.CreateMul(i, b_.getInt64(tile_columns_)), j);
-                  addr_[k] = b_.CreateGEP(MemType(s_.params[k].dtype), tiles[k], offset);
-                }
+                GoToTileRow(tiles, i, tile_columns_, j);
                 PrefetchNextTile(end);
                 row(j, end);
               });

@@ -445,6 +445,8 @@ class KernelEmitter {
 
   void ChooseTiled();
   void FillTile(int param, Value* tile, Value* from, Value* rows, Value* columns);
+  bool IsReadAsLoopRuns(size_t param) const;
+  void GoToTileRow(const std::vector<Value*>& tiles, Value* row, int64_t columns, Value* first);
   void PrefetchNextTile(Value* column);
   // As ForTiles and a loop over columns, tile by tile: row(lo, hi) with idx_ and addr_ set; or vectors(at, n), of n
   // vectors from column `at` on, of which all are whole and go past the cache.

@@ -351,19 +351,20 @@ EigenFactors<T> FactorHermitian(Columns<T> a, bool upper) {
     return out;
   }
   const double scale = in::Normalize(a);
+  const auto in_order = [&](const std::vector<double>& values, Columns<T>& vectors) {
+    std::vector<size_t> order(n);
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return values[x] < values[y]; });
+    for (size_t j : order) {
+      out.values.push_back(values[j] * scale);
+      out.vectors.push_back(std::move(vectors[j]));
+    }
+    return out;
+  };
   if constexpr (std::is_same_v<T, double>) {
     if (n > in::kFewRows) {
       in::Tridiagonal t(a);
-      if (t.Diagonalize()) {
-        std::vector<size_t> order(n);
-        std::iota(order.begin(), order.end(), size_t{0});
-        std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return t.diagonal[x] < t.diagonal[y]; });
-        for (size_t j : order) {
-          out.values.push_back(t.diagonal[j] * scale);
-          out.vectors.push_back(std::move(t.q[j]));
-        }
-        return out;
-      }
+      if (t.Diagonalize()) return in_order(t.diagonal, t.q);
     }
   }
   Columns<T> v = in::Identity<T>(n);
@@ -395,15 +396,9 @@ EigenFactors<T> FactorHermitian(Columns<T> a, bool upper) {
       }
     }
   }
-  std::vector<size_t> order(n);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t x, size_t y) { return std::real(a[x][x]) < std::real(a[y][y]); });
-  for (size_t j : order) {
-    out.values.push_back(std::real(a[j][j]) * scale);
-    out.vectors.push_back(std::move(v[j]));
-  }
-  return out;
+  std::vector<double> diagonal(n);
+  for (size_t j = 0; j < n; ++j) diagonal[j] = std::real(a[j][j]);
+  return in_order(diagonal, v);
 }
 
 }  // namespace smelt

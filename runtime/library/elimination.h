@@ -18,6 +18,12 @@ namespace smelt::library_internal {
 // Columns of a block; matrices of so many rows are one.
 inline constexpr int64_t kFactorBlock = 32;
 
+// Of complex numbers there are no products: all columns at once.
+template <typename T>
+int64_t BlockOf(int64_t n) {
+  return std::is_same_v<T, double> ? std::min(n, kFactorBlock) : n;
+}
+
 inline double Magnitude(double x) { return std::abs(x); }
 inline double Magnitude(const std::complex<double>& x) { return std::abs(x.real()) + std::abs(x.imag()); }  // LAPACK's
 
@@ -90,8 +96,7 @@ SMELT_INLINE void ApplyFactors(const T* a, int64_t n, int64_t begin, int64_t end
 template <typename T>
 SMELT_INLINE int64_t Eliminate(T* a, T* b, int64_t n, int64_t k, bool* odd) {
   *odd = false;
-  const bool in_blocks = std::is_same_v<T, double> && n > kFactorBlock;
-  const int64_t block = in_blocks ? kFactorBlock : n;
+  const int64_t block = BlockOf<T>(n);
   int64_t info = 0;
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t end = std::min(n, begin + block);
@@ -161,8 +166,7 @@ SMELT_INLINE int64_t FactorColumns(T* a, int64_t n, int64_t begin, int64_t end) 
 // The lower triangle of `a` becomes L. Returns the order of the first leading minor that is not positive, else 0.
 template <typename T>
 SMELT_INLINE int64_t FactorPositive(T* a, int64_t n) {
-  const bool in_blocks = std::is_same_v<T, double> && n > kFactorBlock;
-  const int64_t block = in_blocks ? kFactorBlock : n;
+  const int64_t block = BlockOf<T>(n);
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t end = std::min(n, begin + block);
     if (const int64_t info = FactorColumns(a, n, begin, end); info != 0) return info;

@@ -224,7 +224,8 @@ int64_t FindRuns(const char* elements, DType t, int64_t n, int64_t* begins) {
 
 // The elements in the order of their values; bytes as they are.
 struct Distinct {
-  std::vector<char> dense;     // the elements in row-major order
+  std::vector<char> copy;
+  const char* elements;        // in row-major order: the operand's own, or the copy's
   std::vector<Keyed> order;    // sorted
   std::vector<int64_t> group;  // of order[i]
   int64_t count = 0;
@@ -234,13 +235,8 @@ Distinct FindDistinct(const OperandShape& in, char* data) {
   Distinct d;
   const int item = ItemSize(in.dtype);
   const int64_t n = in.NumElements();
-  d.dense.resize(static_cast<size_t>(n * item));
-  char* to = d.dense.data();
-  ForEachElement(At(in, data), [&](const char* p) {
-    std::memcpy(to, p, static_cast<size_t>(item));
-    to += item;
-  });
-  LoadKeys(d.dense.data(), item, n, in.dtype, /*descending=*/false, &d.order);
+  d.elements = DenseElements(in, data, &d.copy);
+  LoadKeys(d.elements, item, n, in.dtype, /*descending=*/false, &d.order);
   SortByKey(&d.order);
   d.group.resize(d.order.size());
   const uint64_t nan = NanKey(in.dtype);
@@ -318,7 +314,7 @@ MakeResult MakeUnique(const LibraryRequest& r, int64_t*) {
     for (size_t i = 0; i < d.order.size(); ++i) {
       const int64_t g = d.group[i];
       if (sizes[static_cast<size_t>(g)]++ == 0) {
-        std::memcpy(outputs[0] + g * values.strides[0] * item, d.dense.data() + d.order[i].index * item,
+        std::memcpy(outputs[0] + g * values.strides[0] * item, d.elements + d.order[i].index * item,
                     static_cast<size_t>(item));
       }
       if (inverse.present) std::memcpy(to[static_cast<size_t>(d.order[i].index)], &g, 8);
