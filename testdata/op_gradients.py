@@ -92,6 +92,16 @@ def bags():
             add("_embedding_bag_per_sample_weights_backward", g, w, at, starts, bag, mode, padding)
 
 
+def maxima_of_bags():
+    nan, at, starts = float("nan"), torch.tensor([5, 1, 1, 0, 3, 2, 6]), torch.tensor([0, 2, 2, 5])
+    w = rand(7, 3)
+    w[5, 0] = w[0, 1] = nan  # which a bag begins with, and which it comes upon
+    w[1, 2] = -float("inf")
+    add("_embedding_bag", w, at, starts, False, 2, False, None, False, 6)
+    _, bag, size, maxima = torch.ops.aten._embedding_bag(w, at, starts, False, 2, False, None, False, 6)
+    add("_embedding_bag_backward", rand(4, 3), at, starts, bag, size, maxima, 7, False, 2, False, None, 6)
+
+
 def others():
     for dtype in (F32, BF16):
         x, g = rand(3, 4, dtype=dtype), rand(3, 4, dtype=dtype)

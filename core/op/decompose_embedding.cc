@@ -1,4 +1,5 @@
 // Bags of embeddings, and the gradients of embeddings.
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -51,8 +52,42 @@ ValueId BagOfEach(Emit& e, ValueId offsets, const Expr& n) {
   return e.Op("aten::sub.Scalar", {found, e.Const(int64_t{1}), e.Const(int64_t{1})});
 }
 
+// The largest of each bag's rows, [bags, width], and the index of the row that it is from. PyTorch goes over a bag's rows
+// and takes what is greater than what it has: what begins with a NaN remains one, later ones are passed over, and of
+// equal ones the first remains. Of bags without rows that count: 0, and index 0.
+struct Maxima {
+  ValueId values, indices;
+};
+Maxima MaximaOfBags(Emit& e, ValueId rows, ValueId indices, ValueId bag, ValueId is_counted, const Expr& bags) {
+  constexpr double kNowhere = 1LL << 62, kLeast = -std::numeric_limits<double>::infinity();
+  const Expr n = e.Sizes(rows)[0], width = e.Sizes(rows)[1];
+  const ValueId dim = e.Const(int64_t{0});
+  auto reduced = [&](ValueId into, ValueId values, const char* how) {
+    return e.Op("aten::index_reduce", {into, dim, bag, values, e.Const(std::string(how)), e.Const(true)});
+  };
+  auto fill = [&](ValueId v, ValueId where, double with) { return e.Where(where, e.Fill(v, with), v); };
+  auto gather = [&](ValueId from, ValueId at) { return e.Op("aten::gather", {from, dim, at, e.Const(false)}); };
+  auto is_nan = [&](ValueId v) { return e.Op("aten::isnan", {v}); };
+  auto both = [&](ValueId a, ValueId b) { return e.Op("aten::logical_and", {a, b}); };
+  // Of each bag and column the first position that is wanted.
+  auto first = [&](ValueId wanted) {
+    const ValueId at = e.Where(wanted, e.Unsqueeze(Range(e, n), 1), e.Scalar(DType::kInt64, kNowhere));
+    return reduced(e.Full(DType::kInt64, {bags, width}, kNowhere), at, "amin");
+  };
+  const ValueId counted = e.Expand(e.Unsqueeze(is_counted, 1), {n, width});
+  const ValueId start = first(counted), is_empty = e.EqN(start, kNowhere);
+  const ValueId begin = gather(rows, fill(start, is_empty, 0)), begins_nan = is_nan(begin);
+  const ValueId is_number = both(counted, e.Op("aten::logical_not", {is_nan(rows)}));
+  const ValueId least = e.Full(e.DTypeOf(rows), {bags, width}, kLeast);
+  const ValueId best = reduced(least, e.WhereN(is_number, rows, kLeast), "amax");
+  const ValueId is_best = e.Op("aten::eq.Tensor", {rows, Rows(e, best, bag)});
+  const ValueId at = e.Where(begins_nan, start, first(both(is_number, is_best)));
+  const ValueId from = gather(e.Expand(e.Unsqueeze(indices, 1), {n, width}), fill(at, is_empty, 0));
+  return {fill(e.Where(begins_nan, begin, best), is_empty, 0), fill(from, is_empty, 0)};
+}
+
 // embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
-// padding_idx): sums or means of the rows of each bag, and for gradients the bag of each index (of sums without padding
+// padding_idx): sums, means or maxima of the rows of each bag, and for gradients the bag of each index (of sums without padding
 // none), how many a bag has (of sums 0) and, of maxima, where they are.
 Values EmbeddingBag(Emit& e, const OpCall& call) {
   const ValueId weight = call.arg(0).value, indices = call.arg(1).value;
@@ -68,7 +103,6 @@ Values EmbeddingBag(Emit& e, const OpCall& call) {
       return call.Error("padding_idx must be within the number of embeddings");
     if (padding < 0) padding += *rows.Constant();
   }
-  if (mode == kMax) return call.Unsupported("the mode \"max\"");
   if (e.Rank(indices) != 1 || e.Rank(offsets) != 1) return call.Unsupported("indices of this rank");
   Expr bags = e.Sizes(offsets)[0];
   if (last) {
@@ -91,8 +125,15 @@ Values EmbeddingBag(Emit& e, const OpCall& call) {
   const ValueId bag =
       regular ? e.Op("aten::div.Scalar_mode", {Range(e, n), e.Size(*regular), e.Const(std::string("floor"))})
               : BagOfEach(e, offsets, n);
-  ValueId out, count;
-  if (regular) {
+  ValueId out, count, maxima;
+  if (mode == kMax) {
+    const ValueId ones = e.Full(DType::kBool, {n}, 1);
+    const ValueId is_counted = padding < 0 ? ones : e.NeInt(indices, padding);
+    const Maxima of = MaximaOfBags(e, rows, indices, bag, is_counted, bags);
+    out = of.values;
+    maxima = of.indices;
+    count = AddedRows(e, {bags}, bag, counted);
+  } else if (regular) {
     out = e.Sum(e.Reshape(rows, {bags, *regular, width}), {1}, false);
     count = e.Sum(e.Reshape(counted, {bags, *regular}), {1}, false);
   } else {
@@ -104,9 +145,11 @@ Values EmbeddingBag(Emit& e, const OpCall& call) {
   } else if (mode == kMean) {
     out = e.Div(out, e.Unsqueeze(e.Op("aten::clamp_min", {count, e.Const(int64_t{1})}), 1));
   }
-  const ValueId sizes = mode == kMean ? e.Cast(count, DType::kInt64) : e.Full(DType::kInt64, {bags}, 0);
+  const ValueId sizes = mode == kSum ? e.Full(DType::kInt64, {bags}, 0) : e.Cast(count, DType::kInt64);
   const bool no_bags = mode == kSum && padding < 0;
-  return std::vector<ValueId>{e.Cast(out, t), no_bags ? e.Full(DType::kInt64, {Expr(0)}, 0) : bag, sizes, sizes};
+  // PyTorch's export takes the composite operator's sizes of bags to be one more than it returns.
+  if (last && call.op().name() == "aten::embedding_bag") return std::vector<ValueId>{e.Cast(out, t), {}, {}, {}};
+  return std::vector<ValueId>{e.Cast(out, t), no_bags ? e.Full(DType::kInt64, {Expr(0)}, 0) : bag, sizes, mode == kMax ? maxima : sizes};
 }
 
 // What each row of a gradient is divided by where it is to be the less the more often its index occurs.
@@ -141,12 +184,19 @@ Values EmbeddingBagBackward(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(bool by_frequency, call.GetBool("scale_grad_by_freq"));
   SMELT_ASSIGN_OR_RETURN(bool sparse, call.GetBool("sparse"));
   SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetIntOr("padding_idx", -1));
-  if (mode == kMax) return call.Unsupported("the mode \"max\"");
   if (sparse) return call.Unsupported("a sparse gradient");
   if (by_frequency) return call.Unsupported("scale_grad_by_freq, for which PyTorch takes the counts of other rows");
   if (e.Rank(grad) != 2 || e.Rank(indices) != 1 || e.Rank(offsets) != 1)
     return call.Unsupported("indices of this rank");
   const Expr n = e.Sizes(indices)[0], bags = e.Sizes(grad)[0], width = e.Sizes(grad)[1];
+  if (mode == kMax) {
+    const ValueId has_rows = e.Unsqueeze(e.Op("aten::ne.Scalar", {call.arg(4).value, e.Const(int64_t{0})}), 1);
+    const ValueId zeros = e.Full(e.DTypeOf(grad), {num_weights, width}, 0);
+    const ValueId maxima = e.Cast(call.arg(5).value, DType::kInt64);
+    const ValueId sums =
+        e.Op("aten::scatter_add", {zeros, e.Const(int64_t{0}), maxima, e.WhereN(has_rows, grad, 0)});
+    return std::vector<ValueId>{e.Cast(sums, e.DTypeOf(call.arg(0).value))};
+  }
   const ValueId bag = BagOfEach(e, e.Slice(offsets, 0, 0, bags), n);
   if (mode == kMean) {
     const ValueId ones = WithoutPadding(e, e.Full(e.DTypeOf(grad), {n}, 1), indices, padding);
