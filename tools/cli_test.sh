@@ -30,6 +30,7 @@ has_fields() {
 compile() { "$smelt" compile "$@" --cache-mode=off --target=x86-64-v2; }
 
 expect 0 'exit codes: 0 well' "$smelt" --help
+expect 0 'bundle format [0-9]*, kernels by sha256:[0-9a-f]* LLVM' "$smelt" --version
 expect 2 'unknown command' "$smelt" frobnicate
 expect 2 'one model and -o' "$smelt" compile "$models/relu_input.pt2"
 expect 2 'unknown option --bogus' compile "$models/relu_input.pt2" -o a.smb --bogus

@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "smelt/codegen/kernel_key.h"
+#include "smelt/codegen/target.h"
+#include "smelt/schema/bundle.h"
 #include "smelt/tools/cache_command.h"
 #include "smelt/tools/cc_command.h"
 #include "smelt/tools/command_line.h"
@@ -29,7 +32,8 @@ constexpr char kHelp[] =
     "  smelt report BUNDLES -o FILE.html a page about bundles\n"
     "  smelt kernels STEP ...            the steps of compile, for builds that share kernels among models\n"
     "  smelt cache stats|explain|verify|clear   the kernels kept on disk\n\n"
-    "smelt COMMAND --help says more. @FILE among the arguments stands for its lines.\n\n"
+    "smelt COMMAND --help says more; smelt --version, what machines must have in common to make the same bytes. @FILE "
+    "among the\n  arguments stands for its lines.\n\n"
     "exit codes: 0 well; 1 the result differs from what was expected; 2 wrong usage, or arguments that do not fit the "
     "model;\n"
     "  3 the input cannot be read or is corrupt; 4 something in it is not supported (all of it is listed); 5 this "
@@ -51,6 +55,11 @@ int main(int argc, char** argv) {
   if (args->empty() || (*args)[0] == "--help" || (*args)[0] == "help") {
     std::fputs(kHelp, args->empty() ? stderr : stdout);
     return args->empty() ? smelt::kExitUsage : smelt::kExitOk;
+  }
+  if ((*args)[0] == "--version") {
+    std::printf("smelt: bundle format %d, kernels by %s\n", static_cast<int>(smelt::kBundleFormat),
+                smelt::CodeGeneratorIdentity(smelt::Target::kX86_64_V2).c_str());
+    return smelt::kExitOk;
   }
   const std::string command = (*args)[0];
   const std::vector<std::string> rest(args->begin() + 1, args->end());
