@@ -31,7 +31,8 @@ def main():
         op_quantization.per_tensor, op_quantization.per_channel, op_quantization.per_token, op_quantization.per_group,
         op_quantization.chosen_parameters, op_quantization.integer_products, op_gradients.attention,
         op_gradients.convolutions, op_gradients.pools, op_gradients.resized, op_gradients.sampled, op_gradients.bags,
-        op_gradients.others, op_gradients.maxima_of_bags
+        op_gradients.others, op_gradients.maxima_of_bags,
+        op_memory.places_of_a_fixed_number
     ]
     for section in sections:
         GENERATOR.manual_seed(zlib.crc32(section.__name__.encode()))

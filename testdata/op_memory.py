@@ -346,3 +346,7 @@ def scalars():
     add("add.t", [1, 2], [3])
     add("eq.int_list", [1, 2], [1, 2])
     add("__contains__.int_list", [1, 2], 2)
+
+
+def places_of_a_fixed_number():
+    add("nonzero_static", torch.tensor([[1.5, 0, 2], [0, 0, -1]]), size=4, fill_value=-7)

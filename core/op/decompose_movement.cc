@@ -149,6 +149,31 @@ Values OneHot(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(e.Op("aten::eq.Tensor", {e.Unsqueeze(self, e.Rank(self)), range}), DType::kInt64)};
 }
 
+// nonzero_static(self, size, fill_value): the places of the first `size` elements that are not 0, then fill_value. An
+// element's number is written where it comes among those; all others where nobody reads.
+Values NonzeroStatic(Emit& e, const OpCall& call) {
+  const ValueId self = call.arg(0).value;
+  SMELT_ASSIGN_OR_RETURN(const Expr size, call.GetExpr("size"));
+  SMELT_ASSIGN_OR_RETURN(const int64_t fill, call.GetIntOr("fill_value", -1));
+  const std::vector<Expr> sizes = e.Sizes(self);
+  if (sizes.empty()) return std::vector<ValueId>{e.Full(DType::kInt64, {size, Expr(0)}, 0)};
+  const ValueId dim = e.Const(int64_t{0}), one = e.Const(int64_t{1});
+  const ValueId is_wanted = e.NeInt(e.Flatten(self), 0);
+  const ValueId before = e.Op("aten::sub.Scalar", {e.Op("aten::cumsum", {is_wanted, dim, e.None()}), one, one});
+  const ValueId slot = e.Op("aten::clamp_max", {e.WhereN(is_wanted, before, 1LL << 62), e.Size(size)});
+  const ValueId numbers = Range(e, Product(sizes));
+  ValueId rest = e.Op("aten::scatter.src", {e.Full(DType::kInt64, {size + 1}, -1), dim, slot, numbers});
+  rest = e.Slice(rest, 0, 0, size);
+  const ValueId is_place = e.Op("aten::ge.Scalar", {rest, e.Const(int64_t{0})});
+  std::vector<ValueId> columns(sizes.size());
+  for (size_t d = sizes.size(); d-- > 0;) {
+    const ValueId of = e.Size(Max(sizes[d], Expr(1)));  // of no elements there are no places
+    columns[d] = e.Where(is_place, e.Op("aten::remainder.Scalar", {rest, of}), e.Fill(rest, static_cast<double>(fill)));
+    rest = e.Op("aten::div.Scalar_mode", {rest, of, e.Const(std::string("floor"))});
+  }
+  return std::vector<ValueId>{e.Op("aten::stack", {e.List(columns), one})};
+}
+
 Values Trace(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
   if (e.Rank(self) != 2) {
@@ -652,6 +677,7 @@ void AddMovementRules(DecompositionTable& t) {
   t["aten::repeat_interleave.self_int"] = RepeatInterleave;
   t["aten::tile"] = Tile;
   t["aten::one_hot"] = OneHot;
+  t["aten::nonzero_static"] = NonzeroStatic;
   t["aten::trace"] = Trace;
   t["aten::glu"] = Glu;
   t["aten::diff"] = Diff;

@@ -66,7 +66,7 @@ constexpr Group kGroups[] = {
      "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d max_pool1d "
      "max_pool1d_with_indices max_pool2d max_pool3d conv1d conv2d conv3d conv_transpose1d conv_transpose2d "
      "conv_transpose3d reshape reshape_as flatten contiguous to type_as ravel expand_copy permute_copy "
-     "transpose_copy t_copy squeeze_copy unsqueeze_copy slice_copy select_copy split_copy split_with_sizes_copy "
+     "nonzero_static transpose_copy t_copy squeeze_copy unsqueeze_copy slice_copy select_copy split_copy split_with_sizes_copy "
      "unbind_copy unfold_copy diagonal_copy as_strided_copy view_as_real_copy atleast_1d atleast_2d atleast_3d "
      "broadcast_tensors "
      "hstack vstack dstack row_stack column_stack meshgrid cartesian_prod diag diagflat trace rot90 fliplr "
