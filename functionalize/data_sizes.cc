@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/emit.h"
 #include "smelt/core/op/infer.h"
 
 namespace smelt {
@@ -29,8 +30,10 @@ class SizeOpener {
     if (full == "aten::index.Tensor") return MaskIndex();
     if (absl::StrContains(full, "index_put")) return MaskPut();
     if (full == "aten::masked_select") return MaskedSelect();
-    if (full == "aten::_unique2" || full == "aten::unique_consecutive")
-      return Unique(full == "aten::unique_consecutive");
+    if (full == "aten::_unique2") return Unique(/*consecutive=*/false);
+    if (full == "aten::unique_dim") return UniqueSlices(In(1), /*consecutive=*/false);
+    if (full == "aten::unique_consecutive")
+      return IsNone(In(3)) ? Unique(/*consecutive=*/true) : UniqueSlices(In(3), /*consecutive=*/true);
     if (full == "aten::bincount") return Bincount();
     if (full == "aten::repeat_interleave.self_Tensor" || full == "aten::repeat_interleave.Tensor")
       return RepeatInterleave(full == "aten::repeat_interleave.Tensor");
@@ -42,6 +45,10 @@ class SizeOpener {
   const TensorType& T(ValueId v) const { return g_.value(v).type.tensor(); }
   ValueId None() { return InsertConstant(g_, n_, std::monostate()); }
   ValueId Int(int64_t v) { return InsertConstant(g_, n_, v); }
+  bool IsNone(ValueId v) const {
+    const auto constant = GetConstant(g_, v);
+    return constant && std::holds_alternative<std::monostate>(*constant);
+  }
 
   // TorchScript's text has no symbols for sizes that the data decide.
   bool TypesAreKnown() const {
@@ -377,24 +384,21 @@ class SizeOpener {
     return Done();
   }
 
-  // _unique2(self, sorted, return_inverse, return_counts); unique_consecutive(self, return_inverse, return_counts, dim)
-  absl::StatusOr<bool> Unique(bool consecutive) {
-    if (consecutive) {
-      auto dim = GetConstant(g_, In(3));
-      if (!dim || !std::holds_alternative<std::monostate>(*dim))
-        return absl::UnimplementedError("unique_consecutive along a dim");
-    }
-    const ValueId self = In(0);
-    const TensorType& values = T(g_.node(n_).outputs[0]);
-    const Expr size = (*values.sizes)[0];
+  // Of all elements: the values, which one each is, and how many there are of each.
+  absl::StatusOr<NodeId> UniqueOf(ValueId self, const Expr& size, bool consecutive) {
     const Graph::Attributes kind = {{"consecutive", int64_t{consecutive}}};
     NodeId count = InsertTyped("smelt::unique_count", {self}, {Long({}, {})}, kind);
     SMELT_ASSIGN_OR_RETURN(ValueId n, Read(g_.node(count).outputs[0], size));
     const std::vector<Expr> sizes = *T(self).sizes;
-    NodeId unique = InsertTyped("smelt::unique", {self, n},
-                                {Type::Tensor(*values.dtype, {size}, {Expr(1)}), Long(sizes, ContiguousStrides(sizes)),
-                                 Long({size}, {Expr(1)})},
-                                kind);
+    return InsertTyped("smelt::unique", {self, n},
+                       {Type::Tensor(*T(self).dtype, {size}, {Expr(1)}), Long(sizes, ContiguousStrides(sizes)),
+                        Long({size}, {Expr(1)})},
+                       kind);
+  }
+
+  // _unique2(self, sorted, return_inverse, return_counts); unique_consecutive(self, return_inverse, return_counts, dim)
+  absl::StatusOr<bool> Unique(bool consecutive) {
+    SMELT_ASSIGN_OR_RETURN(const NodeId unique, UniqueOf(In(0), (*T(g_.node(n_).outputs[0]).sizes)[0], consecutive));
     for (int k = 0; k < 3; ++k) {
       const ValueId out = g_.node(n_).outputs[k];
       if (k > 0 && *T(out).sizes != *T(g_.node(unique).outputs[k]).sizes) {
@@ -405,6 +409,84 @@ class SizeOpener {
       ReplaceOutput(k, g_.node(unique).outputs[k]);
     }
     return Done();
+  }
+
+  // unique_dim(self, dim, sorted, return_inverse, return_counts); unique_consecutive(self, return_inverse,
+  // return_counts, dim): of slices. Each gets a number, equal ones the same, and numbers are in the order of the
+  // slices' elements.
+  absl::StatusOr<bool> UniqueSlices(ValueId along, bool consecutive) {
+    constexpr int64_t kWidest = 64;  // each element of a slice takes two sorts
+    const auto constant = GetConstant(g_, along);
+    if (!constant || !std::holds_alternative<int64_t>(*constant))
+      return absl::UnimplementedError("unique along a dim that is not known");
+    const std::vector<Expr> sizes = *T(In(0)).sizes;
+    const int rank = static_cast<int>(sizes.size());
+    const int64_t dim = std::get<int64_t>(*constant) + (std::get<int64_t>(*constant) < 0 ? rank : 0);
+    if (dim < 0 || dim >= rank) return absl::UnimplementedError("unique along a dim that its tensor does not have");
+    const Expr n = sizes[dim];
+    std::vector<Expr> slice = sizes;
+    slice.erase(slice.begin() + dim);
+    const std::optional<int64_t> width = Product(slice).Constant();
+    if (!width || *width < 1 || (!consecutive && *width > kWidest)) {
+      return absl::UnimplementedError(
+          absl::StrCat("unique of slices of ", Product(slice).ToString(), " elements, not 1 to ", kWidest));
+    }
+    if (g_.symbols.Less(Expr(0), n) != true) return absl::UnimplementedError("unique of what may be no slices");
+
+    Emit e(g_, n_);
+    std::vector<int64_t> front = {dim}, back;
+    for (int d = 0; d < rank; ++d) {
+      if (d != dim) front.push_back(d);
+      back.push_back(d == dim ? 0 : d < dim ? d + 1 : d);
+    }
+    const ValueId slices = e.Contiguous(e.Permute(In(0), front));
+    const ValueId rows = e.View(slices, {n, Expr(*width)});
+    const ValueId numbers = consecutive ? NumbersOfRuns(e, rows) : NumbersInOrder(e, rows);
+    SMELT_RETURN_IF_ERROR(e.status());
+    const Expr size = (*T(g_.node(n_).outputs[0]).sizes)[dim];
+    SMELT_ASSIGN_OR_RETURN(const NodeId unique, UniqueOf(numbers, size, consecutive));
+    const ValueId inverse = g_.node(unique).outputs[1];
+    const ValueId first =
+        e.Op("aten::scatter_reduce.two",
+             {e.Full(DType::kInt64, {size}, 1LL << 62), e.Const(int64_t{0}), inverse,
+              e.Op("aten::arange", {e.Size(n), e.Const(ScalarTypeOf(DType::kInt64)), e.None(), e.None(), e.None()}),
+              e.Const(std::string("amin")), e.Const(true)});
+    const ValueId values = e.Permute(e.Op("aten::index_select", {slices, e.Const(int64_t{0}), first}), back);
+    SMELT_RETURN_IF_ERROR(e.status());
+    ReplaceOutput(0, values);
+    ReplaceOutput(1, inverse);
+    ReplaceOutput(2, g_.node(unique).outputs[2]);
+    return Done();
+  }
+  ValueId NumbersOfRuns(Emit& e, ValueId rows) {
+    const Expr n = e.Sizes(rows)[0];
+    const ValueId differs = e.Op("aten::ne.Tensor", {e.Slice(rows, 0, 1, n), e.Slice(rows, 0, 0, n - 1)});
+    const ValueId begins = e.Op("aten::any.dim", {differs, e.Const(int64_t{1}), e.Const(false)});
+    const ValueId all = e.Cat({e.Full(DType::kBool, {Expr(1)}, 0), begins}, 0);
+    return e.Op("aten::cumsum", {all, e.Const(int64_t{0}), e.None()});
+  }
+  // By one element of the slices after the other: the number so far, then the element's place among those in order.
+  ValueId NumbersInOrder(Emit& e, ValueId rows) {
+    if (e.DTypeOf(rows) == DType::kBool) rows = e.Cast(rows, DType::kUInt8);
+    if (IsFloating(e.DTypeOf(rows))) {
+      const ValueId is_number = e.Op("aten::logical_not", {e.Op("aten::isnan", {rows})});
+      Require(e.Op("aten::all", {is_number}), "unique of slices with NaNs, whose order PyTorch leaves open");
+    }
+    // How many are less.
+    const auto place = [&](ValueId v) {
+      const ValueId sorted = e.Multi("aten::sort", {v, e.Const(int64_t{0}), e.Const(false)}, 2)[0];
+      return e.Op("aten::searchsorted.Tensor", {sorted, v, e.Const(false), e.Const(false), e.None(), e.None()});
+    };
+    ValueId numbers;
+    for (int64_t k = 0; k < *e.Sizes(rows)[1].Constant(); ++k) {
+      const ValueId of_element = place(e.Contiguous(e.Select(rows, 1, k)));
+      if (k == 0) {
+        numbers = of_element;
+      } else {
+        numbers = place(e.Add(e.Op("aten::mul.Scalar", {numbers, e.Size(e.Sizes(rows)[0])}), of_element));
+      }
+    }
+    return numbers;
   }
 
   // bincount(self, weights, minlength)

@@ -118,6 +118,7 @@ const absl::flat_hash_map<std::string, CompositeOpener::Rule>& CompositeOpener::
       {"aten::masked_select", &CompositeOpener::DataSizes},
       {"aten::_unique2", &CompositeOpener::DataSizes},
       {"aten::unique_consecutive", &CompositeOpener::DataSizes},
+      {"aten::unique_dim", &CompositeOpener::DataSizes},
       {"aten::bincount", &CompositeOpener::DataSizes},
       {"aten::repeat_interleave", &CompositeOpener::DataSizes},
   };

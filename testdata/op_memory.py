@@ -350,3 +350,8 @@ def scalars():
 
 def places_of_a_fixed_number():
     add("nonzero_static", torch.tensor([[1.5, 0, 2], [0, 0, -1]]), size=4, fill_value=-7)
+
+
+def slices_that_differ():
+    x = torch.tensor([[1, 0], [0, 2], [1, 0], [0, 1], [0, 1]])
+    add("unique_dim", x, 0, True, True, True)

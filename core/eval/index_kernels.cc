@@ -10,6 +10,7 @@
 #include "smelt/core/base/wrapping.h"
 #include "smelt/core/eval/kernels.h"
 #include "smelt/core/tensor/float16.h"
+#include "smelt/core/tensor/view_rules.h"
 
 namespace smelt::eval_internal {
 namespace {
@@ -604,10 +605,66 @@ absl::StatusOr<Values> IsIn(Call& c) {
   return Values{EvalValue(out)};
 }
 
+// unique_dim, and unique_consecutive with a dim. PyTorch puts the slices in front, and the result's dim back.
+absl::StatusOr<Values> UniqueSlices(Call& c, bool consecutive) {
+  const Tensor self = c.T("self");
+  SMELT_ASSIGN_OR_RETURN(const int dim, view_rules::WrapDim(c.I("dim"), self.rank()));
+  if (self.rank() == 0) return c.Unsupported("unique of a number along a dim");
+  Geometry front = self.geometry();
+  std::rotate(front.sizes.begin(), front.sizes.begin() + dim, front.sizes.begin() + dim + 1);
+  std::rotate(front.strides.begin(), front.strides.begin() + dim, front.strides.begin() + dim + 1);
+  const int64_t n = front.sizes[0];
+  if (n == 0) return c.Unsupported("unique of no slices");
+  return WithNumber(self.dtype(), [&](auto tag) -> absl::StatusOr<Values> {
+    using T = decltype(tag);
+    if constexpr (std::is_same_v<T, Cx>) {
+      return c.Unsupported("unique complex numbers");
+    } else {
+      const std::vector<T> x = Read<T>(self.View(front));
+      const int64_t width = static_cast<int64_t>(x.size()) / n;
+      std::vector<std::vector<T>> slices, values;
+      for (int64_t i = 0; i < n; ++i) slices.emplace_back(x.begin() + i * width, x.begin() + (i + 1) * width);
+      for (const auto& s : slices) {
+        if (!consecutive || values.empty() || values.back() != s) values.push_back(s);
+      }
+      if (!consecutive) {
+        std::sort(values.begin(), values.end());
+        values.erase(std::unique(values.begin(), values.end()), values.end());
+      }
+      const int64_t count = static_cast<int64_t>(values.size());
+      std::vector<int64_t> inverse, counts(count);
+      for (size_t i = 0, at = 0; i < slices.size(); ++i) {
+        if (!consecutive) {
+          at = std::lower_bound(values.begin(), values.end(), slices[i]) - values.begin();
+        } else if (values[at] != slices[i]) {
+          ++at;
+        }
+        inverse.push_back(static_cast<int64_t>(at));
+        ++counts[at];
+      }
+      front.sizes[0] = count;
+      ConcreteDecide decide;
+      front.strides = view_rules::ContiguousStrides(decide, front.sizes);
+      Geometry g = front;
+      std::rotate(g.sizes.begin(), g.sizes.begin() + 1, g.sizes.begin() + dim + 1);
+      std::rotate(g.strides.begin(), g.strides.begin() + 1, g.strides.begin() + dim + 1);
+      SMELT_ASSIGN_OR_RETURN(Tensor out, NewTensor(*c.state, self.dtype(), g.sizes, g.strides));
+      front.offset = out.geometry().offset;
+      std::vector<T> flat;
+      for (const auto& s : values) flat.insert(flat.end(), s.begin(), s.end());
+      Write(out.View(front), flat);
+      Tensor i = Tensor::Empty(DType::kInt64, {n}), k = Tensor::Empty(DType::kInt64, {count});
+      Write(i, inverse);
+      Write(k, counts);
+      return Values{EvalValue(out), EvalValue(i), EvalValue(k)};
+    }
+  });
+}
+
 absl::StatusOr<Values> Unique(Call& c) {
   const Tensor self = c.T("self");
   const bool consecutive = c.name() == "aten::unique_consecutive";
-  if (c.Has("dim")) return c.Unsupported("unique along a dim");
+  if (c.name() == "aten::unique_dim" || c.Has("dim")) return UniqueSlices(c, consecutive);
   return WithNumber(self.dtype(), [&](auto tag) -> absl::StatusOr<Values> {
     using T = decltype(tag);
     if constexpr (std::is_same_v<T, Cx>) {
@@ -668,7 +725,7 @@ void AddIndexKernels(KernelTable& t) {
   t["aten::repeat_interleave.self_Tensor"] = RepeatInterleave;
   t["aten::bincount"] = Bincount;
   t["aten::isin"] = IsIn;
-  t["aten::_unique2"] = t["aten::unique_consecutive"] = Unique;
+  t["aten::_unique2"] = t["aten::unique_dim"] = t["aten::unique_consecutive"] = Unique;
 }
 
 }  // namespace smelt::eval_internal

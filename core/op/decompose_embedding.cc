@@ -52,9 +52,9 @@ ValueId BagOfEach(Emit& e, ValueId offsets, const Expr& n) {
   return e.Op("aten::sub.Scalar", {found, e.Const(int64_t{1}), e.Const(int64_t{1})});
 }
 
-// The largest of each bag's rows, [bags, width], and the index of the row that it is from. PyTorch goes over a bag's rows
-// and takes what is greater than what it has: what begins with a NaN remains one, later ones are passed over, and of
-// equal ones the first remains. Of bags without rows that count: 0, and index 0.
+// The largest of each bag's rows, [bags, width], and the index of the row that it is from. PyTorch goes over a bag's
+// rows and takes what is greater than what it has: what begins with a NaN remains one, later ones are passed over, and
+// of equal ones the first remains. Of bags without rows that count: 0, and index 0.
 struct Maxima {
   ValueId values, indices;
 };
@@ -87,8 +87,8 @@ Maxima MaximaOfBags(Emit& e, ValueId rows, ValueId indices, ValueId bag, ValueId
 }
 
 // embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
-// padding_idx): sums, means or maxima of the rows of each bag, and for gradients the bag of each index (of sums without padding
-// none), how many a bag has (of sums 0) and, of maxima, where they are.
+// padding_idx): sums, means or maxima of the rows of each bag, and for gradients the bag of each index (of sums without
+// padding none), how many a bag has (of sums 0) and, of maxima, where they are.
 Values EmbeddingBag(Emit& e, const OpCall& call) {
   const ValueId weight = call.arg(0).value, indices = call.arg(1).value;
   ValueId offsets = call.arg(2).value;
@@ -149,7 +149,8 @@ Values EmbeddingBag(Emit& e, const OpCall& call) {
   const bool no_bags = mode == kSum && padding < 0;
   // PyTorch's export takes the composite operator's sizes of bags to be one more than it returns.
   if (last && call.op().name() == "aten::embedding_bag") return std::vector<ValueId>{e.Cast(out, t), {}, {}, {}};
-  return std::vector<ValueId>{e.Cast(out, t), no_bags ? e.Full(DType::kInt64, {Expr(0)}, 0) : bag, sizes, mode == kMax ? maxima : sizes};
+  return std::vector<ValueId>{e.Cast(out, t), no_bags ? e.Full(DType::kInt64, {Expr(0)}, 0) : bag, sizes,
+                              mode == kMax ? maxima : sizes};
 }
 
 // What each row of a gradient is divided by where it is to be the less the more often its index occurs.
@@ -193,8 +194,7 @@ Values EmbeddingBagBackward(Emit& e, const OpCall& call) {
     const ValueId has_rows = e.Unsqueeze(e.Op("aten::ne.Scalar", {call.arg(4).value, e.Const(int64_t{0})}), 1);
     const ValueId zeros = e.Full(e.DTypeOf(grad), {num_weights, width}, 0);
     const ValueId maxima = e.Cast(call.arg(5).value, DType::kInt64);
-    const ValueId sums =
-        e.Op("aten::scatter_add", {zeros, e.Const(int64_t{0}), maxima, e.WhereN(has_rows, grad, 0)});
+    const ValueId sums = e.Op("aten::scatter_add", {zeros, e.Const(int64_t{0}), maxima, e.WhereN(has_rows, grad, 0)});
     return std::vector<ValueId>{e.Cast(sums, e.DTypeOf(call.arg(0).value))};
   }
   const ValueId bag = BagOfEach(e, e.Slice(offsets, 0, 0, bags), n);
