@@ -178,6 +178,15 @@ class Pt2Reader {
   // scan(graph, carried, rows, additional), map_impl(graph, rows, additional): trip by trip, the rows of a constant
   // number.
   absl::Status ReadTrips(bool carries, const Json& inputs, const Json& outputs, BlockId block, Scope& scope, int depth);
+  // What a scan or a map goes over: `count` rows of `elements`.
+  struct Trips {
+    const Json& body;
+    const std::vector<ValueId>&carried, &elements, &additional;
+    const Expr& count;
+  };
+  absl::Status ReadTripsAsLoop(const Trips& trips, const Json& outputs, BlockId block, Scope& scope, int depth);
+  // Row `index`, an int, of a tensor.
+  ValueId Row(ValueId of, ValueId index, NodeId anchor);
   // Reads a nested graph's nodes into `block`; its results.
   absl::StatusOr<std::vector<ValueId>> ReadInlined(const Json& arg, const std::vector<ValueId>& args, BlockId block,
                                                    int depth);

@@ -123,28 +123,23 @@ absl::Status Pt2Reader::ReadTrips(bool carries, const Json& inputs, const Json& 
     SMELT_ASSIGN_OR_RETURN(const Json* operands, Operand(inputs, at++));
     SMELT_RETURN_IF_ERROR(ReadOperands(*operands, scope, anchor, *list));
   }
-  std::optional<int64_t> trips;
+  std::optional<Expr> count;
   for (ValueId v : elements) {
     const Type& t = g_->value(v).type;
     if (!t.IsTensor() || !t.tensor().IsComplete() || t.tensor().rank() == 0)
       return absl::InvalidArgumentError("a tensor of rows is expected");
-    trips = (*t.tensor().sizes)[0].Constant();
-    if (!trips) return absl::UnimplementedError("a scan or map over rows of an unknown number");
+    count = (*t.tensor().sizes)[0];
   }
-  if (!trips || *trips < 1 || *trips > kMostTrips)
-    return absl::UnimplementedError(absl::StrCat("a scan or map over none, or more than ", kMostTrips, " rows"));
+  if (!count || *count == Expr(0)) return absl::UnimplementedError("a scan or map over no rows");
+  const std::optional<int64_t> trips = count->Constant();
+  if (!trips || *trips > kMostTrips) {
+    return ReadTripsAsLoop(Trips{*body, carried, elements, additional, *count}, outputs, block, scope, depth);
+  }
   std::vector<std::vector<ValueId>> rows;  // by result, those of each trip
   for (int64_t i = 0; i < *trips; ++i) {
     std::vector<ValueId> args = carried;
     for (ValueId v : elements) {
-      const TensorType& t = g_->value(v).type.tensor();
-      const Type row = Type::Tensor(*t.dtype, std::vector<Expr>(t.sizes->begin() + 1, t.sizes->end()),
-                                    std::vector<Expr>(t.strides->begin() + 1, t.strides->end()));
-      const NodeId n =
-          g_->InsertBefore(anchor, OpName::Get("aten::select.int"),
-                           {v, Constant(anchor, int64_t{0}, Type::Int()), Constant(anchor, i, Type::Int())}, {row});
-      g_->SetSource(n, source);
-      args.push_back(g_->node(n).outputs[0]);
+      args.push_back(Row(v, Constant(anchor, i, Type::Int()), anchor));
     }
     args.insert(args.end(), additional.begin(), additional.end());
     SMELT_ASSIGN_OR_RETURN(const std::vector<ValueId> results, ReadInlined(*body, args, block, depth));
@@ -182,6 +177,109 @@ absl::Status Pt2Reader::ReadTrips(bool carries, const Json& inputs, const Json& 
       v = g_->node(n).outputs[0];
     }
     if (!declared[k].name.empty() && !scope.values.emplace(declared[k].name, v).second)
+      return absl::InvalidArgumentError(absl::StrCat("two values are named \"", declared[k].name, "\""));
+  }
+  return absl::OkStatus();
+}
+
+ValueId Pt2Reader::Row(ValueId of, ValueId index, NodeId anchor) {
+  const TensorType t = g_->value(of).type.tensor();
+  const Type row = Type::Tensor(*t.dtype, std::vector<Expr>(t.sizes->begin() + 1, t.sizes->end()),
+                                std::vector<Expr>(t.strides->begin() + 1, t.strides->end()));
+  const NodeId n = g_->InsertBefore(anchor, OpName::Get("aten::select.int"),
+                                    {of, Constant(anchor, int64_t{0}, Type::Int()), index}, {row});
+  g_->SetSource(n, current_source_);
+  return g_->node(n).outputs[0];
+}
+
+// As a while_loop that also carries the trip's number and the results' rows so far.
+absl::Status Pt2Reader::ReadTripsAsLoop(const Trips& trips, const Json& outputs, BlockId block, Scope& scope,
+                                        int depth) {
+  const NodeId anchor = g_->block(block).return_node;
+  const auto op = [&](NodeId before, absl::string_view name, std::vector<ValueId> args, Type type) {
+    const NodeId n = g_->InsertBefore(before, OpName::Get(name), args, {std::move(type)});
+    g_->SetSource(n, current_source_);
+    return g_->node(n).outputs[0];
+  };
+  const auto size = [&](const Expr& e) {
+    const ValueId v = op(anchor, "smelt::size", {}, Type::Int());
+    g_->SetAttribute(g_->value(v).def, "value", e);
+    g_->SetExpr(v, e);
+    return v;
+  };
+  const auto sizes = [&](const TensorType& t) {
+    std::vector<ValueId> list;
+    for (const Expr& e : *t.sizes) list.push_back(size(e));
+    return op(anchor, "prim::ListConstruct", list, Type::List(Type::Int()));
+  };
+  SMELT_ASSIGN_OR_RETURN(const std::vector<OutputDecl> declared, ReadOutputsSpread(outputs, scope));
+  const size_t num_carried = trips.carried.size();
+  if (declared.size() < num_carried)
+    return absl::InvalidArgumentError("scan: it must have an output for each value that is carried");
+  const ValueId none = Constant(anchor, std::monostate(), Type::None());
+  const ValueId zero = Constant(anchor, int64_t{0}, Type::Int()), one = Constant(anchor, int64_t{1}, Type::Int());
+  const auto dtype = [&](DType t) { return Constant(anchor, int64_t{ScalarTypeOf(t)}, Type::Int()); };
+  const Type number = Type::Tensor(DType::kInt64, {}, {}), numbers = Type::Tensor(DType::kInt64, {Expr(1)}, {Expr(1)});
+
+  std::vector<ValueId> carried = {
+      op(anchor, "aten::full",
+         {op(anchor, "prim::ListConstruct", {}, Type::List(Type::Int())), zero, dtype(DType::kInt64), none, none, none},
+         number)};
+  carried.insert(carried.end(), trips.carried.begin(), trips.carried.end());
+  for (size_t k = num_carried; k < declared.size(); ++k) {
+    const Type& type = declared[k].type;
+    if (!type.IsTensor() || !type.tensor().IsComplete() || type.tensor().rank() == 0)
+      return absl::InvalidArgumentError("a tensor of as many rows as are gone over is expected");
+    const TensorType& t = type.tensor();
+    carried.push_back(op(anchor, "aten::empty.memory_format", {sizes(t), dtype(*t.dtype), none, none, none, none},
+                         Type::Tensor(*t.dtype, *t.sizes, ContiguousStrides(*t.sizes))));
+  }
+  const ValueId count = size(trips.count);
+  std::vector<Type> types;
+  for (ValueId v : carried) types.push_back(g_->value(v).type);
+  const NodeId loop = g_->InsertBefore(anchor, OpName::Get("smelt::while_loop"), carried, types);
+  g_->SetSource(loop, current_source_);
+  g_->SetAttribute(loop, "num_carried", static_cast<int64_t>(carried.size()));
+  const BlockId condition = g_->AddBlock(loop), body = g_->AddBlock(loop);
+  std::vector<ValueId> params;
+  for (BlockId b : {condition, body}) {
+    params.clear();
+    for (size_t k = 0; k < carried.size(); ++k)
+      params.push_back(g_->AddParam(b, types[k], k == 0 ? "trip" : "carried"));
+    if (b == body) break;
+    g_->AddResult(
+        b, op(g_->block(b).return_node, "aten::lt.Scalar", {params[0], count}, Type::Tensor(DType::kBool, {}, {})));
+  }
+  const NodeId end = g_->block(body).return_node;
+  const ValueId trip = op(end, "aten::unsqueeze", {params[0], zero}, numbers);
+  std::vector<ValueId> args(params.begin() + 1, params.begin() + 1 + static_cast<int64_t>(num_carried));
+  for (ValueId v : trips.elements) {
+    const TensorType t = g_->value(v).type.tensor();
+    std::vector<Expr> one_row = *t.sizes;
+    one_row[0] = 1;
+    const ValueId chosen =
+        op(end, "aten::index_select", {v, zero, trip}, Type::Tensor(*t.dtype, one_row, ContiguousStrides(one_row)));
+    args.push_back(Row(chosen, zero, end));
+  }
+  args.insert(args.end(), trips.additional.begin(), trips.additional.end());
+  SMELT_ASSIGN_OR_RETURN(const std::vector<ValueId> results, ReadInlined(trips.body, args, body, depth));
+  if (results.size() != declared.size())
+    return absl::InvalidArgumentError("a subgraph returns another number of values than the node has outputs");
+  g_->AddResult(body, op(end, "aten::add.Scalar", {params[0], one, one}, number));
+  for (size_t k = 0; k < results.size(); ++k) {
+    ValueId v = results[k];
+    if (k >= num_carried) {
+      const TensorType t = g_->value(v).type.tensor();
+      std::vector<Expr> row = *t.sizes, strides = *t.strides;
+      row.insert(row.begin(), Expr(1));
+      strides.insert(strides.begin(), Product(*t.sizes));
+      const ValueId rows = op(end, "aten::unsqueeze", {v, zero}, Type::Tensor(*t.dtype, row, strides));
+      v = op(end, "aten::index_copy", {params[k + 1], zero, trip, rows}, types[k + 1]);
+    }
+    g_->AddResult(body, v);
+  }
+  for (size_t k = 0; k < declared.size(); ++k) {
+    if (!declared[k].name.empty() && !scope.values.emplace(declared[k].name, g_->node(loop).outputs[k + 1]).second)
       return absl::InvalidArgumentError(absl::StrCat("two values are named \"", declared[k].name, "\""));
   }
   return absl::OkStatus();

@@ -355,3 +355,4 @@ def places_of_a_fixed_number():
 def slices_that_differ():
     x = torch.tensor([[1, 0], [0, 2], [1, 0], [0, 1], [0, 1]])
     add("unique_dim", x, 0, True, True, True)
+    add("unique_consecutive", x.t(), True, True, 1)

@@ -143,7 +143,7 @@ class Table:
             if number(t):
                 blobs.append(get_bytes(t.untyped_storage()))
         entry = {
-            "op": schema.name + ("." + schema.overload_name if schema.overload_name else ""),
+            "op": schema.name.removeprefix("aten::") + ("." + schema.overload_name if schema.overload_name else ""),
             "args": [describe(v, str(a.real_type)) for v, a in zip(args, schema.arguments)]
         }
         before = [word(t) for t in inputs]
@@ -296,7 +296,7 @@ class Call:
     """One entry of a table, made again from nothing but what is in the file: `op`, `args`, and their `storages`."""
 
     def __init__(self, entry, data):
-        self.op = find_operator(entry["op"].removeprefix("aten::"))
+        self.op = find_operator(entry["op"])
         self.storages = [make_storage(data[at:at + n]) for at, n in entry["storages"]]
         self.made = {}
         self.args = [self.value(w) for w in entry["args"]]

@@ -84,6 +84,21 @@ class ScanOfRows(torch.nn.Module):
 scenario(lambda: (randn(5, 3), randn(3)), lambda: (lambda b: (b, b[1]))(randn(5, 3)), example=lambda: (randn(5, 3), randn(3)))(ScanOfRows)
 
 
+@scenario(lambda: (randn(5, 3), randn(3)), lambda: (randn(2, 3), randn(3)), lambda: (lambda b: (b, b[1]))(randn(7, 3)),
+          example=lambda: (randn(5, 3), randn(3)), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=9)}, None))
+def a_scan_of_any_number_of_rows(x, h):
+
+    def step(carry, row):
+        level, trend = carry
+        new = level + trend + 0.5 * (row - level)
+        return (new, trend * 0.9), (new * 2, row > level)
+
+    (last, _), (all, above) = scan(step, (h, h * 0), x, dim=0)
+    x.add_(all)
+    return last, above, map_rows(lambda row, k: row.cos() + k, x, h)
+
+
+
 @scenario(lambda: (torch.ones(3, 4), torch.tensor([1, 0, 1], dtype=torch.uint8)))
 def refused_bytes_as_a_mask_of_a_copy(x, m):
     x.mul_(2)

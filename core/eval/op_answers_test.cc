@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
@@ -91,7 +92,11 @@ class Entry {
  public:
   Entry(const Answers& answers, const Json& e) : answers_(answers), e_(e) {}
 
-  const std::string op() const { return e_["op"]; }
+  // In full.
+  std::string op() const {
+    const std::string s = e_["op"];
+    return absl::StrContains(s, "::") ? s : absl::StrCat("aten::", s);
+  }
 
   // "" if the evaluator agrees; "unsupported: ..." or what differs.
   std::string Check() {

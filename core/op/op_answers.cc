@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/check.h"
@@ -62,6 +63,12 @@ double Number(const json& j) {
   return s == "Infinity" ? HUGE_VAL : s == "-Infinity" ? -HUGE_VAL : std::nan("");
 }
 
+// The operator's, in full.
+std::string NameOf(const json& entry) {
+  const std::string s = entry["op"].get<std::string>();
+  return absl::StrContains(s, "::") ? s : absl::StrCat("aten::", s);
+}
+
 int64_t FormatCode(const std::string& s) {
   if (s == "preserve_format") return 1;
   if (s == "channels_last") return 2;
@@ -74,7 +81,7 @@ int64_t FormatCode(const std::string& s) {
 Answer OpAnswers::Get(int index) const {
   const json& e = rep_->entries[index];
   Answer a;
-  a.op = OpName::Get(e["op"].get<std::string>());
+  a.op = OpName::Get(NameOf(e));
   std::vector<std::shared_ptr<Storage>> storages;
   for (const json& s : e["storages"]) {
     const int64_t bytes = s[1];
@@ -165,7 +172,7 @@ Answer OpAnswers::Get(int index) const {
 
 std::string OpAnswers::Describe(int i) const {
   const json& e = rep_->entries[i];
-  std::string s = e["op"].get<std::string>() + " ";
+  std::string s = NameOf(e) + " ";
   std::function<void(const json&)> word = [&](const json& w) {
     if (w.contains("storage")) {
       absl::StrAppend(&s, w["dtype"].get<std::string>(), w["sizes"].dump(),
