@@ -108,8 +108,11 @@ absl::StatusOr<LibraryNode> Pick(const Graph& g, NodeId n, const OpCall& call) {
   out.inputs = {OptionalTensor(call, "self")};
   out.outputs = Outputs(g, n);
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
-  SMELT_ASSIGN_OR_RETURN(int64_t k, call.GetIntOr("k", 1));
-  out.ints = {Expr(dim), Expr(k)};
+  Expr k = 1;
+  if (call.Find("k") != nullptr) {
+    SMELT_ASSIGN_OR_RETURN(k, call.GetExpr("k"));
+  }
+  out.ints = {Expr(dim), k};
   return out;
 }
 

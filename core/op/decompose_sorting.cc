@@ -45,14 +45,18 @@ Values OneOfALine(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
   SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
   const bool kth = call.op().name() == "aten::kthvalue";
-  SMELT_ASSIGN_OR_RETURN(int64_t k, call.GetIntOr("k", 1));
+  Expr k = 1;
+  if (kth) {
+    SMELT_ASSIGN_OR_RETURN(k, call.GetExpr("k"));
+  }
   dim = WrapDim(dim, e.Rank(x));
   const auto n = e.Sizes(x)[dim].Constant();
-  if (kth && (k < 1 || (n && k > *n))) return call.Error("selected number k out of range for dimension");
+  if (const auto number = k.Constant(); number && (*number < 1 || (n && *number > *n)))
+    return call.Error("selected number k out of range for dimension");
   if (n && *n == 0) return call.Error(absl::StrCat("Expected reduction dim ", dim, " to have non-zero size."));
   if (keepdim) return std::vector<ValueId>();
   std::vector<ValueId> args = {x};
-  if (kth) args.push_back(e.Const(k));
+  if (kth) args.push_back(e.Size(k));
   args.push_back(e.Const(dim));
   args.push_back(e.Const(true));
   std::vector<ValueId> results = e.Multi(call.op().full(), args, 2);
