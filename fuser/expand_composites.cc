@@ -287,6 +287,11 @@ absl::StatusOr<Expander::Step> Expander::ExpandNode(NodeId n) {
   }
   const OpInfo& info = GetOpInfo(op);
   if (info.kind == OpKind::kView) return View(n);
+  // Kernels could, from four places at once; of some there is a faster way.
+  if (name == "aten::upsample_bilinear2d") {
+    SMELT_ASSIGN_OR_RETURN(bool changed, TakeApart(n, Decompose));
+    if (changed) return Step::kChanged;
+  }
   if (IsKernelNode(g_, n)) return Step::kKeep;
   if (info.decomposes) {
     SMELT_ASSIGN_OR_RETURN(bool changed, TakeApart(n, Decompose));

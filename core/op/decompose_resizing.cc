@@ -261,10 +261,28 @@ Values ResizeBytes(Emit& e, const OpCall& call, bool cubic, bool smoothed) {
 
 // --- rules ---
 
-// Kernels interpolate floats.
+// The last of three dims, by the factor that is given or by that of the sizes.
+ValueId ResizeLine(Emit& e, ValueId v, const ResizedDim& d) {
+  return e.Op("aten::upsample_linear1d",
+              {v, e.Ints({d.out}), e.Const(d.align), d.given != 0 ? e.Const(d.given) : e.None()});
+}
+
+// Kernels interpolate floats: of four neighbours, two of them in each of two rows. Where there are more rows in the end
+// than to begin with, columns first, as PyTorch does, is one row less to gather from, as often as they are more.
 Values UpsampleBilinear(Emit& e, const OpCall& call) {
-  if (e.DTypeOf(call.arg(0).value) != DType::kUInt8) return std::vector<ValueId>();
-  return ResizeBytes(e, call, /*cubic=*/false, /*smoothed=*/false);
+  const ValueId input = call.arg(0).value;
+  const DType t = e.DTypeOf(input);
+  if (t == DType::kUInt8) return ResizeBytes(e, call, /*cubic=*/false, /*smoothed=*/false);
+  SMELT_ASSIGN_OR_RETURN(const std::vector<ResizedDim> dims, ResizedDims(e, call));
+  const std::vector<Expr> sizes = e.Sizes(input);
+  const auto rows = dims[0].in.Constant(), to_rows = dims[0].out.Constant();
+  const bool adds_rows = rows && to_rows ? *to_rows * 2 >= *rows * 3 : dims[0].given >= 1.5;
+  if (!adds_rows || dims[1].in == dims[1].out || !e.IsContiguous(input)) return std::vector<ValueId>();
+  const Expr images = sizes[0] * sizes[1];
+  ValueId v = ToCompute(e, e.View(input, {images, dims[0].in, dims[1].in}));
+  v = e.Transpose(ResizeLine(e, v, dims[1]), 1, 2);
+  v = e.Contiguous(e.Transpose(ResizeLine(e, v, dims[0]), 1, 2));
+  return std::vector<ValueId>{e.Cast(e.View(v, {sizes[0], sizes[1], dims[0].out, dims[1].out}), t)};
 }
 
 // Rows and columns one after the other.
