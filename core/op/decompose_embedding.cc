@@ -44,12 +44,20 @@ absl::StatusOr<std::optional<Expr>> RegularBag(const Emit& e, ValueId offsets, c
   return step->expr;
 }
 
-// The bag of each of n indices.
+// The bag of each of n indices: how many bags have begun, but for one.
 ValueId BagOfEach(Emit& e, ValueId offsets, const Expr& n) {
-  const ValueId at = Range(e, n, e.DTypeOf(offsets));
-  const ValueId found =
-      e.Op("aten::searchsorted.Tensor", {offsets, at, e.Const(false), e.Const(true), e.None(), e.None()});
-  return e.Op("aten::sub.Scalar", {found, e.Const(int64_t{1}), e.Const(int64_t{1})});
+  const ValueId ones = e.Full(DType::kInt64, {e.Sizes(offsets)[0]}, 1), dim = e.Const(int64_t{0}),
+                one = e.Const(int64_t{1});
+  const ValueId begun = e.Op("aten::cumsum", {AddedRows(e, {n + 1}, offsets, ones), dim, e.None()});
+  return e.Op("aten::sub.Scalar", {e.Slice(begun, 0, 0, n), one, one});
+}
+
+// How many of n indices each bag takes.
+ValueId LengthsOfBags(Emit& e, ValueId offsets, const Expr& bags, const Expr& n) {
+  const ValueId none = e.None();
+  const ValueId end =
+      e.Op("aten::full", {e.Dims({1}), e.Size(n), e.Const(ScalarTypeOf(e.DTypeOf(offsets))), none, none, none});
+  return e.Sub(e.Cat({e.Slice(offsets, 0, 1, bags), end}, 0), offsets);
 }
 
 // The largest of each bag's rows, [bags, width], and the index of the row that it is from. PyTorch goes over a bag's
@@ -138,7 +146,7 @@ Values EmbeddingBag(Emit& e, const OpCall& call) {
     count = e.Sum(e.Reshape(counted, {bags, *regular}), {1}, false);
   } else {
     out = AddedRows(e, {bags, width}, bag, rows);
-    count = AddedRows(e, {bags}, bag, counted);
+    count = padding < 0 ? LengthsOfBags(e, offsets, bags, n) : AddedRows(e, {bags}, bag, counted);
   }
   if (mode == kMean && regular && padding < 0) {
     out = e.DivBy(out, *regular);
