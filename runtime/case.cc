@@ -135,6 +135,7 @@ class CaseRunner {
       first_round_ = round == 0;
       if (!first_round_) SMELT_RETURN_IF_ERROR(instance_->ResetStates());
       live_.clear();
+      returned_.clear();  // their memory serves the next round
       origins_.clear();
       for (size_t c = 0; c < doc_["calls"].size(); ++c) {
         call_ = static_cast<int>(c);

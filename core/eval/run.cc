@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/interpreter.h"
 #include "smelt/core/eval/kernels.h"
@@ -114,6 +115,11 @@ OpArg EmptyList(const Type& t) {
   }
   a.known = true;
   return a;
+}
+
+// Of an operator, or of one that writes what that one returns.
+bool IsPointwise(OpName op) {
+  return GetOpInfo(OpName::Get(absl::StripSuffix(op.name(), "_"))).kind == OpKind::kPointwise;
 }
 
 // Whether `v` can stand for an argument of type `t`.
@@ -607,7 +613,9 @@ absl::StatusOr<Call> MakeCall(State& state, OpName op, absl::Span<const EvalValu
   std::vector<OpArg> op_args;
   for (size_t i = 0; i < c.args.size(); ++i) {
     const EvalValue& v = c.args[i];
-    if (i < n && !Fits(v, c.schema->arguments[i].type)) {
+    // PyTorch's export writes a number beside a tensor as it is, whatever the overload says.
+    const bool beside = i > 0 && i < n && v.IsNumber() && c.schema->arguments[i].type.IsTensor() && IsPointwise(op);
+    if (i < n && !beside && !Fits(v, c.schema->arguments[i].type)) {
       return absl::InvalidArgumentError(absl::StrCat(op.full(), ": argument \"", c.schema->arguments[i].name, "\" is ",
                                                      v.ToString(), ", expected ",
                                                      c.schema->arguments[i].type.ToString()));
