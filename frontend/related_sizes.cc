@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "smelt/core/ir/substitute_symbols.h"
 #include "smelt/core/op/op_info.h"
-#include "smelt/frontend/substitute_symbols.h"
 #include "smelt/frontend/sympy_expr.h"
 
 namespace smelt {

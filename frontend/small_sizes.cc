@@ -10,9 +10,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/ir/substitute_symbols.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
-#include "smelt/frontend/substitute_symbols.h"
 #include "smelt/frontend/sympy_expr.h"
 
 namespace smelt {
@@ -84,7 +84,15 @@ std::vector<bool> UseInferredSizes(Graph& g) {
 // Of the numbers, sizes and strides of values, each min, max, floordiv and mod that the ranges decide goes: of a
 // table's last rows, as many as a size that is at least 1, 1 - max(1 - n, 0) is 1 in every call. Numbers that data
 // decide stay: assertions on them are what holds the data to the ranges.
+// Strides as if no size that is at least 2 to the export were 0: of no elements they show nothing.
 void Simplify(Graph& g) {
+  SymbolRanges of_some = g.symbols;
+  for (const auto& [symbol, range] : g.symbols.entries()) {
+    SymbolRanges::Range r = range;
+    if (!IsSmall(r) || r.accepted_min != 0 || r.min < 2) continue;
+    r.accepted_min = 1;
+    of_some.Set(symbol, r);
+  }
   const auto simplify = [&](ValueId v) {
     if (const std::optional<Expr> e = g.value(v).expr; e && !e->IsConstant() && !e->IsSymbol() && !DependsOnData(*e))
       g.SetExpr(v, g.symbols.Simplify(*e));
@@ -95,7 +103,7 @@ void Simplify(Graph& g) {
       if (!*list) continue;
       for (Expr& e : **list) {
         if (e.IsConstant() || e.IsSymbol()) continue;
-        const Expr simple = g.symbols.Simplify(e);
+        const Expr simple = (list == &t.strides ? of_some : g.symbols).Simplify(e);
         simpler = simpler || simple != e;
         e = simple;
       }

@@ -31,6 +31,7 @@
 #include "smelt/fuser/lay_rows.h"
 #include "smelt/fuser/lowered_groups.h"
 #include "smelt/pipeline/alias_agreement.h"
+#include "smelt/pipeline/calls_of_one.h"
 #include "smelt/pipeline/eager_plan.h"
 #include "smelt/pipeline/unsupported.h"
 #include "smelt/pipeline/verify_passes.h"
@@ -473,6 +474,33 @@ absl::Status CheckWeightsHaveData(const Graph& g) {
       absl::StrCat("weights without data, which a .pt2 or .smg holds: ", absl::StrJoin(missing, ", ")));
 }
 
+// The plan is for calls in which none of the sets is all 1; or, of `ones`, for those in which these symbols are, and no
+// other of which that makes another program.
+void AddSizeGuards(const CallsOfOne& of_one, const std::set<std::string>& ones, Variant& v) {
+  const auto at_least_two = [&](const Expr& size) {
+    v.plan.guards.push_back(
+        {Expr(1), size, fb::ExprOp::Lt,
+         absl::StrCat("the size ", size.ToString(), " is 1, expected at least 2: PyTorch then lays ",
+                      "out in another way what the program shows")});
+  };
+  if (ones.empty()) {
+    for (const std::set<std::string>& set : of_one.sets) {
+      Expr largest = Expr::Symbol(*set.begin());
+      for (const std::string& symbol : set) largest = Max(largest, Expr::Symbol(symbol));
+      at_least_two(largest);
+    }
+    return;
+  }
+  for (const std::string& symbol : of_one.symbols) {
+    const Expr size = Expr::Symbol(symbol);
+    if (ones.count(symbol) == 0) {
+      at_least_two(size);
+    } else {
+      v.plan.guards.push_back({size, Expr(1), fb::ExprOp::Eq, absl::StrCat("the size ", symbol, " is not 1")});
+    }
+  }
+}
+
 struct Planned {
   std::unique_ptr<Graph> pure;  // of the plan for distinct arguments
   std::vector<int> main_uses;   // of each kernel, in that plan
@@ -489,11 +517,16 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   BuiltVariant main;
   OpenedComposites decided;
   const std::unique_ptr<Graph> opened = graph.Clone();
+  CallsOfOne of_one = FindCallsOfOne(graph, {});
+  const auto others = [&](Variant v) {
+    AddSizeGuards(of_one, {}, v);
+    return v;
+  };
   auto build_main = [&]() -> absl::Status {
     SMELT_ASSIGN_OR_RETURN(decided, OpenComposites(*opened));
     if (options.on_pass) options.on_pass("open-composites", *opened);
     timer.End("open");
-    SMELT_ASSIGN_OR_RETURN(main, BuildVariant(graph, *opened, decided, Variant(), options, builder, &timer));
+    SMELT_ASSIGN_OR_RETURN(main, BuildVariant(graph, *opened, decided, others(Variant()), options, builder, &timer));
     return absl::OkStatus();
   };
   const absl::Status built = build_main();
@@ -525,6 +558,28 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   stats.library_calls = main.plan.library_calls;
   out.main_uses = builder.kernel_uses();
 
+  // Calls with a size of 1 that are other programs.
+  bool all_of_one = true;  // have a plan
+  if (!refuses && !impure) {
+    const std::set<std::string>& at_least_two = main.functional.at_least_two;
+    const bool more = std::any_of(at_least_two.begin(), at_least_two.end(),
+                                  [&](const std::string& s) { return of_one.symbols.count(s) == 0; });
+    if (more) of_one = FindCallsOfOne(graph, at_least_two);
+    all_of_one = of_one.sets.empty();
+    for (const ProgramOfOne& program : of_one.programs) {
+      auto build = [&]() -> absl::Status {
+        const std::unique_ptr<Graph> copy = program.graph->Clone();
+        SMELT_ASSIGN_OR_RETURN(const OpenedComposites of_copy, OpenComposites(*copy));
+        Variant v;
+        AddSizeGuards(of_one, program.symbols, v);
+        return BuildVariant(*program.graph, *copy, of_copy, v, options, builder, nullptr).status();
+      };
+      const absl::Status one = build();
+      if (absl::IsInternal(one) && options.verify) return one;
+      all_of_one = all_of_one || (one.ok() && of_one.symbols.size() == 1);
+    }
+  }
+
   // Other alias patterns. One that cannot be compiled is refused at run time, with the reason.
   const Convention& convention = main.functional.convention;
   const bool wanted = !refuses && !impure &&
@@ -543,19 +598,19 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     for (const Variant& v : variants) {
       auto build = [&]() -> absl::StatusOr<BuiltVariant> {
         if (v.kind != fb::VariantKind::Duplicate)
-          return BuildVariant(graph, *opened, decided, v, options, builder, nullptr);
+          return BuildVariant(graph, *opened, decided, others(v), options, builder, nullptr);
         const std::unique_ptr<Graph> merged = graph.Clone();
         MergeDuplicates(*merged, v.functionalize.duplicates);
         SMELT_ASSIGN_OR_RETURN(const OpenedComposites of_merged, OpenComposites(*merged));
-        return BuildVariant(graph, *merged, of_merged, v, options, builder, nullptr);
+        return BuildVariant(graph, *merged, of_merged, others(v), options, builder, nullptr);
       };
       auto variant = build();
       if (!variant.ok() && v.functionalize.symbolic_strides) {
         // Not for any strides, then; for those of the export, perhaps.
         OpenedComposites fixed = decided;
         fixed.strides_decide = true;
-        variant =
-            BuildVariant(graph, *opened, fixed, OverlapVariant(graph, fixed, convention), options, builder, nullptr);
+        variant = BuildVariant(graph, *opened, fixed, others(OverlapVariant(graph, fixed, convention)), options,
+                               builder, nullptr);
       }
       if (variant.ok()) continue;
       if (absl::IsInternal(variant.status()) && options.verify) return variant.status();
@@ -573,7 +628,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
       stats.uncompiled_variants.push_back(absl::StrCat("eager-order: ", eager.message()));
     }
     timer.End("variants");
-  } else if (!main.functional.at_least_two.empty() && options.variants != AliasVariants::kNone) {
+  } else if (!all_of_one && options.variants != AliasVariants::kNone) {
     // Where it cannot run in eager order, such a call is refused by the guard.
     AddEagerPlan(graph, WrittenArgs(graph, convention), WrittenStorages(graph, convention), builder).IgnoreError();
   }

@@ -733,3 +733,20 @@ def the_element_whose_order_is_a_size(x):
     values, places = x.kthvalue(x.shape[1], dim=0)
     x.sub_(values)
     return places
+
+
+@scenario(one(2, 3, 5), one(1, 3, 5), one(4, 3, 5), dynamic_shapes=({0: Dim("n", min=1, max=9)},))
+def rows_of_one_matrix_lie_as_its_columns(x):
+    y = x.sin().mT.reshape(-1, 3).exp()
+    z = y.flatten()
+    z.add_(1)
+    return y * 1, z
+
+
+@scenario(one(2, 3, 4), one(3, 4, 2), one(2, 2, 6), dynamic_shapes=({0: Dim("a"), 1: Dim("b"), 2: Dim("c")},))
+def merged_split_and_merged_in_another_order(x):
+    a, b, c = x.shape
+    y = x.view(a * b, c).view(a, b, c).permute(1, 2, 0).reshape(b * c, a).clone()
+    z = y.reshape(-1)
+    z.add_(1)
+    return y * 1, z

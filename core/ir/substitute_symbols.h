@@ -1,6 +1,6 @@
 // Other expressions for a program's symbols.
-#ifndef SMELT_FRONTEND_SUBSTITUTE_SYMBOLS_H_
-#define SMELT_FRONTEND_SUBSTITUTE_SYMBOLS_H_
+#ifndef SMELT_CORE_IR_SUBSTITUTE_SYMBOLS_H_
+#define SMELT_CORE_IR_SUBSTITUTE_SYMBOLS_H_
 
 #include <string>
 
@@ -19,4 +19,4 @@ std::string InTermsOfArguments(const Graph& g, const Expr& e);
 
 }  // namespace smelt
 
-#endif  // SMELT_FRONTEND_SUBSTITUTE_SYMBOLS_H_
+#endif  // SMELT_CORE_IR_SUBSTITUTE_SYMBOLS_H_

@@ -1,4 +1,4 @@
-#include "smelt/frontend/substitute_symbols.h"
+#include "smelt/core/ir/substitute_symbols.h"
 
 #include <cstdint>
 #include <optional>
