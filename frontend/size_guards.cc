@@ -14,7 +14,7 @@
 namespace smelt {
 namespace {
 
-constexpr int kMaxDepth = 100;
+constexpr int kMaxDepth = 800;  // of rules, of which a parenthesis takes eight
 
 // A quotient of integers; the divisor is not negative. Or, of conditions, not 0 where it holds, and never negative.
 struct Value {
