@@ -251,6 +251,11 @@ absl::Status PlanBuilder::AddAssertion(NodeId n) {
     late = late || IsLate(l);
     return AddView(l);
   };
+  if (name == "smelt::assert_size" && node.FindAttribute("else_in_order") != nullptr) {
+    b_.AddGuard(*plan_, Expr(0), fb::ExprOp::Lt, std::get<Expr>(*node.FindAttribute("value")),
+                std::get<std::string>(*node.FindAttribute("message")));
+    return absl::OkStatus();
+  }
   if (name == "smelt::assert_size") {
     check->kind = fb::CheckKind::NotZero;
     const Expr& value = std::get<Expr>(*node.FindAttribute("value"));

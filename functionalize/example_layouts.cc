@@ -148,7 +148,7 @@ absl::Status Functionalizer::AssertLayoutsHold(NodeId n) {
     const auto there = InferCall(call, WithHints(g_.symbols, values));
     if (!there.ok() || SameLayouts(*here, *there, values)) continue;
     for (Assumption& a : Differences(sizes, all, example, values)) {
-      SMELT_RETURN_IF_ERROR(Assert(a, n));
+      SMELT_RETURN_IF_ERROR(Assume(a, n));
       assumed.push_back(std::move(a));
     }
   }

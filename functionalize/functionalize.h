@@ -24,6 +24,11 @@
 
 namespace smelt {
 
+// An attribute of a smelt::assert_size that holds for the example and is taken to hold for a call's sizes: of other
+// calls PyTorch makes other views, or lays something out in another way, so that they are not refused but run in eager
+// order.
+inline constexpr char kElseInOrder[] = "else_in_order";
+
 struct FunctionalizeOptions {
   // Which arguments are the same tensor (by position among the user's arguments). Empty: all distinct.
   DuplicatesLayer duplicates;
@@ -44,6 +49,8 @@ struct FunctionalizeResult {
   // Symbols of which the graph is wrong where one is 1, which its range lets a call give: PyTorch then has one memory
   // where it else has a copy, and the program shows it.
   std::set<std::string> at_least_two;
+  // Whether the graph has assertions with kElseInOrder.
+  bool assumes = false;
 };
 
 // Arguments that are one tensor are one value from here on; the others stay as inputs nobody uses. Before

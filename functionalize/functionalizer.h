@@ -181,13 +181,17 @@ class Functionalizer {
   // That a row chosen by the data is one of the tensor's.
   // That a view as elements of another size may begin where the tensor lies in this call's storage.
   void AssertAligned(NodeId n, TensorId base, DType seen_as);
-  void InsertAssertion(const Expr& not_zero, const std::string& message, NodeId anchor);
+  NodeId InsertAssertion(const Expr& not_zero, const std::string& message, NodeId anchor);
   void AssertSelected(NodeId n, TensorId base);
   // A call whose sizes break the assumption is refused.
   absl::Status Assert(const Assumption& a, NodeId anchor);
+  // Such a call is another program: see kElseInOrder.
+  absl::Status Assume(const Assumption& a, NodeId anchor);
+  NodeId InsertAssertion(const Assumption& a, NodeId anchor);
+  absl::StatusOr<bool> IsNew(const Assumption& a);
   // How a pure operator lays out its results can hang on whether a size is 0, 1 or more, or on which of two is larger:
   // so it does in PyTorch, whose export then takes the example's answer for every call's. A call where a caller would
-  // see another layout is refused. Tries a few values of each symbol.
+  // see another layout is another program. Tries a few values of each symbol.
   absl::Status AssertLayoutsHold(NodeId n);
   // Where the argument begins in its storage, in elements of the tensor's dtype.
   Expr ArgumentOffset(TensorId t) const;

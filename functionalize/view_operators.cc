@@ -178,7 +178,7 @@ absl::StatusOr<ViewMeaning> Functionalizer::ViewsOfTensor(NodeId n, const Operat
       }
     }
   }
-  for (const Assumption& a : assumed) SMELT_RETURN_IF_ERROR(Assert(a, n));
+  for (const Assumption& a : assumed) SMELT_RETURN_IF_ERROR(Assume(a, n));
   return views;
 }
 
@@ -196,19 +196,38 @@ void Functionalizer::AssertAligned(NodeId n, TensorId base, DType seen_as) {
     InsertAssertion(Max(Expr(1) - Mod(begin, ratio), 0), message, n);
 }
 
-void Functionalizer::InsertAssertion(const Expr& not_zero, const std::string& message, NodeId anchor) {
+NodeId Functionalizer::InsertAssertion(const Expr& not_zero, const std::string& message, NodeId anchor) {
   const NodeId n = g_.InsertBefore(anchor, OpName::Get("smelt::assert_size"), {}, {});
   g_.SetAttribute(n, "value", not_zero);
   g_.SetAttribute(n, "message", message);
   g_.SetSource(n, source_);
+  return n;
 }
 
-absl::Status Functionalizer::Assert(const Assumption& a, NodeId anchor) {
-  if (HasDataSymbols(a.a) || HasDataSymbols(a.b)) return absl::OkStatus();  // that is seen when it runs
-  if (!asserted_.insert(a.ToString()).second) return absl::OkStatus();
+absl::StatusOr<bool> Functionalizer::IsNew(const Assumption& a) {
+  if (HasDataSymbols(a.a) || HasDataSymbols(a.b)) return false;  // that is seen when it runs
+  if (!asserted_.insert(a.ToString()).second) return false;
   // Of a call that takes another branch it may be wrong.
   if (block_depth_ > 0)
     return absl::UnimplementedError(absl::StrCat("what is right only where ", a.ToString(), ", in a branch"));
+  return true;
+}
+
+absl::Status Functionalizer::Assume(const Assumption& a, NodeId anchor) {
+  SMELT_ASSIGN_OR_RETURN(const bool is_new, IsNew(a));
+  if (!is_new) return absl::OkStatus();
+  g_.SetAttribute(InsertAssertion(a, anchor), kElseInOrder, int64_t{1});
+  result_.assumes = true;
+  return absl::OkStatus();
+}
+
+absl::Status Functionalizer::Assert(const Assumption& a, NodeId anchor) {
+  SMELT_ASSIGN_OR_RETURN(const bool is_new, IsNew(a));
+  if (is_new) InsertAssertion(a, anchor);
+  return absl::OkStatus();
+}
+
+NodeId Functionalizer::InsertAssertion(const Assumption& a, NodeId anchor) {
   const Expr d = a.b - a.a;
   Expr holds;  // not zero
   switch (a.relation) {
@@ -216,7 +235,7 @@ absl::Status Functionalizer::Assert(const Assumption& a, NodeId anchor) {
       holds = Max(Expr(1) - d * d, 0);
       break;
     case Assumption::Relation::kNotEqual:
-      holds = d;
+      holds = Max(d, Expr(0) - d);
       break;
     case Assumption::Relation::kLess:
       holds = Max(d, 0);
@@ -225,9 +244,8 @@ absl::Status Functionalizer::Assert(const Assumption& a, NodeId anchor) {
       holds = Max(d + 1, 0);
       break;
   }
-  InsertAssertion(holds, absl::StrCat("the sizes of the call are out of range: ", a.ToString(), " is expected"),
-                  anchor);
-  return absl::OkStatus();
+  return InsertAssertion(holds, absl::StrCat("the sizes of the call are out of range: ", a.ToString(), " is expected"),
+                         anchor);
 }
 
 Expr Functionalizer::ArgumentOffset(TensorId t) const {

@@ -628,7 +628,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
       stats.uncompiled_variants.push_back(absl::StrCat("eager-order: ", eager.message()));
     }
     timer.End("variants");
-  } else if (!all_of_one && options.variants != AliasVariants::kNone) {
+  } else if ((!all_of_one || main.functional.assumes) && options.variants != AliasVariants::kNone) {
     // Where it cannot run in eager order, such a call is refused by the guard.
     AddEagerPlan(graph, WrittenArgs(graph, convention), WrittenStorages(graph, convention), builder).IgnoreError();
   }

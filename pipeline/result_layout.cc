@@ -1,5 +1,6 @@
 #include "smelt/pipeline/result_layout.h"
 
+#include <algorithm>
 #include <array>
 
 #include "absl/functional/function_ref.h"
@@ -134,6 +135,16 @@ Answer Ask(const Question& q, const std::vector<TensorType>& plain, absl::Functi
   return answer;
 }
 
+// Whether a size that another call may change is 0 or 1 in the example: what is asked of such shows little.
+bool IsDegenerate(const Graph& g, ValueId v) {
+  const TensorType& t = g.value(v).type.tensor();
+  return t.sizes && std::any_of(t.sizes->begin(), t.sizes->end(), [&](const Expr& size) {
+           if (size.IsConstant()) return false;
+           const absl::StatusOr<int64_t> n = size.Evaluate(g.symbol_hints);
+           return n.ok() && *n <= 1;
+         });
+}
+
 // Whether the one result lies as the first operand, which keeps its rows and lies otherwise in front of them.
 bool LiesAsRows(const Question& q) {
   Exprs given;
@@ -157,7 +168,8 @@ ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const Va
   ResultLayout out;
   const std::vector<ValueId> tensors = Tensors(g, operands);
   const auto plain = ResultTypes(q, nullptr);
-  if (!plain.ok()) return {fb::EagerLayout::Dense, tensors};
+  const bool is_degenerate = std::any_of(tensors.begin(), tensors.end(), [&](ValueId v) { return IsDegenerate(g, v); });
+  if (!plain.ok() || is_degenerate) return {fb::EagerLayout::Dense, tensors};
   Answer last;
   bool format = true;
   for (size_t k = 0; k < tensors.size(); ++k) {
