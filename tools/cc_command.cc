@@ -32,6 +32,7 @@ int RunCc(const std::vector<std::string>& args) {
     if (usage.ok() && (!line->Has(name) || line->positional().size() != 1))
       usage = absl::InvalidArgumentError(std::string("one bundle and --") + name + " expected");
   }
+  if (usage.ok()) usage = line->CheckFiles({}, {"header", "source", "object"});
   if (!usage.ok()) {
     std::fprintf(stderr, "smelt cc: %s\n%s", std::string(usage.message()).c_str(), kHelp);
     return kExitUsage;

@@ -34,6 +34,13 @@ expect 0 'bundle format [0-9]*, kernels by sha256:[0-9a-f]* LLVM' "$smelt" --ver
 expect 2 'unknown command' "$smelt" frobnicate
 expect 2 'one model and -o' "$smelt" compile "$models/relu_input.pt2"
 expect 2 'unknown option --bogus' compile "$models/relu_input.pt2" -o a.smb --bogus
+expect 2 '--explain-cache takes no value' compile "$models/relu_input.pt2" -o a.smb --explain-cache=1
+expect 2 'nosuch: one of open-composites' compile "$models/relu_input.pt2" -o a.smb --dump-after=nosuch
+cp "$models/relu_input.pt2" read.pt2
+expect 2 'which would be lost' compile read.pt2 -o ./read.pt2
+expect 2 'which would be lost' compile read.pt2 -o a.smb --stats-file=read.pt2
+expect 2 'which would be lost' compile read.pt2 -o a.smb --stats-file=a.smb
+cmp "$models/relu_input.pt2" read.pt2 || failed=1
 expect 2 'x86-64-v9' "$smelt" compile "$models/relu_input.pt2" -o a.smb --target=x86-64-v9
 expect 3 'No such file' compile no_such.pt2 -o a.smb
 head -c 2000 "$models/relu_input.pt2" >cut.pt2

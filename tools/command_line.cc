@@ -1,6 +1,9 @@
 #include "smelt/tools/command_line.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -39,9 +42,11 @@ absl::StatusOr<CommandLine> CommandLine::Parse(const std::vector<std::string>& a
         return absl::InvalidArgumentError(absl::StrCat("option ", a, " needs a value"));
       }
     } else {
+      if (known(flags, name)) return absl::InvalidArgumentError(absl::StrCat("--", name, " takes no value: ", a));
       std::vector<std::string> all = options;
       all.insert(all.end(), flags.begin(), flags.end());
-      return absl::InvalidArgumentError(absl::StrCat("unknown option ", a, "; known: --", absl::StrJoin(all, ", --")));
+      for (std::string& known_name : all) known_name.insert(0, known_name.size() == 1 ? "-" : "--");
+      return absl::InvalidArgumentError(absl::StrCat("unknown option ", a, "; known: ", absl::StrJoin(all, ", ")));
     }
   }
   return out;
@@ -61,6 +66,42 @@ absl::StatusOr<int64_t> CommandLine::GetInt(absl::string_view name, int64_t fall
         absl::StrCat("--", name, "=", it->second, ": a whole number from ", min, " to ", max, " expected"));
   }
   return v;
+}
+
+namespace {
+
+bool AreOneFile(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const bool one = fs::equivalent(a, b, error);
+  if (!error) return one && fs::is_regular_file(a, error);
+  return fs::weakly_canonical(a, error) == fs::weakly_canonical(b, error) && !error;
+}
+
+}  // namespace
+
+absl::Status CommandLine::CheckFiles(const std::vector<std::string>& reads,
+                                     const std::vector<std::string>& writes) const {
+  std::vector<std::string> taken = positional_;
+  const auto files = [&](const std::string& option) -> std::vector<std::string> {
+    if (!Has(option)) return {};
+    return absl::StrSplit(Get(option), ',', absl::SkipEmpty());
+  };
+  for (const std::string& option : reads) {
+    for (std::string& file : files(option)) taken.push_back(std::move(file));
+  }
+  for (const std::string& option : writes) {
+    for (std::string& file : files(option)) {
+      for (const std::string& other : taken) {
+        if (!AreOneFile(file, other)) continue;
+        return absl::InvalidArgumentError(absl::StrCat(option == "o" ? "-" : "--", option, "=", file,
+                                                       ": another file expected: this one is also \"", other,
+                                                       "\", which would be lost"));
+      }
+      taken.push_back(std::move(file));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> ExpandParamsFiles(int argc, char** argv) {

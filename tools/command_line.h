@@ -24,6 +24,9 @@ class CommandLine {
   std::string Get(absl::string_view name, absl::string_view fallback = "") const;
   // InvalidArgument if it is no whole number in [min, max].
   absl::StatusOr<int64_t> GetInt(absl::string_view name, int64_t fallback, int64_t min, int64_t max) const;
+  // InvalidArgument if a file that an option of `writes` names is another's of these, or is one that is read: a
+  // positional argument, or of an option of `reads`. Files of several are separated by commas. Devices may be shared.
+  absl::Status CheckFiles(const std::vector<std::string>& reads, const std::vector<std::string>& writes) const;
 
  private:
   std::vector<std::string> positional_;

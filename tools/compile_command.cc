@@ -1,10 +1,12 @@
 #include "smelt/tools/compile_command.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "smelt/codegen/archive_store.h"
@@ -57,6 +59,15 @@ int RunCompile(const std::vector<std::string>& args) {
   cache_options.explain_misses = usage.ok() && line->Has("explain-cache");
   if (usage.ok() && line->Has("stats") && line->Get("stats") != "json")
     usage = absl::InvalidArgumentError("--stats=json expected");
+  if (usage.ok()) usage = line->CheckFiles({"kernels"}, {"o", "stats-file"});
+  if (usage.ok() && line->Has("dump-after")) {
+    static constexpr absl::string_view kPasses[] = {
+        "open-composites", "functionalize", "expand-composites", "fuse", "choose-layouts", "lay-rows", "all"};
+    if (std::find(std::begin(kPasses), std::end(kPasses), line->Get("dump-after")) == std::end(kPasses)) {
+      usage = absl::InvalidArgumentError(absl::StrCat("--dump-after=", line->Get("dump-after"), ": one of ",
+                                                      absl::StrJoin(kPasses, ", "), " expected"));
+    }
+  }
   if (!usage.ok()) {
     std::fprintf(stderr, "smelt compile: %s\n%s", std::string(usage.message()).c_str(), CompileHelp().c_str());
     return kExitUsage;

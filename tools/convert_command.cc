@@ -123,6 +123,7 @@ class Batch {
   absl::Status ReadArguments(const CommandLine& line) {
     if (line.positional().empty() || !line.Has("out-dir"))
       return absl::InvalidArgumentError("models and --out-dir=DIR expected");
+    SMELT_RETURN_IF_ERROR(line.CheckFiles({}, {"report", "log"}));
     SMELT_RETURN_IF_ERROR(ReadCompileOptions(line, options_, cache_options_));
     if (options_.threads == 0) options_.threads = 1;  // models are what is done side by side
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

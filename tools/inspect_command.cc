@@ -69,6 +69,10 @@ int RunInspect(const std::vector<std::string>& args) {
                  line.ok() ? "one file expected" : std::string(line.status().message()).c_str(), kInspectHelp);
     return kExitUsage;
   }
+  if (const absl::Status files = line->CheckFiles({"case"}, {"html"}); !files.ok()) {
+    std::fprintf(stderr, "smelt inspect: %s\n", std::string(files.message()).c_str());
+    return kExitUsage;
+  }
   const std::string path = line->positional()[0];
   if (!absl::EndsWith(path, ".smb")) {
     if (line->Has("html") || line->Has("case")) {

@@ -133,6 +133,7 @@ int RunKernels(const std::vector<std::string>& args) {
                      (step != "pick" && line->positional().size() != 2) || !line->Has("o"))) {
     usage = absl::InvalidArgumentError("plan, pick or compile, an input and -o expected");
   }
+  if (usage.ok()) usage = line->CheckFiles({}, {"o"});
   if (!usage.ok()) {
     std::fprintf(stderr, "smelt kernels: %s\n%s", std::string(usage.message()).c_str(), kHelp);
     return kExitUsage;

@@ -170,6 +170,10 @@ int RunReport(const std::vector<std::string>& args) {
                  kHelp);
     return kExitUsage;
   }
+  if (const absl::Status files = line->CheckFiles({}, {"o"}); !files.ok()) {
+    std::fprintf(stderr, "smelt report: %s\n", std::string(files.message()).c_str());
+    return kExitUsage;
+  }
   std::vector<ReportModel> models;
   for (const std::string& path : line->positional()) {
     auto file = Container::Open(path, ContentKind::kBundle);

@@ -137,6 +137,9 @@ int RunRun(const std::vector<std::string>& args) {
       options.threads = static_cast<int>(*t);
     }
   }
+  if (usage.ok() && line->Has("case") && (line->Has("inputs") || line->Has("outputs")))
+    usage = absl::InvalidArgumentError("--case has its own inputs: neither --inputs nor --outputs beside it");
+  if (usage.ok()) usage = line->CheckFiles({"case", "inputs"}, {"outputs"});
   if (!usage.ok()) {
     std::fprintf(stderr, "smelt run: %s\n%s", std::string(usage.message()).c_str(), kRunHelp);
     return kExitUsage;

@@ -1,6 +1,9 @@
 // The command line: smelt COMMAND ... ; each command is in its own file.
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -42,11 +45,19 @@ constexpr char kHelp[] =
     "as PyTorch\n"
     "  would refuse it; 8 some models of a batch failed; 70 a bug in smelt\n";
 
+// On whatever thread; outputs are renamed to their names when they are whole.
+void EndWithoutMemory() {
+  constexpr char kMessage[] = "smelt: out of memory\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  _exit(smelt::kExitCannotWrite);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond its limit is an error of writing, not an end
+  std::set_new_handler(EndWithoutMemory);
   auto args = smelt::ExpandParamsFiles(argc, argv);
   if (!args.ok()) {
     std::fprintf(stderr, "smelt: %s\n", std::string(args.status().message()).c_str());

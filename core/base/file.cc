@@ -84,6 +84,9 @@ absl::Status WriteAll(int fd, absl::string_view path, absl::string_view bytes) {
 
 }  // namespace
 
+// A device may have no end.
+constexpr size_t kMostOfAStream = size_t{1} << 30;
+
 absl::StatusOr<std::string> ReadFile(absl::string_view path) {
   struct stat info;
   SMELT_ASSIGN_OR_RETURN(const int fd, OpenForReading(path, info));
@@ -93,6 +96,8 @@ absl::StatusOr<std::string> ReadFile(absl::string_view path) {
   // One byte more than the file has, so that its end is seen without growing the buffer.
   size_t want = S_ISREG(info.st_mode) ? static_cast<size_t>(info.st_size) + 1 : 1 << 16;
   while (true) {
+    if (want > kMostOfAStream && !S_ISREG(info.st_mode))
+      return absl::ResourceExhaustedError(absl::StrCat(path, ": no regular file, and over ", kMostOfAStream, " bytes"));
     bytes.resize(want);
     const ssize_t got = Retry([&] { return read(fd, bytes.data() + size, want - size); });
     if (got < 0) return SystemError(path, "read", errno);
