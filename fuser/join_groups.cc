@@ -242,7 +242,8 @@ bool BlockFuser::Join(int a, int b, ValueId v, const Label& expected, int consum
     for (size_t d = 0; d < frame.sizes.size(); ++d)
       (frame.reduced[d] ? inner : outer) = (frame.reduced[d] ? inner : outer) * frame.sizes[d];
     const bool few = outer.IsConstant() && *outer.Constant() < 8;
-    const bool small = inner.IsConstant() && *inner.Constant() <= kRowLimit;
+    // Where only a call says, as at export: a row that is longer is still one tile's work, and right.
+    const bool small = inner.Evaluate(g_.symbol_hints).value_or(kRowLimit + 1) <= kRowLimit;
     if (few && !small && b_reduces && !EndsInReductions(ga.members)) {
       *reason = "a reduction over nearly everything: what follows runs in parallel as a kernel of its own";
       return false;
