@@ -32,7 +32,7 @@ def main():
         op_quantization.chosen_parameters, op_quantization.integer_products, op_gradients.attention,
         op_gradients.convolutions, op_gradients.pools, op_gradients.resized, op_gradients.sampled, op_gradients.bags,
         op_gradients.others, op_gradients.maxima_of_bags,
-        op_memory.places_of_a_fixed_number, op_memory.slices_that_differ
+        op_memory.places_of_a_fixed_number, op_memory.slices_that_differ, op_gradients.of_what_was_chosen
     ]
     for section in sections:
         GENERATOR.manual_seed(zlib.crc32(section.__name__.encode()))

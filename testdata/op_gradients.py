@@ -102,6 +102,19 @@ def maxima_of_bags():
     add("_embedding_bag_backward", rand(4, 3), at, starts, bag, size, maxima, 7, False, 2, False, None, 6)
 
 
+def of_what_was_chosen():
+    x, at = rand(3, 4), ints(3, 2, high=4)
+    for keepdim in (False, True):
+        places = x.max(1, keepdim=keepdim)[1]
+        add("value_selecting_reduction_backward", rand(*places.shape), -1, places, [3, 4], keepdim)
+    add("value_selecting_reduction_backward", rand(3, 4), 1, x.sort(1)[1], [3, 4], True)
+    add("gather_backward", rand(3, 2), x, 1, at, False)
+    add("index_select_backward", rand(3, 5), [3, 4], 1, ints(5, high=4))
+    add("cummaxmin_backward", rand(3, 4), x, x.cummax(1)[1], 1)
+    add("embedding_backward", rand(3, 2, 5), at, 7, 2, False, False)
+    add("trace_backward", rand(), [3, 4])
+
+
 def others():
     for dtype in (F32, BF16):
         x, g = rand(3, 4, dtype=dtype), rand(3, 4, dtype=dtype)

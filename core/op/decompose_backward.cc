@@ -185,6 +185,61 @@ Values SelectBackward(Emit& e, const OpCall& call) {
   ValueId zeros = e.Full(e.DTypeOf(call.arg(0).value), sizes, 0);
   return std::vector<ValueId>{e.Op("aten::select_scatter", {zeros, call.arg(0).value, e.Const(dim), e.Size(index)})};
 }
+// Of what was chosen along a dim by indices: grad's elements added to zeros at these.
+ValueId AddedAlong(Emit& e, const std::vector<Expr>& sizes, int64_t dim, ValueId indices, ValueId grad) {
+  return e.Op("aten::scatter_add", {e.Full(e.DTypeOf(grad), sizes, 0), e.Const(dim), indices, grad});
+}
+// value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim), of max, median, sort and their like: each
+// element was chosen once.
+Values ValueSelectingReductionBackward(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(const std::vector<Expr> sizes, call.GetExprs("sizes"));
+  SMELT_ASSIGN_OR_RETURN(const int64_t dim, call.GetInt("dim"));
+  SMELT_ASSIGN_OR_RETURN(const bool keepdim, call.GetBool("keepdim"));
+  ValueId grad = call.arg(0).value, indices = call.arg(2).value;
+  const int64_t at = WrapDim(dim, std::max<int>(1, static_cast<int>(sizes.size())));
+  if (!keepdim && !sizes.empty()) {
+    grad = e.Unsqueeze(grad, at);
+    indices = e.Unsqueeze(indices, at);
+  }
+  return std::vector<ValueId>{
+      e.Op("aten::scatter.src", {e.Full(e.DTypeOf(grad), sizes, 0), e.Const(at), indices, grad})};
+}
+// gather_backward(grad, self, dim, index, sparse_grad)
+Values GatherBackward(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(const int64_t dim, call.GetInt("dim"));
+  SMELT_ASSIGN_OR_RETURN(const bool sparse, call.GetBool("sparse_grad"));
+  if (sparse) return call.Unsupported("a sparse gradient");
+  return std::vector<ValueId>{AddedAlong(e, e.Sizes(call.arg(1).value), dim, call.arg(3).value, call.arg(0).value)};
+}
+// index_select_backward(grad, self_sizes, dim, index)
+Values IndexSelectBackward(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(const std::vector<Expr> sizes, call.GetExprs("self_sizes"));
+  SMELT_ASSIGN_OR_RETURN(const int64_t dim, call.GetInt("dim"));
+  const ValueId grad = call.arg(0).value;
+  return std::vector<ValueId>{e.Op("aten::index_add", {e.Full(e.DTypeOf(grad), sizes, 0), e.Const(dim),
+                                                       call.arg(3).value, grad, e.Const(int64_t{1})})};
+}
+// cummaxmin_backward(grad, input, indices, dim)
+Values CumulativeExtremumBackward(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(const int64_t dim, call.GetInt("dim"));
+  return std::vector<ValueId>{AddedAlong(e, e.Sizes(call.arg(1).value), dim, call.arg(2).value, call.arg(0).value)};
+}
+// embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse)
+Values EmbeddingBackward(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(const bool sparse, call.GetBool("sparse"));
+  if (sparse) return call.Unsupported("a sparse gradient");
+  std::vector<ValueId> args;
+  for (int k = 0; k < 5; ++k) args.push_back(ValueOf(e, call.arg(k)));
+  return std::vector<ValueId>{e.Op("aten::embedding_dense_backward", std::move(args))};
+}
+// trace_backward(grad, sizes)
+Values TraceBackward(Emit& e, const OpCall& call) {
+  SMELT_ASSIGN_OR_RETURN(const std::vector<Expr> sizes, call.GetExprs("sizes"));
+  if (sizes.size() != 2) return call.Error("expected a matrix");
+  const ValueId grad = call.arg(0).value;
+  const ValueId is_diagonal = e.Op("aten::eq.Tensor", {e.Unsqueeze(Range(e, sizes[0]), 1), Range(e, sizes[1])});
+  return std::vector<ValueId>{e.Where(is_diagonal, grad, e.Fill(grad, 0))};
+}
 Values SliceBackward(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, call.GetExprs("input_sizes"));
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
@@ -365,6 +420,12 @@ void AddBackwardRules(DecompositionTable& t) {
   t["aten::convolution_backward"] = ConvolutionBackward;
   t["aten::select_backward"] = SelectBackward;
   t["aten::slice_backward"] = SliceBackward;
+  t["aten::value_selecting_reduction_backward"] = ValueSelectingReductionBackward;
+  t["aten::gather_backward"] = GatherBackward;
+  t["aten::index_select_backward"] = IndexSelectBackward;
+  t["aten::cummaxmin_backward"] = CumulativeExtremumBackward;
+  t["aten::embedding_backward"] = EmbeddingBackward;
+  t["aten::trace_backward"] = TraceBackward;
   t["aten::diagonal_backward"] = DiagonalBackward;
   t["aten::unfold_backward"] = UnfoldBackward;
   t["aten::glu_backward"] = GluBackward;

@@ -92,7 +92,8 @@ constexpr Group kGroups[] = {
      "upsample_linear1d_backward upsample_trilinear3d_backward upsample_bicubic2d_backward avg_pool3d_backward "
      "_embedding_bag_backward _embedding_bag_per_sample_weights_backward _upsample_bilinear2d_aa_backward "
      "_upsample_bicubic2d_aa_backward multi_margin_loss_backward masked_scatter_backward "
-     "grid_sampler_2d_backward grid_sampler_3d_backward "
+     "grid_sampler_2d_backward grid_sampler_3d_backward value_selecting_reduction_backward gather_backward "
+     "index_select_backward cummaxmin_backward embedding_backward trace_backward "
      "_adaptive_avg_pool3d_backward max_pool3d_with_indices_backward adaptive_max_pool3d_backward"},
     {OpKind::kRandom,
      "rand rand_like randn randn_like randint randint_like randperm bernoulli normal normal_functional multinomial "
