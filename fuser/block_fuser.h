@@ -182,6 +182,9 @@ class BlockFuser {
   // wrote.
   bool MemoryAllows(int a, int b, bool reduces, std::string* reason) const;
 
+  // Whether few tiles walk a large array, which they should not do twice.
+  bool WalksAlone(const Frame& frame) const;
+
   // --- siblings ---
   // Kernels over one loop that have no value of each other's in common, but read one operand: it is read once.
   void JoinSiblings();

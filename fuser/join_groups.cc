@@ -97,6 +97,16 @@ absl::Status BlockFuser::Visit(int i) {
   return absl::OkStatus();
 }
 
+bool BlockFuser::WalksAlone(const Frame& frame) const {
+  if (!frame.HasReduction()) return false;
+  Expr outer = 1, inner = 1;
+  for (size_t d = 0; d < frame.sizes.size(); ++d)
+    (frame.reduced[d] ? inner : outer) = (frame.reduced[d] ? inner : outer) * frame.sizes[d];
+  // Where only a call says, as at export: a row that is longer is still one tile's work, and right.
+  const bool small = inner.Evaluate(g_.symbol_hints).value_or(kRowLimit + 1) <= kRowLimit;
+  return outer.IsConstant() && *outer.Constant() < 8 && !small;
+}
+
 bool BlockFuser::EndsInReductions(std::vector<int> nodes) const {
   constexpr size_t kMostNodes = 64;
   for (size_t k = 0; k < nodes.size(); ++k) {
@@ -236,18 +246,9 @@ bool BlockFuser::Join(int a, int b, ValueId v, const Label& expected, int consum
       }
     }
   }
-  // One tile alone should not walk a large array twice.
-  if (frame.HasReduction()) {
-    Expr outer = 1, inner = 1;
-    for (size_t d = 0; d < frame.sizes.size(); ++d)
-      (frame.reduced[d] ? inner : outer) = (frame.reduced[d] ? inner : outer) * frame.sizes[d];
-    const bool few = outer.IsConstant() && *outer.Constant() < 8;
-    // Where only a call says, as at export: a row that is longer is still one tile's work, and right.
-    const bool small = inner.Evaluate(g_.symbol_hints).value_or(kRowLimit + 1) <= kRowLimit;
-    if (few && !small && b_reduces && !EndsInReductions(ga.members)) {
-      *reason = "a reduction over nearly everything: what follows runs in parallel as a kernel of its own";
-      return false;
-    }
+  if (b_reduces && WalksAlone(frame) && !EndsInReductions(ga.members)) {
+    *reason = "a reduction over nearly everything: what follows runs in parallel as a kernel of its own";
+    return false;
   }
   if (const Work again = RepeatedWork(a, b); again.cost > kRepeated || again.code > kRepeatedCode) {
     *reason = "it is read at other indices too, and would be computed again for each, which costs more than reading it";

@@ -53,8 +53,14 @@ bool BlockFuser::JoinSibling(int i, int j) {
   Group& ga = groups_[a];
   Group& gb = groups_[b];
   if (!ga.open || !gb.open || ga.pulled || gb.pulled) return false;
-  if (ga.frame.sizes != gb.frame.sizes || ga.frame.reduced != gb.frame.reduced) return false;
-  const bool reduces = ga.frame.HasReduction();
+  if (ga.frame.sizes != gb.frame.sizes) return false;
+  const bool reduces = ga.frame.HasReduction() || gb.frame.HasReduction();
+  const Frame& frame = ga.frame.HasReduction() ? ga.frame : gb.frame;
+  if (ga.frame.reduced != gb.frame.reduced) {
+    // What is computed of each element, beside what is of rows of them: for as many rows as there is work to share.
+    if (ga.frame.HasReduction() && gb.frame.HasReduction()) return false;
+    if (WalksAlone(frame)) return false;
+  }
   for (int k : {a, b}) {
     if (!reduces && !groups_[k].pullable) return false;
     for (int m : groups_[k].members) {
@@ -88,6 +94,7 @@ bool BlockFuser::JoinSibling(int i, int j) {
   std::string reason;
   int at;
   if (streams.size() > kStreams || !CanStand(a, b, &at, &reason) || !MemoryAllows(a, b, reduces, &reason)) return false;
+  groups_[a].frame = Frame(frame);
   Absorb(a, b, at);
   return true;
 }
