@@ -320,6 +320,7 @@ void PrintDescription(const nlohmann::ordered_json& j) {
   for (const Json& p : j["plans"]) {
     std::printf("plan for %s arguments, arena %s bytes\n", p["variant"].get<std::string>().c_str(),
                 p["arena_bytes"].dump().c_str());
+    for (const auto& g : p["guards"]) std::printf("  where %s\n", g["holds"].dump().c_str());
     std::printf("  convention\n");
     for (auto it = p["convention"].begin(); it != p["convention"].end(); ++it)
       std::printf("    %s: %s\n", it.key().c_str(), it->dump().c_str());
