@@ -129,9 +129,10 @@ absl::StatusOr<int> Lowering::EvalUpsampleLinear(NodeId n, const Index& index, i
     const int i = b_->Cast(b_->IndexValue(index[d]), c);
     int x;
     if (corners) {
-      x = out == Expr(1) ? b_->Const(c, 0)
-                         : b_->Op(ScalarOp::kMul, c,
-                                  b_->Op(ScalarOp::kDiv, c, b_->Cast(Size(in - 1), c), b_->Cast(Size(out - 1), c)), i);
+      x = out == Expr(1)
+              ? b_->Const(c, 0)
+              : b_->Op(ScalarOp::kMul, c,
+                       b_->Op(ScalarOp::kDiv, c, b_->Cast(Size(in - 1), c), b_->Cast(Size(Max(out - 1, 1)), c)), i);
     } else {
       SMELT_ASSIGN_OR_RETURN(int ratio, Ratio(n, c, in, out, k, spatial));
       // Rounded once, as in PyTorch's kernel: what is left of a large place is the weight.

@@ -308,7 +308,7 @@ class UpsampleBackward {
     };
     ValueId place = Range(e_, out, t);
     if (align_) {
-      place = out == Expr(1) ? e_.MulN(place, 0) : e_.Mul(e_.Div(number(in - 1), number(out - 1)), place);
+      place = out == Expr(1) ? e_.MulN(place, 0) : e_.Mul(e_.Div(number(in - 1), number(Max(out - 1, 1))), place);
     } else {
       place = e_.AddN(place, 0.5);
       place = scale > 0 ? e_.MulN(place, 1 / scale) : e_.Mul(e_.Div(number(in), number(out)), place);
