@@ -1,6 +1,7 @@
 #include "smelt/pipeline/calls_of_one.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -17,7 +18,9 @@ namespace {
 
 using Symbols = std::set<std::string>;
 
-bool AcceptsOne(const SymbolRanges::Range& r) { return r.min > 1 && (r.accepted_min == 0 || r.accepted_min == 1); }
+bool Accepts(const SymbolRanges::Range& r, int64_t value) {
+  return r.min > value && r.accepted_min >= 0 && r.accepted_min <= value;
+}
 
 // Whether tensors of these types lie alike. `seen`: as far as elements show it, which strides of dims of one element,
 // and of no elements, do not; in PyTorch those may still decide how what is made of a tensor lies.
@@ -28,8 +31,12 @@ bool LieAlike(const Graph& g, const Type& a, const Type& b, bool seen) {
       x.strides.has_value() != y.strides.has_value() || x.rank() != y.rank())
     return false;
   const auto equal = [&](const Expr& p, const Expr& q) { return p == q || g.symbols.Equal(p, q) == true; };
-  for (int d = 0; x.strides && d < x.rank(); ++d) {
+  for (int d = 0; x.sizes && d < x.rank(); ++d) {
     if (!equal((*x.sizes)[d], (*y.sizes)[d])) return false;
+  }
+  const auto is_empty = [](const Expr& size) { return size == Expr(0); };
+  if (seen && x.sizes && std::any_of(x.sizes->begin(), x.sizes->end(), is_empty)) return true;
+  for (int d = 0; x.strides && d < x.rank(); ++d) {
     if (seen && (*x.sizes)[d] == Expr(1)) continue;
     if (!equal((*x.strides)[d], (*y.strides)[d])) return false;
   }
@@ -141,13 +148,13 @@ struct AtOne {
   bool differs = false;  // from what the program says for other sizes, and it shows
   bool is_known = true;  // how all tensors lie
 };
-AtOne ProgramAt(const Graph& g, const std::vector<bool>& inferred, const Symbols& symbols) {
+AtOne ProgramAt(const Graph& g, const std::vector<bool>& inferred, const Symbols& symbols, int64_t value = 1) {
   AtOne out;
-  absl::flat_hash_map<std::string, Expr> ones;
-  for (const std::string& s : symbols) ones.insert({s, Expr(1)});
+  absl::flat_hash_map<std::string, Expr> values;
+  for (const std::string& s : symbols) values.insert({s, Expr(value)});
   out.graph = g.Clone();
   Graph& at = *out.graph;
-  SubstituteSymbols(at, ones);
+  SubstituteSymbols(at, values);
   absl::flat_hash_set<ValueId> other;  // that lie in another way
   std::vector<ValueId> seen;           // of these, where elements show it
   std::vector<ValueId> shared;         // that have their operand's memory, or no longer have
@@ -185,41 +192,69 @@ AtOne ProgramAt(const Graph& g, const std::vector<bool>& inferred, const Symbols
 }  // namespace
 
 CallsOfOne FindCallsOfOne(const Graph& g, const std::set<std::string>& known) {
-  constexpr size_t kMostPrograms = 3, kMostInPairs = 4;
+  constexpr size_t kMostPrograms = 3, kMostInAnySet = 4, kMostInPairs = 8;
   CallsOfOne out;
-  std::vector<std::string> candidates;
+  std::vector<std::string> candidates, empty;
   for (const auto& [symbol, range] : g.symbols.entries()) {
-    if (AcceptsOne(range)) candidates.push_back(symbol);
+    if (Accepts(range, 1)) candidates.push_back(symbol);
+    if (Accepts(range, 0)) empty.push_back(symbol);
   }
   if (candidates.empty()) return out;
   const std::vector<bool> inferred = AreInferred(g);
   const auto add = [&](const Symbols& set, bool in_any_case) {
+    const auto holds_all_of = [&](const Symbols& s) {
+      return std::includes(set.begin(), set.end(), s.begin(), s.end());
+    };
+    if (std::any_of(out.sets.begin(), out.sets.end(), holds_all_of)) return;
     AtOne at = ProgramAt(g, inferred, set);
     if (!at.differs && !in_any_case) return;
     out.sets.push_back(set);
     out.symbols.insert(set.begin(), set.end());
     if (at.is_known) out.programs.push_back({set, std::move(at.graph)});
   };
-  for (const std::string& symbol : candidates) add({symbol}, known.count(symbol) != 0);
-  const size_t singles = out.sets.size();
-  for (size_t a = 0; candidates.size() <= kMostInPairs && a < candidates.size(); ++a) {
-    for (size_t b = a + 1; b < candidates.size(); ++b) {
-      const bool covered =
-          std::any_of(out.sets.begin(), out.sets.begin() + static_cast<int64_t>(singles),
-                      [&](const Symbols& s) { return s.count(candidates[a]) + s.count(candidates[b]); });
-      if (!covered) add({candidates[a], candidates[b]}, false);
+  // The sets of `size` symbols, in order.
+  const std::function<void(size_t, size_t, Symbols)> add_all = [&](size_t size, size_t from, Symbols set) {
+    if (set.size() == size) return add(set, size == 1 && known.count(*set.begin()) != 0);
+    for (size_t k = from; k < candidates.size(); ++k) {
+      Symbols larger = set;
+      larger.insert(candidates[k]);
+      add_all(size, k + 1, std::move(larger));
+    }
+  };
+  const size_t n = candidates.size();
+  const size_t largest = n <= kMostInAnySet ? n : n <= kMostInPairs ? 2 : 1;
+  for (size_t size = 1; size <= largest; ++size) add_all(size, 0, {});
+  if (largest < n) {
+    // Of those that are in no set, any more at a time.
+    Symbols rest;
+    for (const std::string& symbol : candidates) {
+      if (out.symbols.count(symbol) == 0) rest.insert(symbol);
+    }
+    if (rest.size() > largest && ProgramAt(g, inferred, rest).differs) {
+      out.few = rest;
+      out.most_of_few = static_cast<int>(largest);
     }
   }
+  for (const std::string& symbol : empty) {
+    if (ProgramAt(g, inferred, {symbol}, 0).differs) out.never_empty.insert(symbol);
+  }
   if (out.programs.size() > kMostPrograms) out.programs.resize(kMostPrograms);
-  if (out.symbols.size() > 1 && singles > 1 && out.programs.size() < kMostPrograms) {
+  if (out.symbols.size() > 1 && out.programs.size() < kMostPrograms) {
     AtOne at = ProgramAt(g, inferred, out.symbols);
-    if (at.is_known) out.programs.push_back({out.symbols, std::move(at.graph)});
+    const auto is_there = [&](const ProgramOfOne& p) { return p.symbols == out.symbols; };
+    if (at.is_known && std::none_of(out.programs.begin(), out.programs.end(), is_there))
+      out.programs.push_back({out.symbols, std::move(at.graph)});
   }
   // What one of them says may in turn hang on others.
   for (const ProgramOfOne& program : out.programs) {
+    const auto hangs_on = [&](const std::string& symbol, int64_t value) {
+      return program.symbols.count(symbol) == 0 && ProgramAt(*program.graph, inferred, {symbol}, value).differs;
+    };
     for (const std::string& symbol : candidates) {
-      if (out.symbols.count(symbol) == 0 && ProgramAt(*program.graph, inferred, {symbol}).differs)
-        out.symbols.insert(symbol);
+      if (out.symbols.count(symbol) == 0 && hangs_on(symbol, 1)) out.symbols.insert(symbol);
+    }
+    for (const std::string& symbol : empty) {
+      if (hangs_on(symbol, 0)) out.never_empty.insert(symbol);
     }
   }
   return out;

@@ -24,12 +24,19 @@ struct CallsOfOne {
   std::vector<std::set<std::string>> sets;
   // All of them, and those of which a call with 1 is not what one of the programs says.
   std::set<std::string> symbols;
+  // Of these, no more than so many may be 1 at a time: nothing is known of such calls.
+  std::set<std::string> few;
+  int most_of_few = 0;
+  // Of which a call with 0 is not what the program says: of a size that is one more, that is 1.
+  std::set<std::string> never_empty;
   // Of those that are known. A call that none is for is one whose layouts are not known.
   std::vector<ProgramOfOne> programs;
+
+  bool IsNone() const { return sets.empty() && few.empty() && never_empty.empty(); }
 };
 
 // `known`: symbols that are sets in any case. Costs inference of all nodes, some three times a symbol whose range
-// begins at 2 and accepts 1; of up to four of them once a pair.
+// begins at 2 and accepts 1; of up to four of them once a set of them, of up to eight once a pair.
 CallsOfOne FindCallsOfOne(const Graph& g, const std::set<std::string>& known);
 
 }  // namespace smelt

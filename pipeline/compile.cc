@@ -483,6 +483,16 @@ void AddSizeGuards(const CallsOfOne& of_one, const std::set<std::string>& ones, 
          absl::StrCat("the size ", size.ToString(), " is 1, expected at least 2: PyTorch then lays ",
                       "out in another way what the program shows")});
   };
+  for (const std::string& symbol : of_one.never_empty) {
+    v.plan.guards.push_back({Expr(0), Expr::Symbol(symbol), fb::ExprOp::Lt,
+                             absl::StrCat("the size ", symbol, " is 0, expected at least 1")});
+  }
+  if (!of_one.few.empty()) {
+    Expr count = 0;  // 1 for each that is 1, and 2 for each that is 0
+    for (const std::string& symbol : of_one.few) count = count + Max(Expr(2) - Expr::Symbol(symbol), 0);
+    v.plan.guards.push_back({count, Expr(of_one.most_of_few), fb::ExprOp::Le,
+                             absl::StrCat("more than ", of_one.most_of_few, " sizes are 1")});
+  }
   if (ones.empty()) {
     for (const std::set<std::string>& set : of_one.sets) {
       Expr largest = Expr::Symbol(*set.begin());
@@ -565,7 +575,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     const bool more = std::any_of(at_least_two.begin(), at_least_two.end(),
                                   [&](const std::string& s) { return of_one.symbols.count(s) == 0; });
     if (more) of_one = FindCallsOfOne(graph, at_least_two);
-    all_of_one = of_one.sets.empty();
+    all_of_one = of_one.IsNone();
     for (const ProgramOfOne& program : of_one.programs) {
       auto build = [&]() -> absl::Status {
         const std::unique_ptr<Graph> copy = program.graph->Clone();
@@ -576,7 +586,8 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
       };
       const absl::Status one = build();
       if (absl::IsInternal(one) && options.verify) return one;
-      all_of_one = all_of_one || (one.ok() && of_one.symbols.size() == 1);
+      all_of_one =
+          all_of_one || (one.ok() && of_one.symbols.size() == 1 && of_one.few.empty() && of_one.never_empty.empty());
     }
   }
 

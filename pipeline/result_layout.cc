@@ -168,8 +168,7 @@ ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const Va
   ResultLayout out;
   const std::vector<ValueId> tensors = Tensors(g, operands);
   const auto plain = ResultTypes(q, nullptr);
-  const bool is_degenerate = std::any_of(tensors.begin(), tensors.end(), [&](ValueId v) { return IsDegenerate(g, v); });
-  if (!plain.ok() || is_degenerate) return {fb::EagerLayout::Dense, tensors};
+  if (!plain.ok()) return {fb::EagerLayout::Dense, tensors};
   Answer last;
   bool format = true;
   for (size_t k = 0; k < tensors.size(); ++k) {
@@ -194,6 +193,8 @@ ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const Va
              : one && last.preserve ? fb::EagerLayout::Preserve
              : one && last.order    ? fb::EagerLayout::Order
                                     : fb::EagerLayout::Dense;
+  const bool is_degenerate = std::any_of(tensors.begin(), tensors.end(), [&](ValueId v) { return IsDegenerate(g, v); });
+  if (is_degenerate && out.kind != fb::EagerLayout::Format) out.kind = fb::EagerLayout::Dense;
   return out;
 }
 
