@@ -97,6 +97,7 @@ std::optional<bool> IsView(const Graph& g, NodeId n) {
 class Storages {
  public:
   explicit Storages(const Graph& g) {
+    std::vector<ValueId> written;
     for (NodeId n : g.AllNodes()) {
       const Node& node = g.node(n);
       if (node.inputs.empty()) continue;
@@ -110,29 +111,28 @@ class Storages {
       for (ValueId v : node.outputs) {
         if (views) Join(node.inputs[0], v);
       }
-      if (const FunctionSchema* schema = FindSchema(node.op); schema != nullptr && schema->IsMutable()) {
-        for (ValueId v : node.inputs) written_.push_back(v);
-      }
+      if (const FunctionSchema* schema = FindSchema(node.op); schema != nullptr && schema->IsMutable())
+        written.insert(written.end(), node.inputs.begin(), node.inputs.end());
     }
-    visible_.assign(g.inputs().begin(), g.inputs().end());
-    visible_.insert(visible_.end(), g.outputs().begin(), g.outputs().end());
+    for (ValueId v : written) shows_[Find(v)] += 2;
+    for (ValueId v : g.inputs()) ++shows_[Find(v)];
+    for (ValueId v : g.outputs()) ++shows_[Find(v)];
   }
 
   // Whether it shows where the tensor lies: it is written to, or seen under two names.
   bool Shows(ValueId v) {
-    const ValueId of = Find(v);
-    const auto is_same = [&](ValueId w) { return Find(w) == of; };
-    return std::any_of(written_.begin(), written_.end(), is_same) ||
-           std::count_if(visible_.begin(), visible_.end(), is_same) > 1;
+    const auto it = shows_.find(Find(v));
+    return it != shows_.end() && it->second > 1;
   }
 
  private:
   ValueId Find(ValueId v) {
-    while (true) {
-      auto it = parent_.find(v);
-      if (it == parent_.end()) return v;
+    for (auto it = parent_.find(v); it != parent_.end(); it = parent_.find(v)) {
+      const auto above = parent_.find(it->second);
+      if (above != parent_.end()) it->second = above->second;
       v = it->second;
     }
+    return v;
   }
   void Join(ValueId a, ValueId b) {
     a = Find(a), b = Find(b);
@@ -140,7 +140,7 @@ class Storages {
   }
 
   absl::flat_hash_map<ValueId, ValueId> parent_;
-  std::vector<ValueId> written_, visible_;
+  absl::flat_hash_map<ValueId, int> shows_;  // of a storage, how often: 2 for a write
 };
 
 struct AtOne {
