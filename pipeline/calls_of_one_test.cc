@@ -35,14 +35,14 @@ std::unique_ptr<Graph> Program(const std::string& type, const std::string& nodes
 }
 
 constexpr char kMatrices[] = "(n, 3, 5, strides=[15, 5, 1])";
-
-TEST(CallsOfOne, RowsOfOneMatrixThatLieAsItsColumnsAreAnotherProgramWhereTheyAreReturned) {
-  const auto g = Program(kMatrices, R"(  %t : Tensor = aten::transpose.int(%x, %1, %2)
+constexpr char kRowsOfTransposed[] = R"(  %t : Tensor = aten::transpose.int(%x, %1, %2)
   %sizes : int[] = prim::ListConstruct(%all, %3)
   %rows : Tensor = aten::reshape(%t, %sizes)
   %y : Tensor = aten::exp(%rows)
-  return (%y)
-)");
+)";
+
+TEST(CallsOfOne, RowsOfOneMatrixThatLieAsItsColumnsAreAnotherProgramWhereTheyAreReturned) {
+  const auto g = Program(kMatrices, absl::StrCat(kRowsOfTransposed, "  return (%y)\n"));
   const CallsOfOne calls = FindCallsOfOne(*g, {});
   EXPECT_EQ(calls.sets, Sets{{"n"}});
   ASSERT_EQ(calls.programs.size(), 1);
@@ -51,14 +51,10 @@ TEST(CallsOfOne, RowsOfOneMatrixThatLieAsItsColumnsAreAnotherProgramWhereTheyAre
 }
 
 TEST(CallsOfOne, WhereNobodySeesHowTheyLieNothingIsAsked) {
-  const auto g = Program(kMatrices, R"(  %t : Tensor = aten::transpose.int(%x, %1, %2)
-  %sizes : int[] = prim::ListConstruct(%all, %3)
-  %rows : Tensor = aten::reshape(%t, %sizes)
-  %y : Tensor = aten::exp(%rows)
-  %no : NoneType = prim::Constant()
+  const auto g = Program(kMatrices, absl::StrCat(kRowsOfTransposed, R"(  %no : NoneType = prim::Constant()
   %s : Tensor = aten::sum(%y, %no)
   return (%s)
-)");
+)"));
   EXPECT_TRUE(FindCallsOfOne(*g, {}).sets.empty());
 }
 
@@ -73,12 +69,7 @@ TEST(CallsOfOne, TwoSizesThatMakeAViewOfACopyTogetherAreASet) {
 }
 
 TEST(CallsOfOne, SizesThatAnExportDoesNotTakeForTwoAreNone) {
-  const auto g = Program(kMatrices, R"(  %t : Tensor = aten::transpose.int(%x, %1, %2)
-  %sizes : int[] = prim::ListConstruct(%all, %3)
-  %rows : Tensor = aten::reshape(%t, %sizes)
-  %y : Tensor = aten::exp(%rows)
-  return (%y)
-)");
+  const auto g = Program(kMatrices, absl::StrCat(kRowsOfTransposed, "  return (%y)\n"));
   SymbolRanges::Range r = g->symbols.Get("n");
   r.accepted_min = -1;
   g->symbols.Set("n", r);
