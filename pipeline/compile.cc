@@ -475,38 +475,39 @@ absl::Status CheckWeightsHaveData(const Graph& g) {
 }
 
 // The plan is for calls in which none of the sets is all 1; or, of `ones`, for those in which these symbols are, and no
-// other of which that makes another program.
+// other of which that makes another program. A size of 0 is none of 1: there is nothing to lay out.
 void AddSizeGuards(const CallsOfOne& of_one, const std::set<std::string>& ones, Variant& v) {
-  const auto at_least_two = [&](const Expr& size) {
-    v.plan.guards.push_back(
-        {Expr(1), size, fb::ExprOp::Lt,
-         absl::StrCat("the size ", size.ToString(), " is 1, expected at least 2: PyTorch then lays ",
-                      "out in another way what the program shows")});
+  const auto beside_one = [](const std::string& symbol) {
+    const Expr d = Expr::Symbol(symbol) - 1;
+    return d * d;
+  };
+  const auto not_all_one = [&](const std::set<std::string>& set) {
+    Expr sum = 0;
+    for (const std::string& symbol : set) sum = sum + beside_one(symbol);
+    v.plan.guards.push_back({Expr(0), sum, fb::ExprOp::Lt,
+                             absl::StrCat("the size ", absl::StrJoin(set, ", "), " is 1, expected another: PyTorch ",
+                                          "then lays out in another way what the program shows")});
   };
   for (const std::string& symbol : of_one.never_empty) {
     v.plan.guards.push_back({Expr(0), Expr::Symbol(symbol), fb::ExprOp::Lt,
                              absl::StrCat("the size ", symbol, " is 0, expected at least 1")});
   }
   if (!of_one.few.empty()) {
-    Expr count = 0;  // 1 for each that is 1, and 2 for each that is 0
-    for (const std::string& symbol : of_one.few) count = count + Max(Expr(2) - Expr::Symbol(symbol), 0);
+    Expr count = 0;
+    for (const std::string& symbol : of_one.few) count = count + Max(Expr(1) - beside_one(symbol), 0);
     v.plan.guards.push_back({count, Expr(of_one.most_of_few), fb::ExprOp::Le,
                              absl::StrCat("more than ", of_one.most_of_few, " sizes are 1")});
   }
   if (ones.empty()) {
-    for (const std::set<std::string>& set : of_one.sets) {
-      Expr largest = Expr::Symbol(*set.begin());
-      for (const std::string& symbol : set) largest = Max(largest, Expr::Symbol(symbol));
-      at_least_two(largest);
-    }
+    for (const std::set<std::string>& set : of_one.sets) not_all_one(set);
     return;
   }
   for (const std::string& symbol : of_one.symbols) {
-    const Expr size = Expr::Symbol(symbol);
     if (ones.count(symbol) == 0) {
-      at_least_two(size);
+      not_all_one({symbol});
     } else {
-      v.plan.guards.push_back({size, Expr(1), fb::ExprOp::Eq, absl::StrCat("the size ", symbol, " is not 1")});
+      v.plan.guards.push_back(
+          {Expr::Symbol(symbol), Expr(1), fb::ExprOp::Eq, absl::StrCat("the size ", symbol, " is not 1")});
     }
   }
 }
