@@ -251,7 +251,7 @@ absl::Status PlanBuilder::AddAssertion(NodeId n) {
     late = late || IsLate(l);
     return AddView(l);
   };
-  if (name == "smelt::assert_size" && node.FindAttribute("else_in_order") != nullptr) {
+  if (name == "smelt::assert_size" && node.FindAttribute(kElseInOrder) != nullptr) {
     b_.AddGuard(*plan_, Expr(0), fb::ExprOp::Lt, std::get<Expr>(*node.FindAttribute("value")),
                 std::get<std::string>(*node.FindAttribute("message")));
     return absl::OkStatus();

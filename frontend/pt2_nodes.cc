@@ -319,10 +319,15 @@ absl::StatusOr<Pt2Reader::OutputDecl> Pt2Reader::ReadOutput(const Json& output, 
   return d;
 }
 
+absl::Status Pt2Reader::Bind(const std::string& name, ValueId v, Scope& scope) {
+  return name.empty() || scope.values.emplace(name, v).second
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(absl::StrCat("two values are named \"", name, "\""));
+}
+
 absl::Status Pt2Reader::Define(const OutputDecl& d, ValueId v, Scope& scope) {
   if (d.name.empty()) return absl::OkStatus();
-  if (!scope.values.emplace(d.name, v).second)
-    return absl::InvalidArgumentError(absl::StrCat("two values are named \"", d.name, "\""));
+  SMELT_RETURN_IF_ERROR(Bind(d.name, v, scope));
   g_->SetName(v, d.name);
   if (d.expr) g_->SetExpr(v, d.expr);
   MeetSymbols(g_->value(v).type, d.expr);

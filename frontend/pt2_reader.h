@@ -136,6 +136,9 @@ class Pt2Reader {
   // 1 if `b`, a bool, holds, else 0.
   absl::StatusOr<ValueId> OneIf(ValueId b, NodeId anchor);
   absl::StatusOr<OutputDecl> ReadOutput(const Json& output, const Scope& scope);
+  // The scope's name for a value that may have another of its own; an empty name is none.
+  absl::Status Bind(const std::string& name, ValueId v, Scope& scope);
+  // The same, of a value that the node makes: the value gets its name and number.
   absl::Status Define(const OutputDecl& d, ValueId v, Scope& scope);
   absl::Status AddNode(OpName op, const std::vector<ValueId>& args, const Json& outputs, NodeId anchor, Scope& scope,
                        const FunctionSchema* schema);

@@ -176,8 +176,7 @@ absl::Status Pt2Reader::ReadTrips(bool carries, const Json& inputs, const Json& 
       g_->SetSource(n, source);
       v = g_->node(n).outputs[0];
     }
-    if (!declared[k].name.empty() && !scope.values.emplace(declared[k].name, v).second)
-      return absl::InvalidArgumentError(absl::StrCat("two values are named \"", declared[k].name, "\""));
+    SMELT_RETURN_IF_ERROR(Bind(declared[k].name, v, scope));
   }
   return absl::OkStatus();
 }
@@ -202,9 +201,8 @@ absl::Status Pt2Reader::ReadTripsAsLoop(const Trips& trips, const Json& outputs,
     return g_->node(n).outputs[0];
   };
   const auto size = [&](const Expr& e) {
-    const ValueId v = op(anchor, "smelt::size", {}, Type::Int());
-    g_->SetAttribute(g_->value(v).def, "value", e);
-    g_->SetExpr(v, e);
+    const ValueId v = InsertSize(*g_, anchor, e);
+    g_->SetSource(g_->value(v).def, current_source_);
     return v;
   };
   const auto sizes = [&](const TensorType& t) {
@@ -279,8 +277,7 @@ absl::Status Pt2Reader::ReadTripsAsLoop(const Trips& trips, const Json& outputs,
     g_->AddResult(body, v);
   }
   for (size_t k = 0; k < declared.size(); ++k) {
-    if (!declared[k].name.empty() && !scope.values.emplace(declared[k].name, g_->node(loop).outputs[k + 1]).second)
-      return absl::InvalidArgumentError(absl::StrCat("two values are named \"", declared[k].name, "\""));
+    SMELT_RETURN_IF_ERROR(Bind(declared[k].name, g_->node(loop).outputs[k + 1], scope));
   }
   return absl::OkStatus();
 }
@@ -354,9 +351,7 @@ absl::Status Pt2Reader::InlineSubgraph(const Json& arg, const std::vector<ValueI
   if (declared.size() != results.size())
     return absl::InvalidArgumentError("a subgraph returns another number of values than the node has outputs");
   for (size_t i = 0; i < declared.size(); ++i) {
-    if (!declared[i].name.empty() && !outer.values.emplace(declared[i].name, results[i]).second) {
-      return absl::InvalidArgumentError(absl::StrCat("two values are named \"", declared[i].name, "\""));
-    }
+    SMELT_RETURN_IF_ERROR(Bind(declared[i].name, results[i], outer));
   }
   return absl::OkStatus();
 }

@@ -46,11 +46,6 @@ std::vector<Before> ResultsOf(const Graph& g, NodeId n) {
   return out;
 }
 
-bool IsInferred(const Graph& g, NodeId n) {
-  const Node& node = g.node(n);
-  return node.blocks.empty() && node.op.name() != "prim::Constant" && node.op.name() != "smelt::size";
-}
-
 // Of each node, in the order of AllNodes, whether inference finds what the archive states.
 std::vector<bool> UseInferredSizes(Graph& g) {
   std::vector<bool> found;
@@ -115,15 +110,6 @@ void Simplify(Graph& g) {
   }
 }
 
-// The graph as it is for these values.
-std::unique_ptr<Graph> At(const Graph& g, const Values& given) {
-  absl::flat_hash_map<std::string, Expr> values;
-  for (const auto& [name, value] : given) values.insert({name, Expr(value)});
-  std::unique_ptr<Graph> at = g.Clone();
-  SubstituteSymbols(*at, values);
-  return at;
-}
-
 struct Broadcast {
   NodeId node;
   Expr from, to;
@@ -158,7 +144,7 @@ bool HoldsAt(const Graph& g, const std::vector<bool>& found, const std::string& 
   Values values = g.symbol_hints;
   values[symbol] = value;
   if (FindBroadcast(g, values)) return false;
-  const std::unique_ptr<Graph> at = At(g, values);
+  const std::unique_ptr<Graph> at = AtValues(g, values);
   size_t number = 0;
   for (NodeId n : at->AllNodes()) {
     if (!found[number++]) continue;

@@ -221,9 +221,9 @@ class SizeOpener {
   }
   // An int that an expression gives.
   ValueId Number(const Expr& e) {
-    NodeId n = InsertTyped("smelt::size", {}, {Type::Int()}, {{"value", e}});
-    g_.SetExpr(g_.node(n).outputs[0], e);
-    return g_.node(n).outputs[0];
+    const ValueId v = InsertSize(g_, n_, e);
+    g_.SetSource(g_.value(v).def, g_.node(n_).source);
+    return v;
   }
   // The number of elements that the mask chooses, under a name of its own.
   absl::StatusOr<ValueId> Count(ValueId mask, Expr* size) {

@@ -24,11 +24,6 @@
 
 namespace smelt {
 
-// An attribute of a smelt::assert_size that holds for the example and is taken to hold for a call's sizes: of other
-// calls PyTorch makes other views, or lays something out in another way, so that they are not refused but run in eager
-// order.
-inline constexpr char kElseInOrder[] = "else_in_order";
-
 struct FunctionalizeOptions {
   // Which arguments are the same tensor (by position among the user's arguments). Empty: all distinct.
   DuplicatesLayer duplicates;

@@ -43,11 +43,6 @@ bool LieAlike(const Graph& g, const Type& a, const Type& b, bool seen) {
   return true;
 }
 
-bool IsInferred(const Graph& g, NodeId n) {
-  const Node& node = g.node(n);
-  return node.blocks.empty() && node.op.name() != "prim::Constant" && node.op.name() != "smelt::size";
-}
-
 std::vector<Type> TypesOfResults(const Graph& g, NodeId n) {
   std::vector<Type> types;
   for (ValueId v : g.node(n).outputs) types.push_back(g.value(v).type);
@@ -150,11 +145,10 @@ struct AtOne {
 };
 AtOne ProgramAt(const Graph& g, const std::vector<bool>& inferred, const Symbols& symbols, int64_t value = 1) {
   AtOne out;
-  absl::flat_hash_map<std::string, Expr> values;
-  for (const std::string& s : symbols) values.insert({s, Expr(value)});
-  out.graph = g.Clone();
+  absl::flat_hash_map<std::string, int64_t> values;
+  for (const std::string& s : symbols) values.insert({s, value});
+  out.graph = AtValues(g, values);
   Graph& at = *out.graph;
-  SubstituteSymbols(at, values);
   absl::flat_hash_set<ValueId> other;  // that lie in another way
   std::vector<ValueId> seen;           // of these, where elements show it
   std::vector<ValueId> shared;         // that have their operand's memory, or no longer have

@@ -32,6 +32,10 @@ enum class AliasVariants {
   kAll,   // always
 };
 
+// What a program goes through, in order; the last three only where it is fused.
+inline constexpr absl::string_view kPassNames[] = {"open-composites", "functionalize", "expand-composites", "fuse",
+                                                   "choose-layouts",  "lay-rows"};
+
 struct CompileOptions {
   std::vector<Target> targets = {Target::kX86_64_V3, Target::kX86_64_V4};
   AliasVariants variants = AliasVariants::kAuto;
@@ -43,7 +47,7 @@ struct CompileOptions {
   KernelCache* cache = nullptr;  // null: one for this call, in memory
   // Told of each phase as it ends.
   std::function<void(absl::string_view phase, double milliseconds)> on_phase;
-  // Told the graph's text after each pass.
+  // Told the graph after each of kPassNames that the program goes through.
   std::function<void(absl::string_view pass, const Graph&)> on_pass;
 };
 

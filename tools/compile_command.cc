@@ -61,11 +61,10 @@ int RunCompile(const std::vector<std::string>& args) {
     usage = absl::InvalidArgumentError("--stats=json expected");
   if (usage.ok()) usage = line->CheckFiles({"kernels"}, {"o", "stats-file"});
   if (usage.ok() && line->Has("dump-after")) {
-    static constexpr absl::string_view kPasses[] = {
-        "open-composites", "functionalize", "expand-composites", "fuse", "choose-layouts", "lay-rows", "all"};
-    if (std::find(std::begin(kPasses), std::end(kPasses), line->Get("dump-after")) == std::end(kPasses)) {
-      usage = absl::InvalidArgumentError(absl::StrCat("--dump-after=", line->Get("dump-after"), ": one of ",
-                                                      absl::StrJoin(kPasses, ", "), " expected"));
+    const std::string pass = line->Get("dump-after");
+    if (pass != "all" && std::find(std::begin(kPassNames), std::end(kPassNames), pass) == std::end(kPassNames)) {
+      usage = absl::InvalidArgumentError(
+          absl::StrCat("--dump-after=", pass, ": one of ", absl::StrJoin(kPassNames, ", "), ", all expected"));
     }
   }
   if (!usage.ok()) {

@@ -19,6 +19,11 @@
 
 namespace smelt {
 
+// An attribute of a smelt::assert_size that holds for the example and is taken to hold for a call's sizes: of other
+// calls PyTorch makes other views, or lays something out in another way, so that they are not refused but run in eager
+// order.
+inline constexpr char kElseInOrder[] = "else_in_order";
+
 struct Convention {
   DuplicatesLayer duplicates;
   OverlapsLayer overlaps;

@@ -1,6 +1,7 @@
 #include "smelt/core/ir/substitute_symbols.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -33,6 +34,14 @@ void SubstituteSymbols(Graph& g, const absl::flat_hash_map<std::string, Expr>& v
       g.SetAttribute(n, "value", e->Substitute(values));
     }
   }
+}
+
+std::unique_ptr<Graph> AtValues(const Graph& g, const absl::flat_hash_map<std::string, int64_t>& values) {
+  absl::flat_hash_map<std::string, Expr> numbers;
+  for (const auto& [name, value] : values) numbers.insert({name, Expr(value)});
+  std::unique_ptr<Graph> at = g.Clone();
+  SubstituteSymbols(*at, numbers);
+  return at;
 }
 
 std::string InTermsOfArguments(const Graph& g, const Expr& e) {

@@ -727,6 +727,11 @@ absl::Status InferConstant(Graph& g, NodeId n) {
                                                ": the text does not say the elements of %", g.value(out).name));
 }
 
+bool IsInferred(const Graph& g, NodeId n) {
+  const Node& node = g.node(n);
+  return node.blocks.empty() && node.op.name() != "prim::Constant" && node.op.name() != "smelt::size";
+}
+
 absl::Status InferNode(Graph& g, NodeId n) {
   const Node& node = g.node(n);
   const std::string& name = node.op.name();

@@ -28,6 +28,8 @@ SymbolRanges WithHints(SymbolRanges ranges, const absl::flat_hash_map<std::strin
 absl::StatusOr<std::vector<InferredOutput>> InferCall(const OpCall& call, const SymbolRanges& ranges);
 
 absl::Status InferNode(Graph& g, NodeId n);
+// Whether a node's results follow from its operands alone: not those of blocks, constants and sizes.
+bool IsInferred(const Graph& g, NodeId n);
 absl::Status InferTypes(Graph& g);
 
 // Of which sizes of its operands a node takes it for granted that they are equal, because the hints say so and the
