@@ -97,7 +97,8 @@ enum class Becomes {
 Becomes HowItBecomes(const Graph& g, ValueId buffer, ValueId value, ValueId owner, absl::Span<const ValueId> others) {
   if (IsTensor(g, value, buffer)) return Becomes::kContents;  // self.step += 1
   const TensorType *to = SizedType(g, buffer), *from = SizedType(g, value);
-  if (to == nullptr || from == nullptr || !HaveTheSameSizes(*to, *from)) return Becomes::kCopy;
+  if (to == nullptr || from == nullptr) return Becomes::kCopy;
+  if (!HaveTheSameSizes(*to, *from)) return Becomes::kTensor;
   const bool order = LieInTheSameOrder(*to, *from);
   const bool old_seen = absl::c_linear_search(others, buffer) || absl::c_linear_search(others, ValueId());
   if (owner.valid() && IsUserInput(g, owner)) return Becomes::kTensor;
@@ -165,7 +166,7 @@ void Pt2Reader::OpenAssignments() {
   };
   struct Assignment {
     NodeId node;
-    ValueId old, now;  // the buffer's tensor before, and the one assigned
+    ValueId old, now;  // the buffer's tensor before, where it is returned, and the one assigned
   };
   std::vector<ValueId> owners;  // of what is assigned, then of what is returned
   for (NodeId n : assignments_) owners.push_back(OwnerOfMemory(*g_, g_->node(n).inputs[1]));
@@ -178,7 +179,9 @@ void Pt2Reader::OpenAssignments() {
     others.erase(others.begin() + static_cast<int64_t>(k));
     const Becomes how = HowItBecomes(*g_, buffer, value, owners[k], others);
     if (how == Becomes::kContents) continue;
-    opened.push_back({n, handle(buffer), handle(how == Becomes::kCopy ? copy(value) : value)});
+    const bool old_is_returned = absl::c_any_of(g_->outputs(), [&](ValueId v) { return IsTensor(*g_, v, buffer); });
+    opened.push_back(
+        {n, old_is_returned ? handle(buffer) : ValueId(), handle(how == Becomes::kCopy ? copy(value) : value)});
   }
   for (const auto& [n, old, now] : opened) {
     const ValueId buffer = g_->node(n).inputs[0];

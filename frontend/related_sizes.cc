@@ -164,7 +164,7 @@ class Relations {
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t i = 0; i < zeros_.size() && !changed; ++i)
-        changed = Fix(zeros_[i]) || Unite(zeros_[i]) || Divide(zeros_[i]);
+        changed = Fix(zeros_[i]) || Narrow(zeros_[i]) || Unite(zeros_[i]) || Divide(zeros_[i]);
     }
     if (!values_.empty()) SubstituteSymbols(g_, values_);
   }
@@ -190,6 +190,33 @@ class Relations {
       fixed.min = fixed.max = value;
       fixed.accepted_min = -1;
       g_.symbols.Set(symbols[0], fixed);
+      return true;
+    }
+    return false;
+  }
+
+  // s0 // 2 - 3: every call has 6 or 7.
+  bool Narrow(const Expr& zero) {
+    const std::vector<std::string> symbols = zero.Symbols();
+    Divisors divisors;
+    FindDivisors(zero, divisors);
+    if (symbols.size() != 1 || divisors.size() != 1 || !IsFree(symbols[0])) return false;
+    const int64_t divisor = divisors.begin()->second;
+    const Expr quotient = FloorDiv(Expr::Symbol(symbols[0]), Expr(divisor));
+    for (const Expr& e : {quotient - zero, quotient + zero}) {
+      const std::optional<int64_t> value = e.Constant();
+      int64_t least, most;
+      if (!value || *value < 0 || __builtin_mul_overflow(*value, divisor, &least) ||
+          __builtin_add_overflow(least, divisor - 1, &most))
+        continue;
+      Range r = g_.symbols.Get(symbols[0]);
+      const auto hint = g_.symbol_hints.find(symbols[0]);
+      if (hint == g_.symbol_hints.end() || hint->second < std::max(r.min, least) || hint->second > most) return false;
+      if (r.min >= least && r.max <= most) return false;
+      if (r.accepted_min >= 0 && r.accepted_min < least) r.accepted_min = r.min > least ? least : -1;
+      r.min = std::max(r.min, least);
+      r.max = std::min(r.max, most);
+      g_.symbols.Set(symbols[0], r);
       return true;
     }
     return false;

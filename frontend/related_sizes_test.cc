@@ -95,6 +95,20 @@ TEST(RelatedSizes, CallsOfSmallMultiplesAreAcceptedWhereThoseOfSmallSizesWere) {
   EXPECT_EQ(g->symbols.Get("s0.by4").accepted_min, 0);
 }
 
+TEST(RelatedSizes, AQuotientThatIsOneNumberInEveryCallIsARangeOfSizes) {
+  const Expr half = FloorDiv(Expr::Symbol("s0"), 2);
+  for (const Expr& zero : {half - 4, Expr(4) - half}) {
+    const auto g = Halves("in [2, 64] hint 8");
+    RelateSizes(*g, {zero});
+    EXPECT_EQ(g->symbols.Get("s0").min, 8);
+    EXPECT_EQ(g->symbols.Get("s0").max, 9);
+  }
+  // Not where it is another one in the example.
+  const auto g = Halves("in [2, 64] hint 8");
+  RelateSizes(*g, {half - 5});
+  EXPECT_EQ(g->symbols.Get("s0").max, 64);
+}
+
 TEST(RelatedSizes, ASizeThatIsAnArgumentAndWhatDataDecideStay) {
   const auto g = Parse(R"(graph(%x : Float(s0, strides=[1]), %n : int, %y : Float(u0, strides=[1])):
   symbol s0 in [2, 64] hint 8

@@ -161,6 +161,36 @@ bool HoldsAt(const Graph& g, const std::vector<bool>& found, const std::string& 
   return true;
 }
 
+bool HasQuotient(const Expr& e) {
+  if (e.IsConstant() || e.IsSymbol() || e.IsPoison()) return false;
+  const Expr::View view = e.Decompose();
+  return view.op == Expr::Op::kFloorDiv || std::any_of(view.operands.begin(), view.operands.end(), HasQuotient);
+}
+
+// A quotient that is 1 in all calls that an export reasons about, n floordiv 2 of an n of 2 or 3, would be broadcast by
+// some and not by others: rather are smaller calls refused, where it is 0.
+void SettleQuotients(Graph& g) {
+  bool changed = false;
+  for (NodeId n : g.AllNodes()) {
+    for (ValueId v : g.node(n).outputs) {
+      const Sizes* sizes = SizesOf(g, v);
+      for (size_t d = 0; sizes != nullptr && d < sizes->size(); ++d) {
+        const Expr& size = (*sizes)[d];
+        if (!HasQuotient(size) || DependsOnData(size)) continue;
+        const SymbolRanges::Range range = g.symbols.Of(size);
+        if (range.min != 1 || range.max != 1) continue;
+        for (const std::string& symbol : size.Symbols()) {
+          SymbolRanges::Range r = g.symbols.Get(symbol);
+          r.accepted_min = -1;
+          g.symbols.Set(symbol, r);
+          changed = true;
+        }
+      }
+    }
+  }
+  if (changed) Simplify(g);
+}
+
 }  // namespace
 
 void ReconcileSmallSizes(Graph& g) {
@@ -194,6 +224,7 @@ void ReconcileSmallSizes(Graph& g) {
     if (!changed) break;
     Simplify(g);
   }
+  SettleQuotients(g);
 }
 
 absl::Status CheckBroadcasts(const Graph& g) {

@@ -11,8 +11,8 @@ namespace smelt {
 
 // Gives values the sizes that inference finds where these are those stated, but for small calls: min(n, 2) for 2, and
 // simplifies all by the ranges. Then symbols no longer accept (SymbolRanges::Range::accepted_min) the values at which
-// some operator makes other sizes of its operands than its type says, or refuses them. Costs inference of all nodes, at
-// most three times a symbol.
+// some operator makes other sizes of its operands than its type says, or refuses them, or where a size is no longer
+// 1 that is 1 in all other calls. Costs inference of all nodes, at most three times a symbol.
 void ReconcileSmallSizes(Graph& g);
 
 // Unimplemented, naming node and sizes, where an elementwise operator broadcasts a dim whose size is 1 in the example

@@ -102,6 +102,21 @@ TEST(SmallSizes, ASizeThatIsOneByTheRangesIsBroadcast) {
   EXPECT_EQ(g->symbols.Get("s0").accepted_min, 1);
 }
 
+TEST(SmallSizes, AQuotientThatIsOneButForSmallCallsIsOneAndTheseAreNotAccepted) {
+  const auto g = Parse(R"(graph(%x : Float(s0, 3, strides=[3, 1])):
+  symbol s0 in [2, 3] hint 2
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %half : int = smelt::size[value=floordiv(s0, 2)]()
+  %y : Float(floordiv(s0, 2), 3, strides=[3, 1]) = aten::slice.Tensor(%x, %0, %0, %half, %1)
+  return (%y)
+)",
+                       0);
+  ReconcileSmallSizes(*g);
+  EXPECT_EQ(SizesOfResult(*g)[0], Expr(1));
+  EXPECT_EQ(g->symbols.Get("s0").accepted_min, -1);
+}
+
 TEST(SmallSizes, ANumberThatDataDecideIsNotSimplifiedByTheRangeThatAssertionsOnItGive) {
   const auto g = Parse(R"(graph(%x : Float(s0, strides=[1]), %n : Long()):
   symbol s0 in [2, 64] hint 4

@@ -68,6 +68,47 @@ TEST(CallsOfOne, TwoSizesThatMakeAViewOfACopyTogetherAreASet) {
   EXPECT_EQ(FindCallsOfOne(*g, {}).sets, (Sets{{"m", "n"}}));
 }
 
+TEST(CallsOfOne, WhatBranchesReturnAndALoopHandsOnLiesAsTheirOperandsDo) {
+  for (const char* body : {R"(  %p : Bool() = aten::any(%rows)
+  %z : Float(5*n, 3, strides=[3, 1]) = smelt::cond(%p, %rows)
+    block0(%a : Float(5*n, 3, strides=[3, 1])):
+      %sin : Float(5*n, 3, strides=[3, 1]) = aten::sin(%a)
+      -> (%sin)
+    block1(%b : Float(5*n, 3, strides=[3, 1])):
+      %cos : Float(5*n, 3, strides=[3, 1]) = aten::cos(%b)
+      -> (%cos)
+  return (%z)
+)",
+                           R"(  %yes : bool = prim::Constant[value=1]()
+  %z : Float(5*n, 3, strides=[3, 1]) = prim::Loop(%3, %yes, %y)
+    block0(%i : int, %a : Float(5*n, 3, strides=[3, 1])):
+      %sin : Float(5*n, 3, strides=[3, 1]) = aten::sin(%a)
+      -> (%yes, %sin)
+  return (%z)
+)"}) {
+    const auto g = Program(kMatrices, absl::StrCat(kRowsOfTransposed, body));
+    const CallsOfOne calls = FindCallsOfOne(*g, {});
+    EXPECT_EQ(calls.sets, Sets{{"n"}}) << body;
+    ASSERT_EQ(calls.programs.size(), 1) << body;
+    const Graph& one = *calls.programs[0].graph;
+    EXPECT_EQ(one.value(one.outputs()[0]).type.ToString(), "Float(5, 3, strides=[1, 5])") << body;
+  }
+}
+
+TEST(CallsOfOne, OfALoopWhoseRoundsLieInOtherWaysNothingIsKnown) {
+  const auto g = Program(kMatrices, absl::StrCat(kRowsOfTransposed, R"(  %yes : bool = prim::Constant[value=1]()
+  %z : Float(5*n, 3, strides=[3, 1]) = prim::Loop(%3, %yes, %y)
+    block0(%i : int, %a : Float(5*n, 3, strides=[3, 1])):
+      %format : int = prim::Constant[value=0]()
+      %b : Float(5*n, 3, strides=[3, 1]) = aten::clone(%a, %format)
+      -> (%yes, %b)
+  return (%z)
+)"));
+  const CallsOfOne calls = FindCallsOfOne(*g, {});
+  EXPECT_EQ(calls.sets, Sets{{"n"}});
+  EXPECT_TRUE(calls.programs.empty());
+}
+
 TEST(CallsOfOne, SizesThatAnExportDoesNotTakeForTwoAreNone) {
   const auto g = Program(kMatrices, absl::StrCat(kRowsOfTransposed, "  return (%y)\n"));
   SymbolRanges::Range r = g->symbols.Get("n");

@@ -33,6 +33,7 @@
 #include "smelt/pipeline/alias_agreement.h"
 #include "smelt/pipeline/calls_of_one.h"
 #include "smelt/pipeline/eager_plan.h"
+#include "smelt/pipeline/strides_of_ones.h"
 #include "smelt/pipeline/unsupported.h"
 #include "smelt/pipeline/verify_passes.h"
 #include "smelt/schema/bundle.h"
@@ -516,6 +517,7 @@ struct Planned {
   std::unique_ptr<Graph> pure;  // of the plan for distinct arguments
   std::vector<int> main_uses;   // of each kernel, in that plan
   std::vector<std::string> refused;
+  std::vector<int> strides_of_ones;  // user arguments of which dims of one element must lie as exported
 };
 
 // All plans of the bundle, up to its kernels, which the builder then knows.
@@ -592,6 +594,15 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     }
   }
 
+  if (!refuses && !impure) {
+    const std::vector<int> inputs = InputsWithStridesOfOnes(graph);
+    for (const UserArg& a : UserArgs(graph)) {
+      const bool needed =
+          std::any_of(inputs.begin(), inputs.end(), [&](int k) { return graph.inputs()[k] == a.value; });
+      if (needed) out.strides_of_ones.push_back(a.position);
+    }
+  }
+
   // Other alias patterns. One that cannot be compiled is refused at run time, with the reason.
   const Convention& convention = main.functional.convention;
   const bool wanted = !refuses && !impure &&
@@ -640,7 +651,8 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
       stats.uncompiled_variants.push_back(absl::StrCat("eager-order: ", eager.message()));
     }
     timer.End("variants");
-  } else if ((!all_of_one || main.functional.assumes) && options.variants != AliasVariants::kNone) {
+  } else if ((!all_of_one || !out.strides_of_ones.empty() || main.functional.assumes) &&
+             options.variants != AliasVariants::kNone) {
     // Where it cannot run in eager order, such a call is refused by the guard.
     AddEagerPlan(graph, WrittenArgs(graph, convention), WrittenStorages(graph, convention), builder).IgnoreError();
   }
@@ -686,6 +698,7 @@ absl::StatusOr<CompileStats> Compile(const Graph& imported, const std::string& p
   BundleBuilder builder(graph);
   SMELT_ASSIGN_OR_RETURN(Planned planned, BuildPlans(graph, options, builder, stats, timer));
   SMELT_ASSIGN_OR_RETURN(fb::BundleT bundle, builder.Finish());
+  for (int arg : planned.strides_of_ones) bundle.args[arg]->strides_of_ones = true;
   bundle.graph_text = PrintGraph(*planned.pure);
   bundle.refused_patterns = absl::StrJoin(planned.refused, "; ");
 

@@ -220,7 +220,7 @@ bool Executor::HasExportedStrides(int arg, const Tensor& t) const {
   const fb::ArgDefT& def = *bundle_.args[arg];
   if (extents_[arg].low == extents_[arg].high) return true;  // empty: strides mean nothing
   for (size_t d = 0; d < def.strides.size(); ++d) {
-    if (t.sizes()[d] == 1) continue;
+    if (t.sizes()[d] == 1 && !def.strides_of_ones) continue;
     if (!signature_.known[def.strides[d]] || signature_.value[def.strides[d]] != t.strides()[d]) return false;
   }
   return true;
@@ -252,7 +252,7 @@ bool CopyIsAsGood(const Tensor& t, absl::Span<const int64_t> exported, bool in_o
 }
 
 bool Executor::MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan) const {
-  if (!plan.may_be_copied[arg]) return false;
+  if (!plan.may_be_copied[arg] || bundle_.args[arg]->strides_of_ones) return false;
   absl::InlinedVector<int64_t, 8> exported;
   for (int e : bundle_.args[arg]->strides) {
     if (!signature_.known[e]) return false;

@@ -29,6 +29,7 @@ import scenarios_kernels
 import scenarios_masks
 import scenarios_mixed
 import scenarios_more
+import scenarios_ones
 import scenarios_operands
 import scenarios_patterns
 import scenarios_quantized

@@ -150,6 +150,7 @@ class Inspector {
         j["dtype"] = std::string(Name(static_cast<DType>(a->dtype)));
         j["sizes"] = Values(a->sizes);
         j["strides"] = Values(a->strides);
+        if (a->strides_of_ones) j["strides_of_ones"] = true;
       }
       if (a->kind == fb::ArgKind::Int && a->value >= 0) j["value"] = Value(a->value);
       if (a->has_constant) j["constant"] = true;

@@ -74,7 +74,17 @@ Maxima MaximaOfBags(Emit& e, ValueId rows, ValueId indices, ValueId bag, ValueId
     return e.Op("aten::index_reduce", {into, dim, bag, values, e.Const(std::string(how)), e.Const(true)});
   };
   auto fill = [&](ValueId v, ValueId where, double with) { return e.Where(where, e.Fill(v, with), v); };
-  auto gather = [&](ValueId from, ValueId at) { return e.Op("aten::gather", {from, dim, at, e.Const(false)}); };
+  // For bags without rows the first row will do, where there surely is one, or else one of zeros behind all.
+  const bool is_any = e.graph().symbols.AlwaysLessOrEqual(1, n) == true;
+  auto gather = [&](ValueId from, ValueId at, ValueId is_empty) {
+    if (is_any) {
+      at = fill(at, is_empty, 0);
+    } else {
+      from = e.Cat({from, e.Full(e.DTypeOf(from), {1, width}, 0)}, 0);
+      at = e.Op("aten::clamp_max", {at, e.Size(n)});
+    }
+    return e.Op("aten::gather", {from, dim, at, e.Const(false)});
+  };
   auto is_nan = [&](ValueId v) { return e.Op("aten::isnan", {v}); };
   auto both = [&](ValueId a, ValueId b) { return e.Op("aten::logical_and", {a, b}); };
   // Of each bag and column the first position that is wanted.
@@ -84,13 +94,13 @@ Maxima MaximaOfBags(Emit& e, ValueId rows, ValueId indices, ValueId bag, ValueId
   };
   const ValueId counted = e.Expand(e.Unsqueeze(is_counted, 1), {n, width});
   const ValueId start = first(counted), is_empty = e.EqN(start, kNowhere);
-  const ValueId begin = gather(rows, fill(start, is_empty, 0)), begins_nan = is_nan(begin);
+  const ValueId begin = gather(rows, start, is_empty), begins_nan = is_nan(begin);
   const ValueId is_number = both(counted, e.Op("aten::logical_not", {is_nan(rows)}));
   const ValueId least = e.Full(e.DTypeOf(rows), {bags, width}, kLeast);
   const ValueId best = reduced(least, e.WhereN(is_number, rows, kLeast), "amax");
   const ValueId is_best = e.Op("aten::eq.Tensor", {rows, Rows(e, best, bag)});
   const ValueId at = e.Where(begins_nan, start, first(both(is_number, is_best)));
-  const ValueId from = gather(e.Expand(e.Unsqueeze(indices, 1), {n, width}), fill(at, is_empty, 0));
+  const ValueId from = gather(e.Expand(e.Unsqueeze(indices, 1), {n, width}), at, is_empty);
   return {fill(e.Where(begins_nan, begin, best), is_empty, 0), fill(from, is_empty, 0)};
 }
 

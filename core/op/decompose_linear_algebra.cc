@@ -1,14 +1,12 @@
 // Products: everything becomes aten::mm, aten::bmm, aten::addmm (beta = alpha = 1) or aten::convolution.
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
-#include "smelt/core/op/einsum.h"
 
 namespace smelt {
 namespace {
@@ -229,131 +227,6 @@ Values BlocksOfTransposedConvolution(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{v};
 }
 
-std::vector<std::string> Letters(const std::string& labels) {
-  std::vector<std::string> letters;
-  for (char c : labels) letters.emplace_back(1, c);
-  return letters;
-}
-
-// einsum by the general rule: sum out lone labels, align, one bmm a pair.
-Values Einsum(Emit& e, const OpCall& call) {
-  SMELT_ASSIGN_OR_RETURN(std::string equation, call.GetString("equation"));
-  std::vector<ValueId> operands;
-  std::vector<int> ranks;
-  for (const OpArg& a : call.arg(1).elements) {
-    operands.push_back(a.value);
-    ranks.push_back(e.Rank(a.value));
-  }
-  const auto parsed = ParseEinsum(std::move(equation), ranks);
-  if (!parsed.ok()) return call.Error(parsed.status().message());
-  const std::string& output = parsed->output;
-  // Every operand with its labels, repeated ones reduced to their diagonal.
-  struct Term {
-    ValueId value;
-    std::string labels;
-  };
-  std::vector<Term> terms;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    Term t{operands[i], parsed->inputs[i]};
-    while (const auto dims = TakeRepeatedLabel(&t.labels)) {
-      t.value = e.Op("aten::diagonal", {t.value, e.Const(int64_t{0}), e.Const(dims->first), e.Const(dims->second)});
-    }
-    terms.push_back(std::move(t));
-  }
-  // A dim of one element broadcasts against a longer one of its label: it is left out.
-  std::map<char, bool> longer;
-  for (const Term& t : terms) {
-    for (size_t k = 0; k < t.labels.size(); ++k) longer[t.labels[k]] |= e.Sizes(t.value)[k] != Expr(1);
-  }
-  for (Term& t : terms) {
-    for (size_t k = t.labels.size(); k-- > 0;) {
-      if (!longer[t.labels[k]] || e.Sizes(t.value)[k] != Expr(1)) continue;
-      t.value = e.Squeeze(t.value, static_cast<int64_t>(k));
-      t.labels.erase(k, 1);
-    }
-  }
-  auto needed_later = [&](char c, size_t from) {
-    if (output.find(c) != std::string::npos) return true;
-    for (size_t i = from; i < terms.size(); ++i) {
-      if (terms[i].labels.find(c) != std::string::npos) return true;
-    }
-    return false;
-  };
-  auto sum_out = [&](Term& t, size_t from, const std::string& also) {
-    std::vector<int64_t> dims;
-    std::string kept;
-    for (size_t k = 0; k < t.labels.size(); ++k) {
-      if (needed_later(t.labels[k], from) || also.find(t.labels[k]) != std::string::npos) {
-        kept.push_back(t.labels[k]);
-      } else {
-        dims.push_back(static_cast<int64_t>(k));
-      }
-    }
-    if (!dims.empty()) t.value = e.Sum(t.value, dims, false);
-    t.labels = kept;
-  };
-  Term acc = terms[0];
-  sum_out(acc, 1, "");
-  for (size_t i = 1; i < terms.size(); ++i) {
-    Term b = terms[i];
-    sum_out(b, i + 1, acc.labels);
-    std::string batch, left, right, contracted;
-    for (char c : acc.labels) {
-      const bool in_b = b.labels.find(c) != std::string::npos;
-      if (in_b && needed_later(c, i + 1)) {
-        batch.push_back(c);
-      } else if (in_b) {
-        contracted.push_back(c);
-      } else {
-        left.push_back(c);
-      }
-    }
-    for (char c : b.labels) {
-      if (acc.labels.find(c) == std::string::npos) right.push_back(c);
-    }
-    std::map<char, Expr> size;
-    for (size_t k = 0; k < acc.labels.size(); ++k) size[acc.labels[k]] = e.Sizes(acc.value)[k];
-    for (size_t k = 0; k < b.labels.size(); ++k) {
-      auto [it, fresh] = size.try_emplace(b.labels[k], e.Sizes(b.value)[k]);
-      if (!fresh && it->second != e.Sizes(b.value)[k]) return call.Unsupported("operands that broadcast");
-    }
-    auto arrange = [&](const Term& t, const std::string& order, const std::vector<std::string>& groups) {
-      std::vector<int64_t> perm;
-      for (char c : order) perm.push_back(static_cast<int64_t>(t.labels.find(c)));
-      std::vector<Expr> sizes;
-      for (const std::string& g : groups) {
-        Expr n = 1;
-        for (char c : g) n = n * size[c];
-        sizes.push_back(n);
-      }
-      return e.Reshape(e.Permute(t.value, perm), sizes);
-    };
-    if (contracted.empty()) {
-      // Nothing to add up: PyTorch multiplies, and dtypes may differ.
-      ValueId x = arrange(acc, batch + left, Letters(batch + left)),
-              y = arrange(b, batch + right, Letters(batch + right));
-      for (size_t k = 0; k < right.size(); ++k) x = e.Unsqueeze(x, -1);
-      for (size_t k = 0; k < left.size(); ++k) y = e.Unsqueeze(y, static_cast<int64_t>(batch.size()));
-      acc.labels = batch + left + right;
-      acc.value = e.Mul(x, y);
-      continue;
-    }
-    ValueId x = arrange(acc, batch + left + contracted, {batch, left, contracted});
-    ValueId y = arrange(b, batch + contracted + right, {batch, contracted, right});
-    std::vector<Expr> sizes;
-    acc.labels = batch + left + right;
-    for (char c : acc.labels) sizes.push_back(size[c]);
-    acc.value = e.View(e.Op("aten::bmm", {x, y}), sizes);
-  }
-  std::vector<int64_t> perm;
-  for (char c : output) {
-    const size_t at = acc.labels.find(c);
-    if (at == std::string::npos) return call.Error("an output label is in no operand");
-    perm.push_back(static_cast<int64_t>(at));
-  }
-  return std::vector<ValueId>{e.Permute(acc.value, perm)};
-}
-
 Values Bilinear(Emit& e, const OpCall& call) {
   // out[n, k] = sum_ij x1[n, i] w[k, i, j] x2[n, j] + b[k]
   ValueId x1 = call.arg(0).value, x2 = call.arg(1).value, w = call.arg(2).value;
@@ -478,7 +351,6 @@ void AddLinearAlgebraRules(DecompositionTable& t) {
   t["aten::convolution"] = BlocksOfTransposedConvolution;
   t["aten::conv_transpose1d"] = t["aten::conv_transpose2d"] = t["aten::conv_transpose3d"] = ConvTranspose;
   t["aten::_convolution"] = UnderscoreConvolution;
-  t["aten::einsum"] = Einsum;
   t["aten::bilinear"] = Bilinear;
   t["aten::matrix_power"] = t["aten::linalg_matrix_power"] = MatrixPower;
 }

@@ -12,6 +12,7 @@ DecompositionRule FindDecomposition(OpName op) {
   static const DecompositionTable* const kTable = [] {
     auto* table = new DecompositionTable();
     AddLinearAlgebraRules(*table);
+    AddEinsumRule(*table);
     AddNormalizationRules(*table);
     AddAttentionRules(*table);
     AddRecurrentRules(*table);

@@ -21,7 +21,8 @@ using DecompositionTable = absl::flat_hash_map<std::string, DecompositionRule>;
 // By full name ("aten::var.dim") or by name for all overloads ("aten::conv2d").
 DecompositionRule FindDecomposition(OpName op);
 
-void AddLinearAlgebraRules(DecompositionTable& table);  // linear, matmul, convolutions, einsum
+void AddLinearAlgebraRules(DecompositionTable& table);  // linear, matmul, convolutions
+void AddEinsumRule(DecompositionTable& table);
 void AddNormalizationRules(DecompositionTable& table);  // softmax, layer norm, batch norm, var, norms
 void AddAttentionRules(DecompositionTable& table);      // scaled_dot_product_attention and its gradients
 void AddRecurrentRules(DecompositionTable& table);      // lstm, gru, rnn_tanh, rnn_relu and their cells

@@ -164,6 +164,21 @@ bool IsSmallVolume(const TensorType& x, const TensorType& w, int64_t groups) {
   return elements <= kSmall;
 }
 
+// What a convolution over one dim computes in. PyTorch makes the input contiguous before it sees an image of one row in
+// it, so that only strides of dims of one element can still suggest channels-last.
+Format FormatOfRows(Ctx& c, TensorType x, const TensorType& w) {
+  Geo g = GeoOf(c.decide, x);
+  if (g.rank() == 2) {
+    g.strides.insert(g.strides.begin(), c.decide.Mul(g.sizes[0], g.strides[0]));
+    g.sizes.insert(g.sizes.begin(), Expr(1));
+  }
+  if (!view_rules::IsContiguous(c.decide, g)) g.strides = view_rules::ContiguousStrides(c.decide, g.sizes);
+  x.sizes.emplace(g.sizes.begin(), g.sizes.end());
+  x.strides.emplace(g.strides.begin(), g.strides.end());
+  const Format f = SuggestAsRow(c, x);
+  return f != Format::kContiguous ? f : SuggestAsRow(c, w);
+}
+
 absl::Status Convolution(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, c.call.GetTensor("input"));
   SMELT_ASSIGN_OR_RETURN(TensorType w, c.call.GetTensor("weight"));
@@ -201,8 +216,8 @@ absl::Status Convolution(Ctx& c) {
     }
     sizes.push_back(o);
   }
-  if (n == 1) {  // the weight alone decides
-    AddAsRow(c, *x.dtype, sizes, SuggestAsRow(c, w));
+  if (n == 1) {
+    AddAsRow(c, *x.dtype, sizes, FormatOfRows(c, x, w));
     return absl::OkStatus();
   }
   Format f = Suggest(c, x);
@@ -216,10 +231,16 @@ absl::Status ConvolutionBackward(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType grad, c.call.GetTensor("grad_output"));
   SMELT_ASSIGN_OR_RETURN(TensorType x, c.call.GetTensor("input"));
   SMELT_ASSIGN_OR_RETURN(TensorType w, c.call.GetTensor("weight"));
-  Format f = Suggest(c, x);
-  if (f == Format::kContiguous) f = Suggest(c, w);
-  c.Add(*x.dtype, *x.sizes, f);
-  c.Add(*w.dtype, *w.sizes, f);
+  if (w.rank() == 3) {
+    const Format f = FormatOfRows(c, x, w);
+    AddAsRow(c, *x.dtype, *x.sizes, f);
+    AddAsRow(c, *w.dtype, *w.sizes, f);
+  } else {
+    Format f = Suggest(c, x);
+    if (f == Format::kContiguous) f = Suggest(c, w);
+    c.Add(*x.dtype, *x.sizes, f);
+    c.Add(*w.dtype, *w.sizes, f);
+  }
   c.Add(*grad.dtype, {(*grad.sizes)[grad.rank() - static_cast<int>(w.rank()) + 1]});
   return absl::OkStatus();
 }

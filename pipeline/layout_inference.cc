@@ -1,0 +1,278 @@
+#include "smelt/pipeline/layout_inference.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/core/tensor/view_rules.h"
+
+namespace smelt {
+namespace {
+
+// Whether tensors of these types lie alike. `seen`: as far as elements show it, which strides of dims of one element,
+// and of no elements, do not; in PyTorch those may still decide how what is made of a tensor lies.
+bool LieAlike(const Graph& g, const Type& a, const Type& b, bool seen) {
+  if (!a.IsTensor() || !b.IsTensor()) return a == b;
+  const TensorType &x = a.tensor(), &y = b.tensor();
+  if (x.dtype != y.dtype || x.sizes.has_value() != y.sizes.has_value() ||
+      x.strides.has_value() != y.strides.has_value() || x.rank() != y.rank())
+    return false;
+  const auto equal = [&](const Expr& p, const Expr& q) { return p == q || g.symbols.Equal(p, q) == true; };
+  for (int d = 0; x.sizes && d < x.rank(); ++d) {
+    if (!equal((*x.sizes)[d], (*y.sizes)[d])) return false;
+  }
+  const auto is_empty = [](const Expr& size) { return size == Expr(0); };
+  if (seen && x.sizes && std::any_of(x.sizes->begin(), x.sizes->end(), is_empty)) return true;
+  for (int d = 0; x.strides && d < x.rank(); ++d) {
+    if (seen && (*x.sizes)[d] == Expr(1)) continue;
+    if (!equal((*x.strides)[d], (*y.strides)[d])) return false;
+  }
+  return true;
+}
+
+std::vector<Type> TypesOfResults(const Graph& g, NodeId n) {
+  std::vector<Type> types;
+  for (ValueId v : g.node(n).outputs) types.push_back(g.value(v).type);
+  return types;
+}
+
+// Of an operator that returns a view where its operand lies so that it can, and else a copy: whether it is one.
+std::optional<bool> IsView(const Graph& g, NodeId n) {
+  static const auto* const kReshape =
+      new absl::flat_hash_set<std::string>{"aten::reshape", "aten::reshape_as", "aten::flatten"};
+  const Node& node = g.node(n);
+  const std::string& name = node.op.name();
+  const bool copies = name == "aten::contiguous" || name == "aten::ravel";
+  if (node.inputs.empty() || node.outputs.size() != 1 || (!copies && !kReshape->contains(name))) return std::nullopt;
+  const Type &of = g.value(node.inputs[0]).type, &to = g.value(node.outputs[0]).type;
+  if (!of.IsTensor() || !of.tensor().IsComplete() || !to.IsTensor() || !to.tensor().sizes) return std::nullopt;
+  SymbolicDecide decide(&g.symbols, g.symbol_hints);
+  const ExprGeometry from = {*of.tensor().sizes, *of.tensor().strides, Expr(0)};
+  if (copies) return view_rules::IsContiguous(decide, from);
+  const auto reshaped = view_rules::Reshape(decide, from, *to.tensor().sizes);
+  if (!reshaped.ok()) return std::nullopt;
+  return reshaped->aliases;
+}
+
+// Tensors that are, or may be, of one storage.
+class Storages {
+ public:
+  explicit Storages(const Graph& g) {
+    std::vector<ValueId> written;
+    for (NodeId n : g.AllNodes()) {
+      const Node& node = g.node(n);
+      if (node.inputs.empty()) continue;
+      const std::string& name = node.op.name();
+      static const auto* const kMaybeViews = new absl::flat_hash_set<std::string>{
+          "aten::reshape", "aten::reshape_as", "aten::flatten",    "aten::ravel",       "aten::contiguous",
+          "aten::to",      "aten::type_as",    "prim::ListUnpack", "aten::__getitem__", "prim::TupleUnpack"};
+      const OpKind kind = GetOpInfo(node.op).kind;
+      const bool views = kind == OpKind::kView || kind == OpKind::kInplace || kind == OpKind::kInplaceView ||
+                         kMaybeViews->contains(name);
+      for (ValueId v : node.outputs) {
+        if (views) Join(node.inputs[0], v);
+      }
+      if (const FunctionSchema* schema = FindSchema(node.op); schema != nullptr && schema->IsMutable())
+        written.insert(written.end(), node.inputs.begin(), node.inputs.end());
+    }
+    for (ValueId v : written) shows_[Find(v)] += 2;
+    for (ValueId v : g.inputs()) ++shows_[Find(v)];
+    for (ValueId v : g.outputs()) ++shows_[Find(v)];
+  }
+
+  // Whether it shows where the tensor lies: it is written to, or seen under two names.
+  bool Shows(ValueId v) {
+    const auto it = shows_.find(Find(v));
+    return it != shows_.end() && it->second > 1;
+  }
+
+ private:
+  ValueId Find(ValueId v) {
+    for (auto it = parent_.find(v); it != parent_.end(); it = parent_.find(v)) {
+      const auto above = parent_.find(it->second);
+      if (above != parent_.end()) it->second = above->second;
+      v = it->second;
+    }
+    return v;
+  }
+  void Join(ValueId a, ValueId b) {
+    a = Find(a), b = Find(b);
+    if (a != b) parent_[b] = a;
+  }
+
+  absl::flat_hash_map<ValueId, ValueId> parent_;
+  absl::flat_hash_map<ValueId, int> shows_;  // of a storage, how often: 2 for a write
+};
+
+// The walk over a copy of the program beside the program itself.
+class Walk {
+ public:
+  // `inferred`: of each node, in the order of AllNodes.
+  Walk(const Graph& g, const std::vector<bool>& inferred, Graph& at) : g_(g), at_(at) {
+    const std::vector<NodeId> nodes = g.AllNodes();
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (inferred[i]) inferred_.insert(nodes[i]);
+    }
+  }
+
+  // Only what follows from these lies in another way.
+  void StartAt(ValueId v) {
+    only_what_follows_ = true;
+    other_.insert(v);
+  }
+
+  LayoutInference::Result Run() {
+    Block(g_.top(), at_.top());
+    if (seen_.empty() && shared_.empty()) return out_;
+    Storages storages(at_);
+    const auto is_output = [&](ValueId v) {
+      return std::find(at_.outputs().begin(), at_.outputs().end(), v) != at_.outputs().end();
+    };
+    out_.differs =
+        std::any_of(shared_.begin(), shared_.end(), [&](ValueId v) { return storages.Shows(v); }) ||
+        std::any_of(seen_.begin(), seen_.end(), [&](ValueId v) { return storages.Shows(v) || is_output(v); });
+    return out_;
+  }
+
+ private:
+  void Block(BlockId in_g, BlockId in_at) {
+    const std::vector<NodeId> nodes = g_.Nodes(in_g), same = at_.Nodes(in_at);
+    for (size_t k = 0; k < nodes.size(); ++k) {
+      const std::string& name = g_.node(nodes[k]).op.name();
+      if (g_.node(nodes[k]).blocks.empty()) {
+        Node(nodes[k], same[k]);
+      } else if (name == "prim::Loop") {
+        Loop(nodes[k], same[k], {.input = 2, .param = 1, .result = 1});
+      } else if (name == "smelt::while_loop") {
+        Loop(nodes[k], same[k], {});
+      } else {
+        Branches(nodes[k], same[k]);
+      }
+    }
+  }
+
+  void Node(NodeId in_g, NodeId n) {
+    const auto& inputs = at_.node(n).inputs;
+    const bool of_other = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return other_.contains(v); });
+    if (only_what_follows_ && !of_other) return;
+    const std::vector<Type> stated = TypesOfResults(at_, n);
+    if (!inferred_.contains(in_g) || !InferNode(at_, n).ok()) {
+      if (of_other && !stated.empty()) out_.is_known = false;
+      for (size_t k = 0; k < stated.size(); ++k) at_.SetType(at_.node(n).outputs[k], stated[k]);
+      return;
+    }
+    for (size_t k = 0; k < stated.size(); ++k) {
+      const ValueId v = at_.node(n).outputs[k];
+      const bool is_list = stated[k].kind() == TypeKind::kList || stated[k].kind() == TypeKind::kTuple;
+      if (of_other && is_list) other_.insert(v);
+      Compare(v, stated[k]);
+    }
+    if (IsView(at_, n) != IsView(g_, in_g)) shared_.push_back(at_.node(n).outputs[0]);
+  }
+
+  // Parameters of a block are what the node is given from input `first` on.
+  void Enter(NodeId n, BlockId b, size_t first, size_t first_param) {
+    for (size_t k = first_param; k < at_.params(b).size(); ++k) {
+      const ValueId v = at_.params(b)[k];
+      const size_t input = first + k - first_param;
+      if (input < at_.node(n).inputs.size()) HandOn(at_.node(n).inputs[input], v);
+    }
+  }
+
+  // What a branch, whichever is taken, returns. The operands of smelt::cond behind the first are its blocks'
+  // parameters.
+  void Branches(NodeId in_g, NodeId n) {
+    for (size_t b = 0; b < at_.node(n).blocks.size(); ++b) {
+      const BlockId block = at_.node(n).blocks[b];
+      Enter(n, block, 1, 0);
+      Block(g_.node(in_g).blocks[b], block);
+    }
+    for (size_t k = 0; k < at_.node(n).outputs.size(); ++k) {
+      for (size_t b = 0; b < at_.node(n).blocks.size(); ++b) Return(n, at_.node(n).blocks[b], k, k, b > 0);
+    }
+  }
+
+  // Where a loop's carried values begin among its inputs, its blocks' parameters and its body's results.
+  struct Carried {
+    size_t input = 0, param = 0, result = 0;
+  };
+
+  // What a round is given, the next round and what is behind the loop get, in the layout that it has there.
+  void Loop(NodeId in_g, NodeId n, Carried first) {
+    const BlockId body = at_.node(n).blocks.back();
+    for (size_t b = 0; b < at_.node(n).blocks.size(); ++b) {
+      Enter(n, at_.node(n).blocks[b], first.input, first.param);
+      Block(g_.node(in_g).blocks[b], at_.node(n).blocks[b]);
+    }
+    for (size_t k = 0; k < at_.node(n).outputs.size(); ++k) {
+      HandOn(at_.params(body)[first.param + k], at_.node(n).outputs[k]);
+      Return(n, body, first.result + k, k, true);
+    }
+  }
+
+  // Result `from` of the block is output `to` of the node; `also`: besides what it is already said to be.
+  void Return(NodeId n, BlockId b, size_t from, size_t to, bool also) {
+    if (from >= at_.results(b).size()) return;
+    const ValueId result = at_.results(b)[from], v = at_.node(n).outputs[to];
+    if (!also) return HandOn(result, v);
+    if (!LieAlike(at_, at_.value(v).type, at_.value(result).type, /*seen=*/true)) out_.is_known = false;
+  }
+
+  void HandOn(ValueId from, ValueId to) {
+    const Type stated = at_.value(to).type;
+    if (stated.IsTensor() && at_.value(from).type.IsTensor() && at_.value(from).type.tensor().IsComplete())
+      at_.SetType(to, at_.value(from).type);
+    Compare(to, stated);
+  }
+
+  void Compare(ValueId v, const Type& stated) {
+    if (LieAlike(at_, at_.value(v).type, stated, /*seen=*/false)) return;
+    other_.insert(v);
+    if (!LieAlike(at_, at_.value(v).type, stated, /*seen=*/true)) seen_.push_back(v);
+  }
+
+  const Graph& g_;
+  Graph& at_;
+  absl::flat_hash_set<NodeId> inferred_;
+  bool only_what_follows_ = false;
+  absl::flat_hash_set<ValueId> other_;  // that lie in another way
+  std::vector<ValueId> seen_;           // of these, where elements show it
+  std::vector<ValueId> shared_;         // that have their operand's memory, or no longer have
+  LayoutInference::Result out_;
+};
+
+}  // namespace
+
+LayoutInference::LayoutInference(const Graph& g) {
+  const std::unique_ptr<Graph> copy = g.Clone();
+  for (NodeId n : copy->AllNodes()) {
+    bool same = IsInferred(*copy, n);
+    if (same) {
+      const std::vector<Type> stated = TypesOfResults(*copy, n);
+      same = InferNode(*copy, n).ok();
+      for (size_t k = 0; k < stated.size(); ++k) {
+        const ValueId v = copy->node(n).outputs[k];
+        same = same && LieAlike(*copy, copy->value(v).type, stated[k], /*seen=*/true);
+        copy->SetType(v, stated[k]);
+      }
+    }
+    inferred_.push_back(same);
+  }
+}
+
+LayoutInference::Result LayoutInference::Of(const Graph& base, Graph& at,
+                                            const std::optional<std::vector<int>>& inputs) const {
+  Walk walk(base, inferred_, at);
+  if (inputs) {
+    for (int k : *inputs) walk.StartAt(at.inputs()[k]);
+  }
+  return walk.Run();
+}
+
+}  // namespace smelt

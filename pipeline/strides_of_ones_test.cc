@@ -1,0 +1,61 @@
+#include "smelt/pipeline/strides_of_ones.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/core/op/infer.h"
+
+namespace smelt {
+namespace {
+
+using Inputs = std::vector<int>;
+
+// A program of images x with these sizes and strides, joined along their channels.
+std::unique_ptr<Graph> Joined(const std::string& type, const std::string& nodes) {
+  auto g = ParseGraph(absl::StrCat("graph(%other : Float(3, strides=[1]), %x : Float", type, R"():
+  symbol n in [2, 64] hint 4
+  %1 : int = prim::Constant[value=1]()
+  %both : Tensor[] = prim::ListConstruct(%x, %x)
+  %y : Tensor = aten::cat(%both, %1)
+)",
+                                   nodes));
+  SMELT_CHECK_OK(g.status());
+  SMELT_CHECK_OK(InferTypes(**g));
+  return *std::move(g);
+}
+
+constexpr char kReturned[] = "  return (%y)\n";
+
+TEST(StridesOfOnes, ThatOfOneChannelTellsTheFormatOfWhatIsReturned) {
+  EXPECT_EQ(InputsWithStridesOfOnes(*Joined("(2, 1, 4, 5, strides=[20, 20, 5, 1])", kReturned)), Inputs{1});
+}
+
+TEST(StridesOfOnes, OfSeveralChannelsTheOtherDimsTellIt) {
+  EXPECT_EQ(InputsWithStridesOfOnes(*Joined("(1, 3, 4, 5, strides=[60, 20, 5, 1])", kReturned)), Inputs{});
+}
+
+TEST(StridesOfOnes, WhereNobodySeesTheFormatNothingIsAsked) {
+  EXPECT_EQ(
+      InputsWithStridesOfOnes(*Joined("(2, 1, 4, 5, strides=[20, 20, 5, 1])", R"(  %no : NoneType = prim::Constant()
+  %s : Tensor = aten::sum(%y, %no)
+  return (%s)
+)")),
+      Inputs{});
+}
+
+TEST(StridesOfOnes, ASizeThatMayBeOneAtACallIsAskedToo) {
+  auto g = Joined("(2, n, 4, 5, strides=[20*n, 1, 5*n, n])", kReturned);
+  EXPECT_EQ(InputsWithStridesOfOnes(*g), Inputs{});
+  SymbolRanges::Range r = g->symbols.Get("n");
+  r.accepted_min = 1;
+  g->symbols.Set("n", r);
+  EXPECT_EQ(InputsWithStridesOfOnes(*g), Inputs{1});
+}
+
+}  // namespace
+}  // namespace smelt
