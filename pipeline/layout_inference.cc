@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
@@ -136,7 +137,7 @@ class Walk {
     };
     out_.differs =
         std::any_of(shared_.begin(), shared_.end(), [&](ValueId v) { return storages.Shows(v); }) ||
-        std::any_of(seen_.begin(), seen_.end(), [&](ValueId v) { return storages.Shows(v) || is_output(v); });
+        std::any_of(seen_.begin(), seen_.end(), [&](ValueId v) { return is_output(v) || IsToldToOthers(v); });
     return out_;
   }
 
@@ -229,6 +230,17 @@ class Walk {
     if (stated.IsTensor() && at_.value(from).type.IsTensor() && at_.value(from).type.tensor().IsComplete())
       at_.SetType(to, at_.value(from).type);
     Compare(to, stated);
+  }
+
+  // Whether an operator makes of the tensor's strides more than a way to its elements: the strides of another one, or
+  // other elements.
+  bool IsToldToOthers(ValueId v) const {
+    const auto& uses = at_.value(v).uses;
+    return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+      const std::string& name = at_.node(use.user).op.name();
+      return name == "aten::set_" || name == "aten::set_data" || absl::StrContains(name, "as_strided") ||
+             name == "aten::stride" || name == "aten::is_contiguous";
+    });
   }
 
   void Compare(ValueId v, const Type& stated) {
