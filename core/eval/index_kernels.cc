@@ -377,6 +377,17 @@ absl::StatusOr<Values> IndexSlices(Call& c) {
                     : reduce == "amin"                         ? Meet::kMin
                     : reduce == "amax"                         ? Meet::kMax
                                                                : Meet::kSet;
+  if (meet == Meet::kSet) {  // the very bits, a NaN's too
+    Geometry from = *g, to = self.rank() > 0 ? out.geometry() : Geometry{{1}, {1}, out.offset()};
+    from.sizes[d] = to.sizes[d] = 1;
+    for (size_t k = 0; k < places.size(); ++k) {
+      Geometry slice = to, part = from;
+      slice.offset += places[k] * to.strides[d];
+      part.offset += static_cast<int64_t>(k) * from.strides[d];
+      SMELT_RETURN_IF_ERROR(CopyInto(out.View(slice), source.View(part)));
+    }
+    return Values{EvalValue(out)};
+  }
   const bool with_self = c.B("include_self", true);
   // index_add along the outermost or innermost dim is a scatter there, which rounds once.
   const bool once = n != "aten::index_add" || (self.rank() > 1 && (d == 0 || d == self.rank() - 1) &&
