@@ -204,6 +204,50 @@ bool JoinModAndFloorDiv(std::vector<Term>& terms, Expr& result) {
   return false;
 }
 
+// The terms without these; nullopt if some of them is not there with its very coefficient.
+std::optional<std::vector<Term>> Without(std::vector<Term> terms, const std::vector<Term>& wanted) {
+  for (const Term& w : wanted) {
+    const auto found = std::find_if(terms.begin(), terms.end(), [&](const Term& t) {
+      return t.coefficient == w.coefficient && CompareFactors(t.factors, w.factors) == 0;
+    });
+    if (found == terms.end()) return std::nullopt;
+    terms.erase(found);
+  }
+  return terms;
+}
+
+// x - mod(x, m) is m * floordiv(x, m), and x + mod(-x, m) is m * floordiv(x + m - 1, m): what is cut or filled up to a
+// multiple of m says so. Both with a common factor. Returns whether it changed something.
+bool RoundToMultiple(const std::vector<Term>& terms, Expr& result) {
+  for (size_t i = 0; i < terms.size(); ++i) {
+    for (size_t f = 0; f < terms[i].factors.size(); ++f) {
+      const AtomPtr mod = terms[i].factors[f];
+      const std::optional<int64_t> m = mod->kind == Kind::kMod ? mod->operands[1].Constant() : std::nullopt;
+      if (!m || *m < 2) continue;
+      std::vector<AtomPtr> rest = terms[i].factors;
+      rest.erase(rest.begin() + f);
+      const Expr common = FromTerm(Term{terms[i].coefficient, rest});
+      // mod(x + constant, m), of which the coefficients are from 0 to m - 1.
+      const std::vector<Term> dividend = TermsOf(mod->operands[0]);
+      const int64_t constant = ConstantTerm(dividend);
+      const Expr x = mod->operands[0] - Expr(constant);
+      Expr negated = 0;
+      for (const Term& t : TermsOf(x)) negated = negated + FromTerm(Term{*m - t.coefficient, t.factors});
+      std::vector<Term> others = terms;
+      others.erase(others.begin() + static_cast<int64_t>(i));
+      if (const auto left = Without(others, TermsOf(common * x * Expr(-1)))) {
+        result = FromTerms(*left) + common * (Expr(constant) - FloorDiv(mod->operands[0], *m) * *m);
+        return true;
+      }
+      if (const auto left = Without(others, TermsOf(common * negated))) {
+        result = FromTerms(*left) + common * (FloorDiv(negated + Expr(*m - 1 - constant), *m) * *m + Expr(constant));
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 Expr AddTerms(std::vector<Term> terms) {
   if (!Normalize(terms)) return Expr::Poison();
   bool has_mod = false, has_div = false;
@@ -215,6 +259,7 @@ Expr AddTerms(std::vector<Term> terms) {
   }
   Expr joined;
   if (has_mod && has_div && terms.size() <= 32 && JoinModAndFloorDiv(terms, joined)) return joined;
+  if (has_mod && terms.size() > 1 && terms.size() <= 32 && RoundToMultiple(terms, joined)) return joined;
   return FromTerms(std::move(terms));
 }
 
@@ -257,7 +302,7 @@ Division DivideByConstant(const Expr& a, int64_t c) {
     if (r != 0) rest.push_back(Term{r, t.factors});
     if (r != 0 && !t.factors.empty()) gcd = std::gcd(gcd, Magnitude(r));
   }
-  d.quotient = FromTerms(std::move(quotient));
+  d.quotient = AddTerms(std::move(quotient));
   const int64_t g = static_cast<int64_t>(gcd);
   const int64_t constant = ConstantTerm(rest);
   if (g > 1) {
@@ -276,7 +321,7 @@ Division DivideByConstant(const Expr& a, int64_t c) {
   std::optional<std::pair<__int128, __int128>> range = UniversalRange(rest);
   d.done = c == 1 || (range.has_value() && range->first >= 0 && range->second < c);
   if (c == 1) rest.clear();
-  d.rest = FromTerms(std::move(rest));
+  d.rest = AddTerms(std::move(rest));
   d.poison = d.rest.IsPoison() || d.quotient.IsPoison();
   return d;
 }
@@ -666,7 +711,8 @@ Expr FloorDiv(const Expr& a, const Expr& b) {
       }
     }
   }
-  return d.quotient + FromAtom(MakeAtom(Kind::kFloorDiv, "", {d.rest, d.divisor}));
+  if (d.rest != a || d.divisor != b) return d.quotient + FloorDiv(d.rest, d.divisor);
+  return d.quotient + FromAtom(MakeAtom(Kind::kFloorDiv, "", {a, b}));
 }
 
 Expr Mod(const Expr& a, const Expr& b) {
@@ -674,10 +720,26 @@ Expr Mod(const Expr& a, const Expr& b) {
     if (b.constant_ == 0) return Expr::Poison();
     return FloorModulo(a.constant_, b.constant_);
   }
+  if (const std::optional<int64_t> m = b.Constant(); m && *m > 0) {
+    // mod(k * mod(x, n*m) + y, m) = mod(k*x + y, m).
+    std::vector<Term> others;
+    Expr plain = 0;
+    for (const Term& t : TermsOf(a)) {
+      const bool is_mod = t.factors.size() == 1 && t.factors[0]->kind == Kind::kMod;
+      const std::optional<int64_t> n = is_mod ? t.factors[0]->operands[1].Constant() : std::nullopt;
+      if (n && *n % *m == 0) {
+        plain = plain + Expr(t.coefficient) * t.factors[0]->operands[0];
+      } else {
+        others.push_back(t);
+      }
+    }
+    if (others.size() < TermsOf(a).size()) return Mod(FromTerms(std::move(others)) + plain, b);
+  }
   Division d = Divide(a, b);
   if (d.poison) return Expr::Poison();
   if (d.done) return d.scale * d.rest + d.offset;
-  return d.scale * FromAtom(MakeAtom(Kind::kMod, "", {d.rest, d.divisor})) + d.offset;
+  if (d.rest != a || d.divisor != b) return d.scale * Mod(d.rest, d.divisor) + d.offset;
+  return FromAtom(MakeAtom(Kind::kMod, "", {a, b}));
 }
 
 Expr Min(const Expr& a, const Expr& b) {

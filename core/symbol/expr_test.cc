@@ -52,6 +52,19 @@ TEST(ExprTest, ModPlusFloorDivIsTheDividend) {
   EXPECT_EQ(E("s2*mod(s0, s1) + s1*s2*floordiv(s0, s1)"), E("s0*s2"));
 }
 
+TEST(ExprTest, WhatIsCutOrFilledUpToAMultipleIsOne) {
+  const Expr n = Expr::Symbol("n"), b = Expr::Symbol("b");
+  EXPECT_EQ(n - Mod(n, 4), FloorDiv(n, 4) * 4);
+  EXPECT_EQ(n + 5 - Mod(n + 2, 4), FloorDiv(n + 2, 4) * 4 + 3);
+  const Expr up = FloorDiv(n + 3, 4) * 4;
+  EXPECT_EQ(n + Mod(Expr(4) - Mod(n, 4), 4), up);
+  EXPECT_EQ(n + Mod(-n, 4), up);
+  EXPECT_EQ((n * 6 + Mod(-n, 4) * 6) * b, up * b * 6);
+  EXPECT_EQ(n + Mod(n, 2), FloorDiv(n + 1, 2) * 2);
+  EXPECT_EQ(FloorDiv(n + Mod(-n, 4), 4), FloorDiv(n + 3, 4));
+  EXPECT_EQ(Mod(n + Mod(-n, 4), 4), Expr(0));
+}
+
 TEST(ExprTest, MinAndMaxDropWhatNeverWins) {
   EXPECT_EQ(E("min(s0, s0 + 1)"), E("s0"));
   EXPECT_EQ(E("max(s0, s0 + 1)"), E("s0 + 1"));

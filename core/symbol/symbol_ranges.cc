@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "smelt/core/symbol/expr.h"
 #include "smelt/core/symbol/expr_internal.h"
 
@@ -141,9 +143,11 @@ class Ranger {
 
  private:
   static constexpr int kMaxRefine = 3;
+  static constexpr absl::string_view kRemainder = "\x01remainder ";
 
   Range OfAtom(const AtomPtr& a, int depth) {
     if (a->kind == Kind::kSymbol) {
+      if (absl::StartsWith(a->name, kRemainder)) return remainders_[std::stoul(a->name.substr(kRemainder.size()))];
       Range r = ranges_.Get(a->name);
       if (accepted_ && r.accepted_min >= 0) r.min = std::min(r.min, r.accepted_min);
       return r;
@@ -272,7 +276,11 @@ class Ranger {
     if (found == nullptr) return kEverything;
     const int64_t m = *found->operands[1].Constant();
     if (m <= 0) return kEverything;
-    const Expr replacement = found->operands[0] - Mod(found->operands[0], m);
+    // The remainder under a name that no symbol of a model has: as mod(x, m) it would be a quotient again.
+    const Range below = Of(Mod(found->operands[0], m), depth + 1);
+    const Expr remainder = Expr::Symbol(absl::StrCat(kRemainder, remainders_.size()));
+    remainders_.push_back(below);
+    const Expr replacement = found->operands[0] - remainder;
     Expr sum = 0;
     for (const Term& t : n->terms) {
       int uses = 0;
@@ -351,6 +359,7 @@ class Ranger {
   const bool accepted_;
   int budget_ = 12;  // refinements: each asks for several ranges
   std::vector<std::pair<AtomPtr, Range>> known_;
+  std::vector<Range> remainders_;  // of WithoutFloorDiv's symbols
 };
 
 std::optional<bool> LessOrEqualOver(const SymbolRanges& ranges, bool accepted, const Expr& a, const Expr& b) {
