@@ -750,3 +750,27 @@ def merged_split_and_merged_in_another_order(x):
     z = y.reshape(-1)
     z.add_(1)
     return y * 1, z
+
+
+# Filled up to a multiple ---------------------------------------------------------------------------------------------------
+
+
+@scenario(one(2, 10, 14, 2), one(2, 9, 13, 2), one(1, 11, 5, 2), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO, 2: Dim.AUTO},))
+def windows_of_an_image_filled_up(x):
+    b, h, w, c = x.shape
+    right, bottom = (4 - w % 4) % 4, (4 - h % 4) % 4
+    y = F.pad(x, (0, 0, 0, right, 0, bottom))
+    rows, columns = h + bottom, w + right
+    y = y.view(b, rows // 4, 4, columns // 4, 4, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, c)
+    y = F.scaled_dot_product_attention(y, y.sin(), y.cos())
+    y = y.view(b, rows // 4, columns // 4, 4, 4, c).permute(0, 1, 3, 2, 4, 5).reshape(b, rows, columns, c)
+    return y[:, :h, :w]
+
+
+@scenario(one(2, 19, 6), one(2, 13, 6), one(3, 30, 6), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
+def chunks_filled_up_and_cut(x):
+    n = x.shape[1]
+    y = F.pad(x, (0, 0, 0, -n % 8)).view(x.shape[0], -1, 8, x.shape[2])
+    y = (y - y.mean(2, keepdim=True)).flatten(1, 2)[:, :n]
+    even = F.pad(x, (0, 0, 0, n % 2)).unflatten(1, (-1, 2)).prod(2)
+    return y.relu(), even, x[:, :n // 4 * 4].unflatten(1, (-1, 4)).sum(2)
