@@ -31,9 +31,9 @@
 #include "smelt/fuser/lay_rows.h"
 #include "smelt/fuser/lowered_groups.h"
 #include "smelt/pipeline/alias_agreement.h"
+#include "smelt/pipeline/argument_strides.h"
 #include "smelt/pipeline/calls_of_one.h"
 #include "smelt/pipeline/eager_plan.h"
-#include "smelt/pipeline/strides_of_ones.h"
 #include "smelt/pipeline/unsupported.h"
 #include "smelt/pipeline/verify_passes.h"
 #include "smelt/schema/bundle.h"
@@ -93,6 +93,16 @@ std::vector<UserArg> UserArgs(const Graph& g) {
   int position = 0;
   for (size_t i = 0; i < g.inputs().size(); ++i) {
     if (g.input_infos[i].kind == InputInfo::Kind::kUser) out.push_back({g.inputs()[i], position++});
+  }
+  return out;
+}
+
+// Of inputs of the graph, by number.
+std::vector<int> PositionsOf(const Graph& g, const std::vector<int>& inputs) {
+  std::vector<int> out;
+  for (const UserArg& a : UserArgs(g)) {
+    if (std::any_of(inputs.begin(), inputs.end(), [&](int k) { return g.inputs()[k] == a.value; }))
+      out.push_back(a.position);
   }
   return out;
 }
@@ -261,6 +271,7 @@ Variant OverlapVariant(const Graph& g, const OpenedComposites& opened, const Con
 
 struct BuiltVariant {
   PlanStats plan;
+  fb::OtherStrides other_strides = fb::OtherStrides::Copied;
   FunctionalizeResult functional;
   std::unique_ptr<Graph> pure;
 };
@@ -322,6 +333,7 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
   plan.lowered = &lowered;
   if (plan.exported_strides && !v.functionalize.overlapping)
     plan.other_strides = OtherStridesOf(opened, decided, out.functional.convention);
+  if (plan.exported_strides) out.other_strides = plan.other_strides;
   for (const std::string& symbol : out.functional.at_least_two) {
     plan.guards.push_back({Expr(1), Expr::Symbol(symbol), fb::ExprOp::Lt,
                            absl::StrCat("the size ", symbol, " is 1, expected at least 2: PyTorch then shares memory ",
@@ -517,7 +529,8 @@ struct Planned {
   std::unique_ptr<Graph> pure;  // of the plan for distinct arguments
   std::vector<int> main_uses;   // of each kernel, in that plan
   std::vector<std::string> refused;
-  std::vector<int> strides_of_ones;  // user arguments of which dims of one element must lie as exported
+  // User arguments of which dims of one element must lie as exported, and such of which no strides matter.
+  std::vector<int> strides_of_ones, any_strides;
 };
 
 // All plans of the bundle, up to its kernels, which the builder then knows.
@@ -595,12 +608,8 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   }
 
   if (!refuses && !impure) {
-    const std::vector<int> inputs = InputsWithStridesOfOnes(graph);
-    for (const UserArg& a : UserArgs(graph)) {
-      const bool needed =
-          std::any_of(inputs.begin(), inputs.end(), [&](int k) { return graph.inputs()[k] == a.value; });
-      if (needed) out.strides_of_ones.push_back(a.position);
-    }
+    out.strides_of_ones = PositionsOf(graph, InputsWithStridesOfOnes(graph));
+    if (main.other_strides != fb::OtherStrides::Copied) out.any_strides = PositionsOf(graph, InputsOfAnyStrides(graph));
   }
 
   // Other alias patterns. One that cannot be compiled is refused at run time, with the reason.
@@ -699,6 +708,7 @@ absl::StatusOr<CompileStats> Compile(const Graph& imported, const std::string& p
   SMELT_ASSIGN_OR_RETURN(Planned planned, BuildPlans(graph, options, builder, stats, timer));
   SMELT_ASSIGN_OR_RETURN(fb::BundleT bundle, builder.Finish());
   for (int arg : planned.strides_of_ones) bundle.args[arg]->strides_of_ones = true;
+  for (int arg : planned.any_strides) bundle.args[arg]->any_strides = true;
   bundle.graph_text = PrintGraph(*planned.pure);
   bundle.refused_patterns = absl::StrJoin(planned.refused, "; ");
 

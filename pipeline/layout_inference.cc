@@ -123,9 +123,9 @@ class Walk {
   }
 
   // Only what follows from these lies in another way.
-  void StartAt(ValueId v) {
+  void StartAt(ValueId v, const Type& stated) {
     only_what_follows_ = true;
-    other_.insert(v);
+    Compare(v, stated);
   }
 
   LayoutInference::Result Run() {
@@ -282,7 +282,7 @@ LayoutInference::Result LayoutInference::Of(const Graph& base, Graph& at,
                                             const std::optional<std::vector<int>>& inputs) const {
   Walk walk(base, inferred_, at);
   if (inputs) {
-    for (int k : *inputs) walk.StartAt(at.inputs()[k]);
+    for (int k : *inputs) walk.StartAt(at.inputs()[k], base.value(base.inputs()[k]).type);
   }
   return walk.Run();
 }

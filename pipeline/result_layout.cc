@@ -6,47 +6,16 @@
 #include "absl/functional/function_ref.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/pipeline/call_graph.h"
+#include "smelt/pipeline/probe_layouts.h"
 
 namespace smelt {
 namespace {
 
 using Exprs = std::vector<Expr>;
-
-// Dense strides; `order` lists the dims from the outermost to the innermost.
-Exprs Ordered(const Exprs& sizes, const std::vector<size_t>& order) {
-  Exprs strides(sizes.size());
-  Expr next = 1;
-  for (size_t k = order.size(); k-- > 0;) {
-    strides[order[k]] = next;
-    next = next * sizes[order[k]];
-  }
-  return strides;
-}
-Exprs Reversed(const Exprs& sizes) {
-  std::vector<size_t> order(sizes.size());
-  for (size_t d = 0; d < order.size(); ++d) order[d] = order.size() - 1 - d;
-  return Ordered(sizes, order);
-}
-Exprs ChannelsLast(const Exprs& sizes) {
-  if (sizes.size() < 3) return Reversed(sizes);
-  std::vector<size_t> order = {0};
-  for (size_t d = 2; d < sizes.size(); ++d) order.push_back(d);
-  order.push_back(1);
-  return Ordered(sizes, order);
-}
-// The rows as they are, what is in front of them in reverse order.
-Exprs ReversedRows(const Exprs& sizes) {
-  if (sizes.empty()) return {};
-  std::vector<size_t> order;
-  for (size_t d = sizes.size() - 1; d-- > 0;) order.push_back(d);
-  order.push_back(sizes.size() - 1);
-  return Ordered(sizes, order);
-}
-Exprs Gapped(const Exprs& sizes) {
-  Exprs strides = ContiguousStrides(sizes);
-  for (Expr& s : strides) s = s * 2;
-  return strides;
-}
+using probe_layouts::ChannelsLast;
+using probe_layouts::Gapped;
+using probe_layouts::Reversed;
+using probe_layouts::ReversedRows;
 
 // The tensors among the operands and in lists of them, as CallGraph meets them.
 std::vector<ValueId> Tensors(const Graph& g, absl::Span<const ValueId> operands) {

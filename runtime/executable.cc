@@ -374,7 +374,11 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
       }
     }
   }
-  out->may_be_copied.assign(num_args, p.other_strides != fb::OtherStrides::Refused);
+  // Where arguments may overlap, a copy would not see what is written to the other.
+  const bool overlap = p.variant == fb::VariantKind::Overlap;
+  for (int i = 0; i < num_args; ++i) {
+    out->may_be_copied.push_back(p.other_strides != fb::OtherStrides::Refused || (!overlap && b.args[i]->any_strides));
+  }
   const auto keep = [&](int inner) {
     for (int i = 0; i < num_args; ++i) {
       if (out->inner_of_outer[i] == inner) out->may_be_copied[i] = 0;

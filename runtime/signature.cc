@@ -258,7 +258,8 @@ bool Executor::MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan)
     if (!signature_.known[e]) return false;
     exported.push_back(signature_.value[e]);
   }
-  return CopyIsAsGood(t, exported, plan.plan->other_strides != fb::OtherStrides::Copied);
+  const bool in_order = plan.plan->other_strides != fb::OtherStrides::Copied && !bundle_.args[arg]->any_strides;
+  return CopyIsAsGood(t, exported, in_order);
 }
 
 absl::Status Executor::CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan) {

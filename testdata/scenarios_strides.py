@@ -1,6 +1,7 @@
 """Scenarios for make_scenarios.py: arguments that are only read and lie in memory otherwise than at export."""
 
 import torch
+from torch import nn
 
 from scenario_kit import boxes, one, randn, scenario, two
 
@@ -63,3 +64,19 @@ def images_and_volumes_in_eager_order(x, v, a, b):
     image = functional.max_pool2d(x, 2), functional.interpolate(x, scale_factor=2.0), torch.cat([x, x], 1)
     volume = functional.interpolate(v, scale_factor=2.0), torch.cat([v, v], 1), functional.group_norm(v, 3)
     return *image, *volume, functional.avg_pool1d(x[:, :, 0], 2), 2.0**x, torch.rsub(x, x[0, 0]), a + b
+
+
+class ClassesOfImagesInAnyFormat(nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.classes = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = nn.functional.relu_(self.norm(self.conv(x)))
+        return self.classes(nn.functional.max_pool2d(y, 2).mean((2, 3)))
+
+
+scenario(lambda: (randn(2, 6, 8, 3).permute(0, 3, 1, 2),), lambda: (randn(6, 8, 3).permute(2, 0, 1)[None],),
+         lambda: (cropped_image(),), lambda: (randn(3, 2, 6, 16).transpose(0, 1)[..., ::2],), example=lambda: (randn(2, 3, 6, 8),),
+         dynamic_shapes=({0: torch.export.Dim.AUTO, 2: torch.export.Dim.AUTO, 3: torch.export.Dim.AUTO},))(ClassesOfImagesInAnyFormat)

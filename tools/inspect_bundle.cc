@@ -151,6 +151,7 @@ class Inspector {
         j["sizes"] = Values(a->sizes);
         j["strides"] = Values(a->strides);
         if (a->strides_of_ones) j["strides_of_ones"] = true;
+        if (a->any_strides) j["any_strides"] = true;
       }
       if (a->kind == fb::ArgKind::Int && a->value >= 0) j["value"] = Value(a->value);
       if (a->has_constant) j["constant"] = true;

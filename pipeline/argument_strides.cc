@@ -1,0 +1,150 @@
+#include "smelt/pipeline/argument_strides.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "smelt/core/ir/substitute_symbols.h"
+#include "smelt/pipeline/layout_inference.h"
+#include "smelt/pipeline/probe_layouts.h"
+
+namespace smelt {
+namespace {
+
+using Exprs = std::vector<Expr>;
+
+// The symbols that are sizes of the tensor and may be 1 at a call.
+std::set<std::string> MayBeOne(const Graph& g, const TensorType& t) {
+  std::set<std::string> out;
+  for (const Expr& size : *t.sizes) {
+    const Expr::View v = size.Decompose();
+    if (v.op != Expr::Op::kSymbol) continue;
+    const SymbolRanges::Range r = g.symbols.Get(v.symbol);
+    if (r.min <= 1 || (r.accepted_min >= 0 && r.accepted_min <= 1)) out.insert(v.symbol);
+  }
+  return out;
+}
+
+// The strides with others in the dims of one element: the smallest and the largest that a dense tensor has there.
+std::vector<Exprs> OtherStrides(const TensorType& t) {
+  constexpr size_t kMostDims = 3;
+  std::vector<size_t> ones;
+  Expr all = 1;
+  for (size_t d = 0; d < t.sizes->size(); ++d) {
+    if ((*t.sizes)[d] == Expr(1)) ones.push_back(d);
+    all = all * (*t.sizes)[d];
+  }
+  if (ones.size() > kMostDims) ones.resize(kMostDims);
+  std::vector<Exprs> out;
+  for (size_t choice = 0; choice < (size_t{1} << ones.size()); ++choice) {
+    Exprs strides = *t.strides;
+    for (size_t k = 0; k < ones.size(); ++k) strides[ones[k]] = (choice >> k & 1) != 0 ? all : Expr(1);
+    if (strides != *t.strides) out.push_back(std::move(strides));
+  }
+  return out;
+}
+
+bool IsUserTensor(const Graph& g, int input) {
+  const Type& type = g.value(g.inputs()[input]).type;
+  return g.input_infos[input].kind == InputInfo::Kind::kUser && type.IsTensor() && type.tensor().IsComplete();
+}
+
+using Symbols = std::set<std::string>;
+
+class Search {
+ public:
+  explicit Search(const Graph& g) : g_(g) {}
+
+  bool StridesOfOnesDecide(int input) {
+    if (!IsUserTensor(g_, input)) return false;
+    const TensorType& type = g_.value(g_.inputs()[input]).type.tensor();
+    // Images and rows of such: of other tensors PyTorch reads no format.
+    if (type.rank() < 3 || type.rank() > 5) return false;
+    const Symbols symbols = MayBeOne(g_, type);
+    const auto decide = [&](const Symbols& ones) {
+      const auto is_one = [](const Expr& size) { return size == Expr(1); };
+      if (ones.empty() && std::none_of(type.sizes->begin(), type.sizes->end(), is_one)) return false;
+      const Graph& base = At(ones);
+      const std::vector<Exprs> others = OtherStrides(base.value(base.inputs()[input]).type.tensor());
+      return std::any_of(others.begin(), others.end(), [&](const Exprs& strides) {
+        return Ask(base, {input}, [&](auto&) { return strides; }).differs;
+      });
+    };
+    return decide({}) || decide(symbols) ||
+           std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return decide({s}); });
+  }
+
+  // Whether no way in which these inputs lie shows.
+  bool AnyStridesDo(const std::vector<int>& inputs) {
+    Symbols symbols;
+    for (int k : inputs) symbols.merge(MayBeOne(g_, g_.value(g_.inputs()[k]).type.tensor()));
+    const auto do_at = [&](const Symbols& ones) {
+      const Graph& base = At(ones);
+      using namespace probe_layouts;
+      for (Strides (*lay)(const Exprs&) : {ChannelsLast, Reversed, ReversedRows, Gapped}) {
+        const LayoutInference::Result r = Ask(base, inputs, lay);
+        if (r.differs || !r.is_known) return false;
+      }
+      return true;
+    };
+    return do_at({}) && std::all_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return do_at({s}); });
+  }
+
+ private:
+  // The program of calls in which these symbols are 1.
+  const Graph& At(const Symbols& ones) {
+    if (!inferred_) inferred_.emplace(g_);
+    std::unique_ptr<Graph>& at = at_[ones];
+    if (at == nullptr) {
+      absl::flat_hash_map<std::string, int64_t> values;
+      for (const std::string& s : ones) values.insert({s, 1});
+      at = AtValues(g_, values);
+      if (!ones.empty()) inferred_->Of(g_, *at);
+    }
+    return *at;
+  }
+
+  LayoutInference::Result Ask(const Graph& base, const std::vector<int>& inputs,
+                              absl::FunctionRef<Exprs(const Exprs& sizes)> lay) {
+    const std::unique_ptr<Graph> at = base.Clone();
+    for (int k : inputs) {
+      const TensorType& type = base.value(base.inputs()[k]).type.tensor();
+      at->SetType(at->inputs()[k], Type::Tensor(*type.dtype, *type.sizes, lay(*type.sizes)));
+    }
+    return inferred_->Of(base, *at, inputs);
+  }
+
+  const Graph& g_;
+  std::optional<LayoutInference> inferred_;
+  std::map<Symbols, std::unique_ptr<Graph>> at_;
+};
+
+}  // namespace
+
+std::vector<int> InputsWithStridesOfOnes(const Graph& g) {
+  Search search(g);
+  std::vector<int> out;
+  for (size_t k = 0; k < g.inputs().size(); ++k) {
+    if (search.StridesOfOnesDecide(static_cast<int>(k))) out.push_back(static_cast<int>(k));
+  }
+  return out;
+}
+
+std::vector<int> InputsOfAnyStrides(const Graph& g) {
+  Search search(g);
+  std::vector<int> out;
+  for (size_t k = 0; k < g.inputs().size(); ++k) {
+    const int input = static_cast<int>(k);
+    if (IsUserTensor(g, input) && search.AnyStridesDo({input})) out.push_back(input);
+  }
+  if (out.size() > 1 && !search.AnyStridesDo(out)) out.clear();
+  return out;
+}
+
+}  // namespace smelt

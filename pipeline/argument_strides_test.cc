@@ -1,0 +1,111 @@
+#include "smelt/pipeline/argument_strides.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/ir/text.h"
+#include "smelt/core/op/infer.h"
+
+namespace smelt {
+namespace {
+
+using Inputs = std::vector<int>;
+
+// A program of images x with these sizes and strides, joined along their channels.
+std::unique_ptr<Graph> Joined(const std::string& type, const std::string& nodes) {
+  auto g = ParseGraph(absl::StrCat("graph(%other : Float(3, strides=[1]), %x : Float", type, R"():
+  symbol n in [2, 64] hint 4
+  %1 : int = prim::Constant[value=1]()
+  %both : Tensor[] = prim::ListConstruct(%x, %x)
+  %y : Tensor = aten::cat(%both, %1)
+)",
+                                   nodes));
+  SMELT_CHECK_OK(g.status());
+  SMELT_CHECK_OK(InferTypes(**g));
+  return *std::move(g);
+}
+
+constexpr char kReturned[] = "  return (%y)\n";
+
+TEST(StridesOfOnes, ThatOfOneChannelTellsTheFormatOfWhatIsReturned) {
+  EXPECT_EQ(InputsWithStridesOfOnes(*Joined("(2, 1, 4, 5, strides=[20, 20, 5, 1])", kReturned)), Inputs{1});
+}
+
+TEST(StridesOfOnes, OfSeveralChannelsTheOtherDimsTellIt) {
+  EXPECT_EQ(InputsWithStridesOfOnes(*Joined("(1, 3, 4, 5, strides=[60, 20, 5, 1])", kReturned)), Inputs{});
+}
+
+TEST(StridesOfOnes, WhereNobodySeesTheFormatNothingIsAsked) {
+  EXPECT_EQ(
+      InputsWithStridesOfOnes(*Joined("(2, 1, 4, 5, strides=[20, 20, 5, 1])", R"(  %no : NoneType = prim::Constant()
+  %s : Tensor = aten::sum(%y, %no)
+  return (%s)
+)")),
+      Inputs{});
+}
+
+TEST(StridesOfOnes, ASizeThatMayBeOneAtACallIsAskedToo) {
+  auto g = Joined("(2, n, 4, 5, strides=[20*n, 1, 5*n, n])", kReturned);
+  EXPECT_EQ(InputsWithStridesOfOnes(*g), Inputs{});
+  SymbolRanges::Range r = g->symbols.Get("n");
+  r.accepted_min = 1;
+  g->symbols.Set("n", r);
+  EXPECT_EQ(InputsWithStridesOfOnes(*g), Inputs{1});
+}
+
+TEST(AnyStrides, OfImagesOfWhichASumIsReturnedTheFormatDecidesNothing) {
+  const char* sum = R"(  %no : NoneType = prim::Constant()
+  %s : Tensor = aten::sum(%y, %no)
+  return (%s)
+)";
+  EXPECT_EQ(InputsOfAnyStrides(*Joined("(2, 3, 4, 5, strides=[60, 20, 5, 1])", sum)), (Inputs{0, 1}));
+  EXPECT_EQ(InputsOfAnyStrides(*Joined("(2, 3, 4, 5, strides=[60, 20, 5, 1])", kReturned)), Inputs{0});
+}
+
+TEST(AnyStrides, WhatIsSeenUnderOtherSizesInPlaceOrInMemoryDecides) {
+  for (const char* nodes : {R"(  %5 : int = prim::Constant[value=-1]()
+  %flat : int[] = prim::ListConstruct(%5)
+  %v : Tensor = aten::view(%x, %flat)
+  %no : NoneType = prim::Constant()
+  %s : Tensor = aten::sum(%v, %no)
+  return (%s)
+)",
+                            R"(  %two : int[] = prim::Constant[value=[2]]()
+  %three : int[] = prim::Constant[value=[3]]()
+  %no : NoneType = prim::Constant()
+  %v : Tensor = aten::as_strided(%x, %two, %three, %no)
+  %s : Tensor = aten::sum(%v, %no)
+  return (%s)
+)",
+                            R"(  %zero : int = prim::Constant[value=0]()
+  %last : int = prim::Constant[value=-1]()
+  %flat : Tensor = aten::flatten.using_ints(%x, %zero, %last)
+  %w : Tensor = aten::add_.Scalar(%flat, %1, %1)
+  %no : NoneType = prim::Constant()
+  %s : Tensor = aten::sum(%x, %no)
+  return (%s)
+)"}) {
+    EXPECT_EQ(InputsOfAnyStrides(*Joined("(2, 3, 4, 5, strides=[60, 20, 5, 1])", nodes)), Inputs{0}) << nodes;
+  }
+}
+
+TEST(AnyStrides, WhatTwoInputsDecideTogetherNoneIsFreeOf) {
+  // Joined, they are channels-last where both are.
+  auto g = ParseGraph(R"(graph(%x : Float(2, 3, 4, 5, strides=[60, 20, 5, 1]),
+      %y : Float(2, 3, 4, 5, strides=[60, 20, 5, 1])):
+  %1 : int = prim::Constant[value=1]()
+  %both : Tensor[] = prim::ListConstruct(%x, %y)
+  %z : Tensor = aten::cat(%both, %1)
+  return (%z)
+)");
+  SMELT_CHECK_OK(g.status());
+  SMELT_CHECK_OK(InferTypes(**g));
+  EXPECT_EQ(InputsOfAnyStrides(**g), Inputs{});
+}
+
+}  // namespace
+}  // namespace smelt

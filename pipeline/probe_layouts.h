@@ -1,0 +1,20 @@
+// Layouts to ask of a tensor of given sizes what hangs on how it lies.
+#ifndef SMELT_PIPELINE_PROBE_LAYOUTS_H_
+#define SMELT_PIPELINE_PROBE_LAYOUTS_H_
+
+#include <vector>
+
+#include "smelt/core/symbol/expr.h"
+
+namespace smelt::probe_layouts {
+
+using Strides = std::vector<Expr>;
+
+Strides Reversed(const std::vector<Expr>& sizes);      // the first dim innermost
+Strides ChannelsLast(const std::vector<Expr>& sizes);  // Reversed, of fewer than 3 dims
+Strides ReversedRows(const std::vector<Expr>& sizes);  // the rows as they are, what is in front of them reversed
+Strides Gapped(const std::vector<Expr>& sizes);        // every other element of contiguous memory
+
+}  // namespace smelt::probe_layouts
+
+#endif  // SMELT_PIPELINE_PROBE_LAYOUTS_H_
