@@ -150,6 +150,17 @@ void FindDivisors(const Expr& e, Divisors& divisors) {
   for (const Expr& operand : view.operands) FindDivisors(operand, divisors);
 }
 
+// The first quotient within it.
+std::optional<Expr> FindQuotient(const Expr& e) {
+  if (e.IsConstant() || e.IsSymbol() || e.IsPoison()) return std::nullopt;
+  const Expr::View view = e.Decompose();
+  if (view.op == Expr::Op::kFloorDiv) return e;
+  for (const Expr& operand : view.operands) {
+    if (auto found = FindQuotient(operand)) return found;
+  }
+  return std::nullopt;
+}
+
 constexpr absl::string_view kPart = ".by";
 std::string NameOfPart(const std::string& symbol, int64_t divisor) { return absl::StrCat(symbol, kPart, divisor); }
 
@@ -195,19 +206,20 @@ class Relations {
     return false;
   }
 
-  // s0 // 2 - 3: every call has 6 or 7.
+  // (s0 + 1) // 2 - 3: every call has 5 or 6.
   bool Narrow(const Expr& zero) {
     const std::vector<std::string> symbols = zero.Symbols();
-    Divisors divisors;
-    FindDivisors(zero, divisors);
-    if (symbols.size() != 1 || divisors.size() != 1 || !IsFree(symbols[0])) return false;
-    const int64_t divisor = divisors.begin()->second;
-    const Expr quotient = FloorDiv(Expr::Symbol(symbols[0]), Expr(divisor));
-    for (const Expr& e : {quotient - zero, quotient + zero}) {
+    const std::optional<Expr> quotient = FindQuotient(zero);
+    if (symbols.size() != 1 || !quotient || !IsFree(symbols[0])) return false;
+    const Expr::View view = quotient->Decompose();
+    const std::optional<int64_t> shift = (view.operands[0] - Expr::Symbol(symbols[0])).Constant(),
+                                 divisor = view.operands[1].Constant();
+    if (!shift || !divisor || *divisor < 2) return false;
+    for (const Expr& e : {*quotient - zero, *quotient + zero}) {
       const std::optional<int64_t> value = e.Constant();
       int64_t least, most;
-      if (!value || *value < 0 || __builtin_mul_overflow(*value, divisor, &least) ||
-          __builtin_add_overflow(least, divisor - 1, &most))
+      if (!value || __builtin_mul_overflow(*value, *divisor, &least) || __builtin_sub_overflow(least, *shift, &least) ||
+          __builtin_add_overflow(least, *divisor - 1, &most))
         continue;
       Range r = g_.symbols.Get(symbols[0]);
       const auto hint = g_.symbol_hints.find(symbols[0]);

@@ -103,6 +103,15 @@ TEST(RelatedSizes, AQuotientThatIsOneNumberInEveryCallIsARangeOfSizes) {
     EXPECT_EQ(g->symbols.Get("s0").min, 8);
     EXPECT_EQ(g->symbols.Get("s0").max, 9);
   }
+  // One chunk of 16.
+  const auto chunk = Halves("in [2, 64] hint 8");
+  SymbolRanges::Range r = chunk->symbols.Get("s0");
+  r.accepted_min = 0;
+  chunk->symbols.Set("s0", r);
+  RelateSizes(*chunk, {FloorDiv(Expr::Symbol("s0") + 15, 16) - 1});
+  EXPECT_EQ(chunk->symbols.Get("s0").min, 2);
+  EXPECT_EQ(chunk->symbols.Get("s0").accepted_min, 1);
+  EXPECT_EQ(chunk->symbols.Get("s0").max, 16);
   // Not where it is another one in the example.
   const auto g = Halves("in [2, 64] hint 8");
   RelateSizes(*g, {half - 5});

@@ -405,7 +405,8 @@ absl::Status Functionalizer::ProcessPure(NodeId n) {
       return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(out).name, " is not known"));
     const SymbolicGeometry g = GeometryOf(g_.value(out).type.tensor());
     if (!g_.symbol_hints.empty() && !IsDense(g, g_.symbols))
-      return absl::UnimplementedError("a copy whose layout hangs on the sizes");
+      return absl::UnimplementedError(
+          absl::StrCat("a copy whose layout hangs on the sizes: ", g_.value(out).type.ToString()));
     MemoryState m;
     m.nominal = g;
     m.version = m.initial = Own(n, g_.node(n).inputs[0], g.strides);
