@@ -9,6 +9,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Pass.h"
 #include "llvm/Support/CodeGen.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
@@ -24,27 +25,37 @@ llvm::cl::opt<T>* FindSwitch(llvm::StringRef name) {
   return found == options.end() ? nullptr : static_cast<llvm::cl::opt<T>*>(found->second);
 }
 
-enum class StrengthReduction { kOff, kOn };
+// kForKernels: without what finds nothing to do in a CPU's kernels, or takes longer than it makes them faster.
+enum class LlvmPasses { kAll, kForKernels };
 
 // LLVM's passes for one machine, for any number of modules one after the other (each of whatever LLVMContext): to
 // choose and order some hundred of them takes as long as a small kernel does. Not to be shared by threads; the machine
 // outlives it.
 class FileEmitter {
  public:
-  // `strength_reduction`: whether LLVM rewrites the addresses of loops.
   static absl::StatusOr<std::unique_ptr<FileEmitter>> Create(llvm::TargetMachine& machine, llvm::CodeGenFileType type,
-                                                             StrengthReduction strength_reduction);
+                                                             LlvmPasses passes);
   FileEmitter(const FileEmitter&) = delete;
   FileEmitter& operator=(const FileEmitter&) = delete;
 
   std::string Emit(llvm::Module& module);
 
  private:
-  FileEmitter() : stream_(bytes_) {}
+  // Those that LLVM chooses, less those that are left out.
+  class Passes : public llvm::legacy::PassManager {
+   public:
+    explicit Passes(LlvmPasses which) : which_(which) {}
+    void add(llvm::Pass* pass) override;
+
+   private:
+    LlvmPasses which_;
+  };
+
+  explicit FileEmitter(LlvmPasses passes) : stream_(bytes_), passes_(passes) {}
 
   llvm::SmallVector<char, 0> bytes_;
   llvm::raw_svector_ostream stream_;
-  llvm::legacy::PassManager passes_;
+  Passes passes_;
 };
 
 }  // namespace smelt

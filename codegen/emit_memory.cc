@@ -17,6 +17,11 @@ namespace {
 // Lanes of a vector that is taken together without a loop even where some of them are not wanted.
 constexpr int kFewLanes = 16;
 
+bool IsZero(Value* v) {
+  auto* constant = llvm::dyn_cast<llvm::ConstantInt>(v);
+  return constant && constant->isZero();
+}
+
 }  // namespace
 
 void KernelEmitter::AddIndex(int dim, Value* index) {
@@ -67,7 +72,7 @@ Value* KernelEmitter::ToMemory(DType t, Value* v) {
 }
 
 Value* KernelEmitter::PlusOffset(Value* address, DType t, Value* offset) {
-  return b_.CreateGEP(i8_, address, b_.CreateMul(offset, b_.getInt64(ItemSize(t))));
+  return b_.CreateGEP(MemType(t), address, offset);
 }
 
 void KernelEmitter::PastCache(llvm::StoreInst* store) {
@@ -210,7 +215,8 @@ std::vector<Value*> KernelEmitter::LaneAddresses(const KernelInstr& in, Value* a
   std::vector<Value*> places;
   if (offsets) {
     for (int k = 0; k < active_lanes_; ++k) {
-      Value* at = b_.CreateGEP(i8_, a, b_.CreateMul(stride, b_.getInt64(k)));
+      Value* from_first = b_.CreateMul(stride, b_.getInt64(k));
+      Value* at = IsZero(from_first) ? a : b_.CreateGEP(i8_, a, from_first);
       places.push_back(PlusOffset(at, in.type, b_.CreateExtractElement(offsets, k)));
     }
     return places;
@@ -227,8 +233,7 @@ std::vector<Value*> KernelEmitter::LaneAddresses(const KernelInstr& in, Value* a
 
 // The same as a vector of pointers.
 Value* KernelEmitter::LaneVector(const KernelInstr& in, Value* a, Value* stride, Value* offsets) {
-  auto* constant = llvm::dyn_cast<llvm::ConstantInt>(stride);
-  if (offsets && constant && constant->isZero()) return b_.CreateGEP(MemType(in.type), a, offsets);
+  if (offsets && IsZero(stride)) return b_.CreateGEP(MemType(in.type), a, offsets);
   Value* places = b_.CreateMul(Iota(i64_, active_lanes_), b_.CreateVectorSplat(active_lanes_, stride));
   if (offsets) {
     Value* size = llvm::ConstantInt::get(offsets->getType(), ItemSize(in.type));

@@ -122,10 +122,8 @@ absl::StatusOr<Lowered> Lower(const KernelSpec& spec, Target target, const std::
   return out;
 }
 
-// Loop strength reduction took LLVM half of a kernel's time, and kernels became no faster for it: addresses are sums
-// that the machine forms as it loads.
 absl::StatusOr<std::unique_ptr<FileEmitter>> NewEmitter(Machine& machine, llvm::CodeGenFileType type) {
-  return FileEmitter::Create(*machine.target, type, StrengthReduction::kOff);
+  return FileEmitter::Create(*machine.target, type, LlvmPasses::kForKernels);
 }
 
 absl::StatusOr<std::string> EmitObject(Lowered& lowered) {

@@ -141,7 +141,7 @@ absl::StatusOr<std::string> CompileToPtx(const KernelSpec& spec, Target target, 
   SMELT_RETURN_IF_ERROR(Check(*module));
   Optimize(*module, machine);
   SMELT_ASSIGN_OR_RETURN(auto emitter,
-                         FileEmitter::Create(*machine, llvm::CodeGenFileType::AssemblyFile, StrengthReduction::kOn));
+                         FileEmitter::Create(*machine, llvm::CodeGenFileType::AssemblyFile, LlvmPasses::kAll));
   return emitter->Emit(*module);
 }
 

@@ -10,6 +10,7 @@
 #include "llvm/Transforms/Utils/PromoteMemToReg.h"
 #include "smelt/codegen/kernel_emitter.h"
 #include "smelt/codegen/math.h"
+#include "smelt/codegen/share_repeated.h"
 #include "smelt/core/base/check.h"
 
 namespace smelt {
@@ -64,6 +65,7 @@ absl::Status KernelEmitter::Emit(const std::string& symbol) {
     if (llvm::isAllocaPromotable(a)) promotable.push_back(a);
   }
   llvm::PromoteMemToReg(promotable, dominators);
+  ShareRepeated(*fn_);
   return absl::OkStatus();
 }
 
@@ -347,9 +349,12 @@ Value* KernelEmitter::Iota(Type* element, int lanes) {
 
 Value* KernelEmitter::MaskOf(Value* count, int lanes) {
   if (f_.avx512) {
-    Type* bits = b_.getIntNTy(lanes);
-    Value* shift = b_.CreateTrunc(b_.CreateSub(b_.getInt64(lanes), count), bits);
-    return b_.CreateBitCast(b_.CreateLShr(llvm::Constant::getAllOnesValue(bits), shift), Vec(b_.getInt1Ty(), lanes));
+    // LLVM takes longer over a shift of so short an integer.
+    Type* word = lanes <= 32 ? b_.getInt32Ty() : i64_;
+    const auto zero_high_bits = lanes <= 32 ? llvm::Intrinsic::x86_bmi_bzhi_32 : llvm::Intrinsic::x86_bmi_bzhi_64;
+    Value* bits = b_.CreateIntrinsic(zero_high_bits, {},
+                                     {llvm::Constant::getAllOnesValue(word), b_.CreateZExtOrTrunc(count, word)});
+    return b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes)), Vec(b_.getInt1Ty(), lanes));
   }
   Value* n = b_.CreateVectorSplat(lanes, b_.CreateTrunc(count, b_.getInt32Ty()));
   return b_.CreateICmpULT(Iota(b_.getInt32Ty(), lanes), n);
