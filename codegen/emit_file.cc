@@ -71,9 +71,7 @@ constexpr llvm::StringLiteral kLeftOut[] = {
     "Pseudo Probe Inserter",
     "Unpack machine instruction bundles",
     "Register Allocation Pass Scoring",
-    // Kernels run as fast without these, some by a tenth faster and as many slower. The first moves what only some
-    // paths use to those, for which it divides edges; what the second finds, ShareRepeated found.
-    "Machine code sinking",
+    // What this finds, ShareRepeated found.
     "Machine Common Subexpression Elimination",
 };
 
