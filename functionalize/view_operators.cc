@@ -72,10 +72,14 @@ absl::Status Functionalizer::ProcessView(NodeId n, const Operator& op) {
       tensor_of_[out] = base;
       return absl::OkStatus();
     }
+    SymbolicGeometry geometry = tensors_[base].geometry;
+    SymbolicDecide decide(&g_.symbols, g_.symbol_hints);
+    geometry.strides =
+        view_rules::PreservedStrides<SymbolicDecide>(decide, {geometry.sizes, geometry.strides, Expr(0)});
+    geometry.offset = 0;
     MemoryState copy;
-    copy.version = copy.initial = Read(base, n);
-    copy.nominal = GeometryOf(g_.value(copy.version).type.tensor());
-    const SymbolicGeometry geometry = copy.nominal;
+    copy.version = copy.initial = Own(n, Read(base, n), geometry.strides);
+    copy.nominal = geometry;
     tensor_of_[out] = NewTensor(NewMemory(std::move(copy)), geometry);
     return absl::OkStatus();
   }

@@ -31,7 +31,8 @@ std::set<std::string> MayBeOne(const Graph& g, const TensorType& t) {
   return out;
 }
 
-// The strides with others in the dims of one element: the smallest and the largest that a dense tensor has there.
+// The strides with others in the dims of one element: those of the usual formats, the smallest and the largest that a
+// dense tensor has there.
 std::vector<Exprs> OtherStrides(const TensorType& t) {
   constexpr size_t kMostDims = 3;
   std::vector<size_t> ones;
@@ -40,12 +41,24 @@ std::vector<Exprs> OtherStrides(const TensorType& t) {
     if ((*t.sizes)[d] == Expr(1)) ones.push_back(d);
     all = all * (*t.sizes)[d];
   }
-  if (ones.size() > kMostDims) ones.resize(kMostDims);
   std::vector<Exprs> out;
+  const auto add = [&](Exprs strides) {
+    if (strides != *t.strides && std::find(out.begin(), out.end(), strides) == out.end())
+      out.push_back(std::move(strides));
+  };
+  const auto add_format = [&](const Exprs& format) {
+    Exprs strides = *t.strides;
+    for (size_t d : ones) strides[d] = format[d];
+    add(std::move(strides));
+  };
+  add_format(ContiguousStrides(*t.sizes));
+  add_format(probe_layouts::ChannelsLast(*t.sizes));
+  add_format(probe_layouts::Reversed(*t.sizes));
+  if (ones.size() > kMostDims) ones.resize(kMostDims);
   for (size_t choice = 0; choice < (size_t{1} << ones.size()); ++choice) {
     Exprs strides = *t.strides;
     for (size_t k = 0; k < ones.size(); ++k) strides[ones[k]] = (choice >> k & 1) != 0 ? all : Expr(1);
-    if (strides != *t.strides) out.push_back(std::move(strides));
+    add(std::move(strides));
   }
   return out;
 }
@@ -64,8 +77,7 @@ class Search {
   bool StridesOfOnesDecide(int input) {
     if (!IsUserTensor(g_, input)) return false;
     const TensorType& type = g_.value(g_.inputs()[input]).type.tensor();
-    // Images and rows of such: of other tensors PyTorch reads no format.
-    if (type.rank() < 3 || type.rank() > 5) return false;
+    if (type.rank() < 2) return false;
     const Symbols symbols = MayBeOne(g_, type);
     const auto decide = [&](const Symbols& ones) {
       const auto is_one = [](const Expr& size) { return size == Expr(1); };

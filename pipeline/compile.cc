@@ -226,7 +226,9 @@ fb::OtherStrides OtherStridesOf(const Graph& opened_graph, const OpenedComposite
 
 // Any overlap. Strides are the caller's where the graph's own decisions (is reshape a view?) do not hang on them: then
 // only their order is assumed to be the exported one, since it decides the layout of results.
-Variant OverlapVariant(const Graph& g, const OpenedComposites& opened, const Convention& distinct) {
+// Dims of one element of `strides_of_ones` lie as exported.
+Variant OverlapVariant(const Graph& g, const OpenedComposites& opened, const Convention& distinct,
+                       const std::vector<int>& strides_of_ones) {
   const bool strides_decide = opened.strides_decide;
   Variant v;
   v.kind = fb::VariantKind::Overlap;
@@ -235,6 +237,16 @@ Variant OverlapVariant(const Graph& g, const OpenedComposites& opened, const Con
   v.plan.variant = v.kind;
   v.plan.exported_strides = strides_decide;
   if (strides_decide) return v;
+  for (const UserArg& a : UserArgs(g)) {
+    const Value& value = g.value(a.value);
+    const bool fixed = std::find(strides_of_ones.begin(), strides_of_ones.end(), a.position) != strides_of_ones.end();
+    for (int d = 0; fixed && d < value.type.tensor().rank(); ++d) {
+      v.plan.guards.push_back({Expr::Symbol(absl::StrCat(value.name, ".stride", d)), (*value.type.tensor().strides)[d],
+                               fb::ExprOp::Eq,
+                               absl::StrCat("argument ", value.name, ": its strides are other than at export, and the ",
+                                            "format that they suggest shows")});
+    }
+  }
   if (!opened.order_decides && !OrderShows(distinct)) return v;
   for (const UserArg& a : UserArgs(g)) {
     const Value& value = g.value(a.value);
@@ -625,7 +637,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
           "after run_decompositions() the archive does not say what is read before and what after a write");
     } else {
       variants = DuplicateVariants(graph, convention);
-      variants.push_back(OverlapVariant(graph, decided, convention));
+      variants.push_back(OverlapVariant(graph, decided, convention, out.strides_of_ones));
     }
     for (const Variant& v : variants) {
       auto build = [&]() -> absl::StatusOr<BuiltVariant> {
@@ -641,8 +653,9 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
         // Not for any strides, then; for those of the export, perhaps.
         OpenedComposites fixed = decided;
         fixed.strides_decide = true;
-        variant = BuildVariant(graph, *opened, fixed, others(OverlapVariant(graph, fixed, convention)), options,
-                               builder, nullptr);
+        variant =
+            BuildVariant(graph, *opened, fixed, others(OverlapVariant(graph, fixed, convention, out.strides_of_ones)),
+                         options, builder, nullptr);
       }
       if (variant.ok()) continue;
       if (absl::IsInternal(variant.status()) && options.verify) return variant.status();

@@ -781,13 +781,34 @@ absl::StatusOr<std::unique_ptr<fb::EagerProgramT>> BuildEagerProgram(const std::
 
 }  // namespace
 
+namespace {
+
+// A convolution over one dim makes its operand contiguous before it asks what format it has.
+void MakeRowsContiguous(Graph& g) {
+  for (NodeId n : g.AllNodes()) {
+    const std::string& name = g.node(n).op.name();
+    if (name != "aten::conv1d" && name != "aten::conv_transpose1d" && name != "aten::convolution") continue;
+    const ValueId rows = g.node(n).inputs[0], weight = g.node(n).inputs[1];
+    const Type& type = g.value(weight).type;
+    if (!type.IsTensor() || !type.tensor().sizes || type.tensor().rank() != 3) continue;
+    const ValueId format = InsertConstant(g, n, int64_t{0});
+    const NodeId copy = g.InsertBefore(n, OpName::Get("aten::contiguous"), {rows, format}, {g.value(rows).type});
+    g.SetSource(copy, g.node(n).source);
+    if (InferNode(g, copy).ok()) g.SetInput(n, 0, g.node(copy).outputs[0]);
+  }
+}
+
+}  // namespace
+
 absl::Status AddEagerPlan(const Graph& graph, const std::vector<int>& written_args,
                           const std::vector<int>& written_states, BundleBuilder& builder) {
   std::unique_ptr<Graph> g = graph.Clone();
+  MakeRowsContiguous(*g);
   const bool expects = ExpectTypes(*g, ExpectedDims::kExact);
   auto program = BuildEagerProgram(g, builder);
   if (expects && absl::IsUnimplemented(program.status())) {
     g = graph.Clone();
+    MakeRowsContiguous(*g);
     ExpectTypes(*g, ExpectedDims::kLikeOperands);
     auto guessed = BuildEagerProgram(g, builder);
     if (guessed.ok()) program = std::move(guessed);

@@ -68,6 +68,7 @@ class Storages {
     std::vector<ValueId> written;
     for (NodeId n : g.AllNodes()) {
       const Node& node = g.node(n);
+      for (BlockId b : node.blocks) JoinBlock(g, n, b);
       if (node.inputs.empty()) continue;
       const std::string& name = node.op.name();
       static const auto* const kMaybeViews = new absl::flat_hash_set<std::string>{
@@ -101,6 +102,18 @@ class Storages {
       v = it->second;
     }
     return v;
+  }
+  // What a block is given and what it returns, whatever the places.
+  void JoinBlock(const Graph& g, NodeId n, BlockId b) {
+    for (ValueId p : g.params(b)) {
+      for (ValueId v : g.node(n).inputs) JoinTensors(g, p, v);
+    }
+    for (ValueId r : g.results(b)) {
+      for (ValueId v : g.node(n).outputs) JoinTensors(g, r, v);
+    }
+  }
+  void JoinTensors(const Graph& g, ValueId a, ValueId b) {
+    if (g.value(a).type.IsTensor() && g.value(b).type.IsTensor()) Join(a, b);
   }
   void Join(ValueId a, ValueId b) {
     a = Find(a), b = Find(b);

@@ -133,3 +133,40 @@ class LargestOfBags(nn.Module):
 scenario(lambda: (torch.arange(9) % 4, torch.tensor([0, 3, 3, 7])),
          lambda: (torch.zeros(0, dtype=torch.long), torch.tensor([0, 0])),
          dynamic_shapes=({0: ANY}, {0: ANY}))(LargestOfBags)
+
+
+# Formats of one image, of one pixel and of one row -----------------------------------------------------------------------
+
+
+@scenario(lambda: (randn(4, 5, 3).permute(2, 0, 1)[None],), lambda: (randn(4, 5, 3).permute(2, 0, 1)[None],))
+def one_image_normalized(x):
+    y = F.batch_norm(x, torch.zeros(3), torch.ones(3))
+    y.permute(0, 2, 3, 1).reshape(-1).mul_(2)
+    return y, F.batch_norm(x, None, None, training=True)
+
+
+@scenario(one(2, 3, 1, 1), lambda: (randn(2, 1, 1, 3).permute(0, 3, 1, 2),))
+def images_of_one_pixel_enlarged(x):
+    y = F.interpolate(x, scale_factor=2)
+    y.flatten(1).add_(1)
+    return y, F.pad(x, (1, 1, 1, 1)), F.adaptive_max_pool2d(x, 2)
+
+
+@scenario(one(2, 1, 6), lambda: (randn(2, 6, 1).transpose(1, 2),), lambda: (randn(2, 6, 3)[..., :1].transpose(1, 2),))
+def rows_of_one_channel_in_any_memory(x):
+    y = F.conv1d(x, torch.ones(4, 1, 3), padding=1)
+    y.flatten(1).add_(1)
+    return y
+
+
+@scenario(lambda: (torch.complex(randn(3, 4), randn(3, 4)),))
+def conjugates_and_negatives_resolved(x):
+    return x.mH.resolve_conj(), x.conj().imag.mT.resolve_neg(), x[:, ::2].conj().resolve_conj()
+
+
+@scenario(lambda: (randn(2, 3, 4), torch.tensor(True)), lambda: (randn(2, 1, 4), torch.tensor(True)),
+          lambda: (randn(2, 3, 1), torch.tensor(True)), dynamic_shapes=({0: ANY, 1: ANY, 2: ANY}, None))
+def a_branch_that_returns_a_view_of_one_row(x, p):
+    y = torch.cond(p, lambda x: x.mT.reshape(-1), lambda x: x.flatten() * 2, (x,))
+    y.add_(1)
+    return x * 1

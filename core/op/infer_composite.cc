@@ -58,8 +58,13 @@ absl::Status BatchNorm(Ctx& c) {
   const std::string& n = c.call.op().name();
   if (x.rank() < 2 && n != "aten::instance_norm")
     return c.call.Error(absl::StrCat("expected at least a 2-d input, got ", x.rank(), "-d"));
-  // An instance norm makes its operand contiguous first.
-  c.Add(*x.dtype, *x.sizes, n == "aten::instance_norm" ? Format::kContiguous : Suggest(c, x));
+  // An instance norm makes its operand contiguous first. Others ask how it lies, and where it has gaps what it
+  // suggests.
+  const Geo g = GeoOf(c.decide, x);
+  const bool contiguous = n == "aten::instance_norm" || view_rules::IsContiguous(c.decide, g);
+  const bool last = !contiguous && view_rules::IsChannelsLast(c.decide, g);
+  const Format dense = x.rank() == 5 ? Format::kChannelsLast3d : Format::kChannelsLast;
+  c.Add(*x.dtype, *x.sizes, contiguous ? Format::kContiguous : last ? dense : Suggest(c, x));
   if (n == "aten::batch_norm" || n == "aten::instance_norm") return absl::OkStatus();
   bool training = n == "aten::_batch_norm_with_update" || n == "aten::_batch_norm_with_update_functional";
   if (c.call.IndexOf("training") >= 0) {
