@@ -129,9 +129,10 @@ ValueId Materialize(Graph& g, const OpArg& a) {
 
 // A composite has the types of what it decomposes into.
 absl::StatusOr<Outputs> InferByDecomposing(const OpCall& call, const FunctionSchema& schema,
-                                           const SymbolRanges& ranges) {
+                                           const SymbolicDecide& decide, const SymbolRanges& ranges) {
   Graph g;
   g.symbols = ranges;
+  g.symbol_hints = decide.hints();
   const NodeId end = g.block(g.top()).return_node;
   std::vector<ValueId> args;
   for (const OpArg& a : call.args()) args.push_back(Materialize(g, a));
@@ -343,7 +344,7 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
           c.out.push_back({Type::Tensor(source.tensor), std::nullopt, {}});
         }
       } else if (info.decomposes && schema != nullptr) {
-        SMELT_ASSIGN_OR_RETURN(Outputs outputs, InferByDecomposing(call, *schema, ranges));
+        SMELT_ASSIGN_OR_RETURN(Outputs outputs, InferByDecomposing(call, *schema, decide, ranges));
         const std::string& name = call.op().name();
         const bool attends =
             name == "aten::scaled_dot_product_attention" || name == "aten::_scaled_dot_product_flash_attention_for_cpu";

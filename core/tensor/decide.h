@@ -110,6 +110,8 @@ class SymbolicDecide {
   explicit SymbolicDecide(const SymbolRanges* ranges, absl::flat_hash_map<std::string, int64_t> hints = {})
       : ranges_(ranges), hints_(std::move(hints)) {}
 
+  const absl::flat_hash_map<std::string, int64_t>& hints() const { return hints_; }
+
   bool Equal(const Expr& a, const Expr& b);
   bool Less(const Expr& a, const Expr& b);
   bool LessOrEqual(const Expr& a, const Expr& b);
