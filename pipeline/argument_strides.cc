@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/functional/function_ref.h"
 #include "smelt/core/ir/substitute_symbols.h"
 #include "smelt/pipeline/layout_inference.h"
 #include "smelt/pipeline/probe_layouts.h"
@@ -82,10 +81,12 @@ class Search {
     const auto decide = [&](const Symbols& ones) {
       const auto is_one = [](const Expr& size) { return size == Expr(1); };
       if (ones.empty() && std::none_of(type.sizes->begin(), type.sizes->end(), is_one)) return false;
-      const Graph& base = At(ones);
-      const std::vector<Exprs> others = OtherStrides(base.value(base.inputs()[input]).type.tensor());
+      LayoutProbes* probes = At(ones);
+      if (probes == nullptr) return false;
+      const Graph& g = probes->program();
+      const std::vector<Exprs> others = OtherStrides(g.value(g.inputs()[input]).type.tensor());
       return std::any_of(others.begin(), others.end(), [&](const Exprs& strides) {
-        return Ask(base, {input}, [&](auto&) { return strides; }).differs;
+        return probes->Ask({input}, [&](const Exprs&) { return strides; }).differs;
       });
     };
     return decide({}) || decide(symbols) ||
@@ -97,10 +98,11 @@ class Search {
     Symbols symbols;
     for (int k : inputs) symbols.merge(MayBeOne(g_, g_.value(g_.inputs()[k]).type.tensor()));
     const auto do_at = [&](const Symbols& ones) {
-      const Graph& base = At(ones);
+      LayoutProbes* probes = At(ones);
+      if (probes == nullptr) return false;
       using namespace probe_layouts;
       for (Strides (*lay)(const Exprs&) : {ChannelsLast, Reversed, ReversedRows, Gapped}) {
-        const LayoutInference::Result r = Ask(base, inputs, lay);
+        const LayoutInference::Result r = probes->Ask(inputs, lay);
         if (r.differs || !r.is_known) return false;
       }
       return true;
@@ -109,32 +111,25 @@ class Search {
   }
 
  private:
-  // The program of calls in which these symbols are 1.
-  const Graph& At(const Symbols& ones) {
+  // Of the program of calls in which these symbols are 1; null where that would be one program too many.
+  LayoutProbes* At(const Symbols& ones) {
+    constexpr size_t kMostPrograms = 8;
     if (!inferred_) inferred_.emplace(g_);
-    std::unique_ptr<Graph>& at = at_[ones];
-    if (at == nullptr) {
+    if (at_.size() >= kMostPrograms && at_.count(ones) == 0) return nullptr;
+    std::unique_ptr<LayoutProbes>& probes = at_[ones];
+    if (probes == nullptr) {
       absl::flat_hash_map<std::string, int64_t> values;
       for (const std::string& s : ones) values.insert({s, 1});
-      at = AtValues(g_, values);
+      std::unique_ptr<Graph> at = AtValues(g_, values);
       if (!ones.empty()) inferred_->Of(g_, *at);
+      probes = std::make_unique<LayoutProbes>(*inferred_, std::move(at));
     }
-    return *at;
-  }
-
-  LayoutInference::Result Ask(const Graph& base, const std::vector<int>& inputs,
-                              absl::FunctionRef<Exprs(const Exprs& sizes)> lay) {
-    const std::unique_ptr<Graph> at = base.Clone();
-    for (int k : inputs) {
-      const TensorType& type = base.value(base.inputs()[k]).type.tensor();
-      at->SetType(at->inputs()[k], Type::Tensor(*type.dtype, *type.sizes, lay(*type.sizes)));
-    }
-    return inferred_->Of(base, *at, inputs);
+    return probes.get();
   }
 
   const Graph& g_;
   std::optional<LayoutInference> inferred_;
-  std::map<Symbols, std::unique_ptr<Graph>> at_;
+  std::map<Symbols, std::unique_ptr<LayoutProbes>> at_;
 };
 
 }  // namespace

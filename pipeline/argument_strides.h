@@ -11,7 +11,7 @@ namespace smelt {
 // Numbers of the inputs of which strides of dims of one element decide it. No element shows these, and PyTorch reads a
 // memory format off them all the same: an image of one channel is channels-last or contiguous by the stride of its
 // channels alone, and so are the results of a convolution. Costs inference of what follows from an input, some times
-// for each that has a dim of one element, or one that may be 1 at a call.
+// for each that has a dim of one element, or one that may be 1 at a call (of up to seven sets of sizes that are 1).
 std::vector<int> InputsWithStridesOfOnes(const Graph& g);
 
 // Numbers of the inputs of which strides decide nothing, whatever they are: an image whose classes alone are returned.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -135,26 +137,81 @@ class Walk {
     }
   }
 
-  // Only what follows from these lies in another way.
-  void StartAt(ValueId v, const Type& stated) {
-    only_what_follows_ = true;
-    Compare(v, stated);
-  }
-
+  // All types of the copy may be others.
   LayoutInference::Result Run() {
     Block(g_.top(), at_.top());
+    return Conclude();
+  }
+
+  // These are, and what follows from that, which afterwards is as it was.
+  LayoutInference::Result RunFrom(const std::vector<std::pair<ValueId, Type>>& values) {
+    if (nodes_.empty()) NumberNodes();
+    only_what_follows_ = true;
+    for (const auto& [v, type] : values) {
+      const Type stated = at_.value(v).type;
+      Keep(v);
+      at_.SetType(v, type);
+      Compare(v, stated);
+    }
+    if (has_blocks_) {
+      Block(g_.top(), at_.top());
+    } else {
+      for (const auto& [v, type] : values) AddUsers(v);
+      while (!pending_.empty()) {
+        const auto [in_g, n] = nodes_[*pending_.begin()];
+        pending_.erase(pending_.begin());
+        Node(in_g, n);
+        for (ValueId v : at_.node(n).outputs) AddUsers(v);
+      }
+    }
+    const LayoutInference::Result result = Conclude();
+    for (size_t k = before_.size(); k-- > 0;) {
+      at_.SetType(before_[k].value, std::move(before_[k].type));
+      at_.SetExpr(before_[k].value, std::move(before_[k].expr));
+    }
+    before_.clear();
+    other_.clear();
+    seen_.clear();
+    shared_.clear();
+    out_ = {};
+    return result;
+  }
+
+ private:
+  LayoutInference::Result Conclude() {
     if (seen_.empty() && shared_.empty()) return out_;
-    Storages storages(at_);
+    if (!storages_) storages_.emplace(at_);
     const auto is_output = [&](ValueId v) {
       return std::find(at_.outputs().begin(), at_.outputs().end(), v) != at_.outputs().end();
     };
     out_.differs =
-        std::any_of(shared_.begin(), shared_.end(), [&](ValueId v) { return storages.Shows(v); }) ||
+        std::any_of(shared_.begin(), shared_.end(), [&](ValueId v) { return storages_->Shows(v); }) ||
         std::any_of(seen_.begin(), seen_.end(), [&](ValueId v) { return is_output(v) || IsToldToOthers(v); });
     return out_;
   }
 
- private:
+  void NumberNodes() {
+    const std::vector<NodeId> nodes = g_.Nodes(g_.top()), same = at_.Nodes(at_.top());
+    for (size_t k = 0; k < nodes.size(); ++k) {
+      nodes_.emplace_back(nodes[k], same[k]);
+      number_[same[k]] = k;
+      has_blocks_ = has_blocks_ || !g_.node(nodes[k]).blocks.empty();
+    }
+  }
+
+  void AddUsers(ValueId v) {
+    if (!other_.contains(v)) return;
+    for (const Use& use : at_.value(v).uses) {
+      const auto it = number_.find(use.user);
+      if (it != number_.end()) pending_.insert(it->second);
+    }
+  }
+
+  // Before it changes.
+  void Keep(ValueId v) {
+    if (only_what_follows_) before_.push_back({v, at_.value(v).type, at_.value(v).expr});
+  }
+
   void Block(BlockId in_g, BlockId in_at) {
     const std::vector<NodeId> nodes = g_.Nodes(in_g), same = at_.Nodes(in_at);
     for (size_t k = 0; k < nodes.size(); ++k) {
@@ -176,6 +233,7 @@ class Walk {
     const bool of_other = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return other_.contains(v); });
     if (only_what_follows_ && !of_other) return;
     const std::vector<Type> stated = TypesOfResults(at_, n);
+    for (ValueId v : at_.node(n).outputs) Keep(v);
     if (!inferred_.contains(in_g) || !InferNode(at_, n).ok()) {
       if (of_other && !stated.empty()) out_.is_known = false;
       for (size_t k = 0; k < stated.size(); ++k) at_.SetType(at_.node(n).outputs[k], stated[k]);
@@ -240,6 +298,7 @@ class Walk {
 
   void HandOn(ValueId from, ValueId to) {
     const Type stated = at_.value(to).type;
+    Keep(to);
     if (stated.IsTensor() && at_.value(from).type.IsTensor() && at_.value(from).type.tensor().IsComplete())
       at_.SetType(to, at_.value(from).type);
     Compare(to, stated);
@@ -270,6 +329,19 @@ class Walk {
   std::vector<ValueId> seen_;           // of these, where elements show it
   std::vector<ValueId> shared_;         // that have their operand's memory, or no longer have
   LayoutInference::Result out_;
+  std::optional<Storages> storages_;
+
+  struct Before {
+    ValueId value;
+    Type type;
+    std::optional<Expr> expr;
+  };
+  std::vector<Before> before_;
+  // Of the top block, of the program and of the copy, and those that are to be visited.
+  std::vector<std::pair<NodeId, NodeId>> nodes_;
+  absl::flat_hash_map<NodeId, size_t> number_;
+  bool has_blocks_ = false;
+  std::set<size_t> pending_;
 };
 
 }  // namespace
@@ -291,13 +363,30 @@ LayoutInference::LayoutInference(const Graph& g) {
   }
 }
 
-LayoutInference::Result LayoutInference::Of(const Graph& base, Graph& at,
-                                            const std::optional<std::vector<int>>& inputs) const {
-  Walk walk(base, inferred_, at);
-  if (inputs) {
-    for (int k : *inputs) walk.StartAt(at.inputs()[k], base.value(base.inputs()[k]).type);
+LayoutInference::Result LayoutInference::Of(const Graph& base, Graph& at) const {
+  return Walk(base, inferred_, at).Run();
+}
+
+class LayoutProbes::Impl : public Walk {
+ public:
+  using Walk::Walk;
+};
+
+LayoutProbes::LayoutProbes(const LayoutInference& layouts, std::unique_ptr<Graph> program)
+    : program_(std::move(program)),
+      copy_(program_->Clone()),
+      impl_(std::make_unique<Impl>(*program_, layouts.inferred_, *copy_)) {}
+LayoutProbes::~LayoutProbes() = default;
+
+LayoutInference::Result LayoutProbes::Ask(const std::vector<int>& inputs,
+                                          absl::FunctionRef<std::vector<Expr>(const std::vector<Expr>& sizes)> lay) {
+  std::vector<std::pair<ValueId, Type>> values;
+  for (int k : inputs) {
+    const ValueId v = copy_->inputs()[k];
+    const TensorType& type = copy_->value(v).type.tensor();
+    values.emplace_back(v, Type::Tensor(*type.dtype, *type.sizes, lay(*type.sizes)));
   }
-  return walk.Run();
+  return impl_->RunFrom(values);
 }
 
 }  // namespace smelt

@@ -1,15 +1,15 @@
-// What a program shows of layouts where its inputs are others than those it was exported with.
+// What a program shows of layouts where its values have other types than those it was exported with.
 //
 //   const LayoutInference layouts(g);
-//   auto at = g.Clone();
-//   at->SetType(at->inputs()[0], channels_last);
-//   layouts.Of(g, *at, {{0}}).differs;   // whether a caller sees another layout somewhere, or other memory shared
+//   auto one = AtValues(g, {{"n", 1}});
+//   layouts.Of(g, *one).differs;   // whether a caller sees another layout somewhere, or other memory shared
 #ifndef SMELT_PIPELINE_LAYOUT_INFERENCE_H_
 #define SMELT_PIPELINE_LAYOUT_INFERENCE_H_
 
-#include <optional>
+#include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt {
@@ -24,12 +24,31 @@ class LayoutInference {
   // Costs inference of all nodes.
   explicit LayoutInference(const Graph& g);
 
-  // Infers the types of `at`, a copy of `base`, which is the program or what AtValues made of it. Other types than
-  // there have all values of the copy, or just its inputs of these numbers, from which other types then follow.
-  Result Of(const Graph& base, Graph& at, const std::optional<std::vector<int>>& inputs = std::nullopt) const;
+  // Infers the types of `at`, a copy of `base` with other ones; `base` is the program or what AtValues made of it.
+  Result Of(const Graph& base, Graph& at) const;
 
  private:
+  friend class LayoutProbes;
   std::vector<bool> inferred_;  // of each node, in the order of AllNodes: inference tells how its results lie
+};
+
+// The same question of inputs that lie in other ways, asked again and again.
+class LayoutProbes {
+ public:
+  LayoutProbes(const LayoutInference& layouts, std::unique_ptr<Graph> program);
+  ~LayoutProbes();
+
+  const Graph& program() const { return *program_; }
+
+  // With the strides that `lay` gives the inputs of these numbers for their sizes. Costs inference of what follows from
+  // them and lies in another way; all nodes are looked at in a program that has blocks.
+  LayoutInference::Result Ask(const std::vector<int>& inputs,
+                              absl::FunctionRef<std::vector<Expr>(const std::vector<Expr>& sizes)> lay);
+
+ private:
+  class Impl;
+  std::unique_ptr<Graph> program_, copy_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace smelt
