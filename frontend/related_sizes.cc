@@ -150,17 +150,6 @@ void FindDivisors(const Expr& e, Divisors& divisors) {
   for (const Expr& operand : view.operands) FindDivisors(operand, divisors);
 }
 
-// The first quotient within it.
-std::optional<Expr> FindQuotient(const Expr& e) {
-  if (e.IsConstant() || e.IsSymbol() || e.IsPoison()) return std::nullopt;
-  const Expr::View view = e.Decompose();
-  if (view.op == Expr::Op::kFloorDiv) return e;
-  for (const Expr& operand : view.operands) {
-    if (auto found = FindQuotient(operand)) return found;
-  }
-  return std::nullopt;
-}
-
 constexpr absl::string_view kPart = ".by";
 std::string NameOfPart(const std::string& symbol, int64_t divisor) { return absl::StrCat(symbol, kPart, divisor); }
 

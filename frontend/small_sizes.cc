@@ -91,19 +91,7 @@ void Simplify(Graph& g) {
   const auto simplify = [&](ValueId v) {
     if (const std::optional<Expr> e = g.value(v).expr; e && !e->IsConstant() && !e->IsSymbol() && !DependsOnData(*e))
       g.SetExpr(v, g.symbols.Simplify(*e));
-    if (!g.value(v).type.IsTensor()) return;
-    TensorType t = g.value(v).type.tensor();
-    bool simpler = false;
-    for (std::optional<Sizes>* list : {&t.sizes, &t.strides}) {
-      if (!*list) continue;
-      for (Expr& e : **list) {
-        if (e.IsConstant() || e.IsSymbol()) continue;
-        const Expr simple = (list == &t.strides ? of_some : g.symbols).Simplify(e);
-        simpler = simpler || simple != e;
-        e = simple;
-      }
-    }
-    if (simpler) g.SetType(v, Type::Tensor(std::move(t)));
+    g.SetType(v, Simplified(g.value(v).type, g.symbols, of_some));
   };
   for (NodeId n : g.AllNodes()) {
     for (ValueId v : std::vector<ValueId>(g.node(n).outputs.begin(), g.node(n).outputs.end())) simplify(v);
@@ -161,12 +149,6 @@ bool HoldsAt(const Graph& g, const std::vector<bool>& found, const std::string& 
   return true;
 }
 
-bool HasQuotient(const Expr& e) {
-  if (e.IsConstant() || e.IsSymbol() || e.IsPoison()) return false;
-  const Expr::View view = e.Decompose();
-  return view.op == Expr::Op::kFloorDiv || std::any_of(view.operands.begin(), view.operands.end(), HasQuotient);
-}
-
 // A quotient that is 1 in all calls that an export reasons about, n floordiv 2 of an n of 2 or 3, would be broadcast by
 // some and not by others: rather are smaller calls refused, where it is 0.
 void SettleQuotients(Graph& g) {
@@ -176,7 +158,7 @@ void SettleQuotients(Graph& g) {
       const Sizes* sizes = SizesOf(g, v);
       for (size_t d = 0; sizes != nullptr && d < sizes->size(); ++d) {
         const Expr& size = (*sizes)[d];
-        if (!HasQuotient(size) || DependsOnData(size)) continue;
+        if (!FindQuotient(size) || DependsOnData(size)) continue;
         const SymbolRanges::Range range = g.symbols.Of(size);
         if (range.min != 1 || range.max != 1) continue;
         for (const std::string& symbol : size.Symbols()) {

@@ -271,4 +271,14 @@ bool DependsOnData(const Expr& e) {
   return std::any_of(symbols.begin(), symbols.end(), [](const std::string& s) { return s[0] == 'u'; });
 }
 
+std::optional<Expr> FindQuotient(const Expr& e) {
+  if (e.IsConstant() || e.IsSymbol() || e.IsPoison()) return std::nullopt;
+  const Expr::View view = e.Decompose();
+  if (view.op == Expr::Op::kFloorDiv) return e;
+  for (const Expr& operand : view.operands) {
+    if (auto found = FindQuotient(operand)) return found;
+  }
+  return std::nullopt;
+}
+
 }  // namespace smelt

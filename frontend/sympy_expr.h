@@ -3,6 +3,8 @@
 #ifndef SMELT_FRONTEND_SYMPY_EXPR_H_
 #define SMELT_FRONTEND_SYMPY_EXPR_H_
 
+#include <optional>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "smelt/core/symbol/expr.h"
@@ -14,6 +16,9 @@ absl::StatusOr<Expr> ParseSympyExpr(absl::string_view text);
 
 // By the names that torch.export gives symbols: "s0" is a size of an argument, "u0" what data decide.
 bool DependsOnData(const Expr& e);
+
+// The first quotient within it.
+std::optional<Expr> FindQuotient(const Expr& e);
 
 }  // namespace smelt
 

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "smelt/core/ir/substitute_symbols.h"
-#include "smelt/pipeline/layout_inference.h"
 #include "smelt/pipeline/probe_layouts.h"
 
 namespace smelt {
@@ -71,7 +69,7 @@ using Symbols = std::set<std::string>;
 
 class Search {
  public:
-  explicit Search(const Graph& g) : g_(g) {}
+  Search(const Graph& g, const LayoutInference& layouts) : g_(g), layouts_(layouts) {}
 
   bool StridesOfOnesDecide(int input) {
     if (!IsUserTensor(g_, input)) return false;
@@ -114,44 +112,55 @@ class Search {
   // Of the program of calls in which these symbols are 1; null where that would be one program too many.
   LayoutProbes* At(const Symbols& ones) {
     constexpr size_t kMostPrograms = 8;
-    if (!inferred_) inferred_.emplace(g_);
     if (at_.size() >= kMostPrograms && at_.count(ones) == 0) return nullptr;
     std::unique_ptr<LayoutProbes>& probes = at_[ones];
     if (probes == nullptr) {
       absl::flat_hash_map<std::string, int64_t> values;
       for (const std::string& s : ones) values.insert({s, 1});
       std::unique_ptr<Graph> at = AtValues(g_, values);
-      if (!ones.empty()) inferred_->Of(g_, *at);
-      probes = std::make_unique<LayoutProbes>(*inferred_, std::move(at));
+      if (!ones.empty()) layouts_.Of(g_, *at);
+      probes = std::make_unique<LayoutProbes>(layouts_, std::move(at));
     }
     return probes.get();
   }
 
   const Graph& g_;
-  std::optional<LayoutInference> inferred_;
+  const LayoutInference& layouts_;
   std::map<Symbols, std::unique_ptr<LayoutProbes>> at_;
 };
 
-}  // namespace
-
-std::vector<int> InputsWithStridesOfOnes(const Graph& g) {
-  Search search(g);
+// Of inputs, in rising order, the positions among the user's arguments.
+std::vector<int> Positions(const Graph& g, const std::vector<int>& inputs) {
   std::vector<int> out;
+  int position = 0;
   for (size_t k = 0; k < g.inputs().size(); ++k) {
-    if (search.StridesOfOnesDecide(static_cast<int>(k))) out.push_back(static_cast<int>(k));
+    if (g.input_infos[k].kind != InputInfo::Kind::kUser) continue;
+    if (std::binary_search(inputs.begin(), inputs.end(), static_cast<int>(k))) out.push_back(position);
+    ++position;
   }
   return out;
 }
 
-std::vector<int> InputsOfAnyStrides(const Graph& g) {
-  Search search(g);
-  std::vector<int> out;
+}  // namespace
+
+std::vector<int> ArgumentsWithStridesOfOnes(const Graph& g, const LayoutInference& layouts) {
+  Search search(g, layouts);
+  std::vector<int> inputs;
+  for (size_t k = 0; k < g.inputs().size(); ++k) {
+    if (search.StridesOfOnesDecide(static_cast<int>(k))) inputs.push_back(static_cast<int>(k));
+  }
+  return Positions(g, inputs);
+}
+
+std::vector<int> ArgumentsOfAnyStrides(const Graph& g, const LayoutInference& layouts) {
+  Search search(g, layouts);
+  std::vector<int> inputs;
   for (size_t k = 0; k < g.inputs().size(); ++k) {
     const int input = static_cast<int>(k);
-    if (IsUserTensor(g, input) && search.AnyStridesDo({input})) out.push_back(input);
+    if (IsUserTensor(g, input) && search.AnyStridesDo({input})) inputs.push_back(input);
   }
-  if (out.size() > 1 && !search.AnyStridesDo(out)) out.clear();
-  return out;
+  if (inputs.size() > 1 && !search.AnyStridesDo(inputs)) inputs.clear();
+  return Positions(g, inputs);
 }
 
 }  // namespace smelt

@@ -9,11 +9,15 @@
 #include "smelt/core/base/check.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/pipeline/layout_inference.h"
 
 namespace smelt {
 namespace {
 
 using Inputs = std::vector<int>;
+
+Inputs WithStridesOfOnes(const Graph& g) { return ArgumentsWithStridesOfOnes(g, LayoutInference(g)); }
+Inputs OfAnyStrides(const Graph& g) { return ArgumentsOfAnyStrides(g, LayoutInference(g)); }
 
 // A program of images x with these sizes and strides, joined along their channels.
 std::unique_ptr<Graph> Joined(const std::string& type, const std::string& nodes) {
@@ -32,29 +36,28 @@ std::unique_ptr<Graph> Joined(const std::string& type, const std::string& nodes)
 constexpr char kReturned[] = "  return (%y)\n";
 
 TEST(StridesOfOnes, ThatOfOneChannelTellsTheFormatOfWhatIsReturned) {
-  EXPECT_EQ(InputsWithStridesOfOnes(*Joined("(2, 1, 4, 5, strides=[20, 20, 5, 1])", kReturned)), Inputs{1});
+  EXPECT_EQ(WithStridesOfOnes(*Joined("(2, 1, 4, 5, strides=[20, 20, 5, 1])", kReturned)), Inputs{1});
 }
 
 TEST(StridesOfOnes, OfSeveralChannelsTheOtherDimsTellIt) {
-  EXPECT_EQ(InputsWithStridesOfOnes(*Joined("(1, 3, 4, 5, strides=[60, 20, 5, 1])", kReturned)), Inputs{});
+  EXPECT_EQ(WithStridesOfOnes(*Joined("(1, 3, 4, 5, strides=[60, 20, 5, 1])", kReturned)), Inputs{});
 }
 
 TEST(StridesOfOnes, WhereNobodySeesTheFormatNothingIsAsked) {
-  EXPECT_EQ(
-      InputsWithStridesOfOnes(*Joined("(2, 1, 4, 5, strides=[20, 20, 5, 1])", R"(  %no : NoneType = prim::Constant()
+  EXPECT_EQ(WithStridesOfOnes(*Joined("(2, 1, 4, 5, strides=[20, 20, 5, 1])", R"(  %no : NoneType = prim::Constant()
   %s : Tensor = aten::sum(%y, %no)
   return (%s)
 )")),
-      Inputs{});
+            Inputs{});
 }
 
 TEST(StridesOfOnes, ASizeThatMayBeOneAtACallIsAskedToo) {
   auto g = Joined("(2, n, 4, 5, strides=[20*n, 1, 5*n, n])", kReturned);
-  EXPECT_EQ(InputsWithStridesOfOnes(*g), Inputs{});
+  EXPECT_EQ(WithStridesOfOnes(*g), Inputs{});
   SymbolRanges::Range r = g->symbols.Get("n");
   r.accepted_min = 1;
   g->symbols.Set("n", r);
-  EXPECT_EQ(InputsWithStridesOfOnes(*g), Inputs{1});
+  EXPECT_EQ(WithStridesOfOnes(*g), Inputs{1});
 }
 
 TEST(AnyStrides, OfImagesOfWhichASumIsReturnedTheFormatDecidesNothing) {
@@ -62,8 +65,8 @@ TEST(AnyStrides, OfImagesOfWhichASumIsReturnedTheFormatDecidesNothing) {
   %s : Tensor = aten::sum(%y, %no)
   return (%s)
 )";
-  EXPECT_EQ(InputsOfAnyStrides(*Joined("(2, 3, 4, 5, strides=[60, 20, 5, 1])", sum)), (Inputs{0, 1}));
-  EXPECT_EQ(InputsOfAnyStrides(*Joined("(2, 3, 4, 5, strides=[60, 20, 5, 1])", kReturned)), Inputs{0});
+  EXPECT_EQ(OfAnyStrides(*Joined("(2, 3, 4, 5, strides=[60, 20, 5, 1])", sum)), (Inputs{0, 1}));
+  EXPECT_EQ(OfAnyStrides(*Joined("(2, 3, 4, 5, strides=[60, 20, 5, 1])", kReturned)), Inputs{0});
 }
 
 TEST(AnyStrides, WhatIsSeenUnderOtherSizesInPlaceOrInMemoryDecides) {
@@ -89,7 +92,7 @@ TEST(AnyStrides, WhatIsSeenUnderOtherSizesInPlaceOrInMemoryDecides) {
   %s : Tensor = aten::sum(%x, %no)
   return (%s)
 )"}) {
-    EXPECT_EQ(InputsOfAnyStrides(*Joined("(2, 3, 4, 5, strides=[60, 20, 5, 1])", nodes)), Inputs{0}) << nodes;
+    EXPECT_EQ(OfAnyStrides(*Joined("(2, 3, 4, 5, strides=[60, 20, 5, 1])", nodes)), Inputs{0}) << nodes;
   }
 }
 
@@ -104,7 +107,7 @@ TEST(AnyStrides, WhatTwoInputsDecideTogetherNoneIsFreeOf) {
 )");
   SMELT_CHECK_OK(g.status());
   SMELT_CHECK_OK(InferTypes(**g));
-  EXPECT_EQ(InputsOfAnyStrides(**g), Inputs{});
+  EXPECT_EQ(OfAnyStrides(**g), Inputs{});
 }
 
 }  // namespace

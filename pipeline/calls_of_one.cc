@@ -6,7 +6,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "smelt/core/ir/substitute_symbols.h"
-#include "smelt/pipeline/layout_inference.h"
 
 namespace smelt {
 namespace {
@@ -31,7 +30,7 @@ AtOne ProgramAt(const Graph& g, const LayoutInference& layouts, const Symbols& s
 
 }  // namespace
 
-CallsOfOne FindCallsOfOne(const Graph& g, const std::set<std::string>& known) {
+CallsOfOne FindCallsOfOne(const Graph& g, const LayoutInference& layouts, const std::set<std::string>& known) {
   constexpr size_t kMostPrograms = 3, kMostInAnySet = 4, kMostInPairs = 8;
   CallsOfOne out;
   std::vector<std::string> candidates, empty;
@@ -40,13 +39,12 @@ CallsOfOne FindCallsOfOne(const Graph& g, const std::set<std::string>& known) {
     if (Accepts(range, 0)) empty.push_back(symbol);
   }
   if (candidates.empty()) return out;
-  const LayoutInference inferred(g);
   const auto add = [&](const Symbols& set, bool in_any_case) {
     const auto holds_all_of = [&](const Symbols& s) {
       return std::includes(set.begin(), set.end(), s.begin(), s.end());
     };
     if (std::any_of(out.sets.begin(), out.sets.end(), holds_all_of)) return;
-    AtOne at = ProgramAt(g, inferred, set);
+    AtOne at = ProgramAt(g, layouts, set);
     if (!at.layouts.differs && !in_any_case) return;
     out.sets.push_back(set);
     out.symbols.insert(set.begin(), set.end());
@@ -70,17 +68,17 @@ CallsOfOne FindCallsOfOne(const Graph& g, const std::set<std::string>& known) {
     for (const std::string& symbol : candidates) {
       if (out.symbols.count(symbol) == 0) rest.insert(symbol);
     }
-    if (rest.size() > largest && ProgramAt(g, inferred, rest).layouts.differs) {
+    if (rest.size() > largest && ProgramAt(g, layouts, rest).layouts.differs) {
       out.few = rest;
       out.most_of_few = static_cast<int>(largest);
     }
   }
   for (const std::string& symbol : empty) {
-    if (ProgramAt(g, inferred, {symbol}, 0).layouts.differs) out.never_empty.insert(symbol);
+    if (ProgramAt(g, layouts, {symbol}, 0).layouts.differs) out.never_empty.insert(symbol);
   }
   if (out.programs.size() > kMostPrograms) out.programs.resize(kMostPrograms);
   if (out.symbols.size() > 1 && out.programs.size() < kMostPrograms) {
-    AtOne at = ProgramAt(g, inferred, out.symbols);
+    AtOne at = ProgramAt(g, layouts, out.symbols);
     const auto is_there = [&](const ProgramOfOne& p) { return p.symbols == out.symbols; };
     if (at.layouts.is_known && std::none_of(out.programs.begin(), out.programs.end(), is_there))
       out.programs.push_back({out.symbols, std::move(at.graph)});
@@ -88,7 +86,7 @@ CallsOfOne FindCallsOfOne(const Graph& g, const std::set<std::string>& known) {
   // What one of them says may in turn hang on others.
   for (const ProgramOfOne& program : out.programs) {
     const auto hangs_on = [&](const std::string& symbol, int64_t value) {
-      return program.symbols.count(symbol) == 0 && ProgramAt(*program.graph, inferred, {symbol}, value).layouts.differs;
+      return program.symbols.count(symbol) == 0 && ProgramAt(*program.graph, layouts, {symbol}, value).layouts.differs;
     };
     for (const std::string& symbol : candidates) {
       if (out.symbols.count(symbol) == 0 && hangs_on(symbol, 1)) out.symbols.insert(symbol);

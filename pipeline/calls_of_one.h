@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "smelt/core/ir/graph.h"
+#include "smelt/pipeline/layout_inference.h"
 
 namespace smelt {
 
@@ -35,9 +36,9 @@ struct CallsOfOne {
   bool IsNone() const { return sets.empty() && few.empty() && never_empty.empty(); }
 };
 
-// `known`: symbols that are sets in any case. Costs inference of all nodes, some three times a symbol whose range
-// begins at 2 and accepts 1; of up to four of them once a set of them, of up to eight once a pair.
-CallsOfOne FindCallsOfOne(const Graph& g, const std::set<std::string>& known);
+// `layouts` of the program. `known`: symbols that are sets in any case. Costs inference of all nodes, some three times
+// a symbol whose range begins at 2 and accepts 1; of up to four of them once a set of them, of up to eight once a pair.
+CallsOfOne FindCallsOfOne(const Graph& g, const LayoutInference& layouts, const std::set<std::string>& known);
 
 }  // namespace smelt
 

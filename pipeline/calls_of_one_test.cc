@@ -10,6 +10,7 @@
 #include "smelt/core/base/check.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/infer.h"
+#include "smelt/pipeline/layout_inference.h"
 
 namespace smelt {
 namespace {
@@ -43,7 +44,7 @@ constexpr char kRowsOfTransposed[] = R"(  %t : Tensor = aten::transpose.int(%x, 
 
 TEST(CallsOfOne, RowsOfOneMatrixThatLieAsItsColumnsAreAnotherProgramWhereTheyAreReturned) {
   const auto g = Program(kMatrices, absl::StrCat(kRowsOfTransposed, "  return (%y)\n"));
-  const CallsOfOne calls = FindCallsOfOne(*g, {});
+  const CallsOfOne calls = FindCallsOfOne(*g, LayoutInference(*g), {});
   EXPECT_EQ(calls.sets, Sets{{"n"}});
   ASSERT_EQ(calls.programs.size(), 1);
   const Graph& one = *calls.programs[0].graph;
@@ -55,7 +56,7 @@ TEST(CallsOfOne, WhereNobodySeesHowTheyLieNothingIsAsked) {
   %s : Tensor = aten::sum(%y, %no)
   return (%s)
 )"));
-  EXPECT_TRUE(FindCallsOfOne(*g, {}).sets.empty());
+  EXPECT_TRUE(FindCallsOfOne(*g, LayoutInference(*g), {}).sets.empty());
 }
 
 TEST(CallsOfOne, TwoSizesThatMakeAViewOfACopyTogetherAreASet) {
@@ -65,7 +66,7 @@ TEST(CallsOfOne, TwoSizesThatMakeAViewOfACopyTogetherAreASet) {
   %w : Tensor = aten::add_.Scalar(%z, %1, %1)
   return (%y, %w)
 )");
-  EXPECT_EQ(FindCallsOfOne(*g, {}).sets, (Sets{{"m", "n"}}));
+  EXPECT_EQ(FindCallsOfOne(*g, LayoutInference(*g), {}).sets, (Sets{{"m", "n"}}));
 }
 
 TEST(CallsOfOne, WhatBranchesReturnAndALoopHandsOnLiesAsTheirOperandsDo) {
@@ -87,7 +88,7 @@ TEST(CallsOfOne, WhatBranchesReturnAndALoopHandsOnLiesAsTheirOperandsDo) {
   return (%z)
 )"}) {
     const auto g = Program(kMatrices, absl::StrCat(kRowsOfTransposed, body));
-    const CallsOfOne calls = FindCallsOfOne(*g, {});
+    const CallsOfOne calls = FindCallsOfOne(*g, LayoutInference(*g), {});
     EXPECT_EQ(calls.sets, Sets{{"n"}}) << body;
     ASSERT_EQ(calls.programs.size(), 1) << body;
     const Graph& one = *calls.programs[0].graph;
@@ -104,7 +105,7 @@ TEST(CallsOfOne, OfALoopWhoseRoundsLieInOtherWaysNothingIsKnown) {
       -> (%yes, %b)
   return (%z)
 )"));
-  const CallsOfOne calls = FindCallsOfOne(*g, {});
+  const CallsOfOne calls = FindCallsOfOne(*g, LayoutInference(*g), {});
   EXPECT_EQ(calls.sets, Sets{{"n"}});
   EXPECT_TRUE(calls.programs.empty());
 }
@@ -114,8 +115,8 @@ TEST(CallsOfOne, SizesThatAnExportDoesNotTakeForTwoAreNone) {
   SymbolRanges::Range r = g->symbols.Get("n");
   r.accepted_min = -1;
   g->symbols.Set("n", r);
-  EXPECT_TRUE(FindCallsOfOne(*g, {}).sets.empty());
-  EXPECT_TRUE(FindCallsOfOne(*g, {"n"}).sets.empty());
+  EXPECT_TRUE(FindCallsOfOne(*g, LayoutInference(*g), {}).sets.empty());
+  EXPECT_TRUE(FindCallsOfOne(*g, LayoutInference(*g), {"n"}).sets.empty());
 }
 
 }  // namespace

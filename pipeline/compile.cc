@@ -34,6 +34,7 @@
 #include "smelt/pipeline/argument_strides.h"
 #include "smelt/pipeline/calls_of_one.h"
 #include "smelt/pipeline/eager_plan.h"
+#include "smelt/pipeline/layout_inference.h"
 #include "smelt/pipeline/unsupported.h"
 #include "smelt/pipeline/verify_passes.h"
 #include "smelt/schema/bundle.h"
@@ -93,16 +94,6 @@ std::vector<UserArg> UserArgs(const Graph& g) {
   int position = 0;
   for (size_t i = 0; i < g.inputs().size(); ++i) {
     if (g.input_infos[i].kind == InputInfo::Kind::kUser) out.push_back({g.inputs()[i], position++});
-  }
-  return out;
-}
-
-// Of inputs of the graph, by number.
-std::vector<int> PositionsOf(const Graph& g, const std::vector<int>& inputs) {
-  std::vector<int> out;
-  for (const UserArg& a : UserArgs(g)) {
-    if (std::any_of(inputs.begin(), inputs.end(), [&](int k) { return g.inputs()[k] == a.value; }))
-      out.push_back(a.position);
   }
   return out;
 }
@@ -555,7 +546,8 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   BuiltVariant main;
   OpenedComposites decided;
   const std::unique_ptr<Graph> opened = graph.Clone();
-  CallsOfOne of_one = FindCallsOfOne(graph, {});
+  const LayoutInference layouts(graph);
+  CallsOfOne of_one = FindCallsOfOne(graph, layouts, {});
   const auto others = [&](Variant v) {
     AddSizeGuards(of_one, {}, v);
     return v;
@@ -602,7 +594,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     const std::set<std::string>& at_least_two = main.functional.at_least_two;
     const bool more = std::any_of(at_least_two.begin(), at_least_two.end(),
                                   [&](const std::string& s) { return of_one.symbols.count(s) == 0; });
-    if (more) of_one = FindCallsOfOne(graph, at_least_two);
+    if (more) of_one = FindCallsOfOne(graph, layouts, at_least_two);
     all_of_one = of_one.IsNone();
     for (const ProgramOfOne& program : of_one.programs) {
       auto build = [&]() -> absl::Status {
@@ -620,8 +612,8 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   }
 
   if (!refuses && !impure) {
-    out.strides_of_ones = PositionsOf(graph, InputsWithStridesOfOnes(graph));
-    if (main.other_strides != fb::OtherStrides::Copied) out.any_strides = PositionsOf(graph, InputsOfAnyStrides(graph));
+    out.strides_of_ones = ArgumentsWithStridesOfOnes(graph, layouts);
+    if (main.other_strides != fb::OtherStrides::Copied) out.any_strides = ArgumentsOfAnyStrides(graph, layouts);
   }
 
   // Other alias patterns. One that cannot be compiled is refused at run time, with the reason.

@@ -779,12 +779,10 @@ absl::StatusOr<std::unique_ptr<fb::EagerProgramT>> BuildEagerProgram(const std::
   return EagerBuilder(*g, builder).Run();
 }
 
-}  // namespace
-
-namespace {
-
-// A convolution over one dim makes its operand contiguous before it asks what format it has.
-void MakeRowsContiguous(Graph& g) {
+// A copy in which a convolution over one dim makes its operand contiguous before it asks what format it has.
+std::unique_ptr<Graph> WithContiguousRows(const Graph& graph) {
+  std::unique_ptr<Graph> out = graph.Clone();
+  Graph& g = *out;
   for (NodeId n : g.AllNodes()) {
     const std::string& name = g.node(n).op.name();
     if (name != "aten::conv1d" && name != "aten::conv_transpose1d" && name != "aten::convolution") continue;
@@ -796,19 +794,18 @@ void MakeRowsContiguous(Graph& g) {
     g.SetSource(copy, g.node(n).source);
     if (InferNode(g, copy).ok()) g.SetInput(n, 0, g.node(copy).outputs[0]);
   }
+  return out;
 }
 
 }  // namespace
 
 absl::Status AddEagerPlan(const Graph& graph, const std::vector<int>& written_args,
                           const std::vector<int>& written_states, BundleBuilder& builder) {
-  std::unique_ptr<Graph> g = graph.Clone();
-  MakeRowsContiguous(*g);
+  std::unique_ptr<Graph> g = WithContiguousRows(graph);
   const bool expects = ExpectTypes(*g, ExpectedDims::kExact);
   auto program = BuildEagerProgram(g, builder);
   if (expects && absl::IsUnimplemented(program.status())) {
-    g = graph.Clone();
-    MakeRowsContiguous(*g);
+    g = WithContiguousRows(graph);
     ExpectTypes(*g, ExpectedDims::kLikeOperands);
     auto guessed = BuildEagerProgram(g, builder);
     if (guessed.ok()) program = std::move(guessed);

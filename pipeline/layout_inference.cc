@@ -346,8 +346,9 @@ class Walk {
 
 }  // namespace
 
-LayoutInference::LayoutInference(const Graph& g) {
-  const std::unique_ptr<Graph> copy = g.Clone();
+const std::vector<bool>& LayoutInference::Inferred() const {
+  if (!inferred_.empty()) return inferred_;
+  const std::unique_ptr<Graph> copy = g_.Clone();
   for (NodeId n : copy->AllNodes()) {
     bool same = IsInferred(*copy, n);
     if (same) {
@@ -361,10 +362,11 @@ LayoutInference::LayoutInference(const Graph& g) {
     }
     inferred_.push_back(same);
   }
+  return inferred_;
 }
 
 LayoutInference::Result LayoutInference::Of(const Graph& base, Graph& at) const {
-  return Walk(base, inferred_, at).Run();
+  return Walk(base, Inferred(), at).Run();
 }
 
 class LayoutProbes::Impl : public Walk {
@@ -375,7 +377,7 @@ class LayoutProbes::Impl : public Walk {
 LayoutProbes::LayoutProbes(const LayoutInference& layouts, std::unique_ptr<Graph> program)
     : program_(std::move(program)),
       copy_(program_->Clone()),
-      impl_(std::make_unique<Impl>(*program_, layouts.inferred_, *copy_)) {}
+      impl_(std::make_unique<Impl>(*program_, layouts.Inferred(), *copy_)) {}
 LayoutProbes::~LayoutProbes() = default;
 
 LayoutInference::Result LayoutProbes::Ask(const std::vector<int>& inputs,

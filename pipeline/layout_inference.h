@@ -21,15 +21,21 @@ class LayoutInference {
     bool is_known = true;  // how all tensors lie
   };
 
-  // Costs inference of all nodes.
-  explicit LayoutInference(const Graph& g);
+  // The first question costs inference of all nodes of `g`, which stays as it is and lives as long. Not to be shared by
+  // threads.
+  explicit LayoutInference(const Graph& g) : g_(g) {}
 
   // Infers the types of `at`, a copy of `base` with other ones; `base` is the program or what AtValues made of it.
   Result Of(const Graph& base, Graph& at) const;
 
  private:
   friend class LayoutProbes;
-  std::vector<bool> inferred_;  // of each node, in the order of AllNodes: inference tells how its results lie
+
+  // Of each node, in the order of AllNodes: inference tells how its results lie.
+  const std::vector<bool>& Inferred() const;
+
+  const Graph& g_;
+  mutable std::vector<bool> inferred_;
 };
 
 // The same question of inputs that lie in other ways, asked again and again.

@@ -86,8 +86,8 @@ ValueId Contract(Emit& e, ValueId a, ValueId b, const Dims& summed) {
     std::swap(dims.left, dims.right);
   }
   const Expr batch = Elements(e, a, dims.both), length = Elements(e, a, summed);
-  const ValueId x = e.Reshape(e.Permute(a, Joined({dims.both, dims.left, summed, dims.right})),
-                              {batch, Elements(e, a, dims.left), length});
+  const Dims lies = Joined({dims.both, dims.left, summed, dims.right});  // the product
+  const ValueId x = e.Reshape(e.Permute(a, lies), {batch, Elements(e, a, dims.left), length});
   const ValueId y = e.Reshape(e.Permute(b, Joined({dims.both, summed, dims.right, dims.left})),
                               {batch, length, Elements(e, b, dims.right)});
   std::vector<Expr> sizes;
@@ -95,7 +95,6 @@ ValueId Contract(Emit& e, ValueId a, ValueId b, const Dims& summed) {
   for (int64_t d : dims.left) sizes.push_back(e.Sizes(a)[d]);
   sizes.resize(sizes.size() + summed.size(), Expr(1));
   for (int64_t d : dims.right) sizes.push_back(e.Sizes(b)[d]);
-  const Dims lies = Joined({dims.both, dims.left, summed, dims.right});
   Dims back(lies.size());
   for (size_t k = 0; k < lies.size(); ++k) back[lies[k]] = static_cast<int64_t>(k);
   return e.Permute(e.View(e.Op("aten::bmm", {x, y}), sizes), back);

@@ -407,22 +407,6 @@ Type Meet(const Type& a, const Type& b) {
   return Type::Tensor(t);
 }
 
-// With what the ranges decide of its sizes and strides: a quotient that is 1 in every call is 1.
-Type Simplified(const SymbolRanges& symbols, const Type& type) {
-  if (!type.IsTensor() || !type.tensor().IsComplete()) return type;
-  TensorType t = type.tensor();
-  bool simpler = false;
-  for (std::vector<Expr>* list : {&*t.sizes, &*t.strides}) {
-    for (Expr& e : *list) {
-      if (e.IsConstant() || e.IsSymbol()) continue;
-      Expr simple = symbols.Simplify(e);
-      simpler = simpler || simple != e;
-      e = std::move(simple);
-    }
-  }
-  return simpler ? Type::Tensor(std::move(t)) : type;
-}
-
 void SetTypeIfNew(Graph& g, ValueId v, const Type& t) {
   const TypeKind had = g.value(v).type.kind();
   // Of which kind a number is may be known: aten::item says no more than that it is one.
@@ -744,6 +728,24 @@ absl::Status InferConstant(Graph& g, NodeId n) {
                                                ": the text does not say the elements of %", g.value(out).name));
 }
 
+Type Simplified(const Type& type, const SymbolRanges& of_sizes, const SymbolRanges& of_strides) {
+  if (!type.IsTensor()) return type;
+  TensorType t = type.tensor();
+  bool simpler = false;
+  const auto simplify = [&](std::optional<std::vector<Expr>>& list, const SymbolRanges& ranges) {
+    if (!list) return;
+    for (Expr& e : *list) {
+      if (e.IsConstant() || e.IsSymbol()) continue;
+      Expr simple = ranges.Simplify(e);
+      simpler = simpler || simple != e;
+      e = std::move(simple);
+    }
+  };
+  simplify(t.sizes, of_sizes);
+  simplify(t.strides, of_strides);
+  return simpler ? Type::Tensor(std::move(t)) : type;
+}
+
 bool IsInferred(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   return node.blocks.empty() && node.op.name() != "prim::Constant" && node.op.name() != "smelt::size";
@@ -898,7 +900,7 @@ absl::Status InferNode(Graph& g, NodeId n) {
   }
   for (size_t i = 0; i < g.node(n).outputs.size(); ++i) {
     const ValueId v = g.node(n).outputs[i];
-    if (out[i].type.kind() != TypeKind::kAny) SetTypeIfNew(g, v, Simplified(g.symbols, out[i].type));
+    if (out[i].type.kind() != TypeKind::kAny) SetTypeIfNew(g, v, Simplified(out[i].type, g.symbols, g.symbols));
     if (out[i].expr && g.value(v).expr != out[i].expr) g.SetExpr(v, out[i].expr);
   }
   return absl::OkStatus();

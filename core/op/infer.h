@@ -27,6 +27,9 @@ SymbolRanges WithHints(SymbolRanges ranges, const absl::flat_hash_map<std::strin
 // The results of a call. An error names the operator, where it comes from and what does not fit.
 absl::StatusOr<std::vector<InferredOutput>> InferCall(const OpCall& call, const SymbolRanges& ranges);
 
+// With what the ranges decide of its sizes and strides: a quotient that is 1 in every call is 1.
+Type Simplified(const Type& type, const SymbolRanges& of_sizes, const SymbolRanges& of_strides);
+
 absl::Status InferNode(Graph& g, NodeId n);
 // Whether a node's results follow from its operands alone: not those of blocks, constants and sizes.
 bool IsInferred(const Graph& g, NodeId n);

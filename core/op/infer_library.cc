@@ -164,9 +164,14 @@ bool IsSmallVolume(const TensorType& x, const TensorType& w, int64_t groups) {
   return elements <= kSmall;
 }
 
-// What a convolution over one dim computes in. PyTorch makes the input contiguous before it sees an image of one row in
-// it, so that only strides of dims of one element can still suggest channels-last.
-Format FormatOfRows(Ctx& c, TensorType x, const TensorType& w) {
+// What a convolution computes in: what the input suggests, or else the weight. Over one dim PyTorch makes the input
+// contiguous before it sees an image of one row in it, so that only strides of dims of one element can still suggest
+// channels-last.
+Format FormatOfConvolution(Ctx& c, TensorType x, const TensorType& w) {
+  if (w.rank() != 3) {
+    const Format f = Suggest(c, x);
+    return f != Format::kContiguous ? f : Suggest(c, w);
+  }
   Geo g = GeoOf(c.decide, x);
   if (g.rank() == 2) {
     g.strides.insert(g.strides.begin(), c.decide.Mul(g.sizes[0], g.strides[0]));
@@ -177,6 +182,15 @@ Format FormatOfRows(Ctx& c, TensorType x, const TensorType& w) {
   x.strides.emplace(g.strides.begin(), g.strides.end());
   const Format f = SuggestAsRow(c, x);
   return f != Format::kContiguous ? f : SuggestAsRow(c, w);
+}
+
+// A result of a convolution with a weight of this rank.
+void AddInFormat(Ctx& c, DType dtype, const std::vector<Expr>& sizes, int weight_rank, Format f) {
+  if (weight_rank == 3) {
+    AddAsRow(c, dtype, sizes, f);
+  } else {
+    c.Add(dtype, sizes, f);
+  }
 }
 
 absl::Status Convolution(Ctx& c) {
@@ -216,14 +230,9 @@ absl::Status Convolution(Ctx& c) {
     }
     sizes.push_back(o);
   }
-  if (n == 1) {
-    AddAsRow(c, *x.dtype, sizes, FormatOfRows(c, x, w));
-    return absl::OkStatus();
-  }
-  Format f = Suggest(c, x);
-  if (f == Format::kContiguous) f = Suggest(c, w);
+  Format f = FormatOfConvolution(c, x, w);
   if (IsSmallVolume(x, w, groups)) f = Format::kContiguous;
-  c.Add(*x.dtype, sizes, f);
+  AddInFormat(c, *x.dtype, sizes, w.rank(), f);
   return absl::OkStatus();
 }
 
@@ -231,16 +240,9 @@ absl::Status ConvolutionBackward(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType grad, c.call.GetTensor("grad_output"));
   SMELT_ASSIGN_OR_RETURN(TensorType x, c.call.GetTensor("input"));
   SMELT_ASSIGN_OR_RETURN(TensorType w, c.call.GetTensor("weight"));
-  if (w.rank() == 3) {
-    const Format f = FormatOfRows(c, x, w);
-    AddAsRow(c, *x.dtype, *x.sizes, f);
-    AddAsRow(c, *w.dtype, *w.sizes, f);
-  } else {
-    Format f = Suggest(c, x);
-    if (f == Format::kContiguous) f = Suggest(c, w);
-    c.Add(*x.dtype, *x.sizes, f);
-    c.Add(*w.dtype, *w.sizes, f);
-  }
+  const Format f = FormatOfConvolution(c, x, w);
+  AddInFormat(c, *x.dtype, *x.sizes, w.rank(), f);
+  AddInFormat(c, *w.dtype, *w.sizes, w.rank(), f);
   c.Add(*grad.dtype, {(*grad.sizes)[grad.rank() - static_cast<int>(w.rank()) + 1]});
   return absl::OkStatus();
 }
