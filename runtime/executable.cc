@@ -147,14 +147,15 @@ absl::StatusOr<std::shared_ptr<const Program>> Executable::Make(std::shared_ptr<
   return std::shared_ptr<const Program>(std::move(p));
 }
 
-absl::StatusOr<std::shared_ptr<const Executable>> Executable::MakeCall(const Executable& outer,
-                                                                       const fb::BundleT& bundle) {
+absl::StatusOr<std::shared_ptr<const Executable>> Executable::MakeCall(Executable& outer, const fb::BundleT& bundle) {
   auto p = std::shared_ptr<Executable>(new Executable());
   p->container_ = outer.container_;
   p->options_ = outer.options_;
   p->bundle_ = &bundle;
   p->kernels_ = outer.kernels_;
+  p->prepared_bytes_ = outer.prepared_bytes_;
   SMELT_RETURN_IF_ERROR(p->Init());
+  p->prepared_bytes_ = nullptr;
   return std::shared_ptr<const Executable>(std::move(p));
 }
 
@@ -223,7 +224,9 @@ absl::Status Executable::ChooseTarget() {
   target_ = best->name;
   if (bundle_->kernels.empty()) return absl::OkStatus();
   SMELT_ASSIGN_OR_RETURN(const uint8_t* code, container_->MapExecutable(best->image_segment));
-  for (const auto& k : best->kernels) kernels_.push_back(reinterpret_cast<KernelEntry>(code + k->offset));
+  std::vector<KernelEntry> kernels;
+  for (const auto& k : best->kernels) kernels.push_back(reinterpret_cast<KernelEntry>(code + k->offset));
+  kernels_ = std::make_shared<const std::vector<KernelEntry>>(std::move(kernels));
   return absl::OkStatus();
 }
 
@@ -324,12 +327,16 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
   if (out->inner_of_outer.empty()) {
     for (int i = 0; i < num_args; ++i) out->inner_of_outer.push_back(i);
   }
+  std::vector<std::vector<int>> outers;  // by inner argument
   for (int i = 0; i < num_args; ++i) {
-    if (out->inner_of_outer[i] == static_cast<int>(out->outer_of_inner.size())) {
+    const int inner = out->inner_of_outer[i];
+    if (inner == static_cast<int>(out->outer_of_inner.size())) {
       out->outer_of_inner.push_back(i);
+      outers.emplace_back();
     } else {
       out->identifies = true;
     }
+    outers[inner].push_back(i);
   }
   if (c.mutated != nullptr) {
     for (const auto& m : c.mutated->inputs) {
@@ -352,9 +359,7 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
     for (size_t k = 0; k < c.outputs->outputs.size() && k < distinct.outputs->outputs.size(); ++k) {
       const fb::OutputRefT &o = *c.outputs->outputs[k], &meant = *distinct.outputs->outputs[k];
       if (o.kind != fb::OutputKind::IsArg || (meant.kind == o.kind && meant.index == o.index)) continue;
-      for (int i = 0; i < num_args; ++i) {
-        if (out->inner_of_outer[i] == out->inner_of_outer[o.index]) out->returns_other[i] = 1;
-      }
+      for (int i : outers[out->inner_of_outer[o.index]]) out->returns_other[i] = 1;
     }
   }
   for (int a : p.written_args) out->writes_data[a] = 1;
@@ -366,8 +371,7 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
         if (m->flags & static_cast<int>(fb::MutationKind::Data)) out->writes_state[b.states[m->arg]->storage] = 1;
         continue;
       }
-      for (int i = 0; i < num_args; ++i) {
-        if (out->inner_of_outer[i] != m->arg) continue;
+      for (int i : outers[m->arg]) {
         // Geometry alone touches no memory: tensors that merely share bytes do not notice.
         out->writes_data[i] = (m->flags & ~kGeometry) != 0;
         out->writes_geometry[i] = m->flags != static_cast<int>(fb::MutationKind::Data);
@@ -380,9 +384,7 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
     out->may_be_copied.push_back(p.other_strides != fb::OtherStrides::Refused || (!overlap && b.args[i]->any_strides));
   }
   const auto keep = [&](int inner) {
-    for (int i = 0; i < num_args; ++i) {
-      if (out->inner_of_outer[i] == inner) out->may_be_copied[i] = 0;
-    }
+    for (int i : outers[inner]) out->may_be_copied[i] = 0;
   };
   out->state_may_move.assign(b.storages.size(), p.other_strides != fb::OtherStrides::Refused);
   out->state_may_be_copied = out->state_may_move;
@@ -411,12 +413,10 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
   if (c.overlaps != nullptr) {
     for (size_t g = 0; g < c.overlaps->groups.size(); ++g) {
       std::vector<int> outer;
-      for (int i = 0; i < num_args; ++i) {
-        const auto& members = c.overlaps->groups[g]->members;
-        if (std::find(members.begin(), members.end(), out->inner_of_outer[i]) == members.end()) continue;
-        out->groups_of[i].push_back(static_cast<int>(g));
-        outer.push_back(i);
-      }
+      for (int m : c.overlaps->groups[g]->members) outer.insert(outer.end(), outers[m].begin(), outers[m].end());
+      std::sort(outer.begin(), outer.end());
+      outer.erase(std::unique(outer.begin(), outer.end()), outer.end());
+      for (int i : outer) out->groups_of[i].push_back(static_cast<int>(g));
       if (c.overlaps->groups[g]->same_storage) out->one_storage.push_back(std::move(outer));
     }
   }
@@ -562,14 +562,15 @@ absl::StatusOr<LibraryRequest> Executable::RequestOf(const ExecutablePlan& plan,
     for (int e : view.strides) o.strides.push_back(value(e));
     const fb::SlotT& slot = *plan.plan->slots[view.slot];
     // Only what nobody writes; at its place in memory, which is the file's. The bounds are checked when the plan is
-    // bound, but packing reads before that.
-    if (slot.kind == fb::SlotKind::StateStorage && !bundle_->storages[slot.index]->is_mutated) {
+    // bound, but packing reads before that. What is expanded takes more memory packed than it has.
+    if (known && slot.kind == fb::SlotKind::StateStorage && !bundle_->storages[slot.index]->is_mutated) {
       const int64_t limit = bundle_->storages[slot.index]->bytes / ItemSize(o.dtype);
-      int64_t low = value(view.offset), high = low;
+      int64_t low = value(view.offset), high = low, elements = 1;
       bool inside = true;
-      for (int d = 0; d < o.rank(); ++d) {
+      for (int d = 0; inside && d < o.rank(); ++d) {
         int64_t reach = 0;
-        if (o.sizes[d] < 1 || __builtin_mul_overflow(o.sizes[d] - 1, o.strides[d], &reach) ||
+        if (o.sizes[d] < 1 || __builtin_mul_overflow(elements, o.sizes[d], &elements) || elements > limit ||
+            __builtin_mul_overflow(o.sizes[d] - 1, o.strides[d], &reach) ||
             __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) {
           inside = false;
         }
@@ -589,6 +590,29 @@ absl::StatusOr<LibraryRequest> Executable::RequestOf(const ExecutablePlan& plan,
   return r;
 }
 
+// Whether preparing the call takes time and memory in proportion to the file: it packs constants, and makes tables and
+// tiles for the sizes, which a small file may say are huge. What is not prepared now the first call prepares.
+bool Executable::IsCheapToPrepare(const LibraryRequest& request) {
+  constexpr int64_t kMostOfOne = int64_t{1} << 28, kMost = int64_t{1} << 30;
+  int64_t bytes = 1 << 20;  // generating code takes as long as reading so many
+  for (const auto* list : {&request.inputs, &request.outputs}) {
+    for (const OperandShape& o : *list) {
+      int64_t n = o.present ? ItemSize(o.dtype) : 0;
+      for (int64_t size : o.sizes) {
+        if (size < 0 || __builtin_mul_overflow(n, std::max<int64_t>(size, 1), &n)) return true;  // it will be refused
+      }
+      if (__builtin_add_overflow(bytes, n, &bytes)) return false;
+    }
+  }
+  const int64_t file = container_->file_bytes();
+  if (bytes > std::max(kMostOfOne, 4 * file) || *prepared_bytes_ > std::max(kMost, 64 * file) - bytes ||
+      library_.packed_bytes() > 4 * file) {
+    return false;
+  }
+  *prepared_bytes_ += bytes;
+  return true;
+}
+
 // What does not depend on a call's sizes is made now, not in the first call.
 absl::Status Executable::PrepareLibraryCalls() {
   const std::vector<int64_t> symbols(bundle_->symbols.size(), 0);
@@ -606,7 +630,7 @@ absl::Status Executable::PrepareLibraryCalls() {
               absl::StrCat("calls the library operator \"", call.op, "\", which this runtime does not have"));
         }
         absl::StatusOr<LibraryRequest> request = RequestOf(plan, call, values);
-        if (!request.ok()) continue;
+        if (!request.ok() || !IsCheapToPrepare(*request)) continue;
         const absl::Status prepared = library_.Prepare(*request).status();
         if (prepared.code() == absl::StatusCode::kInvalidArgument) {
           return absl::DataLossError(absl::StrCat(step->source, ": ", prepared.message()));

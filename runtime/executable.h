@@ -85,7 +85,7 @@ class Executable : public Program {
   const std::vector<ExecutablePlan>& plans() const { return plans_; }
   // The calls of an eager-order plan.
   const std::vector<std::shared_ptr<const Executable>>& eager_calls(int plan) const { return eager_calls_[plan]; }
-  KernelEntry kernel(int k) const { return kernels_[k]; }
+  KernelEntry kernel(int k) const { return (*kernels_)[k]; }
   Library& library() const { return library_; }
   const ProgramOptions& options() const { return options_; }
 
@@ -107,12 +107,13 @@ class Executable : public Program {
  private:
   Executable() = default;
   // A call of an eager-order plan: its kernels are those of `outer`.
-  static absl::StatusOr<std::shared_ptr<const Executable>> MakeCall(const Executable& outer, const fb::BundleT& bundle);
+  static absl::StatusOr<std::shared_ptr<const Executable>> MakeCall(Executable& outer, const fb::BundleT& bundle);
   absl::Status Init();
   absl::Status ChooseTarget();
   void Describe();
   void Prepare(const fb::PlanT& plan, ExecutablePlan* out);
   absl::Status PrepareLibraryCalls();
+  bool IsCheapToPrepare(const LibraryRequest& request);
   // The listed expressions and all that they refer to, ascending.
   std::vector<int> Closure(const std::vector<int>& roots) const;
 
@@ -120,7 +121,7 @@ class Executable : public Program {
   std::unique_ptr<fb::BundleT> own_bundle_;  // null in a call of an eager-order plan
   const fb::BundleT* bundle_ = nullptr;
   ProgramOptions options_;
-  std::vector<KernelEntry> kernels_;
+  std::shared_ptr<const std::vector<KernelEntry>> kernels_;  // those of the calls, too
   std::vector<ExecutablePlan> plans_;
   std::vector<std::vector<std::shared_ptr<const Executable>>> eager_calls_;  // by plan
   std::vector<uint8_t> late_expr_;
@@ -128,6 +129,9 @@ class Executable : public Program {
   std::vector<uint8_t> arg_matters_, state_matters_;
   bool patterns_matter_ = false, writes_states_ = false;
   mutable Library library_;
+  // While it is made: the bytes of the operands of library calls that were prepared, with those of eager-order calls.
+  int64_t own_prepared_bytes_ = 0;
+  int64_t* prepared_bytes_ = &own_prepared_bytes_;
 };
 
 }  // namespace smelt

@@ -2,6 +2,8 @@
 // hang, no memory out of proportion. (Nothing is run: running a bundle runs its code.)
 #include <cstring>
 #include <functional>
+#include <tuple>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -12,6 +14,7 @@ namespace smelt {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 uint64_t g_state = 88172645463325252u;
 uint64_t Random() {
@@ -305,27 +308,30 @@ TEST(UntrustedTest, AThousandMutationsOfFieldsWithTheRightDigests) {
   EXPECT_GT(refused, 300);
 }
 
+// What loading says of the bundle with everything after `change`.
+std::string MessageAfter(const std::function<void(fb::BundleT&)>& change) {
+  HandBundle hand = Everything();
+  change(hand.raw());
+  return std::string(Load(hand.Pack()).message());
+}
+
 TEST(UntrustedTest, ErrorsNameThePlaceAndTheField) {
-  const auto message = [](const std::function<void(fb::BundleT&)>& change) {
-    HandBundle hand = Everything();
-    change(hand.raw());
-    return std::string(Load(hand.Pack()).message());
-  };
-  EXPECT_THAT(message([](fb::BundleT& b) { b.plans[1]->views[0]->slot = 99; }),
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.plans[1]->views[0]->slot = 99; }),
               HasSubstr("bad.smb: plan 1: view 0: slot is 99, of "));
-  EXPECT_THAT(message([](fb::BundleT& b) { b.plans[0]->blocks[0]->steps[0]->step.AsLaunch()->words.pop_back(); }),
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.plans[0]->blocks[0]->steps[0]->step.AsLaunch()->words.pop_back(); }),
               HasSubstr("plan 0: block 0: step 0: launch of kernel 0 has 2 words, the kernel takes 3"));
-  EXPECT_THAT(message([](fb::BundleT& b) { b.exprs[0] = fb::ExprNode(fb::ExprOp::Add, 0, 0, 0, 0); }),
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.exprs[0] = fb::ExprNode(fb::ExprOp::Add, 0, 0, 0, 0); }),
               HasSubstr("expression 0: operand 0 is no earlier expression"));
-  EXPECT_THAT(message([](fb::BundleT& b) { b.states[0]->sizes = {19}; }),
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.states[0]->sizes = {19}; }),
               HasSubstr("state 0: \"w\": it reaches elements 0 to 18 of storage 0, which has 18"));
-  EXPECT_THAT(message([](fb::BundleT& b) { b.storages[1]->bytes = 4096; }), HasSubstr("do not lie in segment 1"));
-  EXPECT_THAT(message([](fb::BundleT& b) { b.targets[0]->kernels[4]->size = 4000; }),
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.storages[1]->bytes = 4096; }), HasSubstr("do not lie in segment 1"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.targets[0]->kernels[4]->size = 4000; }),
               HasSubstr("target 0: x86-64: kernel 4: 4000 bytes at 160 do not lie in the image"));
-  EXPECT_THAT(message([](fb::BundleT& b) { b.plans[0]->blocks[1]->steps[1]->step.AsIf()->then_block = 0; }),
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.plans[0]->blocks[1]->steps[1]->step.AsIf()->then_block = 0; }),
               HasSubstr("block 0 is entered from two places"));
-  EXPECT_THAT(message([](fb::BundleT& b) { b.storages[1]->is_mutated = false; }), HasSubstr("not marked as mutated"));
-  EXPECT_THAT(message([](fb::BundleT& b) { b.format = 2; }), HasSubstr("has bundle format 2"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.storages[1]->is_mutated = false; }),
+              HasSubstr("not marked as mutated"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.format = 2; }), HasSubstr("has bundle format 2"));
 }
 
 TEST(UntrustedTest, MetadataThatRefersToTheSameBytesOverAndOverIsRefused) {
@@ -344,6 +350,202 @@ TEST(UntrustedTest, MetadataThatRefersToTheSameBytesOverAndOverIsRefused) {
   fb::FinishBundleBuffer(f, bundle.Finish());
   const auto decoded = DecodeBundle(absl::Span<const uint8_t>(f.GetBufferPointer(), f.GetSize()));
   EXPECT_EQ(decoded.status().code(), absl::StatusCode::kDataLoss);
+}
+
+template <typename T>
+T& AppendBlock(fb::PlanT& plan) {
+  auto step = std::make_unique<fb::StepT>();
+  step->step.Set(T());
+  T* out = static_cast<T*>(step->step.value);
+  plan.blocks.push_back(std::make_unique<fb::BlockT>());
+  plan.blocks.back()->steps.push_back(std::move(step));
+  return *out;
+}
+
+fb::EagerProgramT& AddEagerPlan(fb::BundleT& b) {
+  auto plan = std::make_unique<fb::PlanT>(*b.plans[0]);
+  plan->variant = fb::VariantKind::EagerOrder;
+  plan->eager = std::make_unique<fb::EagerProgramT>();
+  fb::EagerProgramT& e = *plan->eager;
+  e.num_values = 1;
+  e.args.assign(b.args.size(), -1);
+  e.states.assign(b.states.size(), -1);
+  e.outputs.assign(b.outputs.size(), 0);
+  e.blocks.push_back(std::make_unique<fb::EagerBlockT>());
+  b.plans.push_back(std::move(plan));
+  return e;
+}
+
+TEST(UntrustedTest, ABlockThatNoStepEntersIsRefused) {
+  // Each would have loading or inspecting write or read outside of memory.
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { AppendBlock<fb::AllocT>(*b.plans[0]).slot = 100'000'000; }),
+              HasSubstr("plan 0: block 3 is never entered"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { AppendBlock<fb::LibraryCallT>(*b.plans[1]).outputs = {0, 7000}; }),
+              HasSubstr("plan 1: block 3 is never entered"));
+  EXPECT_EQ(MessageAfter([](fb::BundleT& b) { AddEagerPlan(b); }), "");
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) {
+                auto instruction = std::make_unique<fb::EagerInstrT>();
+                instruction->expr = 100'000'000;
+                fb::EagerProgramT& e = AddEagerPlan(b);
+                e.blocks.push_back(std::make_unique<fb::EagerBlockT>());
+                e.blocks.back()->instrs.push_back(std::move(instruction));
+              }),
+              HasSubstr("plan 2: eager-order program: block 1 is never entered"));
+}
+
+TEST(UntrustedTest, BlocksOfACallInAnEagerOrderProgramAreVerifiedToo) {
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) {
+                auto call = std::make_unique<fb::BundleT>();
+                call->format = b.format;
+                call->abi = b.abi;
+                call->exprs = {fb::ExprNode(fb::ExprOp::Constant, 0, 0, 0, 0)};
+                auto plan = std::make_unique<fb::PlanT>();
+                plan->convention = std::make_unique<fb::ConventionT>();
+                plan->convention->outputs = std::make_unique<fb::OutputsLayerT>();
+                plan->blocks.push_back(std::make_unique<fb::BlockT>());
+                AppendBlock<fb::AllocT>(*plan).slot = 100'000'000;
+                call->plans.push_back(std::move(plan));
+                AddEagerPlan(b).calls.push_back(std::move(call));
+              }),
+              HasSubstr("plan 2: eager-order program: call 0: plan 0: block 1 is never entered"));
+}
+
+TEST(UntrustedTest, StringsThatAreNotUtf8AreRefused) {
+  const std::vector<std::function<std::string&(fb::BundleT&)>> strings = {
+      [](fb::BundleT& b) -> std::string& { return b.model_name; },
+      [](fb::BundleT& b) -> std::string& { return b.graph_text; },
+      [](fb::BundleT& b) -> std::string& { return b.refused_patterns; },
+      [](fb::BundleT& b) -> std::string& { return b.symbols[0]->name; },
+      [](fb::BundleT& b) -> std::string& { return b.args[1]->name; },
+      [](fb::BundleT& b) -> std::string& { return b.args[0]->string_value; },
+      [](fb::BundleT& b) -> std::string& { return b.outputs[2]->name; },
+      [](fb::BundleT& b) -> std::string& { return b.states[1]->name; },
+      [](fb::BundleT& b) -> std::string& { return b.kernels[0]->spec; },
+      [](fb::BundleT& b) -> std::string& { return b.targets[0]->name; },
+      [](fb::BundleT& b) -> std::string& { return b.targets[0]->triple; },
+      [](fb::BundleT& b) -> std::string& { return b.targets[0]->features.emplace_back(); },
+      [](fb::BundleT& b) -> std::string& { return b.plans[0]->guards[0]->message; },
+      [](fb::BundleT& b) -> std::string& { return b.plans[1]->guards[0]->source; },
+      [](fb::BundleT& b) -> std::string& { return b.plans[0]->blocks[1]->steps[0]->source; },
+      [](fb::BundleT& b) -> std::string& { return b.plans[0]->blocks[0]->steps[2]->step.AsLibraryCall()->op; },
+      [](fb::BundleT& b) -> std::string& {
+        return b.plans[0]->blocks[0]->steps[2]->step.AsLibraryCall()->strings.emplace_back();
+      },
+      [](fb::BundleT& b) -> std::string& {
+        fb::EagerBlockT& block = *AddEagerPlan(b).blocks[0];
+        block.instrs.push_back(std::make_unique<fb::EagerInstrT>());
+        return block.instrs[0]->text;
+      },
+  };
+  for (size_t i = 0; i < strings.size(); ++i) {
+    // Bytes that begin nothing, that are cut off, overlong, a surrogate, beyond the last character.
+    for (const char* text : {"\xff", "\x80", "a\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80"}) {
+      EXPECT_THAT(MessageAfter([&](fb::BundleT& b) { strings[i](b) = text; }), HasSubstr("is not UTF-8")) << i;
+    }
+    EXPECT_THAT(MessageAfter([&](fb::BundleT& b) {
+                  strings[i](b) =
+                      "gr\xc3\xb6\xc3\x9f"
+                      "er \xf0\x9f\x98\x80";
+                }),
+                Not(HasSubstr("is not UTF-8")))
+        << i;
+  }
+}
+
+TEST(UntrustedTest, StoragesThatShareBytesOrAreNotAlignedAreRefused) {
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.storages[1]->segment_offset = 64; }),
+              HasSubstr("state storages 0 and 1 share bytes"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.storages[1]->segment_offset = 129; }),
+              HasSubstr("state storage 1: its offset 129 is no multiple of 64"));
+}
+
+TEST(UntrustedTest, CountsThatTheFileDoesNotBearOutAreRefused) {
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.plans[0]->num_registers = 1 << 20; }),
+              HasSubstr("plan 0: it has 1048576 registers for 16 steps"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { AddEagerPlan(b).num_values = 1 << 24; }),
+              HasSubstr("it has 16777216 values for 11 definitions"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { AddEagerPlan(b).resized_states = {2}; }),
+              HasSubstr("resized state is 2, of 2"));
+}
+
+TEST(UntrustedTest, FieldsThatNoPlanUsesAreVerifiedAllTheSame) {
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.plans[0]->other_strides = static_cast<fb::OtherStrides>(9); }),
+              HasSubstr("plan 0: its rule for other strides is unknown"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) { b.kernels[0]->key = "<script>"; }),
+              HasSubstr("kernel 0: its key is no hexadecimal SHA-256"));
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) {
+                fb::EagerProgramT& e = AddEagerPlan(b);
+                e.blocks[0]->instrs.push_back(std::make_unique<fb::EagerInstrT>());
+                e.blocks[0]->instrs[0]->kind = fb::EagerKind::None;
+                e.blocks[0]->instrs[0]->outputs = {0};
+                e.blocks[0]->instrs[0]->sharing = {1};
+              }),
+              HasSubstr("it says how operands share memory that it does not have"));
+  // Without elements, but its sizes overflow.
+  EXPECT_THAT(MessageAfter([](fb::BundleT& b) {
+                b.states[0]->sizes = {0, int64_t{1} << 40, int64_t{1} << 40};
+                b.states[0]->strides = {1, 1, 1};
+              }),
+              HasSubstr("state 0: \"w\": its geometry overflows"));
+}
+
+TEST(UntrustedTest, AListOfStringsThatManyTablesNameIsRefusedAtOnce) {
+  // FlatBuffers' verifier would look at 10^10 strings.
+  constexpr int kMany = 100'000;
+  flatbuffers::FlatBufferBuilder f;
+  const auto feature = f.CreateString("avx2");
+  const auto features = f.CreateVector(std::vector<flatbuffers::Offset<flatbuffers::String>>(kMany, feature));
+  std::vector<flatbuffers::Offset<fb::TargetCode>> targets;
+  for (int i = 0; i < kMany; ++i) {
+    fb::TargetCodeBuilder target(f);
+    target.add_features(features);
+    targets.push_back(target.Finish());
+  }
+  const auto list = f.CreateVector(targets);
+  fb::BundleBuilder bundle(f);
+  bundle.add_format(1);
+  bundle.add_targets(list);
+  fb::FinishBundleBuffer(f, bundle.Finish());
+  const auto decoded = DecodeBundle(absl::Span<const uint8_t>(f.GetBufferPointer(), f.GetSize()));
+  EXPECT_EQ(decoded.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(decoded.status().message(), HasSubstr("the same strings over and over"));
+}
+
+TEST(UntrustedTest, PlansThatEachNeedAllExpressionsAreBounded) {
+  // 5 MB that would load as 4 GB.
+  HandBundle b;
+  b.Const(0);
+  for (int i = 1; i < 200'000; ++i) b.Node(fb::ExprOp::Add, i - 1, i - 1);
+  for (int i = 0; i < 500; ++i) b.Plan().raw().arena_bytes = 199'999;
+  EXPECT_THAT(Load(b.Pack()).message(), HasSubstr("more plans than expressions and arguments allow"));
+}
+
+// A library call on a state of one float, expanded, and on arguments, all of these sizes.
+HandBundle MatmulOf(int64_t m, int64_t k, int64_t n) {
+  HandBundle b;
+  b.State("w", {1}, false);
+  const auto sizes = [&](int64_t rows, int64_t columns) { return b.Consts({rows, columns}); };
+  b.TensorArg("x", DType::kFloat32, sizes(m, k), b.Consts({k, 1}));
+  b.TensorArg("y", DType::kFloat32, sizes(m, n), b.Consts({n, 1}));
+  HandPlan p = b.Plan();
+  const int w = p.View(p.StateSlot(0), sizes(k, n), b.Consts({0, 0}));
+  const int x = p.View(p.ArgSlot(0), sizes(m, k), b.Consts({k, 1}));
+  const int y = p.View(p.ArgSlot(1), sizes(m, n), b.Consts({n, 1}));
+  auto* call = p.Step<fb::LibraryCallT>();
+  call->op = "matmul";
+  call->inputs = {x, w, -1};
+  call->outputs = {y};
+  return b;
+}
+
+TEST(UntrustedTest, LoadingPreparesNoLibraryCallOutOfProportionToTheFile) {
+  // Packed, 4 TB; and 67 million tiles.
+  for (auto [m, k, n] :
+       {std::tuple(2, 1 << 20, 1 << 20), std::tuple(2, 1 << 15, 1 << 14), std::tuple(INT32_MAX, 2, 3)}) {
+    auto program = MatmulOf(m, k, n).TryLoad();
+    ASSERT_TRUE(program.ok()) << program.status();
+    EXPECT_EQ((*program)->packed_weight_bytes(), 0);
+  }
 }
 
 }  // namespace

@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "flatbuffers/flatbuffers.h"
+#include "flatbuffers/util.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/dtype.h"
 
@@ -18,17 +20,120 @@ namespace {
 constexpr int64_t kMaxMetadataBytes = int64_t{1} << 30;
 constexpr int kMaxBlockDepth = 64;
 constexpr int kMaxRank = 64;
+// Bundle > Plan > Block > Step > Launch, or > Convention > layer > entry: 6 deep; twice that where a plan holds the
+// calls of an eager-order program.
+constexpr int kMaxTableDepth = 16;
+// The writer's. Elements of every dtype are then aligned.
+constexpr int64_t kStorageAlignment = 64;
+constexpr uint8_t kMaxOperandSharing = 4;  // the last value of OperandSharing, core/tensor/element_order.h
 
-// Counts what unpacking would allocate. A hostile table can refer to one large vector a million times: the verifier,
-// which sees each of them as valid, does not mind. Nor does it mind where a vector's elements of 8 bytes lie.
+flatbuffers::Verifier VerifierOf(absl::Span<const uint8_t> bytes) {
+  // A table takes at least 8 bytes.
+  return flatbuffers::Verifier(bytes.data(), bytes.size(), kMaxTableDepth,
+                               /*max_tables=*/static_cast<flatbuffers::uoffset_t>(bytes.size() / 4 + 16));
+}
+
+// Sums the lengths of all lists of strings, before anything else is verified. FlatBuffers' verifier reads such a list
+// as often as tables refer to it: a million tables with one list of a million strings would take it an hour. All other
+// vectors it verifies in constant time, or it counts their elements as tables.
+class StringLists {
+ public:
+  explicit StringLists(absl::Span<const uint8_t> bytes)
+      : data_(bytes.data()), verifier_(VerifierOf(bytes)), left_(static_cast<int64_t>(bytes.size())) {}
+
+  // Whether the lists hold at most as many strings as the file has bytes. True also where the structure is wrong, which
+  // the verifier will find.
+  bool AreShort() {
+    const size_t root = verifier_.VerifyOffset(0);
+    if (root != 0) InTable(reinterpret_cast<const fb::Bundle*>(data_ + root), [&](const auto& b) { return Bundle(b); });
+    return left_ >= 0;
+  }
+
+ private:
+  using Strings = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
+
+  // The generated tables inherit it privately.
+  template <typename T>
+  static const flatbuffers::Table& TableOf(const T& t) {
+    return reinterpret_cast<const flatbuffers::Table&>(t);
+  }
+  template <typename T, typename F>
+  bool InTable(const T* t, F f) {
+    return TableOf(*t).VerifyTableStart(verifier_) && f(*t) && left_ >= 0 && verifier_.EndTable();
+  }
+  template <typename T, typename P>
+  bool HasList(const P& parent, flatbuffers::voffset_t field, const T* (P::*get)() const) {
+    return TableOf(parent).VerifyOffset(verifier_, field) && verifier_.VerifyVector((parent.*get)());
+  }
+  template <typename T, typename P, typename F>
+  bool Each(const P& parent, flatbuffers::voffset_t field,
+            const flatbuffers::Vector<flatbuffers::Offset<T>>* (P::*get)() const, F f) {
+    if (!HasList(parent, field, get)) return false;
+    if ((parent.*get)() == nullptr) return true;
+    for (const T* t : *(parent.*get)()) {
+      if (!InTable(t, f)) return false;
+    }
+    return true;
+  }
+  template <typename P>
+  bool Count(const P& parent, flatbuffers::voffset_t field, const Strings* (P::*get)() const) {
+    if (!HasList(parent, field, get)) return false;
+    if ((parent.*get)() != nullptr) left_ -= (parent.*get)()->size();
+    return true;
+  }
+
+  bool Bundle(const fb::Bundle& b) {
+    const auto target = [&](const fb::TargetCode& t) {
+      return Count(t, fb::TargetCode::VT_FEATURES, &fb::TargetCode::features);
+    };
+    return Each(b, fb::Bundle::VT_TARGETS, &fb::Bundle::targets, target) &&
+           Each(b, fb::Bundle::VT_PLANS, &fb::Bundle::plans, [&](const fb::Plan& p) { return Plan(p); });
+  }
+  bool Plan(const fb::Plan& p) {
+    const auto block = [&](const fb::Block& b) {
+      return Each(b, fb::Block::VT_STEPS, &fb::Block::steps, [&](const fb::Step& s) { return Step(s); });
+    };
+    if (!Each(p, fb::Plan::VT_BLOCKS, &fb::Plan::blocks, block)) return false;
+    if (!TableOf(p).VerifyOffset(verifier_, fb::Plan::VT_EAGER)) return false;
+    return p.eager() == nullptr || InTable(p.eager(), [&](const fb::EagerProgram& e) {
+             return Each(e, fb::EagerProgram::VT_CALLS, &fb::EagerProgram::calls,
+                         [&](const fb::Bundle& b) { return Bundle(b); });
+           });
+  }
+  bool Step(const fb::Step& s) {
+    const flatbuffers::voffset_t type = TableOf(s).GetOptionalFieldOffset(fb::Step::VT_STEP_TYPE);
+    const size_t at = static_cast<size_t>(reinterpret_cast<const uint8_t*>(&s) - data_);
+    if (type == 0 || !verifier_.Verify(at + type, 1) || s.step_type() != fb::StepUnion::LibraryCall) return true;
+    if (!TableOf(s).VerifyOffset(verifier_, fb::Step::VT_STEP)) return false;
+    return s.step() == nullptr || InTable(s.step_as_LibraryCall(), [&](const fb::LibraryCall& l) {
+             return Count(l, fb::LibraryCall::VT_STRINGS, &fb::LibraryCall::strings);
+           });
+  }
+
+  const uint8_t* data_;
+  flatbuffers::Verifier verifier_;
+  int64_t left_;
+};
+
+// Counts what unpacking would allocate, and what loading allocates of each plan. A hostile table can refer to one large
+// vector a million times: the verifier, which sees each of them as valid, does not mind. Nor does it mind where a
+// vector's elements of 8 bytes lie.
 class UnpackBudget {
  public:
-  explicit UnpackBudget(size_t bytes) : left_(static_cast<int64_t>(bytes) * 16 + (1 << 20)) {}
+  explicit UnpackBudget(size_t bytes)
+      : left_(static_cast<int64_t>(bytes) * 16 + (1 << 20)),
+        plans_left_(static_cast<int64_t>(bytes) * 64 + (1 << 24)) {}
   bool exhausted() const { return left_ < 0; }
+  bool plans_exhausted() const { return plans_left_ < 0; }
   bool misaligned() const { return misaligned_; }
 
   void Add(const fb::Bundle& b) {
     Table();
+    // A loaded plan lists the expressions that it needs, and has a few bytes of each argument, symbol and state.
+    const auto size = [](const auto* list) { return list == nullptr ? int64_t{0} : int64_t{list->size()}; };
+    plans_left_ -= size(b.plans()) * (8 * size(b.exprs()) + 64 * size(b.args()) +
+                                      16 * (size(b.symbols()) + size(b.storages()) + size(b.states())));
+    if (plans_exhausted()) return;
     Str(b.model_name());
     Vec(b.exprs());
     Str(b.graph_text());
@@ -71,7 +176,7 @@ class UnpackBudget {
         Table();
         Str(i.op()), Str(i.text()), Str(i.source());
         Vec(i.inputs()), Vec(i.outputs()), Vec(i.blocks()), Vec(i.layout_inputs()), Vec(i.targets());
-        Vec(i.ints()), Vec(i.floats());
+        Vec(i.ints()), Vec(i.floats()), Vec(i.sharing());
       });
     });
     Each(e.calls(), [&](const fb::Bundle& b) { Add(b); });
@@ -135,7 +240,7 @@ class UnpackBudget {
     }
   }
 
-  int64_t left_;
+  int64_t left_, plans_left_;
   bool misaligned_ = false;
 };
 
@@ -148,6 +253,24 @@ absl::Status InRange(int64_t index, size_t count, absl::string_view what) {
 }
 absl::Status InRangeOrNone(int64_t index, size_t count, absl::string_view what) {
   return index == -1 ? absl::OkStatus() : InRange(index, count, what);
+}
+
+// Readers print strings as they are, and JSON has no others.
+absl::Status Text(const std::string& text, absl::string_view what) {
+  const char* at = text.c_str();
+  while (at < text.c_str() + text.size()) {
+    if (flatbuffers::FromUTF8(&at) < 0) return Bad(absl::StrCat(what, " is not UTF-8"));
+  }
+  return absl::OkStatus();
+}
+absl::Status Texts(const std::vector<std::string>& texts, absl::string_view what) {
+  for (const std::string& text : texts) SMELT_RETURN_IF_ERROR(Text(text, what));
+  return absl::OkStatus();
+}
+// A key names files and symbols.
+absl::Status Key(absl::string_view key) {
+  const bool is_hex = std::all_of(key.begin(), key.end(), [](char c) { return absl::ascii_isxdigit(c); });
+  return is_hex && key.size() <= 64 ? absl::OkStatus() : Bad("its key is no hexadecimal SHA-256");
 }
 
 template <typename T, typename F>
@@ -173,15 +296,22 @@ class Verifier {
     if (b_.abi != kKernelAbi) {
       return absl::UnimplementedError(absl::StrCat("has kernel ABI ", b_.abi, "; this program has ", kKernelAbi));
     }
+    SMELT_RETURN_IF_ERROR(Text(b_.model_name, "the model's name"));
+    SMELT_RETURN_IF_ERROR(Text(b_.graph_text, "the graph's text"));
+    SMELT_RETURN_IF_ERROR(Text(b_.refused_patterns, "the reason of refused patterns"));
     SMELT_RETURN_IF_ERROR(Exprs());
     SMELT_RETURN_IF_ERROR(EachOf(b_.symbols, "symbol", [&](const auto& s) { return Symbol(*s); }));
     SMELT_RETURN_IF_ERROR(EachOf(b_.args, "argument", [&](const auto& a) { return Arg(*a); }));
     SMELT_RETURN_IF_ERROR(EachOf(b_.outputs, "output", [&](const auto& o) {
+      SMELT_RETURN_IF_ERROR(Text(o->name, "its name"));
       return o->kind <= fb::ArgKind::MAX ? absl::OkStatus() : Bad("its kind is unknown");
     }));
     SMELT_RETURN_IF_ERROR(EachOf(b_.storages, "state storage", [&](const auto& s) { return Storage(*s); }));
+    SMELT_RETURN_IF_ERROR(StoragesAreApart());
     SMELT_RETURN_IF_ERROR(EachOf(b_.states, "state", [&](const auto& s) { return State(*s); }));
     SMELT_RETURN_IF_ERROR(EachOf(b_.kernels, "kernel", [&](const auto& k) {
+      SMELT_RETURN_IF_ERROR(Key(k->key));
+      SMELT_RETURN_IF_ERROR(Text(k->spec, "its spec"));
       return k->num_words >= 0 && k->num_words <= 1 << 20 ? absl::OkStatus()
                                                           : Bad(absl::StrCat("num_words is ", k->num_words));
     }));
@@ -231,6 +361,7 @@ class Verifier {
 
   absl::Status Symbol(const fb::SymbolDefT& s) const {
     using S = fb::SymbolSource;
+    SMELT_RETURN_IF_ERROR(Text(s.name, "its name"));
     if (s.source > S::MAX) return Bad("its source is unknown");
     if (s.min > s.max) return Bad(absl::StrCat(s.name, ": its range is empty"));
     if (s.scale == 0) return Bad(absl::StrCat(s.name, ": scale is 0"));
@@ -251,6 +382,8 @@ class Verifier {
   }
 
   absl::Status Arg(const fb::ArgDefT& a) const {
+    SMELT_RETURN_IF_ERROR(Text(a.name, "its name"));
+    SMELT_RETURN_IF_ERROR(Text(a.string_value, "its value"));
     if (a.kind > fb::ArgKind::MAX) return Bad("its kind is unknown");
     if (a.kind == fb::ArgKind::Int && a.value != -1) {
       SMELT_RETURN_IF_ERROR(InRange(a.value, b_.exprs.size(), "value"));
@@ -280,32 +413,56 @@ class Verifier {
       return Bad(absl::StrCat(s.bytes, " bytes at ", s.segment_offset, " do not lie in segment ", s.segment, " of ",
                               segment.size, " bytes"));
     }
+    if (s.segment_offset % kStorageAlignment != 0) {
+      return Bad(absl::StrCat("its offset ", s.segment_offset, " is no multiple of ", kStorageAlignment));
+    }
+    return absl::OkStatus();
+  }
+
+  // An instance copies storages that are written: those that share bytes would take memory as often as they are listed.
+  absl::Status StoragesAreApart() const {
+    if (c_ == nullptr) return absl::OkStatus();
+    std::vector<int> order;
+    for (size_t i = 0; i < b_.storages.size(); ++i) {
+      if (b_.storages[i]->bytes > 0) order.push_back(static_cast<int>(i));
+    }
+    const auto place = [&](int i) { return std::pair(b_.storages[i]->segment, b_.storages[i]->segment_offset); };
+    std::sort(order.begin(), order.end(), [&](int a, int b) { return place(a) < place(b); });
+    for (size_t i = 1; i < order.size(); ++i) {
+      const fb::StateStorageT &before = *b_.storages[order[i - 1]], &s = *b_.storages[order[i]];
+      if (before.segment == s.segment && before.bytes > s.segment_offset - before.segment_offset) {
+        return Bad(absl::StrCat("state storages ", order[i - 1], " and ", order[i], " share bytes"));
+      }
+    }
     return absl::OkStatus();
   }
 
   absl::Status State(const fb::StateTensorT& s) const {
+    SMELT_RETURN_IF_ERROR(Text(s.name, "its name"));
     const std::string who = absl::StrCat("\"", s.name, "\"");
     if (s.kind > fb::StateKind::MAX) return Bad(absl::StrCat(who, ": its kind is unknown"));
     SMELT_RETURN_IF_ERROR(DTypeOf(s.dtype));
     SMELT_RETURN_IF_ERROR(Annotate(InRange(s.storage, b_.storages.size(), "storage"), who));
     if (s.sizes.size() != s.strides.size() || s.sizes.size() > kMaxRank) return Bad(absl::StrCat(who, ": bad rank"));
-    // In bounds, counted in elements; all by checked arithmetic.
-    int64_t elements = 1, low = s.offset, high = s.offset;
+    // In bounds, counted in elements; all by checked arithmetic, also of a tensor without elements, where a size of 0
+    // counts as 1. A tensor of strides 0 has more elements than its storage.
+    const int64_t item = ItemSize(static_cast<DType>(s.dtype));
+    int64_t elements = item, low = s.offset, high = s.offset;
     bool empty = false;
     for (size_t d = 0; d < s.sizes.size(); ++d) {
       if (s.sizes[d] < 0) return Bad(absl::StrCat(who, ": size ", d, " is ", s.sizes[d]));
       if (s.sizes[d] == 0) empty = true;
     }
-    for (size_t d = 0; !empty && d < s.sizes.size(); ++d) {
+    for (size_t d = 0; d < s.sizes.size(); ++d) {
+      const int64_t size = std::max<int64_t>(s.sizes[d], 1);
       int64_t reach;
-      if (__builtin_mul_overflow(elements, s.sizes[d], &elements) ||
-          __builtin_mul_overflow(s.sizes[d] - 1, s.strides[d], &reach) ||
+      if (__builtin_mul_overflow(elements, size, &elements) || __builtin_mul_overflow(size - 1, s.strides[d], &reach) ||
           __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) {
         return Bad(absl::StrCat(who, ": its geometry overflows"));
       }
     }
-    const int64_t limit = b_.storages[s.storage]->bytes / ItemSize(static_cast<DType>(s.dtype));
-    if (empty ? s.offset < 0 : low < 0 || high >= limit) {
+    const int64_t limit = b_.storages[s.storage]->bytes / item;
+    if (empty ? s.offset < 0 || s.offset > INT64_MAX / 16 : low < 0 || high >= limit) {
       return Bad(absl::StrCat(who, ": it reaches elements ", low, " to ", high, " of storage ", s.storage,
                               ", which has ", limit));
     }
@@ -313,6 +470,10 @@ class Verifier {
   }
 
   absl::Status Target(const fb::TargetCodeT& t) const {
+    SMELT_RETURN_IF_ERROR(Text(t.name, "its name"));
+    SMELT_RETURN_IF_ERROR(Text(t.triple, "its triple"));
+    SMELT_RETURN_IF_ERROR(Texts(t.features, "a feature"));
+    for (const auto& k : t.kernels) SMELT_RETURN_IF_ERROR(Key(k->key));
     if (t.kernels.size() != b_.kernels.size()) {
       return Bad(absl::StrCat(t.name, ": it has ", t.kernels.size(), " kernels, the bundle ", b_.kernels.size()));
     }
@@ -337,15 +498,21 @@ class Verifier {
 
   absl::Status Plan(const fb::PlanT& p) {
     if (p.variant > fb::VariantKind::MAX) return Bad("its variant is unknown");
-    if (p.num_registers < 0 || p.num_registers > 1 << 20) {
-      return Bad(absl::StrCat("it has ", p.num_registers, " registers"));
+    if (p.other_strides > fb::OtherStrides::MAX) return Bad("its rule for other strides is unknown");
+    // Steps give registers their values.
+    size_t steps = 0;
+    for (const auto& block : p.blocks) steps += block->steps.size();
+    if (p.num_registers < 0 || p.num_registers > 1 << 20 || p.num_registers / 16 > static_cast<int64_t>(steps)) {
+      return Bad(absl::StrCat("it has ", p.num_registers, " registers for ", steps, " steps"));
     }
     SMELT_RETURN_IF_ERROR(Convention(p));
     SMELT_RETURN_IF_ERROR(EachOf(p.guards, "guard", [&](const auto& g) {
+      SMELT_RETURN_IF_ERROR(Text(g->message, "its message"));
+      SMELT_RETURN_IF_ERROR(Text(g->source, "its source"));
       SMELT_RETURN_IF_ERROR(Expr(g->expr, "condition"));
       return depends_on_data_[g->expr] ? Bad("its condition depends on data") : absl::OkStatus();
     }));
-    SMELT_RETURN_IF_ERROR(EachOf(p.slots, "slot", [&](const auto& s) { return Slot(p, *s); }));
+    SMELT_RETURN_IF_ERROR(EachOf(p.slots, "slot", [&](const auto& s) { return Slot(*s); }));
     SMELT_RETURN_IF_ERROR(EachOf(p.views, "view", [&](const auto& v) {
       SMELT_RETURN_IF_ERROR(InRange(v->slot, p.slots.size(), "slot"));
       SMELT_RETURN_IF_ERROR(DTypeOf(v->dtype));
@@ -375,7 +542,15 @@ class Verifier {
     if (p.blocks.empty()) return Bad("it has no block");
     entered_.assign(p.blocks.size(), false);
     SMELT_RETURN_IF_ERROR(Block(p, 0, 1));
+    SMELT_RETURN_IF_ERROR(AllAreEntered());
     return p.eager == nullptr ? absl::OkStatus() : Annotate(Eager(*p.eager), "eager-order program");
+  }
+
+  // Readers walk the list of blocks: one that no step enters would be read unverified.
+  absl::Status AllAreEntered() const {
+    const auto it = std::find(entered_.begin(), entered_.end(), false);
+    return it == entered_.end() ? absl::OkStatus()
+                                : Bad(absl::StrCat("block ", it - entered_.begin(), " is never entered"));
   }
 
   absl::Status Values(const fb::EagerProgramT& e, const std::vector<int>& list, absl::string_view what) const {
@@ -385,7 +560,10 @@ class Verifier {
 
   absl::Status Eager(const fb::EagerProgramT& e) {
     if (&kernels_ != &b_.kernels) return Bad("a call that holds an eager-order program itself");
-    if (e.num_values < 0 || e.num_values > 1 << 24) return Bad(absl::StrCat("it has ", e.num_values, " values"));
+    if (e.num_values < 0 || e.num_values > 1 << 24 || e.num_values / 16 > Definitions(e)) {
+      return Bad(absl::StrCat("it has ", e.num_values, " values for ", Definitions(e), " definitions"));
+    }
+    for (int s : e.resized_states) SMELT_RETURN_IF_ERROR(InRange(s, b_.states.size(), "resized state"));
     if (e.args.size() != b_.args.size() || e.states.size() != b_.states.size() ||
         e.outputs.size() != b_.outputs.size()) {
       return Bad("its arguments, states and outputs are not the signature's");
@@ -397,11 +575,16 @@ class Verifier {
       SMELT_RETURN_IF_ERROR(InRange(t->value, e.num_values, "value"));
       SMELT_RETURN_IF_ERROR(InRange(t->storage, b_.storages.size(), "storage"));
       SMELT_RETURN_IF_ERROR(DTypeOf(t->dtype));
+      if (t->sizes.size() > kMaxRank) return Bad("bad rank");
       int64_t bytes = ItemSize(static_cast<DType>(t->dtype));
+      bool empty = false;
       for (int64_t n : t->sizes) {
-        if (n < 0 || __builtin_mul_overflow(bytes, n, &bytes)) return Bad("a size is out of range");
+        empty = empty || n == 0;
+        if (n < 0 || __builtin_mul_overflow(bytes, std::max<int64_t>(n, 1), &bytes)) {
+          return Bad("a size is out of range");
+        }
       }
-      return bytes <= b_.storages[t->storage]->bytes ? absl::OkStatus() : Bad("it is larger than its storage");
+      return empty || bytes <= b_.storages[t->storage]->bytes ? absl::OkStatus() : Bad("it is larger than its storage");
     }));
     SMELT_RETURN_IF_ERROR(EachOf(e.calls, "call", [&](const auto& c) {
       if (!c->storages.empty() || !c->states.empty() || !c->kernels.empty() || !c->targets.empty() ||
@@ -412,7 +595,18 @@ class Verifier {
     }));
     if (e.blocks.empty()) return Bad("it has no block");
     entered_.assign(e.blocks.size(), false);
-    return EagerBlock(e, 0, 1);
+    SMELT_RETURN_IF_ERROR(EagerBlock(e, 0, 1));
+    return AllAreEntered();
+  }
+
+  // At least as many as the program's values, but for a few that nothing defines.
+  static int64_t Definitions(const fb::EagerProgramT& e) {
+    size_t n = e.args.size() + e.states.size() + e.tensors.size() + e.outputs.size() + 1;
+    for (const auto& block : e.blocks) {
+      n += block->params.size() + block->results.size() + block->instrs.size();
+      for (const auto& i : block->instrs) n += i->inputs.size() + i->outputs.size();
+    }
+    return static_cast<int64_t>(n);
   }
 
   absl::Status EagerBlock(const fb::EagerProgramT& e, int index, int depth) {
@@ -429,6 +623,14 @@ class Verifier {
   absl::Status EagerInstr(const fb::EagerProgramT& e, const fb::EagerInstrT& i, int depth) {
     using K = fb::EagerKind;
     if (i.kind > K::MAX || i.layout > fb::EagerLayout::MAX) return Bad("its kind is unknown");
+    for (const std::string* text : {&i.op, &i.text, &i.source})
+      SMELT_RETURN_IF_ERROR(Text(*text, "one of its strings"));
+    if (i.sharing.size() > i.inputs.size() || (!i.sharing.empty() && i.kind == K::Compute && i.targets.empty())) {
+      return Bad("it says how operands share memory that it does not have");
+    }
+    for (uint8_t rule : i.sharing) {
+      if (rule > kMaxOperandSharing) return Bad("its rule for operands is unknown");
+    }
     for (int v : i.inputs) SMELT_RETURN_IF_ERROR(InRange(v, e.num_values, "input"));
     SMELT_RETURN_IF_ERROR(Values(e, i.outputs, "output"));
     SMELT_RETURN_IF_ERROR(Values(e, i.layout_inputs, "layout input"));
@@ -508,29 +710,29 @@ class Verifier {
     return Bad("its kind is unknown");
   }
 
-  absl::Status Convention(const fb::PlanT& p) const {
+  absl::Status Convention(const fb::PlanT& p) {
     if (p.convention == nullptr) return Bad("it has no calling convention");
     const fb::ConventionT& c = *p.convention;
-    size_t inner = b_.args.size();
-    if (c.duplicates != nullptr && !c.duplicates->inner_of_outer.empty()) {
+    first_outer_.clear();
+    if (c.duplicates == nullptr || c.duplicates->inner_of_outer.empty()) {
+      for (size_t i = 0; i < b_.args.size(); ++i) first_outer_.push_back(static_cast<int>(i));
+    } else {
       const std::vector<int>& map = c.duplicates->inner_of_outer;
       if (map.size() != b_.args.size()) {
         return Bad(absl::StrCat("the duplicates layer has ", map.size(), " arguments, the signature ", b_.args.size()));
       }
-      int next = 0;
-      std::vector<int> first;
       for (size_t i = 0; i < map.size(); ++i) {
+        const int next = static_cast<int>(first_outer_.size());
         if (map[i] < 0 || map[i] > next)
           return Bad(absl::StrCat("the duplicates layer maps argument ", i, " to ", map[i]));
         if (map[i] == next) {
-          ++next;
-          first.push_back(static_cast<int>(i));
-        } else if (b_.args[i]->kind != fb::ArgKind::Tensor || b_.args[first[map[i]]]->kind != fb::ArgKind::Tensor) {
+          first_outer_.push_back(static_cast<int>(i));
+        } else if (b_.args[i]->kind != fb::ArgKind::Tensor || ArgOfInner(map[i]).kind != fb::ArgKind::Tensor) {
           return Bad(absl::StrCat("the duplicates layer joins argument ", i, ", which is no tensor"));
         }
       }
-      inner = static_cast<size_t>(next);
     }
+    const size_t inner = first_outer_.size();
     if (c.overlaps != nullptr) {
       SMELT_RETURN_IF_ERROR(EachOf(c.overlaps->groups, "overlap group", [&](const auto& g) {
         for (int m : g->members) SMELT_RETURN_IF_ERROR(InRange(m, inner, "member"));
@@ -543,7 +745,7 @@ class Verifier {
         if (m->is_state && !b_.storages[b_.states[m->arg]->storage]->is_mutated) {
           return Bad(absl::StrCat("the storage of state ", m->arg, " is not marked as mutated"));
         }
-        if (!m->is_state && ArgOfInner(c, m->arg).kind != fb::ArgKind::Tensor) return Bad("it is no tensor");
+        if (!m->is_state && ArgOfInner(m->arg).kind != fb::ArgKind::Tensor) return Bad("it is no tensor");
         if (m->flags > 15) return Bad(absl::StrCat("flags are ", int{m->flags}));
         const bool needs_view =
             (m->flags & (static_cast<int>(fb::MutationKind::Geometry) | static_cast<int>(fb::MutationKind::Storage))) !=
@@ -604,30 +806,18 @@ class Verifier {
     });
   }
 
-  const fb::ArgDefT& ArgOfInner(const fb::ConventionT& c, int inner) const {
-    if (c.duplicates != nullptr && !c.duplicates->inner_of_outer.empty()) {
-      const std::vector<int>& map = c.duplicates->inner_of_outer;
-      return *b_.args[std::find(map.begin(), map.end(), inner) - map.begin()];
-    }
-    return *b_.args[inner];
-  }
+  const fb::ArgDefT& ArgOfInner(int inner) const { return *b_.args[first_outer_[inner]]; }
 
-  absl::Status Slot(const fb::PlanT& p, const fb::SlotT& s) const {
+  absl::Status Slot(const fb::SlotT& s) const {
     using K = fb::SlotKind;
     SMELT_RETURN_IF_ERROR(InRangeOrNone(s.offset, b_.exprs.size(), "offset"));
     SMELT_RETURN_IF_ERROR(InRangeOrNone(s.bytes, b_.exprs.size(), "bytes"));
     switch (s.kind) {
-      case K::ArgStorage: {
-        const auto& d = p.convention->duplicates;
-        size_t inner = b_.args.size();
-        if (d != nullptr && !d->inner_of_outer.empty()) {
-          inner = static_cast<size_t>(*std::max_element(d->inner_of_outer.begin(), d->inner_of_outer.end())) + 1;
-        }
-        SMELT_RETURN_IF_ERROR(InRange(s.index, inner, "argument"));
-        return ArgOfInner(*p.convention, s.index).kind == fb::ArgKind::Tensor
+      case K::ArgStorage:
+        SMELT_RETURN_IF_ERROR(InRange(s.index, first_outer_.size(), "argument"));
+        return ArgOfInner(s.index).kind == fb::ArgKind::Tensor
                    ? absl::OkStatus()
                    : Bad(absl::StrCat("argument ", s.index, " is no tensor"));
-      }
       case K::StateStorage:
         return InRange(s.index, b_.storages.size(), "storage");
       case K::Arena:
@@ -661,6 +851,8 @@ class Verifier {
 
   absl::Status Check(const fb::PlanT& p, const fb::CheckT& c) const {
     using K = fb::CheckKind;
+    SMELT_RETURN_IF_ERROR(Text(c.message, "its message"));
+    SMELT_RETURN_IF_ERROR(Text(c.source, "its source"));
     switch (c.kind) {
       case K::NotZero:
         return Expr(c.a, "condition");
@@ -715,6 +907,7 @@ class Verifier {
 
   absl::Status Step(const fb::PlanT& p, const fb::StepT& step, int depth) {
     using U = fb::StepUnion;
+    SMELT_RETURN_IF_ERROR(Text(step.source, "its source"));
     switch (step.step.type) {
       case U::NONE:
         break;
@@ -734,6 +927,8 @@ class Verifier {
       }
       case U::LibraryCall: {
         const fb::LibraryCallT& l = *step.step.AsLibraryCall();
+        SMELT_RETURN_IF_ERROR(Text(l.op, "its operator"));
+        SMELT_RETURN_IF_ERROR(Texts(l.strings, "an attribute"));
         for (int v : l.inputs) SMELT_RETURN_IF_ERROR(InRangeOrNone(v, p.views.size(), "input"));
         for (int v : l.outputs) {
           if (v != -1) SMELT_RETURN_IF_ERROR(Written(p, v, "output"));
@@ -845,7 +1040,9 @@ class Verifier {
   const Container* c_;
   const std::vector<std::unique_ptr<fb::KernelT>>& kernels_;
   std::vector<bool> depends_on_data_;
-  std::vector<bool> entered_;
+  // Of the plan that is being verified.
+  std::vector<int> first_outer_;  // by inner argument: the first outer one
+  std::vector<bool> entered_;     // by block
 };
 
 }  // namespace
@@ -864,15 +1061,14 @@ absl::StatusOr<std::unique_ptr<fb::BundleT>> DecodeBundle(absl::Span<const uint8
   }
   if (!fb::BundleBufferHasIdentifier(bytes.data()))
     return Bad("the metadata is not of a bundle: its identifier differs");
-  // Bundle > Plan > Block > Step > Launch, or > Convention > layer > entry: 6 deep; twice that where a plan holds the
-  // calls of an eager-order program. A table takes at least 8 bytes.
-  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), /*max_depth=*/16,
-                                 /*max_tables=*/static_cast<flatbuffers::uoffset_t>(bytes.size() / 4 + 16));
+  if (!StringLists(bytes).AreShort()) return Bad("the metadata refers to the same strings over and over");
+  flatbuffers::Verifier verifier = VerifierOf(bytes);
   if (!fb::VerifyBundleBuffer(verifier)) return Bad("the metadata is not a well-formed FlatBuffer");
   const fb::Bundle* root = fb::GetBundle(bytes.data());
   UnpackBudget budget(bytes.size());
   budget.Add(*root);
   if (budget.exhausted()) return Bad("the metadata refers to the same bytes over and over");
+  if (budget.plans_exhausted()) return Bad("the metadata has more plans than expressions and arguments allow");
   if (budget.misaligned()) return Bad("elements of a vector in the metadata are not aligned");
   return std::unique_ptr<fb::BundleT>(root->UnPack());
 }
