@@ -1,6 +1,8 @@
-// JSON of untrusted origin, without exceptions and without deep recursion.
+// JSON of untrusted origin, read and written without exceptions and without deep recursion.
 #ifndef SMELT_RUNTIME_JSON_TEXT_H_
 #define SMELT_RUNTIME_JSON_TEXT_H_
+
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -11,6 +13,13 @@ namespace smelt {
 // NaN, Infinity and -Infinity, which Python writes as bare words, become the strings of that name. DataLoss for what is
 // no JSON or nested deeper than 200 levels.
 absl::StatusOr<nlohmann::json> ParseJsonText(absl::string_view text, absl::string_view where);
+
+// `json` as text, on one line unless `indent` is given. Strings may hold any bytes: those that are not UTF-8 become
+// U+FFFD, where `dump()` would throw.
+template <typename Json>
+std::string JsonText(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
 
 }  // namespace smelt
 

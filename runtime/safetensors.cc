@@ -105,8 +105,7 @@ absl::Status WriteSafetensors(const std::string& path, const std::map<std::strin
                     {"shape", std::vector<int64_t>(t.sizes().begin(), t.sizes().end())},
                     {"data_offsets", {begin, body.size()}}};
   }
-  // A name that is not UTF-8 must not throw.
-  std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string text = JsonText(header);
   text.append((8 - text.size() % 8) % 8, ' ');
   const uint64_t size = text.size();
   std::string out(reinterpret_cast<const char*>(&size), 8);

@@ -14,6 +14,7 @@
 #include "smelt/codegen/kernel_key.h"
 #include "smelt/codegen/key_difference.h"
 #include "smelt/codegen/target.h"
+#include "smelt/runtime/json_text.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/exit_codes.h"
 
@@ -114,7 +115,7 @@ int Explain(const std::vector<EntryInfo>& entries, const std::string& wanted, bo
         std::printf("%s\n", Summary(e).c_str());
       }
     }
-    if (json) std::printf("%s\n", Json{{"entries", all}}.dump().c_str());
+    if (json) std::printf("%s\n", JsonText(Json{{"entries", all}}).c_str());
     return kExitOk;
   }
   const EntryInfo* found = nullptr;
@@ -140,7 +141,7 @@ int Explain(const std::vector<EntryInfo>& entries, const std::string& wanted, bo
         differences.push_back({{"part", d.part}, {"where", d.where}, {"this", d.wanted}, {"other", d.cached}});
       j["nearest"] = {{"key", nearest->key}, {"differences", differences}};
     }
-    std::printf("%s\n", j.dump().c_str());
+    std::printf("%s\n", JsonText(j).c_str());
     return kExitOk;
   }
   std::printf("%s\n%s", Summary(*found).c_str(), found->key_text.c_str());
@@ -195,12 +196,12 @@ int RunCache(const std::vector<std::string>& args) {
   if (verb == "stats") {
     const Json j = StatsOf(**cache, *entries);
     if (json) {
-      std::printf("%s\n", j.dump().c_str());
+      std::printf("%s\n", JsonText(j).c_str());
       return kExitOk;
     }
     for (auto it = j.begin(); it != j.end(); ++it)
       std::printf("%-18s %s\n", it.key().c_str(),
-                  it->is_string() ? it->get<std::string>().c_str() : it->dump().c_str());
+                  it->is_string() ? it->get<std::string>().c_str() : JsonText(*it).c_str());
     return kExitOk;
   }
   if (verb == "verify") {
@@ -209,7 +210,7 @@ int RunCache(const std::vector<std::string>& args) {
       if (e.key_text.empty()) damaged.push_back(e.key);
     }
     if (json) {
-      std::printf("%s\n", Json{{"entries", entries->size()}, {"damaged", damaged}}.dump().c_str());
+      std::printf("%s\n", JsonText(Json{{"entries", entries->size()}, {"damaged", damaged}}).c_str());
     } else {
       for (const Json& key : damaged) std::printf("damaged: %s\n", key.get<std::string>().c_str());
       std::printf("%d entries, %d damaged\n", static_cast<int>(entries->size()), static_cast<int>(damaged.size()));
@@ -219,7 +220,7 @@ int RunCache(const std::vector<std::string>& args) {
   const absl::Status cleared = (*cache)->Clear();
   if (!cleared.ok()) return fail(cleared, kExitCannotWrite);
   if (json) {
-    std::printf("%s\n", Json{{"removed", entries->size()}}.dump().c_str());
+    std::printf("%s\n", JsonText(Json{{"removed", entries->size()}}).c_str());
   } else {
     std::printf("%d entries removed\n", static_cast<int>(entries->size()));
   }

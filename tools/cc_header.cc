@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -52,8 +54,11 @@ const std::set<std::string>& Keywords() {
   return *words;
 }
 
+// Names of members that are taken: how often each was asked for.
+using TakenNames = std::map<std::string, int>;
+
 // A member's name: letters, digits and single underscores, no keyword, each once.
-std::string Identifier(const std::string& name, std::set<std::string>& taken) {
+std::string Identifier(const std::string& name, TakenNames& taken) {
   std::string out;
   for (char c : name) {
     const char next = isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
@@ -63,9 +68,16 @@ std::string Identifier(const std::string& name, std::set<std::string>& taken) {
   if (out.empty() || isdigit(static_cast<unsigned char>(out[0])) != 0 || out[0] == '_') out = "v" + out;
   if (Keywords().count(out) != 0) out += "_";
   std::string unique = out;
-  for (int n = 2; !taken.insert(unique).second; ++n) unique = absl::StrCat(out, "_", n);
+  int& n = taken[out];  // a map's elements stay where they are
+  while (++n > 1) {
+    unique = absl::StrCat(out, "_", n);
+    if (taken.try_emplace(unique, 1).second) break;
+  }
   return unique;
 }
+
+// A name of the model in a comment, which it must not end or continue.
+std::string Quoted(absl::string_view name) { return absl::StrCat("\"", absl::CHexEscape(name), "\""); }
 
 class Maker {
  public:
@@ -119,7 +131,7 @@ class Maker {
   }
 
   absl::Status Inputs() {
-    std::set<std::string> taken;
+    TakenNames taken;
     for (const auto& a : b_.args) {
       Member m;
       m.kind = a->kind;
@@ -158,15 +170,16 @@ class Maker {
       return absl::UnimplementedError("the model refuses every call: it has no outputs to give types");
     const fb::ConventionT& c = *plan->convention;
     // What an argument or state is after the call.
+    std::map<std::pair<bool, int>, int> final_views;
+    if (c.mutated) {
+      for (const auto& m : c.mutated->inputs) final_views.try_emplace({m->is_state, m->arg}, m->final_view);
+    }
     auto final_view = [&](bool state, int index) -> int {
-      if (!c.mutated) return -1;
       if (!state && c.duplicates && !c.duplicates->inner_of_outer.empty()) index = c.duplicates->inner_of_outer[index];
-      for (const auto& m : c.mutated->inputs) {
-        if (m->is_state == state && m->arg == index) return m->final_view;
-      }
-      return -1;
+      const auto found = final_views.find({state, index});
+      return found == final_views.end() ? -1 : found->second;
     };
-    std::set<std::string> taken;
+    TakenNames taken;
     for (size_t i = 0; i < b_.outputs.size(); ++i) {
       const fb::OutputRefT& o = *c.outputs->outputs[i];
       Member m;
@@ -181,7 +194,7 @@ class Maker {
           if (view < 0 && a.kind != fb::ArgKind::None) {
             m.type = m.tensor ? TensorType(a.dtype, a.sizes) : ScalarType(a.kind);
           }
-          m.comment = absl::StrCat("the argument ", a.name, " itself");
+          m.comment = absl::StrCat("the argument ", Quoted(a.name), " itself");
           break;
         }
         case fb::OutputKind::IsState: {
@@ -189,7 +202,7 @@ class Maker {
           const fb::StateTensorT& s = *b_.states[o.index];
           m.tensor = true;
           if (view < 0) m.type = StateType(s);
-          m.comment = absl::StrCat("the model's own ", s.name);
+          m.comment = absl::StrCat("the model's own ", Quoted(s.name));
           break;
         }
         case fb::OutputKind::Scalar:
@@ -359,7 +372,7 @@ class Model {
 
 bool IsNamespace(const std::string& name) {
   for (absl::string_view part : absl::StrSplit(name, "::")) {
-    std::set<std::string> none;
+    TakenNames none;
     if (part.empty() || Identifier(std::string(part), none) != part) return false;
   }
   return true;
@@ -371,6 +384,7 @@ absl::StatusOr<CcFiles> MakeCc(const fb::BundleT& bundle, absl::string_view file
   if (!IsNamespace(options.cc_namespace)) {
     return absl::InvalidArgumentError(absl::StrCat("\"", options.cc_namespace, "\" is no name of a C++ namespace"));
   }
+  if (file.size() < 96) return absl::DataLossError("the file was cut off while it was read");
   return Maker(bundle, file, options).Run();
 }
 

@@ -14,6 +14,7 @@
 #include "smelt/core/base/file.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/pipeline/compile.h"
+#include "smelt/runtime/json_text.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/compile_options.h"
 #include "smelt/tools/exit_codes.h"
@@ -110,7 +111,8 @@ int RunCompile(const std::vector<std::string>& args) {
   if (line->Has("stats-file")) {
     auto bundle = ReadBundle(out);
     if (!bundle.ok()) return Fail(bundle.status());
-    absl::Status written = WriteFileAtomically(line->Get("stats-file"), StableStats(*stats, **bundle).dump(1) + "\n");
+    absl::Status written =
+        WriteFileAtomically(line->Get("stats-file"), JsonText(StableStats(*stats, **bundle), 1) + "\n");
     if (!written.ok()) {
       std::fprintf(stderr, "smelt compile: %s\n", std::string(written.message()).c_str());
       return WriteExitCodeOf(written);
@@ -132,7 +134,7 @@ int RunCompile(const std::vector<std::string>& args) {
     j["bundle_bytes"] = stats->bundle_bytes;
     j["phase_ms"]["import"] = import_ms;
     for (const auto& [phase, ms] : stats->phase_ms) j["phase_ms"][phase] = ms;
-    std::printf("%s\n", j.dump().c_str());
+    std::printf("%s\n", JsonText(j).c_str());
   }
   return kExitOk;
 }

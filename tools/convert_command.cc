@@ -22,6 +22,7 @@
 #include "absl/strings/str_format.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/json_text.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/compile_options.h"
 #include "smelt/tools/convert_inputs.h"
@@ -249,7 +250,7 @@ class Batch {
 
   void Log(const ConvertRecord& r) {
     if (log_ == nullptr) return;
-    const std::string line = LogLine(r).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+    const std::string line = JsonText(LogLine(r)) + "\n";
     std::fwrite(line.data(), 1, line.size(), log_);
     std::fflush(log_);
   }

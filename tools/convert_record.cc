@@ -1,5 +1,7 @@
 #include "smelt/tools/convert_record.h"
 
+#include "smelt/runtime/json_text.h"
+
 namespace smelt {
 
 using Json = nlohmann::ordered_json;
@@ -26,7 +28,7 @@ std::string Encode(const ConvertRecord& r) {
   j["bundle_digest"] = r.bundle_digest;
   j["kernels"] = Json::array();
   for (const ReportKernel& k : r.kernels) j["kernels"].push_back({{"key", k.key}, {"launches", k.launches}});
-  return j.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return JsonText(j);
 }
 
 bool Decode(const std::string& text, ConvertRecord& r) {

@@ -1,12 +1,17 @@
 #include "smelt/tools/inspect_bundle.h"
 
-#include <cstdio>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "smelt/core/base/sha256.h"
 #include "smelt/core/tensor/dtype.h"
+#include "smelt/runtime/json_text.h"
 
 namespace smelt {
 
@@ -27,11 +32,44 @@ const char* Word(const char* const (&names)[N], size_t i) {
   return i < N ? names[i] : "?";
 }
 
+// A name that comes from the file: control characters would steer a terminal.
+std::string Printable(absl::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
+      absl::StrAppendFormat(&out, "\\x%02x", static_cast<unsigned char>(c));
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
 class Inspector {
  public:
-  Inspector(const fb::BundleT& b, const Container& file) : b_(b), file_(file) {}
+  Inspector(const fb::BundleT& b, const Container& file) : b_(b), file_(file) {
+    const int metadata = file.Find(SegmentKind::kMetadata);
+    const int64_t bytes = metadata < 0 ? 0 : file.segments()[metadata].size;
+    most_ = left_ = kTimesMetadata * bytes + (int64_t{16} << 20);
+  }
 
-  Json Run() {
+  absl::StatusOr<Json> Run() {
+    Json out = Describe();
+    if (left_ >= 0) return out;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        file_.name(), ": a description of it takes more than ", most_,
+        " bytes, out of proportion to the file: its steps or kernels name the same large things over and over"));
+  }
+
+ private:
+  // A view or an expression is written out wherever a step names it. The description of a bundle that smelt made is
+  // shorter than its metadata, and takes a few times as much memory.
+  static constexpr int64_t kTimesMetadata = 40;
+  // Of an expression. Deeper and longer ones end in an ellipsis.
+  static constexpr int kDepth = 100;
+  static constexpr size_t kLength = 4096;
+
+  Json Describe() {
     Json out;
     out["file"] = file_.name();
     out["model"] = b_.model_name;
@@ -42,11 +80,11 @@ class Inspector {
     Json plans = Json::array();
     for (const auto& p : b_.plans) plans.push_back(PlanJson(*p));
     if (!b_.plans.empty()) out["convention"] = plans[0]["convention"];
-    out["plans"] = plans;
+    out["plans"] = std::move(plans);
     if (!b_.refused_patterns.empty()) out["refused_patterns"] = b_.refused_patterns;
     Json kernels = Json::array();
     for (const auto& t : b_.targets) {
-      for (size_t i = 0; i < b_.kernels.size(); ++i) {
+      for (size_t i = 0; i < b_.kernels.size() && Fits(200 + b_.kernels[i]->spec.size() + t->name.size()); ++i) {
         const std::string& key = t->kernels[i]->key;
         kernels.push_back({{"key", key.empty() ? b_.kernels[i]->key : key},
                            {"spec", b_.kernels[i]->spec},
@@ -55,7 +93,7 @@ class Inspector {
                            {"uses", b_.kernels[i]->uses}});
       }
     }
-    out["kernels"] = kernels;
+    out["kernels"] = std::move(kernels);
     Json targets = Json::array();
     for (const auto& t : b_.targets)
       targets.push_back({{"name", t->name}, {"triple", t->triple}, {"features", t->features}});
@@ -88,17 +126,51 @@ class Inspector {
     return out;
   }
 
- private:
+  // Whether there is room for so many bytes more of the description, which are then taken.
+  bool Fits(size_t bytes) const {
+    left_ -= static_cast<int64_t>(bytes);
+    return left_ >= 0;
+  }
+
   std::string ExprText(int i) const {
-    if (i < 0 || i >= static_cast<int>(b_.exprs.size())) return "?";
+    std::string out;
+    if (left_ >= 0) AppendExpr(i, 0, out);
+    Fits(out.size());
+    return out;
+  }
+  // An expression may refer to another twice, and so on: written out, its length doubles with each step.
+  void AppendExpr(int i, int depth, std::string& out) const {
+    if (depth > kDepth || out.size() > kLength) {
+      out += "…";
+      return;
+    }
+    if (i < 0 || i >= static_cast<int>(b_.exprs.size())) {
+      out += "?";
+      return;
+    }
     const fb::ExprNode& e = b_.exprs[i];
-    auto both = [&](const char* op) { return absl::StrCat("(", ExprText(e.a()), " ", op, " ", ExprText(e.b()), ")"); };
-    auto call = [&](const char* f) { return absl::StrCat(f, "(", ExprText(e.a()), ", ", ExprText(e.b()), ")"); };
+    const auto both = [&](const char* op) {
+      out += "(";
+      AppendExpr(e.a(), depth + 1, out);
+      absl::StrAppend(&out, " ", op, " ");
+      AppendExpr(e.b(), depth + 1, out);
+      out += ")";
+    };
+    const auto call = [&](const char* f, std::initializer_list<int> operands) {
+      absl::StrAppend(&out, f, "(");
+      for (const int* o = operands.begin(); o != operands.end(); ++o) {
+        if (o != operands.begin()) out += ", ";
+        AppendExpr(*o, depth + 1, out);
+      }
+      out += ")";
+    };
     switch (e.op()) {
       case fb::ExprOp::Constant:
-        return absl::StrCat(e.constant());
+        absl::StrAppend(&out, e.constant());
+        return;
       case fb::ExprOp::Symbol:
-        return e.a() >= 0 && e.a() < static_cast<int>(b_.symbols.size()) ? b_.symbols[e.a()]->name : "?";
+        out += e.a() >= 0 && e.a() < static_cast<int>(b_.symbols.size()) ? b_.symbols[e.a()]->name : "?";
+        return;
       case fb::ExprOp::Add:
         return both("+");
       case fb::ExprOp::Sub:
@@ -106,13 +178,13 @@ class Inspector {
       case fb::ExprOp::Mul:
         return both("*");
       case fb::ExprOp::FloorDiv:
-        return call("floordiv");
+        return call("floordiv", {e.a(), e.b()});
       case fb::ExprOp::Mod:
-        return call("mod");
+        return call("mod", {e.a(), e.b()});
       case fb::ExprOp::Min:
-        return call("min");
+        return call("min", {e.a(), e.b()});
       case fb::ExprOp::Max:
-        return call("max");
+        return call("max", {e.a(), e.b()});
       case fb::ExprOp::Eq:
         return both("==");
       case fb::ExprOp::Lt:
@@ -124,11 +196,12 @@ class Inspector {
       case fb::ExprOp::Or:
         return both("or");
       case fb::ExprOp::Not:
-        return absl::StrCat("not ", ExprText(e.a()));
+        out += "not ";
+        return AppendExpr(e.a(), depth + 1, out);
       case fb::ExprOp::Select:
-        return absl::StrCat("select(", ExprText(e.a()), ", ", ExprText(e.b()), ", ", ExprText(e.c()), ")");
+        return call("select", {e.a(), e.b(), e.c()});
     }
-    return "?";
+    out += "?";
   }
   // A number where it is one, else the expression's text.
   Json Value(int i) const {
@@ -138,7 +211,10 @@ class Inspector {
   }
   Json Values(const std::vector<int>& v) const {
     Json out = Json::array();
-    for (int i : v) out.push_back(Value(i));
+    for (int i : v) {
+      if (!Fits(sizeof(Json))) break;
+      out.push_back(Value(i));
+    }
     return out;
   }
 
@@ -162,7 +238,8 @@ class Inspector {
   }
 
   Json ViewJson(const fb::PlanT& p, int i) const {
-    if (i < 0) return nullptr;
+    // The description of a view without dims.
+    if (i < 0 || !Fits(600)) return nullptr;
     const fb::ViewT& v = *p.views[i];
     const fb::SlotT& s = *p.slots[v.slot];
     return {{"slot", v.slot},
@@ -177,7 +254,10 @@ class Inspector {
   }
   Json ViewList(const fb::PlanT& p, const std::vector<int>& v) const {
     Json out = Json::array();
-    for (int i : v) out.push_back(ViewJson(p, i));
+    for (int i : v) {
+      if (!Fits(sizeof(Json))) break;
+      out.push_back(ViewJson(p, i));
+    }
     return out;
   }
 
@@ -304,41 +384,44 @@ class Inspector {
 
   const fb::BundleT& b_;
   const Container& file_;
+  int64_t most_;
+  mutable int64_t left_;  // bytes of the description
 };
 
 }  // namespace
 
-nlohmann::ordered_json DescribeBundle(const fb::BundleT& bundle, const Container& file) {
+absl::StatusOr<nlohmann::ordered_json> DescribeBundle(const fb::BundleT& bundle, const Container& file) {
   return Inspector(bundle, file).Run();
 }
 
-void PrintDescription(const nlohmann::ordered_json& j) {
-  std::printf("%s: bundle of %s, format %d, %lld bytes\n", j["file"].get<std::string>().c_str(),
-              j["model"].get<std::string>().c_str(), j["format"].get<int>(),
-              static_cast<long long>(j["bytes"].get<int64_t>()));
-  std::printf("signature\n");
-  for (const Json& a : j["signature"]["inputs"]) std::printf("  in   %s\n", a.dump().c_str());
-  for (const Json& o : j["signature"]["outputs"]) std::printf("  out  %s\n", o["name"].get<std::string>().c_str());
+std::string DescriptionText(const nlohmann::ordered_json& j) {
+  std::string out;
+  absl::StrAppendFormat(&out, "%s: bundle of %s, format %d, %d bytes\n", j["file"].get<std::string>(),
+                        Printable(j["model"].get<std::string>()), j["format"].get<int>(), j["bytes"].get<int64_t>());
+  absl::StrAppendFormat(&out, "signature\n");
+  for (const Json& a : j["signature"]["inputs"]) absl::StrAppendFormat(&out, "  in   %s\n", JsonText(a));
+  for (const Json& o : j["signature"]["outputs"])
+    absl::StrAppendFormat(&out, "  out  %s\n", Printable(o["name"].get<std::string>()));
   for (const Json& p : j["plans"]) {
-    std::printf("plan for %s arguments, arena %s bytes\n", p["variant"].get<std::string>().c_str(),
-                p["arena_bytes"].dump().c_str());
-    for (const auto& g : p["guards"]) std::printf("  where %s\n", g["holds"].dump().c_str());
-    std::printf("  convention\n");
+    absl::StrAppendFormat(&out, "plan for %s arguments, arena %s bytes\n", p["variant"].get<std::string>(),
+                          JsonText(p["arena_bytes"]));
+    for (const auto& g : p["guards"]) absl::StrAppendFormat(&out, "  where %s\n", JsonText(g["holds"]));
+    absl::StrAppendFormat(&out, "  convention\n");
     for (auto it = p["convention"].begin(); it != p["convention"].end(); ++it)
-      std::printf("    %s: %s\n", it.key().c_str(), it->dump().c_str());
+      absl::StrAppendFormat(&out, "    %s: %s\n", it.key(), JsonText(*it));
     int k = 0;
-    for (const Json& s : p["steps"]) std::printf("  %3d %s\n", k++, s.dump().c_str());
+    for (const Json& s : p["steps"]) absl::StrAppendFormat(&out, "  %3d %s\n", k++, JsonText(s));
   }
-  std::printf("kernels\n");
+  absl::StrAppendFormat(&out, "kernels\n");
   for (const Json& k : j["kernels"]) {
-    std::printf("  %.16s %s %lld bytes, used %d times\n", k["key"].get<std::string>().c_str(),
-                k["target"].get<std::string>().c_str(), static_cast<long long>(k["bytes"].get<int64_t>()),
-                k["uses"].get<int>());
+    absl::StrAppendFormat(&out, "  %.16s %s %d bytes, used %d times\n", k["key"].get<std::string>(),
+                          Printable(k["target"].get<std::string>()), k["bytes"].get<int64_t>(), k["uses"].get<int>());
   }
-  std::printf("weights\n");
-  for (const Json& w : j["weights"]) std::printf("  %s\n", w.dump().c_str());
-  std::printf("segments\n");
-  for (const Json& s : j["segments"]) std::printf("  %s\n", s.dump().c_str());
+  absl::StrAppendFormat(&out, "weights\n");
+  for (const Json& w : j["weights"]) absl::StrAppendFormat(&out, "  %s\n", JsonText(w));
+  absl::StrAppendFormat(&out, "segments\n");
+  for (const Json& s : j["segments"]) absl::StrAppendFormat(&out, "  %s\n", JsonText(s));
+  return out;
 }
 
 }  // namespace smelt

@@ -3,16 +3,19 @@
 #ifndef SMELT_TOOLS_INSPECT_BUNDLE_H_
 #define SMELT_TOOLS_INSPECT_BUNDLE_H_
 
+#include <string>
+
+#include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
 #include "smelt/schema/bundle.h"
 #include "smelt/schema/container.h"
 
 namespace smelt {
 
-// What `smelt inspect --json` prints.
-nlohmann::ordered_json DescribeBundle(const fb::BundleT& bundle, const Container& file);
-// Prints such a description on standard output, a line a part.
-void PrintDescription(const nlohmann::ordered_json& description);
+// What `smelt inspect --json` prints. kResourceExhausted for a bundle of a few bytes that takes gigabytes to describe.
+absl::StatusOr<nlohmann::ordered_json> DescribeBundle(const fb::BundleT& bundle, const Container& file);
+// Such a description for people, a line a part.
+std::string DescriptionText(const nlohmann::ordered_json& description);
 
 }  // namespace smelt
 

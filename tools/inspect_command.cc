@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -11,6 +12,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/runtime/case.h"
+#include "smelt/runtime/json_text.h"
 #include "smelt/runtime/program.h"
 #include "smelt/schema/bundle.h"
 #include "smelt/schema/container.h"
@@ -83,8 +85,9 @@ int RunInspect(const std::vector<std::string>& args) {
     if (!g.ok()) return Fail(path, g.status());
     const std::string text = PrintGraph(**g);
     if (line->Has("json")) {
-      std::printf("%s\n",
-                  nlohmann::ordered_json{{"file", path}, {"graph", text}, {"nodes", (*g)->num_nodes()}}.dump().c_str());
+      std::printf(
+          "%s\n",
+          JsonText(nlohmann::ordered_json{{"file", path}, {"graph", text}, {"nodes", (*g)->num_nodes()}}).c_str());
     } else {
       std::fputs(text.c_str(), stdout);
     }
@@ -100,7 +103,9 @@ int RunInspect(const std::vector<std::string>& args) {
       if (!s.ok()) return Fail(path, s);
     }
   }
-  nlohmann::ordered_json j = DescribeBundle(**bundle, **file);
+  absl::StatusOr<nlohmann::ordered_json> described = DescribeBundle(**bundle, **file);
+  if (!described.ok()) return Fail(path, described.status());
+  nlohmann::ordered_json j = *std::move(described);
   if (line->Has("case")) {
     const absl::StatusOr<std::string> difference = AddTimes(path, line->Get("case"), j);
     if (!difference.ok()) return Fail(path, difference.status());
@@ -118,9 +123,9 @@ int RunInspect(const std::vector<std::string>& args) {
     if (!line->Has("json")) return kExitOk;
   }
   if (line->Has("json")) {
-    std::printf("%s\n", j.dump().c_str());
+    std::printf("%s\n", JsonText(j).c_str());
   } else {
-    PrintDescription(j);
+    std::fputs(DescriptionText(j).c_str(), stdout);
   }
   return kExitOk;
 }

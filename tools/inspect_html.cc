@@ -1,8 +1,10 @@
 #include "smelt/tools/inspect_html.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -13,12 +15,14 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/tensor/dtype.h"
+#include "smelt/runtime/json_text.h"
 
 namespace smelt {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr size_t kOutside = 24;  // characters of the memory that a step reads from outside of the plan
 constexpr int kTop = 24, kPitch = 46, kBoxHeight = 34, kBoxLeft = 190, kBoxWidth = 560;
 
 constexpr absl::string_view kStyle = R"(
@@ -125,12 +129,18 @@ Step StepOf(const Json& j, const std::vector<std::string>& specs, const std::vec
     views(Json::array({j["to"]}), s.writes);
   } else {
     s.title = j.begin().key();
-    s.detail = j.begin()->is_string() ? j.begin()->get<std::string>() : j.begin()->dump();
+    s.detail = j.begin()->is_string() ? j.begin()->get<std::string>() : JsonText(*j.begin());
     if (j.contains("out")) views(Json::array({j["out"]}), s.writes);
   }
   if (j.contains("microseconds")) s.microseconds = j["microseconds"].get<double>();
   if (j.contains("source")) s.source = j["source"].get<std::string>();
   return s;
+}
+
+// The most there is where it overflows: sizes in a file may say anything.
+int64_t SumOf(int64_t a, int64_t b) {
+  int64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
 }
 
 std::string Traffic(const std::vector<Json>& views, int64_t* total) {
@@ -139,9 +149,9 @@ std::string Traffic(const std::vector<Json>& views, int64_t* total) {
   for (const Json& v : views) {
     const std::optional<int64_t> bytes = BytesOf(v);
     known = known && bytes;
-    sum += bytes.value_or(0);
+    sum = SumOf(sum, bytes.value_or(0));
   }
-  *total += sum;
+  *total = SumOf(*total, sum);
   return views.empty() ? "" : known ? BytesText(sum) : "depends on sizes";
 }
 
@@ -158,13 +168,14 @@ void DrawSteps(const Json& steps, const std::vector<std::string>& specs, const s
     libraries += s.kind == "library";
     const int y = kTop + row * kPitch, middle = y + kBoxHeight / 2;
     absl::StrAppend(&body, "<g class=\"step\"><title>", Escape(s.source), "</title>");
-    std::vector<int> from;
+    std::set<int> from;
+    std::set<std::string> memories;
     std::string outside;
     for (const Json& v : s.reads) {
       auto it = writer.find(v["slot"].get<int64_t>());
       if (it != writer.end()) {
-        if (std::find(from.begin(), from.end(), it->second) == from.end()) from.push_back(it->second);
-      } else if (!absl::StrContains(outside, v["memory"].get<std::string>())) {
+        from.insert(it->second);
+      } else if (memories.insert(v["memory"].get<std::string>()).second && outside.size() <= kOutside) {
         absl::StrAppend(&outside, outside.empty() ? "" : ", ", v["memory"].get<std::string>());
       }
     }
@@ -193,7 +204,7 @@ void DrawSteps(const Json& steps, const std::vector<std::string>& specs, const s
                       Microseconds(*s.microseconds), "</text>");
     }
     if (!outside.empty()) {
-      if (outside.size() > 24) outside = absl::StrCat(outside.substr(0, 22), "…");
+      if (outside.size() > kOutside) outside = absl::StrCat(outside.substr(0, kOutside - 2), "…");
       absl::StrAppend(&body, "<text class=\"small bytes\" x=\"", kBoxLeft - 8, "\" y=\"", middle + 4, "\">",
                       Escape(outside), " →</text>");
     }
@@ -253,7 +264,7 @@ std::string BundlePage(const Json& j) {
   absl::StrAppend(&out, "<h2>Kernels</h2>\n<table><tr><th></th><th>key</th><th>launches</th><th>operations</th>",
                   "<th>bytes of code</th>", times.empty() ? "" : "<th>time, all launches</th>", "</tr>\n");
   for (size_t k = 0; k < specs.size(); ++k) {
-    absl::StrAppend(&out, "<tr><td>", k, "</td><td>", keys[k].substr(0, 12), "</td><td class=\"n\">", uses[k],
+    absl::StrAppend(&out, "<tr><td>", k, "</td><td>", Escape(keys[k].substr(0, 12)), "</td><td class=\"n\">", uses[k],
                     "</td><td><details><summary>", Escape(Operations(specs[k])), "</summary><pre>", Escape(specs[k]),
                     "</pre></details></td><td>");
     for (const auto& [target, bytes] : code[specs[k]]) absl::StrAppend(&out, Escape(target), " ", bytes, " ");

@@ -15,6 +15,7 @@
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/pipeline/compile.h"
+#include "smelt/runtime/json_text.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/compile_options.h"
 #include "smelt/tools/exit_codes.h"
@@ -37,7 +38,7 @@ using Lines = std::map<std::string, std::string>;
 void AddLine(Lines& lines, const KernelSpec& spec, Target target) {
   const std::string text = spec.ToString();
   const std::string key = ComputeKernelKey(text, target);
-  lines[key] = nlohmann::ordered_json{{"key", key}, {"target", Name(target)}, {"spec", text}}.dump();
+  lines[key] = JsonText(nlohmann::ordered_json{{"key", key}, {"target", Name(target)}, {"spec", text}});
 }
 
 absl::Status Write(const std::string& path, const Lines& lines) {

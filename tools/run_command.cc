@@ -9,6 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/case.h"
+#include "smelt/runtime/json_text.h"
 #include "smelt/runtime/program.h"
 #include "smelt/runtime/safetensors.h"
 #include "smelt/tools/command_line.h"
@@ -41,7 +42,7 @@ int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine&
       nlohmann::ordered_json j = {
           {"ok", false},
           {"failures", {{{"call", 0}, {"where", "case"}, {"what", std::string(report.status().message())}}}}};
-      std::printf("%s\n", j.dump().c_str());
+      std::printf("%s\n", JsonText(j).c_str());
     }
     return ExitCodeOf(report.status());
   }
@@ -59,7 +60,7 @@ int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine&
     j["bytes_copied_back"] = report->bytes_copied_back;
     j["alias_variant"] = report->alias_variants;
     j["arena_bytes"] = report->arena_bytes;
-    std::printf("%s\n", j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    std::printf("%s\n", JsonText(j).c_str());
   } else {
     for (const CaseFailure& f : report->failures)
       std::printf("call %d: %s: %s\n", f.call, f.where.c_str(), f.what.c_str());
@@ -151,7 +152,7 @@ int RunRun(const std::vector<std::string>& args) {
       nlohmann::ordered_json j = {
           {"ok", false},
           {"failures", {{{"call", 0}, {"where", "load"}, {"what", std::string(program.status().message())}}}}};
-      std::printf("%s\n", j.dump().c_str());
+      std::printf("%s\n", JsonText(j).c_str());
     }
     return LoadExitCode(program.status());
   }
