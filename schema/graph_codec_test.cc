@@ -11,6 +11,7 @@
 #include "smelt/core/ir/text.h"
 #include "smelt/core/ir/text_samples.h"
 #include "smelt/schema/container.h"
+#include "smelt/schema/graph_generated.h"
 
 namespace smelt {
 namespace {
@@ -163,6 +164,43 @@ TEST(GraphCodecTest, MutatedBytesNeverCrashAndWhatDecodesIsSound) {
     }
   }
   EXPECT_GT(decoded, 100);
+}
+
+TEST(GraphCodecTest, ALongStringThatManyPlacesNameIsRefused) {
+  // 3 MB that would be parsed for hours, and decoded to as many GB.
+  flatbuffers::FlatBufferBuilder f;
+  std::string name(1 << 20, 'x');
+  const auto type = f.CreateString("__torch__." + name);
+  const auto types = f.CreateVector(std::vector<flatbuffers::Offset<flatbuffers::String>>(500'000, type));
+  graph_fb::GraphFileBuilder file(f);
+  file.add_format(1);
+  file.add_types(types);
+  graph_fb::FinishGraphFileBuffer(f, file.Finish());
+  const auto decoded = DecodeGraph(absl::Span<const uint8_t>(f.GetBufferPointer(), f.GetSize()));
+  EXPECT_EQ(decoded.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(decoded.status().message(), HasSubstr("the same bytes over and over"));
+}
+
+// Graphs in the nodes of blocks of graphs: each level has `blocks` blocks in each other and a graph in the innermost.
+std::unique_ptr<Graph> Nested(int graphs, int blocks) {
+  auto g = std::make_unique<Graph>();
+  BlockId block = g->top();
+  for (int i = 0; i < blocks; ++i) {
+    const NodeId node = g->Append(block, OpName::Get("prim::If"), {}, {}, {});
+    block = g->AddBlock(node);
+  }
+  if (graphs > 1) {
+    Graph::Attributes attributes;
+    attributes.emplace_back("body", Attribute(std::shared_ptr<Graph>(Nested(graphs - 1, blocks))));
+    g->Append(block, OpName::Get("smelt::test"), {}, {}, std::move(attributes));
+  }
+  return g;
+}
+
+TEST(GraphCodecTest, BlocksAndGraphsInEachOtherCountTogether) {
+  EXPECT_TRUE(DecodeGraph(Bytes(EncodeOrDie(*Nested(10, 15)))).ok());
+  const auto decoded = DecodeGraph(Bytes(EncodeOrDie(*Nested(20, 15))));
+  EXPECT_THAT(decoded.status().message(), HasSubstr("nested deeper than 200"));
 }
 
 }  // namespace

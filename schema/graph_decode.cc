@@ -68,6 +68,7 @@ class Decoder {
                                    /*max_tables=*/static_cast<flatbuffers::uoffset_t>(bytes.size() / 8 + 16));
     if (!fb::VerifyGraphFileBuffer(verifier)) return Bad("its FlatBuffer is malformed");
     file_ = fb::GetGraphFile(bytes.data());
+    left_ = 16 * static_cast<int64_t>(bytes.size()) + (1 << 20);
     if (file_->format() == 0 || file_->format() > kGraphFormat) {
       return absl::UnimplementedError(
           absl::StrCat("graph: format ", file_->format(), " is newer than this version reads, ", kGraphFormat));
@@ -84,14 +85,23 @@ class Decoder {
   }
 
  private:
+  // Takes `bytes` of what decoding may allocate. A hostile file can refer to one long string or list from a million
+  // places, each of which gets a copy.
+  absl::Status Take(size_t bytes) const {
+    left_ -= static_cast<int64_t>(bytes);
+    return left_ >= 0 ? absl::OkStatus() : Bad("it refers to the same bytes over and over");
+  }
+
   absl::Status DecodeTables() {
     for (size_t i = 0; i < SizeOf(file_->types()); ++i) {
+      SMELT_RETURN_IF_ERROR(Take(4 * View(file_->types()->Get(i)).size()));
       absl::StatusOr<Type> type = Type::Parse(View(file_->types()->Get(i)));
       if (!type.ok()) return Bad("type ", i, ": ", type.status().message());
       types_.push_back(*std::move(type));
     }
     for (size_t i = 0; i < SizeOf(file_->exprs()); ++i) {
       absl::string_view text = View(file_->exprs()->Get(i));
+      SMELT_RETURN_IF_ERROR(Take(4 * text.size()));
       if (text == "*") {
         exprs_.push_back(Expr::Poison());
         continue;
@@ -122,7 +132,9 @@ class Decoder {
     if (index < 0 || index >= static_cast<int64_t>(SizeOf(file_->strings()))) {
       return Bad("string ", index, " of ", SizeOf(file_->strings()));
     }
-    return View(file_->strings()->Get(static_cast<flatbuffers::uoffset_t>(index)));
+    const absl::string_view text = View(file_->strings()->Get(static_cast<flatbuffers::uoffset_t>(index)));
+    SMELT_RETURN_IF_ERROR(Take(text.size()));
+    return text;
   }
   absl::StatusOr<Expr> ExprAt(int64_t index) const {
     if (index < 0 || index >= static_cast<int64_t>(exprs_.size()))
@@ -156,6 +168,7 @@ class Decoder {
     // Gaps between elements must not make a small file large.
     if (g.Span().second > 4 * g.NumElements() + 4096)
       return Bad("a constant of ", g.NumElements(), " elements that spans ", g.Span().second);
+    SMELT_RETURN_IF_ERROR(Take(static_cast<size_t>(g.Span().second * ItemSize(dtype))));
     Tensor out = Tensor::EmptyStrided(dtype, g.sizes, g.strides);
     std::memset(out.storage()->data(), 0, static_cast<size_t>(out.storage()->bytes()));
     std::vector<int64_t> index(g.rank(), 0);
@@ -176,6 +189,7 @@ class Decoder {
   absl::StatusOr<Attribute> DecodeAttribute(const fb::Attribute* a, size_t graph, int depth) {
     const auto* ints = a->ints();
     const auto* floats = a->floats();
+    SMELT_RETURN_IF_ERROR(Take(16 * SizeOf(ints) + 8 * SizeOf(floats)));
     auto expect = [&](size_t num_ints, size_t num_floats) -> absl::Status {
       if (SizeOf(ints) == num_ints && SizeOf(floats) == num_floats) return absl::OkStatus();
       return Bad("an attribute of kind ", static_cast<int>(a->kind()), " has ", SizeOf(ints), " integers and ",
@@ -215,10 +229,6 @@ class Decoder {
         std::vector<std::string> list;
         for (size_t i = 0; i < SizeOf(ints); ++i) {
           SMELT_ASSIGN_OR_RETURN(absl::string_view s, String(Load(ints, i)));
-          // A long string named many times must not make a small file large.
-          strings_copied_ += static_cast<int64_t>(s.size());
-          if (strings_copied_ > kMaxConstantBytes)
-            return Bad("its strings are larger than ", kMaxConstantBytes, " bytes");
           list.emplace_back(s);
         }
         return Attribute(std::move(list));
@@ -276,7 +286,6 @@ class Decoder {
   struct Scope {
     std::unique_ptr<Graph> graph = std::make_unique<Graph>();
     size_t index = 0;
-    int depth = 0;
     const fb::Graph* source = nullptr;
     std::vector<ValueId> values;  // by number; not visible (yet, or any more): invalid
     size_t next_value = 0, next_node = 0, next_block = 0;
@@ -315,6 +324,7 @@ class Decoder {
 
   absl::Status DecodeUses(Scope& s, const flatbuffers::Vector<uint32_t>* numbers, std::vector<ValueId>& uses) {
     uses.clear();
+    SMELT_RETURN_IF_ERROR(Take(16 * SizeOf(numbers)));
     for (size_t i = 0; i < SizeOf(numbers); ++i) {
       uint32_t number = numbers->Get(static_cast<flatbuffers::uoffset_t>(i));
       if (number >= s.values.size() || !s.values[number].valid())
@@ -328,7 +338,6 @@ class Decoder {
     if (depth > kMaxGraphDepth) return Bad("graphs are nested deeper than ", kMaxGraphDepth);
     Scope s;
     s.index = index;
-    s.depth = depth;
     s.source = file_->graphs()->Get(static_cast<flatbuffers::uoffset_t>(index));
     const fb::Graph& in = *s.source;
     Graph& g = *s.graph;
@@ -366,7 +375,7 @@ class Decoder {
       s.values[s.next_value - 1] = v;
     }
     if (in.body() == nullptr) return Bad("graph ", index, " has no body");
-    SMELT_RETURN_IF_ERROR(DecodeBlock(s, g.top(), *in.body(), 0));
+    SMELT_RETURN_IF_ERROR(DecodeBlock(s, g.top(), *in.body(), depth));
     if (s.next_value != s.values.size() || s.next_node != SizeOf(in.nodes()) || s.next_block != SizeOf(in.blocks())) {
       return Bad("graph ", index, " has values, nodes or blocks that belong nowhere");
     }
@@ -417,6 +426,7 @@ class Decoder {
       if (w->storage() >= g.weight_storages.size())
         return Bad("weight ", i, " is in storage ", w->storage(), " of ", g.weight_storages.size());
       weight.storage = static_cast<int>(w->storage());
+      SMELT_RETURN_IF_ERROR(Take(8 * (SizeOf(w->sizes()) + SizeOf(w->strides()))));
       for (size_t d = 0; d < SizeOf(w->sizes()); ++d) weight.geometry.sizes.push_back(Load(w->sizes(), d));
       for (size_t d = 0; d < SizeOf(w->strides()); ++d) weight.geometry.strides.push_back(Load(w->strides(), d));
       weight.geometry.offset = w->offset();
@@ -442,6 +452,7 @@ class Decoder {
     return &*mapped_[segment];
   }
 
+  // `depth`: of blocks and graphs in each other. The stack holds them all.
   absl::Status DecodeBlock(Scope& s, BlockId b, const fb::Block& block, int depth) {
     if (depth > kMaxGraphDepth) return Bad("blocks are nested deeper than ", kMaxGraphDepth);
     Graph& g = *s.graph;
@@ -480,7 +491,7 @@ class Decoder {
         return Bad(op.full(), " has attributes out of order at \"", name, "\"");
       }
       std::vector<ValueId> uses = std::move(uses_);  // a subgraph uses it, too
-      absl::StatusOr<Attribute> value = DecodeAttribute(a, s.index, s.depth);
+      absl::StatusOr<Attribute> value = DecodeAttribute(a, s.index, depth);
       uses_ = std::move(uses);
       if (!value.ok()) return value.status();
       attributes.emplace_back(std::string(name), *std::move(value));
@@ -524,7 +535,7 @@ class Decoder {
   std::vector<OpName> ops_;  // by the string's index
   std::vector<std::optional<Container::WritableCopy>> mapped_;
   std::vector<ValueId> uses_;
-  int64_t strings_copied_ = 0;
+  mutable int64_t left_ = 0;  // bytes that decoding may still allocate
 };
 
 absl::StatusOr<std::unique_ptr<Graph>> FromContainer(const Container& container, const ReadGraphOptions& options) {
