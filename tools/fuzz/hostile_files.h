@@ -1,0 +1,52 @@
+// Files of somebody who means harm: valid ones, changed at random in their structure and sealed again with right
+// digests, so that what lies behind the digests is reached. And everything that reads such files without running them.
+//
+//   HostileFiles files(HostileFiles::kBundles, {bundle, another});
+//   const std::string mutant = files.Mutant(seed);         // the same bytes for the same seed
+//   const HostileFiles::Outcome outcome = files.Read(mutant);   // readers may crash
+#ifndef SMELT_TOOLS_FUZZ_HOSTILE_FILES_H_
+#define SMELT_TOOLS_FUZZ_HOSTILE_FILES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "smelt/schema/container.h"
+#include "smelt/tools/fuzz/flat_tree.h"
+
+namespace smelt {
+
+class HostileFiles {
+ public:
+  enum Format { kBundles, kGraphs };
+  // `files`: the bytes of valid files of that format, at least one.
+  HostileFiles(Format format, const std::vector<std::string>& files);
+
+  std::string Mutant(uint64_t seed) const;
+
+  struct Outcome {
+    std::string refusal;  // what the first reader said; "" if it took the file
+    std::string wrong;    // an error that is not the file's fault, or readers that disagree; "" if all behave
+  };
+  // Bundles: loads them, creates an instance, inspects them in all forms, makes the C++ of `smelt cc` and a report.
+  // None of their code runs. Graphs: decodes, verifies, prints and encodes them, and decodes them again.
+  Outcome Read(const std::string& file) const;
+
+ private:
+  struct File {
+    std::string bytes;
+    std::shared_ptr<const Container> container;
+    FlatValue tree;  // of the metadata
+  };
+  std::string WithMetadata(const File& file, const std::string& metadata) const;
+
+  Format format_;
+  FlatSchema schema_;
+  std::vector<File> files_;
+  std::vector<const FlatValue*> donors_;
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_FUZZ_HOSTILE_FILES_H_

@@ -1,0 +1,163 @@
+// smelt-mutate: reads millions of hostile files, made of valid ones.
+//
+//   smelt-mutate --files=1000000 bazel-bin/tools/hostile_bundles/*.smb
+//   smelt-mutate --seed=42 --files=1 --keep=/tmp/mutants net.smg
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/file.h"
+#include "smelt/tools/command_line.h"
+#include "smelt/tools/exit_codes.h"
+#include "smelt/tools/fuzz/hostile_files.h"
+
+namespace smelt {
+namespace {
+
+constexpr char kHelp[] =
+    "smelt-mutate [--files=N] [--seed=N] [--keep=DIR] [--megabytes=N] [--reasons] FILE.smb ...  or  FILE.smg ...\n"
+    "  Changes the files at random, seals them with right digests, and reads them as all commands do; runs none of "
+    "their\n"
+    "  code. Prints the seeds of those that crash a reader, take it over 10 seconds or too much memory, or that it "
+    "answers\n"
+    "  wrongly.\n"
+    "  --files      how many (100000)\n"
+    "  --seed       of the first one; the others follow (1)\n"
+    "  --keep       a folder for the files that are printed\n"
+    "  --megabytes  of memory that a reader may take (2000); 0: any, as a sanitizer needs\n"
+    "  --reasons    prints what becomes of each file\n"
+    "exit codes: 0 all readers behave; 1 some do not; 2 wrong usage; 3 a file cannot be read\n";
+
+struct Settings {
+  uint64_t begin = 1, end = 0;
+  std::string keep, suffix;
+  int64_t megabytes = 0;
+  bool reasons = false;
+};
+
+// Shared with the process that reads.
+struct Progress {
+  uint64_t seed;
+  int64_t taken, wrong, slow;
+};
+
+void Keep(const HostileFiles& files, uint64_t seed, const Settings& s) {
+  if (s.keep.empty()) return;
+  const std::string path = absl::StrCat(s.keep, "/", seed, s.suffix);
+  const absl::Status written = WriteFileAtomically(path, files.Mutant(seed));
+  std::printf("  %s\n", written.ok() ? path.c_str() : std::string(written.message()).c_str());
+}
+
+// Reads seeds [from, end); a crash takes only this process with it.
+void ReadFrom(const HostileFiles& files, uint64_t from, const Settings& s, Progress* progress) {
+  if (s.megabytes > 0) {
+    const rlimit limit = {static_cast<rlim_t>(s.megabytes) << 20, static_cast<rlim_t>(s.megabytes) << 20};
+    setrlimit(RLIMIT_AS, &limit);
+  }
+  for (uint64_t seed = from; seed < s.end; ++seed) {
+    progress->seed = seed;
+    const std::string mutant = files.Mutant(seed);
+    alarm(10);
+    const auto begin = std::chrono::steady_clock::now();
+    const HostileFiles::Outcome outcome = files.Read(mutant);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    alarm(0);
+    if (took.count() > 1) {
+      ++progress->slow;
+      std::printf("seed %llu: slow: %.1f s for %zu bytes\n", static_cast<unsigned long long>(seed), took.count(),
+                  mutant.size());
+      Keep(files, seed, s);
+    }
+    if (s.reasons) std::printf("%s\n", outcome.refusal.empty() ? "taken" : outcome.refusal.c_str());
+    progress->taken += outcome.wrong.empty() && outcome.refusal.empty();
+    if (outcome.wrong.empty()) continue;
+    ++progress->wrong;
+    std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), outcome.wrong.c_str());
+    Keep(files, seed, s);
+  }
+}
+
+int Run(const HostileFiles& files, const Settings& s) {
+  auto* progress = static_cast<Progress*>(
+      mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  if (progress == MAP_FAILED) return kExitCannotWrite;
+  int64_t crashes = 0;
+  for (uint64_t next = s.begin; next < s.end;) {
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      ReadFrom(files, next, s, progress);
+      std::fflush(stdout);
+      _exit(0);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child) return kExitCannotWrite;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
+    ++crashes;
+    std::printf("seed %llu: %s\n", static_cast<unsigned long long>(progress->seed),
+                WIFSIGNALED(status) ? absl::StrCat("signal ", WTERMSIG(status)).c_str() : "the reader ended");
+    Keep(files, progress->seed, s);
+    next = progress->seed + 1;
+  }
+  std::printf("%llu files: %lld taken, %lld crashes, %lld wrong, %lld slow\n",
+              static_cast<unsigned long long>(s.end - s.begin), static_cast<long long>(progress->taken),
+              static_cast<long long>(crashes), static_cast<long long>(progress->wrong),
+              static_cast<long long>(progress->slow));
+  return crashes + progress->wrong == 0 ? kExitOk : kExitDifferent;
+}
+
+int Main(const std::vector<std::string>& args) {
+  auto line = CommandLine::Parse(args, {"files", "seed", "keep", "megabytes"}, {"reasons", "help"});
+  if (line.ok() && line->Has("help")) {
+    std::fputs(kHelp, stdout);
+    return kExitOk;
+  }
+  Settings s;
+  absl::Status usage = line.status();
+  const auto number = [&](const char* name, int64_t standard) {
+    auto n = usage.ok() ? line->GetInt(name, standard, 0, int64_t{1} << 62) : usage;
+    if (!n.ok()) usage = n.status();
+    return n.ok() ? *n : standard;
+  };
+  const int64_t count = number("files", 100000);
+  s.begin = static_cast<uint64_t>(number("seed", 1));
+  s.end = s.begin + static_cast<uint64_t>(count);
+  s.megabytes = number("megabytes", 2000);
+  if (usage.ok() && line->positional().empty()) usage = absl::InvalidArgumentError("files expected");
+  if (usage.ok()) {
+    s.keep = line->Get("keep");
+    s.reasons = line->Has("reasons");
+    s.suffix = absl::EndsWith(line->positional()[0], ".smg") ? ".smg" : ".smb";
+    for (const std::string& path : line->positional()) {
+      if (!absl::EndsWith(path, s.suffix)) usage = absl::InvalidArgumentError("files of one format expected");
+    }
+  }
+  if (!usage.ok()) {
+    std::fprintf(stderr, "smelt-mutate: %s\n%s", std::string(usage.message()).c_str(), kHelp);
+    return kExitUsage;
+  }
+  std::vector<std::string> files;
+  for (const std::string& path : line->positional()) {
+    auto bytes = ReadFile(path);
+    if (!bytes.ok()) {
+      std::fprintf(stderr, "smelt-mutate: %s\n", std::string(bytes.status().message()).c_str());
+      return kExitUnreadable;
+    }
+    files.push_back(*std::move(bytes));
+  }
+  return Run(HostileFiles(s.suffix == ".smg" ? HostileFiles::kGraphs : HostileFiles::kBundles, files), s);
+}
+
+}  // namespace
+}  // namespace smelt
+
+int main(int argc, char** argv) { return smelt::Main(std::vector<std::string>(argv + 1, argv + argc)); }
