@@ -593,23 +593,30 @@ absl::StatusOr<LibraryRequest> Executable::RequestOf(const ExecutablePlan& plan,
 // Whether preparing the call takes time and memory in proportion to the file: it packs constants, and makes tables and
 // tiles for the sizes, which a small file may say are huge. What is not prepared now the first call prepares.
 bool Executable::IsCheapToPrepare(const LibraryRequest& request) {
-  constexpr int64_t kMostOfOne = int64_t{1} << 28, kMost = int64_t{1} << 30;
-  int64_t bytes = 1 << 20;  // generating code takes as long as reading so many
+  constexpr int64_t kMostOfOne = int64_t{1} << 24, kMost = int64_t{1} << 27;  // of a small file
+  // A transform's tables take up to twenty times the memory of its signal. Other operators cut a result of many MB into
+  // tiles.
+  const bool has_tables = request.op == "fourier";
+  int64_t cost = 1 << 16;  // code is generated for it
   for (const auto* list : {&request.inputs, &request.outputs}) {
     for (const OperandShape& o : *list) {
-      int64_t n = o.present ? ItemSize(o.dtype) : 0;
+      int64_t bytes = o.present ? ItemSize(o.dtype) : 0;
       for (int64_t size : o.sizes) {
-        if (size < 0 || __builtin_mul_overflow(n, std::max<int64_t>(size, 1), &n)) return true;  // it will be refused
+        if (size < 0) return true;  // it will be refused
+        if (__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes)) return false;
       }
-      if (__builtin_add_overflow(bytes, n, &bytes)) return false;
+      if (o.constant == nullptr && !has_tables) bytes /= 16;
+      if (__builtin_mul_overflow(bytes, has_tables ? 16 : 1, &bytes) || __builtin_add_overflow(cost, bytes, &cost)) {
+        return false;
+      }
     }
   }
   const int64_t file = container_->file_bytes();
-  if (bytes > std::max(kMostOfOne, 4 * file) || *prepared_bytes_ > std::max(kMost, 64 * file) - bytes ||
+  if (cost > std::max(kMostOfOne, 4 * file) || *prepared_bytes_ > std::max(kMost, 64 * file) - cost ||
       library_.packed_bytes() > 4 * file) {
     return false;
   }
-  *prepared_bytes_ += bytes;
+  *prepared_bytes_ += cost;
   return true;
 }
 
