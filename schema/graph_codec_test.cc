@@ -181,6 +181,16 @@ TEST(GraphCodecTest, ALongStringThatManyPlacesNameIsRefused) {
   EXPECT_THAT(decoded.status().message(), HasSubstr("the same bytes over and over"));
 }
 
+TEST(GraphCodecTest, ATypeThatIsWrittenOutForMillionsOfValuesIsRefused) {
+  // 20 MB whose text would have 200 GB.
+  Graph g;
+  const Type type = Type::Class("__torch__." + std::string(1 << 20, 'x'));
+  for (int i = 0; i < 200'000; ++i) g.AddInput(absl::StrCat("v", i), type);
+  const auto decoded = DecodeGraph(Bytes(EncodeOrDie(g)));
+  EXPECT_EQ(decoded.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(decoded.status().message(), HasSubstr("out of proportion to the file"));
+}
+
 // Graphs in the nodes of blocks of graphs: each level has `blocks` blocks in each other and a graph in the innermost.
 std::unique_ptr<Graph> Nested(int graphs, int blocks) {
   auto g = std::make_unique<Graph>();

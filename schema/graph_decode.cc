@@ -69,6 +69,7 @@ class Decoder {
     if (!fb::VerifyGraphFileBuffer(verifier)) return Bad("its FlatBuffer is malformed");
     file_ = fb::GetGraphFile(bytes.data());
     left_ = 16 * static_cast<int64_t>(bytes.size()) + (1 << 20);
+    printed_left_ = 64 * static_cast<int64_t>(bytes.size()) + (1 << 24);
     if (file_->format() == 0 || file_->format() > kGraphFormat) {
       return absl::UnimplementedError(
           absl::StrCat("graph: format ", file_->format(), " is newer than this version reads, ", kGraphFormat));
@@ -91,6 +92,15 @@ class Decoder {
     left_ -= static_cast<int64_t>(bytes);
     return left_ >= 0 ? absl::OkStatus() : Bad("it refers to the same bytes over and over");
   }
+
+  // The same of the graph's text. Types, expressions, operators and sources are shared in memory, but are written out
+  // wherever they occur.
+  absl::Status TakePrinted(size_t bytes) {
+    printed_left_ -= static_cast<int64_t>(bytes);
+    return printed_left_ >= 0 ? absl::OkStatus() : Bad("written as text it is out of proportion to the file");
+  }
+  absl::Status TakePrintedType(int64_t index) { return TakePrinted(View(file_->types()->Get(index)).size()); }
+  absl::Status TakePrintedExpr(int64_t index) { return TakePrinted(View(file_->exprs()->Get(index)).size()); }
 
   absl::Status DecodeTables() {
     for (size_t i = 0; i < SizeOf(file_->types()); ++i) {
@@ -236,12 +246,14 @@ class Decoder {
       case fb::AttributeKind::Expr: {
         SMELT_RETURN_IF_ERROR(expect(1, 0));
         SMELT_ASSIGN_OR_RETURN(Expr e, ExprAt(Load(ints, 0)));
+        SMELT_RETURN_IF_ERROR(TakePrintedExpr(Load(ints, 0)));
         return Attribute(std::move(e));
       }
       case fb::AttributeKind::Exprs: {
         std::vector<Expr> list;
         for (size_t i = 0; i < SizeOf(ints); ++i) {
           SMELT_ASSIGN_OR_RETURN(Expr e, ExprAt(Load(ints, i)));
+          SMELT_RETURN_IF_ERROR(TakePrintedExpr(Load(ints, i)));
           list.push_back(std::move(e));
         }
         return Attribute(std::move(list));
@@ -253,6 +265,7 @@ class Decoder {
       case fb::AttributeKind::Type: {
         SMELT_RETURN_IF_ERROR(expect(1, 0));
         SMELT_ASSIGN_OR_RETURN(Type t, TypeAt(Load(ints, 0)));
+        SMELT_RETURN_IF_ERROR(TakePrintedType(Load(ints, 0)));
         return Attribute(std::move(t));
       }
       case fb::AttributeKind::Graph: {
@@ -314,9 +327,11 @@ class Decoder {
     SMELT_ASSIGN_OR_RETURN(const fb::Value* v, NextValue(s));
     SMELT_ASSIGN_OR_RETURN(std::string name, ValueName(s, v));
     SMELT_ASSIGN_OR_RETURN(Type type, TypeAt(v->type()));
+    SMELT_RETURN_IF_ERROR(TakePrintedType(v->type()));
     ValueId id = add(name, std::move(type));
     if (v->expr() != -1) {
       SMELT_ASSIGN_OR_RETURN(Expr e, ExprAt(v->expr()));
+      SMELT_RETURN_IF_ERROR(TakePrintedExpr(v->expr()));
       s.graph->SetExpr(id, std::move(e));
     }
     return id;
@@ -480,6 +495,7 @@ class Decoder {
       return Bad("blocks have more than the graph's ", SizeOf(s.source->nodes()), " nodes");
     const fb::Node& in = *s.source->nodes()->Get(static_cast<flatbuffers::uoffset_t>(s.next_node++));
     SMELT_ASSIGN_OR_RETURN(OpName op, Op(in.op()));
+    SMELT_RETURN_IF_ERROR(TakePrinted(op.full().size()));
     SMELT_RETURN_IF_ERROR(DecodeUses(s, in.inputs(), uses_));
     Graph::Attributes attributes;
     if (SizeOf(in.attributes()) > 10000) return Bad("a node has ", SizeOf(in.attributes()), " attributes");
@@ -506,6 +522,8 @@ class Decoder {
       if (in.source() < 0 || in.source() >= static_cast<int64_t>(sources_.size())) {
         return Bad("source ", in.source(), " of ", sources_.size());
       }
+      const SourceLocation& source = *sources_[in.source()];
+      SMELT_RETURN_IF_ERROR(TakePrinted(source.file.size() + source.text.size()));
       g.SetSource(n, sources_[in.source()]);
     }
     for (uint32_t i = 0; i < in.blocks(); ++i) {
@@ -536,6 +554,7 @@ class Decoder {
   std::vector<std::optional<Container::WritableCopy>> mapped_;
   std::vector<ValueId> uses_;
   mutable int64_t left_ = 0;  // bytes that decoding may still allocate
+  int64_t printed_left_ = 0;  // and that the graph's text may still have
 };
 
 absl::StatusOr<std::unique_ptr<Graph>> FromContainer(const Container& container, const ReadGraphOptions& options) {
