@@ -30,12 +30,6 @@ absl::Span<const uint8_t> Bytes(const std::string& s) {
   return absl::Span<const uint8_t>(reinterpret_cast<const uint8_t*>(s.data()), s.size());
 }
 
-// The codes that the command line answers with 3, 4, 5 or 6.
-bool IsTheFilesFault(const absl::Status& s) {
-  return absl::IsDataLoss(s) || absl::IsInvalidArgument(s) || absl::IsOutOfRange(s) || absl::IsUnimplemented(s) ||
-         absl::IsFailedPrecondition(s) || absl::IsResourceExhausted(s);
-}
-
 // Bytes, or words that are odd, of [begin, end).
 void Damage(Random& random, size_t begin, size_t end, std::string& bytes) {
   static constexpr int32_t kWords[] = {0, 1, -1, 2, 7, 255, 65536, INT32_MAX, INT32_MIN, 1 << 30};
@@ -53,7 +47,7 @@ void Damage(Random& random, size_t begin, size_t end, std::string& bytes) {
 
 // Of a reader that refuses the file, or does something else with it than it should.
 HostileFiles::Outcome Failed(const char* reader, const absl::Status& s) {
-  if (IsTheFilesFault(s)) return {.refusal = std::string(s.message())};
+  if (HostileFiles::IsTheFilesFault(s)) return {.refusal = std::string(s.message())};
   return {.wrong = absl::StrCat(reader, ": ", s.ToString())};
 }
 
@@ -85,7 +79,7 @@ HostileFiles::Outcome ReadBundle(const std::string& file) {
   for (const bool embed : {false, true}) {
     options.embed = embed;
     const absl::Status made = MakeCc(**bundle, file, options).status();
-    if (!made.ok() && !IsTheFilesFault(made)) return Failed("smelt cc", made);
+    if (!made.ok() && !HostileFiles::IsTheFilesFault(made)) return Failed("smelt cc", made);
   }
   ReportModel model;
   model.name = (*bundle)->model_name;
@@ -130,6 +124,11 @@ HostileFiles::HostileFiles(Format format, const std::vector<std::string>& files)
     files_.push_back(std::move(file));
   }
   for (const File& file : files_) donors_.push_back(&file.tree);
+}
+
+bool HostileFiles::IsTheFilesFault(const absl::Status& s) {
+  return absl::IsDataLoss(s) || absl::IsInvalidArgument(s) || absl::IsOutOfRange(s) || absl::IsUnimplemented(s) ||
+         absl::IsFailedPrecondition(s) || absl::IsResourceExhausted(s);
 }
 
 std::string HostileFiles::WithMetadata(const File& file, const std::string& metadata) const {

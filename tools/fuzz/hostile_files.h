@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "smelt/schema/container.h"
 #include "smelt/tools/fuzz/flat_tree.h"
 
@@ -24,6 +25,9 @@ class HostileFiles {
   HostileFiles(Format format, const std::vector<std::string>& files);
 
   std::string Mutant(uint64_t seed) const;
+
+  // The codes that the command line answers with 3, 4, 5, 6 or 7.
+  static bool IsTheFilesFault(const absl::Status& s);
 
   struct Outcome {
     std::string refusal;  // what the first reader said; "" if it took the file

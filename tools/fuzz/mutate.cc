@@ -2,6 +2,7 @@
 //
 //   smelt-mutate --files=1000000 bazel-bin/tools/hostile_bundles/*.smb
 //   smelt-mutate --seed=42 --files=1 --keep=/tmp/mutants net.smg
+//   smelt-mutate --compile net.smg
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -10,12 +11,17 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/file.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/core/tensor/tensor.h"
+#include "smelt/pipeline/compile.h"
+#include "smelt/schema/graph_codec.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/exit_codes.h"
 #include "smelt/tools/fuzz/hostile_files.h"
@@ -24,12 +30,14 @@ namespace smelt {
 namespace {
 
 constexpr char kHelp[] =
-    "smelt-mutate [--files=N] [--seed=N] [--keep=DIR] [--megabytes=N] [--reasons] FILE.smb ...  or  FILE.smg ...\n"
+    "smelt-mutate [--compile] [--files=N] [--seed=N] [--keep=DIR] [--megabytes=N] [--reasons] FILE.smb ...  or  "
+    "FILE.smg ...\n"
     "  Changes the files at random, seals them with right digests, and reads them as all commands do; runs none of "
     "their\n"
     "  code. Prints the seeds of those that crash a reader, take it over 10 seconds or too much memory, or that it "
     "answers\n"
     "  wrongly.\n"
+    "  --compile    plans the kernels of graphs that can be read, too, and compiles each sixteenth\n"
     "  --files      how many (100000)\n"
     "  --seed       of the first one; the others follow (1)\n"
     "  --keep       a folder for the files that are printed\n"
@@ -41,7 +49,7 @@ struct Settings {
   uint64_t begin = 1, end = 0;
   std::string keep, suffix;
   int64_t megabytes = 0;
-  bool reasons = false;
+  bool reasons = false, compile = false;
 };
 
 // Shared with the process that reads.
@@ -57,6 +65,29 @@ void Keep(const HostileFiles& files, uint64_t seed, const Settings& s) {
   std::printf("  %s\n", written.ok() ? path.c_str() : std::string(written.message()).c_str());
 }
 
+// Says what went wrong; "" where the graph is compiled or refused. Weights whose contents the file lacks are zeros.
+std::string Compile(const std::string& file, uint64_t seed) {
+  auto graph = DecodeGraphFile(absl::Span<const uint8_t>(reinterpret_cast<const uint8_t*>(file.data()), file.size()));
+  if (!graph.ok()) return "";
+  constexpr int64_t kMostWeights = 64 << 20;
+  for (auto& storage : (*graph)->weight_storages) {
+    const int64_t bytes = storage->bytes();
+    if (storage->data() != nullptr || bytes > kMostWeights) continue;
+    storage = Storage::Allocate(bytes);
+    std::memset(storage->data(), 0, static_cast<size_t>(bytes));
+  }
+  CompileOptions options;
+  options.targets = {Target::kX86_64_V3};
+  options.threads = 1;
+  absl::Status status = PlanKernels(**graph, options).status();
+  if (status.ok() && seed % 16 == 0) {
+    const std::string path = absl::StrCat("/tmp/smelt-mutate.", getpid(), ".smb");
+    status = CompileToFile(**graph, path, options).status();
+    unlink(path.c_str());
+  }
+  return status.ok() || HostileFiles::IsTheFilesFault(status) ? "" : absl::StrCat("compiling: ", status.ToString());
+}
+
 // Reads seeds [from, end); a crash takes only this process with it.
 void ReadFrom(const HostileFiles& files, uint64_t from, const Settings& s, Progress* progress) {
   if (s.megabytes > 0) {
@@ -68,7 +99,8 @@ void ReadFrom(const HostileFiles& files, uint64_t from, const Settings& s, Progr
     const std::string mutant = files.Mutant(seed);
     alarm(10);
     const auto begin = std::chrono::steady_clock::now();
-    const HostileFiles::Outcome outcome = files.Read(mutant);
+    HostileFiles::Outcome outcome = files.Read(mutant);
+    if (s.compile && outcome.wrong.empty() && outcome.refusal.empty()) outcome.wrong = Compile(mutant, seed);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     alarm(0);
     if (took.count() > 1) {
@@ -116,7 +148,7 @@ int Run(const HostileFiles& files, const Settings& s) {
 }
 
 int Main(const std::vector<std::string>& args) {
-  auto line = CommandLine::Parse(args, {"files", "seed", "keep", "megabytes"}, {"reasons", "help"});
+  auto line = CommandLine::Parse(args, {"files", "seed", "keep", "megabytes"}, {"reasons", "compile", "help"});
   if (line.ok() && line->Has("help")) {
     std::fputs(kHelp, stdout);
     return kExitOk;
@@ -136,8 +168,10 @@ int Main(const std::vector<std::string>& args) {
   if (usage.ok()) {
     s.keep = line->Get("keep");
     s.reasons = line->Has("reasons");
+    s.compile = line->Has("compile");
     s.suffix = absl::EndsWith(line->positional()[0], ".smg") ? ".smg" : ".smb";
     for (const std::string& path : line->positional()) {
+      if (s.compile && s.suffix == ".smb") usage = absl::InvalidArgumentError("--compile is for graphs");
       if (!absl::EndsWith(path, s.suffix)) usage = absl::InvalidArgumentError("files of one format expected");
     }
   }
@@ -160,4 +194,7 @@ int Main(const std::vector<std::string>& args) {
 }  // namespace
 }  // namespace smelt
 
-int main(int argc, char** argv) { return smelt::Main(std::vector<std::string>(argv + 1, argv + argc)); }
+int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 1 << 16);  // what was printed before a crash is not lost
+  return smelt::Main(std::vector<std::string>(argv + 1, argv + argc));
+}

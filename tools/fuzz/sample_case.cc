@@ -10,6 +10,7 @@
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
+#include "smelt/runtime/json_text.h"
 #include "smelt/runtime/safetensors.h"
 #include "smelt/schema/graph_codec.h"
 
@@ -48,7 +49,7 @@ absl::StatusOr<CallArg> ReadArg(const Json& a, const SafetensorsFile& file, std:
         arg.same_as = o.same_as >= 0 ? o.same_as : static_cast<int>(k);
     }
   } else if (!a.contains("none")) {
-    return absl::UnimplementedError(absl::StrCat("an argument of this kind: ", a.dump()));
+    return absl::UnimplementedError(absl::StrCat("an argument of this kind: ", JsonText(a)));
   }
   return arg;
 }
@@ -122,14 +123,14 @@ class Writer {
 
   absl::Status Write(const Json& document, const std::string& path) const {
     Json header;
-    header["__metadata__"] = {{"smelt.case", document.dump()}};
+    header["__metadata__"] = {{"smelt.case", JsonText(document)}};
     std::string data;
     for (const auto& [name, bytes] : entries_) {
       header[name] = {
           {"dtype", "U8"}, {"shape", {bytes.size()}}, {"data_offsets", {data.size(), data.size() + bytes.size()}}};
       data += bytes;
     }
-    std::string text = header.dump();
+    std::string text = JsonText(header);
     text.resize((text.size() + 7) / 8 * 8, ' ');
     const uint64_t size = text.size();
     std::string file(reinterpret_cast<const char*>(&size), sizeof size);
