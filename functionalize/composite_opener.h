@@ -65,6 +65,8 @@ class CompositeOpener {
   absl::Status View(NodeId n);
   // What is left of it chooses by position, so inference tells its layout.
   absl::Status DataSizes(NodeId n);
+  // A composite that writes and is no more than others in a row, by core/op's rule for it.
+  absl::Status Decomposed(NodeId n);
   absl::Status Identity(NodeId n);
   // Of a tensor that is not complex PyTorch hands back the tensor itself.
   absl::Status Conj(NodeId n) { return IsComplex(*TypeOfValue(In(n, 0)).dtype) ? absl::OkStatus() : Identity(n); }

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/decompose.h"
 #include "smelt/core/op/effects.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/schema.h"
@@ -132,7 +133,7 @@ absl::Status CompositeOpener::Open(NodeId n) {
   if (parts && HasOut(g_.node(n).op)) return CopiesOfParts(n);
   if (absl::EndsWith(name, "_copy") || name == "aten::diag") return ViewCopy(n);
   auto it = Rules().find(name);
-  if (it == Rules().end()) return absl::OkStatus();
+  if (it == Rules().end()) return Decomposed(n);
   if (HasOut(g_.node(n).op)) {
     // Written like any result; but what these compute besides they write themselves.
     if (it->second == &CompositeOpener::BatchNorm) return absl::UnimplementedError("batch_norm with out=");
@@ -152,6 +153,17 @@ absl::Status CompositeOpener::Open(NodeId n) {
       return absl::UnimplementedError(absl::StrCat("the type of %", g_.value(v).name, " is not known"));
   }
   return (this->*it->second)(n);
+}
+
+absl::Status CompositeOpener::Decomposed(NodeId n) {
+  const OpName op = g_.node(n).op;
+  const FunctionSchema* schema = FindSchema(op);
+  if (GetOpInfo(op).kind != OpKind::kComposite || schema == nullptr || !schema->IsMutable()) return absl::OkStatus();
+  if (PairsElementsByPlace(op)) {
+    if (at_run_time_) return absl::UnimplementedError("tensors that may not be contiguous at a call");
+    decided_.strides_decide = true;
+  }
+  return Decompose(g_, n).status();
 }
 
 bool CompositeOpener::HasMasks(ValueId indices) const {

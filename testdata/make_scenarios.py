@@ -17,11 +17,13 @@ import zlib
 import torch
 
 import scenarios_assigned  # registers its scenarios, as the next ones do
+import scenarios_beside
 import scenarios_calls
 import scenarios_containers
 import scenarios_draws
 import scenarios_dtypes
 import scenarios_edges
+import scenarios_empty
 import scenarios_functional
 import scenarios_given
 import scenarios_hostile
@@ -31,6 +33,7 @@ import scenarios_mixed
 import scenarios_more
 import scenarios_ones
 import scenarios_operands
+import scenarios_optimizers
 import scenarios_patterns
 import scenarios_quantized
 import scenarios_refusing

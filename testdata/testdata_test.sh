@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The folder's promises: every model has its case, each file is below 4 MB, all below 15 MB, and no path of a machine is in them.
+# The folder's promises: every model has its case, each file is below 4 MB, all below 16 MB (a checkout stays small; 1,000 scenarios of
+# 13 KB are most of it), and no path of a machine is in them.
 set -u
 cd "$(dirname "$0")" || exit 1
 failed=0
@@ -20,7 +21,7 @@ for file in *.pt2 *.ir *.safetensors *.txt scenarios/*; do
   esac
   if grep -q -a -E '"/(home|root|usr|tmp|work|opt|var|mnt)/' "$file"; then fail "$file names a path of the machine it was made on"; fi
 done
-[ "$total" -lt 15000000 ] || fail "all files have $total bytes: at most 15,000,000 are allowed"
+[ "$total" -lt 16000000 ] || fail "all files have $total bytes: at most 16,000,000 are allowed"
 [ "$models" -ge 250 ] || fail "only $models models were found"
 echo "$models models, $total bytes"
 exit $failed

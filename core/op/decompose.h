@@ -15,6 +15,10 @@ namespace smelt {
 // Whether Decompose knows the operator (for some arguments at least).
 bool HasDecomposition(OpName op);
 
+// Whether PyTorch's kernel pairs the elements of its operands by their place in memory, whatever their strides say, so
+// that the decomposition is right for contiguous operands only.
+bool PairsElementsByPlace(OpName op);
+
 // Replaces `n` by what it means, inserted at its place; uses of its outputs are redirected. False: it has no
 // decomposition (or none for these arguments), nothing was changed. The types of n's tensor arguments must be complete.
 absl::StatusOr<bool> Decompose(Graph& g, NodeId n);

@@ -21,6 +21,7 @@ DecompositionRule FindDecomposition(OpName op) {
     AddBackwardRules(*table);
     AddImageBackwardRules(*table);
     AddForeachRules(*table);
+    AddOptimizerRules(*table);
     AddShapeRules(*table);
     AddSamplingRules(*table);
     AddResizingRules(*table);

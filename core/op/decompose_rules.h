@@ -31,6 +31,7 @@ void AddMovementRules(DecompositionTable& table);  // stack, pad, repeat_interle
 void AddBackwardRules(DecompositionTable& table);
 void AddImageBackwardRules(DecompositionTable& table);  // gradients of pads, pools, upsample_*
 void AddForeachRules(DecompositionTable& table);
+void AddOptimizerRules(DecompositionTable& table);  // _fused_sgd_, _fused_adam_, ..., the gradient scaler's
 void AddShapeRules(DecompositionTable& table);
 void AddSamplingRules(DecompositionTable& table);       // affine_grid_generator, max_unpool, cdist
 void AddResizingRules(DecompositionTable& table);       // bicubic and smoothed upsample_*, all of images of bytes

@@ -94,7 +94,8 @@ constexpr Group kGroups[] = {
      "_upsample_bicubic2d_aa_backward multi_margin_loss_backward masked_scatter_backward "
      "grid_sampler_2d_backward grid_sampler_3d_backward value_selecting_reduction_backward gather_backward "
      "index_select_backward cummaxmin_backward embedding_backward trace_backward "
-     "_adaptive_avg_pool3d_backward max_pool3d_with_indices_backward adaptive_max_pool3d_backward"},
+     "_adaptive_avg_pool3d_backward max_pool3d_with_indices_backward adaptive_max_pool3d_backward _fused_sgd_ "
+     "_fused_adam_ _fused_adamw_ _fused_adagrad_ _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_"},
     {OpKind::kRandom,
      "rand rand_like randn randn_like randint randint_like randperm bernoulli normal normal_functional multinomial "
      "native_dropout uniform exponential geometric log_normal cauchy random rrelu_with_noise normal_ uniform_ "
