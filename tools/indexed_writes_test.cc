@@ -1,10 +1,13 @@
 // Writes at indices through views of an argument: they are made in its memory, of which nothing else moves.
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "smelt/runtime/program.h"
 #include "smelt/tools/e2e_testing.h"
@@ -171,6 +174,64 @@ TEST(IndexedWritesTest, OfRowsThatLieInThePageItself) {
     }
   }
   EXPECT_EQ(w.x, expected);
+}
+
+// %m is 8 elements; %x are elements 3 and 4 of it, %y are 2 and 4. Whether the call is refused for its order, with %m
+// as it was; else what %m holds.
+absl::StatusOr<std::vector<float>> WriteBesideSource(const std::string& write, const std::string& name,
+                                                     const std::vector<int64_t>& indices) {
+  auto instance = InstanceOf(absl::StrCat(R"(
+graph(%m : Float(8, strides=[1]), %i : Long(1, 2, strides=[2, 1])):
+  %no : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %three : int = prim::Constant[value=3]()
+  %sizes : int[] = prim::Constant[value=[1, 2]]()
+  %near : int[] = prim::Constant[value=[2, 1]]()
+  %apart : int[] = prim::Constant[value=[2, 2]]()
+  %x : Tensor = aten::as_strided(%m, %sizes, %near, %three)
+  %y : Tensor = aten::as_strided(%m, %sizes, %apart, %two)
+  %row : Tensor = aten::squeeze(%i)
+)",
+                                          write),
+                             name);
+  if (!instance.ok()) return instance.status();
+  Tensor m = Tensor::Empty(DType::kFloat32, {8}), i = Tensor::Empty(DType::kInt64, {1, 2});
+  const std::vector<float> before = {3, 1, -1, 2, -2, 5, 6, 7};
+  std::copy(before.begin(), before.end(), m.data_as<float>());
+  std::copy(indices.begin(), indices.end(), i.data_as<int64_t>());
+  const absl::Status ran = (*instance)->Run({m, i}).status();
+  const std::vector<float> after(m.data_as<float>(), m.data_as<float>() + 8);
+  if (ran.ok()) return after;
+  EXPECT_EQ(after, before) << write;
+  return ran;
+}
+
+TEST(IndexedWritesTest, ASourceAtPlacesThatAreWrittenIsRefusedThoughItEndsAsItWas) {
+  // PyTorch sets the places to 1 before it reads the source: -1 and 1 come out. All at once it would be -1 and -2.
+  const char* scatter = R"(
+  %how : str = prim::Constant[value="prod"]()
+  %r : Tensor = aten::scatter_reduce_.two(%x, %one, %i, %y, %how, %no)
+  return (%m)
+)";
+  EXPECT_THAT(WriteBesideSource(scatter, "scatter", {0, 1}).status().message(), testing::HasSubstr("order"));
+  // The same place twice: PyTorch reads -1 there the second time.
+  for (const char* write : {"index_copy_(%x, %one, %row, %y)", "scatter_.src(%x, %one, %i, %y)"}) {
+    const std::string text = absl::StrCat("  %r : Tensor = aten::", write, "\n  return (%m)\n");
+    EXPECT_THAT(WriteBesideSource(text, "twice", {1, 1}).status().message(), testing::HasSubstr("order")) << write;
+  }
+}
+
+TEST(IndexedWritesTest, ASourceBesideThePlacesThatAreWrittenIsNot) {
+  const char* scatter = R"(
+  %how : str = prim::Constant[value="amax"]()
+  %r : Tensor = aten::scatter_reduce_.two(%x, %one, %i, %y, %how, %no)
+  return (%m)
+)";
+  EXPECT_EQ(*WriteBesideSource(scatter, "scatter", {0, 0}), std::vector<float>({3, 1, -1, -1, -2, 5, 6, 7}));
+  EXPECT_EQ(
+      *WriteBesideSource("  %r : Tensor = aten::index_copy_(%x, %one, %row, %y)\n  return (%m)\n", "copy", {0, 0}),
+      std::vector<float>({3, 1, -1, -2, -2, 5, 6, 7}));
 }
 
 }  // namespace
