@@ -498,6 +498,18 @@ class SizeOpener {
     const TensorType& out = T(g_.node(n_).outputs[0]);
     SMELT_ASSIGN_OR_RETURN(ValueId most, Insert("aten::amax", {self, InsertConstant(g_, n_, std::vector<int64_t>()),
                                                                InsertConstant(g_, n_, false)}));
+    // The largest byte has a bin behind it, too.
+    if (T(self).dtype != DType::kInt64) {
+      SMELT_ASSIGN_OR_RETURN(most, Insert("aten::_to_copy", {most, Int(ScalarTypeOf(DType::kInt64)), None(), None(),
+                                                             None(), InsertConstant(g_, n_, false), None()}));
+    }
+    const std::optional<Expr> least = GetIntExpr(g_, In(2));
+    if (!least || g_.symbols.LessOrEqual(0, *least) != true) {
+      SMELT_ASSIGN_OR_RETURN(ValueId length, Insert("aten::mul.Scalar", {most, Int(0)}));
+      SMELT_ASSIGN_OR_RETURN(length, Insert("aten::add.Scalar", {length, In(2), Int(1)}));
+      SMELT_ASSIGN_OR_RETURN(ValueId holds, Insert("aten::ge.Scalar", {length, Int(0)}));
+      Require(holds, "bincount: minlength should be >= 0");
+    }
     SMELT_ASSIGN_OR_RETURN(ValueId bins, Insert("aten::add.Scalar", {most, Int(1), Int(1)}));
     SMELT_ASSIGN_OR_RETURN(bins, Insert("aten::clamp_min", {bins, In(2)}));
     SMELT_ASSIGN_OR_RETURN(ValueId n, Read(bins, (*out.sizes)[0]));
@@ -527,6 +539,9 @@ class SizeOpener {
         return absl::UnimplementedError("repeat_interleave with one number of repeats for all");
     }
     const Expr size = (*out.tensor().sizes)[dim];
+    SMELT_ASSIGN_OR_RETURN(ValueId counts, Insert("aten::ge.Scalar", {repeats, Int(0)}));
+    SMELT_ASSIGN_OR_RETURN(counts, Insert("aten::all", {counts}));
+    Require(counts, "repeat_interleave: repeats can not be negative");
     SMELT_ASSIGN_OR_RETURN(ValueId sum, Insert("aten::sum", {repeats, None()}));
     ValueId total;
     if (!GetIntExpr(g_, output_size)) {

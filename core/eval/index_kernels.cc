@@ -586,7 +586,9 @@ absl::StatusOr<Values> RepeatInterleave(Call& c) {
 absl::StatusOr<Values> Bincount(Call& c) {
   const std::vector<int64_t> v = Read<int64_t>(c.T("self"));
   int64_t n = c.I("minlength");
+  if (n < 0) return c.Error("minlength should be >= 0");
   for (int64_t i : v) {
+    if (i == std::numeric_limits<int64_t>::max()) return c.Error("an element is the largest int64");
     if (i < 0) return c.Error("bincount only supports 1-d non-negative integral inputs.");
     n = std::max(n, i + 1);
   }

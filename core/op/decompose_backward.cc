@@ -134,6 +134,16 @@ Values ConvolutionBackward(Emit& e, const OpCall& call) {
   const OpArg& mask = *call.Find("output_mask");
   std::vector<ValueId> out(3);
   if (mask.bools.size() != 3) return call.Unsupported("a mask known only at run time");
+  if (e.Sizes(input)[0] == Expr(0) || e.Sizes(input)[1] == Expr(0)) {
+    // Of no batch or no channels there is nothing to add up.
+    const ValueId like[] = {input, weight};
+    for (int k = 0; k < 2; ++k) {
+      if (mask.bools[k]) out[k] = e.Full(e.DTypeOf(like[k]), e.Sizes(like[k]), 0);
+    }
+    const Expr channels = transposed ? e.Sizes(weight)[1] * groups : e.Sizes(weight)[0];
+    if (mask.bools[2]) out[2] = e.Full(e.DTypeOf(grad), {channels}, 0);
+    return out;
+  }
   const bool plain = !transposed && groups == 1;
   // Then it is the library's.
   if (!plain && mask.bools[1] && !mask.bools[0] && !mask.bools[2]) return std::vector<ValueId>();

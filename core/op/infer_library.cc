@@ -216,14 +216,18 @@ absl::Status Convolution(Ctx& c) {
     return c.call.Error(absl::StrCat("expected input to have ", ((*w.sizes)[1] * groups).ToString(),
                                      " channels, but got ", channels.ToString()));
   }
-  sizes.push_back(transposed ? (*w.sizes)[1] * groups : (*w.sizes)[0]);
+  if ((*w.sizes)[0] == Expr(0)) return c.call.Error("expected weight to be at least 1 at dimension 0");
+  // Of no channels PyTorch makes none.
+  const bool empty = channels == Expr(0) || (batched && sizes[0] == Expr(0));
+  sizes.push_back(channels == Expr(0) ? Expr(0) : transposed ? (*w.sizes)[1] * groups : (*w.sizes)[0]);
   for (int d = 0; d < n; ++d) {
     const Expr in = (*x.sizes)[first + d], k = (*w.sizes)[2 + d];
     if (stride[d] <= 0) return c.call.Error("non-positive stride is not supported");
     Expr o = transposed ? (in - 1) * stride[d] - Expr(2 * padding[d]) + Expr(dilation[d]) * (k - 1) +
                               Expr(output_padding[d] + 1)
                         : FloorDiv(in + Expr(2 * padding[d]) - Expr(dilation[d]) * (k - 1) - 1, Expr(stride[d])) + 1;
-    if (o.IsConstant() && *o.Constant() < 0) {
+    if (in == Expr(0) && !empty) return c.call.Error("Only zero batch or zero channel inputs are supported");
+    if (o.IsConstant() && *o.Constant() < (transposed ? 0 : 1)) {
       return c.call.Error(
           "Calculated padded input size per channel is smaller than the kernel: Kernel size can't be greater than "
           "actual input size");
@@ -231,7 +235,7 @@ absl::Status Convolution(Ctx& c) {
     sizes.push_back(o);
   }
   Format f = FormatOfConvolution(c, x, w);
-  if (IsSmallVolume(x, w, groups)) f = Format::kContiguous;
+  if (IsSmallVolume(x, w, groups) || channels == Expr(0)) f = Format::kContiguous;
   AddInFormat(c, *x.dtype, sizes, w.rank(), f);
   return absl::OkStatus();
 }
@@ -243,7 +247,8 @@ absl::Status ConvolutionBackward(Ctx& c) {
   const Format f = FormatOfConvolution(c, x, w);
   AddInFormat(c, *x.dtype, *x.sizes, w.rank(), f);
   AddInFormat(c, *w.dtype, *w.sizes, w.rank(), f);
-  c.Add(*grad.dtype, {(*grad.sizes)[grad.rank() - static_cast<int>(w.rank()) + 1]});
+  const Expr channels = (*grad.sizes)[grad.rank() - static_cast<int>(w.rank()) + 1];
+  c.Add(*grad.dtype, {channels == Expr(0) ? (*w.sizes)[0] : channels});
   return absl::OkStatus();
 }
 
@@ -274,6 +279,10 @@ Rule Pool(int n, bool max) {
       return c.call.Error(absl::StrCat("Expected ", n + 1, "D or ", n + 2, "D tensor, but got ", x.rank(), "D"));
     }
     std::vector<Expr> sizes = *x.sizes;
+    for (int d = x.rank() == n + 2 ? 1 : 0; d < x.rank(); ++d) {
+      if (sizes[d] == Expr(0))
+        return c.call.Error("Expected input's non-batch dimensions to have positive length, but one of them is empty");
+    }
     for (int d = 0; d < n; ++d) {
       Expr& o = sizes[x.rank() - n + d];
       if (stride[d] <= 0 || kernel[d] <= 0) return c.call.Error("kernel size and stride should be greater than zero");

@@ -159,6 +159,11 @@ Rule AdaptivePool(int n, bool max) {
     if (static_cast<int>(out.size()) != n) return c.call.Error(absl::StrCat("output_size must have ", n, " elements"));
     if (x.rank() < n + 1) return c.call.Error(absl::StrCat("Expected at least ", n + 1, "D tensor"));
     std::vector<Expr> sizes = *x.sizes;
+    for (int d = max || n == 3 ? 1 : x.rank() - n; d < x.rank(); ++d) {
+      if (sizes[d] == Expr(0))
+        return c.call.Error(
+            absl::StrCat("Expected input to have non-zero size for non-batch dimensions, but dim ", d, " is empty"));
+    }
     for (int d = 0; d < n; ++d) sizes[x.rank() - n + d] = out[d];
     if (n == 1 && !max) {
       AddAsRow(c, *x.dtype, sizes, SuggestAsRow(c, x));

@@ -41,7 +41,8 @@ absl::StatusOr<ConvParams> ParseConvParams(const LibraryRequest& r, const Operan
       return bad("stride, dilation or padding out of range");
     if (p.stride[i] > 1 << 20 || p.dilation[i] > 1 << 20 || p.padding[i] > 1 << 24) return bad("absurd attributes");
   }
-  if (p.groups < 1 || p.groups > input.sizes[1]) return bad("groups must be between 1 and the channels");
+  if (p.groups < 1 || (input.sizes[1] > 0 && p.groups > input.sizes[1]))
+    return bad("groups must be between 1 and the channels");
   const int64_t in_channels = input.sizes[1], out_channels = output.sizes[1];
   const int64_t w_in = p.transposed ? weight.sizes[0] : weight.sizes[1] * p.groups;
   const int64_t w_out = p.transposed ? weight.sizes[1] * p.groups : weight.sizes[0];
@@ -267,6 +268,9 @@ class NothingToDo : public PreparedOp {
 MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 2, 3, 1, 1, -1));
   SMELT_RETURN_IF_ERROR(SameRealDTypes(r));
+  // Of no channels PyTorch makes none, whatever the weight says.
+  if (r.outputs[0].NumElements() == 0 && r.inputs[0].NumElements() == 0)
+    return std::unique_ptr<PreparedOp>(new NothingToDo());
   SMELT_ASSIGN_OR_RETURN(ConvParams p, ParseConvParams(r, r.inputs[0], r.inputs[1], r.outputs[0]));
   if (r.inputs.size() > 2 && r.inputs[2].present &&
       (r.inputs[2].rank() != 1 || r.inputs[2].sizes[0] != r.outputs[0].sizes[1])) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
@@ -338,11 +339,19 @@ MakeResult MakeBincount(const LibraryRequest& r, int64_t*) {
     std::vector<double> sums(weights.present ? static_cast<size_t>(out.sizes[0]) : 0, 0);
     std::vector<int64_t> counts(static_cast<size_t>(out.sizes[0]), 0);
     const int64_t bins = out.sizes[0], step = in.strides[0] * ItemSize(in.dtype);
+    const auto wrong_bins = [&](const char* elements) -> absl::Status {
+      // One more than the largest int64 is no number of bins.
+      for (int64_t i = 0; i < in.sizes[0]; ++i) {
+        if (LoadInt(elements + i * step, in.dtype) == std::numeric_limits<int64_t>::max())
+          return absl::FailedPreconditionError("bincount: maximum value of input overflowed");
+      }
+      return absl::InternalError("bincount: the number of bins was wrong");
+    };
     const auto each = [&](auto bin_at, auto count) -> absl::Status {
       for (int64_t i = 0; i < in.sizes[0]; ++i) {
         const int64_t bin = bin_at(inputs[0] + i * step);
         if (bin < 0) return absl::FailedPreconditionError("bincount only supports 1-d non-negative integral inputs.");
-        if (bin >= bins) return absl::InternalError("bincount: the number of bins was wrong");
+        if (bin >= bins) return wrong_bins(inputs[0]);
         count(static_cast<size_t>(bin), i);
       }
       return absl::OkStatus();
