@@ -1,21 +1,49 @@
 #include "smelt/codegen/cuda_emulation.h"
 
-#include <ucontext.h>
-
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/synchronization/mutex.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/TargetSelect.h"
 #include "smelt/codegen/lower_cuda.h"
 #include "smelt/core/base/check.h"
+
+// Goes on at the stack `to`, where it was left; this one's place is stored in *from. (swapcontext asks the system for
+// the signal mask each time, which is most of what a kernel's emulation would take.)
+extern "C" void SmeltSwitchStacks(void** from, void* to);
+asm(R"(
+.text
+.type SmeltSwitchStacks, @function
+SmeltSwitchStacks:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size SmeltSwitchStacks, .-SmeltSwitchStacks
+)");
 
 namespace smelt {
 namespace {
@@ -23,27 +51,84 @@ namespace {
 using Kernel = void (*)(const int64_t*, int64_t, int64_t, int64_t*);
 
 constexpr size_t kStackBytes = 64 << 10;
+constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces
 
-// The threads of a block. Each runs until it must wait for others: then the next one runs.
+// Who has touched each byte of memory.
+class Accesses {
+ public:
+  void Begin() { cells_.clear(); }
+  void BeginBlock(int block) { block_ = block; }
+  // Of thread `thread`, which has passed `epoch` barriers of its block; `shared`: of the block's own memory. What it
+  // races with, or nothing.
+  const char* Note(const char* at, int64_t bytes, bool write, bool shared, int thread, int64_t epoch) {
+    const char* race = nullptr;
+    const Who me{thread, epoch};
+    for (int64_t k = 0; k < bytes; ++k) {
+      Cell& c = cells_[at + k];
+      if (c.block != block_) {
+        const bool keeps = !shared;
+        c = {.block = block_,
+             .earlier_read = keeps && (c.earlier_read || c.readers[0].thread >= 0),
+             .earlier_written = keeps && (c.earlier_written || c.writer.thread >= 0)};
+      }
+      const auto meets = [&](const Who& o) { return o.thread >= 0 && o.thread != thread && o.epoch == epoch; };
+      if (c.earlier_written || meets(c.writer)) race = write ? "two writes" : "a read and a write";
+      if (write) {
+        if (c.earlier_read || meets(c.readers[0]) || meets(c.readers[1])) race = "a read and a write";
+        c.writer = me;
+      } else {
+        // Two are enough: one of them is another thread than the writer.
+        if (c.readers[0].thread != thread) c.readers[1] = c.readers[0];
+        c.readers[0] = me;
+      }
+    }
+    return race;
+  }
+
+ private:
+  struct Who {
+    int thread = -1;
+    int64_t epoch = -1;
+  };
+  struct Cell {
+    int block = -1;
+    bool earlier_read = false, earlier_written = false;  // by blocks before that one
+    Who writer = {}, readers[2] = {};
+  };
+  absl::flat_hash_map<const char*, Cell> cells_;
+  int block_ = 0;
+};
+
+// The threads of a block. Each runs until its next access to memory, or until it must wait for others: then the next
+// one runs. All kernels share one: their launches wait for each other.
 class Block {
  public:
-  explicit Block(Kernel kernel) : kernel_(kernel), fibers_(kCudaBlock), stacks_(kCudaBlock * kStackBytes) {}
+  Block() : fibers_(kCudaBlock), stacks_(kCudaBlock * kStackBytes) {}
 
-  void Run(int block, int blocks, const int64_t* words, int64_t begin, int64_t end, int64_t* status) {
+  void Begin() {
+    accesses_.Begin();
+    meetings = 0;
+    race.clear();
+  }
+
+  void Run(Kernel kernel, int block, int blocks, const int64_t* words, int64_t begin, int64_t end, int64_t* status) {
     current_ = this;
     block_ = block;
     blocks_ = blocks;
-    body_ = [=, this] { kernel_(words, begin, end, status); };
+    body_ = [=] { kernel(words, begin, end, status); };
     waiting_ = 0;
+    epoch_ = 0;
+    accesses_.BeginBlock(block);
     for (int t = 0; t < kCudaBlock; ++t) {
       Fiber& f = fibers_[t];
       f.state = kReady;
       f.met = 0;
-      getcontext(&f.context);
-      f.context.uc_stack.ss_sp = &stacks_[t * kStackBytes];
-      f.context.uc_stack.ss_size = kStackBytes;
-      f.context.uc_link = &scheduler_;
-      makecontext(&f.context, &Block::Enter, 0);
+      // As if Enter had been called, and had left by SmeltSwitchStacks: six registers, where to go on, and where Enter
+      // would return to, which it never does.
+      auto* top = reinterpret_cast<void**>(stacks_.data() + (t + 1) * kStackBytes);
+      *--top = nullptr;
+      *--top = reinterpret_cast<void*>(&Block::Enter);
+      f.stack = top - 6;
     }
     // Round and round, until all are done. In a round in which nobody runs they wait for threads that are done.
     for (int done = 0; done < kCudaBlock;) {
@@ -55,11 +140,12 @@ class Block {
         progress = true;
         thread_ = t;
         f.state = kReady;
-        swapcontext(&scheduler_, &f.context);
+        SmeltSwitchStacks(&scheduler_, f.stack);
         done += f.state == kDone;
       }
       if (waiting_ == kCudaBlock) {
         waiting_ = 0;
+        ++epoch_;
         ++meetings;
         progress = true;
         for (Fiber& f : fibers_) f.state = kReady;
@@ -70,17 +156,25 @@ class Block {
   }
 
   int64_t meetings = 0;
+  std::string race;  // the first
 
   // What the kernel calls.
   static int32_t Thread() { return current_->thread_; }
   static int32_t BlockIndex() { return current_->block_; }
   static int32_t Blocks() { return current_->blocks_; }
+  // In front of each load and store. `what`: bytes, whether it writes, whether to shared memory.
+  static void Access(const char* at, int64_t what) {
+    Block& b = *current_;
+    const char* race = b.accesses_.Note(at, what >> 2, (what & 1) != 0, (what & 2) != 0, b.thread_, b.epoch_);
+    if (race != nullptr && b.race.empty()) b.race = absl::StrCat(race, " by threads that no barrier orders");
+    SmeltSwitchStacks(&b.fibers_[b.thread_].stack, b.scheduler_);
+  }
   static void Barrier(int32_t) {
     Block& b = *current_;
     Fiber& f = b.fibers_[b.thread_];
     f.state = kBarrier;
     ++b.waiting_;
-    swapcontext(&f.context, &b.scheduler_);
+    SmeltSwitchStacks(&f.stack, b.scheduler_);
   }
   static int32_t ShuffleDown(int32_t mask, int32_t value, int32_t distance, int32_t) {
     Block& b = *current_;
@@ -102,15 +196,19 @@ class Block {
     kDone,
   };
   struct Fiber {
-    ucontext_t context;
+    void* stack = nullptr;  // where it was left
     State state = kReady;
     int32_t value = 0;
     int64_t met = 0;  // how often it came to a meeting of its warp
   };
 
-  static void Enter() {
+  [[noreturn]] static void Enter() {
     current_->body_();
-    current_->fibers_[current_->thread_].state = kDone;
+    Fiber& f = current_->fibers_[current_->thread_];
+    f.state = kDone;
+    SmeltSwitchStacks(&f.stack, current_->scheduler_);
+    SMELT_CHECK(false) << "a thread that is done goes on";
+    std::abort();
   }
   // Waits until all of the warp have come as often.
   void Meet(int32_t value) {
@@ -120,7 +218,7 @@ class Block {
     ++f.met;
     f.state = kShuffle;
     if (t % kCudaWarp == kCudaWarp - 1) ++meetings;
-    swapcontext(&f.context, &scheduler_);
+    SmeltSwitchStacks(&f.stack, scheduler_);
   }
   bool WarpHasMet(int t) const {
     const int first = t - t % kCudaWarp;
@@ -131,13 +229,59 @@ class Block {
   }
 
   static inline Block* current_ = nullptr;
-  const Kernel kernel_;
   std::vector<Fiber> fibers_;
   std::vector<char> stacks_;
   std::function<void()> body_;
-  ucontext_t scheduler_;
+  void* scheduler_ = nullptr;
+  Accesses accesses_;
+  int64_t epoch_ = 0;
   int thread_ = 0, block_ = 0, blocks_ = 0, waiting_ = 0;
 };
+
+// A call of Block::Access in front of each load and store of global and shared memory.
+void NoteAccesses(llvm::Module& module) {
+  llvm::LLVMContext& c = module.getContext();
+  llvm::PointerType* pointer = llvm::PointerType::get(c, 0);
+  llvm::Type* word = llvm::Type::getInt64Ty(c);
+  const llvm::FunctionCallee access = module.getOrInsertFunction(
+      "emulated.access", llvm::FunctionType::get(llvm::Type::getVoidTy(c), {pointer, word}, false));
+  std::vector<llvm::Instruction*> all;
+  for (llvm::Function& f : module) {
+    for (llvm::BasicBlock& block : f) {
+      for (llvm::Instruction& in : block) all.push_back(&in);
+    }
+  }
+  for (llvm::Instruction* in : all) {
+    auto* const store = llvm::dyn_cast<llvm::StoreInst>(in);
+    llvm::Value* at = llvm::getLoadStorePointerOperand(in);
+    if (at == nullptr) continue;
+    const unsigned space = at->getType()->getPointerAddressSpace();
+    if (space != kGlobal && space != kShared) continue;
+    const uint64_t bytes = module.getDataLayout().getTypeStoreSize(llvm::getLoadStoreType(in)).getFixedValue();
+    const uint64_t what = bytes * 4 + (space == kShared ? 2 : 0) + (store != nullptr ? 1 : 0);
+    auto* cast = new llvm::AddrSpaceCastInst(at, pointer, "", in->getIterator());
+    llvm::CallInst::Create(access, {cast, llvm::ConstantInt::get(word, what)}, "", in->getIterator());
+  }
+}
+
+// A function for whom a kernel for a CPU is expected: it calls emulated.launch with `self`.
+void AddEntry(llvm::Module& module, const void* self) {
+  llvm::LLVMContext& c = module.getContext();
+  llvm::IRBuilder<> b(c);
+  llvm::Type *pointer = b.getPtrTy(), *word = b.getInt64Ty();
+  auto* f = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), {pointer, word, word, pointer}, false),
+                                   llvm::GlobalValue::ExternalLinkage, "entry", module);
+  b.SetInsertPoint(llvm::BasicBlock::Create(c, "entry", f));
+  llvm::Value* me = b.CreateIntToPtr(b.getInt64(reinterpret_cast<uint64_t>(self)), pointer);
+  const llvm::FunctionCallee launch = module.getOrInsertFunction(
+      "emulated.launch", llvm::FunctionType::get(b.getVoidTy(), {pointer, pointer, word, word, pointer}, false));
+  b.CreateCall(launch, {me, f->getArg(0), f->getArg(1), f->getArg(2), f->getArg(3)});
+  b.CreateRetVoid();
+}
+
+void LaunchFromEntry(CudaEmulation* kernel, const int64_t* words, int64_t begin, int64_t end, int64_t* status) {
+  kernel->Launch(/*grid=*/2, words, begin, end, status);
+}
 
 // libdevice has it, the C library has not: by halving, to the last place.
 double InverseErf(double y) {
@@ -205,6 +349,8 @@ const Symbol kSymbols[] = {
     {"emulated.nvvm.read.ptx.sreg.nctaid.x", AddressOf(&Block::Blocks)},
     {"emulated.nvvm.barrier.cta.sync.aligned.all", AddressOf(&Block::Barrier)},
     {"emulated.nvvm.shfl.sync.down.i32", AddressOf(&Block::ShuffleDown)},
+    {"emulated.access", AddressOf(&Block::Access)},
+    {"emulated.launch", AddressOf(&LaunchFromEntry)},
 };
 
 absl::Status FromLlvm(llvm::Error error) { return absl::InternalError(llvm::toString(std::move(error))); }
@@ -228,6 +374,8 @@ class Emulation : public CudaEmulation {
       f->replaceAllUsesWith(call);
       f->eraseFromParent();
     }
+    NoteAccesses(**module);
+    AddEntry(**module, static_cast<CudaEmulation*>(this));
     auto jit = llvm::orc::LLJITBuilder().create();
     if (!jit) return FromLlvm(jit.takeError());
     jit_ = std::move(*jit);
@@ -244,19 +392,32 @@ class Emulation : public CudaEmulation {
       return FromLlvm(std::move(e));
     auto address = jit_->lookup("kernel");
     if (!address) return FromLlvm(address.takeError());
-    block_ = std::make_unique<Block>(address->toPtr<Kernel>());
+    kernel_ = address->toPtr<Kernel>();
+    auto entry = jit_->lookup("entry");
+    if (!entry) return FromLlvm(entry.takeError());
+    entry_ = entry->toPtr<KernelEntry>();
     return absl::OkStatus();
   }
 
   void Launch(int grid, const int64_t* words, int64_t begin, int64_t end, int64_t* status) override {
-    block_->meetings = 0;
-    for (int b = 0; b < grid; ++b) block_->Run(b, grid, words, begin, end, status);
+    static absl::Mutex mutex;
+    absl::MutexLock lock(&mutex);
+    static Block* const block = new Block();
+    block->Begin();
+    for (int b = 0; b < grid; ++b) block->Run(kernel_, b, grid, words, begin, end, status);
+    meetings_ = block->meetings;
+    if (race_.empty()) race_ = block->race;
   }
-  int64_t meetings() const override { return block_->meetings; }
+  KernelEntry entry() const override { return entry_; }
+  const std::string& race() const override { return race_; }
+  int64_t meetings() const override { return meetings_; }
 
  private:
   std::unique_ptr<llvm::orc::LLJIT> jit_;
-  std::unique_ptr<Block> block_;
+  Kernel kernel_ = nullptr;
+  KernelEntry entry_ = nullptr;
+  std::string race_;
+  int64_t meetings_ = 0;
 };
 
 }  // namespace

@@ -1,17 +1,22 @@
 // Runs a kernel's LLVM IR for CUDA on this machine's processor, for tests: there is no GPU in CI.
 //
 //   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<CudaEmulation> kernel, CudaEmulation::Create(spec));
-//   kernel->Launch(/*grid=*/3, words, begin, end, &status);
+//   kernel->Launch(/*grid=*/2, words, begin, end, &status);
+//   EXPECT_EQ(kernel->race(), "");
 //
-// The IR is that which goes to NVPTX, before libdevice is linked: libdevice's functions are the C library's here, the
-// threads of a block are fibers that run until a barrier or a shuffle, block after block.
+// The IR is that which goes to NVPTX, before libdevice is linked: libdevice's functions are the C library's here, and
+// the threads of a block are fibers. They go in lockstep: none passes an access to memory before all that can run have
+// come to one. Blocks run one after the other. Each byte remembers who has read and written it since the last barrier,
+// and in earlier blocks, so that accesses which the hardware may order in any way are found whatever order they had.
 #ifndef SMELT_CODEGEN_CUDA_EMULATION_H_
 #define SMELT_CODEGEN_CUDA_EMULATION_H_
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
+#include "smelt/codegen/compiler.h"
 #include "smelt/fuser/kernel_spec.h"
 
 namespace smelt {
@@ -20,9 +25,13 @@ class CudaEmulation {
  public:
   static absl::StatusOr<std::unique_ptr<CudaEmulation>> Create(const KernelSpec& spec);
   virtual ~CudaEmulation() = default;
-  // As <<<grid, kCudaBlock>>>. A barrier or shuffle that not all threads reach is a CHECK failure. One launch at a time
-  // in a process.
+  // As <<<grid, kCudaBlock>>>. A barrier or shuffle that not all threads reach is a CHECK failure. Launches of any
+  // kernels from any threads wait for each other.
   virtual void Launch(int grid, const int64_t* words, int64_t begin, int64_t end, int64_t* status) = 0;
+  // A function that launches it with a grid of 2, wherever a kernel for a CPU is expected. Lives as long as this does.
+  virtual KernelEntry entry() const = 0;
+  // Of all launches: the first two accesses that nothing orders, one of them a write. Empty if there were none.
+  virtual const std::string& race() const = 0;
   // Of the last launch: barriers and shuffles that the block met at.
   virtual int64_t meetings() const = 0;
 };

@@ -76,12 +76,6 @@ inner 0 1
 outer 2
 )";
 
-CudaEmulation* current = nullptr;
-// More blocks than one, so that tiles are shared among them.
-void Entry(const int64_t* words, int64_t begin, int64_t end, int64_t* status) {
-  current->Launch(/*grid=*/2, words, begin, end, status);
-}
-
 TEST(CudaTest, EveryRandomKernelEqualsTheInterpreter) {
   int kinds[3] = {}, vectors = 0;
   for (int seed = 1; seed <= 90; ++seed) {
@@ -90,9 +84,9 @@ TEST(CudaTest, EveryRandomKernelEqualsTheInterpreter) {
     SCOPED_TRACE(absl::StrCat("seed ", seed, "\n", c.spec.ToString()));
     auto kernel = Emulate(c.spec);
     ASSERT_NE(kernel, nullptr);
-    current = kernel.get();
-    ASSERT_EQ(CompareWithInterpreter(c, Entry, Guard::kEnd, 1), "");
-    ASSERT_EQ(CompareWithInterpreter(c, Entry, Guard::kBegin, 2), "");
+    ASSERT_EQ(CompareWithInterpreter(c, kernel->entry(), Guard::kEnd, 1), "");
+    ASSERT_EQ(CompareWithInterpreter(c, kernel->entry(), Guard::kBegin, 2), "");
+    ASSERT_EQ(kernel->race(), "");
     ++kinds[CudaScheduleFor(c.spec).kind];
     vectors += CudaScheduleFor(c.spec).vector > 1;
   }
@@ -195,6 +189,159 @@ TEST(CudaTest, TheBitsDoNotDependOnTheGrid) {
     kernel->Launch(grid, words, 0, rows, &status);
   }
   EXPECT_EQ(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)), 0);
+}
+
+// x.index_add_(0, i, y) of one dim, as the fuser writes it.
+constexpr char kIndexAdd[] = R"(
+kernel parallel=0 reduction=1 vector=-1 sequential=0
+param int64 r [unit] alias=-1
+param float32 rw [zero] alias=-1
+param float32 r [unit] alias=-1
+scalar int64
+%0 = const int64 0
+%1 = scalar.s0 int64
+%2 = load.p0 int64
+%3 = lt bool %2 %0
+%4 = add int64 %2 %1
+%5 = select int64 %3 %4 %2
+%6 = check_index int64 %5 %1
+%7 = load.p1 float32 %6 +offset
+%8 = load.p2 float32
+%9 = add float32 %7 %8
+%10 = store.p1 float32 %9 %6 +offset
+outer 0 1
+inner 2 3 4 5 6 7 8 9 10
+)";
+
+TEST(CudaTest, WhatIsAddedUpAtOnePlaceIsAllThere) {
+  const KernelSpec spec = ParseOrDie(kIndexAdd);
+  EXPECT_EQ(CudaScheduleFor(spec).kind, CudaSchedule::kRows);
+  const int n = 1000;
+  std::vector<int64_t> index(n);
+  std::vector<float> x(4, 0), y(n, 1);
+  for (int i = 0; i < n; ++i) index[i] = i % 4;
+  auto kernel = Emulate(spec);
+  int64_t status = 0;
+  const int64_t words[] = {n, Word(index.data()), Word(x.data()), Word(y.data()), 4};
+  kernel->Launch(2, words, 0, 1, &status);
+  EXPECT_THAT(x, testing::ElementsAre(250, 250, 250, 250));
+  EXPECT_EQ(kernel->race(), "");
+}
+
+TEST(CudaTest, SumsAtOnePlaceHaveTheBitsOfOneThread) {
+  const KernelSpec spec = ParseOrDie(kIndexAdd);
+  std::mt19937 rng(7);
+  for (int n : {0, 1, 255, 256, 257, 700}) {
+    std::vector<int64_t> index(n);
+    std::vector<float> y(n), expected(5, 1), x(5, 1);
+    for (int i = 0; i < n; ++i) index[i] = static_cast<int64_t>(rng() % 10) - 5, y[i] = 1.0f / (1 + rng() % 97);
+    for (int i = 0; i < n; ++i) expected[index[i] < 0 ? index[i] + 5 : index[i]] += y[i];
+    auto kernel = Emulate(spec);
+    int64_t status = 0;
+    const int64_t words[] = {n, Word(index.data()), Word(x.data()), Word(y.data()), 5};
+    kernel->Launch(3, words, 0, 1, &status);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(x, expected) << n;
+    EXPECT_EQ(kernel->race(), "");
+  }
+}
+
+TEST(CudaTest, OfValuesPutAtOnePlaceTheLastStays) {
+  // Only where a mask is set.
+  const KernelSpec spec = ParseOrDie(R"(
+kernel parallel=1 reduction=1 vector=-1 sequential=0
+param int64 r [zero,unit] alias=-1
+param float32 w [any,zero] alias=-1
+param float32 r [any,unit] alias=-1
+param bool r [zero,unit] alias=-1
+%0 = load.p0 int64
+%1 = load.p2 float32
+%2 = load.p3 bool
+%3 = store.p1 float32 %1 %0 %2 +offset +guard
+inner 0 1 2 3
+)");
+  const int n = 600, rows = 3;
+  std::vector<int64_t> index(n);
+  std::vector<float> x(rows * 7, -1), y(rows * n), expected = x;
+  std::vector<uint8_t> mask(n);
+  for (int i = 0; i < n; ++i) index[i] = i * i % 7, mask[i] = i % 3 != 0;
+  for (int i = 0; i < rows * n; ++i) y[i] = static_cast<float>(i);
+  for (int r = 0; r < rows; ++r) {
+    for (int i = 0; i < n; ++i) {
+      if (mask[i] != 0) expected[r * 7 + index[i]] = y[r * n + i];
+    }
+  }
+  auto kernel = Emulate(spec);
+  int64_t status = 0;
+  const int64_t words[] = {rows, n, Word(index.data()), Word(x.data()), 7, Word(y.data()), n, Word(mask.data())};
+  kernel->Launch(2, words, 0, rows, &status);
+  EXPECT_EQ(x, expected);
+  EXPECT_EQ(kernel->race(), "");
+}
+
+TEST(CudaTest, ScattersThatReadWhatOthersWroteGoOneByOne) {
+  // x[i + 1] = x[i] + y[i]: a chain.
+  const KernelSpec spec = ParseOrDie(R"(
+kernel parallel=0 reduction=1 vector=-1 sequential=0
+param float32 rw [zero] alias=-1
+param float32 r [unit] alias=-1
+%0 = const int64 1
+%1 = index.d0 int64
+%2 = add int64 %1 %0
+%3 = load.p0 float32 %1 +offset
+%4 = load.p1 float32
+%5 = add float32 %3 %4
+%6 = store.p0 float32 %5 %2 +offset
+outer 0
+inner 1 2 3 4 5 6
+)");
+  const int n = 300;
+  std::vector<float> x(n + 1, 0), y(n, 1), expected(n + 1);
+  for (int i = 0; i <= n; ++i) expected[i] = static_cast<float>(i);
+  auto kernel = Emulate(spec);
+  int64_t status = 0;
+  const int64_t words[] = {n, Word(x.data()), Word(y.data())};
+  kernel->Launch(2, words, 0, 1, &status);
+  EXPECT_EQ(x, expected);
+  EXPECT_EQ(kernel->race(), "");
+}
+
+TEST(CudaTest, WhatNothingOrdersIsFound) {
+  const auto race = [](const char* text, std::vector<int64_t> words, int64_t tiles) {
+    auto kernel = Emulate(ParseOrDie(text));
+    int64_t status = 0;
+    kernel->Launch(2, words.data(), 0, tiles, &status);
+    return kernel->race();
+  };
+  std::vector<float> x(1024, 1), y(1024);
+  // All points store to one place.
+  constexpr char kOnePlace[] = R"(
+kernel parallel=1 reduction=0 vector=-1 sequential=0
+param float32 r [unit] alias=-1
+param float32 w [zero] alias=-1
+%0 = load.p0 float32
+%1 = store.p1 float32 %0
+outer 0 1
+)";
+  EXPECT_THAT(race(kOnePlace, {2, Word(x.data()), Word(y.data())}, 2), HasSubstr("two writes"));
+  // Threads of two blocks: point 256 is the second one's.
+  constexpr char kNeighbour[] = R"(
+kernel parallel=1 reduction=0 vector=-1 sequential=0
+param float32 r [any] alias=-1
+param float32 w [any] alias=-1
+%0 = load.p0 float32
+%1 = store.p1 float32 %0
+outer 0 1
+)";
+  const auto shifted = [&](int64_t n, int64_t by) {
+    return race(kNeighbour, {n, Word(x.data()), 1, Word(x.data() + by), 1}, n);
+  };
+  EXPECT_EQ(shifted(300, 0), "");
+  EXPECT_THAT(shifted(300, 1), HasSubstr("a read and a write"));
+  EXPECT_EQ(shifted(256, 256), "");
+  EXPECT_THAT(shifted(300, 256), HasSubstr("a read and a write"));
+  // Within a row barriers order what earlier phases stored.
+  EXPECT_EQ(race(kSoftmax, {3, 300, Word(x.data()), 300, Word(y.data()), 300}, 3), "");
 }
 
 TEST(CudaTest, AnIndexOutOfRangeSetsTheStatus) {

@@ -388,10 +388,14 @@ class CudaEmitter {
           once_ = false;
         } else {
           BeginReductions(phase);
-          For(thread_, Product(s_.parallel_rank, s_.rank()), b_.getInt64(kCudaBlock), [&](Value* k) {
-            Decompose(k, s_.parallel_rank, s_.rank());
-            EmitInstrs(phase.instrs, 1);
-          });
+          if (Scatters(phase)) {
+            EmitScatter(phase);
+          } else {
+            For(thread_, Product(s_.parallel_rank, s_.rank()), b_.getInt64(kCudaBlock), [&](Value* k) {
+              Decompose(k, s_.parallel_rank, s_.rank());
+              EmitInstrs(phase.instrs, 1);
+            });
+          }
           index_ = outer;
           EndReductions(phase, /*block=*/true);
         }
@@ -399,6 +403,122 @@ class CudaEmitter {
         Barrier();
       }
       index_ = outer;
+    });
+  }
+
+  // --- scatters ---
+  // An inner phase that stores at an offset: several elements may name one place, whose values meet there in the order
+  // of the elements.
+  bool Scatters(const KernelPhase& phase) const {
+    return std::any_of(phase.instrs.begin(), phase.instrs.end(),
+                       [&](int i) { return s_.instrs[i].op == KernelOp::kStore && s_.instrs[i].has_offset; });
+  }
+  // The only store at an offset of a phase in which its param is loaded at that very offset alone, and where only the
+  // store depends on what is loaded; -1 if the phase is another.
+  int OnlyScatter(const KernelPhase& phase) const {
+    int store = -1;
+    for (int i : phase.instrs) {
+      const KernelInstr& in = s_.instrs[i];
+      if (in.op != KernelOp::kStore || !in.has_offset) continue;
+      if (store >= 0) return -1;
+      store = i;
+    }
+    const KernelInstr& to = s_.instrs[store];
+    const std::vector<bool> late = DependsOnLoad(phase, to.param);
+    for (int i : phase.instrs) {
+      const KernelInstr& in = s_.instrs[i];
+      const bool touches = in.op == KernelOp::kLoad || in.op == KernelOp::kStore;
+      if (touches && i != store && in.param == to.param &&
+          (in.op == KernelOp::kStore || !in.has_offset || in.operands[0] != to.operands[1]))
+        return -1;
+      if (late[i] && i != store && in.op != KernelOp::kLoad && in.op != KernelOp::kScalar) return -1;
+    }
+    return late[to.operands[1]] || (to.has_guard && late[to.operands.back()]) ? -1 : store;
+  }
+  // The instructions of the phase that need what it loads from `param`: such loads, and what follows from them.
+  std::vector<bool> DependsOnLoad(const KernelPhase& phase, int param) const {
+    std::vector<bool> late(s_.instrs.size(), false);
+    for (int i : phase.instrs) {
+      const KernelInstr& in = s_.instrs[i];
+      late[i] = in.op == KernelOp::kLoad && in.param == param;
+      for (int o : in.operands) late[i] = late[i] || late[o];
+    }
+    return late;
+  }
+
+  // As many elements at once as there are threads. Each computes its element's place and what it brings there; then
+  // those whose place no earlier element of the same lot names go first, then the second ones, and so on. So each place
+  // sees its elements in their order, whatever the hardware does.
+  void EmitScatter(const KernelPhase& phase) {
+    Value* const count = Product(s_.parallel_rank, s_.rank());
+    const int store = OnlyScatter(phase);
+    if (store < 0) {
+      If(b_.CreateICmpEQ(thread_, b_.getInt64(0)), [&] {
+        For(b_.getInt64(0), count, b_.getInt64(1), [&](Value* k) {
+          Decompose(k, s_.parallel_rank, s_.rank());
+          EmitInstrs(phase.instrs, 1);
+        });
+      });
+      return;
+    }
+    const KernelInstr& to = s_.instrs[store];
+    const std::vector<bool> late = DependsOnLoad(phase, to.param);
+    std::vector<int> early, last;
+    for (int i : phase.instrs) (late[i] || i == store ? last : early).push_back(i);
+    auto* slots = llvm::ArrayType::get(i64_, kCudaBlock);
+    if (places_ == nullptr) {
+      places_ = new llvm::GlobalVariable(m_, slots, false, llvm::GlobalValue::InternalLinkage,
+                                         llvm::UndefValue::get(slots), absl::StrCat(fn_->getName().str(), "_places"),
+                                         nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
+      places_->setAlignment(llvm::Align(8));
+    }
+    auto slot = [&](Value* t) { return b_.CreateGEP(i64_, places_, {t}); };
+    AllocaInst *place = Variable(i64_), *rank = Variable(i64_);
+    For(b_.getInt64(0), count, b_.getInt64(kCudaBlock), [&](Value* base) {
+      Value* const k = b_.CreateAdd(base, thread_);
+      Decompose(k, s_.parallel_rank, s_.rank());
+      const std::vector<Value*> index = index_;
+      // -1: no element, or one that is not stored.
+      b_.CreateStore(b_.getInt64(-1), place);
+      std::vector<std::pair<int, AllocaInst*>> kept;
+      If(b_.CreateICmpSLT(k, count), [&] {
+        EmitInstrs(early, 1);
+        Value* at = b_.CreatePtrToInt(Address(to.param, values_[0][to.operands[1]]), i64_);
+        if (to.has_guard) at = b_.CreateSelect(values_[0][to.operands.back()], at, b_.getInt64(-1));
+        b_.CreateStore(at, place);
+        for (int i : early) {
+          if (values_[0][i] == nullptr || !IsUsedBy(i, last)) continue;
+          kept.push_back({i, Variable(values_[0][i]->getType())});
+          b_.CreateStore(values_[0][i], kept.back().second);
+        }
+      });
+      Value* const mine = Get(place);
+      b_.CreateAlignedStore(mine, slot(thread_), llvm::Align(8));
+      Barrier();
+      b_.CreateStore(b_.getInt64(0), rank);
+      For(b_.getInt64(0), thread_, b_.getInt64(1), [&](Value* t) {
+        Value* same = b_.CreateICmpEQ(b_.CreateAlignedLoad(i64_, slot(t), llvm::Align(8)), mine);
+        b_.CreateStore(b_.CreateAdd(Get(rank), b_.CreateZExt(same, i64_)), rank);
+      });
+      Value* const none = b_.CreateICmpEQ(mine, b_.getInt64(-1));
+      Value* const turn = b_.CreateSelect(none, b_.getInt64(-1), Get(rank));
+      KernelInstr latest;
+      latest.reduce = ReduceKind::kMax;
+      Value* const turns = b_.CreateAdd(AcrossBlock(latest, DType::kInt64, turn, nullptr).first, b_.getInt64(1));
+      For(b_.getInt64(0), turns, b_.getInt64(1), [&](Value* now) {
+        If(b_.CreateICmpEQ(turn, now), [&] {
+          index_ = index;
+          for (const auto& [i, variable] : kept) values_[0][i] = Get(variable);
+          EmitInstrs(last, 1);
+        });
+        Barrier();
+      });
+    });
+  }
+  bool IsUsedBy(int instr, const std::vector<int>& users) const {
+    return std::any_of(users.begin(), users.end(), [&](int u) {
+      const std::vector<int>& operands = s_.instrs[u].operands;
+      return std::find(operands.begin(), operands.end(), instr) != operands.end();
     });
   }
 
@@ -749,6 +869,7 @@ class CudaEmitter {
   Value *words_ = nullptr, *begin_ = nullptr, *end_ = nullptr;
   Value *thread_ = nullptr, *block_ = nullptr, *blocks_ = nullptr;
   llvm::GlobalVariable* shared_ = nullptr;  // a word a warp, twice
+  llvm::GlobalVariable* places_ = nullptr;  // of scatters: a word a thread
   std::vector<Value*> size_, base_, scalars_, index_;
   std::vector<std::vector<Value*>> stride_;  // bytes; null: the dim does not matter
   std::vector<bool> constant_;

@@ -5,12 +5,11 @@
 //
 // A launch may have any grid: threads and blocks stride over the tiles. Which threads share a tile is the schedule's:
 //   kPoints   each thread its own points, up to `vector` neighbours along the last dim at once; reductions run inside
-//   the
-//             thread (coalesced where the parallel dim is the contiguous one)
+//             the thread (coalesced where the parallel dim is the contiguous one), scatters too, element after element
 //   kRows     a block its own point: the reduction's elements are dealt to the threads, partial results meet in
-//   shuffles
-//             and shared memory, in an order that depends on nothing
-//   kSerial   one thread, in order: scatters with duplicates
+//             shuffles and shared memory, in an order that depends on nothing. Elements that are scattered to one place
+//             take turns there, in their order: the bits are those of one thread
+//   kSerial   one thread, in order: specs that ask for it
 //
 // The module calls libdevice's functions (__nv_expf) by name; llvm_cuda.cc links them. Barriers, shuffles and special
 // registers are LLVM's intrinsics. So a test may run the very module on a CPU: cuda_emulation.h.
