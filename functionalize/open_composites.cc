@@ -128,7 +128,9 @@ const absl::flat_hash_map<std::string, CompositeOpener::Rule>& CompositeOpener::
 
 absl::Status CompositeOpener::Open(NodeId n) {
   const std::string& name = g_.node(n).op.name();
-  if (absl::StartsWith(name, "aten::_foreach_")) return Foreach(n);
+  // (PyTorch computes all results before it writes the first one that is given.)
+  if (absl::StartsWith(name, "aten::_foreach_"))
+    return HasOut(g_.node(n).op) ? absl::UnimplementedError("results in given lists") : Foreach(n);
   const bool parts = name == "aten::unbind_copy" || name == "aten::split_copy" || name == "aten::split_with_sizes_copy";
   if (parts && HasOut(g_.node(n).op)) return CopiesOfParts(n);
   if (absl::EndsWith(name, "_copy") || name == "aten::diag") return ViewCopy(n);

@@ -1,6 +1,11 @@
 #include "smelt/functionalize/open_composites.h"
 
+#include <string>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "smelt/core/ir/text.h"
 
@@ -153,6 +158,55 @@ graph(%x : Float(s0, strides=[1]), %i : Long(6, strides=[1])):
   ASSERT_TRUE(OpenComposites(**g).ok());
   EXPECT_EQ(Count(**g, "aten::_assert_async"), 1);
   EXPECT_EQ(Count(**g, "aten::_local_scalar_dense"), 0);
+}
+
+std::string FusedSgd(const std::string& parameter, const std::string& gradient) {
+  return absl::StrCat("graph(%p : ", parameter, ", %g : ", gradient, R"():
+  %no : bool = prim::Constant[value=0]()
+  %zero : float = prim::Constant[value=0]()
+  %rate : float = prim::Constant[value=0.1]()
+  %none : NoneType = prim::Constant()
+  %ps : Tensor[] = prim::ListConstruct(%p)
+  %gs : Tensor[] = prim::ListConstruct(%g)
+  %ms : Tensor[] = prim::ListConstruct()
+   = aten::_fused_sgd_(%ps, %gs, %ms, %zero, %zero, %rate, %zero, %no, %no, %no, %none, %none)
+  return (%p)
+)");
+}
+
+TEST(OpenComposites, AnOptimizerOverListsIsElementwiseOperatorsAndCopies) {
+  auto g = ParseGraph(FusedSgd("Float(2, 3, strides=[3, 1])", "Float(2, 3, strides=[3, 1])"));
+  ASSERT_TRUE(g.ok()) << g.status();
+  auto opened = OpenComposites(**g);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_TRUE(opened->strides_decide);
+  EXPECT_EQ(Count(**g, "aten::_fused_sgd_"), 0);
+  EXPECT_EQ(Count(**g, "aten::copy_"), 1);
+}
+
+TEST(OpenComposites, AnOptimizerThatPairsElementsByTheirPlaceIsRefused) {
+  for (const auto& [parameter, gradient, why] :
+       {std::tuple("Float(2, 3, strides=[1, 2])", "Float(2, 3, strides=[1, 2])", "not contiguous"),
+        std::tuple("Float(2, 3, strides=[3, 1])", "Float(2, 3, strides=[1, 2])", "not contiguous"),
+        std::tuple("BFloat16(2, 3, strides=[3, 1])", "BFloat16(2, 3, strides=[3, 1])", "half types"),
+        std::tuple("Float(2, 3, strides=[3, 1])", "Double(2, 3, strides=[3, 1])", "beside")}) {
+    auto g = ParseGraph(FusedSgd(parameter, gradient));
+    ASSERT_TRUE(g.ok()) << g.status();
+    EXPECT_THAT(OpenComposites(**g).status().message(), testing::HasSubstr(why));
+  }
+}
+
+TEST(OpenComposites, ListsOfGivenResultsAreRefused) {
+  auto g = ParseGraph(R"(
+graph(%x : Float(3, strides=[1]), %y : Float(3, strides=[1])):
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor[] = prim::ListConstruct(%x, %y)
+  %b : Tensor[] = prim::ListConstruct(%y, %x)
+   = aten::_foreach_add.List_out(%a, %b, %one, %a)
+  return (%x)
+)");
+  ASSERT_TRUE(g.ok()) << g.status();
+  EXPECT_THAT(OpenComposites(**g).status().message(), testing::HasSubstr("given lists"));
 }
 
 TEST(OpenComposites, OfTwoResultsOfOneSizeThatTheDataDecideTheSecondIsChecked) {
