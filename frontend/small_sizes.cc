@@ -184,10 +184,14 @@ void ReconcileSmallSizes(Graph& g) {
   if (small.empty()) return;
   const std::vector<bool> found = UseInferredSizes(g);
   Simplify(g);
+  // Each look is at a copy of the program. Where they would be too many, small sizes are not accepted.
+  constexpr int64_t kMostWork = 2'000'000;
+  const int64_t cost = 1 + g.num_nodes() + static_cast<int64_t>(g.inputs().size() + g.symbol_hints.size());
+  int64_t left = kMostWork / cost;
   for (const std::string& symbol : small) {
     SymbolRanges::Range r = g.symbols.Get(symbol);
     for (int64_t value = r.min - 1; value >= r.accepted_min; --value) {
-      if (HoldsAt(g, found, symbol, value)) continue;
+      if (left-- > 0 && HoldsAt(g, found, symbol, value)) continue;
       r.accepted_min = value + 1 < r.min ? value + 1 : -1;
       g.symbols.Set(symbol, r);
       break;

@@ -222,8 +222,17 @@ class Parser {
   absl::StatusOr<Expr> Apply(absl::string_view name, const std::vector<Expr>& args) const {
     auto fold = [&](auto f) -> absl::StatusOr<Expr> {
       if (args.empty()) return Bad("arguments");
-      Expr e = args[0];
-      for (size_t i = 1; i < args.size(); ++i) e = f(e, args[i]);
+      constexpr size_t kFew = 32;
+      std::vector<Expr> left = args;
+      // Of many, pairs of neighbours: else all that is summed up is copied for each that is added.
+      while (left.size() > kFew) {
+        const size_t half = (left.size() + 1) / 2;
+        for (size_t i = 0; i < half; ++i)
+          left[i] = 2 * i + 1 < left.size() ? f(left[2 * i], left[2 * i + 1]) : left[2 * i];
+        left.resize(half);
+      }
+      Expr e = left[0];
+      for (size_t i = 1; i < left.size(); ++i) e = f(e, left[i]);
       return e;
     };
     if (name == "Add") return fold([](const Expr& a, const Expr& b) { return a + b; });

@@ -160,8 +160,12 @@ class Printer {
     names.erase(std::unique(names.begin(), names.end()), names.end());
     for (const std::string& name : names) {
       absl::StrAppend(&out_, "  symbol ", IsPlainIdentifier(name) ? name : Quote(name));
-      for (const auto& [entry, range] : g_.symbols.entries()) {
-        if (entry != name) continue;
+      // They are sorted, too.
+      const auto& entries = g_.symbols.entries();
+      const auto entry = std::lower_bound(entries.begin(), entries.end(), name,
+                                          [](const auto& e, const std::string& key) { return e.first < key; });
+      if (entry != entries.end() && entry->first == name) {
+        const SymbolRanges::Range& range = entry->second;
         absl::StrAppend(&out_, " in [", range.min, ", ",
                         range.max == SymbolRanges::kInfinity ? "inf" : absl::StrCat(range.max), "]");
       }

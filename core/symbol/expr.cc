@@ -18,6 +18,8 @@ namespace {
 
 // Beyond these an expression is poison: no tensor's size looks like that, and a hostile file must not cost more.
 constexpr size_t kMaxTerms = 2048;
+constexpr size_t kMaxFactors = 128;  // of a term: twice as many as a tensor has dims
+constexpr size_t kMaxOperands = 32;  // of a minimum or maximum
 constexpr int64_t kMaxTreeSize = 1 << 16;
 
 template <typename T>
@@ -106,6 +108,7 @@ Expr FromTerms(std::vector<Term> terms) {
   auto node = std::make_shared<Expr::Node>();
   size_t hash = terms.size();
   for (const Term& t : terms) {
+    if (t.factors.size() > kMaxFactors) return Expr::Poison();
     hash = absl::HashOf(hash, t.coefficient, t.factors.size());
     for (const AtomPtr& f : t.factors) {
       hash = absl::HashOf(hash, f->hash);
@@ -450,7 +453,9 @@ Division Divide(const Expr& a, const Expr& b) {
 Expr Extremum(Kind kind, const Expr& a, const Expr& b) {
   if (AnyPoison(a, b)) return Expr::Poison();
   std::vector<Expr> all;
+  size_t of_a = 0;
   for (const Expr* e : {&a, &b}) {
+    of_a = all.size();
     const std::vector<Term> terms = TermsOf(*e);
     if (terms.size() == 1 && terms[0].coefficient == 1 && terms[0].factors.size() == 1 &&
         terms[0].factors[0]->kind == kind) {
@@ -460,12 +465,13 @@ Expr Extremum(Kind kind, const Expr& a, const Expr& b) {
       all.push_back(*e);
     }
   }
-  // An operand goes if another one is never on its wrong side.
+  if (all.size() > kMaxOperands) return Expr::Poison();
+  // An operand goes if another one, which is the other's, is never on its wrong side.
   std::vector<Expr> kept;
   for (size_t i = 0; i < all.size(); ++i) {
     bool dominated = false;
     for (size_t j = 0; j < all.size() && !dominated; ++j) {
-      if (i == j) continue;
+      if ((i < of_a) == (j < of_a)) continue;
       const Expr difference = kind == Kind::kMin ? all[i] - all[j] : all[j] - all[i];
       if (difference.IsPoison()) continue;
       std::optional<std::pair<__int128, __int128>> range = UniversalRange(TermsOf(difference));
@@ -582,6 +588,27 @@ absl::StatusOr<int64_t> Expr::Evaluate(const absl::flat_hash_map<std::string, in
 
 namespace expr_internal {
 
+// In one go where there are many, so that it costs no more than sorting the terms. For expr_text.cc, too.
+Expr SumOf(absl::Span<const Expr> summands) {
+  constexpr size_t kFew = 32;
+  if (summands.size() <= kFew) {
+    Expr sum = 0;
+    for (const Expr& e : summands) sum = sum + e;
+    return sum;
+  }
+  std::vector<Term> terms;
+  for (const Expr& e : summands) {
+    if (e.IsPoison()) return Expr::Poison();
+    std::vector<Term> more = TermsOf(e);
+    terms.insert(terms.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
+  return AddTerms(std::move(terms));
+}
+
+}  // namespace expr_internal
+
+namespace expr_internal {
+
 Expr Apply(Kind kind, absl::Span<const Expr> operands) {
   switch (kind) {
     case Kind::kFloorDiv:
@@ -599,7 +626,7 @@ Expr Apply(Kind kind, absl::Span<const Expr> operands) {
 Expr Rebuild(const Expr& e, const std::function<std::optional<Expr>(const Atom&)>& replace) {
   const Expr::Node* n = NodeOf(e);
   if (n == nullptr || n->poison) return e;
-  Expr sum = 0;
+  std::vector<Expr> summands;
   std::vector<Term> untouched;
   for (const Term& t : n->terms) {
     Expr product = t.coefficient;
@@ -624,12 +651,13 @@ Expr Rebuild(const Expr& e, const std::function<std::optional<Expr>(const Atom&)
       }
     }
     if (changed) {
-      sum = sum + product * FromTerm(Term{1, same});
+      summands.push_back(product * FromTerm(Term{1, same}));
     } else {
       untouched.push_back(t);
     }
   }
-  return sum + FromTerms(std::move(untouched));
+  summands.push_back(FromTerms(std::move(untouched)));
+  return SumOf(summands);
 }
 
 }  // namespace expr_internal

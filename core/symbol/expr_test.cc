@@ -122,6 +122,33 @@ TEST(ExprTest, AHostileExpressionIsRefusedQuickly) {
   EXPECT_TRUE(e.IsPoison());
 }
 
+TEST(ExprTest, AProductOfMoreFactorsThanAnyTensorHasDimsIsPoison) {
+  std::string product = "s0";
+  for (int i = 0; i < 127; ++i) product += "*s" + std::to_string(i % 5);
+  EXPECT_FALSE(E(product).IsPoison());
+  EXPECT_TRUE(E(product + "*s0").IsPoison());
+  std::string long_one = "s0";  // read in time that grows as its length does
+  for (int i = 0; i < 100000; ++i) long_one += "*s0";
+  EXPECT_TRUE(E(long_one).IsPoison());
+}
+
+TEST(ExprTest, ASumOfManyTermsIsThatOfFewAtATime) {
+  std::string sum = "5";
+  Expr expected = 5;
+  for (int i = 0; i < 200; ++i) {
+    sum += " + " + std::to_string(i + 1) + "*s" + std::to_string(i % 70) + " - s1";
+    expected = expected + Expr(i + 1) * Expr::Symbol("s" + std::to_string(i % 70)) - Expr::Symbol("s1");
+  }
+  EXPECT_EQ(E(sum), expected);
+}
+
+TEST(ExprTest, AMinimumOfMoreThan32IsPoison) {
+  std::string min = "min(s0";
+  for (int i = 1; i < 32; ++i) min += ", s" + std::to_string(i);
+  EXPECT_FALSE(E(min + ")").IsPoison());
+  EXPECT_TRUE(E(min + ", s32)").IsPoison());
+}
+
 TEST(ExprTest, SubstituteReplacesAndSimplifies) {
   EXPECT_EQ(E("floordiv(s0*s1, 4) + s2").Substitute({{"s0", E("8*s3")}, {"s2", Expr(1)}}), E("2*s1*s3 + 1"));
   EXPECT_EQ(E("min(s0, 3)").Substitute({{"s0", Expr(2)}}), Expr(2));

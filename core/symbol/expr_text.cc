@@ -8,10 +8,15 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "smelt/core/symbol/expr.h"
 #include "smelt/core/symbol/expr_internal.h"
 
 namespace smelt {
+
+namespace expr_internal {
+Expr SumOf(absl::Span<const Expr> summands);  // of expr.cc
+}  // namespace expr_internal
 
 using namespace expr_internal;  // NOLINT: this file is part of its implementation
 
@@ -102,15 +107,13 @@ class Parser {
   }
 
   absl::StatusOr<Expr> Sum() {
-    absl::StatusOr<Expr> left = Product();
-    while (left.ok()) {
-      const bool plus = Take('+');
-      if (!plus && !Take('-')) return left;
-      absl::StatusOr<Expr> right = Product();
-      if (!right.ok()) return right;
-      left = plus ? *left + *right : *left - *right;
+    std::vector<Expr> summands;
+    for (bool plus = true;; plus = Take('+')) {
+      if (!summands.empty() && !plus && !Take('-')) return SumOf(summands);
+      absl::StatusOr<Expr> e = Product();
+      if (!e.ok()) return e;
+      summands.push_back(plus ? *e : -*e);
     }
-    return left;
   }
 
   absl::StatusOr<Expr> Product() {

@@ -52,11 +52,16 @@ void SymbolRanges::SetNonZero(const Expr& e) {
     const std::vector<Expr>& operands = terms[0].factors[0]->operands;
     if (operands.size() == 2 && operands[0] == -operands[1]) return SetNonZero(operands[0]);
   }
-  if (!e.IsConstant() && !e.IsPoison() && !IsNonZero(e)) nonzero_.push_back(e);
+  // Each is compared with all: of a file that holds thousands, no use is made of more.
+  constexpr size_t kMost = 256;
+  if (!e.IsConstant() && !e.IsPoison() && nonzero_.size() < kMost && !IsNonZero(e)) nonzero_.push_back(e);
 }
 
 bool SymbolRanges::IsNonZero(const Expr& e) const {
-  return std::any_of(nonzero_.begin(), nonzero_.end(), [&](const Expr& known) { return known == e || known == -e; });
+  if (nonzero_.empty()) return false;
+  const Expr negated = -e;
+  return std::any_of(nonzero_.begin(), nonzero_.end(),
+                     [&](const Expr& known) { return known == e || known == negated; });
 }
 
 namespace {
