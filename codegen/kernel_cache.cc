@@ -30,6 +30,7 @@
 #include "smelt/codegen/kernel_record.h"
 #include "smelt/codegen/key_difference.h"
 #include "smelt/core/base/file.h"
+#include "smelt/core/base/recover.h"
 #include "smelt/core/base/sha256.h"
 #include "smelt/core/base/status_macros.h"
 
@@ -157,7 +158,8 @@ class KernelCache::Impl {
       future = it->second;
     }
     if (!mine) return future.get();
-    Result result = LoadOrCompile(spec, target, spec_text, key_text);
+    Result result = Recovered<std::shared_ptr<const KernelObject>>(
+        "kernels", [&] { return LoadOrCompile(spec, target, spec_text, key_text); });
     if (!result.ok()) {
       // Those who wait get the error; who comes later tries again.
       std::lock_guard<std::mutex> lock(mutex_);
@@ -464,11 +466,16 @@ absl::StatusOr<std::vector<std::shared_ptr<const KernelObject>>> KernelCache::Ge
   auto run = [&] {
     for (size_t k; (k = next++) < work.size();) {
       const Request& r = requests[work[k]];
-      results[work[k]] = impl_->Get(*r.spec, r.target);
+      results[work[k]] =
+          Recovered<std::shared_ptr<const KernelObject>>("kernels", [&] { return impl_->Get(*r.spec, r.target); });
     }
   };
   std::vector<std::thread> pool;
-  for (int t = 1; t < threads; ++t) pool.emplace_back(run);
+  try {
+    for (int t = 1; t < threads; ++t) pool.emplace_back(run);
+  } catch (const std::system_error&) {
+    // As many as the system lets the process have.
+  }
   run();
   for (std::thread& t : pool) t.join();
   std::vector<std::shared_ptr<const KernelObject>> out;

@@ -13,6 +13,7 @@
 #include "smelt/codegen/bundle_builder.h"
 #include "smelt/codegen/compiler.h"
 #include "smelt/codegen/llvm_cuda.h"
+#include "smelt/core/base/recover.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/infer.h"
@@ -295,6 +296,7 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
     agreement = std::make_unique<AliasAgreement>(opened);
     functionalize.on_operand = [&](ValueId tensor, int memory) { agreement->Add(tensor, memory); };
   }
+  WorksOnPass("functionalize");
   SMELT_ASSIGN_OR_RETURN(out.functional, Functionalize(g, functionalize));
   if (agreement != nullptr) SMELT_RETURN_IF_ERROR(agreement->status());
   SMELT_RETURN_IF_ERROR(VerifyFunctional(g));
@@ -310,6 +312,7 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
     return VerifyPass(imported, g, out.functional.convention, pass);
   };
   SMELT_RETURN_IF_ERROR(check("functionalize"));
+  WorksOnPass("expand-composites");
   SMELT_RETURN_IF_ERROR(
       ExpandComposites(g));  // after functionalization: a whole softmax is one node while aliasing is decided
   if (options.on_pass) options.on_pass("expand-composites", g);
@@ -321,17 +324,21 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
     fuse.alias_db = alias.get();
     fuse.written_inputs = WrittenInputs(g, out.functional.convention);
     const int late_reads = options.verify ? CountLateReads(g) : 0;
+    WorksOnPass("fuse");
     SMELT_RETURN_IF_ERROR(Fuse(g, fuse).status());
     if (options.verify) SMELT_RETURN_IF_ERROR(VerifyFusionPlan(g, late_reads));
     if (options.on_pass) options.on_pass("fuse", g);
     SMELT_RETURN_IF_ERROR(check("fuse"));
+    WorksOnPass("choose-layouts");
     ChooseLayouts(g);
     if (options.on_pass) options.on_pass("choose-layouts", g);
+    WorksOnPass("lay-rows");
     SMELT_RETURN_IF_ERROR(LayRows(g, &lowered).status());
     if (options.on_pass) options.on_pass("lay-rows", g);
     SMELT_RETURN_IF_ERROR(check("lay-rows"));
   }
   if (timer != nullptr) timer->End("fuse");
+  WorksOnPass("plan");
   BundleBuilder::PlanOptions plan = v.plan;
   plan.lowered = &lowered;
   if (plan.exported_strides && !v.functionalize.overlapping)
@@ -553,6 +560,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     return v;
   };
   auto build_main = [&]() -> absl::Status {
+    WorksOnPass("open-composites");
     SMELT_ASSIGN_OR_RETURN(decided, OpenComposites(*opened));
     if (options.on_pass) options.on_pass("open-composites", *opened);
     timer.End("open");
@@ -599,6 +607,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     for (const ProgramOfOne& program : of_one.programs) {
       auto build = [&]() -> absl::Status {
         const std::unique_ptr<Graph> copy = program.graph->Clone();
+        WorksOnPass("open-composites");
         SMELT_ASSIGN_OR_RETURN(const OpenedComposites of_copy, OpenComposites(*copy));
         Variant v;
         AddSizeGuards(of_one, program.symbols, v);
@@ -637,6 +646,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
           return BuildVariant(graph, *opened, decided, others(v), options, builder, nullptr);
         const std::unique_ptr<Graph> merged = graph.Clone();
         MergeDuplicates(*merged, v.functionalize.duplicates);
+        WorksOnPass("open-composites");
         SMELT_ASSIGN_OR_RETURN(const OpenedComposites of_merged, OpenComposites(*merged));
         return BuildVariant(graph, *merged, of_merged, others(v), options, builder, nullptr);
       };
@@ -718,6 +728,7 @@ absl::StatusOr<CompileStats> Compile(const Graph& imported, const std::string& p
   bundle.refused_patterns = absl::StrJoin(planned.refused, "; ");
 
   // Kernels, each once a target.
+  WorksOnPass("kernels");
   std::unique_ptr<KernelCache> own;
   KernelCache* cache = options.cache;
   if (cache == nullptr) {
@@ -778,6 +789,7 @@ absl::StatusOr<CompileStats> Compile(const Graph& imported, const std::string& p
   timer.End("kernels");
 
   // States: one segment, storages at multiples of 64.
+  WorksOnPass("write");
   if (!bundle.storages.empty()) {
     SMELT_RETURN_IF_ERROR(writer.Begin(SegmentKind::kWeights));
     int64_t at = 0;
@@ -820,21 +832,25 @@ absl::StatusOr<CompileStats> Compile(const Graph& imported, const std::string& p
 }  // namespace
 
 absl::StatusOr<std::vector<KernelSpec>> PlanKernels(const Graph& imported, const CompileOptions& options) {
-  CompileStats stats;
-  PhaseTimer timer(options, stats);
-  const std::unique_ptr<Graph> flat = FlattenOutputs(imported);
-  const Graph& graph = flat != nullptr ? *flat : imported;
-  BundleBuilder builder(graph);
-  auto planned = BuildPlans(graph, options, builder, stats, timer);
-  if (!planned.ok()) return WithAllUnsupported(graph, planned.status());
-  return builder.kernels();
+  return Recovered<std::vector<KernelSpec>>("plan", [&]() -> absl::StatusOr<std::vector<KernelSpec>> {
+    CompileStats stats;
+    PhaseTimer timer(options, stats);
+    const std::unique_ptr<Graph> flat = FlattenOutputs(imported);
+    const Graph& graph = flat != nullptr ? *flat : imported;
+    BundleBuilder builder(graph);
+    auto planned = BuildPlans(graph, options, builder, stats, timer);
+    if (!planned.ok()) return WithAllUnsupported(graph, planned.status());
+    return builder.kernels();
+  });
 }
 
 absl::StatusOr<CompileStats> CompileToFile(const Graph& graph, const std::string& path, const CompileOptions& options) {
-  SMELT_RETURN_IF_ERROR(CheckWeightsHaveData(graph));
-  auto stats = Compile(graph, path, options);
-  if (!stats.ok()) return WithAllUnsupported(graph, stats.status());
-  return stats;
+  return Recovered<CompileStats>("compile", [&]() -> absl::StatusOr<CompileStats> {
+    SMELT_RETURN_IF_ERROR(CheckWeightsHaveData(graph));
+    auto stats = Compile(graph, path, options);
+    if (!stats.ok()) return WithAllUnsupported(graph, stats.status());
+    return stats;
+  });
 }
 
 }  // namespace smelt

@@ -6,11 +6,31 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
-namespace smelt::check_internal {
+namespace smelt {
+namespace check_internal {
+
+// Both are set by recover.cc, for a thread whose work may fail without the process. The first throws, from the
+// constructor: a destructor may not. What is streamed into the failure later is then left out.
+using OnFailure = void (*)(const std::string& message);
+using OnNode = void (*)(absl::string_view op, absl::string_view source);
+constinit thread_local OnFailure instead_of_aborting = nullptr;
+constinit thread_local OnNode works_on_node = nullptr;
+
+}  // namespace check_internal
+
+// Of recover.h, for those that do not depend on it.
+void WorksOnNode(absl::string_view op, absl::string_view source) {
+  if (check_internal::works_on_node != nullptr) check_internal::works_on_node(op, source);
+}
+
+namespace check_internal {
 
 Failure::Failure(const char* file, int line, const char* what) {
-  stream_ << file << ":" << line << ": " << what << " ";
+  stream_ << file << ":" << line << ": " << what;
+  if (instead_of_aborting != nullptr) instead_of_aborting(stream_.str());
+  stream_ << " ";
 }
 
 Failure::~Failure() {
@@ -28,4 +48,5 @@ std::unique_ptr<std::string> NotOk(const absl::Status& status, const char* text)
   return std::make_unique<std::string>(absl::StrCat(text, " (", status.ToString(), ")"));
 }
 
-}  // namespace smelt::check_internal
+}  // namespace check_internal
+}  // namespace smelt

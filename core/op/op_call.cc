@@ -9,6 +9,10 @@
 #include "smelt/core/op/schema.h"
 
 namespace smelt {
+
+// Of core/base/recover.h, whose header all that knows of operators would have to be compiled with.
+void WorksOnNode(absl::string_view op, absl::string_view source);
+
 namespace {
 
 OpArg FromConstant(const ConstantValue& v) {
@@ -235,6 +239,7 @@ absl::StatusOr<OpCall> OpCall::Of(const Graph& g, NodeId n) {
   for (ValueId v : node.inputs) args.push_back(FromValue(g, v));
   const FunctionSchema* schema = FindSchema(node.op);
   std::string source = node.source != nullptr ? node.source->ToString() : "";
+  WorksOnNode(node.op.full(), source);
   if (schema != nullptr && !schema->is_vararg && node.inputs.size() > schema->arguments.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat(node.op.full(), source.empty() ? "" : absl::StrCat(" (", source, ")"), ": ", node.inputs.size(),

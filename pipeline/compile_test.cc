@@ -1,0 +1,71 @@
+#include "smelt/pipeline/compile.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "smelt/core/base/check.h"
+#include "smelt/core/ir/text.h"
+
+namespace smelt {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// An empty folder of the test's own.
+std::string Folder(const std::string& name) {
+  const char* folder = std::getenv("TEST_TMPDIR");
+  const std::string path = absl::StrCat(folder != nullptr ? folder : "/tmp", "/", name);
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+std::unique_ptr<Graph> SmallGraph() {
+  auto g = ParseGraph(R"(graph(%x : Float(4, strides=[1])):
+  %y : Float(4, strides=[1]) = aten::relu(%x)
+  return (%y))");
+  SMELT_CHECK_OK(g);
+  return *std::move(g);
+}
+
+TEST(CompileTest, ABugInAPassIsAnErrorThatNamesThePassAndLeavesNoFile) {
+  const std::string folder = Folder("bug");
+  for (const absl::string_view pass : kPassNames) {
+    CompileOptions options;
+    options.targets = {Target::kX86_64_V3};
+    options.on_pass = [&](absl::string_view at, const Graph& g) { SMELT_CHECK(at != pass); };
+    const absl::Status s = CompileToFile(*SmallGraph(), absl::StrCat(folder, "/a.smb"), options).status();
+    EXPECT_TRUE(absl::IsInternal(s)) << s;
+    EXPECT_THAT(std::string(s.message()), StartsWith(std::string(pass)));
+    EXPECT_THAT(std::string(s.message()), HasSubstr("check failed: at != pass"));
+    EXPECT_TRUE(std::filesystem::is_empty(folder)) << pass;
+  }
+}
+
+TEST(CompileTest, MemoryThatRunsOutIsAResourceAndLeavesNoFile) {
+  const std::string folder = Folder("memory");
+  CompileOptions options;
+  options.targets = {Target::kX86_64_V3};
+  options.on_phase = [](absl::string_view phase, double) {
+    if (phase == "kernels") throw std::bad_alloc();  // the file is begun
+  };
+  const absl::Status s = CompileToFile(*SmallGraph(), absl::StrCat(folder, "/a.smb"), options).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(s)) << s;
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  // The process goes on, and so does the next compilation.
+  options.on_phase = nullptr;
+  EXPECT_TRUE(CompileToFile(*SmallGraph(), absl::StrCat(folder, "/a.smb"), options).ok());
+}
+
+}  // namespace
+}  // namespace smelt
