@@ -646,9 +646,40 @@ class Parser {
   std::string key_;
 };
 
+// Where the first byte is that is no part of UTF-8, as RFC 3629 has it; npos if there is none.
+size_t FindNoUtf8(absl::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  for (size_t i = 0; i < text.size();) {
+    const unsigned b = byte(i);
+    if (b < 0x80) {
+      ++i;
+      continue;
+    }
+    const size_t more = b >= 0xc2 && b < 0xe0 ? 1 : b >= 0xe0 && b < 0xf0 ? 2 : b >= 0xf0 && b < 0xf5 ? 3 : 0;
+    if (more == 0) return i;
+    // Shorter forms, surrogates and what lies beyond the last character are none.
+    const unsigned least = b == 0xe0   ? 0xa0
+                           : b == 0xf0 ? 0x90
+                                       : 0x80,
+                   most = b == 0xed   ? 0x9f
+                          : b == 0xf4 ? 0x8f
+                                      : 0xbf;
+    if (byte(i + 1) < least || byte(i + 1) > most) return i;
+    for (size_t k = 2; k <= more; ++k) {
+      if ((byte(i + k) & 0xc0) != 0x80) return i;
+    }
+    i += more + 1;
+  }
+  return absl::string_view::npos;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::unique_ptr<Graph>>> ParseGraphs(absl::string_view text, const ParseOptions& options) {
+  if (const size_t at = FindNoUtf8(text); at != absl::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(options.file_name, ": expected UTF-8, found byte ",
+                                                   static_cast<unsigned char>(text[at]), " at ", at));
+  }
   return Parser(text, options).Run();
 }
 

@@ -3,6 +3,7 @@
 #include <random>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
@@ -303,6 +304,21 @@ TEST(TextTest, MutatedTextNeverCrashesAndWhatParsesPrintsStably) {
     ASSERT_EQ(PrintGraph(**again), once) << text;
   }
   EXPECT_GT(parsed, 100);
+}
+
+TEST(TextTest, BytesThatAreNotUtf8AreRefused) {
+  const auto read = [](const std::string& constant) {
+    return ParseGraph("graph(%x : Float(4)):\n  %s : str = prim::Constant[value=\"" + constant +
+                      "\"]()\n  return (%x)\n")
+        .status();
+  };
+  for (const char* good : {"plain", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"})
+    EXPECT_TRUE(read(good).ok()) << good;
+  // Alone, cut off, longer than need be, half of a pair, beyond the last.
+  for (const char* bad : {"\xff", "\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(read(bad))) << bad;
+    EXPECT_TRUE(absl::StrContains(read(bad).message(), "expected UTF-8"));
+  }
 }
 
 }  // namespace
