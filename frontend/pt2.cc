@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/declared_types.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/verify.h"
 #include "smelt/frontend/number_guards.h"
@@ -152,12 +153,14 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
   SMELT_RETURN_IF_ERROR(CheckBroadcasts(*g_));
   SMELT_RETURN_IF_ERROR(CheckCounts());
   // What the archive claims may still not fit together: nothing behind this border checks it again.
-  SMELT_RETURN_IF_ERROR(VerifyGraph(*g_));
+  if (const absl::Status sound = VerifyGraph(*g_); !sound.ok()) return absl::InvalidArgumentError(sound.message());
   SMELT_RETURN_IF_ERROR(VerifySchemas(*g_, {.check_types = false}));  // ReadArguments has checked them, and knows more
-  if (!autocast_seen_) return absl::OkStatus();
-  const std::vector<std::string> different = CheckTypes(*g_);
-  return different.empty() ? absl::OkStatus()
-                           : absl::UnimplementedError(absl::StrCat("autocast: ", absl::StrJoin(different, "; ")));
+  SMELT_RETURN_IF_ERROR(CheckArgumentKinds(*g_));
+  if (autocast_seen_) {
+    const std::vector<std::string> different = CheckTypes(*g_);
+    if (!different.empty()) return absl::UnimplementedError(absl::StrCat("autocast: ", absl::StrJoin(different, "; ")));
+  }
+  return CheckDeclaredTypes(*g_);
 }
 
 absl::Status Pt2Reader::ReadRanges(const Json& program, bool of_data) {

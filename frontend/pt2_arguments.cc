@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/declared_types.h"
 #include "smelt/frontend/pt2_codes.h"
 #include "smelt/frontend/pt2_reader.h"
 
@@ -70,22 +71,7 @@ absl::Status Pt2Reader::ReadArguments(const FunctionSchema& schema, const Json& 
 }
 
 ValueId Pt2Reader::Constant(NodeId anchor, const ConstantValue& c, const Type& type) {
-  const Type& base = type.kind() == TypeKind::kOptional ? type.element() : type;
-  ValueId v;
-  if (base.kind() == TypeKind::kFloat && std::holds_alternative<int64_t>(c)) {
-    v = InsertConstant(*g_, anchor, static_cast<double>(std::get<int64_t>(c)));
-  } else if (base.kind() == TypeKind::kList && base.element().kind() == TypeKind::kFloat &&
-             std::holds_alternative<std::vector<int64_t>>(c)) {
-    const auto& ints = std::get<std::vector<int64_t>>(c);
-    v = InsertConstant(*g_, anchor, std::vector<double>(ints.begin(), ints.end()));
-  } else if (base.kind() == TypeKind::kList && base.element().kind() == TypeKind::kInt &&
-             std::holds_alternative<int64_t>(c)) {
-    v = InsertConstant(*g_, anchor, std::vector<int64_t>{std::get<int64_t>(c)});
-  } else {
-    v = InsertConstant(*g_, anchor, c);
-  }
-  if (std::holds_alternative<std::string>(c) && base.kind() == TypeKind::kDevice) g_->SetType(v, Type::Device());
-  return v;
+  return InsertArgument(*g_, anchor, c, type);
 }
 
 absl::StatusOr<ValueId> Pt2Reader::Lookup(const Scope& scope, const std::string& name) {

@@ -609,5 +609,26 @@ TEST(Pt2ErrorTest, AnExpressionThatExplodesIsRefused) {
               HasSubstr("tensor_values \"x\""));
 }
 
+TEST(Pt2ErrorTest, AResultDeclaredOfAnotherTypeThanItsOperatorMakesIsRefused) {
+  const std::string error = ErrorAfter("relu_input", "/graph_module/graph/tensor_values/relu_/dtype", "8");
+  EXPECT_THAT(error, HasSubstr("the dtype of %relu_ is declared otherwise than it follows from the operands"));
+  EXPECT_THAT(error, HasSubstr("declared Double(4, 8, strides=[8, 1]), inferred Float(4, 8, strides=[8, 1])"));
+  EXPECT_THAT(ErrorAfter("relu_input", "/graph_module/graph/tensor_values/relu_/sizes/0", "{\"as_int\": 5}"),
+              HasSubstr("the size of dim 0 of %relu_"));
+}
+
+TEST(Pt2ErrorTest, NoneIsNoTensor) {
+  EXPECT_THAT(ErrorAfter("relu_input", "/graph_module/graph/nodes/0/inputs/0/arg", "{\"as_none\": true}"),
+              HasSubstr("argument \"self\" is None, expected a tensor"));
+}
+
+TEST(Pt2ErrorTest, AProductOfThousandsOfFactorsIsRefused) {
+  std::string e = "Mul(Symbol('s0')";
+  for (int i = 0; i < 8000; ++i) e += ", Symbol('s0')";
+  EXPECT_THAT(ErrorAfter("dynamic_batch", "/graph_module/graph/tensor_values/x/sizes/0/as_expr/expr_str",
+                         absl::StrCat("\"", e, ")\"")),
+              HasSubstr("tensor_values \"x\""));
+}
+
 }  // namespace
 }  // namespace smelt

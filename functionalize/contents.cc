@@ -289,6 +289,8 @@ absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, cons
 }
 
 absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedPlaces shared) {
+  if (!g_.value(v).type.IsTensor() || !g_.value(v).type.tensor().IsComplete())
+    return absl::UnimplementedError("a write of a value whose sizes are not known before the call");
   const bool uniform = shared == SharedPlaces::kOneValue;
   SymbolicGeometry geometry = tensors_[t].geometry;
   const MemoryId id = tensors_[t].memory;

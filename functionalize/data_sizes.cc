@@ -25,6 +25,7 @@ class SizeOpener {
   absl::StatusOr<bool> Run() {
     const std::string& full = g_.node(n_).op.full();
     if (!TypesAreKnown()) return absl::UnimplementedError("a size that the data decide, without a name for it");
+    SMELT_RETURN_IF_ERROR(CheckRanks(full));
     if (full == "aten::nonzero" || full == "aten::argwhere") return NonzeroTensor();
     if (full == "aten::nonzero_numpy" || full == "aten::where") return NonzeroColumns();
     if (full == "aten::index.Tensor") return MaskIndex();
@@ -41,6 +42,21 @@ class SizeOpener {
   }
 
  private:
+  // Inference does not know such results: of how many dims they are it does not say.
+  absl::Status CheckRanks(const std::string& full) const {
+    int rank = -1;
+    if (full == "aten::nonzero" || full == "aten::argwhere") rank = 2;
+    if (full == "aten::masked_select" || full == "aten::_unique2" || full == "aten::bincount") rank = 1;
+    if (full == "aten::unique_consecutive") rank = IsNone(In(3)) ? 1 : T(In(0)).rank();
+    if (full == "aten::unique_dim") rank = T(In(0)).rank();
+    if (full == "aten::repeat_interleave.Tensor") rank = 1;
+    if (full == "aten::repeat_interleave.self_Tensor") rank = IsNone(In(2)) ? 1 : T(In(0)).rank();
+    const Node& node = g_.node(n_);
+    if (rank < 0 || node.outputs.empty() || !g_.value(node.outputs[0]).type.IsTensor()) return absl::OkStatus();
+    if (const int has = T(node.outputs[0]).rank(); has != rank)
+      return absl::InvalidArgumentError(absl::StrCat("its result is declared of ", has, " dims, expected ", rank));
+    return absl::OkStatus();
+  }
   ValueId In(int i) const { return g_.node(n_).inputs[i]; }
   const TensorType& T(ValueId v) const { return g_.value(v).type.tensor(); }
   ValueId None() { return InsertConstant(g_, n_, std::monostate()); }

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "smelt/core/op/op_info.h"
 
 namespace smelt {
 namespace {
@@ -96,6 +97,7 @@ absl::StatusOr<FunctionalCounterpart> FindFunctionalCounterpart(const FunctionSc
   for (const std::string& candidate_name : names) {
     for (const FunctionSchema* candidate : FindOverloads(candidate_name)) {
       if (candidate->IsMutable()) continue;
+      if (!in_place_name && GetOpInfo(candidate->op).kind == OpKind::kView) continue;  // lift.out copies
       const std::optional<std::vector<int>> arguments =
           MatchArguments(schema, given, candidate->arguments, !in_place_name);
       if (!arguments) continue;

@@ -402,6 +402,8 @@ absl::Status CompositeOpener::FillDiagonal(NodeId n) {
   const std::optional<int64_t> rows = (*t.sizes)[0].Constant();
   const std::optional<int64_t> columns = wraps ? (*t.sizes)[1].Constant() : std::nullopt;
   if (wraps && (!rows || !columns)) return absl::UnimplementedError("a wrapped fill_diagonal_ of symbolic sizes");
+  constexpr int64_t kMostWraps = 4096;
+  if (wraps && *rows / kMostWraps > *columns) return absl::UnimplementedError("a fill_diagonal_ that wraps so often");
   if (wraps && *rows > *columns + 1) {
     // The diagonal begins anew a row after it has ended.
     for (int64_t row = 0; row < *rows; row += *columns + 1) {

@@ -5,8 +5,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/file.h"
+#include "smelt/core/base/recover.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
+#include "smelt/core/op/declared_types.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/verify.h"
 #include "smelt/frontend/pt2.h"
@@ -15,7 +17,20 @@
 
 namespace smelt {
 
-absl::StatusOr<std::unique_ptr<Graph>> ReadModel(const std::string& path, bool complete) {
+namespace {
+
+absl::Status CheckArguments(Graph& g) {
+  SMELT_RETURN_IF_ERROR(FillArguments(g));
+  SMELT_RETURN_IF_ERROR(VerifySchemas(g, {.check_types = false}));
+  return CheckArgumentKinds(g);
+}
+
+absl::Status Check(Graph& g) {
+  SMELT_RETURN_IF_ERROR(CheckArguments(g));
+  return CheckDeclaredTypes(g);
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> Read(const std::string& path, bool complete) {
   std::string stem = path.substr(path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1);
   stem = stem.substr(0, stem.rfind('.'));
   if (absl::EndsWith(path, ".pt2")) {
@@ -34,18 +49,25 @@ absl::StatusOr<std::unique_ptr<Graph>> ReadModel(const std::string& path, bool c
     options.resolve_overload = ResolveOverload;
     SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> g, ParseGraph(text, options));
     g->name = stem;
-    if (complete) {
-      absl::Status s = CompleteTypes(*g);
-      if (!s.ok()) return Annotate(s, path);
-    }
+    absl::Status s = CheckArguments(*g);
+    if (s.ok() && complete) s = CompleteTypes(*g);
+    if (s.ok() && complete) s = Check(*g);
+    if (!s.ok()) return Annotate(s, path);
     return g;
   }
   if (absl::EndsWith(path, ".smg")) {
     SMELT_ASSIGN_OR_RETURN(std::unique_ptr<Graph> g, ReadGraphFile(path));
     g->name = stem;
+    SMELT_RETURN_IF_ERROR(Annotate(Check(*g), path));
     return g;
   }
   return absl::InvalidArgumentError(absl::StrCat(path, ": a file that ends in .pt2, .ir or .smg expected"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Graph>> ReadModel(const std::string& path, bool complete) {
+  return Recovered<std::unique_ptr<Graph>>("read", [&] { return Read(path, complete); });
 }
 
 }  // namespace smelt

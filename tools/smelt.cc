@@ -9,6 +9,7 @@
 
 #include "smelt/codegen/kernel_key.h"
 #include "smelt/codegen/target.h"
+#include "smelt/core/base/recover.h"
 #include "smelt/schema/bundle.h"
 #include "smelt/tools/cache_command.h"
 #include "smelt/tools/cc_command.h"
@@ -52,6 +53,23 @@ void EndWithoutMemory() {
   _exit(smelt::kExitCannotWrite);
 }
 
+int RunCommand(const std::string& command, const std::vector<std::string>& rest) {
+  if (command == "compile") return smelt::RunCompile(rest);
+  if (command == "inspect") return smelt::RunInspect(rest);
+  if (command == "run") return smelt::RunRun(rest);
+  if (command == "cache") return smelt::RunCache(rest);
+  if (command == "cc") return smelt::RunCc(rest);
+  if (command == "convert") return smelt::RunConvert(rest);
+  if (command == "reduce") return smelt::RunReduce(rest);
+  if (command == "report") return smelt::RunReport(rest);
+  if (command == "kernels") return smelt::RunKernels(rest);
+  std::fprintf(
+      stderr,
+      "smelt: unknown command \"%s\"; known: compile, convert, run, inspect, cc, kernels, reduce, report, cache\n%s",
+      command.c_str(), kHelp);
+  return smelt::kExitUsage;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -72,20 +90,12 @@ int main(int argc, char** argv) {
                 smelt::CodeGeneratorIdentity(smelt::Target::kX86_64_V2).c_str());
     return smelt::kExitOk;
   }
-  const std::string command = (*args)[0];
-  const std::vector<std::string> rest(args->begin() + 1, args->end());
-  if (command == "compile") return smelt::RunCompile(rest);
-  if (command == "inspect") return smelt::RunInspect(rest);
-  if (command == "run") return smelt::RunRun(rest);
-  if (command == "cache") return smelt::RunCache(rest);
-  if (command == "cc") return smelt::RunCc(rest);
-  if (command == "convert") return smelt::RunConvert(rest);
-  if (command == "reduce") return smelt::RunReduce(rest);
-  if (command == "report") return smelt::RunReport(rest);
-  if (command == "kernels") return smelt::RunKernels(rest);
-  std::fprintf(
-      stderr,
-      "smelt: unknown command \"%s\"; known: compile, convert, run, inspect, cc, kernels, reduce, report, cache\n%s",
-      command.c_str(), kHelp);
-  return smelt::kExitUsage;
+  int code = smelt::kExitOk;
+  const absl::Status ended = smelt::Recovered((*args)[0], [&] {
+    code = RunCommand((*args)[0], std::vector<std::string>(args->begin() + 1, args->end()));
+    return absl::OkStatus();
+  });
+  if (ended.ok()) return code;
+  std::fprintf(stderr, "smelt: %s\n", std::string(ended.message()).c_str());
+  return smelt::ExitCodeOf(ended);
 }

@@ -11,6 +11,7 @@
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/query_text.h"
 #include "smelt/core/base/file.h"
+#include "smelt/core/base/recover.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/schema/graph_codec.h"
@@ -121,6 +122,7 @@ int Main(int argc, char** argv) {
   for (const Pass* p : passes) {
     context.output.clear();
     start = Now();
+    WorksOnPass(p->name);
     absl::Status s = p->run(context);
     times.push_back({p->name, Now() - start});
     if (!s.ok()) {
@@ -169,4 +171,12 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace smelt
 
-int main(int argc, char** argv) { return smelt::Main(argc, argv); }
+int main(int argc, char** argv) {
+  int code = smelt::kExitOk;
+  const absl::Status ended = smelt::Recovered("read", [&] {
+    code = smelt::Main(argc, argv);
+    return absl::OkStatus();
+  });
+  if (ended.ok()) return code;
+  return smelt::Fail(ended, smelt::ExitCodeOf(ended));
+}

@@ -1,5 +1,6 @@
 #include "smelt/core/op/check_arguments.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,16 @@ constexpr char kBatchNorms[] =
     "_native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_with_update_functional "
     "_batch_norm_no_update instance_norm";
 
+constexpr char kUpsample1d[] =
+    "upsample_linear1d upsample_nearest1d _upsample_nearest_exact1d upsample_linear1d_backward "
+    "upsample_nearest1d_backward _upsample_nearest_exact1d_backward";
+constexpr char kUpsample3d[] =
+    "upsample_trilinear3d upsample_nearest3d _upsample_nearest_exact3d upsample_trilinear3d_backward "
+    "upsample_nearest3d_backward _upsample_nearest_exact3d_backward";
+constexpr char kUpsample2dBackward[] =
+    "upsample_bilinear2d_backward upsample_bicubic2d_backward upsample_nearest2d_backward "
+    "_upsample_nearest_exact2d_backward _upsample_bilinear2d_aa_backward _upsample_bicubic2d_aa_backward";
+
 constexpr RankRule kRankRules[] = {
     {"_adaptive_avg_pool2d adaptive_avg_pool2d adaptive_max_pool2d", "self", 3, 4},
     {"_adaptive_avg_pool3d adaptive_avg_pool3d adaptive_max_pool3d", "self", 4, 5},
@@ -40,6 +51,13 @@ constexpr RankRule kRankRules[] = {
     {kBatchNorms, "bias", 1, 1},
     {kBatchNorms, "running_mean", 1, 1},
     {kBatchNorms, "running_var", 1, 1},
+    {"native_batch_norm_backward", "grad_out", 2, kAny},
+    {"native_batch_norm_backward", "input", 2, kAny},
+    {"native_batch_norm_backward", "weight", 1, 1},
+    {"native_batch_norm_backward", "running_mean", 1, 1},
+    {"native_batch_norm_backward", "running_var", 1, 1},
+    {"native_batch_norm_backward", "save_mean", 0, 1},
+    {"native_batch_norm_backward", "save_invstd", 0, 1},
     {"group_norm native_group_norm", "input", 2, kAny},
     {"group_norm native_group_norm", "weight", 1, 1},
     {"group_norm native_group_norm", "bias", 1, 1},
@@ -61,6 +79,13 @@ constexpr RankRule kRankRules[] = {
     {"_upsample_bicubic2d_aa _upsample_bilinear2d_aa upsample_bicubic2d upsample_bilinear2d upsample_nearest2d "
      "_upsample_nearest_exact2d",
      "input", 4, 4},
+    {kUpsample1d, "self", 3, 3},
+    {kUpsample1d, "input", 3, 3},
+    {kUpsample1d, "grad_output", 3, 3},
+    {kUpsample3d, "self", 5, 5},
+    {kUpsample3d, "input", 5, 5},
+    {kUpsample3d, "grad_output", 5, 5},
+    {kUpsample2dBackward, "grad_output", 4, 4},
     {"bilinear", "input1", 1, kAny},
     {"bilinear", "input2", 1, kAny},
     {"bilinear", "weight", 3, 3},
@@ -82,6 +107,7 @@ constexpr RankRule kRankRules[] = {
     {"nll_loss2d nll_loss2d_forward nll_loss2d_backward", "self", 4, 4},
     {"nll_loss nll_loss_forward nll_loss_backward", "target", 0, 1},
     {"nll_loss2d nll_loss2d_forward nll_loss2d_backward", "target", 3, 3},
+    {"index_add index_copy index_fill index_reduce index_select", "index", 0, 1},
     {"diff glu", "self", 1, kAny},
     {"rot90", "self", 2, kAny},
     {"replication_pad1d reflection_pad1d", "self", 2, 3},
@@ -101,7 +127,8 @@ const std::vector<const RankRule*>* RulesOf(const std::string& name) {
     }
     return all;
   }();
-  const auto it = rules->find(name);
+  auto it = rules->find(name);
+  if (it == rules->end()) it = rules->find(absl::StripSuffix(name, "_"));  // in place
   return it == rules->end() ? nullptr : &it->second;
 }
 
@@ -149,6 +176,23 @@ absl::Status CheckWhatGoesInto(const OpCall& call) {
                      " and ", from.rank(), " dimensions"));
   }
   return absl::OkStatus();
+}
+
+// What is gathered or scattered along a dim has an index of as many dims, of which 0 count as one; an empty one picks
+// nothing.
+absl::Status CheckIndices(const OpCall& call) {
+  const absl::string_view name = absl::StripSuffix(call.op().name(), "_");
+  if (name != "aten::gather" && name != "aten::scatter" && name != "aten::scatter_add" &&
+      name != "aten::scatter_reduce")
+    return absl::OkStatus();
+  const OpArg* index = call.Find("index");
+  if (index == nullptr || !index->IsTensor() || !index->tensor.sizes || !call.arg(0).IsTensor() ||
+      !call.arg(0).tensor.sizes || absl::c_linear_search(*index->tensor.sizes, Expr(0)))
+    return absl::OkStatus();
+  const int self = call.arg(0).tensor.rank(), rank = index->tensor.rank();
+  if (std::max(self, 1) == std::max(rank, 1)) return absl::OkStatus();
+  return call.Error(
+      absl::StrCat("Index tensor must have the same number of dimensions as self tensor, got ", rank, " and ", self));
 }
 
 // Of what is padded with its own elements only the batch may be empty.
@@ -280,6 +324,7 @@ absl::Status CheckArguments(const OpCall& call) {
   SMELT_RETURN_IF_ERROR(CheckSums(call));
   SMELT_RETURN_IF_ERROR(CheckRanks(call));
   SMELT_RETURN_IF_ERROR(CheckWhatGoesInto(call));
+  SMELT_RETURN_IF_ERROR(CheckIndices(call));
   return CheckPadded(call);
 }
 

@@ -169,12 +169,18 @@ Values AvgPoolBackward(Emit& e, const OpCall& call) {
       SMELT_ASSIGN_OR_RETURN(divisor, call.GetExpr("divisor_override"));
     }
     if (stride.empty()) stride = kernel;
+    // Each window that an element lies in is an operator, and more.
+    constexpr int64_t kMost = 1024, kMostSteps = int64_t{1} << 31;
     for (auto* list : {&kernel, &stride, &padding}) {
       if (list->size() == 1) list->resize(spatial, (*list)[0]);
       if (static_cast<int64_t>(list->size()) != spatial) return call.Error("a number is expected for each dim");
       for (int64_t v : *list) {
         if (v < (list == &padding ? 0 : 1)) return call.Error("a window, a stride or a padding is too small");
+        if (v > kMostSteps) return call.Error("a window, a stride or a padding is too large");
       }
+    }
+    for (int64_t k = 0; k < spatial; ++k) {
+      if (kernel[k] / stride[k] > kMost) return call.Unsupported("windows of which so many overlap");
     }
   }
   for (int64_t d = rank - spatial; d < rank; ++d) {

@@ -209,7 +209,9 @@ Values Diff(Emit& e, const OpCall& call) {
   }
   if (const std::optional<int64_t> n = e.Sizes(x)[dim].Constant()) order = std::min(order, *n);
   if (order == 0) return std::vector<ValueId>{e.Op("aten::clone", {x, e.None()})};
-  for (int64_t i = 0; i < order; ++i) {
+  constexpr int64_t kMostDifferences = 1024;
+  if (order > kMostDifferences) return call.Unsupported("differences of so high an order");
+  for (int64_t i = 0; i < order && e.ok(); ++i) {
     const Expr n = e.Sizes(x)[dim];
     const ValueId last = e.Slice(x, dim, 1, n), first = e.Slice(x, dim, 0, n - 1);
     x = e.DTypeOf(x) == DType::kBool ? e.Op("aten::logical_xor", {last, first}) : e.Sub(last, first);
@@ -333,7 +335,8 @@ Values TriangleIndices(Emit& e, const OpCall& call) {
   const bool lower = call.op().name() == "aten::tril_indices";
   constexpr int64_t kMost = 1 << 24;
   if (rows < 0 || columns < 0) return call.Error("row and col must not be negative");
-  if (rows != 0 && columns > kMost / rows) return call.Unsupported("more than 16M elements in a constant");
+  if (rows > kMost || (rows != 0 && columns > kMost / rows))
+    return call.Unsupported("more than 16M elements in a constant");
   std::vector<int64_t> places[2];
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) {

@@ -85,6 +85,11 @@ struct Direction {
 ValueId RunDirection(Emit& e, ValueId x, const Direction& p, Cell cell, std::vector<ValueId>& state) {
   const Expr steps = e.Sizes(x)[0], batch = e.Sizes(x)[1], width = e.Sizes(x)[2], gates = e.Sizes(p.w_ih)[0];
   const int64_t count = *steps.Constant();
+  constexpr int64_t kMostSteps = 1 << 14;
+  if (count > kMostSteps) {
+    e.Fail(absl::UnimplementedError("a recurrent layer of so many steps"));
+    return ValueId();
+  }
   const bool biases = p.b_ih.valid();
   // x W of all steps is one product.
   const ValueId all =

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
 #include "smelt/core/tensor/tensor.h"
@@ -23,9 +24,11 @@ struct Resampled {
   double scale;  // a float for images that are computed in float32
   bool align;    // the corners' centers
 };
+constexpr double kLeastScale = 1e-9;  // below, places are beyond all numbers
 absl::StatusOr<Resampled> ResampledDim(const OpCall& call, const Expr& in_size, const Expr& out_size, double given,
                                        bool align, DType t) {
   if (!in_size.IsConstant() || !out_size.IsConstant()) return call.Unsupported("symbolic sizes");
+  if (!align && given > 0 && !(given > kLeastScale)) return call.Unsupported("such a factor");
   const double in = static_cast<double>(*in_size.Constant()), out = static_cast<double>(*out_size.Constant());
   double scale = align ? (out > 1 ? (in - 1) / (out - 1) : 0) : given > 0 ? 1 / given : in / out;
   if (t != DType::kFloat64 && IsFloating(t)) scale = static_cast<float>(scale);
@@ -62,7 +65,9 @@ absl::StatusOr<std::vector<ResizedDim>> ResizedDims(Emit& e, const OpCall& call)
     if (output.size() == 2) {
       out = output[k];
     } else if (in.IsConstant()) {
-      out = static_cast<int64_t>(static_cast<double>(*in.Constant()) * scales[k]);
+      const double size = static_cast<double>(*in.Constant()) * scales[k];
+      if (!(size >= 0 && size < 1e15)) return call.Error("a factor that gives no size");
+      out = static_cast<int64_t>(size);
     } else {
       // A multiple of 2^-8 is multiplied exactly.
       const double parts = scales[k] * 256;
@@ -206,6 +211,7 @@ ValueId SumOfWindows(Emit& e, ValueId v, int dim, const Windows& windows, const 
 
 // Of float32 or float64.
 Tensor Floats(DType t, const std::vector<int64_t>& sizes, const std::vector<double>& values) {
+  SMELT_CHECK(t == DType::kFloat32 || t == DType::kFloat64);
   const Tensor out = Tensor::Empty(t, sizes);
   if (t == DType::kFloat64) {
     std::copy(values.begin(), values.end(), out.data_as<double>());
@@ -351,6 +357,7 @@ ValueId TimesMatrix(Emit& e, ValueId v, int dim, ValueId matrix) {
 Values UpsampleSmoothedBackward(Emit& e, const OpCall& call) {
   const bool cubic = call.op().name() == "aten::_upsample_bicubic2d_aa_backward";
   const DType t = e.DTypeOf(call.arg(0).value);
+  if (!IsFloating(t)) return call.Error(absl::StrCat("not implemented for '", Name(t), "'"));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> in, call.GetExprs("input_size"));
   SMELT_ASSIGN_OR_RETURN(bool align, call.GetBool("align_corners"));
   ValueId v = ToCompute(e, call.arg(0).value);

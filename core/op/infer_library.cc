@@ -244,6 +244,11 @@ absl::Status ConvolutionBackward(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType grad, c.call.GetTensor("grad_output"));
   SMELT_ASSIGN_OR_RETURN(TensorType x, c.call.GetTensor("input"));
   SMELT_ASSIGN_OR_RETURN(TensorType w, c.call.GetTensor("weight"));
+  const int rank = w.rank(), unbatched = rank - 1;
+  if (rank < 3 || x.rank() != grad.rank() || (x.rank() != rank && x.rank() != unbatched)) {
+    return c.call.Error(absl::StrCat("the gradient, the input and the weight are of ", grad.rank(), ", ", x.rank(),
+                                     " and ", rank, " dims, which do not fit"));
+  }
   const Format f = FormatOfConvolution(c, x, w);
   AddInFormat(c, *x.dtype, *x.sizes, w.rank(), f);
   AddInFormat(c, *w.dtype, *w.sizes, w.rank(), f);
@@ -253,10 +258,11 @@ absl::Status ConvolutionBackward(Ctx& c) {
 }
 
 Expr PoolSize(const Expr& in, int64_t k, int64_t s, int64_t p, int64_t d, bool ceil_mode) {
-  const Expr span = in + Expr(2 * p) - Expr(d * (k - 1)) - 1;
-  Expr out = FloorDiv(span + Expr(ceil_mode ? s - 1 : 0), Expr(s)) + 1;
+  const Expr span = in + Expr(2) * Expr(p) - Expr(d) * (Expr(k) - 1) - 1;
+  Expr out = FloorDiv(span + (ceil_mode ? Expr(s) - 1 : Expr(0)), Expr(s)) + 1;
   // The last window must begin inside the input or its left padding.
-  if (ceil_mode && out.IsConstant() && in.IsConstant() && (*out.Constant() - 1) * s >= *in.Constant() + p)
+  if (ceil_mode && out.IsConstant() && in.IsConstant() &&
+      static_cast<__int128>(*out.Constant() - 1) * s >= static_cast<__int128>(*in.Constant()) + p)
     out = out - 1;
   return out;
 }
@@ -495,6 +501,7 @@ absl::Status TriIndices(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(int64_t cols, c.call.GetInt("col"));
   SMELT_ASSIGN_OR_RETURN(int64_t offset, c.call.GetIntOr("offset", 0));
   if (rows < 0 || cols < 0 || rows > 1 << 20 || cols > 1 << 20) return c.call.Error("row and col must be in [0, 2^20]");
+  offset = std::clamp<int64_t>(offset, -(1 << 21), 1 << 21);  // further on all rows are alike
   const bool lower = c.call.op().name() == "aten::tril_indices";
   int64_t n = 0;
   for (int64_t r = 0; r < rows; ++r) {

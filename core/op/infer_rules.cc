@@ -308,7 +308,9 @@ absl::Status InferReduction(Ctx& c) {
       }
     }
   }
-  for (DType t : m.results) c.Add(t, sizes);
+  // Norms of complex numbers are real, those that are asked for in complex numbers too.
+  const bool norm = absl::StrContains(c.call.op().name(), "norm");
+  for (DType t : m.results) c.Add(norm ? RealOf(t) : t, sizes);
   return absl::OkStatus();
 }
 

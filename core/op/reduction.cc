@@ -172,6 +172,7 @@ absl::StatusOr<ReductionMeaning> BuildReduction(const OpCall& call) {
     }
     case What::kMean: {
       const DType out = asked.value_or(in);
+      if (IsComplex(out)) return call.Unsupported("complex numbers have no scalar function");
       if (!IsFloating(out))
         return call.Error("mean(): could not infer output dtype. Input dtype must be a floating point type");
       const DType acc = OpMathType(out);

@@ -1,0 +1,53 @@
+// Tries files that nobody vouches for: each is read, checked and compiled as `smelt compile` does it, in a process of
+// its own, so that one that crashes or does not end is named and the next goes on.
+//
+//   HostileReport report = TryFiles(0, 20000, [&](int64_t i) { return mutator.Make(i); }, {});
+//   EXPECT_THAT(report.failures, IsEmpty());
+#ifndef SMELT_TOOLS_FUZZ_HOSTILE_H_
+#define SMELT_TOOLS_FUZZ_HOSTILE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace smelt {
+
+struct HostileFile {
+  std::string what;       // for whoever reads the report
+  std::string extension;  // ".pt2", ".ir"
+  std::string bytes;
+};
+
+struct HostileOptions {
+  std::string scratch = "/tmp";  // a folder; files that fail are kept there
+  int seconds = 20;              // of processor time, for one file
+  int64_t compile_each = 1;      // every how manieth file that is read well is compiled; 0: none
+  double wall_seconds = 1e18;    // begins no file after that
+  size_t most_failures = 1000;
+};
+
+struct HostileFailure {
+  int64_t index = 0;
+  std::string what;     // of the file
+  std::string outcome;  // "signal 11", "does not end", "70: fuse: ..."
+};
+
+struct HostileReport {
+  int64_t files = 0;
+  int64_t read = 0;  // well
+  std::map<int, int64_t> by_exit_code;
+  std::vector<HostileFailure> failures;  // ended by a signal, did not end, a bug in smelt
+  std::vector<std::string> left_behind;  // files that no compilation should have left
+  std::string ToString() const;
+};
+
+// Files [first, end) of `make`, which is called in the other process, in order; nullopt: there is no such file.
+HostileReport TryFiles(int64_t first, int64_t end, const std::function<std::optional<HostileFile>(int64_t)>& make,
+                       const HostileOptions& options);
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_FUZZ_HOSTILE_H_
