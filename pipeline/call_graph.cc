@@ -69,10 +69,14 @@ absl::StatusOr<ValueId> CallGraph::TensorOperand(ValueId v) {
   if (flat_) {
     if (!t.sizes || t.rank() > 0) sizes.push_back(Symbol("n", 1024));
   } else {
-    if (!t.sizes) {
+    if (!t.sizes && rank_of_unknown_ < 0) {
       return absl::UnimplementedError(absl::StrCat("the sizes of %", outer_.value(v).name, " are not known"));
     }
-    for (const Expr& e : *t.sizes) sizes.push_back(Size(e));
+    for (int d = 0; !t.sizes && d < rank_of_unknown_; ++d) sizes.push_back(Symbol(absl::StrCat("u", d), 4));
+    has_unknown_rank_ = has_unknown_rank_ || !t.sizes;
+    if (t.sizes) {
+      for (const Expr& e : *t.sizes) sizes.push_back(Size(e));
+    }
   }
   operands_.push_back(v);
   const std::vector<Expr> strides = strides_of_ ? strides_of_(num_tensors_++, sizes) : ContiguousStrides(sizes);

@@ -25,8 +25,13 @@ class CallGraph {
   // flat: tensors of one dim, of one common size (those of no dims keep that).
   // strides_of: the strides of the tensors' types, by how many came before; contiguous where it is not given.
   using StridesOf = std::function<std::vector<Expr>(int index, const std::vector<Expr>& sizes)>;
-  CallGraph(const Graph& outer, bool flat, StridesOf strides_of = nullptr)
-      : outer_(outer), flat_(flat), strides_of_(std::move(strides_of)), g_(std::make_unique<Graph>()) {}
+  // rank_of_unknown: how many dims a tensor of unknown sizes is taken to have; -1: it is an error.
+  CallGraph(const Graph& outer, bool flat, StridesOf strides_of = nullptr, int rank_of_unknown = -1)
+      : outer_(outer),
+        flat_(flat),
+        strides_of_(std::move(strides_of)),
+        rank_of_unknown_(rank_of_unknown),
+        g_(std::make_unique<Graph>()) {}
 
   // The operand in this graph. Unimplemented: its dtype or sizes are not known.
   absl::StatusOr<ValueId> Operand(ValueId v);
@@ -38,6 +43,8 @@ class CallGraph {
 
   Graph& graph() { return *g_; }
   const std::vector<ValueId>& operands() const { return operands_; }
+  // Whether an operand has the rank that one of unknown sizes is taken to have.
+  bool has_unknown_rank() const { return has_unknown_rank_; }
 
  private:
   absl::StatusOr<ValueId> TensorOperand(ValueId v);
@@ -47,6 +54,8 @@ class CallGraph {
   const Graph& outer_;
   const bool flat_;
   const StridesOf strides_of_;
+  const int rank_of_unknown_;
+  bool has_unknown_rank_ = false;
   int num_tensors_ = 0;
   std::unique_ptr<Graph> g_;
   std::vector<ValueId> operands_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -201,7 +202,6 @@ class EagerBuilder {
       Outputs(i, n);
       return absl::OkStatus();
     }
-    if (name == "aten::stack" && IsAlongADim(n)) return EmitStack(n);
     return EmitPure(n);
   }
 
@@ -412,8 +412,9 @@ class EagerBuilder {
     fb::EagerInstrT& i = Emit(fb::EagerKind::Compute, n);
     i.call = call;
     i.flat = true;
-    i.layout = format == 1 ? fb::EagerLayout::Preserve : fb::EagerLayout::AsComputed;
     i.inputs = i.layout_inputs = {Number(self)};
+    const size_t result[] = {0};
+    if (format == 1) SetLayout(i, DescribeResultLayout(g_, node.op, node.inputs, result));
     i.outputs = {Number(out)};
     i.targets = {-1};
     if (format > 1) {
@@ -484,11 +485,13 @@ class EagerBuilder {
     SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> results,
                            call.Apply(op, operands, outputs.size(), g_.node(n).source, g_.node(n).attributes));
     std::vector<int> numbers;
+    std::vector<size_t> used;
     for (size_t k = 0; k < outputs.size(); ++k) {
       if (g_.value(outputs[k]).uses.empty()) continue;
       if (!IsTensorValue(g_, outputs[k])) return absl::UnimplementedError("a result that is no tensor");
       call.graph().AddOutput(results[k]);
       numbers.push_back(Number(outputs[k]));
+      used.push_back(k);
     }
     if (numbers.empty()) {
       // Nobody reads it, but it draws numbers, or PyTorch refuses it for what its operands hold, or for dims that
@@ -496,6 +499,7 @@ class EagerBuilder {
       if (GetOpInfo(op).kind != OpKind::kRandom && !changes_dims_ && !MayRefuseData(g_, n)) return absl::OkStatus();
       call.graph().AddOutput(results[0]);
       numbers.push_back(-1);
+      used.push_back(0);
     }
     SMELT_ASSIGN_OR_RETURN(int index, AddCall(call));
     fb::EagerInstrT& i = Emit(fb::EagerKind::Compute, n);
@@ -504,104 +508,26 @@ class EagerBuilder {
     i.outputs = numbers;
     i.targets.assign(numbers.size(), -1);
     i.flat = flat;
-    if (flat) {
-      i.layout = LayoutOf(n);
-      i.layout_inputs = tensors;
-      if (op.name() == "aten::rsub" && tensors.size() == 2) std::swap(i.layout_inputs[0], i.layout_inputs[1]);
-      if (i.layout == fb::EagerLayout::Dense) i.op = op.full();
-    } else if (std::optional<std::vector<ValueId>> indices =
-                   op.name() == "aten::index" || op.name() == "aten::_unsafe_index" ? GetListElements(g_, args[1])
-                                                                                    : std::nullopt) {
+    if (flat) i.layout_inputs = tensors;
+    if (std::optional<std::vector<ValueId>> indices = op.name() == "aten::index" || op.name() == "aten::_unsafe_index"
+                                                          ? GetListElements(g_, args[1])
+                                                          : std::nullopt) {
       i.layout = fb::EagerLayout::Indexed;
       i.layout_inputs = {Number(args[0])};
       for (ValueId v : *indices) i.layout_inputs.push_back(IsTensorValue(g_, v) ? Number(v) : -1);
     } else {
-      const ResultLayout layout = DescribeResultLayout(g_, n);
-      i.layout = layout.kind;
-      i.layout_inputs = TensorNumbers(layout.deciding);
-      if (i.layout == fb::EagerLayout::Dense) i.op = op.full();
+      SetLayout(i, DescribeResultLayout(g_, op, args, used, g_.node(n).attributes));
     }
     return absl::OkStatus();
   }
 
-  // Images and volumes stacked along a dim that they have are joined there, in their format, and the dim is split.
-  bool IsAlongADim(NodeId n) const {
-    const auto dim = GetConstant(g_, g_.node(n).inputs[1]);
-    const std::vector<ValueId> tensors = *GetListElements(g_, g_.node(n).inputs[0]);
-    if (!dim || !std::holds_alternative<int64_t>(*dim) || tensors.empty() || !IsTensorValue(g_, tensors[0]))
-      return false;
-    const TensorType& t = g_.value(tensors[0]).type.tensor();
-    const int64_t d = std::get<int64_t>(*dim);
-    return t.sizes && (t.rank() == 4 || t.rank() == 5) && d < t.rank() && d >= -t.rank() - 1 && d != -1;
-  }
-  absl::Status EmitStack(NodeId n) {
-    const ValueId out = g_.node(n).outputs[0];
-    const std::vector<ValueId> tensors = *GetListElements(g_, g_.node(n).inputs[0]);
-    const int rank = g_.value(tensors[0]).type.tensor().rank();
-    int64_t dim = std::get<int64_t>(*GetConstant(g_, g_.node(n).inputs[1]));
-    if (dim < 0) dim += rank + 1;
-    CallGraph call(g_, /*flat=*/false);
-    SMELT_ASSIGN_OR_RETURN(ValueId list, call.Operand(g_.node(n).inputs[0]));
-    SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> joined,
-                           call.Apply(OpName::Get("aten::cat"), {list, call.Constant(dim)}, 1, g_.node(n).source));
-    call.graph().AddOutput(joined[0]);
-    SMELT_ASSIGN_OR_RETURN(int index, AddCall(call));
-    const int at = next_++, sizes = next_++, cat = next_++;
-    fb::EagerInstrT& i = Emit(fb::EagerKind::Compute, n);
-    i.call = index;
-    for (ValueId v : call.operands()) i.inputs.push_back(Number(v));
-    i.outputs = {cat};
-    i.targets = {-1};
-    i.layout = fb::EagerLayout::FormatOfAll;
-    i.layout_inputs = TensorNumbers(tensors);
-    fb::EagerInstrT& d = Emit(fb::EagerKind::Int, n);
-    d.ints = {dim};
-    d.outputs = {at};
-    fb::EagerInstrT& s = Emit(fb::EagerKind::IntList, n);
-    s.ints = {static_cast<int64_t>(tensors.size()), -1};
-    s.outputs = {sizes};
-    fb::EagerInstrT& split = Emit(fb::EagerKind::View, n);
-    split.op = "aten::unflatten.int";
-    split.inputs = {cat, at, sizes};
-    split.outputs = {Number(out)};
-    return absl::OkStatus();
-  }
-
-  fb::EagerLayout LayoutOf(NodeId n) {
-    const OpName op = g_.node(n).op;
-    const TensorType* self = g_.node(n).inputs.empty() || !g_.value(g_.node(n).inputs[0]).type.IsTensor()
-                                 ? nullptr
-                                 : &g_.value(g_.node(n).inputs[0]).type.tensor();
-    if (op == "aten::angle" && self != nullptr && self->dtype && IsComplex(*self->dtype))
-      return fb::EagerLayout::AsComputed;
-    if (op.name() == "aten::ldexp") return fb::EagerLayout::Dense;  // a product with a contiguous power
-    if (GetOpInfo(op).kind == OpKind::kPointwise) return PointwiseLayoutOf(n);
-    const FunctionSchema* schema = FindSchema(op);
-    const int at = schema == nullptr ? -1 : schema->FindArgument("memory_format");
-    if (at >= 0) {
-      auto c = GetConstant(g_, g_.node(n).inputs[at]);
-      if (c && std::holds_alternative<int64_t>(*c) && std::get<int64_t>(*c) == 0) return fb::EagerLayout::AsComputed;
-    }
-    return fb::EagerLayout::Preserve;
-  }
-
-  // As TensorIterator lays it out, but for those that PyTorch makes contiguous (masked_fill) or like their first
-  // operand (copy) whatever the others are: inference knows.
-  fb::EagerLayout PointwiseLayoutOf(NodeId n) {
-    const absl::Span<const ValueId> inputs = g_.node(n).inputs;
-    std::string key = g_.node(n).op.full();
-    for (ValueId v : inputs) {
-      if (!IsTensorValue(g_, v)) continue;
-      const TensorType& t = g_.value(v).type.tensor();
-      absl::StrAppend(&key, " ", t.dtype ? ScalarTypeName(*t.dtype) : "", "(");
-      for (int d = 0; t.sizes && d < t.rank(); ++d) absl::StrAppend(&key, (*t.sizes)[d].ToString(), ",");
-    }
-    const auto [it, fresh] = pointwise_layouts_.try_emplace(std::move(key), fb::EagerLayout::Pointwise);
-    if (!fresh) return it->second;
-    const ResultLayout layout = DescribeResultLayout(g_, n);
-    const bool like_first = layout.kind == fb::EagerLayout::Keep && layout.deciding[0] == inputs[0];
-    if (layout.kind == fb::EagerLayout::AsComputed || like_first) it->second = layout.kind;
-    return it->second;
+  // Where the layout depends on the operands' the rule's inputs take the place of those that are there.
+  void SetLayout(fb::EagerInstrT& i, const ResultLayout& layout) {
+    if (layout.rule.empty()) return;
+    i.layout = fb::EagerLayout::Rule;
+    i.layout_rule = layout.rule;
+    i.layout_inputs.clear();
+    for (ValueId v : layout.operands) i.layout_inputs.push_back(Number(v));
   }
 
   absl::Status EmitWrite(NodeId n, const FunctionSchema& schema) {
@@ -704,14 +630,9 @@ class EagerBuilder {
     if (flat) i.layout_inputs = tensors;
     if (grows && !ResizesContiguously(schema.op)) {
       // Laid out as the functional form lays it out.
-      if (flat) {
-        i.layout = fb::EagerLayout::Pointwise;
-      } else {
-        const ResultLayout layout = DescribeResultLayout(g_, pure.op, args, pure.results.size());
-        i.layout = layout.kind;
-        i.layout_inputs = TensorNumbers(layout.deciding);
-        if (i.layout == fb::EagerLayout::Dense) i.op = schema.op.full();
-      }
+      std::vector<size_t> all(pure.results.size());
+      std::iota(all.begin(), all.end(), 0);
+      SetLayout(i, DescribeResultLayout(g_, pure.op, args, all));
     }
     for (size_t o = 0; o < outputs.size(); ++o) {
       const int r = pure.result_of_output[o];
@@ -743,8 +664,7 @@ class EagerBuilder {
   BundleBuilder& builder_;
   std::unique_ptr<fb::EagerProgramT> program_;
   absl::flat_hash_map<ValueId, int> numbers_;
-  absl::flat_hash_map<std::string, int> calls_;                          // by text
-  absl::flat_hash_map<std::string, fb::EagerLayout> pointwise_layouts_;  // by operator and operands' types
+  absl::flat_hash_map<std::string, int> calls_;  // by text
   int next_ = 0;
   int block_ = 0;
   bool changes_dims_ = false;  // of tensors that there are already

@@ -1,169 +1,212 @@
 #include "smelt/pipeline/result_layout.h"
 
 #include <algorithm>
-#include <array>
+#include <string>
+#include <utility>
+#include <variant>
 
-#include "absl/functional/function_ref.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/op/infer.h"
+#include "smelt/core/op/op_info.h"
+#include "smelt/core/op/schema.h"
+#include "smelt/core/tensor/layout_rule.h"
+#include "smelt/core/tensor/layout_rule_builder.h"
+#include "smelt/core/tensor/layout_trace.h"
 #include "smelt/pipeline/call_graph.h"
 #include "smelt/pipeline/probe_layouts.h"
 
 namespace smelt {
 namespace {
 
-using Exprs = std::vector<Expr>;
-using probe_layouts::ChannelsLast;
-using probe_layouts::Gapped;
-using probe_layouts::Reversed;
-using probe_layouts::ReversedRows;
+// An operand of unknown sizes stands for one of this many dims; the rule must then not depend on the number.
+constexpr int kRankOfUnknown = 3;
 
-// The tensors among the operands and in lists of them, as CallGraph meets them.
-std::vector<ValueId> Tensors(const Graph& g, absl::Span<const ValueId> operands) {
-  std::vector<ValueId> out;
+Expr StrideSymbol(int tensor, size_t dim) { return Expr::Symbol(absl::StrCat("a", tensor, ".stride", dim)); }
+
+std::vector<Expr> StrideSymbols(int tensor, const std::vector<Expr>& sizes) {
+  std::vector<Expr> strides;
+  for (size_t d = 0; d < sizes.size(); ++d) strides.push_back(StrideSymbol(tensor, d));
+  return strides;
+}
+
+// The operator on operands whose strides are symbols.
+struct Question {
+  CallGraph call;
+  OpCall op_call;
+  SymbolRanges ranges;
+  absl::flat_hash_map<std::string, int64_t> hints;
+  std::vector<LayoutRuleOperand> operands;
+  bool any_rank = false;
+};
+
+absl::Status Ask(const Graph& g, OpName op, absl::Span<const ValueId> operands, size_t num_results,
+                 const Graph::Attributes& attributes, Question& q) {
+  std::vector<ValueId> args;
   for (ValueId v : operands) {
-    if (!v.valid()) continue;
-    if (g.value(v).type.IsTensor()) {
-      out.push_back(v);
-    } else if (auto elements = GetListElements(g, v)) {
-      for (ValueId e : *elements) {
-        if (g.value(e).type.IsTensor()) out.push_back(e);
+    if (!v.valid()) {
+      args.push_back(q.call.Constant(std::monostate()));
+      continue;
+    }
+    SMELT_ASSIGN_OR_RETURN(const ValueId x, q.call.Operand(v));
+    args.push_back(x);
+  }
+  Graph& graph = q.call.graph();
+  const NodeId n = graph.Append(graph.top(), op, args, std::vector<Type>(num_results, Type::Tensor()),
+                                Graph::Attributes(attributes));
+  SMELT_ASSIGN_OR_RETURN(q.op_call, OpCall::Of(graph, n));
+  q.hints = graph.symbol_hints;
+  for (ValueId v : graph.inputs()) {
+    LayoutRuleOperand& operand = q.operands.emplace_back();
+    const Value& value = graph.value(v);
+    if (!value.type.IsTensor()) {
+      if (value.expr && value.expr->IsSymbol()) operand.number = value.expr->SymbolName();
+      continue;
+    }
+    const TensorType& t = value.type.tensor();
+    operand.geometry = {*t.sizes, *t.strides, Expr(0)};
+    int64_t stride = 1;  // a contiguous operand is the usual one
+    for (size_t d = t.sizes->size(); d-- > 0;) {
+      q.hints[(*t.strides)[d].SymbolName()] = stride;
+      const absl::StatusOr<int64_t> size = (*t.sizes)[d].Evaluate(q.hints);
+      stride *= size.ok() && *size > 0 && *size < 1 << 10 ? *size : 4;
+    }
+  }
+  q.ranges = WithHints(graph.symbols.Accepted(), q.hints);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<InferredLayout>> Infer(const Question& q, absl::Span<const size_t> results) {
+  SMELT_ASSIGN_OR_RETURN(const std::vector<InferredOutput> out, InferCall(q.op_call, q.ranges));
+  std::vector<InferredLayout> layouts;
+  for (size_t k : results) {
+    if (k >= out.size()) return absl::UnimplementedError("a result that inference does not give");
+    InferredLayout& layout = layouts.emplace_back();
+    if (!out[k].type.IsTensor()) continue;
+    const TensorType& t = out[k].type.tensor();
+    if (t.sizes && t.strides) layout = ExprGeometry{*t.sizes, *t.strides, Expr(0)};
+  }
+  return layouts;
+}
+
+// Whether inference has a layout for the results of contiguous operands.
+bool IsInferredAtAll(const Graph& g, OpName op, absl::Span<const ValueId> operands, size_t num_results,
+                     const Graph::Attributes& attributes) {
+  CallGraph call(g, /*flat=*/false, nullptr, kRankOfUnknown);
+  std::vector<ValueId> args;
+  for (ValueId v : operands) {
+    absl::StatusOr<ValueId> x = v.valid() ? call.Operand(v) : call.Constant(std::monostate());
+    if (!x.ok()) return true;
+    args.push_back(*x);
+  }
+  return call.Apply(op, args, num_results, nullptr, Graph::Attributes(attributes)).ok();
+}
+
+// Whether the rule says of operands in a few layouts what inference says of them. Some rules look at strides that they
+// do not ask about, which they do at numbers as well as at symbols.
+bool AgreesWithInference(const Graph& g, OpName op, absl::Span<const ValueId> operands,
+                         absl::Span<const size_t> results, size_t num_results, const Graph::Attributes& attributes,
+                         const std::vector<int64_t>& rule) {
+  using namespace probe_layouts;
+  for (Strides (*lay)(const std::vector<Expr>&) : {ChannelsLast, Reversed, ReversedRows, LastOutside, Gapped}) {
+    CallGraph call(g, /*flat=*/false, [&](int, const std::vector<Expr>& sizes) { return lay(sizes); });
+    std::vector<ValueId> args;
+    for (ValueId v : operands) {
+      absl::StatusOr<ValueId> x = v.valid() ? call.Operand(v) : call.Constant(std::monostate());
+      if (!x.ok()) return true;
+      args.push_back(*x);
+    }
+    const auto inferred = call.Apply(op, args, num_results, nullptr, Graph::Attributes(attributes));
+    const Graph& graph = call.graph();
+    const auto values = [&](const std::vector<Expr>& list) {
+      std::vector<int64_t> out;
+      for (const Expr& e : list) out.push_back(e.Evaluate(graph.symbol_hints).value_or(-1));
+      return out;
+    };
+    std::vector<LayoutInput> inputs;
+    for (ValueId v : graph.inputs()) {
+      LayoutInput& input = inputs.emplace_back();
+      const Value& value = graph.value(v);
+      if (value.type.IsTensor()) {
+        input.geometry = {values(*value.type.tensor().sizes), values(*value.type.tensor().strides), 0};
+      } else if (value.expr) {
+        input.number = values({*value.expr})[0];
+      }
+    }
+    const auto evaluated = EvaluateLayoutRule(rule, inputs);
+    if (!inferred.ok() || !evaluated.ok()) {
+      if (inferred.ok() != evaluated.ok()) return false;
+      continue;
+    }
+    for (size_t r = 0; r < results.size(); ++r) {
+      const Type& type = graph.value((*inferred)[results[r]]).type;
+      if (!type.IsTensor() || !type.tensor().IsComplete() || (*evaluated)[r].kind == LayoutResult::kUnknown) continue;
+      const std::vector<int64_t> sizes = values(*type.tensor().sizes), expected = values(*type.tensor().strides);
+      const std::vector<int64_t> strides = (*evaluated)[r].kind == LayoutResult::kContiguous
+                                               ? Geometry::Contiguous(sizes).strides
+                                               : (*evaluated)[r].strides;
+      for (size_t d = 0; d < sizes.size(); ++d) {
+        if (sizes[d] > 1 && (d >= strides.size() || strides[d] != expected[d])) return false;
       }
     }
   }
-  return out;
+  return true;
 }
 
-// An operator on values of a graph.
-struct Question {
-  const Graph& g;
-  OpName op;
-  absl::Span<const ValueId> operands;
-  size_t num_results;
-};
-
-absl::StatusOr<std::vector<TensorType>> ResultTypes(const Question& q, const CallGraph::StridesOf& strides_of) {
-  CallGraph call(q.g, /*flat=*/false, strides_of);
-  std::vector<ValueId> operands;
-  for (ValueId v : q.operands) {
-    if (!v.valid()) {
-      operands.push_back(call.Constant(std::monostate()));
-      continue;
-    }
-    SMELT_ASSIGN_OR_RETURN(ValueId x, call.Operand(v));
-    operands.push_back(x);
+// Refuses operands that are not contiguous.
+std::vector<int64_t> RuleOfContiguous(const Graph& g, absl::Span<const ValueId> operands, size_t results) {
+  std::vector<int64_t> rule = {static_cast<int64_t>(operands.size()), 0};
+  const auto tensors =
+      std::count_if(operands.begin(), operands.end(), [&](ValueId v) { return g.value(v).type.IsTensor(); });
+  const int64_t refusal = 2 + 5 * tensors + 2 + static_cast<int64_t>(results);
+  for (size_t k = 0; k < operands.size(); ++k) {
+    if (!g.value(operands[k]).type.IsTensor()) continue;
+    const int64_t next = static_cast<int64_t>(rule.size()) + 5;
+    rule.insert(rule.end(),
+                {static_cast<int64_t>(LayoutStep::kTest), static_cast<int64_t>(LayoutTrace::Predicate::kIsContiguous),
+                 -1 - static_cast<int64_t>(k), next, refusal});
   }
-  SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> results, call.Apply(q.op, operands, q.num_results, nullptr));
-  std::vector<TensorType> types;
-  for (ValueId v : results) {
-    const Type& type = call.graph().value(v).type;
-    if (!type.IsTensor()) continue;
-    if (!type.tensor().sizes || !type.tensor().strides) return absl::UnimplementedError("a result of unknown layout");
-    types.push_back(type.tensor());
-  }
-  return types;
+  rule.insert(rule.end(), {static_cast<int64_t>(LayoutStep::kDone), static_cast<int64_t>(results)});
+  rule.insert(rule.end(), results, static_cast<int64_t>(LayoutResult::kUnknown));
+  rule.push_back(static_cast<int64_t>(LayoutStep::kRefuse));
+  return rule;
 }
 
-// What the results do when some operands lie otherwise than contiguously.
-struct Answer {
-  bool decides = false;  // some result is laid out otherwise
-  bool preserve = true;  // as empty_like lays it out
-  bool keep = true;      // with the operand's very strides
-  bool format = true;    // channels-last where the operand is, of three to five dims both
-  bool order = true;     // dense, of as many dims as the operand and in the order that its dims have
-};
-
-Answer Ask(const Question& q, const std::vector<TensorType>& plain, absl::FunctionRef<bool(int)> asked) {
-  Answer answer;
-  struct Probe {
-    Exprs (*lay)(const Exprs&);
-    bool gaps, last;
-  };
-  for (const Probe& probe :
-       {Probe{Reversed, false, false}, Probe{ChannelsLast, false, true}, Probe{Gapped, true, false}}) {
-    Exprs given, sizes_of;
-    const auto got = ResultTypes(q, [&](int index, const Exprs& sizes) {
-      if (!asked(index)) return ContiguousStrides(sizes);
-      sizes_of = sizes;
-      return given = probe.lay(sizes);
-    });
-    if (!got.ok() || got->size() != plain.size()) return {true, false, false, false, false};
-    for (size_t r = 0; r < got->size(); ++r) {
-      const TensorType& type = (*got)[r];
-      const bool same = type.strides == plain[r].strides, follows = type.sizes == sizes_of && type.strides == given;
-      const bool has_format = probe.last && type.rank() >= 3 && type.rank() <= 5 && sizes_of.size() == type.rank();
-      answer.format = answer.format && (has_format ? *type.strides == ChannelsLast(*type.sizes) : same);
-      answer.order = answer.order && type.rank() == static_cast<int>(sizes_of.size()) &&
-                     (probe.gaps ? same : *type.strides == probe.lay(*type.sizes));
-      // A result of another shape has no part in what is said of those that have the operand's.
-      if (same && (follows || type.sizes != sizes_of)) continue;
-      answer.decides = answer.decides || !same;
-      answer.keep = answer.keep && follows;
-      answer.preserve = answer.preserve && (probe.gaps ? same : follows);
-    }
-  }
-  return answer;
-}
-
-// Whether a size that another call may change is 0 or 1 in the example: what is asked of such shows little.
-bool IsDegenerate(const Graph& g, ValueId v) {
-  const TensorType& t = g.value(v).type.tensor();
-  return t.sizes && std::any_of(t.sizes->begin(), t.sizes->end(), [&](const Expr& size) {
-           if (size.IsConstant()) return false;
-           const absl::StatusOr<int64_t> n = size.Evaluate(g.symbol_hints);
-           return n.ok() && *n <= 1;
-         });
-}
-
-// Whether the one result lies as the first operand, which keeps its rows and lies otherwise in front of them.
-bool LiesAsRows(const Question& q) {
-  Exprs given;
-  const auto got = ResultTypes(q, [&](int index, const Exprs& sizes) {
-    return index == 0 ? given = ReversedRows(sizes) : ContiguousStrides(sizes);
+// Whether every result is contiguous or of unknown sizes, whatever the operands are.
+bool IsPlain(const std::vector<int64_t>& rule) {
+  const size_t first = 2 + 3 * static_cast<size_t>(rule[1]);
+  if (rule[first] != static_cast<int64_t>(LayoutStep::kDone)) return false;
+  return std::all_of(rule.begin() + static_cast<std::ptrdiff_t>(first) + 2, rule.end(), [](int64_t word) {
+    return word == static_cast<int64_t>(LayoutResult::kContiguous) ||
+           word == static_cast<int64_t>(LayoutResult::kUnknown);
   });
-  return got.ok() && got->size() == 1 && got->front().strides == given &&
-         given != ContiguousStrides(*got->front().sizes);
 }
 
 }  // namespace
 
-ResultLayout DescribeResultLayout(const Graph& g, NodeId n) {
-  const Node& node = g.node(n);
-  const std::vector<ValueId> operands(node.inputs.begin(), node.inputs.end());
-  return DescribeResultLayout(g, node.op, operands, node.outputs.size());
-}
-
-ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const ValueId> operands, size_t num_results) {
-  const Question q{g, op, operands, num_results};
+ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const ValueId> operands,
+                                  absl::Span<const size_t> results, const Graph::Attributes& attributes) {
+  // smelt's own operators lay their results out whatever their operands' strides are.
+  if (FindSchema(op) == nullptr) return {};
+  size_t num_results = 0;
+  for (size_t k : results) num_results = std::max(num_results, k + 1);
+  Question q{CallGraph(g, /*flat=*/false, StrideSymbols, kRankOfUnknown), {}, {}, {}, {}};
+  const auto rule = [&]() -> absl::StatusOr<std::vector<int64_t>> {
+    SMELT_RETURN_IF_ERROR(Ask(g, op, operands, num_results, attributes, q));
+    SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> rule,
+                           BuildLayoutRule(q.operands, q.ranges, q.hints, [&] { return Infer(q, results); }));
+    if (q.call.has_unknown_rank() && rule[1] != 0) return absl::UnimplementedError("operands of unknown rank");
+    if (!AgreesWithInference(g, op, operands, results, num_results, attributes, rule))
+      return absl::UnimplementedError("a layout rule that looks at strides itself");
+    return rule;
+  }();
+  if (rule.ok() && IsPlain(*rule)) return {};
+  // Of a size that the data give inference knows nothing: the kernel lays such a result out.
+  if (!rule.ok() && !IsInferredAtAll(g, op, operands, num_results, attributes)) return {};
   ResultLayout out;
-  const std::vector<ValueId> tensors = Tensors(g, operands);
-  const auto plain = ResultTypes(q, nullptr);
-  if (!plain.ok()) return {fb::EagerLayout::Dense, tensors};
-  Answer last;
-  bool format = true;
-  for (size_t k = 0; k < tensors.size(); ++k) {
-    const Answer answer = Ask(q, *plain, [&](int index) { return index == static_cast<int>(k); });
-    if (!answer.decides) continue;
-    out.deciding.push_back(tensors[k]);
-    last = answer;
-    format = format && answer.format;
-  }
-  if (out.deciding.empty()) {  // none alone, as those of cat
-    const Answer answer = Ask(q, *plain, [](int) { return true; });
-    if (answer.decides) {
-      out = {answer.format ? fb::EagerLayout::FormatOfAll : fb::EagerLayout::Dense, tensors};
-    } else if (LiesAsRows(q)) {
-      out = {fb::EagerLayout::Rows, tensors};
-    }
-    return out;
-  }
-  const bool one = out.deciding.size() == 1;
-  out.kind = format                 ? fb::EagerLayout::Format
-             : one && last.keep     ? fb::EagerLayout::Keep
-             : one && last.preserve ? fb::EagerLayout::Preserve
-             : one && last.order    ? fb::EagerLayout::Order
-                                    : fb::EagerLayout::Dense;
-  const bool is_degenerate = std::any_of(tensors.begin(), tensors.end(), [&](ValueId v) { return IsDegenerate(g, v); });
-  if (is_degenerate && out.kind != fb::EagerLayout::Format) out.kind = fb::EagerLayout::Dense;
+  out.operands = q.call.operands();
+  out.rule = rule.ok() ? *rule : RuleOfContiguous(g, out.operands, results.size());
   return out;
 }
 

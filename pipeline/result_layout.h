@@ -1,27 +1,28 @@
 // How PyTorch lays out what an operator returns, where its operands may lie in any way: for the eager-order plan, whose
-// calls compute on contiguous operands.
+// calls compute on contiguous operands. The rule is inference's (core/op), written down as data.
 //
-//   const ResultLayout layout = DescribeResultLayout(graph, node);   // flip: {Preserve, {self}}
+//   ResultLayout layout = DescribeResultLayout(graph, op, operands, {0});   // flip: as empty_like of its operand
+//   EvaluateLayoutRule(layout.rule, ...);                                   // core/tensor/layout_rule.h
 #ifndef SMELT_PIPELINE_RESULT_LAYOUT_H_
 #define SMELT_PIPELINE_RESULT_LAYOUT_H_
 
+#include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "smelt/core/ir/graph.h"
-#include "smelt/schema/bundle_generated.h"
 
 namespace smelt {
 
 struct ResultLayout {
-  fb::EagerLayout kind = fb::EagerLayout::AsComputed;
-  std::vector<ValueId> deciding;  // the operands on whose strides it hangs; one, but of Dense
+  std::vector<int64_t> rule;      // empty: the results are contiguous, or have sizes that only the call knows
+  std::vector<ValueId> operands;  // the rule's inputs
 };
 
-// Found by asking InferNode about operands in several layouts. Dense: by a rule that is none of the others, so that
-// only the result of contiguous operands is known.
-ResultLayout DescribeResultLayout(const Graph& g, NodeId n);
-// The same of an operator that the graph may not have, on values of the graph (or on None, where a value is not valid).
-ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const ValueId> operands, size_t num_results);
+// Of the results of these numbers. An operand that is not valid stands for None; one of unknown sizes may have any.
+// Where inference does not tell, the rule covers contiguous operands only.
+ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const ValueId> operands,
+                                  absl::Span<const size_t> results, const Graph::Attributes& attributes = {});
 
 }  // namespace smelt
 

@@ -11,7 +11,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/element_order.h"
-#include "smelt/core/tensor/memory_format.h"
+#include "smelt/core/tensor/layout_rule.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/core/tensor/view_rules.h"
 #include "smelt/core/tensor/written_places.h"
@@ -53,21 +53,6 @@ std::vector<int64_t> ContiguousStrides(absl::Span<const int64_t> sizes) {
   ConcreteDecide decide;
   return view_rules::ContiguousStrides(decide, sizes);
 }
-
-// Whether its strides suggest channels-last: of three dims as a row.
-bool SuggestsFormat(const Geometry& g) {
-  ConcreteDecide decide;
-  return g.rank() == 3 ? SuggestsChannelsLastAsRow<ConcreteDecide>(decide, g.sizes, g.strides)
-                       : SuggestsChannelsLast<ConcreteDecide>(decide, g.sizes, g.strides);
-}
-std::vector<int64_t> ChannelsLastStrides(absl::Span<const int64_t> sizes) {
-  ConcreteDecide decide;
-  if (sizes.size() == 3) return {sizes[1] * sizes[2], 1, sizes[1]};
-  return view_rules::ChannelsLastStrides<ConcreteDecide>(decide, sizes);
-}
-
-// Whether the elements along its last dim lie one after the other.
-bool HasRows(const Geometry& g) { return g.rank() == 0 || g.strides.back() == 1 || g.sizes.back() == 1; }
 
 absl::StatusOr<bool> Truth(const EagerValue& v) {
   SMELT_ASSIGN_OR_RETURN(std::vector<EagerValue> b, EagerNumber("aten::Bool", {v}));
@@ -610,69 +595,62 @@ class EagerRun {
     return g;
   }
 
+  // How each result of the call lies, or one for all.
+  absl::StatusOr<std::vector<EvaluatedLayout>> LayoutsOf(const fb::EagerInstrT& i) {
+    EvaluatedLayout layout;
+    layout.kind = LayoutResult::kUnknown;
+    if (i.layout == fb::EagerLayout::Indexed) {
+      SMELT_ASSIGN_OR_RETURN(const Geometry g, IndexedLayout(i.layout_inputs));
+      layout.kind = LayoutResult::kStrides;
+      layout.strides = g.strides;
+    }
+    if (i.layout != fb::EagerLayout::Rule) return std::vector<EvaluatedLayout>{std::move(layout)};
+    std::vector<LayoutInput> inputs;
+    for (int v : i.layout_inputs) {
+      LayoutInput& input = inputs.emplace_back();
+      if (v < 0) continue;
+      const EagerValue& value = values_[v];
+      if (value.IsTensor()) {
+        input.geometry = value.datum.tensor().geometry();
+      } else if (value.IsNumber() && !value.datum.IsFloat()) {
+        SMELT_ASSIGN_OR_RETURN(input.number, value.AsInt());
+      }
+    }
+    return EvaluateLayoutRule(i.layout_rule, inputs);
+  }
+  // A tensor's elements in memory that lies as the layout says.
+  absl::StatusOr<Tensor> LaidOut(const fb::EagerInstrT& i, const Tensor& t, const EvaluatedLayout& layout) {
+    if (layout.kind == LayoutResult::kUnknown) return t;
+    Geometry g = t.geometry();
+    g.offset = 0;
+    g.strides = layout.kind == LayoutResult::kContiguous ? ContiguousStrides(g.sizes) : layout.strides;
+    if (g.strides.size() != g.sizes.size())
+      return absl::FailedPreconditionError("eager order: a result has other dims than its layout rule is for");
+    if (g.strides == t.strides()) return t;
+    if (OverlapsItselfConcrete(g)) return absl::UnimplementedError("a copy whose elements overlap each other");
+    const EagerValue* of = layout.input < 0 ? nullptr : &values_[i.layout_inputs[layout.input]];
+    const bool whole = of != nullptr && of->IsTensor() && of->datum.tensor().sizes() == g.sizes &&
+                       of->datum.tensor().dtype() == t.dtype();
+    Tensor moved = whole ? of->datum.tensor().CloneWithGaps() : Tensor::EmptyStrided(t.dtype(), g.sizes, g.strides);
+    CopyElements(moved, t);
+    return moved;
+  }
+
   absl::Status Compute(const fb::EagerInstrT& i) {
     const Values inputs = Inputs(i);
-    const bool pointwise = i.layout == fb::EagerLayout::Pointwise;
     std::vector<int64_t> shape;
-    Geometry layout, ordered_as;
-    bool channels_last = false;  // of operands of `of_rank` dims
-    int of_rank = 0;
-    ConcreteDecide decide;
-    if (!i.layout_inputs.empty()) {
-      std::vector<Geometry> operands;
+    if (i.flat) {
+      ConcreteDecide decide;
       std::vector<std::vector<int64_t>> shapes;
       for (int v : i.layout_inputs) {
-        if (v < 0 || !values_[v].IsTensor()) {
-          operands.push_back(Geometry{});
-          continue;
-        }
-        operands.push_back(values_[v].datum.tensor().geometry());
-        shapes.push_back(operands.back().sizes);
+        if (v >= 0 && values_[v].IsTensor()) shapes.push_back(values_[v].datum.tensor().geometry().sizes);
       }
-      if (i.flat) {
-        SMELT_ASSIGN_OR_RETURN(shape, view_rules::BroadcastSizes(decide, shapes));
-      }
-      if (pointwise) {
-        SMELT_ASSIGN_OR_RETURN(layout, view_rules::PointwiseOutput(decide, operands));
-      } else if (i.layout == fb::EagerLayout::Preserve ||
-                 (i.layout == fb::EagerLayout::Rows && std::all_of(operands.begin(), operands.end(), HasRows))) {
-        layout = operands[0];
-        layout.strides = view_rules::PreservedStrides(decide, layout);
-        layout.offset = 0;
-      } else if (i.layout == fb::EagerLayout::Keep) {
-        layout = operands[0];
-        for (size_t d = 0; d < layout.sizes.size(); ++d) {
-          if (operands[0].strides[d] == 0 && layout.sizes[d] != 1)
-            layout.strides = view_rules::PreservedStrides(decide, operands[0]);
-        }
-        if (OverlapsItselfConcrete(layout)) return absl::UnimplementedError("a copy whose elements overlap each other");
-        layout.offset = 0;
-      } else if (i.layout == fb::EagerLayout::Indexed) {
-        SMELT_ASSIGN_OR_RETURN(layout, IndexedLayout(i.layout_inputs));
-      } else if (i.layout == fb::EagerLayout::Order) {
-        ordered_as = operands[0];
-      } else if (i.layout == fb::EagerLayout::Dense) {
-        for (const Geometry& o : operands) {
-          if (!o.IsContiguous())
-            return absl::FailedPreconditionError(absl::StrCat("eager order: how PyTorch lays out the result of ", i.op,
-                                                              " is not known for an operand with strides (",
-                                                              absl::StrJoin(o.strides, ", "), ")"));
-        }
-      } else if (i.layout == fb::EagerLayout::Format) {
-        for (const Geometry& g : operands) {
-          if (channels_last || !SuggestsFormat(g)) continue;
-          channels_last = true;
-          of_rank = g.rank();
-        }
-      } else if (i.layout == fb::EagerLayout::FormatOfAll) {
-        channels_last = true;
-        for (const Geometry& g : operands) {
-          channels_last = channels_last && SuggestsFormat(g);
-          of_rank = g.rank();
-        }
-      }
+      SMELT_ASSIGN_OR_RETURN(shape, view_rules::BroadcastSizes(decide, shapes));
       SMELT_RETURN_IF_ERROR(decide.status());
     }
+    SMELT_ASSIGN_OR_RETURN(std::vector<EvaluatedLayout> layouts, LayoutsOf(i));
+    if (layouts.size() != i.outputs.size())
+      layouts.resize(i.outputs.size(), layouts.empty() ? EvaluatedLayout() : layouts[0]);
     // What is written is looked at first: PyTorch refuses before it computes.
     for (int t : i.targets) {
       if (t < 0) continue;
@@ -706,21 +684,13 @@ class EagerRun {
         }
         t = t.View(Geometry::Contiguous(shape, t.offset()));
       }
-      if (channels_last && t.rank() == of_rank) {
-        layout.sizes = t.geometry().sizes;
-        layout.strides = ChannelsLastStrides(layout.sizes);
-      }
-      if (i.layout == fb::EagerLayout::Order && ordered_as.rank() == t.rank()) {
-        ordered_as.sizes = t.geometry().sizes;
-        SMELT_ASSIGN_OR_RETURN(layout, view_rules::PointwiseOutput(decide, absl::MakeConstSpan(&ordered_as, 1)));
-        SMELT_RETURN_IF_ERROR(decide.status());
-      }
-      const bool laid_out = i.layout != fb::EagerLayout::AsComputed && layout.sizes == t.geometry().sizes;
       if (i.targets[k] >= 0) {
         SMELT_ASSIGN_OR_RETURN(Tensor target, TensorOf(i.targets[k]));
         if (i.grows) {
           const bool resized = target.sizes() != t.sizes();
-          SMELT_RETURN_IF_ERROR(ResizeTo(target, laid_out ? layout : Geometry::Contiguous(t.geometry().sizes)));
+          Geometry to = Geometry::Contiguous(t.geometry().sizes);
+          if (layouts[k].strides.size() == to.sizes.size() && !to.sizes.empty()) to.strides = layouts[k].strides;
+          SMELT_RETURN_IF_ERROR(ResizeTo(target, std::move(to)));
           SMELT_RETURN_IF_ERROR(resized ? CheckResized(i, target) : CheckWindows(i, target));
         }
         SMELT_RETURN_IF_ERROR(CheckReadApart(i, target, WhatMayNotChange(i, target)));
@@ -731,14 +701,7 @@ class EagerRun {
         }
         continue;
       }
-      if (laid_out && layout.strides != t.geometry().strides) {
-        const Tensor* of = i.layout == fb::EagerLayout::Keep ? &values_[i.layout_inputs[0]].datum.tensor() : nullptr;
-        Tensor moved = of != nullptr && of->geometry().strides == layout.strides && of->dtype() == t.dtype()
-                           ? of->CloneWithGaps()
-                           : Tensor::EmptyStrided(t.dtype(), layout.sizes, layout.strides);
-        CopyElements(moved, t);
-        t = std::move(moved);
-      }
+      SMELT_ASSIGN_OR_RETURN(t, LaidOut(i, t, layouts[k]));
       Set(i, k, EagerValue(Datum(std::move(t))));
     }
     return absl::OkStatus();

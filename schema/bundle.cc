@@ -13,6 +13,7 @@
 #include "flatbuffers/util.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/dtype.h"
+#include "smelt/core/tensor/layout_rule.h"
 
 namespace smelt {
 namespace {
@@ -176,7 +177,7 @@ class UnpackBudget {
         Table();
         Str(i.op()), Str(i.text()), Str(i.source());
         Vec(i.inputs()), Vec(i.outputs()), Vec(i.blocks()), Vec(i.layout_inputs()), Vec(i.targets());
-        Vec(i.ints()), Vec(i.floats()), Vec(i.sharing());
+        Vec(i.ints()), Vec(i.floats()), Vec(i.sharing()), Vec(i.layout_rule());
       });
     });
     Each(e.calls(), [&](const fb::Bundle& b) { Add(b); });
@@ -680,6 +681,8 @@ class Verifier {
           return Bad("nothing says its layout");
         return absl::OkStatus();
       case K::Number:
+        if (i.layout == fb::EagerLayout::Rule)
+          SMELT_RETURN_IF_ERROR(VerifyLayoutRule(i.layout_rule, i.layout_inputs.size()));
         return absl::OkStatus();
       case K::If: {
         SMELT_RETURN_IF_ERROR(at_least(1, 0));

@@ -157,7 +157,10 @@ absl::StatusOr<Outputs> InferByDecomposing(const OpCall& call, const FunctionSch
 }
 
 // Whether PyTorch's flash attention takes the call, whose result lies as its queries do; else it is a product's.
-bool AttentionLiesAsItsQueries(const OpCall& call) {
+bool AttentionLiesAsItsQueries(const OpCall& call, SymbolicDecide& decide) {
+  const auto is_one = [&](const Expr& e) {
+    return e.IsConstant() ? e == Expr(1) : decide.IsDecidable(e) && decide.Equal(e, 1);
+  };
   if (call.op().name() == "aten::_scaled_dot_product_flash_attention_for_cpu") return true;
   const TensorType& q = call.arg(0).tensor;
   for (int i = 0; i < 3; ++i) {
@@ -166,7 +169,7 @@ bool AttentionLiesAsItsQueries(const OpCall& call) {
         t.sizes->at(2) == Expr(0)) {
       return false;
     }
-    if (t.strides->at(3) != Expr(1) && t.sizes->at(3) != Expr(1)) return false;
+    if (t.sizes->at(3) != Expr(1) && !is_one(t.strides->at(3))) return false;
     const bool gqa = call.GetBoolOr("enable_gqa", false).value_or(false);
     if (!gqa && t.sizes->at(1) != q.sizes->at(1)) return false;
   }
@@ -178,7 +181,7 @@ bool AttentionLiesAsItsQueries(const OpCall& call) {
     const Expr& n = mask.sizes->at(d);
     if (n != Expr(1) && n != full[4 - mask.rank() + d]) return false;
   }
-  return mask.strides->back() == Expr(1);
+  return is_one(mask.strides->back());
 }
 
 // select: whichever row it is, its sizes and strides are the tensor's but for that dim.
@@ -348,7 +351,7 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
         const std::string& name = call.op().name();
         const bool attends =
             name == "aten::scaled_dot_product_attention" || name == "aten::_scaled_dot_product_flash_attention_for_cpu";
-        if (attends && call.arg(0).tensor.IsComplete() && AttentionLiesAsItsQueries(call)) {
+        if (attends && call.arg(0).tensor.IsComplete() && AttentionLiesAsItsQueries(call, decide)) {
           TensorType t = outputs[0].type.tensor();
           t.strides = view_rules::PreservedStrides(decide, GeoOf(decide, call.arg(0).tensor));
           outputs[0].type = Type::Tensor(t);

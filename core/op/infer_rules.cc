@@ -11,6 +11,12 @@
 #include "smelt/core/tensor/memory_format.h"
 #include "smelt/core/tensor/region.h"
 
+// Of core/tensor/layout_trace.h, which is for those that write rules down.
+namespace smelt::layout_hooks {
+using Test = std::function<std::optional<bool>(absl::string_view function, const ExprGeometry& g)>;
+extern thread_local const Test* test;
+}  // namespace smelt::layout_hooks
+
 namespace smelt::op_internal {
 namespace {
 
@@ -41,16 +47,30 @@ Geo GeoOf(SymbolicDecide& decide, const TensorType& t) {
   return g;
 }
 
+namespace {
+
+bool SuggestsLast(SymbolicDecide& decide, const Geo& g) {
+  if (layout_hooks::test != nullptr && (g.rank() == 4 || g.rank() == 5)) {
+    if (const auto traced = (*layout_hooks::test)("SuggestsChannelsLast", g)) return *traced;
+  }
+  return SuggestsChannelsLast(decide, absl::MakeConstSpan(g.sizes), absl::MakeConstSpan(g.strides));
+}
+
+}  // namespace
+
 Format Suggest(Ctx& c, const TensorType& t) {
   const Geo g = GeoOf(c.decide, t);
-  if (!SuggestsChannelsLast(c.decide, absl::MakeConstSpan(g.sizes), absl::MakeConstSpan(g.strides)))
-    return Format::kContiguous;
+  if (!SuggestsLast(c.decide, g)) return Format::kContiguous;
   return g.rank() == 4 ? Format::kChannelsLast : Format::kChannelsLast3d;
 }
 
 Format SuggestAsRow(Ctx& c, const TensorType& t) {
   const Geo g = GeoOf(c.decide, t);
-  const bool last = SuggestsChannelsLastAsRow(c.decide, absl::MakeConstSpan(g.sizes), absl::MakeConstSpan(g.strides));
+  if (g.rank() != 3) return Format::kContiguous;
+  const Geo image = {{g.sizes[0], g.sizes[1], Expr(1), g.sizes[2]},
+                     {g.strides[0], g.strides[1], c.decide.Mul(g.sizes[2], g.strides[2]), g.strides[2]},
+                     Expr(0)};
+  const bool last = SuggestsLast(c.decide, image);
   return last ? Format::kChannelsLast : Format::kContiguous;
 }
 
@@ -113,7 +133,9 @@ absl::Status KeepStrides(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType t, TensorArgument(c, 0));
   const Geo g = GeoOf(c.decide, t);
   for (size_t d = 0; d < g.strides.size(); ++d) {
-    if (g.strides[d] == Expr(0) && g.sizes[d] != Expr(1)) {
+    const bool zero = g.strides[d].IsConstant() ? g.strides[d] == Expr(0)
+                                                : c.decide.IsDecidable(g.strides[d]) && c.decide.Equal(g.strides[d], 0);
+    if (zero && g.sizes[d] != Expr(1)) {
       AddLike(c, *t.dtype, t, Format::kPreserve);
       return absl::OkStatus();
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <numeric>
 
 #include "absl/status/statusor.h"
@@ -9,6 +10,14 @@
 #include "absl/strings/str_join.h"
 
 namespace smelt {
+
+// Of layout_trace.h, which stands above this library.
+namespace layout_hooks {
+using Compare = std::function<bool(const Assumption& asked)>;
+extern thread_local const Compare* compare;
+thread_local const Compare* compare = nullptr;
+}  // namespace layout_hooks
+
 namespace {
 
 constexpr auto kAppend = [](std::string* out, const Expr& e) { out->append(e.ToString()); };
@@ -159,6 +168,7 @@ Expr SymbolicDecide::Max(const Expr& a, const Expr& b) {
 }
 
 bool SymbolicDecide::IsDecidable(const Expr& e) const {
+  if (layout_hooks::compare != nullptr) return true;
   for (const std::string& s : e.Symbols()) {
     if (!hints_.contains(s) && ranges_->Get(s).hint < 0) return false;
   }
@@ -189,6 +199,7 @@ bool SymbolicDecide::Assume(const Expr& a, Assumption::Relation relation, const 
   }
   // An assumption made before may say it, or its opposite.
   const Assumption asked = Simplified(a, relation, b);
+  if (layout_hooks::compare != nullptr) return (*layout_hooks::compare)(asked);
   const Assumption opposite = relation == Relation::kEqual  ? Assumption{asked.a, Relation::kNotEqual, asked.b}
                               : relation == Relation::kLess ? Assumption{asked.b, Relation::kLessOrEqual, asked.a}
                                                             : Assumption{asked.b, Relation::kLess, asked.a};

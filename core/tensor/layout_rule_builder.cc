@@ -1,0 +1,339 @@
+#include "smelt/core/tensor/layout_rule_builder.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "smelt/core/base/status_macros.h"
+#include "smelt/core/tensor/layout_rule.h"
+#include "smelt/core/tensor/layout_trace.h"
+#include "smelt/core/tensor/view_rules.h"
+
+namespace smelt {
+namespace {
+
+using Words = std::vector<int64_t>;
+
+constexpr size_t kMaxValues = 4096, kMaxWords = 1 << 16;
+
+class Builder : public LayoutTrace {
+ public:
+  Builder(const std::vector<LayoutRuleOperand>& operands, const SymbolRanges& ranges,
+          const absl::flat_hash_map<std::string, int64_t>& hints,
+          absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> infer, const LayoutRuleOptions& options)
+      : operands_(operands), ranges_(ranges), hints_(hints), infer_(infer), options_(options) {
+    const auto define = [&](const Expr& e, LayoutValue op, size_t operand, size_t dim) {
+      if (e.IsSymbol()) leaves_.try_emplace(e.SymbolName(), Leaf{op, operand, dim});
+    };
+    for (size_t k = 0; k < operands.size(); ++k) {
+      if (!operands[k].number.empty()) leaves_.try_emplace(operands[k].number, Leaf{LayoutValue::kNumber, k, 0});
+      const ExprGeometry& g = operands[k].geometry;
+      for (size_t d = 0; d < g.sizes.size(); ++d) define(g.sizes[d], LayoutValue::kSize, k, d);
+      for (size_t d = 0; d < g.strides.size(); ++d) define(g.strides[d], LayoutValue::kStride, k, d);
+    }
+  }
+
+  absl::StatusOr<Words> Run() {
+    const int root = Explore({});
+    if (!found_) return first_error_;
+    if (!status_.ok()) return status_;
+    return Encode(root);
+  }
+
+  // --- LayoutTrace ---
+  bool Compare(const Assumption& asked) override {
+    // a < b is not b <= a.
+    Assumption question = asked;
+    const bool turned = asked.relation == Assumption::Relation::kLess;
+    if (turned) question = {asked.b, Assumption::Relation::kLessOrEqual, asked.a};
+    const bool equal = question.relation == Assumption::Relation::kEqual;
+    const std::string a = question.a.ToString(), b = question.b.ToString();
+    if (equal) {
+      if (const auto known = Known(a, "<=", b); known == false) return false;
+      if (const auto known = Known(b, "<=", a); known == false) return false;
+    } else if (Known(a, "==", b) == true || Known(b, "==", a) == true) {
+      return !turned;
+    }
+    const char* relation = equal ? "==" : "<=";
+    if (const auto known = Known(a, relation, b)) return *known != turned;
+    const Words words = {static_cast<int64_t>(LayoutStep::kCompare), static_cast<int64_t>(question.relation),
+                         ValueOf(question.a), ValueOf(question.b)};
+    const absl::StatusOr<bool> usual = question.Holds(hints_);
+    const bool answer = Decide(words, usual.ok() && *usual);
+    known_[absl::StrCat(a, relation, b)] = answer;
+    return answer != turned;
+  }
+  std::optional<bool> Test(Predicate predicate, const ExprGeometry& g) override {
+    if (!IsTraced(g)) return std::nullopt;
+    Words words = {static_cast<int64_t>(LayoutStep::kTest), static_cast<int64_t>(predicate)};
+    AddGeometry(g, words);
+    const std::string key = absl::StrCat("test ", absl::StrJoin(words, " "));
+    if (auto it = known_.find(key); it != known_.end()) return it->second;
+    const bool answer = Decide(words, false);
+    known_[key] = answer;
+    return answer;
+  }
+  std::optional<std::vector<Expr>> PreservedStrides(const ExprGeometry& g) override {
+    if (!IsTraced(g)) return std::nullopt;
+    return Derive(LayoutDerivation::kPreserved, absl::MakeConstSpan(&g, 1), g.rank());
+  }
+  std::optional<std::vector<Expr>> PointwiseStrides(absl::Span<const ExprGeometry> operands) override {
+    int rank = 0;
+    bool traced = false;
+    for (const ExprGeometry& g : operands) {
+      rank = std::max(rank, g.rank());
+      traced = traced || IsTraced(g);
+    }
+    if (!traced) return std::nullopt;
+    return Derive(LayoutDerivation::kPointwise, operands, rank);
+  }
+
+ private:
+  struct Leaf {
+    LayoutValue op;
+    size_t input, dim;
+  };
+  struct Event {
+    Words words;
+    bool decides = false, answer = false;
+  };
+  struct Step {
+    Words words;
+    std::vector<int> next;
+    bool operator<(const Step& o) const { return std::tie(words, next) < std::tie(o.words, o.next); }
+  };
+
+  std::optional<bool> Known(const std::string& a, const char* relation, const std::string& b) const {
+    const auto it = known_.find(absl::StrCat(a, relation, b));
+    return it == known_.end() ? std::nullopt : std::optional<bool>(it->second);
+  }
+  bool Decide(Words words, bool usual) {
+    const bool answer = decisions_ < forced_.size() ? forced_[decisions_] : usual;
+    ++decisions_;
+    events_.push_back({std::move(words), true, answer});
+    return answer;
+  }
+  std::vector<Expr> Derive(LayoutDerivation derivation, absl::Span<const ExprGeometry> operands, int rank) {
+    Words content = {static_cast<int64_t>(derivation), static_cast<int64_t>(operands.size())};
+    for (const ExprGeometry& g : operands) AddGeometry(g, content);
+    const auto [slot, fresh] = slots_.try_emplace(content, static_cast<int64_t>(slots_.size()));
+    std::vector<Expr> strides;
+    for (int d = 0; d < rank; ++d) {
+      const std::string name = absl::StrCat("derived", slot->second, ".", d);
+      leaves_.try_emplace(name, Leaf{LayoutValue::kDerived, static_cast<size_t>(slot->second), static_cast<size_t>(d)});
+      strides.push_back(Expr::Symbol(name));
+    }
+    if (derived_.insert(slot->second).second) {
+      Words words = {static_cast<int64_t>(LayoutStep::kDerive), content[0], slot->second};
+      words.insert(words.end(), content.begin() + 1, content.end());
+      events_.push_back({std::move(words)});
+    }
+    return strides;
+  }
+
+  // Whether a stride is one that only the call knows.
+  bool IsTraced(const ExprGeometry& g) const {
+    return std::any_of(g.strides.begin(), g.strides.end(), [&](const Expr& e) {
+      const auto symbols = e.Symbols();
+      return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) {
+        const auto it = leaves_.find(s);
+        return it != leaves_.end() && (it->second.op == LayoutValue::kStride || it->second.op == LayoutValue::kDerived);
+      });
+    });
+  }
+
+  // --- words ---
+  int64_t Intern(std::array<int64_t, 3> value) {
+    const auto [it, fresh] = value_numbers_.try_emplace(value, static_cast<int64_t>(values_.size()));
+    if (fresh) values_.push_back(value);
+    if (values_.size() > kMaxValues) status_ = absl::UnimplementedError("a layout rule of too many values");
+    return it->second;
+  }
+  int64_t ValueOf(const Expr& e) {
+    if (e.IsPoison()) {
+      status_ = absl::UnimplementedError("a layout that depends on an unknown size");
+      return 0;
+    }
+    const Expr::View v = e.Decompose();
+    if (v.op == Expr::Op::kConstant) return Intern({static_cast<int64_t>(LayoutValue::kConstant), v.constant, 0});
+    if (v.op == Expr::Op::kSymbol) {
+      const auto it = leaves_.find(v.symbol);
+      if (it == leaves_.end()) {
+        status_ = absl::UnimplementedError(absl::StrCat("a layout that depends on ", v.symbol));
+        return 0;
+      }
+      return Intern({static_cast<int64_t>(it->second.op), static_cast<int64_t>(it->second.input),
+                     static_cast<int64_t>(it->second.dim)});
+    }
+    const LayoutValue op = v.op == Expr::Op::kAdd        ? LayoutValue::kAdd
+                           : v.op == Expr::Op::kMul      ? LayoutValue::kMul
+                           : v.op == Expr::Op::kFloorDiv ? LayoutValue::kFloorDiv
+                           : v.op == Expr::Op::kMod      ? LayoutValue::kMod
+                           : v.op == Expr::Op::kMin      ? LayoutValue::kMin
+                                                         : LayoutValue::kMax;
+    const int64_t a = ValueOf(v.operands[0]), b = ValueOf(v.operands[1]);
+    return Intern({static_cast<int64_t>(op), a, b});
+  }
+  void AddGeometry(const ExprGeometry& g, Words& words) {
+    for (size_t k = 0; k < operands_.size(); ++k) {
+      const ExprGeometry& operand = operands_[k].geometry;
+      if (g.rank() > 0 && operand.sizes == g.sizes && operand.strides == g.strides) {
+        words.push_back(-1 - static_cast<int64_t>(k));
+        return;
+      }
+    }
+    words.push_back(g.rank());
+    for (const Expr& e : g.sizes) words.push_back(ValueOf(e));
+    for (const Expr& e : g.strides) words.push_back(ValueOf(e));
+  }
+  void AddResult(const InferredLayout& layout, Words& words) {
+    const auto add = [&](LayoutResult kind, int64_t of) {
+      words.push_back(static_cast<int64_t>(kind));
+      words.push_back(of);
+    };
+    if (!layout) {
+      words.push_back(static_cast<int64_t>(LayoutResult::kUnknown));
+      return;
+    }
+    SymbolicDecide decide(&ranges_, hints_);
+    const std::vector<Expr>& strides = layout->strides;
+    if (strides == view_rules::ContiguousStrides(decide, layout->sizes)) {
+      words.push_back(static_cast<int64_t>(LayoutResult::kContiguous));
+      return;
+    }
+    for (size_t k = 0; k < operands_.size(); ++k) {
+      if (strides == operands_[k].geometry.strides) return add(LayoutResult::kInput, static_cast<int64_t>(k));
+    }
+    if (strides[0].IsSymbol()) {
+      const auto first = leaves_.find(strides[0].SymbolName());
+      bool whole = first != leaves_.end() && first->second.op == LayoutValue::kDerived;
+      for (size_t d = 0; whole && d < strides.size(); ++d)
+        whole = strides[d] == Expr::Symbol(absl::StrCat("derived", first->second.input, ".", d));
+      const std::string more = whole ? absl::StrCat("derived", first->second.input, ".", strides.size()) : "";
+      if (whole && !leaves_.contains(more))
+        return add(LayoutResult::kDerived, static_cast<int64_t>(first->second.input));
+    }
+    add(LayoutResult::kStrides, static_cast<int64_t>(strides.size()));
+    for (const Expr& e : strides) words.push_back(ValueOf(e));
+  }
+
+  int Place(Step step) {
+    const auto [it, fresh] = step_numbers_.try_emplace(step, static_cast<int>(steps_.size()));
+    if (fresh) steps_.push_back(std::move(step));
+    return it->second;
+  }
+  int Refusal() { return Place({{static_cast<int64_t>(LayoutStep::kRefuse)}, {}}); }
+
+  // The step that follows the first decisions if their answers are these.
+  int Explore(std::vector<bool> answers) {
+    if (!status_.ok()) return Refusal();
+    if (++runs_ > options_.max_runs) {
+      if (options_.whole) status_ = absl::UnimplementedError("a layout rule of too many cases");
+      return Refusal();
+    }
+    forced_ = answers;
+    decisions_ = 0;
+    events_.clear();
+    known_.clear();
+    derived_.clear();
+    const absl::StatusOr<std::vector<InferredLayout>> results = [&] {
+      const LayoutTrace::Scope scope(this);
+      return infer_();
+    }();
+    const std::vector<Event> events = std::move(events_);
+    int step;
+    if (results.ok()) {
+      found_ = true;
+      Words words = {static_cast<int64_t>(LayoutStep::kDone), static_cast<int64_t>(results->size())};
+      for (const InferredLayout& layout : *results) AddResult(layout, words);
+      step = Place({std::move(words), {}});
+    } else {
+      if (first_error_.ok()) first_error_ = results.status();
+      step = Refusal();
+    }
+    const size_t given = answers.size();
+    std::vector<bool> all;
+    for (const Event& e : events) {
+      if (e.decides) all.push_back(e.answer);
+    }
+    size_t at = all.size();  // decisions before the event that is looked at
+    for (size_t k = events.size(); k-- > 0;) {
+      const Event& e = events[k];
+      if (!e.decides) {
+        if (at < given) break;
+        step = Place({e.words, {step}});
+        continue;
+      }
+      if (--at < given) break;
+      std::vector<bool> other(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(at));
+      other.push_back(!e.answer);
+      const int otherwise = Explore(std::move(other));
+      if (otherwise != step)
+        step = Place({e.words, e.answer ? std::vector<int>{step, otherwise} : std::vector<int>{otherwise, step}});
+    }
+    return step;
+  }
+
+  absl::StatusOr<Words> Encode(int root) {
+    // A step comes after those that follow it in steps_; those that are reached are written in the opposite order.
+    std::vector<bool> reached(steps_.size(), false);
+    reached[root] = true;
+    Words out = {static_cast<int64_t>(operands_.size()), static_cast<int64_t>(values_.size())};
+    for (const auto& value : values_) out.insert(out.end(), value.begin(), value.end());
+    std::vector<int64_t> start(steps_.size(), 0);
+    int64_t at = static_cast<int64_t>(out.size());
+    for (int k = root; k >= 0; --k) {
+      if (!reached[k]) continue;
+      for (int next : steps_[k].next) reached[next] = true;
+      start[k] = at;
+      at += static_cast<int64_t>(steps_[k].words.size() + steps_[k].next.size());
+    }
+    for (int k = root; k >= 0; --k) {
+      if (!reached[k]) continue;
+      out.insert(out.end(), steps_[k].words.begin(), steps_[k].words.end());
+      for (int next : steps_[k].next) out.push_back(start[next]);
+    }
+    if (out.size() > kMaxWords) return absl::UnimplementedError("a layout rule of too many steps");
+    return out;
+  }
+
+  const std::vector<LayoutRuleOperand>& operands_;
+  const SymbolRanges& ranges_;
+  const absl::flat_hash_map<std::string, int64_t>& hints_;
+  absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> infer_;
+  const LayoutRuleOptions& options_;
+
+  absl::flat_hash_map<std::string, Leaf> leaves_;  // by symbol
+  std::vector<std::array<int64_t, 3>> values_;
+  std::map<std::array<int64_t, 3>, int64_t> value_numbers_;
+  std::map<Words, int64_t> slots_;  // by what is derived
+  std::vector<Step> steps_;
+  std::map<Step, int> step_numbers_;
+  absl::Status first_error_ = absl::OkStatus();  // of a run
+  absl::Status status_ = absl::OkStatus();       // what cannot be written down
+  bool found_ = false;
+  int runs_ = 0;
+
+  // Of the run.
+  std::vector<bool> forced_;
+  size_t decisions_ = 0;
+  std::vector<Event> events_;
+  absl::flat_hash_map<std::string, bool> known_;
+  std::set<int64_t> derived_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<int64_t>> BuildLayoutRule(
+    const std::vector<LayoutRuleOperand>& operands, const SymbolRanges& ranges,
+    const absl::flat_hash_map<std::string, int64_t>& hints,
+    absl::FunctionRef<absl::StatusOr<std::vector<InferredLayout>>()> infer, const LayoutRuleOptions& options) {
+  return Builder(operands, ranges, hints, infer, options).Run();
+}
+
+}  // namespace smelt
