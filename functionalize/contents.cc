@@ -312,12 +312,17 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedP
                  SharedPlaces::kOneValue);
   }
   bool known_at_call = memories_[id].shared && options_.symbolic_strides;
+  // Of a tensor without elements PyTorch takes any strides for those of dense memory.
+  const auto may_be_zero = [&](const Expr& size) { return g_.symbols.AlwaysLessOrEqual(1, size) != true; };
+  const bool may_be_empty = std::any_of(geometry.sizes.begin(), geometry.sizes.end(), may_be_zero);
+  const bool is_empty = std::find(geometry.sizes.begin(), geometry.sizes.end(), Expr(0)) != geometry.sizes.end();
   for (size_t d = 0; d < geometry.sizes.size(); ++d) {
     // PyTorch refuses expanded memory.
     if (geometry.strides[d] != Expr(0)) continue;
+    if (is_empty) break;
     const std::optional<bool> several = g_.symbols.Less(Expr(1), geometry.sizes[d]);
-    if (several == true) return absl::FailedPreconditionError(kOverlapMessage);
-    known_at_call = known_at_call || !several.has_value();
+    if (several == true && !may_be_empty) return absl::FailedPreconditionError(kOverlapMessage);
+    known_at_call = known_at_call || several != false;
   }
   // Windows that overlap are written in order, but for those that get one value.
   bool may_overlap_itself = false;

@@ -284,11 +284,12 @@ absl::StatusOr<Values> InPlace(Call& c, OpName functional) {
     if (taken != given) a = EvalValue(taken);
   }
   const bool elementwise = GetOpInfo(functional).kind == OpKind::kPointwise;
-  for (size_t i = 1; elementwise && i < c.args.size(); ++i) {
+  for (size_t i = 1; i < c.args.size(); ++i) {
     if (!c.args[i].IsTensor()) continue;
-    if (OperandSharingOf(c.schema->op, functional, c.schema->arguments[i].name) == OperandSharing::kAny) {
+    const OperandSharing rule = OperandSharingOf(c.schema->op, functional, c.schema->arguments[i].name);
+    if (elementwise && rule == OperandSharing::kAny) {
       c.args[i] = EvalValue(c.args[i].tensor().Clone());  // PyTorch reads it before it writes anything
-    } else {
+    } else if (elementwise || rule == OperandSharing::kNotPartly) {
       SMELT_RETURN_IF_ERROR(CheckNoPartialOverlap(c, self, c.args[i].tensor()));
     }
   }

@@ -4,8 +4,10 @@
 #include <cstring>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/file.h"
@@ -55,6 +57,32 @@ absl::StatusOr<OpAnswers> OpAnswers::Load(absl::string_view path) {
   return a;
 }
 
+absl::StatusOr<OpAnswers> OpAnswers::LoadOverlaps(absl::string_view path) {
+  OpAnswers a;
+  a.rep_ = std::make_unique<Rep>();
+  SMELT_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  a.rep_->entries = json::array();
+  // Bytes in hexadecimal become a place in the data.
+  const auto place = [&](json& word) {
+    const std::string bytes = absl::HexStringToBytes(word.get<std::string>());
+    word = {a.rep_->file.size(), bytes.size()};
+    a.rep_->file += bytes;
+  };
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    json entry = json::parse(line);
+    for (json& storage : entry["storages"]) place(storage);
+    if (entry.contains("after")) {
+      for (json& bytes : entry["after"]) place(bytes);
+    } else {
+      entry["refused"] = true;
+    }
+    entry["outputs"] = json::array();
+    a.rep_->entries.push_back(std::move(entry));
+  }
+  a.rep_->data = a.rep_->file.data();
+  return a;
+}
+
 namespace {
 
 double Number(const json& j) {
@@ -82,6 +110,8 @@ Answer OpAnswers::Get(int index) const {
   const json& e = rep_->entries[index];
   Answer a;
   a.op = OpName::Get(NameOf(e));
+  a.refused = e.contains("refused");
+  a.how = e.value("how", "");
   std::vector<std::shared_ptr<Storage>> storages;
   for (const json& s : e["storages"]) {
     const int64_t bytes = s[1];
@@ -92,6 +122,7 @@ Answer OpAnswers::Get(int index) const {
   auto tensor = [&](const json& w, bool share) {
     json key = w;
     key.erase("same_as_arg");
+    key.erase("distinct");
     key.erase("arg");
     const std::string text = key.dump();
     if (share) {
@@ -154,7 +185,7 @@ Answer OpAnswers::Get(int index) const {
     }
     return v;
   };
-  for (const json& w : e["args"]) a.args.push_back(value(w, true));
+  for (const json& w : e["args"]) a.args.push_back(value(w, !w.contains("distinct")));
   for (const json& w : e["outputs"]) a.outputs.push_back(value(w, false));
   if (e.contains("after")) {
     for (auto& [k, place] : e["after"].items()) {
@@ -193,7 +224,7 @@ std::string OpAnswers::Describe(int i) const {
     first = false;
     word(w);
   }
-  return absl::StrCat(s, " (#", i, ")");
+  return absl::StrCat(s, " (#", i, e.contains("how") ? ", " + e["how"].get<std::string>() : "", ")");
 }
 
 OpArg AnswerValue::ToOpArg() const {

@@ -46,11 +46,16 @@ struct Answer {
   std::vector<std::pair<std::shared_ptr<Storage>, std::string>> after;
   std::vector<std::pair<int, Tensor>> after_args;  // arguments whose geometry changes
   enum class Compare { kBits, kEqual, kClose } compare = Compare::kClose;
+  // Of a call in overlaps.txt: whether PyTorch refuses it, and what was done to its memory.
+  bool refused = false;
+  std::string how;
 };
 
 class OpAnswers {
  public:
   static absl::StatusOr<OpAnswers> Load(absl::string_view path);
+  // The calls of overlaps.txt (testdata/record_overlaps.py), which say nothing of outputs.
+  static absl::StatusOr<OpAnswers> LoadOverlaps(absl::string_view path);
   ~OpAnswers();
   OpAnswers(OpAnswers&&) noexcept;
   int size() const;

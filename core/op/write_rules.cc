@@ -48,7 +48,12 @@ OperandSharing OperandSharingOf(OpName writes, OpName functional, absl::string_v
   static const auto* const kTaken = new absl::flat_hash_set<std::string>{
       "aten::gather", "aten::cat", "aten::index_select", "aten::take", "aten::cross", "aten::linalg_cross"};
   const std::string name(absl::StripSuffix(writes.name(), "_"));
+  // Elementwise in PyTorch, though no scalar function describes them here.
+  static const auto* const kElementwise =
+      new absl::flat_hash_set<std::string>{"aten::gcd", "aten::lcm", "aten::binary_cross_entropy"};
   if (kTaken->contains(name)) return OperandSharing::kNone;
+  if (kElementwise->contains(name)) return OperandSharing::kNotPartly;
+  if (name == "aten::ldexp" && argument == "other") return OperandSharing::kAny;  // its power is computed first
   if (name == "aten::fill" || ResizesContiguously(writes)) return OperandSharing::kAny;
   if (name == "aten::masked_fill" && argument == "value") return OperandSharing::kAny;  // a number, read first
   // With out= it is copied first, if it is not the result itself.
