@@ -46,6 +46,7 @@ class BundleBuilder {
     fb::VariantKind variant = fb::VariantKind::Distinct;
     bool exported_strides = true;                                // the plan holds for the strides of the signature only
     fb::OtherStrides other_strides = fb::OtherStrides::Refused;  // with exported_strides
+    std::vector<int64_t> result_rule;                            // of the fresh results, for copied arguments
     // Assumptions about the call, as expressions that must not be 0.
     struct Guard {
       Expr a, b;

@@ -15,6 +15,7 @@ absl::StatusOr<PlanStats> PlanBuilder::Build() {
   plan_->variant = options_.variant;
   plan_->needs_exported_strides = options_.exported_strides;
   plan_->other_strides = options_.other_strides;
+  plan_->result_rule = options_.result_rule;
   for (const auto& guard : options_.guards) b_.AddGuard(*plan_, guard.a, guard.op, guard.b, guard.message);
   b_.AddSizeGuards(*plan_);
   FindDataSymbols();

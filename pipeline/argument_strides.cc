@@ -99,7 +99,7 @@ class Search {
       LayoutProbes* probes = At(ones);
       if (probes == nullptr) return false;
       using namespace probe_layouts;
-      for (Strides (*lay)(const Exprs&) : {ChannelsLast, Reversed, ReversedRows, Gapped}) {
+      for (Strides (*lay)(const Exprs&) : {ChannelsLast, Reversed, ReversedRows, LastOutside, FirstInside, Gapped}) {
         const LayoutInference::Result r = probes->Ask(inputs, lay);
         if (r.differs || !r.is_known) return false;
       }

@@ -18,7 +18,7 @@ std::vector<int> ArgumentsWithStridesOfOnes(const Graph& g, const LayoutInferenc
 
 // The user arguments of which strides decide nothing, whatever they are: an image whose classes alone are returned.
 // Found by probes of how these may lie, each of them and all together. Costs inference of what follows from
-// them, some four times.
+// them, some six times.
 std::vector<int> ArgumentsOfAnyStrides(const Graph& g, const LayoutInference& layouts);
 
 }  // namespace smelt

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
@@ -81,6 +82,8 @@ class PhaseTimer {
 // One way to call the model, compiled.
 struct Variant {
   fb::VariantKind kind = fb::VariantKind::Distinct;
+  // How the results lie for arguments of other strides, asked where they show it; null if there is no such rule.
+  std::function<const std::vector<int64_t>*()> result_rule;
   FunctionalizeOptions functionalize;
   BundleBuilder::PlanOptions plan;
 };
@@ -101,6 +104,14 @@ std::vector<UserArg> UserArgs(const Graph& g) {
 
 // Whether the convention says that an argument's memory or geometry changes, or a state's.
 bool Mutates(const Convention& c) { return !c.mutations.memories.empty() || !c.mutations.inputs.empty(); }
+
+// Whether all tensors that are returned lie in new memory, and nothing else is seen of the call.
+bool ReturnsNewMemoryOnly(const Convention& c) {
+  using Kind = OutputInfo::Kind;
+  return !Mutates(c) && std::all_of(c.outputs.outputs.begin(), c.outputs.outputs.end(), [](const OutputInfo& o) {
+    return o.kind == Kind::kFresh || o.kind == Kind::kAliasOfIntermediate || o.kind == Kind::kScalar;
+  });
+}
 
 // Whether a result shows how an argument lies in memory, which is not for a plan of the exported strides to say.
 bool HandsOutViews(const Convention& c) {
@@ -276,6 +287,7 @@ Variant OverlapVariant(const Graph& g, const OpenedComposites& opened, const Con
 struct BuiltVariant {
   PlanStats plan;
   fb::OtherStrides other_strides = fb::OtherStrides::Copied;
+  bool takes_any_strides = false;  // of arguments, in every call that the guards let through
   FunctionalizeResult functional;
   std::unique_ptr<Graph> pure;
 };
@@ -343,6 +355,14 @@ absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& op
   plan.lowered = &lowered;
   if (plan.exported_strides && !v.functionalize.overlapping)
     plan.other_strides = OtherStridesOf(opened, decided, out.functional.convention);
+  if (plan.other_strides != fb::OtherStrides::Copied && v.result_rule && !StridesAreSeen(opened) &&
+      ReturnsNewMemoryOnly(out.functional.convention)) {
+    if (const std::vector<int64_t>* rule = v.result_rule(); rule != nullptr) {
+      plan.result_rule = *rule;
+      plan.other_strides = fb::OtherStrides::CopiedInOrder;
+    }
+  }
+  out.takes_any_strides = plan.other_strides == fb::OtherStrides::Copied || !plan.result_rule.empty();
   if (plan.exported_strides) out.other_strides = plan.other_strides;
   for (const std::string& symbol : out.functional.at_least_two) {
     plan.guards.push_back({Expr(1), Expr::Symbol(symbol), fb::ExprOp::Lt,
@@ -559,12 +579,19 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     AddSizeGuards(of_one, {}, v);
     return v;
   };
+  std::optional<absl::StatusOr<std::vector<int64_t>>> rule;
+  const auto result_rule = [&]() -> const std::vector<int64_t>* {
+    if (!rule) rule = layouts.RuleOfResults();
+    return rule->ok() ? &**rule : nullptr;
+  };
   auto build_main = [&]() -> absl::Status {
     WorksOnPass("open-composites");
     SMELT_ASSIGN_OR_RETURN(decided, OpenComposites(*opened));
     if (options.on_pass) options.on_pass("open-composites", *opened);
     timer.End("open");
-    SMELT_ASSIGN_OR_RETURN(main, BuildVariant(graph, *opened, decided, others(Variant()), options, builder, &timer));
+    Variant v;
+    v.result_rule = result_rule;
+    SMELT_ASSIGN_OR_RETURN(main, BuildVariant(graph, *opened, decided, others(v), options, builder, &timer));
     return absl::OkStatus();
   };
   const absl::Status built = build_main();
@@ -610,6 +637,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
         WorksOnPass("open-composites");
         SMELT_ASSIGN_OR_RETURN(const OpenedComposites of_copy, OpenComposites(*copy));
         Variant v;
+        v.result_rule = result_rule;
         AddSizeGuards(of_one, program.symbols, v);
         return BuildVariant(*program.graph, *copy, of_copy, v, options, builder, nullptr).status();
       };
@@ -620,9 +648,11 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     }
   }
 
+  bool may_lie_otherwise = false;  // than any plan so far takes
   if (!refuses && !impure) {
     out.strides_of_ones = ArgumentsWithStridesOfOnes(graph, layouts);
-    if (main.other_strides != fb::OtherStrides::Copied) out.any_strides = ArgumentsOfAnyStrides(graph, layouts);
+    if (!main.takes_any_strides) out.any_strides = ArgumentsOfAnyStrides(graph, layouts);
+    may_lie_otherwise = !main.takes_any_strides && out.any_strides.size() < TensorArgs(graph).size();
   }
 
   // Other alias patterns. One that cannot be compiled is refused at run time, with the reason.
@@ -675,7 +705,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
       stats.uncompiled_variants.push_back(absl::StrCat("eager-order: ", eager.message()));
     }
     timer.End("variants");
-  } else if ((!all_of_one || !out.strides_of_ones.empty() || main.functional.assumes) &&
+  } else if ((!all_of_one || !out.strides_of_ones.empty() || main.functional.assumes || may_lie_otherwise) &&
              options.variants != AliasVariants::kNone) {
     // Where it cannot run in eager order, such a call is refused by the guard.
     AddEagerPlan(graph, WrittenArgs(graph, convention), WrittenStorages(graph, convention), builder).IgnoreError();

@@ -10,10 +10,16 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/core/tensor/layout_rule.h"
+#include "smelt/core/tensor/layout_rule_builder.h"
+#include "smelt/core/tensor/memory_format.h"
 #include "smelt/core/tensor/view_rules.h"
+#include "smelt/pipeline/probe_layouts.h"
 
 namespace smelt {
 namespace {
@@ -51,13 +57,30 @@ std::optional<bool> IsView(const Graph& g, NodeId n) {
       new absl::flat_hash_set<std::string>{"aten::reshape", "aten::reshape_as", "aten::flatten"};
   const Node& node = g.node(n);
   const std::string& name = node.op.name();
-  const bool copies = name == "aten::contiguous" || name == "aten::ravel";
+  const bool copies =
+      name == "aten::contiguous" || name == "aten::ravel" || name == "aten::to" || name == "aten::type_as";
   if (node.inputs.empty() || node.outputs.size() != 1 || (!copies && !kReshape->contains(name))) return std::nullopt;
   const Type &of = g.value(node.inputs[0]).type, &to = g.value(node.outputs[0]).type;
   if (!of.IsTensor() || !of.tensor().IsComplete() || !to.IsTensor() || !to.tensor().sizes) return std::nullopt;
   SymbolicDecide decide(&g.symbols, g.symbol_hints);
   const ExprGeometry from = {*of.tensor().sizes, *of.tensor().strides, Expr(0)};
-  if (copies) return view_rules::IsContiguous(decide, from);
+  if (copies) {
+    if (of.tensor().dtype != to.tensor().dtype) return false;
+    const FunctionSchema* schema = FindSchema(node.op);
+    const int at = schema == nullptr ? -1 : schema->FindArgument("memory_format");
+    const auto given = at < 0 ? std::nullopt : GetConstant(g, node.inputs[at]);
+    const auto* format = given ? std::get_if<int64_t>(&*given) : nullptr;
+    const bool converts = name == "aten::to" || name == "aten::type_as";
+    if (format == nullptr ? converts : *format == 1) return true;
+    // A conversion asks what format the strides suggest.
+    if (converts) {
+      const bool last =
+          SuggestsChannelsLast(decide, absl::MakeConstSpan(from.sizes), absl::MakeConstSpan(from.strides));
+      return last == (*format != 0);
+    }
+    return format == nullptr || *format == 0 ? view_rules::IsContiguous(decide, from)
+                                             : view_rules::IsChannelsLast(decide, from);
+  }
   const auto reshaped = view_rules::Reshape(decide, from, *to.tensor().sizes);
   if (!reshaped.ok()) return std::nullopt;
   return reshaped->aliases;
@@ -363,6 +386,110 @@ const std::vector<bool>& LayoutInference::Inferred() const {
     inferred_.push_back(same);
   }
   return inferred_;
+}
+
+absl::StatusOr<std::vector<int64_t>> LayoutInference::RuleOfResults() const {
+  constexpr int kMostInferences = 1 << 14;
+  if (Storages storages(g_); std::any_of(g_.outputs().begin(), g_.outputs().end(),
+                                         [&](ValueId v) { return g_.value(v).type.IsTensor() && storages.Shows(v); }))
+    return absl::UnimplementedError("a result that may share memory");
+  const std::vector<bool>& inferred = Inferred();
+  const std::unique_ptr<Graph> copy = g_.Clone();
+  Graph& at = *copy;
+  SymbolRanges ranges = at.symbols.Accepted();
+  std::vector<LayoutRuleOperand> operands;
+  absl::flat_hash_set<ValueId> traced;
+  for (size_t k = 0; k < at.inputs().size(); ++k) {
+    if (at.input_infos[k].kind != InputInfo::Kind::kUser) continue;
+    LayoutRuleOperand& operand = operands.emplace_back();
+    const ValueId v = at.inputs()[k];
+    if (!at.value(v).type.IsTensor()) {
+      if (at.value(v).expr && at.value(v).expr->IsSymbol()) operand.number = at.value(v).expr->SymbolName();
+      continue;
+    }
+    const TensorType type = at.value(v).type.tensor();
+    if (!type.IsComplete()) return absl::UnimplementedError("an argument whose type is not complete");
+    operand.geometry = {*type.sizes, {}, Expr(0)};
+    for (int d = 0; d < type.rank(); ++d) {
+      const std::string name = absl::StrCat("argument", operands.size() - 1, ".stride", d);
+      operand.geometry.strides.push_back(Expr::Symbol(name));
+      const absl::StatusOr<int64_t> hint = (*type.strides)[d].Evaluate(at.symbol_hints);
+      at.symbol_hints[name] = hint.ok() ? *hint : 1;
+    }
+    at.SetType(v, Type::Tensor(*type.dtype, *type.sizes, operand.geometry.strides));
+    traced.insert(v);
+  }
+  at.symbols = WithHints(std::move(ranges), at.symbol_hints);
+  // What follows from the arguments must be what inference tells.
+  std::vector<NodeId> nodes;
+  const std::vector<NodeId> all = at.AllNodes();
+  for (size_t k = 0; k < all.size(); ++k) {
+    const auto& node = at.node(all[k]);
+    if (!node.blocks.empty()) return absl::UnimplementedError("a program with blocks");
+    if (std::none_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return traced.contains(v); })) continue;
+    if (!inferred[k]) return absl::UnimplementedError(absl::StrCat("a layout that is not inferred: ", node.op.full()));
+    nodes.push_back(all[k]);
+    traced.insert(node.outputs.begin(), node.outputs.end());
+  }
+  const auto infer = [&]() -> absl::StatusOr<std::vector<InferredLayout>> {
+    for (NodeId n : nodes) SMELT_RETURN_IF_ERROR(InferNode(at, n));
+    std::vector<InferredLayout> out;
+    for (ValueId v : at.outputs()) {
+      InferredLayout& layout = out.emplace_back();
+      const Type& type = at.value(v).type;
+      if (!type.IsTensor()) continue;
+      if (!type.tensor().IsComplete()) return absl::UnimplementedError("a result whose layout is not known");
+      layout = ExprGeometry{*type.tensor().sizes, *type.tensor().strides, Expr(0)};
+    }
+    return out;
+  };
+  LayoutRuleOptions options;
+  options.max_runs = std::max(8, std::min(256, kMostInferences / static_cast<int>(nodes.size() + 1)));
+  options.whole = true;
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> rule,
+                         BuildLayoutRule(operands, at.symbols, at.symbol_hints, infer, options));
+  // Some rules look at strides that they do not ask about. They do not look at numbers as they do at symbols.
+  const auto value = [&](const Expr& e) { return e.Evaluate(at.symbol_hints).value_or(-1); };
+  const auto values = [&](const std::vector<Expr>& list) {
+    std::vector<int64_t> out;
+    for (const Expr& e : list) out.push_back(value(e));
+    return out;
+  };
+  using namespace probe_layouts;
+  for (Strides (*lay)(const std::vector<Expr>&) : {ChannelsLast, Reversed, ReversedRows, LastOutside, Gapped}) {
+    std::vector<LayoutInput> inputs;
+    size_t k = 0;
+    for (size_t i = 0; i < at.inputs().size(); ++i) {
+      if (at.input_infos[i].kind != InputInfo::Kind::kUser) continue;
+      LayoutInput& input = inputs.emplace_back();
+      const LayoutRuleOperand& operand = operands[k++];
+      if (!operand.number.empty()) input.number = value(Expr::Symbol(operand.number));
+      const ValueId v = at.inputs()[i];
+      if (!at.value(v).type.IsTensor()) continue;
+      const std::vector<Expr>& sizes = operand.geometry.sizes;
+      at.SetType(v, Type::Tensor(*at.value(v).type.tensor().dtype, sizes, lay(sizes)));
+      input.geometry = {values(sizes), values(lay(sizes)), 0};
+    }
+    const absl::StatusOr<std::vector<EvaluatedLayout>> evaluated = EvaluateLayoutRule(rule, inputs);
+    const absl::StatusOr<std::vector<InferredLayout>> inferred_here = infer();
+    if (!evaluated.ok() || !inferred_here.ok()) {
+      if (evaluated.ok() == inferred_here.ok()) continue;
+      return absl::UnimplementedError("a layout rule that looks at strides itself");
+    }
+    for (size_t r = 0; r < evaluated->size(); ++r) {
+      if (!(*inferred_here)[r]) continue;
+      const std::vector<int64_t> sizes = values((*inferred_here)[r]->sizes);
+      const std::vector<int64_t> expected = values((*inferred_here)[r]->strides);
+      const std::vector<int64_t> strides = (*evaluated)[r].kind == LayoutResult::kContiguous
+                                               ? Geometry::Contiguous(sizes).strides
+                                               : (*evaluated)[r].strides;
+      for (size_t d = 0; d < sizes.size(); ++d) {
+        if (sizes[d] > 1 && (d >= strides.size() || strides[d] != expected[d]))
+          return absl::UnimplementedError("a layout rule that looks at strides itself");
+      }
+    }
+  }
+  return rule;
 }
 
 LayoutInference::Result LayoutInference::Of(const Graph& base, Graph& at) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "smelt/core/ir/graph.h"
 
 namespace smelt {
@@ -24,6 +25,11 @@ class LayoutInference {
   // The first question costs inference of all nodes of `g`, which stays as it is and lives as long. Not to be shared by
   // threads.
   explicit LayoutInference(const Graph& g) : g_(g) {}
+
+  // How the program's results lie for arguments that lie in any way, as a layout rule (core/tensor/layout_rule.h) whose
+  // inputs are the user's arguments. Unimplemented: inference does not tell, the program has blocks, or a result may
+  // share memory with an argument, a weight or another result, where strides decide more than a layout.
+  absl::StatusOr<std::vector<int64_t>> RuleOfResults() const;
 
   // Infers the types of `at`, a copy of `base` with other ones; `base` is the program or what AtValues made of it.
   Result Of(const Graph& base, Graph& at) const;

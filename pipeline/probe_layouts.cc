@@ -42,6 +42,21 @@ Strides ReversedRows(const std::vector<Expr>& sizes) {
   return Ordered(sizes, order);
 }
 
+Strides LastOutside(const std::vector<Expr>& sizes) {
+  if (sizes.empty()) return {};
+  std::vector<size_t> order = {sizes.size() - 1};
+  for (size_t d = 0; d + 1 < sizes.size(); ++d) order.push_back(d);
+  return Ordered(sizes, order);
+}
+
+Strides FirstInside(const std::vector<Expr>& sizes) {
+  if (sizes.empty()) return {};
+  std::vector<size_t> order;
+  for (size_t d = 1; d < sizes.size(); ++d) order.push_back(d);
+  order.push_back(0);
+  return Ordered(sizes, order);
+}
+
 Strides Gapped(const std::vector<Expr>& sizes) {
   Strides strides = ContiguousStrides(sizes);
   for (Expr& s : strides) s = s * 2;

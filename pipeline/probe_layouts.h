@@ -13,6 +13,8 @@ using Strides = std::vector<Expr>;
 Strides Reversed(const std::vector<Expr>& sizes);      // the first dim innermost
 Strides ChannelsLast(const std::vector<Expr>& sizes);  // Reversed, of fewer than 3 dims
 Strides ReversedRows(const std::vector<Expr>& sizes);  // the rows as they are, what is in front of them reversed
+Strides LastOutside(const std::vector<Expr>& sizes);   // the last dim outermost, the others as they are
+Strides FirstInside(const std::vector<Expr>& sizes);   // the first dim innermost, the others as they are
 Strides Gapped(const std::vector<Expr>& sizes);        // every other element of contiguous memory
 
 }  // namespace smelt::probe_layouts

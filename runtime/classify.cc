@@ -205,6 +205,7 @@ absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
     if (p.plan->eager == nullptr && (state_geometry_changed_ || !PlacesFit(p, &states))) continue;
     if (p.plan->eager != nullptr && state_geometry_changed_ && !SizesFit(*p.plan->eager)) continue;
     to_copy_.clear();
+    result_layouts_.clear();
     if (!PatternFits(p, args, &pattern)) continue;
     if (p.plan->needs_exported_strides) {
       if (absl::Status s = CheckStrides(args, p); !s.ok()) {

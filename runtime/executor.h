@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "smelt/core/tensor/element_order.h"
+#include "smelt/core/tensor/layout_rule.h"
 #include "smelt/runtime/executable.h"
 #include "smelt/runtime/philox.h"
 #include "smelt/runtime/program.h"
@@ -111,6 +112,10 @@ class Executor : public Instance {
   absl::Status CheckStrides(absl::Span<const Datum> args, const ExecutablePlan& plan);
   bool HasExportedStrides(int arg, const Tensor& t) const;
   bool MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan) const;
+  // How the plan's results lie for arguments of other strides. Sets result_layouts_.
+  absl::Status LayOutResults(absl::Span<const Datum> args, const ExecutablePlan& plan);
+  // A fresh result in memory that lies so.
+  void MoveToLayout(const EvaluatedLayout& layout, Datum* out);
   // The arguments, those of to_copy_ copied.
   absl::Span<const Datum> InExportedStrides(absl::Span<const Datum> args);
 
@@ -251,7 +256,9 @@ class Executor : public Instance {
   std::vector<SharingState> state_sharing_;
   std::vector<Register> registers_;
   absl::Span<const Datum> args_;
-  std::vector<int> to_copy_;        // arguments with other strides than the chosen plan needs
+  std::vector<int> to_copy_;  // arguments with other strides than the chosen plan needs
+  // How the results then lie, by output; empty where the plan's own layouts are right.
+  std::vector<EvaluatedLayout> result_layouts_;
   std::vector<Datum> copied_args_;  // as InExportedStrides gives them
   std::vector<Tensor> copies_;      // by argument, kept for the next call
 

@@ -252,13 +252,15 @@ bool CopyIsAsGood(const Tensor& t, absl::Span<const int64_t> exported, bool in_o
 }
 
 bool Executor::MayBeCopied(int arg, const Tensor& t, const ExecutablePlan& plan) const {
-  if (!plan.may_be_copied[arg] || bundle_.args[arg]->strides_of_ones) return false;
+  const bool by_rule = !plan.plan->result_rule.empty();
+  if (!plan.may_be_copied[arg] || (bundle_.args[arg]->strides_of_ones && !by_rule)) return false;
   absl::InlinedVector<int64_t, 8> exported;
   for (int e : bundle_.args[arg]->strides) {
     if (!signature_.known[e]) return false;
     exported.push_back(signature_.value[e]);
   }
-  const bool in_order = plan.plan->other_strides != fb::OtherStrides::Copied && !bundle_.args[arg]->any_strides;
+  const bool in_order =
+      plan.plan->other_strides != fb::OtherStrides::Copied && !bundle_.args[arg]->any_strides && !by_rule;
   return CopyIsAsGood(t, exported, in_order);
 }
 
@@ -279,7 +281,36 @@ absl::Status Executor::CheckStrides(absl::Span<const Datum> args, const Executab
                                                    "], expected those of the export: [", absl::StrJoin(want, ", "),
                                                    "] (a bundle compiled with --alias-variants=all takes any)"));
   }
-  return absl::OkStatus();
+  return to_copy_.empty() || plan.plan->result_rule.empty() ? absl::OkStatus() : LayOutResults(args, plan);
+}
+
+absl::Status Executor::LayOutResults(absl::Span<const Datum> args, const ExecutablePlan& plan) {
+  std::vector<LayoutInput> inputs;
+  for (const Datum& arg : args) {
+    LayoutInput& input = inputs.emplace_back();
+    if (arg.IsTensor()) input.geometry = arg.tensor().geometry();
+    if (arg.IsInt()) input.number = arg.as_int();
+  }
+  absl::StatusOr<std::vector<EvaluatedLayout>> layouts = EvaluateLayoutRule(plan.plan->result_rule, inputs);
+  if (layouts.ok() && layouts->size() == bundle_.outputs.size()) {
+    result_layouts_ = *std::move(layouts);
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("arguments have other strides than at export, and how PyTorch lays out the results is not known: ",
+                   layouts.ok() ? "the rule is for other results" : layouts.status().message()));
+}
+
+void Executor::MoveToLayout(const EvaluatedLayout& layout, Datum* out) {
+  if (layout.kind == LayoutResult::kUnknown || !out->IsTensor() || !out->tensor().defined()) return;
+  const Tensor& t = out->tensor();
+  const std::vector<int64_t> strides =
+      layout.kind == LayoutResult::kContiguous ? Geometry::Contiguous(t.geometry().sizes).strides : layout.strides;
+  if (strides.size() != t.sizes().size() || strides == t.geometry().strides || t.NumElements() == 0) return;
+  Tensor moved = Tensor::EmptyStrided(t.dtype(), t.sizes(), strides);
+  CopyStrided(static_cast<char*>(moved.data()), moved.strides(), static_cast<const char*>(t.data()), t.strides(),
+              t.sizes(), ItemSize(t.dtype()), pool_, width_);
+  *out = Datum(std::move(moved));
 }
 
 absl::Span<const Datum> Executor::InExportedStrides(absl::Span<const Datum> args) {

@@ -195,6 +195,7 @@ class UnpackBudget {
     Each(p.slots(), [](const fb::Slot&) {});
     Each(p.views(), [&](const fb::View& v) { Vec(v.sizes()), Vec(v.strides()); });
     Each(p.prologue_checks(), [&](const fb::Check& c) { Str(c.message()), Str(c.source()); });
+    Vec(p.result_rule());
     Vec(p.written_args());
     Vec(p.written_states());
     Each(p.blocks(), [&](const fb::Block& b) {
@@ -540,6 +541,7 @@ class Verifier {
       SMELT_RETURN_IF_ERROR(InRange(s, b_.storages.size(), "written state"));
       if (!b_.storages[s]->is_mutated) return Bad(absl::StrCat("written state ", s, " is not marked as mutated"));
     }
+    if (!p.result_rule.empty()) SMELT_RETURN_IF_ERROR(VerifyLayoutRule(p.result_rule, b_.args.size()));
     if (p.blocks.empty()) return Bad("it has no block");
     entered_.assign(p.blocks.size(), false);
     SMELT_RETURN_IF_ERROR(Block(p, 0, 1));
@@ -679,10 +681,10 @@ class Verifier {
         }
         if ((i.flat || i.layout != fb::EagerLayout::AsComputed) && i.layout_inputs.empty())
           return Bad("nothing says its layout");
-        return absl::OkStatus();
-      case K::Number:
         if (i.layout == fb::EagerLayout::Rule)
           SMELT_RETURN_IF_ERROR(VerifyLayoutRule(i.layout_rule, i.layout_inputs.size()));
+        return absl::OkStatus();
+      case K::Number:
         return absl::OkStatus();
       case K::If: {
         SMELT_RETURN_IF_ERROR(at_least(1, 0));

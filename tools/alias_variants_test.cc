@@ -401,8 +401,9 @@ TEST(EagerOrderTest, StackedImagesKeepTheirFormatWhereAllHaveIt) {
   CompileOptions options;
   options.variants = AliasVariants::kAll;
   Loaded m = CompileAndLoad(R"(
-graph(%x : Float(2, 3, 2, 2, strides=[12, 4, 2, 1]), %y : Float(2, 3, 2, 2, strides=[12, 4, 2, 1])):
+graph(%x : Float(2, 3, 2, 2, strides=[12, 4, 2, 1]), %y : Float(2, 3, 2, 2, strides=[12, 4, 2, 1]), %n : Float(1)):
   %one : int = prim::Constant[value=1]()
+  %w : Tensor = aten::add_(%n, %one, %one)
   %last : int = prim::Constant[value=-1]()
   %both : Tensor[] = prim::ListConstruct(%x, %y)
   %a : Tensor = aten::stack(%both, %one)
@@ -414,7 +415,7 @@ graph(%x : Float(2, 3, 2, 2, strides=[12, 4, 2, 1]), %y : Float(2, 3, 2, 2, stri
   const Tensor y = Counting(24).View({{2, 3, 2, 2}, {12, 4, 2, 1}, 0});
   using Strides = std::vector<int64_t>;
   for (const auto& [other, first] : {std::pair{x, Strides{24, 3, 1, 12, 6}}, std::pair{y, Strides{24, 12, 4, 2, 1}}}) {
-    auto out = m.instance->Run({x, other});
+    auto out = m.instance->Run({x, other, Counting(1)});
     ASSERT_TRUE(out.ok()) << out.status();
     EXPECT_EQ(m.instance->last_call().variant, AliasVariant::kEagerOrder);
     EXPECT_EQ((*out)[0].tensor().strides(), first);
@@ -422,6 +423,63 @@ graph(%x : Float(2, 3, 2, 2, strides=[12, 4, 2, 1]), %y : Float(2, 3, 2, 2, stri
     const Tensor dense = (*out)[0].tensor().Clone();
     EXPECT_EQ(dense.data_as<float>()[2], 6);  // x[0, 0, 1, 0]
   }
+}
+
+// Expected are PyTorch's strides.
+TEST(OtherStridesTest, APureModelTakesArgumentsThatLieInAnyWay) {
+  Loaded m = CompileAndLoad(R"(
+graph(%x : Float(3, 4, strides=[4, 1]), %y : Float(3, 4, strides=[4, 1])):
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::add(%y, %x, %one)
+  %t : Tensor = aten::t(%y)
+  %c : Tensor = aten::mm(%x, %t)
+  return (%a, %b, %c)
+)",
+                            "any_layout");
+  const Tensor memory = Counting(30);
+  const Tensor rows = memory.View({{3, 4}, {4, 1}, 0}), columns = memory.View({{3, 4}, {1, 3}, 0});
+  const Tensor gaps = memory.View({{3, 4}, {8, 2}, 1}), wide = memory.View({{3, 4}, {0, 1}, 2});
+  using Strides = std::vector<int64_t>;
+  struct Call {
+    Tensor x, y;
+    Strides a, b;
+  };
+  for (const Call& call : {Call{columns, columns, {1, 3}, {1, 3}}, Call{columns, rows, {1, 3}, {4, 1}},
+                           Call{rows, columns, {4, 1}, {1, 3}}, Call{gaps, columns, {4, 1}, {1, 3}},
+                           Call{wide, rows, {4, 1}, {4, 1}}, Call{columns, wide, {1, 3}, {1, 3}}}) {
+    auto out = m.instance->Run({call.x, call.y});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ(m.instance->last_call().variant, AliasVariant::kDistinct);
+    EXPECT_EQ((*out)[0].tensor().strides(), call.a) << call.x.geometry().ToString();
+    EXPECT_EQ((*out)[1].tensor().strides(), call.b) << call.x.geometry().ToString();
+    EXPECT_EQ((*out)[2].tensor().strides(), (Strides{3, 1}));
+    const Tensor x = call.x.Clone(), y = call.y.Clone(), a = (*out)[0].tensor().Clone(), b = (*out)[1].tensor().Clone();
+    for (int k = 0; k < 12; ++k) {
+      EXPECT_EQ(a.data_as<float>()[k], -x.data_as<float>()[k]);
+      EXPECT_EQ(b.data_as<float>()[k], x.data_as<float>()[k] + y.data_as<float>()[k]);
+    }
+  }
+}
+
+TEST(OtherStridesTest, AResultThatMayBeTheArgumentItselfIsMadeInEagerOrder) {
+  // Of contiguous x a copy; of the transpose of contiguous memory that memory.
+  Loaded m = CompileAndLoad(R"(
+graph(%x : Float(3, 4, strides=[4, 1])):
+  %t : Tensor = aten::t(%x)
+  %zero : int = prim::Constant[value=0]()
+  %c : Tensor = aten::contiguous(%t, %zero)
+  return (%c)
+)",
+                            "perhaps_itself");
+  const Tensor memory = Counting(12);
+  auto copy = m.instance->Run({memory.View({{3, 4}, {4, 1}, 0})});
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  EXPECT_NE((*copy)[0].tensor().storage(), memory.storage());
+  auto itself = m.instance->Run({memory.View({{3, 4}, {1, 3}, 0})});
+  ASSERT_TRUE(itself.ok()) << itself.status();
+  EXPECT_EQ((*itself)[0].tensor().storage(), memory.storage());
+  EXPECT_EQ(m.instance->last_call().variant, AliasVariant::kEagerOrder);
 }
 
 TEST(EagerOrderTest, NoneRefusesWhatIsNotCompiled) {

@@ -365,7 +365,8 @@ class Inspector {
     Json out;
     out["variant"] = Word(kVariants, static_cast<size_t>(p.variant));
     out["needs_exported_strides"] = p.needs_exported_strides;
-    out["other_strides"] = Word(kOtherStrides, static_cast<size_t>(p.other_strides));
+    out["other_strides"] =
+        p.result_rule.empty() ? Word(kOtherStrides, static_cast<size_t>(p.other_strides)) : "copied-by-rule";
     Json guards = Json::array();
     for (const auto& g : p.guards) guards.push_back({{"holds", ExprText(g->expr)}, {"else", g->message}});
     out["guards"] = guards;
