@@ -389,7 +389,7 @@ const std::vector<bool>& LayoutInference::Inferred() const {
 }
 
 absl::StatusOr<std::vector<int64_t>> LayoutInference::RuleOfResults() const {
-  constexpr int kMostInferences = 1 << 14;
+  constexpr int kMostInferences = 1 << 12;
   if (Storages storages(g_); std::any_of(g_.outputs().begin(), g_.outputs().end(),
                                          [&](ValueId v) { return g_.value(v).type.IsTensor() && storages.Shows(v); }))
     return absl::UnimplementedError("a result that may share memory");

@@ -624,11 +624,14 @@ class EagerRun {
     Geometry g = t.geometry();
     g.offset = 0;
     g.strides = layout.kind == LayoutResult::kContiguous ? ContiguousStrides(g.sizes) : layout.strides;
-    if (g.strides.size() != g.sizes.size())
-      return absl::FailedPreconditionError("eager order: a result has other dims than its layout rule is for");
     if (g.strides == t.strides()) return t;
+    const int64_t reach = ReachOfLayout(g.sizes, g.strides);
+    if (reach < 0)
+      return absl::FailedPreconditionError("eager order: a result has other dims than its layout rule is for");
+    SMELT_RETURN_IF_ERROR(CheckMemoryFor(reach, ItemSize(t.dtype())));
     if (OverlapsItselfConcrete(g)) return absl::UnimplementedError("a copy whose elements overlap each other");
-    const EagerValue* of = layout.input < 0 ? nullptr : &values_[i.layout_inputs[layout.input]];
+    const int input = layout.input < 0 ? -1 : i.layout_inputs[layout.input];
+    const EagerValue* of = input < 0 ? nullptr : &values_[input];
     const bool whole = of != nullptr && of->IsTensor() && of->datum.tensor().sizes() == g.sizes &&
                        of->datum.tensor().dtype() == t.dtype();
     Tensor moved = whole ? of->datum.tensor().CloneWithGaps() : Tensor::EmptyStrided(t.dtype(), g.sizes, g.strides);
@@ -689,7 +692,10 @@ class EagerRun {
         if (i.grows) {
           const bool resized = target.sizes() != t.sizes();
           Geometry to = Geometry::Contiguous(t.geometry().sizes);
-          if (layouts[k].strides.size() == to.sizes.size() && !to.sizes.empty()) to.strides = layouts[k].strides;
+          // Only dense ones: as many elements as it has are allocated for it.
+          if (ReachOfLayout(to.sizes, layouts[k].strides) == t.NumElements() && t.NumElements() > 0 &&
+              !OverlapsItselfConcrete({to.sizes, layouts[k].strides, 0}))
+            to.strides = layouts[k].strides;
           SMELT_RETURN_IF_ERROR(ResizeTo(target, std::move(to)));
           SMELT_RETURN_IF_ERROR(resized ? CheckResized(i, target) : CheckWindows(i, target));
         }

@@ -548,7 +548,7 @@ absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* 
                   source.strides(), source.sizes(), ItemSize(to.dtype()), pool_, width_);
     } else {
       SMELT_RETURN_IF_ERROR(Build(*c.outputs->outputs[k], args, &out));
-      if (!result_layouts_.empty()) MoveToLayout(result_layouts_[k], &out);
+      if (!result_layouts_.empty()) SMELT_RETURN_IF_ERROR(MoveToLayout(result_layouts_[k], &out));
     }
   }
   for (auto& [handle, now] : changes) {

@@ -115,7 +115,7 @@ class Executor : public Instance {
   // How the plan's results lie for arguments of other strides. Sets result_layouts_.
   absl::Status LayOutResults(absl::Span<const Datum> args, const ExecutablePlan& plan);
   // A fresh result in memory that lies so.
-  void MoveToLayout(const EvaluatedLayout& layout, Datum* out);
+  absl::Status MoveToLayout(const EvaluatedLayout& layout, Datum* out);
   // The arguments, those of to_copy_ copied.
   absl::Span<const Datum> InExportedStrides(absl::Span<const Datum> args);
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/runtime/eager_value.h"
 #include "smelt/runtime/executor.h"
 #include "smelt/runtime/strided.h"
 
@@ -301,16 +302,20 @@ absl::Status Executor::LayOutResults(absl::Span<const Datum> args, const Executa
                    layouts.ok() ? "the rule is for other results" : layouts.status().message()));
 }
 
-void Executor::MoveToLayout(const EvaluatedLayout& layout, Datum* out) {
-  if (layout.kind == LayoutResult::kUnknown || !out->IsTensor() || !out->tensor().defined()) return;
+absl::Status Executor::MoveToLayout(const EvaluatedLayout& layout, Datum* out) {
+  if (layout.kind == LayoutResult::kUnknown || !out->IsTensor() || !out->tensor().defined()) return absl::OkStatus();
   const Tensor& t = out->tensor();
   const std::vector<int64_t> strides =
       layout.kind == LayoutResult::kContiguous ? Geometry::Contiguous(t.geometry().sizes).strides : layout.strides;
-  if (strides.size() != t.sizes().size() || strides == t.geometry().strides || t.NumElements() == 0) return;
+  if (strides == t.geometry().strides || t.NumElements() == 0) return absl::OkStatus();
+  const int64_t reach = ReachOfLayout(t.sizes(), strides);
+  if (reach < 0) return absl::InternalError("a result has other dims than its layout rule is for");
+  SMELT_RETURN_IF_ERROR(CheckMemoryFor(reach, ItemSize(t.dtype())));
   Tensor moved = Tensor::EmptyStrided(t.dtype(), t.sizes(), strides);
   CopyStrided(static_cast<char*>(moved.data()), moved.strides(), static_cast<const char*>(t.data()), t.strides(),
               t.sizes(), ItemSize(t.dtype()), pool_, width_);
   *out = Datum(std::move(moved));
+  return absl::OkStatus();
 }
 
 absl::Span<const Datum> Executor::InExportedStrides(absl::Span<const Datum> args) {

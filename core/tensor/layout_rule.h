@@ -81,6 +81,10 @@ absl::Status VerifyLayoutRule(absl::Span<const int64_t> rule, size_t inputs);
 absl::StatusOr<std::vector<EvaluatedLayout>> EvaluateLayoutRule(absl::Span<const int64_t> rule,
                                                                 absl::Span<const LayoutInput> inputs);
 
+// How many elements of memory a tensor of these sizes reaches at these strides, from the first on; -1 where a stride is
+// negative, the ranks differ or the number is beyond any memory, as a rule from a file can have it.
+int64_t ReachOfLayout(absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides);
+
 }  // namespace smelt
 
 #endif  // SMELT_CORE_TENSOR_LAYOUT_RULE_H_

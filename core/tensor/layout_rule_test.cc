@@ -155,6 +155,15 @@ TEST(LayoutRuleTest, ARuleThatFailsForSomeOperandsRefusesThem) {
   EXPECT_TRUE(absl::IsFailedPrecondition(EvaluateLayoutRule(*rule, {{Geometry{{4}, {2}, 0}}}).status()));
 }
 
+TEST(LayoutRuleTest, TheReachOfALayoutIsBounded) {
+  EXPECT_EQ(ReachOfLayout({2, 3}, {3, 1}), 6);
+  EXPECT_EQ(ReachOfLayout({2, 3}, {0, 2}), 5);
+  EXPECT_EQ(ReachOfLayout({2, 0}, {INT64_MAX, -1}), 0);
+  EXPECT_EQ(ReachOfLayout({2, 3}, {-3, 1}), -1);
+  EXPECT_EQ(ReachOfLayout({2, 3}, {3}), -1);
+  EXPECT_EQ(ReachOfLayout({3, 3}, {INT64_MAX, 1}), -1);
+}
+
 TEST(LayoutRuleTest, DamagedRulesAreRefusedOrEvaluateToSomething) {
   const std::vector<int64_t> rule = Written({4, 4}, [](auto& decide, const auto& g) {
     using D = std::decay_t<decltype(decide)>;
