@@ -28,6 +28,7 @@ import scenarios_functional
 import scenarios_given
 import scenarios_hostile
 import scenarios_kernels
+import scenarios_layouts
 import scenarios_masks
 import scenarios_mixed
 import scenarios_more

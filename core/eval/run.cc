@@ -474,16 +474,6 @@ absl::StatusOr<Values> RunDecomposed(Call& c) {
   for (size_t i = 0; results.ok() && i < mask.size() && i < results->size(); ++i) {
     if (mask[i] == 0) (*results)[i] = None();
   }
-  if (results.ok() && absl::StrContains(c.op.op().name(), "scaled_dot_product") && (*results)[0].IsTensor()) {
-    // It lies as its queries do, not as the product that it is taken apart into.
-    SMELT_ASSIGN_OR_RETURN(std::vector<InferredOutput> inferred, InferCall(c.op, SymbolRanges()));
-    const Tensor& out = (*results)[0].tensor();
-    const TensorType& t = inferred[0].type.tensor();
-    SMELT_ASSIGN_OR_RETURN(Geometry g, Evaluated(c, *t.sizes, *t.strides, 0));
-    if (g.sizes == out.geometry().sizes && g.strides != out.geometry().strides) {
-      (*results)[0] = EvalValue(CopyWithStrides(out, g.strides));
-    }
-  }
   return Annotate(std::move(results), c.op.op().full());
 }
 

@@ -15,6 +15,11 @@
 #include "smelt/core/op/tables.h"
 
 namespace smelt {
+
+namespace op_internal {
+bool HasLayoutRule(OpName op);  // of layout_rules.cc
+}  // namespace op_internal
+
 namespace {
 
 // Where elements lie; the strides of dims of size 1 do not matter.
@@ -73,7 +78,11 @@ absl::StatusOr<std::vector<ValueId>> AsOneElement(Emit& e, const OpCall& call) {
 
 bool HasDecomposition(OpName op) { return FindDecomposition(op) != nullptr; }
 
-absl::StatusOr<bool> Decompose(Graph& g, NodeId n) {
+namespace {
+
+enum class Strides { kAsTheyCome, kAsInferred };
+
+absl::StatusOr<bool> DecomposeWith(Graph& g, NodeId n, Strides strides) {
   const DecompositionRule rule = FindDecomposition(g.node(n).op);
   if (rule == nullptr) return false;
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
@@ -85,7 +94,8 @@ absl::StatusOr<bool> Decompose(Graph& g, NodeId n) {
   // Results have the dtype and strides that the node's types say, else those that a rule says: what follows may rely on
   // them.
   std::vector<InferredOutput> types;
-  if (op_internal::HasTypeRule(call.op())) {
+  if (op_internal::HasTypeRule(call.op()) ||
+      (strides == Strides::kAsInferred && op_internal::HasLayoutRule(call.op()))) {
     auto inferred = InferCall(call, g.symbols);
     if (inferred.ok()) types = *std::move(inferred);
   }
@@ -117,5 +127,13 @@ absl::StatusOr<bool> Decompose(Graph& g, NodeId n) {
   SMELT_RETURN_IF_ERROR(e.ReplaceNode(*results));
   return true;
 }
+
+}  // namespace
+
+absl::StatusOr<bool> Decompose(Graph& g, NodeId n) { return DecomposeWith(g, n, Strides::kAsInferred); }
+
+namespace op_internal {
+absl::StatusOr<bool> DecomposeAsItComes(Graph& g, NodeId n) { return DecomposeWith(g, n, Strides::kAsTheyCome); }
+}  // namespace op_internal
 
 }  // namespace smelt

@@ -163,7 +163,10 @@ Values EmbeddingBag(Emit& e, const OpCall& call) {
   } else if (mode == kMean) {
     out = e.Div(out, e.Unsqueeze(e.Op("aten::clamp_min", {count, e.Const(int64_t{1})}), 1));
   }
-  const ValueId sizes = mode == kSum ? e.Full(DType::kInt64, {bags}, 0) : e.Cast(count, DType::kInt64);
+  // Where nobody asks for gradients of sums, one for each offset.
+  const bool for_offsets = call.op().name() == "aten::_embedding_bag_forward_only" && mode == kSum;
+  const ValueId sizes = mode == kSum ? e.Full(DType::kInt64, {for_offsets ? e.Sizes(call.arg(2).value)[0] : bags}, 0)
+                                     : e.Cast(count, DType::kInt64);
   const bool no_bags = mode == kSum && padding < 0;
   // PyTorch's export takes the composite operator's sizes of bags to be one more than it returns.
   if (last && call.op().name() == "aten::embedding_bag") return std::vector<ValueId>{e.Cast(out, t), {}, {}, {}};

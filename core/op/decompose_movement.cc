@@ -593,6 +593,10 @@ Values Cross(Emit& e, const OpCall& call) {
   int64_t dim = -1;
   if (!call.IsNone("dim")) {
     SMELT_ASSIGN_OR_RETURN(dim, call.GetInt("dim"));
+  } else {  // the first of size 3
+    const std::vector<Expr> sizes = e.Sizes(a);
+    dim = std::find(sizes.begin(), sizes.end(), Expr(3)) - sizes.begin();
+    if (dim == static_cast<int64_t>(sizes.size())) return call.Error("no dimension of size 3 in input");
   }
   dim = WrapDim(dim, e.Rank(a));
   auto at = [&](ValueId v, int i) { return e.Slice(v, dim, i, i + 1); };

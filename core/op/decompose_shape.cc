@@ -133,10 +133,7 @@ absl::StatusOr<std::vector<ValueId>> Grids(Emit& e, const OpCall& call, bool xy)
     shape[i] = sizes[i];
     grids.push_back(e.Expand(e.View(tensors[i], shape), sizes));
   }
-  if (swap) {
-    for (ValueId& g : grids) g = e.Transpose(g, 0, 1);
-    std::swap(grids[0], grids[1]);
-  }
+  if (swap) std::swap(grids[0], grids[1]);
   return grids;
 }
 
@@ -305,6 +302,10 @@ ValueId NormExcept(Emit& e, ValueId v, double p, int64_t dim) {
   std::vector<int64_t> dims;
   for (int d = 0; d < e.Rank(v); ++d) {
     if (d != dim) dims.push_back(d);
+  }
+  if (dims.empty() && e.Rank(v) == 1) {  // of each element
+    return e.Op("aten::linalg_vector_norm",
+                {e.Unsqueeze(v, 1), e.Const(p), e.Const(std::vector<int64_t>{1}), e.Const(false), e.None()});
   }
   return e.Op("aten::linalg_vector_norm", {v, e.Const(p), e.Const(dims), e.Const(true), e.None()});
 }

@@ -21,6 +21,16 @@
 #include "smelt/core/tensor/view_rules.h"
 
 namespace smelt {
+
+namespace op_internal {
+// Of layout_rules.cc: what the rule of a result says, and all of a call's.
+absl::StatusOr<std::optional<Geo>> LaidOutByRule(const OpCall& call, SymbolicDecide& decide, size_t result,
+                                                 const std::vector<Expr>& sizes);
+void ApplyLayoutRules(const OpCall& call, SymbolicDecide& decide, Outputs& outputs);
+// Of decompose.cc: Decompose, but for the strides of the results, which are those of what computes them.
+absl::StatusOr<bool> DecomposeAsItComes(Graph& g, NodeId n);
+}  // namespace op_internal
+
 namespace {
 
 using op_internal::Ctx;
@@ -140,7 +150,7 @@ absl::StatusOr<Outputs> InferByDecomposing(const OpCall& call, const FunctionSch
   for (const Argument& r : schema.returns) types.push_back(FromSchema(r.type));
   const NodeId n = g.InsertBefore(end, call.op(), args, types);
   for (ValueId v : g.node(n).outputs) g.AddOutput(v);
-  auto changed = Decompose(g, n);
+  auto changed = op_internal::DecomposeAsItComes(g, n);
   if (!changed.ok()) return changed.status();
   if (!*changed) return call.Unsupported("has no rule for its types");
   Outputs out;
@@ -169,7 +179,7 @@ bool AttentionLiesAsItsQueries(const OpCall& call, SymbolicDecide& decide) {
         t.sizes->at(2) == Expr(0)) {
       return false;
     }
-    if (t.sizes->at(3) != Expr(1) && !is_one(t.strides->at(3))) return false;
+    if (!is_one(t.strides->at(3))) return false;
     const bool gqa = call.GetBoolOr("enable_gqa", false).value_or(false);
     if (!gqa && t.sizes->at(1) != q.sizes->at(1)) return false;
   }
@@ -197,7 +207,13 @@ void KnowSelected(const OpCall& call, InferredOutput& out) {
   out.type = Type::Tensor(t);
 }
 
-absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const SymbolRanges& ranges) {
+// An argument that results are written to.
+bool IsOut(const Argument& a) {
+  const bool writes_elements = !a.alias.contained.empty() && a.alias.contained[0].is_write;
+  return a.kw_only && (a.alias.is_write || writes_elements);
+}
+
+absl::StatusOr<Outputs> InferOwn(const OpCall& call, SymbolicDecide& decide, const SymbolRanges& ranges) {
   Ctx c{call, decide, {}};
   const FunctionSchema* schema = FindSchema(call.op());
   const OpInfo& info = GetOpInfo(call.op());
@@ -272,6 +288,13 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
     case OpKind::kOut: {
       // What is written is returned, with its own type.
       if (schema == nullptr) break;
+      absl::StatusOr<Outputs> functional = absl::UnimplementedError("");
+      if (info.kind == OpKind::kOut) {
+        size_t inputs = 0;
+        while (inputs < schema->arguments.size() && !IsOut(schema->arguments[inputs])) ++inputs;
+        functional = InferCall(
+            OpCall(info.functional, std::vector<OpArg>(call.args().begin(), call.args().begin() + inputs)), ranges);
+      }
       for (const Argument& r : schema->returns) {
         InferredOutput o;
         o.type = FromSchema(r.type);
@@ -280,14 +303,16 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
           if (!r.alias.before.empty() && a.alias.before == r.alias.before && call.arg(i).IsTensor()) {
             o.type = Type::Tensor(call.arg(i).tensor);
             // An out tensor takes the result's sizes.
-            if (info.kind == OpKind::kOut) {
-              auto functional = InferCall(
-                  OpCall(info.functional, std::vector<OpArg>(call.args().begin(), call.args().begin() + i)), ranges);
-              if (functional.ok() && c.out.size() < functional->size() && (*functional)[c.out.size()].type.IsTensor()) {
-                TensorType t = (*functional)[c.out.size()].type.tensor();
-                t.dtype = call.arg(i).tensor.dtype;
-                if (call.arg(i).tensor.sizes != t.sizes) o.type = Type::Tensor(t);
+            if (info.kind == OpKind::kOut && functional.ok() && c.out.size() < functional->size() &&
+                (*functional)[c.out.size()].type.IsTensor()) {
+              TensorType t = (*functional)[c.out.size()].type.tensor();
+              t.dtype = call.arg(i).tensor.dtype;
+              if (t.sizes) {
+                SMELT_ASSIGN_OR_RETURN(const std::optional<Geo> g,
+                                       op_internal::LaidOutByRule(call, decide, c.out.size(), *t.sizes));
+                if (g && g->sizes == *t.sizes) t.strides = g->strides;
               }
+              if (call.arg(i).tensor.sizes != t.sizes) o.type = Type::Tensor(t);
             }
           }
         }
@@ -330,6 +355,7 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
         }
       } else if (call.op().name() == "aten::set_") {
         const OpArg& source = call.arg(call.op().overload().empty() ? 0 : 1);
+        const TensorType& self = call.arg(0).tensor;
         if (call.op().overload().empty()) {
           c.Add(call.arg(0).tensor.dtype.value_or(DType::kFloat32), {Expr(0)});
         } else if (!call.IsNone("size")) {
@@ -340,6 +366,8 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
           }
           if (strides.size() == sizes.size()) {
             c.AddStrided(*source.tensor.dtype, sizes, strides);
+          } else if (self.IsComplete() && *self.sizes == sizes) {
+            c.AddStrided(*source.tensor.dtype, sizes, *self.strides);
           } else {
             c.Add(*source.tensor.dtype, sizes);
           }
@@ -376,6 +404,12 @@ absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const 
   SMELT_RETURN_IF_ERROR(status);
   if (!decide.status().ok()) return call.Error(decide.status().message());
   return std::move(c.out);
+}
+
+absl::StatusOr<Outputs> Infer(const OpCall& call, SymbolicDecide& decide, const SymbolRanges& ranges) {
+  SMELT_ASSIGN_OR_RETURN(Outputs outputs, InferOwn(call, decide, ranges));
+  op_internal::ApplyLayoutRules(call, decide, outputs);
+  return outputs;
 }
 
 // --- graphs ---

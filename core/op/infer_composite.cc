@@ -199,6 +199,19 @@ absl::Status Atleast(Ctx& c) {
   return absl::OkStatus();
 }
 
+// The dims given, else all: one, or as many as there are.
+absl::StatusOr<std::vector<int64_t>> GradientDims(Ctx& c, int rank, size_t count) {
+  std::vector<int64_t> dims;
+  if (!c.call.IsNone("dim")) {
+    SMELT_ASSIGN_OR_RETURN(dims, c.call.GetInts("dim"));
+  }
+  for (size_t d = dims.size(); d < count; ++d) dims.push_back(static_cast<int64_t>(d));
+  for (int64_t& d : dims) {
+    SMELT_ASSIGN_OR_RETURN(d, view_rules::WrapDim(d, rank));
+  }
+  return dims;
+}
+
 // A tensor for each dim.
 absl::Status Gradient(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
@@ -210,7 +223,14 @@ absl::Status Gradient(Ctx& c) {
   const DType t = IsFloating(*x.dtype) || IsComplex(*x.dtype) ? *x.dtype : DType::kFloat32;
   InferredOutput list;
   list.type = Type::List(Type::Tensor());
-  list.elements.assign(dims, Type::Tensor(t, *x.sizes, view_rules::ContiguousStrides(c.decide, *x.sizes)));
+  SMELT_ASSIGN_OR_RETURN(const std::vector<int64_t> along, GradientDims(c, x.rank(), dims));
+  for (int64_t d : along) {
+    // Joined of both ends and what is between them: without the latter they have no common format.
+    Ctx of{c.call, c.decide, {}};
+    const bool has_between = x.rank() > 0 && c.decide.Less(Expr(2), (*x.sizes)[d]);
+    of.Add(t, *x.sizes, has_between ? Suggest(c, x) : Format::kContiguous);
+    list.elements.push_back(of.out[0].type);
+  }
   c.out.push_back(std::move(list));
   return absl::OkStatus();
 }

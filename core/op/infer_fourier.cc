@@ -1,5 +1,6 @@
 // Types of Fourier transforms' results.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -24,10 +25,12 @@ absl::StatusOr<std::vector<int64_t>> DimsOf(Ctx& c, int rank) {
 // too.
 std::vector<Expr> FourierStrides(Ctx& c, const std::vector<Expr>& strides, const std::vector<Expr>& sizes,
                                  std::vector<int64_t> dims, bool keep_last) {
-  std::vector<int64_t> order;
-  for (int64_t d = 0; d < static_cast<int64_t>(sizes.size()); ++d) {
-    if (std::count(dims.begin(), dims.end(), d) == 0) order.push_back(d);
-  }
+  std::vector<int64_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  // As PyTorch's std::partition leaves them: it shows where strides are equal.
+  order.erase(std::partition(order.begin(), order.end(),
+                             [&](int64_t d) { return std::count(dims.begin(), dims.end(), d) == 0; }),
+              order.end());
   // By insertion: what decides between symbolic strides need not be an order.
   const auto sort = [&](std::vector<int64_t>& v, size_t end) {
     for (size_t i = 1; i < end; ++i) {

@@ -193,6 +193,16 @@ void AddInFormat(Ctx& c, DType dtype, const std::vector<Expr>& sizes, int weight
   }
 }
 
+// Whether a transposed convolution pads its result by a step or more, which PyTorch leaves to its own kernels, too.
+absl::StatusOr<bool> PadsBeyondSteps(Ctx& c, int n) {
+  SMELT_ASSIGN_OR_RETURN(bool transposed, c.call.GetBoolOr("transposed", false));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> stride, Spatial(c, "stride", n, 1));
+  SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> padding, Spatial(c, "output_padding", n, 0));
+  bool beyond = false;
+  for (int d = 0; d < n; ++d) beyond = beyond || (transposed && padding[d] >= stride[d]);
+  return beyond;
+}
+
 absl::Status Convolution(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, c.call.GetTensor("input"));
   SMELT_ASSIGN_OR_RETURN(TensorType w, c.call.GetTensor("weight"));
@@ -235,7 +245,8 @@ absl::Status Convolution(Ctx& c) {
     sizes.push_back(o);
   }
   Format f = FormatOfConvolution(c, x, w);
-  if (IsSmallVolume(x, w, groups) || channels == Expr(0)) f = Format::kContiguous;
+  SMELT_ASSIGN_OR_RETURN(const bool far_padding, PadsBeyondSteps(c, n));
+  if (IsSmallVolume(x, w, groups) || channels == Expr(0) || (n == 3 && far_padding)) f = Format::kContiguous;
   AddInFormat(c, *x.dtype, sizes, w.rank(), f);
   return absl::OkStatus();
 }
@@ -249,7 +260,10 @@ absl::Status ConvolutionBackward(Ctx& c) {
     return c.call.Error(absl::StrCat("the gradient, the input and the weight are of ", grad.rank(), ", ", x.rank(),
                                      " and ", rank, " dims, which do not fit"));
   }
-  const Format f = FormatOfConvolution(c, x, w);
+  Format f = FormatOfConvolution(c, x, w);
+  SMELT_ASSIGN_OR_RETURN(int64_t groups, c.call.GetIntOr("groups", 1));
+  SMELT_ASSIGN_OR_RETURN(const bool far_padding, PadsBeyondSteps(c, w.rank() - 2));
+  if (IsSmallVolume(x, w, groups) || (w.rank() == 5 && far_padding)) f = Format::kContiguous;
   AddInFormat(c, *x.dtype, *x.sizes, w.rank(), f);
   AddInFormat(c, *w.dtype, *w.sizes, w.rank(), f);
   const Expr channels = (*grad.sizes)[grad.rank() - static_cast<int>(w.rank()) + 1];

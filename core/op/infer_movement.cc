@@ -357,7 +357,9 @@ void AddMovementTypeRules(RuleTable& r) {
       if ((*self.sizes)[d].IsConstant() && (*self.sizes)[0].IsConstant() && (*self.sizes)[d] != (*self.sizes)[0])
         return c.call.Error("all dimensions of input must be of equal length");
     }
-    return KeepStrides(c);
+    const Geo g = GeoOf(c.decide, self);
+    c.AddStrided(*self.dtype, g.sizes, g.strides);
+    return absl::OkStatus();
   });
 }
 

@@ -18,27 +18,10 @@ extern thread_local const Test* test;
 }  // namespace smelt::layout_hooks
 
 namespace smelt::op_internal {
-namespace {
 
-// Numbers that PyTorch wraps into 0-dim tensors take part in choosing strides.
-bool WrapsNumbers(OpName op) {
-  static const auto* const kNames = new absl::flat_hash_map<std::string, bool>([] {
-    absl::flat_hash_map<std::string, bool> m;
-    for (absl::string_view n : absl::StrSplit("add sub subtract rsub mul multiply div divide true_divide floor_divide "
-                                              "remainder fmod eq ne lt le gt ge not_equal less less_equal "
-                                              "greater greater_equal bitwise_and bitwise_or bitwise_xor __and__ __or__ "
-                                              "__xor__ bitwise_left_shift bitwise_right_shift __lshift__ "
-                                              "__rshift__ copysign maximum minimum atan2 where logical_and logical_or "
-                                              "logical_xor xlogy fmax fmin special_xlog1py heaviside",
-                                              ' ')) {
-      m[absl::StrCat("aten::", n)] = true;
-    }
-    return m;
-  }());
-  return kNames->contains(op.name());
-}
-
-}  // namespace
+// Of layout_rules.cc.
+absl::StatusOr<std::optional<Geo>> LaidOutByRule(const OpCall& call, SymbolicDecide& decide, size_t result,
+                                                 const std::vector<Expr>& sizes);
 
 Geo GeoOf(SymbolicDecide& decide, const TensorType& t) {
   Geo g;
@@ -248,46 +231,35 @@ absl::StatusOr<std::vector<DType>> PointwiseDTypes(const OpCall& call) {
 
 absl::Status InferPointwise(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(std::vector<DType> dtypes, PointwiseDTypes(c.call));
-  const std::string& name = c.call.op().name();
-  // Results that take the form of their first argument.
-  if (name == "aten::copy") return KeepStrides(c);
-  if (name == "aten::fill" || name == "aten::zero") {
-    SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
-    AddLike(c, dtypes[0], self, Format::kPreserve);
-    return absl::OkStatus();
-  }
-  if (name == "aten::_to_copy" || name == "aten::clone" || name == "prims::convert_element_type") {
-    SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
-    SMELT_ASSIGN_OR_RETURN(Format f, FormatArg(c, Format::kPreserve));
-    AddLike(c, dtypes[0], self, f);
-    return absl::OkStatus();
-  }
+  if (c.call.op().name() == "aten::copy") return KeepStrides(c);
   std::vector<Geo> operands;
   std::vector<std::vector<Expr>> shapes;
-  const bool wraps = WrapsNumbers(c.call.op());
   for (int i = 0; i < static_cast<int>(c.call.args().size()); ++i) {
-    const OpArg& a = c.call.arg(i);
-    if (a.IsTensor()) {
-      SMELT_ASSIGN_OR_RETURN(TensorType t, TensorArgument(c, i));
-      operands.push_back(GeoOf(c.decide, t));
-      shapes.push_back(*t.sizes);
-    } else if (a.IsScalar() && wraps && (i < 2 || name == "aten::where") && i < 3) {
-      operands.push_back(Geo());
-    }
+    if (!c.call.arg(i).IsTensor()) continue;
+    SMELT_ASSIGN_OR_RETURN(TensorType t, TensorArgument(c, i));
+    operands.push_back(GeoOf(c.decide, t));
+    shapes.push_back(*t.sizes);
   }
   if (operands.empty()) return c.call.Error("no tensor argument");
-  if (name == "aten::rsub" && operands.size() == 2) std::swap(operands[0], operands[1]);
-  const bool power_of_number = (name == "aten::pow" || name == "aten::float_power") && !c.call.arg(0).IsTensor();
-  if (power_of_number || name == "aten::masked_fill" || name == "aten::lift_fresh_copy" ||
-      name == "aten::log_sigmoid" || name == "aten::detach_copy" || name == "aten::alias_copy" ||
-      (name == "aten::angle" && IsComplex(*c.call.arg(0).tensor.dtype))) {
-    SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, view_rules::BroadcastSizes<SymbolicDecide>(c.decide, shapes));
-    c.Add(dtypes[0], sizes);
+  SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, view_rules::BroadcastSizes<SymbolicDecide>(c.decide, shapes));
+  SMELT_ASSIGN_OR_RETURN(const std::optional<Geo> ruled, LaidOutByRule(c.call, c.decide, 0, sizes));
+  if (ruled) {
+    for (DType t : dtypes) c.AddStrided(t, ruled->sizes, ruled->strides);
     return absl::OkStatus();
   }
-  // self * 2 ** other, and a power of a number is contiguous.
-  if (name == "aten::ldexp" && operands.size() == 2)
+  const std::string& name = c.call.op().name();
+  if (name == "aten::conj_physical" && !IsComplex(dtypes[0])) {  // the tensor itself
+    c.AddStrided(dtypes[0], operands[0].sizes, operands[0].strides);
+    return absl::OkStatus();
+  }
+  if (name == "aten::ldexp" && operands.size() == 2) {  // self * 2 ** other, and a power of a number is contiguous
     operands[1].strides = view_rules::ContiguousStrides(c.decide, operands[1].sizes);
+  } else if (name == "aten::float_power") {  // of copies in float64
+    for (size_t k = 0; k < operands.size(); ++k) {
+      if (c.call.arg(static_cast<int>(k)).tensor.dtype != dtypes[0])
+        operands[k].strides = view_rules::PreservedStrides(c.decide, operands[k]);
+    }
+  }
   auto g = view_rules::PointwiseOutput<SymbolicDecide>(c.decide, operands);
   if (!g.ok()) return c.call.Error(g.status().message());
   for (DType t : dtypes) c.AddStrided(t, g->sizes, g->strides);

@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/core/tensor/float16.h"
@@ -131,79 +132,61 @@ double NumberBeside(OpName writes, DType written, double number) {
   return number;
 }
 
-bool ResizesContiguously(OpName out) {
-  // Most of these are overloads that PyTorch generates: the functional form, then resize_ and copy_.
-  static const auto* const kOps = new absl::flat_hash_set<std::string>{"aten::add.Scalar_out",
-                                                                       "aten::sub.Scalar_out",
-                                                                       "aten::mul.Scalar_out",
-                                                                       "aten::div.Scalar_out",
-                                                                       "aten::div.Scalar_mode_out",
-                                                                       "aten::floor_divide.Scalar_out",
-                                                                       "aten::rsub.Tensor_out",
-                                                                       "aten::rsub.Scalar_out",
-                                                                       "aten::remainder.Scalar_Tensor_out",
-                                                                       "aten::bitwise_and.Scalar_Tensor_out",
-                                                                       "aten::bitwise_or.Scalar_Tensor_out",
-                                                                       "aten::bitwise_xor.Scalar_Tensor_out",
-                                                                       "aten::bitwise_left_shift.Scalar_Tensor_out",
-                                                                       "aten::bitwise_right_shift.Scalar_Tensor_out",
-                                                                       "aten::relu.out",
-                                                                       "aten::celu.out",
-                                                                       "aten::isinf.out",
-                                                                       "aten::isnan.out",
-                                                                       "aten::special_ndtr.out",
-                                                                       "aten::hardswish_backward.out",
-                                                                       "aten::native_dropout.out",
-                                                                       "aten::native_dropout_backward.out",
-                                                                       "aten::binary_cross_entropy.out",
-                                                                       "aten::binary_cross_entropy_with_logits.out",
-                                                                       "aten::mse_loss_backward.grad_input",
-                                                                       "aten::clone.out",
-                                                                       "aten::copy.out",
-                                                                       "aten::fill.Scalar_out",
-                                                                       "aten::fill.Tensor_out",
-                                                                       "aten::zero.out",
-                                                                       "aten::masked_fill.Scalar_out",
-                                                                       "aten::masked_fill.Tensor_out",
-                                                                       "aten::masked_scatter.out",
-                                                                       "aten::index_fill.int_Scalar_out",
-                                                                       "aten::index_fill.int_Tensor_out",
-                                                                       "aten::index_put.out",
-                                                                       "aten::put.out",
-                                                                       "aten::flip.out",
-                                                                       "aten::roll.out",
-                                                                       "aten::rot90.out",
-                                                                       "aten::kron.out",
-                                                                       "aten::constant_pad_nd.out",
-                                                                       "aten::select_scatter.out",
-                                                                       "aten::slice_scatter.out",
-                                                                       "aten::diagonal_scatter.out",
-                                                                       "aten::as_strided_scatter.out",
-                                                                       "aten::channel_shuffle.out",
-                                                                       "aten::pixel_shuffle.out",
-                                                                       "aten::pixel_unshuffle.out",
-                                                                       "aten::convolution.out",
-                                                                       "aten::convolution_backward.out",
-                                                                       "aten::_adaptive_avg_pool2d.out",
-                                                                       "aten::_adaptive_avg_pool2d_backward.out",
-                                                                       "aten::upsample_nearest2d.vec_out",
-                                                                       "aten::upsample_bilinear2d.vec_out",
-                                                                       "aten::native_layer_norm.out",
-                                                                       "aten::native_group_norm.out",
-                                                                       "aten::zeros_like.out",
-                                                                       "aten::ones_like.out",
-                                                                       "aten::full_like.out",
-                                                                       "aten::empty_like.out",
-                                                                       "aten::rand_like.out",
-                                                                       "aten::randn_like.out",
-                                                                       "aten::bernoulli.Tensor_out",
-                                                                       "aten::bernoulli.float_out"};
+namespace {
+
+// Most of them overloads that PyTorch generates: the functional form, then resize_ and copy_.
+constexpr absl::string_view kComputedThenCopied =
+    "__lshift__.Scalar_out __lshift__.Tensor_out __rshift__.Scalar_out __rshift__.Tensor_out "
+    "_adaptive_avg_pool2d.out _adaptive_avg_pool2d_backward.out _adaptive_avg_pool3d_backward.out "
+    "_conj_physical.out _convolution.out _fake_quantize_per_tensor_affine_cachemask_tensor_qparams.out "
+    "_index_put_impl.out _native_batch_norm_legit_no_training.out _to_copy.out _unsafe_view.out "
+    "_weight_norm_interface.out add.Scalar_out as_strided_scatter.out avg_pool1d.out bernoulli.Tensor_out "
+    "bernoulli.float_out binary_cross_entropy.out binary_cross_entropy_with_logits.out "
+    "bitwise_and.Scalar_Tensor_out bitwise_left_shift.Scalar_Tensor_out bitwise_or.Scalar_Tensor_out "
+    "bitwise_right_shift.Scalar_Tensor_out bitwise_xor.Scalar_Tensor_out cauchy.out celu.out "
+    "channel_shuffle.out clone.out constant_pad_nd.out convolution.out convolution_backward.out copy.out "
+    "diagonal_scatter.out div.Scalar_mode_out div.Scalar_out empty_like.out exponential.out "
+    "fake_quantize_per_channel_affine_cachemask.out fake_quantize_per_tensor_affine_cachemask.out "
+    "fill.Scalar_out fill.Tensor_out flip.out floor_divide.Scalar_out full_like.out geometric.out "
+    "hardswish_backward.out index_fill.int_Scalar_out index_fill.int_Tensor_out index_put.out isinf.out "
+    "isnan.out kron.out lift.out log_normal.out masked_fill.Scalar_out masked_fill.Tensor_out "
+    "masked_scatter.out mse_loss_backward.grad_input mul.Scalar_out native_dropout.out "
+    "native_dropout_backward.out native_group_norm.out native_layer_norm.out native_layer_norm_backward.out "
+    "ones_like.out pixel_shuffle.out pixel_unshuffle.out put.out rand_like.generator_out rand_like.out "
+    "randint_like.generator_out randint_like.low_dtype_out randint_like.low_generator_dtype_out "
+    "randint_like.out randn_like.generator_out randn_like.out random.from_out random.out random.to_out "
+    "relu.out remainder.Scalar_Tensor_out roll.out rot90.out rsub.Scalar_out rsub.Tensor_out "
+    "select_scatter.out slice_scatter.out special_ndtr.out sub.Scalar_out uniform.out "
+    "upsample_bilinear2d.vec_out upsample_nearest2d.vec_out zero.out zeros_like.out";
+// Others that lay out what they resize contiguously.
+constexpr absl::string_view kResizedContiguously =
+    "_fft_c2c.out _fft_c2r.out _fft_r2c.out _native_batch_norm_legit.no_stats_out "
+    "_native_batch_norm_legit.out bernoulli.out cholesky.out cholesky_solve.out fft_fft.out fft_fft2.out "
+    "fft_fftn.out fft_hfft.out fft_hfft2.out fft_hfftn.out fft_ifft2.out fft_ifftn.out fft_ihfft2.out "
+    "fft_ihfftn.out fft_irfft.out fft_irfft2.out fft_irfftn.out fft_rfft.out fft_rfft2.out fft_rfftn.out "
+    "linalg_matrix_power.out matrix_power.out nanquantile.out native_batch_norm.out quantile.out stack.out";
+
+absl::flat_hash_set<std::string>* Operators(absl::string_view names) {
+  auto* set = new absl::flat_hash_set<std::string>();
+  for (absl::string_view name : absl::StrSplit(names, ' ')) set->insert(absl::StrCat("aten::", name));
+  return set;
+}
+
+bool ComputesThenCopies(OpName out) {
+  static const auto* const kOps = Operators(kComputedThenCopied);
   return kOps->contains(out.full());
+}
+
+}  // namespace
+
+bool ResizesContiguously(OpName out) {
+  static const auto* const kOps = Operators(kResizedContiguously);
+  return ComputesThenCopies(out) || kOps->contains(out.full());
 }
 
 bool ComputesBeforeItResizes(OpName out) {
   const std::string& name = out.name();
-  return ResizesContiguously(out) || name == "aten::diag" || name == "aten::diff" || name == "aten::logsumexp" ||
+  return ComputesThenCopies(out) || name == "aten::diag" || name == "aten::diff" || name == "aten::logsumexp" ||
          name == "aten::mode";
 }
 
