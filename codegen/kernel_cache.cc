@@ -29,6 +29,7 @@
 #include "smelt/codegen/kernel_key.h"
 #include "smelt/codegen/kernel_record.h"
 #include "smelt/codegen/key_difference.h"
+#include "smelt/core/base/blocks.h"
 #include "smelt/core/base/file.h"
 #include "smelt/core/base/recover.h"
 #include "smelt/core/base/sha256.h"
@@ -471,10 +472,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const KernelObject>>> KernelCache::Ge
     }
   };
   std::vector<std::thread> pool;
-  try {
-    for (int t = 1; t < threads; ++t) pool.emplace_back(run);
-  } catch (const std::system_error&) {
-    // As many as the system lets the process have.
+  for (int t = 1; t < threads && StartThread(pool, run); ++t) {
   }
   run();
   for (std::thread& t : pool) t.join();

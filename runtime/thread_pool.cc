@@ -1,6 +1,7 @@
 #include "smelt/runtime/thread_pool.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace smelt {
 namespace {
@@ -36,16 +37,26 @@ ThreadPool& ThreadPool::Shared() {
 
 void ThreadPool::Start() {
   started_ = true;
-  for (int i = 1; i < threads_; ++i) workers_.emplace_back([this, i] { Worker(i); });
+  // Where the system gives no more threads, or no memory for them, those that there are do the work.
+  try {
+    for (int i = 1; i < threads_; ++i) workers_.emplace_back([this, i] { Worker(i); });
+  } catch (const std::exception&) {
+  }
 }
 
 void ThreadPool::Drain() {
   int64_t done = 0;
-  while (true) {
-    const int64_t i = next_.fetch_add(1, std::memory_order_relaxed);
-    if (i >= count_) break;
-    body_(context_, i);
-    ++done;
+  try {
+    while (true) {
+      const int64_t i = next_.fetch_add(1, std::memory_order_relaxed);
+      if (i >= count_) break;
+      body_(context_, i);
+      ++done;
+    }
+  } catch (...) {
+    next_.store(count_, std::memory_order_relaxed);  // nobody begins another
+    std::lock_guard<std::mutex> lock(mutex_);
+    thrown_ = std::current_exception();
   }
   if (done > 0) finished_.fetch_add(done, std::memory_order_acq_rel);
 }
@@ -97,6 +108,7 @@ void ThreadPool::Run(int64_t count, int width, Body body, void* context) {
   std::unique_lock<std::mutex> lock(mutex_);
   done_.wait(lock, [&] { return active_ == 0; });
   body_ = nullptr;
+  if (thrown_ != nullptr) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 }  // namespace smelt

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -29,7 +30,9 @@ class ThreadPool {
   int threads() const { return threads_; }
 
   // Runs f(0) ... f(count - 1), each once, in any order, by at most `width` threads; returns when all are done. While
-  // another caller uses the pool, all of it runs on the caller's thread. Allocates nothing.
+  // another caller uses the pool, all of it runs on the caller's thread. Allocates nothing, but for the threads at the
+  // first work; those that the system does not give are done without. If a call of f throws, those that have not begun
+  // are left out and the exception comes to the caller when the others are done.
   template <typename F>
   void For(int64_t count, int width, F&& f) {
     if (count <= 1 || width <= 1 || threads_ <= 1) {
@@ -66,6 +69,7 @@ class ThreadPool {
   std::atomic<int64_t> next_ = 0;
   int active_ = 0;                     // workers that joined and have not finished; under mutex_
   std::atomic<int64_t> finished_ = 0;  // chunks
+  std::exception_ptr thrown_;          // by one of them; under mutex_
 };
 
 }  // namespace smelt

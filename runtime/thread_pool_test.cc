@@ -1,5 +1,11 @@
 #include "smelt/runtime/thread_pool.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <new>
+#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -38,6 +44,35 @@ TEST(ThreadPoolTest, SeveralCallersAtOnceAreAllServed) {
   }
   for (std::thread& t : callers) t.join();
   EXPECT_EQ(sum, 3 * 300 * 10);
+}
+
+TEST(ThreadPoolTest, WhatWorkThrowsComesToItsCallerAndThePoolWorksOn) {
+  ThreadPool pool(4);
+  for (int64_t bad : {0, 7, 99}) {
+    EXPECT_THROW(pool.For(100, 4,
+                          [&](int64_t i) {
+                            if (i == bad) throw std::bad_alloc();
+                          }),
+                 std::bad_alloc);
+    std::atomic<int64_t> sum = 0;
+    pool.For(100, 4, [&](int64_t i) { sum += i; });
+    EXPECT_EQ(sum, 4950);
+  }
+}
+
+// In a process that may have no more threads; as root the limit holds for other users only.
+[[noreturn]] void RunWithoutThreads() {
+  rlimit none = {};
+  if (setrlimit(RLIMIT_NPROC, &none) != 0 || (geteuid() == 0 && setuid(65534) != 0)) _exit(2);
+  ThreadPool pool(4);
+  int64_t sum = 0;
+  const std::thread::id caller = std::this_thread::get_id();
+  pool.For(100, 4, [&](int64_t i) { sum += std::this_thread::get_id() == caller ? i : 0; });
+  _exit(sum == 4950 ? 0 : 1);
+}
+
+TEST(ThreadPoolTest, WithoutThreadsTheCallerDoesTheWork) {
+  EXPECT_EXIT(RunWithoutThreads(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

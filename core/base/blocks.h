@@ -8,12 +8,27 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace smelt {
 
-// Calls f(i) for each i of [0, n), on at most one thread a core, in any order; a single call on the caller's thread.
+// Adds a thread that runs `work`. Returns false where the system gives no thread, or no memory for one: the caller then
+// does with those it has. `work` must not throw.
+template <typename F>
+bool StartThread(std::vector<std::thread>& threads, F work) {
+  try {
+    threads.emplace_back(std::move(work));
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// Calls f(i) for each i of [0, n), on at most one thread per core, in any order; a single call on the caller's thread.
+// `f` must not throw.
 template <typename F>
 void ForEachBlock(int64_t n, const F& f) {
   std::atomic<int64_t> next = 0;
@@ -22,7 +37,8 @@ void ForEachBlock(int64_t n, const F& f) {
   };
   std::vector<std::thread> helpers;
   const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
-  for (int64_t t = 1; t < std::min(cores, n); ++t) helpers.emplace_back(work);
+  for (int64_t t = 1; t < std::min(cores, n) && StartThread(helpers, work); ++t) {
+  }
   work();
   for (std::thread& t : helpers) t.join();
 }
