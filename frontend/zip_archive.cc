@@ -1,5 +1,6 @@
 #include "smelt/frontend/zip_archive.h"
 
+#include <unistd.h>
 #include <zip.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "smelt/core/base/file.h"
 #include "smelt/core/base/status_macros.h"
 
 namespace smelt {
@@ -37,6 +39,9 @@ absl::Status CheckName(const std::string& path, absl::string_view name) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ZipArchive>> ZipArchive::Open(const std::string& path) {
+  // libzip would wait for the writer of a named pipe.
+  SMELT_ASSIGN_OR_RETURN(const int fd, OpenFile(path));
+  close(fd);
   int code = 0;
   zip_t* zip = zip_open(path.c_str(), ZIP_RDONLY | ZIP_CHECKCONS, &code);
   if (zip == nullptr) {

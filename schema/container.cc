@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -14,6 +13,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/core/base/blocks.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/base/status_macros.h"
 
@@ -72,13 +72,9 @@ Sha256Digest HeaderDigest(const uint8_t* header, absl::Span<const uint8_t> table
 absl::StatusOr<std::shared_ptr<const Container>> Container::Open(absl::string_view path, ContentKind content) {
   auto c = std::shared_ptr<Container>(new Container());
   c->name_ = std::string(path);
-  do {
-    c->fd_ = open(c->name_.c_str(), O_RDONLY | O_CLOEXEC);
-  } while (c->fd_ < 0 && errno == EINTR);
-  if (c->fd_ < 0) return SystemError(path, "open", errno);
+  SMELT_ASSIGN_OR_RETURN(c->fd_, OpenFile(path));
   struct stat info;
   if (fstat(c->fd_, &info) != 0) return SystemError(path, "read", errno);
-  if (S_ISDIR(info.st_mode)) return SystemError(path, "read", EISDIR);
   if (!S_ISREG(info.st_mode)) return SystemError(path, "map", ENODEV);
   if (info.st_size < kHeaderBytes) {
     return absl::DataLossError(absl::StrCat(path, ": has ", info.st_size, " bytes, too few for ", NameOf(content)));
@@ -238,20 +234,11 @@ absl::StatusOr<Container::WritableCopy> Container::MapWritable(int segment, int6
 }
 
 absl::StatusOr<ContainerWriter> ContainerWriter::Create(absl::string_view path, ContentKind content) {
-  static std::atomic<unsigned> counter = 0;
   ContainerWriter w;
   w.content_ = content;
   w.path_ = std::string(path);
-  // The file at `path` is replaced: a device or a folder must not be.
-  struct stat existing;
-  if (stat(w.path_.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
-    return absl::UnavailableError(absl::StrCat(path, ": is there already and is no regular file"));
-  }
-  do {
-    w.temporary_ = absl::StrCat(path, ".tmp.", getpid(), ".", counter++);
-    w.fd_ = open(w.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  } while (w.fd_ < 0 && (errno == EEXIST || errno == EINTR));
-  if (w.fd_ < 0) return SystemError(path, "create", errno);
+  SMELT_ASSIGN_OR_RETURN(w.file_, OutputFile::Create(path));
+  w.in_memory_ = w.file_->is_stream();
   const std::string header(kHeaderBytes, '\0');
   SMELT_RETURN_IF_ERROR(w.Write(header.data(), kHeaderBytes));
   return w;
@@ -266,47 +253,16 @@ ContainerWriter ContainerWriter::InMemory(ContentKind content) {
   return w;
 }
 
-ContainerWriter::ContainerWriter(ContainerWriter&& other) noexcept
-    : content_(other.content_),
-      path_(std::move(other.path_)),
-      temporary_(std::move(other.temporary_)),
-      fd_(std::exchange(other.fd_, -1)),
-      in_memory_(other.in_memory_),
-      buffer_(std::move(other.buffer_)),
-      position_(other.position_),
-      open_segment_(other.open_segment_),
-      current_(other.current_),
-      hasher_(std::move(other.hasher_)),
-      segments_(std::move(other.segments_)) {}
-
-ContainerWriter::~ContainerWriter() {
-  if (fd_ < 0) return;
-  close(fd_);
-  unlink(temporary_.c_str());
-}
-
 absl::Status ContainerWriter::Write(const void* data, int64_t size) {
   position_ += size;
-  const auto flush = [this](const char* p, size_t n) -> absl::Status {
-    while (n > 0) {
-      const ssize_t written = write(fd_, p, n);
-      if (written < 0) {
-        if (errno == EINTR) continue;
-        return SystemError(path_, "write", errno);
-      }
-      p += written;
-      n -= static_cast<size_t>(written);
-    }
-    return absl::OkStatus();
-  };
-  const char* p = static_cast<const char*>(data);
-  if (in_memory_ || buffer_.size() + static_cast<size_t>(size) < kFlushBytes) {
-    buffer_.append(p, static_cast<size_t>(size));
+  const absl::string_view bytes(static_cast<const char*>(data), static_cast<size_t>(size));
+  if (in_memory_ || buffer_.size() + bytes.size() < kFlushBytes) {
+    buffer_.append(bytes.data(), bytes.size());
     return absl::OkStatus();
   }
-  SMELT_RETURN_IF_ERROR(flush(buffer_.data(), buffer_.size()));
+  SMELT_RETURN_IF_ERROR(file_->Append(buffer_));
   buffer_.clear();
-  return flush(p, static_cast<size_t>(size));
+  return file_->Append(bytes);
 }
 
 absl::Status ContainerWriter::Begin(SegmentKind kind) {
@@ -327,9 +283,11 @@ absl::Status ContainerWriter::Append(absl::Span<const uint8_t> bytes) {
     hasher_.Update(bytes);
     return Write(bytes.data(), static_cast<int64_t>(bytes.size()));
   }
-  std::thread hashing([&] { hasher_.Update(bytes); });
+  std::vector<std::thread> aside;
+  const bool hashed_aside = StartThread(aside, [&] { hasher_.Update(bytes); });
   const absl::Status written = Write(bytes.data(), static_cast<int64_t>(bytes.size()));
-  hashing.join();
+  for (std::thread& t : aside) t.join();
+  if (!hashed_aside) hasher_.Update(bytes);
   return written;
 }
 
@@ -376,36 +334,20 @@ absl::Status ContainerWriter::WriteTableAndHeader() {
     return absl::OkStatus();
   }
   // What is still buffered first, then the header in its place.
-  const char* p = buffer_.data();
-  size_t left = buffer_.size();
-  while (left > 0) {
-    const ssize_t n = write(fd_, p, left);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return SystemError(path_, "write", errno);
-    p += n;
-    left -= static_cast<size_t>(n);
-  }
+  SMELT_RETURN_IF_ERROR(file_->Append(buffer_));
   buffer_.clear();
-  ssize_t n;
-  do {
-    n = pwrite(fd_, header, kHeaderBytes, 0);
-  } while (n < 0 && errno == EINTR);
-  if (n != kHeaderBytes) return SystemError(path_, "write", n < 0 ? errno : ENOSPC);
-  return absl::OkStatus();
+  return file_->WriteAt(0, absl::string_view(reinterpret_cast<const char*>(header), kHeaderBytes));
 }
 
 absl::Status ContainerWriter::Finish() {
-  SMELT_CHECK(!in_memory_ && fd_ >= 0);
-  absl::Status status = WriteTableAndHeader();
-  if (status.ok() && fsync(fd_) != 0) status = SystemError(path_, "write", errno);
-  if (close(std::exchange(fd_, -1)) != 0 && status.ok()) status = SystemError(path_, "write", errno);
-  if (status.ok() && rename(temporary_.c_str(), path_.c_str()) != 0) status = SystemError(path_, "replace", errno);
-  if (!status.ok()) unlink(temporary_.c_str());
-  return status;
+  SMELT_CHECK(file_.has_value());
+  SMELT_RETURN_IF_ERROR(WriteTableAndHeader());
+  if (in_memory_) SMELT_RETURN_IF_ERROR(file_->Append(buffer_));
+  return file_->Commit();
 }
 
 absl::StatusOr<std::string> ContainerWriter::FinishToString() {
-  SMELT_CHECK(in_memory_);
+  SMELT_CHECK(!file_.has_value());
   SMELT_RETURN_IF_ERROR(WriteTableAndHeader());
   return std::move(buffer_);
 }

@@ -27,6 +27,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "smelt/core/base/block_digest.h"
+#include "smelt/core/base/file.h"
 #include "smelt/core/base/sha256.h"
 
 namespace smelt {
@@ -106,15 +108,15 @@ class Container {
   std::vector<Segment> segments_;
 };
 
-// Writes a container to a temporary file beside the target, in order, without holding segments in memory; Finish()
-// renames it. Destroyed before that, it leaves nothing behind.
+// Writes a container to a file, in order, without holding segments in memory; the file has its name when Finish()
+// returns (OutputFile). Destroyed before that, it leaves nothing behind. A container for a device or a pipe, whose
+// header could not be written last, is held in memory until then.
 class ContainerWriter {
  public:
   static absl::StatusOr<ContainerWriter> Create(absl::string_view path, ContentKind content);
   // Into memory: take the bytes with FinishToString().
   static ContainerWriter InMemory(ContentKind content);
-  ~ContainerWriter();
-  ContainerWriter(ContainerWriter&& other) noexcept;
+  ContainerWriter(ContainerWriter&& other) = default;
   ContainerWriter& operator=(ContainerWriter&& other) = delete;
 
   // Each returns the segment's number. Begin, Append..., End must not be interleaved with another segment.
@@ -137,8 +139,8 @@ class ContainerWriter {
   absl::Status WriteTableAndHeader();
 
   ContentKind content_ = ContentKind::kBundle;
-  std::string path_, temporary_;
-  int fd_ = -1;
+  std::string path_;
+  std::optional<OutputFile> file_;
   bool in_memory_ = false;
   std::string buffer_;  // in memory: everything; to a file: not yet written
   int64_t position_ = 0;

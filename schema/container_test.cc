@@ -84,6 +84,24 @@ TEST(ContainerTest, SegmentsLargerThanTheBufferStreamThrough) {
   EXPECT_EQ((*c)->bytes(0)[5001], 'a');  // a private copy
 }
 
+TEST(ContainerTest, APipeGetsTheSameBytes) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  auto w = ContainerWriter::Create("/dev/fd/" + std::to_string(ends[1]), ContentKind::kBundle);
+  ASSERT_TRUE(w.ok()) << w.status();
+  ASSERT_TRUE(w->Add(SegmentKind::kMetadata, "meta").ok());
+  ASSERT_TRUE(w->Add(SegmentKind::kCode, std::string(5000, 'c')).ok());
+  ASSERT_TRUE(w->Add(SegmentKind::kWeights, "onetwo").ok());
+  ASSERT_TRUE(w->Finish().ok());
+  close(ends[1]);
+  std::string bytes(1 << 16, '\0');  // as much as a pipe holds
+  const ssize_t got = read(ends[0], bytes.data(), bytes.size());
+  close(ends[0]);
+  ASSERT_GT(got, 0);
+  bytes.resize(static_cast<size_t>(got));
+  EXPECT_EQ(bytes, Small());
+}
+
 TEST(ContainerTest, AWriterThatIsDroppedLeavesNothing) {
   const std::string path = Temporary("dropped.smb");
   {

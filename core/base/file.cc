@@ -1,19 +1,25 @@
 #include "smelt/core/base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "smelt/core/base/status_macros.h"
 
 namespace smelt {
@@ -59,33 +65,89 @@ auto Retry(Call call) {
   return result;
 }
 
+// Of a file that is written: a name that cannot be a file's is no mistake in what was read.
+absl::Status WriteError(absl::string_view path, absl::string_view what, int error) {
+  const absl::Status status = SystemError(path, what, error);
+  return absl::IsInvalidArgument(status) ? absl::UnavailableError(status.message()) : status;
+}
+
+// The N of a name that stands for this process's descriptor N.
+std::optional<int> OwnDescriptor(absl::string_view path) {
+  if (path == "/dev/stdin") return 0;
+  if (path == "/dev/stdout") return 1;
+  if (path == "/dev/stderr") return 2;
+  int n;
+  if ((absl::ConsumePrefix(&path, "/dev/fd/") || absl::ConsumePrefix(&path, "/proc/self/fd/")) &&
+      absl::SimpleAtoi(path, &n) && n >= 0)
+    return n;
+  return std::nullopt;
+}
+
 absl::StatusOr<int> OpenForReading(absl::string_view path, struct stat& info) {
-  const int fd = Retry([&] { return open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC); });
+  // A named pipe without a writer would wait for one.
+  const int fd = Retry([&] { return open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
   if (fd < 0) return SystemError(path, "open", errno);
-  int error = 0;
-  if (fstat(fd, &info) != 0) {
-    error = errno;
-  } else if (S_ISDIR(info.st_mode)) {
-    error = EISDIR;
-  }
-  if (error == 0) return fd;
-  close(fd);
-  return SystemError(path, "read", error);
+  absl::Cleanup closer = [fd] { close(fd); };
+  if (fstat(fd, &info) != 0) return SystemError(path, "read", errno);
+  if (S_ISDIR(info.st_mode)) return SystemError(path, "read", EISDIR);
+  struct statfs system;
+  constexpr decltype(system.f_type) kPipeFs = 0x50495045;  // of pipes without a name
+  if (S_ISFIFO(info.st_mode) && !OwnDescriptor(path) && (fstatfs(fd, &system) != 0 || system.f_type != kPipeFs))
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is a named pipe; a file expected"));
+  if (!S_ISREG(info.st_mode)) fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  std::move(closer).Cancel();
+  return fd;
 }
 
 absl::Status WriteAll(int fd, absl::string_view path, absl::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = Retry([&] { return write(fd, bytes.data(), bytes.size()); });
-    if (written < 0) return SystemError(path, "write", errno);
+    if (written < 0) return WriteError(path, "write", errno);
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return absl::OkStatus();
+}
+
+// The file that `path` leads to over symbolic links, which itself need not exist; empty if it is a descriptor of this
+// process, which goes to `own`.
+absl::StatusOr<std::string> FollowLinks(absl::string_view path, std::optional<int>& own) {
+  std::string at(path);
+  constexpr int kMostLinks = 40;  // as Linux has it
+  for (int links = 0; links <= kMostLinks; ++links) {
+    own = OwnDescriptor(at);
+    if (own) return std::string();
+    struct stat info;
+    if (lstat(at.c_str(), &info) != 0) {
+      if (errno == ENOENT) return at;
+      return WriteError(path, "create", errno);
+    }
+    if (!S_ISLNK(info.st_mode)) return at;
+    char to[4096];
+    const ssize_t size = readlink(at.c_str(), to, sizeof to);
+    if (size < 0) return WriteError(path, "follow the link", errno);
+    const absl::string_view next(to, static_cast<size_t>(size));
+    const size_t slash = at.rfind('/');
+    at = next.substr(0, 1) == "/" || slash == std::string::npos ? std::string(next)
+                                                                : absl::StrCat(at.substr(0, slash + 1), next);
+  }
+  return WriteError(path, "create", ELOOP);
+}
+
+// The folder of a file, with the slash; "" for the current one.
+std::string FolderOf(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == absl::string_view::npos ? std::string() : std::string(path.substr(0, slash + 1));
 }
 
 }  // namespace
 
 // A device may have no end.
 constexpr size_t kMostOfAStream = size_t{1} << 30;
+
+absl::StatusOr<int> OpenFile(absl::string_view path) {
+  struct stat info;
+  return OpenForReading(path, info);
+}
 
 absl::StatusOr<std::string> ReadFile(absl::string_view path) {
   struct stat info;
@@ -136,35 +198,120 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
-absl::Status WriteFileAtomically(absl::string_view path, absl::string_view bytes) {
-  // Beside the file, as rename() does not cross file systems; named so that no two writers meet, in or between
-  // processes.
-  static std::atomic<unsigned> counter = 0;
-  std::string temporary;
-  int fd;
-  do {
-    temporary = absl::StrCat(path, ".tmp.", getpid(), ".", counter++);
-    fd = Retry([&] { return open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
-  } while (fd < 0 && errno == EEXIST);
-  if (fd < 0) return SystemError(path, "create", errno);
-  absl::Cleanup remover = [&] { unlink(temporary.c_str()); };
+absl::StatusOr<OutputFile> OutputFile::Create(absl::string_view path) {
+  if (path.empty()) return absl::UnavailableError("the name of an output file is empty");
+  OutputFile out;
+  out.path_ = std::string(path);
+  std::optional<int> own;
+  SMELT_ASSIGN_OR_RETURN(out.target_, FollowLinks(path, own));
+  if (own) {
+    // Not opened again: of a file, that would begin at its first byte.
+    if (*own == STDOUT_FILENO) std::fflush(stdout);
+    out.fd_ = fcntl(*own, F_DUPFD_CLOEXEC, 0);
+    if (out.fd_ < 0) return WriteError(path, "write", errno);
+    return out;
+  }
+  struct stat info;
+  const bool exists = stat(out.target_.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) return WriteError(path, "replace", EISDIR);
+  if (exists && !S_ISREG(info.st_mode)) {
+    out.fd_ = Retry([&] { return open(out.target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY); });
+    if (out.fd_ < 0) return WriteError(path, "open", errno);
+    return out;
+  }
+  if (out.target_.back() == '/') return WriteError(path, "create", EISDIR);
 
-  absl::Status status = WriteAll(fd, path, bytes);
-  if (status.ok() && fsync(fd) != 0) status = SystemError(path, "write", errno);
-  if (close(fd) != 0 && status.ok()) status = SystemError(path, "write", errno);
-  SMELT_RETURN_IF_ERROR(status);
-  if (rename(temporary.c_str(), std::string(path).c_str()) != 0) return SystemError(path, "replace", errno);
-  std::move(remover).Cancel();
+  // Beside the file, as rename() does not cross file systems; named so that no two writers meet, in or between
+  // processes. The file's own name may be as long as names can be.
+  static std::atomic<unsigned> counter = 0;
+  constexpr size_t kMostOfName = 200;
+  const std::string folder = FolderOf(out.target_), name = out.target_.substr(folder.size(), kMostOfName);
+  while (out.fd_ < 0) {
+    out.temporary_ = absl::StrCat(folder, name, ".tmp.", getpid(), ".", counter++);
+    out.fd_ = Retry([&] { return open(out.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
+    if (out.fd_ < 0 && errno != EEXIST) {
+      const int error = errno;
+      out.temporary_.clear();
+      return WriteError(path, "create", error);
+    }
+    // Whoever removes abandoned files may have had it first. Without locks (some network file systems) none are
+    // removed.
+    struct stat made;
+    if (out.fd_ >= 0 && Retry([&] { return flock(out.fd_, LOCK_EX); }) == 0 && fstat(out.fd_, &made) == 0 &&
+        made.st_nlink == 0) {
+      close(std::exchange(out.fd_, -1));
+    }
+  }
+  return out;
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      target_(std::move(other.target_)),
+      temporary_(std::move(other.temporary_)),
+      fd_(std::exchange(other.fd_, -1)) {
+  other.temporary_.clear();
+}
+
+OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(target_, other.target_);
+  std::swap(temporary_, other.temporary_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+OutputFile::~OutputFile() {
+  if (fd_ < 0) return;
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+  close(fd_);
+}
+
+absl::Status OutputFile::Append(absl::string_view bytes) { return WriteAll(fd_, path_, bytes); }
+
+absl::Status OutputFile::WriteAt(int64_t offset, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = Retry([&] { return pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+    if (written < 0) return WriteError(path_, "write", errno);
+    bytes.remove_prefix(static_cast<size_t>(written));
+    offset += written;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Commit() {
+  if (is_stream()) {
+    if (close(std::exchange(fd_, -1)) != 0) return WriteError(path_, "write", errno);
+    return absl::OkStatus();
+  }
+  if (fsync(fd_) != 0) return WriteError(path_, "write", errno);
+  // Open, and so locked, until it has its name.
+  if (rename(temporary_.c_str(), target_.c_str()) != 0) return WriteError(path_, "replace", errno);
+  close(std::exchange(fd_, -1));
 
   // The rename is durable once its directory is. Some file systems refuse to sync a directory: the file is whole even
   // then.
-  const size_t slash = path.rfind('/');
-  const std::string folder = slash == absl::string_view::npos ? "." : std::string(path.substr(0, slash + 1));
-  if (const int folder_fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); folder_fd >= 0) {
+  const std::string folder = FolderOf(target_);
+  if (const int folder_fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+      folder_fd >= 0) {
     fsync(folder_fd);
     close(folder_fd);
   }
   return absl::OkStatus();
+}
+
+void RemoveAbandonedOutput(const std::string& temporary) {
+  const int fd = open(temporary.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (fd < 0) return;
+  struct stat info;
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0) unlink(temporary.c_str());
+  close(fd);
+}
+
+absl::Status WriteFileAtomically(absl::string_view path, absl::string_view bytes) {
+  SMELT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  SMELT_RETURN_IF_ERROR(file.Append(bytes));
+  return file.Commit();
 }
 
 absl::Status WriteFileAtomically(absl::string_view path, absl::Span<const uint8_t> bytes) {

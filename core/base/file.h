@@ -4,8 +4,9 @@
 //   SMELT_ASSIGN_OR_RETURN(MappedFile file, MapFile("a.smb"));   // pages come when they are touched
 //   SMELT_RETURN_IF_ERROR(WriteFileAtomically("b.smb", bytes));
 //
-// Codes: kNotFound, kPermissionDenied, kResourceExhausted (no space, no memory, too many files), kInvalidArgument (a
-// directory), kUnavailable (anything else).
+// Codes of reading: kNotFound, kPermissionDenied, kResourceExhausted (no space, no memory, too many files),
+// kInvalidArgument (a directory, a named pipe, a name that is too long), kUnavailable (anything else). Codes of writing
+// are the same, but kUnavailable also where the name cannot be a file's.
 #ifndef SMELT_CORE_BASE_FILE_H_
 #define SMELT_CORE_BASE_FILE_H_
 
@@ -19,6 +20,11 @@
 #include "absl/types/span.h"
 
 namespace smelt {
+
+// Opens a file for reading, closed on exec, and never waits: a named pipe, whose writer may never come, is refused, as
+// is a directory. A pipe that this process has open already (/dev/stdin, /dev/fd/N) is read. The caller closes the
+// descriptor.
+absl::StatusOr<int> OpenFile(absl::string_view path);
 
 // The file's bytes; also of a pipe or a file of /proc, whose size is not known beforehand.
 absl::StatusOr<std::string> ReadFile(absl::string_view path);
@@ -48,8 +54,43 @@ class MappedFile {
 
 absl::StatusOr<MappedFile> MapFile(absl::string_view path);
 
+// A file that is being written, and that exists under its name only once it is whole.
+//
+//   SMELT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create("b.smb"));
+//   SMELT_RETURN_IF_ERROR(file.Append(bytes));
+//   SMELT_RETURN_IF_ERROR(file.Commit());   // without it nothing is left of the file
+//
+// Symbolic links are followed: the file that they lead to is replaced and the links stay. A device, a pipe, a socket or
+// a descriptor of this process (/dev/stdout, /dev/fd/N) is never replaced: it is written as the bytes come, so what a
+// failure leaves there is not defined. Mode 0644 less the umask.
+class OutputFile {
+ public:
+  static absl::StatusOr<OutputFile> Create(absl::string_view path);
+  ~OutputFile();
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&& other) noexcept;
+
+  // Whether bytes go to something that keeps its place, in order and for good: then there is no WriteAt.
+  bool is_stream() const { return temporary_.empty(); }
+  absl::Status Append(absl::string_view bytes);
+  absl::Status WriteAt(int64_t offset, absl::string_view bytes);
+  // The bytes are on the disk when it returns.
+  absl::Status Commit();
+
+ private:
+  OutputFile() = default;
+
+  std::string path_;       // as the caller named it
+  std::string target_;     // the file that is replaced
+  std::string temporary_;  // beside it; locked (flock) as long as somebody writes it
+  int fd_ = -1;
+};
+
+// Removes a temporary file of an OutputFile whose writer has ended without it. One that somebody writes stays.
+void RemoveAbandonedOutput(const std::string& temporary);
+
 // Replaces the file at `path` whole: a reader, and a crash at any moment, sees the old file or the new one, never a
-// part. The bytes are on the disk when it returns. Mode 0644 less the umask.
+// part. The bytes are on the disk when it returns. Devices, pipes and links are treated as OutputFile says.
 absl::Status WriteFileAtomically(absl::string_view path, absl::string_view bytes);
 absl::Status WriteFileAtomically(absl::string_view path, absl::Span<const uint8_t> bytes);
 

@@ -1,11 +1,13 @@
 #include "smelt/core/base/file.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -74,8 +76,121 @@ TEST_F(FileTest, AWriteReplacesTheFileAndLeavesNothingElseAndNoMappingChanges) {
 TEST_F(FileTest, AFailedWriteLeavesNothing) {
   ASSERT_EQ(mkdir(Path("d").c_str(), 0755), 0);
   const absl::Status status = WriteFileAtomically(Path("d"), "x");
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), absl::StrCat(Path("d"), ": cannot replace: Is a directory"));
   EXPECT_THAT(Names(), UnorderedElementsAre("d"));
+}
+
+TEST_F(FileTest, ALinkStaysAndTheFileThatItLeadsToIsReplaced) {
+  ASSERT_EQ(mkdir(Path("d").c_str(), 0755), 0);
+  ASSERT_EQ(symlink("d/middle", Path("link").c_str()), 0);
+  ASSERT_EQ(symlink("../f", Path("d/middle").c_str()), 0);
+  // It leads to nothing yet, then to a file.
+  for (const char* bytes : {"first", "second"}) {
+    ASSERT_TRUE(WriteFileAtomically(Path("link"), bytes).ok());
+    EXPECT_EQ(*ReadFile(Path("f")), bytes);
+    struct stat info;
+    ASSERT_EQ(lstat(Path("link").c_str(), &info), 0);
+    EXPECT_TRUE(S_ISLNK(info.st_mode));
+  }
+  EXPECT_THAT(Names(), UnorderedElementsAre("d", "f", "link"));
+}
+
+TEST_F(FileTest, LinksInACircleAreAnError) {
+  ASSERT_EQ(symlink("b", Path("a").c_str()), 0);
+  ASSERT_EQ(symlink("a", Path("b").c_str()), 0);
+  EXPECT_TRUE(absl::IsUnavailable(WriteFileAtomically(Path("a"), "x")));
+  EXPECT_THAT(Names(), UnorderedElementsAre("a", "b"));
+}
+
+TEST_F(FileTest, ADeviceIsWrittenAndNotReplaced) {
+  ASSERT_EQ(symlink("/dev/null", Path("null").c_str()), 0);
+  EXPECT_TRUE(WriteFileAtomically(Path("null"), "x").ok());
+  ASSERT_EQ(symlink("/dev/full", Path("full").c_str()), 0);
+  const absl::Status full = WriteFileAtomically(Path("full"), "x");
+  EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
+  struct stat info;
+  for (const char* device : {"/dev/null", "/dev/full"}) {
+    ASSERT_EQ(stat(device, &info), 0);
+    EXPECT_TRUE(S_ISCHR(info.st_mode));
+  }
+  EXPECT_THAT(Names(), UnorderedElementsAre("null", "full"));
+}
+
+TEST_F(FileTest, APipeIsWrittenAndStays) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0644), 0);
+  std::string read;
+  std::thread reader([&] {
+    const int fd = open(Path("pipe").c_str(), O_RDONLY);
+    char buffer[16];
+    for (ssize_t n; (n = ::read(fd, buffer, sizeof buffer)) > 0;) read.append(buffer, static_cast<size_t>(n));
+    close(fd);
+  });
+  const absl::Status written = WriteFileAtomically(Path("pipe"), "through the pipe");
+  reader.join();
+  EXPECT_TRUE(written.ok()) << written;
+  EXPECT_EQ(read, "through the pipe");
+  EXPECT_THAT(Names(), UnorderedElementsAre("pipe"));
+}
+
+TEST_F(FileTest, AnOwnDescriptorIsWrittenWhereItIs) {
+  const int fd = open(Path("f").c_str(), O_RDWR | O_CREAT, 0644);
+  ASSERT_EQ(write(fd, "begin ", 6), 6);
+  EXPECT_TRUE(WriteFileAtomically(absl::StrCat("/dev/fd/", fd), "middle ").ok());
+  ASSERT_EQ(write(fd, "end", 3), 3);
+  close(fd);
+  EXPECT_EQ(*ReadFile(Path("f")), "begin middle end");
+}
+
+TEST_F(FileTest, ANamedPipeIsNotReadAndNotWaitedFor) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0644), 0);
+  for (const absl::Status& s :
+       {ReadFile(Path("pipe")).status(), MapFile(Path("pipe")).status(), OpenFile(Path("pipe")).status()})
+    EXPECT_EQ(s, absl::InvalidArgumentError(absl::StrCat(Path("pipe"), ": is a named pipe; a file expected")));
+}
+
+TEST_F(FileTest, APipeThatIsOpenIsRead) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(write(ends[1], "text", 4), 4);
+  close(ends[1]);
+  EXPECT_EQ(*ReadFile(absl::StrCat("/dev/fd/", ends[0])), "text");
+  close(ends[0]);
+}
+
+TEST_F(FileTest, ANameThatCannotBeAFilesIsAnErrorOfWriting) {
+  EXPECT_EQ(WriteFileAtomically("", "x").message(), "the name of an output file is empty");
+  const absl::Status status = WriteFileAtomically(Path(std::string(256, 'x')), "x");
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("File name too long"));
+  // As long as a name can be.
+  const std::string longest(255, 'x');
+  EXPECT_TRUE(WriteFileAtomically(Path(longest), "x").ok());
+  EXPECT_THAT(Names(), UnorderedElementsAre(longest));
+}
+
+TEST_F(FileTest, OnlyAnAbandonedOutputIsRemoved) {
+  auto file = OutputFile::Create(Path("f"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_EQ(Names().size(), 1u);
+  const std::string temporary = Path(Names()[0]);
+  RemoveAbandonedOutput(temporary);
+  EXPECT_TRUE(file->Append("whole").ok());
+  EXPECT_TRUE(file->Commit().ok());
+  EXPECT_EQ(*ReadFile(Path("f")), "whole");
+  // Of a process that was killed.
+  ASSERT_TRUE(WriteFileAtomically(temporary, "part").ok());
+  RemoveAbandonedOutput(temporary);
+  EXPECT_THAT(Names(), UnorderedElementsAre("f"));
+}
+
+TEST_F(FileTest, AnOutputThatIsNotCommittedLeavesTheOldFile) {
+  ASSERT_TRUE(WriteFileAtomically(Path("f"), "old").ok());
+  {
+    auto file = OutputFile::Create(Path("f"));
+    ASSERT_TRUE(file.ok() && file->Append("new").ok() && file->WriteAt(0, "N").ok());
+  }
+  EXPECT_EQ(*ReadFile(Path("f")), "old");
+  EXPECT_THAT(Names(), UnorderedElementsAre("f"));
 }
 
 TEST_F(FileTest, ErrorsNameThePathAndTheReason) {
