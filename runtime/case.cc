@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
+#include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/guarded_storage.h"
 #include "smelt/runtime/json_text.h"
@@ -646,7 +647,7 @@ class CaseRunner {
 
 absl::StatusOr<CaseReport> RunCase(const std::shared_ptr<const Program>& program, const std::string& case_path,
                                    const CaseOptions& options) {
-  return CaseRunner(program, case_path, options).Run();
+  return CatchOutOfMemory([&] { return CaseRunner(program, case_path, options).Run(); });
 }
 
 }  // namespace smelt

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/decide.h"
 #include "smelt/core/tensor/element_order.h"
@@ -87,14 +88,16 @@ class EagerRun {
       Geometry g = Geometry::Contiguous(t->sizes);
       values_[t->value] = EagerValue(Datum(Tensor(e_.storages_[t->storage], static_cast<DType>(t->dtype), g)));
     }
-    if (absl::Status status = Block(0); !status.ok()) {
-      Undo();
-      return status;
-    }
-    for (size_t i = 0; i < e_.states_.size(); ++i) {
-      if (!e_.IsLaidOutAsExported(i)) e_.state_geometry_changed_ = true;
-    }
-    if (e_.state_geometry_changed_) SMELT_RETURN_IF_ERROR(e_.AdoptReplacedStates());
+    absl::Status status = CatchOutOfMemory([&] {
+      SMELT_RETURN_IF_ERROR(Block(0));
+      return Finish(outputs);
+    });
+    if (!status.ok()) Undo();
+    return status;
+  }
+
+ private:
+  absl::Status Finish(std::vector<Datum>* outputs) {
     for (size_t k = 0; k < outputs->size(); ++k) {
       const EagerValue& v = values_[p_.outputs[k]];
       if (v.IsList()) return absl::UnimplementedError("a list as an output");
@@ -107,12 +110,15 @@ class EagerRun {
           v.datum.tensor().sizes() != to.sizes()) {
         return absl::InvalidArgumentError(absl::StrCat("output ", k, ": the memory given for it does not fit"));
       }
+      Remember(to.storage());
       CopyElements(to, v.datum.tensor());
     }
-    return absl::OkStatus();
+    for (size_t i = 0; i < e_.states_.size(); ++i) {
+      if (!e_.IsLaidOutAsExported(i)) e_.state_geometry_changed_ = true;
+    }
+    return e_.state_geometry_changed_ ? e_.AdoptReplacedStates() : absl::OkStatus();
   }
 
- private:
   absl::Status Block(int index) {
     for (const auto& i : p_.blocks[index]->instrs) {
       absl::Status s = Instr(*i);
@@ -298,11 +304,11 @@ class EagerRun {
   }
   // Before a handle changes; those that the program made itself do no harm here.
   void Remember(const Tensor& handle) { handles_.push_back({handle, handle.storage(), handle.geometry()}); }
-  // PyTorch has refused: nothing is to be seen of what was done until then.
+  // PyTorch has refused, or memory is short: nothing is to be seen of what was done until then. Takes no memory.
   void Undo() {
     for (auto it = handles_.rbegin(); it != handles_.rend(); ++it) {
-      it->handle.SetStorage(it->storage);
-      it->handle.SetGeometry(it->geometry);
+      it->handle.SetStorage(std::move(it->storage));
+      it->handle.SetGeometry(std::move(it->geometry));
     }
     for (const Before& b : before_) {
       // It may have grown; shrinking to what it was cannot fail.

@@ -2,7 +2,6 @@
 #ifndef SMELT_RUNTIME_EAGER_VALUE_H_
 #define SMELT_RUNTIME_EAGER_VALUE_H_
 
-#include <cstdlib>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -63,16 +62,14 @@ struct EagerValue {
   }
 };
 
-// Whether there is memory for so many elements: storages end the program where there is none.
+// Refuses what no memory can hold, before its bytes are counted. Memory that is merely not there is found out when it
+// is taken (core/base/out_of_memory.h).
 inline absl::Status CheckMemoryFor(int64_t elements, int item_bytes) {
   int64_t bytes;
-  if (!__builtin_mul_overflow(elements, int64_t{item_bytes}, &bytes) && bytes <= int64_t{1} << 30) {
+  if (!__builtin_mul_overflow(elements, int64_t{item_bytes}, &bytes) && bytes <= int64_t{1} << 46) {
     return absl::OkStatus();
   }
-  void* probe = bytes > int64_t{1} << 46 ? nullptr : std::malloc(static_cast<size_t>(bytes));
-  if (probe == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no memory for ", elements, " elements"));
-  std::free(probe);
-  return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("no memory for ", elements, " elements"));
 }
 
 }  // namespace smelt

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/check.h"
+#include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/cpu.h"
 
@@ -108,15 +109,19 @@ void EvaluateExprs(const std::vector<fb::ExprNode>& nodes, const std::vector<int
 }
 
 absl::StatusOr<std::shared_ptr<const Program>> Program::Load(absl::string_view path, const ProgramOptions& options) {
-  SMELT_ASSIGN_OR_RETURN(auto container, Container::Open(path, ContentKind::kBundle));
-  return Executable::Make(std::move(container), options);
+  return CatchOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<const Program>> {
+    SMELT_ASSIGN_OR_RETURN(auto container, Container::Open(path, ContentKind::kBundle));
+    return Executable::Make(std::move(container), options);
+  });
 }
 
 absl::StatusOr<std::shared_ptr<const Program>> Program::LoadFromMemory(absl::Span<const uint8_t> bytes,
                                                                        const ProgramOptions& options,
                                                                        absl::string_view name) {
-  SMELT_ASSIGN_OR_RETURN(auto container, Container::FromMemory(bytes, ContentKind::kBundle, name));
-  return Executable::Make(std::move(container), options);
+  return CatchOutOfMemory([&]() -> absl::StatusOr<std::shared_ptr<const Program>> {
+    SMELT_ASSIGN_OR_RETURN(auto container, Container::FromMemory(bytes, ContentKind::kBundle, name));
+    return Executable::Make(std::move(container), options);
+  });
 }
 
 std::vector<std::string> Program::output_names() const {

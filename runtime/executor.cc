@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/check.h"
+#include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/guarded_storage.h"
 #include "smelt/core/tensor/region.h"
@@ -33,15 +34,9 @@ bool IsDense(const BoundView& v) {
   return true;
 }
 
-absl::StatusOr<std::shared_ptr<Storage>> NewStorage(int64_t bytes) {
-  // Storage::Allocate takes no for an answer badly: ask first where the answer may be no.
-  if (bytes > int64_t{1} << 30) {
-    void* probe = std::malloc(static_cast<size_t>(bytes));
-    if (probe == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes"));
-    std::free(probe);
-  }
-  return Storage::Allocate(bytes);
-}
+constexpr int kHandleChanges = static_cast<int>(fb::MutationKind::Geometry) |
+                               static_cast<int>(fb::MutationKind::Storage) |
+                               static_cast<int>(fb::MutationKind::Resized);
 
 }  // namespace
 
@@ -64,7 +59,7 @@ absl::StatusOr<std::shared_ptr<Storage>> OutputAllocator::Allocate(int64_t bytes
     return s;
   }
   if (guard_ != GuardPages::kNone) return GuardedStorage(bytes, guard_);
-  SMELT_ASSIGN_OR_RETURN(std::shared_ptr<Storage> made, NewStorage(bytes));
+  std::shared_ptr<Storage> made = Storage::Allocate(bytes);
   if (known_.size() >= kMaxKnown) {
     // Those that nobody uses go first; if all are used, the oldest is forgotten.
     auto end = std::remove_if(known_.begin(), known_.end(), [](const auto& s) { return s.use_count() == 1; });
@@ -77,9 +72,11 @@ absl::StatusOr<std::shared_ptr<Storage>> OutputAllocator::Allocate(int64_t bytes
 
 absl::StatusOr<std::unique_ptr<Instance>> Instance::Create(std::shared_ptr<const Program> program,
                                                            const InstanceOptions& options) {
-  auto made = std::make_unique<Executor>(std::static_pointer_cast<const Executable>(std::move(program)), options);
-  SMELT_RETURN_IF_ERROR(made->Init());
-  return std::unique_ptr<Instance>(std::move(made));
+  return CatchOutOfMemory([&]() -> absl::StatusOr<std::unique_ptr<Instance>> {
+    auto made = std::make_unique<Executor>(std::static_pointer_cast<const Executable>(std::move(program)), options);
+    SMELT_RETURN_IF_ERROR(made->Init());
+    return std::unique_ptr<Instance>(std::move(made));
+  });
 }
 
 absl::StatusOr<std::vector<Datum>> Instance::Run(absl::Span<const Datum> args) {
@@ -110,6 +107,30 @@ Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOpti
   eager_calls_.resize(program_->plans().size());
   // No call has these symbols: the first evaluates.
   signature_key_.assign(bundle_.symbols.size() + 1, 0);
+  for (const ExecutablePlan& plan : program_->plans()) {
+    const std::string names = WrittenNames(plan);
+    out_of_memory_.push_back(absl::ResourceExhaustedError(absl::StrCat("out of memory", names)));
+    written_names_.push_back(names);
+  }
+}
+
+std::string Executor::WrittenNames(const ExecutablePlan& plan) const {
+  std::vector<std::string> names;
+  for (int a : plan.plan->written_args) names.push_back(ArgName(a));
+  for (int s : plan.plan->written_states) {
+    for (const auto& state : bundle_.states) {
+      if (state->storage == s) names.push_back(state->name);
+    }
+  }
+  const auto& convention = plan.plan->convention;
+  if (convention != nullptr && convention->mutated != nullptr) {
+    for (const auto& m : convention->mutated->inputs) {
+      if (!(m->flags & kHandleChanges)) continue;
+      const std::string& name = m->is_state ? bundle_.states[m->arg]->name : ArgName(plan.outer_of_inner[m->arg]);
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  return absl::StrCat(" (may have been written: ", absl::StrJoin(names, ", "), ")");
 }
 
 absl::Status Executor::Init() {
@@ -141,6 +162,10 @@ absl::Status Executor::Init() {
 }
 
 absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
+  return CatchOutOfMemory([&] { return Call(args, outputs); });
+}
+
+absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   if (outputs->empty()) outputs->resize(bundle_.outputs.size());
   if (outputs->size() != bundle_.outputs.size()) {
     return absl::InvalidArgumentError(
@@ -165,14 +190,18 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
     for (int e : plan_->late_exprs) bound_->values.known[e] = 0;
     status = RunEager(index, args, outputs);
   } else {
-    args_ = InExportedStrides(args);
-    status = SetAddresses(args_, outputs);
+    status = CatchOutOfMemory([&] {
+      args_ = InExportedStrides(args);
+      return SetAddresses(args_, outputs);
+    });
     // Nothing has been done yet: an answer that hangs on the order of elements is the eager-order plan's.
     if (absl::IsAborted(status)) return RunEagerInstead(args, outputs, status);
     SMELT_RETURN_IF_ERROR(status);
     const uint64_t drawn = random_->next;
-    status = RunBlock(0);
-    if (status.ok()) status = Finish(args, outputs);
+    status = CatchOutOfMemory([&] {
+      SMELT_RETURN_IF_ERROR(RunBlock(0));
+      return Finish(args, outputs);
+    });
     // The data have shown it, or where what is written lies.
     if (absl::IsAborted(status) && (!written_visibly_ || !remembered_.empty())) {
       PutBack();
@@ -186,16 +215,13 @@ absl::Status Executor::RunInto(absl::Span<const Datum> args, std::vector<Datum>*
     PutBack();
     return status;
   }
-  // Only the data showed it, after the first write: say whose contents are now anyone's guess.
-  std::vector<std::string> names;
-  for (int a : plan_->plan->written_args) names.push_back(ArgName(a));
-  for (int s : plan_->plan->written_states) {
-    for (const auto& state : bundle_.states) {
-      if (state->storage == s) names.push_back(state->name);
-    }
+  // It showed only after the first write: say whose contents are now anyone's guess. Where memory is short the words
+  // are there already.
+  try {
+    return absl::Status(status.code(), absl::StrCat(status.message(), written_names_[index]));
+  } catch (const std::bad_alloc&) {
+    return out_of_memory_[index];
   }
-  return absl::Status(status.code(),
-                      absl::StrCat(status.message(), " (may have been written: ", absl::StrJoin(names, ", "), ")"));
 }
 
 void Executor::RememberWritten() {
@@ -268,7 +294,7 @@ absl::Status Executor::ReserveArena(int64_t bytes) {
   if (arena_ != nullptr && arena_->bytes() >= bytes) return absl::OkStatus();
   arena_.reset();
   // Vectors that end beyond the last element do not leave the arena.
-  SMELT_ASSIGN_OR_RETURN(arena_, NewStorage(bytes + 64));
+  arena_ = Storage::Allocate(bytes + 64);
   ++arena_generation_;
   return absl::OkStatus();
 }
@@ -345,13 +371,36 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
                                                      absl::StrJoin(absl::MakeSpan(v.sizes, v.rank), ", "), "]"));
     }
   }
-  // From here on nothing refuses but the data.
+  for (int s : b.call_slots) {
+    if (p.slots[s]->kind != fb::SlotKind::Fresh || plan_->slot_late[s]) continue;
+    const int output = plan_->output_of_slot[s];
+    if (output >= 0 && (*outputs)[output].IsTensor() && Adopt(output, (*outputs)[output].tensor(), args)) continue;
+    SMELT_RETURN_IF_ERROR(Allocate(s));
+  }
+  registers_.assign(p.num_registers, Register());
+  // From here on nothing refuses but the data, or a storage that cannot grow: those that have grown shrink again then.
+  std::vector<std::pair<Storage*, int64_t>> grown_from;
+  if (resizes || !plan_->grown_states.empty()) {
+    size_t most = plan_->grown_states.size();
+    if (p.convention->mutated != nullptr) most += p.convention->mutated->inputs.size();
+    grown_from.reserve(most);
+  }
+  const auto grow = [&](Storage& storage, int64_t bytes) -> absl::Status {
+    const int64_t before = storage.bytes();
+    absl::Status s = storage.GrowTo(bytes);
+    if (s.ok()) {
+      if (bytes > before) grown_from.emplace_back(&storage, before);
+      return s;
+    }
+    for (const auto& [other, had] : grown_from) other->Resize(had).IgnoreError();  // shrinking cannot fail
+    return s;
+  };
   for (const ExecutablePlan::GrownState& g : plan_->grown_states) {
     const int64_t bytes = b.values.value[g.final_bytes];
     Storage& storage = *storages_[g.storage];
     if (bytes <= storage.bytes()) continue;
-    SMELT_RETURN_IF_ERROR(storage.GrowTo(bytes));
     ++arena_generation_;  // for the words of other plans
+    SMELT_RETURN_IF_ERROR(grow(storage, bytes));
     for (size_t s = 0; s < num_slots; ++s) {
       if (p.slots[s]->kind == fb::SlotKind::StateStorage && p.slots[s]->index == g.storage) base_[s] = storage.data();
     }
@@ -360,17 +409,11 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     for (const auto& m : p.convention->mutated->inputs) {
       if (m->is_state || !(m->flags & static_cast<int>(fb::MutationKind::Resized))) continue;
       const Tensor& t = args[plan_->outer_of_inner[m->arg]].tensor();
-      SMELT_RETURN_IF_ERROR(t.storage()->GrowTo(b.values.value[m->final_bytes]));
+      SMELT_RETURN_IF_ERROR(grow(*t.storage(), b.values.value[m->final_bytes]));
     }
     for (int s : b.call_slots) {
       if (p.slots[s]->kind == fb::SlotKind::ArgStorage) base_[s] = storage_[s]->data() + origin_[s];
     }
-  }
-  for (int s : b.call_slots) {
-    if (p.slots[s]->kind != fb::SlotKind::Fresh || plan_->slot_late[s]) continue;
-    const int output = plan_->output_of_slot[s];
-    if (output >= 0 && (*outputs)[output].IsTensor() && Adopt(output, (*outputs)[output].tensor(), args)) continue;
-    SMELT_RETURN_IF_ERROR(Allocate(s));
   }
 
   // Into the words.
@@ -400,7 +443,6 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
       b.words[w.word] = v.IsFloat() ? Register::Float(d).i : v.IsBool() ? v.as_bool() : v.as_int();
     }
   }
-  registers_.assign(p.num_registers, Register());
   return absl::OkStatus();
 }
 
@@ -517,16 +559,19 @@ absl::Status Executor::Build(const fb::OutputRefT& o, absl::Span<const Datum> ar
 absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   const fb::ConventionT& c = *plan_->plan->convention;
   // All of what will be seen is computed before any handle changes: views count from where the arguments were.
-  std::vector<std::pair<Tensor, Tensor>> changes;  // handle, what it becomes
+  struct Change {
+    Tensor handle, now;
+    Geometry geometry;  // of `now`
+  };
+  std::vector<Change> changes;
+  bool changes_states = false;
   if (c.mutated != nullptr) {
-    constexpr int kHandle = static_cast<int>(fb::MutationKind::Geometry) | static_cast<int>(fb::MutationKind::Storage) |
-                            static_cast<int>(fb::MutationKind::Resized);
     for (const auto& m : c.mutated->inputs) {
-      if (!(m->flags & kHandle) || m->final_view < 0) continue;
+      if (!(m->flags & kHandleChanges) || m->final_view < 0) continue;
       SMELT_ASSIGN_OR_RETURN(Tensor now, TensorOf(m->final_view));
-      changes.emplace_back(m->is_state ? states_[m->arg] : args[plan_->outer_of_inner[m->arg]].tensor(),
-                           std::move(now));
-      state_geometry_changed_ = state_geometry_changed_ || m->is_state;
+      changes.push_back(
+          {m->is_state ? states_[m->arg] : args[plan_->outer_of_inner[m->arg]].tensor(), now, now.geometry()});
+      changes_states = changes_states || m->is_state;
     }
   }
   for (size_t k = 0; k < outputs->size(); ++k) {
@@ -551,10 +596,17 @@ absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* 
       if (!result_layouts_.empty()) SMELT_RETURN_IF_ERROR(MoveToLayout(result_layouts_[k], &out));
     }
   }
-  for (auto& [handle, now] : changes) {
-    if (handle.storage() != now.storage()) handle.SetStorage(now.storage());
-    handle.SetDType(now.dtype());
-    handle.SetGeometry(now.geometry());
+  // What changes now is not put back by an error that comes later, but named.
+  if (!changes.empty()) {
+    written_visibly_ = true;
+    remembered_.clear();
+  }
+  state_geometry_changed_ = state_geometry_changed_ || changes_states;
+  for (Change& change : changes) {
+    Tensor& handle = change.handle;
+    if (handle.storage() != change.now.storage()) handle.SetStorage(change.now.storage());
+    handle.SetDType(change.now.dtype());
+    handle.SetGeometry(std::move(change.geometry));
   }
   return state_geometry_changed_ ? AdoptReplacedStates() : absl::OkStatus();
 }

@@ -150,7 +150,10 @@ class Executor : public Instance {
   };
   // Where a call gave states other memory the plans work there from now on, except where another state should have come
   // along. Of memory that only its owner keeps alive a state takes the contents.
+  // Leaves everything as it was if it fails.
   absl::Status AdoptReplacedStates();
+  absl::Status TryToAdoptReplacedStates();
+  absl::Status TryToResetStates();
   absl::Status TakeBorrowedContents();
   absl::Status TakeContents(absl::Span<const int> states);
   bool FindPlace(int state, StatePlace* place) const;
@@ -220,6 +223,10 @@ class Executor : public Instance {
   absl::Status RunEagerInstead(absl::Span<const Datum> args, std::vector<Datum>* outputs, const absl::Status& why);
 
   // --- executor.cc ---
+  // RunInto, but for memory that cannot be had before a plan is bound: throws then.
+  absl::Status Call(absl::Span<const Datum> args, std::vector<Datum>* outputs);
+  // " (may have been written: x, cache)": whatever the plan changes of what the caller sees.
+  std::string WrittenNames(const ExecutablePlan& plan) const;
   absl::Status SetAddresses(absl::Span<const Datum> args, std::vector<Datum>* outputs);
   absl::Status CheckCall();
   // Uses a tensor of the caller's as the memory of a fresh slot, if that is possible.
@@ -269,6 +276,9 @@ class Executor : public Instance {
   std::vector<int64_t> origin_;                    // by slot: base_ - start of its storage, bytes
   std::vector<uint8_t> adopted_;                   // by output: computed right into the caller's tensor
   bool written_visibly_ = false;
+  // By plan: for errors after the first write. The second is said where there is no memory for words.
+  std::vector<std::string> written_names_;
+  std::vector<absl::Status> out_of_memory_;
   // Of a plan that may refuse late: what the caller's memory held before the first write to it.
   struct Remembered {
     char* at;

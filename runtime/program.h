@@ -127,6 +127,7 @@ struct StepTime {
 
 class Instance {
  public:
+  // kResourceExhausted where memory is short.
   static absl::StatusOr<std::unique_ptr<Instance>> Create(std::shared_ptr<const Program> program,
                                                           const InstanceOptions& options = {});
   virtual ~Instance() = default;
@@ -134,7 +135,8 @@ class Instance {
   // kInvalidArgument: the arguments do not fit the model's signature. kFailedPrecondition: PyTorch would refuse, too,
   // or the bundle has no plan for this way of sharing memory. Both before anything is written, except where only the
   // data decide: then what was written is put back where it is small (64 KiB), else the message names the arguments
-  // that may have been written. Allocates nothing but the outputs at sizes it has seen.
+  // that may have been written. kResourceExhausted: there is no memory for the call; nothing was written, or the
+  // message names what may have been. Allocates nothing but the outputs at sizes it has seen.
   absl::StatusOr<std::vector<Datum>> Run(absl::Span<const Datum> args);
   absl::StatusOr<std::vector<Datum>> Run(std::initializer_list<Datum> args) {
     return Run(absl::Span<const Datum>(args.begin(), args.size()));
@@ -153,6 +155,7 @@ class Instance {
   // The very tensor: its storage is the instance's. A parameter that no call writes must not be written by the caller.
   virtual Tensor state(int index) const = 0;
   // Contents and geometry of all states as in the bundle, into the storages there are.
+  // kResourceExhausted where memory is short; then they are as they were.
   virtual absl::Status ResetStates() = 0;
   // Random draws from here on are a function of the seed and of the calls.
   virtual void Seed(uint64_t seed) = 0;

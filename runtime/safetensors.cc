@@ -1,11 +1,13 @@
 #include "smelt/runtime/safetensors.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "smelt/core/base/file.h"
+#include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/json_text.h"
 
@@ -20,13 +22,50 @@ constexpr struct {
                {"F16", DType::kFloat16}, {"BF16", DType::kBFloat16}, {"F32", DType::kFloat32},
                {"F64", DType::kFloat64}, {"C64", DType::kComplex64}, {"C128", DType::kComplex128}};
 
+absl::Status Write(const std::string& path, const std::map<std::string, Tensor>& tensors,
+                   const std::map<std::string, std::string>& metadata) {
+  nlohmann::json header = nlohmann::json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  int64_t end = 0;
+  for (const auto& [name, t] : tensors) {
+    const char* dtype = "U8";
+    for (const auto& d : kDTypes) {
+      if (d.dtype == t.dtype()) dtype = d.name;
+    }
+    const int64_t begin = end;
+    end += t.NumElements() * ItemSize(t.dtype());
+    header[name] = {{"dtype", dtype},
+                    {"shape", std::vector<int64_t>(t.sizes().begin(), t.sizes().end())},
+                    {"data_offsets", {begin, end}}};
+  }
+  std::string text = JsonText(header);
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const uint64_t size = text.size();
+  SMELT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  SMELT_RETURN_IF_ERROR(file.Append(absl::string_view(reinterpret_cast<const char*>(&size), 8)));
+  SMELT_RETURN_IF_ERROR(file.Append(text));
+  // One at a time: results may be most of the memory there is.
+  for (const auto& [name, t] : tensors) {
+    const Tensor dense = t.geometry().IsContiguous() ? t : t.Clone();
+    const int64_t bytes = dense.NumElements() * ItemSize(dense.dtype());
+    SMELT_RETURN_IF_ERROR(
+        file.Append(absl::string_view(static_cast<const char*>(dense.data()), static_cast<size_t>(bytes))));
+  }
+  return file.Commit();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Read(const std::string& path) {
   auto file = std::make_unique<SafetensorsFile>();
-  file->path_ = path;
-  SMELT_ASSIGN_OR_RETURN(file->data_, ReadFile(path));
-  const std::string& data = file->data_;
+  SMELT_RETURN_IF_ERROR(CatchOutOfMemory([&] { return file->Parse(path); }));
+  return file;
+}
+
+absl::Status SafetensorsFile::Parse(const std::string& path) {
+  path_ = path;
+  SMELT_ASSIGN_OR_RETURN(data_, ReadFile(path));
+  const std::string& data = data_;
   auto bad = [&](absl::string_view what) { return absl::DataLossError(absl::StrCat(path, ": ", what)); };
   if (data.size() < 8) return bad("no safetensors file: shorter than its header's length");
   uint64_t header = 0;
@@ -42,7 +81,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Read(const std
       if (!it->is_object()) return bad("__metadata__ is no object");
       for (auto m = it->begin(); m != it->end(); ++m) {
         if (!m->is_string()) return bad(absl::StrCat("__metadata__ \"", m.key(), "\" is no string"));
-        file->metadata_[m.key()] = m->get<std::string>();
+        metadata_[m.key()] = m->get<std::string>();
       }
       continue;
     }
@@ -63,9 +102,9 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Read(const std
     const uint64_t begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
     if (begin > end || end > body) return entry_bad(absl::StrCat("bytes ", begin, " to ", end, " of ", body));
     e.bytes = absl::string_view(data).substr(8 + header + begin, end - begin);
-    file->entries_[it.key()] = std::move(e);
+    entries_[it.key()] = std::move(e);
   }
-  return file;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Tensor> SafetensorsFile::ReadTensor(absl::string_view name) const {
@@ -76,42 +115,26 @@ absl::StatusOr<Tensor> SafetensorsFile::ReadTensor(absl::string_view name) const
     if (it->second.dtype == d.name) dtype = d.dtype;
   }
   if (!dtype) return absl::UnimplementedError(absl::StrCat(path_, ": \"", name, "\" has dtype ", it->second.dtype));
-  int64_t bytes = ItemSize(*dtype);
+  int64_t bytes = ItemSize(*dtype), largest_stride = bytes;
   for (int64_t d : it->second.shape) {
-    if (__builtin_mul_overflow(bytes, d, &bytes))
+    if (__builtin_mul_overflow(bytes, d, &bytes) ||
+        __builtin_mul_overflow(largest_stride, std::max<int64_t>(d, 1), &largest_stride))
       return absl::DataLossError(absl::StrCat(path_, ": \"", name, "\" has an absurd shape"));
   }
   if (bytes != static_cast<int64_t>(it->second.bytes.size())) {
     return absl::DataLossError(
         absl::StrCat(path_, ": \"", name, "\" has ", it->second.bytes.size(), " bytes, its shape needs ", bytes));
   }
-  Tensor t = Tensor::Empty(*dtype, it->second.shape);
-  if (bytes > 0) std::memcpy(t.data(), it->second.bytes.data(), bytes);
-  return t;
+  return CatchOutOfMemory([&]() -> absl::StatusOr<Tensor> {
+    Tensor t = Tensor::Empty(*dtype, it->second.shape);
+    if (bytes > 0) std::memcpy(t.data(), it->second.bytes.data(), bytes);
+    return t;
+  });
 }
 
-absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, Tensor>& tensors) {
-  nlohmann::json header = nlohmann::json::object();
-  std::string body;
-  for (const auto& [name, t] : tensors) {
-    const Tensor dense = t.Clone();
-    const size_t begin = body.size();
-    body.append(static_cast<const char*>(dense.data()), dense.NumElements() * ItemSize(dense.dtype()));
-    const char* dtype = "U8";
-    for (const auto& d : kDTypes) {
-      if (d.dtype == t.dtype()) dtype = d.name;
-    }
-    header[name] = {{"dtype", dtype},
-                    {"shape", std::vector<int64_t>(t.sizes().begin(), t.sizes().end())},
-                    {"data_offsets", {begin, body.size()}}};
-  }
-  std::string text = JsonText(header);
-  text.append((8 - text.size() % 8) % 8, ' ');
-  const uint64_t size = text.size();
-  std::string out(reinterpret_cast<const char*>(&size), 8);
-  out += text;
-  out += body;
-  return WriteFileAtomically(path, out);
+absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
+                              const std::map<std::string, std::string>& metadata) {
+  return CatchOutOfMemory([&] { return Write(path, tensors, metadata); });
 }
 
 }  // namespace smelt

@@ -32,13 +32,17 @@ class SafetensorsFile {
   absl::StatusOr<Tensor> ReadTensor(absl::string_view name) const;
 
  private:
+  absl::Status Parse(const std::string& path);
+
   std::string path_, data_;
   std::map<std::string, Entry> entries_;
   std::map<std::string, std::string> metadata_;
 };
 
-// Contiguous copies of the tensors, by name. The file is written whole or not at all.
-absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, Tensor>& tensors);
+// Contiguous copies of the tensors, by name, and texts for the header's __metadata__. The file is written whole or not
+// at all.
+absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, Tensor>& tensors,
+                              const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace smelt
 

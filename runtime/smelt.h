@@ -2,14 +2,14 @@
  *
  *   smelt_program* program;
  *   smelt_instance* instance;
- *   if (smelt_program_load("net.smb", &program) != SMELT_OK) puts(smelt_last_error());
- *   smelt_instance_create(program, NULL, &instance);
+ *   if (smelt_program_load("net.smb", &program) != SMELT_OK) return puts(smelt_last_error());
+ *   if (smelt_instance_create(program, NULL, &instance) != SMELT_OK) return puts(smelt_last_error());
  *   float data[6] = {...};
  *   int64_t sizes[] = {2, 3};
  *   smelt_tensor* x = smelt_tensor_borrow(data, sizeof data, SMELT_FLOAT32, 2, sizes, NULL, 0);
  *   smelt_value arg = {SMELT_KIND_TENSOR, {.tensor = x}}, out;
  *   size_t outputs = 1;
- *   if (smelt_instance_run(instance, &arg, 1, &out, &outputs) != SMELT_OK) puts(smelt_last_error());
+ *   if (smelt_instance_run(instance, &arg, 1, &out, &outputs) != SMELT_OK) return puts(smelt_last_error());
  *   ... smelt_tensor_data(out.value.tensor) ...
  *   smelt_value_release(&out);
  *   smelt_tensor_release(x);
@@ -18,8 +18,9 @@
  *
  * Handles are reference counted: whoever gets one from a function here releases it, once. A program may be used by
  * several threads at a time, an instance by one. A tensor handle stands for one tensor: if the model changes an
- * argument's geometry, smelt_tensor_sizes() of the caller's handle shows it. No function throws or aborts on bad input;
- * a null handle is SMELT_INVALID_ARGUMENT, or nothing to release.
+ * argument's geometry, smelt_tensor_sizes() of the caller's handle shows it. No function throws or aborts on bad input
+ * or where memory is short (SMELT_RESOURCE_EXHAUSTED, or no tensor); a null handle is SMELT_INVALID_ARGUMENT, or
+ * nothing to release.
  */
 #ifndef SMELT_RUNTIME_SMELT_H_
 #define SMELT_RUNTIME_SMELT_H_
@@ -89,7 +90,7 @@ typedef struct {
 
 /* A tensor over the caller's memory, which must outlive it and all views of it (outputs may be such views, a model's
  * buffers never are). sizes, strides and offset count elements; strides may be NULL (row-major). Null if the tensor
- * would reach outside [data, data + bytes). */
+ * would reach outside [data, data + bytes), or if there is no memory for the handle. */
 smelt_tensor* smelt_tensor_borrow(void* data, size_t bytes, smelt_dtype dtype, int rank, const int64_t* sizes,
                                   const int64_t* strides, int64_t offset);
 /* A tensor with memory of its own, uninitialized, row-major. Null if there is no such memory. */
@@ -135,7 +136,7 @@ smelt_status smelt_instance_create(const smelt_program* program, const smelt_ins
 void smelt_instance_release(smelt_instance* instance);
 
 /* Runs the model. *num_outputs: in, the room in `outputs`; out, how many there are. The caller releases each output. On
- * an error no output is written. */
+ * an error no output is written, and no argument, unless smelt_last_error() names those that may have been written. */
 smelt_status smelt_instance_run(smelt_instance* instance, const smelt_value* args, size_t num_args,
                                 smelt_value* outputs, size_t* num_outputs);
 /* The same, where outputs[i] of kind TENSOR is memory for that result (SMELT_KIND_NONE: none given); it stays the

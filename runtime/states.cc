@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/tensor/region.h"
 #include "smelt/runtime/executor.h"
@@ -74,13 +75,14 @@ absl::Status Executor::TakeContents(absl::Span<const int> states) {
   if (states.size() == 1 && HasItsSizes(states[0])) {
     Tensor& state = states_[states[0]];
     const Geometry as_exported = ExportedGeometry(states[0]);
+    Geometry geometry = as_exported;
     SMELT_ASSIGN_OR_RETURN(auto made, allocator_.Allocate(bundle_.storages[bundle_.states[states[0]]->storage]->bytes));
     std::memset(made->data(), 0, static_cast<size_t>(made->bytes()));
     CopyStrided(made->data() + as_exported.offset * ItemSize(state.dtype()), as_exported.strides,
                 static_cast<const char*>(state.data()), state.strides(), state.sizes(), ItemSize(state.dtype()), pool_,
                 width_);
     state.SetStorage(std::move(made));
-    state.SetGeometry(as_exported);
+    state.SetGeometry(std::move(geometry));
     return absl::OkStatus();
   }
   SMELT_ASSIGN_OR_RETURN(auto made, allocator_.Allocate(from->bytes()));
@@ -103,6 +105,26 @@ absl::Status Executor::TakeBorrowedContents() {
 }
 
 absl::Status Executor::AdoptReplacedStates() {
+  std::vector<StatePlace> places = places_;
+  std::vector<std::shared_ptr<Storage>> storages = storages_;
+  std::vector<int> elsewhere = elsewhere_;
+  std::vector<std::pair<std::shared_ptr<Storage>, Geometry>> handles;
+  for (const Tensor& t : states_) handles.emplace_back(t.storage(), t.geometry());
+  absl::Status s = CatchOutOfMemory([&] { return TryToAdoptReplacedStates(); });
+  if (s.ok()) return s;
+  places_.swap(places);
+  storages_.swap(storages);
+  elsewhere_.swap(elsewhere);
+  for (size_t i = 0; i < states_.size(); ++i) {
+    states_[i].SetStorage(std::move(handles[i].first));
+    states_[i].SetGeometry(std::move(handles[i].second));
+  }
+  state_geometry_changed_ = true;
+  ++arena_generation_;
+  return s;
+}
+
+absl::Status Executor::TryToAdoptReplacedStates() {
   SMELT_RETURN_IF_ERROR(TakeBorrowedContents());
   state_geometry_changed_ = false;
   for (size_t i = 0; i < states_.size(); ++i) {
@@ -125,19 +147,30 @@ absl::Status Executor::AdoptReplacedStates() {
 }
 
 absl::Status Executor::ResetStates() {
-  for (size_t i = 0; i < bundle_.storages.size(); ++i) {
+  return CatchOutOfMemory([&] { return TryToResetStates(); });
+}
+
+absl::Status Executor::TryToResetStates() {
+  // First what can fail: then either all are as in the bundle or none has changed.
+  std::vector<std::shared_ptr<Storage>> storages = storages_;
+  std::vector<Geometry> geometries;
+  for (size_t i = 0; i < states_.size(); ++i) geometries.push_back(ExportedGeometry(static_cast<int>(i)));
+  for (size_t i = 0; i < storages.size(); ++i) {
+    const fb::StateStorageT& s = *bundle_.storages[i];
+    if (s.bytes == 0 || !s.is_mutated || !places_[i].replaced) continue;
+    SMELT_ASSIGN_OR_RETURN(storages[i], allocator_.Allocate(s.bytes));
+  }
+  storages_.swap(storages);
+  for (size_t i = 0; i < storages_.size(); ++i) {
     const fb::StateStorageT& s = *bundle_.storages[i];
     if (s.bytes == 0 || !s.is_mutated) continue;
-    if (places_[i].replaced) {
-      SMELT_ASSIGN_OR_RETURN(storages_[i], allocator_.Allocate(s.bytes));
-    }
     places_[i] = StatePlace();
-    SMELT_RETURN_IF_ERROR(storages_[i]->Resize(s.bytes));
+    SMELT_RETURN_IF_ERROR(storages_[i]->Resize(s.bytes));  // it has had as many
     std::memcpy(storages_[i]->data(), program_->StateBytes(static_cast<int>(i)), static_cast<size_t>(s.bytes));
   }
   for (size_t i = 0; i < states_.size(); ++i) {
     states_[i].SetStorage(storages_[bundle_.states[i]->storage]);
-    states_[i].SetGeometry(ExportedGeometry(static_cast<int>(i)));
+    states_[i].SetGeometry(std::move(geometries[i]));
   }
   elsewhere_.clear();
   state_geometry_changed_ = false;

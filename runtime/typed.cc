@@ -1,11 +1,11 @@
 #include "smelt/runtime/typed.h"
 
-#include <cstdio>
 #include <string>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "smelt/core/base/file.h"
 #include "smelt/core/tensor/dtype.h"
 
 namespace smelt {
@@ -37,14 +37,12 @@ absl::Status CheckNumResults(size_t got, size_t want) {
 absl::StatusOr<std::shared_ptr<const Program>> LoadBundleFile(absl::string_view path, absl::string_view header_digest,
                                                               const ProgramOptions& options) {
   // The header's digest covers the table of all segments and their digests: the file's identity (container.h).
-  char header[96] = {};
-  const std::string name(path);
-  std::FILE* file = std::fopen(name.c_str(), "rbe");
-  const size_t got = file == nullptr ? 0 : std::fread(header, 1, sizeof header, file);
-  if (file != nullptr) std::fclose(file);
-  if (got == sizeof header && absl::BytesToHexString(absl::string_view(header + 64, 32)) != header_digest) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " is another bundle than the one this program was built with"));
+  constexpr size_t kHeaderBytes = 96, kDigest = 64;
+  if (const absl::StatusOr<MappedFile> file = MapFile(path); file.ok() && file->size() >= kHeaderBytes) {
+    if (absl::BytesToHexString(file->text().substr(kDigest, 32)) != header_digest) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " is another bundle than the one this program was built with"));
+    }
   }
   return Program::Load(path, options);  // says why a file cannot be read
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -284,9 +285,17 @@ absl::Status ContainerWriter::Append(absl::Span<const uint8_t> bytes) {
     return Write(bytes.data(), static_cast<int64_t>(bytes.size()));
   }
   std::vector<std::thread> aside;
-  const bool hashed_aside = StartThread(aside, [&] { hasher_.Update(bytes); });
+  bool out_of_memory = false;
+  const bool hashed_aside = StartThread(aside, [&] {
+    try {
+      hasher_.Update(bytes);
+    } catch (const std::bad_alloc&) {
+      out_of_memory = true;
+    }
+  });
   const absl::Status written = Write(bytes.data(), static_cast<int64_t>(bytes.size()));
   for (std::thread& t : aside) t.join();
+  if (out_of_memory) throw std::bad_alloc();
   if (!hashed_aside) hasher_.Update(bytes);
   return written;
 }

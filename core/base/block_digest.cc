@@ -1,6 +1,8 @@
 #include "smelt/core/base/block_digest.h"
 
 #include <algorithm>
+#include <atomic>
+#include <new>
 
 #include "smelt/core/base/blocks.h"
 
@@ -12,10 +14,16 @@ void BlockHasher::Update(absl::Span<const uint8_t> bytes) {
     if (whole > 0) {
       const size_t first = blocks_.size();
       blocks_.resize(first + whole);
+      std::atomic<bool> out_of_memory = false;  // a thread must not throw
       ForEachBlock(static_cast<int64_t>(whole), [&](int64_t i) {
         const size_t block = static_cast<size_t>(i);
-        blocks_[first + block] = Sha256(bytes.subspan(block * kBlockBytes, kBlockBytes));
+        try {
+          blocks_[first + block] = Sha256(bytes.subspan(block * kBlockBytes, kBlockBytes));
+        } catch (const std::bad_alloc&) {
+          out_of_memory = true;
+        }
       });
+      if (out_of_memory) throw std::bad_alloc();
       bytes.remove_prefix(whole * kBlockBytes);
       continue;
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -13,22 +14,36 @@
 
 namespace smelt {
 
+namespace {
+
+// OpenSSL's calls fail only where memory is short: that some provider has SHA-256 is part of its installation.
+void OrOutOfMemory(bool succeeded) {
+  if (!succeeded) throw std::bad_alloc();
+}
+
+struct Free {
+  void operator()(EVP_MD_CTX* evp) const { EVP_MD_CTX_free(evp); }
+};
+
+}  // namespace
+
 struct Sha256Hasher::Context {
-  // OpenSSL's calls fail only when memory runs out or no provider has SHA-256: nothing a caller could act on.
   Context() : evp(EVP_MD_CTX_new()) {
-    SMELT_CHECK(evp != nullptr);
+    OrOutOfMemory(evp != nullptr);
     Restart();
   }
-  ~Context() { EVP_MD_CTX_free(evp); }
   // To look the algorithm up, as EVP_sha256() does at each start, takes as long as to hash ten kilobytes.
   static const EVP_MD* Algorithm() {
-    static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
-    SMELT_CHECK(algorithm != nullptr);
+    static const EVP_MD* const algorithm = [] {
+      const EVP_MD* fetched = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+      OrOutOfMemory(fetched != nullptr);
+      return fetched;
+    }();
     return algorithm;
   }
-  void Restart() { SMELT_CHECK_EQ(EVP_DigestInit_ex(evp, Algorithm(), nullptr), 1); }
+  void Restart() { OrOutOfMemory(EVP_DigestInit_ex(evp.get(), Algorithm(), nullptr) == 1); }
 
-  EVP_MD_CTX* evp;
+  std::unique_ptr<EVP_MD_CTX, Free> evp;
 };
 
 Sha256Hasher::Sha256Hasher() : context_(std::make_unique<Context>()) {}
@@ -39,13 +54,13 @@ Sha256Hasher& Sha256Hasher::operator=(Sha256Hasher&&) noexcept = default;
 void Sha256Hasher::Update(absl::Span<const uint8_t> bytes) { Update(bytes.data(), bytes.size()); }
 
 void Sha256Hasher::Update(const void* data, size_t size) {
-  if (size != 0) SMELT_CHECK_EQ(EVP_DigestUpdate(context_->evp, data, size), 1);
+  if (size != 0) OrOutOfMemory(EVP_DigestUpdate(context_->evp.get(), data, size) == 1);
 }
 
 Sha256Digest Sha256Hasher::Finish() {
   Sha256Digest digest;
   unsigned size = 0;
-  SMELT_CHECK_EQ(EVP_DigestFinal_ex(context_->evp, digest.data(), &size), 1);
+  OrOutOfMemory(EVP_DigestFinal_ex(context_->evp.get(), digest.data(), &size) == 1);
   SMELT_CHECK_EQ(size, digest.size());
   context_->Restart();
   return digest;

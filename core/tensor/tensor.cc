@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,6 +31,7 @@ char* AllocateAligned(int64_t bytes) {
   const bool huge = bytes >= kHugePages;
   const int64_t alignment = bytes < kPages ? kAlignment : huge ? kHugePage : kPage;
   void* memory = nullptr;
+  if (bytes > std::numeric_limits<int64_t>::max() - kHugePage) return nullptr;
   const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
   if (posix_memalign(&memory, static_cast<size_t>(alignment), size) != 0) return nullptr;
 #if defined(MADV_HUGEPAGE)
@@ -127,10 +129,9 @@ std::string Geometry::ToString() const {
 
 std::shared_ptr<Storage> Storage::Allocate(int64_t bytes) {
   SMELT_CHECK_GE(bytes, 0);
-  SMELT_CHECK_LE(bytes, std::numeric_limits<int64_t>::max() - kPage);
   auto storage = std::shared_ptr<Storage>(new Storage());
   storage->data_ = AllocateAligned(bytes);
-  SMELT_CHECK(storage->data_ != nullptr) << "no memory for " << bytes << " bytes";
+  if (storage->data_ == nullptr) throw std::bad_alloc();
   storage->bytes_ = bytes;
   storage->capacity_ = bytes;
   storage->owned_ = true;
@@ -163,7 +164,7 @@ absl::Status Storage::Resize(int64_t bytes) {
     return absl::FailedPreconditionError(
         absl::StrCat("a storage over memory of the caller has ", capacity_, " bytes and cannot grow to ", bytes));
   }
-  char* data = bytes > std::numeric_limits<int64_t>::max() - kPage ? nullptr : AllocateAligned(bytes);
+  char* data = AllocateAligned(bytes);
   if (data == nullptr)
     return absl::ResourceExhaustedError(absl::StrCat("no memory for a storage of ", bytes, " bytes"));
   std::memcpy(data, data_, static_cast<size_t>(bytes_));
@@ -192,8 +193,7 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Geometry geometry)
 Tensor Tensor::Empty(DType dtype, absl::Span<const int64_t> sizes) {
   Geometry g = Geometry::Contiguous(sizes);
   int64_t bytes;
-  SMELT_CHECK(!__builtin_mul_overflow(g.NumElements(), static_cast<int64_t>(ItemSize(dtype)), &bytes))
-      << g.ToString() << " of " << Name(dtype) << " is too large";
+  if (__builtin_mul_overflow(g.NumElements(), static_cast<int64_t>(ItemSize(dtype)), &bytes)) throw std::bad_alloc();
   return Tensor(Storage::Allocate(bytes), dtype, std::move(g));
 }
 
@@ -205,8 +205,7 @@ Tensor Tensor::EmptyStrided(DType dtype, absl::Span<const int64_t> sizes, absl::
   const auto [low, high] = g.Span();
   SMELT_CHECK_GE(low, 0) << "negative strides: " << g.ToString();
   int64_t bytes;
-  SMELT_CHECK(!__builtin_mul_overflow(high, static_cast<int64_t>(ItemSize(dtype)), &bytes))
-      << g.ToString() << " of " << Name(dtype) << " is too large";
+  if (__builtin_mul_overflow(high, static_cast<int64_t>(ItemSize(dtype)), &bytes)) throw std::bad_alloc();
   return Tensor(Storage::Allocate(bytes), dtype, std::move(g));
 }
 

@@ -4,6 +4,7 @@
 #define SMELT_RUNTIME_LIBRARY_DNNL_EXEC_H_
 
 #include <atomic>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -27,7 +28,7 @@ class DnnlExec {
   // `handles` as the args were given. False: oneDNN refused (out of memory).
   bool Run(absl::Span<void* const> handles) const {
     OneOmpThread one;
-    State* s = idle_.exchange(nullptr, std::memory_order_acquire);
+    std::unique_ptr<State> s(idle_.exchange(nullptr, std::memory_order_acquire));
     if (s == nullptr) s = MakeState();
     if (s == nullptr) return false;
     bool ok = true;
@@ -39,9 +40,12 @@ class DnnlExec {
                      s->memories.back().get(),
                      Scratch::Get(ScratchUse::kLibrary, static_cast<int64_t>(scratchpad_.get_size()))) == dnnl_success;
     }
-    ok = ok && dnnl_primitive_execute(primitive_.get(), ThreadStream().get(), static_cast<int>(s->args.size()),
-                                      s->args.data()) == dnnl_success;
-    delete idle_.exchange(s, std::memory_order_release);
+    const auto stream = TryDnnl([] { return ThreadStream().get(); });
+    ok = ok && stream &&
+         dnnl_primitive_execute(primitive_.get(), *stream, static_cast<int>(s->args.size()), s->args.data()) ==
+             dnnl_success;
+    // acquire, too: what is there already was written by another thread, and is deleted here.
+    delete idle_.exchange(s.release(), std::memory_order_acq_rel);
     return ok;
   }
 
@@ -50,7 +54,7 @@ class DnnlExec {
     std::vector<dnnl::memory> memories;
     std::vector<dnnl_exec_arg_t> args;
   };
-  State* MakeState() const {
+  std::unique_ptr<State> MakeState() const {
     auto made = TryDnnl([&] {
       auto s = std::make_unique<State>();
       for (const Arg& a : args_) s->memories.emplace_back(a.desc, CpuEngine(), nullptr);
@@ -58,9 +62,9 @@ class DnnlExec {
       for (size_t i = 0; i < s->memories.size(); ++i) {
         s->args.push_back({i < args_.size() ? args_[i].index : DNNL_ARG_SCRATCHPAD, s->memories[i].get()});
       }
-      return s.release();
+      return s;
     });
-    return made.value_or(nullptr);
+    return made ? *std::move(made) : nullptr;
   }
 
   dnnl::primitive primitive_;

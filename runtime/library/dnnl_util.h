@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "oneapi/dnnl/dnnl.hpp"
+#include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/tensor/dtype.h"
 #include "smelt/runtime/library/scratch.h"
 
@@ -56,14 +57,24 @@ inline dnnl::memory::data_type DnnlType(DType t) {
   }
 }
 
-// oneDNN's own C++ interface throws where it cannot do something; here that is a nullopt.
+// oneDNN's own C++ interface throws where it cannot do something; here that is a nullopt. Throws std::bad_alloc where
+// memory is short.
 template <typename F>
 auto TryDnnl(F f) -> std::optional<decltype(f())> {
   try {
     return f();
-  } catch (const dnnl::error&) {
-    return std::nullopt;
+  } catch (const dnnl::error& e) {
+    if (e.status != dnnl_out_of_memory) return std::nullopt;
+  } catch (const std::exception&) {
+    // Of the standard library, for want of memory. The primitive that was in the making stays in oneDNN's cache, and
+    // whoever asks for it again gets an exception: the cache has to begin afresh.
+    int capacity = 0;
+    if (dnnl_get_primitive_cache_capacity(&capacity) == dnnl_success) {
+      dnnl_set_primitive_cache_capacity(0);
+      dnnl_set_primitive_cache_capacity(capacity);
+    }
   }
+  throw std::bad_alloc();
 }
 
 inline dnnl::primitive_attr UserScratchpad() {
@@ -79,7 +90,9 @@ struct AlignedFree {
 };
 using AlignedBuffer = std::unique_ptr<char, AlignedFree>;
 inline AlignedBuffer AllocateAligned(int64_t bytes) {
-  return AlignedBuffer(static_cast<char*>(std::aligned_alloc(64, static_cast<size_t>((bytes + 63) / 64 * 64 + 64))));
+  char* made = static_cast<char*>(std::aligned_alloc(64, static_cast<size_t>((bytes + 63) / 64 * 64 + 64)));
+  if (made == nullptr) throw OutOfMemory(bytes);
+  return AlignedBuffer(made);
 }
 
 }  // namespace smelt

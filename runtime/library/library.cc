@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -93,11 +94,21 @@ absl::StatusOr<std::shared_ptr<const PreparedOp>> Library::Prepare(const Library
     SMELT_RETURN_IF_ERROR(CheckShapes(request));
     int64_t packed = 0;
     SMELT_ASSIGN_OR_RETURN(std::unique_ptr<PreparedOp> made, e.make(request, &packed));
+    // What the map takes over is complete: it does not stand an element that throws while it is made.
+    std::shared_ptr<const PreparedOp> op = std::move(made);
+    LibraryRequest key = request;
     std::lock_guard<std::mutex> lock(mutex_);
     if (cache_.size() >= kMaxPrepared) cache_.clear();
-    auto [it, fresh] = cache_.try_emplace(request, std::move(made));
-    if (fresh) packed_bytes_ += packed;
-    return it->second;
+    try {
+      auto [it, fresh] = cache_.try_emplace(std::move(key), std::move(op));
+      if (fresh) packed_bytes_ += packed;
+      return it->second;
+    } catch (const std::bad_alloc&) {
+      // Abseil's table is fit for nothing, not even to be destroyed, once its growth has failed: it begins afresh, and
+      // what it held is lost to the process.
+      new (&cache_) decltype(cache_)();
+      throw;
+    }
   }
   return absl::UnimplementedError(absl::StrCat("there is no library operator \"", request.op, "\""));
 }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "smelt/core/base/check.h"
+#include "smelt/core/base/out_of_memory.h"
 
 namespace smelt {
 
@@ -15,15 +15,17 @@ enum class ScratchUse { kA, kB, kC, kBias, kLibrary, kSource, kDestination, kWei
 
 class Scratch {
  public:
-  // At least `bytes`, 64-byte aligned; valid until the next Get of the same use on this thread.
+  // At least `bytes`, 64-byte aligned; valid until the next Get of the same use on this thread. Throws OutOfMemory.
   static char* Get(ScratchUse use, int64_t bytes) {
     thread_local Scratch buffers[static_cast<int>(ScratchUse::kCount)];
     Scratch& s = buffers[static_cast<int>(use)];
     if (bytes > s.bytes_) {
       std::free(s.data_);
-      s.bytes_ = (bytes + bytes / 4 + 4095) / 4096 * 4096;
-      s.data_ = static_cast<char*>(std::aligned_alloc(64, static_cast<size_t>(s.bytes_)));
-      SMELT_CHECK(s.data_ != nullptr) << "no memory for a scratch buffer of " << s.bytes_ << " bytes";
+      s.bytes_ = 0;
+      const int64_t want = (bytes + bytes / 4 + 4095) / 4096 * 4096;
+      s.data_ = static_cast<char*>(std::aligned_alloc(64, static_cast<size_t>(want)));
+      if (s.data_ == nullptr) throw OutOfMemory(want);
+      s.bytes_ = want;
     }
     return s.data_;
   }

@@ -3,7 +3,7 @@
 def _test_bundles_impl(ctx):
     models = {f.basename[:-len(".pt2")]: f for f in ctx.files.models if f.extension == "pt2"}
     bundles = []
-    for name in ctx.attr.names:
+    for name in ctx.attr.names or sorted(models):
         bundle = ctx.actions.declare_file(ctx.label.name + "/" + name + ".smb")
         ctx.actions.run(
             executable = ctx.executable._smelt,
@@ -18,10 +18,10 @@ def _test_bundles_impl(ctx):
 
 test_bundles = rule(
     implementation = _test_bundles_impl,
-    doc = "Compiles the models called NAMES among the files of MODELS to NAME_OF_RULE/NAME.smb.",
+    doc = "Compiles the models called NAMES among the files of MODELS (all, if there are no NAMES) to NAME_OF_RULE/NAME.smb.",
     attrs = {
         "models": attr.label_list(allow_files = True, mandatory = True),
-        "names": attr.string_list(mandatory = True),
+        "names": attr.string_list(),
         "_smelt": attr.label(default = Label("//tools:smelt"), executable = True, cfg = "target"),
     },
 )
