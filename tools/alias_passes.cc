@@ -2,7 +2,6 @@
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/editor.h"
 #include "smelt/alias/live_passes.h"
-#include "smelt/core/base/file.h"
 #include "smelt/tools/pass_registry.h"
 
 namespace smelt {
@@ -12,17 +11,15 @@ void RegisterAliasPasses() {
   pass.name = "alias-db";
   pass.description = "prints what shares memory with what and who writes it (--json, --dot, --html=FILE)";
   pass.is_analysis = true;
+  pass.options = {"json", "dot", "html"};
   pass.run = [](PassContext& c) -> absl::Status {
     std::unique_ptr<AliasDb> db = AliasDb::Build(*c.graph);
-    if (!c.html.empty()) {
-      absl::Status s = WriteFileAtomically(c.html, absl::string_view(db->ToHtml()));
-      if (!s.ok()) return s;
-    }
+    if (c.html) c.page = db->ToHtml();
     if (c.json) {
       c.output = db->ToJson();
     } else if (c.dot) {
       c.output = db->ToDot();
-    } else if (c.html.empty()) {
+    } else if (!c.html) {
       c.output = db->ToString();
     }
     return absl::OkStatus();
@@ -38,6 +35,7 @@ void RegisterAliasPasses() {
     Pass live;
     live.name = std::move(name);
     live.description = std::move(description);
+    live.options = {"explain"};
     live.run = [run](PassContext& c) -> absl::Status {
       std::unique_ptr<AliasDb> db = AliasDb::Build(*c.graph);
       Editor edit(*c.graph);

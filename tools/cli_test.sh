@@ -47,7 +47,56 @@ head -c 2000 "$models/relu_input.pt2" >cut.pt2
 expect 3 'not a readable zip' compile cut.pt2 -o a.smb
 expect 3 'not a readable zip' "$smelt" inspect cut.pt2
 expect 6 'no_such_folder' compile "$models/relu_input.pt2" -o no_such_folder/a.smb
-expect 6 'no regular file' compile "$models/relu_input.pt2" -o /dev/null
+
+# Outputs: devices, pipes and links keep their place; what cannot be a file's name is said.
+expect 0 '' compile "$models/relu_input.pt2" -o plain.smb --stats-file=plain.json
+expect 0 '' compile "$models/relu_input.pt2" -o /dev/null
+expect 0 '' compile "$models/relu_input.pt2" -o a.smb --stats-file=/dev/null
+expect 2 'reads the bundle again' compile "$models/relu_input.pt2" -o /dev/null --stats-file=a.json
+[[ -c /dev/null ]] || { echo "/dev/null is no device any more"; exit 1; }
+expect 6 '/dev/full: cannot write' compile "$models/relu_input.pt2" -o /dev/full
+ln -s real.smb link.smb
+expect 0 '' compile "$models/relu_input.pt2" -o link.smb
+[[ -L link.smb ]] && cmp plain.smb real.smb || { echo "the link does not lead to the bundle"; failed=1; }
+expect 2 'also "link.smb", which would be lost' "$smelt" report link.smb -o real.smb
+mkfifo out.fifo
+cat out.fifo >through.smb &
+expect 0 '' compile "$models/relu_input.pt2" -o out.fifo
+wait $!
+[[ -p out.fifo ]] && cmp plain.smb through.smb || { echo "the bundle did not go through the pipe"; failed=1; }
+compile "$models/relu_input.pt2" -o /dev/stdout | cmp - plain.smb || { echo "the bundle did not go to standard output"; failed=1; }
+expect 2 '-o is empty' compile "$models/relu_input.pt2" -o ''
+expect 6 'File name too long' compile "$models/relu_input.pt2" -o "$(printf 'x%.0s' {1..300}).smb"
+mkdir folder.smb
+expect 6 'Is a directory' compile "$models/relu_input.pt2" -o folder.smb
+
+# Inputs that are no files are refused at once.
+for name in pipe.pt2 pipe.ir pipe.smg pipe.smb pipe.case.safetensors; do mkfifo $name; done
+for name in pipe.pt2 pipe.ir pipe.smg pipe.smb; do expect 3 'is a named pipe' timeout 60 "$smelt" inspect $name; done
+expect 3 'is a named pipe' timeout 60 "$smelt" compile pipe.pt2 -o a.smb
+expect 3 'is a named pipe' timeout 60 "$smelt" run plain.smb --case=pipe.case.safetensors
+expect 3 'Is a directory' "$smelt" inspect folder.smb
+
+# What is printed and cannot be written is not lost silently.
+full() { "$@" >/dev/full; }
+for args in --help --version "inspect $models/relu_input.pt2" "inspect plain.smb --json" "cache stats --cache-dir=none" \
+  "run plain.smb --case=$models/relu_input.case.safetensors" "compile --help"; do
+  expect 6 'cannot write to standard output' full "$smelt" $args
+done
+closed() { "$@" >&-; }
+expect 6 'cannot write to standard output' closed "$smelt" --help
+expect 0 '' closed "$smelt" compile "$models/relu_input.pt2" -o closed.smb --cache-mode=off --target=x86-64-v2
+cmp plain.smb closed.smb || failed=1
+
+# An option that would have no effect is wrong usage.
+expect 2 '--json has no effect with --inputs' "$smelt" run plain.smb --inputs=a --outputs=b --json
+expect 2 '--repeat has no effect with --inputs' "$smelt" run plain.smb --inputs=a --outputs=b --repeat=100
+expect 2 '--cache-dir has no effect with --cache-mode=off' compile "$models/relu_input.pt2" -o a.smb --cache-dir=x
+expect 2 '--cache-size has no effect' "$smelt" compile "$models/relu_input.pt2" -o a.smb --cache-mode=read-only --cache-size=1
+expect 2 '--cache-dir has no effect with --kernels' "$smelt" compile "$models/relu_input.pt2" -o a.smb --kernels=k --cache-dir=x
+expect 2 '--digests has no effect on a model' "$smelt" inspect "$models/relu_input.pt2" --digests
+expect 2 '--target has no effect on kernels compile' "$smelt" kernels compile a.specs -o a.kernels --target=x86-64-v2
+expect 2 '--threads has no effect on kernels pick' "$smelt" kernels pick a.specs -o b.specs --threads=1
 
 # All that is missing is named, with counts and places.
 cat >unsupported.ir <<'EOF'
@@ -192,4 +241,40 @@ expect 0 '' "$smelt" run relu.smb --inputs=in.safetensors --outputs=out.safetens
 expect 0 'relu_.*x.after' head -c 200 out.safetensors
 expect 6 'no_such_folder' "$smelt" run relu.smb --inputs=in.safetensors --outputs=no_such_folder/out
 expect 2 'no tensor' "$smelt" run kv.smb --inputs=in.safetensors --outputs=out.safetensors
+expect 0 '' "$smelt" run relu.smb --inputs=in.safetensors --outputs=/dev/null
+[[ -c /dev/null ]] || { echo "/dev/null is no device any more"; exit 1; }
+
+# Results that are no tensors are written, too.
+cat >numbers.ir <<'EOF'
+graph(%x : Float(4, 8)):
+  %one : int = prim::Constant[value=1]()
+  %n : int = aten::size(%x, %one)
+  %y : Float(4, 8) = aten::relu(%x)
+  return (%y, %n, %y)
+EOF
+compile numbers.ir -o numbers.smb >/dev/null || failed=1
+expect 0 'smelt.values' "$smelt" run numbers.smb --inputs=in.safetensors --outputs=numbers.safetensors
+expect 0 '"__metadata__":\{"smelt.values":"\{\\"n\\":\{\\"int\\":8\}\}"\}.*"output2":.*"y":' head -c 400 numbers.safetensors
+
+# There is no memory for the result: 960 MB in a process that may have 800.
+cat >large.ir <<'EOF'
+graph(%x : Float(4, 8)):
+  %0 : int = prim::Constant[value=0]()
+  %sizes : int[] = prim::Constant[value=[30000000, 8]]()
+  %no : bool = prim::Constant[value=0]()
+  %row : Float(8) = aten::select(%x, %0, %0)
+  %all : Float(30000000, 8) = aten::expand(%row, %sizes, %no)
+  %y : Float(30000000, 8) = aten::exp(%all)
+  return (%y)
+EOF
+compile large.ir -o large.smb >/dev/null || failed=1
+expect 6 'out of memory' bash -c 'ulimit -v 800000; exec "$@"' limited "$smelt" run large.smb --inputs=in.safetensors --outputs=out.safetensors
+
+# What cannot be cut down is said.
+expect 2 'does not fit .*: call 0 has' "$smelt" reduce "$models/relu_input.pt2" "--case=$models/kv_cache.case.safetensors"
+expect 2 'does not fit .*: call 0 argument 0' "$smelt" reduce "$models/relu_input.pt2" "--case=$models/digits.case.safetensors"
+expect 4 'mine::spline' "$smelt" reduce unsupported.ir "--case=$case"
+cp "$case" reduced.case.safetensors
+expect 2 'is read, and would be lost' "$smelt" reduce "$models/relu_input.pt2" --case=reduced.case.safetensors
+expect 0 'nothing to cut down' "$smelt" reduce "$models/relu_input.pt2" "--case=$case"
 exit $failed

@@ -68,17 +68,24 @@ absl::StatusOr<int64_t> CommandLine::GetInt(absl::string_view name, int64_t fall
   return v;
 }
 
-namespace {
-
 bool AreOneFile(const std::string& a, const std::string& b) {
   namespace fs = std::filesystem;
   std::error_code error;
+  for (const std::string& path : {a, b}) {
+    if (fs::exists(path, error) && !fs::is_regular_file(path, error)) return false;
+  }
   const bool one = fs::equivalent(a, b, error);
-  if (!error) return one && fs::is_regular_file(a, error);
+  if (!error) return one;
   return fs::weakly_canonical(a, error) == fs::weakly_canonical(b, error) && !error;
 }
 
-}  // namespace
+absl::Status CommandLine::RefuseWithoutEffect(const std::vector<std::string>& names, absl::string_view where) const {
+  for (const std::string& name : names) {
+    if (!Has(name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(name.size() == 1 ? "-" : "--", name, " has no effect ", where));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CommandLine::CheckFiles(const std::vector<std::string>& reads,
                                      const std::vector<std::string>& writes) const {
@@ -91,10 +98,14 @@ absl::Status CommandLine::CheckFiles(const std::vector<std::string>& reads,
     for (std::string& file : files(option)) taken.push_back(std::move(file));
   }
   for (const std::string& option : writes) {
+    if (Has(option) && files(option).empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(option.size() == 1 ? "-" : "--", option, " is empty: the name of a file to write expected"));
+    }
     for (std::string& file : files(option)) {
       for (const std::string& other : taken) {
         if (!AreOneFile(file, other)) continue;
-        return absl::InvalidArgumentError(absl::StrCat(option == "o" ? "-" : "--", option, "=", file,
+        return absl::InvalidArgumentError(absl::StrCat(option.size() == 1 ? "-" : "--", option, "=", file,
                                                        ": another file expected: this one is also \"", other,
                                                        "\", which would be lost"));
       }

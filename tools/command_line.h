@@ -24,14 +24,21 @@ class CommandLine {
   std::string Get(absl::string_view name, absl::string_view fallback = "") const;
   // InvalidArgument if it is no whole number in [min, max].
   absl::StatusOr<int64_t> GetInt(absl::string_view name, int64_t fallback, int64_t min, int64_t max) const;
+  // InvalidArgument if one of these options was given: it would have no effect. `where` says beside what: "with
+  // --inputs".
+  absl::Status RefuseWithoutEffect(const std::vector<std::string>& names, absl::string_view where) const;
   // InvalidArgument if a file that an option of `writes` names is another's of these, or is one that is read: a
-  // positional argument, or of an option of `reads`. Files of several are separated by commas. Devices may be shared.
+  // positional argument, or of an option of `reads`; or if it has no name. Files of several are separated by commas.
+  // Devices may be shared.
   absl::Status CheckFiles(const std::vector<std::string>& reads, const std::vector<std::string>& writes) const;
 
  private:
   std::vector<std::string> positional_;
   std::map<std::string, std::string> values_;
 };
+
+// Whether two paths lead to one regular file, or would.
+bool AreOneFile(const std::string& a, const std::string& b);
 
 // argv[1..] with @FILE replaced by the lines of FILE.
 absl::StatusOr<std::vector<std::string>> ExpandParamsFiles(int argc, char** argv);

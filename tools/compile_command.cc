@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -61,6 +62,16 @@ int RunCompile(const std::vector<std::string>& args) {
   if (usage.ok() && line->Has("stats") && line->Get("stats") != "json")
     usage = absl::InvalidArgumentError("--stats=json expected");
   if (usage.ok()) usage = line->CheckFiles({"kernels"}, {"o", "stats-file"});
+  std::error_code error;
+  if (usage.ok() && line->Has("stats-file") && std::filesystem::exists(line->Get("o"), error) &&
+      !std::filesystem::is_regular_file(line->Get("o"), error))
+    usage = absl::InvalidArgumentError("--stats-file reads the bundle again: a file expected for -o");
+  if (usage.ok() && line->Has("kernels")) {
+    usage = line->RefuseWithoutEffect({"cache-dir", "cache-size", "remote-cache", "explain-cache"},
+                                      "with --kernels: all kernels come from those files");
+    if (usage.ok() && line->Get("cache-mode", "off") != "off")
+      usage = line->RefuseWithoutEffect({"cache-mode"}, "with --kernels: all kernels come from those files");
+  }
   if (usage.ok() && line->Has("dump-after")) {
     const std::string pass = line->Get("dump-after");
     if (pass != "all" && std::find(std::begin(kPassNames), std::end(kPassNames), pass) == std::end(kPassNames)) {

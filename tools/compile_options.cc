@@ -57,6 +57,12 @@ absl::Status ReadCompileOptions(const CommandLine& line, CompileOptions& options
   SMELT_ASSIGN_OR_RETURN(cache.mode, ParseCacheMode(line.Get("cache-mode", "read-write")));
   SMELT_ASSIGN_OR_RETURN(int64_t mebibytes, line.GetInt("cache-size", cache.max_bytes >> 20, 0, int64_t{1} << 30));
   cache.max_bytes = mebibytes << 20;
+  if (cache.mode == CacheMode::kOff) {
+    SMELT_RETURN_IF_ERROR(line.RefuseWithoutEffect({"cache-dir", "cache-size"}, "with --cache-mode=off"));
+  } else if (cache.mode == CacheMode::kReadOnly) {
+    SMELT_RETURN_IF_ERROR(
+        line.RefuseWithoutEffect({"cache-size"}, "with --cache-mode=read-only: nothing is added to the folder"));
+  }
   if (line.Has("remote-cache")) {
     SMELT_ASSIGN_OR_RETURN(cache.store, HttpStore::Create({.url = line.Get("remote-cache")}));
   }

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -21,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "smelt/core/base/file.h"
+#include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/json_text.h"
 #include "smelt/tools/command_line.h"
@@ -41,7 +43,7 @@ constexpr int kExitInterrupted = 130;
 std::string Help() {
   return absl::StrCat(
       "smelt convert MODEL|FOLDER|@LIST ... --out-dir=DIR [options]\n"
-      "  FOLDER stands for all models in it; outputs mirror the inputs' relative paths\n"
+      "  FOLDER stands for all models in it, behind symbolic links too; outputs mirror the inputs' relative paths\n"
       "  --jobs=N                    models at a time (default: one a core)\n"
       "  --keep-going                go on after a model that failed\n"
       "  --report=FILE.html          a page about all models\n"
@@ -143,7 +145,7 @@ class Batch {
     for (const ConvertInput& i : inputs_) places_.push_back(PlacesOf(out_dir_, i));
     results_.resize(inputs_.size());
     identity_ = ConvertIdentity(options_);
-    return absl::OkStatus();
+    return CheckOutputs();
   }
 
   absl::Status OpenOutputs() {
@@ -184,11 +186,18 @@ class Batch {
     while (workers->busy() > 0 || (next < order.size() && !stop)) {
       while (!stop && next < order.size() && workers->busy() < jobs_) {
         broken = workers->Give(order[next]);
-        if (!broken.ok()) {
-          stop = true;
-          break;
+        if (broken.ok()) {
+          ++next;
+          continue;
         }
-        ++next;
+        // Where the system gives no more processes, those that there are do the work.
+        if (workers->busy() > 0) {
+          jobs_ = workers->busy();
+          broken = absl::OkStatus();
+        } else {
+          stop = true;
+        }
+        break;
       }
       for (const ForkedWorkers::Outcome& o : workers->Wait(500, stop_fd)) {
         const ConvertRecord r = ResultOf(o);
@@ -221,31 +230,72 @@ class Batch {
   }
 
  private:
+  // The path of the file that a path leads to; "" for a device, which may be several outputs.
+  static std::string FileOf(const std::string& path) {
+    std::error_code error;
+    if (fs::exists(path, error) && !fs::is_regular_file(path, error)) return "";
+    return fs::weakly_canonical(path, error).string();
+  }
+
+  // No two outputs are one file, and none is a model.
+  absl::Status CheckOutputs() const {
+    std::map<std::string, std::string> taken;  // a file, and as what
+    for (const ConvertInput& i : inputs_) taken[FileOf(i.path)] = absl::StrCat("the model ", i.path);
+    const auto take = [&](const std::string& path, const std::string& what) -> absl::Status {
+      const std::string file = FileOf(path);
+      if (file.empty()) return absl::OkStatus();
+      const auto [it, fresh] = taken.try_emplace(file, absl::StrCat(what, " ", path));
+      if (fresh) return absl::OkStatus();
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, " ", path, ": another file expected: this one is also ", it->second));
+    };
+    for (const ConvertPlaces& p : places_) {
+      SMELT_RETURN_IF_ERROR(take(p.bundle, "the bundle"));
+      SMELT_RETURN_IF_ERROR(take(p.record, "the record"));
+    }
+    SMELT_RETURN_IF_ERROR(take(out_dir_ + "/.smelt/lock", "the lock"));
+    if (!report_.empty()) SMELT_RETURN_IF_ERROR(take(report_, "--report"));
+    if (!log_path_.empty()) SMELT_RETURN_IF_ERROR(take(log_path_, "--log"));
+    return absl::OkStatus();
+  }
+
   // In the worker's process.
   ForkedWorkers::Work StartWorker() {
     auto cache = KernelCache::Create(cache_options_);
     std::shared_ptr<KernelCache> shared = cache.ok() ? std::move(*cache) : nullptr;
     return [this, shared, options = options_](int item) mutable {
       options.cache = shared.get();
-      return Encode(ConvertModel(inputs_[item], places_[item], options, identity_));
+      ConvertRecord r;
+      const absl::Status s = CatchOutOfMemory([&] {
+        r = ConvertModel(inputs_[item], places_[item], options, identity_);
+        return absl::OkStatus();
+      });
+      return Encode(s.ok() ? r : Failed(item, ExitCodeOf(s), s.message()));
     };
+  }
+
+  ConvertRecord Failed(int item, int exit_code, absl::string_view why) const {
+    ConvertRecord r;
+    r.model = inputs_[item].path;
+    r.bundle = places_[item].bundle;
+    r.model_bytes = inputs_[item].bytes;
+    r.status = "failed";
+    r.exit_code = exit_code;
+    r.error = absl::StrCat(r.model, ": ", why);
+    return r;
   }
 
   ConvertRecord ResultOf(const ForkedWorkers::Outcome& o) const {
     ConvertRecord r;
     if (!o.ended && Decode(o.answer, r)) return r;
-    r = ConvertRecord();
-    r.model = inputs_[o.item].path;
-    r.bundle = places_[o.item].bundle;
-    r.model_bytes = inputs_[o.item].bytes;
-    r.status = "failed";
     // The system kills what takes all memory.
-    r.exit_code = o.signal == SIGKILL ? kExitCannotWrite : kExitBug;
-    r.error = absl::StrCat(r.model, ": the process that converted it ",
-                           o.signal == SIGKILL ? "was killed (out of memory?)"
-                           : o.signal != 0     ? absl::StrCat("was ended by signal ", o.signal, ": a bug in smelt")
-                                               : "ended: a bug in smelt");
-    return r;
+    const bool out_of_memory = o.exit_code == kExitCannotWrite;
+    return Failed(o.item, o.signal == SIGKILL || out_of_memory ? kExitCannotWrite : kExitBug,
+                  absl::StrCat("the process that converted it ",
+                               o.signal == SIGKILL ? "was killed (out of memory?)"
+                               : o.signal != 0     ? absl::StrCat("was ended by signal ", o.signal, ": a bug in smelt")
+                               : out_of_memory     ? "ran out of memory"
+                                                   : "ended: a bug in smelt"));
   }
 
   void Log(const ConvertRecord& r) {
@@ -255,7 +305,8 @@ class Batch {
     std::fflush(log_);
   }
 
-  // Temporary files of a run that was killed (NAME.tmp.PID.N): while the lock is ours, nobody writes them.
+  // Temporary files of a run that was killed (NAME.tmp.PID.N). Those that another process (smelt compile) is writing
+  // stay.
   void RemoveLeftovers() const {
     std::set<std::string> ours, folders;
     for (const ConvertPlaces& p : places_) {
@@ -269,13 +320,16 @@ class Batch {
       for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
         const std::string path = it->path().string();
         const size_t at = path.rfind(".tmp.");
-        std::error_code ignored;
-        if (at != std::string::npos && ours.count(path.substr(0, at)) != 0) fs::remove(it->path(), ignored);
+        if (at != std::string::npos && ours.count(path.substr(0, at)) != 0) RemoveAbandonedOutput(path);
       }
     }
   }
 
   int WriteReport() {
+    if (log_ != nullptr && (std::fflush(log_) != 0 || std::ferror(log_) != 0)) {
+      std::fprintf(stderr, "smelt convert: %s: cannot write all of the log\n", log_path_.c_str());
+      return kExitCannotWrite;
+    }
     std::vector<ReportModel> models;
     for (size_t i = 0; i < results_.size(); ++i) {
       if (results_[i]) {

@@ -1,13 +1,15 @@
 #include "smelt/tools/convert_inputs.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
-#include <map>
+#include <functional>
 #include <set>
 #include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace smelt {
 namespace {
@@ -19,14 +21,51 @@ bool IsModel(const fs::path& p) {
   return e == ".pt2" || e == ".ir" || e == ".smg";
 }
 
+// Calls `found(path)` for the models in a folder, those behind symbolic links too. `above` are the folders on the way
+// to it, as the file system knows them: a link back to one of them is named, and not followed.
+absl::Status ForEachModel(const fs::path& folder, std::vector<fs::path>& above,
+                          const std::function<void(const fs::path&)>& found) {
+  std::error_code error;
+  const fs::path real = fs::canonical(folder, error);
+  if (!error && std::find(above.begin(), above.end(), real) != above.end()) {
+    std::fprintf(stderr, "smelt convert: %s is not followed: it leads back to %s\n", folder.c_str(), real.c_str());
+    return absl::OkStatus();
+  }
+  above.push_back(real);
+  std::vector<fs::path> entries;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    entries.push_back(it->path());
+  if (error == std::errc::permission_denied) {
+    std::fprintf(stderr, "smelt convert: %s is not read: %s\n", folder.c_str(), error.message().c_str());
+  } else if (error) {
+    return absl::NotFoundError(absl::StrCat(folder.string(), ": ", error.message()));
+  }
+  for (const fs::path& entry : entries) {
+    const fs::file_status status = fs::status(entry, error);  // of what a link leads to
+    if (fs::is_directory(status)) {
+      absl::Status s = ForEachModel(entry, above, found);
+      if (!s.ok()) return s;
+    } else if (IsModel(entry)) {
+      if (fs::is_regular_file(status)) {
+        found(entry);
+      } else {
+        std::fprintf(stderr, "smelt convert: %s is not converted: %s\n", entry.c_str(),
+                     status.type() == fs::file_type::not_found ? "it leads to no file" : "it is no regular file");
+      }
+    }
+  }
+  above.pop_back();
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<ConvertInput>> FindConvertInputs(const std::vector<std::string>& paths) {
   std::vector<ConvertInput> out;
-  std::set<std::string> seen;  // a model that is named twice is one
+  std::set<std::string> seen;  // a model that is named twice is one; behind a link it is another
   auto add = [&](const fs::path& path, fs::path relative) {
     std::error_code error;
-    if (!seen.insert(fs::weakly_canonical(path, error).string()).second) return;
+    if (!seen.insert(fs::absolute(path, error).lexically_normal().string()).second) return;
     relative.replace_extension();
     const auto bytes = fs::file_size(path, error);
     out.push_back({path.string(), relative.string(), error ? 0 : static_cast<int64_t>(bytes)});
@@ -35,11 +74,10 @@ absl::StatusOr<std::vector<ConvertInput>> FindConvertInputs(const std::vector<st
     const fs::path path = fs::path(given).lexically_normal();
     std::error_code error;
     if (fs::is_directory(path, error)) {
-      fs::recursive_directory_iterator it(path, fs::directory_options::skip_permission_denied, error), end;
-      for (; !error && it != end; it.increment(error)) {
-        if (it->is_regular_file(error) && IsModel(it->path())) add(it->path(), it->path().lexically_relative(path));
-      }
-      if (error) return absl::NotFoundError(absl::StrCat(given, ": ", error.message()));
+      std::vector<fs::path> above;
+      absl::Status s =
+          ForEachModel(path, above, [&](const fs::path& model) { add(model, model.lexically_relative(path)); });
+      if (!s.ok()) return s;
       continue;
     }
     if (!fs::exists(path, error)) return absl::NotFoundError(absl::StrCat(given, ": No such file or directory"));
@@ -49,6 +87,10 @@ absl::StatusOr<std::vector<ConvertInput>> FindConvertInputs(const std::vector<st
     }
     const bool leaves = path.is_absolute() || (!path.empty() && *path.begin() == "..");
     add(path, leaves ? path.filename() : path);
+  }
+  if (out.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no models in ", absl::StrJoin(paths, ", "), ": files that end in .pt2, .ir or .smg expected"));
   }
   std::stable_sort(out.begin(), out.end(),
                    [](const ConvertInput& a, const ConvertInput& b) { return a.relative < b.relative; });

@@ -1,7 +1,6 @@
 #include "smelt/tools/convert_model.h"
 
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -23,14 +22,11 @@ namespace {
 
 // The header's digest of a bundle on disk, with its size; "" if there is none.
 std::string BundleDigest(const std::string& path, int64_t& bytes) {
-  char header[96];
-  std::FILE* file = std::fopen(path.c_str(), "rbe");
-  const size_t got = file == nullptr ? 0 : std::fread(header, 1, sizeof header, file);
-  if (file != nullptr) std::fclose(file);
-  std::error_code error;
-  bytes = static_cast<int64_t>(std::filesystem::file_size(path, error));
-  if (got != sizeof header || error) return "";
-  return absl::BytesToHexString(absl::string_view(header + 64, 32));
+  constexpr size_t kHeaderBytes = 96, kDigest = 64;
+  const absl::StatusOr<MappedFile> file = MapFile(path);
+  bytes = file.ok() ? static_cast<int64_t>(file->size()) : 0;
+  if (!file.ok() || file->size() < kHeaderBytes) return "";
+  return absl::BytesToHexString(file->text().substr(kDigest, 32));
 }
 
 struct Made {

@@ -76,6 +76,38 @@ expect 3 'No such file' convert no_such.pt2 --out-dir=x
 : >out.txt
 expect 6 'out.txt' convert in --out-dir=out.txt/x
 
+# Symbolic links are followed; what is left out is named.
+mkdir -p linked/far far_away
+cp in/deep/text.ir linked/a.ir
+cp in/deep/text.ir far_away/b.ir
+ln -s a.ir linked/c.ir
+ln -s ../far_away linked/near
+ln -s .. linked/far/back
+ln -s nowhere.ir linked/dangling.ir
+expect 0 '3 models: 3 converted' convert linked --out-dir=links
+expect 0 'back is not followed: it leads back to' convert linked --out-dir=links
+expect 0 'dangling.ir is not converted: it leads to no file' convert linked --out-dir=links
+[[ -e links/a.smb && -e links/c.smb && -e links/near/b.smb ]] || fail "$(find links)"
+mkdir empty
+expect 2 'no models in empty' convert empty --out-dir=x
+
+# No output is another's, or a model.
+expect 2 '--report links/a.smb: another file expected: this one is also the bundle' convert linked --out-dir=links --report=links/a.smb
+expect 2 '--log .*: another file expected: this one is also the bundle' convert linked --out-dir=links --log=links/./near/b.smb
+expect 2 '--log .*: another file expected: this one is also the model' convert linked --out-dir=links --log=linked/a.ir
+rm links/a.smb && ln -s "$PWD/linked/a.ir" links/a.smb
+expect 2 'the bundle links/a.smb: another file expected: this one is also the model' convert linked --out-dir=links
+rm links/a.smb
+"$smelt" inspect linked/a.ir >/dev/null || fail "the model is lost"
+
+# A temporary file that another process writes stays; one that nobody writes goes.
+: >links/a.smb.tmp.1.0
+exec 8>links/c.smb.tmp.1.0
+flock 8
+expect 0 '3 models' convert linked --out-dir=links
+[[ ! -e links/a.smb.tmp.1.0 && -e links/c.smb.tmp.1.0 ]] || fail "$(find links)"
+exec 8>&-
+
 # A bad model harms no other; all failures are told.
 head -c 3000 in/digits.pt2 >in/cut.pt2
 echo 'graph(%x : Float(4, 8)): %a : Tensor = mine::spline(%x) %b : Tensor = mine::spline(%a) return (%b)' >in/unknown.ir

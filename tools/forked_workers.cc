@@ -47,7 +47,7 @@ int ForkedWorkers::busy() const {
   return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.item >= 0; }));
 }
 
-void ForkedWorkers::RunChild(int fd) {
+void ForkedWorkers::RunChild(int fd) noexcept {
   const Work work = start_();
   for (;;) {
     int32_t item;
@@ -113,7 +113,7 @@ std::vector<ForkedWorkers::Outcome> ForkedWorkers::Wait(int milliseconds, int wa
       if (w.in.size() < kLength) continue;
       std::memcpy(&length, w.in.data(), kLength);
       if (w.in.size() - kLength < length) continue;
-      out.push_back({w.item, false, 0, w.in.substr(kLength)});
+      out.push_back({w.item, false, 0, 0, w.in.substr(kLength)});
       w.item = -1;
       w.in.clear();
       continue;
@@ -121,7 +121,8 @@ std::vector<ForkedWorkers::Outcome> ForkedWorkers::Wait(int milliseconds, int wa
     int status = 0;
     waitpid(w.pid, &status, 0);
     close(w.fd);
-    out.push_back({w.item, true, WIFSIGNALED(status) ? WTERMSIG(status) : 0, ""});
+    out.push_back(
+        {w.item, true, WIFSIGNALED(status) ? WTERMSIG(status) : 0, WIFEXITED(status) ? WEXITSTATUS(status) : 0, ""});
     workers_.erase(workers_.begin() + static_cast<ptrdiff_t>(i));
   }
   return out;

@@ -26,6 +26,7 @@ class ForkedWorkers {
     int item = 0;
     bool ended = false;  // the process ended instead of answering
     int signal = 0;      // by which, if by one
+    int exit_code = 0;   // else with that
     std::string answer;
   };
   // `start` is called once in each new process.
@@ -47,7 +48,7 @@ class ForkedWorkers {
     int item = -1;  // -1: idle
     std::string in;
   };
-  [[noreturn]] void RunChild(int fd);
+  [[noreturn]] void RunChild(int fd) noexcept;  // what the work throws must not reach the parent's code
 
   std::function<Work()> start_;
   std::vector<Worker> workers_;

@@ -81,6 +81,10 @@ int RunInspect(const std::vector<std::string>& args) {
       std::fprintf(stderr, "smelt inspect: --html draws bundles (.smb), --case runs them\n");
       return kExitUsage;
     }
+    if (line->Has("digests")) {
+      std::fprintf(stderr, "smelt inspect: --digests has no effect on a model: bundles (.smb) have digests\n");
+      return kExitUsage;
+    }
     auto g = ReadModel(path, /*complete=*/false);
     if (!g.ok()) return Fail(path, g.status());
     const std::string text = PrintGraph(**g);

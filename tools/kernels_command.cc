@@ -28,9 +28,13 @@ constexpr char kHelp[] =
     "smelt kernels plan MODEL.{pt2,ir,smg} -o OUT.specs [options of compile]\n"
     "smelt kernels pick A.specs B.specs ... -o OUT0.specs,OUT1.specs,...\n"
     "smelt kernels compile IN.specs -o OUT.kernels\n"
-    "  plan     the kernels that a model needs, not compiled; one JSON object a line\n"
+    "  plan     the kernels that a model needs, not compiled; one JSON object a line. It takes all options of compile, "
+    "so "
+    "that\n"
+    "           one list of them serves both\n"
     "  pick     the distinct kernels of many models, each in one of the files, by its key\n"
-    "  compile  their machine code, for smelt compile --kernels=FILE,FILE,...\n";
+    "  compile  their machine code, for smelt compile --kernels=FILE,FILE,...; takes --threads and the options of "
+    "caches\n";
 
 // A line: {"key":..., "target":..., "spec":...}. Keys order the lines, so equal sets are equal bytes.
 using Lines = std::map<std::string, std::string>;
@@ -133,6 +137,14 @@ int RunKernels(const std::vector<std::string>& args) {
   if (usage.ok() && ((step != "plan" && step != "pick" && step != "compile") || line->positional().size() < 2 ||
                      (step != "pick" && line->positional().size() != 2) || !line->Has("o"))) {
     usage = absl::InvalidArgumentError("plan, pick or compile, an input and -o expected");
+  }
+  if (usage.ok() && step != "plan") {
+    usage = line->RefuseWithoutEffect({"target", "alias-variants", "verify", "no-fuse"},
+                                      absl::StrCat("on kernels ", step, ": kernels are planned already"));
+  }
+  if (usage.ok() && step == "pick") {
+    usage = line->RefuseWithoutEffect({"cache-dir", "cache-mode", "cache-size", "remote-cache", "threads"},
+                                      "on kernels pick: it compiles nothing");
   }
   if (usage.ok()) usage = line->CheckFiles({}, {"o"});
   if (!usage.ok()) {

@@ -22,15 +22,17 @@ struct PassContext {
   std::string output;            // what the pass wants printed (a report); nothing else prints
   bool json = false;             // --json
   bool dot = false;              // --dot
-  std::string html;              // --html=FILE
+  bool html = false;             // --html=FILE
   bool explain = false;          // --explain
+  std::string page;              // for --html=FILE
 };
 
 struct Pass {
   std::string name;
   std::string description;  // one line
   std::function<absl::Status(PassContext&)> run;
-  bool is_analysis = false;  // leaves the graph as it is: the graph is not printed after it
+  bool is_analysis = false;               // leaves the graph as it is: the graph is not printed after it
+  std::vector<std::string> options = {};  // of json, dot, html and explain those that it heeds
 };
 
 void RegisterPass(Pass pass);

@@ -14,8 +14,10 @@
 namespace smelt {
 namespace {
 
-void Add(std::string name, std::string description, std::function<absl::Status(PassContext&)> run) {
+void Add(std::string name, std::string description, std::function<absl::Status(PassContext&)> run,
+         std::vector<std::string> options = {}) {
   Pass pass;
+  pass.options = std::move(options);
   pass.name = std::move(name);
   pass.description = std::move(description);
   pass.run = std::move(run);
@@ -48,7 +50,8 @@ void RegisterPipelinePasses() {
         SMELT_RETURN_IF_ERROR(VerifyFunctional(*c.graph));
         if (c.explain) c.output = result.convention.ToString();
         return absl::OkStatus();
-      });
+      },
+      {"explain"});
   Add("expand-composites", "operators become kernels and library calls", [](PassContext& c) -> absl::Status {
     SMELT_RETURN_IF_ERROR(CompleteTypesIfMissing(*c.graph));
     return ExpandComposites(*c.graph);
@@ -69,7 +72,8 @@ void RegisterPipelinePasses() {
                           e.fused ? "fused: " : "not fused: ", e.reason, "\n");
         }
         return absl::OkStatus();
-      });
+      },
+      {"explain"});
 }
 
 }  // namespace smelt

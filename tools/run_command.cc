@@ -1,5 +1,7 @@
 #include "smelt/tools/run_command.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -23,7 +25,8 @@ const char kRunHelp[] =
     "  --case       runs a case and checks everything a caller sees (docs/case_files.md); exit 1 if anything differs\n"
     "  --repeat=N   rounds, for latencies; arguments and state are restored before each\n"
     "  --inputs     plain tensors named after the model's inputs; outputs get the outputs' names, NAME.after an input "
-    "that was written\n"
+    "that was written;\n"
+    "               results that are no tensors go to the file's metadata \"smelt.values\"\n"
     "  --json       one JSON object on standard output (docs/json.md)\n";
 
 namespace {
@@ -69,6 +72,20 @@ int RunTheCase(const std::shared_ptr<const Program>& program, const CommandLine&
   return report->ok ? kExitOk : kExitDifferent;
 }
 
+// A result that is no tensor, as a case file has it (docs/case_files.md).
+nlohmann::ordered_json ValueJson(const Datum& v) {
+  if (v.IsInt()) return {{"int", v.as_int()}};
+  if (v.IsBool()) return {{"bool", v.as_bool()}};
+  if (v.IsString()) return {{"string", v.as_string()}};
+  const auto number = [](double d) -> nlohmann::ordered_json {
+    if (std::isfinite(d)) return d;
+    return std::isnan(d) ? "NaN" : d > 0 ? "Infinity" : "-Infinity";  // JSON has no words for them
+  };
+  if (v.IsFloat()) return {{"float", number(v.as_float())}};
+  if (v.IsComplex()) return {{"complex", {number(v.as_complex().real()), number(v.as_complex().imag())}}};
+  return {{"none", true}};
+}
+
 int RunPlain(const std::shared_ptr<const Program>& program, const CommandLine& line) {
   bool writing = false;
   auto run = [&]() -> absl::Status {
@@ -88,22 +105,48 @@ int RunPlain(const std::shared_ptr<const Program>& program, const CommandLine& l
       SMELT_ASSIGN_OR_RETURN(Tensor t, file->ReadTensor(a.name));
       args.push_back(Datum(t));
     }
+    std::string unused_tensors;
+    for (const auto& [name, entry] : file->entries()) {
+      const auto& inputs = program->args();
+      if (std::none_of(inputs.begin(), inputs.end(), [&](const ArgInfo& a) { return a.name == name; }))
+        absl::StrAppend(&unused_tensors, unused_tensors.empty() ? "" : ", ", name);
+    }
+    if (!unused_tensors.empty())
+      std::fprintf(stderr, "smelt run: warning: no inputs of the model, and not used: %s\n", unused_tensors.c_str());
     std::vector<std::string> bytes;
     for (const Datum& v : args)
       bytes.push_back(v.IsTensor() ? std::string(v.tensor().storage()->data(), v.tensor().storage()->bytes()) : "");
     SMELT_ASSIGN_OR_RETURN(std::vector<Datum> results, instance->Run(args));
     std::map<std::string, Tensor> out;
+    nlohmann::ordered_json values;
+    // Of several of one name all are written.
+    const auto unused = [&](std::string name) {
+      const std::string first = name;
+      for (int n = 1; out.contains(name) || values.contains(name); ++n) name = absl::StrCat(first, ".", n);
+      return name;
+    };
     for (size_t k = 0; k < results.size(); ++k) {
-      if (results[k].IsTensor()) out[program->output_names()[k]] = results[k].tensor();
+      const std::string name = unused(program->results()[k].name);
+      if (results[k].IsTensor()) {
+        out[name] = results[k].tensor();
+      } else {
+        values[name] = ValueJson(results[k]);
+      }
     }
     for (size_t i = 0; i < args.size(); ++i) {
       if (!args[i].IsTensor()) continue;
       const Storage& s = *args[i].tensor().storage();
-      if (std::string(s.data(), s.bytes()) != bytes[i])
-        out[absl::StrCat(program->args()[i].name, ".after")] = args[i].tensor();
+      if (absl::string_view(s.data(), s.bytes()) != bytes[i])
+        out[unused(absl::StrCat(program->args()[i].name, ".after"))] = args[i].tensor();
+    }
+    std::map<std::string, std::string> metadata;
+    if (!values.empty()) {
+      metadata["smelt.values"] = values.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      std::fprintf(stderr, "smelt run: results that are no tensors are in the metadata \"smelt.values\": %s\n",
+                   metadata["smelt.values"].c_str());
     }
     writing = true;
-    return WriteSafetensors(line.Get("outputs"), out);
+    return WriteSafetensors(line.Get("outputs"), out, metadata);
   };
   absl::Status s = run();
   if (s.ok()) return kExitOk;
@@ -140,6 +183,8 @@ int RunRun(const std::vector<std::string>& args) {
   }
   if (usage.ok() && line->Has("case") && (line->Has("inputs") || line->Has("outputs")))
     usage = absl::InvalidArgumentError("--case has its own inputs: neither --inputs nor --outputs beside it");
+  if (usage.ok() && !line->Has("case"))
+    usage = line->RefuseWithoutEffect({"json", "repeat"}, "with --inputs and --outputs: it is about a case");
   if (usage.ok()) usage = line->CheckFiles({"case", "inputs"}, {"outputs"});
   if (!usage.ok()) {
     std::fprintf(stderr, "smelt run: %s\n%s", std::string(usage.message()).c_str(), kRunHelp);

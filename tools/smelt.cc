@@ -1,19 +1,15 @@
 // The command line: smelt COMMAND ... ; each command is in its own file.
-#include <unistd.h>
-
-#include <csignal>
 #include <cstdio>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "smelt/codegen/kernel_key.h"
 #include "smelt/codegen/target.h"
-#include "smelt/core/base/recover.h"
 #include "smelt/schema/bundle.h"
 #include "smelt/tools/cache_command.h"
 #include "smelt/tools/cc_command.h"
 #include "smelt/tools/command_line.h"
+#include "smelt/tools/command_main.h"
 #include "smelt/tools/compile_command.h"
 #include "smelt/tools/convert_command.h"
 #include "smelt/tools/exit_codes.h"
@@ -46,14 +42,23 @@ constexpr char kHelp[] =
     "as PyTorch\n"
     "  would refuse it; 8 some models of a batch failed; 70 a bug in smelt\n";
 
-// On whatever thread; outputs are renamed to their names when they are whole.
-void EndWithoutMemory() {
-  constexpr char kMessage[] = "smelt: out of memory\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
-  _exit(smelt::kExitCannotWrite);
-}
-
-int RunCommand(const std::string& command, const std::vector<std::string>& rest) {
+int Main(int argc, char** argv) {
+  auto args = smelt::ExpandParamsFiles(argc, argv);
+  if (!args.ok()) {
+    std::fprintf(stderr, "smelt: %s\n", std::string(args.status().message()).c_str());
+    return smelt::kExitUsage;
+  }
+  if (args->empty() || (*args)[0] == "--help" || (*args)[0] == "help") {
+    std::fputs(kHelp, args->empty() ? stderr : stdout);
+    return args->empty() ? smelt::kExitUsage : smelt::kExitOk;
+  }
+  if ((*args)[0] == "--version") {
+    std::printf("smelt: bundle format %d, kernels by %s\n", static_cast<int>(smelt::kBundleFormat),
+                smelt::CodeGeneratorIdentity(smelt::Target::kX86_64_V2).c_str());
+    return smelt::kExitOk;
+  }
+  const std::string command = (*args)[0];
+  const std::vector<std::string> rest(args->begin() + 1, args->end());
   if (command == "compile") return smelt::RunCompile(rest);
   if (command == "inspect") return smelt::RunInspect(rest);
   if (command == "run") return smelt::RunRun(rest);
@@ -73,29 +78,5 @@ int RunCommand(const std::string& command, const std::vector<std::string>& rest)
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond its limit is an error of writing, not an end
-  std::set_new_handler(EndWithoutMemory);
-  auto args = smelt::ExpandParamsFiles(argc, argv);
-  if (!args.ok()) {
-    std::fprintf(stderr, "smelt: %s\n", std::string(args.status().message()).c_str());
-    return smelt::kExitUsage;
-  }
-  if (args->empty() || (*args)[0] == "--help" || (*args)[0] == "help") {
-    std::fputs(kHelp, args->empty() ? stderr : stdout);
-    return args->empty() ? smelt::kExitUsage : smelt::kExitOk;
-  }
-  if ((*args)[0] == "--version") {
-    std::printf("smelt: bundle format %d, kernels by %s\n", static_cast<int>(smelt::kBundleFormat),
-                smelt::CodeGeneratorIdentity(smelt::Target::kX86_64_V2).c_str());
-    return smelt::kExitOk;
-  }
-  int code = smelt::kExitOk;
-  const absl::Status ended = smelt::Recovered((*args)[0], [&] {
-    code = RunCommand((*args)[0], std::vector<std::string>(args->begin() + 1, args->end()));
-    return absl::OkStatus();
-  });
-  if (ended.ok()) return code;
-  std::fprintf(stderr, "smelt: %s\n", std::string(ended.message()).c_str());
-  return smelt::ExitCodeOf(ended);
+  return smelt::RunProgram("smelt", [&] { return Main(argc, argv); });
 }

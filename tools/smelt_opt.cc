@@ -1,4 +1,5 @@
 // smelt-opt: a pass at a time over a graph in text.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -7,15 +8,17 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/query_text.h"
 #include "smelt/core/base/file.h"
-#include "smelt/core/base/recover.h"
+#include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/schema/graph_codec.h"
 #include "smelt/tools/command_line.h"
+#include "smelt/tools/command_main.h"
 #include "smelt/tools/exit_codes.h"
 #include "smelt/tools/pass_registry.h"
 
@@ -63,6 +66,28 @@ int Fail(const absl::Status& s, int code) {
   return code;
 }
 
+// Options that no pass heeds, and outputs that are inputs.
+absl::Status CheckOptions(const CommandLine& line, const std::vector<const Pass*>& passes) {
+  for (const char* option : {"json", "dot", "html", "explain"}) {
+    const bool heeded = std::any_of(passes.begin(), passes.end(), [&](const Pass* p) {
+      return std::find(p->options.begin(), p->options.end(), option) != p->options.end();
+    });
+    if (heeded) continue;
+    std::vector<std::string> with;
+    for (const Pass& p : Passes()) {
+      if (std::find(p.options.begin(), p.options.end(), option) != p.options.end()) with.push_back(p.name);
+    }
+    SMELT_RETURN_IF_ERROR(
+        line.RefuseWithoutEffect({option}, absl::StrCat("here: it is for --pass=", absl::StrJoin(with, ", "))));
+  }
+  if (line.Has("json")) SMELT_RETURN_IF_ERROR(line.RefuseWithoutEffect({"dot"}, "with --json"));
+  if (line.positional()[0] == "-" && line.Get("alias-queries") == "-")
+    return absl::InvalidArgumentError("standard input is either the graph or the queries");
+  // "-" is no file.
+  return line.Get("out") == "-" ? line.CheckFiles({"alias-queries"}, {"html"})
+                                : line.CheckFiles({"alias-queries"}, {"out", "html"});
+}
+
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 int Main(int argc, char** argv) {
@@ -89,6 +114,10 @@ int Main(int argc, char** argv) {
     return kExitOk;
   }
   if (line.Has("list-passes")) {
+    const absl::Status s = line.RefuseWithoutEffect({"pass", "out", "alias-queries", "html", "timing", "json", "dot"},
+                                                    "with --list-passes");
+    if (!s.ok() || !line.positional().empty())
+      return Fail(s.ok() ? absl::InvalidArgumentError("no graph expected with --list-passes") : s, kExitUsage);
     for (const Pass& p : Passes()) std::printf("%-24s %s\n", p.name.c_str(), p.description.c_str());
     return kExitOk;
   }
@@ -106,10 +135,11 @@ int Main(int argc, char** argv) {
     }
     passes.push_back(p);
   }
+  if (absl::Status s = CheckOptions(line, passes); !s.ok()) return Fail(s, kExitUsage);
   PassContext context;
   context.json = line.Has("json");
   context.dot = line.Has("dot");
-  context.html = line.Get("html");
+  context.html = line.Has("html");
   context.explain = line.Has("explain");
   std::vector<std::pair<std::string, double>> times;
   double start = Now();
@@ -130,6 +160,10 @@ int Main(int argc, char** argv) {
     }
     if (!line.Has("quiet")) std::fputs(context.output.c_str(), stdout);
     only_analyses &= p->is_analysis;
+  }
+  if (context.html) {
+    const absl::Status s = WriteFileAtomically(line.Get("html"), context.page);
+    if (!s.ok()) return Fail(s, kExitCannotWrite);
   }
   if (line.Has("alias-queries")) {
     const std::string path = line.Get("alias-queries");
@@ -172,11 +206,5 @@ int Main(int argc, char** argv) {
 }  // namespace smelt
 
 int main(int argc, char** argv) {
-  int code = smelt::kExitOk;
-  const absl::Status ended = smelt::Recovered("read", [&] {
-    code = smelt::Main(argc, argv);
-    return absl::OkStatus();
-  });
-  if (ended.ok()) return code;
-  return smelt::Fail(ended, smelt::ExitCodeOf(ended));
+  return smelt::RunProgram("smelt-opt", [&] { return smelt::Main(argc, argv); });
 }

@@ -58,6 +58,15 @@ diff expected.txt <(head -11 answers.txt) || fail "other answers"
 for field in '"locations"' '"values"' '"nodes"' '"reads"' '"writes"'; do grep -q "$field" db.json || fail "no $field"; done
 "$opt" g.ir --pass=alias-db --html=db.html
 for text in '<svg' 'relu_' 'first.1'; do grep -qF -- "$text" db.html || fail "no $text in the page"; done
+# An option that no pass heeds, an output that is the input, a device.
+code=0; "$opt" g.ir --pass=verify-alias-db --html=x.html 2> said.txt || code=$?
+[[ $code == 2 ]] && grep -q 'html has no effect here: it is for --pass=alias-db' said.txt || fail "exit $code: $(cat said.txt)"
+code=0; "$opt" g.ir -o g.ir 2> said.txt || code=$?
+[[ $code == 2 ]] && grep -q 'which would be lost' said.txt || fail "exit $code: $(cat said.txt)"
+"$opt" g.ir -o /dev/null && [[ -c /dev/null ]] || fail "/dev/null"
+"$opt" - -o - < g.ir > copy.ir && "$opt" g.ir | diff - copy.ir || fail "another text through standard input and output"
+code=0; "$opt" g.ir > /dev/full 2> said.txt || code=$?
+[[ $code == 6 ]] || fail "exit $code: $(cat said.txt)"
 cat > chain.ir <<'END'
 graph(%x : Float(4, strides=[1])):
   %1 : int = prim::Constant[value=1]()

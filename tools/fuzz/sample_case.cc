@@ -166,7 +166,9 @@ class Writer {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Call>> ReadCaseCalls(const std::string& path) {
+namespace {
+
+absl::StatusOr<std::vector<Call>> ReadCalls(const std::string& path) {
   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Read(path));
   auto it = file->metadata().find("smelt.case");
   if (it == file->metadata().end()) return absl::DataLossError(absl::StrCat(path, ": no metadata \"smelt.case\""));
@@ -184,6 +186,16 @@ absl::StatusOr<std::vector<Call>> ReadCaseCalls(const std::string& path) {
     calls.push_back(std::move(call));
   }
   return calls;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Call>> ReadCaseCalls(const std::string& path) {
+  try {
+    return ReadCalls(path);
+  } catch (const Json::exception& e) {
+    return absl::DataLossError(absl::StrCat(path, ": not as a case is written (docs/case_files.md): ", e.what()));
+  }
 }
 
 absl::Status WriteCase(const Sample& sample, const Seen& seen, const std::string& model_name, const std::string& path) {

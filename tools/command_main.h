@@ -1,0 +1,18 @@
+// What the programs of smelt's command line have in common around their work.
+//
+//   int main(int argc, char** argv) { return smelt::RunProgram("smelt", [&] { return Main(argc, argv); }); }
+#ifndef SMELT_TOOLS_COMMAND_MAIN_H_
+#define SMELT_TOOLS_COMMAND_MAIN_H_
+
+#include <functional>
+
+namespace smelt {
+
+// Runs `body` and returns the program's exit code: that of `body`, or 6 where memory is short, or where `body`
+// succeeded but what it printed to standard output could not be written. A closed standard stream stays unusable: files
+// that `body` opens do not take its place.
+int RunProgram(const char* name, const std::function<int()>& body);
+
+}  // namespace smelt
+
+#endif  // SMELT_TOOLS_COMMAND_MAIN_H_
