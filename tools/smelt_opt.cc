@@ -152,7 +152,6 @@ int Main(int argc, char** argv) {
   for (const Pass* p : passes) {
     context.output.clear();
     start = Now();
-    WorksOnPass(p->name);
     absl::Status s = p->run(context);
     times.push_back({p->name, Now() - start});
     if (!s.ok()) {

@@ -27,8 +27,7 @@ struct CheckFailed {
 
 // Of the innermost Recovered of this thread.
 struct Work {
-  absl::string_view pass;
-  std::string op, source;
+  std::string pass, op, source;
 };
 constinit thread_local Work* current = nullptr;
 
@@ -40,7 +39,7 @@ void Note(absl::string_view op, absl::string_view source) {
 }
 
 std::string Where(const Work& work) {
-  std::string where(work.pass);
+  std::string where = work.pass;
   if (!work.op.empty()) absl::StrAppend(&where, ": ", work.op);
   if (!work.source.empty()) absl::StrAppend(&where, " (", work.source, ")");
   return where;
@@ -58,14 +57,14 @@ absl::Status Bug(const Work& work, absl::string_view what) {
 
 void WorksOnPass(absl::string_view pass) {
   if (current == nullptr) return;
-  current->pass = pass;
+  current->pass.assign(pass.data(), pass.size());
   current->op.clear();
   current->source.clear();
 }
 
 absl::Status Recovered(absl::string_view pass, absl::FunctionRef<absl::Status()> work) {
   Work mine;
-  mine.pass = pass;
+  mine.pass = std::string(pass);
   struct Scope {
     explicit Scope(Work* work) : outer(current) { Set(work); }
     ~Scope() { Set(outer); }
