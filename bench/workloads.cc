@@ -9,7 +9,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/schema.h"
-#include "smelt/pipeline/compile.h"
+#include "smelt/pipeline/complete_types.h"
 
 namespace smelt::bench {
 namespace {

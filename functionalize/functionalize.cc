@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/check.h"
@@ -153,5 +154,51 @@ absl::StatusOr<FunctionalizeResult> Functionalize(Graph& g, const FunctionalizeO
 }
 
 absl::Status VerifyFunctional(const Graph& g) { return VerifyBlock(g, g.top()); }
+
+namespace {
+
+WrittenInputs FindWrittenInputs(const Graph& g, const Convention& c) {
+  const auto is_written = [&](int memory) {
+    return absl::c_any_of(c.mutations.memories, [&](const MutatedMemory& m) { return m.memory.value() == memory; });
+  };
+  WrittenInputs out;
+  int distinct = 0;  // the number of inputs so far that are not weights
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    const InputInfo& info = g.input_infos[i];
+    const bool weight = info.kind == InputInfo::Kind::kWeight;
+    const int memory = weight ? c.overlaps.num_argument_memories + g.weights[info.weight].storage
+                              : c.overlaps.memory_of[distinct++].value();
+    if (is_written(memory)) out.values.insert(g.inputs()[i]);
+  }
+  return out;
+}
+
+}  // namespace
+
+Pass MergeDuplicatesPass() {
+  return {.name = "merge-duplicates",
+          .description = "arguments that are one tensor become one value",
+          .prerequisites = {"infer-types"},
+          .run = [](Graph& g, PassContext& context) -> absl::StatusOr<bool> {
+            const DuplicatesLayer& duplicates = context.Get<FunctionalizeOptions>().duplicates;
+            if (duplicates.inner_of_outer.empty()) return false;
+            MergeDuplicates(g, duplicates);
+            return true;
+          }};
+}
+
+Pass FunctionalizePass() {
+  return {.name = "functionalize",
+          .description = "writes become values, and a convention says what a caller sees",
+          .prerequisites = {"open-composites"},
+          .run = [](Graph& g, PassContext& context) -> absl::StatusOr<bool> {
+            const EditCounter edits(g);
+            FunctionalizeResult& result = context.Get<FunctionalizeResult>();
+            SMELT_ASSIGN_OR_RETURN(result, Functionalize(g, context.Get<FunctionalizeOptions>()));
+            SMELT_RETURN_IF_ERROR(VerifyFunctional(g));
+            context.Put(FindWrittenInputs(g, result.convention));
+            return edits.count() > 0;
+          }};
+}
 
 }  // namespace smelt

@@ -21,6 +21,8 @@
 #include "absl/status/statusor.h"
 #include "smelt/core/convention/convention.h"
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
+#include "smelt/core/pass/written_inputs.h"
 
 namespace smelt {
 
@@ -58,6 +60,11 @@ absl::StatusOr<FunctionalizeResult> Functionalize(Graph& g, const FunctionalizeO
 
 // No node writes, and no output or block result is a view.
 absl::Status VerifyFunctional(const Graph& g);
+
+// "merge-duplicates" and "functionalize". Both read FunctionalizeOptions; the second leaves FunctionalizeResult and
+// WrittenInputs, and checks that the graph is pure.
+Pass MergeDuplicatesPass();
+Pass FunctionalizePass();
 
 }  // namespace smelt
 

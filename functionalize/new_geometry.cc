@@ -40,4 +40,15 @@ void UseNewGeometries(Graph& g) {
   for (NodeId n : g.Nodes(g.top())) UseNewGeometry(g, n);
 }
 
+Pass UseNewGeometriesPass() {
+  return {.name = "use-new-geometries",
+          .description = "readers of a tensor whose geometry changed use its new name",
+          .prerequisites = {"resolve-lists"},
+          .run = [](Graph& g, PassContext&) -> absl::StatusOr<bool> {
+            const EditCounter edits(g);
+            UseNewGeometries(g);
+            return edits.count() > 0;
+          }};
+}
+
 }  // namespace smelt

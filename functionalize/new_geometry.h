@@ -6,6 +6,7 @@
 #define SMELT_FUNCTIONALIZE_NEW_GEOMETRY_H_
 
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
 
 namespace smelt {
 
@@ -20,6 +21,9 @@ bool UseNewGeometry(Graph& g, NodeId n);
 
 // Of all nodes of the top block.
 void UseNewGeometries(Graph& g);
+
+// Needs lists to be resolved. Afterwards every use in the top block names a value whose type is right at that place.
+Pass UseNewGeometriesPass();
 
 }  // namespace smelt
 

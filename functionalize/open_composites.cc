@@ -386,4 +386,15 @@ absl::StatusOr<OpenedComposites> OpenComposites(Graph& g, StrideChoices choices)
   return opener.decided();
 }
 
+Pass OpenCompositesPass() {
+  return {.name = "open-composites",
+          .description = "operators that hide a view or a write become what they do",
+          .prerequisites = {"infer-types"},
+          .run = [](Graph& g, PassContext& context) -> absl::StatusOr<bool> {
+            const EditCounter edits(g);
+            SMELT_ASSIGN_OR_RETURN(context.Get<OpenedComposites>(), OpenComposites(g, context.Get<StrideChoices>()));
+            return edits.count() > 0;
+          }};
+}
+
 }  // namespace smelt

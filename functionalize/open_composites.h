@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
 
 namespace smelt {
 
@@ -28,6 +29,9 @@ enum class StrideChoices {
   kAtRunTime,  // reshape, contiguous, to and their like stay: whoever runs the graph looks at the strides there are
 };
 absl::StatusOr<OpenedComposites> OpenComposites(Graph& g, StrideChoices choices = StrideChoices::kNow);
+
+// "open-composites". Reads StrideChoices and leaves OpenedComposites.
+Pass OpenCompositesPass();
 
 }  // namespace smelt
 

@@ -11,7 +11,7 @@
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/functionalize/functionalizer.h"
-#include "smelt/functionalize/known_condition.h"
+#include "smelt/script/known_condition.h"
 
 namespace smelt {
 namespace {

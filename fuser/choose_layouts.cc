@@ -126,4 +126,12 @@ class Chooser {
 
 int ChooseLayouts(Graph& g) { return Chooser(g).Run(); }
 
+Pass ChooseLayoutsPass() {
+  return {.name = "choose-layouts",
+          .description = "values that only convolutions and kernels see lie with channels innermost",
+          .prerequisites = {"fuse"},
+          .is_optional = true,
+          .run = [](Graph& g, PassContext&) -> absl::StatusOr<bool> { return ChooseLayouts(g) > 0; }};
+}
+
 }  // namespace smelt

@@ -9,11 +9,15 @@
 #define SMELT_FUSER_CHOOSE_LAYOUTS_H_
 
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
 
 namespace smelt {
 
 // After fusion, before the plan is made. Returns how many values lie otherwise now.
 int ChooseLayouts(Graph& g);
+
+// "choose-layouts".
+Pass ChooseLayoutsPass();
 
 }  // namespace smelt
 

@@ -321,4 +321,15 @@ void EraseDeadNodes(Graph& g) { EraseDeadIn(g, g.top(), ReadersOfSizes(g)); }
 
 absl::Status ExpandComposites(Graph& g) { return Expander(g).Run(); }
 
+Pass ExpandCompositesPass() {
+  return {.name = "expand-composites",
+          .description = "each operator becomes kernels and library calls",
+          .prerequisites = {"infer-types"},
+          .run = [](Graph& g, PassContext&) -> absl::StatusOr<bool> {
+            const EditCounter edits(g);
+            SMELT_RETURN_IF_ERROR(ExpandComposites(g));
+            return edits.count() > 0;
+          }};
+}
+
 }  // namespace smelt

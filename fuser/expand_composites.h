@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
 
 namespace smelt {
 
@@ -22,6 +23,9 @@ absl::Status ExpandComposites(Graph& g);
 
 // Erases nodes without effects whose results nobody uses, blocks included.
 void EraseDeadNodes(Graph& g);
+
+// "expand-composites".
+Pass ExpandCompositesPass();
 
 }  // namespace smelt
 

@@ -130,4 +130,12 @@ class RegionForwarder {
 
 int ForwardRegions(Graph& g) { return RegionForwarder(g, g.top()).Run(); }
 
+Pass ForwardRegionsPass() {
+  return {.name = "forward-regions",
+          .description = "views of a region that was written become the value that was written",
+          .prerequisites = {"expand-composites"},
+          .is_optional = true,
+          .run = [](Graph& g, PassContext&) -> absl::StatusOr<bool> { return ForwardRegions(g) > 0; }};
+}
+
 }  // namespace smelt

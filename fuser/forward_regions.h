@@ -10,12 +10,16 @@
 #define SMELT_FUSER_FORWARD_REGIONS_H_
 
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
 
 namespace smelt {
 
 // Of a graph after ExpandComposites. Returns how many views are gone, or show another value. Linear in the number of
 // nodes but for regions of one memory, of which each view is compared with at most 16.
 int ForwardRegions(Graph& g);
+
+// "forward-regions".
+Pass ForwardRegionsPass();
 
 }  // namespace smelt
 

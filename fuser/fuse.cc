@@ -5,13 +5,10 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "smelt/alias/alias_pass.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/pass/written_inputs.h"
 #include "smelt/fuser/block_fuser.h"
-#include "smelt/fuser/forward_regions.h"
-#include "smelt/fuser/merge_matmuls.h"
-#include "smelt/fuser/move_reshapes.h"
-#include "smelt/fuser/overlay_regions.h"
-#include "smelt/fuser/split_reductions.h"
 
 namespace smelt {
 
@@ -113,24 +110,42 @@ int BlockFuser::Needed(ValueId v, int a, int b, int enough) const {
   return first;
 }
 
-absl::StatusOr<FusionReport> Fuse(Graph& g, const FuseOptions& options) {
+absl::StatusOr<FusionReport> FormGroups(Graph& g, const FuseOptions& options) {
   FusionReport report;
-  report.merged_matmuls = MergeMatmuls(g);
-  ForwardRegions(g);
-  MoveReshapes(g);
-  SplitReductions(g);
-  OverlayRegions(g, options.written_inputs);
   SMELT_RETURN_IF_ERROR(BlockFuser(g, g.top(), options, report).Run());
-  // Leaves that every reader now makes itself, views of what is gone.
+  return report;
+}
+
+int EraseSpentNodes(Graph& g) {
+  int erased = 0;
   std::vector<NodeId> nodes = g.AllNodes();
   for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
     const Node& n = g.node(*it);
     if (!IsTransparent(n) && !IsLeaf(n) && !IsAllocation(n)) continue;
-    bool used = false;
-    for (ValueId v : n.outputs) used = used || !g.value(v).uses.empty();
-    if (!used) g.Erase(*it);
+    if (absl::c_any_of(n.outputs, [&](ValueId v) { return !g.value(v).uses.empty(); })) continue;
+    g.Erase(*it);
+    ++erased;
   }
-  return report;
+  return erased;
+}
+
+Pass FusePass() {
+  return {.name = "fuse",
+          .description = "forms groups that are one kernel each (--explain says of each edge why it fused or did not)",
+          .prerequisites = {"build-alias-db", "expand-composites"},
+          .is_optional = true,
+          .run = [](Graph& g, PassContext& context) -> absl::StatusOr<bool> {
+            FuseOptions options = context.Get<FuseOptions>();
+            if (options.alias_db == nullptr) options.alias_db = LiveAliasDb(context);
+            options.lowered = &context.Get<LoweredGroups>();
+            options.written_inputs = context.Get<WrittenInputs>().values;
+            const int late_reads = options.verify ? CountLateReads(g) : 0;
+            const EditCounter edits(g);
+            SMELT_ASSIGN_OR_RETURN(context.Get<FusionReport>(), FormGroups(g, options));
+            EraseSpentNodes(g);
+            if (options.verify) SMELT_RETURN_IF_ERROR(VerifyFusionPlan(g, late_reads));
+            return edits.count() > 0;
+          }};
 }
 
 }  // namespace smelt

@@ -1,6 +1,6 @@
 // Forms fusion groups: kernels that do the work of several nodes, without memory in between.
 //
-//   SMELT_ASSIGN_OR_RETURN(FusionReport report, Fuse(graph));    // after ExpandComposites
+//   SMELT_ASSIGN_OR_RETURN(FusionReport report, FormGroups(graph, {}));   // after ExpandComposites
 //   SMELT_RETURN_IF_ERROR(VerifyFusionPlan(graph));
 //   report.edges[0]   // {"aten::mul.Tensor %5", "aten::add.Tensor %6", true, "same loop"}
 //
@@ -22,12 +22,14 @@
 #include "absl/status/statusor.h"
 #include "smelt/alias/alias_db.h"
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
 #include "smelt/fuser/lowered_groups.h"
 
 namespace smelt {
 
 struct FuseOptions {
   bool explain = false;  // fill FusionReport::edges
+  bool verify = false;   // check with VerifyFusionPlan what the pass "fuse" made
   int max_group_nodes = 128;
   int max_group_operands = 48;
   // Of this very graph, live. Then a group's nodes are brought together by its moves before they become one; where it
@@ -48,12 +50,18 @@ struct FusionReport {
   int groups = 0;          // of two nodes or more
   int fused_nodes = 0;     // inside them
   int single_kernels = 0;  // nodes that stay kernels by themselves
-  int merged_matmuls = 0;  // that became part of another
   int refused_groups = 0;  // that the alias database did not let come together
   std::vector<FusionEdge> edges;
 };
 
-absl::StatusOr<FusionReport> Fuse(Graph& g, const FuseOptions& options = {});
+absl::StatusOr<FusionReport> FormGroups(Graph& g, const FuseOptions& options);
+
+// Erases leaves that every reader now makes for itself, and views of what is gone. Returns how many nodes those were.
+int EraseSpentNodes(Graph& g);
+
+// "fuse" is both. Reads FuseOptions, WrittenInputs and the alias database of the context; leaves FusionReport, and the
+// groups' kernels in LoweredGroups.
+Pass FusePass();
 
 // That every smelt::FusionGroup fits its subgraph, is pure, has a kernel, and does not read memory that it writes at
 // other indices.

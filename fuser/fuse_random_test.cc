@@ -17,6 +17,7 @@
 #include "smelt/core/op/infer.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/fuser/fuse_testing.h"
 #include "smelt/fuser/run_kernels.h"
 
 namespace smelt {
@@ -244,7 +245,7 @@ TEST(FuseRandomTest, ReductionUsedAlongTheOtherDimOfASquare) {
   return (%z, %n)
 )");
   ASSERT_TRUE(g.ok()) << g.status();
-  ASSERT_TRUE(Fuse(**g).ok());
+  ASSERT_TRUE(FuseGraph(**g).ok());
   Tensor x = Tensor::Empty(DType::kFloat32, {2, 2});
   for (int i = 0; i < 4; ++i) x.data_as<float>()[i] = static_cast<float>(i + 1);  // maxima 2 and 4
   auto r = RunKernels(**g, {x});
@@ -270,7 +271,7 @@ TEST(FuseRandomTest, FusedEqualsUnfusedEqualsTheEvaluator) {
     ASSERT_EQ(ExpandComposites(maker.g), absl::OkStatus());
     for (const bool fused : {false, true}) {
       if (fused) {
-        auto report = Fuse(maker.g);
+        auto report = FuseGraph(maker.g);
         ASSERT_TRUE(report.ok()) << report.status();
         groups += report->groups;
         ASSERT_EQ(VerifyFusionPlan(maker.g), absl::OkStatus());

@@ -6,8 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
+#include "smelt/fuser/merge_matmuls.h"
 #include "smelt/fuser/run_kernels.h"
+#include "smelt/pipeline/passes.h"
 
 namespace smelt {
 namespace {
@@ -59,6 +62,13 @@ std::unique_ptr<Graph> ParseOrFail(const std::string& text) {
   return *std::move(g);
 }
 
+absl::StatusOr<FusionReport> FuseGraph(Graph& g, const FuseOptions& options) {
+  PassContext context;
+  context.Put(options);
+  SMELT_RETURN_IF_ERROR(PassesOf({PassGroup::kFuse}).Run(g, context));
+  return std::move(context.Get<FusionReport>());
+}
+
 std::vector<std::string> Fused::groups() const {
   std::vector<std::string> out;
   for (NodeId n : graph->AllNodes()) {
@@ -96,21 +106,23 @@ Fused FuseText(const std::string& text, float tolerance) {
   EXPECT_TRUE(before.ok()) << before.status();
   // Once more without the alias database: it must not stand in the way.
   std::unique_ptr<Graph> alone = out.graph->Clone();
-  auto alone_report = Fuse(*alone);
+  auto alone_report = FuseGraph(*alone);
   EXPECT_TRUE(alone_report.ok()) << alone_report.status();
   const int late_reads = CountLateReads(*out.graph);
   const std::unique_ptr<AliasDb> alias = AliasDb::Build(*out.graph);
-  FuseOptions options;
+  PassContext context;
+  FuseOptions& options = context.Get<FuseOptions>();
   options.explain = true;
   options.alias_db = alias.get();
-  auto report = Fuse(*out.graph, options);
-  if (report.ok() && alone_report.ok()) {
-    EXPECT_EQ(report->groups, alone_report->groups);
-    EXPECT_EQ(report->refused_groups, 0);
+  const absl::Status fused = PassesOf({PassGroup::kFuse}).Run(*out.graph, context);
+  EXPECT_TRUE(fused.ok()) << fused;
+  out.report = context.Get<FusionReport>();
+  out.merged_matmuls = context.Get<MergedMatmuls>().count;
+  if (fused.ok() && alone_report.ok()) {
+    EXPECT_EQ(out.report.groups, alone_report->groups);
+    EXPECT_EQ(out.report.refused_groups, 0);
   }
   EXPECT_TRUE(alias->Verify().ok()) << alias->Verify() << PrintGraph(*out.graph);
-  EXPECT_TRUE(report.ok()) << report.status();
-  if (report.ok()) out.report = *report;
   EXPECT_TRUE(VerifyGraph(*out.graph).ok()) << VerifyGraph(*out.graph) << PrintGraph(*out.graph);
   EXPECT_TRUE(VerifyFusionPlan(*out.graph, late_reads).ok()) << VerifyFusionPlan(*out.graph, late_reads);
   auto after = RunKernels(*out.graph, inputs, run);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "smelt/core/ir/graph.h"
 #include "smelt/core/tensor/tensor.h"
 #include "smelt/fuser/fuse.h"
@@ -23,9 +24,13 @@ std::unique_ptr<Graph> ParseOrFail(const std::string& text);
 // Numbers that look random, the same each time, for each of the inputs, all of them tensors of known sizes.
 std::vector<Tensor> InputsOf(const Graph& g);
 
+// The compiler's passes that fuse a graph in which each node is a kernel or a library call (PassGroup::kFuse).
+absl::StatusOr<FusionReport> FuseGraph(Graph& g, const FuseOptions& options = {});
+
 struct Fused {
   std::unique_ptr<Graph> graph;
   FusionReport report;
+  int merged_matmuls = 0;  // that became part of another
   std::vector<std::string> specs;
 
   std::vector<std::string> groups() const;  // names

@@ -11,6 +11,7 @@
 #include "smelt/core/ir/text.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/fuser/fuse_testing.h"
 
 namespace smelt {
 namespace {
@@ -31,7 +32,7 @@ std::vector<std::string> GroupsOf(const std::string& text) {
   const std::unique_ptr<AliasDb> alias = AliasDb::Build(g);
   FuseOptions options;
   options.alias_db = alias.get();
-  auto report = Fuse(g, options);
+  auto report = FuseGraph(g, options);
   EXPECT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(VerifyFusionPlan(g, late_reads), absl::OkStatus());
   EXPECT_EQ(alias->Verify(), absl::OkStatus());

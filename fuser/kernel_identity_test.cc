@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/fuser/fuse_testing.h"
 #include "smelt/fuser/lower_group.h"
 
 namespace smelt {
@@ -27,7 +28,7 @@ std::string SpecOf(const std::string& text) {
     return "";
   }
   Graph& g = **parsed;
-  auto report = Fuse(g);
+  auto report = FuseGraph(g);
   EXPECT_TRUE(report.ok()) << report.status();
   std::string spec;
   for (NodeId n : g.AllNodes()) {

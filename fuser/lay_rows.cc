@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/op_info.h"
 #include "smelt/fuser/block_fuser.h"
 #include "smelt/fuser/lower_group.h"
@@ -282,5 +283,16 @@ class RowLayer {
 }  // namespace
 
 absl::StatusOr<int> LayRows(Graph& g, LoweredGroups* lowered) { return RowLayer(g, lowered).Run(); }
+
+Pass LayRowsPass() {
+  return {.name = "lay-rows",
+          .description = "what a kernel reads or writes across its rows is transposed by a kernel of its own",
+          .prerequisites = {"fuse"},
+          .is_optional = true,
+          .run = [](Graph& g, PassContext& context) -> absl::StatusOr<bool> {
+            SMELT_ASSIGN_OR_RETURN(const int laid, LayRows(g, &context.Get<LoweredGroups>()));
+            return laid > 0;
+          }};
+}
 
 }  // namespace smelt

@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
 #include "smelt/fuser/lowered_groups.h"
 
 namespace smelt {
@@ -25,6 +26,9 @@ namespace smelt {
 // After fusion and ChooseLayouts, before the plan is made. Returns how many operands and results are transposed.
 // `lowered`, if not null, keeps the kernels for the plan.
 absl::StatusOr<int> LayRows(Graph& g, LoweredGroups* lowered);
+
+// "lay-rows". Leaves the kernels that it makes in LoweredGroups.
+Pass LayRowsPass();
 
 }  // namespace smelt
 

@@ -18,7 +18,7 @@ namespace {
 int Laid(const std::string& text) {
   std::unique_ptr<Graph> g = ParseOrFail(text);
   const std::vector<Tensor> inputs = InputsOf(*g);
-  EXPECT_TRUE(Fuse(*g).ok());
+  EXPECT_TRUE(FuseGraph(*g).ok());
   const auto before = RunKernels(*g, inputs);
   const auto laid = LayRows(*g, nullptr);
   EXPECT_TRUE(laid.ok()) << laid.status();

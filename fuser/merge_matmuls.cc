@@ -181,4 +181,14 @@ int MergeIn(Graph& g, BlockId b) {
 
 int MergeMatmuls(Graph& g) { return MergeIn(g, g.top()); }
 
+Pass MergeMatmulsPass() {
+  return {.name = "merge-matmuls",
+          .description = "matmuls of one right operand become one",
+          .prerequisites = {"expand-composites"},
+          .is_optional = true,
+          .run = [](Graph& g, PassContext& context) -> absl::StatusOr<bool> {
+            return context.Put(MergedMatmuls{MergeMatmuls(g)}).count > 0;
+          }};
+}
+
 }  // namespace smelt

@@ -10,11 +10,19 @@
 #define SMELT_FUSER_MERGE_MATMULS_H_
 
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
 
 namespace smelt {
 
 // Returns how many matmuls went away.
 int MergeMatmuls(Graph& g);
+
+// How many matmuls the pass removed.
+struct MergedMatmuls {
+  int count = 0;
+};
+// "merge-matmuls". Leaves MergedMatmuls.
+Pass MergeMatmulsPass();
 
 }  // namespace smelt
 

@@ -276,4 +276,12 @@ int MoveIn(Graph& g, BlockId b) {
 
 int MoveReshapes(Graph& g) { return MoveIn(g, g.top()); }
 
+Pass MoveReshapesPass() {
+  return {.name = "move-reshapes",
+          .description = "reshapes that part two loops are moved past pointwise operators",
+          .prerequisites = {"expand-composites"},
+          .is_optional = true,
+          .run = [](Graph& g, PassContext&) -> absl::StatusOr<bool> { return MoveReshapes(g) > 0; }};
+}
+
 }  // namespace smelt

@@ -11,11 +11,15 @@
 #define SMELT_FUSER_MOVE_RESHAPES_H_
 
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
 
 namespace smelt {
 
 // Of a graph after ExpandComposites. Returns how many operators run over another shape than before.
 int MoveReshapes(Graph& g);
+
+// "move-reshapes".
+Pass MoveReshapesPass();
 
 }  // namespace smelt
 

@@ -16,6 +16,7 @@
 #include "smelt/core/op/schema.h"
 #include "smelt/fuser/expand_composites.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/fuser/fuse_testing.h"
 #include "smelt/fuser/lower_group.h"
 #include "smelt/fuser/run_kernels.h"
 
@@ -177,7 +178,7 @@ void Check(bool fuse) {
         other = true;
       }
       if (other) continue;
-      if (fuse) s = Fuse(b.graph).status();
+      if (fuse) s = FuseGraph(b.graph).status();
     }
     if (absl::IsUnimplemented(s)) {
       tally.skipped[name].push_back(absl::StrCat(answers.Describe(i), ": ", s.message()));

@@ -188,4 +188,14 @@ int OverlayRegions(Graph& g, const absl::flat_hash_set<ValueId>& written) {
   return Overlayer(g, g.top(), written).Run();
 }
 
+Pass OverlayRegionsPass() {
+  return {.name = "overlay-regions",
+          .description = "regions written into what a kernel makes become choices by index",
+          .prerequisites = {"expand-composites"},
+          .is_optional = true,
+          .run = [](Graph& g, PassContext& context) -> absl::StatusOr<bool> {
+            return OverlayRegions(g, context.Get<WrittenInputs>().values) > 0;
+          }};
+}
+
 }  // namespace smelt

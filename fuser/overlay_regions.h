@@ -16,6 +16,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
+#include "smelt/core/pass/written_inputs.h"
 
 namespace smelt {
 
@@ -23,6 +25,9 @@ namespace smelt {
 // region where it would be read at other indices than it is written at. Returns how many regions are chosen from by
 // index now.
 int OverlayRegions(Graph& g, const absl::flat_hash_set<ValueId>& written);
+
+// Reads WrittenInputs.
+Pass OverlayRegionsPass();
 
 }  // namespace smelt
 

@@ -176,7 +176,7 @@ TEST(OverlayRegions, InACallOfOneColumnTheOthersAreNotWritten) {
   SymbolRanges::Range range = g->symbols.Get("s1");
   range.accepted_min = 1;
   g->symbols.Set("s1", range);
-  ASSERT_TRUE(Fuse(*g).ok());
+  ASSERT_TRUE(FuseGraph(*g).ok());
   for (int64_t columns : {1, 2, 5}) {
     Tensor x = Tensor::Empty(DType::kFloat32, {3, columns}), v = Tensor::Empty(DType::kFloat32, {});
     for (int64_t i = 0; i < 3 * columns; ++i) x.data_as<float>()[i] = static_cast<float>(i + 1);

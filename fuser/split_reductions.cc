@@ -166,4 +166,12 @@ class ReductionSplitter {
 
 int SplitReductions(Graph& g) { return ReductionSplitter(g).Run(); }
 
+Pass SplitReductionsPass() {
+  return {.name = "split-reductions",
+          .description = "means and sums over a short innermost dim are split in two",
+          .prerequisites = {"expand-composites"},
+          .is_optional = true,
+          .run = [](Graph& g, PassContext&) -> absl::StatusOr<bool> { return SplitReductions(g) > 0; }};
+}
+
 }  // namespace smelt

@@ -9,11 +9,15 @@
 #define SMELT_FUSER_SPLIT_REDUCTIONS_H_
 
 #include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
 
 namespace smelt {
 
 // Of a graph after ExpandComposites. Returns how many reductions are two now.
 int SplitReductions(Graph& g);
+
+// "split-reductions".
+Pass SplitReductionsPass();
 
 }  // namespace smelt
 

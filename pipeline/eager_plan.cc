@@ -22,10 +22,9 @@
 #include "smelt/functionalize/functional_counterpart.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
-#include "smelt/fuser/expand_composites.h"
-#include "smelt/fuser/fuse.h"
 #include "smelt/pipeline/call_graph.h"
 #include "smelt/pipeline/expected_types.h"
+#include "smelt/pipeline/passes.h"
 #include "smelt/pipeline/resized_states.h"
 #include "smelt/pipeline/result_layout.h"
 #include "smelt/schema/eager_ops.h"
@@ -648,12 +647,12 @@ class EagerBuilder {
     auto [it, fresh] = calls_.try_emplace(PrintGraph(g), static_cast<int>(program_->calls.size()));
     if (!fresh) return it->second;
     const std::unique_ptr<Graph> signature = g.Clone();
-    SMELT_ASSIGN_OR_RETURN(FunctionalizeResult functional, Functionalize(g, {}));
-    SMELT_RETURN_IF_ERROR(VerifyFunctional(g));
-    SMELT_RETURN_IF_ERROR(ExpandComposites(g));
-    SMELT_RETURN_IF_ERROR(Fuse(g).status());
+    PassContext context;
+    PassRunOptions run;
+    run.disabled = {"build-alias-db"};  // one operator's nodes depend on each other alone
+    SMELT_RETURN_IF_ERROR(PassesOf({PassGroup::kPure, PassGroup::kExpand, PassGroup::kFuse}).Run(g, context, run));
     BundleBuilder builder(*signature, builder_);
-    SMELT_RETURN_IF_ERROR(builder.AddPlan(g, functional.convention, {}).status());
+    SMELT_RETURN_IF_ERROR(builder.AddPlan(g, context.Get<FunctionalizeResult>().convention, {}).status());
     if (!builder.constants().empty()) return absl::UnimplementedError("a constant tensor inside an operator");
     SMELT_ASSIGN_OR_RETURN(fb::BundleT bundle, builder.Finish());
     program_->calls.push_back(std::make_unique<fb::BundleT>(std::move(bundle)));

@@ -181,15 +181,15 @@ std::string Difference(const Tensor& a, const Tensor& b) {
   return "";
 }
 
-}  // namespace
-
-absl::Status VerifyPass(const Graph& original, const Graph& pure, const Convention& convention,
-                        absl::string_view pass) {
+// `convention` is null when the graph after the pass is called as the one before.
+absl::Status Compare(const Graph& original, const Graph& pure, const Convention* convention, absl::string_view pass) {
   for (uint64_t seed = 1; seed <= 2; ++seed) {
     std::vector<EvalValue> want_args = RandomArgs(original, seed), got_args = RandomArgs(original, seed);
-    for (size_t i = 0; i < convention.duplicates.inner_of_outer.size(); ++i) {
+    const auto duplicates =
+        convention == nullptr ? DuplicatesLayer().inner_of_outer : convention->duplicates.inner_of_outer;
+    for (size_t i = 0; i < duplicates.size(); ++i) {
       for (size_t k = 0; k < i; ++k) {
-        if (convention.duplicates.inner_of_outer[k] == convention.duplicates.inner_of_outer[i]) {
+        if (duplicates[k] == duplicates[i]) {
           want_args[i] = want_args[k];
           got_args[i] = got_args[k];
           break;
@@ -203,7 +203,8 @@ absl::Status VerifyPass(const Graph& original, const Graph& pure, const Conventi
     got_options.generator = std::make_shared<EvalGenerator>(seed);
     auto want = EvaluateGraph(original, want_args, want_options);
     if (!want.ok()) return absl::OkStatus();  // random data is not for this program
-    auto got = RunConvention(pure, convention, got_args, got_options);
+    auto got = convention == nullptr ? EvaluateGraph(pure, got_args, got_options)
+                                     : RunConvention(pure, *convention, got_args, got_options);
     // Such a call is the eager-order plan's.
     if (absl::IsUnimplemented(got.status()) && absl::StrContains(got.status().message(), kAnswerHangsOnOrder))
       return absl::OkStatus();
@@ -230,6 +231,17 @@ absl::Status VerifyPass(const Graph& original, const Graph& pure, const Conventi
     }
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status VerifyPass(const Graph& original, const Graph& pure, const Convention& convention,
+                        absl::string_view pass) {
+  return Compare(original, pure, &convention, pass);
+}
+
+absl::Status VerifySameMeaning(const Graph& before, const Graph& after, absl::string_view pass) {
+  return Compare(before, after, nullptr, pass);
 }
 
 }  // namespace smelt

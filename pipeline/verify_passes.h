@@ -14,6 +14,9 @@ namespace smelt {
 // refuses on random data (an index out of range) are not compared.
 absl::Status VerifyPass(const Graph& original, const Graph& pure, const Convention& convention, absl::string_view pass);
 
+// The same of two graphs that are called alike: `before` and `after` a pass that changes no convention.
+absl::Status VerifySameMeaning(const Graph& before, const Graph& after, absl::string_view pass);
+
 }  // namespace smelt
 
 #endif  // SMELT_PIPELINE_VERIFY_PASSES_H_

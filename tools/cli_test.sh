@@ -35,7 +35,9 @@ expect 2 'unknown command' "$smelt" frobnicate
 expect 2 'one model and -o' "$smelt" compile "$models/relu_input.pt2"
 expect 2 'unknown option --bogus' compile "$models/relu_input.pt2" -o a.smb --bogus
 expect 2 '--explain-cache takes no value' compile "$models/relu_input.pt2" -o a.smb --explain-cache=1
-expect 2 'nosuch: one of open-composites' compile "$models/relu_input.pt2" -o a.smb --dump-after=nosuch
+expect 2 'nosuch: one of merge-duplicates' compile "$models/relu_input.pt2" -o a.smb --dump-after=nosuch
+expect 2 'nosuch: there is no such pass; expected one of' compile "$models/relu_input.pt2" -o a.smb --disable-pass=nosuch
+expect 2 'functionalize: programs need it' compile "$models/relu_input.pt2" -o a.smb --disable-pass=functionalize
 cp "$models/relu_input.pt2" read.pt2
 expect 2 'which would be lost' compile read.pt2 -o ./read.pt2
 expect 2 'which would be lost' compile read.pt2 -o a.smb --stats-file=read.pt2

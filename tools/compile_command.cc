@@ -15,6 +15,7 @@
 #include "smelt/core/base/file.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/pipeline/compile.h"
+#include "smelt/pipeline/passes.h"
 #include "smelt/runtime/json_text.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/compile_options.h"
@@ -74,9 +75,11 @@ int RunCompile(const std::vector<std::string>& args) {
   }
   if (usage.ok() && line->Has("dump-after")) {
     const std::string pass = line->Get("dump-after");
-    if (pass != "all" && std::find(std::begin(kPassNames), std::end(kPassNames), pass) == std::end(kPassNames)) {
-      usage = absl::InvalidArgumentError(
-          absl::StrCat("--dump-after=", pass, ": one of ", absl::StrJoin(kPassNames, ", "), ", all expected"));
+    const PassPipeline passes = CompilePasses();
+    if (pass != "all" && passes.Find(pass) == nullptr) {
+      const auto name = [](std::string* out, const Pass& p) { out->append(p.name); };
+      usage = absl::InvalidArgumentError(absl::StrCat("--dump-after=", pass, ": one of ",
+                                                      absl::StrJoin(passes.passes(), ", ", name), ", all expected"));
     }
   }
   if (!usage.ok()) {

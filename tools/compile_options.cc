@@ -8,6 +8,8 @@
 #include "smelt/codegen/http_store.h"
 #include "smelt/codegen/target.h"
 #include "smelt/core/base/status_macros.h"
+#include "smelt/core/pass/pass_pipeline.h"
+#include "smelt/pipeline/passes.h"
 
 namespace smelt {
 
@@ -19,18 +21,31 @@ const char kCompileOptionsHelp[] =
     "  --cache-mode=read-write|read-only|off\n"
     "  --cache-size=MIB            of the folder; the least recently used kernels go first (default 1024)\n"
     "  --remote-cache=URL          kernels from and to a server of Bazel's HTTP cache protocol\n"
-    "  --no-fuse                   one kernel an operator\n"
+    "  --no-fuse                   one kernel per operator\n"
+    "  --disable-pass=PASS[,...]   leave optional passes out (smelt-opt --list-passes); the bundle is slower\n"
     "  --verify                    run the graph through the evaluator around each pass; a difference is exit 70\n";
 
 std::vector<std::string> CompileOptionNames(std::vector<std::string> more) {
-  more.insert(more.end(),
-              {"target", "alias-variants", "cache-dir", "cache-mode", "cache-size", "remote-cache", "threads"});
+  more.insert(more.end(), {"target", "alias-variants", "cache-dir", "cache-mode", "cache-size", "remote-cache",
+                           "threads", "disable-pass"});
   return more;
 }
 std::vector<std::string> CompileFlagNames(std::vector<std::string> more) {
   more.insert(more.end(), {"verify", "no-fuse", "help"});
   return more;
 }
+
+namespace {
+
+std::string OptionalPasses(const PassPipeline& passes) {
+  std::vector<std::string> names;
+  for (const Pass& pass : passes.passes()) {
+    if (pass.is_optional) names.push_back(pass.name);
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+}  // namespace
 
 absl::Status ReadCompileOptions(const CommandLine& line, CompileOptions& options, KernelCache::Options& cache) {
   if (line.Has("target")) {
@@ -53,6 +68,16 @@ absl::Status ReadCompileOptions(const CommandLine& line, CompileOptions& options
   options.threads = static_cast<int>(threads);
   options.verify = line.Has("verify");
   options.fuse = !line.Has("no-fuse");
+  const PassPipeline passes = CompilePasses();
+  for (absl::string_view name : absl::StrSplit(line.Get("disable-pass"), ',', absl::SkipEmpty())) {
+    const Pass* pass = passes.Find(name);
+    if (pass == nullptr || !pass->is_optional) {
+      return absl::InvalidArgumentError(absl::StrCat("--disable-pass=", name, ": ",
+                                                     pass == nullptr ? "there is no such pass" : "programs need it",
+                                                     "; expected one of ", OptionalPasses(passes)));
+    }
+    options.disabled_passes.insert(pass->name);
+  }
   cache.directory = line.Get("cache-dir");
   SMELT_ASSIGN_OR_RETURN(cache.mode, ParseCacheMode(line.Get("cache-mode", "read-write")));
   SMELT_ASSIGN_OR_RETURN(int64_t mebibytes, line.GetInt("cache-size", cache.max_bytes >> 20, 0, int64_t{1} << 30));
@@ -70,11 +95,14 @@ absl::Status ReadCompileOptions(const CommandLine& line, CompileOptions& options
 }
 
 std::string Describe(const CompileOptions& options) {
+  std::vector<std::string> disabled(options.disabled_passes.begin(), options.disabled_passes.end());
+  std::sort(disabled.begin(), disabled.end());
   const char* const variants[] = {"auto", "none", "all"};
   return absl::StrCat(
       "targets ",
       absl::StrJoin(options.targets, ",", [](std::string* out, Target t) { absl::StrAppend(out, Name(t)); }),
-      " variants ", variants[static_cast<int>(options.variants)], options.fuse ? " fuse" : " no-fuse");
+      " variants ", variants[static_cast<int>(options.variants)], options.fuse ? " fuse" : " no-fuse",
+      disabled.empty() ? "" : " without ", absl::StrJoin(disabled, ","));
 }
 
 }  // namespace smelt

@@ -10,6 +10,7 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/pipeline/complete_types.h"
 #include "smelt/runtime/program.h"
 #include "smelt/tools/model_file.h"
 

@@ -12,7 +12,7 @@
 #include "smelt/core/op/schema.h"
 #include "smelt/core/op/verify.h"
 #include "smelt/frontend/pt2.h"
-#include "smelt/pipeline/compile.h"
+#include "smelt/pipeline/complete_types.h"
 #include "smelt/schema/graph_codec.h"
 
 namespace smelt {

@@ -1,11 +1,12 @@
 // smelt-opt: a pass at a time over a graph in text.
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -16,11 +17,14 @@
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/schema.h"
+#include "smelt/fuser/fuse.h"
+#include "smelt/pipeline/complete_types.h"
+#include "smelt/pipeline/passes.h"
 #include "smelt/schema/graph_codec.h"
 #include "smelt/tools/command_line.h"
 #include "smelt/tools/command_main.h"
 #include "smelt/tools/exit_codes.h"
-#include "smelt/tools/pass_registry.h"
+#include "smelt/tools/opt_passes.h"
 
 namespace smelt {
 namespace {
@@ -67,15 +71,13 @@ int Fail(const absl::Status& s, int code) {
 }
 
 // Options that no pass heeds, and outputs that are inputs.
-absl::Status CheckOptions(const CommandLine& line, const std::vector<const Pass*>& passes) {
+absl::Status CheckOptions(const CommandLine& line, const PassPipeline& all, const std::vector<const Pass*>& passes) {
   for (const char* option : {"json", "dot", "html", "explain"}) {
-    const bool heeded = std::any_of(passes.begin(), passes.end(), [&](const Pass* p) {
-      return std::find(p->options.begin(), p->options.end(), option) != p->options.end();
-    });
-    if (heeded) continue;
+    const auto heeds = [&](const Pass& p) { return absl::c_linear_search(OptionsOf(p), option); };
+    if (absl::c_any_of(passes, [&](const Pass* p) { return heeds(*p); })) continue;
     std::vector<std::string> with;
-    for (const Pass& p : Passes()) {
-      if (std::find(p.options.begin(), p.options.end(), option) != p.options.end()) with.push_back(p.name);
+    for (const Pass& p : all.passes()) {
+      if (heeds(p)) with.push_back(p.name);
     }
     SMELT_RETURN_IF_ERROR(
         line.RefuseWithoutEffect({option}, absl::StrCat("here: it is for --pass=", absl::StrJoin(with, ", "))));
@@ -91,8 +93,7 @@ absl::Status CheckOptions(const CommandLine& line, const std::vector<const Pass*
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 int Main(int argc, char** argv) {
-  RegisterAliasPasses();
-  RegisterPipelinePasses();
+  const PassPipeline all = OptPasses();
   std::vector<std::string> args;
   for (int i = 1; i < argc; ++i) {
     std::string a = argv[i];
@@ -118,7 +119,7 @@ int Main(int argc, char** argv) {
                                                     "with --list-passes");
     if (!s.ok() || !line.positional().empty())
       return Fail(s.ok() ? absl::InvalidArgumentError("no graph expected with --list-passes") : s, kExitUsage);
-    for (const Pass& p : Passes()) std::printf("%-24s %s\n", p.name.c_str(), p.description.c_str());
+    for (const Pass& p : all.passes()) std::printf("%-24s %s\n", p.name.c_str(), p.description.c_str());
     return kExitOk;
   }
   if (line.positional().size() != 1) {
@@ -128,40 +129,52 @@ int Main(int argc, char** argv) {
   }
   std::vector<const Pass*> passes;
   for (absl::string_view name : absl::StrSplit(line.Get("pass"), ',', absl::SkipEmpty())) {
-    const Pass* p = FindPass(std::string(name));
+    const Pass* p = all.Find(name);
     if (p == nullptr) {
       return Fail(absl::InvalidArgumentError(absl::StrCat("there is no pass \"", name, "\"; --list-passes names them")),
                   kExitUsage);
     }
     passes.push_back(p);
   }
-  if (absl::Status s = CheckOptions(line, passes); !s.ok()) return Fail(s, kExitUsage);
-  PassContext context;
-  context.json = line.Has("json");
-  context.dot = line.Has("dot");
-  context.html = line.Has("html");
-  context.explain = line.Has("explain");
+  if (absl::Status s = CheckOptions(line, all, passes); !s.ok()) return Fail(s, kExitUsage);
+  const bool explain = line.Has("explain");
   std::vector<std::pair<std::string, double>> times;
   double start = Now();
   absl::StatusOr<std::unique_ptr<Graph>> graph = Read(line.positional()[0]);
   if (!graph.ok()) return Fail(graph.status(), ExitCodeOf(graph.status()));
-  context.graph = *std::move(graph);
+  Graph& g = **graph;
   times.push_back({"read", Now() - start});
 
   bool only_analyses = true;
-  for (const Pass* p : passes) {
-    context.output.clear();
-    start = Now();
-    absl::Status s = p->run(context);
-    times.push_back({p->name, Now() - start});
-    if (!s.ok()) {
-      return Fail(absl::Status(s.code(), absl::StrCat("pass ", p->name, ": ", s.message())), ExitCodeOf(s));
-    }
-    if (!line.Has("quiet")) std::fputs(context.output.c_str(), stdout);
-    only_analyses &= p->is_analysis;
+  PassContext context;  // behind the graph, which its analyses follow
+  OptOutput& output = context.Put(
+      OptOutput{.json = line.Has("json"), .dot = line.Has("dot"), .html = line.Has("html"), .explain = explain});
+  FuseOptions& fuse = context.Get<FuseOptions>();
+  fuse.explain = explain;
+  fuse.verify = true;
+  absl::flat_hash_set<std::string> done;
+  // A graph whose types are complete needs no more of what makes a program of a text.
+  const PassPipeline script = PassesOf({PassGroup::kScript});
+  if (HasCompleteTypes(g)) {
+    for (const Pass& p : script.passes()) done.insert(p.name);
   }
-  if (context.html) {
-    const absl::Status s = WriteFileAtomically(line.Get("html"), context.page);
+  for (const Pass* named : passes) {
+    for (const Pass* p : all.WithPrerequisites(named->name)) {
+      if (p != named && done.contains(p->name)) continue;
+      output.text.clear();
+      std::vector<PassRecord> records;
+      const absl::Status s = RunPass(*p, g, context, {}, &records);
+      if (!s.ok())
+        return Fail(absl::Status(s.code(), absl::StrCat("pass ", p->name, ": ", s.message())), ExitCodeOf(s));
+      times.push_back({p->name, records.back().milliseconds / 1e3});
+      if (p == named && explain) absl::StrAppend(&output.text, Explanation(*p, context));
+      if (!line.Has("quiet")) std::fputs(output.text.c_str(), stdout);
+      done.insert(p->name);
+    }
+    only_analyses &= named->is_analysis;
+  }
+  if (output.html) {
+    const absl::Status s = WriteFileAtomically(line.Get("html"), output.page);
     if (!s.ok()) return Fail(s, kExitCannotWrite);
   }
   if (line.Has("alias-queries")) {
@@ -169,7 +182,7 @@ int Main(int argc, char** argv) {
     absl::StatusOr<std::string> queries = ReadFile(path == "-" ? "/dev/stdin" : path);
     if (!queries.ok()) return Fail(queries.status(), ExitCodeOf(queries.status()));
     start = Now();
-    std::unique_ptr<AliasDb> db = AliasDb::Build(*context.graph);
+    std::unique_ptr<AliasDb> db = AliasDb::Build(g);
     times.push_back({"build alias database", Now() - start});
     start = Now();
     std::string answers = AnswerAliasQueries(*db, *queries);
@@ -180,15 +193,15 @@ int Main(int argc, char** argv) {
     const std::string path = line.Get("out");
     absl::Status s;
     if (path == "-") {
-      std::fputs(PrintGraph(*context.graph).c_str(), stdout);
+      std::fputs(PrintGraph(g).c_str(), stdout);
     } else if (absl::EndsWith(path, ".smg")) {
-      s = WriteGraphFile(*context.graph, path);
+      s = WriteGraphFile(g, path);
     } else {
-      s = WriteFileAtomically(path, absl::string_view(PrintGraph(*context.graph)));
+      s = WriteFileAtomically(path, absl::string_view(PrintGraph(g)));
     }
     if (!s.ok()) return Fail(s, kExitCannotWrite);
   } else if (!line.Has("quiet") && !line.Has("alias-queries") && (passes.empty() || !only_analyses)) {
-    std::fputs(PrintGraph(*context.graph).c_str(), stdout);
+    std::fputs(PrintGraph(g).c_str(), stdout);
   }
   if (line.Has("timing")) {
     // The first is the reading of the graph. Milliseconds.

@@ -25,9 +25,9 @@
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/infer.h"
 #include "smelt/core/op/schema.h"
-#include "smelt/functionalize/functionalize.h"
-#include "smelt/functionalize/open_composites.h"
 #include "smelt/pipeline/compile.h"
+#include "smelt/pipeline/complete_types.h"
+#include "smelt/pipeline/passes.h"
 #include "smelt/runtime/program.h"
 
 namespace smelt {
@@ -106,8 +106,10 @@ PassCost CostOfPass(const std::function<std::unique_ptr<Graph>()>& make, int run
   for (int i = 0; i < runs; ++i) {
     std::unique_ptr<Graph> g = make();
     cost.seconds = std::min(cost.seconds, ProcessorSeconds([&] {
-                              SMELT_CHECK_OK(OpenComposites(*g).status());
-                              SMELT_CHECK_OK(Functionalize(*g, {}).status());
+                              PassContext context;
+                              PassRunOptions options;
+                              options.disabled = {"build-alias-db"};
+                              SMELT_CHECK_OK(PassesOf({PassGroup::kOpen, PassGroup::kPure}).Run(*g, context, options));
                             }));
     cost.nodes = 0;
     for (NodeId n : g->AllNodes()) cost.nodes += g->node(n).op != "prim::Constant";

@@ -8,11 +8,14 @@
 #include <ctime>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "smelt/alias/alias_db.h"
+#include "smelt/core/base/status_macros.h"
 #include "smelt/core/ir/graph.h"
 #include "smelt/fuser/fuse.h"
+#include "smelt/pipeline/passes.h"
 
 namespace smelt {
 namespace {
@@ -171,6 +174,13 @@ const Shape kShapes[] = {{"pairs", Pairs},   {"chain", Chain},          {"fan", 
                          {"slices", Slices}, {"regions", Regions},      {"scans", Scans}, {"gathers", Gathers},
                          {"joins", Joins},   {"overwrites", Overwrites}};
 
+absl::StatusOr<FusionReport> FuseGraph(Graph& g, const FuseOptions& options) {
+  PassContext context;
+  context.Put(options);
+  SMELT_RETURN_IF_ERROR(PassesOf({PassGroup::kFuse}).Run(g, context));
+  return std::move(context.Get<FusionReport>());
+}
+
 // Milliseconds of the processor: other work on the machine does not count.
 double Now() { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
@@ -185,13 +195,13 @@ int Main(int argc, char** argv) {
       shape.make(alone, nodes);
       shape.make(asked, nodes);
       const double start = Now();
-      auto report = Fuse(alone);
+      auto report = FuseGraph(alone, {});
       const double fused = Now();
       const std::unique_ptr<AliasDb> alias = AliasDb::Build(asked);
       const double built = Now();
       FuseOptions options;
       options.alias_db = alias.get();
-      auto report_asked = Fuse(asked, options);
+      auto report_asked = FuseGraph(asked, options);
       const double moved = Now();
       if (!report.ok() || !report_asked.ok() || report->groups != report_asked->groups) {
         std::printf("%s: the alias database changes what is fused, or fusing fails\n", shape.name);

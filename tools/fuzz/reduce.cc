@@ -17,7 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/evaluator.h"
-#include "smelt/pipeline/compile.h"
+#include "smelt/pipeline/complete_types.h"
 
 namespace smelt {
 namespace {

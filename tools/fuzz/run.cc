@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/alias/alias_db.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/eval/evaluator.h"
 #include "smelt/core/op/op_info.h"
@@ -19,12 +20,11 @@
 #include "smelt/core/tensor/region.h"
 #include "smelt/functionalize/functionalize.h"
 #include "smelt/functionalize/open_composites.h"
-#include "smelt/functionalize/simplify_script.h"
-#include "smelt/fuser/expand_composites.h"
-#include "smelt/fuser/fuse.h"
 #include "smelt/pipeline/compile.h"
+#include "smelt/pipeline/passes.h"
 #include "smelt/runtime/program.h"
 #include "smelt/runtime/strided.h"
+#include "smelt/script/simplify_script.h"
 
 namespace smelt {
 namespace {
@@ -385,16 +385,18 @@ bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, c
       MergeDuplicates(*pure, pattern.layer);
       if (auto s = OpenComposites(*pure); !s.ok()) return unsupported(s.status(), "open-composites (duplicates)");
     }
-    auto functional = Functionalize(*pure, f);
+    PassContext context;
+    context.Put(f);
+    context.Get<AliasDb::Options>().distinct_inputs = !overlapping;
+    const absl::Status functional = PassesOf({PassGroup::kPure}).Run(*pure, context);
     const std::string name = overlapping ? " (overlapping)" : pattern.duplicates ? " (duplicates)" : "";
     if (!functional.ok()) {
       // One tensor given twice is another plan's where geometry changes.
       if (overlapping && !pattern.overlap && !pattern.strides_differ) continue;
-      return unsupported(functional.status(), absl::StrCat("functionalize", name));
+      return unsupported(functional, absl::StrCat(FailedPass(functional), name));
     }
-    const Convention& c = functional->convention;
+    const Convention& c = context.Get<FunctionalizeResult>().convention;
     if (overlapping && pattern.duplicates && (!c.mutations.inputs.empty() || ChangesGeometry(*sample.graph))) continue;
-    if (absl::Status s = VerifyFunctional(*pure); !s.ok()) return unsupported(s, absl::StrCat("functionalize", name));
     // A program without writes runs as it is, whoever shares memory.
     const Seen got = RunPure(sample, *pure, c);
     // A size that only a duplicate's type names, which the bundle takes from the call.
@@ -404,9 +406,8 @@ bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, c
         absl::StrContains(got.status.message(), kAnswerHangsOnOrder))
       continue;
     if (Judge(sample, want, got, absl::StrCat("functionalize", name), v)) return true;
-    if (absl::Status s = ExpandComposites(*pure); !s.ok())
-      return unsupported(s, absl::StrCat("expand-composites", name));
-    if (auto s = Fuse(*pure); !s.ok()) return unsupported(s.status(), absl::StrCat("fuse", name));
+    const PassPipeline kernels = PassesOf({PassGroup::kExpand, PassGroup::kFuse, PassGroup::kLayout});
+    if (absl::Status s = kernels.Run(*pure, context); !s.ok()) return unsupported(s, absl::StrCat(FailedPass(s), name));
     if (Judge(sample, want, RunPure(sample, *pure, c), absl::StrCat("fuse", name), v)) return true;
   }
   return false;

@@ -14,7 +14,7 @@
 #include "smelt/core/ir/text.h"
 #include "smelt/core/op/schema.h"
 #include "smelt/core/tensor/float16.h"
-#include "smelt/pipeline/compile.h"
+#include "smelt/pipeline/complete_types.h"
 
 namespace smelt {
 namespace {

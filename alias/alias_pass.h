@@ -1,0 +1,24 @@
+// The alias database as an analysis that the passes after it share.
+//
+//   context.Get<AliasDb::Options>().distinct_inputs = true;
+//   pipeline.Add(BuildAliasDbPass());
+//   ...
+//   AliasDb* db = LiveAliasDb(context);   // follows every edit that the later passes make
+#ifndef SMELT_ALIAS_ALIAS_PASS_H_
+#define SMELT_ALIAS_ALIAS_PASS_H_
+
+#include "smelt/alias/alias_db.h"
+#include "smelt/core/pass/pass.h"
+
+namespace smelt {
+
+// "build-alias-db". Reads AliasDb::Options and leaves the database, which lives as long as the context and therefore no
+// longer than the graph may.
+Pass BuildAliasDbPass();
+
+// The database that the pass left, or null when it did not run.
+AliasDb* LiveAliasDb(PassContext& context);
+
+}  // namespace smelt
+
+#endif  // SMELT_ALIAS_ALIAS_PASS_H_

@@ -1,0 +1,61 @@
+// How to compile a program, and what the compiler has to say about it.
+#ifndef SMELT_PIPELINE_COMPILE_OPTIONS_H_
+#define SMELT_PIPELINE_COMPILE_OPTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "smelt/codegen/kernel_cache.h"
+#include "smelt/codegen/target.h"
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+// Which alias patterns besides distinct arguments are compiled ahead.
+enum class AliasVariants {
+  kAuto,  // duplicates and overlapping arguments, where the model writes to an argument
+  kNone,  // such calls are refused
+  kAll,   // always
+};
+
+struct CompileOptions {
+  std::vector<Target> targets = {Target::kX86_64_V3, Target::kX86_64_V4};
+  AliasVariants variants = AliasVariants::kAuto;
+  bool fuse = true;
+  // Runs the graph through the evaluator before and after each pass, on random arguments; an Internal error names the
+  // pass that changed the meaning.
+  bool verify = false;
+  int threads = 0;               // of kernel compilation; 0: one a core
+  KernelCache* cache = nullptr;  // null: one for this call, in memory
+  // Told of each phase as it ends.
+  std::function<void(absl::string_view phase, double milliseconds)> on_phase;
+  // Told the graph after each pass that may have changed it.
+  std::function<void(absl::string_view pass, const Graph&)> on_pass;
+  // Optional passes that are left out, by name (pipeline/passes.h); the bundle is right without them, and slower.
+  absl::flat_hash_set<std::string> disabled_passes;
+};
+
+struct CompileStats {
+  int64_t nodes = 0;              // as imported, constants not counted
+  int64_t mutations_removed = 0;  // in the plan for distinct arguments, as are the next three
+  int64_t fusion_groups = 0;      // places where a generated kernel is launched
+  int64_t distinct_kernels = 0;
+  int64_t library_calls = 0;
+  int64_t kernels_compiled = 0;  // over all plans and targets
+  int64_t kernels_from_cache = 0;
+  int64_t bundle_bytes = 0;
+  std::vector<std::pair<std::string, double>> phase_ms;  // in order
+  std::string eager_order;  // why the program runs in eager order, operator by operator; empty if it is compiled
+  // Plans for other calls than the export's that could not be made, and why. What they were for runs in eager order.
+  std::vector<std::string> uncompiled_variants;
+  std::vector<std::string> notes;  // what was left out, and why: a sentence each
+};
+
+}  // namespace smelt
+
+#endif  // SMELT_PIPELINE_COMPILE_OPTIONS_H_

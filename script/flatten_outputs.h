@@ -1,0 +1,26 @@
+// Results that are tuples or lists become their elements, as in a signature of torch.export.
+//
+//   return (%t), %t = prim::TupleConstruct(%a, %l), %l = prim::ListConstruct(%b, %c)   ->   return (%a, %b, %c)
+#ifndef SMELT_SCRIPT_FLATTEN_OUTPUTS_H_
+#define SMELT_SCRIPT_FLATTEN_OUTPUTS_H_
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
+
+namespace smelt {
+
+// Lists too: those of a known number of elements that nobody changes. An operator's list is unpacked.
+absl::Status ReturnElements(Graph& g);
+
+// Tuples alone. Returns a copy, or null when no result is a tuple.
+std::unique_ptr<Graph> FlattenOutputs(const Graph& imported);
+
+// "return-elements". Needs types: those of a list's elements tell their number.
+Pass ReturnElementsPass();
+
+}  // namespace smelt
+
+#endif  // SMELT_SCRIPT_FLATTEN_OUTPUTS_H_

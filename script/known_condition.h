@@ -1,0 +1,26 @@
+// Conditions of TorchScript that are known before the program runs: `dim is None`, `p < 0.0`, `x.dim() == 2`,
+// `mode in ("nearest", "area")`.
+#ifndef SMELT_SCRIPT_KNOWN_CONDITION_H_
+#define SMELT_SCRIPT_KNOWN_CONDITION_H_
+
+#include <optional>
+
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+
+// The value of a bool, from constants, from types and from what is known of sizes; nullopt if it may be either.
+std::optional<bool> KnownCondition(const Graph& g, ValueId v);
+
+// A number that is known, as a double: constants, and integers known from sizes that a double holds exactly.
+std::optional<double> KnownNumber(const Graph& g, ValueId v);
+
+// The block of a prim::If whose condition is known; invalid if it is not, or if that block raises an exception.
+BlockId KnownBranch(const Graph& g, NodeId branch);
+
+// Puts the nodes of one of its blocks in the place of a prim::If.
+void TakeBranch(Graph& g, NodeId branch, BlockId taken);
+
+}  // namespace smelt
+
+#endif  // SMELT_SCRIPT_KNOWN_CONDITION_H_

@@ -1,0 +1,49 @@
+#include "smelt/script/replace_script_operators.h"
+
+#include <algorithm>
+#include <string>
+
+namespace smelt {
+namespace {
+
+// True when only errors and warnings use the text.
+bool IsMessage(const Graph& g, ValueId text) {
+  const auto& uses = g.value(text).uses;
+  return std::all_of(uses.begin(), uses.end(), [&](const Use& use) {
+    return !g.IsReturn(use.user) &&
+           (g.node(use.user).op == "prim::RaiseException" || g.node(use.user).op.name() == "aten::warn");
+  });
+}
+
+}  // namespace
+
+void ReplaceScriptOperators(Graph& g) {
+  for (NodeId n : g.AllNodes()) {
+    const std::string& name = g.node(n).op.name();
+    if ((name == "prim::Print" || name == "aten::warn") && g.node(n).outputs.empty()) {
+      g.Erase(n);
+    } else if (name == "aten::format" && IsMessage(g, g.node(n).outputs[0])) {
+      g.ReplaceAllUses(g.node(n).outputs[0], g.node(n).inputs[0]);
+      g.Erase(n);
+    } else if (name == "prim::device" || name == "prim::type") {  // the latter of a device: programs run on the CPU
+      const ValueId cpu = InsertConstant(g, n, std::string("cpu"));
+      g.SetType(cpu, g.value(g.node(n).outputs[0]).type);
+      g.ReplaceAllUses(g.node(n).outputs[0], cpu);
+      g.Erase(n);
+    } else if (name == "prim::data") {
+      g.SetOp(n, OpName::Get("aten::detach"));
+    }
+  }
+}
+
+Pass ReplaceScriptOperatorsPass() {
+  return {.name = "replace-script-operators",
+          .description = "operators that only TorchScript has become simpler ones or go",
+          .run = [](Graph& g, PassContext&) -> absl::StatusOr<bool> {
+            const EditCounter edits(g);
+            ReplaceScriptOperators(g);
+            return edits.count() > 0;
+          }};
+}
+
+}  // namespace smelt

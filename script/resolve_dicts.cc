@@ -1,0 +1,192 @@
+#include "smelt/script/resolve_dicts.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace smelt {
+namespace {
+
+// A key of a dictionary that is known: a string or an integer.
+using Key = std::variant<std::string, int64_t>;
+
+std::optional<Key> KeyOf(const Graph& g, ValueId v) {
+  const std::optional<ConstantValue> c = GetConstant(g, v);
+  if (c && std::holds_alternative<std::string>(*c)) return std::get<std::string>(*c);
+  if (c && std::holds_alternative<int64_t>(*c)) return std::get<int64_t>(*c);
+  return std::nullopt;
+}
+
+// One dictionary: every reader becomes what it reads, if straight code alone changes it and all keys are known.
+class DictResolver {
+ public:
+  DictResolver(Graph& g, NodeId construct) : g_(g), construct_(construct), block_(g.node(construct).parent) {}
+
+  void Run() {
+    const Node& node = g_.node(construct_);
+    if (node.inputs.size() % 2 != 0) return;
+    for (size_t k = 0; k < node.inputs.size(); k += 2) {
+      const std::optional<Key> key = KeyOf(g_, node.inputs[k]);
+      if (!key) return;
+      Set(*key, node.inputs[k + 1]);
+    }
+    std::vector<std::pair<NodeId, NodeId>>
+        users;  // in the dictionary's block: the user or the node around it; the user
+    for (const Use& use : g_.value(node.outputs[0]).uses) {
+      if (use.index != 0 || g_.IsReturn(use.user)) return;
+      users.push_back({Ancestor(use.user), use.user});
+    }
+    // Inside one node nothing is written, so that the order of its readers does not matter.
+    std::stable_sort(users.begin(), users.end(),
+                     [&](const auto& a, const auto& b) { return a.first != b.first && g_.IsBefore(a.first, b.first); });
+    bool all = true;
+    for (const auto& [at, user] : users) {
+      if (Understand(at, user)) continue;
+      const std::string& name = g_.node(user).op.name();
+      if (name != "aten::__getitem__" && name != "aten::__contains__") return;
+      answers_.emplace_back();  // by a key that a loop takes out of keys(), perhaps: later
+      all = false;
+    }
+    Apply(users, all);
+  }
+
+ private:
+  NodeId Ancestor(NodeId n) const {
+    while (g_.node(n).parent != block_) n = g_.block(g_.node(n).parent).owner;
+    return n;
+  }
+
+  void Set(const Key& key, ValueId v) {
+    for (auto& [k, old] : now_) {
+      if (k == key) {
+        old = v;
+        return;
+      }
+    }
+    now_.push_back({key, v});
+  }
+
+  bool Understand(NodeId at, NodeId user) {
+    const Node& node = g_.node(user);
+    const std::string& name = node.op.name();
+    Answer answer;
+    if (name == "aten::len") {
+      answer.number = static_cast<int64_t>(now_.size());
+    } else if (name == "aten::keys" || name == "aten::values" || name == "aten::items") {
+      answer.entries = now_;
+    } else {
+      if (node.inputs.size() < 2) return false;
+      const std::optional<Key> key = KeyOf(g_, node.inputs[1]);
+      if (!key) return false;
+      const auto it = std::find_if(now_.begin(), now_.end(), [&](const auto& e) { return e.first == *key; });
+      if (name == "aten::_set_item") {
+        if (at != user) return false;
+        Set(*key, Element(node.inputs[2]));
+      } else if (name == "aten::Delete") {
+        if (at != user || it == now_.end()) return false;
+        now_.erase(it);
+      } else if (name == "aten::__contains__") {
+        answer.truth = it != now_.end();
+      } else if (name == "aten::__getitem__") {
+        if (it == now_.end()) return false;  // an error, when it runs
+        answer.value = it->second;
+      } else {
+        return false;
+      }
+    }
+    answers_.push_back(std::move(answer));
+    if (answers_.back().value) element_of_[node.outputs[0]] = *answers_.back().value;
+    return true;
+  }
+
+  // What is read from the dictionary and written to it again.
+  ValueId Element(ValueId v) const {
+    const auto it = element_of_.find(v);
+    return it == element_of_.end() ? v : it->second;
+  }
+
+  // If not `all` was understood, what was: the dictionary and what writes to it stay.
+  void Apply(const std::vector<std::pair<NodeId, NodeId>>& users, bool all) {
+    for (size_t k = 0; k < users.size(); ++k) {
+      const NodeId n = users[k].second;
+      const Answer& a = answers_[k];
+      if (a.value) g_.ReplaceAllUses(g_.node(n).outputs[0], *a.value);
+      if (a.number) g_.ReplaceAllUses(g_.node(n).outputs[0], InsertConstant(g_, n, *a.number));
+      if (a.entries) g_.ReplaceAllUses(g_.node(n).outputs[0], ListOf(n, *a.entries));
+      if (a.truth) g_.ReplaceAllUses(g_.node(n).outputs[0], InsertConstant(g_, n, *a.truth));
+    }
+    for (size_t k = users.size(); k-- > 0;) {
+      const Answer& a = answers_[k];
+      if (all || a.value || a.number || a.entries || a.truth) g_.Erase(users[k].second);
+    }
+    if (all) g_.Erase(construct_);
+  }
+
+  // The list that keys(), values() or items() makes.
+  ValueId ListOf(NodeId n, const std::vector<std::pair<Key, ValueId>>& entries) {
+    const std::string& name = g_.node(n).op.name();
+    std::vector<ValueId> elements;
+    for (const auto& [key, value] : entries) {
+      if (name == "aten::values") {
+        elements.push_back(value);
+        continue;
+      }
+      const auto* word = std::get_if<std::string>(&key);
+      elements.push_back(word != nullptr ? InsertConstant(g_, n, *word)
+                                         : InsertConstant(g_, n, std::get<int64_t>(key)));
+      if (name == "aten::keys") continue;
+      const Type pair = Type::Tuple({g_.value(elements.back()).type, g_.value(value).type});
+      elements.back() =
+          g_.node(g_.InsertBefore(n, OpName::Get("prim::TupleConstruct"), {elements.back(), value}, {pair})).outputs[0];
+    }
+    // By its elements: the schema calls what comes out of it t[].
+    Type of = g_.value(g_.node(n).outputs[0]).type;
+    if (!elements.empty()) {
+      const Type& first = g_.value(elements[0]).type;
+      of = Type::List(first.IsTensor() ? Type::Tensor() : first);
+    }
+    const NodeId list = g_.InsertBefore(n, OpName::Get("prim::ListConstruct"), elements, {of});
+    g_.SetSource(list, g_.node(n).source);
+    return g_.node(list).outputs[0];
+  }
+
+  struct Answer {                                                 // what the user's output is; of a writer nothing
+    std::optional<std::vector<std::pair<Key, ValueId>>> entries;  // of keys(), values() and items()
+    std::optional<ValueId> value;
+    std::optional<int64_t> number;
+    std::optional<bool> truth;
+  };
+
+  Graph& g_;
+  const NodeId construct_;
+  const BlockId block_;
+  std::vector<std::pair<Key, ValueId>> now_;
+  std::vector<Answer> answers_;
+  absl::flat_hash_map<ValueId, ValueId> element_of_;
+};
+
+}  // namespace
+
+void ResolveDicts(Graph& g) {
+  for (NodeId n : g.AllNodes()) {
+    if (g.IsLive(n) && g.node(n).op == "prim::DictConstruct") DictResolver(g, n).Run();
+  }
+}
+
+Pass ResolveDictsPass() {
+  return {.name = "resolve-dicts",
+          .description = "dictionaries of constant keys are replaced by their entries",
+          .prerequisites = {"resolve-tuples"},
+          .run = [](Graph& g, PassContext&) -> absl::StatusOr<bool> {
+            const EditCounter edits(g);
+            ResolveDicts(g);
+            return edits.count() > 0;
+          }};
+}
+
+}  // namespace smelt

@@ -1,0 +1,24 @@
+// Dictionaries whose keys are constants and that straight code alone changes are resolved, as lists are
+// (resolve_lists.h): what reads an entry becomes the entry, and the dictionary goes.
+//
+//   %d = prim::DictConstruct(%a, %x); aten::_set_item(%d, %b, %y); %z = aten::__getitem__(%d, %b)   ->   %y
+//
+// keys(), values() and items() are the lists of what is in it then.
+//
+// A dictionary that a loop or a branch changes, or that is passed on as an object, stays as it is.
+#ifndef SMELT_SCRIPT_RESOLVE_DICTS_H_
+#define SMELT_SCRIPT_RESOLVE_DICTS_H_
+
+#include "smelt/core/ir/graph.h"
+#include "smelt/core/pass/pass.h"
+
+namespace smelt {
+
+void ResolveDicts(Graph& g);
+
+// "resolve-dicts".
+Pass ResolveDictsPass();
+
+}  // namespace smelt
+
+#endif  // SMELT_SCRIPT_RESOLVE_DICTS_H_

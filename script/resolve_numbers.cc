@@ -1,0 +1,122 @@
+#include "smelt/script/resolve_numbers.h"
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "smelt/core/tensor/dtype.h"
+#include "smelt/core/tensor/tensor.h"
+
+namespace smelt {
+namespace {
+
+class NumberResolver {
+ public:
+  explicit NumberResolver(Graph& g) : g_(g) {}
+
+  void Run() {
+    const std::vector<NodeId> nodes = g_.AllNodes();
+    for (NodeId n : nodes) Resolve(n);
+    for (size_t k = made_.size(); k-- > 0;) EraseOrKeep(made_[k]);
+  }
+
+ private:
+  void Resolve(NodeId n) {
+    const Node& node = g_.node(n);
+    if (node.outputs.size() != 1) return;
+    const std::string& name = node.op.name();
+    const ValueId out = node.outputs[0];
+    if (name == "prim::NumToTensor") {
+      if (g_.value(node.inputs[0]).type.kind() != TypeKind::kInt) return;
+      number_[out] = node.inputs[0];
+      made_.push_back(n);
+    } else if (name == "aten::Int" || name == "aten::IntImplicit" || name == "aten::ScalarImplicit") {
+      const auto known = number_.find(node.inputs[0]);
+      if (known == number_.end()) return;
+      g_.ReplaceAllUses(out, known->second);
+      g_.Erase(n);
+    } else if (name == "aten::div" && node.inputs.size() == 3) {
+      const std::optional<ConstantValue> mode = GetConstant(g_, node.inputs[2]);
+      const auto* word = mode ? std::get_if<std::string>(&*mode) : nullptr;
+      if (word != nullptr && *word == "floor") Compute(n, "aten::floordiv.int", 2);
+      if (word != nullptr && *word == "trunc") Compute(n, "aten::__round_to_zero_floordiv.int", 2);
+    } else if (const char* op = OfIntegers(name)) {
+      Compute(n, op, node.inputs.size());
+    }
+  }
+
+  // The operator on integers that does what one on tensors of integers does; null if there is none.
+  static const char* OfIntegers(const std::string& name) {
+    static const auto* const operators =
+        new absl::flat_hash_map<std::string, const char*>{{"aten::add", "aten::add.int"},
+                                                          {"aten::sub", "aten::sub.int"},
+                                                          {"aten::mul", "aten::mul.int"},
+                                                          {"aten::floor_divide", "aten::floordiv.int"},
+                                                          {"aten::remainder", "aten::remainder.int"}};
+    const auto it = operators->find(name);
+    return it == operators->end() ? nullptr : it->second;
+  }
+
+  // Of two operands and, as the third of `operands`, alpha.
+  void Compute(NodeId n, const char* op, size_t operands) {
+    const Node& node = g_.node(n);
+    if (node.inputs.size() < 2 || !(number_.contains(node.inputs[0]) || number_.contains(node.inputs[1]))) return;
+    if (operands > 2) {
+      const std::optional<Expr> alpha = GetIntExpr(g_, node.inputs[2]);
+      if (!alpha || *alpha != Expr(1)) return;
+    }
+    const std::optional<ValueId> a = NumberOf(node.inputs[0], n), b = NumberOf(node.inputs[1], n);
+    if (!a || !b) return;
+    const NodeId made = g_.InsertBefore(n, OpName::Get(op), {*a, *b}, {Type::Int()});
+    g_.SetSource(made, g_.node(n).source);
+    number_[g_.node(n).outputs[0]] = g_.node(made).outputs[0];
+    made_.push_back(n);
+  }
+
+  std::optional<ValueId> NumberOf(ValueId v, NodeId anchor) {
+    if (const auto known = number_.find(v); known != number_.end()) return known->second;
+    if (g_.value(v).type.kind() == TypeKind::kInt) return v;
+    const std::optional<ConstantValue> c = GetConstant(g_, v);
+    if (!c) return std::nullopt;
+    if (const auto* i = std::get_if<int64_t>(&*c)) return InsertConstant(g_, anchor, *i);
+    const auto* t = std::get_if<Tensor>(&*c);
+    if (t == nullptr || !t->sizes().empty() || t->dtype() != DType::kInt64) return std::nullopt;
+    return InsertConstant(g_, anchor, *static_cast<const int64_t*>(t->data()));
+  }
+
+  void EraseOrKeep(NodeId n) {
+    if (g_.value(g_.node(n).outputs[0]).uses.empty()) return g_.Erase(n);
+    if (g_.node(n).op.name() != "prim::NumToTensor") return;
+    const ValueId none = InsertConstant(g_, n, std::monostate());
+    const ValueId dtype = InsertConstant(g_, n, ScalarTypeOf(DType::kInt64));
+    const NodeId made =
+        g_.InsertBefore(n, OpName::Get("aten::scalar_tensor"), {g_.node(n).inputs[0], dtype, none, none, none},
+                        {Type::Tensor(DType::kInt64, {}, {})});
+    g_.SetSource(made, g_.node(n).source);
+    g_.ReplaceAllUses(g_.node(n).outputs[0], g_.node(made).outputs[0]);
+    g_.Erase(n);
+  }
+
+  Graph& g_;
+  absl::flat_hash_map<ValueId, ValueId> number_;  // the integer in a tensor without dims
+  std::vector<NodeId> made_;
+};
+
+}  // namespace
+
+void ResolveNumbers(Graph& g) { NumberResolver(g).Run(); }
+
+Pass ResolveNumbersPass() {
+  return {.name = "resolve-numbers",
+          .description = "sizes that a trace wrote as tensors become integers",
+          .prerequisites = {"replace-script-operators"},
+          .run = [](Graph& g, PassContext&) -> absl::StatusOr<bool> {
+            const EditCounter edits(g);
+            ResolveNumbers(g);
+            return edits.count() > 0;
+          }};
+}
+
+}  // namespace smelt
