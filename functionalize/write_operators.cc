@@ -160,6 +160,8 @@ absl::Status Functionalizer::FitWritten(OpName op, const FunctionalCounterpart& 
       type.dtype ? RefusedCast(counterpart.op, *type.dtype, tensors_[written].geometry.dtype) : "";
   if (!refused.empty()) return absl::FailedPreconditionError(refused);
   if (counterpart.results[i].may_resize) {
+    if (!type.IsComplete())
+      return absl::UnimplementedError("a result whose sizes are not known before the call, given to a tensor");
     const std::vector<Expr> sizes = *type.sizes;
     if (counterpart.fills && tensors_[written].geometry.sizes.size() != sizes.size())
       return absl::UnimplementedError("a range into a tensor of other dims");

@@ -205,6 +205,12 @@ absl::Status CheckKinds(const Graph& g, int depth) {
       return Fail(g, n, "arguments of types (", found, ") do not fit its schema, ", schema->ToString());
     }
     // A graph may leave the results of a list of statements out.
+    for (size_t k = 0; k < node.outputs.size() && k < schema->returns.size(); ++k) {
+      const Type &declared = g.value(node.outputs[k]).type, &returned = Inner(schema->returns[k].type);
+      const bool tensor = returned.IsTensor();
+      if (!tensor || Inner(declared).IsTensor() || declared.kind() == TypeKind::kNone) continue;
+      return Fail(g, n, "output ", k, " is declared ", declared.ToString(), ", the operator returns a tensor");
+    }
     if (!schema->is_varret && node.outputs.size() > schema->returns.size()) {
       return Fail(g, n, "expected ", schema->returns.size(), " outputs, found ", node.outputs.size(),
                   "; its schema is ", schema->ToString());

@@ -1,4 +1,5 @@
 // Recurrent layers, step by step: where a sequence has many, the graph grows with it.
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
@@ -26,6 +27,8 @@ absl::StatusOr<RnnArgs> GetRnnArgs(const OpCall& call) {
   } else {
     a.state.push_back(call.arg(1).value);
   }
+  const size_t states = absl::StrContains(call.op().name(), "lstm") ? 2 : 1;
+  if (a.state.size() != states) return call.Error(absl::StrCat(a.state.size(), " hidden states, expected ", states));
   for (const OpArg& p : call.arg(2).elements) a.params.push_back(p.value);
   SMELT_ASSIGN_OR_RETURN(a.has_biases, call.GetBool("has_biases"));
   SMELT_ASSIGN_OR_RETURN(a.layers, call.GetInt("num_layers"));
