@@ -32,7 +32,11 @@ void AliasDb::State::AddAccess(NodeId n, Ref object, Ref storage, uint8_t bits, 
   uint32_t list = ListOf(ObjectOf(storage));
   any_async |= (bits & kAsync) != 0;
   if (bits & (kWrite | kGeometryWrite)) {
-    objects[ObjectOf(object)].recent_write = writes.Add(list, a, &r.first_write);
+    const uint32_t record = writes.Add(list, a, &r.first_write);
+    objects[ObjectOf(object)].recent_write = record;
+    if (const auto it = write_spans.find(list); it != write_spans.end()) {
+      (bits & kWrite) != 0 ? it->second.Add(record) : it->second.Skip();
+    }
   } else {
     reads.Add(ReadList(list, !(bits & kRead)), a, &r.first_read);
   }
@@ -119,7 +123,6 @@ void AliasDb::State::EscapeObject(uint32_t object) {
   Object& o = objects[object];
   if (o.escaped || object == kUnknown) return;
   const uint32_t list = ListOf(object);
-  ++content_changes;
   o.escaped = true;
   const uint32_t f = Find(object);
   if (f != object && !objects[f].escaped) {
@@ -133,9 +136,9 @@ void AliasDb::State::EscapeObject(uint32_t object) {
   if (reads_active) MoveReads(list, 2 * kUnknown);
   if (o.kind == Kind::kPiece) {
     // They share a list: they all go, which costs only precision.
-    std::vector<uint32_t> siblings = elements_of[o.parent];
-    for (uint32_t sibling : siblings) {
-      if (sibling != object) EscapeObject(sibling);
+    for (uint32_t sibling : elements_of[o.parent]) {
+      ++steps;
+      objects[sibling].escaped = true;
     }
   }
 }
@@ -149,7 +152,8 @@ void AliasDb::State::Escape(SetId set) {
     if (objects[o].escaped || o == kUnknown) continue;
     const bool was_external = objects[o].external;
     EscapeObject(o);
-    dirty = true;
+    dirty = reach_changed = true;
+    geometry_changed |= !geometry_changes.empty();
     sets.ForEach(objects[o].storage, [&](Ref s) { todo.push_back(s); });
     if (objects[o].container && !was_external) {
       SetId inside = ContentOf(MakeRef(o), kAnySlot, NodeId());
@@ -161,59 +165,36 @@ void AliasDb::State::Escape(SetId set) {
 
 std::vector<std::pair<uint32_t, Store>> AliasDb::State::StoresOf(NodeId n) {
   std::vector<std::pair<uint32_t, Store>> out;
-  auto it = stores_of_node.find(n.index);
+  const auto it = stores_of_node.find(n.index);
   if (it == stores_of_node.end()) return out;
-  absl::InlinedVector<uint32_t, 2> holders = it->second;
-  std::sort(holders.begin(), holders.end());
-  holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
-  for (uint32_t o : holders) {
-    auto c = contents.find(o);
-    if (c == contents.end()) continue;
-    // From the end: it is usually the last one.
-    const auto& stores = c->second.stores;
-    for (size_t i = stores.size(); i-- > 0;) {
-      if (stores[i].node == n) {
-        out.push_back({o, stores[i]});
-      } else if (!out.empty() && out.back().first == o) {
-        break;  // a node's stores stand together
-      }
-    }
-    if (!c->second.shuffles.empty() &&
-        std::find(c->second.shuffles.begin(), c->second.shuffles.end(), n) != c->second.shuffles.end()) {
-      out.push_back({o, Store()});
-    }
-  }
+  for (const StoreAt& s : it->second) out.push_back({s.holder, ContentsOf(s.holder).stores[s.at]});
   return out;
 }
 
 void AliasDb::State::ContainerMade(uint32_t own, uint64_t made_of, bool inputs_changed) {
-  Contents& c = contents[own];
+  Contents& c = ContentsOf(own);
   const bool changed = c.made_of != made_of;
   if (!changed && !inputs_changed) return;
   c.made_of = made_of;
   dirty |= changed;
+  reach_changed |= changed;
   PushReaders(own, changed);
   if (objects[own].escaped) Escape(ContentOf(MakeRef(own), kAnySlot, NodeId()));
 }
 
 // Once a node, by however many arguments and paths it reaches the handle: its accesses are all forgotten together.
 void AliasDb::State::AddGeometryChange(uint32_t object, NodeId n) {
-  const auto add = [&](uint32_t key) {
-    auto& by = geometry_changes[key];
-    if (by.empty() || by.back() != n) by.push_back(n);
-  };
-  add(HandleKey(object));
-  if (objects[object].external) add(kUnknown);
+  dirty = geometry_changed = true;
+  geometry_changes[HandleKey(object)].insert(n);
+  if (objects[object].external) geometry_changes[kUnknown].insert(n);
 }
 
 void AliasDb::State::DropGeometryChange(uint32_t key, NodeId n) {
   const auto it = geometry_changes.find(key);
   if (it == geometry_changes.end()) return;
-  auto& by = it->second;
-  // From the end: it is usually the last one.
-  const auto mine = std::find(by.rbegin(), by.rend(), n);
-  if (mine != by.rend()) by.erase(std::next(mine).base());
-  if (by.empty()) geometry_changes.erase(it);
+  dirty = geometry_changed = true;
+  it->second.erase(n);
+  if (it->second.empty()) geometry_changes.erase(it);
 }
 
 void AliasDb::State::ForgetAccesses(NodeRecord& r) {
@@ -234,6 +215,10 @@ void AliasDb::State::ForgetAccesses(NodeRecord& r) {
       }
       for (uint32_t key : keys) DropGeometryChange(key, by);
     }
+    for (uint32_t i = r.first_write; i != 0; i = writes.at(i).node_next) {
+      const uint32_t list = writes.at(i).list;
+      if (const auto it = write_spans.find(list); it != write_spans.end()) it->second.Remove(i);
+    }
     writes.RemoveNode(&r.first_write);
   }
   if (r.first_read != 0) reads.RemoveNode(&r.first_read);
@@ -246,76 +231,62 @@ void AliasDb::State::Forget(NodeId n, NodeRecord& r, bool push) {
 
 void AliasDb::State::ForgetStores(NodeId n, NodeRecord& r, bool push) {
   if (!(r.flags & NodeRecord::kStores)) return;
-  ++content_changes;
   r.flags &= ~NodeRecord::kStores;
-  auto it = stores_of_node.find(n.index);
+  const auto it = stores_of_node.find(n.index);
   if (it == stores_of_node.end()) return;
-  const absl::InlinedVector<uint32_t, 2> holders = std::move(it->second);
-  stores_of_node.erase(it);
-  for (uint32_t o : holders) {
-    auto c = contents.find(o);
-    if (c == contents.end()) continue;
-    auto& stores = c->second.stores;
-    stores.erase(std::remove_if(stores.begin(), stores.end(), [&](const Store& s) { return s.node == n; }),
-                 stores.end());
-    auto& shuffles = c->second.shuffles;
-    shuffles.erase(std::remove(shuffles.begin(), shuffles.end(), n), shuffles.end());
-    c->second.summed = 0;
-    c->second.sum = 0;
-    if (push) PushReaders(o);
+  absl::InlinedVector<uint32_t, 2> holders;
+  while (!it->second.empty()) {
+    const StoreAt s = it->second.back();
+    it->second.pop_back();
+    DropStore(s.holder, s.at);
+    if (holders.empty() || holders.back() != s.holder) holders.push_back(s.holder);
   }
+  stores_of_node.erase(it);
+  if (!push) return;
+  for (uint32_t o : holders) StoresChanged(o, true);
 }
 
-// What the node at hand stores, where it stored `had` before, as StoresOf has it: most nodes that are evaluated again
-// store the same.
+// What the node at hand stores, where it stored `had` before: most nodes that are evaluated again store the same.
 bool AliasDb::State::CommitStores(NodeId n, absl::Span<const std::pair<uint32_t, Store>> had) {
-  std::stable_sort(new_stores.begin(), new_stores.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  const auto is_shuffle = [](const Store& s) { return !s.node.valid(); };
-  std::vector<std::pair<uint32_t, Store>> has;
-  for (size_t i = 0; i < new_stores.size();) {
-    size_t end = i;
-    bool shuffles = false;
-    for (; end < new_stores.size() && new_stores[end].first == new_stores[i].first; ++end) {
-      shuffles |= is_shuffle(new_stores[end].second);
-    }
-    for (size_t k = end; k-- > i;) {
-      if (!is_shuffle(new_stores[k].second)) has.push_back(new_stores[k]);
-    }
-    if (shuffles) has.push_back({new_stores[i].first, Store()});
-    i = end;
-  }
-  if (absl::MakeConstSpan(has) == had) return false;
+  const auto before = [](const auto& a, const auto& b) {
+    const auto key = [](const auto& x) {
+      return std::tuple(x.first, x.second.value.index, x.second.slot, x.second.elements, x.second.by_call,
+                        x.second.shuffle);
+    };
+    return key(a) < key(b);
+  };
   const auto same_store = [](const auto& a, const auto& b) {
     return a.first == b.first && a.second.SameStore(b.second);
   };
-  if (std::equal(has.begin(), has.end(), had.begin(), had.end(), same_store)) {
-    // Only what there is in the elements' container is new.
-    for (const auto& [o, s] : has) {
-      for (Store& known : contents[o].stores) {
-        if (s.node.valid() && known.SameStore(s)) known.last = s.last;
+  if (new_stores.size() > 1) {
+    std::sort(new_stores.begin(), new_stores.end(), before);
+    new_stores.erase(std::unique(new_stores.begin(), new_stores.end(), same_store), new_stores.end());
+  }
+  std::vector<std::pair<uint32_t, Store>> sorted(had.begin(), had.end());
+  std::sort(sorted.begin(), sorted.end(), before);
+  if (sorted == new_stores) return false;
+  if (std::equal(new_stores.begin(), new_stores.end(), sorted.begin(), sorted.end(), same_store)) {
+    // Only what is stored has changed.
+    for (const StoreAt& at : stores_of_node[n.index]) {
+      Store& known = ContentsOf(at.holder).stores[at.at];
+      for (const auto& [o, s] : new_stores) {
+        if (o != at.holder || !known.SameStore(s)) continue;
+        const bool other_set = known.set != s.set;
+        known = s;
+        if (other_set) SumStore(at.holder, at.at);
+        break;
       }
     }
     return true;
   }
   if (!had.empty()) ForgetStores(n, nodes[n.index], false);
-  ++content_changes;
-  for (const auto& [o, s] : new_stores) {
-    if (is_shuffle(s)) {
-      contents[o].shuffles.push_back(n);
-    } else {
-      contents[o].stores.push_back(s);
-    }
-    absl::InlinedVector<uint32_t, 2>& holders = stores_of_node[n.index];
-    if (holders.empty() || holders.back() != o) holders.push_back(o);
-  }
+  for (const auto& [o, s] : new_stores) AddStore(o, s);
   if (!new_stores.empty()) nodes[n.index].flags |= NodeRecord::kStores;
   return true;
 }
 
 // Whoever looked into the caller's containers may find something else there.
 void AliasDb::State::ExternalContentsChange() {
-  ++content_changes;
   for (NodeId reader : external_readers) {
     if (g.IsLive(reader)) Push(reader);
   }
@@ -381,15 +352,16 @@ void AliasDb::State::AddStores(NodeId n, const Node& node, const OpEffects& e) {
           std::optional<int64_t> at = ConstantInt(node.inputs[1]);
           s.slot = at && *at >= 0 && *at < INT32_MAX ? static_cast<int32_t>(*at) : kAnySlot;
         }
-        if (s.elements && first_in_loop) {
-          // It is evaluated again when the loop has been walked and the elements are known.
-          for (Ref r : sets.Refs(p)) NoteReader(ObjectOf(r), n);
-        } else {
-          s.last = Fingerprint(s.elements ? ContentOfSet(p, kAnySlot, n) : p);
-        }
+        s.set = s.elements ? ContentOfSet(p, kAnySlot, n) : p;
+        s.last = Fingerprint(s.set);
         new_stores.push_back({o, s});
       }
-      if (o != kUnknown && h.kind != Kind::kSummary && (b & kShufflesContainer)) new_stores.push_back({o, Store()});
+      if (o != kUnknown && h.kind != Kind::kSummary && (b & kShufflesContainer)) {
+        Store s;
+        s.node = n;
+        s.shuffle = true;
+        new_stores.push_back({o, s});
+      }
     }
   }
 }

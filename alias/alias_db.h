@@ -86,7 +86,7 @@ class AliasDb : public GraphListener {
     bool verify_edits = false;
   };
 
-  // `graph` must outlive the database. O(nodes) apart from loops that carry many values around.
+  // `graph` must outlive the database. O(nodes and edges).
   static std::unique_ptr<AliasDb> Build(Graph& graph, Options options);
   static std::unique_ptr<AliasDb> Build(Graph& graph) { return Build(graph, Options()); }
   ~AliasDb() override;
@@ -153,13 +153,15 @@ class AliasDb : public GraphListener {
   std::string ToJson() const;    // locations, each value's set, each node's reads and writes
   std::string ToDot() const;     // Graphviz
   std::string ToHtml() const;    // the picture beside the text, writers marked
-  // Compares with a fresh build: equal; where sets are summarised, a superset.
+  // Compares with a fresh build: equal; at least as much where sets are summarised, containers have many stores, or an
+  // edit took back what had escaped or moved, as docs/alias_database.md says.
   absl::Status Verify() const;
 
   struct Stats {
     int64_t objects = 0, write_records = 0, sets = 0, summarised = 0;
     int64_t rebuilds = 0;     // edits that had to start again: those that take an escape or a set_ away
     int64_t evaluations = 0;  // nodes evaluated since construction
+    int64_t steps = 0;        // since construction: rounds of every loop over nodes, sets, accesses and blocks
     int64_t bytes = 0;
   };
   Stats GetStats() const;

@@ -1,4 +1,6 @@
 // Evaluation of everything: in program order, then again where something changed.
+#include <algorithm>
+
 #include "smelt/alias/state.h"
 
 namespace smelt {
@@ -7,48 +9,90 @@ using alias_internal::IsLoopKind;
 using alias_internal::MakeRef;
 using alias_internal::SetPool;
 
-void AliasDb::State::WalkNode(NodeId n) {
+// A node whose blocks are being walked.
+struct AliasDb::State::Walking {
+  NodeId n;
+  uint32_t from, saved_loop;
+  bool again, waits;  // it is evaluated after its blocks; until then nothing inside need ask for it
+  size_t block;       // the next of its blocks
+  NodeId at;          // the next node of the one before
+};
+
+void AliasDb::State::Enter(NodeId n, std::vector<Walking>* stack) {
   if (building) SetPosition(n);
-  const uint32_t from = last_position;
   Evaluate(n, true);
   const Node& node = g.node(n);
+  Walking w = {n, last_position, walk_loop, false, false, 0, NodeId()};
   if (!node.blocks.empty()) {
-    const OpEffects& op = GetOpEffects(node.op);
-    const EffectKind kind = op.kind;
-    const uint32_t saved = walk_loop;
+    const EffectKind kind = GetOpEffects(node.op).kind;
     if (IsLoopKind(kind)) walk_loop = LoopIndex(n);
-    // It is evaluated when its blocks have been: nothing inside need ask for it.
-    const bool again = kind == EffectKind::kIf || kind == EffectKind::kCond || IsLoopKind(kind);
-    const bool waits = again && !(nodes[n.index].flags & NodeRecord::kQueued);
-    if (waits) nodes[n.index].flags |= NodeRecord::kQueued;
-    for (BlockId b : node.blocks) WalkBlock(b);
-    if (waits) nodes[n.index].flags &= ~NodeRecord::kQueued;
-    walk_loop = saved;
-    if (again) {
-      EvaluateKind(n, node, op, false, false);
-      if (IsLoopKind(kind) && walk_loop == 0) Propagate();
-    }
+    w.again = kind == EffectKind::kIf || kind == EffectKind::kCond || IsLoopKind(kind);
+    w.waits = w.again && !(nodes[n.index].flags & NodeRecord::kQueued);
+    if (w.waits) nodes[n.index].flags |= NodeRecord::kQueued;
+    stack->push_back(w);
+  } else {
+    Leave(w);
   }
-  if (building) {
-    const uint32_t scope = g.block(node.parent).return_node.index;
-    for (ValueId v : node.outputs) SetScope(v, from, last_position, scope);
+}
+
+void AliasDb::State::Enter(BlockId b) {
+  const Block& block = g.block(b);
+  RecordOf(block.param_node).flags |= NodeRecord::kEvaluated;
+  if (!building) return;
+  SetPosition(block.param_node);
+  for (ValueId v : g.params(b)) SetScope(v, last_position, last_position, block.return_node.index);
+}
+
+void AliasDb::State::Leave(const Walking& at) {
+  const Node& node = g.node(at.n);
+  if (at.waits) nodes[at.n.index].flags &= ~NodeRecord::kQueued;
+  walk_loop = at.saved_loop;
+  if (at.again) {
+    const OpEffects& op = GetOpEffects(node.op);
+    EvaluateKind(at.n, node, op, false, false);
+    if (IsLoopKind(op.kind) && walk_loop == 0) Propagate();
+  }
+  if (!building) return;
+  const uint32_t scope = g.block(node.parent).return_node.index;
+  for (ValueId v : node.outputs) SetScope(v, at.from, last_position, scope);
+}
+
+void AliasDb::State::Walk(NodeId n) {
+  std::vector<Walking> stack;
+  Enter(n, &stack);
+  while (!stack.empty()) {
+    Walking& w = stack.back();
+    if (w.at.valid()) {
+      const NodeId m = w.at;
+      w.at = g.node(m).next;
+      Enter(m, &stack);
+      continue;
+    }
+    const Node& node = g.node(w.n);
+    if (building && w.block > 0) SetPosition(g.block(node.blocks[w.block - 1]).return_node);
+    if (w.block < node.blocks.size()) {
+      const BlockId b = node.blocks[w.block++];
+      Enter(b);
+      w.at = g.block(b).first;
+      continue;
+    }
+    const Walking done = w;
+    stack.pop_back();
+    Leave(done);
   }
 }
 
 void AliasDb::State::WalkBlock(BlockId b) {
-  const Block& block = g.block(b);
-  RecordOf(block.param_node).flags |= NodeRecord::kEvaluated;
-  if (building) {
-    SetPosition(block.param_node);
-    for (ValueId v : g.params(b)) SetScope(v, last_position, last_position, block.return_node.index);
-  }
-  for (NodeId n = block.first; n.valid(); n = g.node(n).next) WalkNode(n);
-  if (building) SetPosition(block.return_node);
+  Enter(b);
+  for (NodeId n = g.block(b).first; n.valid(); n = g.node(n).next) Walk(n);
+  if (building) SetPosition(g.block(b).return_node);
 }
 
 void AliasDb::State::Propagate() {
   const uint32_t saved = walk_loop;
   walk_loop = UINT32_MAX;
+  FollowJoined();
+  absl::flat_hash_map<uint32_t, uint8_t> solved;  // loops
   for (size_t i = 0; i < queue.size(); ++i) {
     NodeId n = queue[i];
     if (!g.IsLive(n)) continue;
@@ -58,7 +102,15 @@ void AliasDb::State::Propagate() {
     constexpr uint8_t kManyTurns = 100;
     growing = r.turns >= kManyTurns;
     if (!growing) ++r.turns;
+    // What goes around and around is solved at once: each loop a few times, so that it costs no more than all else.
+    if (monotone && (r.turns == 4 || r.turns == 16 || r.turns == 64)) {
+      if (const NodeId loop = OutermostLoop(n); loop.valid() && solved[loop.index] < r.turns) {
+        solved[loop.index] = r.turns;
+        SolveCopies(loop);
+      }
+    }
     Evaluate(n, false);
+    if (i + 1 == queue.size()) FollowJoined();
   }
   growing = false;
   for (NodeId n : queue) {
@@ -79,7 +131,9 @@ void AliasDb::State::Reset() {
   contents.clear();
   elements.clear();
   elements_of.clear();
-  members.clear();
+  groups.clear();
+  joined_containers.clear();
+  coarse = false;
   moved_storage.clear();
   unmoved_storage.clear();
   weight_storages.clear();
@@ -99,6 +153,7 @@ void AliasDb::State::Reset() {
   touched.clear();
   forced.clear();
   resolve_loops.clear();
+  dirty = geometry_changed = reach_changed = true;
   DropCaches();
   any_async = false;
   needs_rebuild = false;
@@ -110,7 +165,7 @@ void AliasDb::State::Build() {
   nodes.resize(g.node_index_bound());
   objects.reserve(g.value_index_bound() + kFirstObject);
   objects.resize(kFirstObject);
-  loops.push_back({NodeId(), 0, 0, {}});
+  loops.push_back({NodeId(), 0, 0, 0, 0, {}});
   objects[kUnknown].kind = Kind::kUnknown;
   objects[kUnknown].tensor = objects[kUnknown].container = objects[kUnknown].external = true;
   objects[kRandom].kind = Kind::kRandom;
@@ -137,12 +192,13 @@ void AliasDb::State::Build() {
     }
     needs_rebuild = false;
   }
-  dirty = true;
+  dirty = geometry_changed = reach_changed = true;
 }
 
 // Solves an outermost loop again from nothing: what only its own back edges kept alive goes.
 void AliasDb::State::ResolveLoop(NodeId loop) {
-  ++content_changes;
+  // What was worked out for objects inside is worked out again.
+  dirty = geometry_changed = reach_changed = true;
   std::vector<NodeId> todo = {loop};
   std::vector<std::pair<ValueId, SetId>> before;
   for (ValueId v : g.node(loop).outputs) before.push_back({v, PointsTo(v)});
@@ -152,22 +208,23 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
     todo.pop_back();
     NodeRecord& r = RecordOf(n);
     // What was let out, or moved, cannot be taken back piecemeal.
-    needs_rebuild |= (r.flags & (NodeRecord::kEscapes | NodeRecord::kMovesStorage)) != 0;
+    stale |= (r.flags & (NodeRecord::kEscapes | NodeRecord::kMovesStorage)) != 0;
     if (auto it = stores_of_node.find(n.index); it != stores_of_node.end()) {
-      holders.insert(holders.end(), it->second.begin(), it->second.end());
+      for (const StoreAt& at : it->second) holders.push_back(at.holder);
     }
+    ++steps;
     Forget(n, nodes[n.index], false);
     if (r.flags & NodeRecord::kGeometry) --geometry_writers;
     r.flags &= NodeRecord::kQueued;
     for (ValueId v : g.node(n).outputs) {
       ValueRecord& value = RecordOf(v);
       value.points_to = 0;
-      if (auto it = contents.find(value.own); value.own != 0 && it != contents.end()) {
-        it->second.made_of = 0;
-        it->second.of_call = 0;
-        it->second.summed = 0;
-        it->second.sum = 0;
-      }
+      alias_internal::Contents* c = value.own != 0 ? FindContents(value.own) : nullptr;
+      if (c == nullptr) continue;
+      holders.push_back(value.own);
+      c->made_of = 0;
+      c->of_call = c->base = 0;
+      c->slots.clear();
     }
     for (BlockId b : g.node(n).blocks) {
       for (ValueId v : g.params(b)) RecordOf(v).points_to = 0;
@@ -180,8 +237,7 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
   monotone = true;
   walk_loop = 0;
   resolving = loop;
-  ++content_changes;
-  WalkNode(loop);
+  Walk(loop);
   Propagate();
   resolving = NodeId();
   queue.swap(waiting);
@@ -189,41 +245,55 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
   walk_loop = saved;
   for (const auto& [v, old] : before) {
     if (PointsTo(v) != old) {
-      dirty = true;
+      dirty = reach_changed = true;
       PushUsers(v);
     }
   }
   // What is inside has been evaluated.
+  std::sort(holders.begin(), holders.end());
+  holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
   for (uint32_t o : holders) {
-    auto it = contents.find(o);
-    if (it == contents.end()) continue;
-    const std::vector<NodeId> readers = it->second.readers;
+    alias_internal::Contents* c = FindContents(o);
+    if (c == nullptr) continue;
+    const std::vector<NodeId> readers = c->readers;
     for (NodeId n : readers) {
       if (g.IsLive(n) && OutermostLoop(n) != loop) Push(n);
     }
   }
 }
 
+// From the start again, where an edit took something away that is not followed piecemeal: what has escaped, or where a
+// handle has moved. Until then more is known than is so. In a small graph that is at once; in a large one when there
+// have been so many edits that they have paid for it.
+void AliasDb::State::WantRebuild() {
+  constexpr int64_t kSmall = 256;
+  if (!stale || needs_rebuild) return;
+  needs_rebuild = g.num_nodes() <= kSmall || paid >= g.num_nodes();
+}
+
 void AliasDb::State::Flush() {
+  WantRebuild();
   if (queue.empty() && !needs_rebuild && resolve_loops.empty() && pending_free.empty()) return;
-  ++content_changes;
   walk_loop = UINT32_MAX;
   if (!needs_rebuild) Propagate();
   for (int round = 0; !needs_rebuild && !resolve_loops.empty(); ++round) {
-    uint32_t index = *resolve_loops.begin();
+    const uint32_t index = *resolve_loops.begin();
     resolve_loops.erase(resolve_loops.begin());
-    NodeId loop;
-    for (const alias_internal::Loop& l : loops) {
-      if (l.node.valid() && l.node.index == index && g.IsLive(l.node)) loop = l.node;
-    }
-    if (loop.valid()) ResolveLoop(loop);
+    const NodeId loop = index < loop_of_node.size() ? loops[loop_of_node[index]].node : NodeId();
+    if (loop.valid() && g.IsLive(loop)) ResolveLoop(loop);
     Propagate();
     // Loops that fill each other's containers: from the start once is cheaper than in turns.
-    if (round == 16) needs_rebuild = true;
+    constexpr int kManyRounds = 16;
+    if (round == kManyRounds) {
+      stale = true;
+      resolve_loops.clear();
+    }
   }
+  WantRebuild();
   if (needs_rebuild) {
     ++rebuilds;
-    options_distrusted = false;
+    options_distrusted = stale = false;
+    paid = 0;
     Build();
     if (reads_active) {
       reads_active = false;
@@ -243,14 +313,17 @@ void AliasDb::State::Flush() {
 }
 
 void AliasDb::State::DropCaches() {
-  ++content_changes;
-  geoms.clear();
-  ++geom_epoch;
-  write_spans.clear();
-  reach_at_any_time.clear();
-  outputs_known = false;
-  output_refs.clear();
-  dirty = false;
+  if (geometry_changed) {
+    geoms.clear();
+    ++geom_epoch;
+    write_spans.clear();
+  }
+  if (reach_changed || geometry_changed) {
+    reach_at_any_time.clear();
+    outputs_known = false;
+    output_refs.clear();
+  }
+  dirty = geometry_changed = reach_changed = false;
 }
 
 void AliasDb::State::ActivateReads() {

@@ -1,4 +1,7 @@
 // What containers hold: what they were made with, and what was stored before whoever looks.
+#include <algorithm>
+#include <utility>
+
 #include "smelt/alias/state.h"
 
 namespace smelt {
@@ -11,6 +14,7 @@ using alias_internal::kMaxElementDepth;
 using alias_internal::MakeRef;
 using alias_internal::MayBeContainer;
 using alias_internal::MayBeTensor;
+using alias_internal::Mix;
 using alias_internal::ObjectOf;
 using alias_internal::SetPool;
 using alias_internal::Store;
@@ -71,9 +75,13 @@ uint32_t AliasDb::State::ElementObject(uint32_t parent, int32_t slot, bool tenso
     if (auto moved = moved_storage.find(parent); moved != moved_storage.end()) storage = Join(storage, moved->second);
     objects[o].storage = storage;
     // Those that one operator made share a list of accesses, and so their fate.
-    bool escapes = objects[parent].escaped;
-    for (uint32_t sibling : elements_of[parent]) escapes |= objects[sibling].escaped;
-    if (escapes) Escape(SetPool::Single(MakeRef(o)));
+    if (container) ContentsOf(o).base = MadeWith(o, nullptr);
+    const uint32_t sibling = elements_of[parent].front();
+    if (sibling != o && objects[sibling].kind == Kind::kPiece && objects[sibling].group != 0) {
+      objects[o].group = Find(sibling);
+      if (container) joined_containers.push_back(MakeRef(o));
+    }
+    if (objects[parent].escaped || objects[sibling].escaped) Escape(SetPool::Single(MakeRef(o)));
   }
   return o;
 }
@@ -109,10 +117,97 @@ void AliasDb::State::RefreshPieces(uint32_t container) {
     const SetId before = objects[p].storage;
     SetStorage(p, PieceStorage(container, p));
     changed |= objects[p].storage != before;
+    if (!objects[p].container) continue;
+    const SetId base = MadeWith(p, nullptr);
+    if (std::exchange(ContentsOf(p).base, base) != base) PushReaders(p);
   }
   if (changed) {
-    dirty = true;
+    dirty = reach_changed = true;
     PushReaders(container);
+  }
+}
+
+// The elements that a container is made with, as its node's arguments are now, apart from those that are new handles.
+AliasDb::State::SetId AliasDb::State::MadeWith(uint32_t object, std::vector<SetId>* slots) {
+  const Object o = objects[object];
+  if (!o.def.valid() || !g.IsLive(o.def)) return 0;
+  const Value& value = g.value(o.def);
+  const Node& node = g.node(value.def);
+  SetId out = 0;
+  if (o.kind == Kind::kPiece) {
+    // A container inside a container that an operator made: whatever the operator's arguments reach.
+    for (ValueId v : node.inputs) out = Join(out, Reach(ContentOfSet(PointsTo(v), kAnySlot, value.def), value.def));
+    const OpEffects effects = EffectsOf(node);
+    const ResultEffects& r = effects.result(value.def_index);
+    for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
+      if (r.elements_self & uint64_t{1} << i) out = Join(out, PointsTo(node.inputs[i]));
+    }
+    return out;
+  }
+  switch (GetOpEffects(node.op).kind) {
+    case EffectKind::kListConstruct:
+    case EffectKind::kTupleConstruct:
+    case EffectKind::kDictConstruct:
+      for (ValueId v : node.inputs) out = Join(out, PointsTo(v));
+      return out;
+    case EffectKind::kTupleSlice: {
+      if (node.inputs.empty()) return 0;
+      const Attribute* beg = node.FindAttribute("beg");
+      const int64_t* b = beg != nullptr ? std::get_if<int64_t>(beg) : nullptr;
+      const SetId whole = PointsTo(node.inputs[0]);
+      const Type& t = UnwrapOptional(value.type);
+      const bool known = b != nullptr && *b >= 0 && t.kind() == TypeKind::kTuple && !t.elements().empty();
+      if (!known) return ContentOfSet(whole, kAnySlot, value.def);
+      for (size_t k = 0; k < t.elements().size(); ++k) {
+        const SetId at = ContentOfSet(whole, static_cast<int32_t>(*b + k), value.def);
+        out = Join(out, at);
+        if (slots != nullptr) slots->push_back(at);
+      }
+      return out;
+    }
+    case EffectKind::kCreateObject:
+      return 0;
+    default:
+      break;
+  }
+  const OpEffects e = EffectsOf(node);
+  const ResultEffects& r = e.result(value.def_index);
+  if (r.elements_unknown) out = SetPool::Single(MakeRef(kUnknown));
+  for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
+    const uint64_t bit = uint64_t{1} << i;
+    if (r.elements_self & bit) out = Join(out, PointsTo(node.inputs[i]));
+    if (!(r.elements_element & bit)) continue;
+    const SetId held = ContentOfSet(PointsTo(node.inputs[i]), kAnySlot, value.def);
+    // A dictionary of a list's pairs holds what they hold. Other containers of what the arguments hold are pieces,
+    // which hold it.
+    if (!r.elements_deep) {
+      out = Join(out, held);
+    } else if (UnwrapOptional(value.type).kind() == TypeKind::kDict) {
+      out = Join(out, Reach(held, value.def));
+    }
+  }
+  return out;
+}
+
+void AliasDb::State::MakeContents(uint32_t own, bool first, bool inputs_changed) {
+  std::vector<SetId> slots;
+  const SetId base = MadeWith(own, &slots);
+  if (first && base == 0 && FindContents(own) == nullptr) return;
+  uint64_t made_of = Mix(1, Fingerprint(base));
+  const Node& node = g.node(g.value(objects[own].def).def);
+  const EffectKind kind = GetOpEffects(node.op).kind;
+  if (kind == EffectKind::kListConstruct || kind == EffectKind::kTupleConstruct) {
+    for (ValueId v : node.inputs) made_of = Mix(made_of, PointsTo(v));
+    steps += static_cast<int64_t>(node.inputs.size());
+  }
+  for (SetId s : slots) made_of = Mix(made_of, s);
+  Contents& c = ContentsOf(own);
+  c.base = base;
+  c.slots = std::move(slots);
+  if (first) {
+    c.made_of = made_of;
+  } else {
+    ContainerMade(own, made_of, inputs_changed);
   }
 }
 
@@ -126,332 +221,181 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
     return SetPool::Single(MakeRef(ElementObject(object, slot, MayBeTensor(t), MayBeContainer(t), Kind::kElement)));
   }
   if (!o.def.valid() || !g.IsLive(o.def)) return 0;
-  if (o.kind == Kind::kMade) return contents[object].of_call;
+  const Contents* c = FindContents(object);
+  const SetId base = c != nullptr ? c->base : 0;
+  if (o.kind == Kind::kMade) return c != nullptr ? c->of_call : 0;
   const Value& value = g.value(o.def);
   const Node& node = g.node(value.def);
   if (o.kind == Kind::kPiece) {
-    // A container inside a container that an operator made: whatever the operator's arguments reach.
-    SetId out = 0;
-    for (ValueId v : node.inputs) out = Join(out, Reach(ContentOfSet(PointsTo(v), kAnySlot, value.def), value.def));
-    const OpEffects effects = EffectsOf(node);
-    const ResultEffects& r = effects.result(value.def_index);
-    for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
-      if (r.elements_self & uint64_t{1} << i) out = Join(out, PointsTo(node.inputs[i]));
-    }
     // A graph's (tuple, (view, fresh)): one piece for all, of whatever types.
     const EffectKind kind = GetOpEffects(node.op).kind;
     const Type t = TypeOfElement(object, kAnySlot);
     const bool inner = objects[o.parent].kind == Kind::kPiece;  // SummaryOf does not describe what is deeper
     if ((kind == EffectKind::kFork || kind == EffectKind::kSubgraph) && !inner && IsAliasingType(t)) {
       const uint32_t piece = ElementObject(object, kAnySlot, MayBeTensor(t), MayBeContainer(t), Kind::kPiece);
-      out = Join(out, SetPool::Single(MakeRef(piece)));
+      return Join(base, SetPool::Single(MakeRef(piece)));
     }
-    return out;
+    return base;
   }
   if (o.kind == Kind::kConstant) {
     Type t = TypeOfElement(object, slot);
     if (!IsAliasingType(t)) return 0;
     return SetPool::Single(MakeRef(ElementObject(object, slot, MayBeTensor(t), MayBeContainer(t), Kind::kPiece)));
   }
-  const OpEffects& op = GetOpEffects(node.op);
-  switch (op.kind) {
+  switch (GetOpEffects(node.op).kind) {
     case EffectKind::kListConstruct:
-    case EffectKind::kTupleConstruct: {
+    case EffectKind::kTupleConstruct:
       *count = static_cast<int32_t>(node.inputs.size());
       if (slot >= 0) return slot < *count ? PointsTo(node.inputs[slot]) : 0;
-      SetId out = 0;
-      for (ValueId v : node.inputs) out = Join(out, PointsTo(v));
-      return out;
-    }
-    case EffectKind::kDictConstruct: {
-      SetId out = 0;
-      for (ValueId v : node.inputs) out = Join(out, PointsTo(v));
-      return out;
-    }
-    case EffectKind::kTupleSlice: {
-      if (node.inputs.empty()) return 0;
-      const Attribute* beg = node.FindAttribute("beg");
-      const int64_t* b = beg != nullptr ? std::get_if<int64_t>(beg) : nullptr;
-      const SetId whole = PointsTo(node.inputs[0]);
-      const Type& t = UnwrapOptional(value.type);
-      const bool known = b != nullptr && *b >= 0 && t.kind() == TypeKind::kTuple && !t.elements().empty();
-      if (!known) return ContentOfSet(whole, kAnySlot, value.def);
-      if (slot >= 0) return ContentOfSet(whole, slot + static_cast<int32_t>(*b), value.def);
-      SetId out = 0;
-      for (size_t k = 0; k < t.elements().size(); ++k) {
-        out = Join(out, ContentOfSet(whole, static_cast<int32_t>(*b + k), value.def));
-      }
-      return out;
-    }
+      return base;
+    case EffectKind::kDictConstruct:
     case EffectKind::kCreateObject:
-      return 0;
+      return base;
+    case EffectKind::kTupleSlice:
+      return slot >= 0 && c != nullptr && slot < static_cast<int32_t>(c->slots.size()) ? c->slots[slot] : base;
     default:
       break;
   }
-  OpEffects e = EffectsOf(node);
+  const OpEffects e = EffectsOf(node);
   const ResultEffects& r = e.result(value.def_index);
-  SetId out = r.elements_unknown ? SetPool::Single(MakeRef(kUnknown)) : 0;
-  for (size_t i = 0; i < node.inputs.size() && i < 64; ++i) {
-    uint64_t bit = uint64_t{1} << i;
-    if (r.elements_self & bit) out = Join(out, PointsTo(node.inputs[i]));
-    if (!(r.elements_element & bit)) continue;
-    const SetId held = ContentOfSet(PointsTo(node.inputs[i]), kAnySlot, value.def);
-    // A dictionary of a list's pairs holds what they hold. Other containers of what the arguments hold are pieces,
-    // which hold it.
-    if (!r.elements_deep) {
-      out = Join(out, held);
-    } else if (UnwrapOptional(value.type).kind() == TypeKind::kDict) {
-      out = Join(out, Reach(held, value.def));
-    }
-  }
-  if (r.elements_view != 0 || r.elements_element_view != 0 || r.elements_fresh || r.elements_deep) {
-    Type t = TypeOfElement(object, slot);
-    if (IsAliasingType(t)) {
-      // Only a partition tells its pieces apart; and new tensors are each new.
-      const bool distinct = r.partition || (r.elements_fresh && !r.elements_overlap && r.elements_view == 0 &&
-                                            r.elements_element_view == 0);
-      const int32_t which = distinct ? slot : r.elements_view == 0 && r.elements_element_view == 0 ? kAnySlot : slot;
-      if (which == kAnySlot) t = TypeOfElement(object, kAnySlot);
-      const uint32_t piece = ElementObject(object, which, MayBeTensor(t), MayBeContainer(t), Kind::kPiece);
-      out = Join(out, SetPool::Single(MakeRef(piece)));
-    }
-  }
-  return out;
+  if (r.elements_view == 0 && r.elements_element_view == 0 && !r.elements_fresh && !r.elements_deep) return base;
+  Type t = TypeOfElement(object, slot);
+  if (!IsAliasingType(t)) return base;
+  // Only a partition tells its pieces apart; and new tensors are each new.
+  const bool distinct =
+      r.partition || (r.elements_fresh && !r.elements_overlap && r.elements_view == 0 && r.elements_element_view == 0);
+  const int32_t which = distinct ? slot : r.elements_view == 0 && r.elements_element_view == 0 ? kAnySlot : slot;
+  if (which == kAnySlot) t = TypeOfElement(object, kAnySlot);
+  const uint32_t piece = ElementObject(object, which, MayBeTensor(t), MayBeContainer(t), Kind::kPiece);
+  return Join(base, SetPool::Single(MakeRef(piece)));
 }
 
 int AliasDb::State::Precedes(NodeId a, NodeId b) const {
-  const Node *x = &g.node(a), *y = &g.node(b);
-  if (x->parent == y->parent) return x->order < y->order ? 1 : 0;
-  absl::InlinedVector<std::pair<BlockId, NodeId>, 8> chain;
-  for (NodeId n = a; n.valid(); n = g.block(g.node(n).parent).owner) chain.push_back({g.node(n).parent, n});
-  for (NodeId n = b; n.valid(); n = g.block(g.node(n).parent).owner) {
-    BlockId block = g.node(n).parent;
-    for (const auto& [other, m] : chain) {
-      if (other == block) return m != n && g.node(m).order < g.node(n).order ? 1 : 0;
-    }
-  }
-  return 0;
+  const alias_internal::BlockTree::Common c = tree.CommonOf(a, b);
+  return c.a != c.b && g.node(c.a).order < g.node(c.b).order ? 1 : 0;
 }
 
 // Whether what node a does to the holder may have happened when b looks at it. b invalid: always.
 bool AliasDb::State::MayComeBefore(NodeId a, NodeId b, Ref holder) {
   if (!b.valid() || Precedes(a, b) == 1) return true;
+  const uint32_t common = CommonLoop(a, b);
+  if (common == 0) return false;
   const uint32_t holder_loop = objects[ObjectOf(holder)].loop;
-  bool may = false;
-  ForEachLoopBetween(a, holder_loop, [&](uint32_t l) { may = may || IsInside(b, l); });
-  return may || (IsOld(holder) && InEarlierIteration(a, b, holder_loop));
+  // In an earlier iteration of a loop around both, which is not around what is allocated in holder_loop. To what an
+  // earlier iteration of one that is allocated, a did what it does before b.
+  return !LoopWithin(holder_loop, common) || (IsOld(holder) && loops[common].top == loops[holder_loop].top);
 }
 
-// Whether a loop around both nodes is also around what is allocated in holder_loop: to what an earlier iteration
-// allocated, a did what it does before b.
-bool AliasDb::State::InEarlierIteration(NodeId a, NodeId b, uint32_t holder_loop) const {
-  for (uint32_t l = holder_loop; l != 0; l = loops[l].parent) {
-    if (IsInside(a, l) && IsInside(b, l)) return true;
+uint32_t AliasDb::State::LoopAround(NodeId n) {
+  const NodeId loop = tree.InnermostLoop(n);
+  return loop.valid() ? LoopIndex(loop) : 0;
+}
+
+uint32_t AliasDb::State::CommonLoop(NodeId a, NodeId b) {
+  const alias_internal::BlockTree::Common c = tree.CommonOf(a, b);
+  if (c.a == c.b) {
+    // A loop's own node counts as inside it.
+    if (const uint32_t loop = KnownLoop(c.a); loop != 0) return loop;
   }
-  return false;
+  return LoopAround(c.a);
 }
 
-// The loops around n that are not around what is allocated in holder_loop, from the innermost.
-template <typename F>
-void AliasDb::State::ForEachLoopBetween(NodeId n, uint32_t holder_loop, const F& f) {
-  const uint32_t saved = walk_loop;
-  walk_loop = UINT32_MAX;
-  for (uint32_t l = LoopOf(n); l != 0 && !LoopWithin(holder_loop, l); l = loops[l].parent) f(l);
-  walk_loop = saved;
+AliasDb::State::LoopRange AliasDb::State::LoopsBetween(uint32_t loop, uint32_t holder_loop) const {
+  const auto between = [&](uint32_t l) { return l != 0 && !LoopWithin(holder_loop, l); };
+  if (!between(loop)) return {};
+  uint32_t outer = loop;
+  for (;;) {
+    if (between(loops[outer].jump)) {
+      outer = loops[outer].jump;
+    } else if (between(loops[outer].parent)) {
+      outer = loops[outer].parent;
+    } else {
+      return {loop, outer};
+    }
+  }
 }
 
 bool AliasDb::State::IsInside(NodeId n, uint32_t loop) const {
-  for (; n.valid(); n = g.block(g.node(n).parent).owner) {
-    if (n == loops[loop].node) return true;
-  }
-  return false;
+  const NodeId around = loops[loop].node;
+  return n == around || (g.IsLive(around) && tree.AncestorIn(g.node(around).parent, n) == around);
 }
 
 void AliasDb::State::NoteReader(uint32_t object, NodeId reader) {
-  std::vector<NodeId>& readers = contents[object].readers;
+  std::vector<NodeId>& readers = ContentsOf(object).readers;
   if (readers.empty() || readers.back() != reader) readers.push_back(reader);
   if (objects[object].external && (external_readers.empty() || external_readers.back() != reader)) {
     external_readers.push_back(reader);
   }
 }
 
-// Lists that take in each other's elements, or their own, ask in circles: each question is answered once a round,
-// those that are being answered by what is known so far, until nothing is new. In a loop most readers are told the
-// same.
-AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId reader) {
-  struct Depth {
-    int& depth;
-    explicit Depth(int& d) : depth(++d) {}
-    ~Depth() { --depth; }
-  } depth(content_depth);
-  constexpr uint32_t kOfLoop = 1u << 31;
-  constexpr size_t kMaxAnswers = 1 << 16;
-  const auto answer = [&] {
-    const std::tuple<Ref, int32_t, uint32_t> question = {holder, slot, reader.valid() ? reader.index : kOfLoop};
-    {
-      ContentAnswer& known = content_answers[question];
-      if (known.round != 0 && known.round <= content_last_round) return known.content;
-      if (known.round == content_round) {
-        content_circular |= known.open;
-        return known.content;
-      }
-      known.round = content_round;
-      known.open = true;
-    }
-    // The outermost loop that is around the reader and not around the holder.
-    uint32_t loop = 0;
-    const Object& h = objects[ObjectOf(holder)];
-    if (reader.valid() && loops.size() > 1 && h.container && h.kind != Kind::kSummary && ObjectOf(holder) != kUnknown) {
-      ForEachLoopBetween(reader, h.loop, [&](uint32_t l) { loop = l; });
-    }
-    const std::tuple<Ref, int32_t, uint32_t> of_loop = {holder, slot, kOfLoop | loop};
-    SetId found = 0;
-    bool told = false, differs = true;
-    if (loop != 0) {
-      ContentAnswer& all = content_answers[of_loop];
-      differs = all.differs;
-      told = !differs && all.round != 0 && (all.round <= content_last_round || all.round == content_round);
-      if (told) {
-        content_circular |= all.open;
-        all.told = true;
-        found = all.content;
-      } else if (!differs) {
-        all.round = content_round;
-        all.open = true;
-      }
-    }
-    if (told) {
-      NoteReader(ObjectOf(holder), reader);
-    } else {
-      const bool known_to_differ = differs;
-      found = ComputeContent(holder, slot, reader, known_to_differ ? 0 : loop, &differs);
-      if (!known_to_differ) {
-        const SetId content = Join(content_answers[of_loop].content, found);
-        ContentAnswer& all = content_answers[of_loop];
-        all.open = false;
-        all.content = content;
-        all.differs = differs;
-        content_again |= differs && all.told;
-      }
-    }
-    const SetId before = content_answers[question].content;
-    const SetId content = Join(before, found);
-    content_grew |= content != before;
-    ContentAnswer& now = content_answers[question];
-    now.open = false;
-    return now.content = content;
-  };
-  if (content_depth > 1) return answer();
-  if (content_changes != content_known_changes || content_answers.size() > kMaxAnswers) {
-    content_answers.clear();
-    content_known_changes = content_changes;
-  }
-  SetId out;
-  do {
-    ++content_round;
-    content_circular = content_grew = content_again = false;
-    out = answer();
-    if (content_again) {
-      // Somebody was told what holds for others.
-      for (auto& [question, known] : content_answers) {
-        if (known.round <= content_last_round) continue;
-        const bool differs = known.differs;
-        known = ContentAnswer();
-        known.differs = differs;
-      }
-    }
-  } while (content_again || (content_circular && content_grew));
-  content_last_round = content_round;
-  return out;
+// What the store has put there for whoever looks at any time: in this iteration of each loop around it or an earlier
+// one. Of the loops between it and the holder only the innermost and the outermost can differ: what one of them makes
+// older, all further out do too.
+AliasDb::State::SetId AliasDb::State::StoredAtAnyTime(const Store& s, uint32_t holder_loop) {
+  const LoopRange range = LoopsBetween(LoopAround(s.node), holder_loop);
+  return Join(Join(s.set, Shift(s.set, range.inner)), Shift(s.set, range.outer));
 }
 
-// `differs`: another reader in `loop`, the outermost one around this one that is not around the holder, may be told
-// something else.
-AliasDb::State::SetId AliasDb::State::ComputeContent(Ref holder, int32_t slot, NodeId reader, uint32_t loop,
-                                                     bool* differs) {
+AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId reader) {
   const uint32_t o = ObjectOf(holder);
+  ++steps;
   if (o == kUnknown) return SetPool::Single(MakeRef(kUnknown));
   if (objects[o].kind == Kind::kSummary) {
-    SetId out = 0;
-    if (objects[o].external || objects[o].escaped) out = SetPool::Single(MakeRef(kUnknown));
-    auto it = members.find(Find(o));
-    if (it != members.end()) {
-      std::vector<Ref> all = it->second;
-      for (Ref m : all) {
-        if (objects[ObjectOf(m)].container) out = Join(out, ContentOf(m, kAnySlot, reader));
-      }
-    }
+    const uint32_t f = Find(o);
+    if (reader.valid()) NoteReader(f, reader);
+    const Contents* c = FindContents(f);
+    SetId out = c != nullptr ? c->base : 0;
+    if (objects[f].external || objects[f].escaped) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
     return out;
   }
   if (!objects[o].container) return 0;
-  const Contents* c = nullptr;
-  if (auto it = contents.find(o); it != contents.end()) c = &it->second;
-  if (c != nullptr && slot >= 0) {
-    for (NodeId n : c->shuffles) {
-      if (MayComeBefore(n, reader, holder)) {
-        slot = kAnySlot;
-        break;
-      }
+  if (reader.valid()) NoteReader(o, reader);
+  const Contents* c = FindContents(o);
+  const bool many = c != nullptr && c->HasMany();
+  if (c != nullptr && slot >= 0 && c->shuffles != 0) {
+    if (many || std::any_of(c->stores.begin(), c->stores.end(),
+                            [&](const Store& s) { return s.shuffle && MayComeBefore(s.node, reader, holder); })) {
+      slot = kAnySlot;
     }
   }
   int32_t count;
   SetId out = BaseContent(o, slot < 0 ? kAnySlot : slot, &count);
-  if (IsOld(holder)) out = OldContents(out, objects[o].loop);
-  if (reader.valid()) {
-    NoteReader(o, reader);
-    c = &contents[o];
-  } else if (auto it = contents.find(o); it != contents.end()) {
-    c = &it->second;
-  }
-  if (c != nullptr && !c->stores.empty()) {
-    const uint32_t holder_loop = objects[o].loop;
-    const size_t num_stores = c->stores.size();
-    // Straight-line code, all stores before the reader, any slot: the union is kept.
-    bool plain = !IsOld(holder) && slot < 0 && num_stores > 8 &&
-                 (!reader.valid() || Precedes(c->stores.back().node, reader) == 1);
-    for (size_t i = c->summed; i < num_stores && plain; ++i) {
-      plain = LoopOf(c->stores[i].node) == holder_loop &&
-              (i == 0 || Precedes(c->stores[i - 1].node, c->stores[i].node) == 1);
-    }
-    if (plain) {
-      if (c->summed < num_stores) {
-        const std::vector<Store> added(c->stores.begin() + c->summed, c->stores.end());
-        SetId sum = c->sum;
-        for (const Store& s : added) {
-          sum = Join(sum, StoredBy(s, o));
-        }
-        Contents& again = contents[o];
-        again.sum = sum;
-        again.summed = static_cast<uint32_t>(num_stores);
+  const uint32_t holder_loop = objects[o].loop;
+  if (IsOld(holder)) out = OldContents(out, holder_loop);
+  // Where elements are appended, the first ones stay where they are.
+  const bool among_first = slot >= 0 && slot < count;
+  if (many) {
+    SetId seen = c->sums[0][1];
+    if (!among_first) seen = Join(seen, c->sums[1][1]);
+    out = Join(out, IsOld(holder) ? OldContents(seen, holder_loop) : seen);
+  } else if (c != nullptr) {
+    for (size_t i = 0; i < c->stores.size(); ++i) {
+      ++steps;
+      const Store& s = c->stores[i];
+      if (s.shuffle || s.set == 0) continue;
+      if (slot >= 0 && ((s.slot >= 0 && s.slot != slot) || (s.slot == kAppended && among_first))) continue;
+      const bool before = !reader.valid() || Precedes(s.node, reader) == 1;
+      const uint32_t common = before && !IsOld(holder) ? 0 : reader.valid() ? CommonLoop(s.node, reader) : 0;
+      const bool earlier = IsOld(holder) && common != 0 && loops[common].top == loops[holder_loop].top;
+      LoopRange range;
+      if (before) {
+        range = LoopsBetween(LoopAround(s.node), holder_loop);
+      } else if (common != 0) {
+        range = LoopsBetween(common, holder_loop);
+        if (range.inner == 0 && !earlier) continue;
+      } else {
+        continue;
       }
-      out = Join(out, contents[o].sum);
-    }
-    if (!plain) {
-      const std::vector<Store> stores = c->stores;
-      for (const Store& s : stores) {
-        if (slot >= 0) {
-          if (s.slot >= 0 && s.slot != slot) continue;
-          if (s.slot == kAppended && count >= 0 && slot < count) continue;
-        }
-        const bool before = !reader.valid() || Precedes(s.node, reader) == 1;
-        if (!before && !MayComeBefore(s.node, reader, holder)) continue;
-        const SetId stored = StoredBy(s, o);
-        if (loop != 0 && !*differs && IsInside(s.node, loop)) *differs = Shift(stored, loop) != stored;
-        SetId seen = before ? stored : 0;
-        // What earlier iterations of the loops around the store have put there.
-        ForEachLoopBetween(s.node, holder_loop, [&](uint32_t l) {
-          if (before || IsInside(reader, l)) seen = Join(seen, Shift(stored, l));
-        });
-        if (IsOld(holder)) {
-          if (before || InEarlierIteration(s.node, reader, holder_loop)) seen = Join(seen, stored);
-          seen = OldContents(seen, holder_loop);
-        }
-        out = Join(out, seen);
-      }
+      SetId seen = before || earlier ? s.set : 0;
+      // What earlier iterations of the loops around the store have put there.
+      if (range.inner != 0) seen = Join(Join(seen, Shift(s.set, range.inner)), Shift(s.set, range.outer));
+      if (IsOld(holder)) seen = OldContents(seen, holder_loop);
+      out = Join(out, seen);
     }
   }
-  if (objects[o].external && MayHoldOthers(o, slot)) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
-  if (objects[o].escaped) out = Join(out, SetPool::Single(MakeRef(kUnknown)));
+  if ((objects[o].external && MayHoldOthers(o, slot)) || objects[o].escaped) {
+    out = Join(out, SetPool::Single(MakeRef(kUnknown)));
+  }
   return out;
 }
 
@@ -466,15 +410,6 @@ bool AliasDb::State::MayHoldOthers(uint32_t o, int32_t slot) {
   return slot < 0 || external_attributes.contains(slot);
 }
 
-AliasDb::State::SetId AliasDb::State::StoredBy(const Store& store, uint32_t holder) {
-  if (store.by_call) {
-    const auto made = contents.find(RecordOf(store.value).own);
-    return made == contents.end() ? 0 : OfType(made->second.of_call, TypeOfElement(holder, kAnySlot));
-  }
-  const SetId stored = PointsTo(store.value);
-  return store.elements ? ContentOfSet(stored, kAnySlot, store.node) : stored;
-}
-
 AliasDb::State::SetId AliasDb::State::ContentOfSet(SetId s, int32_t slot, NodeId reader) {
   if (SetPool::IsSingle(s)) return ContentOf(SetPool::SingleRef(s), slot, reader);
   SetId out = 0;
@@ -482,30 +417,151 @@ AliasDb::State::SetId AliasDb::State::ContentOfSet(SetId s, int32_t slot, NodeId
   return out;
 }
 
+// --- many stores ---
+
+void AliasDb::State::SumStore(uint32_t holder, uint32_t at) {
+  Contents& c = ContentsOf(holder);
+  if (!c.HasMany()) return;
+  const size_t leaves = c.sums[0].size() / 2;
+  if (at >= leaves) return SumAgain(holder, 2 * c.stores.size());
+  const SetId set = at < c.stores.size() ? StoredAtAnyTime(c.stores[at], objects[holder].loop) : 0;
+  const bool appended = at < c.stores.size() && c.stores[at].slot == kAppended;
+  for (const int k : {0, 1}) {
+    std::vector<SetId>& sums = c.sums[k];
+    size_t i = leaves + at;
+    sums[i] = appended == (k == 1) ? set : 0;
+    for (i /= 2; i > 0; i /= 2) {
+      ++steps;
+      const SetId sum = Join(sums[2 * i], sums[2 * i + 1]);
+      if (sums[i] == sum) break;
+      sums[i] = sum;
+    }
+  }
+}
+
+void AliasDb::State::SumAgain(uint32_t holder, size_t leaves) {
+  Contents& c = ContentsOf(holder);
+  size_t size = 2 * Contents::kMany;
+  while (size < leaves) size *= 2;
+  for (std::vector<SetId>& sums : c.sums) sums.assign(2 * size, 0);
+  for (size_t at = 0; at < c.stores.size(); ++at) {
+    c.sums[c.stores[at].slot == kAppended ? 1 : 0][size + at] = StoredAtAnyTime(c.stores[at], objects[holder].loop);
+  }
+  for (std::vector<SetId>& sums : c.sums) {
+    for (size_t i = size; i-- > 1;) sums[i] = Join(sums[2 * i], sums[2 * i + 1]);
+  }
+  steps += 2 * static_cast<int64_t>(size);
+}
+
+void AliasDb::State::AddStore(uint32_t holder, const Store& s) {
+  Contents& c = ContentsOf(holder);
+  const uint32_t at = static_cast<uint32_t>(c.stores.size());
+  c.stores.push_back(s);
+  c.shuffles += s.shuffle ? 1 : 0;
+  stores_of_node[s.node.index].push_back({holder, at});
+  if (c.stores.size() == Contents::kMany + 1) {
+    coarse = true;
+    SumAgain(holder, 0);
+  } else {
+    SumStore(holder, at);
+  }
+}
+
+// The last one takes its place.
+void AliasDb::State::DropStore(uint32_t holder, uint32_t at) {
+  Contents& c = ContentsOf(holder);
+  const uint32_t last = static_cast<uint32_t>(c.stores.size()) - 1;
+  c.shuffles -= c.stores[at].shuffle ? 1 : 0;
+  if (at != last) {
+    c.stores[at] = c.stores[last];
+    for (StoreAt& s : stores_of_node[c.stores[at].node.index]) {
+      ++steps;
+      if (s.holder == holder && s.at == last) s.at = at;
+    }
+  }
+  c.stores.pop_back();
+  if (c.HasMany()) {
+    SumStore(holder, last);
+    if (at != last) SumStore(holder, at);
+  } else {
+    for (std::vector<SetId>& sums : c.sums) std::vector<SetId>().swap(sums);
+  }
+}
+
+void AliasDb::State::StoresChanged(uint32_t holder, bool changed) {
+  Contents& c = ContentsOf(holder);
+  if (c.HasMany()) {
+    uint64_t told = Mix(c.shuffles != 0 ? 3 : 2, Fingerprint(c.sums[0][1]));
+    told = Mix(told, Fingerprint(c.sums[1][1]));
+    if (std::exchange(c.told, told) == told) return;
+  } else {
+    c.told = 0;
+  }
+  PushReaders(holder, changed);
+}
+
+// What members of summaries hold, the summaries hold.
+void AliasDb::State::FollowJoined() {
+  while (!joined_containers.empty()) {
+    const Ref r = joined_containers.back();
+    joined_containers.pop_back();
+    if (!objects[ObjectOf(r)].container || objects[ObjectOf(r)].kind == Kind::kSummary) continue;
+    const SetId held = ContentOf(r, kAnySlot, NodeId());
+    const uint32_t f = Find(ObjectOf(r));
+    if (f == ObjectOf(r)) continue;
+    Contents& c = ContentsOf(f);
+    const SetId base = Join(c.base, held);
+    if (base == c.base) continue;
+    c.base = base;
+    PushReaders(f);
+  }
+}
+
+// --- what is reached ---
+
 // The set and everything its containers reach.
 AliasDb::State::SetId AliasDb::State::Reach(SetId s, NodeId reader) {
   SetId all = s;
   absl::flat_hash_set<Ref> done;
   absl::InlinedVector<Ref, 8> todo = sets.Refs(s);
   while (!todo.empty()) {
+    ++steps;
     Ref r = todo.back();
     todo.pop_back();
     if (!done.insert(r).second) continue;
     if (!objects[ObjectOf(r)].container || ObjectOf(r) == kUnknown) continue;
-    SetId inside = ContentOf(r, kAnySlot, reader);
-    // A question summarises nothing: what else is asked must not depend on it.
-    all = reader.valid() ? Join(all, inside) : sets.Union(all, inside);
+    const SetId inside = ContentOf(r, kAnySlot, reader);
+    const SetId before = all;
+    all = Join(all, inside);
+    if (all == before) continue;
+    // Where it has been summarised, the summary stands for what it takes in.
+    if (sets.Size(all) < sets.Size(before)) todo = sets.Refs(all);
     sets.ForEach(inside, [&](Ref e) {
-      if (!done.contains(e)) todo.push_back(e);
+      if (sets.Contains(all, e) && !done.contains(e)) todo.push_back(e);
     });
   }
   return all;
 }
 
-AliasDb::State::SetId AliasDb::State::ReachAtAnyTime(SetId s) {
+std::optional<AliasDb::State::SetId> AliasDb::State::ReachAtAnyTime(SetId s) {
+  constexpr size_t kGreatDeal = 64;
   if (auto it = reach_at_any_time.find(s); it != reach_at_any_time.end()) return it->second;
-  const SetId reach = Reach(s);
-  return reach_at_any_time[s] = reach;
+  absl::flat_hash_set<Ref> done;
+  std::vector<Ref> all;
+  sets.ForEach(s, [&](Ref r) { all.push_back(r); });
+  done.insert(all.begin(), all.end());
+  std::optional<SetId> out;
+  size_t at = 0;
+  // A question summarises nothing: what else is asked must not depend on it.
+  for (; at < all.size() && all.size() <= kGreatDeal; ++at) {
+    ++steps;
+    if (!objects[ObjectOf(all[at])].container || ObjectOf(all[at]) == kUnknown) continue;
+    sets.ForEach(ContentOf(all[at], kAnySlot, NodeId()), [&](Ref e) {
+      if (done.insert(e).second) all.push_back(e);
+    });
+  }
+  if (at == all.size()) out = sets.Make(absl::MakeSpan(all));
+  return reach_at_any_time[s] = out;
 }
 
 }  // namespace smelt

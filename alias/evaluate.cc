@@ -1,11 +1,13 @@
 // Evaluation: which nodes are looked at again when something changes, and what each look keeps up to date. What the
 // kinds of nodes do is in evaluate_nodes.cc.
 #include <algorithm>
+#include <utility>
 
 #include "smelt/alias/state.h"
 
 namespace smelt {
 
+using alias_internal::Contents;
 using alias_internal::kGeometryWrite;
 using alias_internal::MakeRef;
 using alias_internal::MayBeContainer;
@@ -18,7 +20,7 @@ void AliasDb::State::Push(NodeId n) {
   if (g.IsReturn(n)) {
     NodeId owner = g.block(g.node(n).parent).owner;
     if (!owner.valid()) {
-      outputs_known = false;
+      dirty = reach_changed = true;
       return;
     }
     n = owner;
@@ -39,12 +41,14 @@ void AliasDb::State::PushUsers(ValueId v) {
 }
 
 void AliasDb::State::PushReaders(uint32_t object, bool changed) {
-  auto it = contents.find(object);
-  if (it == contents.end()) return;
-  it->second.summed = 0;
-  it->second.sum = 0;
-  std::vector<NodeId>& known = it->second.readers;
-  if (known.size() > 2 * it->second.distinct + 8) {
+  Contents* c = FindContents(object);
+  if (c == nullptr) return;
+  if (objects[object].group != 0 && objects[object].container) {
+    joined_containers.push_back(MakeRef(object));
+    if (objects[object].loop != 0) joined_containers.push_back(MakeRef(object, true));
+  }
+  std::vector<NodeId>& known = c->readers;
+  if (known.size() > 2 * c->distinct + 8) {
     // Each once, in the order of their last looks.
     absl::flat_hash_set<uint32_t> seen;
     std::vector<NodeId> kept;
@@ -52,10 +56,12 @@ void AliasDb::State::PushReaders(uint32_t object, bool changed) {
       if (g.IsLive(known[i]) && seen.insert(known[i].index).second) kept.push_back(known[i]);
     }
     std::reverse(kept.begin(), kept.end());
+    steps += static_cast<int64_t>(known.size());
     known = std::move(kept);
-    it->second.distinct = static_cast<uint32_t>(known.size());
+    c->distinct = static_cast<uint32_t>(known.size());
   }
   const std::vector<NodeId> readers = known;
+  steps += static_cast<int64_t>(readers.size());
   for (NodeId n : readers) {
     if (!g.IsLive(n)) continue;
     if (changed && !monotone) ResolveAround(n);
@@ -87,19 +93,24 @@ void AliasDb::State::SetPointsTo(ValueId v, SetId s, NodeId by, bool first) {
   }
   if (!changed) return;
   dirty = true;
-  ++content_changes;
-  if (!monotone && loops.size() > 1 && (s == before || !sets.Includes(s, before))) {
+  reach_changed |= before != 0;
+  // Less than before may be kept alive by a back edge, which the loop sees, or by what is stored in a container, whose
+  // readers are told. Where only a storage has changed neither can see it.
+  if (!monotone && loops.size() > 1 && s == before) {
     ResolveAround(by);
     for (const Use& u : g.value(v).uses) ResolveAround(u.user);
+  }
+  if (before != 0 && !geometry_changed && !building) {
+    for (const Use& u : g.value(v).uses) geometry_changed |= !g.IsReturn(u.user) && DecidesGeometry(u.user);
   }
   PushUsers(v);
 }
 
-void AliasDb::State::EvaluateInputs() {
+void AliasDb::State::EvaluateInputs(size_t from) {
   const NodeId param = g.block(g.top()).param_node;
   RecordOf(param).flags |= NodeRecord::kEvaluated;
   absl::Span<const ValueId> inputs = g.inputs();
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  for (size_t i = from; i < inputs.size(); ++i) {
     const Type& type = g.value(inputs[i]).type;
     if (!IsAliasingType(type)) {
       SetPointsTo(inputs[i], 0, param, building);
@@ -128,11 +139,12 @@ void AliasDb::State::EvaluateInputs() {
 }
 
 void AliasDb::State::Evaluate(NodeId n, bool first) {
+  if (!joined_containers.empty()) FollowJoined();
   const Node& node = g.node(n);
   NodeRecord& record = RecordOf(n);
   ++evaluations;
+  steps += 1 + static_cast<int64_t>(node.inputs.size() + node.outputs.size());
   making_first = building && first;
-  first_in_loop = first && walk_loop != 0 && walk_loop != UINT32_MAX;
   // While sets also shrink, a reader may have looked when inputs were something else for a moment.
   const bool inputs_changed = !monotone && (record.flags & NodeRecord::kInputsChanged) != 0;
   record.flags &= ~NodeRecord::kInputsChanged;
@@ -150,14 +162,20 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
     // Straight-line code that is walked for the first time has no reader that a store could reach.
     if ((changed || inputs_changed) && !(first && walk_loop == 0)) {
       dirty |= changed;
-      for (const auto& [o, store] : had_stores) PushReaders(o, changed);
-      for (const auto& [o, store] : new_stores) PushReaders(o, changed);
+      reach_changed |= changed;
+      uint32_t last = 0;
+      for (const auto& [o, store] : had_stores) {
+        if (std::exchange(last, o) != o) StoresChanged(o, changed);
+      }
+      for (const auto& [o, store] : new_stores) {
+        if (std::exchange(last, o) != o) StoresChanged(o, changed);
+      }
     }
   }
   CountGeometryWriter(n, had);
   // What was let out, or moved, cannot be taken back piecemeal.
   const uint8_t sticky = NodeRecord::kEscapes | NodeRecord::kMovesStorage;
-  if (!monotone && (had & sticky) != 0) needs_rebuild = true;
+  if (!monotone && (had & sticky) != 0) stale = true;
 }
 
 // Whether any node of the graph changes a geometry decides how handles are told apart.
@@ -170,7 +188,13 @@ void AliasDb::State::CountGeometryWriter(NodeId n, uint8_t had) {
   if (change == 0) return;
   const bool before = geometry_writers == 0;
   geometry_writers += change;
-  if (before != (geometry_writers == 0)) needs_rebuild = true;
+  if (before == (geometry_writers == 0)) return;
+  // To trust the types no longer than one must only says more than is known.
+  if (geometry_writers == 0 && !building) {
+    stale = true;
+  } else if (building || !options_distrusted) {
+    needs_rebuild = true;
+  }
 }
 
 }  // namespace smelt

@@ -5,12 +5,12 @@
 
 namespace smelt {
 
+using alias_internal::Contents;
 using alias_internal::kAnySlot;
 using alias_internal::kAsync;
 using alias_internal::MakeRef;
 using alias_internal::MayBeContainer;
 using alias_internal::MayBeTensor;
-using alias_internal::Mix;
 using alias_internal::ObjectOf;
 using alias_internal::SetPool;
 using alias_internal::Store;
@@ -32,7 +32,7 @@ void AliasDb::State::EvaluateKind(NodeId n, const Node& node, const OpEffects& o
     case EffectKind::kDictConstruct:
     case EffectKind::kTupleSlice:
     case EffectKind::kCreateObject:
-      return EvaluateConstruct(n, node, op.kind, first, inputs_changed);
+      return EvaluateConstruct(n, node, first, inputs_changed);
     case EffectKind::kTupleUnpack:
     case EffectKind::kListUnpack:
     case EffectKind::kTupleIndex:
@@ -89,7 +89,7 @@ void AliasDb::State::EvaluateConstant(NodeId n, const Node& node, bool first) {
   }
 }
 
-void AliasDb::State::EvaluateConstruct(NodeId n, const Node& node, EffectKind kind, bool first, bool inputs_changed) {
+void AliasDb::State::EvaluateConstruct(NodeId n, const Node& node, bool first, bool inputs_changed) {
   for (ValueId out : node.outputs) {
     const Type& type = g.value(out).type;
     if (!IsAliasingType(type)) {
@@ -98,17 +98,7 @@ void AliasDb::State::EvaluateConstruct(NodeId n, const Node& node, EffectKind ki
     }
     const uint32_t own = Own(out, Kind::kContainer, false, true);
     objects[own].storage = SetPool::Single(MakeRef(own));
-    if (!first) {
-      uint64_t made_of = 1;
-      for (ValueId v : node.inputs) {
-        made_of = Mix(made_of, Fingerprint(PointsTo(v)));
-      }
-      if (kind == EffectKind::kTupleSlice) {
-        int32_t count;
-        made_of = Mix(made_of, Fingerprint(BaseContent(own, kAnySlot, &count)));
-      }
-      ContainerMade(own, made_of, inputs_changed);
-    }
+    MakeContents(own, first, inputs_changed);
     SetPointsTo(out, SetPool::Single(MakeRef(own)), n, first);
   }
 }
@@ -200,6 +190,13 @@ void AliasDb::State::EvaluateFork(NodeId n, const Node& node, bool first, bool i
   if (e.writes) AddAccesses(n, node.inputs, e, kAsync);
 }
 
+std::optional<size_t> AliasDb::State::BranchTaken(const Node& branch) const {
+  if (branch.inputs.empty()) return std::nullopt;
+  const std::optional<ConstantValue> c = GetConstant(g, branch.inputs[0]);
+  const bool* b = c ? std::get_if<bool>(&*c) : nullptr;
+  return b != nullptr ? std::optional<size_t>(*b ? 0 : 1) : std::nullopt;
+}
+
 // cond's blocks take its operands; If's see what is in scope. Either hands on what the block that runs returns.
 void AliasDb::State::EvaluateIf(NodeId n, const Node& node, bool is_cond, bool first) {
   if (is_cond) {
@@ -208,12 +205,8 @@ void AliasDb::State::EvaluateIf(NodeId n, const Node& node, bool is_cond, bool f
     }
   }
   if (first) return;
-  std::optional<size_t> taken;
-  if (!node.inputs.empty()) {
-    if (std::optional<ConstantValue> c = GetConstant(g, node.inputs[0])) {
-      if (const bool* b = std::get_if<bool>(&*c)) taken = *b ? 0 : 1;
-    }
-  }
+  const std::optional<size_t> taken = BranchTaken(node);
+  steps += static_cast<int64_t>(node.outputs.size());
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     SetId s = 0;
     for (size_t b = 0; b < node.blocks.size(); ++b) {
@@ -282,12 +275,12 @@ int32_t AliasDb::State::SlotRead(NodeId n, const Node& node, const ResultEffects
   const Ref holder = SetPool::SingleRef(p);
   const uint32_t o = ObjectOf(holder);
   bool untouched = true;
-  if (auto c = contents.find(o); c != contents.end()) {
-    for (const Store& st : c->second.stores) untouched &= !MayComeBefore(st.node, n, holder);
-    for (NodeId sh : c->second.shuffles) untouched &= !MayComeBefore(sh, n, holder);
+  if (const Contents* c = FindContents(o); c != nullptr) {
+    untouched = !c->HasMany() && std::none_of(c->stores.begin(), c->stores.end(),
+                                              [&](const Store& st) { return MayComeBefore(st.node, n, holder); });
   }
   // A change of the list may come to be before: then this is asked again.
-  contents[o].readers.push_back(n);
+  NoteReader(o, n);
   if (!untouched) return kAnySlot;
   int32_t count;
   BaseContent(o, kAnySlot, &count);
@@ -362,10 +355,10 @@ void AliasDb::State::EvaluateCall(NodeId n, const Node& node, const OpEffects& e
     SetStorage(made, SetPool::Single(MakeRef(made)));
     SetStorage(tensors, target);
     const SetId all = Join(Join(reach, SetPool::Single(MakeRef(made))), SetPool::Single(MakeRef(tensors)));
-    contents[made].of_call = all;
+    ContentsOf(made).of_call = all;
     const uint64_t made_of = Fingerprint(all);
     if (!first) ContainerMade(made, made_of, inputs_changed);
-    contents[made].made_of = made_of;
+    ContentsOf(made).made_of = made_of;
     for (ValueId out : node.outputs) {
       SetId s = OfType(all, g.value(out).type);
       if (escapes && s != 0) s = Join(s, SetPool::Single(MakeRef(kUnknown)));
@@ -377,9 +370,13 @@ void AliasDb::State::EvaluateCall(NodeId n, const Node& node, const OpEffects& e
       s.node = n;
       s.value = node.outputs[0];
       s.by_call = true;
+      s.set = OfType(all, TypeOfElement(ObjectOf(r), kAnySlot));
       s.last = made_of;
       new_stores.push_back({ObjectOf(r), s});
-      new_stores.push_back({ObjectOf(r), Store()});  // whatever the elements were, they may have changed places
+      Store places;  // whatever the elements were, they may have changed places
+      places.node = n;
+      places.shuffle = true;
+      new_stores.push_back({ObjectOf(r), places});
     }
     if (escapes) Escape(SetPool::Single(MakeRef(made)));
   }
@@ -402,11 +399,7 @@ void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects
     const uint32_t own = RecordOf(out).own;
     if (own != 0 && objects[own].container) {
       RefreshPieces(own);  // when a loop is walked again too
-      int32_t count;
-      if (!first) {
-        const SetId inside = BaseContent(own, kAnySlot, &count);
-        ContainerMade(own, Fingerprint(inside), inputs_changed);
-      }
+      MakeContents(own, first, inputs_changed);
     }
     SetPointsTo(out, s, n, first);
   }
@@ -451,7 +444,7 @@ void AliasDb::State::MoveStorage(NodeId n, ValueId handle, SetId target) {
       SetStorage(o, unmoved != unmoved_storage.end() ? unmoved->second : before);
       // Whoever holds it: its definition's users, and theirs.
       if (objects[o].storage != before && objects[o].def.valid() && g.IsLive(objects[o].def)) {
-        dirty = true;
+        dirty = geometry_changed = reach_changed = true;
         PushUsers(objects[o].def);
         PushReaders(objects[o].parent != 0 ? objects[o].parent : key);
         uint64_t& epoch = forced[objects[o].def.index];

@@ -5,13 +5,140 @@
 
 namespace smelt {
 
+using alias_internal::MakeRef;
+using alias_internal::SetPool;
+
+namespace {
+
+// Each edit pays for so many nodes of a rebuild.
+constexpr int64_t kPaidByEdit = 1;
+
+}  // namespace
+
 // A view may lie elsewhere in the same storage, and what says where (a list of sizes) may be, or no longer be, for
 // certain: both without any other change.
-void AliasDb::State::NoteGeometry(NodeId n) { dirty |= !GetOpEffects(g.node(n).op).pure; }
+void AliasDb::State::NoteGeometry(NodeId n) {
+  if (GetOpEffects(g.node(n).op).pure) return;
+  dirty = true;
+  geometry_changed |= ChangesGeometry(n);
+}
+
+namespace {
+
+bool AnyArgument(const OpEffects& op, uint16_t bits) {
+  return (op.more_args & bits) != 0 ||
+         std::any_of(op.args.begin(), op.args.end(), [&](uint16_t b) { return b & bits; });
+}
+
+}  // namespace
+
+// What is known of other handles' geometry may depend on n: it changes some, or lists that say sizes.
+bool AliasDb::State::ChangesGeometry(NodeId n) const {
+  const OpEffects& op = GetOpEffects(g.node(n).op);
+  switch (op.kind) {
+    case EffectKind::kGeneric:
+      return op.by != OpEffects::By::kNothing || AnyArgument(op, kWritesGeometry | kReshapesElements) ||
+             ChangesNumbers(n);
+    case EffectKind::kSetAttr:
+    case EffectKind::kFork:
+    case EffectKind::kWait:
+    case EffectKind::kSubgraph:
+    case EffectKind::kCall:
+    case EffectKind::kUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// It changes a list that may say sizes: not one of tensors.
+bool AliasDb::State::ChangesNumbers(NodeId n) const {
+  const Node& node = g.node(n);
+  const OpEffects& op = GetOpEffects(node.op);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!(op.arg(i) & kWritesContainer)) continue;
+    const Type& t = alias_internal::UnwrapOptional(g.value(node.inputs[i]).type);
+    if (t.kind() != TypeKind::kDict && (t.kind() != TypeKind::kList || !IsAliasingType(t.element()))) return true;
+  }
+  return false;
+}
+
+// What n's arguments are decides where its results lie: not of what only writes and hands back.
+bool AliasDb::State::DecidesGeometry(NodeId n) const {
+  const OpEffects& op = GetOpEffects(g.node(n).op);
+  if (op.pure) return op.sizes_arg >= 0;
+  if (op.kind != EffectKind::kGeneric || op.by != OpEffects::By::kNothing) return true;
+  for (size_t k = 0; k < g.node(n).outputs.size(); ++k) {
+    const ResultEffects& r = op.result(k);
+    if (r.view != 0 || r.element_view != 0 || r.fresh || r.elements_view != 0 || r.elements_element_view != 0)
+      return true;
+  }
+  return AnyArgument(op, kWritesGeometry | kReshapesElements) || ChangesNumbers(n);
+}
+
+// A group of operators whose results are new.
+bool AliasDb::State::OnlyComputes(NodeId n) {
+  const Node& node = g.node(n);
+  if (GetOpEffects(node.op).kind != EffectKind::kSubgraph) return false;
+  const OpEffects e = EffectsOf(node);
+  if (e.kind == EffectKind::kCall || e.kind == EffectKind::kUnknown || e.writes) return false;
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    const ResultEffects& r = e.result(k);
+    if ((r.self | r.view | r.element | r.element_view) != 0 || r.unknown) return false;
+    if (!g.value(node.outputs[k]).type.IsTensor()) return false;
+  }
+  return true;
+}
+
+// Whether what the value is may get to a back edge or into a container: a few steps are followed.
+bool AliasDb::State::FlowsOn(ValueId v) {
+  constexpr size_t kSteps = 32;
+  absl::InlinedVector<ValueId, 8> todo = {v};
+  size_t seen = 0;
+  while (!todo.empty()) {
+    const ValueId x = todo.back();
+    todo.pop_back();
+    for (const Use& u : g.value(x).uses) {
+      if (++seen > kSteps || g.IsReturn(u.user)) return true;
+      const Node& node = g.node(u.user);
+      const OpEffects& op = GetOpEffects(node.op);
+      if (op.pure || op.kind == EffectKind::kScalar || OnlyComputes(u.user)) continue;
+      if (op.kind != EffectKind::kGeneric || (op.arg(u.index) & (kStored | kStoresElements | kEscapes)) != 0)
+        return true;
+      for (ValueId out : node.outputs) {
+        if (!IsAliasingType(g.value(out).type)) continue;
+        if (IsContainerType(g.value(out).type)) return true;
+        todo.push_back(out);
+      }
+    }
+  }
+  return false;
+}
+
+// n gets something else, or is something else: what came by way of it may now be kept alive by a back edge alone.
+void AliasDb::State::ResolveFrom(NodeId n) {
+  if (loops.size() <= 1 && moved_storage.empty()) return;
+  if (g.IsReturn(n)) return ResolveAround(n);
+  const Node& node = g.node(n);
+  const OpEffects& op = GetOpEffects(node.op);
+  if (OnlyComputes(n)) return;
+  const bool stores = op.kind != EffectKind::kGeneric || (RecordOf(n).flags & NodeRecord::kStores) != 0 ||
+                      AnyArgument(op, kWritesContainer);
+  const auto flows = [&](ValueId v) {
+    const SetId p = PointsTo(v);
+    const bool own = p != 0 && op.pure && p == SetPool::Single(MakeRef(RecordOf(v).own));
+    return IsAliasingType(g.value(v).type) && !own && FlowsOn(v);
+  };
+  if ((!op.pure && op.kind != EffectKind::kScalar && stores) ||
+      std::any_of(node.outputs.begin(), node.outputs.end(), flows)) {
+    ResolveAround(n);
+  }
+}
 
 void AliasDb::OnNodeInserted(NodeId n) {
   State& s = *state_;
   State::NodeRecord& r = s.RecordOf(n);
+  s.paid += kPaidByEdit;
   r.flags = State::NodeRecord::kEvaluated | State::NodeRecord::kQueued;
   s.queue.push_back(n);
   s.NoteGeometry(n);
@@ -20,10 +147,11 @@ void AliasDb::OnNodeInserted(NodeId n) {
 void AliasDb::OnNodeErasing(NodeId n) {
   State& s = *state_;
   State::NodeRecord& r = s.RecordOf(n);
-  if (r.flags & (State::NodeRecord::kEscapes | State::NodeRecord::kMovesStorage)) s.needs_rebuild = true;
+  s.paid += kPaidByEdit;
+  s.stale |= (r.flags & (State::NodeRecord::kEscapes | State::NodeRecord::kMovesStorage)) != 0;
   if (r.flags & State::NodeRecord::kGeometry) {
-    if (--s.geometry_writers == 0) s.needs_rebuild = true;
-    s.dirty = true;
+    s.stale |= --s.geometry_writers == 0;
+    s.dirty = s.geometry_changed = true;
   }
   s.NoteGeometry(n);
   s.Forget(n, r, true);
@@ -40,6 +168,8 @@ void AliasDb::OnNodeErasing(NodeId n) {
 void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
   State& s = *state_;
   const Node& node = s.g.node(n);
+  s.paid += kPaidByEdit;
+  if (node.parent != old_parent && !node.blocks.empty()) s.tree.Forget();
   // What only reads tensors and makes new ones does so anywhere in its block.
   const bool takes_tensors = std::all_of(node.inputs.begin(), node.inputs.end(),
                                          [&](ValueId v) { return !(s.TypeOf(v) & State::kMayBeContainer); });
@@ -48,6 +178,7 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
     s.ForgetPosition(n);
     s.reads.MoveNode(r.first_read);
     s.dirty = true;
+    s.geometry_changed |= !s.geometry_changes.empty();
     return;
   }
   // What stores or reads contents depends on the order; what is allocated, on the loops around. The nodes inside move
@@ -64,7 +195,7 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
     }
   }
   if (node.parent != old_parent && !node.blocks.empty()) s.needs_rebuild = true;
-  if (!GetOpEffects(node.op).pure) s.needs_rebuild |= !s.moved_storage.empty();
+  if (!GetOpEffects(node.op).pure) s.stale |= !s.moved_storage.empty();
   if (node.parent != old_parent) {
     // Into or out of a loop: who holds what it allocates asks again.
     for (ValueId v : node.outputs) s.PushUsers(v);
@@ -76,28 +207,32 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
       }
     }
   }
-  s.dirty = true;
+  s.dirty = s.geometry_changed = s.reach_changed = true;
 }
 
 void AliasDb::OnInputChanged(NodeId n, uint32_t, ValueId old) {
   State& s = *state_;
+  s.paid += kPaidByEdit;
+  s.tree.OperatorChanged(n);
   s.Push(n);
   s.NoteGeometry(n);
   if (!s.g.IsReturn(n)) {
     // What says where views lie may be computed, and so may sizes.
     const OpEffects& op = GetOpEffects(s.g.node(n).op);
-    s.dirty |= op.kind == EffectKind::kScalar || op.sizes_arg >= 0;
+    const bool decides = op.kind == EffectKind::kScalar || s.DecidesGeometry(n);
+    s.dirty |= decides;
+    s.geometry_changed |= decides;
   }
   if (!s.g.IsReturn(n)) s.RecordOf(n).flags |= State::NodeRecord::kInputsChanged;
   // What the old input brought may go around a loop by itself.
-  if (old.valid() && (s.g.IsReturn(n) || !GetOpEffects(s.g.node(n).op).pure)) s.ResolveAround(n);
+  if (old.valid()) s.ResolveFrom(n);
 }
 
 void AliasDb::OnInputRemoved(NodeId n, uint32_t, ValueId) {
   state_->Push(n);
   state_->NoteGeometry(n);
   state_->ResolveAround(n);
-  if (state_->g.IsReturn(n)) state_->dirty = true;
+  state_->dirty = state_->geometry_changed = state_->reach_changed = true;
 }
 
 void AliasDb::OnOutputAdded(NodeId n, uint32_t index) {
@@ -105,8 +240,8 @@ void AliasDb::OnOutputAdded(NodeId n, uint32_t index) {
   if (s.g.IsParam(n)) {
     const BlockId b = s.g.node(n).parent;
     if (b == s.g.top()) {
-      s.EvaluateInputs();
-      s.dirty = true;
+      s.EvaluateInputs(index);
+      s.dirty = s.reach_changed = true;
     } else {
       s.Push(s.g.block(b).owner);
     }
@@ -119,15 +254,16 @@ void AliasDb::OnOutputErasing(NodeId n, uint32_t index) {
   State& s = *state_;
   s.FreeOwn(s.g.node(n).outputs[index]);
   if (!s.g.IsParam(n)) s.Push(n);
-  s.dirty = true;
+  s.dirty = s.geometry_changed = s.reach_changed = true;
 }
 
 void AliasDb::OnBlockAdded(NodeId n, BlockId b) { state_->Push(n); }
 
 void AliasDb::OnTypeChanged(ValueId v) {
   State& s = *state_;
-  s.dirty = true;
-  s.needs_rebuild |= !s.moved_storage.empty();
+  s.dirty = s.geometry_changed = s.reach_changed = true;
+  s.paid += kPaidByEdit;
+  s.stale |= !s.moved_storage.empty();
   State::ValueRecord& r = s.RecordOf(v);
   r.type = 0;
   if (r.own != 0) s.objects[r.own].empty = State::Object::Empty::kNotAsked;
@@ -148,8 +284,9 @@ void AliasDb::OnTypeChanged(ValueId v) {
 void AliasDb::OnAttributeChanged(NodeId n, absl::string_view) {
   State& s = *state_;
   if (s.g.IsParam(n) || s.g.IsReturn(n)) return;
-  s.dirty = true;
-  s.needs_rebuild |= !s.moved_storage.empty();
+  s.dirty = s.geometry_changed = s.reach_changed = true;
+  s.paid += kPaidByEdit;
+  s.stale |= !s.moved_storage.empty();
   s.Push(n);
   s.summaries.clear();
   // A constant's value decides what its users do.

@@ -87,16 +87,8 @@ std::string AliasDb::State::ObjectName(uint32_t object) const {
     case Kind::kWeight:
       return absl::StrCat("weight storage ", o.slot);
     case Kind::kSummary: {
-      // By its first member, which is stable enough to read.
-      auto it = members.find(object);
-      std::string first;
-      if (it != members.end()) {
-        for (Ref r : it->second) {
-          std::string name = ObjectName(ObjectOf(r));
-          if (first.empty() || name < first) first = name;
-        }
-      }
-      return absl::StrCat("summary(", first, "...)");
+      const auto it = groups.find(Find(object));
+      return absl::StrCat("summary(", it != groups.end() ? ObjectName(it->second.first) : "", "...)");
     }
     case Kind::kMade:
       return absl::StrCat(o.parent != 0 ? "tensors" : "containers", " made in the call of %", g.value(o.def).name);

@@ -5,6 +5,7 @@
 
 namespace smelt {
 
+using alias_internal::Contents;
 using alias_internal::IsLoopKind;
 using alias_internal::IsOld;
 using alias_internal::MakeRef;
@@ -71,13 +72,17 @@ void AliasDb::State::SetStorage(uint32_t object, SetId storage) {
     if (auto it = moved_storage.find(HandleKey(object)); it != moved_storage.end()) {
       // Where it moved to may be where it was made: what no longer comes from there would be kept alive by itself.
       auto [made_in, inserted] = unmoved_storage.try_emplace(object, storage);
-      if (!inserted && made_in->second != storage && !building) needs_rebuild = true;
+      if (!inserted && made_in->second != storage && !building) stale = true;
       made_in->second = storage;
       storage = Join(storage, it->second);
     }
   }
   if (o.storage == storage) return;
-  if (!making_first) touched[object] = ++touched_epoch;
+  if (!making_first) {
+    touched[object] = ++touched_epoch;
+    dirty = true;
+    geometry_changed |= HasGeom(object);
+  }
   if (!monotone && o.def.valid() && g.IsLive(o.def) && !sets.Includes(storage, o.storage))
     ResolveAround(g.value(o.def).def);
   o.storage = storage;
@@ -85,7 +90,7 @@ void AliasDb::State::SetStorage(uint32_t object, SetId storage) {
 }
 
 void AliasDb::State::FreeOwn(ValueId v) {
-  ++content_changes;
+  reach_changed = true;
   if (v.index >= values.size()) return;
   ValueRecord& r = values[v.index];
   if (r.generation != v.generation || r.own == 0) return;
@@ -94,7 +99,20 @@ void AliasDb::State::FreeOwn(ValueId v) {
     uint32_t o = todo.back();
     todo.pop_back();
     pending_free.push_back(o);
-    contents.erase(o);
+    moved_storage.erase(o);
+    unmoved_storage.erase(o);
+    if (Contents* c = FindContents(o); c != nullptr) {
+      while (!c->stores.empty()) {
+        // Its node stores it no more.
+        const uint32_t at = static_cast<uint32_t>(c->stores.size()) - 1;
+        auto& of_node = stores_of_node[c->stores[at].node.index];
+        of_node.erase(std::remove_if(of_node.begin(), of_node.end(),
+                                     [&](const StoreAt& s) { return s.holder == o && s.at == at; }),
+                      of_node.end());
+        c->stores.pop_back();
+      }
+      contents.erase(o);
+    }
     geometry_changes.erase(o);
     if (auto it = elements_of.find(o); it != elements_of.end()) {
       for (uint32_t e : it->second) {
@@ -146,50 +164,83 @@ AliasDb::State::SetId AliasDb::State::Join(SetId a, SetId b) {
   return u;
 }
 
+// The heaviest summary among the members and where they live takes in the others: no access and no member changes its
+// group more than a logarithmic number of times.
 AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
-  absl::InlinedVector<Ref, 8> refs = sets.Refs(s);
+  const absl::InlinedVector<Ref, 8> refs = sets.Refs(s);
   uint32_t group = 0;
+  const auto weight = [&](uint32_t f) {
+    return uint64_t{groups[f].members} + writes.Size(2 * f) + reads.Size(ReadList(2 * f, false));
+  };
+  const auto consider = [&](uint32_t o) {
+    const uint32_t f = Find(o);
+    if (objects[f].kind == Kind::kSummary && f != group && (group == 0 || weight(f) > weight(group))) group = f;
+  };
   for (Ref r : refs) {
-    uint32_t f = Find(ObjectOf(r));
-    if (objects[f].kind == Kind::kSummary) group = f;
+    consider(ObjectOf(r));
+    sets.ForEach(objects[ObjectOf(r)].storage, [&](Ref storage) { consider(ObjectOf(storage)); });
   }
   if (group == 0) {
     group = NewObject(Kind::kSummary, ValueId());
     objects[group].storage = SetPool::Single(MakeRef(group));
+    groups[group].first = ObjectOf(refs.front());
   }
   ++summarised;
   bool external = objects[group].external, escaped = objects[group].escaped;
-  auto add = [&](uint32_t o) {
-    uint32_t f = Find(o);
+  const auto add = [&](uint32_t o) {
+    const uint32_t f = Find(o);
     if (f == group || o == kUnknown) {
       if (o == kUnknown) external = true;
       return;
     }
-    ++content_changes;
+    ++steps;
     external |= objects[f].external;
     escaped |= objects[f].escaped;
     objects[group].tensor |= objects[f].tensor;
     objects[group].container |= objects[f].container;
-    writes.MoveList(ListOf(f), 2 * group);
-    if (reads_active) MoveReads(ListOf(f), 2 * group);
+    if (!objects[f].external && !objects[f].escaped) {
+      const uint32_t from = ListOf(f), to = ListOf(group);
+      writes.MoveList(from, to);
+      if (reads_active) MoveReads(from, to);
+    }
     objects[f].group = group;
-    if (objects[f].kind == Kind::kSummary) {
-      std::vector<Ref> moved = std::move(members[f]);
-      members.erase(f);
-      std::vector<Ref>& to = members[group];
-      to.insert(to.end(), moved.begin(), moved.end());
+    Group& mine = groups[group];
+    if (objects[f].kind == Kind::kPiece) {
+      // The pieces of one container share a list of accesses, and so their fate.
+      for (uint32_t sibling : elements_of[objects[f].parent]) {
+        ++steps;
+        if (objects[sibling].group != 0) continue;
+        objects[sibling].group = group;
+        if (objects[sibling].container) joined_containers.push_back(MakeRef(sibling));
+      }
+    }
+    if (objects[f].kind != Kind::kSummary) {
+      ++mine.members;
+      if (!objects[f].container) return;
+      joined_containers.push_back(MakeRef(f));
+      if (objects[f].loop != 0) joined_containers.push_back(MakeRef(f, true));
+      return;
+    }
+    mine.members += groups[f].members;
+    groups.erase(f);
+    if (Contents* theirs = FindContents(f); theirs != nullptr) {
+      // Whoever looked into it looks again.
+      const std::unique_ptr<Contents> held = std::move(contents[f]);
+      contents.erase(f);
+      Contents& c = ContentsOf(group);
+      c.base = sets.Union(c.base, held->base);
+      if (c.readers.size() < held->readers.size()) c.readers.swap(held->readers);
+      c.readers.insert(c.readers.end(), held->readers.begin(), held->readers.end());
+      PushReaders(group);
     }
   };
   for (Ref r : refs) {
-    uint32_t o = ObjectOf(r);
-    if (Find(o) == group) continue;
-    SetId storages = objects[o].storage;
-    if (objects[o].kind != Kind::kSummary && o != kUnknown) members[group].push_back(r);
-    add(o);
+    const SetId storages = objects[ObjectOf(r)].storage;
+    add(ObjectOf(r));
     sets.ForEach(storages, [&](Ref storage) { add(ObjectOf(storage)); });
   }
   // Of new members too, where the summary was external before.
-  if (external || escaped) {
+  if ((external || escaped) && !(objects[group].external || objects[group].escaped)) {
     writes.MoveList(2 * group, 2 * kUnknown);
     if (reads_active) MoveReads(2 * group, 2 * kUnknown);
   }
@@ -206,12 +257,23 @@ uint32_t AliasDb::State::KnownLoop(NodeId loop_node) const {
 
 uint32_t AliasDb::State::LoopIndex(NodeId loop_node) {
   if (uint32_t known = KnownLoop(loop_node); known != 0) return known;
-  const uint32_t parent = LoopOf(loop_node);
-  if (loop_node.index >= loop_of_node.size())
-    loop_of_node.resize(std::max<size_t>(loop_node.index + 1, g.node_index_bound()));
-  const uint32_t l = static_cast<uint32_t>(loops.size());
-  loop_of_node[loop_node.index] = l;
-  loops.push_back({loop_node, parent, loops[parent].depth + 1, {}});
+  // From the outside in, without recursion.
+  std::vector<NodeId> todo = {loop_node};
+  for (NodeId n = tree.InnermostLoop(loop_node); n.valid() && KnownLoop(n) == 0; n = tree.InnermostLoop(n))
+    todo.push_back(n);
+  uint32_t l = 0;
+  for (; !todo.empty(); todo.pop_back()) {
+    const NodeId n = todo.back();
+    const NodeId around = tree.InnermostLoop(n);
+    const uint32_t parent = around.valid() ? KnownLoop(around) : 0;
+    if (n.index >= loop_of_node.size()) loop_of_node.resize(std::max<size_t>(n.index + 1, g.node_index_bound()));
+    l = static_cast<uint32_t>(loops.size());
+    loop_of_node[n.index] = l;
+    const uint32_t jump = loops[parent].jump, further = loops[jump].jump;
+    const bool even = loops[parent].depth - loops[jump].depth == loops[jump].depth - loops[further].depth;
+    const uint32_t top = parent == 0 ? l : loops[parent].top;
+    loops.push_back({n, parent, even ? further : parent, top, loops[parent].depth + 1, {}});
+  }
   return l;
 }
 
@@ -219,27 +281,24 @@ uint32_t AliasDb::State::LoopIndex(NodeId loop_node) {
 uint32_t AliasDb::State::LoopOf(NodeId n) {
   if (walk_loop != UINT32_MAX) return walk_loop;
   if (loops.size() == 1 && monotone) return 0;
-  for (NodeId owner = g.block(g.node(n).parent).owner; owner.valid(); owner = g.block(g.node(owner).parent).owner) {
-    if (IsLoopKind(GetOpEffects(g.node(owner).op).kind)) return LoopIndex(owner);
-  }
-  return 0;
+  const NodeId loop = tree.InnermostLoop(n);
+  return loop.valid() ? LoopIndex(loop) : 0;
 }
 
 bool AliasDb::State::LoopWithin(uint32_t inner, uint32_t outer) const {
-  while (loops[inner].depth > loops[outer].depth) inner = loops[inner].parent;
+  const uint32_t depth = loops[outer].depth;
+  while (loops[inner].depth > depth)
+    inner = loops[loops[inner].jump].depth >= depth ? loops[inner].jump : loops[inner].parent;
   return inner == outer;
 }
 
 NodeId AliasDb::State::OutermostLoop(NodeId n) const {
-  NodeId found;
-  for (NodeId x = n; x.valid(); x = g.block(g.node(x).parent).owner) {
-    if (IsLoopKind(GetOpEffects(g.node(x).op).kind)) found = x;
-  }
-  return found;
+  const NodeId around = tree.OutermostLoopAround(n);
+  return around.valid() ? around : IsLoopKind(GetOpEffects(g.node(n).op).kind) ? n : NodeId();
 }
 
 void AliasDb::State::ResolveAround(NodeId n) {
-  needs_rebuild |= !moved_storage.empty();
+  stale |= !moved_storage.empty();
   if (loops.size() <= 1) return;
   if (NodeId loop = OutermostLoop(n); loop.valid()) resolve_loops.insert(loop.index);
 }

@@ -196,9 +196,15 @@ bool AliasDb::State::SetsMayAlias(SetId a, SetId b, bool ignore_age) {
   if (!ignore_age && IsPlainSet(a) && IsPlainSet(b)) {
     return sets.AnyCommon(a, b, [&](Ref r) { return !IsEmpty(ObjectOf(r)); });
   }
-  absl::InlinedVector<Ref, 8> x = sets.Refs(a), y = sets.Refs(b);
+  if (!ignore_age) {
+    const SetId in_a = PrivateStorages(a), in_b = in_a != 0 ? PrivateStorages(b) : 0;
+    if (in_b != 0 && !sets.AnyCommon(in_a, in_b, [](Ref) { return true; })) return false;
+  }
+  const absl::InlinedVector<Ref, 8> x = sets.Refs(a), y = sets.Refs(b);
+  if (x.size() * y.size() > alias_internal::kManyPairs) return true;
   for (Ref p : x) {
     for (Ref q : y) {
+      ++steps;
       if (RefsMayAlias(p, q, ignore_age)) return true;
     }
   }
@@ -243,33 +249,59 @@ bool AliasDb::State::AccessHitsValue(const Access& w, ValueId v, Ref object, boo
   return o.tensor && (TypeOf(v) & kMayBeTensor) && AccessHits(w, object, Storages(object), false, ignore_age);
 }
 
-template <typename F>
-void AliasDb::State::ForEachAccess(NodeId n, bool read_too, const F& f) {
-  std::vector<NodeId> todo = {n};
-  while (!todo.empty()) {
-    NodeId x = todo.back();
-    todo.pop_back();
-    const alias_internal::NodeRecord& r = RecordOf(x);
-    for (uint32_t i = r.first_write; i != 0; i = writes.at(i).node_next) f(writes.at(i));
-    if (read_too) {
-      for (uint32_t i = RecordOf(x).first_read; i != 0; i = reads.at(i).node_next) f(reads.at(i));
-    }
-    for (BlockId b : g.node(x).blocks) {
-      for (NodeId m = g.block(b).first; m.valid(); m = g.node(m).next) todo.push_back(m);
+// n's own writes, and of those inside it the ones of v's locations: they come right after n.
+bool AliasDb::State::WritesTo(NodeId n, ValueId v) {
+  const absl::InlinedVector<Ref, 8> refs = sets.Refs(PointsTo(v));
+  alias_internal::Looks looks;
+  const auto hits = [&](const Access& w) {
+    ++steps;
+    if (!(w.bits & kWrite)) return false;
+    if (looks.Tired(w.node)) return true;
+    const Access copy = w;
+    return std::any_of(refs.begin(), refs.end(), [&](Ref r) { return AccessHitsValue(copy, v, r, true); });
+  };
+  if (refs.empty()) return false;
+  for (uint32_t i = RecordOf(n).first_write; i != 0; i = writes.at(i).node_next) {
+    if (hits(writes.at(i))) return true;
+  }
+  const Node& node = g.node(n);
+  if (node.blocks.empty()) return false;
+  absl::InlinedVector<uint32_t, 4> lists;
+  const auto add = [&](uint32_t storage) {
+    const uint32_t list = ListOf(storage);
+    if (std::find(lists.begin(), lists.end(), list) == lists.end()) lists.push_back(list);
+  };
+  for (Ref r : refs) {
+    const Object& o = objects[ObjectOf(r)];
+    if (o.tensor) sets.ForEach(Storages(r), [&](Ref s) { add(ObjectOf(s)); });
+    if (o.container) add(ObjectOf(r));
+  }
+  for (uint32_t list : lists) {
+    for (uint32_t i = writes.FirstAfter(list, n); i != 0; i = writes.Next(i)) {
+      if (AncestorIn(node.parent, writes.at(i).node) != n) break;
+      if (hits(writes.at(i))) return true;
     }
   }
+  return false;
 }
 
 void AliasDb::State::FillOutputs() {
+  constexpr size_t kMany = 32;
   if (outputs_known) return;
   output_refs.clear();
+  outputs_reach_all = false;
   for (ValueId out : g.outputs()) {
-    SetId reach = ReachAtAnyTime(PointsTo(out));
-    for (Ref r : sets.Refs(reach)) {
+    const std::optional<SetId> reach = ReachAtAnyTime(PointsTo(out));
+    if (!reach) {
+      outputs_reach_all = true;
+      break;
+    }
+    for (Ref r : sets.Refs(*reach)) {
       const Object& o = objects[ObjectOf(r)];
-      auto add = [&](uint32_t key) {
-        std::vector<Ref>& list = output_refs[Find(key)];
-        if (std::find(list.begin(), list.end(), r) == list.end()) list.push_back(r);
+      const auto add = [&](uint32_t key) {
+        absl::InlinedVector<Ref, 2>& list = output_refs[OutputKey(key)];
+        // Beyond that any question about the location is answered with yes.
+        if (list.size() <= kMany && std::find(list.begin(), list.end(), r) == list.end()) list.push_back(r);
       };
       if (o.container) add(ObjectOf(r));
       sets.ForEach(o.storage, [&](Ref s) { add(ObjectOf(s)); });
@@ -279,33 +311,28 @@ void AliasDb::State::FillOutputs() {
 }
 
 bool AliasDb::State::ReachableByCaller(ValueId v) {
-  const SetId reach = ReachAtAnyTime(PointsTo(v));
-  if (reach == 0) return false;
+  constexpr size_t kMany = 32;
+  if (PointsTo(v) == 0) return false;
+  const std::optional<SetId> reach = ReachAtAnyTime(PointsTo(v));
+  if (!reach) return true;
   FillOutputs();
-  for (Ref r : sets.Refs(reach)) {
+  if (outputs_reach_all) return true;
+  for (Ref r : sets.Refs(*reach)) {
     const Object o = objects[ObjectOf(r)];
     if (o.external || o.escaped) return true;
-    auto hit = [&](uint32_t storage) {
+    const auto hit = [&](uint32_t storage) {
       const Object& s = objects[Find(storage)];
       if (s.external || s.escaped) return true;
-      auto it = output_refs.find(Find(storage));
+      const auto it = output_refs.find(OutputKey(storage));
       if (it == output_refs.end()) return false;
       // Of a tensor without elements there are no bytes to reach: there it is the memory that counts.
-      if (o.tensor && IsEmpty(ObjectOf(r))) return true;
-      std::vector<Ref> others = it->second;
-      for (Ref other : others) {
-        if (RefsMayAlias(r, other, true)) return true;
-      }
-      return false;
+      if (it->second.size() > kMany || (o.tensor && IsEmpty(ObjectOf(r)))) return true;
+      const absl::InlinedVector<Ref, 2> others = it->second;
+      return std::any_of(others.begin(), others.end(), [&](Ref other) { return RefsMayAlias(r, other, true); });
     };
     if (o.container && hit(ObjectOf(r))) return true;
     for (Ref s : sets.Refs(o.storage)) {
       if (hit(ObjectOf(s))) return true;
-      if (objects[ObjectOf(s)].kind == Kind::kPiece) {
-        for (uint32_t sibling : elements_of[objects[ObjectOf(s)].parent]) {
-          if (hit(sibling)) return true;
-        }
-      }
     }
   }
   return false;
@@ -377,9 +404,9 @@ std::unique_ptr<AliasDb> AliasDb::Build(Graph& graph, Options options) {
 
 AliasDb::State& AliasDb::Flushed() const {
   State& s = *state_;
-  const bool pending = !s.queue.empty() || s.needs_rebuild || !s.resolve_loops.empty() || !s.pending_free.empty();
+  const bool pending =
+      !s.queue.empty() || s.needs_rebuild || s.stale || !s.resolve_loops.empty() || !s.pending_free.empty();
   if (pending || s.dirty) {
-    s.reach_at_any_time.clear();
     s.Flush();
     if (s.dirty) s.DropCaches();
     if (pending && s.options.verify_edits) {
@@ -454,8 +481,8 @@ bool AliasDb::MayContainAlias(ValueId a, ValueId b) const {
   if (p == 0 || q == 0) return false;
   if (IsTensorType(s.g.value(a).type) && IsTensorType(s.g.value(b).type)) return MayAlias(a, b);
   if (!ReachableTypesMeet(s.g.value(a).type, s.g.value(b).type)) return false;
-  const State::SetId p_reach = s.ReachAtAnyTime(p), q_reach = s.ReachAtAnyTime(q);
-  return s.SetsMayAlias(p_reach, q_reach, false);
+  const std::optional<State::SetId> p_reach = s.ReachAtAnyTime(p), q_reach = s.ReachAtAnyTime(q);
+  return !p_reach || !q_reach || s.SetsMayAlias(*p_reach, *q_reach, false);
 }
 
 bool AliasDb::MayContainAlias(absl::Span<const ValueId> a, absl::Span<const ValueId> b) const {
@@ -550,19 +577,7 @@ bool AliasDb::ReachableByCaller(ValueId v) const { return Flushed().ReachableByC
 bool AliasDb::HasWriters(ValueId v) const { return Flushed().Written(v, true); }
 bool AliasDb::IsEverWritten(ValueId v) const { return Flushed().Written(v, false); }
 
-bool AliasDb::WritesTo(NodeId n, ValueId v) const {
-  State& s = Flushed();
-  const State::SetId p = s.PointsTo(v);
-  if (p == 0) return false;
-  absl::InlinedVector<State::Ref, 8> refs = s.sets.Refs(p);
-  bool hit = false;
-  s.ForEachAccess(n, false, [&](const State::Access& w) {
-    if (hit || !(w.bits & kWrite)) return;
-    const State::Access copy = w;
-    for (State::Ref r : refs) hit = hit || s.AccessHitsValue(copy, v, r, true);
-  });
-  return hit;
-}
+bool AliasDb::WritesTo(NodeId n, ValueId v) const { return Flushed().WritesTo(n, v); }
 
 std::vector<Writer> AliasDb::Writers(ValueId v, bool geometry_too) const {
   State& s = Flushed();
@@ -590,18 +605,14 @@ std::vector<Writer> AliasDb::Writers(ValueId v, bool geometry_too) const {
       }
     }
   }
-  if (out.size() > 1) {
-    absl::flat_hash_map<NodeId, size_t> order;
-    size_t k = 0;
-    for (NodeId n : s.g.AllNodes()) order[n] = k++;
-    std::sort(out.begin(), out.end(), [&](const Writer& a, const Writer& b) { return order[a.node] < order[b.node]; });
-  }
+  std::sort(out.begin(), out.end(), [&](const Writer& a, const Writer& b) { return s.tree.IsBefore(a.node, b.node); });
   return out;
 }
 
 NodeId AliasDb::LastWriterBefore(ValueId v, NodeId n) const {
   State& s = Flushed();
   const BlockId block = s.g.node(n).parent;
+  alias_internal::Looks looks;
   NodeId best;
   for (State::Ref r : s.sets.Refs(s.PointsTo(v))) {
     const State::Object o = s.objects[ObjectOf(r)];
@@ -615,7 +626,7 @@ NodeId AliasDb::LastWriterBefore(ValueId v, NodeId n) const {
         const NodeId x = s.AncestorIn(block, w.node);
         if (!x.valid()) break;
         if (best.valid() && s.g.node(x).order <= s.g.node(best).order) break;
-        if (s.AccessHitsValue(w, v, r, true)) best = x;
+        if (looks.Tired(w.node) || s.AccessHitsValue(w, v, r, true)) best = x;
       }
     }
   }
@@ -684,6 +695,7 @@ AliasDb::Stats AliasDb::GetStats() const {
   out.summarised = s.summarised;
   out.rebuilds = s.rebuilds;
   out.evaluations = s.evaluations;
+  out.steps = s.steps + s.tree.steps() + s.sets.steps() + s.writes.steps() + s.reads.steps();
   out.bytes = s.values.capacity() * sizeof(State::ValueRecord) + s.objects.capacity() * sizeof(State::Object) +
               s.nodes.capacity() * sizeof(State::NodeRecord) + s.writes.bytes() + s.reads.bytes() + s.sets.bytes();
   return out;

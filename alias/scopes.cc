@@ -31,15 +31,6 @@ uint32_t AliasDb::State::AskType(ValueId v) {
   return RecordOf(v).type = bits != 0 ? bits : kNeither;
 }
 
-NodeId AliasDb::State::AncestorIn(BlockId b, NodeId n) const {
-  while (n.valid()) {
-    const Node& node = g.node(n);
-    if (node.parent == b) return n;
-    n = g.block(node.parent).owner;
-  }
-  return NodeId();
-}
-
 bool AliasDb::State::InScopeTogether(ValueId a, ValueId b) const {
   if (a == b) return true;
   if (a.index < values.size() && b.index < values.size()) {

@@ -16,6 +16,7 @@ uint32_t HashOf(const Ref* begin, size_t size) {
 }  // namespace
 
 SetId SetPool::Make(absl::Span<Ref> refs) {
+  steps_ += refs.size();
   std::sort(refs.begin(), refs.end());
   return Intern(refs.data(), std::unique(refs.begin(), refs.end()) - refs.begin());
 }
@@ -28,7 +29,10 @@ SetPool::Slot* SetPool::Probe(uint32_t hash, Ref largest, const F& is_it) {
   for (size_t i = 0; i < kNear; ++i, at = (at + 1) & mask) {
     if (table_[at].entry == 0 || is_it(table_[at])) return &table_[at];
   }
-  for (at = hash & mask;; at = (at + 1) & mask) {
+  // With strides of its own each set leaves a crowd at once, however large that is.
+  const size_t stride = (hash * 0x85ebca6bu >> 4) | 1;
+  for (at = (hash * 0x9e3779b1u) & mask;; at = (at + stride) & mask) {
+    ++steps_;
     if (table_[at].entry == 0 || is_it(table_[at])) return &table_[at];
   }
 }
@@ -98,39 +102,13 @@ SetId SetPool::Union(SetId a, SetId b) {
   if (recent.a == a && recent.b == b) return recent.both;
   const Ref single_a = a >> 1, single_b = b >> 1;
   const absl::Span<const Ref> x = Sorted(a, &single_a), y = Sorted(b, &single_b);
+  steps_ += x.size() + y.size();
   absl::InlinedVector<Ref, 40> merged;
   merged.resize(x.size() + y.size());
   const size_t size = std::set_union(x.begin(), x.end(), y.begin(), y.end(), merged.begin()) - merged.begin();
   const SetId both = size == x.size() ? a : size == y.size() ? b : Intern(merged.data(), size);
   recent = {a, b, both};
   return both;
-}
-
-bool ProgramOrderLess(const Graph& g, NodeId a, NodeId b) {
-  const Node *x = &g.node(a), *y = &g.node(b);
-  if (x->parent == y->parent) return x->order < y->order;
-  auto depth_of = [&](NodeId n) {
-    int depth = 0;
-    for (NodeId o = g.block(g.node(n).parent).owner; o.valid(); o = g.block(g.node(o).parent).owner) ++depth;
-    return depth;
-  };
-  const int depth_a = depth_of(a), depth_b = depth_of(b);
-  NodeId p = a, q = b;
-  for (int d = depth_a; d > depth_b; --d) p = g.block(g.node(p).parent).owner;
-  for (int d = depth_b; d > depth_a; --d) q = g.block(g.node(q).parent).owner;
-  if (p == q) return depth_a < depth_b;
-  while (g.node(p).parent != g.node(q).parent) {
-    const NodeId up = g.block(g.node(p).parent).owner, vp = g.block(g.node(q).parent).owner;
-    if (up == vp) {
-      for (BlockId block : g.node(up).blocks) {
-        if (block == g.node(p).parent) return true;
-        if (block == g.node(q).parent) return false;
-      }
-    }
-    p = up;
-    q = vp;
-  }
-  return g.node(p).order < g.node(q).order;
 }
 
 uint32_t AccessIndex::Add(uint32_t list, const Access& a, uint32_t* node_head) {
@@ -179,6 +157,7 @@ void AccessIndex::RotateUp(uint32_t i, List* l) {
 }
 
 void AccessIndex::Insert(uint32_t i, List* l) {
+  ++steps_;
   Access& x = records_[i];
   x.left = x.right = x.up = 0;
   ++l->size;
@@ -198,6 +177,7 @@ void AccessIndex::Insert(uint32_t i, List* l) {
     l->tail = i;
   } else if (!InsertBeside(i, near)) {
     for (uint32_t at = l->root; x.up == 0;) {
+      ++steps_;
       Access& y = records_[at];
       uint32_t& child = Before(x, y) ? y.left : y.right;
       if (child == 0) {
@@ -263,6 +243,7 @@ uint32_t AccessIndex::Head(uint32_t list) const {
 }
 
 uint32_t AccessIndex::Next(uint32_t i) const {
+  ++steps_;
   if (records_[i].right != 0) {
     for (i = records_[i].right; records_[i].left != 0;) i = records_[i].left;
     return i;
@@ -272,6 +253,7 @@ uint32_t AccessIndex::Next(uint32_t i) const {
 }
 
 uint32_t AccessIndex::Prev(uint32_t i) const {
+  ++steps_;
   if (records_[i].left != 0) {
     for (i = records_[i].left; records_[i].right != 0;) i = records_[i].right;
     return i;
@@ -283,7 +265,8 @@ uint32_t AccessIndex::Prev(uint32_t i) const {
 uint32_t AccessIndex::FirstAfter(uint32_t list, NodeId n) const {
   uint32_t found = 0;
   for (uint32_t i = list < lists_.size() ? lists_[list].root : 0; i != 0;) {
-    if (ProgramOrderLess(g_, n, records_[i].node)) {
+    ++steps_;
+    if (tree_.IsBefore(n, records_[i].node)) {
       found = i;
       i = records_[i].left;
     } else {
@@ -302,6 +285,7 @@ uint32_t AccessIndex::LastBefore(uint32_t list, NodeId n, uint32_t position) {
   if (l.found != 0 && l.found_version == l.version) {
     constexpr int kSteps = 4;
     uint32_t i = l.found;
+    ++steps_;
     const bool before = Before(records_[i], end);
     for (int step = 0; step < kSteps; ++step) {
       const uint32_t other = before ? Next(i) : Prev(i);
@@ -314,6 +298,7 @@ uint32_t AccessIndex::LastBefore(uint32_t list, NodeId n, uint32_t position) {
   }
   uint32_t found = 0;
   for (uint32_t i = l.root; i != 0;) {
+    ++steps_;
     if (Before(records_[i], end)) {
       found = i;
       i = records_[i].right;

@@ -17,6 +17,8 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "smelt/alias/alias_db.h"
+#include "smelt/alias/block_tree.h"
+#include "smelt/alias/write_spans.h"
 #include "smelt/core/base/check.h"
 #include "smelt/core/convention/convention.h"
 #include "smelt/core/op/effects.h"
@@ -51,6 +53,7 @@ class SetPool {
       return;
     }
     const Entry e = entries_[s >> 1];
+    steps_ += e.size;
     for (uint32_t i = 0; i < e.size; ++i) f(pool_[e.begin + i]);
   }
   bool Contains(SetId s, Ref r) const;
@@ -72,6 +75,7 @@ class SetPool {
   bool Includes(SetId outer, SetId inner) const;
   size_t Size(SetId s) const { return s == 0 ? 0 : (s & 1) ? 1 : entries_[s >> 1].size; }
   int64_t size() const { return static_cast<int64_t>(entries_.size()) - 1; }
+  int64_t steps() const { return steps_; }
   int64_t bytes() const { return pool_.capacity() * 4 + entries_.capacity() * 8 + table_.capacity() * 8; }
 
  private:
@@ -100,6 +104,7 @@ class SetPool {
   template <typename F>
   Slot* Probe(uint32_t hash, Ref largest, const F& is_it);
   uint64_t scale_ = uint64_t{1} << kScaleBits;  // slots a ref, in units of 2^-kScaleBits
+  mutable int64_t steps_ = 0;
   std::vector<United> recent_;
   std::vector<Ref> pool_;
   std::vector<Entry> entries_;
@@ -185,15 +190,12 @@ struct Access {
   uint8_t bits = 0;
 };
 
-// Whether a comes before b in the text: in their common block, or the outer one first.
-bool ProgramOrderLess(const Graph& g, NodeId a, NodeId b);
-
 // All accesses of one kind (writes, or reads), by location and by node. Entry 0 is none. A location's list is in
 // program order: a treap, so that what lies between two nodes is found without walking what does not. Appending costs
 // O(1), the rest O(log). A node that moves is taken out before its place changes in any list.
 class AccessIndex {
  public:
-  explicit AccessIndex(const Graph& g) : g_(g) { records_.emplace_back(); }
+  explicit AccessIndex(const BlockTree& tree) : tree_(tree) { records_.emplace_back(); }
   uint32_t Add(uint32_t list, const Access& a, uint32_t* node_head);  // returns its record
   void RemoveNode(uint32_t* node_head);
   void MoveNode(uint32_t node_head);  // which has another place in the text now
@@ -210,6 +212,7 @@ class AccessIndex {
   uint64_t changes() const { return changes_; }  // of any list
   const Access& at(uint32_t i) const { return records_[i]; }
   int64_t live() const { return live_; }
+  int64_t steps() const { return steps_; }
   int64_t bytes() const { return records_.capacity() * sizeof(Access) + lists_.capacity() * sizeof(List); }
   void Clear() {
     records_.resize(1);
@@ -227,7 +230,7 @@ class AccessIndex {
     uint32_t inserted = 0;  // the last one, or its neighbour if that is gone
   };
   bool Before(const Access& a, const Access& b) const {
-    return a.position != 0 && b.position != 0 ? a.position < b.position : ProgramOrderLess(g_, a.node, b.node);
+    return a.position != 0 && b.position != 0 ? a.position < b.position : tree_.IsBefore(a.node, b.node);
   }
   void Insert(uint32_t i, List* l);
   bool InsertBeside(uint32_t i, uint32_t near);  // false: it does not belong right beside `near`
@@ -235,11 +238,12 @@ class AccessIndex {
   void RotateUp(uint32_t i, List* l);
   static uint32_t Priority(uint32_t i) { return i * 0x9e3779b1u ^ (i * 0x85ebca6bu) >> 15; }
 
-  const Graph& g_;
+  const BlockTree& tree_;
   std::vector<Access> records_;
   std::vector<uint32_t> free_;
   std::vector<List> lists_;
   int64_t live_ = 0;
+  mutable int64_t steps_ = 0;
   uint64_t changes_ = 0;
 };
 
@@ -262,18 +266,21 @@ struct NodeRecord {
   uint8_t turns = 0;  // evaluations in this Propagate
 };
 
-// What stores into a container have put there.
+// What a node puts into a container, or that it changes the places of what is in there.
 struct Store {
   NodeId node;
   ValueId value;
   int32_t slot = -1;
   bool elements = false;  // the elements of `value`
   bool by_call = false;   // whatever the call that makes `value` reaches and makes
-  uint64_t last = 0;      // the fingerprint of that when the node was evaluated
+  bool shuffle = false;
+  SetId set = 0;      // what that was when the node was evaluated
+  uint64_t last = 0;  // and a hash of it, storages included
   bool SameStore(const Store& o) const {
-    return node == o.node && value == o.value && slot == o.slot && elements == o.elements && by_call == o.by_call;
+    return node == o.node && value == o.value && slot == o.slot && elements == o.elements && by_call == o.by_call &&
+           shuffle == o.shuffle;
   }
-  bool operator==(const Store& o) const { return SameStore(o) && last == o.last; }
+  bool operator==(const Store& o) const { return SameStore(o) && set == o.set && last == o.last; }
 };
 // A hash of indices that are met in order: neighbours lie side by side (a table's slot is told by all but the low 7
 // bits).
@@ -281,21 +288,28 @@ struct InOrder {
   size_t operator()(uint32_t i) const { return (size_t{i} << 7) | (i & 127); }
 };
 
+// What a container holds. A reader looks at each store by itself, whether it may come before and at which slot, while
+// the stores are few. Of many it is told the union, which is kept in a tree over them: a change costs O(log).
 struct Contents {
+  static constexpr size_t kMany = 16;
   std::vector<Store> stores;
-  std::vector<NodeId> shuffles;
+  uint32_t shuffles = 0;        // how many of them are
   std::vector<NodeId> readers;  // nodes whose evaluation looked inside
   uint32_t distinct = 0;        // of readers: how many there were when they were last told apart
-  // The union over the first `summed` stores: reads in program order cost O(1) each, not O(stores).
-  SetId sum = 0;
-  uint32_t summed = 0;
-  uint64_t made_of = 0;  // a hash of the elements it was made with
-  SetId of_call = 0;     // of kMade: what the call reaches and makes
+  SetId base = 0;               // what it was made with, or of a summary what its members hold
+  std::vector<SetId> slots;     // by slot, where that is not what its node takes
+  uint64_t made_of = 0;         // a hash of what it was made with
+  SetId of_call = 0;            // of kMade: what the call reaches and makes
+  std::vector<SetId> sums[2];   // trees: leaf k, at half the size and on, is store k's. [1]: of what is appended
+  uint64_t told = 0;            // a hash of what the readers of many stores were told
+  bool HasMany() const { return stores.size() > kMany; }
 };
 
 struct Loop {
   NodeId node;
   uint32_t parent = 0;
+  uint32_t jump = 0;  // one further up: any is a logarithmic number of jumps away
+  uint32_t top = 0;   // the outermost around it, or itself
   uint32_t depth = 0;
   std::vector<SetId> carried;  // what went in and came back when it was last evaluated, for each carried value
 };
@@ -342,35 +356,36 @@ struct Geom {
   uint8_t Frame() const { return exact ? 1 + (absolute ? 1 : 0) + (item_known ? 2 : 0) : 0; }
 };
 
-// The writes of one location that cover an interval of one dimension, by where it begins: finds the few that may touch
-// a piece among many. Made when a long list is first asked about, dropped when anything changes.
-struct WriteSpans {
-  uint32_t version = 0;  // of the list
-  struct Span {
-    int64_t lo, hi;
-    uint32_t record;
-    uint32_t group;  // where those with the same interval begin; they are in program order
-  };
-  uint32_t space = 0;
-  int64_t key = 0;
-  std::vector<Span> spans;
-  std::vector<int64_t> max_hi;                   // of all spans up to here
-  std::vector<uint32_t> others;                  // in program order
-  std::vector<uint32_t> others_at;               // their positions; none if that of some is not known
-  size_t SpansBefore(int64_t hi) const;          // how many spans begin before `hi`
-  size_t OthersBefore(uint32_t position) const;  // how many of the others are of nodes before that position
-  // Neighbours in the text ask for neighbours here: what was answered last.
-  mutable size_t last_span = 0, last_other = 0;
-};
-
 // What holds for all of a set, kept because branches and loops hand the same sets on and on.
 struct SetSummary {
   uint64_t epoch = 0;
   // Every member is a tensor in a storage of its own that only the graph knows of: two such sets share memory only if
   // they share a member.
   bool plain = false;
+  // Where its members live, if they are tensors in storages that only the graph knows of, each told from all others:
+  // two such sets share memory only if they share a storage. 0: they are not.
+  SetId private_storages = 0;
   // If plain: between which positions all writes of the members are. Nothing is written: first > last.
   uint32_t first_write = 0, last_write = 0;
+};
+
+// A question looks at so many writes of a location that do not touch what it is about, and compares so many pairs of
+// handles. What would take more is answered with "may".
+constexpr size_t kManyPairs = 256;
+class Looks {
+ public:
+  // A look at a write of n's in vain: whether it was one too many. A call that is not seen may do very much to one
+  // location.
+  bool Tired(NodeId n) {
+    constexpr int kManyNodes = 64, kManyWrites = 1024;
+    nodes_ += n != last_ ? 1 : 0;
+    last_ = n;
+    return nodes_ > kManyNodes || ++writes_ > kManyWrites;
+  }
+
+ private:
+  NodeId last_;
+  int nodes_ = 0, writes_ = 0;
 };
 
 // What the pictures and the explanations call things (names.cc).
@@ -393,10 +408,12 @@ struct AliasDb::State {
   static constexpr uint32_t kFirstJoinedSpace = uint32_t{1} << 30;
   static constexpr uint32_t kUnknown = 1, kRandom = 2, kWorld = 3, kFirstObject = 4;
 
-  State(Graph& graph, Options o) : g(graph), options(o), writes(graph), reads(graph) {}
+  State(Graph& graph, Options o) : g(graph), options(o), tree(graph), writes(tree), reads(tree) {}
 
   Graph& g;
   Options options;
+  alias_internal::BlockTree tree;
+  int64_t steps = 0;
   alias_internal::SetPool sets;
 
   struct ValueRecord {
@@ -416,41 +433,36 @@ struct AliasDb::State {
   std::vector<NodeRecord> nodes;
   std::vector<alias_internal::Loop> loops;
   std::vector<uint32_t> loop_of_node;  // by node index; 0: none; short while there are no loops
-  absl::flat_hash_map<uint32_t, alias_internal::Contents> contents;
+  absl::flat_hash_map<uint32_t, std::unique_ptr<alias_internal::Contents>> contents;
   absl::flat_hash_map<std::pair<uint32_t, int32_t>, uint32_t> elements;  // (container, slot) -> object
   absl::flat_hash_map<uint32_t, std::vector<uint32_t>> elements_of;      // container -> objects
   absl::flat_hash_map<std::string, int32_t> attribute_slots;
-  absl::flat_hash_map<uint32_t, std::vector<Ref>> members;  // of summaries
-  absl::flat_hash_map<uint32_t, SetId> moved_storage;       // by set_
-  absl::flat_hash_map<uint32_t, SetId> unmoved_storage;     // of those: where their definitions put them
+  struct Group {
+    uint32_t members = 0;
+    uint32_t first = 0;  // one of them
+  };
+  absl::flat_hash_map<uint32_t, Group> groups;           // summaries that are not part of another
+  std::vector<Ref> joined_containers;                    // members of summaries that may hold more than is known there
+  absl::flat_hash_map<uint32_t, SetId> moved_storage;    // by set_
+  absl::flat_hash_map<uint32_t, SetId> unmoved_storage;  // of those: where their definitions put them
   absl::flat_hash_map<int, uint32_t> weight_storages;
   absl::flat_hash_map<const Graph*, std::unique_ptr<OpEffects>> summaries;
   absl::flat_hash_set<const Graph*> summarising;
-  // Of ContentOf, while one question leads to others and until something changes that contents depend on: by holder,
-  // slot and reader, or the loop of readers who are all told the same.
-  struct ContentAnswer {
-    SetId content = 0;
-    uint32_t round = 0;
-    bool open = false;
-    bool differs = false;  // of a loop: its readers are not all told the same
-    bool told = false;     // of a loop: another reader was told this
-  };
-  absl::flat_hash_map<std::tuple<Ref, int32_t, uint32_t>, ContentAnswer> content_answers;
-  int content_depth = 0;
-  uint32_t content_round = 0;
-  uint32_t content_last_round = 0;  // answers of rounds up to here hold, if nothing changed since
-  uint64_t content_changes = 0, content_known_changes = 0;
-  bool content_circular = false, content_grew = false, content_again = false;
-  absl::flat_hash_map<SetId, SetId> reach_at_any_time;
+  // What a set reaches, at any time; nothing: more than is looked at.
+  absl::flat_hash_map<SetId, std::optional<SetId>> reach_at_any_time;
   std::vector<NodeId> external_readers;
   bool external_stores = false;
   absl::flat_hash_set<int32_t> external_attributes;  // slots that SetAttr writes in objects of the caller's
   bool external_moved = false;  // set_ on a handle of the caller's: any of its handles may be that one
-  // Node index -> containers.
-  absl::flat_hash_map<uint32_t, absl::InlinedVector<uint32_t, 2>, alias_internal::InOrder> stores_of_node;
+  struct StoreAt {
+    uint32_t holder, at;  // where in its contents' stores
+  };
+  // Node index -> what it stores.
+  absl::flat_hash_map<uint32_t, absl::InlinedVector<StoreAt, 1>, alias_internal::InOrder> stores_of_node;
+  bool coarse = false;  // some container has had many stores: a database that has followed edits may know less of it
   std::vector<std::pair<uint32_t, alias_internal::Store>> new_stores;  // of the node at hand: by container
-  // Object -> the nodes that change its geometry, each once.
-  absl::flat_hash_map<uint32_t, absl::InlinedVector<NodeId, 2>> geometry_changes;
+  // Object -> the nodes that change its geometry.
+  absl::flat_hash_map<uint32_t, absl::flat_hash_set<NodeId>> geometry_changes;
   int64_t geometry_writers = 0;
   int64_t summarised = 0, rebuilds = 0, evaluations = 0;
 
@@ -463,13 +475,15 @@ struct AliasDb::State {
   NodeId resolving;             // the outermost loop that is being solved again
   std::vector<NodeId> waiting;  // for its result
   bool needs_rebuild = false;
+  bool stale = false;               // something an edit took away still counts as being there
+  int64_t paid = 0;                 // by the edits since the last rebuild, in nodes
   bool options_distrusted = false;  // some node changes a geometry: types of arguments do not tell what a view is
   bool monotone = false;            // sets only grow: while building, and while a loop is solved again
   bool building = false;            // from nothing
-  bool first_in_loop = false;       // the node at hand is walked for the first time, in a loop
   bool making_first = false;        // the node at hand is being evaluated for the first time: nobody uses it yet
   bool growing = false;             // the node at hand has been evaluated many times: its results only grow
-  bool dirty = false;               // something changed since the caches below were filled
+  // Something changed since the caches below were filled; what handles cover; what values reach.
+  bool dirty = false, geometry_changed = false, reach_changed = false;
   uint32_t walk_loop = 0;
   uint32_t last_position = 0;                       // while building: how much of the text has been walked
   uint32_t top_scope = 0;                           // the top block's return node's index
@@ -497,7 +511,9 @@ struct AliasDb::State {
   std::vector<alias_internal::SetSummary> set_summaries;                  // by set
   uint64_t summary_epoch = 1, summary_geom_epoch = 0, summary_changes = 0;
   bool outputs_known = false;
-  absl::flat_hash_map<uint32_t, std::vector<Ref>> output_refs;  // storage (or container) -> objects outputs reach
+  // What outputs reach, by where it is: see OutputKey.
+  absl::flat_hash_map<uint32_t, absl::InlinedVector<Ref, 2>> output_refs;
+  bool outputs_reach_all = false;  // more than is looked at
 
   // --- evaluation (objects.cc, contents.cc, calls.cc, accesses.cc, evaluate.cc, evaluate_nodes.cc, build.cc) ---
   void Build();
@@ -506,18 +522,30 @@ struct AliasDb::State {
   void Propagate();
   void Push(NodeId n);
   void NoteGeometry(NodeId n);  // an edit of n may change geometries
+  bool ChangesGeometry(NodeId n) const;
+  bool DecidesGeometry(NodeId n) const;
+  bool ChangesNumbers(NodeId n) const;
+  bool FlowsOn(ValueId v);
+  bool OnlyComputes(NodeId n);
+  void ResolveFrom(NodeId n);
+  void WantRebuild();
   void PushUsers(ValueId v);
   void PushReaders(uint32_t object, bool changed = true);
+  // Evaluates n and what is inside it, in program order.
+  void Walk(NodeId n);
   void WalkBlock(BlockId b);
-  void WalkNode(NodeId n);
+  struct Walking;
+  void Enter(NodeId n, std::vector<Walking>* stack);
+  void Enter(BlockId b);
+  void Leave(const Walking& at);
   void Evaluate(NodeId n, bool first);
-  void EvaluateInputs();
+  void EvaluateInputs(size_t from = 0);
   void EvaluateGeneric(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed);
   void EvaluateCall(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed);
   void EvaluateKind(NodeId n, const Node& node, const OpEffects& op, bool first, bool inputs_changed);
   void EvaluatePure(NodeId n, const Node& node, const OpEffects& op, bool first);
   void EvaluateConstant(NodeId n, const Node& node, bool first);
-  void EvaluateConstruct(NodeId n, const Node& node, EffectKind kind, bool first, bool inputs_changed);
+  void EvaluateConstruct(NodeId n, const Node& node, bool first, bool inputs_changed);
   void EvaluateElements(NodeId n, const Node& node, const OpEffects& op, bool first);
   void EvaluateConstantChunk(NodeId n, const Node& node, const OpEffects& op, bool first);
   void EvaluateWait(NodeId n, const Node& node, const OpEffects& op, bool first);
@@ -525,6 +553,15 @@ struct AliasDb::State {
   void EvaluateIf(NodeId n, const Node& node, bool is_cond, bool first);
   void EvaluateLoop(NodeId n, const Node& node, bool is_while, bool first);
   bool RunsOnce(const Node& loop) const;
+  std::optional<size_t> BranchTaken(const Node& branch) const;  // nothing: it is not known
+  class CopySolver;
+  struct CopyMark {
+    uint32_t epoch = 0, order = 0, low = 0;
+    bool open = false;
+  };
+  std::vector<CopyMark> copy_marks;  // by value
+  uint32_t copy_epoch = 0;
+  void SolveCopies(NodeId loop);  // of an outermost loop, while sets only grow
   void SetParam(NodeId n, BlockId b, size_t i, SetId s, bool first);
   SetId ResultOf(BlockId b, size_t i);  // none: 0
   void CountGeometryWriter(NodeId n, uint8_t had);
@@ -534,7 +571,24 @@ struct AliasDb::State {
   void ForgetAccesses(NodeRecord& r);
   void ForgetStores(NodeId n, NodeRecord& r, bool push);
   std::vector<std::pair<uint32_t, alias_internal::Store>> StoresOf(NodeId n);
+  alias_internal::Contents* FindContents(uint32_t container) {
+    const auto it = contents.find(container);
+    return it == contents.end() ? nullptr : it->second.get();
+  }
+  alias_internal::Contents& ContentsOf(uint32_t container) {
+    std::unique_ptr<alias_internal::Contents>& c = contents[container];
+    if (c == nullptr) c = std::make_unique<alias_internal::Contents>();
+    return *c;
+  }
+  // The container's node has been evaluated: finds again what the container was made with.
+  void MakeContents(uint32_t own, bool first, bool inputs_changed);
   void ContainerMade(uint32_t own, uint64_t made_of, bool inputs_changed);
+  void AddStore(uint32_t holder, const alias_internal::Store& s);
+  void DropStore(uint32_t holder, uint32_t at);
+  void SumStore(uint32_t holder, uint32_t at);        // after store `at` has changed
+  void SumAgain(uint32_t holder, size_t leaves);      // all of it
+  void StoresChanged(uint32_t holder, bool changed);  // readers are pushed if they are told something else
+  void FollowJoined();                                // joined_containers
   void RefreshPieces(uint32_t container);
   SetId ResultSet(NodeId n, const Node& node, const OpEffects& e, size_t k);
   int32_t SlotRead(NodeId n, const Node& node, const ResultEffects& r, SetId p);
@@ -568,7 +622,7 @@ struct AliasDb::State {
   uint32_t LoopIndex(NodeId loop_node);                   // of a loop itself
   uint32_t KnownLoop(NodeId loop_node) const;             // 0: none yet
   bool LoopWithin(uint32_t inner, uint32_t outer) const;  // inner == outer or inside
-  NodeId OutermostLoop(NodeId n) const;
+  NodeId OutermostLoop(NodeId n) const;                   // n itself, if it is one
   // What n passes on may be less than before: the loop around it, if there is one, is solved again, for its back edges
   // may keep alive what no longer comes in; where handles change storages (set_), everything, for they act as loops do.
   void ResolveAround(NodeId n);
@@ -581,23 +635,27 @@ struct AliasDb::State {
   SetId StoragesOfSet(SetId s);
   uint64_t Fingerprint(SetId s);
   SetId ContentOf(Ref holder, int32_t slot, NodeId reader);
-  SetId StoredBy(const alias_internal::Store& store, uint32_t holder);
   SetId OfType(SetId s, const Type& type);  // what of the set can be of the type
-  SetId ComputeContent(Ref holder, int32_t slot, NodeId reader, uint32_t loop, bool* differs);
+  SetId StoredAtAnyTime(const alias_internal::Store& s, uint32_t holder_loop);
   void NoteReader(uint32_t object, NodeId reader);
   SetId ContentOfSet(SetId s, int32_t slot, NodeId reader);
   SetId BaseContent(uint32_t object, int32_t slot, int32_t* count);
+  SetId MadeWith(uint32_t object, std::vector<SetId>* slots);
   SetId PieceStorage(uint32_t container, uint32_t piece);
   Type TypeOfElement(uint32_t container, int32_t slot);
   Type TypeOfObject(uint32_t object, int depth = 0);
   SetId Reach(SetId s, NodeId reader = NodeId());
-  SetId ReachAtAnyTime(SetId s);  // kept until something changes
+  std::optional<SetId> ReachAtAnyTime(SetId s);  // kept until something changes; nothing: a great deal
   int Precedes(NodeId a,
                NodeId b) const;  // 1: a before b; 0: b not after a (or neither); within one run of their common block
   bool MayComeBefore(NodeId a, NodeId b, Ref holder);
-  bool InEarlierIteration(NodeId a, NodeId b, uint32_t holder_loop) const;
-  template <typename F>
-  void ForEachLoopBetween(NodeId n, uint32_t holder_loop, const F& f);
+  uint32_t CommonLoop(NodeId a, NodeId b);  // the innermost loop around both; 0: none
+  // The loops around n that are not around what is allocated in holder_loop, the innermost and the outermost; 0: none.
+  struct LoopRange {
+    uint32_t inner = 0, outer = 0;
+  };
+  LoopRange LoopsBetween(uint32_t loop, uint32_t holder_loop) const;
+  uint32_t LoopAround(NodeId n);                 // as LoopOf, wherever the walk is
   bool IsInside(NodeId n, uint32_t loop) const;  // the loop's own node counts
   uint32_t ListOf(uint32_t storage) const;
   // In `reads` each location has two lists: what looks at geometry alone is met by few.
@@ -637,10 +695,11 @@ struct AliasDb::State {
   const Type& TypeOfAccess(const Access& w) const;  // of the argument by which it happens
   // --- has_writers (written.cc) ---
   bool Written(ValueId v, bool in_scope_only);
-  const alias_internal::WriteSpans& SpansOf(uint32_t list);
-  bool IsPlain(Ref r) const;  // as SetSummary::plain, of one
+  const alias_internal::WriteSpans& SpansOf(uint32_t list);  // follows the list from then on
+  bool IsPlain(Ref r) const;                                 // as SetSummary::plain, of one
   bool IsPlainSet(SetId set) { return sets.IsSingle(set) ? IsPlain(sets.SingleRef(set)) : SummaryOfSet(set).plain; }
   const alias_internal::SetSummary& SummaryOfSet(SetId set);  // of more than one
+  SetId PrivateStorages(SetId set);                           // as SetSummary::private_storages, of any set
   void DropCaches();
   // --- scopes (scopes.cc) ---
   void SetPosition(NodeId n);  // while building: n is what comes next in the text
@@ -652,11 +711,14 @@ struct AliasDb::State {
   }
   uint32_t AskType(ValueId v);
   bool InScopeTogether(ValueId a, ValueId b) const;
-  NodeId AncestorIn(BlockId b, NodeId n) const;  // n or the node around it that is in b; invalid if there is none
+  NodeId AncestorIn(BlockId b, NodeId n) const { return tree.AncestorIn(b, n); }
   bool ReachableByCaller(ValueId v);
   void FillOutputs();
-  template <typename F>
-  void ForEachAccess(NodeId n, bool read_too, const F& f);  // of n and the nodes in its blocks
+  uint32_t OutputKey(uint32_t storage) const {  // the pieces of one container may be each other
+    const uint32_t f = Find(storage);
+    return objects[f].kind == Kind::kPiece ? objects[f].parent | uint32_t{1} << 31 : f;
+  }
+  bool WritesTo(NodeId n, ValueId v);
   void ActivateReads();
 
   // --- geometry (geometry.cc) ---

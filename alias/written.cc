@@ -20,78 +20,52 @@ using alias_internal::Ref;
 using alias_internal::SetId;
 using alias_internal::SetPool;
 using alias_internal::SetSummary;
+using alias_internal::UnwrapOptional;
 using alias_internal::WriteSpans;
 
 namespace {
 
 constexpr uint32_t kLongList = 16;
 
-// How many of the sorted `size` are before something: near the last answer, else anywhere.
-template <typename F>
-size_t CountBefore(size_t size, size_t* last, const F& before) {
-  constexpr size_t kSteps = 32;
-  size_t low = 0, high = size;
-  if (*last <= size) {
-    if (*last >= kSteps && before(*last - kSteps)) low = *last - kSteps + 1;
-    if (size - *last > kSteps && !before(*last + kSteps)) high = *last + kSteps;
-  }
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    before(middle) ? low = middle + 1 : high = middle;
-  }
-  return *last = low;
-}
-
 }  // namespace
 
-size_t alias_internal::WriteSpans::SpansBefore(int64_t hi) const {
-  return CountBefore(spans.size(), &last_span, [&](size_t i) { return spans[i].lo < hi; });
-}
-
-size_t alias_internal::WriteSpans::OthersBefore(uint32_t position) const {
-  return CountBefore(others_at.size(), &last_other, [&](size_t i) { return others_at[i] < position; });
-}
-
 const alias_internal::WriteSpans& AliasDb::State::SpansOf(uint32_t list) {
-  const uint32_t version = writes.Version(list);
-  auto [it, inserted] = write_spans.try_emplace(list);
-  if (!inserted && it->second.version == version) return it->second;
-  alias_internal::WriteSpans out;
-  out.version = version;
-  for (uint32_t i = writes.Head(list); i != 0; i = writes.Next(i)) {
-    const Access& w = writes.at(i);
-    if (!(w.bits & kWrite)) continue;
-    const Geom* geom = nullptr;
-    if (!(w.bits & kOfContainer) && objects[ObjectOf(w.object)].tensor) geom = &GeomOf(ObjectOf(w.object));
-    if (geom != nullptr && geom->space != 0 && geom->space_injective && !geom->space_varies && !geom->fixed.empty()) {
-      if (out.space == 0) {
-        out.space = geom->space;
-        out.key = geom->fixed[0].key;
-      }
-      bool found = false;
-      if (geom->space == out.space) {
-        for (const Geom::Fixed& f : geom->fixed) {
-          if (f.key != out.key) continue;
-          out.spans.push_back({f.lo, f.hi, i, 0});
-          found = true;
-          break;
-        }
-      }
-      if (found) continue;
+  const auto [it, inserted] = write_spans.try_emplace(list);
+  WriteSpans& out = it->second;
+  // The interval that the write covers, if it is of one dimension: which one the first such write says.
+  const auto span_of = [&](uint32_t record) -> std::optional<WriteSpans::Span> {
+    const Access& w = writes.at(record);
+    if ((w.bits & kOfContainer) || !objects[ObjectOf(w.object)].tensor) return std::nullopt;
+    const Geom& geom = GeomOf(ObjectOf(w.object));
+    if (geom.space == 0 || !geom.space_injective || geom.space_varies || geom.fixed.empty()) return std::nullopt;
+    if (out.space == 0) {
+      out.space = geom.space;
+      out.key = geom.fixed[0].key;
     }
-    out.others.push_back(i);
-    out.others_at.push_back(w.position);
+    if (geom.space != out.space) return std::nullopt;
+    for (const Geom::Fixed& f : geom.fixed) {
+      if (f.key == out.key) return WriteSpans::Span{f.lo, f.hi};
+    }
+    return std::nullopt;
+  };
+  const auto is_before = [&](uint32_t a, uint32_t b) { return tree.IsBefore(writes.at(a).node, writes.at(b).node); };
+  const auto position_of = [&](uint32_t record) { return writes.at(record).position; };
+  const WriteSpans::Source source = {span_of, is_before, position_of};
+  const int64_t before = out.steps();
+  if (inserted || out.version != writes.Version(list)) {
+    out = WriteSpans();
+    out.version = writes.Version(list);
+    std::vector<uint32_t> all;
+    for (uint32_t i = writes.Head(list); i != 0; i = writes.Next(i)) {
+      if (writes.at(i).bits & kWrite) all.push_back(i);
+    }
+    out.Fill(std::move(all), source);
+    steps += out.steps();
+  } else {
+    out.Settle(source);
+    steps += out.steps() - before;
   }
-  if (std::find(out.others_at.begin(), out.others_at.end(), 0u) != out.others_at.end()) out.others_at.clear();
-  std::stable_sort(out.spans.begin(), out.spans.end(),
-                   [](const auto& x, const auto& y) { return x.lo != y.lo ? x.lo < y.lo : x.hi < y.hi; });
-  for (size_t i = 0; i < out.spans.size(); ++i) {
-    auto& s = out.spans[i];
-    const bool same = i > 0 && out.spans[i - 1].lo == s.lo && out.spans[i - 1].hi == s.hi;
-    s.group = same ? out.spans[i - 1].group : static_cast<uint32_t>(i);
-    out.max_hi.push_back(i > 0 ? std::max(out.max_hi.back(), s.hi) : s.hi);
-  }
-  return write_spans[list] = std::move(out);
+  return out;
 }
 
 bool AliasDb::State::IsPlain(Ref r) const {
@@ -99,6 +73,21 @@ bool AliasDb::State::IsPlain(Ref r) const {
   const Object& o = objects[i];
   return o.kind == Kind::kTensor && !o.container && !o.external && !o.escaped && o.group == 0 &&
          o.storage == SetPool::Single(MakeRef(i)) && (!IsOld(r) || o.loop != 0);
+}
+
+AliasDb::State::SetId AliasDb::State::PrivateStorages(SetId set) {
+  if (set == 0) return 0;
+  if (!SetPool::IsSingle(set)) return SummaryOfSet(set).private_storages;
+  const Object& o = objects[ObjectOf(SetPool::SingleRef(set))];
+  if (!o.tensor || o.container) return 0;
+  const SetId storages = Storages(SetPool::SingleRef(set));
+  bool all = true;
+  sets.ForEach(storages, [&](Ref s) {
+    const Object& storage = objects[ObjectOf(s)];
+    all = all && !storage.external && !storage.escaped && storage.group == 0 && storage.kind == Kind::kTensor &&
+          !storage.container;
+  });
+  return all ? storages : 0;
 }
 
 const SetSummary& AliasDb::State::SummaryOfSet(SetId set) {
@@ -110,7 +99,15 @@ const SetSummary& AliasDb::State::SummaryOfSet(SetId set) {
   if (set / 2 >= set_summaries.size()) set_summaries.resize(sets.size() + 1);
   SetSummary& s = set_summaries[set / 2];
   if (s.epoch == summary_epoch) return s;
-  s = {.epoch = summary_epoch, .plain = true, .first_write = UINT32_MAX, .last_write = 0};
+  s = {.epoch = summary_epoch, .plain = true, .private_storages = 0, .first_write = UINT32_MAX, .last_write = 0};
+  constexpr size_t kManyStorages = 64;
+  bool is_private = true;
+  sets.ForEach(set, [&](Ref r) {
+    const SetId in = is_private ? PrivateStorages(SetPool::Single(r)) : 0;
+    is_private = in != 0 && sets.Size(s.private_storages) <= kManyStorages;
+    if (is_private) s.private_storages = sets.Union(s.private_storages, in);
+  });
+  if (!is_private) s.private_storages = 0;
   sets.ForEach(set, [&](Ref r) {
     s.plain = s.plain && IsPlain(r);
     if (!s.plain) return;
@@ -172,6 +169,12 @@ class WriteSearch {
     const Access& w = s_.writes.at(write);
     return (w.bits & kWrite) && s_.AccessHitsValue(w, v_, r, !in_scope_only_);
   }
+  // It has looked at so much in vain that the answer is "may".
+  bool Tired(uint32_t write) {
+    ++s_.steps;
+    tired_ = tired_ || looks_.Tired(s_.writes.at(write).node);
+    return tired_;
+  }
   bool IsHitInScope(uint32_t write, Ref r) { return PlaceOf(s_.writes.at(write)) == Place::kIn && IsHit(write, r); }
 
   // All that v can be is written elsewhere in the text, if at all.
@@ -211,7 +214,18 @@ class WriteSearch {
     for (uint32_t list : lists) {
       if (s_.writes.Tail(list) == 0) continue;
       std::optional<bool> found;
-      if (only_tensor && s_.writes.Size(list) > kLongList) found = FindNear(s_.SpansOf(list), r);
+      if (only_tensor && s_.writes.Size(list) > kLongList) {
+        // The pieces are sorted out when a walk from the end does not tell, and from then on.
+        const auto known = s_.write_spans.find(list);
+        if (known == s_.write_spans.end() || known->second.version != s_.writes.Version(list)) {
+          found = FindFromTheEnd(list, r);
+        }
+        if (!found.has_value() || tired_) {
+          looks_ = alias_internal::Looks();
+          tired_ = false;
+          found = FindNear(s_.SpansOf(list), r);
+        }
+      }
       if (found.has_value() ? *found : FindFromTheEnd(list, r)) return true;
     }
     return false;
@@ -219,41 +233,29 @@ class WriteSearch {
 
   // Of many writes to pieces only those near this one. Nothing: what pieces there are does not tell.
   std::optional<bool> FindNear(const WriteSpans& spans, Ref r) {
+    const int64_t before = spans.steps();
+    const auto visit = [&](uint32_t record) {
+      if (!(s_.writes.at(record).bits & kWrite)) return WriteSpans::Next::kGoOn;
+      const Place place = PlaceOf(s_.writes.at(record));
+      if ((place == Place::kIn && IsHit(record, r)) || Tired(record)) return WriteSpans::Next::kStop;
+      return place == Place::kBefore && ordered_ ? WriteSpans::Next::kPassGroup : WriteSpans::Next::kGoOn;
+    };
+    const uint32_t until = ordered_ && placed_ ? until_ : 0;
     const Geom::Fixed* mine = nullptr;
-    if (!spans.spans.empty()) {
+    if (spans.has_spans()) {
       const Geom& geom = s_.GeomOf(ObjectOf(r));
       for (const Geom::Fixed& f : geom.fixed) {
         if (f.key == spans.key && geom.space == spans.space) mine = &f;
       }
     }
-    if (mine != nullptr) return FindInSpans(spans, *mine, r) || FindInOthers(spans, r);
-    if (spans.spans.empty() && ordered_ && placed_ && !spans.others_at.empty()) return FindInOthers(spans, r);
-    return std::nullopt;
-  }
-
-  bool FindInSpans(const WriteSpans& spans, const Geom::Fixed& mine, Ref r) {
-    for (size_t i = spans.SpansBefore(mine.hi); i-- > 0 && spans.max_hi[i] > mine.lo;) {
-      const WriteSpans::Span& span = spans.spans[i];
-      if (span.hi <= mine.lo) {
-        i = span.group;
-        continue;
-      }
-      const Place place = PlaceOf(s_.writes.at(span.record));
-      if (place == Place::kIn && IsHit(span.record, r)) return true;
-      if (place == Place::kBefore && ordered_) i = span.group;
+    std::optional<bool> found;
+    if (mine != nullptr) {
+      found = spans.VisitSpans({mine->lo, mine->hi}, visit) || spans.VisitOthers(until, visit);
+    } else if (!spans.has_spans() && until != 0) {
+      found = spans.VisitOthers(until, visit);
     }
-    return false;
-  }
-
-  bool FindInOthers(const WriteSpans& spans, Ref r) {
-    size_t i = spans.others.size();
-    if (ordered_ && placed_ && !spans.others_at.empty()) i = spans.OthersBefore(until_);
-    while (i-- > 0) {
-      const Place place = PlaceOf(s_.writes.at(spans.others[i]));
-      if (place == Place::kIn && IsHit(spans.others[i], r)) return true;
-      if (place == Place::kBefore && ordered_) return false;
-    }
-    return false;
+    s_.steps += spans.steps() - before;
+    return found;
   }
 
   // In program order the last writer is after most definitions.
@@ -268,6 +270,7 @@ class WriteSearch {
       const Place place = PlaceOf(s_.writes.at(i));
       if (place == Place::kIn && IsHit(i, r)) return true;
       if (ordered_ && (place == Place::kBefore || (place == Place::kOutside && skip))) return false;
+      if (Tired(i)) return true;
     }
     return false;
   }
@@ -280,13 +283,21 @@ class WriteSearch {
   const uint32_t scope_, from_;
   const bool placed_;  // v's place in the text is known: from_ to until_
   const uint32_t until_;
+  alias_internal::Looks looks_;
+  bool tired_ = false;
 };
 
 }  // namespace
 
 bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
+  ++steps;
   const SetId p = PointsTo(v);
   if (p == 0) return false;
+  // Tuples never change, and a future is set once, by whoever made it.
+  if (TypeOf(v) & kMayBeContainer) {
+    const TypeKind kind = UnwrapOptional(g.value(v).type).kind();
+    if (kind == TypeKind::kTuple || kind == TypeKind::kFuture) return false;
+  }
   if (SetPool::IsSingle(p)) {
     // Most values: one tensor in one storage that nobody writes. Nothing of the graph is looked at.
     const Object& o = objects[ObjectOf(SetPool::SingleRef(p))];

@@ -1,0 +1,60 @@
+// Where nodes stand among a graph's blocks: which node of a block holds another, which comes first, which loops are
+// around it. Private to alias/.
+#ifndef SMELT_ALIAS_BLOCK_TREE_H_
+#define SMELT_ALIAS_BLOCK_TREE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "smelt/core/ir/graph.h"
+
+namespace smelt {
+namespace alias_internal {
+
+// Each question takes O(log(depth)) steps: a block knows its parent and one block further up, at distances such that
+// any ancestor is a logarithmic number of jumps away. What is known of a block is found when it is first asked about,
+// and dropped when a node that has blocks moves into another block.
+class BlockTree {
+ public:
+  explicit BlockTree(const Graph& g) : g_(g) {}
+
+  // n, or the node around it that is in b; invalid if there is none.
+  NodeId AncestorIn(BlockId b, NodeId n) const;
+  // Whether a comes before b in the text: in their common block, or the outer one first.
+  bool IsBefore(NodeId a, NodeId b) const;
+  // The nodes of the innermost common block that a and b are or are in.
+  struct Common {
+    NodeId a, b;
+    BlockId below_a, below_b;  // their blocks on the way down; invalid where it is the node itself
+  };
+  Common CommonOf(NodeId a, NodeId b) const;
+  // The innermost and the outermost loop around n; invalid if there is none.
+  NodeId InnermostLoop(NodeId n) const;
+  NodeId OutermostLoopAround(NodeId n) const;
+
+  void Forget() { ++epoch_; }
+  // A node's operator has changed: it may have become a loop, or ceased to be one.
+  void OperatorChanged(NodeId n);
+  int64_t steps() const { return steps_; }
+
+ private:
+  struct Info {
+    uint32_t epoch = 0, generation = 0, depth = 0;
+    bool in_loop_node = false;  // its owner is a loop
+    BlockId parent, jump;
+    NodeId owner, innermost, outermost;
+  };
+  const Info& Of(BlockId b) const;
+  BlockId AncestorAt(BlockId b, uint32_t depth) const;
+
+  const Graph& g_;
+  uint32_t epoch_ = 1;
+  mutable std::vector<Info> info_;
+  mutable std::vector<BlockId> todo_;
+  mutable int64_t steps_ = 0;
+};
+
+}  // namespace alias_internal
+}  // namespace smelt
+
+#endif  // SMELT_ALIAS_BLOCK_TREE_H_
