@@ -24,6 +24,7 @@
 #include "smelt/alias/alias_db.h"
 #include "smelt/alias/editor.h"
 #include "smelt/alias/live_passes.h"
+#include "smelt/bench/alias/families.h"
 #include "smelt/bench/alias/shapes.h"
 #include "smelt/core/ir/text.h"
 
@@ -41,6 +42,8 @@ struct Options {
   std::string only, print;
   int64_t max = 1000000, nodes = 1000;
   int runs = 3;
+  int64_t tiles = 40;  // random families
+  int64_t edits = 10;  // the families' edits: one in so many nodes; 0: none
 };
 
 bool Wanted(const Options& o, const std::string& name) { return o.only.empty() || absl::StrContains(name, o.only); }
@@ -245,6 +248,30 @@ void Edit(const Options& o) {
       std::fflush(stdout);
     }
   }
+  struct Scripted {
+    const char* name;
+    std::unique_ptr<Graph> (*make)(int64_t scale);
+  };
+  for (const auto& [name, make] :
+       {Scripted{"detector", MakeScriptedDetector}, {"transformer", MakeScriptedTransformer}}) {
+    if (!Wanted(o, name)) continue;
+    double build = 1e9, all = 1e9;
+    int64_t nodes = 0;
+    for (int run = 0; run < o.runs; ++run) {
+      std::unique_ptr<Graph> g = make(10);
+      nodes = g->num_nodes();
+      const double start = Now();
+      std::unique_ptr<AliasDb> db = AliasDb::Build(*g);
+      build = std::min(build, Now() - start);
+      AskAll(*g, *db);
+      Editor edit(*g);
+      RemoveMutations(*g, *db, edit);
+      GroupPointwise(*g, *db, edit);
+      all = std::min(all, Now() - start);
+    }
+    std::printf("{\"name\": \"%s\", \"nodes\": %lld, \"build_seconds\": %.6f, \"seconds\": %.6f}\n", name,
+                static_cast<long long>(nodes), build, all);
+  }
   if (Wanted(o, "yolo")) {
     double best = 1e9;
     int64_t nodes = 0, removed = 0, groups = 0;
@@ -263,6 +290,132 @@ void Edit(const Options& o) {
   }
 }
 
+// Families that combine everything: what each stage takes for a node and how it grows, in time and in counted steps,
+// and at the end the worst of each.
+void Linear(const Options& o) {
+  std::vector<Family> families = NamedFamilies();
+  for (uint64_t seed = 1; seed <= static_cast<uint64_t>(o.tiles); ++seed) families.push_back(TiledFamily(seed));
+  struct Stage {
+    const char* name;
+    double seconds[2] = {1e9, 1e9};
+    int64_t steps[2] = {0, 0};
+    double worst_us = 0, worst_ratio = 0, worst_steps = 0;
+    std::string worst_us_in, worst_ratio_in, worst_steps_in;
+  };
+  std::vector<Stage> worst;
+  double worst_bytes = 0;
+  std::string worst_bytes_in;
+  for (const Family& family : families) {
+    const std::string name = absl::StrCat("linear/", family.name);
+    if (!Wanted(o, name)) continue;
+    std::vector<Stage> stages = {{"build"},         {"ask"},          {"ask_random"},    {"remove"},
+                                 {"group"},         {"insert_front"}, {"insert_back"},   {"insert_random"},
+                                 {"escapes_front"}, {"escapes_back"}, {"escapes_random"}};
+    if (worst.empty()) worst = stages;
+    int64_t nodes[2] = {0, 0}, sizes[2] = {0, 0};
+    double bytes[2] = {0, 0};
+    for (int k : {0, 1}) {
+      std::unique_ptr<Graph> g = family.make(o.max / (2 - k));
+      nodes[k] = g->num_nodes();
+      sizes[k] = NodesAndEdges(*g);
+      const auto time = [&](size_t stage, const AliasDb* db, const auto& f) {
+        const int64_t before = db != nullptr ? db->GetStats().steps : 0;
+        const double start = Now();
+        const AliasDb* used = f();
+        stages[stage].seconds[k] = Now() - start;
+        stages[stage].steps[k] = used->GetStats().steps - before;
+      };
+      std::unique_ptr<AliasDb> db;
+      std::mt19937_64 rng(1);
+      const auto build = [&] {
+        db = AliasDb::Build(*g);
+        return db.get();
+      };
+      time(0, nullptr, build);
+      bytes[k] = static_cast<double>(db->GetStats().bytes) / nodes[k];
+      const auto ask = [&] {
+        AskAll(*g, *db);
+        return db.get();
+      };
+      time(1, db.get(), ask);
+      const auto ask_random = [&] {
+        AskAtRandom(*g, *db, rng);
+        return db.get();
+      };
+      time(2, db.get(), ask_random);
+      if (o.edits == 0) continue;
+      {
+        Editor edit(*g);
+        const auto remove = [&] {
+          RemoveMutations(*g, *db, edit);
+          return db.get();
+        };
+        time(3, db.get(), remove);
+        const auto group = [&] {
+          GroupPointwise(*g, *db, edit);
+          return db.get();
+        };
+        time(4, db.get(), group);
+      }
+      size_t stage = 5;
+      for (Order order : {Order::kFront, Order::kBack, Order::kRandom}) {
+        const auto insert = [&] {
+          InsertAndErase(*g, *db, nodes[k] / o.edits, order, rng);
+          return db.get();
+        };
+        db.reset();
+        g = family.make(o.max / (2 - k));
+        db = AliasDb::Build(*g);
+        time(stage++, db.get(), insert);
+      }
+      for (Order order : {Order::kFront, Order::kBack, Order::kRandom}) {
+        const auto remove = [&] {
+          RemoveEscapes(*g, *db, nodes[k] / o.edits, order);
+          return db.get();
+        };
+        db.reset();
+        g = family.make(o.max / (2 - k));
+        db = AliasDb::Build(*g);
+        time(stage++, db.get(), remove);
+      }
+    }
+    std::printf("{\"name\": \"%s\", \"nodes\": %lld, \"nodes_and_edges\": %lld, \"bytes_per_node\": %.0f", name.c_str(),
+                static_cast<long long>(nodes[1]), static_cast<long long>(sizes[1]), bytes[1]);
+    if (bytes[1] > worst_bytes) {
+      worst_bytes = bytes[1];
+      worst_bytes_in = name;
+    }
+    for (size_t i = 0; i < (o.edits != 0 ? stages.size() : 3); ++i) {
+      const Stage& s = stages[i];
+      const double size = static_cast<double>(sizes[1]) / std::max<int64_t>(1, sizes[0]) / 2;
+      const double us = s.seconds[1] / sizes[1] * 1e6, ratio = s.seconds[1] / std::max(s.seconds[0], 1e-7) / size;
+      const double steps = static_cast<double>(s.steps[1]) / std::max<int64_t>(1, s.steps[0]) / size;
+      std::printf(", \"%s\": {\"us\": %.3f, \"ratio\": %.2f, \"steps\": %.1f, \"steps_ratio\": %.2f}", s.name, us,
+                  ratio, static_cast<double>(s.steps[1]) / sizes[1], steps);
+      const auto note = [&](double x, double* most, std::string* in) {
+        if (x > *most) {
+          *most = x;
+          *in = name;
+        }
+      };
+      note(us, &worst[i].worst_us, &worst[i].worst_us_in);
+      note(ratio, &worst[i].worst_ratio, &worst[i].worst_ratio_in);
+      note(steps, &worst[i].worst_steps, &worst[i].worst_steps_in);
+    }
+    std::printf("}\n");
+    std::fflush(stdout);
+  }
+  if (worst.empty()) return;
+  std::printf("{\"name\": \"linear/worst\", \"bytes_per_node\": [%.0f, \"%s\"]", worst_bytes, worst_bytes_in.c_str());
+  for (size_t i = 0; i < (o.edits != 0 ? worst.size() : 3); ++i) {
+    const Stage& s = worst[i];
+    std::printf(", \"%s\": {\"us\": [%.3f, \"%s\"], \"ratio\": [%.2f, \"%s\"], \"steps_ratio\": [%.2f, \"%s\"]}",
+                s.name, s.worst_us, s.worst_us_in.c_str(), s.worst_ratio, s.worst_ratio_in.c_str(), s.worst_steps,
+                s.worst_steps_in.c_str());
+  }
+  std::printf("}\n");
+}
+
 int Main(int argc, char** argv) {
   Options o;
   for (int i = 1; i < argc; ++i) {
@@ -274,6 +427,8 @@ int Main(int argc, char** argv) {
     } else if (absl::ConsumePrefix(&a, "--max=") && absl::SimpleAtoi(a, &o.max)) {
     } else if (absl::ConsumePrefix(&a, "--nodes=") && absl::SimpleAtoi(a, &o.nodes)) {
     } else if (absl::ConsumePrefix(&a, "--runs=") && absl::SimpleAtoi(a, &o.runs)) {
+    } else if (absl::ConsumePrefix(&a, "--tiles=") && absl::SimpleAtoi(a, &o.tiles)) {
+    } else if (absl::ConsumePrefix(&a, "--edits=") && absl::SimpleAtoi(a, &o.edits)) {
     } else {
       std::fprintf(stderr, "unknown argument %s\n", argv[i]);
       return 2;
@@ -283,6 +438,8 @@ int Main(int argc, char** argv) {
     std::unique_ptr<Graph> g;
     if (const Shape* shape = FindShape(o.print); shape != nullptr) g = shape->make(o.nodes);
     if (o.print == "yolo") g = MakeYolo();
+    if (o.print == "detector") g = MakeScriptedDetector(o.nodes);
+    if (o.print == "transformer") g = MakeScriptedTransformer(o.nodes);
     for (const EditWork& work : kEdits) {
       if (work.name == "edit/" + o.print) g = work.make(o.nodes);
     }
@@ -297,6 +454,7 @@ int Main(int argc, char** argv) {
   Ask(o);
   Move(o);
   Edit(o);
+  Linear(o);
   return 0;
 }
 

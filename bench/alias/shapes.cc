@@ -2,80 +2,11 @@
 
 #include <algorithm>
 
+#include "smelt/bench/alias/builder.h"
+
 namespace smelt {
 
 namespace {
-
-// Appends nodes to a block, TorchScript's plain types throughout.
-class Builder {
- public:
-  Builder() : g(std::make_unique<Graph>()) {
-    x = g->AddInput("x", Type::Tensor());
-    y = g->AddInput("y", Type::Tensor());
-    c = g->AddInput("c", Type::Bool());
-    block = g->top();
-    zero = Constant(0);
-    one = Constant(1);
-  }
-
-  ValueId Constant(const ConstantValue& v) { return InsertConstant(*g, g->block(block).return_node, v); }
-  ValueId Op(const char* op, absl::Span<const ValueId> inputs, Type type = Type::Tensor()) {
-    return g->node(g->Append(block, OpName::Get(op), inputs, {std::move(type)})).outputs[0];
-  }
-  ValueId Mul(ValueId a, ValueId b) { return Op("aten::mul.Tensor", {a, b}); }
-  ValueId Relu(ValueId a) { return Op("aten::relu", {a}); }
-  ValueId AddInPlace(ValueId a, ValueId b) { return Op("aten::add_.Tensor", {a, b, one}); }
-  ValueId Select(ValueId a) { return Op("aten::select.int", {a, zero, one}); }
-  ValueId Cat(ValueId list) { return Op("aten::cat", {list, zero}); }
-  ValueId List(absl::Span<const ValueId> elements) {
-    return Op("prim::ListConstruct", elements, Type::List(Type::Tensor()));
-  }
-  ValueId ListAppend(ValueId list, ValueId v) { return Op("aten::append.t", {list, v}, Type::List(Type::Tensor())); }
-  ValueId GetItem(ValueId list, ValueId at) { return Op("aten::__getitem__.t", {list, at}); }
-
-  // A node with blocks: make_block(k) fills the k-th and returns its result.
-  template <typename F>
-  ValueId If(const F& make_block) {
-    NodeId n = g->Append(block, OpName::Get("prim::If"), {c}, {Type::Tensor()});
-    const BlockId outer = block;
-    for (int k = 0; k < 2; ++k) {
-      block = g->AddBlock(n);
-      g->AddResult(block, make_block(k));
-    }
-    block = outer;
-    return g->node(n).outputs[0];
-  }
-  // body(params) returns the carried values.
-  template <typename F>
-  std::vector<ValueId> Loop(absl::Span<const ValueId> initial, const F& body) {
-    std::vector<ValueId> inputs = {trips, true_value};
-    inputs.insert(inputs.end(), initial.begin(), initial.end());
-    std::vector<Type> types(initial.size(), Type::Tensor());
-    NodeId n = g->Append(block, OpName::Get("prim::Loop"), inputs, types);
-    const BlockId outer = block;
-    block = g->AddBlock(n);
-    g->AddParam(block, Type::Int());
-    std::vector<ValueId> params;
-    for (size_t i = 0; i < initial.size(); ++i) params.push_back(g->AddParam(block, Type::Tensor()));
-    g->AddResult(block, true_value);
-    for (ValueId v : body(params)) g->AddResult(block, v);
-    block = outer;
-    absl::Span<const ValueId> outputs = g->node(n).outputs;
-    return std::vector<ValueId>(outputs.begin(), outputs.end());
-  }
-  void WithLoops() {
-    trips = g->AddInput("n", Type::Int());
-    true_value = Constant(true);
-  }
-  std::unique_ptr<Graph> Return(ValueId v) {
-    g->AddOutput(v);
-    return std::move(g);
-  }
-
-  std::unique_ptr<Graph> g;
-  BlockId block;
-  ValueId x, y, c, zero, one, trips, true_value;
-};
 
 std::unique_ptr<Graph> Chain(int64_t nodes) {
   Builder b;
