@@ -88,7 +88,7 @@ TEST_P(PassGoldenTest, TextInTextOut) {
   EXPECT_EQ(changed, PrintGraph(*before) != after) << "the pass says otherwise whether it changed the program";
 
   const bool pure = c.pass == "functionalize";
-  if (!HasCompleteTypes(*before)) return;  // random arguments need types
+  if (!HasCompleteTypes(*before)) return;                               // random arguments need types
   if (g.outputs().size() != before->outputs().size() && !pure) return;  // elements of a list that was one result
   EXPECT_EQ(pure ? VerifyPass(*before, g, context.Get<FunctionalizeResult>().convention, c.pass)
                  : VerifySameMeaning(*before, g, c.pass),

@@ -24,9 +24,9 @@
 
 namespace smelt {
 
-// Notes what this thread works on, for the message if it goes wrong. A new pass forgets the node; a node is its operator
-// and its place in the model's source, which may be empty. Both cost a copy of a short string, and nothing outside of a
-// Recovered.
+// Notes what this thread works on, for the message if it goes wrong. A new pass forgets the node; a node is its
+// operator and its place in the model's source, which may be empty. Both cost a copy of a short string, and nothing
+// outside of a Recovered.
 void WorksOnPass(absl::string_view pass);
 void WorksOnNode(absl::string_view op, absl::string_view source);
 

@@ -55,8 +55,8 @@ TEST(FuzzTest, ThePureGraphAndItsLayersShowWhatEagerExecutionDoes) {
   // made.)
   EXPECT_LE(share.refused, 18) << "of " << share.programs;
   EXPECT_LE(share.unsupported, 496) << "of " << share.programs;
-  // What the machine decides in PyTorch is no test: sums into their own operand, long rows that overlap. (121 became 122
-  // when indexed writes that read a place they write were refused though it ends as it was.)
+  // What the machine decides in PyTorch is no test: sums into their own operand, long rows that overlap. (121 became
+  // 122 when indexed writes that read a place they write were refused though it ends as it was.)
   EXPECT_LE(share.skipped, 122) << "of " << share.programs;
   EXPECT_LE(share.eager_refuses, 227) << "of " << share.programs;
 }
