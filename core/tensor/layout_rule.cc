@@ -350,9 +350,9 @@ absl::StatusOr<std::vector<EvaluatedLayout>> EvaluateLayoutRule(absl::Span<const
 int64_t ReachOfLayout(absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides) {
   constexpr int64_t kMost = int64_t{1} << 44;
   if (sizes.size() != strides.size()) return -1;
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;
   int64_t reach = 1;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    if (sizes[d] == 0) return 0;
     int64_t further;
     if (strides[d] < 0 || sizes[d] < 0 || __builtin_mul_overflow(sizes[d] - 1, strides[d], &further) ||
         __builtin_add_overflow(reach, further, &reach) || reach > kMost)
