@@ -3,6 +3,7 @@
 // and mmap, for the standard library and OpenSSL too.
 //
 // How many of a phase's allocations fail is limited, evenly spread; SMELT_ALL_ALLOCATIONS=1 takes all.
+#include <execinfo.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -64,14 +65,26 @@ Range FindOneDnn() {
 }
 const Range g_onednn = FindOneDnn();
 
+bool IsOneDnn(const void* code) {
+  const auto at = reinterpret_cast<uintptr_t>(code);
+  return at >= g_onednn.low && at < g_onednn.high;
+}
+
+// True when oneDNN asks, itself or through the standard library. Walking the stack allocates the first time.
+bool OneDnnAsks() {
+  void* frames[64];
+  g_counting = false;
+  const int depth = backtrace(frames, 64);
+  g_counting = true;
+  return std::any_of(frames, frames + depth, IsOneDnn);
+}
+
 bool Fails(void* caller) {
-  if (!g_counting.load(std::memory_order_relaxed)) return false;
-  const auto at = reinterpret_cast<uintptr_t>(caller);
-  if (at >= g_onednn.low && at < g_onednn.high) return false;
+  if (!g_counting.load(std::memory_order_relaxed) || IsOneDnn(caller)) return false;
   const int64_t n = g_seen.fetch_add(1, std::memory_order_relaxed);
-  const bool fails = n >= g_fail_from && n < g_fail_to;
-  if (fails) errno = ENOMEM;
-  return fails;
+  if (n < g_fail_from || n >= g_fail_to || OneDnnAsks()) return false;
+  errno = ENOMEM;
+  return true;
 }
 
 void* New(size_t n, void* caller) {
