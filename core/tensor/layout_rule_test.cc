@@ -181,7 +181,10 @@ TEST(LayoutRuleTest, DamagedRulesAreRefusedOrEvaluateToSomething) {
     std::vector<int64_t> damaged = rule;
     for (int changes = 1 + static_cast<int>(random() % 3); changes > 0; --changes) {
       int64_t& word = damaged[random() % damaged.size()];
-      const int64_t values[] = {0, -1, word + 1, word - 1, INT64_MAX, INT64_MIN, static_cast<int64_t>(random() % 200)};
+      const auto bits = static_cast<uint64_t>(word);  // its neighbours may wrap around
+      const int64_t values[] = {
+          0,         -1,        static_cast<int64_t>(bits + 1),      static_cast<int64_t>(bits - 1),
+          INT64_MAX, INT64_MIN, static_cast<int64_t>(random() % 200)};
       word = values[random() % 7];
     }
     if (random() % 8 == 0) damaged.resize(random() % damaged.size());
