@@ -246,7 +246,7 @@ void AliasDb::State::ForgetStores(NodeId n, NodeRecord& r, bool push) {
   for (uint32_t o : holders) StoresChanged(o, true);
 }
 
-// What the node at hand stores, where it stored `had` before: most nodes that are evaluated again store the same.
+// Commits what node n stores, where it stored `had` before: most nodes that are evaluated again store the same.
 bool AliasDb::State::CommitStores(NodeId n, absl::Span<const std::pair<uint32_t, Store>> had) {
   const auto before = [](const auto& a, const auto& b) {
     const auto key = [](const auto& x) {

@@ -20,7 +20,7 @@ class BlockTree {
 
   // n, or the node around it that is in b; invalid if there is none.
   NodeId AncestorIn(BlockId b, NodeId n) const;
-  // Whether a comes before b in the text: in their common block, or the outer one first.
+  // Returns true when a comes before b in the text: in their common block, or the outer one first.
   bool IsBefore(NodeId a, NodeId b) const;
   // The nodes of the innermost common block that a and b are or are in.
   struct Common {

@@ -197,7 +197,7 @@ void AliasDb::State::Build() {
 
 // Solves an outermost loop again from nothing: what only its own back edges kept alive goes.
 void AliasDb::State::ResolveLoop(NodeId loop) {
-  // What was worked out for objects inside is worked out again.
+  // Facts about objects inside are worked out again.
   dirty = geometry_changed = reach_changed = true;
   std::vector<NodeId> todo = {loop};
   std::vector<std::pair<ValueId, SetId>> before;

@@ -500,7 +500,7 @@ void AliasDb::State::StoresChanged(uint32_t holder, bool changed) {
   PushReaders(holder, changed);
 }
 
-// What members of summaries hold, the summaries hold.
+// A summary holds all that its members hold.
 void AliasDb::State::FollowJoined() {
   while (!joined_containers.empty()) {
     const Ref r = joined_containers.back();
