@@ -1,4 +1,4 @@
-// What a node leaves behind: reads and writes of locations, stores into containers, what it lets out.
+// Records the effects of a node: reads and writes of locations, stores into containers, escapes.
 #include <algorithm>
 #include <utility>
 

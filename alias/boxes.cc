@@ -16,8 +16,8 @@ Interval* FindKey(Geom* g, int64_t key) {
 
 namespace {
 
-// Whether a dimension of the handle is limited already that is counted from the other end than `dim`: where the rank is
-// not known, it may be the same one.
+// Returns whether the handle is already limited in a dimension that is counted from the other end than `dim`. If the
+// rank is not known, it may be the same dimension.
 bool MayBeLimited(const Geom& g, int64_t dim) {
   for (const Interval& i : g.box) {
     const int64_t d = i.key > kFromEnd / 2 && i.key < 2 * kFromEnd ? i.key - kFromEnd : i.key;

@@ -102,7 +102,8 @@ void AliasDb::State::Propagate() {
     constexpr uint8_t kManyTurns = 100;
     growing = r.turns >= kManyTurns;
     if (!growing) ++r.turns;
-    // What goes around and around is solved at once: each loop a few times, so that it costs no more than all else.
+    // Values that circulate in a loop are solved at once. This happens a few times per loop, so that it costs no more
+    // than everything else.
     if (monotone && (r.turns == 4 || r.turns == 16 || r.turns == 64)) {
       if (const NodeId loop = OutermostLoop(n); loop.valid() && solved[loop.index] < r.turns) {
         solved[loop.index] = r.turns;
@@ -207,7 +208,7 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
     NodeId n = todo.back();
     todo.pop_back();
     NodeRecord& r = RecordOf(n);
-    // What was let out, or moved, cannot be taken back piecemeal.
+    // Escapes and moves cannot be undone one by one.
     stale |= (r.flags & (NodeRecord::kEscapes | NodeRecord::kMovesStorage)) != 0;
     if (auto it = stores_of_node.find(n.index); it != stores_of_node.end()) {
       for (const StoreAt& at : it->second) holders.push_back(at.holder);
@@ -249,7 +250,7 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
       PushUsers(v);
     }
   }
-  // What is inside has been evaluated.
+  // The nodes inside have been evaluated.
   std::sort(holders.begin(), holders.end());
   holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
   for (uint32_t o : holders) {

@@ -1,4 +1,4 @@
-// What a node does: its operator, or the summary of the graph it runs.
+// The effects of a node: those of its operator, or the summary of the graph that it runs.
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
@@ -44,7 +44,7 @@ OpEffects AliasDb::State::EffectsOf(const Node& node) {
   return NodeEffects(g, node, op, !options_distrusted);
 }
 
-// What a graph does to its arguments and where its results live, as one operator.
+// Returns the effects of a graph on its arguments and the places of its results, as if the graph were one operator.
 const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
   auto it = summaries.find(&sub);
   if (it != summaries.end()) return *it->second;
@@ -135,7 +135,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     }
     e.results.push_back(r);
   }
-  // What two results have in common that is new.
+  // The new memory that two results have in common.
   const auto is_new = [&](Ref r) {
     bool inside;
     return param_of(ObjectOf(r), &inside) < 0;

@@ -1,5 +1,5 @@
-// Whether two handles cover the same bytes, some, or none: by their boxes and geometries, or because they are made
-// alike.
+// Decides whether two handles cover the same bytes, some common bytes, or none: by their boxes and geometries, or
+// because they are made alike.
 #include "smelt/alias/state.h"
 
 namespace smelt {
@@ -137,7 +137,7 @@ bool AliasDb::State::MayBeCopy(uint32_t object) {
   return false;
 }
 
-// Whether an argument is the same at two nodes, whenever they run.
+// Returns whether an argument is the same at two nodes, whenever they run.
 bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
   if (depth > 16) return false;
   SetId p = PointsTo(a), q = PointsTo(b);

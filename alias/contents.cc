@@ -1,4 +1,4 @@
-// What containers hold: what they were made with, and what was stored before whoever looks.
+// The contents of containers: the elements that they were made with, and those that were stored before a reader looks.
 #include <algorithm>
 #include <utility>
 
@@ -275,7 +275,8 @@ int AliasDb::State::Precedes(NodeId a, NodeId b) const {
   return c.a != c.b && g.node(c.a).order < g.node(c.b).order ? 1 : 0;
 }
 
-// Whether what node a does to the holder may have happened when b looks at it. b invalid: always.
+// Returns whether the effect of node a on the holder may have happened when b looks at it. With an invalid b it may
+// always have.
 bool AliasDb::State::MayComeBefore(NodeId a, NodeId b, Ref holder) {
   if (!b.valid() || Precedes(a, b) == 1) return true;
   const uint32_t common = CommonLoop(a, b);
@@ -328,9 +329,9 @@ void AliasDb::State::NoteReader(uint32_t object, NodeId reader) {
   }
 }
 
-// What the store has put there for whoever looks at any time: in this iteration of each loop around it or an earlier
-// one. Of the loops between it and the holder only the innermost and the outermost can differ: what one of them makes
-// older, all further out do too.
+// Returns the elements that the store has put there for a reader at any time, in this iteration or an earlier one of
+// each loop around it. Of the loops between it and the holder, only the innermost and the outermost can make a
+// difference: whatever one of them makes older, all loops further out make older too.
 AliasDb::State::SetId AliasDb::State::StoredAtAnyTime(const Store& s, uint32_t holder_loop) {
   const LoopRange range = LoopsBetween(LoopAround(s.node), holder_loop);
   return Join(Join(s.set, Shift(s.set, range.inner)), Shift(s.set, range.outer));
@@ -387,7 +388,7 @@ AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId
         continue;
       }
       SetId seen = before || earlier ? s.set : 0;
-      // What earlier iterations of the loops around the store have put there.
+      // The elements that earlier iterations of the loops around the store have put there.
       if (range.inner != 0) seen = Join(Join(seen, Shift(s.set, range.inner)), Shift(s.set, range.outer));
       if (IsOld(holder)) seen = OldContents(seen, holder_loop);
       out = Join(out, seen);
@@ -399,7 +400,7 @@ AliasDb::State::SetId AliasDb::State::ContentOf(Ref holder, int32_t slot, NodeId
   return out;
 }
 
-// Whether something was stored into a container of the caller's that may be this one.
+// Returns whether something was stored into a container of the caller's that may be this one.
 bool AliasDb::State::MayHoldOthers(uint32_t o, int32_t slot) {
   if (external_stores) return true;
   if (external_attributes.empty()) return false;

@@ -1,7 +1,7 @@
-// What loops hand around unchanged, solved at once. A value that is a copy of others, by a loop's back edge, a branch
-// or an operator that returns its argument, holds what they hold. A set that goes around a cycle of such copies one
-// round after the other would take as many rounds as the cycle is long; all of its members hold the same, apart from
-// what is allocated in the round at hand.
+// Solves at once the values that loops carry around unchanged. A value that is a copy of others, by a loop's back edge,
+// a branch or an operator that returns its argument, holds what they hold. Passing a set around a cycle of such copies
+// one round after the other would take as many rounds as the cycle is long. All members of a cycle hold the same, apart
+// from what the current round allocates.
 #include <algorithm>
 
 #include "smelt/alias/state.h"
@@ -172,7 +172,7 @@ class AliasDb::State::CopySolver {
       }
     }
     if (outermost == 0) return;
-    // What is allocated inside comes to every member as an older one, all else as it is.
+    // Every member gets the allocations inside as older ones, and everything else unchanged.
     const SetId around = s_.Shift(all, outermost);
     for (ValueId v : members) {
       const SetId before = s_.PointsTo(v);

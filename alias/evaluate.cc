@@ -173,12 +173,12 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
     }
   }
   CountGeometryWriter(n, had);
-  // What was let out, or moved, cannot be taken back piecemeal.
+  // Escapes and moves cannot be undone one by one.
   const uint8_t sticky = NodeRecord::kEscapes | NodeRecord::kMovesStorage;
   if (!monotone && (had & sticky) != 0) stale = true;
 }
 
-// Whether any node of the graph changes a geometry decides how handles are told apart.
+// Handles are distinguished in another way if any node of the graph changes a geometry.
 void AliasDb::State::CountGeometryWriter(NodeId n, uint8_t had) {
   NodeRecord& record = nodes[n.index];
   for (uint32_t i = record.first_write; i != 0; i = writes.at(i).node_next) {

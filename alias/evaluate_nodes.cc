@@ -103,7 +103,7 @@ void AliasDb::State::EvaluateConstruct(NodeId n, const Node& node, bool first, b
   }
 }
 
-// What lies in a tuple, a list or an object's attribute.
+// The elements of a tuple, a list or an object's attribute.
 void AliasDb::State::EvaluateElements(NodeId n, const Node& node, const OpEffects& op, bool first) {
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     const Type& type = g.value(node.outputs[k]).type;
@@ -157,7 +157,7 @@ void AliasDb::State::EvaluateWait(NodeId n, const Node& node, const OpEffects& o
     if (IsAliasingType(type)) SetPointsTo(node.outputs[k], OfType(ContentOfSet(p, kAnySlot, n), type), n, first);
   }
   AddAccesses(n, node.inputs, op, 0);
-  // What the forked graph does may happen here.
+  // The effects of the forked graph may happen here.
   for (Ref r : sets.Refs(p)) {
     const Object& future = objects[ObjectOf(r)];
     if (future.def.valid() && g.IsLive(future.def) &&
@@ -183,7 +183,7 @@ void AliasDb::State::EvaluateFork(NodeId n, const Node& node, bool first, bool i
   }
   EvaluateGeneric(n, node, e, first, inputs_changed);
   if (unknown && !node.outputs.empty()) {
-    // What the future will hold may be anything that has escaped.
+    // The future may come to hold anything that has escaped.
     Escape(PointsTo(node.outputs[0]));
     nodes[n.index].flags |= NodeRecord::kEscapes;
   }
@@ -238,7 +238,7 @@ void AliasDb::State::EvaluateLoop(NodeId n, const Node& node, bool is_while, boo
     const SetId init = PointsTo(node.inputs[i]);
     const SetId back = ResultOf(body, results_from + k);
     const SetId s = Join(init, Shift(back, loop));
-    // What no longer comes in may be kept alive by the back edge alone.
+    // The back edge alone may keep alive what no longer comes in.
     std::vector<SetId>& carried = loops[loop].carried;
     if (carried.size() < 2 * k + 2) carried.resize(2 * k + 2);
     if (!monotone && (!sets.Includes(init, carried[2 * k]) || !sets.Includes(back, carried[2 * k + 1]))) {

@@ -32,7 +32,8 @@ bool AnyArgument(const OpEffects& op, uint16_t bits) {
 
 }  // namespace
 
-// What is known of other handles' geometry may depend on n: it changes some, or lists that say sizes.
+// Returns whether the geometry of other handles may depend on n, because n changes a geometry or a list that gives
+// sizes.
 bool AliasDb::State::ChangesGeometry(NodeId n) const {
   const OpEffects& op = GetOpEffects(g.node(n).op);
   switch (op.kind) {
@@ -63,7 +64,8 @@ bool AliasDb::State::ChangesNumbers(NodeId n) const {
   return false;
 }
 
-// What n's arguments are decides where its results lie: not of what only writes and hands back.
+// Returns whether n's arguments decide where its results lie. This is not so for a node that only writes its argument
+// and returns it.
 bool AliasDb::State::DecidesGeometry(NodeId n) const {
   const OpEffects& op = GetOpEffects(g.node(n).op);
   if (op.pure) return op.sizes_arg >= 0;
@@ -90,7 +92,7 @@ bool AliasDb::State::OnlyComputes(NodeId n) {
   return true;
 }
 
-// Whether what the value is may get to a back edge or into a container: a few steps are followed.
+// Returns whether the value may reach a back edge or a container. Only a few steps are followed.
 bool AliasDb::State::FlowsOn(ValueId v) {
   constexpr size_t kSteps = 32;
   absl::InlinedVector<ValueId, 8> todo = {v};
@@ -170,7 +172,7 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
   const Node& node = s.g.node(n);
   s.paid += kPaidByEdit;
   if (node.parent != old_parent && !node.blocks.empty()) s.tree.Forget();
-  // What only reads tensors and makes new ones does so anywhere in its block.
+  // A node that only reads tensors and makes new ones does so anywhere in its block.
   const bool takes_tensors = std::all_of(node.inputs.begin(), node.inputs.end(),
                                          [&](ValueId v) { return !(s.TypeOf(v) & State::kMayBeContainer); });
   if (State::NodeRecord& r = s.RecordOf(n); node.parent == old_parent && node.blocks.empty() &&
@@ -181,8 +183,8 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
     s.geometry_changed |= !s.geometry_changes.empty();
     return;
   }
-  // What stores or reads contents depends on the order; what is allocated, on the loops around. The nodes inside move
-  // along. Their accesses leave the lists, which are in program order, at once.
+  // Stores and reads of contents depend on the order, and allocations on the loops around. The nodes inside move along.
+  // Their accesses leave the lists, which are in program order, at once.
   std::vector<NodeId> todo = {n};
   while (!todo.empty()) {
     const NodeId m = todo.back();
@@ -217,14 +219,14 @@ void AliasDb::OnInputChanged(NodeId n, uint32_t, ValueId old) {
   s.Push(n);
   s.NoteGeometry(n);
   if (!s.g.IsReturn(n)) {
-    // What says where views lie may be computed, and so may sizes.
+    // The numbers that place views may be computed, and so may sizes.
     const OpEffects& op = GetOpEffects(s.g.node(n).op);
     const bool decides = op.kind == EffectKind::kScalar || s.DecidesGeometry(n);
     s.dirty |= decides;
     s.geometry_changed |= decides;
   }
   if (!s.g.IsReturn(n)) s.RecordOf(n).flags |= State::NodeRecord::kInputsChanged;
-  // What the old input brought may go around a loop by itself.
+  // The values that the old input brought may go around a loop by themselves.
   if (old.valid()) s.ResolveFrom(n);
 }
 

@@ -59,7 +59,7 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
     }
     todo.pop_back();
     Geom geom;
-    // Of an earlier iteration's view, whose dimensions were other ones.
+    // A view that an earlier iteration made of a base with other dimensions.
     const bool of_another = base_is_old && base != 0 && base != o && geoms[geom_of[base].index].space_varies;
     if (base != 0 && base != o && !of_another && objects[base].storage == obj.storage) {
       const Value& value = g.value(obj.def);
@@ -97,7 +97,7 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
   return geoms[geom_of[object].index];
 }
 
-// Whether some node that changes the handle's geometry may do so before n looks at it.
+// Returns whether some node that changes the handle's geometry may do so before n looks at it.
 bool AliasDb::State::GeometryMayChangeBefore(uint32_t object, NodeId n) {
   constexpr size_t kMany = 16;
   if (OutermostLoop(n).valid()) return true;
@@ -126,8 +126,8 @@ Geom AliasDb::State::GeomOfJoined(ValueId v) {
   return out;
 }
 
-// Whether different indices of each of the handles are different bytes: fresh tensors, and views that only choose among
-// their elements or name them anew. A chain that comes back to itself adds nothing.
+// Returns whether different indices of each of the handles are different bytes. This holds for fresh tensors, and for
+// views that only choose among their elements or rename them. A chain that comes back to itself adds nothing.
 bool AliasDb::State::IsInjective(SetId handles) {
   static const auto* const kChoose = new absl::flat_hash_set<absl::string_view>{
       "aten::select",  "aten::slice",   "aten::narrow",    "aten::transpose", "aten::t",       "aten::permute",
@@ -153,7 +153,8 @@ bool AliasDb::State::IsInjective(SetId handles) {
   return true;
 }
 
-// Of what is no view of something known. as_made: before anybody changed its geometry.
+// Makes the geometry of an object that is not a view of something known. `as_made` means before anybody changed its
+// geometry.
 Geom AliasDb::State::MakeGeom(uint32_t object, bool as_made) {
   Geom out;
   const Object& o = objects[object];

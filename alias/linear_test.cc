@@ -30,7 +30,7 @@ std::vector<Family> Families() {
   return out;
 }
 
-// What `work` costs at a size, for a node or edge of the graph. It gets a graph and its database.
+// Returns the steps that `work` takes per node or edge of a graph of this size. `work` gets a graph and its database.
 template <typename F>
 double StepsForEach(const Family& family, int64_t nodes, const F& work) {
   std::unique_ptr<Graph> g = family.make(nodes);

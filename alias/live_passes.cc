@@ -27,7 +27,7 @@ bool IsInPlace(const Node& n) {
          n.inputs.size() >= 1 && n.op.name() != "aten::copy_";
 }
 
-// Whether the pure operator's result has the dtype of its first argument for certain.
+// Returns whether the pure operator's result certainly has the dtype of its first argument.
 bool KeepsDtype(const Graph& g, const Node& n) {
   const Type& self = g.value(n.inputs[0]).type;
   const bool known = self.IsTensor() && self.tensor().dtype.has_value();
@@ -233,7 +233,8 @@ class Grouper {
         if (!only) continue;
         const NodeId first = members.back();
         if (g_.node(first).prev != p) {
-          // What nothing in between depends on can move down to the group; up only if it does not need what is there.
+          // A node that nothing in between depends on can move down to the group. It can move up only if it needs
+          // nothing in between.
           if (!db_.MovesAlong(p, first).empty()) continue;
           if (!g_.IsBefore(p, first) && !db_.CanMoveBefore(p, first)) continue;
           edit_.MoveBefore(p, first);

@@ -172,15 +172,15 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
       }
       if (all_seen) search->all_seen[key] = mine;
     };
-    // What looks at geometry alone is in nobody's way where none changes.
+    // A node that only looks at geometry conflicts with nothing if no node changes a geometry.
     if (does != kGeometryRead || geometry_writers != 0) against(writes, list, uint64_t{list} * 3);
     if (does & (kWrite | kGeometryWrite)) against(reads, ReadList(list, false), uint64_t{list} * 3 + 1);
     if (does & kGeometryWrite) against(reads, ReadList(list, true), uint64_t{list} * 3 + 2);
   }
 }
 
-// Whether `to` depends on `from` (forward: it stands behind it), or the reverse; with skip_direct, by way of another
-// node. The search begins at `from`, the node that moves: the other may be needed by everything.
+// Returns whether `to` depends on `from` (forward: it stands behind it), or the reverse; with skip_direct, by way of
+// another node. The search begins at `from`, the node that moves, because everything may need the other one.
 bool AliasDb::State::Path(NodeId from, NodeId to, bool forward, bool skip_direct, std::string* why) {
   Search search;
   search.to = to;

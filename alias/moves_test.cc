@@ -75,7 +75,7 @@ bool StandsRightBefore(const Order& order, NodeId a, NodeId b) {
   return at + 1 != order.end() && *(at + 1) == b;
 }
 
-// Whether node b, or one in its blocks, uses what node a defines.
+// Returns whether node b, or a node in its blocks, uses a value that node a defines.
 bool Uses(const Graph& g, NodeId b, NodeId a) {
   for (ValueId v : g.node(a).outputs) {
     for (const Use& u : g.value(v).uses) {

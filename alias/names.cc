@@ -1,4 +1,4 @@
-// What the pictures and the explanations call things.
+// Names of objects and memory in the pictures and the explanations.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

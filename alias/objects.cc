@@ -239,7 +239,7 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
     add(ObjectOf(r));
     sets.ForEach(storages, [&](Ref storage) { add(ObjectOf(storage)); });
   }
-  // Of new members too, where the summary was external before.
+  // This is so for new members too if the summary was external before.
   if ((external || escaped) && !(objects[group].external || objects[group].escaped)) {
     writes.MoveList(2 * group, 2 * kUnknown);
     if (reads_active) MoveReads(2 * group, 2 * kUnknown);
@@ -303,7 +303,7 @@ void AliasDb::State::ResolveAround(NodeId n) {
   if (NodeId loop = OutermostLoop(n); loop.valid()) resolve_loops.insert(loop.index);
 }
 
-// What of `s` is in the next iteration of the loop: its allocations are older ones then.
+// Returns the members of `s` as the next iteration of the loop sees them: its allocations are older ones then.
 AliasDb::State::SetId AliasDb::State::Shift(SetId s, uint32_t loop) {
   if (loop == 0) return s;
   bool any = false;
@@ -316,7 +316,8 @@ AliasDb::State::SetId AliasDb::State::Shift(SetId s, uint32_t loop) {
   return any ? sets.Make(absl::MakeSpan(out)) : s;
 }
 
-// What an older instance of a holder allocated in `loop` holds or lives in, if the current one's is `s`.
+// Returns the contents (or the storage) of an older instance of a holder that is allocated in `loop`, if those of the
+// current one are `s`.
 AliasDb::State::SetId AliasDb::State::OldContents(SetId s, uint32_t loop) {
   if (loop == 0 || s == 0) return s;
   absl::InlinedVector<Ref, 40> out;
@@ -347,8 +348,8 @@ AliasDb::State::SetId AliasDb::State::StoragesOfSet(SetId s) {
   return out;
 }
 
-// Of what is in the set and of where each member lives: who takes them out of a container asks again when either
-// changes.
+// A hash of the set and of where each member lives. A reader that takes members out of a container evaluates again when
+// either changes.
 uint64_t AliasDb::State::Fingerprint(SetId s) {
   uint64_t h = Mix(1, s);
   sets.ForEach(s, [&](Ref r) { h = Mix(h, objects[ObjectOf(r)].storage); });

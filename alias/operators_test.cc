@@ -1,4 +1,5 @@
-// What single operators do to memory, where the schema does not say it: bench/alias/operators.py runs them all.
+// Effects of single operators on memory where the schema does not state them. bench/alias/operators.py runs all
+// operators.
 
 #include "gtest/gtest.h"
 #include "smelt/alias/scenario.h"

@@ -60,14 +60,14 @@ std::optional<Expr> AliasDb::State::IntOf(ValueId v, int depth) {
       if (*dim < 0) *dim += rank;
       if (*dim >= 0 && *dim < rank) return (*t.tensor().sizes)[*dim];
     }
-    // Of one handle it is the same whenever it is asked.
+    // The size of one handle is the same whenever it is asked.
     const Object& o = objects[ObjectOf(SetPool::IsSingle(p) ? SetPool::SingleRef(p) : 0)];
     if (known && in[0] == o.def) return Expr::Symbol(absl::StrCat("size ", *dim, " of ", NameOf(in[0])));
   }
   if (name == "aten::size" || name == "aten::len" || name == "aten::numel" || name == "aten::dim") {
     return Expr::Symbol(NameOf(v));
   }
-  // Of either sign: symbols are never negative.
+  // The number may have either sign, while symbols are never negative.
   return Expr::Symbol(absl::StrCat(NameOf(v), "+")) - Expr::Symbol(absl::StrCat(NameOf(v), "-"));
 }
 
@@ -113,7 +113,8 @@ bool AliasDb::State::IsWholeSlice(const Node& node) {
          ConstantInt(node.inputs[4]) == 1;
 }
 
-// What a handle is a view of that has the very same bytes at the same geometry: the handle itself, if nothing is known.
+// Returns the handle that this one is a view of with the very same bytes and geometry, or the handle itself if none is
+// known.
 uint32_t AliasDb::State::SameHandle(uint32_t object) {
   constexpr int kLongChain = 1000;
   for (int k = 0; k < kLongChain; ++k) {
@@ -188,7 +189,7 @@ bool AliasDb::State::SameView(ValueId a, ValueId b, int depth) {
   return true;
 }
 
-// Whether the object stands for one handle, list or object at a time, not for several.
+// Returns whether the object stands for one handle, list or object at a time, not for several.
 bool AliasDb::State::IsOneHandle(uint32_t o) const {
   const Object& object = objects[o];
   switch (object.kind) {

@@ -22,7 +22,7 @@ namespace {
 
 bool IsInterface(const Type& t) { return absl::StartsWith(t.class_name(), "InterfaceType<"); }
 
-// Whether one object can be of both types.
+// Returns whether one object can be of both types.
 bool TypesMeet(const Type& a, const Type& b) {
   const Type &x = UnwrapOptional(a), &y = UnwrapOptional(b);
   auto open = [](const Type& t) {
@@ -79,7 +79,7 @@ bool ReachableTypes(const Type& t, absl::InlinedVector<const Type*, 4>* out) {
   }
 }
 
-// Whether one object may be of a type that `a` reaches and of one that `b` reaches.
+// Returns whether one object may be of a type that `a` reaches and of one that `b` reaches.
 bool ReachableTypesMeet(const Type& a, const Type& b) {
   absl::InlinedVector<const Type*, 4> x, y;
   if (!ReachableTypes(a, &x) || !ReachableTypes(b, &y)) return true;
@@ -126,7 +126,7 @@ bool AliasDb::State::StoragesMayOverlap(Ref a, Ref b, bool ignore_age) const {
   if (p.external && q.external) {
     if (p.kind == Kind::kWeight && q.kind == Kind::kWeight) return false;
     if (options.distinct_inputs && x != kUnknown && y != kUnknown) {
-      // What hangs on one input only overlaps within it.
+      // Handles that descend from one input alone overlap only within it.
       auto root = [&](uint32_t o) {
         while (objects[o].kind == Kind::kElement) o = objects[o].parent;
         return o;
@@ -325,7 +325,7 @@ bool AliasDb::State::ReachableByCaller(ValueId v) {
       if (s.external || s.escaped) return true;
       const auto it = output_refs.find(OutputKey(storage));
       if (it == output_refs.end()) return false;
-      // Of a tensor without elements there are no bytes to reach: there it is the memory that counts.
+      // A tensor without elements has no bytes to reach, so its memory decides.
       if (it->second.size() > kMany || (o.tensor && IsEmpty(ObjectOf(r)))) return true;
       const absl::InlinedVector<Ref, 2> others = it->second;
       return std::any_of(others.begin(), others.end(), [&](Ref other) { return RefsMayAlias(r, other, true); });

@@ -416,7 +416,7 @@ class Generator {
     }
   }
 
-  // Of a graph, or of a function whose results have one of three types.
+  // A call of a graph, or of a function whose results have one of three types.
   void Call(int indent, std::string* out) {
     std::vector<std::string> tensors = {Pick(tensors_)}, lists, args;
     for (int i = Below(3); i > 0; --i) tensors.push_back(Pick(tensors_));
@@ -443,7 +443,7 @@ class Generator {
     if (list) lists_.push_back(l);
   }
 
-  // Whether it has a list as a second result.
+  // Returns whether the graph has a list as a second result.
   bool AddGraph(const std::string& name, size_t num_tensors, size_t num_lists) {
     const Names saved = InScope();
     Restore({});
@@ -557,7 +557,7 @@ class Generator {
   std::mt19937_64 rng_;
   RandomProgramOptions o_;
   int left_ = 0, next_ = 0;
-  // Of all that is in scope.
+  // Everything that is in scope.
   std::vector<std::string> tensors_, lists_, ints_, int_lists_, conditions_;
   std::string graphs_;
   int num_graphs_ = 0;

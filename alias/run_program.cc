@@ -145,7 +145,7 @@ class Runner {
     });
   }
 
-  // What has been seen of a pair before is not looked at again.
+  // A pair whose relation is already fully known is not looked at again.
   void Pair(ValueId u, ValueId v) {
     const uint8_t known = seen_->pairs.Of(u, v);
     if (known == SeenPairs::kAll) return;
@@ -207,7 +207,7 @@ class Runner {
     return out;
   }
 
-  // What a call's arguments reach, where it lies now.
+  // Returns everything that a call's arguments reach, where it lies now.
   std::vector<Any> Given(NodeId n) {
     std::vector<Any> all;
     std::set<const void*> done;
@@ -217,7 +217,7 @@ class Runner {
     }
     return all;
   }
-  // What was written of what was given: what a call has made itself it may write unseen.
+  // Returns the written part of `given`. A call may write what it has made itself unseen.
   static std::vector<Any> Seen(std::vector<Any> written, const std::vector<Any>& given) {
     const auto is_own = [&](const Any& w) {
       return std::none_of(given.begin(), given.end(), [&](const Any& a) { return Aliases(a, w); });
@@ -473,7 +473,7 @@ class Runner {
       return true;
     }
     if (op == "aten::zeros") return Zeros(node), true;
-    // What in-place operators become when their writes are removed: zero, mul, add, copy.
+    // The operators that in-place operators become when their writes are removed: zero, mul, add, copy.
     std::function<int64_t(int64_t)> f;
     size_t like = 0;
     if (op == "aten::relu") {

@@ -1,4 +1,4 @@
-// What shares memory and who writes it, a scenario each.
+// One scenario per test: which values share memory, and which nodes write it.
 #include <memory>
 #include <string>
 
@@ -633,7 +633,7 @@ TEST(ReachTest, AnEmptyTensorIsWrittenByNobody) {
 }
 
 TEST(ViewTest, TheTransposeOfAScalarIsTheScalarItself) {
-  // What unsqueeze_ does to one handle, it does to the other, if they are one.
+  // unsqueeze_ of one handle changes the other too, if they are one.
   Expect(R"(graph(%x : Float(requires_grad=0, device=cpu), %y : Tensor):
   %0 : int = prim::Constant[value=0]()
   %a : Float(requires_grad=0, device=cpu) = aten::mT(%x)

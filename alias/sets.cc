@@ -202,7 +202,7 @@ bool AccessIndex::InsertBeside(uint32_t i, uint32_t near) {
     after = Next(near);
     if (after != 0 && !Before(x, records_[after])) return false;
   }
-  // Of two neighbours one is below the other, and has a place on this side.
+  // One of two neighbours is below the other and has a free place on this side.
   if (before != 0 && records_[before].right == 0) {
     records_[before].right = i;
     x.up = before;

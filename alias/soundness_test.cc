@@ -1,5 +1,5 @@
-// What happened when random programs ran must have been predicted; a move that is allowed changes nothing. How many
-// programs: SMELT_ALIAS_PROGRAMS in the environment (a million takes some hours).
+// Everything that happens when random programs run must have been predicted, and an allowed move changes nothing.
+// SMELT_ALIAS_PROGRAMS in the environment sets the number of programs (a million takes some hours).
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -28,7 +28,7 @@ struct Share {
 
 constexpr int64_t kPrograms = 1500;
 
-// What was said of the usual programs and never came true may not become more.
+// The number of answers about the usual programs that never came true must not grow.
 void ExpectAtMost(int64_t aliases_never_seen, int64_t writers_never_seen, const Share& alias, const Share& writers) {
   if (FirstSeed() == 1 && NumPrograms(kPrograms) == kPrograms) {
     EXPECT_LE(alias.said - alias.happened, aliases_never_seen);

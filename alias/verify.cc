@@ -18,8 +18,8 @@ using alias_internal::Ref;
 
 namespace {
 
-// Of one list of the caller's: "some element" says all that "its first" says, which is there if somebody looked before
-// it was known that the elements change places.
+// For one list of the caller's, "some element" covers everything that "its first" covers. The latter exists if a reader
+// looked before it was known that the elements change places.
 template <typename State>
 bool IsSaidByAny(const State& s, Ref r, absl::FunctionRef<bool(Ref)> has) {
   const alias_internal::Object& o = s.objects[ObjectOf(r)];
@@ -98,7 +98,7 @@ absl::Status AliasDb::State::VerifyOrderOf(const alias_internal::AccessIndex& in
   return absl::OkStatus();
 }
 
-// What is known of the text's order holds, and the lists of accesses are in it.
+// Checks that the known facts about the text's order hold, and that the lists of accesses are in that order.
 absl::Status AliasDb::State::VerifyOrder() {
   uint32_t last_position = 0;
   for (NodeId n : g.AllNodes()) {

@@ -1,4 +1,4 @@
-// What a view operator makes of where its base's bytes lie: exactly, by the view rules, and in the base's index space.
+// Places the bytes of a view, given those of its base: exactly, by the view rules, and in the base's index space.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -20,7 +20,7 @@ using alias_internal::UnwrapOptional;
 
 namespace {
 
-// Whether the node's views have the dtype of what they are views of.
+// Returns whether the node's views have the dtype of what they are views of.
 bool KeepsDtype(const Node& node) {
   static const auto* const kNames = new absl::flat_hash_set<absl::string_view>{
       "aten::select",     "aten::slice",     "aten::narrow",    "aten::unbind",           "aten::split",
@@ -220,7 +220,7 @@ class BoxOfView {
     Shortened(*dim, lo.has_value());
   }
 
-  // What is left of the sizes and of the dimension that was cut.
+  // Records the remaining part of the sizes and of the dimension that was cut.
   void Shortened(int64_t dim, bool start_known) {
     if (out_->has_sizes) {
       const AliasDb::State::Object& o = s_.objects[object_];

@@ -1,4 +1,4 @@
-// What the database says of its answers: the path behind a "may", and what stands in a move's way.
+// Explanations of the database's answers: the path behind a "may", and the obstacles to a move.
 #include "gtest/gtest.h"
 #include "smelt/alias/scenario.h"
 

@@ -1,5 +1,5 @@
-// Whether some node writes a value's bytes while the value is in scope, without looking at what cannot matter: other
-// pieces of the storage, other parts of the text.
+// Decides whether some node writes a value's bytes while the value is in scope, without looking at writes that cannot
+// matter: those to other pieces of the storage, and those in other parts of the text.
 #include <algorithm>
 #include <optional>
 
@@ -164,7 +164,7 @@ class WriteSearch {
     return x == def || s_.g.IsParam(def) || s_.g.node(x).order > def_node.order ? Place::kIn : Place::kBefore;
   }
 
-  // Whether the write touches v's bytes where v is r.
+  // Returns whether the write touches v's bytes where v is r.
   bool IsHit(uint32_t write, Ref r) {
     const Access& w = s_.writes.at(write);
     return (w.bits & kWrite) && s_.AccessHitsValue(w, v_, r, !in_scope_only_);
@@ -231,7 +231,8 @@ class WriteSearch {
     return false;
   }
 
-  // Of many writes to pieces only those near this one. Nothing: what pieces there are does not tell.
+  // Looks only at the writes near this piece, if there are many writes to pieces. Returns nothing if the pieces do not
+  // decide the answer.
   std::optional<bool> FindNear(const WriteSpans& spans, Ref r) {
     const int64_t before = spans.steps();
     const auto visit = [&](uint32_t record) {
