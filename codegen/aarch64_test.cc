@@ -44,7 +44,7 @@ class Disassembler {
     llvm::MCTargetOptions options;
     info_.reset(target->createMCAsmInfo(*registers_, triple_, options));
     instructions_.reset(target->createMCInstrInfo());
-    // What the target promises to need and no more.
+    // Exactly the features that the target promises to need.
     features_.reset(target->createMCSubtargetInfo(triple_, "generic", "+neon,+fp-armv8"));
     context_ = std::make_unique<llvm::MCContext>(triple_, info_.get(), registers_.get(), features_.get());
     disassembler_.reset(target->createMCDisassembler(*features_, *context_));

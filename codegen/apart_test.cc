@@ -47,7 +47,7 @@ TEST_P(ApartTest, OfAnyLengthEqualTheInterpreter) {
   std::mt19937_64 rng(1);
   for (const char* text : {kCopied, kReduced}) {
     RandomCase c;
-    // Of halves and of bool there are no maxima.
+    // Halves and bool have no maxima.
     if (text == kReduced && (type == std::string("bool") || type == std::string("bfloat16"))) continue;
     c.spec = ParseOrDie(absl::StrReplaceAll(text, {{"TYPE", type}, {"APART", apart}}));
     const absl::StatusOr<LoadedImage> image = CompileAndLoad(c.spec, target);

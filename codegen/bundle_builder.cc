@@ -144,7 +144,7 @@ std::vector<ValueId> UserInputs(const Graph& g) {
   return user;
 }
 
-// Whether `name` is a property of argument `a` itself: its offset or a stride.
+// Returns whether `name` is a property of argument `a` itself: its offset or a stride.
 bool IsAddressSymbol(const std::string& name, const Value& v, int a, fb::SymbolDefT& def) {
   if (name == v.name + ".offset") {
     def.source = fb::SymbolSource::ArgOffset;
@@ -161,7 +161,8 @@ bool IsAddressSymbol(const std::string& name, const Value& v, int a, fb::SymbolD
   return false;
 }
 
-// Whether the export calls one of the argument's strides so: of a part of a tensor whose sizes are dynamic.
+// Returns whether the export gives this name to one of the argument's strides, as it does for a part of a tensor with
+// dynamic sizes.
 bool IsStrideSymbol(const std::string& name, const Value& v, int a, fb::SymbolDefT& def) {
   if (!v.type.IsTensor() || !v.type.tensor().strides) return false;
   const std::vector<Expr>& strides = *v.type.tensor().strides;
@@ -175,7 +176,7 @@ bool IsStrideSymbol(const std::string& name, const Value& v, int a, fb::SymbolDe
   return false;
 }
 
-// Whether argument `a` determines the symbol by a size that is the symbol, or (`linear`) that is linear in it.
+// Returns whether argument `a` determines the symbol by a size that is the symbol, or (`linear`) that is linear in it.
 bool IsSizeSymbol(const std::string& name, const Value& v, int a, bool linear, fb::SymbolDefT& def) {
   if (!v.type.IsTensor()) return false;
   const std::vector<Expr>& sizes = *v.type.tensor().sizes;
@@ -220,7 +221,8 @@ bool FindSource(const Graph& g, const std::string& name, const std::vector<Value
   return false;
 }
 
-// What follows from other arguments: an int that the export took to be a size, or found to be one number in every call.
+// Defines values that follow from other arguments: integers that the export took to be a size, or found to be one
+// number in every call.
 void DefineValuesOfInts(BundleTables& tables, fb::BundleT& bundle) {
   const Graph& g = tables.signature;
   const std::vector<ValueId> user = UserInputs(g);

@@ -58,8 +58,8 @@ class Accesses {
  public:
   void Begin() { cells_.clear(); }
   void BeginBlock(int block) { block_ = block; }
-  // Of thread `thread`, which has passed `epoch` barriers of its block; `shared`: of the block's own memory. What it
-  // races with, or nothing.
+  // Notes an access by thread `thread`, which has passed `epoch` barriers of its block. `shared` means the block's own
+  // memory. Returns the access that it races with, or null.
   const char* Note(const char* at, int64_t bytes, bool write, bool shared, int thread, int64_t epoch) {
     const char* race = nullptr;
     const Who me{thread, epoch};
@@ -158,7 +158,7 @@ class Block {
   int64_t meetings = 0;
   std::string race;  // the first
 
-  // What the kernel calls.
+  // The functions that kernels call.
   static int32_t Thread() { return current_->thread_; }
   static int32_t BlockIndex() { return current_->block_; }
   static int32_t Blocks() { return current_->blocks_; }

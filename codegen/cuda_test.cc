@@ -380,7 +380,7 @@ TEST(CudaTest, BarriersAndShufflesAreThereWhereThreadsShareAPoint) {
   EXPECT_THAT(points, Not(HasSubstr("barrier")));
 }
 
-// What needs no libdevice is compiled on any machine.
+// A kernel that needs no libdevice is compiled on any machine.
 TEST(CudaTest, AProductIsPtxOfEachArchitecture) {
   const KernelSpec spec = ParseOrDie(R"(
 kernel parallel=1 reduction=0 vector=0 sequential=0

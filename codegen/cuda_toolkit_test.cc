@@ -1,4 +1,5 @@
-// What needs the CUDA toolkit: libdevice linked in, PTX assembled by ptxas. Left out where there is none.
+// Tests that need the CUDA toolkit: libdevice linked in, PTX assembled by ptxas. They are left out where there is no
+// toolkit.
 #include <random>
 #include <string>
 #include <vector>

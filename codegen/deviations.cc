@@ -25,8 +25,8 @@ struct Remainder {
   int mean, sum, squares;
   int phase;  // of both sums
 };
-// Of float32: the part of the mean's square that the mean of the squares is at least where the sum of deviations does
-// not matter. The mean is wrong by some 2^-23 of itself, thus by less than 2^-20 of a deviation.
+// For float32: if the mean of the squared deviations is at least this part of the mean's square, the sum of deviations
+// does not matter. The mean is wrong by some 2^-23 of itself, thus by less than 2^-20 of a deviation.
 constexpr double kFarMean = 0x1p-6;
 
 bool IsScalar(const KernelInstr& in, ScalarOp op, DType type = DType::kFloat64) {
@@ -87,7 +87,7 @@ class Finder {
 
   const KernelInstr& Operand(const KernelInstr& in, int k) const { return s_.instrs[in.operands[k]]; }
 
-  // Whether the phase can be left out where q is known, or all its sums are (-1).
+  // Returns whether the phase can be left out where q is known, or where all its sums are (-1).
   bool IsForIt(const KernelPhase& phase, int q) const {
     return std::all_of(phase.instrs.begin(), phase.instrs.end(), [&](int i) {
       const KernelInstr& in = s_.instrs[i];
@@ -96,7 +96,8 @@ class Finder {
     });
   }
 
-  // Whether all that is made of it is rounded to float32 at most, none of it near to 0 where it is not.
+  // Returns whether everything that is computed from it is rounded to float32 at most, and none of it can be near 0
+  // where it is not.
   bool EndsAsFloat(int i) const {
     return std::all_of(users_[i].begin(), users_[i].end(), [&](int u) {
       const KernelInstr& in = s_.instrs[u];
@@ -121,7 +122,7 @@ class Finder {
     return Pair{sum, mean, q, phase_of_[q]};
   }
 
-  // Whether its square has no more bits than float64, and no other exponents.
+  // Returns whether its square has no more bits than float64, and no other exponents.
   bool WasNarrow(int x) const {
     const KernelInstr& in = s_.instrs[x];
     return IsScalar(in, ScalarOp::kCast) && ItemSize(Operand(in, 0).type) <= 4;

@@ -150,7 +150,7 @@ TEST_P(DeviationsKernelTest, AreWithinAUnitOfTheLastPlaceWhereverTheMeanIs) {
   std::mt19937 rng(1);
   std::normal_distribution<float> normal;
   for (const size_t n : {2u, 3u, 15u, 64u, 100u, 1024u, 5000u, 70001u}) {
-    // Of means far from 0 the rows are nearly constant: there the second pass runs.
+    // Rows with means far from 0 are nearly constant. For them the second pass runs.
     for (const float mean : {0.0f, 1.0f, 30.0f, 250.0f, 300.0f, 1e4f, 1e6f, -1e7f, 1e30f}) {
       for (const float scale : {1.0f, 1e-3f, 1e-30f, 1e18f}) {
         std::vector<float> x(n);
@@ -268,7 +268,7 @@ TEST_P(RemaindersKernelTest, NormalizedElementsAreNearToExactWhereverTheMeanIs) 
         image->entry(0)(words, 0, 1, status);
         for (size_t i = 0; i < n; ++i) {
           const double want = static_cast<double>((x[i] - sum / n) / std::sqrt(squares / n + kEps));
-          // Of equal elements nothing is left; of those that differ in a few last bits a part of a bit.
+          // Equal elements leave nothing. Elements that differ in a few last bits leave a part of a bit.
           const double bit = scale == 0 ? 0 : std::fabs(mean) * 0x1p-24 / scale;
           ASSERT_NEAR(y[i], want, scale == 0 ? 0 : 4e-6 * std::max(1.0, std::fabs(want)) + 0.2 * bit)
               << n << " elements around " << mean << ", " << scale << " wide";

@@ -9,7 +9,7 @@ namespace smelt {
 using llvm::Type;
 using llvm::Value;
 
-// Of `vectors` neighbouring ones, the lanes among the first `count` of all.
+// Returns for each of `vectors` neighbouring vectors a mask of the lanes that are among the first `count` of all.
 std::vector<Value*> KernelEmitter::MasksOf(int vectors, Value* count) {
   std::vector<Value*> masks;
   Value* all = b_.getInt64(active_lanes_);

@@ -13,7 +13,8 @@ using llvm::Value;
 
 namespace {
 
-// Of cheap and of dearer instructions; of yet dearer ones a row at a time.
+// The rows that are taken at once where instructions are cheap, and where they are dearer. Still dearer instructions
+// take one row at a time.
 constexpr int kRowsAtOnce = 8, kFewRowsAtOnce = 4;
 constexpr int kCheap = 8, kDear = 24;
 // And of those that only read and add, so many vectors of each row: a row's lines are then read a few at a time.
@@ -25,7 +26,8 @@ constexpr int64_t kMostColumns = 2048;
 
 }  // namespace
 
-// What phases hand to later ones, and how many columns a tile has so that all buffers stay in the nearest cache.
+// Finds the values that phases pass to later ones, and how many columns a tile has so that all buffers stay in the
+// nearest cache.
 void KernelEmitter::PlanStreams() {
   streams_ = columns_ && lanes_ > 1 && s_.reduction_rank > 0;
   kept_.assign(s_.instrs.size(), nullptr);
@@ -36,7 +38,7 @@ void KernelEmitter::PlanStreams() {
       for (int o : s_.instrs[i].operands) later[o] = later[o] || phase_of_[o] != phase_of_[i];
     }
   }
-  // What is the same for all columns is computed before the loop over them, where that is possible.
+  // Values that are the same for all columns are computed before the loop over the columns, where that is possible.
   std::vector<bool> hoisted(s_.instrs.size(), false);
   for (const KernelPhase& phase : s_.phases) {
     if (phase.inner) continue;
@@ -90,7 +92,7 @@ bool KernelEmitter::TakesKept(const std::vector<int>& instrs) const {
     return std::any_of(from.begin(), from.end(), [&](int o) { return kept_[o] && phase_of_[o] != phase_of_[i]; });
   });
 }
-// What of earlier phases `instrs` need.
+// Loads the values of earlier phases that `instrs` need.
 void KernelEmitter::LoadKept(const std::vector<int>& instrs) {
   std::vector<bool> loaded(s_.instrs.size(), false);
   for (int i : instrs) {
@@ -197,8 +199,8 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
       save(at, 1, true);
     });
   };
-  // Of `count` rows from row q on of the innermost reduced dim, `n` vectors of each at a time, in what loop over
-  // columns. Where `is_last`, sums go on to their second level.
+  // Emits `count` rows from row q on of the innermost reduced dim, `n` vectors of each at a time, in the given loop
+  // over columns. Where `is_last`, sums go on to their second level.
   auto rows = [&](int count, int n, Value* q, Value* is_last,
                   const std::function<void(const std::function<void()>&)>& loop) {
     const std::vector<Value*> addr = addr_;
@@ -273,7 +275,7 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
     });
     if (sums) flush(b_.CreateSelect(all_whole, edge, tile_begin_));
   };
-  // Of rows that are added in pairs first, a block's sum rounds no oftener than of kSumBlock rows one by one.
+  // Where rows are added in pairs first, a block's sum rounds no more often than one of kSumBlock single rows.
   const int64_t block_rows = at_once == 1 || HasStores(instrs) ? kSumBlock : at_once * kSumBlock / 2;
   Nest(
       s_.parallel_rank, s_.rank() - 1,

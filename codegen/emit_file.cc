@@ -71,7 +71,7 @@ constexpr llvm::StringLiteral kLeftOut[] = {
     "Pseudo Probe Inserter",
     "Unpack machine instruction bundles",
     "Register Allocation Pass Scoring",
-    // What this finds, ShareRepeated found.
+    // ShareRepeated has found everything that this pass would find.
     "Machine Common Subexpression Elimination",
 };
 

@@ -49,7 +49,7 @@ void KernelEmitter::PlanFolds() {
   can_fold_ = can_fold_ && loads;
 }
 
-// Whether it goes over elements that may follow each other through all rows.
+// Returns whether it goes over elements that may follow each other through all rows.
 bool KernelEmitter::IsFoldable(const KernelInstr& in) const {
   const std::vector<StrideClass>& strides = s_.params[in.param].strides;
   return !in.has_offset && !in.has_guard && strides[loop_dim_] == StrideClass::kUnit &&

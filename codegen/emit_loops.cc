@@ -207,7 +207,7 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
 }
 
 bool KernelEmitter::HasOneBody(const std::vector<int>& instrs, int copies) const {
-  // What is made lane by lane leaves no room beside it for what tells whole vectors from others.
+  // Instructions that are emitted lane by lane leave no room for code that distinguishes whole vectors from others.
   if (!columns_ || copies != 1 || TakesLanes(instrs) || CostOf(instrs).all <= kOneBody) return false;
   for (int i : instrs) {
     const KernelInstr& in = s_.instrs[i];
@@ -399,7 +399,7 @@ void KernelEmitter::EmitColumns() {
   const int copies = lanes_ == 1 ? 1 : Copies(all, reduces);
   const std::vector<FarRows> far_rows = FindFarRows();
   if (!reduces && !has_tiles_ && lanes_ > 1) FindLinesAhead();
-  // What is the same for all tiles that differ in the last of their dims.
+  // Values that are the same for all tiles that differ only in the last of their dims.
   std::vector<Value*> known(s_.instrs.size(), nullptr);
   std::vector<bool> ready(s_.instrs.size(), false);
   auto begin_tiles = [&] {
@@ -520,9 +520,10 @@ std::vector<int> KernelEmitter::StillOverTiles(const std::vector<int>& instrs) c
   return still;
 }
 
-// What a loop without reductions reads in one piece a machine with AVX-512 reads ahead itself, and asking for it is in
-// its way; but not Intel's, whose prefetchers end with a page. (Where only some of it is in one piece, a distance of 0
-// asks for what is read next anyway: a branch for each operand would take LLVM longer than all that the loop computes.)
+// A machine with AVX-512 prefetches by itself what a loop without reductions reads in one piece, and explicit
+// prefetches get in its way. Intel's machines are an exception, because their prefetchers stop at the end of a page.
+// (Where only a part is in one piece, a distance of 0 prefetches the bytes that are read next anyway: a branch for each
+// operand would take LLVM longer than everything that the loop computes.)
 void KernelEmitter::FindLinesAhead() {
   lines_ahead_.clear();
   in_one_piece_ = nullptr;

@@ -153,8 +153,8 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
   if (offset && !vector_offset) a = PlusOffset(a, in.type, offset);
   Value* stride = StrideAlongLoop(in.param);
   Value* offsets = vector_offset ? offset : nullptr;
-  // What all lanes add is added once: loads at the same places of several rows (interpolation's) then share them.
-  // Of another phase there is the sum alone.
+  // A term that all lanes add is added once, so that loads at the same places of several rows (those of interpolation)
+  // share it. Of another phase only the sum is available.
   const int phase = phase_of_[&in - s_.instrs.data()];
   for (int o = offsets ? in.operands[0] : -1; offsets && s_.instrs[o].op == KernelOp::kScalar &&
                                               s_.instrs[o].type == DType::kInt64 &&
@@ -399,7 +399,7 @@ bool KernelEmitter::CanPair(const std::vector<int>& instrs, int copies) const {
   bool some = false;
   for (int i : instrs) {
     const KernelInstr& in = s_.instrs[i];
-    // What numbers elements, or needs their order.
+    // Instructions that number elements or need their order.
     if (in.op == KernelOp::kScan || (in.op == KernelOp::kIndex && in.dim == loop_dim_)) return false;
     if (in.op != KernelOp::kLoad && in.op != KernelOp::kStore) continue;
     if (in.op == KernelOp::kLoad && !varying_[i]) continue;

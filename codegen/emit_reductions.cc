@@ -223,7 +223,8 @@ Value* KernelEmitter::EmitScan(int i, int u) {
     return index;
   }
   if (in_order && (in.reduce == ReduceKind::kMin || in.reduce == ReduceKind::kMax)) {
-    // Of a vector's first 2, 4, 8... elements; what came before it last, so that vectors wait for each other once.
+    // Combines a vector's first 2, 4, 8... elements, and last what came before the vector, so that vectors wait for
+    // each other only once.
     for (int s = 1; s < active_lanes_; s *= 2) {
       std::vector<int> from(active_lanes_);
       for (int k = 0; k < active_lanes_; ++k) from[k] = k < s ? k : k - s;
@@ -316,7 +317,7 @@ void KernelEmitter::FinishReductions(const std::vector<int>& instrs, int copies)
     if (in.op != KernelOp::kReduce) continue;
     State& state = states_[i];
     const DType t = s_.instrs[in.operands[0]].type;
-    // Of a sum the second level, which is rounded to its type when its lanes are one.
+    // For a sum this is the second level, which is rounded to its type when its lanes are one.
     auto total = [&](int u) -> Value* {
       if (!IsSumLike(in)) return Load(state.acc[u]);
       if (!IsCompensated(in)) return Load(state.wide[u]);

@@ -13,9 +13,9 @@ using llvm::Value;
 
 namespace {
 
-// Of a row's operands and results: rows up to this are taken in turns, see EmitRowsInTurns. A Zen 3 (machines without
-// AVX-512) gains nothing where memory is the limit: there a vector's instructions, twice their number, are at least
-// five times the bytes of an element.
+// Rows whose operands and results take at most this many bytes are taken in turns, see EmitRowsInTurns. A Zen 3
+// (machines without AVX-512) gains nothing where memory is the limit: there a vector's instructions, twice their
+// number, are at least five times the bytes of an element.
 constexpr int64_t kTurnBytes = 24 << 10;
 constexpr int64_t kTurnBlock = 128;  // elements
 constexpr int kTurnCost = 5;
@@ -182,11 +182,12 @@ void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*
   size_t before = last - 1;  // the loop before it
   while (!s_.phases[before].inner || unless_[before] >= 0) --before;
   const RowLoop front_loop = PlanRowLoop(s_.phases[before]), back_loop = PlanRowLoop(s_.phases[last]);
-  // Of both whole steps; and no more additions than sums may have before they are added to their second level.
+  // A block is whole steps of both loops, and has no more additions than sums may have before they are added to their
+  // second level.
   const int64_t sum_block = front_loop.copies * lanes_ * kSumBlock;
   const int64_t step = std::max(front_loop.copies, back_loop.copies) * int64_t{lanes_};
   Value* block = b_.getInt64(std::max(std::min(kTurnBlock, sum_block), step));
-  // What the last loop and what follows it take from before it.
+  // The values that the last loop and the code after it take from before it.
   std::vector<bool> wanted(s_.instrs.size(), false);
   for (size_t k = last; k < s_.phases.size(); ++k) {
     for (int i : s_.phases[k].instrs) {

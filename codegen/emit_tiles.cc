@@ -17,8 +17,8 @@ namespace {
 // A tile of fewer vectors' elements is not worth a transposed block.
 constexpr int64_t kFewVectors = 2;
 
-// Of which blocks are taken column by column: as many pages as a machine knows the places of, and as many as their
-// transposed operands' elements of one column fill.
+// Blocks within this many rows are taken column by column. One column of their transposed operands touches as many
+// pages as the machine's TLB holds.
 constexpr int64_t kBandRows = 512;
 
 }  // namespace
@@ -29,7 +29,7 @@ void KernelEmitter::ChooseTiled() {
   if (!columns_ || lanes_ == 1 || p < 2 || s_.reduction_rank > 0 || s_.sequential) return;
   for (size_t k = 0; k < s_.params.size(); ++k) {
     const KernelParam& param = s_.params[k];
-    // What lies three or four apart is read as it lies, three or four times.
+    // Elements three or four apart are read in order, three or four times.
     const StrideClass along = param.strides[p - 1];
     const bool apart = IsApart(along) && ElementsApart(along) <= 2;
     tiled_[k] = !written_[k] && apart && param.strides[p - 2] == StrideClass::kUnit;

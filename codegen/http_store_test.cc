@@ -136,7 +136,7 @@ class Server {
   std::vector<int> silent_;
 };
 
-// What a server that does its work keeps.
+// The blobs that a working server keeps.
 class Blobs {
  public:
   Answer operator()(const std::string& method, const std::string& path, const std::string& body) {

@@ -5,7 +5,7 @@
 namespace smelt {
 namespace {
 
-// Of larger kernels a second loop costs more compilation than it saves.
+// In larger kernels a second loop costs more compilation than it saves.
 constexpr size_t kMaxInstrs = 300;
 
 bool IsScalar(const KernelInstr& in, ScalarOp op) { return in.op == KernelOp::kScalar && in.scalar == op; }
@@ -47,7 +47,8 @@ class InteriorFinder {
   }
 
  private:
-  // What guards a load holds in the interior, as far as it is made of comparisons with the index: whether any is.
+  // Takes the guards of a load that hold in the interior, as far as they are comparisons with the index. Returns
+  // whether there are any.
   bool TakeGuard(int i) {
     const KernelInstr& in = s_.instrs[i];
     if (holds_[i]) return true;

@@ -40,7 +40,7 @@ namespace {
 
 constexpr absl::string_view kSuffix = ".kernel";
 constexpr absl::string_view kTemporary = ".tmp.";
-// What a process that died has left behind.
+// A temporary file of this age belongs to a process that died.
 constexpr int64_t kStaleSeconds = 3600;
 
 int64_t Nanoseconds(const timespec& t) { return static_cast<int64_t>(t.tv_sec) * 1000000000 + t.tv_nsec; }

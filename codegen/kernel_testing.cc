@@ -536,7 +536,7 @@ Launch DenseLaunch(const KernelSpec& spec, std::vector<int64_t> sizes, std::mt19
   for (const KernelParam& p : spec.params) {
     std::vector<int64_t> strides(spec.rank(), 0);
     int64_t n = 1, origin = 0;
-    // What a class places is innermost, the others keep their order.
+    // The dims that a class places are innermost, and the others keep their order.
     for (int pass : {0, 1}) {
       for (int d = spec.rank() - 1; d >= 0; --d) {
         const int64_t apart = ElementsApart(p.strides[d]);

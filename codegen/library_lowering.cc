@@ -65,7 +65,7 @@ absl::StatusOr<LibraryNode> Convolution(const Graph& g, NodeId n, const OpCall& 
   return out;
 }
 
-// Of a weight alone: the rest of it is convolutions and sums.
+// Lowers the gradient of the weight alone. The rest is convolutions and sums.
 absl::StatusOr<LibraryNode> ConvolutionBackward(const Graph& g, NodeId n, const OpCall& call) {
   const OpArg* mask = call.Find("output_mask");
   if (mask == nullptr || mask->bools != std::vector<bool>{false, true, false})

@@ -168,7 +168,7 @@ class CudaEmitter {
   }
 
  private:
-  // What the scalar emitter may use: contraction is explicit, conversions of float16 are instructions.
+  // The features that the scalar emitter may use: contraction is explicit, conversions of float16 are instructions.
   static CpuFeatures Features() {
     CpuFeatures f;
     f.fma = true;
@@ -531,7 +531,7 @@ class CudaEmitter {
     AllocaInst* index = nullptr;  // of argmin, argmax
   };
   DType Element(const KernelInstr& in) const { return s_.instrs[in.operands[0]].type; }
-  // What a reduction is kept in.
+  // Returns the dtype of a reduction's accumulator.
   DType Kept(const KernelInstr& in) const {
     const DType t = Element(in);
     return in.op == KernelOp::kScan && IsFloating(t) && !IsArg(in.reduce) ? DType::kFloat64 : t;
@@ -599,7 +599,7 @@ class CudaEmitter {
         return nullptr;
     }
   }
-  // Of two candidates (value, index), whether z is to be taken: NaN wins, among equals the lower index.
+  // Returns whether z is to be taken out of two candidates (value, index): NaN wins, and among equals the lower index.
   Value* Better(ReduceKind kind, DType t, Value* a, Value* a_index, Value* z, Value* z_index) {
     const bool min = kind == ReduceKind::kArgMin;
     Value* earlier = b_.CreateICmpSLT(z_index, a_index);
@@ -653,7 +653,7 @@ class CudaEmitter {
       if (a.lost) value = b_.CreateFSub(value, Get(a.lost));
       if (block) std::tie(value, index) = AcrossBlock(in, t, value, index);
       if (index) {
-        // Of nothing: 0, as the interpreter says.
+        // With no elements the index is 0, as in the interpreter.
         Value* none = b_.CreateICmpEQ(index, b_.getInt64(std::numeric_limits<int64_t>::max()));
         value = b_.CreateSelect(none, b_.getInt64(0), index);
       }

@@ -1,4 +1,4 @@
-// What a kernel is made of in general: decisions, the parameter block, values, the blocks of loops and branches.
+// The general parts of a kernel: decisions, the parameter block, values, the blocks of loops and branches.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -149,7 +149,7 @@ int KernelEmitter::LaneBits() const {
   for (size_t i = 0; i < s_.instrs.size(); ++i) {
     const KernelInstr& in = s_.instrs[i];
     if (in.op == KernelOp::kIndex || in.op == KernelOp::kDimSize || in.op == KernelOp::kCheckIndex) continue;
-    // What is equal in all lanes is in none: a Python number is 64 bits wide.
+    // A value that is equal in all lanes takes no lane: a Python number is 64 bits wide.
     if (!varying_[i] && in.op != KernelOp::kReduce && in.op != KernelOp::kStore) continue;
     f32 = f32 || in.type == DType::kFloat32 || IsHalf(in.type);
     f64 = f64 || in.type == DType::kFloat64;
@@ -210,7 +210,7 @@ void KernelEmitter::LoadWords() {
   addr_ = base_;
   idx_.assign(s_.rank(), nullptr);
   vals_.assign(1, std::vector<Value*>(s_.instrs.size(), nullptr));
-  // Whether this launch's outputs are large enough to store past the cache.
+  // Computes whether this launch's outputs are large enough to be stored past the cache.
   nt_launch_.assign(s_.params.size(), nullptr);
   for (size_t p = 0; p < s_.params.size(); ++p) {
     if (!written_[p] || !MayBeNonTemporal(static_cast<int>(p))) continue;
@@ -493,7 +493,7 @@ void KernelEmitter::LoadTogether(const std::vector<int>& instrs, size_t from) {
   std::vector<int> loads;
   for (size_t k = from; k < instrs.size() && loads.size() < kLoadedTogether; ++k) {
     const KernelInstr& in = s_.instrs[instrs[k]];
-    // What is stored may be read by what comes after it.
+    // Later instructions may read what is stored.
     if (in.op == KernelOp::kStore) break;
     const bool is_plain = in.op == KernelOp::kLoad && !in.has_offset && !in.has_guard && UnitAlongLoop(in.param);
     if (is_plain && !(hoisted_.size() && hoisted_[instrs[k]])) loads.push_back(instrs[k]);
@@ -672,7 +672,7 @@ Value* KernelEmitter::CompareLanes(const KernelInstr& in, int u) {
   return scalar_.Emit(in.scalar, in.type, types, v, active_lanes_);
 }
 
-// Whether instruction `i` is x < 0.
+// Returns whether instruction `i` is x < 0.
 bool KernelEmitter::IsNegative(int i, int x) const {
   const KernelInstr& in = s_.instrs[i];
   if (in.op != KernelOp::kScalar || in.scalar != ScalarOp::kLt || in.operands[0] != x) return false;

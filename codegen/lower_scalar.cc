@@ -174,7 +174,7 @@ Value* ScalarEmitter::ToInteger(Value* v, DType to) {
   Type* real = v->getType();
   Type* type = Like(v, wide ? b_.getInt64Ty() : b_.getInt32Ty());
   const double limit = wide ? 0x1p63 : 0x1p31;
-  // What truncates to -limit from below it becomes -limit either way.
+  // A value that truncates to -limit from below it becomes -limit either way.
   Value* fits = b_.CreateAnd(b_.CreateFCmpOGE(v, ConstantFP::get(real, -limit)),
                              b_.CreateFCmpOLT(v, ConstantFP::get(real, limit)));
   Value* r = b_.CreateFPToSI(b_.CreateSelect(fits, v, Zero(real)), type);
@@ -254,9 +254,10 @@ Value* ScalarEmitter::Divide(ScalarOp op, DType t, Value* a, Value* z) {
   return b_.CreateSelect(by_zero, Zero(type), result);
 }
 
-// Of vectors of int64, truncated; z is neither 0 nor -1. Indices are small: where all lanes are below 2^50, doubles
-// hold them, and their quotient, rounded, is never the next integer. Else one lane after the other, in a loop: a
-// division for each lane would be thousands of instructions in a kernel that takes indices apart.
+// Divides vectors of int64 and truncates; z is neither 0 nor -1. Indices are small: where all lanes are below 2^50,
+// doubles hold them, and their rounded quotient is never the next integer. Otherwise a loop divides one lane after the
+// other. A division for each lane in straight code would be thousands of instructions in a kernel that decomposes
+// indices.
 Value* ScalarEmitter::Quotients(Value* a, Value* z) {
   Type* type = a->getType();
   Type* real = Like(a, b_.getDoubleTy());
@@ -345,8 +346,8 @@ Value* ScalarEmitter::MinMax(ScalarOp op, DType t, Value* a, Value* z) {
     auto p = min ? (IsSigned(t) ? P::ICMP_SLT : P::ICMP_ULT) : (IsSigned(t) ? P::ICMP_SGT : P::ICMP_UGT);
     return b_.CreateSelect(b_.CreateICmp(p, a, z), a, z);
   }
-  // Of two that are equal, zeros of either sign among them, the first. A z that is a bound is asked once whether it is
-  // NaN, not for every element.
+  // Chooses the first of two equal values, zeros of either sign included. A z that is a bound is checked for NaN once,
+  // not for every element.
   Value* better = min ? b_.CreateFCmpOLT(z, a) : b_.CreateFCmpOGT(z, a);
   // If a is NaN, nothing compares and a is chosen; z that is NaN is chosen here.
   const bool nan_wins = op == ScalarOp::kMin || op == ScalarOp::kMax;
@@ -454,7 +455,7 @@ Value* ScalarEmitter::Emit(ScalarOp op, DType type, const DType* types, Value* c
       const unsigned bits = 8 * ItemSize(type);
       Type* t = a->getType();
       const bool keeps_sign = op == ScalarOp::kShr && IsSigned(type);
-      // What is shifted alike in all lanes is told so: the machine has no other shifts of bytes.
+      // The shift is given as a scalar where all lanes shift alike: the machine has no other shifts of bytes.
       Value* alike = t->isVectorTy() ? const_cast<Value*>(llvm::getSplatValue(z)) : nullptr;
       Value* by = alike != nullptr ? alike : z;
       Value* too_far = b_.CreateICmpUGE(by, ConstantInt::get(by->getType(), bits));

@@ -14,7 +14,7 @@ using llvm::Value;
 namespace {
 
 constexpr double kLn2High32 = 0x1.63p-1, kLn2Low32 = -0x1.bd0106p-13;
-// Of what is less the exponential is 0.
+// The exponential of anything less is 0.
 constexpr double kLowestExp32 = -104;
 
 }  // namespace
@@ -53,8 +53,8 @@ Value* MathEmitter::ExpAtMostHuge(Value* x) {
   const double lowest = is_double_ ? -746 : kLowestExp32;
   ReduceLn2(AtLeast(x, lowest), &n, &r);
   Value* p = Fma(Mul(r, r), ExpTail(r), r);
-  // What is 0 in the end is so before it is scaled: Intel's processors take some 150 cycles to a result that
-  // underflows, and in masked rows (a causal softmax) half of them would.
+  // Results that end as 0 are set to 0 before scaling. Intel's processors take some 150 cycles for a result that
+  // underflows, and in masked rows (a causal softmax) half of the results would.
   return Scale(Select(Lt(x, K(lowest)), K(0), Add(p, K(1))), n);
 }
 
@@ -67,7 +67,7 @@ Value* MathEmitter::ScaledExp(Value* r) {
 
 Value* MathEmitter::ExpAtMostZero(Value* x) {
   if (!MakesPowersByRounding()) return ExpAtMostHuge(x);
-  // What is 0 in the end has n = -151, whose power is 0: nothing underflows on the way.
+  // Results that end as 0 have n = -151, whose power is 0, so nothing underflows on the way.
   Value* a = AtLeast(x, -104.5);
   Value *n, *power;
   RoundWithPower(a, kLog2e, 24, &n, &power);

@@ -62,7 +62,7 @@ Value* MathEmitter::Log1p(Value* x) {
   Value* u = Add(x, K(1));
   Value *m, *k;
   SplitLog(u, &m, &k);
-  // What 1 + x lost, from whichever of the two is smaller.
+  // The part that rounding 1 + x lost, from whichever of the two is smaller.
   Value* lost = Select(Gt(x, K(1)), Sub(K(1), Sub(u, x)), Sub(x, Sub(u, K(1))));
   Value* c = Div(lost, u);
   Value* y = LogCore(Sub(m, K(1)), k, c);

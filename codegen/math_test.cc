@@ -325,7 +325,7 @@ TEST_P(MathTest, DoubleIsWithinSixteenUnitsOfTheLastPlaceOnCommonArguments) {
     for (size_t i = 0; i < x.size(); ++i) {
       const Real want = ReferenceOf<Real>(op, x[i]);
       if (has_zeros && std::fabs(want) < 0.5) continue;
-      // Of erfinv near 1 the argument has few digits: its neighbours' values lie far apart.
+      // Near 1 the argument of erfinv has few digits: the values of its neighbours lie far apart.
       if (op == ScalarOp::kErfinv && std::fabs(x[i]) > 0.999999) continue;
       // Near the poles of the reflection, x itself decides.
       if (has_zeros && x[i] < -20) continue;

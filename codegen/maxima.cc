@@ -41,7 +41,7 @@ class MaximaFinder {
  private:
   static bool IsScalar(const KernelInstr& in, ScalarOp op) { return in.op == KernelOp::kScalar && in.scalar == op; }
 
-  // Whether the result is NaN where an operand is.
+  // Returns whether the result is NaN wherever an operand is.
   static bool PassesNanOn(const KernelInstr& in) {
     if (in.op != KernelOp::kScalar || !IsFloating(in.type)) return false;
     switch (in.scalar) {
@@ -62,7 +62,7 @@ class MaximaFinder {
     }
   }
 
-  // Whether every result that maximum m is part of is NaN as soon as one of its elements is.
+  // Returns whether every result that maximum m is part of is NaN as soon as one of its elements is.
   bool EndsInNan(int m, const std::vector<bool>& elements) const {
     std::vector<bool> uses(n_, false);
     std::vector<bool> one(n_, false);  // NaN for the elements that are
@@ -97,7 +97,7 @@ class MaximaFinder {
     return true;
   }
 
-  // Whether all that store i writes is written again, with what is NaN.
+  // Returns whether everything that store i writes is written again with a NaN.
   bool IsReplaced(int i, const std::vector<bool>& all) const {
     for (int k = i + 1; k < n_; ++k) {
       const KernelInstr& in = s_.instrs[k];

@@ -88,7 +88,7 @@ absl::Status PlanBuilder::EmitLoop(NodeId n) {
     Extend(l.slot, std::max(lives_.End(n), LastUse(outputs[i])));
     places.push_back(l);
     for (BlockId b : g_.node(n).blocks) locations_[g_.params(b)[first_param + i]] = l;
-    // What the body makes of it by rewriting regions stays in its place.
+    // Values that the body makes of it by rewriting regions stay in its place.
     const std::vector<ValueId> chain = RegionChain(g_.results(g_.node(n).blocks.back())[(is_while ? 0 : 1) + i]);
     if (chain.back() == g_.params(g_.node(n).blocks.back())[first_param + i]) {
       in_place_chain_.insert(chain.begin(), chain.end());

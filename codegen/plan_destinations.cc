@@ -214,7 +214,7 @@ bool PlanBuilder::CanPlace(ValueId v) const {
 
 bool PlanBuilder::ReadsSameIndexOnly(NodeId n, ValueId source, ValueId target) {
   if (!IsKernelNode(g_, n)) return false;
-  // What is written at one index must not be what is read at another.
+  // A place written at one index must not be read at another.
   const SymbolicGeometry written = DefaultLayout(g_, target);
   if (Region::Strided(0, written.sizes, written.strides, ItemSize(written.dtype)).OverlapsItself(g_.symbols) != false)
     return false;

@@ -6,7 +6,7 @@
 namespace smelt {
 namespace {
 
-// Whether the machine computes it by instructions that hand on a NaN's bits or make one of their own.
+// Returns whether the machine computes it by instructions that pass a NaN's bits through or make a NaN of their own.
 bool IsArithmetic(ScalarOp op) {
   switch (op) {
     case ScalarOp::kAdd:

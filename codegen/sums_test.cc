@@ -33,7 +33,7 @@ TEST_P(SumsTest, OfProductsRoundOnceAnElementWhereTheMachineHasFma) {
   if (GetParam() == Target::kX86_64_V2) GTEST_SKIP() << "no fma";
   absl::StatusOr<LoadedImage> image = CompileAndLoad(ParseOrDie(kDot), GetParam());
   ASSERT_TRUE(image.ok()) << image.status();
-  // What rounding a * b to a float takes from it is left.
+  // The difference is what rounding a * b to a float loses.
   const float a = 1.0f + 0x1p-12f, b = 1.0f + 0x1p-13f;
   const double lost = static_cast<double>(a) * b - a * b;
   ASSERT_NE(lost, 0);
@@ -125,7 +125,7 @@ outer 3 4 5 6 7
   }
 }
 
-// What is read lane by lane is many instructions: of eight rows and four vectors of each it was 500 loads.
+// Loads lane by lane are many instructions: eight rows with four vectors each took 500 loads.
 TEST_P(SumsTest, OfStridedColumnsTakeAVectorAtATime) {
   constexpr char kSum[] = R"(kernel parallel=1 reduction=1 vector=0 sequential=0
 param float32 r [$0,$1] alias=-1

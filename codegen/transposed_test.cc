@@ -110,8 +110,8 @@ std::vector<std::array<uint8_t, 8>> EncodedAs(DType type) {
   return encoded;
 }
 
-// What goes past the cache is taken in blocks of whole squares, while the next one is read ahead; rows that are left,
-// and what has rows that do not begin with a line, are not.
+// Matrices too large for the cache are taken in blocks of whole squares, while the next block is prefetched. Remaining
+// rows are not, and neither are matrices with rows that do not begin with a line.
 TEST_P(TransposedTest, PastTheCacheSumsAreThoseOfTheirElements) {
   if (!RunsHere(GetParam())) GTEST_SKIP() << "this machine is below " << Name(GetParam());
   constexpr DType kF32 = DType::kFloat32, kBf16 = DType::kBFloat16, kF64 = DType::kFloat64, kU8 = DType::kUInt8;
