@@ -20,7 +20,7 @@ constinit thread_local OnNode works_on_node = nullptr;
 
 }  // namespace check_internal
 
-// Of recover.h, for those that do not depend on it.
+// Declared here as in recover.h, for callers that do not depend on it.
 void WorksOnNode(absl::string_view op, absl::string_view source) {
   if (check_internal::works_on_node != nullptr) check_internal::works_on_node(op, source);
 }

@@ -1,4 +1,4 @@
-// What the code takes for granted of the compiler and its flags.
+// Properties of the compiler and its flags that the code relies on.
 #include "gtest/gtest.h"
 
 namespace smelt {

@@ -65,7 +65,7 @@ auto Retry(Call call) {
   return result;
 }
 
-// Of a file that is written: a name that cannot be a file's is no mistake in what was read.
+// The error of a file that is written. A name that cannot be a file's is no mistake in the data that was read.
 absl::Status WriteError(absl::string_view path, absl::string_view what, int error) {
   const absl::Status status = SystemError(path, what, error);
   return absl::IsInvalidArgument(status) ? absl::UnavailableError(status.message()) : status;

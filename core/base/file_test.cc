@@ -177,7 +177,7 @@ TEST_F(FileTest, OnlyAnAbandonedOutputIsRemoved) {
   EXPECT_TRUE(file->Append("whole").ok());
   EXPECT_TRUE(file->Commit().ok());
   EXPECT_EQ(*ReadFile(Path("f")), "whole");
-  // Of a process that was killed.
+  // The temporary file of a process that was killed.
   ASSERT_TRUE(WriteFileAtomically(temporary, "part").ok());
   RemoveAbandonedOutput(temporary);
   EXPECT_THAT(Names(), UnorderedElementsAre("f"));

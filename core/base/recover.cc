@@ -11,7 +11,8 @@
 namespace smelt {
 namespace check_internal {
 
-// Of check.cc. A header for them would be everybody's, who would all be compiled again.
+// Defined in check.cc. A header for them would be included everywhere, and a change of it would compile everything
+// again.
 using OnFailure = void (*)(const std::string& message);
 using OnNode = void (*)(absl::string_view op, absl::string_view source);
 extern constinit thread_local OnFailure instead_of_aborting;
@@ -25,7 +26,7 @@ struct CheckFailed {
   std::string message;
 };
 
-// Of the innermost Recovered of this thread.
+// The work of the innermost Recovered of this thread.
 struct Work {
   std::string pass, op, source;
 };

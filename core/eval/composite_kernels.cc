@@ -31,7 +31,7 @@ absl::StatusOr<Values> BatchNorm(Call& c) {
     r.push_back(EvalValue(reserve));
     return r;
   }
-  // Of nothing PyTorch makes a copy, and leaves the statistics.
+  // PyTorch returns a copy of an empty input, and leaves the statistics as they are.
   if (n == "aten::batch_norm" && c.T("input").NumElements() == 0)
     return Run(*c.state, OpName::Get("aten::clone"), {c.args[0], EvalValue()});
   const Tensor mean = c.T("running_mean"), var = c.T("running_var");

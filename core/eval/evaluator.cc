@@ -130,7 +130,7 @@ class ConventionRun {
     }
     for (size_t d = 0; d < distinct_.size(); ++d) {
       if (!distinct_[d].IsTensor() || !resized.contains(c_.overlaps.memory_of[d].value())) continue;
-      // What lies behind it was taken for new memory.
+      // The memory behind it was taken for new memory.
       const Tensor& t = distinct_[d].tensor();
       if (t.offset() != 0 || t.geometry().Span().second * ItemSize(t.dtype()) != t.storage()->bytes())
         return absl::UnimplementedError("an argument is resized whose storage holds more than it");

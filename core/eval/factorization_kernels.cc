@@ -115,7 +115,8 @@ absl::StatusOr<Values> Inverse(Call& c) {
   return Checked(c, outs, info, "singular");
 }
 
-// Whether both have matrices of one batch, and the unknowns are on the right: else the decomposition makes it so.
+// Returns whether both have matrices of one batch, and the unknowns are on the right. The decomposition makes any other
+// call so.
 bool IsPlain(const Call& c, const Tensor& a, const Tensor& b) {
   return c.B("left", true) && a.rank() == b.rank() && a.rank() >= 2 &&
          a.sizes().subspan(0, a.rank() - 1) == b.sizes().subspan(0, b.rank() - 1);

@@ -171,7 +171,7 @@ void RunCalls(const FunctionSchema& schema, int calls, volatile int* running) no
   }
 }
 
-// What is running, in memory that both processes have.
+// The call that is running, in memory that both processes share.
 struct Running {
   size_t schema = 0;
   int call = 0;
@@ -198,7 +198,7 @@ TEST(HostileArgumentsTest, NoOperatorCrashesOrHangs) {
     if (child == 0) {
       for (size_t k = next; k < schemas.size(); ++k) {
         running->schema = k;
-        // Of the processor: however busy the machine is.
+        // The limit is one of processor time, so that it holds however busy the machine is.
         const itimerval limit = {{0, 0}, {kSecondsAnOperator, 0}};
         setitimer(ITIMER_PROF, &limit, nullptr);
         RunCalls(*schemas[k], CallsAnOperator(), &running->call);

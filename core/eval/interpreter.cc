@@ -34,7 +34,7 @@ void Collect(const EvalValue& v, std::vector<Tensor>& out) {
   }
 }
 
-// Of a size like 2*s0 + 1 the symbol follows from its value.
+// The symbol of a size like 2*s0 + 1 follows from the size's value.
 void BindLinear(const Expr& size, int64_t value, Symbols& symbols) {
   const std::vector<std::string> names = size.Symbols();
   if (names.size() != 1 || symbols.contains(names[0])) return;
@@ -365,7 +365,7 @@ class Interpreter {
   // In a pure graph every result is memory of its own, laid out as its type says.
   absl::Status OwnMemory(const Node& node, const Values& args, Values& results) {
     if (node.op.name() == "smelt::write_region") return absl::OkStatus();
-    // What a group writes is contents too: other regions count from the same byte of it.
+    // The memory that a group writes is contents too: other regions count from the same byte of it.
     const Graph* group = nullptr;
     if (const Attribute* a = node.FindAttribute("Subgraph"); a != nullptr && node.op == "smelt::FusionGroup")
       group = std::get<std::shared_ptr<Graph>>(*a).get();

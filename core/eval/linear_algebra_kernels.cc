@@ -146,7 +146,7 @@ struct ConvolutionShape {
 // output in each other's places.
 template <typename F>
 void ForEachProduct(const ConvolutionShape& s, F f) {
-  // Of the convolution that is not transposed: "wide" is its input, "narrow" its output.
+  // Named after the convolution that is not transposed: "wide" is its input, "narrow" its output.
   const std::vector<int64_t>& wide = s.transposed ? s.output : s.input;
   const std::vector<int64_t>& narrow = s.transposed ? s.input : s.output;
   const int64_t wide_channels = wide[1] / s.groups, narrow_channels = narrow[1] / s.groups;

@@ -288,8 +288,8 @@ struct Tap {
 };
 enum class Interpolation { kNearest, kNearestExact, kLinear, kCubic };
 
-// Whether PyTorch's kernel for nearest elements is the one that copies them, or takes each twice, where the sizes say
-// so: that for small images and for four channels and more that lie next to each other.
+// Returns whether PyTorch's kernel for nearest elements is the one that copies them, or takes each twice, if the sizes
+// say so. It is the kernel for small images, and for four or more channels that are innermost in memory.
 bool GoesBySizes(const Tensor& small, const Tensor& large) {
   const int dims = large.rank() - 2;
   if (dims == 1) return false;

@@ -124,7 +124,7 @@ class Entry {
       const std::string d = CompareGeometry(args_[i].tensor(), want, true);
       if (!d.empty()) return absl::StrCat("argument ", i, " afterwards: ", d);
     }
-    // What the arguments' storages hold.
+    // The contents of the arguments' storages.
     for (const auto& [index, storage] : storages_) {
       const std::string key = std::to_string(index);
       Json range = e_["storages"][index];

@@ -167,7 +167,7 @@ absl::StatusOr<Values> ComplexPointwise(Call& c) {
       operands.push_back({Tensor(), ToComplex(a)});
     }
   }
-  // What the operands are computed in: an integer of many digits is one of fewer as a complex64.
+  // The dtype in which the operands are computed: as a complex64, an integer of many digits has fewer.
   const bool single = !kinds.empty() && ResultType(kinds) == DType::kComplex64;
   absl::Status status;
   Walk(out.sizes(), strides, [&](const std::vector<int64_t>& o) {
@@ -215,7 +215,7 @@ struct Accumulator {
     const bool one = combine == Combine::kProd || combine == Combine::kAnd;
     f = one ? 1 : 0;
     i = one ? 1 : 0;
-    // Of a maximum over nothing: the type's least value.
+    // The maximum of no elements is the type's least value.
     if (combine == Combine::kMax) {
       f = -std::numeric_limits<double>::infinity();
       i = type == DType::kInt64 ? std::numeric_limits<int64_t>::min() : 0;
@@ -225,7 +225,8 @@ struct Accumulator {
       i = type == DType::kInt64 ? std::numeric_limits<int64_t>::max() : 0;
     }
   }
-  // Whether the new value replaces the one held, for minima and maxima. NaN wins over all, and keeps its place.
+  // Returns whether the new value replaces the held one, for minima and maxima. NaN wins over all numbers, and keeps
+  // its place.
   bool Better(ScalarValue v, bool ties) const {
     const bool max = combine == Combine::kMax || combine == Combine::kArgMax;
     if (!any) return true;

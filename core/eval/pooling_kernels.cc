@@ -13,7 +13,7 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-// What one output position sees along one dim: positions of the input, and what an average divides by.
+// The input of one output position along one dim: positions of the input, and the divisor of an average.
 struct Window {
   std::vector<int64_t> positions;
   int64_t padded = 0;  // positions with padding counted in

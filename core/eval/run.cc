@@ -118,12 +118,12 @@ OpArg EmptyList(const Type& t) {
   return a;
 }
 
-// Of an operator, or of one that writes what that one returns.
+// Returns whether the operator, or the one whose result it writes, is pointwise.
 bool IsPointwise(OpName op) {
   return GetOpInfo(OpName::Get(absl::StripSuffix(op.name(), "_"))).kind == OpKind::kPointwise;
 }
 
-// Whether `v` can stand for an argument of type `t`.
+// Returns whether `v` can be an argument of type `t`.
 bool Fits(const EvalValue& v, const Type& t) {
   switch (t.kind()) {
     case TypeKind::kTensor:
@@ -215,7 +215,7 @@ PlacedGeometry Placed(const Tensor& t, Geometry geometry) {
   return {std::move(geometry), t.storage()->data(), t.dtype()};
 }
 
-// What the order of the elements means for a write of what `read` gives, broadcast.
+// Returns how the order of the elements affects a write of the values of `read`, which are broadcast.
 absl::StatusOr<ElementOrder> OrderOf(const Call& c, const Tensor& written, absl::Span<const EvalValue> read) {
   std::vector<PlacedGeometry> operands;
   for (const EvalValue& v : read) {
@@ -364,7 +364,7 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
         if (elementwise) return c.Error("output with the shape of an operand doesn't match the broadcast shape");
         if (!ComputesBeforeItResizes(c.schema->op)) return c.Unsupported(kResizesItsOperand);
       }
-      // What is too small grows.
+      // A storage that is too small grows.
       Geometry g = ResizesContiguously(c.schema->op) ? Geometry::Contiguous(r.geometry().sizes) : r.geometry();
       g.offset = resized.offset();
       const int64_t need = g.Span().second * ItemSize(resized.dtype());
@@ -672,9 +672,9 @@ absl::Status OverlapError(const Call& c) {
 }  // namespace
 
 namespace {
-// Of operators whose operands may not lie in the written memory, or only with all of their elements.
-// `held`: operands of which PyTorch does not see that they share memory with `target`, which is written. In whatever
-// order it computes, the answer is the same if they do not change.
+// Checks operators whose operands must not lie in the written memory, or only with all of their elements. `held` are
+// operands that share memory with `target`, which is written, without PyTorch noticing it. If they do not change, the
+// answer is the same in whatever order PyTorch computes.
 absl::Status CheckOperandsApart(const Call& c, std::vector<Tensor>& held, Tensor& target) {
   if (!c.schema->IsMutable()) return absl::OkStatus();
   const OpName functional = GetOpInfo(c.schema->op).functional;
@@ -698,7 +698,7 @@ absl::Status CheckOperandsApart(const Call& c, std::vector<Tensor>& held, Tensor
       if (c.args[i].IsList()) read.assign(c.args[i].elements().begin(), c.args[i].elements().end());
       for (const EvalValue& v : read) {
         if (!v.IsTensor()) continue;
-        // Of the very tensor PyTorch does not look at the elements.
+        // PyTorch does not look at the elements if the operand is the written tensor itself.
         if (rule == OperandSharing::kNone && v.tensor().IsSame(written)) return OverlapError(c);
         const absl::Status apart = CheckApart(c, written, v.tensor(), rule);
         if (apart.ok()) continue;

@@ -77,7 +77,7 @@ bool Equal(const EvalValue& a, const EvalValue& b) {
   return a.identity() != nullptr && a.identity() == b.identity();
 }
 
-// What Python's math computed of finite numbers (`of_finite`), which it does not let become infinite or NaN.
+// Checks a result of Python's math: for finite numbers (`of_finite`) it must not be infinite or NaN.
 absl::StatusOr<EvalValue> InRange(const Call& c, double v, bool of_finite) {
   if (of_finite && std::isnan(v)) return c.Error("ValueError: math domain error");
   if (of_finite && std::isinf(v)) return c.Error("OverflowError: (34, 'Numerical result out of range')");

@@ -255,7 +255,7 @@ absl::StatusOr<Attribute> ParseAttribute(Cursor& c, const Type* hint) {
   c.Seek(start);
   SMELT_ASSIGN_OR_RETURN(Attribute attribute, ParsePlain(c, hint));
   c.SkipBlanks();
-  // What began like a value that we know and goes on like none is kept as written.
+  // A text that begins like a known value but does not end like one is kept as written.
   if (c.Peek() == ',' || c.Peek() == ']' || c.Peek() == ')' || std::holds_alternative<OpaqueAttribute>(attribute))
     return attribute;
   c.Seek(start);

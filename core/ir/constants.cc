@@ -127,8 +127,8 @@ bool ChangesFirstList(OpName op) {
 
 namespace {
 
-// Whether some node may change the list, or a container that `v` holds or is held by: directly, or because it is where
-// somebody could.
+// Returns whether some node may change the list, or a container that holds `v` or that `v` holds: directly, or because
+// `v` is reachable by somebody who could.
 bool MayChange(const Graph& g, ValueId v) {
   static const auto* const kContainers =
       new absl::flat_hash_set<std::string>{"prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct"};

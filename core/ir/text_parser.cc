@@ -14,7 +14,7 @@ namespace smelt {
 
 namespace {
 
-// What an overload is chosen by, as a key: geometry does not matter.
+// Appends the part of a type that decides between overloads, as a key: geometry does not matter.
 void AppendKinds(const Type& type, std::string& out) {
   out.push_back(static_cast<char>('A' + static_cast<int>(type.kind())));
   if (type.kind() == TypeKind::kClass) absl::StrAppend(&out, type.class_name(), ";");
@@ -45,7 +45,7 @@ class Parser {
   }
 
  private:
-  // What is known while one graph is read.
+  // The state of reading one graph.
   struct Scope {
     std::unique_ptr<Graph> graph = std::make_unique<Graph>();
     std::vector<bool> visible;     // by the value's index

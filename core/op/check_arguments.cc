@@ -149,7 +149,7 @@ absl::Status CheckRanks(const OpCall& call) {
   return absl::OkStatus();
 }
 
-// What goes into self has its dtype; what is added to slices of it has its rank, too.
+// Values that go into self must have its dtype. Values that are added to slices of it must have its rank, too.
 absl::Status CheckWhatGoesInto(const OpCall& call) {
   static const auto* const arguments = new absl::flat_hash_map<absl::string_view, absl::string_view>{
       {"aten::index_put", "values"},  {"aten::_index_put_impl", "values"}, {"aten::_unsafe_index_put", "values"},
@@ -178,7 +178,7 @@ absl::Status CheckWhatGoesInto(const OpCall& call) {
   return absl::OkStatus();
 }
 
-// What is gathered or scattered along a dim has an index of as many dims, of which 0 count as one; an empty one picks
+// The index of a gather or a scatter has as many dims as the tensor, where 0 dims count as one. An empty index picks
 // nothing.
 absl::Status CheckIndices(const OpCall& call) {
   const absl::string_view name = absl::StripSuffix(call.op().name(), "_");
@@ -195,7 +195,7 @@ absl::Status CheckIndices(const OpCall& call) {
       absl::StrCat("Index tensor must have the same number of dimensions as self tensor, got ", rank, " and ", self));
 }
 
-// Of what is padded with its own elements only the batch may be empty.
+// A tensor that is padded with its own elements may be empty in the batch only.
 absl::Status CheckPadded(const OpCall& call) {
   absl::string_view name = call.op().name();
   if (!absl::ConsumePrefix(&name, "aten::reflection_pad") && !absl::ConsumePrefix(&name, "aten::replication_pad"))
@@ -203,7 +203,7 @@ absl::Status CheckPadded(const OpCall& call) {
   const int dims = name.empty() ? 0 : name[0] - '0';
   if (name.size() != 2 || call.args().empty() || !call.arg(0).IsTensor() || !call.arg(0).tensor.sizes)
     return absl::OkStatus();  // a gradient
-  // What is padded along itself needs elements to pad it with, which its own rule says; here, that there are channels.
+  // The padded dims need elements to pad with, which the rule of the operator checks. This check is for channels.
   const std::vector<Expr>& sizes = *call.arg(0).tensor.sizes;
   const size_t channels = sizes.size() - static_cast<size_t>(dims) - 1;
   if (channels < sizes.size() && sizes[channels] == Expr(0)) {

@@ -85,7 +85,7 @@ Parts ComplexParts::PowNumber(const Parts& a, double exponent) {
 }
 
 Parts ComplexParts::Tanh(const Parts& a) {
-  // Of the tangents of the parts, none of which overflows as hyperbolic cosines do.
+  // Computed from the tangents of the parts, none of which overflows as hyperbolic cosines do.
   const ValueId t = e_.Tanh(a.re), u = e_.Op("aten::tan", {Im(a)});
   return Div({t, u}, {e_.Scalar(part_, 1), e_.Mul(t, u)});
 }

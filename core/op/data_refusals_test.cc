@@ -10,7 +10,7 @@
 namespace smelt {
 namespace {
 
-// Of the last node of a graph over floats %x, integers %i and %j, and a mask %m.
+// Returns MayRefuse of the last node of a graph over floats %x, integers %i and %j, and a mask %m.
 bool LastMayRefuse(const std::string& nodes) {
   const auto graph = ParseGraph(
       "graph(%x : Float(4, 3, strides=[3, 1]), %i : Long(2, strides=[1]), %j : Long(2, strides=[1]),\n"

@@ -54,8 +54,8 @@ bool IsNumber(TypeKind k) {
          k == TypeKind::kNumber;
 }
 
-// Whether an operator computes each element of its results from one of each operand, so that a number is as good as a
-// tensor.
+// Returns whether an operator computes each element of its results from one element of each operand, so that a number
+// can stand for a tensor.
 bool IsElementwise(OpName op) {
   const OpInfo& info = GetOpInfo(op);
   if (info.kind == OpKind::kPointwise) return true;
@@ -102,7 +102,7 @@ std::string Objection(const Graph& g, ValueId v, const Argument& formal, bool nu
   return "";
 }
 
-// Whether a constant is of the type that it is declared with.
+// Returns whether a constant has the type that it is declared with.
 bool IsOfType(const Graph& g, ValueId v, const Attribute* value) {
   const Type& type = Inner(g.value(v).type);
   const TypeKind kind = type.kind();
@@ -241,7 +241,7 @@ class TypeChecker {
   }
 
  private:
-  // Of an input, whose name says more than that of the operator prim::Param.
+  // An input is called by its name, which says more than the operator prim::Param.
   template <typename... What>
   absl::Status FailAt(NodeId n, ValueId v, const What&... what) const {
     if (!g_.IsParam(g_.value(v).def)) return Fail(g_, n, what...);
@@ -295,7 +295,7 @@ class TypeChecker {
     return x && y && *x != *y;
   }
 
-  // Whether strides are those of memory without gaps and overlaps, in any order of the dims, in the example.
+  // Returns whether in the example the strides are those of memory without gaps and overlaps, in any order of the dims.
   bool IsDense(const TensorType& t) const {
     std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
     for (size_t d = 0; d < t.sizes->size(); ++d) {
@@ -312,8 +312,8 @@ class TypeChecker {
     return true;
   }
 
-  // What the strides of a result are to be: those of the operand whose memory it shares; those of dense memory; either,
-  // where the operator copies or does not.
+  // The expected strides of a result: those of the operand whose memory it shares, those of dense memory, or either if
+  // the operator may copy or not.
   enum class Strides { kShared, kDense, kAny };
   static Strides StridesOf(OpName op, size_t result) {
     if (GetOpInfo(op).kind == OpKind::kOut) return Strides::kAny;  // those that it was given, or of dense memory
@@ -365,7 +365,7 @@ class TypeChecker {
     return t.IsTensor() && t.tensor().sizes &&
            absl::c_any_of(*t.tensor().sizes, [](const Expr& e) { return e.IsPoison(); });
   }
-  // Of a node's operands, numbers among them.
+  // Returns whether the sizes of a node's operands, numbers among them, are known.
   bool AreSizesKnown(NodeId n) const {
     const auto known = [&](ValueId v) {
       const Type& t = g_.value(v).type;
@@ -403,7 +403,7 @@ class TypeChecker {
       if (inferred[i] != declared[i]) g_.SetType(outputs[i], declared[i]);
       if (g_.value(outputs[i]).expr != exprs[i]) g_.SetExpr(outputs[i], exprs[i]);
     }
-    // What hangs on sizes that only the data have is not known before the call.
+    // Facts that depend on sizes that only the data decide are not known before the call.
     const bool undecided = absl::StrContains(s.message(), "the ranges of the symbols leave it open");
     if (absl::IsInvalidArgument(s) && !undecided)
       return outputs.empty() ? s : Annotate(s, absl::StrCat("%", g_.value(outputs[0]).name));
@@ -423,7 +423,7 @@ class TypeChecker {
     return absl::OkStatus();
   }
 
-  // What is handed from one place to another, of a condition or a loop.
+  // Checks a value that a condition or a loop passes from one place to another.
   absl::Status CheckHanded(NodeId n, ValueId from, ValueId to, absl::string_view what) const {
     const Type &a = g_.value(to).type, &b = g_.value(from).type;
     std::string field = Difference(a, b, Strides::kAny);

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What is wrong with a graph; "" if nothing is.
+// Returns the error in a graph, or "" if it is correct.
 std::string Wrong(absl::string_view text) {
   absl::StatusOr<std::unique_ptr<Graph>> g = ParseGraph(text);
   EXPECT_TRUE(g.ok()) << g.status();

@@ -28,7 +28,7 @@ absl::StatusOr<ValueId> RepeatHeads(Emit& e, const OpCall& call, ValueId v, cons
   return e.Reshape(out, s);
 }
 
-// What the softmax is of, in what its kernel computes in: q k^T scaled and masked.
+// The operand of the softmax, in the dtype of its kernel: q k^T, scaled and masked.
 absl::StatusOr<ValueId> Scores(Emit& e, const OpCall& call, ValueId q, ValueId k, ValueId* scale) {
   SMELT_ASSIGN_OR_RETURN(double dropout, call.GetDoubleOr("dropout_p", 0));
   if (dropout != 0) return call.Unsupported("dropout inside attention");

@@ -135,7 +135,7 @@ Values ConvolutionBackward(Emit& e, const OpCall& call) {
   std::vector<ValueId> out(3);
   if (mask.bools.size() != 3) return call.Unsupported("a mask known only at run time");
   if (e.Sizes(input)[0] == Expr(0) || e.Sizes(input)[1] == Expr(0)) {
-    // Of no batch or no channels there is nothing to add up.
+    // Without a batch or without channels there is nothing to add up.
     const ValueId like[] = {input, weight};
     for (int k = 0; k < 2; ++k) {
       if (mask.bools[k]) out[k] = e.Full(e.DTypeOf(like[k]), e.Sizes(like[k]), 0);
@@ -195,7 +195,7 @@ Values SelectBackward(Emit& e, const OpCall& call) {
   ValueId zeros = e.Full(e.DTypeOf(call.arg(0).value), sizes, 0);
   return std::vector<ValueId>{e.Op("aten::select_scatter", {zeros, call.arg(0).value, e.Const(dim), e.Size(index)})};
 }
-// Of what was chosen along a dim by indices: grad's elements added to zeros at these.
+// The gradient of a choice along a dim by indices: grad's elements are added to zeros at the indices.
 ValueId AddedAlong(Emit& e, const std::vector<Expr>& sizes, int64_t dim, ValueId indices, ValueId grad) {
   return e.Op("aten::scatter_add", {e.Full(e.DTypeOf(grad), sizes, 0), e.Const(dim), indices, grad});
 }

@@ -244,7 +244,7 @@ class ComplexRule {
     }
     return PartOf(ResultType(operands)) == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   }
-  // Of the real parts it makes the real parts, of the imaginary ones the imaginary ones.
+  // Returns whether the operator makes real parts of real parts, and imaginary parts of imaginary parts.
   static bool MovesEachPart(const std::string& op) {
     static const auto* const kOps = new absl::flat_hash_set<std::string>{"aten::gather",
                                                                          "aten::take",
@@ -269,7 +269,7 @@ class ComplexRule {
     return kOps->contains(op);
   }
 
-  // What other names stand for.
+  // Returns the operator that another name stands for.
   static std::string PlainName(const std::string& name) {
     static const auto* const kNames = new absl::flat_hash_map<std::string, std::string>{
         {"aten::true_divide", "aten::div"}, {"aten::divide", "aten::div"},   {"aten::multiply", "aten::mul"},
@@ -387,7 +387,7 @@ class ComplexRule {
 bool HasComplexNumbers(const Graph& g, NodeId n) {
   for (ValueId v : g.node(n).inputs) {
     if (IsComplexTensor(g.value(v).type)) return true;
-    // Of a prim::Constant, which is not copied to be asked.
+    // Reads the attribute of a prim::Constant without a copy.
     const Attribute* number = g.node(g.value(v).def).FindAttribute("value");
     if (number != nullptr && std::holds_alternative<std::complex<double>>(*number)) return true;
     if (auto list = GetListElements(g, v)) {

@@ -146,7 +146,7 @@ absl::StatusOr<std::vector<ValueId>> Einsum(Emit& e, const OpCall& call) {
   for (size_t k = 0; k < operands.size(); ++k) operands[k] = Align(e, operands[k], parsed->inputs[k], aligned);
   if (!e.ok()) return e.status();
   const int64_t rank = static_cast<int64_t>(aligned.size()), kept = static_cast<int64_t>(parsed->output.size());
-  // Of each dim, how many operands have more than one element in it, which all are as many.
+  // For each dim, the number of operands with more than one element in it. All of those have equally many.
   std::vector<int> having(rank, 0);
   for (int64_t d = 0; d < rank; ++d) {
     Expr size = 1;

@@ -87,7 +87,7 @@ Maxima MaximaOfBags(Emit& e, ValueId rows, ValueId indices, ValueId bag, ValueId
   };
   auto is_nan = [&](ValueId v) { return e.Op("aten::isnan", {v}); };
   auto both = [&](ValueId a, ValueId b) { return e.Op("aten::logical_and", {a, b}); };
-  // Of each bag and column the first position that is wanted.
+  // The first wanted position of each bag and column.
   auto first = [&](ValueId wanted) {
     const ValueId at = e.Where(wanted, e.Unsqueeze(Range(e, n), 1), e.Scalar(DType::kInt64, kNowhere));
     return reduced(e.Full(DType::kInt64, {bags, width}, kNowhere), at, "amin");
@@ -174,7 +174,7 @@ Values EmbeddingBag(Emit& e, const OpCall& call) {
                               mode == kMax ? maxima : sizes};
 }
 
-// What each row of a gradient is divided by where it is to be the less the more often its index occurs.
+// Divides each row of a gradient by the number of times that its index occurs.
 ValueId ByFrequency(Emit& e, ValueId rows, ValueId indices, const Expr& num_weights) {
   const DType t = e.DTypeOf(rows);
   const ValueId ones = e.Full(OpMathType(t), {e.Sizes(indices)[0]}, 1);

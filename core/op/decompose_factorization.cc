@@ -102,7 +102,7 @@ Values SolveTriangular(Emit& e, const OpCall& call) {
   return First(left ? x : e.Transpose(x, -2, -1));
 }
 
-// Of A = L L^H, or U^H U.
+// Solves with A = L L^H, or U^H U.
 ValueId SolveByFactor(Emit& e, ValueId factor, ValueId b, bool upper) {
   ValueId adjoint = e.Transpose(factor, -2, -1);
   if (IsComplex(e.DTypeOf(factor))) adjoint = e.Op("aten::conj_physical", {adjoint});
@@ -194,8 +194,8 @@ Values Condition(Emit& e, const OpCall& call) {
   return First(p == 2 ? e.Div(first, last) : e.Div(last, first));
 }
 
-// What singular values must exceed to count: the larger of `atol` and `rtol` times the largest. By default rtol is the
-// dtype's epsilon times the longer side, where no atol is given.
+// The bound that singular values must exceed to count: the larger of `atol` and `rtol` times the largest. By default
+// rtol is the dtype's epsilon times the longer side if no atol is given.
 absl::StatusOr<ValueId> Threshold(Emit& e, const OpCall& call, ValueId a, ValueId s) {
   const OpArg *atol = call.Find("atol"), *rtol = call.Find("rtol");
   for (const char* name : {"tol", "rcond"}) {

@@ -15,7 +15,8 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<ValueId>>;
 
-// What the sum is divided by: nothing, the root of the number of elements, or the number. As _fft_c2c's argument.
+// The divisor of the sum: nothing, the root of the number of elements, or the number. The values are those of
+// _fft_c2c's argument.
 enum class Normalization : int64_t { kNone = 0, kByRoot = 1, kByNumber = 2 };
 
 absl::StatusOr<Normalization> NormalizationArg(const OpCall& call, bool forward) {

@@ -29,7 +29,7 @@ struct Lines {
   }
 };
 
-// Of points that lie `step` apart.
+// The gradient at points that lie `step` apart.
 ValueId Uniform(const Lines& x, double step, int64_t order) {
   Emit& e = x.e;
   const ValueId inside = e.DivN(e.DivN(e.Sub(x(2, 0), x(0, -2)), step), 2);
@@ -48,7 +48,7 @@ ValueId Uniform(const Lines& x, double step, int64_t order) {
   return e.Cat({e.DivN(first, step), inside, e.DivN(last, step)}, x.dim);
 }
 
-// Of points at the coordinates given, one for each index along the dim.
+// The gradient at points with the given coordinates, one for each index along the dim.
 ValueId AtCoordinates(const Lines& x, ValueId coordinates, int64_t order) {
   Emit& e = x.e;
   const Lines c{e, coordinates, 0, x.size};
@@ -70,7 +70,7 @@ ValueId AtCoordinates(const Lines& x, ValueId coordinates, int64_t order) {
                   e.Div(e.Sub(x(-1, 0), x(-2, -1)), along(step(-1, 0)))},
                  x.dim);
   }
-  // Of the outermost step and the one beside it; the last end is the first one mirrored.
+  // Takes the outermost step and the one beside it. The last end is the first one mirrored.
   const auto end = [&](ValueId outer, ValueId inner, ValueId* near, ValueId* middle, ValueId* far) {
     const ValueId sum = e.Add(outer, inner);
     *near = along(e.Div(e.Add(e.MulN(outer, 2), inner), e.Mul(outer, sum)));

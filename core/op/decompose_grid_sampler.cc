@@ -80,7 +80,7 @@ class GridSampler {
   ValueId Padded(ValueId v, const Expr& size) {
     if (padding_ == kZeros) return v;
     if (padding_ == kReflection) v = align_ ? Reflect(v, Expr(0), 2 * (size - 1)) : Reflect(v, Expr(-1), 2 * size - 1);
-    // Of a NaN PyTorch makes the first place of an image, and the last one of a volume.
+    // PyTorch maps NaN to the first place of an image, but to the last one of a volume.
     const ValueId first = e_.Fill(v, 0), last = AddE(first, size - 1);
     if (places_.size() == 3) return e_.Op("aten::fmax", {e_.Op("aten::fmin", {v, last}), first});
     return e_.Op("aten::fmin", {e_.Op("aten::fmax", {v, first}), last});

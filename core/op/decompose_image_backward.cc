@@ -114,7 +114,7 @@ absl::StatusOr<Windows> AdaptiveWindows(Emit& e, const OpCall& call, const Expr&
   return w;
 }
 
-// What each element has of the k-th window that it lies in along a dim; 0 where there are not as many.
+// The share of each element in the k-th window that it lies in along a dim, or 0 if there are not as many windows.
 ValueId OfWindow(Emit& e, ValueId grad, int64_t dim, const Windows& w, int64_t k) {
   const ValueId at = k == 0 ? w.first : Plus(e, w.first, k);
   const ValueId exists =

@@ -109,8 +109,8 @@ struct Nll {
   ValueId loss;    // per element, 0 where ignored
   ValueId weight;  // per element
 };
-// log probabilities [N, C, ...] (or [C]), target [N, ...] (or []).
-// What log_softmax(self) along `dim` holds at `index`, without its other elements: (x - max) - log(sum).
+// log probabilities [N, C, ...] (or [C]), target [N, ...] (or []). Computes log_softmax(self) along `dim` at `index`,
+// without the other elements: (x - max) - log(sum).
 ValueId LogSoftmaxAt(Emit& e, ValueId self, int64_t dim, ValueId index) {
   const ValueId max = e.Amax(self, {dim}, true);
   e.MayBeOfNothing(max, e.Sizes(self)[dim]);
@@ -118,7 +118,7 @@ ValueId LogSoftmaxAt(Emit& e, ValueId self, int64_t dim, ValueId index) {
   return e.Sub(e.Sub(e.Op("aten::gather", {self, e.Const(dim), index, e.Const(false)}), max), e.Log(sum));
 }
 
-// Of `scores` instead of their log_softmax where that is valid.
+// Computes from `scores` instead of their log_softmax if that is valid.
 absl::StatusOr<Nll> NllOf(Emit& e, const OpCall& call, ValueId logp, ValueId target, ValueId weight, bool has_weight,
                           ValueId scores = ValueId()) {
   if (scores.valid()) logp = scores;
@@ -163,7 +163,7 @@ Values NllLoss(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Contiguous(r[0])};
 }
 
-// Of each of so many classes, a number.
+// The share of each of so many classes, as a number.
 ValueId Share(Emit& e, double whole, const Expr& classes) {
   if (classes.IsConstant()) return e.Const(whole / static_cast<double>(*classes.Constant()));
   return e.Op("aten::div.float", {e.Const(whole), e.Op("aten::Float.Scalar", {e.Size(classes)})});

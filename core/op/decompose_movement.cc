@@ -351,7 +351,7 @@ Values TriangleIndices(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Const(both)};
 }
 
-// What a reduction that leaves self out begins with: it changes nothing.
+// The initial value of a reduction that leaves self out; it changes nothing.
 ConstantValue NeutralElement(const std::string& reduce) {
   if (reduce == "amax") return -std::numeric_limits<double>::infinity();
   if (reduce == "amin") return std::numeric_limits<double>::infinity();

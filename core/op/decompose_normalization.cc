@@ -30,7 +30,7 @@ Values Softmax(Emit& e, const OpCall& call, bool log, bool safe) {
     return std::vector<ValueId>{e.Cast(log ? zero : e.Exp(zero), out)};
   }
   dim = WrapDim(dim, e.Rank(x));
-  // Of nothing there is no largest; the result is as empty.
+  // An empty tensor has no largest element, and the result is as empty.
   if (e.Sizes(x)[dim] == Expr(0)) return std::vector<ValueId>{e.Cast(e.Exp(x), out)};
   ValueId m = e.Amax(x, {dim}, true);
   e.MayBeOfNothing(m, e.Sizes(x)[dim]);
@@ -63,11 +63,11 @@ Values Softmin(Emit& e, const OpCall& call) {
 
 Values LogSumExp(Emit& e, const OpCall& call) {
   ValueId x = call.arg(0).value;
-  // Of half types each step is rounded: PyTorch calls one operator after the other.
+  // Half types are rounded after each step, since PyTorch calls one operator after the other.
   if (!IsFloating(e.DTypeOf(x))) x = e.Cast(x, DType::kFloat32);
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(x)));
   SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));
-  // Of nothing there is no maximum, but a sum.
+  // An empty tensor has no maximum, but a sum.
   const bool nothing =
       std::any_of(dims.begin(), dims.end(), [&](int64_t d) { return d < e.Rank(x) && e.Sizes(x)[d] == Expr(0); });
   ValueId r;
@@ -89,9 +89,9 @@ Values LogSumExp(Emit& e, const OpCall& call) {
 struct Moments {
   ValueId centered, mean, var;  // mean and var keep the dims; var is the mean square
 };
-// What the sum lost, and what rounding the mean loses, show in the mean of the distances from the first mean: of nearly
-// equal elements that is as much as they differ by. (PyTorch's running mean of equal elements is each of them.) The
-// square of it is nothing beside the variance, but where elements differ in their last bits alone.
+// The mean of the distances from the first mean shows what the sum lost and what rounding the mean loses: for nearly
+// equal elements that is as much as their differences. (PyTorch's running mean of equal elements is each of them.) Its
+// square is nothing beside the variance, unless elements differ in their last bits alone.
 Moments MomentsOf(Emit& e, ValueId x, const std::vector<int64_t>& dims) {
   Moments m;
   const ValueId first = e.Mean(x, dims, true);
@@ -102,7 +102,7 @@ Moments MomentsOf(Emit& e, ValueId x, const std::vector<int64_t>& dims) {
   m.var = e.Mean(e.Square(distance), dims, true);
   return m;
 }
-// Of an instance: as PyTorch's kernels keep them, in float64.
+// The moments of an instance, in float64 as PyTorch's kernels keep them.
 Moments InstanceMomentsOf(Emit& e, ValueId x, const std::vector<int64_t>& dims) {
   Moments m;
   m.mean = e.Mean(e.Cast(x, DType::kFloat64), dims, true);
@@ -353,7 +353,7 @@ ValueId NormOf(Emit& e, ValueId x, double p, const std::vector<int64_t>& dims, b
   return e.PowN(e.Sum(e.PowN(a, p), dims, keepdim), 1 / p);
 }
 
-// What a norm is computed in and given as: real floating point.
+// The dtype in which a norm is computed and returned: real floating point.
 absl::StatusOr<DType> DTypeOfNorm(Emit& e, const OpCall& call) {
   DType out = RealOf(e.DTypeOf(call.arg(0).value));
   if (std::optional<DType> asked = call.GetDType("dtype")) out = RealOf(*asked);

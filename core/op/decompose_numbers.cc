@@ -152,7 +152,7 @@ Values Sequence(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(out, t)};
 }
 
-// What every window is made from: n elements; from the first to `last` it is symmetric.
+// The arguments of every window: n elements, symmetric from the first to `last`.
 struct WindowArgs {
   int64_t n, last;
   DType dtype;

@@ -165,7 +165,7 @@ absl::StatusOr<std::vector<ValueId>> StepCounts(const OpCall& call, size_t n) {
   return out;
 }
 
-// What an operator without results is replaced by: a rule's answer must not be empty.
+// The replacement of an operator without results: the answer of a rule must not be empty.
 Values Nothing(const Emit& e) {
   if (!e.ok()) return e.status();
   return std::vector<ValueId>{ValueId()};

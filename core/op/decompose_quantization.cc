@@ -22,7 +22,7 @@ ValueId Reciprocal(Emit& e, ValueId v) { return e.Op("aten::reciprocal", {v}); }
 
 // --- fake_quantize ---
 
-// What quantizes and what takes it back, of one channel or of all.
+// The parameters of quantizing and dequantizing, of one channel or of all.
 struct QuantParams {
   ValueId scale, inverse, zero;
   bool round_last = false;  // after the zero point is added, which is no whole number
@@ -163,7 +163,7 @@ absl::StatusOr<ValueId> OneNumber(Emit& e, const OpCall& call, absl::string_view
   return e.Scalar(t, v);
 }
 
-// What is to be quantized: float32, or a half type that becomes it.
+// The tensor to be quantized: float32, or a half type that becomes float32.
 absl::StatusOr<ValueId> FloatInput(Emit& e, const OpCall& call) {
   const ValueId input = call.arg(0).value;
   const DType t = e.DTypeOf(input);

@@ -17,8 +17,8 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<ValueId>>;
 
-// What upsample_*2d(self, output_size, align_corners, scales_h, scales_w) and upsample_*2d.vec(input, output_size,
-// align_corners, scale_factors) do to one dim: from how many rows to how many, and how far apart they lie.
+// One dim of upsample_*2d(self, output_size, align_corners, scales_h, scales_w) and of upsample_*2d.vec(input,
+// output_size, align_corners, scale_factors): the number of rows before and after, and their distance.
 struct Resampled {
   int64_t in_size, out_size;
   double scale;  // a float for images that are computed in float32
@@ -141,8 +141,8 @@ T Keys(T x, T a) {
   return 0;
 }
 
-// What _upsample_bilinear2d_aa and _upsample_bicubic2d_aa do along a dim: where the image shrinks, the filter is as
-// much wider. Computed as PyTorch does, in T.
+// The windows of _upsample_bilinear2d_aa and _upsample_bicubic2d_aa along a dim: the more the image shrinks, the wider
+// the filter is. Computed as PyTorch does, in T.
 template <typename T>
 Windows SmoothedWindows(const Resampled& d, bool cubic) {
   const T scale = static_cast<T>(d.scale), half = cubic ? 2 : 1;
@@ -168,8 +168,8 @@ Windows SmoothedWindows(const Resampled& d, bool cubic) {
   return Windows::Of(d.in_size, windows);
 }
 
-// What upsample_bilinear2d and upsample_bicubic2d do to bytes: two or four neighbours, those beyond the edges being the
-// edges again.
+// The windows of upsample_bilinear2d and upsample_bicubic2d of bytes: two or four neighbours, where those beyond an
+// edge are the edge again.
 Windows NeighbourWindows(const Resampled& d, bool cubic) {
   const int64_t half = cubic ? 2 : 1;
   std::vector<std::pair<int64_t, std::vector<double>>> windows;
@@ -209,7 +209,7 @@ ValueId SumOfWindows(Emit& e, ValueId v, int dim, const Windows& windows, const 
   return e.Op("aten::sum.dim_IntList", {product, e.Dims({dim}), e.Const(false), dtype});
 }
 
-// Of float32 or float64.
+// A tensor of float32 or float64.
 Tensor Floats(DType t, const std::vector<int64_t>& sizes, const std::vector<double>& values) {
   SMELT_CHECK(t == DType::kFloat32 || t == DType::kFloat64);
   const Tensor out = Tensor::Empty(t, sizes);
@@ -221,8 +221,8 @@ Tensor Floats(DType t, const std::vector<int64_t>& sizes, const std::vector<doub
   return out;
 }
 
-// Of bytes, in whole numbers: weights times the largest power of two for which they have 16 bits, and sums that are
-// rounded to bytes again.
+// A weighted sum of bytes, in integers: the weights are multiplied by the largest power of two for which they have 16
+// bits, and the sums are rounded to bytes again.
 ValueId SumOfBytes(Emit& e, ValueId v, int dim, const Windows& windows) {
   double largest = 0;
   for (double w : windows.weights) largest = std::max(largest, std::isnan(w) ? 0 : w);

@@ -186,7 +186,7 @@ Values Rot90(Emit& e, const OpCall& call) {
   }
 }
 
-// What a prelu's weight is broadcast to: one per channel.
+// A prelu's weight is broadcast to one value per channel.
 Values Prelu(Emit& e, const OpCall& call) {
   ValueId x = call.arg(0).value, w = call.arg(1).value;
   if (e.Rank(w) > 1) return call.Error("weight is expected to be a scalar or 1D tensor");

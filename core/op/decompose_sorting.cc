@@ -1,4 +1,4 @@
-// What is found by order (argsort, medians, quantiles) in terms of a sort, and histograms.
+// Operators that depend on order (argsort, medians, quantiles) in terms of a sort, and histograms.
 #include <cmath>
 #include <string>
 #include <vector>

@@ -220,7 +220,7 @@ TEST(DecomposeTest, BagsOfOneLengthGiveWhatBagsAtGivenOffsetsDo) {
   }
 }
 
-// What torch.nn.LSTM is where gradients are taken; the answers are PyTorch 2.13's.
+// The form of torch.nn.LSTM if gradients are taken. The answers are PyTorch 2.13's.
 TEST(DecomposeTest, AnLstmLayerOfOneDnnGivesPyTorchsAnswers) {
   const auto floats = [](std::vector<int64_t> sizes, std::vector<float> v) {
     const Tensor t = Tensor::Empty(DType::kFloat32, sizes);

@@ -518,8 +518,8 @@ OpEffects Make(OpName op) {
     e.results[0] = ResultEffects();
     e.results[0].view = 1;
   }
-  // Of the pure form (docs/architecture.md): the result takes its first argument's memory over, which is where it
-  // counts in which order nodes stand.
+  // Operators of the pure form (docs/architecture.md): the result takes over the memory of its first argument, which
+  // matters where the order of nodes does.
   const bool acts = absl::StartsWith(op.name(), "smelt::inplace_");
   if (acts) e = GetOpEffects(OpName::Get(absl::StrCat("aten::", op.full().substr(sizeof("smelt::inplace_") - 1))));
   if ((acts || op.full() == "smelt::write_region") && !e.args.empty()) {
@@ -537,7 +537,8 @@ OpEffects Make(OpName op) {
 
 bool IsTensorType(const Type& t) { return Unwrap(t).IsTensor(); }
 
-// What prim::Constant[name="f"] gives to prim::CallFunction is code, and an enumeration's member a name: no memory.
+// prim::Constant[name="f"] gives code to prim::CallFunction, and a member of an enumeration is a name. Neither is
+// memory.
 static bool HoldsNothing(const Type& t) {
   return t.kind() == TypeKind::kClass && (t.class_name() == "Function" || absl::StartsWith(t.class_name(), "Enum<"));
 }

@@ -64,7 +64,7 @@ bool Emit::IsContiguous(ValueId v) const {
 
 ValueId Emit::Cast(ValueId v, DType t) {
   if (!ok() || DTypeOf(v) == t) return v;
-  // What was written with real numbers in mind would lose the imaginary parts.
+  // A decomposition that was written for real numbers would lose the imaginary parts.
   if (IsComplex(DTypeOf(v)) && !IsComplex(t)) {
     Fail(absl::UnimplementedError("complex numbers"));
     return v;

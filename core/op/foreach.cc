@@ -36,7 +36,7 @@ absl::StatusOr<std::string> ElementOp(const OpCall& call, const std::string& bas
   return absl::StrCat("aten::", base, dash);
 }
 
-// What argument `a` is for element i.
+// Returns argument `a` for element i.
 absl::StatusOr<OpArg> Element(const OpCall& call, const OpArg& a, size_t i, size_t n) {
   auto checked = [&](size_t size) -> absl::Status {
     return size == n ? absl::OkStatus() : call.Error(absl::StrCat("lists of ", n, " and ", size, " elements"));

@@ -23,11 +23,11 @@
 namespace smelt {
 
 namespace op_internal {
-// Of layout_rules.cc: what the rule of a result says, and all of a call's.
+// Defined in layout_rules.cc: the rules of one result, and of all results of a call.
 absl::StatusOr<std::optional<Geo>> LaidOutByRule(const OpCall& call, SymbolicDecide& decide, size_t result,
                                                  const std::vector<Expr>& sizes);
 void ApplyLayoutRules(const OpCall& call, SymbolicDecide& decide, Outputs& outputs);
-// Of decompose.cc: Decompose, but for the strides of the results, which are those of what computes them.
+// Defined in decompose.cc: Decompose, except that the results have the strides of the nodes that compute them.
 absl::StatusOr<bool> DecomposeAsItComes(Graph& g, NodeId n);
 }  // namespace op_internal
 
@@ -166,7 +166,8 @@ absl::StatusOr<Outputs> InferByDecomposing(const OpCall& call, const FunctionSch
   return out;
 }
 
-// Whether PyTorch's flash attention takes the call, whose result lies as its queries do; else it is a product's.
+// Returns whether PyTorch's flash attention takes the call. Then the result has the layout of the queries, otherwise
+// that of a product.
 bool AttentionLiesAsItsQueries(const OpCall& call, SymbolicDecide& decide) {
   const auto is_one = [&](const Expr& e) {
     return e.IsConstant() ? e == Expr(1) : decide.IsDecidable(e) && decide.Equal(e, 1);
@@ -286,7 +287,7 @@ absl::StatusOr<Outputs> InferOwn(const OpCall& call, SymbolicDecide& decide, con
       break;
     case OpKind::kInplace:
     case OpKind::kOut: {
-      // What is written is returned, with its own type.
+      // The written argument is returned, with its own type.
       if (schema == nullptr) break;
       absl::StatusOr<Outputs> functional = absl::UnimplementedError("");
       if (info.kind == OpKind::kOut) {
@@ -399,7 +400,7 @@ absl::StatusOr<Outputs> InferOwn(const OpCall& call, SymbolicDecide& decide, con
       }
     }
   }
-  // What an operator gives for sizes or numbers that only the run knows.
+  // The answer for sizes or numbers that are known only at run time.
   if (!status.ok() && schema != nullptr && (unknown_numbers() || unknown_sizes() || unknown_lists())) return give_up();
   SMELT_RETURN_IF_ERROR(status);
   if (!decide.status().ok()) return call.Error(decide.status().message());
@@ -421,7 +422,7 @@ absl::Status Annotated(const Graph& g, NodeId n, absl::string_view message) {
       absl::StrCat(node.op.full(), source.empty() ? "" : absl::StrCat(" (", source, ")"), ": ", message));
 }
 
-// What both types say.
+// Combines the facts of both types.
 Type Meet(const Type& a, const Type& b) {
   if (a == b) return a;
   // Nothing on the one side: an optional of what the other side knows.
@@ -446,7 +447,7 @@ Type Meet(const Type& a, const Type& b) {
 
 void SetTypeIfNew(Graph& g, ValueId v, const Type& t) {
   const TypeKind had = g.value(v).type.kind();
-  // Of which kind a number is may be known: aten::item says no more than that it is one.
+  // The kind of a number may be known already: aten::item says no more than that it is a number.
   if (t.kind() == TypeKind::kNumber && (had == TypeKind::kInt || had == TypeKind::kFloat || had == TypeKind::kBool))
     return;
   if (g.value(v).type != t) g.SetType(v, t);
@@ -650,7 +651,8 @@ absl::StatusOr<std::vector<InferredOutput>> InferCall(const OpCall& call, const 
 
 std::vector<Assumption> AssumedEqual(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
-  // Whether operands' dims, counted from the last, have unlike sizes: a size of 1 is broadcast, or is no concern.
+  // Computes whether dims of operands, counted from the last, have different sizes. A size of 1 is broadcast, or does
+  // not matter.
   bool unlike = false;
   std::vector<const Expr*> at;
   std::vector<ValueId> operands(node.inputs.begin(), node.inputs.end());
@@ -673,7 +675,7 @@ std::vector<Assumption> AssumedEqual(const Graph& g, NodeId n) {
   if (!unlike) return {};
   absl::StatusOr<OpCall> call = OpCall::Of(g, n);
   if (!call.ok()) return {};
-  // Of what is written in place the type is known without a look at the operands.
+  // An operator in place has the type of the written argument, whatever its operands.
   if (const OpInfo& info = GetOpInfo(node.op); info.kind == OpKind::kInplace && info.functional)
     call = OpCall(info.functional, call->args());
   const SymbolRanges accepted = g.symbols.Accepted();
@@ -1002,8 +1004,8 @@ absl::Status NameDataSize(Graph& g, NodeId n) {
   return absl::OkStatus();
 }
 
-// What TorchScript's text says in its own way: abs of a tensor; where(x), which is what PyTorch makes it of, the
-// columns of nonzero (lists do not say the sizes of their elements).
+// Replaces spellings of TorchScript's text: abs of a tensor; where(x), which PyTorch turns into the columns of nonzero
+// (lists do not say the sizes of their elements).
 void OpenSpelling(Graph& g, NodeId n) {
   const Node& node = g.node(n);
   if (node.op.full() == "prim::abs") return g.SetOp(n, OpName::Get("aten::abs"));

@@ -10,7 +10,7 @@
 namespace smelt::op_internal {
 namespace {
 
-// Of the input, contiguous, in the dtype asked for.
+// The layout of the input, contiguous, in the requested dtype.
 absl::Status Softmax(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(int64_t to_float, c.call.GetIntOr("half_to_float", 0));
@@ -18,7 +18,8 @@ absl::Status Softmax(Ctx& c) {
   return absl::OkStatus();
 }
 
-// Of queries, keys and values [batch, heads, length, depth], each computed with the heads behind the length.
+// The gradients of queries, keys and values [batch, heads, length, depth], each computed with the heads behind the
+// length.
 absl::Status AttentionBackward(Ctx& c) {
   for (int k = 1; k <= 3; ++k) {
     SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, k));
@@ -89,7 +90,7 @@ absl::Status BatchNorm(Ctx& c) {
   return absl::OkStatus();
 }
 
-// What view operators of the same name give, copied densely.
+// The result of the view operator of the same name, as a dense copy.
 absl::Status ViewCopy(Ctx& c) {
   const std::string name(c.call.op().name().substr(0, c.call.op().name().size() - 5));
   const OpName view =

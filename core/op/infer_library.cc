@@ -23,7 +23,7 @@ absl::Status MatchDTypes(Ctx& c, const TensorType& a, const TensorType& b, absl:
       absl::StrCat("expected ", names, " to have the same dtype, but got: ", Name(*a.dtype), " != ", Name(*b.dtype)));
 }
 
-// What a product is added to is expanded to its sizes.
+// The tensor that a product is added to is expanded to the sizes of the product.
 absl::Status MatchAdded(Ctx& c, const std::vector<Expr>& product) {
   SMELT_ASSIGN_OR_RETURN(const TensorType self, TensorArgument(c, 0));
   const auto together = view_rules::BroadcastSizes<SymbolicDecide>(c.decide, {*self.sizes, product});
@@ -150,8 +150,8 @@ absl::Status NativeGroupNorm(Ctx& c) {
   return absl::OkStatus();
 }
 
-// Whether PyTorch leaves a convolution over three dims to its own kernel, which gives contiguous results whatever the
-// operands' format: doubles, and one small image under a small window.
+// Returns whether PyTorch leaves a convolution over three dims to its own kernel, which gives contiguous results
+// whatever the operands' format: doubles, and one small image under a small window.
 bool IsSmallVolume(const TensorType& x, const TensorType& w, int64_t groups) {
   if (w.rank() != 5 || x.rank() != 5) return false;
   if (x.dtype == DType::kFloat64) return true;
@@ -164,9 +164,9 @@ bool IsSmallVolume(const TensorType& x, const TensorType& w, int64_t groups) {
   return elements <= kSmall;
 }
 
-// What a convolution computes in: what the input suggests, or else the weight. Over one dim PyTorch makes the input
-// contiguous before it sees an image of one row in it, so that only strides of dims of one element can still suggest
-// channels-last.
+// The format in which a convolution computes: the one that the input suggests, or else the weight. Over one dim PyTorch
+// makes the input contiguous before it treats it as an image of one row, so that only strides of dims of one element
+// can still suggest channels-last.
 Format FormatOfConvolution(Ctx& c, TensorType x, const TensorType& w) {
   if (w.rank() != 3) {
     const Format f = Suggest(c, x);
@@ -193,7 +193,8 @@ void AddInFormat(Ctx& c, DType dtype, const std::vector<Expr>& sizes, int weight
   }
 }
 
-// Whether a transposed convolution pads its result by a step or more, which PyTorch leaves to its own kernels, too.
+// Returns whether a transposed convolution pads its result by a step or more, which PyTorch leaves to its own kernels,
+// too.
 absl::StatusOr<bool> PadsBeyondSteps(Ctx& c, int n) {
   SMELT_ASSIGN_OR_RETURN(bool transposed, c.call.GetBoolOr("transposed", false));
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> stride, Spatial(c, "stride", n, 1));
@@ -227,7 +228,7 @@ absl::Status Convolution(Ctx& c) {
                                      " channels, but got ", channels.ToString()));
   }
   if ((*w.sizes)[0] == Expr(0)) return c.call.Error("expected weight to be at least 1 at dimension 0");
-  // Of no channels PyTorch makes none.
+  // Without input channels PyTorch makes no output channels.
   const bool empty = channels == Expr(0) || (batched && sizes[0] == Expr(0));
   sizes.push_back(channels == Expr(0) ? Expr(0) : transposed ? (*w.sizes)[1] * groups : (*w.sizes)[0]);
   for (int d = 0; d < n; ++d) {
@@ -440,7 +441,7 @@ absl::Status RandomSizes(Ctx& c) {
   return absl::OkStatus();
 }
 
-// Of tensors: contiguous, of their common sizes.
+// The result for tensors is contiguous and has their common sizes.
 absl::Status NormalOfTensors(Ctx& c) {
   std::vector<std::vector<Expr>> shapes;
   std::optional<DType> dtype;

@@ -199,7 +199,7 @@ absl::Status Index(Ctx& c) {
 
 absl::Status Take(Ctx& c) { return Gather(c); }
 
-// Whether a dim of n elements has what its padding repeats; `pad` is the wider of its two sides.
+// Checks that a dim of n elements has the elements that its padding repeats; `pad` is the wider of its two sides.
 absl::Status CheckPadding(Ctx& c, const Expr& n, int64_t pad) {
   const std::string& name = c.call.op().name();
   if (!n.IsConstant() || name == "aten::constant_pad_nd" || pad <= 0) return absl::OkStatus();

@@ -1,4 +1,4 @@
-// What rules share, and the kinds that have one rule for all their operators.
+// Helpers that rules share, and the kinds of operators that have one rule in common.
 #include "smelt/core/op/infer_rules.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "smelt/core/tensor/memory_format.h"
 #include "smelt/core/tensor/region.h"
 
-// Of core/tensor/layout_trace.h, which is for those that write rules down.
+// Declared in core/tensor/layout_trace.h, which is for those that write rules down.
 namespace smelt::layout_hooks {
 using Test = std::function<std::optional<bool>(absl::string_view function, const ExprGeometry& g)>;
 extern thread_local const Test* test;
@@ -19,7 +19,7 @@ extern thread_local const Test* test;
 
 namespace smelt::op_internal {
 
-// Of layout_rules.cc.
+// Defined in layout_rules.cc.
 absl::StatusOr<std::optional<Geo>> LaidOutByRule(const OpCall& call, SymbolicDecide& decide, size_t result,
                                                  const std::vector<Expr>& sizes);
 

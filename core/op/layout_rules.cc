@@ -179,7 +179,7 @@ absl::StatusOr<Geo> LaidOut(const OpCall& call, SymbolicDecide& decide, const La
   if (rule.kind == Kind::kContiguous) return in_format(Format::kContiguous);
   if (rule.kind == Kind::kChannelsLast)
     return in_format(sizes.size() == 5 ? Format::kChannelsLast3d : Format::kChannelsLast);
-  // Of operands in several dtypes, those that are converted are copied first.
+  // If operands have several dtypes, those that are converted are copied first.
   std::vector<PromotionOperand> promoted;
   for (int i : rule.operands) promoted.push_back(PromotionOf(call.arg(i)));
   const bool converts =
@@ -211,7 +211,7 @@ absl::StatusOr<Geo> LaidOut(const OpCall& call, SymbolicDecide& decide, const La
 
 }  // namespace
 
-// What the rule of a result says, if it has one; `sizes` are the result's.
+// The layout by the rule of a result, if it has one; `sizes` are the result's.
 absl::StatusOr<std::optional<Geo>> LaidOutByRule(const OpCall& call, SymbolicDecide& decide, size_t result,
                                                  const std::vector<Expr>& sizes) {
   const std::optional<LayoutRule> rule = FindLayoutRule(call, result);
@@ -220,7 +220,7 @@ absl::StatusOr<std::optional<Geo>> LaidOutByRule(const OpCall& call, SymbolicDec
   return g;
 }
 
-// Whether some result has a rule that may say another layout than what computes it gives.
+// Returns whether some result has a rule that may give another layout than the nodes that compute it.
 bool HasLayoutRule(OpName op) {
   const std::string& name = op.name();
   return LinesOf(op) != nullptr || name == "aten::scaled_dot_product_attention" ||

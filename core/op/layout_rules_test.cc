@@ -113,7 +113,7 @@ Sizes LaidOut(const Sizes& sizes, char letter) {
   return {};
 }
 
-// What the table says of a result: nullopt where there is nothing to see.
+// The expected strides of a result by the table, or nullopt if it has no elements.
 std::optional<Sizes> Expected(absl::string_view word, const Sizes& sizes) {
   if (absl::c_linear_search(sizes, 0)) return std::nullopt;
   if (word == "c") return InOrder(sizes, Rising(sizes.size()));
@@ -433,12 +433,12 @@ TEST(LayoutRulesTest, InferredStridesArePyTorchs) {
   });
   EXPECT_GT(tally.calls(), 100000);
   EXPECT_EQ(tally.differs(), 0u);
-  // What smelt refuses for other reasons than layouts, or whose sizes only the data give.
+  // Calls that smelt refuses for other reasons than layouts, and calls whose sizes only the data decide.
   EXPECT_LE(tally.refused().size(), 50u);
   EXPECT_LE(tally.unknown().size(), 22u);
 }
 
-// What an operator is taken apart into lies as its results: here nothing but the rules says how.
+// The decomposition of an operator must give results with the operator's layout. Here only the rules state it.
 TEST(LayoutRulesTest, DecompositionsGiveThoseStrides) {
   Tally tally;
   ForEachCase([&](const Case& c, OpName op, absl::string_view args) {

@@ -1,4 +1,4 @@
-// What an operator does at one node: its constant flags and its arguments' types decide what they can.
+// The effects of an operator at one node: its constant flags and its arguments' types decide them as far as they can.
 #include <string>
 
 #include "absl/strings/match.h"
@@ -68,7 +68,7 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
       break;
     }
     case OpEffects::By::kLazy:
-      // What an operator has just computed is not lazy.
+      // A tensor that an operator has just computed is not lazy.
       if (!n.inputs.empty() && !GetOpEffects(g.node(g.value(n.inputs[0]).def).op).pure) {
         e.results[0].lazy_copy = true;
         e.args[0] |= kReadsData;
@@ -139,7 +139,7 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
       break;
     }
     case OpEffects::By::kItself: {
-      // Whether the handle is the argument's own is seen only where some node changes a geometry.
+      // Returning the argument's own handle makes a difference only if some node changes a geometry.
       if (!trust_types || n.inputs.empty() || !IsTensorType(g.value(n.inputs[0]).type)) break;
       const TensorType& t = Unwrap(g.value(n.inputs[0]).type).tensor();
       const bool real = t.dtype && !IsComplex(*t.dtype), scalar = t.sizes && t.sizes->empty();

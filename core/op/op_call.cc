@@ -10,7 +10,8 @@
 
 namespace smelt {
 
-// Of core/base/recover.h, whose header all that knows of operators would have to be compiled with.
+// Declared in core/base/recover.h. That header is not included, so that a change of it does not compile everything that
+// knows operators.
 void WorksOnNode(absl::string_view op, absl::string_view source);
 
 namespace {

@@ -283,7 +283,7 @@ OpInfo Describe(OpName op) {
     return it == named.end() ? OpKind::kUnknown : it->second;
   };
 
-  // Of lists and dictionaries, though tensors have operators of these names.
+  // These are for lists and dictionaries, though tensors have operators of the same names.
   if (TakesContainer(*schema) && (name == "aten::sort" || name == "aten::copy" || name == "aten::index")) {
     info.kind = OpKind::kContainer;
     return info;

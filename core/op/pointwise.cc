@@ -148,7 +148,7 @@ class Ctx {
     }
     return *v;
   }
-  // Whether a number is known to be v: such a number may change the code.
+  // Returns whether a number is known to be v. Such a number may change the code.
   bool Is(absl::string_view name, double v) const {
     const OpArg* a = call.Find(name);
     return a != nullptr && a->known && a->IsScalar() && a->kind != OpArg::Kind::kComplex && a->expr.IsConstant() &&
@@ -418,7 +418,7 @@ Rule Add(bool subtract) {
   return Binary([subtract](Ctx& c, V a, V b) { return AddScaled(c, a, b, subtract); });
 }
 
-// Whether the second operand is one number, by which tensors of half types are divided in float32.
+// Returns whether the second operand is one number. Tensors of half types are divided by it in float32.
 bool DividesByOne(const Ctx& c) {
   const OpArg& divisor = c.call.arg(1);
   const auto is_one = [](const Expr& size) { return size == Expr(1); };

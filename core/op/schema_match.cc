@@ -38,7 +38,7 @@ bool Same(const Type& a, const Type& b) {
   return true;
 }
 
-// What a match costs: 0 the very type, small for subtypes, more for conversions; nullopt: no match.
+// Returns the cost of a match: 0 for the very type, small for subtypes, more for conversions, nullopt for no match.
 constexpr int kSubtype = 1;
 constexpr int kVariable = 2;
 constexpr int kAnything = 3;
@@ -170,7 +170,7 @@ class Matcher {
       default:
         break;
     }
-    // What a caller was sure of but the types do not show.
+    // The caller was sure of something that the types do not show.
     if (actual.kind() == TypeKind::kOptional) {
       if (std::optional<int> inner = Match(actual.element(), formal)) return *inner + kConversion;
     }

@@ -312,7 +312,7 @@ TEST(ResolveOverloadTest, AgreesWithPyTorchOnScriptedNodes) {
   }
 }
 
-// What torch._C.parse_ir gives; bench/alias/overloads.py asks it of 41,000 calls.
+// The answers of torch._C.parse_ir; bench/alias/overloads.py compares 41,000 calls.
 TEST(ResolveOverloadTest, OfSeveralThatTakeTheTypesTheFirstInPyTorchsRegistry) {
   auto resolve = [](absl::string_view call) {
     auto [name, types] = ParseCall(call);

@@ -1,4 +1,4 @@
-// What PyTorch 2.13 does where an operand is the given result, or the tensor that is written.
+// PyTorch 2.13's behaviour if an operand is the given result, or the tensor that is written.
 #include "smelt/core/op/write_rules.h"
 
 #include "gtest/gtest.h"
@@ -30,7 +30,7 @@ TEST(WriteRulesTest, SumsAndProductsBeginInTheirResult) {
   EXPECT_EQ(Rule("aten::mm.out", "self"), OperandSharing::kApart);
   EXPECT_EQ(Rule("aten::addmm.out", "mat1"), OperandSharing::kApart);
   EXPECT_EQ(Rule("aten::masked_scatter_", "source"), OperandSharing::kApart);
-  // What is added to is copied first.
+  // The tensor that is added to is copied first.
   EXPECT_EQ(Rule("aten::addmm.out", "self"), OperandSharing::kWholeOrNone);
 }
 

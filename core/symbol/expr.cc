@@ -266,7 +266,7 @@ Expr AddTerms(std::vector<Term> terms) {
   return FromTerms(std::move(terms));
 }
 
-// What holds whatever the symbols are: mod(x, m) is in [0, m - 1] for a constant m. nullopt if unbounded.
+// Bounds that hold whatever the symbols are: mod(x, m) is in [0, m - 1] for a constant m. nullopt if unbounded.
 std::optional<std::pair<__int128, __int128>> UniversalRange(const std::vector<Term>& terms) {
   __int128 lo = 0, hi = 0;
   for (const Term& t : terms) {
@@ -347,7 +347,7 @@ std::optional<Expr> DivideExactly(const Expr& a, const Expr& b) {
   return std::nullopt;
 }
 
-// What all terms of both have in common, as a monomial.
+// The common factor of all terms of both, as a monomial.
 Term CommonFactor(const std::vector<Term>& a, const std::vector<Term>& b) {
   Term common;
   uint64_t gcd = 0;
@@ -477,7 +477,7 @@ Expr Extremum(Kind kind, const Expr& a, const Expr& b) {
       std::optional<std::pair<__int128, __int128>> range = UniversalRange(TermsOf(difference));
       // Equal ones: the first stays.
       if (range.has_value() && range->first >= 0 && !(difference == Expr(0) && i < j)) {
-        // Of two that dominate each other (equal in value, unequal in form) keep the first as well.
+        // If two operands dominate each other (equal in value, unequal in form), the first is kept.
         dominated = range->second > 0 || j < i;
       }
     }

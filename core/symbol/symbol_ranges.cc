@@ -1,4 +1,4 @@
-// What the ranges of symbols say of expressions.
+// Facts about expressions that follow from the ranges of symbols.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>

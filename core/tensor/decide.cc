@@ -11,7 +11,7 @@
 
 namespace smelt {
 
-// Of layout_trace.h, which stands above this library.
+// Declared in layout_trace.h, which stands above this library.
 namespace layout_hooks {
 using Compare = std::function<bool(const Assumption& asked)>;
 extern thread_local const Compare* compare;

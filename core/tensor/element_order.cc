@@ -46,7 +46,8 @@ std::vector<int> VisitedDims(absl::Span<const PlacedGeometry> operands) {
   return perm;
 }
 
-// Whether the innermost loop takes vectors of elements: all operands are dense along it, but one that stands still.
+// Returns whether the innermost loop takes vectors of elements: all operands are dense along it, except for one that
+// stands still.
 bool TakesVectors(absl::Span<const PlacedGeometry> operands, absl::Span<const int> dims) {
   const std::vector<int64_t>& sizes = operands[0].geometry.sizes;
   size_t k = 0;
@@ -71,7 +72,7 @@ bool TakesVectors(absl::Span<const PlacedGeometry> operands, absl::Span<const in
   return length * operands[0].item() >= kVectorBytes;
 }
 
-// Whether an element is read, or written again, after it was written.
+// Returns whether an element is read, or written again, after it was written.
 bool SeesWrites(const PlacedGeometry& written, absl::Span<const PlacedGeometry> read, bool self,
                 absl::Span<const int> dims) {
   const auto [low, high] = written.geometry.Span();
@@ -110,8 +111,9 @@ bool ReadsAhead(const PlacedGeometry& written, const PlacedGeometry& read, absl:
   return true;
 }
 
-// Of another dtype an operand may be converted first, or by loops that are compiled as if it lay elsewhere; one element
-// of float16 or bfloat16 is read before all by some operators.
+// Returns whether the operand may be read before the write. An operand of another dtype may be converted first, or by
+// loops that are compiled as if it lay elsewhere. Some operators read one element of float16 or bfloat16 before all
+// others.
 bool MayBeReadFirst(const PlacedGeometry& written, const PlacedGeometry& read) {
   if (read.dtype != written.dtype) return true;
   if (read.dtype != DType::kFloat16 && read.dtype != DType::kBFloat16) return false;

@@ -64,7 +64,7 @@ TEST(ElementOrderTest, TheWrittenStridesSayWhichDimIsInnermost) {
   const ElementOrder order = OrderOfElements(At(0, {6, 6}, {1, 8}), {At(0, {6, 6}, {8, 1})});
   EXPECT_EQ(order.effect, OrderEffect::kSequential);
   EXPECT_EQ(order.dims, (std::vector<int>{0, 1}));
-  // Of equal strides the smaller dim: x.unfold(1, 3, 1) of [6, 8].
+  // Among equal strides the smaller dim comes first: x.unfold(1, 3, 1) of [6, 8].
   const PlacedGeometry windows = At(0, {6, 6, 3}, {8, 1, 1});
   EXPECT_EQ(OrderOfElements(windows, {windows}).dims, (std::vector<int>{2, 1, 0}));
 }

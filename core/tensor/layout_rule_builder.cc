@@ -136,7 +136,7 @@ class Builder : public LayoutTrace {
     return strides;
   }
 
-  // Whether a stride is one that only the call knows.
+  // Returns whether some stride is known only at the call.
   bool IsTraced(const ExprGeometry& g) const {
     return std::any_of(g.strides.begin(), g.strides.end(), [&](const Expr& e) {
       const auto symbols = e.Symbols();
@@ -319,7 +319,7 @@ class Builder : public LayoutTrace {
   bool found_ = false;
   int runs_ = 0;
 
-  // Of the run.
+  // The state of the current run.
   std::vector<bool> forced_;
   size_t decisions_ = 0;
   std::vector<Event> events_;

@@ -181,8 +181,8 @@ class Search {
 
   Expr Simple(const Expr& e) const { return e.IsConstant() ? e : ranges_.Simplify(e); }
 
-  // Whether the coefficients have a common divisor that the distance lacks: with the indices as symbols, the polynomial
-  // cannot be zero.
+  // Returns whether the coefficients have a common divisor that does not divide the distance. Then the polynomial, with
+  // the indices as symbols, cannot be zero.
   bool NeverCongruent(const Expr& distance, size_t k) const {
     Expr sum = -distance;
     for (; k < terms_.size(); ++k) sum = sum + terms_[k].coefficient * Expr::Symbol(absl::StrCat("\x02", k));
@@ -193,7 +193,7 @@ class Search {
   const SymbolRanges& ranges_;
   std::vector<Expr> reach_;
   std::vector<bool> full_;
-  // What deciding costs grows with the length of the expressions.
+  // The cost of a decision grows with the length of the expressions.
   int budget_ = 3000;
 };
 

@@ -154,8 +154,8 @@ class Search {
     }
   }
 
-  // Whether start and all that `steps` reach from there are among the multiples that the terms reach, all of them; the
-  // spans are known to fit.
+  // Returns whether the terms reach all multiples of their divisor, and start and everything that `steps` reach from
+  // there are among these. The spans are known to fit.
   bool ReachesAllOf(const Terms& steps, int64_t start) const {
     if (count_ == 0) return steps.count == 0 && start == 0;
     if (!level_[0].full || start % level_[0].gcd != 0) return false;
@@ -165,7 +165,7 @@ class Search {
     return true;
   }
 
-  // Whether the terms from k on reach the distance; nullopt after too many steps.
+  // Returns whether the terms from k on reach the distance, or nullopt after too many steps.
   std::optional<bool> Reaches(int64_t distance, int k = 0) {
     if (k == count_) return distance == 0;
     const Level& l = level_[k];
@@ -236,8 +236,8 @@ Spans Distance(const Terms& a, const Terms& b, int64_t& distance, int64_t& reach
   return Spans::kMeet;
 }
 
-// Whether start, and each step from it, stay within the digits that outer's terms are: each step a multiple of one
-// coefficient, and no digit leaves its range. Sufficient, not necessary.
+// Returns whether start, and each step from it, stay within the digits that outer's terms are: each step is a multiple
+// of one coefficient, and no digit leaves its range. This is sufficient, not necessary.
 bool CoversByDigits(const Search& outer, const Terms& steps, int64_t start) {
   int64_t room[kMaxTerms];
   for (int k = 0; k < outer.count(); ++k) {

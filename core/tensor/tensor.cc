@@ -19,11 +19,12 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-// Of what is many pages: rows that are pages are then one each, and pairs of lines lie as the machine stores them.
+// Storages of at least kPages bytes begin at a page. Rows that are as long as a page are then one page each, and pairs
+// of lines lie as the machine stores them.
 constexpr int64_t kPage = 4096, kPages = 1 << 20;
-// Of what is several huge pages, and asks for them: with small ones a kernel that streams memory finds the next page's
-// place every 64 lines, which took a quarter of the time of a layer norm (more in virtual machines), and a fresh
-// result is paid page by page.
+// Storages of at least kHugePages bytes begin at a huge page and ask for huge pages. With small pages, a kernel that
+// streams memory looks up the next page every 64 lines, which took a quarter of the time of a layer norm (more in
+// virtual machines), and each page of a fresh result costs a fault.
 constexpr int64_t kHugePage = 2 << 20, kHugePages = 4 << 20;
 
 // nullptr if there is no such memory.

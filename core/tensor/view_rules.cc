@@ -18,7 +18,7 @@
 
 namespace smelt {
 
-// Of layout_trace.h, which stands above this library.
+// Declared in layout_trace.h, which stands above this library.
 namespace layout_hooks {
 using Test = std::function<std::optional<bool>(absl::string_view function, const ExprGeometry& g)>;
 using Strides = std::function<std::optional<std::vector<Expr>>(absl::string_view function,
@@ -67,7 +67,7 @@ absl::Status Error(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-// What a rule returns: its result, unless a decision or an operation has failed on the way.
+// Returns the result of a rule, unless a decision or an operation has failed on the way.
 template <typename D, typename T>
 absl::StatusOr<T> Finish(const D& decide, T result) {
   if (!decide.status().ok()) return decide.status();
@@ -213,7 +213,7 @@ IndexVector<D> ChannelsLastStrides(D& decide, Sizes<D> sizes) {
 
 namespace {
 
-// Whether the strides are those of a dense layout with the dims in this order, innermost first.
+// Returns whether the strides are those of a dense layout with the dims in this order, innermost first.
 template <typename D>
 bool IsDenseInOrder(D& decide, const GeometryOf<D>& g, absl::Span<const int> order) {
   Index<D> expected = 1;
@@ -320,7 +320,7 @@ absl::StatusOr<IndexVector<D>> BroadcastSizes(D& decide, absl::Span<const IndexV
         continue;
       }
       const Index<D>& b = shape[shape.size() - i];
-      // What is 1 in every call comes first: of a size that is 1 in the example alone it says nothing.
+      // A size that is 1 in every call comes first. A size that is 1 in the example alone decides nothing.
       if (IsOne(b)) {
         merged[d] = a;
       } else if (IsOne(a)) {
@@ -395,7 +395,7 @@ absl::StatusOr<GeometryOf<D>> PointwiseOutput(D& decide, absl::Span<const Geomet
     const int shift = out.rank() - g.rank();
     for (int d = 0; d < g.rank(); ++d) {
       const Index<D>& size = out.sizes[d + shift];
-      // Of a size that is the result's nothing needs to be decided, which of one from data could not be.
+      // If the size equals the result's, nothing needs to be decided. A size from data could not be decided.
       const bool broadcast = IsOne(g.sizes[d])
                                  ? !IsOne(size)
                                  : !(g.sizes[d] == size) && decide.Equal(g.sizes[d], 1) && !decide.Equal(size, 1);
@@ -433,7 +433,8 @@ absl::StatusOr<GeometryOf<D>> IndexedOutput(D& decide, const GeometryOf<D>& self
   SMELT_ASSIGN_OR_RETURN(const IndexVector<D> shape, BroadcastSizes<D>(decide, shapes));
   const bool adjacent = dims.back() - dims.front() + 1 == static_cast<int>(dims.size());
   const int at = adjacent ? dims.front() : 0;
-  // What TensorIterator sees: the source does not move along the indices' dims, nor they along the others.
+  // The geometry for TensorIterator: the source does not move along the indices' dims, nor do the indices along the
+  // others.
   GeometryOf<D> source;
   int before = 0;
   auto pick = [&](bool front) {
