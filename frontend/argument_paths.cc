@@ -30,7 +30,7 @@ class SpecReader {
     return true;
   }
 
-  // What Python's brackets hold for each child.
+  // Returns the text in Python's brackets for each child.
   static std::optional<std::vector<std::string>> NamesOf(const std::string& type, const Json& spec, size_t count) {
     std::vector<std::string> names;
     if (type == "builtins.tuple" || type == "builtins.list" || type == "collections.namedtuple") {

@@ -35,7 +35,7 @@ bool Convert(const simdjson::dom::element& from, int depth, Json* to) {
       if (depth >= kMaxJsonDepth || from.get(fields) != simdjson::SUCCESS) return false;
       Json::object_t out;
       for (const simdjson::dom::key_value_pair& f : fields) {
-        // Of a key that is given twice the last value counts.
+        // If a key is given twice, the last value counts.
         if (!Convert(f.value, depth + 1, &out[std::string(f.key)])) return false;
       }
       *to = std::move(out);

@@ -23,7 +23,7 @@ struct Range {
   int64_t min, max;
 };
 
-// What c10::checked_convert takes of integers. (Negative ones may wrap in what has no sign.)
+// The integers that c10::checked_convert accepts. (Negative ones may wrap in an unsigned type.)
 std::optional<Range> Takes(DType t) {
   switch (t) {
     case DType::kInt8:

@@ -18,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Of `numbers`, those that a tensor's operator takes; %n is the number, %x is a tensor of `type`.
+// Returns those of `numbers` that a tensor's operator takes; %n is the number, %x is a tensor of `type`.
 std::vector<int64_t> Taken(const std::string& type, const std::string& op, const std::vector<int64_t>& numbers) {
   auto g = ParseGraph(absl::StrCat("graph(%x : ", type, "(3, strides=[1]), %m : Bool(3, strides=[1]), %n : int(s0)):\n",
                                    "  %none : NoneType = prim::Constant()\n", "  %y : ", type,

@@ -152,7 +152,7 @@ absl::Status Pt2Reader::ReadProgram(const Json& program) {
   AskForNumbersThatFit(*g_);
   SMELT_RETURN_IF_ERROR(CheckBroadcasts(*g_));
   SMELT_RETURN_IF_ERROR(CheckCounts());
-  // What the archive claims may still not fit together: nothing behind this border checks it again.
+  // The archive's claims may still contradict each other, and no later code checks them again.
   if (const absl::Status sound = VerifyGraph(*g_); !sound.ok()) return absl::InvalidArgumentError(sound.message());
   SMELT_RETURN_IF_ERROR(VerifySchemas(*g_, {.check_types = false}));  // ReadArguments has checked them, and knows more
   SMELT_RETURN_IF_ERROR(CheckArgumentKinds(*g_));
@@ -212,7 +212,7 @@ ValueId Pt2Reader::ArgumentAt(const ArgumentPath& path) const {
   if (arguments_) {
     if (const auto it = arguments_->find(path); it != arguments_->end()) return it->second;
     if (path.size() < 2) return ValueId();
-    // Of `*xs` the archive has the arguments xs_0, xs_1, ..., Python xs[0], xs[1].
+    // For `*xs` the archive has the arguments xs_0, xs_1, ..., and Python has xs[0], xs[1].
     ArgumentPath of_many(path.begin() + 1, path.end());
     of_many[0] = absl::StrCat(path[0], "_", path[1]);
     const auto it = arguments_->find(of_many);

@@ -115,7 +115,7 @@ absl::StatusOr<ValueId> Pt2Reader::ReadValue(const Json& arg, const Scope& scope
   }
   if (kind == "as_scalar_type") {
     SMELT_ASSIGN_OR_RETURN(int64_t code, AsInt(v));
-    // What it makes is looked at when all is read.
+    // The result is examined when everything has been read.
     SMELT_ASSIGN_OR_RETURN(int64_t c10, C10ScalarType(code == kUint16Code ? CodeOfCounts() : code));
     return Constant(anchor, c10, Type::Int());
   }

@@ -28,7 +28,7 @@ ValueId OwnerOfMemory(const Graph& g, ValueId v) {
   }
 }
 
-// Whether v is the very tensor `buffer`, as what an in-place operator returns is.
+// Returns whether v is the very tensor `buffer`, as the result of an in-place operator is.
 bool IsTensor(const Graph& g, ValueId v, ValueId buffer) {
   while (v != buffer) {
     const NodeId def = g.value(v).def;
@@ -50,7 +50,7 @@ bool IsUserInput(const Graph& g, ValueId v) {
   return false;
 }
 
-// Whether no other state lies in the storage of this one.
+// Returns whether no other state lies in the storage of this one.
 bool IsAlone(const Graph& g, ValueId buffer) {
   for (size_t i = 0; i < g.inputs().size(); ++i) {
     if (g.inputs()[i] != buffer) continue;
@@ -69,7 +69,7 @@ const TensorType* SizedType(const Graph& g, ValueId v) {
 
 bool HaveTheSameSizes(const TensorType& a, const TensorType& b) { return a.dtype == b.dtype && a.sizes == b.sizes; }
 
-// Whether the dims of two tensors of the same sizes lie in memory in one order; strides that are not known are large.
+// Returns whether the dims of two tensors of the same sizes lie in memory in one order. Unknown strides count as large.
 bool LieInTheSameOrder(const TensorType& a, const TensorType& b) {
   const auto before = [](const TensorType& t, int i, int j) {
     const int64_t large = std::numeric_limits<int64_t>::max();
@@ -185,7 +185,7 @@ void Pt2Reader::OpenAssignments() {
   }
   for (const auto& [n, old, now] : opened) {
     const ValueId buffer = g_->node(n).inputs[0];
-    // What the model returns under the buffer's name is the tensor that it was.
+    // If the model returns the buffer, it returns the tensor that the buffer was.
     const NodeId end = g_->block(g_->top()).return_node;
     for (uint32_t k = 0; k < g_->node(end).inputs.size(); ++k) {
       if (IsTensor(*g_, g_->node(end).inputs[k], buffer)) g_->SetInput(end, k, old);

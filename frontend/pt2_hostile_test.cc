@@ -33,7 +33,7 @@ const char* const kModels[] = {
     "testdata/scenarios/none_and_numbers_among_the_inputs.pt2",
 };
 
-// What the archive must give: a sound graph whose text parses back, or an error of a kind that says whose fault it is.
+// The archive must give a sound graph whose text parses back, or an error of a kind that says whose fault it is.
 void Check(const absl::StatusOr<Pt2Model>& model, const std::string& what) {
   if (model.ok()) {
     const absl::Status sound = VerifyGraph(*model->graph);

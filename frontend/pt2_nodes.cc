@@ -275,7 +275,7 @@ absl::Status Pt2Reader::ReadSymIte(const Json& inputs, const Json& outputs, Bloc
   if (outputs.size() != 1) return absl::InvalidArgumentError("torch.sym_ite has one output");
   SMELT_ASSIGN_OR_RETURN(OutputDecl declared, ReadOutput(outputs[0], scope));
   if (declared.type.kind() != TypeKind::kInt) return absl::InvalidArgumentError("torch.sym_ite of integers is one");
-  // What the archive says that it is may be what assertions behind it are there to check.
+  // The archive may state a value that assertions behind it are there to check.
   declared.expr.reset();
   SMELT_ASSIGN_OR_RETURN(ValueId v, OneIf(args[0], anchor));
   SMELT_ASSIGN_OR_RETURN(const ValueId gap, Compute("aten::sub.int", {args[1], args[2]}, Type::Int(), anchor));

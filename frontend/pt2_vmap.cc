@@ -1,5 +1,5 @@
-// torch.vmap: the nodes between _vmap_increment_nesting and _vmap_decrement_nesting say what is done to one example.
-// What depends on the examples is read once for each of them, so that it means what it says, whatever the operator.
+// torch.vmap: the nodes between _vmap_increment_nesting and _vmap_decrement_nesting describe the work on one example.
+// Nodes that depend on the examples are read once for each of them, so that every operator keeps its meaning.
 #include <algorithm>
 #include <string>
 #include <utility>

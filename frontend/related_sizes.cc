@@ -32,7 +32,7 @@ const std::vector<Expr>* SizesOf(const Graph& g, ValueId v) {
   return t.IsTensor() && t.tensor().sizes ? &*t.tensor().sizes : nullptr;
 }
 
-// What is 0 in every call that an operator does not refuse.
+// An expression that is 0 in every call that an operator does not refuse.
 struct Demand {
   Expr zero;
   NodeId node;
@@ -46,7 +46,7 @@ void AppendPairs(const std::vector<Expr>& a, const std::vector<Expr>& b, NodeId 
   }
 }
 
-// Of `self[indices] = values`: indices of one shape, and values of the shape of what they choose.
+// The demands of `self[indices] = values`: indices of one shape, and values of the shape of the chosen elements.
 void AppendIndexedWrite(const Graph& g, NodeId n, std::vector<Demand>& demands) {
   const Node& node = g.node(n);
   const std::vector<Expr>*self = SizesOf(g, node.inputs[0]), *values = SizesOf(g, node.inputs[2]);
@@ -82,7 +82,7 @@ void AppendIndexedWrite(const Graph& g, NodeId n, std::vector<Demand>& demands) 
   AppendPairs(result, *values, n, demands);
 }
 
-// Of VIEW_scatter(self, source, ...): the source has the sizes of the view, none of which is broadcast.
+// The demand of VIEW_scatter(self, source, ...): the source has the sizes of the view, none of which is broadcast.
 void AppendScatteredView(const Graph& g, NodeId n, std::vector<Demand>& demands) {
   const Type& self = g.value(g.node(n).inputs[0]).type;
   const std::vector<Expr>* source = SizesOf(g, g.node(n).inputs[1]);
@@ -126,7 +126,7 @@ void AppendOf(const Graph& g, NodeId n, std::vector<Demand>& demands) {
   }
 }
 
-// Of each operator of the program's body.
+// The demands of each operator in the program's body.
 std::vector<Demand> DemandsOf(const Graph& g) {
   std::vector<Demand> demands;
   for (NodeId n : g.Nodes(g.top())) AppendOf(g, n, demands);
@@ -241,7 +241,7 @@ class Relations {
     return true;
   }
 
-  // What is 0 where symbols are multiples of what they are divided by, and there alone.
+  // Uses an expression that is 0 exactly where symbols are multiples of their divisors.
   bool Divide(const Expr& zero) {
     Divisors divisors;
     FindDivisors(zero, divisors);
@@ -264,8 +264,8 @@ class Relations {
     return true;
   }
 
-  // Whether it is something else for each remainder of each of the symbols: (s0 + 1) // 4 - s0 // 4 is 0 for 4*k + 1
-  // too.
+  // Returns whether it differs from 0 for each nonzero remainder of each of the symbols: (s0 + 1) // 4 - s0 // 4 is 0
+  // for 4*k + 1 too.
   static bool IsForMultiplesAlone(const Expr& zero, const Divisors& divisors) {
     absl::flat_hash_map<std::string, int64_t> values;
     int64_t other = 5;  // no two alike, so that no difference vanishes by chance
@@ -286,7 +286,7 @@ class Relations {
     return true;
   }
 
-  // Of the quotient; nothing if the example or no value at all is a multiple.
+  // The range of the quotient, or nothing if the example or no value at all is a multiple.
   std::optional<Range> RangeOfPart(const std::string& symbol, int64_t divisor) const {
     const Range r = g_.symbols.Get(symbol);
     const auto hint = g_.symbol_hints.find(symbol);

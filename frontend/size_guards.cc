@@ -267,7 +267,7 @@ class GuardParser {
       return Unsupported(absl::StrCat("the number ", number));
     return Value{static_cast<int64_t>(d), under};
   }
-  // What follows L: ['x'][0].size()[1]
+  // Parses the rest after L: ['x'][0].size()[1]
   absl::StatusOr<Value> Place() {
     GuardedNumber place;
     const auto integer = [&]() -> absl::StatusOr<int> {

@@ -35,7 +35,7 @@ bool AreEqual(const Graph& g, const Sizes& a, const Sizes& b) {
 
 bool IsSmall(const SymbolRanges::Range& r) { return r.accepted_min >= 0 && r.accepted_min < r.min; }
 
-// What a node's results were before it is inferred anew.
+// The results of a node before it is inferred anew.
 struct Before {
   Type type;
   std::optional<Expr> expr;
@@ -46,7 +46,7 @@ std::vector<Before> ResultsOf(const Graph& g, NodeId n) {
   return out;
 }
 
-// Of each node, in the order of AllNodes, whether inference finds what the archive states.
+// Returns for each node, in the order of AllNodes, whether inference finds what the archive states.
 std::vector<bool> UseInferredSizes(Graph& g) {
   std::vector<bool> found;
   for (NodeId n : g.AllNodes()) {
@@ -76,10 +76,10 @@ std::vector<bool> UseInferredSizes(Graph& g) {
   return found;
 }
 
-// Of the numbers, sizes and strides of values, each min, max, floordiv and mod that the ranges decide goes: of a
-// table's last rows, as many as a size that is at least 1, 1 - max(1 - n, 0) is 1 in every call. Numbers that data
-// decide stay: assertions on them are what holds the data to the ranges.
-// Strides as if no size that is at least 2 to the export were 0: of no elements they show nothing.
+// Removes each min, max, floordiv and mod that the ranges decide from the numbers, sizes and strides of values. For the
+// last rows of a table, as many as a size that is at least 1, 1 - max(1 - n, 0) is 1 in every call. Numbers that data
+// decide stay, because assertions on them keep the data within the ranges. Strides are simplified as if no size that
+// the export takes to be at least 2 were 0: without elements they cannot be observed.
 void Simplify(Graph& g) {
   SymbolRanges of_some = g.symbols;
   for (const auto& [symbol, range] : g.symbols.entries()) {
@@ -127,7 +127,8 @@ std::optional<Broadcast> FindBroadcast(const Graph& g, const Values& values) {
   return std::nullopt;
 }
 
-// Whether it still finds that for one value of a symbol; the others have that of the example.
+// Returns whether inference still finds that for one value of a symbol; the other symbols have the values of the
+// example.
 bool HoldsAt(const Graph& g, const std::vector<bool>& found, const std::string& symbol, int64_t value) {
   Values values = g.symbol_hints;
   values[symbol] = value;

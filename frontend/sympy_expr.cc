@@ -108,10 +108,10 @@ class Parser {
     if (const std::optional<Quotient> q = AsFraction(given)) return *q;
     return Unsupported(absl::StrCat("the number ", number));
   }
-  // Of 1.1 it is 11 / 10, if that times a size is cut off to what the number times the size is, which is rounded. Near
-  // no integer it is. Where the fraction's product is an integer, the number's is rounded to it from above, and from
-  // below as long as they are no more than half of a last place apart, of which a power of two has the least beneath
-  // it.
+  // Returns 11 / 10 for 1.1, if that fraction times a size is cut off to the same integer as the number times the size,
+  // which is rounded. Away from integers it is. Where the fraction's product is an integer, the number's product is
+  // rounded to that integer from above, and from below as long as the two are at most half of a last place apart, which
+  // is smallest beneath a power of two.
   static std::optional<Quotient> AsFraction(double d) {
     constexpr int64_t kMostParts = 1000;
     if (!(d > 0 && d < 1000)) return std::nullopt;
@@ -224,7 +224,7 @@ class Parser {
       if (args.empty()) return Bad("arguments");
       constexpr size_t kFew = 32;
       std::vector<Expr> left = args;
-      // Of many, pairs of neighbours: else all that is summed up is copied for each that is added.
+      // Many terms are added in pairs of neighbours. Otherwise the whole sum would be copied for each term.
       while (left.size() > kFew) {
         const size_t half = (left.size() + 1) / 2;
         for (size_t i = 0; i < half; ++i)

@@ -272,7 +272,7 @@ absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, cons
           absl::StrCat("The expanded size of the tensor (", sizes[lead + d].ToString(),
                        ") must match the existing size (", have.ToString(), ") at non-singleton dimension ", d);
       if (g_.symbols.Equal(have, sizes[lead + d]) == false) return absl::FailedPreconditionError(message);
-      // Of a size that only the run knows PyTorch does not broadcast.
+      // PyTorch does not broadcast a size that only the run knows.
       SMELT_RETURN_IF_ERROR(AssertEqual(have, sizes[lead + d], message, anchor));
       g.strides[lead + d] = (*t.strides)[d];
     }
@@ -312,7 +312,7 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedP
                  SharedPlaces::kOneValue);
   }
   bool known_at_call = memories_[id].shared && options_.symbolic_strides;
-  // Of a tensor without elements PyTorch takes any strides for those of dense memory.
+  // PyTorch takes any strides of a tensor without elements for those of dense memory.
   const auto may_be_zero = [&](const Expr& size) { return g_.symbols.AlwaysLessOrEqual(1, size) != true; };
   const bool may_be_empty = std::any_of(geometry.sizes.begin(), geometry.sizes.end(), may_be_zero);
   const bool is_empty = std::find(geometry.sizes.begin(), geometry.sizes.end(), Expr(0)) != geometry.sizes.end();
@@ -334,7 +334,7 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedP
     known_at_call = known_at_call || !itself.has_value();
     may_overlap_itself = uniform && itself != false;
   }
-  // What is refused, and what runs in eager order instead, are two checks.
+  // Calls that are refused and calls that run in eager order are found by two checks.
   const bool in_order = shared == SharedPlaces::kInOrder;
   const OperandSharing kind = in_order ? OperandSharing::kNotPartly : OperandSharing::kAny;
   if (known_at_call && !uniform && checked_.insert({t, t, kind}).second) {
@@ -408,7 +408,7 @@ absl::Status Functionalizer::CheckSharing(TensorId written, TensorId read, Opera
   const bool whole = rule == OperandSharing::kNotPartly || rule == OperandSharing::kWholeOrNone;
   if (written == read) {
     if (whole) return absl::OkStatus();
-    // Of the very tensor PyTorch does not look at the elements.
+    // PyTorch does not look at the elements if the operand is the written tensor itself.
     return rule == OperandSharing::kNone ? absl::FailedPreconditionError(kSharingMessage)
                                          : absl::UnimplementedError(kAnswerHangsOnOrder);
   }
@@ -460,7 +460,7 @@ absl::Status Functionalizer::CheckOrder(TensorId written, TensorId read, Operand
   if (overlap == Overlap::kDisjoint || (whole && overlap == Overlap::kSame)) return absl::OkStatus();
   const absl::Status refused = absl::UnimplementedError(kAnswerHangsOnOrder);
   const absl::Status in_order = absl::UnimplementedError(kReadsWhatItWrote);
-  // Whether what is read changes hangs on indices: the eager-order plan looks.
+  // Indices decide whether the operand changes: the eager-order plan looks at them.
   if (rule == OperandSharing::kNone && overlap != Overlap::kUnknown) return in_order;
   if (rule != OperandSharing::kNotPartly && overlap != Overlap::kUnknown) return refused;
   const std::optional<Geometry> to = Concrete(a), from = Concrete(b);

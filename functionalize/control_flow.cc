@@ -289,8 +289,8 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
     while (static_cast<int>(g_.node(n).inputs.size()) > num_carried)
       g_.RemoveInput(n, static_cast<uint32_t>(g_.node(n).inputs.size()) - 1);
   }
-  // What every round hands on as it is, is one tensor from before the loop to after it. (PyTorch's while_loop returns
-  // a copy where the body never runs.)
+  // A value that every round passes on unchanged is one tensor from before the loop to after it. (PyTorch's while_loop
+  // returns a copy if the body never runs.)
   const int first_result = is_while ? 0 : 1;
   for (int i = num_carried - 1; i >= 0 && !is_while; --i) {
     const ValueId param = g_.params(body)[first_param + i];
@@ -304,8 +304,8 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
     g_.EraseNodeOutput(n, i);
     --num_carried;
   }
-  // What is written in the body and lives outside is carried too. Parameters are not known yet, so that a write to
-  // one is not followed to an outer memory; it is refused below.
+  // Memory outside that the body writes is carried too. Parameters are not known yet, so a write to one is not traced
+  // to an outer memory; it is refused below.
   absl::flat_hash_set<MemoryId> written_set;
   CollectWritten(body, written_set);
   if (is_while) CollectWritten(blocks[0], written_set);
@@ -319,7 +319,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
                            enters && std::holds_alternative<bool>(*enters) && std::get<bool>(*enters);
   std::vector<absl::flat_hash_set<MemoryId>> init_may_be(num_carried), may_be(num_carried);
   absl::flat_hash_set<MemoryId> carried_may_be;
-  // Whether somebody looks at it: asked before the body is made pure, which takes uses away.
+  // Computes whether somebody reads it, before the body is made pure, which removes uses.
   std::vector<bool> matters(num_carried);
 
   std::vector<SymbolicGeometry> layouts(num_carried);

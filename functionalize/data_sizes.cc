@@ -99,7 +99,7 @@ class SizeOpener {
     return true;
   }
 
-  // Whether the call's arguments, or what runs before this node, give the symbol its value.
+  // Returns whether the call's arguments, or the nodes before this one, give the symbol its value.
   bool IsKnown(const std::string& symbol) const {
     const auto mentions = [&](const Expr& e) { return absl::c_linear_search(e.Symbols(), symbol); };
     for (ValueId v : g_.inputs()) {
@@ -400,7 +400,7 @@ class SizeOpener {
     return Done();
   }
 
-  // Of all elements: the values, which one each is, and how many there are of each.
+  // The unique ones of all elements: the values, the number of each element's value, and the count of each value.
   absl::StatusOr<NodeId> UniqueOf(ValueId self, const Expr& size, bool consecutive) {
     const Graph::Attributes kind = {{"consecutive", int64_t{consecutive}}};
     NodeId count = InsertTyped("smelt::unique_count", {self}, {Long({}, {})}, kind);

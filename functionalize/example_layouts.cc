@@ -47,7 +47,7 @@ std::vector<SymbolValues> OtherCalls(const std::vector<std::string>& symbols, co
   return calls;
 }
 
-// Whether a caller sees one layout where the other is expected: strides of dims of size 1 show nothing.
+// Returns whether a caller cannot distinguish the two layouts: strides of dims of size 1 cannot be observed.
 bool SameLayout(const Type& a, const Type& b, const SymbolValues& values) {
   if (!a.IsTensor() || !b.IsTensor()) return a == b;
   const TensorType &x = a.tensor(), &y = b.tensor();
@@ -81,8 +81,8 @@ std::optional<Assumption> Distinguishes(const Expr& a, const Expr& b, const Symb
   return *x < *y ? Assumption{a, Assumption::Relation::kLess, b} : Assumption{b, Assumption::Relation::kLess, a};
 }
 
-// What holds of the numbers in the example and not in `call`: of a size, whether it is 0, 1 or more; if that is the
-// same, of two of them which is the larger.
+// Returns the facts about the numbers that hold in the example and not in `call`: whether a size is 0, 1 or more, and
+// if that is the same, which of two sizes is the larger.
 std::vector<Assumption> Differences(const std::vector<Expr>& sizes, const std::vector<Expr>& all,
                                     const SymbolValues& example, const SymbolValues& call) {
   std::vector<Assumption> found;

@@ -65,7 +65,8 @@ bool Functionalizer::IsRemovable(NodeId n) const {
   return schema != nullptr && schema->IsMutable();
 }
 
-// What both branches hand out is known without the branch; a result that nobody reads would be copied for nothing.
+// A value that both branches return is known without the branch. A result that nobody reads would be copied for
+// nothing.
 void Functionalizer::EraseUnusedResults(NodeId n) {
   for (int k = static_cast<int>(g_.node(n).outputs.size()) - 1; k >= 0; --k) {
     if (!g_.value(g_.node(n).outputs[k]).uses.empty()) continue;
@@ -76,7 +77,7 @@ void Functionalizer::EraseUnusedResults(NodeId n) {
 
 namespace {
 
-// Whether the operator asks its first operand for its sizes alone.
+// Returns whether the operator reads only the sizes of its first operand.
 bool ReadsSizesAlone(const std::string& name) {
   return absl::EndsWith(name, "_like") || absl::StartsWith(name, "aten::new_") || name == "aten::zero" ||
          name == "aten::fill";
@@ -84,7 +85,7 @@ bool ReadsSizesAlone(const std::string& name) {
 
 }  // namespace
 
-// Whether readers need every element of one of the results. Views of parts are taken to be apart.
+// Returns whether readers need every element of one of the results. Views of parts are assumed to be disjoint.
 bool Functionalizer::IsWhollyRead(NodeId n) const {
   for (ValueId v : g_.node(n).outputs) {
     const Type& t = g_.value(v).type;

@@ -278,8 +278,8 @@ absl::Status CompositeOpener::Retype(NodeId n) {
   for (ValueId v : g_.node(n).outputs) stated.emplace_back(v, g_.value(v).type);
   absl::Status inferred = InferNode(g_, n);
   if (!inferred.ok()) {
-    // What a composite is taken apart into has no example but the ranges': that two sizes are equal may be known by the
-    // export's alone, and is checked by the calls.
+    // The nodes that a composite is decomposed into have the ranges but no example. Only the export may know that two
+    // sizes are equal, and the calls check it.
     SymbolRanges ranges = WithHints(g_.symbols, g_.symbol_hints);
     std::swap(g_.symbols, ranges);
     inferred = InferNode(g_, n);

@@ -46,7 +46,7 @@ graph(%x : Float(2, 3, 3, strides=[9, 3, 1])):
   EXPECT_EQ((*g)->node((*g)->value((*g)->outputs()[1]).def).op.full(), "aten::einsum");
 }
 
-// What run_decompositions() makes of linalg.inv.
+// The form that run_decompositions() gives to linalg.inv.
 TEST(OpenComposites, ErrorsThatAreCheckedAreAnAssertion) {
   auto g = ParseGraph(R"(
 graph(%x : Float(3, 3, strides=[3, 1])):
@@ -67,7 +67,7 @@ graph(%x : Float(3, 3, strides=[3, 1])):
   EXPECT_EQ(assertions, 1);
 }
 
-// What run_decompositions() makes of repeat_interleave of a tensor: the rows' numbers, by which it picks them.
+// The form that run_decompositions() gives to repeat_interleave of a tensor: it picks rows by their numbers.
 TEST(OpenComposites, NumbersOfRepeatedRowsAreSearchedFor) {
   auto g = ParseGraph(R"(
 graph(%repeats : Int(3, strides=[1])):
@@ -107,7 +107,7 @@ graph(%x : Float(2, 5, strides=[1, 2]), %m : Bool(5, strides=[1])):
   EXPECT_EQ(Count(**g, "aten::_local_scalar_dense"), 1);
 }
 
-// Whether there are any is not known; what is picked lies as several rows do.
+// The number of chosen elements is not known. The result has the layout of several rows.
 TEST(OpenComposites, WhatAMaskChoosesAmongWhatAMaskChoseLiesAsInferenceSays) {
   auto g = ParseGraph(R"(
 graph(%x : Float(2, 5, strides=[1, 2]), %m : Bool(5, strides=[1])):

@@ -18,7 +18,7 @@ absl::Status CompositeOpener::Foreach(NodeId n) {
   const FunctionSchema* schema = FindSchema(g_.node(n).op);
   if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
   std::string base = absl::StrCat("aten::", absl::StripPrefix(schema->op.name(), "aten::_foreach_"));
-  // Of one tensor they have another name in place, and with a number.
+  // The operators on one tensor have another name in place, and with a number.
   const bool number = absl::StartsWith(schema->op.overload(), "Scalar");
   for (const auto& [from, to] : {std::pair("aten::maximum", "aten::clamp_min"), {"aten::minimum", "aten::clamp_max"}}) {
     if (base == absl::StrCat(from, "_")) base = absl::StrCat(to, "_");

@@ -27,7 +27,7 @@ absl::Status CompositeOpener::BatchNorm(NodeId n) {
   const TensorType& input = g_.value(In(n, 0)).type.tensor();
   if (name == "aten::batch_norm" && input.sizes &&
       std::find(input.sizes->begin(), input.sizes->end(), Expr(0)) != input.sizes->end()) {
-    // Of nothing PyTorch makes a copy, and leaves the statistics.
+    // PyTorch returns a copy of an empty input, and leaves the statistics as they are.
     SMELT_ASSIGN_OR_RETURN(auto copy, Insert(n, "aten::clone", {In(n, 0), InsertConstant(g_, n, std::monostate())}));
     return ReplaceOutputs(n, copy);
   }

@@ -289,7 +289,7 @@ absl::Status CompositeOpener::Contiguous(NodeId n) {
 
 namespace {
 
-// Whether the strides suggest the format; nullopt: that hangs on sizes.
+// Returns whether the strides suggest the format, or nullopt if that depends on sizes.
 std::optional<bool> SuggestsFormat(const TensorType& t, int64_t memory_format, const SymbolRanges& ranges) {
   SymbolicDecide decide(&ranges);
   const bool last = SuggestsChannelsLast(decide, absl::MakeConstSpan(*t.sizes), absl::MakeConstSpan(*t.strides));
@@ -389,7 +389,7 @@ absl::Status CompositeOpener::FillDiagonal(NodeId n) {
   const TensorType t = TypeOfValue(In(n, 0));
   if (t.rank() < 2) return absl::InvalidArgumentError("dimensions must larger than 1");
   auto number = [&](int64_t v) { return InsertConstant(g_, n, v); };
-  // Of all dims at once.
+  // Fills the diagonal of all dims at once.
   auto fill = [&](ValueId v) -> absl::Status {
     for (int k = 1; k < t.rank(); ++k) {
       SMELT_ASSIGN_OR_RETURN(auto d, Insert(n, "aten::diagonal", {v, number(0), number(0), number(1)}));

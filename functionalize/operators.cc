@@ -48,7 +48,7 @@ absl::Status Functionalizer::ProcessBlock(BlockId b) {
 void Functionalizer::TellOperands(NodeId n) const {
   for (ValueId v : g_.node(n).inputs) {
     const TensorId* t = tensor_of_.Find(v);
-    // What may share memory with others is a copy here, another name of theirs in the program.
+    // A value that may share memory with others is a copy here, but another name of theirs in the program.
     if (t != nullptr && memories_[tensors_[*t].memory].may_share.empty()) options_.on_operand(v, tensors_[*t].memory);
   }
 }

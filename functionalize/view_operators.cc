@@ -211,7 +211,7 @@ NodeId Functionalizer::InsertAssertion(const Expr& not_zero, const std::string& 
 absl::StatusOr<bool> Functionalizer::IsNew(const Assumption& a) {
   if (HasDataSymbols(a.a) || HasDataSymbols(a.b)) return false;  // that is seen when it runs
   if (!asserted_.insert(a.ToString()).second) return false;
-  // Of a call that takes another branch it may be wrong.
+  // It may be wrong for a call that takes another branch.
   if (block_depth_ > 0)
     return absl::UnimplementedError(absl::StrCat("what is right only where ", a.ToString(), ", in a branch"));
   return true;
@@ -369,7 +369,7 @@ absl::Status Functionalizer::Resize(TensorId self, const std::vector<Expr>& size
   const bool dense = IsDense(m.nominal, g_.symbols) && m.nominal.dtype == g.dtype;
   std::optional<bool> fits = dense ? g_.symbols.LessOrEqual(need, have) : std::nullopt;
   if (!fits.has_value()) return absl::UnimplementedError("resize_ of a tensor whose storage's size is not known");
-  // What lies behind its operand in the storage has been copied too.
+  // The memory behind its operand in the storage has been copied too.
   if (!*fits && m.copies_storage)
     return absl::UnimplementedError("resize_ that grows a copy of its operand's whole storage");
   if (!*fits) {

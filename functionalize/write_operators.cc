@@ -16,7 +16,7 @@
 namespace smelt {
 namespace {
 
-// Whether results have the same types with the one operand as with the other.
+// Returns whether results have the same types with one operand as with the other.
 bool Alike(const Graph& g, ValueId a, const Type& type_of_a, ValueId b) {
   const Value& y = g.value(b);
   if (type_of_a != y.type) return false;
@@ -222,12 +222,12 @@ absl::Status Functionalizer::ProcessWrite(NodeId n, Operator& op) {
     }
   }
   SMELT_ASSIGN_OR_RETURN(const SharedPlaces shared, SharedPlacesOf(schema.op, inputs, written));
-  // What the old node returned are the written tensors, or the results that are not written.
+  // The old node returned the written tensors, or the results that are not written.
   const absl::InlinedVector<ValueId, 2> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());
   SMELT_ASSIGN_OR_RETURN(const NodeId f, MakePure(n, op, args, written));
   const bool rewritten = f == n;
   if (rewritten) {
-    // What follows comes after it.
+    // The following code comes after it.
     const Node& node = g_.node(n);
     n = node.next.valid() ? node.next : g_.block(node.parent).return_node;
   }

@@ -13,7 +13,7 @@
 namespace smelt {
 namespace {
 
-// What the pass and the evaluator say of `op` with x, of 3 by 4, as an operand and as out=.
+// Returns the answers of the pass and of the evaluator to `op` with x, of 3 by 4, as an operand and as out=.
 std::pair<absl::Status, absl::Status> IntoItsOperand(const std::string& body) {
   ParseOptions options;
   options.resolve_overload = ResolveOverload;

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   smelt::Graph& graph = *model->graph;
   int written = 0;
   {
-    // Of callers that pass tensors which share no memory.
+    // The answers hold for callers that pass tensors which share no memory.
     const std::unique_ptr<smelt::AliasDb> alias = smelt::AliasDb::Build(graph, {.distinct_inputs = true});
     for (smelt::ValueId v : graph.inputs()) written += alias->HasWriters(v);
   }
