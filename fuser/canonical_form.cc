@@ -23,7 +23,8 @@ constexpr int64_t kFewLanes = 8;
 // Float32 elements of the widest vector.
 constexpr int64_t kFullVector = 16;
 
-// Of a size that differs from call to call: most are for many elements, and where they are few little is lost.
+// The assumed value of a size that differs from call to call: most calls have many elements, and with few elements
+// little is lost.
 constexpr int64_t kManyElements = INT64_MAX;
 
 // Elements between one row and the next beyond which the rows of a vector may push each other out of the cache.
@@ -379,11 +380,11 @@ void Builder::Color() {
 bool Builder::AreShortRowsSideBySide() const {
   const int p = parallel_;
   if (p == 0 || rank() != p + 1) return false;
-  // What is costly once a row is so much less beside it that rows of a few vectors' worth are short, too.
+  // Costly work per row is so much smaller beside it that rows of a few vectors are short, too.
   const bool costly =
       std::any_of(ins_.begin(), ins_.end(), [](const Ins& in) { return !in.inner && in.depth > 0 && IsCostly(in); });
   if (sizes_[p].Constant().value_or(INT64_MAX) > (costly ? 3 * kFewLanes : kFewLanes)) return false;
-  // What is left over after the last full vector costs five times as much a row as a row by itself.
+  // The rows that are left over after the last full vector cost five times as much each as a row by itself.
   const int64_t rows = sizes_[p - 1].Constant().value_or(kManyElements);
   if (rows == 0 || (rows % kFullVector != 0 && rows < 8 * kFullVector)) return false;
   return std::all_of(ins_.begin(), ins_.end(), [&](const Ins& in) {
@@ -402,7 +403,7 @@ int Builder::ChooseVectorDim(bool ordered) const {
   const int p = parallel_, r = rank();
   if (r == p) return p > 0 ? p - 1 : -1;
   if (!ordered && AreShortRowsSideBySide()) return p - 1;
-  // What varies with both is most of the memory that is read.
+  // Operands that vary with both are most of the memory that is read.
   int along_q = 0, along_p = 0;
   // (Places that are computed for each element are as far apart as they like.)
   bool near = sliding_window_ && !ordered && p > 0 && !IsChosenAlong(p - 1);

@@ -29,7 +29,7 @@ const Graph* Subgraph(const Node& n) {
   return s == nullptr ? nullptr : s->get();
 }
 
-// Whether `n` speaks of memory rather than of elements.
+// Returns whether `n` is about memory rather than about elements.
 bool SeesMemory(const Node& n) { return absl::StartsWith(n.op.name(), "smelt::"); }
 
 bool IsConvolution(const Node& n) { return n.op == "aten::convolution"; }

@@ -70,7 +70,7 @@ ValueId BlockFuser::Inner(Copier& c, ValueId v) {
     const Node& node = g_.node(def);
     const Attribute* value = node.op == "prim::Constant" ? node.FindAttribute("value") : nullptr;
     const bool tensor = value != nullptr && std::holds_alternative<Tensor>(*value);
-    // Of a value made inside; a view of an operand is an operand itself.
+    // This handles a value that is made inside; a view of an operand is an operand itself.
     auto base = c.inner.find(Root(v));
     const bool internal_view =
         node.op == "smelt::view" && base != c.inner.end() && !c.sub.IsParam(c.sub.value(base->second).def);
@@ -176,7 +176,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
     std::vector<NodeId> together;
     for (int m : group.members) together.push_back(nodes_[m]);
     std::string why;
-    // What is hoisted out of the way, or sinks behind the group.
+    // Nodes that move out of the way, before or behind the group.
     const auto goes_along = [](const Node& n) { return IsTransparent(n) || IsAllocation(n) || IsLeaf(n); };
     if (!GatherGroup(*options_.alias_db, g_, together, anchor, goes_along, &why)) {
       if (may_wait) return Emitted::kWaits;
@@ -275,8 +275,8 @@ size_t BlockFuser::CutOf(const std::vector<int>& members) const {
         elements[second] += size.ok() ? static_cast<double>(*size) : 1e12;
     }
   }
-  // Of many members, not so near an end that there would be many parts. Of equals the later: what a row has alone is
-  // computed once.
+  // Among many members the cut is not near an end, where it would make many parts. Among equal cuts the later one is
+  // taken: values of a row alone are computed once.
   const size_t margin = members.size() > 16 ? members.size() / 4 : 1;
   size_t best = margin;
   for (size_t second = margin; second + margin <= members.size(); ++second) {

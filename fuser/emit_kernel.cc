@@ -65,7 +65,7 @@ class Emission {
     if (b_.Commutes(in) && b_.IsToBeSwapped(in, b_.color_[o[1]] < b_.color_[o[0]])) std::swap(o[0], o[1]);
     return o;
   }
-  // What stands for `i` in a place: a load, where it was kept before.
+  // Returns the instruction that stands for `i` in a place: a load, if the value was kept before.
   int Resolve(int i, int place) const {
     auto it = kept_.find(i);
     return it != kept_.end() && place > it->second.first ? it->second.second : i;
@@ -153,7 +153,7 @@ bool Emission::IsLong(int i, int place) const {
 Emission::Repeated Emission::FindRepeated(bool only_costly) const {
   for (const auto& [place, list] : places_) {
     if (place % 2 == 0) continue;
-    // Of a long computation the end.
+    // Takes the end of a long computation.
     for (size_t k = 0; k < list.size(); ++k) {
       const int i = only_costly ? list[k] : list[list.size() - 1 - k];
       if (!b_.ins_[i].inner || kept_.contains(i) || b_.ins_[i].op != KernelOp::kScalar) continue;

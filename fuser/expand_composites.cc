@@ -110,7 +110,7 @@ absl::Status Expander::ExpandBlock(BlockId b) {
     }
     if (*step == Step::kChanged) {
       if (++steps > kMaxSteps) return absl::InternalError("the expansion of an operator does not end");
-      // What replaced the node stands between `prev` and what followed.
+      // The nodes that replaced this one stand between `prev` and the node that followed.
       n = prev.valid() && g_.IsLive(prev) ? g_.node(prev).next : g_.block(b).first;
       continue;
     }
@@ -166,7 +166,7 @@ bool Expander::ShowsAllOfFreshMemory(ValueId v, absl::Span<const ValueId> operan
   for (NodeId def = g_.value(v).def;; def = g_.value(base).def) {
     if (g_.IsParam(def)) return false;
     const OpName op = g_.node(def).op;
-    // What is written to an argument is in the argument.
+    // A value that is written to an argument is in the argument.
     const bool writes = op == "smelt::write_region";
     if (!writes && op != "smelt::view" && GetOpInfo(op).kind != OpKind::kView) break;
     // Elements that a view repeats or leaves out could make up for each other.

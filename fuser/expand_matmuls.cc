@@ -84,7 +84,7 @@ absl::StatusOr<Expander::Step> Expander::AddMatmul(NodeId n) {
     return std::nullopt;
   };
   std::optional<double> beta = number(in[3]), alpha = number(in[4]);
-  // Of integers PyTorch takes the factors' integral parts.
+  // For integers PyTorch takes the integral parts of the factors.
   const bool whole = beta && alpha && IsIntegral(*out.dtype);
   if (whole) {
     beta = std::trunc(*beta);

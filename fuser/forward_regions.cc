@@ -87,7 +87,7 @@ class RegionForwarder {
     return static_cast<int>(same.size() + apart.size());
   }
 
-  // What was written and is shown by the view; the id is not valid if there is none.
+  // Returns the value that was written and that the view shows; the id is not valid if there is none.
   ValueId Written(NodeId view) const {
     ValueId base = g_.node(view).inputs[0];
     for (int k = 0; k < kMostRegions; ++k) {

@@ -79,7 +79,7 @@ TEST(ForwardRegions, WhatIsWrittenIntoAnArgumentIsUsedInTheLoopThatMakesIt) {
   EXPECT_EQ(f.groups(), Groups{"sin_write_region_exp"}) << f.Edges();
 }
 
-// What is written is an argument's memory, which the call goes on to rewrite: it is not read later than it was.
+// The region lies in an argument's memory, which the call goes on to rewrite. It must not be read later than it was.
 TEST(ForwardRegions, AnArgumentIsNotReadBehindItsOwnRewrite) {
   const std::string text = R"(graph(%x : Float(8, 16, strides=[16, 1]), %y : Float(8, 32, strides=[32, 1])):
   %a : Float(8, 32, strides=[32, 1]) = aten::exp(%y)

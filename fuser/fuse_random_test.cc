@@ -137,7 +137,7 @@ class GraphMaker {
         }
         break;
       case 13: {
-        // What a normalization does: a reduction spread over what it reduced.
+        // The form of a normalization: a reduction spread over the elements that it reduced.
         if (!rank) break;
         const std::vector<int64_t> dims = {d};
         const ValueId m = Op("aten::amax", {a, Const(dims), Const(true)});

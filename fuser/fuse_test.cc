@@ -753,7 +753,7 @@ TEST(ExpandComposites, TheLastColumnOfACopyInAnotherOrderIsReadWhereItLies) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(d.data_as<float>()[i], -(20 + i)) << i;
 }
 
-// Of each row the distance to row 0, then to the row that is farthest from it.
+// For each row the distance to row 0, then to the row that is farthest from it.
 constexpr char kFarthest[] = R"(graph(%x : Float(8, 3, strides=[3, 1])):
   symbol u0 in [0, 7]
   %one : int = prim::Constant[value=1]()

@@ -1,4 +1,4 @@
-// What fusion asks of nodes and of the memory that they show.
+// Properties of nodes, and of the memory that they show, that fusion needs.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -49,7 +49,7 @@ absl::flat_hash_map<std::string, int> NumbersOfData(const Graph& g, const std::v
     }
   }
   if (known_at.empty()) return known_at;
-  // What a call's arguments tell is known before any node, whatever node takes it as a number.
+  // Numbers that follow from a call's arguments are known before any node, whichever node uses them.
   for (ValueId v : g.inputs()) {
     const Value& input = g.value(v);
     std::vector<Expr> told;

@@ -144,7 +144,7 @@ TEST(FusionScenario, ACatOfTheMemoryThatItIsCopiedToIsMadeFirst) {
               ElementsAre());
 }
 
-// What costs more than a read is computed once, not for each element that may be chosen.
+// Values that cost more than a read are computed once, not for each element that may be chosen.
 TEST(FusionScenario, ACostlyPartOfACatIsAKernelOfItsOwn) {
   EXPECT_THAT(GroupsOf(R"(graph(%a : Float(4, 8, strides=[8, 1]), %b : Float(4, 3, strides=[3, 1])):
   %d : int = prim::Constant[value=1]()

@@ -50,7 +50,7 @@ bool GatherGroup(AliasDb& db, Graph& g, absl::Span<const NodeId> members, NodeId
     }
     last = *n;
   }
-  // What had to be taken along for one member may stand in the way of another.
+  // A node that came along with one member may be in the way of another.
   for (NodeId n = first; n != last; n = g.node(n).next) {
     if (cluster.contains(n) || goes_along(g.node(n))) continue;
     *why = absl::StrCat(g.node(n).op.full(), " depends on one of them and another on it");

@@ -232,7 +232,7 @@ absl::StatusOr<std::vector<Expr>> Group::WindowOf(NodeId n, Special s) {
   const size_t spatial = s == Special::kCol2Im ? 2 : SpatialRank(n);
   if (k.size() == 1) k.assign(spatial, k[0]);
   if (s != Special::kCol2Im) return k;
-  // Of elements side by side every stride-th one can have come from a given place.
+  // Among elements side by side, every stride-th one can have come from a given place.
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> stride, ExprsOr(n, "stride", 2, {1, 1}));
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> dilation, ExprsOr(n, "dilation", 2, {1, 1}));
   for (int d = 0; d < 2; ++d) {

@@ -16,12 +16,12 @@ class DomainChooser {
   absl::StatusOr<Domain> Choose();
 
  private:
-  // Whether an index of loop dims visits each element of a value of these sizes: a dim of the loop for each of its
-  // dims. (The diagonal of a square does not.)
+  // Returns whether an index of loop dims visits each element of a value of these sizes: a dim of the loop for each of
+  // its dims. (The diagonal of a square does not.)
   bool IsPlace(const Index& index, const std::vector<Expr>& sizes) const;
   // From the values whose place in the domain is known to those connected with them.
   absl::Status PropagateLabels();
-  // What the node reads at the index of its result.
+  // Returns the operands that the node reads at the index of its result.
   absl::StatusOr<std::vector<ValueId>> SameIndexOperands(NodeId n);
   absl::StatusOr<bool> LabelForward(NodeId n);
   absl::StatusOr<bool> LabelBackward(NodeId n);

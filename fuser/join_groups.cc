@@ -35,7 +35,7 @@ absl::Status BlockFuser::Visit(int i) {
   group_of_[i] = own;
   for (ValueId v : N(i).outputs) labels_[v] = shape->out;
   absl::flat_hash_set<ValueId> here;
-  // What is read at the loop's own index, latest made first.
+  // Values that are read at the loop's own index, latest made first.
   struct Candidate {
     int producer;
     ValueId value;  // without views
@@ -69,14 +69,14 @@ absl::Status BlockFuser::Visit(int i) {
     if (!IsTensor(v) || here.contains(v) || (IsRegionOp(N(i)) && v == N(i).inputs[0])) return;
     const int p = DefPlace(Root(v));
     if (p < 0 || group_of_[p] < 0 || GetOpInfo(N(p).op).kind == OpKind::kReduction) return;
-    // Of a list's parts one is read at each point.
+    // Only one part of the list is read at each point.
     const std::optional<int64_t> part = Product(*T(v).sizes).Constant();
     const std::optional<int64_t> all = Product(*T(N(i).outputs[0]).sizes).Constant();
     const double share = part && all && *part < *all ? static_cast<double>(*part) / static_cast<double>(*all) : 1;
     elsewhere_[i].push_back({p, share});
   });
   if (!shape->joins) return absl::OkStatus();
-  // What a region is made of, before what lies under it: it reads that, and would stand between.
+  // The value of a region comes before the value under it: it reads that, and would stand between.
   if (N(i).op == "smelt::overlay") {
     if (const int p = DefPlace(Root(N(i).inputs[1])); p >= 0 && group_of_[p] >= 0) Pull(group_of_[p]);
   }
@@ -408,7 +408,7 @@ bool BlockFuser::MemoryAllows(int a, int b, bool reduces, std::string* reason) c
         "the kernel would read memory at other indices than those at which it writes it, all of which is copied then";
     return false;
   }
-  // Of two writes to one element a kernel does not know which comes last.
+  // A kernel does not know which of two writes to one element comes last.
   for (int w : writes) {
     for (int x : writes) {
       if (group_of_[w] != a || group_of_[x] != b || ChainBase(w, a, b) != ChainBase(x, a, b)) continue;

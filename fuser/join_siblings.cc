@@ -57,7 +57,7 @@ bool BlockFuser::JoinSibling(int i, int j) {
   const bool reduces = ga.frame.HasReduction() || gb.frame.HasReduction();
   const Frame& frame = ga.frame.HasReduction() ? ga.frame : gb.frame;
   if (ga.frame.reduced != gb.frame.reduced) {
-    // What is computed of each element, beside what is of rows of them: for as many rows as there is work to share.
+    // Work on each element goes beside work on rows of elements only if there are enough rows to share it.
     if (ga.frame.HasReduction() && gb.frame.HasReduction()) return false;
     if (WalksAlone(frame)) return false;
   }
@@ -89,7 +89,7 @@ bool BlockFuser::JoinSibling(int i, int j) {
       }
     }
   }
-  // What one of them reads of the other at other indices.
+  // The values of one group that the other reads at other indices.
   if (const Work again = RepeatedWork(a, b); again.cost > kRepeated || again.code > kRepeatedCode) return false;
   std::string reason;
   int at;

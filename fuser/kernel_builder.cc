@@ -214,9 +214,9 @@ int Builder::IndexValue(const Affine& a) {
 std::pair<Affine, Affine> Builder::ApartFromDim(const Affine& a) const {
   int dim = -1;
   for (int d = 0; d < rank(); ++d) {
-    // Of a window it is the point that the window slides with.
+    // In a window it is the point that the window slides with.
     if (a.coef[d] == Expr(1) && (dim < 0 || d < parallel_ || dim >= parallel_)) dim = d;
-    // Of dims that could be one loop, all stay on one side.
+    // Dims that could be one loop all stay on one side.
     if (a.coef[d] != Expr(0) && a.coef[d] != Expr(1) && a.coef[d] != Expr(-1)) return {a, Zero()};
   }
   if (dim < 0 || !a.dynamic.empty()) return {a, Zero()};
@@ -242,7 +242,7 @@ void Builder::Derive(Ins& in) const {
   if (in.op == KernelOp::kIndex) in.inner = in.dim >= parallel_;
   if (in.op == KernelOp::kScan) in.inner = true;
   if (in.each && rank() > parallel_) in.inner = true;
-  // What is added to: the loop has written it, though its place may be the same for all of the loop.
+  // The loop has written the value that is added to, though its place may be the same for all of the loop.
   if (in.op == KernelOp::kLoad && accesses_[in.access].is_output && rank() > parallel_) in.inner = true;
   if (in.op == KernelOp::kReduce) in.inner = false;
 }
@@ -408,7 +408,7 @@ int Builder::Load(int access, int offset, int guard) {
   in.has_offset = offset >= 0;
   in.has_guard = guard >= 0;
   if (in.has_guard) {
-    // What is read everywhere is read here.
+    // A value that is read everywhere is read here.
     Ins everywhere = in;
     everywhere.operands.pop_back();
     everywhere.has_guard = false;

@@ -125,7 +125,7 @@ std::vector<RandomNode> RandomNodes(std::mt19937& random) {
       nodes.push_back({kBinary[below(std::size(kBinary))], below(values), below(values)});
     }
   }
-  // What nobody reads meets at the end: one kernel.
+  // Values without readers are added up at the end, so that there is one kernel.
   std::vector<bool> read(3 + nodes.size());
   for (const RandomNode& n : nodes) read[n.a] = read[n.b < 0 ? n.a : n.b] = true;
   int last = static_cast<int>(nodes.size()) + 2;
@@ -178,7 +178,7 @@ TEST(KernelIdentity, RandomGraphsAreOneKernelHoweverTheyAreWrittenAndAnotherWith
   }
 }
 
-// What changes what is computed, or how memory is walked.
+// Changes of the computation, or of the way through memory.
 TEST(KernelIdentity, EverythingElseMatters) {
   const std::string base = SpecOf(Graph1());
   const struct {

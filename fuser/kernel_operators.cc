@@ -125,7 +125,7 @@ bool HasComplex(const Graph& g, NodeId n) {
     const Type& t = g.value(v).type;
     return t.IsTensor() && t.tensor().dtype && IsComplex(*t.tensor().dtype);
   };
-  // Of a region write the contents are neither read nor written as numbers.
+  // A region write neither reads nor writes its contents as numbers.
   if (g.node(n).op == "smelt::write_region") return complex(g.node(n).inputs[1]);
   for (ValueId v : g.node(n).inputs) {
     if (complex(v)) return true;
@@ -147,8 +147,9 @@ size_t SpatialRank(OpName op) {
 
 namespace {
 
-// Of an adaptive_avg_pool2d or 3d whose sizes are known: along the last dim and another, or many elements. Such windows
-// are added up dim by dim: a sum along one dim is that of all windows which share it.
+// Returns whether the windows of an adaptive_avg_pool2d or 3d with known sizes overlap along the last dim and another,
+// or hold many elements. Such windows are added up dim by dim, so that all windows with the same sum along one dim
+// share it.
 bool WindowsOverlap(const Graph& g, const Node& node) {
   constexpr int64_t kMany = 16;
   const TensorType &from = g.value(node.inputs[0]).type.tensor(), &to = g.value(node.outputs[0]).type.tensor();

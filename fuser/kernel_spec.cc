@@ -15,7 +15,7 @@ constexpr int kMaxRank = 64;
 
 absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(absl::StrCat("kernel spec: ", what)); }
 
-// What a kScalar instruction may look like; the empty string if it is fine.
+// Returns the fault in the types of a kScalar instruction, or the empty string if they are correct.
 std::string ScalarTypeError(const KernelInstr& in, const std::vector<DType>& args) {
   const DType t = in.type;
   const bool real = t == DType::kFloat32 || t == DType::kFloat64;

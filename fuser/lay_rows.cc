@@ -192,7 +192,7 @@ class RowLayer {
   void LayOperand(NodeId n, ValueId v, const Expr& step, const Expr& row) {
     const TensorType& t = g_.value(v).type.tensor();
     if (!t.IsComplete()) return;
-    // What is broadcast stands in memory once.
+    // A broadcast operand is in memory once.
     auto [root, shown] = ShownMemory(g_, v);
     const std::vector<Expr> all = shown.sizes;
     for (size_t d = 0; d < all.size(); ++d) {
@@ -203,7 +203,7 @@ class RowLayer {
     if (broadcast && !g_.IsParam(def) && g_.node(def).FindAttribute("argument") != nullptr) return;
     const auto strides = RowStrides(shown.sizes, shown.strides, g_.symbols, step, row);
     if (!strides) return;
-    // What the kernel takes over, or views inside, it sees as memory.
+    // Operands that the kernel takes over, or views inside, are memory to it.
     const Graph* sub = SubgraphOf(n);
     for (uint32_t i = 0; i < g_.node(n).inputs.size(); ++i) {
       if (g_.node(n).inputs[i] == v && sub != nullptr && SeesMemory(*sub, sub->inputs()[i])) return;
@@ -266,7 +266,7 @@ class RowLayer {
     return user.op != "smelt::overlay" && !IsRegionOp(user);
   }
 
-  // Whether a view shows it, or something is written into it.
+  // Returns whether a view shows it, or something is written into it.
   static bool SeesMemory(const Graph& g, ValueId v) {
     return absl::c_any_of(g.value(v).uses, [&](const Use& u) {
       if (g.IsReturn(u.user)) return false;

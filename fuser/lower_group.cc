@@ -81,7 +81,7 @@ absl::StatusOr<int> Lowering::Eval(ValueId v, const Index& index, int guard) {
     return absl::InvalidArgumentError(absl::StrCat("%", g_.value(v).name, " has no complete tensor type"));
   }
   if (!g_.IsInternal(v)) return LoadOperand(v, index, guard);
-  // Of dims of size 1 there is one index: else the same value would be computed twice.
+  // Dims of size 1 have one index. Otherwise the same value would be computed twice.
   const std::vector<Expr>& sizes = *type.tensor().sizes;
   for (size_t d = 0; d < sizes.size() && d < index.size(); ++d) {
     if (sizes[d] != Expr(1) || index[d] == b_->Zero()) continue;

@@ -201,7 +201,7 @@ TEST(LowerGroup, PaddingReadsNothingOutside) {
   EXPECT_EQ(Elements(r[0]), (std::vector<float>{9, 0, 1, 9, 2, 3, 9, 9, 9}));
 }
 
-// Of one element of the padding the place beside the operand is known, and it is not the operand's.
+// For one element of the padding the place beside the operand is known, and it is not the operand's.
 TEST(LowerGroup, AnElementOfThePaddingAloneReadsNothingOutside) {
   auto g = Parse(R"(graph(%x : Float(5, strides=[1])):
   %z : Float(1, strides=[1]) = smelt::FusionGroup_0(%x)

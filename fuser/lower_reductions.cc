@@ -96,7 +96,7 @@ Lowering::Values Lowering::EvalReduction(NodeId n, const Index& index, int guard
       if (site->where[d] < 0) in[d] = b_->Zero();
     }
   } else {
-    // What is reduced is all of the row, in whichever part of it the result is used.
+    // All of the row is reduced, in whichever part of it the result is used.
     const std::vector<Expr>& sizes = g_.Sizes(site->input);
     bool within = guard >= 0 && b_->VariesInRow(guard);
     for (size_t d = 0; d < in.size() && within; ++d) {

@@ -159,8 +159,8 @@ absl::StatusOr<int> Lowering::EvalOverlay(NodeId n, const Index& index, int guar
     }
     inside = And(inside, InRange(along, length));
   }
-  // What lies under the region is computed in all of it, too: it may be what refuses an index. First, since what is
-  // written is often made of it.
+  // The value under the region is computed in all of the region, too: it may be the one that refuses an index. It comes
+  // first, since the written value is often made of it.
   SMELT_ASSIGN_OR_RETURN(int under, Eval(base, index, guard));
   // In the region, this is also what lies at its own place along dims of which it has one index.
   Index in_region = index;
@@ -218,8 +218,8 @@ absl::StatusOr<int> Lowering::EvalEdgePad(NodeId n, Special kind, const Index& i
     int v = b_->IndexValue(at[d]);
     const int last = Size(sizes[d] - 1);
     const int zero = b_->ConstInt(DType::kInt64, 0);
-    // What lies before the first element, and beyond the last, is another one; nothing is looked up twice, so that a
-    // padding too wide for the size of a call leads out of it.
+    // A place before the first element or beyond the last is another one. Nothing is looked up twice, so that a padding
+    // too wide for the size of a call leads out of it.
     auto outside = [&](int before, int beyond) {
       const int is_before = b_->Op(ScalarOp::kLt, DType::kBool, v, zero);
       const int is_beyond = b_->Op(ScalarOp::kLt, DType::kBool, last, v);

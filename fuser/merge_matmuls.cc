@@ -144,7 +144,7 @@ class Merger {
     for (size_t k = 0; k < run.size(); ++k) {
       const ValueId old = g_.node(run[k].node).outputs[0];
       const SymbolicGeometry part{*out.dtype, *out.sizes, contiguous, Expr(static_cast<int64_t>(k) * rows) * columns};
-      // What was seen through views of the old result is a view of the new one.
+      // Views of the old result become views of the new one.
       std::vector<std::pair<NodeId, SymbolicGeometry>> views;
       for (const Use& u : g_.value(old).uses) {
         if (g_.IsReturn(u.user) || g_.node(u.user).op != "smelt::view") continue;

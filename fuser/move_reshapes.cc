@@ -39,13 +39,13 @@ class ReshapeMover {
 
   const TensorType& T(ValueId v) const { return g_.value(v).type.tensor(); }
   bool IsTensor(ValueId v) const { return g_.value(v).type.IsTensor(); }
-  // Whether an operand is broadcast to any sizes `to` as it is.
+  // Returns whether an operand is broadcast to any sizes `to` as it is.
   bool IsBroadcast(ValueId v, const Sizes& to) const {
     const Sizes& sizes = *T(v).sizes;
     return sizes.size() <= to.size() && Product(to) != Expr(1) &&
            absl::c_all_of(sizes, [](const Expr& size) { return size == Expr(1); });
   }
-  // Of this block, and no parameter of it.
+  // Returns the node that makes v in this block, unless v is a parameter of the block.
   std::optional<NodeId> Maker(ValueId v) const {
     const NodeId def = g_.value(v).def;
     if (g_.IsParam(def) || g_.node(def).parent != block_) return std::nullopt;
@@ -109,14 +109,15 @@ class ReshapeMover {
     return ShowsAsIs(base, s) ? base : g_.node(InsertView(g_, anchor, base, s)).outputs[0];
   }
 
-  // Whether somebody who reads it may take its memory over.
+  // Returns whether a reader of it may take its memory over.
   bool HasOwnerOfMemory(ValueId v) const {
     return absl::c_any_of(g_.value(v).uses, [&](const Use& use) {
       return !g_.IsReturn(use.user) && !IsView(use.user) && absl::StartsWith(g_.node(use.user).op.name(), "smelt::");
     });
   }
 
-  // Whether each operand of `n`, a pointwise operator, can be seen over `to`, and who reads its result can read a view.
+  // Returns whether each operand of `n`, a pointwise operator, can be seen over `to`, and every reader of its result
+  // can read a view.
   bool CanRunOver(NodeId n, const Sizes& to) const {
     if (HasOwnerOfMemory(g_.node(n).outputs[0])) return false;
     const Sizes from = *T(g_.node(n).outputs[0]).sizes;
@@ -163,7 +164,7 @@ class ReshapeMover {
 
   // --- behind: operators that follow a row ---
 
-  // Whether it shows what rows were reduced to, or was made of that alone.
+  // Returns whether it shows the results of reducing rows, or was made of those alone.
   bool IsOfRows(ValueId v) const {
     const ValueId root = ShownMemory(g_, v).first;
     const std::optional<NodeId> maker = Maker(root);
@@ -179,7 +180,7 @@ class ReshapeMover {
     });
   }
 
-  // What rows were made into, stored in another order: of the rows' own shape, if that lies so without a copy.
+  // Stores the results of rows in another order: in the rows' own shape, if that needs no copy.
   void MoveCopyBehind(NodeId n) {
     const ValueId out = g_.node(n).outputs[0];
     const std::optional<NodeId> view = Maker(g_.node(n).inputs[0]);
@@ -225,7 +226,7 @@ class ReshapeMover {
     }
     in_rows_.insert(RunOver(n, *to));
   }
-  // Whether what a node makes is made in a kernel.
+  // Returns whether a kernel makes the result of the node.
   bool Shares(NodeId n) const { return KindOf(n) == OpKind::kPointwise || KindOf(n) == OpKind::kReduction; }
 
   // --- ahead: operators that feed rows ---

@@ -93,8 +93,8 @@ class Overlayer {
            });
   }
 
-  // Whether what is written into the region is made of an argument's memory that the call rewrites, other than of the
-  // elements that it replaces: where the whole is to lie in that memory, it could not be computed in place.
+  // Returns whether the value of the region depends on an argument's memory that the call rewrites, other than on the
+  // elements that it replaces. If the whole is to lie in that memory, it could not be computed in place.
   bool ReadsWhatIsWritten(NodeId n) const {
     constexpr size_t kMostNodes = 32;
     if (written_.empty()) return false;
@@ -116,7 +116,7 @@ class Overlayer {
     return false;
   }
 
-  // What the first of the regions that are written one after the other is written into.
+  // Returns the value that the first region of a chain of region writes is written into.
   ValueId ChainBase(NodeId n) const {
     ValueId base = Base(n);
     for (int k = 0; k < kMostRegions; ++k) {
@@ -153,12 +153,12 @@ class Overlayer {
       }
       if (dim.runs.size() > 1) return false;
       const bool innermost = i + 1 == placed->order.size();
-      // Of columns that are put side by side no two neighbours come from one: each is stored as it is made.
+      // If columns are put side by side, no two neighbours come from one value, and each is stored as it is made.
       if (innermost && dim.runs.empty() && IsFresh(g_.value(ChainBase(n)).def)) return false;
       if (innermost && !dim.runs.empty() && dim.runs[0].step != Expr(1) &&
           !IsUnrolled(dim.runs[0].step, (*base.sizes)[j]))
         return false;
-      // Of short rows a part is soon written, and vectors hold parts of several.
+      // A part of a short row is soon written, and vectors hold parts of several rows.
       const bool whole = !dim.runs.empty() && region.sizes[dim.runs[0].dim] == (*base.sizes)[j];
       if (innermost && !whole && g_.symbols.Less((*base.sizes)[j], kShortRow) == true &&
           g_.symbols.LessOrEqual((*base.sizes)[j], kernel::kLongestUnrolledRow) != true) {

@@ -17,7 +17,7 @@ namespace {
 
 using Groups = std::vector<std::string>;
 
-// Of %x and %y, 8 rows of 32, and %v, 8 of 4: %a is exp(x).
+// A program on %x and %y, 8 rows of 32, and %v, 8 of 4: %a is exp(x).
 Fused OfExp(const std::string& nodes, const std::string& results = "%z") {
   return FuseText(absl::StrCat(R"(graph(%x : Float(8, 32, strides=[32, 1]), %y : Float(8, 32, strides=[32, 1]),
       %v : Float(8, 4, strides=[4, 1])):

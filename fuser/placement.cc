@@ -25,7 +25,7 @@ std::optional<Expr> StepsOf(const Expr& a, const Expr& step) {
   return std::nullopt;
 }
 
-// Of a dim that goes along two of the value's at once.
+// Places a dim that goes along two of the value's dims at once.
 static bool PlaceDiagonal(const SymbolicGeometry& region, int k, const std::vector<Expr>& sizes,
                           const std::vector<Expr>& strides, const SymbolRanges& ranges, Placement& out) {
   for (int a : out.order) {

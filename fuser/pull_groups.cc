@@ -15,7 +15,7 @@
 namespace smelt {
 namespace {
 
-// Whether the rows of a view begin anywhere in its base's: each element would have to find its own place.
+// Returns whether the rows of a view begin anywhere in its base's: each element would have to compute its own place.
 bool CutsAcrossRows(const Graph& g, const Node& view) {
   if (view.op != "smelt::view") return false;
   const std::vector<Expr>& sizes = *g.value(view.inputs[0]).type.tensor().sizes;
@@ -200,7 +200,7 @@ void BlockFuser::Pull(int k) {
   const bool free = cost <= kFree && elements != Expr(0);
   if (!(once && *once) && !free)
     return explain("it would be computed again for each use, which costs more than reading it");
-  // What is cheap is not, once it stands in the chain of others that are computed again.
+  // A cheap value is no longer cheap in the chain of others that are computed again.
   const Work again = RepeatedWork(into, k);
   if (again.code > kRepeatedCode || (!(once && *once) && again.cost > kRepeated))
     return explain("it would be computed again for each use of what reads it, which costs more than reading it");

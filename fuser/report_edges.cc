@@ -9,7 +9,7 @@
 namespace smelt {
 namespace {
 
-// What becomes a "matmul" or a "convolution" (codegen/plan_kernels.cc).
+// Returns whether the operator becomes a "matmul" or a "convolution" (codegen/plan_kernels.cc).
 bool MayHaveEpilogue(OpName op) {
   const std::string& name = op.name();
   return name == "aten::mm" || name == "aten::_int_mm" || name == "aten::bmm" || name == "aten::addmm" ||

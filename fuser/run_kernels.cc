@@ -52,7 +52,7 @@ class Runner {
   }
 
   SymbolicGeometry Layout(ValueId v) {
-    // What the tensors are, as constants.
+    // The geometry of the tensors, as constants.
     SymbolicGeometry out = DefaultLayout(g_, v);
     auto t = TensorOf(v);
     if (!t.ok()) return out;

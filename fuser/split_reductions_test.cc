@@ -12,7 +12,7 @@
 namespace smelt {
 namespace {
 
-// Of %x, [2, 8 groups, $0 channels, 64 pixels] with the strides $1: what each group is apart from its mean.
+// The difference of each group of %x from its mean. %x is [2, 8 groups, $0 channels, 64 pixels] with the strides $1.
 std::string Centered(int channels, const std::string& strides) {
   return absl::Substitute(R"(graph(%m : Float($2, strides=[1])):
   %dims : int[] = prim::Constant[value=[2, 3]]()

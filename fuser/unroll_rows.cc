@@ -36,7 +36,7 @@ int Builder::ShortRow(const std::vector<int>& dims) const {
     const Ins& in = ins_[i];
     if (!reachable_[i]) continue;
     ++body;
-    // What is written is read again, in an order of its own.
+    // A written operand is read again, in an order of its own.
     if (in.op == KernelOp::kLoad && accesses_[in.access].is_output) return -1;
     if (in.op == KernelOp::kStore && accesses_[in.access].coef[row] == Expr(0)) return -1;
   }
@@ -58,7 +58,7 @@ std::optional<int64_t> Builder::KnownInt(int i) const {
   return in.imm.i;
 }
 
-// What is computed from places alone, and a choice that is known.
+// Folds values that are computed from places alone, and choices that are known.
 int Builder::FoldPlaces(int i) {
   const Ins in = ins_[i];
   if (in.op != KernelOp::kScalar || in.operands.empty()) return i;

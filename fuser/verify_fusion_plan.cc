@@ -15,7 +15,8 @@ namespace smelt {
 
 int CountLateReads(const Graph& g) {
   int count = 0;
-  // Of a value's contents, through views and lists, by nodes behind `taker` in its block (or by what is inside them).
+  // Returns whether a value's contents are read, through views and lists, by nodes behind `taker` in its block (or by
+  // nodes inside them).
   const auto read_behind = [&](auto&& self, ValueId v, NodeId taker) -> bool {
     for (const Use& u : g.value(v).uses) {
       if (u.user == taker || g.IsReturn(u.user)) continue;

@@ -11,7 +11,7 @@
 namespace smelt {
 namespace {
 
-// Of arguments that can be one tensor.
+// The number of pairs of arguments that can be one tensor.
 constexpr int kMaxDuplicatePairs = 6;
 
 struct UserArg {

@@ -91,7 +91,7 @@ class Search {
            std::any_of(symbols.begin(), symbols.end(), [&](const std::string& s) { return decide({s}); });
   }
 
-  // Whether no way in which these inputs lie shows.
+  // Returns whether the results do not depend on how these inputs lie in memory.
   bool AnyStridesDo(const std::vector<int>& inputs) {
     Symbols symbols;
     for (int k : inputs) symbols.merge(MayBeOne(g_, g_.value(g_.inputs()[k]).type.tensor()));
@@ -109,7 +109,7 @@ class Search {
   }
 
  private:
-  // Of the program of calls in which these symbols are 1; null where that would be one program too many.
+  // The probes of the program for calls in which these symbols are 1; null if that would be one program too many.
   LayoutProbes* At(const Symbols& ones) {
     constexpr size_t kMostPrograms = 8;
     if (at_.size() >= kMostPrograms && at_.count(ones) == 0) return nullptr;
@@ -129,7 +129,7 @@ class Search {
   std::map<Symbols, std::unique_ptr<LayoutProbes>> at_;
 };
 
-// Of inputs, in rising order, the positions among the user's arguments.
+// Returns the positions of inputs, in rising order, among the user's arguments.
 std::vector<int> Positions(const Graph& g, const std::vector<int>& inputs) {
   std::vector<int> out;
   int position = 0;

@@ -63,7 +63,7 @@ CallsOfOne FindCallsOfOne(const Graph& g, const LayoutInference& layouts, const 
   const size_t largest = n <= kMostInAnySet ? n : n <= kMostInPairs ? 2 : 1;
   for (size_t size = 1; size <= largest; ++size) add_all(size, 0, {});
   if (largest < n) {
-    // Of those that are in no set, any more at a time.
+    // Candidates that are in no set: larger numbers of them may be 1 at a time.
     Symbols rest;
     for (const std::string& symbol : candidates) {
       if (out.symbols.count(symbol) == 0) rest.insert(symbol);
@@ -83,7 +83,7 @@ CallsOfOne FindCallsOfOne(const Graph& g, const LayoutInference& layouts, const 
     if (at.layouts.is_known && std::none_of(out.programs.begin(), out.programs.end(), is_there))
       out.programs.push_back({out.symbols, std::move(at.graph)});
   }
-  // What one of them says may in turn hang on others.
+  // The facts of one program may in turn depend on other symbols.
   for (const ProgramOfOne& program : out.programs) {
     const auto hangs_on = [&](const std::string& symbol, int64_t value) {
       return program.symbols.count(symbol) == 0 && ProgramAt(*program.graph, layouts, {symbol}, value).layouts.differs;

@@ -193,7 +193,7 @@ class EagerBuilder {
     const FunctionSchema* schema = FindSchema(node.op);
     if (schema == nullptr) return absl::UnimplementedError("no such operator is known");
     if (schema->IsMutable()) return EmitWrite(n, *schema);
-    // Of a list that grows, or of tensors that do: the runtime joins what there is.
+    // If the list grows, or its tensors do, the runtime joins the elements that it finds.
     if ((name == "aten::cat" || name == "aten::stack") && JoinsWhatThereIs(node.inputs[0])) {
       fb::EagerInstrT& i = Emit(fb::EagerKind::View, n);
       i.op = name;
@@ -325,7 +325,8 @@ class EagerBuilder {
   }
 
   // --- memory ---
-  // Whether v may lie in what CopiesStorage says: here such a result has memory of its own size.
+  //
+  // Returns whether v may lie in what CopiesStorage says. Here such a result has memory of its own size.
   bool MayHaveCopiedStorage(ValueId v) const {
     while (true) {
       const NodeId def = g_.value(v).def;
@@ -454,7 +455,7 @@ class EagerBuilder {
   }
 
   absl::Status CheckKnownDims(const std::vector<ValueId>& args) {
-    // Whether a tensor has dims decides its part in type promotion.
+    // A tensor with dims and one without take different parts in type promotion.
     std::optional<DType> dtype;
     bool unknown = false, mixed = false;
     for (ValueId v : args) {
@@ -569,7 +570,7 @@ class EagerBuilder {
                            call.Apply(pure.op, operands, pure.results.size(), g_.node(n).source));
     std::vector<int> numbers, targets;
     bool grows = false;
-    // Of another dtype, the result is computed in a temporary. Comparisons are written as they are.
+    // A result of another dtype is computed in a temporary. Comparisons are written as they are.
     bool in_order =
         flat && results.size() == 1 && GetOpInfo(pure.op).kind == OpKind::kPointwise && !ResizesContiguously(schema.op);
     for (size_t k = 0; k < results.size(); ++k) {

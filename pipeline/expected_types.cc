@@ -20,7 +20,7 @@ bool LacksDType(const Graph& g, ValueId v) { return IsTensor(g, v) && !TypeOf(g,
 class Expecter {
  public:
   Expecter(Graph& g, ExpectedDims dims) : g_(g), guess_dims_(dims == ExpectedDims::kLikeOperands) {
-    // Of a tensor about which nothing is known: a floating point argument's, before another argument's.
+    // The type of a tensor about which nothing is known: a floating-point argument's, before another argument's.
     for (ValueId v : g_.inputs()) {
       if (!IsTensor(g_, v) || !TypeOf(g_, v).dtype) continue;
       if (!usual_ || (IsFloating(*TypeOf(g_, v).dtype) && !IsFloating(*usual_))) usual_ = TypeOf(g_, v).dtype;
@@ -33,7 +33,7 @@ class Expecter {
     std::vector<NodeId> nodes;
     for (NodeId n : g_.Nodes(b)) nodes.push_back(n);
     for (NodeId n : nodes) {
-      // What was expected before may decide its types.
+      // Earlier expectations may decide its types.
       if (changed_ && g_.node(n).blocks.empty()) InferNode(g_, n).IgnoreError();
       const std::vector<BlockId> blocks(g_.node(n).blocks.begin(), g_.node(n).blocks.end());
       for (BlockId inner : blocks) {
@@ -107,7 +107,7 @@ class Expecter {
     return from;
   }
 
-  // What a loop or a branch is given for the k-th value that it carries, or that its first block results in.
+  // Returns the type of the k-th value that a loop or a branch is given, or that its first block returns.
   std::optional<TensorType> HandedIn(NodeId n, size_t k) const {
     const Node& node = g_.node(n);
     const std::string& name = node.op.name();
@@ -126,8 +126,9 @@ class Expecter {
     return t;
   }
 
-  // What an operator makes of operands of which dtypes and dims are known, were they dense; or dtypes alone, were they
-  // of one dim: then its results' dims are those of DimsOf. Empty where even so it is not known.
+  // Returns the results that an operator would have if its operands, whose dtypes and dims are known, were dense
+  // (kDense); or if they, whose dtypes alone are known, had one dim (kFlat): then its results have the dims of DimsOf.
+  // Empty if the results are unknown even so.
   enum class Operands { kDense, kFlat };
   std::vector<TensorType> TypesOfOperands(NodeId n, Operands operands_are) {
     const Node& node = g_.node(n);

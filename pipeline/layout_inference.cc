@@ -24,8 +24,9 @@
 namespace smelt {
 namespace {
 
-// Whether tensors of these types lie alike. `seen`: as far as elements show it, which strides of dims of one element,
-// and of no elements, do not; in PyTorch those may still decide how what is made of a tensor lies.
+// Returns whether tensors of these types have the same layout. With `seen`, only strides that elements can show count,
+// not those of dims of one element or of empty tensors. In PyTorch these may still decide the layout of values that are
+// computed from the tensor.
 bool LieAlike(const Graph& g, const Type& a, const Type& b, bool seen) {
   if (!a.IsTensor() || !b.IsTensor()) return a == b;
   const TensorType &x = a.tensor(), &y = b.tensor();
@@ -51,7 +52,8 @@ std::vector<Type> TypesOfResults(const Graph& g, NodeId n) {
   return types;
 }
 
-// Of an operator that returns a view where its operand lies so that it can, and else a copy: whether it is one.
+// Returns whether an operator that returns a view if its operand's layout allows it, and a copy otherwise, returns a
+// view here.
 std::optional<bool> IsView(const Graph& g, NodeId n) {
   static const auto* const kReshape =
       new absl::flat_hash_set<std::string>{"aten::reshape", "aten::reshape_as", "aten::flatten"};
@@ -113,7 +115,7 @@ class Storages {
     for (ValueId v : g.outputs()) ++shows_[Find(v)];
   }
 
-  // Whether it shows where the tensor lies: it is written to, or seen under two names.
+  // Returns whether the place of the tensor can be observed: it is written to, or seen under two names.
   bool Shows(ValueId v) {
     const auto it = shows_.find(Find(v));
     return it != shows_.end() && it->second > 1;
@@ -128,7 +130,7 @@ class Storages {
     }
     return v;
   }
-  // What a block is given and what it returns, whatever the places.
+  // Joins the values that a block is given with those that it returns, whatever the places.
   void JoinBlock(const Graph& g, NodeId n, BlockId b) {
     for (ValueId p : g.params(b)) {
       for (ValueId v : g.node(n).inputs) JoinTensors(g, p, v);
@@ -280,7 +282,7 @@ class Walk {
     }
   }
 
-  // What a branch, whichever is taken, returns. The operands of smelt::cond behind the first are its blocks'
+  // The results of a branch, whichever is taken. The operands of smelt::cond behind the first are its blocks'
   // parameters.
   void Branches(NodeId in_g, NodeId n) {
     for (size_t b = 0; b < at_.node(n).blocks.size(); ++b) {
@@ -298,7 +300,7 @@ class Walk {
     size_t input = 0, param = 0, result = 0;
   };
 
-  // What a round is given, the next round and what is behind the loop get, in the layout that it has there.
+  // The next round and the code behind the loop receive what a round is given, in the layout that it has there.
   void Loop(NodeId in_g, NodeId n, Carried first) {
     const BlockId body = at_.node(n).blocks.back();
     for (size_t b = 0; b < at_.node(n).blocks.size(); ++b) {
@@ -327,8 +329,8 @@ class Walk {
     Compare(to, stated);
   }
 
-  // Whether an operator makes of the tensor's strides more than a way to its elements: the strides of another one, or
-  // other elements.
+  // Returns whether an operator uses the tensor's strides for more than finding its elements: for the strides of
+  // another tensor, or for other elements.
   bool IsToldToOthers(ValueId v) const {
     const auto& uses = at_.value(v).uses;
     return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
@@ -360,7 +362,7 @@ class Walk {
     std::optional<Expr> expr;
   };
   std::vector<Before> before_;
-  // Of the top block, of the program and of the copy, and those that are to be visited.
+  // The nodes of the top block, in the program and in the copy, and those that are to be visited.
   std::vector<std::pair<NodeId, NodeId>> nodes_;
   absl::flat_hash_map<NodeId, size_t> number_;
   bool has_blocks_ = false;
@@ -420,7 +422,7 @@ absl::StatusOr<std::vector<int64_t>> LayoutInference::RuleOfResults() const {
     traced.insert(v);
   }
   at.symbols = WithHints(std::move(ranges), at.symbol_hints);
-  // What follows from the arguments must be what inference tells.
+  // Facts that follow from the arguments must be what inference says.
   std::vector<NodeId> nodes;
   const std::vector<NodeId> all = at.AllNodes();
   for (size_t k = 0; k < all.size(); ++k) {

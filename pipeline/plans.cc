@@ -156,7 +156,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   const absl::Status built = build_main();
   // PyTorch itself refuses the program (a write to expanded memory, say): so does the bundle, when it is called.
   const bool refuses = absl::IsFailedPrecondition(built);
-  // What cannot be made pure runs in eager order.
+  // A program that cannot be made pure runs in eager order.
   const bool unordered = absl::IsUnimplemented(built) && absl::StrContains(built.message(), kAnswerHangsOnOrder);
   const bool impure = !unordered && (absl::IsUnimplemented(built) || absl::IsInvalidArgument(built));
   // In a branch or a loop it does so only when it gets there, which is seen in eager order.
@@ -167,7 +167,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     if (!when_run) builder.AddRefusal(std::string(built.message()), "");
   } else if (impure) {
     const absl::Status eager = AddEagerPlan(graph, TensorArgs(graph), AllStorages(graph), builder);
-    // What stops both is said once.
+    // An obstacle to both plans is reported once.
     if (!eager.ok() && (eager.message() == built.message() || IsListOfUnsupported(built))) return built;
     if (!eager.ok())
       return absl::UnimplementedError(absl::StrCat(built.message(), "; in eager order: ", eager.message()));

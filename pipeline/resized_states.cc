@@ -22,7 +22,7 @@ bool Names(const fb::EagerProgramT& program, const fb::EagerInstrT& i, int value
   });
 }
 
-// What an instruction of the top block has to do with the sizes of a tensor that is there already.
+// How an instruction of the top block relates to the sizes of a tensor that exists already.
 enum class Dependence { kNone, kGives, kOn };
 Dependence DependenceOn(const fb::EagerProgramT& program, const fb::EagerInstrT& i, int value) {
   if (!Names(program, i, value)) return Dependence::kNone;

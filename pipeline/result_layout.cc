@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<InferredLayout>> Infer(const Question& q, absl::Span<
   return layouts;
 }
 
-// Whether inference has a layout for the results of contiguous operands.
+// Returns whether inference has a layout for the results of contiguous operands.
 bool IsInferredAtAll(const Graph& g, OpName op, absl::Span<const ValueId> operands, size_t num_results,
                      const Graph::Attributes& attributes) {
   CallGraph call(g, /*flat=*/false, nullptr, kRankOfUnknown);
@@ -103,8 +103,8 @@ bool IsInferredAtAll(const Graph& g, OpName op, absl::Span<const ValueId> operan
   return call.Apply(op, args, num_results, nullptr, Graph::Attributes(attributes)).ok();
 }
 
-// Whether the rule says of operands in a few layouts what inference says of them. Some rules look at strides that they
-// do not ask about, which they do at numbers as well as at symbols.
+// Returns whether the rule agrees with inference for operands in a few layouts. Some rules look at strides that they do
+// not ask about, which they do at numbers as well as at symbols.
 bool AgreesWithInference(const Graph& g, OpName op, absl::Span<const ValueId> operands,
                          absl::Span<const size_t> results, size_t num_results, const Graph::Attributes& attributes,
                          const std::vector<int64_t>& rule) {
@@ -173,7 +173,7 @@ std::vector<int64_t> RuleOfContiguous(const Graph& g, absl::Span<const ValueId> 
   return rule;
 }
 
-// Whether every result is contiguous or of unknown sizes, whatever the operands are.
+// Returns whether every result is contiguous or of unknown sizes, whatever the operands are.
 bool IsPlain(const std::vector<int64_t>& rule) {
   const size_t first = 2 + 3 * static_cast<size_t>(rule[1]);
   if (rule[first] != static_cast<int64_t>(LayoutStep::kDone)) return false;
@@ -202,7 +202,7 @@ ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const Va
     return rule;
   }();
   if (rule.ok() && IsPlain(*rule)) return {};
-  // Of a size that the data give inference knows nothing: the kernel lays such a result out.
+  // Inference knows nothing of a size that depends on data: the kernel chooses the layout of such a result.
   if (!rule.ok() && !IsInferredAtAll(g, op, operands, num_results, attributes)) return {};
   ResultLayout out;
   out.operands = q.call.operands();
