@@ -14,7 +14,7 @@ namespace {
 
 // Plans bound to sizes seen lately; beyond that the one used longest ago goes.
 constexpr size_t kMaxBound = 64;
-// What one chunk of a launch moves at least: large against the cost of handing it out.
+// The least number of bytes that one chunk of a launch moves: large against the cost of dispatching it.
 constexpr int64_t kChunkBytes = 128 << 10;
 // Chunks a thread: some for those who finish early, few enough that kernels work on large tiles.
 constexpr int64_t kChunksAThread = 8;

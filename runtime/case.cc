@@ -261,7 +261,7 @@ class CaseRunner {
     absl::StatusOr<std::vector<Datum>> result = instance_->Run(args);
     latencies_.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
     if (first_round_) NoteStats(result.ok());
-    // What later calls may name.
+    // The names that later calls may use.
     for (const std::string& name : arg_storages) {
       live_[name + ".after"] = live_[name];
       if (auto it = origins_.find(name); it != origins_.end()) origins_[name + ".after"] = it->second;
@@ -385,7 +385,7 @@ class CaseRunner {
     // Bytes that no tensor covers.
     for (const std::string& name : std::set<std::string>(arg_storages.begin(), arg_storages.end())) {
       auto want = file_->entries().find(name + ".after");
-      // Of memory that the model made nobody sees what no tensor covers.
+      // In memory that the model made, bytes that no tensor covers cannot be observed.
       if (want == file_->entries().end() || origins_.count(name) != 0) continue;
       const Storage& got = *live_[name];
       if (got.bytes() != static_cast<int64_t>(want->second.bytes.size())) {
@@ -427,7 +427,7 @@ class CaseRunner {
     }
     for (size_t i = 0; i < before.size(); ++i) {
       const std::string& name = program_->states()[i].name;
-      // Of a constant (an attribute that is no buffer) a case says nothing.
+      // A case says nothing about a constant (an attribute that is not a buffer).
       if (stated.count(name) != 0 || IsConstant(i)) continue;
       const Tensor t = instance_->state(static_cast<int>(i));
       bool same = t.storage() == before[i].storage && t.geometry() == before[i].geometry &&
@@ -556,8 +556,8 @@ class CaseRunner {
       }
     }
     const bool in_state = state_storages_.count(storage) != 0;
-    // Of a state that was replaced nobody can see whether it moved; others that share its new memory are told apart
-    // above.
+    // Nobody can see whether a state that was replaced has moved. The check above distinguishes others that share its
+    // new memory.
     const bool of_state = absl::StartsWith(at, "state ");
     if (of_state) replaced_.insert(want.storage);
     if (in_state && !lives_elsewhere && replaced_.count(want.storage) == 0)

@@ -242,7 +242,7 @@ TEST(CaseTest, HostileFilesAreErrorsNeverCrashes) {
            {"\"rtol\"", "rtol"}}) {
     EXPECT_EQ(status(With(from, to)).code(), absl::StatusCode::kDataLoss) << from << " -> " << to;
   }
-  // What a wrongly shaped tensor covers must not be looked up outside its storage.
+  // The elements of a wrongly shaped tensor must not be looked up outside its storage.
   CaseFile c = With(R"("after_args": [{"name": "x", "storage": "c0.s0.after", "dtype": "float32", "sizes": [4])",
                     R"("after_args": [{"name": "x", "storage": "c0.s0.after", "dtype": "float32", "sizes": [400000])");
   EXPECT_EQ(status(c).code(), absl::StatusCode::kDataLoss);

@@ -17,7 +17,7 @@ bool SameMemory(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-// Whether two tensors whose extents meet share a byte. True also where that cannot be told.
+// Returns whether two tensors whose extents meet share a byte. Returns true also if that cannot be decided.
 bool ShareBytes(const Tensor& a, const Tensor& b) {
   const int ia = ItemSize(a.dtype()), ib = ItemSize(b.dtype());
   if (a.storage() == b.storage()) {
@@ -33,7 +33,7 @@ bool ShareBytes(const Tensor& a, const Tensor& b) {
   return OverlapsConcrete(ga, ia, gb, ib) != Overlap::kDisjoint;
 }
 
-// Whether the plan is right for these two where they overlap.
+// Returns whether the plan is right for these two arguments if they overlap.
 bool Together(const ExecutablePlan& plan, int a, int b) {
   for (int g : plan.groups_of[a]) {
     if (std::find(plan.groups_of[b].begin(), plan.groups_of[b].end(), g) != plan.groups_of[b].end()) return true;
@@ -111,7 +111,7 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
     *why = absl::StrCat("arguments \"", ArgName(a), "\" and \"", ArgName(b), "\" ", what);
     return false;
   };
-  // What lies behind an argument would be taken for new memory.
+  // The memory behind an argument would be taken for new memory.
   for (size_t k = 0; plan.grows && k < plan.plan->convention->mutated->inputs.size(); ++k) {
     const auto& m = *plan.plan->convention->mutated->inputs[k];
     if (m.is_state || !(m.flags & static_cast<int>(fb::MutationKind::Resized))) continue;
@@ -148,7 +148,7 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
       return refuse(s.a, s.b, s.relation == Relation::kOverlap ? "share memory" : "are the same tensor");
     }
   }
-  // What lies where an argument counts its places from may be another argument's, though neither is within the other.
+  // The memory from which an argument counts its places may be another argument's, though neither is within the other.
   for (int a : plan.reaches_beyond) {
     const Storage& storage = *args[a].tensor().storage();
     const uintptr_t low = reinterpret_cast<uintptr_t>(storage.data());

@@ -200,7 +200,7 @@ class EagerRun {
       case K::Number: {
         const bool unpack = i.op == "prim::ListUnpack" || i.op == "prim::TupleUnpack";
         if (unpack && !i.inputs.empty() && values_[i.inputs[0]].IsNone()) {
-          // What an early return leaves uninitialized; nobody looks at the parts.
+          // The values that an early return leaves uninitialized. Nobody looks at the parts.
           for (size_t k = 0; k < i.outputs.size(); ++k) Set(i, k, EagerValue());
           return absl::OkStatus();
         }
@@ -363,9 +363,9 @@ class EagerRun {
     return absl::OkStatus();
   }
 
-  // What PyTorch refuses of an operand, and what it computes in an order that is not known here.
+  // Returns an error for an operand that PyTorch refuses, or that it computes in an unknown order.
   static absl::Status CheckOverlap(const Tensor& written, const Tensor& read, OperandSharing rule) {
-    // Of the very tensor PyTorch does not look at the elements.
+    // PyTorch does not look at the elements if the operand is the written tensor itself.
     if (rule == OperandSharing::kNone && written.IsSame(read))
       return absl::FailedPreconditionError(kPartialOverlapMessage);
     if (rule == OperandSharing::kAny || written.NumElements() == 0 || read.NumElements() == 0) return absl::OkStatus();
@@ -395,7 +395,7 @@ class EagerRun {
     if (i.uniform || !OverlapsItselfConcrete(target.geometry())) return absl::OkStatus();
     return absl::UnimplementedError("a write to overlapping windows");
   }
-  // Of a given result that got other sizes: PyTorch has looked at the operands before, and computes now.
+  // Checks a given result that got other sizes: PyTorch has looked at the operands before, and computes now.
   absl::Status CheckResized(const fb::EagerInstrT& i, const Tensor& target) const {
     for (size_t k = 0; k < i.sharing.size(); ++k) {
       const EagerValue& v = values_[i.inputs[k]];
@@ -660,7 +660,7 @@ class EagerRun {
     SMELT_ASSIGN_OR_RETURN(std::vector<EvaluatedLayout> layouts, LayoutsOf(i));
     if (layouts.size() != i.outputs.size())
       layouts.resize(i.outputs.size(), layouts.empty() ? EvaluatedLayout() : layouts[0]);
-    // What is written is looked at first: PyTorch refuses before it computes.
+    // The written tensors are checked first: PyTorch refuses before it computes.
     for (int t : i.targets) {
       if (t < 0) continue;
       SMELT_ASSIGN_OR_RETURN(Tensor target, TensorOf(t));

@@ -55,7 +55,7 @@ absl::StatusOr<size_t> At(const EagerValue& index, size_t size) {
   return static_cast<size_t>(i);
 }
 
-// What Python's math computed of finite numbers (`of_finite`), which it does not let become infinite or NaN.
+// Checks a result of Python's math: for finite numbers (`of_finite`) it must not be infinite or NaN.
 absl::StatusOr<EagerValue> InRange(double v, bool of_finite) {
   if (of_finite && std::isnan(v)) return Error("ValueError: math domain error");
   if (of_finite && std::isinf(v)) return Error("OverflowError: (34, 'Numerical result out of range')");

@@ -16,7 +16,7 @@ namespace {
 
 using view_rules::ReshapeResult;
 
-// What nobody means; products of sizes stay far from overflow.
+// No program means so many. Products of sizes stay far from overflow.
 constexpr int64_t kMaxElements = int64_t{1} << 40;
 constexpr size_t kMaxParts = 1 << 24;
 // PyTorch's codes of memory formats.
@@ -458,7 +458,7 @@ absl::StatusOr<EagerValue> Join(const std::string& op, absl::Span<const EagerVal
   SMELT_ASSIGN_OR_RETURN(const int at, view_rules::WrapDim(dim, rank));
   int64_t length = 0;
   for (Tensor& t : parts) {
-    // Of four dims the result may be channels-last.
+    // A result with four dims may be channels-last.
     if (rank >= 4 && !t.geometry().IsContiguous())
       return absl::UnimplementedError(absl::StrCat(name, ": how a list that only the call knows is laid out"));
     std::vector<int64_t> sizes(t.sizes().begin(), t.sizes().end()), expected = first;

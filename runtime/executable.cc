@@ -595,8 +595,9 @@ absl::StatusOr<LibraryRequest> Executable::RequestOf(const ExecutablePlan& plan,
   return r;
 }
 
-// Whether preparing the call takes time and memory in proportion to the file: it packs constants, and makes tables and
-// tiles for the sizes, which a small file may say are huge. What is not prepared now the first call prepares.
+// Returns whether preparing the call takes time and memory in proportion to the file. Preparation packs constants, and
+// makes tables and tiles for the sizes, which a small file may claim to be huge. The first call prepares whatever is
+// not prepared now.
 bool Executable::IsCheapToPrepare(const LibraryRequest& request) {
   constexpr int64_t kMostOfOne = int64_t{1} << 24, kMost = int64_t{1} << 27;  // of a small file
   // A transform's tables take up to twenty times the memory of its signal. Other operators cut a result of many MB into
@@ -625,7 +626,7 @@ bool Executable::IsCheapToPrepare(const LibraryRequest& request) {
   return true;
 }
 
-// What does not depend on a call's sizes is made now, not in the first call.
+// Prepares now whatever does not depend on a call's sizes, instead of in the first call.
 absl::Status Executable::PrepareLibraryCalls() {
   const std::vector<int64_t> symbols(bundle_->symbols.size(), 0);
   const std::vector<uint8_t> unknown(bundle_->symbols.size(), 0);

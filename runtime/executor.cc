@@ -18,7 +18,8 @@
 namespace smelt {
 namespace {
 
-// What a call that data may still refuse writes is remembered up to here: more would cost what writing in place saves.
+// The most bytes that are saved of a call's writes if data may still refuse the call: saving more would cost as much as
+// writing in place saves.
 constexpr size_t kMostRemembered = 64 << 10;
 
 // Each place from the first to the last once, in any order of dims.
@@ -233,7 +234,7 @@ void Executor::RememberWritten() {
   };
   for (int a : plan_->plan->written_args) {
     if (!args_[a].IsTensor()) continue;
-    // Of the memory that it has now: a resize may have moved it.
+    // The bounds of its present memory: a resize may have moved it.
     const Tensor& t = args_[a].tensor();
     char* low = reinterpret_cast<char*>(extents_[a].low);
     char* high = reinterpret_cast<char*>(extents_[a].high);
@@ -308,7 +309,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
   storage_.resize(num_slots);
   adopted_.assign(outputs->size(), 0);
   SMELT_RETURN_IF_ERROR(ReserveArena(b.arena_bytes));
-  // What the data of the last call said is not known in this one.
+  // Numbers from the data of the last call are not known in this one.
   for (int e : plan_->late_exprs) b.values.known[e] = 0;
 
   // Where the arguments are, and whether all that the plan touches lies in them.
@@ -596,7 +597,7 @@ absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* 
       if (!result_layouts_.empty()) SMELT_RETURN_IF_ERROR(MoveToLayout(result_layouts_[k], &out));
     }
   }
-  // What changes now is not put back by an error that comes later, but named.
+  // A later error does not undo the changes from here on, but names them.
   if (!changes.empty()) {
     written_visibly_ = true;
     remembered_.clear();

@@ -32,7 +32,7 @@ absl::string_view KindName(fb::ArgKind k) {
   return "?";
 }
 
-// What PyTorch converts silently is taken, too.
+// Accepts also the kinds that PyTorch converts silently.
 bool KindFits(fb::ArgKind want, const Datum& v) {
   switch (want) {
     case fb::ArgKind::Tensor:

@@ -49,7 +49,7 @@ bool Executor::FindPlace(int state, StatePlace* place) const {
   const Tensor& t = states_[state];
   if (!HasItsSizes(state) || !t.InBounds()) return false;
   for (size_t k = 0; k < storages_.size(); ++k) {
-    // What is exported as another's may be a parameter that no call writes.
+    // A state that is exported as another's may be a parameter that no call writes.
     if (static_cast<int>(k) != s.storage && storages_[k] == t.storage() && !places_[k].replaced) return false;
   }
   for (size_t k = 0; k < states_.size(); ++k) {
@@ -63,7 +63,7 @@ bool Executor::FindPlace(int state, StatePlace* place) const {
   place->replaced = places_[s.storage].replaced || t.storage() != storages_[s.storage];
   place->other_strides = !HasStrides(t, exported.strides);
   place->shift = (t.offset() - exported.offset) * item;
-  // What lies around it in its storage is not what lay there at export.
+  // The memory around it in its storage is not the memory that lay there at export.
   place->elsewhere = place->other_strides || place->shift != 0 || t.storage()->bytes() < bytes ||
                      (place->replaced && (high - low) * item != bytes);
   return true;
@@ -215,7 +215,7 @@ bool Executor::PlacesFit(const ExecutablePlan& plan, absl::Status* why) const {
     *why = MovedStateError(place.state);
     return false;
   }
-  // What lies behind a state would be taken for new memory.
+  // The memory behind a state would be taken for new memory.
   for (const ExecutablePlan::GrownState& g : plan.grown_states) {
     if (!places_[g.storage].elsewhere && storages_[g.storage]->bytes() == bundle_.storages[g.storage]->bytes) continue;
     *why = absl::FailedPreconditionError("a state is resized whose storage an earlier call has changed");

@@ -302,7 +302,7 @@ absl::Status Executor::RunWithEpilogue(int block, int index) {
 
 namespace {
 
-// Whether the bytes from the first element to the last of both have some in common.
+// Returns whether the spans from the first byte to the last of both meet.
 bool MayMeet(const StridedSpan& a, const StridedSpan& b) {
   const auto ends = [](const StridedSpan& s) {
     int64_t low = 0, high = 1;

@@ -21,7 +21,7 @@ concept CanBeScale = requires(TensorOf<float, kAnySize, 8> x, T t) {
   Inputs{.x = x, .indices = TensorOf<int64_t, 3>::Empty(), .scale = t};
 };
 
-// What does not fit does not compile: dtype, rank, a size, a tensor without a type, nothing at all.
+// Arguments that do not fit do not compile: dtype, rank, a size, a tensor without a type, nothing at all.
 static_assert(CanBeX<TensorOf<float, kAnySize, 8>>);
 static_assert(!CanBeX<TensorOf<double, kAnySize, 8>>);
 static_assert(!CanBeX<TensorOf<float, 8>>);

@@ -308,7 +308,7 @@ TEST(UntrustedTest, AThousandMutationsOfFieldsWithTheRightDigests) {
   EXPECT_GT(refused, 300);
 }
 
-// What loading says of the bundle with everything after `change`.
+// Returns the message of loading the bundle with everything after `change`.
 std::string MessageAfter(const std::function<void(fb::BundleT&)>& change) {
   HandBundle hand = Everything();
   change(hand.raw());

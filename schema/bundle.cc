@@ -42,8 +42,8 @@ class StringLists {
   explicit StringLists(absl::Span<const uint8_t> bytes)
       : data_(bytes.data()), verifier_(VerifierOf(bytes)), left_(static_cast<int64_t>(bytes.size())) {}
 
-  // Whether the lists hold at most as many strings as the file has bytes. True also where the structure is wrong, which
-  // the verifier will find.
+  // Returns whether the lists hold at most as many strings as the file has bytes. Returns true also if the structure is
+  // wrong, which the verifier will find.
   bool AreShort() {
     const size_t root = verifier_.VerifyOffset(0);
     if (root != 0) InTable(reinterpret_cast<const fb::Bundle*>(data_ + root), [&](const auto& b) { return Bundle(b); });
@@ -1045,7 +1045,7 @@ class Verifier {
   const Container* c_;
   const std::vector<std::unique_ptr<fb::KernelT>>& kernels_;
   std::vector<bool> depends_on_data_;
-  // Of the plan that is being verified.
+  // The state of the plan that is being verified.
   std::vector<int> first_outer_;  // by inner argument: the first outer one
   std::vector<bool> entered_;     // by block
 };

@@ -342,7 +342,7 @@ absl::Status ContainerWriter::WriteTableAndHeader() {
     std::memcpy(buffer_.data(), header, kHeaderBytes);
     return absl::OkStatus();
   }
-  // What is still buffered first, then the header in its place.
+  // The buffered bytes come first, then the header in its place.
   SMELT_RETURN_IF_ERROR(file_->Append(buffer_));
   buffer_.clear();
   return file_->WriteAt(0, absl::string_view(reinterpret_cast<const char*>(header), kHeaderBytes));

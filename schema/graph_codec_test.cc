@@ -157,7 +157,7 @@ TEST(GraphCodecTest, MutatedBytesNeverCrashAndWhatDecodesIsSound) {
       ++decoded;
       ASSERT_EQ(VerifyGraph(**g), absl::OkStatus());
       std::string printed = PrintGraph(**g);
-      // What was decoded encodes to a file that decodes to the same.
+      // The decoded graph encodes to a file that decodes to the same graph.
       absl::StatusOr<std::unique_ptr<Graph>> again = DecodeGraph(Bytes(EncodeOrDie(**g)));
       ASSERT_TRUE(again.ok()) << again.status();
       ASSERT_EQ(PrintGraph(**again), printed);

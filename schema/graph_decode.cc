@@ -295,7 +295,7 @@ class Decoder {
 
   // --- one graph ---
 
-  // What is known while one graph is decoded.
+  // The state of decoding one graph.
   struct Scope {
     std::unique_ptr<Graph> graph = std::make_unique<Graph>();
     size_t index = 0;

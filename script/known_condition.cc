@@ -56,7 +56,7 @@ std::optional<bool> Compared(const std::string& name, double a, double b) {
   return std::nullopt;
 }
 
-// Whether an element of a list of strings or numbers is the given one.
+// Returns whether an element of a list of strings or numbers is the given one.
 std::optional<bool> Contained(const Graph& g, ValueId list, ValueId item) {
   const auto elements = GetListElements(g, list);
   const std::optional<std::string> text = KnownText(g, item);
@@ -72,7 +72,7 @@ std::optional<bool> Contained(const Graph& g, ValueId list, ValueId item) {
   return found;
 }
 
-// Whether two lists of numbers are equal.
+// Returns whether two lists of numbers are equal.
 std::optional<bool> SameNumbers(const Graph& g, ValueId a, ValueId b) {
   const auto x = GetListElements(g, a), y = GetListElements(g, b);
   if (!x || !y) return std::nullopt;

@@ -104,7 +104,7 @@ class DictResolver {
     return true;
   }
 
-  // What is read from the dictionary and written to it again.
+  // Values that are read from the dictionary and written to it again.
   ValueId Element(ValueId v) const {
     const auto it = element_of_.find(v);
     return it == element_of_.end() ? v : it->second;

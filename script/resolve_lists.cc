@@ -13,7 +13,7 @@ namespace {
 
 using Contents = std::vector<ValueId>;
 
-// Whether the use is the list that the node changes.
+// Returns whether the use is the list that the node changes.
 bool IsWriter(const Graph& g, NodeId n, uint32_t index) {
   if (index != 0 || g.IsReturn(n) || !ChangesFirstList(g.node(n).op)) return false;
   return g.value(g.node(n).inputs[0]).type.kind() == TypeKind::kList;
@@ -87,7 +87,7 @@ class ListResolver {
     return use.index == 0 || (name != "aten::append" && name != "aten::insert" && name != "aten::_set_item");
   }
 
-  // What the list holds before each step. False where an index is not known.
+  // Computes the contents of the list before each step. Returns false if an index is not known.
   bool Simulate() {
     Contents now(g_.node(construct_).inputs.begin(), g_.node(construct_).inputs.end());
     absl::flat_hash_map<ValueId, ValueId> element_of;  // results that are elements
@@ -172,7 +172,7 @@ class ListResolver {
 
 constexpr int64_t kMostElements = 64;  // that are repeated, and repetitions
 
-// What a node that makes a list of known ones makes: l[begin:end], a + b, l * n, list(l), copy(l).
+// Returns the list that a node makes of known ones: l[begin:end], a + b, l * n, list(l), copy(l).
 std::optional<Contents> NewList(const Graph& g, NodeId n) {
   const Node& node = g.node(n);
   const std::string& name = node.op.name();

@@ -59,7 +59,7 @@ class NumberResolver {
     return it == operators->end() ? nullptr : it->second;
   }
 
-  // Of two operands and, as the third of `operands`, alpha.
+  // Computes from two operands and, as the third of `operands`, alpha.
   void Compute(NodeId n, const char* op, size_t operands) {
     const Node& node = g_.node(n);
     if (node.inputs.size() < 2 || !(number_.contains(node.inputs[0]) || number_.contains(node.inputs[1]))) return;

@@ -73,7 +73,7 @@ class TupleResolver {
     return {g_.node(n).outputs.begin(), g_.node(n).outputs.end()};
   }
 
-  // What takes a known tuple apart.
+  // Replaces the results of a node that takes the elements of a known tuple.
   void Forward(NodeId n) {
     const Node& node = g_.node(n);
     const bool unpack = node.op == "prim::TupleUnpack";

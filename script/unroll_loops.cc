@@ -20,7 +20,7 @@ bool IsTrue(const Graph& g, ValueId v) {
   return c && std::holds_alternative<bool>(*c) && std::get<bool>(*c);
 }
 
-// Whether it is a list that the model returns, by itself or in a tuple, or whose length it asks for.
+// Returns whether the model returns this list, by itself or in a tuple, or asks for its length.
 bool LengthMatters(const Graph& g, ValueId list) {
   if (g.value(list).type.kind() != TypeKind::kList) return false;
   return absl::c_any_of(g.value(list).uses, [&](const Use& use) {
@@ -82,7 +82,7 @@ class Unroller {
  public:
   explicit Unroller(Graph& g) : g_(g) {}
 
-  // Whether the loop was unrolled.
+  // Returns whether the loop was unrolled.
   bool Run(NodeId loop) {
     const Node& node = g_.node(loop);
     if (node.op != "prim::Loop" || node.blocks.size() != 1 || node.inputs.size() < 2) return false;

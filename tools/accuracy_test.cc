@@ -57,7 +57,7 @@ std::string Type(const Tensor& x) {
   return absl::StrCat("Float(", x.sizes()[0], ", ", x.sizes()[1], ", strides=[", x.sizes()[1], ", 1])");
 }
 
-// Of lines along `dim`: f(number, element k of the line).
+// Visits the lines along `dim`: f(number, element k of the line).
 using Element = std::function<long double(int64_t)>;
 void ForLines(const Tensor& x, int dim, const std::function<void(int64_t, int64_t, const Element&)>& f) {
   const int64_t rows = x.sizes()[0], columns = x.sizes()[1];

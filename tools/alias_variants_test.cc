@@ -463,7 +463,7 @@ graph(%x : Float(3, 4, strides=[4, 1]), %y : Float(3, 4, strides=[4, 1])):
 }
 
 TEST(OtherStridesTest, AResultThatMayBeTheArgumentItselfIsMadeInEagerOrder) {
-  // Of contiguous x a copy; of the transpose of contiguous memory that memory.
+  // For a contiguous x it is a copy, for the transpose of contiguous memory it is that memory.
   Loaded m = CompileAndLoad(R"(
 graph(%x : Float(3, 4, strides=[4, 1])):
   %t : Tensor = aten::t(%x)

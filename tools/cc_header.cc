@@ -169,7 +169,7 @@ class Maker {
     if (plan == nullptr)
       return absl::UnimplementedError("the model refuses every call: it has no outputs to give types");
     const fb::ConventionT& c = *plan->convention;
-    // What an argument or state is after the call.
+    // The view that an argument or a state is after the call.
     std::map<std::pair<bool, int>, int> final_views;
     if (c.mutated) {
       for (const auto& m : c.mutated->inputs) final_views.try_emplace({m->is_state, m->arg}, m->final_view);

@@ -53,7 +53,7 @@ std::string Help() {
       "  exit 8 if some model failed, 130 if interrupted\n");
 }
 
-// What is said while it runs: one line that changes on a terminal, else a line a model.
+// The messages of a running conversion: on a terminal one line that changes, elsewhere one line per model.
 class Progress {
  public:
   Progress(size_t models) : models_(models), terminal_(isatty(STDOUT_FILENO) != 0) {}

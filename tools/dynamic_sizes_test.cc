@@ -17,7 +17,7 @@
 namespace smelt {
 namespace {
 
-// Of %x, [s0, s1], and %y, [s2, s3], each flattened: %a and %b, which the example gives 16 elements.
+// A program on %x, [s0, s1], and %y, [s2, s3], each flattened to %a and %b, which have 16 elements in the example.
 std::unique_ptr<Instance> OfFlattened(absl::string_view body, const std::string& name) {
   auto instance = InstanceOf(absl::StrCat(R"(
 graph(%x : Float(s0, s1, strides=[s1, 1]), %y : Float(s2, s3, strides=[s3, 1])):
@@ -215,7 +215,7 @@ std::string Cubic(const std::string& rows, const std::string& columns, const std
 )");
 }
 
-// What images of known sizes give is compared with PyTorch's answers elsewhere.
+// Other tests compare images of known sizes with PyTorch's answers.
 TEST(DynamicSizesTest, CubicInterpolationOfSizesThatACallSaysIsThatOfKnownOnes) {
   for (const std::string align : {"0", "1"}) {
     auto any = InstanceOf(Cubic("s0", "s1", align, "  symbol s0 in [2, inf] hint 4\n  symbol s1 in [2, inf] hint 9\n"),
@@ -313,7 +313,7 @@ graph(%x : Float(s0, s1, strides=[s1, 1]), %n : int()",
   EXPECT_EQ(refusal("3", 4, 4), "argument \"n\" is 4, expected 3");
 }
 
-// Of %x, [s0, 4], exported as of 9 rows: a body that ends with %z.
+// A program on %x, [s0, 4], exported with 9 rows: a body that ends with %z.
 std::unique_ptr<Instance> OfRows(absl::string_view body, const std::string& name) {
   auto instance = InstanceOf(absl::StrCat(R"(
 graph(%x : Float(s0, 4, strides=[4, 1]), %i : Long(s1, 1, strides=[1, 1])):
@@ -469,8 +469,8 @@ graph(%x : Float(s0, s1, strides=[s1, 1])):
   for (int64_t columns : {2, 3}) EXPECT_FALSE((*instance)->Run({Counting(4, columns)}).ok()) << columns;
 }
 
-// Of images of which the factor 1.1 leaves a dim as it was, what PyTorch makes of 0, 1, 2...: a linear dim is copied, a
-// nearest one where both sides are 128 together; a row alone goes by the factor.
+// PyTorch's answers for images with elements 0, 1, 2... where the factor 1.1 does not change a dim: a linear dim is
+// copied, a nearest one is if both sides are at most 128 together, and the factor decides for a single row.
 TEST(DynamicSizesTest, ADimThatAFactorLeavesAsItWasIsCopiedWherePyTorchDoes) {
   const auto row_of = [](const std::string& op, const std::string& sizes, int64_t rows) {
     auto instance = InstanceOf(absl::StrCat(R"(
@@ -524,7 +524,7 @@ graph(%x : Float()",
             (std::vector<float>{0, 0, 1, 2, 3}));
 }
 
-// What PyTorch gives of 0, 1, 0, 1...: the weights, of which those of far places have few bits.
+// PyTorch's answers for 0, 1, 0, 1...: they are the weights, of which those of far places have few bits.
 TEST(DynamicSizesTest, ThePlacesOfALinearDimAreRoundedOnce) {
   auto instance = InstanceOf(R"(
 graph(%x : Float(1, 1, s0, strides=[s0, s0, 1])):

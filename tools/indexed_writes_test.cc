@@ -58,7 +58,7 @@ graph(%x : Float(4, 4, 2, strides=[8, 2, 1]), %s : Long(3, strides=[1]), %k : Fl
   return out;
 }
 
-// What counts from 0, but for row indices[i], of those that `place` gives the first element of.
+// Elements that count from 0, except row indices[i] of those whose first element `place` gives.
 std::vector<float> With(const std::vector<int64_t>& indices, const std::function<int64_t(int64_t)>& place) {
   std::vector<float> x(kPages * kSlots * kColumns);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);

@@ -65,7 +65,7 @@ class Inspector {
   // A view or an expression is written out wherever a step names it. The description of a bundle that smelt made is
   // shorter than its metadata, and takes a few times as much memory.
   static constexpr int64_t kTimesMetadata = 40;
-  // Of an expression. Deeper and longer ones end in an ellipsis.
+  // The bounds of a printed expression. Deeper and longer ones end in an ellipsis.
   static constexpr int kDepth = 100;
   static constexpr size_t kLength = 4096;
 
@@ -126,7 +126,7 @@ class Inspector {
     return out;
   }
 
-  // Whether there is room for so many bytes more of the description, which are then taken.
+  // Returns whether the description has room for so many more bytes, and takes them.
   bool Fits(size_t bytes) const {
     left_ -= static_cast<int64_t>(bytes);
     return left_ >= 0;

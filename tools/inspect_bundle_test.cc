@@ -1,4 +1,4 @@
-// What is printed of bundles that somebody made who means harm: their metadata is valid.
+// Tests the printed form of bundles with harmful but valid metadata.
 #include "smelt/tools/inspect_bundle.h"
 
 #include <string>

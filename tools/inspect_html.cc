@@ -49,7 +49,7 @@ std::string BytesText(int64_t bytes) {
 
 std::string Microseconds(double us) { return absl::StrFormat("%.2f µs", us); }
 
-// Of the elements that a view shows; nothing where a size depends on the call.
+// The bytes of the elements that a view shows, or nothing if a size depends on the call.
 std::optional<int64_t> BytesOf(const Json& view) {
   const std::optional<DType> dtype = ParseDType(view["dtype"].get<std::string>());
   if (!dtype) return std::nullopt;
@@ -63,7 +63,7 @@ std::optional<int64_t> BytesOf(const Json& view) {
   return n;
 }
 
-// What a spec does, in a few words: "exp sub div, 2 reductions".
+// Returns the operations of a spec in a few words: "exp sub div, 2 reductions".
 std::string Operations(const std::string& spec) {
   std::vector<std::string> order;
   std::map<std::string, int> count;

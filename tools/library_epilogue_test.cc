@@ -1,5 +1,5 @@
-// What follows a product or a convolution element by element or row by row is the call's epilogue: bias, activation,
-// residual, a norm. Expected values are the evaluator's.
+// Operators that follow a product or a convolution element by element or row by row are the call's epilogue: bias,
+// activation, residual, a norm. Expected values are the evaluator's.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -151,7 +151,7 @@ const std::map<std::string, const char*>& Refused() {
   return *kRefused;
 }
 
-// What smelt refuses though PyTorch accepts it, with the reason.
+// Returns whether smelt may refuse a call that PyTorch accepts, with the reasons.
 bool MayRefuse(const Answer& a, const absl::Status& status) {
   if (absl::IsUnimplemented(status) && absl::StrContains(status.message(), "not compiled")) return true;
   if (absl::IsUnimplemented(status) && absl::StrContains(status.message(), "has no rule for its types")) return true;

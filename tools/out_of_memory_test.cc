@@ -230,7 +230,7 @@ std::string Shown(const std::vector<Datum>& values) {
   }
   return out;
 }
-// Of results: their elements; what lies between is not defined.
+// Returns the elements of results. The bytes between them are undefined.
 std::string Elements(const std::vector<Datum>& values) {
   std::vector<Datum> dense;
   for (const Datum& v : values) dense.push_back(v.IsTensor() ? Datum(v.tensor().Clone()) : v);
@@ -284,7 +284,7 @@ TEST_P(OutOfMemoryTest, LoadingEndsWithAnError) {
 TEST_P(OutOfMemoryTest, ACallEndsWithAnErrorAndLeavesWhatTheCallerHas) {
   const std::shared_ptr<const Program> program = Load();
   const Arguments arguments(GetParam());
-  // What is right, of a first call.
+  // The correct results of a first call.
   auto good = Instance::Create(program);
   ASSERT_TRUE(good.ok());
   const std::vector<Datum> good_args = arguments.Make();

@@ -119,7 +119,7 @@ int RunPlain(const std::shared_ptr<const Program>& program, const CommandLine& l
     SMELT_ASSIGN_OR_RETURN(std::vector<Datum> results, instance->Run(args));
     std::map<std::string, Tensor> out;
     nlohmann::ordered_json values;
-    // Of several of one name all are written.
+    // If several results have one name, all are written.
     const auto unused = [&](std::string name) {
       const std::string first = name;
       for (int n = 1; out.contains(name) || values.contains(name); ++n) name = absl::StrCat(first, ".", n);

@@ -55,7 +55,7 @@ absl::StatusOr<ConvParams> ParseConvParams(const LibraryRequest& r, const Operan
     const int64_t in = p.transposed ? output.sizes[2 + i] : input.sizes[2 + i];
     const int64_t out = p.transposed ? input.sizes[2 + i] : output.sizes[2 + i];
     if (input.NumElements() == 0 || output.NumElements() == 0) continue;
-    // Of a transposed one several sizes are possible: the output's says which.
+    // A transposed convolution has several possible sizes, and the output's sizes decide.
     const int64_t expected = (in + 2 * p.padding[i] - k) / p.stride[i] + 1;
     if (in + 2 * p.padding[i] < k || (p.transposed ? expected < out : expected != out)) {
       return bad(absl::StrCat("spatial dim ", i, " does not fit"));
@@ -268,7 +268,7 @@ class NothingToDo : public PreparedOp {
 MakeResult MakeConvolution(const LibraryRequest& r, int64_t* packed_bytes) {
   SMELT_RETURN_IF_ERROR(CheckArity(r, 2, 3, 1, 1, -1));
   SMELT_RETURN_IF_ERROR(SameRealDTypes(r));
-  // Of no channels PyTorch makes none, whatever the weight says.
+  // Without input channels PyTorch makes no output channels, whatever the weight says.
   if (r.outputs[0].NumElements() == 0 && r.inputs[0].NumElements() == 0)
     return std::unique_ptr<PreparedOp>(new NothingToDo());
   SMELT_ASSIGN_OR_RETURN(ConvParams p, ParseConvParams(r, r.inputs[0], r.inputs[1], r.outputs[0]));

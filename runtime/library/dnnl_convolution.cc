@@ -137,8 +137,8 @@ class DnnlConvolution : public PreparedOp {
   int64_t PartUnit() const override { return part_unit_; }
 
  private:
-  // What a slice computes: images, rows (the outermost spatial dim) of the result, rows of the source that they read,
-  // and rows of padding around those.
+  // The work of a slice: images, rows (the outermost spatial dim) of the result, rows of the source that they read, and
+  // rows of padding around those.
   struct Extent {
     int64_t n, out_rows, in_rows, pad_before, pad_after;
     bool operator==(const Extent& o) const {
@@ -206,7 +206,7 @@ class DnnlConvolution : public PreparedOp {
     std::vector<Cut> cuts;
     const int64_t bands = parts / std::max<int64_t>(1, batch);
     if (bands >= 2 && CanBeBands(p)) {
-      // What two bands both read is at most half of what one owns.
+      // Two bands both read at most half of the rows that one owns.
       const int64_t reach = Reach(p, 0), stride = p.stride[0], least = std::max(reach, 2 * (reach - stride));
       const int64_t band = std::max((rows + bands - 1) / bands, (least + stride - 1) / stride);
       // Bands of one size need one primitive, and one layout of the weights suits them all.
@@ -219,7 +219,7 @@ class DnnlConvolution : public PreparedOp {
     cuts.push_back({1, rows});
     return cuts;
   }
-  // Whether any band of at least as many rows as one row reads finds some of them in the source.
+  // Returns whether every band, with at least as many rows as one row reads, finds some of them in the source.
   bool CanBeBands(const ConvParams& p) const {
     const int64_t reach = Reach(p, 0), after = PaddingAfter(p, 0);
     return !p.transposed && p.padding[0] < reach && after >= 0 && after < reach && in_.sizes[2] >= reach;

@@ -19,7 +19,7 @@
 namespace smelt::library_internal {
 namespace {
 
-// What the three have in common: A, one matrix after the other, and errors found in one.
+// The common part of the three: A, one matrix after the other, and errors found in one of them.
 class FactorizationOp : public PreparedOp {
  public:
   FactorizationOp(const LibraryRequest& r) : request_(r), a_(r.inputs[0]) {}
@@ -170,7 +170,7 @@ MakeResult FactorizationOp::Make(const LibraryRequest& r) {
   if (a.rank() < 2 || a.sizes[a.rank() - 1] != a.sizes[a.rank() - 2]) return invalid("square matrices are expected");
   const int64_t n = a.sizes[a.rank() - 1];
   const std::vector<int64_t> batch(a.sizes.begin(), a.sizes.end() - 2);
-  // Whether an operand has a matrix of n rows for each of A.
+  // Returns whether an operand has a matrix of n rows for each matrix of A.
   const auto fits = [&](const OperandShape& o) {
     return o.rank() == a.rank() && o.dtype == a.dtype && o.sizes[o.rank() - 2] == n &&
            std::equal(batch.begin(), batch.end(), o.sizes.begin()) && o.sizes.back() <= kLargestMatrix;

@@ -91,7 +91,7 @@ constexpr bool IsDense(const LinesAt& lines, int64_t lanes) {
   return sizeof(T) == 4 && lanes == kFourierLanes && lines.step == 2 && lines.im == 1;
 }
 
-// Whether element k of every line is complex and beside that of the line before.
+// Returns whether element k of every line is complex and beside that of the line before.
 template <typename T>
 SMELT_INLINE bool AreAdjacent(const LinesAt& lines, int64_t lanes) {
   bool adjacent = lanes == kFourierLanes && lines.im == 1;

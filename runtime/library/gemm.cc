@@ -26,7 +26,7 @@ struct Product {
   int64_t begin = 0, end = 0;  // columns, of a packed b
 };
 
-// What is to come from memory during a product: its next line, and how many lines each fourth step asks for.
+// The memory to prefetch during a product: its next line, and the number of lines at each fourth step.
 struct Ahead {
   const char* next = nullptr;
   const char* end = nullptr;
@@ -157,8 +157,8 @@ SMELT_INLINE void Panel(const Product<T>& p, int64_t depth, const T* a, const T*
   }
 }
 
-// Of a b that is not packed: a panel at a time is. c has one vector of columns, or kVectors of which the last may begin
-// within the one before.
+// Multiplies by a b that is not packed; one panel at a time is packed here. c has one vector of columns, or kVectors of
+// which the last may begin within the one before.
 template <typename T, int kBytes, int kVectors, int kRows>
 SMELT_INLINE void Unpacked(const Product<T>& p) {
   constexpr int64_t kLanes = Vector<T, kBytes>::kLanes, kWidth = kLanes * kVectors;
@@ -167,7 +167,7 @@ SMELT_INLINE void Unpacked(const Product<T>& p) {
   Ahead nothing;
   int64_t columns;
   for (int64_t j0 = 0; j0 < p.n; j0 += columns) {
-    // What is left for the last panel is at least a vector.
+    // The last panel has at least a vector.
     const int64_t left = p.n - j0;
     columns = left >= kWidth + kLanes ? kWidth : left > kWidth ? (left + 1) / 2 : left;
     for (int64_t k0 = 0; k0 < p.k; k0 += kDepth) {

@@ -135,7 +135,7 @@ SMELT_INLINE void TransposedBlock(int64_t k, const float* x, const typename W::T
 template <typename W, int kLanes, int kRows>
 SMELT_INLINE void Transposed(int64_t k, const float* x, const typename W::T* w, int64_t ldw, int64_t begin, int64_t end,
                              float* y, int64_t ldy) {
-  // Of 16 registers half are sums, of 32 up to all.
+  // With 16 registers half of them hold sums, with 32 up to all.
   constexpr int kColumns = kRows == 1 ? 4 : kRows == 2 ? kLanes / 4 : kLanes == 16 ? 4 : 1;
   int64_t n = begin;
   if (kColumns > 1) {

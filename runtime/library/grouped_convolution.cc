@@ -20,7 +20,7 @@ constexpr int64_t kBandRows = 32;      // rows of one piece of work
 template <typename T>
 constexpr int kShortest = 32 / static_cast<int>(sizeof(T));
 
-// What one tap adds: input elements from `at` on, times weights from `weight` on.
+// The term of one tap: input elements from `at` on, times weights from `weight` on.
 struct Term {
   int64_t at, weight;
 };
@@ -209,7 +209,7 @@ class GroupedConvolution : public PreparedOp {
     }
   }
 
-  // Whether zeros beside a row can be multiplied like what is in it.
+  // Returns whether zeros beside a row can be multiplied like the elements in it.
   bool AreFinite(const T* weights) const {
     for (int64_t oc = 0; oc < out_.sizes[1]; ++oc) {
       for (int64_t ic = 0; ic < in_per_group_; ++ic) {
@@ -286,7 +286,8 @@ class GroupedConvolution : public PreparedOp {
     return to - some;
   }
 
-  // What the rows [first, end) of results read of `in`: itself, or a copy with zeros at both ends of each row.
+  // The part of `in` that the rows [first, end) of results read: `in` itself, or a copy with zeros at both ends of each
+  // row.
   Rows RowsOf(const T* in, int64_t first, int64_t end) const {
     const int64_t width = in_.sizes[2 + last_], before = p_.padding[last_];
     const int64_t padded = out_.sizes[2 + last_] + (w_.sizes[2 + last_] - 1) * p_.dilation[last_];

@@ -94,7 +94,7 @@ absl::StatusOr<std::shared_ptr<const PreparedOp>> Library::Prepare(const Library
     SMELT_RETURN_IF_ERROR(CheckShapes(request));
     int64_t packed = 0;
     SMELT_ASSIGN_OR_RETURN(std::unique_ptr<PreparedOp> made, e.make(request, &packed));
-    // What the map takes over is complete: it does not stand an element that throws while it is made.
+    // The map takes over a complete element, because it cannot hold one that throws while it is made.
     std::shared_ptr<const PreparedOp> op = std::move(made);
     LibraryRequest key = request;
     std::lock_guard<std::mutex> lock(mutex_);

@@ -157,7 +157,8 @@ TEST(IntegerMatmulTest, ProductsWrap) {
   }
 }
 
-// Of the least number alone, too: pairs of such products do not fit 16 bits, nor their sums a float32's mantissa.
+// The least number alone is tested, too: pairs of such products do not fit 16 bits, nor their sums a float32's
+// mantissa.
 TEST(IntegerMatmulTest, OfInt8TheResultMayBeInt32AndIsExact) {
   static auto* const constants = new std::vector<Tensor>;  // outlive the library
   for (auto [m, k, n] : {std::tuple{1, 77, 50}, {3, 4096, 70}, {17, 19, 23}, {64, 1200, 48}, {40, 5, 1}}) {
@@ -212,7 +213,8 @@ TEST_P(MatmulTest, TheBiasIsAddedHoweverItIsBroadcastAndScaled) {
   }
 }
 
-// What halves multiply to is exact in float32, and a sum of it errs as float32 does: it is not rounded to the half.
+// The product of two halves is exact in float32, and a sum of products has the error of float32: it is not rounded to
+// the half.
 TEST_P(MatmulTest, OfHalvesTheResultMayBeFloat32) {
   const DType t = GetParam();
   if (ItemSize(t) != 2) return;
@@ -570,7 +572,7 @@ std::vector<ConvCase> ConvCases() {
       {2, 2, 9, 9, 9, {12, 21}, {3, 5}, {2, 1}, {1, 2}, {1, 2}, false},  // depthwise, rows longer than a vector
       {2, 1, 6, 12, 6, {4, 37}, {3, 4}, {1, 2}, {0, 3}, {2, 1}, false},
       {1, 2, 4, 4, 2, {5}, {7}, {1}, {3}, {1}, false},  // every result reads beyond an edge
-      // Of float32, summed over rows.
+      // Convolutions of float32 that are summed over rows.
       {2, 1, 3, 3, 3, {40, 37}, {11, 11}, {1, 1}, {5, 5}, {1, 1}, false},
       {2, 2, 4, 8, 4, {13, 19}, {3, 3}, {2, 1}, {1, 1}, {1, 2}, false},
       {2, 1, 3, 4, 1, {70, 33}, {5, 4}, {1, 1}, {2, 0}, {1, 1}, false},

@@ -9,7 +9,7 @@
 namespace smelt::library_internal {
 namespace {
 
-// Whether the places of a channel lie in one piece, in order.
+// Returns whether the places of a channel lie in one piece, in order.
 bool IsPlane(const OperandShape& o) {
   int64_t step = 1;
   for (int d = o.rank(); d-- > 2;) {

@@ -1,6 +1,6 @@
-// What chooses elements by their values: "count_nonzero", "nonzero", "masked_select", "masked_scatter", "unique",
-// "bincount". Sizes known only from data come in two calls: one that counts, and, when the result is allocated, one
-// that fills.
+// Operators that choose elements by their values: "count_nonzero", "nonzero", "masked_select", "masked_scatter",
+// "unique", "bincount". If a size depends on data, there are two calls: one that counts, and, when the result is
+// allocated, one that fills.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -28,7 +28,7 @@ auto WithNonzero(DType t, F f) {
     });
   };
   if (IsComplex(t)) return f([t](const char* p) { return LoadComplex(p, t) != std::complex<double>(0, 0); });
-  // Of a floating point number every bit but the sign counts.
+  // In a floating-point number every bit but the sign counts.
   const uint64_t sign = IsFloating(t) ? uint64_t{1} << (8 * ItemSize(t) - 1) : 0;
   switch (ItemSize(t)) {
     case 1:
@@ -250,7 +250,7 @@ Distinct FindDistinct(const OperandShape& in, char* data) {
   return d;
 }
 
-// Of elements that follow each other and are equal: one of them, which each of them is, and how many.
+// For runs of equal elements: one element of each run, the number of each element's run, and the length of each run.
 absl::Status FillRuns(const OperandShape& in, char* data, const OperandShape& values, const OperandShape& inverse,
                       const OperandShape& counts, absl::Span<char* const> outputs) {
   const int item = ItemSize(in.dtype);

@@ -25,7 +25,7 @@ bool Less(const K& a, const K& b) {
   return (a < b) | ((b != b) & (a == a));
 }
 
-// What they share: lines along one dim, each ordered on one thread.
+// The common part: lines along one dim, each ordered on one thread.
 class LineOp : public PreparedOp {
  public:
   enum class Kind { kSort, kTopK, kKthValue, kMedian, kNanMedian, kMode };
@@ -150,7 +150,7 @@ class LineOp : public PreparedOp {
     store(uint64_t{});
   }
 
-  // Of the elements that come first, as T, the values and the indices.
+  // Stores the values, as T, and the indices of the elements that come first.
   template <typename T>
   void Store(const std::vector<Keyed>& first, const char* in, char* values, char* indices) const {
     thread_local std::vector<T> raw;  // the values may be sorted in place
@@ -172,7 +172,7 @@ class LineOp : public PreparedOp {
     }
   }
 
-  // Whether the order leaves open which elements are the first `keep_`, or their order.
+  // Returns whether the order leaves open which elements are the first `keep_`, or their order.
   bool HasTies(const std::vector<Keyed>& ordered) const {
     for (int64_t i = 1; i < std::min(keep_ + 1, static_cast<int64_t>(ordered.size())); ++i) {
       if (ordered[static_cast<size_t>(i - 1)].key == ordered[static_cast<size_t>(i)].key) return true;
@@ -215,7 +215,7 @@ class LineOp : public PreparedOp {
       const auto take = [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           const uint64_t key = key_of(in + i * step) ^ flip;
-          // Of equal ones the first stays.
+          // Among equal elements the first one stays.
           if (ABSL_PREDICT_TRUE(key >= last)) continue;
           std::pop_heap(least->begin(), least->end());
           least->back() = {key, i};
@@ -330,7 +330,7 @@ class SearchSorted : public PreparedOp {
   }
 
  private:
-  // Of values [begin, end), each row's in its row of `sorted`, or all in the only one.
+  // Searches values [begin, end), each row's in its row of `sorted`, or all in the only row.
   template <typename T>
   void Dense(const T* sorted, const T* values, int64_t begin, int64_t end, bool in_order, int64_t* out) const {
     const int64_t width = sorted_.rank() == 1 ? end : values_.sizes.back();
@@ -348,8 +348,8 @@ class SearchSorted : public PreparedOp {
       begin = row_end;
     }
   }
-  // Whether all searches end at one place, whichever boundaries they look at: none is NaN. Not known of many more than
-  // there are values.
+  // Returns whether all searches end at one place, whichever boundaries they look at: none is NaN. It is not computed
+  // if `sorted` is much longer than there are values.
   template <typename T>
   bool IsInOrder(const T* sorted, int64_t values) const {
     if constexpr (std::is_floating_point_v<T>) {

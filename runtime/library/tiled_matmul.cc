@@ -124,8 +124,8 @@ class TiledMatmul : public PreparedOp {
     after_ = (p.has_bias && !library_bias_) || p.alpha != 1;
     result_ = native_ && !after_ ? p.out_dtype : DType::kFloat32;
     dense_c_ = result_ != p.out_dtype || !p.c.RowMajor();
-    // Of whole rows where there are enough, since oneDNN's best implementation wants whole rows of the result, and of
-    // 64 rows where there are 128: each tile reads all of b.
+    // The parts are whole rows where there are enough, since oneDNN's best implementation wants whole rows of the
+    // result, and 64 rows where there are 128: each tile reads all of b.
     const int64_t parts = Parts();
     int64_t m_step = p.m, n_step = p.n;
     if (p.m >= 64 && (parts > 1 || p.m > RowsInCache())) {

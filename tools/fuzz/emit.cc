@@ -74,7 +74,8 @@ Json NumberToJson(const Datum& d) {
   return nullptr;
 }
 
-// What a caller sees: each tensor by the number of its storage in "storages", the call's and the states' first.
+// The values that a caller sees: each tensor by the number of its storage in "storages", those of the call and of the
+// states first.
 class SeenWriter {
  public:
   SeenWriter(const Sample& sample, const Seen& seen) {

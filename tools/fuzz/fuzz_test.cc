@@ -55,8 +55,8 @@ TEST(FuzzTest, ThePureGraphAndItsLayersShowWhatEagerExecutionDoes) {
   // made.)
   EXPECT_LE(share.refused, 18) << "of " << share.programs;
   EXPECT_LE(share.unsupported, 496) << "of " << share.programs;
-  // What the machine decides in PyTorch is no test: sums into their own operand, long rows that overlap. (121 became
-  // 122 when indexed writes that read a place they write were refused though it ends as it was.)
+  // Results that the machine decides in PyTorch are not tested: sums into their own operand, long rows that overlap.
+  // (121 became 122 when indexed writes that read a place they write were refused though it ends as it was.)
   EXPECT_LE(share.skipped, 122) << "of " << share.programs;
   EXPECT_LE(share.eager_refuses, 227) << "of " << share.programs;
 }
@@ -75,9 +75,10 @@ TEST(FuzzTest, BundlesShowWhatEagerExecutionDoes) {
   // Calls whose sharing is not known ahead, and arguments of one storage of which one is addressed outside of itself:
   // they take the plan for any overlap.
   EXPECT_LE(share.overlap, 52) << "of " << share.programs;
-  // What has no pure form: loops that carry tensors around, branches that return one or another, writes that read what
-  // they have written, writes that PyTorch refuses in branches that may not be taken. (The last were refused whatever
-  // the branch: 4 refused and 4 not supported became 7 here. 245 became 246 when three programs became others.)
+  // Programs without a pure form: loops that carry tensors around, branches that return one or another, writes that
+  // read what they have written, writes that PyTorch refuses in branches that may not be taken. (The last were refused
+  // whatever the branch: 4 refused and 4 not supported became 7 here. 245 became 246 when three programs became
+  // others.)
   EXPECT_LE(share.eager_order, 246) << "of " << share.programs;
 }
 

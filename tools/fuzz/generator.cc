@@ -134,7 +134,7 @@ int64_t Generator::Dim(const Var& x) {
 
 int64_t Generator::DimSize(const Var& x, int64_t dim) {
   if (Rank(x) == 0) return 1;
-  // Of a symbol, what it is at least.
+  // For a symbol, the least value.
   return (*TypeOf(x).sizes)[dim < 0 ? dim + Rank(x) : dim].Constant().value_or(2);
 }
 

@@ -45,7 +45,7 @@ void Damage(Random& random, size_t begin, size_t end, std::string& bytes) {
   }
 }
 
-// Of a reader that refuses the file, or does something else with it than it should.
+// The outcome of a reader that refuses the file, or fails in a way that it should not.
 HostileFiles::Outcome Failed(const char* reader, const absl::Status& s) {
   if (HostileFiles::IsTheFilesFault(s)) return {.refusal = std::string(s.message())};
   return {.wrong = absl::StrCat(reader, ": ", s.ToString())};

@@ -338,7 +338,7 @@ class ProgramMutator {
         return;
       }
       default:
-        // Of all values: a program for another type, which holds together.
+        // Changes the dtype of all values alike: a consistent program for another type.
         absl::StrAppend(&what, "as all others, of another dtype");
         const int64_t from = meta.value("dtype", 0), to = 1 + static_cast<int64_t>(Below(random_, 13));
         for (Json& v : values) {

@@ -31,7 +31,7 @@ OpArg Dense(DType dtype, std::vector<Expr> sizes) { return OpArg::Of(Type::Tenso
 
 // --- sound calls ---
 
-// Of an argument that nothing was recorded for; nullopt where there is no telling.
+// Makes up an argument for which nothing was recorded; nullopt if that is impossible.
 std::optional<OpArg> MadeUp(const Argument& a) {
   const Type& type = a.type.kind() == TypeKind::kOptional ? a.type.element() : a.type;
   if (a.type.kind() == TypeKind::kOptional) return OpArg::None();

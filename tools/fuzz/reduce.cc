@@ -85,7 +85,7 @@ class Reducer {
   }
 
  private:
-  // Whether the candidate is a program and still fails; then it is the best.
+  // Returns whether the candidate is a program and still fails. Then it becomes the best.
   bool Try(Sample candidate) {
     if (left_-- <= 0) return false;
     const bool typed = CompleteTypes(*candidate.graph, /*simplify=*/false).ok();
@@ -515,7 +515,7 @@ Isolated RunIsolated(const Sample& sample, const RunOptions& options) {
   const pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
-    // What a crash prints is not of interest.
+    // The output of a crash is not of interest.
     (void)!freopen("/dev/null", "w", stderr);
     const Verdict v = RunSample(sample, options);
     const std::string text = absl::StrCat(static_cast<int>(v.outcome), "\n", v.where, "\n", v.what);

@@ -249,7 +249,7 @@ std::string Difference(const Sample& sample, const Seen& want, const Seen& got) 
     const bool overlap = absl::StrContains(want.status.message(), "unsupported operation");
     if (!overlap && !absl::StrContains(want.status.message(), "out of range")) return "";
     if (got.status.ok()) return absl::StrCat("accepted, though eager execution refuses: ", want.status.message());
-    // What only the data decide is seen while it runs.
+    // Facts that only the data decide are found while it runs.
     if (!overlap) return "";
     for (size_t s = 0; s < got.call.storages.size(); ++s) {
       if (Bytes(*got.call.storages[s]) != sample.call.storages[s].bytes)
@@ -294,8 +294,8 @@ std::string Difference(const Sample& sample, const Seen& want, const Seen& got) 
 }
 
 namespace {
-// What is left open and seen only where bits are read as another dtype: which NaN comes out of two, and the last place
-// of what is no arithmetic.
+// Finds results that are left open and visible only where bits are read as another dtype: which of two NaNs is
+// returned, and the last place of elementary functions.
 class BitsObserver : public EvalObserver {
  public:
   void OnNode(const Graph& g, NodeId n, absl::Span<const Tensor> read, absl::Span<const Tensor>) override {
@@ -356,11 +356,11 @@ bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, c
   auto unsupported = [&](const absl::Status& s, const std::string& where) {
     v->where = where;
     v->what = std::string(s.message());
-    // What PyTorch refuses may be refused when it is compiled.
+    // A call that PyTorch refuses may be refused when it is compiled.
     if (!absl::IsInternal(s) && !want.status.ok()) return true;
     // A plan for shared memory that cannot be made is refused when such a call comes.
     const bool variant = absl::StrContains(where, "(") && !absl::IsInternal(s);
-    // What has no pure form runs in eager order.
+    // A program without a pure form runs in eager order.
     v->outcome = absl::IsUnimplemented(s) || absl::IsInvalidArgument(s)
                      ? Outcome::kUnsupported
                      : (absl::IsFailedPrecondition(s) || variant ? Outcome::kRefused : Outcome::kDifferent);
@@ -467,7 +467,7 @@ Verdict RunSample(const Sample& sample, const RunOptions& options) {
   }
   v.eager_refuses = !want.status.ok();
   const bool ended = options.evaluator && RunPasses(sample, want, PatternOf(sample), options, &v);
-  // What has no pure form, or not for such a call, the bundle runs in eager order.
+  // The bundle runs programs without a pure form, or without one for such a call, in eager order.
   if (!options.compiled || (ended && v.outcome == Outcome::kDifferent)) return v;
   v = Verdict();
   v.eager_refuses = !want.status.ok();

@@ -209,7 +209,7 @@ absl::StatusOr<Sample> Sample::Parse(absl::string_view text, const std::string& 
   Sample sample;
   ParseOptions options;
   options.file_name = file_name;
-  // What smelt prints has its overload, which may be the nameless one.
+  // smelt prints every operator with its overload, which may be the nameless one.
   options.resolve_overload = [](absl::string_view name, absl::Span<const Type> types) -> absl::StatusOr<OpName> {
     const OpName op = OpName::Get(name);
     if (FindSchema(op) != nullptr) return op;

@@ -54,7 +54,7 @@ absl::StatusOr<CallArg> ReadArg(const Json& a, const SafetensorsFile& file, std:
   return arg;
 }
 
-// What a fresh storage holds of the tensors in it: other bytes are zero.
+// Writes the bytes of a fresh storage that tensors cover; other bytes are zero.
 class Writer {
  public:
   Writer(const Sample& sample, const Seen& seen) : sample_(sample), seen_(seen) {
