@@ -618,7 +618,7 @@ add("interp_1d", lambda x: F.interpolate(x, scale_factor=4, mode="linear"), rand
 add("roi_avg", lambda x: torch.stack([x[:, :, i*4:i*4+9, i*3:i*3+7].mean((2, 3)) for i in range(8)], 1), randn(4, 64, 56, 56))
 add("pad_refl3", lambda x: F.pad(x, (3, 3, 3, 3), mode="reflect"), randn(8, 16, 64, 64))
 
-# What else people write: attention, norms, messages along edges, losses, images, optimizers, quantization, signals.
+# More programs as people write them: attention, norms, messages along edges, losses, images, optimizers, quantization, signals.
 add("mqa", lambda q,k,v:(q@k.transpose(-1,-2)).mul(.125).softmax(-1)@v, randn(2,8,128,64),randn(2,1,128,64),randn(2,1,128,64))
 add("sinks", lambda s,k:torch.cat([s,k.expand(2,8,128,1)],-1).softmax(-1)[...,:-1], randn(2,8,128,128),randn(8,1,1))
 add("relpos_shift", lambda x:F.pad(x,(1,0)).view(2,8,129,128)[:,:,1:].view(2,8,128,128)*.5, randn(2,8,128,128))

@@ -133,7 +133,7 @@ WORKLOADS = {
 }
 
 
-# Of these the first arguments are data, the others weights.
+# The first arguments of these are data, the others weights.
 DATA_ARGUMENTS = {"mlp": 1, "lstm100": 3, "transformer2": 1, "small_cnn": 1}
 
 

@@ -365,8 +365,8 @@ def read_case(path):
     return json.loads(metadata["smelt.case"]), {k: v[2] for k, v in tensors.items()}
 
 
-# What depends on the machine or the run. Of an installed file's path in a stack trace only what follows site-packages/
-# stays, of another's its name.
+# Text that depends on the machine or the run. A stack trace keeps the part of an installed file's path that follows
+# site-packages/, and the name of any other file.
 REPLACED = [(re.compile(rb'/[^"\\ ]*?/((?:site|dist)-packages/)'), rb"\1"),
             (re.compile(rb'(File \\")/[^"\\]*/([^/"\\]+\\")'), rb"\1\2"),
             (re.compile(rb'(\\"graph_id\\": )\d+'), rb"\g<1>0")]  # an address in memory

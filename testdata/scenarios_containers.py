@@ -345,7 +345,7 @@ def nested_branch_in_loop_over_views(x, c: bool, n: int):
     return y
 
 
-# What TorchScript returns -------------------------------------------------------------------------------------------------
+# Results of TorchScript -------------------------------------------------------------------------------------------------
 
 
 @scenario(one(3, 4), script=True)

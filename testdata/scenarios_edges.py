@@ -107,7 +107,7 @@ def scalar_that_may_be_an_element(x, s):
     return x - s, s.view(1)
 
 
-# What exists only once in memory ------------------------------------------------------------------------------------------------------
+# Elements that exist only once in memory ------------------------------------------------------------------------------------------------------
 
 
 @scenario(lambda: (randn(1, 4).expand(3, 4), randn(3, 4)), lambda: (randn(3, 4)[:1].expand(3, 4), randn(3, 4)))

@@ -16,7 +16,7 @@ def flattened_and_written(y):
     return y
 
 
-# What einsum permutes, and which operand comes first, hangs on dims of one element -------------------------------------
+# Dims of one element decide what einsum permutes, and which operand comes first -------------------------------------
 
 
 def products(x, y):

@@ -476,7 +476,7 @@ def expand_as_and_broadcast_tensors_are_views(x, y):
     return a, b, x.expand_as(y)
 
 
-# What PyTorch refuses --------------------------------------------------------------------------------------------------
+# Calls that PyTorch refuses --------------------------------------------------------------------------------------------------
 
 
 @scenario(lambda: (randn(3, 4),), lambda: (randn(1, 4).expand(3, 4),), example=one(3, 4))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the Bazel rules run: stats that are the same everywhere, kernels in steps, typed headers, reports.
+# The steps that the Bazel rules run: stats that are the same everywhere, kernels in steps, typed headers, reports.
 set -u
 smelt=$PWD/$1
 models=$PWD/testdata

@@ -281,7 +281,7 @@ namespace )",
 // One caller at a time; see smelt::Instance.
 class Session {
  public:
-  // What the caller sees is what eager PyTorch does: inputs that the model writes are written.
+  // As in eager PyTorch, inputs that the model writes are written.
   absl::StatusOr<Outputs> Run(const Inputs& in);
   smelt::Instance& instance() const { return *instance_; }
 

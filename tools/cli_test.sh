@@ -79,7 +79,7 @@ expect 3 'is a named pipe' timeout 60 "$smelt" compile pipe.pt2 -o a.smb
 expect 3 'is a named pipe' timeout 60 "$smelt" run plain.smb --case=pipe.case.safetensors
 expect 3 'Is a directory' "$smelt" inspect folder.smb
 
-# What is printed and cannot be written is not lost silently.
+# Output that cannot be written is not lost silently.
 full() { "$@" >/dev/full; }
 for args in --help --version "inspect $models/relu_input.pt2" "inspect plain.smb --json" "cache stats --cache-dir=none" \
   "run plain.smb --case=$models/relu_input.case.safetensors" "compile --help"; do
@@ -125,7 +125,7 @@ graph(%x : Float(2, 3)):
 EOF
 expect 0 '' compile constants.ir --verify -o a.smb
 
-# What PyTorch answers hangs on how it computes: refused by name, with the place.
+# PyTorch's answer depends on how it computes: refused by name, with the place.
 cat >own_row.ir <<'EOF'
 graph(%x : Float(4, 8)):
   %zero : int = prim::Constant[value=0]()
@@ -272,7 +272,7 @@ EOF
 compile large.ir -o large.smb >/dev/null || failed=1
 expect 6 'out of memory' bash -c 'ulimit -v 800000; exec "$@"' limited "$smelt" run large.smb --inputs=in.safetensors --outputs=out.safetensors
 
-# What cannot be cut down is said.
+# A case that cannot be cut down is reported.
 expect 2 'does not fit .*: call 0 has' "$smelt" reduce "$models/relu_input.pt2" "--case=$models/kv_cache.case.safetensors"
 expect 2 'does not fit .*: call 0 argument 0' "$smelt" reduce "$models/relu_input.pt2" "--case=$models/digits.case.safetensors"
 expect 4 'mine::spline' "$smelt" reduce unsupported.ir "--case=$case"

@@ -14,7 +14,7 @@ GEOMETRY = set("""aten::t_ aten::transpose_ aten::swapaxes_ aten::swapdims_ aten
 aten::as_strided_ aten::resize_ aten::resize_as_ aten::set_ aten::detach_ aten::requires_grad_""".split())
 HANDS_ON = {"aten::append", "aten::insert", "aten::_set_item", "aten::setdefault", "aten::get", "aten::pop",
             "aten::_unwrap_optional"}
-# Of what is conjugated or negated lazily they give copies (docs/alias_database.md, known limits).
+# They copy tensors that are conjugated or negated lazily (docs/alias_database.md, known limits).
 HIDDEN_VIEWS = {"aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk", "aten::_unsafe_view"}
 WORLD = {"prim::Print", "prim::RaiseException", "aten::warn"}
 
@@ -387,7 +387,7 @@ class Run:
             reads.update(r)
             writes.update(w)
         self.frames[-1].append((node, reads, writes))
-        # What happens inside happens to the node around it.
+        # Effects of the nodes inside are effects of the node around them.
         if self.stack:
             r, w = self.inner.setdefault(self.stack[-1], (set(), set()))
             r |= reads
@@ -433,7 +433,7 @@ class Run:
                 for i in range(len(first)):
                     reads.add(("c", id(first), i))
             return
-        # What is put in, or handed on instead, is not looked into.
+        # Values that are put in or passed on are not examined.
         for v in ins[:1] if kind in HANDS_ON else ins:
             for r in reach(v).values():
                 if isinstance(r, (list, dict)):

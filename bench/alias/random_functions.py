@@ -102,7 +102,7 @@ class Writer:
                         have = ["self.buf", "self.w", "self.sub.state"]
                     if not have:
                         return None
-                    # What was made last is what is most interesting.
+                    # The latest values are the most interesting ones.
                     out += rng.choice(have[-4:]) if rng.random() < .6 else rng.choice(have)
             else:
                 out += template[i]

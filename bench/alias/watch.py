@@ -114,7 +114,7 @@ def check(name, graph, inputs, totals, functions=None, rng=None):
     if "-v" in sys.argv or ran == 0:
         for e, times in errors.items():
             print(f"{name}: {times} of {len(inputs)} runs ended: {e}")
-    # What happens on some way through branches and loops, their conditions apart: a "no" to that is luck.
+    # Effects on any way through branches and loops, whatever the conditions: a "no" to these is luck.
     free = Program(graph)
     for k in range(FREE):
         try:

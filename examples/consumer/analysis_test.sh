@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a model does to its inputs, as the tool wrote it.
+# The effects of a model on its inputs, as the tool wrote them.
 read -r found <"$1"
 echo "$found"
 [ "$found" = "2 inputs are written; 2 mutations removed; OK" ]

@@ -18,7 +18,7 @@ constexpr int64_t kBlock = 64;
 // And of integers up to which rows are multiplied by one column after the other where columns lie together.
 constexpr int64_t kFewRows = 2;
 
-// Whether Gemm multiplies these types.
+// True if Gemm multiplies these types.
 template <typename T, typename Acc>
 constexpr bool kHasGemm = std::is_same_v<T, Acc> && std::is_arithmetic_v<T>;
 
