@@ -135,7 +135,7 @@ void AliasDb::State::EscapeObject(uint32_t object) {
   writes.MoveList(list, 2 * kUnknown);
   if (reads_active) MoveReads(list, 2 * kUnknown);
   if (o.kind == Kind::kPiece) {
-    // They share a list: they all go, which costs only precision.
+    // They share a list, so all of their accesses are moved. That costs only precision.
     for (uint32_t sibling : elements_of[o.parent]) {
       ++steps;
       objects[sibling].escaped = true;
@@ -182,7 +182,7 @@ void AliasDb::State::ContainerMade(uint32_t own, uint64_t made_of, bool inputs_c
   if (objects[own].escaped) Escape(ContentOf(MakeRef(own), kAnySlot, NodeId()));
 }
 
-// Once a node, by however many arguments and paths it reaches the handle: its accesses are all forgotten together.
+// Recorded once per node, whichever arguments and paths reach the handle: its accesses are all forgotten together.
 void AliasDb::State::AddGeometryChange(uint32_t object, NodeId n) {
   dirty = geometry_changed = true;
   geometry_changes[HandleKey(object)].insert(n);
@@ -200,7 +200,7 @@ void AliasDb::State::DropGeometryChange(uint32_t key, NodeId n) {
 void AliasDb::State::ForgetAccesses(NodeRecord& r) {
   if (r.first_write != 0) {
     if (r.flags & NodeRecord::kGeometry) {
-      // A handle may have been reached by several paths, and recorded once a storage.
+      // Several paths may have reached a handle, and recorded it once per storage.
       absl::InlinedVector<uint32_t, 8> keys;
       NodeId by;
       const auto note = [&](uint32_t key) {
@@ -246,7 +246,7 @@ void AliasDb::State::ForgetStores(NodeId n, NodeRecord& r, bool push) {
   for (uint32_t o : holders) StoresChanged(o, true);
 }
 
-// Commits what node n stores, where it stored `had` before: most nodes that are evaluated again store the same.
+// Commits the stores of node n, which stored `had` before: most nodes that are evaluated again store the same.
 bool AliasDb::State::CommitStores(NodeId n, absl::Span<const std::pair<uint32_t, Store>> had) {
   const auto before = [](const auto& a, const auto& b) {
     const auto key = [](const auto& x) {
@@ -266,7 +266,7 @@ bool AliasDb::State::CommitStores(NodeId n, absl::Span<const std::pair<uint32_t,
   std::sort(sorted.begin(), sorted.end(), before);
   if (sorted == new_stores) return false;
   if (std::equal(new_stores.begin(), new_stores.end(), sorted.begin(), sorted.end(), same_store)) {
-    // Only what is stored has changed.
+    // Only the stored values have changed.
     for (const StoreAt& at : stores_of_node[n.index]) {
       Store& known = ContentsOf(at.holder).stores[at.at];
       for (const auto& [o, s] : new_stores) {
@@ -285,7 +285,7 @@ bool AliasDb::State::CommitStores(NodeId n, absl::Span<const std::pair<uint32_t,
   return true;
 }
 
-// Whoever looked into the caller's containers may find something else there.
+// A reader of the caller's containers may find something else there.
 void AliasDb::State::ExternalContentsChange() {
   for (NodeId reader : external_readers) {
     if (g.IsLive(reader)) Push(reader);

@@ -184,7 +184,7 @@ void AliasDb::State::Build() {
   touched.clear();
   forced.clear();
   if (needs_rebuild) {
-    // A change of geometry was found after types had been trusted: they are not, this time.
+    // A geometry writer was found after types had been trusted. They are not trusted this time.
     const int64_t found = geometry_writers;
     if (found != 0 && !options_distrusted) {
       options_distrusted = true;
@@ -196,9 +196,9 @@ void AliasDb::State::Build() {
   dirty = geometry_changed = reach_changed = true;
 }
 
-// Solves an outermost loop again from nothing: what only its own back edges kept alive goes.
+// Solves an outermost loop again from nothing: members that only its own back edges kept alive disappear.
 void AliasDb::State::ResolveLoop(NodeId loop) {
-  // Facts about objects inside are worked out again.
+  // Facts about objects inside are computed again.
   dirty = geometry_changed = reach_changed = true;
   std::vector<NodeId> todo = {loop};
   std::vector<std::pair<ValueId, SetId>> before;
@@ -263,9 +263,9 @@ void AliasDb::State::ResolveLoop(NodeId loop) {
   }
 }
 
-// From the start again, where an edit took something away that is not followed piecemeal: what has escaped, or where a
-// handle has moved. Until then more is known than is so. In a small graph that is at once; in a large one when there
-// have been so many edits that they have paid for it.
+// Rebuilds everything after an edit that took away something that is not undone one by one: an escape, or a move of a
+// handle. Until then the database holds more than is true. A small graph is rebuilt at once, a large one after so many
+// edits that they have paid for it.
 void AliasDb::State::WantRebuild() {
   constexpr int64_t kSmall = 256;
   if (!stale || needs_rebuild) return;
@@ -283,7 +283,7 @@ void AliasDb::State::Flush() {
     const NodeId loop = index < loop_of_node.size() ? loops[loop_of_node[index]].node : NodeId();
     if (loop.valid() && g.IsLive(loop)) ResolveLoop(loop);
     Propagate();
-    // Loops that fill each other's containers: from the start once is cheaper than in turns.
+    // Loops that fill each other's containers: solving them once from the start is cheaper than in turns.
     constexpr int kManyRounds = 16;
     if (round == kManyRounds) {
       stale = true;

@@ -89,8 +89,8 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     return static_cast<int>(sub.value(inner.objects[object].def).def_index);
   };
   bool opaque = num_params > 64, anything = false;
-  // Results hold new containers in containers, or what the arguments reach is stored: no result can be told from
-  // another, nor from what the arguments hold.
+  // If results hold new containers in containers, or what the arguments reach is stored, no result can be distinguished
+  // from another, nor from the contents of the arguments.
   bool deep = false;
   e.args.assign(num_params, kReadsData | kReadsGeometry | kReadsElements | kReadsContainer);
   for (ValueId out : sub.outputs()) {
@@ -163,7 +163,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     made.push_back(std::move(of_this));
   }
   for (NodeId n : sub.AllNodes()) {
-    // A handle that comes to lie elsewhere is followed in one graph only.
+    // A handle that moves to other memory is followed in one graph only.
     opaque |= (inner.RecordOf(n).flags & NodeRecord::kMovesStorage) != 0;
     EffectKind kind = GetOpEffects(sub.node(n).op).kind;
     if (kind == EffectKind::kCall) kind = inner.EffectsOf(sub.node(n)).kind;
@@ -205,7 +205,7 @@ const OpEffects& AliasDb::State::SummaryOf(Graph& sub) {
     for (uint16_t& a : e.args) a |= kEscapes;
     e.writes = true;
   }
-  // Code that we do not see: it reaches what the arguments reach, unless it is Python's.
+  // Unknown code reaches what the arguments reach, unless it is Python's.
   if (opaque) e = GetOpEffects(OpName::Get(anything ? "prim::PythonOp" : "prim::CallFunction"));
   return *(summaries[&sub] = std::move(result));
 }

@@ -79,7 +79,7 @@ Overlap AliasDb::State::CompareObjects(uint32_t a, uint32_t b, bool same_time) {
     if (o != Overlap::kUnknown) return o;
   }
   if (x.space == 0 || y.space == 0) return Overlap::kUnknown;
-  // Up the spaces of one, to the first that the other has too.
+  // Goes up the spaces of one handle, to the first that the other has too.
   struct Level {
     uint32_t space;
     const Geom* geom;
@@ -153,7 +153,7 @@ bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
       for (size_t i = 0; i < x->size(); ++i) {
         if (!SameArgument((*x)[i], (*y)[i], depth + 1)) return false;
       }
-      // Nobody may change the lists between.
+      // Nobody may change the lists between the two nodes.
       return !Written(a, false) && !Written(b, false);
     }
     if (SetPool::IsSingle(p) && SetPool::IsSingle(q) && !IsOld(SetPool::SingleRef(p)) &&
@@ -161,7 +161,7 @@ bool AliasDb::State::SameArgument(ValueId a, ValueId b, int depth) {
       uint32_t i = ObjectOf(SetPool::SingleRef(p)), j = ObjectOf(SetPool::SingleRef(q));
       const Kind kind = objects[i].kind;
       if (i == j && (kind == Kind::kUnknown || kind == Kind::kSummary || kind == Kind::kMade)) return false;
-      // The two looked at it at different times.
+      // The two nodes looked at it at different times.
       if (GeometryChanges(i) || GeometryChanges(j)) return false;
       if (i == j && objects[i].slot < 0 && (objects[i].kind == Kind::kElement || objects[i].kind == Kind::kPiece))
         return false;

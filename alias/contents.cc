@@ -74,7 +74,7 @@ uint32_t AliasDb::State::ElementObject(uint32_t parent, int32_t slot, bool tenso
     SetId storage = PieceStorage(parent, o);
     if (auto moved = moved_storage.find(parent); moved != moved_storage.end()) storage = Join(storage, moved->second);
     objects[o].storage = storage;
-    // Those that one operator made share a list of accesses, and so their fate.
+    // Containers that one operator made share a list of accesses, and so their fate.
     if (container) ContentsOf(o).base = MadeWith(o, nullptr);
     const uint32_t sibling = elements_of[parent].front();
     if (sibling != o && objects[sibling].kind == Kind::kPiece && objects[sibling].group != 0) {
@@ -86,7 +86,7 @@ uint32_t AliasDb::State::ElementObject(uint32_t parent, int32_t slot, bool tenso
   return o;
 }
 
-// Where the tensors are that an operator puts into the list it makes.
+// The storage of the tensors that an operator puts into the list that it makes.
 AliasDb::State::SetId AliasDb::State::PieceStorage(uint32_t container, uint32_t piece) {
   const Object& c = objects[container];
   if (c.kind == Kind::kConstant || !c.def.valid() || !g.IsLive(c.def)) return SetPool::Single(MakeRef(piece));
@@ -261,7 +261,7 @@ AliasDb::State::SetId AliasDb::State::BaseContent(uint32_t object, int32_t slot,
   if (r.elements_view == 0 && r.elements_element_view == 0 && !r.elements_fresh && !r.elements_deep) return base;
   Type t = TypeOfElement(object, slot);
   if (!IsAliasingType(t)) return base;
-  // Only a partition tells its pieces apart; and new tensors are each new.
+  // Only the pieces of a partition are disjoint; and new tensors are each new.
   const bool distinct =
       r.partition || (r.elements_fresh && !r.elements_overlap && r.elements_view == 0 && r.elements_element_view == 0);
   const int32_t which = distinct ? slot : r.elements_view == 0 && r.elements_element_view == 0 ? kAnySlot : slot;
@@ -282,8 +282,8 @@ bool AliasDb::State::MayComeBefore(NodeId a, NodeId b, Ref holder) {
   const uint32_t common = CommonLoop(a, b);
   if (common == 0) return false;
   const uint32_t holder_loop = objects[ObjectOf(holder)].loop;
-  // In an earlier iteration of a loop around both, which is not around what is allocated in holder_loop. To what an
-  // earlier iteration of one that is allocated, a did what it does before b.
+  // a ran in an earlier iteration of a loop around both that is not around the allocations in holder_loop. To the
+  // contents of an earlier instance of such an allocation, a did what it does before b.
   return !LoopWithin(holder_loop, common) || (IsOld(holder) && loops[common].top == loops[holder_loop].top);
 }
 
@@ -520,7 +520,7 @@ void AliasDb::State::FollowJoined() {
 
 // --- what is reached ---
 
-// The set and everything its containers reach.
+// Returns the set and everything that its containers reach.
 AliasDb::State::SetId AliasDb::State::Reach(SetId s, NodeId reader) {
   SetId all = s;
   absl::flat_hash_set<Ref> done;
@@ -535,7 +535,7 @@ AliasDb::State::SetId AliasDb::State::Reach(SetId s, NodeId reader) {
     const SetId before = all;
     all = Join(all, inside);
     if (all == before) continue;
-    // Where it has been summarised, the summary stands for what it takes in.
+    // Where it has been summarised, the summary stands for its members.
     if (sets.Size(all) < sets.Size(before)) todo = sets.Refs(all);
     sets.ForEach(inside, [&](Ref e) {
       if (sets.Contains(all, e) && !done.contains(e)) todo.push_back(e);
@@ -553,7 +553,7 @@ std::optional<AliasDb::State::SetId> AliasDb::State::ReachAtAnyTime(SetId s) {
   done.insert(all.begin(), all.end());
   std::optional<SetId> out;
   size_t at = 0;
-  // A question summarises nothing: what else is asked must not depend on it.
+  // A query summarises nothing: other queries must not depend on it.
   for (; at < all.size() && all.size() <= kGreatDeal; ++at) {
     ++steps;
     if (!objects[ObjectOf(all[at])].container || ObjectOf(all[at]) == kUnknown) continue;

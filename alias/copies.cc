@@ -14,8 +14,8 @@ using alias_internal::ObjectOf;
 using alias_internal::SetPool;
 
 // Finds the strongly connected components of the copies in one outermost loop (Tarjan's algorithm, without recursion),
-// each after those it copies from, and gives their members what is certain to come to them. The rest of the solution is
-// found as ever: nothing is added that it would not find.
+// each after those that it copies from, and gives their members everything that certainly reaches them. The rest of the
+// solution is found as always: this adds nothing that would not be found otherwise.
 class AliasDb::State::CopySolver {
  public:
   CopySolver(State& s, NodeId loop) : s_(s), loop_(loop) {}
@@ -179,7 +179,7 @@ class AliasDb::State::CopySolver {
       const SetId now = s_.Join(before, around);
       if (now != before) s_.SetPointsTo(v, now, s_.g.value(v).def, false);
     }
-    // Against the order in which they were found those come first that others are copies of.
+    // In the reverse order of their discovery, the values that others are copies of come first.
     for (size_t i = members.size(); i-- > 0;) {
       SetId now = s_.PointsTo(members[i]);
       const SetId before = now;

@@ -1,5 +1,5 @@
-// Evaluation: which nodes are looked at again when something changes, and what each look keeps up to date. What the
-// kinds of nodes do is in evaluate_nodes.cc.
+// Evaluation: which nodes are evaluated again when something changes, and what each evaluation keeps up to date.
+// evaluate_nodes.cc has the kinds of nodes.
 #include <algorithm>
 #include <utility>
 
@@ -28,7 +28,7 @@ void AliasDb::State::Push(NodeId n) {
   NodeRecord& r = RecordOf(n);
   if (!(r.flags & NodeRecord::kEvaluated) || (r.flags & NodeRecord::kQueued)) return;
   r.flags |= NodeRecord::kQueued;
-  // While a loop is solved again, sets grow from nothing; what is outside waits for the result.
+  // While a loop is solved again, sets grow from nothing. Nodes outside wait for the result.
   const bool waits = resolving.valid() && OutermostLoop(n) != resolving;
   (waits ? waiting : queue).push_back(n);
 }
@@ -49,7 +49,7 @@ void AliasDb::State::PushReaders(uint32_t object, bool changed) {
   }
   std::vector<NodeId>& known = c->readers;
   if (known.size() > 2 * c->distinct + 8) {
-    // Each once, in the order of their last looks.
+    // Each node once, in the order of their last evaluations.
     absl::flat_hash_set<uint32_t> seen;
     std::vector<NodeId> kept;
     for (size_t i = known.size(); i-- > 0;) {
@@ -76,7 +76,7 @@ void AliasDb::State::SetPointsTo(ValueId v, SetId s, NodeId by, bool first) {
     return;
   }
   const SetId before = r.points_to;
-  // Two values that are read from what the other is stored in could otherwise change in turns for ever.
+  // Two values that are each read from the storage of the other could otherwise change in turns forever.
   if (growing && before != 0 && s != before) s = Join(before, s);
   values[v.index].points_to = s;
   bool changed = before != s;
@@ -94,8 +94,8 @@ void AliasDb::State::SetPointsTo(ValueId v, SetId s, NodeId by, bool first) {
   if (!changed) return;
   dirty = true;
   reach_changed |= before != 0;
-  // Less than before may be kept alive by a back edge, which the loop sees, or by what is stored in a container, whose
-  // readers are told. Where only a storage has changed neither can see it.
+  // Members that are gone may be kept alive by a back edge, which the loop notices, or by a container, whose readers
+  // are notified. If only a storage has changed, neither can notice.
   if (!monotone && loops.size() > 1 && s == before) {
     ResolveAround(by);
     for (const Use& u : g.value(v).uses) ResolveAround(u.user);
@@ -145,7 +145,7 @@ void AliasDb::State::Evaluate(NodeId n, bool first) {
   ++evaluations;
   steps += 1 + static_cast<int64_t>(node.inputs.size() + node.outputs.size());
   making_first = building && first;
-  // While sets also shrink, a reader may have looked when inputs were something else for a moment.
+  // While sets also shrink, a reader may have been evaluated when its inputs were something else for a moment.
   const bool inputs_changed = !monotone && (record.flags & NodeRecord::kInputsChanged) != 0;
   record.flags &= ~NodeRecord::kInputsChanged;
   const OpEffects& op = GetOpEffects(node.op);
@@ -189,7 +189,7 @@ void AliasDb::State::CountGeometryWriter(NodeId n, uint8_t had) {
   const bool before = geometry_writers == 0;
   geometry_writers += change;
   if (before == (geometry_writers == 0)) return;
-  // To trust the types no longer than one must only says more than is known.
+  // Trusting the types later than necessary only makes the answers less precise.
   if (geometry_writers == 0 && !building) {
     stale = true;
   } else if (building || !options_distrusted) {

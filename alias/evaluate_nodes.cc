@@ -55,7 +55,7 @@ void AliasDb::State::EvaluateKind(NodeId n, const Node& node, const OpEffects& o
   }
 }
 
-// The fast road: new memory, reads only.
+// The fast path: new memory, reads only.
 void AliasDb::State::EvaluatePure(NodeId n, const Node& node, const OpEffects& op, bool first) {
   for (ValueId out : node.outputs) {
     const Type& type = g.value(out).type;
@@ -197,7 +197,7 @@ std::optional<size_t> AliasDb::State::BranchTaken(const Node& branch) const {
   return b != nullptr ? std::optional<size_t>(*b ? 0 : 1) : std::nullopt;
 }
 
-// cond's blocks take its operands; If's see what is in scope. Either hands on what the block that runs returns.
+// cond's blocks take its operands; If's see the values in scope. Both return the results of the block that runs.
 void AliasDb::State::EvaluateIf(NodeId n, const Node& node, bool is_cond, bool first) {
   if (is_cond) {
     for (BlockId b : node.blocks) {
@@ -216,7 +216,7 @@ void AliasDb::State::EvaluateIf(NodeId n, const Node& node, bool is_cond, bool f
   }
 }
 
-// Is it certain that the Loop's body runs at least once?
+// Returns whether the Loop's body certainly runs at least once.
 bool AliasDb::State::RunsOnce(const Node& loop) const {
   if (loop.inputs.size() < 2) return false;
   const std::optional<int64_t> trips = ConstantInt(loop.inputs[0]);
@@ -225,7 +225,7 @@ bool AliasDb::State::RunsOnce(const Node& loop) const {
   return condition && std::holds_alternative<bool>(*condition) && std::get<bool>(*condition);
 }
 
-// A carried value is what comes in, or what an earlier iteration returned.
+// A carried value is an initial value, or a result of an earlier iteration.
 void AliasDb::State::EvaluateLoop(NodeId n, const Node& node, bool is_while, bool first) {
   if (node.blocks.empty()) return;
   const BlockId body = is_while && node.blocks.size() > 1 ? node.blocks[1] : node.blocks[0];
@@ -264,13 +264,13 @@ AliasDb::State::SetId AliasDb::State::ResultOf(BlockId b, size_t i) {
   return i < results.size() ? PointsTo(results[i]) : 0;
 }
 
-// Which slot of the containers `p` is read: kAnySlot where the index is not known.
+// Returns the slot of the containers `p` that is read: kAnySlot if the index is not known.
 int32_t AliasDb::State::SlotRead(NodeId n, const Node& node, const ResultEffects& r, SetId p) {
   if (r.slot_arg < 0 || r.slot_arg >= static_cast<int>(node.inputs.size())) return kAnySlot;
   const std::optional<int64_t> at = ConstantInt(node.inputs[r.slot_arg]);
   if (!at) return kAnySlot;
   if (*at >= 0) return *at < INT32_MAX ? static_cast<int32_t>(*at) : kAnySlot;
-  // From the end: known for a list that nobody changes.
+  // An index from the end is known for a list that nobody changes.
   if (!SetPool::IsSingle(p)) return kAnySlot;
   const Ref holder = SetPool::SingleRef(p);
   const uint32_t o = ObjectOf(holder);
@@ -279,7 +279,7 @@ int32_t AliasDb::State::SlotRead(NodeId n, const Node& node, const ResultEffects
     untouched = !c->HasMany() && std::none_of(c->stores.begin(), c->stores.end(),
                                               [&](const Store& st) { return MayComeBefore(st.node, n, holder); });
   }
-  // A change of the list may come to be before: then this is asked again.
+  // A change of the list may come to stand before it. Then this is evaluated again.
   NoteReader(o, n);
   if (!untouched) return kAnySlot;
   int32_t count;
@@ -333,12 +333,12 @@ AliasDb::State::SetId AliasDb::State::ResultSet(NodeId n, const Node& node, cons
   return set;
 }
 
-// Code that we do not see and that has no globals. What its arguments reach it may put into any container that they
-// reach, and with it what it makes; nothing else.
+// Unknown code without globals. It may put everything that its arguments reach, and everything that it makes, into any
+// container that they reach; nothing else.
 void AliasDb::State::EvaluateCall(NodeId n, const Node& node, const OpEffects& e, bool first, bool inputs_changed) {
   SetId reach = 0;
   for (ValueId v : node.inputs) reach = Join(reach, Reach(PointsTo(v), n));
-  // Into what is not told apart nothing is stored: what is put there escapes.
+  // Nothing is stored into objects that are not distinguished: values that are put there escape.
   bool escapes = node.outputs.empty();
   SetId target = 0;  // where its tensors may be
   for (Ref r : sets.Refs(reach)) {
@@ -347,7 +347,7 @@ void AliasDb::State::EvaluateCall(NodeId n, const Node& node, const OpEffects& e
     if (o.tensor) target = Join(target, Storages(r));
   }
   if (!node.outputs.empty()) {
-    // Containers and tensors apart: a caller's handle may come to lie in the memory of the latter.
+    // Containers and tensors are kept apart: a caller's handle may come to lie in the memory of the latter.
     const uint32_t made = Own(node.outputs[0], Kind::kMade, false, true);
     const uint32_t tensors = ElementObject(made, kAnySlot, true, false, Kind::kMade);
     objects[tensors].loop = objects[made].loop;
@@ -405,7 +405,7 @@ void AliasDb::State::EvaluateGeneric(NodeId n, const Node& node, const OpEffects
   }
   if (e.writes || e.random || e.side_effect || reads_active) AddAccesses(n, node.inputs, e, 0);
   if (e.writes || e.kind == EffectKind::kUnknown) AddStores(n, node, e);
-  // set_: the handle moves to another storage. Code that we do not see may do so to whatever it gets.
+  // set_: the handle moves to another storage. Unknown code may do so to every handle that it gets.
   if (e.kind == EffectKind::kUnknown) {
     for (ValueId v : node.inputs) MoveStorage(n, v, SetPool::Single(MakeRef(kUnknown)));
   } else if (!node.inputs.empty() && e.storage_unknown) {

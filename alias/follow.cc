@@ -1,4 +1,4 @@
-// Following the graph's edits: each notes what the next query has to solve again.
+// Follows the graph's edits: each edit notes what the next query has to solve again.
 #include <algorithm>
 
 #include "smelt/alias/state.h"
@@ -15,8 +15,8 @@ constexpr int64_t kPaidByEdit = 1;
 
 }  // namespace
 
-// A view may lie elsewhere in the same storage, and what says where (a list of sizes) may be, or no longer be, for
-// certain: both without any other change.
+// A view may move within the same storage, and the list of sizes that places it may become certain or uncertain, both
+// without any other change.
 void AliasDb::State::NoteGeometry(NodeId n) {
   if (GetOpEffects(g.node(n).op).pure) return;
   dirty = true;
@@ -52,7 +52,7 @@ bool AliasDb::State::ChangesGeometry(NodeId n) const {
   }
 }
 
-// It changes a list that may say sizes: not one of tensors.
+// Returns whether it changes a list that may hold sizes, not tensors.
 bool AliasDb::State::ChangesNumbers(NodeId n) const {
   const Node& node = g.node(n);
   const OpEffects& op = GetOpEffects(node.op);
@@ -117,7 +117,7 @@ bool AliasDb::State::FlowsOn(ValueId v) {
   return false;
 }
 
-// n gets something else, or is something else: what came by way of it may now be kept alive by a back edge alone.
+// n gets another value, or is another value: a back edge alone may now keep alive the values that came through it.
 void AliasDb::State::ResolveFrom(NodeId n) {
   if (loops.size() <= 1 && moved_storage.empty()) return;
   if (g.IsReturn(n)) return ResolveAround(n);
@@ -160,7 +160,7 @@ void AliasDb::OnNodeErasing(NodeId n) {
   r = State::NodeRecord();
   const Node& node = s.g.node(n);
   if (const Attribute* a = node.FindAttribute("Subgraph"); a != nullptr) {
-    // Another graph may come to lie where this one does.
+    // Another graph may come to lie at the same address.
     if (const auto* sub = std::get_if<std::shared_ptr<Graph>>(a)) s.summaries.erase(sub->get());
   }
   for (ValueId v : node.outputs) s.FreeOwn(v);
@@ -199,7 +199,7 @@ void AliasDb::OnNodeMoved(NodeId n, BlockId old_parent) {
   if (node.parent != old_parent && !node.blocks.empty()) s.needs_rebuild = true;
   if (!GetOpEffects(node.op).pure) s.stale |= !s.moved_storage.empty();
   if (node.parent != old_parent) {
-    // Into or out of a loop: who holds what it allocates asks again.
+    // The node moved into or out of a loop: holders of its allocations are evaluated again.
     for (ValueId v : node.outputs) s.PushUsers(v);
     if (s.OutermostLoop(n).valid()) s.resolve_loops.insert(s.OutermostLoop(n).index);
     if (s.g.IsLive(old_parent) && s.g.block(old_parent).owner.valid()) {

@@ -1,5 +1,5 @@
-// Which bytes of its storage a handle covers: exactly, through the view rules, where sizes and strides are known; and
-// as a box in the index space of what it is a view of, where they are not.
+// The bytes of its storage that a handle covers: exactly, through the view rules, where sizes and strides are known,
+// and otherwise as a box in the index space of the handle that it is a view of.
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
@@ -17,7 +17,7 @@ using alias_internal::SetPool;
 using alias_internal::UnwrapOptional;
 
 const Geom& AliasDb::State::GeomOf(uint32_t object) {
-  // A chain of views may be long: its start first, without recursion.
+  // A chain of views may be long, so its start comes first, without recursion.
   if (HasGeom(object)) return geoms[geom_of[object].index];
   if (geom_of.size() < objects.size()) geom_of.resize(objects.size());
   std::vector<uint32_t> todo = {object};
@@ -64,7 +64,7 @@ const Geom& AliasDb::State::GeomOf(uint32_t object) {
     if (base != 0 && base != o && !of_another && objects[base].storage == obj.storage) {
       const Value& value = g.value(obj.def);
       const Object& b = objects[base];
-      // A view that was taken before somebody changed the geometry of its base lies where it lay.
+      // A view that was taken before somebody changed the geometry of its base stays where it was.
       const bool made_before = GeometryChanges(base) && b.kind != Kind::kView && b.kind != Kind::kPiece &&
                                !GeometryMayChangeBefore(base, value.def);
       if (made_before) {
@@ -110,7 +110,8 @@ bool AliasDb::State::GeometryMayChangeBefore(uint32_t object, NodeId n) {
   return may(HandleKey(object)) || ((objects[object].external || objects[object].escaped) && may(kUnknown));
 }
 
-// The index space of a value that may be one of several handles: whichever it is, its own indices tell its views apart.
+// The index space of a value that may be one of several handles: whichever it is, its own indices distinguish its
+// views.
 Geom AliasDb::State::GeomOfJoined(ValueId v) {
   Geom out;
   const ValueId handle = Original(v);

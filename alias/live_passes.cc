@@ -56,7 +56,7 @@ class MutationRemover {
   }
 
  private:
-  // n and the in-place operators that can stand right behind it: made pure. Returns the last node that stands for them.
+  // Makes n and the in-place operators that can stand right behind it pure. Returns the last node that stands for them.
   NodeId Allocation(NodeId n) {
     if (g_.node(n).outputs.size() != 1 || !g_.node(n).blocks.empty()) return n;
     const ValueId base = g_.node(n).outputs[0];
@@ -92,10 +92,10 @@ class MutationRemover {
       last = writer;
     }
     if (chain.empty()) return n;
-    // Every other use comes after the last of them, and sees what it wrote.
+    // Every other use comes after the last of them and sees the written value.
     for (size_t i = 0; i + 1 < versions.size(); ++i) {
       const auto& uses = g_.value(versions[i]).uses;
-      // A use that goes leaves its place to the last one, which has been seen.
+      // A use that disappears leaves its place to the last one, which has been visited.
       for (size_t k = uses.size(); k-- > 0;) {
         const Use u = uses[k];
         if (!IsMarked(member_of_, u.user.index)) edit_.SetInput(u.user, u.index, versions.back());
@@ -106,7 +106,7 @@ class MutationRemover {
         if (IsMarked(version_of_, g_.node(chain[i]).inputs[k].index)) edit_.SetInput(chain[i], k, versions[i]);
       }
     }
-    // The last first: then nothing changes twice.
+    // The last one comes first, so that nothing changes twice.
     NodeId end;
     for (size_t i = chain.size(); i-- > 0;) {
       const NodeId made = MakePure(chain[i]);
@@ -116,7 +116,7 @@ class MutationRemover {
     return end;
   }
 
-  // Sets of indices, each of this allocation.
+  // Sets of indices that belong to this allocation.
   bool IsMarked(const std::vector<uint32_t>& set, uint32_t index) const {
     return index < set.size() && set[index] == allocations_;
   }
@@ -131,7 +131,7 @@ class MutationRemover {
                                                [&](ValueId v) { return IsAliasingType(g_.value(v).type); });
   }
 
-  // Returns the node whose result stands for what n wrote.
+  // Returns the node whose result stands for the written value of n.
   NodeId MakePure(NodeId n) {
     static const OpName kCopy = OpName::Get("aten::copy");
     const Node& node = g_.node(n);
@@ -221,7 +221,7 @@ class Grouper {
     std::vector<NodeId> members = {n};
     ++pulls_;
     Mark(n);
-    // Members are visited last to first; what is pulled stands before all that are in.
+    // Members are visited last to first; a pulled node stands before all present members.
     for (size_t at = 0; at < members.size(); ++at) {
       for (size_t i = g_.node(members[at]).inputs.size(); i-- > 0;) {
         const NodeId p = g_.value(g_.node(members[at]).inputs[i]).def;

@@ -22,7 +22,7 @@ std::string AliasDb::State::DescribeNode(NodeId n) const {
   return out;
 }
 
-// The nodes that n is and has inside, and their accesses.
+// n and the nodes inside it, and their accesses.
 void AliasDb::State::AccessesOf(NodeId n, absl::InlinedVector<NodeId, 8>* inside, absl::InlinedVector<Access, 8>* out) {
   *inside = {n};
   for (size_t i = 0; i < inside->size(); ++i) {
@@ -81,7 +81,8 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
       }
     }
   }
-  // Memory: each list is walked once for all that n does to it, and a node that is known to depend is not asked again.
+  // Memory: each list is walked once for all accesses of n to it, and a node that is known to depend is not compared
+  // again.
   if (own.size() > 1) {
     std::stable_sort(own.begin(), own.end(), [](const Access& a, const Access& b) { return a.list < b.list; });
   }
@@ -101,8 +102,8 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
     if (kind == Kind::kRandom || kind == Kind::kWorld) return (data || geometry) && a.storage == b.storage;
     const bool ignore_age = a.node != n || b.node != m;
     const bool as_container = (a.bits & kOfContainer) != 0;
-    // Asked both ways: what is known of an access's type rules out the other's object, and each is known of one of
-    // them.
+    // Both directions are compared: the type of one access may rule out the other's object, and each access knows a
+    // type of its own.
     return (data && AccessHits(b, a.object, SetPool::Single(a.storage), as_container, ignore_age) &&
             AccessHits(a, b.object, SetPool::Single(b.storage), as_container, ignore_age)) ||
            (geometry && HandlesMayBeSame(a.object, b.object, ignore_age));
@@ -159,7 +160,7 @@ void AliasDb::State::Neighbours(NodeId n, NodeId limit, bool forward, bool want_
         return;
       }
       bool all_seen = true;
-      // Only what lies between the two is looked at.
+      // Only accesses between the two nodes are looked at.
       for (uint32_t i = forward ? index.FirstAfter(list, n) : index.LastBefore(list, n); i != 0;
            i = forward ? index.Next(i) : index.Prev(i)) {
         const Access& b = index.at(i);
@@ -220,7 +221,7 @@ std::vector<NodeId> AliasDb::State::Moving(NodeId n, NodeId limit, bool forward)
   search.to = limit;
   search.to_listed = true;  // as doing nothing: that it depends is no matter
   Neighbours(n, limit, forward, false, &search, &edges);
-  // Nearly always nothing else moves.
+  // Nearly always no other node moves.
   if (std::all_of(edges.begin(), edges.end(), [&](const Edge& e) { return e.to == limit; })) return {};
   search.seen.insert(n.index);
   std::vector<NodeId> todo, out;
@@ -273,7 +274,7 @@ std::vector<NodeId> AliasDb::MovesAlong(NodeId n, NodeId m) const {
 }
 
 absl::Status AliasDb::MoveBefore(NodeId n, NodeId m) {
-  // The words cost more than the answer.
+  // Writing the explanation costs more than finding the answer.
   if (std::string why; !CanMoveBefore(n, m)) {
     CanMoveBefore(n, m, &why);
     return absl::FailedPreconditionError(why);
@@ -296,7 +297,7 @@ absl::Status AliasDb::MoveBefore(NodeId n, NodeId m) {
 }
 
 absl::Status AliasDb::MoveAfter(NodeId n, NodeId m) {
-  // The words cost more than the answer.
+  // Writing the explanation costs more than finding the answer.
   if (std::string why; !CanMoveAfter(n, m)) {
     CanMoveAfter(n, m, &why);
     return absl::FailedPreconditionError(why);

@@ -1,4 +1,4 @@
-// Objects, where they live, the loops they are made in, and sets of them.
+// Objects, the memory and the loops that they live in, and sets of them.
 #include <algorithm>
 
 #include "smelt/alias/state.h"
@@ -70,7 +70,8 @@ void AliasDb::State::SetStorage(uint32_t object, SetId storage) {
   Object& o = objects[object];
   if (!moved_storage.empty()) {
     if (auto it = moved_storage.find(HandleKey(object)); it != moved_storage.end()) {
-      // Where it moved to may be where it was made: what no longer comes from there would be kept alive by itself.
+      // The handle may have moved to the memory that it was made in. Members that no longer come from there would keep
+      // themselves alive.
       auto [made_in, inserted] = unmoved_storage.try_emplace(object, storage);
       if (!inserted && made_in->second != storage && !building) stale = true;
       made_in->second = storage;
@@ -103,7 +104,7 @@ void AliasDb::State::FreeOwn(ValueId v) {
     unmoved_storage.erase(o);
     if (Contents* c = FindContents(o); c != nullptr) {
       while (!c->stores.empty()) {
-        // Its node stores it no more.
+        // Its node no longer stores it.
         const uint32_t at = static_cast<uint32_t>(c->stores.size()) - 1;
         auto& of_node = stores_of_node[c->stores[at].node.index];
         of_node.erase(std::remove_if(of_node.begin(), of_node.end(),
@@ -136,7 +137,7 @@ AliasDb::State::SetId AliasDb::State::Join(SetId a, SetId b) {
   if (a == 0) return b;
   SetId u = sets.Union(a, b);
   if (summarised != 0 && !SetPool::IsSingle(u)) {
-    // Members of a summary that is in the set say nothing more.
+    // Members of a summary that is in the set add nothing.
     bool any = false;
     sets.ForEach(u, [&](Ref r) { any |= objects[ObjectOf(r)].kind == Kind::kSummary; });
     if (any) {
@@ -164,8 +165,8 @@ AliasDb::State::SetId AliasDb::State::Join(SetId a, SetId b) {
   return u;
 }
 
-// The heaviest summary among the members and where they live takes in the others: no access and no member changes its
-// group more than a logarithmic number of times.
+// The heaviest summary among the members and their storages takes in the others, so that no access and no member
+// changes its group more than a logarithmic number of times.
 AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
   const absl::InlinedVector<Ref, 8> refs = sets.Refs(s);
   uint32_t group = 0;
@@ -224,7 +225,7 @@ AliasDb::State::SetId AliasDb::State::Summarise(SetId s) {
     mine.members += groups[f].members;
     groups.erase(f);
     if (Contents* theirs = FindContents(f); theirs != nullptr) {
-      // Whoever looked into it looks again.
+      // Nodes that looked into it are evaluated again.
       const std::unique_ptr<Contents> held = std::move(contents[f]);
       contents.erase(f);
       Contents& c = ContentsOf(group);

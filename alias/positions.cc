@@ -1,5 +1,5 @@
-// Where along a dimension views begin and end, as expressions: what a graph's integers are, as far as they can be
-// compared, and which position of a dimension an index means, whatever its sign.
+// The positions along a dimension where views begin and end, as expressions: the values of a graph's integers, as far
+// as they can be compared, and the position that an index means, whatever its sign.
 #include <limits>
 #include <optional>
 #include <vector>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kMaxDepth = 16;
 
-// A symbol of the value itself: nothing a graph's own symbols can be called.
+// The name of a symbol for the value itself, which no symbol of the graph can have.
 std::string NameOf(ValueId v) { return absl::StrCat("%", v.index, ".", v.generation); }
 
 bool IsInt(const Graph& g, ValueId v) { return g.value(v).type.kind() == TypeKind::kInt; }
@@ -31,8 +31,8 @@ std::string TextOf(const std::optional<Expr>& e) { return e ? e->ToString() : "?
 
 }  // namespace
 
-// Outside loops a value is one number throughout a run: what is not known of it is a symbol. In loops only what the
-// graph says is taken.
+// Outside loops a value is one number throughout a run, and an unknown number is a symbol. In loops only facts that the
+// graph states are used.
 std::optional<Expr> AliasDb::State::IntOf(ValueId v, int depth) {
   if (std::optional<Expr> e = GetIntExpr(g, v)) return e;
   const Value& value = g.value(v);
@@ -84,9 +84,9 @@ std::optional<std::vector<Expr>> AliasDb::State::IntsOf(ValueId v) {
   return out;
 }
 
-// Which position of a handle's dimension `key` an index or bound means: counted from the end where it is negative, and
-// kept within the dimension. `base` is the handle, of `object`; node n looks at it. What cannot be decided is a symbol
-// that only another use of the same bound at a dimension of the same size has: x[:i] and x[i:] meet in it.
+// Returns the position of a handle's dimension `key` that an index or bound means: counted from the end if it is
+// negative, and kept within the dimension. `base` is the handle, of `object`; node n looks at it. An undecided position
+// is a symbol that only another use of the same bound at a dimension of the same size has: x[:i] and x[i:] meet in it.
 std::optional<Expr> AliasDb::State::PositionOf(const Expr& bound, int64_t key, const Geom& base, uint32_t object,
                                                NodeId n) {
   if (g.symbols.LessOrEqual(Expr(0), bound) == true) return bound;
@@ -135,7 +135,7 @@ uint32_t AliasDb::State::SameHandle(uint32_t object) {
   return object;
 }
 
-// The value that v is for certain, being the result of a node that gives its argument back: of add_, of a cast.
+// Returns the value that v certainly is, if its node returns its argument, as add_ and casts do.
 ValueId AliasDb::State::Original(ValueId v) {
   for (;;) {
     v = Unrefined(v);
@@ -154,13 +154,13 @@ ValueId AliasDb::State::Original(ValueId v) {
   }
 }
 
-// Two values that are one handle, whichever it is, or views made alike of one. They are in scope together.
+// Returns whether two values are one handle, whichever it is, or views made alike of one. They are in scope together.
 bool AliasDb::State::SameView(ValueId a, ValueId b, int depth) {
   a = Original(a);
   b = Original(b);
   if (a == b && depth == 0) return true;
   if (depth > kMaxDepth) return false;
-  // Views of one handle that were taken before and after it changed are no more alike.
+  // Views of one handle that were taken before and after it changed are not alike.
   for (ValueId v : {a, b}) {
     bool changes = false;
     sets.ForEach(PointsTo(v), [&](Ref r) { changes |= GeometryChanges(ObjectOf(r)); });
@@ -209,7 +209,7 @@ bool AliasDb::State::IsOneHandle(uint32_t o) const {
   }
 }
 
-// The geometry of a new tensor that is told its sizes, where its type says none.
+// Takes the geometry of a new tensor from its node's sizes, if its type has none.
 void AliasDb::State::TakeAskedSizes(const Object& o, Geom* out) {
   const Node& node = g.node(g.value(o.def).def);
   const OpEffects& op = GetOpEffects(node.op);

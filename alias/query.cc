@@ -1,4 +1,4 @@
-// The questions: aliasing, writes, reachability.
+// The queries: aliasing, writes, reachability.
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -50,7 +50,8 @@ bool TypesMeet(const Type& a, const Type& b) {
   }
 }
 
-// The types of what a value of type t is or reaches; false: anything (an object's attributes have no types here).
+// Collects the types of a value of type t and of everything that it reaches. Returns false if that may be anything (an
+// object's attributes have no types here).
 bool ReachableTypes(const Type& t, absl::InlinedVector<const Type*, 4>* out) {
   const Type& u = UnwrapOptional(t);
   switch (u.kind()) {
@@ -249,7 +250,7 @@ bool AliasDb::State::AccessHitsValue(const Access& w, ValueId v, Ref object, boo
   return o.tensor && (TypeOf(v) & kMayBeTensor) && AccessHits(w, object, Storages(object), false, ignore_age);
 }
 
-// n's own writes, and of those inside it the ones of v's locations: they come right after n.
+// Returns whether n, or a node inside it, writes v. The writes inside to v's locations come right after n's own.
 bool AliasDb::State::WritesTo(NodeId n, ValueId v) {
   const absl::InlinedVector<Ref, 8> refs = sets.Refs(PointsTo(v));
   alias_internal::Looks looks;
@@ -300,7 +301,7 @@ void AliasDb::State::FillOutputs() {
       const Object& o = objects[ObjectOf(r)];
       const auto add = [&](uint32_t key) {
         absl::InlinedVector<Ref, 2>& list = output_refs[OutputKey(key)];
-        // Beyond that any question about the location is answered with yes.
+        // Beyond that number every query about the location is answered with yes.
         if (list.size() <= kMany && std::find(list.begin(), list.end(), r) == list.end()) list.push_back(r);
       };
       if (o.container) add(ObjectOf(r));
@@ -424,7 +425,7 @@ bool AliasDb::MayAlias(ValueId a, ValueId b) const {
   State& s = Flushed();
   const State::SetId p = s.PointsTo(a), q = s.PointsTo(b);
   if (p == 0 || q == 0) {
-    // Stale ids are told here too.
+    // Stale ids are detected here too.
     SMELT_CHECK(s.g.IsLive(a) && s.g.IsLive(b)) << "stale value id";
     return false;
   }

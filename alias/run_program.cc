@@ -72,7 +72,7 @@ class Runner {
     return storages_.back();
   }
 
-  // In the storage that inputs share, or one of its own; now and then the very tensor of before.
+  // Makes an input in the storage that inputs share or in one of its own; now and then it is the very tensor of before.
   std::shared_ptr<Handle> MakeInput(bool typed) {
     if (!inputs_.empty() && rng_() % 5 == 0) return inputs_[rng_() % inputs_.size()];
     auto h = std::make_shared<Handle>();
@@ -226,7 +226,7 @@ class Runner {
     return written;
   }
 
-  // A graph's nodes do what they do to the caller's memory.
+  // The effects of a graph's nodes are effects on the caller's memory.
   void RunGraph(NodeId n, const Graph& sub) {
     const Node& node = g_.node(n);
     std::vector<Any> written;
@@ -246,7 +246,8 @@ class Runner {
     LookAgain();
   }
 
-  // A function that is not seen: some of all that it could do, the same in each run and wherever the node stands.
+  // Runs an unknown function: some of the effects that it could have, the same in each run and wherever the node
+  // stands.
   void RunFunction(NodeId n) {
     const Node& node = g_.node(n);
     std::mt19937_64 rng(n.index * 1000 + calls_[n.index]++);
@@ -382,7 +383,7 @@ class Runner {
     for (size_t k = 0; k < carried.size(); ++k) Define(node.outputs[k], carried[k]);
   }
 
-  // Each of the following returns whether the operator is one of its kind; what PyTorch refuses fails.
+  // Each of the following returns whether the operator is one of its kind. A call that PyTorch refuses fails.
 
   bool RunNumber(const Node& node, const std::string& op) {
     if (node.outputs.size() != 1) return false;

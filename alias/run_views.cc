@@ -186,7 +186,7 @@ std::optional<Handle> Squeeze(const Handle& x, const Arguments& a) {
   return out;
 }
 
-// New dims come first; -1: as it is.
+// New dims come first; -1 keeps a size.
 std::optional<Handle> Expand(const Handle& x, const Arguments& a) {
   const std::vector<int64_t>& sizes = a[0].numbers;
   const int64_t added = static_cast<int64_t>(sizes.size()) - x.rank();
@@ -230,7 +230,7 @@ std::optional<Handle> Diagonal(const Handle& x, const Arguments& a) {
   return out;
 }
 
-// An offset that is given counts from the storage's begin.
+// A given offset counts from the start of the storage.
 std::optional<Handle> AsStrided(const Handle& x, const Arguments& a) {
   Handle out = x;
   out.sizes = a[0].numbers;
@@ -246,7 +246,7 @@ std::optional<Handle> AsStrided(const Handle& x, const Arguments& a) {
   return out;
 }
 
-// The same places in the same order under other sizes: each run of dims that lie evenly is cut anew.
+// The same places in the same order under other sizes: each run of evenly spaced dims is split anew.
 std::optional<Handle> View(const Handle& x, const Arguments& a) {
   int64_t count = 1;
   for (int64_t size : x.sizes) count *= size;

@@ -1,5 +1,5 @@
-// Where values can be seen. Positions are counted once, when everything is evaluated, and are only ever forgotten: a
-// question about what has none walks up the blocks.
+// The scopes of values. Positions are counted once, when everything is evaluated, and are only ever forgotten: a query
+// about a node without one walks up the blocks.
 #include "smelt/alias/state.h"
 
 namespace smelt {

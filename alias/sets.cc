@@ -21,7 +21,7 @@ SetId SetPool::Make(absl::Span<Ref> refs) {
   return Intern(refs.data(), std::unique(refs.begin(), refs.end()) - refs.begin());
 }
 
-// The slot of the set for which `is_it`, or the free one where it belongs.
+// Returns the slot of the set for which `is_it` holds, or the free slot where it belongs.
 template <typename F>
 SetPool::Slot* SetPool::Probe(uint32_t hash, Ref largest, const F& is_it) {
   const size_t mask = table_.size() - 1;
@@ -29,7 +29,7 @@ SetPool::Slot* SetPool::Probe(uint32_t hash, Ref largest, const F& is_it) {
   for (size_t i = 0; i < kNear; ++i, at = (at + 1) & mask) {
     if (table_[at].entry == 0 || is_it(table_[at])) return &table_[at];
   }
-  // With strides of its own each set leaves a crowd at once, however large that is.
+  // With a stride of its own each set leaves a crowded range at once, however large that is.
   const size_t stride = (hash * 0x85ebca6bu >> 4) | 1;
   for (at = (hash * 0x9e3779b1u) & mask;; at = (at + stride) & mask) {
     ++steps_;
@@ -63,7 +63,7 @@ void SetPool::Grow() {
     const Entry& e = entries_[slot.entry];
     return pool_[e.begin + e.size - 1];
   };
-  // The refs so far get half of the table, those to come the other.
+  // The present refs get half of the table, and those to come the other half.
   Ref bound = 1;
   for (const Slot& slot : old) {
     if (slot.entry != 0) bound = std::max(bound, largest(slot));
@@ -130,7 +130,7 @@ uint32_t AccessIndex::Add(uint32_t list, const Access& a, uint32_t* node_head) {
   return i;
 }
 
-// Up past `up`, which keeps the order.
+// Moves i up past its parent `up`, which keeps the order.
 void AccessIndex::RotateUp(uint32_t i, List* l) {
   Access& x = records_[i];
   const uint32_t p = x.up;
@@ -190,7 +190,7 @@ void AccessIndex::Insert(uint32_t i, List* l) {
   while (records_[i].up != 0 && Priority(records_[i].up) < Priority(i)) RotateUp(i, l);
 }
 
-// Passes go through the text from one end: most go right before or right after what was inserted last.
+// Passes go through the text from one end: most insert right before or right after the last insertion.
 bool AccessIndex::InsertBeside(uint32_t i, uint32_t near) {
   Access& x = records_[i];
   if (near == 0) return false;

@@ -33,7 +33,7 @@ bool KeepsDtype(const Node& node) {
   return kNames->contains(node.op.name()) || node.op.full() == "aten::view";
 }
 
-// smelt::view says in its attributes where its result lies.
+// The attributes of smelt::view state where its result lies.
 std::optional<SymbolicGeometry> SaidGeometry(const Node& node, const Type& type, DType base_dtype) {
   const Attribute *sizes = node.FindAttribute("sizes"), *strides = node.FindAttribute("strides"),
                   *offset = node.FindAttribute("offset");
@@ -60,7 +60,8 @@ std::optional<SymbolicGeometry> SaidGeometry(const Node& node, const Type& type,
   return s;
 }
 
-// A view in its base's index space: limits `out`, which is the base's geometry at first, to what the view takes.
+// Places a view in its base's index space: limits `out`, which is the base's geometry at first, to the part that the
+// view takes.
 class BoxOfView {
  public:
   BoxOfView(AliasDb::State& s, uint32_t object, NodeId n, const Geom& base, uint32_t base_object, int piece, Geom* out)
@@ -153,7 +154,7 @@ class BoxOfView {
     return constant && std::holds_alternative<std::monostate>(*constant);
   }
   bool IsNegative(const Expr& e) const { return s_.g.symbols.Less(e, Expr(0)) == true; }
-  // Where along the base's dimension a bound lies that the operator takes for one.
+  // Returns the position along the base's dimension that the operator takes a bound for.
   std::optional<Expr> Place(const Expr& bound, int64_t dim) const {
     const int64_t key = KeyOf(*out_, dim);
     return key == kNoKey ? std::nullopt : s_.PositionOf(bound, key, base_, base_object_, n_);
@@ -174,7 +175,7 @@ class BoxOfView {
     RemoveDim(out_, *dim);
   }
 
-  // A bound of dimension `dim`; a negative one where the size is not known: counted from the end, too.
+  // Returns a bound of dimension `dim`. A negative bound of an unknown size is counted from the end, too.
   std::optional<Expr> Bound(const Expr& e, int64_t dim, std::optional<Expr>* from_end) const {
     if (IsNegative(e)) {
       if (const std::optional<Expr> size = SizeOf(*out_, dim)) return Max(Expr(0), *size + e);
@@ -197,11 +198,11 @@ class BoxOfView {
       if (end && end->Constant() != std::numeric_limits<int64_t>::max()) hi = Bound(*end, *dim, &end_hi);
     }
     const std::optional<int64_t> s = Constant(4);
-    // A step says something only from a known start.
+    // A step is a fact only if the start is known.
     const int64_t step = lo && s && *s > 0 ? *s : 1;
     if (end_lo || end_hi) LimitFromEnd(out_, *dim, end_lo, end_hi);
     if (lo || hi) Limit(out_, *dim, lo, hi, step);
-    // An unknown start: nested indices cannot be placed.
+    // With an unknown start nested indices cannot be placed.
     if (!lo && KeyOf(*out_, *dim) != kNoKey && out_->rank < 0) Lose(out_);
     Shortened(*dim, lo.has_value());
   }
@@ -234,7 +235,7 @@ class BoxOfView {
         out_->has_sizes = false;
       }
     }
-    // A start that is not known, or counted from the end, hides where nested indices are.
+    // An unknown start, or one that is counted from the end, hides the place of nested indices.
     if (start_known || KeyOf(*out_, dim) == kNoKey) return;
     if (dim < 0 && out_->rank >= 0) dim += out_->rank;
     if (dim < 0) return Lose(out_);
@@ -250,7 +251,7 @@ class BoxOfView {
     RemoveDim(out_, *dim);
   }
 
-  // Where the piece begins and ends follows from the sizes asked for.
+  // The requested sizes give the begin and the end of the piece.
   void Split() {
     const std::optional<int64_t> dim = Dim(2);
     if (piece_ < 0 || !dim) return Pieces();
@@ -270,7 +271,7 @@ class BoxOfView {
     out_->has_sizes = false;
   }
 
-  // Somewhere along the dimension.
+  // The piece lies somewhere along the dimension.
   void Pieces() {
     std::optional<int64_t> dim = Dim(2);
     if (dim && *dim < 0 && out_->rank >= 0) *dim += out_->rank;
@@ -356,7 +357,7 @@ class BoxOfView {
     out_->dtype = std::nullopt;
   }
 
-  // Two diagonals of one matrix have nothing in common.
+  // Two diagonals of one matrix are disjoint.
   void Diagonal() {
     std::optional<int64_t> offset = Constant(1);
     const std::optional<int64_t> d1 = Dim(2), d2 = Dim(3);
@@ -374,7 +375,7 @@ class BoxOfView {
     Lose(out_);
   }
 
-  // Reaches anywhere in the storage.
+  // The view reaches anywhere in the storage.
   void Anywhere() {
     out_->box.clear();
     out_->space = 0;
@@ -385,7 +386,7 @@ class BoxOfView {
     Lose(out_);
   }
 
-  // The new handle is an index space of its own; what is known of the base holds for all of it.
+  // The new handle is an index space of its own. Facts about the base hold for all of it.
   void NewSpace() {
     const AliasDb::State::Object& o = s_.objects[object_];
     out_->space = object_;
@@ -421,7 +422,7 @@ class BoxOfView {
 
 }  // namespace
 
-// as_strided with an offset says where it is in the storage, wherever its base is.
+// as_strided with an offset states its place in the storage, wherever its base is.
 void AliasDb::State::PlaceInStorage(const Node& node, const Geom& base, Geom* out) {
   if (node.op.name() != "aten::as_strided" || node.inputs.size() != 4 || base.storage == 0) return;
   const std::optional<std::vector<Expr>> sizes = IntsOf(node.inputs[1]), strides = IntsOf(node.inputs[2]);
@@ -438,7 +439,7 @@ void AliasDb::State::PlaceInStorage(const Node& node, const Geom& base, Geom* ou
   out->geometry.offset = *offset;
 }
 
-// By the view rules, from where the base lies.
+// Places the view by the view rules, from the place of the base.
 void AliasDb::State::PlaceExactly(uint32_t object, NodeId n, const Geom& base, int piece, Geom* out) {
   const Node& node = g.node(n);
   absl::StatusOr<OpCall> call = OpCall::Of(g, n);
@@ -479,7 +480,7 @@ void AliasDb::State::ApplyView(uint32_t object, NodeId n, const Geom& base, uint
     out->box.clear();
     return;
   }
-  // The pieces of what overlaps itself (expanded, unfolded) may be the same bytes.
+  // The pieces of a tensor that overlaps itself (expanded, unfolded) may be the same bytes.
   if (piece >= 0 && base.injective && GetOpEffects(node.op).result(output).partition) {
     Point(out, kPieces + objects[object].parent, piece);
   }

@@ -77,7 +77,7 @@ ValueId AliasDb::State::StepBack(ValueId v, Ref* target, Ref storage, const absl
   return ValueId();
 }
 
-// How v comes to hold the object, then where the object lives.
+// Explains how v comes to hold the object, then where the object lives.
 void AliasDb::State::TraceBack(ValueId v, Ref target, Ref storage, std::vector<std::string>* out) {
   constexpr int kMostEdges = 100;
   absl::flat_hash_set<ValueId> seen;

@@ -30,7 +30,7 @@ void WriteSpans::Most::Set(size_t i, int64_t value) {
 
 size_t WriteSpans::Most::Before(size_t i, int64_t bound, int64_t* steps) const {
   if (size_ == 0) return 0;
-  // Up from the left neighbour of i until a range to the left has one, and down to its last.
+  // Goes up from the left neighbour of i until a range to the left has one, and down to its last.
   for (i += leaves_; i > 1; i /= 2) {
     ++*steps;
     if (i % 2 == 0 || tree_[i - 1] <= bound) continue;

@@ -32,7 +32,7 @@ constexpr uint32_t kLongList = 16;
 const alias_internal::WriteSpans& AliasDb::State::SpansOf(uint32_t list) {
   const auto [it, inserted] = write_spans.try_emplace(list);
   WriteSpans& out = it->second;
-  // The interval that the write covers, if it is of one dimension: which one the first such write says.
+  // Returns the interval that the write covers, if it is of one dimension; the first such write decides which.
   const auto span_of = [&](uint32_t record) -> std::optional<WriteSpans::Span> {
     const Access& w = writes.at(record);
     if ((w.bits & kOfContainer) || !objects[ObjectOf(w.object)].tensor) return std::nullopt;
@@ -124,8 +124,8 @@ const SetSummary& AliasDb::State::SummaryOfSet(SetId set) {
 
 namespace {
 
-// The question whether v is written: while it is in scope, if in_scope_only, else at any time. One rule decides
-// (IsHit); all else keeps from asking it about writes that cannot matter.
+// Answers whether v is written: while it is in scope if in_scope_only, else at any time. One rule decides (IsHit);
+// everything else avoids applying it to writes that cannot matter.
 class WriteSearch {
  public:
   WriteSearch(AliasDb::State& s, ValueId v, SetId points_to, bool in_scope_only)
@@ -169,7 +169,7 @@ class WriteSearch {
     const Access& w = s_.writes.at(write);
     return (w.bits & kWrite) && s_.AccessHitsValue(w, v_, r, !in_scope_only_);
   }
-  // It has looked at so much in vain that the answer is "may".
+  // Returns whether so many writes were looked at in vain that the answer is "may".
   bool Tired(uint32_t write) {
     ++s_.steps;
     tired_ = tired_ || looks_.Tired(s_.writes.at(write).node);
@@ -177,7 +177,7 @@ class WriteSearch {
   }
   bool IsHitInScope(uint32_t write, Ref r) { return PlaceOf(s_.writes.at(write)) == Place::kIn && IsHit(write, r); }
 
-  // All that v can be is written elsewhere in the text, if at all.
+  // Returns whether everything that v can be is written elsewhere in the text, if at all.
   bool IsOutOfReach() {
     if (!ordered_ || !placed_ || SetPool::IsSingle(points_to_)) return false;
     const SetSummary& all = s_.SummaryOfSet(points_to_);
@@ -185,7 +185,7 @@ class WriteSearch {
     return all.first_write > all.last_write || all.last_write < from_ || all.first_write >= until_;
   }
 
-  // Most of what is written is written by way of itself, or by the last of its storage's writers.
+  // Most written values are written through themselves, or by the last of their storage's writers.
   bool FindRecent() {
     bool found = false;
     s_.sets.ForEach(points_to_, [&](Ref r) {
@@ -215,7 +215,7 @@ class WriteSearch {
       if (s_.writes.Tail(list) == 0) continue;
       std::optional<bool> found;
       if (only_tensor && s_.writes.Size(list) > kLongList) {
-        // The pieces are sorted out when a walk from the end does not tell, and from then on.
+        // The pieces are sorted once a walk from the end has not decided the answer, and from then on.
         const auto known = s_.write_spans.find(list);
         if (known == s_.write_spans.end() || known->second.version != s_.writes.Version(list)) {
           found = FindFromTheEnd(list, r);
@@ -262,7 +262,7 @@ class WriteSearch {
   // In program order the last writer is after most definitions.
   bool FindFromTheEnd(uint32_t list, Ref r) {
     uint32_t i = s_.writes.Tail(list);
-    // In a block inside, what comes behind the block is passed over.
+    // In a block inside, the nodes behind the block are skipped.
     const bool long_way = ordered_ && s_.writes.Size(list) > kLongList && !(placed_ && scope_ == s_.top_scope);
     const BlockId block = long_way ? s_.g.node(s_.g.value(v_).def).parent : s_.g.top();
     const bool skip = block != s_.g.top();
@@ -300,7 +300,7 @@ bool AliasDb::State::Written(ValueId v, bool in_scope_only) {
     if (kind == TypeKind::kTuple || kind == TypeKind::kFuture) return false;
   }
   if (SetPool::IsSingle(p)) {
-    // Most values: one tensor in one storage that nobody writes. Nothing of the graph is looked at.
+    // Most values are one tensor in one storage that nobody writes. Then nothing of the graph is looked at.
     const Object& o = objects[ObjectOf(SetPool::SingleRef(p))];
     if (!o.container && SetPool::IsSingle(o.storage) &&
         writes.Tail(ListOf(ObjectOf(SetPool::SingleRef(o.storage)))) == 0) {

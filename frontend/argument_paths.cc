@@ -6,13 +6,13 @@ namespace smelt {
 namespace pt2_internal {
 namespace {
 
-// Deeper than any program's arguments.
+// Deeper than the arguments of any program.
 constexpr int kDeepest = 100;
 
 // PyTorch's TreeSpec, as text: {"type", "context", "children_spec"}; type null is a leaf.
 class SpecReader {
  public:
-  // False: it is none.
+  // Returns false if the JSON is not a spec.
   bool Read(const Json& spec, const ArgumentPath& at, bool known, int depth) {
     const Json *type = Find(spec, "type"), *children = Find(spec, "children_spec");
     if (type == nullptr || children == nullptr || !children->is_array() || depth > kDeepest) return false;
@@ -63,7 +63,7 @@ std::optional<std::vector<ArgumentPath>> ArgumentPaths(const Json& graph_module)
     const Json *text = Find(*signature, "in_spec"), *arguments = Find(*signature, "forward_arg_names");
     if (text == nullptr || !text->is_string() || arguments == nullptr || !arguments->is_array()) return std::nullopt;
     const absl::StatusOr<Json> in_spec = ParseJson(text->get<std::string>(), "in_spec");
-    // [its version, a tuple of what is given by place and a dict of what is given by name]
+    // [its version, a tuple of the positional arguments and a dict of the keyword arguments]
     if (!in_spec.ok() || !in_spec->is_array() || in_spec->size() != 2) return std::nullopt;
     const Json* both = Find((*in_spec)[1], "children_spec");
     if (both == nullptr || !both->is_array() || both->size() != 2) return std::nullopt;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMaxJsonDepth = 400;
 
-// False: one of the few things that the two parsers see otherwise, or too deep.
+// Returns false for one of the few values that the two parsers read differently, or for one that nests too deep.
 bool Convert(const simdjson::dom::element& from, int depth, Json* to) {
   using Type = simdjson::dom::element_type;
   switch (from.type()) {
@@ -79,8 +79,8 @@ bool Convert(const simdjson::dom::element& from, int depth, Json* to) {
   return false;
 }
 
-// Half the time of nlohmann's parser. What it has no answer for, it leaves to that one: errors, and integers beyond 64
-// bits, which are doubles there.
+// Takes half the time of nlohmann's parser. It leaves errors, and integers beyond 64 bits, which are doubles there, to
+// that parser.
 std::optional<Json> ParseFast(absl::string_view text) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
@@ -94,8 +94,8 @@ std::optional<Json> ParseFast(absl::string_view text) {
 
 absl::StatusOr<Json> ParseJson(absl::string_view text, absl::string_view where) {
   if (std::optional<Json> json = ParseFast(text)) return *std::move(json);
-  // Nesting beyond any sense is cut off before parsing, and not by a callback: nlohmann's parser with one looks through
-  // all the siblings at the end of each object.
+  // Unreasonable nesting is refused before parsing, and not by a callback: with one, nlohmann's parser looks through
+  // all siblings at the end of each object.
   int depth = 0;
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -54,8 +54,8 @@ absl::flat_hash_set<std::string> SymbolsSqueezed(const Graph& g) {
   return out;
 }
 
-// An export checks that a slice between bounds that the data decide begins at no negative offset, as none does. What
-// else asks where a tensor begins is kept.
+// An export checks that a slice between bounds that the data decide begins at no negative offset, as none does. Other
+// uses of a tensor's offset are kept.
 void DropOffsetChecks(Graph& g) {
   for (NodeId n : g.AllNodes()) {
     if (g.node(n).op != "aten::sym_storage_offset") continue;
@@ -172,7 +172,7 @@ absl::Status Pt2Reader::ReadRanges(const Json& program, bool of_data) {
     if (!e.ok() || !e->IsSymbol()) continue;  // "2*s44": follows from s44's own range
     if (DependsOnData(*e) != of_data) continue;
     SymbolRanges::Range r = g_->symbols.Get(e->SymbolName());
-    // Sizes are not negative, numbers that data hold may be.
+    // Sizes are not negative, but numbers in the data may be.
     if (of_data) r.min = INT64_MIN;
     if (const Json* min = Find(*it, "min_val"); min != nullptr && min->is_number_integer()) {
       auto v = AsInt(*min);
@@ -186,7 +186,7 @@ absl::Status Pt2Reader::ReadRanges(const Json& program, bool of_data) {
       return absl::InvalidArgumentError(absl::StrCat("range_constraints: ", it.key(), " has an empty range"));
     auto hint = g_->symbol_hints.find(e->SymbolName());
     if (hint != g_->symbol_hints.end() && hint->second >= 2 && r.min <= 2 && r.max >= 2) {
-      // 2 is what a symbol has of which nobody said anything; PyTorch does not hold a call to it.
+      // 2 is the minimum of a symbol that nobody constrained; PyTorch does not enforce it in a call.
       if (!squeezed.contains(e->SymbolName())) r.accepted_min = r.min == 2 ? 0 : r.min;
       r.min = 2;
     }
@@ -244,7 +244,8 @@ std::vector<std::pair<std::string, absl::StatusOr<SizeGuardParts>>> Pt2Reader::P
   return parsed;
 }
 
-// 0 for any other values of its numbers than the example's; nothing if these are not known.
+// Returns an expression that is 0 for other values of its numbers than the example's, or nothing if these are not
+// known.
 std::optional<Expr> Pt2Reader::HoldsForTheExample(absl::string_view guard) const {
   Expr apart = 0;
   for (const Expr& e : NumbersInGuard(guard, [&](const GuardedNumber& at) { return NumberOf(at); })) {
@@ -270,8 +271,8 @@ static std::string WithoutLocals(absl::string_view guard) {
 }
 
 void Pt2Reader::KeepGuards(const Json& program) {
-  // PyTorch reasons about sizes from 2 on; what follows from that is no condition of the program's. (It does not about
-  // numbers that are arguments, nor about parts of sizes.)
+  // PyTorch reasons about sizes from 2 on. Conditions that follow from that are not the program's. (It does not reason
+  // so about numbers that are arguments, nor about parts of sizes.)
   SymbolRanges reasoned = g_->symbols, accepted = g_->symbols;
   const absl::flat_hash_set<std::string> numbers = SymbolsOfNumbers(*g_);
   for (const auto& [symbol, range] : g_->symbols.entries()) {

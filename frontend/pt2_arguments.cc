@@ -11,7 +11,7 @@ namespace pt2_internal {
 
 namespace {
 
-// The archive keeps `x + 1` as add.Tensor(x, 1): a number stands for the tensor that eager makes of it.
+// The archive keeps `x + 1` as add.Tensor(x, 1): a number stands for the tensor that eager PyTorch makes of it.
 Type AsArgument(const Type& type, const Type& formal) {
   const Type& base = formal.kind() == TypeKind::kOptional ? formal.element() : formal;
   const bool number = type.kind() == TypeKind::kInt || type.kind() == TypeKind::kFloat ||

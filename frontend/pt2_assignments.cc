@@ -1,6 +1,6 @@
-// Buffers that the model assigned (self.h = ...) instead of writing them. torch.export says so by a copy_ at the end
-// that has the metadata of the value assigned; a copy_ that the model called names itself there, each call by a number
-// of its own.
+// Buffers that the model assigned (self.h = ...) instead of writing them. torch.export states an assignment by a copy_
+// at the end with the metadata of the assigned value. A copy_ that the model called names itself there, and each call
+// has a number of its own.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -18,7 +18,7 @@ namespace smelt {
 namespace pt2_internal {
 namespace {
 
-// The value that v is, or is a view of: a result, or a parameter of the graph. Invalid where that is not known.
+// Returns the value that v is, or is a view of: a result, or a parameter of the graph. Invalid if that is not known.
 ValueId OwnerOfMemory(const Graph& g, ValueId v) {
   for (;;) {
     const Memory memory = MemoryOf(g, v);
@@ -61,7 +61,7 @@ bool IsAlone(const Graph& g, ValueId buffer) {
   return false;
 }
 
-// Null where its sizes are not known.
+// Returns null if its sizes are not known.
 const TensorType* SizedType(const Graph& g, ValueId v) {
   const Type& t = g.value(v).type;
   return t.IsTensor() && t.tensor().sizes && t.tensor().strides ? &t.tensor() : nullptr;
@@ -91,9 +91,9 @@ enum class Becomes {
   kContents,  // its memory takes the contents: nobody sees that it does
 };
 
-// `others`: the owners of what outlives the call but for this assignment, an invalid one where that is not known. Of a
-// part of new memory the contents are taken if nobody sees either memory: the buffer keeps its layout, which the
-// compiled plans expect, and the rest of that memory is not kept.
+// `others` are the owners of everything that outlives the call without this assignment, and an invalid one if that is
+// not known. From a part of new memory the buffer takes the contents if nobody sees either memory: it keeps its layout,
+// which the compiled plans expect, and the rest of that memory is not kept.
 Becomes HowItBecomes(const Graph& g, ValueId buffer, ValueId value, ValueId owner, absl::Span<const ValueId> others) {
   if (IsTensor(g, value, buffer)) return Becomes::kContents;  // self.step += 1
   const TensorType *to = SizedType(g, buffer), *from = SizedType(g, value);
@@ -119,7 +119,7 @@ Memory MemoryOf(const Graph& g, ValueId v) {
   const OpEffects effects = NodeEffects(g, def);
   if (effects.kind == EffectKind::kListUnpack)  // pieces of a tensor: split, chunk, unbind
     return {Memory::kOperands, g.node(def).inputs[0]};
-  // PyTorch refuses to export one whose results share memory with what it is given.
+  // PyTorch refuses to export a model whose results share memory with its inputs in this way.
   if (g.node(def).op.name() == "smelt::cond" || g.node(def).op.name() == "smelt::while_loop") return {Memory::kOwn};
   if (effects.kind != EffectKind::kGeneric || effects.geometry_from >= 0 || effects.storage_unknown) return {};
   const ResultEffects& r = effects.result(g.value(v).def_index);

@@ -21,7 +21,7 @@ bool Rearranges(const Node& n) {
   return IsIn(*kOps, n);
 }
 
-// Whose answer does not depend on how many bits a number has that is not negative.
+// Returns whether the result does not depend on the number of bits of a nonnegative number.
 bool ReadsNumbers(const Node& n) {
   static const auto* const kOps = new absl::flat_hash_set<std::string>{
       "aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge", "aten::_to_copy"};

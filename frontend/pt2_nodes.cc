@@ -15,7 +15,7 @@ namespace smelt {
 namespace pt2_internal {
 namespace {
 
-// 1 where a condition on known integers holds, else 0.
+// Returns 1 where a condition on known integers holds, else 0.
 std::optional<Expr> Indicator(const Graph& g, ValueId condition) {
   const NodeId def = g.value(condition).def;
   if (g.IsParam(def)) return std::nullopt;
@@ -178,8 +178,8 @@ absl::Status Pt2Reader::ReadCall(const std::string& target, const Json& inputs, 
   if (target == "torch.ops.prims.fma.default") return ReadFma(inputs, outputs, block, scope);
   if (target == "torch.sym_ite") return ReadSymIte(inputs, outputs, block, scope);
   SMELT_ASSIGN_OR_RETURN(OpName op, TargetName(target, inputs));
-  // They state what the exporter has checked already, the metadata of the very values at hand, or are for whoever reads
-  // the output.
+  // These state what the exporter has checked already, the metadata of the values at hand, or are for readers of the
+  // output.
   if (op.name() == "aten::_assert_tensor_metadata" || op.name() == "aten::sym_constrain_range" ||
       op.name() == "aten::sym_constrain_range_for_size" || op.name() == "aten::_print") {
     return absl::OkStatus();
@@ -188,7 +188,7 @@ absl::Status Pt2Reader::ReadCall(const std::string& target, const Json& inputs, 
   std::vector<ValueId> args;
   const FunctionSchema* schema = FindSchema(op);
   if (schema == nullptr) {
-    // An operator of somebody's own library. It is kept under its name, so that it can be listed as unsupported.
+    // An operator of a user's own library keeps its name, so that it can be listed as unsupported.
     for (const Json& input : inputs) {
       SMELT_ASSIGN_OR_RETURN(const Json* arg, Get(input, "arg"));
       SMELT_ASSIGN_OR_RETURN(ValueId v, ReadValue(*arg, scope, anchor, Type()));
@@ -246,7 +246,7 @@ absl::StatusOr<ValueId> Pt2Reader::OneIf(ValueId b, NodeId anchor) {
   if (const std::optional<Expr> e = Indicator(*g_, b); e && !e->IsPoison()) return InsertSize(*g_, anchor, *e);
   const NodeId def = g_->value(b).def;
   if (g_->IsParam(def) || g_->node(def).op != "aten::item") return Compute("aten::Int.bool", {b}, Type(), anchor);
-  // The number is read where the bool is: the tensor may be written later.
+  // The number is read at the place of the bool: the tensor may be written later.
   anchor = g_->node(def).next;
   const ValueId none = Constant(anchor, std::monostate(), Type::None()), no = Constant(anchor, false, Type::Bool());
   SMELT_ASSIGN_OR_RETURN(const ValueId number,

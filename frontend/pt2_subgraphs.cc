@@ -148,7 +148,7 @@ absl::Status Pt2Reader::ReadTrips(bool carries, const Json& inputs, const Json& 
     rows.resize(results.size() - carried.size());
     for (size_t k = 0; k < rows.size(); ++k) {
       ValueId row = results[carried.size() + k];
-      // A scan keeps what the row holds now, whatever later trips write.
+      // A scan keeps the present contents of the row, whatever later trips write.
       if (carries && g_->value(row).type.IsTensor()) {
         const NodeId kept =
             g_->InsertBefore(anchor, OpName::Get("aten::clone"),
@@ -191,7 +191,7 @@ ValueId Pt2Reader::Row(ValueId of, ValueId index, NodeId anchor) {
   return g_->node(n).outputs[0];
 }
 
-// As a while_loop that also carries the trip's number and the results' rows so far.
+// Reads the trips as a while_loop that also carries the trip's number and the results' rows so far.
 absl::Status Pt2Reader::ReadTripsAsLoop(const Trips& trips, const Json& outputs, BlockId block, Scope& scope,
                                         int depth) {
   const NodeId anchor = g_->block(block).return_node;

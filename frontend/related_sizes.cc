@@ -38,7 +38,7 @@ struct Demand {
   NodeId node;
 };
 
-// As many dims from the last one on as both have, but for those that are 1.
+// Pairs the dims from the last one on, as many as both have, except those of size 1.
 void AppendPairs(const std::vector<Expr>& a, const std::vector<Expr>& b, NodeId n, std::vector<Demand>& demands) {
   for (size_t k = 1; k <= std::min(a.size(), b.size()); ++k) {
     const Expr &x = a[a.size() - k], &y = b[b.size() - k];
@@ -62,7 +62,7 @@ void AppendIndexedWrite(const Graph& g, NodeId n, std::vector<Demand>& demands) 
     if (sizes == nullptr || !dtype || *dtype == DType::kBool || *dtype == DType::kUInt8)
       return;  // masks choose by data
     if (chosen != nullptr) AppendPairs(*chosen, *sizes, n, demands);
-    // (Of several the longest; where these differ, they are broadcast.)
+    // (The longest index decides. Indices of other lengths are broadcast.)
     if (chosen == nullptr || sizes->size() > chosen->size() || (sizes->size() == 1 && (*chosen)[0] == Expr(1))) {
       chosen = sizes;
     }
@@ -160,7 +160,7 @@ class Relations {
   const std::vector<Expr>& zeros() const { return zeros_; }
 
   void Find() {
-    // Each turn that goes on has one symbol less to divide or to have.
+    // Each further turn has one symbol less.
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t i = 0; i < zeros_.size() && !changed; ++i)
@@ -296,7 +296,7 @@ class Relations {
     Range part{up(r.min), r.max == SymbolRanges::kInfinity ? r.max : r.max / divisor};
     if (r.accepted_min >= 0) part.accepted_min = up(r.accepted_min);
     if (is_known && hint->second / divisor >= 2 && part.min < 2) {
-      // As of any other size, the archive's types are those of 2 and more.
+      // As for any other size, the archive's types are those of 2 and more.
       if (part.accepted_min < 0 && r.min > 2) part.accepted_min = part.min;
       part.min = 2;
     }
@@ -345,7 +345,7 @@ void RelateSizes(Graph& g, std::vector<Expr> zeros) {
   for (size_t k = 0; k < demands.size(); ++k) {
     const Expr& zero = relations.zeros()[first + k];
     const Node& node = g.node(demands[k].node);
-    // (What a view needs is asked for where it is made.)
+    // (The requirements of a view are checked where it is made.)
     if (absl::EndsWith(node.op.name(), "view") || node.op.name() == "aten::reshape") continue;
     if (zero.IsConstant() || zero.IsPoison() || DependsOnData(zero) || g.symbols.Equal(zero, 0) == true) continue;
     g.AddSizeGuard({Expr(1) - Min(Max(zero, -zero), 1), absl::StrCat("the sizes of the operands of ", node.op.name(),

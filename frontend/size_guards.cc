@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kMaxDepth = 800;  // of rules, of which a parenthesis takes eight
 
-// A quotient of integers; the divisor is not negative. Or, of conditions, not 0 where it holds, and never negative.
+// A quotient of integers with a nonnegative divisor. For conditions it is nonzero where the condition holds, and never
+// negative.
 struct Value {
   Expr over = 0, under = 1;
   bool is_condition = false;
@@ -60,7 +61,7 @@ class GuardParser {
   bool Eat(absl::string_view token) {
     SkipSpace();
     if (!absl::StartsWith(text_.substr(at_), token)) return false;
-    // A word ends where it ends; of "**" and "//" the first half is no operator.
+    // A word must end there; the first half of "**" or "//" is not an operator.
     const size_t end = at_ + token.size();
     const char next = end < text_.size() ? text_[end] : ' ';
     if (std::isalpha(static_cast<unsigned char>(token.back()))) {
@@ -217,7 +218,7 @@ class GuardParser {
     } while (Eat(","));
     if (!Eat(")")) return Bad("')'");
     if ((name == "float" || name == "torch.sym_float") && args.size() == 1) return args[0];
-    // Sizes are not negative: towards zero is down.
+    // Sizes are not negative, so rounding towards zero is rounding down.
     if ((name == "math.trunc" || name == "math.floor" || name == "int") && args.size() == 1) {
       return Value{FloorDiv(args[0].over, args[0].under), 1};
     }

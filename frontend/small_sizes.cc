@@ -62,7 +62,7 @@ std::vector<bool> UseInferredSizes(Graph& g) {
       const Sizes* stated = SizesOf(before[k].type);
       const bool equal = ok && now != nullptr && stated != nullptr && AreEqual(g, *now, *stated);
       if (stated != nullptr && !equal) found.back() = false;
-      // A size of 1 is broadcast: it stays, and calls in which it is another are not accepted.
+      // A size of 1 is broadcast: it stays, and calls with another size are refused.
       const bool ones =
           equal && std::equal(now->begin(), now->end(), stated->begin(),
                               [](const Expr& a, const Expr& b) { return (a == Expr(1)) == (b == Expr(1)); });
@@ -102,8 +102,8 @@ struct Broadcast {
   NodeId node;
   Expr from, to;
 };
-// A dim that is broadcast for these values of the symbols, though nothing says that its size is always 1: kernels take
-// it for as long as the result's.
+// A dim that is broadcast for these values of the symbols, though nothing says that its size is always 1: kernels
+// assume that it is as long as the result's.
 std::optional<Broadcast> FindBroadcast(const Graph& g, const Values& values) {
   for (NodeId n : g.AllNodes()) {
     const Node& node = g.node(n);
@@ -150,8 +150,8 @@ bool HoldsAt(const Graph& g, const std::vector<bool>& found, const std::string& 
   return true;
 }
 
-// A quotient that is 1 in all calls that an export reasons about, n floordiv 2 of an n of 2 or 3, would be broadcast by
-// some and not by others: rather are smaller calls refused, where it is 0.
+// A quotient that is 1 in all calls that an export reasons about (n floordiv 2 of an n of 2 or 3) would be broadcast in
+// some calls and not in others. Smaller calls, in which it is 0, are refused instead.
 void SettleQuotients(Graph& g) {
   bool changed = false;
   for (NodeId n : g.AllNodes()) {
@@ -185,7 +185,7 @@ void ReconcileSmallSizes(Graph& g) {
   if (small.empty()) return;
   const std::vector<bool> found = UseInferredSizes(g);
   Simplify(g);
-  // Each look is at a copy of the program. Where they would be too many, small sizes are not accepted.
+  // Each check works on a copy of the program. If there would be too many, small sizes are refused.
   constexpr int64_t kMostWork = 2'000'000;
   const int64_t cost = 1 + g.num_nodes() + static_cast<int64_t>(g.inputs().size() + g.symbol_hints.size());
   int64_t left = kMostWork / cost;
@@ -198,7 +198,7 @@ void ReconcileSmallSizes(Graph& g) {
       break;
     }
   }
-  // min(1, s0), for s0 of 0, is no 1 that broadcasts: rather calls of 0 than the program are refused.
+  // For s0 = 0, min(1, s0) is no 1 that broadcasts. Calls with 0 are refused rather than the program.
   while (const std::optional<Broadcast> b = FindBroadcast(g, g.symbol_hints)) {
     bool changed = false;
     for (const std::string& symbol : b->from.Symbols()) {

@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kMaxDepth = 200;
 
-// A float that sizes give exactly: over / 2^n, whose products and sums no float64 rounds while sizes stay below 2^28.
-// Divided by another number it is rounded, and still cut off to the integer that the quotient is cut off to.
+// A float that sizes give exactly: over / 2^n, whose products and sums no float64 rounds while sizes stay below 2^28. A
+// quotient by another number is rounded, and still cut off to the same integer as the exact quotient.
 struct Quotient {
   Quotient(Expr e) : over(std::move(e)) {}  // NOLINT: implicit on purpose
   Quotient(Expr o, int64_t u, bool f, bool r = false) : over(std::move(o)), under(u), is_float(f), is_rounded(r) {}

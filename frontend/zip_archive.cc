@@ -18,7 +18,7 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kMaxEntries = 1 << 20;
-// Storages of fewer bytes are read: a mapping keeps the file open to changes by others.
+// Storages of fewer bytes are read, because a mapping exposes the data to changes of the file by others.
 constexpr uint64_t kMappedBytes = 1 << 20;
 
 absl::Status BadName(const std::string& path, absl::string_view name, absl::string_view why) {
