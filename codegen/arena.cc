@@ -17,8 +17,9 @@ int64_t RoundUp(int64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 ArenaLayout PackArena(const std::vector<ArenaBuffer>& buffers) {
   ArenaLayout layout;
   layout.offsets.resize(buffers.size());
-  // Constant sizes. Buffers are placed in order of their beginning into the lowest gap among those alive: first fit by
-  // time, which for the stack-like lives of tensor programs is near the best and costs O(n * alive).
+  // Constant sizes. Buffers are placed in the order in which their lives begin, each into the lowest gap among those
+  // alive: first fit by time. For the stack-like lives of tensor programs that is near the optimum and costs O(n *
+  // alive).
   std::vector<int> fixed, symbolic;
   for (int i = 0; i < static_cast<int>(buffers.size()); ++i)
     (buffers[i].bytes.IsConstant() ? fixed : symbolic).push_back(i);
@@ -50,7 +51,7 @@ ArenaLayout PackArena(const std::vector<ArenaBuffer>& buffers) {
                                   [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
                  placed);
   }
-  // Symbolic sizes follow, each class of equal size on its own places.
+  // Symbolic sizes follow. Each class of equal size has places of its own.
   Expr total = top;
   std::stable_sort(symbolic.begin(), symbolic.end(), [&](int a, int b) { return buffers[a].begin < buffers[b].begin; });
   struct Place {

@@ -73,7 +73,7 @@ absl::StatusOr<PlanStats> BundleBuilder::AddPlan(const Graph& pure, const Conven
 
 namespace {
 
-// A plan without steps of its own, for calls that are refused or run otherwise.
+// A plan without steps of its own, for calls that are refused or that another plan runs.
 std::unique_ptr<fb::PlanT> EmptyPlan(BundleTables& impl) {
   auto plan = std::make_unique<fb::PlanT>();
   plan->arena_bytes = impl.exprs.Add(Expr(0));
@@ -198,7 +198,7 @@ bool IsSizeSymbol(const std::string& name, const Value& v, int a, bool linear, f
   return false;
 }
 
-// Where a symbol's value comes from. False: from nowhere.
+// Finds the source of a symbol's value. Returns false if there is none.
 bool FindSource(const Graph& g, const std::string& name, const std::vector<ValueId>& user, fb::SymbolDefT& def) {
   for (size_t a = 0; a < user.size(); ++a) {
     if (IsAddressSymbol(name, g.value(user[a]), static_cast<int>(a), def)) return true;

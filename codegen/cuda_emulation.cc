@@ -20,8 +20,8 @@
 #include "smelt/codegen/lower_cuda.h"
 #include "smelt/core/base/check.h"
 
-// Goes on at the stack `to`, where it was left; this one's place is stored in *from. (swapcontext asks the system for
-// the signal mask each time, which is most of what a kernel's emulation would take.)
+// Continues on the stack `to`, where it was left, and stores this stack's place in *from. (swapcontext asks the system
+// for the signal mask each time, which would be most of the emulation's time.)
 extern "C" void SmeltSwitchStacks(void** from, void* to);
 asm(R"(
 .text
@@ -53,7 +53,7 @@ using Kernel = void (*)(const int64_t*, int64_t, int64_t, int64_t*);
 constexpr size_t kStackBytes = 64 << 10;
 constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces
 
-// Who has touched each byte of memory.
+// The threads that have accessed each byte of memory.
 class Accesses {
  public:
   void Begin() { cells_.clear(); }
@@ -99,8 +99,8 @@ class Accesses {
   int block_ = 0;
 };
 
-// The threads of a block. Each runs until its next access to memory, or until it must wait for others: then the next
-// one runs. All kernels share one: their launches wait for each other.
+// The threads of a block. Each runs until its next access to memory, or until it must wait for others, and then the
+// next one runs. All kernels share one block: their launches wait for each other.
 class Block {
  public:
   Block() : fibers_(kCudaBlock), stacks_(kCudaBlock * kStackBytes) {}
@@ -123,14 +123,14 @@ class Block {
       Fiber& f = fibers_[t];
       f.state = kReady;
       f.met = 0;
-      // As if Enter had been called, and had left by SmeltSwitchStacks: six registers, where to go on, and where Enter
-      // would return to, which it never does.
+      // The stack looks as if Enter had been called and had left by SmeltSwitchStacks: six registers, the place to
+      // continue at, and the place that Enter would return to, which it never does.
       auto* top = reinterpret_cast<void**>(stacks_.data() + (t + 1) * kStackBytes);
       *--top = nullptr;
       *--top = reinterpret_cast<void*>(&Block::Enter);
       f.stack = top - 6;
     }
-    // Round and round, until all are done. In a round in which nobody runs they wait for threads that are done.
+    // Runs rounds until all threads are done. If nobody runs in a round, they wait for threads that are done.
     for (int done = 0; done < kCudaBlock;) {
       bool progress = false;
       for (int t = 0; t < kCudaBlock; ++t) {
@@ -162,7 +162,7 @@ class Block {
   static int32_t Thread() { return current_->thread_; }
   static int32_t BlockIndex() { return current_->block_; }
   static int32_t Blocks() { return current_->blocks_; }
-  // In front of each load and store. `what`: bytes, whether it writes, whether to shared memory.
+  // Called before each load and store. `what`: bytes, whether it writes, whether to shared memory.
   static void Access(const char* at, int64_t what) {
     Block& b = *current_;
     const char* race = b.accesses_.Note(at, what >> 2, (what & 1) != 0, (what & 2) != 0, b.thread_, b.epoch_);
@@ -210,7 +210,7 @@ class Block {
     SMELT_CHECK(false) << "a thread that is done goes on";
     std::abort();
   }
-  // Waits until all of the warp have come as often.
+  // Waits until all threads of the warp have come to as many meetings.
   void Meet(int32_t value) {
     const int t = thread_;
     Fiber& f = fibers_[t];
@@ -238,7 +238,7 @@ class Block {
   int thread_ = 0, block_ = 0, blocks_ = 0, waiting_ = 0;
 };
 
-// A call of Block::Access in front of each load and store of global and shared memory.
+// Inserts a call of Block::Access before each load and store of global and shared memory.
 void NoteAccesses(llvm::Module& module) {
   llvm::LLVMContext& c = module.getContext();
   llvm::PointerType* pointer = llvm::PointerType::get(c, 0);
@@ -264,7 +264,7 @@ void NoteAccesses(llvm::Module& module) {
   }
 }
 
-// A function for whom a kernel for a CPU is expected: it calls emulated.launch with `self`.
+// Adds a function with the signature of a kernel for a CPU: it calls emulated.launch with `self`.
 void AddEntry(llvm::Module& module, const void* self) {
   llvm::LLVMContext& c = module.getContext();
   llvm::IRBuilder<> b(c);
@@ -283,7 +283,7 @@ void LaunchFromEntry(CudaEmulation* kernel, const int64_t* words, int64_t begin,
   kernel->Launch(/*grid=*/2, words, begin, end, status);
 }
 
-// libdevice has it, the C library has not: by halving, to the last place.
+// libdevice has this function and the C library lacks it. Computed by bisection, to the last place.
 double InverseErf(double y) {
   if (std::isnan(y) || std::fabs(y) > 1) return NAN;
   if (std::fabs(y) == 1) return y * INFINITY;
@@ -304,7 +304,7 @@ template <typename F>
 void* AddressOf(F* f) {
   return reinterpret_cast<void*>(f);
 }
-// The functions of float are computed in double and rounded: nearer to the truth than libdevice, which is within a few
+// The functions of float are computed in double and rounded. That is more exact than libdevice, which is within a few
 // ULP of it.
 #define SMELT_ONE(name)                                                                                          \
   {"__nv_" #name, AddressOf(+[](double x) { return std::name(x); })}, {                                          \

@@ -26,7 +26,7 @@ std::string First(const std::vector<std::string>& paths, int mode) {
   return "";
 }
 
-// A folder that goes when this does, with the files named.
+// A folder that is removed with this object, together with the named files.
 class Scratch {
  public:
   Scratch() {

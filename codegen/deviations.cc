@@ -8,13 +8,13 @@
 namespace smelt {
 namespace {
 
-// In larger kernels nobody looks for them.
+// Larger kernels are not searched for them.
 constexpr int kMaxInstrs = 1000;
-// The part of its terms that a sum of squared deviations must be: it has lost 16 of float64's 53 bits then, where
+// The least part of its terms that a sum of squared deviations must be: then it has lost 16 of float64's 53 bits, while
 // float32 has 24.
 constexpr double kLeastPart = 0x1p-16;
 
-// A sum of squared deviations that a phase computes and nothing else.
+// A phase that computes a sum of squared deviations and nothing else.
 struct Pair {
   int sum, mean, deviations;
   int phase;  // of `deviations`
@@ -133,7 +133,7 @@ class Finder {
   std::vector<int> phase_of_;
 };
 
-// The spec anew, phase by phase, with additions.
+// Rebuilds the spec phase by phase, with additions.
 class Rewriter {
  public:
   Rewriter(const KernelSpec& spec, const std::vector<Pair>& pairs, const std::vector<Remainder>& remainders)
@@ -216,7 +216,7 @@ class Rewriter {
     return sum;
   }
 
-  // The sum of deviations in a phase of its own, or 0.
+  // Computes the sum of deviations in a phase of its own, or 0.
   void SumApart(const Remainder& r) {
     constexpr DType t = DType::kFloat32;
     Enter(false);
@@ -234,7 +234,7 @@ class Rewriter {
     now_[r.sum] = Scalar(ScalarOp::kSelect, t, {no_matter, Number(t, 0), lost});
   }
 
-  // The instruction of phase `phase` once more, with what it is made from there.
+  // Repeats the instruction of phase `phase`, with the operands that it has there.
   int Again(int i, int phase, std::vector<int>& again) {
     const std::vector<int>& there = s_.phases[phase].instrs;
     if (std::find(there.begin(), there.end(), i) == there.end()) return now_[i];
@@ -258,7 +258,7 @@ class Rewriter {
     return count;
   }
 
-  // Computes the sum of deviations into `known_`; returns whether it is near enough.
+  // Computes the sum of deviations into `known_`. Returns whether it is near enough.
   int Choose(const Pair& p, int squares) {
     const int sum = now_[p.sum], mean = now_[p.mean];
     const int moved = Scalar(ScalarOp::kMul, Count(), mean);

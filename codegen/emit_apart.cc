@@ -1,5 +1,5 @@
 // Elements two, three or four apart along a loop: the parts of complex numbers, points, colors. The vectors between the
-// first and the last are read and written as they lie; what lies between the elements is left alone.
+// first and the last element are read and written in order, and the memory between the elements is left alone.
 #include <algorithm>
 
 #include "smelt/codegen/kernel_emitter.h"
@@ -32,8 +32,8 @@ bool KernelEmitter::LoadsWholes(Type* element, int64_t apart) const {
   return active_lanes_ >= (apart == 2 ? 4 : 8);
 }
 
-// No byte behind the last element is read: the last vector ends with it, or is masked. Vectors that lie so that the
-// elements have places of their own are blended, which most units of a machine do, and put in order once.
+// No byte behind the last element is read: the last vector ends with it, or is masked. Vectors whose elements have
+// distinct places are blended, which most units of a machine can do, and permuted once.
 Value* KernelEmitter::LoadApart(Type* type, Value* a, int64_t apart) {
   const int lanes = active_lanes_, vectors = static_cast<int>(apart);
   Type* element = type->getScalarType();
@@ -111,8 +111,8 @@ bool KernelEmitter::IsPairedIn(int i, const std::vector<int>& instrs) const {
   return partner_[i] >= 0 && std::find(instrs.begin(), instrs.end(), partner_[i]) != instrs.end();
 }
 
-// The first one waits for the second: no load between them may see what it stores, as each element is read before the
-// same iteration writes it.
+// The first store waits for the second load: no load between them may see the stored value, as each element is read
+// before the same iteration writes it.
 void KernelEmitter::EmitInterleaved(const KernelInstr& first, const KernelInstr& second, int copies) {
   auto apart = [&]() -> Value* {
     EmitStores(first, copies);

@@ -1,11 +1,12 @@
-// Transposed operands where results go past the cache: what such a loop waits for is memory, which it reads in two
-// orders at once. A block of rows and columns is worked on while the next one is on its way to the second cache. The
-// next one is the one below, in other pages of what lies as the loop runs and in the same pages of the rest.
+// Transposed operands of results that are too large for the cache. Such a loop is bound by memory, which it reads in
+// two orders at once. It works on one block of rows and columns while the next one is prefetched into the second cache.
+// The next block is the one below: in other pages of the operands that lie in the loop's order, and in the same pages
+// of the rest.
 //
-// Three things decide how fast that is. Lines are asked for in the order in which they lie, since those of a column lie
-// a row apart, often a power of two, and then share few places of every cache. They are asked for one by one, between
-// the loads and stores of what is worked on, as many as are used. And never many at once: a machine that has no room
-// for another request drops it (a Zen 5 takes a million requests in .3 ms, which are 64 MB), so each waits for some
+// Three things decide the speed. Lines are prefetched in the order of their addresses, since the lines of a column are
+// a row apart, often a power of two, and then share few places of every cache. They are prefetched one by one, between
+// the loads and stores of the present block, as many as are used. And never many at once: a machine without room for
+// another request drops it (a Zen 5 takes a million requests in .3 ms, which are 64 MB), so each request waits for some
 // cycles after the one before.
 #include <algorithm>
 #include <utility>
@@ -35,7 +36,7 @@ std::optional<KernelEmitter::BlockShape> KernelEmitter::PlanBlocks() const {
   if (f_.vector_bits < 256) return std::nullopt;
   std::vector<int> all;
   for (const KernelPhase& phase : s_.phases) all.insert(all.end(), phase.instrs.begin(), phase.instrs.end());
-  // Where there is that much arithmetic, memory is not what the loop waits for.
+  // With so much arithmetic, the loop is not bound by memory.
   if (CostOf(all).all > kOneBody) return std::nullopt;
   const int d = s_.parallel_rank - 2;
   int64_t widest = 1, narrowest_read = kLine, narrowest_written = kLine;
@@ -99,7 +100,7 @@ void KernelEmitter::StoreSquare(int item, std::vector<Value*>& rows, Value* to, 
   }
 }
 
-// A function of its own where there are several: it is half of all that such a kernel's machine code consists of.
+// If there are several, this is a function of its own: it is half of the machine code of such a kernel.
 void KernelEmitter::FillSquare(int param, const Square& square) {
   if (!block_) return EmitSquare(param, square);
   const int item = ItemSize(s_.params[param].dtype);
@@ -133,7 +134,7 @@ void KernelEmitter::EmitSquare(int param, const Square& square) {
   Value* ahead = b_.CreatePtrToInt(square.ahead, i64_);
   std::vector<Value*> rows;
   for (int64_t k = 1; k <= n; ++k) {
-    // In order with what is asked for: LLVM would read first, and then ask for everything at once.
+    // In order with the prefetches: LLVM would read first, and then prefetch everything at once.
     rows.push_back(b_.CreateAlignedLoad(vector, from, llvm::Align(item), /*isVolatile=*/block_.has_value()));
     from = b_.CreateGEP(i8_, from, square.stride);
     if (block_ && k * n % elements != 0) continue;
@@ -145,13 +146,14 @@ void KernelEmitter::EmitSquare(int param, const Square& square) {
   StoreSquare(item, rows, square.to, square.pitch);
 }
 
-// The same number, seven cycles later. (Of requests 4, 8, 9 and 13 cycles apart the matrices above took 5.9, 3.9, 4.2
-// and 7.7 ms; without the operation between the products LLVM would make them one.)
+// Returns the same number, seven cycles later. (With requests 4, 8, 9 and 13 cycles apart the matrices above took 5.9,
+// 3.9, 4.2 and 7.7 ms. Without the operation between the products LLVM would combine them.)
 Value* KernelEmitter::Paced(Value* number) {
   return one_ ? b_.CreateMul(b_.CreateXor(b_.CreateMul(number, one_), zero_), one_) : number;
 }
 
-// tile[i][j] = param[i, first_column + j] of a square; `number` of the next block's elements were asked for.
+// tile[i][j] = param[i, first_column + j] of a square. `number` counts the elements of the next block that were
+// prefetched.
 void KernelEmitter::FillBlockSquare(int param, Value* tile, Value* first_column, Value* number) {
   const int item = ItemSize(s_.params[param].dtype), n = SquareSide(item);
   Type* element = MemType(s_.params[param].dtype);

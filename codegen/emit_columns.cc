@@ -1,6 +1,6 @@
-// Reductions over rows while the columns are vectorized. Few rows: a chunk of columns at a time runs through all
-// phases, accumulators in registers. Many: memory is read row after row, as it lies, and accumulators of a tile of
-// columns are kept in buffers; what phases hand to later ones is, too.
+// Reductions over rows while the columns are vectorized. With few rows, one chunk of columns at a time runs through all
+// phases, with accumulators in registers. With many rows, memory is read row after row in its order, and buffers keep
+// the accumulators of a tile of columns and the values that phases pass to later ones.
 #include <algorithm>
 
 #include "smelt/codegen/kernel_emitter.h"
@@ -17,9 +17,9 @@ namespace {
 // take one row at a time.
 constexpr int kRowsAtOnce = 8, kFewRowsAtOnce = 4;
 constexpr int kCheap = 8, kDear = 24;
-// And of those that only read and add, so many vectors of each row: a row's lines are then read a few at a time.
+// The number of vectors of each row, if instructions only read and add: a row's lines are then read a few at a time.
 constexpr int kVectorsAtOnce = 4, kVeryCheap = 4;
-// Rows (of the innermost reduced dim) from which on memory is read row after row.
+// From this number of rows (of the innermost reduced dim) on, memory is read row after row.
 constexpr int64_t kManyRows = 128;
 constexpr int64_t kBufferBytes = 40 << 10;
 constexpr int64_t kMostColumns = 2048;
@@ -68,7 +68,8 @@ AllocaInst* KernelEmitter::Buffer(Type* element) {
   return Temporary(llvm::ArrayType::get(element, stream_columns_ + lanes_));
 }
 
-// The vector of a buffer for the chunk that the loop is at. Buffers are longer than tiles: masks do not matter.
+// Returns the place in a buffer of the chunk that the loop is at. Buffers are longer than tiles, so masks do not
+// matter.
 Value* KernelEmitter::BufferPlace(AllocaInst* buffer, Value* at) {
   return b_.CreateGEP(buffer->getAllocatedType()->getArrayElementType(), buffer, b_.CreateSub(at, tile_begin_));
 }
@@ -160,7 +161,8 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
       if (IsCompensated(in)) state.error_buffer = make(state.error[0]);
     }
   }
-  // Between the buffers of `n` vectors from `at` on and their variables: of what is accumulated, of sums' second level.
+  // Copies between the buffers of `n` vectors from `at` on and their variables: accumulators, and the second level of
+  // sums.
   const auto each = [&](Value* at, int n, bool accs, bool sums, auto one) {
     for (int i : instrs) {
       if (s_.instrs[i].op != KernelOp::kReduce) continue;
@@ -231,7 +233,7 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
     row_vectors_ = 1;
     addr_ = addr;
   };
-  // Where rows are stored, too, one at a time: each has its own first aligned place.
+  // If rows are stored, too, they are taken one at a time: each has its own first aligned place.
   auto stored_rows = [&](Value* begin, Value* end) {
     For(begin, end, b_.getInt64(1), [&](Value* q) {
       rows(1, 1, q, nullptr, [&](const std::function<void()>& body) {
@@ -240,7 +242,8 @@ void KernelEmitter::StreamPhase(const KernelPhase& phase) {
     });
     if (sums) flush(tile_begin_);
   };
-  // Several rows over whole vectors of columns and, under masks, those that are left; then the rows that are left.
+  // Reads several rows over whole vectors of columns and, under masks, the columns that are left; then the rows that
+  // are left.
   auto read_rows = [&](Value* begin, Value* end) {
     if (at_once == 1) {
       For(begin, end, b_.getInt64(1), [&](Value* q) {

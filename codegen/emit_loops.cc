@@ -15,10 +15,11 @@ using llvm::Value;
 
 namespace {
 
-// Bytes from one row to the next from which on, and of a row up to which, the row `kRowsAhead` further on is asked for.
+// The row `kRowsAhead` further on is prefetched if rows are at least kFarRow bytes apart and at most kShortRow bytes
+// long.
 constexpr int64_t kFarRow = 2 << 10, kShortRow = 128;
 constexpr int64_t kRowsAhead = 16;
-// How much of what is read in one piece is asked for ahead, where the machine wants to be asked (an Emerald Rapids was
+// The distance of prefetches in memory that is read in one piece, on machines that need them (an Emerald Rapids was
 // measured; 1 to 8 KiB are alike there, and less takes less room in the nearest cache).
 constexpr int64_t kBytesAheadInOnePiece = 3 << 10;
 
@@ -76,7 +77,7 @@ void KernelEmitter::InBlocks(Value* lo, Value* hi, Value* block, const std::func
   For(lo, hi, block, [&](Value* i) {
     Value* end = b_.CreateAdd(i, block);
     run(i, Min(hi, end));
-    // The last block's sums are added when the phase ends.
+    // The last block's sums are added at the end of the phase.
     If(b_.CreateICmpSLT(end, hi), flush);
   });
 }
@@ -116,7 +117,7 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
       For(Load(at), b_.CreateSub(hi, b_.getInt64(step - 1)), b_.getInt64(step * kSumBlock), [&](Value* i) {
         Value* end = b_.CreateAdd(i, b_.getInt64(step * kSumBlock));
         run(i, Min(hi, end));
-        // The last block's sums are added when the phase ends.
+        // The last block's sums are added at the end of the phase.
         If(b_.CreateICmpSLT(end, hi), flush);
       });
     } else {
@@ -136,8 +137,8 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
     main();
     const bool middle = copies > 1 && (!f_.avx512 || HasStrides(loop_instrs_));
     if (middle) {
-      // Without cheap masks, what is left of a step runs vector by vector first. (What does not lie side by side has
-      // none on any machine.)
+      // Without cheap masks, the rest of a step runs vector by vector first. (No machine has masks for elements that
+      // are not adjacent.)
       For(Load(at), b_.CreateSub(hi, b_.getInt64(lanes - 1)), b_.getInt64(lanes), [&](Value* i) {
         SetLoopIndex(i);
         body(1);
@@ -159,9 +160,10 @@ void KernelEmitter::ChunkLoop(Value* lo, Value* hi, int copies, const std::funct
     pairs_ = false;
     return;
   }
-  // A few elements first, until stores are aligned; then the main loop; then what is left. One masked body serves both
-  // ends. The main loop's stores choose: two loops would take LLVM twice as long, and a branch that always goes one way
-  // costs nothing beside memory. Pairs of bfloat16 are another matter: they are bound by arithmetic.
+  // A few elements run first, until stores are aligned; then the main loop; then the rest. One masked body serves both
+  // ends. The main loop's stores choose between the two kinds: two loops would take LLVM twice as long, and a branch
+  // that always goes one way costs nothing beside memory. Pairs of bfloat16 are different: they are bound by
+  // arithmetic.
   uses_non_temporal_ = true;
   AllocaInst* skip = Variable(i64_);
   b_.CreateStore(Min(head, b_.CreateSub(hi, lo)), skip);
@@ -211,7 +213,7 @@ bool KernelEmitter::HasOneBody(const std::vector<int>& instrs, int copies) const
   if (!columns_ || copies != 1 || TakesLanes(instrs) || CostOf(instrs).all <= kOneBody) return false;
   for (int i : instrs) {
     const KernelInstr& in = s_.instrs[i];
-    // A scan asks the mask for each lane. Narrow vectors go past the cache in pairs.
+    // A scan needs the mask of each lane. Narrow vectors go past the cache in pairs.
     if (in.op == KernelOp::kScan) return false;
     if (in.op == KernelOp::kStore && nt_launch_[in.param] && active_lanes_ * ItemSize(in.type) < f_.vector_bits / 8) {
       return false;
@@ -288,7 +290,8 @@ void KernelEmitter::NonTemporalHead(Value* lo, Value** use, Value** head) {
   *head = b_.CreateSelect(all, *head, b_.getInt64(0));
 }
 
-// The innermost of the dims has a loop of its own: what it leaves alone is not computed again for each of its tiles.
+// The innermost of the dims has a loop of its own: values that do not depend on it are not computed again for each of
+// its tiles.
 void KernelEmitter::ForTiles(Value* end, const std::function<void(Value*)>& body, const std::function<void()>& begin) {
   const int last = (columns_ ? s_.parallel_rank - 1 : s_.parallel_rank) - 1;
   if (last < 0) return For(begin_, end, b_.getInt64(1), body);
@@ -370,17 +373,17 @@ bool KernelEmitter::TakesLanes(const std::vector<int>& instrs) const {
 
 int KernelEmitter::Copies(const std::vector<int>& instrs, bool reduces) const {
   const auto [cost, path] = CostOf(instrs);
-  // A vector that is made lane by lane is many independent instructions already. (Of a row's sum the order hangs on how
-  // many copies there are.)
+  // A vector that is made lane by lane is many independent instructions already. (The order of a row's sum depends on
+  // the number of copies.)
   if ((!reduces || columns_) && TakesLanes(instrs)) return 1;
   const bool together = f_.IsAvx2Only() && std::any_of(instrs.begin(), instrs.end(), [&](int i) {
                           return varying_[i] && IsEmittedTogether(s_.instrs[i]);
                         });
-  // (Registers for four are there with AVX-512.)
+  // (AVX-512 has registers for four.)
   const int four = f_.avx512 ? 40 : 12;
   if (reduces) return cost <= 4 ? 8 : cost <= four ? 4 : cost <= 120 ? 2 : 1;
-  // A long chain, each link of which waits for the one before, leaves a machine that looks some hundred instructions
-  // ahead with little to do.
+  // A long chain, in which each instruction waits for the one before, leaves little to do for a machine that looks some
+  // hundred instructions ahead.
   if (path > kLongPath && cost <= 400) return 4;
   if (together) return cost <= kFourTogether ? 4 : cost <= 400 ? 2 : 1;
   const bool one_body = columns_ && cost > kOneBody && !CanPair(instrs, 2);
@@ -474,7 +477,7 @@ void KernelEmitter::EmitColumns() {
   };
   auto folded = [&]() -> Value* {
     if (is_one) {
-      // Tiles are columns, which one vector holds: all are the first one's work.
+      // Tiles are columns, which one vector holds: all work belongs to the first one.
       If(b_.CreateICmpEQ(begin_, b_.getInt64(0)), [&] { EmitFolded(); });
     } else {
       ForTiles(end_, [&](Value*) { EmitFolded(); });
@@ -488,7 +491,7 @@ void KernelEmitter::EmitColumns() {
   }
 }
 
-// Short rows far from each other: no prefetcher of the machine sees where the next ones are.
+// Short rows far from each other, where no prefetcher of the machine knows where the next ones are.
 std::vector<KernelEmitter::FarRows> KernelEmitter::FindFarRows() {
   std::vector<FarRows> found;
   const int last = s_.parallel_rank - 2;
@@ -505,7 +508,7 @@ std::vector<KernelEmitter::FarRows> KernelEmitter::FindFarRows() {
   return found;
 }
 
-// Those that do not vary with the last dim of tiles.
+// Returns the instructions that do not vary with the last dim of tiles.
 std::vector<int> KernelEmitter::StillOverTiles(const std::vector<int>& instrs) const {
   const int last = s_.parallel_rank - 2;
   std::vector<bool> varies(s_.instrs.size());

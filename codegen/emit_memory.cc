@@ -1,4 +1,4 @@
-// Loads and stores: where an access lies, as a vector, lane by lane, masked, guarded, past the cache. Elements a few
+// Loads and stores: the place of an access, as a vector, lane by lane, masked, guarded, past the cache. Elements a few
 // apart are in emit_apart.cc.
 #include <algorithm>
 
@@ -14,7 +14,7 @@ using llvm::Value;
 
 namespace {
 
-// Lanes of a vector that is taken together without a loop even where some of them are not wanted.
+// A vector of at most so many lanes is loaded without a loop even if some lanes are not needed.
 constexpr int kFewLanes = 16;
 
 bool IsZero(Value* v) {
@@ -80,7 +80,7 @@ void KernelEmitter::PastCache(llvm::StoreInst* store) {
                      llvm::MDNode::get(c_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
 }
 
-// Into the nearest cache, or only into the one behind it.
+// Prefetches into the nearest cache, or only into the one behind it.
 void KernelEmitter::Prefetch(Value* at, bool nearest) {
   b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {ptr_},
                      {at, b_.getInt32(0), b_.getInt32(nearest ? 3 : 2), b_.getInt32(1)});
@@ -118,13 +118,14 @@ Value* KernelEmitter::EmitLoad(const KernelInstr& in, int u) {
     return FromMemory(in.type, v);
   }
   if (!guard || vector_guard) return FromMemory(in.type, LoadVector(in, u, offset, guard));
-  // All lanes or none. A masked load of none may lie where no memory is, which costs a machine hundreds of cycles.
+  // Loads all lanes or none. A masked load of no lanes may lie outside of memory, which costs a machine hundreds of
+  // cycles.
   return FromMemory(in.type, IfElse(
                                  guard, [&] { return LoadVector(in, u, offset, nullptr); },
                                  [&] { return llvm::Constant::getNullValue(Vec(element, active_lanes_)); }));
 }
 
-// As it lies in memory. The guard, if any, is a lane's own.
+// Loads a vector in the order of memory. Each lane has its own guard, if there is one.
 Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Value* guard) {
   if (whole_) return WholeOrPart([&] { return LoadVector(in, u, offset, guard); });
   Type* element = MemType(in.type);
@@ -146,7 +147,7 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
       return b_.CreateMaskedLoad(type, a, align, m, llvm::Constant::getNullValue(type));
     };
     if (mask_) return masked();
-    // Not only for machines without masks: behind masked loads no machine reads ahead.
+    // This helps machines with masks, too: behind masked loads no machine prefetches.
     return IfElse(All(m), [&]() -> Value* { return b_.CreateAlignedLoad(type, a, align); }, masked);
   }
   Value* a = Address(in.param, u);
@@ -168,7 +169,7 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
     o = terms[1 - common];
   }
   if (guard) {
-    // Most vectors want all or nothing: a window's inside, and beyond its edges.
+    // Most vectors need all or no lanes: a window's inside, and the elements beyond its edges.
     guard = Splat(guard);
     auto some = [&]() -> Value* {
       return IfElse(
@@ -189,8 +190,8 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
   if (mask_ && (!offsets || moves || active_lanes_ > kFewLanes)) {
     return LoadLanes(in, type, a, stride, offsets, nullptr);
   }
-  // At data's places lanes without an element of their own read the first one's: a whole vector takes no longer than a
-  // loop over a few lanes.
+  // For places that data choose, lanes without an element of their own read the first lane's element: a whole vector
+  // takes no longer than a loop over a few lanes.
   if (mask_) {
     Value* first = b_.CreateExtractElement(offsets, b_.getInt64(0));
     offsets = b_.CreateSelect(mask_, offsets, b_.CreateVectorSplat(active_lanes_, first));
@@ -210,7 +211,8 @@ Value* KernelEmitter::LoadVector(const KernelInstr& in, int u, Value* offset, Va
   return v;
 }
 
-// Without data's offsets, groups of four from one place each: the machine multiplies by 1, 2 and 4 as it loads.
+// Without offsets from data, groups of four lanes are addressed from one place each: the machine multiplies by 1, 2 and
+// 4 as it loads.
 std::vector<Value*> KernelEmitter::LaneAddresses(const KernelInstr& in, Value* a, Value* stride, Value* offsets) {
   std::vector<Value*> places;
   if (offsets) {
@@ -231,7 +233,7 @@ std::vector<Value*> KernelEmitter::LaneAddresses(const KernelInstr& in, Value* a
   return places;
 }
 
-// The same as a vector of pointers.
+// Returns the same as a vector of pointers.
 Value* KernelEmitter::LaneVector(const KernelInstr& in, Value* a, Value* stride, Value* offsets) {
   if (offsets && IsZero(stride)) return b_.CreateGEP(MemType(in.type), a, offsets);
   Value* places = b_.CreateMul(Iota(i64_, active_lanes_), b_.CreateVectorSplat(active_lanes_, stride));
@@ -274,7 +276,7 @@ void KernelEmitter::ForLanes(const KernelInstr& in, Value* a, Value* stride, Val
 Value* KernelEmitter::LoadLanes(const KernelInstr& in, Type* type, Value* a, Value* stride, Value* offsets,
                                 Value* guard) {
   Type* element = MemType(in.type);
-  // The end of a row has few lanes: one after the other is faster than what the machine makes of a gather.
+  // The end of a row has few lanes: one after the other is faster than the machine's gather.
   if (guard && f_.avx512 && ItemSize(in.type) >= 4) {
     return b_.CreateMaskedGather(type, LaneVector(in, a, stride, offsets), llvm::Align(ItemSize(in.type)),
                                  CombinedMask(guard), llvm::Constant::getNullValue(type));
@@ -334,7 +336,7 @@ void KernelEmitter::StoreBytes(Value* word, Value* a, Value* bytes, int item) {
       });
 }
 
-// Without a way through memory: what is stored in pieces cannot be loaded as a whole until all of it has arrived.
+// This does not go through memory: a value stored in pieces cannot be loaded as a whole until all pieces have arrived.
 Value* KernelEmitter::LoadFront(Type* type, Value* a, int item) {
   Value* bytes = b_.CreateMul(count_, b_.getInt64(item));
   const int size = active_lanes_ * item;
@@ -382,8 +384,8 @@ void KernelEmitter::StoreFront(Value* v, Value* a, int item) {
       });
 }
 
-// Two copies of half a cache line: LLVM makes a narrowing conversion and a store of half a line one instruction, which
-// does not store past the cache.
+// Stores two copies of half a cache line: LLVM turns a narrowing conversion and a store of half a line into one
+// instruction, which does not store past the cache.
 void KernelEmitter::StorePair(const KernelInstr& in, int u) {
   std::vector<int> both(2 * active_lanes_);
   for (size_t k = 0; k < both.size(); ++k) both[k] = static_cast<int>(k);
@@ -431,7 +433,7 @@ Value* KernelEmitter::EvenOddWords(int i, int u) {
   const KernelInstr& in = s_.instrs[i];
   if (f_.avx512 && active_lanes_ == 16 && uses_[i] == 1 && in.op == KernelOp::kScalar && in.scalar == ScalarOp::kCast &&
       varying_[i] && s_.instrs[in.operands[0]].type == DType::kFloat32) {
-    // Rounded here, both at once; nothing reads what EmitScalar made of it.
+    // The pair is rounded here, both at once; nothing reads the result of EmitScalar.
     return scalar_.ToBFloat16Pairs(GetVector(in.operands[0], u), GetVector(in.operands[0], u + 1),
                                    short_nans_[in.operands[0]]);
   }

@@ -61,7 +61,8 @@ void KernelEmitter::StartReductions(const std::vector<int>& instrs, int copies) 
       };
       state.acc.push_back(variable(type, Identity(in, t, type)));
       if (IsArg(in.reduce)) {
-        // No index yet: larger than any, so that the first element wins over the identity of equal value.
+        // There is no index yet: a number larger than any, so that the first element wins over the identity of equal
+        // value.
         Type* it = Vec(i64_, AccumulatorLanes(in));
         state.index.push_back(variable(it, llvm::ConstantInt::get(it, llvm::APInt::getSignedMaxValue(64))));
       }
@@ -93,8 +94,8 @@ Value* KernelEmitter::Combine(ReduceKind kind, DType t, Value* a, Value* v, bool
                      : (is_signed ? llvm::CmpInst::ICMP_SGT : llvm::CmpInst::ICMP_UGT);
         return b_.CreateSelect(b_.CreateICmp(p, v, a), v, a);
       }
-      // v where it is better (what x86's minps and maxps do) or NaN; a that is NaN stays, since nothing compares with
-      // it.
+      // Takes v where it is better (as x86's minps and maxps do) or NaN. An a that is NaN stays, since nothing compares
+      // with it.
       Value* better = min ? b_.CreateFCmpOLT(v, a) : b_.CreateFCmpOGT(v, a);
       Value* best = b_.CreateSelect(better, v, a);
       return ignores_nan ? best : b_.CreateSelect(b_.CreateFCmpUNO(v, v), v, best);
@@ -102,8 +103,8 @@ Value* KernelEmitter::Combine(ReduceKind kind, DType t, Value* a, Value* v, bool
   }
 }
 
-// Along a row. Most vectors have nothing better than what came before them: only of others elements are taken one by
-// one.
+// Scans along a row. Most vectors have nothing better than the elements before them. Only other vectors are taken
+// element by element.
 Value* KernelEmitter::EmitArgScan(const KernelInstr& in, const State& state, Value* v, Value* j) {
   const DType t = s_.instrs[in.operands[0]].type;
   Value* before = Splat(Load(state.index[0]));
@@ -171,7 +172,7 @@ void KernelEmitter::Accumulate(int i, int u) {
   b_.CreateStore(next, state.acc[u]);
 }
 
-// A sum of products rounds once an element: nearer to the exact sum, and an instruction less.
+// A sum of products rounds once per element: that is nearer to the exact sum, and saves an instruction.
 bool KernelEmitter::SumsProducts(int i) const {
   const int from = s_.instrs[i].operands[0];
   const KernelInstr& made = s_.instrs[from];
@@ -184,8 +185,8 @@ Value* KernelEmitter::AddProduct(int i, int u, Value* to) {
                             {GetVector(made.operands[0], u), GetVector(made.operands[1], u), to});
 }
 
-// Rows are added to each other first, in pairs, and their sum to what came before: fewer roundings, and fewer additions
-// that wait for each other.
+// Rows are added to each other in pairs first, and their sum to the previous sum: that takes fewer roundings, and fewer
+// additions wait for each other.
 void KernelEmitter::AccumulateRows(int i) {
   const KernelInstr& in = s_.instrs[i];
   State& state = states_[i];

@@ -1,4 +1,4 @@
-// Rows of which each is one tile: its reductions run along the vectorized dim, one phase after the other.
+// Kernels in which each row is one tile: its reductions run along the vectorized dim, one phase after the other.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -19,14 +19,14 @@ namespace {
 constexpr int64_t kTurnBytes = 24 << 10;
 constexpr int64_t kTurnBlock = 128;  // elements
 constexpr int kTurnCost = 5;
-// How much of the rows that follow is on its way: of machines without AVX-512 a Zen 3 was measured, of those with it a
-// Zen 4.
+// The distance at which the following rows are prefetched. A Zen 3 was measured for machines without AVX-512, a Zen 4
+// for those with it.
 constexpr int64_t kBytesAhead = 4 << 10, kBytesAheadOfAvx2 = 8 << 10;
 
 }  // namespace
 
-// A row's values that are kept in a result's memory until the result itself is stored (the exponentials of a softmax)
-// are kept in a buffer instead, where the row fits into it: the result's memory is then written once, past the cache.
+// Values of a row that are kept in a result's memory until the result itself is stored (the exponentials of a softmax)
+// are kept in a buffer instead, if the row fits into it. Then the result's memory is written once, past the cache.
 void KernelEmitter::PlanScratch() {
   has_scratch_.assign(s_.params.size(), false);
   scratch_.assign(s_.params.size(), nullptr);
@@ -92,8 +92,8 @@ void KernelEmitter::EmitRowMode() {
   }
   const bool in_turns = loops > 1 && lanes_ > 1 && s_.reduction_rank == 1 && !scans &&
                         (!f_.IsAvx2Only() || 2 * cost >= kTurnCost * moved);
-  // Where memory is the limit, a Zen 3 (machines without AVX-512) is better asked for the next row as this one is
-  // written than for one further on as its reductions run: its own prefetchers are at work then.
+  // Where memory is the limit, a Zen 3 (machines without AVX-512) should prefetch the next row as this one is written,
+  // rather than a row further on as its reductions run: its own prefetchers are at work then.
   const bool late = f_.IsAvx2Only() && !in_turns && loops > 2;
   prefetch_loop_ = late ? loops - 1 : std::min(loops - 1, 1);
   if (read > 0 && !late) {
@@ -128,10 +128,10 @@ void KernelEmitter::EmitRowMode() {
   });
 }
 
-// A row's values and places, kept in variables from one part of a loop's body to another, or to the next turn.
+// The values and places of a row, kept in variables from one part of a loop's body to another, or to the next turn.
 class KernelEmitter::KeptRow {
  public:
-  // Room for the values of phases before `end`, of which only `wanted` ones are kept.
+  // Allocates the values of phases before `end`, of which only `wanted` ones are kept.
   KeptRow(KernelEmitter& e, size_t end, const std::vector<bool>* wanted) : e_(e) {
     ForEach([&](Value*&, int i, Type* type) {
       const bool is_kept = i < 0 || (e.phase_of_[i] < static_cast<int>(end) && (!wanted || (*wanted)[i]) &&
@@ -146,7 +146,7 @@ class KernelEmitter::KeptRow {
       ++k;
     });
   }
-  // As it was kept, by code before or behind this; other values are null.
+  // Restores the state that was kept, by code before or behind this; other values are null.
   void Restore() {
     e_.vals_.assign(1, std::vector<Value*>(e_.s_.instrs.size(), nullptr));
     size_t k = 0;
@@ -174,10 +174,10 @@ class KernelEmitter::KeptRow {
   std::vector<AllocaInst*> variables_;
 };
 
-// A row's sum is many additions side by side and then a few that wait for each other; what follows waits for these. So
-// the last loop runs a row behind the others: the machine has it to do while it waits. And it takes turns with the one
-// before it, a block of elements each, so that the one computes while what the other writes is on its way. Only if the
-// nearest cache holds both rows; else a row is finished before the next begins, in a turn of its own.
+// A row's sum is many additions side by side, and then a few that wait for each other; the code behind waits for these.
+// So the last loop runs one row behind the others: the machine executes it while it waits. It takes turns with the loop
+// before it, a block of elements each, so that one computes while the other's stores are on their way. This happens
+// only if the nearest cache holds both rows. Otherwise a row is finished before the next begins, in a turn of its own.
 void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*)>& start) {
   size_t before = last - 1;  // the loop before it
   while (!s_.phases[before].inner || unless_[before] >= 0) --before;
@@ -207,7 +207,7 @@ void KernelEmitter::EmitRowsInTurns(size_t last, const std::function<void(Value*
   if (rows_read > 1 && reads_alone_) {
     block = b_.CreateSelect(reads_alone_, b_.getInt64(std::max(sum_block, step)), block);
     if (past_cache) {
-      // There its own prefetchers keep up, if rows are finished in the order in which they lie.
+      // There the machine's own prefetchers keep up, if rows are finished in the order of memory.
       Value* by_itself = b_.CreateAnd(reads_alone_, past_cache);
       behind = b_.CreateAnd(behind, b_.CreateNot(by_itself));
       asks_for_rows_ = b_.CreateNot(by_itself);
@@ -295,9 +295,9 @@ void KernelEmitter::FindRowsAhead() {
   }
 }
 
-// Rows are often pages, into the next of which no prefetcher of the machine looks. What is asked for waits in the
-// second cache where a machine with AVX-512 waits for memory: more lines can be on their way there, and pages that lie
-// in the same places of the nearest cache drive each other out of it.
+// Rows are often pages, and no prefetcher of the machine looks into the next page. A machine with AVX-512 prefetches
+// into the second cache if memory is the limit: that holds more outstanding lines, and pages that share places in the
+// nearest cache evict each other from it.
 void KernelEmitter::PrefetchRows(int copies) {
   const int row = s_.parallel_rank - 1;
   for (size_t k = 0; k < s_.params.size(); ++k) {
@@ -339,7 +339,7 @@ KernelEmitter::RowLoop KernelEmitter::PlanRowLoop(const KernelPhase& phase) {
     scans = scans || s_.instrs[i].op == KernelOp::kScan;
     reduces = reduces || s_.instrs[i].op == KernelOp::kReduce;
   }
-  // A scan of sums runs in order, one element after the other; what is beside it in vectors.
+  // A scan of sums runs in order, one element after the other; the instructions beside it run in vectors.
   active_lanes_ = lanes_;
   loop.copies = active_lanes_ == 1 || scans ? 1 : Copies(phase.instrs, reduces);
   int inner = 0, number = -1;
@@ -399,7 +399,7 @@ void KernelEmitter::FinishRowLoop(const RowLoop& loop) {
   const std::vector<Value*> known = vals_[0];
   vals_.assign(loop.copies, known);
   FinishReductions(loop.phase->instrs, loop.copies);
-  // Only what later phases may use is left.
+  // Only values that later phases may use are left.
   std::vector<Value*> after = known;
   for (int i : loop.phase->instrs) {
     if (s_.instrs[i].op == KernelOp::kReduce) after[i] = vals_[0][i];

@@ -1,5 +1,5 @@
-// Transposed operands. Where a load runs along another dim than the loop over columns, a tile of rows and columns is
-// read the way it lies in memory, transposed in registers, and kept in a buffer that the loop then reads by columns.
+// Transposed operands. If a load runs along another dim than the loop over columns, a tile of rows and columns is read
+// in the order of memory, transposed in registers, and kept in a buffer that the loop then reads by columns.
 #include <algorithm>
 
 #include "llvm/IR/Intrinsics.h"
@@ -14,7 +14,7 @@ using llvm::Value;
 
 namespace {
 
-// A tile of fewer vectors' elements is not worth a transposed block.
+// A tile with the elements of fewer vectors is not worth a transposed block.
 constexpr int64_t kFewVectors = 2;
 
 // Blocks within this many rows are taken column by column. One column of their transposed operands touches as many
@@ -53,7 +53,7 @@ void KernelEmitter::ChooseTiled() {
   tile_columns_ = shape.columns;
 }
 
-// tile[i][j] = param[i, first + j] for i < rows, j < columns; `from` is where row 0, column 0 of the tile is.
+// tile[i][j] = param[i, first + j] for i < rows, j < columns; `from` is the address of row 0, column 0 of the tile.
 void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, Value* columns) {
   const int item = ItemSize(s_.params[param].dtype);
   Type* element = MemType(s_.params[param].dtype);
@@ -78,9 +78,9 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
   For(zero, whole_columns, block_size, [&](Value* j) {
     For(zero, rows, block_size, [&](Value* next) {
       Value* i = Min(next, last_rows);
-      // The columns after these lie in other pages, which no prefetcher of the machine looks into. They are asked for
-      // in the order in which they lie, not in that in which they are used: columns are often a multiple of a page
-      // apart, and then all fall on the same few places of the nearest cache.
+      // The columns after these lie in other pages, which no prefetcher of the machine looks into. They are prefetched
+      // in the order of memory, not in that of their use: columns are often a multiple of a page apart, and then all
+      // fall on the same few places of the nearest cache.
       Value* element_of_group = b_.CreateMul(i, block_size);
       Value* column = b_.CreateUDiv(element_of_group, b_.getInt64(tile_rows_));
       Value* row = b_.CreateURem(element_of_group, b_.getInt64(tile_rows_));
@@ -93,7 +93,7 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
       FillSquare(param, {at(i, j), stride, to(i, j), pitch, ahead, step, step});
     });
   });
-  // Columns that are left, and those of few rows: the last one stands for those that there are not.
+  // The columns that are left, and those of few rows: the last one stands for missing ones.
   const bool masks = MasksNatively(element);
   auto blocks = [&]() -> Value* {
     Value* mask = MaskOf(Min(rows, block_size), n);
@@ -112,7 +112,7 @@ void KernelEmitter::FillTile(int param, Value* tile, Value* from, Value* rows, V
     });
     return nullptr;
   };
-  // Next to nothing, or what has no masks, is taken element by element.
+  // Very few elements, and elements without masks, are taken one by one.
   Value* is_worth_it = has_blocks;
   if (masks) is_worth_it = b_.CreateICmpSGE(b_.CreateMul(rows, columns), b_.getInt64(kFewVectors * n));
   IfElse(is_worth_it, blocks, [&]() -> Value* {
@@ -128,7 +128,7 @@ bool KernelEmitter::IsReadAsLoopRuns(size_t param) const {
   return !tiled_[param] && !written_[param] && s_.params[param].strides[loop_dim_] == StrideClass::kUnit;
 }
 
-// Transposed operands' rows `row`, so that column `first` is the tile's first.
+// Moves to row `row` of the transposed operands, so that column `first` is the tile's first.
 void KernelEmitter::GoToTileRow(const std::vector<Value*>& tiles, Value* row, int64_t columns, Value* first) {
   for (size_t k = 0; k < tiles.size(); ++k) {
     if (!tiled_[k]) continue;
@@ -137,7 +137,7 @@ void KernelEmitter::GoToTileRow(const std::vector<Value*>& tiles, Value* row, in
   }
 }
 
-// The same row of the next tile, of operands that lie as the loop runs.
+// Prefetches the same row of the next tile, for operands that lie in the loop's order.
 void KernelEmitter::PrefetchNextTile(Value* column) {
   for (size_t k = 0; k < s_.params.size(); ++k) {
     if (!IsReadAsLoopRuns(k)) continue;
@@ -161,7 +161,7 @@ void KernelEmitter::EmitTiles(const std::function<void(Value*, Value*)>& row,
     tiles[k] = Temporary(llvm::ArrayType::get(MemType(s_.params[k].dtype), tile_rows_ * tile_columns_));
   }
   const std::vector<Value*> outermost = addr_;
-  // Where the matrix row `tile` is; the row's number.
+  // Moves to the matrix of row `tile`, and returns the row's number.
   auto go_to = [&](Value* tile) {
     addr_ = outermost;
     Value* first = b_.CreateURem(tile, size_[d]);

@@ -133,7 +133,7 @@ class HttpStore::Impl {
   void Put(const std::string& key, const std::string& record) {
     if (static_cast<int64_t>(record.size()) > kMaxRecord) return;
     const std::string digest = ToHex(Sha256(record));
-    // The contents first: who finds the result finds them.
+    // The contents are stored first, so that whoever finds the result finds them.
     if (Send("/cas/", digest, record)) Send("/ac/", key, EncodeActionResult("kernel", digest, record.size()));
   }
 
@@ -176,7 +176,7 @@ class HttpStore::Impl {
     Warn(absl::StrCat(what, off_ ? "; going on without it" : ""));
   }
 
-  // A connection that was used before, where there is one.
+  // Takes a connection that was used before, if there is one.
   CURL* Take() {
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -190,7 +190,7 @@ class HttpStore::Impl {
     return curl_easy_init();
   }
 
-  // The status, 0 if there was none; then the failure has been told.
+  // Returns the status, or 0 if there was none; then the failure has been reported.
   long Perform(CURL* c, const char* folder, const std::string& name) {
     const std::string url = absl::StrCat(options_.url, folder, name);
     curl_easy_setopt(c, CURLOPT_URL, url.c_str());
@@ -243,7 +243,7 @@ class HttpStore::Impl {
     curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(bytes.size()));
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, &Receive);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, &answer);
-    // Else curl waits a second for a server that does not know "Expect: 100-continue".
+    // Otherwise curl waits a second for a server that does not know "Expect: 100-continue".
     curl_slist* headers = curl_slist_append(nullptr, "Expect:");
     curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
     const long status = Perform(c, folder, name);
@@ -251,7 +251,7 @@ class HttpStore::Impl {
     GiveBack(c);
     if (status == 0) return false;
     if (Is200(status)) return true;
-    // A server that one may only read from is a fine server.
+    // A read-only server is fine.
     if (!read_only_.exchange(true)) Warn(absl::StrCat("PUT ", folder, name, ": status ", status, "; only reading"));
     return false;
   }

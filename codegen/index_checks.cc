@@ -10,7 +10,7 @@
 namespace smelt {
 namespace {
 
-// Where an operator on one index tensor has its dim and its index, and whether -1 means the last.
+// The places of the dim and the index of an operator with one index tensor, and whether -1 means the last.
 struct Place {
   int dim, index;
   bool wraps;
@@ -30,7 +30,7 @@ bool IsIntegers(const Graph& g, ValueId v) {
   return t.IsTensor() && t.tensor().sizes && (t.tensor().dtype == DType::kInt64 || t.tensor().dtype == DType::kInt32);
 }
 
-// `outer_of`: for values of `g` that are values of the graph asked about, which.
+// `outer_of` maps values of `g` to the values of the graph in question that they are.
 template <typename OuterOf>
 void Collect(const Graph& g, BlockId b, OuterOf outer_of, std::vector<IndexUse>& out) {
   for (NodeId n : g.Nodes(b)) {

@@ -64,7 +64,7 @@ class InteriorFinder {
     return true;
   }
 
-  // A comparison of the index plus what does not vary with what does not vary.
+  // A comparison of the index plus an invariant with an invariant.
   std::optional<InteriorBound> BoundOf(const KernelInstr& in) const {
     if (in.op != KernelOp::kScalar) return std::nullopt;
     const bool less = in.scalar == ScalarOp::kLt || in.scalar == ScalarOp::kLe;
@@ -104,7 +104,7 @@ class InteriorFinder {
         in.operands.pop_back();
         in.has_guard = false;
       } else if (in.op == KernelOp::kLoad && in.has_guard && holds_[in.operands.back()] == false) {
-        // Zero: what no element of the interior wants.
+        // Zero: no element of the interior uses it.
         in = Constant(in.type, 0);
       } else if (IsScalar(in, ScalarOp::kNot) && in.type == DType::kBool && holds_[in.operands[0]]) {
         holds_[i] = !*holds_[in.operands[0]];

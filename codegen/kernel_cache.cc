@@ -70,7 +70,7 @@ std::string ExplainAmong(absl::Span<const KernelCache::EntryInfo> entries, const
     best = std::move(differences);
   }
   if (nearest == nullptr) return "miss; the cache has no entry";
-  // Far from everything: a list of all that differs would say less than its length does.
+  // If keys differ in more places than this, a list of all differences would say less than its length does.
   constexpr size_t kShown = 8;
   std::string out = absl::StrCat("miss; the nearest entry, ", nearest->key.substr(0, 12), ", differs in ", best.size(),
                                  best.size() == 1 ? " part:" : " parts:");
@@ -79,12 +79,12 @@ std::string ExplainAmong(absl::Span<const KernelCache::EntryInfo> entries, const
   return out;
 }
 
-// Among processes, too, a kernel is compiled once: who comes second waits until the first has stored it. A help, not a
-// guarantee: nobody waits for much longer than it takes to compile a kernel, whatever the other does. A turn is a lock
-// on one byte of the file, at a place that the key says.
+// Among processes, too, a kernel is compiled once: a second process waits until the first has stored it. This is a
+// help, not a guarantee: nobody waits for much longer than it takes to compile a kernel, whatever the other does. A
+// turn is a lock on one byte of the file, at a place that the key determines.
 class Turn {
  public:
-  // None is taken without a path.
+  // Without a path no turn is taken.
   Turn(const std::string& path, absl::string_view key) {
     uint64_t place;
     if (path.empty() || !absl::SimpleHexAtoi(key.substr(0, 15), &place)) return;
@@ -162,7 +162,7 @@ class KernelCache::Impl {
     Result result = Recovered<std::shared_ptr<const KernelObject>>(
         "kernels", [&] { return LoadOrCompile(spec, target, spec_text, key_text); });
     if (!result.ok()) {
-      // Those who wait get the error; who comes later tries again.
+      // Waiting threads get the error; later ones try again.
       std::lock_guard<std::mutex> lock(mutex_);
       kernels_.erase(key_text);
     }
@@ -285,7 +285,7 @@ class KernelCache::Impl {
 
   std::shared_ptr<const KernelObject> Load(const std::string& key, const std::string& key_text, Target target) {
     const std::string path = PathOf(key);
-    // A pipe in an entry's place would be waited for.
+    // Reading a pipe in an entry's place would block.
     if (struct stat info; stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
       Warn(absl::StrCat(path, " is not a file; compiling the kernel anew"));
       return nullptr;
@@ -297,7 +297,7 @@ class KernelCache::Impl {
     }
     std::shared_ptr<const KernelObject> object = Accept(*bytes, key, key_text, target, path);
     if (!object) return nullptr;
-    // The time of last use, for eviction. A failure costs the entry its place, no more.
+    // The time of last use, for eviction. A failure costs only the entry's place in the order.
     if (options_.mode == CacheMode::kReadWrite) utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
     Count(&Stats::disk_hits);
     return object;
@@ -315,8 +315,8 @@ class KernelCache::Impl {
     if (!bytes_on_disk_ || *bytes_on_disk_ > options_.max_bytes) Evict();
   }
 
-  // Whole or not at all. Not synced to the disk: after a crash of the machine an entry may be damaged, which its digest
-  // tells.
+  // Writes the file whole or not at all. It is not synced to the disk: after a crash of the machine an entry may be
+  // damaged, which its digest shows.
   absl::Status Publish(const std::string& path, absl::string_view bytes) {
     static std::atomic<uint64_t> counter = 0;
     const std::string temporary = absl::StrCat(path, kTemporary, getpid(), ".", counter++);
@@ -342,7 +342,7 @@ class KernelCache::Impl {
     return status;
   }
 
-  // Entries by key; temporary files that nobody writes any more go to `stale`.
+  // Entries by key. Temporary files that nobody writes any more go to `stale`.
   absl::StatusOr<std::vector<EntryInfo>> Scan(std::vector<std::string>* stale) const {
     DIR* dir = opendir(options_.directory.c_str());
     if (!dir && errno == ENOENT) return std::vector<EntryInfo>();
@@ -371,8 +371,9 @@ class KernelCache::Impl {
     return out;
   }
 
-  // Counts what is there, and while it is too much, removes what was used longest ago: to nine tenths, so that it is
-  // not done for every kernel. Other processes may do the same; what one removed is gone for the other.
+  // Counts the bytes, and while they are too many, removes the least recently used entries: down to nine tenths, so
+  // that this does not happen for every kernel. Other processes may do the same; an entry that one has removed is gone
+  // for the other.
   void Evict() {
     std::vector<std::string> stale;
     absl::StatusOr<std::vector<EntryInfo>> files = Scan(&stale);
@@ -429,7 +430,7 @@ absl::StatusOr<std::unique_ptr<KernelCache>> KernelCache::Create(Options options
   if (options.mode != CacheMode::kOff) {
     if (options.directory.empty()) options.directory = DefaultDirectory();
     if (options.directory.empty()) {
-      // A build sandbox has no home: that is no reason to fail.
+      // A build sandbox has no home; that is no reason to fail.
       options.mode = CacheMode::kOff;
     } else if (options.mode == CacheMode::kReadWrite) {
       const absl::Status made = MakeDirectories(options.directory);
@@ -454,7 +455,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const KernelObject>>> KernelCache::Ge
       requests.size(), absl::StatusOr<std::shared_ptr<const KernelObject>>(absl::UnknownError("not asked for")));
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   threads = static_cast<int>(std::min<size_t>(threads, requests.size()));
-  // Equal kernels once: else a thread would wait for another's compilation.
+  // Equal kernels are compiled once. Otherwise a thread would wait for another's compilation.
   std::map<std::string, size_t> first;
   std::vector<size_t> source(requests.size()), work;
   for (size_t i = 0; i < requests.size(); ++i) {

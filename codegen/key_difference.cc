@@ -72,7 +72,7 @@ class Comparison {
       absl::StrAppend(out, p.inner ? "inner" : "outer", " of ", p.instrs.size());
     });
   }
-  // The instruction as ToString prints it, its number, dtype, operands and constant left out: what it does.
+  // The instruction as ToString prints it, without its number, dtype, operands and constant.
   static std::string Operation(const KernelInstr& in) {
     KernelSpec one;
     one.instrs = {in};
@@ -123,7 +123,7 @@ std::vector<KeyDifference> CompareKeys(absl::string_view wanted, absl::string_vi
   const absl::StatusOr<KernelSpec> ws = ParseKernelSpec(w.spec), cs = ParseKernelSpec(c.spec);
   const size_t before = comparison.out.size();
   if (ws.ok() && cs.ok()) comparison.Specs(*ws, *cs);
-  // Written by another smelt, or in a part that has no word here: the texts differ all the same.
+  // The key was written by another smelt, or differs in a part that has no word here: the texts differ all the same.
   if (comparison.out.size() == before) comparison.Add("spec", "", "its text", "another text");
   return comparison.out;
 }

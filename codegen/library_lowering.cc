@@ -36,7 +36,7 @@ ValueId OptionalTensor(const OpCall& call, absl::string_view name) {
   return a != nullptr && a->IsTensor() ? a->value : ValueId();
 }
 
-// A list that PyTorch lets be given as one number.
+// A list that PyTorch accepts as one number.
 absl::StatusOr<std::vector<Expr>> Spread(const OpCall& call, absl::string_view name, int rank) {
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> v, call.GetExprs(name));
   if (static_cast<int>(v.size()) == 1) v.resize(rank, v[0]);

@@ -1,9 +1,9 @@
-// Objects to an image: the sections of each are laid out one after the other and the references among them are
+// Links objects to an image: the sections of each are laid out one after the other and the references among them are
 // resolved.
 //
-// A linker of our own, since what a kernel's object holds is little and known: code, constants, references relative to
-// the program counter. It is deterministic, has no state, so that threads may link at once (lld as a library has
-// globals), and it turns down whatever a position-independent image that imports nothing cannot have.
+// smelt has a linker of its own, since the contents of a kernel's object are few and known: code, constants, references
+// relative to the program counter. It is deterministic, has no state, so that threads may link at once (lld as a
+// library has globals), and it refuses everything that a position-independent image without imports cannot have.
 #include <elf.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ struct Reference {
   int64_t target = 0;  // in the image, addend included
 };
 
-// How many bytes of the section a relocation changes; 0: it is none that an image can have.
+// Returns the number of bytes of the section that a relocation changes, or 0 if no image can have that relocation.
 int BytesOf(bool x86, uint32_t type) {
   if (x86) {
     return type == R_X86_64_PC32 || type == R_X86_64_PLT32 ? 4 : type == R_X86_64_PC64 ? 8 : 0;
@@ -109,7 +109,7 @@ absl::Status Apply(bool x86, const Reference& r, std::string& image) {
     const uint32_t pages = static_cast<uint32_t>((r.target >> 12) - (r.at >> 12));
     bits = (bits & 0x9f00001f) | (pages & 3) << 29 | (pages >> 2 & 0x7ffff) << 5;
   } else if (page_offset) {
-    // The offset within the page, counted in what a load or store moves.
+    // The offset within the page, counted in the units that a load or store moves.
     const int shift = r.type == R_AARCH64_LDST16_ABS_LO12_NC    ? 1
                       : r.type == R_AARCH64_LDST32_ABS_LO12_NC  ? 2
                       : r.type == R_AARCH64_LDST64_ABS_LO12_NC  ? 3
@@ -143,7 +143,7 @@ absl::Status AddObject(const KernelObject& object, std::string& image, Image::En
   if (header.e_shstrndx >= count) return absl::DataLossError("object: no section of section names");
   SMELT_ASSIGN_OR_RETURN(absl::string_view names,
                          reader.Range(sections[header.e_shstrndx].sh_offset, sections[header.e_shstrndx].sh_size));
-  // Where each section is in the image; -1: not in it.
+  // The place of each section in the image; -1 if it is not in it.
   std::vector<int64_t> place(count, -1);
   // Constants first, then code: a section's place depends on the object alone.
   for (const bool code : {false, true}) {

@@ -28,7 +28,7 @@ struct TargetInfo {
   CpuFeatures cpu;
 };
 
-// The levels of the x86-64 psABI, by their features: a CPU's name would bring tuning for that CPU.
+// The levels of the x86-64 psABI, by their features. A CPU's name would bring tuning for that CPU.
 #define SMELT_V2_FEATURES "+cx16,+sahf,+popcnt,+sse3,+ssse3,+sse4.1,+sse4.2,+crc32"
 #define SMELT_V3_FEATURES SMELT_V2_FEATURES ",+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
 #define SMELT_V4_FEATURES SMELT_V3_FEATURES ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,+evex512"
@@ -47,9 +47,10 @@ TargetInfo InfoOf(Target t) {
   }
 }
 
-// A conversion of a number keeps what else its register held, and waits for whoever wrote that. LLVM clears the
-// register first unless it was written long before; of a loop's it does not see that the last round wrote it, and takes
-// that for longer than any distance but this one. It looks at the switch, which is one of the process, as it compiles.
+// A conversion of a number keeps the rest of its register, and waits for the instruction that wrote it. LLVM clears the
+// register first unless it was written long before. In a loop it does not see that the last round wrote the register,
+// and takes that for farther away than any distance but this one. The switch belongs to the process, and LLVM reads it
+// as it compiles.
 void AlwaysBreakFalseDependences() {
   constexpr unsigned kBeyondAnyDistance = 1u << 30;
   if (auto* clearance = FindSwitch<unsigned>("undef-reg-clearance")) clearance->setValue(kBeyondAnyDistance);
@@ -76,7 +77,7 @@ struct Machine {
   std::unique_ptr<FileEmitter> objects;  // null until asked for
 };
 
-// A target machine is expensive to make and not to be shared by threads: each thread keeps its own.
+// A target machine is expensive to make and cannot be shared by threads, so each thread keeps its own.
 absl::StatusOr<Machine*> MachineFor(Target target) {
   thread_local std::map<Target, Machine> machines;
   Machine& machine = machines[target];
@@ -151,7 +152,7 @@ absl::StatusOr<KernelObject> CompileKernel(const KernelSpec& spec, Target target
     return object;
   }
   SMELT_ASSIGN_OR_RETURN(Lowered lowered, Lower(spec, target, object.symbol));
-  // Takes LLVM a hundredth of the time, and a broken module might compile to anything.
+  // This takes a hundredth of LLVM's time, and a broken module might compile to anything.
   std::string broken;
   llvm::raw_string_ostream stream(broken);
   if (llvm::verifyModule(*lowered.module, &stream)) {

@@ -35,7 +35,7 @@
 namespace smelt {
 namespace {
 
-// The oldest version of PTX that has all of the architecture: the older, the more drivers take it.
+// The oldest version of PTX that supports the architecture: older versions run on more drivers.
 const char* PtxFeature(Target t) { return t == Target::kSm100 ? "+ptx86" : t == Target::kSm90 ? "+ptx80" : "+ptx78"; }
 
 absl::StatusOr<llvm::TargetMachine*> MachineFor(Target target) {
@@ -59,8 +59,8 @@ absl::StatusOr<llvm::TargetMachine*> MachineFor(Target target) {
   return machine.get();
 }
 
-// Links what the module calls of libdevice. Its functions become the module's own, always inlined: modules of several
-// kernels are later put into one file, where no two names may be equal.
+// Links the functions of libdevice that the module calls. They become the module's own, always inlined: modules of
+// several kernels are later put into one file, where no two names may be equal.
 absl::Status LinkLibdevice(llvm::Module& module, Target target, const std::string& symbol) {
   bool needed = false;
   std::string example;
@@ -135,7 +135,7 @@ absl::StatusOr<std::string> CompileToPtx(const KernelSpec& spec, Target target, 
   SMELT_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> module, LowerKernelForCuda(context, spec, symbol));
   module->setTargetTriple(machine->getTargetTriple());
   module->setDataLayout(machine->createDataLayout());
-  // Denormals are kept, as PyTorch does.
+  // Denormals are kept, as in PyTorch.
   module->addModuleFlag(llvm::Module::Override, "nvvm-reflect-ftz", uint32_t{0});
   SMELT_RETURN_IF_ERROR(LinkLibdevice(*module, target, symbol));
   SMELT_RETURN_IF_ERROR(Check(*module));
@@ -158,7 +158,7 @@ absl::StatusOr<std::string> PrintCudaIr(const KernelSpec& spec, const std::strin
 
 namespace {
 
-// Where each function's code lies in a cubin, an ELF file: its section is ".text." and its name.
+// Finds the code of each function in a cubin, an ELF file: its section is ".text." and its name.
 absl::Status FindCode(absl::string_view cubin, absl::Span<const KernelObject* const> objects, Image& image) {
   const absl::Status bad = absl::InternalError("ptxas gave no ELF file that can be read");
   Elf64_Ehdr header;
@@ -195,8 +195,8 @@ absl::Status FindCode(absl::string_view cubin, absl::Span<const KernelObject* co
 absl::StatusOr<CudaImage> LinkCudaImage(absl::Span<const KernelObject* const> objects) {
   CudaImage out;
   if (objects.empty()) return out;
-  // One file may say its version and target once. Equal kernels of a graph are one object; should one be given twice,
-  // it must not be defined twice.
+  // One file may state its version and target once. Equal kernels of a graph are one object. If one is given twice, it
+  // must not be defined twice.
   std::map<std::string, Image::Entry> written;
   for (const KernelObject* o : objects) {
     if (!IsCuda(o->target)) return absl::InvalidArgumentError(absl::StrCat(o->symbol, " is no kernel for CUDA"));

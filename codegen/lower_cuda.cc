@@ -335,7 +335,7 @@ class CudaEmitter {
         Point(1);
       });
     };
-    // Whole, and each param that lies side by side is aligned: no alignment is promised.
+    // Whole chunks. The params' elements are adjacent, but no alignment is promised.
     index = at;
     Value* whole = b_.CreateICmpSLE(b_.CreateAdd(at, b_.getInt64(v)), limit);
     for (size_t k = 0; k < s_.params.size(); ++k) {
@@ -348,7 +348,7 @@ class CudaEmitter {
   }
   bool SideBySide(int param) const { return s_.params[param].strides[s_.parallel_rank - 1] == StrideClass::kUnit; }
 
-  // One point, or `v` side by side: all phases, reductions inside the thread.
+  // Emits one point, or `v` side by side: all phases, with reductions inside the thread.
   void Point(int v) {
     const std::vector<Value*> outer = index_;
     values_.assign(v, std::vector<Value*>(s_.instrs.size(), nullptr));
@@ -413,8 +413,8 @@ class CudaEmitter {
     return std::any_of(phase.instrs.begin(), phase.instrs.end(),
                        [&](int i) { return s_.instrs[i].op == KernelOp::kStore && s_.instrs[i].has_offset; });
   }
-  // The only store at an offset of a phase in which its param is loaded at that very offset alone, and where only the
-  // store depends on what is loaded; -1 if the phase is another.
+  // Returns the only store at an offset in a phase in which its param is loaded at that very offset alone, and where
+  // only the store depends on the loaded value; -1 for any other phase.
   int OnlyScatter(const KernelPhase& phase) const {
     int store = -1;
     for (int i : phase.instrs) {
@@ -435,7 +435,8 @@ class CudaEmitter {
     }
     return late[to.operands[1]] || (to.has_guard && late[to.operands.back()]) ? -1 : store;
   }
-  // The instructions of the phase that need what it loads from `param`: such loads, and what follows from them.
+  // Returns the instructions of the phase that depend on loads from `param`: the loads themselves, and everything
+  // computed from them.
   std::vector<bool> DependsOnLoad(const KernelPhase& phase, int param) const {
     std::vector<bool> late(s_.instrs.size(), false);
     for (int i : phase.instrs) {
@@ -446,9 +447,9 @@ class CudaEmitter {
     return late;
   }
 
-  // As many elements at once as there are threads. Each computes its element's place and what it brings there; then
-  // those whose place no earlier element of the same lot names go first, then the second ones, and so on. So each place
-  // sees its elements in their order, whatever the hardware does.
+  // Takes as many elements at once as there are threads. Each thread computes the place and the value of its element.
+  // First the elements are stored whose place no earlier element of the same lot names, then the second ones, and so
+  // on. So each place sees its elements in their order, whatever the hardware does.
   void EmitScatter(const KernelPhase& phase) {
     Value* const count = Product(s_.parallel_rank, s_.rank());
     const int store = OnlyScatter(phase);
@@ -628,7 +629,7 @@ class CudaEmitter {
       return;
     }
     if (a.lost) {
-      // Kahan's sum. Where it is infinite nothing is carried: infinity less infinity would be NaN.
+      // Kahan's sum. If it is infinite nothing is carried: infinity less infinity would be NaN.
       Value* y = b_.CreateFSub(x, Get(a.lost));
       Value* sum = b_.CreateFAdd(old, y);
       Value* lost = b_.CreateFSub(b_.CreateFSub(sum, old), y);
@@ -723,7 +724,7 @@ class CudaEmitter {
       const bool plain = !in.has_offset && !in.has_guard;
       loaded = loaded || in.op == KernelOp::kLoad;
       if (once_ && loaded && in.op == KernelOp::kStore) {
-        // Each thread has loaded what the one that stores replaces.
+        // Each thread has loaded the value that the storing one replaces.
         Barrier();
         loaded = false;
       }
@@ -843,7 +844,7 @@ class CudaEmitter {
       case KernelOp::kCheckIndex: {
         Value *index = operand(0), *size = operand(1), *zero = b_.getInt64(0);
         index = b_.CreateSelect(b_.CreateICmpSLT(index, zero), b_.CreateAdd(index, size), index);
-        // As unsigned numbers negative ones are large.
+        // Negative numbers are large as unsigned ones.
         Value* bad = b_.CreateOr(b_.CreateICmpSLT(index, zero), b_.CreateICmpSGE(index, size));
         SetStatus(1, bad);
         out = b_.CreateSelect(bad, zero, index);

@@ -38,7 +38,7 @@ absl::Status KernelEmitter::Emit(const std::string& symbol) {
   LoadWords();
   auto* body = BasicBlock::Create(c_, "body", fn_);
   auto* exit = BasicBlock::Create(c_, "exit", fn_);
-  // The entry keeps only allocas and what follows from the parameter block.
+  // The entry holds only allocas and values that follow from the parameter block.
   b_.CreateCondBr(b_.CreateICmpSLT(begin_, end_), body, exit);
   b_.SetInsertPoint(body);
   if (Value* refuses = IndexesNothing(b_, s_, size_, scalars_)) {
@@ -117,8 +117,8 @@ void KernelEmitter::Plan() {
   }
   const bool vectorize = s_.vector_dim >= 0 && !s_.sequential;
   lanes_ = vectorize ? f_.vector_bits / LaneBits() : 1;
-  // Elements far apart are read and written one by one: of very many, in short vectors. Code of ten thousand
-  // instructions compiles in time that is quadratic in them.
+  // Elements far apart are read and written one by one; very many of them in short vectors. The compile time of code of
+  // ten thousand instructions is quadratic in them.
   constexpr int kMostApart = 256;
   for (const int apart = CountApart(); lanes_ > 4 && lanes_ * apart > kMostApart;) lanes_ /= 2;
   written_.assign(s_.params.size(), false);
@@ -236,7 +236,7 @@ bool KernelEmitter::MayBeNonTemporal(int param) const {
   if (p.strides[loop_dim_] != StrideClass::kUnit) return false;
   if (p.is_read && !has_scratch_[param]) return false;
   if (8 * ItemSize(p.dtype) * lanes_ < 128) return false;
-  // A class shared with a param that is read: the cache holds the lines already.
+  // The param shares a class with one that is read: the cache holds the lines already.
   for (const KernelParam& q : s_.params) {
     if (&q != &p && q.is_read && (p.alias_class < 0 ? false : q.alias_class == p.alias_class)) return false;
   }
@@ -381,7 +381,7 @@ void KernelEmitter::SetStatus(int code, Value* bad) {
 
 Value* KernelEmitter::Splat(Value* v) {
   if (active_lanes_ == 1 || v->getType()->isVectorTy()) return v;
-  // Where it is made, not in the loop that reads it: nothing moves it out of there.
+  // The constant is made here, not in the loop that reads it: nothing would move it out of there.
   llvm::IRBuilder<>::InsertPointGuard here(b_);
   auto* made = llvm::dyn_cast<llvm::Instruction>(v);
   if (made && made->getParent() != b_.GetInsertBlock() && !llvm::isa<llvm::PHINode>(made)) {
@@ -394,9 +394,9 @@ void KernelEmitter::SetAll(int i, Value* v) {
   for (auto& copy : vals_) copy[i] = v;
 }
 
-// Functions with branches: else the copies' code, block after block, would no longer run side by side. And, where a
-// machine has few registers, functions of float32: each constant is then loaded once for all copies, and each
-// instruction waits less for the one before, as those of the other copies come between them.
+// Functions with branches are emitted together: otherwise the copies' code, block after block, would no longer run side
+// by side. On a machine with few registers, functions of float32 are too: each constant is then loaded once for all
+// copies, and each instruction waits less for the one before, as those of the other copies come between them.
 bool KernelEmitter::IsEmittedTogether(const KernelInstr& in) const {
   if (in.op != KernelOp::kScalar) return false;
   switch (in.scalar) {
@@ -487,8 +487,8 @@ std::vector<Value*> KernelEmitter::WholesOrParts(const std::function<std::vector
   return values;
 }
 
-// Where a body serves whole vectors and parts of them, each access is two blocks of code; of loads from places that are
-// known as the body begins, a few share them. (More wait for their use in registers that others need.)
+// If a body serves whole vectors and parts of them, each access is two blocks of code. A few loads from places that are
+// known at the start of the body share them. (More loads would wait for their use in registers that others need.)
 void KernelEmitter::LoadTogether(const std::vector<int>& instrs, size_t from) {
   std::vector<int> loads;
   for (size_t k = from; k < instrs.size() && loads.size() < kLoadedTogether; ++k) {
@@ -653,7 +653,8 @@ Value* KernelEmitter::CompareLanes(const KernelInstr& in, int u) {
   const bool swapped = is_index(in.operands[1]);
   const int index = in.operands[swapped], limit = in.operands[!swapped];
   if (!is_index(index) || varying_[limit]) return nullptr;
-  // In lane l of copy u the index is first + u * lanes + l: both sides less `first`, the limit within what copies hold.
+  // In lane l of copy u the index is first + u * lanes + l. Both sides are reduced by `first`, and the limit is clamped
+  // to what copies hold.
   constexpr int kMostCopies = 64;
   const int bits = std::clamp(f_.vector_bits / active_lanes_, 16, 64);
   Value* first = FirstIndex(0);
@@ -682,8 +683,8 @@ bool KernelEmitter::IsNegative(int i, int x) const {
 
 Value* KernelEmitter::EmitCheckIndex(int i, int u) {
   const KernelInstr& in = s_.instrs[i];
-  // Where a negative index has been made the size, which is out of range, it need not be told apart. A phase has of
-  // earlier ones what its operands name, which is not what they were made of.
+  // If a negative index has been replaced by the size, which is out of range, it need not be distinguished. A phase
+  // knows only the values of earlier phases that its operands name, not their operands.
   const KernelInstr& from = s_.instrs[in.operands[0]];
   const bool in_one_phase = std::any_of(s_.phases.begin(), s_.phases.end(), [&](const KernelPhase& p) {
     const auto has = [&](int k) { return std::find(p.instrs.begin(), p.instrs.end(), k) != p.instrs.end(); };
@@ -708,7 +709,7 @@ Value* KernelEmitter::EmitCheckIndex(int i, int u) {
 
 namespace {
 
-// A kernel that goes on as `gathers` or as `apart`.
+// A kernel that continues as `gathers` or as `apart`.
 void EmitChoice(llvm::Function& apart, llvm::Function& gathers, const std::string& symbol) {
   auto* fn =
       llvm::Function::Create(apart.getFunctionType(), llvm::GlobalValue::ExternalLinkage, symbol, apart.getParent());
@@ -737,9 +738,9 @@ absl::StatusOr<std::unique_ptr<llvm::Module>> LowerKernel(llvm::LLVMContext& con
   absl::Status status = one_by_one.Emit(symbol);
   if (!status.ok()) return status;
   if (!one_by_one.could_gather()) return module;
-  // Both, and the machine that runs it says which: on Intel's processors gathers take half of the time that it takes to
-  // move places out of a vector and elements into one, on AMD's up to half as much again. A choice at each load would
-  // keep LLVM from taking places apart once for all that is read there.
+  // The kernel holds both forms, and the machine that runs it chooses. On Intel's processors gathers take half of the
+  // time of moving places out of a vector and elements into one; on AMD's they take up to half as much again. A choice
+  // at each load would keep LLVM from extracting the places once for all loads there.
   llvm::Function* apart = module->getFunction(symbol);
   apart->setName(symbol + "_apart");
   apart->setLinkage(llvm::GlobalValue::InternalLinkage);

@@ -77,7 +77,7 @@ Value* ScalarEmitter::ToFloat(Value* bits, DType half) {
   Value* sign = b_.CreateShl(b_.CreateAnd(wide, ConstantInt::get(i32, 0x8000)), 16);
   Value* magnitude = b_.CreateAnd(wide, ConstantInt::get(i32, 0x7fff));
   Value* shifted = b_.CreateShl(magnitude, 13);
-  // Exponents move by 112; multiplying does it for denormals too.
+  // The exponent moves by 112. Multiplying moves it for denormals too.
   Value* scaled = b_.CreateFMul(b_.CreateBitCast(shifted, f32), ConstantFP::get(f32, 0x1p112));
   Value* special = b_.CreateOr(shifted, ConstantInt::get(i32, 0x7f800000));
   Value* is_special = b_.CreateICmpUGE(magnitude, ConstantInt::get(i32, 0x7c00));
@@ -85,7 +85,7 @@ Value* ScalarEmitter::ToFloat(Value* bits, DType half) {
   return b_.CreateBitCast(b_.CreateOr(r, sign), f32);
 }
 
-// By a table of four bits for each kind of number: a NaN (the lowest two) becomes the one, others stay.
+// Uses a table of four bits for each kind of number: a NaN (the lowest two) becomes the one NaN, others stay.
 Value* ScalarEmitter::OneNan(Value* v) {
   Value* nan = b_.CreateBitCast(ConstantInt::get(Like(v, b_.getInt32Ty()), 0x7fc00000), v->getType());
   Value* table = ConstantInt::get(Like(v, b_.getInt32Ty()), 0x11111100);
@@ -93,8 +93,8 @@ Value* ScalarEmitter::OneNan(Value* v) {
                             {nan, v, table, b_.getInt32(0), b_.getInt16(0xffff), b_.getInt32(4)});
 }
 
-// The bits of `v` rounded to the high half, to even; what is in the low half does not matter. Each NaN is one and the
-// same, but short ones, which are as they were.
+// Rounds the bits of `v` to the high half, to even; the low half is undefined afterwards. Each NaN becomes one and the
+// same, except short ones, which stay as they are.
 Value* ScalarEmitter::RoundToHighHalf(Value* v, bool short_nans) {
   Type* i32 = Like(v, b_.getInt32Ty());
   auto k = [&](uint32_t x) { return ConstantInt::get(i32, x); };
@@ -105,22 +105,22 @@ Value* ScalarEmitter::RoundToHighHalf(Value* v, bool short_nans) {
     Value* odd = b_.CreateICmpNE(b_.CreateAnd(bits, k(0x10000)), k(0));
     return b_.CreateAdd(bits, b_.CreateSelect(odd, k(0x8000), k(0x7fff)));
   }
-  // The bit that will be last decides about the middle.
+  // The last bit of the result decides a tie.
   Value* bits = b_.CreateBitCast(v, i32);
   Value* last = b_.CreateAnd(b_.CreateLShr(bits, 16), k(1));
   Value* rounded = b_.CreateAdd(bits, b_.CreateAdd(last, k(0x7fff)));
   return short_nans ? rounded : b_.CreateSelect(b_.CreateFCmpUNO(v, v), k(0x7fc00000), rounded);
 }
 
-// Back in float32 it is a mask: nothing is moved.
+// As float32 again it is a mask: nothing is moved.
 Value* ScalarEmitter::HighHalf(Value* rounded) {
   return b_.CreateTrunc(b_.CreateLShr(rounded, 16), Like(rounded, b_.getInt16Ty()));
 }
 
-// The upper halves side by side are the result but for rounding, which compares the lower halves, side by side too,
-// with the middle: 7 instructions a pair of vectors, 11 when each is rounded by itself. A last bit of 1 makes the
-// middle more than it. LLVM makes a shift and a blend one permutation, which takes Intel's processors three times as
-// long: hence the bitwise instruction by its table, "a or (b and c)".
+// The upper halves side by side are the result, except for rounding, which compares the lower halves, side by side too,
+// with the middle: 7 instructions per pair of vectors, instead of 11 if each is rounded by itself. A last bit of 1
+// makes a tie count as more. LLVM turns a shift and a blend into one permutation, which takes Intel's processors three
+// times as long: hence the bitwise instruction by its table, "a or (b and c)".
 Value* ScalarEmitter::ToBFloat16Pairs(Value* even, Value* odd, bool short_nans) {
   if (!short_nans) {
     even = OneNan(even);
@@ -168,7 +168,8 @@ Value* ScalarEmitter::FromFloat(Value* v, DType half) {
   return b_.CreateTrunc(b_.CreateOr(r, sign), i16);
 }
 
-// By way of int32, or int64: what does not fit there, and NaN, is its least value; then the low bits count.
+// Converts through int32, or int64: NaN, and numbers that do not fit there, become its least value; then the low bits
+// count.
 Value* ScalarEmitter::ToInteger(Value* v, DType to) {
   const bool wide = to == DType::kInt64;
   Type* real = v->getType();
@@ -207,7 +208,7 @@ Value* ScalarEmitter::Cast(Value* v, DType from, DType to) {
   return IsSigned(from) ? b_.CreateSExtOrTrunc(v, type) : b_.CreateZExtOrTrunc(v, type);
 }
 
-// Integer quotients and remainders that neither trap nor depend on what the machine does at the edges.
+// Integer quotients and remainders that neither trap nor depend on the machine at the edges.
 Value* ScalarEmitter::Divide(ScalarOp op, DType t, Value* a, Value* z) {
   Type* type = a->getType();
   const bool is_signed = IsSigned(t);
@@ -219,7 +220,7 @@ Value* ScalarEmitter::Divide(ScalarOp op, DType t, Value* a, Value* z) {
   Value* safe = b_.CreateSelect(by_minus_one ? b_.CreateOr(by_zero, by_minus_one) : by_zero, one, z);
   Value* q;
   if (bits < 64) {
-    // Exact in the next floating point type: the machine has no vector division of integers.
+    // The quotient is exact in the next floating-point type: the machine has no vector division of integers.
     Type* real = Like(a, bits < 32 ? b_.getFloatTy() : b_.getDoubleTy());
     Type* wide = Like(a, b_.getInt32Ty());
     Value* x = is_signed ? b_.CreateSIToFP(a, real) : b_.CreateUIToFP(a, real);
@@ -261,7 +262,7 @@ Value* ScalarEmitter::Divide(ScalarOp op, DType t, Value* a, Value* z) {
 Value* ScalarEmitter::Quotients(Value* a, Value* z) {
   Type* type = a->getType();
   Type* real = Like(a, b_.getDoubleTy());
-  // 1.5 * 2^52: added to an integer of at most 51 bits, as bits or as a number, it makes the one out of the other.
+  // 1.5 * 2^52: adding it to an integer of at most 51 bits, as bits or as a number, converts between the two.
   Value* magic = llvm::ConstantFP::get(real, 6755399441055744.0);
   Value* magic_bits = ConstantInt::get(type, 0x4338000000000000);
   auto is_small = [&](Value* v) {
@@ -300,8 +301,8 @@ Value* ScalarEmitter::Quotients(Value* a, Value* z) {
   return result;
 }
 
-// Square and multiply, as long as some lane's exponent has bits. A negative exponent gives 1 / base, truncated, as in
-// PyTorch.
+// Squares and multiplies, as long as some lane's exponent has bits. A negative exponent gives 1 / base, truncated, as
+// in PyTorch.
 Value* ScalarEmitter::IntegerPower(DType t, Value* base, Value* exponent) {
   Type* type = base->getType();
   Value* one = ConstantInt::get(type, 1);
@@ -355,8 +356,8 @@ Value* ScalarEmitter::MinMax(ScalarOp op, DType t, Value* a, Value* z) {
   return b_.CreateSelect(special, z, b_.CreateSelect(better, z, a));
 }
 
-// A function's code comes once more each time it is inlined; in a kernel of a hundred lgammas LLVM would work for half
-// a minute. From here on it is called: some spilled registers are nothing beside it.
+// A function's code is repeated each time it is inlined; on a kernel of a hundred lgammas LLVM would work for half a
+// minute. From this size on it is called: beside it some spilled registers cost nothing.
 constexpr int kMaxInlined = 1500;
 
 Value* ScalarEmitter::Math(ScalarOp op, Value* x, Value* y) {

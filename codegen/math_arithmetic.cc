@@ -86,7 +86,7 @@ Value* MathEmitter::Concatenate(std::vector<Value*> parts, int lanes) {
 Value* MathEmitter::ExactFma(Value* x, Value* y, Value* z) {
   if (f_.fma) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {t_}, {x, y, z});
   if (!is_double_) {
-    // The product is exact in double; the sum is rounded to odd, so that rounding it again to float is as rounding
+    // The product is exact in double. The sum is rounded to odd, so that rounding it again to float is like rounding
     // once.
     Type* wide = t_->getWithNewType(b_.getDoubleTy());
     MathEmitter w(b_, f_, wide);
@@ -95,7 +95,7 @@ Value* MathEmitter::ExactFma(Value* x, Value* y, Value* z) {
     w.TwoSum(p, b_.CreateFPExt(z, wide), &s, &e);
     return b_.CreateFPTrunc(w.ToOdd(s, e), t_);
   }
-  // Boldo and Melquiond's emulation; exact but where the product's parts leave the exponent range.
+  // Boldo and Melquiond's emulation. It is exact unless the product's parts leave the exponent range.
   Value *uh, *ul, *th, *tl, *vh, *vl;
   TwoProduct(x, y, &uh, &ul);
   TwoSum(z, ul, &th, &tl);
@@ -197,7 +197,7 @@ Value* MathEmitter::Fmod64(Value* x, Value* y) {
   split(d, &dm, &de);
   Value* smaller = Lt(a, d);
   Value* shift = b_.CreateSub(ae, de);
-  // With a >= d > 0 the exponents differ by >= 0; the mantissa of d, if denormal, may be small: that is no harm.
+  // With a >= d > 0 the exponents differ by >= 0. The mantissa of a denormal d may be small, which does no harm.
   shift = Select(smaller, KI(0), shift);
   std::vector<Value*> state = {am, shift};
   While(state, [&](std::vector<Value*>& s) {

@@ -1,4 +1,4 @@
-// Exponentials, and what is made of them: sigmoid, tanh, sinh, cosh.
+// Exponentials, and functions made of them: sigmoid, tanh, sinh, cosh.
 #include <iterator>
 #include <vector>
 
@@ -103,8 +103,8 @@ Value* MathEmitter::Expm1(Value* x) {
 }
 
 Value* MathEmitter::Sigmoid32(Value* x) {
-  // 2^-24 / (2^-24 + 2^-24 e^-x): 2^-24 e^-x overflows nowhere down to where the result is 0, and above 30 it is
-  // nothing beside 2^-24. NaN goes through all of it.
+  // 2^-24 / (2^-24 + 2^-24 e^-x): 2^-24 e^-x overflows nowhere before the result is 0, and above 30 it is nothing
+  // beside 2^-24. NaN passes through.
   Value* a = AtMost(AtLeast(x, -104.5), 30);
   Value *n, *power;
   RoundWithPower(a, -kLog2e, -24, &n, &power);
@@ -119,14 +119,14 @@ Value* MathEmitter::Sigmoid32(Value* x) {
 
 Value* MathEmitter::Sigmoid(Value* x) {
   if (!is_double_) return Sigmoid32(x);
-  // e^-|x| <= 1: nothing overflows, and small results keep their bits. NaN goes through all of it.
+  // e^-|x| <= 1: nothing overflows, and small results keep their bits. NaN passes through.
   Value* e = ExpAtMostHuge(Neg(Abs(x)));
   Value* top = Select(Lt(x, K(0)), e, K(1));
   return Div(top, Add(e, K(1)));
 }
 
 Value* MathEmitter::Power2Less1(Value* r) {
-  // The first coefficient is added last, where all the rest is small: its is the only rounding that counts.
+  // The first coefficient is added last, where the rest is small: its rounding is the only one that counts.
   Value* q = PolyPairs(r, Mul(r, r), {std::begin(kPower32) + 1, std::end(kPower32)});
   return Mul(r, Fma(q, r, K(kPower32[0])));
 }

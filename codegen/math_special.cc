@@ -70,8 +70,8 @@ Value* MathEmitter::Erfinv32(Value* x) {
 }
 
 Value* MathEmitter::Erfinv(Value* x) {
-  // A first guess good to 2e-3 from Winitzki's formula, then Halley's iteration, whose error is cubed each time. Near
-  // +-1 the residual is taken of erfc, which does not cancel.
+  // Winitzki's formula gives a first guess within 2e-3, then Halley's iteration cubes the error each time. Near +-1 the
+  // residual is computed from erfc, which does not cancel.
   Value* a = Abs(x);
   Value* rest = Sub(K(1), a);
   Value* l = Log(Mul(rest, Add(a, K(1))));
@@ -149,7 +149,7 @@ Value* MathEmitter::Lgamma(Value* x) {
 Value* MathEmitter::LgammaForFloat(Value* x) {
   Value* a = Abs(x);
   Value* negative = Lt(x, K(0));
-  // As above; Stirling's series from 5 on, and of all logarithms but that of y one at a time is wanted.
+  // As above. Stirling's series starts at 5, and only the logarithm of y is needed at a time.
   Value* product = K(1);
   Value* y = Select(negative, Add(a, K(1)), a);
   for (int i = 0; i < 5; ++i) {

@@ -74,8 +74,7 @@ llvm::Function* MathEmitter::ReduceLarge() {
   b.SetInsertPoint(llvm::BasicBlock::Create(c, "entry", fn));
   Value* bits = b.CreateBitCast(fn->getArg(0), i64);
   Value* mantissa = b.CreateOr(b.CreateAnd(bits, b.getInt64((int64_t{1} << 52) - 1)), b.getInt64(int64_t{1} << 52));
-  // a = mantissa * 2^e. Bits of 2/pi whose product with a is a multiple of 4 do not matter: those before number e
-  // - 1.
+  // a = mantissa * 2^e. Bits of 2/pi whose product with a is a multiple of 4 do not matter: those before bit e - 1.
   Value* e = b.CreateSub(b.CreateAnd(b.CreateLShr(bits, 52), b.getInt64(0x7ff)), b.getInt64(1075));
   Value* first = b.CreateAdd(e, b.getInt64(62));  // in the table, which starts with 64 zeros; number 1 is bit 64
   Value* word = b.CreateLShr(first, 6);
@@ -96,7 +95,7 @@ llvm::Function* MathEmitter::ReduceLarge() {
   b.CreateStore(b.CreateTrunc(quadrant, i64), fn->getArg(1));
   Value* rest = b.CreateSub(sum, b.CreateShl(quadrant, 126));
   Value* high = b.CreateSIToFP(b.CreateTrunc(b.CreateAShr(rest, 64), i64), f64);
-  // The low word's upper half is as much as counts.
+  // The upper half of the low word is as precise as needed.
   Value* low = b.CreateSIToFP(b.CreateLShr(b.CreateTrunc(rest, i64), 1), f64);
   Value* fraction =
       b.CreateFAdd(b.CreateFMul(high, ConstantFP::get(f64, 0x1p64)), b.CreateFMul(low, ConstantFP::get(f64, 2)));
@@ -137,7 +136,7 @@ void MathEmitter::ReducePi(Value* x, Value** r, Value** q) {
   y = Fma(n, K(-0x1.0b4611a6p-34), y);
   y = Fma(n, K(-0x1.3198a2e037073p-69), y);
   *r = y;
-  // n of large lanes is of no use; keep it in range.
+  // n is of no use in large lanes; keep it in range.
   *q = ToInt(Select(large, K(0), n));
   FixLarge(And(large, Lt(Abs(x), Inf())), x, r, q);
   *r = Select(b_.CreateFCmpULT(Abs(x), Inf()), Select(IsNan(x), Nan(), *r), Nan());

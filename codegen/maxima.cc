@@ -8,7 +8,7 @@
 namespace smelt {
 namespace {
 
-// In larger kernels nobody looks for them.
+// Larger kernels are not searched for them.
 constexpr int kMaxInstrs = 1000;
 
 class MaximaFinder {

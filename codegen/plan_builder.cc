@@ -84,7 +84,7 @@ void PlanBuilder::BindInputs() {
     for (MemoryIndex i : c_.overlaps.memory_of) members += i.value() == m;
     grouped_ = grouped_ || members > 1;
   }
-  // So is the memory of one argument of any strides: its type does not say what of it there is.
+  // So is the memory of one argument of any strides: its type does not say which part of it there is.
   for (NodeId n : g_.AllNodes()) {
     for (ValueId o : g_.node(n).outputs) grouped_ = grouped_ || HomeOf(o).has_value();
   }
@@ -242,7 +242,7 @@ Expr PlanBuilder::BytesOf(const SymbolicGeometry& g) {
     last = last + (g.sizes[d] - 1) * g.strides[d];
     n = n * g.sizes[d];
   }
-  // The span of a dense tensor is its number of elements; written so, an empty one has no bytes.
+  // The span of a dense tensor is its number of elements. Written like this, an empty tensor has no bytes.
   std::vector<Expr> contiguous = ContiguousStrides(g.sizes);
   const Expr elements = (contiguous == g.strides || last + 1 == n) ? n : Max(last + 1 + g.offset, Expr(0));
   return elements * ItemSize(g.dtype);
@@ -303,7 +303,7 @@ void PlanBuilder::ParallelCopies(const std::vector<LocatedCopy>& copies, bool co
   };
   emit_ready();
   for (size_t i = 0; i < left.size() && ready.size() < left.size(); ++i) {
-    // It was not ready: others read where it writes, and they wait too.
+    // It was not ready: others read the memory that it writes, and they wait too.
     if (readers[left[i].to.slot] <= 0) continue;
     const int slot = left[i].from.slot;
     left[i].from = Saved(left[i].from);

@@ -95,8 +95,8 @@ absl::Status PlanBuilder::EmitLoop(NodeId n) {
     }
   }
   if (is_while) {
-    // The condition must not compute over what the body reads after it. The body itself may: what it carries on is
-    // read at its end, which the lives of its values say.
+    // The condition must not overwrite memory that the body reads after it. The body itself may: the values that it
+    // carries on are read at its end, as the lives of its values say.
     for (ValueId p : g_.params(g_.node(n).blocks[0])) lives_.SetLastUse(p, lives_.End(n));
   }
   auto step = std::make_unique<fb::WhileT>();
@@ -137,7 +137,7 @@ absl::Status PlanBuilder::EmitLoop(NodeId n) {
     SMELT_ASSIGN_OR_RETURN(Location from, Locate(g_.results(body)[first_result + i]));
     copies.push_back({from, places[i]});
   }
-  // Before the copies: it may lie where a carried value goes.
+  // This comes before the copies: it may lie in the place of a carried value.
   if (!is_while) {
     SMELT_ASSIGN_OR_RETURN(int next, Predicate(g_.results(body)[0], n));
     if (next != step->predicate) {

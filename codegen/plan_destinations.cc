@@ -51,7 +51,7 @@ void PlanBuilder::PlaceMutation(const MutatedMemory& m) {
     in_place_chain_.insert(chain.begin(), chain.end());
     return;
   }
-  // A whole new value, or one in another shape: computed into the argument if nobody needs the old contents by then.
+  // A whole new value, or one in another shape, is computed into the argument if nobody needs the old contents by then.
   const ValueId owner = Root(root);
   if (!(is_state && SharedStorage(StorageOf(m.memory))) && IsWrittenThroughViews(root, initial, home)) {
     in_place_chain_.insert(chain.begin(), chain.end());
@@ -76,7 +76,7 @@ void PlanBuilder::PlaceMutation(const MutatedMemory& m) {
 void PlanBuilder::PlaceFresh(int key, GraphOutputIndex contents) {
   if (fresh_slot_.contains(key)) return;
   const ValueId f = g_.outputs()[contents.value()];
-  // Complex numbers are the view of their parts: what writes the parts writes the result.
+  // Complex numbers are the view of their parts, so a node that writes the parts writes the result.
   ValueId whole = f;
   while (!g_.IsParam(g_.value(whole).def) && g_.node(g_.value(whole).def).op == "smelt::view") {
     const ValueId base = g_.node(g_.value(whole).def).inputs[0];
@@ -86,8 +86,8 @@ void PlanBuilder::PlaceFresh(int key, GraphOutputIndex contents) {
   std::vector<ValueId> chain = RegionChain(whole);
   ValueId owner = Root(chain.back());
   bool copied = false;
-  // A write whose base is read later, or is an argument that keeps its contents, is made on a copy, which is what lies
-  // in the result from then on.
+  // A write whose base is read later, or is an argument that keeps its contents, is made on a copy, which lies in the
+  // result from then on.
   for (size_t i = 0; i + 1 < chain.size(); ++i) {
     const NodeId write = g_.value(chain[i]).def;
     if (g_.node(write).parent != g_.top()) break;
@@ -182,8 +182,7 @@ bool PlanBuilder::SharedStorage(int storage) const {
 }
 
 ValueId PlanBuilder::StateInitial(int storage) const {
-  // The weight that stands for the storage's contents is the one that the graph rewrites; any weight of the storage
-  // has its slot.
+  // The weight for the storage's contents is the one that the graph rewrites; any weight of the storage has its slot.
   ValueId widest;
   int64_t bytes = -1;
   for (size_t i = 0; i < g_.inputs().size(); ++i) {

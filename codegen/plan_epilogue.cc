@@ -18,8 +18,8 @@ absl::Status PlanBuilder::EmitEpilogue() {
   // Contents that were not computed in place are copied back, region by region.
   SMELT_ASSIGN_OR_RETURN(const std::vector<LocatedCopy> back, CopiesBack());
   SMELT_ASSIGN_OR_RETURN(const std::vector<LocatedCopy> fresh, CopiesToFresh());
-  // Results read arguments that the copies back overwrite: they go first, but those whose memory holds what is copied
-  // back.
+  // Results read arguments that the copies back overwrite. So they go first, except those whose memory holds the values
+  // that are copied back.
   std::vector<LocatedCopy> early, late;
   auto meets = [](int slot, const std::vector<LocatedCopy>& copies, Location LocatedCopy::* end) {
     return std::any_of(copies.begin(), copies.end(), [&](const LocatedCopy& c) { return (c.*end).slot == slot; });
@@ -73,7 +73,7 @@ absl::StatusOr<std::vector<PlanBuilder::LocatedCopy>> PlanBuilder::CopiesBack() 
   return copies;
 }
 
-// Into fresh storages, of what lies elsewhere.
+// Copies into fresh storages the values that lie elsewhere.
 absl::StatusOr<std::vector<PlanBuilder::LocatedCopy>> PlanBuilder::CopiesToFresh() {
   std::vector<LocatedCopy> copies;
   std::vector<int> keys;

@@ -103,7 +103,7 @@ void PlanBuilder::MakeEpilogue(const LoweredKernel& k, const std::vector<bool>& 
 absl::Status PlanBuilder::PlaceRegion(NodeId n, ValueId o, ValueId base) {
   SMELT_ASSIGN_OR_RETURN(Location from, Locate(base));
   const ValueId root = Root(base);
-  // Memory that arguments share is rewritten where it is: it has no other place.
+  // Memory that arguments share is rewritten in place: it has no other place.
   const bool grouped = grouped_ && plan_->slots[from.slot]->kind == fb::SlotKind::ArgStorage;
   if (grouped || (LastUse(root) <= position_ && Writable(from.slot, o))) {
     locations_[o] = from;
@@ -136,7 +136,7 @@ bool PlanBuilder::TakeOver(ValueId o, const LoweredKernel& k, const std::vector<
     if (awaited_.contains(it->second.slot)) continue;
     if (LastUse(read.value) != position_ || !SameElements(it->second.geometry, DefaultLayout(g_, o))) continue;
     if (taken_at_[it->second.slot] == position_) continue;
-    // All that is read there: what is written at the same index, or nowhere.
+    // Every read of that memory is at the index that is written, or there is none.
     bool fits = true;
     for (size_t x = 0; x < k.params.size() && fits; ++x) {
       if (k.params[x].is_output) continue;

@@ -31,7 +31,7 @@ ValueId Lives::Root(ValueId v) const {
   }
 }
 
-// A value that is used inside a loop but made outside lives to the loop's end.
+// A value that is defined outside a loop and used inside it lives to the loop's end.
 void Lives::Use(ValueId v, int position) {
   const ValueId r = Root(v);
   if (!g_.value(r).type.IsTensor()) {

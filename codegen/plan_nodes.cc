@@ -225,7 +225,7 @@ std::optional<fb::NumberFunction> PlanBuilder::NumberFunctionOf(NodeId n) const 
 
 absl::Status PlanBuilder::EmitAssert(NodeId n) {
   const ValueId v = g_.node(n).inputs[0];
-  // Conditions on sizes hold by the signature's ranges; what the data decides is checked.
+  // The signature's ranges guarantee conditions on sizes. Conditions that the data decide are checked.
   if (!g_.value(v).type.IsTensor() && !registers_.contains(v) && !DependsOnData(v)) return absl::OkStatus();
   auto step = std::make_unique<fb::CheckT>();
   step->kind = fb::CheckKind::DataTrue;
@@ -283,7 +283,7 @@ absl::Status PlanBuilder::AddAssertion(NodeId n) {
     return absl::UnimplementedError("no kernel and no library call does this");
   }
   if (node.source) check->source = node.source->ToString();
-  // In a branch it is about the calls alone that take it.
+  // In a branch it concerns only the calls that take it.
   if (late || block_ != 0) {
     plan_->may_refuse_late = true;
     Emit(std::move(check), n);

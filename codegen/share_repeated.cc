@@ -12,7 +12,7 @@ namespace {
 
 using llvm::Instruction;
 
-// Instructions are equal that compute the same from the same operands, whatever they promise of the result.
+// Instructions are equal if they compute the same from the same operands, whatever they promise about the result.
 struct ByComputation : llvm::DenseMapInfo<Instruction*> {
   static unsigned getHashValue(const Instruction* i) {
     return static_cast<unsigned>(llvm::hash_combine(i->getOpcode(), i->getType(),
@@ -24,7 +24,7 @@ struct ByComputation : llvm::DenseMapInfo<Instruction*> {
   }
 };
 
-// It hangs on nothing but its operands.
+// Returns whether it depends on nothing but its operands.
 bool IsPure(const Instruction& i) {
   return llvm::isa<llvm::BinaryOperator, llvm::CastInst, llvm::CmpInst, llvm::SelectInst, llvm::GetElementPtrInst,
                    llvm::ExtractElementInst, llvm::InsertElementInst, llvm::ShuffleVectorInst>(i);

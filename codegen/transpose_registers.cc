@@ -17,7 +17,7 @@ class Transposer {
  public:
   Transposer(llvm::IRBuilder<>& b, int n, int item) : b_(b), n_(n), per_lane_(kLaneBytes / item) {}
 
-  // rows[r][c] becomes rows[c][r]; as many vectors as they have elements.
+  // rows[r][c] becomes rows[c][r]. There are as many vectors as a vector has elements.
   void Run(std::vector<Value*>& rows) {
     const int lanes = n_ / per_lane_;
     SMELT_CHECK(lanes == 1 || lanes == 2 || lanes == 4);
@@ -52,7 +52,7 @@ class Transposer {
   }
 
  private:
-  // In each lane, granules of g elements of a and z in turn: of the lane's first or second half.
+  // Interleaves, in each lane, granules of g elements of a and z, from the lane's first or second half.
   Value* Unpack(Value* a, Value* z, int g, int half) {
     std::vector<int> mask;
     for (int lane = 0; lane < n_; lane += per_lane_) {
@@ -72,9 +72,9 @@ class Transposer {
     return b_.CreateShuffleVector(a, z, mask);
   }
 
-  // LLVM looks through a shuffle at those that it takes its elements from, for each of its users anew: of a network of
-  // them that took ten times as long as all else. It does not look through this, which is no instruction of the
-  // machine.
+  // LLVM looks through a shuffle at those that it takes its elements from, anew for each of its users: in a network of
+  // shuffles that took ten times as long as everything else. It does not look through this fence, which is not an
+  // instruction of the machine.
   Value* Fenced(Value* v) {
     Type* floats = llvm::FixedVectorType::get(b_.getFloatTy(), v->getType()->getPrimitiveSizeInBits() / 32);
     return b_.CreateBitCast(b_.CreateArithmeticFence(b_.CreateBitCast(v, floats), floats), v->getType());

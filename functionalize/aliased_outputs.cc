@@ -1,4 +1,4 @@
-// The layer of outputs: where each of the caller's results lives.
+// The outputs layer: where each of the caller's results lives.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -39,7 +39,7 @@ absl::Status Functionalizer::NoteOutputs() {
       }
     }
     const MemoryId own = tensors_[t].memory;
-    // Whoever refers to a storage does so by its contents.
+    // Outputs and arguments refer to a storage by its contents.
     for (const auto& [m, count] : shown) {
       if (m != own && memories_[m].version == memories_[own].version)
         return absl::UnimplementedError("a result with the contents of a storage that set_ gave an argument");
@@ -48,7 +48,7 @@ absl::Status Functionalizer::NoteOutputs() {
     given.push_back(own);
   }
   for (MemoryId m : given) SMELT_RETURN_IF_ERROR(CheckSharersAreKnown(m, shown));
-  // The caller sees the contents of all that is not fresh, or is a result.
+  // The caller sees the contents of every memory that is not fresh, or is a result.
   for (size_t m = 0; m < memories_.size(); ++m) {
     if (memories_[m].origin != MemoryState::Origin::kFresh || shown.contains(static_cast<MemoryId>(m)))
       ReadAtOne(memories_[m]);
@@ -113,7 +113,7 @@ absl::Status Functionalizer::NoteOutput(ValueId v, const absl::flat_hash_map<Mem
   const TensorState& tensor = tensors_[t];
   const MemoryState& m = memories_[tensor.memory];
   if (tensor.conjugated || tensor.negated) {
-    // Handed out as a tensor of its own, with its elements resolved: nobody else may see the memory.
+    // It is returned as a tensor of its own, with its elements resolved, so nobody else may see the memory.
     if (m.origin != MemoryState::Origin::kFresh || shown.at(tensor.memory) != 1)
       return absl::UnimplementedError("an output that is lazily conjugated or negated and shares memory");
     const NodeId ret = g_.block(g_.top()).return_node;
@@ -141,8 +141,7 @@ absl::Status Functionalizer::NoteOutput(ValueId v, const absl::flat_hash_map<Mem
     const bool whole = SameGeometry(tensor.geometry, m.nominal) && shown.at(tensor.memory) == 1;
     out.kind = whole ? OutputInfo::Kind::kFresh : OutputInfo::Kind::kAliasOfIntermediate;
     if (!whole) {
-      // Two memories may hold one and the same value; as storages they differ. Whoever refers to this one refers by
-      // this number.
+      // Two memories may hold the same value, but they are different storages. This number refers to this one.
       auto [index, fresh] = storage_output_.try_emplace(tensor.memory, out.contents.value());
       (void)fresh;
       out.memory = MemoryIndex(result_.convention.overlaps.num_memories + tensor.memory);

@@ -118,7 +118,7 @@ absl::Status Functionalizer::BindInputs() {
   overlaps.num_argument_memories = overlaps.num_memories;
   overlaps.num_memories += static_cast<int>(g_.weight_storages.size());
 
-  // States: one memory a storage; the weight that spans most of it stands for the contents.
+  // States have one memory per storage; the weight that spans most of it stands for the contents.
   std::vector<ValueId> primary(g_.weight_storages.size());
   std::vector<int64_t> widest(g_.weight_storages.size(), -1);
   std::vector<std::pair<ValueId, int>> weight_inputs;
@@ -153,8 +153,8 @@ absl::Status Functionalizer::BindInputs() {
   return absl::OkStatus();
 }
 
-// A weight may show a part of its storage, and others other parts. The contents are then the whole storage, so that
-// wherever they are kept, a region's offset means the same.
+// A weight may show a part of its storage, and others other parts. The contents are then the whole storage, so that a
+// region's offset means the same wherever they are kept.
 void Functionalizer::ShowWholeStates() {
   const NodeId first = g_.block(g_.top()).first;
   if (!first.valid()) return;

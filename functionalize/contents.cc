@@ -53,7 +53,7 @@ std::optional<Geometry> Concrete(const SymbolicGeometry& g) {
   return out;
 }
 
-// Each dim steps over all that the later ones reach: the common case, told quickly.
+// Returns whether each dim steps over everything that the later ones reach: the common case, decided quickly.
 bool IsNested(const SymbolicGeometry& g) {
   int64_t reach = 1;
   for (size_t d = g.sizes.size(); d-- > 0;) {
@@ -119,7 +119,7 @@ const Attributes& Functionalizer::GeometryAttributes(const SymbolicGeometry& geo
 }
 
 const Type& Functionalizer::TypeOfView(const SymbolicGeometry& g) {
-  // Views that follow each other are often alike: rows, one after the other.
+  // Views that follow each other are often alike, such as consecutive rows.
   if (last_view_type_.IsTensor()) {
     const TensorType& t = last_view_type_.tensor();
     if (*t.dtype == g.dtype && *t.sizes == g.sizes && *t.strides == g.strides) return last_view_type_;
@@ -152,9 +152,9 @@ ValueId Functionalizer::Elements(TensorId t, NodeId anchor) {
   const bool as_weight = m.version == m.initial && m.weight.valid() && m.weight != m.initial;
   const ValueId contents = as_weight ? m.weight : m.version;
   const SymbolicGeometry& shown = as_weight ? m.weight_geometry : m.nominal;
-  // A state that begins inside its storage is a view of it, so that whoever looks at the value sees where it begins.
+  // A state that begins inside its storage is a view of it, so that readers of the value know where it begins.
   if (!m.shared && shown.offset == Expr(0) && SameGeometry(tensor.geometry, shown)) return contents;
-  // One view a version and geometry, as long as control flow dominates.
+  // One view per version and geometry, as long as control flow dominates.
   std::vector<CachedView>& cache = view_cache_[tensor.memory];
   for (auto c = cache.rbegin(); c != cache.rend() && c->version == m.version; ++c) {
     // Strides of dims of size 1 too: PyTorch's check for partial overlap compares them.
@@ -258,7 +258,7 @@ absl::StatusOr<ValueId> Functionalizer::Broadcast(NodeId anchor, ValueId v, cons
   const TensorType t = g_.value(v).type.tensor();
   const int lead = static_cast<int>(sizes.size()) - t.rank();
   if (lead < 0) {
-    // PyTorch lets copy_ drop leading dims of size 1? No: it refuses.
+    // PyTorch refuses a copy_ that would drop leading dims of size 1.
     return absl::FailedPreconditionError(
         absl::StrCat("a value of rank ", t.rank(), " cannot be broadcast to rank ", sizes.size()));
   }
@@ -295,7 +295,7 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedP
   SymbolicGeometry geometry = tensors_[t].geometry;
   const MemoryId id = tensors_[t].memory;
   if (uniform && SharesElements(geometry)) {
-    // The elements of expanded dims are one.
+    // All elements of an expanded dim are one.
     for (size_t d = 0; d < geometry.sizes.size(); ++d) {
       if (geometry.strides[d] != Expr(0)) continue;
       geometry.sizes[d] = g_.symbols.Simplify(Min(geometry.sizes[d], 1));
@@ -324,7 +324,7 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedP
     if (several == true && !may_be_empty) return absl::FailedPreconditionError(kOverlapMessage);
     known_at_call = known_at_call || several != false;
   }
-  // Windows that overlap are written in order, but for those that get one value.
+  // Windows that overlap are written in order, except those that get one value.
   bool may_overlap_itself = false;
   if (!IsNested(geometry)) {
     const std::optional<Geometry> concrete = Concrete(geometry);
@@ -357,7 +357,7 @@ absl::Status Functionalizer::Write(TensorId t, ValueId v, NodeId anchor, SharedP
   } else if (!keep_outside && geometry.dtype == m.nominal.dtype && geometry.offset == m.nominal.offset &&
              NumElements(geometry) == NumElements(m.nominal) && IsDense(geometry, g_.symbols) &&
              IsDense(m.nominal, g_.symbols)) {
-    // All of the storage, in another order of dims: the same bytes seen through the nominal geometry.
+    // All of the storage, with its dims in another order: the same bytes seen through the nominal geometry.
     ValueId laid_out = WithLayout(anchor, v, geometry.strides);
     SymbolicGeometry nominal = m.nominal;
     nominal.offset = 0;
@@ -391,7 +391,7 @@ ValueId Functionalizer::FreshContents(NodeId anchor, const SymbolicGeometry& g) 
 
 absl::Status Functionalizer::CheckSharing(TensorId written, ValueId operand, OperandSharing rule, NodeId anchor) {
   if (const TensorId* t = tensor_of_.Find(operand)) return CheckSharing(written, *t, rule, anchor);
-  // No tensor, nor a list of them.
+  // Neither a tensor nor a list of tensors.
   const TypeKind kind = g_.value(operand).type.kind();
   if (kind == TypeKind::kInt || kind == TypeKind::kFloat || kind == TypeKind::kBool || kind == TypeKind::kNone)
     return absl::OkStatus();
@@ -414,23 +414,23 @@ absl::Status Functionalizer::CheckSharing(TensorId written, TensorId read, Opera
   }
   const SymbolicGeometry &a = tensors_[written].geometry, &b = tensors_[read].geometry;
   const bool same_home = tensors_[written].home == tensors_[read].home;
-  // The very same elements. PyTorch compares the strides of dims of size 1, too.
+  // They are the very same elements. PyTorch compares the strides of dims of size 1, too.
   if (whole && same_home && SameGeometry(a, b) && a.strides == b.strides) return absl::OkStatus();
   if (memories_[tensors_[written].memory].shared && (!same_home || options_.symbolic_strides)) {
-    // Where the arguments lie is known at the call.
+    // The places of the arguments are known at the call.
     CheckSharingAtTheCall(written, read, rule, anchor);
     return absl::OkStatus();
   }
   const bool looked_at = rule == OperandSharing::kNotPartly || rule == OperandSharing::kNone;
   if (!looked_at || !IsDense(a, g_.symbols) || !IsDense(b, g_.symbols)) {
-    // The same elements by other strides: a call whose sizes leave no gaps PyTorch looks at, and refuses.
+    // They are the same elements by other strides. PyTorch looks at a call whose sizes leave no gaps, and refuses it.
     const bool open = std::any_of(a.sizes.begin(), a.sizes.end(), [](const Expr& s) { return !s.IsConstant(); });
     if (looked_at && open && Compare(RegionOf(a), RegionOf(b), g_.symbols) == Overlap::kSame)
       CheckSharingAtTheCall(written, read, rule, anchor);
     return CheckOrder(written, read, rule, anchor);
   }
   const Overlap overlap = Compare(RegionOf(a), RegionOf(b), g_.symbols);
-  // (Of one under another dtype, too.)
+  // (Also for an operand of another dtype.)
   const bool very_same = overlap == Overlap::kSame && a.sizes == b.sizes && a.strides == b.strides;
   if (overlap == Overlap::kDisjoint || (whole && very_same)) return absl::OkStatus();
   if (overlap == Overlap::kUnknown) {

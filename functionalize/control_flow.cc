@@ -20,7 +20,7 @@
 namespace smelt {
 namespace {
 
-// The same order and gaps, wherever each lies.
+// Returns whether order and gaps are the same, wherever each tensor lies.
 bool SameLayout(SymbolicGeometry a, const SymbolicGeometry& b) {
   a.offset = b.offset;
   return SameGeometry(a, b);
@@ -71,7 +71,7 @@ void Functionalizer::NoteWriteAtOne(MemoryId id) {
       if (!seen.insert(shared.other).second) continue;
       std::vector<std::string> symbols = way;
       symbols.insert(symbols.end(), shared.symbols.begin(), shared.symbols.end());
-      // In a loop what comes before a write comes after it, too.
+      // In a loop the nodes before a write also come after it.
       if (block_depth_ > 0) {
         ExpectAtLeastTwo(symbols);
       } else {
@@ -120,7 +120,7 @@ absl::Status Functionalizer::ProcessIf(NodeId n) {
   if (const TensorId* t = tensor_of_.Find(predicate)) g_.SetInput(n, 0, Read(*t, n));
   const std::vector<BlockId> blocks(g_.node(n).blocks.begin(), g_.node(n).blocks.end());
   if (closed) {
-    // Operands are what the parameters are: the branch sees the very tensors.
+    // Operands are bound to the parameters: the branch sees the very tensors.
     for (BlockId b : blocks) {
       const std::vector<ValueId> params(g_.params(b).begin(), g_.params(b).end());
       for (size_t i = 0; i < params.size(); ++i) {
@@ -312,7 +312,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
   std::vector<MemoryId> written(written_set.begin(), written_set.end());
   std::sort(written.begin(), written.end());
 
-  // A carried tensor is copied from round to round; what it may really be matters where something is written.
+  // A carried tensor is copied from round to round; which tensor it really is matters only if something is written.
   const std::optional<ConstantValue> trips = is_while ? std::nullopt : GetConstant(g_, g_.node(n).inputs[0]);
   const std::optional<ConstantValue> enters = is_while ? std::nullopt : GetConstant(g_, g_.node(n).inputs[1]);
   const bool surely_runs = trips && std::holds_alternative<int64_t>(*trips) && std::get<int64_t>(*trips) > 0 &&
@@ -338,7 +338,7 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
     if (declared.dtype && *declared.dtype != geometry.dtype)
       return absl::UnimplementedError("a loop-carried tensor that changes its dtype");
     layouts[i] = geometry;
-    // The first round sees the layout that there is, and without a round the caller does.
+    // The first round sees the present layout, and without a round so does the caller.
     if (!init_may_be[i].empty() && !SameLayout(tensors_[init].geometry, geometry))
       return absl::UnimplementedError("a loop-carried tensor with gaps");
     g_.SetInput(n, first_input + i, Own(n, Read(init, n), geometry.strides));
@@ -386,10 +386,10 @@ absl::Status Functionalizer::ProcessLoop(NodeId n) {
         for (MemoryId m : own) rotates = rotates || may_be[i].contains(m);
         carried_may_be.insert(may_be[i].begin(), may_be[i].end());
         carried_may_be.insert(init_may_be[i].begin(), init_may_be[i].end());
-        // Where no round runs, the result is the initial tensor.
+        // If no round runs, the result is the initial tensor.
         if (!surely_runs && !is_while) may_be[i].insert(init_may_be[i].begin(), init_may_be[i].end());
       }
-      // One carried tensor becomes another: each may be any.
+      // One carried tensor becomes another, so each may be any of them.
       for (int i = 0; rotates && i < num_carried; ++i) {
         if (!may_be[i].empty()) may_be[i] = carried_may_be;
       }

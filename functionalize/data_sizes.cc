@@ -42,7 +42,7 @@ class SizeOpener {
   }
 
  private:
-  // Inference does not know such results: of how many dims they are it does not say.
+  // Inference does not know such results, not even their number of dims.
   absl::Status CheckRanks(const std::string& full) const {
     int rank = -1;
     if (full == "aten::nonzero" || full == "aten::argwhere") rank = 2;
@@ -118,13 +118,13 @@ class SizeOpener {
     return absl::c_all_of(e.Symbols(), [&](const std::string& symbol) { return IsKnown(symbol); });
   }
 
-  // A call in which the data say otherwise is refused.
+  // A call whose data violate the condition is refused.
   void Require(ValueId holds, const char* otherwise) {
     InsertTyped("aten::_assert_async.msg", {holds, InsertConstant(g_, n_, std::string(otherwise))}, {});
   }
 
-  // The int that `count`, a 0-dim tensor, holds: `size`, a symbol of this very node's result. Where the export found
-  // that it must be a number, or a size of something else, it is that: another is refused at the call.
+  // Returns the int that `count`, a 0-dim tensor, holds: `size`, a symbol of this very node's result. If the export
+  // found that it must be a number, or a size of something else, it is that, and the call is refused if it differs.
   absl::StatusOr<ValueId> Read(ValueId count, const Expr& size) {
     if (IsKnown(size)) {
       const ValueId total = Number(size);
@@ -173,7 +173,7 @@ class SizeOpener {
 
   absl::StatusOr<bool> NonzeroColumns() {
     if (g_.node(n_).inputs.size() != 1) return false;
-    // The elements' types stand where the list is taken apart.
+    // The elements' types are given where the list is unpacked.
     std::optional<Expr> size;
     for (const Use& u : g_.value(g_.node(n_).outputs[0]).uses) {
       if (g_.IsReturn(u.user) || g_.node(u.user).op != "prim::ListUnpack" || g_.node(u.user).outputs.empty()) continue;
@@ -213,8 +213,8 @@ class SizeOpener {
     if (out.masks.empty()) return std::nullopt;
     return out;
   }
-  // The indices with each mask's place taken by the columns of its nonzero, of which there are `size`, the value of
-  // `total`. `counted`: of this mask that is known, of others it is checked.
+  // Returns the indices, with each mask replaced by the columns of its nonzero. There are `size` of them, the value of
+  // `total`. For the mask `counted` that is known; for others it is checked.
   absl::StatusOr<ValueId> WithColumns(const MaskedIndices& m, ValueId counted, ValueId total, const Expr& size) {
     std::vector<ValueId> elements;
     for (ValueId v : m.indices) {
@@ -235,7 +235,7 @@ class SizeOpener {
     NodeId list = InsertTyped("prim::ListConstruct", elements, {g_.value(In(1)).type});
     return g_.node(list).outputs[0];
   }
-  // An int that an expression gives.
+  // An int with the value of an expression.
   ValueId Number(const Expr& e) {
     const ValueId v = InsertSize(g_, n_, e);
     g_.SetSource(g_.value(v).def, g_.node(n_).source);
@@ -269,8 +269,8 @@ class SizeOpener {
     return true;
   }
 
-  // index_put(self, [..., mask, ...], values, accumulate): masks' dims become the columns of their nonzero. Left to
-  // whoever comes later: one value for all that a single mask chooses.
+  // index_put(self, [..., mask, ...], values, accumulate): the masks' dims become the columns of their nonzero. Later
+  // passes handle one value for all elements that a single mask chooses.
   absl::StatusOr<bool> MaskPut() {
     SMELT_ASSIGN_OR_RETURN(const std::optional<MaskedIndices> m, FindMasks());
     const DType to = *T(In(0)).dtype, from = *T(In(2)).dtype;
@@ -321,7 +321,7 @@ class SizeOpener {
     g_.SetInput(n_, 2, of_each);
     return true;
   }
-  // Where PyTorch calls masked_fill_, whose mask may be the written tensor itself: one value, a mask alone.
+  // Returns whether PyTorch calls masked_fill_, whose mask may be the written tensor itself: one value, a mask alone.
   bool FillsByMask(const MaskedIndices& m) const {
     if (m.masks.size() != 1 || !m.others.empty()) return false;
     if (static_cast<int>(m.indices.size()) != m.dim + 1) return false;
@@ -343,7 +343,7 @@ class SizeOpener {
     return Done();
   }
   absl::StatusOr<bool> MasksAndOthersPut(const MaskedIndices& m) {
-    // As many elements as the other indices have, else as the first mask chooses.
+    // There are as many elements as the other indices have, or else as the first mask chooses.
     std::optional<Expr> size;
     for (ValueId v : m.others) {
       if (T(v).rank() == 0 || T(v).sizes->back() == Expr(1)) continue;
@@ -418,7 +418,7 @@ class SizeOpener {
     for (int k = 0; k < 3; ++k) {
       const ValueId out = g_.node(n_).outputs[k];
       if (k > 0 && *T(out).sizes != *T(g_.node(unique).outputs[k]).sizes) {
-        // Not asked for: empty.
+        // A result that was not requested is empty.
         if (!g_.value(out).uses.empty()) return absl::UnimplementedError("a result of unique that was not asked for");
         continue;
       }
@@ -428,8 +428,8 @@ class SizeOpener {
   }
 
   // unique_dim(self, dim, sorted, return_inverse, return_counts); unique_consecutive(self, return_inverse,
-  // return_counts, dim): of slices. Each gets a number, equal ones the same, and numbers are in the order of the
-  // slices' elements.
+  // return_counts, dim): unique slices. Each slice gets a number, equal ones the same, and numbers are in the order of
+  // the slices' elements.
   absl::StatusOr<bool> UniqueSlices(ValueId along, bool consecutive) {
     constexpr int64_t kWidest = 64;  // each element of a slice takes two sorts
     const auto constant = GetConstant(g_, along);
@@ -481,14 +481,15 @@ class SizeOpener {
     const ValueId all = e.Cat({e.Full(DType::kBool, {Expr(1)}, 0), begins}, 0);
     return e.Op("aten::cumsum", {all, e.Const(int64_t{0}), e.None()});
   }
-  // By one element of the slices after the other: the number so far, then the element's place among those in order.
+  // Goes through the elements of a slice one after the other: the number so far, then the rank of the element among
+  // those.
   ValueId NumbersInOrder(Emit& e, ValueId rows) {
     if (e.DTypeOf(rows) == DType::kBool) rows = e.Cast(rows, DType::kUInt8);
     if (IsFloating(e.DTypeOf(rows))) {
       const ValueId is_number = e.Op("aten::logical_not", {e.Op("aten::isnan", {rows})});
       Require(e.Op("aten::all", {is_number}), "unique of slices with NaNs, whose order PyTorch leaves open");
     }
-    // How many are less.
+    // Counts the smaller ones.
     const auto place = [&](ValueId v) {
       const ValueId sorted = e.Multi("aten::sort", {v, e.Const(int64_t{0}), e.Const(false)}, 2)[0];
       return e.Op("aten::searchsorted.Tensor", {sorted, v, e.Const(false), e.Const(false), e.None(), e.None()});

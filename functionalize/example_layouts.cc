@@ -1,4 +1,4 @@
-// Layouts of results that other calls than the exported example would get otherwise.
+// Layouts of results that calls other than the exported example would get in PyTorch.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -15,8 +15,8 @@
 namespace smelt {
 namespace {
 
-// No number that a question about strides could be asked of and answered otherwise in another call: constants, and
-// symbols that are at least 2.
+// Returns whether a question about strides has the same answer for this number in every call: constants, and symbols
+// that are at least 2.
 bool IsPlain(const Expr& e, const SymbolRanges& ranges) {
   if (e.IsConstant()) return true;
   const Expr::View v = e.Decompose();
@@ -26,8 +26,8 @@ bool IsPlain(const Expr& e, const SymbolRanges& ranges) {
 
 using SymbolValues = absl::flat_hash_map<std::string, int64_t>;
 
-// The example's values but for one symbol, which has others that its range allows: the smallest, next to the example's,
-// and large ones.
+// The example's values except for one symbol, which has other values of its range: the smallest, those next to the
+// example's, and large ones.
 std::vector<SymbolValues> OtherCalls(const std::vector<std::string>& symbols, const SymbolValues& example,
                                      const SymbolRanges& ranges) {
   std::vector<SymbolValues> calls;
@@ -130,7 +130,7 @@ absl::Status Functionalizer::AssertLayoutsHold(NodeId n) {
   const auto here = InferCall(call, WithHints(g_.symbols, g_.symbol_hints));
   if (!here.ok()) return absl::OkStatus();  // no rule for it: its type is the export's
   std::vector<Assumption> assumed;
-  // Where strides are any, those that the export has for a call's sizes.
+  // If strides are free, those that the export has for a call's sizes.
   const auto with_strides = [&](SymbolValues values) {
     for (const auto& [symbol, stride] : exported_strides_) {
       if (const auto value = stride.Evaluate(values); value.ok()) values[symbol] = *value;

@@ -13,7 +13,7 @@
 namespace smelt {
 namespace {
 
-// In-place names whose pure form is not the name without its underscore.
+// In-place names whose pure form is more than the name without its underscore.
 const absl::flat_hash_map<std::string, std::string>& Renamed() {
   static const auto* const kMap = new absl::flat_hash_map<std::string, std::string>{
       {"aten::normal_", "aten::normal_functional"},
@@ -27,8 +27,8 @@ const absl::flat_hash_map<std::string, std::string>& Renamed() {
   return *kMap;
 }
 
-// For each argument of the pure operator one of `given`; nothing if it is not the same operator. What says of which
-// kind a fresh tensor is has no place among the arguments of an out= operator: that is the given tensor's.
+// Finds for each argument of the pure operator one of `given`; nothing if it is not the same operator. The arguments
+// that determine the kind of a fresh tensor are not among those of an out= operator: the given tensor determines it.
 std::optional<std::vector<int>> MatchArguments(const FunctionSchema& writing, const std::vector<int>& given,
                                                const std::vector<Argument>& pure, bool is_out) {
   std::vector<int> match;

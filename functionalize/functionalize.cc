@@ -55,11 +55,11 @@ bool Functionalizer::IsRemovable(NodeId n) const {
   const std::string& name = node.op.name();
   if (absl::StartsWith(name, "prim::")) return name != "prim::Print" && name != "prim::RaiseException";
   if (absl::StartsWith(name, "aten::_assert") || node.outputs.empty()) {
-    // Writes were replaced; what has no outputs otherwise is a check.
+    // Writes were replaced. A remaining node without outputs is a check.
     const FunctionSchema* schema = FindSchema(node.op);
     return schema != nullptr && schema->IsMutable();
   }
-  // A draw moves the generator; of one in place the functional form does.
+  // A draw advances the generator. For one in place, the functional form does.
   if (GetOpInfo(node.op).kind != OpKind::kRandom) return true;
   const FunctionSchema* schema = FindSchema(node.op);
   return schema != nullptr && schema->IsMutable();
@@ -104,7 +104,7 @@ bool Functionalizer::IsWhollyRead(NodeId n) const {
   return false;
 }
 
-// The results, or a part of them, are not read, but PyTorch may refuse to make them.
+// Nobody reads the results, or a part of them, but PyTorch may refuse to compute them.
 void Functionalizer::KeepComputed(NodeId n) {
   static const OpName kComputed = OpName::Get("smelt::assert_computed");
   const std::vector<ValueId> outputs(g_.node(n).outputs.begin(), g_.node(n).outputs.end());

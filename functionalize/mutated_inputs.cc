@@ -62,7 +62,7 @@ void Functionalizer::NoteInput(TensorId t, MemoryId own, const SymbolicGeometry&
   const TensorState& now = tensors_[t];
   // Arguments that share one memory still have storages of their own.
   in.storage = now.memory != own || (now.home >= 0 && now.home != in.arg.value());
-  // One that was changed and changed back is the same afterwards, but another name of it saw it in between.
+  // A tensor that was changed and changed back is the same afterwards, but another name of it saw it in between.
   in.geometry = in.storage || now.changed || !SameGeometry(now.geometry, initial);
   if (!in.geometry) return;
   in.final_geometry = now.geometry;

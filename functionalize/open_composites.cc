@@ -137,7 +137,7 @@ absl::Status CompositeOpener::Open(NodeId n) {
   auto it = Rules().find(name);
   if (it == Rules().end()) return Decomposed(n);
   if (HasOut(g_.node(n).op)) {
-    // Written like any result; but what these compute besides they write themselves.
+    // It is written like any result, but these operators also write something themselves.
     if (it->second == &CompositeOpener::BatchNorm) return absl::UnimplementedError("batch_norm with out=");
     if (it->second != &CompositeOpener::DataSizes) return absl::OkStatus();
   }
@@ -145,7 +145,7 @@ absl::Status CompositeOpener::Open(NodeId n) {
                           it->second == &CompositeOpener::ExpandAs || it->second == &CompositeOpener::Contiguous ||
                           it->second == &CompositeOpener::To;
   if (at_run_time_ && by_strides) return absl::OkStatus();
-  // Sizes that the data decide are those of masks.
+  // Sizes that depend on data are those of masks.
   const bool stays = it->second == &CompositeOpener::Kron || it->second == &CompositeOpener::Diff ||
                      (at_run_time_ && name == "aten::index" && !HasMasks(g_.node(n).inputs[1]));
   for (ValueId v : g_.node(n).inputs) {
@@ -298,7 +298,7 @@ absl::Status CompositeOpener::Retype(NodeId n) {
 absl::Status CompositeOpener::DataSizes(NodeId n) {
   SMELT_RETURN_IF_ERROR(OpenDataSizes(g_, n).status());
   if (!g_.IsLive(n) || g_.node(n).op.full() != "aten::index.Tensor") return absl::OkStatus();
-  // As of several: the strides of one row, or of none, show nothing.
+  // It counts as several rows: the strides of one row, or of none, cannot be observed.
   auto given = g_.symbol_hints;
   for (const auto& [symbol, range] : g_.symbols.entries()) {
     g_.symbol_hints.try_emplace(symbol, std::clamp<int64_t>(4, range.min, range.max));
@@ -336,7 +336,7 @@ absl::Status CompositeOpener::CorrectLayout(NodeId n) {
     stated.push_back(g_.value(v).type);
     if (!stated.back().IsTensor() || !stated.back().tensor().IsComplete()) return absl::OkStatus();
   }
-  // Only strides are in question: where they cannot be told, those of the archive stay.
+  // Only the strides are in question. If they cannot be decided, those of the archive stay.
   bool told = InferNode(g_, n).ok();
   for (size_t i = 0; i < outputs.size() && told; ++i) {
     const TensorType& t = TypeOfValue(outputs[i]);

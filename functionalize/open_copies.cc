@@ -40,7 +40,7 @@ absl::Status CompositeOpener::CopiesOfParts(NodeId n) {
 }
 
 absl::Status CompositeOpener::UnsafeSplit(NodeId n) {
-  // They do share memory, whatever their schema says.
+  // They share memory, whatever their schema says.
   const std::string name = g_.node(n).op.full();
   std::string safe = absl::StrCat("aten::", absl::StripPrefix(name, "aten::unsafe_"));
   const std::vector<ValueId> args(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
@@ -113,7 +113,7 @@ absl::Status CompositeOpener::ViewCopy(NodeId n) {
     ReplaceWith(n, copy);
     return absl::OkStatus();
   }
-  // A list: each where it is unpacked.
+  // A list is handled where it is unpacked.
   std::vector<NodeId> unpacks;
   for (const Use& u : g_.value(out).uses) {
     if (g_.node(u.user).op != "prim::ListUnpack") return absl::OkStatus();
