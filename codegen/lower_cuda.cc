@@ -335,7 +335,7 @@ class CudaEmitter {
         Point(1);
       });
     };
-    // Whole chunks. The params' elements are adjacent, but no alignment is promised.
+    // True if the chunk is whole and each param with adjacent elements is aligned: no alignment is promised.
     index = at;
     Value* whole = b_.CreateICmpSLE(b_.CreateAdd(at, b_.getInt64(v)), limit);
     for (size_t k = 0; k < s_.params.size(); ++k) {
