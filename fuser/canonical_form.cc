@@ -1,5 +1,5 @@
-// The canonical form of a kernel: its dims in an order and its instructions in colors that do not hang on how the graph
-// was written, and which dim fills vectors.
+// The canonical form of a kernel: its dims in an order, and its instructions in colors, that do not depend on how the
+// graph was written, and the dim that fills vectors.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -14,10 +14,10 @@
 namespace smelt::kernel {
 namespace {
 
-// Elements between one window and the next from which on a vector is better filled from one window.
+// If windows are at least so many elements apart, a vector is better filled from one window.
 constexpr int64_t kFarStride = 8;
 
-// Elements along a dim from which on a vector is worth filling with them.
+// If a dim has at least so many elements, it is worth filling a vector with them.
 constexpr int64_t kFewLanes = 8;
 
 // Float32 elements of the widest vector.
@@ -27,10 +27,10 @@ constexpr int64_t kFullVector = 16;
 // little is lost.
 constexpr int64_t kManyElements = INT64_MAX;
 
-// Elements between one row and the next beyond which the rows of a vector may push each other out of the cache.
+// If rows are more than so many elements apart, the rows of a vector may evict each other from the cache.
 constexpr int64_t kFarRow = 512;
 
-// Not a quality hash of data, only colors of a small graph; the same in every process.
+// This need not hash data well; it only colors a small graph. It is the same in every process.
 uint64_t Mix(uint64_t h, uint64_t v) {
   h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
   h ^= h >> 30;
@@ -64,8 +64,9 @@ void Builder::MarkReachable() {
   }
 }
 
-// -1: dim a belongs before b, 1: after, 0: no preference. The accesses vote in order, stores first, but where rows are
-// reduced those of whole rows before those of their results; the first that tells them apart decides.
+// Returns -1 if dim a belongs before b, 1 if after, 0 without preference. The accesses vote in order, stores first,
+// except that where rows are reduced, accesses to whole rows vote before those to their results. The first vote that
+// distinguishes the dims decides.
 int Builder::CompareStride(int a, int b) const {
   auto vote = [&](const std::vector<Expr>& coef) {
     if (coef[a] == Expr(0) || coef[b] == Expr(0) || coef[a] == coef[b]) return 0;
@@ -73,7 +74,7 @@ int Builder::CompareStride(int a, int b) const {
     if (less && *less) return 1;
     const std::optional<bool> more = ranges_.Less(coef[b], coef[a]);
     if (more && *more) return -1;
-    // Strides of symbolic sizes: the one that is a multiple of the other is the wider.
+    // Among strides of symbolic sizes, the one that is a multiple of the other is wider.
     if (Mod(coef[a], coef[b]) == Expr(0)) return -1;
     if (Mod(coef[b], coef[a]) == Expr(0)) return 1;
     return 0;
@@ -105,8 +106,8 @@ bool Builder::IsChosenAlong(int dim) const {
   return false;
 }
 
-// Where data choose a place for each index of the last dim, and what most accesses find there runs along another dim,
-// vectors are read whole along that one. What is stored may then lie apart.
+// If data choose a place for each index of the last dim, and most accesses there run along another dim, vectors are
+// read whole along that dim. Results may then be stored apart.
 void Builder::PutRunsLast(std::vector<int>& dims) const {
   if (dims.size() < 2 || !IsChosenAlong(dims.back())) return;
   for (size_t k = 0; k + 1 < dims.size(); ++k) {
@@ -135,7 +136,7 @@ std::pair<std::vector<int>, std::vector<int>> Builder::SortDims(bool ordered) co
   if (rank() > parallel_ && order[1].empty()) order[1].push_back(rank() - 1);
   for (int part = 0; part < 2; ++part) {
     if (part == 1 && ordered) break;
-    // Insertion sort: stable, and sound where the votes are not transitive.
+    // Insertion sort: it is stable, and sound if the votes are not transitive.
     std::vector<int>& dims = order[part];
     for (size_t i = 1; i < dims.size(); ++i) {
       for (size_t j = i; j > 0 && CompareStride(dims[j - 1], dims[j]) > 0; --j) std::swap(dims[j - 1], dims[j]);
@@ -154,7 +155,7 @@ bool Builder::Collapses(int a, int b) const {
   return true;
 }
 
-// Neighbours that could be one loop are one: the inner one.
+// Neighbouring dims that could be one loop become one: the inner one.
 std::vector<int> Builder::Collapsed(const std::vector<int>& dims) {
   std::vector<int> kept;
   for (auto d = dims.rbegin(); d != dims.rend(); ++d) {
@@ -173,7 +174,7 @@ void Builder::ArrangeDims(bool ordered) {
   std::tie(order[0], order[1]) = SortDims(ordered);
   PutRunsLast(order[0]);
   order[0] = Collapsed(order[0]);
-  // Transposed operands are read by tiles of the last two dims: the one along which most of them run comes last but
+  // Transposed operands are read by tiles of the last two dims: the dim along which most of them run comes last but
   // one.
   if (rank() == parallel_ && order[0].size() > 2) {
     std::vector<int>& dims = order[0];
@@ -194,10 +195,10 @@ void Builder::ArrangeDims(bool ordered) {
     }
     std::rotate(dims.begin() + best, dims.begin() + best + 1, dims.end() - 1);
   }
-  // A vector would not be filled by the last dim. The next one is the vector's, whose results are stored apart, if no
-  // operand runs along the last, or if data choose places along it that are the same for all of the next. (Tiles of
-  // transposed operands are read faster than results are stored apart, but of narrow elements; what has guards, or lies
-  // where data say, is not read by tiles.)
+  // The last dim would not fill a vector. The next one fills it, and its results are stored apart, if no operand runs
+  // along the last dim, or if data choose places along it that are the same for all of the next. (Reading transposed
+  // operands by tiles is faster than storing results apart, except for narrow elements. Operands with guards, or at
+  // places from data, are not read by tiles.)
   if (rank() == parallel_ && order[0].size() > 1 &&
       sizes_[order[0].back()].Constant().value_or(kFewLanes + 1) <= kFewLanes) {
     std::vector<int>& dims = order[0];
@@ -240,7 +241,7 @@ void Builder::ArrangeDims(bool ordered) {
 
 void Builder::ExpandAffines() {
   // In place, so that users keep their operand: the last instruction of the sum takes the affine's slot. Operands of an
-  // expansion are made first, and instructions stay in an order in which operands come earlier, by rebuilding the list.
+  // expansion are made first. The list is rebuilt so that operands stay before their users.
   std::vector<Ins> old = std::move(ins_);
   ins_.clear();
   shared_.clear();
@@ -327,9 +328,9 @@ StrideClass Builder::ClassOf(const Access& a, int d) const {
   return StrideClass::kAny;
 }
 
-// A color per instruction that depends on what it computes and on what is made of it, not on where it stands. Equal
-// colors are (but for chance) instructions that a renaming of the kernel exchanges, so that any order of them gives the
-// same kernel.
+// Gives each instruction a color that depends on its computation and on its users, not on its place. Equal colors are
+// (except by chance) instructions that a renaming of the kernel exchanges, so that any order of them gives the same
+// kernel.
 void Builder::Color() {
   const size_t n = ins_.size();
   std::vector<uint64_t> base(n);
@@ -393,7 +394,7 @@ bool Builder::AreShortRowsSideBySide() const {
   });
 }
 
-// Dearer than a store and a load from the nearest cache.
+// Returns whether the instruction costs more than a store and a load from the nearest cache.
 bool Builder::IsCostly(const Ins& in) {
   return in.op == KernelOp::kScalar &&
          (in.scalar >= ScalarOp::kExp || in.scalar == ScalarOp::kPow || in.scalar == ScalarOp::kAtan2);
@@ -405,9 +406,9 @@ int Builder::ChooseVectorDim(bool ordered) const {
   if (!ordered && AreShortRowsSideBySide()) return p - 1;
   // Operands that vary with both are most of the memory that is read.
   int along_q = 0, along_p = 0;
-  // (Places that are computed for each element are as far apart as they like.)
+  // (Places that are computed for each element may be any distance apart.)
   bool near = sliding_window_ && !ordered && p > 0 && !IsChosenAlong(p - 1);
-  // And a window of more elements than there are windows in a row, which fill no vector, fills it better.
+  // If a row has fewer windows than a window has elements, and they fill no vector, a window fills it better.
   near =
       near && !(ranges_.Less(sizes_[p - 1], kFewLanes) == true && ranges_.Less(sizes_[p - 1], sizes_[r - 1]) == true);
   for (const Ins& in : ins_) {
@@ -416,8 +417,8 @@ int Builder::ChooseVectorDim(bool ordered) const {
     const bool unit_q = ClassOf(a, r - 1) == StrideClass::kUnit;
     const bool unit_p = p > 0 && ClassOf(a, p - 1) == StrideClass::kUnit;
     if (p > 0 && !ordered) {
-      // Places that come from data: along the reduction each lane would have its own, along the other dim they are
-      // rows. And a window that slides by one: along the other dim every window is full.
+      // Places from data: along the reduction each lane would have a place of its own, along the other dim they are
+      // rows. With a window that slides by one, every window along the other dim is full.
       const bool chosen = in.has_offset && ins_[in.operands[in.op == KernelOp::kStore ? 1 : 0]].inner;
       if (unit_p && (chosen || unit_q)) return p - 1;
     }
@@ -429,8 +430,8 @@ int Builder::ChooseVectorDim(bool ordered) const {
   if (near) return p - 1;
   if (ordered) {
     if (p > 0 && along_p > 0 && along_p >= along_q) return p - 1;
-    // A scan along a row takes one element after the other, unless it compares; what is costly beside it runs in
-    // vectors. One that keeps an index takes many rows at a time where they are short.
+    // A scan along a row takes one element after the other, unless it compares; costly instructions beside it run in
+    // vectors. A scan that keeps an index takes many rows at a time if they are short.
     const bool many_short_rows = p > 0 && sizes_[p - 1].Constant().value_or(kManyElements) >= kFullVector &&
                                  sizes_[r - 1].Constant().value_or(kFullVector) < kFullVector;
     bool scans = false, compares = true, costly = false;
@@ -440,7 +441,7 @@ int Builder::ChooseVectorDim(bool ordered) const {
         scans = true;
         compares = compares && (IsArg(in.reduce) || in.reduce == ReduceKind::kMin || in.reduce == ReduceKind::kMax);
       }
-      // (float16 is converted one element as slowly as many.)
+      // (Converting one float16 element is as slow as converting many.)
       costly = costly || (in.inner && (IsCostly(in) || in.type == DType::kFloat16));
     }
     if (scans && costly && many_short_rows) return p - 1;

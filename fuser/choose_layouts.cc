@@ -50,13 +50,13 @@ class Chooser {
     bool any = false;
     for (NodeId n : nodes) any = any || IsConvolution(g_.node(n));
     if (!any) return 0;
-    // From the uses back: what a convolution reads, and what such values are made of.
+    // Backwards from the uses: the operands of convolutions, and the operands of those values.
     for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
       for (ValueId v : g_.node(*it).outputs) {
         if (MayChange(v) && IsWanted(v)) wanted_.insert(v);
       }
     }
-    // From convolutions on.
+    // Forwards from convolutions.
     int changed = 0;
     for (NodeId n : nodes) {
       bool start = IsConvolution(g_.node(n));

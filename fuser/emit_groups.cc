@@ -1,4 +1,4 @@
-// From groups of nodes to nodes that hold them.
+// Turns groups of nodes into nodes that hold them.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -22,8 +22,8 @@ absl::Status BlockFuser::Emit() {
   for (int k = 0; k < static_cast<int>(groups_.size()); ++k) {
     if (!groups_[k].members.empty()) waiting.push_back(k);
   }
-  // A node may stand in the way of one group until its own has taken it away. The later ones first, then: what stands
-  // in the way is mostly of a group behind. (A few times, for the sake of time.)
+  // A node may be in the way of one group until its own group has taken it. So the later groups come first: the node in
+  // the way mostly belongs to a group behind. (The number of rounds is limited to save time.)
   constexpr int kRounds = 8;
   for (int round = 1; !waiting.empty(); ++round) {
     std::vector<int> again;
@@ -77,7 +77,7 @@ ValueId BlockFuser::Inner(Copier& c, ValueId v) {
     bool copy = (node.op == "prim::Constant" && !tensor) || node.op == "prim::ListConstruct" ||
                 node.op == "smelt::size" || internal_view;
     if (IsLeaf(node) && IsKernelNode(g_, def)) {
-      // A leaf's arguments are numbers; one computed at run time stays outside.
+      // The arguments of a leaf are numbers. A number that is computed at run time stays outside.
       copy = true;
       for (ValueId x : node.inputs)
         copy = copy && !IsTensor(x) && (GetConstant(g_, x) || g_.value(x).expr || GetIntListExpr(g_, x));
@@ -141,7 +141,7 @@ void BlockFuser::Sink(ValueId v, NodeId anchor) {
 }
 
 void BlockFuser::StandTogether(const Group& group) {
-  // The alias database's moves brought them together before.
+  // The alias database's moves have brought them together before.
   if (options_.alias_db != nullptr) return;
   std::vector<int> members = group.members;
   std::sort(members.begin(), members.end());
@@ -163,7 +163,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
   absl::flat_hash_set<NodeId> members;
   for (int m : group.members) members.insert(nodes_[m]);
   const NodeId anchor = nodes_[group.at];
-  // A single node is a kernel as it is, unless it can make leaves itself.
+  // A single node is a kernel already, unless it can make leaves itself.
   if (group.members.size() == 1) {
     bool leaf = false;
     for (size_t x = IsRegionOp(N(group.members[0])) ? 1 : 0; x < N(group.members[0]).inputs.size(); ++x) {
@@ -189,12 +189,12 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
   sub->name = NameOf(group);
   sub->symbols = g_.symbols;
   Copier c{*sub, {}, {}};
-  // Bases first: they are what results take over.
+  // Bases come first: results take over their memory.
   for (int m : group.members) {
     if (!IsRegionOp(N(m))) continue;
     const ValueId base = N(m).inputs[0];
     if (members.contains(g_.value(base).def)) continue;
-    // A view of what a member makes is no operand.
+    // A view of a member's result is not an operand.
     if (members.contains(g_.value(Root(base)).def)) {
       ReportSplit(k, k, "what it writes to is a view of a value made in it");
       return Emitted::kApart;
@@ -202,7 +202,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
     TakeBase(c, base);
   }
   for (int m : group.members) CopyNode(c, nodes_[m]);
-  // Results: what anyone outside uses.
+  // The results: values that are used outside.
   std::vector<ValueId> results;
   std::vector<Type> types;
   for (int m : group.members) {
@@ -231,7 +231,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
   const NodeId node = g_.InsertBefore(anchor, OpName::Get("smelt::FusionGroup"), c.operands, types,
                                       {{"Subgraph", sub}, {"name", sub->name}});
   g_.SetSource(node, N(group.members.back()).source);
-  // Before it is lowered: a result without uses is not one of the kernel's.
+  // This precedes lowering: a result without uses is not one of the kernel's.
   for (size_t i = 0; i < results.size(); ++i) g_.ReplaceAllUses(results[i], g_.node(node).outputs[i]);
   const auto layout = [&](ValueId v) { return ShownMemory(g_, v).second; };
   const auto lowered =
@@ -244,7 +244,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
     return EmitParts(k, absl::StrCat("the group has no kernel: ", lowered.status().message()));
   }
   for (ValueId o : g_.node(node).outputs) Sink(o, node);
-  // Views that only members read go with them.
+  // Views that only members read are erased with them.
   for (auto it = group.members.rbegin(); it != group.members.rend(); ++it) {
     for (ValueId o : N(*it).outputs) EraseUsers(o);
     g_.Erase(nodes_[*it]);
@@ -255,7 +255,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitGroup(int k, bool may_wait) 
 size_t BlockFuser::CutOf(const std::vector<int>& members) const {
   absl::flat_hash_map<NodeId, size_t> place;
   for (size_t i = 0; i < members.size(); ++i) place[nodes_[members[i]]] = i;
-  // Elements stored by the first part and read by the second, for each that begins at a member.
+  // The elements that the first part stores and the second part reads, for each part that begins at a member.
   std::vector<double> elements(members.size() + 1, 0);
   for (size_t i = 0; i < members.size(); ++i) {
     for (ValueId o : N(members[i]).outputs) {
@@ -287,7 +287,7 @@ size_t BlockFuser::CutOf(const std::vector<int>& members) const {
 
 absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitParts(int k, absl::string_view why) {
   std::vector<int> members = groups_[k].members;
-  // Each part makes what numbers alone make.
+  // Each part computes values that depend on numbers alone by itself.
   std::erase_if(members, [&](int m) {
     if (IsLeaf(N(m))) group_of_[m] = -1;
     return IsLeaf(N(m));
@@ -296,7 +296,7 @@ absl::StatusOr<BlockFuser::Emitted> BlockFuser::EmitParts(int k, absl::string_vi
     ReportSplit(k, k, why);
     return Emitted::kApart;
   }
-  // As they stand now.
+  // In their present order.
   std::sort(members.begin(), members.end(), [&](int a, int b) { return g_.IsBefore(nodes_[a], nodes_[b]); });
   const size_t cut = CutOf(members);
   const int second = static_cast<int>(groups_.size());

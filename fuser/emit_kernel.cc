@@ -1,4 +1,4 @@
-// The last step of a kernel's canonical form: which instruction stands in which phase, in which order, and what a row
+// The last step of a kernel's canonical form: the phase and the order of each instruction, and the values that a row
 // keeps for its next pass.
 #include <algorithm>
 #include <climits>
@@ -12,7 +12,7 @@
 
 namespace smelt::kernel {
 
-// Places: 2 * depth for the outer phase before the reductions of that depth, 2 * depth + 1 for the inner one. An
+// Places are 2 * depth for the outer phase before the reductions of that depth, and 2 * depth + 1 for the inner one. An
 // instruction may stand in several.
 class Emission {
  public:
@@ -24,9 +24,10 @@ class Emission {
     Walk();
   }
 
-  // A costly value that several passes over the row need is kept where a result will stand that is stored later: the
-  // exponentials of a softmax. Nothing else is in that memory: a kernel that reduces never writes over what it reads.
-  // Then what takes many cheap steps: sums rounded to bfloat16 again and again, a choice among a list's parts.
+  // Keeps a costly value that several passes over the row need in the place of a result that is stored later: the
+  // exponentials of a softmax. Nothing else is in that memory: a kernel that reduces never writes over its operands.
+  // Then it keeps values that take many cheap steps: sums that are rounded to bfloat16 repeatedly, or a choice among a
+  // list's parts.
   void KeepForLaterPasses() {
     for (bool only_costly : {true, false}) {
       for (Repeated r = FindRepeated(only_costly); r.instr >= 0; r = FindRepeated(only_costly)) {
@@ -46,7 +47,7 @@ class Emission {
   using Ins = Builder::Ins;
   static constexpr int kLong = 16;  // of work, that is kept for the next pass over a row
 
-  // An instruction of place `first` that is needed once more in a later one; the last of those.
+  // An instruction of place `first` that later places need again; `last` is the last of them.
   struct Repeated {
     int instr = -1, first = 0, last = 0;
   };
@@ -115,8 +116,9 @@ void Emission::Walk() {
       }
     }
   }
-  // A point reads all that it needs before it writes: a result may stand where an operand did, and another result may
-  // read that operand through a view of its own. Not where results are read again (scatters): the order is theirs.
+  // A point reads all its operands before it writes: a result may lie in an operand's place, and another result may
+  // read that operand through a view of its own. This does not hold where results are read again (scatters): the order
+  // is theirs.
   for (const Ins& in : b_.ins_) {
     if (in.op == KernelOp::kLoad && in.access >= 0 && b_.accesses_[in.access].is_output) return;
   }
@@ -125,7 +127,7 @@ void Emission::Walk() {
   }
 }
 
-// In additions of a vector.
+// The work of an instruction, in additions of a vector.
 int Emission::WorkOf(const Ins& in) {
   if (in.op == KernelOp::kLoad) return in.has_guard ? 6 : in.has_offset ? 10 : 1;
   if (in.op != KernelOp::kScalar) return 0;
@@ -168,8 +170,8 @@ Emission::Repeated Emission::FindRepeated(bool only_costly) const {
   return {};
 }
 
-// A result of the instruction's type, at each point of the loops an element of its own, which is stored after place
-// `first`, not before `last`, and which nothing else is kept in; -1: there is none.
+// Finds a result of the instruction's type that has an element of its own at each point of the loops, is stored after
+// place `first` and not before `last`, and keeps nothing else; -1 if there is none.
 int Emission::FindRoom(const Repeated& r) const {
   for (const auto& [root, place] : roots_) {
     const Ins& store = b_.ins_[root];
@@ -210,7 +212,7 @@ void Emission::Keep(const Repeated& r, int access) {
   Walk();
 }
 
-// The parameter of an access: made when it is first met.
+// Returns the parameter of an access, which is made at its first use.
 int Emission::ParamOf(int access, int vector_dim, LoweredKernel& out) {
   int& p = param_of_[access];
   if (p >= 0) return p;
@@ -238,7 +240,7 @@ int Emission::ParamOf(int access, int vector_dim, LoweredKernel& out) {
   return p;
 }
 
-// But for its parameter or scalar.
+// Translates everything except its parameter or scalar.
 KernelInstr Emission::Translate(int i, int place) const {
   const Ins& in = b_.ins_[i];
   KernelInstr k;
@@ -267,7 +269,7 @@ LoweredKernel Emission::Describe(int vector_dim) {
   param_of_.assign(b_.accesses_.size(), -1);
   scalar_of_.assign(b_.scalars_.size(), -1);
   for (auto& [place, list] : places_) {
-    // A result may lie where another one's operand does: all of a point is read before any of it is written.
+    // A result may lie in the place of another one's operand: a point is read completely before it is written.
     std::stable_partition(list.begin(), list.end(), [&](int i) { return b_.ins_[i].op != KernelOp::kStore; });
     KernelPhase phase;
     phase.inner = place % 2 == 1;

@@ -70,7 +70,7 @@ void EraseDeadIn(Graph& g, BlockId b, const absl::flat_hash_set<NodeId>& kept) {
 absl::Status Expander::Run() {
   SMELT_RETURN_IF_ERROR(ExpandBlock(g_.top()));
   if (has_cats_) {
-    // Their readers are what they will be.
+    // From here on readers do not change.
     readers_known_ = true;
     unsupported_.clear();
     SMELT_RETURN_IF_ERROR(ExpandBlock(g_.top()));
@@ -169,7 +169,7 @@ bool Expander::ShowsAllOfFreshMemory(ValueId v, absl::Span<const ValueId> operan
     // A value that is written to an argument is in the argument.
     const bool writes = op == "smelt::write_region";
     if (!writes && op != "smelt::view" && GetOpInfo(op).kind != OpKind::kView) break;
-    // Elements that a view repeats or leaves out could make up for each other.
+    // Elements that a view repeats could compensate for those that it leaves out.
     if (op.name() == "aten::expand" || op.name() == "aten::as_strided" || op.name() == "aten::unfold") return false;
     base = g_.node(def).inputs[0];
   }
@@ -198,7 +198,7 @@ absl::StatusOr<bool> Expander::TakeApart(NodeId n, absl::StatusOr<bool> (*decomp
     const bool fresh = !g_.IsParam(def) && g_.node(def).op != "smelt::view" &&
                        GetOpInfo(g_.node(def).op).kind != OpKind::kView &&
                        std::find(operands.begin(), operands.end(), v) == operands.end();
-    // A part of it lies in it: what is asserted of the two, and written to one, is of one memory.
+    // A part of a tensor lies in it: assertions about both, and writes to one, concern one memory.
     const bool lies_so = g_.IsReturn(use.user) || (T(v).strides && *T(v).strides == strides);
     if (fresh || (lies_so && ShowsAllOfFreshMemory(v, operands))) continue;
     g_.SetInput(use.user, use.index, Copied(use.user, v, strides));
@@ -287,7 +287,7 @@ absl::StatusOr<Expander::Step> Expander::ExpandNode(NodeId n) {
   }
   const OpInfo& info = GetOpInfo(op);
   if (info.kind == OpKind::kView) return View(n);
-  // Kernels could, from four places at once; of some there is a faster way.
+  // Kernels could compute these from four places at once, but for some there is a faster way.
   if (name == "aten::upsample_bilinear2d") {
     SMELT_ASSIGN_OR_RETURN(bool changed, TakeApart(n, Decompose));
     if (changed) return Step::kChanged;

@@ -1,4 +1,4 @@
-// Copies, and what is put together in fresh memory: cat, stack, scatters of views.
+// Copies, and tensors that are assembled in fresh memory: cat, stack, scatters of views.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -185,15 +185,15 @@ absl::StatusOr<Expander::Step> Expander::Cat(NodeId n) {
     return Step::kChanged;
   }
   if (parts.size() == 1 && !stack) {
-    // Not a view or an argument: views of the result count from its own beginning.
+    // The result must not be a view or an argument: views of it count from its own beginning.
     const ValueId only = Cast(n, parts[0].value, *out.dtype);
     const NodeId def = g_.value(only).def;
     const bool owner = !g_.IsParam(def) && g_.node(def).op != "smelt::view";
     ReplaceWith(n, owner ? Materialize(n, only, *out.strides) : Copied(n, only, *out.strides));
     return Step::kChanged;
   }
-  // Regions are disjoint, so any order will do: that in which the parts are made lets each be written where it is
-  // made.
+  // Regions are disjoint, so any order is right. The order in which the parts are made allows each to be written where
+  // it is made.
   std::stable_sort(parts.begin(), parts.end(),
                    [&](const Part& a, const Part& b) { return MadeBefore(n, a.value, b.value); });
   const Type type = Type::Tensor(*out.dtype, *out.sizes, *out.strides);
@@ -220,7 +220,7 @@ absl::StatusOr<Expander::Step> Expander::ViewScatter(NodeId n) {
   const TensorType out = T(Out(n));
   const ValueId self = g_.node(n).inputs[0], src = g_.node(n).inputs[1];
   const SymbolicGeometry base{*out.dtype, *out.sizes, *out.strides, Expr(0)};
-  // Where an argument begins in its storage is seen when it runs: a region in front of it does not lie in the copy.
+  // The place of an argument in its storage is known when the plan runs: a region before it does not lie in the copy.
   absl::flat_hash_map<std::string, int64_t> hints = g_.symbol_hints;
   for (const OpArg& a : call.args()) {
     if (a.kind != OpArg::Kind::kInt || call.op() != "aten::as_strided_scatter") continue;
@@ -228,7 +228,7 @@ absl::StatusOr<Expander::Step> Expander::ViewScatter(NodeId n) {
   }
   SymbolicDecide decide(&g_.symbols, hints);
   SMELT_ASSIGN_OR_RETURN(ViewMeaning m, BuildScatteredView(call, base, decide));
-  // The copy that is written into; in place where self dies here.
+  // The copy that is written into; it is in place if self dies here.
   const ValueId whole = Whole(n, self, *out.strides);
   ReplaceWith(n, Out(InsertRegionNode(n, "smelt::write_region", {whole, Cast(n, src, *out.dtype)},
                                       Type::Tensor(*out.dtype, *out.sizes, *out.strides), m.outputs[0])));

@@ -1,4 +1,4 @@
-// Products of matrices that are better done by kernels than by the library, in part or as a whole.
+// Matrix products that kernels compute better than the library, in part or as a whole.
 #include <cmath>
 #include <optional>
 #include <string>
@@ -41,8 +41,8 @@ absl::StatusOr<bool> Expander::ThinMatmul(NodeId n) {
   const std::optional<int64_t> length = T(a).sizes->back().Constant();
   const std::optional<int64_t> rows = sizes[sizes.size() - 2].Constant(), columns = sizes.back().Constant();
   const bool few = (columns && *columns <= kFewNumbers) || (rows && *rows <= kFewNumbers);
-  // Colors or points times a small matrix or a vector, or a small matrix times them, small matrices times vectors:
-  // bound by memory.
+  // These are bound by memory: colors or points times a small matrix or a vector, a small matrix times them, and small
+  // matrices times vectors.
   const bool single = absl::c_all_of(sizes, [](const Expr& size) { return size == Expr(1); });
   if (length && *length >= 1 && *length <= kFewNumbers && few && !single) {
     Emit e(g_, n);
@@ -56,7 +56,7 @@ absl::StatusOr<bool> Expander::ThinMatmul(NodeId n) {
     }
     sum = e.Cast(sum, *out.dtype);
     if (!e.ok()) return e.status();
-    // A product of matrices lies as one, whatever order its operands' elements have.
+    // A matrix product has its own layout, whatever the order of its operands' elements.
     g_.SetType(sum, g_.value(Out(n)).type);
     ReplaceWith(n, sum);
     return true;

@@ -1,4 +1,4 @@
-// Views: each shows its memory's owner by a geometry of its own.
+// Views: each shows the owner of its memory by a geometry of its own.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -18,7 +18,7 @@ absl::StatusOr<Expander::Step> Expander::ShortenView(NodeId n) {
   const ValueId base = g_.node(n).inputs[0];
   const NodeId def = g_.value(base).def;
   if (g_.IsParam(def) || g_.node(def).op != "smelt::view") return Step::kKeep;
-  // Its home stays the argument that the inner one names, if it names one.
+  // Its home remains the argument that the inner view names, if it names one.
   if (g_.node(def).FindAttribute("argument") != nullptr) return Step::kKeep;
   g_.SetInput(n, 0, g_.node(def).inputs[0]);
   return Step::kChanged;
@@ -39,14 +39,14 @@ void Expander::LookThroughCopy(NodeId n) {
     if (g_.node(source_def).FindAttribute("argument") != nullptr) return;
     root = g_.node(source_def).inputs[0];
   }
-  // A result's strides are the caller's to see, and a view's base has its storage's.
+  // The caller sees a result's strides, and a view's base has those of its storage.
   for (const Use& u : g_.value(Out(n)).uses) {
     if (g_.IsReturn(u.user) || absl::StartsWith(g_.node(u.user).op.name(), "smelt::") ||
         absl::StartsWith(g_.node(u.user).op.name(), "prim::")) {
       return;
     }
   }
-  // Memory that is taken over later must be copied by someone.
+  // Memory that is taken over later must be copied by some node.
   for (const Use& u : g_.value(root).uses) {
     if (g_.IsReturn(u.user)) continue;
     const Node& user = g_.node(u.user);
@@ -70,7 +70,7 @@ void Expander::LookThroughCopy(NodeId n) {
     if (rest == Expr(0)) break;
     const Expr q = FloorDiv(rest, (*t.strides)[j]);
     if (!rest.IsConstant() && q * (*t.strides)[j] != rest) continue;
-    // Else it is an index of several dims, of which one divides all: the last element of a matrix.
+    // Otherwise it is an index of several dims, of which one divides all: the last element of a matrix.
     if (g_.symbols.Less(q, (*t.sizes)[j]) != true) return;
     high[j] = q;
     out.offset = out.offset + q * from.strides[j];
@@ -93,7 +93,7 @@ void Expander::LookThroughCopy(NodeId n) {
         placed = true;
         break;
       }
-      // Over this dim and those around it, if the source runs through them evenly too.
+      // Continues over the dims around this one, if the source runs through them evenly too.
       if (q != Expr(1) || high[j] != Expr(0)) return;
       Expr left = view.sizes[k];
       size_t at = i;
@@ -117,7 +117,7 @@ void Expander::LookThroughCopy(NodeId n) {
     if (!placed) return;
     unit = unit || out.strides[k] == Expr(1);
   }
-  // Library calls want one dim whose elements are neighbours.
+  // Library calls need one dim whose elements are neighbours.
   if (!unit) return;
   g_.SetInput(n, 0, root);
   g_.SetAttribute(n, "strides", out.strides);
@@ -149,14 +149,14 @@ SymbolicGeometry Expander::GeometryOf(ValueId v) const {
 }
 
 NodeId Expander::InsertView(NodeId anchor, ValueId base, const SymbolicGeometry& geometry) {
-  // A view counts from the storage's beginning, or from the argument's that it names: not from the view it is of.
+  // A view counts from the beginning of the storage, or of the argument that it names, not from the view that it is of.
   const NodeId def = g_.value(base).def;
   const bool shortened = !g_.IsParam(def) && g_.node(def).op == "smelt::view";
   if (shortened) base = g_.node(def).inputs[0];
   const NodeId view = InsertRegionNode(anchor, "smelt::view", {base},
                                        Type::Tensor(geometry.dtype, geometry.sizes, geometry.strides), geometry);
   if (shortened) {
-    // Copied: setting an attribute may move others.
+    // Copied, because setting an attribute may move others.
     if (const Attribute* home = g_.node(def).FindAttribute("argument"))
       g_.SetAttribute(view, "argument", Attribute(*home));
   }

@@ -1,4 +1,4 @@
-// Writes at indices from data: in place, or of one value where a mask says.
+// Writes at indices from data: in place, or of one value where a mask is set.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -63,7 +63,7 @@ absl::StatusOr<Expander::Step> Expander::MaskedPut(NodeId n, const std::vector<V
   const bool* add = accumulate ? std::get_if<bool>(&*accumulate) : nullptr;
   if (add == nullptr) return absl::UnimplementedError("accumulation that is decided at run time");
   const TensorType mask = T(chosen);
-  // The values broadcast against self with the mask's dims made one: trailing dims, that one, leading dims.
+  // Broadcasts the values against self with the mask's dims joined: trailing dims, the joined one, leading dims.
   const int rest = self.rank() - before - mask.rank(), at = values.rank() - 1 - rest;
   if (rest < 0) return absl::InvalidArgumentError("too many indices for a tensor");
   if (at >= 0 && (*values.sizes)[at] != Expr(1))
@@ -81,7 +81,7 @@ absl::StatusOr<Expander::Step> Expander::MaskedPut(NodeId n, const std::vector<V
     v.strides.erase(v.strides.begin() + at);
     v.sizes.insert(v.sizes.begin() + at, mask.rank(), Expr(1));
     v.strides.insert(v.strides.begin() + at, mask.rank(), Expr(1));
-    // Leading dims of one are more than self may have.
+    // There may be more leading dims of one element than self has.
     while (static_cast<int>(v.sizes.size()) > self.rank() && v.sizes[0] == Expr(1)) {
       v.sizes.erase(v.sizes.begin());
       v.strides.erase(v.strides.begin());

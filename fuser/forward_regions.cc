@@ -20,7 +20,7 @@ class RegionForwarder {
   int Run() {
     int changed = 0;
     const std::vector<NodeId> nodes = g_.Nodes(block_);
-    // The last write of a memory first: what it is written into is read by the others then.
+    // The last write of a memory comes first: then the other writes' results are read instead.
     for (auto n = nodes.rbegin(); n != nodes.rend(); ++n) {
       for (BlockId inner : g_.node(*n).blocks) changed += RegionForwarder(g_, inner).Run();
       if (IsWrite(*n)) changed += DropMemory(*n);
@@ -45,7 +45,7 @@ class RegionForwarder {
     const Overlap o = CompareExtents(ExtentOf(g_.node(view)), ExtentOf(g_.node(write)), g_.symbols);
     return o == Overlap::kDisjoint ? Shows::kNothingOfIt : Shows::kMore;
   }
-  // A kernel's, whose memory nothing takes over: it may be read at any time.
+  // Returns whether a kernel makes the value and nothing takes its memory over, so that it may be read at any time.
   bool IsKernelsValue(ValueId v) const {
     const NodeId def = g_.value(v).def;
     return !g_.IsParam(def) && g_.node(def).parent == block_ && IsKernelNode(g_, def) && !IsTakenOver(v);
@@ -55,7 +55,7 @@ class RegionForwarder {
       return u.index == 0 && u.user != other_than && !g_.IsReturn(u.user) && IsRegionOp(g_.node(u.user));
     });
   }
-  // Whoever asks for elements, not for the memory they lie in.
+  // Returns whether the user needs elements, not the memory that they lie in.
   bool TakesAnyStrides(const Use& u) const {
     if (g_.IsReturn(u.user)) return false;
     const Node& user = g_.node(u.user);
@@ -63,7 +63,7 @@ class RegionForwarder {
            absl::StartsWith(user.op.name(), "aten::");
   }
 
-  // Goes if nobody needs its result as memory.
+  // Erases the node if nobody needs its result as memory.
   int DropMemory(NodeId n) {
     const ValueId base = g_.node(n).inputs[0], written = g_.node(n).inputs[1];
     if (!IsKernelsValue(written) || g_.IsParam(g_.value(base).def) || IsTakenOver(base, n)) return 0;
@@ -101,7 +101,7 @@ class RegionForwarder {
     return ValueId();
   }
 
-  // The memory is needed; operators over the loop that writes it take the value from there.
+  // The memory is needed, but operators over the loop that writes it take the value from there.
   int TakeValue(NodeId view) {
     const ValueId written = Written(view);
     if (!written.valid() || !IsKernelsValue(written) || !IsPointwise(g_.value(written).def)) return 0;

@@ -19,7 +19,7 @@ class DomainChooser {
   // Returns whether an index of loop dims visits each element of a value of these sizes: a dim of the loop for each of
   // its dims. (The diagonal of a square does not.)
   bool IsPlace(const Index& index, const std::vector<Expr>& sizes) const;
-  // From the values whose place in the domain is known to those connected with them.
+  // Propagates labels from the values whose place in the domain is known to those connected with them.
   absl::Status PropagateLabels();
   // Returns the operands that the node reads at the index of its result.
   absl::StatusOr<std::vector<ValueId>> SameIndexOperands(NodeId n);
@@ -37,7 +37,7 @@ absl::StatusOr<Domain> DomainChooser::Choose() {
   for (NodeId n : g_.nodes()) {
     SMELT_ASSIGN_OR_RETURN(std::optional<Site> s, g_.SiteOf(n));
     if (!s || (anchor && IsOneElement(s->reduced))) continue;
-    // One that reduces over a single element fits into any loop.
+    // A reduction over a single element fits into any loop.
     const bool decides = !IsOneElement(s->reduced);
     anchor = std::move(s);
     if (decides) break;
@@ -81,7 +81,7 @@ absl::StatusOr<Domain> DomainChooser::Choose() {
       d_.labels[g_.roots()[0].value] = d_.parallel_index;
     }
     SMELT_RETURN_IF_ERROR(PropagateLabels());
-    // A result that nothing connects with the others runs over the same loops.
+    // A result that is not connected with the others runs over the same loops.
     for (const Root& r : g_.roots()) {
       if (g_.IsAction(r) || d_.labels.contains(r.value) || g_.Sizes(r.value) != d_.parallel) continue;
       d_.labels[r.value] = d_.parallel_index;
@@ -223,7 +223,7 @@ absl::StatusOr<bool> DomainChooser::LabelBackward(NodeId n) {
   const std::vector<Expr>& sizes = g_.Sizes(out);
   SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> operands, SameIndexOperands(n));
   bool changed = false;
-  // Operands from outside too: what else reads them at its own index has its place by theirs.
+  // This includes operands from outside: another node that reads them at its own index is placed by them.
   for (ValueId v : operands) {
     if (d_.labels.contains(v)) continue;
     const std::vector<Expr>& s = g_.Sizes(v);

@@ -1,4 +1,4 @@
-// Which nodes become one kernel.
+// Decides which nodes become one kernel.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -102,7 +102,7 @@ bool BlockFuser::WalksAlone(const Frame& frame) const {
   Expr outer = 1, inner = 1;
   for (size_t d = 0; d < frame.sizes.size(); ++d)
     (frame.reduced[d] ? inner : outer) = (frame.reduced[d] ? inner : outer) * frame.sizes[d];
-  // Where only a call says, as at export: a row that is longer is still one tile's work, and right.
+  // If only a call decides the size, the exported example counts: a longer row is still one tile's work, and right.
   const bool small = inner.Evaluate(g_.symbol_hints).value_or(kRowLimit + 1) <= kRowLimit;
   return outer.IsConstant() && *outer.Constant() < 8 && !small;
 }
@@ -186,7 +186,8 @@ bool BlockFuser::Join(int a, int b, ValueId v, const Label& expected, int consum
   }
   const bool a_reduces = ga.frame.HasReduction(), b_reduces = gb.frame.HasReduction();
   if (!unmapped.empty()) {
-    // b's value is a reduction's result. Its reduced dims are those the consumer has and it lacks, or new ones.
+    // b's value is a reduction's result. Its reduced dims are those that the consumer has and the value lacks, or new
+    // ones.
     std::vector<int> targets;
     if (missing.empty()) {
       if (a_reduces) {
@@ -254,10 +255,10 @@ bool BlockFuser::Join(int a, int b, ValueId v, const Label& expected, int consum
     *reason = "it is read at other indices too, and would be computed again for each, which costs more than reading it";
     return false;
   }
-  // Where it can stand.
+  // Finds a place for it.
   int at;
   if (!CanStand(a, b, &at, reason) || !MemoryAllows(a, b, frame.HasReduction(), reason)) return false;
-  // Done.
+  // Joins them.
   for (int m : gb.members) {
     for (ValueId o : N(m).outputs) {
       auto it = labels_.find(o);
@@ -347,7 +348,7 @@ ValueId BlockFuser::ChainBase(int w, int a, int b) const {
 bool BlockFuser::ReadsWhatAnActionWrites(const std::vector<int>& members) const {
   for (int w : members) {
     if (!IsAction(N(w))) continue;
-    // A copy of memory that is read no more is that memory.
+    // A copy of memory that is no longer read is that memory.
     ValueId memory = Root(N(w).inputs[0]);
     if (const int p = DefPlace(memory); p >= 0 && N(p).op == "smelt::materialize") memory = Root(N(p).inputs[0]);
     for (int m : members) {
@@ -383,14 +384,14 @@ bool BlockFuser::MemoryAllows(int a, int b, bool reduces, std::string* reason) c
         const ValueId root = Root(v);
         for (int w : writes) {
           if (root == N(w).outputs[0]) {
-            // Only the next link of a chain of disjoint regions, nobody else looking.
+            // It must be the next link of a chain of disjoint regions, without other readers.
             const bool link = v == memory && v == root && g_.value(root).uses.size() == 1 &&
                               CompareExtents(ExtentOf(N(m)), ExtentOf(N(w)), g_.symbols) == Overlap::kDisjoint;
             ok = ok && link;
           }
           if (root == Root(N(w).inputs[0]) && v != memory) {
             const Overlap o = CompareExtents(ExtentOf(g_, v), ExtentOf(N(w)), g_.symbols);
-            // A list's elements are chosen from by index.
+            // The elements of a list are chosen by index.
             const bool same =
                 o == Overlap::kSame && WritesEachElementOnce(N(w)) && !reduces && absl::c_linear_search(N(m).inputs, v);
             ok = ok && (o == Overlap::kDisjoint || same);

@@ -1,4 +1,4 @@
-// Groups that read one operand over one loop and nothing of each other: one kernel with several results.
+// Joins groups that read one operand over one loop and nothing of each other: one kernel with several results.
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,13 +20,13 @@ std::optional<Label> BlockFuser::SiblingLabel(int i, ValueId v) const {
     if (sizes != *T(N(i).outputs[0]).sizes) return std::nullopt;
     return labels_.at(N(i).outputs[0]);
   }
-  // A reduction's own dims are its kernel's, in order.
+  // The dims of a reduction are its kernel's, in order.
   if (kind != OpKind::kReduction || group.members.size() != 1 || sizes != group.frame.sizes) return std::nullopt;
   return Identity(sizes.size(), sizes);
 }
 
 void BlockFuser::JoinSiblings() {
-  // By operand: the last groups that read all of it in their loop's order. More than a few are not looked at.
+  // For each operand, the last groups that read all of it in their loop's order. Only a few are looked at.
   constexpr size_t kReaders = 4;
   absl::flat_hash_map<ValueId, std::vector<std::pair<int, Label>>> readers;
   for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
@@ -76,7 +76,7 @@ bool BlockFuser::JoinSibling(int i, int j) {
         if (!IsTensor(v)) continue;
         const int p = DefPlace(Root(v));
         if (p >= 0 && (group_of_[p] == a || group_of_[p] == b)) continue;
-        // Each lies in the order of the loop: a transposed operand would make both walk in tiles.
+        // Each lies in the order of the loop: a transposed operand would make both run in tiles.
         const std::vector<Expr>& strides = *T(v).strides;
         if (!strides.empty() && strides.back() != Expr(1) && T(v).sizes->back() != Expr(1)) return false;
         streams.insert(v);

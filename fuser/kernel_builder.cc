@@ -114,7 +114,7 @@ int Builder::LoneDim(const Affine& a) const {
 
 namespace {
 
-// a / b where that leaves nothing.
+// a / b, if that leaves no remainder.
 std::optional<Expr> ExactQuotient(const Expr& a, const Expr& b) {
   if (a == b) return Expr(1);
   if (b == Expr(0)) return std::nullopt;
@@ -155,7 +155,7 @@ std::optional<std::pair<int, std::vector<Expr>>> Builder::PartsFor(const Affine&
   for (size_t d = 0; d < a.coef.size(); ++d) {
     if (a.coef[d] == Expr(0) || ExactQuotient(a.coef[d], m)) continue;
     const auto inner = ExactQuotient(m, a.coef[d]);
-    // Backwards (flip) it is no part.
+    // A reversed dim (flip) is not part of the loop.
     if (!inner || *inner == Expr(1) || ranges_.LessOrEqual(1, *inner) != true) continue;
     const auto outer = ExactQuotient(sizes_[d], *inner);
     if (!outer || *outer == Expr(1) || *outer == Expr(0)) continue;
@@ -302,7 +302,7 @@ int Builder::ConstInt(DType t, int64_t v) {
 }
 
 int Builder::Op(ScalarOp op, DType t, int a, int b, int c) {
-  // Where there is no NaN, and no sign bit of its own, the plain operation is meant.
+  // Without NaN, and without a sign bit of its own, this is the plain operation.
   if (!IsFloating(ins_[a].type)) {
     if (op == ScalarOp::kFMin) op = ScalarOp::kMin;
     if (op == ScalarOp::kFMax) op = ScalarOp::kMax;
@@ -384,7 +384,7 @@ std::pair<int, int> Builder::Address(ValueId value, bool is_output, int output, 
       return {static_cast<int>(i), offset};
     }
   }
-  // One element, and it is one of the layout's: a read that its guard never lets happen may be of any place.
+  // It is one element, and an element of the layout: a read that its guard never allows may be at any place.
   bool is_there = offset < 0;
   for (size_t k = 0; is_there && k < index.size(); ++k) {
     is_there = ranges_.AlwaysLessOrEqual(1, layout.sizes[k]) == true;

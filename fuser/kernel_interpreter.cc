@@ -16,9 +16,9 @@
 namespace smelt {
 namespace {
 
-// One reduction or scan in progress. Sums and products of floating point are exact enough to be a reference: a
-// reduction's in long double, a scan's in double, in order (which is what PyTorch's cumsum does, so that scans are
-// comparable bit for bit).
+// One reduction or scan in progress. Sums and products of floating point are exact enough for a reference: a reduction
+// runs in long double, a scan in double and in order (as PyTorch's cumsum does, so that scans are comparable bit for
+// bit).
 struct Accumulator {
   bool any = false;
   ScalarValue value = {};
@@ -158,7 +158,7 @@ class Interpreter {
         const bool better = min ? Less(t, v, a.value) : Less(t, a.value, v);
         const bool equal = IsFloating(t) ? a.value.f == v.f : a.value.i == v.i;
         const bool old_nan = IsNan(t, a.value), new_nan = IsNan(t, v);
-        // Among equals, the one of the lower index: the first, if indices ascend.
+        // Among equals, the one with the lower index: the first, if indices ascend.
         if (first || (new_nan && !old_nan) || (new_nan && old_nan && index < a.index) ||
             (!old_nan && !new_nan && (better || (equal && index < a.index)))) {
           a.value = v;

@@ -180,7 +180,7 @@ bool IsKernelNode(const Graph& g, NodeId n) {
   if (const std::optional<kernel::Special> special = kernel::SpecialOf(node)) {
     switch (*special) {
       case kernel::Special::kIndex: {
-        // A mask chooses a number of elements that only the data know.
+        // A mask chooses a number of elements that only the data decide.
         auto list = node.inputs.size() > 1 ? GetListElements(g, node.inputs[1]) : std::nullopt;
         if (!list) return false;
         for (ValueId v : *list) {
@@ -194,7 +194,7 @@ bool IsKernelNode(const Graph& g, NodeId n) {
       case kernel::Special::kLinspace:
         return node.op.overload().empty();
       case kernel::Special::kCircularPad: {
-        // One that takes elements away does so first.
+        // A region write that removes elements does so first.
         const auto call = OpCall::Of(g, n);
         if (!call.ok()) return false;
         const auto pad = call->GetExprs("pad");

@@ -1,4 +1,4 @@
-// The text of a kernel spec: written and read again.
+// Writes and parses the text of a kernel spec.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -29,7 +29,7 @@ std::string ConstText(const KernelInstr& instr) {
   if (!IsFloating(instr.type)) return absl::StrCat(instr.imm.i);
   uint64_t bits;
   std::memcpy(&bits, &instr.imm.f, sizeof bits);
-  // Bits where decimal would not come back equal: NaN has a payload.
+  // Bits, where a decimal number would not be read back equal: NaN has a payload.
   if (std::isnan(instr.imm.f)) return absl::StrFormat("bits:%016x", bits);
   return absl::StrFormat("%.17g", instr.imm.f);
 }

@@ -30,7 +30,7 @@ class RowLayer {
       if (!IsKernelNode(g_, n) || !MayReduce(n)) continue;
       const LayoutFn layout = [&](ValueId v) { return ShownMemory(g_, v).second; };
       const auto kernel = lowered_ == nullptr ? LowerGroup(g_, n, layout) : lowered_->Lower(g_, n, layout);
-      // Others say why.
+      // If there is no kernel, other passes report why.
       if (kernel.ok()) Lay(n, *kernel);
     }
     return laid_;
@@ -64,7 +64,7 @@ class RowLayer {
     std::vector<int> across;
     for (size_t p = 0; p < s.params.size(); ++p) {
       const std::vector<Expr>& strides = kernel.params[p].strides;
-      // One of all elements: not what each row has one of.
+      // A value of all elements, not one value per row.
       Expr whole = 1;
       for (int d = 0; d < s.rank(); ++d) whole = strides[d] == Expr(0) ? whole : whole * kernel.sizes[d];
       if (strides[along] == Expr(1) && whole == Product(kernel.sizes)) any_along = true;
@@ -99,9 +99,9 @@ class RowLayer {
     }
   }
 
-  // Each row of one operand with each of another, as in distances between all points of two sets: the operand that the
-  // innermost of the kernel's dims goes through. Transposed, its rows lie beside each other in vectors, and the kernel
-  // goes across them; nothing is summed up within a vector.
+  // Recognises kernels over each row of one operand with each row of another, such as the distances between all points
+  // of two sets, and returns the operand that the innermost of the kernel's dims goes through. When it is transposed,
+  // its rows lie beside each other in vectors, and the kernel goes across them; nothing is summed within a vector.
   std::optional<int> PairedRows(const LoweredKernel& kernel) const {
     const KernelSpec& s = kernel.spec;
     const int last = s.parallel_rank - 1, along = s.rank() - 1;
@@ -129,8 +129,8 @@ class RowLayer {
     return found;
   }
 
-  // A dim along which operands lie, where along the kernel's own only results do, and kernels alone read these: the
-  // results lie as the operands, and who reads them has less to transpose, if anything.
+  // Returns a dim along which the operands lie, if only results that kernels alone read lie along the kernel's own dim.
+  // Then the results get the operands' layout, and their readers have less to transpose, if anything.
   std::optional<int> ReadAlong(NodeId n, const LoweredKernel& kernel, int along) const {
     const KernelSpec& s = kernel.spec;
     if (along != s.parallel_rank - 1) return std::nullopt;
@@ -154,8 +154,8 @@ class RowLayer {
     return found;
   }
 
-  // Strides over memory of its own, whose rows are the dims that together have `row` elements, now `step` apart.
-  // nullopt: there are none.
+  // Returns strides of memory of its own, in which the dims that together have `row` elements, now `step` apart, are
+  // rows; nullopt if there are none.
   static std::optional<std::vector<Expr>> RowStrides(const std::vector<Expr>& sizes, const std::vector<Expr>& strides,
                                                      const SymbolRanges& ranges, Expr step, const Expr& row) {
     std::vector<Expr> out(sizes.size(), Expr(1));
@@ -173,7 +173,7 @@ class RowLayer {
       step = step * sizes[*it];
       take(it);
     }
-    // The others as they lie, the widest stride first.
+    // The other dims keep their order, the widest stride first.
     std::stable_sort(left.begin(), left.end(),
                      [&](int a, int b) { return ranges.Less(strides[b], strides[a]) == true; });
     while (!left.empty()) take(left.end() - 1);
@@ -240,7 +240,7 @@ class RowLayer {
       if (sub->node(def).op == "smelt::materialize") sub->SetAttribute(def, "strides", *strides);
       sub->SetType(inner, type);
     }
-    // Who reads elements finds them as they lie.
+    // Readers of elements find them in any layout.
     if (IsReadByElements(v)) {
       g_.SetType(v, type);
       ++laid_;

@@ -1,4 +1,4 @@
-// How nodes fit into loops: over which sizes each runs, and at which index it reads its operands.
+// How nodes fit into loops: the sizes that each runs over, and the index at which it reads its operands.
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,8 +37,8 @@ std::optional<Shape> BlockFuser::ShapeOf(int i) const {
     s.out = Identity(region.size(), region);
     s.operands.push_back({n.inputs[1], s.out});
     s.any_index = false;
-    // A region whose elements are all at one place is empty, or was refused. A row's kernel would not know: what does
-    // not move along the row is stored once.
+    // A region whose elements are all at one place is empty, or was refused. A row's kernel could not know it: a value
+    // that does not move along the row is stored once.
     const std::vector<Expr>& strides = RegionGeometry(n).strides;
     for (size_t d = 0; d < region.size(); ++d) s.joins = s.joins && (strides[d] != Expr(0) || region[d] == Expr(1));
     return s;
@@ -73,7 +73,7 @@ std::optional<Shape> BlockFuser::ShapeOf(int i) const {
   const bool special_window =
       absl::StrContains(name, "_pool") || name == "aten::col2im" || name == "aten::masked_scatter";
   if (special_window) {
-    // Reduces over a window that is no dim of anything else.
+    // It reduces over a window that is not a dim of anything else.
     s.any_index = false;
     s.joins = false;
     return s;

@@ -18,7 +18,8 @@ namespace kernel {
 
 absl::StatusOr<LoweredKernel> Lowering::Run() {
   SMELT_RETURN_IF_ERROR(g_.Read());
-  // A value may need a dim of the domain in two (a flattening view inside the group): then all begins again.
+  // A value may need a dim of the domain split in two (for a flattening view inside the group). Then everything begins
+  // again.
   for (int attempt = 0; attempt < 16; ++attempt) {
     b_ = std::make_unique<Builder>(g_.graph().symbols);
     memo_.clear();

@@ -185,7 +185,7 @@ absl::StatusOr<int> Lowering::EvalLinspace(NodeId n, const Index& index) {
   const DType t = g_.Dt(g_.Out(n));
   const DType c = t == DType::kFloat64 || !IsFloating(t) ? DType::kFloat64 : DType::kFloat32;
   const Expr steps = g_.Sizes(g_.Out(n))[0];
-  // The ends of integers are integers.
+  // The bounds of integers are integers.
   const DType of_ends = IsFloating(t) ? c : t;
   SMELT_ASSIGN_OR_RETURN(int start, ScalarArg(n, *call->Find("start"), of_ends));
   SMELT_ASSIGN_OR_RETURN(int end, ScalarArg(n, *call->Find("end"), of_ends));

@@ -111,7 +111,7 @@ Lowering::Values Lowering::EvalReduction(NodeId n, const Index& index, int guard
   std::vector<int> pre_args = {x};
   std::vector<int> scalars;
   for (size_t k = 0; k < m->scalars.size(); ++k) {
-    // The functions take scalars after their own arguments; their types are the functions'.
+    // The functions take scalars after their own arguments, and have the functions' types.
     DType t = DType::kFloat64;
     if (1 + k < m->pre.arg_types.size()) {
       t = m->pre.arg_types[1 + k];
@@ -140,7 +140,7 @@ Lowering::Values Lowering::EvalReduction(NodeId n, const Index& index, int guard
     }
     const bool arg = kind == ReduceKind::kArgMin || kind == ReduceKind::kArgMax;
     if (arg && m->is_scan) {
-      // PyTorch's cummax keeps the last of equals, a kernel's accumulator the first: indices run backwards.
+      // PyTorch's cummax keeps the last of equal elements, a kernel's accumulator the first: indices run backwards.
       const int back = b_->Op(ScalarOp::kNeg, DType::kInt64, flat);
       post_args.push_back(b_->Op(ScalarOp::kNeg, DType::kInt64, Reduce(kind, pre[k], back, true)));
     } else {

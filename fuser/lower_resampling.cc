@@ -105,7 +105,7 @@ int Lowering::IsEqual(const Expr& a, const Expr& b) {
   return g_.graph().symbols.Equal(a, b) == true ? -1 : b_->Op(ScalarOp::kEq, DType::kBool, Size(a), Size(b));
 }
 
-// A dim of as many elements as before is copied, whatever factor the call names.
+// A dim with as many elements as before is copied, whatever factor the call names.
 absl::StatusOr<int> Lowering::EvalUpsampleLinear(NodeId n, const Index& index, int guard) {
   SMELT_ASSIGN_OR_RETURN(const OpCall* call, g_.CallOf(n));
   const ValueId self = ImageOf(*call);
@@ -135,7 +135,7 @@ absl::StatusOr<int> Lowering::EvalUpsampleLinear(NodeId n, const Index& index, i
                        b_->Op(ScalarOp::kDiv, c, b_->Cast(Size(in - 1), c), b_->Cast(Size(Max(out - 1, 1)), c)), i);
     } else {
       SMELT_ASSIGN_OR_RETURN(int ratio, Ratio(n, c, in, out, k, spatial));
-      // Rounded once, as in PyTorch's kernel: what is left of a large place is the weight.
+      // It is rounded once, as in PyTorch's kernel: the rest of a large place is the weight.
       const int center = b_->Op(ScalarOp::kAdd, c, i, b_->Const(c, 0.5));
       x = b_->Op(ScalarOp::kFma, c, ratio, center, b_->Const(c, -0.5));
       x = b_->Op(ScalarOp::kMax, c, x, b_->Const(c, 0));

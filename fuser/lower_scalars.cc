@@ -77,7 +77,7 @@ absl::StatusOr<int> Lowering::ScalarArg(NodeId n, const OpArg& a, DType t) {
       s.constant = a.number;
       s.int_constant = a.kind == OpArg::Kind::kBool ? a.number != 0 : 0;
       if (a.kind == OpArg::Kind::kFloat && !IsFloating(t)) {
-        // A number beyond what fits converts as C++ would clamp it.
+        // A number that does not fit is clamped, as in C++.
         const double v = a.number;
         s.int_constant = t == DType::kBool ? v != 0
                          : v >= 9.2e18     ? INT64_MAX
@@ -134,7 +134,8 @@ int Lowering::And(int a, int b) {
 
 Lowering::Within Lowering::KnownWithin(const Affine& a, const Expr& size) const {
   const auto [low, high] = b_->Bounds(a);
-  // In calls of a size of 1 too: of y[:, 1:] nothing is left there, and its first column is none of y's.
+  // This must hold in calls with a size of 1, too: there nothing is left of y[:, 1:], and its first column is not one
+  // of y's.
   const SymbolRanges& ranges = g_.graph().symbols;
   return {low && ranges.AlwaysLessOrEqual(0, *low) == true, high && ranges.AlwaysLessOrEqual(*high, size - 1) == true};
 }

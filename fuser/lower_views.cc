@@ -62,7 +62,7 @@ absl::StatusOr<Index> Lowering::ViewIndex(NodeId n, const Index& index) {
     }
   }
   if (fits) return out;
-  // A view dim that flattens base dims, or takes one apart: by its place in the base, if that is dense.
+  // A view dim that flattens base dims, or splits one, is found by its place in the base, if that is dense.
   const std::vector<int> order = DimsByStride(sizes, strides, ranges);
   std::vector<Expr> dense;
   Expr expected = 1;
@@ -148,7 +148,7 @@ absl::StatusOr<int> Lowering::EvalOverlay(NodeId n, const Index& index, int guar
       }
       along.base = along.base - start;
       if (known[k]) {
-        // The other of a diagonal's dims is as far from its beginning.
+        // The other of a diagonal's dims is as far from its beginning as this one.
         inside = And(inside, InRange(b_->Add(along, b_->Scale(at[k], Expr(-1))), 1));
         continue;
       }
@@ -162,7 +162,7 @@ absl::StatusOr<int> Lowering::EvalOverlay(NodeId n, const Index& index, int guar
   // The value under the region is computed in all of the region, too: it may be the one that refuses an index. It comes
   // first, since the written value is often made of it.
   SMELT_ASSIGN_OR_RETURN(int under, Eval(base, index, guard));
-  // In the region, this is also what lies at its own place along dims of which it has one index.
+  // In the region, this is also the element at its own place along dims of which the region has one index.
   Index in_region = index;
   for (int j : placed->order) {
     if (!placed->dims[j].runs.empty()) continue;
@@ -253,7 +253,7 @@ absl::StatusOr<int> Lowering::EvalEdgePad(NodeId n, Special kind, const Index& i
   return EvalEither(self, inside, straight, at, guard);
 }
 
-// The elements of a vector lie side by side in all but a few: those are read by their own places, the others as one.
+// The elements of a vector are adjacent except for a few. Those few are read by their own places, the others as one.
 absl::StatusOr<int> Lowering::EvalEither(ValueId v, int condition, const Index& then, const Index& otherwise,
                                          int guard) {
   const int contrary = b_->Op(ScalarOp::kNot, DType::kBool, condition);

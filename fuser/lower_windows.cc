@@ -64,8 +64,8 @@ Lowering::Values Lowering::EvalPool(NodeId n, Special s, const Index& index, int
       at[d].base = at[d].base - padding[k];
       inside = And(inside, InRange(at[d], sizes[d]));
       if (!average || fixed) continue;
-      // How much of the window counts: with padding counted, what overhangs the padded input (ceil_mode) still does
-      // not.
+      // The part of the window that counts. If padding counts, the part that overhangs the padded input (ceil_mode)
+      // still does not.
       int length;
       if ((include_pad && !ceil_mode) || (padding[k] == Expr(0) && !ceil_mode)) {
         length = Size(window[k]);
@@ -117,7 +117,7 @@ Lowering::Values Lowering::EvalPool(NodeId n, Special s, const Index& index, int
     stride = stride * sizes[d];
   }
   int i = b_->IndexValue(flat);
-  // Outside of the input nothing is chosen, even among -infinities: those come last.
+  // Outside of the input nothing is chosen, even among -infinities: such places come last.
   if (inside >= 0) i = b_->Op(ScalarOp::kSelect, DType::kInt64, inside, i, b_->ConstInt(DType::kInt64, INT64_MAX));
   int arg = Reduce(ReduceKind::kArgMax, v, i, false);
   if (IsFloating(t)) {
@@ -178,7 +178,7 @@ absl::StatusOr<int> Lowering::EvalCol2Im(NodeId n, const Index& index, int guard
     Affine a = index[lead + 1 + d];
     a.base = a.base + padding[d];
     if (dilation[d] == Expr(1)) {
-      // Element r + q * stride, where r is what is left of the place, of a block q before the last that reaches it.
+      // Element r + q * stride, where r is the rest of the place, of a block q before the last one that reaches it.
       SMELT_ASSIGN_OR_RETURN(Division along, Divide(a, stride[d]));
       block.push_back(b_->Add(along.quotient, b_->Scale(q, Expr(-1))));
       element.push_back(b_->Add(along.remainder, b_->Scale(q, stride[d])));

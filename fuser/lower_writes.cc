@@ -59,7 +59,7 @@ absl::StatusOr<Lowering::Write> Lowering::ScatterWrite(NodeId n, DType t) {
   Write w;
   SMELT_ASSIGN_OR_RETURN(w.mode, ScatterMode(n));
   if (!sizes.empty() && !self.empty() && sizes.size() != self.size()) {
-    // No indices, which may be of any rank: nothing is written.
+    // Without indices, which may be of any rank, nothing is written.
     w.at.assign(self.size(), b_->Zero());
     w.value = b_->Const(t, 0);
     return w;
@@ -110,7 +110,7 @@ absl::StatusOr<Lowering::Write> Lowering::IndexPutWrite(NodeId n) {
   const Node& node = g_.node(n);
   const std::vector<Expr>& self = g_.Sizes(node.inputs[0]);
   SMELT_ASSIGN_OR_RETURN(IndexList indices, g_.IndicesOf(n, node.inputs[0]));
-  // The index into the values: the indices' dims where they stand, whole dims around them.
+  // The index into the values: the indices' dims in their place, and whole dims around them.
   Index index;
   std::vector<Expr> sizes;
   for (size_t d = 0; d < self.size(); ++d) {

@@ -17,7 +17,7 @@ bool Same(const SymbolicGeometry& a, const SymbolicGeometry& b) {
 
 }  // namespace
 
-// The subgraph is kept alive: what listens to it goes first.
+// Keeps the subgraph alive. Its listeners are destroyed first.
 struct LoweredGroups::Entry : public GraphListener {
   Entry(const Graph& g, NodeId n, std::shared_ptr<Graph> sub) : subgraph(std::move(sub)) {
     const Node& node = g.node(n);

@@ -14,8 +14,8 @@
 namespace smelt {
 namespace {
 
-// Rows of one matmul that fill the machine alone. More of them together would save nothing, and cost the result's way
-// to memory and back: it lives from its first use to its last (an LSTM of 100 steps of 64 rows, 256 to 1024: 26 MB, a
+// So many rows of one matmul fill the machine alone. Joining more would save nothing, and would move the result to
+// memory and back: it lives from its first use to its last (an LSTM of 100 steps of 64 rows, 256 to 1024: 26 MB, a
 // tenth of its time).
 constexpr int64_t kEnoughRows = 128;
 
@@ -125,7 +125,7 @@ class Merger {
         if (g_.IsReturn(u.user)) return 0;
         const Node& user = g_.node(u.user);
         if (u.index == 0 && IsRegionOp(user)) return 0;
-        // As wider elements it may be seen only where a part begins with a whole one.
+        // It may be viewed as wider elements only if each part begins with a whole one.
         if (user.op == "smelt::view" &&
             Mod(Product(*out.sizes) * ItemSize(*out.dtype), ItemSize(RegionGeometry(user).dtype)) != Expr(0))
           return 0;
@@ -152,7 +152,7 @@ class Merger {
       }
       for (auto& [v, geometry] : views) {
         g_.SetInput(v, 0, result);
-        // Counted in elements of the view, which may be smaller or wider.
+        // Counted in elements of the view, which may be narrower or wider.
         const Expr moved = FloorDiv(part.offset * ItemSize(part.dtype), ItemSize(geometry.dtype));
         g_.SetAttribute(v, "offset", geometry.offset + moved);
       }

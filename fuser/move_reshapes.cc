@@ -24,7 +24,7 @@ class ReshapeMover {
 
   int Run() {
     const std::vector<NodeId> nodes = g_.Nodes(block_);
-    // Views go as what they show is moved.
+    // Views disappear as their bases are moved.
     for (NodeId n : nodes) {
       if (g_.IsLive(n)) MoveBehind(n);
     }
@@ -53,7 +53,7 @@ class ReshapeMover {
   }
   OpKind KindOf(NodeId n) const { return GetOpInfo(g_.node(n).op).kind; }
   bool IsView(NodeId n) const { return g_.node(n).op == "smelt::view"; }
-  // One dense tensor of the sizes that its operands are broadcast to.
+  // Returns whether the result is one dense tensor with the sizes that its operands are broadcast to.
   bool IsPointwise(NodeId n) const {
     const Node& node = g_.node(n);
     if (KindOf(n) != OpKind::kPointwise || node.outputs.size() != 1) return false;
@@ -64,8 +64,8 @@ class ReshapeMover {
     if (!IsTensor(v) || !T(v).IsComplete()) return false;
     return *T(v).strides == ContiguousStrides(*T(v).sizes);
   }
-  // The base, if the view shows all of it in the order of its elements, in another shape. (Dims of size 1 part no
-  // loop.)
+  // Returns the base, if the view shows all of it in the order of its elements, in another shape. (Dims of size 1 split
+  // no loop.)
   std::optional<ValueId> Reshaped(NodeId view) const {
     if (!IsView(view) || g_.node(view).FindAttribute("argument") != nullptr) return std::nullopt;
     const ValueId base = g_.node(view).inputs[0];
@@ -84,7 +84,8 @@ class ReshapeMover {
 
   // --- a node over another shape ---
 
-  // The memory and geometry of an operand of a loop over `from`, seen by one over `to`. nullopt: it would be copied.
+  // Returns the memory and the geometry with which a loop over `to` reads the operand of a loop over `from`; nullopt if
+  // that needs a copy.
   std::optional<std::pair<ValueId, SymbolicGeometry>> SeenOver(ValueId v, const Sizes& from, const Sizes& to) const {
     auto [root, s] = ShownMemory(g_, v);
     if (const NodeId def = g_.value(v).def; !g_.IsParam(def) && g_.node(def).FindAttribute("argument") != nullptr)
@@ -126,7 +127,8 @@ class ReshapeMover {
     });
   }
 
-  // Replaces it by the same over `to`. Who reads it sees the old shape through a view, or the new one as it is.
+  // Replaces it by the same operator over `to`. Its readers see the old shape through a view, or read the new one
+  // directly.
   ValueId RunOver(NodeId n, const Sizes& to) {
     const TensorType was = T(g_.node(n).outputs[0]);
     std::vector<ValueId> inputs(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
@@ -170,7 +172,7 @@ class ReshapeMover {
     const std::optional<NodeId> maker = Maker(root);
     return maker && (KindOf(*maker) == OpKind::kReduction || row_numbers_.contains(root));
   }
-  // Values that stand in a loop with a reduction whose result they are made with.
+  // Returns whether the value stands in a loop with a reduction whose result it is made with.
   bool FollowsRow(NodeId n) const {
     const Expr all = Product(*T(g_.node(n).outputs[0]).sizes);
     return absl::c_any_of(g_.node(n).inputs, [&](ValueId v) {
@@ -205,7 +207,7 @@ class ReshapeMover {
       in_rows_.insert(out);
       return;
     }
-    // sqrt(mean + eps): of the rows' numbers.
+    // sqrt(mean + eps): computed from the rows' numbers.
     if (absl::c_any_of(g_.node(n).inputs, [&](ValueId v) { return IsTensor(v) && IsOfRows(v); }))
       row_numbers_.insert(out);
     std::optional<Sizes> to;

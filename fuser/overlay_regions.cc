@@ -50,11 +50,11 @@ class Overlayer {
  private:
   const TensorType& T(ValueId v) const { return g_.value(v).type.tensor(); }
   bool IsRegion(NodeId n) const { return g_.node(n).op == "smelt::write_region"; }
-  // Memory that holds nothing yet.
+  // Returns whether the node makes memory without contents.
   bool IsFresh(NodeId def) const { return !g_.IsParam(def) && IsAllocation(g_.node(def)); }
   ValueId Base(NodeId n) const { return g_.node(n).inputs[0]; }
 
-  // How many regions are written one after the other where each node writes one.
+  // Counts the regions that are written one after the other, one per node.
   void FindChains(const std::vector<NodeId>& nodes) {
     for (NodeId n : nodes) {
       if (!IsRegion(n)) continue;
@@ -75,14 +75,14 @@ class Overlayer {
     if (node.op == "smelt::view" || IsRegionOp(node)) return false;
     return (node.parent == block_ && IsKernelNode(g_, def) && !IsFresh(def)) || IsReadByKernels(n);
   }
-  // Regions count from the beginning of a weight's storage.
+  // A region counts from the beginning of a weight's storage.
   bool BeginsAtItsFirstElement(ValueId param) const {
     const NodeId def = g_.value(param).def;
     if (def != g_.block(g_.top()).param_node) return true;
     const InputInfo& info = g_.input_infos[g_.value(param).def_index];
     return info.kind != InputInfo::Kind::kWeight || g_.weights[info.weight].geometry.offset == 0;
   }
-  // By them alone: nothing asks for the memory. Regions over it are chosen from by index too.
+  // Returns whether kernels alone read it, so that nobody needs its memory. Regions over it are chosen by index too.
   bool IsReadByKernels(NodeId n) const {
     const auto& uses = g_.value(g_.node(n).outputs[0]).uses;
     return uses.size() <= kMostReaders && absl::c_all_of(uses, [&](const Use& u) {
@@ -146,7 +146,7 @@ class Overlayer {
     for (size_t i = 0; i < placed->order.size(); ++i) {
       const int j = placed->order[i];
       const kernel::Placement::Dim& dim = placed->dims[j];
-      // No element of the base lies at the place of another.
+      // No element of the base lies in the place of another.
       if (i > 0) {
         const int wider = placed->order[i - 1];
         if (g_.symbols.LessOrEqual((*base.strides)[j] * (*base.sizes)[j], (*base.strides)[wider]) != true) return false;
@@ -170,7 +170,7 @@ class Overlayer {
     return !all;
   }
 
-  // Each of so few is an instruction of its own, which knows whether it lies in a region.
+  // With so few elements each is an instruction of its own, which knows whether it lies in a region.
   static bool IsUnrolled(const Expr& step, const Expr& size) {
     const std::optional<int64_t> s = step.Constant(), n = size.Constant();
     return s && n && *s <= kernel::kLongestUnrolledRow && *n % *s == 0;

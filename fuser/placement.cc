@@ -62,7 +62,7 @@ std::optional<Placement> PlaceRegion(const SymbolicGeometry& region, const std::
     rest = left;
   }
   if (rest != Expr(0)) return std::nullopt;
-  // An offset beyond the end of one dim lies in the next.
+  // An offset beyond the end of one dim lies in the next dim.
   for (int j : out.order) {
     const Expr& start = out.dims[j].start;
     if (start != Expr(0) && ranges.LessOrEqual(start, sizes[j] - 1) != true) return std::nullopt;

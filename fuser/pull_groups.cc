@@ -1,4 +1,4 @@
-// Groups that every reader computes anew instead of reading what they would have stored.
+// Groups that every reader computes again instead of reading stored results.
 #include <algorithm>
 #include <climits>
 #include <optional>
@@ -70,7 +70,7 @@ BlockFuser::Work BlockFuser::RepeatedWork(int a, int b) const {
       }
     }
   }
-  // Producers first: what one of them takes holds what it reads elsewhere itself.
+  // Producers come first: then a producer that is taken holds the values that it reads elsewhere itself.
   std::sort(reads.begin(), reads.end());
   absl::flat_hash_map<int, Work> known;
   const auto work_of = [&](int p) {
@@ -204,7 +204,7 @@ void BlockFuser::Pull(int k) {
   const Work again = RepeatedWork(into, k);
   if (again.code > kRepeatedCode || (!(once && *once) && again.cost > kRepeated))
     return explain("it would be computed again for each use of what reads it, which costs more than reading it");
-  // At the consumer's place, past which no memory that it reads is taken over.
+  // They must stand at the consumer's place, before which no memory that they read is taken over.
   for (int m : groups_[k].members) {
     ForOperands(m, [&](ValueId v) {
       if (!IsTensor(v)) return;
@@ -217,7 +217,7 @@ void BlockFuser::Pull(int k) {
     });
   }
   if (!ok) return explain("memory that it reads is taken over before the consumer runs");
-  // Reads at other indices than its writes are no longer the same index.
+  // Their reads are then at other indices than their writes.
   if (!MemoryAllows(into, k, true, &reason)) return explain(reason);
   // They are computed at other indices than the loop's.
   for (int m : groups_[k].members) {

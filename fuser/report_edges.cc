@@ -1,4 +1,4 @@
-// Why an edge was fused or not, in words.
+// Explains in words why an edge was fused or not.
 #include <string>
 #include <utility>
 

@@ -58,7 +58,7 @@ class Runner {
     if (!t.ok()) return out;
     out.strides.assign(t->strides().begin(), t->strides().end());
     out.offset = t->offset();
-    // Where sizes are symbols, so are strides: a kernel must not be lowered for these numbers alone.
+    // Symbolic sizes have symbolic strides: a kernel must not be lowered for these numbers alone.
     if (!g_.IsParam(g_.value(v).def) && g_.node(g_.value(v).def).op == "smelt::view") {
       out.strides = RegionGeometry(g_.node(g_.value(v).def)).strides;
       out.offset = RegionGeometry(g_.node(g_.value(v).def)).offset;

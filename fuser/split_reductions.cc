@@ -38,7 +38,8 @@ class ReductionSplitter {
   const TensorType& T(ValueId v) const { return g_.value(v).type.tensor(); }
   int64_t SizeOf(const Expr& e) const { return e.Evaluate(g_.symbol_hints).value_or(0); }
 
-  // `v`, what it is made of by pointwise operators, and what is read to make it: the first operands of its sizes.
+  // Returns `v`, the values that pointwise operators make it of, and the values that those read: the first operands
+  // with its sizes.
   std::vector<ValueId> ChainOf(ValueId v) const {
     constexpr size_t kMostSteps = 16;
     std::vector<ValueId> chain = {v};
@@ -64,7 +65,7 @@ class ReductionSplitter {
     });
   }
 
-  // In between nobody asks how values lie: as what is read, so that the vectors stay.
+  // Nobody in between needs the layout of the values. They get the layout of the operand, so that the vectors stay.
   void LayLike(const std::vector<ValueId>& chain, const std::vector<Expr>& strides) {
     const std::vector<Expr>& sizes = *T(chain.back()).sizes;
     const std::vector<int> order = kernel::DimsByStride(sizes, strides, g_.symbols);
@@ -117,7 +118,7 @@ class ReductionSplitter {
     const NodeId first = g_.InsertBefore(n, g_.node(n).op, inputs, {Type::Tensor(*T(in).dtype, kept)});
     g_.SetSource(first, g_.node(n).source);
     g_.SetInput(n, 0, g_.node(first).outputs[0]);
-    // (The dims that are 1 by now are reduced with it, as before: the result's shape stays.)
+    // (The dims that are 1 by now are reduced with it, as before, so the result's shape stays.)
     LayLike(chain, strides);
     Spread spread{sizes, sizes, static_cast<int>(*inner)};
     for (int d : m->dims) spread.from[d] = 1;
@@ -126,8 +127,8 @@ class ReductionSplitter {
     return true;
   }
 
-  // A number a group, beside what has one for each channel: there is one for each channel of it, too, so that groups
-  // and channels are one dim to the loops.
+  // Repeats a number per group for each of its channels, if it is used beside values with one number per channel, so
+  // that groups and channels are one dim to the loops.
   void TakeRepeated(NodeId n) {
     const ValueId out = g_.node(n).outputs[0];
     if (!g_.value(out).type.IsTensor() || !T(out).IsComplete()) return;

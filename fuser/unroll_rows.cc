@@ -1,6 +1,6 @@
 // Rows of two to four numbers: points, colors, boxes. They fill no vector, so a point of the loops becomes the whole
-// row, each number of it an instruction of its own, and vectors run along the rows. What compares a number's place in
-// its row (the parts of a list) is known then.
+// row, each of its numbers becomes an instruction of its own, and vectors run along the rows. Comparisons with a
+// number's place in its row (the parts of a list) become constants.
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -12,10 +12,10 @@
 namespace smelt::kernel {
 namespace {
 
-// Rows below which vectors along them are no better filled.
+// With fewer rows, vectors along them are not better filled.
 constexpr int64_t kManyRows = 8;
 
-// Instructions beyond which several copies of a kernel's body take LLVM longer than they are worth.
+// With more instructions, several copies of a kernel's body take LLVM longer than they are worth.
 constexpr int64_t kLongBody = 240;
 
 }  // namespace
@@ -25,7 +25,7 @@ int Builder::ShortRow(const std::vector<int>& dims) const {
   const int row = dims.back();
   const std::optional<int64_t> length = sizes_[row].Constant();
   if (!length || *length < 2 || *length > kLongestUnrolledRow) return -1;
-  // The rows that follow each other as the elements of one dim do.
+  // The rows that follow each other like the elements of one dim.
   size_t outer = dims.size() - 2;
   if (Collapses(dims[outer], row)) return -1;
   Expr rows = sizes_[dims[outer]];
@@ -72,7 +72,7 @@ int Builder::FoldPlaces(int i) {
     if (!is_and && in.scalar != ScalarOp::kOr) return i;
     for (int k = 0; k < 2; ++k) {
       if (!known[k]) continue;
-      // The one that decides, or the other.
+      // Returns the operand that decides, or the other one.
       return (*known[k] != 0) == is_and ? in.operands[1 - k] : in.operands[k];
     }
     return i;
@@ -136,7 +136,7 @@ void Builder::UnrollRow(int row) {
       if (in.has_guard) {
         const std::optional<int64_t> guard = KnownInt(copy.operands.back());
         if (guard && *guard == 0) {
-          // Nothing is stored, or zero is read.
+          // Stores nothing, or reads zero.
           const DType computed = IsHalf(in.type) ? DType::kFloat32 : in.type;
           at[i].push_back(in.op == KernelOp::kStore ? -1 : Cast(Const(computed, 0), in.type));
           continue;

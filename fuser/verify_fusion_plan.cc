@@ -62,8 +62,8 @@ absl::Status VerifyFusionPlan(const Graph& g, int late_reads) {
 
 namespace {
 
-// A number of the data, which views and sizes hang on, is known before the nodes of its block that need it, views and
-// lists aside.
+// Checks that a number from the data, on which views and sizes depend, is known before the nodes of its block that need
+// it, apart from views and lists.
 absl::Status VerifyNumbersOfData(const Graph& g, const std::vector<NodeId>& nodes) {
   const absl::flat_hash_map<std::string, int> known_at = NumbersOfData(g, nodes);
   for (size_t i = 0; i < nodes.size() && !known_at.empty(); ++i) {
@@ -121,7 +121,7 @@ absl::Status VerifyFusionPlan(const Graph& g) {
       if (s.value(s.outputs()[i]).type != g.value(node.outputs[i]).type)
         return error(absl::StrCat("result ", i, " has another type inside"));
     }
-    // Memory that it takes over, as roots outside; of each result of a region write that lies in such.
+    // The memory that it takes over, as roots outside: for each result, the region writes that lie in such memory.
     absl::flat_hash_set<ValueId> written;
     absl::flat_hash_map<ValueId, ValueId> taken;
     for (NodeId m : s.Nodes(s.top())) {
@@ -144,7 +144,7 @@ absl::Status VerifyFusionPlan(const Graph& g) {
       const ValueId v = node.inputs[i];
       const ValueId root = g.value(v).type.IsTensor() ? RootOf(g, v) : ValueId();
       if (!root.valid() || !written.contains(root)) continue;
-      // Either the base itself, or a read of other elements, or of the very ones that are written.
+      // It must be the base itself, or a read of other elements, or of the very elements that are written.
       for (const Use& u : s.value(s.inputs()[i]).uses) {
         if (!s.IsReturn(u.user) && IsRegionOp(s.node(u.user)) && u.index == 0) continue;
         for (NodeId m : s.Nodes(s.top())) {

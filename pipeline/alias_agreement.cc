@@ -20,7 +20,7 @@ AliasAgreement::AliasAgreement(const Graph& graph)
     : graph_(graph.Clone()), db_(AliasDb::Build(*graph_, DistinctInputs())) {}
 
 void AliasAgreement::Add(ValueId tensor, int memory) {
-  // Ids are kept by cloning; what the pass has made itself is not in the copy.
+  // Cloning keeps ids. Values that the pass made itself are not in the copy.
   if (!status_.ok() || !graph_->IsLive(tensor) || !graph_->value(tensor).type.IsTensor()) return;
   const NodeId def = graph_->value(tensor).def;
   if (!graph_->node(def).blocks.empty()) return;

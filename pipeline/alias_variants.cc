@@ -28,11 +28,11 @@ std::vector<UserArg> UserArgs(const Graph& g) {
   return out;
 }
 
-// True when the order in which arguments' dims lie in memory shows in what the plan returns: in the layout of fresh
-// results.
+// Returns whether the plan's results reveal the order in which arguments' dims lie in memory, through the layout of
+// fresh results.
 bool OrderShows(const Convention& c) {
   for (const OutputInfo& o : c.outputs.outputs) {
-    // A view shows where it lies in the whole, whatever its own rank.
+    // A view reveals its place in the whole, whatever its own rank.
     if (o.kind == OutputInfo::Kind::kAliasOfIntermediate) return true;
     if (o.kind == OutputInfo::Kind::kFresh && o.geometry.sizes.size() > 1) return true;
   }
@@ -186,7 +186,7 @@ Variant OverlapVariant(const Graph& g, const OpenedComposites& opened, const Con
     }
     std::stable_sort(dims.begin(), dims.end(),
                      [&](int x, int y) { return hint((*t.strides)[x]) > hint((*t.strides)[y]); });
-    // Between equal strides PyTorch chooses by more than their order.
+    // Among equal strides PyTorch uses more than their order.
     auto stride = [&](int d) { return Expr::Symbol(absl::StrCat(value.name, ".stride", d)); };
     const std::string message =
         absl::StrCat("argument ", value.name, ": its dims lie in memory in another order than at export");

@@ -28,8 +28,8 @@ std::set<std::string> MayBeOne(const Graph& g, const TensorType& t) {
   return out;
 }
 
-// The strides with others in the dims of one element: those of the usual formats, the smallest and the largest that a
-// dense tensor has there.
+// Returns the strides with others in the dims of one element: those of the usual formats, and the smallest and the
+// largest that a dense tensor has there.
 std::vector<Exprs> OtherStrides(const TensorType& t) {
   constexpr size_t kMostDims = 3;
   std::vector<size_t> ones;

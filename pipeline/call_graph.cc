@@ -27,7 +27,7 @@ absl::StatusOr<ValueId> CallGraph::Operand(ValueId v) {
     case TypeKind::kBool: {
       const std::string name = absl::StrCat("n", operands_.size());
       const ValueId x = g_->AddInput(name, value.type);
-      // A size or an index; a pointwise operator takes it as a number.
+      // The value is a size or an index; a pointwise operator takes it as a number.
       if (value.type.kind() == TypeKind::kInt && !flat_) {
         g_->SetExpr(x, Expr::Symbol(name));
         g_->symbols.Set(name, {.min = INT64_MIN, .hint = 4});
@@ -90,7 +90,7 @@ Expr CallGraph::Symbol(const std::string& name, int64_t hint, SymbolRanges::Rang
   return Expr::Symbol(name);
 }
 
-// A size that is no constant is a symbol of the call; equal expressions are one.
+// A size that is not constant is a symbol of the call; equal expressions are one symbol.
 Expr CallGraph::Size(const Expr& e) {
   if (e.IsConstant()) return e;
   const std::string text = e.IsPoison() ? absl::StrCat("?", sizes_.size()) : e.ToString();

@@ -50,7 +50,7 @@ CallsOfOne FindCallsOfOne(const Graph& g, const LayoutInference& layouts, const 
     out.symbols.insert(set.begin(), set.end());
     if (at.layouts.is_known) out.programs.push_back({set, std::move(at.graph)});
   };
-  // The sets of `size` symbols, in order.
+  // Adds the sets of `size` symbols, in order.
   const std::function<void(size_t, size_t, Symbols)> add_all = [&](size_t size, size_t from, Symbols set) {
     if (set.size() == size) return add(set, size == 1 && known.count(*set.begin()) != 0);
     for (size_t k = from; k < candidates.size(); ++k) {

@@ -82,7 +82,7 @@ class EagerBuilder {
     }
     return false;
   }
-  // The number of a value; values that are one tensor have one number.
+  // Returns the number of a value; values that are one tensor have one number.
   int Number(ValueId v) {
     auto [it, fresh] = numbers_.try_emplace(v, next_);
     if (fresh) ++next_;
@@ -221,7 +221,7 @@ class EagerBuilder {
     numbers_[now] = Number(as);
     NoteSizes(now);
   }
-  // After an instruction of the top block that may have changed a tensor's sizes.
+  // Called after an instruction of the top block that may have changed a tensor's sizes.
   void NoteSizes(ValueId now) {
     if (block_ != 0 || !IsTensorValue(g_, now) || !g_.value(now).type.tensor().sizes) return;
     changed_sizes_.push_back({Number(now), program_->blocks[0]->instrs.size(), *g_.value(now).type.tensor().sizes});
@@ -232,7 +232,7 @@ class EagerBuilder {
     const ValueId out = g_.node(n).outputs[0];
     auto c = GetConstant(g_, out);
     if (!c) {
-      // A string of a device, a type: nobody computes with it.
+      // A device's string, or a type: nothing computes with it.
       fb::EagerInstrT& i = Emit(fb::EagerKind::None, n);
       i.outputs = {Number(out)};
       return absl::OkStatus();
@@ -279,7 +279,7 @@ class EagerBuilder {
     i.op = op.empty() ? g_.node(n).op.name() : std::move(op);
     Inputs(i, n);
     Outputs(i, n);
-    // A size that the data give: other sizes are expressions of it.
+    // Other sizes are expressions of a size that data decide.
     if (g_.node(n).outputs.empty()) return absl::OkStatus();
     const std::optional<Expr>& e = g_.value(g_.node(n).outputs[0]).expr;
     const bool item = i.op == "aten::item" || i.op == "aten::_local_scalar_dense";
@@ -338,7 +338,7 @@ class EagerBuilder {
         v = node.inputs[0];
         continue;
       }
-      // Handed on by a block or a list: by whatever the graph has.
+      // A block or a list passes it on: it may be any value that the graph has.
       if (g_.IsParam(def) ? node.parent == g_.top() : node.blocks.empty() && kind != OpKind::kOther) return false;
       const std::vector<NodeId> all = g_.AllNodes();
       return std::any_of(all.begin(), all.end(), [&](NodeId n) { return CopiesStorage(g_.node(n).op); });
@@ -384,7 +384,7 @@ class EagerBuilder {
     return AddCall(call);
   }
 
-  // to and its like: the tensor itself where nothing changes, else a copy.
+  // to and similar operators: the tensor itself if nothing changes, otherwise a copy.
   absl::Status EmitConversion(NodeId n) {
     const Node& node = g_.node(n);
     const ValueId self = node.inputs[0], out = node.outputs[0];
@@ -400,7 +400,7 @@ class EagerBuilder {
     int64_t format = 1;  // preserve
     if (auto c = constant("memory_format"); c && std::holds_alternative<int64_t>(*c)) format = std::get<int64_t>(*c);
     if (*from == *to) {
-      // to is the tensor itself where its strides suggest the format; clone never.
+      // to returns the tensor itself if its strides suggest the format; clone never does.
       if (!copy && format == 1) {
         Same(n, 0, self);
         return absl::OkStatus();
@@ -494,8 +494,8 @@ class EagerBuilder {
       used.push_back(k);
     }
     if (numbers.empty()) {
-      // Nobody reads it, but it draws numbers, or PyTorch refuses it for what its operands hold, or for dims that
-      // another name of its operand got.
+      // Nobody reads the result, but the call draws numbers, or PyTorch refuses it because of its operands' contents,
+      // or because of dims that another name of its operand got.
       if (GetOpInfo(op).kind != OpKind::kRandom && !changes_dims_ && !MayRefuseData(g_, n)) return absl::OkStatus();
       call.graph().AddOutput(results[0]);
       numbers.push_back(-1);
@@ -521,7 +521,7 @@ class EagerBuilder {
     return absl::OkStatus();
   }
 
-  // Where the layout depends on the operands' the rule's inputs take the place of those that are there.
+  // If the layout depends on the operands' layouts, the rule's inputs replace the present ones.
   void SetLayout(fb::EagerInstrT& i, const ResultLayout& layout) {
     if (layout.rule.empty()) return;
     i.layout = fb::EagerLayout::Rule;
@@ -595,7 +595,7 @@ class EagerBuilder {
       targets.push_back(written >= 0 ? Number(inputs[written]) : -1);
       numbers.push_back(written >= 0 ? -1 : next_++);
     }
-    // At run time an operand is told from the target by its number.
+    // At run time an operand is distinguished from the target by its number.
     absl::flat_hash_map<ValueId, OperandSharing> sharing;
     for (size_t k = 0; k < pure.sharing.size(); ++k) {
       const OperandSharing rule = pure.sharing[k];
@@ -629,7 +629,7 @@ class EagerBuilder {
     i.flat = flat;
     if (flat) i.layout_inputs = tensors;
     if (grows && !ResizesContiguously(schema.op)) {
-      // Laid out as the functional form lays it out.
+      // The results have the layout of the functional form.
       std::vector<size_t> all(pure.results.size());
       std::iota(all.begin(), all.end(), 0);
       SetLayout(i, DescribeResultLayout(g_, pure.op, args, all));
@@ -642,7 +642,7 @@ class EagerBuilder {
     return absl::OkStatus();
   }
 
-  // The number of a call; equal ones are one.
+  // Returns the number of a call; equal calls have one number.
   absl::StatusOr<int> AddCall(CallGraph& call) {
     Graph& g = call.graph();
     auto [it, fresh] = calls_.try_emplace(PrintGraph(g), static_cast<int>(program_->calls.size()));
@@ -675,7 +675,8 @@ class EagerBuilder {
 
 namespace {
 
-// tril_indices and triu_indices become copies of constants: a program has those, the call of an operator has none.
+// tril_indices and triu_indices become copies of constants: a program can have those, but the call of an operator
+// cannot.
 absl::Status OpenTriangles(Graph& g) {
   for (NodeId n : g.AllNodes()) {
     const std::string& name = g.node(n).op.name();
@@ -699,7 +700,7 @@ absl::StatusOr<std::unique_ptr<fb::EagerProgramT>> BuildEagerProgram(const std::
   return EagerBuilder(*g, builder).Run();
 }
 
-// A copy in which a convolution over one dim makes its operand contiguous before it asks what format it has.
+// Returns a copy in which a convolution over one dim makes its operand contiguous before it looks at its format.
 std::unique_ptr<Graph> WithContiguousRows(const Graph& graph) {
   std::unique_ptr<Graph> out = graph.Clone();
   Graph& g = *out;

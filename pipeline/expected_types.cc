@@ -81,11 +81,11 @@ class Expecter {
     return g_.block(b).return_node;
   }
 
-  // The operands, what lists among them were made of, and the results of blocks.
+  // Returns the operands, the elements that lists among them were made of, and the results of blocks.
   std::vector<ValueId> Sources(NodeId n) {
     std::vector<ValueId> from(g_.node(n).inputs.begin(), g_.node(n).inputs.end());
     for (BlockId b : g_.node(n).blocks) from.insert(from.end(), g_.results(b).begin(), g_.results(b).end());
-    // From what a list was made of, the parts of a tensor, what a branch or a loop hands on.
+    // From the elements of a list, the parts of a tensor, and the values that a branch or a loop passes on.
     for (size_t k = 0; k < from.size() && from.size() < kMostSources; ++k) {
       const ValueId v = from[k];
       if (IsTensor(g_, v) && TypeOf(g_, v).dtype) continue;
@@ -165,7 +165,7 @@ class Expecter {
     return t;
   }
 
-  // Views between bounds that only the run knows have the dims of their operand, of sizes that are not known.
+  // Views between bounds that only the run knows have the dims of their operand and unknown sizes.
   std::optional<std::vector<Expr>> DimsOf(NodeId n) {
     const Node& node = g_.node(n);
     const std::string& name = node.op.name();

@@ -74,7 +74,7 @@ std::optional<bool> IsView(const Graph& g, NodeId n) {
     const auto* format = given ? std::get_if<int64_t>(&*given) : nullptr;
     const bool converts = name == "aten::to" || name == "aten::type_as";
     if (format == nullptr ? converts : *format == 1) return true;
-    // A conversion asks what format the strides suggest.
+    // A conversion depends on the format that the strides suggest.
     if (converts) {
       const bool last =
           SuggestsChannelsLast(decide, absl::MakeConstSpan(from.sizes), absl::MakeConstSpan(from.strides));
@@ -88,7 +88,7 @@ std::optional<bool> IsView(const Graph& g, NodeId n) {
   return reshaped->aliases;
 }
 
-// Tensors that are, or may be, of one storage.
+// Tensors that have, or may have, one storage.
 class Storages {
  public:
   explicit Storages(const Graph& g) {
@@ -151,10 +151,10 @@ class Storages {
   absl::flat_hash_map<ValueId, int> shows_;  // of a storage, how often: 2 for a write
 };
 
-// The walk over a copy of the program beside the program itself.
+// Walks a copy of the program beside the program itself.
 class Walk {
  public:
-  // `inferred`: of each node, in the order of AllNodes.
+  // `inferred` has an entry for each node, in the order of AllNodes.
   Walk(const Graph& g, const std::vector<bool>& inferred, Graph& at) : g_(g), at_(at) {
     const std::vector<NodeId> nodes = g.AllNodes();
     for (size_t i = 0; i < nodes.size(); ++i) {
@@ -162,13 +162,13 @@ class Walk {
     }
   }
 
-  // All types of the copy may be others.
+  // All types of the copy may differ.
   LayoutInference::Result Run() {
     Block(g_.top(), at_.top());
     return Conclude();
   }
 
-  // These are, and what follows from that, which afterwards is as it was.
+  // These types differ, and those that follow from them. Afterwards the copy is as before.
   LayoutInference::Result RunFrom(const std::vector<std::pair<ValueId, Type>>& values) {
     if (nodes_.empty()) NumberNodes();
     only_what_follows_ = true;
@@ -232,7 +232,7 @@ class Walk {
     }
   }
 
-  // Before it changes.
+  // Called before it changes.
   void Keep(ValueId v) {
     if (only_what_follows_) before_.push_back({v, at_.value(v).type, at_.value(v).expr});
   }
@@ -273,7 +273,7 @@ class Walk {
     if (IsView(at_, n) != IsView(g_, in_g)) shared_.push_back(at_.node(n).outputs[0]);
   }
 
-  // Parameters of a block are what the node is given from input `first` on.
+  // The parameters of a block are the node's inputs from `first` on.
   void Enter(NodeId n, BlockId b, size_t first, size_t first_param) {
     for (size_t k = first_param; k < at_.params(b).size(); ++k) {
       const ValueId v = at_.params(b)[k];
@@ -295,7 +295,7 @@ class Walk {
     }
   }
 
-  // Where a loop's carried values begin among its inputs, its blocks' parameters and its body's results.
+  // The first of a loop's carried values among its inputs, its blocks' parameters and its body's results.
   struct Carried {
     size_t input = 0, param = 0, result = 0;
   };
@@ -313,7 +313,7 @@ class Walk {
     }
   }
 
-  // Result `from` of the block is output `to` of the node; `also`: besides what it is already said to be.
+  // Result `from` of the block is output `to` of the node; with `also`, in addition to its other sources.
   void Return(NodeId n, BlockId b, size_t from, size_t to, bool also) {
     if (from >= at_.results(b).size()) return;
     const ValueId result = at_.results(b)[from], v = at_.node(n).outputs[to];
@@ -450,7 +450,7 @@ absl::StatusOr<std::vector<int64_t>> LayoutInference::RuleOfResults() const {
   options.whole = true;
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> rule,
                          BuildLayoutRule(operands, at.symbols, at.symbol_hints, infer, options));
-  // Some rules look at strides that they do not ask about. They do not look at numbers as they do at symbols.
+  // Some rules look at strides that they do not ask about. They treat numbers and symbols differently there.
   const auto value = [&](const Expr& e) { return e.Evaluate(at.symbol_hints).value_or(-1); };
   const auto values = [&](const std::vector<Expr>& list) {
     std::vector<int64_t> out;

@@ -74,7 +74,7 @@ PassRunOptions RunOptionsFor(const CompileOptions& options, const Graph& importe
   return run;
 }
 
-// A plan from a graph whose composites are open. `decided` are the choices that opening them made.
+// Builds a plan from a graph whose composites are open. `decided` are the choices that opening them made.
 absl::StatusOr<BuiltVariant> BuildVariant(const Graph& imported, const Graph& opened, const OpenedComposites& decided,
                                           const Variant& v, const CompileOptions& options, BundleBuilder& builder,
                                           PhaseTimer* timer) {
@@ -154,12 +154,12 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     return absl::OkStatus();
   };
   const absl::Status built = build_main();
-  // PyTorch itself refuses the program (a write to expanded memory, say): so does the bundle, when it is called.
+  // PyTorch itself refuses the program (a write to expanded memory, say), so the bundle refuses each call.
   const bool refuses = absl::IsFailedPrecondition(built);
   // A program that cannot be made pure runs in eager order.
   const bool unordered = absl::IsUnimplemented(built) && absl::StrContains(built.message(), kAnswerHangsOnOrder);
   const bool impure = !unordered && (absl::IsUnimplemented(built) || absl::IsInvalidArgument(built));
-  // In a branch or a loop it does so only when it gets there, which is seen in eager order.
+  // In a branch or a loop PyTorch refuses it only when it gets there, which eager order shows.
   const auto has_blocks = [&](NodeId n) { return !graph.node(n).blocks.empty(); };
   const bool perhaps = refuses && std::any_of(nodes.begin(), nodes.end(), has_blocks);
   if (refuses) {
@@ -182,7 +182,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
   stats.library_calls = main.plan.library_calls;
   out.main_uses = builder.kernel_uses();
 
-  // Calls with a size of 1 that are other programs.
+  // Calls with a size of 1 that need another program.
   bool all_of_one = true;  // have a plan
   if (!refuses && !impure) {
     const std::set<std::string>& at_least_two = main.functional.at_least_two;
@@ -238,7 +238,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
       };
       auto variant = build();
       if (!variant.ok() && v.functionalize.symbolic_strides) {
-        // Not for any strides, then; for those of the export, perhaps.
+        // The plan does not hold for any strides, but perhaps for those of the export.
         OpenedComposites fixed = decided;
         fixed.strides_decide = true;
         variant =
@@ -251,7 +251,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
       stats.uncompiled_variants.push_back(absl::StrCat(v.kind == fb::VariantKind::Duplicate ? "duplicate" : "overlap",
                                                        ": ", variant.status().message()));
     }
-    // Behind them the plan that is right for every pattern.
+    // Behind them comes the plan that is right for every pattern.
     const absl::Status eager =
         AddEagerPlan(graph, WrittenArgs(graph, convention), WrittenStorages(graph, convention), builder);
     if (eager.ok()) {
@@ -263,7 +263,7 @@ absl::StatusOr<Planned> BuildPlans(const Graph& graph, const CompileOptions& opt
     timer.End("variants");
   } else if ((!all_of_one || !out.strides_of_ones.empty() || main.functional.assumes || may_lie_otherwise) &&
              options.variants != AliasVariants::kNone) {
-    // Where it cannot run in eager order, such a call is refused by the guard.
+    // If such a call cannot run in eager order, the guard refuses it.
     AddEagerPlan(graph, WrittenArgs(graph, convention), WrittenStorages(graph, convention), builder).IgnoreError();
   }
   out.pure = std::move(main.pure);

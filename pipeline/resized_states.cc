@@ -30,7 +30,7 @@ Dependence DependenceOn(const fb::EagerProgramT& program, const fb::EagerInstrT&
       !i.inputs.empty() && i.inputs[0] == value && std::count(i.inputs.begin(), i.inputs.end(), value) == 1;
   if (i.kind == fb::EagerKind::Set || i.op == "aten::resize_")
     return alone_first ? Dependence::kGives : Dependence::kOn;
-  // The runtime does these to whatever sizes there are, as PyTorch does.
+  // The runtime does these for any sizes, as PyTorch does.
   if (i.kind == fb::EagerKind::ViewInPlace) return alone_first ? Dependence::kNone : Dependence::kOn;
   if (i.kind != fb::EagerKind::Compute || !Names(i.targets, value)) return Dependence::kOn;
   if (i.grows) return Names(i.inputs, value) || Names(i.layout_inputs, value) ? Dependence::kOn : Dependence::kGives;

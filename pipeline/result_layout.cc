@@ -20,7 +20,7 @@
 namespace smelt {
 namespace {
 
-// An operand of unknown sizes stands for one of this many dims; the rule must then not depend on the number.
+// An operand of unknown sizes is represented by one with this many dims; the rule must then not depend on the number.
 constexpr int kRankOfUnknown = 3;
 
 Expr StrideSymbol(int tensor, size_t dim) { return Expr::Symbol(absl::StrCat("a", tensor, ".stride", dim)); }
@@ -187,7 +187,7 @@ bool IsPlain(const std::vector<int64_t>& rule) {
 
 ResultLayout DescribeResultLayout(const Graph& g, OpName op, absl::Span<const ValueId> operands,
                                   absl::Span<const size_t> results, const Graph::Attributes& attributes) {
-  // smelt's own operators lay their results out whatever their operands' strides are.
+  // smelt's own operators have one layout of results, whatever their operands' strides are.
   if (FindSchema(op) == nullptr) return {};
   size_t num_results = 0;
   for (size_t k : results) num_results = std::max(num_results, k + 1);

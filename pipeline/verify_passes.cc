@@ -181,7 +181,7 @@ std::string Difference(const Tensor& a, const Tensor& b) {
   return "";
 }
 
-// `convention` is null when the graph after the pass is called as the one before.
+// `convention` is null if the graph after the pass has the same calling convention as before.
 absl::Status Compare(const Graph& original, const Graph& pure, const Convention* convention, absl::string_view pass) {
   for (uint64_t seed = 1; seed <= 2; ++seed) {
     std::vector<EvalValue> want_args = RandomArgs(original, seed), got_args = RandomArgs(original, seed);
@@ -205,7 +205,7 @@ absl::Status Compare(const Graph& original, const Graph& pure, const Convention*
     if (!want.ok()) return absl::OkStatus();  // random data is not for this program
     auto got = convention == nullptr ? EvaluateGraph(pure, got_args, got_options)
                                      : RunConvention(pure, *convention, got_args, got_options);
-    // Such a call is the eager-order plan's.
+    // Such a call belongs to the eager-order plan.
     if (absl::IsUnimplemented(got.status()) && absl::StrContains(got.status().message(), kAnswerHangsOnOrder))
       return absl::OkStatus();
     if (!got.ok())
