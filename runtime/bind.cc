@@ -1,5 +1,5 @@
-// A plan with a call's sizes in it: expressions evaluated, views and words laid out, sizes checked. Kept for later
-// calls with the same sizes.
+// Binds a plan to a call's sizes: evaluates expressions, lays out views and words, checks sizes. The result is kept for
+// later calls with the same sizes.
 #include <algorithm>
 #include <cstring>
 
@@ -12,11 +12,11 @@
 namespace smelt {
 namespace {
 
-// Plans bound to sizes seen lately; beyond that the one used longest ago goes.
+// The number of plans that stay bound to recent sizes. Beyond it the least recently used one is dropped.
 constexpr size_t kMaxBound = 64;
 // The least number of bytes that one chunk of a launch moves: large against the cost of dispatching it.
 constexpr int64_t kChunkBytes = 128 << 10;
-// Chunks a thread: some for those who finish early, few enough that kernels work on large tiles.
+// Chunks per thread: several, for threads that finish early, but few enough that kernels work on large tiles.
 constexpr int64_t kChunksAThread = 8;
 
 }  // namespace
@@ -56,7 +56,7 @@ void Executor::BindView(const ExecutablePlan& plan, int v, BoundPlan* b) {
     empty = empty || out.sizes[d] == 0;
   }
   if (empty) {
-    // An offset is added to an address all the same.
+    // The offset is added to an address in any case.
     if (out.offset < -(int64_t{1} << 58) || out.offset > int64_t{1} << 58) return;
     out.elements = out.low = out.high = 0;
     out.state = BoundView::kGood;
@@ -83,8 +83,8 @@ void Executor::Slice(int64_t bytes, BoundPlan::Launch* launch) const {
     chunks = std::clamp<int64_t>(bytes / kChunkBytes, 1, std::min(launch->tiles, kChunksAThread * width_));
   }
   launch->chunk = chunks > 0 ? (launch->tiles + chunks - 1) / chunks : 0;
-  // Where tiles are elements, no two chunks share a cache line; where they are rows, transposed operands are read by
-  // blocks of so many.
+  // If tiles are elements, no two chunks share a cache line. If they are rows, transposed operands are read by blocks
+  // of so many.
   if (launch->chunk > 16) launch->chunk = (launch->chunk + 63) / 64 * 64;
   launch->chunks = launch->chunk > 0 ? (launch->tiles + launch->chunk - 1) / launch->chunk : 0;
 }
@@ -156,11 +156,11 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
     BindView(plan, static_cast<int>(v), b);
     if (view.state != BoundView::kGood || view.elements == 0) continue;
     const int slot = p.views[v]->slot;
-    // Views of memory of a known size are checked here, once; an argument's with every call.
+    // Views of memory of a known size are checked here, once. A view of an argument is checked in every call.
     if (b->slot_bytes[slot] >= 0) {
       if (view.low < 0 || view.high > b->slot_bytes[slot]) {
         view.state = BoundView::kBad;
-        // Without branches a plan comes to each of its views: this one before it has written anything.
+        // A plan without branches reaches each of its views, this one before it has written anything.
         if (p.blocks.size() == 1 && b->bad_view < 0) b->bad_view = static_cast<int>(v);
       }
     } else {
@@ -190,7 +190,7 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
         if (!ready) continue;
         SMELT_ASSIGN_OR_RETURN(LibraryRequest request, program_->RequestOf(plan, call, b->values));
         auto op = program_->library().Prepare(request);
-        // A branch that is not taken for these sizes may be impossible with them.
+        // A branch that these sizes do not take may be impossible with them.
         if (op.ok()) b->library_ops[number] = std::move(*op);
         continue;
       }
@@ -239,7 +239,7 @@ absl::Status Executor::BindNew(int index, BoundPlan* b) {
   return absl::OkStatus();
 }
 
-// Prologue checks that need no address. The first that fails refuses every call with these sizes.
+// The prologue's checks that need no address. The first one that fails refuses every call with these sizes.
 void Executor::CheckSizesOnly(const ExecutablePlan& plan, BoundPlan* b) {
   const auto& checks = plan.plan->prologue_checks;
   for (size_t i = 0; i < checks.size(); ++i) {

@@ -79,7 +79,7 @@ absl::StatusOr<Stated> ReadStated(const Json& j, const std::string& where) {
       return Bad(where, "an absurd geometry");
     }
   }
-  // An expanded tensor has more elements than bytes; they are walked one by one.
+  // An expanded tensor has more elements than bytes, and they are visited one by one.
   if (s.geometry.offset < 0 || last > (int64_t{1} << 56) || elements > (int64_t{1} << 31))
     return Bad(where, "an absurd geometry");
   return s;
@@ -179,7 +179,7 @@ class CaseRunner {
     if (it == file_->entries().end()) return Bad(path_, absl::StrCat("no storage \"", name, "\""));
     return it->second.bytes;
   }
-  // The byte of the memory there is that a storage of the case begins with.
+  // Returns the byte of the actual memory at which a storage of the case begins.
   int64_t OriginOf(const std::string& name) const {
     const auto it = origins_.find(name);
     return it == origins_.end() ? 0 : it->second;
@@ -349,7 +349,7 @@ class CaseRunner {
     const Json& want_state = call.contains("after_state") ? call["after_state"] : empty;
     if (!want_outputs.is_array() || !want_args.is_array() || !want_state.is_array())
       return Bad(where, "lists outputs, after_args and after_state expected");
-    // States first: they say which names are theirs.
+    // States come first: they determine which names are theirs.
     std::set<std::string> stated;
     for (const Json& s : want_state) {
       if (!s.is_object() || !s.contains("name") || !s["name"].is_string())
@@ -382,7 +382,7 @@ class CaseRunner {
       }
     }
     if (!first_round_) return absl::OkStatus();
-    // Bytes that no tensor covers.
+    // The bytes that no tensor covers.
     for (const std::string& name : std::set<std::string>(arg_storages.begin(), arg_storages.end())) {
       auto want = file_->entries().find(name + ".after");
       // In memory that the model made, bytes that no tensor covers cannot be observed.
@@ -412,7 +412,7 @@ class CaseRunner {
     return absl::OkStatus();
   }
 
-  // Bytes of stated states were looked at already: one memory may have several names, of which the case states those
+  // The bytes of stated states have been compared already. One memory may have several names, and the case states those
   // that the model's author gave.
   void CheckUntouchedStates(const std::vector<SavedState>& before, const std::set<std::string>& stated) {
     std::map<const Storage*, std::vector<bool>> seen;
@@ -454,7 +454,7 @@ class CaseRunner {
         return absl::OkStatus();
       }
       SMELT_RETURN_IF_ERROR(CheckTensor(want, at, where, got.tensor()));
-      // Which of the arguments it is.
+      // Finds the argument that it is.
       int same = -1, position = 0;
       std::vector<int> positions;
       for (const Json& a : doc_["calls"][call_]["args"]) {
@@ -513,7 +513,7 @@ class CaseRunner {
     const bool known = live_.count(want.storage) != 0;
     if (!known) {
       live_[want.storage] = got.storage();
-      // The case holds what tensors reach of it.
+      // The case holds the bytes that tensors reach.
       if (!absl::EndsWith(want.storage, ".after"))
         origins_[want.storage] = (got.offset() - want.geometry.offset) * ItemSize(want.dtype);
     }

@@ -1,4 +1,4 @@
-// Who shares memory with whom in a call, and which plan is right for it.
+// Finds which arguments share memory in a call, and which plan is right for it.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +23,7 @@ bool ShareBytes(const Tensor& a, const Tensor& b) {
   if (a.storage() == b.storage()) {
     return OverlapsConcrete(a.geometry(), ia, b.geometry(), ib) != Overlap::kDisjoint;
   }
-  // Two storages over memory of the caller's: count both offsets from one place.
+  // Both are storages over the caller's memory, so both offsets are counted from one place.
   const char* base = std::min(a.storage()->data(), b.storage()->data());
   const int64_t da = a.storage()->data() - base, db = b.storage()->data() - base;
   if (da % ia != 0 || db % ib != 0) return true;
@@ -104,7 +104,7 @@ void Executor::FindSharing(absl::Span<const Datum> args) {
 }
 
 bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> args, std::string* why) const {
-  // Right for every pattern, unless the bundle was asked to refuse them.
+  // The plan is right for every pattern, unless the bundle was asked to refuse them.
   const bool any_order = plan.plan->variant == fb::VariantKind::EagerOrder && bundle_.refused_patterns.empty();
   if (any_order) return true;
   const auto refuse = [&](int a, int b, absl::string_view what) {
@@ -127,8 +127,8 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
       if (first == static_cast<int>(i)) continue;
       const Tensor &a = args[first].tensor(), &b = args[i].tensor();
       if (a.IsSame(b)) continue;
-      // Another tensor over the same memory does as well, unless its geometry is to change on its own or a caller sees
-      // which of the two is returned.
+      // Another tensor over the same memory does as well, unless the geometry of one of them is to change or a caller
+      // sees which of the two is returned.
       if (!SameMemory(a, b) || plan.writes_geometry[i] || plan.returns_other[i]) {
         return refuse(first, static_cast<int>(i), "are not the same tensor");
       }
@@ -136,12 +136,13 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
   }
   for (const SharingArgs& s : sharing_) {
     if (plan.inner_of_outer[s.a] == plan.inner_of_outer[s.b]) continue;
-    // A tensor given twice whose geometry changes: both names must see it.
+    // A tensor is given twice and its geometry changes: both names must see it.
     if (s.relation == Relation::kSame && (plan.writes_geometry[s.a] || plan.writes_geometry[s.b])) {
       return refuse(s.a, s.b, "are the same tensor");
     }
     if (!plan.writes_data[s.a] && !plan.writes_data[s.b]) continue;
-    // Empty ones share nothing that is written, but PyTorch refuses some writes of a tensor into itself unseen.
+    // Empty tensors share no written memory, but PyTorch refuses some writes of a tensor into itself without looking at
+    // it.
     const bool empty = extents_[s.a].low == extents_[s.a].high;
     if (empty && s.relation != Relation::kSame) continue;
     if (empty || !Together(plan, s.a, s.b)) {
@@ -159,7 +160,7 @@ bool Executor::PatternFits(const ExecutablePlan& plan, absl::Span<const Datum> a
       return refuse(a, b, "are in one storage");
     }
   }
-  // One tensor, the geometry of which the state's readers see.
+  // It is one tensor, whose geometry the state's readers see.
   const auto changes_together = [&](int arg) {
     const Tensor& t = args[arg].tensor();
     const auto same = [&](const Tensor& state) { return t.IsSame(state); };
@@ -216,7 +217,7 @@ absl::StatusOr<int> Executor::ChoosePlan(absl::Span<const Datum> args) {
     if (!GuardsHold(static_cast<int>(i), &guard)) continue;
     return static_cast<int>(i);
   }
-  // The nearest miss is the most useful thing to say.
+  // The nearest miss is the most useful information.
   if (guard != nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         guard->source.empty() ? "" : absl::StrCat(guard->source, ": "),

@@ -121,8 +121,8 @@ int64_t CpuHints() {
     std::memcpy(vendor, &b, 4);
     std::memcpy(vendor + 4, &d, 4);
     std::memcpy(vendor + 8, &c, 4);
-    // From Sapphire Rapids on: of those before, microcode made gathers slow so that they leak nothing, and nobody has
-    // measured how they read.
+    // True from Sapphire Rapids on: on earlier processors, microcode made gathers slow against leaks, and they have not
+    // been measured.
     if (absl::string_view(vendor) == "GenuineIntel" && CpuHas("avx512fp16")) return kGathersWell | kAskAhead;
     unsigned model;
     constexpr unsigned kZen5 = 0x1a;

@@ -1,6 +1,6 @@
-// The eager-order plan: the program as it was written, an operator at a time, on the caller's own tensors. Whatever the
-// arguments, states and views share, the answer is eager's, because the steps are eager's. What computes are pure calls
-// on contiguous copies of their operands, so that no kernel sees shared memory.
+// The eager-order plan: the program as it was written, one operator at a time, on the caller's own tensors. Whatever
+// memory the arguments, states and views share, the answer is eager PyTorch's, because the steps are. Operators that
+// compute are pure calls on contiguous copies of their operands, so that no kernel sees shared memory.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -123,9 +123,9 @@ class EagerRun {
     for (const auto& i : p_.blocks[index]->instrs) {
       absl::Status s = Instr(*i);
       if (s.ok()) continue;
-      // The arguments fit the signature: what does not fit now PyTorch refuses, too.
+      // The arguments fit the signature, so PyTorch refuses this, too.
       if (absl::IsInvalidArgument(s)) s = absl::FailedPreconditionError(s.message());
-      // One with blocks inside has named the place already.
+      // An instruction with blocks inside has named the place already.
       return i->blocks.empty() ? e_.StateError(s, i->source) : s;
     }
     return absl::OkStatus();
@@ -251,7 +251,7 @@ class EagerRun {
           for (size_t k = 0; k < body.results.size(); ++k) all[k] = values_[body.results[k]];
         }
         all.resize(i.outputs.size());
-        // Where the body never runs PyTorch hands back copies.
+        // If the body never runs, PyTorch returns copies.
         for (EagerValue& v : all) {
           if (!ran && v.IsTensor()) v = EagerValue(Datum(LaidOutClone(v.datum.tensor())));
         }
@@ -262,7 +262,7 @@ class EagerRun {
     return absl::InternalError("an instruction of an unknown kind");
   }
 
-  // As clone does with preserve_format.
+  // Clones as clone with preserve_format does.
   Tensor LaidOutClone(const Tensor& t) {
     ConcreteDecide decide;
     Tensor out = Tensor::EmptyStrided(t.dtype(), t.sizes(), view_rules::PreservedStrides(decide, t.geometry()));
@@ -302,16 +302,16 @@ class EagerRun {
     if (std::find(visible_.begin(), visible_.end(), storage) == visible_.end()) return;
     before_.push_back({storage, std::string(storage->data(), static_cast<size_t>(storage->bytes()))});
   }
-  // Before a handle changes; those that the program made itself do no harm here.
+  // Called before a handle changes. Handles that the program made itself do no harm here.
   void Remember(const Tensor& handle) { handles_.push_back({handle, handle.storage(), handle.geometry()}); }
-  // PyTorch has refused, or memory is short: nothing is to be seen of what was done until then. Takes no memory.
+  // Called when PyTorch refuses, or memory is short: the effects so far must not be visible. Takes no memory.
   void Undo() {
     for (auto it = handles_.rbegin(); it != handles_.rend(); ++it) {
       it->handle.SetStorage(std::move(it->storage));
       it->handle.SetGeometry(std::move(it->geometry));
     }
     for (const Before& b : before_) {
-      // It may have grown; shrinking to what it was cannot fail.
+      // The storage may have grown. Shrinking it to its old size cannot fail.
       if (b.storage->bytes() != static_cast<int64_t>(b.bytes.size())) {
         b.storage->Resize(static_cast<int64_t>(b.bytes.size())).IgnoreError();
         ++e_.arena_generation_;
@@ -320,7 +320,7 @@ class EagerRun {
     }
   }
 
-  // Element by element; the source may overlap the destination in any way.
+  // Copies element by element; the source may overlap the destination in any way.
   void CopyElements(const Tensor& to, const Tensor& from) {
     if (to.NumElements() == 0 || SameElements(to, from)) return;
     const Tensor source = MayShare(to, from) ? from.Clone() : from;
@@ -353,7 +353,7 @@ class EagerRun {
     return absl::OkStatus();
   }
 
-  // One value written to some elements of expanded memory.
+  // Writes one value to some elements of expanded memory.
   absl::Status WriteWhatChanged(const Tensor& to, const Tensor& value) {
     if (value.dtype() != to.dtype() || value.sizes() != to.sizes())
       return absl::InternalError("a value of another type than what it is written to");
@@ -375,7 +375,7 @@ class EagerRun {
       if (shared == Shared::kPart || (shared == Shared::kWhole && !whole))
         return absl::FailedPreconditionError(kPartialOverlapMessage);
     }
-    // Computed in PyTorch's order, or looked at when it is done.
+    // It is computed in PyTorch's order, or checked when it is done.
     if (rule == OperandSharing::kNotPartly || rule == OperandSharing::kNone) return absl::OkStatus();
     const PlacedGeometry a = Placed(written, written.geometry()), b = Placed(read, read.geometry());
     return AreDisjoint(a, b) || (whole && AreSameElements(a, b)) ? absl::OkStatus()
@@ -412,8 +412,8 @@ class EagerRun {
     }
     return absl::OkStatus();
   }
-  // Operands that lie in the written memory as PyTorch does not see: in whatever order it computes, the answer is the
-  // same if they do not change.
+  // Returns the operands that lie in the written memory without PyTorch noticing it. If they do not change, the answer
+  // is the same in whatever order PyTorch computes.
   std::vector<Tensor> WhatMayNotChange(const fb::EagerInstrT& i, const Tensor& target) {
     std::vector<Tensor> out;
     for (size_t k = 0; k < i.sharing.size(); ++k) {
@@ -426,8 +426,8 @@ class EagerRun {
     }
     return out;
   }
-  // They keep what they hold at the end, too, if a place is written twice, or emptied first: so none of them may lie
-  // at a place that is written.
+  // If a place is written twice, or emptied first, an operand could have its old contents at the end and yet be read
+  // changed. So none of them may lie at a written place.
   absl::Status CheckReadApart(const fb::EagerInstrT& i, const Tensor& target, const std::vector<Tensor>& held) {
     if (held.empty()) return absl::OkStatus();
     if (i.grows) return absl::UnimplementedError(kAnswerHangsOnOrder);
@@ -465,7 +465,7 @@ class EagerRun {
     if (order.effect == OrderEffect::kOpen) return absl::UnimplementedError(kAnswerHangsOnOrder);
     return order;
   }
-  // The operands, as they are now where PyTorch reads them before it writes anything.
+  // Returns copies of those operands that PyTorch reads before it writes anything.
   static Values ReadBefore(const fb::EagerInstrT& i, const Tensor& target, Values operands) {
     for (size_t k = 0; k < i.sharing.size(); ++k) {
       if (static_cast<OperandSharing>(i.sharing[k]) != OperandSharing::kAny || i.inputs[k] == i.targets[0]) continue;
@@ -474,8 +474,8 @@ class EagerRun {
     }
     return operands;
   }
-  // An elementwise write that sees what it has written, one element after the other, as PyTorch does. `call` computes
-  // an element, or there is none and it is copied. False where there is no such need, and nothing has been done.
+  // Makes an elementwise write that reads what it has written, one element after the other, as PyTorch does. `call`
+  // computes an element; without it the element is copied. Returns false if there is no such need, and does nothing.
   absl::StatusOr<bool> WriteInOrder(const Tensor& to, const Values& read, int call) {
     SMELT_ASSIGN_OR_RETURN(const ElementOrder order, OrderOf(to, read));
     if (order.effect == OrderEffect::kNone) return false;
@@ -522,7 +522,8 @@ class EagerRun {
     return *calls[call];
   }
 
-  // The operand as the call wants it: contiguous, and broadcast to `shape` and in one dim if that is given.
+  // Returns the operand in the form that the call needs: contiguous, and if `shape` is given, broadcast to it and in
+  // one dim.
   absl::StatusOr<Tensor> Operand(const Tensor& t, const std::vector<int64_t>* shape) {
     Tensor from = t;
     if (shape != nullptr) {
@@ -568,7 +569,7 @@ class EagerRun {
     return results;
   }
 
-  // A mask is an index for each of its dims, of as many elements as are true.
+  // A mask becomes an index for each of its dims, with as many elements as are true.
   absl::StatusOr<Geometry> IndexedLayout(absl::Span<const int> values) {
     SMELT_ASSIGN_OR_RETURN(const Tensor self, TensorOf(values[0]));
     std::vector<std::optional<Geometry>> indices;
@@ -601,7 +602,7 @@ class EagerRun {
     return g;
   }
 
-  // How each result of the call lies, or one for all.
+  // Returns the layout of each result of the call, or one for all.
   absl::StatusOr<std::vector<EvaluatedLayout>> LayoutsOf(const fb::EagerInstrT& i) {
     EvaluatedLayout layout;
     layout.kind = LayoutResult::kUnknown;
@@ -624,7 +625,7 @@ class EagerRun {
     }
     return EvaluateLayoutRule(i.layout_rule, inputs);
   }
-  // A tensor's elements in memory that lies as the layout says.
+  // Copies a tensor's elements to memory with the given layout.
   absl::StatusOr<Tensor> LaidOut(const fb::EagerInstrT& i, const Tensor& t, const EvaluatedLayout& layout) {
     if (layout.kind == LayoutResult::kUnknown) return t;
     Geometry g = t.geometry();
@@ -687,7 +688,7 @@ class EagerRun {
       }
       Tensor t = results[k].tensor();
       if (i.flat) {
-        // In one dim, or of none where every operand is of none.
+        // The operand has one dim, or none if every operand has none.
         if (t.NumElements() != Geometry::Contiguous(shape).NumElements() || !t.geometry().IsContiguous()) {
           return absl::InternalError("a pointwise call gave another number of elements");
         }
@@ -698,7 +699,7 @@ class EagerRun {
         if (i.grows) {
           const bool resized = target.sizes() != t.sizes();
           Geometry to = Geometry::Contiguous(t.geometry().sizes);
-          // Only dense ones: as many elements as it has are allocated for it.
+          // Only dense layouts: as many elements are allocated as the tensor has.
           if (ReachOfLayout(to.sizes, layouts[k].strides) == t.NumElements() && t.NumElements() > 0 &&
               !OverlapsItselfConcrete({to.sizes, layouts[k].strides, 0}))
             to.strides = layouts[k].strides;

@@ -10,7 +10,7 @@ namespace {
 
 using Values = std::vector<EagerValue>;
 
-// Where a key's value stands, or the end.
+// Returns the place of a key's value, or the end.
 size_t ValueOf(const Values& dict, const EagerValue& key) {
   for (size_t k = 0; k + 1 < dict.size(); k += 2) {
     if (SameEagerValue(dict[k], key)) return k + 1;

@@ -46,7 +46,7 @@ absl::StatusOr<bool> Truth(const EagerValue& v) {
   return i != 0;
 }
 
-// Where an index of a list points.
+// Returns the place that an index of a list means.
 absl::StatusOr<size_t> At(const EagerValue& index, size_t size) {
   SMELT_ASSIGN_OR_RETURN(int64_t i, index.AsInt());
   const int64_t n = static_cast<int64_t>(size);
@@ -188,7 +188,7 @@ absl::StatusOr<Values> OfTensor(absl::string_view f, absl::Span<const EagerValue
   return Values{Int(all[d])};
 }
 
-// In TorchScript's order: NaN has no place in it.
+// Sorts in TorchScript's order, in which NaN has no place.
 absl::Status SortNumbers(Values& list, bool reverse) {
   const bool ints = std::all_of(list.begin(), list.end(), [](const EagerValue& v) { return v.datum.IsInt(); });
   for (const EagerValue& v : list) {
@@ -329,7 +329,7 @@ absl::StatusOr<Values> Range(absl::string_view f, absl::Span<const EagerValue> a
   return Values{Int(v[2] > 0 ? 1 + (span - 1) / v[2] : 1 + (-span - 1) / -v[2])};
 }
 
-// (value, dtype, rank): of a tensor; rank -1 is any.
+// (value, dtype, rank): checks a tensor; rank -1 is any.
 absl::StatusOr<Values> AssertType(absl::Span<const EagerValue> args) {
   if (args.size() != 3) return Error("smelt::assert_type: arguments are missing");
   if (!args[0].IsTensor()) return Values{};
@@ -342,7 +342,8 @@ absl::StatusOr<Values> AssertType(absl::Span<const EagerValue> args) {
                                                " dims, which the program that was compiled does not expect"));
 }
 
-// (tensor, sizes): of a state, which an earlier call may have given other sizes than the program was compiled for.
+// (tensor, sizes): checks a state, to which an earlier call may have given other sizes than the program was compiled
+// for.
 absl::StatusOr<Values> AssertSizes(absl::Span<const EagerValue> args) {
   if (args.size() != 2 || !args[0].IsTensor()) return Error("a tensor and its sizes are expected");
   const Tensor& t = args[0].datum.tensor();
@@ -352,7 +353,7 @@ absl::StatusOr<Values> AssertSizes(absl::Span<const EagerValue> args) {
                             absl::StrJoin(sizes, ", "), "] are expected here"));
 }
 
-// (written, read): of a write whose answer hangs on how PyTorch computes if they share memory.
+// (written, read): checks a write whose answer depends on how PyTorch computes if they share memory.
 absl::StatusOr<Values> AssertNoOverlap(absl::Span<const EagerValue> args) {
   if (args.size() != 2 || !args[0].IsTensor() || !args[1].IsTensor()) return Error("two tensors are expected");
   const Tensor &a = args[0].datum.tensor(), &b = args[1].datum.tensor();

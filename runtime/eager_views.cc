@@ -111,7 +111,7 @@ absl::StatusOr<EagerValue> Flatten(Call& c) {
   SMELT_ASSIGN_OR_RETURN(int64_t start, c.IntOr(1, 0));
   SMELT_ASSIGN_OR_RETURN(int64_t end, c.IntOr(2, -1));
   SMELT_ASSIGN_OR_RETURN(auto sizes, view_rules::FlattenedSizes(c.decide, c.base.sizes(), start, end));
-  // PyTorch returns the tensor itself where there is nothing to flatten.
+  // PyTorch returns the tensor itself if there is nothing to flatten.
   if (c.op == "aten::flatten.using_ints" && sizes == c.g().sizes) return Itself(c);
   return ReshapeTo(c, sizes);
 }

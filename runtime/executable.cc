@@ -383,7 +383,7 @@ void Executable::Prepare(const fb::PlanT& p, ExecutablePlan* out) {
       }
     }
   }
-  // Where arguments may overlap, a copy would not see what is written to the other.
+  // If arguments may overlap, a copy would not see a write to the other.
   const bool overlap = p.variant == fb::VariantKind::Overlap;
   for (int i = 0; i < num_args; ++i) {
     out->may_be_copied.push_back(p.other_strides != fb::OtherStrides::Refused || (!overlap && b.args[i]->any_strides));
@@ -566,8 +566,8 @@ absl::StatusOr<LibraryRequest> Executable::RequestOf(const ExecutablePlan& plan,
     for (int e : view.sizes) o.sizes.push_back(value(e));
     for (int e : view.strides) o.strides.push_back(value(e));
     const fb::SlotT& slot = *plan.plan->slots[view.slot];
-    // Only what nobody writes; at its place in memory, which is the file's. The bounds are checked when the plan is
-    // bound, but packing reads before that. What is expanded takes more memory packed than it has.
+    // Only memory that nobody writes is packed, at its place in the file. The bounds are checked when the plan is
+    // bound, but packing reads before that. An expanded weight takes more memory packed than it has.
     if (known && slot.kind == fb::SlotKind::StateStorage && !bundle_->storages[slot.index]->is_mutated) {
       const int64_t limit = bundle_->storages[slot.index]->bytes / ItemSize(o.dtype);
       int64_t low = value(view.offset), high = low, elements = 1;
@@ -600,8 +600,8 @@ absl::StatusOr<LibraryRequest> Executable::RequestOf(const ExecutablePlan& plan,
 // not prepared now.
 bool Executable::IsCheapToPrepare(const LibraryRequest& request) {
   constexpr int64_t kMostOfOne = int64_t{1} << 24, kMost = int64_t{1} << 27;  // of a small file
-  // A transform's tables take up to twenty times the memory of its signal. Other operators cut a result of many MB into
-  // tiles.
+  // The tables of a transform take up to twenty times the memory of its signal. Other operators cut a result of many MB
+  // into tiles.
   const bool has_tables = request.op == "fourier";
   int64_t cost = 1 << 16;  // code is generated for it
   for (const auto* list : {&request.inputs, &request.outputs}) {

@@ -22,7 +22,7 @@ namespace {
 // writing in place saves.
 constexpr size_t kMostRemembered = 64 << 10;
 
-// Each place from the first to the last once, in any order of dims.
+// Returns whether each place from the first to the last is reached once, in any order of dims.
 bool IsDense(const BoundView& v) {
   int left = 0;
   for (int d = 0; d < v.rank; ++d) left += v.sizes[d] != 1;
@@ -62,7 +62,7 @@ absl::StatusOr<std::shared_ptr<Storage>> OutputAllocator::Allocate(int64_t bytes
   if (guard_ != GuardPages::kNone) return GuardedStorage(bytes, guard_);
   std::shared_ptr<Storage> made = Storage::Allocate(bytes);
   if (known_.size() >= kMaxKnown) {
-    // Those that nobody uses go first; if all are used, the oldest is forgotten.
+    // Unused ones are dropped first. If all are used, the oldest is forgotten.
     auto end = std::remove_if(known_.begin(), known_.end(), [](const auto& s) { return s.use_count() == 1; });
     if (end == known_.end()) --end, std::rotate(known_.begin(), known_.begin() + 1, known_.end());
     known_.erase(end, known_.end());
@@ -106,7 +106,7 @@ Executor::Executor(std::shared_ptr<const Executable> program, const InstanceOpti
   bound_plans_.resize(program_->plans().size());
   if (options.time_steps) step_times_.resize(program_->plans().size());
   eager_calls_.resize(program_->plans().size());
-  // No call has these symbols: the first evaluates.
+  // No call has these symbols, so the first one evaluates.
   signature_key_.assign(bundle_.symbols.size() + 1, 0);
   for (const ExecutablePlan& plan : program_->plans()) {
     const std::string names = WrittenNames(plan);
@@ -195,7 +195,7 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
       args_ = InExportedStrides(args);
       return SetAddresses(args_, outputs);
     });
-    // Nothing has been done yet: an answer that hangs on the order of elements is the eager-order plan's.
+    // Nothing has been done yet. An answer that depends on the order of elements belongs to the eager-order plan.
     if (absl::IsAborted(status)) return RunEagerInstead(args, outputs, status);
     SMELT_RETURN_IF_ERROR(status);
     const uint64_t drawn = random_->next;
@@ -203,7 +203,7 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
       SMELT_RETURN_IF_ERROR(RunBlock(0));
       return Finish(args, outputs);
     });
-    // The data have shown it, or where what is written lies.
+    // The data, or the place of the written memory, have shown it.
     if (absl::IsAborted(status) && (!written_visibly_ || !remembered_.empty())) {
       PutBack();
       random_->next = drawn;
@@ -216,8 +216,8 @@ absl::Status Executor::Call(absl::Span<const Datum> args, std::vector<Datum>* ou
     PutBack();
     return status;
   }
-  // It showed only after the first write: say whose contents are now anyone's guess. Where memory is short the words
-  // are there already.
+  // It was found only after the first write: the message names the tensors whose contents are now undefined. If memory
+  // is short, that text exists already.
   try {
     return absl::Status(status.code(), absl::StrCat(status.message(), written_names_[index]));
   } catch (const std::bad_alloc&) {
@@ -312,7 +312,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
   // Numbers from the data of the last call are not known in this one.
   for (int e : plan_->late_exprs) b.values.known[e] = 0;
 
-  // Where the arguments are, and whether all that the plan touches lies in them.
+  // Finds where the arguments are, and checks that everything that the plan touches lies in them.
   const auto grown = [&](int inner) -> int64_t {
     if (p.convention->mutated == nullptr) return 0;
     for (const auto& m : p.convention->mutated->inputs) {
@@ -351,7 +351,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     }
   }
   SMELT_RETURN_IF_ERROR(CheckCall());
-  // Results given by the caller must fit before anything runs.
+  // Results that the caller gives must fit before anything runs.
   for (size_t k = 0; k < outputs->size(); ++k) {
     if (!(*outputs)[k].IsTensor()) continue;
     const fb::OutputRefT& o = *p.convention->outputs->outputs[k];
@@ -379,7 +379,8 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     SMELT_RETURN_IF_ERROR(Allocate(s));
   }
   registers_.assign(p.num_registers, Register());
-  // From here on nothing refuses but the data, or a storage that cannot grow: those that have grown shrink again then.
+  // From here on only the data, or a storage that cannot grow, can refuse the call. Then the storages that have grown
+  // shrink again.
   std::vector<std::pair<Storage*, int64_t>> grown_from;
   if (resizes || !plan_->grown_states.empty()) {
     size_t most = plan_->grown_states.size();
@@ -417,7 +418,7 @@ absl::Status Executor::SetAddresses(absl::Span<const Datum> args, std::vector<Da
     }
   }
 
-  // Into the words.
+  // Writes the addresses into the words.
   const auto patch = [&](int s) {
     if (b.patched[s] == base_[s]) return;
     for (const BoundPlan::Patch& w : b.patches[s]) {
@@ -467,7 +468,7 @@ bool Executor::Adopt(int output, const Tensor& t, absl::Span<const Datum> args) 
   for (int d = 0; d < v.rank; ++d) {
     if (t.sizes()[d] != v.sizes[d] || (v.sizes[d] > 1 && t.strides()[d] != v.strides[d])) return false;
   }
-  // All of the slot must fit around the tensor: the plan may use the gaps.
+  // The whole slot must fit around the tensor: the plan may use the gaps.
   const int64_t item = ItemSize(t.dtype());
   const int64_t at = (t.offset() - v.offset) * item;
   const int64_t bytes = bound_->slot_bytes[view.slot];
@@ -559,7 +560,7 @@ absl::Status Executor::Build(const fb::OutputRefT& o, absl::Span<const Datum> ar
 
 absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* outputs) {
   const fb::ConventionT& c = *plan_->plan->convention;
-  // All of what will be seen is computed before any handle changes: views count from where the arguments were.
+  // All visible values are computed before any handle changes, because views count from the arguments' old places.
   struct Change {
     Tensor handle, now;
     Geometry geometry;  // of `now`
@@ -588,7 +589,7 @@ absl::Status Executor::Finish(absl::Span<const Datum> args, std::vector<Datum>* 
       }
       const Tensor& from = made.tensor();
       if (from.data() == to.data() && from.strides() == to.strides()) continue;
-      // It may overlap what is copied, if it lies in an argument.
+      // If the source lies in an argument, it may overlap the destination.
       const Tensor source = from.storage() == to.storage() ? from.Clone() : from;
       CopyStrided(static_cast<char*>(to.data()), to.strides(), static_cast<const char*>(source.data()),
                   source.strides(), source.sizes(), ItemSize(to.dtype()), pool_, width_);

@@ -7,7 +7,7 @@
 namespace smelt {
 namespace {
 
-// Each element of [first, last] reached once: a permutation of a contiguous layout.
+// Returns whether each element of [first, last] is reached once: a permutation of a contiguous layout.
 bool CoversItsSpan(const Geometry& g) {
   std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
   for (int d = 0; d < g.rank(); ++d) {

@@ -44,7 +44,7 @@ absl::Status Write(const std::string& path, const std::map<std::string, Tensor>&
   SMELT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
   SMELT_RETURN_IF_ERROR(file.Append(absl::string_view(reinterpret_cast<const char*>(&size), 8)));
   SMELT_RETURN_IF_ERROR(file.Append(text));
-  // One at a time: results may be most of the memory there is.
+  // One tensor at a time: results may be most of the memory.
   for (const auto& [name, t] : tensors) {
     const Tensor dense = t.geometry().IsContiguous() ? t : t.Clone();
     const int64_t bytes = dense.NumElements() * ItemSize(dense.dtype());

@@ -1,4 +1,4 @@
-// The arguments against the signature, and the symbols that they give values to.
+// Checks the arguments against the signature, and computes the symbols that they define.
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
@@ -98,7 +98,7 @@ absl::Status Executor::ReadArguments(absl::Span<const Datum> args) {
       return absl::InvalidArgumentError(
           absl::StrCat("argument \"", def.name, "\" has ", g.sizes.size(), " dims, expected ", def.sizes.size()));
     }
-    // Its extent, all arithmetic checked: the caller may say anything.
+    // Computes its extent with checked arithmetic, because the caller may pass anything.
     int64_t low = g.offset, high = g.offset;
     bool empty = false, fits = true;
     for (int64_t s : g.sizes) {
@@ -123,7 +123,7 @@ absl::Status Executor::ReadArguments(absl::Span<const Datum> args) {
   return absl::OkStatus();
 }
 
-// Says it of the size that the symbol is a part of, which the caller knows.
+// Reports the size that the symbol is a part of, which the caller knows.
 absl::Status Executor::OutOfRange(const fb::SymbolDefT& s, int64_t value) const {
   using S = fb::SymbolSource;
   const std::string who = s.source == S::StateOffset ? bundle_.states[s.arg]->name : ArgName(s.arg);
@@ -189,7 +189,7 @@ absl::Status Executor::ReadSymbols(absl::Span<const Datum> args) {
 }
 
 absl::Status Executor::CheckSizes(absl::Span<const Datum> args) {
-  // The same symbols as in the last call: the expressions have their values already.
+  // With the same symbols as in the last call, the expressions have their values already.
   if (signature_key_ != symbols_) {
     EvaluateExprs(bundle_.exprs, program_->signature_exprs(), symbols_, symbol_known_, &signature_);
     signature_key_ = symbols_;
@@ -245,7 +245,7 @@ bool CopyIsAsGood(const Tensor& t, absl::Span<const int64_t> exported, bool in_o
   }
   if (!in_order) return true;
   for (int d : dims) {
-    // Between equal strides PyTorch chooses by more than their order.
+    // Among equal strides PyTorch uses more than their order.
     if (previous >= 0 && (exported[previous] == exported[d] || t.strides()[previous] <= t.strides()[d])) return false;
     previous = d;
   }

@@ -39,7 +39,7 @@ smelt_status From(const absl::Status& s) noexcept {
   return static_cast<smelt_status>(s.code());
 }
 
-// Runs `body`, which returns a smelt_status. SMELT_RESOURCE_EXHAUSTED if memory is short.
+// Runs `body`, which returns a smelt_status. Returns SMELT_RESOURCE_EXHAUSTED if memory is short.
 template <typename Body>
 smelt_status Guarded(const Body& body) noexcept {
   smelt_status code = SMELT_OK;
@@ -50,7 +50,7 @@ smelt_status Guarded(const Body& body) noexcept {
   return s.ok() ? code : From(s);
 }
 
-// Runs `body`, which returns a new tensor. Null if memory is short.
+// Runs `body`, which returns a new tensor. Returns null if memory is short.
 template <typename Body>
 smelt_tensor* NewTensor(const Body& body) noexcept {
   smelt_tensor* made = nullptr;
@@ -61,7 +61,7 @@ smelt_tensor* NewTensor(const Body& body) noexcept {
   return made;
 }
 
-// A geometry from the caller. False: not one, or it reaches outside `bytes`.
+// Makes a geometry from the caller's numbers. Returns false if they are not one, or it reaches outside `bytes`.
 bool MakeGeometry(smelt_dtype dtype, int rank, const int64_t* sizes, const int64_t* strides, int64_t offset,
                   int64_t bytes, smelt::Geometry* out) {
   if (dtype < 0 || dtype >= smelt::kNumDTypes || rank < 0 || rank > 64 || (rank > 0 && sizes == nullptr)) return false;
@@ -84,7 +84,7 @@ bool MakeGeometry(smelt_dtype dtype, int rank, const int64_t* sizes, const int64
   return offset >= 0 && probe.InBounds();
 }
 
-// False: a kind that there is not, or a null tensor.
+// Returns false for an unknown kind, or a null tensor.
 bool FromC(const smelt_value& v, smelt::Datum* out) {
   switch (v.kind) {
     case SMELT_KIND_NONE:
@@ -107,7 +107,7 @@ bool FromC(const smelt_value& v, smelt::Datum* out) {
   return false;
 }
 
-// Handles for results, made before a call: once it has run nothing may fail.
+// Handles for results are made before a call: once it has run, nothing may fail.
 using Handles = std::vector<std::unique_ptr<smelt_tensor>>;
 Handles MakeHandles(size_t count) {
   Handles out(count);

@@ -1,4 +1,4 @@
-// Where the states are: as exported, or where an earlier call put them.
+// The places of the states: as exported, or where an earlier call put them.
 #include <algorithm>
 #include <cstring>
 
@@ -69,7 +69,7 @@ bool Executor::FindPlace(int state, StatePlace* place) const {
   return true;
 }
 
-// The memory of a state that lies alone in its storage; of several the storage.
+// Takes the memory of a state that is alone in its storage, or the storage of several.
 absl::Status Executor::TakeContents(absl::Span<const int> states) {
   const std::shared_ptr<Storage> from = states_[states[0]].storage();
   if (states.size() == 1 && HasItsSizes(states[0])) {
@@ -151,7 +151,7 @@ absl::Status Executor::ResetStates() {
 }
 
 absl::Status Executor::TryToResetStates() {
-  // First what can fail: then either all are as in the bundle or none has changed.
+  // Steps that can fail come first: either all states are as in the bundle or none has changed.
   std::vector<std::shared_ptr<Storage>> storages = storages_;
   std::vector<Geometry> geometries;
   for (size_t i = 0; i < states_.size(); ++i) geometries.push_back(ExportedGeometry(static_cast<int>(i)));

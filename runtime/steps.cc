@@ -74,7 +74,7 @@ absl::Status Executor::RunBlock(int block) {
   for (size_t i = 0; i < steps.size(); ++i) {
     const int step = static_cast<int>(i);
     const fb::LibraryCallT* call = steps[i]->step.AsLibraryCall();
-    // Timed, each is run on its own.
+    // When steps are timed, each runs on its own.
     if (call != nullptr && call->epilogue && step_times_.empty()) {
       SMELT_RETURN_IF_ERROR(RunWithEpilogue(block, step));
       ++i;
@@ -257,7 +257,7 @@ absl::Status Executor::RunLibrary(const fb::LibraryCallT& l, int step) {
 
 namespace {
 
-// A launch's tiles, of so many elements of the result each.
+// The tiles of a launch, each with so many elements of the result.
 class Epilogue final : public PartListener {
  public:
   Epilogue(KernelEntry entry, const int64_t* words, int64_t elements, int64_t* status)
@@ -333,7 +333,7 @@ absl::Status Executor::RunCopy(const fb::CopyT& c) {
   if (src.data == dst.data && src.strides == dst.strides) return absl::OkStatus();
   const int item = ItemSize(dst.dtype);
   if (MayMeet(src, dst) && !AreDisjoint(PlacedView(c.src), PlacedView(c.dst))) {
-    // Rows are copied in an order, and by threads, of their own.
+    // Rows are copied in an order of their own, by several threads.
     const Geometry dense = Geometry::Contiguous(dst.sizes);
     std::vector<char> all(static_cast<size_t>(elements * item));
     CopyStrided(all.data(), dense.strides, src.data, src.strides, dst.sizes, item, pool_, width_);
@@ -352,7 +352,7 @@ PlacedGeometry Executor::PlacedView(int view) const {
   return p;
 }
 
-// Aborted: only the eager-order plan has the answer.
+// Returns Aborted if only the eager-order plan has the answer.
 absl::Status Executor::CheckSharing(fb::CheckKind kind, const PlacedGeometry& written, const PlacedGeometry& read) {
   using K = fb::CheckKind;
   if (kind == K::NoOverlap || kind == K::NoPartialOverlap) {
@@ -407,7 +407,7 @@ absl::Status Executor::RunCheck(const fb::CheckT& c) {
     case fb::CheckKind::InBounds:
       holds = UseView(c.a).ok();
       what = "a view reaches outside its storage";
-      // A view of an argument is good by its sizes; its storage is the call's.
+      // A view of an argument is valid by its sizes; its storage is the call's.
       if (holds && bound_->views[c.a].elements != 0) {
         const int slot = plan_->plan->views[c.a]->slot;
         const BoundView& v = bound_->views[c.a];

@@ -82,8 +82,8 @@ void CopyStrided(char* dst, absl::Span<const int64_t> dst_strides, const char* s
     dims[rank++] = {sizes[d], dst_strides[d] * item_bytes, src_strides[d] * item_bytes};
   }
   if (elements == 0) return;
-  // The destination's order: its innermost dim last. Then merge what is contiguous in both.
-  // By insertion: std::stable_sort allocates.
+  // Follows the destination's order, with its innermost dim last, and then merges dims that are contiguous in both.
+  // Insertion sort, because std::stable_sort allocates.
   for (int i = 1; i < rank; ++i) {
     const Dim dim = dims[i];
     int k = i;

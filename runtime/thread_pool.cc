@@ -37,7 +37,7 @@ ThreadPool& ThreadPool::Shared() {
 
 void ThreadPool::Start() {
   started_ = true;
-  // Where the system gives no more threads, or no memory for them, those that there are do the work.
+  // If the system gives no more threads, or no memory for them, the present threads do the work.
   try {
     for (int i = 1; i < threads_; ++i) workers_.emplace_back([this, i] { Worker(i); });
   } catch (const std::exception&) {
@@ -70,7 +70,7 @@ void ThreadPool::Worker(int index) {
       wake_.wait(lock, [&] { return stop_ || epoch_ != seen; });
       if (stop_) return;
       seen = epoch_;
-      // Work may be over already, or want fewer threads.
+      // The work may be over already, or want fewer threads.
       if (body_ == nullptr || index >= width_) continue;
       ++active_;
     }
@@ -103,7 +103,8 @@ void ThreadPool::Run(int64_t count, int width, Body body, void* context) {
   }
   wake_.notify_all();
   Drain();
-  // Chunks that workers took are still running; a worker that joined late must have left before the work's data go.
+  // Workers may still run chunks that they took. A worker that joined late must have left before the data of the work
+  // are destroyed.
   for (int i = 0; i < kSpins && finished_.load(std::memory_order_acquire) < count; ++i) Pause();
   std::unique_lock<std::mutex> lock(mutex_);
   done_.wait(lock, [&] { return active_ == 0; });

@@ -21,10 +21,10 @@ namespace {
 constexpr int64_t kMaxMetadataBytes = int64_t{1} << 30;
 constexpr int kMaxBlockDepth = 64;
 constexpr int kMaxRank = 64;
-// Bundle > Plan > Block > Step > Launch, or > Convention > layer > entry: 6 deep; twice that where a plan holds the
+// Bundle > Plan > Block > Step > Launch, or > Convention > layer > entry: 6 deep, and twice that if a plan holds the
 // calls of an eager-order program.
 constexpr int kMaxTableDepth = 16;
-// The writer's. Elements of every dtype are then aligned.
+// The alignment that the writer uses. Elements of every dtype are then aligned.
 constexpr int64_t kStorageAlignment = 64;
 constexpr uint8_t kMaxOperandSharing = 4;  // the last value of OperandSharing, core/tensor/element_order.h
 
@@ -35,8 +35,8 @@ flatbuffers::Verifier VerifierOf(absl::Span<const uint8_t> bytes) {
 }
 
 // Sums the lengths of all lists of strings, before anything else is verified. FlatBuffers' verifier reads such a list
-// as often as tables refer to it: a million tables with one list of a million strings would take it an hour. All other
-// vectors it verifies in constant time, or it counts their elements as tables.
+// as often as tables refer to it: a million tables with one list of a million strings would take it an hour. It
+// verifies all other vectors in constant time, or counts their elements as tables.
 class StringLists {
  public:
   explicit StringLists(absl::Span<const uint8_t> bytes)
@@ -116,9 +116,9 @@ class StringLists {
   int64_t left_;
 };
 
-// Counts what unpacking would allocate, and what loading allocates of each plan. A hostile table can refer to one large
-// vector a million times: the verifier, which sees each of them as valid, does not mind. Nor does it mind where a
-// vector's elements of 8 bytes lie.
+// Counts the memory that unpacking would allocate, and that loading would allocate for each plan. A hostile table can
+// refer to one large vector a million times: the verifier, which sees each reference as valid, accepts that. It also
+// accepts any alignment of a vector's elements of 8 bytes.
 class UnpackBudget {
  public:
   explicit UnpackBudget(size_t bytes)
@@ -248,7 +248,7 @@ class UnpackBudget {
 
 absl::Status Bad(absl::string_view what) { return absl::DataLossError(std::string(what)); }
 
-// `index` of `count` things called `what`.
+// Checks `index` of `count` things called `what`.
 absl::Status InRange(int64_t index, size_t count, absl::string_view what) {
   if (index >= 0 && index < static_cast<int64_t>(count)) return absl::OkStatus();
   return Bad(absl::StrCat(what, " is ", index, ", of ", count));
@@ -285,7 +285,7 @@ absl::Status EachOf(const std::vector<T>& items, absl::string_view what, F verif
 
 class Verifier {
  public:
-  // `kernels`: those that launches refer to; the bundle's own, or those of the bundle that it is a call of.
+  // `kernels` are those that launches refer to: the bundle's own, or those of the bundle that it is a call of.
   Verifier(const fb::BundleT& b, const Container* c, const std::vector<std::unique_ptr<fb::KernelT>>& kernels)
       : b_(b), c_(c), kernels_(kernels) {}
 
@@ -421,7 +421,8 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // An instance copies storages that are written: those that share bytes would take memory as often as they are listed.
+  // An instance copies storages that are written. Storages that share bytes would take memory as often as they are
+  // listed.
   absl::Status StoragesAreApart() const {
     if (c_ == nullptr) return absl::OkStatus();
     std::vector<int> order;
@@ -446,8 +447,8 @@ class Verifier {
     SMELT_RETURN_IF_ERROR(DTypeOf(s.dtype));
     SMELT_RETURN_IF_ERROR(Annotate(InRange(s.storage, b_.storages.size(), "storage"), who));
     if (s.sizes.size() != s.strides.size() || s.sizes.size() > kMaxRank) return Bad(absl::StrCat(who, ": bad rank"));
-    // In bounds, counted in elements; all by checked arithmetic, also of a tensor without elements, where a size of 0
-    // counts as 1. A tensor of strides 0 has more elements than its storage.
+    // Checks the bounds, counted in elements, with checked arithmetic, also for a tensor without elements, where a size
+    // of 0 counts as 1. A tensor with strides of 0 has more elements than its storage.
     const int64_t item = ItemSize(static_cast<DType>(s.dtype));
     int64_t elements = item, low = s.offset, high = s.offset;
     bool empty = false;
@@ -549,7 +550,7 @@ class Verifier {
     return p.eager == nullptr ? absl::OkStatus() : Annotate(Eager(*p.eager), "eager-order program");
   }
 
-  // Readers walk the list of blocks: one that no step enters would be read unverified.
+  // Readers walk the list of blocks. They would read a block that no step enters unverified.
   absl::Status AllAreEntered() const {
     const auto it = std::find(entered_.begin(), entered_.end(), false);
     return it == entered_.end() ? absl::OkStatus()
@@ -602,7 +603,7 @@ class Verifier {
     return AllAreEntered();
   }
 
-  // At least as many as the program's values, but for a few that nothing defines.
+  // The number is at least that of the program's values, except for a few that nothing defines.
   static int64_t Definitions(const fb::EagerProgramT& e) {
     size_t n = e.args.size() + e.states.size() + e.tensors.size() + e.outputs.size() + 1;
     for (const auto& block : e.blocks) {
@@ -772,7 +773,7 @@ class Verifier {
     }
     return EachOf(c.outputs->outputs, "output", [&](const auto& o) {
       using K = fb::OutputKind;
-      // Also what this kind does not use: a reader may look at it all the same.
+      // This includes fields that this kind does not use, because a reader may look at them.
       SMELT_RETURN_IF_ERROR(InRangeOrNone(o->view, p.views.size(), "view"));
       SMELT_RETURN_IF_ERROR(InRangeOrNone(o->expr, b_.exprs.size(), "value"));
       switch (o->kind) {

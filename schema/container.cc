@@ -28,7 +28,7 @@ constexpr int64_t kDigested = 64;  // of the header
 constexpr int64_t kEntryBytes = 64;
 constexpr uint32_t kMaxSegments = 1 << 16;
 constexpr size_t kFlushBytes = 1 << 20;
-// From so many bytes on, a piece is hashed while it is written.
+// Pieces of at least so many bytes are hashed while they are written.
 constexpr size_t kHashedAside = 8 << 20;
 
 uint32_t Load32(const uint8_t* p) {
@@ -215,7 +215,7 @@ absl::StatusOr<const uint8_t*> Container::MapExecutable(int segment) const {
 absl::StatusOr<Container::WritableCopy> Container::MapWritable(int segment, int64_t offset, int64_t size) const {
   const Segment& s = segments_[segment];
   SMELT_CHECK(offset >= 0 && size >= 0 && offset <= s.size && size <= s.size - offset);
-  // A mapping costs a system call and a fault a page: small storages are cheaper copied.
+  // A mapping costs a system call, and a fault per page. Small storages are cheaper to copy.
   constexpr int64_t kMapFrom = 64 << 10;
   WritableCopy copy;
   const int64_t from = s.offset + offset;

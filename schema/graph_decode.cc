@@ -56,7 +56,7 @@ bool IsSymbolName(absl::string_view s) {
 
 class Decoder {
  public:
-  // `container` is null where contents of weights are not wanted.
+  // `container` is null if the contents of weights are not wanted.
   explicit Decoder(const Container* container) : container_(container) {}
 
   absl::StatusOr<std::unique_ptr<Graph>> Run(absl::Span<const uint8_t> bytes) {
@@ -86,15 +86,15 @@ class Decoder {
   }
 
  private:
-  // Takes `bytes` of what decoding may allocate. A hostile file can refer to one long string or list from a million
-  // places, each of which gets a copy.
+  // Takes `bytes` of the memory that decoding may allocate. A hostile file can refer to one long string or list from a
+  // million places, each of which gets a copy.
   absl::Status Take(size_t bytes) const {
     left_ -= static_cast<int64_t>(bytes);
     return left_ >= 0 ? absl::OkStatus() : Bad("it refers to the same bytes over and over");
   }
 
-  // The same of the graph's text. Types, expressions, operators and sources are shared in memory, but are written out
-  // wherever they occur.
+  // Does the same for the graph's text. Types, expressions, operators and sources are shared in memory, but are written
+  // out wherever they occur.
   absl::Status TakePrinted(size_t bytes) {
     printed_left_ -= static_cast<int64_t>(bytes);
     return printed_left_ >= 0 ? absl::OkStatus() : Bad("written as text it is out of proportion to the file");
@@ -272,7 +272,7 @@ class Decoder {
         SMELT_RETURN_IF_ERROR(expect(1, 0));
         int64_t index = Load(ints, 0);
         if (index == -1) return Attribute(std::shared_ptr<Graph>());
-        // After this one, and once each: no cycles, and no graph that is decoded again and again.
+        // A subgraph comes after this one, and is used once: there are no cycles, and no graph is decoded repeatedly.
         if (index <= static_cast<int64_t>(graph) || index >= static_cast<int64_t>(graph_used_.size()) ||
             graph_used_[index]) {
           return Bad("subgraph ", index, " in graph ", graph);
@@ -467,7 +467,7 @@ class Decoder {
     return &*mapped_[segment];
   }
 
-  // `depth`: of blocks and graphs in each other. The stack holds them all.
+  // `depth` counts the blocks and graphs inside each other. The stack holds them all.
   absl::Status DecodeBlock(Scope& s, BlockId b, const fb::Block& block, int depth) {
     if (depth > kMaxGraphDepth) return Bad("blocks are nested deeper than ", kMaxGraphDepth);
     Graph& g = *s.graph;
@@ -502,7 +502,7 @@ class Decoder {
     for (size_t i = 0; i < SizeOf(in.attributes()); ++i) {
       const fb::Attribute* a = in.attributes()->Get(static_cast<flatbuffers::uoffset_t>(i));
       SMELT_ASSIGN_OR_RETURN(absl::string_view name, String(a->name()));
-      // Sorted by name, as the encoder finds them: so they are different, too.
+      // Names are sorted, as the encoder finds them, so they are different, too.
       if (name.empty() || (i > 0 && !(absl::string_view(attributes.back().first) < name))) {
         return Bad(op.full(), " has attributes out of order at \"", name, "\"");
       }

@@ -20,7 +20,7 @@ namespace {
 namespace fb = ::smelt::graph_fb;
 using flatbuffers::Offset;
 
-// Where storages go in the weights' segment, over all graphs of a file.
+// The places of storages in the weights' segment, over all graphs of a file.
 struct WeightLayout {
   bool with_contents = false;
   int64_t bytes = 0;
@@ -189,7 +189,7 @@ class Encoder {
       for (ValueId v : ids) result.push_back(number[v.index]);
       return b_.CreateVector(result);
     };
-    // Children come after their parents, which FlatBuffers must be told of first: places are kept, filled when known.
+    // Children come after their parents, but FlatBuffers must have them first. Places are kept, and filled when known.
     struct Frame {
       BlockId block;
       NodeId next;

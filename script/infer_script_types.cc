@@ -8,7 +8,7 @@ namespace smelt {
 
 absl::Status InferScriptTypes(Graph& g, bool simplify) {
   absl::Status inferred = InferTypes(g);
-  // A simplification may remove the node at which inference stopped.
+  // A simplification may remove the node that stopped inference.
   while (simplify && SimplifyScript(g, /*inferred=*/true)) inferred = InferTypes(g);
   return inferred;
 }

@@ -10,7 +10,7 @@
 namespace smelt {
 namespace {
 
-// Through what only gives a value another type.
+// Looks through operators that only give a value another type.
 ValueId Behind(const Graph& g, ValueId v) {
   while (!g.IsParam(g.value(v).def)) {
     const Node& def = g.node(g.value(v).def);
@@ -94,7 +94,7 @@ std::optional<double> KnownNumber(const Graph& g, ValueId v) {
     if (const auto* f = std::get_if<double>(&*c)) return *f;
   }
   const std::optional<Expr> e = GetIntExpr(g, v);
-  // Larger ones may not be a double.
+  // Larger numbers may not be a double.
   if (!e || !e->IsConstant() || *e->Constant() > (int64_t{1} << 53) || *e->Constant() < -(int64_t{1} << 53)) {
     return std::nullopt;
   }

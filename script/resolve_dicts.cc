@@ -12,7 +12,7 @@
 namespace smelt {
 namespace {
 
-// A key of a dictionary that is known: a string or an integer.
+// A known key of a dictionary: a string or an integer.
 using Key = std::variant<std::string, int64_t>;
 
 std::optional<Key> KeyOf(const Graph& g, ValueId v) {
@@ -22,7 +22,8 @@ std::optional<Key> KeyOf(const Graph& g, ValueId v) {
   return std::nullopt;
 }
 
-// One dictionary: every reader becomes what it reads, if straight code alone changes it and all keys are known.
+// Resolves one dictionary: each reader is replaced by its result, if only straight code changes the dictionary and all
+// keys are known.
 class DictResolver {
  public:
   DictResolver(Graph& g, NodeId construct) : g_(g), construct_(construct), block_(g.node(construct).parent) {}
@@ -41,7 +42,7 @@ class DictResolver {
       if (use.index != 0 || g_.IsReturn(use.user)) return;
       users.push_back({Ancestor(use.user), use.user});
     }
-    // Inside one node nothing is written, so that the order of its readers does not matter.
+    // Nothing is written inside one node, so the order of its readers does not matter.
     std::stable_sort(users.begin(), users.end(),
                      [&](const auto& a, const auto& b) { return a.first != b.first && g_.IsBefore(a.first, b.first); });
     bool all = true;
@@ -110,7 +111,7 @@ class DictResolver {
     return it == element_of_.end() ? v : it->second;
   }
 
-  // If not `all` was understood, what was: the dictionary and what writes to it stay.
+  // If not `all` users were understood, those that were are replaced; the dictionary and its writers stay.
   void Apply(const std::vector<std::pair<NodeId, NodeId>>& users, bool all) {
     for (size_t k = 0; k < users.size(); ++k) {
       const NodeId n = users[k].second;
@@ -144,7 +145,7 @@ class DictResolver {
       elements.back() =
           g_.node(g_.InsertBefore(n, OpName::Get("prim::TupleConstruct"), {elements.back(), value}, {pair})).outputs[0];
     }
-    // By its elements: the schema calls what comes out of it t[].
+    // By its elements: the schema gives the result the type t[].
     Type of = g_.value(g_.node(n).outputs[0]).type;
     if (!elements.empty()) {
       const Type& first = g_.value(elements[0]).type;

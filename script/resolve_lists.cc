@@ -72,7 +72,7 @@ class ListResolver {
     return n;
   }
 
-  // Neither changes the list nor keeps it where somebody could.
+  // Returns whether the use neither changes the list nor keeps it where other code could.
   bool OnlyReads(const Use& use) const {
     const Node& node = g_.node(use.user);
     const std::string& name = node.op.name();
@@ -224,7 +224,7 @@ void ResolveLists(Graph& g) {
     if (!g.IsLive(n)) continue;
     NodeId list = n;
     if (std::optional<Contents> contents = NewList(g, n)) {
-      // The schema calls what comes out of it t[].
+      // The schema gives the result the type t[].
       list = g.InsertBefore(n, OpName::Get("prim::ListConstruct"), *contents, {g.value(g.node(n).inputs[0]).type});
       g.SetSource(list, g.node(n).source);
       g.ReplaceAllUses(g.node(n).outputs[0], g.node(list).outputs[0]);

@@ -47,7 +47,7 @@ class NumberResolver {
     }
   }
 
-  // The operator on integers that does what one on tensors of integers does; null if there is none.
+  // Returns the operator on integers that corresponds to one on tensors of integers; null if there is none.
   static const char* OfIntegers(const std::string& name) {
     static const auto* const operators =
         new absl::flat_hash_map<std::string, const char*>{{"aten::add", "aten::add.int"},

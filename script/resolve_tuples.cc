@@ -20,7 +20,7 @@ class TupleResolver {
   }
 
  private:
-  // Tuples that a branch or a loop hands on, one at a time: those within them come last and are split too.
+  // Splits the tuples that a branch or a loop returns, one at a time: those within them come last and are split too.
   void Split(NodeId n) {
     const bool loop = g_.node(n).op == "prim::Loop";
     if (!loop && g_.node(n).op != "prim::If") return;

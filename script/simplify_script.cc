@@ -22,7 +22,8 @@ bool IsUnused(const Graph& g, NodeId n) {
   return std::all_of(outputs.begin(), outputs.end(), [&](ValueId v) { return g.value(v).uses.empty(); });
 }
 
-// Computes numbers, lists and words, and neither fails for those that a text holds nor does anything else.
+// Returns whether the node computes numbers, lists and strings, does nothing else, and cannot fail for those that a
+// text holds.
 bool OnlyAnswers(const Graph& g, NodeId n) {
   static const auto* const operators = new absl::flat_hash_set<std::string>{"prim::Uninitialized",
                                                                             "prim::unchecked_cast",
@@ -126,7 +127,8 @@ class Simplifier {
     changed_ = true;
   }
 
-  // The parts of a tensor, where an operator takes them all: a list that is made in place says what its elements are.
+  // Takes the parts of a tensor apart where an operator needs them all: a list that is made in place shows its
+  // elements.
   void UnpackParts(NodeId n) {
     const ValueId list = g_.node(n).outputs[0];
     if (!IsConstantList(list)) return;
@@ -149,7 +151,7 @@ class Simplifier {
     changed_ = true;
   }
 
-  // A list that is only read, by operators that keep no list.
+  // Returns whether the list is only read, by operators that keep no list.
   bool IsConstantList(ValueId v) const {
     if (g_.value(v).type.kind() != TypeKind::kList) return false;
     const auto& uses = g_.value(v).uses;
@@ -201,7 +203,7 @@ class Simplifier {
     return outputs.size() == 1 && g_.value(outputs[0]).type.kind() == TypeKind::kFloat;
   }
 
-  // Python's arithmetic; nullopt where it would raise an error.
+  // Python's arithmetic; nullopt if it would raise an error.
   std::optional<double> Computed(const std::string& name, NodeId n) const {
     const auto& inputs = g_.node(n).inputs;
     if (inputs.empty() || inputs.size() > 2) return std::nullopt;
@@ -257,7 +259,7 @@ class Simplifier {
     }
   }
 
-  // A branch in which nothing is left.
+  // Returns whether nothing is left in a branch.
   bool DoesNothing(NodeId n) const {
     const auto& blocks = g_.node(n).blocks;
     return g_.node(n).op == "prim::If" &&

@@ -40,8 +40,8 @@ bool HoldsTensors(const Type& t) {
          t.kind() != TypeKind::kString && t.kind() != TypeKind::kNone && !IsListOfNumbers(t);
 }
 
-// Nodes of a block and of those inside it, and whether one of them may have a result whose size the data decide (its
-// type does not say it), or changes a list whose length matters.
+// Counts the nodes of a block and of those inside it. Finds whether one of them may have a result whose size depends on
+// data (its type does not state it), or changes a list whose length matters.
 struct Contents {
   int64_t nodes = 0;
   bool decides_sizes = false;
@@ -117,7 +117,7 @@ class Unroller {
     return it == of_.end() ? v : it->second;
   }
 
-  // The nodes of `from`, in front of `anchor`.
+  // Copies the nodes of `from` before `anchor`.
   void Copy(BlockId from, NodeId anchor) {
     for (NodeId n : g_.Nodes(from)) {
       std::vector<ValueId> inputs;

@@ -20,7 +20,7 @@
 namespace smelt {
 namespace {
 
-// As C++ says them, by DType.
+// The C++ types, by DType.
 const char* const kElements[kNumDTypes] = {"bool",
                                            "uint8_t",
                                            "int8_t",
@@ -54,7 +54,7 @@ const std::set<std::string>& Keywords() {
   return *words;
 }
 
-// Names of members that are taken: how often each was asked for.
+// The names of members that are taken, and how often each was requested.
 using TakenNames = std::map<std::string, int>;
 
 // A member's name: letters, digits and single underscores, no keyword, each once.
@@ -136,7 +136,7 @@ class Maker {
       Member m;
       m.kind = a->kind;
       if (a->kind == fb::ArgKind::None || (a->kind != fb::ArgKind::Tensor && a->has_constant)) {
-        // Baked in: the caller has nothing to say.
+        // A baked-in value: the caller does not pass it.
         const std::string value = a->kind == fb::ArgKind::None    ? "smelt::Datum()"
                                   : a->kind == fb::ArgKind::Int   ? absl::StrCat("int64_t{", a->int_value, "}")
                                   : a->kind == fb::ArgKind::Bool  ? (a->int_value != 0 ? "true" : "false")
@@ -158,7 +158,7 @@ class Maker {
   }
 
   absl::Status Outputs() {
-    // Plans differ in where results are, not in what they are.
+    // Plans differ in where results are, not in their kinds.
     const fb::PlanT* plan = nullptr;
     for (const auto& p : b_.plans) {
       if (p->convention && p->convention->outputs && p->convention->outputs->outputs.size() == b_.outputs.size()) {

@@ -16,15 +16,15 @@
 namespace smelt {
 namespace {
 
-// On whatever thread; outputs are renamed to their names when they are whole.
+// Runs on any thread. Outputs get their names only when they are complete.
 void EndWithoutMemory() {
   constexpr char kMessage[] = "smelt: out of memory\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
   _exit(kExitCannotWrite);
 }
 
-// Takes the place of standard streams that are closed, so that no file does. Opened the other way round: what is
-// printed to one fails, and is noticed.
+// Replaces closed standard streams, so that no file takes their place. They are opened the other way round: printing to
+// one fails, and is noticed.
 void OccupyStandardStreams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;

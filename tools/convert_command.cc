@@ -139,7 +139,7 @@ class Batch {
     return absl::OkStatus();
   }
 
-  // Before the first model. FailedPrecondition: another batch is at work in the folder.
+  // Called before the first model. FailedPrecondition means that another batch is at work in the folder.
   absl::Status Prepare(const std::vector<std::string>& paths) {
     SMELT_ASSIGN_OR_RETURN(inputs_, FindConvertInputs(paths));
     for (const ConvertInput& i : inputs_) places_.push_back(PlacesOf(out_dir_, i));
@@ -173,7 +173,7 @@ class Batch {
     sigprocmask(SIG_BLOCK, &stops, nullptr);
     const int stop_fd = signalfd(-1, &stops, SFD_CLOEXEC | SFD_NONBLOCK);
 
-    // The largest first: else one of them could be alone at the end.
+    // The largest models come first. Otherwise one of them could run alone at the end.
     std::vector<int> order(inputs_.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return inputs_[a].bytes > inputs_[b].bytes; });
@@ -190,7 +190,7 @@ class Batch {
           ++next;
           continue;
         }
-        // Where the system gives no more processes, those that there are do the work.
+        // If the system gives no more processes, the present ones do the work.
         if (workers->busy() > 0) {
           jobs_ = workers->busy();
           broken = absl::OkStatus();
@@ -237,7 +237,7 @@ class Batch {
     return fs::weakly_canonical(path, error).string();
   }
 
-  // No two outputs are one file, and none is a model.
+  // Checks that no two outputs are one file, and none is a model.
   absl::Status CheckOutputs() const {
     std::map<std::string, std::string> taken;  // a file, and as what
     for (const ConvertInput& i : inputs_) taken[FileOf(i.path)] = absl::StrCat("the model ", i.path);
@@ -259,7 +259,7 @@ class Batch {
     return absl::OkStatus();
   }
 
-  // In the worker's process.
+  // Runs in the worker's process.
   ForkedWorkers::Work StartWorker() {
     auto cache = KernelCache::Create(cache_options_);
     std::shared_ptr<KernelCache> shared = cache.ok() ? std::move(*cache) : nullptr;
@@ -288,7 +288,7 @@ class Batch {
   ConvertRecord ResultOf(const ForkedWorkers::Outcome& o) const {
     ConvertRecord r;
     if (!o.ended && Decode(o.answer, r)) return r;
-    // The system kills what takes all memory.
+    // The system kills a process that takes all memory.
     const bool out_of_memory = o.exit_code == kExitCannotWrite;
     return Failed(o.item, o.signal == SIGKILL || out_of_memory ? kExitCannotWrite : kExitBug,
                   absl::StrCat("the process that converted it ",
@@ -305,8 +305,8 @@ class Batch {
     std::fflush(log_);
   }
 
-  // Temporary files of a run that was killed (NAME.tmp.PID.N). Those that another process (smelt compile) is writing
-  // stay.
+  // Removes the temporary files of a run that was killed (NAME.tmp.PID.N). Those that another process (smelt compile)
+  // is writing stay.
   void RemoveLeftovers() const {
     std::set<std::string> ours, folders;
     for (const ConvertPlaces& p : places_) {

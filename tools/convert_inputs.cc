@@ -21,8 +21,8 @@ bool IsModel(const fs::path& p) {
   return e == ".pt2" || e == ".ir" || e == ".smg";
 }
 
-// Calls `found(path)` for the models in a folder, those behind symbolic links too. `above` are the folders on the way
-// to it, as the file system knows them: a link back to one of them is named, and not followed.
+// Calls `found(path)` for the models in a folder, including those behind symbolic links. `above` are the folders on the
+// way to it, as the file system knows them: a link back to one of them is reported and not followed.
 absl::Status ForEachModel(const fs::path& folder, std::vector<fs::path>& above,
                           const std::function<void(const fs::path&)>& found) {
   std::error_code error;

@@ -41,7 +41,7 @@ Made Make(const ConvertInput& input, const std::string& bundle, const CompileOpt
   if (!graph.ok()) {
     out.status = graph.status();
     if (!absl::IsUnimplemented(out.status)) return out;
-    // A text model's operators are known missing before its types are complete.
+    // The missing operators of a text model are known before its types are complete.
     auto incomplete = ReadModel(input.path, /*complete=*/false);
     if (incomplete.ok()) out.unsupported = FindUnsupported(**incomplete);
     return out;
@@ -78,7 +78,7 @@ std::string ConvertIdentity(const CompileOptions& options) {
       absl::StrCat("smelt convert 1\nprogram ",
                    program.ok() ? ToHex(Sha256(program->bytes())) : std::string(program.status().message()), "\n",
                    Describe(options), "\n");
-  // Libraries that the program is linked to.
+  // The libraries that the program is linked to.
   for (Target t : options.targets) absl::StrAppend(&out, CodeGeneratorIdentity(t), "\n");
   return out;
 }

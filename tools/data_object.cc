@@ -1,5 +1,4 @@
-// Bytes as an object file, without a detour through an assembler: what the C++ compiler would make of a huge array
-// costs minutes.
+// Writes bytes as an object file without an assembler: compiling a huge array with the C++ compiler takes minutes.
 #include <elf.h>
 
 #include <cstring>

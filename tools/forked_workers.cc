@@ -90,7 +90,7 @@ absl::Status ForkedWorkers::Give(int item) {
   }
   idle->item = item;
   const int32_t number = item;
-  // If it has died meanwhile, Wait will say so.
+  // If it has died meanwhile, Wait reports it.
   WriteAll(idle->fd, &number, sizeof number);
   return absl::OkStatus();
 }

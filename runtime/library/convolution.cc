@@ -1,6 +1,6 @@
-// "convolution", also transposed, in 1 to 3 spatial dims, any memory format: what is asked, and which code does it.
-// oneDNN where it can (dnnl_convolution.cc), operands converted where their dtype or layout is not its own; float64 by
-// products (gemm_convolution.cc); what neither has (integers, odd paddings) by plain loops.
+// "convolution", also transposed, in 1 to 3 spatial dims and any memory format: checks requests and chooses the code.
+// oneDNN computes what it can (dnnl_convolution.cc), with operands converted if their dtype or layout is not its own.
+// float64 runs by products (gemm_convolution.cc), and cases that neither has (integers, odd paddings) by plain loops.
 #include "smelt/runtime/library/convolution.h"
 
 #include <algorithm>
@@ -94,7 +94,7 @@ std::vector<int64_t> ContiguousStrides(const std::vector<int64_t>& sizes) {
 
 // --- plain loops, any real dtype ---
 
-// out[n, oc, o..] = bias[oc] + sum of in[n, ic, i..] * w: the transposed form scatters, which here is a gather over the
+// out[n, oc, o..] = bias[oc] + sum of in[n, ic, i..] * w. The transposed form scatters, which here is a gather over the
 // taps that reach an output.
 class NaiveConvolution : public PreparedOp {
  public:
@@ -165,14 +165,14 @@ class NaiveConvolution : public PreparedOp {
   OperandShape in_, w_, out_, bias_;
 };
 
-// Another dtype or layout around an op: operands are converted, results back; what is the same for both is handed on.
-// For float16, bfloat16 without AVX-512, and expanded operands.
+// Wraps an op of another dtype or layout: operands are converted, and results are converted back. Operands that fit
+// both are passed on. Used for float16, bfloat16 without AVX-512, and expanded operands.
 class ConvertedOp : public PreparedOp {
  public:
   ConvertedOp(LibraryRequest outer, LibraryRequest inner, std::unique_ptr<PreparedOp> op)
       : outer_(std::move(outer)), inner_(std::move(inner)), op_(std::move(op)) {}
 
-  // The request with dense operands where they are expanded.
+  // The request with dense operands in place of expanded ones.
   static LibraryRequest Spread(const LibraryRequest& r) {
     LibraryRequest inner = r;
     for (OperandShape& o : inner.inputs) {
@@ -250,7 +250,7 @@ class ConvertedOp : public PreparedOp {
   std::unique_ptr<PreparedOp> op_;
 };
 
-// Null if neither loops of sums nor oneDNN can do it.
+// Returns null if neither loops of sums nor oneDNN can compute it.
 std::unique_ptr<PreparedOp> MakeFastConvolution(const LibraryRequest& r, const ConvParams& p, int64_t* packed_bytes) {
   if (IsPointwise(r, p)) return MakePointwiseConvolution(r);
   return IsBetterSummed(r, p) ? MakeGroupedConvolution(r, p) : MakeDnnlConvolution(r, p, packed_bytes);

@@ -10,8 +10,8 @@ namespace {
 
 using dnnl::memory;
 
-// grad_input of a convolution is the transposed convolution of grad_output with the same weight, and the reverse; so
-// the forward code does it. grad_weight has a primitive of its own.
+// grad_input of a convolution is the transposed convolution of grad_output with the same weight, and the reverse, so
+// the forward code computes it. grad_weight has a primitive of its own.
 class ConvolutionBackward : public PreparedOp {
  public:
   absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
@@ -54,7 +54,7 @@ class NaiveGradWeight : public PreparedOp {
       : grad_(std::move(grad)), in_(std::move(in)), w_(std::move(w)), p_(std::move(p)) {}
   absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
                    absl::Span<char* const> outputs) const override {
-    // With "big" the side that is convolved over (the input, or for a transposed one the output).
+    // "big" is the side that is convolved over (the input, or for a transposed convolution the output).
     const OperandShape &big = p_.transposed ? grad_ : in_, &small = p_.transposed ? in_ : grad_;
     const char *big_data = inputs[p_.transposed ? 0 : 1], *small_data = inputs[p_.transposed ? 1 : 0];
     const int item = ItemSize(w_.dtype), s = p_.spatial;
@@ -99,7 +99,7 @@ class NaiveGradWeight : public PreparedOp {
   ConvParams p_;
 };
 
-// The same by oneDNN, one thread: cutting the batch would change the sum.
+// The same by oneDNN, on one thread: cutting the batch would change the sum.
 class DnnlGradWeight : public PreparedOp {
  public:
   static std::unique_ptr<PreparedOp> Make(const OperandShape& grad, const OperandShape& in, const OperandShape& w,

@@ -12,10 +12,11 @@
 namespace smelt::library_internal {
 namespace {
 
-// Rows whose sums are kept at a time.
+// The number of rows whose sums are kept at a time.
 constexpr int64_t kBlock = 64;
 
-// And of integers up to which rows are multiplied by one column after the other where columns lie together.
+// Up to so many rows of integers are multiplied by one column after the other, if the elements of a column are
+// adjacent.
 constexpr int64_t kFewRows = 2;
 
 // True if Gemm multiplies these types.
@@ -102,7 +103,7 @@ void DirectProduct(const MatmulProblem& p, int64_t m, const T* a, const T* b, Ou
   if constexpr (std::is_same_v<T, int8_t>) {
     if (bias == nullptr && p.alpha == 1 && p.c.col_stride == 1 && m > kFewRows) {
       const uint32_t* left = Widened(ScratchUse::kA, a, m, p.k, p.a.row_stride, p.a.col_stride);
-      // As it lies: in columns, if they do.
+      // In the operand's order: in columns, if it has that order.
       const bool columns = p.b.row_stride == 1;
       const uint32_t* right = columns ? Widened(ScratchUse::kWeights, b, p.n, p.k, p.b.col_stride, 1)
                                       : Widened(ScratchUse::kWeights, b, p.k, p.n, p.b.row_stride, p.b.col_stride);

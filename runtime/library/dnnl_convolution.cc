@@ -58,7 +58,7 @@ namespace {
 
 using dnnl::memory;
 
-// A convolution over one dim as one over images of a single row.
+// A convolution over one dim, as one over images of a single row.
 ConvParams InTwoDims(ConvParams p) {
   p.spatial = 2;
   p.stride.insert(p.stride.begin(), 1);
@@ -77,7 +77,7 @@ LibraryRequest InTwoDims(LibraryRequest r) {
 class DnnlConvolution : public PreparedOp {
  public:
   static std::unique_ptr<PreparedOp> Make(const LibraryRequest& r, const ConvParams& p, int64_t* packed_bytes) {
-    // oneDNN has its fast code for separate channels in two dims only.
+    // oneDNN has fast code for separate channels in two dims only.
     if (p.spatial == 1 && p.groups > 1) return Make(InTwoDims(r), InTwoDims(p), packed_bytes);
     const DType t = r.outputs[0].dtype;
     if (t != DType::kFloat32 && !(t == DType::kBFloat16 && CpuHas("avx512bw") && CpuHas("avx512vl"))) return nullptr;
@@ -101,7 +101,7 @@ class DnnlConvolution : public PreparedOp {
     std::atomic<bool> failed = false;
     const char* weights = packed_ != nullptr ? packed_.get() : inputs[1];
     if (packed_ == nullptr && reorder_weights_ != nullptr) {
-      // Before the slices: once a run, not once a slice. This thread's scratch is read by all of them.
+      // Before the slices: once per run, not once per slice. All of them read this thread's scratch.
       char* to = Scratch::Get(ScratchUse::kWeights, weights_bytes_);
       if (!reorder_weights_->Run(weights, to)) return absl::ResourceExhaustedError("convolution: the library failed");
       weights = to;
@@ -156,8 +156,8 @@ class DnnlConvolution : public PreparedOp {
     int primitive;
   };
 
-  // Slices of a dense result lie together if they are images, or bands of rows of channels-last ones. The bands of a
-  // planar image are one task where there are images enough for all threads.
+  // Slices of a dense result are contiguous if they are images, or bands of rows of channels-last images. The bands of
+  // a planar image are one task if there are enough images for all threads.
   void TellOfSlices() {
     constexpr int64_t kManyImages = 16;
     const int64_t batch = out_.sizes[0];
@@ -176,23 +176,23 @@ class DnnlConvolution : public PreparedOp {
   int64_t Kernel(const ConvParams& p, int dim) const {
     return weight_.sizes[weight_.sizes.size() - static_cast<size_t>(p.spatial) + dim];
   }
-  // How many rows of the source one row of the result reads, those that dilation passes over included.
+  // The number of source rows that one row of the result reads, including those that dilation skips.
   int64_t Reach(const ConvParams& p, int dim) const { return (Kernel(p, dim) - 1) * p.dilation[dim] + 1; }
-  // Elements from the first of an image to behind its last.
+  // The number of elements from the first of an image to behind its last.
   static int64_t Span(const OperandShape& o) {
     int64_t span = 1;
     for (int d = 1; d < o.rank(); ++d) span = std::max(span, o.strides[d] * o.sizes[d]);
     return span;
   }
-  // How the batch and the images are cut: images a slice, rows of the result a slice.
+  // The way in which the batch and the images are cut: images per slice, rows of the result per slice.
   struct Cut {
     int64_t images, rows;
   };
 
-  // The cuts to be tried, best first. The last gives slices that are all alike.
+  // Returns the cuts to try, best first. All slices of the last one are alike.
   std::vector<Cut> Cuts(const ConvParams& p) const {
     const int64_t batch = in_.sizes[0], rows = out_.sizes[2];
-    // Slices by work: about 8 million multiplications, at most 32.
+    // The number of slices follows the work: about 8 million multiplications each, at most 32 slices.
     double work = static_cast<double>(out_.NumElements());
     for (size_t d = weight_.sizes.size() - static_cast<size_t>(p.spatial) - 1; d < weight_.sizes.size(); ++d) {
       work *= static_cast<double>(weight_.sizes[d]);
@@ -230,9 +230,9 @@ class DnnlConvolution : public PreparedOp {
   }
 
   bool Plan(const ConvParams& p, int64_t* packed_bytes) {
-    // oneDNN has fast code for few layouts of the weights: what the first slice chose may leave another, smaller slice
-    // nothing but loops a hundred times slower. Such a cut is not taken. Slices that are all alike are taken as they
-    // are.
+    // oneDNN has fast code for few layouts of the weights. The layout that the first slice chose may leave another,
+    // smaller slice with loops that are a hundred times slower. Such a cut is not taken. Slices that are all alike are
+    // always accepted.
     const std::vector<Cut> cuts = Cuts(p);
     memory::desc weights;
     for (size_t i = 0; i < cuts.size(); ++i) {
@@ -275,7 +275,8 @@ class DnnlConvolution : public PreparedOp {
     return true;
   }
 
-  // The first primitive chooses the layout of the weights. False if there is only reference code and that must not be.
+  // The first primitive chooses the layout of the weights. Returns false if there is only reference code and that is
+  // not allowed.
   template <typename Forward>
   bool AddPrimitive(const ConvParams& p, const Extent& x, dnnl::algorithm algorithm, bool any_code,
                     memory::desc* weights) {
@@ -285,7 +286,7 @@ class DnnlConvolution : public PreparedOp {
     in.sizes[2] = x.in_rows;
     out.sizes[2] = x.out_rows;
     if (x.n == 1) {
-      // No step from image to image: it is as oneDNN would have it.
+      // There is no step from image to image: it is as oneDNN expects it.
       in.strides[0] = Span(in);
       out.strides[0] = Span(out);
     }

@@ -1,5 +1,5 @@
-// "solve", "determinant", "cholesky": of matrices in the last two dims, one after the other, in double, rounded once at
-// the end.
+// "solve", "determinant", "cholesky" of the matrices in the last two dims, one after the other, in double, rounded once
+// at the end.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -28,7 +28,7 @@ class FactorizationOp : public PreparedOp {
                    absl::Span<char* const> outputs) const override {
     std::atomic<int64_t> first_failed = a_.count;
     const int64_t n = std::max<int64_t>(1, a_.rows);
-    // Some ten thousand operations a chunk: of matrices of 3 x 3 a thousand.
+    // A chunk is some ten thousand operations: a thousand matrices of 3 x 3.
     const int64_t chunk = std::max<int64_t>(1, 32768 / (n * n * n));
     context.For((a_.count + chunk - 1) / chunk, [&](int64_t c) {
       const int64_t end = std::min(a_.count, (c + 1) * chunk);

@@ -20,11 +20,11 @@ namespace {
 
 // Roots and filters of a longer signal would take gigabytes, for sizes that a file claims.
 constexpr int64_t kLongest = int64_t{1} << 26;
-// Elements of a line up to which several lines are transformed together.
+// Lines of at most so many elements are transformed several at a time.
 constexpr int64_t kShort = 1 << 15;
 
-// Lines in memory: their first elements, what lies between an element and the next and between the parts of one, in
-// numbers; no imaginary parts where `im` is 0.
+// Lines in memory: their first elements, the steps from an element to the next and between the parts of one, in
+// numbers. There are no imaginary parts if `im` is 0.
 struct LinesAt {
   char* first[kFourierLanes];
   int64_t step, im;
@@ -38,7 +38,7 @@ typedef double EightDoubles __attribute__((vector_size(64)));
 template <typename T>
 using FourOf = std::conditional_t<sizeof(T) == 4, Four, FourDoubles>;
 
-// kBytes: of a vector of the machine.
+// kBytes is the size of a vector of the machine.
 template <int kBytes>
 SMELT_INLINE void StoreDoubles(double* to, const Eight& v) {
   if constexpr (kBytes == 64) {
@@ -66,7 +66,7 @@ SMELT_INLINE void LoadScaled(const double* from, double scale, Eight& v) {
   }
 }
 
-// Rows become columns in three rounds: pairs of elements, of pairs, of halves.
+// Rows become columns in three rounds: single elements are exchanged, then pairs, then halves.
 SMELT_INLINE void TransposeEight(Eight* a) {
   Eight b[8];
   for (int i = 0; i < 8; i += 2) {
@@ -101,7 +101,7 @@ SMELT_INLINE bool AreAdjacent(const LinesAt& lines, int64_t lanes) {
   return adjacent;
 }
 
-// Elements [0, n) of `lanes` lines.
+// Loads elements [0, n) of `lanes` lines.
 template <typename T, int kBytes>
 SMELT_INLINE void LoadLines(const LinesAt& from, int64_t n, int64_t lanes, Planes to) {
   int64_t k = 0;
@@ -211,7 +211,7 @@ SMELT_INLINE void HalvesOfSpectrum(Planes x, const double* roots, int64_t m, int
   }
 }
 
-// The transforms of a dim: of complex numbers, or of a real side's 2 m as m complex ones.
+// The transforms along a dim: of complex numbers, or of a real side's 2 m as m complex ones.
 class Line {
  public:
   Line(int64_t n, bool has_real_side) : n_(n), halves_(has_real_side && n % 2 == 0), lines_(halves_ ? n / 2 : n) {
@@ -222,11 +222,11 @@ class Line {
     }
   }
   int64_t size() const { return n_; }
-  // A plane's elements a line: of the transform, and of a spectrum that is being made whole.
+  // The elements per line of a plane: those of the transform, and of a spectrum that is being completed.
   int64_t room() const { return std::max(lines_.room(), n_) + 1; }
   int64_t lanes() const { return lines_.room() <= kShort ? kFourierLanes : 1; }
 
-  // `have` elements of `lanes` lines in, `give` out. T: of a part of a number, in and out.
+  // Loads `have` elements of `lanes` lines, and stores `give`. The types are those of a part of a number, in and out.
   template <typename From, typename To>
   void Run(LinesAt from, int64_t have, LinesAt to, int64_t give, int64_t lanes, bool forward, double scale) const {
     const int64_t plane = room() * lanes;
@@ -262,7 +262,7 @@ class Line {
   }
 
  private:
-  // Half of a spectrum is made whole by the conjugates.
+  // Completes half of a spectrum by the conjugates.
   void Complete(Planes x, int64_t have, int64_t lanes) const {
     for (int64_t k = have; k < n_; ++k) {
       for (int64_t l = 0; l < lanes; ++l) {
@@ -283,8 +283,8 @@ bool IsTransformed(DType t) {
 }
 bool IsDouble(DType t) { return t == DType::kFloat64 || t == DType::kComplex128; }
 
-// Along one dim after the other: a real signal's last dim comes first, as half of its spectrum is enough for the
-// others, and a real result's last.
+// Transforms one dim after the other. A real signal's last dim comes first, as half of its spectrum is enough for the
+// others, and a real result's last dim comes last.
 class FourierOp : public PreparedOp {
  public:
   static MakeResult Make(const LibraryRequest& r) {
@@ -307,7 +307,7 @@ class FourierOp : public PreparedOp {
     op->to_real_ = !IsComplex(out.dtype);
     op->forward_ = r.ints[1] != 0;
     std::vector<int64_t> dims(r.ints.begin() + 2, r.ints.end());
-    // Sizes of the signal: a half spectrum is of a signal that the other side shows whole.
+    // The sizes of the signal: a half spectrum belongs to a signal that the other side holds whole.
     const bool halved = !IsComplex(in.dtype) && in.sizes != out.sizes;
     double count = 1;
     for (size_t k = 0; k < dims.size(); ++k) {

@@ -30,7 +30,7 @@ Complex Root(int64_t k, int64_t n) {
   return std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(k % n) / static_cast<double>(n));
 }
 
-// Where a butterfly reads and writes: `radix` elements, `in_step` apart, to as many, `out_step` apart.
+// The places that a butterfly reads and writes: `radix` elements, `in_step` apart, to as many, `out_step` apart.
 struct Place {
   Planes in, out;
   int64_t in_step, out_step;
@@ -70,8 +70,8 @@ SMELT_INLINE void Radix4(const Place& p, int64_t at) {
   StoreTurned<V>(p, at, 3, a_re - b_im, a_im + b_re);
 }
 
-// Elements j and radix - j have conjugate roots: their sums go with the cosines, their differences with the sines.
-// kRadix 0: any odd one.
+// Elements j and radix - j have conjugate roots: their sums are multiplied by the cosines, their differences by the
+// sines. kRadix 0 is any odd radix.
 template <typename V, int kRadix>
 SMELT_INLINE void OddRadix(const Place& p, int64_t at, int64_t any) {
   constexpr int kHalf = kRadix == 0 ? kLargestRadix / 2 : kRadix / 2;
@@ -113,7 +113,7 @@ SMELT_INLINE void Butterfly(int64_t radix, const Place& p, int64_t at) {
   OddRadix<V, 0>(p, at, radix);
 }
 
-// Stockham's: each stage also sorts. `run` elements lie together, with the same roots.
+// Stockham's algorithm: each stage also sorts. `run` adjacent elements have the same roots.
 template <int kBytes>
 SMELT_INLINE void RunStage(int64_t radix, int64_t parts, int64_t run, const double* roots, const double* turns,
                            Planes x, Planes y) {

@@ -37,7 +37,7 @@ struct Ahead {
   }
 };
 
-// As many whole vectors of `kBytes` as there are, then of half of them.
+// As many whole vectors of `kBytes` as there are, then vectors of half that size.
 template <typename T, int kBytes>
 SMELT_INLINE void StoreVectors(T* to, const T* line, int64_t columns, bool add) {
   using U = typename Vector<T, kBytes>::Unaligned;
@@ -52,15 +52,15 @@ SMELT_INLINE void StoreVectors(T* to, const T* line, int64_t columns, bool add) 
   }
 }
 
-// Where the panel's vector v begins in a row of c. Of a panel that overlaps, its last vector ends with the columns:
-// some are in two vectors, alike, and none is stored in part.
+// Returns where the panel's vector v begins in a row of c. In an overlapping panel the last vector ends with the
+// columns: some columns are in two vectors, with equal values, and no vector is stored in part.
 template <int kLanes, bool kOverlaps>
 SMELT_INLINE int64_t PlaceOf(int64_t v, int64_t columns) {
   return kOverlaps ? std::min(v * kLanes, columns - kLanes) : v * kLanes;
 }
 
-// `kHeight` rows and `kVectors` vectors of columns of c, of which the first `columns` are stored: set, or added to.
-// Rows of the panel are `width` elements apart.
+// Computes `kHeight` rows and `kVectors` vectors of columns of c, and stores (or adds to c) the first `columns`. Rows
+// of the panel are `width` elements apart.
 template <typename T, int kBytes, int kVectors, int kHeight, bool kOverlaps>
 SMELT_INLINE void Tile(const Product<T>& p, int64_t depth, const T* a, const T* panel, int64_t width, T* c,
                        int64_t columns, bool add, Ahead& ahead) {
@@ -68,7 +68,7 @@ SMELT_INLINE void Tile(const Product<T>& p, int64_t depth, const T* a, const T* 
   using U = typename Vector<T, kBytes>::Unaligned;
   constexpr int kLanes = Vector<T, kBytes>::kLanes;
   constexpr int kUnrolled = 4;
-  // Unrolled by name: sums that a loop indexes when registers are given out stay in memory.
+  // Unrolled by name: sums that a loop indexes during register allocation stay in memory.
   V sum[kHeight][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kHeight; ++r) {
@@ -98,7 +98,7 @@ SMELT_INLINE void Tile(const Product<T>& p, int64_t depth, const T* a, const T* 
 #pragma GCC unroll 8
   for (int r = 0; r < kHeight; ++r) {
     T* to = c + r * p.c_row;
-    // All are read before any is written.
+    // All vectors are read before any is written.
     V old[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
@@ -119,7 +119,7 @@ SMELT_INLINE void Tile(const Product<T>& p, int64_t depth, const T* a, const T* 
   }
 }
 
-// All rows of up to `kVectors` vectors of columns, `kRows` at a time.
+// Computes all rows of up to `kVectors` vectors of columns, `kRows` at a time.
 template <typename T, int kBytes, int kVectors, int kRows, bool kOverlaps>
 SMELT_INLINE void Rows(const Product<T>& p, int64_t depth, const T* a, const T* panel, int64_t width, T* c,
                        int64_t columns, bool add, Ahead& ahead) {
@@ -214,7 +214,7 @@ SMELT_INLINE void Packed(const Product<T>& p) {
   }
 }
 
-// Vectors of which c's columns fill one, or that overlap by less than one.
+// The case in which c's columns fill one vector, or vectors that overlap by less than one.
 template <typename T, int kBytes>
 SMELT_INLINE void Widths(const Product<T>& p) {
   constexpr int64_t kLanes = Vector<T, kBytes>::kLanes;
@@ -238,7 +238,7 @@ void RunBaseline(const Product<T>& p) {
   Widths<T, 16>(p);
 }
 
-// As many accumulators as there are registers for them. A panel is as wide as a tile, and so lies together: lines that
+// There are as many accumulators as registers for them. A panel is as wide as a tile, and so is contiguous: lines that
 // are further apart fall on fewer sets of the nearest cache.
 SMELT_TARGET_V4 void PackedV4(const Product<float>& p) { Packed<float, 64, 4, 6>(p); }
 SMELT_TARGET_V3 void PackedV3(const Product<float>& p) { Packed<float, 32, 2, 6>(p); }
@@ -277,7 +277,7 @@ void Gemm(int64_t m, int64_t n, int64_t k, const uint32_t* a, int64_t a_row, int
   Run<uint32_t>({m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row});
 }
 
-// Columns of a panel at this machine's level; kPanelColumns are a whole number of panels.
+// The columns of a panel at this machine's level; kPanelColumns is a multiple of it.
 int64_t PanelWidth() { return Level() == 4 ? 64 : Level() == 3 ? 16 : 8; }
 
 int64_t PackedElements(int64_t k, int64_t n) { return (n + kPanelColumns - 1) / kPanelColumns * kPanelColumns * k; }
@@ -288,7 +288,7 @@ void PackRight(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_co
   for (int64_t j0 = 0; j0 < all; j0 += width) {
     const int64_t columns = std::clamp<int64_t>(n - j0, 0, width);
     float* to = packed + j0 * k;
-    // Along the operand's lines: a row of the panel, or one column after the other.
+    // Follows the operand's lines: a row of the panel, or one column after the other.
     if (b_col == 1 || b_row != 1) {
       for (int64_t i = 0; i < k; ++i) {
         for (int64_t j = 0; j < columns; ++j) to[i * width + j] = b[i * b_row + (j0 + j) * b_col];

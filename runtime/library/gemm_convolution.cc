@@ -1,5 +1,5 @@
-// Convolutions of float64, which oneDNN does not have: for some places of the result at a time, what they read is laid
-// out as a matrix, and a product does the rest.
+// Convolutions of float64, which oneDNN does not have. For some places of the result at a time, the elements that they
+// read are laid out as a matrix, and a product does the rest.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -26,7 +26,7 @@ class GemmConvolution : public PreparedOp {
 
   absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
                    absl::Span<char* const> outputs) const override {
-    // This thread's scratch is read by all.
+    // All threads read this thread's scratch.
     auto* weights = reinterpret_cast<double*>(Scratch::Get(
         ScratchUse::kWeights, out_.sizes[1] * in_per_group_ * taps_ * static_cast<int64_t>(sizeof(double))));
     PackWeights(reinterpret_cast<const double*>(inputs[1]), weights);

@@ -14,7 +14,7 @@
 namespace smelt {
 namespace {
 
-// Vectors of the machine's own width: the compiler takes wider ones apart by way of memory.
+// Vectors of the machine's own width: the compiler splits wider ones through memory.
 template <int kLanes>
 struct Lanes {
   typedef float Vec __attribute__((vector_size(kLanes * 4)));
@@ -48,7 +48,7 @@ struct F16 {
   static SMELT_INLINE float One(const uint16_t* p) { return HalfToFloat(*p); }
 };
 
-// The sums of four vectors, as neighbours.
+// The sums of four vectors, as neighbouring elements.
 typedef float Four __attribute__((vector_size(16)));
 SMELT_INLINE void Fold(const Vec<4>& v, Four& to) { to = v; }
 SMELT_INLINE void Fold(const Vec<8>& v, Four& to) {
@@ -72,9 +72,9 @@ SMELT_INLINE void Sum4(const V& a, const V& b, const V& c, const V& d, float* to
   std::memcpy(to, &sum, sizeof(sum));
 }
 
-// kRows rows at a time share each load of the matrix, kColumns columns each load of the rows. A column's sum is in the
-// same order wherever it falls. What is left of the rows is a vector, too: added to a sum one by one it would be slower
-// and further off.
+// kRows rows at a time share each load of the matrix, and kColumns columns each load of the rows. A column's sum has
+// the same order wherever it falls. The rest of the rows is a vector, too: adding it one by one would be slower and
+// less exact.
 template <typename W, int kLanes, int kRows, int kColumns>
 SMELT_INLINE void TransposedBlock(int64_t k, const float* x, const typename W::T* w, int64_t ldw, float* y,
                                   int64_t ldy) {
@@ -145,11 +145,11 @@ SMELT_INLINE void Transposed(int64_t k, const float* x, const typename W::T* w, 
   for (; n < end; ++n) TransposedBlock<W, kLanes, kRows, 1>(k, x, w + n * ldw, ldw, y + n, ldy);
 }
 
-// Rows of the matrix whose products are summed before they are added to the sums of those before: the error of a sum
-// grows with this number and that of such parts.
+// So many rows of the matrix are summed before they are added to the previous sums: the error of a sum grows with this
+// number and with the number of such parts.
 constexpr int64_t kPart = 512;
 
-// kVectors vectors of columns, sums in registers; even and odd rows of the matrix are summed apart.
+// kVectors vectors of columns, with sums in registers; even and odd rows of the matrix are summed separately.
 template <typename W, int kLanes, int kRows, int kVectors>
 SMELT_INLINE void PlainBlock(int64_t k, const float* x, const typename W::T* w, int64_t ldw, float* y, int64_t ldy) {
   using V = Vec<kLanes>;
@@ -179,8 +179,8 @@ SMELT_INLINE void PlainBlock(int64_t k, const float* x, const typename W::T* w, 
   }
 }
 
-// Up to kGemvColumns columns: a few rows of the matrix at a time as they lie, sums in the nearest cache. The last
-// vector ends with the columns: of a rest some are computed twice, alike.
+// Up to kGemvColumns columns: a few rows of the matrix at a time in their order, with sums in the nearest cache. The
+// last vector ends with the columns, so that some columns are computed twice, with equal results.
 template <typename W, int kLanes, int kRows>
 SMELT_INLINE void PlainTile(int64_t k, const float* x, const typename W::T* w, int64_t ldw, int64_t columns, float* y,
                             int64_t ldy) {
@@ -225,7 +225,8 @@ SMELT_INLINE void PlainTile(int64_t k, const float* x, const typename W::T* w, i
   }
 }
 
-// Fewer columns than the shortest vector has lanes; in one, so that sums and products are fused here as elsewhere.
+// Fewer columns than the shortest vector has lanes. They run in one vector, so that sums and products are fused here as
+// elsewhere.
 template <typename W, int kRows, int kColumns>
 SMELT_INLINE void LastColumns(int64_t k, const float* x, const typename W::T* w, int64_t ldw, float* y, int64_t ldy) {
   Vec<4> sum[2][kRows] = {};
@@ -251,7 +252,7 @@ SMELT_INLINE void Plain(int64_t k, const float* x, const typename W::T* w, int64
                         float* y, int64_t ldy) {
   constexpr int kWide = kRows == 1 ? 4 : kLanes == 16 || kRows == 2 ? 2 : 1;
   int64_t n = begin;
-  // (The same for any number of rows: so are a column's bits.)
+  // (This is the same for any number of rows, and so are a column's bits.)
   for (; end - n > 4 * kLanes; n += kGemvColumns)
     PlainTile<W, kLanes, kRows>(k, x, w + n, ldw, std::min(end - n, kGemvColumns), y + n, ldy);
   n = std::min(n, end);

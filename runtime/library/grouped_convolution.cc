@@ -1,6 +1,5 @@
-// Convolutions with few results a group, depthwise ones above all, of float64 and of float32's rows: sums over the taps
-// without a matrix of what they read. Vectors run along rows of an image, or along channels where those lie side by
-// side.
+// Convolutions with few results per group, depthwise ones above all, of float64 and of float32's rows: sums over the
+// taps without a matrix of the operands. Vectors run along rows of an image, or along channels if those are adjacent.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -37,7 +36,7 @@ struct Line {
   int64_t num_terms, count, in_step, weight_step, bias_step, to_step;
 };
 
-// `kCount` vectors of results, one after the other from result i on, the last of them from result `last` on. An
+// Sums `kCount` vectors of results, one after the other from result i on, the last of them from result `last` on. An
 // addition waits for the one before it, not for those of its neighbours.
 template <typename S, typename T, bool kUnitIn, bool kUnitWeight, int kCount>
 SMELT_INLINE void RunVectors(const Line<T>& l, int64_t i, int64_t last) {
@@ -144,7 +143,7 @@ class GroupedConvolution : public PreparedOp {
     const auto* bias = bias_.present ? reinterpret_cast<const T*>(inputs[2]) : nullptr;
     auto* out = reinterpret_cast<T*>(outputs[0]);
     if (along_channels_) {
-      // This thread's scratch is read by all.
+      // All threads read this thread's scratch.
       auto* packed = reinterpret_cast<T*>(
           Scratch::Get(ScratchUse::kWeights, taps_ * out_.sizes[1] * static_cast<int64_t>(sizeof(T))));
       PackByTap(weights, packed);
@@ -222,7 +221,7 @@ class GroupedConvolution : public PreparedOp {
     return true;
   }
 
-  // Some rows of the channels of one group of an image.
+  // Computes some rows of the channels of one group of an image.
   void BandOfGroup(const T* in, const T* weights, const T* bias, T* out, int64_t i) const {
     const int64_t band = i % bands_, group = i / bands_ % p_.groups, n = i / bands_ / p_.groups;
     const int64_t first = band * kBandRows, end = bands_ == 1 ? rows_ : std::min(rows_, first + kBandRows);
@@ -252,7 +251,7 @@ class GroupedConvolution : public PreparedOp {
     }
   }
 
-  // Rows of the channels of a group, their elements side by side, such that every tap along the last dim is inside.
+  // Rows of the channels of a group with adjacent elements, such that every tap along the last dim is inside.
   struct Rows {
     const T* data;
     int64_t first;  // the first of them in the outermost dim
@@ -260,7 +259,7 @@ class GroupedConvolution : public PreparedOp {
     std::array<int64_t, 2> strides;  // of the dims but the last
   };
 
-  // All terms of a result, from the element on that its first tap reads.
+  // Writes all terms of a result, counted from the element that its first tap reads.
   void WriteTerms(const Rows& source, Term* to) const {
     Place k = {};
     for (int64_t tap = 0; tap < taps_; ++tap, NextPlace(p_.spatial, &w_.sizes[2], k.data())) {
@@ -271,7 +270,7 @@ class GroupedConvolution : public PreparedOp {
     }
   }
 
-  // Those of `all` whose taps are rows of the image, for the row of result o. Returns how many.
+  // Selects those of `all` whose taps are rows of the image, for the row of result o. Returns their number.
   int64_t SelectTerms(const Place& o, const Term* all, Term* some) const {
     Term* to = some;
     Place k = {};
@@ -322,7 +321,7 @@ class GroupedConvolution : public PreparedOp {
     return rows;
   }
 
-  // Where along the last dim every tap reads inside of the input: [first, second).
+  // The places [first, second) along the last dim where every tap reads inside of the input.
   std::pair<int64_t, int64_t> Inside() const {
     const int64_t size = out_.sizes[2 + last_], stride = p_.stride[last_], before = p_.padding[last_];
     const int64_t reach = (w_.sizes[2 + last_] - 1) * p_.dilation[last_];
@@ -332,7 +331,7 @@ class GroupedConvolution : public PreparedOp {
     return {from, std::max(from, to)};
   }
 
-  // All rows of some channels of one image: where the terms of a row lie is the same for each of them.
+  // Computes all rows of some channels of one image: the terms of a row have the same places for each of them.
   void RowsOfChannels(const T* in, const T* weights, const T* bias, T* out, int64_t i) const {
     const int64_t n = i / channel_blocks_, first = i % channel_blocks_ * kChannelBlock;
     const int64_t end = std::min(out_.sizes[1], first + kChannelBlock);

@@ -45,7 +45,7 @@ const Entry kOps[] = {
     {"bincount", library_internal::MakeBincount},
 };
 
-// Sizes known only from data come and go; beyond this many the cache starts afresh.
+// Sizes from data come and go. Beyond this many entries the cache starts afresh.
 constexpr size_t kMaxPrepared = 8192;
 
 // Shapes may come from a hostile file: beyond these bounds products and addresses could overflow.
@@ -104,8 +104,8 @@ absl::StatusOr<std::shared_ptr<const PreparedOp>> Library::Prepare(const Library
       if (fresh) packed_bytes_ += packed;
       return it->second;
     } catch (const std::bad_alloc&) {
-      // Abseil's table is fit for nothing, not even to be destroyed, once its growth has failed: it begins afresh, and
-      // what it held is lost to the process.
+      // Once its growth has failed, Abseil's table cannot even be destroyed. It begins afresh, and the process loses
+      // what the table held.
       new (&cache_) decltype(cache_)();
       throw;
     }

@@ -1,4 +1,5 @@
-// "matmul": c[.., M, N] = alpha * (a[.., M, K] @ b[.., K, N]) + beta * bias. Of halves c may be float32, of int8 int32.
+// "matmul": c[.., M, N] = alpha * (a[.., M, K] @ b[.., K, N]) + beta * bias. c may be float32 for halves, and int32 for
+// int8.
 #include <utility>
 
 #include "smelt/core/base/status_macros.h"

@@ -16,8 +16,8 @@ bool AllZero(const std::vector<int64_t>& strides) {
   return std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s == 0; });
 }
 
-// One right operand for all: batches and rows are dims alike. Those that continue each other are joined, and the
-// longest of which the library can make rows is the rows: few large products instead of many small ones.
+// With one right operand for all, batches and rows are dims alike. Dims that continue each other are joined, and the
+// longest that the library can use as rows becomes the rows: few large products instead of many small ones.
 void FoldBatch(int64_t a_row_stride, int64_t c_row_stride, MatmulProblem& p) {
   struct Dim {
     int64_t size, a, c, bias;
@@ -132,8 +132,8 @@ absl::StatusOr<MatmulProblem> UnderstandMatmul(const LibraryRequest& r) {
   const bool one_right = AllZero(p.b_batch);
   if (!p.batch.empty() && one_right) FoldBatch(a.strides[rank - 2], c.strides[rank - 2], p);
   if (one_right) p.b_constant = b.constant;
-  // c by columns: compute its transpose, and everything lies as BLAS wants it. And where c has few columns, so that it
-  // has few rows: its transpose is a matrix times a few vectors.
+  // If c lies by columns, its transpose is computed, and everything has BLAS's order. The same is done if c has few
+  // columns: its transpose has few rows, and is a matrix times a few vectors.
   const bool few_columns = p.n <= kGemvRows && p.m > kGemvRows && p.c.rows > 1;
   if ((!p.c.RowMajor() && p.c.ColMajor()) || few_columns) {
     std::swap(p.m, p.n);

@@ -7,7 +7,8 @@
 namespace smelt::library_internal {
 namespace {
 
-// Without branches that depend on data: each to where as many go before it as are less, or equal and stand before it.
+// Without branches that depend on data: each element goes behind as many elements as are less, or are equal and stand
+// before it.
 constexpr size_t kFew = 16;
 void SortFew(std::vector<Keyed>* entries) {
   const size_t n = entries->size();

@@ -1,4 +1,4 @@
-// "qr", "svd", "eigh": factors with orthonormal columns of the matrices in the last two dims, one after the other, in
+// "qr", "svd", "eigh": factors with orthonormal columns for the matrices in the last two dims, one after the other, in
 // double, rounded once at the end.
 #include <algorithm>
 #include <atomic>
@@ -28,7 +28,7 @@ Columns<T> Load(const Matrices& m, int64_t i, const char* data) {
   return out;
 }
 
-// The columns or, as rows, their conjugates; nothing where nobody reads the result.
+// Stores the columns, or their conjugates as rows; nothing if nobody reads the result.
 template <typename M, typename T>
 void Store(const OperandShape& shape, int64_t i, const Columns<T>& from, bool adjoint, char* data) {
   if (!shape.present) return;
@@ -52,7 +52,8 @@ void StoreNumbers(const OperandShape& shape, int64_t i, const std::vector<double
     p[static_cast<int64_t>(k) * shape.strides[last]] = static_cast<Real>(from[k]);
 }
 
-// Results, any of which may be absent: of "qr" Q and R, of "svd" s, U and V^H, of "eigh" eigenvalues and vectors.
+// The results, any of which may be absent: Q and R for "qr", s, U and V^H for "svd", eigenvalues and vectors for
+// "eigh".
 class OrthogonalOp : public PreparedOp {
  public:
   explicit OrthogonalOp(const LibraryRequest& r) : request_(r), a_(r.inputs[0]) {}
@@ -161,7 +162,7 @@ MakeResult OrthogonalOp::Make(const LibraryRequest& r) {
   if (kind == Kind::kQr) {
     const bool q = either(r.outputs[0], {m.rows, few}, {m.rows, m.rows}, &op->complete_);
     const bool rest = either(r.outputs[1], {few, m.columns}, {m.rows, m.columns}, &op->complete_);
-    // Both of one kind: a square Q with an R of a few rows would be read beyond its end.
+    // Both must be of one kind: a square Q with an R of a few rows would be read beyond its end.
     const int64_t width = op->complete_ ? m.rows : few;
     fits = q && rest && has(r.outputs[0], a.dtype, {m.rows, width}) && has(r.outputs[1], a.dtype, {width, m.columns});
   } else if (kind == Kind::kSvd) {

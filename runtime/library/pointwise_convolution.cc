@@ -1,5 +1,5 @@
-// Convolutions of one tap to a few channels, of float32: each image is a matrix of channels and places, and each result
-// channel a row times that. oneDNN has vectors of result channels, which few channels do not fill.
+// Convolutions of float32 with one tap and few result channels: each image is a matrix of channels and places, and each
+// result channel is a row times that matrix. oneDNN has vectors of result channels, which few channels do not fill.
 #include <algorithm>
 #include <utility>
 

@@ -16,7 +16,7 @@
 namespace smelt::library_internal {
 namespace {
 
-// Calls f with a function from an element's address to whether it is not zero, made for the dtype.
+// Calls f with a function for the dtype that maps an element's address to whether it is nonzero.
 template <typename F>
 auto WithNonzero(DType t, F f) {
   const auto bits = [&](auto zero, uint64_t sign) {
@@ -85,7 +85,7 @@ absl::Status IsCount(const LibraryRequest& r, const OperandShape& o) {
   return absl::InvalidArgumentError(absl::StrCat(r.op, ": the count must be one int64"));
 }
 
-// Addresses of the elements in row-major order: for walks over several operands at once.
+// Returns the addresses of the elements in row-major order, for walks over several operands at once.
 std::vector<char*> Addresses(const OperandShape& o, char* data) {
   std::vector<char*> list;
   list.reserve(static_cast<size_t>(o.NumElements()));
@@ -205,8 +205,8 @@ const char* DenseElements(const OperandShape& in, char* data, std::vector<char>*
   return copy->data();
 }
 
-// How many elements differ from the one before, and at which they are, if `begins` has room for n + 1. A NaN differs
-// from everything. Without branches that depend on data.
+// Returns the number of elements that differ from the one before, and stores their places if `begins` has room for n +
+// 1. A NaN differs from everything. There are no branches that depend on data.
 int64_t FindRuns(const char* elements, DType t, int64_t n, int64_t* begins) {
   const uint64_t nan = NanKey(t);
   const int item = ItemSize(t);
@@ -223,7 +223,7 @@ int64_t FindRuns(const char* elements, DType t, int64_t n, int64_t* begins) {
   return count;
 }
 
-// The elements in the order of their values; bytes as they are.
+// The elements in the order of their values, with unchanged bytes.
 struct Distinct {
   std::vector<char> copy;
   const char* elements;        // in row-major order: the operand's own, or the copy's
@@ -340,7 +340,7 @@ MakeResult MakeBincount(const LibraryRequest& r, int64_t*) {
     std::vector<int64_t> counts(static_cast<size_t>(out.sizes[0]), 0);
     const int64_t bins = out.sizes[0], step = in.strides[0] * ItemSize(in.dtype);
     const auto wrong_bins = [&](const char* elements) -> absl::Status {
-      // One more than the largest int64 is no number of bins.
+      // One more than the largest int64 is not a number of bins.
       for (int64_t i = 0; i < in.sizes[0]; ++i) {
         if (LoadInt(elements + i * step, in.dtype) == std::numeric_limits<int64_t>::max())
           return absl::FailedPreconditionError("bincount: maximum value of input overflowed");

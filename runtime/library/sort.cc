@@ -1,5 +1,5 @@
-// "sort", "topk", "searchsorted": by comparisons, stable (equal ones of topk as PyTorch moves them), NaN above all
-// numbers as PyTorch has it; one element of each line: "kthvalue", "median", "mode".
+// "sort", "topk", "searchsorted", by comparisons and stable (topk moves equal elements as PyTorch does), with NaN above
+// all numbers as in PyTorch; and one element of each line: "kthvalue", "median", "mode".
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -19,7 +19,7 @@
 namespace smelt::library_internal {
 namespace {
 
-// Values as something to compare: floating point as double, the rest as int64.
+// Converts values to something comparable: floating point to double, the rest to int64.
 template <typename K>
 bool Less(const K& a, const K& b) {
   return (a < b) | ((b != b) & (a == a));
@@ -108,7 +108,7 @@ class LineOp : public PreparedOp {
   }
 
  private:
-  // One element of a line. False: not known which one.
+  // Picks one element of a line. Returns false if it is not known which one.
   bool Pick(const char* in, char* values, char* indices) const {
     thread_local std::vector<Keyed> entries;
     const int item = ItemSize(in_.dtype);
@@ -189,7 +189,7 @@ class LineOp : public PreparedOp {
     for (int64_t i : TopPlaces(length_, keep_, sorted_, before)) first->push_back(all[static_cast<size_t>(i)]);
   }
 
-  // The first of a line, and one that is equal, if there is one; without branches that depend on data.
+  // Loads the first element of a line, and an equal one, if there is one, without branches that depend on data.
   void LoadFirst(const char* in, int64_t step, std::vector<Keyed>* first) const {
     const uint64_t flip = descending_ ? ~uint64_t{0} : 0;
     WithKeys(in_.dtype, [&](auto key_of) {
@@ -205,7 +205,7 @@ class LineOp : public PreparedOp {
     });
   }
 
-  // The first `count` of a line in order, while they are few: a heap of them, with the last on top.
+  // Loads the first `count` elements of a line in order, while they are few: as a heap with the last one on top.
   void LoadLeast(const char* in, int64_t step, int64_t count, std::vector<Keyed>* least) const {
     LoadKeys(in, step, count, in_.dtype, descending_, least);
     std::make_heap(least->begin(), least->end());
@@ -243,9 +243,9 @@ class LineOp : public PreparedOp {
     std::sort_heap(least->begin(), least->end());
   }
 
-  // Elements that are compared with the last of those kept before any is looked at.
+  // So many elements are compared with the last kept one before any is looked at.
   static constexpr int64_t kPiece = 32;
-  // False: none of a piece's elements comes before `last`. (NaN may.)
+  // Returns false if none of a piece's elements comes before `last`. (NaN may.)
   template <typename T>
   SMELT_INLINE bool MayComeBefore(const T* piece, T last) const {
     int any = 0;
@@ -365,7 +365,7 @@ class SearchSorted : public PreparedOp {
   bool LiesBefore(const T& boundary, const T& value) const {
     return right_ ? !(boundary > value) : !(boundary >= value);
   }
-  // The first of a row's boundaries that does not lie before the value, looked for as PyTorch does.
+  // Returns the first of a row's boundaries that does not lie before the value, found as PyTorch finds it.
   template <typename F>
   int64_t Search(const F& lies_before) const {
     int64_t low = 0, high = sorted_.sizes.back();
@@ -379,7 +379,7 @@ class SearchSorted : public PreparedOp {
     }
     return low;
   }
-  // Without branches that depend on data, and several searches at a time: one alone waits for each of its loads.
+  // Searches without branches that depend on data, and several at a time: one alone waits for each of its loads.
   template <typename T>
   void OneRow(const T* sorted, const T* values, int64_t begin, int64_t end, int64_t* out) const {
     constexpr int64_t kSearches = 16;

@@ -1,6 +1,6 @@
-// A product of matrices is cut into tiles by its sizes alone; each tile is one oneDNN primitive on one thread. Operands
-// are handed to oneDNN as they lie in memory where one of their strides is 1, else they are made dense in scratch
-// memory first. A constant right operand is packed once.
+// A matrix product is cut into tiles by its sizes alone; each tile is one oneDNN primitive on one thread. oneDNN reads
+// an operand in place if one of its strides is 1, otherwise it is first copied to dense scratch memory. A constant
+// right operand is packed once.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -25,7 +25,7 @@ memory::desc DescOf(const Matrix& m, DType t) {
   return memory::desc({m.rows, m.cols}, DnnlType(t), {m.row_stride, m.col_stride});
 }
 
-// Where a dense copy of the matrix has its elements: in columns if they lie so, otherwise in rows.
+// The layout of a dense copy of the matrix: in columns if the matrix lies so, otherwise in rows.
 Matrix DenseLike(const Matrix& m) {
   const bool columns = !m.RowMajor() && m.ColMajor();
   return Matrix{m.rows, m.cols, columns ? 1 : m.cols, columns ? m.rows : 1};
@@ -56,7 +56,7 @@ class TiledMatmul : public PreparedOp {
     AlignedBuffer packed;  // constant right operand
   };
 
-  // `dense`: c is.
+  // `dense` says whether c is dense.
   static MakeResult Make(MatmulProblem p, bool dense, int64_t* packed_bytes) {
     auto op = std::unique_ptr<TiledMatmul>(new TiledMatmul());
     op->p_ = std::move(p);
@@ -100,8 +100,8 @@ class TiledMatmul : public PreparedOp {
     gemv_ = !integers && (p.m <= MostGemvRows() || (p.dtype != DType::kFloat32 && IsSmallMatmul(p))) &&
             (p.b.RowMajor() || p.b.ColMajor());
     if (gemv_) {
-      // About 128 KiB of the matrix a tile; vectors whole, and where columns lie beside each other enough of them that
-      // memory is read in pieces.
+      // About 128 KiB of the matrix per tile, in whole vectors. If the elements of a row are adjacent, a tile has
+      // enough columns that memory is read in pieces.
       gemv_columns_ = std::max<int64_t>((int64_t{128} << 10) / std::max<int64_t>(p.k * item, 1), 1);
       gemv_columns_ = (gemv_columns_ + 31) / 32 * 32;
       if (p.b.RowMajor()) gemv_columns_ = std::max(gemv_columns_, kGemvColumns);
@@ -109,16 +109,16 @@ class TiledMatmul : public PreparedOp {
       return absl::OkStatus();
     }
     if (PacksItself()) return PlanPacked(packed_bytes);
-    // bfloat16 needs AVX-512 in oneDNN; float16 it does not have on a CPU. They are then computed in float32 and
-    // rounded once.
-    // So are sums of an odd number of products of bfloat16: oneDNN multiplies the last factor once more, by the zero
-    // that fills up the other operand, and what is infinite becomes NaN.
+    // oneDNN needs AVX-512 for bfloat16 and lacks float16 on a CPU. Such products are then computed in float32 and
+    // rounded once. So are sums of an odd number of products of bfloat16: oneDNN multiplies the last factor once more,
+    // by the zero that pads the other operand, and infinity becomes NaN.
     native_ = p.dtype == DType::kFloat32 || integers ||
               (p.dtype == DType::kBFloat16 && p.k % 2 == 0 && CpuHas("avx512bw") && CpuHas("avx512vl"));
     compute_ = native_ ? p.dtype : DType::kFloat32;
     dense_a_ = !native_ || !(p.a.RowMajor() || p.a.ColMajor());
     dense_b_ = !native_ || !(p.b.RowMajor() || p.b.ColMajor());
-    // A bias that is one row goes along; anything else is added to the result. So is what is to be scaled.
+    // A bias that is one row is passed along; any other bias is added to the result. So is everything that must be
+    // scaled.
     const bool plain = p.alpha == 1 && p.beta == 1;
     library_bias_ = p.has_bias && plain && native_ && p.bias_row == 0 && p.bias_col == 1;
     after_ = (p.has_bias && !library_bias_) || p.alpha != 1;
@@ -149,33 +149,33 @@ class TiledMatmul : public PreparedOp {
     return absl::OkStatus();
   }
 
-  // Rows of the result that what comes next finds in the second cache; as many as b has at least, which each tile
-  // reads.
+  // The rows of the result that the next step finds in the second cache; at least as many as b has, because each tile
+  // reads b.
   int64_t RowsInCache() const {
     constexpr int64_t kCache = 256 << 10;
     const int64_t rows = std::max(kCache / std::max<int64_t>(p_.n * ItemSize(p_.out_dtype), 1), p_.k);
     return std::max<int64_t>((rows + 15) / 16 * 16, 64);
   }
 
-  // Tiles of whole rows of a dense result lie together.
+  // Tiles of whole rows of a dense result are contiguous.
   void TellOfRows() {
     const bool rows = std::all_of(tiles_.begin(), tiles_.end(), [&](const Tile& t) { return t.n == p_.n; });
     if (!gemv_ && panels_ == nullptr && rows && !p_.swapped && p_.c.RowMajor() && p_.c.row_stride == p_.n)
       part_unit_ = p_.n;
   }
 
-  // How many tiles a product is cut into, by its work: of about 8 million multiplications, at most 64.
+  // The number of tiles, by the work of the product: about 8 million multiplications each, at most 64 tiles.
   int64_t Parts() const {
     if (p_.batches > 16) return 1;
     const double work = static_cast<double>(p_.m) * static_cast<double>(p_.n) * static_cast<double>(p_.k);
     return static_cast<int64_t>(std::min(64.0, std::max(1.0, work / 8e6)));
   }
 
-  // Up to how many rows the matrix is read as it lies, a few of them at a time. The library copies it first, which
-  // takes it longer for so few rows where the matrix lies by columns, or fits the second cache but not the first.
+  // Up to so many rows, the matrix is read in place, a few rows at a time. The library copies it first, which takes it
+  // longer for so few rows if the matrix lies by columns, or fits the second cache but not the first.
   int64_t MostGemvRows() const {
     constexpr int64_t kLongColumn = 512, kFewCopied = int64_t{1} << 17, kMostCopied = int64_t{1} << 18;
-    // Packed, more take less time together; but a panel of few long columns is mostly what fills it up.
+    // Packed weights are faster for more rows together, but a panel of few long columns consists mostly of padding.
     const bool thin = p_.b.ColMajor() && p_.n <= kPanelColumns / 4 && p_.k >= 8 * kLongColumn;
     if (PacksItself() && !thin) return 2;
     if (p_.dtype != DType::kFloat32) return kGemvRows;
@@ -184,13 +184,13 @@ class TiledMatmul : public PreparedOp {
     return p_.b.RowMajor() && elements >= kFewCopied && elements <= kMostCopied ? 2 * kGemvRows : kGemvRows;
   }
 
-  // Weights of a few rows come from memory as they are used, which takes the library longer than computing does.
+  // With few rows, weights come from memory as they are used, which takes the library longer than the arithmetic.
   bool PacksItself() const {
     constexpr int64_t kMostRows = 128;
     return p_.dtype == DType::kFloat32 && p_.b_constant != nullptr && p_.m <= kMostRows && p_.c.RowMajor();
   }
 
-  // Tiles of whole panels; of some rows only where there are too few panels.
+  // Tiles are whole panels, and only some rows each if there are too few panels.
   absl::Status PlanPacked(int64_t* packed_bytes) {
     MatmulProblem& p = p_;
     panels_ = AllocateAligned(PackedElements(p.k, p.n) * static_cast<int64_t>(sizeof(float)));
@@ -218,7 +218,7 @@ class TiledMatmul : public PreparedOp {
     GemmPacked(t.m, p.n, p.k, reinterpret_cast<const float*>(a) + t.m0 * p.a.row_stride, p.a.row_stride, p.a.col_stride,
                reinterpret_cast<const float*>(panels_.get()), to, c_row, t.n0, t.n0 + t.n);
     if (!after_) return;
-    // One row for all is added by vectors.
+    // One row for all is added in vectors.
     const bool plain = p.alpha == 1 && p.beta == 1 && p.bias_row == 0 && p.bias_col == 1;
     for (int64_t i = 0; i < t.m; ++i) {
       char* row = reinterpret_cast<char*>(to + i * c_row);
@@ -283,7 +283,7 @@ class TiledMatmul : public PreparedOp {
     t.packed = AllocateAligned(static_cast<int64_t>(want.get_size()));
     if (t.packed == nullptr) return absl::ResourceExhaustedError("no memory for packed weights");
     const char* from = p_.b_constant + t.n0 * p_.b.col_stride * ItemSize(p_.dtype);
-    // A copy of what is computed in float32, and of integers, which oneDNN packs from dense rows alone.
+    // A copy of operands that are computed in float32, and of integers, which oneDNN packs from dense rows alone.
     const Matrix slice{p_.k, t.n, p_.b.row_stride, p_.b.col_stride};
     Matrix place = PlaceB(t);
     AlignedBuffer copy;
@@ -335,7 +335,7 @@ class TiledMatmul : public PreparedOp {
     void* handles[] = {const_cast<void*>(pa), const_cast<void*>(pb), pc, const_cast<char*>(tbias)};
     if (!primitives_[t.primitive].exec->Run(absl::MakeSpan(handles, library_bias_ ? 4 : 3))) return false;
     if (!dense_c_ && !after_) return true;
-    // Scale, add, round once, and put it where it belongs.
+    // Scales, adds, rounds once and stores the result in its place.
     if (!after_ && result_ == p_.out_dtype) {
       const int64_t sizes[] = {t.m, t.n}, strides[] = {p_.c.row_stride, p_.c.col_stride}, dense[] = {t.n, 1};
       CopyStrided(tc, strides, static_cast<char*>(pc), dense, sizes, out_item);
@@ -352,7 +352,7 @@ class TiledMatmul : public PreparedOp {
     return true;
   }
 
-  // A row of the result: scaled, added to, rounded once, and put where it belongs. `value(j)`.
+  // Writes a row of the result: scaled, added to, rounded once and stored in its place. `value(j)` gives its elements.
   template <typename Value>
   void FinishRow(int64_t n, char* to, const char* bias, const Value& value) const {
     constexpr int64_t kChunk = 256;

@@ -15,7 +15,7 @@ typedef uint32_t Vec __attribute__((vector_size(32)));
 typedef uint32_t UnalignedVec __attribute__((vector_size(32), aligned(4), may_alias));
 typedef uint32_t Element __attribute__((may_alias));
 
-// Rows become columns in three rounds: pairs of elements, of pairs, of halves.
+// Rows become columns in three rounds: single elements are exchanged, then pairs, then halves.
 SMELT_INLINE void Block(const Element* from, int64_t from_step, Element* to, int64_t to_step) {
   Vec a[kSide], b[kSide];
   for (int i = 0; i < kSide; ++i) a[i] = *reinterpret_cast<const UnalignedVec*>(from + i * from_step);
@@ -44,7 +44,7 @@ SMELT_INLINE void Elements(int64_t rows, int64_t columns, const Element* from, i
   }
 }
 
-// Bands of as many rows as a line has elements: each line of the result is written once, whole.
+// Bands have as many rows as a line has elements, so that each line of the result is written once, whole.
 SMELT_INLINE void Transpose(int64_t rows, int64_t columns, const Element* from, int64_t from_step, Element* to,
                             int64_t to_step) {
   const int64_t whole = columns / kSide * kSide;

@@ -85,7 +85,7 @@ class SeenWriter {
       states_[sample.graph->weights[w].storage] = seen.states[w].storage();
     out_["refused"] = seen.status.ok() ? Json(nullptr) : Json(std::string(seen.status.message()));
     out_["outputs"] = out_["args"] = out_["states"] = Json::array();
-    // A storage that set_ took from its state is in no weight any more.
+    // A storage that set_ took from its state is no longer in a weight.
     for (const auto& s : states_) Number(s);
     for (const Datum& d : seen.outputs) out_["outputs"].push_back(Value(d, seen));
     for (const Datum& d : seen.call.args) out_["args"].push_back(Value(d, seen));

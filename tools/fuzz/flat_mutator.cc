@@ -18,7 +18,7 @@ void ForEach(Value& value, const F& f) {
   for (Value& item : value.items) ForEach(item, f);
 }
 
-// One of the tree's values in that place of the schema, each as likely; null if there is none.
+// Returns one of the tree's values in that place of the schema, each with the same probability; null if there is none.
 template <typename Value>
 Value* OneAt(Value& tree, int slot, Random& random) {
   Value* chosen = nullptr;
@@ -29,7 +29,7 @@ Value* OneAt(Value& tree, int slot, Random& random) {
   return chosen;
 }
 
-// The places of the schema that the tree has values in.
+// Returns the places of the schema in which the tree has values.
 std::vector<int> SlotsOf(const FlatSchema& schema, const FlatValue& tree) {
   std::vector<uint8_t> seen(schema.slots(), 0);
   std::vector<int> slots;
@@ -151,7 +151,7 @@ void MutateText(Random& random, std::string& text) {
   }
 }
 
-// `other`: a vector of the same slot.
+// `other` is a vector of the same slot.
 void MutateVector(Random& random, const FlatValue* other, FlatValue& v) {
   v.present = true;
   std::vector<FlatValue>& items = v.items;

@@ -118,7 +118,7 @@ void FlatSchema::ReadTable(const flatbuffers::Table* table, FlatValue* out) cons
     } else if (value.kind == reflection::Vector) {
       ReadVector(target, &value);
     } else if (value.kind == reflection::Union) {
-      // The field before it says which table it is.
+      // The field before it states which table it is.
       value.index = -1;
       for (const reflection::EnumVal* e : *schema_->enums()->Get(FieldOf(out->index, id).type()->index())->values()) {
         if (static_cast<uint64_t>(e->value()) == out->items[id - 1].bits) value.index = e->union_type()->index();

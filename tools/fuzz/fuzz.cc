@@ -46,7 +46,7 @@ constexpr char kHelp[] =
     "  --reasons    lists why programs were refused or not supported\n"
     "exit codes: 0 no difference; 1 a difference; 2 wrong usage\n";
 
-// Counted in memory that worker processes share with the one that counts.
+// The counters are in memory that worker processes share with their parent.
 struct Counts {
   int64_t done, outcome[5], eager_refuses, variant[4];
   uint64_t seed;  // of the program that is running
@@ -156,7 +156,7 @@ int Fuzz(const Settings& s) {
   return n(Outcome::kDifferent) + crashes > 0 ? kExitDifferent : kExitOk;
 }
 
-// Programs with what the evaluator says of them; not those that it does not run.
+// Writes programs with the evaluator's results, except those that it does not run.
 int Emit(const std::string& path, const Settings& s) {
   std::string out;
   int64_t skipped = 0;

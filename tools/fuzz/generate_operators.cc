@@ -1,4 +1,4 @@
-// Operators that write, pure ones, and those of which a table says what they take.
+// Operators that write, pure ones, and those whose operands a table describes.
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"

@@ -8,7 +8,7 @@
 namespace smelt::fuzz_internal {
 
 void Generator::Unpack(ValueId list, const Var& x) {
-  // As many as inference says.
+  // As many outputs as inference finds.
   for (int n = 1; n <= 6; ++n) {
     const NodeId node = g().Append(block_, OpName::Get("prim::ListUnpack"), {list},
                                    std::vector<Type>(static_cast<size_t>(n), Type::Tensor()));

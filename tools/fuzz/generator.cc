@@ -98,7 +98,7 @@ bool Generator::Out(absl::string_view op, const Var& x, std::vector<ValueId> inp
   const std::vector<Expr> sizes = *TypeOf(x).sizes;
   auto out = Try(op, std::move(inputs));
   if (!out || *g().value((*out)[0]).type.tensor().sizes == sizes) return out.has_value();
-  // It would be resized, which PyTorch warns of.
+  // It would be resized, and PyTorch warns about that.
   g().Erase(g().value((*out)[0]).def);
   return false;
 }

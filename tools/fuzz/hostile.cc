@@ -24,7 +24,7 @@
 namespace smelt {
 namespace {
 
-// In memory that both processes see. Texts are cut off.
+// In memory that both processes see. Texts are truncated.
 struct Shared {
   int64_t index, files, read, by_exit_code[128];
   bool ended, has_failure, had_enough;

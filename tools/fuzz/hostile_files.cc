@@ -30,7 +30,7 @@ absl::Span<const uint8_t> Bytes(const std::string& s) {
   return absl::Span<const uint8_t>(reinterpret_cast<const uint8_t*>(s.data()), s.size());
 }
 
-// Bytes, or words that are odd, of [begin, end).
+// Replaces bytes, or words by odd ones, in [begin, end).
 void Damage(Random& random, size_t begin, size_t end, std::string& bytes) {
   static constexpr int32_t kWords[] = {0, 1, -1, 2, 7, 255, 65536, INT32_MAX, INT32_MIN, 1 << 30};
   if (begin >= end) return;
@@ -94,7 +94,7 @@ HostileFiles::Outcome ReadGraph(const std::string& file) {
   if (!graph.ok()) return Failed("decoding", graph.status());
   const std::string text = PrintGraph(**graph);
   JsonText(nlohmann::ordered_json{{"graph", text}});
-  // Where the structure is wrong it is the compiler that says so, of any graph.
+  // For any graph with a wrong structure, the compiler reports it.
   const absl::Status verified = VerifyGraph(**graph);
   if (!verified.ok()) return {.refusal = std::string(verified.message())};
   auto encoded = EncodeGraphFile(**graph);

@@ -35,7 +35,7 @@ constexpr char kHelp[] =
     "  --print=FILE    writes the file of the seed, and says what it is\n"
     "exit codes: 0 nothing found; 1 something; 2 wrong usage\n";
 
-// A number for each lie: those of operator k are from k * kMost on.
+// Each lie has a number: those of operator k start at k * kMost.
 constexpr int64_t kMost = 4000;
 
 int Main(int argc, char** argv) {

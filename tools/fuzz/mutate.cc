@@ -65,7 +65,7 @@ void Keep(const HostileFiles& files, uint64_t seed, const Settings& s) {
   std::printf("  %s\n", written.ok() ? path.c_str() : std::string(written.message()).c_str());
 }
 
-// Says what went wrong; "" where the graph is compiled or refused. Weights whose contents the file lacks are zeros.
+// Returns the error; "" if the graph is compiled or refused. Weights whose contents the file lacks are zeros.
 std::string Compile(const std::string& file, uint64_t seed) {
   auto graph = DecodeGraphFile(absl::Span<const uint8_t>(reinterpret_cast<const uint8_t*>(file.data()), file.size()));
   if (!graph.ok()) return "";

@@ -347,7 +347,7 @@ class ProgramMutator {
     }
   }
 
-  // A node of the other model, on values of this one.
+  // Inserts a node of the other model, on values of this one.
   void Splice(std::string& what) {
     Json copy = other_;
     std::vector<Json*> graphs;
@@ -470,7 +470,7 @@ std::vector<std::string> TokensOf(const std::string& text) {
       end = std::min(end + 1, text.size());
     } else if (c == '%' || is_word(c)) {
       while (end < text.size() && is_word(text[end])) ++end;
-      // The colon behind a name of a type or an attribute is a sign.
+      // The colon behind the name of a type or an attribute is a token.
       while (end > at + 1 && text[end - 1] == ':') --end;
     } else if (std::isspace(static_cast<unsigned char>(c))) {
       while (end < text.size() && std::isspace(static_cast<unsigned char>(text[end]))) ++end;
@@ -587,7 +587,7 @@ HostileFile TextMutator::Make(uint64_t seed) const {
         break;
       }
       case 8: {
-        // The type behind a value's colon.
+        // Changes the type behind a value's colon.
         for (int tries = 0; tries < 100; ++tries) {
           const size_t i = Below(random, tokens.size() - 3);
           if (tokens[i] != ":" || KindOf(tokens[i + 1]) != TokenKind::kSpace) continue;
@@ -605,7 +605,7 @@ HostileFile TextMutator::Make(uint64_t seed) const {
         break;
       }
       default: {
-        // An argument less: a value and the comma before it.
+        // Removes an argument: a value and the comma before it.
         const size_t value = some(TokenKind::kValue, tokens);
         size_t comma = value;
         while (comma > 0 && comma + 3 > value && tokens[comma] != ",") --comma;

@@ -48,7 +48,7 @@ std::vector<EvalValue> ArgumentsOf(const Call& call) {
   return args;
 }
 
-// Keeps what every value of the top block was in an eager run.
+// Records every value of the top block in an eager run.
 class Recorder : public EvalObserver {
  public:
   void OnValue(const Graph& g, ValueId v, const EvalValue& x) override {
@@ -64,7 +64,7 @@ class Reducer {
  public:
   Reducer(const Sample& sample, const std::function<bool(const Sample&)>& fails, int max_tries)
       : best_(sample.Clone()), fails_(fails), left_(max_tries) {
-    // With an operator that nothing is known of, types are as the model states them.
+    // With an unknown operator, types are those that the model states.
     typed_ = CompleteTypes(*sample.Clone().graph, /*simplify=*/false).ok();
   }
 
@@ -95,13 +95,13 @@ class Reducer {
       best_ = std::move(candidate);
       return true;
     }
-    // As it will be read again.
+    // The candidate as it will be read again.
     auto again = Sample::Parse(candidate.ToString(), "candidate");
     if (!again.ok() || !fails_(*again)) return false;
     best_ = *std::move(again);
     return true;
   }
-  // Too large to be printed and read with every try.
+  // Returns whether the sample is too large to be printed and parsed with every try.
   static bool IsLarge(const Sample& s) {
     size_t bytes = 0;
     for (const CallStorage& storage : s.call.storages) bytes += storage.bytes.size();
@@ -132,7 +132,7 @@ class Reducer {
   // --- nodes ---
   static bool IsQuiet(const Node& n) { return n.op == "prim::Constant"; }
 
-  // Takes a node out: its results become an argument of it, a constant, or a new argument of the call.
+  // Removes a node: its results become an argument of it, a constant, or a new argument of the call.
   bool Bypass(Sample& s, NodeId n, const absl::flat_hash_map<ValueId, Tensor>& recorded) {
     Graph& g = *s.graph;
     const std::vector<ValueId> outputs(g.node(n).outputs.begin(), g.node(n).outputs.end());
@@ -187,7 +187,7 @@ class Reducer {
       bool progress = false;
       absl::flat_hash_map<ValueId, Tensor> recorded = Record();
       std::vector<NodeId> nodes = best_.graph->AllNodes();
-      // From the end, so that what used a node goes before it.
+      // Goes from the end, so that users of a node are removed before it.
       for (size_t end = nodes.size(); end > 0 && left_ > 0;) {
         const size_t begin = end > chunk ? end - chunk : 0;
         Sample c = best_.Clone();
@@ -297,7 +297,7 @@ class Reducer {
         --i;
       }
     }
-    // One that is not used.
+    // An input that is not used.
     for (size_t i = best_.graph->inputs().size(); i-- > 0;) {
       if (best_.graph->input_infos[i].kind != InputInfo::Kind::kWeight) continue;
       if (!best_.graph->value(best_.graph->inputs()[i]).uses.empty()) continue;
@@ -336,7 +336,7 @@ class Reducer {
         }
       }
       if (best_.call.args[i].storage < 0) continue;
-      // Memory of its own, then a simple layout.
+      // Gives it memory of its own, then a simple layout.
       if (best_.call.args[i].same_as >= 0 || IsShared(best_.call, i)) {
         Sample c = best_.Clone();
         Unshare(c.call, i);
@@ -362,7 +362,7 @@ class Reducer {
     return progress;
   }
   static void EraseArg(Call& call, int i) {
-    // The next that is the same tensor takes its place.
+    // The next argument that is the same tensor takes its place.
     int heir = -1;
     for (size_t k = i + 1; k < call.args.size(); ++k) {
       if (call.args[k].same_as != i) continue;
@@ -403,7 +403,7 @@ class Reducer {
     call.storages.push_back(std::move(copy));
     DropStorages(call);
   }
-  // The input's type as the argument is.
+  // Gives the input the type of its argument.
   static void Retype(Sample& s, int i) {
     const CallArg& a = s.call.args[i];
     const ValueId v = s.graph->inputs()[UserInputs(*s.graph)[i]];
@@ -436,7 +436,7 @@ class Reducer {
 
   bool Sizes() {
     bool progress = false;
-    // One size after the other wherever it stands, then one dim of one argument.
+    // Shrinks one size after the other wherever it stands, then one dim of one argument.
     std::set<int64_t> sizes;
     for (const CallArg& a : best_.call.args) sizes.insert(a.geometry.sizes.begin(), a.geometry.sizes.end());
     for (auto it = sizes.rbegin(); it != sizes.rend(); ++it) {

@@ -42,7 +42,8 @@ std::string DifferentValues(DType dtype, absl::string_view want, absl::string_vi
       int64_t w = 0, g = 0;
       std::memcpy(&w, want.data() + i, step);
       std::memcpy(&g, got.data() + i, step);
-      // True is any byte but 0, which a program can make through a view of another type; a copy may make it 1.
+      // Any byte but 0 is true, and a program can make such bytes through a view of another type; a copy may change
+      // them to 1.
       if (dtype == DType::kBool && w != 0 && g != 0) continue;
       return absl::StrCat("element ", i / step, " is ", g, " instead of ", w);
     }
@@ -68,8 +69,8 @@ std::string Elements(const Tensor& t) {
   return std::string(static_cast<const char*>(dense.data()), dense.NumElements() * ItemSize(t.dtype()));
 }
 
-// Where tensors live, said so that two runs can be compared: a storage is a number in order of first sight, arguments'
-// and states' first; which of the arguments and states a tensor is.
+// The places of tensors in a form that two runs can compare: a storage is a number in order of first sight, arguments'
+// and states' first. Also records which of the arguments and states a tensor is.
 class Places {
  public:
   explicit Places(const Seen& seen) : seen_(seen) {
@@ -183,7 +184,7 @@ struct Pattern {
 Pattern PatternOf(const Sample& sample) {
   Pattern p;
   const MadeCall call = Make(sample.call);
-  // as_strided may reach what another argument is, too.
+  // as_strided may reach another argument's memory, too.
   bool absolute = false;
   for (NodeId n : sample.graph->AllNodes())
     absolute = absolute || absl::StrContains(sample.graph->node(n).op.name(), "as_strided");
@@ -217,11 +218,11 @@ Pattern PatternOf(const Sample& sample) {
   return p;
 }
 
-// True where the verdict is final.
+// Returns true if the verdict is final.
 bool Judge(const Sample& sample, const Seen& want, const Seen& got, const std::string& where, Verdict* v) {
   v->where = where;
   if (want.status.ok() && !got.status.ok()) {
-    // The evaluator takes views before it knows which branch is taken.
+    // The evaluator makes views before it knows which branch is taken.
     if (where != "bundle" && absl::StrContains(got.status.message(), "memory is not aligned")) {
       v->outcome = Outcome::kSkipped;
       return true;
@@ -245,7 +246,7 @@ bool Judge(const Sample& sample, const Seen& want, const Seen& got, const std::s
 
 std::string Difference(const Sample& sample, const Seen& want, const Seen& got) {
   if (!want.status.ok()) {
-    // Shapes that do not fit are no program that is exported; nodes without use may hide them.
+    // A program with shapes that do not fit would not be exported; nodes without uses may hide such shapes.
     const bool overlap = absl::StrContains(want.status.message(), "unsupported operation");
     if (!overlap && !absl::StrContains(want.status.message(), "out of range")) return "";
     if (got.status.ok()) return absl::StrCat("accepted, though eager execution refuses: ", want.status.message());
@@ -348,7 +349,7 @@ bool ChangesGeometry(const Graph& g) {
                      [&](NodeId n) { return GetOpInfo(g.node(n).op).kind == OpKind::kInplaceView; });
 }
 
-// The evaluator on the graph after each pass. True where the verdict is final.
+// Runs the evaluator on the graph after each pass. Returns true if the verdict is final.
 bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, const RunOptions& options, Verdict* v) {
   std::unique_ptr<Graph> opened = sample.graph->Clone();
   SimplifyScript(*opened, /*inferred=*/true);
@@ -358,7 +359,7 @@ bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, c
     v->what = std::string(s.message());
     // A call that PyTorch refuses may be refused when it is compiled.
     if (!absl::IsInternal(s) && !want.status.ok()) return true;
-    // A plan for shared memory that cannot be made is refused when such a call comes.
+    // A plan for shared memory that cannot be made is refused when such a call is made.
     const bool variant = absl::StrContains(where, "(") && !absl::IsInternal(s);
     // A program without a pure form runs in eager order.
     v->outcome = absl::IsUnimplemented(s) || absl::IsInvalidArgument(s)
@@ -371,7 +372,7 @@ bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, c
     FunctionalizeOptions f;
     if (overlapping) {
       if (!pattern.overlap && !options.all_variants) continue;
-      // Which strides such a plan takes is said by guards, which the evaluator does not know.
+      // Guards state which strides such a plan accepts, and the evaluator does not know guards.
       if (pattern.strides_differ) continue;
       f.overlapping = true;
       f.symbolic_strides = !open->strides_decide;
@@ -391,7 +392,7 @@ bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, c
     const absl::Status functional = PassesOf({PassGroup::kPure}).Run(*pure, context);
     const std::string name = overlapping ? " (overlapping)" : pattern.duplicates ? " (duplicates)" : "";
     if (!functional.ok()) {
-      // One tensor given twice is another plan's where geometry changes.
+      // One tensor given twice belongs to another plan if geometry changes.
       if (overlapping && !pattern.overlap && !pattern.strides_differ) continue;
       return unsupported(functional, absl::StrCat(FailedPass(functional), name));
     }
@@ -399,9 +400,9 @@ bool RunPasses(const Sample& sample, const Seen& want, const Pattern& pattern, c
     if (overlapping && pattern.duplicates && (!c.mutations.inputs.empty() || ChangesGeometry(*sample.graph))) continue;
     // A program without writes runs as it is, whoever shares memory.
     const Seen got = RunPure(sample, *pure, c);
-    // A size that only a duplicate's type names, which the bundle takes from the call.
+    // A size that only a duplicate's type names, and that the bundle takes from the call.
     if (merged && absl::StrContains(got.status.message(), "has no value")) return false;
-    // Such a call is the eager-order plan's.
+    // Such a call belongs to the eager-order plan.
     if (want.status.ok() && absl::IsUnimplemented(got.status) &&
         absl::StrContains(got.status.message(), kAnswerHangsOnOrder))
       continue;
@@ -424,7 +425,7 @@ Seen RunBundle(const std::shared_ptr<const Program>& program, const Sample& samp
   if (!outputs.ok()) return seen;
   seen.outputs = *std::move(outputs);
   seen.variant = Name((*instance)->last_call().variant);
-  // By the graph's numbers: a bundle may list states in another order.
+  // By the graph's numbers, because a bundle may list states in another order.
   for (const Weight& w : sample.graph->weights) {
     for (size_t i = 0; i < program->states().size(); ++i) {
       if (program->states()[i].name == w.name) seen.states.push_back((*instance)->state(static_cast<int>(i)));
@@ -433,7 +434,7 @@ Seen RunBundle(const std::shared_ptr<const Program>& program, const Sample& samp
   return seen;
 }
 
-// A bundle at `path`, or the verdict that there is none.
+// Writes a bundle at `path`, or returns the verdict that there is none.
 bool Compile(const Sample& sample, const RunOptions& options, const std::string& path, Verdict* v) {
   CompileOptions compile;
   compile.targets = {Target::kX86_64_V3};
