@@ -1,7 +1,5 @@
 #include "smelt/codegen/http_store.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -11,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "smelt/codegen/curl.h"
 #include "smelt/core/base/sha256.h"
 
 namespace smelt {
@@ -109,9 +108,9 @@ std::optional<ActionOutput> DecodeActionResult(absl::string_view message) {
 
 class HttpStore::Impl {
  public:
-  explicit Impl(Options options) : options_(std::move(options)) {}
+  Impl(const Curl& curl, Options options) : curl_(curl), options_(std::move(options)) {}
   ~Impl() {
-    for (CURL* c : idle_) curl_easy_cleanup(c);
+    for (CURL* c : idle_) curl_.easy_cleanup(c);
   }
 
   std::optional<std::string> Get(const std::string& key) {
@@ -183,28 +182,28 @@ class HttpStore::Impl {
       if (!idle_.empty()) {
         CURL* c = idle_.back();
         idle_.pop_back();
-        curl_easy_reset(c);
+        curl_.easy_reset(c);
         return c;
       }
     }
-    return curl_easy_init();
+    return curl_.easy_init();
   }
 
   // Returns the status, or 0 if there was none; then the failure has been reported.
   long Perform(CURL* c, const char* folder, const std::string& name) {
     const std::string url = absl::StrCat(options_.url, folder, name);
-    curl_easy_setopt(c, CURLOPT_URL, url.c_str());
-    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, long{options_.connect_ms});
-    curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, long{options_.request_ms});
-    curl_easy_setopt(c, CURLOPT_USERAGENT, "smelt");
-    const CURLcode code = curl_easy_perform(c);
+    curl_.easy_setopt(c, CURLOPT_URL, url.c_str());
+    curl_.easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_.easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl_.easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, long{options_.connect_ms});
+    curl_.easy_setopt(c, CURLOPT_TIMEOUT_MS, long{options_.request_ms});
+    curl_.easy_setopt(c, CURLOPT_USERAGENT, "smelt");
+    const CURLcode code = curl_.easy_perform(c);
     long status = 0;
     if (code == CURLE_OK) {
-      curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+      curl_.easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
     } else if (code != CURLE_WRITE_ERROR) {
-      Failed(absl::StrCat(folder, name, ": ", curl_easy_strerror(code)), /*connection=*/true);
+      Failed(absl::StrCat(folder, name, ": ", curl_.easy_strerror(code)), /*connection=*/true);
     }
     return status;
   }
@@ -218,8 +217,8 @@ class HttpStore::Impl {
     if (c == nullptr) return std::nullopt;
     Body body;
     body.limit = limit;
-    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, &Receive);
-    curl_easy_setopt(c, CURLOPT_WRITEDATA, &body);
+    curl_.easy_setopt(c, CURLOPT_WRITEFUNCTION, &Receive);
+    curl_.easy_setopt(c, CURLOPT_WRITEDATA, &body);
     const long status = Perform(c, folder, name);
     GiveBack(c);
     if (body.too_long) Failed(absl::StrCat(folder, name, " is longer than it should be"), /*connection=*/false);
@@ -237,17 +236,17 @@ class HttpStore::Impl {
     Source source{bytes};
     Body answer;
     answer.limit = kMaxResult;
-    curl_easy_setopt(c, CURLOPT_UPLOAD, 1L);
-    curl_easy_setopt(c, CURLOPT_READFUNCTION, &Supply);
-    curl_easy_setopt(c, CURLOPT_READDATA, &source);
-    curl_easy_setopt(c, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(bytes.size()));
-    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, &Receive);
-    curl_easy_setopt(c, CURLOPT_WRITEDATA, &answer);
+    curl_.easy_setopt(c, CURLOPT_UPLOAD, 1L);
+    curl_.easy_setopt(c, CURLOPT_READFUNCTION, &Supply);
+    curl_.easy_setopt(c, CURLOPT_READDATA, &source);
+    curl_.easy_setopt(c, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(bytes.size()));
+    curl_.easy_setopt(c, CURLOPT_WRITEFUNCTION, &Receive);
+    curl_.easy_setopt(c, CURLOPT_WRITEDATA, &answer);
     // Otherwise curl waits a second for a server that does not know "Expect: 100-continue".
-    curl_slist* headers = curl_slist_append(nullptr, "Expect:");
-    curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
+    curl_slist* headers = curl_.slist_append(nullptr, "Expect:");
+    curl_.easy_setopt(c, CURLOPT_HTTPHEADER, headers);
     const long status = Perform(c, folder, name);
-    curl_slist_free_all(headers);
+    curl_.slist_free_all(headers);
     GiveBack(c);
     if (status == 0) return false;
     if (Is200(status)) return true;
@@ -256,6 +255,7 @@ class HttpStore::Impl {
     return false;
   }
 
+  const Curl& curl_;
   const Options options_;
   std::mutex mutex_;
   std::vector<CURL*> idle_;
@@ -267,14 +267,18 @@ HttpStore::HttpStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpStore::~HttpStore() = default;
 
 absl::StatusOr<std::shared_ptr<HttpStore>> HttpStore::Create(Options options) {
-  static const CURLcode initialized = curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (initialized != CURLE_OK) return absl::InternalError("libcurl does not start");
   if (!absl::StartsWith(options.url, "http://") && !absl::StartsWith(options.url, "https://")) {
     return absl::InvalidArgumentError(
         absl::StrCat("remote cache \"", options.url, "\": a URL of http:// or https:// expected"));
   }
+  const Curl* curl = OpenCurl();
+  if (curl == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("remote cache ", options.url,
+                     " needs libcurl.so.4, which does not open on this machine; on Debian it is in libcurl4"));
+  }
   while (absl::EndsWith(options.url, "/")) options.url.pop_back();
-  return std::shared_ptr<HttpStore>(new HttpStore(std::make_unique<Impl>(std::move(options))));
+  return std::shared_ptr<HttpStore>(new HttpStore(std::make_unique<Impl>(*curl, std::move(options))));
 }
 
 std::optional<std::string> HttpStore::Get(const std::string& key) { return impl_->Get(key); }

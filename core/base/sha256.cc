@@ -1,11 +1,13 @@
 #include "smelt/core/base/sha256.h"
 
-#include <openssl/evp.h>
+// The functions of this header are deprecated in favour of EVP's, which find an algorithm by its name at run time. They
+// never fail, allocate nothing, and a program that links OpenSSL statically gets them alone.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
 #include <algorithm>
 #include <cctype>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 
@@ -14,36 +16,11 @@
 
 namespace smelt {
 
-namespace {
-
-// OpenSSL's calls fail only where memory is short: that some provider has SHA-256 is part of its installation.
-void OrOutOfMemory(bool succeeded) {
-  if (!succeeded) throw std::bad_alloc();
-}
-
-struct Free {
-  void operator()(EVP_MD_CTX* evp) const { EVP_MD_CTX_free(evp); }
-};
-
-}  // namespace
-
 struct Sha256Hasher::Context {
-  Context() : evp(EVP_MD_CTX_new()) {
-    OrOutOfMemory(evp != nullptr);
-    Restart();
-  }
-  // To look the algorithm up, as EVP_sha256() does at each start, takes as long as to hash ten kilobytes.
-  static const EVP_MD* Algorithm() {
-    static const EVP_MD* const algorithm = [] {
-      const EVP_MD* fetched = EVP_MD_fetch(nullptr, "SHA256", nullptr);
-      OrOutOfMemory(fetched != nullptr);
-      return fetched;
-    }();
-    return algorithm;
-  }
-  void Restart() { OrOutOfMemory(EVP_DigestInit_ex(evp.get(), Algorithm(), nullptr) == 1); }
+  Context() { Restart(); }
+  void Restart() { SMELT_CHECK_EQ(SHA256_Init(&sha), 1); }
 
-  std::unique_ptr<EVP_MD_CTX, Free> evp;
+  SHA256_CTX sha;
 };
 
 Sha256Hasher::Sha256Hasher() : context_(std::make_unique<Context>()) {}
@@ -54,14 +31,12 @@ Sha256Hasher& Sha256Hasher::operator=(Sha256Hasher&&) noexcept = default;
 void Sha256Hasher::Update(absl::Span<const uint8_t> bytes) { Update(bytes.data(), bytes.size()); }
 
 void Sha256Hasher::Update(const void* data, size_t size) {
-  if (size != 0) OrOutOfMemory(EVP_DigestUpdate(context_->evp.get(), data, size) == 1);
+  if (size != 0) SMELT_CHECK_EQ(SHA256_Update(&context_->sha, data, size), 1);
 }
 
 Sha256Digest Sha256Hasher::Finish() {
   Sha256Digest digest;
-  unsigned size = 0;
-  OrOutOfMemory(EVP_DigestFinal_ex(context_->evp.get(), digest.data(), &size) == 1);
-  SMELT_CHECK_EQ(size, digest.size());
+  SMELT_CHECK_EQ(SHA256_Final(digest.data(), &context_->sha), 1);
   context_->Restart();
   return digest;
 }

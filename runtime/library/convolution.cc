@@ -1,6 +1,7 @@
-// "convolution", also transposed, in 1 to 3 spatial dims and any memory format: checks requests and chooses the code.
-// oneDNN computes what it can (dnnl_convolution.cc), with operands converted if their dtype or layout is not its own.
-// float64 runs by products (gemm_convolution.cc), and cases that neither has (integers, odd paddings) by plain loops.
+// "convolution", also transposed, in 1 to 3 spatial dims, any memory format: what is asked, and which code does it.
+// oneDNN where it can (dnnl_convolution.cc), operands converted where their dtype or layout is not its own; float64,
+// and float32 on a machine without oneDNN, by products (gemm_convolution.cc); what neither has (integers, odd paddings)
+// by plain loops.
 #include "smelt/runtime/library/convolution.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "smelt/core/base/status_macros.h"
 #include "smelt/runtime/library/halves.h"
+#include "smelt/runtime/library/onednn.h"
 #include "smelt/runtime/library/scratch.h"
 
 namespace smelt::library_internal {
@@ -253,7 +255,9 @@ class ConvertedOp : public PreparedOp {
 // Returns null if neither loops of sums nor oneDNN can compute it.
 std::unique_ptr<PreparedOp> MakeFastConvolution(const LibraryRequest& r, const ConvParams& p, int64_t* packed_bytes) {
   if (IsPointwise(r, p)) return MakePointwiseConvolution(r);
-  return IsBetterSummed(r, p) ? MakeGroupedConvolution(r, p) : MakeDnnlConvolution(r, p, packed_bytes);
+  if (IsBetterSummed(r, p)) return MakeGroupedConvolution(r, p);
+  if (HasOnednn()) return MakeDnnlConvolution(r, p, packed_bytes);
+  return r.outputs[0].dtype == DType::kFloat32 ? MakeGemmConvolution(r, p) : nullptr;
 }
 
 class NothingToDo : public PreparedOp {

@@ -9,23 +9,19 @@
 #include "oneapi/dnnl/dnnl.hpp"
 #include "smelt/core/base/out_of_memory.h"
 #include "smelt/core/tensor/dtype.h"
+#include "smelt/runtime/library/onednn.h"
 #include "smelt/runtime/library/scratch.h"
-
-extern "C" {
-int omp_get_max_threads();
-void omp_set_num_threads(int);
-}
 
 namespace smelt {
 
 // oneDNN is built with OpenMP and looks at this thread's setting when a primitive is created and when it runs.
 class OneOmpThread {
  public:
-  OneOmpThread() : before_(omp_get_max_threads()) {
-    if (before_ != 1) omp_set_num_threads(1);
+  OneOmpThread() : before_(OpenMpThreads()) {
+    if (before_ != 1) SetOpenMpThreads(1);
   }
   ~OneOmpThread() {
-    if (before_ != 1) omp_set_num_threads(before_);
+    if (before_ != 1) SetOpenMpThreads(before_);
   }
   OneOmpThread(const OneOmpThread&) = delete;
 

@@ -1,6 +1,6 @@
-// A matrix product is cut into tiles by its sizes alone; each tile is one oneDNN primitive on one thread. oneDNN reads
-// an operand in place if one of its strides is 1, otherwise it is first copied to dense scratch memory. A constant
-// right operand is packed once.
+// A product of matrices is cut into tiles by its sizes alone; each tile is one oneDNN primitive on one thread, or a
+// call of Gemm on a machine without oneDNN. Operands are handed to it as they lie in memory where one of their strides
+// is 1, else they are made dense in scratch memory first. A constant right operand is packed once.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -109,18 +109,20 @@ class TiledMatmul : public PreparedOp {
       return absl::OkStatus();
     }
     if (PacksItself()) return PlanPacked(packed_bytes);
-    // oneDNN needs AVX-512 for bfloat16 and lacks float16 on a CPU. Such products are then computed in float32 and
-    // rounded once. So are sums of an odd number of products of bfloat16: oneDNN multiplies the last factor once more,
-    // by the zero that pads the other operand, and infinity becomes NaN.
+    // bfloat16 needs AVX-512 in oneDNN; float16 it does not have on a CPU. They are then computed in float32 and
+    // rounded once.
+    // So are sums of an odd number of products of bfloat16: oneDNN multiplies the last factor once more, by the zero
+    // that fills up the other operand, and what is infinite becomes NaN.
+    own_ = !HasOnednn();
     native_ = p.dtype == DType::kFloat32 || integers ||
-              (p.dtype == DType::kBFloat16 && p.k % 2 == 0 && CpuHas("avx512bw") && CpuHas("avx512vl"));
+              (!own_ && p.dtype == DType::kBFloat16 && p.k % 2 == 0 && CpuHas("avx512bw") && CpuHas("avx512vl"));
     compute_ = native_ ? p.dtype : DType::kFloat32;
     dense_a_ = !native_ || !(p.a.RowMajor() || p.a.ColMajor());
     dense_b_ = !native_ || !(p.b.RowMajor() || p.b.ColMajor());
     // A bias that is one row is passed along; any other bias is added to the result. So is everything that must be
     // scaled.
     const bool plain = p.alpha == 1 && p.beta == 1;
-    library_bias_ = p.has_bias && plain && native_ && p.bias_row == 0 && p.bias_col == 1;
+    library_bias_ = p.has_bias && plain && native_ && !own_ && p.bias_row == 0 && p.bias_col == 1;
     after_ = (p.has_bias && !library_bias_) || p.alpha != 1;
     result_ = native_ && !after_ ? p.out_dtype : DType::kFloat32;
     dense_c_ = result_ != p.out_dtype || !p.c.RowMajor();
@@ -142,7 +144,7 @@ class TiledMatmul : public PreparedOp {
         t.n0 = n0;
         t.m = std::min(m_step, p.m - m0);
         t.n = std::min(n_step, p.n - n0);
-        SMELT_RETURN_IF_ERROR(MakePrimitive(t, packed_bytes));
+        if (!own_) SMELT_RETURN_IF_ERROR(MakePrimitive(t, packed_bytes));
         tiles_.push_back(std::move(t));
       }
     }
@@ -333,7 +335,14 @@ class TiledMatmul : public PreparedOp {
     if (dense_c_) pc = Scratch::Get(ScratchUse::kC, t.m * t.n * ItemSize(result_));
     const char* tbias = bias == nullptr ? nullptr : bias + (t.m0 * p_.bias_row + t.n0 * p_.bias_col) * out_item;
     void* handles[] = {const_cast<void*>(pa), const_cast<void*>(pb), pc, const_cast<char*>(tbias)};
-    if (!primitives_[t.primitive].exec->Run(absl::MakeSpan(handles, library_bias_ ? 4 : 3))) return false;
+    if (own_) {
+      const Matrix place_a = PlaceA(t), place_b = PlaceB(t);
+      Gemm(t.m, t.n, p_.k, static_cast<const float*>(pa), place_a.row_stride, place_a.col_stride,
+           static_cast<const float*>(pb), place_b.row_stride, place_b.col_stride, static_cast<float*>(pc),
+           PlaceC(t).row_stride);
+    } else if (!primitives_[t.primitive].exec->Run(absl::MakeSpan(handles, library_bias_ ? 4 : 3))) {
+      return false;
+    }
     if (!dense_c_ && !after_) return true;
     // Scales, adds, rounds once and stores the result in its place.
     if (!after_ && result_ == p_.out_dtype) {
@@ -415,6 +424,7 @@ class TiledMatmul : public PreparedOp {
   bool gemv_ = false;
   int64_t gemv_columns_ = 0, gemv_tiles_ = 0;
   int64_t part_unit_ = 0;
+  bool own_ = false;  // by Gemm, as there is no oneDNN
   bool native_ = true;
   DType compute_ = DType::kFloat32;  // what the library reads
   DType result_ = DType::kFloat32;   // what it writes
@@ -432,7 +442,7 @@ MakeResult MakeTiledMatmul(MatmulProblem p, bool dense, int64_t* packed_bytes) {
 }
 
 bool HasExactInt8(const MatmulProblem& p) {
-  return CpuLevel() == "x86-64-v4" && CpuHas("avx512vnni") && !p.has_bias && p.alpha == 1;
+  return HasOnednn() && CpuLevel() == "x86-64-v4" && CpuHas("avx512vnni") && !p.has_bias && p.alpha == 1;
 }
 
 }  // namespace smelt::library_internal
