@@ -46,6 +46,7 @@ printf 'x' | dd of=all.kernels bs=1 seek=2000 conv=notrunc 2>/dev/null
 expect 3 'all.kernels: the kernel at byte' "$smelt" compile relu.ir -o x.smb --kernels=all.kernels
 echo '{}' >bad.specs
 expect 3 'bad.specs:1' "$smelt" kernels compile bad.specs -o x.kernels
+"$smelt" kernels plan relu.ir -o plan $targets && "$smelt" kernels plan tanh.ir -o plan $targets || fail "the word plan is no file"
 expect 2 'plan, pick or compile' "$smelt" kernels frobnicate x -o y
 
 # A dead server is no worse than none.

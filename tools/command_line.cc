@@ -87,9 +87,10 @@ absl::Status CommandLine::RefuseWithoutEffect(const std::vector<std::string>& na
   return absl::OkStatus();
 }
 
-absl::Status CommandLine::CheckFiles(const std::vector<std::string>& reads,
-                                     const std::vector<std::string>& writes) const {
-  std::vector<std::string> taken = positional_;
+absl::Status CommandLine::CheckFiles(const std::vector<std::string>& reads, const std::vector<std::string>& writes,
+                                     size_t first_file) const {
+  std::vector<std::string> taken(positional_.begin() + static_cast<ptrdiff_t>(std::min(first_file, positional_.size())),
+                                 positional_.end());
   const auto files = [&](const std::string& option) -> std::vector<std::string> {
     if (!Has(option)) return {};
     return absl::StrSplit(Get(option), ',', absl::SkipEmpty());

@@ -29,8 +29,9 @@ class CommandLine {
   absl::Status RefuseWithoutEffect(const std::vector<std::string>& names, absl::string_view where) const;
   // InvalidArgument if a file that an option of `writes` names is another's of these, or is one that is read: a
   // positional argument, or of an option of `reads`; or if it has no name. Files of several are separated by commas.
-  // Devices may be shared.
-  absl::Status CheckFiles(const std::vector<std::string>& reads, const std::vector<std::string>& writes) const;
+  // Devices may be shared. Positional arguments are files from `first_file` on.
+  absl::Status CheckFiles(const std::vector<std::string>& reads, const std::vector<std::string>& writes,
+                          size_t first_file = 0) const;
 
  private:
   std::vector<std::string> positional_;

@@ -146,7 +146,7 @@ int RunKernels(const std::vector<std::string>& args) {
     usage = line->RefuseWithoutEffect({"cache-dir", "cache-mode", "cache-size", "remote-cache", "threads"},
                                       "on kernels pick: it compiles nothing");
   }
-  if (usage.ok()) usage = line->CheckFiles({}, {"o"});
+  if (usage.ok()) usage = line->CheckFiles({}, {"o"}, /*first_file=*/1);
   if (!usage.ok()) {
     std::fprintf(stderr, "smelt kernels: %s\n%s", std::string(usage.message()).c_str(), kHelp);
     return kExitUsage;
