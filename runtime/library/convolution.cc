@@ -1,7 +1,7 @@
-// "convolution", also transposed, in 1 to 3 spatial dims, any memory format: what is asked, and which code does it.
-// oneDNN where it can (dnnl_convolution.cc), operands converted where their dtype or layout is not its own; float64,
-// and float32 on a machine without oneDNN, by products (gemm_convolution.cc); what neither has (integers, odd paddings)
-// by plain loops.
+// "convolution", also transposed, in 1 to 3 spatial dims and any memory format: checks requests and chooses the code.
+// oneDNN computes what it can (dnnl_convolution.cc), with operands converted if their dtype or layout is not its own.
+// float64, and float32 on a machine without oneDNN, runs by products (gemm_convolution.cc), and cases that neither has
+// (integers, odd paddings) by plain loops.
 #include "smelt/runtime/library/convolution.h"
 
 #include <algorithm>

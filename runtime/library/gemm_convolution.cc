@@ -1,5 +1,5 @@
-// Convolutions of float64, which oneDNN does not have, and of float32 where there is no oneDNN: for some places of the
-// result at a time, what they read is laid out as a matrix, and a product does the rest.
+// Convolutions of float64, which oneDNN does not have, and of float32 where there is no oneDNN. For some places of the
+// result at a time, the elements that they read are laid out as a matrix, and a product does the rest.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -28,7 +28,7 @@ class GemmConvolution : public PreparedOp {
 
   absl::Status Run(const LibraryContext& context, absl::Span<char* const> inputs,
                    absl::Span<char* const> outputs) const override {
-    // This thread's scratch is read by all.
+    // All threads read this thread's scratch.
     auto* weights = reinterpret_cast<T*>(
         Scratch::Get(ScratchUse::kWeights, out_.sizes[1] * in_per_group_ * taps_ * static_cast<int64_t>(sizeof(T))));
     PackWeights(reinterpret_cast<const T*>(inputs[1]), weights);

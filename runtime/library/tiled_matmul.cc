@@ -1,6 +1,6 @@
-// A product of matrices is cut into tiles by its sizes alone; each tile is one oneDNN primitive on one thread, or a
-// call of Gemm on a machine without oneDNN. Operands are handed to it as they lie in memory where one of their strides
-// is 1, else they are made dense in scratch memory first. A constant right operand is packed once.
+// A matrix product is cut into tiles by its sizes alone; each tile is one oneDNN primitive on one thread, or one call
+// of Gemm on a machine without oneDNN. An operand is read in place if one of its strides is 1, otherwise it is first
+// copied to dense scratch memory. A constant right operand is packed once.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -109,10 +109,9 @@ class TiledMatmul : public PreparedOp {
       return absl::OkStatus();
     }
     if (PacksItself()) return PlanPacked(packed_bytes);
-    // bfloat16 needs AVX-512 in oneDNN; float16 it does not have on a CPU. They are then computed in float32 and
-    // rounded once.
-    // So are sums of an odd number of products of bfloat16: oneDNN multiplies the last factor once more, by the zero
-    // that fills up the other operand, and what is infinite becomes NaN.
+    // oneDNN needs AVX-512 for bfloat16 and lacks float16 on a CPU. Such products are then computed in float32 and
+    // rounded once. So are sums of an odd number of products of bfloat16: oneDNN multiplies the last factor once more,
+    // by the zero that pads the other operand, and infinity becomes NaN.
     own_ = !HasOnednn();
     native_ = p.dtype == DType::kFloat32 || integers ||
               (!own_ && p.dtype == DType::kBFloat16 && p.k % 2 == 0 && CpuHas("avx512bw") && CpuHas("avx512vl"));
