@@ -289,7 +289,7 @@ def smelt_cc_library(name, bundle, namespace = None, embed = True, **kwargs):
         hdrs = [name + ".h"],
         data = kwargs.pop("data", []) + ([] if embed else [bundle]),
         linkstatic = True,
-        deps = kwargs.pop("deps", []) + [str(Label("//runtime:typed"))],
+        deps = kwargs.pop("deps", []) + [str(Label("//runtime:typed_api"))],
         **kwargs
     )
 
@@ -332,4 +332,32 @@ smelt_run_test = rule(
         "options": attr.string_list(doc = "Further arguments of `smelt run`."),
         "_smelt": _SMELT,
     },
+)
+
+# --- a compiler that was built elsewhere ---
+
+def _smelt_prebuilt_impl(ctx):
+    # Linked where the program looks for what it needs: in ../lib/smelt.
+    folder = ctx.label.name + "_files/"
+    program = ctx.actions.declare_file(folder + "bin/" + ctx.file.program.basename)
+    ctx.actions.symlink(output = program, target_file = ctx.file.program, is_executable = True)
+    libraries = []
+    for file in ctx.files.libraries:
+        library = ctx.actions.declare_file(folder + "lib/smelt/" + file.basename)
+        ctx.actions.symlink(output = library, target_file = file)
+        libraries.append(library)
+    return DefaultInfo(
+        executable = program,
+        files = depset([program]),
+        runfiles = ctx.runfiles(files = libraries + ctx.files.libraries),
+    )
+
+smelt_prebuilt = rule(
+    implementation = _smelt_prebuilt_impl,
+    doc = "The compiler of a package, for --@smelt//tools:compiler.",
+    attrs = {
+        "libraries": attr.label_list(allow_files = True, doc = "lib/smelt/ of the package."),
+        "program": attr.label(allow_single_file = True, mandatory = True, doc = "bin/smelt of the package."),
+    },
+    executable = True,
 )

@@ -1,7 +1,7 @@
 """@llvm-project from Debian's llvm-22-dev and liblld-22-dev, as asked of llvm-config."""
 
 # What smelt uses of LLVM, for the static link.
-_COMPONENTS = ["x86codegen", "x86asmparser", "nvptxcodegen", "orcjit", "passes", "linker", "bitreader", "bitwriter", "irreader", "target"]
+_COMPONENTS = ["x86codegen", "x86asmparser", "aarch64codegen", "aarch64asmparser", "nvptxcodegen", "orcjit", "passes", "linker", "bitreader", "bitwriter", "irreader", "target"]
 
 _BUILD = """\
 load("@rules_cc//cc:defs.bzl", "cc_library")
@@ -30,7 +30,7 @@ cc_library(
     deps = [":llvm"],
 )
 
-# The static archives of the components smelt uses, X86 and NVPTX alone: for releases.
+# The static archives of the components smelt uses, those of three targets alone: for packages (//package).
 cc_library(
     name = "llvm_static",
     linkopts = {static},

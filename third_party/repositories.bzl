@@ -114,5 +114,21 @@ def declare_system_libraries(declare):
             "include/zlib.h": "/usr/include/zlib.h",
         },
     )
+    declare(
+        system_cc_repository,
+        "portable_libraries",
+        build_file = Label("//third_party:portable_libraries.BUILD"),
+        debian_package = "libdnnl2 libgomp1 ocl-icd-libopencl1 libbz2-1.0 libsimdjson14 libssl3 libzip4 zlib1g",
+        paths = {"lib/" + name: "/usr/lib/{multiarch}/" + name for name in [
+            "libOpenCL.so.1",
+            "libbz2.so.1.0",
+            "libcrypto.so.3",
+            "libdnnl.so.2",
+            "libgomp.so.1",
+            "libsimdjson.so.14",
+            "libz.so.1",
+            "libzip.so.4",
+        ]},
+    )
     declare(system_llvm, "llvm-project")
     declare(system_cuda, "cuda")

@@ -1,0 +1,181 @@
+"""Programs and libraries that run on other systems: linked with the static archives of what smelt uses.
+
+The build links against Debian's shared libraries, which is quick. What is given away must not need them: these rules take the
+same objects, put `-l:libNAME.a` where the build says `-lNAME`, and hide every symbol that is not meant for others.
+"""
+
+# What a Debian system has, whatever else is installed: the C and C++ runtime.
+_SYSTEM = ["-ldl", "-lm", "-lpthread", "-lrt", "-pthread"]
+
+# Static archives that Debian has of other libraries, by the flag that names the shared one.
+_STATIC = ["-lcrypto", "-lz", "-lzstd", "-lbz2"]
+
+def _portable(flag, llvm):
+    """The flags that stand for `flag` in a portable link."""
+    if flag.startswith("-labsl_") or flag in _STATIC:
+        return ["-l:lib{}.a".format(flag[2:])]
+    if flag.startswith("-lLLVM-"):
+        return llvm
+    return [flag]
+
+def _gather(ctx):
+    """What `deps` link: files in the order of the link, and flags."""
+    files, flags = [], []
+    llvm = []
+    for linker_input in ctx.attr._llvm[CcInfo].linking_context.linker_inputs.to_list():
+        llvm += [_portable(flag, [])[0] for flag in linker_input.user_link_flags]
+    context = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]).linking_context
+    for linker_input in context.linker_inputs.to_list():
+        for library in linker_input.libraries:
+            archive = library.pic_static_library or library.static_library
+            if archive:
+                files.append(struct(file = archive, whole = library.alwayslink))
+        for flag in linker_input.user_link_flags:
+            flags += _portable(flag, llvm)
+    return files, flags
+
+def _archives(files):
+    """Arguments for these archives, those that are wanted whole as such."""
+    arguments = []
+    for f in files:
+        arguments += ["-Wl,--whole-archive", f.file.path, "-Wl,--no-whole-archive"] if f.whole else [f.file.path]
+    return arguments
+
+def _link(ctx, output, arguments, more_inputs = [], wanted = "/dev/null"):
+    files, flags = _gather(ctx)
+    params = ctx.actions.declare_file(ctx.label.name + ".params")
+    ctx.actions.write(params, "\n".join(
+        arguments + ["-o", output.path, "-Wl,--start-group"] + _archives(files) + flags + ["-Wl,--end-group"] + [
+            "-Wl,--as-needed",
+            "-Wl,--gc-sections",
+            "-Wl,-O1",
+            "-Wl,-z,relro,-z,now",
+            "-Wl,--build-id=none",
+            "-fuse-ld=bfd",
+            "-s",
+        ],
+    ) + "\n")
+    ctx.actions.run_shell(
+        command = "exec g++ $(sed 's/^/-Wl,-u,/' {}) @{}".format(wanted, params.path),
+        inputs = [params] + more_inputs + [f.file for f in files],
+        outputs = [output],
+        mnemonic = "SmeltPortableLink",
+        progress_message = "Linking {}".format(output.short_path),
+        use_default_shell_env = True,
+    )
+
+_ATTRS = {
+    "deps": attr.label_list(providers = [CcInfo], mandatory = True),
+    "_llvm": attr.label(default = "@llvm-project//:llvm_static", providers = [CcInfo]),
+}
+
+def _portable_binary_impl(ctx):
+    output = ctx.actions.declare_file(ctx.label.name)
+    _link(ctx, output, [
+        "-pie",
+        # What is beside it for it alone. RPATH, unlike RUNPATH, counts for the libraries' own needs too.
+        "-Wl,--disable-new-dtags",
+        "-Wl,-rpath,$ORIGIN/../lib/smelt",
+    ])
+    return DefaultInfo(files = depset([output]), executable = output, runfiles = ctx.runfiles(files = [output]))
+
+portable_binary = rule(
+    implementation = _portable_binary_impl,
+    doc = "A program of `deps`, one of which has main() and alwayslink.",
+    attrs = _ATTRS,
+    executable = True,
+)
+
+def _portable_shared_library_impl(ctx):
+    output = ctx.actions.declare_file(ctx.attr.soname)
+    exports = ctx.file.exports
+    script = ctx.actions.declare_file(ctx.label.name + ".map")
+    ctx.actions.run_shell(
+        command = "{{ echo '{{ global:'; sed 's/$/;/' {}; echo 'local: *; }};'; }} >{}".format(exports.path, script.path),
+        inputs = [exports],
+        outputs = [script],
+    )
+    _link(ctx, output, [
+        "-shared",
+        "-Wl,-soname," + ctx.attr.soname,
+        "-Wl,--version-script=" + script.path,
+        "-Wl,-z,defs",
+        # Debian built Abseil for programs: its code reaches a symbol of libstdc++ only if that is in the same file.
+        "-static-libstdc++",
+        "-static-libgcc",
+    ], [script, exports], exports.path)
+    return DefaultInfo(files = depset([output]), runfiles = ctx.runfiles(files = [output]))
+
+portable_shared_library = rule(
+    implementation = _portable_shared_library_impl,
+    doc = "A shared library of `deps` that exports the symbols that the file `exports` names, a line each, and no other.",
+    attrs = dict(
+        _ATTRS,
+        exports = attr.label(allow_single_file = True, mandatory = True),
+        soname = attr.string(mandatory = True),
+    ),
+)
+
+def _portable_archive_impl(ctx):
+    output = ctx.actions.declare_file(ctx.attr.archive)
+    files, flags = _gather(ctx)
+    exports = ctx.file.exports
+    static = [flag for flag in flags if flag.startswith("-l:lib")]
+    params = ctx.actions.declare_file(ctx.label.name + ".params")
+    ctx.actions.write(params, "\n".join(
+        ["-Wl,--start-group"] + _archives(files) + static + ["-Wl,--end-group"],
+    ) + "\n")
+    ctx.actions.run_shell(
+        command = """set -e
+object={output}.o
+wanted=$(sed 's/^/-Wl,-u,/' {exports})
+g++ -nostdlib -r -Wl,-d -Wl,--gc-sections -Wl,--build-id=none -o "$object" $wanted @{params}
+# What would be one symbol in the whole process, such as a static variable of an inline function, can only become a weak
+# symbol, and a weak one a local one.
+nm -g --defined-only "$object" | awk '$2 == "u" {{ print $3 }}' >"$object.unique"
+objcopy --strip-debug --weaken-symbols="$object.unique" "$object"
+objcopy --keep-global-symbols={exports} "$object"
+rm -f {output}
+ar rcsD {output} "$object"
+rm "$object" "$object.unique"
+""".format(output = output.path, exports = exports.path, params = params.path),
+        inputs = [params, exports] + [f.file for f in files],
+        outputs = [output],
+        mnemonic = "SmeltPortableArchive",
+        progress_message = "Linking {}".format(output.short_path),
+        use_default_shell_env = True,
+    )
+    return DefaultInfo(files = depset([output]), runfiles = ctx.runfiles(files = [output]))
+
+portable_archive = rule(
+    implementation = _portable_archive_impl,
+    doc = "A static library of `deps` whose only global symbols are those that the file `exports` names.",
+    attrs = dict(
+        _ATTRS,
+        archive = attr.string(mandatory = True),
+        exports = attr.label(allow_single_file = True, mandatory = True),
+    ),
+)
+
+def _merged_archive_impl(ctx):
+    output = ctx.actions.declare_file(ctx.attr.archive)
+    files = [f.file for f in _gather(ctx)[0] if not f.file.owner.workspace_name]
+    script = ctx.actions.declare_file(ctx.label.name + ".mri")
+    ctx.actions.write(script, "\n".join(
+        ["CREATE " + output.path] + ["ADDLIB " + f.path for f in files] + ["SAVE", "END"],
+    ) + "\n")
+    ctx.actions.run_shell(
+        command = "ar -MD <{} && strip --strip-debug --enable-deterministic-archives {}".format(script.path, output.path),
+        inputs = [script] + files,
+        outputs = [output],
+        mnemonic = "SmeltMergedArchive",
+        progress_message = "Merging {}".format(output.short_path),
+        use_default_shell_env = True,
+    )
+    return DefaultInfo(files = depset([output]), runfiles = ctx.runfiles(files = [output]))
+
+merged_archive = rule(
+    implementation = _merged_archive_impl,
+    doc = "A static library of what smelt itself has of `deps`. Whoever links it brings Abseil and the other dependencies.",
+    attrs = dict(_ATTRS, archive = attr.string(mandatory = True)),
+)

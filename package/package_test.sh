@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# What is in the packages, and what it needs of a system.
+#   package_test.sh LIBSMELT_SO LIBSMELT_A SMELT_H EXPORTS SMELT SMELT_OPT TARBALL RUNTIME_TARBALL PACK
+set -euo pipefail
+shared=$1 static=$2 header=$3 exports=$4 smelt=$5 smelt_opt=$6 tarball=$7 runtime=$8 pack=$9
+failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# The symbols that others see are those of the header, and exports.txt lists them.
+grep -oE '\bsmelt_[a-z0-9_]+\(' "$header" | tr -d '(' | sort -u >"$scratch/header"
+nm -D --defined-only "$shared" | awk '{ print $3 }' | sort >"$scratch/shared"
+nm -g --defined-only "$static" | awk 'NF == 3 { print $3 }' | sort -u >"$scratch/static"
+sort "$exports" >"$scratch/exports"
+for have in header shared static; do
+  diff "$scratch/exports" "$scratch/$have" || fail "exports.txt and the symbols of $have differ"
+done
+
+# They need the C and C++ runtime and nothing else; the compiler also what is packed beside it.
+needs() { readelf -d "$1" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p' | grep -vxE 'lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so\.[0-9]+|ld-linux.*' || true; }
+[[ -z $(needs "$shared") ]] || fail "libsmelt.so.1 needs $(needs "$shared")"
+tar -tzf "$tarball" >"$scratch/files"
+for program in "$smelt" "$smelt_opt"; do
+  for library in $(needs "$program"); do
+    grep -q "/lib/smelt/$library\$" "$scratch/files" || fail "$program needs $library, which is not packed"
+  done
+done
+
+# Sizes in bytes, as the documents state them.
+at_most() { (($(stat -Lc %s "$1") <= $2 * 1000000)) || fail "$1 has $(stat -Lc %s "$1") bytes, more than $2 MB"; }
+at_most "$shared" 4
+at_most "$smelt" 90
+at_most "$runtime" 20
+
+# The newest version of glibc and of libstdc++ that they ask for: Debian 12's, 2.36 and gcc 12.
+newest() { for f in "$shared" "$smelt"; do objdump -T "$f" | grep -oE "$1_[0-9.]+" | sort -u; done | sort -V | tail -1; }
+echo "newest symbols: $(newest GLIBC) $(newest GLIBCXX)"
+[[ $(printf 'GLIBC_2.36\n%s\n' "$(newest GLIBC)" | sort -V | tail -1) == GLIBC_2.36 ]] || fail "needs $(newest GLIBC)"
+
+# The same files make the same bytes, at another time and in another place.
+echo one >"$scratch/a"
+mkdir "$scratch/deeper"
+"$pack" tar "$scratch/1.tar.gz" folder "bin/a=$scratch/a:x" "lib/b->a"
+touch -d '2001-01-01' "$scratch/a"
+(cd "$scratch/deeper" && umask 077 && TZ=Asia/Tokyo "$OLDPWD/$pack" tar "$scratch/2.tar.gz" folder "bin/a=$scratch/a:x" "lib/b->a")
+cmp "$scratch/1.tar.gz" "$scratch/2.tar.gz" || fail "a tarball is not the same bytes twice"
+
+((failures == 0)) && echo passed
