@@ -116,7 +116,7 @@ constexpr RankRule kRankRules[] = {
     {"quantile nanquantile", "q", 0, 1},
 };
 
-// By name: the rules of an operator.
+// The rules of each operator, by name.
 const std::vector<const RankRule*>* RulesOf(const std::string& name) {
   static const auto* const rules = [] {
     auto* all = new absl::flat_hash_map<std::string, std::vector<const RankRule*>>();
@@ -149,7 +149,7 @@ absl::Status CheckRanks(const OpCall& call) {
   return absl::OkStatus();
 }
 
-// Values that go into self must have its dtype. Values that are added to slices of it must have its rank, too.
+// Values that are written into self must have its dtype. Values that are added to slices of it must also have its rank.
 absl::Status CheckWhatGoesInto(const OpCall& call) {
   static const auto* const arguments = new absl::flat_hash_map<absl::string_view, absl::string_view>{
       {"aten::index_put", "values"},  {"aten::_index_put_impl", "values"}, {"aten::_unsafe_index_put", "values"},
@@ -162,7 +162,7 @@ absl::Status CheckWhatGoesInto(const OpCall& call) {
   const OpArg* given = call.Find(it->second);
   if (given == nullptr || !given->IsTensor()) return absl::OkStatus();
   const TensorType &to = call.arg(0).tensor, &from = given->tensor;
-  // One value that a mask takes is filled in, which converts it.
+  // A single value that a mask selects is filled in, which converts it.
   const bool may_fill = it->second == "values" && from.sizes &&
                         std::all_of(from.sizes->begin(), from.sizes->end(), [](const Expr& e) { return e == Expr(1); });
   if (to.dtype && from.dtype && *to.dtype != *from.dtype && !may_fill) {

@@ -13,7 +13,8 @@ Parts ComplexParts::Mul(const Parts& a, const Parts& b) {
 }
 
 Parts ComplexParts::Div(const Parts& a, const Parts& b) {
-  // Step by step as PyTorch computes it: its order decides where an infinity, a NaN or a zero's sign comes out.
+  // Follows PyTorch step by step: the order of the operations decides where infinities, NaNs and the signs of zeros
+  // appear.
   const ValueId a_im = Im(a), b_im = Im(b), re_size = e_.Abs(b.re), im_size = e_.Abs(b_im);
   const ValueId by_re = e_.Op("aten::ge.Tensor", {re_size, im_size});
   const ValueId by_zero = e_.EqN(e_.Add(re_size, im_size), 0);
@@ -48,14 +49,15 @@ Parts ComplexParts::Exp(const Parts& a) {
 
 Parts ComplexParts::Pow(const Parts& a, const Parts& b) {
   const Parts power = Exp(Mul(b, Log(a)));
-  // 0 to the power of what has a positive real part.
+  // 0 to a power with a positive real part is 0.
   const ValueId is_zero = e_.Op("aten::logical_and", {e_.Op("aten::logical_not", {IsTrue(a)}),
                                                       e_.Op("aten::gt.Scalar", {b.re, e_.Const(int64_t{0})})});
   return Where(is_zero, Real(0), power);
 }
 
 Parts ComplexParts::Sqrt(const Parts& a) {
-  // The part of the root that has no cancellation, and the other one from it: 2 re im is the imaginary part of a.
+  // Computes the part of the root that has no cancellation, and the other part from it: 2 re im is the imaginary part
+  // of a.
   const ValueId im = Im(a), size = e_.Abs(a.re), zero = e_.Scalar(part_, 0);
   const ValueId larger = e_.Sqrt(e_.MulN(e_.Add(Abs({size, im}), size), 0.5));
   const ValueId other = e_.Where(e_.EqN(larger, 0), zero, e_.Div(e_.MulN(e_.Abs(im), 0.5), larger));
@@ -76,7 +78,7 @@ Parts ComplexParts::PowNumber(const Parts& a, double exponent) {
   if (exponent == -0.5) return Div(Real(1), Sqrt(a));
   if (exponent == -1) return Div(Real(1), a);
   if (exponent == -2) return Div(Real(1), Mul(a, a));
-  // Without the products by an imaginary part of 0, which are NaN beside infinities.
+  // Leaves out the products with an imaginary part of 0, which would be NaN next to infinities.
   const Parts log = Log(a);
   const Parts power = Exp({e_.MulN(log.re, exponent), e_.MulN(log.im, exponent)});
   if (exponent < 0) return power;
@@ -85,7 +87,7 @@ Parts ComplexParts::PowNumber(const Parts& a, double exponent) {
 }
 
 Parts ComplexParts::Tanh(const Parts& a) {
-  // Computed from the tangents of the parts, none of which overflows as hyperbolic cosines do.
+  // Uses the tangents of the parts, which do not overflow as hyperbolic cosines do.
   const ValueId t = e_.Tanh(a.re), u = e_.Op("aten::tan", {Im(a)});
   return Div({t, u}, {e_.Scalar(part_, 1), e_.Mul(t, u)});
 }

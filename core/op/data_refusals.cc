@@ -16,7 +16,7 @@ namespace {
 
 using Names = absl::flat_hash_set<absl::string_view>;
 
-// One of their tensors of integers says where, or which class.
+// Operators with an integer tensor that holds indices or classes.
 const Names& IndexOps() {
   static const auto* const kNames = new Names{
       "index",          "_unsafe_index", "index_put",          "_index_put_impl",   "_unsafe_index_put",
@@ -62,7 +62,7 @@ bool IsMadeByNonzero(const Graph& g, ValueId v) {
   if (g.IsParam(def)) return false;
   const std::string& name = g.node(def).op.name();
   if (absl::EndsWith(name, "::nonzero") || absl::EndsWith(name, "::nonzero_numpy")) return true;
-  // A column of it, an element of the list of columns.
+  // A column of the index, or an element of the list of its columns.
   return (name == "aten::select" || name == "aten::unbind" || name == "aten::squeeze" || name == "smelt::view" ||
           name == "prim::ListUnpack") &&
          !g.node(def).inputs.empty() && IsMadeByNonzero(g, g.node(def).inputs[0]);
@@ -91,7 +91,7 @@ bool MayRefuseData(const Graph& g, NodeId n) {
       if (std::any_of(list->begin(), list->end(), says_where)) return true;
       continue;
     }
-    // The first operand is what is indexed, but for those that have none.
+    // The first operand is the indexed tensor, except for operators that index no tensor.
     const bool is_index = k > 0 || name == "one_hot" || name == "bincount" || name == "repeat_interleave";
     if (is_index && says_where(v)) return true;
   }

@@ -34,7 +34,7 @@ absl::Status Fail(const Graph& g, NodeId n, const What&... what) {
   return absl::InvalidArgumentError(absl::StrCat(where, ": ", what...));
 }
 
-// The graphs in a node's attributes.
+// Calls `f` for the graphs in a node's attributes.
 template <typename F>
 absl::Status ForEachSubgraph(const Node& node, int depth, const F& f) {
   for (const auto& [name, attribute] : node.attributes) {
@@ -65,8 +65,8 @@ bool IsElementwise(OpName op) {
 
 const Type& Inner(const Type& t) { return t.kind() == TypeKind::kOptional ? t.element() : t; }
 
-// Why a value cannot be the argument; empty if it can. Beyond what TakesTypes asks, which lets a caller that knows
-// more than the types give anything for a tensor.
+// Returns why a value cannot be the argument; empty if it can. Asks more than TakesTypes, which accepts any value for a
+// tensor because a caller may know more than the types say.
 std::string Objection(const Graph& g, ValueId v, const Argument& formal, bool numbers_are_tensors) {
   const Type& given = g.value(v).type;
   const Type& inner = Inner(formal.type);
@@ -323,7 +323,8 @@ class TypeChecker {
     return e.fresh || e.unknown || e.lazy_copy ? Strides::kAny : Strides::kShared;
   }
 
-  // Why a value declared `have` cannot be `want`; empty if it can. A gradient that was not asked for is declared None.
+  // Returns why a value declared as `have` cannot be a `want`; empty if it can. A gradient that was not requested is
+  // declared as None.
   std::string Difference(const Type& have, const Type& want, Strides rule) const {
     if (have.kind() == TypeKind::kAny || want.kind() == TypeKind::kAny || have.kind() == TypeKind::kNone) return "";
     if (have.kind() == TypeKind::kOptional || want.kind() == TypeKind::kOptional) {
@@ -392,7 +393,7 @@ class TypeChecker {
     }
     absl::Status s = InferNode(g_, n);
     if (absl::IsInvalidArgument(s)) {
-      // That two sizes are equal may be known by the example alone.
+      // The equality of two sizes may be known only from the example.
       std::swap(g_.symbols, hinted_);
       s = InferNode(g_, n);
       std::swap(g_.symbols, hinted_);
@@ -403,7 +404,7 @@ class TypeChecker {
       if (inferred[i] != declared[i]) g_.SetType(outputs[i], declared[i]);
       if (g_.value(outputs[i]).expr != exprs[i]) g_.SetExpr(outputs[i], exprs[i]);
     }
-    // Facts that depend on sizes that only the data decide are not known before the call.
+    // Facts about sizes that only the data determines are unknown before the call.
     const bool undecided = absl::StrContains(s.message(), "the ranges of the symbols leave it open");
     if (absl::IsInvalidArgument(s) && !undecided)
       return outputs.empty() ? s : Annotate(s, absl::StrCat("%", g_.value(outputs[0]).name));
@@ -423,7 +424,7 @@ class TypeChecker {
     return absl::OkStatus();
   }
 
-  // Checks a value that a condition or a loop passes from one place to another.
+  // Checks a value that a condition or a loop passes from one block to another.
   absl::Status CheckHanded(NodeId n, ValueId from, ValueId to, absl::string_view what) const {
     const Type &a = g_.value(to).type, &b = g_.value(from).type;
     std::string field = Difference(a, b, Strides::kAny);

@@ -22,7 +22,7 @@ bool HasLayoutRule(OpName op);  // of layout_rules.cc
 
 namespace {
 
-// Where elements lie; the strides of dims of size 1 do not matter.
+// Compares strides; those of dims of size 1 do not matter.
 bool SameStrides(const TensorType& a, const TensorType& b) {
   for (size_t d = 0; d < a.sizes->size(); ++d) {
     if ((*a.sizes)[d] != Expr(1) && (*a.strides)[d] != (*b.strides)[d]) return false;
@@ -34,7 +34,7 @@ std::string Text(const std::vector<Expr>& sizes) {
   return absl::StrJoin(sizes, ", ", [](std::string* out, const Expr& e) { out->append(e.ToString()); });
 }
 
-// Sizes may be one and written differently, unless both are numbers.
+// Two sizes may be equal although they are written differently, unless both are numbers.
 absl::Status CouldBeEqual(const OpCall& call, const std::vector<Expr>& have, const std::vector<Expr>& want) {
   bool equal = have.size() == want.size();
   for (size_t d = 0; equal && d < have.size(); ++d) {
@@ -45,7 +45,7 @@ absl::Status CouldBeEqual(const OpCall& call, const std::vector<Expr>& have, con
       absl::StrCat("its result should have sizes [", Text(want), "], and would have [", Text(have), "]"));
 }
 
-// A dim of a tensor that has none, which 0 and -1 name all the same.
+// Returns whether the call works along a dim of a scalar tensor, where dims 0 and -1 are both valid.
 bool IsAlongADimOfAScalar(const OpCall& call) {
   static const auto* const operators = new absl::flat_hash_set<std::string>{
       "aten::softmax",       "aten::_softmax",        "aten::log_softmax", "aten::_log_softmax",
@@ -59,7 +59,7 @@ bool IsAlongADimOfAScalar(const OpCall& call) {
          (dim->kind == OpArg::Kind::kInt || (dim->kind == OpArg::Kind::kIntList && !dim->ints.empty()));
 }
 
-// The same of a tensor of one element. What has that shape again is a scalar.
+// Makes the same call on a tensor of one element. Results of that shape become scalar tensors again.
 absl::StatusOr<std::vector<ValueId>> AsOneElement(Emit& e, const OpCall& call) {
   std::vector<ValueId> args;
   for (const OpArg& a : call.args()) args.push_back(ValueOf(e, a));
@@ -91,7 +91,7 @@ absl::StatusOr<bool> DecomposeWith(Graph& g, NodeId n, Strides strides) {
   absl::StatusOr<std::vector<ValueId>> results = IsAlongADimOfAScalar(call) ? AsOneElement(e, call) : rule(e, call);
   if (!results.ok()) return results.status();
   if (results->empty()) return false;
-  // Results have the dtype and strides that the node's types say, else those that a rule says: what follows may rely on
+  // Results have the dtype and strides of the node's types, or else those of a rule, because later nodes may rely on
   // them.
   std::vector<InferredOutput> types;
   if (op_internal::HasTypeRule(call.op()) ||

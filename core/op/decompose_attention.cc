@@ -1,4 +1,4 @@
-// Attention.
+// Decompositions of attention.
 #include <cmath>
 #include <limits>
 
@@ -12,7 +12,7 @@ using Values = absl::StatusOr<std::vector<ValueId>>;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Repeats the heads of v, [..., H, L, E], each beside itself, until there are `heads` of them.
+// Repeats each head of v, [..., H, L, E], so that there are `heads` heads; the copies of a head are adjacent.
 absl::StatusOr<ValueId> RepeatHeads(Emit& e, const OpCall& call, ValueId v, const Expr& heads) {
   std::vector<Expr> s = e.Sizes(v);
   const int h = static_cast<int>(s.size()) - 3;
@@ -28,7 +28,7 @@ absl::StatusOr<ValueId> RepeatHeads(Emit& e, const OpCall& call, ValueId v, cons
   return e.Reshape(out, s);
 }
 
-// The operand of the softmax, in the dtype of its kernel: q k^T, scaled and masked.
+// Returns the operand of the softmax, q k^T scaled and masked, in the dtype of PyTorch's kernel.
 absl::StatusOr<ValueId> Scores(Emit& e, const OpCall& call, ValueId q, ValueId k, ValueId* scale) {
   SMELT_ASSIGN_OR_RETURN(double dropout, call.GetDoubleOr("dropout_p", 0));
   if (dropout != 0) return call.Unsupported("dropout inside attention");
@@ -91,7 +91,7 @@ Values ScaledDotProductAttentionForCpu(Emit& e, const OpCall& call) {
   ValueId scale;
   SMELT_ASSIGN_OR_RETURN(const ValueId scores, Scores(e, call, call.arg(0).value, call.arg(1).value, &scale));
   ValueId sums = e.Op("aten::logsumexp", {scores, e.Dims({-1}), e.Const(false)});
-  // That of a row which is masked as a whole is 0. They lie with the heads behind the length.
+  // The logsumexp of a fully masked row is 0. In memory the heads come after the length.
   sums = e.Where(e.EqN(sums, -kInf), e.Fill(sums, 0), sums);
   if (e.ok() && e.Rank(sums) == 3) sums = e.Transpose(e.Contiguous(e.Transpose(sums, 1, 2)), 1, 2);
   return std::vector<ValueId>{Attended(e, scores, call.arg(2).value), sums};
@@ -118,7 +118,7 @@ Values ScaledDotProductAttentionForCpuBackward(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{as(product(d, k), 1), as(product(t(d), q), 2), as(product(t(weights), grad), 3)};
 }
 
-// Attention of a batch of sequences with themselves, its three projections in one.
+// Self-attention of a batch of sequences, with one combined projection for queries, keys and values.
 ValueId SelfAttention(Emit& e, ValueId x, int64_t heads, ValueId qkv_weight, ValueId qkv_bias, ValueId out_weight,
                       ValueId out_bias) {
   const std::vector<Expr> sizes = e.Sizes(x);
@@ -132,7 +132,7 @@ ValueId SelfAttention(Emit& e, ValueId x, int64_t heads, ValueId qkv_weight, Val
   return e.Op("aten::linear", {joined, out_weight, out_bias});
 }
 
-// _transformer_encoder_layer_fwd: what nn.TransformerEncoderLayer calls where nothing needs gradients.
+// _transformer_encoder_layer_fwd: called by nn.TransformerEncoderLayer where nothing needs gradients.
 Values TransformerEncoderLayer(Emit& e, const OpCall& call) {
   const ValueId src = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(int64_t heads, call.GetInt("num_heads"));

@@ -1,4 +1,4 @@
-// Gradients, as a training step's graph has them.
+// Decompositions of gradient operators, which the graphs of training steps contain.
 #include <algorithm>
 #include <cmath>
 
@@ -135,7 +135,7 @@ Values ConvolutionBackward(Emit& e, const OpCall& call) {
   std::vector<ValueId> out(3);
   if (mask.bools.size() != 3) return call.Unsupported("a mask known only at run time");
   if (e.Sizes(input)[0] == Expr(0) || e.Sizes(input)[1] == Expr(0)) {
-    // Without a batch or without channels there is nothing to add up.
+    // Without a batch or without channels there is nothing to sum.
     const ValueId like[] = {input, weight};
     for (int k = 0; k < 2; ++k) {
       if (mask.bools[k]) out[k] = e.Full(e.DTypeOf(like[k]), e.Sizes(like[k]), 0);
@@ -145,14 +145,14 @@ Values ConvolutionBackward(Emit& e, const OpCall& call) {
     return out;
   }
   const bool plain = !transposed && groups == 1;
-  // Then it is the library's.
+  // The library computes this gradient.
   if (!plain && mask.bools[1] && !mask.bools[0] && !mask.bools[2]) return std::vector<ValueId>();
   const ValueId zeros = e.Const(std::vector<int64_t>(rank, 0));
   if (mask.bools[0] && transposed) {
     out[0] = e.Op("aten::convolution", {grad, weight, e.None(), e.Const(stride), e.Const(padding), e.Const(dilation),
                                         e.Const(false), zeros, e.Const(groups)});
   } else if (mask.bools[0]) {
-    // The transposed convolution of the gradient; what a stride leaves over at the end is output padding.
+    // The gradient is a transposed convolution; the rows that a stride leaves over at the end become output padding.
     std::vector<int64_t> rest;
     for (int d = 0; d < rank; ++d) {
       const Expr in = e.Sizes(input)[d + 2], k = e.Sizes(weight)[d + 2], o = e.Sizes(grad)[d + 2];
@@ -171,7 +171,8 @@ Values ConvolutionBackward(Emit& e, const OpCall& call) {
          e.Const(output_padding), e.Const(groups), e.Const(std::vector<bool>{false, true, false})},
         3)[1];
   } else if (mask.bools[1]) {
-    // Batch and channels change places: the gradient slides over the input, stride and dilation swapped.
+    // The gradient of the weight is a convolution of the input with the gradient, with batch and channels swapped and
+    // with stride and dilation swapped.
     ValueId x = e.Transpose(input, 0, 1), g = e.Transpose(grad, 0, 1);
     ValueId w = e.Op("aten::convolution", {x, g, e.None(), e.Const(dilation), e.Const(padding), e.Const(stride),
                                            e.Const(false), zeros, e.Const(int64_t{1})});
@@ -187,7 +188,7 @@ Values ConvolutionBackward(Emit& e, const OpCall& call) {
   return out;
 }
 
-// SELECT_backward and SLICE_backward: the gradient in a tensor of zeros.
+// SELECT_backward and SLICE_backward: write the gradient into a tensor of zeros.
 Values SelectBackward(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, call.GetExprs("input_sizes"));
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
@@ -195,12 +196,12 @@ Values SelectBackward(Emit& e, const OpCall& call) {
   ValueId zeros = e.Full(e.DTypeOf(call.arg(0).value), sizes, 0);
   return std::vector<ValueId>{e.Op("aten::select_scatter", {zeros, call.arg(0).value, e.Const(dim), e.Size(index)})};
 }
-// The gradient of a choice along a dim by indices: grad's elements are added to zeros at the indices.
+// The gradient of an operator that picks elements along a dim by index: adds grad's elements to zeros at the indices.
 ValueId AddedAlong(Emit& e, const std::vector<Expr>& sizes, int64_t dim, ValueId indices, ValueId grad) {
   return e.Op("aten::scatter_add", {e.Full(e.DTypeOf(grad), sizes, 0), e.Const(dim), indices, grad});
 }
-// value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim), of max, median, sort and their like: each
-// element was chosen once.
+// value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim), of max, median, sort and similar operators:
+// each index occurs once.
 Values ValueSelectingReductionBackward(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(const std::vector<Expr> sizes, call.GetExprs("sizes"));
   SMELT_ASSIGN_OR_RETURN(const int64_t dim, call.GetInt("dim"));
@@ -306,7 +307,7 @@ Values GluBackward(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(e.Cat({e.Mul(gate, grad), of_gate}, dim), t)};
 }
 
-// log_sigmoid_forward(self): with what log_sigmoid_backward takes besides.
+// log_sigmoid_forward(self): also returns the buffer that log_sigmoid_backward takes.
 Values LogSigmoidForward(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
   const ValueId buffer = e.Cast(e.Exp(e.Neg(e.Abs(ToCompute(e, self)))), e.DTypeOf(self));
@@ -357,7 +358,8 @@ Values MultiMarginLossBackward(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Mul(g, reduction == 0 ? e.Unsqueeze(grad, 1) : grad)};
 }
 
-// masked_scatter_backward(grad_output, mask, sizes): of the source, whose first elements the masked ones are.
+// masked_scatter_backward(grad_output, mask, sizes): the gradient of the source, whose first elements went to the
+// masked places.
 Values MaskedScatterBackward(Emit& e, const OpCall& call) {
   const ValueId grad = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> sizes, call.GetExprs("sizes"));

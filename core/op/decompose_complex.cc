@@ -1,5 +1,5 @@
-// Operators on complex numbers, as operators on their real and imaginary parts: a complex tensor is seen as a real one
-// with a last dim of size 2, so no kernel knows complex numbers.
+// Decomposes operators on complex numbers into operators on real and imaginary parts. A complex tensor is seen as a
+// real tensor with a last dim of size 2, so that no kernel needs complex numbers.
 #include <complex>
 #include <string>
 #include <variant>
@@ -42,7 +42,7 @@ class ComplexRule {
       SMELT_ASSIGN_OR_RETURN(double alpha, call_.GetDoubleOr("alpha", 1));
       Parts a = Arg(0), b = Arg(1);
       if (name == "aten::rsub") std::swap(a, b);
-      // As PyTorch computes it, whatever alpha is: an infinite part makes the other one NaN.
+      // Follows PyTorch, for any alpha: an infinite part makes the other part NaN.
       out = Make(z_.Add(a, z_.Mul(b, z_.Real(name == "aten::add" ? alpha : -alpha))));
     } else if (name == "aten::mul") {
       out = Make(z_.Mul(Arg(0), Arg(1)));
@@ -56,7 +56,7 @@ class ComplexRule {
     } else if (name == "aten::pow") {
       const OpArg& exponent = call_.arg(1);
       const bool number = exponent.IsScalar() && exponent.kind != OpArg::Kind::kComplex;
-      // The formula hangs on the number.
+      // The formula depends on the value of the exponent.
       if (number && !IsConstant(exponent)) return call_.Unsupported("an exponent that is known only at run time");
       out = Make(number ? z_.PowNumber(Arg(0), exponent.number) : z_.Pow(Arg(0), Arg(1)));
     } else if (name == "aten::abs") {
@@ -139,7 +139,7 @@ class ComplexRule {
       auto mm = [&](ValueId x, ValueId y) { return e_.Op(name, {e_.Contiguous(x), e_.Contiguous(y)}); };
       out = Make({e_.Sub(mm(a.re, b.re), mm(z_.Im(a), z_.Im(b))), e_.Add(mm(a.re, z_.Im(b)), mm(z_.Im(a), b.re))});
     } else if (name == "aten::convolution") {
-      // Products of the parts, as of matrices; what is added is added once.
+      // Computes products of the parts, as of matrices; the added operand is added only once.
       if (!complex_result) return false;
       const Parts x = Arg(0), w = Arg(1);
       Parts bias;
@@ -244,7 +244,7 @@ class ComplexRule {
     }
     return PartOf(ResultType(operands)) == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   }
-  // Returns whether the operator makes real parts of real parts, and imaginary parts of imaginary parts.
+  // Returns whether the operator treats real parts and imaginary parts alike and independently.
   static bool MovesEachPart(const std::string& op) {
     static const auto* const kOps = new absl::flat_hash_set<std::string>{"aten::gather",
                                                                          "aten::take",
@@ -269,7 +269,7 @@ class ComplexRule {
     return kOps->contains(op);
   }
 
-  // Returns the operator that another name stands for.
+  // Returns the operator that an alias stands for.
   static std::string PlainName(const std::string& name) {
     static const auto* const kNames = new absl::flat_hash_map<std::string, std::string>{
         {"aten::true_divide", "aten::div"}, {"aten::divide", "aten::div"},   {"aten::multiply", "aten::mul"},
@@ -287,13 +287,13 @@ class ComplexRule {
     return number.known && (number.kind != OpArg::Kind::kInt || number.expr.IsConstant());
   }
 
-  // PyTorch warns that the imaginary part is lost, except of what is to be a bool.
+  // PyTorch warns that the imaginary part is lost, except in a conversion to bool.
   ValueId AsReal(const Parts& a) {
     const bool truth = g_.value(g_.node(n_).outputs[0]).type.tensor().dtype == DType::kBool;
     return truth ? z_.IsTrue(a) : a.re;
   }
 
-  // Argument i as parts in the dtype computed in.
+  // Returns the parts of argument i in the dtype of the computation.
   Parts Arg(int i) {
     const OpArg& a = call_.arg(i);
     if (!a.IsTensor()) {
@@ -311,7 +311,7 @@ class ComplexRule {
     const int64_t last = e_.Rank(real) - 1;
     return {e_.Cast(e_.Select(real, last, 0), part_), e_.Cast(e_.Select(real, last, 1), part_)};
   }
-  // prod and cumprod, element by element: the parts of a product are no products of parts.
+  // Computes prod and cumprod element by element: the parts of a product are not products of the parts.
   absl::StatusOr<ValueId> Product(const Parts& a, bool running) {
     constexpr int64_t kMost = 64;
     if (!e_.ok()) return e_.status();
@@ -354,7 +354,7 @@ class ComplexRule {
     return e_.Op("aten::view_as_complex",
                  {e_.Op("aten::stack", {e_.List({p.re, p.im}), e_.Const(static_cast<int64_t>(sizes.size()))})});
   }
-  // In the layout that the node's type says.
+  // Gives the result the layout of the node's type.
   absl::Status Finish(ValueId v) {
     const Type want = g_.value(g_.node(n_).outputs[0]).type;
     if (!IsComplexTensor(want)) v = e_.Cast(v, *want.tensor().dtype);

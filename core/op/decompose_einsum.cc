@@ -1,4 +1,4 @@
-// einsum, step by step as PyTorch computes it: the layout of the result, which a caller sees, comes of these steps.
+// Decomposes einsum in the same steps as PyTorch, because the steps determine the layout of the result.
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
@@ -20,7 +20,8 @@ using Dims = std::vector<int64_t>;
 
 bool IsLonger(Emit& e, ValueId v, int64_t dim) { return e.Sizes(v)[dim] != Expr(1); }
 
-// A label a dim that all operands get: the result's, then those that are summed up, "..." before letters.
+// Returns one label for each dim that all operands are aligned to: those of the result, then the summed ones, "..."
+// before letters.
 std::string AlignedLabels(const EinsumLabels& labels) {
   std::string summed;
   for (const std::string& of_operand : labels.inputs) {
@@ -28,14 +29,14 @@ std::string AlignedLabels(const EinsumLabels& labels) {
       if (!absl::c_linear_search(labels.output, c) && !absl::c_linear_search(summed, c)) summed.push_back(c);
     }
   }
-  // ParseEinsum gives the dims of "..." falling numbers, all less than a letter's.
+  // ParseEinsum gives the dims of "..." decreasing numbers, all less than those of letters.
   const auto letters = std::stable_partition(summed.begin(), summed.end(), [](char c) { return c < 'A'; });
   std::sort(summed.begin(), letters, std::greater<>());
   std::sort(letters, summed.end());
   return labels.output + summed;
 }
 
-// The operand with a dim for each of `aligned`, of one element where it has none.
+// Returns the operand with one dim for each label of `aligned`; dims that it lacks have size 1.
 ValueId Align(Emit& e, ValueId v, std::string labels, const std::string& aligned) {
   while (const auto dims = TakeRepeatedLabel(&labels)) {
     v = e.Op("aten::diagonal", {v, e.Const(int64_t{0}), e.Const(dims->first), e.Const(dims->second)});
@@ -51,7 +52,7 @@ ValueId Align(Emit& e, ValueId v, std::string labels, const std::string& aligned
   return e.Permute(v, order);
 }
 
-// The dims of a pair by who has more than one element in them; dims that are summed up are in none.
+// The dims of a pair of operands, grouped by which of them has more than one element there; summed dims are left out.
 struct PairDims {
   Dims both, left, right;
 };
@@ -76,11 +77,11 @@ Dims Joined(std::initializer_list<Dims> parts) {
   return all;
 }
 
-// The product of two aligned operands, summed up over `summed`, of which one element stays: one bmm.
+// Returns the product of two aligned operands, summed over `summed` (these dims keep size 1), as one bmm.
 ValueId Contract(Emit& e, ValueId a, ValueId b, const Dims& summed) {
   if (summed.empty()) return e.Mul(a, b);
   PairDims dims = Classify(e, a, b, summed);
-  // With the operands swapped the product lies as the result's dims say.
+  // With swapped operands the product has the layout of the result's dims.
   if (!dims.left.empty() && !dims.right.empty() && dims.right.back() < dims.left.front()) {
     std::swap(a, b);
     std::swap(dims.left, dims.right);
@@ -100,7 +101,8 @@ ValueId Contract(Emit& e, ValueId a, ValueId b, const Dims& summed) {
   return e.Permute(e.View(e.Op("aten::bmm", {x, y}), sizes), back);
 }
 
-// The pairs to contract, each taken out of the operands and its product put `in_front` of them or behind.
+// The pairs to contract. Each is removed from the operands, and its product is inserted at the front if `in_front`,
+// else at the end.
 struct Path {
   std::vector<std::pair<size_t, size_t>> pairs;
   bool in_front = true;
@@ -146,7 +148,7 @@ absl::StatusOr<std::vector<ValueId>> Einsum(Emit& e, const OpCall& call) {
   for (size_t k = 0; k < operands.size(); ++k) operands[k] = Align(e, operands[k], parsed->inputs[k], aligned);
   if (!e.ok()) return e.status();
   const int64_t rank = static_cast<int64_t>(aligned.size()), kept = static_cast<int64_t>(parsed->output.size());
-  // For each dim, the number of operands with more than one element in it. All of those have equally many.
+  // For each dim, the number of operands that have more than one element in it. These all have the same size there.
   std::vector<int> having(rank, 0);
   for (int64_t d = 0; d < rank; ++d) {
     Expr size = 1;

@@ -17,12 +17,12 @@ enum Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
 ValueId Rows(Emit& e, ValueId of, ValueId indices) {
   return e.Op("aten::index_select", {of, e.Const(int64_t{0}), indices});
 }
-// Adds values into rows of zeros.
+// Adds values to rows of a tensor of zeros.
 ValueId AddedRows(Emit& e, const std::vector<Expr>& sizes, ValueId indices, ValueId values) {
   return e.Op("aten::index_add",
               {e.Full(e.DTypeOf(values), sizes, 0), e.Const(int64_t{0}), indices, values, e.Const(int64_t{1})});
 }
-// 0 in the rows whose index is `padding`.
+// Sets the rows to 0 whose index is `padding`.
 ValueId WithoutPadding(Emit& e, ValueId rows, ValueId indices, int64_t padding) {
   if (padding < 0) return rows;
   ValueId kept = e.NeInt(indices, padding);
@@ -30,8 +30,8 @@ ValueId WithoutPadding(Emit& e, ValueId rows, ValueId indices, int64_t padding) 
   return e.WhereN(kept, rows, 0);
 }
 
-// How many indices each bag takes where that is the same for all and known: the offsets are a range that the graph
-// makes, as for indices of two dims.
+// Returns the number of indices per bag if it is known and the same for all bags: the offsets are then a range that the
+// graph computes, as for indices of two dims.
 absl::StatusOr<std::optional<Expr>> RegularBag(const Emit& e, ValueId offsets, const Expr& bags, const Expr& indices) {
   const NodeId def = e.graph().value(offsets).def;
   if (e.graph().IsParam(def) || e.graph().node(def).op != "aten::arange.start_step") return std::nullopt;
@@ -44,7 +44,7 @@ absl::StatusOr<std::optional<Expr>> RegularBag(const Emit& e, ValueId offsets, c
   return step->expr;
 }
 
-// The bag of each of n indices: how many bags have begun, but for one.
+// Returns the bag of each of n indices: the number of bags that have begun, less one.
 ValueId BagOfEach(Emit& e, ValueId offsets, const Expr& n) {
   const ValueId ones = e.Full(DType::kInt64, {e.Sizes(offsets)[0]}, 1), dim = e.Const(int64_t{0}),
                 one = e.Const(int64_t{1});
@@ -52,7 +52,7 @@ ValueId BagOfEach(Emit& e, ValueId offsets, const Expr& n) {
   return e.Op("aten::sub.Scalar", {e.Slice(begun, 0, 0, n), one, one});
 }
 
-// How many of n indices each bag takes.
+// Returns the number of indices of each bag, of n in all.
 ValueId LengthsOfBags(Emit& e, ValueId offsets, const Expr& bags, const Expr& n) {
   const ValueId none = e.None();
   const ValueId end =
@@ -60,9 +60,9 @@ ValueId LengthsOfBags(Emit& e, ValueId offsets, const Expr& bags, const Expr& n)
   return e.Sub(e.Cat({e.Slice(offsets, 0, 1, bags), end}, 0), offsets);
 }
 
-// The largest of each bag's rows, [bags, width], and the index of the row that it is from. PyTorch goes over a bag's
-// rows and takes what is greater than what it has: what begins with a NaN remains one, later ones are passed over, and
-// of equal ones the first remains. Of bags without rows that count: 0, and index 0.
+// The maximum of each bag's rows, [bags, width], and the index of the row that it comes from. PyTorch visits a bag's
+// rows in order and takes each value that is greater than the current one: a NaN in the first row remains, later NaNs
+// are ignored, and the first of equal values remains. A bag without rows that count has the value 0 and index 0.
 struct Maxima {
   ValueId values, indices;
 };
@@ -74,7 +74,7 @@ Maxima MaximaOfBags(Emit& e, ValueId rows, ValueId indices, ValueId bag, ValueId
     return e.Op("aten::index_reduce", {into, dim, bag, values, e.Const(std::string(how)), e.Const(true)});
   };
   auto fill = [&](ValueId v, ValueId where, double with) { return e.Where(where, e.Fill(v, with), v); };
-  // For bags without rows the first row will do, where there surely is one, or else one of zeros behind all.
+  // Bags without rows use the first row if there surely is one, or else an additional row of zeros at the end.
   const bool is_any = e.graph().symbols.AlwaysLessOrEqual(1, n) == true;
   auto gather = [&](ValueId from, ValueId at, ValueId is_empty) {
     if (is_any) {
@@ -87,7 +87,7 @@ Maxima MaximaOfBags(Emit& e, ValueId rows, ValueId indices, ValueId bag, ValueId
   };
   auto is_nan = [&](ValueId v) { return e.Op("aten::isnan", {v}); };
   auto both = [&](ValueId a, ValueId b) { return e.Op("aten::logical_and", {a, b}); };
-  // The first wanted position of each bag and column.
+  // Returns the first wanted position of each bag and column.
   auto first = [&](ValueId wanted) {
     const ValueId at = e.Where(wanted, e.Unsqueeze(Range(e, n), 1), e.Scalar(DType::kInt64, kNowhere));
     return reduced(e.Full(DType::kInt64, {bags, width}, kNowhere), at, "amin");
@@ -105,15 +105,15 @@ Maxima MaximaOfBags(Emit& e, ValueId rows, ValueId indices, ValueId bag, ValueId
 }
 
 // embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
-// padding_idx): sums, means or maxima of the rows of each bag, and for gradients the bag of each index (of sums without
-// padding none), how many a bag has (of sums 0) and, of maxima, where they are.
+// padding_idx): the sums, means or maxima of each bag's rows and, for the gradients, the bag of each index (empty for
+// sums without padding), the number of indices per bag (0 for sums) and the positions of the maxima.
 Values EmbeddingBag(Emit& e, const OpCall& call) {
   const ValueId weight = call.arg(0).value, indices = call.arg(1).value;
   ValueId offsets = call.arg(2).value;
   SMELT_ASSIGN_OR_RETURN(int64_t mode, call.GetIntOr("mode", kSum));
   SMELT_ASSIGN_OR_RETURN(bool last, call.GetBoolOr("include_last_offset", false));
   SMELT_ASSIGN_OR_RETURN(int64_t padding, call.GetIntOr("padding_idx", -1));
-  // A number of that overload counts from the end; of the others, -1 is none.
+  // In that overload a negative padding_idx counts from the end; in the others -1 means none.
   if (call.op().overload() == "padding_idx" && !call.IsNone("padding_idx")) {
     const Expr& rows = e.Sizes(weight)[0];
     if (!rows.IsConstant()) return call.Unsupported("padding_idx of a number of rows known only at run time");
@@ -163,18 +163,18 @@ Values EmbeddingBag(Emit& e, const OpCall& call) {
   } else if (mode == kMean) {
     out = e.Div(out, e.Unsqueeze(e.Op("aten::clamp_min", {count, e.Const(int64_t{1})}), 1));
   }
-  // Where nobody asks for gradients of sums, one for each offset.
+  // One per offset if no gradients of the sums are requested.
   const bool for_offsets = call.op().name() == "aten::_embedding_bag_forward_only" && mode == kSum;
   const ValueId sizes = mode == kSum ? e.Full(DType::kInt64, {for_offsets ? e.Sizes(call.arg(2).value)[0] : bags}, 0)
                                      : e.Cast(count, DType::kInt64);
   const bool no_bags = mode == kSum && padding < 0;
-  // PyTorch's export takes the composite operator's sizes of bags to be one more than it returns.
+  // PyTorch's export gives bag_size of the composite operator one element more than the operator returns.
   if (last && call.op().name() == "aten::embedding_bag") return std::vector<ValueId>{e.Cast(out, t), {}, {}, {}};
   return std::vector<ValueId>{e.Cast(out, t), no_bags ? e.Full(DType::kInt64, {Expr(0)}, 0) : bag, sizes,
                               mode == kMax ? maxima : sizes};
 }
 
-// Divides each row of a gradient by the number of times that its index occurs.
+// Divides each row of a gradient by the number of occurrences of its index.
 ValueId ByFrequency(Emit& e, ValueId rows, ValueId indices, const Expr& num_weights) {
   const DType t = e.DTypeOf(rows);
   const ValueId ones = e.Full(OpMathType(t), {e.Sizes(indices)[0]}, 1);

@@ -1,6 +1,6 @@
-// Inverses, determinants and systems of equations in terms of a few: linalg_inv_ex, linalg_cholesky_ex, _linalg_det,
-// _linalg_slogdet, linalg_qr, _linalg_svd, _linalg_eigh, and of linalg_solve_ex and linalg_solve_triangular whose
-// operands have one batch of matrices and unknowns on the right.
+// Decomposes inverses, determinants and systems of equations into a few operators: linalg_inv_ex, linalg_cholesky_ex,
+// _linalg_det, _linalg_slogdet, linalg_qr, _linalg_svd, _linalg_eigh, and linalg_solve_ex and linalg_solve_triangular
+// whose operands have the same batch of matrices and the unknowns on the right.
 #include <limits>
 #include <vector>
 
@@ -46,8 +46,8 @@ Values Solve(Emit& e, const OpCall& call) {
       e.Multi("aten::linalg_solve_ex", {call.arg(0).value, call.arg(1).value, e.Const(left), e.Const(true)}, 2)[0]);
 }
 
-// A and B for the unknowns on the right: of X A = B the transposed ones, broadcast to one batch. Whether that changes
-// them.
+// Brings A and B into the form with the unknowns on the right: transposes them for X A = B, and broadcasts them to one
+// batch. Returns whether that changed them.
 bool MakePlain(Emit& e, ValueId* a, ValueId* b, bool left) {
   const ValueId a_given = *a, b_given = *b;
   if (!left) {
@@ -81,7 +81,7 @@ Values SolveEx(Emit& e, const OpCall& call) {
   ValueId x = r[0];
   if (!left) x = e.Transpose(x, -2, -1);
   if (is_vector) x = e.Squeeze(x, -1);
-  // One for each matrix that was given, not for each that it was broadcast to.
+  // There is one info per given matrix, not per matrix of the broadcast batch.
   ValueId info = r[1];
   for (int lead = e.Rank(a) - static_cast<int>(sa.size()); lead > 0; --lead) info = e.Select(info, 0, 0);
   for (size_t d = 0; d + 2 < sa.size(); ++d) info = e.Slice(info, static_cast<int64_t>(d), 0, sa[d]);
@@ -102,7 +102,7 @@ Values SolveTriangular(Emit& e, const OpCall& call) {
   return First(left ? x : e.Transpose(x, -2, -1));
 }
 
-// Solves with A = L L^H, or U^H U.
+// Solves the system of A = L L^H, or of U^H U.
 ValueId SolveByFactor(Emit& e, ValueId factor, ValueId b, bool upper) {
   ValueId adjoint = e.Transpose(factor, -2, -1);
   if (IsComplex(e.DTypeOf(factor))) adjoint = e.Op("aten::conj_physical", {adjoint});
@@ -145,7 +145,7 @@ Values Svd(Emit& e, const OpCall& call) {
 }
 Values SingularValues(Emit& e, const OpCall& call) { return First(SingularOf(e, call.arg(0).value, false, false)[1]); }
 
-// svd(self, some, compute_uv) -> (U, S, V): V as it is, not its adjoint; zeros in the place of vectors not asked for.
+// svd(self, some, compute_uv) -> (U, S, V): returns V, not its adjoint, and zeros for vectors that are not requested.
 Values OldSvd(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(bool some, call.GetBoolOr("some", true));
   SMELT_ASSIGN_OR_RETURN(bool vectors, call.GetBoolOr("compute_uv", true));
@@ -179,7 +179,7 @@ Values OldQr(Emit& e, const OpCall& call) {
   return e.Multi("aten::linalg_qr", {call.arg(0).value, e.Const(std::string(some ? "reduced" : "complete"))}, 2);
 }
 
-// The ratio of the largest to the smallest singular value, or of order -2 its inverse.
+// The ratio of the largest to the smallest singular value, or its inverse for order -2.
 Values Condition(Emit& e, const OpCall& call) {
   double p = 2;
   if (!call.IsNone("p")) {
@@ -226,7 +226,7 @@ absl::StatusOr<ValueId> Threshold(Emit& e, const OpCall& call, ValueId a, ValueI
   return e.Op("aten::clamp_min", {threshold, e.Const(least)});
 }
 
-// Magnitudes of the eigenvalues of what is said to be Hermitian, else singular values.
+// Returns the magnitudes of the eigenvalues of a matrix declared as Hermitian, else the singular values.
 absl::StatusOr<ValueId> Magnitudes(Emit& e, const OpCall& call, ValueId a) {
   SMELT_ASSIGN_OR_RETURN(bool hermitian, call.GetBoolOr("hermitian", false));
   if (!hermitian) return SingularOf(e, a, false, false)[1];
@@ -241,7 +241,7 @@ Values MatrixRank(Emit& e, const OpCall& call) {
   return First(e.Sum(e.Cast(e.Op("aten::gt.Tensor", {s, threshold}), DType::kInt64), {e.Rank(s) - 1}, false));
 }
 
-// V diag(1 / s) U^H, of the singular values that count.
+// Returns V diag(1 / s) U^H of the singular values that count.
 Values PseudoInverse(Emit& e, const OpCall& call) {
   const ValueId a = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(bool hermitian, call.GetBoolOr("hermitian", false));

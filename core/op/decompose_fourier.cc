@@ -1,4 +1,4 @@
-// Fourier transforms in terms of three: _fft_c2c, _fft_r2c and _fft_c2r (ATen/native/SpectralOps.cpp).
+// Decomposes Fourier transforms into three: _fft_c2c, _fft_r2c and _fft_c2r (ATen/native/SpectralOps.cpp).
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<ValueId>>;
 
-// The divisor of the sum: nothing, the root of the number of elements, or the number. The values are those of
+// The divisor of the sum: 1, the square root of the number of elements, or that number. The values are those of
 // _fft_c2c's argument.
 enum class Normalization : int64_t { kNone = 0, kByRoot = 1, kByNumber = 2 };
 
@@ -47,7 +47,7 @@ struct Signal {
   bool last_is_asked = false;  // the last size is one that the call names, not the operand's own
 };
 
-// The dims and sizes that an operator of several dims is about: s, dim; of one: n, dim.
+// Reads the dims and sizes of the transform: arguments s and dim for several dims, n and dim for one.
 absl::StatusOr<Signal> SignalOf(Emit& e, const OpCall& call) {
   const std::vector<Expr> self = e.Sizes(call.arg(0).value);
   const int rank = static_cast<int>(self.size());
@@ -84,7 +84,7 @@ absl::StatusOr<Signal> SignalOf(Emit& e, const OpCall& call) {
   return out;
 }
 
-// Cut, or filled up with zeros, to the signal's sizes.
+// Cuts the operand to the signal's sizes, or fills it up with zeros.
 ValueId Resized(Emit& e, ValueId x, const Signal& signal) {
   for (size_t k = 0; k < signal.dims.size(); ++k) {
     const int64_t d = signal.dims[k];
@@ -94,7 +94,7 @@ ValueId Resized(Emit& e, ValueId x, const Signal& signal) {
     Expr kept = ranges.AlwaysLessOrEqual(want, have) == true   ? want
                 : ranges.AlwaysLessOrEqual(have, want) == true ? have
                                                                : Min(have, want);
-    // A call that asks for fewer than none is refused for the size that is then padded to.
+    // A negative size is rejected later, by the padding.
     if (ranges.AlwaysLessOrEqual(0, kept) != true) kept = Max(kept, 0);
     if (kept != have) x = e.Slice(x, d, 0, kept);
     if (kept == want) continue;
@@ -116,7 +116,8 @@ ValueId ComplexToReal(Emit& e, ValueId x, const std::vector<int64_t>& dims, Norm
 }
 ValueId Conj(Emit& e, ValueId x) { return e.Op("aten::conj_physical", {x}); }
 
-// fft, ifft, fft2, fftn, ... A real signal of one dim is transformed as such, those of several dims as complex ones.
+// fft, ifft, fft2, fftn and others. A real signal of one dim uses the real transform, one of several dims the complex
+// one.
 Values Complex(Emit& e, const OpCall& call) {
   const bool forward = !absl::StrContains(call.op().name(), "ifft");
   const bool one = call.Find("n") != nullptr;
@@ -129,7 +130,7 @@ Values Complex(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{forward ? out : Conj(e, out)};
 }
 
-// A real operand, cut or filled up to the signal's sizes.
+// Returns a real operand, cut or filled up to the signal's sizes.
 absl::StatusOr<ValueId> RealSignal(Emit& e, const OpCall& call, Signal* signal) {
   SMELT_ASSIGN_OR_RETURN(ValueId x, Promoted(e, call, false));
   if (IsComplex(e.DTypeOf(x))) return call.Error("expects a real input tensor");
@@ -157,7 +158,7 @@ Values InverseHermitian(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{x};
 }
 
-// irfft and hfft of one and of several dims: a real signal of half of its spectrum.
+// irfft and hfft of one or more dims: a real signal from half of its spectrum.
 Values ToReal(Emit& e, const OpCall& call) {
   const bool hermitian = absl::StrContains(call.op().name(), "_hfft");
   SMELT_ASSIGN_OR_RETURN(Normalization by, NormalizationArg(call, hermitian));
@@ -177,7 +178,7 @@ Values ToReal(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{ComplexToReal(e, Conj(e, x), half, by, last)};
 }
 
-// fftshift: the zero frequency into the middle; ifftshift: back.
+// fftshift moves the zero frequency to the middle; ifftshift moves it back.
 Values Shift(Emit& e, const OpCall& call) {
   const ValueId x = call.arg(0).value;
   std::vector<int64_t> dims;
@@ -196,7 +197,7 @@ Values Shift(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Op("aten::roll", {x, e.Ints(shifts), e.Dims(dims)})};
 }
 
-// stft: windows of n_fft elements, hop_length apart, each transformed.
+// stft: transforms windows of n_fft elements that begin hop_length apart.
 Values ShortTime(Emit& e, const OpCall& call) {
   ValueId x = call.arg(0).value;
   const bool batched = e.Rank(x) == 2;
@@ -218,7 +219,7 @@ Values ShortTime(Emit& e, const OpCall& call) {
       SMELT_ASSIGN_OR_RETURN(mode, call.GetString("pad_mode"));
     }
     const int64_t pad = n_fft / 2;
-    // Padding by reflection asks for a dim of channels.
+    // Padding by reflection needs a dim of channels.
     x = e.Op("aten::pad", {e.Unsqueeze(x, 0), e.Dims({pad, pad}), e.Const(mode), e.None()});
     x = e.Squeeze(x, 0);
   }
@@ -246,7 +247,7 @@ Values ShortTime(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{return_complex ? x : e.Op("aten::view_as_real", {x})};
 }
 
-// Windows of n_fft elements, hop apart, [channels, frames, n_fft], added up where they overlap.
+// Adds up windows of n_fft elements, hop apart, [channels, frames, n_fft], where they overlap.
 ValueId OverlapAdd(Emit& e, ValueId windows, int64_t n_fft, int64_t hop, const Expr& length) {
   if (IsComplex(e.DTypeOf(windows))) {
     const auto part = [&](const char* name) { return OverlapAdd(e, e.Op(name, {windows}), n_fft, hop, length); };
@@ -259,8 +260,8 @@ ValueId OverlapAdd(Emit& e, ValueId windows, int64_t n_fft, int64_t hop, const E
   return e.View(image, {e.Sizes(windows)[0], length});
 }
 
-// istft: each column's signal, times the window, added up where they overlap; divided by what the squared windows add
-// up to, which must be 0 nowhere.
+// istft: multiplies each column's signal by the window, adds the windows up where they overlap, and divides by the sum
+// of the squared windows, which must not be 0 anywhere.
 Values InverseShortTime(Emit& e, const OpCall& call) {
   ValueId x = call.arg(0).value;
   const bool batched = e.Rank(x) == 3;

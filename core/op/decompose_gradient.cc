@@ -1,4 +1,4 @@
-// gradient: finite differences of second order inside, of the first or second order at the two ends.
+// Decomposes gradient: finite differences of second order inside, and of first or second order at the two ends.
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,19 +17,19 @@ struct Lines {
   int64_t dim;
   Expr size;
 
-  // Elements [begin, end), each counted from the end where it is negative; an end of 0 is the size.
+  // Returns elements [begin, end), each counted from the end if it is negative; an end of 0 means the size.
   ValueId operator()(int64_t begin, int64_t end) const {
     const auto at = [&](int64_t i) { return i < 0 ? size + i : Expr(i); };
     return e.Slice(values, dim, at(begin), end == 0 ? size : at(end));
   }
-  // The same sum of three that follow each other, times numbers or tensors.
+  // Returns the weighted sum of the three elements from `first` on; the weights are numbers or tensors.
   ValueId Three(int64_t first, ValueId a, ValueId b, ValueId c) const {
     const auto one = [&](int64_t i) { return (*this)(first + i, first + i + 1); };
     return e.Add(e.Add(e.Mul(a, one(0)), e.Mul(b, one(1))), e.Mul(c, one(2)));
   }
 };
 
-// The gradient at points that lie `step` apart.
+// Returns the gradient at points that are `step` apart.
 ValueId Uniform(const Lines& x, double step, int64_t order) {
   Emit& e = x.e;
   const ValueId inside = e.DivN(e.DivN(e.Sub(x(2, 0), x(0, -2)), step), 2);
@@ -54,7 +54,7 @@ ValueId AtCoordinates(const Lines& x, ValueId coordinates, int64_t order) {
   const Lines c{e, coordinates, 0, x.size};
   const ValueId steps = e.Sub(c(1, 0), c(0, -1));
   const Lines step{e, steps, 0, x.size - 1};
-  // Along the dim, to be multiplied by lines.
+  // Returns a vector along the dim, to be multiplied by lines.
   const auto along = [&](ValueId v) {
     std::vector<Expr> sizes(e.Rank(x.values), Expr(1));
     sizes[x.dim] = e.Sizes(v)[0];
@@ -70,7 +70,7 @@ ValueId AtCoordinates(const Lines& x, ValueId coordinates, int64_t order) {
                   e.Div(e.Sub(x(-1, 0), x(-2, -1)), along(step(-1, 0)))},
                  x.dim);
   }
-  // Takes the outermost step and the one beside it. The last end is the first one mirrored.
+  // Takes the outermost step and the one next to it. The last end mirrors the first one.
   const auto end = [&](ValueId outer, ValueId inner, ValueId* near, ValueId* middle, ValueId* far) {
     const ValueId sum = e.Add(outer, inner);
     *near = along(e.Div(e.Add(e.MulN(outer, 2), inner), e.Mul(outer, sum)));

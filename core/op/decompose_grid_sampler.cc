@@ -1,4 +1,4 @@
-// Sampling of images and volumes at computed places, and its gradients.
+// Decomposes the sampling of images and volumes at computed positions, and its gradients.
 #include <utility>
 #include <vector>
 
@@ -80,12 +80,12 @@ class GridSampler {
   ValueId Padded(ValueId v, const Expr& size) {
     if (padding_ == kZeros) return v;
     if (padding_ == kReflection) v = align_ ? Reflect(v, Expr(0), 2 * (size - 1)) : Reflect(v, Expr(-1), 2 * size - 1);
-    // PyTorch maps NaN to the first place of an image, but to the last one of a volume.
+    // PyTorch maps NaN to the first position of an image, but to the last position of a volume.
     const ValueId first = e_.Fill(v, 0), last = AddE(first, size - 1);
     if (places_.size() == 3) return e_.Op("aten::fmax", {e_.Op("aten::fmin", {v, last}), first});
     return e_.Op("aten::fmin", {e_.Op("aten::fmax", {v, first}), last});
   }
-  // Between twice_low / 2 and twice_high / 2.
+  // Reflects v into the range from twice_low / 2 to twice_high / 2.
   ValueId Reflect(ValueId v, const Expr& twice_low, const Expr& twice_high) {
     if (twice_low == twice_high) return e_.MulN(v, 0);
     const ValueId low =
@@ -103,7 +103,7 @@ class GridSampler {
     return e_.Where(even, e_.Add(extra, low), e_.Add(e_.Sub(span, extra), low));
   }
 
-  // The input with one spatial dim for all; a copy where its rows do not follow each other.
+  // Returns the input with its spatial dims flattened into one; a copy where its rows are not adjacent in memory.
   ValueId Flattened() {
     const std::vector<Expr>& strides = *e_.TypeOf(input_).strides;
     Expr elements = sizes_.back();
@@ -115,7 +115,7 @@ class GridSampler {
     return e_.View(follow ? input_ : e_.Contiguous(input_), {sizes_[0], sizes_[1], elements});
   }
 
-  // A place, the same for all channels: whether it is inside, [n, 1, points], and where that is in a flat image, [n, c,
+  // A position, the same for all channels: whether it is inside, [n, 1, points], and its index in a flat image, [n, c,
   // points].
   struct Located {
     ValueId inside, place;
@@ -128,7 +128,7 @@ class GridSampler {
                              e_.Op("aten::lt.Scalar", {at[k], e_.Size(Size(k))}));
       inside = inside.valid() ? And(e_, inside, in) : in;
     }
-    ValueId place;  // in an image whose rows follow each other
+    ValueId place;  // in an image whose rows are adjacent
     for (size_t k = at.size(); k-- > 0;) {
       const ValueId step = e_.Cast(at[k], DType::kInt64);
       place = place.valid() ? e_.Add(MulE(place, Size(k)), step) : step;
@@ -146,13 +146,13 @@ class GridSampler {
     const ValueId v = Gathered(located);
     if (!weight.valid()) return e_.WhereN(located.inside, v, 0);
     weight = OfAllChannels(weight);
-    // PyTorch leaves out what is outside of a volume; outside of an image it is a 0, whose weight may be NaN.
+    // PyTorch skips positions outside of a volume; outside of an image it uses a 0, whose weight may be NaN.
     if (at.size() == 3) return e_.WhereN(located.inside, e_.Mul(v, weight), 0);
     return e_.Mul(e_.WhereN(located.inside, v, 0), weight);
   }
 
-  // One of the elements along a dim that a place is a sum of: where it is, its weight, and how that grows with the
-  // place.
+  // One of the elements along a dim that contribute to a position: its index, its weight, and the derivative of the
+  // weight by the position.
   struct Tap {
     ValueId at, weight, slope;
   };
@@ -190,7 +190,7 @@ ValueId GridSampler::Bicubic() {
   return sum;
 }
 
-// How much a place moves with what it was before it was padded: not at all at the borders and beyond.
+// Returns the derivative of a position by the position before padding: 0 at the borders and beyond.
 ValueId GridSampler::PaddingSlope(ValueId v, const Expr& size) {
   const ValueId one = e_.AddN(e_.MulN(v, 0), 1);
   if (padding_ == kZeros) return one;

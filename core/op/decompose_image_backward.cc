@@ -1,4 +1,4 @@
-// Gradients of what pads, pools and resizes images: each is taken one spatial dim after the other.
+// Decomposes the gradients of padding, pooling and resizing images, one spatial dim after the other.
 #include <cmath>
 #include <string>
 #include <utility>
@@ -24,7 +24,7 @@ ValueId FloorBy(Emit& e, ValueId v, const Expr& n) {
 ValueId AtMost(Emit& e, ValueId v, const Expr& n) { return e.Op("aten::clamp_max", {v, e.Size(n)}); }
 ValueId AtLeast(Emit& e, ValueId v, int64_t n) { return e.Op("aten::clamp_min", {v, e.Const(n)}); }
 ValueId And(Emit& e, ValueId a, ValueId b) { return e.Op("aten::logical_and", {a, b}); }
-// A vector along one dim of a tensor of that rank.
+// Returns the vector as a tensor of that rank, along one of its dims.
 ValueId Along(Emit& e, ValueId vector, int64_t dim, int rank) {
   std::vector<Expr> sizes(rank, Expr(1));
   sizes[dim] = e.Sizes(vector)[0];
@@ -40,7 +40,7 @@ ValueId Framed(Emit& e, ValueId v, int64_t dim, const Expr& before, const Expr& 
   return e.Op("aten::constant_pad_nd", {v, e.Ints(pad), e.Const(int64_t{0})});
 }
 
-// reflection_pad*d_backward, replication_pad*d_backward(grad_output, self, padding): what lies in a frame belongs to
+// reflection_pad*d_backward, replication_pad*d_backward(grad_output, self, padding): gradients in the frame belong to
 // the elements that were mirrored or repeated there.
 Values PadBackward(Emit& e, const OpCall& call) {
   ValueId grad = ToCompute(e, call.arg(0).value);
@@ -87,7 +87,7 @@ absl::StatusOr<Windows> SlidingWindows(Emit& e, const Expr& size, const Expr& wi
   Windows w;
   const ValueId at = Plus(e, Range(e, size), padding);
   w.last = FloorBy(e, at, stride);
-  // The first that reaches here: at - kernel + 1 or more, rounded up.
+  // The first window that contains the position begins at (at - kernel + 1) or later, rounded up to a window.
   w.first = FloorBy(e, Plus(e, at, stride - kernel), stride);
   w.most = (kernel + stride - 1) / stride;
   const ValueId begin = Plus(e, Times(e, Range(e, windows), stride), -padding);
@@ -114,7 +114,8 @@ absl::StatusOr<Windows> AdaptiveWindows(Emit& e, const OpCall& call, const Expr&
   return w;
 }
 
-// The share of each element in the k-th window that it lies in along a dim, or 0 if there are not as many windows.
+// Returns each element's part of the gradient of the k-th window that contains it along a dim, or 0 if fewer windows
+// contain it.
 ValueId OfWindow(Emit& e, ValueId grad, int64_t dim, const Windows& w, int64_t k) {
   const ValueId at = k == 0 ? w.first : Plus(e, w.first, k);
   const ValueId exists =
@@ -124,8 +125,9 @@ ValueId OfWindow(Emit& e, ValueId grad, int64_t dim, const Windows& w, int64_t k
   return e.WhereN(Along(e, exists, dim, e.Rank(grad)), e.Op("aten::index_select", {grad, e.Const(dim), place}), 0);
 }
 
-// The sum of all windows that each element lies in, from dim `first` on: window by window as PyTorch adds, which rounds
-// each sum to the gradient's dtype; dim by dim where they are so many that the graph would grow too large.
+// Sums, from dim `first` on, over all windows that contain each element. Adds window by window as PyTorch does, which
+// rounds each sum to the gradient's dtype, or dim by dim if there are so many windows that the graph would grow too
+// large.
 ValueId SumOfWindows(Emit& e, ValueId grad, int64_t first, const std::vector<Windows>& windows) {
   constexpr int64_t kMostTogether = 64;
   int64_t together = 1;
@@ -169,7 +171,7 @@ Values AvgPoolBackward(Emit& e, const OpCall& call) {
       SMELT_ASSIGN_OR_RETURN(divisor, call.GetExpr("divisor_override"));
     }
     if (stride.empty()) stride = kernel;
-    // Each window that an element lies in is an operator, and more.
+    // Each window that contains an element takes at least one operator.
     constexpr int64_t kMost = 1024, kMostSteps = int64_t{1} << 31;
     for (auto* list : {&kernel, &stride, &padding}) {
       if (list->size() == 1) list->resize(spatial, (*list)[0]);
@@ -201,7 +203,7 @@ Values AvgPoolBackward(Emit& e, const OpCall& call) {
     if (!e.ok()) return e.status();
     const ValueId c = Along(e, w.count, dim, rank);
     if (adaptive) {
-      // A quotient a dim, each rounded.
+      // Divides once per dim, with a rounding each time.
       grad = e.Div(grad, e.Cast(c, e.DTypeOf(grad)));
     } else {
       count = count.valid() ? e.Mul(count, c) : c;
@@ -298,14 +300,14 @@ class UpsampleBackward {
       sizes.insert(sizes.begin() + dim + 1, times);
       return e_.Sum(e_.Reshape(grad, sizes), {dim + 1}, false);
     }
-    // Where each place comes from, the operator itself says.
+    // The operator itself, applied to indices, says where each position comes from.
     const ValueId numbers = e_.View(Range(e_, in, DType::kFloat32), {Expr(1), Expr(1), in});
     const ValueId from = e_.Op(exact ? "aten::_upsample_nearest_exact1d" : "aten::upsample_nearest1d",
                                {numbers, e_.Ints({out}), scale > 0 ? e_.Const(scale) : e_.None()});
     return SumOfTaps(e_, grad, dim, in, {{e_.Cast(e_.View(from, {out}), DType::kInt64), ValueId()}});
   }
 
-  // In the dtype that the operator computes in, in its order of operations.
+  // Computes in the operator's own dtype and order of operations.
   std::vector<Tap> SmoothTaps(ValueId grad, const Expr& in, const Expr& out, double scale) {
     const DType t = e_.DTypeOf(grad);
     const bool cubic = absl::StrContains(name_, "bicubic");

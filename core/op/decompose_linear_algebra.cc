@@ -1,4 +1,4 @@
-// Products: everything becomes aten::mm, aten::bmm, aten::addmm (beta = alpha = 1) or aten::convolution.
+// Decomposes products: all become aten::mm, aten::bmm, aten::addmm (beta = alpha = 1) or aten::convolution.
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,7 @@ std::vector<Expr> Joined(std::vector<Expr> a, const std::vector<Expr>& b) {
   return a;
 }
 
-// Vectors have as many elements each: a product of theirs broadcasts none.
+// The vectors must have the same number of elements: a dot product does not broadcast.
 absl::Status CheckDot(Emit& e, const OpCall& call, ValueId a, ValueId b) {
   if (!e.ok() || e.Rank(a) != 1 || e.Rank(b) != 1) return absl::OkStatus();
   const std::optional<int64_t> n = e.Sizes(a)[0].Constant(), m = e.Sizes(b)[0].Constant();
@@ -53,8 +53,8 @@ Values Linear(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{s.size() == 1 ? e.Squeeze(out, 0) : e.View(out, sizes)};
 }
 
-// beta * self + alpha * (a @ b), where that is no plain bias. Of integers PyTorch's products take the factors' integral
-// parts; addr does not.
+// Returns beta * self + alpha * (a @ b), which is no plain bias. For integers PyTorch's products use the factors'
+// integral parts; addr does not.
 absl::StatusOr<ValueId> Scaled(Emit& e, const OpCall& call, ValueId self, ValueId product) {
   SMELT_ASSIGN_OR_RETURN(double beta, call.GetDoubleOr("beta", 1));
   SMELT_ASSIGN_OR_RETURN(double alpha, call.GetDoubleOr("alpha", 1));
@@ -175,9 +175,9 @@ Values UnderscoreConvolution(Emit& e, const OpCall& call) {
   return Convolution(e, call, transposed);
 }
 
-// A transposed convolution whose kernels lie side by side (stride = kernel, as where images grow twofold): every place
-// of the input makes a block of the output by itself. That is a product for each place, and a permutation that kernels
-// fuse with the bias and what follows; oneDNN 2's own code takes 2 to 7 times as long.
+// A transposed convolution whose kernels do not overlap (stride = kernel size, as in twofold upsampling): each input
+// position produces its own block of the output. That is one product per position and a permutation, which kernels fuse
+// with the bias and later operators; oneDNN 2's own code takes 2 to 7 times as long.
 Values BlocksOfTransposedConvolution(Emit& e, const OpCall& call) {
   const std::vector<ValueId> keep;
   SMELT_ASSIGN_OR_RETURN(const bool transposed, call.GetBool("transposed"));
@@ -199,7 +199,7 @@ Values BlocksOfTransposedConvolution(Emit& e, const OpCall& call) {
     if (!kernel.IsConstant() || *kernel.Constant() != stride[d] || stride[d] < 2) return keep;
     if (padding[d] != 0 || dilation[d] != 1 || output_padding[d] != 0) return keep;
   }
-  // Output channels and places of a block before input channels: the weight of a convolution of single places.
+  // Output channels and the positions of a block come before input channels, as in the weight of a 1x1 convolution.
   std::vector<int64_t> order, whole = {0, 1};
   std::vector<Expr> flat = {w[1], w[0]}, split = {in[0], w[1]}, out = {in[0], w[1]};
   for (int d = 0; d < spatial; ++d) {
@@ -262,7 +262,7 @@ Values MatrixPower(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{result};
 }
 
-// Kernels make real ones.
+// Kernels compute real values only.
 Values Eye(Emit& e, const OpCall& call) {
   const std::optional<DType> t = call.GetDType("dtype");
   if (!t || !IsComplex(*t)) return std::vector<ValueId>();
@@ -273,8 +273,9 @@ Values Eye(Emit& e, const OpCall& call) {
 }
 
 // _grouped_mm(self [rows, in], mat2 [groups, in, out], offs [groups], bias, out_dtype) and
-// transformers::grouped_mm_fallback(input, weight, offs): rows from offs[g - 1] up to offs[g] times matrix g; what
-// lies behind the last group is 0. Each matrix meets all rows: which are its own, only the data say.
+// transformers::grouped_mm_fallback(input, weight, offs): multiplies the rows from offs[g - 1] up to offs[g] by matrix
+// g; rows after the last group are 0. Each matrix is multiplied with all rows, because only the data says which rows
+// are its own.
 Values GroupedMm(Emit& e, const OpCall& call) {
   constexpr int64_t kMostGroups = 1024;
   const ValueId rows = call.arg(0).value, matrices = call.arg(1).value, ends = TensorArg(call, "offs");
@@ -290,7 +291,7 @@ Values GroupedMm(Emit& e, const OpCall& call) {
   const ValueId row = e.Unsqueeze(Range(e, count), 1);
   ValueId out = e.Full(e.DTypeOf(rows), {count, e.Sizes(matrices)[2]}, 0);
   for (int64_t g = *groups - 1; g >= 0; --g) {
-    // From the last group on: a row belongs to the first that ends behind it.
+    // Goes from the last group to the first: a row belongs to the first group that ends after it.
     const ValueId before_end = e.Op("aten::lt.Tensor", {row, e.Select(ends, 0, g)});
     out = e.Where(before_end, e.Mm(rows, e.Select(matrices, 0, g)), out);
     if (!e.ok()) return e.status();

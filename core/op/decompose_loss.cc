@@ -1,4 +1,4 @@
-// Losses.
+// Decompositions of losses.
 #include "smelt/core/base/status_macros.h"
 #include "smelt/core/op/decompose_rules.h"
 
@@ -22,7 +22,7 @@ Values Finish(Emit& e, const OpCall& call, ValueId loss, DType t) {
   return std::vector<ValueId>{e.Cast(v, t)};
 }
 
-// The second operand; of booleans the input's zeros and ones.
+// Returns the second operand; boolean targets become zeros and ones of the input's dtype.
 ValueId TargetOf(Emit& e, const OpCall& call) {
   const ValueId target = call.arg(1).value;
   return e.DTypeOf(target) == DType::kBool ? e.Cast(target, e.DTypeOf(call.arg(0).value)) : target;
@@ -36,8 +36,8 @@ Values L1(Emit& e, const OpCall& call) {
   ValueId d = e.Abs(e.Sub(call.arg(0).value, call.arg(1).value));  // real, where the operands are complex, too
   return Finish(e, call, d, e.DTypeOf(d));
 }
-// The distance of a robust loss's operands, and the type of the loss. Of one of the half types PyTorch's kernel
-// computes in float32 (`whole`), of the other step by step, the loss's number rounded, too.
+// The distance of a robust loss's operands, and the type of the loss. For one of the half types PyTorch's kernel
+// computes entirely in float32 (`whole`); for the other it rounds after each step, and rounds the loss's parameter too.
 struct Distance {
   ValueId d;
   DType t;
@@ -67,7 +67,7 @@ Values Huber(Emit& e, const OpCall& call) {
   const ValueId d = DistanceOf(e, call, DType::kFloat16).d;
   ValueId near = e.Op("aten::le.Scalar", {d, e.Const(delta)});
   ValueId line = e.Mul(e.AddN(d, -0.5 * delta), e.Scalar(e.DTypeOf(d), delta));
-  // PyTorch stores it as what the input is, whatever the target is.
+  // PyTorch stores the loss in the input's dtype, regardless of the target's.
   const DType out = e.DTypeOf(call.arg(0).value);
   return Finish(e, call, e.Cast(e.Where(near, e.MulN(e.Square(d), 0.5), line), out), out);
 }
@@ -109,8 +109,8 @@ struct Nll {
   ValueId loss;    // per element, 0 where ignored
   ValueId weight;  // per element
 };
-// log probabilities [N, C, ...] (or [C]), target [N, ...] (or []). Computes log_softmax(self) along `dim` at `index`,
-// without the other elements: (x - max) - log(sum).
+// Log probabilities [N, C, ...] (or [C]) and a target [N, ...] (or []). Computes log_softmax(self) along `dim` at
+// `index` only: (x - max) - log(sum).
 ValueId LogSoftmaxAt(Emit& e, ValueId self, int64_t dim, ValueId index) {
   const ValueId max = e.Amax(self, {dim}, true);
   e.MayBeOfNothing(max, e.Sizes(self)[dim]);
@@ -163,7 +163,7 @@ Values NllLoss(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Contiguous(r[0])};
 }
 
-// The share of each of so many classes, as a number.
+// Returns the share of each of the classes, as a number.
 ValueId Share(Emit& e, double whole, const Expr& classes) {
   if (classes.IsConstant()) return e.Const(whole / static_cast<double>(*classes.Constant()));
   return e.Op("aten::div.float", {e.Const(whole), e.Op("aten::Float.Scalar", {e.Size(classes)})});
@@ -177,7 +177,8 @@ Values CrossEntropy(Emit& e, const OpCall& call) {
   const bool probabilities = IsFloating(e.DTypeOf(target));
   if (!probabilities && smoothing == 0 && OpMathType(e.DTypeOf(self)) == e.DTypeOf(self) &&
       e.Sizes(self)[dim] != Expr(0)) {
-    // One element a row of the log_softmax counts: the others are not made. (Half types round it on the way.)
+    // Only one element per row of the log_softmax is needed; the others are not computed. (For half types it is rounded
+    // in between.)
     SMELT_ASSIGN_OR_RETURN(Nll nll, NllOf(e, call, ValueId(), target, call.arg(2).value, call.arg(2).IsTensor(), self));
     SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> r, ReduceNll(e, call, nll));
     return std::vector<ValueId>{r[0]};
@@ -206,7 +207,7 @@ Values CrossEntropy(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(std::vector<ValueId> r, ReduceNll(e, call, nll));
   if (smoothing == 0) return std::vector<ValueId>{r[0]};
   const Expr classes = e.Sizes(self)[dim];
-  // Every class counts with its own weight; the mean is over those of the targets.
+  // Each class counts with its own weight; the mean is over the weights of the targets.
   Nll counted = nll;
   ValueId terms = logp;
   if (call.arg(2).IsTensor()) {
@@ -230,7 +231,7 @@ absl::StatusOr<ValueId> Scaled(Emit& e, const OpCall& call, ValueId grad, ValueI
   return e.DivBy(grad, Product(e.Sizes(self)));
 }
 
-// Between -bound and bound `inner(d)`, outside the sign of d times `outer`.
+// Returns `inner(d)` for d between -bound and bound, else the sign of d times `outer`.
 ValueId Clipped(Emit& e, ValueId d, double bound, ValueId inner, double outer) {
   ValueId low = e.Op("aten::le.Scalar", {d, e.Const(-bound)}), high = e.Op("aten::ge.Scalar", {d, e.Const(bound)});
   return e.Where(low, e.Fill(inner, -outer), e.Where(high, e.Fill(inner, outer), inner));
@@ -272,7 +273,7 @@ Values HingeEmbedding(Emit& e, const OpCall& call) {
   return Finish(e, call, loss, e.DTypeOf(loss));
 }
 Values SoftMargin(Emit& e, const OpCall& call) {
-  // Step by step in memory of the input's dtype, into which the first one casts the target.
+  // Computes step by step in the input's dtype, to which the first step casts the target.
   const ValueId self = call.arg(0).value;
   const ValueId target = e.Cast(call.arg(1).value, e.DTypeOf(self));
   ValueId loss = e.Op("aten::log1p", {e.Exp(e.Mul(e.Neg(target), self))});

@@ -1,4 +1,4 @@
-// Operators that move elements, in terms of cat, views, index arithmetic and region writes.
+// Decomposes operators that move elements into cat, views, index arithmetic and writes of regions.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -64,7 +64,7 @@ Values ColumnStack(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cat(parts, 1)};
 }
 
-// Wraps around: the end of each dim comes before its beginning. A negative padding takes elements away before that.
+// Pads circularly: the end of each dim is repeated before its beginning. Negative padding first removes elements.
 Values Circular(Emit& e, const OpCall& call, ValueId x, const std::vector<Expr>& pad) {
   const int rank = e.Rank(x);
   if (pad.size() % 2 != 0 || static_cast<int>(pad.size() / 2) > rank)
@@ -106,7 +106,7 @@ Values Pad(Emit& e, const OpCall& call) {
   if (!kind.empty())
     return std::vector<ValueId>{e.Op(absl::StrCat("aten::", kind, "_pad", pad.size() / 2, "d"), {self, list})};
   if (mode != "circular") return call.Error(absl::StrCat("mode \"", mode, "\""));
-  // An operator of its own where it takes nothing away: that has a kernel.
+  // Padding that removes nothing stays an operator of its own, which has a kernel.
   const bool pads = std::all_of(pad.begin(), pad.end(), [](const Expr& p) { return p.Constant().value_or(-1) >= 0; });
   if (pads) return std::vector<ValueId>{e.Op("aten::_pad_circular", {self, list})};
   return Circular(e, call, self, pad);
@@ -149,8 +149,8 @@ Values OneHot(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(e.Op("aten::eq.Tensor", {e.Unsqueeze(self, e.Rank(self)), range}), DType::kInt64)};
 }
 
-// nonzero_static(self, size, fill_value): the places of the first `size` elements that are not 0, then fill_value. An
-// element's number is written where it comes among those; all others where nobody reads.
+// nonzero_static(self, size, fill_value): the positions of the first `size` nonzero elements, then fill_value. Each
+// element's number is written to its position among these; all others are written where nothing reads them.
 Values NonzeroStatic(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(const Expr size, call.GetExpr("size"));
@@ -286,7 +286,7 @@ Values DiagEmbed(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.WriteRegion(base, self, m.outputs[0])};
 }
 
-// block_diag(tensors): each in columns of its own, the rows below each other.
+// block_diag(tensors): each has its own columns, and its rows follow those of the previous tensor.
 Values BlockDiag(Emit& e, const OpCall& call) {
   std::vector<ValueId> parts = ListArg(call);
   Expr width = 0, left = 0;
@@ -303,7 +303,7 @@ Values BlockDiag(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cat(parts, 0)};
 }
 
-// take_along_dim(self, indices, dim): gather, the other dims broadcast, negative indices count from the end.
+// take_along_dim(self, indices, dim): gather with the other dims broadcast; negative indices count from the end.
 Values TakeAlongDim(Emit& e, const OpCall& call) {
   ValueId self = call.arg(0).value, indices = call.arg(1).value;
   int64_t dim = 0;
@@ -351,15 +351,16 @@ Values TriangleIndices(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Const(both)};
 }
 
-// The initial value of a reduction that leaves self out; it changes nothing.
+// The initial value of a reduction that excludes self: it does not change the result.
 ConstantValue NeutralElement(const std::string& reduce) {
   if (reduce == "amax") return -std::numeric_limits<double>::infinity();
   if (reduce == "amin") return std::numeric_limits<double>::infinity();
   return int64_t{reduce == "prod" ? 1 : 0};
 }
 
-// scatter_reduce(self, dim, index, src, reduce, include_self) but for what scatters can do at once: where self does not
-// count, the places written begin with the neutral element; a mean is a sum, divided by how many came.
+// scatter_reduce(self, dim, index, src, reduce, include_self), except for reductions that a scatter supports directly.
+// If self does not count, the written positions begin with the neutral element; a mean is a sum divided by the number
+// of values.
 Values ScatterReduce(Emit& e, const OpCall& call, ValueId self, int64_t dim, ValueId index, ValueId source,
                      const std::string& reduce, bool include_self) {
   const DType t = e.DTypeOf(self);
@@ -379,8 +380,8 @@ Values ScatterReduce(Emit& e, const OpCall& call, ValueId self, int64_t dim, Val
   return std::vector<ValueId>{e.Op("aten::div.Tensor_mode", {sum, at_least_one, e.Const(std::string("floor"))})};
 }
 
-// Sums and products of half types are kept in float32 and rounded once, as in PyTorch's scatters: a sum in the type
-// itself stops growing at 256 (bfloat16).
+// Sums and products of half types are kept in float32 and rounded once, as in PyTorch's scatters: a sum in bfloat16
+// itself stops growing at 256.
 Values ScatterAdd(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
   if (!IsHalf(e.DTypeOf(self))) return std::vector<ValueId>();
@@ -401,8 +402,8 @@ Values ScatterWithReduce(Emit& e, const OpCall& call) {
       e.Op(call.op().full(), {e.Cast(self, DType::kFloat32), e.Const(dim), call.arg(2).value, source, e.Const(reduce)});
   return std::vector<ValueId>{e.Cast(out, e.DTypeOf(self))};
 }
-// index_add(self, dim, index, source, alpha). PyTorch makes it a scatter for the outermost and innermost dim only;
-// elsewhere its kernel adds slice after slice, rounding each time.
+// index_add(self, dim, index, source, alpha). PyTorch uses a scatter for the outermost and innermost dims only; for
+// others its kernel adds slice by slice and rounds each time.
 Values IndexAdd(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value, index = call.arg(2).value;
   const int rank = e.Rank(self);
@@ -430,7 +431,7 @@ Values ScatterReduceTwo(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetInt("dim"));
   return ScatterReduce(e, call, call.arg(0).value, dim, call.arg(2).value, call.arg(3).value, reduce, include_self);
 }
-// index_reduce(self, dim, index, source, reduce, include_self): one index a slice.
+// index_reduce(self, dim, index, source, reduce, include_self): one index per slice.
 Values IndexReduce(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(std::string reduce, call.GetString("reduce"));
   SMELT_ASSIGN_OR_RETURN(bool include_self, call.GetBoolOr("include_self", true));
@@ -453,7 +454,7 @@ Values IndexReduce(Emit& e, const OpCall& call) {
 }
 
 Values MaxPool(Emit& e, const OpCall& call) {
-  // Without indices: the first result of the operator that gives both.
+  // The operator without indices is the first result of the operator that returns both.
   const std::string with = absl::StrCat(call.op().name(), "_with_indices");
   std::vector<ValueId> args = {call.arg(0).value};
   for (size_t i = 1; i < call.args().size(); ++i) {
@@ -467,7 +468,7 @@ Values MaxPool(Emit& e, const OpCall& call) {
     }
   }
   if (call.op().name() == "aten::max_pool1d") {
-    // One dim more, of size 1.
+    // Adds a dim of size 1.
     auto widen = [&](const char* key, int64_t fill) -> absl::StatusOr<ValueId> {
       SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> v, call.GetInts(key));
       if (v.empty()) return e.Const(std::vector<int64_t>{});
@@ -485,12 +486,12 @@ Values MaxPool(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Multi(with, args, 2)[0]};
 }
 
-// Windows along a dim: where each begins and ends, as int64 tensors, and of how many elements the longest is.
+// Windows along a dim: their begins and ends, as int64 tensors, and the size of the longest.
 struct WindowsAlong {
   ValueId begin, end;
   int64_t taps;
 };
-// The sum of each window of v along `dim`, which becomes the windows'.
+// Returns the sum of each window of v along `dim`, which becomes the dim of windows.
 ValueId SumAlongWindows(Emit& e, ValueId v, int dim, const WindowsAlong& windows) {
   if (!e.ok()) return ValueId();
   std::vector<Expr> sizes = e.Sizes(v);
@@ -505,7 +506,7 @@ ValueId SumAlongWindows(Emit& e, ValueId v, int dim, const WindowsAlong& windows
   return e.Sum(e.WhereN(inside, parts, 0), {dim}, false);
 }
 
-// Windows in which n elements are shared out to as many as are asked for: dim by dim, a sum of sums.
+// Divides n elements into the requested number of windows, dim by dim, as a sum of sums.
 ValueId MeanOfSharedWindows(Emit& e, ValueId self, const std::vector<Expr>& out) {
   ValueId v = ToCompute(e, self), count;
   const int first = e.Rank(self) - static_cast<int>(out.size());
@@ -536,7 +537,7 @@ ValueId MeanOfSharedWindows(Emit& e, ValueId self, const std::vector<Expr>& out)
   return e.Cast(e.Div(v, count), e.DTypeOf(self));
 }
 
-// adaptive_avg_pool: a mean over all, or a plain pooling where the sizes divide.
+// adaptive_avg_pool: a mean over all elements, or a plain pooling where the sizes divide evenly.
 Values AdaptiveAvgPool(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> out, call.GetExprs("output_size"));
@@ -604,13 +605,13 @@ Values Cross(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cat({part(1, 2), part(2, 0), part(0, 1)}, dim)};
 }
 
-// A permutation of the dims behind the first `lead`.
+// Returns a permutation of the dims after the first `lead`.
 std::vector<int64_t> AfterLead(int lead, std::vector<int64_t> order) {
   for (int64_t& d : order) d += lead;
   for (int d = lead; d-- > 0;) order.insert(order.begin(), d);
   return order;
 }
-// The first `lead` of `sizes`, and `image` behind them.
+// Returns the first `lead` of `sizes`, followed by `image`.
 std::vector<Expr> WithLead(const std::vector<Expr>& sizes, int lead, std::vector<Expr> image) {
   image.insert(image.begin(), sizes.begin(), sizes.begin() + lead);
   return image;
@@ -648,7 +649,7 @@ Values ChannelShuffle(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Reshape(e.Permute(e.Reshape(self, split), perm), s)};
 }
 
-// pad_sequence(sequences, batch_first, padding_value, padding_side): each filled up to the longest, then stacked.
+// pad_sequence(sequences, batch_first, padding_value, padding_side): fills each up to the longest, then stacks them.
 Values PadSequence(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(bool batch_first, call.GetBoolOr("batch_first", false));
   SMELT_ASSIGN_OR_RETURN(double padding, call.GetDoubleOr("padding_value", 0));

@@ -1,5 +1,5 @@
-// Softmax, normalizations, variances and norms. They compute in the compute dtype inside and round once at the end, as
-// PyTorch's kernels do.
+// Decomposes softmax, normalizations, variances and norms. They use the compute dtype inside and round once at the end,
+// as PyTorch's kernels do.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -30,7 +30,7 @@ Values Softmax(Emit& e, const OpCall& call, bool log, bool safe) {
     return std::vector<ValueId>{e.Cast(log ? zero : e.Exp(zero), out)};
   }
   dim = WrapDim(dim, e.Rank(x));
-  // An empty tensor has no largest element, and the result is as empty.
+  // An empty tensor has no largest element, and its result is empty too.
   if (e.Sizes(x)[dim] == Expr(0)) return std::vector<ValueId>{e.Cast(e.Exp(x), out)};
   ValueId m = e.Amax(x, {dim}, true);
   e.MayBeOfNothing(m, e.Sizes(x)[dim]);
@@ -40,14 +40,14 @@ Values Softmax(Emit& e, const OpCall& call, bool log, bool safe) {
   ValueId sum = e.Sum(exps, {dim}, true);
   ValueId result;
   if (log) {
-    // Along the last dim PyTorch's kernel keeps the sum, and its logarithm, in the dtype of the result.
+    // Along the last dim PyTorch's kernel keeps the sum and its logarithm in the dtype of the result.
     const bool kept = dim == e.Rank(x) - 1;
     const auto keep = [&](ValueId v) { return kept ? e.Cast(e.Cast(v, out), e.DTypeOf(x)) : v; };
     result = e.Sub(shifted, keep(e.Log(keep(sum))));
   } else if (safe) {
     result = e.Where(e.EqN(sum, 0), e.Fill(sum, 0), e.Div(exps, sum));
   } else {
-    // One division a row; the sum is at least 1 (or NaN), so that its inverse is a normal number.
+    // One division per row: the sum is at least 1 (or NaN), so its inverse is a normal number.
     result = e.Mul(exps, e.Op("aten::reciprocal", {sum}));
   }
   return std::vector<ValueId>{e.Cast(result, out)};
@@ -89,9 +89,10 @@ Values LogSumExp(Emit& e, const OpCall& call) {
 struct Moments {
   ValueId centered, mean, var;  // mean and var keep the dims; var is the mean square
 };
-// The mean of the distances from the first mean shows what the sum lost and what rounding the mean loses: for nearly
-// equal elements that is as much as their differences. (PyTorch's running mean of equal elements is each of them.) Its
-// square is nothing beside the variance, unless elements differ in their last bits alone.
+// The mean of the distances from the first mean corrects rounding errors of the sum and of the mean; for nearly equal
+// elements these are as large as the differences between elements. (PyTorch's running mean of equal elements is exactly
+// that element.) The square of this correction is negligible in the variance, unless elements differ only in their last
+// bits.
 Moments MomentsOf(Emit& e, ValueId x, const std::vector<int64_t>& dims) {
   Moments m;
   const ValueId first = e.Mean(x, dims, true);
@@ -139,7 +140,7 @@ Values RmsNorm(Emit& e, const OpCall& call) {
   const ValueId input = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> shape, call.GetExprs("normalized_shape"));
   const DType t = e.DTypeOf(input);
-  // That of the dtype in which PyTorch computes, whatever the dtype.
+  // The epsilon of the dtype in which PyTorch computes, regardless of the input's dtype.
   const double default_eps =
       t == DType::kFloat64 ? std::numeric_limits<double>::epsilon() : std::numeric_limits<float>::epsilon();
   SMELT_ASSIGN_OR_RETURN(double eps, call.GetDoubleOr("eps", default_eps));
@@ -155,14 +156,14 @@ Values RmsNorm(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{y, rstd};
 }
 
-// [C] as [1, C, 1, ...] of the given rank.
+// Returns [C] as [1, C, 1, ...] of the given rank.
 ValueId PerChannel(Emit& e, ValueId v, int rank) {
   std::vector<Expr> sizes(rank, Expr(1));
   sizes[1] = e.Sizes(v)[0];
   return e.View(v, sizes);
 }
 
-// x * (w / sqrt(var + eps)) + (b - mean * w / sqrt(var + eps)): as PyTorch's CPU kernel evaluates it.
+// x * (w / sqrt(var + eps)) + (b - mean * w / sqrt(var + eps)), as PyTorch's CPU kernel evaluates it.
 ValueId NormalizeByStatistics(Emit& e, ValueId x, ValueId mean, ValueId var, ValueId weight, ValueId bias,
                               bool has_weight, bool has_bias, double eps) {
   const DType t = e.DTypeOf(x);
@@ -200,7 +201,7 @@ absl::StatusOr<BatchNormArgs> GetBatchNormArgs(const OpCall& call) {
   return a;
 }
 
-// batch_norm and native_batch_norm with given statistics, or in training without running ones;
+// batch_norm and native_batch_norm, with given statistics or in training without running statistics;
 // _native_batch_norm_legit_*.
 Values BatchNorm(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(BatchNormArgs a, GetBatchNormArgs(call));
@@ -228,7 +229,7 @@ Values BatchNorm(Emit& e, const OpCall& call) {
     if (d != 1) dims.push_back(d);
   }
   const Expr count = e.Count(x, dims);
-  // In the compute dtype: in float64, as PyTorch's, this would be eleven kernels for one.
+  // Uses the compute dtype: in float64, which PyTorch uses, this would be eleven kernels instead of one.
   Moments m = MomentsOf(e, x, dims);
   ValueId invstd = e.Rsqrt(e.AddN(m.var, a.eps));
   ValueId y = e.Mul(m.centered, invstd);
@@ -280,8 +281,8 @@ Values GroupNorm(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double eps, call.GetDoubleOr("eps", 1e-5));
   const std::vector<Expr> s = e.Sizes(input);
   const int rank = static_cast<int>(s.size());
-  // Over one domain from the first operation to the last, so that it is one kernel: batch, groups, channels of a group,
-  // places.
+  // All operations have the same domain (batch, groups, channels of a group, positions), so that they become one
+  // kernel.
   std::vector<Expr> domain = {s[0], groups, FloorDiv(s[1], Expr(groups))}, per_channel = {groups, domain[2]};
   std::vector<int64_t> dims = {2};
   if (rank > 2) {
@@ -316,7 +317,7 @@ Values Variance(Emit& e, const OpCall& call) {
     SMELT_ASSIGN_OR_RETURN(bool unbiased, call.GetBoolOr("unbiased", true));
     correction = unbiased ? 1 : 0;
   }
-  // In float64, as in PyTorch's kernel: squares may be beyond float32's range where their root is not.
+  // Uses float64, as PyTorch's kernel does: squares may exceed the range of float32 where their root does not.
   ValueId x = e.Cast(self, DType::kFloat64);
   ValueId mean = e.Mean(x, dims, true);
   ValueId sum = e.Sum(e.Square(e.Sub(x, mean)), dims, keepdim);
@@ -333,7 +334,7 @@ Values Variance(Emit& e, const OpCall& call) {
   var = e.Cast(var, t);
   if (!with_mean) return std::vector<ValueId>{var};
   if (!keepdim) {
-    // The same mean without the dims that it keeps: one pass for both.
+    // The same mean without the kept dims: one pass computes both.
     std::vector<Expr> sizes;
     for (int64_t d = 0; d < e.Rank(x); ++d) {
       if (std::find(dims.begin(), dims.end(), d) == dims.end()) sizes.push_back(e.Sizes(x)[d]);
@@ -364,8 +365,9 @@ ValueId MagnitudesFor(Emit& e, ValueId x, DType out) {
   return e.Cast(IsComplex(e.DTypeOf(x)) ? e.Abs(x) : x, OpMathType(out));
 }
 
-// The largest or, of a negative order, the smallest sum of the magnitudes of a column (order 1) or of a row (infinite),
-// or singular value (order 2); the sum of the singular values ("nuc"); the root of the sum of all squares ("fro").
+// Order 1: the largest sum of the magnitudes of a column; infinite order: of a row; order 2: the largest singular
+// value; a negative order: the smallest of these. "nuc": the sum of the singular values. "fro": the root of the sum of
+// all squares.
 Values MatrixNorm(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
   double p = 2;
@@ -414,7 +416,7 @@ Values VectorNorm(Emit& e, const OpCall& call) {
   ValueId self = call.arg(0).value;
   const std::string& name = call.op().name();
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(self)));
-  // Only linalg_norm takes an order to be one of matrices.
+  // Only linalg_norm treats an order as that of a matrix norm.
   if (name == "aten::linalg_norm" && !call.IsNone("ord") &&
       (call.IsNone("dim") ? e.Rank(self) == 2 : dims.size() == 2)) {
     return MatrixNorm(e, call);
@@ -460,7 +462,7 @@ Values PairwiseDistance(Emit& e, const OpCall& call) {
 }
 
 Values NanToMean(Emit& e, const OpCall& call) {
-  // nanmean = nansum / count of numbers, which is a sum of the elements' dtype
+  // nanmean is nansum divided by the count of numbers, which is a sum in the elements' dtype.
   ValueId x = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsArg(call, "dim", e.Rank(x)));
   SMELT_ASSIGN_OR_RETURN(bool keepdim, call.GetBoolOr("keepdim", false));

@@ -1,5 +1,5 @@
-// Functions of numbers that are no single expression: common divisors, gamma functions of several dims, sequences
-// between numbers, running sums of exponentials.
+// Decomposes numeric functions that are no single expression: common divisors, multivariate gamma functions, sequences
+// between two numbers, cumulative sums of exponentials.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -16,15 +16,15 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<ValueId>>;
 
-// Steps of Euclid's algorithm that are enough for any two numbers of `bits` bits: neighbours in Fibonacci's sequence,
-// whose quotient is the golden ratio, take the most.
+// The number of steps of Euclid's algorithm that suffices for any two numbers of `bits` bits: consecutive Fibonacci
+// numbers, whose quotient is the golden ratio, take the most.
 int EuclidSteps(int bits) { return static_cast<int>(bits / std::log2(std::numbers::phi)) + 2; }
 
 Values GcdOrLcm(Emit& e, const OpCall& call) {
   const DType t = *e.TypeOf(call.arg(0).value).dtype;
   const DType u = *e.TypeOf(call.arg(1).value).dtype;
   if (!IsIntegral(t) || !IsIntegral(u)) return call.Error("integers are expected");
-  // The smaller one of a mixed pair is widened by adding a zero of the other's dtype.
+  // If the dtypes differ, the smaller one is widened by adding a zero of the other dtype.
   const ValueId zero = e.Op("aten::mul.Scalar", {call.arg(1).value, e.Const(int64_t{0})});
   const ValueId x = e.Add(call.arg(0).value, zero);
   const DType common = e.DTypeOf(x);
@@ -32,7 +32,7 @@ Values GcdOrLcm(Emit& e, const OpCall& call) {
   const bool is_signed = common != DType::kUInt8;
   ValueId a = is_signed ? e.Abs(x) : x, b = is_signed ? e.Abs(y) : y;
   for (int i = EuclidSteps(8 * ItemSize(common)); i > 0; --i) {
-    // Once b is 0 nothing changes any more.
+    // Once b is 0, further steps change nothing.
     const ValueId rest = e.Op("aten::fmod.Tensor", {a, e.Op("aten::clamp_min", {b, e.Const(int64_t{1})})});
     a = e.Where(e.Op("aten::eq.Scalar", {b, e.Const(int64_t{0})}), a, b);
     b = rest;
@@ -40,13 +40,13 @@ Values GcdOrLcm(Emit& e, const OpCall& call) {
   if (call.op().name() == "aten::gcd") return std::vector<ValueId>{a};
   const ValueId divisor = e.Op("aten::clamp_min", {a, e.Const(int64_t{1})});
   const ValueId quotient = e.Op("aten::div.Tensor_mode", {x, divisor, e.Const(std::string("trunc"))});
-  // As C++ multiplies: small integers as int.
+  // Multiplies as C++ does: small integers as int.
   const DType wide = ItemSize(common) < 4 ? DType::kInt32 : common;
   return std::vector<ValueId>{e.Cast(e.Abs(e.Mul(e.Cast(quotient, wide), e.Cast(y, wide))), common)};
 }
 
-// polygamma(n, self) of n 0 (digamma) and 1, which is PyTorch's series behind six steps of the recurrence, mirrored
-// below a half.
+// polygamma(n, self) for n = 0 (digamma) and n = 1, which is PyTorch's series after six steps of the recurrence,
+// mirrored below 1/2.
 Values Polygamma(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t n, call.GetInt("n"));
   ValueId x = TensorArg(call, "self");
@@ -75,7 +75,8 @@ Values Polygamma(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(e.Where(mirrored, e.Neg(sum), sum), t)};
 }
 
-// log of the multivariate gamma function of p dims: the sum of lgamma(x - i / 2), i < p, and p (p - 1) / 4 log(pi).
+// The logarithm of the multivariate gamma function of dimension p: the sum of lgamma(x - i / 2) for i < p, plus p (p -
+// 1) / 4 log(pi).
 Values Mvlgamma(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t p, call.GetInt("p"));
   if (p < 1 || p > 64) return call.Error("p must be in [1, 64]");
@@ -87,13 +88,13 @@ Values Mvlgamma(Emit& e, const OpCall& call) {
         e.Op("aten::lgamma", {e.AddN(x, (1 - static_cast<double>(p)) / 2 + static_cast<double>(i) / 2)});
     sum = i == 0 ? term : e.Add(sum, term);
   }
-  // PyTorch sums over a dim of its own, and a sum is contiguous.
+  // PyTorch sums over an additional dim, and a sum is contiguous.
   return std::vector<ValueId>{
       e.Contiguous(e.AddN(sum, static_cast<double>(p * (p - 1)) / 4 * std::log(std::numbers::pi)))};
 }
 
-// frexp(x): x = mantissa * 2^exponent, 0.5 <= |mantissa| < 1, by the bits; 0, infinities and NaN are their own
-// mantissa.
+// frexp(x): x = mantissa * 2^exponent with 0.5 <= |mantissa| < 1, computed from the bits; 0, infinities and NaN are
+// their own mantissa.
 Values Frexp(Emit& e, const OpCall& call) {
   const DType t = e.DTypeOf(call.arg(0).value);
   if (!IsFloating(t)) return call.Error("torch.frexp() only supports floating-point dtypes");
@@ -102,7 +103,7 @@ Values Frexp(Emit& e, const OpCall& call) {
   const int digits = wide ? 52 : 23, bias = wide ? 1022 : 126;
   const int64_t exponent_bits = (wide ? int64_t{0x7ff} : int64_t{0xff}) << digits;
   const ValueId x = e.Cast(call.arg(0).value, wide ? t : DType::kFloat32), magnitude = e.Abs(x);
-  // Subnormal numbers are made normal.
+  // Scales subnormal numbers to normal ones.
   const ValueId small = e.Op("aten::lt.Scalar", {magnitude, e.Const(std::ldexp(1.0, -bias))});
   const ValueId normal = e.Where(small, e.MulN(x, std::ldexp(1.0, digits + 2)), x);
   const ValueId bits = e.Op("aten::view.dtype", {normal, e.Const(ScalarTypeOf(bits_type))});
@@ -121,8 +122,8 @@ Values Frexp(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(mantissa, t), e.Cast(exponent, DType::kInt32)};
 }
 
-// linspace with a tensor among its ends; logspace: base to the power of such a sequence. PyTorch counts from the nearer
-// end, for integers in double, between integers.
+// linspace with a tensor as an end; logspace: base to the power of such a sequence. PyTorch counts from the nearer end;
+// for integer dtypes it truncates the ends and computes in double.
 Values Sequence(Emit& e, const OpCall& call) {
   const bool powers = call.op().name() == "aten::logspace";
   SMELT_ASSIGN_OR_RETURN(int64_t steps, call.GetInt("steps"));
@@ -152,7 +153,7 @@ Values Sequence(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(out, t)};
 }
 
-// The arguments of every window: n elements, symmetric from the first to `last`.
+// The arguments of each window function: n elements, symmetric from the first to `last`.
 struct WindowArgs {
   int64_t n, last;
   DType dtype;
@@ -186,7 +187,7 @@ Values Window(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.AddN(e.MulN(cosine, -beta), alpha)};
 }
 
-// bartlett_window: up to 1 and down again; kaiser_window: a Bessel function over an arc.
+// bartlett_window rises to 1 and falls again; kaiser_window is a Bessel function over an arc.
 Values ArcWindow(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(WindowArgs w, GetWindowArgs(call));
   if (w.n <= 1) return std::vector<ValueId>{e.Full(w.dtype, {w.n}, 1)};
@@ -204,8 +205,8 @@ Values ArcWindow(Emit& e, const OpCall& call) {
       e.Cast(e.Op("aten::div.Tensor", {at, e.Op("aten::i0", {e.Scalar(w.dtype, beta)})}), w.dtype)};
 }
 
-// fft_fftfreq(n, d): the frequencies of a spectrum's elements, the upper half as negative ones; fft_rfftfreq: of half
-// of it.
+// fft_fftfreq(n, d): the frequencies of a spectrum's elements, the upper half as negative frequencies; fft_rfftfreq:
+// those of half a spectrum.
 Values Frequencies(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t n, call.GetInt("n"));
   SMELT_ASSIGN_OR_RETURN(double d, call.GetDoubleOr("d", 1));
@@ -221,7 +222,8 @@ Values Frequencies(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.MulN(i, 1 / (static_cast<double>(n) * d))};
 }
 
-// Each element becomes the logaddexp of itself and what 1, 2, 4, ... in front of it have summed up.
+// A parallel prefix sum: each element becomes the logaddexp of itself and the partial result 1, 2, 4, ... elements
+// before it.
 Values LogCumSumExp(Emit& e, const OpCall& call) {
   ValueId x = call.arg(0).value;
   if (!IsFloating(e.DTypeOf(x))) return call.Unsupported("numbers that are not floating");
@@ -231,7 +233,7 @@ Values LogCumSumExp(Emit& e, const OpCall& call) {
   const DType t = e.DTypeOf(x);
   const std::optional<int64_t> n = e.Sizes(x)[dim].Constant();
   if (!n) return call.Unsupported("a dim whose size is not known");
-  // As many roundings as there are steps: in float64, as PyTorch's.
+  // Every step rounds once, so it computes in float64, as PyTorch does.
   x = e.Cast(x, DType::kFloat64);
   if (*n <= 1) x = e.Op("aten::clone", {x, e.None()});
   for (int64_t before = 1; before < *n; before *= 2) {
@@ -243,7 +245,7 @@ Values LogCumSumExp(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(x, t)};
 }
 
-// all and any of bools, by the names that torch._check_tensor_all gives them.
+// all and any of bools, under the names that torch._check_tensor_all uses.
 Values IsTrue(Emit& e, const OpCall& call) {
   const ValueId x = call.arg(0).value;
   if (e.DTypeOf(x) != DType::kBool) return call.Error("a tensor of bools is expected");

@@ -1,6 +1,6 @@
-// Optimizers' steps over lists of tensors as single operators (_fused_sgd_, _fused_adam_, ...), and the gradient
-// scaler's. PyTorch's kernels go through each parameter's memory once and write everything at its end, so that each
-// parameter is a few elementwise operators and a copy_ for each tensor that is written.
+// Decomposes the steps of optimizers over lists of tensors (_fused_sgd_, _fused_adam_, ...), and those of the gradient
+// scaler. PyTorch's kernels traverse each parameter's memory once and write everything at the end, so each parameter
+// becomes a few elementwise operators and one copy_ per written tensor.
 #include <cmath>
 #include <optional>
 #include <string>
@@ -23,10 +23,10 @@ using Values = absl::StatusOr<std::vector<ValueId>>;
 
 void CopyInto(Emit& e, ValueId to, ValueId from) { e.Op("aten::copy_", {to, from, e.Const(false)}); }
 
-// A tensor of one element, of whatever shape, as a scalar tensor of `t`.
+// Returns a tensor of one element, of any shape, as a scalar tensor of dtype `t`.
 ValueId OneNumber(Emit& e, ValueId v, DType t) { return e.Cast(e.Reshape(v, {}), t); }
 
-// A hyperparameter: a number of the program, or computed from a tensor (a step, a learning rate) in float64.
+// A hyperparameter: a number of the program, or a value computed from a tensor (a step, a learning rate) in float64.
 struct Number {
   double constant = 0;
   ValueId tensor;  // a scalar of float64, if it is valid
@@ -40,7 +40,8 @@ class Step {
   Step(Emit& e, const OpCall& call, ValueId param)
       : e_(e), call_(call), dtype_(e.DTypeOf(param)), compute_(OpMathType(dtype_)) {}
 
-  // The number as the kernel takes it: in the dtype that it computes with, and first in the parameter's if `rounded`.
+  // Multiplies by the number as the kernel sees it: in the dtype of the computation, first rounded to the parameter's
+  // dtype if `rounded`.
   ValueId Mul(ValueId x, const Number& n, bool rounded = false) {
     if (n.IsTensor()) {
       const ValueId in = rounded ? e_.Cast(e_.Cast(n.tensor, dtype_), compute_) : e_.Cast(n.tensor, compute_);
@@ -54,7 +55,7 @@ class Step {
     return number;
   }
   Number Double(ValueId v) { return {0, OneNumber(e_, v, DType::kFloat64)}; }
-  // f of numbers that are constants, else of tensors: arithmetic as the kernels do it, in float64.
+  // Computes on constants if both are numbers, else on tensors: in float64, as the kernels do.
   Number Add(const Number& a, double b) { return a.IsTensor() ? Of(e_.AddN(a.tensor, b)) : Number{a.constant + b, {}}; }
   Number Times(const Number& a, double b) {
     return a.IsTensor() ? Of(e_.MulN(a.tensor, b)) : Number{a.constant * b, {}};
@@ -69,7 +70,7 @@ class Step {
   }
   Number Root(const Number& a) { return Of(e_.Sqrt(AsTensor(a))); }
 
-  // The gradient as the step takes it: unscaled (and written back so), negated, with the decayed weight.
+  // Returns the gradient that the step uses: unscaled (and written back so), negated, plus the decayed weight.
   absl::StatusOr<ValueId> Gradient(ValueId grad, ValueId param, bool decays, bool rounded) {
     ValueId g = ToCompute(e_, grad);
     if (const ValueId scale = TensorArg(call_, "grad_scale"); scale != ValueId()) {
@@ -82,7 +83,7 @@ class Step {
     if (decays && weight_decay != 0) g = e_.Add(g, Mul(ToCompute(e_, param), {weight_decay, {}}, rounded));
     return g;
   }
-  // At the end of the step, unless an infinite gradient was found.
+  // Writes at the end of the step, unless an infinite gradient was found.
   void Write(ValueId to, ValueId value) { writes_.push_back({to, value}); }
   absl::Status Finish() {
     ValueId skipped;
@@ -108,8 +109,8 @@ class Step {
   std::vector<std::pair<ValueId, ValueId>> writes_;
 };
 
-// The elements of the lists `names`, one list a name, all as long as the first. PyTorch's kernels pair elements by
-// their place in memory: of tensors that are not contiguous that is another answer than anyone means.
+// Returns the elements of the lists `names`, one list per name, all as long as the first. PyTorch's kernels pair
+// elements by their position in memory, which gives an unintended result for tensors that are not contiguous.
 absl::StatusOr<std::vector<std::vector<ValueId>>> Lists(Emit& e, const OpCall& call,
                                                         const std::vector<absl::string_view>& names) {
   std::vector<std::vector<ValueId>> out;
@@ -151,7 +152,7 @@ absl::StatusOr<Number> LearningRate(Emit& e, const OpCall& call) {
   return Number{lr, {}};
 }
 
-// A step's count, a tensor of one element.
+// Returns the step counts, tensors of one element.
 absl::StatusOr<std::vector<ValueId>> StepCounts(const OpCall& call, size_t n) {
   std::vector<ValueId> out;
   const OpArg* list = call.Find("state_steps");
@@ -165,7 +166,7 @@ absl::StatusOr<std::vector<ValueId>> StepCounts(const OpCall& call, size_t n) {
   return out;
 }
 
-// The replacement of an operator without results: the answer of a rule must not be empty.
+// The replacement of an operator without results: the result of a rule must not be empty.
 Values Nothing(const Emit& e) {
   if (!e.ok()) return e.status();
   return std::vector<ValueId>{ValueId()};
@@ -238,7 +239,7 @@ Values FusedAdam(Emit& e, const OpCall& call) {
 }
 
 // _fused_adagrad_(self, grads, state_sums, state_steps, *, lr, lr_decay, weight_decay, eps, maximize, grad_scale,
-// found_inf). Its kernel takes its numbers in the parameters' dtype.
+// found_inf). Its kernel converts its numbers to the parameters' dtype.
 Values FusedAdagrad(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double lr_decay, call.GetDouble("lr_decay"));
   SMELT_ASSIGN_OR_RETURN(double eps, call.GetDouble("eps"));
@@ -268,8 +269,8 @@ absl::Status CheckOneFloat(const OpCall& call, absl::string_view name) {
   return absl::OkStatus();
 }
 
-// _amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale): found_inf becomes 1 if an element of some
-// tensor is not finite; all are multiplied by inv_scale.
+// _amp_foreach_non_finite_check_and_unscale_(self, found_inf, inv_scale): sets found_inf to 1 if any element of any
+// tensor is not finite, and multiplies all tensors by inv_scale.
 Values Unscale(Emit& e, const OpCall& call) {
   SMELT_RETURN_IF_ERROR(CheckOneFloat(call, "found_inf"));
   SMELT_RETURN_IF_ERROR(CheckOneFloat(call, "inv_scale"));
@@ -288,8 +289,8 @@ Values Unscale(Emit& e, const OpCall& call) {
   return Nothing(e);
 }
 
-// _amp_update_scale_(self, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval): smaller after an
-// infinite gradient, larger after so many steps without one unless that would be infinite.
+// _amp_update_scale_(self, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval): lowers the scale
+// after an infinite gradient, and raises it after growth_interval steps without one unless it would become infinite.
 Values UpdateScale(Emit& e, const OpCall& call) {
   SMELT_RETURN_IF_ERROR(CheckOneFloat(call, "self"));
   SMELT_RETURN_IF_ERROR(CheckOneFloat(call, "found_inf"));

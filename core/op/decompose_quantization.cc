@@ -1,4 +1,5 @@
-// Quantization: fake_quantize_*, and torch.ao's quantized_decomposed operators, whose tensors are plain integers.
+// Decomposes quantization: fake_quantize_* and torch.ao's quantized_decomposed operators, whose tensors are plain
+// integers.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -22,7 +23,7 @@ ValueId Reciprocal(Emit& e, ValueId v) { return e.Op("aten::reciprocal", {v}); }
 
 // --- fake_quantize ---
 
-// The parameters of quantizing and dequantizing, of one channel or of all.
+// The parameters of quantizing and dequantizing, for one channel or for all.
 struct QuantParams {
   ValueId scale, inverse, zero;
   bool round_last = false;  // after the zero point is added, which is no whole number
@@ -30,7 +31,7 @@ struct QuantParams {
 
 constexpr char kZeroPointRange[] = "`zero_point` must be between `quant_min` and `quant_max`.";
 
-// A number for the whole tensor: the scale is a float32, the zero point is cut to a whole number.
+// One value for the whole tensor: the scale is a float32, and the zero point is truncated to an integer.
 absl::StatusOr<QuantParams> TensorQuantParams(Emit& e, const OpCall& call, int64_t low, int64_t high) {
   QuantParams p;
   if (call.arg(1).IsTensor()) {
@@ -48,7 +49,7 @@ absl::StatusOr<QuantParams> TensorQuantParams(Emit& e, const OpCall& call, int64
   return p;
 }
 
-// A number for each index along `axis`, where PyTorch wants the zero points within the range if they are whole.
+// One value per index along `axis`. PyTorch requires integer zero points to be within the range.
 absl::StatusOr<QuantParams> ChannelQuantParams(Emit& e, const OpCall& call, int64_t low, int64_t high) {
   const ValueId self = call.arg(0).value, scale = call.arg(1).value, zero = call.arg(2).value;
   SMELT_ASSIGN_OR_RETURN(int64_t axis, call.GetInt("axis"));
@@ -75,7 +76,7 @@ absl::StatusOr<QuantParams> ChannelQuantParams(Emit& e, const OpCall& call, int6
 }
 
 // fake_quantize_per_tensor_affine and fake_quantize_per_channel_affine(self, scale, zero_point, [axis,] quant_min,
-// quant_max), and their forms with a second result: where the rounded number needs no clamping.
+// quant_max), and their forms with a second result: a mask of the elements that need no clamping.
 Values FakeQuantize(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(int64_t low, call.GetInt("quant_min"));
   SMELT_ASSIGN_OR_RETURN(int64_t high, call.GetInt("quant_max"));
@@ -87,9 +88,9 @@ Values FakeQuantize(Emit& e, const OpCall& call) {
   ValueId q = e.Mul(ToCompute(e, self), p.inverse);
   q = p.round_last ? e.Op("aten::round", {e.Add(q, p.zero)}) : e.Add(e.Op("aten::round", {q}), p.zero);
   const ValueId least = e.Fill(q, static_cast<double>(low)), most = e.Fill(q, static_cast<double>(high));
-  // Numbers of channels become int64 in PyTorch: those beyond it become the least one.
+  // PyTorch converts the values of channels to int64: values out of its range become the smallest int64.
   if (channels) q = e.Where(e.Op("aten::ge.Scalar", {q, e.Const(0x1p63)}), e.Fill(q, -0x1p63), q);
-  // fmax takes the number, not the NaN.
+  // fmax returns the number, not the NaN.
   ValueId out = e.Sub(e.Op("aten::fmin", {e.Op("aten::fmax", {q, least}), most}), p.zero);
   if (!channels) out = e.Cast(out, DType::kFloat32);
   out = e.Cast(e.Mul(out, p.scale), e.DTypeOf(self));
@@ -106,7 +107,7 @@ Values FakeQuantize(Emit& e, const OpCall& call) {
 
 // --- quantized_decomposed ---
 
-// The range of the numbers that a quantized tensor holds, as numbers or, in the overloads named tensor2, as tensors.
+// The range of a quantized tensor's values, as numbers or, in the overloads named tensor2, as tensors.
 struct QuantRange {
   ValueId low, high;  // float32, without dims
   DType dtype;
@@ -150,7 +151,7 @@ absl::StatusOr<QuantRange> RangeArg(Emit& e, const OpCall& call) {
   return range;
 }
 
-// A scale or a zero point: a number, or a tensor of one element. In `t`, without dims.
+// Returns a scale or a zero point, given as a number or as a tensor of one element, as a scalar tensor of dtype `t`.
 absl::StatusOr<ValueId> OneNumber(Emit& e, const OpCall& call, absl::string_view name, DType t) {
   const ValueId tensor = TensorArg(call, name);
   if (tensor.valid()) {
@@ -163,7 +164,7 @@ absl::StatusOr<ValueId> OneNumber(Emit& e, const OpCall& call, absl::string_view
   return e.Scalar(t, v);
 }
 
-// The tensor to be quantized: float32, or a half type that becomes float32.
+// Returns the tensor to quantize: a float32, or a half type that is converted to float32.
 absl::StatusOr<ValueId> FloatInput(Emit& e, const OpCall& call) {
   const ValueId input = call.arg(0).value;
   const DType t = e.DTypeOf(input);
@@ -178,7 +179,7 @@ absl::Status CheckQuantizedInput(Emit& e, const OpCall& call) {
   return call.Error(absl::StrCat("the input must be ", Name(t), " as the argument dtype says, not ", Name(is)));
 }
 
-// The dtype that the argument asks for; float32 if it is None.
+// Returns the requested dtype; float32 if the argument is None.
 absl::StatusOr<DType> DequantizedDType(const OpCall& call, absl::string_view name) {
   if (call.IsNone(name)) return DType::kFloat32;
   const std::optional<DType> t = call.GetDType(name);
@@ -213,7 +214,7 @@ Values DequantizePerTensor(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(e.Mul(centred, scale), out)};
 }
 
-// A tensor whose channels were brought to the front, and the numbers of each channel beside it.
+// A tensor with its channels moved to the front, and the parameters of each channel next to it.
 class Channels {
  public:
   static absl::StatusOr<Channels> Of(Emit& e, const OpCall& call, ValueId input) {
@@ -232,7 +233,7 @@ class Channels {
     if (const ValueId zeros = TensorArg(call, "zero_points"); zeros.valid()) c.zeros = e.View(zeros, c.sizes_);
     return c;
   }
-  // There and back: two dims change their places.
+  // The same permutation moves there and back: it swaps two dims.
   ValueId Swap(Emit& e, ValueId v) const { return e.Permute(v, order_); }
 
   ValueId scales, zeros;
@@ -312,7 +313,7 @@ Values DequantizePerToken(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(e.Mul(v, TensorArg(call, "scales")), out)};
 }
 
-// [rows, columns] as [rows * columns / group_size, group_size].
+// Returns [rows, columns] as [rows * columns / group_size, group_size].
 absl::StatusOr<ValueId> Groups(Emit& e, const OpCall& call) {
   const ValueId input = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(int64_t size, call.GetInt("group_size"));
@@ -326,7 +327,7 @@ absl::StatusOr<ValueId> Groups(Emit& e, const OpCall& call) {
   return e.Reshape(input, {e.Sizes(input)[0] * (*columns / size), Expr(size)});
 }
 
-// The numbers of the groups as a column.
+// Returns the parameters of the groups as a column.
 ValueId Column(Emit& e, ValueId v) { return e.Reshape(v, {Product(e.Sizes(v)), Expr(1)}); }
 
 // quantize_per_channel_group(input, scales, zero_points, quant_min, quant_max, dtype, group_size)
@@ -389,7 +390,7 @@ Values ChooseTokenParams(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{scales, e.Full(e.DTypeOf(scales), e.Sizes(scales), 0)};
 }
 
-// choose_qparams_per_token_asymmetric(input, dtype): of int8, whatever dtype says.
+// choose_qparams_per_token_asymmetric(input, dtype): for int8, regardless of dtype.
 Values ChooseAsymmetricTokenParams(Emit& e, const OpCall& call) {
   constexpr int64_t kLow = -128, kHigh = 127;
   const ValueId input = call.arg(0).value;

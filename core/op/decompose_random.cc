@@ -1,4 +1,4 @@
-// Random operators, as functions of uniform, normal and exponential draws.
+// Decomposes random operators into functions of uniform, normal and exponential draws.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,7 +14,7 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<ValueId>>;
 
-// Draws in [0, 1), or normal ones ("aten::randn").
+// Returns draws from [0, 1), or normal ones ("aten::randn").
 ValueId Draws(Emit& e, const std::vector<Expr>& sizes, DType t, const char* op = "aten::rand") {
   return e.Op(op, {e.Ints(sizes), e.Const(ScalarTypeOf(t)), e.None(), e.None(), e.None()});
 }
@@ -39,7 +39,7 @@ Values Cauchy(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(e.AddN(e.MulN(e.Op("aten::tan", {angle}), sigma), median), t)};
 }
 
-// How many trials until one succeeds.
+// Returns the number of trials until the first success.
 Values Geometric(Emit& e, const OpCall& call) {
   SMELT_ASSIGN_OR_RETURN(double p, call.GetDouble("p"));
   if (!(p > 0 && p < 1)) return call.Error("geometric_ expects p to be in (0, 1)");
@@ -57,7 +57,7 @@ Values Random(Emit& e, const OpCall& call) {
   if (IsFloating(t)) {
     most = int64_t{1} << (t == DType::kFloat64 ? 53 : t == DType::kFloat32 ? 24 : t == DType::kFloat16 ? 11 : 8);
   } else {
-    // Bounds are doubles where they are drawn.
+    // The bounds are doubles at the draw.
     const int bits = t == DType::kBool ? 1 : 8 * ItemSize(t) - (IsSigned(t) ? 1 : 0);
     most = (int64_t{1} << std::min(bits, 53)) - 1;
   }
@@ -69,7 +69,7 @@ Values Random(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(drawn, t)};
 }
 
-// normal(mean, std) of which one or both are tensors; that of numbers is drawn as it is.
+// normal(mean, std) with one or two tensors; with two numbers it stays as it is.
 Values Normal(Emit& e, const OpCall& call) {
   const OpArg &mean = call.arg(0), &std = call.arg(1);
   if (!mean.IsTensor() && !std.IsTensor()) return std::vector<ValueId>();
@@ -91,8 +91,9 @@ Values Normal(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{mean.IsTensor() ? e.Add(out, mean.value) : e.AddN(out, mean.number)};
 }
 
-// multinomial(self, num_samples, replacement): categories, by their weights. One sample, or such as differ, are those
-// whose weights divided by exponential draws are the greatest; others are found in the running sum.
+// multinomial(self, num_samples, replacement): draws categories by their weights. For one sample, or without
+// replacement, the samples have the largest quotients of weight and exponential draw; otherwise they are found in the
+// cumulative sum.
 Values Multinomial(Emit& e, const OpCall& call) {
   const ValueId weights = ToCompute(e, call.arg(0).value);
   const int rank = e.Rank(weights);
@@ -125,7 +126,7 @@ Values Multinomial(Emit& e, const OpCall& call) {
   const ValueId at = e.Mul(Draws(e, drawn, t), e.Slice(running, rank - 1, categories - 1, categories));
   const ValueId found =
       e.Op("aten::searchsorted.Tensor", {running, at, e.Const(false), e.Const(true), e.None(), e.None()});
-  // Rounded up to the whole sum: none that cannot be.
+  // A draw that rounds up to the whole sum finds no category; the likeliest one is taken.
   const ValueId likeliest = e.Op("aten::argmax", {weights, e.Const(int64_t{-1}), e.Const(true)});
   return std::vector<ValueId>{e.Where(e.Op("aten::lt.Scalar", {found, e.Size(categories)}), found, likeliest)};
 }

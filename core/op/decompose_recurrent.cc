@@ -1,4 +1,4 @@
-// Recurrent layers, step by step: where a sequence has many, the graph grows with it.
+// Decomposes recurrent layers step by step: the graph grows with the number of steps.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "smelt/core/base/status_macros.h"
@@ -50,8 +50,8 @@ ValueId LinearWith(Emit& e, ValueId x, ValueId weight, ValueId bias, bool has_bi
   return has_bias ? e.Op("aten::addmm", {bias, x, wt, one, one}) : e.Mm(x, wt);
 }
 
-// One step: gates from the input (x W, computed for all steps at once) and the state. Returns the new states; the first
-// is the output.
+// One step of a cell, from the input's part of the gates (x W, computed for all steps at once) and the state. Returns
+// the new states; the first is the output.
 using Cell = std::vector<ValueId> (*)(Emit& e, ValueId from_input, ValueId from_state,
                                       const std::vector<ValueId>& state);
 
@@ -78,13 +78,13 @@ std::vector<ValueId> ReluCell(Emit& e, ValueId x, ValueId h, const std::vector<V
   return {e.Relu(e.Add(x, h))};
 }
 
-// A layer in one direction: its parameters, of which only the first two must be valid.
+// The parameters of a layer in one direction; only the first two must be valid.
 struct Direction {
   ValueId w_ih, w_hh, b_ih, b_hh, w_hr;
   bool reverse = false;
 };
 
-// The outputs of all steps of x, [steps, batch, width]; `state` becomes what it is after the last.
+// Returns the outputs of all steps of x, [steps, batch, width]; `state` becomes the state after the last step.
 ValueId RunDirection(Emit& e, ValueId x, const Direction& p, Cell cell, std::vector<ValueId>& state) {
   const Expr steps = e.Sizes(x)[0], batch = e.Sizes(x)[1], width = e.Sizes(x)[2], gates = e.Sizes(p.w_ih)[0];
   const int64_t count = *steps.Constant();
@@ -94,7 +94,7 @@ ValueId RunDirection(Emit& e, ValueId x, const Direction& p, Cell cell, std::vec
     return ValueId();
   }
   const bool biases = p.b_ih.valid();
-  // x W of all steps is one product.
+  // One product computes x W for all steps.
   const ValueId all =
       e.View(LinearWith(e, e.Reshape(x, {steps * batch, width}), p.w_ih, p.b_ih, biases), {steps, batch, gates});
   std::vector<ValueId> ys(count);
@@ -150,9 +150,9 @@ Values Gru(Emit& e, const OpCall& call) { return Rnn(e, call, GruCell); }
 Values RnnTanh(Emit& e, const OpCall& call) { return Rnn(e, call, TanhCell); }
 Values RnnRelu(Emit& e, const OpCall& call) { return Rnn(e, call, ReluCell); }
 
-// mkldnn_rnn_layer(input, weight0 to weight3, hx, cx, reverse, batch_sizes, mode, ...): what an LSTM is where gradients
-// are taken, a layer in one direction; steps come first whatever batch_first says. The last result, oneDNN's own, is
-// empty.
+// mkldnn_rnn_layer(input, weight0 to weight3, hx, cx, reverse, batch_sizes, mode, ...): one direction of one LSTM
+// layer, which PyTorch uses where gradients are taken. Steps come first, regardless of batch_first. The last result,
+// oneDNN's workspace, is empty.
 Values MkldnnRnnLayer(Emit& e, const OpCall& call) {
   constexpr int64_t kLstm = 2;
   SMELT_ASSIGN_OR_RETURN(int64_t mode, call.GetInt("mode"));

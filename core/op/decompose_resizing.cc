@@ -1,4 +1,5 @@
-// Images resized: bicubic and smoothed interpolation, and both kinds of linear and cubic interpolation of bytes.
+// Decomposes the resizing of images: bicubic and antialiased interpolation of floats, and linear and cubic
+// interpolation of bytes with and without antialiasing.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -18,7 +19,7 @@ namespace {
 using Values = absl::StatusOr<std::vector<ValueId>>;
 
 // One dim of upsample_*2d(self, output_size, align_corners, scales_h, scales_w) and of upsample_*2d.vec(input,
-// output_size, align_corners, scale_factors): the number of rows before and after, and their distance.
+// output_size, align_corners, scale_factors): its size before and after, and the distance of its positions.
 struct Resampled {
   int64_t in_size, out_size;
   double scale;  // a float for images that are computed in float32
@@ -34,7 +35,7 @@ absl::StatusOr<Resampled> ResampledDim(const OpCall& call, const Expr& in_size, 
   if (t != DType::kFloat64 && IsFloating(t)) scale = static_cast<float>(scale);
   return Resampled{*in_size.Constant(), *out_size.Constant(), scale, align};
 }
-// The same, of sizes that only a call may say.
+// The same for sizes that may be known only in a call.
 struct ResizedDim {
   Expr in, out;
   double given;  // the factor between them; 0: that of the sizes
@@ -69,7 +70,7 @@ absl::StatusOr<std::vector<ResizedDim>> ResizedDims(Emit& e, const OpCall& call)
       if (!(size >= 0 && size < 1e15)) return call.Error("a factor that gives no size");
       out = static_cast<int64_t>(size);
     } else {
-      // A multiple of 2^-8 is multiplied exactly.
+      // Multiplication by a multiple of 2^-8 is exact.
       const double parts = scales[k] * 256;
       if (parts != std::floor(parts) || parts < 1 || parts > 1 << 20)
         return call.Unsupported("a size known only at run time times such a factor");
@@ -88,7 +89,7 @@ absl::StatusOr<std::vector<Resampled>> ResampledDims(Emit& e, const OpCall& call
   }
   return dims;
 }
-// How far apart a dim's places are, as a number.
+// Returns the distance between a dim's positions, as a number.
 absl::StatusOr<ValueId> Distance(Emit& e, const OpCall& call, const ResizedDim& d, DType t) {
   if (d.in.IsConstant() && d.out.IsConstant()) {
     SMELT_ASSIGN_OR_RETURN(const Resampled known, ResampledDim(call, d.in, d.out, d.given, d.align, t));
@@ -97,14 +98,14 @@ absl::StatusOr<ValueId> Distance(Emit& e, const OpCall& call, const ResizedDim& 
   if (!d.align && d.given > 0)
     return e.Const(t == DType::kFloat64 ? 1 / d.given : static_cast<double>(static_cast<float>(1 / d.given)));
   const auto number = [&](const Expr& n) { return e.Op("aten::Float.Scalar", {e.Size(n)}); };
-  // A single place is at 0 wherever the next would be.
+  // A single position is at 0, whatever the distance.
   return d.align ? e.Op("aten::div.float", {number(d.in - 1), number(Max(d.out - 1, 1))})
                  : e.Op("aten::div.float", {number(d.in), number(d.out)});
 }
 
 // --- windows ---
 
-// The elements that each place of the result is a sum of, and their weights.
+// The elements that contribute to each position of the result, and their weights.
 struct Windows {
   int64_t count = 0,
           taps = 0;  // as long as the longest; the first begins at 0 or later, the last ends where the dim does
@@ -127,7 +128,7 @@ struct Windows {
   }
 };
 
-// The weight of an element at distance x: a triangle, or Keys' cubic.
+// Returns the weight of an element at distance x: a triangle, or Keys' cubic.
 template <typename T>
 T Triangle(T x) {
   x = std::abs(x);
@@ -141,8 +142,8 @@ T Keys(T x, T a) {
   return 0;
 }
 
-// The windows of _upsample_bilinear2d_aa and _upsample_bicubic2d_aa along a dim: the more the image shrinks, the wider
-// the filter is. Computed as PyTorch does, in T.
+// Returns the windows of _upsample_bilinear2d_aa and _upsample_bicubic2d_aa along a dim: the filter widens as the image
+// shrinks. Computed in T, as PyTorch does.
 template <typename T>
 Windows SmoothedWindows(const Resampled& d, bool cubic) {
   const T scale = static_cast<T>(d.scale), half = cubic ? 2 : 1;
@@ -168,8 +169,8 @@ Windows SmoothedWindows(const Resampled& d, bool cubic) {
   return Windows::Of(d.in_size, windows);
 }
 
-// The windows of upsample_bilinear2d and upsample_bicubic2d of bytes: two or four neighbours, where those beyond an
-// edge are the edge again.
+// Returns the windows of upsample_bilinear2d and upsample_bicubic2d of bytes: two or four neighbours, where positions
+// beyond an edge use the edge.
 Windows NeighbourWindows(const Resampled& d, bool cubic) {
   const int64_t half = cubic ? 2 : 1;
   std::vector<std::pair<int64_t, std::vector<double>>> windows;
@@ -190,8 +191,8 @@ Windows NeighbourWindows(const Resampled& d, bool cubic) {
   return Windows::Of(d.in_size, windows);
 }
 
-// Sums over windows along dim 2 or 3 of v; `weights` [taps, windows], of v's dtype. What lies outside a window is not
-// looked at: infinities times 0 would be NaN.
+// Sums over windows along dim 2 or 3 of v; `weights` is [taps, windows], of v's dtype. Elements outside a window are
+// not multiplied: infinities times 0 would be NaN.
 ValueId SumOfWindows(Emit& e, ValueId v, int dim, const Windows& windows, const Tensor& weights) {
   if (!e.ok()) return ValueId();
   std::vector<Expr> sizes = e.Sizes(v);
@@ -209,7 +210,7 @@ ValueId SumOfWindows(Emit& e, ValueId v, int dim, const Windows& windows, const 
   return e.Op("aten::sum.dim_IntList", {product, e.Dims({dim}), e.Const(false), dtype});
 }
 
-// A tensor of float32 or float64.
+// Returns a tensor of float32 or float64.
 Tensor Floats(DType t, const std::vector<int64_t>& sizes, const std::vector<double>& values) {
   SMELT_CHECK(t == DType::kFloat32 || t == DType::kFloat64);
   const Tensor out = Tensor::Empty(t, sizes);
@@ -221,8 +222,8 @@ Tensor Floats(DType t, const std::vector<int64_t>& sizes, const std::vector<doub
   return out;
 }
 
-// A weighted sum of bytes, in integers: the weights are multiplied by the largest power of two for which they have 16
-// bits, and the sums are rounded to bytes again.
+// Returns a weighted sum of bytes, computed in integers: the weights are scaled by the largest power of two with which
+// they fit in 16 bits, and the sums are rounded to bytes again.
 ValueId SumOfBytes(Emit& e, ValueId v, int dim, const Windows& windows) {
   double largest = 0;
   for (double w : windows.weights) largest = std::max(largest, std::isnan(w) ? 0 : w);
@@ -242,7 +243,7 @@ ValueId SumOfBytes(Emit& e, ValueId v, int dim, const Windows& windows) {
   return e.Cast(e.Op("aten::clamp", {shifted, number(0), number(255)}), DType::kUInt8);
 }
 
-// A file may claim any size: the weights are at most so many.
+// A file may claim any size, so the number of weights is limited.
 absl::Status CheckSizes(const OpCall& call, const std::vector<Resampled>& dims) {
   constexpr int64_t kMost = 1 << 22;
   for (const Resampled& d : dims) {
@@ -252,7 +253,7 @@ absl::Status CheckSizes(const OpCall& call, const std::vector<Resampled>& dims) 
   return absl::OkStatus();
 }
 
-// Columns first, as PyTorch does, each to a byte.
+// Resizes columns first, as PyTorch does, with a rounding to bytes after each dim.
 Values ResizeBytes(Emit& e, const OpCall& call, bool cubic, bool smoothed) {
   SMELT_ASSIGN_OR_RETURN(std::vector<Resampled> dims, ResampledDims(e, call));
   SMELT_RETURN_IF_ERROR(CheckSizes(call, dims));
@@ -267,14 +268,14 @@ Values ResizeBytes(Emit& e, const OpCall& call, bool cubic, bool smoothed) {
 
 // --- rules ---
 
-// The last of three dims, by the factor that is given or by that of the sizes.
+// Resizes the last of three dims, by the given factor or that of the sizes.
 ValueId ResizeLine(Emit& e, ValueId v, const ResizedDim& d) {
   return e.Op("aten::upsample_linear1d",
               {v, e.Ints({d.out}), e.Const(d.align), d.given != 0 ? e.Const(d.given) : e.None()});
 }
 
-// Kernels interpolate floats: of four neighbours, two of them in each of two rows. Where there are more rows in the end
-// than to begin with, columns first, as PyTorch does, is one row less to gather from, as often as they are more.
+// Interpolates floats in kernels from four neighbours, two of them in each of two rows. If the number of rows grows,
+// resizing columns first, as PyTorch does, gathers from fewer rows.
 Values UpsampleBilinear(Emit& e, const OpCall& call) {
   const ValueId input = call.arg(0).value;
   const DType t = e.DTypeOf(input);
@@ -291,7 +292,7 @@ Values UpsampleBilinear(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(e.View(v, {sizes[0], sizes[1], dims[0].out, dims[1].out}), t)};
 }
 
-// Rows and columns one after the other.
+// Resizes rows and columns one after the other.
 Values UpsampleBicubic(Emit& e, const OpCall& call) {
   const ValueId input = call.arg(0).value;
   if (e.DTypeOf(input) == DType::kUInt8) return ResizeBytes(e, call, /*cubic=*/true, /*smoothed=*/false);
@@ -323,7 +324,7 @@ Values UpsampleBicubic(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(v, e.DTypeOf(input))};
 }
 
-// _upsample_bilinear2d_aa, _upsample_bicubic2d_aa. Columns are smoothed where there are fewer rows of them.
+// _upsample_bilinear2d_aa, _upsample_bicubic2d_aa. Filters columns when there are fewer rows.
 Values UpsampleSmoothed(Emit& e, const OpCall& call) {
   const bool cubic = call.op().name() == "aten::_upsample_bicubic2d_aa";
   const ValueId input = call.arg(0).value;
@@ -342,7 +343,7 @@ Values UpsampleSmoothed(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Cast(v, e.DTypeOf(input))};
 }
 
-// An image whose rows (dim 2) or columns (dim 3) are multiplied by a matrix [from, to].
+// Multiplies the rows (dim 2) or columns (dim 3) of an image by a matrix [from, to].
 ValueId TimesMatrix(Emit& e, ValueId v, int dim, ValueId matrix) {
   if (dim == 2) v = e.Transpose(v, 2, 3);
   std::vector<Expr> sizes = e.Sizes(v);
@@ -353,7 +354,7 @@ ValueId TimesMatrix(Emit& e, ValueId v, int dim, ValueId matrix) {
 }
 
 // _upsample_bilinear2d_aa_backward, _upsample_bicubic2d_aa_backward(grad_output, output_size, input_size,
-// align_corners, scales_h, scales_w): the windows' weights as a matrix.
+// align_corners, scales_h, scales_w): multiplies by the matrix of the windows' weights.
 Values UpsampleSmoothedBackward(Emit& e, const OpCall& call) {
   const bool cubic = call.op().name() == "aten::_upsample_bicubic2d_aa_backward";
   const DType t = e.DTypeOf(call.arg(0).value);

@@ -38,7 +38,7 @@ DecompositionRule FindDecomposition(OpName op) {
   }();
   auto it = kTable->find(op.full());
   if (it != kTable->end()) return it->second;
-  // A rule for all overloads does not write: out variants are their functional operator's matter.
+  // A rule for all overloads does not write: an out variant is handled by its functional operator.
   if (absl::StrContains(op.overload(), "out")) return nullptr;
   it = kTable->find(op.name());
   if (it == kTable->end()) return nullptr;

@@ -1,4 +1,4 @@
-// Grids of places, images put back where they were pooled from, distances between rows.
+// Decomposes sampling grids, unpooling, and distances between rows.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -13,7 +13,7 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<ValueId>>;
 
-// affine_grid_generator(theta [N, 2, 3], size, align_corners): theta times (x, y, 1) at each place of the image.
+// affine_grid_generator(theta [N, 2, 3], size, align_corners): theta times (x, y, 1) at each position of the image.
 Values AffineGrid(Emit& e, const OpCall& call) {
   const ValueId theta = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(std::vector<Expr> size, call.GetExprs("size"));
@@ -98,7 +98,7 @@ Values Cdist(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{out};
 }
 
-// pdist(self, p): the distances of each row from those after it.
+// pdist(self, p): the distances of each row from the rows after it.
 Values PairwiseDistances(Emit& e, const OpCall& call) {
   const ValueId x = call.arg(0).value;
   if (e.Rank(x) != 2) return call.Error(absl::StrCat("pdist only supports 2D tensors, got: ", e.Rank(x), "D"));

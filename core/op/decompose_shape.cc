@@ -1,4 +1,4 @@
-// Composites over shapes and products that have no kernel of their own in PyTorch either.
+// Decomposes composites over shapes and products that have no kernel in PyTorch either.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -26,7 +26,7 @@ absl::StatusOr<int> DimArg(const OpCall& call, absl::string_view name, int rank,
   return static_cast<int>(WrapDim(dim, rank));
 }
 
-// The tensors of a list argument.
+// Returns the tensors of a list argument.
 absl::StatusOr<std::vector<ValueId>> Elements(const OpCall& call, int i) {
   const OpArg& list = call.arg(i);
   std::vector<ValueId> v;
@@ -81,10 +81,10 @@ Values Tensordot(Emit& e, const OpCall& call) {
       d = *wrapped;
     }
   }
-  // A contracted dim of one element broadcasts: the other side's is summed.
+  // A contracted dim of one element broadcasts, so the other operand is summed over it.
   for (size_t i = 0; i < da.size(); ++i) {
     const Expr na = e.Sizes(a)[da[i]], nb = e.Sizes(b)[db[i]];
-    // (In its own dtype, of integers as well.)
+    // The sum has the operand's own dtype, for integers too.
     if (na == Expr(1) && nb != Expr(1)) b = e.Cast(e.Sum(b, {db[i]}, true), e.DTypeOf(b));
     if (nb == Expr(1) && na != Expr(1)) a = e.Cast(e.Sum(a, {da[i]}, true), e.DTypeOf(a));
   }
@@ -112,7 +112,7 @@ Values Kron(Emit& e, const OpCall& call) {
   }
   const ValueId product = e.Mul(e.View(a, wide_a), e.View(b, wide_b));
   if (!e.ok()) return e.status();
-  // As PyTorch a view where the strides allow it: the result has their order.
+  // A view where the strides allow it, as in PyTorch: the result has their order.
   SymbolicDecide decide(&e.graph().symbols);
   const TensorType& t = e.TypeOf(product);
   const bool viewable = view_rules::View(decide, ExprGeometry{*t.sizes, *t.strides, Expr(0)}, out).ok() &&
@@ -186,7 +186,7 @@ Values Rot90(Emit& e, const OpCall& call) {
   }
 }
 
-// A prelu's weight is broadcast to one value per channel.
+// prelu broadcasts its weight to one value per channel.
 Values Prelu(Emit& e, const OpCall& call) {
   ValueId x = call.arg(0).value, w = call.arg(1).value;
   if (e.Rank(w) > 1) return call.Error("weight is expected to be a scalar or 1D tensor");
@@ -200,7 +200,7 @@ Values Prelu(Emit& e, const OpCall& call) {
   return One(e.Op("aten::_prelu_kernel", {x, w}));
 }
 
-// VIEW_copy of views that give lists, and narrow_copy.
+// VIEW_copy of views that return lists, and narrow_copy.
 Values ListViewCopy(Emit& e, const OpCall& call) {
   const std::string name(absl::StripSuffix(call.op().name(), "_copy"));
   const std::string full = call.op().overload().empty() ? name : absl::StrCat(name, ".", call.op().overload());
@@ -217,7 +217,7 @@ Values ListViewCopy(Emit& e, const OpCall& call) {
   return One(e.List(parts));
 }
 
-// The mean of neighbours times their distance, summed (cumulatively).
+// The mean of neighbours times their distance, summed or cumulatively summed.
 Values Trapezoid(Emit& e, const OpCall& call) {
   ValueId y = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(int dim, DimArg(call, "dim", e.Rank(y), -1));
@@ -269,7 +269,7 @@ Values Dist(Emit& e, const OpCall& call) {
   return One(e.Op("aten::linalg_vector_norm", {d, ValueOf(e, call.arg(2)), none, e.Const(false), none}));
 }
 
-// Scales what along `dim` has a norm of more than maxnorm.
+// Scales slices along `dim` whose norm exceeds maxnorm.
 Values Renorm(Emit& e, const OpCall& call) {
   const ValueId self = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(int64_t dim, DimArg(call, "dim", e.Rank(self), 0));
@@ -297,7 +297,7 @@ Values Vecdot(Emit& e, const OpCall& call) {
   return One(e.Sum(p, {dim}, false));
 }
 
-// The norm over all dims but one, kept as dims of size 1.
+// Returns the norm over all dims but one; these are kept with size 1.
 ValueId NormExcept(Emit& e, ValueId v, double p, int64_t dim) {
   std::vector<int64_t> dims;
   for (int d = 0; d < e.Rank(v); ++d) {
@@ -324,7 +324,7 @@ Values WeightNorm(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{w, norm};
 }
 
-// Pooling of one dim as of two, the other of size 1.
+// Pools one dim as two, the other of size 1.
 Values MaxPool1dWithIndices(Emit& e, const OpCall& call) {
   auto pair = [&](absl::string_view name, int64_t one) -> absl::StatusOr<ValueId> {
     SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> v, call.GetInts(name));

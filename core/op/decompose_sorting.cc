@@ -1,4 +1,4 @@
-// Operators that depend on order (argsort, medians, quantiles) in terms of a sort, and histograms.
+// Decomposes operators that depend on order (argsort, medians, quantiles) into a sort, and histograms.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ namespace {
 
 using Values = absl::StatusOr<std::vector<ValueId>>;
 
-// Values, then their indices; NaN comes last.
+// Returns the sorted values, then their indices; NaN comes last.
 std::vector<ValueId> Sorted(Emit& e, ValueId x, int64_t dim, bool descending = false) {
   return e.Multi("aten::sort.stable", {x, e.Const(true), e.Const(dim), e.Const(descending)}, 2);
 }
@@ -26,7 +26,7 @@ Values Argsort(Emit& e, const OpCall& call) {
 }
 Values Msort(Emit& e, const OpCall& call) { return std::vector<ValueId>{Sorted(e, call.arg(0).value, 0)[0]}; }
 
-// searchsorted(sorted_sequence, number, ...), bucketize(number, boundaries, ...): the number as a tensor.
+// searchsorted(sorted_sequence, number, ...), bucketize(number, boundaries, ...): makes the number a tensor.
 Values SearchNumber(Emit& e, const OpCall& call) {
   const bool bucketize = call.op().name() == "aten::bucketize";
   const int at = bucketize ? 0 : 1;
@@ -39,7 +39,7 @@ Values SearchNumber(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{e.Op(absl::StrCat(call.op().name(), ".Tensor"), std::move(args))};
 }
 
-// kthvalue, mode: the library's keep the dim.
+// kthvalue, mode: the library's functions keep the dim.
 Values OneOfALine(Emit& e, const OpCall& call) {
   const ValueId x = call.arg(0).value;
   SMELT_ASSIGN_OR_RETURN(int64_t dim, call.GetIntOr("dim", -1));
@@ -64,7 +64,7 @@ Values OneOfALine(Emit& e, const OpCall& call) {
   return results;
 }
 
-// Along a dim that is kept, the library's; without a dim, of all elements in one.
+// Along a kept dim it is the library's function; without a dim it is over all elements.
 Values Median(Emit& e, const OpCall& call) {
   ValueId x = call.arg(0).value;
   const bool whole = call.op().overload().empty();
@@ -122,7 +122,7 @@ Values Quantile(Emit& e, const OpCall& call) {
   const Expr n = e.Sizes(x)[last];
   if (n == Expr(0)) return call.Error("input tensor must be non-empty");
   const ValueId sorted = Sorted(e, x, last)[0], d = e.Const(last);
-  // Where between the elements it lies: [..., q].
+  // The position between the elements: [..., q].
   std::vector<Expr> sizes = e.Sizes(x);
   sizes[last] = e.Sizes(q)[0];
   ValueId at;
@@ -160,8 +160,8 @@ Values Quantile(Emit& e, const OpCall& call) {
   return std::vector<ValueId>{v};
 }
 
-// histc(self, bins, min, max): how many elements each of the bins holds, whose outermost edges are min and max, or the
-// least and the greatest element.
+// histc(self, bins, min, max): the number of elements in each bin. The outermost edges are min and max, or the smallest
+// and the largest element.
 Values Histc(Emit& e, const OpCall& call) {
   const ValueId x = e.Flatten(call.arg(0).value);
   const DType t = e.DTypeOf(x);

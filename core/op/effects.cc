@@ -52,7 +52,7 @@ bool IsTensorList(const Type& t) {
   const Type& u = Unwrap(t);
   return u.kind() == TypeKind::kList && Unwrap(u.element()).IsTensor();
 }
-// In a schema: a type variable may be anything.
+// A type variable in a schema may be any type.
 bool FormalMayAlias(const Type& t) {
   return IsTypeVariable(t) || IsAliasingType(t) || (t.kind() == TypeKind::kOptional && FormalMayAlias(t.element()));
 }
@@ -74,7 +74,7 @@ bool AnyWrite(const AliasInfo& a) {
 }
 bool IsStored(const AliasInfo& a) { return a.IsWildcardAfter() && !a.IsWildcardBefore() && !a.before.empty(); }
 
-// The list and dictionary operators: what a schema says of `t` and of `t[]`.
+// Describes the list and dictionary operators: the meaning of `t` and of `t[]` in a schema.
 void DescribeContainers(const FunctionSchema& s, OpEffects* e) {
   absl::string_view name = s.op.name();
   uint64_t containers = 0, written = 0;
@@ -83,7 +83,7 @@ void DescribeContainers(const FunctionSchema& s, OpEffects* e) {
     if (!IsElementContainer(a.type)) continue;
     containers |= Bit(i);
     if (name == "aten::update" && i == 1) {
-      // Only read, though the schema has it written.
+      // The argument is only read, although the schema declares it as written.
       e->args[i] = kReadsContainer;
     } else if (a.alias.is_write) {
       written |= Bit(i);
@@ -106,7 +106,7 @@ void DescribeContainers(const FunctionSchema& s, OpEffects* e) {
     if (!FormalMayAlias(r.type)) continue;
     if (r.alias.is_write) continue;  // self, said by the annotation
     if (name == "aten::add_") {
-      // The list itself, whatever the annotation leaves out.
+      // The result is the list itself, even if the annotation leaves that out.
       out.self = 1;
       out.fresh = false;
       continue;
@@ -119,7 +119,7 @@ void DescribeContainers(const FunctionSchema& s, OpEffects* e) {
         out.elements_deep = true;
         out.elements_element = containers;
       } else if (name == "aten::keys") {
-        // Keys are tensors in one kind of dictionary only.
+        // Only one kind of dictionary has tensors as keys.
         if (s.op.overload() == "Tensor") out.elements_element = containers;
       } else {
         out.elements_element = containers;
@@ -341,7 +341,7 @@ OpEffects FromSchema(const FunctionSchema& s) {
     if (Partitions().contains(name)) e.results[k].partition = IsElementContainer(s.returns[k].type);
   }
 
-  // By hand: what PyTorch does that neither says.
+  // Describes by hand the effects in PyTorch that neither the schema nor testdata/hidden_effects.txt contains.
   if (name == "aten::set_" || name == "aten::set_data") {
     for (size_t i = 1; i < s.arguments.size(); ++i) {
       if (Unwrap(s.arguments[i].type).IsTensor()) {
@@ -473,7 +473,7 @@ void Or(ResultEffects* a, const ResultEffects& b) {
   a->overlaps_results |= b.overlaps_results;
 }
 
-// A name without overload: whatever any of its overloads does.
+// A name without an overload has the effects of all its overloads.
 OpEffects UnionOf(const std::vector<const FunctionSchema*>& overloads) {
   OpEffects e = FromSchema(*overloads[0]);
   for (size_t i = 1; i < overloads.size(); ++i) {
@@ -519,7 +519,7 @@ OpEffects Make(OpName op) {
     e.results[0].view = 1;
   }
   // Operators of the pure form (docs/architecture.md): the result takes over the memory of its first argument, which
-  // matters where the order of nodes does.
+  // matters wherever the order of nodes does.
   const bool acts = absl::StartsWith(op.name(), "smelt::inplace_");
   if (acts) e = GetOpEffects(OpName::Get(absl::StrCat("aten::", op.full().substr(sizeof("smelt::inplace_") - 1))));
   if ((acts || op.full() == "smelt::write_region") && !e.args.empty()) {
@@ -537,8 +537,8 @@ OpEffects Make(OpName op) {
 
 bool IsTensorType(const Type& t) { return Unwrap(t).IsTensor(); }
 
-// prim::Constant[name="f"] gives code to prim::CallFunction, and a member of an enumeration is a name. Neither is
-// memory.
+// prim::Constant[name="f"] passes a function to prim::CallFunction, and a member of an enumeration is a name. Neither
+// holds memory.
 static bool HoldsNothing(const Type& t) {
   return t.kind() == TypeKind::kClass && (t.class_name() == "Function" || absl::StartsWith(t.class_name(), "Enum<"));
 }

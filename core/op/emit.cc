@@ -46,7 +46,7 @@ ValueId Emit::List(const std::vector<ValueId>& tensors) {
 }
 
 const TensorType& Emit::TypeOf(ValueId v) const {
-  // After an error rules go on, without effect: they may index sizes.
+  // After an error, rules continue without effect: they may index sizes.
   static const TensorType* const kNothing =
       new TensorType{DType::kFloat32, std::vector<Expr>(16, Expr(1)), std::vector<Expr>(16, Expr(1))};
   if (!ok() || !g_.value(v).type.IsTensor() || !g_.value(v).type.tensor().IsComplete()) return *kNothing;

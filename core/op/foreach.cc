@@ -1,4 +1,4 @@
-// aten::_foreach_*: an operator on every element of a list.
+// Decomposes aten::_foreach_*, which apply an operator to every element of a list.
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +14,7 @@
 namespace smelt {
 namespace {
 
-// The operator for one element; `scalar`: the other operand is a number.
+// Returns the operator for one element; `scalar` says that the other operand is a number.
 absl::StatusOr<std::string> ElementOp(const OpCall& call, const std::string& base, bool inplace, bool scalar) {
   const std::string dash = inplace ? "_" : "";
   if (base == "add" || base == "sub" || base == "mul" || base == "div")
@@ -73,7 +73,7 @@ absl::StatusOr<std::vector<ValueId>> Foreach(Emit& e, const OpCall& call) {
   }
   SMELT_RETURN_IF_ERROR(e.status());
   const FunctionSchema* schema = FindSchema(call.op());
-  // The in-place forms return nothing; a rule's result must not be empty all the same.
+  // The in-place forms return nothing, but the result of a rule must not be empty.
   if (schema->returns.empty()) return std::vector<ValueId>{ValueId()};
   return std::vector<ValueId>{e.List(results)};
 }

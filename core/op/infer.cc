@@ -69,7 +69,7 @@ const Rule* FindRule(OpName op) {
   return it == rules.end() ? nullptr : &it->second;
 }
 
-// A type from a schema, type variables unknown.
+// Returns a type from a schema with type variables unknown.
 Type FromSchema(const Type& t) {
   if (t.kind() == TypeKind::kClass) return Type();
   return t;
@@ -101,7 +101,7 @@ ConstantValue ConstantOf(const OpArg& a) {
   }
 }
 
-// An argument as a value of a scratch graph.
+// Makes a value of a scratch graph for an argument.
 ValueId Materialize(Graph& g, const OpArg& a) {
   const NodeId end = g.block(g.top()).return_node;
   auto symbolic = [&](const Expr& e) {
@@ -137,7 +137,7 @@ ValueId Materialize(Graph& g, const OpArg& a) {
   return InsertConstant(g, end, ConstantOf(a));
 }
 
-// A composite has the types of what it decomposes into.
+// The types of a composite are those of its decomposition.
 absl::StatusOr<Outputs> InferByDecomposing(const OpCall& call, const FunctionSchema& schema,
                                            const SymbolicDecide& decide, const SymbolRanges& ranges) {
   Graph g;
@@ -166,8 +166,8 @@ absl::StatusOr<Outputs> InferByDecomposing(const OpCall& call, const FunctionSch
   return out;
 }
 
-// Returns whether PyTorch's flash attention takes the call. Then the result has the layout of the queries, otherwise
-// that of a product.
+// Returns whether PyTorch's flash attention takes the call. Its result has the layout of the queries; other results
+// have the layout of a product.
 bool AttentionLiesAsItsQueries(const OpCall& call, SymbolicDecide& decide) {
   const auto is_one = [&](const Expr& e) {
     return e.IsConstant() ? e == Expr(1) : decide.IsDecidable(e) && decide.Equal(e, 1);
@@ -195,7 +195,7 @@ bool AttentionLiesAsItsQueries(const OpCall& call, SymbolicDecide& decide) {
   return is_one(mask.strides->back());
 }
 
-// select: whichever row it is, its sizes and strides are the tensor's but for that dim.
+// select: for any index the result has the tensor's sizes and strides except for that dim.
 void KnowSelected(const OpCall& call, InferredOutput& out) {
   const TensorType& base = call.arg(0).tensor;
   const std::optional<int64_t> dim = call.arg(1).expr.Constant();
@@ -208,7 +208,7 @@ void KnowSelected(const OpCall& call, InferredOutput& out) {
   out.type = Type::Tensor(t);
 }
 
-// An argument that results are written to.
+// Returns whether results are written to an argument.
 bool IsOut(const Argument& a) {
   const bool writes_elements = !a.alias.contained.empty() && a.alias.contained[0].is_write;
   return a.kw_only && (a.alias.is_write || writes_elements);
@@ -218,7 +218,7 @@ absl::StatusOr<Outputs> InferOwn(const OpCall& call, SymbolicDecide& decide, con
   Ctx c{call, decide, {}};
   const FunctionSchema* schema = FindSchema(call.op());
   const OpInfo& info = GetOpInfo(call.op());
-  // Arguments whose sizes only data knows: results are not known either.
+  // If only the data determines the sizes of arguments, the results' sizes are unknown too.
   auto unknown_sizes = [&] {
     for (const OpArg& a : call.args()) {
       if (a.IsTensor() && (!a.tensor.dtype || !a.tensor.sizes)) return true;
@@ -246,7 +246,7 @@ absl::StatusOr<Outputs> InferOwn(const OpCall& call, SymbolicDecide& decide, con
   auto give_up = [&]() -> absl::StatusOr<Outputs> {
     Outputs out;
     for (const Argument& r : schema->returns) out.push_back({FromSchema(r.type), std::nullopt, {}});
-    // The dtype may be known all the same.
+    // The dtype may be known nevertheless.
     std::vector<DType> dtypes;
     if (info.kind == OpKind::kPointwise) {
       if (auto t = PointwiseDTypes(call); t.ok()) dtypes = *t;
@@ -275,7 +275,7 @@ absl::StatusOr<Outputs> InferOwn(const OpCall& call, SymbolicDecide& decide, con
   switch (info.kind) {
     case OpKind::kView:
       status = InferView(c);
-      // An index or a bound that only the run knows.
+      // An index or a bound is known only at run time.
       if (!status.ok() && schema != nullptr && unknown_numbers()) {
         SMELT_ASSIGN_OR_RETURN(Outputs out, give_up());
         if (call.op().full() == "aten::select.int" && call.arg(1).known) KnowSelected(call, out[0]);
@@ -400,7 +400,7 @@ absl::StatusOr<Outputs> InferOwn(const OpCall& call, SymbolicDecide& decide, con
       }
     }
   }
-  // The answer for sizes or numbers that are known only at run time.
+  // The result for sizes or numbers that are known only at run time.
   if (!status.ok() && schema != nullptr && (unknown_numbers() || unknown_sizes() || unknown_lists())) return give_up();
   SMELT_RETURN_IF_ERROR(status);
   if (!decide.status().ok()) return call.Error(decide.status().message());
@@ -425,7 +425,7 @@ absl::Status Annotated(const Graph& g, NodeId n, absl::string_view message) {
 // Combines the facts of both types.
 Type Meet(const Type& a, const Type& b) {
   if (a == b) return a;
-  // Nothing on the one side: an optional of what the other side knows.
+  // If one side is None, the result is an optional of the other side's type.
   for (const auto& [none, some] : {std::pair(&a, &b), std::pair(&b, &a)}) {
     if (none->kind() == TypeKind::kNone) return some->kind() == TypeKind::kOptional ? *some : Type::Optional(*some);
   }
@@ -447,7 +447,7 @@ Type Meet(const Type& a, const Type& b) {
 
 void SetTypeIfNew(Graph& g, ValueId v, const Type& t) {
   const TypeKind had = g.value(v).type.kind();
-  // The kind of a number may be known already: aten::item says no more than that it is a number.
+  // The kind of a number may be known already: aten::item says only that it is a number.
   if (t.kind() == TypeKind::kNumber && (had == TypeKind::kInt || had == TypeKind::kFloat || had == TypeKind::kBool))
     return;
   if (g.value(v).type != t) g.SetType(v, t);
@@ -455,7 +455,7 @@ void SetTypeIfNew(Graph& g, ValueId v, const Type& t) {
 
 absl::Status InferBlock(Graph& g, BlockId b);
 
-// Results of a branch have the type that the blocks' results share.
+// The results of a branch have the common type of the blocks' results.
 absl::Status JoinBranches(Graph& g, NodeId n) {
   const Node& node = g.node(n);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -476,7 +476,7 @@ absl::Status InferIf(Graph& g, NodeId n) {
   return JoinBranches(g, n);
 }
 
-// Integers that were known from sizes are not known any more, in a block and those inside it.
+// Forgets integers that were known from sizes, in a block and the blocks inside it.
 void ForgetSizes(Graph& g, BlockId b) {
   for (NodeId n : g.Nodes(b)) {
     if (g.node(n).op == "prim::Constant") continue;
@@ -487,7 +487,7 @@ void ForgetSizes(Graph& g, BlockId b) {
   }
 }
 
-// Carried values keep the type that their initial value and every round's result share.
+// Carried values have the common type of their initial value and of the results of every iteration.
 absl::Status InferLoop(Graph& g, NodeId n, size_t first_input, size_t first_param, BlockId body, size_t first_result) {
   const size_t carried = g.node(n).outputs.size();
   if (g.node(n).inputs.size() < first_input + carried || g.params(body).size() < first_param + carried ||
@@ -497,7 +497,7 @@ absl::Status InferLoop(Graph& g, NodeId n, size_t first_input, size_t first_para
   std::vector<Type> types;
   for (size_t i = 0; i < carried; ++i) types.push_back(g.value(g.node(n).inputs[first_input + i]).type);
   for (int round = 0; round < 4; ++round) {
-    // Sizes that held for the first trip need not hold for the next.
+    // Sizes of the first iteration need not hold for later ones.
     if (round > 0) ForgetSizes(g, body);
     for (size_t i = 0; i < carried; ++i) SetTypeIfNew(g, g.params(body)[first_param + i], types[i]);
     SMELT_RETURN_IF_ERROR(InferBlock(g, body));
@@ -533,7 +533,7 @@ absl::Status InferControl(Graph& g, NodeId n) {
   }
   if (name == "smelt::while_loop") {
     if (node.blocks.size() != 2) return Annotated(g, n, "has not two blocks");
-    // Inputs beyond the carried ones are the same in every round.
+    // Inputs beyond the carried ones are the same in every iteration.
     for (BlockId b : node.blocks) {
       for (size_t i = 0; i < g.params(b).size() && i < node.inputs.size(); ++i) {
         SetTypeIfNew(g, g.params(b)[i], g.value(node.inputs[i]).type);
@@ -556,7 +556,7 @@ std::optional<std::vector<Expr>> ExprsAttribute(const Node& node, absl::string_v
   return std::nullopt;
 }
 
-// Types of the elements of a list value, where its maker tells.
+// Returns the types of a list's elements, where the node that makes the list tells.
 std::vector<Type> ElementTypes(const Graph& g, ValueId list) {
   std::vector<Type> types;
   if (auto elements = GetListElements(g, list)) {
@@ -591,7 +591,7 @@ std::vector<Type> ElementTypes(const Graph& g, ValueId list) {
   return types;
 }
 
-// Adds the types of what is put into a list later; whether something may be.
+// Adds the types of values that are put into a list later; returns whether there may be any.
 bool AddStoredTypes(const Graph& g, ValueId list, std::vector<Type>& types) {
   bool changes = false;
   for (const Use& use : g.value(list).uses) {
@@ -675,7 +675,7 @@ std::vector<Assumption> AssumedEqual(const Graph& g, NodeId n) {
   if (!unlike) return {};
   absl::StatusOr<OpCall> call = OpCall::Of(g, n);
   if (!call.ok()) return {};
-  // An operator in place has the type of the written argument, whatever its operands.
+  // An in-place operator has the type of the written argument, regardless of its operands.
   if (const OpInfo& info = GetOpInfo(node.op); info.kind == OpKind::kInplace && info.functional)
     call = OpCall(info.functional, call->args());
   const SymbolRanges accepted = g.symbols.Accepted();
@@ -727,7 +727,7 @@ std::vector<Assumption> RequiredSizes(const Graph& g, NodeId n) {
   return required;
 }
 
-// smelt's own operators on data-dependent sizes: the second operand says how many rows there are.
+// smelt's own operators on data-dependent sizes: the second operand gives the number of rows.
 absl::Status InferDataSized(Graph& g, NodeId n) {
   const Node& node = g.node(n);
   const std::string& name = node.op.name();
@@ -754,7 +754,7 @@ absl::Status InferDataSized(Graph& g, NodeId n) {
   return absl::OkStatus();
 }
 
-// A text may not say what a tensor's elements are: "<Tensor>", or the real parts alone of complex numbers.
+// The text form may leave out a tensor's elements ("<Tensor>") or give only the real parts of complex numbers.
 absl::Status InferConstant(Graph& g, NodeId n) {
   const Node& node = g.node(n);
   if (node.outputs.size() != 1 || !g.value(node.outputs[0]).type.IsTensor()) return absl::OkStatus();
@@ -877,7 +877,7 @@ absl::Status InferNode(Graph& g, NodeId n) {
   }
   if (name == "smelt::nonzero" || name == "smelt::unique" || name == "smelt::unique_count" || name == "smelt::bincount")
     return InferDataSized(g, n);
-  // Seen lazily conjugated or negated, it lies where it lay.
+  // A lazily conjugated or negated view has the same memory layout.
   if (name == "aten::_neg_view" ||
       ((name == "aten::_conj" || name == "aten::conj") && g.value(node.inputs[0]).type.IsTensor() &&
        IsComplex(g.value(node.inputs[0]).type.tensor().dtype.value_or(DType::kFloat32)))) {
@@ -906,7 +906,7 @@ absl::Status InferNode(Graph& g, NodeId n) {
   }
 
   SMELT_ASSIGN_OR_RETURN(OpCall call, OpCall::Of(g, n));
-  // The elements of a list that another operator made.
+  // The elements come from a list that another operator made.
   if (node.op.full() == "aten::__getitem__.t" && g.value(node.inputs[0]).type.kind() == TypeKind::kList &&
       g.value(node.inputs[0]).type.element().IsTensor()) {
     std::vector<Type> types = ElementTypes(g, node.inputs[0]);
@@ -915,7 +915,8 @@ absl::Status InferNode(Graph& g, NodeId n) {
     const bool changes = AddStoredTypes(g, node.inputs[0], types);
     if (changes || !i || !i->IsConstant()) {
       for (size_t k = 0; k < types.size(); ++k) t = k == 0 ? types[0] : Meet(t, types[k]);
-      // Which element it is, and so its sizes, is not known, unless all are alike for good.
+      // It is unknown which element it is, and so its sizes are, unless all elements have the same type and the list
+      // never changes.
       if (changes || std::any_of(types.begin(), types.end(), [&](const Type& k) { return !(k == types[0]); })) {
         TensorType unknown;
         if (t.IsTensor()) unknown.dtype = t.tensor().dtype;
@@ -958,7 +959,7 @@ Expr NewDataSize(Graph& g) {
   }
 }
 
-// index(self, [..., mask, ...]) with one mask: the type that as many rows chosen by position would have.
+// index(self, [..., mask, ...]) with one mask has the type of an index by that many positions.
 absl::StatusOr<Type> TypeOfMasked(Graph& g, const OpCall& call) {
   const std::vector<OpArg>& given = call.arg(1).elements;
   const auto is_mask = [](const OpArg& a) {
@@ -980,7 +981,7 @@ absl::StatusOr<Type> TypeOfMasked(Graph& g, const OpCall& call) {
   return out[0].type;
 }
 
-// TorchScript's text has no names for sizes that only the data give. Results of nodes that run once get one.
+// TorchScript's text has no names for sizes that only the data determines. Results of nodes that run once get a name.
 absl::Status NameDataSize(Graph& g, NodeId n) {
   const std::string& full = g.node(n).op.full();
   const bool positions = full == "aten::nonzero" || full == "aten::argwhere", counts = full == "aten::bincount";

@@ -1,4 +1,4 @@
-// Types of results: composites whose types would be lost, or that need not be taken apart for them.
+// Types of the results of composites that a decomposition would lose, or for which a decomposition is not needed.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@
 namespace smelt::op_internal {
 namespace {
 
-// The layout of the input, contiguous, in the requested dtype.
+// Contiguous with the sizes of the input, in the requested dtype.
 absl::Status Softmax(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(int64_t to_float, c.call.GetIntOr("half_to_float", 0));
@@ -18,8 +18,7 @@ absl::Status Softmax(Ctx& c) {
   return absl::OkStatus();
 }
 
-// The gradients of queries, keys and values [batch, heads, length, depth], each computed with the heads behind the
-// length.
+// The gradients of queries, keys and values [batch, heads, length, depth]; in memory the heads come after the length.
 absl::Status AttentionBackward(Ctx& c) {
   for (int k = 1; k <= 3; ++k) {
     SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, k));
@@ -59,8 +58,8 @@ absl::Status BatchNorm(Ctx& c) {
   const std::string& n = c.call.op().name();
   if (x.rank() < 2 && n != "aten::instance_norm")
     return c.call.Error(absl::StrCat("expected at least a 2-d input, got ", x.rank(), "-d"));
-  // An instance norm makes its operand contiguous first. Others ask how it lies, and where it has gaps what it
-  // suggests.
+  // An instance norm makes its operand contiguous first. Others look at the operand's format, or at the suggested one
+  // if its memory has gaps.
   const Geo g = GeoOf(c.decide, x);
   const bool contiguous = n == "aten::instance_norm" || view_rules::IsContiguous(c.decide, g);
   const bool last = !contiguous && view_rules::IsChannelsLast(c.decide, g);
@@ -153,7 +152,7 @@ absl::Status Reshape(Ctx& c) {
   return AddReshaped(c, x, sizes);
 }
 
-// Each tensor of a list, expanded to the sizes of all.
+// Each tensor of a list is expanded to the common sizes.
 absl::Status BroadcastTensors(Ctx& c) {
   std::vector<std::vector<Expr>> shapes;
   for (const OpArg& a : c.call.arg(0).elements) {
@@ -172,7 +171,7 @@ absl::Status BroadcastTensors(Ctx& c) {
   return absl::OkStatus();
 }
 
-// New dims come first, except the third. Of a list, each of it.
+// New dims come first, except the third. A list is handled element by element.
 absl::Status Atleast(Ctx& c) {
   const std::string& name = c.call.op().name();
   const int want = name == "aten::atleast_1d" ? 1 : name == "aten::atleast_2d" ? 2 : 3;
@@ -200,7 +199,7 @@ absl::Status Atleast(Ctx& c) {
   return absl::OkStatus();
 }
 
-// The dims given, else all: one, or as many as there are.
+// Returns the given dims, or all dims.
 absl::StatusOr<std::vector<int64_t>> GradientDims(Ctx& c, int rank, size_t count) {
   std::vector<int64_t> dims;
   if (!c.call.IsNone("dim")) {
@@ -213,7 +212,7 @@ absl::StatusOr<std::vector<int64_t>> GradientDims(Ctx& c, int rank, size_t count
   return dims;
 }
 
-// A tensor for each dim.
+// One tensor per dim.
 absl::Status Gradient(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
   size_t dims = static_cast<size_t>(x.rank());
@@ -226,7 +225,7 @@ absl::Status Gradient(Ctx& c) {
   list.type = Type::List(Type::Tensor());
   SMELT_ASSIGN_OR_RETURN(const std::vector<int64_t> along, GradientDims(c, x.rank(), dims));
   for (int64_t d : along) {
-    // Joined of both ends and what is between them: without the latter they have no common format.
+    // It is joined from both ends and the part between them; without the latter they have no common format.
     Ctx of{c.call, c.decide, {}};
     const bool has_between = x.rank() > 0 && c.decide.Less(Expr(2), (*x.sizes)[d]);
     of.Add(t, *x.sizes, has_between ? Suggest(c, x) : Format::kContiguous);
@@ -236,7 +235,7 @@ absl::Status Gradient(Ctx& c) {
   return absl::OkStatus();
 }
 
-// The tensor itself where it already is as asked, else a copy.
+// The tensor itself if it already has the requested format, else a copy.
 absl::Status Contiguous(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType x, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(Format f, FormatArg(c, Format::kContiguous));

@@ -1,6 +1,6 @@
-// Types of what is computed by factoring matrices: systems of equations, inverses, determinants, Cholesky factors, Q R,
-// singular values and eigenvalues of Hermitian matrices.
-// Matrices come back column by column, as LAPACK leaves them.
+// Types of the results of matrix factorizations: systems of equations, inverses, determinants, Cholesky factors, QR,
+// singular values and eigenvalues of Hermitian matrices. Matrices are returned in column-major order, as LAPACK leaves
+// them.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace smelt::op_internal {
 namespace {
 
-// An argument that holds matrices, in floating point of at least 32 bits.
+// Returns an argument that holds matrices, in floating point of at least 32 bits.
 absl::StatusOr<TensorType> MatricesArg(Ctx& c, absl::string_view name, bool square) {
   SMELT_ASSIGN_OR_RETURN(TensorType t, c.call.GetTensor(name));
   if (t.rank() < 2) return c.call.Error("The input tensor must have at least 2 dimensions.");
@@ -57,7 +57,7 @@ absl::Status Cholesky(Ctx& c) {
   return absl::OkStatus();
 }
 
-// LU and the pivots.
+// Adds LU and the pivots.
 void AddFactors(Ctx& c, const TensorType& a) {
   AddColumnMajor(c, *a.dtype, *a.sizes);
   c.Add(DType::kInt32, WithoutLast(*a.sizes, 1));
@@ -75,7 +75,7 @@ absl::Status Determinant(Ctx& c) {
   return absl::OkStatus();
 }
 
-// The sizes before the last two, broadcast, and those of the second tensor's last two.
+// Returns the broadcast batch sizes, followed by the second tensor's last two sizes.
 absl::StatusOr<std::vector<Expr>> BroadcastBatch(Ctx& c, const std::vector<Expr>& a, const std::vector<Expr>& b) {
   const std::vector<std::vector<Expr>> batches = {WithoutLast(a, 2), WithoutLast(b, 2)};
   auto sizes = view_rules::BroadcastSizes(c.decide, batches);
@@ -95,7 +95,7 @@ absl::Status CheckFits(Ctx& c, const TensorType& a, const TensorType& b, const s
                                    rows.ToString(), " and ", have.ToString(), ")"));
 }
 
-// B is one right side, or one for each matrix, where it has as many dims as A's rows have.
+// B is one right-hand side, or one per matrix if it has as many dims as A's rows have.
 absl::Status Solve(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType a, MatricesArg(c, "A", true));
   SMELT_ASSIGN_OR_RETURN(TensorType b, c.call.GetTensor("B"));

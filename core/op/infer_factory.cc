@@ -1,4 +1,4 @@
-// Types of results: factories.
+// Types of the results of factories.
 #include <algorithm>
 #include <cmath>
 
@@ -52,7 +52,7 @@ absl::Status ScalarTensor(Ctx& c) {
   return absl::OkStatus();
 }
 
-// The tensor has the number's own dtype; a float's is the default dtype.
+// The tensor has the number's own dtype; a float has the default dtype.
 absl::Status NumberTensor(Ctx& c) {
   const OpArg* dtype = c.call.Find("dtype");
   DType t = NumberDType(c.call.arg(0).kind);
@@ -69,7 +69,7 @@ absl::Status NumberTensor(Ctx& c) {
   return absl::OkStatus();
 }
 
-// A tensor made of a list of numbers.
+// A tensor of a list of numbers.
 absl::Status ListTensor(Ctx& c) {
   const OpArg& list = c.call.arg(0);
   const bool ints = list.kind == OpArg::Kind::kIntList, bools = list.kind == OpArg::Kind::kBoolList;

@@ -1,4 +1,4 @@
-// Types of Fourier transforms' results.
+// Types of the results of Fourier transforms.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -20,18 +20,18 @@ absl::StatusOr<std::vector<int64_t>> DimsOf(Ctx& c, int rank) {
   return dims;
 }
 
-// As PyTorch's transforms by MKL lay their results out: what is transformed lies innermost, the other dims around it in
-// the order of the operand's strides. `keep_last`: the last one of `dims` stays the innermost; else they are ordered,
-// too.
+// Returns the strides that PyTorch's transforms by MKL give: the transformed dims are innermost, and the other dims
+// follow in the order of the operand's strides. With `keep_last` the last of `dims` stays innermost; otherwise all of
+// them are ordered.
 std::vector<Expr> FourierStrides(Ctx& c, const std::vector<Expr>& strides, const std::vector<Expr>& sizes,
                                  std::vector<int64_t> dims, bool keep_last) {
   std::vector<int64_t> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
-  // As PyTorch's std::partition leaves them: it shows where strides are equal.
+  // Follows PyTorch's std::partition: its order is visible where strides are equal.
   order.erase(std::partition(order.begin(), order.end(),
                              [&](int64_t d) { return std::count(dims.begin(), dims.end(), d) == 0; }),
               order.end());
-  // By insertion: what decides between symbolic strides need not be an order.
+  // Insertion sort, because the comparison of symbolic strides need not be a strict order.
   const auto sort = [&](std::vector<int64_t>& v, size_t end) {
     for (size_t i = 1; i < end; ++i) {
       for (size_t k = i; k > 0 && c.decide.Less(strides[v[k - 1]], strides[v[k]]); --k) std::swap(v[k - 1], v[k]);
@@ -74,7 +74,7 @@ absl::Status RealToComplex(Ctx& c) {
   return absl::OkStatus();
 }
 
-// Along all dims but the last one as complex numbers, then along that one.
+// Transforms all dims but the last as complex numbers, then the last.
 absl::Status ComplexToReal(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
   if (!IsComplex(*self.dtype)) return c.call.Error("expects a complex tensor");

@@ -1,4 +1,4 @@
-// Types of results: libraries and loops of their own.
+// Types of the results of library calls and of operators with their own loops.
 #include <algorithm>
 #include <cmath>
 
@@ -23,7 +23,7 @@ absl::Status MatchDTypes(Ctx& c, const TensorType& a, const TensorType& b, absl:
       absl::StrCat("expected ", names, " to have the same dtype, but got: ", Name(*a.dtype), " != ", Name(*b.dtype)));
 }
 
-// The tensor that a product is added to is expanded to the sizes of the product.
+// The tensor that is added to a product is expanded to the product's sizes.
 absl::Status MatchAdded(Ctx& c, const std::vector<Expr>& product) {
   SMELT_ASSIGN_OR_RETURN(const TensorType self, TensorArgument(c, 0));
   const auto together = view_rules::BroadcastSizes<SymbolicDecide>(c.decide, {*self.sizes, product});
@@ -36,7 +36,7 @@ absl::Status MatchAdded(Ctx& c, const std::vector<Expr>& product) {
                                    "]"));
 }
 
-// The factors', or what a product is asked for in.
+// Returns the dtype of the factors, or the requested one.
 absl::StatusOr<DType> ProductDType(Ctx& c, DType factors) {
   const DType out = c.call.GetDType("out_dtype").value_or(factors);
   const bool wider = out == DType::kFloat32 && (factors == DType::kBFloat16 || factors == DType::kFloat16);
@@ -113,7 +113,7 @@ absl::Status Outer(Ctx& c) {
   return absl::OkStatus();
 }
 
-// Pointwise over what is added to, a column and a row.
+// Pointwise over the added tensor, a column and a row.
 absl::Status Addr(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType self, TensorArgument(c, 0));
   SMELT_ASSIGN_OR_RETURN(TensorType a, TensorArgument(c, 1));
@@ -125,7 +125,7 @@ absl::Status Addr(Ctx& c) {
   const auto g = view_rules::PointwiseOutput<SymbolicDecide>(
       c.decide, std::vector<Geo>{GeoOf(c.decide, self), column, GeoOf(c.decide, b)});
   if (!g.ok()) return c.call.Error(g.status().message());
-  // self is expanded to the product's sizes, not both to common ones.
+  // self is expanded to the product's sizes; the two do not broadcast to common sizes.
   if (g->sizes.size() != 2 || !c.decide.Equal(g->sizes[0], (*a.sizes)[0]) ||
       !c.decide.Equal(g->sizes[1], (*b.sizes)[0])) {
     return c.call.Error("self cannot be expanded to the sizes of the outer product");
@@ -150,8 +150,8 @@ absl::Status NativeGroupNorm(Ctx& c) {
   return absl::OkStatus();
 }
 
-// Returns whether PyTorch leaves a convolution over three dims to its own kernel, which gives contiguous results
-// whatever the operands' format: doubles, and one small image under a small window.
+// Returns whether PyTorch computes a convolution over three dims with its own kernel, whose results are contiguous for
+// every format of the operands: this holds for doubles, and for one small image with a small window.
 bool IsSmallVolume(const TensorType& x, const TensorType& w, int64_t groups) {
   if (w.rank() != 5 || x.rank() != 5) return false;
   if (x.dtype == DType::kFloat64) return true;
@@ -164,8 +164,8 @@ bool IsSmallVolume(const TensorType& x, const TensorType& w, int64_t groups) {
   return elements <= kSmall;
 }
 
-// The format in which a convolution computes: the one that the input suggests, or else the weight. Over one dim PyTorch
-// makes the input contiguous before it treats it as an image of one row, so that only strides of dims of one element
+// Returns the format in which a convolution computes: the one that the input suggests, or else the weight. Over one dim
+// PyTorch makes the input contiguous before it treats it as an image of one row, so that only strides of dims of size 1
 // can still suggest channels-last.
 Format FormatOfConvolution(Ctx& c, TensorType x, const TensorType& w) {
   if (w.rank() != 3) {
@@ -184,7 +184,7 @@ Format FormatOfConvolution(Ctx& c, TensorType x, const TensorType& w) {
   return f != Format::kContiguous ? f : SuggestAsRow(c, w);
 }
 
-// A result of a convolution with a weight of this rank.
+// Adds a result of a convolution with a weight of this rank.
 void AddInFormat(Ctx& c, DType dtype, const std::vector<Expr>& sizes, int weight_rank, Format f) {
   if (weight_rank == 3) {
     AddAsRow(c, dtype, sizes, f);
@@ -193,8 +193,8 @@ void AddInFormat(Ctx& c, DType dtype, const std::vector<Expr>& sizes, int weight
   }
 }
 
-// Returns whether a transposed convolution pads its result by a step or more, which PyTorch leaves to its own kernels,
-// too.
+// Returns whether a transposed convolution pads its result by at least one stride, which PyTorch also computes with its
+// own kernels.
 absl::StatusOr<bool> PadsBeyondSteps(Ctx& c, int n) {
   SMELT_ASSIGN_OR_RETURN(bool transposed, c.call.GetBoolOr("transposed", false));
   SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> stride, Spatial(c, "stride", n, 1));
@@ -612,7 +612,7 @@ absl::Status Cdist(Ctx& c) {
   return absl::OkStatus();
 }
 
-// How many elements there are depends on data.
+// The number of elements depends on data.
 Rule DataDependent(DType d, bool own_dtype, int outputs) {
   return [d, own_dtype, outputs](Ctx& c) -> absl::Status {
     for (int i = 0; i < outputs; ++i) {

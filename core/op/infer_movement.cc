@@ -1,4 +1,4 @@
-// Types of results: what picks, places or joins elements.
+// Types of the results of operators that select, place or join elements.
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +20,7 @@ absl::Status Cat(Ctx& c) {
     if (!e.IsTensor() || !e.tensor.sizes || !e.tensor.dtype)
       return c.call.Error("an element is not a tensor of known sizes");
     p.push_back(PromotionOf(e));
-    // An empty 1-d tensor joins with anything.
+    // An empty 1-d tensor can be joined with any tensor.
     if (!(e.tensor.rank() == 1 && (*e.tensor.sizes)[0] == Expr(0))) rank = std::max(rank, e.tensor.rank());
     if (e.tensor.rank() == 0) return c.call.Error("zero-dimensional tensor cannot be concatenated");
   }
@@ -50,7 +50,7 @@ absl::Status Cat(Ctx& c) {
   return absl::OkStatus();
 }
 
-// A cat of what comes first and the rest, dim by dim: PyTorch's result has the format of both parts.
+// A cat of the two parts, dim by dim: PyTorch's result has the format of both.
 absl::Status Roll(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
   SMELT_ASSIGN_OR_RETURN(const std::vector<Expr> shifts, c.call.GetExprs("shifts"));
@@ -103,7 +103,7 @@ absl::Status Stack(Ctx& c) {
   const bool alike = std::all_of(list.elements.begin(), list.elements.end(),
                                  [&](const OpArg& e) { return Suggest(c, e.tensor) == format; });
   if (alike && format != Format::kContiguous && dim < static_cast<int>(sizes.size())) {
-    // Joined along the dim, in their format, and that dim split.
+    // The tensors are joined along the dim, in their format, and the dim is split.
     std::vector<Expr> joined = sizes;
     joined[dim] = joined[dim] * count;
     std::vector<Expr> strides = view_rules::ChannelsLastStrides(c.decide, joined);
@@ -120,7 +120,7 @@ absl::Status Stack(Ctx& c) {
 absl::Status Gather(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType self, c.call.GetTensor("self"));
   SMELT_ASSIGN_OR_RETURN(TensorType index, c.call.GetTensor("index"));
-  // An index without elements may be of any rank.
+  // An index without elements may have any rank.
   const bool empty = std::find(index.sizes->begin(), index.sizes->end(), Expr(0)) != index.sizes->end();
   if (c.call.Find("dim") != nullptr && !empty && std::max(self.rank(), 1) != std::max(index.rank(), 1))
     return c.call.Error("Index tensor must have the same number of dimensions as input tensor");

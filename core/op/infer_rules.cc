@@ -1,4 +1,4 @@
-// Helpers that rules share, and the kinds of operators that have one rule in common.
+// Helpers that rules share, and rules that many operators have in common.
 #include "smelt/core/op/infer_rules.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "smelt/core/tensor/memory_format.h"
 #include "smelt/core/tensor/region.h"
 
-// Declared in core/tensor/layout_trace.h, which is for those that write rules down.
+// Declared in core/tensor/layout_trace.h, which is only for writers of rules.
 namespace smelt::layout_hooks {
 using Test = std::function<std::optional<bool>(absl::string_view function, const ExprGeometry& g)>;
 extern thread_local const Test* test;
@@ -111,7 +111,7 @@ Rule PreserveOf(const char* name) {
   };
 }
 
-// The very strides, gaps included.
+// The result has exactly these strides, gaps included.
 absl::Status KeepStrides(Ctx& c) {
   SMELT_ASSIGN_OR_RETURN(TensorType t, TensorArgument(c, 0));
   const Geo g = GeoOf(c.decide, t);
@@ -123,7 +123,7 @@ absl::Status KeepStrides(Ctx& c) {
       return absl::OkStatus();
     }
   }
-  // Windows that overlap: in PyTorch's copy an element holds what was written to its place last.
+  // Windows overlap: in PyTorch's copy an element holds the value that was written last.
   Geometry concrete;
   for (const Expr& e : g.sizes) concrete.sizes.push_back(e.Constant().value_or(1));
   for (const Expr& e : g.strides) concrete.strides.push_back(e.Constant().value_or(0));
@@ -174,7 +174,7 @@ Rule AdaptivePool(int n, bool max) {
       AddAsRow(c, *x.dtype, sizes, SuggestAsRow(c, x));
       return absl::OkStatus();
     }
-    // The mean of volumes looks at no format.
+    // The mean of volumes ignores the format.
     const Format f = n == 3 && !max ? Format::kContiguous : Suggest(c, x);
     c.Add(*x.dtype, sizes, f);
     if (max) c.Add(DType::kInt64, sizes, f);
@@ -182,7 +182,7 @@ Rule AdaptivePool(int n, bool max) {
   };
 }
 
-// gcd, polygamma and others that are elementwise but have no scalar function.
+// gcd, polygamma and others, which are elementwise but have no scalar function.
 absl::Status Elementwise(Ctx& c) {
   std::vector<Geo> operands;
   std::vector<PromotionOperand> p;
@@ -202,7 +202,7 @@ absl::Status Elementwise(Ctx& c) {
   return absl::OkStatus();
 }
 
-// dtypes of the results, complex numbers included.
+// Returns the dtypes of the results, including complex ones.
 absl::StatusOr<std::vector<DType>> PointwiseDTypes(const OpCall& call) {
   auto m = BuildPointwise(call);
   if (m.ok()) return m->results;
@@ -273,7 +273,7 @@ absl::Status InferReduction(Ctx& c) {
   if (built.ok()) {
     m = *std::move(built);
   } else if (IsComplex(*self.dtype)) {
-    // The same call on real numbers has the dims.
+    // The same call on real numbers gives the dims.
     std::vector<OpArg> args = c.call.args();
     args[0].tensor.dtype = RealOf(*self.dtype);
     SMELT_ASSIGN_OR_RETURN(m, BuildReduction(OpCall(c.call.op(), args)));
@@ -302,7 +302,7 @@ absl::Status InferReduction(Ctx& c) {
       }
     }
   }
-  // Norms of complex numbers are real, those that are asked for in complex numbers too.
+  // Norms of complex numbers are real, even those requested in a complex dtype.
   const bool norm = absl::StrContains(c.call.op().name(), "norm");
   for (DType t : m.results) c.Add(norm ? RealOf(t) : t, sizes);
   return absl::OkStatus();
@@ -328,7 +328,7 @@ absl::Status InferView(Ctx& c) {
   return absl::OkStatus();
 }
 
-// Every element of a list as ForeachCalls says.
+// Every element of a list, as ForeachCalls describes.
 absl::Status InferForeach(Ctx& c) {
   const FunctionSchema* schema = FindSchema(c.call.op());
   if (schema == nullptr || schema->returns.empty()) return absl::OkStatus();

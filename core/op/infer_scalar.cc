@@ -1,4 +1,4 @@
-// Types of results: Python numbers.
+// Types of results that are Python numbers.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,7 @@ absl::StatusOr<Expr> NumElements(Ctx& c) {
   return Product(*t.sizes);
 }
 
-// An int that is known where both operands are.
+// An int that is known if both operands are.
 Rule IntBinary(std::function<std::optional<Expr>(const Expr&, const Expr&)> f) {
   return [f](Ctx& c) -> absl::Status {
     const OpArg &a = c.call.arg(0), &b = c.call.arg(1);

@@ -1,6 +1,6 @@
-// How PyTorch lays out what an operator returns, as data: for every operator whose result lies as its operands say in
-// one of a few ways, whatever computes its elements. Inference reads it, and through it whatever asks for types:
-// decompositions, the evaluator, the eager-order plan.
+// Describes as data how PyTorch lays out results: for each operator whose result has one of a few layouts that its
+// operands determine, regardless of how its elements are computed. Inference reads it, and so do all users of inferred
+// types: decompositions, the evaluator, the eager-order plan.
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,19 +22,20 @@ namespace {
 struct LayoutRule {
   enum class Kind {
     kContiguous,
-    // As TensorIterator makes it of the operands, in this order (view_rules::PointwiseOutput).
+    // TensorIterator's layout for the operands, in this order (view_rules::PointwiseOutput).
     kIterator,
-    // As empty_like makes it of the one operand (view_rules::PreservedStrides).
+    // empty_like's layout for the one operand (view_rules::PreservedStrides).
     kPreserve,
     // Channels-last where the one operand's strides suggest it, else contiguous (Tensor::suggest_memory_format).
     kFormat,
-    // With the one operand's very strides, gaps included; as kPreserve where it is expanded.
+    // Exactly the one operand's strides, gaps included; like kPreserve if it is expanded.
     kKeep,
-    // Channels-last, because the call asks for it.
+    // Channels-last, because the call requests it.
     kChannelsLast,
   };
   Kind kind = Kind::kContiguous;
-  // Places among the call's arguments. Of kIterator a number may be among them: it is wrapped into a tensor of no dims.
+  // Positions among the call's arguments. For kIterator a number may be one of them: it is wrapped into a tensor
+  // without dims.
   std::vector<int> operands;
 };
 
@@ -65,7 +66,7 @@ constexpr Line kLines[] = {
     {Kind::kIterator, "self weight grad_output", "_prelu_kernel_backward"},
     {Kind::kFormat, "input", "_fused_rms_norm", 0},
     {Kind::kFormat, "input", "native_batch_norm_backward", 0},
-    // Given tensors, resized.
+    // Given tensors that are resized.
     {Kind::kIterator, "self buffer grad_output", "log_sigmoid_backward.grad_input"},
     {Kind::kPreserve, "self", "conj_physical.out"},
     {Kind::kIterator, "index", "take.out"},
@@ -73,7 +74,7 @@ constexpr Line kLines[] = {
     {Kind::kIterator, "self target grad_output", "huber_loss_backward.out"},
 };
 
-// Numbers that PyTorch wraps into tensors of no dims take part in choosing strides.
+// Returns whether PyTorch wraps numbers into tensors without dims, which take part in choosing strides.
 bool WrapsNumbers(OpName op) {
   static const auto* const kNames = [] {
     auto* names = new absl::flat_hash_set<std::string>();
@@ -118,8 +119,8 @@ std::optional<LayoutRule> RuleOfPointwise(const OpCall& call) {
   const bool angle_of_complex = name == "aten::angle" && call.arg(0).IsTensor() && call.arg(0).tensor.dtype &&
                                 IsComplex(*call.arg(0).tensor.dtype);
   if (power_of_number || angle_of_complex) return LayoutRule{Kind::kContiguous, {}};
-  // self * 2 ** other, of which the power is contiguous; what is a double already is not copied; of real numbers
-  // itself.
+  // ldexp is self * 2 ** other, whose power is contiguous; float_power does not copy a tensor that is double already;
+  // conj_physical of real numbers returns the tensor itself.
   if (name == "aten::ldexp" || call.op().full() == "aten::float_power.Tensor_Tensor" || name == "aten::conj_physical")
     return std::nullopt;
   LayoutRule rule{Kind::kIterator, {}};
@@ -133,8 +134,8 @@ std::optional<LayoutRule> RuleOfPointwise(const OpCall& call) {
   return rule;
 }
 
-// The rule of a result; of an operator that writes into given tensors, for one that it resizes. nullopt: there is none,
-// or the call lacks the operand that it is about.
+// Returns the rule of a result; for an operator that writes into given tensors, the rule for a tensor that it resizes.
+// nullopt: there is no rule, or the call lacks the operand that the rule needs.
 std::optional<LayoutRule> FindLayoutRule(const OpCall& call, size_t result) {
   if (const std::vector<const Line*>* lines = LinesOf(call.op())) {
     for (const Line* line : *lines) {
@@ -167,7 +168,7 @@ bool IsExpanded(const Geo& g) {
   return false;
 }
 
-// The sizes and strides that a rule gives; `sizes` are the result's.
+// Returns the sizes and strides by a rule; `sizes` are the result's.
 absl::StatusOr<Geo> LaidOut(const OpCall& call, SymbolicDecide& decide, const LayoutRule& rule,
                             const std::vector<Expr>& sizes) {
   Ctx c{call, decide, {}};
@@ -179,7 +180,7 @@ absl::StatusOr<Geo> LaidOut(const OpCall& call, SymbolicDecide& decide, const La
   if (rule.kind == Kind::kContiguous) return in_format(Format::kContiguous);
   if (rule.kind == Kind::kChannelsLast)
     return in_format(sizes.size() == 5 ? Format::kChannelsLast3d : Format::kChannelsLast);
-  // If operands have several dtypes, those that are converted are copied first.
+  // If operands have several dtypes, the converted ones are copied first.
   std::vector<PromotionOperand> promoted;
   for (int i : rule.operands) promoted.push_back(PromotionOf(call.arg(i)));
   const bool converts =
@@ -211,7 +212,7 @@ absl::StatusOr<Geo> LaidOut(const OpCall& call, SymbolicDecide& decide, const La
 
 }  // namespace
 
-// The layout by the rule of a result, if it has one; `sizes` are the result's.
+// Returns the layout by the rule of a result, if it has one; `sizes` are the result's.
 absl::StatusOr<std::optional<Geo>> LaidOutByRule(const OpCall& call, SymbolicDecide& decide, size_t result,
                                                  const std::vector<Expr>& sizes) {
   const std::optional<LayoutRule> rule = FindLayoutRule(call, result);
@@ -227,8 +228,8 @@ bool HasLayoutRule(OpName op) {
          name == "aten::_scaled_dot_product_flash_attention_for_cpu" || name == "aten::gradient";
 }
 
-// Gives results the strides that their rules say, where there are some. Those whose sizes a rule does not have keep
-// theirs.
+// Gives results the strides of their rules, where there are some. Results whose sizes differ from the rule's keep their
+// strides.
 void ApplyLayoutRules(const OpCall& call, SymbolicDecide& decide, Outputs& outputs) {
   const OpKind kind = GetOpInfo(call.op()).kind;
   if (!HasLayoutRule(call.op()) || kind == OpKind::kOut || kind == OpKind::kInplace) return;

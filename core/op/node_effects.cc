@@ -1,4 +1,4 @@
-// The effects of an operator at one node: its constant flags and its arguments' types decide them as far as they can.
+// Determines the effects of an operator at one node, as far as its constant flags and its arguments' types decide them.
 #include <string>
 
 #include "absl/strings/match.h"
@@ -60,7 +60,7 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
       e.writes = false;
       for (size_t i = 0; i < e.args.size(); ++i) {
         if ((e.args[i] & kWritesData) == 0) continue;
-        // save_mean and save_var of the _legit forms are out arguments: those stay.
+        // save_mean and save_var of the _legit forms are out arguments, and these stay.
         bool is_stat = static_cast<int>(i) < e.by_arg;
         if (is_stat && training == false) e.args[i] &= ~static_cast<uint16_t>(kWritesData);
         e.writes |= (e.args[i] & kWritesData) != 0;
@@ -98,7 +98,7 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
       if (n.op.name() == "aten::native_dropout") {
         if (train == false) e.random = false;  // of p = 0 it draws, and uses nothing of it
       } else if (train == true && nonzero && trust_types && !effects.writes) {
-        // Without elements it is the argument itself, which only a change of geometry could tell.
+        // Without elements the result is the argument itself, which only a change of geometry could reveal.
         FreshOnly(&e);
       } else if (train == false || zero) {
         if (!effects.writes) SelfOnly(&e);
@@ -230,7 +230,7 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
       auto reshaped = view_rules::Reshape(decide, geometry, absl::MakeConstSpan(sizes));
       if (!reshaped.ok() || !decide.status().ok() || !decide.assumptions().empty()) break;
       if (reshaped->aliases) {
-        // ravel of what is flat already may be the argument itself.
+        // ravel of a flat tensor may return the argument itself.
         uint64_t self = n.op.name() == "aten::ravel" ? e.results[0].self : 0;
         ViewOnly(&e);
         e.results[0].self = self;
@@ -240,7 +240,7 @@ OpEffects NodeEffects(const Graph& g, const Node& n, const OpEffects& effects, b
       break;
     }
     case OpEffects::By::kOut: {
-      // A result of the size that out has already changes no geometry.
+      // A result whose size equals that of out changes no geometry.
       if (!trust_types) break;
       for (size_t i = 0; i < e.args.size() && i < n.inputs.size(); ++i) {
         if ((e.args[i] & kWritesGeometry) == 0 || !IsTensorType(g.value(n.inputs[i]).type)) continue;

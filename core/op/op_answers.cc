@@ -44,7 +44,7 @@ absl::StatusOr<OpAnswers> OpAnswers::Load(absl::string_view path) {
   auto range = [&](const char* name) { return header[name]["data_offsets"]; };
   a.rep_->data = base + range("data")[0].get<int64_t>();
   const int64_t from = range("entries")[0], to = range("entries")[1];
-  // Python writes NaN and Infinity, which JSON does not have: read as strings.
+  // Python writes NaN and Infinity, which JSON does not have: they are read as strings.
   std::string text(base + from, base + to);
   for (const char* word : {"-Infinity", "Infinity", "NaN"}) {
     const std::string w = word;
@@ -91,7 +91,7 @@ double Number(const json& j) {
   return s == "Infinity" ? HUGE_VAL : s == "-Infinity" ? -HUGE_VAL : std::nan("");
 }
 
-// The operator's, in full.
+// Returns the full name of the operator.
 std::string NameOf(const json& entry) {
   const std::string s = entry["op"].get<std::string>();
   return absl::StrContains(s, "::") ? s : absl::StrCat("aten::", s);

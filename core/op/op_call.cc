@@ -10,8 +10,8 @@
 
 namespace smelt {
 
-// Declared in core/base/recover.h. That header is not included, so that a change of it does not compile everything that
-// knows operators.
+// Declared in core/base/recover.h, which is not included here so that changing it does not recompile everything that
+// uses operators.
 void WorksOnNode(absl::string_view op, absl::string_view source);
 
 namespace {
@@ -96,7 +96,7 @@ OpArg FromValue(const Graph& g, ValueId v) {
   OpArg a = c ? FromConstant(*c) : FromType(type);
   if (c) {
     if (type.IsTensor() && a.IsTensor()) a.tensor = type.tensor().IsComplete() ? type.tensor() : a.tensor;
-    // An empty list of constants may be of any element type.
+    // An empty list of constants may have any element type.
     if (a.kind == OpArg::Kind::kIntList && a.ints.empty() && type.kind() == TypeKind::kList &&
         (type.element().kind() == TypeKind::kTensor || type.element().kind() == TypeKind::kOptional)) {
       a.kind = OpArg::Kind::kTensorList;

@@ -19,7 +19,7 @@
 namespace smelt {
 namespace {
 
-// Operators whose kind does not follow from a table of meanings, by name without overload ("add" stands for aten::add).
+// Operators whose kind does not follow from another table, by name without overload ("add" means aten::add).
 struct Group {
   OpKind kind;
   const char* names;
@@ -127,7 +127,7 @@ const absl::flat_hash_map<std::string, OpKind>& Named() {
   static const auto* const kMap = [] {
     auto* m = new absl::flat_hash_map<std::string, OpKind>();
     for (const Group& g : kGroups) {
-      // The first group that names an operator has it: overloads on Python numbers are told apart by their schema.
+      // The first group that names an operator decides; overloads on Python numbers are distinguished by their schema.
       for (absl::string_view n : absl::StrSplit(g.names, ' ', absl::SkipEmpty()))
         m->emplace(absl::StrCat("aten::", n), g.kind);
     }
@@ -196,7 +196,7 @@ OpName FunctionalOfInplace(OpName op) {
     bool equal = true;
     for (size_t i = 0; i < f->arguments.size(); ++i) {
       const Argument &a = f->arguments[i], &b = schema->arguments[i];
-      // Scalar? and Tensor? differ; names may (axis0, dim0).
+      // Scalar? and Tensor? differ; names may differ too (axis0, dim0).
       equal &= a.type == b.type && (i == 0 || a.name == b.name || base.find("transpose") != std::string::npos);
     }
     if (!equal) continue;
@@ -205,7 +205,7 @@ OpName FunctionalOfInplace(OpName op) {
   return found != nullptr ? found->op : OpName();
 }
 
-// The overload with the same arguments that writes none.
+// Returns the overload with the same arguments that writes to none.
 OpName FunctionalOfOut(const FunctionSchema& schema) {
   std::vector<const Argument*> kept;
   for (const Argument& a : schema.arguments) {
@@ -213,7 +213,7 @@ OpName FunctionalOfOut(const FunctionSchema& schema) {
   }
   for (const FunctionSchema* s : FindOverloads(schema.op.name())) {
     if (s->op == schema.op || s->IsMutable() || s->returns.size() != schema.returns.size()) continue;
-    // dtype, layout, device and pin_memory are not arguments of the out variant: the written  says them.
+    // The out variant does not take dtype, layout, device and pin_memory: the written tensor determines them.
     std::vector<const Argument*> theirs;
     for (const Argument& a : s->arguments) {
       const bool implied = a.name == "dtype" || a.name == "layout" || a.name == "device" || a.name == "pin_memory";
@@ -289,7 +289,7 @@ OpInfo Describe(OpName op) {
     return info;
   }
   if (!TakesTensors(*schema) && !ReturnsTensors(*schema)) {
-    // On Python numbers and containers.
+    // Operators on Python numbers and containers.
     if (TakesContainer(*schema) && NamesOf(OpKind::kContainer).contains(name)) {
       info.kind = OpKind::kContainer;
     } else if (NamesOf(OpKind::kScalar).contains(name)) {
@@ -344,7 +344,7 @@ OpInfo Describe(OpName op) {
       if (info.functional) info.kind = OpKind::kInplaceView;
       return info;
     }
-    // Composites that write buffers.
+    // Composites that write to buffers.
     if (kind_of(name) == OpKind::kComposite && !absl::StrContains(op.overload(), "out")) {
       info.kind = OpKind::kComposite;
       info.decomposes = HasDecomposition(op);
@@ -433,7 +433,7 @@ const OpInfo* FindOpInfo(OpName op) {
     absl::ReaderMutexLock lock(&mutex);
     if (auto it = cache->find(op); it != cache->end()) return it->second.get();
   }
-  // Without the lock: describing an in-place operator asks for its functional counterpart.
+  // Called without the lock: describing an in-place operator asks for its functional counterpart.
   auto info = std::make_unique<const OpInfo>(Describe(op));
   absl::MutexLock lock(&mutex);
   return cache->emplace(op, std::move(info)).first->second.get();

@@ -1,4 +1,4 @@
-// The scalar meaning of pointwise operators.
+// The scalar functions of pointwise operators.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -60,13 +60,13 @@ DType ResultType(absl::Span<const PromotionOperand> operands) {
     std::optional<DType>& slot = by[static_cast<int>(p.category)];
     slot = slot ? PromoteTypes(*slot, t) : t;
   }
-  // A later category counts only where it is of a higher kind: complex, floating point, integer, bool.
+  // A later category counts only if its kind is higher: complex, floating point, integer, bool.
   auto kind = [](DType t) { return IsComplex(t) ? 3 : IsFloating(t) ? 2 : IsIntegral(t) ? 1 : 0; };
   auto combine = [&](std::optional<DType> higher, std::optional<DType> lower) -> std::optional<DType> {
     if (!higher) return lower;
     if (!lower) return higher;
     if (kind(*higher) >= kind(*lower)) return higher;
-    // Complex numbers of its own precision.
+    // Returns the complex dtype of the same precision.
     if (IsFloating(*higher)) return *higher == DType::kFloat64 ? DType::kComplex128 : DType::kComplex64;
     return PromoteTypes(*higher, *lower);
   };
@@ -100,7 +100,7 @@ class Ctx {
     if (status.ok()) status = std::move(s);
   }
 
-  // An argument as it is given: a tensor in its dtype, a number as bool, int64 or double.
+  // Returns an argument unconverted: a tensor in its dtype, a number as bool, int64 or double.
   V Raw(int i) {
     for (size_t k = 0; k < m.operands.size(); ++k) {
       if (m.operands[k].arg == i) return V{this, ids_[k]};
@@ -134,7 +134,7 @@ class Ctx {
   V Raw(absl::string_view name) { return Raw(Index(name)); }
   V To(V v, DType t) { return V{this, b.Cast(v.id, t)}; }
   V In(int i, DType t) { return To(Raw(i), t); }
-  // A number or tensor in compute type t; absent or None: `d`.
+  // Returns a number or tensor in compute type t; `d` if it is absent or None.
   V Num(absl::string_view name, DType t, double d = 0) {
     if (call.IsNone(name)) return Const(t, d);
     return In(Index(name), t);
@@ -148,7 +148,7 @@ class Ctx {
     }
     return *v;
   }
-  // Returns whether a number is known to be v. Such a number may change the code.
+  // Returns whether a number is known to be v. Such a number may change the generated code.
   bool Is(absl::string_view name, double v) const {
     const OpArg* a = call.Find(name);
     return a != nullptr && a->known && a->IsScalar() && a->kind != OpArg::Kind::kComplex && a->expr.IsConstant() &&
@@ -159,11 +159,11 @@ class Ctx {
     for (int i : args) p.push_back(PromotionOf(call.arg(i)));
     return ResultType(p);
   }
-  // An operand first rounded to the common dtype, as TensorIterator does, then in the type computed in.
+  // Returns an operand rounded to the common dtype, as TensorIterator does, and then converted to the compute type.
   V Common(int i, DType common) { return To(In(i, common), OpMathType(common)); }
-  // As a kernel leaves it that computes on half types step by step.
+  // Rounds as a kernel does that computes on half types step by step.
   V Rounded(V v, DType t) { return To(To(v, t), v.type()); }
-  // A number that a kernel keeps in the dtype of its tensors.
+  // Returns a number that a kernel keeps in the dtype of its tensors.
   V RoundedNum(absl::string_view name, DType t, double d = 0) { return To(Num(name, t, d), OpMathType(t)); }
   void Return(V v, DType result) {
     if (IsComplex(result)) {
@@ -176,7 +176,7 @@ class Ctx {
   absl::StatusOr<PointwiseMeaning> Finish() {
     SMELT_RETURN_IF_ERROR(status);
     ScalarFn fn = b.Finish(results_);
-    // Operands in the order of the arguments: a rule's C++ expressions ask for them in any.
+    // Sorts the operands by argument: a rule's C++ expressions may request them in any order.
     std::vector<int> order(m.operands.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
     std::sort(order.begin(), order.end(), [this](int x, int y) { return m.operands[x].arg < m.operands[y].arg; });
@@ -246,7 +246,7 @@ V Sigmoid(V a) { return Op(ScalarOp::kSigmoid, a); }
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// Chebyshev series of cephes' i0, i0e, i1, i1e.
+// The Chebyshev series of cephes' i0, i0e, i1, i1e.
 V Chebyshev(V x, absl::Span<const double> c) {
   V b0 = K(x, c[0]), b1 = K(x, 0), b2 = b1;
   for (size_t i = 1; i < c.size(); ++i) {
@@ -308,7 +308,7 @@ V BesselI1(V x, bool scaled) {
 
 V Gelu(V x, bool tanh) {
   if (tanh) {
-    // x/2 (1 + tanh(z)), but where tanh is nearly -1 nothing cancels in x / (1 + e^(-2z)).
+    // x/2 (1 + tanh(z)); where tanh is close to -1 it is computed without cancellation as x / (1 + e^(-2z)).
     V inner = M_SQRT2 * M_2_SQRTPI * 0.5 * (x + 0.044715 * (x * x * x));
     return x / (1 + Exp(-2 * inner));
   }
@@ -328,7 +328,7 @@ V GeluBackward(V g, V x, bool tanh) {
   return g * (cdf + x * pdf);
 }
 
-// Python's floor division of floating-point numbers, as PyTorch computes it: each step in dtype t.
+// Python's floor division of floating-point numbers, computed as in PyTorch: each step in dtype t.
 V FloorDivFloat(V a, V b, DType t) {
   const auto rounded = [&](V v) { return a.c->Rounded(v, t); };
   V mod = Op(ScalarOp::kRemTrunc, a, b);
@@ -344,7 +344,7 @@ V FloorDivFloat(V a, V b, DType t) {
 
 using Rule = std::function<void(Ctx&)>;
 
-// Rounds an integer input to the default dtype, computes in float32 or float64.
+// Converts an integer input to the default dtype and computes in float32 or float64.
 Rule FloatUnary(std::function<V(V)> f) {
   return [f](Ctx& c) {
     DType t = c.Promote({0});
@@ -355,14 +355,14 @@ Rule FloatUnary(std::function<V(V)> f) {
 Rule FloatUnary(ScalarOp op) {
   return FloatUnary([op](V x) { return Op(op, x); });
 }
-// Keeps the dtype; `f` sees the compute type, integers too.
+// Keeps the dtype; `f` sees the compute type, also for integers.
 Rule SameUnary(std::function<V(Ctx&, V)> f) {
   return [f](Ctx& c) {
     const DType t = c.Raw(0).type();
     c.Return(f(c, c.Common(0, t)), t);
   };
 }
-// Floating point only; f as above.
+// For floating point only; f as above.
 Rule Activation(std::function<V(Ctx&, V)> f) { return SameUnary(std::move(f)); }
 Rule RoundUnary(ScalarOp op) {
   return SameUnary([op](Ctx&, V x) { return IsFloating(x.type()) ? Op(op, x) : x; });
@@ -401,7 +401,7 @@ V Second(Ctx& c, int i, DType common) {
 Rule LogicalBinary(ScalarOp op) {
   return [op](Ctx& c) { c.Return(Op(op, c.In(0, DType::kBool), c.In(1, DType::kBool)), DType::kBool); };
 }
-// The sum's numbers, the factor too, are rounded to half types first.
+// For half types, numbers in the sum, including the factor, are rounded first.
 V AddScaled(Ctx& c, V a, V b, bool subtract) {
   if (absl::Status s = op_internal::CheckSums(c.call); !s.ok()) c.Fail(std::move(s));
   if (c.call.IsNone("alpha") || c.Is("alpha", 1)) {
@@ -443,7 +443,7 @@ void DivRule(Ctx& c) {
   } else if (mode == "trunc") {
     if (!IsFloating(t)) return c.Return(Op(ScalarOp::kDivTrunc, a, b), t);
     V quotient = a / b;
-    // PyTorch rounds the quotient first, but of a tensor divided by one number.
+    // PyTorch rounds the quotient first, unless a tensor is divided by one number.
     if (!DividesByOne(c)) quotient = c.Rounded(quotient, t);
     c.Return(Op(ScalarOp::kTrunc, quotient), t);
   } else {
@@ -463,7 +463,7 @@ void PowRule(Ctx& c) {
     if (p == 0) return c.Return(K(a, 1), t);
     if (p == 1) return c.Return(a, t);
     if (t != DType::kBool && p == 2) return c.Return(a * a, t);
-    // Vectors of bfloat16 are rounded after each product.
+    // bfloat16 vectors are rounded after each product.
     const auto square = [&] { return t == DType::kBFloat16 ? c.Rounded(a * a, t) : a * a; };
     if (t != DType::kBool && p == 3) return c.Return(square() * a, t);
     if (IsFloating(t)) {
@@ -475,14 +475,14 @@ void PowRule(Ctx& c) {
   }
   V b = c.Common(1, t);
   if (t == DType::kBool) {
-    // As integers: 0^0 is 1.
+    // Integer powers: 0^0 is 1.
     c.Return(Op(ScalarOp::kPow, c.To(a, DType::kInt64), c.To(b, DType::kInt64)), t);
     return;
   }
   c.Return(Op(ScalarOp::kPow, a, b), t);
 }
 
-// x * 2^n for an integer n, as C's ldexp has it: beyond what 2^n itself can be. n is an int.
+// x * 2^n for an integer n, like C's ldexp: valid where 2^n itself would overflow.
 void ScaleByPowerOfTwo(Ctx& c, DType t) {
   constexpr DType d = DType::kFloat64;
   V product = c.To(c.In(0, t), d);
@@ -563,7 +563,7 @@ void NanToNumRule(Ctx& c) {
 
 void CastRule(Ctx& c, DType t) { c.Return(c.Raw(0), t); }
 
-// A value that is the same everywhere: zeros, full, fill. `index` < 0: the constant v.
+// A constant everywhere: zeros, full, fill. `index` < 0: the constant v.
 void ConstantRule(Ctx& c, DType t, int index, double v = 0) {
   if (IsComplex(t)) {
     c.Fail(c.call.Unsupported("complex numbers have no scalar function"));
@@ -572,7 +572,8 @@ void ConstantRule(Ctx& c, DType t, int index, double v = 0) {
   c.Return(index < 0 ? c.Const(t, v) : c.Raw(index), t);
 }
 
-// The dtype of a factory: the argument "dtype", else that of `self`, else what the value suggests, else float32.
+// Returns the dtype of a factory: the argument "dtype", else that of `self`, else the one that the value suggests, else
+// float32.
 DType FactoryDType(Ctx& c, int value) {
   if (std::optional<DType> t = c.call.GetDType("dtype")) return *t;
   const OpArg* self = c.call.Find("self");
@@ -604,7 +605,7 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
     });
     add("fill", [](Ctx& c) { ConstantRule(c, c.call.arg(0).tensor.dtype.value_or(DType::kFloat32), 1); });
     add("zero", [](Ctx& c) { ConstantRule(c, c.call.arg(0).tensor.dtype.value_or(DType::kFloat32), -1, 0); });
-    // Empty tensors are zero: what is in them must not matter, and zero is repeatable.
+    // The content of an empty tensor must not matter; zeros are reproducible.
     add("zeros zeros_like new_zeros empty empty_like new_empty empty_strided new_empty_strided empty_permuted",
         [](Ctx& c) { ConstantRule(c, FactoryDType(c, -1), -1, 0); });
     add("ones ones_like new_ones", [](Ctx& c) { ConstantRule(c, FactoryDType(c, -1), -1, 1); });
@@ -955,7 +956,7 @@ const absl::flat_hash_map<std::string, Rule>& Rules() {
           V sign = Select(x < 0, K(x, 1), K(x, -1)), max = Select(x < 0, K(x, 1), K(x, 0));
           return g * (max - sign * (z / (1 + z)));
         }));
-    // PyTorch has no kernels for these that compute bools.
+    // PyTorch has no kernels for these operators with bool results.
     for (const char* name :
          {"abs", "absolute", "neg", "negative", "positive", "ceil", "floor", "trunc", "fix", "frac", "round", "relu",
           "remainder", "fmod", "floor_divide", "pow", "addcmul", "addcdiv", "lerp"}) {
@@ -983,7 +984,7 @@ const Rule* FindRule(OpName op) {
   }
   auto it = rules.find(op.name());
   if (it == rules.end()) return nullptr;
-  // Overloads of the same name that are something else.
+  // Overloads of the same name that mean something else.
   const std::string& o = op.overload();
   if (absl::EndsWith(o, "_out") || o == "out" || absl::StartsWith(o, "out_")) return nullptr;
   if (o == "int" || o == "float" || o == "bool" || o == "int_float" || o == "float_int" || o == "str" ||

@@ -81,7 +81,7 @@ const absl::flat_hash_map<std::string, What>& Table() {
   return *kTable;
 }
 
-// The dims a call names, normalized; all where it names none.
+// Returns the dims that a call names, normalized; all dims if it names none.
 absl::StatusOr<std::vector<int>> Dims(const OpCall& call, int rank) {
   std::vector<int> dims;
   std::vector<int64_t> given;
@@ -121,7 +121,7 @@ absl::StatusOr<ReductionMeaning> BuildReduction(const OpCall& call) {
 
   ReductionMeaning m;
   SMELT_ASSIGN_OR_RETURN(m.dims, Dims(call, rank));
-  // any.dims and all.dims of an empty list reduce nothing.
+  // any.dims and all.dims with an empty list reduce no dim.
   if ((what == What::kAny || what == What::kAll) && call.op().overload() == "dims" && !call.IsNone("dim")) {
     SMELT_ASSIGN_OR_RETURN(std::vector<int64_t> given, call.GetInts("dim"));
     if (given.empty()) m.dims.clear();
@@ -130,7 +130,7 @@ absl::StatusOr<ReductionMeaning> BuildReduction(const OpCall& call) {
   m.is_scan = what == What::kCumSum || what == What::kCumProd || what == What::kCumMax || what == What::kCumMin;
   if (m.is_scan) m.keepdim = true;
   if ((what == What::kArgMax || what == What::kArgMin) && call.IsNone("dim")) {
-    // Over the flattened tensor; the one dim kept is not PyTorch's to keep here unless asked.
+    // It reduces the flattened tensor; PyTorch keeps the one dim only on request.
   }
 
   const std::optional<DType> asked = call.GetDType("dtype");
@@ -176,7 +176,7 @@ absl::StatusOr<ReductionMeaning> BuildReduction(const OpCall& call) {
       if (!IsFloating(out))
         return call.Error("mean(): could not infer output dtype. Input dtype must be a floating point type");
       const DType acc = OpMathType(out);
-      // A mean in halves is one in float that is rounded; its elements are not.
+      // A mean of half types is a float mean that is rounded; the elements are not rounded.
       const int a = accumulate(Combine::kSum, acc, pre.Cast(IsHalf(out) ? x : pre.Cast(x, out), acc));
       const int n = count();
       result(post.Op(ScalarOp::kDiv, acc, a, post.Cast(n, acc)), out);

@@ -51,7 +51,7 @@ bool IsReal(DType t) { return !IsComplex(t); }
 bool IsInt(DType t) { return !IsFloating(t) && !IsComplex(t); }  // bool too
 
 double RoundHalf(double v) {
-  // To float16: by way of float, as PyTorch's conversions go.
+  // Converts to float16 through float, as PyTorch does.
   const float f = static_cast<float>(v);
   if (std::isnan(f) || std::isinf(f)) return f;
   const double a = std::fabs(f);
@@ -113,7 +113,8 @@ int Bits(DType t) { return t == DType::kBool ? 1 : 8 * ItemSize(t); }
 
 int64_t FloatToInt(DType t, double v) {
   if (t == DType::kBool) return v != 0;
-  // As x86 converts and PyTorch shows: by way of 32 bits (int64: 64), whose least value stands for what does not fit.
+  // Converts as x86 does and PyTorch shows: through 32 bits (int64: 64), whose smallest value stands for values out of
+  // range.
   const double limit = t == DType::kInt64 ? 0x1p63 : 0x1p31;
   v = std::trunc(v);
   const bool fits = v >= -limit && v < limit;
@@ -131,7 +132,7 @@ int64_t PowInt(DType t, int64_t base, int64_t exponent) {
   return WrapInt(t, static_cast<int64_t>(result));
 }
 
-// Giles' start, two steps of Newton: full double precision away from the ends.
+// Giles' approximation, then two Newton steps: full double precision away from the ends.
 double ErfInv(double x) {
   if (std::isnan(x) || std::fabs(x) > 1) return std::nan("");
   if (std::fabs(x) == 1) return std::copysign(std::numeric_limits<double>::infinity(), x);
@@ -391,7 +392,7 @@ bool Compare(ScalarOp op, T a, T b) {
 
 bool IsComparison(ScalarOp op) { return op >= ScalarOp::kEq && op <= ScalarOp::kGe; }
 
-// One instruction on operand values; `from` is the type of its first operand (second for a select).
+// Evaluates one instruction on operand values; `from` is the type of its first operand (of the second for a select).
 ScalarValue EvalInstr(const ScalarInstr& in, DType from, const ScalarValue* v, bool* division_by_zero) {
   ScalarValue r;
   r.i = 0;
@@ -406,7 +407,7 @@ ScalarValue EvalInstr(const ScalarInstr& in, DType from, const ScalarValue* v, b
     if (IsInt(t)) {
       r.i = IsInt(from) ? WrapInt(t, v[0].i) : FloatToInt(t, v[0].f);
     } else if (IsInt(from)) {
-      // int64 to float32 rounds once: not by way of double.
+      // int64 to float32 rounds once, not through double.
       r.f = t == DType::kFloat64 ? static_cast<double>(v[0].i) : RoundFloat(t, static_cast<float>(v[0].i));
     } else {
       r.f = RoundFloat(t, v[0].f);
@@ -454,7 +455,7 @@ std::string ConstText(const ScalarInstr& in) {
 
 // --- parsing ---
 
-// Reads the form that ToString prints, and infix + - * / with numbers that take the other operand's type.
+// Reads the form that ToString prints, and infix + - * / whose numbers take the other operand's type.
 class Parser {
  public:
   explicit Parser(absl::string_view text) : text_(text) {}
@@ -612,7 +613,7 @@ class Parser {
       }
       const absl::string_view digits = text_.substr(at_, end - at_);
       v.is_float = is_float;
-      // The sign goes with the digits: -2^63 has no positive counterpart.
+      // The sign belongs to the digits: -2^63 has no positive counterpart.
       const std::string all = absl::StrCat(negative ? "-" : "", digits);
       if (is_float ? !absl::SimpleAtod(all, &v.f) : !absl::SimpleAtoi(all, &v.i)) return Error("not a number");
       negative = false;
@@ -884,7 +885,7 @@ std::vector<int> ScalarBuilder::Inline(const ScalarFn& f, const std::vector<int>
 }
 
 ScalarFn ScalarBuilder::Finish(std::vector<int> results) {
-  // Only what is used; arguments stay, they are positions.
+  // Only used instructions remain; arguments remain too, since they are positions.
   std::vector<bool> used(fn_.instrs.size(), false);
   for (int r : results) used[r] = true;
   for (int i = static_cast<int>(fn_.instrs.size()) - 1; i >= 0; --i) {
@@ -970,7 +971,7 @@ absl::Status VerifyScalarFn(const ScalarFn& f) {
 std::vector<ScalarValue> EvaluateScalarFn(const ScalarFn& f, const std::vector<ScalarValue>& args,
                                           bool* division_by_zero) {
   SMELT_CHECK_EQ(f.arg_types.size(), args.size());
-  // Reused: the evaluator calls this once an element.
+  // Reused, because the evaluator calls this once per element.
   thread_local std::vector<ScalarValue> values;
   values.resize(f.instrs.size());
   for (size_t i = 0; i < f.instrs.size(); ++i) {

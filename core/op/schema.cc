@@ -50,7 +50,7 @@ int FunctionSchema::NumRequired() const {
 
 namespace {
 
-// PyTorch prints 17 digits, needed or not.
+// PyTorch prints 17 digits, even if fewer suffice.
 std::string TorchDouble(double d) {
   if (std::isnan(d)) return "nan";
   if (std::isinf(d)) return d < 0 ? "-inf" : "inf";
@@ -217,7 +217,7 @@ absl::StatusOr<ConstantValue> ParseDefault(Cursor& c, const Type& type) {
   SMELT_ASSIGN_OR_RETURN(auto number, c.Number());
   if (const double* d = std::get_if<double>(&number)) return ConstantValue(*d);
   int64_t i = std::get<int64_t>(number);
-  // int[2] padding=0 stands for [0, 0].
+  // int[2] padding=0 means [0, 0].
   if (DefaultKind(type) == TypeKind::kFloat) return ConstantValue(static_cast<double>(i));
   return ConstantValue(i);
 }

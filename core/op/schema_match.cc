@@ -1,4 +1,4 @@
-// Which schema takes which types.
+// Finds the schema that takes given types.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -11,7 +11,7 @@ namespace smelt {
 
 namespace {
 
-// Bound while one schema is matched. A schema has a handful at most.
+// The type variables bound while one schema is matched. A schema has only a few.
 using Bindings = std::vector<std::pair<std::string, Type>>;
 
 bool IsTypeVariable(const Type& formal) {
@@ -20,7 +20,7 @@ bool IsTypeVariable(const Type& formal) {
   return !name.empty() && name[0] >= 'a' && name[0] <= 'z' && name.find('.') == std::string::npos;
 }
 
-// The same type, whatever is known of tensors.
+// Returns whether two types are the same, ignoring what is known about tensors.
 bool Same(const Type& a, const Type& b) {
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
@@ -38,7 +38,7 @@ bool Same(const Type& a, const Type& b) {
   return true;
 }
 
-// Returns the cost of a match: 0 for the very type, small for subtypes, more for conversions, nullopt for no match.
+// Returns the cost of a match: 0 for the same type, small for subtypes, larger for conversions, nullopt for no match.
 constexpr int kSubtype = 1;
 constexpr int kVariable = 2;
 constexpr int kAnything = 3;
@@ -91,8 +91,8 @@ class Matcher {
         bool ok = true;
         for (size_t i = 0; i < formal.elements().size() && ok; ++i) {
           const Type &a = actual.elements()[i], &f = formal.elements()[i];
-          // A list of ints is no list of Scalars, though an int is a Scalar: what is written through one would be read
-          // as the other.
+          // A list of ints is not a list of Scalars, although an int is a Scalar: a Scalar written through one would be
+          // read as an int through the other.
           std::optional<int> inner = Match(a, f);
           bool exact = !invariant || Same(a, f) || HasVariable(f) || f.kind() == TypeKind::kAny;
           if (inner && !exact) inner = allow_conversions_ ? std::optional<int>(*inner + kConversion) : std::nullopt;
@@ -119,7 +119,7 @@ class Matcher {
     for (const auto& [bound, type] : bindings_) {
       if (bound != name) continue;
       if (Same(type, actual)) return kVariable;
-      // None where a T? was seen, and the other way round.
+      // None where a T? was seen, and vice versa.
       if (allow_conversions_) return kConversion;
       return std::nullopt;
     }
@@ -154,7 +154,7 @@ class Matcher {
         if (is({TypeKind::kString})) return kConversion;
         break;
       case TypeKind::kList:
-        // int[2] takes an int; that others do not is the caller's to know.
+        // int[2] accepts an int; the caller must know about other conversions.
         if (actual.kind() == TypeKind::kTuple) {
           for (const Type& t : actual.elements()) {
             if (!Match(t, formal.element())) return std::nullopt;
@@ -170,7 +170,7 @@ class Matcher {
       default:
         break;
     }
-    // The caller was sure of something that the types do not show.
+    // The caller knew something that the types do not show.
     if (actual.kind() == TypeKind::kOptional) {
       if (std::optional<int> inner = Match(actual.element(), formal)) return *inner + kConversion;
     }
@@ -194,7 +194,7 @@ std::optional<int> MatchSchema(const FunctionSchema& schema, absl::Span<const Ty
     }
   }
   Matcher matcher(allow_conversions);
-  // One that takes anything is the last to be chosen.
+  // A schema that takes any arguments is chosen last.
   int cost = schema.is_vararg ? 10 * kConversion : 0;
   for (size_t i = 0; i < std::min(count, types.size()); ++i) {
     std::optional<int> c = matcher.Match(types[i], schema.arguments[i].type);
@@ -223,11 +223,11 @@ absl::StatusOr<OpName> ResolveOverload(absl::string_view name, absl::Span<const 
   }
   std::vector<const FunctionSchema*> overloads = FindOverloads(name);
   if (overloads.empty()) return absl::NotFoundError(absl::StrCat("there is no operator ", name));
-  // As PyTorch's parser: of those that take the types as they are, the first.
+  // Like PyTorch's parser: the first overload that takes the types as they are.
   for (const FunctionSchema* schema : overloads) {
     if (MatchSchema(*schema, argument_types, /*exact_count=*/true, /*allow_conversions=*/false)) return schema->op;
   }
-  // A text written by hand may leave defaults out and rely on conversions: the closest.
+  // A handwritten text may omit defaults and rely on conversions: the closest overload is chosen.
   for (auto [exact_count, allow_conversions] :
        {std::pair(true, true), std::pair(false, false), std::pair(false, true)}) {
     const FunctionSchema* best = nullptr;

@@ -6,7 +6,7 @@ namespace smelt::effects_internal {
 
 namespace {
 
-// The effects that no schema says: nodes of TorchScript and of smelt.
+// Effects that no schema describes: those of TorchScript's and smelt's own nodes.
 const absl::flat_hash_map<absl::string_view, EffectKind>& SpecialKinds() {
   static const auto* const kKinds = new absl::flat_hash_map<absl::string_view, EffectKind>{
       {"prim::Constant", EffectKind::kConstant},
@@ -59,8 +59,8 @@ OpEffects UnknownEffects() {
 
 namespace {
 
-// Runs code of TorchScript's that the graph does not show: it reaches what its arguments reach, and nothing else, for
-// it has no globals.
+// Runs TorchScript code that the graph does not show: it reaches everything that its arguments reach, and nothing else,
+// because it has no globals.
 OpEffects Call() {
   OpEffects e = UnknownEffects();
   e.kind = EffectKind::kCall;

@@ -1,4 +1,4 @@
-// The meaning of view operators: core/tensor's view rules on the arguments of a call.
+// The meaning of view operators: applies core/tensor's view rules to the arguments of a call.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 
 using Geo = ExprGeometry;
 
-// One view call: the base and what the rules need.
+// One view call: the base, and the values that the rules need.
 struct ViewCtx {
   const OpCall& call;
   Geo base;
@@ -50,7 +50,7 @@ absl::Status Alias(ViewCtx& c) {
 }
 
 absl::Status RealAlias(ViewCtx& c) {
-  // Lazily conjugated tensors have no counterpart here.
+  // Lazily conjugated tensors do not exist here.
   if (IsComplex(c.dtype)) return c.call.Unsupported("lazy conjugation of complex tensors");
   return Alias(c);
 }
@@ -98,7 +98,7 @@ absl::Status ViewAsComplexRule(ViewCtx& c) {
                 c.dtype == DType::kFloat64 ? DType::kComplex128 : DType::kComplex64);
 }
 
-// One part of a complex tensor.
+// The real or the imaginary part of a complex tensor.
 absl::Status PartRule(ViewCtx& c, int64_t part) {
   if (!IsComplex(c.dtype))
     return part == 0 ? Alias(c) : c.call.Error("imag is not implemented for tensors with non-complex dtypes");
@@ -200,12 +200,12 @@ absl::StatusOr<std::optional<Expr>> OptionalExpr(ViewCtx& c, absl::string_view n
   return std::optional<Expr>(e);
 }
 
-// 1 where `index` counts from the end, else 0; of numbers that only the data give, an expression.
+// Returns 1 if `index` counts from the end, else 0; an expression for numbers that only the data determines.
 Expr CountsFromTheEnd(const ViewCtx& c, const Expr& index) {
   return c.decide.Known(0, index) == true ? Expr(0) : Min(1, Max(0, Expr(0) - index));
 }
 
-// A bound that only the data give, as one that counts from the beginning: no other is known to.
+// Rewrites a bound that only the data determines so that it counts from the beginning.
 void CountFromTheBeginning(const ViewCtx& c, const Expr& size, std::optional<Expr>& bound) {
   if (!bound || c.decide.IsDecidable(*bound) || c.decide.Known(0, *bound) == true) return;
   bound = Max(0, *bound + CountsFromTheEnd(c, *bound) * size);
@@ -230,7 +230,7 @@ absl::Status SelectRule(ViewCtx& c) {
   SMELT_ASSIGN_OR_RETURN(int64_t dim, c.call.GetInt("dim"));
   SMELT_ASSIGN_OR_RETURN(Expr index, c.call.GetExpr("index"));
   if (c.base.rank() > 0 && !c.decide.IsDecidable(index)) {
-    // Only the data say which: whether it is in range is seen when it runs, as is whether it counts from the end.
+    // Only the data determines the index: the run checks its range and whether it counts from the end.
     absl::StatusOr<int> d = view_rules::WrapDim(dim, c.base.rank());
     if (!d.ok()) return c.call.Error(d.status().message());
     index = index + CountsFromTheEnd(c, index) * c.base.sizes[*d];
@@ -250,7 +250,7 @@ absl::Status NarrowRule(ViewCtx& c) {
   return c.Take(view_rules::Narrow(c.decide, c.base, dim, start, length));
 }
 
-// A number that some constant of a broken model asks for must not fill the memory.
+// A constant of a malformed model must not exhaust the memory.
 absl::Status CheckPieces(const ViewCtx& c, int64_t count) {
   constexpr int64_t kMost = int64_t{1} << 16;
   if (count <= kMost) return absl::OkStatus();
@@ -300,12 +300,12 @@ absl::Status SplitEvery(ViewCtx& c, int64_t dim, const Expr& every) {
     }
     return Parts(c, dim, starts, lengths);
   }
-  // The number of parts must be a number: what it is written as, or what the ranges leave of it.
+  // The number of parts must be a number, either directly or by the ranges of the sizes.
   Expr parts = FloorDiv(size + every - 1, every);
   for (int64_t n = 1; !parts.IsConstant() && n <= 64; ++n) {
     if (c.decide.Known(parts, n) == true && c.decide.Known(n, parts) == true) parts = n;
   }
-  // As many as the example has: a graph that names each part is right for no other number.
+  // Takes the number of the example: a graph that names each part is correct for no other number.
   if (const std::optional<int64_t> n = c.decide.Example(parts); !parts.IsConstant() && n && *n >= 1) {
     if (c.decide.Equal(parts, *n)) parts = *n;
   }
@@ -521,7 +521,7 @@ absl::StatusOr<ViewMeaning> BuildView(const OpCall& call, const SymbolicGeometry
   if (rule == nullptr) return call.Unsupported("is not a view operator");
   ViewCtx c{call, {base.sizes, base.strides, base.offset}, base.dtype, decide, {}};
   if (absl::Status s = (*rule)(c); !s.ok()) {
-    // The rules know no operator; OpCall's errors have it already.
+    // The rules do not know the operator; OpCall's errors already name it.
     if (s.message().substr(0, call.op().full().size()) == call.op().full()) return s;
     return absl::Status(s.code(), call.Error(s.message()).message());
   }

@@ -16,7 +16,7 @@ namespace {
 
 bool IsOut(OpName writes) { return !absl::EndsWith(writes.name(), "_"); }
 
-// Kernels that read operands while results are there already in part.
+// Returns whether a kernel reads operands after parts of the results have been written.
 bool ReadsWhileItWrites(absl::string_view name) {
   static const auto* const kOps = new absl::flat_hash_set<absl::string_view>{"aten::mm",
                                                                              "aten::bmm",
@@ -41,7 +41,7 @@ bool ReadsWhileItWrites(absl::string_view name) {
 }  // namespace
 
 OperandSharing OperandSharingOf(OpName writes, OpName functional, absl::string_view argument) {
-  // With and without the underscore.
+  // The names with and without the underscore.
   static const auto* const kRefused = new absl::flat_hash_set<std::string>{
       "aten::index_put", "aten::_index_put_impl", "aten::scatter",    "aten::scatter_add",  "aten::scatter_reduce",
       "aten::index_add", "aten::index_copy",      "aten::index_fill", "aten::index_reduce", "aten::put",
@@ -49,7 +49,7 @@ OperandSharing OperandSharingOf(OpName writes, OpName functional, absl::string_v
   static const auto* const kTaken = new absl::flat_hash_set<std::string>{
       "aten::gather", "aten::cat", "aten::index_select", "aten::take", "aten::cross", "aten::linalg_cross"};
   const std::string name(absl::StripSuffix(writes.name(), "_"));
-  // Elementwise in PyTorch, though no scalar function describes them here.
+  // Elementwise in PyTorch, although no scalar function describes them here.
   static const auto* const kElementwise =
       new absl::flat_hash_set<std::string>{"aten::gcd", "aten::lcm", "aten::binary_cross_entropy"};
   if (kTaken->contains(name)) return OperandSharing::kNone;
@@ -57,10 +57,10 @@ OperandSharing OperandSharingOf(OpName writes, OpName functional, absl::string_v
   if (name == "aten::ldexp" && argument == "other") return OperandSharing::kAny;  // its power is computed first
   if (name == "aten::fill" || ResizesContiguously(writes)) return OperandSharing::kAny;
   if (name == "aten::masked_fill" && argument == "value") return OperandSharing::kAny;  // a number, read first
-  // With out= it is copied first, if it is not the result itself.
+  // With out= self is copied first, unless it is the result itself.
   const bool copied = IsOut(writes) && argument == "self";
   if (kRefused->contains(name)) return copied ? OperandSharing::kWholeOrNone : OperandSharing::kNone;
-  // Sums begin with a zero in the result; running ones do not.
+  // Sums begin with a zero in the result; cumulative sums do not.
   const bool reduces = functional && GetOpInfo(functional).kind == OpKind::kReduction && IsOut(writes) &&
                        !absl::StrContains(name, "cum");
   if (reduces || ReadsWhileItWrites(name)) {
@@ -80,7 +80,7 @@ bool ComputesInDTypeOfOut(OpName out) {
 
 namespace {
 
-// Partly in the given dtype: not known here.
+// Returns whether parts of the computation use the dtype of out, which is not modeled here.
 bool ComputesOtherwiseInDTypeOfOut(OpName functional) {
   static const auto* const kOps = new absl::flat_hash_set<std::string>{"aten::all",     "aten::any", "aten::logsumexp",
                                                                        "aten::nanmean", "aten::std", "aten::var"};
@@ -99,7 +99,7 @@ bool NeedsItsDType(OpName functional) {
       "aten::softmax",      "aten::softplus", "aten::softshrink",  "aten::sort",        "aten::take",
       "aten::topk",         "aten::tril",     "aten::triu",
   };
-  // By tensors these are as other elementwise operators are.
+  // With tensors these behave like other elementwise operators.
   const std::string& full = functional.full();
   if (full == "aten::clamp" || full == "aten::clamp_max" || full == "aten::clamp_min") return true;
   return (kOps->contains(functional.name()) && functional.overload() != "other") || full == "aten::round.decimals";
@@ -134,7 +134,7 @@ double NumberBeside(OpName writes, DType written, double number) {
 
 namespace {
 
-// Most of them overloads that PyTorch generates: the functional form, then resize_ and copy_.
+// Mostly overloads that PyTorch generates: the functional form, then resize_ and copy_.
 constexpr absl::string_view kComputedThenCopied =
     "__lshift__.Scalar_out __lshift__.Tensor_out __rshift__.Scalar_out __rshift__.Tensor_out "
     "_adaptive_avg_pool2d.out _adaptive_avg_pool2d_backward.out _adaptive_avg_pool3d_backward.out "
@@ -158,7 +158,7 @@ constexpr absl::string_view kComputedThenCopied =
     "relu.out remainder.Scalar_Tensor_out roll.out rot90.out rsub.Scalar_out rsub.Tensor_out "
     "select_scatter.out slice_scatter.out special_ndtr.out sub.Scalar_out uniform.out "
     "upsample_bilinear2d.vec_out upsample_nearest2d.vec_out zero.out zeros_like.out";
-// Others that lay out what they resize contiguously.
+// Other operators that resize to a contiguous layout.
 constexpr absl::string_view kResizedContiguously =
     "_fft_c2c.out _fft_c2r.out _fft_r2c.out _native_batch_norm_legit.no_stats_out "
     "_native_batch_norm_legit.out bernoulli.out cholesky.out cholesky_solve.out fft_fft.out fft_fft2.out "
@@ -193,8 +193,8 @@ bool ComputesBeforeItResizes(OpName out) {
 bool FillsSomeElements(OpName writes, std::optional<int64_t> values, bool accumulates, int rank) {
   const std::string& name = writes.name();
   if (name == "aten::index_put_") return values == 1 && !accumulates;
-  // Zeros where the triangle is not. Of more dims PyTorch may compute elsewhere and copy, which expanded memory
-  // refuses.
+  // Zeros outside the triangle. With more dims PyTorch may compute elsewhere and copy, which expanded memory does not
+  // allow.
   if (name == "aten::tril_" || name == "aten::triu_") return rank >= 2 && rank <= 3;
   return name == "aten::masked_fill_" || name == "aten::index_fill_";
 }
