@@ -11,8 +11,8 @@
 namespace smelt {
 namespace check_internal {
 
-// Both are set by recover.cc, for a thread whose work may fail without the process. The first throws, from the
-// constructor: a destructor may not. What is streamed into the failure later is then left out.
+// Both are set by recover.cc for a thread whose work may fail without ending the process. The first throws from the
+// constructor, because a destructor may not throw. Text that is streamed into the failure later is then lost.
 using OnFailure = void (*)(const std::string& message);
 using OnNode = void (*)(absl::string_view op, absl::string_view source);
 constinit thread_local OnFailure instead_of_aborting = nullptr;
@@ -36,7 +36,7 @@ Failure::Failure(const char* file, int line, const char* what) {
 Failure::~Failure() {
   std::string message = stream_.str();
   while (message.ends_with(' ')) message.pop_back();
-  // Written in one call, so that messages of two threads do not mix.
+  // Written in one call, so that the messages of two threads do not mix.
   message += '\n';
   std::fwrite(message.data(), 1, message.size(), stderr);
   std::fflush(stderr);

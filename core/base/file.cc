@@ -65,13 +65,13 @@ auto Retry(Call call) {
   return result;
 }
 
-// The error of a file that is written. A name that cannot be a file's is no mistake in the data that was read.
+// Returns the error of a file that is being written. An invalid file name is not a mistake in the data that was read.
 absl::Status WriteError(absl::string_view path, absl::string_view what, int error) {
   const absl::Status status = SystemError(path, what, error);
   return absl::IsInvalidArgument(status) ? absl::UnavailableError(status.message()) : status;
 }
 
-// The N of a name that stands for this process's descriptor N.
+// Returns the N of a name that stands for descriptor N of this process.
 std::optional<int> OwnDescriptor(absl::string_view path) {
   if (path == "/dev/stdin") return 0;
   if (path == "/dev/stdout") return 1;
@@ -84,7 +84,7 @@ std::optional<int> OwnDescriptor(absl::string_view path) {
 }
 
 absl::StatusOr<int> OpenForReading(absl::string_view path, struct stat& info) {
-  // A named pipe without a writer would wait for one.
+  // Opening a named pipe without a writer would wait for one.
   const int fd = Retry([&] { return open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
   if (fd < 0) return SystemError(path, "open", errno);
   absl::Cleanup closer = [fd] { close(fd); };
@@ -108,8 +108,8 @@ absl::Status WriteAll(int fd, absl::string_view path, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-// The file that `path` leads to over symbolic links, which itself need not exist; empty if it is a descriptor of this
-// process, which goes to `own`.
+// Returns the file that `path` leads to through symbolic links, which itself need not exist; empty if it is a
+// descriptor of this process, which is stored in `own`.
 absl::StatusOr<std::string> FollowLinks(absl::string_view path, std::optional<int>& own) {
   std::string at(path);
   constexpr int kMostLinks = 40;  // as Linux has it
@@ -141,7 +141,7 @@ std::string FolderOf(absl::string_view path) {
 
 }  // namespace
 
-// A device may have no end.
+// A device may be endless.
 constexpr size_t kMostOfAStream = size_t{1} << 30;
 
 absl::StatusOr<int> OpenFile(absl::string_view path) {
@@ -155,7 +155,7 @@ absl::StatusOr<std::string> ReadFile(absl::string_view path) {
   absl::Cleanup closer = [fd] { close(fd); };
   std::string bytes;
   size_t size = 0;
-  // One byte more than the file has, so that its end is seen without growing the buffer.
+  // Requests one byte more than the file has, so that its end is seen without growing the buffer.
   size_t want = S_ISREG(info.st_mode) ? static_cast<size_t>(info.st_size) + 1 : 1 << 16;
   while (true) {
     if (want > kMostOfAStream && !S_ISREG(info.st_mode))
@@ -205,7 +205,7 @@ absl::StatusOr<OutputFile> OutputFile::Create(absl::string_view path) {
   std::optional<int> own;
   SMELT_ASSIGN_OR_RETURN(out.target_, FollowLinks(path, own));
   if (own) {
-    // Not opened again: of a file, that would begin at its first byte.
+    // Not opened again, because a file would then be written from its first byte.
     if (*own == STDOUT_FILENO) std::fflush(stdout);
     out.fd_ = fcntl(*own, F_DUPFD_CLOEXEC, 0);
     if (out.fd_ < 0) return WriteError(path, "write", errno);
@@ -221,8 +221,8 @@ absl::StatusOr<OutputFile> OutputFile::Create(absl::string_view path) {
   }
   if (out.target_.back() == '/') return WriteError(path, "create", EISDIR);
 
-  // Beside the file, as rename() does not cross file systems; named so that no two writers meet, in or between
-  // processes. The file's own name may be as long as names can be.
+  // The temporary file is next to the target, because rename() does not cross file systems, and its name is unique
+  // across threads and processes. The target's own name may be as long as names can be.
   static std::atomic<unsigned> counter = 0;
   constexpr size_t kMostOfName = 200;
   const std::string folder = FolderOf(out.target_), name = out.target_.substr(folder.size(), kMostOfName);
@@ -234,8 +234,8 @@ absl::StatusOr<OutputFile> OutputFile::Create(absl::string_view path) {
       out.temporary_.clear();
       return WriteError(path, "create", error);
     }
-    // Whoever removes abandoned files may have had it first. Without locks (some network file systems) none are
-    // removed.
+    // Another process that removes abandoned files may have locked it first. Without locks (on some network file
+    // systems) none are removed.
     struct stat made;
     if (out.fd_ >= 0 && Retry([&] { return flock(out.fd_, LOCK_EX); }) == 0 && fstat(out.fd_, &made) == 0 &&
         made.st_nlink == 0) {
@@ -285,12 +285,12 @@ absl::Status OutputFile::Commit() {
     return absl::OkStatus();
   }
   if (fsync(fd_) != 0) return WriteError(path_, "write", errno);
-  // Open, and so locked, until it has its name.
+  // The file is open, and so locked, until it has its final name.
   if (rename(temporary_.c_str(), target_.c_str()) != 0) return WriteError(path_, "replace", errno);
   close(std::exchange(fd_, -1));
 
-  // The rename is durable once its directory is. Some file systems refuse to sync a directory: the file is whole even
-  // then.
+  // The rename is durable once its directory is synced. Some file systems refuse to sync a directory; the file is
+  // complete even then.
   const std::string folder = FolderOf(target_);
   if (const int folder_fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
       folder_fd >= 0) {

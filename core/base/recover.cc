@@ -11,8 +11,8 @@
 namespace smelt {
 namespace check_internal {
 
-// Defined in check.cc. A header for them would be included everywhere, and a change of it would compile everything
-// again.
+// Defined in check.cc. They have no header, because everything would include it and a change of it would recompile
+// everything.
 using OnFailure = void (*)(const std::string& message);
 using OnNode = void (*)(absl::string_view op, absl::string_view source);
 extern constinit thread_local OnFailure instead_of_aborting;
@@ -26,7 +26,7 @@ struct CheckFailed {
   std::string message;
 };
 
-// The work of the innermost Recovered of this thread.
+// The work of this thread's innermost Recovered.
 struct Work {
   std::string pass, op, source;
 };

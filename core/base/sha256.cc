@@ -1,7 +1,7 @@
 #include "smelt/core/base/sha256.h"
 
-// The functions of this header are deprecated in favour of EVP's, which find an algorithm by its name at run time. They
-// never fail, allocate nothing, and a program that links OpenSSL statically gets them alone.
+// The functions of this header are deprecated in favour of EVP's, which look up an algorithm by name at run time. These
+// never fail and allocate nothing, and a program that links OpenSSL statically gets only them.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 

@@ -1,4 +1,5 @@
-// Operators in terms of others, where core/op has no decomposition: those that write statistics, and small ones.
+// Operators in terms of other operators, where core/op has no decomposition: operators that write statistics, and small
+// ones.
 #include <algorithm>
 #include <cmath>
 
@@ -31,12 +32,12 @@ absl::StatusOr<Values> BatchNorm(Call& c) {
     r.push_back(EvalValue(reserve));
     return r;
   }
-  // PyTorch returns a copy of an empty input, and leaves the statistics as they are.
+  // PyTorch returns a copy of an empty input and does not change the statistics.
   if (n == "aten::batch_norm" && c.T("input").NumElements() == 0)
     return Run(*c.state, OpName::Get("aten::clone"), {c.args[0], EvalValue()});
   const Tensor mean = c.T("running_mean"), var = c.T("running_var");
   if (!var.defined()) return c.Error("running_mean and running_var must either both be None or neither be None");
-  // PyTorch writes the statistics channel by channel, in several threads, and reads the rest after that.
+  // PyTorch writes the statistics channel by channel, in several threads, and reads the rest afterwards.
   if (!mean.IsSame(var)) SMELT_RETURN_IF_ERROR(CheckApart(c, mean, var, OperandSharing::kApart));
   for (const char* name : {"input", "weight", "bias"}) {
     if (!c.Has(name)) continue;
@@ -227,7 +228,8 @@ absl::StatusOr<Values> Meshgrid(Call& c) {
   Values grids;
   for (size_t i = 0; i < parts.size(); ++i) {
     Geometry g{sizes, std::vector<int64_t>(sizes.size(), 0), parts[i].offset()};
-    // The strides of a view to [1, ..., n, ..., 1] expanded: dims of size 1 of this tensor keep what view gives them.
+    // The strides of an expanded view as [1, ..., n, ..., 1]: this tensor's dims of size 1 keep the strides that view
+    // gives them.
     std::vector<int64_t> shape(parts.size(), 1);
     shape[i] = sizes[i];
     ConcreteDecide decide;
@@ -324,7 +326,7 @@ absl::StatusOr<Values> Kron(Call& c) {
   return Values{EvalValue(r)};
 }
 
-// Along a dim of no elements it is the tensor itself.
+// Along a dim without elements it is the tensor itself.
 absl::StatusOr<Values> Diff(Call& c) {
   const Tensor self = c.T("self");
   SMELT_ASSIGN_OR_RETURN(const int dim, Dim(c, c.I("dim", -1), self.rank()));

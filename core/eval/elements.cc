@@ -1,4 +1,4 @@
-// Elements of strided tensors.
+// Access to the elements of strided tensors.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,7 +24,7 @@ void Store(char* p, M v) {
   std::memcpy(p, &v, sizeof(v));
 }
 
-// As x86 converts and PyTorch shows: what does not fit, and NaN, becomes the least value.
+// Converts as x86 does and PyTorch shows: NaN and values out of range become the smallest value.
 int64_t Truncated(double d) {
   return d >= -0x1p63 && d < 0x1p63 ? static_cast<int64_t>(d) : std::numeric_limits<int64_t>::min();
 }
@@ -44,7 +44,7 @@ T To(From v) {
   }
 }
 
-// To an integer of at most 32 bits: by way of int32 (see ScalarOp::kCast).
+// Converts to an integer of at most 32 bits through int32 (see ScalarOp::kCast).
 template <typename T>
 int64_t Low32(T v) {
   if constexpr (std::is_same_v<T, int64_t>) {
@@ -166,7 +166,7 @@ absl::StatusOr<Geometry> Broadcasted(const Geometry& g, absl::Span<const int64_t
   out.strides.assign(sizes.size(), 0);
   const int lead = static_cast<int>(sizes.size()) - g.rank();
   for (int d = 0; d < g.rank(); ++d) {
-    // More dims than asked for are fine where they are 1.
+    // More dims than requested are accepted if they have size 1.
     if (lead + d < 0) {
       if (g.sizes[d] == 1) continue;
     } else if (g.sizes[d] == sizes[lead + d]) {

@@ -24,7 +24,7 @@ State MakeState(const EvalOptions& options) {
   return state;
 }
 
-// The tensors of the weights: the caller's, or over the graph's own storages.
+// Returns the tensors of the weights: the caller's, or tensors over the graph's own storages.
 absl::StatusOr<std::vector<Tensor>> WeightsOf(const Graph& g, const EvalOptions& options) {
   if (!options.weights.empty()) {
     if (options.weights.size() != g.weights.size())
@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<Tensor>> WeightsOf(const Graph& g, const EvalOptions&
   return weights;
 }
 
-// Inputs in the graph's order from the user's arguments and the weights.
+// Returns the inputs in the graph's order from the user's arguments and the weights.
 absl::StatusOr<std::vector<EvalValue>> Inputs(const Graph& g, absl::Span<const EvalValue> args,
                                               absl::Span<const Tensor> weights) {
   std::vector<EvalValue> inputs;
@@ -89,7 +89,7 @@ class ConventionRun {
     SMELT_ASSIGN_OR_RETURN(weights_, WeightsOf(g_, state_.options));
     SMELT_RETURN_IF_ERROR(CheckOverlaps());
     SMELT_ASSIGN_OR_RETURN(std::vector<EvalValue> inputs, Prologue());
-    // Symbols are bound to the caller's own tensors: their offsets count.
+    // Symbols are bound to the caller's own tensors, whose offsets count.
     SMELT_ASSIGN_OR_RETURN(std::vector<EvalValue> originals, Inputs(g_, distinct_, weights_));
     Symbols symbols;
     SMELT_RETURN_IF_ERROR(eval_internal::BindSymbols(g_, originals, symbols));
@@ -121,7 +121,7 @@ class ConventionRun {
     return absl::OkStatus();
   }
 
-  // Arguments that the convention takes to be in different memories may share bytes only where nobody writes.
+  // Arguments that the convention assumes to be in different memories may share bytes only if nothing writes them.
   absl::Status CheckOverlaps() const {
     absl::flat_hash_set<int> written, resized;
     for (const MutatedMemory& m : c_.mutations.memories) {
@@ -130,7 +130,7 @@ class ConventionRun {
     }
     for (size_t d = 0; d < distinct_.size(); ++d) {
       if (!distinct_[d].IsTensor() || !resized.contains(c_.overlaps.memory_of[d].value())) continue;
-      // The memory behind it was taken for new memory.
+      // The memory behind it was assumed to be new memory.
       const Tensor& t = distinct_[d].tensor();
       if (t.offset() != 0 || t.geometry().Span().second * ItemSize(t.dtype()) != t.storage()->bytes())
         return absl::UnimplementedError("an argument is resized whose storage holds more than it");
@@ -159,8 +159,8 @@ class ConventionRun {
 
   static int64_t Bytes(const Tensor& t) { return t.offset() * ItemSize(t.dtype()); }
 
-  // Each memory is copied, so that nothing is modified until all has been computed. A memory of several arguments is
-  // their storages one after the other.
+  // Copies each memory, so that nothing is modified before everything has been computed. A memory that holds several
+  // arguments consists of their storages, one after the other.
   absl::StatusOr<std::vector<EvalValue>> Prologue() {
     std::vector<EvalValue> inner = distinct_;
     for (int m = 0; m < c_.overlaps.num_argument_memories; ++m) {
@@ -202,7 +202,7 @@ class ConventionRun {
     return Inputs(g_, inner, weights);
   }
 
-  // The caller's memory: its storage, and the byte that geometry counts from.
+  // A place in the caller's memory: its storage, and the byte from which geometry counts.
   struct Place {
     std::shared_ptr<Storage> storage;
     int64_t origin = 0;
@@ -237,12 +237,12 @@ class ConventionRun {
       return absl::InvalidArgumentError(absl::StrCat("graph output ", i.value(), " is no tensor"));
     return outs_[i.value()].tensor();
   }
-  // A memory that the graph made, as a storage: equal for equal ids, never two ids' one.
+  // Returns the storage of a memory that the graph made: the same for equal ids, and different for different ids.
   absl::StatusOr<std::shared_ptr<Storage>> FreshStorage(int memory, GraphOutputIndex contents) {
     auto it = fresh_.find(memory);
     if (it != fresh_.end()) return it->second;
     SMELT_ASSIGN_OR_RETURN(Tensor t, Out(contents));
-    // An argument's value may stand for the contents: they begin with the argument.
+    // An argument's value may stand for the contents, which begin at the argument.
     auto origin = state_.origins.find(t.storage().get());
     const int64_t begin = origin == state_.origins.end() ? 0 : origin->second;
     std::shared_ptr<Storage> copy = Storage::Allocate(t.storage()->bytes() - begin);
@@ -252,7 +252,7 @@ class ConventionRun {
   }
 
   absl::StatusOr<EvalResult> Epilogue() {
-    // Everything is looked up as it was before: geometry changes below must not move each other.
+    // Looks everything up before the geometry changes below, so that they do not affect each other.
     for (const EvalValue& d : distinct_) {
       before_.push_back(d.IsTensor() ? std::make_pair(d.tensor().storage(), Bytes(d.tensor()))
                                      : std::make_pair(std::shared_ptr<Storage>(), int64_t{0}));
@@ -403,7 +403,7 @@ absl::StatusOr<EvalResult> EvaluateGraph(const Graph& g, absl::Span<const EvalVa
   SMELT_ASSIGN_OR_RETURN(std::vector<EvalValue> inputs, Inputs(g, args, weights));
   for (const EvalValue& a : args) {
     if (!a.IsTensor()) continue;
-    // For pure graphs: the memory of an argument counts from its own data.
+    // In pure graphs the memory of an argument counts from the argument's own data.
     state.origins.try_emplace(a.tensor().storage().get(), a.tensor().offset() * ItemSize(a.tensor().dtype()));
   }
   EvalResult result;

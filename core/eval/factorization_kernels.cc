@@ -1,5 +1,5 @@
-// Systems of equations, inverses, determinants and Cholesky factors, by the schoolbook; Q R, singular values and
-// eigenvalues. In complex double.
+// Systems of equations, inverses, determinants and Cholesky factors by textbook methods; QR, singular values and
+// eigenvalues. All in complex double.
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -17,7 +17,7 @@ namespace {
 
 using Matrix = std::vector<std::vector<Cx>>;
 
-// The matrices in the last two dims.
+// Returns the matrices in the last two dims.
 std::vector<Matrix> MatricesOf(const Tensor& t) {
   const std::vector<Cx> x = Read<Cx>(t);
   const int64_t rows = t.sizes()[t.rank() - 2], columns = t.sizes()[t.rank() - 1];
@@ -43,7 +43,8 @@ void WriteMatrices(const Tensor& to, const std::vector<Matrix>& matrices) {
   WriteNumbers(to, flat);
 }
 
-// Gauss: `a` becomes upper triangular, `b` goes along. The determinant, and the first pivot that is 0, from 1.
+// Gaussian elimination: `a` becomes upper triangular, with the same row operations on `b`. Returns the determinant, and
+// the first pivot that is 0, counted from 1.
 struct Eliminated {
   std::vector<Cx> pivots;
   double sign = 1;
@@ -76,7 +77,7 @@ Eliminated Eliminate(Matrix& a, Matrix& b) {
   return out;
 }
 
-// b becomes the solution of a triangular system.
+// Replaces b by the solution of a triangular system.
 void Substitute(const Matrix& a, Matrix& b, bool upper, bool unit) {
   const size_t n = a.size();
   for (size_t step = 0; step < n; ++step) {
@@ -115,8 +116,8 @@ absl::StatusOr<Values> Inverse(Call& c) {
   return Checked(c, outs, info, "singular");
 }
 
-// Returns whether both have matrices of one batch, and the unknowns are on the right. The decomposition makes any other
-// call so.
+// Returns whether both have matrices of one batch and the unknowns are on the right. The decomposition brings all other
+// calls into this form.
 bool IsPlain(const Call& c, const Tensor& a, const Tensor& b) {
   return c.B("left", true) && a.rank() == b.rank() && a.rank() >= 2 &&
          a.sizes().subspan(0, a.rank() - 1) == b.sizes().subspan(0, b.rank() - 1);
@@ -147,7 +148,7 @@ absl::StatusOr<Values> SolveTriangular(Call& c) {
 }
 
 // _linalg_det(A) -> (result, LU, pivots), _linalg_slogdet(A) -> (sign, logabsdet, LU, pivots). The factors are left
-// undefined: nothing that is compiled may use them.
+// undefined, because no compiled graph may use them.
 absl::StatusOr<Values> Determinant(Call& c) {
   SMELT_ASSIGN_OR_RETURN(std::vector<Tensor> outs, OutputsOf(c));
   const bool logarithm = c.name() == "aten::_linalg_slogdet";
@@ -222,7 +223,7 @@ Matrix MatrixOf(const Columns<Cx>& columns, int64_t rows) {
   }
   return out;
 }
-// The columns, each conjugated, as rows.
+// Returns the conjugated columns as rows.
 Matrix AdjointOf(const Columns<Cx>& columns) {
   Matrix out = columns;
   for (std::vector<Cx>& row : out) {

@@ -1,4 +1,4 @@
-// Tensors from sizes and numbers, and random ones.
+// Tensors from sizes and numbers, and random tensors.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -48,7 +48,7 @@ absl::StatusOr<Values> Arange(Call& c) {
   const int64_t n = out.NumElements();
   if (IsFloating(out.dtype())) {
     std::vector<double> v;
-    // float's kernel computes in float.
+    // The kernel for float computes in float.
     for (int64_t i = 0; i < n; ++i) v.push_back(first + by * static_cast<double>(i));
     Write(out, v);
   } else {
@@ -63,7 +63,7 @@ absl::StatusOr<Values> Linspace(Call& c) {
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
   double start = c.D("start"), end = c.D("end");
   if (!IsFloating(out.dtype()) && !IsComplex(out.dtype())) {
-    // Between integers.
+    // Integer results use truncated ends.
     start = std::trunc(start);
     end = std::trunc(end);
   }
@@ -72,7 +72,7 @@ absl::StatusOr<Values> Linspace(Call& c) {
   const double base = c.D("base", 10), step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
   std::vector<double> v;
   for (int64_t i = 0; i < n; ++i) {
-    // From both ends, so that the last element is exact.
+    // Counts from both ends, so that the last element is exact.
     const double x =
         i < n / 2 || n == 1 ? start + step * static_cast<double>(i) : end - step * static_cast<double>(n - 1 - i);
     v.push_back(log ? std::pow(base, x) : x);

@@ -1,4 +1,4 @@
-// Fourier transforms by their definition: each element is a sum over the signal.
+// Fourier transforms by definition: each element is a sum over the signal.
 #include <cmath>
 #include <complex>
 #include <numbers>
@@ -10,7 +10,7 @@
 namespace smelt::eval_internal {
 namespace {
 
-// x along `dim`, of dense elements of these sizes: sum over k of x[k] exp(-+2 pi i j k / n).
+// Transforms x, dense elements of these sizes, along `dim`: the sum over k of x[k] exp(-+2 pi i j k / n).
 std::vector<Cx> AlongDim(const std::vector<Cx>& x, const std::vector<int64_t>& sizes, int64_t dim, bool forward) {
   const int64_t n = sizes[dim];
   std::vector<Cx> roots(n);
@@ -29,7 +29,7 @@ std::vector<Cx> AlongDim(const std::vector<Cx>& x, const std::vector<int64_t>& s
   return out;
 }
 
-// Half of a spectrum along `dim`, made whole: what is missing are the conjugates.
+// Completes half of a spectrum along `dim` with the conjugates.
 std::vector<Cx> Completed(const std::vector<Cx>& half, const std::vector<int64_t>& sizes, int64_t dim, int64_t n) {
   const int64_t step = Product(absl::MakeConstSpan(sizes).subspan(dim + 1)), have = sizes[dim];
   const int64_t lines = have * step == 0 ? 0 : static_cast<int64_t>(half.size()) / (have * step);

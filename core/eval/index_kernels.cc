@@ -1,4 +1,4 @@
-// Operators that place elements by indices which are data: index, gather, scatter, embedding, masks.
+// Operators that place elements by indices from data: index, gather, scatter, embedding, masks.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -22,7 +22,7 @@ int64_t Flat(const Index& index, const std::vector<int64_t>& strides) {
   for (size_t d = 0; d < index.size(); ++d) at += index[d] * strides[d];
   return at;
 }
-// A 0-dim tensor counts as one of one element in one dim.
+// A 0-dim tensor counts as a tensor with one dim of one element.
 std::vector<int64_t> SizesOf(const Tensor& t) {
   std::vector<int64_t> s(t.sizes().begin(), t.sizes().end());
   if (s.empty()) s.push_back(1);
@@ -35,7 +35,7 @@ absl::Status CheckIndex(const Call& c, int64_t i, int64_t n, int dim, bool negat
   return absl::OkStatus();
 }
 
-// How values meet in one place.
+// How several values for one place are combined.
 enum class Meet { kSet, kAdd, kMul, kMin, kMax };
 template <typename T>
 T Combined(Meet m, T a, T b) {
@@ -101,7 +101,7 @@ absl::StatusOr<Values> LongIndices(Call& c, const Tensor& self, const std::vecto
   return out;
 }
 
-// The elements of self that indices pick, as flat positions, in the order of the result: its sizes too.
+// The elements of self that indices select, as flat positions in the order of the result, and the result's sizes.
 struct Picked {
   std::vector<int64_t> sizes;
   std::vector<int64_t> positions;
@@ -123,7 +123,7 @@ absl::StatusOr<Picked> PickByIndices(const Call& c, const Tensor& self, const Va
     }
   }
   if (indexed.empty()) return c.Error("at least one index must be given");
-  // Where the indexed dims are neighbours, the result has theirs in their place; else in front.
+  // If the indexed dims are adjacent, the new dims take their place in the result; otherwise they come first.
   const bool together = indexed.back() - indexed.front() + 1 == static_cast<int>(indexed.size());
   const int first = together ? indexed.front() : 0;
   std::vector<int> others;
@@ -160,7 +160,7 @@ absl::StatusOr<Picked> PickByIndices(const Call& c, const Tensor& self, const Va
   return out;
 }
 
-// Elements at positions, bytewise.
+// Copies the bytes of the elements at positions.
 void Take(const Tensor& out, const Tensor& self, const std::vector<int64_t>& positions) {
   const int item = ItemSize(out.dtype());
   const std::vector<char> from = ReadBytes(self);
@@ -174,7 +174,7 @@ absl::StatusOr<Values> IndexTensor(Call& c) {
   const Tensor self = c.T("self");
   SMELT_ASSIGN_OR_RETURN(Values indices, LongIndices(c, self, c.Arg("indices").elements()));
   SMELT_ASSIGN_OR_RETURN(Picked picked, PickByIndices(c, self, indices));
-  // Inference knows the layout, but not what a mask picks: it is asked with the masks' indices.
+  // Inference knows the layout but not which elements a mask selects, so it is called with the masks' indices.
   SMELT_ASSIGN_OR_RETURN(Call plain, MakeCall(*c.state, c.op.op(), {c.args[0], EvalValue::List(indices)}));
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(plain));
   if (absl::MakeSpan(picked.sizes) != out.sizes())
@@ -202,7 +202,7 @@ absl::Status PutAt(const Call& c, const Tensor& self, const std::vector<int64_t>
 absl::StatusOr<Values> IndexPut(Call& c) {
   const Tensor self = c.T("self");
   Tensor values = c.T("values");
-  // One value for what a mask chooses is filled in, which converts it.
+  // A single value for the elements that a mask selects is filled in, which converts it.
   int masks = 0, others = 0;
   for (const EvalValue& index : c.Arg("indices").elements()) {
     if (index.IsTensor()) ++(index.tensor().dtype() == DType::kBool ? masks : others);
@@ -240,7 +240,7 @@ absl::StatusOr<Values> IndexSelect(Call& c) {
   return Values{EvalValue(out)};
 }
 
-// gather, and the places that scatter writes: position of self for each element of index.
+// The position in self for each element of index: where gather reads, and where scatter writes.
 absl::StatusOr<std::vector<int64_t>> GatherPositions(const Call& c, const Tensor& self, const Tensor& index,
                                                      int64_t dim) {
   const std::vector<int64_t> sizes = SizesOf(self), strides = ContiguousStridesOf(sizes), is = SizesOf(index);
@@ -309,7 +309,7 @@ absl::StatusOr<Values> ScatterInto(Call& c) {
   Tensor src = c.T("src");
   if (src.defined()) {
     if (src.dtype() != self.dtype()) return c.Error("scatter(): Expected self.dtype to be equal to src.dtype");
-    // As much of src as index has.
+    // The part of src that has index's sizes.
     Geometry g = src.geometry();
     if (g.rank() != index.rank() && index.NumElements() > 0)
       return c.Error("Index tensor must have the same number of dimensions as src tensor");
@@ -348,7 +348,7 @@ absl::StatusOr<Values> ScatterInto(Call& c) {
   return Values{EvalValue(out)};
 }
 
-// index_add, index_copy, index_fill, index_reduce: slices of self along dim.
+// index_add, index_copy, index_fill, index_reduce: operate on slices of self along dim.
 absl::StatusOr<Values> IndexSlices(Call& c) {
   const std::string& n = c.name();
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
@@ -389,7 +389,7 @@ absl::StatusOr<Values> IndexSlices(Call& c) {
     return Values{EvalValue(out)};
   }
   const bool with_self = c.B("include_self", true);
-  // index_add along the outermost or innermost dim is a scatter there, which rounds once.
+  // index_add along the outermost or innermost dim is a scatter, which rounds once.
   const bool once = n != "aten::index_add" || (self.rank() > 1 && (d == 0 || d == self.rank() - 1) &&
                                                c.T("index").dtype() == DType::kInt64 && c.D("alpha", 1) == 1);
   WithNumber(self.dtype(), [&](auto tag) {
@@ -425,7 +425,7 @@ absl::StatusOr<Values> IndexSlices(Call& c) {
   return Values{EvalValue(out)};
 }
 
-// take and put: self as if flat.
+// take and put: treat self as flat.
 absl::StatusOr<Values> TakeOrPut(Call& c) {
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
   const Tensor self = c.T("self");
@@ -537,7 +537,7 @@ absl::StatusOr<Values> Nonzero(Call& c) {
     ++n;
     for (int d = 0; d < self.rank(); ++d) found[d].push_back(index[d]);
   });
-  // Column by column, as PyTorch lays it out.
+  // In column-major order, like PyTorch's result.
   SMELT_ASSIGN_OR_RETURN(Tensor out,
                          NewTensor(*c.state, DType::kInt64, {n, self.rank()}, {1, std::max<int64_t>(n, 1)}));
   for (int d = 0; d < self.rank(); ++d) Write(out.View(Geometry{{n}, {1}, d * std::max<int64_t>(n, 1)}), found[d]);
@@ -618,7 +618,7 @@ absl::StatusOr<Values> IsIn(Call& c) {
   return Values{EvalValue(out)};
 }
 
-// unique_dim, and unique_consecutive with a dim. PyTorch puts the slices in front, and the result's dim back.
+// unique_dim, and unique_consecutive with a dim. PyTorch moves the slices to the front, and the result's dim back.
 absl::StatusOr<Values> UniqueSlices(Call& c, bool consecutive) {
   const Tensor self = c.T("self");
   SMELT_ASSIGN_OR_RETURN(const int dim, view_rules::WrapDim(c.I("dim"), self.rank()));
@@ -708,7 +708,7 @@ absl::StatusOr<Values> Unique(Call& c) {
       const int64_t n = static_cast<int64_t>(values.size());
       SMELT_ASSIGN_OR_RETURN(Tensor out, NewTensor(*c.state, self.dtype(), {n}, {1}));
       Write(out, values);
-      // Without being asked for, they are empty.
+      // They are empty unless requested.
       const bool want_inverse = c.B("return_inverse"), want_counts = c.B("return_counts");
       Tensor i = Tensor::Empty(DType::kInt64, want_inverse ? self.sizes() : absl::Span<const int64_t>({0}));
       Tensor k = Tensor::Empty(DType::kInt64, {want_counts ? n : 0});

@@ -26,7 +26,7 @@ bool IsControl(absl::string_view name) {
   return name == "prim::If" || name == "prim::Loop" || name == "smelt::cond" || name == "smelt::while_loop";
 }
 
-// The tensors in a value, those of lists too.
+// Collects the tensors in a value, including those in lists.
 void Collect(const EvalValue& v, std::vector<Tensor>& out) {
   if (v.IsTensor() && v.tensor().defined()) out.push_back(v.tensor());
   if (v.IsList()) {
@@ -34,7 +34,7 @@ void Collect(const EvalValue& v, std::vector<Tensor>& out) {
   }
 }
 
-// The symbol of a size like 2*s0 + 1 follows from the size's value.
+// Computes the symbol of a size like 2*s0 + 1 from the size's value.
 void BindLinear(const Expr& size, int64_t value, Symbols& symbols) {
   const std::vector<std::string> names = size.Symbols();
   if (names.size() != 1 || symbols.contains(names[0])) return;
@@ -70,7 +70,7 @@ class Interpreter {
     for (size_t i = 0; i < values.size() && i < with.size(); ++i) Set(values[i], with[i]);
   }
   void Set(ValueId v, EvalValue x) {
-    // A number that only the data gives.
+    // A number that only the data determines.
     const std::optional<Expr>& e = g_.value(v).expr;
     if (e && e->IsSymbol() && x.IsInt()) symbols_[e->SymbolName()] = x.as_int();
     if (state_.options.observer != nullptr) state_.options.observer->OnValue(g_, v, x);
@@ -120,7 +120,7 @@ class Interpreter {
     const std::string& name = node.op.name();
     if (absl::StartsWith(name, "smelt::")) return ComputeOwn(node, args);
     if (name == "prim::ListConstruct") {
-      // A list that is made anew each time the node runs.
+      // The list is made anew each time the node runs.
       return Values{EvalValue::List(args)};
     }
     if (name == "prim::TupleConstruct") return Values{EvalValue::Tuple(args)};
@@ -186,7 +186,7 @@ class Interpreter {
     }
     return absl::InvalidArgumentError(absl::StrCat(node.op.full(), ": attribute \"", key, "\" is missing"));
   }
-  // The argument from which a region counts: the node's own or, of a view of views, the one that they name.
+  // Returns the argument from which a region counts: the node's own or, for a view of views, the one that they name.
   const Attribute* HomeOf(const Node& node) const {
     for (const Node* n = &node;;) {
       if (const Attribute* home = n->FindAttribute("argument")) return home;
@@ -196,7 +196,7 @@ class Interpreter {
     }
   }
 
-  // The region that a node's attributes say, in `base`'s storage.
+  // Returns the region in `base`'s storage that a node's attributes describe.
   absl::StatusOr<Tensor> RegionOf(const Node& node, const Tensor& base) const {
     Geometry g;
     SMELT_ASSIGN_OR_RETURN(g.sizes, IntsOf(node, "sizes"));
@@ -340,7 +340,7 @@ class Interpreter {
       return Values();
     }
     if (absl::StartsWith(name, "smelt::inplace_")) {
-      // The pure operator; that the result may take over its first argument's memory is the plan's business.
+      // Runs the pure operator; whether the result may reuse its first argument's memory concerns only the plan.
       return eval_internal::Run(
           state_, OpName::Get(absl::StrCat("aten::", node.op.full().substr(sizeof("smelt::inplace_") - 1))), args);
     }
@@ -362,10 +362,10 @@ class Interpreter {
     return absl::UnimplementedError(absl::StrCat(node.op.full(), " is not supported by the evaluator"));
   }
 
-  // In a pure graph every result is memory of its own, laid out as its type says.
+  // In a pure graph every result has its own memory, laid out as its type says.
   absl::Status OwnMemory(const Node& node, const Values& args, Values& results) {
     if (node.op.name() == "smelt::write_region") return absl::OkStatus();
-    // The memory that a group writes is contents too: other regions count from the same byte of it.
+    // The memory that a group writes has contents too: other regions count from the same byte of it.
     const Graph* group = nullptr;
     if (const Attribute* a = node.FindAttribute("Subgraph"); a != nullptr && node.op == "smelt::FusionGroup")
       group = std::get<std::shared_ptr<Graph>>(*a).get();
@@ -447,7 +447,7 @@ class Interpreter {
         if (c.empty()) return absl::InvalidArgumentError("smelt::while_loop: its condition returns nothing");
         SMELT_ASSIGN_OR_RETURN(bool go, Condition(c[0]));
         if (!go && first) {
-          // PyTorch returns copies where the body never runs.
+          // PyTorch returns copies if the body never runs.
           for (EvalValue& v : carried) {
             if (v.IsTensor()) {
               SMELT_ASSIGN_OR_RETURN(Tensor copy, Run1(state_, "aten::clone", {v, EvalValue()}));
@@ -509,7 +509,7 @@ absl::Status BindSymbols(const Graph& g, absl::Span<const EvalValue> inputs,
   if (inputs.size() != g.inputs().size())
     return absl::InvalidArgumentError(
         absl::StrCat("the graph takes ", g.inputs().size(), " inputs, ", inputs.size(), " are given"));
-  // First what inputs show as it is, then what follows from it (2*s0 is 6), then whether all agree.
+  // First binds symbols that are an input's size, then those that follow (2*s0 is 6), then checks that all agree.
   for (int pass = 0; pass < 3; ++pass) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Value& v = g.value(g.inputs()[i]);

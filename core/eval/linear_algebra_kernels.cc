@@ -1,4 +1,4 @@
-// Products of matrices, convolutions, and small special functions. Sums run in double.
+// Matrix products, convolutions, and small special functions. Sums are computed in double.
 #include <algorithm>
 #include <cmath>
 
@@ -24,7 +24,7 @@ std::vector<T> Multiply(const T* a, const T* b, int64_t n, int64_t k, int64_t m)
   return out;
 }
 
-// beta * self + alpha * product, or the product alone. Integer factors are integers.
+// Returns beta * self + alpha * product, or only the product. Integer factors are integers.
 template <typename T>
 void Finish(const Call& c, const Tensor& out, std::vector<T> product, const Tensor& self) {
   if (self.defined()) {
@@ -39,7 +39,7 @@ void Finish(const Call& c, const Tensor& out, std::vector<T> product, const Tens
     const std::vector<T> added = Read<T>(self);
     for (size_t i = 0; i < product.size(); ++i) {
       product[i] = WrappingMul(alpha, product[i]);
-      // beta = 0 means that self is not read: its NaNs do not count.
+      // beta = 0 means that self is not read, so its NaNs do not count.
       if (beta != T(0)) product[i] = WrappingAdd(product[i], WrappingMul(beta, added[i]));
     }
   }
@@ -54,7 +54,7 @@ absl::StatusOr<Tensor> SelfFor(const Call& c, const Tensor& out, absl::string_vi
   return self.View(*g);
 }
 
-// mm(self, mat2), _int_mm likewise, addmm(self, mat1, mat2), bmm, baddbmm, addbmm: batches of 1 for the first two.
+// mm(self, mat2), _int_mm, addmm(self, mat1, mat2), bmm, baddbmm, addbmm; unbatched products have a batch of 1.
 absl::StatusOr<Values> MatrixProduct(Call& c) {
   const std::string& n = c.name();
   const bool add = absl::StrContains(n, "add");
@@ -118,7 +118,7 @@ absl::StatusOr<Values> VectorProduct(Call& c) {
     }
     std::vector<T> product;
     if (outer) {
-      // No sum that begins at 0: -0 is one of the products.
+      // The sum does not begin at 0: -0 is a possible product.
       for (const T& u : x) {
         for (const T& v : y) product.push_back(WrappingMul(u, v));
       }
@@ -141,12 +141,12 @@ struct ConvolutionShape {
   std::vector<int64_t> input, weight, output;  // sizes
 };
 
-// Calls f(n, group, in channel, out channel, input position or -1, weight index, output index): flat indices of the
-// three row-major arrays, for every product that a convolution adds up. A transposed one is the same with input and
-// output in each other's places.
+// Calls f(n, group, in channel, out channel, input position or -1, weight index, output index), with flat indices into
+// the three row-major arrays, for every product that a convolution adds up. A transposed convolution swaps input and
+// output.
 template <typename F>
 void ForEachProduct(const ConvolutionShape& s, F f) {
-  // Named after the convolution that is not transposed: "wide" is its input, "narrow" its output.
+  // The names are those of the convolution that is not transposed: "wide" is its input, "narrow" its output.
   const std::vector<int64_t>& wide = s.transposed ? s.output : s.input;
   const std::vector<int64_t>& narrow = s.transposed ? s.input : s.output;
   const int64_t wide_channels = wide[1] / s.groups, narrow_channels = narrow[1] / s.groups;
@@ -211,7 +211,7 @@ absl::StatusOr<ConvolutionShape> ShapeOf(const Call& c, const Tensor& input, con
 
 absl::StatusOr<Values> Convolution(Call& c) {
   const Tensor input = c.T("input"), weight = c.T("weight"), bias = c.T("bias");
-  // Without a batch dim: one is put in front.
+  // Without a batch dim, one is added at the front.
   if (input.rank() == weight.rank() - 1) {
     Values args = c.args;
     SMELT_ASSIGN_OR_RETURN(Tensor batched, Run1(*c.state, "aten::unsqueeze", {EvalValue(input), Val(0)}));

@@ -1,4 +1,4 @@
-// Operators that are about memory: copies, set_, resize_, and those that may return their very argument.
+// Operators on memory: copies, set_, resize_, and operators that may return their argument itself.
 #include <algorithm>
 
 #include "absl/strings/match.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kContiguousFormat = 0, kPreserveFormat = 1, kChannelsLast = 2, kChannelsLast3d = 3;
 
-// The strides that a memory_format argument asks for; absent: preserve_format.
+// Returns the strides that a memory_format argument requests; preserve_format if it is absent.
 absl::StatusOr<std::vector<int64_t>> StridesFor(const Call& c, const Tensor& t, int64_t format) {
   ConcreteDecide decide;
   const std::vector<int64_t> sizes(t.sizes().begin(), t.sizes().end());
@@ -37,7 +37,7 @@ bool HasFormat(const Tensor& t, int64_t format) {
 absl::StatusOr<Values> Copy_(Call& c) {
   if (!c.op.op().overload().empty()) return c.Unsupported("a copy of a number");
   const Tensor self = c.T("self"), src = c.T("src");
-  // A tensor copied to itself, under whatever name, is left alone.
+  // A tensor copied to itself, under any name, does not change.
   if (self.IsSame(src) ||
       (self.storage() == src.storage() && self.dtype() == src.dtype() && self.geometry() == src.geometry()))
     return Values{c.args[0]};
@@ -53,13 +53,13 @@ absl::StatusOr<Values> Copy_(Call& c) {
 
 absl::StatusOr<Values> Fill_(Call& c) {
   const Tensor self = c.T("self");
-  // One value is written: PyTorch does not mind where it is written twice.
+  // A single value is written: PyTorch accepts that it is written twice to the same place.
   if (c.Has("value") && c.Arg("value").IsTensor()) SMELT_RETURN_IF_ERROR(CheckNoInternalOverlap(c, self));
   if (c.name() == "aten::zero_") {
     SMELT_RETURN_IF_ERROR(CopyInto(self, ScalarTensor(self.dtype(), EvalValue(int64_t{0}))));
   } else if (c.Arg("value").IsTensor()) {
     if (c.T("value").rank() > 0) return c.Error("fill_ only supports 0-dimension value tensor");
-    // It may lie in what is written.
+    // The value may be part of the written memory.
     SMELT_RETURN_IF_ERROR(CopyInto(self, CopyWithStrides(c.T("value"), {})));
   } else {
     SMELT_RETURN_IF_ERROR(CopyInto(self, ScalarTensor(self.dtype(), c.Arg("value"))));
@@ -86,7 +86,7 @@ absl::StatusOr<Values> ToCopy(Call& c) {
   return Values{EvalValue(out)};
 }
 
-// Their argument itself where it is already so.
+// Returns the argument itself if it already has the format.
 absl::StatusOr<Values> Contiguous(Call& c) {
   const Tensor self = c.T("self");
   const int64_t format = c.I("memory_format", kContiguousFormat);
@@ -121,7 +121,7 @@ absl::StatusOr<Values> To(Call& c) {
 }
 
 absl::StatusOr<Values> Itself(Call& c) { return Values{c.args[0]}; }
-// A tensor of its own over the same memory.
+// A new tensor over the same memory.
 absl::StatusOr<Values> Alias(Call& c) { return Values{EvalValue(c.T("self").View(c.T("self").geometry()))}; }
 
 absl::StatusOr<Values> ReshapeTo(Call& c, const std::vector<int64_t>& sizes) {

@@ -15,7 +15,7 @@ using Index = std::vector<int64_t>;
 
 std::vector<int64_t> SizesOf(const Tensor& t) { return {t.sizes().begin(), t.sizes().end()}; }
 
-// Each element of `out` from the element of `source` (flat, row-major) that f(index) says, or `fill` where that is -1.
+// Sets each element of `out` to the element of `source` (flat, row-major) at f(index), or to `fill` if that is -1.
 template <typename F>
 void Pick(const Tensor& out, const Tensor& source, F f, const EvalValue& fill = EvalValue(int64_t{0})) {
   const int item = ItemSize(out.dtype());
@@ -110,7 +110,7 @@ absl::StatusOr<Values> Flip(Call& c) {
   return Values{EvalValue(out)};
 }
 
-// a modulo n > 0, in [0, n).
+// Returns a modulo n > 0, in [0, n).
 int64_t PositiveRest(int64_t a, int64_t n) { return a % n < 0 ? a % n + n : a % n; }
 
 absl::StatusOr<Values> Roll(Call& c) {
@@ -170,7 +170,7 @@ absl::StatusOr<Values> Triangle(Call& c) {
   return Values{EvalValue(out)};
 }
 
-// Into zeros of the input's sizes: the gradient at the place that the view shows.
+// Writes the gradient into zeros of the input's sizes, at the elements that the view shows.
 absl::StatusOr<Values> ViewBackward(Call& c) {
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
   const Tensor grad = c.args[0].tensor();
@@ -211,7 +211,7 @@ absl::StatusOr<Values> ViewBackward(Call& c) {
   return Values{o};
 }
 
-// A copy of self with src in a view of it.
+// Returns a copy of self with src written to a view of it.
 absl::StatusOr<Values> Scatter(Call& c) {
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
   const Tensor self = c.T("self"), src = c.T("src");
@@ -241,7 +241,7 @@ absl::StatusOr<Values> Scatter(Call& c) {
 
 absl::StatusOr<Values> FillDiagonal_(Call& c) {
   const Tensor self = c.T("self");
-  // Elements that lie in one place are given one value: PyTorch lets them.
+  // Elements at the same address get the same value, which PyTorch allows.
   if (self.rank() < 2) return c.Error("dimensions must larger than 1");
   int64_t smallest = self.sizes()[0], sum = 0;
   for (int d = 0; d < self.rank(); ++d) {
@@ -253,7 +253,7 @@ absl::StatusOr<Values> FillDiagonal_(Call& c) {
   std::vector<Geometry> lines = {{{smallest}, {sum}, self.offset()}};
   const int64_t rows = self.sizes()[0], columns = self.sizes()[1];
   if (c.B("wrap") && self.rank() == 2 && rows > columns + 1) {
-    // The diagonal goes on below, after a row without one.
+    // The diagonal continues below, after a row without a diagonal element.
     for (int64_t begin = columns + 1; begin < rows; begin += columns + 1) {
       lines.push_back({{std::min(columns, rows - begin)}, {sum}, self.offset() + begin * self.strides()[0]});
     }
@@ -274,7 +274,7 @@ absl::StatusOr<Values> DiagEmbed(Call& c) {
 
 // --- upsampling ---
 
-// Where output position i of `out` reads from, for a given scale (0: from the sizes).
+// Returns the source position of output position i, for a given scale (0: the ratio of the sizes).
 double Source(int64_t i, int64_t in, int64_t out, double scale, bool align, bool cubic) {
   if (align) return out > 1 ? static_cast<double>(i) * static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
   const double s = scale > 0 ? 1 / scale : static_cast<double>(in) / static_cast<double>(out);
@@ -288,8 +288,8 @@ struct Tap {
 };
 enum class Interpolation { kNearest, kNearestExact, kLinear, kCubic };
 
-// Returns whether PyTorch's kernel for nearest elements is the one that copies them, or takes each twice, if the sizes
-// say so. It is the kernel for small images, and for four or more channels that are innermost in memory.
+// Returns whether PyTorch uses the kernel for nearest elements that copies them, or uses each twice, if the sizes say
+// so. It is the kernel for small images, and for four or more channels that are innermost in memory.
 bool GoesBySizes(const Tensor& small, const Tensor& large) {
   const int dims = large.rank() - 2;
   if (dims == 1) return false;
@@ -383,7 +383,7 @@ absl::StatusOr<Values> Upsample(Call& c) {
   return Values{EvalValue(out)};
 }
 
-// Columns of windows and back.
+// im2col and col2im: columns of windows, and back.
 absl::StatusOr<Values> Im2Col(Call& c) {
   SMELT_ASSIGN_OR_RETURN(Tensor out, OutputOf(c));
   const bool back = c.name() == "aten::col2im";
@@ -423,7 +423,7 @@ absl::StatusOr<Values> Im2Col(Call& c) {
   return Values{EvalValue(out)};
 }
 
-// split_copy, unbind_copy...: copies of the views.
+// split_copy, unbind_copy and others: copies of the views.
 absl::StatusOr<Values> ViewsCopy(Call& c) {
   std::string view = c.op.op().full();
   view.erase(view.find("_copy"), 5);

@@ -1,5 +1,5 @@
-// Pointwise operators and reductions: core/op's scalar functions over strided memory, and complex numbers, which have
-// none.
+// Pointwise operators and reductions: core/op's scalar functions over strided memory, and complex numbers, for which
+// there are no scalar functions.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -44,12 +44,13 @@ std::vector<int64_t> StridesOf(const Tensor& t) { return {t.strides().begin(), t
 // The bare name: "aten::add_" and "aten::add" are "add".
 std::string Bare(const std::string& name) { return name.substr(name.find("::") + 2); }
 
-// Without what C++ does about infinities: neither does PyTorch.
+// Multiplies without C++'s special treatment of infinities, like PyTorch.
 Cx Times(Cx a, Cx b) {
   return Cx(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
 }
 
-// Scaled by the larger part, as PyTorch's kernels do, in T: what overflows on the way shows.
+// Divides after scaling by the larger part, in T, as PyTorch's kernels do: an overflow of an intermediate result is
+// visible.
 template <typename T>
 Cx QuotientIn(Cx x, Cx y) {
   const T a = x.real(), b = x.imag(), c = y.real(), d = y.imag();
@@ -167,7 +168,7 @@ absl::StatusOr<Values> ComplexPointwise(Call& c) {
       operands.push_back({Tensor(), ToComplex(a)});
     }
   }
-  // The dtype in which the operands are computed: as a complex64, an integer of many digits has fewer.
+  // Operands are converted to the common dtype first: in complex64 an integer of many digits loses some.
   const bool single = !kinds.empty() && ResultType(kinds) == DType::kComplex64;
   absl::Status status;
   Walk(out.sizes(), strides, [&](const std::vector<int64_t>& o) {
@@ -215,7 +216,7 @@ struct Accumulator {
     const bool one = combine == Combine::kProd || combine == Combine::kAnd;
     f = one ? 1 : 0;
     i = one ? 1 : 0;
-    // The maximum of no elements is the type's least value.
+    // The maximum of no elements is the smallest value of the type.
     if (combine == Combine::kMax) {
       f = -std::numeric_limits<double>::infinity();
       i = type == DType::kInt64 ? std::numeric_limits<int64_t>::min() : 0;
@@ -225,8 +226,8 @@ struct Accumulator {
       i = type == DType::kInt64 ? std::numeric_limits<int64_t>::max() : 0;
     }
   }
-  // Returns whether the new value replaces the held one, for minima and maxima. NaN wins over all numbers, and keeps
-  // its place.
+  // Returns whether the new value replaces the current one, for minima and maxima. NaN replaces all numbers, and is not
+  // replaced.
   bool Better(ScalarValue v, bool ties) const {
     const bool max = combine == Combine::kMax || combine == Combine::kArgMax;
     if (!any) return true;
@@ -279,7 +280,7 @@ struct Accumulator {
   }
 };
 
-// sum, prod, mean, cumsum, cumprod and any, all of complex numbers.
+// sum, prod, mean, cumsum, cumprod, any and all of complex numbers.
 absl::StatusOr<Values> ComplexReduction(Call& c) {
   const std::string f = Bare(c.name());
   const Tensor self = c.T("self");
@@ -309,7 +310,7 @@ absl::StatusOr<Values> ComplexReduction(Call& c) {
     if (!reduced[d] || scan || c.B("keepdim")) sizes.push_back(kept.back());
   }
   SMELT_ASSIGN_OR_RETURN(Tensor out, NewTensor(*c.state, dtype, sizes, ContiguousStridesOf(sizes)));
-  // A dtype that is asked for converts the elements first.
+  // A requested dtype converts the elements first.
   const std::vector<Cx> x = asked && !logical && !norm ? Read<Cx>(Converted(self, *asked)) : Read<Cx>(self);
   const std::vector<int64_t> strides = ContiguousStridesOf(kept);
   const bool product = f == "prod" || f == "cumprod" || f == "all";
@@ -432,7 +433,7 @@ absl::StatusOr<Values> Reduction(Call& c) {
   for (int d : m.dims) {
     if (d < rank) reduced[d] = true;
   }
-  // The sizes with reduced dims 1 (a scan keeps all), and for them positions in row-major order.
+  // The sizes with reduced dims 1 (a scan keeps all), and the positions of their elements in row-major order.
   std::vector<int64_t> outer, inner;
   std::vector<int> inner_dims;
   for (int d = 0; d < rank; ++d) {
@@ -479,7 +480,7 @@ absl::StatusOr<Values> Reduction(Call& c) {
   };
   std::vector<int64_t> inner_strides;
   for (int d : inner_dims) inner_strides.push_back(self.strides()[d]);
-  // Where a scan's result goes: the position in row-major order of the whole.
+  // The destination of a scan's result: its row-major position in the whole tensor.
   const std::vector<int64_t> dense = ContiguousStridesOf(self.sizes());
   ForEachIndex(outer, [&](const std::vector<int64_t>& index, int64_t where) {
     int64_t at = 0, to = 0;

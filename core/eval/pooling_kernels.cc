@@ -13,7 +13,7 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-// The input of one output position along one dim: positions of the input, and the divisor of an average.
+// The window of one output position along one dim: its input positions, and the divisor of an average.
 struct Window {
   std::vector<int64_t> positions;
   int64_t padded = 0;  // positions with padding counted in
@@ -113,7 +113,7 @@ absl::StatusOr<Values> MaxPool(Call& c) {
           for (int64_t i : positions) {
             const T v = x[n * in_area + i];
             if (!any || v > best || v != v) {
-              // The first of equals; the last NaN.
+              // The first of equal values; the last NaN.
               best = v;
               index = i;
               any = true;
@@ -210,7 +210,7 @@ absl::StatusOr<Values> AvgPoolBackward(Call& c) {
   std::vector<double> sum(out.NumElements());
   if (static_cast<int64_t>(g.size()) != p.planes * out_area || static_cast<int64_t>(sum.size()) != p.planes * in_area)
     return c.Error("the gradient does not fit the input");
-  // Quotients and sums are rounded as memory holds them; of an adaptive window there is a quotient a dim.
+  // Quotients and sums are rounded to the dtype in memory; an adaptive window has one quotient per dim.
   const auto rounded = [&](double v) { return Rounded(out.dtype(), v); };
   ForEachWindow(p, [&](int64_t at, const std::vector<int64_t>& positions, int64_t padded) {
     std::vector<int64_t> divisors = {divisor != 0 ? divisor

@@ -1,5 +1,5 @@
-// One operator on concrete values: arguments are checked against the schema, then the operator's own kernel runs, or
-// what core/op says it means.
+// Runs one operator on concrete values: checks arguments against the schema, then runs the operator's own kernel, or
+// its meaning in core/op.
 #include <algorithm>
 #include <cstring>
 
@@ -95,7 +95,7 @@ OpArg ToArg(const EvalValue& v) {
   return a;
 }
 
-// The kind of an empty list shows only in the schema.
+// Only the schema shows the kind of an empty list.
 OpArg EmptyList(const Type& t) {
   const Type& list = t.kind() == TypeKind::kOptional ? t.element() : t;
   if (list.kind() != TypeKind::kList) return ToArg(EvalValue::List({}));
@@ -118,7 +118,7 @@ OpArg EmptyList(const Type& t) {
   return a;
 }
 
-// Returns whether the operator, or the one whose result it writes, is pointwise.
+// Returns whether the operator, or the operator whose result it writes, is pointwise.
 bool IsPointwise(OpName op) {
   return GetOpInfo(OpName::Get(absl::StripSuffix(op.name(), "_"))).kind == OpKind::kPointwise;
 }
@@ -144,7 +144,7 @@ bool Fits(const EvalValue& v, const Type& t) {
     case TypeKind::kOptional:
       return v.IsNone() || Fits(v, t.element());
     case TypeKind::kList:
-      // An int[] or float[] may be said by one number.
+      // One number may stand for an int[] or float[].
       if (!v.IsList()) return v.IsNumber() && Fits(v, t.element());
       return std::all_of(v.elements().begin(), v.elements().end(),
                          [&](const EvalValue& e) { return Fits(e, t.element()); });
@@ -173,7 +173,7 @@ absl::StatusOr<Geometry> Evaluated(const Call& c, absl::Span<const Expr> sizes, 
   return g;
 }
 
-// View operators: the results live in the base's storage.
+// Runs view operators, whose results share the base's storage.
 absl::StatusOr<Values> View(Call& c, OpName view) {
   const Tensor base = c.args[0].tensor();
   SymbolicGeometry g;
@@ -205,7 +205,7 @@ absl::StatusOr<Values> InPlaceView(Call& c, OpName view) {
   return Values{c.args[0]};
 }
 
-// Reads all that is written of a call's arguments.
+// Returns whether the call writes an argument, or an element of it.
 bool IsWritten(const Argument& a) {
   return a.alias.is_write ||
          std::any_of(a.alias.contained.begin(), a.alias.contained.end(), [](const AliasInfo& i) { return i.is_write; });
@@ -234,8 +234,8 @@ Tensor ElementOf(const Tensor& t, const Geometry& g, absl::Span<const int64_t> i
   return t.View(Geometry{ones, ones, OffsetOf(g, index)});
 }
 
-// An elementwise write that sees what it has written: one element after the other, as PyTorch does. False where there
-// is no such need, and nothing has been done.
+// Runs an elementwise write that reads elements it has already written, one element after the other as PyTorch does.
+// Returns false, without having done anything, if the operator has no such overlap.
 absl::StatusOr<bool> WriteInOrder(const Call& c, const Tensor& written, OpName functional,
                                   absl::Span<const EvalValue> read) {
   SMELT_ASSIGN_OR_RETURN(const ElementOrder order, OrderOf(c, written, read));
@@ -370,7 +370,7 @@ absl::StatusOr<Values> Out(Call& c, OpName functional) {
       const int64_t need = g.Span().second * ItemSize(resized.dtype());
       if (g.NumElements() > 0) SMELT_RETURN_IF_ERROR(resized.storage()->GrowTo(need));
       resized.SetGeometry(g);
-      // PyTorch has looked at the operands before, and computes now.
+      // PyTorch checked the operands before, and computes now.
       for (size_t k = 0; k < given.size(); ++k) {
         if (!given[k].IsTensor() || given[k].tensor().IsSame(resized)) continue;
         if (OperandSharingOf(c.schema->op, functional, f->arguments[k].name) == OperandSharing::kAny) continue;
@@ -397,7 +397,7 @@ absl::StatusOr<Values> RunDecomposed(Call& c) {
     return g.AddInput(absl::StrCat("x", inputs.size()), Type::Tensor(TypeOf(t)));
   };
   const NodeId end = g.block(g.top()).return_node;
-  // Inputs first: a constant stands before its node.
+  // Inputs come first: a constant precedes its node.
   struct Slot {
     std::vector<ValueId> tensors;
     std::vector<bool> present;
@@ -469,7 +469,7 @@ absl::StatusOr<Values> RunDecomposed(Call& c) {
   ++c.state->depth;
   absl::StatusOr<Values> results = RunGraph(*c.state, g, inputs);
   --c.state->depth;
-  // A gradient that was not asked for is None.
+  // A gradient that was not requested is None.
   const std::vector<int64_t> mask = c.Ints("output_mask");
   for (size_t i = 0; results.ok() && i < mask.size() && i < results->size(); ++i) {
     if (mask[i] == 0) (*results)[i] = None();
@@ -605,7 +605,7 @@ absl::StatusOr<Call> MakeCall(State& state, OpName op, absl::Span<const EvalValu
   std::vector<OpArg> op_args;
   for (size_t i = 0; i < c.args.size(); ++i) {
     const EvalValue& v = c.args[i];
-    // PyTorch's export writes a number beside a tensor as it is, whatever the overload says.
+    // PyTorch's export writes a number next to a tensor as it is, whatever the overload says.
     const bool beside = i > 0 && i < n && v.IsNumber() && c.schema->arguments[i].type.IsTensor() && IsPointwise(op);
     if (i < n && !beside && !Fits(v, c.schema->arguments[i].type)) {
       return absl::InvalidArgumentError(absl::StrCat(op.full(), ": argument \"", c.schema->arguments[i].name, "\" is ",
@@ -648,7 +648,8 @@ EvalValue FromConstant(const ConstantValue& v) {
 
 namespace {
 
-// PyTorch's own approximation (at::get_overlap_status): exact for tensors that cover their span, none for others.
+// PyTorch's own approximation (at::get_overlap_status): exact for tensors that cover their span, and no overlap for
+// others.
 enum class Shared { kNothing, kWhole, kPart };
 Shared WhatIsShared(const Tensor& a, const Tensor& b) {
   if (a.storage() != b.storage() || a.NumElements() == 0 || b.NumElements() == 0) return Shared::kNothing;
@@ -672,9 +673,9 @@ absl::Status OverlapError(const Call& c) {
 }  // namespace
 
 namespace {
-// Checks operators whose operands must not lie in the written memory, or only with all of their elements. `held` are
-// operands that share memory with `target`, which is written, without PyTorch noticing it. If they do not change, the
-// answer is the same in whatever order PyTorch computes.
+// Checks operators whose operands must not share memory with the written tensor, or only with all of their elements.
+// `held` are operands that share memory with `target`, the written tensor, without PyTorch noticing it. If they do not
+// change, the result is the same for every order in which PyTorch computes.
 absl::Status CheckOperandsApart(const Call& c, std::vector<Tensor>& held, Tensor& target) {
   if (!c.schema->IsMutable()) return absl::OkStatus();
   const OpName functional = GetOpInfo(c.schema->op).functional;
@@ -684,7 +685,7 @@ absl::Status CheckOperandsApart(const Call& c, std::vector<Tensor>& held, Tensor
     if (NeedsContiguousOut(c.schema->op) && written.NumElements() > 0 && !written.geometry().IsContiguous()) {
       return c.Unsupported(kNeedsContiguousOut);
     }
-    // Windows that overlap: elementwise they are written in order.
+    // Windows that overlap: an elementwise operator writes them in order.
     const bool elementwise = functional && GetOpInfo(functional).kind == OpKind::kPointwise;
     if (functional && !elementwise && GetOpInfo(c.schema->op).kind != OpKind::kInplaceView &&
         !WritesExpanded(c.schema->op) && CheckNoInternalOverlap(c, written).ok() &&
@@ -698,7 +699,7 @@ absl::Status CheckOperandsApart(const Call& c, std::vector<Tensor>& held, Tensor
       if (c.args[i].IsList()) read.assign(c.args[i].elements().begin(), c.args[i].elements().end());
       for (const EvalValue& v : read) {
         if (!v.IsTensor()) continue;
-        // PyTorch does not look at the elements if the operand is the written tensor itself.
+        // PyTorch does not check the elements if the operand is the written tensor itself.
         if (rule == OperandSharing::kNone && v.tensor().IsSame(written)) return OverlapError(c);
         const absl::Status apart = CheckApart(c, written, v.tensor(), rule);
         if (apart.ok()) continue;
@@ -711,8 +712,8 @@ absl::Status CheckOperandsApart(const Call& c, std::vector<Tensor>& held, Tensor
   return absl::OkStatus();
 }
 
-// They keep what they hold at the end, too, if a place is written twice, or emptied first: so none of them may lie at a
-// place that is written.
+// Operands must keep their elements until the end if places are written twice, or emptied first: then no operand may
+// contain a place that is written.
 absl::Status CheckReadApart(const Call& c, const Tensor& target, const std::vector<Tensor>& held) {
   if (held.empty()) return absl::OkStatus();
   const OpInfo& info = GetOpInfo(c.schema->op);
@@ -735,8 +736,8 @@ absl::StatusOr<Values> RunKernel(Call& c, OpName op);
 }  // namespace
 
 namespace {
-// index_put_ of one value where a mask alone says is masked_fill_, whose mask may be the written tensor itself. Nothing
-// where it is not that.
+// index_put_ of a single value at the places of one mask is masked_fill_, whose mask may be the written tensor itself.
+// Returns nullopt for other calls.
 std::optional<Values> AsMaskedFill(OpName op, absl::Span<const EvalValue> args) {
   if (!(op == "aten::index_put_") || args.size() < 3 || !args[0].IsTensor() || !args[1].IsList() || !args[2].IsTensor())
     return std::nullopt;

@@ -22,7 +22,7 @@ EvalValue ItemOf(const Tensor& t) {
   return EvalValue(LoadAs<int64_t>(p, t.dtype()));
 }
 
-// The number as the schema's result type has it.
+// Converts the number to the schema's result type.
 EvalValue AsResult(const Call& c, EvalValue v) {
   if (c.schema->returns.empty()) return v;
   switch (c.schema->returns[0].type.kind()) {
@@ -62,7 +62,7 @@ absl::StatusOr<int64_t> FloorDivide(const Call& c, int64_t a, int64_t b) {
   return a / b - ((a % b != 0 && (a % b < 0) != (b < 0)) ? 1 : 0);
 }
 
-// Equality of any two values, as Python has it.
+// Compares any two values for equality as Python does.
 bool Equal(const EvalValue& a, const EvalValue& b) {
   if (a.IsNumber() && b.IsNumber()) {
     if (a.IsInt() && b.IsInt()) return a.as_int() == b.as_int();
@@ -210,7 +210,7 @@ absl::StatusOr<EvalValue> Unary(const Call& c, const std::string& f, const EvalV
 
 }  // namespace
 
-// Arithmetic of Python numbers: overloads without tensors.
+// Arithmetic on Python numbers: overloads without tensors.
 absl::StatusOr<Values> Number(Call& c) {
   const std::string f = Bare(c.name());
   if ((f == "eq" || f == "ne") && c.args.size() == 2)

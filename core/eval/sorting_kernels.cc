@@ -1,4 +1,4 @@
-// Sorting and what is found by order.
+// Sorting, and operators that depend on order.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -15,7 +15,7 @@ namespace {
 
 using Index = std::vector<int64_t>;
 
-// NaN is the greatest.
+// NaN is greater than all numbers.
 template <typename T>
 bool Less(T a, T b) {
   if constexpr (std::is_same_v<T, double>) {
@@ -49,7 +49,7 @@ std::vector<int64_t> SizesOf(const Tensor& t) {
   return s;
 }
 
-// The order of a line's elements.
+// Returns the order of a line's elements.
 template <typename T>
 std::vector<int64_t> Order(const std::vector<T>& x, const std::vector<int64_t>& line, bool descending) {
   std::vector<int64_t> order(line.size());
@@ -136,7 +136,7 @@ absl::StatusOr<Values> Topk(Call& c) {
   });
 }
 
-// One element of each line: kthvalue, median, nanmedian, mode.
+// kthvalue, median, nanmedian, mode: one element of each line.
 absl::StatusOr<Values> Pick(Call& c) {
   const std::string& n = c.name();
   const Tensor self = c.T("self");
@@ -221,7 +221,7 @@ absl::StatusOr<Values> SearchSorted(Call& c) {
   const int64_t per_row = rows > 1 ? static_cast<int64_t>(x.size()) / rows : static_cast<int64_t>(x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     const int64_t row = rows > 1 && per_row > 0 ? static_cast<int64_t>(i) / per_row : 0;
-    // PyTorch's search: where a boundary is NaN the answer hangs on which ones it looks at.
+    // PyTorch's search: if a boundary is NaN, the result depends on which boundaries it compares.
     int64_t low = 0, high = width;
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;

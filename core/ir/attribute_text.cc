@@ -21,7 +21,8 @@ bool IsListOf(const Type* t, TypeKind kind) {
 // A constant of type int? is printed as one of type int.
 const Type* Unwrapped(const Type* t) { return IsKind(t, TypeKind::kOptional) ? &t->element() : t; }
 
-// Skips to the ',' or ']' that ends the attribute: strings and brackets are skipped whole. False at the line's end.
+// Skips to the ',' or ']' that ends the attribute; strings and brackets are skipped as a whole. Returns false at the
+// end of the line.
 bool SkipToEnd(Cursor& c) {
   int depth = 0;
   while (!c.AtLineEnd()) {
@@ -47,7 +48,7 @@ absl::StatusOr<Attribute> ParseOpaque(Cursor& c) {
   return OpaqueAttribute{std::string(text)};
 }
 
-// After a number: is it the real part of "1.+2.j", or imaginary itself?
+// Called after a number: reads the rest if it is the real part of "1.+2.j" or an imaginary number itself.
 absl::StatusOr<std::optional<std::complex<double>>> TryComplex(Cursor& c, double real) {
   if (c.Peek() == 'j') {
     c.Skip();
@@ -75,7 +76,7 @@ absl::StatusOr<std::vector<Expr>> ParseExprs(Cursor& c, absl::string_view word) 
   return exprs;
 }
 
-// "[...]" of numbers, strings or booleans; all else stays as written.
+// Parses "[...]" of numbers, strings or booleans; everything else stays as written.
 absl::StatusOr<Attribute> ParseListAttribute(Cursor& c, const Type* hint) {
   size_t start = c.pos();
   c.Skip();
@@ -220,7 +221,7 @@ absl::StatusOr<Attribute> ParsePlain(Cursor& c, const Type* hint) {
     return Attribute(OpaqueAttribute{std::move(s)});
   }
   if (c.LooksAt("annotate(")) {
-    // annotate(List[int], []): a list of a kind that its elements do not show.
+    // annotate(List[int], []): a list whose elements do not show its kind.
     c.Skip(9);
     absl::StatusOr<Type> type = ParseType(c);
     if (type.ok() && c.TryConsume(",")) {
@@ -241,7 +242,7 @@ absl::StatusOr<Attribute> ParseAttribute(Cursor& c, const Type* hint) {
   hint = Unwrapped(hint);
   c.SkipBlanks();
   size_t start = c.pos();
-  // PyTorch prints a small tensor as " 1  2 [ CPULongType{2} ]", "(1,.,.) = ...": only its end tells.
+  // PyTorch prints a small tensor as " 1  2 [ CPULongType{2} ]", "(1,.,.) = ...": only its end identifies it.
   char ch = c.Peek();
   if ((IsDigit(ch) || ch == '-' || ch == '(' || ch == '[' || c.LooksAtWord("nan") || c.LooksAtWord("inf")) &&
       SkipToEnd(c)) {
@@ -266,7 +267,7 @@ void AppendAttribute(const Attribute& attribute, const Type* hint, std::string& 
   hint = Unwrapped(hint);
   auto append_list = [&](const auto& list, TypeKind kind, const auto& append) {
     bool needs_kind = list.empty() && !(IsListOf(hint, kind) || (hint == nullptr && kind == TypeKind::kInt));
-    // Integers under a hint that would make them something else.
+    // Integers whose hint would turn them into something else.
     if (!list.empty() && kind == TypeKind::kInt) {
       needs_kind = IsListOf(hint, TypeKind::kFloat) || IsListOf(hint, TypeKind::kBool);
     }
@@ -282,7 +283,7 @@ void AppendAttribute(const Attribute& attribute, const Type* hint, std::string& 
       [&](const auto& x) {
         using T = std::decay_t<decltype(x)>;
         if constexpr (std::is_same_v<T, int64_t>) {
-          // Under a hint that would make it something else, it is that already (see GetConstant).
+          // With a hint that would turn it into something else, it already is that (see GetConstant).
           if (IsKind(hint, TypeKind::kFloat)) {
             out += DoubleToText(static_cast<double>(x));
           } else {
@@ -318,7 +319,7 @@ void AppendAttribute(const Attribute& attribute, const Type* hint, std::string& 
           absl::StrAppend(&out, "complex(", DoubleToText(x.real()), ", ", DoubleToText(x.imag()), ")");
         } else {
           static_assert(std::is_same_v<T, OpaqueAttribute>);
-          // As it was written, where it reads back as that.
+          // The original text, if it reads back as the same value.
           std::string probe = absl::StrCat(x.text, "]");
           Cursor cursor(probe);
           absl::StatusOr<Attribute> again = ParseAttribute(cursor, hint);

@@ -127,8 +127,8 @@ bool ChangesFirstList(OpName op) {
 
 namespace {
 
-// Returns whether some node may change the list, or a container that holds `v` or that `v` holds: directly, or because
-// `v` is reachable by somebody who could.
+// Returns whether some node may change the list, a container that holds `v`, or a container in `v`: directly, or
+// because other code that could change it can reach `v`.
 bool MayChange(const Graph& g, ValueId v) {
   static const auto* const kContainers =
       new absl::flat_hash_set<std::string>{"prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct"};
@@ -145,7 +145,7 @@ bool MayChange(const Graph& g, ValueId v) {
     }
     const std::string& name = user.op.name();
     if (ChangesFirstList(user.op)) {
-      // The list is changed, or kept as an element of another; extend and += only read the list that they add.
+      // The list is changed, or stored as an element of another; extend and += only read the list that they add.
       if (use.index == 0 || (name != "aten::extend" && name != "aten::add_")) return true;
       continue;
     }

@@ -122,7 +122,7 @@ absl::StatusOr<std::variant<int64_t, double>> Cursor::Number() {
     double value = 0;
     auto [stop, error] = std::from_chars(text.data(), end, value);
     if (error == std::errc::result_out_of_range) {
-      // from_chars says nothing of the direction; PyTorch prints no such number.
+      // from_chars does not say whether it overflowed or underflowed; PyTorch prints no such number.
       return ErrorAt(start, "expected a number that fits into a double");
     }
     if (error != std::errc() || stop != end) return ErrorAt(start, "expected a number");
@@ -262,7 +262,7 @@ std::string Quote(absl::string_view s) {
         break;
       default:
         if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-          // Three digits, so that a digit that follows is not taken for part of it.
+          // Three digits, so that a digit that follows is not read as part of it.
           unsigned char u = static_cast<unsigned char>(c);
           out.push_back('\\');
           out.push_back(static_cast<char>('0' + (u >> 6)));

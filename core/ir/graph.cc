@@ -13,13 +13,13 @@ namespace smelt {
 
 namespace {
 
-// Labels of the nodes of a block lie between those of its param and its return node.
+// The labels of a block's nodes are between those of its param and its return node.
 constexpr uint64_t kParamOrder = 0;
 constexpr uint64_t kReturnOrder = UINT64_MAX;
 constexpr uint64_t kFirstOrder = uint64_t{1} << 62;
 constexpr uint64_t kOrderStep = uint64_t{1} << 24;  // room for 2^38 appended nodes
 
-// "0", "17": what an automatic name can be. nullopt for all else, "007" included.
+// Parses an automatic name: "0", "17". Returns nullopt for all others, including "007".
 std::optional<uint32_t> AsNumber(absl::string_view name) {
   if (name.empty() || name.size() > 9 || (name[0] == '0' && name.size() > 1)) return std::nullopt;
   uint32_t value = 0;
@@ -32,8 +32,8 @@ std::optional<uint32_t> AsNumber(absl::string_view name) {
 
 }  // namespace
 
-// Most values are named by a number, counted up: a table indexed by it costs 4 bytes each. Other names are found by
-// hash; the set keeps only the value's index, the name lives in the value.
+// Most values are named by a number, counted upwards, and are found in a table indexed by it, at 4 bytes each. Other
+// names are found by hash; the set keeps only the value's index, and the value holds the name.
 struct Graph::Names {
   explicit Names(const Arena<Value, ValueId>& values) : table(0, Hash{&values}, Equal{&values}) {}
 
@@ -61,7 +61,8 @@ struct Graph::Names {
   absl::flat_hash_set<uint32_t, Hash, Equal> table;
   absl::flat_hash_map<std::string, int64_t> next_suffix;  // of "x" in x.1, x.2, ...
 
-  // A number from a file may be huge: those beyond what a dense table would hold, and of 10 digits, go into the hash.
+  // A number from a file may be huge: numbers too large for a dense table, and those of 10 digits, are stored in the
+  // hash.
   bool IsDense(uint32_t number) const {
     return number < by_number.size() + 1024 + by_number.size() / 2 && number < 1'000'000'000;
   }
@@ -81,7 +82,7 @@ struct Graph::Names {
       table.insert(index);
     }
   }
-  // The same of the value whose name is `number`, in decimal.
+  // The same for a value whose name is `number` in decimal.
   void InsertNumber(uint32_t index, uint32_t number) {
     if (IsDense(number)) {
       if (number >= by_number.size()) by_number.resize(number + 1, kNone);
@@ -99,7 +100,7 @@ struct Graph::Names {
       if (number) --numbers_in_table;
     }
   }
-  // A number that no value has as its name.
+  // Returns a number that is no value's name.
   uint32_t NextNumber() {
     for (;; ++next_number) {
       if (next_number < by_number.size() && by_number[next_number] != kNone) continue;
@@ -107,7 +108,7 @@ struct Graph::Names {
       return next_number++;
     }
   }
-  // `name` itself if it is free, else with the suffix ".1", ".2", ... (its own such suffix taken off first, as
+  // Returns `name` itself if it is free, else with the suffix ".1", ".2", ... (after removing such a suffix from it, as
   // TorchScript does).
   std::string MakeUnique(absl::string_view name) {
     if (Find(name) == kNone) return std::string(name);
@@ -136,7 +137,7 @@ std::vector<Attributes::Entry>& Attributes::Own() {
   } else if (entries_.use_count() > 1) {
     entries_ = std::make_shared<std::vector<Entry>>(*entries_);
   } else {
-    // The other holders, in other threads perhaps, have let go; what they read stands before what is written now.
+    // The other owners, perhaps in other threads, have released it; their reads come before the writes from here on.
     std::atomic_thread_fence(std::memory_order_acquire);
   }
   return *entries_;
@@ -323,7 +324,7 @@ void Graph::AddUse(NodeId n, ValueId v) {
   node.inputs.push_back(v);
 }
 
-// Takes the use out of the value's list, in O(1); node.inputs stays as it is.
+// Removes the use from the value's list in O(1); node.inputs does not change.
 void Graph::DropUse(NodeId n, uint32_t index) {
   Node& node = nodes_.At(n.index);
   auto& uses = values_.Get(node.inputs[index]).uses;
@@ -350,8 +351,8 @@ uint64_t Graph::MakeLabel(NodeId prev, NodeId next) {
   return before + (after - before) / 2;
 }
 
-// Spreads the labels around a node: the smallest aligned range of labels that holds it and is sparse enough (the
-// density allowed falls by 3/4 with every doubling) is filled evenly. Amortised O(log n) an insertion, whatever the
+// Spreads the labels around a node: the smallest aligned range of labels that contains it and is sparse enough (the
+// allowed density falls by 3/4 with every doubling) is filled evenly. Takes amortised O(log n) per insertion, for any
 // order of insertions (Bender et al., "Two simplified algorithms for maintaining order in a list").
 void Graph::Relabel(NodeId around) {
   const Block& block = blocks_.At(nodes_.At(around.index).parent.index);
@@ -374,7 +375,7 @@ void Graph::Relabel(NodeId around) {
       ++count;
     }
     threshold *= 0.75;
-    // Room for one more between any two, and none at the labels of the param and return nodes.
+    // Leaves room for one more between any two, and none at the labels of the param and return nodes.
     uint64_t step = size / (count + 1);
     if (step < 4 || static_cast<double>(count) > threshold * static_cast<double>(size)) continue;
     uint64_t label = low;
@@ -569,7 +570,7 @@ void Graph::ReplaceAllUses(ValueId from, ValueId to) {
   SMELT_CHECK(IsLive(to)) << "stale or invalid id " << to;
   if (from == to) return;
   const Value& value = values_.Get(from);
-  // From the back: SetInput takes each out in O(1).
+  // Goes backwards: SetInput removes each in O(1).
   while (!value.uses.empty()) {
     Use use = value.uses.back();
     SetInput(use.user, use.index, to);
@@ -614,7 +615,7 @@ void Graph::Erase(NodeId root) {
     EraseOne(root);
     return;
   }
-  // Pre-order with the blocks' return nodes at each block's end, so that, backwards, uses go before what they use.
+  // Pre-order with the return node of each block at its end, so that backwards, uses come before definitions.
   std::vector<NodeId> order = {root};
   std::vector<NodeId> stack;
   auto push_blocks = [&](NodeId n) {

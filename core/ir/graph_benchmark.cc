@@ -1,4 +1,4 @@
-// How long building, printing, parsing, cloning and verifying graphs takes, and what a node costs in memory.
+// Measures how long building, printing, parsing, cloning and verifying graphs takes, and the memory of a node.
 //
 //   bazel run //core/ir:graph_benchmark
 #include <unistd.h>
@@ -15,7 +15,7 @@
 namespace smelt {
 namespace {
 
-// Bytes of memory that the process occupies.
+// Returns the bytes of memory that the process occupies.
 int64_t Resident() {
   std::FILE* f = std::fopen("/proc/self/statm", "r");
   long total = 0, resident = 0;
@@ -24,7 +24,7 @@ int64_t Resident() {
   return static_cast<int64_t>(resident) * sysconf(_SC_PAGESIZE);
 }
 
-// x = x + x * alpha, the constant shared by all: `nodes` nodes in all.
+// x = x + x * alpha with one shared constant: `nodes` nodes in all.
 std::unique_ptr<Graph> BuildChain(int64_t nodes) {
   const OpName add = OpName::Get("aten::add.Tensor");
   const Type type = Type::Tensor(DType::kFloat32, {4, 8});
@@ -36,7 +36,7 @@ std::unique_ptr<Graph> BuildChain(int64_t nodes) {
   return g;
 }
 
-// Chained Ifs: each a node with two blocks of one node.
+// A chain of Ifs: each is a node with two blocks of one node.
 std::unique_ptr<Graph> BuildIfs(int64_t nodes) {
   const OpName branch = OpName::Get("prim::If"), relu = OpName::Get("aten::relu");
   const Type type = Type::Tensor(DType::kFloat32, {4, 8});

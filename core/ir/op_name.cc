@@ -8,7 +8,7 @@
 namespace smelt {
 
 OpName OpName::Get(absl::string_view full) {
-  // Never destroyed: names outlive every static that may hold one.
+  // Never destroyed, because names outlive every static variable that may hold one.
   static absl::Mutex& mutex = *new absl::Mutex;
   static auto& table = *new absl::flat_hash_map<absl::string_view, std::unique_ptr<const Rep>>;
   OpName result;

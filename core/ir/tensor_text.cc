@@ -17,10 +17,10 @@ namespace smelt {
 
 namespace {
 
-// A constant of a text form is small; a bigger one is a mistake or an attack.
+// A constant in a text form is small; a larger one is a mistake or an attack.
 constexpr int64_t kMaxSpan = int64_t{1} << 26;
 
-// The value of a float16 or bfloat16, exactly.
+// Returns the exact value of a float16 or bfloat16.
 double HalfToDouble(uint16_t bits, bool is_bfloat) {
   int mantissa_bits = is_bfloat ? 7 : 10;
   int exponent_bits = 15 - mantissa_bits;
@@ -36,7 +36,7 @@ double HalfToDouble(uint16_t bits, bool is_bfloat) {
   return sign * std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits);
 }
 
-// Round to nearest, ties to even.
+// Rounds to nearest, ties to even.
 uint16_t DoubleToHalf(double value, bool is_bfloat) {
   int mantissa_bits = is_bfloat ? 7 : 10;
   int exponent_bits = 15 - mantissa_bits;
@@ -51,7 +51,7 @@ uint16_t DoubleToHalf(double value, bool is_bfloat) {
   std::frexp(magnitude, &exponent);  // magnitude = m * 2^exponent, m in [0.5, 1)
   int unit = std::max(exponent - 1, 1 - bias) - mantissa_bits;
   double units = std::nearbyint(std::ldexp(magnitude, -unit));
-  // units counts quanta of 2^unit: adding it to the exponent field carries where rounding reached the next power of
+  // `units` counts quanta of 2^unit: adding it to the exponent field carries over if rounding reached the next power of
   // two.
   int64_t field =
       static_cast<int64_t>(units) + (static_cast<int64_t>(unit + mantissa_bits - (1 - bias)) << mantissa_bits);
@@ -88,7 +88,7 @@ void Store(char* p, T value) {
   std::memcpy(p, &value, sizeof(T));
 }
 
-// A float without a needless ".", as "1"; integers and floats of a tensor read the same way.
+// Prints a float without a needless ".", as "1"; a tensor's integers and floats are read the same way.
 template <typename T, typename Bits>
 void AppendFloat(T value, Bits bits, Bits usual_nan, std::string& out) {
   if (std::isnan(value)) {
@@ -180,7 +180,7 @@ absl::Status ParseElement(Cursor& c, DType dtype, char* p) {
   SMELT_ASSIGN_OR_RETURN(auto number, c.Number());
   if (IsFloating(dtype)) {
     if (dtype == DType::kFloat32) {
-      // From the text at once: through a double it would be rounded twice.
+      // Read directly from the text: through a double it would be rounded twice.
       absl::string_view text = c.Since(start);
       float value = 0;
       auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -255,7 +255,7 @@ absl::Status ParseElement(Cursor& c, DType dtype, char* p) {
       low = INT64_MIN, high = INT64_MAX;
       break;
   }
-  // A bool's byte may be other than 0 and 1 in memory; it is kept.
+  // A bool's byte in memory may be other than 0 and 1; it is kept.
   if (dtype == DType::kBool) high = 255;
   if (value < low || value > high) return c.ErrorAt(start, absl::StrCat("expected a ", Name(dtype)));
   std::memcpy(p, &value, ItemSize(dtype));  // little-endian
@@ -264,8 +264,8 @@ absl::Status ParseElement(Cursor& c, DType dtype, char* p) {
 
 static_assert(std::endian::native == std::endian::little);
 
-// The geometry as a type has it, if all of it is constant, with non-negative sizes and strides; {number of elements,
-// span}.
+// The geometry of a type if all of it is constant, with non-negative sizes and strides; the number of elements and the
+// span.
 struct ConstantGeometry {
   std::vector<int64_t> sizes, strides;
   int64_t elements = 0;
@@ -292,7 +292,7 @@ std::optional<ConstantGeometry> GeometryOf(const TensorType& t) {
   }
   if (empty) {
     g.elements = 0;
-    // The strides of an empty tensor reach nothing, but they must not overflow where somebody multiplies them.
+    // The strides of an empty tensor address nothing, but multiplying them must not overflow.
     for (int64_t stride : g.strides) {
       if (stride > kMaxSpan) return std::nullopt;
     }
@@ -348,8 +348,8 @@ absl::StatusOr<Tensor> ParseTensor(Cursor& c) {
     return c.ErrorAt(start,
                      absl::StrCat("expected constant sizes and strides that reach at most ", kMaxSpan, " elements"));
   SMELT_RETURN_IF_ERROR(c.Consume(":"));
-  // Each element takes a character at least: nothing is allocated that the text does not pay for, but for gaps between
-  // strides.
+  // Each element takes at least one character: apart from gaps between strides, no more is allocated than the text
+  // justifies.
   if (static_cast<int64_t>(c.text().size() - c.pos()) < g->elements) {
     return c.ErrorAt(start, absl::StrCat("expected ", g->elements, " elements"));
   }

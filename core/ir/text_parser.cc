@@ -14,7 +14,7 @@ namespace smelt {
 
 namespace {
 
-// Appends the part of a type that decides between overloads, as a key: geometry does not matter.
+// Appends a key of the part of a type that decides between overloads; geometry does not matter.
 void AppendKinds(const Type& type, std::string& out) {
   out.push_back(static_cast<char>('A' + static_cast<int>(type.kind())));
   if (type.kind() == TypeKind::kClass) absl::StrAppend(&out, type.class_name(), ";");
@@ -23,7 +23,7 @@ void AppendKinds(const Type& type, std::string& out) {
   out.push_back('.');
 }
 
-// One text, shared by the graphs in it.
+// Parses one text, which its graphs share.
 class Parser {
  public:
   Parser(absl::string_view text, const ParseOptions& options) : c_(text, options.file_name), options_(options) {
@@ -323,7 +323,7 @@ class Parser {
 
   // --- nodes ---
 
-  // Up to "return" or "->".
+  // Parses nodes up to "return" or "->".
   absl::Status ParseNodes(Scope& s, BlockId b, int depth) {
     if (depth > options_.max_depth) {
       return c_.Error(absl::StrCat("expected blocks nested at most ", options_.max_depth, " deep"));
@@ -382,7 +382,7 @@ class Parser {
       ValueId v = g.AddNodeOutput(n, std::move(d.type), d.name);
       if (d.expr) g.SetExpr(v, std::move(d.expr));
     }
-    // A constant integer is known as one.
+    // A constant integer has a known value.
     if (op == constant_ && outputs.size() == 1) {
       const Attribute* value = g.node(n).FindAttribute("value");
       ValueId v = g.node(n).outputs[0];
@@ -541,11 +541,11 @@ class Parser {
     if (it->second != nullptr) g.SetSource(n, it->second);
   }
 
-  // nullptr for a comment that is not a source.
+  // Returns nullptr for a comment that is not a source location.
   static std::shared_ptr<const SourceLocation> ParseSource(absl::string_view comment) {
     SourceLocation source;
     Cursor c(comment);
-    // ":line:column", then the end or a blank; the file may have colons too.
+    // ":line:column", then the end or a blank; the file name may contain colons too.
     auto read_position = [&]() {
       if (c.Peek() != ':' || !IsDigit(c.PeekAt(1))) return false;
       c.Skip();
@@ -600,7 +600,7 @@ class Parser {
           c_.Seek(name_pos);
           return c_.Expected("the name of a node of this graph that has a subgraph");
         }
-        // It is the outer graph's: a graph's own subgraphs come right after it.
+        // It belongs to the outer graph: a graph's own subgraphs come right after it.
         c_.Seek(start);
         return absl::OkStatus();
       }
@@ -617,7 +617,7 @@ class Parser {
       }
       NodeId n = it->second;
       if (s.graph->node(n).FindAttribute(attribute) != nullptr) {
-        // A second `with` of this name: an outer graph counts its groups from 0 as well.
+        // A second `with` of this name: an outer graph also counts its groups from 0.
         if (depth > 0) {
           c_.Seek(start);
           return absl::OkStatus();
@@ -640,13 +640,13 @@ class Parser {
   size_t next_recent_ = 0;
   absl::flat_hash_map<absl::string_view, std::shared_ptr<const SourceLocation>> sources_;
   absl::flat_hash_map<std::string, OpName> ops_;
-  // Used again for every node.
+  // Reused for every node.
   std::vector<ValueId> uses_;
   std::vector<Definition> definitions_;
   std::string key_;
 };
 
-// Where the first byte is that is no part of UTF-8, as RFC 3629 has it; npos if there is none.
+// Returns the position of the first byte that is not valid UTF-8 (RFC 3629); npos if there is none.
 size_t FindNoUtf8(absl::string_view text) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   for (size_t i = 0; i < text.size();) {
@@ -657,7 +657,7 @@ size_t FindNoUtf8(absl::string_view text) {
     }
     const size_t more = b >= 0xc2 && b < 0xe0 ? 1 : b >= 0xe0 && b < 0xf0 ? 2 : b >= 0xf0 && b < 0xf5 ? 3 : 0;
     if (more == 0) return i;
-    // Shorter forms, surrogates and what lies beyond the last character are none.
+    // Overlong forms, surrogates and values beyond the last character are invalid.
     const unsigned least = b == 0xe0   ? 0xa0
                            : b == 0xf0 ? 0x90
                                        : 0x80,

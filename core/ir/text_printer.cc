@@ -103,7 +103,7 @@ class Printer {
   }
 
   void PrintType(const Type& type) {
-    // Most values have the type of one shortly before: printing a tensor type costs more than all the rest.
+    // Most values have the type of a value shortly before; printing a tensor type costs more than all the rest.
     if (!has_type_ || !(type == last_type_)) {
       last_type_ = type;
       last_type_text_ = type.ToString();
@@ -152,7 +152,7 @@ class Printer {
       }
     }
     out_ += "):\n";
-    // Symbols that have a range, a hint or both, by name.
+    // The names of symbols that have a range, a hint or both.
     std::vector<std::string> names;
     for (const auto& [name, range] : g_.symbols.entries()) names.push_back(name);
     for (const auto& [name, hint] : g_.symbol_hints) names.push_back(name);
@@ -160,7 +160,7 @@ class Printer {
     names.erase(std::unique(names.begin(), names.end()), names.end());
     for (const std::string& name : names) {
       absl::StrAppend(&out_, "  symbol ", IsPlainIdentifier(name) ? name : Quote(name));
-      // They are sorted, too.
+      // These are sorted, too.
       const auto& entries = g_.symbols.entries();
       const auto entry = std::lower_bound(entries.begin(), entries.end(), name,
                                           [](const auto& e, const std::string& key) { return e.first < key; });
@@ -233,7 +233,7 @@ class Printer {
     }
   }
 
-  // An explicit stack: blocks of a graph made by a program may nest deeper than the machine's.
+  // An explicit stack, because blocks of a generated graph may nest more deeply than the machine's stack allows.
   void PrintNodes(BlockId top) {
     struct Frame {
       NodeId node;

@@ -31,7 +31,7 @@ std::vector<Expr> ContiguousStrides(absl::Span<const Expr> sizes) {
   Expr running = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     strides[i] = running;
-    // As PyTorch: a dimension of size 0 counts as 1.
+    // A dimension of size 0 counts as 1, as in PyTorch.
     if (sizes[i].IsConstant()) {
       if (sizes[i] != Expr(0)) running = running * sizes[i];
     } else {
@@ -150,7 +150,7 @@ const std::string& Type::class_name() const {
 
 namespace {
 
-// Two unknowns are the same statement, though nothing says that they are the same number.
+// Two unknowns count as equal types, although they need not be the same number.
 bool SameExprs(const std::optional<std::vector<Expr>>& a, const std::optional<std::vector<Expr>>& b) {
   if (a.has_value() != b.has_value()) return false;
   if (!a) return true;
@@ -300,13 +300,13 @@ class TypeParser {
  public:
   TypeParser(Cursor& cursor, const TypeParseOptions& options) : c_(cursor), options_(options) {}
 
-  // `alias` is null where annotations are not read.
+  // `alias` is null if annotations are not read.
   absl::StatusOr<Type> Parse(AliasInfo* alias, int depth) {
     if (depth > options_.max_depth) {
       return c_.Error(absl::StrCat("expected types nested at most ", options_.max_depth, " deep"));
     }
     SMELT_ASSIGN_OR_RETURN(Type type, ParseBase(alias, depth));
-    // Suffixes nest as well: each makes the type one deeper.
+    // Suffixes nest as well: each makes the type one level deeper.
     for (int suffixes = 0;;) {
       if (c_.Peek() != '[' && c_.Peek() != '?') return type;
       if (depth + ++suffixes > options_.max_depth) {
@@ -468,7 +468,7 @@ class TypeParser {
       }
     }
     c_.Skip();
-    // "Tensor(requires_grad=0)" and "FloatTensor(device=cpu)" say nothing of the rank; "Float(device=cpu)" has rank 0.
+    // "Tensor(requires_grad=0)" and "FloatTensor(device=cpu)" do not give the rank; "Float(device=cpu)" has rank 0.
     bool says_rank = !sizes.empty() || (is_ranked && type.dtype.has_value()) || (is_ranked && !any_keyword);
     if (says_rank) type.sizes = std::move(sizes);
     return absl::OkStatus();
@@ -480,7 +480,7 @@ class TypeParser {
     return t.size() >= 6 && t.substr(t.size() - 6) == "Tensor";
   }
 
-  // An annotation after a tuple or dictionary must not lose what its elements said.
+  // An annotation after a tuple or dictionary must not lose its elements' annotations.
   absl::Status ParseOuterAlias(AliasInfo& alias) {
     AliasInfo outer;
     SMELT_RETURN_IF_ERROR(ParseAlias(outer));
@@ -537,7 +537,7 @@ class TypeParser {
         return type;
       }
     }
-    // PyTorch's dtypes that have no number here: what is known is that it is a tensor.
+    // PyTorch's dtypes that have no number here: it is only known to be a tensor.
     for (absl::string_view other :
          {"ComplexHalf", "QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64",
           "Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz", "Float8_e8m0fnu", "Float4_e2m1fn_x2"}) {

@@ -16,7 +16,7 @@ using namespace expr_internal;  // NOLINT: this file is its implementation
 
 namespace {
 
-// Beyond these an expression is poison: no tensor's size looks like that, and a hostile file must not cost more.
+// Larger expressions become poison: no tensor's size looks like that, and a hostile file must not cost more.
 constexpr size_t kMaxTerms = 2048;
 constexpr size_t kMaxFactors = 128;  // of a term: twice as many as a tensor has dims
 constexpr size_t kMaxOperands = 32;  // of a minimum or maximum
@@ -135,7 +135,7 @@ namespace {
 
 Expr FromAtom(AtomPtr atom) { return FromTerm(Term{1, {std::move(atom)}}); }
 
-// Sorts and merges. False on overflow.
+// Sorts and merges. Returns false on overflow.
 bool Normalize(std::vector<Term>& terms) {
   std::sort(terms.begin(), terms.end(),
             [](const Term& a, const Term& b) { return CompareFactors(a.factors, b.factors) < 0; });
@@ -160,7 +160,7 @@ std::vector<AtomPtr> MergeFactors(const std::vector<AtomPtr>& a, const std::vect
   return out;
 }
 
-// a / b as multisets; nullopt if b is not contained in a.
+// Returns a / b as multisets; nullopt if b is not contained in a.
 std::optional<std::vector<AtomPtr>> DivideFactors(const std::vector<AtomPtr>& a, const std::vector<AtomPtr>& b) {
   if (b.size() > a.size()) return std::nullopt;
   std::vector<AtomPtr> out;
@@ -178,7 +178,7 @@ std::optional<std::vector<AtomPtr>> DivideFactors(const std::vector<AtomPtr>& a,
 
 Expr AddTerms(std::vector<Term> terms);
 
-// k * mod(x, m) * rest + k * m * floordiv(x, m) * rest is k * x * rest. Returns whether it changed something.
+// Rewrites k * mod(x, m) * rest + k * m * floordiv(x, m) * rest as k * x * rest. Returns whether it changed something.
 bool JoinModAndFloorDiv(std::vector<Term>& terms, Expr& result) {
   for (size_t i = 0; i < terms.size(); ++i) {
     for (size_t f = 0; f < terms[i].factors.size(); ++f) {
@@ -207,7 +207,7 @@ bool JoinModAndFloorDiv(std::vector<Term>& terms, Expr& result) {
   return false;
 }
 
-// The terms without these; nullopt if some of them is not there with its very coefficient.
+// Returns the terms without these; nullopt if one of them is missing or has another coefficient.
 std::optional<std::vector<Term>> Without(std::vector<Term> terms, const std::vector<Term>& wanted) {
   for (const Term& w : wanted) {
     const auto found = std::find_if(terms.begin(), terms.end(), [&](const Term& t) {
@@ -219,8 +219,8 @@ std::optional<std::vector<Term>> Without(std::vector<Term> terms, const std::vec
   return terms;
 }
 
-// x - mod(x, m) is m * floordiv(x, m), and x + mod(-x, m) is m * floordiv(x + m - 1, m): what is cut or filled up to a
-// multiple of m says so. Both with a common factor. Returns whether it changed something.
+// Rewrites x - mod(x, m) as m * floordiv(x, m), and x + mod(-x, m) as m * floordiv(x + m - 1, m), so that rounding down
+// or up to a multiple of m is visible. Both may have a common factor. Returns whether it changed something.
 bool RoundToMultiple(const std::vector<Term>& terms, Expr& result) {
   for (size_t i = 0; i < terms.size(); ++i) {
     for (size_t f = 0; f < terms[i].factors.size(); ++f) {
@@ -230,7 +230,7 @@ bool RoundToMultiple(const std::vector<Term>& terms, Expr& result) {
       std::vector<AtomPtr> rest = terms[i].factors;
       rest.erase(rest.begin() + f);
       const Expr common = FromTerm(Term{terms[i].coefficient, rest});
-      // mod(x + constant, m), of which the coefficients are from 0 to m - 1.
+      // mod(x + constant, m), whose coefficients are from 0 to m - 1.
       const std::vector<Term> dividend = TermsOf(mod->operands[0]);
       const int64_t constant = ConstantTerm(dividend);
       const Expr x = mod->operands[0] - Expr(constant);
@@ -266,7 +266,8 @@ Expr AddTerms(std::vector<Term> terms) {
   return FromTerms(std::move(terms));
 }
 
-// Bounds that hold whatever the symbols are: mod(x, m) is in [0, m - 1] for a constant m. nullopt if unbounded.
+// Returns bounds that hold for all values of the symbols: mod(x, m) is in [0, m - 1] for a constant m. nullopt if
+// unbounded.
 std::optional<std::pair<__int128, __int128>> UniversalRange(const std::vector<Term>& terms) {
   __int128 lo = 0, hi = 0;
   for (const Term& t : terms) {
@@ -284,8 +285,8 @@ std::optional<std::pair<__int128, __int128>> UniversalRange(const std::vector<Te
   return std::make_pair(lo, hi);
 }
 
-// floordiv(a, b) = quotient + floordiv(rest, divisor) and mod(a, b) = scale * mod(rest, divisor) + offset, as far as it
-// simplifies; `done`: floordiv(rest, divisor) is 0 and mod(rest, divisor) is rest.
+// floordiv(a, b) = quotient + floordiv(rest, divisor) and mod(a, b) = scale * mod(rest, divisor) + offset, as far as
+// they simplify; `done`: floordiv(rest, divisor) is 0 and mod(rest, divisor) is rest.
 struct Division {
   Expr quotient;
   Expr rest, divisor;
@@ -329,7 +330,7 @@ Division DivideByConstant(const Expr& a, int64_t c) {
   return d;
 }
 
-// Exact division of polynomials: q with q * b == a, or nullopt.
+// Divides polynomials exactly: returns q with q * b == a, or nullopt.
 std::optional<Expr> DivideExactly(const Expr& a, const Expr& b) {
   const std::vector<Term> divisor = TermsOf(b);
   Expr rest = a, quotient = 0;
@@ -347,7 +348,7 @@ std::optional<Expr> DivideExactly(const Expr& a, const Expr& b) {
   return std::nullopt;
 }
 
-// The common factor of all terms of both, as a monomial.
+// Returns the common factor of all terms of both, as a monomial.
 Term CommonFactor(const std::vector<Term>& a, const std::vector<Term>& b) {
   Term common;
   uint64_t gcd = 0;
@@ -412,7 +413,7 @@ Division Divide(const Expr& a, const Expr& b) {
     d.offset = -d.offset;
     return d;
   }
-  // A common factor goes: floordiv(g*a, g*b) = floordiv(a, b), mod(g*a, g*b) = g * mod(a, b).
+  // Cancels a common factor: floordiv(g*a, g*b) = floordiv(a, b), mod(g*a, g*b) = g * mod(a, b).
   const Term common = CommonFactor(TermsOf(a), TermsOf(b));
   Expr rest = a, divisor = b;
   if (!common.factors.empty() || common.coefficient != 1) {
@@ -423,7 +424,7 @@ Division Divide(const Expr& a, const Expr& b) {
     d.offset = d.offset * FromTerm(common);
     return d;
   }
-  // The terms that a monomial divisor divides come out.
+  // Takes out the terms that are divisible by a monomial divisor.
   const std::vector<Term> divisor_terms = TermsOf(b);
   if (divisor_terms.size() == 1) {
     std::vector<Term> quotient, left;
@@ -449,7 +450,7 @@ Division Divide(const Expr& a, const Expr& b) {
   return d;
 }
 
-// Min or max of the operands of both.
+// Returns the min or max of the operands of both.
 Expr Extremum(Kind kind, const Expr& a, const Expr& b) {
   if (AnyPoison(a, b)) return Expr::Poison();
   std::vector<Expr> all;
@@ -466,7 +467,7 @@ Expr Extremum(Kind kind, const Expr& a, const Expr& b) {
     }
   }
   if (all.size() > kMaxOperands) return Expr::Poison();
-  // An operand goes if another one, which is the other's, is never on its wrong side.
+  // Drops an operand of one side if an operand of the other side always decides against it.
   std::vector<Expr> kept;
   for (size_t i = 0; i < all.size(); ++i) {
     bool dominated = false;
@@ -475,7 +476,7 @@ Expr Extremum(Kind kind, const Expr& a, const Expr& b) {
       const Expr difference = kind == Kind::kMin ? all[i] - all[j] : all[j] - all[i];
       if (difference.IsPoison()) continue;
       std::optional<std::pair<__int128, __int128>> range = UniversalRange(TermsOf(difference));
-      // Equal ones: the first stays.
+      // If they are equal, the first is kept.
       if (range.has_value() && range->first >= 0 && !(difference == Expr(0) && i < j)) {
         // If two operands dominate each other (equal in value, unequal in form), the first is kept.
         dominated = range->second > 0 || j < i;
@@ -569,7 +570,7 @@ absl::StatusOr<int64_t> EvaluateAtom(const Atom& atom, const Expr& whole,
 absl::StatusOr<int64_t> Expr::Evaluate(const absl::flat_hash_map<std::string, int64_t>& symbols) const {
   if (node_ == nullptr) return constant_;
   if (node_->poison) return absl::InvalidArgumentError("evaluating an expression that overflowed or divides by zero");
-  // In 128 bits, so that s0*s1 - s0*(s1 - 1) does not fail where only a part of it is large.
+  // Computes in 128 bits, so that s0*s1 - s0*(s1 - 1) does not fail if only an intermediate result is large.
   __int128 sum = 0;
   for (const Term& t : node_->terms) {
     __int128 product = t.coefficient;
@@ -588,7 +589,7 @@ absl::StatusOr<int64_t> Expr::Evaluate(const absl::flat_hash_map<std::string, in
 
 namespace expr_internal {
 
-// In one go where there are many, so that it costs no more than sorting the terms. For expr_text.cc, too.
+// Adds all at once, so that many cost no more than sorting the terms. Also used by expr_text.cc.
 Expr SumOf(absl::Span<const Expr> summands) {
   constexpr size_t kFew = 32;
   if (summands.size() <= kFew) {

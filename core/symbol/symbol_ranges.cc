@@ -1,4 +1,4 @@
-// Facts about expressions that follow from the ranges of symbols.
+// Derives facts about expressions from the ranges of symbols.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -52,7 +52,7 @@ void SymbolRanges::SetNonZero(const Expr& e) {
     const std::vector<Expr>& operands = terms[0].factors[0]->operands;
     if (operands.size() == 2 && operands[0] == -operands[1]) return SetNonZero(operands[0]);
   }
-  // Each is compared with all: of a file that holds thousands, no use is made of more.
+  // Each is compared with all others; if a file holds thousands, no more than these are used.
   constexpr size_t kMost = 256;
   if (!e.IsConstant() && !e.IsPoison() && nonzero_.size() < kMost && !IsNonZero(e)) nonzero_.push_back(e);
 }
@@ -71,7 +71,7 @@ constexpr int64_t kNegInf = INT64_MIN;
 constexpr int64_t kPosInf = SymbolRanges::kInfinity;
 constexpr Range kEverything{kNegInf, kPosInf};
 
-// INT64_MIN and INT64_MAX stand for the infinities; what leaves int64 becomes one.
+// INT64_MIN and INT64_MAX stand for the infinities; a value outside int64 becomes one.
 int64_t Clamp(__int128 v) {
   if (v <= kNegInf) return kNegInf;
   if (v >= kPosInf) return kPosInf;
@@ -87,7 +87,7 @@ int64_t MulBound(int64_t a, int64_t b) {
 
 int64_t AddLow(int64_t a, int64_t b) {
   if (a == kNegInf || b == kNegInf) return kNegInf;
-  // +inf as a lower bound was reached by clamping: any finite value below it is sound.
+  // A lower bound of +inf comes from clamping: any finite value below it is sound.
   return Clamp(static_cast<__int128>(a) + b);
 }
 
@@ -97,7 +97,7 @@ int64_t AddHigh(int64_t a, int64_t b) {
 }
 
 Range MulRange(Range a, Range b) {
-  // A lower bound of +inf says "at least 2^63 - 1"; negated, that must not become "at most -2^63".
+  // A lower bound of +inf means "at least 2^63 - 1"; negated, it must not become "at most -2^63".
   for (Range* r : {&a, &b}) {
     r->min = std::min(r->min, kPosInf - 1);
     r->max = std::max(r->max, kNegInf + 1);
@@ -124,13 +124,13 @@ bool Contains(const Expr& e, const AtomPtr& atom) {
   return false;
 }
 
-// Ranges of expressions over known ranges of atoms.
+// Computes ranges of expressions from known ranges of atoms.
 class Ranger {
  public:
   // accepted: over all values that a caller may pass.
   explicit Ranger(const SymbolRanges& ranges, bool accepted = false) : ranges_(ranges), accepted_(accepted) {}
 
-  // Without refinements: most questions are decided by this.
+  // Computes the range without refinements, which decide most questions.
   Range Quick(const Expr& e) { return Of(e, kMaxRefine); }
 
   Range Of(const Expr& e, int depth) {
@@ -188,7 +188,8 @@ class Ranger {
         return kEverything;
       case Kind::kFloorDiv: {
         if (r[1].min <= 0) return kEverything;
-        // The divisor is positive: the quotient grows with the dividend; the divisor pulls it towards 0 (or -1).
+        // The divisor is positive: the quotient grows with the dividend, and a larger divisor brings it closer to 0 (or
+        // -1).
         Range out;
         if (r[0].min == kNegInf) {
           out.min = kNegInf;
@@ -228,8 +229,8 @@ class Ranger {
     return sum;
   }
 
-  // With every atom written as its lower bound plus something non-negative: s0*s1 - s0 with s1 >= 2 is s0*t + s0 >= 0,
-  // which the intervals of the terms alone cannot see.
+  // Writes every atom as its lower bound plus something non-negative: s0*s1 - s0 with s1 >= 2 is s0*t + s0 >= 0, which
+  // the intervals of the terms alone do not show.
   Range OfShifted(const Expr& e, int depth) {
     bool changed = false;
     SymbolRanges shifted;
@@ -269,7 +270,7 @@ class Ranger {
     return Ranger(shifted).OfTerms(NodeOf(sum)->terms, depth);
   }
 
-  // m * e with m*floordiv(x, m) written as x - mod(x, m): s0 - floordiv(s0, 2) >= 0.
+  // Computes the range of m * e with m*floordiv(x, m) written as x - mod(x, m): s0 - floordiv(s0, 2) >= 0.
   Range WithoutFloorDiv(const Expr& e, int depth) {
     const Expr::Node* n = NodeOf(e);
     AtomPtr found;
@@ -281,7 +282,7 @@ class Ranger {
     if (found == nullptr) return kEverything;
     const int64_t m = *found->operands[1].Constant();
     if (m <= 0) return kEverything;
-    // The remainder under a name that no symbol of a model has: as mod(x, m) it would be a quotient again.
+    // The remainder gets a name that no symbol of a model has: as mod(x, m) it would be turned into a quotient again.
     const Range below = Of(Mod(found->operands[0], m), depth + 1);
     const Expr remainder = Expr::Symbol(absl::StrCat(kRemainder, remainders_.size()));
     remainders_.push_back(below);
@@ -309,8 +310,7 @@ class Ranger {
     return out;
   }
 
-  // min(a, b) is a or b: the range is within the union of the two cases, and on the side where min bounds, either
-  // holds.
+  // min(a, b) is a or b: the range is within the union of the two cases and, on the side that min bounds, within both.
   Range ByCases(const Expr& e, int depth) {
     const Expr::Node* n = NodeOf(e);
     AtomPtr found;
@@ -320,7 +320,7 @@ class Ranger {
       }
     }
     if (found == nullptr) return kEverything;
-    // The sign with which it enters, if it does so linearly.
+    // The sign of its coefficient, if it occurs linearly.
     std::optional<bool> positive;
     bool linear = true;
     for (const Term& t : n->terms) {
@@ -339,7 +339,7 @@ class Ranger {
       if (positive.has_value() && *positive != sign) linear = false;
       positive = sign;
     }
-    // e <= each case: a min that enters positively, or a max that enters negatively.
+    // e <= each case: a min with a positive coefficient, or a max with a negative one.
     const bool below = linear && (*positive == (found->kind == Kind::kMin));
     const bool above = linear && (*positive == (found->kind == Kind::kMax));
     std::optional<Range> out;
@@ -384,7 +384,7 @@ std::optional<bool> LessOrEqualOver(const SymbolRanges& ranges, bool accepted, c
 
 SymbolRanges::Range SymbolRanges::Of(const Expr& e) const { return Ranger(*this).Of(e, 0); }
 
-// Over the accepted values: what is left out of a size is missing in a call of a size of 1.
+// Over the accepted values: a term that is left out of a size would be missing in a call with a size of 1.
 Expr SymbolRanges::Simplify(const Expr& e) const {
   return Rebuild(e, [this](const Atom& a) -> std::optional<Expr> {
     if (a.kind == Kind::kSymbol) {
@@ -434,7 +434,7 @@ std::optional<bool> SymbolRanges::Equal(const Expr& a, const Expr& b) const {
   if (difference.IsPoison()) return std::nullopt;
   if (std::optional<int64_t> c = difference.Constant()) return *c == 0;
   if (IsNonZero(difference)) return false;
-  // All coefficients but the constant's have a common divisor that the constant lacks: 2*s0 is never 3.
+  // All coefficients except the constant have a common divisor that does not divide the constant: 2*s0 is never 3.
   const std::vector<Term> terms = TermsOf(difference);
   uint64_t gcd = 0;
   for (const Term& t : terms) {
@@ -446,7 +446,7 @@ std::optional<bool> SymbolRanges::Equal(const Expr& a, const Expr& b) const {
     if (r.min > 0 || r.max < 0) return false;
     if (r.min == 0 && r.max == 0) return true;
   }
-  // s0 - max(s0 - 4, 0) is 4 where s0 is at least 4: the case that never holds is left out.
+  // s0 - max(s0 - 4, 0) is 4 if s0 is at least 4: the case that never occurs is left out.
   const Expr simple = Simplify(difference);
   if (simple != difference && !simple.IsPoison()) return Equal(simple, 0);
   return std::nullopt;
@@ -455,7 +455,7 @@ std::optional<bool> SymbolRanges::Equal(const Expr& a, const Expr& b) const {
 std::optional<bool> SymbolRanges::LessOrEqual(const Expr& a, const Expr& b) const {
   const std::optional<bool> known = LessOrEqualOver(*this, /*accepted=*/false, a, b);
   if (known || nonzero_.empty() || AnyPoison(a, b)) return known;
-  // b - a is at most 0 and is not, or is at least -1 and is not.
+  // b - a is at most 0 and not 0, or is at least -1 and not -1.
   const Expr difference = b - a;
   if (IsNonZero(difference) && LessOrEqualOver(*this, /*accepted=*/false, difference, 0) == true) return false;
   if (IsNonZero(difference + 1) && LessOrEqualOver(*this, /*accepted=*/false, -1, difference) == true) return true;

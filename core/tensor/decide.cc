@@ -11,7 +11,7 @@
 
 namespace smelt {
 
-// Declared in layout_trace.h, which stands above this library.
+// Declared in layout_trace.h, which depends on this library.
 namespace layout_hooks {
 using Compare = std::function<bool(const Assumption& asked)>;
 extern thread_local const Compare* compare;
@@ -50,7 +50,7 @@ bool Holds(int64_t a, Assumption::Relation r, int64_t b) {
   return false;
 }
 
-// The terms of a sum, as (coefficient, the rest of the product).
+// Collects the terms of a sum, as (coefficient, the rest of the product).
 void CollectTerms(const Expr& e, std::vector<std::pair<int64_t, Expr>>& out) {
   Expr::View v = e.Decompose();
   if (v.op == Expr::Op::kAdd) {
@@ -65,8 +65,8 @@ void CollectTerms(const Expr& e, std::vector<std::pair<int64_t, Expr>>& out) {
   }
 }
 
-// The same with what both sides share taken away and no common factor: 4*s0 == 8*floordiv(s0, 2) is
-// s0 == 2*floordiv(s0, 2).
+// Returns the same assumption without the terms that both sides share and without a common factor: 4*s0 ==
+// 8*floordiv(s0, 2) becomes s0 == 2*floordiv(s0, 2).
 Assumption Simplified(const Expr& a, Assumption::Relation relation, const Expr& b) {
   const Assumption as_is{a, relation, b};
   const Expr difference = a - b;
@@ -83,7 +83,7 @@ Assumption Simplified(const Expr& a, Assumption::Relation relation, const Expr& 
   for (const auto& [coefficient, rest] : terms) {
     (coefficient > 0 ? left : right) = (coefficient > 0 ? left : right) + rest * Expr(std::abs(coefficient / gcd));
   }
-  // Equality has no direction: it is written with something on the left, and one way only.
+  // Equality is symmetric, so it is written in one canonical direction, with something on the left.
   if (relation == Assumption::Relation::kEqual && Expr::StableCompare(right, left) > 0) std::swap(left, right);
   return {std::move(left), relation, std::move(right)};
 }
@@ -162,7 +162,7 @@ Expr SymbolicDecide::Min(const Expr& a, const Expr& b) {
 
 Expr SymbolicDecide::Max(const Expr& a, const Expr& b) {
   if (ranges_->AlwaysLessOrEqual(a, b) == true) return b;
-  // Strides are products of max(size, 1). In a call of size 0 nobody sees them.
+  // Strides are products of max(size, 1). In a call with a size of 0 nothing reads them.
   if (ranges_->AlwaysLessOrEqual(b, a) == true || (b == Expr(1) && ranges_->LessOrEqual(b, a) == true)) return a;
   return Checked(::smelt::Max(a, b));
 }
@@ -197,7 +197,7 @@ bool SymbolicDecide::Assume(const Expr& a, Assumption::Relation relation, const 
     Fail("a size or stride is not known, overflows int64 or divides by zero");
     return false;
   }
-  // An assumption made before may say it, or its opposite.
+  // An earlier assumption may state it, or its opposite.
   const Assumption asked = Simplified(a, relation, b);
   if (layout_hooks::compare != nullptr) return (*layout_hooks::compare)(asked);
   const Assumption opposite = relation == Relation::kEqual  ? Assumption{asked.a, Relation::kNotEqual, asked.b}

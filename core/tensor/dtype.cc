@@ -14,7 +14,7 @@ struct Info {
   int size;
 };
 
-// By DType's number.
+// Indexed by DType.
 constexpr std::array<Info, kNumDTypes> kInfo = {{
     {"bool", "Bool", 11, 1},
     {"uint8", "Byte", 0, 1},
@@ -83,7 +83,8 @@ DType RealOf(DType t) {
 }
 
 DType PromoteTypes(DType a, DType b) {
-  // The enum goes from narrow to wide, so that the wider one wins, except where neither holds the other's values.
+  // The enum is ordered from narrow to wide, so the wider one is the result, unless neither can hold the other's
+  // values.
   if (a > b) return PromoteTypes(b, a);
   if (a == DType::kUInt8 && b == DType::kInt8) return DType::kInt16;
   if (a == DType::kFloat16 && b == DType::kBFloat16) return DType::kFloat32;

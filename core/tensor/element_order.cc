@@ -9,9 +9,9 @@
 namespace smelt {
 namespace {
 
-// More elements PyTorch may give to several threads, or copy in blocks of its own.
+// With more elements PyTorch may use several threads, or copy in blocks of its own.
 constexpr int64_t kMostElements = 3000;
-// Two vectors of AVX2. A shorter row of neighbours is computed one element after the other, whatever the machine.
+// Two vectors of AVX2. A shorter row of adjacent elements is computed one element after the other on every machine.
 constexpr int64_t kVectorBytes = 64;
 
 const char* Begin(const PlacedGeometry& p) { return p.origin + p.geometry.offset * p.item(); }
@@ -22,7 +22,7 @@ std::vector<int> VisitedDims(absl::Span<const PlacedGeometry> operands) {
   const int rank = static_cast<int>(sizes.size());
   std::vector<int> perm(rank);
   std::iota(perm.rbegin(), perm.rend(), 0);
-  // Positive where dim a comes after dim b, negative before, 0 where no operand says.
+  // Positive if dim a comes after dim b, negative if before, 0 if no operand decides.
   const auto compare = [&](int a, int b) {
     for (const PlacedGeometry& p : operands) {
       const int64_t x = (sizes[a] == 1 ? 0 : p.geometry.strides[a]) * p.item();
@@ -46,8 +46,8 @@ std::vector<int> VisitedDims(absl::Span<const PlacedGeometry> operands) {
   return perm;
 }
 
-// Returns whether the innermost loop takes vectors of elements: all operands are dense along it, except for one that
-// stands still.
+// Returns whether the innermost loop uses vectors of elements: all operands are dense along it, except for at most one
+// with stride 0.
 bool TakesVectors(absl::Span<const PlacedGeometry> operands, absl::Span<const int> dims) {
   const std::vector<int64_t>& sizes = operands[0].geometry.sizes;
   size_t k = 0;
@@ -62,7 +62,7 @@ bool TakesVectors(absl::Span<const PlacedGeometry> operands, absl::Span<const in
   int64_t length = sizes[dims[k]];
   for (size_t outer = k + 1; outer < dims.size(); ++outer) {
     if (sizes[dims[outer]] == 1) continue;
-    // Dims that are one loop.
+    // Joins dims that form one loop.
     const bool joined = std::all_of(operands.begin(), operands.end(), [&](const PlacedGeometry& p) {
       return p.geometry.strides[dims[outer]] == p.geometry.strides[dims[k]] * length;
     });
@@ -72,7 +72,7 @@ bool TakesVectors(absl::Span<const PlacedGeometry> operands, absl::Span<const in
   return length * operands[0].item() >= kVectorBytes;
 }
 
-// Returns whether an element is read, or written again, after it was written.
+// Returns whether an element is read, or written again, after it has been written.
 bool SeesWrites(const PlacedGeometry& written, absl::Span<const PlacedGeometry> read, bool self,
                 absl::Span<const int> dims) {
   const auto [low, high] = written.geometry.Span();
@@ -98,7 +98,8 @@ bool SeesWrites(const PlacedGeometry& written, absl::Span<const PlacedGeometry> 
   return seen;
 }
 
-// Both walk the memory upwards and the operand is ahead: what is read has not been written.
+// Returns whether both traverse the memory upwards with the operand ahead, so that every element is read before it is
+// written.
 bool ReadsAhead(const PlacedGeometry& written, const PlacedGeometry& read, absl::Span<const int> dims) {
   if (written.item() != read.item() || Begin(read) < Begin(written)) return false;
   int64_t reach = 1;  // of what the dims inside move over
@@ -112,7 +113,7 @@ bool ReadsAhead(const PlacedGeometry& written, const PlacedGeometry& read, absl:
 }
 
 // Returns whether the operand may be read before the write. An operand of another dtype may be converted first, or by
-// loops that are compiled as if it lay elsewhere. Some operators read one element of float16 or bfloat16 before all
+// loops that are compiled as if it had its own memory. Some operators read one float16 or bfloat16 element before all
 // others.
 bool MayBeReadFirst(const PlacedGeometry& written, const PlacedGeometry& read) {
   if (read.dtype != written.dtype) return true;

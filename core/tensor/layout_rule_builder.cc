@@ -47,7 +47,7 @@ class Builder : public LayoutTrace {
 
   // --- LayoutTrace ---
   bool Compare(const Assumption& asked) override {
-    // a < b is not b <= a.
+    // a < b is the negation of b <= a.
     Assumption question = asked;
     const bool turned = asked.relation == Assumption::Relation::kLess;
     if (turned) question = {asked.b, Assumption::Relation::kLessOrEqual, asked.a};
@@ -136,7 +136,7 @@ class Builder : public LayoutTrace {
     return strides;
   }
 
-  // Returns whether some stride is known only at the call.
+  // Returns whether some stride is known only in the call.
   bool IsTraced(const ExprGeometry& g) const {
     return std::any_of(g.strides.begin(), g.strides.end(), [&](const Expr& e) {
       const auto symbols = e.Symbols();
@@ -229,7 +229,7 @@ class Builder : public LayoutTrace {
   }
   int Refusal() { return Place({{static_cast<int64_t>(LayoutStep::kRefuse)}, {}}); }
 
-  // The step that follows the first decisions if their answers are these.
+  // Returns the step that follows the first decisions if these are their answers.
   int Explore(std::vector<bool> answers) {
     if (!status_.ok()) return Refusal();
     if (++runs_ > options_.max_runs) {
@@ -280,7 +280,7 @@ class Builder : public LayoutTrace {
   }
 
   absl::StatusOr<Words> Encode(int root) {
-    // A step comes after those that follow it in steps_; those that are reached are written in the opposite order.
+    // A step comes after its successors in steps_; the steps that are reached are written in the opposite order.
     std::vector<bool> reached(steps_.size(), false);
     reached[root] = true;
     Words out = {static_cast<int64_t>(operands_.size()), static_cast<int64_t>(values_.size())};

@@ -45,7 +45,7 @@ std::optional<Geometry> Concrete(const Region& r) {
   return g;
 }
 
-// Equal up to dims of size 1, for all values.
+// Returns whether they are equal up to dims of size 1, for all values.
 bool SameElements(const Region& a, const Region& b, const SymbolRanges& ranges) {
   if (a.item_bytes() != b.item_bytes() || !IsTrue(ranges.Equal(a.offset(), b.offset()))) return false;
   size_t i = 0, j = 0;
@@ -72,7 +72,7 @@ struct Terms {
   std::vector<Term> terms;
 };
 
-// nullopt: the sign of a stride is not known.
+// Returns nullopt if the sign of a stride is not known.
 std::optional<Terms> TermsOf(const Region& r, int64_t scale, const SymbolRanges& ranges) {
   Terms out;
   out.low = ranges.Simplify(r.offset()) * Expr(scale);
@@ -91,7 +91,7 @@ std::optional<Terms> TermsOf(const Region& r, int64_t scale, const SymbolRanges&
   return out;
 }
 
-// Largest first, as far as it is known (what uses it is right in any order); equal coefficients become one.
+// Sorts the largest first, as far as that is known (any order is correct), and merges equal coefficients.
 std::vector<Term> Sorted(const std::vector<Term>& terms, const SymbolRanges& ranges) {
   std::vector<Term> out;
   for (const Term& t : terms) {
@@ -151,7 +151,7 @@ class Search {
       return answer;
     }
     if (!IsTrue(ranges_.Less(0, t.coefficient))) return std::nullopt;
-    // The index is the quotient, or a few less where what is below reaches further than one step of this dim.
+    // The index is the quotient, or slightly less if the smaller terms reach further than one step of this dim.
     const Expr quotient = Simple(FloorDiv(distance, t.coefficient));
     const Expr rest = Simple(distance - quotient * t.coefficient);
     const Expr modulo = Simple(Mod(distance, t.coefficient));
@@ -197,7 +197,7 @@ class Search {
   int budget_ = 3000;
 };
 
-// The ranges narrowed by "no size is 0", for sizes that are a symbol plus a number.
+// Returns the ranges narrowed by "no size is 0", for sizes that are a symbol plus a number.
 SymbolRanges AssumingNotEmpty(const Region& a, const Region& b, SymbolRanges ranges) {
   for (const Region* r : {&a, &b}) {
     for (const Expr& size : r->sizes()) {
@@ -208,7 +208,7 @@ SymbolRanges AssumingNotEmpty(const Region& a, const Region& b, SymbolRanges ran
       SymbolRanges::Range range = ranges.Get(symbols[0]);
       int64_t least;
       if (__builtin_sub_overflow(int64_t{1}, *rest, &least)) continue;
-      // An impossible range would prove anything; the regions are empty then, so that nothing proven of it is wrong.
+      // An impossible range would prove anything; but then the regions are empty, so nothing proven of them is wrong.
       range.min = std::max(range.min, least);
       if (range.min <= range.max) ranges.Set(symbols[0], range);
     }
@@ -270,7 +270,7 @@ std::optional<bool> Region::OverlapsItself(const SymbolRanges& ranges) const {
   if (std::optional<Geometry> g = Concrete(*this)) return SelfOverlap(*g);
   const Tri empty = IsEmpty(ranges);
   if (IsTrue(empty)) return false;
-  // Sizes may be taken as at least 1 to prove that nothing overlaps.
+  // To prove that nothing overlaps, sizes may be assumed to be at least 1.
   const SymbolRanges narrowed = AssumingNotEmpty(*this, *this, ranges);
   bool some = false;
   std::vector<Term> terms;
@@ -337,14 +337,14 @@ bool Covers(const Region& outer, const Region& inner, const SymbolRanges& ranges
     }
   }
   if (IsTrue(inner.IsEmpty(ranges)) || SameElements(outer, inner, ranges)) return true;
-  // If inner may be empty there is nothing to show for that case.
+  // If inner may be empty, there is nothing to show for that case.
   const SymbolRanges narrowed = AssumingNotEmpty(inner, inner, ranges);
   if (!IsFalse(outer.IsEmpty(narrowed))) return false;
   const int64_t unit = std::gcd(outer.item_bytes(), inner.item_bytes());
   std::optional<Terms> x = TermsOf(outer, outer.item_bytes() / unit, narrowed);
   std::optional<Terms> y = TermsOf(inner, inner.item_bytes() / unit, narrowed);
   if (!x.has_value() || !y.has_value()) return false;
-  // Outer's dims are digits, the largest first; dims that continue each other are one.
+  // Outer's dims are digits, the largest first; dims that continue each other are merged.
   std::vector<Term> digits;
   for (const Term& t : Sorted(x->terms, narrowed)) {
     if (!IsTrue(narrowed.Less(0, t.coefficient))) return false;

@@ -44,7 +44,7 @@ struct Terms {
     term[count++] = {coefficient, last};
   }
 
-  // The elements of g, each of `scale` units.
+  // Adds the elements of g, each of `scale` units.
   void AddGeometry(const Geometry& g, int64_t scale) {
     const int rank = g.rank();
     for (int d = 0; d < rank; ++d) {
@@ -81,7 +81,7 @@ struct Terms {
   }
 };
 
-// x with a * x = 1 modulo m; a and m have no common divisor, m > 1.
+// Returns x with a * x = 1 modulo m; a and m have no common divisor, and m > 1.
 int64_t Inverse(int64_t a, int64_t m) {
   int64_t r0 = m, r1 = a % m, t0 = 0, t1 = 1;
   while (r1 != 0) {
@@ -145,7 +145,7 @@ class Search {
   int64_t coefficient(int k) const { return level_[k].coefficient; }
   int64_t last(int k) const { return level_[k].last; }
   int64_t reach_below(int k) const { return level_[k].reach_below; }
-  // The terms from k on, each twice as long.
+  // Doubles the ranges of the terms from k on.
   void DoubleFrom(int k) {
     for (; k < count_; ++k) {
       level_[k].last *= 2;
@@ -154,8 +154,8 @@ class Search {
     }
   }
 
-  // Returns whether the terms reach all multiples of their divisor, and start and everything that `steps` reach from
-  // there are among these. The spans are known to fit.
+  // Returns whether the terms reach all multiples of their divisor, and `start` and everything that `steps` reach from
+  // there are such multiples. The spans are known to fit.
   bool ReachesAllOf(const Terms& steps, int64_t start) const {
     if (count_ == 0) return steps.count == 0 && start == 0;
     if (!level_[0].full || start % level_[0].gcd != 0) return false;
@@ -221,7 +221,8 @@ bool SameElements(const Geometry& a, const Geometry& b) {
   }
 }
 
-// distance := high_b - low_a, which a's and b's terms together must reach. False if the spans are apart.
+// Sets the distance to high_b - low_a, which the terms of a and b together must reach. Returns false if the spans are
+// apart.
 enum class Spans { kApart, kMeet, kTooLarge };
 Spans Distance(const Terms& a, const Terms& b, int64_t& distance, int64_t& reach) {
   int64_t high_b, high_a;
@@ -236,8 +237,8 @@ Spans Distance(const Terms& a, const Terms& b, int64_t& distance, int64_t& reach
   return Spans::kMeet;
 }
 
-// Returns whether start, and each step from it, stay within the digits that outer's terms are: each step is a multiple
-// of one coefficient, and no digit leaves its range. This is sufficient, not necessary.
+// Returns whether `start`, and each step from it, stay within the digits that outer's terms form: each step is a
+// multiple of one coefficient, and no digit leaves its range. This is sufficient, not necessary.
 bool CoversByDigits(const Search& outer, const Terms& steps, int64_t start) {
   int64_t room[kMaxTerms];
   for (int k = 0; k < outer.count(); ++k) {
@@ -297,8 +298,8 @@ std::optional<bool> SelfOverlap(const Geometry& g) {
   bool nested = true;
   for (int k = 0; k < search.count(); ++k) nested = nested && search.coefficient(k) > search.reach_below(k);
   if (nested) return false;
-  // Two indices that first differ in dim k, by n: the dims below make up for n strides, each by between -last and last.
-  // Counted from -last, that is reaching reach_below - n * stride with dims twice as long.
+  // Two indices that first differ in dim k, by n: the dims below must compensate n strides, each by a value between
+  // -last and last. Counted from -last, that means reaching reach_below - n * stride with doubled ranges.
   std::optional<bool> answer = false;
   for (int k = 0; k < search.count(); ++k) {
     Search below = search;
@@ -331,13 +332,13 @@ bool CoversConcrete(const Geometry& outer, int outer_item_bytes, const Geometry&
   if (Distance(x, y, distance, reach) != Spans::kMeet) return false;
   if (y.low < x.low || y.low + y.span > x.low + x.span) return false;
   Search search(x);
-  // A small inner region is walked, address by address.
+  // A small inner region is checked address by address.
   constexpr int64_t kWalk = 4096;
   int64_t walked = 1;
   for (int i = 0; i < y.count; ++i) {
     if (__builtin_mul_overflow(walked, y.term[i].last + 1, &walked) || walked > kWalk) {
-      // Too many. Where outer reaches every multiple of something, the span is enough; the rest is for the nested
-      // digits.
+      // There are too many addresses. If outer reaches every multiple of something, the span is enough; otherwise the
+      // nested digits are compared.
       return search.ReachesAllOf(y, y.low - x.low) || CoversByDigits(search, y, y.low - x.low);
     }
   }

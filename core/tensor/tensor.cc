@@ -20,14 +20,14 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 // Storages of at least kPages bytes begin at a page. Rows that are as long as a page are then one page each, and pairs
-// of lines lie as the machine stores them.
+// of cache lines are aligned as in the hardware.
 constexpr int64_t kPage = 4096, kPages = 1 << 20;
-// Storages of at least kHugePages bytes begin at a huge page and ask for huge pages. With small pages, a kernel that
-// streams memory looks up the next page every 64 lines, which took a quarter of the time of a layer norm (more in
+// Storages of at least kHugePages bytes begin at a huge page and request huge pages. With small pages, a kernel that
+// streams memory looks up a new page every 64 cache lines, which took a quarter of the time of a layer norm (more in
 // virtual machines), and each page of a fresh result costs a fault.
 constexpr int64_t kHugePage = 2 << 20, kHugePages = 4 << 20;
 
-// nullptr if there is no such memory.
+// Returns nullptr if there is not enough memory.
 char* AllocateAligned(int64_t bytes) {
   const bool huge = bytes >= kHugePages;
   const int64_t alignment = bytes < kPages ? kAlignment : huge ? kHugePage : kPage;

@@ -18,7 +18,7 @@
 
 namespace smelt {
 
-// Declared in layout_trace.h, which stands above this library.
+// Declared in layout_trace.h, which depends on this library.
 namespace layout_hooks {
 using Test = std::function<std::optional<bool>(absl::string_view function, const ExprGeometry& g)>;
 using Strides = std::function<std::optional<std::vector<Expr>>(absl::string_view function,
@@ -76,7 +76,7 @@ absl::StatusOr<T> Finish(const D& decide, T result) {
 
 template <typename D>
 Index<D> Product(D& decide, Sizes<D> sizes) {
-  // Zero first: [0, 2^40, 2^40] is empty, not too large.
+  // Checks for zero first: [0, 2^40, 2^40] is empty, not too large.
   for (const Index<D>& s : sizes) {
     if (Constant(s) == 0) return 0;
   }
@@ -93,8 +93,8 @@ bool IsEmpty(D& decide, Sizes<D> sizes) {
   return false;
 }
 
-// The strides under which `sizes` describe the same elements in the same order; nullopt if there are none. The numbers
-// of elements agree.
+// Returns the strides with which `sizes` describe the same elements in the same order; nullopt if there are none. The
+// numbers of elements are equal.
 template <typename D>
 std::optional<IndexVector<D>> ViewStrides(D& decide, const GeometryOf<D>& g, Sizes<D> sizes) {
   if (g.sizes.empty()) return IndexVector<D>(sizes.size(), 1);
@@ -106,8 +106,8 @@ std::optional<IndexVector<D>> ViewStrides(D& decide, const GeometryOf<D>& g, Siz
   }
   IndexVector<D> strides(sizes.size());
   int to = static_cast<int>(sizes.size()) - 1;
-  // Innermost first, the old dims fall into runs in which each stride is the product of what is inside of it; each run
-  // must be covered by new dims exactly.
+  // From the innermost dim outwards, the old dims form runs in which each stride is the product of the sizes and stride
+  // inside; new dims must cover each run exactly.
   Index<D> run_stride = g.strides.back();
   Index<D> run_elements = 1, covered = 1;
   for (int from = g.rank() - 1; from >= 0; --from) {
@@ -131,12 +131,12 @@ std::optional<IndexVector<D>> ViewStrides(D& decide, const GeometryOf<D>& g, Siz
   return strides;
 }
 
-// TensorIterator's order of dims, innermost first. `operands` have the full rank, 0 for a broadcast stride.
+// TensorIterator's order of dims, innermost first. `operands` have the full rank, with stride 0 for a broadcast dim.
 template <typename D>
 std::vector<int> FastestFirst(D& decide, Sizes<D> sizes, absl::Span<const IndexVector<D>> operands) {
   std::vector<int> order(sizes.size());
   std::iota(order.rbegin(), order.rend(), 0);
-  // 1: the dims at a and b are the wrong way round; 0: no operand says.
+  // 1: the dims at a and b are in the wrong order; 0: no operand decides.
   auto compare = [&](int a, int b) {
     for (const IndexVector<D>& strides : operands) {
       if (decide.Equal(strides[a], 0) || decide.Equal(strides[b], 0)) continue;
@@ -218,7 +218,7 @@ template <typename D>
 bool IsDenseInOrder(D& decide, const GeometryOf<D>& g, absl::Span<const int> order) {
   Index<D> expected = 1;
   for (int d : order) {
-    // Where the stride is as expected it need not be known whether the size is 1.
+    // If the stride is as expected, it does not matter whether the size is 1.
     if (g.strides[d] != expected) {
       if (decide.Equal(g.sizes[d], 1)) continue;
       if (!decide.Equal(g.strides[d], expected)) return false;
@@ -232,7 +232,7 @@ bool IsDenseInOrder(D& decide, const GeometryOf<D>& g, absl::Span<const int> ord
 
 namespace {
 
-// A trace's answer to the function's question about the geometry, if there is a trace that has one.
+// Returns a trace's answer to the function's question about the geometry, if there is a trace that has one.
 template <typename D>
 std::optional<bool> Traced(absl::string_view function, const GeometryOf<D>& g) {
   if constexpr (std::is_same_v<D, SymbolicDecide>) {
@@ -240,7 +240,7 @@ std::optional<bool> Traced(absl::string_view function, const GeometryOf<D>& g) {
   }
   return std::nullopt;
 }
-// The same for the strides that it gives.
+// The same for the resulting strides.
 template <typename D>
 std::optional<IndexVector<D>> TracedStrides(absl::string_view function, absl::Span<const GeometryOf<D>> operands) {
   if constexpr (std::is_same_v<D, SymbolicDecide>) {
@@ -273,7 +273,7 @@ template <typename D>
 bool IsNonOverlappingAndDense(D& decide, const GeometryOf<D>& g) {
   if (const auto traced = Traced<D>("IsNonOverlappingAndDense", g)) return *traced;
   if (IsContiguous<D>(decide, g) || IsChannelsLast<D>(decide, g)) return true;
-  // Peels off the dim that continues what is dense so far; dims of size 1 do not matter.
+  // Removes the dim that continues the dense part; dims of size 1 do not matter.
   std::vector<int> left;
   for (int d = 0; d < g.rank(); ++d) {
     if (!decide.Equal(g.sizes[d], 1)) left.push_back(d);
@@ -320,7 +320,7 @@ absl::StatusOr<IndexVector<D>> BroadcastSizes(D& decide, absl::Span<const IndexV
         continue;
       }
       const Index<D>& b = shape[shape.size() - i];
-      // A size that is 1 in every call comes first. A size that is 1 in the example alone decides nothing.
+      // A size that is 1 in every call comes first. A size that is 1 only in the example decides nothing.
       if (IsOne(b)) {
         merged[d] = a;
       } else if (IsOne(a)) {
@@ -360,8 +360,8 @@ absl::StatusOr<GeometryOf<D>> PointwiseOutput(D& decide, absl::Span<const Geomet
                       [](const Index<D>& a, const Index<D>& b) { return IsOne(a) == IsOne(b); }) &&
            SameSizes<D>(decide, out.sizes, s);
   }
-  // Contiguous in so many words, which sizes that only the data give can be, too. (Empty tensors of known sizes are
-  // laid out by the rules below.)
+  // Literally contiguous strides, which sizes that only the data determines can have too. (Empty tensors of known sizes
+  // follow the rules below.)
   IndexVector<D> contiguous = ContiguousStrides<D>(decide, out.sizes);
   if (!std::is_same_v<D, ConcreteDecide> && std::all_of(operands.begin(), operands.end(), [&](const GeometryOf<D>& g) {
         return g.rank() == 0 || (g.sizes == out.sizes && g.strides == contiguous);
@@ -370,7 +370,7 @@ absl::StatusOr<GeometryOf<D>> PointwiseOutput(D& decide, absl::Span<const Geomet
     return Finish(decide, std::move(out));
   }
   if (same) {
-    // TensorIterator's fast setups: no permutation is computed.
+    // TensorIterator's fast setups, which compute no permutation.
     auto all = [&](auto predicate) {
       return std::all_of(operands.begin(), operands.end(),
                          [&](const GeometryOf<D>& g) { return predicate(decide, g); });
@@ -395,7 +395,7 @@ absl::StatusOr<GeometryOf<D>> PointwiseOutput(D& decide, absl::Span<const Geomet
     const int shift = out.rank() - g.rank();
     for (int d = 0; d < g.rank(); ++d) {
       const Index<D>& size = out.sizes[d + shift];
-      // If the size equals the result's, nothing needs to be decided. A size from data could not be decided.
+      // If the size equals the result's, no decision is needed. A size from data could not be decided.
       const bool broadcast = IsOne(g.sizes[d])
                                  ? !IsOne(size)
                                  : !(g.sizes[d] == size) && decide.Equal(g.sizes[d], 1) && !decide.Equal(size, 1);
@@ -433,8 +433,7 @@ absl::StatusOr<GeometryOf<D>> IndexedOutput(D& decide, const GeometryOf<D>& self
   SMELT_ASSIGN_OR_RETURN(const IndexVector<D> shape, BroadcastSizes<D>(decide, shapes));
   const bool adjacent = dims.back() - dims.front() + 1 == static_cast<int>(dims.size());
   const int at = adjacent ? dims.front() : 0;
-  // The geometry for TensorIterator: the source does not move along the indices' dims, nor do the indices along the
-  // others.
+  // The geometry for TensorIterator: the source has stride 0 along the indices' dims, and the indices along the others.
   GeometryOf<D> source;
   int before = 0;
   auto pick = [&](bool front) {
@@ -640,7 +639,7 @@ absl::StatusOr<GeometryOf<D>> Expand(D& decide, const GeometryOf<D>& g, Sizes<D>
         return Error("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension ", i);
       }
     } else if (g.rank() == 0) {
-      // Its strides are 0, whether this size is 1 or not: that is not asked.
+      // Its strides are 0 regardless of whether this size is 1, so that is not asked.
       if (decide.Less(sizes[i], 0)) {
         return Error("Trying to create tensor with negative dimension ", Text(sizes[i]), ": ", List(sizes));
       }
@@ -744,7 +743,7 @@ absl::StatusOr<GeometryOf<D>> Diagonal(D& decide, const GeometryOf<D>& g, int64_
   const Index<D> columns = offset >= 0 ? decide.Sub(g.sizes[b], offset) : g.sizes[b];
   const Index<D> size = decide.Max(decide.Min(rows, columns), 0);
   GeometryOf<D> out = g;
-  // An empty diagonal keeps the offset: the one it would have may lie outside.
+  // An empty diagonal keeps the offset: the computed one may be out of range.
   if (offset != 0 && !decide.Equal(size, 0)) {
     out.offset = offset >= 0 ? decide.Add(g.offset, decide.Mul(offset, g.strides[b]))
                              : decide.Sub(g.offset, decide.Mul(offset, g.strides[a]));

@@ -10,7 +10,7 @@
 namespace smelt {
 namespace {
 
-// The bytes of a number in the dtype.
+// Returns the bytes of a number in the dtype.
 std::vector<char> BytesOf(DType dtype, int number) {
   std::vector<char> out(ItemSize(dtype));
   const auto put = [&](auto v) { std::memcpy(out.data(), &v, sizeof v); };
