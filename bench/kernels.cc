@@ -1,10 +1,10 @@
-// Times the workloads of bench/README.md, one thread pinned to a core, output memory reused, beside what the machine
-// can do at most.
+// Times the workloads of bench/README.md, with one thread pinned to a core and output memory reused, and compares them
+// with the limits of the machine.
 //
 //   bazel run -c opt //bench:kernels -- [--only=softmax,mlp] [--json] [--threads=1] [--cpu=0] [--cpu-time]
 //
-// --cpu-time counts the time in which the thread runs, for machines that do something else, too; they still share
-// caches and memory.
+// --cpu-time measures the thread's processor time, for machines that do other work too; such work still shares caches
+// and memory.
 #include <sched.h>
 
 #include <algorithm>

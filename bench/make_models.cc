@@ -1,5 +1,5 @@
-// Writes models of five families, for measuring `smelt convert`: half as text, half as archives. The same arguments
-// give the same files.
+// Writes models of five families for measuring `smelt convert`: half as text, half as archives. The same arguments give
+// the same files.
 //
 //   make_models OUT_DIR [COUNT [BYTES]]    COUNT models (200), one of them with weights of about BYTES (2 GB; 0: none)
 #include <cmath>
@@ -30,7 +30,7 @@ Tensor Scaled(ModelWriter& m, const std::string& op, const Tensor& a, double by)
   return m.Op("aten::" + op + ".Scalar", "aten." + op + ".Scalar", {{"self", a}, {"other", by}}, a.sizes);
 }
 
-// Linear layers with an activation in place and a residual.
+// Linear layers with an in-place activation and a residual.
 void Mlp(ModelWriter& m, int i, int64_t width, int layers) {
   Tensor x = m.Input("x", {4 + i % 5, width});
   for (int k = 0; k < layers; ++k) {
@@ -68,7 +68,7 @@ void Norm(ModelWriter& m, int i) {
                 z.sizes));
 }
 
-// The cell of an LSTM, unrolled: gates are views of one product.
+// The cell of an LSTM, unrolled: its gates are views of one product.
 void Cell(ModelWriter& m, int i) {
   const int64_t n = 2 + i % 4, width = 16 + 8 * (i % 3);
   Tensor h = m.Input("h", {n, width}), c = m.Input("c", {n, width});
@@ -89,7 +89,7 @@ void Cell(ModelWriter& m, int i) {
   m.Output(c);
 }
 
-// A running mean in a buffer, written by each call, and an argument that is written.
+// A running mean in a buffer that each call writes, and an argument that is written.
 void State(ModelWriter& m, int i) {
   const int64_t width = 24 + i % 11;
   const Tensor x = m.Input("x", {6, width});
@@ -116,7 +116,7 @@ int Main(int argc, char** argv) {
     ModelWriter m(name);
     switch (family) {
       case 0:
-        // Eight square matrices are nearly all of the big one.
+        // Eight square matrices make up nearly all of the big model.
         big ? Mlp(m, member, static_cast<int64_t>(std::sqrt(bytes / 4 / 8)), 8)
             : Mlp(m, member, 16 + 16 * (member % 4), 2);
         break;

@@ -44,7 +44,7 @@ Json TensorMeta(const std::vector<int64_t>& sizes, const std::vector<int64_t>& s
           {"layout", 7}};
 }
 
-// Stored entries whose contents begin at multiples of 64 bytes, as PyTorch writes them; less than 4 GiB in all.
+// Writes stored entries whose contents begin at multiples of 64 bytes, as PyTorch writes them; less than 4 GiB in all.
 class ZipFile {
  public:
   explicit ZipFile(const std::string& path) : file_(std::fopen(path.c_str(), "wb")) {}
@@ -128,7 +128,7 @@ class ZipFile {
   std::string directory_;
 };
 
-// Small numbers, other ones for each weight.
+// Writes small numbers, different for each weight.
 void FillWeight(int64_t bytes, uint64_t seed, const std::function<void(const char*, size_t)>& append) {
   std::vector<float> block(1 << 16);
   uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;
@@ -214,7 +214,7 @@ bool ModelWriter::WriteText(const std::string& path) const {
 
 std::string ModelWriter::ProgramJson() const {
   Json inputs = Json::array(), input_specs = Json::array(), tensors = Json::object(), nodes = Json::array();
-  // As PyTorch orders them: parameters, buffers, the user's.
+  // PyTorch's order: parameters, buffers, user inputs.
   for (Value::Kind kind : {Value::kParameter, Value::kBuffer, Value::kInput}) {
     for (const Value& v : values_) {
       if (v.kind != kind) continue;

@@ -1,6 +1,7 @@
-// Prints the code of a kernel, whose spec (as `smelt inspect` shows it) comes on standard input; or, with --repeat, how
-// long its compilation takes in a process that has compiled before: the least processor time, in milliseconds, and the
-// object's bytes. Of several specs in files, a line each and the mean and median of all.
+// Prints the code of a kernel, whose spec (as `smelt inspect` shows it) is read from standard input. With --repeat,
+// prints instead the time of its compilation in a process that has compiled before (the minimum processor time, in
+// milliseconds) and the size of the object. For several specs in files it prints one line each, and the mean and median
+// of all.
 //
 //   bazel run //bench:print_kernel -- [--target=native] [--ir | --repeat=N] < spec.txt
 //   bazel run //bench:print_kernel -- [--target=native] --repeat=N FILE...

@@ -30,7 +30,7 @@ __attribute__((target("avx2,fma"))) void Read(const float* from, int64_t n) {
   }
   for (auto& v : s) sink = _mm256_cvtss_f32(v);
 }
-// Reads `reads` elements for each one that it writes.
+// Reads `reads` elements for each element that it writes.
 template <bool kStream>
 __attribute__((target("avx2,fma"))) void Copy(const float* from, int64_t reads, float* to, int64_t n) {
   for (int64_t i = 0; i + 16 <= n; i += 16) {
@@ -50,8 +50,8 @@ __attribute__((target("avx2,fma"))) void Copy(const float* from, int64_t reads, 
   if (kStream) _mm_sfence();
 }
 
-// Accumulators in variables of their own: an array would not stay in registers. Each begins with another value: equal
-// chains would be computed once.
+// Each accumulator is its own variable, because an array would not stay in registers. Each starts with a different
+// value, because equal chains would be computed only once.
 #define SMELT_EACH(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8) f(9) f(10) f(11)
 __attribute__((target("avx512f"))) void Fma512(int64_t n) {
   const __m512 x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(0.001f);

@@ -1,5 +1,5 @@
-// How long a call of a bundle takes, output memory reused, on one thread: the least processor time of many, in
-// milliseconds, with the call's kernel launches and library calls.
+// Measures a call of a bundle on one thread with output memory reused: the minimum processor time of many calls, in
+// milliseconds, and the call's kernel launches and library calls.
 //
 //   run_bundle MODEL.smb INPUTS.safetensors
 #include <algorithm>

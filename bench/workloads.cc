@@ -22,7 +22,7 @@ std::string Type(const std::vector<int>& sizes, const char* dtype = "Float") {
   return absl::StrCat(dtype, "(", absl::StrJoin(sizes, ", "), ", strides=[", absl::StrJoin(strides, ", "), "])");
 }
 
-// Declarations of weights, one after the other, each in a storage of its own.
+// Declares weights, each in its own storage.
 class Weights {
  public:
   void Add(const std::string& name, const std::vector<int>& sizes, const char* kind = "parameter") {
@@ -271,7 +271,7 @@ std::vector<Workload> AllWorkloads() {
 }
 
 absl::StatusOr<std::unique_ptr<Graph>> BuildGraph(const Workload& w) {
-  // Constants between braces become nodes.
+  // Turns constants in braces into nodes.
   std::map<std::string, std::string> names;
   std::string constants, nodes;
   const std::string& text = w.nodes;

@@ -1,6 +1,6 @@
-// Debian compiled its static Abseil for programs: three of its files keep thread-local variables where only a program
-// has them. In a shared library these functions stand for those files'. They belong to the Abseil that abseil's headers
-// declare here, 20220623, and to no other: another one does not compile or link with them.
+// Debian compiled its static Abseil for executables: three of its files use a thread-local storage model that is not
+// available in a shared library. In a shared library the functions below replace those of these files. They match the
+// Abseil that the headers declare, 20220623; with any other version they do not compile or link.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ ABSL_NAMESPACE_BEGIN
 
 namespace base_internal {
 
-// Abseil's clocks ask for it where they count cycles, which they do not on Linux.
+// Abseil's clocks call it where they count cycles, which they do not do on Linux.
 double NominalCPUFrequency() { return 1; }
 int NumCPUs() { return static_cast<int>(std::thread::hardware_concurrency()); }
 pid_t GetTID() { return static_cast<pid_t>(syscall(SYS_gettid)); }
@@ -31,7 +31,7 @@ pid_t GetCachedTID() {
 
 namespace cord_internal {
 
-// The statistics of cords, which nobody asks for: none is ever sampled.
+// The statistics of cords, which are not used: no cord is ever sampled.
 ABSL_CONST_INIT thread_local int64_t cordz_next_sample = std::numeric_limits<int64_t>::max();
 bool cordz_should_profile_slow() { return false; }
 int32_t get_cordz_mean_interval() { return std::numeric_limits<int32_t>::max(); }
@@ -42,7 +42,7 @@ void cordz_set_next_sample_for_testing(int64_t) {}
 
 namespace container_internal {
 
-// An empty table: the end of it, and nothing after that.
+// An empty table: its end mark, and nothing after it.
 alignas(16) extern const ctrl_t kEmptyGroup[16] = {
     ctrl_t::kSentinel, ctrl_t::kEmpty, ctrl_t::kEmpty, ctrl_t::kEmpty, ctrl_t::kEmpty, ctrl_t::kEmpty,
     ctrl_t::kEmpty,    ctrl_t::kEmpty, ctrl_t::kEmpty, ctrl_t::kEmpty, ctrl_t::kEmpty, ctrl_t::kEmpty,
@@ -60,7 +60,7 @@ void ConvertDeletedToEmptyAndFullToDeleted(ctrl_t* ctrl, size_t capacity) {
   for (ctrl_t* group = ctrl; group < ctrl + capacity; group += Group::kWidth) {
     Group(group).ConvertSpecialToEmptyAndFullToDeleted(group);
   }
-  // The first bytes stand once more after the end, where groups that begin near it read them.
+  // The first bytes are repeated after the end, where groups that begin near the end read them.
   std::memcpy(ctrl + capacity + 1, ctrl, NumClonedBytes());
   ctrl[capacity] = ctrl_t::kSentinel;
 }

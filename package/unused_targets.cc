@@ -1,6 +1,6 @@
-// lld initializes every target that its LLVM was configured with, though it only needs one to compile bitcode, which it
-// never sees here. These functions stand for those of the targets that smelt does not compile for, so that a static
-// link leaves them out.
+// lld initializes every target that its LLVM was configured with, although it needs one only to compile bitcode, which
+// it never gets here. These functions replace those of the targets that smelt does not compile for, so that a static
+// link leaves the targets out.
 
 // Each target has five functions.
 #define SMELT_UNUSED(target)                   \

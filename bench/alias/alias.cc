@@ -1,8 +1,9 @@
-// How long the alias database takes, and how that grows: one line a measurement, as JSON.
+// Measures the time of the alias database and how it grows: one line of JSON per measurement.
 //
 //   bazel run -c opt //bench/alias -- [--only=build/chain] [--max=1000000] [--runs=3]
-//   bazel run -c opt //bench/alias -- --print=chain --nodes=1000      the graph as text, for a peer
-//   python3 bench/alias/torchscript.py bazel-bin/bench/alias/alias    the same graphs in TorchScript, and the ratios
+//   bazel run -c opt //bench/alias -- --print=chain --nodes=1000      prints the graph as text, for TorchScript
+//   python3 bench/alias/torchscript.py bazel-bin/bench/alias/alias    runs the same graphs in TorchScript; prints
+//   ratios
 //
 // Figures are minima over the runs. `ratio` is time(2N) / time(N) at the two largest sizes.
 
@@ -31,7 +32,7 @@
 namespace smelt {
 namespace {
 
-// The thread's own time: other work on the machine does not count.
+// The processor time of the thread: other work on the machine does not count.
 double Now() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -48,7 +49,7 @@ struct Options {
 
 bool Wanted(const Options& o, const std::string& name) { return o.only.empty() || absl::StrContains(name, o.only); }
 
-// Values of tensors in program order.
+// Returns the tensor values in program order.
 std::vector<ValueId> Tensors(const Graph& g) {
   std::vector<ValueId> out;
   for (NodeId n : g.AllNodes()) {
@@ -59,7 +60,7 @@ std::vector<ValueId> Tensors(const Graph& g) {
   return out;
 }
 
-// The sizes take turns: what else the machine does slows both.
+// The sizes alternate, so that other work on the machine slows both.
 void Build(const Options& o) {
   struct Size {
     std::unique_ptr<Graph> graph;
@@ -95,7 +96,8 @@ void Build(const Options& o) {
   }
 }
 
-// Every tensor, in program order: has_writers, and may_alias with the one before. Then random pairs.
+// Asks has_writers for every tensor in program order, and may_alias with the tensor before. Then asks about random
+// pairs.
 void Ask(const Options& o) {
   for (const Shape& shape : Shapes()) {
     const std::string name = absl::StrCat("query/", shape.name);
@@ -103,7 +105,7 @@ void Ask(const Options& o) {
     std::unique_ptr<Graph> g = shape.make(o.max);
     std::vector<ValueId> values = Tensors(*g);
     int64_t yes = 0;
-    // Each value asked once, of a database that has not been asked anything.
+    // Asks about each value once, with a database that has not answered anything yet.
     auto ask_all = [&](const AliasDb& db) {
       for (ValueId v : values) yes += db.HasWriters(v);
       for (size_t i = 1; i < values.size(); ++i) yes += db.MayAlias(values[i - 1], values[i]);
@@ -168,7 +170,7 @@ void Ask(const Options& o) {
   }
 }
 
-// An independent node moved over `distance` others.
+// Moves an independent node over `distance` others.
 void Move(const Options& o) {
   if (!Wanted(o, "move")) return;
   for (int64_t distance : {int64_t{1000}, int64_t{10000}, int64_t{100000}}) {
@@ -192,7 +194,7 @@ void Move(const Options& o) {
   }
 }
 
-// N rows of mul, add, sigmoid, tanh, mm, written column by column: every producer stands N nodes before its consumer.
+// N rows of mul, add, sigmoid, tanh, mm, written column by column: every producer is N nodes before its consumer.
 std::unique_ptr<Graph> IndependentGroups(int64_t rows) {
   auto g = std::make_unique<Graph>();
   const Type t = Type::Tensor();
@@ -222,7 +224,7 @@ const EditWork kEdits[] = {
     {"edit/remove_from_one", [](int64_t n) { return FindShape("one_written")->make(n); }, true},
 };
 
-// Passes that ask one database while they edit: the database is built before, except in `yolo`.
+// Passes that query one database while they edit: the database is built before, except in `yolo`.
 void Edit(const Options& o) {
   for (const EditWork& work : kEdits) {
     if (!Wanted(o, work.name)) continue;
@@ -290,8 +292,8 @@ void Edit(const Options& o) {
   }
 }
 
-// Families that combine everything: what each stage takes for a node and how it grows, in time and in counted steps,
-// and at the end the worst of each.
+// Families that combine everything: the cost of each stage per node and its growth, in time and in counted steps, and
+// at the end the worst of each.
 void Linear(const Options& o) {
   std::vector<Family> families = NamedFamilies();
   for (uint64_t seed = 1; seed <= static_cast<uint64_t>(o.tiles); ++seed) families.push_back(TiledFamily(seed));
@@ -462,8 +464,8 @@ int Main(int argc, char** argv) {
 }  // namespace smelt
 
 int main(int argc, char** argv) {
-  // All runs but the first use memory that the process has: large blocks would otherwise be mapped anew each time and
-  // small ones not, and times of two sizes would compare page faults.
+  // All runs but the first use memory that the process already has. Otherwise large blocks would be mapped anew each
+  // time and small ones would not, and the comparison of two sizes would measure page faults.
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   return smelt::Main(argc, argv);

@@ -27,7 +27,7 @@ Values Rotated(Params p) {
 
 // --- branches ---
 
-// A branch that writes a fresh value and returns it, or returns the value before.
+// A branch that writes a fresh value and returns it, or returns the previous value.
 std::unique_ptr<Graph> BranchesWriteFresh(int64_t nodes) {
   Builder b;
   ValueId v = b.Relu(b.x);
@@ -42,7 +42,7 @@ std::unique_ptr<Graph> BranchesWriteFresh(int64_t nodes) {
   return b.Return(v);
 }
 
-// Both sides write what they return.
+// Both branches write the value that they return.
 std::unique_ptr<Graph> Diamonds(int64_t nodes) {
   Builder b;
   ValueId v = b.Relu(b.x);
@@ -111,7 +111,7 @@ std::unique_ptr<Graph> JoinsOfInputs(int64_t nodes) {
   return b.Return(v);
 }
 
-// Each join is one of many values, of which the next join knows half.
+// Each join is over many values, half of which the next join shares.
 std::unique_ptr<Graph> JoinsOfWindows(int64_t nodes) {
   Builder b;
   Values window;
@@ -162,7 +162,7 @@ std::unique_ptr<Graph> RotatingLoops(int64_t nodes) {
   return b.Return(v[0]);
 }
 
-// One loop that carries everything.
+// One loop that carries all values.
 template <bool kRotate>
 std::unique_ptr<Graph> WideLoop(int64_t nodes) {
   Builder b;
@@ -178,7 +178,7 @@ std::unique_ptr<Graph> WideLoop(int64_t nodes) {
   return b.Return(v[0]);
 }
 
-// Each carried value is the one before it or a fresh one.
+// Each carried value becomes the one before it, or a fresh one.
 std::unique_ptr<Graph> WideLoopShifts(int64_t nodes) {
   Builder b;
   b.WithLoops();
@@ -215,7 +215,7 @@ std::unique_ptr<Graph> NestedLoops(int64_t nodes) {
   return b.Return(v[0]);
 }
 
-// Carried outward: each level hands on what the level inside made, and keeps its own.
+// Values carried outwards: each level returns the values of the inner level, and one of its own.
 template <int kDepth>
 std::unique_ptr<Graph> LoopsCarryOutward(int64_t nodes) {
   Builder b;
@@ -329,7 +329,7 @@ std::unique_ptr<Graph> ViewTree(int64_t nodes) {
   return b.Return(all[0]);
 }
 
-// Rows of one base, all written first, asked about afterwards, in blocks and behind joins.
+// Rows of one base, all written first and queried afterwards, in blocks and after joins.
 std::unique_ptr<Graph> RowsInBranches(int64_t nodes) {
   Builder b;
   ValueId base = b.Relu(b.x), v = b.Relu(b.x);
@@ -461,7 +461,7 @@ std::unique_ptr<Graph> NestedLists(int64_t nodes) {
   return b.Return(list);
 }
 
-// Tuples in tuples, with types as deep: the depth is bounded, the chain is not.
+// Nested tuples, with types as deep: the depth is bounded, the chain is not.
 std::unique_ptr<Graph> TupleChain(int64_t nodes) {
   Builder b;
   ValueId u = b.Relu(b.x), w = b.Relu(b.y);
@@ -598,7 +598,7 @@ std::unique_ptr<Graph> CallsInLoops(int64_t nodes) {
   return b.Return(v);
 }
 
-// Fresh values, of which the last nodes let out each.
+// Fresh values, each of which escapes in one of the last nodes.
 std::unique_ptr<Graph> EscapesLate(int64_t nodes) {
   Builder b;
   Values all;
@@ -684,7 +684,8 @@ std::unique_ptr<Graph> RandomNumbers(int64_t nodes) {
 
 // --- tiles ---
 
-// A random statement list that is built again and again; what flows from one to the next are the values it changes.
+// A random list of statements that is built repeatedly; the values that it changes flow from one repetition to the
+// next.
 class Tile {
  public:
   explicit Tile(uint64_t seed) : rng_(seed) {

@@ -1,5 +1,5 @@
-// Models as TorchScript leaves them when every call has been inlined and nothing simplified: each layer brings its
-// constants, its lists of integers and the branches that ask whether the model is being trained.
+// Models as TorchScript leaves them when every call has been inlined and nothing has been simplified: each layer has
+// its own constants, its own lists of integers and the branches that test whether the model is being trained.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -58,7 +58,7 @@ class Script {
     b.Do("prim::RaiseException", {b.g->node(c).outputs[0], b.g->node(none).outputs[0]});
   }
 
-  // torch.nn.functional.dropout: asks its probability first.
+  // torch.nn.functional.dropout, which checks its probability first.
   ValueId Dropout(ValueId v) {
     const ValueId p = b.Constant(0.1), low = b.Op("aten::lt.float", {p, b.Constant(0.0)}, Type::Bool());
     const ValueId bad = Either(
@@ -182,7 +182,7 @@ std::unique_ptr<Graph> MakeScriptedTransformer(int64_t scale) {
       return b.Op("aten::transpose.int", {x, b.Constant(int64_t{1}), b.Constant(int64_t{2})});
     };
     const ValueId q = heads(in);
-    // The caches are written where the new keys and values belong.
+    // The caches are written at the positions of the new keys and values.
     for (ValueId cache : {keys, values}) {
       const ValueId place = b.Op("aten::slice.Tensor", {cache, b.Constant(int64_t{2}), b.Constant(int64_t{0}),
                                                         b.Constant(kLength), b.Constant(int64_t{1})});

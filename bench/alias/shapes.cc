@@ -22,7 +22,7 @@ std::unique_ptr<Graph> ViewsOfOneBase(int64_t nodes) {
   return b.Return(base);
 }
 
-// Every view another row: the pieces are disjoint, and the database says so.
+// Every view is another row: the pieces are disjoint, and the database knows it.
 std::unique_ptr<Graph> RowsOfOneBase(int64_t nodes) {
   Builder b;
   ValueId base = b.Relu(b.x);
@@ -144,7 +144,7 @@ std::unique_ptr<Graph> ElementsWritten(int64_t nodes) {
   return b.Return(b.x);
 }
 
-// A loop after the other, each carrying two values that change places.
+// Consecutive loops, each carrying two values that it swaps.
 std::unique_ptr<Graph> LoopChain(int64_t nodes) {
   Builder b;
   b.WithLoops();
@@ -190,7 +190,7 @@ std::unique_ptr<Graph> LoopNested(int64_t nodes) {
   return b.Return(v);
 }
 
-// One loop around everything.
+// One loop around all nodes.
 std::unique_ptr<Graph> LoopAround(int64_t nodes) {
   Builder b;
   b.WithLoops();
@@ -244,7 +244,7 @@ std::unique_ptr<Graph> MakeYolo() {
   };
   int weights = 0;
   auto weight = [&] { return b.g->AddInput("w" + std::to_string(weights++), Type::Tensor()); };
-  // As inlining leaves them: every call brings its own constants and lists of integers.
+  // The form that inlining leaves: every call has its own constants and lists of integers.
   auto conv = [&](ValueId v, bool norm, int64_t stride) {
     ValueId groups = b.Constant(int64_t{1}), none = b.Constant(std::monostate());
     ValueId dilation = ints(1), padding = ints(1), strides = ints(stride);

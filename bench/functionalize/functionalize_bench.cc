@@ -1,10 +1,10 @@
-// How long functionalization takes and how large its result is; what a call costs beyond its kernels; writes into parts
-// of large memory beside memcpy of the same bytes in the same run.
+// Measures the time of functionalization and the size of its result; the cost of a call apart from its kernels; and
+// writes into parts of large memory compared with memcpy of the same bytes in the same run.
 //
 //   ./bazelw run //bench/functionalize:functionalize_bench [-- views|fresh|nested|calls|bytes ...]
 //
-// Times are the least of many runs: other work on the machine only adds. bench/functionalize/export_peer.py gives
-// PyTorch's times for the first two tables.
+// Times are the minimum of many runs, because other work on the machine only adds time.
+// bench/functionalize/export_peer.py gives PyTorch's times for the first two tables.
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ double Seconds(const std::function<void()>& f) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The thread's own time: other work on the machine counts less.
+// The processor time of the thread, in which other work on the machine counts less.
 double ProcessorSeconds(const std::function<void()>& f) {
   const auto now = [] {
     timespec t;
@@ -150,7 +150,7 @@ class Compiled {
     SMELT_CHECK_OK(instance.status());
     instance_ = *std::move(instance);
   }
-  // The least time of a call.
+  // Returns the minimum time of a call.
   double Call(const std::vector<Datum>& args, int runs) {
     std::vector<Datum> outputs;
     double best = std::numeric_limits<double>::infinity();
@@ -173,8 +173,8 @@ Tensor Filled(absl::Span<const int64_t> sizes) {
 
 void Calls() {
   std::printf("a call beyond its kernels\n");
-  // Arguments that nobody reads: nothing but the call itself remains. With `writes`, a write to the first makes smelt
-  // compare the arguments' memory.
+  // The graph does not read its arguments, so only the call itself is measured. With `writes`, a write to the first
+  // argument makes smelt compare the arguments' memory.
   const auto text = [](int inputs, bool writes) {
     std::string out = "graph(";
     for (int i = 0; i < inputs; ++i) absl::StrAppend(&out, i > 0 ? ", " : "", "%x", i, " : Float(4, strides=[1])");
@@ -196,7 +196,7 @@ void Calls() {
   for (int inputs : {1, 4, 10, 100}) {
     Compiled quiet(text(inputs, false)), writes(text(inputs, true));
     const std::string n = absl::StrCat(inputs, " inputs, ");
-    // Side by side: `classify` is the difference of differences.
+    // Both are measured alternately: `classify` is a difference of differences.
     const std::vector<Datum> apart = arguments(inputs, false);
     double no_write = std::numeric_limits<double>::infinity(), written = no_write;
     for (int round = 0; round < 10; ++round) {
@@ -254,7 +254,7 @@ void Bytes() {
   %c : Float(4096, strides=[1024]) = aten::copy_(%a, %b, %false)
   return ()
 )");
-    // A column of 4096 touches 4096 lines of each matrix.
+    // A column of 4096 elements touches 4096 cache lines of each matrix.
     line("column of [4096, 1024], in place", c, {Filled({4096, 1024}), Filled({4096, 1024})}, 4096 * 64, 50);
   }
   {
@@ -303,7 +303,7 @@ void Bytes() {
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  // Without arguments all of it.
+  // Without arguments it prints all sections.
   const auto wanted = [&](const char* section) {
     return argc == 1 || std::any_of(argv + 1, argv + argc, [&](const char* a) { return std::strcmp(a, section) == 0; });
   };

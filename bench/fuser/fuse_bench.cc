@@ -1,5 +1,5 @@
-// Fuses graphs of 1,000, 10,000 and 100,000 nodes of several shapes, alone and with the alias database asked for each
-// move: processor time, which should grow as the nodes do.
+// Fuses graphs of 1,000, 10,000 and 100,000 nodes of several shapes, with and without queries to the alias database for
+// each move. Prints processor times, which should grow in proportion to the number of nodes.
 //
 //   fuse_bench [SHAPE] [NODES]
 #include <cstdio>
@@ -94,7 +94,7 @@ void Siblings(Graph& g, int nodes) {
   const ValueId hub = m.Mm(m.x);
   while (m.nodes < nodes) g.AddOutput(m.Mul(m.Add(hub, m.x), m.x));
 }
-// Slices of sums, pulled into what reads them.
+// Slices of sums, which are fused into their readers.
 void Slices(Graph& g, int nodes) {
   Maker m(g);
   const Type half = Type::Tensor(DType::kFloat32, {4, 4}, {4, 1});
@@ -106,7 +106,7 @@ void Slices(Graph& g, int nodes) {
     v = s;
   }
 }
-// Scans by doubling: each step is read where it is and, its halves exchanged, elsewhere.
+// Scans by doubling: each step is read in place and, with its halves exchanged, at other positions.
 void Scans(Graph& g, int nodes) {
   Maker m(g);
   ValueId v = m.x;
@@ -116,7 +116,7 @@ void Scans(Graph& g, int nodes) {
   }
   g.AddOutput(v);
 }
-// The same, each step's parts of the same few values.
+// The same, where each step takes parts of the same few values.
 void Gathers(Graph& g, int nodes) {
   Maker m(g);
   ValueId v = m.x;
@@ -130,7 +130,7 @@ void Gathers(Graph& g, int nodes) {
   }
   g.AddOutput(v);
 }
-// Short chains that all join one sum, which reads a part of each elsewhere.
+// Short chains that all end in one sum, which reads a part of each at another position.
 void Joins(Graph& g, int nodes) {
   Maker m(g);
   ValueId sum = m.x;
@@ -181,7 +181,7 @@ absl::StatusOr<FusionReport> FuseGraph(Graph& g, const FuseOptions& options) {
   return std::move(context.Get<FusionReport>());
 }
 
-// Milliseconds of the processor: other work on the machine does not count.
+// Milliseconds of processor time: other work on the machine does not count.
 double Now() { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 int Main(int argc, char** argv) {

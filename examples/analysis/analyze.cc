@@ -1,4 +1,5 @@
-// smelt's analyses, each a library of its own: reads a model, asks who writes into its buffers, makes it pure.
+// Uses smelt's analyses, each of which is its own library: reads a model, asks which nodes write its buffers, and makes
+// it pure.
 #include <cstdio>
 #include <memory>
 
@@ -17,7 +18,7 @@ int main(int argc, char** argv) {
   smelt::Graph& graph = *model->graph;
   int written = 0;
   {
-    // The answers hold for callers that pass tensors which share no memory.
+    // The answers hold for callers whose tensors share no memory.
     const std::unique_ptr<smelt::AliasDb> alias = smelt::AliasDb::Build(graph, {.distinct_inputs = true});
     for (smelt::ValueId v : graph.inputs()) written += alias->HasWriters(v);
   }

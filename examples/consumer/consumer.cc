@@ -1,5 +1,5 @@
-// Two models of PyTorch's in one C++ program: a classifier that is linked into it, and an attention layer with its
-// cache in buffers, whose bundle lies beside it. Their inputs and outputs are types of this program.
+// Runs two PyTorch models in one C++ program: a classifier that is linked into it, and an attention layer with its
+// cache in buffers, whose bundle is a file next to it. Their inputs and outputs are types of this program.
 //
 //   consumer [ATTENTION.smb]
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace {
 
-// The value, or the end of the program with the error.
+// Returns the value, or ends the program with the error.
 template <typename T>
 T OrDie(absl::StatusOr<T> value, const char* what) {
   if (value.ok()) return *std::move(value);
@@ -23,7 +23,7 @@ T OrDie(absl::StatusOr<T> value, const char* what) {
   std::exit(1);
 }
 
-// Two images of scikit-learn's digits that the network has not seen, in sixteenths of full ink.
+// Two images of scikit-learn's digits that are not in the network's training data; a value of 16 is full ink.
 struct Image {
   int label;
   int ink[8][8];
@@ -49,7 +49,7 @@ constexpr Image kImages[] = {
       {0, 0, 8, 14, 13, 12, 4, 0}}},
 };
 
-// How many were recognized.
+// Returns the number of images that are recognized.
 int ClassifyDigits() {
   const digits::Model model = OrDie(digits::Model::Load(), "digits");
   digits::Session session = OrDie(model.NewSession(), "digits");
@@ -71,7 +71,7 @@ int ClassifyDigits() {
   return right;
 }
 
-// Attends to two tokens, one after the other: the second answer depends on what the first call left in the cache.
+// Attends to two tokens, one after the other: the second result depends on what the first call stored in the cache.
 bool AttendTwice(const std::string& bundle) {
   const attention::Model model = OrDie(attention::Model::Load(bundle), "attention");
   attention::Session session = OrDie(model.NewSession(), "attention");

@@ -1,4 +1,4 @@
-// That a program does not compile cannot be said in a program that compiles; that an expression would not compile can.
+// A program that compiles cannot show that another one does not, but it can show that an expression would not compile.
 #include <cstdio>
 
 #include "attention.h"

@@ -1,5 +1,5 @@
-// A trained network, from PyTorch's file to predictions: compiles digits.pt2, runs it on images that it was not trained
-// on, and compares with what PyTorch predicted.
+// Takes a trained network from PyTorch's file to predictions: compiles digits.pt2, runs it on images that are not in
+// its training data, and compares with PyTorch's predictions.
 //
 //   ./bazelw run //examples/digits
 //   digits MODEL.pt2 IMAGES.safetensors
@@ -31,13 +31,13 @@ double Milliseconds(std::chrono::steady_clock::time_point since) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - since).count();
 }
 
-// A line of the report: what, how long, what came of it.
+// Prints a line of the report: the step, its time, its outcome.
 void Line(const std::string& what, double ms, const std::string& outcome) {
   std::printf("  %-14s %9.2f ms   %s\n", what.c_str(), ms, outcome.c_str());
   std::fflush(stdout);
 }
 
-// Removed with what is in it.
+// Removed with its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -71,7 +71,7 @@ Counts Count(const Graph& g) {
   return c;
 }
 
-// Compiles and says what each stage did. The bundle is at `out` then.
+// Compiles and reports each stage. Writes the bundle to `out`.
 absl::Status Compile(const std::string& model_path, const std::string& out) {
   std::printf("compile %s\n", model_path.c_str());
   auto start = std::chrono::steady_clock::now();
@@ -112,7 +112,7 @@ absl::Status Compile(const std::string& model_path, const std::string& out) {
        absl::StrFormat("%d nodes -> %d launches of %d kernels, %d library calls; %d mutations removed", stats.nodes,
                        stats.fusion_groups, stats.distinct_kernels, stats.library_calls, stats.mutations_removed));
 
-  // The same again: a kernel is known by what it computes, so none is compiled twice.
+  // Compiles again: the kernels are found in the cache by what they compute, so none is compiled twice.
   options.on_pass = nullptr;
   options.on_phase = nullptr;
   start = std::chrono::steady_clock::now();
@@ -122,7 +122,7 @@ absl::Status Compile(const std::string& model_path, const std::string& out) {
   return absl::OkStatus();
 }
 
-// Images side by side, a character for two columns' worth of a pixel.
+// Prints images side by side, one character per pixel and two columns each.
 void Show(const Tensor& images, const std::vector<int>& which, const std::vector<int>& predicted,
           const int64_t* labels) {
   static constexpr char kShades[] = " .:-=+*#%@";
@@ -149,7 +149,7 @@ void Show(const Tensor& images, const std::vector<int>& which, const std::vector
   std::printf("%s\n\n", line.c_str());
 }
 
-// True if all predictions are PyTorch's.
+// Returns whether all predictions equal PyTorch's.
 absl::StatusOr<bool> RunImages(const std::string& bundle, const std::string& images_path) {
   auto start = std::chrono::steady_clock::now();
   SMELT_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, Program::Load(bundle));

@@ -1,5 +1,5 @@
-// The smallest program that runs bundles: what an application links. Says what the bundle takes and returns, calls it
-// once with zeros, and prints the outputs' sizes.
+// The smallest program that runs bundles, and all that an application must link. Prints the inputs and outputs of the
+// bundle, calls it once with zeros, and prints the outputs' sizes.
 //
 //   embed MODEL.smb
 #include <cstdio>

@@ -1,6 +1,7 @@
-// Trains the digits network without Python: digits_train_step.pt2 is one step (forward, backward and SGD in place on
-// the parameters, which are buffers) as PyTorch exported it. Compiles it, runs 100 steps, compares each loss with
-// PyTorch's, then puts the parameters into the network itself and counts what it gets right of images it has not seen.
+// Trains the digits network without Python. digits_train_step.pt2 is one step (forward, backward and in-place SGD on
+// the parameters, which are buffers), as exported by PyTorch. Compiles it, runs 100 steps, compares each loss with
+// PyTorch's, then puts the parameters into the network and counts the correct predictions on images that are not in the
+// training data.
 //
 //   ./bazelw run //examples/train
 //   train STEP.pt2 TRAINING.safetensors NETWORK.pt2 HELD_OUT.safetensors
@@ -28,7 +29,7 @@
 namespace smelt {
 namespace {
 
-// PyTorch adds in another order: what a hundred steps make of the last bits.
+// PyTorch adds in another order, and a hundred steps amplify the differences in the last bits.
 constexpr double kLossTolerance = 1e-4;
 
 double Milliseconds(std::chrono::steady_clock::time_point since) {
@@ -45,7 +46,7 @@ struct Training {
   Tensor images, labels, batches, losses;
 };
 
-// The images of a batch, from [0, 16] to [0, 1], and their labels.
+// Returns the images of a batch, scaled from [0, 16] to [0, 1], and their labels.
 std::vector<Datum> Batch(const Training& t, int step) {
   const int64_t size = t.batches.sizes()[1], pixels = t.images.NumElements() / t.images.sizes()[0];
   Tensor images = Tensor::Empty(DType::kFloat32, {size, 1, t.images.sizes()[2], t.images.sizes()[3]});
@@ -59,7 +60,7 @@ std::vector<Datum> Batch(const Training& t, int step) {
   return {images, labels};
 }
 
-// True if every loss is PyTorch's. The trained parameters are in *trained, by name.
+// Returns whether every loss equals PyTorch's. Stores the trained parameters in *trained, by name.
 absl::StatusOr<bool> Train(Instance& step, const Program& program, const Training& data,
                            std::map<std::string, Tensor>* trained) {
   const int steps = static_cast<int>(data.batches.sizes()[0]);
@@ -73,7 +74,7 @@ absl::StatusOr<bool> Train(Instance& step, const Program& program, const Trainin
     if (outputs.size() != 1 || !outputs[0].IsTensor() || outputs[0].tensor().NumElements() != 1)
       return absl::InternalError("a step does not return its loss");
     const float loss = *outputs[0].tensor().data_as<float>(), pytorch = data.losses.data_as<float>()[i];
-    // Not below: a loss that is no number is never close.
+    // Negated, because a NaN loss is never close.
     if (!(std::fabs(loss - pytorch) <= worst)) worst = std::fabs(loss - pytorch);
     if (i % 10 == 0 || i == steps - 1) std::printf("%6d %10.4f %10.4f\n", i, loss, pytorch);
   }
@@ -83,7 +84,8 @@ absl::StatusOr<bool> Train(Instance& step, const Program& program, const Trainin
   return worst <= kLossTolerance;
 }
 
-// The network with the trained parameters: its weights are named "conv1.weight", the step's buffers "conv1_weight".
+// Puts the trained parameters into the network: its weights are named "conv1.weight", the step's buffers
+// "conv1_weight".
 absl::Status PutParameters(const std::map<std::string, Tensor>& trained, Graph& network) {
   for (const Weight& w : network.weights) {
     auto it = trained.find(absl::StrReplaceAll(w.name, {{".", "_"}}));
